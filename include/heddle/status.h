@@ -1,0 +1,48 @@
+/* Status codes and the context that carries an error's message.
+ *
+ * Every fallible call returns hd_status: 0 (HD_OK) or a negative code. The message of the last failure lives in the
+ * context that was passed in; it is one line that says what was expected, what was found and what would mend it.
+ *
+ * Thread safety: a context may be used by one thread at a time. Two contexts never share state. */
+#ifndef HEDDLE_STATUS_H
+#define HEDDLE_STATUS_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define HD_API __attribute__((visibility("default")))
+#else
+#define HD_API
+#endif
+
+typedef enum hd_status {
+  HD_OK = 0,
+  HD_E_USAGE = -1,       /* a setting or an argument is out of range or contradicts another */
+  HD_E_NOMEM = -2,       /* an allocation failed */
+  HD_E_IO = -3,          /* the operating system refused a file operation */
+  HD_E_FORMAT = -4,      /* a file's content is not what its format demands */
+  HD_E_SHAPE = -5,       /* shapes do not fit each other */
+  HD_E_NOTFINITE = -6,   /* a loss, a gradient or a weight stopped being finite */
+  HD_E_UNSUPPORTED = -7, /* valid, but this build or this machine cannot do it */
+  HD_E_INTERRUPTED = -8, /* stopped on request, state saved */
+  HD_E_SYSTEM = -9       /* threads, memory mapping or another service of the system failed */
+} hd_status;
+
+typedef struct hd_ctx hd_ctx;
+
+/* A short English text for a code, never NULL. Static storage. */
+HD_API const char *hd_status_text(hd_status status);
+
+/* Creates a context; the caller owns it and ends it with hd_ctx_destroy (NULL allowed). */
+HD_API hd_status hd_ctx_create(hd_ctx **out);
+HD_API void hd_ctx_destroy(hd_ctx *ctx);
+
+/* The last failure's message, "" before the first. Owned by the context, valid until its next failure. */
+HD_API const char *hd_ctx_message(const hd_ctx *ctx);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

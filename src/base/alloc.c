@@ -1,0 +1,60 @@
+/* Heap memory with a countdown to failure for the allocation-failure sweep. */
+#include "base/alloc.h"
+
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static atomic_long g_made;
+static atomic_long g_limit = -1;
+
+static int may_allocate(void) {
+  long made = atomic_fetch_add_explicit(&g_made, 1, memory_order_relaxed);
+  long limit = atomic_load_explicit(&g_limit, memory_order_relaxed);
+  return limit < 0 || made < limit;
+}
+
+void hd__alloc_fail_after(long count) {
+  atomic_store(&g_made, 0);
+  atomic_store(&g_limit, count);
+}
+
+long hd__alloc_count(void) { return atomic_load(&g_made); }
+
+void *hd__malloc(size_t bytes) { return may_allocate() ? malloc(bytes ? bytes : 1) : NULL; }
+
+void *hd__calloc(size_t count, size_t bytes) {
+  return may_allocate() ? calloc(count ? count : 1, bytes ? bytes : 1) : NULL;
+}
+
+void *hd__realloc(void *ptr, size_t bytes) { return may_allocate() ? realloc(ptr, bytes ? bytes : 1) : NULL; }
+
+char *hd__strdup(const char *text) {
+  size_t bytes = strlen(text) + 1;
+  char *copy = hd__malloc(bytes);
+  return copy ? memcpy(copy, text, bytes) : NULL;
+}
+
+char *hd__printf_alloc(const char *fmt, ...) {
+  va_list args, again;
+  va_start(args, fmt);
+  va_copy(again, args);
+  int n = vsnprintf(NULL, 0, fmt, args);
+  char *text = n < 0 ? NULL : hd__malloc((size_t)n + 1);
+  if (text)
+    vsnprintf(text, (size_t)n + 1, fmt, again);
+  va_end(again);
+  va_end(args);
+  return text;
+}
+
+void *hd__malloc_aligned(size_t bytes) {
+  if (bytes > SIZE_MAX - 63 || !may_allocate())
+    return NULL;
+  return aligned_alloc(64, bytes ? (bytes + 63) / 64 * 64 : 64);
+}
+
+void hd__free(void *ptr) { free(ptr); }

@@ -1,0 +1,23 @@
+/* All heap memory of the library goes through here, so that a test can make the n-th allocation fail.
+ *
+ * hd__alloc_fail_after(n) lets n allocations succeed and fails every later one; a negative n ends that. The counter is
+ * the one piece of process-wide state and exists for tests only. */
+#ifndef HD_BASE_ALLOC_H
+#define HD_BASE_ALLOC_H
+
+#include <stddef.h>
+
+void *hd__malloc(size_t bytes);
+void *hd__calloc(size_t count, size_t bytes);
+void *hd__realloc(void *ptr, size_t bytes);
+char *hd__strdup(const char *text);
+char *hd__printf_alloc(const char *fmt, ...) __attribute__((format(printf, 1, 2))); /* NULL when out of memory */
+void hd__free(void *ptr);
+
+/* 64-byte aligned, not cleared; release with hd__free. */
+void *hd__malloc_aligned(size_t bytes);
+
+void hd__alloc_fail_after(long count);
+long hd__alloc_count(void); /* allocations since the last hd__alloc_fail_after */
+
+#endif

@@ -1,0 +1,57 @@
+/* Contexts and the texts of status codes. Holds no global state: two trainers in one process never meet here. */
+#include "base/status.h"
+#include "base/alloc.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+const char *hd_status_text(hd_status status) {
+  switch (status) {
+  case HD_OK: return "ok";
+  case HD_E_USAGE: return "wrong usage";
+  case HD_E_NOMEM: return "out of memory";
+  case HD_E_IO: return "input or output failed";
+  case HD_E_FORMAT: return "malformed file";
+  case HD_E_SHAPE: return "shapes do not fit";
+  case HD_E_NOTFINITE: return "a value is not finite";
+  case HD_E_UNSUPPORTED: return "not supported here";
+  case HD_E_INTERRUPTED: return "interrupted";
+  case HD_E_SYSTEM: return "the operating system refused";
+  }
+  return "unknown status";
+}
+
+hd_status hd_ctx_create(hd_ctx **out) {
+  hd_ctx *ctx = hd__calloc(1, sizeof *ctx);
+  *out = ctx;
+  return ctx ? HD_OK : HD_E_NOMEM;
+}
+
+void hd_ctx_destroy(hd_ctx *ctx) { hd__free(ctx); }
+
+const char *hd_ctx_message(const hd_ctx *ctx) { return ctx ? ctx->message : ""; }
+
+hd_status hd__fail(hd_ctx *ctx, hd_status code, const char *fmt, ...) {
+  if (!ctx)
+    return code;
+  va_list args;
+  va_start(args, fmt);
+  vsnprintf(ctx->message, sizeof ctx->message, fmt, args);
+  va_end(args);
+  return code;
+}
+
+hd_status hd__fail_in(hd_ctx *ctx, hd_status code, const char *fmt, ...) {
+  if (!ctx)
+    return code;
+  char was[HD_MESSAGE_BYTES];
+  memcpy(was, ctx->message, sizeof was);
+  va_list args;
+  va_start(args, fmt);
+  int n = vsnprintf(ctx->message, sizeof ctx->message, fmt, args);
+  va_end(args);
+  if (n >= 0 && (size_t)n < sizeof ctx->message)
+    snprintf(ctx->message + n, sizeof ctx->message - (size_t)n, ": %s", was);
+  return code;
+}

@@ -1,0 +1,28 @@
+/* How internal code reports failure: one call that stores the message and returns the code, one early-return macro.
+ *
+ * A function that owns something to release uses a single `out:` label instead of HD_TRY. */
+#ifndef HD_BASE_STATUS_H
+#define HD_BASE_STATUS_H
+
+#include "heddle/status.h"
+
+#define HD_MESSAGE_BYTES 1024
+
+struct hd_ctx {
+  char message[HD_MESSAGE_BYTES];
+};
+
+/* Stores the formatted message in ctx (ctx may be NULL: the message is lost, the code is not) and returns `code`. */
+hd_status hd__fail(hd_ctx *ctx, hd_status code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+/* Puts "prefix: " before the stored message, for a caller that knows the file or the layer; returns `code`. */
+hd_status hd__fail_in(hd_ctx *ctx, hd_status code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+#define HD_TRY(expr)                                                                                                   \
+  do {                                                                                                                 \
+    hd_status hd_try_status_ = (expr);                                                                                 \
+    if (hd_try_status_ != HD_OK)                                                                                       \
+      return hd_try_status_;                                                                                           \
+  } while (0)
+
+#endif
