@@ -1,0 +1,23 @@
+/* Shapes of values and parameters: up to four positive dimensions, without the sample dimension. */
+#ifndef HD_BASE_SHAPE_H
+#define HD_BASE_SHAPE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { HD_MAX_DIMS = 4 };
+
+typedef struct hd_shape {
+  int32_t rank;
+  int32_t dim[HD_MAX_DIMS];
+} hd_shape;
+
+int64_t hd__shape_elems(const hd_shape *shape);
+int hd__shape_equal(const hd_shape *a, const hd_shape *b);
+
+/* "1x28x28"; "scalar" for rank 0. Returns text. */
+const char *hd__shape_text(char *text, size_t bytes, const hd_shape *shape);
+
+enum { HD_SHAPE_TEXT_BYTES = 64 };
+
+#endif

@@ -1,0 +1,190 @@
+/* Building graphs: growing arrays of nodes, values and parameters, and printing them. */
+#include "graph/graph.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "graph/op.h"
+
+/* Makes room for one more element; false when out of memory. */
+static bool grow(void **array, int *room, int count, size_t element_bytes) {
+  if (count < *room)
+    return true;
+  int wanted = *room ? 2 * *room : 16;
+  void *bigger = hd__realloc(*array, (size_t)wanted * element_bytes);
+  if (!bigger)
+    return false;
+  *array = bigger;
+  *room = wanted;
+  return true;
+}
+
+static hd_status no_memory(hd_ctx *ctx) { return hd__fail(ctx, HD_E_NOMEM, "out of memory while building the graph"); }
+
+hd_status hd__graph_create(hd_graph **out, hd_ctx *ctx, const hd_shape *input) {
+  hd_graph *graph = hd__calloc(1, sizeof *graph);
+  *out = graph;
+  if (!graph)
+    return no_memory(ctx);
+  graph->logits = graph->loss = -1;
+  hd_status status = hd__graph_new_value(&graph->input, graph, ctx, "input", HD_VALUE_INPUT, HD_F32, input);
+  if (status == HD_OK)
+    status = hd__graph_new_value(&graph->label, graph, ctx, "label", HD_VALUE_LABEL, HD_I32, &(hd_shape){.rank = 0});
+  if (status != HD_OK) {
+    hd__graph_destroy(graph);
+    *out = NULL;
+  }
+  return status;
+}
+
+void hd__graph_destroy(hd_graph *graph) {
+  if (!graph)
+    return;
+  for (int i = 0; i < graph->node_count; i++)
+    hd__free(graph->nodes[i].name);
+  for (int i = 0; i < graph->value_count; i++)
+    hd__free(graph->values[i].name);
+  hd__free(graph->nodes);
+  hd__free(graph->values);
+  hd__free(graph->params);
+  hd__free(graph);
+}
+
+hd_status hd__graph_new_value(int *out, hd_graph *graph, hd_ctx *ctx, const char *name, hd_value_kind kind, hd_dtype dtype,
+                              const hd_shape *shape) {
+  *out = -1;
+  if (!grow((void **)&graph->values, &graph->value_room, graph->value_count, sizeof *graph->values))
+    return no_memory(ctx);
+  char *copy = hd__strdup(name);
+  if (!copy)
+    return no_memory(ctx);
+  graph->values[graph->value_count] =
+      (hd_value){.name = copy, .kind = kind, .dtype = dtype, .shape = *shape, .producer = -1, .param = -1};
+  *out = graph->value_count++;
+  return HD_OK;
+}
+
+hd_status hd__graph_new_node(hd_node **out, hd_graph *graph, hd_ctx *ctx, hd_op op, const char *name, int written) {
+  *out = NULL;
+  if (!grow((void **)&graph->nodes, &graph->node_room, graph->node_count, sizeof *graph->nodes))
+    return no_memory(ctx);
+  char *copy = hd__strdup(name);
+  if (!copy)
+    return no_memory(ctx);
+  hd_node *node = &graph->nodes[graph->node_count++];
+  *node = (hd_node){.op = op, .name = copy, .written = written};
+  for (int i = 0; i < HD_MAX_IN; i++)
+    node->in[i] = -1;
+  for (int i = 0; i < HD_MAX_OUT; i++)
+    node->out[i] = -1;
+  *out = node;
+  return HD_OK;
+}
+
+hd_status hd__graph_new_param(int *out, hd_graph *graph, hd_ctx *ctx, const hd_node *node, int slot, const char *suffix,
+                              const hd_shape *shape, const hd_shape *home, int32_t fan_in) {
+  *out = -1;
+  if (!grow((void **)&graph->params, &graph->param_room, graph->param_count, sizeof *graph->params))
+    return no_memory(ctx);
+  char *name = hd__printf_alloc("%s.%s", node->name, suffix);
+  if (!name)
+    return no_memory(ctx);
+  hd_status status = hd__graph_new_value(out, graph, ctx, name, HD_VALUE_PARAM, HD_F32, shape);
+  hd__free(name);
+  HD_TRY(status);
+  graph->values[*out].param = graph->param_count;
+  graph->params[graph->param_count++] = (hd_param){.value = *out,
+                                                   .grad = -1,
+                                                   .written = node->written,
+                                                   .slot = slot,
+                                                   .rows = home->dim[0],
+                                                   .c = home->dim[1],
+                                                   .h = home->dim[2],
+                                                   .w = home->dim[3],
+                                                   .fan_in = fan_in};
+  return HD_OK;
+}
+
+hd_status hd__graph_add(int *out, hd_graph *graph, hd_ctx *ctx, hd_op op, const char *name, const int *in, int count,
+                        const hd_attrs *attrs) {
+  assert(count <= HD_MAX_IN);
+  *out = -1;
+  hd_node *node;
+  HD_TRY(hd__graph_new_node(&node, graph, ctx, op, name, graph->written_count));
+  int index = (int)(node - graph->nodes);
+  memcpy(node->in, in, (size_t)count * sizeof *in);
+  node->attrs = *attrs;
+  hd_status status = hd__op_info(op)->infer(graph, ctx, node);
+  if (status != HD_OK) {
+    hd__free(graph->nodes[--graph->node_count].name);
+    return status;
+  }
+  graph->written_count++;
+  graph->values[node->out[0]].producer = index;
+  *out = node->out[0];
+  return HD_OK;
+}
+
+hd_status hd__graph_add_loss(hd_graph *graph, hd_ctx *ctx, int logits) {
+  int loss;
+  if (graph->values[logits].order.rank == 3) /* the order of classes is the order in which PyTorch flattens */
+    HD_TRY(hd__graph_add(&logits, graph, ctx, HD_OP_flatten, "logits", &logits, 1, &(hd_attrs){.move = 1}));
+  HD_TRY(hd__graph_add(&loss, graph, ctx, HD_OP_cross_entropy, "loss", (int[]){logits, graph->label}, 2, &(hd_attrs){0}));
+  graph->logits = logits;
+  graph->loss = loss;
+  return HD_OK;
+}
+
+int hd__graph_uses(const hd_graph *graph, int value) {
+  int uses = 0;
+  for (int i = 0; i < graph->node_count; i++)
+    for (int k = 0; k < HD_MAX_IN; k++)
+      uses += graph->nodes[i].in[k] == value;
+  return uses;
+}
+
+int hd__dtype_bytes(hd_dtype dtype) { return dtype == HD_U8 ? 1 : 4; }
+
+int64_t hd__value_stride(const hd_value *value) {
+  int64_t elems = hd__shape_elems(&value->shape);
+  int64_t unit = value->dtype == HD_U8 ? 64 : 16;
+  return value->shape.rank == 0 ? 1 : (elems + unit - 1) / unit * unit;
+}
+
+int64_t hd__param_columns(const hd_param *param) { return (int64_t)param->c * param->h * param->w; }
+
+int64_t hd__param_elems(const hd_param *param) { return param->rows * hd__param_columns(param); }
+
+int64_t hd__param_file_index(const hd_param *param, int64_t row, int64_t column) {
+  int64_t channel = column % param->c, pixel = column / param->c;
+  return (row * param->c + channel) * param->h * param->w + pixel;
+}
+
+static void print_values(const hd_graph *graph, FILE *to, const int *list, int count) {
+  const char *comma = "";
+  for (int i = 0; i < count; i++) {
+    if (list[i] < 0)
+      continue;
+    char text[HD_SHAPE_TEXT_BYTES];
+    const hd_value *value = &graph->values[list[i]];
+    fprintf(to, "%s%s[%s]", comma, value->name, hd__shape_text(text, sizeof text, &value->shape));
+    comma = ", ";
+  }
+}
+
+void hd__graph_print(const hd_graph *graph, FILE *to) {
+  for (int i = 0; i < graph->node_count; i++) {
+    const hd_node *node = &graph->nodes[i];
+    const hd_geom *g = &node->geom;
+    fprintf(to, "%-3d %-17s ", node->written, hd__op_info(node->op)->name);
+    print_values(graph, to, node->out, HD_MAX_OUT);
+    fprintf(to, " <- ");
+    print_values(graph, to, node->in, HD_MAX_IN);
+    if (g->pool > 1)
+      fprintf(to, " pool %d", g->pool);
+    if (g->relu)
+      fprintf(to, " relu");
+    fprintf(to, "\n");
+  }
+}

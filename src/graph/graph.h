@@ -1,0 +1,117 @@
+/* A network as data: values, the nodes that make them, and the parameters they use.
+ *
+ * A graph is written in order: a node's inputs exist before it. Shapes are known at once, since every node is inferred when
+ * it is added. Node numbers are those of the graph as written (`written`); passes that fuse or add nodes keep the number
+ * of the node they came from, because random numbers and sums are keyed by it.
+ *
+ * Values of rank 3 are channels, height, width in shape; in memory the channel is fastest. A value that a flatten made of an
+ * image without moving it keeps that memory order and says so (`order`); only a linear layer reads such a value, and its
+ * weight's home order follows.
+ *
+ * A graph knows no device, no batch size and no lane. The graph owns its names and arrays. */
+#ifndef HD_GRAPH_GRAPH_H
+#define HD_GRAPH_GRAPH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/shape.h"
+#include "base/status.h"
+#include "kernel/kernel.h"
+
+typedef enum hd_value_kind {
+  HD_VALUE_INPUT,     /* samples */
+  HD_VALUE_LABEL,     /* class numbers */
+  HD_VALUE_ROWS,      /* one slot per sample: activations and their gradients */
+  HD_VALUE_PARAM,     /* a parameter */
+  HD_VALUE_PARAM_GRAD /* its gradient */
+} hd_value_kind;
+
+typedef enum hd_dtype { HD_F32, HD_U8, HD_I32 } hd_dtype;
+
+typedef struct hd_value {
+  char *name;
+  hd_value_kind kind;
+  hd_dtype dtype;
+  hd_shape shape; /* without the sample dimension; parameters: as in files */
+  hd_shape order; /* rank 3 if this flat value still lies in memory as that image, else rank 0 */
+  int producer;   /* node index, -1 for none */
+  int param;      /* parameter index for PARAM and PARAM_GRAD, else -1 */
+} hd_value;
+
+/* What a user writes about a layer; a field that an operation does not use is ignored there. */
+typedef struct hd_attrs {
+  int32_t out;
+  int32_t kernel[2], stride[2], padding[2];
+  int32_t bias; /* 1: the layer has one */
+  int32_t move; /* flatten: 1 brings the elements into PyTorch's order, 0 leaves them where they lie */
+} hd_attrs;
+
+typedef struct hd_node {
+  hd_op op;
+  char *name;
+  int written; /* number in the graph as written */
+  int in[HD_MAX_IN], out[HD_MAX_OUT]; /* value indices, -1 where absent */
+  bool view; /* out[0] is in[0] under another shape: same memory, no kernel */
+  hd_attrs attrs;
+  hd_geom geom;
+} hd_node;
+
+/* A parameter. In files its shape is value->shape; in memory (home order) it is rows x h x w x c, and the file order of the
+ * same elements is rows x c x h x w. */
+typedef struct hd_param {
+  int value;
+  int grad;    /* value index of its gradient, -1 before the gradient pass */
+  int written; /* node number that owns it */
+  int slot;    /* 0 weight, 1 bias: keys its random numbers together with the node number */
+  int32_t rows, c, h, w;
+  int32_t fan_in; /* initialised uniformly in +-1/sqrt(fan_in), PyTorch's default for both weight and bias */
+} hd_param;
+
+typedef struct hd_graph {
+  hd_node *nodes;
+  int node_count, node_room;
+  hd_value *values;
+  int value_count, value_room;
+  hd_param *params;
+  int param_count, param_room;
+  int written_count;
+  int input, label; /* value indices */
+  int logits, loss; /* value indices, -1 before the loss exists */
+} hd_graph;
+
+hd_status hd__graph_create(hd_graph **out, hd_ctx *ctx, const hd_shape *input);
+void hd__graph_destroy(hd_graph *graph);
+
+/* Adds a node as a user writes it: infers its shapes, makes its parameters ("NAME.weight", "NAME.bias"). `in` holds `count`
+ * values. *out is the value it makes. */
+hd_status hd__graph_add(int *out, hd_graph *graph, hd_ctx *ctx, hd_op op, const char *name, const int *in, int count,
+                        const hd_attrs *attrs);
+
+/* Adds the mean cross-entropy against the labels; sets logits and loss. */
+hd_status hd__graph_add_loss(hd_graph *graph, hd_ctx *ctx, int logits);
+
+/* For passes and operations. A node of a pass carries its geometry with it and makes no parameters. */
+hd_status hd__graph_new_value(int *out, hd_graph *graph, hd_ctx *ctx, const char *name, hd_value_kind kind, hd_dtype dtype,
+                              const hd_shape *shape);
+hd_status hd__graph_new_node(hd_node **out, hd_graph *graph, hd_ctx *ctx, hd_op op, const char *name, int written);
+hd_status hd__graph_new_param(int *out, hd_graph *graph, hd_ctx *ctx, const hd_node *node, int slot, const char *suffix,
+                              const hd_shape *shape, const hd_shape *home, int32_t fan_in);
+
+/* How many nodes read a value. */
+int hd__graph_uses(const hd_graph *graph, int value);
+
+/* Slot geometry: elements from one sample to the next (floats padded to 16, bytes to 64; one element unpadded). */
+int64_t hd__value_stride(const hd_value *value);
+int hd__dtype_bytes(hd_dtype dtype);
+
+/* Elements of a parameter, and the file index of home element (row, i), i counting h, w, c. */
+int64_t hd__param_elems(const hd_param *param);
+int64_t hd__param_columns(const hd_param *param);
+int64_t hd__param_file_index(const hd_param *param, int64_t row, int64_t column);
+
+/* Prints nodes, shapes and parameters, one line each; what tests of passes compare. */
+void hd__graph_print(const hd_graph *graph, FILE *to);
+
+#endif

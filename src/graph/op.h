@@ -1,0 +1,74 @@
+/* What an operation is, beside its kernels: shape rule, gradient rule, cost, samples for the tests. One file op_NAME.c each.
+ *
+ * The functions are found by name through ops.def: hd__op_NAME_infer and so on. An operation that gradients never pass
+ * through says so with hd__grad_none; "not differentiable" is thus written, never forgotten. */
+#ifndef HD_GRAPH_OP_H
+#define HD_GRAPH_OP_H
+
+#include "graph/graph.h"
+
+/* The gradient pass's view while it walks the nodes backwards: see plan/grad.c. */
+typedef struct hd_grad hd_grad;
+
+/* The value that holds d loss / d value, -1 if nothing flows; whether a value's gradient is wanted at all. */
+int hd__grad_of(const hd_grad *grad, int value);
+bool hd__grad_wants(const hd_grad *grad, int value);
+
+/* Hands over a gradient for `value`; a second one is added to the first. */
+hd_status hd__grad_give(hd_grad *grad, int value, int gradient);
+
+/* Adds a node of the backward pass for `of`: its name, number and geometry, and the inputs in[0 .. count-1] (-1 for an
+ * absent one). The operation's shape rule makes the outputs. */
+hd_status hd__grad_node(hd_node **out, hd_grad *grad, hd_op op, const hd_node *of, const int *in, int count);
+
+/* Notes that `gradient` is the gradient of the parameter `value`. */
+void hd__grad_note_param(hd_grad *grad, int value, int gradient);
+
+/* For shape rules: makes out[slot] of a node, called "NODE" or "NODE.SUFFIX". */
+hd_status hd__op_output(hd_graph *graph, hd_ctx *ctx, hd_node *node, int slot, const char *suffix, hd_value_kind kind,
+                        hd_dtype dtype, const hd_shape *shape);
+
+/* Shape rule: reads in[] and attrs, writes geom, makes parameters (in[1], in[2]) and out[]. An operation of the backward pass
+ * finds its geometry written and makes out[] from it. */
+typedef hd_status hd_infer_fn(hd_graph *graph, hd_ctx *ctx, hd_node *node);
+/* Gradient rule: d out[0] is there; emits nodes and gives gradients to the inputs that want one. */
+typedef hd_status hd_grad_fn(hd_grad *grad, const hd_node *node);
+/* Multiply-adds of one sample as dense libraries count them. */
+typedef int64_t hd_cost_fn(const hd_geom *geom);
+/* The index-th shape that tests try: 0 when there is none left. Geometry is complete as infer would write it. */
+typedef int hd_sample_fn(hd_geom *geom, int index);
+
+typedef struct hd_op_info {
+  const char *name;
+  hd_op_class class;
+  hd_infer_fn *infer;
+  hd_grad_fn *grad;
+  hd_cost_fn *cost;
+  hd_sample_fn *sample;
+} hd_op_info;
+
+const hd_op_info *hd__op_info(hd_op op);
+
+/* The operation a user may write under this name in a model file; HD_OP_COUNT if there is none. */
+hd_op hd__op_by_name(const char *name);
+
+hd_grad_fn hd__grad_none; /* says: not differentiable */
+
+/* Completes a geometry: ho, wo, hp, wp from the rest. Returns 0 if no output position exists. */
+int hd__geom_finish(hd_geom *geom);
+
+#define OP_ROWS(name)                                                                                                  \
+  hd_infer_fn hd__op_##name##_infer;                                                                                   \
+  hd_grad_fn hd__op_##name##_grad;                                                                                     \
+  hd_cost_fn hd__op_##name##_cost;                                                                                     \
+  hd_sample_fn hd__op_##name##_sample;
+#define OP_REDUCE(name) OP_ROWS(name)
+#define OP_UPDATE(name)
+#define OP(name, class) OP_##class(name)
+#include "graph/ops.def"
+#undef OP
+#undef OP_ROWS
+#undef OP_REDUCE
+#undef OP_UPDATE
+
+#endif

@@ -1,0 +1,1 @@
+core_sources += src/tree/tree.c src/tree/tree.h
