@@ -136,12 +136,16 @@ hd_status hd__graph_add_loss(hd_graph *graph, hd_ctx *ctx, int logits) {
   return HD_OK;
 }
 
-int hd__graph_uses(const hd_graph *graph, int value) {
-  int uses = 0;
+void hd__graph_remove_node(hd_graph *graph, int index) {
+  hd__free(graph->nodes[index].name);
+  graph->node_count--;
+  memmove(&graph->nodes[index], &graph->nodes[index + 1], (size_t)(graph->node_count - index) * sizeof *graph->nodes);
+  for (int i = 0; i < graph->value_count; i++)
+    graph->values[i].producer = -1;
   for (int i = 0; i < graph->node_count; i++)
-    for (int k = 0; k < HD_MAX_IN; k++)
-      uses += graph->nodes[i].in[k] == value;
-  return uses;
+    for (int k = 0; k < HD_MAX_OUT; k++)
+      if (graph->nodes[i].out[k] >= 0)
+        graph->values[graph->nodes[i].out[k]].producer = i;
 }
 
 int hd__dtype_bytes(hd_dtype dtype) { return dtype == HD_U8 ? 1 : 4; }

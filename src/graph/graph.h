@@ -99,8 +99,8 @@ hd_status hd__graph_new_node(hd_node **out, hd_graph *graph, hd_ctx *ctx, hd_op 
 hd_status hd__graph_new_param(int *out, hd_graph *graph, hd_ctx *ctx, const hd_node *node, int slot, const char *suffix,
                               const hd_shape *shape, const hd_shape *home, int32_t fan_in);
 
-/* How many nodes read a value. */
-int hd__graph_uses(const hd_graph *graph, int value);
+/* Takes a node out; the producers of values follow. Its outputs must have found another producer or no reader. */
+void hd__graph_remove_node(hd_graph *graph, int index);
 
 /* Slot geometry: elements from one sample to the next (floats padded to 16, bytes to 64; one element unpadded). */
 int64_t hd__value_stride(const hd_value *value);

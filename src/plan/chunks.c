@@ -1,0 +1,70 @@
+/* The pass that cuts parameters into chunks and decides how each gradient comes to the chunk's owner.
+ *
+ * A chunk is a run of whole home rows of one parameter, about CHUNK_ELEMS elements: small, so that few parameters still
+ * occupy many lanes; owners work on neighbouring chunks at once. Chunks depend on shapes alone. A gradient whose operation
+ * has a form (linear layers) is deferred: it never exists as an array, its owner forms it from x and dy, shard after
+ * shard. The others are summed per shard in the lane and handed on as covers. */
+#include "base/alloc.h"
+#include "graph/op.h"
+#include "plan/plan.h"
+
+enum { CHUNK_ELEMS = 2048, PAD_ELEMS = 16 };
+
+static int64_t padded(int64_t elems) { return (elems + PAD_ELEMS - 1) / PAD_ELEMS * PAD_ELEMS; }
+
+/* Finds the REDUCE node that makes a parameter's gradient, and which output it is. */
+static void find_gradient(const hd_graph *graph, int value, int *node, int *output) {
+  *node = graph->values[value].producer;
+  *output = graph->nodes[*node].out[1] == value;
+}
+
+static void choose_way(hd_plan *plan, int p) {
+  hd_plan_param *way = &plan->params[p];
+  const hd_param *param = &plan->graph->params[p];
+  find_gradient(plan->graph, param->grad, &way->form_node, &way->form_output);
+  way->deferred = plan->kernels->form[plan->graph->nodes[way->form_node].op] != NULL;
+  if (way->deferred)
+    return;
+  way->direct = plan->direct_elems;
+  plan->direct_elems += padded(hd__param_elems(param));
+  plan->place[param->grad] = (hd_place){.where = HD_AT_DIRECT, .offset = way->direct};
+}
+
+/* Relative cost of a home row: forming multiplies for every sample, folding adds for every cover. */
+static int64_t row_weight(const hd_plan *plan, int p) {
+  int64_t columns = hd__param_columns(&plan->graph->params[p]);
+  return columns * (plan->params[p].deferred ? 4 : 1) + 16;
+}
+
+static void cut(hd_plan *plan, int p) {
+  hd_plan_param *way = &plan->params[p];
+  const hd_param *param = &plan->graph->params[p];
+  for (int32_t j = 0; j < param->rows; j += way->chunk_rows) {
+    int32_t end = j + way->chunk_rows < param->rows ? j + way->chunk_rows : param->rows;
+    plan->chunks[plan->chunk_count++] =
+        (hd_chunk){.param = p, .j0 = j, .j1 = end, .weight = (end - j) * row_weight(plan, p)};
+  }
+}
+
+hd_status hd__pass_chunks(hd_plan *plan, hd_ctx *ctx) {
+  int chunks = 0;
+  for (int p = 0; p < plan->param_count; p++) {
+    const hd_param *param = &plan->graph->params[p];
+    hd_plan_param *way = &plan->params[p];
+    int64_t rows = CHUNK_ELEMS / hd__param_columns(param);
+    way->chunk_rows = rows < 1 ? 1 : rows > param->rows ? param->rows : (int32_t)rows;
+    way->first_chunk = chunks;
+    way->chunks = (param->rows + way->chunk_rows - 1) / way->chunk_rows;
+    chunks += way->chunks;
+    way->offset = plan->param_elems;
+    plan->param_elems += padded(hd__param_elems(param));
+    if (plan->trains)
+      choose_way(plan, p);
+  }
+  plan->chunks = hd__calloc((size_t)chunks, sizeof *plan->chunks);
+  if (!plan->chunks)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory while cutting chunks");
+  for (int p = 0; p < plan->param_count; p++)
+    cut(plan, p);
+  return HD_OK;
+}

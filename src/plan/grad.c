@@ -1,0 +1,102 @@
+/* The pass that appends gradients: walks the nodes backwards and lets each operation's rule emit its backward nodes.
+ *
+ * A value that is read several times gets its gradients added in the order in which the walk meets them, that is in
+ * reverse node order. Gradients that nobody wants (of the samples, of anything no parameter stands before) are not
+ * computed. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "graph/op.h"
+#include "plan/plan.h"
+
+struct hd_grad {
+  hd_graph *graph;
+  hd_ctx *ctx;
+  int *gradient;  /* per value of the forward graph, -1 for none */
+  bool *wanted;
+};
+
+int hd__grad_of(const hd_grad *grad, int value) { return grad->gradient[value]; }
+
+bool hd__grad_wants(const hd_grad *grad, int value) { return grad->wanted[value]; }
+
+hd_status hd__grad_node(hd_node **out, hd_grad *grad, hd_op op, const hd_node *of, const int *in, int count) {
+  /* `of` lies in the array that grows: copy what is needed first. */
+  hd_node from = *of;
+  char *name = hd__strdup(from.name);
+  if (!name)
+    return hd__fail(grad->ctx, HD_E_NOMEM, "out of memory while building gradients");
+  hd_status status = hd__graph_new_node(out, grad->graph, grad->ctx, op, name, from.written);
+  hd__free(name);
+  HD_TRY(status);
+  hd_node *node = *out;
+  node->geom = from.geom;
+  node->attrs = from.attrs;
+  memcpy(node->in, in, (size_t)count * sizeof *in);
+  HD_TRY(hd__op_info(op)->infer(grad->graph, grad->ctx, node));
+  for (int i = 0; i < HD_MAX_OUT; i++)
+    if (node->out[i] >= 0)
+      grad->graph->values[node->out[i]].producer = (int)(node - grad->graph->nodes);
+  return HD_OK;
+}
+
+void hd__grad_note_param(hd_grad *grad, int value, int gradient) {
+  int param = grad->graph->values[value].param;
+  grad->graph->params[param].grad = gradient;
+  grad->graph->values[gradient].param = param;
+}
+
+hd_status hd__grad_give(hd_grad *grad, int value, int gradient) {
+  if (grad->gradient[value] < 0) {
+    grad->gradient[value] = gradient;
+    return HD_OK;
+  }
+  hd_node sum = {.name = grad->graph->values[value].name, .written = grad->graph->nodes[grad->graph->values[value].producer].written};
+  hd_node *node;
+  HD_TRY(hd__grad_node(&node, grad, HD_OP_add, &sum, (int[]){grad->gradient[value], gradient}, 2));
+  grad->gradient[value] = node->out[0];
+  return HD_OK;
+}
+
+/* A gradient is wanted by parameters and by whatever depends on one. */
+static void mark_wanted(hd_grad *grad) {
+  const hd_graph *graph = grad->graph;
+  for (int i = 0; i < graph->value_count; i++)
+    grad->wanted[i] = graph->values[i].kind == HD_VALUE_PARAM;
+  for (int i = 0; i < graph->node_count; i++) {
+    const hd_node *node = &graph->nodes[i];
+    bool wanted = false;
+    for (int k = 0; k < HD_MAX_IN; k++)
+      wanted |= node->in[k] >= 0 && grad->wanted[node->in[k]];
+    grad->wanted[node->out[0]] = wanted;
+  }
+}
+
+static hd_status walk_back(hd_grad *grad) {
+  for (int i = grad->graph->node_count - 1; i >= 0; i--) {
+    hd_node node = grad->graph->nodes[i]; /* a copy: rules append nodes */
+    int y = node.out[0];
+    if (y != grad->graph->loss && (!grad->wanted[y] || grad->gradient[y] < 0))
+      continue;
+    HD_TRY(hd__op_info(node.op)->grad(grad, &node));
+  }
+  return HD_OK;
+}
+
+hd_status hd__pass_grad(hd_graph *graph, hd_ctx *ctx) {
+  hd_grad grad = {.graph = graph, .ctx = ctx};
+  grad.gradient = hd__malloc((size_t)graph->value_count * sizeof *grad.gradient);
+  grad.wanted = hd__malloc((size_t)graph->value_count * sizeof *grad.wanted);
+  hd_status status = HD_OK;
+  if (!grad.gradient || !grad.wanted) {
+    status = hd__fail(ctx, HD_E_NOMEM, "out of memory while building gradients");
+    goto out;
+  }
+  memset(grad.gradient, -1, (size_t)graph->value_count * sizeof *grad.gradient);
+  mark_wanted(&grad);
+  status = walk_back(&grad);
+out:
+  hd__free(grad.gradient);
+  hd__free(grad.wanted);
+  return status;
+}

@@ -1,0 +1,111 @@
+/* Running the passes and lowering: which kernel calls make up the shards phase, and which phases a step has. */
+#include "plan/plan.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "graph/op.h"
+
+static hd_status out_of_memory(hd_ctx *ctx) { return hd__fail(ctx, HD_E_NOMEM, "out of memory while planning"); }
+
+static bool emits_call(const hd_plan *plan, const hd_node *node) {
+  bool reduce = hd__op_info(node->op)->class == HD_CLASS_REDUCE;
+  return !node->view && !(reduce && plan->kernels->form[node->op]);
+}
+
+static void lower_calls(hd_plan *plan) {
+  for (int i = 0; i < plan->graph->node_count; i++) {
+    const hd_node *node = &plan->graph->nodes[i];
+    if (!emits_call(plan, node))
+      continue;
+    plan->calls[plan->call_count++] =
+        (hd_plan_call){.node = i, .op = node->op, .per_shard = hd__op_info(node->op)->class == HD_CLASS_REDUCE};
+    if (!plan->kernels->scratch_bytes[node->op])
+      continue;
+    int64_t bytes = plan->kernels->scratch_bytes[node->op](&node->geom);
+    if (plan->scratch_bytes < bytes)
+      plan->scratch_bytes = bytes;
+  }
+}
+
+static void lower_packed(hd_plan *plan) {
+  for (int i = 0; i < plan->call_count; i++) {
+    const hd_node *node = &plan->graph->nodes[plan->calls[i].node];
+    int64_t elems = plan->kernels->packed_elems[node->op] ? plan->kernels->packed_elems[node->op](&node->geom) : 0;
+    if (elems == 0)
+      continue;
+    plan->packed[plan->packed_count++] = (hd_plan_packed){.param = plan->graph->values[node->in[1]].param,
+                                                          .op = node->op,
+                                                          .geom = node->geom,
+                                                          .offset = plan->packed_elems,
+                                                          .elems = elems};
+    plan->packed_elems += (elems + 15) / 16 * 16;
+  }
+}
+
+static void lower_phases(hd_plan *plan, const hd_plan_settings *settings) {
+  plan->phases[plan->phase_count++] = HD_PHASE_SHARDS;
+  if (settings->train && settings->clip_norm) {
+    plan->phases[plan->phase_count++] = HD_PHASE_FOLD_NORM;
+    plan->phases[plan->phase_count++] = HD_PHASE_UPDATE;
+  } else if (settings->train) {
+    plan->phases[plan->phase_count++] = HD_PHASE_FOLD_UPDATE;
+  }
+}
+
+static hd_status lower(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *settings) {
+  size_t nodes = (size_t)plan->graph->node_count;
+  plan->calls = hd__calloc(nodes, sizeof *plan->calls);
+  plan->packed = hd__calloc(nodes, sizeof *plan->packed);
+  if (!plan->calls || !plan->packed)
+    return out_of_memory(ctx);
+  lower_calls(plan);
+  lower_packed(plan);
+  lower_phases(plan, settings);
+  return HD_OK;
+}
+
+static hd_status run_passes(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *settings) {
+  hd__pass_fuse(plan->graph);
+  if (settings->train)
+    HD_TRY(hd__pass_grad(plan->graph, ctx));
+  plan->param_count = plan->graph->param_count;
+  plan->params = hd__calloc((size_t)plan->param_count, sizeof *plan->params);
+  if (!plan->params)
+    return out_of_memory(ctx);
+  HD_TRY(hd__pass_memory(plan, ctx));
+  HD_TRY(hd__pass_chunks(plan, ctx));
+  return lower(plan, ctx, settings);
+}
+
+hd_status hd__plan_create(hd_plan **out, hd_ctx *ctx, hd_graph *graph, const hd_kernels *kernels,
+                          const hd_plan_settings *settings) {
+  hd_plan *plan = hd__calloc(1, sizeof *plan);
+  *out = NULL;
+  if (!plan) {
+    hd__graph_destroy(graph);
+    return out_of_memory(ctx);
+  }
+  plan->graph = graph;
+  plan->kernels = kernels;
+  plan->trains = settings->train;
+  hd_status status = run_passes(plan, ctx, settings);
+  if (status != HD_OK) {
+    hd__plan_destroy(plan);
+    return status;
+  }
+  *out = plan;
+  return HD_OK;
+}
+
+void hd__plan_destroy(hd_plan *plan) {
+  if (!plan)
+    return;
+  hd__graph_destroy(plan->graph);
+  hd__free(plan->calls);
+  hd__free(plan->place);
+  hd__free(plan->params);
+  hd__free(plan->packed);
+  hd__free(plan->chunks);
+  hd__free(plan);
+}

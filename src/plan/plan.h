@@ -1,0 +1,116 @@
+/* A graph compiled: gradients, fusions, memory, chunks and phases. The same for every layout.
+ *
+ *   passes    fuse -> gradients -> memory -> chunks -> lower          (each can be printed)
+ *
+ * A plan says, for one sample, where every value lies; how many samples a call handles is the executor's choice. Values that
+ * a later phase reads (the inputs of a deferred gradient) have a slot per sample of a batch part; the rest lives in the
+ * lane's arena:
+ *
+ *   lane arena    [ value a: G slots | value b: G slots | ... ]      G samples at a time, reused from group to group
+ *   batch memory  [ value x: N slots | value y: N slots | ... ]      N samples of a batch part
+ *
+ * A place's offset is therefore in bytes per sample and is multiplied by G or N. The plan never sees threads or ranks. */
+#ifndef HD_PLAN_PLAN_H
+#define HD_PLAN_PLAN_H
+
+#include "base/status.h"
+#include "graph/graph.h"
+#include "kernel/kernel.h"
+
+typedef enum hd_where {
+  HD_AT_NOWHERE, /* never stored */
+  HD_AT_ARENA,
+  HD_AT_BATCH,
+  HD_AT_LABELS,
+  HD_AT_LOSSES, /* one float per sample of the whole batch */
+  HD_AT_PARAM,
+  HD_AT_DIRECT  /* a parameter's gradient, summed over one shard: offset into the direct gradients, in floats */
+} hd_where;
+
+typedef struct hd_place {
+  hd_where where;
+  int64_t offset; /* ARENA, BATCH: bytes per sample; DIRECT: floats; PARAM: parameter index */
+  int64_t stride; /* elements from one sample to the next */
+} hd_place;
+
+/* One kernel call of the shards phase. */
+typedef struct hd_plan_call {
+  int node;
+  hd_op op;
+  bool per_shard; /* REDUCE: once per shard; else once for a group of neighbouring shards */
+} hd_plan_call;
+
+/* How a parameter's gradient comes to the chunk's owner. */
+typedef struct hd_plan_param {
+  bool deferred;      /* formed from x and dy inside the fold; else folded from shard sums */
+  int form_node;      /* deferred: the REDUCE node */
+  int form_output;    /* 0 weight, 1 bias */
+  int64_t direct;     /* else: offset in the direct gradients, floats */
+  int64_t offset;     /* where the parameter starts in the concatenation of all, floats, a multiple of 16 */
+  int32_t chunk_rows; /* home rows of a chunk (the last may have fewer) */
+  int32_t first_chunk, chunks;
+} hd_plan_param;
+
+/* A packed copy of a parameter that an operation's kernel asked for. */
+typedef struct hd_plan_packed {
+  int param;
+  hd_op op;
+  hd_geom geom;
+  int64_t offset, elems; /* floats, in the concatenation of all packed copies */
+} hd_plan_packed;
+
+/* A fixed part of the parameters. */
+typedef struct hd_chunk {
+  int param;
+  int32_t j0, j1; /* home rows */
+  int64_t weight; /* relative cost, for sharing out */
+} hd_chunk;
+
+typedef enum hd_phase_kind {
+  HD_PHASE_SHARDS,      /* run the calls for every shard */
+  HD_PHASE_FOLD_UPDATE, /* per chunk: fold, update */
+  HD_PHASE_FOLD_NORM,   /* per chunk: fold, keep the gradient, sum its squares */
+  HD_PHASE_UPDATE       /* per chunk: scale by the norm's factor, update */
+} hd_phase_kind;
+
+typedef struct hd_plan {
+  hd_graph *graph; /* owned */
+  const hd_kernels *kernels;
+  hd_plan_call *calls;
+  int call_count;
+  hd_place *place; /* one per value */
+  hd_plan_param *params;
+  int param_count;
+  hd_plan_packed *packed;
+  int packed_count;
+  hd_chunk *chunks;
+  int chunk_count;
+  hd_phase_kind phases[4];
+  int phase_count;
+
+  int64_t arena_bytes, batch_bytes; /* per sample */
+  int64_t scratch_bytes;            /* per lane */
+  int64_t param_elems, packed_elems, direct_elems;
+  bool trains;
+} hd_plan;
+
+typedef struct hd_plan_settings {
+  bool train;     /* with gradients and updates; else forward and loss only */
+  bool clip_norm; /* train: a phase for the gradient's norm */
+} hd_plan_settings;
+
+/* Takes the graph over, also on failure. The kernel table must outlive the plan. */
+hd_status hd__plan_create(hd_plan **out, hd_ctx *ctx, hd_graph *graph, const hd_kernels *kernels,
+                          const hd_plan_settings *settings);
+void hd__plan_destroy(hd_plan *plan);
+
+/* Prints what each pass left, one line per thing. */
+void hd__plan_print(const hd_plan *plan, FILE *to);
+
+/* The passes. */
+void hd__pass_fuse(hd_graph *graph);
+hd_status hd__pass_grad(hd_graph *graph, hd_ctx *ctx);
+hd_status hd__pass_memory(hd_plan *plan, hd_ctx *ctx);
+hd_status hd__pass_chunks(hd_plan *plan, hd_ctx *ctx);
+
+#endif
