@@ -1,0 +1,11 @@
+/* Time, for reports only: nothing that is computed depends on it. */
+#ifndef HD_SYS_CLOCK_H
+#define HD_SYS_CLOCK_H
+
+/* Seconds of a clock that never jumps. */
+double hd__clock_s(void);
+
+/* Seconds since this process was started, as the kernel counts; 0 where that is not known. */
+double hd__clock_process_s(void);
+
+#endif

@@ -1,0 +1,71 @@
+/* The meeting of lanes: see meeting.h for the lines and the order of writes. */
+#include "sys/meeting.h"
+
+#include <limits.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { SPINS = 4000, SPINS_CROWDED = 50, YIELDS = 100 };
+
+static void relax(void) {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ volatile("yield");
+#endif
+}
+
+void hd__meeting_init(hd_meeting *meeting, hd_meeting_line *lines, int lanes, int crowded) {
+  memset(lines, 0, (size_t)lanes * sizeof *lines);
+  *meeting = (hd_meeting){.line = lines, .lanes = lanes, .spins = crowded ? SPINS_CROWDED : SPINS};
+}
+
+/* Whether a line has caught up; numbers wrap, so compare their difference. */
+static int has_come(hd_meeting_line *line, unsigned number) {
+  return (int)(atomic_load_explicit(&line->came, memory_order_acquire) - number) >= 0;
+}
+
+static void sleep_until(hd_meeting_line *line, unsigned number) {
+  atomic_fetch_add(&line->sleepers, 1);
+  for (;;) {
+    unsigned seen = atomic_load(&line->came);
+    if ((int)(seen - number) >= 0)
+      break;
+    syscall(SYS_futex, &line->came, FUTEX_WAIT, seen, NULL, NULL, 0);
+  }
+  atomic_fetch_sub(&line->sleepers, 1);
+}
+
+static void wait_for(const hd_meeting *meeting, hd_meeting_line *line, unsigned number) {
+  for (int i = 0; i < meeting->spins; i++) {
+    if (has_come(line, number))
+      return;
+    relax();
+  }
+  for (int i = 0; i < YIELDS; i++) {
+    if (has_come(line, number))
+      return;
+    sched_yield();
+  }
+  sleep_until(line, number);
+}
+
+uint32_t hd__meeting_come(hd_meeting *meeting, int lane, uint32_t flags) {
+  hd_meeting_line *mine = &meeting->line[lane];
+  unsigned number = atomic_load_explicit(&mine->came, memory_order_relaxed) + 1;
+  mine->flags[number & 1] = flags;
+  /* Sequentially consistent on both sides: either we see the sleeper or it sees our number. */
+  atomic_store(&mine->came, number);
+  if (meeting->lanes > 1 && atomic_load(&mine->sleepers) > 0)
+    syscall(SYS_futex, &mine->came, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+  for (int i = 1; i < meeting->lanes; i++) {
+    hd_meeting_line *other = &meeting->line[(lane + i) % meeting->lanes];
+    wait_for(meeting, other, number);
+    flags |= other->flags[number & 1];
+  }
+  return flags;
+}

@@ -1,0 +1,38 @@
+/* Mapping segments. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "sys/segment.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/alloc.h"
+
+enum { HUGE_BYTES = 2 << 20 };
+
+hd_status hd__segment_create(hd_segment *out, hd_ctx *ctx, size_t bytes, const char *what) {
+  *out = (hd_segment){0};
+  size_t rounded = bytes < HUGE_BYTES ? (bytes + 4095) & ~(size_t)4095 : (bytes + HUGE_BYTES - 1) & ~(size_t)(HUGE_BYTES - 1);
+  if (rounded == 0)
+    rounded = 4096;
+  /* Counted like any allocation, so that the allocation-failure sweep reaches mappings too. */
+  void *token = hd__malloc(1);
+  void *base = token ? mmap(NULL, rounded, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) : MAP_FAILED;
+  int why = token ? errno : ENOMEM;
+  hd__free(token);
+  if (base == MAP_FAILED)
+    return hd__fail(ctx, HD_E_NOMEM, "expected %zu MiB of memory for %s, found: %s; use a smaller model or batch", rounded >> 20, what, strerror(why));
+  if (rounded >= HUGE_BYTES)
+    madvise(base, rounded, MADV_HUGEPAGE); /* a refusal costs speed, not results */
+  *out = (hd_segment){base, rounded};
+  return HD_OK;
+}
+
+void hd__segment_destroy(hd_segment *segment) {
+  if (segment->base)
+    munmap(segment->base, segment->bytes);
+  *segment = (hd_segment){0};
+}

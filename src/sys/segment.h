@@ -1,0 +1,19 @@
+/* Memory that outlives a step and that all lanes (and ranks) of a host share: mapped, zeroed, 2 MiB pages where the system
+ * gives them, and nameless, so that nothing is left behind whatever happens to the process. */
+#ifndef HD_SYS_SEGMENT_H
+#define HD_SYS_SEGMENT_H
+
+#include <stddef.h>
+
+#include "base/status.h"
+
+typedef struct hd_segment {
+  void *base;
+  size_t bytes;
+} hd_segment;
+
+/* `what` names the purpose in the error message. */
+hd_status hd__segment_create(hd_segment *out, hd_ctx *ctx, size_t bytes, const char *what);
+void hd__segment_destroy(hd_segment *segment);
+
+#endif
