@@ -1,0 +1,239 @@
+/* The executor: its memory, and the loop in which lanes walk from phase to phase. */
+#include "exec/exec.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "exec/exec_state.h"
+
+/* An arena larger than this no longer stays in a core's second-level cache while a group passes through the network. */
+enum { ARENA_TARGET_BYTES = 640 << 10, ALIGN_BYTES = 128 };
+
+/* A bump allocator that runs twice: first with base NULL to count, then over the mapped segment. */
+typedef struct bump {
+  char *base;
+  int64_t used;
+} bump;
+
+static void *take(bump *b, int64_t bytes) {
+  int64_t at = b->used;
+  b->used += (bytes + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES;
+  return b->base ? b->base + at : NULL;
+}
+
+/* Stack slots for the covers of `shards` neighbouring shards: two per level of the tree, and the one being pushed. */
+static int64_t cover_slots(int64_t shards) {
+  int64_t levels = 0;
+  while ((int64_t)1 << levels < shards)
+    levels++;
+  return shards < 2 * levels + 1 ? shards : 2 * levels + 1;
+}
+
+static void lay_out_lane(hd_exec *exec, bump *b, lane_state *lane) {
+  const hd_plan *plan = exec->plan;
+  lane->arena = take(b, plan->arena_bytes * exec->group_rows);
+  lane->scratch = take(b, plan->scratch_bytes);
+  lane->labels = take(b, exec->group_rows * (int64_t)sizeof *lane->labels);
+  lane->cover = take(b, cover_slots(lane->shard_hi - lane->shard_lo) * plan->direct_elems * (int64_t)sizeof *lane->cover);
+  lane->tile = take(b, TILE_ELEMS * (int64_t)sizeof *lane->tile);
+  lane->norms = take(b, plan->chunk_count * (int64_t)sizeof *lane->norms);
+}
+
+static int part_levels(int parts) {
+  int levels = 0;
+  while (1 << levels < parts)
+    levels++;
+  return levels;
+}
+
+static void lay_out(hd_exec *exec, bump *b) {
+  const hd_plan *plan = exec->plan;
+  int parts = exec->settings.parts;
+  int64_t capacity = (exec->settings.batch + parts - 1) / parts;
+  exec->lines = take(b, exec->lane_count * (int64_t)sizeof *exec->lines);
+  exec->batch_memory = take(b, plan->batch_bytes * capacity);
+  exec->losses = take(b, exec->settings.batch * (int64_t)sizeof *exec->losses);
+  exec->chunk_norm = take(b, plan->chunk_count * (int64_t)sizeof *exec->chunk_norm);
+  exec->grad = take(b, exec->settings.clip_norm > 0 ? plan->param_elems * 4 : 0);
+  exec->part_sum = take(b, part_levels(parts) * plan->param_elems * 4);
+  for (int parity = 0; parity < 2; parity++) {
+    exec->layout[parity] = take(b, parts * (int64_t)sizeof *exec->layout[parity]);
+    for (int p = 0; p < parts; p++) {
+      hd_range_plan *ranges = take(b, exec->lane_count * (int64_t)sizeof *ranges);
+      if (b->base)
+        exec->layout[parity][p].range = ranges;
+    }
+  }
+  for (int l = 0; l < exec->lane_count; l++)
+    lay_out_lane(exec, b, &exec->lane[l]);
+}
+
+static void share_out(hd_exec *exec) {
+  const hd_plan *plan = exec->plan;
+  int32_t shards = exec->settings.shards / exec->settings.parts;
+  int64_t largest = (exec->settings.batch + exec->settings.shards - 1) / exec->settings.shards;
+  int64_t rows = 1;
+  for (int l = 0; l < exec->lane_count; l++) {
+    lane_state *lane = &exec->lane[l];
+    hd__tree_split(&lane->shard_lo, &lane->shard_hi, NULL, shards, exec->lane_count, l);
+    if (rows < (lane->shard_hi - lane->shard_lo) * largest)
+      rows = (lane->shard_hi - lane->shard_lo) * largest;
+  }
+  int64_t fitting = plan->arena_bytes > 0 ? ARENA_TARGET_BYTES / plan->arena_bytes : rows;
+  exec->group_rows = rows < fitting ? rows : fitting < largest ? largest : fitting;
+}
+
+static hd_status share_chunks(hd_exec *exec, hd_ctx *ctx) {
+  const hd_plan *plan = exec->plan;
+  int64_t *weight = hd__malloc((size_t)plan->chunk_count * sizeof *weight);
+  if (!weight)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory while sharing out chunks");
+  for (int c = 0; c < plan->chunk_count; c++)
+    weight[c] = plan->chunks[c].weight;
+  for (int l = 0; l < exec->lane_count; l++)
+    hd__tree_split(&exec->lane[l].chunk_lo, &exec->lane[l].chunk_hi, weight, plan->chunk_count, exec->lane_count, l);
+  hd__free(weight);
+  return HD_OK;
+}
+
+static hd_status take_memory(hd_exec *exec, hd_ctx *ctx) {
+  bump count = {0};
+  lay_out(exec, &count);
+  HD_TRY(hd__segment_create(&exec->memory, ctx, (size_t)count.used, "activations and gradients"));
+  bump real = {.base = exec->memory.base};
+  lay_out(exec, &real);
+  return HD_OK;
+}
+
+hd_status hd__exec_create(hd_exec **out, hd_ctx *ctx, const hd_plan *plan, hd_store *store, hd_lanes *lanes,
+                          const hd_exec_settings *settings) {
+  *out = NULL;
+  hd_exec *exec = hd__calloc(1, sizeof *exec);
+  if (!exec)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the executor");
+  exec->plan = plan;
+  exec->store = store;
+  exec->lanes = lanes;
+  exec->settings = *settings;
+  exec->lane_count = hd__lanes_count(lanes);
+  exec->lane = hd__malloc_aligned((size_t)exec->lane_count * sizeof *exec->lane);
+  hd_status status = HD_E_NOMEM;
+  if (!exec->lane) {
+    hd__fail(ctx, status, "out of memory for %d lanes", exec->lane_count);
+    goto out;
+  }
+  memset(exec->lane, 0, (size_t)exec->lane_count * sizeof *exec->lane);
+  share_out(exec);
+  status = share_chunks(exec, ctx);
+  if (status == HD_OK)
+    status = take_memory(exec, ctx);
+  if (status != HD_OK)
+    goto out;
+  hd__meeting_init(&exec->meeting, exec->lines, exec->lane_count, hd__lanes_crowded(lanes));
+  *out = exec;
+out:
+  if (status != HD_OK)
+    hd__exec_destroy(exec);
+  return status;
+}
+
+void hd__exec_destroy(hd_exec *exec) {
+  if (!exec)
+    return;
+  hd__segment_destroy(&exec->memory);
+  hd__free(exec->lane);
+  hd__free(exec);
+}
+
+int64_t hd__exec_bytes(const hd_exec *exec) { return (int64_t)exec->memory.bytes; }
+
+/* Lane 0, while the others still work on the step before: what comes next, and its layout. */
+static void prepare(hd_exec *exec, int parity) {
+  exec->has_step[parity] = exec->driver->next(exec->driver->self, &exec->step[parity]);
+  if (exec->has_step[parity])
+    hd__exec_layout(exec, parity, exec->step[parity].samples);
+}
+
+/* Lane 0 before the closing meeting: adds the losses in order, asks for flags, prepares the next step. */
+static void close_step(const lane_at *at, int parity) {
+  hd_exec *exec = at->exec;
+  double sum = 0;
+  for (int64_t i = 0; i < at->step->samples; i++)
+    sum += (double)exec->losses[i];
+  exec->result.loss_sum = sum;
+  if (!isfinite(sum))
+    at->lane->flags |= HD_FLAG_NOT_FINITE;
+  at->lane->flags |= exec->driver->flags ? exec->driver->flags(exec->driver->self) : 0;
+  prepare(exec, 1 - parity);
+}
+
+static void run_phase(const lane_at *at, hd_phase_kind kind) {
+  switch (kind) {
+  case HD_PHASE_SHARDS: hd__exec_shards(at); break;
+  case HD_PHASE_FOLD_UPDATE:
+  case HD_PHASE_FOLD_NORM: hd__exec_fold(at, kind); break;
+  case HD_PHASE_UPDATE: hd__exec_update(at); break;
+  }
+}
+
+/* All phases of one step; returns everybody's flags. */
+static uint32_t run_step(lane_at *at, int parity) {
+  hd_exec *exec = at->exec;
+  uint32_t all = 0;
+  at->step = &exec->step[parity];
+  for (int p = 0; p < exec->settings.parts; p++) {
+    at->layout = &exec->layout[parity][p];
+    at->last = p == exec->settings.parts - 1;
+    for (int i = 0; i < exec->plan->phase_count; i++) {
+      bool closing = at->last && i == exec->plan->phase_count - 1;
+      if (exec->plan->phases[i] == HD_PHASE_UPDATE && !at->last)
+        continue;
+      run_phase(at, exec->plan->phases[i]);
+      if (closing && at->index == 0)
+        close_step(at, parity);
+      all = hd__meeting_come(&exec->meeting, at->index, closing ? at->lane->flags : 0);
+    }
+  }
+  return all;
+}
+
+static void run_lane(void *arg, int index) {
+  hd_exec *exec = arg;
+  lane_at at = {.exec = exec, .index = index, .lane = &exec->lane[index], .half = hd__store_half(exec->store)};
+  at.lane->flags = 0;
+  at.lane->bad_param = -1;
+  for (int parity = 0; exec->has_step[parity]; parity = 1 - parity) {
+    uint32_t all = run_step(&at, parity);
+    if (index == 0) {
+      exec->last_flags = all;
+      if (!(all & HD_FLAG_NOT_FINITE)) {
+        hd__store_advance(exec->store);
+        exec->driver->done(exec->driver->self, at.step, &exec->result);
+      }
+    }
+    if (all)
+      break;
+    at.half = 1 - at.half;
+  }
+}
+
+static hd_status not_finite(hd_exec *exec, hd_ctx *ctx) {
+  const char *what = "the loss";
+  for (int l = exec->lane_count - 1; l >= 0; l--)
+    if (exec->lane[l].bad_param >= 0)
+      what = exec->plan->graph->values[exec->plan->graph->params[exec->lane[l].bad_param].value].name;
+  return hd__fail(ctx, HD_E_NOTFINITE, "expected finite numbers, found NaN or infinity in %s%s; lower --lr or use --clip-grad-norm",
+                  what[0] == 't' && what[1] == 'h' ? "" : "the update of ", what);
+}
+
+hd_status hd__exec_run(hd_exec *exec, hd_ctx *ctx, const hd_driver *driver, uint32_t *flags) {
+  exec->driver = driver;
+  exec->last_flags = 0;
+  prepare(exec, 0);
+  hd_status status = hd__lanes_run(exec->lanes, ctx, run_lane, exec);
+  *flags = exec->last_flags;
+  if (status == HD_OK && exec->last_flags & HD_FLAG_NOT_FINITE)
+    status = not_finite(exec, ctx);
+  return status;
+}

@@ -1,0 +1,64 @@
+/* Evaluation: forward and loss for samples in order, each exactly once, lanes taking contiguous ranges. */
+#include <math.h>
+
+#include "base/hdmath.h"
+#include "exec/exec_state.h"
+
+typedef struct evaluation {
+  hd_exec *exec;
+  hd_step step;
+  float *loss;
+  int32_t *guess;
+  float *probability;
+} evaluation;
+
+/* The first of the largest scores; a NaN counts as largest, as in the kernels. */
+static int32_t largest(const float *score, int32_t count) {
+  int32_t best = 0;
+  for (int32_t i = 1; i < count; i++)
+    if (score[i] > score[best] || (isnan(score[i]) && !isnan(score[best])))
+      best = i;
+  return best;
+}
+
+static float probability_of(const float *score, int32_t count, int32_t which) {
+  double sum = 0;
+  for (int32_t i = 0; i < count; i++)
+    sum += hd__exp((double)score[i] - (double)score[which]);
+  return (float)(1 / sum);
+}
+
+static void evaluate_group(const lane_at *at, const evaluation *e, int64_t first, int64_t rows) {
+  const hd_plan *plan = e->exec->plan;
+  const hd_driver *driver = e->exec->driver;
+  call_rows group = {.rows = rows, .batch_row = first, .losses = e->loss};
+  float *x = hd__exec_rows_at(at, plan->graph->input, &group);
+  driver->fetch(driver->self, &e->step, first, rows, x, plan->place[plan->graph->input].stride, at->lane->labels);
+  for (int i = 0; i < plan->call_count; i++)
+    hd__exec_call(at, &plan->calls[i], &group);
+  const float *score = hd__exec_rows_at(at, plan->graph->logits, &group);
+  int32_t classes = plan->graph->values[plan->graph->logits].shape.dim[0];
+  for (int64_t r = 0; r < rows; r++, score += plan->place[plan->graph->logits].stride) {
+    e->guess[first + r] = largest(score, classes);
+    if (e->probability)
+      e->probability[first + r] = probability_of(score, classes, e->guess[first + r]);
+  }
+}
+
+static void evaluate_lane(void *arg, int index) {
+  evaluation *e = arg;
+  hd_exec *exec = e->exec;
+  lane_at at = {.exec = exec, .index = index, .lane = &exec->lane[index], .step = &e->step, .half = hd__store_half(exec->store)};
+  int64_t begin = e->step.samples * index / exec->lane_count, end = e->step.samples * (index + 1) / exec->lane_count;
+  for (int64_t first = begin; first < end; first += exec->group_rows) {
+    int64_t rows = end - first < exec->group_rows ? end - first : exec->group_rows;
+    evaluate_group(&at, e, first, rows);
+  }
+}
+
+hd_status hd__exec_evaluate(hd_exec *exec, hd_ctx *ctx, const hd_driver *driver, int64_t samples, float *loss, int32_t *guess,
+                            float *probability) {
+  evaluation e = {.exec = exec, .step = {.samples = samples, .divisor = 1}, .loss = loss, .guess = guess, .probability = probability};
+  exec->driver = driver;
+  return hd__lanes_run(exec->lanes, ctx, evaluate_lane, &e);
+}

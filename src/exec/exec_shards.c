@@ -1,0 +1,125 @@
+/* The shards phase: a lane takes its shards through the whole network, group by group, and sums their direct gradients.
+ *
+ * A group is as many neighbouring shards as the arena holds; ROWS calls handle a group at once, REDUCE calls stop at each
+ * shard's border. Each shard's gradients are pushed on the lane's stack of covers and merged as the tree says. */
+#include <string.h>
+
+#include "exec/exec_state.h"
+#include "graph/op.h"
+
+static void *resolve(const lane_at *at, const hd_place *place, hd_dtype dtype, const call_rows *rows) {
+  const hd_exec *exec = at->exec;
+  int64_t row_bytes = place->stride * hd__dtype_bytes(dtype);
+  switch (place->where) {
+  case HD_AT_ARENA: return at->lane->arena + place->offset * exec->group_rows + rows->arena_row * row_bytes;
+  case HD_AT_BATCH: {
+    int64_t capacity = (exec->settings.batch + exec->settings.parts - 1) / exec->settings.parts;
+    return (char *)exec->batch_memory + place->offset * capacity + rows->part_row * row_bytes;
+  }
+  case HD_AT_LABELS: return at->lane->labels + rows->arena_row;
+  case HD_AT_LOSSES: return rows->losses + rows->batch_row;
+  case HD_AT_PARAM: return exec->store->weights[at->half] + exec->plan->params[place->offset].offset;
+  case HD_AT_DIRECT: return rows->direct + place->offset;
+  case HD_AT_NOWHERE: break;
+  }
+  return NULL;
+}
+
+float *hd__exec_rows_at(const lane_at *at, int value, const call_rows *rows) {
+  return resolve(at, &at->exec->plan->place[value], at->exec->plan->graph->values[value].dtype, rows);
+}
+
+static const float *packed_of(const lane_at *at, const hd_node *node) {
+  const hd_plan *plan = at->exec->plan;
+  int param = node->in[1] >= 0 ? plan->graph->values[node->in[1]].param : -1;
+  for (int i = 0; i < plan->packed_count; i++)
+    if (plan->packed[i].param == param && plan->packed[i].op == node->op)
+      return at->exec->store->packed[at->half] + plan->packed[i].offset;
+  return NULL;
+}
+
+void hd__exec_call(const lane_at *at, const hd_plan_call *planned, const call_rows *rows) {
+  const hd_plan *plan = at->exec->plan;
+  const hd_node *node = &plan->graph->nodes[planned->node];
+  hd_call call = {.g = &node->geom, .rows = rows->rows, .scratch = at->lane->scratch, .divisor = at->step->divisor};
+  for (int i = 0; i < HD_MAX_IN; i++) {
+    if (node->in[i] < 0)
+      continue;
+    const hd_place *place = &plan->place[node->in[i]];
+    call.in[i] = resolve(at, place, plan->graph->values[node->in[i]].dtype, rows);
+    call.in_stride[i] = place->stride;
+  }
+  for (int i = 0; i < HD_MAX_OUT; i++) {
+    if (node->out[i] < 0)
+      continue;
+    const hd_place *place = &plan->place[node->out[i]];
+    call.out[i] = resolve(at, place, plan->graph->values[node->out[i]].dtype, rows);
+    call.out_stride[i] = place->stride;
+  }
+  call.packed = packed_of(at, node);
+  plan->kernels->run[planned->op](&call);
+}
+
+static void add_slots(float *restrict left, const float *restrict right, int64_t count) {
+  for (int64_t i = 0; i < count; i++)
+    left[i] = left[i] + right[i];
+}
+
+/* Runs one REDUCE call for each shard of the group; the shard's slot is the stack top at its push. */
+static void run_per_shard(const lane_at *at, const hd_plan_call *call, const call_rows *group, const hd_fold_step *step, int shards,
+                          int depth) {
+  int64_t slot_elems = at->exec->plan->direct_elems;
+  for (int s = 0; s < shards; s++) {
+    call_rows rows = *group;
+    rows.rows = step[s].row1 - step[s].row0;
+    rows.arena_row = step[s].row0 - group->part_row;
+    rows.part_row = step[s].row0;
+    rows.direct = at->lane->cover + depth * slot_elems;
+    hd__exec_call(at, call, &rows);
+    depth++;
+    for (int m = 0; m < step[s].merges; m++, depth--) {
+      const hd_node *node = &at->exec->plan->graph->nodes[call->node];
+      float *left = at->lane->cover + (depth - 2) * slot_elems, *right = left + slot_elems;
+      for (int o = 0; o < HD_MAX_OUT; o++) {
+        if (node->out[o] < 0)
+          continue;
+        int64_t offset = at->exec->plan->place[node->out[o]].offset;
+        int64_t elems = hd__shape_elems(&at->exec->plan->graph->values[node->out[o]].shape);
+        add_slots(left + offset, right + offset, elems);
+      }
+    }
+  }
+}
+
+/* Takes neighbouring shards through all calls. `depth` is the stack's depth before their pushes. */
+static void run_group(const lane_at *at, const hd_fold_step *step, int shards, int depth) {
+  const hd_exec *exec = at->exec;
+  const hd_plan *plan = exec->plan;
+  call_rows group = {.rows = step[shards - 1].row1 - step[0].row0,
+                     .part_row = step[0].row0,
+                     .batch_row = at->layout->first + step[0].row0,
+                     .losses = exec->losses};
+  float *x = hd__exec_rows_at(at, plan->graph->input, &group);
+  exec->driver->fetch(exec->driver->self, at->step, group.batch_row, group.rows, x, plan->place[plan->graph->input].stride,
+                      at->lane->labels);
+  for (int i = 0; i < plan->call_count; i++) {
+    if (plan->calls[i].per_shard)
+      run_per_shard(at, &plan->calls[i], &group, step, shards, depth);
+    else
+      hd__exec_call(at, &plan->calls[i], &group);
+  }
+}
+
+void hd__exec_shards(const lane_at *at) {
+  const hd_range_plan *range = &at->layout->range[at->index];
+  const hd_fold_step *step = range->pushes.step;
+  int depth = 0;
+  for (int first = 0, end; first < range->pushes.count; first = end) {
+    end = first + 1;
+    while (end < range->pushes.count && step[end].row1 - step[first].row0 <= at->exec->group_rows)
+      end++;
+    run_group(at, step + first, end - first, depth);
+    for (int s = first; s < end; s++)
+      depth += 1 - step[s].merges;
+  }
+}

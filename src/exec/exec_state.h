@@ -1,0 +1,100 @@
+/* The executor's insides, shared by the files that run its phases; nobody else includes this.
+ *
+ * What lanes share is written either before the region, or by one lane between two meetings that all lanes come to. The
+ * description of a step and its layout exist twice, by the parity of the step: lane 0 prepares the next one while the
+ * others still work on this one. */
+#ifndef HD_EXEC_EXEC_STATE_H
+#define HD_EXEC_EXEC_STATE_H
+
+#include "exec/exec.h"
+#include "sys/meeting.h"
+#include "tree/tree.h"
+
+/* Elements of the buffer in which a lane folds: a tile of TILE_ROWS x TILE_COLUMNS, or TILE_ELEMS in a row. */
+enum { TILE_ROWS = 8, TILE_COLUMNS = 512, TILE_ELEMS = TILE_ROWS * TILE_COLUMNS };
+
+/* How one part of a batch is laid out over lanes. */
+typedef struct part_layout {
+  int64_t samples; /* of the batch this was made for, 0: not made yet */
+  hd_part part;
+  int64_t first;      /* the part's first sample in the batch */
+  hd_range_plan *range; /* per lane */
+  hd_fold shards;     /* over all shards of the part: for deferred gradients */
+  hd_fold covers;     /* over the concatenated covers of all lanes */
+  int32_t piece_lane[HD_MAX_SHARDS], piece_slot[HD_MAX_SHARDS]; /* whose cover, and which slot of it */
+  int32_t merges, level; /* additions of earlier parts' sums, and where on their stack this part's goes */
+} part_layout;
+
+typedef struct lane_state {
+  _Alignas(128) char *arena;
+  void *scratch;
+  int32_t *labels;
+  float *cover; /* slots of direct_elems floats */
+  float *tile;
+  double *norms; /* room for the tree over chunk numbers */
+  int32_t chunk_lo, chunk_hi;
+  int32_t shard_lo, shard_hi; /* inside part 0; other parts alike */
+  uint32_t flags;
+  int bad_param; /* with HD_FLAG_NOT_FINITE: the parameter, -1: the loss, -2: the norm */
+} lane_state;
+
+struct hd_exec {
+  const hd_plan *plan;
+  hd_store *store;
+  hd_lanes *lanes;
+  hd_exec_settings settings;
+  int lane_count;
+  int64_t group_rows; /* samples that an arena holds */
+  lane_state *lane;
+  hd_meeting meeting;
+  hd_meeting_line *lines;
+  hd_segment memory; /* everything below, and the lanes' parts */
+  float *batch_memory;
+  float *losses;     /* per sample of the batch */
+  float *grad;       /* folded gradients, for the norm */
+  double *chunk_norm;
+  float *part_sum;   /* accumulation: stack of sums, param_elems each */
+  hd_range_plan *ranges;
+  part_layout *layout[2]; /* per parity, one per part */
+
+  hd_step step[2];
+  int has_step[2];
+  const hd_driver *driver;
+  hd_step_result result;
+  uint32_t last_flags;
+  int bad_param;
+};
+
+/* Where a lane is. */
+typedef struct lane_at {
+  hd_exec *exec;
+  lane_state *lane;
+  const hd_step *step;
+  const part_layout *layout;
+  int index;     /* of the lane */
+  int half;      /* of the store that is read */
+  bool last;     /* the batch's last part */
+} lane_at;
+
+/* Where one kernel call works: rows of a group in the arena, of a part in batch memory, of the batch in the losses. */
+typedef struct call_rows {
+  int64_t rows;
+  int64_t arena_row; /* in the arena's group */
+  int64_t part_row;  /* in the part */
+  int64_t batch_row; /* in the batch */
+  float *losses;     /* row 0 of the batch */
+  float *direct;     /* REDUCE: where shard sums go */
+} call_rows;
+
+void hd__exec_call(const lane_at *at, const hd_plan_call *call, const call_rows *rows);
+float *hd__exec_rows_at(const lane_at *at, int value, const call_rows *rows);
+
+void hd__exec_layout(hd_exec *exec, int parity, int64_t samples);
+void hd__exec_shards(const lane_at *at);
+void hd__exec_fold(const lane_at *at, hd_phase_kind kind);
+void hd__exec_update(const lane_at *at);
+
+/* The factor that clipping multiplies gradients with, from all chunks' sums of squares; NaN if their sum is not finite. */
+float hd__exec_clip_factor(const lane_at *at);
+
+#endif

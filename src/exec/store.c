@@ -1,0 +1,105 @@
+/* Laying out the segment of versions: see store.h. */
+#include "exec/store.h"
+
+#include <stdio.h>
+
+#include "base/alloc.h"
+
+enum { ALIGN_BYTES = 64 };
+
+static int64_t aligned(int64_t bytes) { return (bytes + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES; }
+
+static void fill_directory(hd_directory *directory, const hd_plan *plan, int states) {
+  directory->entries = plan->param_count;
+  directory->states = states;
+  directory->param_elems = plan->param_elems;
+  directory->packed_elems = plan->packed_elems;
+  for (int p = 0; p < plan->param_count; p++) {
+    const hd_param *param = &plan->graph->params[p];
+    const hd_value *value = &plan->graph->values[param->value];
+    hd_store_entry *entry = &directory->entry[p];
+    snprintf(entry->name, sizeof entry->name, "%s", value->name);
+    entry->shape = value->shape;
+    entry->rows = param->rows;
+    entry->c = param->c;
+    entry->h = param->h;
+    entry->w = param->w;
+    entry->offset = plan->params[p].offset;
+  }
+}
+
+/* Points into the segment; both halves of each kind lie one after the other. */
+static void find_halves(hd_store *store) {
+  hd_directory *d = store->directory;
+  char *base = store->segment.base;
+  for (int half = 0; half < 2; half++) {
+    store->weights[half] = (float *)(base + d->weights_offset) + half * d->param_elems;
+    for (int s = 0; s < d->states; s++)
+      store->state[half][s] = (float *)(base + d->state_offset) + (half * d->states + s) * d->param_elems;
+    store->packed[half] = (float *)(base + d->packed_offset) + half * d->packed_elems;
+  }
+}
+
+hd_status hd__store_create(hd_store **out, hd_ctx *ctx, const hd_plan *plan, int states) {
+  *out = NULL;
+  hd_store *store = hd__calloc(1, sizeof *store);
+  if (!store)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the weights");
+  int64_t head = aligned((int64_t)(sizeof(hd_directory) + (size_t)plan->param_count * sizeof(hd_store_entry)));
+  int64_t half = plan->param_elems * 4, packed = plan->packed_elems * 4;
+  hd_status status =
+      hd__segment_create(&store->segment, ctx, (size_t)(head + 2 * half * (1 + states) + 2 * packed), "weights and optimizer state");
+  if (status != HD_OK) {
+    hd__free(store);
+    return status;
+  }
+  store->directory = store->segment.base;
+  store->directory->weights_offset = head;
+  store->directory->state_offset = head + 2 * half;
+  store->directory->packed_offset = head + 2 * half * (1 + states);
+  fill_directory(store->directory, plan, states);
+  find_halves(store);
+  *out = store;
+  return HD_OK;
+}
+
+void hd__store_destroy(hd_store *store) {
+  if (!store)
+    return;
+  hd__segment_destroy(&store->segment);
+  hd__free(store);
+}
+
+int hd__store_half(const hd_store *store) { return (int)(atomic_load(&store->directory->version) & 1); }
+
+void hd__store_advance(hd_store *store) { atomic_fetch_add(&store->directory->version, 1); }
+
+void hd__store_set_version(hd_store *store, uint64_t version) { atomic_store(&store->directory->version, version); }
+
+void hd__store_pack(hd_store *store, const hd_plan *plan) {
+  int half = hd__store_half(store);
+  for (int i = 0; i < plan->packed_count; i++) {
+    const hd_plan_packed *packed = &plan->packed[i];
+    const float *weights = store->weights[half] + plan->params[packed->param].offset;
+    plan->kernels->pack[packed->op](&packed->geom, weights, store->packed[half] + packed->offset, 0,
+                                    plan->graph->params[packed->param].rows);
+  }
+}
+
+int64_t hd__store_entry_elems(const hd_store_entry *entry) { return (int64_t)entry->rows * entry->c * entry->h * entry->w; }
+
+void hd__store_to_file_order(float *file, const float *home, const hd_store_entry *entry) {
+  int64_t pixels = (int64_t)entry->h * entry->w, columns = pixels * entry->c;
+  for (int64_t row = 0; row < entry->rows; row++)
+    for (int64_t pixel = 0; pixel < pixels; pixel++)
+      for (int64_t channel = 0; channel < entry->c; channel++)
+        file[row * columns + channel * pixels + pixel] = home[row * columns + pixel * entry->c + channel];
+}
+
+void hd__store_from_file_order(float *home, const float *file, const hd_store_entry *entry) {
+  int64_t pixels = (int64_t)entry->h * entry->w, columns = pixels * entry->c;
+  for (int64_t row = 0; row < entry->rows; row++)
+    for (int64_t pixel = 0; pixel < pixels; pixel++)
+      for (int64_t channel = 0; channel < entry->c; channel++)
+        home[row * columns + pixel * entry->c + channel] = file[row * columns + channel * pixels + pixel];
+}

@@ -1,0 +1,63 @@
+/* The versions of weights, optimizer state and packed copies, in one segment.
+ *
+ *     | directory | weights 0 | weights 1 | state 0 | state 1 | packed 0 | packed 1 |
+ *
+ * Version t lies in half t mod 2. A step reads version t and writes version t+1 into the other half; only the closing meeting
+ * makes t+1 count (hd__store_advance). So a step that saw a NaN leaves the last whole version untouched. Packed copies belong
+ * to their version. The directory at the segment's start says what lies where (names, file shapes, home orders), enough to
+ * save the last whole version without a plan. */
+#ifndef HD_EXEC_STORE_H
+#define HD_EXEC_STORE_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "plan/plan.h"
+#include "sys/segment.h"
+
+enum { HD_MAX_STATES = 2, HD_NAME_BYTES = 96 };
+
+typedef struct hd_store_entry {
+  char name[HD_NAME_BYTES];
+  hd_shape shape;           /* in files */
+  int32_t rows, c, h, w;    /* home order, see hd_param */
+  int64_t offset;           /* floats, inside each half of weights and of every state */
+} hd_store_entry;
+
+typedef struct hd_directory {
+  _Atomic uint64_t version; /* steps done: the last whole version */
+  int64_t param_elems, packed_elems;
+  int32_t states, entries;
+  int64_t weights_offset, state_offset, packed_offset; /* bytes from the segment's start */
+  hd_store_entry entry[];
+} hd_directory;
+
+typedef struct hd_store {
+  hd_segment segment;
+  hd_directory *directory;
+  float *weights[2];
+  float *state[2][HD_MAX_STATES];
+  float *packed[2];
+} hd_store;
+
+/* Room for the plan's parameters with `states` optimizer states each, all zero, version 0. */
+hd_status hd__store_create(hd_store **out, hd_ctx *ctx, const hd_plan *plan, int states);
+void hd__store_destroy(hd_store *store);
+
+/* The half that holds the last whole version. */
+int hd__store_half(const hd_store *store);
+void hd__store_advance(hd_store *store);
+
+/* Makes version `version` the last whole one; what its half holds is the caller's business. */
+void hd__store_set_version(hd_store *store, uint64_t version);
+
+/* Writes the packed copies that belong to the last whole version's weights. */
+void hd__store_pack(hd_store *store, const hd_plan *plan);
+
+/* Copies one parameter between home order (`home`, at the entry's offset) and file order (`file`, dense). */
+void hd__store_to_file_order(float *file, const float *home, const hd_store_entry *entry);
+void hd__store_from_file_order(float *home, const float *file, const hd_store_entry *entry);
+
+int64_t hd__store_entry_elems(const hd_store_entry *entry);
+
+#endif
