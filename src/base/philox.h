@@ -1,0 +1,47 @@
+/* Random numbers that depend on what they are for, never on who asks or when: Philox4x32-10.
+ *
+ * Philox is a counter-based generator (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3",
+ * SC 2011): ten rounds of multiplications turn a 128-bit counter and a 64-bit key into four random words. There is no
+ * state. heddle's key is the run's seed; the counter names the use:
+ *
+ *     word 0          word 1   word 2     word 3
+ *     purpose<<24     epoch    position   block: which four words
+ *       | node                 in epoch   of this use
+ *
+ * so any lane, worker or rank draws the same numbers for the same sample, and a new purpose disturbs no other one. A
+ * use that has no epoch, position or node passes 0. `node` has 24 bits. The numbers of a purpose are part of the digests
+ * that readers compare: purposes are never renumbered.
+ *
+ * Thread safety: pure functions. */
+#ifndef HD_BASE_PHILOX_H
+#define HD_BASE_PHILOX_H
+
+#include <stdint.h>
+
+typedef enum hd_rng_purpose {
+  HD_RNG_INIT = 1,    /* first values of parameters: node, position = parameter of the node, block = element / 4 */
+  HD_RNG_SHUFFLE = 2, /* sort keys of an epoch's permutation: epoch, position = sample */
+  HD_RNG_SPLIT = 3,   /* which samples are held out for validation: position = sample */
+  HD_RNG_AUGMENT = 4, /* random transforms: epoch, position in the epoch, node = transform */
+  HD_RNG_DROPOUT = 5, /* masks: epoch, position in the epoch, node, block = element / 4 */
+  HD_RNG_DIGITS = 6,  /* the built-in handwriting: epoch = split, position = sample */
+  HD_RNG_TEST = 7     /* inputs of tests and benches */
+} hd_rng_purpose;
+
+/* Four random words for a whole counter. */
+void hd__philox(uint32_t out[4], uint64_t seed, const uint32_t counter[4]);
+
+/* The same for a counter composed as drawn above. node < 2^24. */
+void hd__rng_block(uint32_t out[4], uint64_t seed, uint32_t purpose, uint32_t epoch, uint32_t position, uint32_t node,
+                   uint32_t block);
+
+/* [0, 1) in steps of 2^-24, from the upper 24 bits: exact in float, and never rounded up to 1. */
+static inline float hd__rng_uniform(uint32_t bits) { return (float)(bits >> 8) * 0x1p-24f; }
+
+/* [0, bound), by multiplication. Its bias is below bound / 2^32: enough for choices, too coarse for statistics over
+ * bounds near 2^32. */
+static inline uint32_t hd__rng_below(uint32_t bits, uint32_t bound) {
+  return (uint32_t)(((uint64_t)bits * bound) >> 32);
+}
+
+#endif
