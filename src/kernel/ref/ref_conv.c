@@ -1,0 +1,144 @@
+/* Reference convolution and its gradients: scalar loops that state the chains.
+ *
+ * Positions of the padding are zeros that take part in every sum. */
+#include "kernel/ref/ref_real.h"
+
+/* Element (y, x, c) of a padded image; y and x may lie outside. */
+static real pixel(const hd_geom *g, const real *x, int y, int col, int c) {
+  if (y < 0 || y >= g->hi || col < 0 || col >= g->wi)
+    return 0;
+  return x[((int64_t)y * g->wi + col) * g->ci + c];
+}
+
+/* acc = bias or +0; for ky, kx, ci ascending: acc = fma(x, w, acc). */
+static real conv_at(const hd_geom *g, const real *x, const real *w, const real *b, int oy, int ox, int co) {
+  real acc = b ? b[co] : 0;
+  const real *wo = w + (int64_t)co * g->kh * g->kw * g->ci;
+  for (int ky = 0; ky < g->kh; ky++)
+    for (int kx = 0; kx < g->kw; kx++)
+      for (int ci = 0; ci < g->ci; ci++)
+        acc = REAL_FMA(pixel(g, x, oy * g->sh + ky - g->ph, ox * g->sw + kx - g->pw, ci), wo[(ky * g->kw + kx) * g->ci + ci],
+                       acc);
+  return acc;
+}
+
+/* The maximum over the window's positions, row-major, by takes_over; then the ReLU: y < 0 ? 0 : y. */
+static void forward_window(const hd_call *call, const real *x, real *y, uint8_t *argmax, int wy, int wx, int co) {
+  const hd_geom *g = call->g;
+  real best = 0;
+  int at = 0;
+  for (int p = 0; p < g->pool * g->pool; p++) {
+    real v = conv_at(g, x, call->in[1], call->in[2], wy * g->pool + p / g->pool, wx * g->pool + p % g->pool, co);
+    if (p == 0 || takes_over(v, best)) {
+      best = v;
+      at = p;
+    }
+  }
+  int64_t out = ((int64_t)wy * g->wp + wx) * g->co + co;
+  y[out] = g->relu && best < 0 ? 0 : best;
+  if (argmax)
+    argmax[out] = (uint8_t)at;
+}
+
+static void conv2d(const hd_call *call) {
+  const hd_geom *g = call->g;
+  for (int64_t n = 0; n < call->rows; n++) {
+    const real *x = (const real *)call->in[0] + n * call->in_stride[0];
+    real *y = (real *)call->out[0] + n * call->out_stride[0];
+    uint8_t *argmax = call->out[1] ? (uint8_t *)call->out[1] + n * call->out_stride[1] : NULL;
+    for (int wy = 0; wy < g->hp; wy++)
+      for (int wx = 0; wx < g->wp; wx++)
+        for (int co = 0; co < g->co; co++)
+          forward_window(call, x, y, argmax, wy, wx, co);
+  }
+}
+
+/* The convolution's output pixel that a window's element came from. */
+static void source(const hd_geom *g, const uint8_t *argmax, int wy, int wx, int co, int *oy, int *ox) {
+  int p = argmax ? argmax[((int64_t)wy * g->wp + wx) * g->co + co] : 0;
+  *oy = wy * g->pool + p / g->pool;
+  *ox = wx * g->pool + p % g->pool;
+}
+
+/* Adds one window's element to all inputs it came from: one step of each one's chain. */
+static void scatter(const hd_geom *g, real *dx, const real *w, real dy, int oy, int ox, int co) {
+  const real *wo = w + (int64_t)co * g->kh * g->kw * g->ci;
+  for (int ky = 0; ky < g->kh; ky++)
+    for (int kx = 0; kx < g->kw; kx++) {
+      int y = oy * g->sh + ky - g->ph, x = ox * g->sw + kx - g->pw;
+      if (y < 0 || y >= g->hi || x < 0 || x >= g->wi)
+        continue;
+      real *d = dx + ((int64_t)y * g->wi + x) * g->ci;
+      for (int ci = 0; ci < g->ci; ci++)
+        d[ci] = REAL_FMA(dy, wo[(ky * g->kw + kx) * g->ci + ci], d[ci]);
+    }
+}
+
+/* Per input element: acc = +0; over windows row-major, inside over positions row-major (the channels whose maximum lies at
+ * this position), inside over co ascending: acc = fma(dy, w, acc); zero dy left out. */
+static void conv2d_dx(const hd_call *call) {
+  const hd_geom *g = call->g;
+  for (int64_t n = 0; n < call->rows; n++) {
+    const real *dy = (const real *)call->in[0] + n * call->in_stride[0];
+    const uint8_t *argmax = call->in[2] ? (const uint8_t *)call->in[2] + n * call->in_stride[2] : NULL;
+    real *dx = (real *)call->out[0] + n * call->out_stride[0];
+    for (int64_t i = 0; i < (int64_t)g->hi * g->wi * g->ci; i++)
+      dx[i] = 0;
+    for (int window = 0; window < g->hp * g->wp; window++)
+      for (int p = 0; p < g->pool * g->pool; p++)
+        for (int co = 0; co < g->co; co++) {
+          int64_t at = (int64_t)window * g->co + co;
+          int oy, ox;
+          if (dy[at] == 0 || (argmax ? argmax[at] : 0) != p)
+            continue;
+          source(g, argmax, window / g->wp, window % g->wp, co, &oy, &ox);
+          scatter(g, dx, call->in[1], dy[at], oy, ox, co);
+        }
+  }
+}
+
+/* Per weight: acc = +0; over samples ascending, windows row-major: acc = fma(dy, x, acc); zero dy left out. */
+static void weight_chain(const hd_call *call, int co, real *dw) {
+  const hd_geom *g = call->g;
+  int columns = g->kh * g->kw * g->ci;
+  for (int i = 0; i < columns; i++)
+    dw[i] = 0;
+  for (int64_t n = 0; n < call->rows; n++) {
+    const real *x = (const real *)call->in[0] + n * call->in_stride[0];
+    const real *dy = (const real *)call->in[1] + n * call->in_stride[1];
+    const uint8_t *argmax = call->in[2] ? (const uint8_t *)call->in[2] + n * call->in_stride[2] : NULL;
+    for (int window = 0; window < g->hp * g->wp; window++) {
+      real d = dy[(int64_t)window * g->co + co];
+      int oy, ox;
+      if (d == 0)
+        continue;
+      source(g, argmax, window / g->wp, window % g->wp, co, &oy, &ox);
+      for (int i = 0; i < columns; i++) {
+        int ky = i / g->ci / g->kw, kx = i / g->ci % g->kw;
+        dw[i] = REAL_FMA(d, pixel(g, x, oy * g->sh + ky - g->ph, ox * g->sw + kx - g->pw, i % g->ci), dw[i]);
+      }
+    }
+  }
+}
+
+/* The bias's gradient: acc = +0; samples ascending, windows row-major: acc = acc + dy. */
+static void conv2d_dw(const hd_call *call) {
+  const hd_geom *g = call->g;
+  real *dw = call->out[0], *db = call->out[1];
+  for (int co = 0; co < g->co; co++) {
+    weight_chain(call, co, dw + (int64_t)co * g->kh * g->kw * g->ci);
+    if (!db)
+      continue;
+    real acc = 0;
+    for (int64_t n = 0; n < call->rows; n++)
+      for (int window = 0; window < g->hp * g->wp; window++)
+        acc = acc + ((const real *)call->in[1])[n * call->in_stride[1] + (int64_t)window * g->co + co];
+    db[co] = acc;
+  }
+}
+
+void REF(conv_fill)(hd_kernels *table) {
+  table->run[HD_OP_conv2d] = conv2d;
+  table->run[HD_OP_conv2d_dx] = conv2d_dx;
+  table->run[HD_OP_conv2d_dw] = conv2d_dw;
+}

@@ -1,0 +1,46 @@
+/* The reference kernels' number type: float for the table that states the truth, double for gradient checks.
+ *
+ * Each ref_*.c is compiled twice; ref64_*.c are the second compilations. REF(name) pastes the type's suffix. */
+#ifndef HD_KERNEL_REF_REAL_H
+#define HD_KERNEL_REF_REAL_H
+
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernel/kernel.h"
+
+#ifdef HD_REF_DOUBLE
+typedef double real;
+#define REF(name) hd__ref64_##name
+#define REAL_FMA fma
+#define REAL_EXP exp /* gradient checks only: no digest depends on it */
+#define REAL_LOG log
+#else
+#include "kernel/ref/ref_math.h"
+typedef float real;
+#define REF(name) hd__ref_##name
+#define REAL_FMA fmaf
+#define REAL_EXP hd__ref_expf
+#define REAL_LOG hd__ref_logf
+#endif
+
+/* Fills the slots of the kernels in one file. */
+void REF(conv_fill)(hd_kernels *table);
+void REF(pool_fill)(hd_kernels *table);
+void REF(linear_fill)(hd_kernels *table);
+void REF(pointwise_fill)(hd_kernels *table);
+void REF(loss_fill)(hd_kernels *table);
+
+/* The rule of every maximum: a later value is taken only if it is greater or NaN. */
+static inline int takes_over(real later, real best) { return later > best || later != later; }
+
+/* The fixed tree over 16 interleaved chains: t[i] = s[i] + s[i + 8], then + 4, + 2, + 1. */
+static inline real tree16(real *s) {
+  for (int half = 8; half > 0; half /= 2)
+    for (int i = 0; i < half; i++)
+      s[i] = s[i] + s[i + half];
+  return s[0];
+}
+
+#endif

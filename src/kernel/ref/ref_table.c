@@ -1,0 +1,39 @@
+/* The two complete reference tables, filled once. */
+#include <pthread.h>
+
+#include "kernel/ref/ref_real.h"
+#include "kernel/ref/ref_update.h"
+
+void hd__ref64_conv_fill(hd_kernels *table);
+void hd__ref64_pool_fill(hd_kernels *table);
+void hd__ref64_linear_fill(hd_kernels *table);
+void hd__ref64_pointwise_fill(hd_kernels *table);
+void hd__ref64_loss_fill(hd_kernels *table);
+
+static hd_kernels reference = {.name = "reference", .isa = "reference"};
+static hd_kernels reference_f64 = {.name = "reference f64", .isa = "reference"};
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void fill(void) {
+  hd__ref_conv_fill(&reference);
+  hd__ref_pool_fill(&reference);
+  hd__ref_linear_fill(&reference);
+  hd__ref_pointwise_fill(&reference);
+  hd__ref_loss_fill(&reference);
+  hd__ref_update_fill(&reference);
+  hd__ref64_conv_fill(&reference_f64);
+  hd__ref64_pool_fill(&reference_f64);
+  hd__ref64_linear_fill(&reference_f64);
+  hd__ref64_pointwise_fill(&reference_f64);
+  hd__ref64_loss_fill(&reference_f64);
+}
+
+const hd_kernels *hd__kernels_reference(void) {
+  pthread_once(&once, fill);
+  return &reference;
+}
+
+const hd_kernels *hd__kernels_reference_f64(void) {
+  pthread_once(&once, fill);
+  return &reference_f64;
+}

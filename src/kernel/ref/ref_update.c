@@ -1,0 +1,120 @@
+/* Reference updates, folds and the other kernels that work on parameters; float only. */
+#include <math.h>
+#include <stddef.h>
+
+#include "kernel/kernel.h"
+#include "kernel/ref/ref_update.h"
+
+static int finite3(float a, float b, float c) { return isfinite(a) && isfinite(b) && isfinite(c); }
+
+static int sgd(const hd_update *u) {
+  const hd_hyper *h = u->hyper;
+  int bad = 0;
+  for (int64_t i = 0; i < u->count; i++) {
+    float g = fmaf(h->weight_decay, u->w[i], u->g[i] * h->grad_scale), d = g, m = 0;
+    if (u->m) {
+      m = fmaf(h->momentum, u->m[i], g);
+      d = h->nesterov ? fmaf(h->momentum, m, g) : m;
+      u->m1[i] = m;
+    }
+    u->w1[i] = fmaf(-h->lr, d, u->w[i]);
+    bad |= !finite3(u->g[i], u->w1[i], m);
+  }
+  return bad;
+}
+
+static int adam_step(const hd_update *u, int64_t i, float g, float w) {
+  const hd_hyper *h = u->hyper;
+  float m = fmaf(h->one_minus_beta1, g - u->m[i], u->m[i]);
+  float v = fmaf(h->one_minus_beta2, g * g, h->beta2 * u->v[i]);
+  u->m1[i] = m;
+  u->v1[i] = v;
+  u->w1[i] = fmaf(-h->step_size, m / (sqrtf(v) / h->sqrt_bias2 + h->eps), w);
+  return !finite3(u->g[i], u->w1[i], m) || !isfinite(v);
+}
+
+static int adam(const hd_update *u) {
+  int bad = 0;
+  for (int64_t i = 0; i < u->count; i++)
+    bad |= adam_step(u, i, fmaf(u->hyper->weight_decay, u->w[i], u->g[i] * u->hyper->grad_scale), u->w[i]);
+  return bad;
+}
+
+static int adamw(const hd_update *u) {
+  int bad = 0;
+  for (int64_t i = 0; i < u->count; i++)
+    bad |= adam_step(u, i, u->g[i] * u->hyper->grad_scale, u->w[i] * u->hyper->decay_keep);
+  return bad;
+}
+
+/* Runs a fold's pushes and merges; the value of a step comes from its row range (forms) or its piece (folds). */
+static void fold(float *out, const float *const *piece, const hd_fold *f, int64_t count) {
+  for (int64_t i = 0; i < count; i++) {
+    float stack[HD_MAX_FOLD_DEPTH];
+    int top = 0;
+    for (int s = 0; s < f->count; s++) {
+      stack[top++] = piece[f->step[s].piece][i];
+      for (int m = 0; m < f->step[s].merges; m++, top--)
+        stack[top - 2] = stack[top - 2] + stack[top - 1];
+    }
+    out[i] = stack[0];
+  }
+}
+
+/* The REDUCE kernel's chain over rows row0 .. row1-1. */
+static float shard_chain(const hd_form *f, int j, int k, int row0, int row1) {
+  float acc = 0;
+  for (int64_t n = row0; n < row1; n++) {
+    float dy = f->dy[n * f->dy_stride + j];
+    acc = f->output == 0 ? fmaf(dy, f->x[n * f->x_stride + k], acc) : acc + dy;
+  }
+  return acc;
+}
+
+static float form_element(const hd_form *f, int j, int k) {
+  float stack[HD_MAX_FOLD_DEPTH];
+  int top = 0;
+  for (int s = 0; s < f->fold->count; s++) {
+    stack[top++] = shard_chain(f, j, k, f->fold->step[s].row0, f->fold->step[s].row1);
+    for (int m = 0; m < f->fold->step[s].merges; m++, top--)
+      stack[top - 2] = stack[top - 2] + stack[top - 1];
+  }
+  return stack[0];
+}
+
+static void form_linear_dw(const hd_form *f) {
+  for (int j = f->j0; j < f->j1; j++) {
+    if (f->output == 1)
+      f->out[j - f->j0] = form_element(f, j, 0);
+    else
+      for (int k = f->k0; k < f->k1; k++)
+        f->out[(j - f->j0) * f->out_ld + (k - f->k0)] = form_element(f, j, k);
+  }
+}
+
+static double sum_squares(const float *x, int64_t count) {
+  double chain[16] = {0};
+  for (int64_t i = 0; i < count; i++)
+    chain[i % 16] = fma((double)x[i], (double)x[i], chain[i % 16]);
+  for (int half = 8; half > 0; half /= 2)
+    for (int i = 0; i < half; i++)
+      chain[i] = chain[i] + chain[i + half];
+  return chain[0];
+}
+
+static void gather_u8(float *out, const uint8_t *pixels, int64_t plane, int32_t channels, const float *scale,
+                      const float *shift) {
+  for (int64_t i = 0; i < plane; i++)
+    for (int32_t c = 0; c < channels; c++)
+      out[i * channels + c] = fmaf((float)pixels[c * plane + i], scale[c], shift[c]);
+}
+
+void hd__ref_update_fill(hd_kernels *table) {
+  table->update[HD_OP_sgd] = sgd;
+  table->update[HD_OP_adam] = adam;
+  table->update[HD_OP_adamw] = adamw;
+  table->form[HD_OP_linear_dw] = form_linear_dw;
+  table->fold = fold;
+  table->sum_squares = sum_squares;
+  table->gather_u8 = gather_u8;
+}
