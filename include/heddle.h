@@ -1,0 +1,22 @@
+/* heddle: a CPU-first multicore neural-network trainer whose results do not depend on how the work is laid out.
+ *
+ * From simple to expert: heddle/config.h and heddle/session.h train a model from a table of settings; heddle/status.h says how
+ * every call reports failure. */
+#ifndef HEDDLE_H
+#define HEDDLE_H
+
+#include "heddle/config.h"
+#include "heddle/session.h"
+#include "heddle/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The library's version, "MAJOR.MINOR.PATCH". */
+HD_API const char *hd_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,105 @@
+/* Training, evaluating and saving, driven by a configuration.
+ *
+ *     hd_ctx *ctx; hd_config *config; hd_session *session;
+ *     hd_ctx_create(&ctx);
+ *     hd_config_create(&config, ctx);
+ *     hd_config_set(config, ctx, "model", "cnn");
+ *     hd_session_create(&session, ctx, config);
+ *     hd_session_train(session, ctx, on_event, NULL);
+ *     printf("%s\n", hd_session_report(session)->weights_sha256);
+ *
+ * Thread safety: a session may be used by one thread at a time, except hd_session_stop. The library never prints: a
+ * callback shows what happens. */
+#ifndef HEDDLE_SESSION_H
+#define HEDDLE_SESSION_H
+
+#include <stdint.h>
+
+#include "heddle/config.h"
+#include "heddle/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { HD_SHA256_TEXT_BYTES = 65, HD_MAX_CLASSES_REPORTED = 256 };
+
+typedef struct hd_session hd_session;
+
+/* What a run is and what came of it; texts are owned by the session. Times in seconds, memory in bytes, accuracies as
+ * fractions. Losses are means over samples. NAN where something has not been measured. */
+typedef struct hd_report {
+  const char *model, *data, *optimizer, *device, *arithmetic, *isa, *out;
+  int64_t epochs, steps, batch, shards, accumulate, seed;
+  int64_t steps_in_all; /* where the run is heading: --epochs or --max-steps */
+  int64_t parameters;
+  int32_t threads, ranks, workers; /* what really ran */
+  int32_t cpus;                    /* that this process may use */
+  double train_loss, test_loss, test_accuracy;
+  double startup_s, train_s, wall_s, samples_per_s;
+  int64_t peak_rss_bytes;
+  int64_t planned_bytes; /* weights, state, activations and gradients, as planned */
+  char weights_sha256[HD_SHA256_TEXT_BYTES];
+  int64_t resumed_step;  /* 0 for a fresh run */
+  int stopped;           /* ended by hd_session_stop */
+  int64_t wrong;         /* test samples that the model got wrong, -1 before an evaluation */
+  const char *wrong_png; /* the picture of them, "" if there was none to draw */
+} hd_report;
+
+typedef enum hd_event_kind {
+  HD_EVENT_STEP,  /* each step; cheap to ignore */
+  HD_EVENT_LOG,   /* each --log-every steps: the line that went to metrics.jsonl */
+  HD_EVENT_EPOCH, /* an epoch ended and was evaluated and saved */
+  HD_EVENT_EVAL,  /* an evaluation within an epoch */
+  HD_EVENT_SAVED, /* a checkpoint is on its way to the disk */
+  HD_EVENT_NOTE   /* something worth a line: `text` */
+} hd_event_kind;
+
+typedef struct hd_event {
+  hd_event_kind kind;
+  int64_t step;  /* done so far, counted from 1 */
+  int64_t epoch; /* counted from 0 */
+  double loss;   /* STEP, LOG: of that step, before its update; EPOCH: mean over the epoch */
+  double lr;
+  double samples_per_s;
+  double test_loss, test_accuracy; /* EPOCH, EVAL */
+  const char *text;                /* NOTE; valid during the call */
+} hd_event;
+
+/* Called on the thread that called hd_session_train; STEP and LOG events while the other lanes compute: be quick. */
+typedef void hd_event_fn(void *user, const hd_event *event);
+
+/* Opens the data, plans the model, allocates everything. All that can fail without training fails here. */
+HD_API hd_status hd_session_create(hd_session **out, hd_ctx *ctx, const hd_config *config);
+HD_API void hd_session_destroy(hd_session *session);
+
+/* Trains to the end, evaluates and saves at each epoch's end. HD_E_INTERRUPTED after hd_session_stop: the step was finished and
+ * the state saved. HD_E_NOTFINITE: the last good checkpoint is untouched. */
+HD_API hd_status hd_session_train(hd_session *session, hd_ctx *ctx, hd_event_fn *on_event, void *user);
+
+/* Asks a running hd_session_train to finish its step, save and return. Safe in a signal handler and from any thread. */
+HD_API void hd_session_stop(hd_session *session);
+
+/* Owned by the session; complete after hd_session_train. */
+HD_API const hd_report *hd_session_report(const hd_session *session);
+
+typedef struct hd_evaluation {
+  int64_t samples;
+  double loss, accuracy;
+  int32_t classes;
+  int64_t class_samples[HD_MAX_CLASSES_REPORTED], class_right[HD_MAX_CLASSES_REPORTED];
+  int64_t *confusion; /* classes x classes, row: label, column: guess; release with hd_evaluation_fini */
+} hd_evaluation;
+
+/* Evaluates a checkpoint (a run's folder or a step's) on the test set of the configuration's data, or of the run's own data
+ * if `data` was not set. Uses the configuration's data, data-dir and threads only. */
+HD_API hd_status hd_evaluate(hd_evaluation *out, hd_ctx *ctx, const char *checkpoint, const hd_config *config);
+HD_API void hd_evaluation_fini(hd_evaluation *evaluation);
+
+/* SHA-256 over the weights of a checkpoint (a run's folder, a step's folder or a model.safetensors), as 64 hex digits. */
+HD_API hd_status hd_digest(char text[HD_SHA256_TEXT_BYTES], hd_ctx *ctx, const char *checkpoint);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,75 @@
+/* Orders by radix sort, and the gather that lanes call for their own rows. */
+#include "train/feed.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/philox.h"
+
+hd_status hd__feed_init(hd_feed *feed, hd_ctx *ctx, const hd_dataset *data, const hd_kernels *kernels, const double *mean,
+                        const double *std, bool shuffle) {
+  *feed = (hd_feed){.data = data, .kernels = kernels};
+  if (data->channels > HD_FEED_MAX_CHANNELS)
+    return hd__fail(ctx, HD_E_UNSUPPORTED, "expected images of at most %d channels, found %d", HD_FEED_MAX_CHANNELS, data->channels);
+  for (int c = 0; c < data->channels; c++) {
+    feed->scale[c] = (float)(1 / (255 * std[c]));
+    feed->shift[c] = (float)(-mean[c] / std[c]);
+  }
+  if (!shuffle)
+    return HD_OK;
+  feed->order = hd__malloc((size_t)data->count * sizeof *feed->order);
+  feed->scratch = hd__malloc(2 * (size_t)data->count * sizeof *feed->scratch);
+  if (feed->order && feed->scratch)
+    return HD_OK;
+  hd__feed_fini(feed);
+  return hd__fail(ctx, HD_E_NOMEM, "out of memory for the order of %lld samples", (long long)data->count);
+}
+
+void hd__feed_fini(hd_feed *feed) {
+  hd__free(feed->order);
+  hd__free(feed->scratch);
+  *feed = (hd_feed){0};
+}
+
+/* One pass of a radix sort over 11 bits of the upper word; stable, so equal keys stay in index order. */
+static void sort_pass(uint64_t *to, const uint64_t *from, int64_t count, int shift) {
+  enum { BITS = 11, BUCKETS = 1 << BITS };
+  int64_t start[BUCKETS] = {0}, sum = 0;
+  for (int64_t i = 0; i < count; i++)
+    start[from[i] >> shift & (BUCKETS - 1)]++;
+  for (int b = 0; b < BUCKETS; b++) {
+    int64_t here = start[b];
+    start[b] = sum;
+    sum += here;
+  }
+  for (int64_t i = 0; i < count; i++)
+    to[start[from[i] >> shift & (BUCKETS - 1)]++] = from[i];
+}
+
+void hd__feed_shuffle(hd_feed *feed, uint64_t seed, uint32_t epoch) {
+  if (!feed->order)
+    return;
+  int64_t count = feed->data->count;
+  uint64_t *a = feed->scratch, *b = feed->scratch + count;
+  for (int64_t i = 0; i < count; i += 4) { /* a block of four words keys four neighbouring samples */
+    uint32_t word[4];
+    hd__rng_block(word, seed, HD_RNG_SHUFFLE, epoch, (uint32_t)(i / 4), 0, 0);
+    for (int64_t k = i; k < i + 4 && k < count; k++)
+      a[k] = (uint64_t)word[k - i] << 32 | (uint64_t)k;
+  }
+  sort_pass(b, a, count, 32);
+  sort_pass(a, b, count, 43);
+  sort_pass(b, a, count, 54);
+  for (int64_t i = 0; i < count; i++)
+    feed->order[i] = (uint32_t)b[i];
+}
+
+void hd__feed_fetch(const hd_feed *feed, int64_t first, int64_t rows, float *x, int64_t stride, int32_t *labels) {
+  const hd_dataset *data = feed->data;
+  int64_t plane = (int64_t)data->height * data->width, bytes = plane * data->channels;
+  for (int64_t r = 0; r < rows; r++) {
+    int64_t sample = feed->order ? feed->order[first + r] : first + r;
+    feed->kernels->gather_u8(x + r * stride, data->images + sample * bytes, plane, data->channels, feed->scale, feed->shift);
+    labels[r] = data->labels[sample];
+  }
+}

@@ -1,0 +1,36 @@
+/* Feeds samples to the executor: the order of an epoch, gathering and normalising.
+ *
+ * The order depends on the seed and the epoch alone: samples sorted by (Philox key, index). Pixels are divided by 255 and
+ * normalised with the training set's mean and standard deviation, as one FMA per pixel. */
+#ifndef HD_TRAIN_FEED_H
+#define HD_TRAIN_FEED_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/status.h"
+#include "data/dataset.h"
+#include "kernel/kernel.h"
+
+enum { HD_FEED_MAX_CHANNELS = 4 };
+
+typedef struct hd_feed {
+  const hd_dataset *data;
+  const hd_kernels *kernels;
+  float scale[HD_FEED_MAX_CHANNELS], shift[HD_FEED_MAX_CHANNELS];
+  uint32_t *order;   /* the current epoch's samples, NULL: file order */
+  uint64_t *scratch; /* for sorting */
+} hd_feed;
+
+/* Prepares for one split. `shuffle` makes room for an order. mean and std are per channel, of pixels in [0, 1]. */
+hd_status hd__feed_init(hd_feed *feed, hd_ctx *ctx, const hd_dataset *data, const hd_kernels *kernels, const double *mean,
+                        const double *std, bool shuffle);
+void hd__feed_fini(hd_feed *feed);
+
+/* Orders the samples for an epoch. */
+void hd__feed_shuffle(hd_feed *feed, uint64_t seed, uint32_t epoch);
+
+/* Copies samples at positions [first, first + rows) of the order into x, `stride` floats apart, and their labels. */
+void hd__feed_fetch(const hd_feed *feed, int64_t first, int64_t rows, float *x, int64_t stride, int32_t *labels);
+
+#endif

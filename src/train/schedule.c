@@ -1,0 +1,75 @@
+/* Schedules as PyTorch defines them. onecycle is OneCycleLR with its defaults: cosine from lr/25 up to lr over the first 30 %
+ * of the steps, then down to lr/25/1e4; the momentum (sgd) or first beta (adam) runs the other way, from 0.95 to 0.85 and
+ * back. The bias corrections use beta^t with the beta of the step, as PyTorch's optimizers do. */
+#include "train/schedule.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/hdmath.h"
+
+static const double PI = 3.14159265358979323846;
+
+void hd__schedule_init(hd_schedule *out, const hd_config *config, int64_t length) {
+  const char *optimizer = hd__config_text(config, HD_OPT_optimizer);
+  double betas[2];
+  hd__config_pair(config, HD_OPT_betas, betas);
+  *out = (hd_schedule){.op = HD_OP_sgd,
+                       .lr = hd__config_real(config, HD_OPT_lr),
+                       .momentum = hd__config_real(config, HD_OPT_momentum),
+                       .nesterov = hd__config_flag(config, HD_OPT_nesterov),
+                       .beta1 = betas[0],
+                       .beta2 = betas[1],
+                       .eps = hd__config_real(config, HD_OPT_eps),
+                       .onecycle = !strcmp(hd__config_text(config, HD_OPT_schedule), "onecycle"),
+                       .length = length};
+  out->states = out->momentum > 0 ? 1 : 0;
+  if (strcmp(optimizer, "sgd")) {
+    out->op = !strcmp(optimizer, "adam") ? HD_OP_adam : HD_OP_adamw;
+    out->states = 2;
+  }
+  out->weight_decay = hd__config_has(config, HD_OPT_weight_decay) ? hd__config_real(config, HD_OPT_weight_decay)
+                                                                  : (out->op == HD_OP_adamw ? 0.01 : 0);
+}
+
+static double cosine_between(double from, double to, double share) {
+  return to + (from - to) / 2 * (1 + hd__cos(PI * share));
+}
+
+void hd__schedule_at(const hd_schedule *s, int64_t step, double *lr, double *beta1) {
+  *lr = s->lr;
+  *beta1 = s->op == HD_OP_sgd ? s->momentum : s->beta1;
+  if (!s->onecycle)
+    return;
+  double low = s->lr / 25, least = low / 1e4;
+  double top = 0.3 * (double)s->length - 1, end = (double)(s->length - 1), at = (double)step;
+  bool cycles = s->op != HD_OP_sgd || s->momentum > 0;
+  if (at <= top) {
+    double share = top > 0 ? at / top : 1;
+    *lr = cosine_between(low, s->lr, share);
+    *beta1 = cycles ? cosine_between(0.95, 0.85, share) : *beta1;
+  } else {
+    double share = end > top ? (at - top) / (end - top) : 1;
+    share = share > 1 ? 1 : share;
+    *lr = cosine_between(s->lr, least, share);
+    *beta1 = cycles ? cosine_between(0.85, 0.95, share) : *beta1;
+  }
+}
+
+void hd__schedule_hyper(hd_hyper *out, const hd_schedule *s, int64_t step) {
+  double lr, beta1;
+  hd__schedule_at(s, step, &lr, &beta1);
+  double bias1 = 1 - hd__pow_int(beta1, (uint64_t)step + 1), bias2 = 1 - hd__pow_int(s->beta2, (uint64_t)step + 1);
+  *out = (hd_hyper){.grad_scale = 1,
+                    .lr = (float)lr,
+                    .weight_decay = (float)s->weight_decay,
+                    .decay_keep = (float)(1 - lr * s->weight_decay),
+                    .momentum = (float)beta1,
+                    .nesterov = s->nesterov,
+                    .beta2 = (float)s->beta2,
+                    .one_minus_beta1 = (float)(1 - beta1),
+                    .one_minus_beta2 = (float)(1 - s->beta2),
+                    .eps = (float)s->eps,
+                    .step_size = (float)(lr / bias1),
+                    .sqrt_bias2 = (float)sqrt(bias2)};
+}
