@@ -1,0 +1,34 @@
+/* What the commands share: exit codes, the one way to report an error, options, and numbers as text.
+ *
+ * A command is a function that gets its own argv (argv[0] is its name) and returns an exit code: 0 success, 1 a failure at
+ * run time, 2 wrong usage, 130 and 143 after SIGINT and SIGTERM. Errors are one line on standard error. Commands use the
+ * public headers alone. */
+#ifndef HD_CLI_CLI_H
+#define HD_CLI_CLI_H
+
+#include <stdio.h>
+
+#include "heddle.h"
+
+enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
+
+int cli_train(int argc, char **argv);
+int cli_eval(int argc, char **argv);
+int cli_digest(int argc, char **argv);
+
+/* Prints "heddle: MESSAGE" and returns the exit code that the status stands for. */
+int cli_fail(hd_status status, const char *message);
+
+/* Parses long options into `config`: every option of the table whose kind is in `kinds` (a mask of 1 << hd_option_kind), --config
+ * FILE (loaded first, so the command line wins) and --help. Returns -1 to go on, else an exit code; *first is the index of
+ * the first operand. `extra` of --help is printed below the table. */
+int cli_parse(int *first, hd_config *config, hd_ctx *ctx, int argc, char **argv, unsigned kinds, const char *usage);
+
+/* A JSON string with its quotes, and a number (null if it is not finite), on `to`. */
+void cli_json_text(FILE *to, const char *text);
+void cli_json_real(FILE *to, double value);
+
+/* 12,345,678 in a static buffer that the next call but three reuses. */
+const char *cli_grouped(long long value);
+
+#endif

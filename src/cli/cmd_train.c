@@ -1,0 +1,210 @@
+/* heddle train: the run's start line, its progress, its end. */
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+
+static hd_session *running; /* for the signal handler */
+static volatile sig_atomic_t caught;
+
+static void on_signal(int number) {
+  caught = number;
+  if (running)
+    hd_session_stop(running);
+}
+
+/* A second signal ends the process at once. */
+static void catch_signals(void) {
+  struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
+  sigaction(SIGINT, &action, NULL);
+  sigaction(SIGTERM, &action, NULL);
+}
+
+typedef struct progress {
+  hd_session *session;
+  int terminal, quiet;
+  double shown_s; /* when the progress line was last drawn */
+} progress;
+
+static double now_s(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void clear_line(const progress *p) {
+  if (p->terminal)
+    fputs("\r\033[K", stdout);
+}
+
+static void draw_progress(progress *p, const hd_event *event) {
+  double now = now_s();
+  if (now - p->shown_s < 0.05)
+    return;
+  p->shown_s = now;
+  const hd_report *r = hd_session_report(p->session);
+  int width = 24, full = r->steps_in_all > 0 ? (int)((double)width * (double)event->step / (double)r->steps_in_all) : 0;
+  char bar[32];
+  for (int i = 0; i < width; i++)
+    bar[i] = i < full ? '#' : '.';
+  bar[width] = 0;
+  printf("\r[%s] epoch %lld, step %s of %s, loss %.4f\033[K", bar, (long long)event->epoch + 1, cli_grouped(event->step),
+         cli_grouped(r->steps_in_all), event->loss);
+  fflush(stdout);
+}
+
+static void on_event(void *user, const hd_event *event) {
+  progress *p = user;
+  if (p->quiet)
+    return;
+  switch (event->kind) {
+  case HD_EVENT_STEP:
+    if (p->terminal)
+      draw_progress(p, event);
+    return;
+  case HD_EVENT_LOG:
+    if (!p->terminal) {
+      printf("epoch %lld, step %lld: loss %.4f, lr %.3g, %s samples/s\n", (long long)event->epoch + 1, (long long)event->step,
+             event->loss, event->lr, cli_grouped((long long)event->samples_per_s));
+      fflush(stdout);
+    }
+    return;
+  case HD_EVENT_EPOCH:
+    clear_line(p);
+    printf("epoch %lld: loss %.4f, test loss %.4f, test accuracy %.2f %%, %s samples/s\n", (long long)event->epoch + 1, event->loss,
+           event->test_loss, 100 * event->test_accuracy, cli_grouped((long long)event->samples_per_s));
+    break;
+  case HD_EVENT_EVAL:
+    clear_line(p);
+    printf("step %lld: test loss %.4f, test accuracy %.2f %%\n", (long long)event->step, event->test_loss, 100 * event->test_accuracy);
+    break;
+  case HD_EVENT_NOTE:
+    clear_line(p);
+    printf("%s\n", event->text);
+    break;
+  case HD_EVENT_SAVED: return;
+  }
+  fflush(stdout);
+}
+
+static void print_start(const hd_report *r) {
+  printf("heddle %s: %s (%s parameters) on %s, batch %lld in %lld shards, %s, %d thread%s on %d CPU%s, %s, %s arithmetic\n",
+         hd_version(), r->model, cli_grouped(r->parameters), r->data, (long long)r->batch, (long long)r->shards, r->optimizer,
+         r->threads, r->threads == 1 ? "" : "s", r->cpus, r->cpus == 1 ? "" : "s", r->isa, r->arithmetic);
+  if (r->resumed_step > 0)
+    printf("resumed at step %s\n", cli_grouped(r->resumed_step));
+  fflush(stdout);
+}
+
+static void print_end(const hd_report *r) {
+  if (!isnan(r->test_accuracy))
+    printf("test accuracy   %.2f %% (%s wrong)\n", 100 * r->test_accuracy, cli_grouped(r->wrong));
+  printf("trained         %s steps in %.2f s, %s samples/s\n", cli_grouped(r->steps), r->train_s, cli_grouped((long long)r->samples_per_s));
+  printf("weights_sha256  %s\n", r->weights_sha256);
+  printf("saved           %s\n", r->out);
+  if (r->wrong_png[0])
+    printf("what it got wrong: %s\n", r->wrong_png);
+}
+
+static void json_text(const char *key, const char *value) {
+  printf("\"%s\": ", key);
+  cli_json_text(stdout, value);
+  printf(", ");
+}
+
+static void json_int(const char *key, long long value) { printf("\"%s\": %lld, ", key, value); }
+
+static void json_real(const char *key, double value) {
+  printf("\"%s\": ", key);
+  cli_json_real(stdout, value);
+  printf(", ");
+}
+
+static void print_json(const hd_report *r) {
+  printf("{");
+  json_text("model", r->model);
+  json_text("data", r->data);
+  json_int("epochs", r->epochs);
+  json_int("steps", r->steps);
+  json_int("batch", r->batch);
+  json_int("shards", r->shards);
+  json_int("accumulate", r->accumulate);
+  json_int("threads", r->threads);
+  json_int("ranks", r->ranks);
+  json_int("workers", r->workers);
+  json_text("device", r->device);
+  json_text("arithmetic", r->arithmetic);
+  json_text("isa", r->isa);
+  json_int("seed", r->seed);
+  json_real("train_loss", r->train_loss);
+  json_real("test_loss", r->test_loss);
+  json_real("test_accuracy", r->test_accuracy);
+  json_real("startup_s", r->startup_s);
+  json_real("train_s", r->train_s);
+  json_real("wall_s", r->wall_s);
+  json_real("samples_per_s", r->samples_per_s);
+  json_int("peak_rss_bytes", r->peak_rss_bytes);
+  json_text("weights_sha256", r->weights_sha256);
+  printf("\"out\": ");
+  cli_json_text(stdout, r->out);
+  printf("}\n");
+}
+
+/* The exit code after training: success, a signal's, or a failure's. */
+static int finish(hd_status status, hd_ctx *ctx, const hd_report *r, int json) {
+  if (status == HD_E_INTERRUPTED) {
+    fprintf(stderr, "heddle: stopped after step %lld, saved in %s; go on with: heddle train --resume %s\n", (long long)r->steps,
+            r->out, r->out);
+    return caught ? 128 + (int)caught : CLI_FAILED;
+  }
+  if (status != HD_OK)
+    return cli_fail(status, hd_ctx_message(ctx));
+  print_end(r);
+  if (json)
+    print_json(r);
+  if (fflush(stdout) != 0 || ferror(stdout)) {
+    fprintf(stderr, "heddle: expected to write the report to standard output, found it closed or full\n");
+    return CLI_FAILED;
+  }
+  return CLI_OK;
+}
+
+static int run(hd_ctx *ctx, const hd_config *config) {
+  hd_session *session;
+  hd_status status = hd_session_create(&session, ctx, config);
+  if (status != HD_OK)
+    return cli_fail(status, hd_ctx_message(ctx));
+  running = session;
+  catch_signals();
+  progress p = {.session = session, .terminal = isatty(STDOUT_FILENO)};
+  print_start(hd_session_report(session));
+  status = hd_session_train(session, ctx, on_event, &p);
+  clear_line(&p);
+  int code = finish(status, ctx, hd_session_report(session), !strcmp(hd_config_get(config, "json"), "true"));
+  running = NULL;
+  hd_session_destroy(session);
+  return code;
+}
+
+int cli_train(int argc, char **argv) {
+  hd_ctx *ctx;
+  hd_config *config;
+  if (hd_ctx_create(&ctx) != HD_OK)
+    return cli_fail(HD_E_NOMEM, NULL);
+  int first = 0, code = hd_config_create(&config, ctx) == HD_OK ? -1 : cli_fail(HD_E_NOMEM, NULL);
+  if (code < 0)
+    code = cli_parse(&first, config, ctx, argc, argv, 7, "usage: heddle train [options]: trains a model, evaluates it, saves it");
+  if (code < 0 && first < argc) {
+    fprintf(stderr, "heddle: train expects options only, found '%s'; see heddle train --help\n", argv[first]);
+    code = CLI_USAGE;
+  }
+  if (code < 0)
+    code = run(ctx, config);
+  hd_config_destroy(config);
+  hd_ctx_destroy(ctx);
+  return code;
+}

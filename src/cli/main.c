@@ -1,0 +1,45 @@
+/* The heddle command: finds the command and runs it. */
+#include <signal.h>
+#include <string.h>
+
+#include "cli/cli.h"
+
+static const struct {
+  const char *name;
+  int (*run)(int argc, char **argv);
+  const char *help;
+} commands[] = {
+    {"train", cli_train, "train a model, evaluate it, save it"},
+    {"eval", cli_eval, "accuracy and loss of a checkpoint"},
+    {"digest", cli_digest, "SHA-256 of a checkpoint's weights"},
+};
+
+enum { COMMANDS = sizeof commands / sizeof *commands };
+
+static int help(void) {
+  printf("heddle %s: trains small neural networks on all cores; the layout never changes the result.\n\n", hd_version());
+  printf("usage: heddle COMMAND [options]\n\n");
+  for (int i = 0; i < COMMANDS; i++)
+    printf("  %-10s %s\n", commands[i].name, commands[i].help);
+  printf("\nheddle COMMAND --help tells more. Exit codes: 0 success, 1 failure, 2 wrong usage, 130 and 143 after signals.\n");
+  return CLI_OK;
+}
+
+int main(int argc, char **argv) {
+  signal(SIGPIPE, SIG_IGN); /* a closed pipe is an error of the write, not the end of a training run */
+  if (argc < 2) {
+    fprintf(stderr, "heddle: expected a command (train, eval, digest), found none; see heddle --help\n");
+    return CLI_USAGE;
+  }
+  if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help"))
+    return help();
+  if (!strcmp(argv[1], "--version")) {
+    printf("heddle %s\n", hd_version());
+    return CLI_OK;
+  }
+  for (int i = 0; i < COMMANDS; i++)
+    if (!strcmp(argv[1], commands[i].name))
+      return commands[i].run(argc - 1, argv + 1);
+  fprintf(stderr, "heddle: expected a command (train, eval, digest), found '%s'; see heddle --help\n", argv[1]);
+  return CLI_USAGE;
+}
