@@ -1,0 +1,41 @@
+/* Parsing numbers. strtod follows the program's locale, so a C locale of our own is made once and used instead. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "base/number.h"
+
+#include <errno.h>
+#include <locale.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+static locale_t c_locale;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void make_locale(void) { c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0); }
+
+bool hd__parse_int64(int64_t *out, const char *text) {
+  const char *digits = text + (*text == '-' || *text == '+');
+  if (!*digits || strspn(digits, "0123456789") != strlen(digits))
+    return false;
+  errno = 0;
+  long long value = strtoll(text, NULL, 10);
+  if (errno)
+    return false;
+  *out = value;
+  return true;
+}
+
+bool hd__parse_double(double *out, const char *text) {
+  pthread_once(&once, make_locale);
+  if (!*text || strspn(text, "0123456789+-.eE") != strlen(text))
+    return false; /* neither blanks nor inf, nan, hexadecimal */
+  char *end;
+  double value = c_locale ? strtod_l(text, &end, c_locale) : strtod(text, &end);
+  if (*end || end == text || !isfinite(value))
+    return false;
+  *out = value;
+  return true;
+}

@@ -1,0 +1,282 @@
+/* From libyaml's events to the tree of yaml_bind.h, and the getters. */
+#include "base/yaml_bind.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <yaml.h>
+
+#include "base/alloc.h"
+#include "base/number.h"
+
+struct hd_yaml {
+  char *source;
+  hd_yaml_node root;
+};
+
+typedef struct builder {
+  yaml_parser_t parser;
+  hd_yaml *yaml;
+  hd_ctx *ctx;
+} builder;
+
+static hd_status out_of_memory(hd_ctx *ctx, const char *source) {
+  return hd__fail(ctx, HD_E_NOMEM, "%s: out of memory while reading", source);
+}
+
+hd_status hd__yaml_fail(hd_ctx *ctx, const hd_yaml_node *node, const char *fmt, ...) {
+  char text[HD_MESSAGE_BYTES / 2];
+  va_list args;
+  va_start(args, fmt);
+  vsnprintf(text, sizeof text, fmt, args);
+  va_end(args);
+  return hd__fail(ctx, HD_E_FORMAT, "%s:%d: %s", node->source, node->line, text);
+}
+
+static hd_status next_event(builder *b, yaml_event_t *event) {
+  if (yaml_parser_parse(&b->parser, event))
+    return HD_OK;
+  if (b->parser.error == YAML_MEMORY_ERROR)
+    return out_of_memory(b->ctx, b->yaml->source);
+  return hd__fail(b->ctx, HD_E_FORMAT, "%s:%d: expected YAML, found: %s; check indentation, colons and quotes", b->yaml->source,
+                  (int)b->parser.problem_mark.line + 1, b->parser.problem ? b->parser.problem : "an error");
+}
+
+static hd_status fill(builder *b, hd_yaml_node *node, const yaml_event_t *event, int depth);
+
+/* Makes room for one more entry and returns it. */
+static hd_yaml_node *add_item(hd_yaml_node *parent) {
+  if ((parent->count & (parent->count - 1)) == 0) {
+    size_t room = parent->count ? 2 * (size_t)parent->count : 1;
+    hd_yaml_node *bigger = hd__realloc(parent->item, room * sizeof *bigger);
+    if (!bigger)
+      return NULL;
+    parent->item = bigger;
+  }
+  hd_yaml_node *item = &parent->item[parent->count++];
+  *item = (hd_yaml_node){.source = parent->source};
+  return item;
+}
+
+/* Takes a key's event into `item`; keys are scalars and come once. */
+static hd_status take_key(builder *b, const hd_yaml_node *parent, hd_yaml_node *item, const yaml_event_t *event) {
+  item->line = (int)event->start_mark.line + 1;
+  if (event->type != YAML_SCALAR_EVENT)
+    return hd__yaml_fail(b->ctx, item, "expected a name as key, found a list or mapping; write NAME: VALUE");
+  const char *key = (const char *)event->data.scalar.value;
+  for (int i = 0; i < parent->count - 1; i++)
+    if (!strcmp(parent->item[i].key, key))
+      return hd__yaml_fail(b->ctx, item, "expected each key once, found '%s' again (first in line %d); remove one", key, parent->item[i].line);
+  item->key = hd__strdup(key);
+  return item->key ? HD_OK : out_of_memory(b->ctx, b->yaml->source);
+}
+
+static hd_status fill_items(builder *b, hd_yaml_node *node, yaml_event_type_t end, int depth) {
+  for (;;) {
+    yaml_event_t event;
+    HD_TRY(next_event(b, &event));
+    if (event.type == end) {
+      yaml_event_delete(&event);
+      return HD_OK;
+    }
+    hd_yaml_node *item = add_item(node);
+    hd_status status = item ? HD_OK : out_of_memory(b->ctx, b->yaml->source);
+    if (status == HD_OK && node->kind == HD_YAML_MAPPING) {
+      status = take_key(b, node, item, &event);
+      yaml_event_delete(&event);
+      HD_TRY(status);
+      HD_TRY(next_event(b, &event));
+    }
+    if (status == HD_OK)
+      status = fill(b, item, &event, depth);
+    yaml_event_delete(&event);
+    HD_TRY(status);
+  }
+}
+
+static hd_status fill(builder *b, hd_yaml_node *node, const yaml_event_t *event, int depth) {
+  node->line = (int)event->start_mark.line + 1;
+  if (depth > HD_YAML_MAX_DEPTH)
+    return hd__yaml_fail(b->ctx, node, "expected at most %d levels, found more; flatten the file", HD_YAML_MAX_DEPTH);
+  switch (event->type) {
+  case YAML_SCALAR_EVENT:
+    node->kind = HD_YAML_SCALAR;
+    if (event->data.scalar.length != strlen((const char *)event->data.scalar.value))
+      return hd__yaml_fail(b->ctx, node, "expected text, found a NUL byte; remove it");
+    node->text = hd__strdup((const char *)event->data.scalar.value);
+    return node->text ? HD_OK : out_of_memory(b->ctx, b->yaml->source);
+  case YAML_SEQUENCE_START_EVENT: node->kind = HD_YAML_SEQUENCE; return fill_items(b, node, YAML_SEQUENCE_END_EVENT, depth + 1);
+  case YAML_MAPPING_START_EVENT: node->kind = HD_YAML_MAPPING; return fill_items(b, node, YAML_MAPPING_END_EVENT, depth + 1);
+  case YAML_ALIAS_EVENT: return hd__yaml_fail(b->ctx, node, "expected a value, found an alias (*name); write the value out");
+  default: return hd__yaml_fail(b->ctx, node, "expected a value, found the end; add one");
+  }
+}
+
+/* Stream start, document start, root, document end, stream end. */
+static hd_status build(builder *b) {
+  hd_yaml_node *root = &b->yaml->root;
+  *root = (hd_yaml_node){.kind = HD_YAML_MAPPING, .line = 1, .source = b->yaml->source};
+  bool filled = false;
+  for (;;) {
+    yaml_event_t event;
+    HD_TRY(next_event(b, &event));
+    yaml_event_type_t type = event.type;
+    hd_status status = HD_OK;
+    bool content = type == YAML_SCALAR_EVENT || type == YAML_SEQUENCE_START_EVENT || type == YAML_MAPPING_START_EVENT || type == YAML_ALIAS_EVENT;
+    if (type == YAML_DOCUMENT_START_EVENT && filled) {
+      root->line = (int)event.start_mark.line + 1;
+      status = hd__yaml_fail(b->ctx, root, "expected one document, found a second; remove the line '---'");
+    } else if (content) {
+      filled = true;
+      status = fill(b, root, &event, 0);
+    }
+    yaml_event_delete(&event);
+    HD_TRY(status);
+    if (type == YAML_STREAM_END_EVENT)
+      return HD_OK;
+  }
+}
+
+hd_status hd__yaml_parse(hd_yaml **out, hd_ctx *ctx, const char *text, size_t length, const char *source) {
+  *out = NULL;
+  if (length > HD_YAML_MAX_BYTES)
+    return hd__fail(ctx, HD_E_FORMAT, "%s: expected at most %d bytes of YAML, found %zu; is it the right file?", source, HD_YAML_MAX_BYTES, length);
+  builder b = {.ctx = ctx, .yaml = hd__calloc(1, sizeof *b.yaml)};
+  if (!b.yaml)
+    return out_of_memory(ctx, source);
+  b.yaml->source = hd__strdup(source);
+  if (!b.yaml->source || !yaml_parser_initialize(&b.parser)) {
+    hd__yaml_destroy(b.yaml);
+    return out_of_memory(ctx, source);
+  }
+  yaml_parser_set_input_string(&b.parser, (const unsigned char *)text, length);
+  hd_status status = build(&b);
+  yaml_parser_delete(&b.parser);
+  if (status != HD_OK) {
+    hd__yaml_destroy(b.yaml);
+    return status;
+  }
+  *out = b.yaml;
+  return HD_OK;
+}
+
+hd_status hd__yaml_read(hd_yaml **out, hd_ctx *ctx, const char *path) {
+  *out = NULL;
+  FILE *file = fopen(path, "rb");
+  if (!file)
+    return hd__fail(ctx, HD_E_IO, "%s: expected a readable YAML file, found: %s", path, strerror(errno));
+  char *text = hd__malloc(HD_YAML_MAX_BYTES + 1);
+  size_t length = text ? fread(text, 1, HD_YAML_MAX_BYTES + 1, file) : 0;
+  int failed = ferror(file), why = errno;
+  fclose(file);
+  hd_status status;
+  if (!text)
+    status = out_of_memory(ctx, path);
+  else if (failed)
+    status = hd__fail(ctx, HD_E_IO, "%s: expected a readable YAML file, found: %s", path, strerror(why));
+  else
+    status = hd__yaml_parse(out, ctx, text, length, path);
+  hd__free(text);
+  return status;
+}
+
+static void free_node(hd_yaml_node *node) {
+  for (int i = 0; i < node->count; i++)
+    free_node(&node->item[i]);
+  hd__free(node->item);
+  hd__free(node->key);
+  hd__free(node->text);
+}
+
+void hd__yaml_destroy(hd_yaml *yaml) {
+  if (!yaml)
+    return;
+  free_node(&yaml->root);
+  hd__free(yaml->source);
+  hd__free(yaml);
+}
+
+const hd_yaml_node *hd__yaml_root(const hd_yaml *yaml) { return &yaml->root; }
+
+static const char *kind_text(hd_yaml_kind kind) {
+  static const char *const text[] = {"a single value", "a list", "a mapping"};
+  return text[kind];
+}
+
+hd_status hd__yaml_expect(hd_ctx *ctx, const hd_yaml_node *node, hd_yaml_kind kind, const char *what) {
+  if (node->kind == kind)
+    return HD_OK;
+  return hd__yaml_fail(ctx, node, "expected %s as %s, found %s", kind_text(kind), what, kind_text(node->kind));
+}
+
+const hd_yaml_node *hd__yaml_get(const hd_yaml_node *mapping, const char *key) {
+  for (int i = 0; i < mapping->count; i++)
+    if (mapping->item[i].key && !strcmp(mapping->item[i].key, key))
+      return &mapping->item[i];
+  return NULL;
+}
+
+/* Levenshtein distance, of short words. */
+static int distance(const char *a, const char *b) {
+  int row[64];
+  int m = (int)strlen(b);
+  if (m >= 63)
+    return 1000;
+  for (int j = 0; j <= m; j++)
+    row[j] = j;
+  for (int i = 1; a[i - 1]; i++) {
+    int diagonal = row[0];
+    row[0] = i;
+    for (int j = 1; j <= m; j++) {
+      int cost = diagonal + (a[i - 1] != b[j - 1]);
+      diagonal = row[j];
+      int step = (row[j] < row[j - 1] ? row[j] : row[j - 1]) + 1;
+      row[j] = cost < step ? cost : step;
+    }
+  }
+  return row[m];
+}
+
+hd_status hd__yaml_only_keys(hd_ctx *ctx, const hd_yaml_node *mapping, const char *const *keys) {
+  for (int i = 0; i < mapping->count; i++) {
+    const char *nearest = keys[0];
+    bool known = false;
+    for (int k = 0; keys[k]; k++) {
+      known |= !strcmp(keys[k], mapping->item[i].key);
+      if (distance(mapping->item[i].key, keys[k]) < distance(mapping->item[i].key, nearest))
+        nearest = keys[k];
+    }
+    if (!known)
+      return hd__yaml_fail(ctx, &mapping->item[i], "expected a known key, found '%s'; did you mean '%s'?", mapping->item[i].key, nearest);
+  }
+  return HD_OK;
+}
+
+hd_status hd__yaml_text(const char **out, hd_ctx *ctx, const hd_yaml_node *node) {
+  HD_TRY(hd__yaml_expect(ctx, node, HD_YAML_SCALAR, node->key ? node->key : "an entry"));
+  if (!*node->text)
+    return hd__yaml_fail(ctx, node, "expected a value for '%s', found nothing", node->key ? node->key : "an entry");
+  *out = node->text;
+  return HD_OK;
+}
+
+hd_status hd__yaml_int(int64_t *out, hd_ctx *ctx, const hd_yaml_node *node, int64_t min, int64_t max) {
+  const char *text;
+  HD_TRY(hd__yaml_text(&text, ctx, node));
+  int64_t value;
+  if (!hd__parse_int64(&value, text) || value < min || value > max)
+    return hd__yaml_fail(ctx, node, "expected a whole number from %lld to %lld as '%s', found '%s'", (long long)min, (long long)max,
+                         node->key ? node->key : "an entry", text);
+  *out = value;
+  return HD_OK;
+}
+
+hd_status hd__yaml_bool(bool *out, hd_ctx *ctx, const hd_yaml_node *node) {
+  const char *text;
+  HD_TRY(hd__yaml_text(&text, ctx, node));
+  if (strcmp(text, "true") && strcmp(text, "false"))
+    return hd__yaml_fail(ctx, node, "expected true or false as '%s', found '%s'", node->key ? node->key : "an entry", text);
+  *out = !strcmp(text, "true");
+  return HD_OK;
+}

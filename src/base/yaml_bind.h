@@ -1,0 +1,62 @@
+/* YAML text as a small tree whose nodes know their line, and typed getters that report `SOURCE:LINE: expected, found, remedy`.
+ *
+ * Only what a settings or model file needs: one document, scalars, sequences, mappings with scalar keys. Anchors, aliases and
+ * duplicate keys are refused, depth and size are limited. The tree owns its texts. */
+#ifndef HD_BASE_YAML_BIND_H
+#define HD_BASE_YAML_BIND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+typedef enum hd_yaml_kind { HD_YAML_SCALAR, HD_YAML_SEQUENCE, HD_YAML_MAPPING } hd_yaml_kind;
+
+typedef struct hd_yaml_node {
+  hd_yaml_kind kind;
+  int line;           /* counted from 1 */
+  const char *source; /* the document's name, for messages */
+  char *key;          /* in a mapping: this entry's key */
+  char *text;         /* scalar */
+  int count;          /* sequence, mapping: entries */
+  struct hd_yaml_node *item;
+} hd_yaml_node;
+
+typedef struct hd_yaml hd_yaml;
+
+enum { HD_YAML_MAX_BYTES = 1 << 20, HD_YAML_MAX_DEPTH = 16 };
+
+/* Parses one document; `source` names it in messages (copied). */
+hd_status hd__yaml_parse(hd_yaml **out, hd_ctx *ctx, const char *text, size_t length, const char *source);
+
+/* Reads and parses a file. */
+hd_status hd__yaml_read(hd_yaml **out, hd_ctx *ctx, const char *path);
+
+void hd__yaml_destroy(hd_yaml *yaml);
+
+/* The document's root; a document without content has a mapping without entries. */
+const hd_yaml_node *hd__yaml_root(const hd_yaml *yaml);
+
+/* Reports an error at a node: HD_E_FORMAT, "SOURCE:LINE: ...". */
+hd_status hd__yaml_fail(hd_ctx *ctx, const hd_yaml_node *node, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+/* The node must be of this kind; `what` names it in the message ("a layer", "layers"). */
+hd_status hd__yaml_expect(hd_ctx *ctx, const hd_yaml_node *node, hd_yaml_kind kind, const char *what);
+
+/* The entry of a mapping, NULL if there is none. */
+const hd_yaml_node *hd__yaml_get(const hd_yaml_node *mapping, const char *key);
+
+/* Refuses keys that are not in the NULL-terminated list, naming the nearest known one. */
+hd_status hd__yaml_only_keys(hd_ctx *ctx, const hd_yaml_node *mapping, const char *const *keys);
+
+/* A whole number in [min, max]. */
+hd_status hd__yaml_int(int64_t *out, hd_ctx *ctx, const hd_yaml_node *node, int64_t min, int64_t max);
+
+/* true or false. */
+hd_status hd__yaml_bool(bool *out, hd_ctx *ctx, const hd_yaml_node *node);
+
+/* A scalar that is not empty. */
+hd_status hd__yaml_text(const char **out, hd_ctx *ctx, const hd_yaml_node *node);
+
+#endif
