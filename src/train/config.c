@@ -2,6 +2,7 @@
  * type: what run.json stores is what a user would type. */
 #include "train/config.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -227,12 +228,41 @@ hd_status hd__config_complete(hd_config *config, hd_ctx *ctx) {
   return HD_OK;
 }
 
-/* One entry of a YAML file: a scalar, or for a pair a sequence of two. */
-static hd_status load_entry(hd_config *config, hd_ctx *ctx, const hd_yaml_node *map, int i) {
-  const hd_yaml_node *node = hd__yaml_get(map, table[i].name);
-  (void)node;
-  return config && ctx && map && i >= 0 ? HD_OK : HD_E_USAGE;
+/* The value of a YAML entry as a user would type it; a pair may be a list of two. */
+static hd_status entry_text(char *text, size_t bytes, hd_ctx *ctx, const hd_yaml_node *node) {
+  const char *first, *second;
+  if (node->kind == HD_YAML_SEQUENCE && node->count == 2) {
+    HD_TRY(hd__yaml_text(&first, ctx, &node->item[0]));
+    HD_TRY(hd__yaml_text(&second, ctx, &node->item[1]));
+    snprintf(text, bytes, "%s,%s", first, second);
+    return HD_OK;
+  }
+  HD_TRY(hd__yaml_text(&first, ctx, node));
+  if ((size_t)snprintf(text, bytes, "%s", first) >= bytes)
+    return hd__yaml_fail(ctx, node, "expected at most %zu characters as '%s', found more", bytes - 1, node->key);
+  return HD_OK;
 }
 
-hd_status hd_config_load(hd_config *config, hd_ctx *ctx, const char *path);
-hd_status hd_config_load(hd_config *config, hd_ctx *ctx, const char *path) { return load_entry(config, ctx, NULL, 0) ? HD_OK : path ? HD_OK : HD_OK; }
+static hd_status load_entries(hd_config *config, hd_ctx *ctx, const hd_yaml_node *root) {
+  HD_TRY(hd__yaml_expect(ctx, root, HD_YAML_MAPPING, "settings (NAME: VALUE)"));
+  for (int i = 0; i < root->count; i++) {
+    const hd_yaml_node *node = &root->item[i];
+    char text[4096];
+    int id = find(node->key);
+    if (id < 0)
+      return hd__yaml_fail(ctx, node, "expected the name of an option, found '%s'; see heddle train --help", node->key);
+    HD_TRY(entry_text(text, sizeof text, ctx, node));
+    hd_status status = hd__config_suggest(config, ctx, (hd_option_id)id, text);
+    if (status != HD_OK)
+      return hd__fail_in(ctx, HD_E_FORMAT, "%s:%d", node->source, node->line);
+  }
+  return HD_OK;
+}
+
+hd_status hd_config_load(hd_config *config, hd_ctx *ctx, const char *path) {
+  hd_yaml *yaml;
+  HD_TRY(hd__yaml_read(&yaml, ctx, path));
+  hd_status status = load_entries(config, ctx, hd__yaml_root(yaml));
+  hd__yaml_destroy(yaml);
+  return status;
+}
