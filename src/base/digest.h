@@ -1,0 +1,21 @@
+/* Hashes: SHA-256 for the digest of weights, XXH3-64 to recognise data. */
+#ifndef HD_BASE_DIGEST_H
+#define HD_BASE_DIGEST_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { HD_SHA256_HEX_BYTES = 65 };
+
+typedef struct hd_sha256 hd_sha256;
+
+/* NULL when out of memory. */
+hd_sha256 *hd__sha256_create(void);
+void hd__sha256_update(hd_sha256 *sha, const void *bytes, size_t length);
+
+/* Writes 64 hex digits and a NUL, and destroys the hash; hex may be NULL to destroy only. */
+void hd__sha256_finish(hd_sha256 *sha, char hex[HD_SHA256_HEX_BYTES]);
+
+uint64_t hd__xxh3(const void *bytes, size_t length);
+
+#endif

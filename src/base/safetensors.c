@@ -1,0 +1,198 @@
+/* Reading, writing and digesting safetensors; see safetensors.h. Assumes a little-endian machine, as all targets are. */
+#include "base/safetensors.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/digest.h"
+
+static const struct {
+  const char *name;
+  size_t bytes;
+} types[] = {{"F32", 4}, {"F64", 8}, {"I64", 8}};
+
+static hd_status out_of_memory(hd_ctx *ctx, const char *path) { return hd__fail(ctx, HD_E_NOMEM, "%s: out of memory", path); }
+
+static json_t *describe(const hd_st_tensor *t, size_t at) {
+  json_t *shape = json_array();
+  for (int i = 0; i < t->shape.rank; i++)
+    json_array_append_new(shape, json_integer(t->shape.dim[i]));
+  return json_pack("{s:s, s:o, s:[I,I]}", "dtype", types[t->type].name, "shape", shape, "data_offsets", (json_int_t)at,
+                   (json_int_t)(at + t->length));
+}
+
+hd_status hd__st_write(FILE *to, hd_ctx *ctx, const char *path, const hd_st_tensor *tensor, int count) {
+  json_t *header = json_pack("{s:{s:s}}", "__metadata__", "format", "pt");
+  size_t at = 0;
+  for (int i = 0; header && i < count; i++, at += tensor[i - 1].length)
+    if (json_object_set_new(header, tensor[i].name, describe(&tensor[i], at)) != 0) {
+      json_decref(header);
+      header = NULL;
+    }
+  char *text = header ? json_dumps(header, JSON_COMPACT | JSON_PRESERVE_ORDER) : NULL;
+  json_decref(header);
+  if (!text)
+    return out_of_memory(ctx, path);
+  uint64_t length = strlen(text), padded = (length + 7) / 8 * 8;
+  fwrite(&padded, sizeof padded, 1, to);
+  fprintf(to, "%s%*s", text, (int)(padded - length), "");
+  free(text);
+  for (int i = 0; i < count; i++)
+    fwrite(tensor[i].bytes, 1, tensor[i].length, to);
+  if (fflush(to) != 0 || ferror(to))
+    return hd__fail(ctx, HD_E_IO, "%s: expected to write it, found: %s; free some space or choose another folder", path, strerror(errno));
+  return HD_OK;
+}
+
+static hd_status bad(hd_ctx *ctx, const char *path, const char *name, const char *expected, const char *found) {
+  return hd__fail(ctx, HD_E_FORMAT, "%s: tensor '%s': expected %s, found %s; the file is damaged or not safetensors", path, name, expected, found);
+}
+
+static hd_status read_shape(hd_st_tensor *t, hd_ctx *ctx, const char *path, const json_t *shape) {
+  if (!json_is_array(shape) || json_array_size(shape) > HD_MAX_DIMS)
+    return bad(ctx, path, t->name, "a shape of at most 4 dimensions", "another");
+  uint64_t elems = 1;
+  t->shape.rank = (int32_t)json_array_size(shape);
+  for (int i = 0; i < t->shape.rank; i++) {
+    json_int_t dim = json_integer_value(json_array_get(shape, (size_t)i));
+    if (dim < 1 || dim > INT32_MAX || elems > UINT64_C(1) << 40)
+      return bad(ctx, path, t->name, "positive dimensions of a sensible size", "others");
+    t->shape.dim[i] = (int32_t)dim;
+    elems *= (uint64_t)dim;
+  }
+  t->length = (size_t)elems * types[t->type].bytes;
+  return HD_OK;
+}
+
+static hd_status read_entry(hd_st_tensor *t, hd_ctx *ctx, const char *path, const char *name, const json_t *entry, const unsigned char *data,
+                            size_t data_length) {
+  t->name = hd__strdup(name);
+  if (!t->name)
+    return out_of_memory(ctx, path);
+  const char *type = json_string_value(json_object_get(entry, "dtype"));
+  int found = -1;
+  for (int i = 0; type && i < 3; i++)
+    if (!strcmp(types[i].name, type))
+      found = i;
+  if (found < 0)
+    return bad(ctx, path, name, "dtype F32, F64 or I64", type ? type : "none");
+  t->type = (hd_st_type)found;
+  HD_TRY(read_shape(t, ctx, path, json_object_get(entry, "shape")));
+  const json_t *offsets = json_object_get(entry, "data_offsets");
+  json_int_t begin = json_integer_value(json_array_get(offsets, 0)), end = json_integer_value(json_array_get(offsets, 1));
+  if (json_array_size(offsets) != 2 || begin < 0 || end < begin || (uint64_t)end > data_length)
+    return bad(ctx, path, name, "offsets inside the file", "others");
+  if ((size_t)(end - begin) != t->length)
+    return bad(ctx, path, name, "offsets that fit the shape", "others");
+  t->bytes = data + begin;
+  return HD_OK;
+}
+
+static int by_offset(const void *a, const void *b) {
+  const hd_st_tensor *x = a, *y = b;
+  return (x->bytes > y->bytes) - (x->bytes < y->bytes);
+}
+
+/* Tensors must follow each other without gaps and fill the file. */
+static hd_status check_layout(const hd_st_list *list, hd_ctx *ctx, const char *path, const unsigned char *data, size_t length) {
+  hd_st_tensor *sorted = hd__malloc((size_t)(list->count + 1) * sizeof *sorted);
+  if (!sorted)
+    return out_of_memory(ctx, path);
+  memcpy(sorted, list->tensor, (size_t)list->count * sizeof *sorted);
+  qsort(sorted, (size_t)list->count, sizeof *sorted, by_offset);
+  size_t at = 0;
+  hd_status status = HD_OK;
+  for (int i = 0; i < list->count && status == HD_OK; i++) {
+    if ((const unsigned char *)sorted[i].bytes != data + at)
+      status = bad(ctx, path, sorted[i].name, "tensors without gaps or overlaps", "one");
+    at += sorted[i].length;
+  }
+  hd__free(sorted);
+  if (status == HD_OK && at != length)
+    status = hd__fail(ctx, HD_E_FORMAT, "%s: expected %zu bytes of tensors, found %zu; the file is damaged", path, at, length);
+  return status;
+}
+
+static hd_status read_header(hd_st_list *out, hd_ctx *ctx, const char *path, json_t *header, const unsigned char *data, size_t length) {
+  const char *name;
+  json_t *entry;
+  out->tensor = hd__calloc(json_object_size(header) + 1, sizeof *out->tensor);
+  if (!out->tensor)
+    return out_of_memory(ctx, path);
+  json_object_foreach(header, name, entry) {
+    if (!strcmp(name, "__metadata__"))
+      continue;
+    HD_TRY(read_entry(&out->tensor[out->count++], ctx, path, name, entry, data, length));
+  }
+  return check_layout(out, ctx, path, data, length);
+}
+
+hd_status hd__st_parse(hd_st_list *out, hd_ctx *ctx, const char *path, const unsigned char *bytes, size_t length) {
+  *out = (hd_st_list){0};
+  uint64_t header_length = 0;
+  if (length >= 8)
+    memcpy(&header_length, bytes, 8);
+  if (length < 8 || header_length > length - 8 || header_length > 64 << 20)
+    return hd__fail(ctx, HD_E_FORMAT, "%s: expected a safetensors header, found %zu bytes without one; the file is truncated or something else", path,
+                    length);
+  json_error_t error;
+  json_t *header = json_loadb((const char *)bytes + 8, (size_t)header_length, JSON_REJECT_DUPLICATES, &error);
+  if (!json_is_object(header)) {
+    json_decref(header);
+    return hd__fail(ctx, HD_E_FORMAT, "%s: expected a JSON header, found: %s; the file is damaged or something else", path,
+                    header ? "not an object" : error.text);
+  }
+  hd_status status = read_header(out, ctx, path, header, bytes + 8 + header_length, length - 8 - (size_t)header_length);
+  json_decref(header);
+  if (status != HD_OK)
+    hd__st_fini(out);
+  return status;
+}
+
+void hd__st_fini(hd_st_list *list) {
+  for (int i = 0; i < list->count; i++)
+    hd__free(list->tensor[i].name);
+  hd__free(list->tensor);
+  *list = (hd_st_list){0};
+}
+
+const hd_st_tensor *hd__st_find(const hd_st_list *list, const char *name) {
+  for (int i = 0; i < list->count; i++)
+    if (!strcmp(list->tensor[i].name, name))
+      return &list->tensor[i];
+  return NULL;
+}
+
+static int by_name(const void *a, const void *b) {
+  return strcmp((*(const hd_st_tensor *const *)a)->name, (*(const hd_st_tensor *const *)b)->name);
+}
+
+static void digest_tensor(hd_sha256 *sha, const hd_st_tensor *t) {
+  hd__sha256_update(sha, t->name, strlen(t->name) + 1);
+  hd__sha256_update(sha, "F32", 4);
+  char shape[HD_SHAPE_TEXT_BYTES] = "";
+  for (int i = 0, at = 0; i < t->shape.rank; i++)
+    at += snprintf(shape + at, sizeof shape - (size_t)at, "%s%d", i ? "," : "", t->shape.dim[i]);
+  hd__sha256_update(sha, shape, strlen(shape) + 1);
+  hd__sha256_update(sha, t->bytes, t->length);
+}
+
+hd_status hd__st_digest(char hex[65], hd_ctx *ctx, const hd_st_list *list) {
+  const hd_st_tensor **sorted = hd__malloc((size_t)(list->count + 1) * sizeof *sorted);
+  hd_sha256 *sha = sorted ? hd__sha256_create() : NULL;
+  if (!sha) {
+    hd__free(sorted);
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the digest");
+  }
+  for (int i = 0; i < list->count; i++)
+    sorted[i] = &list->tensor[i];
+  qsort(sorted, (size_t)list->count, sizeof *sorted, by_name);
+  for (int i = 0; i < list->count; i++)
+    digest_tensor(sha, sorted[i]);
+  hd__sha256_finish(sha, hex);
+  hd__free(sorted);
+  return HD_OK;
+}

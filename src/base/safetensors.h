@@ -1,0 +1,44 @@
+/* The safetensors format: a JSON header that names tensors, then their bytes.
+ *
+ *     | header length, u64 little-endian | JSON, padded with blanks to 8 bytes | tensor bytes, in order, without gaps |
+ *
+ * Reading checks everything a header could lie about: lengths, types, shapes against offsets, overlaps, gaps, duplicates. */
+#ifndef HD_BASE_SAFETENSORS_H
+#define HD_BASE_SAFETENSORS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/shape.h"
+#include "base/status.h"
+
+typedef enum hd_st_type { HD_ST_F32, HD_ST_F64, HD_ST_I64 } hd_st_type;
+
+typedef struct hd_st_tensor {
+  char *name; /* owned by the list when read */
+  hd_st_type type;
+  hd_shape shape;
+  const void *bytes; /* dense, little-endian; may be unaligned when read from a mapping */
+  size_t length;
+} hd_st_tensor;
+
+/* Writes tensors in the given order. `path` is for messages. */
+hd_status hd__st_write(FILE *to, hd_ctx *ctx, const char *path, const hd_st_tensor *tensor, int count);
+
+typedef struct hd_st_list {
+  hd_st_tensor *tensor;
+  int count;
+} hd_st_list;
+
+/* Parses a file's bytes; tensors point into them. */
+hd_status hd__st_parse(hd_st_list *out, hd_ctx *ctx, const char *path, const unsigned char *bytes, size_t length);
+void hd__st_fini(hd_st_list *list);
+
+/* The tensor of that name, NULL if there is none. */
+const hd_st_tensor *hd__st_find(const hd_st_list *list, const char *name);
+
+/* The digest of a list of float tensors, in bytewise order of names: name, NUL, "F32", NUL, shape as "32,1,3,3", NUL, bytes. */
+hd_status hd__st_digest(char hex[65], hd_ctx *ctx, const hd_st_list *list);
+
+#endif

@@ -1,0 +1,36 @@
+/* The seams between the CPU kernels of one instruction set: each file fills its slots of the table.
+ *
+ * Every source of this folder is compiled once per instruction set, with HD_ISA naming it ("avx512"), and all its external
+ * names carry that suffix, so several sets live in one library. A file of this folder must not define an inline function
+ * with external linkage, or the linker might keep the copy that this CPU cannot run. */
+#ifndef HD_KERNEL_CPU_FILL_H
+#define HD_KERNEL_CPU_FILL_H
+
+#include "kernel/kernel.h"
+
+#ifndef HD_ISA
+#error "HD_ISA must name the instruction set, for example -DHD_ISA=avx2"
+#endif
+
+#ifndef HD_SYM
+#define HD_SYM_PASTE(name, isa) hd__##name##_##isa
+#define HD_SYM_EXPAND(name, isa) HD_SYM_PASTE(name, isa)
+#define HD_SYM(name) HD_SYM_EXPAND(name, HD_ISA) /* the name's copy for this instruction set */
+#endif
+
+/* The table of this instruction set: the reference, overridden by all the fills. Filled once, immutable, static. */
+const hd_kernels *HD_SYM(cpu_table)(void);
+
+void HD_SYM(conv_forward_fill)(hd_kernels *table);
+void HD_SYM(conv_dx_fill)(hd_kernels *table);
+void HD_SYM(conv_dw_fill)(hd_kernels *table);
+void HD_SYM(pool_fill)(hd_kernels *table);
+void HD_SYM(linear_fill)(hd_kernels *table);
+void HD_SYM(linear_form_fill)(hd_kernels *table);
+void HD_SYM(pointwise_fill)(hd_kernels *table);
+void HD_SYM(loss_fill)(hd_kernels *table);
+void HD_SYM(update_fill)(hd_kernels *table);
+void HD_SYM(fold_fill)(hd_kernels *table);
+void HD_SYM(gather_fill)(hd_kernels *table);
+
+#endif

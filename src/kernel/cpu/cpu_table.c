@@ -1,0 +1,30 @@
+/* One instruction set's table of kernels: the reference, then whatever this folder does better.
+ *
+ * Filled once per process, then immutable. A slot that no fill touches keeps the reference's kernel, so a table is
+ * complete from the first day; the tests hold every slot to the reference's bits. */
+#include <pthread.h>
+
+#include "kernel/cpu/cpu_fill.h"
+
+#define TEXT_OF(name) #name
+#define TEXT(name) TEXT_OF(name)
+
+static hd_kernels table;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void fill(void) {
+  table = *hd__kernels_reference();
+  table.name = table.isa = TEXT(HD_ISA);
+  HD_SYM(linear_fill)(&table);
+  HD_SYM(linear_form_fill)(&table);
+  HD_SYM(pointwise_fill)(&table);
+  HD_SYM(loss_fill)(&table);
+  HD_SYM(update_fill)(&table);
+  HD_SYM(fold_fill)(&table);
+  HD_SYM(gather_fill)(&table);
+}
+
+const hd_kernels *HD_SYM(cpu_table)(void) {
+  pthread_once(&once, fill);
+  return &table;
+}
