@@ -1,0 +1,294 @@
+/* See kernel_case.h. */
+#include "op/kernel_case.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/philox.h"
+
+enum { CANARY = 0xA5, GARBAGE = 0x7F };
+
+guarded guarded_create(size_t bytes, size_t skew) {
+  guarded m = {.bytes = bytes, .skew = skew};
+  size_t all = (bytes + skew + 2 * CANARY_BYTES + 63) / 64 * 64;
+  m.base = aligned_alloc(64, all);
+  if (!m.base)
+    abort();
+  memset(m.base, CANARY, all);
+  m.data = m.base + CANARY_BYTES + skew;
+  memset(m.data, GARBAGE, bytes);
+  return m;
+}
+
+void guarded_destroy(guarded *memory) {
+  free(memory->base);
+  *memory = (guarded){0};
+}
+
+bool guarded_is_intact(const guarded *memory) {
+  if (!memory->base)
+    return true;
+  for (const unsigned char *p = memory->base; p < memory->data; p++)
+    if (*p != CANARY)
+      return false;
+  for (size_t i = 0; i < CANARY_BYTES; i++)
+    if (memory->data[memory->bytes + i] != CANARY)
+      return false;
+  return true;
+}
+
+static uint32_t draw(random_stream *random) {
+  uint32_t word[4];
+  hd__rng_block(word, random->seed, HD_RNG_TEST, 0, 0, 0, random->drawn / 4);
+  return word[random->drawn++ % 4];
+}
+
+uint32_t random_below(random_stream *random, uint32_t bound) { return hd__rng_below(draw(random), bound); }
+
+float random_float(random_stream *random) { return 2 * hd__rng_uniform(draw(random)) - 1; }
+
+static arg floats(int64_t elems) { return (arg){ARG_FLOATS, true, elems, (elems + 15) / 16 * 16}; }
+static arg bytes(int64_t elems) { return (arg){ARG_BYTES, true, elems, (elems + 63) / 64 * 64}; }
+static arg param(int64_t elems) { return (arg){ARG_FLOATS, false, elems, (elems + 15) / 16 * 16}; }
+
+/* The table above hd_call, as data. */
+static void describe_conv(kernel_case *c, const hd_geom *g) {
+  int64_t x = (int64_t)g->hi * g->wi * g->ci, y = (int64_t)g->hp * g->wp * g->co, w = (int64_t)g->co * g->kh * g->kw * g->ci;
+  arg argmax = g->pool > 1 ? bytes(y) : (arg){0};
+  if (c->op == HD_OP_conv2d) {
+    c->in[0] = floats(x), c->in[1] = param(w), c->in[2] = param(g->co);
+    c->out[0] = floats(y), c->out[1] = argmax;
+  } else if (c->op == HD_OP_conv2d_dx) {
+    c->in[0] = floats(y), c->in[1] = param(w), c->in[2] = argmax;
+    c->out[0] = floats(x);
+  } else {
+    c->in[0] = floats(x), c->in[1] = floats(y), c->in[2] = argmax;
+    c->out[0] = param(w), c->out[1] = param(g->co);
+  }
+}
+
+static void describe_linear(kernel_case *c, const hd_geom *g) {
+  int64_t w = (int64_t)g->co * g->ci;
+  if (c->op == HD_OP_linear) {
+    c->in[0] = floats(g->ci), c->in[1] = param(w), c->in[2] = param(g->co);
+    c->out[0] = floats(g->co);
+  } else if (c->op == HD_OP_linear_dx) {
+    c->in[0] = floats(g->co), c->in[1] = param(w);
+    c->out[0] = floats(g->ci);
+  } else {
+    c->in[0] = floats(g->ci), c->in[1] = floats(g->co);
+    c->out[0] = param(w), c->out[1] = param(g->co);
+  }
+}
+
+static void describe_pool(kernel_case *c, const hd_geom *g) {
+  int64_t x = (int64_t)g->hi * g->wi * g->ci, y = (int64_t)g->ho * g->wo * g->ci;
+  if (c->op == HD_OP_max_pool2d) {
+    c->in[0] = floats(x);
+    c->out[0] = floats(y), c->out[1] = bytes(y);
+  } else {
+    c->in[0] = floats(y), c->in[1] = bytes(y);
+    c->out[0] = floats(x);
+  }
+}
+
+static void describe(kernel_case *c, const hd_geom *g) {
+  int64_t elems = (int64_t)g->ci * g->hi * g->wi;
+  switch (c->op) {
+  case HD_OP_conv2d:
+  case HD_OP_conv2d_dx:
+  case HD_OP_conv2d_dw: describe_conv(c, g); break;
+  case HD_OP_linear:
+  case HD_OP_linear_dx:
+  case HD_OP_linear_dw: describe_linear(c, g); break;
+  case HD_OP_max_pool2d:
+  case HD_OP_max_pool2d_dx: describe_pool(c, g); break;
+  case HD_OP_cross_entropy:
+  case HD_OP_cross_entropy_dx:
+    c->in[0] = floats(g->ci), c->in[1] = (arg){ARG_LABELS, true, 1, 1};
+    c->out[0] = c->op == HD_OP_cross_entropy ? (arg){ARG_FLOATS, true, 1, 1} : floats(g->ci);
+    break;
+  case HD_OP_relu_dx:
+  case HD_OP_add: c->in[1] = floats(elems); /* fall through */
+  case HD_OP_relu:
+  case HD_OP_flatten:
+  case HD_OP_flatten_dx: c->in[0] = floats(elems), c->out[0] = floats(elems); break;
+  default: abort(); /* an operation without a description: add it above */
+  }
+}
+
+static void drop_optional(kernel_case *c) {
+  switch (c->op) {
+  case HD_OP_conv2d: c->out[1] = (arg){0}; /* fall through */
+  case HD_OP_linear: c->in[2] = (arg){0}; break;
+  case HD_OP_max_pool2d:
+  case HD_OP_linear_dw:
+  case HD_OP_conv2d_dw: c->out[1] = (arg){0}; break;
+  default: break;
+  }
+}
+
+static float fill_value(random_stream *random, fill_kind fill) {
+  static const float special[] = {NAN, INFINITY, -INFINITY, 3e38f, -3e38f, 0.0f, -0.0f, 1e-30f};
+  if (fill == FILL_ZEROS && random_below(random, 3))
+    return random_below(random, 4) ? 0.0f : -0.0f;
+  if (fill == FILL_SPECIAL && !random_below(random, 24))
+    return special[random_below(random, 8)];
+  return random_float(random);
+}
+
+static int64_t slots(const kernel_case *c, const arg *a) { return a->rows ? c->rows : 1; }
+
+static size_t elem_bytes(const arg *a) { return a->kind == ARG_BYTES ? 1 : 4; }
+
+static size_t arg_bytes(const kernel_case *c, const arg *a) { return (size_t)(slots(c, a) * a->stride) * elem_bytes(a); }
+
+static void fill_input(kernel_case *c, const arg *a, void *data, fill_kind fill, random_stream *random) {
+  uint32_t positions = (uint32_t)(c->g.pool > 1 ? c->g.pool * c->g.pool : 1);
+  for (int64_t s = 0; s < slots(c, a); s++)
+    for (int64_t i = 0; i < a->stride; i++) {
+      int64_t at = s * a->stride + i;
+      if (a->kind == ARG_FLOATS)
+        ((float *)data)[at] = i < a->elems ? fill_value(random, fill) : NAN;
+      else if (a->kind == ARG_BYTES)
+        ((uint8_t *)data)[at] = (uint8_t)(i < a->elems ? random_below(random, positions) : 255);
+      else
+        ((int32_t *)data)[at] = (int32_t)random_below(random, (uint32_t)c->g.ci);
+    }
+}
+
+/* Positions that a maximum can have come from: what the reference took from random pixels. */
+static void fill_pool_argmax(kernel_case *c, random_stream *random) {
+  kernel_case forward;
+  kernel_case_create(&forward, HD_OP_max_pool2d, &c->g, c->rows, FILL_PLAIN, false, random->seed + 1);
+  kernel_result result;
+  if (kernel_case_run(&result, &forward, hd__kernels_reference(), 1))
+    abort();
+  memcpy(c->input[1].data, result.output[1].data, c->input[1].bytes);
+  kernel_result_destroy(&result);
+  kernel_case_destroy(&forward);
+}
+
+void kernel_case_create(kernel_case *c, hd_op op, const hd_geom *g, int64_t rows, fill_kind fill, bool drop, uint32_t seed) {
+  random_stream random = {seed, 0};
+  *c = (kernel_case){.op = op, .g = *g, .rows = rows, .divisor = (float)(1 + random_below(&random, 300))};
+  describe(c, g);
+  if (drop)
+    drop_optional(c);
+  for (int i = 0; i < HD_MAX_IN; i++)
+    if (c->in[i].kind != ARG_NONE) {
+      c->input[i] = guarded_create(arg_bytes(c, &c->in[i]), 0);
+      fill_input(c, &c->in[i], c->input[i].data, fill, &random);
+    }
+  if (op == HD_OP_max_pool2d_dx)
+    fill_pool_argmax(c, &random);
+}
+
+void kernel_case_destroy(kernel_case *c) {
+  for (int i = 0; i < HD_MAX_IN; i++)
+    guarded_destroy(&c->input[i]);
+}
+
+/* The weight's packed copy, as a table wants it, made in two pieces. */
+static guarded pack(const kernel_case *c, const hd_kernels *table) {
+  int64_t elems = table->packed_elems[c->op] ? table->packed_elems[c->op](&c->g) : 0;
+  if (elems <= 0)
+    return (guarded){0};
+  guarded packed = guarded_create((size_t)elems * sizeof(float), 0);
+  memset(packed.data, 0, packed.bytes);
+  int32_t middle = c->g.co / 2;
+  const float *w = (const float *)c->input[1].data;
+  table->pack[c->op](&c->g, w, (float *)packed.data, middle, c->g.co);
+  if (middle > 0)
+    table->pack[c->op](&c->g, w, (float *)packed.data, 0, middle);
+  return packed;
+}
+
+static void *row_of(const arg *a, unsigned char *data, int64_t row) {
+  if (a->kind == ARG_NONE)
+    return NULL;
+  return a->rows ? data + (size_t)(row * a->stride) * elem_bytes(a) : data;
+}
+
+static void call_rows(const kernel_case *c, const hd_kernels *table, kernel_result *out, hd_call *call, int64_t row0, int64_t row1) {
+  call->rows = row1 - row0;
+  for (int i = 0; i < HD_MAX_IN; i++) {
+    call->in[i] = row_of(&c->in[i], c->input[i].data, row0);
+    call->in_stride[i] = c->in[i].stride;
+  }
+  for (int i = 0; i < HD_MAX_OUT; i++) {
+    call->out[i] = row_of(&c->out[i], out->output[i].data, row0);
+    call->out_stride[i] = c->out[i].stride;
+  }
+  table->run[c->op](call);
+}
+
+static const char *find_damage(const kernel_case *c, const kernel_result *out, const kernel_case *copy) {
+  for (int i = 0; i < HD_MAX_IN; i++) {
+    if (!guarded_is_intact(&c->input[i]))
+      return "wrote beside an input";
+    if (c->input[i].base && memcmp(c->input[i].data, copy->input[i].data, c->input[i].bytes) != 0)
+      return "wrote into an input";
+  }
+  for (int i = 0; i < HD_MAX_OUT; i++)
+    if (!guarded_is_intact(&out->output[i]))
+      return "wrote beside an output";
+  return NULL;
+}
+
+static kernel_case copy_inputs(const kernel_case *c) {
+  kernel_case copy = {0};
+  for (int i = 0; i < HD_MAX_IN; i++)
+    if (c->input[i].base) {
+      copy.input[i] = guarded_create(c->input[i].bytes, 0);
+      memcpy(copy.input[i].data, c->input[i].data, c->input[i].bytes);
+    }
+  return copy;
+}
+
+const char *kernel_case_run(kernel_result *out, const kernel_case *c, const hd_kernels *table, int cuts) {
+  kernel_case copy = copy_inputs(c);
+  int64_t scratch_bytes = table->scratch_bytes[c->op] ? table->scratch_bytes[c->op](&c->g) : 0;
+  guarded packed = pack(c, table), scratch = {0};
+  if (scratch_bytes > 0)
+    scratch = guarded_create((size_t)scratch_bytes, 0);
+  *out = (kernel_result){0};
+  for (int i = 0; i < HD_MAX_OUT; i++)
+    if (c->out[i].kind != ARG_NONE)
+      out->output[i] = guarded_create(arg_bytes(c, &c->out[i]), 0);
+  hd_call call = {.g = &c->g, .packed = (const float *)packed.data, .scratch = scratch.data, .divisor = c->divisor};
+  for (int cut = 0; cut < cuts; cut++)
+    call_rows(c, table, out, &call, c->rows * cut / cuts, c->rows * (cut + 1) / cuts);
+  const char *wrong = find_damage(c, out, &copy);
+  if (!guarded_is_intact(&packed) || !guarded_is_intact(&scratch))
+    wrong = "wrote beside its scratch or packed copy";
+  kernel_case_destroy(&copy);
+  guarded_destroy(&packed);
+  guarded_destroy(&scratch);
+  return wrong;
+}
+
+void kernel_result_destroy(kernel_result *result) {
+  for (int i = 0; i < HD_MAX_OUT; i++)
+    guarded_destroy(&result->output[i]);
+}
+
+bool floats_equal(const float *a, const float *b, int64_t count) {
+  for (int64_t i = 0; i < count; i++)
+    if (memcmp(&a[i], &b[i], sizeof *a) != 0 && !(isnan(a[i]) && isnan(b[i])))
+      return false;
+  return true;
+}
+
+bool kernel_results_equal(const kernel_case *c, const kernel_result *a, const kernel_result *b) {
+  for (int o = 0; o < HD_MAX_OUT; o++) {
+    const arg *slot = &c->out[o];
+    for (int64_t s = 0; slot->kind != ARG_NONE && s < slots(c, slot); s++) {
+      const void *left = row_of(slot, a->output[o].data, s), *right = row_of(slot, b->output[o].data, s);
+      if (slot->kind == ARG_FLOATS ? !floats_equal(left, right, slot->elems) : memcmp(left, right, (size_t)slot->elems) != 0)
+        return false;
+    }
+  }
+  return true;
+}

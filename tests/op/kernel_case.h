@@ -1,0 +1,73 @@
+/* One kernel call as a test sees it: what each argument is, guarded memory for it, random contents.
+ *
+ * A case is made from an operation, a geometry, a number of rows and a seed; it owns its inputs. Outputs are made afresh
+ * for each run. Every buffer stands between canaries; an input's padding is filled with NaN, so that a kernel that lets
+ * padding into a sum is seen; outputs start as garbage, so that a kernel that leaves one out is seen. */
+#ifndef HD_TEST_KERNEL_CASE_H
+#define HD_TEST_KERNEL_CASE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernel/kernel.h"
+
+enum { CANARY_BYTES = 256 };
+
+/* Guarded memory: `data` is 64-byte aligned, plus `skew` bytes. */
+typedef struct guarded {
+  unsigned char *base, *data;
+  size_t bytes, skew;
+} guarded;
+
+guarded guarded_create(size_t bytes, size_t skew);
+void guarded_destroy(guarded *memory);
+bool guarded_is_intact(const guarded *memory);
+
+/* A stream of random numbers. */
+typedef struct random_stream {
+  uint32_t seed, drawn;
+} random_stream;
+
+uint32_t random_below(random_stream *random, uint32_t bound);
+float random_float(random_stream *random); /* (-1, 1) */
+
+typedef enum arg_kind { ARG_NONE, ARG_FLOATS, ARG_BYTES, ARG_LABELS } arg_kind;
+
+typedef struct arg {
+  arg_kind kind;
+  bool rows;      /* one slot a row; else one array */
+  int64_t elems;  /* of a slot, or of the array */
+  int64_t stride; /* of a slot, padding included */
+} arg;
+
+/* How inputs are filled. ZEROS: many zeros of both signs. SPECIAL: NaN and infinities too. */
+typedef enum fill_kind { FILL_PLAIN, FILL_ZEROS, FILL_SPECIAL } fill_kind;
+
+typedef struct kernel_case {
+  hd_op op;
+  hd_geom g;
+  int64_t rows;
+  float divisor;
+  arg in[HD_MAX_IN], out[HD_MAX_OUT];
+  guarded input[HD_MAX_IN];
+} kernel_case;
+
+/* `drop`: leave out what may be absent (bias, argmax). */
+void kernel_case_create(kernel_case *c, hd_op op, const hd_geom *g, int64_t rows, fill_kind fill, bool drop, uint32_t seed);
+void kernel_case_destroy(kernel_case *c);
+
+typedef struct kernel_result {
+  guarded output[HD_MAX_OUT];
+} kernel_result;
+
+/* Runs the case through a table: packs, gives scratch. Row-wise operations may be split: `cuts` neighbouring calls. Returns
+ * NULL, or what went wrong (a canary or an input was written). */
+const char *kernel_case_run(kernel_result *out, const kernel_case *c, const hd_kernels *table, int cuts);
+void kernel_result_destroy(kernel_result *result);
+
+/* Whether two results agree bit for bit, padding excluded; any NaN equals any other. */
+bool kernel_results_equal(const kernel_case *c, const kernel_result *a, const kernel_result *b);
+bool floats_equal(const float *a, const float *b, int64_t count);
+
+#endif
