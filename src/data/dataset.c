@@ -1,0 +1,234 @@
+/* Finding, opening and checking data sets; see dataset.h. */
+#include "data/dataset.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/digest.h"
+#include "data/digits.h"
+#include "data/idx.h"
+
+struct hd_data {
+  char *name;
+  hd_dataset train, test;
+  hd_idx file[HD_DATA_PARTS]; /* training images, training labels, test images, test labels */
+  uint8_t *drawn;             /* digits */
+  double mean[HD_DATA_MAX_CHANNELS], std[HD_DATA_MAX_CHANNELS];
+  uint64_t checksum[HD_DATA_PARTS];
+};
+
+static const char *const parts[HD_DATA_PARTS] = {"train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte",
+                                                 "t10k-labels-idx1-ubyte"};
+
+/* Finds folder/part as published, with a dot for the last hyphen but one, or with .gz behind. Returns 0 if it is nowhere. */
+static int find_part(char out[HD_PATH_BYTES], const char *folder, const char *part) {
+  char dotted[64];
+  snprintf(dotted, sizeof dotted, "%s", part);
+  *strstr(dotted, "-idx") = '.';
+  const char *const form[] = {part, dotted};
+  for (int i = 0; i < 2; i++)
+    for (int gzip = 0; gzip < 2; gzip++)
+      if (snprintf(out, HD_PATH_BYTES, "%s/%s%s", folder, form[i], gzip ? ".gz" : "") < HD_PATH_BYTES && hd__file_exists(out))
+        return 1;
+  return 0;
+}
+
+static int holds_data(const char *folder) {
+  char path[HD_PATH_BYTES];
+  return find_part(path, folder, parts[0]);
+}
+
+/* folder, folder/NAME, folder/NAME/raw, as torchvision lays it out (MNIST, FashionMNIST) and as we do. */
+static int find_below(char out[HD_PATH_BYTES], const char *folder, const char *name) {
+  const char *torchvision = !strcmp(name, "mnist") ? "MNIST" : "FashionMNIST";
+  const char *const form[] = {"%s/%s", "%s/%s/raw"};
+  for (int i = 0; i < 2; i++)
+    for (int k = 0; k < 2; k++)
+      if (snprintf(out, HD_PATH_BYTES, i ? form[1] : form[0], folder, k ? torchvision : name) < HD_PATH_BYTES && holds_data(out))
+        return 1;
+  snprintf(out, HD_PATH_BYTES, "%s", folder);
+  return holds_data(out);
+}
+
+static hd_status find_named(char out[HD_PATH_BYTES], hd_ctx *ctx, const char *name, const char *data_dir) {
+  char cache[HD_PATH_BYTES] = "";
+  const char *home = getenv("HOME"), *env = getenv("HEDDLE_DATA");
+  if (home)
+    snprintf(cache, sizeof cache, "%s/.cache/heddle", home);
+  const char *const folder[] = {data_dir, env, cache};
+  for (int i = 0; i < 3; i++)
+    if (folder[i] && *folder[i] && find_below(out, folder[i], name))
+      return HD_OK;
+  return hd__fail(ctx, HD_E_IO, "expected the data set '%s' under --data-dir, $HEDDLE_DATA or %s, found none; put %s, %s, %s and %s (plain or .gz) into %s/%s", name,
+                  *cache ? cache : "~/.cache/heddle", parts[0], parts[1], parts[2], parts[3], *cache ? cache : "~/.cache/heddle", name);
+}
+
+static hd_status check_labels(hd_ctx *ctx, const char *path, const hd_idx *labels, int classes) {
+  for (int64_t i = 0; i < labels->length; i++)
+    if (labels->bytes[i] >= classes)
+      return hd__fail(ctx, HD_E_FORMAT, "%s: expected labels from 0 to %d, found %d at index %lld; fetch the file again", path, classes - 1,
+                      labels->bytes[i], (long long)i);
+  return HD_OK;
+}
+
+static hd_status open_parts(hd_data *data, hd_ctx *ctx, const char *folder, char path[HD_DATA_PARTS][HD_PATH_BYTES]) {
+  for (int i = 0; i < HD_DATA_PARTS; i++) {
+    if (!find_part(path[i], folder, parts[i]))
+      return hd__fail(ctx, HD_E_IO, "%s: expected the file %s (plain or .gz), found none; put the four IDX files there", folder, parts[i]);
+    HD_TRY(hd__idx_read(&data->file[i], ctx, path[i], i % 2 ? 1 : 3));
+  }
+  return HD_OK;
+}
+
+static hd_status open_folder(hd_data *data, hd_ctx *ctx, const char *folder) {
+  char(*path)[HD_PATH_BYTES] = hd__malloc((size_t)HD_DATA_PARTS * sizeof *path);
+  if (!path)
+    return hd__fail(ctx, HD_E_NOMEM, "%s: out of memory while opening", folder);
+  hd_status status = open_parts(data, ctx, folder, path);
+  int classes = 10;
+  for (int i = 0; i < 2 && status == HD_OK; i++) {
+    const hd_idx *images = &data->file[2 * i], *labels = &data->file[2 * i + 1];
+    if (images->size[0] != labels->size[0])
+      status = hd__fail(ctx, HD_E_FORMAT, "%s: expected %lld labels, one per image, found %lld; the files do not belong together", path[2 * i + 1],
+                        (long long)images->size[0], (long long)labels->size[0]);
+    else if (images->size[1] > 65535 || images->size[2] > 65535)
+      status = hd__fail(ctx, HD_E_FORMAT, "%s: expected images of at most 65535 pixels a side, found %lldx%lld", path[2 * i], (long long)images->size[1],
+                        (long long)images->size[2]);
+    else
+      status = check_labels(ctx, path[2 * i + 1], labels, classes);
+    *(i ? &data->test : &data->train) = (hd_dataset){.images = images->bytes,
+                                                     .labels = labels->bytes,
+                                                     .count = images->size[0],
+                                                     .channels = 1,
+                                                     .height = (int)images->size[1],
+                                                     .width = (int)images->size[2],
+                                                     .classes = classes};
+  }
+  if (status == HD_OK && (data->train.height != data->test.height || data->train.width != data->test.width))
+    status = hd__fail(ctx, HD_E_FORMAT, "%s: expected test images of %dx%d as in training, found %dx%d; the files do not belong together", path[2],
+                      data->train.height, data->train.width, data->test.height, data->test.width);
+  hd__free(path);
+  return status;
+}
+
+static hd_status draw_digits(hd_data *data, hd_ctx *ctx) {
+  enum { TRAIN = 60000, TEST = 10000, ALL = TRAIN + TEST, PIXELS = 28 * 28, BLOCK = 250 };
+  hd_digits *digits;
+  HD_TRY(hd__digits_create(&digits, ctx));
+  data->drawn = hd__malloc((size_t)ALL * (PIXELS + 1));
+  if (!data->drawn) {
+    hd__digits_destroy(digits);
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the digits");
+  }
+  uint8_t *images = data->drawn, *labels = data->drawn + (size_t)ALL * PIXELS;
+#pragma omp parallel for schedule(dynamic)
+  for (int block = 0; block < ALL / BLOCK; block++) {
+    int first = block * BLOCK, split = first >= TRAIN;
+    hd__digits_render(digits, images + (size_t)first * PIXELS, labels + first, split, split ? first - TRAIN : first, BLOCK);
+  }
+  hd__digits_destroy(digits);
+  data->train = (hd_dataset){images, labels, TRAIN, 1, 28, 28, 10};
+  data->test = (hd_dataset){images + (size_t)TRAIN * PIXELS, labels + TRAIN, TEST, 1, 28, 28, 10};
+  return HD_OK;
+}
+
+/* Sums of bytes and of their squares, in blocks that fit 32 bits. */
+static void sum_bytes(const uint8_t *bytes, int64_t count, uint64_t *sum, uint64_t *squares) {
+  enum { BLOCK = 1 << 15 };
+  for (int64_t at = 0; at < count; at += BLOCK) {
+    int64_t end = at + BLOCK < count ? at + BLOCK : count;
+    uint32_t s = 0, q = 0;
+    for (int64_t i = at; i < end; i++) {
+      s += bytes[i];
+      q += (uint32_t)bytes[i] * bytes[i];
+    }
+    *sum += s;
+    *squares += q;
+  }
+}
+
+static double round4(double x) { return floor(x * 1e4 + 0.5) / 1e4; }
+
+void hd__data_statistics(double *mean, double *std, const hd_dataset *split, int channel) {
+  int64_t plane = (int64_t)split->height * split->width;
+  uint64_t sum = 0, squares = 0;
+  if (split->channels == 1) {
+    int64_t block = 1 << 20, all = split->count * plane, blocks = (all + block - 1) / block;
+#pragma omp parallel for reduction(+ : sum, squares) /* integers: any order gives the same */
+    for (int64_t b = 0; b < blocks; b++) {
+      uint64_t s = 0, q = 0;
+      sum_bytes(split->images + b * block, b + 1 < blocks ? block : all - b * block, &s, &q);
+      sum += s;
+      squares += q;
+    }
+  } else {
+    for (int64_t n = 0; n < split->count; n++)
+      sum_bytes(split->images + (n * split->channels + channel) * plane, plane, &sum, &squares);
+  }
+  double count = (double)(split->count * plane), average = (double)sum / count / 255;
+  double variance = (double)squares / count / (255.0 * 255) - average * average;
+  *mean = round4(average);
+  *std = round4(sqrt(variance > 0 ? variance : 0));
+  if (*std == 0)
+    *std = 1; /* a constant image has nothing to scale */
+}
+
+static void measure(hd_data *data) {
+  const hd_dataset *split[2] = {&data->train, &data->test};
+  for (int c = 0; c < data->train.channels; c++)
+    hd__data_statistics(&data->mean[c], &data->std[c], &data->train, c);
+#pragma omp parallel for schedule(dynamic, 1)
+  for (int i = 0; i < HD_DATA_PARTS; i++) {
+    const hd_dataset *s = split[i / 2];
+    size_t bytes = (size_t)s->count * (i % 2 ? 1 : (size_t)s->channels * (size_t)s->height * (size_t)s->width);
+    data->checksum[i] = hd__xxh3(i % 2 ? s->labels : s->images, bytes);
+  }
+}
+
+static hd_status open_any(hd_data *data, hd_ctx *ctx, const char *name, const char *data_dir) {
+  char folder[HD_PATH_BYTES];
+  if (!strcmp(name, "digits"))
+    return draw_digits(data, ctx);
+  if (!strcmp(name, "mnist") || !strcmp(name, "fashion")) {
+    HD_TRY(find_named(folder, ctx, name, data_dir));
+    return open_folder(data, ctx, folder);
+  }
+  if (!hd__file_is_folder(name))
+    return hd__fail(ctx, HD_E_IO, "expected digits, mnist, fashion or a folder of IDX files as --data, found '%s', which is none; check the path", name);
+  return open_folder(data, ctx, name);
+}
+
+hd_status hd__data_open(hd_data **out, hd_ctx *ctx, const char *name_or_path, const char *data_dir) {
+  *out = NULL;
+  hd_data *data = hd__calloc(1, sizeof *data);
+  if (!data)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the data set");
+  data->name = hd__strdup(name_or_path);
+  hd_status status = data->name ? open_any(data, ctx, name_or_path, data_dir) : hd__fail(ctx, HD_E_NOMEM, "out of memory for the data set");
+  if (status != HD_OK) {
+    hd__data_close(data);
+    return status;
+  }
+  measure(data);
+  *out = data;
+  return HD_OK;
+}
+
+void hd__data_close(hd_data *data) {
+  if (!data)
+    return;
+  for (int i = 0; i < HD_DATA_PARTS; i++)
+    hd__idx_fini(&data->file[i]);
+  hd__free(data->drawn);
+  hd__free(data->name);
+  hd__free(data);
+}
+
+const hd_dataset *hd__data_train(const hd_data *data) { return &data->train; }
+const hd_dataset *hd__data_test(const hd_data *data) { return &data->test; }
+const char *hd__data_name(const hd_data *data) { return data->name; }
+const double *hd__data_mean(const hd_data *data) { return data->mean; }
+const double *hd__data_std(const hd_data *data) { return data->std; }
+const uint64_t *hd__data_checksums(const hd_data *data) { return data->checksum; }

@@ -1,0 +1,68 @@
+/* Sixteen floats as one value, at every vector width: one AVX-512 register, two AVX2, four NEON, an array without any.
+ *
+ * Sixteen is the number of interleaved chains in every long sum, so a kernel written in groups states its chains once and
+ * each instruction set obeys them. Every function here acts on each lane alone, with one rounding per operation, except
+ * g16_tree and g16_tree4, which are the fixed tree t[i] = s[i] + s[i + 8], then + 4, + 2, + 1.
+ *
+ * A mask chooses lanes. g16_first(n) is lanes 0 .. n-1 of a tail; masked loads give zero elsewhere and touch no memory
+ * there, masked stores leave memory there alone. No alignment is asked for.
+ *
+ * All functions are static: the copies of two instruction sets must never be merged by the linker. */
+#ifndef HD_KERNEL_CPU_GROUP16_H
+#define HD_KERNEL_CPU_GROUP16_H
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "kernel/ref/ref_math.h"
+
+#define G16 static inline __attribute__((always_inline, unused))
+
+#if defined(HD_ISA_IS_AVX512)
+#include "kernel/cpu/group16_avx512.h"
+#elif defined(HD_ISA_IS_AVX2)
+#include "kernel/cpu/group16_avx2.h"
+#elif defined(HD_ISA_IS_NEON)
+#include "kernel/cpu/group16_neon.h"
+#else
+#include "kernel/cpu/group16_scalar.h"
+#endif
+
+/* Masked or whole, as `count` says: the kernels' loops run over groups, the last of which may be short. */
+G16 g16 g16_load_some(const float *x, int64_t count) {
+  return count >= 16 ? g16_load(x) : g16_load_mask(x, g16_first((int)count));
+}
+
+G16 void g16_store_some(float *x, g16 value, int64_t count) {
+  if (count >= 16)
+    g16_store(x, value);
+  else
+    g16_store_mask(x, value, g16_first((int)count));
+}
+
+/* The rule of every maximum: a later value is taken only if it is greater or NaN. */
+G16 g16 g16_take_over(g16 best, g16 later) {
+  return g16_choose(g16_or(g16_less(best, later), g16_nan(later)), later, best);
+}
+
+/* exp in each lane: hd__ref_expf's chain. */
+G16 g16 g16_exp(g16 x) {
+  g16 shifted = g16_fma(x, g16_all(HD_EXPF_LOG2E), g16_all(HD_EXPF_ROUND));
+  g16 minus_n = g16_sub(g16_all(HD_EXPF_ROUND), shifted);
+  g16 r = g16_fma(minus_n, g16_all(HD_EXPF_LN2_HIGH), x);
+  r = g16_fma(minus_n, g16_all(HD_EXPF_LN2_LOW), r);
+  g16 p = g16_fma(g16_all(HD_EXPF_C7), r, g16_all(HD_EXPF_C6));
+  p = g16_fma(p, r, g16_all(HD_EXPF_C5));
+  p = g16_fma(p, r, g16_all(HD_EXPF_C4));
+  p = g16_fma(p, r, g16_all(HD_EXPF_C3));
+  p = g16_fma(p, r, g16_all(HD_EXPF_C2));
+  p = g16_fma(p, r, g16_all(1.0f));
+  p = g16_fma(p, r, g16_all(1.0f));
+  g16 e = g16_scale_2n(p, shifted);
+  e = g16_choose(g16_less(x, g16_all(HD_EXPF_LOW)), g16_zero(), e);
+  e = g16_choose(g16_less(g16_all(HD_EXPF_HIGH), x), g16_all(INFINITY), e);
+  return g16_choose(g16_nan(x), x, e);
+}
+
+#endif

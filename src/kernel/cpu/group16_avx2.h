@@ -1,0 +1,142 @@
+/* Sixteen floats in two AVX2 registers; a mask is two registers of all-ones lanes. See group16.h. */
+#ifndef HD_KERNEL_CPU_GROUP16_AVX2_H
+#define HD_KERNEL_CPU_GROUP16_AVX2_H
+
+#include <immintrin.h>
+
+typedef struct g16 {
+  __m256 lo, hi;
+} g16;
+
+typedef struct g16_mask {
+  __m256 lo, hi;
+} g16_mask;
+
+G16 g16 g16_zero(void) { return (g16){_mm256_setzero_ps(), _mm256_setzero_ps()}; }
+G16 g16 g16_all(float x) { return (g16){_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
+G16 g16 g16_load(const float *x) { return (g16){_mm256_loadu_ps(x), _mm256_loadu_ps(x + 8)}; }
+G16 void g16_store(float *x, g16 value) {
+  _mm256_storeu_ps(x, value.lo);
+  _mm256_storeu_ps(x + 8, value.hi);
+}
+
+static const int32_t g16_ones_then_zeros[32] = {-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1};
+
+G16 g16_mask g16_first(int count) {
+  const int32_t *from = g16_ones_then_zeros + 16 - count;
+  return (g16_mask){_mm256_castsi256_ps(_mm256_loadu_si256((const __m256i *)(const void *)from)),
+                    _mm256_castsi256_ps(_mm256_loadu_si256((const __m256i *)(const void *)(from + 8)))};
+}
+
+G16 g16 g16_load_mask(const float *x, g16_mask mask) {
+  return (g16){_mm256_maskload_ps(x, _mm256_castps_si256(mask.lo)), _mm256_maskload_ps(x + 8, _mm256_castps_si256(mask.hi))};
+}
+
+G16 void g16_store_mask(float *x, g16 value, g16_mask mask) {
+  _mm256_maskstore_ps(x, _mm256_castps_si256(mask.lo), value.lo);
+  _mm256_maskstore_ps(x + 8, _mm256_castps_si256(mask.hi), value.hi);
+}
+
+G16 g16 g16_add(g16 a, g16 b) { return (g16){_mm256_add_ps(a.lo, b.lo), _mm256_add_ps(a.hi, b.hi)}; }
+G16 g16 g16_sub(g16 a, g16 b) { return (g16){_mm256_sub_ps(a.lo, b.lo), _mm256_sub_ps(a.hi, b.hi)}; }
+G16 g16 g16_mul(g16 a, g16 b) { return (g16){_mm256_mul_ps(a.lo, b.lo), _mm256_mul_ps(a.hi, b.hi)}; }
+G16 g16 g16_div(g16 a, g16 b) { return (g16){_mm256_div_ps(a.lo, b.lo), _mm256_div_ps(a.hi, b.hi)}; }
+G16 g16 g16_sqrt(g16 a) { return (g16){_mm256_sqrt_ps(a.lo), _mm256_sqrt_ps(a.hi)}; }
+G16 g16 g16_fma(g16 a, g16 b, g16 c) {
+  return (g16){_mm256_fmadd_ps(a.lo, b.lo, c.lo), _mm256_fmadd_ps(a.hi, b.hi, c.hi)};
+}
+
+G16 g16_mask g16_less(g16 a, g16 b) {
+  return (g16_mask){_mm256_cmp_ps(a.lo, b.lo, _CMP_LT_OQ), _mm256_cmp_ps(a.hi, b.hi, _CMP_LT_OQ)};
+}
+G16 g16_mask g16_nan(g16 a) {
+  return (g16_mask){_mm256_cmp_ps(a.lo, a.lo, _CMP_UNORD_Q), _mm256_cmp_ps(a.hi, a.hi, _CMP_UNORD_Q)};
+}
+G16 g16_mask g16_or(g16_mask a, g16_mask b) {
+  return (g16_mask){_mm256_or_ps(a.lo, b.lo), _mm256_or_ps(a.hi, b.hi)};
+}
+G16 g16 g16_choose(g16_mask mask, g16 yes, g16 no) {
+  return (g16){_mm256_blendv_ps(no.lo, yes.lo, mask.lo), _mm256_blendv_ps(no.hi, yes.hi, mask.hi)};
+}
+
+/* x < 0 ? 0 : x. The instruction gives its second operand for a NaN and for two zeros. */
+G16 g16 g16_relu(g16 x) {
+  return (g16){_mm256_max_ps(_mm256_setzero_ps(), x.lo), _mm256_max_ps(_mm256_setzero_ps(), x.hi)};
+}
+
+G16 __m256 g16_half_scale_2n(__m256 p, __m256 shifted) {
+  __m256i n = _mm256_slli_epi32(_mm256_castps_si256(shifted), 23);
+  return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(p), n));
+}
+
+/* p times 2^n, n in the low bits of `shifted`. */
+G16 g16 g16_scale_2n(g16 p, g16 shifted) {
+  return (g16){g16_half_scale_2n(p.lo, shifted.lo), g16_half_scale_2n(p.hi, shifted.hi)};
+}
+
+G16 __m256 g16_half_note(__m256 seen, __m256 x) {
+  __m256i bits = _mm256_and_si256(_mm256_castps_si256(x), _mm256_set1_epi32(0x7f800000));
+  return _mm256_or_ps(seen, _mm256_castsi256_ps(_mm256_add_epi32(bits, _mm256_set1_epi32(0x00800000))));
+}
+
+/* Lanes whose exponent is all ones raise the sign bit of `seen`: integer sums overflow into it. */
+G16 g16 g16_note_not_finite(g16 seen, g16 x) {
+  return (g16){g16_half_note(seen.lo, x.lo), g16_half_note(seen.hi, x.hi)};
+}
+
+G16 int g16_any_noted(g16 seen) { return _mm256_movemask_ps(_mm256_or_ps(seen.lo, seen.hi)) != 0; }
+
+G16 g16 g16_from_u8(const uint8_t *x) {
+  __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)x);
+  return (g16){_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(bytes)),
+               _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_srli_si128(bytes, 8)))};
+}
+
+/* The trees of four groups, in out[0 .. 3]. */
+G16 void g16_tree4(float *out, g16 a, g16 b, g16 c, g16 d) {
+  __m256 a8 = _mm256_add_ps(a.lo, a.hi), b8 = _mm256_add_ps(b.lo, b.hi);
+  __m256 c8 = _mm256_add_ps(c.lo, c.hi), d8 = _mm256_add_ps(d.lo, d.hi);
+  __m256 ab = _mm256_add_ps(_mm256_permute2f128_ps(a8, b8, 0x20), _mm256_permute2f128_ps(a8, b8, 0x31));
+  __m256 cd = _mm256_add_ps(_mm256_permute2f128_ps(c8, d8, 0x20), _mm256_permute2f128_ps(c8, d8, 0x31));
+  __m256 t2 = _mm256_add_ps(_mm256_shuffle_ps(ab, cd, 0x44), _mm256_shuffle_ps(ab, cd, 0xee));
+  __m256 t1 = _mm256_add_ps(t2, _mm256_permute_ps(t2, 0xf5)); /* a, -, c, - and b, -, d, - */
+  __m128 ac = _mm256_castps256_ps128(t1), bd = _mm256_extractf128_ps(t1, 1);
+  __m128 abab = _mm_unpacklo_ps(ac, bd), cdcd = _mm_unpackhi_ps(ac, bd);
+  _mm_storeu_ps(out, _mm_movelh_ps(abab, cdcd));
+}
+
+G16 float g16_tree(g16 s) {
+  __m256 t8 = _mm256_add_ps(s.lo, s.hi);
+  __m128 t4 = _mm_add_ps(_mm256_castps256_ps128(t8), _mm256_extractf128_ps(t8, 1));
+  __m128 t2 = _mm_add_ps(t4, _mm_movehl_ps(t4, t4));
+  return _mm_cvtss_f32(_mm_add_ss(t2, _mm_movehdup_ps(t2)));
+}
+
+/* Sixteen doubles. */
+typedef struct d16 {
+  __m256d q[4];
+} d16;
+
+G16 d16 d16_zero(void) {
+  return (d16){{_mm256_setzero_pd(), _mm256_setzero_pd(), _mm256_setzero_pd(), _mm256_setzero_pd()}};
+}
+
+G16 __m256d d16_quarter_add_square(__m256d acc, __m128 x) {
+  __m256d wide = _mm256_cvtps_pd(x);
+  return _mm256_fmadd_pd(wide, wide, acc);
+}
+
+/* acc + x * x in each lane, fused; x = 0 outside of the mask, which changes no sum of squares. */
+G16 d16 d16_add_square(d16 acc, g16 x) {
+  return (d16){{d16_quarter_add_square(acc.q[0], _mm256_castps256_ps128(x.lo)),
+                d16_quarter_add_square(acc.q[1], _mm256_extractf128_ps(x.lo, 1)),
+                d16_quarter_add_square(acc.q[2], _mm256_castps256_ps128(x.hi)),
+                d16_quarter_add_square(acc.q[3], _mm256_extractf128_ps(x.hi, 1))}};
+}
+
+G16 void d16_store(double *out, d16 x) {
+  for (int i = 0; i < 4; i++)
+    _mm256_storeu_pd(out + 4 * i, x.q[i]);
+}
+
+#endif

@@ -1,0 +1,88 @@
+/* Sixteen floats in one AVX-512 register; a mask is a mask register. See group16.h. */
+#ifndef HD_KERNEL_CPU_GROUP16_AVX512_H
+#define HD_KERNEL_CPU_GROUP16_AVX512_H
+
+#include <immintrin.h>
+
+typedef __m512 g16;
+typedef __mmask16 g16_mask;
+
+G16 g16 g16_zero(void) { return _mm512_setzero_ps(); }
+G16 g16 g16_all(float x) { return _mm512_set1_ps(x); }
+G16 g16 g16_load(const float *x) { return _mm512_loadu_ps(x); }
+G16 void g16_store(float *x, g16 value) { _mm512_storeu_ps(x, value); }
+
+G16 g16_mask g16_first(int count) { return (g16_mask)((1u << count) - 1u); }
+G16 g16 g16_load_mask(const float *x, g16_mask mask) { return _mm512_maskz_loadu_ps(mask, x); }
+G16 void g16_store_mask(float *x, g16 value, g16_mask mask) { _mm512_mask_storeu_ps(x, mask, value); }
+
+G16 g16 g16_add(g16 a, g16 b) { return _mm512_add_ps(a, b); }
+G16 g16 g16_sub(g16 a, g16 b) { return _mm512_sub_ps(a, b); }
+G16 g16 g16_mul(g16 a, g16 b) { return _mm512_mul_ps(a, b); }
+G16 g16 g16_div(g16 a, g16 b) { return _mm512_div_ps(a, b); }
+G16 g16 g16_sqrt(g16 a) { return _mm512_sqrt_ps(a); }
+G16 g16 g16_fma(g16 a, g16 b, g16 c) { return _mm512_fmadd_ps(a, b, c); }
+
+G16 g16_mask g16_less(g16 a, g16 b) { return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ); }
+G16 g16_mask g16_nan(g16 a) { return _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q); }
+G16 g16_mask g16_or(g16_mask a, g16_mask b) { return (g16_mask)(a | b); }
+G16 g16 g16_choose(g16_mask mask, g16 yes, g16 no) { return _mm512_mask_blend_ps(mask, no, yes); }
+
+/* x < 0 ? 0 : x. The instruction gives its second operand for a NaN and for two zeros. */
+G16 g16 g16_relu(g16 x) { return _mm512_max_ps(_mm512_setzero_ps(), x); }
+
+/* p times 2^n, n in the low bits of `shifted`. */
+G16 g16 g16_scale_2n(g16 p, g16 shifted) {
+  __m512i n = _mm512_slli_epi32(_mm512_castps_si512(shifted), 23);
+  return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(p), n));
+}
+
+/* Lanes whose exponent is all ones raise the sign bit of `seen`: integer sums overflow into it. */
+G16 g16 g16_note_not_finite(g16 seen, g16 x) {
+  __m512i bits = _mm512_and_epi32(_mm512_castps_si512(x), _mm512_set1_epi32(0x7f800000));
+  return _mm512_castsi512_ps(_mm512_or_epi32(_mm512_castps_si512(seen), _mm512_add_epi32(bits, _mm512_set1_epi32(0x00800000))));
+}
+
+G16 int g16_any_noted(g16 seen) { return _mm512_movepi32_mask(_mm512_castps_si512(seen)) != 0; }
+
+G16 g16 g16_from_u8(const uint8_t *x) {
+  return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)x)));
+}
+
+/* The trees of four groups, in out[0 .. 3]. */
+G16 void g16_tree4(float *out, g16 a, g16 b, g16 c, g16 d) {
+  g16 ab = _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xee));
+  g16 cd = _mm512_add_ps(_mm512_shuffle_f32x4(c, d, 0x44), _mm512_shuffle_f32x4(c, d, 0xee));
+  g16 t4 = _mm512_add_ps(_mm512_shuffle_f32x4(ab, cd, 0x88), _mm512_shuffle_f32x4(ab, cd, 0xdd));
+  g16 t2 = _mm512_add_ps(t4, _mm512_permute_ps(t4, 0xee));
+  g16 t1 = _mm512_add_ps(t2, _mm512_permute_ps(t2, 0x55));
+  g16 four = _mm512_permutexvar_ps(_mm512_setr_epi32(0, 4, 8, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0), t1);
+  _mm_storeu_ps(out, _mm512_castps512_ps128(four));
+}
+
+G16 float g16_tree(g16 s) {
+  __m256 t8 = _mm256_add_ps(_mm512_castps512_ps256(s), _mm512_extractf32x8_ps(s, 1));
+  __m128 t4 = _mm_add_ps(_mm256_castps256_ps128(t8), _mm256_extractf128_ps(t8, 1));
+  __m128 t2 = _mm_add_ps(t4, _mm_movehl_ps(t4, t4));
+  return _mm_cvtss_f32(_mm_add_ss(t2, _mm_movehdup_ps(t2)));
+}
+
+/* Sixteen doubles. */
+typedef struct d16 {
+  __m512d lo, hi;
+} d16;
+
+G16 d16 d16_zero(void) { return (d16){_mm512_setzero_pd(), _mm512_setzero_pd()}; }
+
+/* acc + x * x in each lane, fused; x = 0 outside of the mask, which changes no sum of squares. */
+G16 d16 d16_add_square(d16 acc, g16 x) {
+  __m512d lo = _mm512_cvtps_pd(_mm512_castps512_ps256(x)), hi = _mm512_cvtps_pd(_mm512_extractf32x8_ps(x, 1));
+  return (d16){_mm512_fmadd_pd(lo, lo, acc.lo), _mm512_fmadd_pd(hi, hi, acc.hi)};
+}
+
+G16 void d16_store(double *out, d16 x) {
+  _mm512_storeu_pd(out, x.lo);
+  _mm512_storeu_pd(out + 8, x.hi);
+}
+
+#endif

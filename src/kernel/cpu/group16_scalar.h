@@ -1,0 +1,102 @@
+/* Sixteen floats in an array, for CPUs without vectors that heddle knows; a mask is a bit per lane. See group16.h. */
+#ifndef HD_KERNEL_CPU_GROUP16_SCALAR_H
+#define HD_KERNEL_CPU_GROUP16_SCALAR_H
+
+typedef struct g16 {
+  float f[16];
+} g16;
+
+typedef uint32_t g16_mask;
+
+/* A group whose lane i is the expression, which may use i. */
+#define G16_LANES(expression)                                                                                          \
+  g16 out;                                                                                                             \
+  for (int i = 0; i < 16; i++)                                                                                         \
+    out.f[i] = (expression);                                                                                           \
+  return out
+
+#define G16_BITS(condition)                                                                                            \
+  g16_mask out = 0;                                                                                                    \
+  for (int i = 0; i < 16; i++)                                                                                         \
+    out |= (condition) ? 1u << i : 0;                                                                                  \
+  return out
+
+G16 g16 g16_all(float x) { G16_LANES(x); }
+G16 g16 g16_zero(void) { return g16_all(0); }
+G16 g16 g16_load(const float *x) { G16_LANES(x[i]); }
+G16 void g16_store(float *x, g16 value) { memcpy(x, value.f, sizeof value.f); }
+
+G16 g16_mask g16_first(int count) { return (1u << count) - 1u; }
+G16 g16 g16_load_mask(const float *x, g16_mask mask) { G16_LANES(mask >> i & 1 ? x[i] : 0); }
+G16 void g16_store_mask(float *x, g16 value, g16_mask mask) {
+  for (int i = 0; i < 16; i++)
+    if (mask >> i & 1)
+      x[i] = value.f[i];
+}
+
+G16 g16 g16_add(g16 a, g16 b) { G16_LANES(a.f[i] + b.f[i]); }
+G16 g16 g16_sub(g16 a, g16 b) { G16_LANES(a.f[i] - b.f[i]); }
+G16 g16 g16_mul(g16 a, g16 b) { G16_LANES(a.f[i] * b.f[i]); }
+G16 g16 g16_div(g16 a, g16 b) { G16_LANES(a.f[i] / b.f[i]); }
+G16 g16 g16_sqrt(g16 a) { G16_LANES(sqrtf(a.f[i])); }
+G16 g16 g16_fma(g16 a, g16 b, g16 c) { G16_LANES(fmaf(a.f[i], b.f[i], c.f[i])); }
+
+G16 g16_mask g16_less(g16 a, g16 b) { G16_BITS(a.f[i] < b.f[i]); }
+G16 g16_mask g16_nan(g16 a) { G16_BITS(a.f[i] != a.f[i]); }
+G16 g16_mask g16_or(g16_mask a, g16_mask b) { return a | b; }
+G16 g16 g16_choose(g16_mask mask, g16 yes, g16 no) { G16_LANES(mask >> i & 1 ? yes.f[i] : no.f[i]); }
+
+G16 g16 g16_relu(g16 x) { G16_LANES(x.f[i] < 0 ? 0 : x.f[i]); }
+
+/* p times 2^n, n in the low bits of `shifted`. */
+G16 g16 g16_scale_2n(g16 p, g16 shifted) {
+  G16_LANES(hd__float_of_bits(hd__bits_of_float(p.f[i]) + (hd__bits_of_float(shifted.f[i]) << 23)));
+}
+
+/* Lanes whose value is not finite become 1 in `seen`. */
+G16 g16 g16_note_not_finite(g16 seen, g16 x) { G16_LANES(isfinite(x.f[i]) ? seen.f[i] : 1); }
+
+G16 int g16_any_noted(g16 seen) {
+  int any = 0;
+  for (int i = 0; i < 16; i++)
+    any |= seen.f[i] != 0;
+  return any;
+}
+
+G16 g16 g16_from_u8(const uint8_t *x) { G16_LANES((float)x[i]); }
+
+G16 float g16_tree(g16 s) {
+  for (int half = 8; half > 0; half /= 2)
+    for (int i = 0; i < half; i++)
+      s.f[i] = s.f[i] + s.f[i + half];
+  return s.f[0];
+}
+
+/* The trees of four groups, in out[0 .. 3]. */
+G16 void g16_tree4(float *out, g16 a, g16 b, g16 c, g16 d) {
+  out[0] = g16_tree(a);
+  out[1] = g16_tree(b);
+  out[2] = g16_tree(c);
+  out[3] = g16_tree(d);
+}
+
+/* Sixteen doubles. */
+typedef struct d16 {
+  double f[16];
+} d16;
+
+G16 d16 d16_zero(void) { return (d16){{0}}; }
+
+/* acc + x * x in each lane, fused; x = 0 outside of the mask, which changes no sum of squares. */
+G16 d16 d16_add_square(d16 acc, g16 x) {
+  for (int i = 0; i < 16; i++)
+    acc.f[i] = fma((double)x.f[i], (double)x.f[i], acc.f[i]);
+  return acc;
+}
+
+G16 void d16_store(double *out, d16 x) { memcpy(out, x.f, sizeof x.f); }
+
+#undef G16_LANES
+#undef G16_BITS
+
+#endif

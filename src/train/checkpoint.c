@@ -1,0 +1,336 @@
+/* Writing and reading checkpoints; see checkpoint.h. */
+#include "train/checkpoint.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/number.h"
+
+static const char *state_name(hd_op update, int state) {
+  if (update == HD_OP_sgd)
+    return "momentum_buffer";
+  return state == 0 ? "exp_avg" : "exp_avg_sq";
+}
+
+/* Fills `tensor` with the directory's entries over `ordered` (file order, entries at their offsets). `suffix` may be NULL. */
+static hd_status describe(hd_st_tensor *tensor, hd_ctx *ctx, const hd_directory *d, const float *ordered, const char *suffix) {
+  for (int p = 0; p < d->entries; p++) {
+    const hd_store_entry *entry = &d->entry[p];
+    tensor[p] = (hd_st_tensor){.type = HD_ST_F32,
+                               .shape = entry->shape,
+                               .bytes = ordered + entry->offset,
+                               .length = (size_t)hd__store_entry_elems(entry) * sizeof *ordered};
+    tensor[p].name = suffix ? hd__printf_alloc("%s.%s", entry->name, suffix) : hd__strdup(entry->name);
+    if (!tensor[p].name)
+      return hd__fail(ctx, HD_E_NOMEM, "out of memory while saving");
+  }
+  return HD_OK;
+}
+
+static void free_names(hd_st_tensor *tensor, int count) {
+  for (int i = 0; i < count; i++) {
+    hd__free(tensor[i].name);
+    tensor[i].name = NULL;
+  }
+}
+
+static void order_all(float *ordered, const float *home, const hd_directory *d) {
+  for (int p = 0; p < d->entries; p++)
+    hd__store_to_file_order(ordered + d->entry[p].offset, home + d->entry[p].offset, &d->entry[p]);
+}
+
+hd_status hd__checkpoint_digest(char hex[65], hd_ctx *ctx, const hd_store *store) {
+  const hd_directory *d = store->directory;
+  float *ordered = hd__malloc((size_t)d->param_elems * sizeof *ordered);
+  hd_st_tensor *tensor = hd__calloc((size_t)d->entries, sizeof *tensor);
+  hd_status status = HD_E_NOMEM;
+  if (!ordered || !tensor) {
+    hd__fail(ctx, status, "out of memory for the digest");
+    goto out;
+  }
+  order_all(ordered, store->weights[hd__store_half(store)], d);
+  status = describe(tensor, ctx, d, ordered, NULL);
+  if (status == HD_OK)
+    status = hd__st_digest(hex, ctx, &(hd_st_list){tensor, d->entries});
+out:
+  if (tensor)
+    free_names(tensor, d->entries);
+  hd__free(tensor);
+  hd__free(ordered);
+  return status;
+}
+
+hd_status hd__saver_init(hd_saver *saver, hd_ctx *ctx, hd_store *store, hd_op update, const char *run, int keep) {
+  *saver = (hd_saver){.store = store, .update = update, .keep = keep};
+  const hd_directory *d = store->directory;
+  size_t elems = (size_t)(d->param_elems * (1 + d->states));
+  snprintf(saver->run, sizeof saver->run, "%s", run);
+  saver->copy = hd__malloc(elems * sizeof *saver->copy);
+  saver->ordered = hd__calloc(elems, sizeof *saver->ordered);
+  saver->tensor = hd__calloc((size_t)(d->entries * HD_MAX_STATES + 4), sizeof *saver->tensor);
+  if (saver->copy && saver->ordered && saver->tensor)
+    return HD_OK;
+  hd__saver_fini(saver);
+  return hd__fail(ctx, HD_E_NOMEM, "out of memory for checkpoints");
+}
+
+void hd__saver_fini(hd_saver *saver) {
+  if (saver->busy)
+    pthread_join(saver->thread, NULL);
+  json_decref(saver->record);
+  hd__free(saver->copy);
+  hd__free(saver->ordered);
+  hd__free(saver->tensor);
+  *saver = (hd_saver){0};
+}
+
+static hd_status write_model(FILE *to, hd_ctx *ctx, void *arg) {
+  hd_saver *saver = arg;
+  const hd_directory *d = saver->store->directory;
+  hd_status status = describe(saver->tensor, ctx, d, saver->ordered, NULL);
+  if (status == HD_OK)
+    status = hd__st_write(to, ctx, "model.safetensors", saver->tensor, d->entries);
+  free_names(saver->tensor, d->entries);
+  return status;
+}
+
+static hd_status write_state(FILE *to, hd_ctx *ctx, void *arg) {
+  hd_saver *saver = arg;
+  const hd_directory *d = saver->store->directory;
+  const hd_counters *c = &saver->counters;
+  char name[4][24] = {"step", "epoch_loss_sum", "epoch_samples", "best_accuracy"};
+  const void *value[4] = {&c->step, &c->epoch_loss_sum, &c->epoch_samples, &c->best_accuracy};
+  hd_status status = HD_OK;
+  for (int s = 0; s < d->states && status == HD_OK; s++)
+    status = describe(saver->tensor + 4 + s * d->entries, ctx, d, saver->ordered + (1 + s) * d->param_elems, state_name(saver->update, s));
+  for (int i = 0; i < 4; i++)
+    saver->tensor[i] =
+        (hd_st_tensor){.name = name[i], .type = i % 2 ? HD_ST_F64 : HD_ST_I64, .shape = {1, {1}}, .bytes = value[i], .length = 8};
+  if (status == HD_OK)
+    status = hd__st_write(to, ctx, "state.safetensors", saver->tensor, 4 + d->states * d->entries);
+  free_names(saver->tensor + 4, d->states * d->entries);
+  return status;
+}
+
+static hd_status write_record(FILE *to, hd_ctx *ctx, void *arg) {
+  hd_saver *saver = arg;
+  if (json_dumpf(saver->record, to, JSON_INDENT(2)) != 0 || fputc('\n', to) == EOF)
+    return hd__file_check(ctx, to, "run.json");
+  return HD_OK;
+}
+
+/* Removes checkpoints beyond the newest `keep`, never what `last` and `best` name. */
+static void prune(const hd_saver *saver) {
+  char best[256] = "", last[256] = "", path[HD_PATH_BYTES + 8];
+  snprintf(path, sizeof path, "%s/best", saver->run);
+  if (readlink(path, best, sizeof best - 1) < 0)
+    best[0] = 0;
+  snprintf(path, sizeof path, "%s/last", saver->run);
+  if (readlink(path, last, sizeof last - 1) < 0)
+    last[0] = 0;
+  for (;;) {
+    DIR *folder = opendir(saver->run);
+    int64_t oldest = INT64_MAX, step;
+    int found = 0;
+    struct dirent *entry;
+    while (folder && (entry = readdir(folder))) {
+      if (strncmp(entry->d_name, "step-", 5) || !hd__parse_int64(&step, entry->d_name + 5))
+        continue;
+      found++;
+      if (strcmp(entry->d_name, best) && strcmp(entry->d_name, last) && step < oldest)
+        oldest = step;
+    }
+    if (folder)
+      closedir(folder);
+    if (found <= saver->keep || oldest == INT64_MAX)
+      return;
+    snprintf(path, sizeof path, "%s/step-%lld", saver->run, (long long)oldest);
+    hd__file_remove_folder(path);
+    if (hd__file_exists(path))
+      return;
+  }
+}
+
+static hd_status write_files(hd_saver *saver, hd_ctx *ctx, const char *folder) {
+  char path[HD_PATH_BYTES];
+  HD_TRY(hd__file_join(path, ctx, folder, "model.safetensors"));
+  HD_TRY(hd__file_write(ctx, path, write_model, saver));
+  HD_TRY(hd__file_join(path, ctx, folder, "state.safetensors"));
+  HD_TRY(hd__file_write(ctx, path, write_state, saver));
+  HD_TRY(hd__file_join(path, ctx, folder, "run.json"));
+  return hd__file_write(ctx, path, write_record, saver);
+}
+
+static hd_status write_checkpoint(hd_saver *saver, hd_ctx *ctx) {
+  char name[48], path[HD_PATH_BYTES], temporary[HD_PATH_BYTES], link[HD_PATH_BYTES];
+  snprintf(name, sizeof name, "step-%lld", (long long)saver->counters.step);
+  HD_TRY(hd__file_join(path, ctx, saver->run, name));
+  HD_TRY(hd__file_folder_begin(temporary, ctx, path));
+  hd_status status = write_files(saver, ctx, temporary);
+  if (status == HD_OK)
+    status = hd__file_folder_commit(ctx, temporary, path);
+  if (status != HD_OK) {
+    hd__file_remove_folder(temporary);
+    return status;
+  }
+  HD_TRY(hd__file_join(link, ctx, saver->run, "last"));
+  HD_TRY(hd__file_link(ctx, name, link));
+  HD_TRY(hd__file_join(link, ctx, saver->run, "best"));
+  if (saver->is_best)
+    HD_TRY(hd__file_link(ctx, name, link));
+  HD_TRY(hd__file_join(link, ctx, saver->run, "run.json"));
+  HD_TRY(hd__file_write(ctx, link, write_record, saver));
+  prune(saver);
+  return HD_OK;
+}
+
+static void *writer(void *arg) {
+  hd_saver *saver = arg;
+  const hd_directory *d = saver->store->directory;
+  for (int s = 0; s <= d->states; s++)
+    order_all(saver->ordered + s * d->param_elems, saver->copy + s * d->param_elems, d);
+  saver->status = write_checkpoint(saver, &saver->ctx);
+  return NULL;
+}
+
+hd_status hd__saver_wait(hd_saver *saver, hd_ctx *ctx) {
+  if (!saver->busy)
+    return HD_OK;
+  pthread_join(saver->thread, NULL);
+  saver->busy = false;
+  return saver->status == HD_OK ? HD_OK : hd__fail(ctx, saver->status, "%s", saver->ctx.message);
+}
+
+hd_status hd__saver_begin(hd_saver *saver, hd_ctx *ctx, const hd_counters *counters, json_t *record, bool is_best) {
+  HD_TRY(hd__saver_wait(saver, ctx));
+  const hd_store *store = saver->store;
+  const hd_directory *d = store->directory;
+  int half = hd__store_half(store);
+  size_t bytes = (size_t)d->param_elems * sizeof(float);
+  memcpy(saver->copy, store->weights[half], bytes);
+  for (int s = 0; s < d->states; s++)
+    memcpy(saver->copy + (1 + s) * d->param_elems, store->state[half][s], bytes);
+  json_decref(saver->record);
+  saver->record = json_incref(record);
+  saver->counters = *counters;
+  saver->is_best = is_best;
+  int failed = pthread_create(&saver->thread, NULL, writer, saver);
+  if (failed)
+    return hd__fail(ctx, HD_E_SYSTEM, "expected a thread to write the checkpoint, found: %s; raise the limit on processes", strerror(failed));
+  saver->busy = true;
+  return HD_OK;
+}
+
+hd_status hd__checkpoint_find(char out[HD_PATH_BYTES], hd_ctx *ctx, const char *path) {
+  char file[HD_PATH_BYTES];
+  HD_TRY(hd__file_join(file, ctx, path, "model.safetensors"));
+  HD_TRY(hd__file_join(out, ctx, path, ""));
+  out[strlen(out) - 1] = 0;
+  if (hd__file_exists(file))
+    return HD_OK;
+  HD_TRY(hd__file_join(out, ctx, path, "last"));
+  HD_TRY(hd__file_join(file, ctx, out, "model.safetensors"));
+  if (hd__file_exists(file))
+    return HD_OK;
+  return hd__fail(ctx, HD_E_IO, "%s: expected a checkpoint (a folder with model.safetensors, or a run's folder with 'last'), found none; check the path", path);
+}
+
+hd_status hd__checkpoint_record(json_t **out, hd_ctx *ctx, const char *folder) {
+  char path[HD_PATH_BYTES];
+  hd_mapping file;
+  json_error_t error;
+  HD_TRY(hd__file_join(path, ctx, folder, "run.json"));
+  HD_TRY(hd__file_map(&file, ctx, path));
+  *out = json_loadb((const char *)file.bytes, file.length, JSON_REJECT_DUPLICATES, &error);
+  hd__file_unmap(&file);
+  if (*out && json_is_object(*out) && json_is_object(json_object_get(*out, "settings")) && json_is_string(json_object_get(*out, "model_yaml")))
+    return HD_OK;
+  int parsed = *out != NULL;
+  json_decref(*out);
+  *out = NULL;
+  return hd__fail(ctx, HD_E_FORMAT, "%s:%d: expected the record of a run, found %s; the checkpoint is damaged, use another", path, parsed ? 1 : error.line,
+                  parsed ? "other JSON" : error.text);
+}
+
+static hd_status load_entry(float *home, float *scratch, hd_ctx *ctx, const char *path, const hd_st_list *list, const hd_store_entry *entry,
+                            const char *name) {
+  const hd_st_tensor *t = hd__st_find(list, name);
+  char expected[HD_SHAPE_TEXT_BYTES], found[HD_SHAPE_TEXT_BYTES];
+  hd__shape_text(expected, sizeof expected, &entry->shape);
+  if (!t)
+    return hd__fail(ctx, HD_E_FORMAT, "%s: expected a tensor '%s' of shape %s, found none; does the file belong to this model?", path, name, expected);
+  if (t->type != HD_ST_F32 || !hd__shape_equal(&t->shape, &entry->shape))
+    return hd__fail(ctx, HD_E_FORMAT, "%s: expected tensor '%s' as F32 of shape %s, found %s; does the file belong to this model?", path, name, expected,
+                    hd__shape_text(found, sizeof found, &t->shape));
+  memcpy(scratch, t->bytes, t->length);
+  hd__store_from_file_order(home + entry->offset, scratch, entry);
+  return HD_OK;
+}
+
+static hd_status load_entries(float *home, hd_ctx *ctx, const char *path, const hd_st_list *list, const hd_directory *d, const char *suffix) {
+  float *scratch = hd__malloc((size_t)d->param_elems * sizeof *scratch);
+  hd_status status = scratch ? HD_OK : hd__fail(ctx, HD_E_NOMEM, "%s: out of memory while loading", path);
+  for (int p = 0; p < d->entries && status == HD_OK; p++) {
+    char name[HD_NAME_BYTES + 32];
+    snprintf(name, sizeof name, "%s%s%s", d->entry[p].name, suffix ? "." : "", suffix ? suffix : "");
+    status = load_entry(home, scratch, ctx, path, list, &d->entry[p], name);
+  }
+  hd__free(scratch);
+  return status;
+}
+
+hd_status hd__checkpoint_load_weights(hd_store *store, hd_ctx *ctx, const char *path) {
+  hd_mapping file;
+  hd_st_list list;
+  HD_TRY(hd__file_map(&file, ctx, path));
+  hd_status status = hd__st_parse(&list, ctx, path, file.bytes, file.length);
+  if (status == HD_OK) {
+    const hd_directory *d = store->directory;
+    if (list.count != d->entries)
+      status = hd__fail(ctx, HD_E_FORMAT, "%s: expected %d tensors, found %d; does the file belong to this model?", path, d->entries, list.count);
+    if (status == HD_OK)
+      status = load_entries(store->weights[hd__store_half(store)], ctx, path, &list, d, NULL);
+    hd__st_fini(&list);
+  }
+  hd__file_unmap(&file);
+  return status;
+}
+
+static hd_status load_counter(void *out, hd_ctx *ctx, const char *path, const hd_st_list *list, const char *name, hd_st_type type) {
+  const hd_st_tensor *t = hd__st_find(list, name);
+  if (!t || t->type != type || t->length != 8)
+    return hd__fail(ctx, HD_E_FORMAT, "%s: expected the counter '%s', found none; the checkpoint is damaged, use another", path, name);
+  memcpy(out, t->bytes, 8);
+  return HD_OK;
+}
+
+static hd_status load_state(hd_store *store, hd_counters *c, hd_ctx *ctx, hd_op update, const char *path, const hd_st_list *list) {
+  HD_TRY(load_counter(&c->step, ctx, path, list, "step", HD_ST_I64));
+  HD_TRY(load_counter(&c->epoch_loss_sum, ctx, path, list, "epoch_loss_sum", HD_ST_F64));
+  HD_TRY(load_counter(&c->epoch_samples, ctx, path, list, "epoch_samples", HD_ST_I64));
+  HD_TRY(load_counter(&c->best_accuracy, ctx, path, list, "best_accuracy", HD_ST_F64));
+  if (c->step < 0 || c->epoch_samples < 0)
+    return hd__fail(ctx, HD_E_FORMAT, "%s: expected counters from 0 up, found step %lld; the checkpoint is damaged, use another", path, (long long)c->step);
+  for (int s = 0; s < store->directory->states; s++)
+    HD_TRY(load_entries(store->state[hd__store_half(store)][s], ctx, path, list, store->directory, state_name(update, s)));
+  return HD_OK;
+}
+
+hd_status hd__checkpoint_load_state(hd_store *store, hd_counters *counters, hd_ctx *ctx, hd_op update, const char *folder) {
+  char path[HD_PATH_BYTES];
+  hd_mapping file;
+  hd_st_list list;
+  HD_TRY(hd__file_join(path, ctx, folder, "state.safetensors"));
+  HD_TRY(hd__file_map(&file, ctx, path));
+  hd_status status = hd__st_parse(&list, ctx, path, file.bytes, file.length);
+  if (status == HD_OK) {
+    status = load_state(store, counters, ctx, update, path, &list);
+    hd__st_fini(&list);
+  }
+  hd__file_unmap(&file);
+  return status;
+}

@@ -1,0 +1,72 @@
+/* Checkpoints: a version of the weights and the optimizer on disk, and back.
+ *
+ *     RUN/run.json   RUN/metrics.jsonl   RUN/step-500/{model,state}.safetensors, run.json   RUN/last -> step-500   RUN/best
+ *
+ * A checkpoint is written into a new folder, synced and renamed; only then do the links move and old ones go. Saving takes a
+ * copy of the last whole version (its third place in memory) and writes it from a thread of its own while training goes on. */
+#ifndef HD_TRAIN_CHECKPOINT_H
+#define HD_TRAIN_CHECKPOINT_H
+
+#include <jansson.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/safetensors.h"
+#include "exec/store.h"
+#include "sys/file.h"
+
+/* What a resumed run must know beside the tensors. */
+typedef struct hd_counters {
+  int64_t step;           /* done */
+  double epoch_loss_sum;  /* of the epoch under way */
+  int64_t epoch_samples;
+  double best_accuracy;   /* of the checkpoint that `best` names, -1 for none */
+} hd_counters;
+
+typedef struct hd_saver {
+  hd_store *store;
+  hd_op update; /* names the states */
+  int keep;
+  char run[HD_PATH_BYTES];
+  float *copy;    /* weights and states of one version, home order */
+  float *ordered; /* the same in file order */
+  hd_st_tensor *tensor;
+  /* The job of the writer thread. */
+  bool busy, is_best;
+  pthread_t thread;
+  hd_counters counters;
+  json_t *record; /* what goes to run.json */
+  hd_ctx ctx;     /* the writer's own message */
+  hd_status status;
+} hd_saver;
+
+/* `run` is the run's folder, which exists. */
+hd_status hd__saver_init(hd_saver *saver, hd_ctx *ctx, hd_store *store, hd_op update, const char *run, int keep);
+
+/* Waits for a save under way and releases everything. */
+void hd__saver_fini(hd_saver *saver);
+
+/* Copies the last whole version and writes it in the background; waits for the save before, whose failure is reported here. The
+ * saver takes a reference to `record`. */
+hd_status hd__saver_begin(hd_saver *saver, hd_ctx *ctx, const hd_counters *counters, json_t *record, bool is_best);
+
+/* Waits for the save under way and reports its failure. */
+hd_status hd__saver_wait(hd_saver *saver, hd_ctx *ctx);
+
+/* The folder that holds model.safetensors: `path` itself or path/last. */
+hd_status hd__checkpoint_find(char out[HD_PATH_BYTES], hd_ctx *ctx, const char *path);
+
+/* Reads a checkpoint's run.json; the caller owns it. */
+hd_status hd__checkpoint_record(json_t **out, hd_ctx *ctx, const char *folder);
+
+/* Loads weights from a safetensors file into version 0's half, exactly the store's parameters; packing is the caller's. */
+hd_status hd__checkpoint_load_weights(hd_store *store, hd_ctx *ctx, const char *path);
+
+/* Loads optimizer states and counters from folder/state.safetensors. */
+hd_status hd__checkpoint_load_state(hd_store *store, hd_counters *counters, hd_ctx *ctx, hd_op update, const char *folder);
+
+/* The digest of the last whole version. */
+hd_status hd__checkpoint_digest(char hex[65], hd_ctx *ctx, const hd_store *store);
+
+#endif
