@@ -1,0 +1,171 @@
+/* The linear layer and the gradient of its input, in register blocks.
+ *
+ * Forward: an output is 16 interleaved chains over k in one group, so a block of OUT_ROWS samples by OUTS outputs keeps that
+ * many groups in registers and walks k once; loads of x and w are shared over the block. Gradient of the input: groups lie
+ * along k, a block of DX_ROWS samples by DX_GROUPS groups walks j once. An element's chain never depends on the block it
+ * fell into, so a tail of samples or outputs runs the same code with smaller constants.
+ *
+ * Loops go over outputs (or columns) outside and samples inside: the block's weights stay in L1 while samples stream. */
+#include "kernel/cpu/cpu_fill.h"
+#include "kernel/cpu/group16.h"
+
+/* Blocks that fill the registers: 32 of a group each, 16 of half a group, 32 of a quarter. */
+#if defined(HD_ISA_IS_AVX512)
+enum { OUT_ROWS = 6, OUTS = 4, DX_ROWS = 8, DX_GROUPS = 3 };
+#else
+enum { OUT_ROWS = 3, OUTS = 2, DX_ROWS = 4, DX_GROUPS = 1 };
+#endif
+
+/* One lane range of the chains: a whole group, or the tail under a mask. A masked lane keeps its chain untouched: adding
+ * 0 * 0 would turn a -0 into +0. */
+G16 void step(g16 (*acc)[OUTS], const float *const *x, const float *w, int64_t ld, int k, int tail, int rows, int outs) {
+  g16_mask mask = g16_first(tail < 16 ? tail : 0);
+  g16 wv[OUTS];
+#pragma GCC unroll 8
+  for (int j = 0; j < outs; j++)
+    wv[j] = tail < 16 ? g16_load_mask(w + j * ld + k, mask) : g16_load(w + j * ld + k);
+#pragma GCC unroll 8
+  for (int r = 0; r < rows; r++) {
+    g16 xv = tail < 16 ? g16_load_mask(x[r] + k, mask) : g16_load(x[r] + k);
+#pragma GCC unroll 8
+    for (int j = 0; j < outs; j++) {
+      g16 sum = g16_fma(xv, wv[j], acc[r][j]);
+      acc[r][j] = tail < 16 ? g16_choose(mask, sum, acc[r][j]) : sum;
+    }
+  }
+}
+
+G16 void trees(float *out, const g16 *acc, int outs) {
+  if (outs == 4)
+    g16_tree4(out, acc[0], acc[1], acc[2], acc[3]);
+  else
+    for (int o = 0; o < outs; o++)
+      out[o] = g16_tree(acc[o]);
+}
+
+G16 float finish(float tree, const float *b, int relu) {
+  float y = b ? tree + *b : tree;
+  return relu && y < 0 ? 0 : y;
+}
+
+/* Outputs j .. j + outs - 1 of rows n .. n + rows - 1; both counts are constants where this is inlined. */
+G16 void output_block(const hd_call *call, int64_t n, int j, int rows, int outs) {
+  const hd_geom *g = call->g;
+  const float *w = (const float *)call->in[1] + (int64_t)j * g->ci, *b = call->in[2], *x[8];
+  g16 acc[8][OUTS];
+#pragma GCC unroll 8
+  for (int r = 0; r < rows; r++) {
+    x[r] = (const float *)call->in[0] + (n + r) * call->in_stride[0];
+#pragma GCC unroll 8
+    for (int o = 0; o < OUTS; o++)
+      acc[r][o] = g16_zero();
+  }
+  int k = 0;
+  for (; k + 16 <= g->ci; k += 16)
+    step(acc, x, w, g->ci, k, 16, rows, outs);
+  if (k < g->ci)
+    step(acc, x, w, g->ci, k, g->ci - k, rows, outs);
+#pragma GCC unroll 8
+  for (int r = 0; r < rows; r++) {
+    float *y = (float *)call->out[0] + (n + r) * call->out_stride[0] + j, tree[OUTS];
+    trees(tree, acc[r], outs);
+    for (int o = 0; o < outs; o++)
+      y[o] = finish(tree[o], b ? b + j + o : NULL, g->relu);
+  }
+}
+
+/* All rows for one group of outputs; `outs` is a constant where this is inlined. */
+G16 void output_column(const hd_call *call, int j, int outs) {
+  int64_t n = 0;
+  for (; n + OUT_ROWS <= call->rows; n += OUT_ROWS)
+    output_block(call, n, j, OUT_ROWS, outs);
+  if (OUT_ROWS > 4 && n + 4 <= call->rows) {
+    output_block(call, n, j, 4, outs);
+    n += 4;
+  }
+  if (OUT_ROWS > 2 && n + 2 <= call->rows) {
+    output_block(call, n, j, 2, outs);
+    n += 2;
+  }
+  if (OUT_ROWS > 1 && n + 1 <= call->rows)
+    output_block(call, n, j, 1, outs);
+}
+
+static void linear(const hd_call *call) {
+  int j = 0;
+  for (; j + OUTS <= call->g->co; j += OUTS)
+    output_column(call, j, OUTS);
+  if (OUTS > 2 && j + 2 <= call->g->co) {
+    output_column(call, j, 2);
+    j += 2;
+  }
+  if (j < call->g->co)
+    output_column(call, j, 1);
+}
+
+/* Columns k .. k + 16 * groups - 1 of dx for rows n ..; the last group may be short when there is only one. */
+G16 void dx_block(const hd_call *call, int64_t n, int k, int rows, int groups) {
+  const hd_geom *g = call->g;
+  const float *w = (const float *)call->in[1] + k, *dy = (const float *)call->in[0] + n * call->in_stride[0];
+  const int64_t dy_stride = call->in_stride[0];
+  const int left = g->ci - k;
+  g16 acc[8][DX_GROUPS];
+#pragma GCC unroll 8
+  for (int r = 0; r < rows; r++)
+#pragma GCC unroll 8
+    for (int v = 0; v < groups; v++)
+      acc[r][v] = g16_zero();
+  for (int j = 0; j < g->co; j++, w += g->ci) {
+    g16 wv[DX_GROUPS];
+#pragma GCC unroll 8
+    for (int v = 0; v < groups; v++)
+      wv[v] = groups > 1 ? g16_load(w + 16 * v) : g16_load_some(w, left);
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; r++) {
+      g16 d = g16_all(dy[r * dy_stride + j]);
+#pragma GCC unroll 8
+      for (int v = 0; v < groups; v++)
+        acc[r][v] = g16_fma(d, wv[v], acc[r][v]);
+    }
+  }
+#pragma GCC unroll 8
+  for (int r = 0; r < rows; r++) {
+    float *dx = (float *)call->out[0] + (n + r) * call->out_stride[0] + k;
+#pragma GCC unroll 8
+    for (int v = 0; v < groups; v++)
+      if (groups > 1)
+        g16_store(dx + 16 * v, acc[r][v]);
+      else
+        g16_store_some(dx, acc[r][v], left);
+  }
+}
+
+G16 void dx_column(const hd_call *call, int k, int groups) {
+  int64_t n = 0;
+  for (; n + DX_ROWS <= call->rows; n += DX_ROWS)
+    dx_block(call, n, k, DX_ROWS, groups);
+  if (DX_ROWS > 4 && n + 4 <= call->rows) {
+    dx_block(call, n, k, 4, groups);
+    n += 4;
+  }
+  if (n + 2 <= call->rows) {
+    dx_block(call, n, k, 2, groups);
+    n += 2;
+  }
+  if (n < call->rows)
+    dx_block(call, n, k, 1, groups);
+}
+
+static void linear_dx(const hd_call *call) {
+  int k = 0;
+  if (DX_GROUPS > 1)
+    for (; k + 16 * DX_GROUPS <= call->g->ci; k += 16 * DX_GROUPS)
+      dx_column(call, k, DX_GROUPS);
+  for (; k < call->g->ci; k += 16)
+    dx_column(call, k, 1);
+}
+
+void HD_SYM(linear_fill)(hd_kernels *table) {
+  table->run[HD_OP_linear] = linear;
+  table->run[HD_OP_linear_dx] = linear_dx;
+}
