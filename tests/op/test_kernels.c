@@ -1,0 +1,237 @@
+/* Every table against the reference, bit for bit, for every operation over rows: the operations' own samples, then random
+ * shapes; contents with zeros, with NaN and infinities; rows split over several calls; results over inputs where that is
+ * allowed. Seeds are fixed: a failure names its case and can be run again alone. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "graph/op.h"
+#include "op/kernel_case.h"
+#include "sys/fpmode.h"
+#include "tap.h"
+
+enum { RANDOM_SHAPES = 60, TABLES = 5 };
+
+static const char *const isas[TABLES] = {"reference", "scalar", "avx2", "avx512", "neon"};
+
+static int32_t choose(random_stream *random, const int32_t *list, uint32_t count) { return list[random_below(random, count)]; }
+
+static void random_conv(hd_geom *g, random_stream *random) {
+  static const int32_t channels[] = {1, 1, 2, 3, 4, 8, 15, 16, 17, 24, 32, 33, 48, 64, 70}, pools[] = {1, 1, 2, 2, 3};
+  do {
+    *g = (hd_geom){.ci = choose(random, channels, 15), .co = choose(random, channels, 15), .pool = choose(random, pools, 5)};
+    g->hi = 1 + (int32_t)random_below(random, 12);
+    g->wi = 1 + (int32_t)random_below(random, 12);
+    g->kh = 1 + (int32_t)random_below(random, 5);
+    g->kw = random_below(random, 3) ? g->kh : 1 + (int32_t)random_below(random, 5);
+    g->sh = 1 + (int32_t)(random_below(random, 3) ? 0 : random_below(random, 3));
+    g->sw = random_below(random, 3) ? g->sh : 1 + (int32_t)random_below(random, 3);
+    g->ph = (int32_t)random_below(random, 3);
+    g->pw = (int32_t)random_below(random, 3);
+    g->relu = (int32_t)random_below(random, 2);
+  } while (!hd__geom_finish(g));
+}
+
+static void random_pool(hd_geom *g, random_stream *random) {
+  static const int32_t channels[] = {1, 3, 15, 16, 17, 32, 33, 70};
+  do {
+    *g = (hd_geom){.ci = choose(random, channels, 8), .pool = 1};
+    g->co = g->ci;
+    g->hi = 1 + (int32_t)random_below(random, 12);
+    g->wi = 1 + (int32_t)random_below(random, 12);
+    g->kh = 1 + (int32_t)random_below(random, 4);
+    g->kw = 1 + (int32_t)random_below(random, 4);
+    g->sh = 1 + (int32_t)random_below(random, 3);
+    g->sw = 1 + (int32_t)random_below(random, 3);
+    g->ph = (int32_t)random_below(random, (uint32_t)g->kh / 2 + 1);
+    g->pw = (int32_t)random_below(random, (uint32_t)g->kw / 2 + 1);
+  } while (!hd__geom_finish(g));
+}
+
+/* A flat value of `in` elements and one of `out`. */
+static hd_geom flat(int32_t in, int32_t out) {
+  return (hd_geom){.ci = in, .hi = 1, .wi = 1, .co = out, .ho = 1, .wo = 1, .kh = 1, .kw = 1, .sh = 1, .sw = 1, .pool = 1, .hp = 1, .wp = 1};
+}
+
+static void random_linear(hd_geom *g, random_stream *random) {
+  uint32_t widest = random_below(random, 4) ? 70 : 600;
+  *g = flat(1 + (int32_t)random_below(random, widest), 1 + (int32_t)random_below(random, 70));
+  g->relu = (int32_t)random_below(random, 2);
+}
+
+static void random_geom(hd_geom *g, hd_op op, random_stream *random) {
+  switch (op) {
+  case HD_OP_conv2d:
+  case HD_OP_conv2d_dx:
+  case HD_OP_conv2d_dw: random_conv(g, random); break;
+  case HD_OP_max_pool2d:
+  case HD_OP_max_pool2d_dx: random_pool(g, random); break;
+  case HD_OP_linear:
+  case HD_OP_linear_dx:
+  case HD_OP_linear_dw: random_linear(g, random); break;
+  case HD_OP_cross_entropy:
+  case HD_OP_cross_entropy_dx: *g = flat(1 + (int32_t)random_below(random, 40), 1); break;
+  default:
+    *g = flat(1 + (int32_t)random_below(random, 40), 1);
+    g->hi = 1 + (int32_t)random_below(random, 9);
+    g->wi = 1 + (int32_t)random_below(random, 9);
+  }
+}
+
+/* A gradient of a convolution leaves zero factors out, which is only promised to change nothing while all is finite. */
+static bool takes_special(hd_op op) { return op != HD_OP_conv2d_dx && op != HD_OP_conv2d_dw; }
+
+/* The case through the table in `cuts` calls; says what differs from `want`. */
+static const char *differs(const kernel_case *c, const hd_kernels *table, const kernel_result *want, int cuts) {
+  kernel_result got;
+  const char *wrong = kernel_case_run(&got, c, table, cuts);
+  if (!wrong && !kernel_results_equal(c, want, &got))
+    wrong = cuts == 1 ? "other bits than the reference" : "other bits when the rows come in several calls";
+  kernel_result_destroy(&got);
+  return wrong;
+}
+
+/* The same with the result over in[0]. */
+static const char *differs_in_place(const kernel_case *c, const hd_kernels *table, const kernel_result *want) {
+  guarded memory = guarded_create(c->input[0].bytes, 0);
+  memcpy(memory.data, c->input[0].data, memory.bytes);
+  hd_call call = {.g = &c->g, .rows = c->rows, .in = {memory.data, c->input[1].data}, .out = {memory.data}};
+  call.in_stride[0] = call.out_stride[0] = c->in[0].stride;
+  call.in_stride[1] = c->in[1].stride;
+  table->run[c->op](&call);
+  kernel_result got = {.output = {memory}};
+  const char *wrong = !guarded_is_intact(&memory)             ? "wrote beside its output in place"
+                      : !kernel_results_equal(c, want, &got) ? "other bits in place"
+                                                              : NULL;
+  guarded_destroy(&memory);
+  return wrong;
+}
+
+static const char *check_table(const kernel_case *c, const hd_kernels *table, const kernel_result *want) {
+  const char *wrong = differs(c, table, want, 1);
+  if (!wrong && hd__op_info(c->op)->class == HD_CLASS_ROWS && c->rows > 1) {
+    wrong = differs(c, table, want, 2);
+    if (!wrong)
+      wrong = differs(c, table, want, (int)c->rows);
+  }
+  if (!wrong && (c->op == HD_OP_relu || c->op == HD_OP_relu_dx || c->op == HD_OP_add))
+    wrong = differs_in_place(c, table, want);
+  return wrong;
+}
+
+static void say(const kernel_case *c, const hd_kernels *table, fill_kind fill, const char *wrong) {
+  const hd_geom *g = &c->g;
+  tap_diag("%s %s: %s; %d rows, fill %d, in %dx%dx%d, out %dx%dx%d, window %dx%d, stride %dx%d, padding %dx%d, pool %d, relu %d",
+           table->name, hd__op_info(c->op)->name, wrong, (int)c->rows, (int)fill, g->ci, g->hi, g->wi, g->co, g->ho, g->wo, g->kh, g->kw,
+           g->sh, g->sw, g->ph, g->pw, g->pool, g->relu);
+}
+
+/* One case: the reference once, then every table. */
+static void check_case(const kernel_case *c, fill_kind fill, int failed[TABLES]) {
+  kernel_result want;
+  if (kernel_case_run(&want, c, hd__kernels_reference(), 1))
+    failed[0]++;
+  for (int t = 0; t < TABLES; t++) {
+    const hd_kernels *table = hd__kernels_of(isas[t]);
+    const char *wrong = table ? check_table(c, table, &want) : NULL;
+    if (wrong)
+      say(c, table, fill, wrong);
+    failed[t] += wrong != NULL;
+  }
+  kernel_result_destroy(&want);
+}
+
+/* One shape with every content, with and without what may be absent. */
+static void check_shape(hd_op op, const hd_geom *g, int64_t rows, uint32_t seed, int failed[TABLES]) {
+  for (fill_kind fill = FILL_PLAIN; fill <= FILL_SPECIAL; fill++)
+    for (int drop = 0; drop < 2; drop++) {
+      if (fill == FILL_SPECIAL && !takes_special(op))
+        continue;
+      kernel_case c;
+      kernel_case_create(&c, op, g, rows, fill, drop, seed);
+      check_case(&c, fill, failed);
+      kernel_case_destroy(&c);
+    }
+}
+
+/* One line for each table. */
+static void report(const int failed[TABLES], const char *what) {
+  for (int t = 0; t < TABLES; t++)
+    if (hd__kernels_of(isas[t]))
+      tap_ok(failed[t] == 0, "%s: %s, the reference's bits", isas[t], what);
+    else
+      tap_skip(1, "%s: this CPU or this build lacks it", isas[t]);
+}
+
+static void check_op(hd_op op) {
+  random_stream random = {1000 + (uint32_t)op, 0};
+  int failed[TABLES] = {0};
+  hd_geom g;
+  for (int i = 0; hd__op_info(op)->sample(&g, i); i++)
+    check_shape(op, &g, 1 + (int64_t)random_below(&random, 4), (uint32_t)i, failed);
+  for (int i = 0; i < RANDOM_SHAPES; i++) {
+    random_geom(&g, op, &random);
+    check_shape(op, &g, 1 + (int64_t)random_below(&random, 9), 100 + (uint32_t)i, failed);
+  }
+  report(failed, hd__op_info(op)->name);
+}
+
+/* Layers that blocked kernels take apart: wide, and with many rows. */
+static void check_large_linear(void) {
+  static const struct {
+    int32_t in, out;
+    int64_t rows;
+  } list[] = {{1600, 128, 12}, {784, 10, 64}, {128, 10, 37}, {257, 100, 131}};
+  int failed[TABLES] = {0};
+  for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+    hd_geom g = flat(list[i].in, list[i].out);
+    for (hd_op op = HD_OP_linear; op <= HD_OP_linear_dw; op++)
+      check_shape(op, &g, list[i].rows, 1, failed);
+  }
+  report(failed, "large linear layers");
+}
+
+static void check_large_conv(void) {
+  static const hd_geom list[] = {{.ci = 1, .hi = 28, .wi = 28, .co = 32, .kh = 3, .kw = 3, .sh = 1, .sw = 1, .pool = 2, .relu = 1},
+                                 {.ci = 32, .hi = 13, .wi = 13, .co = 64, .kh = 3, .kw = 3, .sh = 1, .sw = 1, .pool = 2, .relu = 1},
+                                 {.ci = 24, .hi = 12, .wi = 12, .co = 32, .kh = 3, .kw = 3, .sh = 1, .sw = 1, .pool = 1}};
+  int failed[TABLES] = {0};
+  for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+    hd_geom g = list[i];
+    hd__geom_finish(&g);
+    for (hd_op op = HD_OP_conv2d; op <= HD_OP_conv2d_dw; op++)
+      check_shape(op, &g, 2, 1, failed);
+  }
+  report(failed, "convolutions of real models");
+}
+
+/* A NaN must reach the check at the step's end, a zero's sign must not be lost: what the reference itself is held to. */
+static void check_special_values(const hd_kernels *table) {
+  float x[16] = {NAN, -1, INFINITY, -INFINITY, -0.0f, 2, NAN, 0}, y[16] = {0};
+  hd_geom g = flat(8, 8);
+  hd_call call = {.g = &g, .rows = 1, .in = {x}, .out = {y}};
+  table->run[HD_OP_relu](&call);
+  tap_ok(isnan(y[0]) && y[1] == 0 && y[2] == INFINITY && y[3] == 0 && signbit(y[4]) && y[5] == 2 && isnan(y[6]),
+         "%s: NaN, infinity and the zero's sign pass through relu", table->name);
+  hd_geom window = {.ci = 1, .hi = 2, .wi = 4, .co = 1, .ho = 1, .wo = 2, .kh = 2, .kw = 2, .sh = 2, .sw = 2, .pool = 1, .hp = 1, .wp = 2};
+  float image[16] = {1, NAN, 4, 4, 5, 2, 3, 4};
+  uint8_t argmax[64] = {9, 9};
+  call = (hd_call){.g = &window, .rows = 1, .in = {image}, .out = {y, argmax}};
+  table->run[HD_OP_max_pool2d](&call);
+  tap_ok(isnan(y[0]) && argmax[0] == 1 && y[1] == 4 && argmax[1] == 0, "%s: a NaN is the maximum, the first of equals is taken",
+         table->name);
+}
+
+int main(void) {
+  uint64_t before = hd__fpmode_enter();
+  for (hd_op op = 0; op < HD_OP_COUNT; op++)
+    if (hd__op_info(op)->class != HD_CLASS_UPDATE)
+      check_op(op);
+  check_large_linear();
+  check_large_conv();
+  for (int t = 0; t < TABLES; t++)
+    if (hd__kernels_of(isas[t]))
+      check_special_values(hd__kernels_of(isas[t]));
+  hd__fpmode_leave(before);
+  return tap_done();
+}
