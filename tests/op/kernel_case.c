@@ -144,13 +144,20 @@ static size_t elem_bytes(const arg *a) { return a->kind == ARG_BYTES ? 1 : 4; }
 
 static size_t arg_bytes(const kernel_case *c, const arg *a) { return (size_t)(slots(c, a) * a->stride) * elem_bytes(a); }
 
+/* Logits lie as far apart as the exponential's range; other values in (-1, 1). */
+static float spread(const kernel_case *c, uint32_t seed) {
+  bool logits = c->op == HD_OP_cross_entropy || c->op == HD_OP_cross_entropy_dx;
+  return logits ? (float[]){1, 8, 60}[seed % 3] : 1;
+}
+
 static void fill_input(kernel_case *c, const arg *a, void *data, fill_kind fill, random_stream *random) {
+  float scale = spread(c, random->seed);
   uint32_t positions = (uint32_t)(c->g.pool > 1 ? c->g.pool * c->g.pool : 1);
   for (int64_t s = 0; s < slots(c, a); s++)
     for (int64_t i = 0; i < a->stride; i++) {
       int64_t at = s * a->stride + i;
       if (a->kind == ARG_FLOATS)
-        ((float *)data)[at] = i < a->elems ? fill_value(random, fill) : NAN;
+        ((float *)data)[at] = i < a->elems ? scale * fill_value(random, fill) : NAN;
       else if (a->kind == ARG_BYTES)
         ((uint8_t *)data)[at] = (uint8_t)(i < a->elems ? random_below(random, positions) : 255);
       else

@@ -1,0 +1,90 @@
+/* The own exponential and logarithm against the machine's in double: errors in units of the last place over millions of
+ * floats, and the exact cases. That the vector versions have the same bits is seen in test_kernels, through cross-entropy. */
+#include <math.h>
+#include <stdint.h>
+
+#include "kernel/ref/ref_math.h"
+#include "tap.h"
+
+/* Every STRIDE-th float bit pattern, an odd number so that all low bits occur. */
+enum { STRIDE = 509 };
+static const double LARGEST_ERROR_ULP = 2;
+
+/* The distance between neighbouring floats around `exact`. */
+static double ulp_of(double exact) {
+  int exponent;
+  frexp(exact, &exponent);
+  return ldexp(1, exponent - 24);
+}
+
+static double error_ulp(float got, double exact) { return fabs((double)got - exact) / ulp_of(exact); }
+
+typedef struct sweep {
+  double largest_ulp;
+  float worst;
+  long points, wrong; /* wrong: outside the range, where the result must be exact */
+} sweep;
+
+static void note(sweep *s, float x, double error) {
+  s->points++;
+  if (!(error <= s->largest_ulp)) {
+    s->largest_ulp = error;
+    s->worst = x;
+  }
+}
+
+static void sweep_exp(sweep *s) {
+  for (uint64_t bits = 0; bits < UINT64_C(1) << 32; bits += STRIDE) {
+    float x = hd__float_of_bits((uint32_t)bits), e = hd__ref_expf(x);
+    if (isnan(x))
+      s->wrong += !isnan(e);
+    else if (x < HD_EXPF_LOW)
+      s->wrong += e != 0 || signbit(e);
+    else if (x > HD_EXPF_HIGH)
+      s->wrong += e != INFINITY;
+    else
+      note(s, x, error_ulp(e, exp((double)x)));
+  }
+}
+
+static void sweep_log(sweep *s) {
+  for (uint64_t bits = UINT64_C(1) << 23; bits < UINT64_C(1) << 32; bits += STRIDE) {
+    float x = hd__float_of_bits((uint32_t)bits), l = hd__ref_logf(x);
+    if (isnan(x) || x < 0)
+      s->wrong += x != 0 && !isnan(l);
+    else if (isinf(x))
+      s->wrong += l != INFINITY;
+    else
+      note(s, x, error_ulp(l, log((double)x)));
+  }
+}
+
+/* The loss takes log of sums just above 1 and exp of differences just below 0: every float there. */
+static void sweep_near(sweep *exps, sweep *logs) {
+  for (uint32_t i = 1; i < 1 << 20; i++) {
+    float below = -(float)i * 0x1p-24f, above = hd__float_of_bits(0x3f800000 + i);
+    note(exps, below, error_ulp(hd__ref_expf(below), exp((double)below)));
+    note(logs, above, error_ulp(hd__ref_logf(above), log((double)above)));
+  }
+}
+
+static int is_positive_zero(float x) { return x == 0 && !signbit(x); }
+
+int main(void) {
+  sweep exps = {0}, logs = {0};
+  sweep_exp(&exps);
+  sweep_log(&logs);
+  sweep_near(&exps, &logs);
+  tap_diag("exp: %.3f ulp at %a over %ld floats; log: %.3f ulp at %a over %ld", exps.largest_ulp, (double)exps.worst, exps.points,
+           logs.largest_ulp, (double)logs.worst, logs.points);
+  tap_ok(exps.points > 1000000 && exps.largest_ulp <= LARGEST_ERROR_ULP, "exp is within 2 units of the last place");
+  tap_ok(exps.wrong == 0, "exp is 0 below its range, infinite above, NaN of a NaN");
+  tap_ok(hd__ref_expf(0.0f) == 1 && hd__ref_expf(-0.0f) == 1, "exp of both zeros is 1");
+  tap_ok(hd__ref_expf(HD_EXPF_LOW) >= 0x1p-126f && isfinite(hd__ref_expf(HD_EXPF_HIGH)), "exp is normal at both ends of its range");
+  tap_ok(is_positive_zero(hd__ref_expf(-INFINITY)) && hd__ref_expf(INFINITY) == INFINITY, "exp of both infinities is exact");
+  tap_ok(logs.points > 1000000 && logs.largest_ulp <= LARGEST_ERROR_ULP, "log is within 2 units of the last place");
+  tap_ok(logs.wrong == 0, "log is NaN of a negative number and of a NaN, infinite of infinity");
+  tap_ok(is_positive_zero(hd__ref_logf(1.0f)), "log of 1 is 0");
+  tap_ok(hd__ref_logf(0.0f) == -INFINITY && hd__ref_logf(-0.0f) == -INFINITY, "log of both zeros is minus infinity");
+  return tap_done();
+}

@@ -1,0 +1,382 @@
+/* What works on parameters, every table against the reference bit for bit: optimizer steps, folds over shards, forming a
+ * linear layer's gradient inside a fold, sums of squares, and the gathering of pixels. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "graph/op.h"
+#include "op/kernel_case.h"
+#include "sys/fpmode.h"
+#include "tap.h"
+#include "tree/tree.h"
+
+enum { TABLES = 5 };
+
+static const char *const isas[TABLES] = {"reference", "scalar", "avx2", "avx512", "neon"};
+
+static void report(const int failed[TABLES], const char *what) {
+  for (int t = 0; t < TABLES; t++)
+    if (hd__kernels_of(isas[t]))
+      tap_ok(failed[t] == 0, "%s: %s, the reference's bits", isas[t], what);
+    else
+      tap_skip(1, "%s: this CPU or this build lacks it", isas[t]);
+}
+
+/* `count` floats at an odd place: nothing is aligned beyond a float, canaries follow at once. */
+static guarded some_floats(random_stream *random, int64_t count, float scale) {
+  guarded memory = guarded_create((size_t)count * sizeof(float), 4 * random_below(random, 16));
+  for (int64_t i = 0; i < count; i++)
+    ((float *)memory.data)[i] = scale * random_float(random);
+  return memory;
+}
+
+static float *floats_of(const guarded *memory) { return (float *)memory->data; }
+
+/* ---- optimizer steps ---- */
+
+/* g, w, m, v and the results w1, m1, v1. */
+typedef struct update_case {
+  hd_op op;
+  bool state;
+  int64_t count;
+  hd_hyper hyper;
+  guarded field[4];
+} update_case;
+
+typedef struct update_result {
+  int bad;
+  guarded field[3];
+} update_result;
+
+static bool has_m(const update_case *c) { return c->op != HD_OP_sgd || c->state; }
+static bool has_v(const update_case *c) { return c->op != HD_OP_sgd; }
+
+static hd_hyper random_hyper(random_stream *random) {
+  float beta1 = 0.9f, beta2 = 0.99f, lr = 0.05f * (1 + random_float(random));
+  return (hd_hyper){.grad_scale = random_below(random, 2) ? 1 : 0.37f,
+                    .lr = lr,
+                    .weight_decay = random_below(random, 2) ? 0 : 0.01f,
+                    .decay_keep = 1 - lr * 0.01f,
+                    .momentum = 0.9f,
+                    .nesterov = (int32_t)random_below(random, 2),
+                    .beta2 = beta2,
+                    .one_minus_beta1 = 1 - beta1,
+                    .one_minus_beta2 = 1 - beta2,
+                    .eps = 1e-8f,
+                    .step_size = 3 * lr,
+                    .sqrt_bias2 = 0.3f};
+}
+
+static update_case random_update(hd_op op, random_stream *random, int64_t count) {
+  update_case c = {.op = op, .state = random_below(random, 2), .count = count, .hyper = random_hyper(random)};
+  for (int f = 0; f < 4; f++)
+    c.field[f] = some_floats(random, count, 1);
+  for (int64_t i = 0; i < count; i++) {
+    floats_of(&c.field[3])[i] = fabsf(floats_of(&c.field[3])[i]);
+    if (!random_below(random, 9)) /* a weight that never had a gradient */
+      floats_of(&c.field[0])[i] = floats_of(&c.field[2])[i] = floats_of(&c.field[3])[i] = 0;
+  }
+  return c;
+}
+
+static update_result run_update(const update_case *c, const hd_kernels *table, uint32_t skew) {
+  update_result r;
+  for (int f = 0; f < 3; f++)
+    r.field[f] = guarded_create((size_t)c->count * sizeof(float), 4 * ((skew + 5 * (uint32_t)f) % 16));
+  hd_update u = {.g = floats_of(&c->field[0]), .w = floats_of(&c->field[1]), .w1 = floats_of(&r.field[0]), .count = c->count, .hyper = &c->hyper};
+  if (has_m(c))
+    u.m = floats_of(&c->field[2]), u.m1 = floats_of(&r.field[1]);
+  if (has_v(c))
+    u.v = floats_of(&c->field[3]), u.v1 = floats_of(&r.field[2]);
+  r.bad = table->update[c->op](&u);
+  return r;
+}
+
+static bool updates_agree(const update_case *c, const update_result *a, const update_result *b) {
+  bool wanted[3] = {true, has_m(c), has_v(c)};
+  for (int f = 0; f < 3; f++) {
+    if (wanted[f] && !floats_equal(floats_of(&a->field[f]), floats_of(&b->field[f]), c->count))
+      return false;
+    if (!guarded_is_intact(&a->field[f]) || !guarded_is_intact(&b->field[f]))
+      return false;
+  }
+  return a->bad == b->bad;
+}
+
+static void destroy_fields(guarded *field, int count) {
+  for (int f = 0; f < count; f++)
+    guarded_destroy(&field[f]);
+}
+
+static void compare_update(const update_case *c, int failed[TABLES], uint32_t skew, int expected_bad) {
+  update_result want = run_update(c, hd__kernels_reference(), 0);
+  for (int t = 0; t < TABLES; t++) {
+    const hd_kernels *table = hd__kernels_of(isas[t]);
+    if (!table)
+      continue;
+    update_result got = run_update(c, table, skew);
+    failed[t] += !updates_agree(c, &want, &got) || got.bad != expected_bad;
+    destroy_fields(got.field, 3);
+  }
+  destroy_fields(want.field, 3);
+}
+
+static void check_update(hd_op op) {
+  static const int64_t counts[] = {1, 2, 7, 15, 16, 17, 31, 33, 63, 64, 65, 100, 511, 1000};
+  random_stream random = {(uint32_t)op, 0};
+  int failed[TABLES] = {0};
+  for (size_t i = 0; i < 5 * sizeof counts / sizeof *counts; i++) {
+    update_case c = random_update(op, &random, counts[i % (sizeof counts / sizeof *counts)]);
+    compare_update(&c, failed, random_below(&random, 16), 0);
+    destroy_fields(c.field, 4);
+  }
+  report(failed, hd__op_info(op)->name);
+}
+
+/* Wherever one value is not finite, or the result overflows, the step says so, and only then. */
+static void check_not_finite(hd_op op) {
+  static const float values[] = {NAN, INFINITY, -INFINITY};
+  random_stream random = {40 + (uint32_t)op, 0};
+  int failed[TABLES] = {0};
+  for (int field = 0; field < 4; field++)
+    for (int64_t count = 1; count < 70; count += 11)
+      for (int64_t at = 0; at < count; at += 1 + count / 5) {
+        update_case c = random_update(op, &random, count);
+        if ((field < 2) || (field == 2 && has_m(&c)) || (field == 3 && has_v(&c))) {
+          floats_of(&c.field[field])[at] = values[random_below(&random, field == 3 ? 2 : 3)];
+          compare_update(&c, failed, 0, 1);
+        }
+        destroy_fields(c.field, 4);
+      }
+  update_case huge = random_update(op, &random, 40);
+  huge.hyper.step_size = huge.hyper.lr = 3e38f;
+  huge.hyper.sqrt_bias2 = 1000;
+  for (int i = 0; i < 40; i++)
+    floats_of(&huge.field[0])[i] = 9;
+  compare_update(&huge, failed, 0, 1);
+  destroy_fields(huge.field, 4);
+  char what[64];
+  snprintf(what, sizeof what, "%s finds what is not finite", hd__op_info(op)->name);
+  report(failed, what);
+}
+
+/* ---- folds and forms ---- */
+
+/* A batch part of random size: empty shards where samples are few. */
+static hd_fold random_fold(random_stream *random, int32_t *rows) {
+  int32_t shards = 1 << random_below(random, 6), samples = 1 + (int32_t)random_below(random, 70);
+  hd_part part = hd__tree_part(samples, shards, 1, 0);
+  hd_range_plan plan;
+  hd__tree_range(&plan, &part, 0, shards);
+  *rows = samples;
+  return plan.pushes;
+}
+
+static void check_fold(void) {
+  random_stream random = {7, 0};
+  int failed[TABLES] = {0};
+  for (int trial = 0; trial < 200; trial++) {
+    int32_t rows;
+    hd_fold fold = random_fold(&random, &rows);
+    int64_t count = 1 + random_below(&random, trial % 5 ? 80 : 700);
+    guarded memory[HD_MAX_SHARDS], want = guarded_create((size_t)count * 4, 0);
+    const float *piece[HD_MAX_SHARDS] = {0};
+    for (int p = 0; p < HD_MAX_SHARDS; p++)
+      memory[p] = (guarded){0};
+    for (int s = 0; s < fold.count; s++) {
+      int p = fold.step[s].piece;
+      memory[p] = some_floats(&random, count, 1);
+      piece[p] = floats_of(&memory[p]);
+    }
+    hd__kernels_reference()->fold(floats_of(&want), piece, &fold, count);
+    for (int t = 0; t < TABLES; t++) {
+      const hd_kernels *table = hd__kernels_of(isas[t]);
+      if (!table)
+        continue;
+      guarded got = guarded_create((size_t)count * 4, 4 * random_below(&random, 16));
+      table->fold(floats_of(&got), piece, &fold, count);
+      failed[t] += !floats_equal(floats_of(&want), floats_of(&got), count) || !guarded_is_intact(&got);
+      guarded_destroy(&got);
+    }
+    guarded_destroy(&want);
+    destroy_fields(memory, HD_MAX_SHARDS);
+  }
+  report(failed, "fold");
+}
+
+/* A fold of one piece may work in place. */
+static void check_fold_in_place(void) {
+  random_stream random = {8, 0};
+  int failed[TABLES] = {0};
+  hd_fold one = {.count = 1, .step = {{0, 1, 0, 0}}};
+  for (int t = 0; t < TABLES; t++) {
+    const hd_kernels *table = hd__kernels_of(isas[t]);
+    if (!table)
+      continue;
+    guarded x = some_floats(&random, 45, 1), copy = guarded_create(x.bytes, 0);
+    memcpy(copy.data, x.data, x.bytes);
+    const float *piece[1] = {floats_of(&x)};
+    table->fold(floats_of(&x), piece, &one, 45);
+    failed[t] = !floats_equal(floats_of(&x), floats_of(&copy), 45) || !guarded_is_intact(&x);
+    guarded_destroy(&x);
+    guarded_destroy(&copy);
+  }
+  report(failed, "fold of one piece, in place");
+}
+
+/* Activations of one linear layer over a batch part. */
+typedef struct form_case {
+  hd_geom g;
+  hd_fold fold;
+  int32_t rows;
+  int64_t x_stride, dy_stride;
+  guarded x, dy;
+} form_case;
+
+static form_case random_form(random_stream *random, int32_t in, int32_t out) {
+  form_case c = {.g = {.ci = in, .hi = 1, .wi = 1, .co = out, .ho = 1, .wo = 1, .kh = 1, .kw = 1, .sh = 1, .sw = 1, .pool = 1, .hp = 1, .wp = 1}};
+  c.fold = random_fold(random, &c.rows);
+  c.x_stride = (in + 15) / 16 * 16;
+  c.dy_stride = (out + 15) / 16 * 16;
+  c.x = guarded_create((size_t)(c.rows * c.x_stride) * 4, 0);
+  c.dy = guarded_create((size_t)(c.rows * c.dy_stride) * 4, 0);
+  for (int64_t i = 0; i < c.rows * c.x_stride; i++)
+    floats_of(&c.x)[i] = i % c.x_stride >= in ? NAN : random_below(random, 3) ? random_float(random) : 0;
+  for (int64_t i = 0; i < c.rows * c.dy_stride; i++)
+    floats_of(&c.dy)[i] = i % c.dy_stride >= out ? NAN : random_below(random, 3) ? random_float(random) : 0;
+  return c;
+}
+
+/* The whole gradient as REDUCE sums shard by shard and a fold of these: weights, then biases. */
+static guarded reduce_and_fold(const form_case *c, const hd_kernels *table) {
+  int64_t weights = (int64_t)c->g.ci * c->g.co, all = (weights + c->g.co + 31) / 16 * 16;
+  guarded sum = guarded_create((size_t)all * 4, 0), memory[HD_MAX_SHARDS] = {{0}};
+  const float *dw[HD_MAX_SHARDS], *db[HD_MAX_SHARDS];
+  for (int s = 0; s < c->fold.count; s++) {
+    const hd_fold_step *step = &c->fold.step[s];
+    guarded *m = &memory[step->piece];
+    *m = guarded_create((size_t)((weights + 15) / 16 * 16 + (c->g.co + 15) / 16 * 16) * 4, 0);
+    float *bias = floats_of(m) + (weights + 15) / 16 * 16;
+    hd_call call = {.g = &c->g, .rows = step->row1 - step->row0};
+    call.in[0] = floats_of(&c->x) + step->row0 * c->x_stride;
+    call.in[1] = floats_of(&c->dy) + step->row0 * c->dy_stride;
+    call.in_stride[0] = c->x_stride;
+    call.in_stride[1] = c->dy_stride;
+    call.out[0] = floats_of(m);
+    call.out[1] = bias;
+    table->run[HD_OP_linear_dw](&call);
+    dw[step->piece] = floats_of(m);
+    db[step->piece] = bias;
+  }
+  table->fold(floats_of(&sum), dw, &c->fold, weights);
+  table->fold(floats_of(&sum) + weights, db, &c->fold, c->g.co);
+  destroy_fields(memory, HD_MAX_SHARDS);
+  return sum;
+}
+
+/* Forms one random rectangle, compares it with the whole gradient. */
+static bool forms_alike(const form_case *c, const hd_kernels *table, const guarded *whole, random_stream *random) {
+  hd_form f = {.g = &c->g, .x = floats_of(&c->x), .dy = floats_of(&c->dy), .x_stride = c->x_stride, .dy_stride = c->dy_stride, .fold = &c->fold};
+  f.output = !random_below(random, 4);
+  f.j0 = (int32_t)random_below(random, (uint32_t)c->g.co);
+  f.j1 = f.j0 + 1 + (int32_t)random_below(random, (uint32_t)(c->g.co - f.j0));
+  f.k0 = f.output ? 0 : (int32_t)random_below(random, (uint32_t)c->g.ci) / 16 * (random_below(random, 2) ? 16 : 1);
+  f.k1 = f.output ? 1 : f.k0 + 1 + (int32_t)random_below(random, (uint32_t)(c->g.ci - f.k0));
+  int64_t width = f.k1 - f.k0, rows = f.j1 - f.j0;
+  f.out_ld = f.output ? 1 : width + random_below(random, 20);
+  guarded out = guarded_create((size_t)((rows - 1) * f.out_ld + width) * 4, 0);
+  f.out = floats_of(&out);
+  table->form[HD_OP_linear_dw](&f);
+  bool alike = guarded_is_intact(&out);
+  for (int64_t j = f.j0; j < f.j1; j++) {
+    const float *want = floats_of(whole) + (f.output ? (int64_t)c->g.ci * c->g.co + j : j * c->g.ci + f.k0);
+    alike &= floats_equal(want, f.out + (j - f.j0) * f.out_ld, width);
+  }
+  guarded_destroy(&out);
+  return alike;
+}
+
+static void check_form(void) {
+  random_stream random = {9, 0};
+  int failed[TABLES] = {0};
+  for (int trial = 0; trial < 60; trial++) {
+    int32_t in = 1 + (int32_t)random_below(&random, trial % 6 ? 70 : 700), out = 1 + (int32_t)random_below(&random, 40);
+    form_case c = random_form(&random, in, out);
+    guarded whole = reduce_and_fold(&c, hd__kernels_reference());
+    for (int t = 0; t < TABLES; t++) {
+      const hd_kernels *table = hd__kernels_of(isas[t]);
+      if (!table)
+        continue;
+      guarded own = reduce_and_fold(&c, table);
+      failed[t] += !floats_equal(floats_of(&whole), floats_of(&own), (int64_t)in * out + out);
+      for (int i = 0; i < 4; i++)
+        failed[t] += !forms_alike(&c, table, &whole, &random);
+      guarded_destroy(&own);
+    }
+    guarded_destroy(&whole);
+    guarded_destroy(&c.x);
+    guarded_destroy(&c.dy);
+  }
+  report(failed, "form equals the shards' sums, folded");
+}
+
+/* ---- sums of squares, pixels ---- */
+
+static void check_sum_squares(void) {
+  random_stream random = {10, 0};
+  int failed[TABLES] = {0};
+  for (int64_t count = 0; count < 200; count++) {
+    guarded x = some_floats(&random, count, 1000);
+    double want = hd__kernels_reference()->sum_squares(floats_of(&x), count);
+    for (int t = 0; t < TABLES; t++) {
+      const hd_kernels *table = hd__kernels_of(isas[t]);
+      double got = table ? table->sum_squares(floats_of(&x), count) : want;
+      failed[t] += memcmp(&got, &want, sizeof got) != 0;
+    }
+    guarded_destroy(&x);
+  }
+  report(failed, "sum of squares");
+}
+
+static void check_gather(void) {
+  random_stream random = {11, 0};
+  int failed[TABLES] = {0};
+  for (int trial = 0; trial < 80; trial++) {
+    int64_t plane = 1 + random_below(&random, trial % 4 ? 70 : 1100);
+    int32_t channels = trial % 2 ? 1 : 1 + (int32_t)random_below(&random, 4);
+    float scale[4], shift[4];
+    guarded pixels = guarded_create((size_t)(plane * channels), random_below(&random, 64)), want = guarded_create((size_t)(plane * channels) * 4, 0);
+    for (int64_t i = 0; i < plane * channels; i++)
+      pixels.data[i] = (unsigned char)random_below(&random, 256);
+    for (int c = 0; c < 4; c++)
+      scale[c] = random_float(&random), shift[c] = random_float(&random);
+    hd__kernels_reference()->gather_u8(floats_of(&want), pixels.data, plane, channels, scale, shift);
+    for (int t = 0; t < TABLES; t++) {
+      const hd_kernels *table = hd__kernels_of(isas[t]);
+      if (!table)
+        continue;
+      guarded got = guarded_create(want.bytes, 0);
+      table->gather_u8(floats_of(&got), pixels.data, plane, channels, scale, shift);
+      failed[t] += !floats_equal(floats_of(&want), floats_of(&got), plane * channels) || !guarded_is_intact(&got);
+      guarded_destroy(&got);
+    }
+    guarded_destroy(&pixels);
+    guarded_destroy(&want);
+  }
+  report(failed, "gathered pixels");
+}
+
+int main(void) {
+  uint64_t before = hd__fpmode_enter();
+  for (hd_op op = HD_OP_sgd; op <= HD_OP_adamw; op++) {
+    check_update(op);
+    check_not_finite(op);
+  }
+  check_fold();
+  check_fold_in_place();
+  check_form();
+  check_sum_squares();
+  check_gather();
+  hd__fpmode_leave(before);
+  return tap_done();
+}
