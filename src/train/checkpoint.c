@@ -125,7 +125,7 @@ static hd_status write_record(FILE *to, hd_ctx *ctx, void *arg) {
 
 /* Removes checkpoints beyond the newest `keep`, never what `last` and `best` name. */
 static void prune(const hd_saver *saver) {
-  char best[256] = "", last[256] = "", path[HD_PATH_BYTES + 8];
+  char best[256] = "", last[256] = "", path[HD_PATH_BYTES + 32];
   snprintf(path, sizeof path, "%s/best", saver->run);
   if (readlink(path, best, sizeof best - 1) < 0)
     best[0] = 0;

@@ -1,0 +1,18 @@
+/* Files that are part of the library: model descriptions and digit strokes, embedded when it is built.
+ *
+ * Tables end with an entry without a name. Bytes are followed by a NUL that `length` does not count. */
+#ifndef HD_BASE_EMBED_H
+#define HD_BASE_EMBED_H
+
+#include <stddef.h>
+
+typedef struct hd_embedded {
+  const char *name; /* without folder */
+  const unsigned char *bytes;
+  size_t length;
+} hd_embedded;
+
+extern const hd_embedded hd__embed_models[];
+extern const hd_embedded hd__embed_strokes[];
+
+#endif

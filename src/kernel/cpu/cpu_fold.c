@@ -1,0 +1,59 @@
+/* Folding pieces along the tree over shards, and sums of squares.
+ *
+ * A block of FOLD_GROUPS groups runs through the whole fold before the next: pieces are read once, in order, and the
+ * entries that wait stay in L1. The lower entry is the left operand. A sum of squares is 16 interleaved chains of double
+ * FMA and the fixed tree; beyond a short tail +0 is added to chains that are never -0, which changes nothing. */
+#include "kernel/cpu/cpu_fill.h"
+#include "kernel/cpu/group16.h"
+
+enum { FOLD_GROUPS = 4 };
+
+/* Elements i .. of all pieces; the last group may be short when there is only one. */
+G16 void fold_block(float *out, const float *const *piece, const hd_fold *f, int64_t i, int groups, int64_t left) {
+  g16 stack[HD_MAX_FOLD_DEPTH][FOLD_GROUPS], acc[FOLD_GROUPS];
+  int top = 0;
+  for (int s = 0; s < f->count; s++) {
+    const float *x = piece[f->step[s].piece] + i;
+#pragma GCC unroll 8
+    for (int v = 0; v < groups; v++)
+      acc[v] = groups > 1 ? g16_load(x + 16 * v) : g16_load_some(x, left);
+    for (int m = 0; m < f->step[s].merges; m++) {
+      top--;
+#pragma GCC unroll 8
+      for (int v = 0; v < groups; v++)
+        acc[v] = g16_add(stack[top][v], acc[v]);
+    }
+#pragma GCC unroll 8
+    for (int v = 0; v < groups; v++)
+      stack[top][v] = acc[v];
+    top++;
+  }
+#pragma GCC unroll 8
+  for (int v = 0; v < groups; v++)
+    g16_store_some(out + i + 16 * v, stack[0][v], left - 16 * v);
+}
+
+static void fold(float *out, const float *const *piece, const hd_fold *f, int64_t count) {
+  int64_t i = 0;
+  for (; i + 16 * FOLD_GROUPS <= count; i += 16 * FOLD_GROUPS)
+    fold_block(out, piece, f, i, FOLD_GROUPS, 16 * FOLD_GROUPS);
+  for (; i < count; i += 16)
+    fold_block(out, piece, f, i, 1, count - i);
+}
+
+static double sum_squares(const float *x, int64_t count) {
+  d16 chains = d16_zero();
+  double chain[16];
+  for (int64_t i = 0; i < count; i += 16)
+    chains = d16_add_square(chains, g16_load_some(x + i, count - i));
+  d16_store(chain, chains);
+  for (int half = 8; half > 0; half /= 2)
+    for (int c = 0; c < half; c++)
+      chain[c] = chain[c] + chain[c + half];
+  return chain[0];
+}
+
+void HD_SYM(fold_fill)(hd_kernels *table) {
+  table->fold = fold;
+  table->sum_squares = sum_squares;
+}

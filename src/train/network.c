@@ -1,0 +1,88 @@
+/* Model descriptions; see network.h. */
+#include "train/network.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/embed.h"
+#include "graph/model.h"
+#include "sys/file.h"
+
+static hd_status keep(hd_network *out, hd_ctx *ctx, const void *bytes, size_t length, const char *source) {
+  *out = (hd_network){.text = hd__malloc(length + 1), .length = length, .source = hd__strdup(source)};
+  hd_graph *graph = NULL;
+  hd_status status = HD_OK;
+  if (!out->text || !out->source) {
+    status = hd__fail(ctx, HD_E_NOMEM, "%s: out of memory while reading", source);
+  } else {
+    memcpy(out->text, bytes, length);
+    out->text[length] = 0;
+    status = hd__model_parse(&graph, &out->name, ctx, out->text, length, source); /* for its name, and to fail early */
+    hd__graph_destroy(graph);
+  }
+  if (status != HD_OK)
+    hd__network_fini(out);
+  return status;
+}
+
+hd_status hd__network_from_text(hd_network *out, hd_ctx *ctx, const char *text, const char *source) {
+  return keep(out, ctx, text, strlen(text), source);
+}
+
+static int is_path(const char *name) {
+  size_t length = strlen(name);
+  return strchr(name, '/') || (length > 5 && !strcmp(name + length - 5, ".yaml")) || (length > 4 && !strcmp(name + length - 4, ".yml"));
+}
+
+static hd_status unknown_model(hd_ctx *ctx, const char *name) {
+  char list[512] = "";
+  size_t at = 0;
+  for (const hd_embedded *e = hd__embed_models; e->name && at < sizeof list; e++)
+    at += (size_t)snprintf(list + at, sizeof list - at, "%s%.*s", at ? ", " : "", (int)strcspn(e->name, "."), e->name);
+  return hd__fail(ctx, HD_E_USAGE, "--model expects %s or a .yaml file, found '%s'", list, name);
+}
+
+hd_status hd__network_find(hd_network *out, hd_ctx *ctx, const char *name_or_path) {
+  *out = (hd_network){0};
+  for (const hd_embedded *e = hd__embed_models; e->name; e++)
+    if (strlen(name_or_path) == strcspn(e->name, ".") && !strncmp(e->name, name_or_path, strlen(name_or_path)))
+      return keep(out, ctx, e->bytes, e->length, e->name);
+  if (!is_path(name_or_path))
+    return unknown_model(ctx, name_or_path);
+  hd_mapping file;
+  HD_TRY(hd__file_map(&file, ctx, name_or_path));
+  hd_status status = keep(out, ctx, file.bytes ? (const char *)file.bytes : "", file.length, name_or_path);
+  hd__file_unmap(&file);
+  return status;
+}
+
+void hd__network_fini(hd_network *network) {
+  hd__free(network->text);
+  hd__free(network->source);
+  hd__free(network->name);
+  *network = (hd_network){0};
+}
+
+static hd_status check_fit(hd_ctx *ctx, const hd_network *network, const hd_graph *graph, const hd_dataset *data, const char *data_name) {
+  hd_shape image = {3, {data->channels, data->height, data->width}};
+  const hd_shape *input = &graph->values[graph->input].shape;
+  int scores = graph->values[graph->logits].shape.dim[0];
+  char wanted[HD_SHAPE_TEXT_BYTES], found[HD_SHAPE_TEXT_BYTES];
+  if (!hd__shape_equal(&image, input))
+    return hd__fail(ctx, HD_E_SHAPE, "%s: expected the input %s of the data set %s, found input %s; change 'input' or --data", network->source,
+                    hd__shape_text(wanted, sizeof wanted, &image), data_name, hd__shape_text(found, sizeof found, input));
+  if (scores < data->classes)
+    return hd__fail(ctx, HD_E_SHAPE, "%s: expected at least %d scores for the classes of %s, found %d; give the last layer 'out: %d'", network->source,
+                    data->classes, data_name, scores, data->classes);
+  return HD_OK;
+}
+
+hd_status hd__network_graph(hd_graph **out, hd_ctx *ctx, const hd_network *network, const hd_dataset *data, const char *data_name) {
+  HD_TRY(hd__model_parse(out, NULL, ctx, network->text, network->length, network->source));
+  hd_status status = check_fit(ctx, network, *out, data, data_name);
+  if (status != HD_OK) {
+    hd__graph_destroy(*out);
+    *out = NULL;
+  }
+  return status;
+}

@@ -1,0 +1,117 @@
+/* Making, reading and comparing run.json; see record.h. */
+#include "train/record.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/number.h"
+#include "base/status.h"
+#include "heddle.h"
+
+/* The CPU's name as the system tells it. */
+static void cpu_name(char *out, size_t bytes) {
+  snprintf(out, bytes, "unknown");
+  FILE *file = fopen("/proc/cpuinfo", "r");
+  char line[256];
+  while (file && fgets(line, sizeof line, file)) {
+    char *colon = strncmp(line, "model name", 10) ? NULL : strchr(line, ':');
+    if (!colon)
+      continue;
+    line[strcspn(line, "\n")] = 0;
+    snprintf(out, bytes, "%s", colon + 2);
+    break;
+  }
+  if (file)
+    fclose(file);
+}
+
+static json_t *settings_of(const hd_config *config, int32_t shards) {
+  json_t *settings = json_object();
+  for (int i = 0; hd_option_at(i); i++) {
+    const hd_option *option = hd_option_at(i);
+    const char *text = hd__config_text(config, (hd_option_id)i);
+    if (i == HD_OPT_resume || i == HD_OPT_out || i == HD_OPT_json || !*text)
+      continue;
+    json_object_set_new(settings, option->name, json_string(text));
+  }
+  char text[16];
+  snprintf(text, sizeof text, "%d", shards);
+  json_object_set_new(settings, "shards", json_string(text));
+  return settings;
+}
+
+static json_t *data_of(const hd_data *data) {
+  json_t *sums = json_array();
+  for (int i = 0; i < HD_DATA_PARTS; i++) {
+    char text[24];
+    snprintf(text, sizeof text, "%016llx", (unsigned long long)hd__data_checksums(data)[i]);
+    json_array_append_new(sums, json_string(text));
+  }
+  return json_pack("{s:s, s:I, s:I, s:f, s:f, s:o}", "name", hd__data_name(data), "train_samples", (json_int_t)hd__data_train(data)->count,
+                   "test_samples", (json_int_t)hd__data_test(data)->count, "mean", hd__data_mean(data)[0], "std", hd__data_std(data)[0], "xxh3", sums);
+}
+
+hd_status hd__record_make(json_t **out, hd_ctx *ctx, const hd_config *config, const hd_network *network, const hd_data *data, int32_t shards,
+                          const char *isa, int threads) {
+  char cpu[128];
+  cpu_name(cpu, sizeof cpu);
+  *out = json_pack("{s:s, s:s, s:o, s:o, s:{s:s, s:s, s:i}, s:s}", "heddle", hd_version(), "model", network->name, "settings",
+                   settings_of(config, shards), "data", data_of(data), "machine", "cpu", cpu, "isa", isa, "threads", threads, "model_yaml",
+                   network->text);
+  return *out ? HD_OK : hd__fail(ctx, HD_E_FORMAT, "expected names and model text in UTF-8, found other bytes (or memory ran out); rename the data folder");
+}
+
+const char *hd__record_setting(const json_t *record, hd_option_id id) {
+  const char *text = json_string_value(json_object_get(json_object_get(record, "settings"), hd_option_at(id)->name));
+  return text ? text : "";
+}
+
+/* Settings are equal as texts, or as numbers: 1e-3 is 0.001. */
+static bool same_value(const char *a, const char *b) {
+  double x, y;
+  return !strcmp(a, b) || (hd__parse_double(&x, a) && hd__parse_double(&y, b) && x == y);
+}
+
+static bool may_differ(const json_t *record, int id) {
+  bool free_epochs = !strcmp(hd__record_setting(record, HD_OPT_schedule), "const");
+  return id == HD_OPT_max_steps || (id == HD_OPT_epochs && free_epochs);
+}
+
+static hd_status adopt_one(hd_config *config, hd_ctx *ctx, const json_t *record, const char *folder, int id) {
+  const char *saved = hd__record_setting(record, (hd_option_id)id), *name = hd_option_at(id)->name;
+  if (hd__config_given(config, (hd_option_id)id)) {
+    const char *given = hd__config_text(config, (hd_option_id)id);
+    if (may_differ(record, id) || same_value(given, saved))
+      return HD_OK;
+    return hd__fail(ctx, HD_E_USAGE, "--resume %s: expected %s %s as in that run, found %s; leave --%s out or start a new run", folder, name,
+                    *saved ? saved : "unset", given, name);
+  }
+  if (!*saved)
+    return HD_OK;
+  hd_status status = hd__config_suggest(config, ctx, (hd_option_id)id, saved);
+  return status == HD_OK ? HD_OK : hd__fail_in(ctx, HD_E_FORMAT, "%s/run.json", folder);
+}
+
+hd_status hd__record_adopt(hd_config *config, hd_ctx *ctx, const json_t *record, const char *folder) {
+  for (int i = 0; hd_option_at(i); i++)
+    if (hd_option_at(i)->kind == HD_OPTION_EXPERIMENT)
+      HD_TRY(adopt_one(config, ctx, record, folder, i));
+  const char *data = hd__record_setting(record, HD_OPT_data), *data_dir = hd__record_setting(record, HD_OPT_data_dir);
+  if (*data)
+    HD_TRY(hd__config_suggest(config, ctx, HD_OPT_data, data));
+  return *data_dir ? hd__config_suggest(config, ctx, HD_OPT_data_dir, data_dir) : HD_OK;
+}
+
+hd_status hd__record_check_data(hd_ctx *ctx, const json_t *record, const hd_data *data, const char *folder) {
+  static const char *const part[HD_DATA_PARTS] = {"training images", "training labels", "test images", "test labels"};
+  const json_t *sums = json_object_get(json_object_get(record, "data"), "xxh3");
+  for (int i = 0; i < HD_DATA_PARTS; i++) {
+    char found[24];
+    const char *expected = json_string_value(json_array_get(sums, (size_t)i));
+    snprintf(found, sizeof found, "%016llx", (unsigned long long)hd__data_checksums(data)[i]);
+    if (!expected || strcmp(expected, found))
+      return hd__fail(ctx, HD_E_USAGE, "--resume %s: expected %s with checksum %s as in that run, found %s in %s; give the same --data", folder, part[i],
+                      expected ? expected : "(none recorded)", found, hd__data_name(data));
+  }
+  return HD_OK;
+}

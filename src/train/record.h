@@ -1,0 +1,24 @@
+/* run.json: everything that made a run what it is, and what a resumed one compares itself with. */
+#ifndef HD_TRAIN_RECORD_H
+#define HD_TRAIN_RECORD_H
+
+#include <jansson.h>
+
+#include "data/dataset.h"
+#include "train/config.h"
+#include "train/network.h"
+
+/* The record of a run that starts; the caller owns it. `shards` is what was chosen. */
+hd_status hd__record_make(json_t **out, hd_ctx *ctx, const hd_config *config, const hd_network *network, const hd_data *data, int32_t shards,
+                          const char *isa, int threads);
+
+/* Takes the experiment from a record into `config`; what the user gave must agree, except what may differ. */
+hd_status hd__record_adopt(hd_config *config, hd_ctx *ctx, const json_t *record, const char *folder);
+
+/* The data must be the one the run was trained on: compares checksums. */
+hd_status hd__record_check_data(hd_ctx *ctx, const json_t *record, const hd_data *data, const char *folder);
+
+/* A setting as recorded, "" for none. */
+const char *hd__record_setting(const json_t *record, hd_option_id id);
+
+#endif

@@ -1,0 +1,155 @@
+/* The run's folder: finding a name, keeping metrics, drawing mistakes. */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/alloc.h"
+#include "data/picture.h"
+#include "train/session.h"
+
+enum { MISTAKES_SHOWN = 40 };
+
+/* Claims runs/MODEL-N with the first N that nobody has. */
+static hd_status claim_new(hd_session *s, hd_ctx *ctx) {
+  HD_TRY(hd__file_make_folder(ctx, "runs"));
+  for (int n = 1; n < 1000000; n++) {
+    snprintf(s->out, sizeof s->out, "runs/%.200s-%d", s->network.name, n);
+    if (mkdir(s->out, 0777) == 0)
+      return HD_OK;
+    if (errno != EEXIST)
+      return hd__fail(ctx, HD_E_IO, "%s: expected to create the run's folder, found: %s; use --out", s->out, strerror(errno));
+  }
+  return hd__fail(ctx, HD_E_IO, "runs: expected a free name %s-N, found none; remove old runs or use --out", s->network.name);
+}
+
+/* The run that a resumed session goes on in: the folder that holds the checkpoint. */
+static void resumed_folder(hd_session *s) {
+  char file[HD_PATH_BYTES + 32];
+  snprintf(s->out, sizeof s->out, "%s", hd__config_text(s->config, HD_OPT_resume));
+  size_t length = strlen(s->out);
+  while (length > 1 && s->out[length - 1] == '/')
+    s->out[--length] = 0;
+  snprintf(file, sizeof file, "%s/model.safetensors", s->out);
+  if (!hd__file_exists(file))
+    return;
+  char *slash = strrchr(s->out, '/'); /* a step's folder: the run is the one above */
+  if (slash && slash != s->out)
+    *slash = 0;
+  else
+    snprintf(s->out, sizeof s->out, "%s", slash ? "/" : ".");
+}
+
+static hd_status choose_folder(hd_session *s, hd_ctx *ctx) {
+  const char *wanted = hd__config_text(s->config, HD_OPT_out);
+  char last[HD_PATH_BYTES];
+  bool resumes = hd__config_has(s->config, HD_OPT_resume);
+  if (!*wanted && resumes) {
+    resumed_folder(s);
+    return HD_OK;
+  }
+  if (!*wanted)
+    return claim_new(s, ctx);
+  if (strlen(wanted) >= sizeof s->out)
+    return hd__fail(ctx, HD_E_USAGE, "--out expects a path below %zu bytes, found a longer one", sizeof s->out);
+  snprintf(s->out, sizeof s->out, "%s", wanted);
+  HD_TRY(hd__file_make_folder(ctx, s->out));
+  HD_TRY(hd__file_join(last, ctx, s->out, "last"));
+  if (hd__file_exists(last) && !resumes)
+    return hd__fail(ctx, HD_E_USAGE, "--out %s: expected a folder without a run, found one; use --resume %s to go on or another --out", s->out, s->out);
+  return HD_OK;
+}
+
+/* Copies the lines of old metrics up to the resumed step; later ones will be written again. */
+static hd_status keep_lines(FILE *to, hd_ctx *ctx, void *arg) {
+  const hd_session *s = arg;
+  char path[HD_PATH_BYTES], line[1024];
+  HD_TRY(hd__file_join(path, ctx, s->out, "metrics.jsonl"));
+  FILE *from = fopen(path, "r");
+  while (from && fgets(line, sizeof line, from)) {
+    json_t *object = json_loads(line, 0, NULL);
+    json_int_t step = json_integer_value(json_object_get(object, "step"));
+    if (object && step > 0 && step <= s->counters.step)
+      fputs(line, to);
+    json_decref(object);
+  }
+  if (from)
+    fclose(from);
+  return HD_OK;
+}
+
+hd_status hd__session_open_run(hd_session *s, hd_ctx *ctx) {
+  char path[HD_PATH_BYTES];
+  HD_TRY(choose_folder(s, ctx));
+  HD_TRY(hd__file_join(path, ctx, s->out, "metrics.jsonl"));
+  HD_TRY(hd__file_write(ctx, path, keep_lines, s));
+  s->metrics = fopen(path, "ae");
+  if (!s->metrics)
+    return hd__fail(ctx, HD_E_IO, "%s: expected to write it, found: %s; use --out", path, strerror(errno));
+  return hd__saver_init(&s->saver, ctx, s->store, s->schedule.op, s->out, (int)hd__config_int(s->config, HD_OPT_keep));
+}
+
+void hd__session_tell(hd_session *s, const hd_event *event) {
+  if (s->on_event)
+    s->on_event(s->user, event);
+}
+
+void hd__session_log(hd_session *s, const hd_step *step, double loss) {
+  double now = hd__session_train_s(s), seconds = now - s->logged_s;
+  hd_event event = {.kind = HD_EVENT_LOG,
+                    .step = s->counters.step,
+                    .epoch = (s->counters.step - 1) / s->steps_per_epoch,
+                    .loss = loss,
+                    .samples_per_s = seconds > 0 ? (double)(s->trained_samples - s->logged_samples) / seconds : 0};
+  double beta;
+  hd__schedule_at(&s->schedule, s->counters.step - 1, &event.lr, &beta);
+  (void)step;
+  json_t *line = json_pack("{s:I, s:I, s:f, s:f, s:f}", "step", (json_int_t)event.step, "epoch", (json_int_t)event.epoch, "loss", event.loss, "lr",
+                           event.lr, "samples_per_s", event.samples_per_s);
+  if (line && json_dumpf(line, s->metrics, JSON_COMPACT | JSON_PRESERVE_ORDER) == 0)
+    fputc('\n', s->metrics);
+  json_decref(line);
+  s->logged_s = now;
+  s->logged_samples = s->trained_samples;
+  hd__session_tell(s, &event);
+}
+
+/* The mistakes with the highest confidence, most confident first; returns how many of all mistakes. */
+static int64_t pick_mistakes(const hd_session *s, hd_mistake shown[MISTAKES_SHOWN], int *count) {
+  const hd_dataset *test = hd__data_test(s->data);
+  int64_t wrong = 0;
+  *count = 0;
+  for (int64_t i = 0; i < test->count; i++) {
+    if (s->guesses.guess[i] == test->labels[i])
+      continue;
+    wrong++;
+    int at = *count;
+    while (at > 0 && shown[at - 1].confidence < s->guesses.probability[i])
+      at--;
+    if (at == MISTAKES_SHOWN)
+      continue;
+    int tail = *count < MISTAKES_SHOWN ? (*count)++ : MISTAKES_SHOWN - 1;
+    memmove(&shown[at + 1], &shown[at], (size_t)(tail - at) * sizeof *shown);
+    shown[at] = (hd_mistake){.image = test->images + i * test->channels * test->height * test->width,
+                             .label = test->labels[i],
+                             .guess = s->guesses.guess[i],
+                             .confidence = s->guesses.probability[i],
+                             .index = i};
+  }
+  return wrong;
+}
+
+hd_status hd__session_draw_wrong(hd_session *s, hd_ctx *ctx) {
+  hd_mistake shown[MISTAKES_SHOWN];
+  const hd_dataset *test = hd__data_test(s->data);
+  int count;
+  int64_t wrong = pick_mistakes(s, shown, &count);
+  if (wrong == 0 || test->channels != 1)
+    return HD_OK;
+  HD_TRY(hd__file_join(s->wrong_png, ctx, s->out, "wrong.png"));
+  hd_status status = hd__picture_mistakes(ctx, s->wrong_png, shown, count, wrong, test->count, test->height, test->width);
+  if (status != HD_OK)
+    s->wrong_png[0] = 0;
+  return status;
+}

@@ -1,0 +1,237 @@
+/* The public session: training from event to event (epoch ends, saves, evaluations), and its report. */
+#include "train/session.h"
+
+#include <math.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "base/alloc.h"
+#include "sys/clock.h"
+
+static hd_session *session_of(void *self) { return self; }
+
+double hd__session_train_s(const hd_session *s) { return s->train_s + (hd__clock_s() - s->region_s); }
+
+/* The executor's questions. */
+
+static int next_step(void *self, hd_step *step) {
+  hd_session *s = session_of(self);
+  if (s->planned >= s->target)
+    return 0;
+  int64_t in_epoch = s->planned % s->steps_per_epoch, cursor = in_epoch * s->batch;
+  int64_t left = hd__data_train(s->data)->count - cursor;
+  *step = (hd_step){.samples = left < s->batch ? left : s->batch, .cursor = cursor};
+  step->divisor = (float)step->samples;
+  hd__schedule_hyper(&step->hyper, &s->schedule, s->planned);
+  s->planned++;
+  return 1;
+}
+
+static uint32_t raise_flags(void *self) { return atomic_load(&session_of(self)->stop) ? HD_FLAG_STOP : 0; }
+
+static void step_done(void *self, const hd_step *step, const hd_step_result *result) {
+  hd_session *s = session_of(self);
+  s->counters.step++;
+  s->counters.epoch_loss_sum += result->loss_sum;
+  s->counters.epoch_samples += step->samples;
+  s->trained_samples += step->samples;
+  double loss = result->loss_sum / (double)step->samples;
+  if (s->on_event) {
+    hd_event event = {.kind = HD_EVENT_STEP, .step = s->counters.step, .epoch = (s->counters.step - 1) / s->steps_per_epoch, .loss = loss};
+    hd__session_tell(s, &event);
+  }
+  if (s->counters.step % hd__config_int(s->config, HD_OPT_log_every) == 0)
+    hd__session_log(s, step, loss);
+}
+
+static void fetch_train(void *self, const hd_step *step, int64_t first, int64_t rows, float *x, int64_t stride, int32_t *labels) {
+  hd__feed_fetch(&session_of(self)->train_feed, step->cursor + first, rows, x, stride, labels);
+}
+
+static void fetch_test(void *self, const hd_step *step, int64_t first, int64_t rows, float *x, int64_t stride, int32_t *labels) {
+  hd__feed_fetch(&session_of(self)->test_feed, step->cursor + first, rows, x, stride, labels);
+}
+
+hd_status hd__session_evaluate(hd_session *s, hd_ctx *ctx) {
+  if (s->evaluated_step == s->counters.step)
+    return HD_OK;
+  const hd_dataset *test = hd__data_test(s->data);
+  const hd_driver driver = {.self = s, .fetch = fetch_test};
+  HD_TRY(hd__exec_evaluate(s->eval_exec, ctx, &driver, test->count, s->guesses.loss, s->guesses.guess, s->guesses.probability));
+  double sum = 0;
+  int64_t right = 0;
+  for (int64_t i = 0; i < test->count; i++) {
+    sum += (double)s->guesses.loss[i];
+    right += s->guesses.guess[i] == test->labels[i];
+  }
+  s->report.test_loss = sum / (double)test->count;
+  s->report.test_accuracy = (double)right / (double)test->count;
+  s->report.wrong = test->count - right;
+  s->evaluated_step = s->counters.step;
+  return HD_OK;
+}
+
+static int64_t next_multiple(const hd_session *s, hd_option_id every) {
+  if (!hd__config_has(s->config, every))
+    return s->steps_in_all;
+  int64_t n = hd__config_int(s->config, every);
+  return (s->counters.step / n + 1) * n;
+}
+
+/* Where the next region ends: the epoch's end, a save, an evaluation, or the run's end. */
+static int64_t next_stop(const hd_session *s) {
+  int64_t stop = (s->counters.step / s->steps_per_epoch + 1) * s->steps_per_epoch;
+  const int64_t others[] = {s->steps_in_all, next_multiple(s, HD_OPT_save_every), next_multiple(s, HD_OPT_eval_every)};
+  for (int i = 0; i < 3; i++)
+    stop = others[i] < stop ? others[i] : stop;
+  return stop;
+}
+
+static hd_status run_region(hd_session *s, hd_ctx *ctx, uint32_t *flags) {
+  const hd_driver driver = {.self = s, .next = next_step, .flags = raise_flags, .done = step_done, .fetch = fetch_train};
+  int64_t epoch = s->counters.step / s->steps_per_epoch;
+  s->region_s = hd__clock_s();
+  if (s->shuffled_epoch != epoch) {
+    hd__feed_shuffle(&s->train_feed, (uint64_t)hd__config_int(s->config, HD_OPT_seed), (uint32_t)epoch);
+    s->shuffled_epoch = epoch;
+  }
+  s->planned = s->counters.step;
+  s->target = next_stop(s);
+  hd_status status = hd__exec_run(s->exec, ctx, &driver, flags);
+  s->train_s = hd__session_train_s(s);
+  s->report.steps = s->counters.step;
+  if (status == HD_E_NOTFINITE)
+    return hd__fail_in(ctx, status, "step %lld", (long long)s->counters.step + 1);
+  return status;
+}
+
+static bool is_multiple(const hd_session *s, hd_option_id every) {
+  return hd__config_has(s->config, every) && s->counters.step % hd__config_int(s->config, every) == 0;
+}
+
+static hd_status save(hd_session *s, hd_ctx *ctx, bool evaluated) {
+  bool best = evaluated && s->report.test_accuracy > s->counters.best_accuracy;
+  if (best)
+    s->counters.best_accuracy = s->report.test_accuracy;
+  HD_TRY(hd__saver_begin(&s->saver, ctx, &s->counters, s->record, best));
+  hd_event event = {.kind = HD_EVENT_SAVED, .step = s->counters.step};
+  hd__session_tell(s, &event);
+  return HD_OK;
+}
+
+static void tell_evaluation(hd_session *s, hd_event_kind kind, double rate) {
+  hd_event event = {.kind = kind,
+                    .step = s->counters.step,
+                    .epoch = (s->counters.step - 1) / s->steps_per_epoch,
+                    .loss = s->report.train_loss,
+                    .samples_per_s = rate,
+                    .test_loss = s->report.test_loss,
+                    .test_accuracy = s->report.test_accuracy};
+  hd__session_tell(s, &event);
+}
+
+/* What happens between two regions: evaluation, saving, and the epoch's end. */
+static hd_status handle_stop(hd_session *s, hd_ctx *ctx, bool stopped) {
+  bool epoch_end = s->counters.step % s->steps_per_epoch == 0, run_end = s->counters.step == s->steps_in_all;
+  bool evaluates = !stopped && (epoch_end || run_end || is_multiple(s, HD_OPT_eval_every));
+  if (s->counters.epoch_samples > 0)
+    s->report.train_loss = s->counters.epoch_loss_sum / (double)s->counters.epoch_samples;
+  if (evaluates) {
+    HD_TRY(hd__session_evaluate(s, ctx));
+    double rate = s->train_s > 0 ? (double)s->trained_samples / s->train_s : 0;
+    tell_evaluation(s, epoch_end ? HD_EVENT_EPOCH : HD_EVENT_EVAL, rate);
+  }
+  if (epoch_end) {
+    s->counters.epoch_loss_sum = 0;
+    s->counters.epoch_samples = 0;
+  }
+  if (fflush(s->metrics) != 0 || ferror(s->metrics)) {
+    char path[HD_PATH_BYTES];
+    HD_TRY(hd__file_join(path, ctx, s->out, "metrics.jsonl"));
+    return hd__file_check(ctx, s->metrics, path);
+  }
+  if (epoch_end || run_end || stopped || is_multiple(s, HD_OPT_save_every))
+    return save(s, ctx, evaluates);
+  return HD_OK;
+}
+
+static void finish_report(hd_session *s) {
+  struct rusage usage;
+  getrusage(RUSAGE_SELF, &usage);
+  s->report.peak_rss_bytes = (int64_t)usage.ru_maxrss * 1024;
+  s->report.train_s = s->train_s;
+  s->report.samples_per_s = s->train_s > 0 ? (double)s->trained_samples / s->train_s : 0;
+  s->report.wall_s = hd__clock_process_s();
+}
+
+static hd_status train(hd_session *s, hd_ctx *ctx) {
+  bool stopped = false;
+  uint32_t flags = 0;
+  s->report.startup_s = hd__clock_process_s();
+  while (s->counters.step < s->steps_in_all && !stopped) {
+    HD_TRY(run_region(s, ctx, &flags));
+    stopped = (flags & HD_FLAG_STOP) && s->counters.step < s->steps_in_all;
+    HD_TRY(handle_stop(s, ctx, stopped));
+  }
+  HD_TRY(hd__checkpoint_digest(s->report.weights_sha256, ctx, s->store));
+  HD_TRY(hd__saver_wait(&s->saver, ctx));
+  if (stopped) {
+    s->report.stopped = 1;
+    return hd__fail(ctx, HD_E_INTERRUPTED, "stopped after step %lld", (long long)s->counters.step);
+  }
+  HD_TRY(hd__session_evaluate(s, ctx));
+  return hd__session_draw_wrong(s, ctx);
+}
+
+hd_status hd_session_train(hd_session *s, hd_ctx *ctx, hd_event_fn *on_event, void *user) {
+  s->on_event = on_event;
+  s->user = user;
+  hd_status status = train(s, ctx);
+  finish_report(s);
+  return status;
+}
+
+hd_status hd_session_create(hd_session **out, hd_ctx *ctx, const hd_config *config) {
+  *out = NULL;
+  hd_session *s = hd__calloc(1, sizeof *s);
+  if (!s)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the session");
+  s->shuffled_epoch = s->evaluated_step = -1;
+  hd_status status = hd__session_setup(s, ctx, config);
+  if (status == HD_OK)
+    status = hd__session_open_run(s, ctx);
+  if (status != HD_OK) {
+    hd_session_destroy(s);
+    return status;
+  }
+  *out = s;
+  return HD_OK;
+}
+
+void hd_session_destroy(hd_session *s) {
+  if (!s)
+    return;
+  hd__saver_fini(&s->saver);
+  if (s->metrics)
+    fclose(s->metrics);
+  hd__exec_destroy(s->exec);
+  hd__exec_destroy(s->eval_exec);
+  hd__store_destroy(s->store);
+  hd__plan_destroy(s->plan);
+  hd__plan_destroy(s->eval_plan);
+  hd__lanes_destroy(s->lanes);
+  hd__feed_fini(&s->train_feed);
+  hd__feed_fini(&s->test_feed);
+  hd__free(s->guesses.loss);
+  hd__free(s->guesses.probability);
+  hd__free(s->guesses.guess);
+  hd__data_close(s->data);
+  hd__network_fini(&s->network);
+  json_decref(s->record);
+  hd_config_destroy(s->config);
+  hd__free(s);
+}
+
+void hd_session_stop(hd_session *s) { atomic_store(&s->stop, 1); }
+
+const hd_report *hd_session_report(const hd_session *s) { return &s->report; }

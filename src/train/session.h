@@ -1,0 +1,73 @@
+/* A session's insides, shared by the files that set it up, train it and report on it. */
+#ifndef HD_TRAIN_SESSION_H
+#define HD_TRAIN_SESSION_H
+
+#include <stdatomic.h>
+
+#include "exec/exec.h"
+#include "heddle/session.h"
+#include "train/checkpoint.h"
+#include "train/config.h"
+#include "train/feed.h"
+#include "train/network.h"
+#include "train/schedule.h"
+
+/* One split's evaluation: per-sample losses and guesses. */
+typedef struct hd_guesses {
+  float *loss, *probability;
+  int32_t *guess;
+} hd_guesses;
+
+struct hd_session {
+  hd_config *config;
+  hd_network network;
+  hd_data *data;
+  json_t *record;
+  const hd_kernels *kernels;
+  hd_lanes *lanes;
+  hd_plan *plan, *eval_plan;
+  hd_store *store;
+  hd_exec *exec, *eval_exec;
+  hd_schedule schedule;
+  hd_feed train_feed, test_feed;
+  hd_guesses guesses;
+  hd_saver saver;
+  FILE *metrics;
+  char out[HD_PATH_BYTES], wrong_png[HD_PATH_BYTES];
+  char out_data[HD_PATH_BYTES]; /* the data's name for the report */
+
+  int64_t batch, steps_per_epoch, steps_in_all;
+  hd_counters counters;
+  int64_t planned, target; /* steps handed to the executor, and where this run of it ends */
+  int64_t shuffled_epoch;
+  double train_s, logged_s, region_s; /* trained before this region, at the last log line, this region's start */
+  int64_t trained_samples, logged_samples;
+  int64_t evaluated_step; /* -1: never */
+  atomic_int stop;
+  hd_event_fn *on_event;
+  void *user;
+  hd_report report;
+};
+
+/* Everything up to the first step: settings, data, model, plan, memory, weights. */
+hd_status hd__session_setup(hd_session *session, hd_ctx *ctx, const hd_config *config);
+
+/* The run's folder, its record and its metrics file. */
+hd_status hd__session_open_run(hd_session *session, hd_ctx *ctx);
+
+/* Evaluates the last whole version on the test split; fills report.test_loss, test_accuracy and wrong. */
+hd_status hd__session_evaluate(hd_session *session, hd_ctx *ctx);
+
+/* Draws the most confident mistakes of the last evaluation to OUT/wrong.png. */
+hd_status hd__session_draw_wrong(hd_session *session, hd_ctx *ctx);
+
+/* One line of metrics.jsonl. */
+void hd__session_log(hd_session *session, const hd_step *step, double loss);
+
+/* Tells the callback. */
+void hd__session_tell(hd_session *session, const hd_event *event);
+
+/* Seconds of training so far, with what passed of the region under way. */
+double hd__session_train_s(const hd_session *session);
+
+#endif

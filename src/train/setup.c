@@ -1,0 +1,174 @@
+/* From a configuration to a session that is ready to train. Whatever can fail without training fails here. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/number.h"
+#include "sys/budget.h"
+#include "train/init.h"
+#include "train/record.h"
+#include "train/session.h"
+#include "tree/tree.h"
+
+/* A resumed run: its record, the experiment taken from it, the folder to load from. */
+static hd_status adopt_run(hd_session *s, hd_ctx *ctx, char folder[HD_PATH_BYTES]) {
+  const char *from = hd__config_text(s->config, HD_OPT_resume);
+  HD_TRY(hd__checkpoint_find(folder, ctx, from));
+  HD_TRY(hd__checkpoint_record(&s->record, ctx, folder));
+  HD_TRY(hd__record_adopt(s->config, ctx, s->record, from));
+  const char *text = json_string_value(json_object_get(s->record, "model_yaml"));
+  return hd__network_from_text(&s->network, ctx, text, hd__config_text(s->config, HD_OPT_model));
+}
+
+static hd_status choose_kernels(hd_session *s, hd_ctx *ctx) {
+  const char *why = NULL, *isa = getenv("HEDDLE_ISA");
+  s->kernels = hd__kernels_select(isa, &why);
+  if (s->kernels)
+    return HD_OK;
+  return hd__fail(ctx, HD_E_UNSUPPORTED, "HEDDLE_ISA expects an instruction set that this build and CPU have, found '%s': %s; unset it for the best", isa,
+                  why);
+}
+
+static hd_status choose_lanes(hd_session *s, hd_ctx *ctx) {
+  int64_t threads = 0;
+  if (!hd__parse_int64(&threads, hd__config_text(s->config, HD_OPT_threads)))
+    threads = hd__budget_lanes();
+  return hd__lanes_create(&s->lanes, ctx, (int)threads);
+}
+
+/* Batch, shards, steps. */
+static hd_status choose_steps(hd_session *s, hd_ctx *ctx, int32_t *shards) {
+  const hd_config *c = s->config;
+  int64_t samples = hd__data_train(s->data)->count, epochs = hd__config_int(c, HD_OPT_epochs);
+  s->batch = hd__config_int(c, HD_OPT_batch);
+  *shards = hd__config_has(c, HD_OPT_shards) ? (int32_t)hd__config_int(c, HD_OPT_shards) : hd__tree_default_shards(s->batch);
+  if (*shards > s->batch)
+    return hd__fail(ctx, HD_E_USAGE, "batch %lld is smaller than %d shards; use --shards %d or a larger --batch", (long long)s->batch, *shards,
+                    hd__tree_default_shards(s->batch));
+  if (hd__config_int(c, HD_OPT_accumulate) > *shards)
+    return hd__fail(ctx, HD_E_USAGE, "--accumulate expects at most the %d shards of a batch, found %lld; use a smaller number or more --shards", *shards,
+                    (long long)hd__config_int(c, HD_OPT_accumulate));
+  bool drop = hd__config_flag(c, HD_OPT_drop_last);
+  s->steps_per_epoch = drop ? samples / s->batch : (samples + s->batch - 1) / s->batch;
+  if (s->steps_per_epoch == 0)
+    return hd__fail(ctx, HD_E_USAGE, "--drop-last expects at least one full batch of %lld, found %lld samples; use a smaller --batch", (long long)s->batch,
+                    (long long)samples);
+  if (epochs > INT64_MAX / s->steps_per_epoch)
+    return hd__fail(ctx, HD_E_USAGE, "--epochs expects fewer, found %lld", (long long)epochs);
+  s->steps_in_all = epochs * s->steps_per_epoch;
+  hd__schedule_init(&s->schedule, c, s->steps_in_all);
+  if (hd__config_has(c, HD_OPT_max_steps) && hd__config_int(c, HD_OPT_max_steps) < s->steps_in_all)
+    s->steps_in_all = hd__config_int(c, HD_OPT_max_steps);
+  return HD_OK;
+}
+
+static hd_status make_plan(hd_plan **out, hd_session *s, hd_ctx *ctx, bool train) {
+  hd_graph *graph;
+  HD_TRY(hd__network_graph(&graph, ctx, &s->network, hd__data_train(s->data), hd__data_name(s->data)));
+  hd_plan_settings settings = {.train = train, .clip_norm = hd__config_has(s->config, HD_OPT_clip_grad_norm)};
+  return hd__plan_create(out, ctx, graph, s->kernels, &settings);
+}
+
+static hd_status make_executors(hd_session *s, hd_ctx *ctx, int32_t shards) {
+  hd_exec_settings train = {.batch = s->batch,
+                            .shards = shards,
+                            .parts = (int32_t)hd__config_int(s->config, HD_OPT_accumulate),
+                            .update = s->schedule.op,
+                            .clip_norm = hd__config_real(s->config, HD_OPT_clip_grad_norm)};
+  hd_exec_settings eval = {.batch = s->batch < 64 ? 64 : s->batch, .shards = 1, .parts = 1};
+  HD_TRY(make_plan(&s->plan, s, ctx, true));
+  HD_TRY(make_plan(&s->eval_plan, s, ctx, false));
+  HD_TRY(hd__store_create(&s->store, ctx, s->plan, s->schedule.states));
+  HD_TRY(hd__exec_create(&s->exec, ctx, s->plan, s->store, s->lanes, &train));
+  return hd__exec_create(&s->eval_exec, ctx, s->eval_plan, s->store, s->lanes, &eval);
+}
+
+static hd_status make_feeds(hd_session *s, hd_ctx *ctx) {
+  const double *mean = hd__data_mean(s->data), *std = hd__data_std(s->data);
+  const hd_dataset *test = hd__data_test(s->data);
+  bool shuffle = !hd__config_flag(s->config, HD_OPT_no_shuffle);
+  HD_TRY(hd__feed_init(&s->train_feed, ctx, hd__data_train(s->data), s->kernels, mean, std, shuffle));
+  HD_TRY(hd__feed_init(&s->test_feed, ctx, test, s->kernels, mean, std, false));
+  s->guesses.loss = hd__malloc((size_t)test->count * sizeof *s->guesses.loss);
+  s->guesses.probability = hd__malloc((size_t)test->count * sizeof *s->guesses.probability);
+  s->guesses.guess = hd__malloc((size_t)test->count * sizeof *s->guesses.guess);
+  if (s->guesses.loss && s->guesses.probability && s->guesses.guess)
+    return HD_OK;
+  return hd__fail(ctx, HD_E_NOMEM, "out of memory for the evaluation of %lld samples", (long long)test->count);
+}
+
+/* First weights: drawn, from --init, or from the checkpoint. */
+static hd_status fill_weights(hd_session *s, hd_ctx *ctx, const char *resumed) {
+  char path[HD_PATH_BYTES];
+  s->counters = (hd_counters){.best_accuracy = -1};
+  if (resumed) {
+    HD_TRY(hd__checkpoint_load_state(s->store, &s->counters, ctx, s->schedule.op, resumed));
+    hd__store_set_version(s->store, (uint64_t)s->counters.step);
+    HD_TRY(hd__checkpoint_load_state(s->store, &s->counters, ctx, s->schedule.op, resumed)); /* into its version's half */
+    HD_TRY(hd__file_join(path, ctx, resumed, "model.safetensors"));
+    HD_TRY(hd__checkpoint_load_weights(s->store, ctx, path));
+  } else if (hd__config_has(s->config, HD_OPT_init)) {
+    HD_TRY(hd__checkpoint_load_weights(s->store, ctx, hd__config_text(s->config, HD_OPT_init)));
+  } else {
+    hd__init_params(s->store, s->plan, (uint64_t)hd__config_int(s->config, HD_OPT_seed));
+  }
+  hd__store_pack(s->store, s->plan);
+  return HD_OK;
+}
+
+static void fill_report(hd_session *s, int32_t shards) {
+  int64_t parameters = 0;
+  for (int p = 0; p < s->plan->param_count; p++)
+    parameters += hd__param_elems(&s->plan->graph->params[p]);
+  s->report = (hd_report){.model = s->network.name,
+                          .data = hd__data_name(s->data),
+                          .optimizer = hd__config_text(s->config, HD_OPT_optimizer),
+                          .device = "cpu",
+                          .arithmetic = hd__config_text(s->config, HD_OPT_arithmetic),
+                          .isa = s->kernels->isa,
+                          .out = s->out,
+                          .epochs = hd__config_int(s->config, HD_OPT_epochs),
+                          .steps = s->counters.step,
+                          .batch = s->batch,
+                          .shards = shards,
+                          .accumulate = hd__config_int(s->config, HD_OPT_accumulate),
+                          .seed = hd__config_int(s->config, HD_OPT_seed),
+                          .steps_in_all = s->steps_in_all,
+                          .parameters = parameters,
+                          .threads = hd__lanes_count(s->lanes),
+                          .ranks = 1,
+                          .cpus = hd__budget_cpus(),
+                          .train_loss = 0.0 / 0.0,
+                          .test_loss = 0.0 / 0.0,
+                          .test_accuracy = 0.0 / 0.0,
+                          .planned_bytes = (int64_t)s->store->segment.bytes + hd__exec_bytes(s->exec),
+                          .resumed_step = s->counters.step,
+                          .wrong = -1,
+                          .wrong_png = s->wrong_png};
+}
+
+hd_status hd__session_setup(hd_session *s, hd_ctx *ctx, const hd_config *config) {
+  char folder[HD_PATH_BYTES];
+  int32_t shards;
+  HD_TRY(hd__config_copy(&s->config, ctx, config));
+  bool resumes = hd__config_has(s->config, HD_OPT_resume);
+  if (resumes)
+    HD_TRY(adopt_run(s, ctx, folder));
+  HD_TRY(hd__config_complete(s->config, ctx));
+  if (!resumes)
+    HD_TRY(hd__network_find(&s->network, ctx, hd__config_text(s->config, HD_OPT_model)));
+  HD_TRY(choose_kernels(s, ctx));
+  HD_TRY(choose_lanes(s, ctx));
+  HD_TRY(hd__data_open(&s->data, ctx, hd__config_text(s->config, HD_OPT_data), hd__config_text(s->config, HD_OPT_data_dir)));
+  if (resumes)
+    HD_TRY(hd__record_check_data(ctx, s->record, s->data, hd__config_text(s->config, HD_OPT_resume)));
+  HD_TRY(choose_steps(s, ctx, &shards));
+  HD_TRY(make_executors(s, ctx, shards));
+  HD_TRY(make_feeds(s, ctx));
+  HD_TRY(fill_weights(s, ctx, resumes ? folder : NULL));
+  json_decref(s->record);
+  s->record = NULL;
+  HD_TRY(hd__record_make(&s->record, ctx, s->config, &s->network, s->data, shards, s->kernels->isa, hd__lanes_count(s->lanes)));
+  fill_report(s, shards);
+  return HD_OK;
+}
