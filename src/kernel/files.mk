@@ -2,3 +2,11 @@ core_sources += src/kernel/kernel.h src/kernel/ref/ref_real.h src/kernel/ref/ref
   src/kernel/ref/ref_pool.c src/kernel/ref/ref_linear.c src/kernel/ref/ref_pointwise.c src/kernel/ref/ref_loss.c \
   src/kernel/ref/ref_update.c src/kernel/ref/ref_update.h src/kernel/ref/ref_table.c src/kernel/ref/ref64_conv.c \
   src/kernel/ref/ref64_pool.c src/kernel/ref/ref64_linear.c src/kernel/ref/ref64_pointwise.c src/kernel/ref/ref64_loss.c
+core_sources += src/kernel/select.c
+
+# Compiled once per instruction set, with -DHD_ISA=scalar|avx2|avx512|neon and that set's compiler options; select.c learns of
+# each by -DHD_HAVE_ISA_SCALAR, _AVX2, _AVX512, _NEON.
+kernel_cpu_sources += src/kernel/cpu/cpu_fill.h src/kernel/cpu/group16.h src/kernel/cpu/group16_scalar.h \
+  src/kernel/cpu/group16_avx2.h src/kernel/cpu/group16_avx512.h src/kernel/cpu/group16_neon.h src/kernel/cpu/cpu_table.c \
+  src/kernel/cpu/cpu_linear.c src/kernel/cpu/cpu_linear_form.c src/kernel/cpu/cpu_pointwise.c src/kernel/cpu/cpu_loss.c \
+  src/kernel/cpu/cpu_update.c src/kernel/cpu/cpu_fold.c src/kernel/cpu/cpu_gather.c

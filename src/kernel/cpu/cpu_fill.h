@@ -12,11 +12,18 @@
 #error "HD_ISA must name the instruction set, for example -DHD_ISA=avx2"
 #endif
 
-#ifndef HD_SYM
 #define HD_SYM_PASTE(name, isa) hd__##name##_##isa
 #define HD_SYM_EXPAND(name, isa) HD_SYM_PASTE(name, isa)
 #define HD_SYM(name) HD_SYM_EXPAND(name, HD_ISA) /* the name's copy for this instruction set */
-#endif
+
+/* HD_ISA_IS(avx2) in an #if: whether this compilation is for that set. */
+#define HD_ISA_CODE_scalar 1
+#define HD_ISA_CODE_avx2 2
+#define HD_ISA_CODE_avx512 3
+#define HD_ISA_CODE_neon 4
+#define HD_ISA_CODE_PASTE(isa) HD_ISA_CODE_##isa
+#define HD_ISA_CODE(isa) HD_ISA_CODE_PASTE(isa)
+#define HD_ISA_IS(isa) (HD_ISA_CODE(HD_ISA) == HD_ISA_CODE_##isa)
 
 /* The table of this instruction set: the reference, overridden by all the fills. Filled once, immutable, static. */
 const hd_kernels *HD_SYM(cpu_table)(void);

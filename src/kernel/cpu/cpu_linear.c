@@ -10,7 +10,7 @@
 #include "kernel/cpu/group16.h"
 
 /* Blocks that fill the registers: 32 of a group each, 16 of half a group, 32 of a quarter. */
-#if defined(HD_ISA_IS_AVX512)
+#if HD_ISA_IS(avx512)
 enum { OUT_ROWS = 6, OUTS = 4, DX_ROWS = 8, DX_GROUPS = 3 };
 #else
 enum { OUT_ROWS = 3, OUTS = 2, DX_ROWS = 4, DX_GROUPS = 1 };

@@ -9,7 +9,7 @@
 #include "kernel/cpu/cpu_fill.h"
 #include "kernel/cpu/group16.h"
 
-#if defined(HD_ISA_IS_AVX512)
+#if HD_ISA_IS(avx512)
 enum { FORM_ROWS = 8, FORM_GROUPS = 3 };
 #else
 enum { FORM_ROWS = 4, FORM_GROUPS = 1 };

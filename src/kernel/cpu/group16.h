@@ -15,15 +15,16 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "kernel/cpu/cpu_fill.h"
 #include "kernel/ref/ref_math.h"
 
 #define G16 static inline __attribute__((always_inline, unused))
 
-#if defined(HD_ISA_IS_AVX512)
+#if HD_ISA_IS(avx512)
 #include "kernel/cpu/group16_avx512.h"
-#elif defined(HD_ISA_IS_AVX2)
+#elif HD_ISA_IS(avx2)
 #include "kernel/cpu/group16_avx2.h"
-#elif defined(HD_ISA_IS_NEON)
+#elif HD_ISA_IS(neon)
 #include "kernel/cpu/group16_neon.h"
 #else
 #include "kernel/cpu/group16_scalar.h"
