@@ -315,6 +315,7 @@ static hd_status load_state(hd_store *store, hd_counters *c, hd_ctx *ctx, hd_op 
   HD_TRY(load_counter(&c->best_accuracy, ctx, path, list, "best_accuracy", HD_ST_F64));
   if (c->step < 0 || c->epoch_samples < 0)
     return hd__fail(ctx, HD_E_FORMAT, "%s: expected counters from 0 up, found step %lld; the checkpoint is damaged, use another", path, (long long)c->step);
+  hd__store_set_version(store, (uint64_t)c->step);
   for (int s = 0; s < store->directory->states; s++)
     HD_TRY(load_entries(store->state[hd__store_half(store)][s], ctx, path, list, store->directory, state_name(update, s)));
   return HD_OK;

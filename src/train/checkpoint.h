@@ -60,10 +60,11 @@ hd_status hd__checkpoint_find(char out[HD_PATH_BYTES], hd_ctx *ctx, const char *
 /* Reads a checkpoint's run.json; the caller owns it. */
 hd_status hd__checkpoint_record(json_t **out, hd_ctx *ctx, const char *folder);
 
-/* Loads weights from a safetensors file into version 0's half, exactly the store's parameters; packing is the caller's. */
+/* Loads weights from a safetensors file into the last whole version's half, exactly the store's parameters; packing is the caller's. */
 hd_status hd__checkpoint_load_weights(hd_store *store, hd_ctx *ctx, const char *path);
 
-/* Loads optimizer states and counters from folder/state.safetensors. */
+/* Loads counters and optimizer states from folder/state.safetensors; the step counted becomes the store's version, so weights are
+ * loaded afterwards, into that version's half. */
 hd_status hd__checkpoint_load_state(hd_store *store, hd_counters *counters, hd_ctx *ctx, hd_op update, const char *folder);
 
 /* The digest of the last whole version. */

@@ -103,8 +103,6 @@ static hd_status fill_weights(hd_session *s, hd_ctx *ctx, const char *resumed) {
   s->counters = (hd_counters){.best_accuracy = -1};
   if (resumed) {
     HD_TRY(hd__checkpoint_load_state(s->store, &s->counters, ctx, s->schedule.op, resumed));
-    hd__store_set_version(s->store, (uint64_t)s->counters.step);
-    HD_TRY(hd__checkpoint_load_state(s->store, &s->counters, ctx, s->schedule.op, resumed)); /* into its version's half */
     HD_TRY(hd__file_join(path, ctx, resumed, "model.safetensors"));
     HD_TRY(hd__checkpoint_load_weights(s->store, ctx, path));
   } else if (hd__config_has(s->config, HD_OPT_init)) {
