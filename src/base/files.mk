@@ -2,3 +2,4 @@ core_sources += src/base/status.c src/base/status.h src/base/alloc.c src/base/al
 core_sources += src/base/philox.c src/base/philox.h
 core_sources += src/base/number.c src/base/number.h src/base/yaml_bind.c src/base/yaml_bind.h
 core_sources += src/base/digest.c src/base/digest.h src/base/safetensors.c src/base/safetensors.h
+core_sources += src/base/hdmath.c src/base/hdmath.h

@@ -1,0 +1,283 @@
+/* exp, log, sin, cos, tanh, pow: see hdmath.h for the methods and what is promised about them.
+ *
+ * Every expression here is evaluated as written; to reorder one is to change digests. */
+#include "base/hdmath.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+_Static_assert(FLT_EVAL_METHOD == 0, "double arithmetic must round to double after every operation");
+
+static const double LOG2_E = 0x1.71547652b82fep+0;
+static const double LN2_HI = 0x1.62e42fefa2000p-1, LN2_LO = 0x1.9ef35793c7673p-41; /* LN2_HI has 40 bits */
+static const double SQRT_HALF_UP = 0x1.6a09e667f3bcdp-1;                            /* sqrt 1/2, rounded up */
+static const double TWO_OVER_PI = 0x1.45f306dc9c883p-1;
+static const double PIO2_1 = 0x1.921fb54400000p+0, PIO2_2 = 0x1.0b4611a600000p-34, PIO2_3 = 0x1.3198a2e037073p-69;
+static const double ROUNDER = 0x1.8p+52; /* adding and subtracting it rounds to the nearest integer, ties to even */
+
+/* A number as the unevaluated sum of two doubles, |lo| at most half an ulp of hi. */
+typedef struct pair {
+  double hi, lo;
+} pair;
+
+static uint64_t bits_of(double x) {
+  uint64_t bits;
+  memcpy(&bits, &x, sizeof bits);
+  return bits;
+}
+
+static double from_bits(uint64_t bits) {
+  double x;
+  memcpy(&x, &bits, sizeof x);
+  return x;
+}
+
+static double power_of_two(int k) { return from_bits((uint64_t)(k + 1023) << 52); } /* -1022 <= k <= 1023 */
+
+/* x * 2^k for x in [0.5, 2] and any k whose result is not far outside of double's range. */
+static double scale(double x, int k) {
+  if (k > 1023)
+    return x * 2 * power_of_two(k - 1);
+  if (k < -1021)
+    return x * power_of_two(k + 64) * 0x1p-64; /* one rounding: the first product is exact */
+  return x * power_of_two(k);
+}
+
+/* coef[0] + x coef[1] + x^2 coef[2] + ..., from the highest power down. */
+static double poly(double x, const double *coef, int count) {
+  double sum = coef[count - 1];
+  for (int i = count - 2; i >= 0; i--)
+    sum = sum * x + coef[i];
+  return sum;
+}
+
+/* exp(hi + lo), for |lo| much smaller than |hi| or 1. */
+static double exp_pair(double hi, double lo) {
+  static const double inverse_factorial[] = {/* 1 / 2! ... 1 / 13! */
+                                             1.0 / 2,         1.0 / 6,         1.0 / 24,       1.0 / 120,
+                                             1.0 / 720,       1.0 / 5040,      1.0 / 40320,    1.0 / 362880,
+                                             1.0 / 3628800,   1.0 / 39916800,  1.0 / 479001600, 1.0 / 6227020800};
+  if (hi > 710)
+    return (double)INFINITY;
+  if (hi < -746)
+    return 0;
+  double k = (hi * LOG2_E + ROUNDER) - ROUNDER;
+  double t = hi - k * LN2_HI; /* exact */
+  double u = k * LN2_LO - lo;
+  double r = t - u, rest = (t - r) - u;
+  double tail = r * r * poly(r, inverse_factorial, 12) + rest;
+  return scale(1 + (r + tail), (int)k);
+}
+
+double hd__exp(double x) {
+  if (isnan(x))
+    return x;
+  return exp_pair(x, 0);
+}
+
+/* x > 0 and finite: x = 2^k m with m in [sqrt 1/2, sqrt 2). */
+static double split_exponent(double x, int *k) {
+  int shift = 0;
+  if (x < DBL_MIN) {
+    x *= 0x1p54;
+    shift = 54;
+  }
+  uint64_t bits = bits_of(x);
+  int exponent = (int)(bits >> 52) - 1022;
+  double m = from_bits((bits & 0xfffffffffffffu) | (uint64_t)1022 << 52); /* [1/2, 1) */
+  if (m < SQRT_HALF_UP) {
+    m *= 2;
+    exponent--;
+  }
+  *k = exponent - shift;
+  return m;
+}
+
+double hd__log(double x) {
+  static const double coef[] = {/* 2 / (2j + 3): log(1 + f) = 2s + s (z coef[0] + z^2 coef[1] + ...), z = s^2 */
+                                2.0 / 3,  2.0 / 5,  2.0 / 7,  2.0 / 9,  2.0 / 11, 2.0 / 13,
+                                2.0 / 15, 2.0 / 17, 2.0 / 19, 2.0 / 21, 2.0 / 23};
+  if (isnan(x))
+    return x;
+  if (x == 0)
+    return -(double)INFINITY;
+  if (x < 0)
+    return (double)NAN;
+  if (isinf(x))
+    return x;
+  int k;
+  double m = split_exponent(x, &k), f = m - 1;
+  double s = f / (2 + f), z = s * s;
+  double half = 0.5 * f * f; /* 2s = f - s f = f - half + s half */
+  double tail = s * (half + z * poly(z, coef, 11));
+  return k * LN2_HI - ((half - (tail + k * LN2_LO)) - f);
+}
+
+/* x = k pi/2 + r for |x| <= 2^20; returns k mod 4. */
+static int reduce_angle(pair *r, double x) {
+  double k = (x * TWO_OVER_PI + ROUNDER) - ROUNDER;
+  double a = x - k * PIO2_1;                    /* exact */
+  double second = k * PIO2_2, third = k * PIO2_3; /* the first is exact */
+  double b = a - second;
+  double shadow = b - a; /* Knuth's two-sum: b + lost is a - second exactly */
+  double lost = (a - (b - shadow)) - (second + shadow);
+  r->hi = b - third;
+  r->lo = ((b - r->hi) - third) + lost;
+  return (int)((int64_t)k & 3);
+}
+
+static double sin_kernel(pair r) {
+  static const double coef[] = {/* -1 / 3!, 1 / 5!, ... */
+                                -1.0 / 6,           1.0 / 120,           -1.0 / 5040,          1.0 / 362880,
+                                -1.0 / 39916800,    1.0 / 6227020800,    -1.0 / 1307674368000, 1.0 / 355687428096000};
+  double z = r.hi * r.hi;
+  double tail = r.hi * z * poly(z, coef, 8) + r.lo * (1 - 0.5 * z);
+  return r.hi + tail;
+}
+
+static double cos_kernel(pair r) {
+  static const double coef[] = {/* 1 / 4!, -1 / 6!, ... */
+                                1.0 / 24,          -1.0 / 720,          1.0 / 40320,          -1.0 / 3628800,
+                                1.0 / 479001600,   -1.0 / 87178291200,  1.0 / 20922789888000, -1.0 / 6402373705728000};
+  double z = r.hi * r.hi, half = 0.5 * z;
+  double w = 1 - half;
+  return w + (((1 - w) - half) + (z * z * poly(z, coef, 8) - r.hi * r.lo));
+}
+
+static double sin_or_cos(double x, int quarter_turns) {
+  if (!(fabs(x) <= 0x1p20))
+    return (double)NAN;
+  pair r;
+  int quadrant = (reduce_angle(&r, x) + quarter_turns) & 3;
+  double value = quadrant & 1 ? cos_kernel(r) : sin_kernel(r);
+  return quadrant & 2 ? -value : value;
+}
+
+double hd__sin(double x) { return x == 0 ? x : sin_or_cos(x, 0); }
+
+double hd__cos(double x) { return sin_or_cos(x, 1); }
+
+/* tanh a for 0 < a < 0.55. With r = 2a and e^r = 1 + r + r^2 q, q = 1/2 + r p, (e^r - 1) / (e^r + 1) equals
+ * a + r^3 (2p - q) / (2 (e^r + 1)): a small correction to an exact term. */
+static double tanh_small(double a) {
+  static const double inverse_factorial[] = {/* 1 / 3! ... 1 / 20! */
+                                             1.0 / 6,
+                                             1.0 / 24,
+                                             1.0 / 120,
+                                             1.0 / 720,
+                                             1.0 / 5040,
+                                             1.0 / 40320,
+                                             1.0 / 362880,
+                                             1.0 / 3628800,
+                                             1.0 / 39916800,
+                                             1.0 / 479001600,
+                                             1.0 / 6227020800,
+                                             1.0 / 87178291200,
+                                             1.0 / 1307674368000,
+                                             1.0 / 20922789888000,
+                                             1.0 / 355687428096000,
+                                             1.0 / 6402373705728000,
+                                             1.0 / 121645100408832000,
+                                             1.0 / 2432902008176640000};
+  double r = 2 * a, p = poly(r, inverse_factorial, 18), q = 0.5 + r * p;
+  double exp_plus_one = 2 + (r + r * r * q);
+  return a + r * r * r * (2 * p - q) / (2 * exp_plus_one);
+}
+
+double hd__tanh(double x) {
+  double a = fabs(x), t = 1;
+  if (isnan(x) || x == 0)
+    return x;
+  if (a < 0.55)
+    t = tanh_small(a);
+  else if (a < 20)
+    t = 1 - 2 / (hd__exp(2 * a) + 1);
+  return x < 0 ? -t : t;
+}
+
+static pair two_product(double a, double b) {
+  pair p = {a * b, 0};
+  p.lo = fma(a, b, -p.hi);
+  return p;
+}
+
+static pair fast_two_sum(double a, double b) { /* |a| >= |b| or a == 0 */
+  pair s = {a + b, 0};
+  s.lo = b - (s.hi - a);
+  return s;
+}
+
+static pair pair_times(pair a, pair b) {
+  pair p = two_product(a.hi, b.hi);
+  return fast_two_sum(p.hi, p.lo + (a.hi * b.lo + a.lo * b.hi));
+}
+
+static pair pair_plus(pair a, pair b) { /* |a| >= |b| or a == 0 */
+  pair s = fast_two_sum(a.hi, b.hi);
+  return fast_two_sum(s.hi, s.lo + (a.lo + b.lo));
+}
+
+/* log x for x > 0 and finite, to about 70 bits: 2s (1 + z/3 + z^2/5 + ...), the first terms in pairs. */
+static pair log_pair(double x) {
+  static const pair third[] = {/* 1 / 3, 1 / 5, 1 / 7, 1 / 9 */
+                               {1.0 / 3, 0x1.5555555555555p-56},
+                               {1.0 / 5, -0x1.999999999999ap-57},
+                               {1.0 / 7, 0x1.2492492492492p-57},
+                               {1.0 / 9, 0x1.c71c71c71c71cp-58}};
+  static const double rest[] = {1.0 / 11, 1.0 / 13, 1.0 / 15, 1.0 / 17, 1.0 / 19, 1.0 / 21, 1.0 / 23, 1.0 / 25, 1.0 / 27};
+  int k;
+  double m = split_exponent(x, &k), f = m - 1; /* f is exact */
+  pair d = fast_two_sum(2, f), s, z, sum;
+  s.hi = f / d.hi;
+  s.lo = (fma(-s.hi, d.hi, f) - s.hi * d.lo) / d.hi;
+  z = pair_times(s, s);
+  sum = (pair){poly(z.hi, rest, 9), 0};
+  for (int i = 3; i >= 0; i--)
+    sum = pair_plus(third[i], pair_times(z, sum));
+  sum = pair_plus((pair){1, 0}, pair_times(z, sum));
+  sum = pair_times((pair){2 * s.hi, 2 * s.lo}, sum);
+  pair whole = fast_two_sum(k * LN2_HI, k * LN2_LO); /* 0 or larger than log m */
+  return pair_plus(whole, sum);
+}
+
+static int is_integer(double y) { return fabs(y) >= 0x1p53 || y == (double)(int64_t)y; }
+
+static int is_odd(double y) { return fabs(y) < 0x1p53 && is_integer(y) && ((int64_t)y & 1); }
+
+/* |x|^y for x = 0 or infinite, or y infinite; x, y are not NaN, y is not 0, |x| is not 1. */
+static double pow_at_the_edge(double x, double y) {
+  int grows = isinf(y) ? (x > 1) == (y > 0) : (x == 0) == (y < 0);
+  return grows ? (double)INFINITY : 0;
+}
+
+double hd__pow(double x, double y) {
+  double a = fabs(x), value;
+  int negative = signbit(x) && is_odd(y);
+  if (y == 0 || x == 1)
+    return 1;
+  if (isnan(x) || isnan(y))
+    return x + y;
+  if (x < 0 && !isinf(x) && !is_integer(y))
+    return (double)NAN;
+  if (a == 1) {
+    value = 1;
+  } else if (a == 0 || isinf(a) || isinf(y)) {
+    value = pow_at_the_edge(a, y);
+  } else {
+    pair l = log_pair(a);
+    double hi = y * l.hi;
+    value = fabs(hi) > 1000 ? exp_pair(hi, 0) : exp_pair(hi, fma(y, l.hi, -hi) + y * l.lo);
+  }
+  return negative ? -value : value;
+}
+
+double hd__pow_int(double base, uint64_t n) {
+  double result = 1;
+  for (; n; n >>= 1) {
+    if (n & 1)
+      result *= base;
+    base *= base;
+  }
+  return result;
+}
