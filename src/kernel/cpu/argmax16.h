@@ -1,0 +1,150 @@
+/* Positions of maxima and live gradients, beside groups of sixteen: what convolutions under a pool need.
+ *
+ * A position inside a window (0 .. 255) is held as a float in a group's lane, so that the group's masks choose it; memory
+ * holds bytes. `bits` are up to 64 neighbouring channels, one bit each, channel 0 lowest: a kernel walks them in ascending
+ * order by taking the lowest set bit, which is the order of the chains.
+ *
+ * No function touches memory beyond `count` elements. */
+#ifndef HD_KERNEL_CPU_ARGMAX16_H
+#define HD_KERNEL_CPU_ARGMAX16_H
+
+#include "kernel/cpu/group16.h"
+
+/* The lowest `count` bits, 0 <= count <= 64. */
+G16 uint64_t bits_first(int count) { return count >= 64 ? ~UINT64_C(0) : (UINT64_C(1) << count) - 1; }
+
+#if HD_ISA_IS(avx512)
+
+G16 g16_mask g16_equal(g16 a, g16 b) { return _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ); }
+
+G16 g16 g16_keep(g16 x, g16_mask mask) { return _mm512_maskz_mov_ps(mask, x); }
+
+G16 g16 g16_from_bytes(const uint8_t *bytes, int count) {
+  __m128i some = _mm_maskz_loadu_epi8((__mmask16)bits_first(count < 16 ? count : 16), bytes);
+  return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(some));
+}
+
+G16 void g16_to_bytes(uint8_t *bytes, g16 positions, int count) {
+  __m128i all = _mm512_cvtepi32_epi8(_mm512_cvttps_epi32(positions));
+  _mm_mask_storeu_epi8(bytes, (__mmask16)bits_first(count < 16 ? count : 16), all);
+}
+
+G16 uint64_t bits_equal(const uint8_t *bytes, int count, int value) {
+  __mmask64 some = bits_first(count);
+  return _mm512_mask_cmpeq_epi8_mask(some, _mm512_maskz_loadu_epi8(some, bytes), _mm512_set1_epi8((char)value));
+}
+
+G16 uint64_t g16_bits_nonzero(g16 x) { return _mm512_cmp_ps_mask(x, _mm512_setzero_ps(), _CMP_NEQ_UQ); }
+
+#elif HD_ISA_IS(avx2)
+
+G16 g16_mask g16_equal(g16 a, g16 b) {
+  return (g16_mask){_mm256_cmp_ps(a.lo, b.lo, _CMP_EQ_OQ), _mm256_cmp_ps(a.hi, b.hi, _CMP_EQ_OQ)};
+}
+
+G16 g16 g16_keep(g16 x, g16_mask mask) { return (g16){_mm256_and_ps(x.lo, mask.lo), _mm256_and_ps(x.hi, mask.hi)}; }
+
+G16 g16 g16_from_bytes(const uint8_t *bytes, int count) {
+  uint8_t some[16] = {0};
+  if (count >= 16)
+    return g16_from_u8(bytes);
+  memcpy(some, bytes, (size_t)count);
+  return g16_from_u8(some);
+}
+
+G16 void g16_to_bytes(uint8_t *bytes, g16 positions, int count) {
+  __m256i lo = _mm256_cvttps_epi32(positions.lo), hi = _mm256_cvttps_epi32(positions.hi);
+  __m128i lo16 = _mm_packus_epi32(_mm256_castsi256_si128(lo), _mm256_extracti128_si256(lo, 1));
+  __m128i hi16 = _mm_packus_epi32(_mm256_castsi256_si128(hi), _mm256_extracti128_si256(hi, 1));
+  uint8_t all[16];
+  _mm_storeu_si128((__m128i *)(void *)(count >= 16 ? bytes : all), _mm_packus_epi16(lo16, hi16));
+  if (count < 16)
+    memcpy(bytes, all, (size_t)count);
+}
+
+G16 uint64_t bits_equal(const uint8_t *bytes, int count, int value) {
+  uint8_t some[64];
+  if (count < 64) {
+    memcpy(some, bytes, (size_t)count);
+    memset(some + count, ~value, (size_t)(64 - count));
+    bytes = some;
+  }
+  const __m256i all = _mm256_set1_epi8((char)value);
+  __m256i lo = _mm256_cmpeq_epi8(_mm256_loadu_si256((const __m256i *)(const void *)bytes), all);
+  __m256i hi = _mm256_cmpeq_epi8(_mm256_loadu_si256((const __m256i *)(const void *)(bytes + 32)), all);
+  return (uint32_t)_mm256_movemask_epi8(lo) | (uint64_t)(uint32_t)_mm256_movemask_epi8(hi) << 32;
+}
+
+G16 uint64_t g16_bits_nonzero(g16 x) {
+  int lo = _mm256_movemask_ps(_mm256_cmp_ps(x.lo, _mm256_setzero_ps(), _CMP_NEQ_UQ));
+  int hi = _mm256_movemask_ps(_mm256_cmp_ps(x.hi, _mm256_setzero_ps(), _CMP_NEQ_UQ));
+  return (uint64_t)(lo | hi << 8);
+}
+
+#else /* lane by lane, through memory */
+
+G16 g16_mask g16_equal(g16 a, g16 b) {
+#if HD_ISA_IS(neon)
+  return (g16_mask){{vceqq_f32(a.q[0], b.q[0]), vceqq_f32(a.q[1], b.q[1]), vceqq_f32(a.q[2], b.q[2]), vceqq_f32(a.q[3], b.q[3])}};
+#else
+  g16_mask out = 0;
+  for (int i = 0; i < 16; i++)
+    out |= a.f[i] == b.f[i] ? 1u << i : 0;
+  return out;
+#endif
+}
+
+G16 g16 g16_keep(g16 x, g16_mask mask) { return g16_choose(mask, x, g16_zero()); }
+
+G16 g16 g16_from_bytes(const uint8_t *bytes, int count) {
+  uint8_t some[16] = {0};
+  if (count >= 16)
+    return g16_from_u8(bytes);
+  memcpy(some, bytes, (size_t)count);
+  return g16_from_u8(some);
+}
+
+G16 void g16_to_bytes(uint8_t *bytes, g16 positions, int count) {
+  float all[16];
+  g16_store(all, positions);
+  for (int i = 0; i < 16 && i < count; i++)
+    bytes[i] = (uint8_t)all[i];
+}
+
+G16 uint64_t bits_equal(const uint8_t *bytes, int count, int value) {
+  uint64_t out = 0;
+  for (int i = 0; i < count; i++)
+    out |= (uint64_t)(bytes[i] == value) << i;
+  return out;
+}
+
+G16 uint64_t g16_bits_nonzero(g16 x) {
+  float all[16];
+  uint64_t out = 0;
+  g16_store(all, x);
+  for (int i = 0; i < 16; i++)
+    out |= (uint64_t)(all[i] != 0) << i;
+  return out;
+}
+
+#endif
+
+/* Which of up to 64 gradients are not zero; NaN counts as such. */
+G16 uint64_t bits_nonzero(const float *x, int count) {
+  uint64_t out = 0;
+  int i = 0;
+  for (; i + 16 <= count; i += 16)
+    out |= g16_bits_nonzero(g16_load(x + i)) << i;
+  if (i < count)
+    out |= g16_bits_nonzero(g16_load_mask(x + i, g16_first(count - i))) << i;
+  return out;
+}
+
+/* Takes the lowest set bit out of *bits, which is not zero. */
+G16 int bits_take(uint64_t *bits) {
+  int at = __builtin_ctzll(*bits);
+  *bits &= *bits - 1;
+  return at;
+}
+
+#endif
