@@ -121,7 +121,7 @@ static const char *check_table(const kernel_case *c, const hd_kernels *table, co
 
 static void say(const kernel_case *c, const hd_kernels *table, fill_kind fill, const char *wrong) {
   const hd_geom *g = &c->g;
-  tap_diag("%s %s: %s; %d rows, fill %d, in %dx%dx%d, out %dx%dx%d, window %dx%d, stride %dx%d, padding %dx%d, pool %d, relu %d",
+  diag("%s %s: %s; %d rows, fill %d, in %dx%dx%d, out %dx%dx%d, window %dx%d, stride %dx%d, padding %dx%d, pool %d, relu %d",
            table->name, hd__op_info(c->op)->name, wrong, (int)c->rows, (int)fill, g->ci, g->hi, g->wi, g->co, g->ho, g->wo, g->kh, g->kw,
            g->sh, g->sw, g->ph, g->pw, g->pool, g->relu);
 }
@@ -158,9 +158,9 @@ static void check_shape(hd_op op, const hd_geom *g, int64_t rows, uint32_t seed,
 static void report(const int failed[TABLES], const char *what) {
   for (int t = 0; t < TABLES; t++)
     if (hd__kernels_of(isas[t]))
-      tap_ok(failed[t] == 0, "%s: %s, the reference's bits", isas[t], what);
+      ok(failed[t] == 0, "%s: %s, the reference's bits", isas[t], what);
     else
-      tap_skip(1, "%s: this CPU or this build lacks it", isas[t]);
+      skip(1, "%s: this CPU or this build lacks it", isas[t]);
 }
 
 static void check_op(hd_op op) {
@@ -211,14 +211,14 @@ static void check_special_values(const hd_kernels *table) {
   hd_geom g = flat(8, 8);
   hd_call call = {.g = &g, .rows = 1, .in = {x}, .out = {y}};
   table->run[HD_OP_relu](&call);
-  tap_ok(isnan(y[0]) && y[1] == 0 && y[2] == INFINITY && y[3] == 0 && signbit(y[4]) && y[5] == 2 && isnan(y[6]),
+  ok(isnan(y[0]) && y[1] == 0 && y[2] == INFINITY && y[3] == 0 && signbit(y[4]) && y[5] == 2 && isnan(y[6]),
          "%s: NaN, infinity and the zero's sign pass through relu", table->name);
   hd_geom window = {.ci = 1, .hi = 2, .wi = 4, .co = 1, .ho = 1, .wo = 2, .kh = 2, .kw = 2, .sh = 2, .sw = 2, .pool = 1, .hp = 1, .wp = 2};
   float image[16] = {1, NAN, 4, 4, 5, 2, 3, 4};
   uint8_t argmax[64] = {9, 9};
   call = (hd_call){.g = &window, .rows = 1, .in = {image}, .out = {y, argmax}};
   table->run[HD_OP_max_pool2d](&call);
-  tap_ok(isnan(y[0]) && argmax[0] == 1 && y[1] == 4 && argmax[1] == 0, "%s: a NaN is the maximum, the first of equals is taken",
+  ok(isnan(y[0]) && argmax[0] == 1 && y[1] == 4 && argmax[1] == 0, "%s: a NaN is the maximum, the first of equals is taken",
          table->name);
 }
 
@@ -233,5 +233,5 @@ int main(void) {
     if (hd__kernels_of(isas[t]))
       check_special_values(hd__kernels_of(isas[t]));
   hd__fpmode_leave(before);
-  return tap_done();
+  return done_testing();
 }

@@ -17,9 +17,9 @@ static const char *const isas[TABLES] = {"reference", "scalar", "avx2", "avx512"
 static void report(const int failed[TABLES], const char *what) {
   for (int t = 0; t < TABLES; t++)
     if (hd__kernels_of(isas[t]))
-      tap_ok(failed[t] == 0, "%s: %s, the reference's bits", isas[t], what);
+      ok(failed[t] == 0, "%s: %s, the reference's bits", isas[t], what);
     else
-      tap_skip(1, "%s: this CPU or this build lacks it", isas[t]);
+      skip(1, "%s: this CPU or this build lacks it", isas[t]);
 }
 
 /* `count` floats at an odd place: nothing is aligned beyond a float, canaries follow at once. */
@@ -378,5 +378,5 @@ int main(void) {
   check_sum_squares();
   check_gather();
   hd__fpmode_leave(before);
-  return tap_done();
+  return done_testing();
 }
