@@ -5,16 +5,20 @@
  * along k, a block of DX_ROWS samples by DX_GROUPS groups walks j once. An element's chain never depends on the block it
  * fell into, so a tail of samples or outputs runs the same code with smaller constants.
  *
- * Loops go over outputs (or columns) outside and samples inside: the block's weights stay in L1 while samples stream. */
+ * Loops go over outputs (or columns) outside and samples inside: the block's weights stay in L1 while samples stream. Very
+ * long sums go in parts for the same reason; their chains are set aside as they are and taken up again. */
 #include "kernel/cpu/cpu_fill.h"
 #include "kernel/cpu/group16.h"
 
 /* Blocks that fill the registers: 32 of a group each, 16 of half a group, 32 of a quarter. */
 #if HD_ISA_IS(avx512)
-enum { OUT_ROWS = 6, OUTS = 4, DX_ROWS = 8, DX_GROUPS = 3 };
+enum { OUT_ROWS = 4, OUTS = 4, DX_ROWS = 8, DX_GROUPS = 3 };
 #else
 enum { OUT_ROWS = 3, OUTS = 2, DX_ROWS = 4, DX_GROUPS = 1 };
 #endif
+
+/* A block's weights and samples stay in L1 while PART_COLUMNS columns are summed; the chains of SLAB_ROWS rows wait meanwhile. */
+enum { PART_COLUMNS = 1024, SLAB_ROWS = 8 * OUT_ROWS };
 
 /* One lane range of the chains: a whole group, or the tail under a mask. A masked lane keeps its chain untouched: adding
  * 0 * 0 would turn a -0 into +0. */
@@ -48,47 +52,62 @@ G16 float finish(float tree, const float *b, int relu) {
   return relu && y < 0 ? 0 : y;
 }
 
-/* Outputs j .. j + outs - 1 of rows n .. n + rows - 1; both counts are constants where this is inlined. */
-G16 void output_block(const hd_call *call, int64_t n, int j, int rows, int outs) {
+/* Outputs j .. j + outs - 1 of rows n .. n + rows - 1, columns k0 .. k1 - 1 of their sums; both counts are constants where
+ * this is inlined. Chains that began in an earlier part of the columns wait in `saved`. */
+G16 void output_block(const hd_call *call, g16 (*saved)[OUTS], int64_t n, int j, int k0, int k1, int rows, int outs) {
   const hd_geom *g = call->g;
-  const float *w = (const float *)call->in[1] + (int64_t)j * g->ci, *b = call->in[2], *x[8];
-  g16 acc[8][OUTS];
+  const float *w = (const float *)call->in[1] + (int64_t)j * g->ci, *b = call->in[2], *x[OUT_ROWS];
+  g16 acc[OUT_ROWS][OUTS];
 #pragma GCC unroll 8
   for (int r = 0; r < rows; r++) {
     x[r] = (const float *)call->in[0] + (n + r) * call->in_stride[0];
 #pragma GCC unroll 8
-    for (int o = 0; o < OUTS; o++)
-      acc[r][o] = g16_zero();
+    for (int o = 0; o < outs; o++)
+      acc[r][o] = k0 == 0 ? g16_zero() : saved[r][o];
   }
-  int k = 0;
-  for (; k + 16 <= g->ci; k += 16)
+  int k = k0;
+  for (; k + 16 <= k1; k += 16)
     step(acc, x, w, g->ci, k, 16, rows, outs);
-  if (k < g->ci)
-    step(acc, x, w, g->ci, k, g->ci - k, rows, outs);
+  if (k < k1)
+    step(acc, x, w, g->ci, k, k1 - k, rows, outs);
 #pragma GCC unroll 8
   for (int r = 0; r < rows; r++) {
     float *y = (float *)call->out[0] + (n + r) * call->out_stride[0] + j, tree[OUTS];
+    if (k1 < g->ci) {
+#pragma GCC unroll 8
+      for (int o = 0; o < outs; o++)
+        saved[r][o] = acc[r][o];
+      continue;
+    }
     trees(tree, acc[r], outs);
     for (int o = 0; o < outs; o++)
       y[o] = finish(tree[o], b ? b + j + o : NULL, g->relu);
   }
 }
 
-/* All rows for one group of outputs; `outs` is a constant where this is inlined. */
-G16 void output_column(const hd_call *call, int j, int outs) {
-  int64_t n = 0;
-  for (; n + OUT_ROWS <= call->rows; n += OUT_ROWS)
-    output_block(call, n, j, OUT_ROWS, outs);
-  if (OUT_ROWS > 4 && n + 4 <= call->rows) {
-    output_block(call, n, j, 4, outs);
-    n += 4;
-  }
-  if (OUT_ROWS > 2 && n + 2 <= call->rows) {
-    output_block(call, n, j, 2, outs);
+/* Rows n0 .. n1 - 1 for one block of outputs and one part of the columns. */
+G16 void output_part(const hd_call *call, g16 (*saved)[OUTS], int64_t n0, int64_t n1, int j, int k0, int k1, int outs) {
+  int64_t n = n0;
+  for (; n + OUT_ROWS <= n1; n += OUT_ROWS)
+    output_block(call, saved + (n - n0), n, j, k0, k1, OUT_ROWS, outs);
+  if (OUT_ROWS > 2 && n + 2 <= n1) {
+    output_block(call, saved + (n - n0), n, j, k0, k1, 2, outs);
     n += 2;
   }
-  if (OUT_ROWS > 1 && n + 1 <= call->rows)
-    output_block(call, n, j, 1, outs);
+  if (n < n1)
+    output_block(call, saved + (n - n0), n, j, k0, k1, 1, outs);
+}
+
+/* All rows for one block of outputs; `outs` is a constant where this is inlined. */
+G16 void output_column(const hd_call *call, int j, int outs) {
+  const int ci = call->g->ci, parts = (ci + PART_COLUMNS - 1) / PART_COLUMNS;
+  const int width = ((ci + parts - 1) / parts + 15) / 16 * 16;
+  g16 saved[SLAB_ROWS][OUTS];
+  for (int64_t n0 = 0; n0 < call->rows; n0 += SLAB_ROWS) {
+    const int64_t n1 = n0 + SLAB_ROWS < call->rows ? n0 + SLAB_ROWS : call->rows;
+    for (int k0 = 0; k0 < ci; k0 += width)
+      output_part(call, saved, n0, n1, j, k0, k0 + width < ci ? k0 + width : ci, outs);
+  }
 }
 
 static void linear(const hd_call *call) {
@@ -109,7 +128,7 @@ G16 void dx_block(const hd_call *call, int64_t n, int k, int rows, int groups) {
   const float *w = (const float *)call->in[1] + k, *dy = (const float *)call->in[0] + n * call->in_stride[0];
   const int64_t dy_stride = call->in_stride[0];
   const int left = g->ci - k;
-  g16 acc[8][DX_GROUPS];
+  g16 acc[DX_ROWS][DX_GROUPS];
 #pragma GCC unroll 8
   for (int r = 0; r < rows; r++)
 #pragma GCC unroll 8

@@ -2,8 +2,8 @@
  *
  * A block of FORM_ROWS outputs j by FORM_GROUPS groups along k stays in registers. Per step of the fold it walks the
  * shard's samples, ascending, as REDUCE does; loads of x serve all j. Then the block meets the entries below it on a small
- * stack that stays in L1: a step that merges adds the topmost entry to the registers, any other leaves it for later, so each
- * shard costs one store of the block and, per merge, one load. The lower entry is the left operand, as in every fold.
+ * stack that stays in L1: each merge adds the topmost entry to the registers, then the block is pushed, so a shard costs one
+ * store of the block and about one load. The lower entry is the left operand, as in every fold.
  *
  * The REDUCE kernel is the same code with a fold of one step: one shard. */
 #include "kernel/cpu/cpu_fill.h"
@@ -14,11 +14,6 @@ enum { FORM_ROWS = 8, FORM_GROUPS = 3 };
 #else
 enum { FORM_ROWS = 4, FORM_GROUPS = 1 };
 #endif
-
-/* The entries of one block that wait on the stack. */
-typedef struct form_stack {
-  _Alignas(64) float entry[HD_MAX_FOLD_DEPTH][FORM_ROWS][FORM_GROUPS * 16];
-} form_stack;
 
 /* One shard's chains: acc = +0; samples ascending: acc = fma(dy[j], x[k], acc). */
 G16 void shard(g16 (*acc)[FORM_GROUPS], const hd_form *f, int j, int k, const hd_fold_step *step, int rows, int groups, int left) {
@@ -45,30 +40,31 @@ G16 void shard(g16 (*acc)[FORM_GROUPS], const hd_form *f, int j, int k, const hd
 
 /* Outputs j .. j + rows - 1, columns k .. k + left - 1 (16 * groups of them unless there is one group). */
 G16 void form_block(const hd_form *f, int j, int k, int rows, int groups, int left) {
-  form_stack stack;
+  _Alignas(64) float stack[HD_MAX_FOLD_DEPTH * FORM_ROWS * FORM_GROUPS * 16];
+  const int entry = rows * groups * 16;
   g16 acc[FORM_ROWS][FORM_GROUPS];
-  int top = 0;
+  float *top = stack;
   for (int s = 0; s < f->fold->count; s++) {
     shard(acc, f, j, k, &f->fold->step[s], rows, groups, left);
     for (int m = 0; m < f->fold->step[s].merges; m++) {
-      top--;
+      top -= entry;
 #pragma GCC unroll 8
       for (int r = 0; r < rows; r++)
 #pragma GCC unroll 8
         for (int v = 0; v < groups; v++)
-          acc[r][v] = g16_add(g16_load(&stack.entry[top][r][16 * v]), acc[r][v]);
+          acc[r][v] = g16_add(g16_load(top + 16 * (r * groups + v)), acc[r][v]);
     }
 #pragma GCC unroll 8
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 8
       for (int v = 0; v < groups; v++)
-        g16_store(&stack.entry[top][r][16 * v], acc[r][v]);
-    top++;
+        g16_store(top + 16 * (r * groups + v), acc[r][v]);
+    top += entry;
   }
   for (int r = 0; r < rows; r++)
 #pragma GCC unroll 8
     for (int v = 0; v < groups; v++)
-      g16_store_some(f->out + (j + r - f->j0) * f->out_ld + (k - f->k0) + 16 * v, g16_load(&stack.entry[0][r][16 * v]),
+      g16_store_some(f->out + (j + r - f->j0) * f->out_ld + (k - f->k0) + 16 * v, g16_load(stack + 16 * (r * groups + v)),
                      left - 16 * v);
 }
 
@@ -89,7 +85,11 @@ static void form_weight(const hd_form *f) {
     form_rows(f, j, 4);
     j += 4;
   }
-  for (; j < f->j1; j++)
+  if (j + 2 <= f->j1) {
+    form_rows(f, j, 2);
+    j += 2;
+  }
+  if (j < f->j1)
     form_rows(f, j, 1);
 }
 
