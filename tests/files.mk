@@ -1,0 +1,33 @@
+# Tests. Programs link the whole core statically, so that they reach what users cannot.
+TEST_CPPFLAGS = $(AM_CPPFLAGS) $(HAVE_ISA) -I$(top_srcdir)/tests
+LOG_COMPILER =
+TEST_EXTENSIONS = .sh .bats
+LOG_DRIVER = env AM_TAP_AWK='$(AWK)' $(SHELL) $(top_srcdir)/build-aux/tap-driver.sh
+SH_LOG_DRIVER = $(LOG_DRIVER)
+SH_LOG_COMPILER = $(SHELL)
+BATS_LOG_DRIVER = $(LOG_DRIVER)
+BATS_LOG_COMPILER = $(SHELL) $(top_srcdir)/tests/cli/run-bats
+AM_TESTS_ENVIRONMENT = HEDDLE='$(abs_top_builddir)/heddle' SRCDIR='$(abs_top_srcdir)' BUILDDIR='$(abs_top_builddir)' \
+  BATS='$(BATS)'; export HEDDLE SRCDIR BUILDDIR BATS; unset OMP_NUM_THREADS HEDDLE_ISA HEDDLE_DATA;
+EXTRA_DIST += tests/tap.h tests/cli/run-bats
+
+unit_tests = tests/unit/test_tree
+op_tests = tests/op/test_kernels tests/op/test_updates tests/op/test_expf
+check_PROGRAMS += $(unit_tests) $(op_tests)
+script_tests = tests/check-layers.sh tests/check-symbols.sh tests/cli/errors.bats
+TESTS = $(check_PROGRAMS) $(script_tests)
+EXTRA_DIST += $(script_tests)
+
+TEST_LIBS = libheddlecore.la
+tests_op_test_kernels_SOURCES = tests/op/test_kernels.c tests/op/kernel_case.c tests/op/kernel_case.h
+tests_op_test_kernels_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_op_test_kernels_LDADD = $(TEST_LIBS)
+tests_op_test_updates_SOURCES = tests/op/test_updates.c tests/op/kernel_case.c tests/op/kernel_case.h
+tests_op_test_updates_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_op_test_updates_LDADD = $(TEST_LIBS)
+tests_op_test_expf_SOURCES = tests/op/test_expf.c
+tests_op_test_expf_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_op_test_expf_LDADD = $(TEST_LIBS)
+tests_unit_test_tree_SOURCES = tests/unit/test_tree.c
+tests_unit_test_tree_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_test_tree_LDADD = $(TEST_LIBS)
