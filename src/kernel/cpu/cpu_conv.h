@@ -1,0 +1,102 @@
+/* What the convolution kernels share: sizes of register blocks, the framed copy of an image, and the walk.
+ *
+ * A frame is a copy of one sample's image with a border of zeros, so that windows over padding read memory like any other.
+ * Its end carries FRAME_SLACK spare elements: whole groups may be read from its last pixel on.
+ *
+ * A walk is a convolution without padding: windows of equal steps over an image whose lines and pixels are contiguous, one
+ * chain an output element, over the kernel's rows and within a row over its contiguous elements. Forward is one walk; the
+ * gradient of the input without a pool is one walk over dy for each phase of the stride. */
+#ifndef HD_KERNEL_CPU_CPU_CONV_H
+#define HD_KERNEL_CPU_CPU_CONV_H
+
+#include <string.h>
+
+#include "kernel/cpu/argmax16.h"
+
+/* Groups that stay in registers as accumulators, and groups of output channels in a walk's block. */
+#if HD_ISA_IS(avx512)
+enum { ACC_GROUPS = 24, BLOCK_GROUPS = 2 };
+#elif HD_ISA_IS(scalar)
+enum { ACC_GROUPS = 2, BLOCK_GROUPS = 1 };
+#else
+enum { ACC_GROUPS = 6, BLOCK_GROUPS = 1 };
+#endif
+
+enum { FRAME_SLACK = 16, GROUP_BYTES = 128 * 1024, GROUP_ROWS = 16 };
+
+/* Complete unrolling of loops with constant bounds, without which accumulators would live in memory. */
+#define UNROLL _Pragma("GCC unroll 32")
+
+static inline int up16(int n) { return (n + 15) / 16 * 16; }
+static inline int least(int a, int b) { return a < b ? a : b; }
+static inline int most(int a, int b) { return a > b ? a : b; }
+
+/* Height and width with the border, how far the image lies inside (may be negative: cropped). */
+typedef struct conv_frame {
+  int height, width, top, left;
+  int image_height, image_width, channels;
+} conv_frame;
+
+static inline int64_t frame_elems(const conv_frame *f) { return (int64_t)f->height * f->width * f->channels; }
+
+/* Floats of scratch for one frame, slack included, a multiple of 16. */
+static inline int64_t frame_slot(const conv_frame *f) { return (frame_elems(f) + FRAME_SLACK + 15) / 16 * 16; }
+
+static inline int frame_is_image(const conv_frame *f) {
+  return !f->top && !f->left && f->height == f->image_height && f->width == f->image_width;
+}
+
+/* How many samples are worth framing at once: they share weights that then stay in L1. */
+static inline int frame_rows(const conv_frame *f) {
+  int64_t rows = GROUP_BYTES / (frame_slot(f) * (int64_t)sizeof(float));
+  return rows < 1 ? 1 : rows > GROUP_ROWS ? GROUP_ROWS : (int)rows;
+}
+
+/* Images of some rows of a call as a kernel reads them: framed in scratch, or where they lie. */
+typedef struct conv_images {
+  const float *first;
+  int64_t stride;
+} conv_images;
+
+static inline int64_t whole_bytes(int64_t floats) { return (floats + 15) / 16 * 16 * (int64_t)sizeof(float); }
+
+/* out: frame_slot floats; image: one sample, height x width x channels. */
+void HD_SYM(conv_frame_fill)(float *out, const conv_frame *frame, const float *image);
+
+typedef struct conv_walk {
+  const float *x; /* the first window's first element in row 0 */
+  int64_t x_stride, x_step_y, x_step_x; /* to the next row (sample), window below, window to the right */
+  int64_t x_line;                       /* to the kernel's next row */
+  int taps_y, run;                      /* the kernel's rows, and contiguous elements in each */
+  const float *w;                       /* [block][taps_y * run][groups of the block * 16], see walk_block_groups */
+  const float *bias;                    /* padded to 16, or NULL */
+  int channels;
+  float *y; /* the first window's output in row 0; channels are contiguous */
+  int64_t y_stride, y_step_y, y_step_x;
+  uint8_t *argmax; /* same steps as y, or NULL */
+  int64_t argmax_stride;
+  int height, width; /* windows */
+  int64_t rows;
+  int pool, relu; /* side of the window of positions, 1 for one position */
+  int64_t at_step_y, at_step_x; /* x from a position to the one below, to the right */
+} conv_walk;
+
+/* Groups in the block that starts at group `first` of `groups`: BLOCK_GROUPS, or all that are left when that is one more,
+ * because a block of one group would load a weight for each of its few accumulators. */
+static inline int walk_block_groups(int first, int groups) {
+  int left = groups - first;
+  return BLOCK_GROUPS > 1 && left == BLOCK_GROUPS + 1 ? left : least(left, BLOCK_GROUPS);
+}
+
+/* Where the packed weight of channel c, tap k lies: blocks first, then taps, then the block's channels. */
+static inline int64_t walk_weight_at(int channels, int taps, int c, int k) {
+  int groups = up16(channels) / 16, first = c / 16 / BLOCK_GROUPS * BLOCK_GROUPS;
+  if (BLOCK_GROUPS > 1 && first > 0 && first == groups - 1)
+    first -= BLOCK_GROUPS;
+  int64_t width = 16 * (int64_t)walk_block_groups(first, groups);
+  return (int64_t)first * 16 * taps + k * width + (c - first * 16);
+}
+
+void HD_SYM(conv_walk)(const conv_walk *walk);
+
+#endif

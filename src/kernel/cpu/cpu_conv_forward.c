@@ -1,0 +1,84 @@
+/* Forward convolution: one walk over the framed images, weights packed in blocks of channels.
+ *
+ * Outputs that no window of the pool reads are never computed. The chain is the walk's; see cpu_conv_walk.c. */
+#include "kernel/cpu/cpu_conv.h"
+
+static conv_frame forward_frame(const hd_geom *g) {
+  return (conv_frame){.height = g->hi + 2 * g->ph,
+                      .width = g->wi + 2 * g->pw,
+                      .top = g->ph,
+                      .left = g->pw,
+                      .image_height = g->hi,
+                      .image_width = g->wi,
+                      .channels = g->ci};
+}
+
+/* The walk over rows n .. n + rows - 1, images where `images` says. */
+static conv_walk forward_walk(const hd_call *call, const conv_frame *frame, const conv_images *images, int64_t n, int64_t rows) {
+  const hd_geom *g = call->g;
+  int64_t line = (int64_t)frame->width * g->ci;
+  return (conv_walk){.x = images->first,
+                     .x_stride = images->stride,
+                     .x_step_y = g->pool * g->sh * line,
+                     .x_step_x = (int64_t)g->pool * g->sw * g->ci,
+                     .x_line = line,
+                     .taps_y = g->kh,
+                     .run = g->kw * g->ci,
+                     .w = call->packed,
+                     .bias = call->in[2],
+                     .channels = g->co,
+                     .y = (float *)call->out[0] + n * call->out_stride[0],
+                     .y_stride = call->out_stride[0],
+                     .y_step_y = (int64_t)g->wp * g->co,
+                     .y_step_x = g->co,
+                     .argmax = call->out[1] ? (uint8_t *)call->out[1] + n * call->out_stride[1] : NULL,
+                     .argmax_stride = call->out_stride[1],
+                     .height = g->hp,
+                     .width = g->wp,
+                     .rows = rows,
+                     .pool = g->pool,
+                     .relu = g->relu,
+                     .at_step_y = g->sh * line,
+                     .at_step_x = (int64_t)g->sw * g->ci};
+}
+
+static void conv2d(const hd_call *call) {
+  conv_frame frame = forward_frame(call->g);
+  int64_t group = frame_rows(&frame), slot = frame_slot(&frame);
+  for (int64_t n = 0; n < call->rows; n += group) {
+    int64_t rows = call->rows - n < group ? call->rows - n : group;
+    const float *x = (const float *)call->in[0] + n * call->in_stride[0];
+    conv_images images = {x, call->in_stride[0]};
+    if (!frame_is_image(&frame)) {
+      images = (conv_images){call->scratch, slot};
+      for (int64_t r = 0; r < rows; r++)
+        HD_SYM(conv_frame_fill)((float *)call->scratch + r * slot, &frame, x + r * call->in_stride[0]);
+    }
+    conv_walk walk = forward_walk(call, &frame, &images, n, rows);
+    HD_SYM(conv_walk)(&walk);
+  }
+}
+
+static int64_t scratch_bytes(const hd_geom *g) {
+  conv_frame frame = forward_frame(g);
+  return frame_is_image(&frame) ? 0 : whole_bytes(frame_rows(&frame) * frame_slot(&frame));
+}
+
+static int64_t packed_elems(const hd_geom *g) { return (int64_t)up16(g->co) * g->kh * g->kw * g->ci; }
+
+static void pack(const hd_geom *g, const float *w, float *packed, int32_t j0, int32_t j1) {
+  int taps = g->kh * g->kw * g->ci;
+  for (int32_t j = j0; j < j1; j++) {
+    float *to = packed + walk_weight_at(g->co, taps, j, 0);
+    int64_t step = walk_weight_at(g->co, taps, j, 1) - walk_weight_at(g->co, taps, j, 0);
+    for (int k = 0; k < taps; k++)
+      to[k * step] = w[(int64_t)j * taps + k];
+  }
+}
+
+void HD_SYM(conv_forward_fill)(hd_kernels *table) {
+  table->run[HD_OP_conv2d] = conv2d;
+  table->scratch_bytes[HD_OP_conv2d] = scratch_bytes;
+  table->packed_elems[HD_OP_conv2d] = packed_elems;
+  table->pack[HD_OP_conv2d] = pack;
+}

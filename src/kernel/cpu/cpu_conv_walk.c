@@ -1,0 +1,146 @@
+/* The walk: a register-blocked direct convolution; see cpu_conv.h.
+ *
+ * A block is `pixels` windows (of one row or several, or of several samples) by `groups` groups of channels: that many
+ * accumulators, walked once over all taps for each position of the pool. Blocks of weights lie outside, windows inside, so
+ * a block's weights stay in the nearest caches while windows stream.
+ *
+ * Order: acc = bias or +0; over the kernel's rows, inside over the row's elements: acc = fma(x, w, acc). Then the maximum
+ * over positions, row-major, a later one taken if it is greater or NaN; then the ReLU. Windows are independent. */
+#include "kernel/cpu/cpu_conv.h"
+
+enum { MOST_PIXELS = ACC_GROUPS / BLOCK_GROUPS, MOST_GROUPS = BLOCK_GROUPS > 1 ? BLOCK_GROUPS + 1 : 1 };
+
+/* The windows of a block, and where their outputs go. */
+typedef struct walk_block {
+  const float *x[MOST_PIXELS];
+  float *y[MOST_PIXELS];
+  uint8_t *argmax[MOST_PIXELS];
+  const float *w, *bias;
+  int channels; /* of this block that exist */
+} walk_block;
+
+/* The next window to be put into a block. */
+typedef struct walk_cursor {
+  int64_t row;
+  int wy, wx;
+} walk_cursor;
+
+static void take_windows(walk_block *block, walk_cursor *at, const conv_walk *walk, int pixels, int channel) {
+  for (int p = 0; p < pixels; p++) {
+    int64_t out = at->wy * walk->y_step_y + at->wx * walk->y_step_x + channel;
+    block->x[p] = walk->x + at->row * walk->x_stride + at->wy * walk->x_step_y + at->wx * walk->x_step_x;
+    block->y[p] = walk->y + at->row * walk->y_stride + out;
+    block->argmax[p] = walk->argmax ? walk->argmax + at->row * walk->argmax_stride + out : NULL;
+    if (++at->wx < walk->width)
+      continue;
+    at->wx = 0;
+    if (++at->wy < walk->height)
+      continue;
+    at->wy = 0;
+    at->row++;
+  }
+}
+
+/* One position of all windows: acc[p][q] = the whole chain. */
+G16 void taps(g16 (*acc)[MOST_GROUPS], const conv_walk *walk, const walk_block *block, int64_t at, int pixels, int groups) {
+  const float *x[MOST_PIXELS], *w = block->w;
+  UNROLL for (int p = 0; p < pixels; p++) {
+    x[p] = block->x[p];
+    UNROLL for (int q = 0; q < groups; q++) acc[p][q] = block->bias ? g16_load(block->bias + 16 * q) : g16_zero();
+  }
+  for (int ky = 0; ky < walk->taps_y; ky++, at += walk->x_line)
+    for (int64_t i = at; i < at + walk->run; i++, w += 16 * groups) {
+      g16 wv[MOST_GROUPS];
+      UNROLL for (int q = 0; q < groups; q++) wv[q] = g16_load(w + 16 * q);
+      UNROLL for (int p = 0; p < pixels; p++) {
+        g16 xv = g16_all(x[p][i]);
+        UNROLL for (int q = 0; q < groups; q++) acc[p][q] = g16_fma(xv, wv[q], acc[p][q]);
+      }
+    }
+}
+
+G16 void finish(const conv_walk *walk, const walk_block *block, g16 best, g16 taken, int p, int q) {
+  int count = block->channels - 16 * q;
+  g16_store_some(block->y[p] + 16 * q, walk->relu ? g16_relu(best) : best, count);
+  if (block->argmax[p])
+    g16_to_bytes(block->argmax[p] + 16 * q, taken, count);
+}
+
+/* All positions of a block's windows; pixels and groups are constants where this is inlined. */
+G16 void run_block(const conv_walk *walk, const walk_block *block, int pixels, int groups) {
+  g16 best[MOST_PIXELS][MOST_GROUPS], taken[MOST_PIXELS][MOST_GROUPS], acc[MOST_PIXELS][MOST_GROUPS];
+  taps(best, walk, block, 0, pixels, groups);
+  UNROLL for (int p = 0; p < pixels; p++) UNROLL for (int q = 0; q < groups; q++) taken[p][q] = g16_zero();
+  for (int position = 1; position < walk->pool * walk->pool; position++) {
+    int64_t at = position / walk->pool * walk->at_step_y + position % walk->pool * walk->at_step_x;
+    taps(acc, walk, block, at, pixels, groups);
+    g16 number = g16_all((float)position);
+    UNROLL for (int p = 0; p < pixels; p++) UNROLL for (int q = 0; q < groups; q++) {
+      g16_mask over = g16_or(g16_less(best[p][q], acc[p][q]), g16_nan(acc[p][q]));
+      best[p][q] = g16_choose(over, acc[p][q], best[p][q]);
+      taken[p][q] = g16_choose(over, number, taken[p][q]);
+    }
+  }
+  UNROLL for (int p = 0; p < pixels; p++) UNROLL for (int q = 0; q < groups; q++)
+      finish(walk, block, best[p][q], taken[p][q], p, q);
+}
+
+typedef void block_fn(const conv_walk *walk, const walk_block *block);
+
+#define BLOCK(pixels, groups)                                                                                          \
+  static void block_##pixels##x##groups(const conv_walk *walk, const walk_block *block) {                             \
+    run_block(walk, block, pixels, groups);                                                                            \
+  }
+
+#if HD_ISA_IS(avx512)
+BLOCK(1, 1) BLOCK(2, 1) BLOCK(3, 1) BLOCK(4, 1) BLOCK(5, 1) BLOCK(6, 1)
+BLOCK(7, 1) BLOCK(8, 1) BLOCK(9, 1) BLOCK(10, 1) BLOCK(11, 1) BLOCK(12, 1)
+BLOCK(1, 2) BLOCK(2, 2) BLOCK(3, 2) BLOCK(4, 2) BLOCK(5, 2) BLOCK(6, 2)
+BLOCK(7, 2) BLOCK(8, 2) BLOCK(9, 2) BLOCK(10, 2) BLOCK(11, 2) BLOCK(12, 2)
+BLOCK(1, 3) BLOCK(2, 3) BLOCK(3, 3) BLOCK(4, 3) BLOCK(5, 3) BLOCK(6, 3) BLOCK(7, 3) BLOCK(8, 3)
+static block_fn *const blocks[MOST_GROUPS][MOST_PIXELS] = {
+    {block_1x1, block_2x1, block_3x1, block_4x1, block_5x1, block_6x1, block_7x1, block_8x1, block_9x1, block_10x1, block_11x1, block_12x1},
+    {block_1x2, block_2x2, block_3x2, block_4x2, block_5x2, block_6x2, block_7x2, block_8x2, block_9x2, block_10x2, block_11x2, block_12x2},
+    {block_1x3, block_2x3, block_3x3, block_4x3, block_5x3, block_6x3, block_7x3, block_8x3}};
+#elif HD_ISA_IS(scalar)
+BLOCK(1, 1) BLOCK(2, 1)
+static block_fn *const blocks[MOST_GROUPS][MOST_PIXELS] = {{block_1x1, block_2x1}};
+#else
+BLOCK(1, 1) BLOCK(2, 1) BLOCK(3, 1) BLOCK(4, 1) BLOCK(5, 1) BLOCK(6, 1)
+static block_fn *const blocks[MOST_GROUPS][MOST_PIXELS] = {{block_1x1, block_2x1, block_3x1, block_4x1, block_5x1, block_6x1}};
+#endif
+
+/* All windows for the groups from `first` on, in blocks of nearly equal size. */
+static void walk_channels(const conv_walk *walk, int first, int groups) {
+  int pixels = least(MOST_PIXELS, ACC_GROUPS / groups);
+  int64_t windows = walk->rows * walk->height * walk->width, count = (windows + pixels - 1) / pixels;
+  walk_cursor at = {0};
+  walk_block block = {.w = walk->w + (int64_t)first * 16 * walk->taps_y * walk->run,
+                      .bias = walk->bias ? walk->bias + first * 16 : NULL,
+                      .channels = walk->channels - first * 16};
+  for (int64_t b = 0; b < count; b++) {
+    int size = (int)(windows * (b + 1) / count - windows * b / count);
+    take_windows(&block, &at, walk, size, first * 16);
+    blocks[groups - 1][size - 1](walk, &block);
+  }
+}
+
+void HD_SYM(conv_walk)(const conv_walk *walk) {
+  int groups = up16(walk->channels) / 16;
+  for (int first = 0; first < groups; first += walk_block_groups(first, groups))
+    walk_channels(walk, first, walk_block_groups(first, groups));
+}
+
+void HD_SYM(conv_frame_fill)(float *out, const conv_frame *frame, const float *image) {
+  int64_t line = (int64_t)frame->width * frame->channels, image_line = (int64_t)frame->image_width * frame->channels;
+  int left = most(frame->left, 0), right = least(frame->width, frame->left + frame->image_width);
+  for (int y = 0; y < frame->height; y++, out += line) {
+    int from = y - frame->top;
+    memset(out, 0, (size_t)line * sizeof *out);
+    if (from >= 0 && from < frame->image_height && left < right)
+      memcpy(out + (int64_t)left * frame->channels,
+             image + from * image_line + (int64_t)(left - frame->left) * frame->channels,
+             (size_t)(right - left) * (size_t)frame->channels * sizeof *out);
+  }
+  memset(out, 0, FRAME_SLACK * sizeof *out);
+}
