@@ -50,7 +50,7 @@ static int adamw(const hd_update *u) {
 /* Runs a fold's pushes and merges; the value of a step comes from its row range (forms) or its piece (folds). */
 static void fold(float *out, const float *const *piece, const hd_fold *f, int64_t count) {
   for (int64_t i = 0; i < count; i++) {
-    float stack[HD_MAX_FOLD_DEPTH];
+    float stack[HD_MAX_FOLD_DEPTH] = {0};
     int top = 0;
     for (int s = 0; s < f->count; s++) {
       stack[top++] = piece[f->step[s].piece][i];
@@ -72,7 +72,7 @@ static float shard_chain(const hd_form *f, int j, int k, int row0, int row1) {
 }
 
 static float form_element(const hd_form *f, int j, int k) {
-  float stack[HD_MAX_FOLD_DEPTH];
+  float stack[HD_MAX_FOLD_DEPTH] = {0};
   int top = 0;
   for (int s = 0; s < f->fold->count; s++) {
     stack[top++] = shard_chain(f, j, k, f->fold->step[s].row0, f->fold->step[s].row1);
