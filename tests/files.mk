@@ -31,3 +31,7 @@ tests_op_test_expf_LDADD = $(TEST_LIBS)
 tests_unit_test_tree_SOURCES = tests/unit/test_tree.c
 tests_unit_test_tree_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_test_tree_LDADD = $(TEST_LIBS)
+unit_tests += tests/unit/test_idx
+tests_unit_test_idx_SOURCES = tests/unit/test_idx.c tests/scratch.h
+tests_unit_test_idx_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_test_idx_LDADD = $(TEST_LIBS)

@@ -3,6 +3,7 @@
 
 #include <stdbool.h>
 #include <string.h>
+#define ZLIB_CONST /* the input is not ours to write */
 #include <zlib.h>
 
 #include "base/alloc.h"
@@ -47,52 +48,97 @@ static hd_status read_plain(hd_idx *idx, hd_ctx *ctx, const char *path, int rank
   return HD_OK;
 }
 
-/* Reads exactly `bytes` bytes of the decompressed stream; less is an error. */
-static hd_status inflate_exactly(gzFile file, hd_ctx *ctx, const char *path, uint8_t *to, int64_t bytes) {
-  for (int64_t at = 0; at < bytes;) {
-    int64_t step = bytes - at < (1 << 26) ? bytes - at : 1 << 26;
-    int got = gzread(file, to + at, (unsigned)step);
-    if (got > 0) {
-      at += got;
-      continue;
-    }
-    int code = Z_OK;
-    const char *why = gzerror(file, &code);
-    return hd__fail(ctx, HD_E_FORMAT, "%s: expected %lld more bytes of gzip data, found %s; fetch the file again", path, (long long)(bytes - at),
-                    got < 0 && code != Z_OK && *why ? "damage" : "its end");
+/* A gzip file being unpacked from its mapping: one or more members, each with its own checksum. */
+typedef struct unpacker {
+  z_stream z;
+  const uint8_t *end; /* of the file */
+  bool ended;         /* the last member is complete, its checksum right */
+} unpacker;
+
+static size_t packed_left(const unpacker *u) { return (size_t)(u->end - u->z.next_in); }
+
+static bool starts_gzip(const unpacker *u) {
+  return packed_left(u) >= 2 && u->z.next_in[0] == 0x1f && u->z.next_in[1] == 0x8b;
+}
+
+/* Unpacks up to `room` bytes and says in *got how many there were: fewer only at the end of the data. */
+static hd_status unpack(int64_t *got, unpacker *u, hd_ctx *ctx, const char *path, uint8_t *to, int64_t room) {
+  const int64_t most = 1 << 30; /* zlib counts in unsigned int */
+  for (*got = 0; *got < room && !u->ended;) {
+    int64_t step = room - *got < most ? room - *got : most;
+    u->z.next_out = to + *got;
+    u->z.avail_out = (uInt)step;
+    u->z.avail_in = (uInt)(packed_left(u) < (size_t)most ? packed_left(u) : (size_t)most);
+    int code = inflate(&u->z, Z_NO_FLUSH);
+    *got += step - u->z.avail_out;
+    if (code == Z_STREAM_END && starts_gzip(u))
+      code = inflateReset(&u->z);
+    u->ended = code == Z_STREAM_END;
+    if (code == Z_MEM_ERROR)
+      return hd__fail(ctx, HD_E_NOMEM, "%s: out of memory while unpacking", path);
+    if (code == Z_BUF_ERROR)
+      return hd__fail(ctx, HD_E_FORMAT, "%s: expected whole gzip data, found it cut short; fetch the file again", path);
+    if (code != Z_OK && code != Z_STREAM_END)
+      return hd__fail(ctx, HD_E_FORMAT, "%s: expected valid gzip data, found damage (%s); fetch the file again", path,
+                      u->z.msg ? u->z.msg : "unknown");
   }
   return HD_OK;
 }
 
-static hd_status read_gzip_open(hd_idx *idx, hd_ctx *ctx, const char *path, int rank, gzFile file) {
-  uint8_t head[4 + 4 * HD_IDX_MAX_RANK], rest;
-  gzbuffer(file, 1 << 17);
-  HD_TRY(inflate_exactly(file, ctx, path, head, 4 + 4 * rank));
-  if (gzdirect(file))
-    return hd__fail(ctx, HD_E_FORMAT, "%s: expected gzip data, found something else; fetch the file again or drop the .gz", path);
-  HD_TRY(read_header(idx, ctx, path, head, rank));
-  idx->copy = hd__malloc((size_t)idx->length);
-  if (!idx->copy)
-    return hd__fail(ctx, HD_E_NOMEM, "%s: expected %lld bytes of memory, found less", path, (long long)idx->length);
-  HD_TRY(inflate_exactly(file, ctx, path, idx->copy, idx->length));
-  int more = gzread(file, &rest, 1); /* reaches the checksum, too */
-  if (more > 0)
-    return wrong_length(ctx, path, idx->length, "more");
-  if (more < 0)
-    return hd__fail(ctx, HD_E_FORMAT, "%s: expected a valid gzip checksum, found a wrong one; fetch the file again", path);
-  idx->bytes = idx->copy;
+/* Reaches the end of the data, the checksum and the end of the file. */
+static hd_status unpack_end(unpacker *u, hd_ctx *ctx, const char *path, int64_t expected) {
+  uint8_t rest;
+  int64_t got;
+  HD_TRY(unpack(&got, u, ctx, path, &rest, 1));
+  if (got > 0)
+    return wrong_length(ctx, path, expected, "more");
+  if (packed_left(u) > 0)
+    return hd__fail(ctx, HD_E_FORMAT, "%s: expected the file's end behind the gzip data, found %zu bytes; fetch the file again",
+                    path, packed_left(u));
   return HD_OK;
 }
 
+static hd_status read_unpacked(hd_idx *idx, hd_ctx *ctx, const char *path, int rank, unpacker *u) {
+  enum { MOST_PER_BYTE = 1040 }; /* deflate cannot do better than 1032 */
+  uint8_t head[4 + 4 * HD_IDX_MAX_RANK];
+  size_t packed = packed_left(u);
+  int64_t got;
+  char text[80];
+  if (!starts_gzip(u))
+    return hd__fail(ctx, HD_E_FORMAT, "%s: expected gzip data, found %zu bytes of something else; fetch the file again or drop the .gz",
+                    path, packed);
+  HD_TRY(unpack(&got, u, ctx, path, head, 4 + 4 * rank));
+  if (got < 4 + 4 * rank)
+    return hd__fail(ctx, HD_E_FORMAT, "%s: expected an IDX header of %d bytes, found %lld; fetch the file again", path,
+                    4 + 4 * rank, (long long)got);
+  HD_TRY(read_header(idx, ctx, path, head, rank));
+  snprintf(text, sizeof text, "%zu packed ones that cannot hold them", packed);
+  if (idx->length / MOST_PER_BYTE > (int64_t)packed)
+    return wrong_length(ctx, path, idx->length, text);
+  idx->copy = hd__malloc((size_t)idx->length);
+  if (!idx->copy)
+    return hd__fail(ctx, HD_E_NOMEM, "%s: expected %lld bytes of memory, found less; free some", path, (long long)idx->length);
+  HD_TRY(unpack(&got, u, ctx, path, idx->copy, idx->length));
+  snprintf(text, sizeof text, "%lld", (long long)got);
+  if (got < idx->length)
+    return wrong_length(ctx, path, idx->length, text);
+  idx->bytes = idx->copy;
+  return unpack_end(u, ctx, path, idx->length);
+}
+
 static hd_status read_gzip(hd_idx *idx, hd_ctx *ctx, const char *path, int rank) {
-  hd_mapping probe; /* reports a path that is missing, a folder or unreadable */
-  HD_TRY(hd__file_map(&probe, ctx, path));
-  hd__file_unmap(&probe);
-  gzFile file = gzopen(path, "rbe");
-  if (!file)
-    return hd__fail(ctx, HD_E_NOMEM, "%s: out of memory while opening", path);
-  hd_status status = read_gzip_open(idx, ctx, path, rank, file);
-  gzclose(file);
+  enum { WINDOW_LOG2 = 15, GZIP_ONLY = 16 };
+  hd_mapping packed;
+  HD_TRY(hd__file_map(&packed, ctx, path));
+  unpacker u = {.z.next_in = packed.bytes ? packed.bytes : (const uint8_t *)""};
+  u.end = u.z.next_in + packed.length;
+  hd_status status = HD_E_NOMEM;
+  if (inflateInit2(&u.z, WINDOW_LOG2 + GZIP_ONLY) == Z_OK) {
+    status = read_unpacked(idx, ctx, path, rank, &u);
+    inflateEnd(&u.z);
+  } else
+    hd__fail(ctx, status, "%s: out of memory while opening", path);
+  hd__file_unmap(&packed);
   return status;
 }
 

@@ -12,12 +12,24 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+static const char *remedy_for(int why) {
+  switch (why) {
+  case ENOSPC:
+  case EDQUOT: return "free some space or choose another folder";
+  case EFBIG: return "raise the limit on file sizes or choose another folder";
+  case EACCES:
+  case EPERM:
+  case EROFS: return "choose a path you may use, or change its permissions";
+  case EMFILE:
+  case ENFILE: return "raise the limit on open files";
+  case EIO: return "look after the disk";
+  default: return "check the path";
+  }
+}
+
 static hd_status io_error(hd_ctx *ctx, const char *path, const char *expected) {
   int why = errno;
-  const char *remedy = why == ENOSPC || why == EDQUOT     ? "; free some space or choose another folder"
-                       : why == EACCES || why == EPERM || why == EROFS ? "; choose a path you may use, or change its permissions"
-                                                                       : "";
-  return hd__fail(ctx, HD_E_IO, "%s: expected %s, found: %s%s", path, expected, strerror(why), remedy);
+  return hd__fail(ctx, HD_E_IO, "%s: expected %s, found: %s; %s", path, expected, strerror(why), remedy_for(why));
 }
 
 static hd_status map_open(hd_mapping *out, hd_ctx *ctx, const char *path, int fd) {
@@ -25,7 +37,8 @@ static hd_status map_open(hd_mapping *out, hd_ctx *ctx, const char *path, int fd
   if (fstat(fd, &info) != 0)
     return io_error(ctx, path, "a readable file");
   if (!S_ISREG(info.st_mode))
-    return hd__fail(ctx, HD_E_IO, "%s: expected a regular file, found %s", path, S_ISDIR(info.st_mode) ? "a folder" : "something else");
+    return hd__fail(ctx, HD_E_IO, "%s: expected a regular file, found %s; check the path", path,
+                    S_ISDIR(info.st_mode) ? "a folder" : "something else");
   *out = (hd_mapping){NULL, (size_t)info.st_size};
   if (info.st_size == 0)
     return HD_OK;
@@ -77,7 +90,7 @@ static hd_status temporary_name(char out[HD_PATH_BYTES], hd_ctx *ctx, const char
   const char *slash = strrchr(path, '/');
   int folder = slash ? (int)(slash - path) + 1 : 0;
   int n = snprintf(out, HD_PATH_BYTES, "%.*s.%s.tmp-%ld", folder, path, path + folder, (long)getpid());
-  return n < HD_PATH_BYTES ? HD_OK : hd__fail(ctx, HD_E_USAGE, "%s: expected a path below %d bytes, found a longer one", path, HD_PATH_BYTES);
+  return n < HD_PATH_BYTES ? HD_OK : hd__fail(ctx, HD_E_USAGE, "%.200s: expected a path below %d bytes, found a longer one; choose another folder", path, HD_PATH_BYTES);
 }
 
 hd_status hd__file_write(hd_ctx *ctx, const char *path, hd_write_fn *write, void *arg) {
@@ -123,7 +136,7 @@ hd_status hd__file_make_folder(hd_ctx *ctx, const char *path) {
 hd_status hd__file_join(char out[HD_PATH_BYTES], hd_ctx *ctx, const char *folder, const char *name) {
   int n = snprintf(out, HD_PATH_BYTES, "%s/%s", folder, name);
   return n < HD_PATH_BYTES ? HD_OK
-                           : hd__fail(ctx, HD_E_USAGE, "%.200s: expected a path below %d bytes, found a longer one", folder, HD_PATH_BYTES);
+                           : hd__fail(ctx, HD_E_USAGE, "%.200s: expected a path below %d bytes, found a longer one; choose another folder", folder, HD_PATH_BYTES);
 }
 
 hd_status hd__file_folder_begin(char temporary[HD_PATH_BYTES], hd_ctx *ctx, const char *path) {

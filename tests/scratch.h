@@ -1,0 +1,138 @@
+/* A temporary folder for a test, and what a test of failures asks again and again: is the message one line with
+ * expected, found and remedy, and is nothing left behind, neither memory nor open files nor mappings nor files?
+ *
+ * Memory is what the allocator says is in use; compare two moments between which the same work was done before, so that
+ * what libraries keep for the next time is there already. Under a sanitizer it always says 0; its own leak check stands
+ * in.
+ *
+ * To be included before any system header. */
+#ifndef HD_TESTS_SCRATCH_H
+#define HD_TESTS_SCRATCH_H
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <dirent.h>
+#include <ftw.h>
+#include <malloc.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/status.h"
+#include "tap.h"
+
+enum { SCRATCH_PATH_BYTES = 512 };
+
+static char scratch_root[SCRATCH_PATH_BYTES - 256];
+static pid_t scratch_owner;
+
+static int scratch_remove_one(const char *path, const struct stat *info, int kind, struct FTW *where) {
+  remove(path);
+  return 0;
+}
+
+__attribute__((unused)) static void scratch_remove(const char *path) {
+  nftw(path, scratch_remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+static void scratch_end(void) {
+  if (getpid() == scratch_owner)
+    scratch_remove(scratch_root);
+}
+
+/* The folder, made at the first call and removed at exit. */
+static const char *scratch(void) {
+  if (*scratch_root)
+    return scratch_root;
+  const char *above = getenv("TMPDIR");
+  int n = snprintf(scratch_root, sizeof scratch_root, "%s/heddle-test-XXXXXX", above && *above ? above : "/tmp");
+  if (n >= (int)sizeof scratch_root || !mkdtemp(scratch_root)) {
+    scratch_root[0] = 0;
+    bail_out("expected to make a folder in %s, found no way", above && *above ? above : "/tmp");
+  }
+  scratch_owner = getpid();
+  atexit(scratch_end);
+  return scratch_root;
+}
+
+/* A path in the folder, valid for a few calls. */
+__attribute__((unused, format(printf, 1, 2))) static const char *in_scratch(const char *fmt, ...) {
+  static char path[8][SCRATCH_PATH_BYTES];
+  static int next;
+  TAP_NAME;
+  char *out = path[next++ % 8];
+  if (snprintf(out, SCRATCH_PATH_BYTES, "%s/%s", scratch(), name) >= SCRATCH_PATH_BYTES)
+    bail_out("expected a short name in the temporary folder, found '%s'", name);
+  return out;
+}
+
+__attribute__((unused)) static void put_file(const char *path, const void *bytes, size_t length) {
+  FILE *file = fopen(path, "wb");
+  if (!file || fwrite(bytes, 1, length, file) != length || fclose(file) != 0)
+    bail_out("expected to write %s, found no way", path);
+}
+
+/* The entries of a folder, -1 if there is none. */
+__attribute__((unused)) static int entries_in(const char *path) {
+  DIR *folder = opendir(path);
+  int count = -2;
+  while (folder && readdir(folder))
+    count++;
+  if (!folder)
+    return -1;
+  closedir(folder);
+  return count;
+}
+
+/* What a process holds. */
+typedef struct held {
+  size_t bytes;
+  int files, mappings;
+} held;
+
+__attribute__((unused)) static held held_now(void) {
+  held now = {.files = entries_in("/proc/self/fd")};
+  char line[1024];
+  FILE *maps = fopen("/proc/self/maps", "r");
+  while (maps && fgets(line, sizeof line, maps))
+    now.mappings += strstr(line, scratch()) != NULL;
+  if (maps)
+    fclose(maps);
+  struct mallinfo2 heap = mallinfo2();
+  now.bytes = heap.uordblks + heap.hblkhd;
+  return now;
+}
+
+#define holds_same(before, ...) tap_holds_same(before, __FILE__, __LINE__, __VA_ARGS__)
+
+__attribute__((unused, format(printf, 4, 5))) static int tap_holds_same(held before, const char *file, int line,
+                                                                        const char *fmt, ...) {
+  TAP_NAME;
+  held now = held_now();
+  int same = now.bytes == before.bytes && now.files == before.files && now.mappings == before.mappings;
+  if (!tap_ok(same, file, line, "%s", name))
+    diag("expected %zu bytes, %d open files, %d mappings, found %zu, %d, %d", before.bytes, before.files,
+         before.mappings, now.bytes, now.files, now.mappings);
+  return same;
+}
+
+/* One line that begins with `place` ("" for any), says what was expected and found and `says`, and names a remedy
+ * behind ';'. */
+#define refuses(status, want, ctx, place, says, ...)                                                                   \
+  tap_refuses(status, want, hd_ctx_message(ctx), place, says, __FILE__, __LINE__, __VA_ARGS__)
+
+__attribute__((unused, format(printf, 8, 9))) static int tap_refuses(hd_status status, hd_status want,
+                                                                     const char *message, const char *place,
+                                                                     const char *says, const char *file, int line,
+                                                                     const char *fmt, ...) {
+  TAP_NAME;
+  const char *remedy = strrchr(message, ';');
+  int whole = !strncmp(message, place, strlen(place)) && strstr(message, "expected ") && strstr(message, ", found");
+  whole &= remedy && strlen(remedy) > 4 && !strpbrk(message, "\n\r") && strstr(message, says);
+  if (!tap_ok(status == want && whole, file, line, "%s", name))
+    diag("expected status %d and '%s... expected ..., found ...; ...' with '%s', found status %d and '%s'", want, place,
+         says, status, message);
+  return status == want && whole;
+}
+
+#endif
