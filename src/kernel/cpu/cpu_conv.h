@@ -37,6 +37,17 @@ typedef struct conv_frame {
   int image_height, image_width, channels;
 } conv_frame;
 
+/* The input with its padding. */
+static inline conv_frame input_frame(const hd_geom *g) {
+  return (conv_frame){.height = g->hi + 2 * g->ph,
+                      .width = g->wi + 2 * g->pw,
+                      .top = g->ph,
+                      .left = g->pw,
+                      .image_height = g->hi,
+                      .image_width = g->wi,
+                      .channels = g->ci};
+}
+
 static inline int64_t frame_elems(const conv_frame *f) { return (int64_t)f->height * f->width * f->channels; }
 
 /* Floats of scratch for one frame, slack included, a multiple of 16. */
@@ -63,6 +74,19 @@ static inline int64_t whole_bytes(int64_t floats) { return (floats + 15) / 16 * 
 /* out: frame_slot floats; image: one sample, height x width x channels. */
 void HD_SYM(conv_frame_fill)(float *out, const conv_frame *frame, const float *image);
 
+/* A patch of something, scaled: one term of many chains. */
+typedef struct conv_live {
+  const float *x;
+  float g;
+} conv_live;
+
+/* sum[r][i] += g * x[r][i] for each of `count` entries in turn, r < rows, i < 16 * groups; lines of the sum and of the patches
+ * lie sum_line and x_line apart. */
+void HD_SYM(conv_add_live)(float *sum, int64_t sum_line, const conv_live *list, int count, int64_t x_line, int rows, int groups);
+
+/* out = sum + 0, which makes -0 to +0; may be in place. */
+void HD_SYM(conv_finish_sums)(float *out, const float *sum, int64_t count);
+
 typedef struct conv_walk {
   const float *x; /* the first window's first element in row 0 */
   int64_t x_stride, x_step_y, x_step_x; /* to the next row (sample), window below, window to the right */
@@ -78,6 +102,7 @@ typedef struct conv_walk {
   int height, width; /* windows */
   int64_t rows;
   int pool, relu; /* side of the window of positions, 1 for one position */
+  int plus_zero;  /* adds +0 to each finished chain, as gradients do */
   int64_t at_step_y, at_step_x; /* x from a position to the one below, to the right */
 } conv_walk;
 

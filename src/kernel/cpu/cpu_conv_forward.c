@@ -3,16 +3,6 @@
  * Outputs that no window of the pool reads are never computed. The chain is the walk's; see cpu_conv_walk.c. */
 #include "kernel/cpu/cpu_conv.h"
 
-static conv_frame forward_frame(const hd_geom *g) {
-  return (conv_frame){.height = g->hi + 2 * g->ph,
-                      .width = g->wi + 2 * g->pw,
-                      .top = g->ph,
-                      .left = g->pw,
-                      .image_height = g->hi,
-                      .image_width = g->wi,
-                      .channels = g->ci};
-}
-
 /* The walk over rows n .. n + rows - 1, images where `images` says. */
 static conv_walk forward_walk(const hd_call *call, const conv_frame *frame, const conv_images *images, int64_t n, int64_t rows) {
   const hd_geom *g = call->g;
@@ -43,7 +33,7 @@ static conv_walk forward_walk(const hd_call *call, const conv_frame *frame, cons
 }
 
 static void conv2d(const hd_call *call) {
-  conv_frame frame = forward_frame(call->g);
+  conv_frame frame = input_frame(call->g);
   int64_t group = frame_rows(&frame), slot = frame_slot(&frame);
   for (int64_t n = 0; n < call->rows; n += group) {
     int64_t rows = call->rows - n < group ? call->rows - n : group;
@@ -60,7 +50,7 @@ static void conv2d(const hd_call *call) {
 }
 
 static int64_t scratch_bytes(const hd_geom *g) {
-  conv_frame frame = forward_frame(g);
+  conv_frame frame = input_frame(g);
   return frame_is_image(&frame) ? 0 : whole_bytes(frame_rows(&frame) * frame_slot(&frame));
 }
 

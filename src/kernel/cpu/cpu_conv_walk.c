@@ -5,7 +5,8 @@
  * a block's weights stay in the nearest caches while windows stream.
  *
  * Order: acc = bias or +0; over the kernel's rows, inside over the row's elements: acc = fma(x, w, acc). Then the maximum
- * over positions, row-major, a later one taken if it is greater or NaN; then the ReLU. Windows are independent. */
+ * over positions, row-major, a later one taken if it is greater or NaN; then + 0 or
+ * the ReLU, if asked for. Windows are independent. */
 #include "kernel/cpu/cpu_conv.h"
 
 enum { MOST_PIXELS = ACC_GROUPS / BLOCK_GROUPS, MOST_GROUPS = BLOCK_GROUPS > 1 ? BLOCK_GROUPS + 1 : 1 };
@@ -61,6 +62,7 @@ G16 void taps(g16 (*acc)[MOST_GROUPS], const conv_walk *walk, const walk_block *
 
 G16 void finish(const conv_walk *walk, const walk_block *block, g16 best, g16 taken, int p, int q) {
   int count = block->channels - 16 * q;
+  best = walk->plus_zero ? g16_add(best, g16_zero()) : best;
   g16_store_some(block->y[p] + 16 * q, walk->relu ? g16_relu(best) : best, count);
   if (block->argmax[p])
     g16_to_bytes(block->argmax[p] + 16 * q, taken, count);

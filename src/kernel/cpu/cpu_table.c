@@ -16,6 +16,9 @@ static void fill(void) {
   table = *hd__kernels_reference();
   table.name = table.isa = TEXT(HD_ISA);
   HD_SYM(conv_forward_fill)(&table);
+  HD_SYM(conv_dx_fill)(&table);
+  HD_SYM(conv_dw_fill)(&table);
+  HD_SYM(pool_fill)(&table);
   HD_SYM(linear_fill)(&table);
   HD_SYM(linear_form_fill)(&table);
   HD_SYM(pointwise_fill)(&table);

@@ -53,13 +53,6 @@ static void conv2d(const hd_call *call) {
   }
 }
 
-/* The convolution's output pixel that a window's element came from. */
-static void source(const hd_geom *g, const uint8_t *argmax, int wy, int wx, int co, int *oy, int *ox) {
-  int p = argmax ? argmax[((int64_t)wy * g->wp + wx) * g->co + co] : 0;
-  *oy = wy * g->pool + p / g->pool;
-  *ox = wx * g->pool + p % g->pool;
-}
-
 /* Adds one window's element to all inputs it came from: one step of each one's chain. */
 static void scatter(const hd_geom *g, real *dx, const real *w, real dy, int oy, int ox, int co) {
   const real *wo = w + (int64_t)co * g->kh * g->kw * g->ci;
@@ -74,30 +67,31 @@ static void scatter(const hd_geom *g, real *dx, const real *w, real dy, int oy, 
     }
 }
 
-/* Per input element: acc = +0; over windows row-major, inside over positions row-major (the channels whose maximum lies at
- * this position), inside over co ascending: acc = fma(dy, w, acc); zero dy left out. */
+/* Per input element: acc = +0; over the output's pixels row-major (oy, ox), inside over co ascending: acc = fma(dy, w, acc);
+ * behind a pool, dy is that of a window at the pixel it was taken from and zero at the others; at last acc + 0, so that it
+ * makes no difference whether zero dy are left out: without it a flushed sum could keep the sign of its zero. */
 static void conv2d_dx(const hd_call *call) {
   const hd_geom *g = call->g;
+  int64_t elems = (int64_t)g->hi * g->wi * g->ci;
   for (int64_t n = 0; n < call->rows; n++) {
     const real *dy = (const real *)call->in[0] + n * call->in_stride[0];
     const uint8_t *argmax = call->in[2] ? (const uint8_t *)call->in[2] + n * call->in_stride[2] : NULL;
     real *dx = (real *)call->out[0] + n * call->out_stride[0];
-    for (int64_t i = 0; i < (int64_t)g->hi * g->wi * g->ci; i++)
+    for (int64_t i = 0; i < elems; i++)
       dx[i] = 0;
-    for (int window = 0; window < g->hp * g->wp; window++)
-      for (int p = 0; p < g->pool * g->pool; p++)
+    for (int oy = 0; oy < g->hp * g->pool; oy++)
+      for (int ox = 0; ox < g->wp * g->pool; ox++)
         for (int co = 0; co < g->co; co++) {
-          int64_t at = (int64_t)window * g->co + co;
-          int oy, ox;
-          if (dy[at] == 0 || (argmax ? argmax[at] : 0) != p)
-            continue;
-          source(g, argmax, window / g->wp, window % g->wp, co, &oy, &ox);
-          scatter(g, dx, call->in[1], dy[at], oy, ox, co);
+          int64_t at = ((int64_t)(oy / g->pool) * g->wp + ox / g->pool) * g->co + co;
+          if (dy[at] != 0 && (argmax ? argmax[at] : 0) == oy % g->pool * g->pool + ox % g->pool)
+            scatter(g, dx, call->in[1], dy[at], oy, ox, co);
         }
+    for (int64_t i = 0; i < elems; i++)
+      dx[i] = dx[i] + 0;
   }
 }
 
-/* Per weight: acc = +0; over samples ascending, windows row-major: acc = fma(dy, x, acc); zero dy left out. */
+/* Per weight: acc = +0; over samples ascending, windows row-major: acc = fma(dy, x, acc); at last acc + 0, as above. */
 static void weight_chain(const hd_call *call, int co, real *dw) {
   const hd_geom *g = call->g;
   int columns = g->kh * g->kw * g->ci;
@@ -108,17 +102,20 @@ static void weight_chain(const hd_call *call, int co, real *dw) {
     const real *dy = (const real *)call->in[1] + n * call->in_stride[1];
     const uint8_t *argmax = call->in[2] ? (const uint8_t *)call->in[2] + n * call->in_stride[2] : NULL;
     for (int window = 0; window < g->hp * g->wp; window++) {
-      real d = dy[(int64_t)window * g->co + co];
-      int oy, ox;
-      if (d == 0)
+      int64_t at = (int64_t)window * g->co + co;
+      int p = argmax ? argmax[at] : 0;
+      int oy = window / g->wp * g->pool + p / g->pool, ox = window % g->wp * g->pool + p % g->pool;
+      if (dy[at] == 0)
         continue;
-      source(g, argmax, window / g->wp, window % g->wp, co, &oy, &ox);
       for (int i = 0; i < columns; i++) {
         int ky = i / g->ci / g->kw, kx = i / g->ci % g->kw;
-        dw[i] = REAL_FMA(d, pixel(g, x, oy * g->sh + ky - g->ph, ox * g->sw + kx - g->pw, i % g->ci), dw[i]);
+        real v = pixel(g, x, oy * g->sh + ky - g->ph, ox * g->sw + kx - g->pw, i % g->ci);
+        dw[i] = REAL_FMA(dy[at], v, dw[i]);
       }
     }
   }
+  for (int i = 0; i < columns; i++)
+    dw[i] = dw[i] + 0;
 }
 
 /* The bias's gradient: acc = +0; samples ascending, windows row-major: acc = acc + dy. */

@@ -1,0 +1,254 @@
+/* The gradient of a convolution's weight and bias, in one of two ways that give the same bits:
+ *
+ *   live    taps in vector lanes; per output channel the list of windows whose gradient is not zero, then the channel's row of
+ *           the gradient in registers while those windows' patches go by. Best behind a pool with many input channels.
+ *   dense   output channels in vector lanes; a block of taps in registers while all windows go by, a pool's positions one
+ *           after the other. Best without a pool, and for few input channels.
+ *
+ * The shape alone decides, by an estimate of vector instructions. Order: per weight, over samples ascending, windows
+ * row-major: acc = fma(dy, x, acc), at last acc + 0; the bias: acc = acc + dy. */
+#include "kernel/cpu/cpu_conv.h"
+
+enum { TAPS = ACC_GROUPS / BLOCK_GROUPS, LIVE_BYTES = 32 * 1024 };
+
+/* The geometry of one call, worked out. */
+typedef struct dw_shape {
+  conv_frame frame;
+  int64_t line;           /* elements of a frame's line */
+  int run, run16, taps;   /* contiguous taps in a row of the kernel, padded to groups; all taps */
+  int co16, dense, framed;
+  int64_t group, slot;    /* samples at once, elements of one in scratch */
+  int64_t sums;           /* elements of the sums in scratch; 0: summed in place */
+} dw_shape;
+
+static int is_dense(const hd_geom *g) {
+  double live_share = g->pool > 1 ? 0.5 : 1, windows = (double)g->hp * g->wp;
+  double live = windows * g->co * (4 + live_share * g->kh * (up16(g->kw * g->ci) / 16));
+  double dense = windows * g->pool * g->pool * g->kh * g->kw * g->ci * (up16(g->co) / 16);
+  return dense <= live;
+}
+
+static dw_shape shape_of(const hd_geom *g) {
+  dw_shape s = {.frame = input_frame(g), .run = g->kw * g->ci, .co16 = up16(g->co), .dense = is_dense(g)};
+  s.line = (int64_t)s.frame.width * g->ci;
+  s.run16 = up16(s.run);
+  s.taps = g->kh * s.run;
+  s.slot = frame_slot(&s.frame);
+  s.framed = !frame_is_image(&s.frame) || (!s.dense && s.run % 16); /* whole groups may read beyond an image's end */
+  int64_t fitting = LIVE_BYTES / (s.slot * (int64_t)sizeof(float));
+  s.group = s.dense ? frame_rows(&s.frame) : fitting < 1 ? 1 : fitting > GROUP_ROWS ? GROUP_ROWS : fitting;
+  if (s.dense)
+    s.sums = (int64_t)s.taps * s.co16;
+  else
+    s.sums = s.run % 16 ? (int64_t)g->co * g->kh * s.run16 : 0;
+  return s;
+}
+
+/* Scratch: frames, sums, then the list. */
+static int64_t scratch_bytes(const hd_geom *g) {
+  dw_shape s = shape_of(g);
+  int64_t bytes = (s.framed ? whole_bytes(s.group * s.slot) : 0) + whole_bytes(s.sums);
+  return bytes + (s.dense ? whole_bytes(s.taps) : s.group * g->hp * g->wp * (int64_t)sizeof(conv_live));
+}
+
+/* The images of rows n .. n + rows - 1. */
+static conv_images take_images(const hd_call *call, const dw_shape *s, int64_t n, int64_t rows) {
+  const float *x = (const float *)call->in[0] + n * call->in_stride[0];
+  if (!s->framed)
+    return (conv_images){x, call->in_stride[0]};
+  for (int64_t r = 0; r < rows; r++)
+    HD_SYM(conv_frame_fill)((float *)call->scratch + r * s->slot, &s->frame, x + r * call->in_stride[0]);
+  return (conv_images){call->scratch, s->slot};
+}
+
+/* One channel's live windows: where each one's patch lies, and its gradient. */
+static int list_windows(conv_live *list, const hd_call *call, const dw_shape *s, const conv_images *images, int64_t n, int64_t rows, int co) {
+  const hd_geom *g = call->g;
+  int64_t at[256], step_y = g->pool * g->sh * s->line, step_x = (int64_t)g->pool * g->sw * g->ci;
+  int count = 0;
+  for (int p = 0; p < g->pool * g->pool; p++)
+    at[p] = p / g->pool * g->sh * s->line + (int64_t)(p % g->pool) * g->sw * g->ci;
+  for (int64_t r = 0; r < rows; r++) {
+    const float *dy = (const float *)call->in[1] + (n + r) * call->in_stride[1] + co;
+    const uint8_t *argmax = call->in[2] ? (const uint8_t *)call->in[2] + (n + r) * call->in_stride[2] + co : NULL;
+    const float *x = images->first + r * images->stride;
+    for (int wy = 0; wy < g->hp; wy++, x += step_y)
+      for (int wx = 0; wx < g->wp; wx++, dy += g->co) {
+        list[count] = (conv_live){x + wx * step_x + at[argmax ? *argmax : 0], *dy};
+        count += *dy != 0;
+        argmax = argmax ? argmax + g->co : NULL;
+      }
+  }
+  return count;
+}
+
+static void live_sums(const hd_call *call, const dw_shape *s) {
+  const hd_geom *g = call->g;
+  float *free_scratch = (float *)call->scratch + (s->framed ? s->group * s->slot : 0);
+  float *sums = s->sums ? free_scratch : call->out[0], *dw = call->out[0];
+  conv_live *list = (conv_live *)(void *)(free_scratch + whole_bytes(s->sums) / (int64_t)sizeof(float));
+  int64_t sum_line = s->sums ? s->run16 : s->run;
+  memset(sums, 0, (size_t)(g->co * g->kh * sum_line) * sizeof *sums);
+  for (int64_t n = 0; n < call->rows; n += s->group) {
+    int64_t rows = call->rows - n < s->group ? call->rows - n : s->group;
+    conv_images images = take_images(call, s, n, rows);
+    for (int co = 0; co < g->co; co++) {
+      int count = list_windows(list, call, s, &images, n, rows, co);
+      HD_SYM(conv_add_live)(sums + co * g->kh * sum_line, sum_line, list, count, s->line, g->kh, s->run16 / 16);
+    }
+  }
+  for (int64_t i = 0; i < (int64_t)g->co * g->kh; i++)
+    HD_SYM(conv_finish_sums)(dw + i * s->run, sums + i * sum_line, s->run);
+}
+
+/* One block of the dense way: channels c .. , taps t .. , over the windows of `rows` samples. */
+typedef struct dense_block {
+  const hd_geom *g;
+  const float *x, *dy;
+  const uint8_t *argmax;
+  int64_t x_stride, dy_stride, argmax_stride, rows, line;
+  const int32_t *tap; /* the block's taps: elements from a patch's start */
+  float *sum;         /* the block's first tap and channel */
+  int co16, channels; /* channels from the block's first on */
+} dense_block;
+
+/* taps and groups are constants where this is inlined. */
+G16 void add_position(g16 (*acc)[BLOCK_GROUPS], const g16 *dy, const float *x, const int32_t *tap, int taps, int groups) {
+  UNROLL for (int t = 0; t < taps; t++) {
+    g16 xv = g16_all(x[tap[t]]);
+    UNROLL for (int q = 0; q < groups; q++) acc[t][q] = g16_fma(dy[q], xv, acc[t][q]);
+  }
+}
+
+G16 void add_window(g16 (*acc)[BLOCK_GROUPS], const dense_block *b, const float *dy, const uint8_t *argmax, const float *x, int taps, int groups) {
+  g16 all[BLOCK_GROUPS], here[BLOCK_GROUPS], taken[BLOCK_GROUPS];
+  UNROLL for (int q = 0; q < groups; q++) {
+    all[q] = g16_load_some(dy + 16 * q, b->channels - 16 * q);
+    taken[q] = argmax ? g16_from_bytes(argmax + 16 * q, b->channels - 16 * q) : g16_zero();
+  }
+  if (!argmax) {
+    add_position(acc, all, x, b->tap, taps, groups);
+    return;
+  }
+  for (int p = 0; p < b->g->pool * b->g->pool; p++) {
+    int64_t at = p / b->g->pool * b->g->sh * b->line + (int64_t)(p % b->g->pool) * b->g->sw * b->g->ci;
+    UNROLL for (int q = 0; q < groups; q++) here[q] = g16_keep(all[q], g16_equal(taken[q], g16_all((float)p)));
+    add_position(acc, here, x + at, b->tap, taps, groups);
+  }
+}
+
+G16 void run_block(const dense_block *b, int taps, int groups) {
+  const hd_geom *g = b->g;
+  int64_t step_y = g->pool * g->sh * b->line, step_x = (int64_t)g->pool * g->sw * g->ci;
+  g16 acc[TAPS][BLOCK_GROUPS];
+  UNROLL for (int t = 0; t < taps; t++) UNROLL for (int q = 0; q < groups; q++) acc[t][q] = g16_load(b->sum + t * b->co16 + 16 * q);
+  for (int64_t r = 0; r < b->rows; r++) {
+    const float *x = b->x + r * b->x_stride, *dy = b->dy + r * b->dy_stride;
+    const uint8_t *argmax = b->argmax ? b->argmax + r * b->argmax_stride : NULL;
+    for (int wy = 0; wy < g->hp; wy++, x += step_y)
+      for (int wx = 0; wx < g->wp; wx++, dy += g->co) {
+        add_window(acc, b, dy, argmax, x + wx * step_x, taps, groups);
+        argmax = argmax ? argmax + g->co : NULL;
+      }
+  }
+  UNROLL for (int t = 0; t < taps; t++) UNROLL for (int q = 0; q < groups; q++) g16_store(b->sum + t * b->co16 + 16 * q, acc[t][q]);
+}
+
+typedef void dense_fn(const dense_block *block);
+
+#define DENSE(taps, groups)                                                                                            \
+  static void dense_##taps##x##groups(const dense_block *block) { run_block(block, taps, groups); }
+
+#if HD_ISA_IS(avx512)
+DENSE(1, 1) DENSE(2, 1) DENSE(3, 1) DENSE(4, 1) DENSE(5, 1) DENSE(6, 1)
+DENSE(7, 1) DENSE(8, 1) DENSE(9, 1) DENSE(10, 1) DENSE(11, 1) DENSE(12, 1)
+DENSE(1, 2) DENSE(2, 2) DENSE(3, 2) DENSE(4, 2) DENSE(5, 2) DENSE(6, 2)
+DENSE(7, 2) DENSE(8, 2) DENSE(9, 2) DENSE(10, 2) DENSE(11, 2) DENSE(12, 2)
+static dense_fn *const dense[BLOCK_GROUPS][TAPS] = {
+    {dense_1x1, dense_2x1, dense_3x1, dense_4x1, dense_5x1, dense_6x1, dense_7x1, dense_8x1, dense_9x1, dense_10x1, dense_11x1, dense_12x1},
+    {dense_1x2, dense_2x2, dense_3x2, dense_4x2, dense_5x2, dense_6x2, dense_7x2, dense_8x2, dense_9x2, dense_10x2, dense_11x2, dense_12x2}};
+#elif HD_ISA_IS(scalar)
+DENSE(1, 1) DENSE(2, 1)
+static dense_fn *const dense[BLOCK_GROUPS][TAPS] = {{dense_1x1, dense_2x1}};
+#else
+DENSE(1, 1) DENSE(2, 1) DENSE(3, 1) DENSE(4, 1) DENSE(5, 1) DENSE(6, 1)
+static dense_fn *const dense[BLOCK_GROUPS][TAPS] = {{dense_1x1, dense_2x1, dense_3x1, dense_4x1, dense_5x1, dense_6x1}};
+#endif
+
+/* All blocks over the windows of some rows. */
+static void add_rows(const dense_block *whole, const int32_t *tap, int taps) {
+  int parts = (taps + TAPS - 1) / TAPS, groups = whole->co16 / 16;
+  for (int group = 0; group < groups; group += BLOCK_GROUPS)
+    for (int part = 0; part < parts; part++) {
+      int first = taps * part / parts, size = taps * (part + 1) / parts - first;
+      dense_block block = *whole;
+      block.dy += 16 * group;
+      block.argmax = block.argmax ? block.argmax + 16 * group : NULL;
+      block.channels -= 16 * group;
+      block.tap = tap + first;
+      block.sum += (int64_t)first * whole->co16 + 16 * group;
+      dense[least(BLOCK_GROUPS, groups - group) - 1][size - 1](&block);
+    }
+}
+
+static void dense_sums(const hd_call *call, const dw_shape *s) {
+  const hd_geom *g = call->g;
+  float *sums = (float *)call->scratch + (s->framed ? s->group * s->slot : 0), *dw = call->out[0];
+  int32_t *tap = (int32_t *)(void *)(sums + whole_bytes(s->sums) / (int64_t)sizeof(float));
+  for (int t = 0; t < s->taps; t++)
+    tap[t] = (int32_t)(t / s->run * s->line + t % s->run);
+  memset(sums, 0, (size_t)s->sums * sizeof *sums);
+  for (int64_t n = 0; n < call->rows; n += s->group) {
+    int64_t rows = call->rows - n < s->group ? call->rows - n : s->group;
+    conv_images images = take_images(call, s, n, rows);
+    dense_block whole = {.g = g,
+                         .x = images.first,
+                         .dy = (const float *)call->in[1] + n * call->in_stride[1],
+                         .argmax = call->in[2] ? (const uint8_t *)call->in[2] + n * call->in_stride[2] : NULL,
+                         .x_stride = images.stride,
+                         .dy_stride = call->in_stride[1],
+                         .argmax_stride = call->in_stride[2],
+                         .rows = rows,
+                         .line = s->line,
+                         .sum = sums,
+                         .co16 = s->co16,
+                         .channels = g->co};
+    add_rows(&whole, tap, s->taps);
+  }
+  for (int co = 0; co < g->co; co++)
+    for (int t = 0; t < s->taps; t++)
+      dw[(int64_t)co * s->taps + t] = sums[(int64_t)t * s->co16 + co] + 0.0f;
+}
+
+/* Four groups of channels at once, so that their chains overlap in time. */
+static void bias_sums(const hd_call *call) {
+  const hd_geom *g = call->g;
+  float *db = call->out[1];
+  for (int c = 0; c < g->co; c += 64) {
+    g16 acc[4] = {g16_zero(), g16_zero(), g16_zero(), g16_zero()};
+    int groups = least(4, (g->co - c + 15) / 16);
+    for (int64_t n = 0; n < call->rows; n++) {
+      const float *dy = (const float *)call->in[1] + n * call->in_stride[1] + c;
+      for (int window = 0; window < g->hp * g->wp; window++, dy += g->co)
+        for (int q = 0; q < groups; q++)
+          acc[q] = g16_add(acc[q], g16_load_some(dy + 16 * q, g->co - c - 16 * q));
+    }
+    for (int q = 0; q < groups; q++)
+      g16_store_some(db + c + 16 * q, acc[q], g->co - c - 16 * q);
+  }
+}
+
+static void conv2d_dw(const hd_call *call) {
+  dw_shape s = shape_of(call->g);
+  if (s.dense)
+    dense_sums(call, &s);
+  else
+    live_sums(call, &s);
+  if (call->out[1])
+    bias_sums(call);
+}
+
+void HD_SYM(conv_dw_fill)(hd_kernels *table) {
+  table->run[HD_OP_conv2d_dw] = conv2d_dw;
+  table->scratch_bytes[HD_OP_conv2d_dw] = scratch_bytes;
+}
