@@ -31,14 +31,14 @@ static const uint64_t DATA_SET = 0x6865646400000001; /* another number is anothe
  * classifier stays below 93 % and a small convolutional one passes 98 %, while people can read every class. */
 static const float POINT_SPREAD = 0.045f;   /* of the square */
 static const float STROKE_SPREAD = 0.06f;   /* a stroke out of place */
-static const float WARP_SPREAD = 0.22f;     /* the corners of the distortion */
-static const float ASPECT_SPREAD = 0.35f;   /* width against height */
+static const float WARP_SPREAD = 0.24f;     /* the corners of the distortion */
+static const float ASPECT_SPREAD = 0.38f;   /* width against height */
 static const float SLANT_SPREAD = 0.45f;    /* x per y */
 static const float SLANT_MEAN = 0.10f;      /* most people lean to the right */
-static const float ROTATION_SPREAD = 0.40f; /* radians */
+static const float ROTATION_SPREAD = 0.45f; /* radians */
 static const float END_LENGTH = 0.35f;      /* of the last piece of a stroke that may be missing */
 static const float SIZE_LEAST = 0.80f, SIZE_MOST = 1.05f; /* of the box */
-static const float PLACE_SPREAD = 2.0f;     /* pixels */
+static const float PLACE_SPREAD = 2.3f;     /* pixels */
 static const float RADIUS_LEAST = 0.75f, RADIUS_MOST = 1.75f; /* pixels */
 static const float PRESSURE_SPREAD = 0.35f; /* of the radius */
 static const float WHITE_LEAST = 215, WHITE_MOST = 255;
