@@ -35,3 +35,8 @@ unit_tests += tests/unit/test_idx
 tests_unit_test_idx_SOURCES = tests/unit/test_idx.c tests/scratch.h
 tests_unit_test_idx_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_test_idx_LDADD = $(TEST_LIBS)
+op_tests += tests/op/test_gradients
+tests_op_test_gradients_SOURCES = tests/op/test_gradients.c tests/op/kinks.c tests/op/kinks.h tests/op/kernel_case.c \
+  tests/op/kernel_case.h
+tests_op_test_gradients_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_op_test_gradients_LDADD = $(TEST_LIBS)

@@ -1,0 +1,122 @@
+/* See kinks.h. A fused operation is run once more without what is fused, to see what the ReLU and the pool look at. */
+#include "op/kinks.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* The two largest values of a window. */
+typedef struct top_two {
+  double best, second;
+} top_two;
+
+static const top_two NOTHING_YET = {-HUGE_VAL, -HUGE_VAL};
+
+static void look_at(top_two *top, double value) {
+  if (value > top->best) {
+    top->second = top->best;
+    top->best = value;
+  } else if (value > top->second) {
+    top->second = value;
+  }
+}
+
+/* Below zero only the way back to zero counts. Equal zeros are what a ReLU left: they stay zeros together. */
+static double distance_of(top_two top, int relu) {
+  if (relu && top.best < 0)
+    return -top.best;
+  double gap = top.best == 0 && top.second == 0 ? HUGE_VAL : top.best - top.second;
+  return relu ? fmin(gap, top.best) : gap;
+}
+
+/* The call without a fused pool and ReLU; the result has `elems` doubles a row and is the caller's. */
+static double *run_bare(hd_op op, const hd_call *call, const hd_geom *bare, int64_t elems) {
+  double *out = calloc((size_t)(call->rows * elems), sizeof *out);
+  if (!out)
+    abort();
+  hd_call again = *call;
+  again.g = bare;
+  again.out[0] = out;
+  again.out[1] = NULL;
+  again.out_stride[0] = elems;
+  hd__kernels_reference_f64()->run[op](&again);
+  return out;
+}
+
+static double conv_window(const hd_geom *g, const double *y, int64_t element) {
+  int64_t co = element % g->co, wx = element / g->co % g->wp, wy = element / g->co / g->wp;
+  top_two top = NOTHING_YET;
+  for (int p = 0; p < g->pool * g->pool; p++)
+    look_at(&top, y[((wy * g->pool + p / g->pool) * g->wo + wx * g->pool + p % g->pool) * g->co + co]);
+  return distance_of(top, g->relu);
+}
+
+static double of_conv(const hd_call *call) {
+  const hd_geom *g = call->g;
+  if (g->pool == 1 && !g->relu)
+    return HUGE_VAL;
+  hd_geom bare = *g;
+  bare.pool = 1;
+  bare.relu = 0;
+  bare.hp = g->ho;
+  bare.wp = g->wo;
+  int64_t elems = (int64_t)g->ho * g->wo * g->co;
+  double *y = run_bare(HD_OP_conv2d, call, &bare, elems), nearest = HUGE_VAL;
+  for (int64_t n = 0; n < call->rows; n++)
+    for (int64_t i = 0; i < (int64_t)g->hp * g->wp * g->co; i++)
+      nearest = fmin(nearest, conv_window(g, y + n * elems, i));
+  free(y);
+  return nearest;
+}
+
+static double of_linear(const hd_call *call) {
+  if (!call->g->relu)
+    return HUGE_VAL;
+  hd_geom bare = *call->g;
+  bare.relu = 0;
+  double *y = run_bare(HD_OP_linear, call, &bare, bare.co), nearest = HUGE_VAL;
+  for (int64_t i = 0; i < call->rows * bare.co; i++)
+    nearest = fmin(nearest, fabs(y[i]));
+  free(y);
+  return nearest;
+}
+
+/* Exact zeros are sums of what other ReLUs left, and stay. */
+static double of_relu(const hd_call *call) {
+  double nearest = HUGE_VAL;
+  for (int64_t n = 0; n < call->rows; n++)
+    for (int64_t i = 0; i < (int64_t)call->g->ci * call->g->hi * call->g->wi; i++) {
+      double x = ((const double *)call->in[0])[n * call->in_stride[0] + i];
+      nearest = x == 0 ? nearest : fmin(nearest, fabs(x));
+    }
+  return nearest;
+}
+
+static double pool_window(const hd_geom *g, const double *x, int64_t element) {
+  int64_t c = element % g->ci, ox = element / g->ci % g->wo, oy = element / g->ci / g->wo;
+  top_two top = NOTHING_YET;
+  for (int p = 0; p < g->kh * g->kw; p++) {
+    int64_t row = oy * g->sh + p / g->kw - g->ph, column = ox * g->sw + p % g->kw - g->pw;
+    if (row >= 0 && row < g->hi && column >= 0 && column < g->wi)
+      look_at(&top, x[(row * g->wi + column) * g->ci + c]);
+  }
+  return distance_of(top, 0);
+}
+
+static double of_pool(const hd_call *call) {
+  const hd_geom *g = call->g;
+  double nearest = HUGE_VAL;
+  for (int64_t n = 0; n < call->rows; n++)
+    for (int64_t i = 0; i < (int64_t)g->ho * g->wo * g->ci; i++)
+      nearest = fmin(nearest, pool_window(g, (const double *)call->in[0] + n * call->in_stride[0], i));
+  return nearest;
+}
+
+double kink_distance(hd_op op, const hd_call *call) {
+  switch (op) {
+  case HD_OP_conv2d: return of_conv(call);
+  case HD_OP_linear: return of_linear(call);
+  case HD_OP_relu: return of_relu(call);
+  case HD_OP_max_pool2d: return of_pool(call);
+  default: return HUGE_VAL;
+  }
+}

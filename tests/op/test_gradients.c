@@ -1,0 +1,456 @@
+/* Every operation's gradient against central differences, in double, through the double reference table.
+ *
+ * An operation y = f(x, ...) is tested through L = sum of r * y with random r: its gradient kernels, called with dy = r
+ * as its gradient rule calls them, must give dL / dx for every element of every input, and along random directions of
+ * all inputs at once. cross_entropy takes no dy: there L is the mean its divisor makes. Inputs are drawn again until no
+ * ReLU and no maximum is so near its kink that a difference could cross it. The step is a power of two; everything but
+ * cross_entropy is linear or quadratic along a line, so that central differences are exact but for rounding.
+ *
+ * The list of operations is ops.def: one that is neither differentiated here nor called as somebody's gradient fails
+ * the test. The gradient rules and whole networks are seen in test_network_gradients. */
+#include <float.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "graph/op.h"
+#include "op/kernel_case.h"
+#include "op/kinks.h"
+#include "tap.h"
+
+static const double STEP = 0x1p-19;
+static const double TOLERANCE = 1e-6; /* relative to the larger of both values */
+static const double ROUNDING = 2e-8;  /* what the difference of two rounded values may be off, values being near 1 */
+enum { DIRECTIONS = 3, MAX_DRAWS = 200 };
+
+static bool called[HD_OP_COUNT];
+
+/* One call in double: kernel_case says what each argument is, the buffers are guarded, padding is NaN. */
+typedef struct problem {
+  kernel_case c;
+  guarded in[HD_MAX_IN], out[HD_MAX_OUT];
+} problem;
+
+static int64_t slots(const problem *p, const arg *a) { return a->rows ? p->c.rows : 1; }
+
+static guarded buffer_for(const problem *p, const arg *a) {
+  size_t bytes = a->kind == ARG_FLOATS ? sizeof(double) : a->kind == ARG_LABELS ? sizeof(int32_t) : 1;
+  guarded memory = guarded_create((size_t)(slots(p, a) * a->stride) * bytes, 0);
+  if (a->kind == ARG_FLOATS)
+    for (int64_t i = 0; i < slots(p, a) * a->stride; i++)
+      ((double *)memory.data)[i] = NAN;
+  return memory;
+}
+
+/* The case's random floats as doubles; labels and positions as they are. */
+static void take_draw(problem *p, int i) {
+  const arg *a = &p->c.in[i];
+  if (a->kind != ARG_FLOATS) {
+    memcpy(p->in[i].data, p->c.input[i].data, p->in[i].bytes);
+    return;
+  }
+  for (int64_t s = 0; s < slots(p, a); s++)
+    for (int64_t k = 0; k < a->elems; k++)
+      ((double *)p->in[i].data)[s * a->stride + k] = ((const float *)p->c.input[i].data)[s * a->stride + k];
+}
+
+static void problem_create(problem *p, hd_op op, const hd_geom *g, int64_t rows, bool bias, uint32_t seed) {
+  *p = (problem){0};
+  kernel_case_create(&p->c, op, g, rows, FILL_PLAIN, false, seed);
+  p->c.divisor = 1 + 0.75f * (float)(seed % 3);
+  if (!bias && (op == HD_OP_conv2d || op == HD_OP_linear))
+    p->c.in[2].kind = ARG_NONE;
+  for (int i = 0; i < HD_MAX_IN; i++)
+    if (p->c.in[i].kind != ARG_NONE) {
+      p->in[i] = buffer_for(p, &p->c.in[i]);
+      take_draw(p, i);
+    }
+  for (int i = 0; i < HD_MAX_OUT; i++)
+    if (p->c.out[i].kind != ARG_NONE)
+      p->out[i] = buffer_for(p, &p->c.out[i]);
+}
+
+static void problem_destroy(problem *p) {
+  for (int i = 0; i < HD_MAX_IN; i++)
+    guarded_destroy(&p->in[i]);
+  for (int i = 0; i < HD_MAX_OUT; i++)
+    guarded_destroy(&p->out[i]);
+  kernel_case_destroy(&p->c);
+}
+
+static hd_call call_of(const problem *p) {
+  hd_call call = {.g = &p->c.g, .rows = p->c.rows, .divisor = p->c.divisor};
+  for (int i = 0; i < HD_MAX_IN; i++) {
+    call.in[i] = p->in[i].data;
+    call.in_stride[i] = p->c.in[i].stride;
+  }
+  for (int i = 0; i < HD_MAX_OUT; i++) {
+    call.out[i] = p->out[i].data;
+    call.out_stride[i] = p->c.out[i].stride;
+  }
+  return call;
+}
+
+static void problem_run(const problem *p) {
+  hd_call call = call_of(p);
+  called[p->c.op] = true;
+  hd__kernels_reference_f64()->run[p->c.op](&call);
+  for (int i = 0; i < HD_MAX_IN; i++)
+    if (!guarded_is_intact(&p->in[i]))
+      bail_out("%s wrote beside an input", hd__op_info(p->c.op)->name);
+  for (int i = 0; i < HD_MAX_OUT; i++)
+    if (!guarded_is_intact(&p->out[i]))
+      bail_out("%s wrote beside an output", hd__op_info(p->c.op)->name);
+}
+
+/* Takes a gradient kernel's arguments from the forward call; their sizes must be what that kernel reads. */
+static void pass_on(guarded *to, const guarded *from, hd_op op) {
+  if (to->bytes != from->bytes)
+    bail_out("%s: an argument of %zu bytes where %zu are read", hd__op_info(op)->name, from->bytes, to->bytes);
+  memcpy(to->data, from->data, from->bytes);
+}
+
+/* Runs a gradient kernel over up to three arguments. Its outputs go to to[0], to[1] (NULL: not wanted). */
+static void run_gradient(guarded *to0, guarded *to1, hd_op op, const problem *p, const hd_geom *g,
+                         const guarded *const from[3]) {
+  problem b;
+  problem_create(&b, op, g, p->c.rows, true, 1);
+  b.c.divisor = p->c.divisor;
+  for (int i = 0; i < 3; i++)
+    if (b.c.in[i].kind != ARG_NONE)
+      pass_on(&b.in[i], from[i], op);
+  if (!to1) {
+    guarded_destroy(&b.out[1]);
+    b.c.out[1].kind = ARG_NONE;
+  }
+  problem_run(&b);
+  guarded *to[HD_MAX_OUT] = {to0, to1};
+  for (int i = 0; i < HD_MAX_OUT; i++)
+    if (to[i]) {
+      *to[i] = b.out[i];
+      b.out[i] = (guarded){0};
+    }
+  problem_destroy(&b);
+}
+
+static guarded copy_of(const guarded *from) {
+  guarded copy = guarded_create(from->bytes, 0);
+  memcpy(copy.data, from->data, from->bytes);
+  return copy;
+}
+
+/* dy behind a fused ReLU, as the layer in front of it sees it. */
+static guarded masked(const problem *p, const guarded *dy) {
+  if (!p->c.g.relu)
+    return copy_of(dy);
+  hd_geom g = {.ci = p->c.g.co,
+               .hi = p->c.g.hp,
+               .wi = p->c.g.wp,
+               .co = p->c.g.co,
+               .kh = 1,
+               .kw = 1,
+               .sh = 1,
+               .sw = 1,
+               .pool = 1};
+  hd__geom_finish(&g);
+  guarded result;
+  run_gradient(&result, NULL, HD_OP_relu_dx, p, &g, (const guarded *[]){dy, &p->out[0], NULL});
+  return result;
+}
+
+static void conv2d_backward(guarded grad[], const problem *p, const guarded *dy) {
+  guarded d = masked(p, dy);
+  run_gradient(&grad[0], NULL, HD_OP_conv2d_dx, p, &p->c.g, (const guarded *[]){&d, &p->in[1], &p->out[1]});
+  run_gradient(&grad[1], p->in[2].base ? &grad[2] : NULL, HD_OP_conv2d_dw, p, &p->c.g,
+               (const guarded *[]){&p->in[0], &d, &p->out[1]});
+  guarded_destroy(&d);
+}
+
+static void linear_backward(guarded grad[], const problem *p, const guarded *dy) {
+  guarded d = masked(p, dy);
+  run_gradient(&grad[0], NULL, HD_OP_linear_dx, p, &p->c.g, (const guarded *[]){&d, &p->in[1], NULL});
+  run_gradient(&grad[1], p->in[2].base ? &grad[2] : NULL, HD_OP_linear_dw, p, &p->c.g,
+               (const guarded *[]){&p->in[0], &d, NULL});
+  guarded_destroy(&d);
+}
+
+static void max_pool2d_backward(guarded grad[], const problem *p, const guarded *dy) {
+  run_gradient(&grad[0], NULL, HD_OP_max_pool2d_dx, p, &p->c.g, (const guarded *[]){dy, &p->out[1], NULL});
+}
+
+static void relu_backward(guarded grad[], const problem *p, const guarded *dy) {
+  run_gradient(&grad[0], NULL, HD_OP_relu_dx, p, &p->c.g, (const guarded *[]){dy, &p->out[0], NULL});
+}
+
+static void flatten_backward(guarded grad[], const problem *p, const guarded *dy) {
+  run_gradient(&grad[0], NULL, HD_OP_flatten_dx, p, &p->c.g, (const guarded *[]){dy, NULL, NULL});
+}
+
+static void add_backward(guarded grad[], const problem *p, const guarded *dy) {
+  grad[0] = copy_of(dy);
+  grad[1] = copy_of(dy);
+}
+
+static void cross_entropy_backward(guarded grad[], const problem *p, const guarded *dy) {
+  run_gradient(&grad[0], NULL, HD_OP_cross_entropy_dx, p, &p->c.g, (const guarded *[]){&p->in[0], &p->in[1], NULL});
+}
+
+/* Shapes beside the operations' own samples. */
+#define CONV(ci_, hi_, wi_, co_, kh_, kw_, sh_, sw_, ph_, pw_, pool_, relu_)                                           \
+  {                                                                                                                    \
+    .ci = ci_, .hi = hi_, .wi = wi_, .co = co_, .kh = kh_, .kw = kw_, .sh = sh_, .sw = sw_, .ph = ph_, .pw = pw_,      \
+    .pool = pool_, .relu = relu_                                                                                       \
+  }
+static const hd_geom convs[] = {
+    CONV(1, 5, 5, 2, 3, 3, 1, 1, 0, 0, 1, 0), CONV(2, 7, 5, 3, 3, 3, 2, 2, 1, 1, 1, 1),
+    CONV(3, 9, 7, 2, 2, 3, 1, 2, 1, 2, 1, 0), CONV(2, 10, 9, 3, 3, 3, 1, 1, 0, 0, 2, 1),
+    CONV(1, 9, 8, 2, 3, 2, 1, 1, 1, 0, 3, 1), CONV(2, 9, 9, 3, 3, 3, 2, 1, 1, 1, 2, 0),
+    CONV(3, 1, 6, 2, 1, 3, 1, 3, 0, 1, 1, 0), CONV(2, 2, 3, 2, 4, 5, 1, 1, 1, 1, 1, 1),
+    CONV(1, 3, 3, 2, 5, 5, 3, 3, 2, 2, 1, 0), CONV(17, 3, 4, 1, 2, 2, 1, 1, 0, 0, 2, 1),
+};
+#define POOL(c_, hi_, wi_, kh_, kw_, sh_, sw_, ph_, pw_) CONV(c_, hi_, wi_, c_, kh_, kw_, sh_, sw_, ph_, pw_, 1, 0)
+static const hd_geom pools[] = {
+    POOL(1, 6, 6, 3, 3, 1, 1, 0, 0), POOL(2, 5, 7, 3, 3, 2, 2, 1, 1), POOL(3, 4, 5, 2, 3, 1, 1, 1, 1),
+    POOL(1, 7, 7, 5, 5, 1, 1, 2, 2), POOL(2, 9, 4, 4, 2, 3, 1, 2, 0), POOL(1, 1, 9, 1, 4, 1, 4, 0, 0),
+    POOL(5, 3, 3, 3, 3, 3, 3, 1, 1),
+};
+#define FLAT(in_, out_, relu_) CONV(in_, 1, 1, out_, 1, 1, 1, 1, 0, 0, 1, relu_)
+static const hd_geom linears[] = {FLAT(1, 1, 1), FLAT(40, 17, 1), FLAT(3, 2, 0), FLAT(31, 1, 1)};
+static const hd_geom images[] = {FLAT(5, 5, 0), POOL(2, 5, 7, 1, 1, 1, 1, 0, 0), POOL(3, 1, 2, 1, 1, 1, 1, 0, 0)};
+static const hd_geom classes[] = {FLAT(3, 3, 0), FLAT(33, 33, 0)};
+
+/* What is differentiated: inputs with a gradient are those that `backward` fills. */
+typedef struct gradient_test {
+  void (*backward)(guarded grad[], const problem *p, const guarded *dy);
+  const hd_geom *shapes;
+  int shape_count;
+  bool inputs_are_levels; /* values far from each other and from zero: what looks at them compares */
+} gradient_test;
+
+#define SHAPES(list) list, (int)(sizeof(list) / sizeof *(list))
+static const gradient_test tests[HD_OP_COUNT] = {
+    [HD_OP_conv2d] = {conv2d_backward, SHAPES(convs), false},
+    [HD_OP_max_pool2d] = {max_pool2d_backward, SHAPES(pools), true},
+    [HD_OP_linear] = {linear_backward, SHAPES(linears), false},
+    [HD_OP_relu] = {relu_backward, SHAPES(images), true},
+    [HD_OP_flatten] = {flatten_backward, SHAPES(images), false},
+    [HD_OP_add] = {add_backward, SHAPES(images), false},
+    [HD_OP_cross_entropy] = {cross_entropy_backward, SHAPES(classes), false},
+};
+
+/* The values 1, -2, 3, -4 ... over their number, in random order. */
+static void fill_levels(const problem *p, random_stream *random) {
+  const arg *a = &p->c.in[0];
+  double *x = (double *)p->in[0].data;
+  int64_t count = slots(p, a) * a->elems;
+  for (int64_t i = 0; i < count; i++) {
+    int64_t other = random_below(random, (uint32_t)i + 1);
+    int64_t here = i / a->elems * a->stride + i % a->elems, there = other / a->elems * a->stride + other % a->elems;
+    x[here] = x[there];
+    x[there] = (double)(i + 1) / (double)count * (i % 2 ? -1 : 1);
+  }
+}
+
+/* How far pre-activations can move while each input element moves by one: the longest sum's share of both factors. */
+static double reach(const hd_geom *g) { return 2.0 * g->ci * g->kh * g->kw + 2; }
+
+static bool is_clear_of_kinks(const problem *p) {
+  hd_call call = call_of(p);
+  return kink_distance(p->c.op, &call) > 4 * STEP * reach(&p->c.g);
+}
+
+/* Draws until nothing lies near a kink. */
+static void draw_problem(problem *p, hd_op op, const hd_geom *g, int64_t rows, bool bias, uint32_t seed) {
+  for (uint32_t draw = 0; draw < MAX_DRAWS; draw++) {
+    random_stream random = {seed + 1000 * draw, 500};
+    problem_create(p, op, g, rows, bias, seed + 1000 * draw);
+    if (tests[op].inputs_are_levels)
+      fill_levels(p, &random);
+    if (is_clear_of_kinks(p))
+      return;
+    problem_destroy(p);
+  }
+  bail_out("%s: no draw lies clear of kinks", hd__op_info(op)->name);
+}
+
+/* r, in the output's slots. */
+static guarded draw_weights(const problem *p, random_stream *random) {
+  const arg *a = &p->c.out[0];
+  guarded r = buffer_for(p, a);
+  for (int64_t s = 0; s < slots(p, a); s++)
+    for (int64_t i = 0; i < a->elems; i++)
+      ((double *)r.data)[s * a->stride + i] =
+          p->c.op == HD_OP_cross_entropy ? 1 / (double)p->c.divisor : random_float(random);
+  return r;
+}
+
+/* Sum of left * right over an argument's elements, padding left out. */
+static double dot(const problem *p, const arg *a, const guarded *left, const guarded *right) {
+  double sum = 0;
+  for (int64_t s = 0; s < slots(p, a); s++)
+    for (int64_t i = s * a->stride; i < s * a->stride + a->elems; i++)
+      sum += ((const double *)left->data)[i] * ((const double *)right->data)[i];
+  return sum;
+}
+
+/* (L(x + STEP * d) - L(x - STEP * d)) / (2 * STEP), the difference taken element by element before the sum. `move` sets
+ * the inputs to the point at t. */
+static double difference(const problem *p, const guarded *r, void (*move)(const void *what, double t),
+                         const void *what) {
+  guarded ahead;
+  move(what, STEP);
+  problem_run(p);
+  ahead = copy_of(&p->out[0]);
+  move(what, -STEP);
+  problem_run(p);
+  double *y = (double *)ahead.data;
+  for (size_t i = 0; i < ahead.bytes / sizeof *y; i++)
+    y[i] -= ((const double *)p->out[0].data)[i];
+  double slope = dot(p, &p->c.out[0], r, &ahead) / (2 * STEP);
+  move(what, 0);
+  guarded_destroy(&ahead);
+  return slope;
+}
+
+typedef struct element_move {
+  double *at, was;
+} element_move;
+
+static void move_element(const void *what, double t) {
+  const element_move *m = what;
+  *m->at = m->was + t;
+}
+
+typedef struct line_move {
+  const problem *p;
+  const guarded *was, *direction;
+  const guarded *grad;
+} line_move;
+
+static void move_line(const void *what, double t) {
+  const line_move *m = what;
+  for (int i = 0; i < HD_MAX_IN; i++)
+    if (m->grad[i].base)
+      for (size_t k = 0; k < m->was[i].bytes / sizeof(double); k++)
+        ((double *)m->p->in[i].data)[k] =
+            ((const double *)m->was[i].data)[k] + t * ((const double *)m->direction[i].data)[k];
+}
+
+static bool agrees(double found, double expected, double *worst) {
+  double larger = fmax(fabs(found), fabs(expected)), off = fabs(found - expected);
+  double allowed = TOLERANCE * larger + ROUNDING * fmax(1, larger);
+  *worst = fmax(*worst, off / allowed);
+  return off <= allowed; /* false for a NaN */
+}
+
+typedef struct verdict {
+  int checked, wrong;
+  double worst;
+} verdict;
+
+static void say(const problem *p, const char *what, int input, int64_t element, double found, double expected) {
+  const hd_geom *g = &p->c.g;
+  diag("%s of input %d at %lld: the kernels say %.12g, differences %.12g", what, input, (long long)element, found,
+       expected);
+  diag("  %d rows, in %dx%dx%d, out %dx%dx%d, window %dx%d, stride %dx%d, padding %dx%d, pool %d, relu %d",
+       (int)p->c.rows, g->ci, g->hi, g->wi, g->co, g->ho, g->wo, g->kh, g->kw, g->sh, g->sw, g->ph, g->pw, g->pool,
+       g->relu);
+}
+
+static void judge(verdict *v, const problem *p, const char *what, int input, int64_t element, double found,
+                  double expected) {
+  v->checked++;
+  if (agrees(found, expected, &v->worst))
+    return;
+  if (v->wrong++ < 3)
+    say(p, what, input, element, found, expected);
+}
+
+static void check_elements(verdict *v, const problem *p, const guarded *r, const guarded grad[]) {
+  for (int i = 0; i < HD_MAX_IN; i++)
+    for (int64_t k = 0; grad[i].base && k < slots(p, &p->c.in[i]) * p->c.in[i].elems; k++) {
+      const arg *a = &p->c.in[i];
+      int64_t at = k / a->elems * a->stride + k % a->elems;
+      double *x = (double *)p->in[i].data + at;
+      element_move move = {x, *x};
+      judge(v, p, "gradient", i, at, ((const double *)grad[i].data)[at], difference(p, r, move_element, &move));
+    }
+}
+
+static void check_directions(verdict *v, const problem *p, const guarded *r, const guarded grad[],
+                             random_stream *random) {
+  guarded was[HD_MAX_IN] = {0}, direction[HD_MAX_IN] = {0};
+  for (int d = 0; d < DIRECTIONS; d++) {
+    double slope = 0;
+    for (int i = 0; i < HD_MAX_IN; i++) {
+      if (!grad[i].base)
+        continue;
+      was[i] = copy_of(&p->in[i]);
+      direction[i] = copy_of(&p->in[i]);
+      for (size_t k = 0; k < direction[i].bytes / sizeof(double); k++)
+        ((double *)direction[i].data)[k] = random_float(random);
+      slope += dot(p, &p->c.in[i], &grad[i], &direction[i]);
+    }
+    line_move move = {p, was, direction, grad};
+    judge(v, p, "slope along a direction", -1, d, slope, difference(p, r, move_line, &move));
+    for (int i = 0; i < HD_MAX_IN; i++) {
+      guarded_destroy(&was[i]);
+      guarded_destroy(&direction[i]);
+    }
+  }
+}
+
+static void check_shape(verdict *v, hd_op op, const hd_geom *g, int64_t rows, bool bias, uint32_t seed) {
+  problem p;
+  draw_problem(&p, op, g, rows, bias, seed);
+  random_stream random = {seed, 10000};
+  guarded r = draw_weights(&p, &random), grad[HD_MAX_IN] = {0};
+  problem_run(&p);
+  tests[op].backward(grad, &p, &r);
+  check_elements(v, &p, &r, grad);
+  check_directions(v, &p, &r, grad, &random);
+  for (int i = 0; i < HD_MAX_IN; i++)
+    guarded_destroy(&grad[i]);
+  guarded_destroy(&r);
+  problem_destroy(&p);
+}
+
+/* The operation's own samples, then this test's shapes; one, two or three rows; with and without what may be absent. */
+static void check_op(hd_op op) {
+  verdict v = {0};
+  hd_geom g;
+  for (int i = 0; hd__op_info(op)->sample(&g, i); i++)
+    check_shape(&v, op, &g, 1 + i % 2, i % 3 != 1, (uint32_t)i);
+  for (int i = 0; i < tests[op].shape_count; i++) {
+    g = tests[op].shapes[i];
+    if (!hd__geom_finish(&g))
+      bail_out("%s: shape %d has no output", hd__op_info(op)->name, i);
+    check_shape(&v, op, &g, 1 + i % 3, true, 100 + (uint32_t)i);
+    check_shape(&v, op, &g, 1, false, 200 + (uint32_t)i);
+  }
+  ok(v.wrong == 0 && v.checked > 0, "%s: the gradient is what central differences say", hd__op_info(op)->name);
+  diag("%d of %d differ; the worst is %.2g of what is allowed", v.wrong, v.checked, v.worst);
+}
+
+/* Whether an operation has a test: as differentiated, or as called for another one's gradient. In the latter case it
+ * has to say that gradients do not pass through itself. */
+static void check_covered(hd_op op) {
+  const hd_op_info *info = hd__op_info(op);
+  if (tests[op].backward)
+    ok(called[op], "%s has a gradient test", info->name);
+  else if (ok(called[op], "%s is tested, as the gradient of another operation", info->name))
+    is_int(info->grad(NULL, NULL), HD_E_UNSUPPORTED, "%s says that it is not differentiable", info->name);
+  else
+    diag("write its backward function and shapes into the table `tests`");
+}
+
+int main(void) {
+  for (hd_op op = 0; op < HD_OP_COUNT; op++)
+    if (tests[op].backward)
+      check_op(op);
+  for (hd_op op = 0; op < HD_OP_COUNT; op++)
+    if (hd__op_info(op)->class != HD_CLASS_UPDATE)
+      check_covered(op);
+  return done_testing();
+}
