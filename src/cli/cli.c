@@ -3,17 +3,48 @@
 
 #include <getopt.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_OPTIONS = 64, OPT_HELP = 1000, OPT_CONFIG = 1001, OPT_BATCH_SIZE = 1002 };
+enum { MAX_OPTIONS = 64, MAX_LINE_BYTES = 8192 };
+
+/* What getopt_long returns for each option: above every character, so that an unknown short option is told from them.
+ */
+enum { OPT_HELP = 1000, OPT_CONFIG, OPT_BATCH_SIZE, OPT_FIRST };
+
+void cli_complain(const char *fmt, ...) {
+  char line[MAX_LINE_BYTES];
+  va_list args;
+  va_start(args, fmt);
+  vsnprintf(line, sizeof line, fmt, args);
+  va_end(args);
+  for (char *c = line; *c; c++)
+    if ((unsigned char)*c < 0x20 || *c == 0x7f)
+      *c = '?';
+  fprintf(stderr, "heddle: %s\n", line);
+}
 
 int cli_fail(hd_status status, const char *message) {
-  fprintf(stderr, "heddle: %s\n", message && *message ? message : hd_status_text(status));
+  cli_complain("%s", message && *message ? message : hd_status_text(status));
   return status == HD_E_USAGE ? CLI_USAGE : CLI_FAILED;
 }
 
-static int is_wanted(const hd_option *option, unsigned kinds) { return (kinds >> option->kind & 1u) != 0; }
+int cli_end(int code) {
+  int failed = fflush(stdout) != 0 || ferror(stdout);
+  if (code != CLI_OK || !failed)
+    return code;
+  cli_complain(
+      "expected to write to standard output, found it closed or full; free some space or keep its reader alive");
+  return CLI_FAILED;
+}
+
+static int is_wanted(const hd_option *option, const char *const *names) {
+  for (int i = 0; names && names[i]; i++)
+    if (!strcmp(names[i], option->name))
+      return 1;
+  return names == NULL;
+}
 
 /* "--name ARG" or "--[no-]flag", padded for the help's left column. */
 static void print_option(const hd_option *option) {
@@ -27,76 +58,87 @@ static void print_option(const hd_option *option) {
   printf("\n");
 }
 
-static void print_help(const char *usage, unsigned kinds) {
-  static const char *title[] = {"The experiment (defines the result)", "The layout (never changes the result)", "Files and output"};
+static void print_help(const char *usage, const char *const *names) {
+  static const char *const title[] = {"The experiment (defines the result)", "The layout (never changes the result)",
+                                      "Files and output"};
   printf("%s\n", usage);
   for (int kind = 0; kind < 3; kind++) {
-    if (!(kinds >> kind & 1u))
-      continue;
-    printf("\n%s:\n", title[kind]);
-    for (int i = 0; hd_option_at(i); i++)
-      if (hd_option_at(i)->kind == (hd_option_kind)kind)
-        print_option(hd_option_at(i));
+    int shown = 0;
+    for (int i = 0; hd_option_at(i); i++) {
+      if (hd_option_at(i)->kind != (hd_option_kind)kind || !is_wanted(hd_option_at(i), names))
+        continue;
+      if (!shown++)
+        printf("\n%s:\n", title[kind]);
+      print_option(hd_option_at(i));
+    }
   }
-  printf("\n  %-24s %s\n  %-24s %s\n", "--config FILE.yaml", "options from a file; the command line wins", "--help", "this text");
+  printf("\n  %-24s %s\n  %-24s %s\n", "--config FILE.yaml", "options from a file; the command line wins", "--help",
+         "this text");
 }
 
 static void add(struct option *list, int *count, const char *name, int takes_value, int value) {
   list[(*count)++] = (struct option){name, takes_value ? required_argument : no_argument, NULL, value};
 }
 
-static void list_options(struct option *list, unsigned kinds) {
+static void list_options(struct option *list, const char *const *names) {
   int count = 0;
   for (int i = 0; hd_option_at(i) && count < MAX_OPTIONS - 4; i++)
-    if (is_wanted(hd_option_at(i), kinds))
-      add(list, &count, hd_option_at(i)->name, hd_option_at(i)->arg != NULL, i);
-  if (kinds >> HD_OPTION_EXPERIMENT & 1u)
+    if (is_wanted(hd_option_at(i), names))
+      add(list, &count, hd_option_at(i)->name, hd_option_at(i)->arg != NULL, OPT_FIRST + i);
+  if (!names)
     add(list, &count, "batch-size", 1, OPT_BATCH_SIZE);
   add(list, &count, "config", 1, OPT_CONFIG);
   add(list, &count, "help", 0, OPT_HELP);
   list[count] = (struct option){0};
 }
 
-static hd_status take(hd_config *config, hd_ctx *ctx, int which) {
-  if (which == OPT_CONFIG)
-    return HD_OK; /* loaded after the command line, which wins because it was set before */
-  const char *name = which == OPT_BATCH_SIZE ? "batch" : hd_option_at(which)->name;
-  return hd_config_set(config, ctx, name, optarg ? optarg : "true");
-}
-
-static int wrong_option(const struct option *list, int argc, char **argv, int at, int missing) {
-  const char *word = at > 0 && at <= argc ? argv[at - 1] : argv[0];
+static int wrong_option(char **argv, int missing) {
+  const char *word = argv[optind - 1];
   if (missing)
-    fprintf(stderr, "heddle: %s expects a value, found none; see heddle %s --help\n", word, argv[0]);
+    cli_complain("%s expects a value, found none; see heddle %s --help", word, argv[0]);
+  else if (optopt >= OPT_HELP)
+    cli_complain("expected a flag without a value, found '%s'; leave the value out", word);
+  else if (optopt > 0)
+    cli_complain("expected an option of %s, found '-%c'; see heddle %s --help", argv[0], optopt, argv[0]);
   else
-    fprintf(stderr, "heddle: expected an option of %s, found '%s'; see heddle %s --help\n", argv[0], word, argv[0]);
-  (void)list;
+    cli_complain("expected an option of %s, found '%s'; see heddle %s --help", argv[0], word, argv[0]);
   return CLI_USAGE;
 }
 
-int cli_parse(int *first, hd_config *config, hd_ctx *ctx, int argc, char **argv, unsigned kinds, const char *usage) {
+/* Takes one option; only --config waits, in *file, until all have been taken. */
+static int take(const char **file, hd_config *config, hd_ctx *ctx, int which) {
+  if (which == OPT_CONFIG) {
+    if (*file)
+      return cli_fail(HD_E_USAGE, "--config expects one file, found a second; put all options into one");
+    *file = optarg;
+    return -1;
+  }
+  const char *name = which == OPT_BATCH_SIZE ? "batch" : hd_option_at(which - OPT_FIRST)->name;
+  hd_status status = hd_config_set(config, ctx, name, optarg ? optarg : "true");
+  return status == HD_OK ? -1 : cli_fail(status, hd_ctx_message(ctx));
+}
+
+int cli_parse(int *first, hd_config *config, hd_ctx *ctx, int argc, char **argv, const char *const *names,
+              const char *usage) {
   struct option list[MAX_OPTIONS];
   const char *file = NULL;
-  list_options(list, kinds);
+  int code = -1;
+  list_options(list, names);
   optind = 0;
   opterr = 0;
-  for (int which; (which = getopt_long(argc, argv, ":", list, NULL)) != -1;) {
+  for (int which; code < 0 && (which = getopt_long(argc, argv, ":", list, NULL)) != -1;) {
     if (which == '?' || which == ':')
-      return wrong_option(list, argc, argv, optind, which == ':');
+      return wrong_option(argv, which == ':');
     if (which == OPT_HELP) {
-      print_help(usage, kinds);
+      print_help(usage, names);
       return CLI_OK;
     }
-    if (which == OPT_CONFIG)
-      file = optarg;
-    hd_status status = take(config, ctx, which);
-    if (status != HD_OK)
-      return cli_fail(status, hd_ctx_message(ctx));
+    code = take(&file, config, ctx, which);
   }
-  if (file && hd_config_load(config, ctx, file) != HD_OK)
-    return cli_fail(HD_E_USAGE, hd_ctx_message(ctx));
+  if (code < 0 && file && hd_config_load(config, ctx, file) != HD_OK)
+    code = cli_fail(HD_E_USAGE, hd_ctx_message(ctx));
   *first = optind;
-  return -1;
+  return code;
 }
 
 void cli_json_text(FILE *to, const char *text) {

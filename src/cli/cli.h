@@ -1,8 +1,8 @@
 /* What the commands share: exit codes, the one way to report an error, options, and numbers as text.
  *
- * A command is a function that gets its own argv (argv[0] is its name) and returns an exit code: 0 success, 1 a failure at
- * run time, 2 wrong usage, 130 and 143 after SIGINT and SIGTERM. Errors are one line on standard error. Commands use the
- * public headers alone. */
+ * A command is a function that gets its own argv (argv[0] is its name) and returns an exit code: 0 success, 1 a failure
+ * at run time, 2 wrong usage, 130 and 143 after SIGINT and SIGTERM. Errors are one line on standard error. Commands use
+ * the public headers alone. */
 #ifndef HD_CLI_CLI_H
 #define HD_CLI_CLI_H
 
@@ -16,13 +16,21 @@ int cli_train(int argc, char **argv);
 int cli_eval(int argc, char **argv);
 int cli_digest(int argc, char **argv);
 
-/* Prints "heddle: MESSAGE" and returns the exit code that the status stands for. */
+/* Prints "heddle: ..." on standard error: one line, whatever control characters the texts of users and files hold. */
+void cli_complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* Complains of a failure and returns the exit code that the status stands for. */
 int cli_fail(hd_status status, const char *message);
 
-/* Parses long options into `config`: every option of the table whose kind is in `kinds` (a mask of 1 << hd_option_kind), --config
- * FILE (loaded first, so the command line wins) and --help. Returns -1 to go on, else an exit code; *first is the index of
- * the first operand. `extra` of --help is printed below the table. */
-int cli_parse(int *first, hd_config *config, hd_ctx *ctx, int argc, char **argv, unsigned kinds, const char *usage);
+/* A command's end: success counts only if all of its output could be written. Returns the exit code. */
+int cli_end(int code);
+
+/* Parses long options into `config`: those of the table that `names` lists (up to a NULL; `names` itself NULL: all of
+ * them),
+ * --config FILE (set after the command line, which wins) and --help. Returns -1 to go on, else an exit code; *first is
+ * the index of the first operand. */
+int cli_parse(int *first, hd_config *config, hd_ctx *ctx, int argc, char **argv, const char *const *names,
+              const char *usage);
 
 /* A JSON string with its quotes, and a number (null if it is not finite), on `to`. */
 void cli_json_text(FILE *to, const char *text);

@@ -8,20 +8,21 @@ int cli_digest(int argc, char **argv) {
   const char *checkpoint = NULL;
   for (int i = 1; i < argc; i++) {
     if (!strcmp(argv[i], "--help")) {
-      printf("usage: heddle digest CHECKPOINT [--json]: SHA-256 of the weights of a run, a step's folder or a safetensors file\n");
+      printf("usage: heddle digest CHECKPOINT [--json]: SHA-256 of the weights of a run, a step's folder or a "
+             "safetensors file\n");
       return CLI_OK;
     }
     if (!strcmp(argv[i], "--json")) {
       json = 1;
     } else if (argv[i][0] == '-' || checkpoint) {
-      fprintf(stderr, "heddle: digest expects one checkpoint and --json, found '%s'; see heddle digest --help\n", argv[i]);
+      cli_complain("digest expects one checkpoint and --json, found '%s'; see heddle digest --help", argv[i]);
       return CLI_USAGE;
     } else {
       checkpoint = argv[i];
     }
   }
   if (!checkpoint) {
-    fprintf(stderr, "heddle: digest expects a checkpoint, found none; see heddle digest --help\n");
+    cli_complain("digest expects a checkpoint, found none; see heddle digest --help");
     return CLI_USAGE;
   }
   hd_ctx *ctx;

@@ -1,4 +1,5 @@
 /* heddle eval: accuracy and loss of a checkpoint on a test set, per class. */
+#include <math.h>
 #include <string.h>
 
 #include "cli/cli.h"
@@ -19,7 +20,7 @@ static void print_json(const hd_evaluation *e) {
   printf(", \"per_class\": [");
   for (int c = 0; c < e->classes; c++) {
     printf("%s", c ? ", " : "");
-    cli_json_real(stdout, e->class_samples[c] ? (double)e->class_right[c] / (double)e->class_samples[c] : 0.0 / 1.0);
+    cli_json_real(stdout, e->class_samples[c] ? (double)e->class_right[c] / (double)e->class_samples[c] : NAN);
   }
   printf("], \"confusion\": [");
   for (int row = 0; row < e->classes; row++) {
@@ -45,16 +46,18 @@ static int run(hd_ctx *ctx, const hd_config *config, const char *checkpoint) {
 }
 
 int cli_eval(int argc, char **argv) {
+  static const char *const names[] = {"data", "data-dir", "threads", "json", NULL};
   hd_ctx *ctx;
   hd_config *config;
   if (hd_ctx_create(&ctx) != HD_OK)
     return cli_fail(HD_E_NOMEM, NULL);
   int first = 0, code = hd_config_create(&config, ctx) == HD_OK ? -1 : cli_fail(HD_E_NOMEM, NULL);
   if (code < 0)
-    code = cli_parse(&first, config, ctx, argc, argv, 1u << HD_OPTION_LAYOUT | 1u << HD_OPTION_FILES,
+    code = cli_parse(&first, config, ctx, argc, argv, names,
                      "usage: heddle eval CHECKPOINT [--data NAME|PATH] [--data-dir DIR] [--threads N] [--json]");
   if (code < 0 && first + 1 != argc) {
-    fprintf(stderr, "heddle: eval expects one checkpoint (a run's folder or a step's), found %d; see heddle eval --help\n", argc - first);
+    cli_complain("eval expects one checkpoint (a run's folder or a step's), found %d; see heddle eval --help",
+                 argc - first);
     code = CLI_USAGE;
   }
   if (code < 0)

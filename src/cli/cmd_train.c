@@ -30,6 +30,12 @@ typedef struct progress {
   double shown_s; /* when the progress line was last drawn */
 } progress;
 
+/* A terminal that can rewrite a line. */
+static int is_terminal(void) {
+  const char *term = getenv("TERM");
+  return isatty(STDOUT_FILENO) && term && strcmp(term, "dumb") != 0;
+}
+
 static double now_s(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
@@ -37,8 +43,10 @@ static double now_s(void) {
 }
 
 static void clear_line(const progress *p) {
-  if (p->terminal)
-    fputs("\r\033[K", stdout);
+  if (!p->terminal)
+    return;
+  fputs("\r\033[K", stdout);
+  fflush(stdout); /* before an error's line comes the other way */
 }
 
 static void draw_progress(progress *p, const hd_event *event) {
@@ -52,8 +60,8 @@ static void draw_progress(progress *p, const hd_event *event) {
   for (int i = 0; i < width; i++)
     bar[i] = i < full ? '#' : '.';
   bar[width] = 0;
-  printf("\r[%s] epoch %lld, step %s of %s, loss %.4f\033[K", bar, (long long)event->epoch + 1, cli_grouped(event->step),
-         cli_grouped(r->steps_in_all), event->loss);
+  printf("\r[%s] epoch %lld, step %s of %s, loss %.4f\033[K", bar, (long long)event->epoch + 1,
+         cli_grouped(event->step), cli_grouped(r->steps_in_all), event->loss);
   fflush(stdout);
 }
 
@@ -68,19 +76,20 @@ static void on_event(void *user, const hd_event *event) {
     return;
   case HD_EVENT_LOG:
     if (!p->terminal) {
-      printf("epoch %lld, step %lld: loss %.4f, lr %.3g, %s samples/s\n", (long long)event->epoch + 1, (long long)event->step,
-             event->loss, event->lr, cli_grouped((long long)event->samples_per_s));
+      printf("epoch %lld, step %lld: loss %.4f, lr %.3g, %s samples/s\n", (long long)event->epoch + 1,
+             (long long)event->step, event->loss, event->lr, cli_grouped((long long)event->samples_per_s));
       fflush(stdout);
     }
     return;
   case HD_EVENT_EPOCH:
     clear_line(p);
-    printf("epoch %lld: loss %.4f, test loss %.4f, test accuracy %.2f %%, %s samples/s\n", (long long)event->epoch + 1, event->loss,
-           event->test_loss, 100 * event->test_accuracy, cli_grouped((long long)event->samples_per_s));
+    printf("epoch %lld: loss %.4f, test loss %.4f, test accuracy %.2f %%, %s samples/s\n", (long long)event->epoch + 1,
+           event->loss, event->test_loss, 100 * event->test_accuracy, cli_grouped((long long)event->samples_per_s));
     break;
   case HD_EVENT_EVAL:
     clear_line(p);
-    printf("step %lld: test loss %.4f, test accuracy %.2f %%\n", (long long)event->step, event->test_loss, 100 * event->test_accuracy);
+    printf("step %lld: test loss %.4f, test accuracy %.2f %%\n", (long long)event->step, event->test_loss,
+           100 * event->test_accuracy);
     break;
   case HD_EVENT_NOTE:
     clear_line(p);
@@ -92,18 +101,30 @@ static void on_event(void *user, const hd_event *event) {
 }
 
 static void print_start(const hd_report *r) {
-  printf("heddle %s: %s (%s parameters) on %s, batch %lld in %lld shards, %s, %d thread%s on %d CPU%s, %s, %s arithmetic\n",
-         hd_version(), r->model, cli_grouped(r->parameters), r->data, (long long)r->batch, (long long)r->shards, r->optimizer,
-         r->threads, r->threads == 1 ? "" : "s", r->cpus, r->cpus == 1 ? "" : "s", r->isa, r->arithmetic);
+  printf("heddle %s: %s (%s parameters) on %s, batch %lld in %lld shards, %s, %d thread%s on %d CPU%s, %s, %s "
+         "arithmetic\n",
+         hd_version(), r->model, cli_grouped(r->parameters), r->data, (long long)r->batch, (long long)r->shards,
+         r->optimizer, r->threads, r->threads == 1 ? "" : "s", r->cpus, r->cpus == 1 ? "" : "s", r->isa, r->arithmetic);
   if (r->resumed_step > 0)
     printf("resumed at step %s\n", cli_grouped(r->resumed_step));
   fflush(stdout);
 }
 
+/* More threads than CPUs are allowed, fewer than asked for happen; neither goes unsaid. */
+static void warn_of_threads(const hd_report *r, const char *asked) {
+  if (atoi(asked) > r->threads)
+    cli_complain("warning: expected %s threads, the OpenMP runtime delivered %d; raise OMP_THREAD_LIMIT", asked,
+                 r->threads);
+  if (r->threads > r->cpus)
+    cli_complain("warning: %d threads share %d CPU%s, which is slower; use --threads %d or fewer", r->threads, r->cpus,
+                 r->cpus == 1 ? "" : "s", r->cpus);
+}
+
 static void print_end(const hd_report *r) {
   if (!isnan(r->test_accuracy))
     printf("test accuracy   %.2f %% (%s wrong)\n", 100 * r->test_accuracy, cli_grouped(r->wrong));
-  printf("trained         %s steps in %.2f s, %s samples/s\n", cli_grouped(r->steps), r->train_s, cli_grouped((long long)r->samples_per_s));
+  printf("trained         %s steps in %.2f s, %s samples/s\n", cli_grouped(r->steps), r->train_s,
+         cli_grouped((long long)r->samples_per_s));
   printf("weights_sha256  %s\n", r->weights_sha256);
   printf("saved           %s\n", r->out);
   if (r->wrong_png[0])
@@ -157,8 +178,8 @@ static void print_json(const hd_report *r) {
 /* The exit code after training: success, a signal's, or a failure's. */
 static int finish(hd_status status, hd_ctx *ctx, const hd_report *r, int json) {
   if (status == HD_E_INTERRUPTED) {
-    fprintf(stderr, "heddle: stopped after step %lld, saved in %s; go on with: heddle train --resume %s\n", (long long)r->steps,
-            r->out, r->out);
+    cli_complain("stopped after step %lld, saved in %s; go on with: heddle train --resume %s", (long long)r->steps,
+                 r->out, r->out);
     return caught ? 128 + (int)caught : CLI_FAILED;
   }
   if (status != HD_OK)
@@ -166,10 +187,6 @@ static int finish(hd_status status, hd_ctx *ctx, const hd_report *r, int json) {
   print_end(r);
   if (json)
     print_json(r);
-  if (fflush(stdout) != 0 || ferror(stdout)) {
-    fprintf(stderr, "heddle: expected to write the report to standard output, found it closed or full\n");
-    return CLI_FAILED;
-  }
   return CLI_OK;
 }
 
@@ -180,8 +197,9 @@ static int run(hd_ctx *ctx, const hd_config *config) {
     return cli_fail(status, hd_ctx_message(ctx));
   running = session;
   catch_signals();
-  progress p = {.session = session, .terminal = isatty(STDOUT_FILENO)};
+  progress p = {.session = session, .terminal = is_terminal()};
   print_start(hd_session_report(session));
+  warn_of_threads(hd_session_report(session), hd_config_get(config, "threads"));
   status = hd_session_train(session, ctx, on_event, &p);
   clear_line(&p);
   int code = finish(status, ctx, hd_session_report(session), !strcmp(hd_config_get(config, "json"), "true"));
@@ -197,9 +215,10 @@ int cli_train(int argc, char **argv) {
     return cli_fail(HD_E_NOMEM, NULL);
   int first = 0, code = hd_config_create(&config, ctx) == HD_OK ? -1 : cli_fail(HD_E_NOMEM, NULL);
   if (code < 0)
-    code = cli_parse(&first, config, ctx, argc, argv, 7, "usage: heddle train [options]: trains a model, evaluates it, saves it");
+    code = cli_parse(&first, config, ctx, argc, argv, NULL,
+                     "usage: heddle train [options]: trains a model, evaluates it, saves it");
   if (code < 0 && first < argc) {
-    fprintf(stderr, "heddle: train expects options only, found '%s'; see heddle train --help\n", argv[first]);
+    cli_complain("train expects options only, found '%s'; see heddle train --help", argv[first]);
     code = CLI_USAGE;
   }
   if (code < 0)

@@ -17,29 +17,31 @@ static const struct {
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
 static int help(void) {
-  printf("heddle %s: trains small neural networks on all cores; the layout never changes the result.\n\n", hd_version());
+  printf("heddle %s: trains small neural networks on all cores; the layout never changes the result.\n\n",
+         hd_version());
   printf("usage: heddle COMMAND [options]\n\n");
   for (int i = 0; i < COMMANDS; i++)
     printf("  %-10s %s\n", commands[i].name, commands[i].help);
-  printf("\nheddle COMMAND --help tells more. Exit codes: 0 success, 1 failure, 2 wrong usage, 130 and 143 after signals.\n");
+  printf("\nheddle COMMAND --help tells more. Exit codes: 0 success, 1 failure, 2 wrong usage, 130 and 143 after "
+         "signals.\n");
   return CLI_OK;
 }
 
 int main(int argc, char **argv) {
   signal(SIGPIPE, SIG_IGN); /* a closed pipe is an error of the write, not the end of a training run */
   if (argc < 2) {
-    fprintf(stderr, "heddle: expected a command (train, eval, digest), found none; see heddle --help\n");
+    cli_complain("expected a command (train, eval, digest), found none; see heddle --help");
     return CLI_USAGE;
   }
   if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help"))
-    return help();
+    return cli_end(help());
   if (!strcmp(argv[1], "--version")) {
     printf("heddle %s\n", hd_version());
-    return CLI_OK;
+    return cli_end(CLI_OK);
   }
   for (int i = 0; i < COMMANDS; i++)
     if (!strcmp(argv[1], commands[i].name))
-      return commands[i].run(argc - 1, argv + 1);
-  fprintf(stderr, "heddle: expected a command (train, eval, digest), found '%s'; see heddle --help\n", argv[1]);
+      return cli_end(commands[i].run(argc - 1, argv + 1));
+  cli_complain("expected a command (train, eval, digest), found '%s'; see heddle --help", argv[1]);
   return CLI_USAGE;
 }
