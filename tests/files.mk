@@ -8,15 +8,19 @@ SH_LOG_COMPILER = $(SHELL)
 BATS_LOG_DRIVER = $(LOG_DRIVER)
 BATS_LOG_COMPILER = $(SHELL) $(top_srcdir)/tests/cli/run-bats
 AM_TESTS_ENVIRONMENT = HEDDLE='$(abs_top_builddir)/heddle' SRCDIR='$(abs_top_srcdir)' BUILDDIR='$(abs_top_builddir)' \
-  BATS='$(BATS)'; export HEDDLE SRCDIR BUILDDIR BATS; unset OMP_NUM_THREADS HEDDLE_ISA HEDDLE_DATA;
+  BATS='$(BATS)'; export HEDDLE SRCDIR BUILDDIR BATS; unset OMP_NUM_THREADS HEDDLE_ISA HEDDLE_DATA; \
+  HD_BITS='$(HD_BITS)'; export HD_BITS;
 EXTRA_DIST += tests/tap.h tests/cli/run-bats
 
 unit_tests = tests/unit/test_tree
 op_tests = tests/op/test_kernels tests/op/test_updates tests/op/test_expf
 check_PROGRAMS += $(unit_tests) $(op_tests)
 script_tests = tests/check-layers.sh tests/check-symbols.sh tests/cli/errors.bats
-TESTS = $(check_PROGRAMS) $(script_tests)
-EXTRA_DIST += $(script_tests)
+script_tests += tests/cli/train.bats
+EXTRA_DIST += tests/cli/cli.bash
+bits_tests = tests/bits/bits.sh
+TESTS = $(unit_tests) $(op_tests) $(script_tests) $(bits_tests)
+EXTRA_DIST += $(script_tests) $(bits_tests) tests/bits/tiny.yaml
 
 TEST_LIBS = libheddlecore.la
 tests_op_test_kernels_SOURCES = tests/op/test_kernels.c tests/op/kernel_case.c tests/op/kernel_case.h
@@ -40,3 +44,13 @@ tests_op_test_gradients_SOURCES = tests/op/test_gradients.c tests/op/kinks.c tes
   tests/op/kernel_case.h
 tests_op_test_gradients_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_op_test_gradients_LDADD = $(TEST_LIBS)
+
+check_PROGRAMS += tests/bits/make_idx
+tests_bits_make_idx_SOURCES = tests/bits/make_idx.c
+tests_bits_make_idx_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_bits_make_idx_LDADD = $(TEST_LIBS)
+
+# Every combination of settings, a kill and a resume for each.
+check-bits:
+	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(bits_tests)' HD_BITS=all
+.PHONY: check-bits

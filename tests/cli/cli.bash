@@ -1,0 +1,126 @@
+# What the tests of the command share. Each test works in a folder of its own, which goes when it ends.
+#
+# Nothing here waits for time: await_line reads a program's output until the line has come, and gives up after LIMIT_S
+# seconds.
+
+LIMIT_S=60
+TINY="--model simplenet --max-steps 50"
+
+setup() {
+  FOLDER=$(mktemp -d "${TMPDIR:-/tmp}/heddle-cli.XXXXXX")
+  cd "$FOLDER" || return 1
+  unset HEDDLE_ISA HEDDLE_DATA OMP_NUM_THREADS NO_COLOR
+  export HOME=$FOLDER
+}
+
+teardown() {
+  cd /
+  [ -z "$CHILD" ] || kill -KILL "$CHILD" 2>/dev/null || true
+  [ -z "$MOUNTED" ] || umount "$MOUNTED"
+  chmod -R u+rwx "$FOLDER"
+  rm -rf "$FOLDER"
+}
+
+# digest_of FILE: the digest in the text that train printed.
+digest_of() {
+  grep -Ex 'weights_sha256  *[0-9a-f]{64}' "$1" | sed 's/.* //'
+}
+
+# train ARGS...: a tiny run; what it prints in `out`, JSON last, and its digest in DIGEST.
+train() {
+  "$HEDDLE" train $TINY --json "$@" >out 2>err || { cat out err; return 1; }
+  DIGEST=$(digest_of out)
+}
+
+# fails CODE ARGS...: heddle ARGS must end with CODE and say why in exactly one line "heddle: ... expected ... found ..."
+# on standard error, which is left in $message.
+fails() {
+  local wanted=$1 code=0
+  shift
+  "$HEDDLE" "$@" >out 2>err || code=$?
+  message=$(cat err)
+  [ "$code" -eq "$wanted" ] || { echo "heddle $*: expected exit code $wanted, found $code: $message"; return 1; }
+  [ "$(wc -l <err)" -eq 1 ] || { echo "heddle $*: expected one line of error, found: $message"; return 1; }
+  [[ "$message" == "heddle: "* && "$message" == *expect*found* ]] ||
+    { echo "heddle $*: expected 'heddle: ... expected ..., found ...', found: $message"; return 1; }
+}
+
+# says TEXT...: the last failure's message holds each text.
+says() {
+  local text
+  for text; do
+    [[ "$message" == *"$text"* ]] || { echo "expected '$text' in the message, found: $message"; return 1; }
+  done
+}
+
+# No file or folder of an unfinished write below FOLDER... (by default here).
+nothing_half_written() {
+  local found
+  found=$(find "${@:-.}" -name '.*tmp*')
+  [ -z "$found" ] || { echo "expected no temporary file, found: $found"; return 1; }
+}
+
+# no COMMAND ARGS...: it must fail. (A plain `! COMMAND` never fails a test.)
+no() {
+  ! "$@"
+}
+
+need_json() {
+  command -v jq >/dev/null || command -v python3 >/dev/null || skip "neither jq nor python3 is installed"
+}
+
+# json_keys: the keys of the object in the last line of standard input, in order, in one line. Fails if it is not JSON.
+json_keys() {
+  if command -v jq >/dev/null; then
+    tail -n 1 | jq -er 'keys_unsorted | join(" ")'
+  else
+    tail -n 1 | python3 -c 'import json, sys; print(*json.load(sys.stdin))'
+  fi
+}
+
+# json_get PATH...: values in the last line of standard input, in one line, texts without quotes. A path is keys and
+# indices, separated by dots.
+json_get() {
+  if command -v jq >/dev/null; then
+    tail -n 1 | jq -er '[getpath($ARGS.positional[] | split(".") | map(tonumber? // .)) |
+      if type == "string" then . else tojson end] | join(" ")' --args "$@"
+  else
+    tail -n 1 | python3 -c '
+import json, sys
+whole = json.load(sys.stdin)
+found = []
+for path in sys.argv[1:]:
+    value = whole
+    for key in path.split("."):
+        value = value[int(key) if isinstance(value, list) else key]
+    found.append(value if isinstance(value, str) else json.dumps(value, separators=(",", ":")))
+print(*found)' "$@"
+  fi
+}
+
+# start ARGS...: heddle train ARGS in the background, its process in CHILD, its output for await_line.
+start() {
+  rm -f pipe
+  mkfifo pipe
+  "$HEDDLE" train "$@" >pipe 2>err 3>&- &
+  CHILD=$!
+  exec 9<pipe
+}
+
+# await_line PATTERN: reads the output of start until a line matches, then leaves it in $line.
+await_line() {
+  while read -r -t "$LIMIT_S" -u 9 line; do
+    [[ "$line" =~ $1 ]] && return 0
+  done
+  echo "expected a line like '$1' within $LIMIT_S s, found none: $(cat err)"
+  return 1
+}
+
+# finish: reads the rest, waits for the end; the exit code is in $code.
+finish() {
+  cat <&9 >rest
+  exec 9<&-
+  code=0
+  wait "$CHILD" || code=$?
+  CHILD=
+}

@@ -1,0 +1,196 @@
+# heddle train, and what eval and digest make of its checkpoints.
+
+load cli
+
+keys="model data epochs steps batch shards accumulate threads ranks workers device arithmetic isa seed train_loss \
+test_loss test_accuracy startup_s train_s wall_s samples_per_s peak_rss_bytes weights_sha256 out"
+
+@test "--json: the last line is one object with exactly the promised keys" {
+  need_json
+  train
+  [ "$(json_keys <out)" = "$keys" ]
+  [ "$(grep -c '^{' out)" -eq 1 ]
+  [ ! -s err ]
+}
+
+@test "--json: the values say what ran" {
+  need_json
+  train --batch 32 --seed 7 --epochs 2 --accumulate 2 --out there
+  [ "$(json_get model data device <out)" = "simplenet digits cpu" ]
+  [ "$(json_get epochs steps batch <out)" = "2 50 32" ]
+  [ "$(json_get accumulate seed out <out)" = "2 7 there" ]
+  [ "$(json_get ranks workers arithmetic <out)" = "1 0 portable" ]
+  accuracy=$(json_get test_accuracy <out)
+  [[ "$accuracy" == 0.* ]]
+  awk -v a="$accuracy" 'BEGIN { exit !(a > 0.5 && a < 1) }'
+  awk -v w="$(json_get wall_s <out)" -v s="$(json_get startup_s <out)" -v t="$(json_get train_s <out)" \
+    'BEGIN { exit !(s > 0 && t > 0 && w >= s + t) }'
+}
+
+@test "--json: a folder's name with quotes, backslash and accents is still valid JSON" {
+  need_json
+  name='a "b" \c é'
+  train --out "$name"
+  [ "$(json_get out <out)" = "$name" ]
+  [ -f "$name/last/model.safetensors" ]
+}
+
+@test "without --json no line is JSON, and the end says digest and folder" {
+  "$HEDDLE" train $TINY >out
+  no grep -q '^{' out
+  grep -q '^saved  *runs/simplenet-1$' out
+  grep -Eq '^weights_sha256  *[0-9a-f]{64}$' out
+}
+
+@test "runs without --out get the next free number" {
+  need_json
+  train
+  [ "$(json_get out <out)" = runs/simplenet-1 ]
+  train
+  [ "$(json_get out <out)" = runs/simplenet-2 ]
+}
+
+@test "a run's folder holds what is promised" {
+  train --out r --log-every 10 --save-every 20
+  for path in run.json metrics.jsonl wrong.png step-20 step-40 step-50 last best; do [ -e "r/$path" ]; done
+  [ "$(ls -A r | wc -l)" -eq 8 ]
+  [ "$(readlink r/last)" = step-50 ]
+  [ -L r/best ]
+  for step in r/step-*; do
+    [ "$(ls -A "$step" | tr '\n' ' ')" = "model.safetensors run.json state.safetensors " ]
+  done
+  [ "$(head -c 8 r/wrong.png | od -An -tx1 | tr -d ' \n')" = 89504e470d0a1a0a ]
+  [ "$(tail -c 8 r/wrong.png | od -An -c | tr -d ' ' | cut -c 1-4)" = IEND ]
+}
+
+@test "metrics.jsonl has a line each --log-every steps, with the promised keys" {
+  need_json
+  train --out r --log-every 10 --lr 0.25
+  [ "$(wc -l <r/metrics.jsonl)" -eq 5 ]
+  step=10
+  while read -r line; do
+    [ "$(json_keys <<<"$line")" = "step epoch loss lr samples_per_s" ]
+    [ "$(json_get step epoch lr <<<"$line")" = "$step 0 0.25" ]
+    step=$((step + 10))
+  done <r/metrics.jsonl
+}
+
+@test "run.json records every setting, the data's checksums, the version and the machine" {
+  need_json
+  train --out r --lr 0.25 --seed 3
+  tr '\n' ' ' <r/run.json >flat
+  [ "$(json_get settings.lr settings.seed settings.model <flat)" = "0.25 3 simplenet" ]
+  [[ "$(json_get data.xxh3.3 <flat)" =~ ^[0-9a-f]{16}$ ]]
+  [ "heddle $(json_get heddle <flat)" = "$("$HEDDLE" --version)" ]
+  [ -n "$(json_get machine.cpu <flat)" ]
+  cmp r/run.json r/last/run.json
+}
+
+@test "--keep K keeps the K newest checkpoints" {
+  train --out r --save-every 10 --keep 2
+  [ "$(cd r && echo step-*)" = "step-40 step-50" ]
+  train --out s --save-every 10 --keep 1
+  [ "$(cd s && echo step-*)" = "step-50" ]
+}
+
+@test "--keep never removes what best names" {
+  train --out r --save-every 10 --eval-every 10 --keep 2 --lr 0
+  [ "$(readlink r/best) $(readlink r/last)" = "step-10 step-50" ]
+  [ "$(cd r && echo step-*)" = "step-10 step-50" ]
+}
+
+@test "--config: options from YAML, under names with - or _; the command line wins, wherever it stands" {
+  need_json
+  printf 'model: simplenet\nmax_steps: 50\nbatch-size: 32\n' >c.yaml
+  printf 'log_every: 10\nbetas: [0.8, 0.99]\nno-shuffle: true\n' >>c.yaml
+  train --batch 32 --betas 0.8,0.99 --no-shuffle
+  wanted=$DIGEST
+  "$HEDDLE" train --config c.yaml --json >out
+  [ "$(json_get batch steps <out)" = "32 50" ]
+  [ "$(json_get weights_sha256 <out)" = "$wanted" ]
+  [ "$(wc -l <"$(json_get out <out)/metrics.jsonl")" -eq 5 ]
+  "$HEDDLE" train --max-steps 40 --config c.yaml --json >out
+  [ "$(json_get batch steps <out)" = "32 40" ]
+  "$HEDDLE" train --config c.yaml --batch-size 16 --json >out
+  [ "$(json_get batch steps <out)" = "16 50" ]
+}
+
+@test "eval agrees with train, on a run's folder and on a step's" {
+  need_json
+  train --out r --save-every 20
+  loss=$(json_get test_loss <out) accuracy=$(json_get test_accuracy <out)
+  for folder in r r/ r/last r/step-50; do
+    "$HEDDLE" eval "$folder" --json >eval 2>err
+    [ ! -s err ]
+    [ "$(json_keys <eval)" = "loss accuracy per_class confusion" ]
+    [ "$(json_get loss accuracy <eval)" = "$loss $accuracy" ]
+  done
+  [ "$(json_get confusion.9 <eval | tr -cd , | wc -c)" -eq 9 ]
+  [ "$(json_get confusion <eval | tr -d '[]' | tr , '\n' | awk '{ n += $1 } END { print n }')" -eq 10000 ]
+  "$HEDDLE" eval r/step-20 --json >eval
+  [ "$(json_get loss <eval)" != "$loss" ]
+  "$HEDDLE" eval r >text
+  grep -q '^accuracy ' text
+}
+
+@test "digest agrees with train, on a run's folder, a step's, and the file itself" {
+  need_json
+  train --out r --save-every 20
+  for path in r r/ r/last r/step-50 r/step-50/model.safetensors; do
+    [ "$("$HEDDLE" digest "$path")" = "$DIGEST" ]
+  done
+  [ "$("$HEDDLE" digest r --json | json_get weights_sha256)" = "$DIGEST" ]
+  [ "$("$HEDDLE" digest r/step-20)" != "$DIGEST" ]
+}
+
+@test "threads, accumulation and instruction set are reported and leave the digest alone" {
+  need_json
+  train
+  wanted=$DIGEST
+  for threads in 1 2 3; do
+    train --threads $threads
+    [ "$(json_get threads <out) $DIGEST" = "$threads $wanted" ]
+  done
+  OMP_NUM_THREADS=2 train
+  [ "$(json_get threads <out) $DIGEST" = "2 $wanted" ]
+  train --accumulate 4
+  [ "$(json_get accumulate <out) $DIGEST" = "4 $wanted" ]
+  HEDDLE_ISA=scalar train
+  [ "$(json_get isa <out) $DIGEST" = "scalar $wanted" ]
+}
+
+@test "a finished run is resumed by more steps, under the same folder, and ends as an undisturbed one" {
+  need_json
+  train --out whole --log-every 10
+  wanted=$DIGEST loss=$(json_get train_loss <out)
+  train --out r --log-every 10 --max-steps 30
+  "$HEDDLE" train --resume r --max-steps 50 --log-every 10 --json >out
+  [ "$(json_get weights_sha256 out steps <out)" = "$wanted r 50" ]
+  [ "$(json_get train_loss <out)" = "$loss" ]
+  [ "$(cut -d , -f 1-4 r/metrics.jsonl)" = "$(cut -d , -f 1-4 whole/metrics.jsonl)" ]
+  "$HEDDLE" train --resume r/step-30 --out elsewhere --max-steps 50 --json >out
+  [ "$(json_get weights_sha256 out <out)" = "$wanted elsewhere" ]
+}
+
+@test "--init starts from a file's weights" {
+  need_json
+  train --out r
+  "$HEDDLE" train --model simplenet --max-steps 1 --lr 0 --init r/last/model.safetensors --json >out
+  [ "$(json_get weights_sha256 <out)" = "$DIGEST" ]
+}
+
+@test "not on a terminal: plain lines" {
+  "$HEDDLE" train $TINY --log-every 25 >out
+  [ "$(grep -c '^epoch 1, step [0-9]*: loss ' out)" -eq 2 ]
+  no grep -q "$(printf '[\r\033]')" out
+}
+
+@test "on a terminal: a progress line, and no colour with NO_COLOR" {
+  command -v script >/dev/null || skip "script is not installed"
+  TERM=xterm NO_COLOR=1 script -qec "'$HEDDLE' train $TINY --log-every 25" /dev/null >out </dev/null
+  grep -q "$(printf '\r')"'\[[#.]*\] epoch 1, step ' out
+  no grep -q '^epoch 1, step [0-9]*: loss ' out
+  no grep -Eq "$(printf '\033')"'\[[0-9;]*m' out
+  TERM=dumb script -qec "'$HEDDLE' train $TINY" /dev/null >out </dev/null
+  no grep -q "$(printf '\033')" out
+}
