@@ -127,9 +127,9 @@ hd_status hd__graph_add(int *out, hd_graph *graph, hd_ctx *ctx, hd_op op, const 
 }
 
 hd_status hd__graph_add_loss(hd_graph *graph, hd_ctx *ctx, int logits) {
-  int loss;
-  if (graph->values[logits].order.rank == 3) /* the order of classes is the order in which PyTorch flattens */
-    HD_TRY(hd__graph_add(&logits, graph, ctx, HD_OP_flatten, "logits", &logits, 1, &(hd_attrs){.move = 1}));
+  int loss, written = logits;
+  if (graph->values[written].order.rank == 3) /* the order of classes is the order in which PyTorch flattens */
+    HD_TRY(hd__graph_add(&logits, graph, ctx, HD_OP_flatten, "logits", &written, 1, &(hd_attrs){.move = 1}));
   HD_TRY(hd__graph_add(&loss, graph, ctx, HD_OP_cross_entropy, "loss", (int[]){logits, graph->label}, 2, &(hd_attrs){0}));
   graph->logits = logits;
   graph->loss = loss;
