@@ -54,3 +54,8 @@ tests_bits_make_idx_LDADD = $(TEST_LIBS)
 check-bits:
 	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(bits_tests)' HD_BITS=all
 .PHONY: check-bits
+op_tests += tests/op/test_network_gradients
+tests_op_test_network_gradients_SOURCES = tests/op/test_network_gradients.c tests/op/kinks.c tests/op/kinks.h \
+  tests/op/kernel_case.c tests/op/kernel_case.h
+tests_op_test_network_gradients_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_op_test_network_gradients_LDADD = $(TEST_LIBS)

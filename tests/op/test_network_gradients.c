@@ -1,0 +1,333 @@
+/* Whole networks' gradients against central differences, in double: what the gradient rules, the fusions and the
+ * planned memory make together.
+ *
+ * A model is planned for the double reference table and its calls are run where the plan put every value: the arena at
+ * twice its bytes, since a float of the plan is a double here. Each element of each parameter is moved; the difference
+ * of the mean loss must be the gradient that the plan's calls leave. The arena starts as NaN before each run: a value
+ * that is read before it is written, or after another one took its place, shows. Every operation that a model can hold
+ * must occur in one of the networks. */
+#include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "graph/model.h"
+#include "graph/op.h"
+#include "op/kernel_case.h"
+#include "op/kinks.h"
+#include "plan/plan.h"
+#include "tap.h"
+
+static const double STEP = 0x1p-20;
+static const double TOLERANCE = 1e-6; /* relative to the larger of both values */
+static const double ROUNDING = 5e-9;  /* of a loss near 1, over twice the step */
+static const double CLEAR = 1e-3;     /* how near a kink an activation may lie: some thousand steps */
+enum { ROWS = 3, DIRECTIONS = 3, MAX_DRAWS = 400 };
+
+static const struct {
+  const char *title, *text;
+} models[] = {
+    {"convolution, ReLU, pool, flatten, two linear layers",
+     "model: a\ninput: [2, 7, 6]\nlayers:\n"
+     "  - c: {op: conv2d, out: 3, kernel: 3, padding: 1}\n  - r: {op: relu}\n  - p: {op: max_pool2d, kernel: 2}\n"
+     "  - f: {op: flatten}\n  - l: {op: linear, out: 5}\n  - s: {op: relu}\n  - m: {op: linear, out: 4}\n"},
+    {"pool before ReLU, strides, no bias",
+     "model: b\ninput: [1, 11, 10]\nlayers:\n"
+     "  - c: {op: conv2d, out: 2, kernel: [2, 3], stride: [1, 2], bias: false}\n  - p: {op: max_pool2d, kernel: 2}\n"
+     "  - r: {op: relu}\n  - d: {op: conv2d, out: 3, kernel: 2, padding: 1}\n  - f: {op: flatten}\n"
+     "  - l: {op: linear, out: 3, bias: false}\n"},
+    {"a residual branch, a ReLU and an overlapping pool of their own",
+     "model: c\ninput: [1, 5, 5]\nlayers:\n"
+     "  - c: {op: conv2d, out: 2, kernel: 3, padding: 1}\n  - d: {op: conv2d, out: 2, kernel: 3, padding: 1}\n"
+     "  - a: {op: add, from: [d, c]}\n  - r: {op: relu}\n"
+     "  - p: {op: max_pool2d, kernel: 3, stride: 2, padding: 1}\n  - f: {op: flatten}\n  - l: {op: linear, out: 3}\n"},
+    {"one value read three times, once twice by one layer",
+     "model: d\ninput: [2, 4, 4]\nlayers:\n"
+     "  - c: {op: conv2d, out: 2, kernel: 1}\n  - r: {op: relu, from: c}\n  - t: {op: add, from: [c, c]}\n"
+     "  - a: {op: add, from: [t, r]}\n  - b: {op: add, from: [a, c]}\n  - f: {op: flatten}\n"
+     "  - l: {op: linear, out: 2}\n"},
+    {"branches joined behind flatten, each with its own use of the sample",
+     "model: e\ninput: [1, 4, 3]\nlayers:\n"
+     "  - f: {op: flatten}\n  - u: {op: linear, out: 6}\n  - v: {op: linear, out: 6, from: f}\n  - w: {op: relu, from: "
+     "v}\n"
+     "  - a: {op: add, from: [u, w]}\n  - b: {op: relu}\n  - c: {op: add, from: [b, v]}\n  - l: {op: linear, out: "
+     "3}\n"},
+    {"scores that lie in memory as an image",
+     "model: f\ninput: [3, 4, 5]\nlayers:\n"
+     "  - c: {op: conv2d, out: 3, kernel: 2}\n  - r: {op: relu}\n  - d: {op: conv2d, out: 2, kernel: 2}\n"
+     "  - f: {op: flatten}\n"},
+    {"a flattened image through ReLU and add",
+     "model: g\ninput: [1, 4, 4]\nlayers:\n"
+     "  - c: {op: conv2d, out: 3, kernel: 3}\n  - f: {op: flatten}\n  - r: {op: relu}\n  - a: {op: add, from: [r, f]}\n"
+     "  - l: {op: linear, out: 4}\n"},
+    {"a pool upon a pool, a ReLU upon a ReLU",
+     "model: h\ninput: [1, 9, 9]\nlayers:\n"
+     "  - c: {op: conv2d, out: 2, kernel: 2}\n  - p: {op: max_pool2d, kernel: 2}\n"
+     "  - q: {op: max_pool2d, kernel: 2}\n  - d: {op: conv2d, out: 2, kernel: 2}\n  - r: {op: relu}\n"
+     "  - s: {op: relu}\n  - f: {op: flatten}\n"},
+    {"pools that do not fuse: strides, padding, sides",
+     "model: i\ninput: [1, 7, 7]\nlayers:\n"
+     "  - c: {op: conv2d, out: 2, kernel: 2}\n  - p: {op: max_pool2d, kernel: 2, stride: 1}\n"
+     "  - d: {op: conv2d, out: 2, kernel: 2}\n  - q: {op: max_pool2d, kernel: 2, padding: 1}\n"
+     "  - e: {op: conv2d, out: 3, kernel: 1}\n  - s: {op: max_pool2d, kernel: [3, 1]}\n  - f: {op: flatten}\n"},
+};
+
+static bool occurs[HD_OP_COUNT];
+
+/* A plan's memory, in double. */
+typedef struct network {
+  hd_plan *plan;
+  double *arena, *batch, *params, *direct, *x;
+  int64_t arena_elems, batch_elems, x_elems;
+  double losses[ROWS];
+  int32_t labels[ROWS];
+  double nearest_kink; /* of the calls of the last run, if watched */
+} network;
+
+static double *doubles(int64_t count) {
+  double *memory = calloc((size_t)count + 1, sizeof *memory);
+  if (!memory)
+    bail_out("out of memory");
+  return memory;
+}
+
+static hd_graph *graph_of(const char *text) {
+  hd_ctx *ctx;
+  hd_graph *graph;
+  if (hd_ctx_create(&ctx) != HD_OK)
+    bail_out("out of memory");
+  if (hd__model_parse(&graph, NULL, ctx, text, strlen(text), "model") != HD_OK)
+    bail_out("%s", hd_ctx_message(ctx));
+  hd_ctx_destroy(ctx);
+  return graph;
+}
+
+static hd_plan *plan_of(const char *text) {
+  hd_plan *plan;
+  if (hd__plan_create(&plan, NULL, graph_of(text), hd__kernels_reference_f64(), &(hd_plan_settings){.train = true}) !=
+      HD_OK)
+    bail_out("no plan");
+  return plan;
+}
+
+/* An offset of the plan is in bytes of floats per sample: a quarter of it counts elements. */
+static void network_create(network *n, const char *text) {
+  *n = (network){.plan = plan_of(text)};
+  const hd_plan *plan = n->plan;
+  n->arena_elems = plan->arena_bytes / 4 * ROWS;
+  n->batch_elems = plan->batch_bytes / 4 * ROWS;
+  n->x_elems = hd__shape_elems(&plan->graph->values[plan->graph->input].shape);
+  n->arena = doubles(n->arena_elems);
+  n->batch = doubles(n->batch_elems);
+  n->params = doubles(plan->param_elems);
+  n->direct = doubles(plan->direct_elems);
+  n->x = doubles(n->x_elems * ROWS);
+}
+
+static void network_destroy(network *n) {
+  free(n->arena);
+  free(n->batch);
+  free(n->params);
+  free(n->direct);
+  free(n->x);
+  hd__plan_destroy(n->plan);
+}
+
+static void *resolve(network *n, int value) {
+  const hd_place *place = &n->plan->place[value];
+  switch (place->where) {
+  case HD_AT_ARENA: return n->arena + place->offset / 4 * ROWS;
+  case HD_AT_BATCH: return n->batch + place->offset / 4 * ROWS;
+  case HD_AT_LABELS: return n->labels;
+  case HD_AT_LOSSES: return n->losses;
+  case HD_AT_PARAM: return n->params + n->plan->params[place->offset].offset;
+  case HD_AT_DIRECT: return n->direct + place->offset;
+  case HD_AT_NOWHERE: break;
+  }
+  return NULL;
+}
+
+static void run_call(network *n, const hd_plan_call *planned, bool watch) {
+  const hd_node *node = &n->plan->graph->nodes[planned->node];
+  hd_call call = {.g = &node->geom, .rows = ROWS, .divisor = ROWS};
+  for (int i = 0; i < HD_MAX_IN; i++)
+    if (node->in[i] >= 0) {
+      call.in[i] = resolve(n, node->in[i]);
+      call.in_stride[i] = n->plan->place[node->in[i]].stride;
+    }
+  for (int i = 0; i < HD_MAX_OUT; i++)
+    if (node->out[i] >= 0) {
+      call.out[i] = resolve(n, node->out[i]);
+      call.out_stride[i] = n->plan->place[node->out[i]].stride;
+    }
+  if (watch)
+    n->nearest_kink = fmin(n->nearest_kink, kink_distance(planned->op, &call));
+  n->plan->kernels->run[planned->op](&call);
+}
+
+/* Forward and backward for all rows as one shard; returns the mean loss. */
+static double network_run(network *n, bool watch) {
+  const hd_graph *graph = n->plan->graph;
+  n->nearest_kink = HUGE_VAL;
+  for (int64_t i = 0; i < n->arena_elems; i++)
+    n->arena[i] = NAN;
+  for (int64_t i = 0; i < n->batch_elems; i++)
+    n->batch[i] = NAN;
+  double *x = resolve(n, graph->input);
+  for (int64_t i = 0; i < n->x_elems * ROWS; i++)
+    x[i / n->x_elems * n->plan->place[graph->input].stride + i % n->x_elems] = n->x[i];
+  for (int i = 0; i < n->plan->call_count; i++)
+    run_call(n, &n->plan->calls[i], watch);
+  double sum = 0;
+  for (int r = 0; r < ROWS; r++)
+    sum += n->losses[r];
+  return sum / ROWS;
+}
+
+/* Samples, labels and parameters, drawn until no activation lies near a kink. */
+static void draw_network(network *n, uint32_t seed) {
+  const hd_graph *graph = n->plan->graph;
+  for (uint32_t draw = 0; draw < MAX_DRAWS; draw++) {
+    random_stream random = {seed + 1000 * draw, 0};
+    for (int64_t i = 0; i < n->x_elems * ROWS; i++)
+      n->x[i] = random_float(&random);
+    for (int64_t i = 0; i < n->plan->param_elems; i++)
+      n->params[i] = random_float(&random);
+    for (int r = 0; r < ROWS; r++)
+      n->labels[r] = (int32_t)random_below(&random, (uint32_t)graph->values[graph->logits].shape.dim[0]);
+    network_run(n, true);
+    if (n->nearest_kink > CLEAR)
+      return;
+  }
+  bail_out("no draw lies clear of kinks");
+}
+
+static bool agrees(double found, double expected) {
+  double larger = fmax(fabs(found), fabs(expected));
+  return fabs(found - expected) <= TOLERANCE * larger + ROUNDING * fmax(1, larger);
+}
+
+static bool judge(const char *what, int64_t at, double found, double expected) {
+  if (agrees(found, expected))
+    return true;
+  diag("%s at %lld: the plan says %.12g, differences %.12g", what, (long long)at, found, expected);
+  return false;
+}
+
+static double *gradient_of(network *n, int param) { return resolve(n, n->plan->graph->params[param].grad); }
+
+/* Every element of one parameter; `grad` is a copy of its gradient. Returns how many are wrong. */
+static int check_elements(network *n, int param, const double *grad) {
+  const hd_param *info = &n->plan->graph->params[param];
+  double *w = n->params + n->plan->params[param].offset;
+  int wrong = 0;
+  for (int64_t i = 0; i < hd__param_elems(info); i++) {
+    double was = w[i];
+    w[i] = was + STEP;
+    double ahead = network_run(n, false);
+    w[i] = was - STEP;
+    double behind = network_run(n, false);
+    w[i] = was;
+    wrong += !judge(n->plan->graph->values[info->value].name, i, grad[i], (ahead - behind) / (2 * STEP));
+  }
+  return wrong;
+}
+
+/* All parameters at once along random directions. `grad` lies as the parameters do. */
+static int check_directions(network *n, const double *grad, uint32_t seed) {
+  int64_t count = n->plan->param_elems;
+  double *was = doubles(count), *direction = doubles(count);
+  random_stream random = {seed, 0};
+  int wrong = 0;
+  memcpy(was, n->params, (size_t)count * sizeof *was);
+  for (int d = 0; d < DIRECTIONS; d++) {
+    double slope = 0, loss[2];
+    for (int64_t i = 0; i < count; i++) {
+      direction[i] = random_float(&random);
+      slope += direction[i] * grad[i];
+    }
+    for (int side = 0; side < 2; side++) {
+      for (int64_t i = 0; i < count; i++)
+        n->params[i] = was[i] + (side ? -STEP : STEP) * direction[i];
+      loss[side] = network_run(n, false);
+    }
+    wrong += !judge("slope along a direction", d, slope, (loss[0] - loss[1]) / (2 * STEP));
+  }
+  memcpy(n->params, was, (size_t)count * sizeof *was);
+  free(was);
+  free(direction);
+  return wrong;
+}
+
+/* The mean loss of the graph as written: no passes, a buffer for each value. */
+static double loss_as_written(network *n, const char *text) {
+  hd_graph *graph = graph_of(text);
+  void **at = calloc((size_t)graph->value_count, sizeof *at);
+  for (int v = 0; v < graph->value_count; v++)
+    at[v] = doubles(hd__value_stride(&graph->values[v]) * ROWS);
+  for (int64_t i = 0; i < n->x_elems * ROWS; i++)
+    ((double *)at[graph->input])[i / n->x_elems * hd__value_stride(&graph->values[graph->input]) + i % n->x_elems] =
+        n->x[i];
+  memcpy(at[graph->label], n->labels, sizeof n->labels);
+  for (int p = 0; p < graph->param_count; p++)
+    memcpy(at[graph->params[p].value], n->params + n->plan->params[p].offset,
+           (size_t)hd__param_elems(&graph->params[p]) * sizeof(double));
+  for (int i = 0; i < graph->node_count; i++) {
+    const hd_node *node = &graph->nodes[i];
+    hd_call call = {.g = &node->geom, .rows = ROWS, .divisor = ROWS};
+    for (int k = 0; k < HD_MAX_IN; k++)
+      if (node->in[k] >= 0) {
+        call.in[k] = at[node->in[k]];
+        call.in_stride[k] = hd__value_stride(&graph->values[node->in[k]]);
+      }
+    for (int k = 0; k < HD_MAX_OUT; k++)
+      if (node->out[k] >= 0) {
+        call.out[k] = at[node->out[k]];
+        call.out_stride[k] = hd__value_stride(&graph->values[node->out[k]]);
+      }
+    if (node->view)
+      memcpy(call.out[0], call.in[0], (size_t)(call.out_stride[0] * ROWS) * sizeof(double));
+    else
+      hd__kernels_reference_f64()->run[node->op](&call);
+  }
+  double sum = 0;
+  for (int r = 0; r < ROWS; r++)
+    sum += ((const double *)at[graph->loss])[r];
+  for (int v = 0; v < graph->value_count; v++)
+    free(at[v]);
+  free(at);
+  hd__graph_destroy(graph);
+  return sum / ROWS;
+}
+
+static void check_network(const char *title, const char *text, uint32_t seed) {
+  network n;
+  network_create(&n, text);
+  draw_network(&n, seed);
+  for (int i = 0; i < n.plan->graph->node_count; i++)
+    occurs[n.plan->graph->nodes[i].op] |= !n.plan->graph->nodes[i].view;
+  near(network_run(&n, false), loss_as_written(&n, text), 1e-12, "%s: the loss of the model as written", title);
+  double *grad = doubles(n.plan->param_elems);
+  int64_t elems = 0;
+  int wrong = 0;
+  for (int p = 0; p < n.plan->param_count; p++) {
+    int64_t count = hd__param_elems(&n.plan->graph->params[p]);
+    memcpy(grad + n.plan->params[p].offset, gradient_of(&n, p), (size_t)count * sizeof *grad);
+    elems += count;
+  }
+  for (int p = 0; p < n.plan->param_count; p++)
+    wrong += check_elements(&n, p, grad + n.plan->params[p].offset);
+  wrong += check_directions(&n, grad, seed);
+  ok(wrong == 0, "%s: %lld gradients are what central differences say", title, (long long)elems);
+  free(grad);
+  network_destroy(&n);
+}
+
+int main(void) {
+  for (size_t i = 0; i < sizeof models / sizeof *models; i++)
+    check_network(models[i].title, models[i].text, (uint32_t)i + 1);
+  for (hd_op op = 0; op < HD_OP_COUNT; op++)
+    if (hd__op_info(op)->class != HD_CLASS_UPDATE)
+      ok(occurs[op], "%s ran in one of these networks", hd__op_info(op)->name);
+  return done_testing();
+}
