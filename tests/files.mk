@@ -59,3 +59,7 @@ tests_op_test_network_gradients_SOURCES = tests/op/test_network_gradients.c test
   tests/op/kernel_case.c tests/op/kernel_case.h
 tests_op_test_network_gradients_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_op_test_network_gradients_LDADD = $(TEST_LIBS)
+unit_tests += tests/unit/test_digits
+tests_unit_test_digits_SOURCES = tests/unit/test_digits.c tests/scratch.h
+tests_unit_test_digits_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_test_digits_LDADD = $(TEST_LIBS)

@@ -29,7 +29,9 @@ static hd_status next_word(reader *r, char word[WORD_BYTES]) {
   while (r->at < r->end && !is_blank(*r->at))
     r->at++;
   size_t length = (size_t)(r->at - start);
-  if (length >= WORD_BYTES || memchr(start, 0, length))
+  if (memchr(start, 0, length))
+    return REFUSE(r, "expected text, found a %s byte; is it the right file?", "NUL");
+  if (length >= WORD_BYTES)
     return REFUSE(r, "expected words of at most %d characters, found a longer one; check the line", WORD_BYTES - 1);
   memcpy(word, start, length);
   word[length] = 0;
