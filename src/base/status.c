@@ -32,6 +32,20 @@ void hd_ctx_destroy(hd_ctx *ctx) { hd__free(ctx); }
 
 const char *hd_ctx_message(const hd_ctx *ctx) { return ctx ? ctx->message : ""; }
 
+/* A message is one line and moves no cursor, whatever was quoted from a file or a name. */
+static void keep_one_line(char *message) {
+  for (; *message; message++)
+    if ((unsigned char)*message < ' ' || *message == 0x7f)
+      *message = '?';
+}
+
+/* A message is one line, whatever it quotes: control characters become '?'. */
+static void keep_one_line(char *message) {
+  for (char *c = message; *c; c++)
+    if ((unsigned char)*c < 0x20 || *c == 0x7f)
+      *c = '?';
+}
+
 hd_status hd__fail(hd_ctx *ctx, hd_status code, const char *fmt, ...) {
   if (!ctx)
     return code;
@@ -39,6 +53,7 @@ hd_status hd__fail(hd_ctx *ctx, hd_status code, const char *fmt, ...) {
   va_start(args, fmt);
   vsnprintf(ctx->message, sizeof ctx->message, fmt, args);
   va_end(args);
+  keep_one_line(ctx->message);
   return code;
 }
 
@@ -53,5 +68,6 @@ hd_status hd__fail_in(hd_ctx *ctx, hd_status code, const char *fmt, ...) {
   va_end(args);
   if (n >= 0 && (size_t)n < sizeof ctx->message)
     snprintf(ctx->message + n, sizeof ctx->message - (size_t)n, ": %s", was);
+  keep_one_line(ctx->message);
   return code;
 }
