@@ -2,6 +2,7 @@
 #include "graph/graph.h"
 
 #include <assert.h>
+#include <limits.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -54,6 +55,10 @@ void hd__graph_destroy(hd_graph *graph) {
 hd_status hd__graph_new_value(int *out, hd_graph *graph, hd_ctx *ctx, const char *name, hd_value_kind kind, hd_dtype dtype,
                               const hd_shape *shape) {
   *out = -1;
+  char text[HD_SHAPE_TEXT_BYTES];
+  if (hd__shape_elems(shape) > INT_MAX / 8)
+    return hd__fail(ctx, HD_E_SHAPE, "'%s': expected at most %d elements, found %s; make it smaller", name, INT_MAX / 8,
+                    hd__shape_text(text, sizeof text, shape));
   if (!grow((void **)&graph->values, &graph->value_room, graph->value_count, sizeof *graph->values))
     return no_memory(ctx);
   char *copy = hd__strdup(name);
@@ -121,7 +126,9 @@ hd_status hd__graph_add(int *out, hd_graph *graph, hd_ctx *ctx, hd_op op, const 
     return status;
   }
   graph->written_count++;
-  graph->values[node->out[0]].producer = index;
+  for (int i = 0; i < HD_MAX_OUT; i++)
+    if (node->out[i] >= 0)
+      graph->values[node->out[i]].producer = index;
   *out = node->out[0];
   return HD_OK;
 }

@@ -92,7 +92,8 @@ hd_status hd__graph_add(int *out, hd_graph *graph, hd_ctx *ctx, hd_op op, const 
 /* Adds the mean cross-entropy against the labels; sets logits and loss. */
 hd_status hd__graph_add_loss(hd_graph *graph, hd_ctx *ctx, int logits);
 
-/* For passes and operations. A node of a pass carries its geometry with it and makes no parameters. */
+/* For passes and operations. A node of a pass carries its geometry with it and makes no parameters. A value has at most
+ * INT_MAX / 8 elements a sample, so that kernels may count them in 32 bits. */
 hd_status hd__graph_new_value(int *out, hd_graph *graph, hd_ctx *ctx, const char *name, hd_value_kind kind, hd_dtype dtype,
                               const hd_shape *shape);
 hd_status hd__graph_new_node(hd_node **out, hd_graph *graph, hd_ctx *ctx, hd_op op, const char *name, int written);

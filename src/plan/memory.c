@@ -48,7 +48,8 @@ static void find_lives(memory *m) {
     const hd_value *value = &graph->values[v];
     bool rows = value->kind == HD_VALUE_ROWS || value->kind == HD_VALUE_INPUT;
     m->class_of[v] = v;
-    m->lives[v] = (life){.first = value->producer, .last = value->producer, .live = rows && v != graph->loss};
+    bool made = value->producer >= 0 || v == graph->input; /* not so: between fused nodes */
+    m->lives[v] = (life){.first = value->producer, .last = value->producer, .live = rows && made && v != graph->loss};
     m->lives[v].bytes =
         (hd__value_stride(value) * hd__dtype_bytes(value->dtype) + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES;
   }
