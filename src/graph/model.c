@@ -1,13 +1,14 @@
 /* Reading model files. Every error says FILE:LINE, what was expected, what was found. */
 #include "graph/model.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/yaml_bind.h"
 #include "graph/op.h"
 
-enum { MAX_SIDE = 65535, MAX_LAYERS = 1000 };
+enum { MAX_SIDE = 65535, MAX_LAYERS = 1000, FOUND_TEXT_BYTES = 64 };
 
 /* Names of layers and the values they make. */
 typedef struct parser {
@@ -26,16 +27,29 @@ static int find_layer(const parser *p, const char *name) {
   return -1;
 }
 
+/* What stands where a list of numbers or names should: "'3'", "a list of 3", "a mapping". */
+static const char *found_text(char text[FOUND_TEXT_BYTES], const hd_yaml_node *node) {
+  if (node->kind == HD_YAML_SCALAR)
+    snprintf(text, FOUND_TEXT_BYTES, "'%.40s'", node->text);
+  else if (node->kind == HD_YAML_SEQUENCE)
+    snprintf(text, FOUND_TEXT_BYTES, "a list of %d", node->count);
+  else
+    snprintf(text, FOUND_TEXT_BYTES, "a mapping");
+  return text;
+}
+
 /* One number for both sides, or a list of two. */
 static hd_status read_sides(int32_t sides[2], hd_ctx *ctx, const hd_yaml_node *node, int64_t min, int64_t max) {
   int64_t number;
+  char text[FOUND_TEXT_BYTES];
   if (node->kind == HD_YAML_SCALAR) {
     HD_TRY(hd__yaml_int(&number, ctx, node, min, max));
     sides[0] = sides[1] = (int32_t)number;
     return HD_OK;
   }
   if (node->kind != HD_YAML_SEQUENCE || node->count != 2)
-    return hd__yaml_fail(ctx, node, "expected one number or two [height, width] as '%s'", node->key);
+    return hd__yaml_fail(ctx, node, "expected one number or two [height, width] as '%s', found %s; write N or [N, N]",
+                         node->key, found_text(text, node));
   for (int i = 0; i < 2; i++) {
     HD_TRY(hd__yaml_int(&number, ctx, &node->item[i], min, max));
     sides[i] = (int32_t)number;
@@ -47,7 +61,7 @@ static hd_status read_window(hd_attrs *attrs, hd_ctx *ctx, const hd_yaml_node *l
   const hd_yaml_node *kernel = hd__yaml_get(layer, "kernel"), *stride = hd__yaml_get(layer, "stride");
   const hd_yaml_node *padding = hd__yaml_get(layer, "padding");
   if (!kernel)
-    return hd__yaml_fail(ctx, layer, "expected 'kernel: N' in a %s layer, found none", hd__op_info(op)->name);
+    return hd__yaml_fail(ctx, layer, "expected 'kernel: N' in a %s layer, found none; add it", hd__op_info(op)->name);
   HD_TRY(read_sides(attrs->kernel, ctx, kernel, 1, 1024));
   if (op == HD_OP_max_pool2d)
     memcpy(attrs->stride, attrs->kernel, sizeof attrs->stride);
@@ -63,7 +77,7 @@ static hd_status read_outputs(hd_attrs *attrs, hd_ctx *ctx, const hd_yaml_node *
   int64_t number;
   bool with_bias = true;
   if (!out)
-    return hd__yaml_fail(ctx, layer, "expected 'out: N' (how many outputs), found none");
+    return hd__yaml_fail(ctx, layer, "expected 'out: N' (how many outputs), found none; add it");
   HD_TRY(hd__yaml_int(&number, ctx, out, 1, 1 << 20));
   attrs->out = (int32_t)number;
   if (bias)
@@ -104,9 +118,10 @@ static hd_status input_of(int *value, const parser *p, const hd_yaml_node *node)
 /* The values a layer reads: what `from` names, else the layer above. */
 static hd_status read_inputs(int in[HD_MAX_IN], const parser *p, const hd_yaml_node *layer, hd_op op) {
   const hd_yaml_node *from = hd__yaml_get(layer, "from");
+  char text[FOUND_TEXT_BYTES];
   int wanted = op == HD_OP_add ? 2 : 1;
   if (!from && wanted == 2)
-    return hd__yaml_fail(p->ctx, layer, "expected 'from: [A, B]' in an add layer, found none");
+    return hd__yaml_fail(p->ctx, layer, "expected 'from: [A, B]' in an add layer, found none; add it");
   if (!from) {
     in[0] = p->count ? p->value[p->count - 1] : p->graph->input;
     return HD_OK;
@@ -114,7 +129,8 @@ static hd_status read_inputs(int in[HD_MAX_IN], const parser *p, const hd_yaml_n
   if (wanted == 1)
     return input_of(&in[0], p, from);
   if (from->kind != HD_YAML_SEQUENCE || from->count != 2)
-    return hd__yaml_fail(p->ctx, from, "expected two names [A, B] as 'from' of an add layer");
+    return hd__yaml_fail(p->ctx, from, "expected two names [A, B] as 'from' of an add layer, found %s; name two layers",
+                         found_text(text, from));
   HD_TRY(input_of(&in[0], p, &from->item[0]));
   return input_of(&in[1], p, &from->item[1]);
 }
@@ -123,18 +139,21 @@ static hd_status read_op(hd_op *op, hd_ctx *ctx, const hd_yaml_node *layer) {
   const hd_yaml_node *node = hd__yaml_get(layer, "op");
   const char *name;
   if (!node)
-    return hd__yaml_fail(ctx, layer, "expected 'op: NAME' in layer '%s', found none", layer->key);
+    return hd__yaml_fail(ctx, layer, "expected 'op: NAME' in layer '%s', found none; add it", layer->key);
   HD_TRY(hd__yaml_text(&name, ctx, node));
   *op = hd__op_by_name(name);
   if (*op == HD_OP_COUNT)
-    return hd__yaml_fail(ctx, node, "expected an operation (conv2d, max_pool2d, linear, relu, flatten, add), found '%s'", name);
+    return hd__yaml_fail(
+        ctx, node, "expected an operation, found '%s'; use conv2d, max_pool2d, linear, relu, flatten or add", name);
   return HD_OK;
 }
 
 static hd_status check_name(const parser *p, const hd_yaml_node *layer) {
   size_t length = strlen(layer->key);
   if (length == 0 || length > 64 || strspn(layer->key, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-") != length)
-    return hd__yaml_fail(p->ctx, layer, "expected a layer name of letters, digits, '_', '-' and '.', found '%s'", layer->key);
+    return hd__yaml_fail(p->ctx, layer,
+                         "expected a layer name of 1 to 64 letters, digits, '_', '-' and '.', found '%s'; rename it",
+                         layer->key);
   if (!strcmp(layer->key, "input") || find_layer(p, layer->key) >= 0)
     return hd__yaml_fail(p->ctx, layer, "expected a new layer name, found '%s' again; rename one", layer->key);
   return HD_OK;
@@ -177,10 +196,14 @@ static hd_status check_used(const parser *p) {
 
 static hd_status read_input_shape(hd_shape *shape, hd_ctx *ctx, const hd_yaml_node *root) {
   const hd_yaml_node *node = hd__yaml_get(root, "input");
+  char text[FOUND_TEXT_BYTES];
   if (!node)
-    return hd__yaml_fail(ctx, root, "expected 'input: [channels, height, width]', found none");
+    return hd__yaml_fail(ctx, root, "expected 'input: [channels, height, width]', found none; add it");
   if (node->kind != HD_YAML_SEQUENCE || node->count != 3)
-    return hd__yaml_fail(ctx, node, "expected three numbers [channels, height, width] as 'input'");
+    return hd__yaml_fail(
+        ctx, node,
+        "expected three numbers [channels, height, width] as 'input', found %s; write for example [1, 28, 28]",
+        found_text(text, node));
   shape->rank = 3;
   for (int i = 0; i < 3; i++) {
     int64_t number;
@@ -196,7 +219,8 @@ static hd_status read_layers(parser *p, const hd_yaml_node *layers) {
   HD_TRY(check_used(p));
   const hd_yaml_node *last = p->node[p->count - 1];
   if (p->graph->param_count == 0)
-    return hd__yaml_fail(p->ctx, last, "expected at least one layer with weights (conv2d, linear), found none");
+    return hd__yaml_fail(p->ctx, last,
+                         "expected at least one layer with weights, found none; add a conv2d or linear layer");
   hd_status status = hd__graph_add_loss(p->graph, p->ctx, p->value[p->count - 1]);
   return status == HD_OK ? HD_OK : hd__fail_in(p->ctx, status, "%s:%d", last->source, last->line);
 }
@@ -209,21 +233,26 @@ static hd_status read_model(hd_graph **out, char **name, hd_ctx *ctx, const hd_y
   const char *text;
   hd_shape shape;
   if (!title || !layers)
-    return hd__yaml_fail(ctx, root, "expected 'model: NAME', 'input: [...]' and 'layers:', found no '%s'", title ? "layers" : "model");
+    return hd__yaml_fail(ctx, root, "expected 'model: NAME', 'input: [...]' and 'layers:', found no '%s'; add it",
+                         title ? "layers" : "model");
   HD_TRY(hd__yaml_text(&text, ctx, title));
   HD_TRY(hd__yaml_expect(ctx, layers, HD_YAML_SEQUENCE, "'layers'"));
   if (layers->count < 1 || layers->count > MAX_LAYERS)
-    return hd__yaml_fail(ctx, layers, "expected 1 to %d layers, found %d", MAX_LAYERS, layers->count);
+    return hd__yaml_fail(ctx, layers, "expected 1 to %d layers, found %d; write one a line, - NAME: {op: ...}",
+                         MAX_LAYERS, layers->count);
   HD_TRY(read_input_shape(&shape, ctx, root));
   if (name && !(*name = hd__strdup(text)))
     return hd__fail(ctx, HD_E_NOMEM, "out of memory while reading a model");
-  HD_TRY(hd__graph_create(out, ctx, &shape));
+  hd_status status = hd__graph_create(out, ctx, &shape);
+  if (status != HD_OK)
+    return hd__fail_in(ctx, status, "%s:%d", root->source, hd__yaml_get(root, "input")->line);
   size_t count = (size_t)layers->count;
   parser p = {.ctx = ctx, .graph = *out};
   p.name = hd__calloc(count, sizeof *p.name);
   p.value = hd__calloc(count, sizeof *p.value);
   p.node = hd__calloc(count, sizeof *p.node);
-  hd_status status = p.name && p.value && p.node ? read_layers(&p, layers) : hd__fail(ctx, HD_E_NOMEM, "out of memory while reading a model");
+  status = p.name && p.value && p.node ? read_layers(&p, layers)
+                                       : hd__fail(ctx, HD_E_NOMEM, "out of memory while reading a model");
   hd__free(p.name);
   hd__free(p.value);
   hd__free(p.node);
