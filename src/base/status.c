@@ -39,13 +39,6 @@ static void keep_one_line(char *message) {
       *message = '?';
 }
 
-/* A message is one line, whatever it quotes: control characters become '?'. */
-static void keep_one_line(char *message) {
-  for (char *c = message; *c; c++)
-    if ((unsigned char)*c < 0x20 || *c == 0x7f)
-      *c = '?';
-}
-
 hd_status hd__fail(hd_ctx *ctx, hd_status code, const char *fmt, ...) {
   if (!ctx)
     return code;
