@@ -45,6 +45,11 @@ tests_op_test_gradients_SOURCES = tests/op/test_gradients.c tests/op/kinks.c tes
 tests_op_test_gradients_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_op_test_gradients_LDADD = $(TEST_LIBS)
 
+unit_tests += tests/golden/test_golden
+tests_golden_test_golden_SOURCES = tests/golden/test_golden.c
+tests_golden_test_golden_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_golden_test_golden_LDADD = $(TEST_LIBS)
+
 check_PROGRAMS += tests/bits/make_idx
 tests_bits_make_idx_SOURCES = tests/bits/make_idx.c
 tests_bits_make_idx_CPPFLAGS = $(TEST_CPPFLAGS)
