@@ -68,3 +68,7 @@ unit_tests += tests/unit/test_digits
 tests_unit_test_digits_SOURCES = tests/unit/test_digits.c tests/scratch.h
 tests_unit_test_digits_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_test_digits_LDADD = $(TEST_LIBS)
+unit_tests += tests/unit/test_yaml
+tests_unit_test_yaml_SOURCES = tests/unit/test_yaml.c tests/scratch.h
+tests_unit_test_yaml_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_test_yaml_LDADD = $(TEST_LIBS)

@@ -17,6 +17,8 @@ struct hd_yaml {
 
 typedef struct builder {
   yaml_parser_t parser;
+  const char *text;
+  size_t length;
   hd_yaml *yaml;
   hd_ctx *ctx;
 } builder;
@@ -34,13 +36,23 @@ hd_status hd__yaml_fail(hd_ctx *ctx, const hd_yaml_node *node, const char *fmt, 
   return hd__fail(ctx, HD_E_FORMAT, "%s:%d: %s", node->source, node->line, text);
 }
 
+static int line_at(const builder *b, size_t offset) {
+  int line = 1;
+  for (size_t i = 0; i < offset && i < b->length; i++)
+    line += b->text[i] == '\n';
+  return line;
+}
+
 static hd_status next_event(builder *b, yaml_event_t *event) {
   if (yaml_parser_parse(&b->parser, event))
     return HD_OK;
   if (b->parser.error == YAML_MEMORY_ERROR)
     return out_of_memory(b->ctx, b->yaml->source);
-  return hd__fail(b->ctx, HD_E_FORMAT, "%s:%d: expected YAML, found: %s; check indentation, colons and quotes", b->yaml->source,
-                  (int)b->parser.problem_mark.line + 1, b->parser.problem ? b->parser.problem : "an error");
+  bool coding = b->parser.error == YAML_READER_ERROR; /* has an offset and no mark */
+  int line = coding ? line_at(b, b->parser.problem_offset) : (int)b->parser.problem_mark.line + 1;
+  return hd__fail(b->ctx, HD_E_FORMAT, "%s:%d: expected YAML, found: %s; check %s", b->yaml->source, line,
+                  b->parser.problem ? b->parser.problem : "an error",
+                  coding ? "that it is UTF-8 text" : "indentation, colons and quotes");
 }
 
 static hd_status fill(builder *b, hd_yaml_node *node, const yaml_event_t *event, int depth);
@@ -59,15 +71,44 @@ static hd_yaml_node *add_item(hd_yaml_node *parent) {
   return item;
 }
 
+/* Refuses what this subset leaves out: a name for later use (&name), a type (!name). */
+static hd_status check_plain(builder *b, const hd_yaml_node *node, const yaml_event_t *event) {
+  const yaml_char_t *anchor = NULL, *tag = NULL;
+  if (event->type == YAML_SCALAR_EVENT) {
+    anchor = event->data.scalar.anchor;
+    tag = event->data.scalar.tag;
+  } else if (event->type == YAML_SEQUENCE_START_EVENT) {
+    anchor = event->data.sequence_start.anchor;
+    tag = event->data.sequence_start.tag;
+  } else if (event->type == YAML_MAPPING_START_EVENT) {
+    anchor = event->data.mapping_start.anchor;
+    tag = event->data.mapping_start.tag;
+  }
+  if (anchor)
+    return hd__yaml_fail(b->ctx, node, "expected a plain value, found an anchor (&%.100s); remove it",
+                         (const char *)anchor);
+  if (tag)
+    return hd__yaml_fail(b->ctx, node, "expected a plain value, found a tag (%.100s); remove it", (const char *)tag);
+  return HD_OK;
+}
+
 /* Takes a key's event into `item`; keys are scalars and come once. */
 static hd_status take_key(builder *b, const hd_yaml_node *parent, hd_yaml_node *item, const yaml_event_t *event) {
   item->line = (int)event->start_mark.line + 1;
+  HD_TRY(check_plain(b, item, event));
+  if (event->type == YAML_ALIAS_EVENT)
+    return hd__yaml_fail(b->ctx, item, "expected a name as key, found an alias (*name); write it out");
   if (event->type != YAML_SCALAR_EVENT)
     return hd__yaml_fail(b->ctx, item, "expected a name as key, found a list or mapping; write NAME: VALUE");
+  if (parent->count > HD_YAML_MAX_KEYS)
+    return hd__yaml_fail(b->ctx, item, "expected at most %d keys, found more; is it the right file?", HD_YAML_MAX_KEYS);
   const char *key = (const char *)event->data.scalar.value;
+  if (event->data.scalar.length != strlen(key))
+    return hd__yaml_fail(b->ctx, item, "expected text, found a NUL byte; remove it");
   for (int i = 0; i < parent->count - 1; i++)
     if (!strcmp(parent->item[i].key, key))
-      return hd__yaml_fail(b->ctx, item, "expected each key once, found '%s' again (first in line %d); remove one", key, parent->item[i].line);
+      return hd__yaml_fail(b->ctx, item, "expected each key once, found '%s' again (first in line %d); remove one", key,
+                           parent->item[i].line);
   item->key = hd__strdup(key);
   return item->key ? HD_OK : out_of_memory(b->ctx, b->yaml->source);
 }
@@ -99,6 +140,7 @@ static hd_status fill(builder *b, hd_yaml_node *node, const yaml_event_t *event,
   node->line = (int)event->start_mark.line + 1;
   if (depth > HD_YAML_MAX_DEPTH)
     return hd__yaml_fail(b->ctx, node, "expected at most %d levels, found more; flatten the file", HD_YAML_MAX_DEPTH);
+  HD_TRY(check_plain(b, node, event));
   switch (event->type) {
   case YAML_SCALAR_EVENT:
     node->kind = HD_YAML_SCALAR;
@@ -106,9 +148,14 @@ static hd_status fill(builder *b, hd_yaml_node *node, const yaml_event_t *event,
       return hd__yaml_fail(b->ctx, node, "expected text, found a NUL byte; remove it");
     node->text = hd__strdup((const char *)event->data.scalar.value);
     return node->text ? HD_OK : out_of_memory(b->ctx, b->yaml->source);
-  case YAML_SEQUENCE_START_EVENT: node->kind = HD_YAML_SEQUENCE; return fill_items(b, node, YAML_SEQUENCE_END_EVENT, depth + 1);
-  case YAML_MAPPING_START_EVENT: node->kind = HD_YAML_MAPPING; return fill_items(b, node, YAML_MAPPING_END_EVENT, depth + 1);
-  case YAML_ALIAS_EVENT: return hd__yaml_fail(b->ctx, node, "expected a value, found an alias (*name); write the value out");
+  case YAML_SEQUENCE_START_EVENT:
+    node->kind = HD_YAML_SEQUENCE;
+    return fill_items(b, node, YAML_SEQUENCE_END_EVENT, depth + 1);
+  case YAML_MAPPING_START_EVENT:
+    node->kind = HD_YAML_MAPPING;
+    return fill_items(b, node, YAML_MAPPING_END_EVENT, depth + 1);
+  case YAML_ALIAS_EVENT:
+    return hd__yaml_fail(b->ctx, node, "expected a value, found an alias (*name); write the value out");
   default: return hd__yaml_fail(b->ctx, node, "expected a value, found the end; add one");
   }
 }
@@ -123,7 +170,8 @@ static hd_status build(builder *b) {
     HD_TRY(next_event(b, &event));
     yaml_event_type_t type = event.type;
     hd_status status = HD_OK;
-    bool content = type == YAML_SCALAR_EVENT || type == YAML_SEQUENCE_START_EVENT || type == YAML_MAPPING_START_EVENT || type == YAML_ALIAS_EVENT;
+    bool content = type == YAML_SCALAR_EVENT || type == YAML_SEQUENCE_START_EVENT || type == YAML_MAPPING_START_EVENT ||
+                   type == YAML_ALIAS_EVENT;
     if (type == YAML_DOCUMENT_START_EVENT && filled) {
       root->line = (int)event.start_mark.line + 1;
       status = hd__yaml_fail(b->ctx, root, "expected one document, found a second; remove the line '---'");
@@ -141,8 +189,9 @@ static hd_status build(builder *b) {
 hd_status hd__yaml_parse(hd_yaml **out, hd_ctx *ctx, const char *text, size_t length, const char *source) {
   *out = NULL;
   if (length > HD_YAML_MAX_BYTES)
-    return hd__fail(ctx, HD_E_FORMAT, "%s: expected at most %d bytes of YAML, found %zu; is it the right file?", source, HD_YAML_MAX_BYTES, length);
-  builder b = {.ctx = ctx, .yaml = hd__calloc(1, sizeof *b.yaml)};
+    return hd__fail(ctx, HD_E_FORMAT, "%s: expected at most %d bytes of YAML, found %zu; is it the right file?", source,
+                    HD_YAML_MAX_BYTES, length);
+  builder b = {.text = text, .length = length, .ctx = ctx, .yaml = hd__calloc(1, sizeof *b.yaml)};
   if (!b.yaml)
     return out_of_memory(ctx, source);
   b.yaml->source = hd__strdup(source);
@@ -165,7 +214,8 @@ hd_status hd__yaml_read(hd_yaml **out, hd_ctx *ctx, const char *path) {
   *out = NULL;
   FILE *file = fopen(path, "rb");
   if (!file)
-    return hd__fail(ctx, HD_E_IO, "%s: expected a readable YAML file, found: %s", path, strerror(errno));
+    return hd__fail(ctx, HD_E_IO, "%s: expected a readable YAML file, found: %s; check the path", path,
+                    strerror(errno));
   char *text = hd__malloc(HD_YAML_MAX_BYTES + 1);
   size_t length = text ? fread(text, 1, HD_YAML_MAX_BYTES + 1, file) : 0;
   int failed = ferror(file), why = errno;
@@ -174,7 +224,8 @@ hd_status hd__yaml_read(hd_yaml **out, hd_ctx *ctx, const char *path) {
   if (!text)
     status = out_of_memory(ctx, path);
   else if (failed)
-    status = hd__fail(ctx, HD_E_IO, "%s: expected a readable YAML file, found: %s", path, strerror(why));
+    status =
+        hd__fail(ctx, HD_E_IO, "%s: expected a readable YAML file, found: %s; check the path", path, strerror(why));
   else
     status = hd__yaml_parse(out, ctx, text, length, path);
   hd__free(text);
@@ -248,7 +299,8 @@ hd_status hd__yaml_only_keys(hd_ctx *ctx, const hd_yaml_node *mapping, const cha
         nearest = keys[k];
     }
     if (!known)
-      return hd__yaml_fail(ctx, &mapping->item[i], "expected a known key, found '%s'; did you mean '%s'?", mapping->item[i].key, nearest);
+      return hd__yaml_fail(ctx, &mapping->item[i], "expected a known key, found '%s'; did you mean '%s'?",
+                           mapping->item[i].key, nearest);
   }
   return HD_OK;
 }
@@ -266,8 +318,8 @@ hd_status hd__yaml_int(int64_t *out, hd_ctx *ctx, const hd_yaml_node *node, int6
   HD_TRY(hd__yaml_text(&text, ctx, node));
   int64_t value;
   if (!hd__parse_int64(&value, text) || value < min || value > max)
-    return hd__yaml_fail(ctx, node, "expected a whole number from %lld to %lld as '%s', found '%s'", (long long)min, (long long)max,
-                         node->key ? node->key : "an entry", text);
+    return hd__yaml_fail(ctx, node, "expected a whole number from %lld to %lld as '%s', found '%s'", (long long)min,
+                         (long long)max, node->key ? node->key : "an entry", text);
   *out = value;
   return HD_OK;
 }
@@ -276,7 +328,8 @@ hd_status hd__yaml_bool(bool *out, hd_ctx *ctx, const hd_yaml_node *node) {
   const char *text;
   HD_TRY(hd__yaml_text(&text, ctx, node));
   if (strcmp(text, "true") && strcmp(text, "false"))
-    return hd__yaml_fail(ctx, node, "expected true or false as '%s', found '%s'", node->key ? node->key : "an entry", text);
+    return hd__yaml_fail(ctx, node, "expected true or false as '%s', found '%s'", node->key ? node->key : "an entry",
+                         text);
   *out = !strcmp(text, "true");
   return HD_OK;
 }

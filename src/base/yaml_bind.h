@@ -1,7 +1,8 @@
-/* YAML text as a small tree whose nodes know their line, and typed getters that report `SOURCE:LINE: expected, found, remedy`.
+/* YAML text as a small tree whose nodes know their line, and typed getters that report `SOURCE:LINE: expected, found,
+ * remedy`.
  *
- * Only what a settings or model file needs: one document, scalars, sequences, mappings with scalar keys. Anchors, aliases and
- * duplicate keys are refused, depth and size are limited. The tree owns its texts. */
+ * Only what a settings or model file needs: one document, scalars, sequences, mappings with scalar keys. Anchors,
+ * aliases, tags and duplicate keys are refused, depth, keys and size are limited. The tree owns its texts. */
 #ifndef HD_BASE_YAML_BIND_H
 #define HD_BASE_YAML_BIND_H
 
@@ -25,7 +26,7 @@ typedef struct hd_yaml_node {
 
 typedef struct hd_yaml hd_yaml;
 
-enum { HD_YAML_MAX_BYTES = 1 << 20, HD_YAML_MAX_DEPTH = 16 };
+enum { HD_YAML_MAX_BYTES = 1 << 20, HD_YAML_MAX_DEPTH = 16, HD_YAML_MAX_KEYS = 1000 /* of one mapping */ };
 
 /* Parses one document; `source` names it in messages (copied). */
 hd_status hd__yaml_parse(hd_yaml **out, hd_ctx *ctx, const char *text, size_t length, const char *source);
@@ -39,7 +40,8 @@ void hd__yaml_destroy(hd_yaml *yaml);
 const hd_yaml_node *hd__yaml_root(const hd_yaml *yaml);
 
 /* Reports an error at a node: HD_E_FORMAT, "SOURCE:LINE: ...". */
-hd_status hd__yaml_fail(hd_ctx *ctx, const hd_yaml_node *node, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+hd_status hd__yaml_fail(hd_ctx *ctx, const hd_yaml_node *node, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 
 /* The node must be of this kind; `what` names it in the message ("a layer", "layers"). */
 hd_status hd__yaml_expect(hd_ctx *ctx, const hd_yaml_node *node, hd_yaml_kind kind, const char *what);

@@ -15,22 +15,27 @@ static hd_status read_header(hd_idx *idx, hd_ctx *ctx, const char *path, const u
   uint32_t magic = (uint32_t)head[0] << 24 | (uint32_t)head[1] << 16 | (uint32_t)head[2] << 8 | head[3];
   uint32_t wanted = TYPE_U8 << 8 | (uint32_t)rank;
   if (magic != wanted)
-    return hd__fail(ctx, HD_E_FORMAT, "%s: expected magic 0x%08x (bytes, %d dimensions), found 0x%08x; is it the right IDX file?", path, wanted, rank, magic);
+    return hd__fail(ctx, HD_E_FORMAT,
+                    "%s: expected magic 0x%08x (bytes, %d dimensions), found 0x%08x; is it the right IDX file?", path,
+                    wanted, rank, magic);
   idx->rank = rank;
   idx->length = 1;
   for (int i = 0; i < rank; i++) {
     const uint8_t *b = head + 4 + 4 * i;
     idx->size[i] = (int64_t)((uint32_t)b[0] << 24 | (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | b[3]);
     if (idx->size[i] == 0 || idx->length > (INT64_C(1) << MAX_BYTES_LOG2) / idx->size[i])
-      return hd__fail(ctx, HD_E_FORMAT, "%s: expected dimensions from 1 up to 64 GiB in all, found %lld as dimension %d; the header is damaged", path,
-                      (long long)idx->size[i], i);
+      return hd__fail(
+          ctx, HD_E_FORMAT,
+          "%s: expected dimensions from 1 up to 64 GiB in all, found %lld as dimension %d; the header is damaged", path,
+          (long long)idx->size[i], i);
     idx->length *= idx->size[i];
   }
   return HD_OK;
 }
 
 static hd_status wrong_length(hd_ctx *ctx, const char *path, int64_t expected, const char *found) {
-  return hd__fail(ctx, HD_E_FORMAT, "%s: expected %lld bytes behind the header, found %s; fetch the file again", path, (long long)expected, found);
+  return hd__fail(ctx, HD_E_FORMAT, "%s: expected %lld bytes behind the header, found %s; fetch the file again", path,
+                  (long long)expected, found);
 }
 
 static hd_status read_plain(hd_idx *idx, hd_ctx *ctx, const char *path, int rank) {
@@ -38,8 +43,9 @@ static hd_status read_plain(hd_idx *idx, hd_ctx *ctx, const char *path, int rank
   int64_t head = 4 + 4 * rank, found = (int64_t)idx->mapping.length - head;
   char text[48];
   if (found < 0)
-    return hd__fail(ctx, HD_E_FORMAT, "%s: expected an IDX header of %lld bytes, found a file of %zu; fetch the file again", path, (long long)head,
-                    idx->mapping.length);
+    return hd__fail(ctx, HD_E_FORMAT,
+                    "%s: expected an IDX header of %lld bytes, found a file of %zu; fetch the file again", path,
+                    (long long)head, idx->mapping.length);
   HD_TRY(read_header(idx, ctx, path, idx->mapping.bytes, rank));
   snprintf(text, sizeof text, "%lld", (long long)found);
   if (found != idx->length)
@@ -93,8 +99,9 @@ static hd_status unpack_end(unpacker *u, hd_ctx *ctx, const char *path, int64_t 
   if (got > 0)
     return wrong_length(ctx, path, expected, "more");
   if (packed_left(u) > 0)
-    return hd__fail(ctx, HD_E_FORMAT, "%s: expected the file's end behind the gzip data, found %zu bytes; fetch the file again",
-                    path, packed_left(u));
+    return hd__fail(ctx, HD_E_FORMAT,
+                    "%s: expected the file's end behind the gzip data, found %zu bytes; fetch the file again", path,
+                    packed_left(u));
   return HD_OK;
 }
 
@@ -105,7 +112,8 @@ static hd_status read_unpacked(hd_idx *idx, hd_ctx *ctx, const char *path, int r
   int64_t got;
   char text[80];
   if (!starts_gzip(u))
-    return hd__fail(ctx, HD_E_FORMAT, "%s: expected gzip data, found %zu bytes of something else; fetch the file again or drop the .gz",
+    return hd__fail(ctx, HD_E_FORMAT,
+                    "%s: expected gzip data, found %zu bytes of something else; fetch the file again or drop the .gz",
                     path, packed);
   HD_TRY(unpack(&got, u, ctx, path, head, 4 + 4 * rank));
   if (got < 4 + 4 * rank)
@@ -117,7 +125,8 @@ static hd_status read_unpacked(hd_idx *idx, hd_ctx *ctx, const char *path, int r
     return wrong_length(ctx, path, idx->length, text);
   idx->copy = hd__malloc((size_t)idx->length);
   if (!idx->copy)
-    return hd__fail(ctx, HD_E_NOMEM, "%s: expected %lld bytes of memory, found less; free some", path, (long long)idx->length);
+    return hd__fail(ctx, HD_E_NOMEM, "%s: expected %lld bytes of memory, found less; free some", path,
+                    (long long)idx->length);
   HD_TRY(unpack(&got, u, ctx, path, idx->copy, idx->length));
   snprintf(text, sizeof text, "%lld", (long long)got);
   if (got < idx->length)
