@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 static const char *remedy_for(int why) {
@@ -90,7 +91,11 @@ static hd_status temporary_name(char out[HD_PATH_BYTES], hd_ctx *ctx, const char
   const char *slash = strrchr(path, '/');
   int folder = slash ? (int)(slash - path) + 1 : 0;
   int n = snprintf(out, HD_PATH_BYTES, "%.*s.%s.tmp-%ld", folder, path, path + folder, (long)getpid());
-  return n < HD_PATH_BYTES ? HD_OK : hd__fail(ctx, HD_E_USAGE, "%.200s: expected a path below %d bytes, found a longer one; choose another folder", path, HD_PATH_BYTES);
+  return n < HD_PATH_BYTES
+             ? HD_OK
+             : hd__fail(ctx, HD_E_USAGE,
+                        "%.200s: expected a path below %d bytes, found a longer one; choose another folder", path,
+                        HD_PATH_BYTES);
 }
 
 hd_status hd__file_write(hd_ctx *ctx, const char *path, hd_write_fn *write, void *arg) {
@@ -135,8 +140,11 @@ hd_status hd__file_make_folder(hd_ctx *ctx, const char *path) {
 
 hd_status hd__file_join(char out[HD_PATH_BYTES], hd_ctx *ctx, const char *folder, const char *name) {
   int n = snprintf(out, HD_PATH_BYTES, "%s/%s", folder, name);
-  return n < HD_PATH_BYTES ? HD_OK
-                           : hd__fail(ctx, HD_E_USAGE, "%.200s: expected a path below %d bytes, found a longer one; choose another folder", folder, HD_PATH_BYTES);
+  return n < HD_PATH_BYTES
+             ? HD_OK
+             : hd__fail(ctx, HD_E_USAGE,
+                        "%.200s: expected a path below %d bytes, found a longer one; choose another folder", folder,
+                        HD_PATH_BYTES);
 }
 
 hd_status hd__file_folder_begin(char temporary[HD_PATH_BYTES], hd_ctx *ctx, const char *path) {
@@ -153,7 +161,12 @@ hd_status hd__file_folder_commit(hd_ctx *ctx, const char *temporary, const char 
     fsync(fd);
     close(fd);
   }
-  int replaces = rename(path, old) == 0;
+  if (renameat2(AT_FDCWD, temporary, AT_FDCWD, path, RENAME_EXCHANGE) == 0) { /* at no time is there none */
+    sync_parent(path);
+    hd__file_remove_folder(temporary);
+    return HD_OK;
+  }
+  int replaces = rename(path, old) == 0; /* there is none, or the file system cannot exchange */
   if (rename(temporary, path) != 0) {
     hd_status status = io_error(ctx, path, "to give the folder its name");
     if (replaces)
@@ -176,6 +189,37 @@ void hd__file_remove_folder(const char *path) {
       unlinkat(dirfd(folder), entry->d_name, 0);
   closedir(folder);
   rmdir(path);
+}
+
+void hd__file_remove_leftovers(const char *folder) {
+  char path[HD_PATH_BYTES];
+  DIR *list = opendir(folder);
+  struct dirent *entry;
+  while (list && (entry = readdir(list))) {
+    if (entry->d_name[0] != '.' || !strstr(entry->d_name, ".tmp-") ||
+        hd__file_join(path, NULL, folder, entry->d_name) != HD_OK)
+      continue;
+    if (unlink(path) != 0)
+      hd__file_remove_folder(path);
+  }
+  if (list)
+    closedir(list);
+}
+
+hd_status hd__file_lock_folder(int *lock, hd_ctx *ctx, const char *path) {
+  *lock = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (*lock < 0)
+    return io_error(ctx, path, "a folder to write in");
+  if (syscall(SYS_flock, *lock, LOCK_EX | LOCK_NB) == 0) /* flock is declared in a header of this one's name */
+    return HD_OK;
+  int busy = errno == EWOULDBLOCK;
+  close(*lock);
+  *lock = -1;
+  return busy ? hd__fail(ctx, HD_E_IO,
+                         "%s: expected a folder that no one writes, found another heddle at work in it; wait for it "
+                         "or choose another --out",
+                         path)
+              : HD_OK;
 }
 
 hd_status hd__file_link(hd_ctx *ctx, const char *target, const char *path) {

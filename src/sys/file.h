@@ -40,6 +40,14 @@ hd_status hd__file_folder_begin(char temporary[HD_PATH_BYTES], hd_ctx *ctx, cons
 /* Syncs it and gives it its final name, replacing a folder of that name. */
 hd_status hd__file_folder_commit(hd_ctx *ctx, const char *temporary, const char *path);
 
+/* Removes what processes that were killed left behind in a folder: temporary files and folders. Only for a folder that no one
+ * else writes. */
+void hd__file_remove_leftovers(const char *folder);
+
+/* Makes this process the only one that writes a folder, until *lock is closed: HD_E_IO if another one does. Where the file
+ * system knows no locks *lock is -1. */
+hd_status hd__file_lock_folder(int *lock, hd_ctx *ctx, const char *path);
+
 /* Removes a folder of plain files and links and what is in it; silent, for clean-up. */
 void hd__file_remove_folder(const char *path);
 

@@ -239,6 +239,17 @@ hd_status hd__checkpoint_find(char out[HD_PATH_BYTES], hd_ctx *ctx, const char *
   return hd__fail(ctx, HD_E_IO, "%s: expected a checkpoint (a folder with model.safetensors, or a run's folder with 'last'), found none; check the path", path);
 }
 
+/* An object of settings as texts, and the model's description. */
+static bool is_record(const json_t *record) {
+  json_t *settings = json_object_get(record, "settings"), *value;
+  const char *name;
+  json_object_foreach(settings, name, value) {
+    if (!json_is_string(value))
+      return false;
+  }
+  return json_is_object(settings) && json_is_string(json_object_get(record, "model_yaml"));
+}
+
 hd_status hd__checkpoint_record(json_t **out, hd_ctx *ctx, const char *folder) {
   char path[HD_PATH_BYTES];
   hd_mapping file;
@@ -247,7 +258,7 @@ hd_status hd__checkpoint_record(json_t **out, hd_ctx *ctx, const char *folder) {
   HD_TRY(hd__file_map(&file, ctx, path));
   *out = json_loadb((const char *)file.bytes, file.length, JSON_REJECT_DUPLICATES, &error);
   hd__file_unmap(&file);
-  if (*out && json_is_object(*out) && json_is_object(json_object_get(*out, "settings")) && json_is_string(json_object_get(*out, "model_yaml")))
+  if (*out && is_record(*out))
     return HD_OK;
   int parsed = *out != NULL;
   json_decref(*out);

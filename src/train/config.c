@@ -77,8 +77,8 @@ static bool is_choice(const char *choices, const char *value) {
 
 static hd_status check_int(hd_ctx *ctx, const hd_option *option, const char *value) {
   int64_t number;
-  if (hd__parse_int64(&number, value) && (double)number >= option->min && (double)number <= option->max)
-    return HD_OK;
+  if (hd__parse_int64(&number, value) && number >= (int64_t)option->min && number <= (int64_t)option->max)
+    return HD_OK; /* compared as integers: a double would take 2^53 + 1 for 2^53 */
   return hd__fail(ctx, HD_E_USAGE, "--%s expects a whole number from %.16g to %.16g, found '%s'", option->name, option->min, option->max,
                   value);
 }
@@ -138,9 +138,7 @@ static hd_status check_threads(hd_ctx *ctx, const char *value) {
 }
 
 static hd_status set_at(hd_config *config, hd_ctx *ctx, int i, const char *value) {
-  HD_TRY(check(ctx, &table[i], value));
-  if (i == HD_OPT_threads)
-    HD_TRY(check_threads(ctx, value));
+  HD_TRY(i == HD_OPT_threads ? check_threads(ctx, value) : check(ctx, &table[i], value));
   char *copy = hd__strdup(value);
   if (!copy)
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for the settings");
@@ -190,6 +188,13 @@ bool hd__config_flag(const hd_config *config, hd_option_id id) { return !strcmp(
 
 void hd__config_pair(const hd_config *config, hd_option_id id, double pair[2]) { split_pair(hd__config_text(config, id), pair); }
 
+bool hd__config_applies(const hd_config *config, hd_option_id id) {
+  bool sgd = !strcmp(hd__config_text(config, HD_OPT_optimizer), "sgd");
+  if (id == HD_OPT_momentum || id == HD_OPT_nesterov)
+    return sgd;
+  return !sgd || (id != HD_OPT_betas && id != HD_OPT_eps);
+}
+
 static hd_status apply_recipe(hd_config *config, hd_ctx *ctx) {
   static const struct {
     hd_option_id id;
@@ -229,9 +234,9 @@ hd_status hd__config_complete(hd_config *config, hd_ctx *ctx) {
 }
 
 /* The value of a YAML entry as a user would type it; a pair may be a list of two. */
-static hd_status entry_text(char *text, size_t bytes, hd_ctx *ctx, const hd_yaml_node *node) {
+static hd_status entry_text(char *text, size_t bytes, hd_ctx *ctx, const hd_yaml_node *node, hd_option_type type) {
   const char *first, *second;
-  if (node->kind == HD_YAML_SEQUENCE && node->count == 2) {
+  if (type == HD_OPTION_PAIR && node->kind == HD_YAML_SEQUENCE && node->count == 2) {
     HD_TRY(hd__yaml_text(&first, ctx, &node->item[0]));
     HD_TRY(hd__yaml_text(&second, ctx, &node->item[1]));
     snprintf(text, bytes, "%s,%s", first, second);
@@ -244,6 +249,7 @@ static hd_status entry_text(char *text, size_t bytes, hd_ctx *ctx, const hd_yaml
 }
 
 static hd_status load_entries(hd_config *config, hd_ctx *ctx, const hd_yaml_node *root) {
+  int line[HD_OPTION_COUNT] = {0}; /* where an option was set: it has more than one name */
   HD_TRY(hd__yaml_expect(ctx, root, HD_YAML_MAPPING, "settings (NAME: VALUE)"));
   for (int i = 0; i < root->count; i++) {
     const hd_yaml_node *node = &root->item[i];
@@ -251,7 +257,11 @@ static hd_status load_entries(hd_config *config, hd_ctx *ctx, const hd_yaml_node
     int id = find(node->key);
     if (id < 0)
       return hd__yaml_fail(ctx, node, "expected the name of an option, found '%s'; see heddle train --help", node->key);
-    HD_TRY(entry_text(text, sizeof text, ctx, node));
+    if (line[id])
+      return hd__yaml_fail(ctx, node, "expected --%s once, found it again as '%s' (first in line %d); remove one",
+                           table[id].name, node->key, line[id]);
+    line[id] = node->line;
+    HD_TRY(entry_text(text, sizeof text, ctx, node, table[id].type));
     hd_status status = hd__config_suggest(config, ctx, (hd_option_id)id, text);
     if (status != HD_OK)
       return hd__fail_in(ctx, HD_E_FORMAT, "%s:%d", node->source, node->line);

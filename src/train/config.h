@@ -17,6 +17,9 @@ typedef enum hd_option_id {
 /* The option was set, by a call or by a file. */
 bool hd__config_given(const hd_config *config, hd_option_id id);
 
+/* The chosen optimizer reads it. */
+bool hd__config_applies(const hd_config *config, hd_option_id id);
+
 /* It has a value: set or default. */
 bool hd__config_has(const hd_config *config, hd_option_id id);
 

@@ -41,7 +41,8 @@ static hd_status open_all(evaluator *e, hd_ctx *ctx, const char *folder, const h
   int64_t threads = 0;
   if (!hd__parse_int64(&threads, hd__config_text(config, HD_OPT_threads)))
     threads = hd__budget_lanes();
-  HD_TRY(hd__network_from_text(&e->network, ctx, json_string_value(json_object_get(e->record, "model_yaml")), folder));
+  HD_TRY(hd__file_join(path, ctx, folder, "run.json"));
+  HD_TRY(hd__network_from_text(&e->network, ctx, json_string_value(json_object_get(e->record, "model_yaml")), path));
   HD_TRY(hd__lanes_create(&e->lanes, ctx, (int)threads));
   HD_TRY(hd__data_open(&e->data, ctx, *name ? name : "digits", dir));
   hd_graph *graph;

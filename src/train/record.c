@@ -30,7 +30,7 @@ static json_t *settings_of(const hd_config *config, int32_t shards) {
   for (int i = 0; hd_option_at(i); i++) {
     const hd_option *option = hd_option_at(i);
     const char *text = hd__config_text(config, (hd_option_id)i);
-    if (i == HD_OPT_resume || i == HD_OPT_out || i == HD_OPT_json || !*text)
+    if (i == HD_OPT_resume || i == HD_OPT_out || i == HD_OPT_json || !*text || !hd__config_applies(config, (hd_option_id)i))
       continue;
     json_object_set_new(settings, option->name, json_string(text));
   }
@@ -77,29 +77,38 @@ static bool may_differ(const json_t *record, int id) {
   return id == HD_OPT_max_steps || (id == HD_OPT_epochs && free_epochs);
 }
 
-static hd_status adopt_one(hd_config *config, hd_ctx *ctx, const json_t *record, const char *folder, int id) {
+/* What was given must be what was saved. */
+static hd_status check_same(const hd_config *config, hd_ctx *ctx, const json_t *record, const char *folder, int id) {
   const char *saved = hd__record_setting(record, (hd_option_id)id), *name = hd_option_at(id)->name;
-  if (hd__config_given(config, (hd_option_id)id)) {
-    const char *given = hd__config_text(config, (hd_option_id)id);
-    if (may_differ(record, id) || same_value(given, saved))
-      return HD_OK;
-    return hd__fail(ctx, HD_E_USAGE, "--resume %s: expected %s %s as in that run, found %s; leave --%s out or start a new run", folder, name,
-                    *saved ? saved : "unset", given, name);
-  }
-  if (!*saved)
+  const char *given = hd__config_text(config, (hd_option_id)id);
+  bool off = hd_option_at(id)->type == HD_OPTION_FLAG && !*saved && !strcmp(given, "false");
+  if (!hd__config_given(config, (hd_option_id)id) || may_differ(record, id) || same_value(given, saved) || off)
     return HD_OK;
-  hd_status status = hd__config_suggest(config, ctx, (hd_option_id)id, saved);
-  return status == HD_OK ? HD_OK : hd__fail_in(ctx, HD_E_FORMAT, "%s/run.json", folder);
+  return hd__fail(ctx, HD_E_USAGE,
+                  "--resume %s: expected %s %s as in that run, found %s; leave --%s out or start a new run", folder,
+                  name, *saved ? saved : "unset", given, name);
+}
+
+/* What was saved, unless something was given. */
+static hd_status suggest(hd_config *config, hd_ctx *ctx, const json_t *record, const char *folder, int id) {
+  const char *saved = hd__record_setting(record, (hd_option_id)id);
+  if (!*saved || hd__config_suggest(config, ctx, (hd_option_id)id, saved) == HD_OK)
+    return HD_OK;
+  return hd__fail_in(ctx, HD_E_FORMAT, "%s/run.json", folder);
 }
 
 hd_status hd__record_adopt(hd_config *config, hd_ctx *ctx, const json_t *record, const char *folder) {
   for (int i = 0; hd_option_at(i); i++)
-    if (hd_option_at(i)->kind == HD_OPTION_EXPERIMENT)
-      HD_TRY(adopt_one(config, ctx, record, folder, i));
-  const char *data = hd__record_setting(record, HD_OPT_data), *data_dir = hd__record_setting(record, HD_OPT_data_dir);
-  if (*data)
-    HD_TRY(hd__config_suggest(config, ctx, HD_OPT_data, data));
-  return *data_dir ? hd__config_suggest(config, ctx, HD_OPT_data_dir, data_dir) : HD_OK;
+    if (hd_option_at(i)->kind == HD_OPTION_EXPERIMENT) {
+      HD_TRY(check_same(config, ctx, record, folder, i));
+      HD_TRY(suggest(config, ctx, record, folder, i));
+    }
+  HD_TRY(check_same(config, ctx, record, folder, HD_OPT_init)); /* its weights are in the checkpoint by now */
+  /* What a user would have to repeat, of which --keep removes checkpoints. */
+  static const hd_option_id kept[] = {HD_OPT_data, HD_OPT_data_dir, HD_OPT_save_every, HD_OPT_keep, HD_OPT_eval_every, HD_OPT_log_every};
+  for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
+    HD_TRY(suggest(config, ctx, record, folder, kept[i]));
+  return HD_OK;
 }
 
 hd_status hd__record_check_data(hd_ctx *ctx, const json_t *record, const hd_data *data, const char *folder) {

@@ -19,46 +19,72 @@ static hd_status claim_new(hd_session *s, hd_ctx *ctx) {
     if (mkdir(s->out, 0777) == 0)
       return HD_OK;
     if (errno != EEXIST)
-      return hd__fail(ctx, HD_E_IO, "%s: expected to create the run's folder, found: %s; use --out", s->out, strerror(errno));
+      return hd__fail(ctx, HD_E_IO, "%s: expected to create the run's folder, found: %s; use --out", s->out,
+                      strerror(errno));
   }
-  return hd__fail(ctx, HD_E_IO, "runs: expected a free name %s-N, found none; remove old runs or use --out", s->network.name);
+  return hd__fail(ctx, HD_E_IO, "runs: expected a free name %s-N, found none; remove old runs or use --out",
+                  s->network.name);
 }
 
 /* The run that a resumed session goes on in: the folder that holds the checkpoint. */
-static void resumed_folder(hd_session *s) {
-  char file[HD_PATH_BYTES + 32];
-  snprintf(s->out, sizeof s->out, "%s", hd__config_text(s->config, HD_OPT_resume));
-  size_t length = strlen(s->out);
-  while (length > 1 && s->out[length - 1] == '/')
-    s->out[--length] = 0;
-  snprintf(file, sizeof file, "%s/model.safetensors", s->out);
-  if (!hd__file_exists(file))
-    return;
-  char *slash = strrchr(s->out, '/'); /* a step's folder: the run is the one above */
-  if (slash && slash != s->out)
-    *slash = 0;
+static hd_status resumed_folder(char out[HD_PATH_BYTES], const hd_session *s, hd_ctx *ctx) {
+  const char *from = hd__config_text(s->config, HD_OPT_resume);
+  char path[HD_PATH_BYTES];
+  HD_TRY(hd__file_join(path, ctx, from, "model.safetensors"));
+  HD_TRY(hd__file_join(out, ctx, from, ""));
+  for (size_t length = strlen(out); length > 1 && out[length - 1] == '/'; length--)
+    out[length - 1] = 0;
+  if (!hd__file_exists(path))
+    return HD_OK;
+  char *slash = strrchr(out, '/'), *name = slash ? slash + 1 : out; /* a step's folder: the run is the one above */
+  if (!strcmp(name, ".") || !strcmp(name, ".."))
+    strncat(out, "/..", HD_PATH_BYTES - strlen(out) - 1);
+  else if (slash)
+    slash[slash == out] = 0;
   else
-    snprintf(s->out, sizeof s->out, "%s", slash ? "/" : ".");
+    snprintf(out, HD_PATH_BYTES, ".");
+  HD_TRY(hd__file_join(path, ctx, out, "last"));
+  if (hd__file_exists(path))
+    return HD_OK;
+  return hd__fail(
+      ctx, HD_E_USAGE,
+      "--resume %s: expected a checkpoint inside a run's folder, found one by itself; say with --out where to "
+      "go on",
+      from);
+}
+
+static bool same_folder(const char *a, const char *b) {
+  struct stat x, y;
+  return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+/* --out must hold no run, except the one that is resumed. */
+static hd_status check_wanted(hd_session *s, hd_ctx *ctx) {
+  char last[HD_PATH_BYTES], resumed[HD_PATH_BYTES];
+  HD_TRY(hd__file_join(last, ctx, s->out, "last"));
+  if (!hd__file_exists(last))
+    return HD_OK;
+  if (!hd__config_has(s->config, HD_OPT_resume))
+    return hd__fail(ctx, HD_E_USAGE,
+                    "--out %s: expected a folder without a run, found one; use --resume %s to go on or another --out",
+                    s->out, s->out);
+  if (resumed_folder(resumed, s, ctx) == HD_OK && same_folder(resumed, s->out))
+    return HD_OK;
+  return hd__fail(
+      ctx, HD_E_USAGE,
+      "--out %s: expected a folder without a run, found another run than the resumed one; choose another --out",
+      s->out);
 }
 
 static hd_status choose_folder(hd_session *s, hd_ctx *ctx) {
   const char *wanted = hd__config_text(s->config, HD_OPT_out);
-  char last[HD_PATH_BYTES];
-  bool resumes = hd__config_has(s->config, HD_OPT_resume);
-  if (!*wanted && resumes) {
-    resumed_folder(s);
-    return HD_OK;
-  }
   if (!*wanted)
-    return claim_new(s, ctx);
+    return hd__config_has(s->config, HD_OPT_resume) ? resumed_folder(s->out, s, ctx) : claim_new(s, ctx);
   if (strlen(wanted) >= sizeof s->out)
     return hd__fail(ctx, HD_E_USAGE, "--out expects a path below %zu bytes, found a longer one", sizeof s->out);
   snprintf(s->out, sizeof s->out, "%s", wanted);
   HD_TRY(hd__file_make_folder(ctx, s->out));
-  HD_TRY(hd__file_join(last, ctx, s->out, "last"));
-  if (hd__file_exists(last) && !resumes)
-    return hd__fail(ctx, HD_E_USAGE, "--out %s: expected a folder without a run, found one; use --resume %s to go on or another --out", s->out, s->out);
-  return HD_OK;
+  return check_wanted(s, ctx);
 }
 
 /* Copies the lines of old metrics up to the resumed step; later ones will be written again. */
@@ -82,11 +108,15 @@ static hd_status keep_lines(FILE *to, hd_ctx *ctx, void *arg) {
 hd_status hd__session_open_run(hd_session *s, hd_ctx *ctx) {
   char path[HD_PATH_BYTES];
   HD_TRY(choose_folder(s, ctx));
+  HD_TRY(hd__file_lock_folder(&s->lock, ctx, s->out));
+  if (s->lock >= 0)
+    hd__file_remove_leftovers(s->out);
   HD_TRY(hd__file_join(path, ctx, s->out, "metrics.jsonl"));
   HD_TRY(hd__file_write(ctx, path, keep_lines, s));
   s->metrics = fopen(path, "ae");
   if (!s->metrics)
     return hd__fail(ctx, HD_E_IO, "%s: expected to write it, found: %s; use --out", path, strerror(errno));
+  setvbuf(s->metrics, NULL, _IOLBF, 0); /* whoever follows the run sees a line when it is written */
   return hd__saver_init(&s->saver, ctx, s->store, s->schedule.op, s->out, (int)hd__config_int(s->config, HD_OPT_keep));
 }
 
@@ -105,8 +135,9 @@ void hd__session_log(hd_session *s, const hd_step *step, double loss) {
   double beta;
   hd__schedule_at(&s->schedule, s->counters.step - 1, &event.lr, &beta);
   (void)step;
-  json_t *line = json_pack("{s:I, s:I, s:f, s:f, s:f}", "step", (json_int_t)event.step, "epoch", (json_int_t)event.epoch, "loss", event.loss, "lr",
-                           event.lr, "samples_per_s", event.samples_per_s);
+  json_t *line =
+      json_pack("{s:I, s:I, s:f, s:f, s:f}", "step", (json_int_t)event.step, "epoch", (json_int_t)event.epoch, "loss",
+                event.loss, "lr", event.lr, "samples_per_s", event.samples_per_s);
   if (line && json_dumpf(line, s->metrics, JSON_COMPACT | JSON_PRESERVE_ORDER) == 0)
     fputc('\n', s->metrics);
   json_decref(line);
@@ -148,7 +179,8 @@ hd_status hd__session_draw_wrong(hd_session *s, hd_ctx *ctx) {
   if (wrong == 0 || test->channels != 1)
     return HD_OK;
   HD_TRY(hd__file_join(s->wrong_png, ctx, s->out, "wrong.png"));
-  hd_status status = hd__picture_mistakes(ctx, s->wrong_png, shown, count, wrong, test->count, test->height, test->width);
+  hd_status status =
+      hd__picture_mistakes(ctx, s->wrong_png, shown, count, wrong, test->count, test->height, test->width);
   if (status != HD_OK)
     s->wrong_png[0] = 0;
   return status;

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "sys/clock.h"
@@ -197,6 +198,7 @@ hd_status hd_session_create(hd_session **out, hd_ctx *ctx, const hd_config *conf
   if (!s)
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for the session");
   s->shuffled_epoch = s->evaluated_step = -1;
+  s->lock = -1;
   hd_status status = hd__session_setup(s, ctx, config);
   if (status == HD_OK)
     status = hd__session_open_run(s, ctx);
@@ -214,6 +216,8 @@ void hd_session_destroy(hd_session *s) {
   hd__saver_fini(&s->saver);
   if (s->metrics)
     fclose(s->metrics);
+  if (s->lock >= 0)
+    close(s->lock);
   hd__exec_destroy(s->exec);
   hd__exec_destroy(s->eval_exec);
   hd__store_destroy(s->store);

@@ -33,6 +33,7 @@ struct hd_session {
   hd_guesses guesses;
   hd_saver saver;
   FILE *metrics;
+  int lock; /* of the run's folder, -1: none */
   char out[HD_PATH_BYTES], wrong_png[HD_PATH_BYTES];
   char out_data[HD_PATH_BYTES]; /* the data's name for the report */
 

@@ -17,7 +17,8 @@ static hd_status adopt_run(hd_session *s, hd_ctx *ctx, char folder[HD_PATH_BYTES
   HD_TRY(hd__checkpoint_record(&s->record, ctx, folder));
   HD_TRY(hd__record_adopt(s->config, ctx, s->record, from));
   const char *text = json_string_value(json_object_get(s->record, "model_yaml"));
-  return hd__network_from_text(&s->network, ctx, text, hd__config_text(s->config, HD_OPT_model));
+  hd_status status = hd__network_from_text(&s->network, ctx, text, hd__config_text(s->config, HD_OPT_model));
+  return status == HD_OK ? HD_OK : hd__fail_in(ctx, status, "%s/run.json", folder);
 }
 
 static hd_status choose_kernels(hd_session *s, hd_ctx *ctx) {
