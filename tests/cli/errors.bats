@@ -1,4 +1,6 @@
-# What users get told: one line, the right exit code.
+# What users get told: one line that says what was expected and found, the right exit code, and nothing half-written.
+
+load cli
 
 @test "--version names the version" {
   run "$HEDDLE" --version
@@ -6,8 +8,437 @@
   [[ "$output" == heddle\ * ]]
 }
 
-@test "an unknown command is wrong usage" {
-  run "$HEDDLE" weave
-  [ "$status" -eq 2 ]
-  [ "${#lines[@]}" -eq 1 ]
+@test "--help, of each command too, goes to standard output" {
+  for command in "" train eval digest; do
+    "$HEDDLE" $command --help >out 2>err
+    grep -q "^usage: heddle ${command:-COMMAND}" out
+    [ ! -s err ]
+  done
+}
+
+@test "an unknown command, and none, are wrong usage" {
+  fails 2 weave
+  says "found 'weave'" "train, eval, digest"
+  fails 2
+}
+
+@test "unknown options, operands and missing values are named" {
+  fails 2 train --bogus
+  says "found '--bogus'" "heddle train --help"
+  fails 2 train --json -x
+  says "found '-x'"
+  fails 2 train --json=1
+  says "found '--json=1'"
+  fails 2 train stray
+  says "found 'stray'"
+  fails 2 train --epochs
+  says "--epochs"
+  fails 2 eval --out there
+  says "found '--out'"
+  fails 2 eval
+  fails 2 eval a b
+  fails 2 digest
+  fails 2 digest a b
+  says "found 'b'"
+}
+
+@test "a line break or a terminal's escape in an option does not reach the terminal" {
+  fails 2 train --epochs $'1\n2'
+  fails 2 train $'--bo\n\033[31mgus'
+  no grep -q "$(printf '\033')" err
+  fails 2 $'we\nave'
+}
+
+# Numeric options of `heddle train --help`, by the word that stands for their value.
+numeric_options() {
+  "$HEDDLE" train --help | sed -nE 's/^  --([a-z-]+) (N|X|K|STEPS|EPOCHS|S|F|B1,B2|N\|auto) .*/\1 \2/p' |
+    grep -v '^schedule '
+}
+
+# What lies just outside; an option that --help shows and this list lacks fails the test.
+out_of_range() {
+  case $1 in
+  epochs | keep) echo "-1 0 1000001" ;;
+  max-steps | save-every | eval-every | log-every) echo "-1 0 1000000000000001" ;;
+  batch) echo "-1 0 1048577" ;;
+  shards | accumulate) echo "-1 0 3 48 257 512" ;;
+  seed) echo "-1 9007199254740993 99999999999999999999" ;;
+  lr | weight-decay) echo "-1e-9 1000001" ;;
+  momentum) echo "-1e-9 1.01" ;;
+  eps) echo "-1e-9 1.01" ;;
+  clip-grad-norm) echo "-1 0 1e10" ;;
+  betas) echo "-0.1,0.9 1,0.9 0.9,1 0.9 0.9,0.9,0.9 0.9, ,0.9" ;;
+  threads) echo "-1 0 1025" ;;
+  *) return 1 ;;
+  esac
+}
+
+@test "every numeric option is refused out of its range" {
+  [ "$(numeric_options | wc -l)" -ge 17 ]
+  numeric_options | while read -r option _; do
+    values=$(out_of_range "$option") || { echo "no range is listed here for --$option"; false; }
+    for value in $values; do
+      fails 2 train --model simplenet --"$option" "$value"
+      says "--$option" "'$value'" || says "--$option" "found $value"
+    done
+  done
+  [ ! -e runs ]
+}
+
+@test "every numeric option is refused what is no number" {
+  numeric_options | while read -r option _; do
+    for value in nan 0x1 '1 '; do
+      fails 2 train --model simplenet --"$option" "$value"
+      says "--$option expects" "found '$value'"
+    done
+  done
+  for option in epochs lr betas threads; do
+    for value in NaN inf -inf 1e999 '' ' ' ' 1' 1,5x 1e 1e+ 1_000 ١ two --; do
+      fails 2 train --$option "$value"
+      says "--$option expects" "found '$value'"
+    done
+  done
+  for value in 1.5 1e3 1. 99999999999999999999; do
+    fails 2 train --epochs $value
+  done
+  [ ! -e runs ]
+}
+
+@test "unknown choices are answered with the known ones" {
+  fails 2 train --model weaver
+  says simplenet cnn "'weaver'"
+  fails 2 train --recipe soup
+  says fastmnist "'soup'"
+  fails 2 train --optimizer sgdx
+  says "sgd|adam|adamw" "'sgdx'"
+  fails 2 train --schedule sometimes
+  fails 2 train --arithmetic roman
+  HEDDLE_ISA=mmx fails 1 train $TINY
+  says HEDDLE_ISA "'mmx'" scalar
+  [ ! -e runs ]
+}
+
+@test "settings that contradict each other are refused" {
+  fails 2 train --optimizer adam --momentum 0.9
+  says --momentum sgd
+  fails 2 train --optimizer sgd --nesterov
+  says --momentum
+  fails 2 train --optimizer sgd --betas 0.9,0.99
+  says --betas
+  fails 2 train --batch 8 --shards 16
+  says "8" "16" --shards
+  fails 2 train --accumulate 32 --shards 16
+  says --accumulate
+  fails 2 train --batch 100000 --drop-last
+  says --drop-last
+  [ ! -e runs ]
+}
+
+@test "--config: the file and the line of a mistake are named" {
+  fails 2 train --config none.yaml
+  says none.yaml
+  printf 'lr: 0.1\n\nepoch: 3\n' >c.yaml
+  fails 2 train --config c.yaml
+  says c.yaml:3 "'epoch'"
+  printf 'lr: 0.1\nepochs: three\n' >c.yaml
+  fails 2 train --config c.yaml
+  says c.yaml:2 --epochs "'three'"
+  printf 'lr: [0.1, 0.2]\n' >c.yaml
+  fails 2 train --config c.yaml
+  says c.yaml:1 lr "list"
+  printf 'lr:\n  a: 1\n' >c.yaml
+  fails 2 train --config c.yaml
+  says c.yaml lr "mapping"
+  printf 'no-shuffle: maybe\n' >c.yaml
+  fails 2 train --config c.yaml
+  says c.yaml:1 no-shuffle "'maybe'"
+  printf 'lr: 0.1\n\tepochs: 3\n' >c.yaml
+  fails 2 train --config c.yaml
+  says c.yaml:2
+  printf 'lr: "0.1\n' >c.yaml
+  fails 2 train --config c.yaml
+  says c.yaml:
+  printf -- '- lr\n' >c.yaml
+  fails 2 train --config c.yaml
+  says c.yaml:1 mapping
+  printf 'lr: 0.1\nlr: 0.2\n' >c.yaml
+  fails 2 train --config c.yaml
+  says c.yaml:2 lr
+  printf 'max-steps: 1\nmax_steps: 2\n' >c.yaml
+  fails 2 train --config c.yaml
+  says c.yaml:2 max-steps
+  printf 'lr:\n' >c.yaml
+  fails 2 train --config c.yaml
+  says c.yaml:1 lr
+  printf '\377\376\0\1' >c.yaml
+  fails 2 train --config c.yaml
+  fails 2 train --config .
+  fails 2 train --config c.yaml --config c.yaml
+  [ ! -e runs ]
+}
+
+@test "a model that is missing, malformed, or does not fit the data" {
+  fails 1 train --model none.yaml
+  says none.yaml
+  printf 'model: m\ninput: [1, 28, 28]\nlayers:\n  - fc: {op: lineal, out: 10}\n' >m.yaml
+  fails 1 train --model m.yaml
+  says m.yaml:4 lineal
+  printf 'model: m\ninput: [3, 32, 32]\nlayers:\n  - flat: {op: flatten}\n  - fc: {op: linear, out: 10}\n' >m.yaml
+  fails 1 train --model m.yaml
+  says m.yaml 1x28x28 3x32x32 digits
+  printf 'model: m\ninput: [1, 28, 28]\nlayers:\n  - flat: {op: flatten}\n  - fc: {op: linear, out: 9}\n' >m.yaml
+  fails 1 train --model m.yaml
+  says m.yaml 10 9
+  [ ! -e runs ]
+}
+
+@test "data that is missing says where it was looked for" {
+  fails 1 train --data none
+  says "'none'"
+  fails 1 train --data mnist
+  says mnist --data-dir HEDDLE_DATA "$HOME" train-images-idx3-ubyte
+  mkdir empty
+  fails 1 train --data empty
+  says empty train-images-idx3-ubyte
+  fails 1 train --data fashion --data-dir empty
+  head -c 100 /dev/zero >empty/train-images-idx3-ubyte
+  fails 1 train --data empty
+  says empty/
+  [ ! -e runs ]
+}
+
+# The whole of a folder as one checksum.
+fingerprint() {
+  (cd "$1" && find . \( -type f -exec cksum {} + \) -o -type l -printf '%p %l\n' | sort | cksum)
+}
+
+@test "--out of a run that is there, or of what is no folder, leaves it untouched" {
+  train --out r
+  was=$(fingerprint r)
+  fails 2 train $TINY --out r
+  says r "--resume r"
+  train --out other
+  fails 2 train --resume other --max-steps 60 --out r
+  says "another run"
+  [ "$(fingerprint r)" = "$was" ]
+  echo text >file
+  fails 1 train $TINY --out file
+  says file
+  fails 1 train $TINY --out file/below
+  [ "$(cat file)" = text ]
+}
+
+@test "--out without permission" {
+  mkdir -m 555 locked
+  touch locked/x 2>/dev/null && skip "permissions do not hold this user"
+  fails 1 train $TINY --out locked/r
+  says locked permission
+  cd locked
+  code=0
+  "$HEDDLE" train $TINY >../out 2>../err || code=$?
+  [ "$code" -eq 1 ]
+  [ "$(wc -l <../err)" -eq 1 ]
+  grep -q '^heddle: .*ermission' ../err
+  cd ..
+  [ -z "$(ls -A locked)" ]
+  mkdir r
+  chmod 555 r
+  fails 1 train $TINY --out r
+  [ -z "$(ls -A r)" ]
+}
+
+@test "standard output that cannot be written is a failure" {
+  [ -c /dev/full ] || skip "there is no /dev/full"
+  train --out r
+  for command in "train $TINY" "digest r" "eval --json r" "train --help" --help --version; do
+    code=0
+    "$HEDDLE" $command >/dev/full 2>err || code=$?
+    [ "$code" -eq 1 ]
+    [ "$(wc -l <err)" -eq 1 ]
+    grep -q '^heddle: expected .* standard output' err
+  done
+}
+
+@test "a damaged model.safetensors is refused" {
+  train --out r
+  file=r/last/model.safetensors
+  cp $file good
+  size=$(wc -c <good)
+  for keep in 0 7 8 100 $((size - 1)); do
+    head -c "$keep" good >$file
+    fails 1 digest r
+    says model.safetensors
+  done
+  cat good good >$file
+  fails 1 digest r
+  for at in 0 7 8 20; do # the header's length, and its first bytes of JSON
+    cp good $file
+    printf '\377' | dd of=$file bs=1 seek="$at" conv=notrunc status=none
+    fails 1 digest r
+    says model.safetensors
+  done
+  was=$(fingerprint r)
+  fails 1 eval r
+  says model.safetensors
+  fails 1 train --resume r --max-steps 60
+  says model.safetensors
+  [ "$(fingerprint r)" = "$was" ]
+  rm $file
+  for command in "digest r" "eval r" "train --resume r"; do
+    fails 1 $command
+    says checkpoint
+  done
+}
+
+@test "a tensor of another name or shape is refused" {
+  train --out r
+  sed -i 's/fc\.weight/fc.weighs/' r/last/model.safetensors
+  fails 1 eval r
+  says model.safetensors fc.weight
+  fails 1 train --resume r --max-steps 60
+  says model.safetensors fc.weight
+  sed -i 's/fc\.weighs/fc.weight/; s/\[10,784\]/[784,10]/' r/last/model.safetensors
+  fails 1 eval r
+  says model.safetensors 10x784 784x10
+  fails 1 train --model mlp --init r/last/model.safetensors
+  says model.safetensors
+  [ ! -e runs ]
+}
+
+@test "a damaged state.safetensors stops resuming alone" {
+  train --out r
+  cp r/last/state.safetensors good
+  for damage in "rm" "truncate -s -1" "sed -i s/exp_avg_sq/exp_avg_sx/" "sed -i s/best_accuracy/best_accuracx/"; do
+    cp good r/last/state.safetensors
+    $damage r/last/state.safetensors
+    fails 1 train --resume r --max-steps 60
+    says state.safetensors
+  done
+  [ "$("$HEDDLE" digest r)" = "$DIGEST" ]
+  "$HEDDLE" eval r >out
+}
+
+@test "a damaged run.json is refused" {
+  train --out r
+  for damage in '' 'garbage' '{"settings"' '{}' '[]' '{"settings": {}, "model_yaml": 3}' \
+    '{"settings": {"batch": 64}, "model_yaml": "model: m"}' '{"settings": {}, "model_yaml": "model: m"}'; do
+    printf '%s' "$damage" >r/last/run.json
+    fails 1 eval r
+    says r/last/run.json
+    fails 1 train --resume r --max-steps 60
+    says r/last/run.json
+  done
+  sed 's/"lr": "0.001"/"lr": "-1"/' r/run.json >r/last/run.json
+  fails 1 train --resume r --max-steps 60
+  says run.json --lr -1
+  rm r/last/run.json
+  fails 1 eval r
+  says run.json
+  fails 1 train --resume r --max-steps 60
+  says run.json
+}
+
+@test "a checkpoint that is not there" {
+  mkdir empty
+  for path in none empty /dev/null; do
+    fails 1 eval $path
+    says $path
+    fails 1 digest $path
+    says $path
+    fails 1 train --resume $path
+    says $path
+  done
+  [ -z "$(ls -A empty)" ]
+}
+
+@test "--resume with another experiment is refused, and the setting named" {
+  train --out r --lr 0.01 --clip-grad-norm 5
+  was=$(fingerprint r)
+  while read -r option value; do
+    fails 2 train --resume r --max-steps 60 --"$option" $value
+    says "--resume r" "${option/-size/}"
+  done <<'EOF'
+model mlp
+recipe fastmnist
+batch 32
+batch-size 32
+shards 8
+seed 1
+no-shuffle
+drop-last
+optimizer sgd
+lr 0.02
+betas 0.8,0.999
+eps 1e-7
+weight-decay 0.5
+schedule onecycle
+clip-grad-norm 4
+init r/last/model.safetensors
+EOF
+  printf 'lr: 0.02\n' >c.yaml
+  fails 2 train --resume r --max-steps 60 --config c.yaml
+  says "lr 0.01" "found 0.02"
+  [ "$(fingerprint r)" = "$was" ]
+}
+
+@test "--resume with the same experiment in other words, or on another layout, goes on" {
+  train --out r --lr 0.01 --clip-grad-norm 5 --max-steps 20
+  printf 'no-shuffle: false\nlr: 1e-2\nepochs: 7\n' >c.yaml
+  "$HEDDLE" train --resume r --max-steps 50 --config c.yaml --batch 64 --clip-grad-norm 5.0 --threads 1 \
+    --accumulate 2 >out
+  resumed=$(digest_of out)
+  train --lr 0.01 --clip-grad-norm 5
+  [ "$resumed" = "$DIGEST" ]
+}
+
+@test "--resume of a schedule that uses --epochs is held to them" {
+  train --out r --schedule onecycle --epochs 2
+  fails 2 train --resume r --epochs 3 --max-steps 60
+  says "epochs 2" "found 3"
+  "$HEDDLE" train --resume r --epochs 2 --max-steps 60 >out
+}
+
+@test "--resume on other data is refused by checksum" {
+  mkdir data
+  for part in train-images:3 train-labels:1 t10k-images:3 t10k-labels:1; do
+    rank=${part#*:} file=data/${part%:*}-idx${part#*:}-ubyte
+    printf '\0\0\10\'"$rank"'\0\0\0\200' >"$file"
+    if [ "$rank" = 3 ]; then
+      printf '\0\0\0\34\0\0\0\34' >>"$file"
+      seq 100000 | head -c $((128 * 784)) >>"$file"
+    else
+      head -c 128 /dev/zero >>"$file"
+    fi
+  done
+  train --out r --data data --max-steps 2
+  mv data moved
+  "$HEDDLE" train --resume r --data moved --max-steps 3 >out
+  printf '\1' | dd of=moved/t10k-labels-idx1-ubyte bs=1 seek=50 conv=notrunc status=none
+  fails 2 train --resume r --data moved --max-steps 4
+  says "test labels" moved
+  fails 2 train --resume r --data digits --max-steps 4
+  says "training images" digits
+}
+
+# Weight decay of 1e12 a step: the weights overflow in step 4.
+EXPLODING="--optimizer sgd --lr 1e6 --weight-decay 1e6"
+
+@test "a loss that is not finite stops the run; the last good checkpoint survives" {
+  fails 1 train $TINY $EXPLODING --out r --save-every 1 --keep 9
+  says "step 4" NaN --lr
+  nothing_half_written
+  [ "$(readlink r/last)" = step-3 ]
+  [ "$(cd r && echo step-*)" = "step-1 step-2 step-3" ]
+  fails 1 train --resume r
+  says "step 4"
+  [ "$(readlink r/last)" = step-3 ]
+  train $EXPLODING --max-steps 3
+  [ "$("$HEDDLE" digest r)" = "$DIGEST" ]
+}
+
+@test "a loss that is not finite before any checkpoint leaves the folder free for another try" {
+  fails 1 train $TINY $EXPLODING --out r
+  nothing_half_written
+  [ ! -e r/last ]
+  train --out r
 }

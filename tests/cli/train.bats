@@ -172,6 +172,41 @@ test_loss test_accuracy startup_s train_s wall_s samples_per_s peak_rss_bytes we
   [ "$(json_get weights_sha256 out <out)" = "$wanted elsewhere" ]
 }
 
+@test "a run of any optimizer and schedule can be resumed" {
+  while read -r options; do
+    train $options --out whole
+    "$HEDDLE" train $TINY $options --max-steps 20 --out part >out
+    "$HEDDLE" train --resume part --max-steps 50 >out
+    [ "$(digest_of out)" = "$DIGEST" ]
+    rm -r whole part
+  done <<'EOF'
+--optimizer sgd
+--optimizer sgd --momentum 0.9 --nesterov --weight-decay 0.001
+--optimizer adam --schedule onecycle --epochs 1 --clip-grad-norm 1
+EOF
+}
+
+@test "a resumed run keeps its checkpoints and its rhythm" {
+  train --out r --keep 9 --save-every 10 --log-every 5
+  "$HEDDLE" train --resume r --max-steps 60 >out
+  [ "$(cd r && ls -d step-* | wc -l)" -eq 6 ]
+  [ "$(wc -l <r/metrics.jsonl)" -eq 12 ]
+}
+
+@test "a checkpoint is resumed from inside its folder; one by itself needs --out" {
+  train --out r --save-every 10
+  cp -r r/step-30 alone
+  (cd r/step-50 && "$HEDDLE" train --resume . --max-steps 60 >/dev/null)
+  [ "$(readlink r/last)" = step-60 ]
+  code=0
+  "$HEDDLE" train --resume alone --max-steps 50 >out 2>err || code=$?
+  [ "$code" -eq 2 ]
+  grep -q '^heddle: .*--out' err
+  [ "$(ls -A)" = "$(printf 'alone\nerr\nout\nr')" ]
+  "$HEDDLE" train --resume alone --out new --max-steps 50 >out
+  [ "$(digest_of out)" = "$DIGEST" ]
+}
+
 @test "--init starts from a file's weights" {
   need_json
   train --out r
