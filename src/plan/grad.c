@@ -51,9 +51,14 @@ hd_status hd__grad_give(hd_grad *grad, int value, int gradient) {
     grad->gradient[value] = gradient;
     return HD_OK;
   }
-  hd_node sum = {.name = grad->graph->values[value].name, .written = grad->graph->nodes[grad->graph->values[value].producer].written};
+  const hd_value *of = &grad->graph->values[value];
+  hd_node sum = {.name = hd__printf_alloc("%s.sum", of->name), .written = grad->graph->nodes[of->producer].written};
   hd_node *node;
-  HD_TRY(hd__grad_node(&node, grad, HD_OP_add, &sum, (int[]){grad->gradient[value], gradient}, 2));
+  if (!sum.name)
+    return hd__fail(grad->ctx, HD_E_NOMEM, "out of memory while building gradients");
+  hd_status status = hd__grad_node(&node, grad, HD_OP_add, &sum, (int[]){grad->gradient[value], gradient}, 2);
+  hd__free(sum.name);
+  HD_TRY(status);
   grad->gradient[value] = node->out[0];
   return HD_OK;
 }
