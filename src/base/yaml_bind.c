@@ -255,10 +255,17 @@ static const char *kind_text(hd_yaml_kind kind) {
   return text[kind];
 }
 
+static const char *remedy_text(hd_yaml_kind kind) {
+  static const char *const text[] = {"write one value", "write [A, B] or lines that begin with '- '",
+                                     "write NAME: VALUE"};
+  return text[kind];
+}
+
 hd_status hd__yaml_expect(hd_ctx *ctx, const hd_yaml_node *node, hd_yaml_kind kind, const char *what) {
   if (node->kind == kind)
     return HD_OK;
-  return hd__yaml_fail(ctx, node, "expected %s as %s, found %s", kind_text(kind), what, kind_text(node->kind));
+  return hd__yaml_fail(ctx, node, "expected %s as %s, found %s; %s", kind_text(kind), what, kind_text(node->kind),
+                       remedy_text(kind));
 }
 
 const hd_yaml_node *hd__yaml_get(const hd_yaml_node *mapping, const char *key) {
@@ -308,7 +315,8 @@ hd_status hd__yaml_only_keys(hd_ctx *ctx, const hd_yaml_node *mapping, const cha
 hd_status hd__yaml_text(const char **out, hd_ctx *ctx, const hd_yaml_node *node) {
   HD_TRY(hd__yaml_expect(ctx, node, HD_YAML_SCALAR, node->key ? node->key : "an entry"));
   if (!*node->text)
-    return hd__yaml_fail(ctx, node, "expected a value for '%s', found nothing", node->key ? node->key : "an entry");
+    return hd__yaml_fail(ctx, node, "expected a value for '%s', found nothing; add one",
+                         node->key ? node->key : "an entry");
   *out = node->text;
   return HD_OK;
 }
@@ -318,8 +326,9 @@ hd_status hd__yaml_int(int64_t *out, hd_ctx *ctx, const hd_yaml_node *node, int6
   HD_TRY(hd__yaml_text(&text, ctx, node));
   int64_t value;
   if (!hd__parse_int64(&value, text) || value < min || value > max)
-    return hd__yaml_fail(ctx, node, "expected a whole number from %lld to %lld as '%s', found '%s'", (long long)min,
-                         (long long)max, node->key ? node->key : "an entry", text);
+    return hd__yaml_fail(ctx, node,
+                         "expected a whole number from %lld to %lld as '%s', found '%s'; write one in that range",
+                         (long long)min, (long long)max, node->key ? node->key : "an entry", text);
   *out = value;
   return HD_OK;
 }
@@ -328,8 +337,8 @@ hd_status hd__yaml_bool(bool *out, hd_ctx *ctx, const hd_yaml_node *node) {
   const char *text;
   HD_TRY(hd__yaml_text(&text, ctx, node));
   if (strcmp(text, "true") && strcmp(text, "false"))
-    return hd__yaml_fail(ctx, node, "expected true or false as '%s', found '%s'", node->key ? node->key : "an entry",
-                         text);
+    return hd__yaml_fail(ctx, node, "expected true or false as '%s', found '%s'; write one of the two",
+                         node->key ? node->key : "an entry", text);
   *out = !strcmp(text, "true");
   return HD_OK;
 }
