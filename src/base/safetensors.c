@@ -1,4 +1,5 @@
-/* Reading, writing and digesting safetensors; see safetensors.h. Assumes a little-endian machine, as all targets are. */
+/* Reading, writing and digesting safetensors; see safetensors.h. Assumes a little-endian machine, as all targets are.
+ */
 #include "base/safetensors.h"
 
 #include <errno.h>
@@ -14,7 +15,9 @@ static const struct {
   size_t bytes;
 } types[] = {{"F32", 4}, {"F64", 8}, {"I64", 8}};
 
-static hd_status out_of_memory(hd_ctx *ctx, const char *path) { return hd__fail(ctx, HD_E_NOMEM, "%s: out of memory", path); }
+static hd_status out_of_memory(hd_ctx *ctx, const char *path) {
+  return hd__fail(ctx, HD_E_NOMEM, "%s: out of memory", path);
+}
 
 static json_t *describe(const hd_st_tensor *t, size_t at) {
   json_t *shape = json_array();
@@ -43,32 +46,56 @@ hd_status hd__st_write(FILE *to, hd_ctx *ctx, const char *path, const hd_st_tens
   for (int i = 0; i < count; i++)
     fwrite(tensor[i].bytes, 1, tensor[i].length, to);
   if (fflush(to) != 0 || ferror(to))
-    return hd__fail(ctx, HD_E_IO, "%s: expected to write it, found: %s; free some space or choose another folder", path, strerror(errno));
+    return hd__fail(ctx, HD_E_IO, "%s: expected to write it, found: %s; free some space or choose another folder", path,
+                    strerror(errno));
   return HD_OK;
 }
 
 static hd_status bad(hd_ctx *ctx, const char *path, const char *name, const char *expected, const char *found) {
-  return hd__fail(ctx, HD_E_FORMAT, "%s: tensor '%s': expected %s, found %s; the file is damaged or not safetensors", path, name, expected, found);
+  return hd__fail(ctx, HD_E_FORMAT, "%s: tensor '%s': expected %s, found %s; the file is damaged or not safetensors",
+                  path, name, expected, found);
 }
 
 static hd_status read_shape(hd_st_tensor *t, hd_ctx *ctx, const char *path, const json_t *shape) {
+  const int64_t most = INT64_C(1) << 40;
   if (!json_is_array(shape) || json_array_size(shape) > HD_MAX_DIMS)
-    return bad(ctx, path, t->name, "a shape of at most 4 dimensions", "another");
-  uint64_t elems = 1;
+    return bad(ctx, path, t->name, "a shape of at most 4 dimensions", json_is_array(shape) ? "more" : "none");
+  int64_t elems = 1;
   t->shape.rank = (int32_t)json_array_size(shape);
   for (int i = 0; i < t->shape.rank; i++) {
-    json_int_t dim = json_integer_value(json_array_get(shape, (size_t)i));
-    if (dim < 1 || dim > INT32_MAX || elems > UINT64_C(1) << 40)
-      return bad(ctx, path, t->name, "positive dimensions of a sensible size", "others");
+    json_int_t dim = json_integer_value(json_array_get(shape, (size_t)i)); /* 0 if it is no integer */
+    char found[64];
+    snprintf(found, sizeof found, "%lld as dimension %d", (long long)dim, i);
+    if (dim < 1 || dim > INT32_MAX || dim > most / elems)
+      return bad(ctx, path, t->name, "dimensions from 1 up to 2^40 elements in all", found);
     t->shape.dim[i] = (int32_t)dim;
-    elems *= (uint64_t)dim;
+    elems *= dim;
   }
   t->length = (size_t)elems * types[t->type].bytes;
   return HD_OK;
 }
 
-static hd_status read_entry(hd_st_tensor *t, hd_ctx *ctx, const char *path, const char *name, const json_t *entry, const unsigned char *data,
-                            size_t data_length) {
+/* Two numbers inside the data, as far apart as the tensor is long. */
+static hd_status read_offsets(hd_st_tensor *t, hd_ctx *ctx, const char *path, const json_t *offsets,
+                              const unsigned char *data, size_t data_length) {
+  const json_t *first = json_array_get(offsets, 0), *second = json_array_get(offsets, 1);
+  if (json_array_size(offsets) != 2 || !json_is_integer(first) || !json_is_integer(second))
+    return bad(ctx, path, t->name, "two whole numbers as data_offsets", "others");
+  json_int_t begin = json_integer_value(first), end = json_integer_value(second);
+  char expected[80], found[80];
+  snprintf(expected, sizeof expected, "data_offsets from 0 to %zu", data_length);
+  snprintf(found, sizeof found, "[%lld,%lld]", (long long)begin, (long long)end);
+  if (begin < 0 || end < begin || (uint64_t)end > data_length)
+    return bad(ctx, path, t->name, expected, found);
+  snprintf(expected, sizeof expected, "data_offsets %zu bytes apart, as the shape says", t->length);
+  if ((size_t)(end - begin) != t->length)
+    return bad(ctx, path, t->name, expected, found);
+  t->bytes = data + begin;
+  return HD_OK;
+}
+
+static hd_status read_entry(hd_st_tensor *t, hd_ctx *ctx, const char *path, const char *name, const json_t *entry,
+                            const unsigned char *data, size_t data_length) {
   t->name = hd__strdup(name);
   if (!t->name)
     return out_of_memory(ctx, path);
@@ -81,14 +108,7 @@ static hd_status read_entry(hd_st_tensor *t, hd_ctx *ctx, const char *path, cons
     return bad(ctx, path, name, "dtype F32, F64 or I64", type ? type : "none");
   t->type = (hd_st_type)found;
   HD_TRY(read_shape(t, ctx, path, json_object_get(entry, "shape")));
-  const json_t *offsets = json_object_get(entry, "data_offsets");
-  json_int_t begin = json_integer_value(json_array_get(offsets, 0)), end = json_integer_value(json_array_get(offsets, 1));
-  if (json_array_size(offsets) != 2 || begin < 0 || end < begin || (uint64_t)end > data_length)
-    return bad(ctx, path, name, "offsets inside the file", "others");
-  if ((size_t)(end - begin) != t->length)
-    return bad(ctx, path, name, "offsets that fit the shape", "others");
-  t->bytes = data + begin;
-  return HD_OK;
+  return read_offsets(t, ctx, path, json_object_get(entry, "data_offsets"), data, data_length);
 }
 
 static int by_offset(const void *a, const void *b) {
@@ -97,7 +117,8 @@ static int by_offset(const void *a, const void *b) {
 }
 
 /* Tensors must follow each other without gaps and fill the file. */
-static hd_status check_layout(const hd_st_list *list, hd_ctx *ctx, const char *path, const unsigned char *data, size_t length) {
+static hd_status check_layout(const hd_st_list *list, hd_ctx *ctx, const char *path, const unsigned char *data,
+                              size_t length) {
   hd_st_tensor *sorted = hd__malloc((size_t)(list->count + 1) * sizeof *sorted);
   if (!sorted)
     return out_of_memory(ctx, path);
@@ -112,11 +133,13 @@ static hd_status check_layout(const hd_st_list *list, hd_ctx *ctx, const char *p
   }
   hd__free(sorted);
   if (status == HD_OK && at != length)
-    status = hd__fail(ctx, HD_E_FORMAT, "%s: expected %zu bytes of tensors, found %zu; the file is damaged", path, at, length);
+    status = hd__fail(ctx, HD_E_FORMAT, "%s: expected %zu bytes of tensors, found %zu; the file is damaged", path, at,
+                      length);
   return status;
 }
 
-static hd_status read_header(hd_st_list *out, hd_ctx *ctx, const char *path, json_t *header, const unsigned char *data, size_t length) {
+static hd_status read_header(hd_st_list *out, hd_ctx *ctx, const char *path, json_t *header, const unsigned char *data,
+                             size_t length) {
   const char *name;
   json_t *entry;
   out->tensor = hd__calloc(json_object_size(header) + 1, sizeof *out->tensor);
@@ -136,14 +159,16 @@ hd_status hd__st_parse(hd_st_list *out, hd_ctx *ctx, const char *path, const uns
   if (length >= 8)
     memcpy(&header_length, bytes, 8);
   if (length < 8 || header_length > length - 8 || header_length > 64 << 20)
-    return hd__fail(ctx, HD_E_FORMAT, "%s: expected a safetensors header, found %zu bytes without one; the file is truncated or something else", path,
-                    length);
+    return hd__fail(
+        ctx, HD_E_FORMAT,
+        "%s: expected a safetensors header, found %zu bytes without one; the file is truncated or something else", path,
+        length);
   json_error_t error;
   json_t *header = json_loadb((const char *)bytes + 8, (size_t)header_length, JSON_REJECT_DUPLICATES, &error);
   if (!json_is_object(header)) {
     json_decref(header);
-    return hd__fail(ctx, HD_E_FORMAT, "%s: expected a JSON header, found: %s; the file is damaged or something else", path,
-                    header ? "not an object" : error.text);
+    return hd__fail(ctx, HD_E_FORMAT, "%s: expected a JSON header, found: %s; the file is damaged or something else",
+                    path, header ? "not an object" : error.text);
   }
   hd_status status = read_header(out, ctx, path, header, bytes + 8 + header_length, length - 8 - (size_t)header_length);
   json_decref(header);
