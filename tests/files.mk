@@ -76,3 +76,12 @@ unit_tests += tests/unit/test_safetensors
 tests_unit_test_safetensors_SOURCES = tests/unit/test_safetensors.c tests/scratch.h
 tests_unit_test_safetensors_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_test_safetensors_LDADD = $(TEST_LIBS)
+unit_tests += tests/plan/test_plan
+tests_plan_test_plan_SOURCES = tests/plan/test_plan.c tests/plan/bad_models.c tests/plan/bad_models.h \
+  tests/plan/plan_memory.c tests/plan/plan_memory.h
+tests_plan_test_plan_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_plan_test_plan_LDADD = $(TEST_LIBS)
+EXTRA_DIST += tests/plan/branches.yaml tests/plan/no_pool.yaml tests/plan/own_pool.yaml tests/plan/pool_first.yaml \
+  tests/plan/read_often.yaml tests/plan/scores_as_image.yaml tests/plan/branches.plan tests/plan/no_pool.plan \
+  tests/plan/own_pool.plan tests/plan/pool_first.plan tests/plan/read_often.plan tests/plan/scores_as_image.plan \
+  tests/plan/cnn.plan tests/plan/fastmnist.plan tests/plan/mlp.plan tests/plan/simplenet.plan

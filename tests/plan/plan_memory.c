@@ -1,0 +1,241 @@
+/* See plan_memory.h. */
+#include "plan/plan_memory.h"
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/op.h"
+
+enum { NOBODY = -1 };
+
+typedef struct walk {
+  const hd_plan *plan;
+  int *arena, *batch; /* per byte: the value that was written there last */
+  char *text;
+  size_t bytes;
+  bool wrong;
+} walk;
+
+__attribute__((format(printf, 2, 3))) static void say(walk *w, const char *fmt, ...) {
+  va_list args;
+  va_start(args, fmt);
+  if (!w->wrong)
+    vsnprintf(w->text, w->bytes, fmt, args);
+  va_end(args);
+  w->wrong = true;
+}
+
+static const char *name_of(const walk *w, int value) { return w->plan->graph->values[value].name; }
+
+/* A view owns nothing: its bytes are those of the value it shows. */
+static int shown_by(const hd_graph *graph, int value) {
+  for (int i = graph->node_count - 1; i >= 0; i--)
+    if (graph->nodes[i].view && graph->nodes[i].out[0] == value)
+      value = graph->nodes[i].in[0];
+  return value;
+}
+
+static int64_t slot_bytes(const hd_plan *plan, int value) {
+  return plan->place[value].stride * hd__dtype_bytes(plan->graph->values[value].dtype);
+}
+
+static bool is_stored(const hd_place *place) { return place->where == HD_AT_ARENA || place->where == HD_AT_BATCH; }
+
+static int *owners(const walk *w, int value) {
+  const hd_place *place = &w->plan->place[value];
+  return (place->where == HD_AT_ARENA ? w->arena : w->batch) + place->offset;
+}
+
+static void write_value(walk *w, int value) {
+  if (value < 0 || !is_stored(&w->plan->place[value]))
+    return;
+  int *owner = owners(w, value);
+  for (int64_t i = 0; i < slot_bytes(w->plan, value); i++)
+    owner[i] = value;
+}
+
+static void read_value(walk *w, int value, const char *reader) {
+  if (value < 0 || w->plan->graph->values[value].kind == HD_VALUE_PARAM || value == w->plan->graph->label)
+    return;
+  if (!is_stored(&w->plan->place[value])) {
+    say(w, "%s reads %s, which is stored nowhere", reader, name_of(w, value));
+    return;
+  }
+  int wanted = shown_by(w->plan->graph, value);
+  const int *owner = owners(w, value);
+  for (int64_t i = 0; i < slot_bytes(w->plan, value) && !w->wrong; i++)
+    if (owner[i] != wanted)
+      say(w, "%s reads %s, and finds %s in byte %lld", reader, name_of(w, value),
+          owner[i] == NOBODY ? "nothing" : name_of(w, owner[i]), (long long)i);
+}
+
+static bool overlap(const hd_plan *plan, int a, int b) {
+  if (a < 0 || b < 0 || !is_stored(&plan->place[a]) || plan->place[a].where != plan->place[b].where)
+    return false;
+  int64_t first = plan->place[a].offset, second = plan->place[b].offset;
+  return first < second + slot_bytes(plan, b) && second < first + slot_bytes(plan, a);
+}
+
+static bool works_in_place(const hd_node *node) {
+  return node->op == HD_OP_relu || node->op == HD_OP_relu_dx || node->op == HD_OP_add;
+}
+
+static void check_apart(walk *w, const hd_node *node) {
+  if (overlap(w->plan, node->out[0], node->out[1]))
+    say(w, "%s writes its two outputs over each other", node->name);
+  for (int o = 0; o < HD_MAX_OUT; o++)
+    for (int i = 0; i < HD_MAX_IN; i++) {
+      bool allowed = o == 0 && i == 0 && works_in_place(node) &&
+                     w->plan->place[node->out[0]].offset == w->plan->place[node->in[0]].offset;
+      if (!allowed && overlap(w->plan, node->out[o], node->in[i]))
+        say(w, "%s writes %s over its input %s", node->name, name_of(w, node->out[o]), name_of(w, node->in[i]));
+    }
+}
+
+static void check_call(walk *w, const hd_plan_call *call) {
+  const hd_node *node = &w->plan->graph->nodes[call->node];
+  if (call->op != node->op || call->per_shard != (hd__op_info(node->op)->class == HD_CLASS_REDUCE))
+    say(w, "the call of %s is not what its node says", node->name);
+  for (int i = 0; i < HD_MAX_IN; i++)
+    read_value(w, node->in[i], node->name);
+  check_apart(w, node);
+  for (int i = 0; i < HD_MAX_OUT; i++)
+    write_value(w, node->out[i]);
+}
+
+/* Every node runs once, in order, but for views and for gradients that are formed later. */
+static void check_order(walk *w) {
+  int next = 0;
+  for (int i = 0; i < w->plan->graph->node_count; i++) {
+    const hd_node *node = &w->plan->graph->nodes[i];
+    bool formed = hd__op_info(node->op)->class == HD_CLASS_REDUCE && w->plan->kernels->form[node->op];
+    if (node->view || formed)
+      continue;
+    if (next == w->plan->call_count || w->plan->calls[next++].node != i)
+      say(w, "%s is not called in its turn", node->name);
+  }
+  if (next != w->plan->call_count)
+    say(w, "there are %d calls for %d nodes that run", w->plan->call_count, next);
+}
+
+/* What is read when all calls are done. */
+static void check_end(walk *w) {
+  const hd_graph *graph = w->plan->graph;
+  for (int i = 0; i < graph->node_count; i++) {
+    const hd_node *node = &graph->nodes[i];
+    if (hd__op_info(node->op)->class != HD_CLASS_REDUCE || !w->plan->kernels->form[node->op])
+      continue;
+    for (int k = 0; k < 2; k++) {
+      read_value(w, node->in[k], "the deferred gradient");
+      if (w->plan->place[node->in[k]].where != HD_AT_BATCH)
+        say(w, "a deferred gradient reads %s outside batch memory", name_of(w, node->in[k]));
+    }
+  }
+  if (!w->plan->trains)
+    read_value(w, graph->logits, "the evaluation");
+}
+
+static void check_place(walk *w, int value) {
+  const hd_place *place = &w->plan->place[value];
+  const hd_value *info = &w->plan->graph->values[value];
+  if (!is_stored(place))
+    return;
+  int64_t room = place->where == HD_AT_ARENA ? w->plan->arena_bytes : w->plan->batch_bytes;
+  if (place->offset < 0 || place->offset % 64 || slot_bytes(w->plan, value) % 64)
+    say(w, "%s is not aligned to 64 bytes", info->name);
+  if (place->stride < hd__shape_elems(&info->shape) || place->offset + slot_bytes(w->plan, value) > room)
+    say(w, "%s does not fit where it lies", info->name);
+  if (info->producer < 0 && value != w->plan->graph->input)
+    say(w, "%s takes memory and nobody writes it", info->name);
+}
+
+static int *nobody(int64_t bytes) {
+  int *owner = malloc((size_t)(bytes + 1) * sizeof *owner);
+  if (!owner)
+    abort();
+  for (int64_t i = 0; i < bytes; i++)
+    owner[i] = NOBODY;
+  return owner;
+}
+
+const char *plan_memory_fault(char *text, size_t bytes, const hd_plan *plan) {
+  walk w = {.plan = plan, .text = text, .bytes = bytes};
+  for (int v = 0; v < plan->graph->value_count; v++)
+    check_place(&w, v);
+  check_order(&w);
+  if (w.wrong)
+    return text;
+  w.arena = nobody(plan->arena_bytes);
+  w.batch = nobody(plan->batch_bytes);
+  write_value(&w, plan->graph->input);
+  for (int i = 0; i < plan->call_count; i++)
+    check_call(&w, &plan->calls[i]);
+  check_end(&w);
+  free(w.arena);
+  free(w.batch);
+  return w.wrong ? text : NULL;
+}
+
+/* Ranges that follow one another with gaps below 16 elements, as padding leaves them; returns where the next one may
+ * start. */
+static int64_t follow(walk *w, const char *what, int64_t at, int64_t offset, int64_t elems) {
+  if (offset < at || offset % 16 || offset - at >= 16)
+    say(w, "%s starts at %lld, where %lld was the next free one", what, (long long)offset, (long long)at);
+  return offset + elems;
+}
+
+static void check_chunks(walk *w, int p) {
+  const hd_plan_param *way = &w->plan->params[p];
+  const hd_param *param = &w->plan->graph->params[p];
+  int32_t row = 0;
+  for (int c = way->first_chunk; c < way->first_chunk + way->chunks; c++) {
+    const hd_chunk *chunk = &w->plan->chunks[c];
+    if (chunk->param != p || chunk->j0 != row || chunk->j1 <= row || chunk->j1 - row > way->chunk_rows ||
+        chunk->weight <= 0)
+      say(w, "chunk %d does not follow its neighbour", c);
+    row = chunk->j1;
+  }
+  if (row != param->rows)
+    say(w, "the chunks of %s hold %d of %d rows", name_of(w, param->value), row, param->rows);
+}
+
+static void check_gradient(walk *w, int p, int64_t *direct) {
+  const hd_plan_param *way = &w->plan->params[p];
+  const hd_param *param = &w->plan->graph->params[p];
+  const hd_node *node = &w->plan->graph->nodes[way->form_node];
+  if (node->out[way->form_output] != param->grad || param->grad < 0) {
+    say(w, "%s has no gradient", name_of(w, param->value));
+    return;
+  }
+  if (!way->deferred)
+    *direct = follow(w, name_of(w, param->grad), *direct, way->direct, hd__param_elems(param));
+  if (way->deferred != (w->plan->place[param->grad].where == HD_AT_NOWHERE))
+    say(w, "the gradient of %s is deferred and stored, or neither", name_of(w, param->value));
+}
+
+const char *plan_parts_fault(char *text, size_t bytes, const hd_plan *plan) {
+  walk w = {.plan = plan, .text = text, .bytes = bytes};
+  int64_t at = 0, direct = 0, packed = 0;
+  int chunks = 0;
+  for (int p = 0; p < plan->param_count; p++) {
+    at = follow(&w, name_of(&w, plan->graph->params[p].value), at, plan->params[p].offset,
+                hd__param_elems(&plan->graph->params[p]));
+    if (plan->params[p].first_chunk != chunks)
+      say(&w, "the chunks of parameter %d are not its own", p);
+    chunks += plan->params[p].chunks;
+    check_chunks(&w, p);
+    if (plan->trains)
+      check_gradient(&w, p, &direct);
+  }
+  for (int i = 0; i < plan->packed_count; i++)
+    packed = follow(&w, "a packed copy", packed, plan->packed[i].offset, plan->packed[i].elems);
+  follow(&w, "the end of the parameters", at, plan->param_elems, 0);
+  follow(&w, "the end of the shard sums", direct, plan->direct_elems, 0);
+  follow(&w, "the end of the packed copies", packed, plan->packed_elems, 0);
+  if (chunks != plan->chunk_count)
+    say(&w, "the parameters have %d chunks, the plan %d", chunks, plan->chunk_count);
+  return w.wrong ? text : NULL;
+}
