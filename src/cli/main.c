@@ -29,6 +29,7 @@ static int help(void) {
 
 int main(int argc, char **argv) {
   signal(SIGPIPE, SIG_IGN); /* a closed pipe is an error of the write, not the end of a training run */
+  signal(SIGXFSZ, SIG_IGN); /* and so is a limit on the size of files */
   if (argc < 2) {
     cli_complain("expected a command (train, eval, digest), found none; see heddle --help");
     return CLI_USAGE;

@@ -88,6 +88,11 @@ void hd__saver_fini(hd_saver *saver) {
   *saver = (hd_saver){0};
 }
 
+/* Says in which run a write failed. */
+static hd_status in_run(const hd_saver *saver, hd_ctx *ctx, hd_status status) {
+  return status == HD_OK ? HD_OK : hd__fail_in(ctx, status, "%s", saver->run);
+}
+
 static hd_status write_model(FILE *to, hd_ctx *ctx, void *arg) {
   hd_saver *saver = arg;
   const hd_directory *d = saver->store->directory;
@@ -95,7 +100,7 @@ static hd_status write_model(FILE *to, hd_ctx *ctx, void *arg) {
   if (status == HD_OK)
     status = hd__st_write(to, ctx, "model.safetensors", saver->tensor, d->entries);
   free_names(saver->tensor, d->entries);
-  return status;
+  return in_run(saver, ctx, status);
 }
 
 static hd_status write_state(FILE *to, hd_ctx *ctx, void *arg) {
@@ -113,13 +118,13 @@ static hd_status write_state(FILE *to, hd_ctx *ctx, void *arg) {
   if (status == HD_OK)
     status = hd__st_write(to, ctx, "state.safetensors", saver->tensor, 4 + d->states * d->entries);
   free_names(saver->tensor + 4, d->states * d->entries);
-  return status;
+  return in_run(saver, ctx, status);
 }
 
 static hd_status write_record(FILE *to, hd_ctx *ctx, void *arg) {
   hd_saver *saver = arg;
   if (json_dumpf(saver->record, to, JSON_INDENT(2)) != 0 || fputc('\n', to) == EOF)
-    return hd__file_check(ctx, to, "run.json");
+    return in_run(saver, ctx, hd__file_check(ctx, to, "run.json"));
   return HD_OK;
 }
 
