@@ -16,9 +16,9 @@ unit_tests = tests/unit/test_tree
 op_tests = tests/op/test_kernels tests/op/test_updates tests/op/test_expf
 check_PROGRAMS += $(unit_tests) $(op_tests)
 script_tests = tests/check-layers.sh tests/check-symbols.sh tests/cli/errors.bats
-script_tests += tests/cli/train.bats tests/cli/signals.bats
+script_tests += tests/cli/train.bats tests/cli/signals.bats tests/cli/locale.bats
 EXTRA_DIST += tests/cli/cli.bash
-bits_tests = tests/bits/bits.sh
+bits_tests = tests/bits/bits.sh tests/bits/readme.sh
 TESTS = $(unit_tests) $(op_tests) $(script_tests) $(bits_tests)
 EXTRA_DIST += $(script_tests) $(bits_tests) tests/bits/tiny.yaml
 
