@@ -298,7 +298,7 @@ int main(int argc, char **argv) {
     return 0;
   }
   check_folder("data/models", 4);
-  check_folder("tests/plan", 6);
+  check_folder("tests/plan", 8);
   check_bad_models();
   check_allocations("branches");
   return done_testing();
