@@ -170,11 +170,14 @@ void hd__data_statistics(double *mean, double *std, const hd_dataset *split, int
   uint64_t sum = 0, squares = 0;
   if (split->channels == 1) {
     int64_t block = 1 << 20, all = split->count * plane, blocks = (all + block - 1) / block;
-#pragma omp parallel for reduction(+ : sum, squares) /* integers: any order gives the same */
+#pragma omp parallel for
     for (int64_t b = 0; b < blocks; b++) {
       uint64_t s = 0, q = 0;
       sum_bytes(split->images + b * block, b + 1 < blocks ? block : all - b * block, &s, &q);
+      /* Integers: any order gives the same. Not a reduction clause, for which clang exports a lock of its own name. */
+#pragma omp atomic
       sum += s;
+#pragma omp atomic
       squares += q;
     }
   } else {
