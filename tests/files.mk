@@ -86,3 +86,7 @@ EXTRA_DIST += tests/plan/branches.yaml tests/plan/no_pool.yaml tests/plan/own_po
   tests/plan/read_often.yaml tests/plan/scores_as_image.yaml tests/plan/branches.plan tests/plan/no_pool.plan \
   tests/plan/own_pool.plan tests/plan/pool_first.plan tests/plan/read_often.plan tests/plan/scores_as_image.plan \
   tests/plan/cnn.plan tests/plan/fastmnist.plan tests/plan/mlp.plan tests/plan/simplenet.plan
+unit_tests += tests/unit/test_file
+tests_unit_test_file_SOURCES = tests/unit/test_file.c tests/scratch.h
+tests_unit_test_file_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_test_file_LDADD = $(TEST_LIBS)

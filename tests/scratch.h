@@ -72,6 +72,18 @@ __attribute__((unused)) static void put_file(const char *path, const void *bytes
     bail_out("expected to write %s, found no way", path);
 }
 
+/* Root may read and write everything, so as root a test of permissions goes on as nobody until the second call. 0 if
+ * that is not possible. */
+__attribute__((unused)) static int lose_rights(void) {
+  enum { NOBODY = 65534 };
+  return geteuid() != 0 || (chmod(scratch(), 0755) == 0 && seteuid(NOBODY) == 0);
+}
+
+__attribute__((unused)) static void regain_rights(void) {
+  if (geteuid() != getuid() && seteuid(getuid()) != 0)
+    bail_out("expected to become user %d again, found no way", (int)getuid());
+}
+
 /* The entries of a folder, -1 if there is none. */
 __attribute__((unused)) static int entries_in(const char *path) {
   DIR *folder = opendir(path);

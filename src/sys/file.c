@@ -147,9 +147,15 @@ hd_status hd__file_join(char out[HD_PATH_BYTES], hd_ctx *ctx, const char *folder
                         HD_PATH_BYTES);
 }
 
+/* A file, a link or a folder of such. */
+static void remove_any(const char *path) {
+  if (unlink(path) != 0)
+    hd__file_remove_folder(path);
+}
+
 hd_status hd__file_folder_begin(char temporary[HD_PATH_BYTES], hd_ctx *ctx, const char *path) {
   HD_TRY(temporary_name(temporary, ctx, path));
-  hd__file_remove_folder(temporary);
+  remove_any(temporary);
   return mkdir(temporary, 0777) == 0 ? HD_OK : io_error(ctx, path, "to create the folder");
 }
 
@@ -163,7 +169,7 @@ hd_status hd__file_folder_commit(hd_ctx *ctx, const char *temporary, const char 
   }
   if (renameat2(AT_FDCWD, temporary, AT_FDCWD, path, RENAME_EXCHANGE) == 0) { /* at no time is there none */
     sync_parent(path);
-    hd__file_remove_folder(temporary);
+    remove_any(temporary);
     return HD_OK;
   }
   int replaces = rename(path, old) == 0; /* there is none, or the file system cannot exchange */
@@ -175,7 +181,7 @@ hd_status hd__file_folder_commit(hd_ctx *ctx, const char *temporary, const char 
   }
   sync_parent(path);
   if (replaces)
-    hd__file_remove_folder(old);
+    remove_any(old);
   return HD_OK;
 }
 
@@ -199,8 +205,7 @@ void hd__file_remove_leftovers(const char *folder) {
     if (entry->d_name[0] != '.' || !strstr(entry->d_name, ".tmp-") ||
         hd__file_join(path, NULL, folder, entry->d_name) != HD_OK)
       continue;
-    if (unlink(path) != 0)
-      hd__file_remove_folder(path);
+    remove_any(path);
   }
   if (list)
     closedir(list);

@@ -1,0 +1,452 @@
+/* Files, folders and links are old or new, never half: for a reader at any time, after a failure, after a kill. What
+ * fails says why and leaves nothing behind. */
+#include "scratch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+#include "sys/file.h"
+
+enum { LONG = 100000 };
+
+static hd_ctx *ctx;
+
+/* What the writer under test is to do. */
+typedef struct job {
+  char letter;
+  int length;
+  hd_status fails; /* after writing half */
+  int full;        /* the disk is */
+  int tell;        /* a pipe to tell that half is written, then wait for the end */
+} job;
+
+static hd_status write_letters(FILE *to, hd_ctx *at, void *arg) {
+  const job *what = arg;
+  if (what->full) {
+    int fd = open("/dev/full", O_WRONLY | O_CLOEXEC);
+    if (fd < 0 || dup2(fd, fileno(to)) < 0)
+      bail_out("expected /dev/full, found none");
+    close(fd);
+  }
+  for (int i = 0; i < what->length; i++) {
+    if (i == what->length / 2 && what->tell) {
+      if (fflush(to) != 0 || write(what->tell, "x", 1) != 1)
+        _exit(1);
+      for (;;)
+        pause();
+    }
+    if (i == what->length / 2 && what->fails != HD_OK)
+      return hd__fail(at, what->fails, "the writer's own message");
+    fputc(what->letter, to);
+  }
+  return HD_OK;
+}
+
+static hd_status write_job(const char *path, job what) { return hd__file_write(ctx, path, write_letters, &what); }
+
+/* The letter of which all `length` bytes of a file are (e for empty), 0 if they are not or there are more or fewer, -1
+ * if there is no file. */
+static int letters_in(const char *path, int length) {
+  static _Thread_local char bytes[LONG + 1];
+  int fd = open(path, O_RDONLY | O_CLOEXEC), count = 0;
+  if (fd < 0)
+    return -1;
+  for (ssize_t got; (got = read(fd, bytes + count, sizeof bytes - (size_t)count)) > 0;)
+    count += (int)got;
+  close(fd);
+  for (int i = 1; i < count; i++)
+    if (bytes[i] != bytes[0])
+      return 0;
+  return count != length ? 0 : count ? bytes[0] : 'e';
+}
+
+/* A fresh empty folder in the temporary one. */
+static const char *fresh(const char *name) {
+  const char *path = in_scratch("%s", name);
+  scratch_remove(path);
+  mkdir(path, 0755);
+  return path;
+}
+
+/* A path in a folder, valid for the next 50 calls. */
+static const char *below(const char *folder, const char *name) {
+  static char path[50][HD_PATH_BYTES];
+  static int next;
+  char *out = path[next++ % 50];
+  if (snprintf(out, HD_PATH_BYTES, "%s/%s", folder, name) >= HD_PATH_BYTES)
+    bail_out("expected a short path, found %s", name);
+  return out;
+}
+
+static void test_writing(void) {
+  const char *folder = fresh("writing"), *path = below(folder, "file");
+  is_int(write_job(path, (job){'a', LONG, .fails = HD_OK}), HD_OK, "a new file is written");
+  is_int(letters_in(path, LONG), 'a', "and has its content");
+  is_int(write_job(path, (job){'b', 10, .fails = HD_OK}), HD_OK, "a shorter one in its place");
+  is_int(letters_in(path, 10), 'b', "and nothing of the old is left");
+  is_int(write_job(path, (job){'c', 0, .fails = HD_OK}), HD_OK, "an empty one in its place");
+  is_int(letters_in(path, 0), 'e', "is empty");
+  is_int(entries_in(folder), 1, "there is one file in the folder");
+  is_int(chdir(folder), 0, "in the folder itself");
+  is_int(write_job("plain-name", (job){'d', 5, .fails = HD_OK}), HD_OK, "a path without a folder is written");
+  is_int(letters_in(below(folder, "plain-name"), 5), 'd', "and lies there");
+  is_int(chdir("/"), 0, "and back");
+}
+
+/* A write that fails, over a file and where there was none. */
+static void write_fails(job what, hd_status want, const char *says, const char *name) {
+  const char *folder = fresh("failing"), *path = below(folder, "file"), *other = below(folder, "other");
+  write_job(path, (job){'o', 1000, .fails = HD_OK});
+  struct rlimit was, little;
+  getrlimit(RLIMIT_FSIZE, &was);
+  little = was;
+  little.rlim_cur = 20000;
+  held before = held_now();
+  for (int i = 0; i < 2; i++) {
+    if (what.letter == 'l')
+      setrlimit(RLIMIT_FSIZE, &little);
+    hd_status status = write_job(i ? other : path, what);
+    setrlimit(RLIMIT_FSIZE, &was);
+    if (what.fails)
+      ok(status == want && !strcmp(hd_ctx_message(ctx), says), "%s: status and message are the writer's own", name);
+    else
+      refuses(status, want, ctx, i ? other : path, says, "%s is reported", name);
+  }
+  is_int(letters_in(path, 1000), 'o', "%s: the old content is there", name);
+  ok(!hd__file_exists(other), "%s: where there was no file is none", name);
+  is_int(entries_in(folder), 1, "%s: nothing is left behind", name);
+  holds_same(before, "%s: no memory and no open file is, either", name);
+}
+
+static void test_failing_writes(void) {
+  signal(SIGXFSZ, SIG_IGN);
+  write_fails((job){'x', LONG, .fails = HD_E_NOTFINITE}, HD_E_NOTFINITE, "the writer's own message",
+              "a writer that gives up");
+  if (access("/dev/full", W_OK) == 0) {
+    write_fails((job){'x', LONG, .full = 1}, HD_E_IO, "free some space", "a full disk, seen while writing");
+    write_fails((job){'x', 10, .full = 1}, HD_E_IO, "free some space", "a full disk, seen at the end");
+  } else
+    skip(12, "no /dev/full here");
+  write_fails((job){'l', LONG, .full = 0}, HD_E_IO, "limit on file sizes", "a limit on file sizes");
+}
+
+/* What lies in the way of a write. */
+static void path_refused(const char *folder, const char *path, hd_status want, const char *place, const char *says,
+                         const char *name) {
+  int entries = entries_in(folder);
+  held before = held_now();
+  hd_status status = write_job(path, (job){'x', 10, .fails = HD_OK});
+  refuses(status, want, ctx, place, says, "%s is refused", name);
+  is_int(entries_in(folder), entries, "%s: nothing is left behind", name);
+  holds_same(before, "%s: no memory and no open file is, either", name);
+}
+
+static void test_bad_paths(void) {
+  const char *folder = fresh("paths"), *path = below(folder, "missing/file");
+  path_refused(folder, path, HD_E_IO, path, "No such file", "a missing folder");
+  put_file(below(folder, "plain"), "x", 1);
+  path = below(folder, "plain/file");
+  path_refused(folder, path, HD_E_IO, path, "Not a directory", "a file instead of a folder");
+  path = below(folder, "taken");
+  mkdir(path, 0755);
+  path_refused(folder, path, HD_E_IO, path, "Is a directory", "a folder in the file's place");
+  ok(hd__file_is_folder(path), "and that folder is still there");
+  char name[400];
+  memset(name, 'n', sizeof name - 1);
+  name[sizeof name - 1] = 0;
+  path = below(folder, name);
+  path_refused(folder, path, HD_E_IO, path, "too long", "a name of 400 letters");
+  static char longest[HD_PATH_BYTES + 1];
+  memset(longest, '/', sizeof longest - 1);
+  path_refused(folder, longest, HD_E_USAGE, "/", "below 4096 bytes", "a path of 4096 letters");
+  int added = snprintf(name, sizeof name, "..tmp-%ld", (long)getpid()), length = HD_PATH_BYTES - added;
+  memcpy(longest, folder, strlen(folder));
+  longest[length - 1] = 'x';
+  longest[length] = 0;
+  path_refused(folder, longest, HD_E_USAGE, "/", "below 4096 bytes", "a path that is too long for a name beside it");
+  longest[length - 2] = 'x';
+  longest[length - 1] = 0;
+  is_int(write_job(longest, (job){'x', 10, .fails = HD_OK}), HD_OK, "one letter less is written");
+  path = below(folder, "mine");
+  mkdir(path, 0755);
+  put_file(below(path, "file"), "old", 3);
+  chmod(path, 0555);
+  if (lose_rights()) {
+    path_refused(path, below(path, "file"), HD_E_IO, below(path, "file"), "Permission denied",
+                 "a folder that may not be written");
+    path_refused(path, below(path, "new"), HD_E_IO, below(path, "new"), "choose a path", "a new file in it");
+  } else
+    skip(6, "root cannot become nobody here");
+  regain_rights();
+  chmod(path, 0755);
+}
+
+/* A reader that looks again and again until it is told to stop. */
+typedef struct reader {
+  char path[SCRATCH_PATH_BYTES];
+  atomic_int stop, looks, wrong, seen[2];
+  int (*look)(const char *path); /* 0 or 1: what it saw, -1: nothing whole */
+} reader;
+
+static void *read_on(void *arg) {
+  reader *r = arg;
+  while (!atomic_load(&r->stop)) {
+    int saw = r->look(r->path);
+    atomic_fetch_add(saw < 0 ? &r->wrong : &r->seen[saw], 1);
+    atomic_fetch_add(&r->looks, 1);
+  }
+  return NULL;
+}
+
+static int look_at_file(const char *path) {
+  int letter = letters_in(path, LONG);
+  return letter == 'a' ? 0 : letter == 'b' ? 1 : -1;
+}
+
+static int look_at_link(const char *path) {
+  char target[16] = "";
+  ssize_t length = readlink(path, target, sizeof target);
+  return length == 5 && !memcmp(target, "first", 5) ? 0 : length == 6 && !memcmp(target, "second", 6) ? 1 : -1;
+}
+
+/* Folders are only looked at for being there. */
+static int look_at_folder(const char *path) {
+  int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd >= 0)
+    close(fd);
+  return fd < 0 ? -1 : 0;
+}
+
+static hd_status replace_file(const char *path, int round) {
+  return write_job(path, (job){round % 2 ? 'b' : 'a', LONG, .fails = HD_OK});
+}
+
+static hd_status replace_link(const char *path, int round) {
+  return hd__file_link(ctx, round % 2 ? "second" : "first", path);
+}
+
+static hd_status replace_folder(const char *path, int round) {
+  char temporary[HD_PATH_BYTES];
+  HD_TRY(hd__file_folder_begin(temporary, ctx, path));
+  put_file(below(temporary, "content"), round % 2 ? "b" : "a", 1);
+  return hd__file_folder_commit(ctx, temporary, path);
+}
+
+/* Replaces until the reader has looked often, and has seen both where it can tell. */
+static void replace_under_reader(const char *name, hd_status (*replace)(const char *, int), int (*look)(const char *),
+                                 int rounds) {
+  enum { LOOKS = 300 };
+  int both = look != look_at_folder;
+  const char *folder = fresh("replaced");
+  reader r = {.look = look};
+  snprintf(r.path, sizeof r.path, "%s", in_scratch("replaced/it"));
+  pthread_t thread;
+  hd_status status = replace(r.path, 0);
+  if (pthread_create(&thread, NULL, read_on, &r) != 0)
+    bail_out("expected a thread, found none");
+  int round = 1;
+  for (; status == HD_OK; round++) {
+    status = replace(r.path, round);
+    int seen = atomic_load(&r.seen[0]) > 0 && (!both || atomic_load(&r.seen[1]) > 0);
+    if (atomic_load(&r.wrong) > 0 || (round >= rounds && atomic_load(&r.looks) >= LOOKS && seen))
+      break;
+  }
+  atomic_store(&r.stop, 1);
+  pthread_join(thread, NULL);
+  if (!is_int(status, HD_OK, "%s: replaced %s", name, "again and again"))
+    diag("%s", hd_ctx_message(ctx));
+  diag("%d rounds, %d looks", round, atomic_load(&r.looks));
+  is_int(atomic_load(&r.wrong), 0, "%s: a reader always finds the old one or the new one, whole", name);
+  is_int(entries_in(folder), 1, "%s: nothing is left behind", name);
+}
+
+static int can_exchange(void) {
+  const char *folder = fresh("exchange");
+  put_file(below(folder, "a"), "a", 1);
+  put_file(below(folder, "b"), "b", 1);
+  return renameat2(AT_FDCWD, below(folder, "a"), AT_FDCWD, below(folder, "b"), RENAME_EXCHANGE) == 0;
+}
+
+static void test_replacing(void) {
+  replace_under_reader("a file", replace_file, look_at_file, 60);
+  replace_under_reader("a link", replace_link, look_at_link, 1500);
+  if (can_exchange())
+    replace_under_reader("a folder", replace_folder, look_at_folder, 100);
+  else
+    skip(3, "this file system cannot exchange names");
+}
+
+/* The process dies while half of the new file is written. */
+static void test_kill(void) {
+  const char *folder = fresh("killed"), *path = below(folder, "file");
+  int ends[2], status = 0;
+  char half = 0;
+  write_job(path, (job){'o', 1000, .fails = HD_OK});
+  if (pipe(ends) != 0)
+    bail_out("expected a pipe, found none");
+  fflush(stdout);
+  pid_t child = fork();
+  if (child == 0) {
+    write_job(path, (job){'n', LONG, .tell = ends[1]});
+    _exit(1);
+  }
+  close(ends[1]);
+  is_int(read(ends[0], &half, 1), 1, "half of a file is written when the process is killed");
+  close(ends[0]);
+  kill(child, SIGKILL);
+  waitpid(child, &status, 0);
+  ok(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, "it did not end before");
+  is_int(letters_in(path, 1000), 'o', "the old content is there");
+  is_int(entries_in(folder), 2, "beside the half");
+  put_file(below(folder, ".hidden"), "x", 1);
+  put_file(below(folder, "my.tmp-1"), "x", 1);
+  mkdir(below(folder, ".run.tmp-1"), 0755);
+  put_file(below(folder, ".run.tmp-1/file"), "x", 1);
+  hd__file_remove_leftovers(folder);
+  is_int(entries_in(folder), 3, "the half can be removed, a half folder too");
+  ok(hd__file_exists(path) && hd__file_exists(below(folder, ".hidden")) && hd__file_exists(below(folder, "my.tmp-1")),
+     "what is no leftover stays");
+  hd__file_remove_leftovers(in_scratch("missing"));
+}
+
+static void test_folders(void) {
+  char temporary[HD_PATH_BYTES];
+  const char *folder = fresh("folders"), *path = below(folder, "step-1");
+  is_int(hd__file_folder_begin(temporary, ctx, path), HD_OK, "a folder begins under another name");
+  ok(hd__file_is_folder(temporary) && !hd__file_exists(path), "beside its own");
+  put_file(below(temporary, "half"), "x", 1);
+  is_int(hd__file_folder_begin(temporary, ctx, path), HD_OK, "begun again");
+  is_int(entries_in(temporary), 0, "it is empty");
+  put_file(below(temporary, "file"), "1", 1);
+  is_int(hd__file_folder_commit(ctx, temporary, path), HD_OK, "a folder gets its name");
+  ok(letters_in(below(path, "file"), 1) == '1' && !hd__file_exists(temporary), "with what is in it");
+  hd__file_folder_begin(temporary, ctx, path);
+  put_file(below(temporary, "other"), "2", 1);
+  is_int(hd__file_folder_commit(ctx, temporary, path), HD_OK, "a second one takes its place");
+  ok(letters_in(below(path, "other"), 1) == '2' && !hd__file_exists(below(path, "file")),
+     "and nothing of the first is left");
+  is_int(entries_in(folder), 1, "nor beside it");
+  path = below(folder, "was-a-file");
+  put_file(path, "x", 1);
+  hd__file_folder_begin(temporary, ctx, path);
+  ok(hd__file_folder_commit(ctx, temporary, path) == HD_OK && hd__file_is_folder(path),
+     "it may take the place of a file");
+  is_int(entries_in(folder), 2, "of which nothing is left");
+  path = below(folder, "step-1");
+  refuses(hd__file_folder_commit(ctx, below(folder, "missing"), path), HD_E_IO, ctx, path, "No such file",
+          "a folder that is not there");
+  is_int(letters_in(below(path, "other"), 1), '2', "does not harm the one that is");
+  path = below(folder, "missing/step-2");
+  refuses(hd__file_folder_begin(temporary, ctx, path), HD_E_IO, ctx, path, "No such file", "a folder in a missing one");
+  is_int(entries_in(folder), 2, "and nothing is left behind");
+}
+
+static void test_make_folder(void) {
+  const char *folder = fresh("made");
+  is_int(hd__file_make_folder(ctx, below(folder, "a/b/c")), HD_OK, "a folder and those above it");
+  ok(hd__file_is_folder(below(folder, "a/b/c")), "are made");
+  is_int(hd__file_make_folder(ctx, below(folder, "a/b/c")), HD_OK, "what is there may be made again");
+  is_int(hd__file_make_folder(ctx, below(folder, "a//b/d/")), HD_OK, "slashes may be many");
+  ok(hd__file_is_folder(below(folder, "a/b/d")), "and are one");
+  put_file(below(folder, "file"), "x", 1);
+  refuses(hd__file_make_folder(ctx, below(folder, "file")), HD_E_IO, ctx, below(folder, "file"), "Not a directory",
+          "a file in its place");
+  refuses(hd__file_make_folder(ctx, below(folder, "file/x/y")), HD_E_IO, ctx, below(folder, "file/x"),
+          "Not a directory", "a file above");
+  refuses(hd__file_make_folder(ctx, ""), HD_E_IO, ctx, "", "found", "no name");
+  chmod(folder, 0555);
+  if (lose_rights())
+    refuses(hd__file_make_folder(ctx, below(folder, "new")), HD_E_IO, ctx, below(folder, "new"), "Permission denied",
+            "no permission");
+  else
+    skip(1, "root cannot become nobody here");
+  regain_rights();
+  chmod(folder, 0755);
+  is_int(entries_in(folder), 2, "and nothing is left behind");
+}
+
+static void test_links(void) {
+  const char *folder = fresh("links"), *path = below(folder, "last");
+  char target[64] = "";
+  is_int(hd__file_link(ctx, "step-1", path), HD_OK, "a link");
+  is_int(hd__file_link(ctx, "step-22", path), HD_OK, "in place of a link");
+  is_int(readlink(path, target, sizeof target - 1), 7, "has the length of its target");
+  is_str(target, "step-22", "and points there");
+  mkdir(below(folder, "taken"), 0755);
+  path = below(folder, "taken");
+  refuses(hd__file_link(ctx, "x", path), HD_E_IO, ctx, path, "Is a directory", "a folder in the link's place");
+  path = below(folder, "missing/last");
+  refuses(hd__file_link(ctx, "x", path), HD_E_IO, ctx, path, "No such file", "a link in a missing folder");
+  is_int(entries_in(folder), 2, "and nothing is left behind");
+}
+
+static void test_join(void) {
+  char out[HD_PATH_BYTES], folder[HD_PATH_BYTES + 1];
+  ok(hd__file_join(out, ctx, "a/b", "c") == HD_OK && !strcmp(out, "a/b/c"), "folder and name");
+  memset(folder, 'f', sizeof folder - 1);
+  folder[HD_PATH_BYTES - 3] = 0;
+  ok(hd__file_join(out, ctx, folder, "c") == HD_OK && strlen(out) == HD_PATH_BYTES - 1, "the longest path");
+  refuses(hd__file_join(out, ctx, folder, "cc"), HD_E_USAGE, ctx, "fff", "below 4096 bytes", "a longer one");
+}
+
+static void test_lock(void) {
+  const char *folder = fresh("locked");
+  int first, second;
+  held before = held_now();
+  if (hd__file_lock_folder(&first, ctx, folder) != HD_OK || first < 0) {
+    skip(3, "this file system knows no locks");
+  } else {
+    refuses(hd__file_lock_folder(&second, ctx, folder), HD_E_IO, ctx, folder, "wait for it",
+            "a folder that another one writes");
+    is_int(second, -1, "is not locked");
+    close(first);
+    ok(hd__file_lock_folder(&second, ctx, folder) == HD_OK && second >= 0, "until that one is done");
+    close(second);
+  }
+  refuses(hd__file_lock_folder(&first, ctx, below(folder, "missing")), HD_E_IO, ctx, folder, "No such file",
+          "a missing folder");
+  is_int(entries_in(folder), 0, "a lock leaves nothing behind");
+  holds_same(before, "and no open file");
+}
+
+static void test_mapping(void) {
+  const char *folder = fresh("mapped"), *path = below(folder, "file");
+  hd_mapping map, empty;
+  held before = held_now();
+  write_job(path, (job){'a', LONG, .fails = HD_OK});
+  ok(hd__file_map(&map, ctx, path) == HD_OK && map.length == LONG && map.bytes[0] == 'a' && map.bytes[LONG - 1] == 'a',
+     "a file is mapped");
+  write_job(path, (job){'b', 10, .fails = HD_OK});
+  ok(map.bytes[0] == 'a' && map.bytes[LONG - 1] == 'a',
+     "who mapped the old file keeps it when a new one takes its place");
+  hd__file_unmap(&map);
+  hd__file_unmap(&map);
+  ok(!map.bytes && !map.length, "nothing is left after unmapping, even twice");
+  put_file(path, "", 0);
+  ok(hd__file_map(&empty, ctx, path) == HD_OK && !empty.bytes && !empty.length, "an empty file has no bytes");
+  hd__file_unmap(&empty);
+  holds_same(before, "and nothing is left behind");
+}
+
+int main(void) {
+  if (hd_ctx_create(&ctx) != HD_OK)
+    bail_out("out of memory");
+  test_writing();
+  test_failing_writes();
+  test_bad_paths();
+  test_replacing();
+  test_kill();
+  test_folders();
+  test_make_folder();
+  test_links();
+  test_join();
+  test_lock();
+  test_mapping();
+  hd_ctx_destroy(ctx);
+  return done_testing();
+}
