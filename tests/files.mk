@@ -90,3 +90,7 @@ unit_tests += tests/unit/test_file
 tests_unit_test_file_SOURCES = tests/unit/test_file.c tests/scratch.h
 tests_unit_test_file_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_test_file_LDADD = $(TEST_LIBS)
+unit_tests += tests/unit/test_meeting
+tests_unit_test_meeting_SOURCES = tests/unit/test_meeting.c tests/scratch.h
+tests_unit_test_meeting_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_test_meeting_LDADD = $(TEST_LIBS)

@@ -1,0 +1,200 @@
+/* Meetings: no lane leaves before all have come, everybody gets the OR of all flags of this meeting and of no other,
+ * and what was written before is seen after. With fewer and with more lanes than cores, awake and asleep, in threads
+ * and in processes. */
+#include "scratch.h"
+
+#include <limits.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+#include "sys/meeting.h"
+
+enum { MAX_LANES = 8, MAX_ROUNDS = 20000, PATIENCE_S = 120 };
+
+/* What lanes share; in memory that processes can share, too. */
+typedef struct room {
+  hd_meeting_line line[MAX_LANES];
+  hd_meeting meeting;
+  int rounds, hold; /* hold: one lane in turn comes when all others sleep */
+  atomic_int came[MAX_ROUNDS];
+  int note[2][MAX_LANES]; /* by parity: a lane may be one meeting ahead of a reader, not two */
+  atomic_int early, wrong_flags, unseen;
+} room;
+
+static room *shared;
+
+/* What a lane says in a round: often nothing, sometimes its own bit, sometimes bits of others, too. */
+static uint32_t says(int lane, int round) {
+  uint32_t mix = (uint32_t)round * 2654435761u + (uint32_t)lane * 40503u;
+  mix ^= mix >> 15;
+  return mix % 4 == 0 ? UINT32_C(1) << (lane + 8 * (mix >> 8 & 3)) : mix % 29 == 1 ? mix : 0;
+}
+
+static void wait_for_sleepers(room *r, int lane) {
+  while (atomic_load(&r->line[lane].sleepers) < (unsigned)r->meeting.lanes - 1)
+    sched_yield();
+}
+
+static void take_part(room *r, int lane) {
+  int lanes = r->meeting.lanes;
+  for (int round = 0; round < r->rounds; round++) {
+    uint32_t want = 0;
+    for (int i = 0; i < lanes; i++)
+      want |= says(i, round);
+    if (r->hold && round % lanes == lane)
+      wait_for_sleepers(r, lane);
+    r->note[round & 1][lane] = round;
+    atomic_fetch_add_explicit(&r->came[round], 1, memory_order_relaxed);
+    uint32_t got = hd__meeting_come(&r->meeting, lane, says(lane, round));
+    atomic_fetch_add(&r->early, atomic_load_explicit(&r->came[round], memory_order_relaxed) != lanes);
+    atomic_fetch_add(&r->wrong_flags, got != want);
+    for (int i = 0; i < lanes; i++)
+      atomic_fetch_add(&r->unseen, r->note[round & 1][i] != round);
+  }
+}
+
+static void prepare(room *r, int lanes, int crowded, int rounds, int hold) {
+  memset(r, 0xa5, sizeof *r);
+  hd__meeting_init(&r->meeting, r->line, lanes, crowded);
+  r->rounds = rounds;
+  r->hold = hold;
+  atomic_store(&r->early, 0);
+  atomic_store(&r->wrong_flags, 0);
+  atomic_store(&r->unseen, 0);
+  memset(r->note, 0xff, sizeof r->note);
+  for (int i = 0; i < MAX_ROUNDS; i++)
+    atomic_store(&r->came[i], 0);
+}
+
+static void check(room *r, const char *name) {
+  int missing = 0;
+  for (int i = 0; i < r->rounds; i++)
+    missing += atomic_load(&r->came[i]) != r->meeting.lanes;
+  is_int(missing, 0, "%s: everybody came to all %d meetings", name, r->rounds);
+  is_int(atomic_load(&r->early), 0, "%s: no one left early", name);
+  is_int(atomic_load(&r->wrong_flags), 0, "%s: everybody got everybody's flags", name);
+  is_int(atomic_load(&r->unseen), 0, "%s: everybody saw what all had written", name);
+}
+
+typedef struct lane_arg {
+  room *room;
+  int lane;
+} lane_arg;
+
+static void *thread_main(void *arg) {
+  lane_arg *a = arg;
+  take_part(a->room, a->lane);
+  return NULL;
+}
+
+static void run_threads(room *r) {
+  pthread_t thread[MAX_LANES];
+  lane_arg arg[MAX_LANES];
+  int lanes = r->meeting.lanes;
+  for (int i = 0; i < lanes; i++) {
+    arg[i] = (lane_arg){r, i};
+    if (pthread_create(&thread[i], NULL, thread_main, &arg[i]) != 0)
+      bail_out("expected %d threads, found %d", lanes, i);
+  }
+  for (int i = 0; i < lanes; i++)
+    pthread_join(thread[i], NULL);
+}
+
+static void test_rounds(int lanes, int crowded, int rounds, int hold) {
+  char name[128];
+  snprintf(name, sizeof name, "%d lanes%s%s", lanes, crowded ? ", crowded" : "",
+           hold ? ", one late until all others sleep" : "");
+  prepare(shared, lanes, crowded, rounds, hold);
+  run_threads(shared);
+  check(shared, name);
+  unsigned sleepers = 0;
+  for (int i = 0; i < lanes; i++)
+    sleepers += atomic_load(&shared->line[i].sleepers);
+  is_int(sleepers, 0, "%s: no one sleeps on", name);
+}
+
+/* Meetings are counted in 32 bits; the count may wrap. */
+static void test_wrap(unsigned border, const char *title) {
+  for (int hold = 0; hold < 2; hold++) {
+    char name[64];
+    prepare(shared, 3, 1, hold ? 100 : 1000, hold);
+    for (int i = 0; i < 3; i++)
+      atomic_store(&shared->line[i].came, border - (unsigned)shared->rounds / 2);
+    run_threads(shared);
+    snprintf(name, sizeof name, "3 lanes, over %s meetings%s", title, hold ? ", asleep" : "");
+    check(shared, name);
+  }
+}
+
+static void test_processes(int lanes, int rounds, int hold) {
+  char name[64];
+  pid_t child[MAX_LANES];
+  int failed = 0;
+  snprintf(name, sizeof name, "%d processes%s", lanes, hold ? ", asleep" : "");
+  prepare(shared, lanes, 1, rounds, hold);
+  fflush(stdout);
+  for (int i = 0; i < lanes; i++) {
+    child[i] = fork();
+    if (child[i] < 0)
+      bail_out("expected %d processes, found %d", lanes, i);
+    if (child[i] == 0) {
+      alarm(PATIENCE_S);
+      take_part(shared, i);
+      _exit(0);
+    }
+  }
+  for (int i = 0; i < lanes; i++) {
+    int status = 1;
+    waitpid(child[i], &status, 0);
+    failed += status != 0;
+  }
+  is_int(failed, 0, "%s: all ended well", name);
+  check(shared, name);
+}
+
+static void test_alone(void) {
+  prepare(shared, 1, 0, 0, 0);
+  int wrong = 0;
+  for (uint32_t i = 0; i < 1000; i++)
+    wrong += hd__meeting_come(&shared->meeting, 0, i * 2654435761u) != i * 2654435761u;
+  is_int(wrong, 0, "one lane meets itself and gets its own flags");
+}
+
+static void test_lines(void) {
+  ok(sizeof(hd_meeting_line) % 128 == 0 && _Alignof(hd_meeting_line) >= 128,
+     "no two lanes write to one line of the cache");
+  prepare(shared, MAX_LANES, 0, 0, 0);
+  static const hd_meeting_line zero;
+  int wrong = 0;
+  for (int i = 0; i < MAX_LANES; i++)
+    wrong += memcmp(&shared->line[i], &zero, sizeof zero) != 0;
+  is_int(wrong, 0, "lines begin cleared");
+  hd_meeting crowded;
+  hd__meeting_init(&crowded, shared->line, 2, 1);
+  ok(crowded.spins < shared->meeting.spins, "with more lanes than cores no one spins for long");
+}
+
+int main(void) {
+  alarm(PATIENCE_S); /* a lane that is never woken would wait for ever */
+  shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (shared == MAP_FAILED)
+    bail_out("expected shared memory, found none");
+  static const int lanes[] = {1, 2, 3, 8};
+  int cores = (int)sysconf(_SC_NPROCESSORS_ONLN);
+  test_lines();
+  test_alone();
+  for (int i = 0; i < 4; i++) {
+    test_rounds(lanes[i], lanes[i] > cores, lanes[i] > 3 ? 5000 : MAX_ROUNDS, 0);
+    test_rounds(lanes[i], 1, 2000, 0);
+    test_rounds(lanes[i], 1, 200, 1);
+  }
+  test_wrap(UINT_MAX, "2^32");
+  test_wrap(INT_MAX, "2^31");
+  test_processes(3, 5000, 0);
+  test_processes(8, 200, 1);
+  return done_testing();
+}
