@@ -94,3 +94,7 @@ unit_tests += tests/unit/test_meeting
 tests_unit_test_meeting_SOURCES = tests/unit/test_meeting.c tests/scratch.h
 tests_unit_test_meeting_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_test_meeting_LDADD = $(TEST_LIBS)
+unit_tests += tests/unit/test_budget
+tests_unit_test_budget_SOURCES = tests/unit/test_budget.c tests/scratch.h
+tests_unit_test_budget_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_test_budget_LDADD = $(TEST_LIBS)

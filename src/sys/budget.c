@@ -5,6 +5,7 @@
 #include "sys/budget.h"
 
 #include <hwloc.h>
+#include <limits.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,7 +38,8 @@ static int folder_quota(const char *folder) {
   }
   if (quota <= 0 || period <= 0)
     return 0;
-  return quota < period ? 1 : (int)(quota / period);
+  long long cpus = quota < period ? 1 : quota / period;
+  return cpus < INT_MAX ? (int)cpus : INT_MAX;
 }
 
 /* The tightest quota of root/path and every folder above it down to root. */
