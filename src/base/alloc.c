@@ -52,9 +52,10 @@ char *hd__printf_alloc(const char *fmt, ...) {
 }
 
 void *hd__malloc_aligned(size_t bytes) {
-  if (bytes > SIZE_MAX - 63 || !may_allocate())
+  const size_t line = HD_ALIGNED_BYTES;
+  if (bytes > SIZE_MAX - line || !may_allocate())
     return NULL;
-  return aligned_alloc(64, bytes ? (bytes + 63) / 64 * 64 : 64);
+  return aligned_alloc(line, bytes ? (bytes + line - 1) / line * line : line);
 }
 
 void hd__free(void *ptr) { free(ptr); }

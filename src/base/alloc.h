@@ -14,7 +14,9 @@ char *hd__strdup(const char *text);
 char *hd__printf_alloc(const char *fmt, ...) __attribute__((format(printf, 1, 2))); /* NULL when out of memory */
 void hd__free(void *ptr);
 
-/* 64-byte aligned, not cleared; release with hd__free. */
+enum { HD_ALIGNED_BYTES = 128 }; /* two cache lines: processors fetch them in pairs */
+
+/* Aligned to HD_ALIGNED_BYTES, not cleared; release with hd__free. */
 void *hd__malloc_aligned(size_t bytes);
 
 void hd__alloc_fail_after(long count);
