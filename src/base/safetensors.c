@@ -15,6 +15,8 @@ static const struct {
   size_t bytes;
 } types[] = {{"F32", 4}, {"F64", 8}, {"I64", 8}};
 
+const char *hd__st_type_text(hd_st_type type) { return types[type].name; }
+
 static hd_status out_of_memory(hd_ctx *ctx, const char *path) {
   return hd__fail(ctx, HD_E_NOMEM, "%s: out of memory", path);
 }

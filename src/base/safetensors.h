@@ -15,6 +15,9 @@
 
 typedef enum hd_st_type { HD_ST_F32, HD_ST_F64, HD_ST_I64 } hd_st_type;
 
+/* "F32" and so on, as files have it. */
+const char *hd__st_type_text(hd_st_type type);
+
 typedef struct hd_st_tensor {
   char *name; /* owned by the list when read */
   hd_st_type type;

@@ -280,8 +280,9 @@ static hd_status load_entry(float *home, float *scratch, hd_ctx *ctx, const char
   if (!t)
     return hd__fail(ctx, HD_E_FORMAT, "%s: expected a tensor '%s' of shape %s, found none; does the file belong to this model?", path, name, expected);
   if (t->type != HD_ST_F32 || !hd__shape_equal(&t->shape, &entry->shape))
-    return hd__fail(ctx, HD_E_FORMAT, "%s: expected tensor '%s' as F32 of shape %s, found %s; does the file belong to this model?", path, name, expected,
-                    hd__shape_text(found, sizeof found, &t->shape));
+    return hd__fail(ctx, HD_E_FORMAT,
+                    "%s: expected tensor '%s' as F32 of shape %s, found %s of shape %s; does the file belong to this model?",
+                    path, name, expected, hd__st_type_text(t->type), hd__shape_text(found, sizeof found, &t->shape));
   memcpy(scratch, t->bytes, t->length);
   hd__store_from_file_order(home + entry->offset, scratch, entry);
   return HD_OK;

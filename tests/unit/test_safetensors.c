@@ -397,7 +397,8 @@ static void test_load(void) {
   load(&store, (hd_st_tensor[]){w, b, other}, 3, "expected 2 tensors, found 3", "a file with one tensor more");
   load(&store, (hd_st_tensor[]){turned, b}, 2, "shape 2x3, found", "a weight turned by 90 degrees");
   load(&store, (hd_st_tensor[]){flat, b}, 2, "shape 2x3, found", "a weight without its second dimension");
-  load(&store, (hd_st_tensor[]){wide, b}, 2, "F32 of shape 2x3, found", "a weight in double precision");
+  load(&store, (hd_st_tensor[]){wide, b}, 2, "F32 of shape 2x3, found F64 of shape 2x3",
+       "a weight in double precision");
 }
 
 int main(void) {
