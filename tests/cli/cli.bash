@@ -37,7 +37,7 @@ train() {
 fails() {
   local wanted=$1 code=0
   shift
-  "$HEDDLE" "$@" >out 2>err || code=$?
+  timeout "$LIMIT_S" "$HEDDLE" "$@" >out 2>err || code=$?
   message=$(cat err)
   [ "$code" -eq "$wanted" ] || { echo "heddle $*: expected exit code $wanted, found $code: $message"; return 1; }
   [ "$(wc -l <err)" -eq 1 ] || { echo "heddle $*: expected one line of error, found: $message"; return 1; }
