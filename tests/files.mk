@@ -50,6 +50,11 @@ tests_golden_test_golden_SOURCES = tests/golden/test_golden.c
 tests_golden_test_golden_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_golden_test_golden_LDADD = $(TEST_LIBS)
 
+unit_tests += tests/fault/test_alloc
+tests_fault_test_alloc_SOURCES = tests/fault/test_alloc.c tests/scratch.h
+tests_fault_test_alloc_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_fault_test_alloc_LDADD = $(TEST_LIBS)
+
 check_PROGRAMS += tests/bits/make_idx
 tests_bits_make_idx_SOURCES = tests/bits/make_idx.c
 tests_bits_make_idx_CPPFLAGS = $(TEST_CPPFLAGS)

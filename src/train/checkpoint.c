@@ -16,7 +16,8 @@ static const char *state_name(hd_op update, int state) {
   return state == 0 ? "exp_avg" : "exp_avg_sq";
 }
 
-/* Fills `tensor` with the directory's entries over `ordered` (file order, entries at their offsets). `suffix` may be NULL. */
+/* Fills `tensor`, whose names must be NULL, with the directory's entries over `ordered` (file order, entries at their
+ * offsets). `suffix` may be NULL. */
 static hd_status describe(hd_st_tensor *tensor, hd_ctx *ctx, const hd_directory *d, const float *ordered, const char *suffix) {
   for (int p = 0; p < d->entries; p++) {
     const hd_store_entry *entry = &d->entry[p];
@@ -117,6 +118,8 @@ static hd_status write_state(FILE *to, hd_ctx *ctx, void *arg) {
         (hd_st_tensor){.name = name[i], .type = i % 2 ? HD_ST_F64 : HD_ST_I64, .shape = {1, {1}}, .bytes = value[i], .length = 8};
   if (status == HD_OK)
     status = hd__st_write(to, ctx, "state.safetensors", saver->tensor, 4 + d->states * d->entries);
+  for (int i = 0; i < 4; i++)
+    saver->tensor[i].name = NULL; /* not from the heap */
   free_names(saver->tensor + 4, d->states * d->entries);
   return in_run(saver, ctx, status);
 }

@@ -264,7 +264,7 @@ static hd_status load_entries(hd_config *config, hd_ctx *ctx, const hd_yaml_node
     HD_TRY(entry_text(text, sizeof text, ctx, node, table[id].type));
     hd_status status = hd__config_suggest(config, ctx, (hd_option_id)id, text);
     if (status != HD_OK)
-      return hd__fail_in(ctx, HD_E_FORMAT, "%s:%d", node->source, node->line);
+      return hd__fail_in(ctx, status == HD_E_NOMEM ? status : HD_E_FORMAT, "%s:%d", node->source, node->line);
   }
   return HD_OK;
 }

@@ -92,8 +92,9 @@ static hd_status check_same(const hd_config *config, hd_ctx *ctx, const json_t *
 /* What was saved, unless something was given. */
 static hd_status suggest(hd_config *config, hd_ctx *ctx, const json_t *record, const char *folder, int id) {
   const char *saved = hd__record_setting(record, (hd_option_id)id);
-  if (!*saved || hd__config_suggest(config, ctx, (hd_option_id)id, saved) == HD_OK)
-    return HD_OK;
+  hd_status status = *saved ? hd__config_suggest(config, ctx, (hd_option_id)id, saved) : HD_OK;
+  if (status == HD_OK || status == HD_E_NOMEM)
+    return status;
   return hd__fail_in(ctx, HD_E_FORMAT, "%s/run.json", folder);
 }
 
