@@ -1,0 +1,9 @@
+# The manual page is made where scdoc is there, and never shipped: its source is.
+EXTRA_DIST += docs/determinism.md docs/heddle.1.scd
+CLEANFILES += docs/heddle.1 docs/heddle.1.tmp
+if WITH_SCDOC
+man_MANS = docs/heddle.1
+docs/heddle.1: docs/heddle.1.scd Makefile
+	$(AM_V_GEN)$(MKDIR_P) docs && sed 's/@VERSION@/$(PACKAGE_VERSION)/' $(srcdir)/docs/heddle.1.scd | \
+	  $(SCDOC) > $@.tmp && mv $@.tmp $@
+endif

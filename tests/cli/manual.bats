@@ -1,0 +1,48 @@
+# The manual page names what there is, and nothing else.
+
+load cli
+
+setup_page() {
+  PAGE=$SRCDIR/docs/heddle.1.scd
+  [ -f "$PAGE" ]
+}
+
+@test "the manual page has every option of every command's help" {
+  setup_page
+  for command in train eval digest; do
+    "$HEDDLE" $command --help | grep -Eo -- '--[a-z][a-z-]*' | sort -u >options
+    [ -s options ]
+    while read -r option; do
+      grep -q -- "\*$option\*" "$PAGE" || { echo "heddle $command has $option, the page has not"; false; }
+    done <options
+  done
+}
+
+@test "every option of the manual page exists" {
+  setup_page
+  { "$HEDDLE" train --help && echo "--version --batch-size"; } >help
+  for option in $(grep -Eo -- '\*--[a-z-]*\*' "$PAGE" | tr -d '*' | sort -u); do
+    grep -q -- "$option\b" help || { echo "the page has $option, heddle train has not"; false; }
+  done
+}
+
+@test "the manual page has every command, built-in model and exit code" {
+  setup_page
+  for command in $("$HEDDLE" --help | sed -n 's/^  \([a-z]*\)  .*/\1/p'); do
+    grep -q "^\*heddle $command\*" "$PAGE"
+  done
+  fails 2 train --model nobody
+  for model in $(sed 's/.*--model expects \(.*\) or a .*/\1/; s/,//g' err); do
+    grep -q "\*$model\*" "$PAGE"
+  done
+  for code in 0 1 2 130 143; do
+    grep -q "\*$code\*" "$PAGE"
+  done
+}
+
+@test "the manual page is well formed" {
+  setup_page
+  command -v scdoc >/dev/null || skip "scdoc is not installed"
+  scdoc <"$PAGE" >page
+  grep -q '^\.SH ENVIRONMENT' page
+}
