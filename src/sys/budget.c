@@ -7,6 +7,7 @@
 #include <hwloc.h>
 #include <limits.h>
 #include <sched.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,11 +95,27 @@ int hd__budget_cpus(void) {
   return quota > 0 && quota < mask ? quota : mask;
 }
 
+/* Asks the operating system alone: hwloc's plugins open graphics and OpenCL libraries, and its x86 component moves this
+ * thread from CPU to CPU; both take tens of milliseconds and tell nothing that lanes need. */
+static int open_topology(hwloc_topology_t *out) {
+  const char *const plugins = "HWLOC_PLUGINS_PATH";
+  bool ours = !getenv(plugins);
+  if (ours)
+    setenv(plugins, "/dev/null", 1);
+  int failed = hwloc_topology_init(out);
+  if (ours)
+    unsetenv(plugins);
+  if (failed)
+    return failed;
+  hwloc_topology_set_components(*out, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, "x86");
+  return 0;
+}
+
 /* The first allowed CPU of each physical core, in hwloc's order. Returns how many; cpu holds at most `room`. */
 static int physical_cores(int *cpu, int room) {
   cpu_set_t mask;
   hwloc_topology_t topology;
-  if (sched_getaffinity(0, sizeof mask, &mask) != 0 || hwloc_topology_init(&topology) != 0)
+  if (sched_getaffinity(0, sizeof mask, &mask) != 0 || open_topology(&topology) != 0)
     return 0;
   int count = 0;
   if (hwloc_topology_load(topology) == 0) {
