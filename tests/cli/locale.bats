@@ -8,9 +8,10 @@ comma_locale() {
   for name in $(locale -a 2>/dev/null | grep -E '^(de|fr|es|it|pt|pl|nl|sv|da|ru)_' | head -n 5); do
     [ "$(LC_ALL=$name printf %.1f 1 2>/dev/null)" = 1,0 ] && COMMA=$name && return 0
   done
-  mkdir -p locales
-  localedef -i de_DE -f UTF-8 locales/de_DE.UTF-8 >/dev/null 2>&1 || skip "there is no locale with a decimal comma"
-  export LOCPATH=$PWD/locales
+  export LOCPATH=${BATS_FILE_TMPDIR:-$PWD}/locales # made once for all tests
+  mkdir -p "$LOCPATH"
+  [ -d "$LOCPATH/de_DE.UTF-8" ] || localedef -i de_DE -f UTF-8 "$LOCPATH/de_DE.UTF-8" >/dev/null 2>&1 ||
+    skip "there is no locale with a decimal comma"
   COMMA=de_DE.UTF-8
   [ "$(LC_ALL=$COMMA bash -c 'printf %.1f 1')" = 1,0 ] || skip "the locale that was made does not write a comma"
 }
