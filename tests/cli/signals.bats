@@ -1,5 +1,5 @@
-# Runs that are interrupted, killed, or find the disk full: what was saved is whole, and a resumed run ends in the digest
-# of an undisturbed one.
+# Runs that are interrupted, killed, or find the disk full: what was saved is whole, and a resumed run ends in the
+# digest of an undisturbed one.
 
 load cli
 
