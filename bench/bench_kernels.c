@@ -1,12 +1,12 @@
 /* Times the convolution and pooling kernels on one core: bench_kernels [ISA [SECONDS [FILTER]]].
  *
  * For each shape and kernel: nanoseconds a sample, and GFLOP/s in two conventions. "dense" counts what a library would
- * compute that knows nothing of the pool (two per multiply-add of the whole map), "executed" what a perfect kernel of this
- * design has to: outputs that some window reads; gradients that are not zero, each at one position of its window. The
- * machine's peak is measured first, by independent chains in registers: "of peak" is executed against it.
+ * compute that knows nothing of the pool (two per multiply-add of the whole map), "executed" what a perfect kernel of
+ * this design has to: outputs that some window reads; gradients that are not zero, each at one position of its window.
+ * The machine's peak is measured first, by independent chains in registers: "of peak" is executed against it.
  *
- * Gradients are as training sees them: half of them are zero behind a ReLU. The best of several runs is printed, since the
- * machine may be shared. Developers' tool; reaches the kernel table directly. */
+ * Gradients are as training sees them: half of them are zero behind a ReLU. The best of several runs is printed, since
+ * the machine may be shared. Developers' tool; reaches the kernel table directly. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -69,7 +69,10 @@ typedef struct shape {
 } shape;
 
 #define CONV(ci_, side, co_, k, s, p, pool_)                                                                           \
-  {.ci = ci_, .hi = side, .wi = side, .co = co_, .kh = k, .kw = k, .sh = s, .sw = s, .ph = p, .pw = p, .pool = pool_, .relu = 1}
+  {                                                                                                                    \
+    .ci = ci_, .hi = side, .wi = side, .co = co_, .kh = k, .kw = k, .sh = s, .sw = s, .ph = p, .pw = p, .pool = pool_, \
+    .relu = 1                                                                                                          \
+  }
 
 static const shape convs[] = {
     {"cnn conv1: 1x28x28, 32 3x3, pool 2", 8, CONV(1, 28, 32, 3, 1, 0, 2)},
@@ -89,7 +92,9 @@ static const shape convs[] = {
 
 static const shape pools[] = {
     {"32x26x26, 2x2 stride 2", 8, {.ci = 32, .hi = 26, .wi = 26, .kh = 2, .kw = 2, .sh = 2, .sw = 2, .pool = 1}},
-    {"64x16x16, 3x3 stride 2 pad 1", 8, {.ci = 64, .hi = 16, .wi = 16, .kh = 3, .kw = 3, .sh = 2, .sw = 2, .ph = 1, .pw = 1, .pool = 1}},
+    {"64x16x16, 3x3 stride 2 pad 1",
+     8,
+     {.ci = 64, .hi = 16, .wi = 16, .kh = 3, .kw = 3, .sh = 2, .sw = 2, .ph = 1, .pw = 1, .pool = 1}},
 };
 
 static hd_geom finished(hd_geom g) {
@@ -143,7 +148,8 @@ typedef struct setting {
   double peak, seconds;
 } setting;
 
-static void report(const setting *s, const shape *what, const char *kernel, double took, double dense, double executed) {
+static void report(const setting *s, const shape *what, const char *kernel, double took, double dense,
+                   double executed) {
   double ns = took * 1e9 / (double)what->rows;
   printf("%-44s %-14s %10.0f ns/sample", what->name, kernel, ns);
   if (dense > 0)
@@ -158,8 +164,10 @@ static void time_conv(const setting *s, const shape *what) {
   hd_geom g = finished(what->g);
   int64_t x = slot((int64_t)g.hi * g.wi * g.ci, 16), y = slot((int64_t)g.hp * g.wp * g.co, 16), bytes = slot(y, 64);
   int64_t taps = (int64_t)g.kh * g.kw * g.ci, w = slot(taps * g.co, 16), n = what->rows;
-  float *xs = random_floats(n * x, 0), *ys = random_floats(n * y, 0), *dys = random_floats(n * y, 0.5), *dxs = random_floats(n * x, 0);
-  float *ws = random_floats(w, 0), *bs = random_floats(slot(g.co, 16), 0), *dws = random_floats(w, 0), *dbs = random_floats(slot(g.co, 16), 0);
+  float *xs = random_floats(n * x, 0), *ys = random_floats(n * y, 0), *dys = random_floats(n * y, 0.5),
+        *dxs = random_floats(n * x, 0);
+  float *ws = random_floats(w, 0), *bs = random_floats(slot(g.co, 16), 0), *dws = random_floats(w, 0),
+        *dbs = random_floats(slot(g.co, 16), 0);
   uint8_t *at = random_bytes(n * bytes, g.pool * g.pool), *argmax = g.pool > 1 ? at : NULL;
   hd_call calls[] = {
       {.in = {xs, ws, bs}, .out = {ys, random_bytes(n * bytes, 1)}, .in_stride = {x}, .out_stride = {y, bytes}},
@@ -191,7 +199,8 @@ static void time_conv(const setting *s, const shape *what) {
 
 static void time_pool(const setting *s, const shape *what) {
   hd_geom g = finished(what->g);
-  int64_t x = slot((int64_t)g.hi * g.wi * g.ci, 16), y = slot((int64_t)g.ho * g.wo * g.ci, 16), bytes = slot(y, 64), n = what->rows;
+  int64_t x = slot((int64_t)g.hi * g.wi * g.ci, 16), y = slot((int64_t)g.ho * g.wo * g.ci, 16), bytes = slot(y, 64),
+          n = what->rows;
   float *xs = random_floats(n * x, 0), *ys = random_floats(n * y, 0), *dxs = random_floats(n * x, 0);
   uint8_t *argmax = random_bytes(n * bytes, 1);
   hd_call forward = {.g = &g, .rows = n, .in = {xs}, .out = {ys, argmax}, .in_stride = {x}, .out_stride = {y, bytes}};

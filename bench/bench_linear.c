@@ -2,10 +2,10 @@
  *
  *     bench_linear [ISA ...]     default: every set this CPU has, reference left out
  *
- * Each line is one call on data that stays where a training step would find it: weights in the second-level cache, tiles in
- * the first. Reported are the best time of many runs, the rate, and the share of the limit measured on this core at the same
- * time: FMA in registers for what multiplies, a plain copy of the same size for what only moves. Pin it to a core; other
- * load on the machine shows. */
+ * Each line is one call on data that stays where a training step would find it: weights in the second-level cache,
+ * tiles in the first. Reported are the best time of many runs, the rate, and the share of the limit measured on this
+ * core at the same time: FMA in registers for what multiplies, a plain copy of the same size for what only moves. Pin
+ * it to a core; other load on the machine shows. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -120,10 +120,24 @@ static void run_layer(void *self) {
 
 static int64_t padded(int64_t n) { return (n + 15) / 16 * 16; }
 
-static void bench_layer(const hd_kernels *table, hd_op op, const char *name, int32_t in, int32_t out, int64_t rows, double peak) {
+static void bench_layer(const hd_kernels *table, hd_op op, const char *name, int32_t in, int32_t out, int64_t rows,
+                        double peak) {
   layer l = {.table = table, .op = op};
-  l.g = (hd_geom){.ci = in, .hi = 1, .wi = 1, .co = out, .ho = 1, .wo = 1, .kh = 1, .kw = 1, .sh = 1, .sw = 1, .pool = 1, .hp = 1, .wp = 1};
-  float *x = floats(rows * padded(in), 1), *y = floats(rows * padded(out), 1), *w = floats((int64_t)in * out + 16, 1), *b = floats(out + 16, 1);
+  l.g = (hd_geom){.ci = in,
+                  .hi = 1,
+                  .wi = 1,
+                  .co = out,
+                  .ho = 1,
+                  .wo = 1,
+                  .kh = 1,
+                  .kw = 1,
+                  .sh = 1,
+                  .sw = 1,
+                  .pool = 1,
+                  .hp = 1,
+                  .wp = 1};
+  float *x = floats(rows * padded(in), 1), *y = floats(rows * padded(out), 1), *w = floats((int64_t)in * out + 16, 1),
+        *b = floats(out + 16, 1);
   l.call = (hd_call){.g = &l.g, .rows = rows};
   if (op == HD_OP_linear) {
     l.call.in[0] = x, l.call.in[1] = w, l.call.in[2] = b, l.call.out[0] = y;
@@ -136,7 +150,8 @@ static void bench_layer(const hd_kernels *table, hd_op op, const char *name, int
     l.call.in_stride[0] = padded(in), l.call.in_stride[1] = padded(out);
   }
   double s = time_of(run_layer, &l), gflops = 2e-9 * (double)in * out * (double)rows / s;
-  printf("%-8s %-10s %5d -> %-4d %4d rows %9.2f us %8.1f GFLOP/s", table->name, name, in, out, (int)rows, s * 1e6, gflops);
+  printf("%-8s %-10s %5d -> %-4d %4d rows %9.2f us %8.1f GFLOP/s", table->name, name, in, out, (int)rows, s * 1e6,
+         gflops);
   printf(peak > 0 ? " %4.0f %%\n" : "\n", 100 * gflops / peak);
   free(x), free(y), free(w), free(b);
 }
@@ -145,13 +160,27 @@ static void bench_loss(const hd_kernels *table, int32_t classes, int64_t rows) {
   float *logits = floats(rows * padded(classes), 5), *out = floats(rows * padded(classes), 1);
   int32_t *labels = calloc((size_t)rows, sizeof *labels);
   layer l = {.table = table};
-  l.g = (hd_geom){.ci = classes, .hi = 1, .wi = 1, .co = classes, .ho = 1, .wo = 1, .kh = 1, .kw = 1, .sh = 1, .sw = 1, .pool = 1, .hp = 1, .wp = 1};
-  l.call = (hd_call){.g = &l.g, .rows = rows, .in = {logits, labels}, .in_stride = {padded(classes), 1}, .out = {out}, .divisor = 64};
+  l.g = (hd_geom){.ci = classes,
+                  .hi = 1,
+                  .wi = 1,
+                  .co = classes,
+                  .ho = 1,
+                  .wo = 1,
+                  .kh = 1,
+                  .kw = 1,
+                  .sh = 1,
+                  .sw = 1,
+                  .pool = 1,
+                  .hp = 1,
+                  .wp = 1};
+  l.call = (hd_call){
+      .g = &l.g, .rows = rows, .in = {logits, labels}, .in_stride = {padded(classes), 1}, .out = {out}, .divisor = 64};
   for (l.op = HD_OP_cross_entropy; l.op <= HD_OP_cross_entropy_dx; l.op++) {
     l.call.out_stride[0] = l.op == HD_OP_cross_entropy ? 1 : padded(classes);
     double s = time_of(run_layer, &l);
-    printf("%-8s %-21s %4d classes, %4d rows %9.2f us %8.1f ns a row\n", table->name, l.op == HD_OP_cross_entropy ? "cross_entropy" : "cross_entropy_dx",
-           classes, (int)rows, s * 1e6, s * 1e9 / (double)rows);
+    printf("%-8s %-21s %4d classes, %4d rows %9.2f us %8.1f ns a row\n", table->name,
+           l.op == HD_OP_cross_entropy ? "cross_entropy" : "cross_entropy_dx", classes, (int)rows, s * 1e6,
+           s * 1e9 / (double)rows);
   }
   free(logits), free(out), free(labels);
 }
@@ -175,15 +204,35 @@ static void run_form(void *self) {
 }
 
 static void bench_form(const hd_kernels *table, int32_t in, int32_t out, int32_t samples, int32_t shards, double peak) {
-  hd_geom g = {.ci = in, .hi = 1, .wi = 1, .co = out, .ho = 1, .wo = 1, .kh = 1, .kw = 1, .sh = 1, .sw = 1, .pool = 1, .hp = 1, .wp = 1};
+  hd_geom g = {.ci = in,
+               .hi = 1,
+               .wi = 1,
+               .co = out,
+               .ho = 1,
+               .wo = 1,
+               .kh = 1,
+               .kw = 1,
+               .sh = 1,
+               .sw = 1,
+               .pool = 1,
+               .hp = 1,
+               .wp = 1};
   hd_part part = hd__tree_part(samples, shards, 1, 0);
   hd_range_plan range;
   hd__tree_range(&range, &part, 0, shards);
   float *x = floats(samples * padded(in), 1), *dy = floats(samples * padded(out), 1), *tile = floats(8 * 512, 0);
   former t = {.table = table, .in = in, .out = out};
-  t.f = (hd_form){.g = &g, .x = x, .dy = dy, .x_stride = padded(in), .dy_stride = padded(out), .fold = &range.pushes, .out = tile, .out_ld = 512};
+  t.f = (hd_form){.g = &g,
+                  .x = x,
+                  .dy = dy,
+                  .x_stride = padded(in),
+                  .dy_stride = padded(out),
+                  .fold = &range.pushes,
+                  .out = tile,
+                  .out_ld = 512};
   double s = time_of(run_form, &t), gflops = 2e-9 * (double)in * out * samples / s;
-  printf("%-8s %-10s %5d -> %-4d %4d rows, %2d shards %9.2f us %8.1f GFLOP/s", table->name, "form", in, out, samples, shards, s * 1e6, gflops);
+  printf("%-8s %-10s %5d -> %-4d %4d rows, %2d shards %9.2f us %8.1f GFLOP/s", table->name, "form", in, out, samples,
+         shards, s * 1e6, gflops);
   printf(peak > 0 ? " %4.0f %%\n" : "\n", 100 * gflops / peak);
   free(x), free(dy), free(tile);
 }
@@ -224,8 +273,8 @@ static void report_mover(mover *m, work_fn *work, const char *name) {
   m->to = copy;
   double limit = time_of(run_copy, m);
   m->to = out;
-  printf("%-8s %-10s %8d elements %10.2f us %8.1f GB/s; a copy of as many bytes %8.2f us\n", m->table->name, name, (int)m->u.count, s * 1e6,
-         1e-9 * (double)m->bytes / s, limit * 1e6);
+  printf("%-8s %-10s %8d elements %10.2f us %8.1f GB/s; a copy of as many bytes %8.2f us\n", m->table->name, name,
+         (int)m->u.count, s * 1e6, 1e-9 * (double)m->bytes / s, limit * 1e6);
   free(m->from), free(copy);
 }
 
@@ -234,8 +283,16 @@ static void bench_update(const hd_kernels *table, hd_op op, const char *name, in
   for (int i = 0; i < 7; i++)
     p[i] = floats(count, i == 3 ? 0 : 0.1f);
   mover m = {.table = table, .op = op, .bytes = (size_t)count * 4 * (op == HD_OP_sgd ? (state ? 5 : 3) : 7)};
-  m.h = (hd_hyper){.grad_scale = 1, .lr = 0.001f, .decay_keep = 0.99999f, .momentum = 0.9f, .beta2 = 0.999f, .one_minus_beta1 = 0.1f,
-                   .one_minus_beta2 = 0.001f, .eps = 1e-8f, .step_size = 0.001f, .sqrt_bias2 = 1};
+  m.h = (hd_hyper){.grad_scale = 1,
+                   .lr = 0.001f,
+                   .decay_keep = 0.99999f,
+                   .momentum = 0.9f,
+                   .beta2 = 0.999f,
+                   .one_minus_beta1 = 0.1f,
+                   .one_minus_beta2 = 0.001f,
+                   .eps = 1e-8f,
+                   .step_size = 0.001f,
+                   .sqrt_bias2 = 1};
   m.u = (hd_update){.g = p[0], .w = p[1], .w1 = p[4], .count = count, .hyper = &m.h};
   if (op != HD_OP_sgd || state)
     m.u.m = p[2], m.u.m1 = p[5];
@@ -263,7 +320,8 @@ static void bench_fold(const hd_kernels *table, int64_t count, int32_t shards) {
 static void bench_table(const hd_kernels *table) {
   static const struct {
     int32_t in, out, rows;
-  } layers[] = {{1600, 128, 4}, {1600, 128, 8}, {1600, 128, 16}, {1600, 128, 64}, {784, 128, 16}, {784, 10, 4}, {784, 10, 16}, {784, 10, 64}, {128, 10, 16}};
+  } layers[] = {{1600, 128, 4}, {1600, 128, 8}, {1600, 128, 16}, {1600, 128, 64}, {784, 128, 16},
+                {784, 10, 4},   {784, 10, 16},  {784, 10, 64},   {128, 10, 16}};
   double peak = peak_gflops(table->name);
   printf("%-8s FMA in registers: %.1f GFLOP/s\n", table->name, peak);
   for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {

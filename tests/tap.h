@@ -1,7 +1,7 @@
 /* TAP, the Test Anything Protocol, for tests written in C: one header, no library.
  *
- * A test program calls ok() and its relatives, then returns done_testing(). Lines go out at once, so that a crash shows how far
- * the test came. A failed check prints where it stands and what was expected. */
+ * A test program calls ok() and its relatives, then returns done_testing(). Lines go out at once, so that a crash shows
+ * how far the test came. A failed check prints where it stands and what was expected. */
 #ifndef HD_TESTS_TAP_H
 #define HD_TESTS_TAP_H
 
@@ -23,7 +23,8 @@ __attribute__((unused, format(printf, 1, 2))) static void diag(const char *fmt, 
   fflush(stdout);
 }
 
-__attribute__((unused, format(printf, 4, 5))) static int tap_ok(int pass, const char *file, int line, const char *fmt, ...) {
+__attribute__((unused, format(printf, 4, 5))) static int tap_ok(int pass, const char *file, int line, const char *fmt,
+                                                                ...) {
   va_list args;
   va_start(args, fmt);
   printf("%s %d - ", pass ? "ok" : "not ok", ++tap_count);
@@ -55,16 +56,16 @@ __attribute__((unused, format(printf, 4, 5))) static int tap_ok(int pass, const 
   vsnprintf(name, sizeof name, fmt, args);                                                                             \
   va_end(args)
 
-__attribute__((unused, format(printf, 5, 6))) static int tap_is_int(long long got, long long want, const char *file, int line,
-                                                                    const char *fmt, ...) {
+__attribute__((unused, format(printf, 5, 6))) static int tap_is_int(long long got, long long want, const char *file,
+                                                                    int line, const char *fmt, ...) {
   TAP_NAME;
   if (!tap_ok(got == want, file, line, "%s", name))
     diag("expected %lld, found %lld", want, got);
   return got == want;
 }
 
-__attribute__((unused, format(printf, 5, 6))) static int tap_is_str(const char *got, const char *want, const char *file, int line,
-                                                                    const char *fmt, ...) {
+__attribute__((unused, format(printf, 5, 6))) static int tap_is_str(const char *got, const char *want, const char *file,
+                                                                    int line, const char *fmt, ...) {
   TAP_NAME;
   int same = got && want ? !strcmp(got, want) : got == want;
   if (!tap_ok(same, file, line, "%s", name))
@@ -72,8 +73,8 @@ __attribute__((unused, format(printf, 5, 6))) static int tap_is_str(const char *
   return same;
 }
 
-__attribute__((unused, format(printf, 6, 7))) static int tap_near(double got, double want, double tolerance, const char *file, int line,
-                                                                  const char *fmt, ...) {
+__attribute__((unused, format(printf, 6, 7))) static int tap_near(double got, double want, double tolerance,
+                                                                  const char *file, int line, const char *fmt, ...) {
   TAP_NAME;
   int close = fabs(got - want) <= tolerance;
   if (!tap_ok(close, file, line, "%s", name))

@@ -1,7 +1,7 @@
 /* Settings of a run: one table of options for the command line, YAML files and C.
  *
- * A configuration starts with every default. hd_config_set takes a value as text, under the option's long name, `_` for `-`
- * accepted, and checks it at once. Nothing here opens data or starts a thread.
+ * A configuration starts with every default. hd_config_set takes a value as text, under the option's long name, `_` for
+ * `-` accepted, and checks it at once. Nothing here opens data or starts a thread.
  *
  * Thread safety: a configuration may be used by one thread at a time. */
 #ifndef HEDDLE_CONFIG_H
@@ -23,9 +23,9 @@ typedef enum hd_option_type {
   HD_OPTION_INT,
   HD_OPTION_REAL,
   HD_OPTION_TEXT,
-  HD_OPTION_FLAG,  /* "true" or "false"; needs no value on a command line */
+  HD_OPTION_FLAG, /* "true" or "false"; needs no value on a command line */
   HD_OPTION_CHOICE,
-  HD_OPTION_PAIR   /* "0.9,0.999" */
+  HD_OPTION_PAIR /* "0.9,0.999" */
 } hd_option_type;
 
 /* One row of the table. Static storage. */
@@ -52,11 +52,12 @@ HD_API void hd_config_destroy(hd_config *config);
 /* Sets one option. HD_E_USAGE names the option, what was expected and what was found. */
 HD_API hd_status hd_config_set(hd_config *config, hd_ctx *ctx, const char *name, const char *value);
 
-/* Sets every option that a YAML mapping gives. Options that were set before by hd_config_set keep their value: the command line
- * wins. HD_E_FORMAT names file and line; HD_E_IO if the file cannot be read. */
+/* Sets every option that a YAML mapping gives. Options that were set before by hd_config_set keep their value: the
+ * command line wins. HD_E_FORMAT names file and line; HD_E_IO if the file cannot be read. */
 HD_API hd_status hd_config_load(hd_config *config, hd_ctx *ctx, const char *path);
 
-/* The value as text, "" if there is none, NULL for an unknown name. Owned by the configuration, valid until it changes. */
+/* The value as text, "" if there is none, NULL for an unknown name. Owned by the configuration, valid until
+ * it changes. */
 HD_API const char *hd_config_get(const hd_config *config, const char *name);
 
 #ifdef __cplusplus

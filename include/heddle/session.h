@@ -73,8 +73,8 @@ typedef void hd_event_fn(void *user, const hd_event *event);
 HD_API hd_status hd_session_create(hd_session **out, hd_ctx *ctx, const hd_config *config);
 HD_API void hd_session_destroy(hd_session *session);
 
-/* Trains to the end, evaluates and saves at each epoch's end. HD_E_INTERRUPTED after hd_session_stop: the step was finished and
- * the state saved. HD_E_NOTFINITE: the last good checkpoint is untouched. */
+/* Trains to the end, evaluates and saves at each epoch's end. HD_E_INTERRUPTED after hd_session_stop: the step was
+ * finished and the state saved. HD_E_NOTFINITE: the last good checkpoint is untouched. */
 HD_API hd_status hd_session_train(hd_session *session, hd_ctx *ctx, hd_event_fn *on_event, void *user);
 
 /* Asks a running hd_session_train to finish its step, save and return. Safe in a signal handler and from any thread. */
@@ -91,12 +91,13 @@ typedef struct hd_evaluation {
   int64_t *confusion; /* classes x classes, row: label, column: guess; release with hd_evaluation_fini */
 } hd_evaluation;
 
-/* Evaluates a checkpoint (a run's folder or a step's) on the test set of the configuration's data, or of the run's own data
- * if `data` was not set. Uses the configuration's data, data-dir and threads only. */
+/* Evaluates a checkpoint (a run's folder or a step's) on the test set of the configuration's data, or of the run's own
+ * data if `data` was not set. Uses the configuration's data, data-dir and threads only. */
 HD_API hd_status hd_evaluate(hd_evaluation *out, hd_ctx *ctx, const char *checkpoint, const hd_config *config);
 HD_API void hd_evaluation_fini(hd_evaluation *evaluation);
 
-/* SHA-256 over the weights of a checkpoint (a run's folder, a step's folder or a model.safetensors), as 64 hex digits. */
+/* SHA-256 over the weights of a checkpoint (a run's folder, a step's folder or a model.safetensors), as 64
+ * hex digits. */
 HD_API hd_status hd_digest(char text[HD_SHA256_TEXT_BYTES], hd_ctx *ctx, const char *checkpoint);
 
 #ifdef __cplusplus

@@ -9,7 +9,10 @@
 
 #include <stdint.h>
 
-enum { HD_MAX_SHARDS = 256, HD_MAX_FOLD_DEPTH = 10 }; /* depth: log2 of the shards, plus the entry being pushed, plus one */
+enum {
+  HD_MAX_SHARDS = 256,
+  HD_MAX_FOLD_DEPTH = 10
+}; /* depth: log2 of the shards, plus the entry being pushed, plus one */
 
 typedef struct hd_fold_step {
   int32_t row0, row1; /* the samples of the piece, counted from the start of the batch part */

@@ -11,7 +11,7 @@ _Static_assert(FLT_EVAL_METHOD == 0, "double arithmetic must round to double aft
 
 static const double LOG2_E = 0x1.71547652b82fep+0;
 static const double LN2_HI = 0x1.62e42fefa2000p-1, LN2_LO = 0x1.9ef35793c7673p-41; /* LN2_HI has 40 bits */
-static const double SQRT_HALF_UP = 0x1.6a09e667f3bcdp-1;                            /* sqrt 1/2, rounded up */
+static const double SQRT_HALF_UP = 0x1.6a09e667f3bcdp-1;                           /* sqrt 1/2, rounded up */
 static const double TWO_OVER_PI = 0x1.45f306dc9c883p-1;
 static const double PIO2_1 = 0x1.921fb54400000p+0, PIO2_2 = 0x1.0b4611a600000p-34, PIO2_3 = 0x1.3198a2e037073p-69;
 static const double ROUNDER = 0x1.8p+52; /* adding and subtracting it rounds to the nearest integer, ties to even */
@@ -55,9 +55,9 @@ static double poly(double x, const double *coef, int count) {
 /* exp(hi + lo), for |lo| much smaller than |hi| or 1. */
 static double exp_pair(double hi, double lo) {
   static const double inverse_factorial[] = {/* 1 / 2! ... 1 / 13! */
-                                             1.0 / 2,         1.0 / 6,         1.0 / 24,       1.0 / 120,
-                                             1.0 / 720,       1.0 / 5040,      1.0 / 40320,    1.0 / 362880,
-                                             1.0 / 3628800,   1.0 / 39916800,  1.0 / 479001600, 1.0 / 6227020800};
+                                             1.0 / 2,       1.0 / 6,        1.0 / 24,        1.0 / 120,
+                                             1.0 / 720,     1.0 / 5040,     1.0 / 40320,     1.0 / 362880,
+                                             1.0 / 3628800, 1.0 / 39916800, 1.0 / 479001600, 1.0 / 6227020800};
   if (hi > 710)
     return (double)INFINITY;
   if (hi < -746)
@@ -117,7 +117,7 @@ double hd__log(double x) {
 /* x = k pi/2 + r for |x| <= 2^20; returns k mod 4. */
 static int reduce_angle(pair *r, double x) {
   double k = (x * TWO_OVER_PI + ROUNDER) - ROUNDER;
-  double a = x - k * PIO2_1;                    /* exact */
+  double a = x - k * PIO2_1;                      /* exact */
   double second = k * PIO2_2, third = k * PIO2_3; /* the first is exact */
   double b = a - second;
   double shadow = b - a; /* Knuth's two-sum: b + lost is a - second exactly */
@@ -129,8 +129,8 @@ static int reduce_angle(pair *r, double x) {
 
 static double sin_kernel(pair r) {
   static const double coef[] = {/* -1 / 3!, 1 / 5!, ... */
-                                -1.0 / 6,           1.0 / 120,           -1.0 / 5040,          1.0 / 362880,
-                                -1.0 / 39916800,    1.0 / 6227020800,    -1.0 / 1307674368000, 1.0 / 355687428096000};
+                                -1.0 / 6,        1.0 / 120,        -1.0 / 5040,          1.0 / 362880,
+                                -1.0 / 39916800, 1.0 / 6227020800, -1.0 / 1307674368000, 1.0 / 355687428096000};
   double z = r.hi * r.hi;
   double tail = r.hi * z * poly(z, coef, 8) + r.lo * (1 - 0.5 * z);
   return r.hi + tail;
@@ -138,8 +138,8 @@ static double sin_kernel(pair r) {
 
 static double cos_kernel(pair r) {
   static const double coef[] = {/* 1 / 4!, -1 / 6!, ... */
-                                1.0 / 24,          -1.0 / 720,          1.0 / 40320,          -1.0 / 3628800,
-                                1.0 / 479001600,   -1.0 / 87178291200,  1.0 / 20922789888000, -1.0 / 6402373705728000};
+                                1.0 / 24,        -1.0 / 720,         1.0 / 40320,          -1.0 / 3628800,
+                                1.0 / 479001600, -1.0 / 87178291200, 1.0 / 20922789888000, -1.0 / 6402373705728000};
   double z = r.hi * r.hi, half = 0.5 * z;
   double w = 1 - half;
   return w + (((1 - w) - half) + (z * z * poly(z, coef, 8) - r.hi * r.lo));
@@ -225,7 +225,8 @@ static pair log_pair(double x) {
                                {1.0 / 5, -0x1.999999999999ap-57},
                                {1.0 / 7, 0x1.2492492492492p-57},
                                {1.0 / 9, 0x1.c71c71c71c71cp-58}};
-  static const double rest[] = {1.0 / 11, 1.0 / 13, 1.0 / 15, 1.0 / 17, 1.0 / 19, 1.0 / 21, 1.0 / 23, 1.0 / 25, 1.0 / 27};
+  static const double rest[] = {1.0 / 11, 1.0 / 13, 1.0 / 15, 1.0 / 17, 1.0 / 19,
+                                1.0 / 21, 1.0 / 23, 1.0 / 25, 1.0 / 27};
   int k;
   double m = split_exponent(x, &k), f = m - 1; /* f is exact */
   pair d = fast_two_sum(2, f), s, z, sum;

@@ -8,7 +8,8 @@
 /* A decimal whole number with an optional sign that fits; false otherwise, and *out is untouched. */
 bool hd__parse_int64(int64_t *out, const char *text);
 
-/* A finite decimal number ("0.1", "1e-3"); false otherwise, and *out is untouched. A decimal point is a point in every locale. */
+/* A finite decimal number ("0.1", "1e-3"); false otherwise, and *out is untouched. A decimal point is a point in every
+ * locale. */
 bool hd__parse_double(double *out, const char *text);
 
 #endif

@@ -9,8 +9,8 @@
  *       | node                 in epoch   of this use
  *
  * so any lane, worker or rank draws the same numbers for the same sample, and a new purpose disturbs no other one. A
- * use that has no epoch, position or node passes 0. `node` has 24 bits. The numbers of a purpose are part of the digests
- * that readers compare: purposes are never renumbered.
+ * use that has no epoch, position or node passes 0. `node` has 24 bits. The numbers of a purpose are part of the
+ * digests that readers compare: purposes are never renumbered.
  *
  * Thread safety: pure functions. */
 #ifndef HD_BASE_PHILOX_H

@@ -1,5 +1,5 @@
-/* Reading, writing and digesting safetensors; see safetensors.h. Assumes a little-endian machine, as all targets are.
- */
+/* Reading, writing and digesting safetensors; see safetensors.h. Assumes a little-endian machine, as all
+ * targets are. */
 #include "base/safetensors.h"
 
 #include <errno.h>

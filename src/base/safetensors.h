@@ -2,7 +2,8 @@
  *
  *     | header length, u64 little-endian | JSON, padded with blanks to 8 bytes | tensor bytes, in order, without gaps |
  *
- * Reading checks everything a header could lie about: lengths, types, shapes against offsets, overlaps, gaps, duplicates. */
+ * Reading checks everything a header could lie about: lengths, types, shapes against offsets, overlaps, gaps,
+ * duplicates. */
 #ifndef HD_BASE_SAFETENSORS_H
 #define HD_BASE_SAFETENSORS_H
 
@@ -41,7 +42,8 @@ void hd__st_fini(hd_st_list *list);
 /* The tensor of that name, NULL if there is none. */
 const hd_st_tensor *hd__st_find(const hd_st_list *list, const char *name);
 
-/* The digest of a list of float tensors, in bytewise order of names: name, NUL, "F32", NUL, shape as "32,1,3,3", NUL, bytes. */
+/* The digest of a list of float tensors, in bytewise order of names: name, NUL, "F32", NUL, shape as "32,1,3,3", NUL,
+ * bytes. */
 hd_status hd__st_digest(char hex[65], hd_ctx *ctx, const hd_st_list *list);
 
 #endif

@@ -9,8 +9,8 @@
 
 enum { MAX_OPTIONS = 64, MAX_LINE_BYTES = 8192 };
 
-/* What getopt_long returns for each option: above every character, so that an unknown short option is told from them.
- */
+/* What getopt_long returns for each option: above every character, so that an unknown short option is told
+ * from them. */
 enum { OPT_HELP = 1000, OPT_CONFIG, OPT_BATCH_SIZE, OPT_FIRST };
 
 void cli_complain(const char *fmt, ...) {

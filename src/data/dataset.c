@@ -19,10 +19,11 @@ struct hd_data {
   uint64_t checksum[HD_DATA_PARTS];
 };
 
-static const char *const parts[HD_DATA_PARTS] = {"train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte",
-                                                 "t10k-labels-idx1-ubyte"};
+static const char *const parts[HD_DATA_PARTS] = {"train-images-idx3-ubyte", "train-labels-idx1-ubyte",
+                                                 "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"};
 
-/* Finds folder/part as published, with a dot for the last hyphen but one, or with .gz behind. Returns 0 if it is nowhere. */
+/* Finds folder/part as published, with a dot for the last hyphen but one, or with .gz behind. Returns 0 if it is
+ * nowhere. */
 static int find_part(char out[HD_PATH_BYTES], const char *folder, const char *part) {
   char dotted[64];
   snprintf(dotted, sizeof dotted, "%s", part);
@@ -30,7 +31,8 @@ static int find_part(char out[HD_PATH_BYTES], const char *folder, const char *pa
   const char *const form[] = {part, dotted};
   for (int i = 0; i < 2; i++)
     for (int gzip = 0; gzip < 2; gzip++)
-      if (snprintf(out, HD_PATH_BYTES, "%s/%s%s", folder, form[i], gzip ? ".gz" : "") < HD_PATH_BYTES && hd__file_exists(out))
+      if (snprintf(out, HD_PATH_BYTES, "%s/%s%s", folder, form[i], gzip ? ".gz" : "") < HD_PATH_BYTES &&
+          hd__file_exists(out))
         return 1;
   return 0;
 }
@@ -46,7 +48,8 @@ static int find_below(char out[HD_PATH_BYTES], const char *folder, const char *n
   const char *const form[] = {"%s/%s", "%s/%s/raw"};
   for (int i = 0; i < 2; i++)
     for (int k = 0; k < 2; k++)
-      if (snprintf(out, HD_PATH_BYTES, i ? form[1] : form[0], folder, k ? torchvision : name) < HD_PATH_BYTES && holds_data(out))
+      if (snprintf(out, HD_PATH_BYTES, i ? form[1] : form[0], folder, k ? torchvision : name) < HD_PATH_BYTES &&
+          holds_data(out))
         return 1;
   snprintf(out, HD_PATH_BYTES, "%s", folder);
   return holds_data(out);
@@ -61,22 +64,27 @@ static hd_status find_named(char out[HD_PATH_BYTES], hd_ctx *ctx, const char *na
   for (int i = 0; i < 3; i++)
     if (folder[i] && *folder[i] && find_below(out, folder[i], name))
       return HD_OK;
-  return hd__fail(ctx, HD_E_IO, "expected the data set '%s' under --data-dir, $HEDDLE_DATA or %s, found none; put %s, %s, %s and %s (plain or .gz) into %s/%s", name,
-                  *cache ? cache : "~/.cache/heddle", parts[0], parts[1], parts[2], parts[3], *cache ? cache : "~/.cache/heddle", name);
+  return hd__fail(ctx, HD_E_IO,
+                  "expected the data set '%s' under --data-dir, $HEDDLE_DATA or %s, found none; put %s, %s, %s and %s "
+                  "(plain or .gz) into %s/%s",
+                  name, *cache ? cache : "~/.cache/heddle", parts[0], parts[1], parts[2], parts[3],
+                  *cache ? cache : "~/.cache/heddle", name);
 }
 
 static hd_status check_labels(hd_ctx *ctx, const char *path, const hd_idx *labels, int classes) {
   for (int64_t i = 0; i < labels->length; i++)
     if (labels->bytes[i] >= classes)
-      return hd__fail(ctx, HD_E_FORMAT, "%s: expected labels from 0 to %d, found %d at index %lld; fetch the file again", path, classes - 1,
-                      labels->bytes[i], (long long)i);
+      return hd__fail(ctx, HD_E_FORMAT,
+                      "%s: expected labels from 0 to %d, found %d at index %lld; fetch the file again", path,
+                      classes - 1, labels->bytes[i], (long long)i);
   return HD_OK;
 }
 
 static hd_status open_parts(hd_data *data, hd_ctx *ctx, const char *folder, char path[HD_DATA_PARTS][HD_PATH_BYTES]) {
   for (int i = 0; i < HD_DATA_PARTS; i++) {
     if (!find_part(path[i], folder, parts[i]))
-      return hd__fail(ctx, HD_E_IO, "%s: expected the file %s (plain or .gz), found none; put the four IDX files there", folder, parts[i]);
+      return hd__fail(ctx, HD_E_IO, "%s: expected the file %s (plain or .gz), found none; put the four IDX files there",
+                      folder, parts[i]);
     HD_TRY(hd__idx_read(&data->file[i], ctx, path[i], i % 2 ? 1 : 3));
   }
   return HD_OK;
@@ -91,11 +99,12 @@ static hd_status open_folder(hd_data *data, hd_ctx *ctx, const char *folder) {
   for (int i = 0; i < 2 && status == HD_OK; i++) {
     const hd_idx *images = &data->file[2 * i], *labels = &data->file[2 * i + 1];
     if (images->size[0] != labels->size[0])
-      status = hd__fail(ctx, HD_E_FORMAT, "%s: expected %lld labels, one per image, found %lld; the files do not belong together", path[2 * i + 1],
-                        (long long)images->size[0], (long long)labels->size[0]);
+      status = hd__fail(ctx, HD_E_FORMAT,
+                        "%s: expected %lld labels, one per image, found %lld; the files do not belong together",
+                        path[2 * i + 1], (long long)images->size[0], (long long)labels->size[0]);
     else if (images->size[1] > 65535 || images->size[2] > 65535)
-      status = hd__fail(ctx, HD_E_FORMAT, "%s: expected images of at most 65535 pixels a side, found %lldx%lld", path[2 * i], (long long)images->size[1],
-                        (long long)images->size[2]);
+      status = hd__fail(ctx, HD_E_FORMAT, "%s: expected images of at most 65535 pixels a side, found %lldx%lld",
+                        path[2 * i], (long long)images->size[1], (long long)images->size[2]);
     else
       status = check_labels(ctx, path[2 * i + 1], labels, classes);
     *(i ? &data->test : &data->train) = (hd_dataset){.images = images->bytes,
@@ -107,8 +116,9 @@ static hd_status open_folder(hd_data *data, hd_ctx *ctx, const char *folder) {
                                                      .classes = classes};
   }
   if (status == HD_OK && (data->train.height != data->test.height || data->train.width != data->test.width))
-    status = hd__fail(ctx, HD_E_FORMAT, "%s: expected test images of %dx%d as in training, found %dx%d; the files do not belong together", path[2],
-                      data->train.height, data->train.width, data->test.height, data->test.width);
+    status = hd__fail(ctx, HD_E_FORMAT,
+                      "%s: expected test images of %dx%d as in training, found %dx%d; the files do not belong together",
+                      path[2], data->train.height, data->train.width, data->test.height, data->test.width);
   hd__free(path);
   return status;
 }
@@ -126,7 +136,8 @@ static hd_status draw_digits(hd_data *data, hd_ctx *ctx) {
 #pragma omp parallel for schedule(dynamic)
   for (int block = 0; block < ALL / BLOCK; block++) {
     int first = block * BLOCK, split = first >= TRAIN;
-    hd__digits_render(digits, images + (size_t)first * PIXELS, labels + first, split, split ? first - TRAIN : first, BLOCK);
+    hd__digits_render(digits, images + (size_t)first * PIXELS, labels + first, split, split ? first - TRAIN : first,
+                      BLOCK);
   }
   hd__digits_destroy(digits);
   data->train = (hd_dataset){images, labels, TRAIN, 1, 28, 28, 10};
@@ -213,7 +224,10 @@ static hd_status open_any(hd_data *data, hd_ctx *ctx, const char *name, const ch
     return open_folder(data, ctx, folder);
   }
   if (!hd__file_is_folder(name))
-    return hd__fail(ctx, HD_E_IO, "expected digits, mnist, fashion or a folder of IDX files as --data, found '%s', which is none; check the path", name);
+    return hd__fail(
+        ctx, HD_E_IO,
+        "expected digits, mnist, fashion or a folder of IDX files as --data, found '%s', which is none; check the path",
+        name);
   return open_folder(data, ctx, name);
 }
 
@@ -223,7 +237,8 @@ hd_status hd__data_open(hd_data **out, hd_ctx *ctx, const char *name_or_path, co
   if (!data)
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for the data set");
   data->name = hd__strdup(name_or_path);
-  hd_status status = data->name ? open_any(data, ctx, name_or_path, data_dir) : hd__fail(ctx, HD_E_NOMEM, "out of memory for the data set");
+  hd_status status = data->name ? open_any(data, ctx, name_or_path, data_dir)
+                                : hd__fail(ctx, HD_E_NOMEM, "out of memory for the data set");
   if (status != HD_OK) {
     hd__data_close(data);
     return status;

@@ -3,8 +3,8 @@
  *   points    unsteady points, each stroke a little out of place, then a smooth distortion of the whole square and an
  *             affine map (proportions, slant, rotation)
  *   curve     Catmull-Rom curves through the points, cut into short segments; ends come a little short or not
- *   page      scaled so that the longer side fills the box, the centre of mass of the line in the middle of the page, give or
- *             take size and place
+ *   page      scaled so that the longer side fills the box, the centre of mass of the line in the middle of the page,
+ *             give or take size and place
  *   ink       thickness and pressure along each stroke, drawn by the pen
  *
  * All chance comes from Philox words of (split, sample), taken 16 bits at a time in a fixed order, so a sample needs no
@@ -29,21 +29,21 @@ static const uint64_t DATA_SET = 0x6865646400000001; /* another number is anothe
 
 /* How far chance goes. "Spread" is the largest deviation of a triangular distribution around 0. Set so that a linear
  * classifier stays below 93 % and a small convolutional one passes 98 %, while people can read every class. */
-static const float POINT_SPREAD = 0.045f;   /* of the square */
-static const float STROKE_SPREAD = 0.06f;   /* a stroke out of place */
-static const float WARP_SPREAD = 0.24f;     /* the corners of the distortion */
-static const float ASPECT_SPREAD = 0.38f;   /* width against height */
-static const float SLANT_SPREAD = 0.45f;    /* x per y */
-static const float SLANT_MEAN = 0.10f;      /* most people lean to the right */
-static const float ROTATION_SPREAD = 0.45f; /* radians */
-static const float END_LENGTH = 0.35f;      /* of the last piece of a stroke that may be missing */
-static const float SIZE_LEAST = 0.80f, SIZE_MOST = 1.05f; /* of the box */
-static const float PLACE_SPREAD = 2.3f;     /* pixels */
+static const float POINT_SPREAD = 0.045f;                     /* of the square */
+static const float STROKE_SPREAD = 0.06f;                     /* a stroke out of place */
+static const float WARP_SPREAD = 0.24f;                       /* the corners of the distortion */
+static const float ASPECT_SPREAD = 0.38f;                     /* width against height */
+static const float SLANT_SPREAD = 0.45f;                      /* x per y */
+static const float SLANT_MEAN = 0.10f;                        /* most people lean to the right */
+static const float ROTATION_SPREAD = 0.45f;                   /* radians */
+static const float END_LENGTH = 0.35f;                        /* of the last piece of a stroke that may be missing */
+static const float SIZE_LEAST = 0.80f, SIZE_MOST = 1.05f;     /* of the box */
+static const float PLACE_SPREAD = 2.3f;                       /* pixels */
 static const float RADIUS_LEAST = 0.75f, RADIUS_MOST = 1.75f; /* pixels */
-static const float PRESSURE_SPREAD = 0.35f; /* of the radius */
+static const float PRESSURE_SPREAD = 0.35f;                   /* of the radius */
 static const float WHITE_LEAST = 215, WHITE_MOST = 255;
 static const float BOX = 20, PAGE = HD_DIGITS_SIDE; /* pixels */
-static const float PIECE = 0.12f;                    /* of the square: how long the pieces of a curve are, about */
+static const float PIECE = 0.12f;                   /* of the square: how long the pieces of a curve are, about */
 
 enum { MAX_PIECES = 6, MAX_VERTICES = HD_WAY_MAX_STROKES * ((HD_STROKE_MAX_POINTS - 1) * MAX_PIECES + 1) };
 
@@ -86,7 +86,8 @@ static point point_around_zero(dice *d, float reach) {
   return p;
 }
 
-/* A smooth map of the square: quadratic Bezier displacement over 3 by 3 random vectors, then an affine map about the centre. */
+/* A smooth map of the square: quadratic Bezier displacement over 3 by 3 random vectors, then an affine map about the
+ * centre. */
 typedef struct distortion {
   point by[3][3]; /* row, column */
   float xx, xy, yx, yy;
@@ -252,7 +253,8 @@ static void render_one(const hd_digits *digits, uint8_t *image, uint8_t *label, 
   hd__pen_finish(image, &canvas, white);
 }
 
-void hd__digits_render(const hd_digits *digits, uint8_t *images, uint8_t *labels, int split, int64_t first, int64_t count) {
+void hd__digits_render(const hd_digits *digits, uint8_t *images, uint8_t *labels, int split, int64_t first,
+                       int64_t count) {
   assert(split >= 0 && first >= 0 && count >= 0 && first + count <= UINT32_MAX);
   for (int64_t i = 0; i < count; i++)
     render_one(digits, images + i * HD_DIGITS_SIDE * HD_DIGITS_SIDE, labels + i, split, first + i);

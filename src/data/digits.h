@@ -23,6 +23,7 @@ void hd__digits_destroy(hd_digits *digits); /* NULL allowed */
 
 /* Draws samples [first, first + count) of split 0 (training) or 1 (test): count * 28 * 28 bytes and count labels. Safe
  * to call from many threads at once. Beyond the split's size it goes on with samples that belong to no split. */
-void hd__digits_render(const hd_digits *digits, uint8_t *images, uint8_t *labels, int split, int64_t first, int64_t count);
+void hd__digits_render(const hd_digits *digits, uint8_t *images, uint8_t *labels, int split, int64_t first,
+                       int64_t count);
 
 #endif

@@ -2,8 +2,8 @@
  *
  *     | 0 0 type rank | rank sizes, 32 bits big-endian | bytes |
  *
- * Only unsigned bytes (type 8) are read. Magic, rank, sizes, length and checksums are verified; a file that lies is refused
- * before anything is allocated for it. */
+ * Only unsigned bytes (type 8) are read. Magic, rank, sizes, length and checksums are verified; a file that lies is
+ * refused before anything is allocated for it. */
 #ifndef HD_DATA_IDX_H
 #define HD_DATA_IDX_H
 

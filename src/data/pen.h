@@ -2,8 +2,8 @@
  *
  * A pixel's ink is max over all segments of (R^2 - d^2) / (R^2 - r^2), cut to [0, 1], where d is the distance of the
  * pixel's centre from the segment, r = radius - PEN_EDGE and R = radius + PEN_EDGE: full inside, a soft edge about a
- * pixel wide, no square root. Pixels are independent of each other and max knows no order, so groups of four lanes give the
- * same bits as one pixel at a time would. Coordinates are pixels, (0, 0) is the upper left corner of the canvas.
+ * pixel wide, no square root. Pixels are independent of each other and max knows no order, so groups of four lanes give
+ * the same bits as one pixel at a time would. Coordinates are pixels, (0, 0) is the upper left corner of the canvas.
  *
  * It knows nothing of digits, nor of chance. */
 #ifndef HD_DATA_PEN_H

@@ -1,6 +1,7 @@
 /* Drawing the sheet of mistakes with libpng, and a small bitmap font for its captions.
  *
- * The sheet is 8-bit RGB, light on dark as the digits are: images in a grid, the label in green and the guess in red below. */
+ * The sheet is 8-bit RGB, light on dark as the digits are: images in a grid, the label in green and the guess in red
+ * below. */
 #include "data/picture.h"
 
 #include <png.h>
@@ -17,7 +18,8 @@ typedef struct color {
   uint8_t r, g, b;
 } color;
 
-static const color background = {24, 26, 31}, grey = {150, 154, 163}, white = {235, 236, 240}, green = {98, 201, 125}, red = {240, 104, 96};
+static const color background = {24, 26, 31}, grey = {150, 154, 163}, white = {235, 236, 240}, green = {98, 201, 125},
+                   red = {240, 104, 96};
 
 typedef struct sheet {
   int width, height;
@@ -29,16 +31,16 @@ static const struct {
   char c;
   uint8_t row[GLYPH_ROWS];
 } font[] = {
-    {'0', {14, 17, 19, 21, 25, 17, 14}}, {'1', {4, 12, 4, 4, 4, 4, 14}},     {'2', {14, 17, 1, 2, 4, 8, 31}},
-    {'3', {31, 2, 4, 2, 1, 17, 14}},     {'4', {2, 6, 10, 18, 31, 2, 2}},    {'5', {31, 16, 30, 1, 1, 17, 14}},
-    {'6', {6, 8, 16, 30, 17, 17, 14}},   {'7', {31, 1, 2, 4, 8, 8, 8}},      {'8', {14, 17, 17, 14, 17, 17, 14}},
-    {'9', {14, 17, 17, 15, 1, 2, 12}},   {'a', {0, 0, 14, 1, 15, 17, 15}},   {'c', {0, 0, 14, 16, 16, 17, 14}},
-    {'d', {1, 1, 13, 19, 17, 17, 15}},   {'e', {0, 0, 14, 17, 31, 16, 14}},  {'f', {6, 9, 8, 28, 8, 8, 8}},
+    {'0', {14, 17, 19, 21, 25, 17, 14}}, {'1', {4, 12, 4, 4, 4, 4, 14}},      {'2', {14, 17, 1, 2, 4, 8, 31}},
+    {'3', {31, 2, 4, 2, 1, 17, 14}},     {'4', {2, 6, 10, 18, 31, 2, 2}},     {'5', {31, 16, 30, 1, 1, 17, 14}},
+    {'6', {6, 8, 16, 30, 17, 17, 14}},   {'7', {31, 1, 2, 4, 8, 8, 8}},       {'8', {14, 17, 17, 14, 17, 17, 14}},
+    {'9', {14, 17, 17, 15, 1, 2, 12}},   {'a', {0, 0, 14, 1, 15, 17, 15}},    {'c', {0, 0, 14, 16, 16, 17, 14}},
+    {'d', {1, 1, 13, 19, 17, 17, 15}},   {'e', {0, 0, 14, 17, 31, 16, 14}},   {'f', {6, 9, 8, 28, 8, 8, 8}},
     {'g', {0, 15, 17, 17, 15, 1, 14}},   {'h', {16, 16, 22, 25, 17, 17, 17}}, {'i', {4, 0, 12, 4, 4, 4, 14}},
-    {'m', {0, 0, 26, 21, 21, 17, 17}},   {'n', {0, 0, 22, 25, 17, 17, 17}},  {'o', {0, 0, 14, 17, 17, 17, 14}},
-    {'r', {0, 0, 22, 25, 16, 16, 16}},   {'s', {0, 0, 14, 16, 14, 1, 30}},   {'t', {8, 8, 28, 8, 8, 9, 6}},
-    {'u', {0, 0, 17, 17, 17, 19, 13}},   {'w', {0, 0, 17, 17, 21, 21, 10}},  {':', {0, 12, 12, 0, 12, 12, 0}},
-    {',', {0, 0, 0, 0, 12, 4, 8}},       {'%', {24, 25, 2, 4, 8, 19, 3}},    {'>', {8, 4, 2, 1, 2, 4, 8}},
+    {'m', {0, 0, 26, 21, 21, 17, 17}},   {'n', {0, 0, 22, 25, 17, 17, 17}},   {'o', {0, 0, 14, 17, 17, 17, 14}},
+    {'r', {0, 0, 22, 25, 16, 16, 16}},   {'s', {0, 0, 14, 16, 14, 1, 30}},    {'t', {8, 8, 28, 8, 8, 9, 6}},
+    {'u', {0, 0, 17, 17, 17, 19, 13}},   {'w', {0, 0, 17, 17, 21, 21, 10}},   {':', {0, 12, 12, 0, 12, 12, 0}},
+    {',', {0, 0, 0, 0, 12, 4, 8}},       {'%', {24, 25, 2, 4, 8, 19, 3}},     {'>', {8, 4, 2, 1, 2, 4, 8}},
     {'l', {12, 4, 4, 4, 4, 4, 14}},      {'b', {16, 16, 22, 25, 17, 17, 30}}, {'k', {16, 16, 18, 20, 24, 20, 18}},
 };
 
@@ -95,11 +97,12 @@ static hd_status write_png(FILE *to, hd_ctx *ctx, void *arg) {
   }
   if (setjmp(png_jmpbuf(png))) {
     png_destroy_write_struct(&png, &info);
-    return hd__fail(ctx, HD_E_IO, "expected to write a picture, found an error of the disk or of libpng; free some space");
+    return hd__fail(ctx, HD_E_IO,
+                    "expected to write a picture, found an error of the disk or of libpng; free some space");
   }
   png_init_io(png, to);
-  png_set_IHDR(png, info, (png_uint_32)s->width, (png_uint_32)s->height, 8, PNG_COLOR_TYPE_RGB, PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT,
-               PNG_FILTER_TYPE_DEFAULT);
+  png_set_IHDR(png, info, (png_uint_32)s->width, (png_uint_32)s->height, 8, PNG_COLOR_TYPE_RGB, PNG_INTERLACE_NONE,
+               PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
   png_write_info(png, info);
   for (int row = 0; row < s->height; row++)
     png_write_row(png, s->rgb + (size_t)row * (size_t)s->width * 3);
@@ -108,8 +111,8 @@ static hd_status write_png(FILE *to, hd_ctx *ctx, void *arg) {
   return HD_OK;
 }
 
-hd_status hd__picture_mistakes(hd_ctx *ctx, const char *path, const hd_mistake *mistake, int count, int64_t wrong, int64_t total, int height,
-                               int width) {
+hd_status hd__picture_mistakes(hd_ctx *ctx, const char *path, const hd_mistake *mistake, int count, int64_t wrong,
+                               int64_t total, int height, int width) {
   int rows = (count + COLUMNS - 1) / COLUMNS;
   sheet s = {.width = GAP + COLUMNS * (CELL_PIXELS + GAP), .height = TITLE + rows * (CELL_PIXELS + CAPTION + GAP)};
   char title[96];

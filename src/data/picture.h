@@ -13,9 +13,9 @@ typedef struct hd_mistake {
   int64_t index;    /* in the test set */
 } hd_mistake;
 
-/* Draws a sheet: a title "WRONG of TOTAL wrong: the most confident", and each image scaled up with its label, guess and confidence
- * below. Written atomically. */
-hd_status hd__picture_mistakes(hd_ctx *ctx, const char *path, const hd_mistake *mistake, int count, int64_t wrong, int64_t total, int height,
-                               int width);
+/* Draws a sheet: a title "WRONG of TOTAL wrong: the most confident", and each image scaled up with its label, guess and
+ * confidence below. Written atomically. */
+hd_status hd__picture_mistakes(hd_ctx *ctx, const char *path, const hd_mistake *mistake, int count, int64_t wrong,
+                               int64_t total, int height, int width);
 
 #endif

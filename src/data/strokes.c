@@ -56,7 +56,8 @@ static hd_status whole_number(int *out, reader *r, const char *what, int min, in
 
 /* The way that is being read must have a stroke before anything else may begin. */
 static hd_status finish_way(reader *r) {
-  return r->way && !r->way->count ? REFUSE(r, "expected a stroke for the way of digit %d above, found none", r->digit) : HD_OK;
+  return r->way && !r->way->count ? REFUSE(r, "expected a stroke for the way of digit %d above, found none", r->digit)
+                                  : HD_OK;
 }
 
 static hd_status read_digit(reader *r) {

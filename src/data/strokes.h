@@ -10,7 +10,13 @@
 
 #include "base/status.h"
 
-enum { HD_DIGITS = 10, HD_DIGIT_MAX_WAYS = 8, HD_WAY_MAX_STROKES = 3, HD_STROKE_MAX_POINTS = 16, HD_WAY_MAX_WEIGHT = 100 };
+enum {
+  HD_DIGITS = 10,
+  HD_DIGIT_MAX_WAYS = 8,
+  HD_WAY_MAX_STROKES = 3,
+  HD_STROKE_MAX_POINTS = 16,
+  HD_WAY_MAX_WEIGHT = 100
+};
 
 typedef struct hd_stroke_point {
   float x, y;     /* [0, 1], y grows downward */

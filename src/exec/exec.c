@@ -35,7 +35,8 @@ static void lay_out_lane(hd_exec *exec, bump *b, lane_state *lane) {
   lane->arena = take(b, plan->arena_bytes * exec->group_rows);
   lane->scratch = take(b, plan->scratch_bytes);
   lane->labels = take(b, exec->group_rows * (int64_t)sizeof *lane->labels);
-  lane->cover = take(b, cover_slots(lane->shard_hi - lane->shard_lo) * plan->direct_elems * (int64_t)sizeof *lane->cover);
+  lane->cover =
+      take(b, cover_slots(lane->shard_hi - lane->shard_lo) * plan->direct_elems * (int64_t)sizeof *lane->cover);
   lane->tile = take(b, TILE_ELEMS * (int64_t)sizeof *lane->tile);
   lane->norms = take(b, plan->chunk_count * (int64_t)sizeof *lane->norms);
 }
@@ -223,7 +224,8 @@ static hd_status not_finite(hd_exec *exec, hd_ctx *ctx) {
   for (int l = exec->lane_count - 1; l >= 0; l--)
     if (exec->lane[l].bad_param >= 0)
       what = exec->plan->graph->values[exec->plan->graph->params[exec->lane[l].bad_param].value].name;
-  return hd__fail(ctx, HD_E_NOTFINITE, "expected finite numbers, found NaN or infinity in %s%s; lower --lr or use --clip-grad-norm",
+  return hd__fail(ctx, HD_E_NOTFINITE,
+                  "expected finite numbers, found NaN or infinity in %s%s; lower --lr or use --clip-grad-norm",
                   what[0] == 't' && what[1] == 'h' ? "" : "the update of ", what);
 }
 

@@ -1,10 +1,11 @@
 /* Runs a plan's phases on lanes.
  *
- * hd__exec_run owns the persistent region: lanes walk step after step through the plan's phases and meet once between two.
- * A step allocates nothing and takes no lock; what can fail fails in hd__exec_create.
+ * hd__exec_run owns the persistent region: lanes walk step after step through the plan's phases and meet once between
+ * two. A step allocates nothing and takes no lock; what can fail fails in hd__exec_create.
  *
- * The driver says what each step is. Lane 0 asks it for the next step while the others fold, and tells it the outcome after the
- * closing meeting; samples are fetched by every lane for its own rows. None of that may depend on the layout. */
+ * The driver says what each step is. Lane 0 asks it for the next step while the others fold, and tells it the outcome
+ * after the closing meeting; samples are fetched by every lane for its own rows. None of that may depend on
+ * the layout. */
 #ifndef HD_EXEC_EXEC_H
 #define HD_EXEC_EXEC_H
 
@@ -19,7 +20,7 @@ typedef struct hd_step {
   int64_t samples; /* 1 .. batch */
   int64_t cursor;  /* the driver's own: where its samples start */
   hd_hyper hyper;
-  float divisor;   /* of the loss's gradient */
+  float divisor; /* of the loss's gradient */
 } hd_step;
 
 typedef struct hd_step_result {
@@ -37,8 +38,10 @@ typedef struct hd_driver {
   uint32_t (*flags)(void *self);
   /* Lane 0, after the closing meeting of a step that counts. */
   void (*done)(void *self, const hd_step *step, const hd_step_result *result);
-  /* Any lane: samples [first, first + rows) of the step, normalised into x (stride elements apart), with their labels. */
-  void (*fetch)(void *self, const hd_step *step, int64_t first, int64_t rows, float *x, int64_t stride, int32_t *labels);
+  /* Any lane: samples [first, first + rows) of the step, normalised into x (stride elements apart), with
+   * their labels. */
+  void (*fetch)(void *self, const hd_step *step, int64_t first, int64_t rows, float *x, int64_t stride,
+                int32_t *labels);
 } hd_driver;
 
 typedef struct hd_exec_settings {
@@ -56,14 +59,15 @@ hd_status hd__exec_create(hd_exec **out, hd_ctx *ctx, const hd_plan *plan, hd_st
                           const hd_exec_settings *settings);
 void hd__exec_destroy(hd_exec *exec);
 
-/* Runs steps until the driver has no more, a flag stops the run, or a value is not finite: HD_E_NOTFINITE names the parameter
- * or the loss, and the store still holds the last whole version. *flags gets the flags of the last closing meeting. */
+/* Runs steps until the driver has no more, a flag stops the run, or a value is not finite: HD_E_NOTFINITE names the
+ * parameter or the loss, and the store still holds the last whole version. *flags gets the flags of the last closing
+ * meeting. */
 hd_status hd__exec_run(hd_exec *exec, hd_ctx *ctx, const hd_driver *driver, uint32_t *flags);
 
 /* Forward and loss only, for `samples` samples in order: fetch is called with a step of that many samples. loss[i] and
  * guess[i] (first of the largest logits) are written per sample; probability[i] that of the guess, if not NULL. */
-hd_status hd__exec_evaluate(hd_exec *exec, hd_ctx *ctx, const hd_driver *driver, int64_t samples, float *loss, int32_t *guess,
-                            float *probability);
+hd_status hd__exec_evaluate(hd_exec *exec, hd_ctx *ctx, const hd_driver *driver, int64_t samples, float *loss,
+                            int32_t *guess, float *probability);
 
 /* Bytes of memory that the plan made the executor take: arenas, batch memory, gradients. */
 int64_t hd__exec_bytes(const hd_exec *exec);

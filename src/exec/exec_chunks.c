@@ -1,8 +1,8 @@
 /* The chunk phases: the owner of a chunk folds its gradient over all shards and writes the new weights once.
  *
- * Work goes tile by tile, small enough to stay in the first-level cache: a deferred gradient is formed, a direct one folded
- * from all lanes' covers, sums of earlier batch parts are added, and the optimizer's update reads the tile while it is hot.
- * Neighbouring chunks of one parameter are handled as one run of rows; that changes no sum. */
+ * Work goes tile by tile, small enough to stay in the first-level cache: a deferred gradient is formed, a direct one
+ * folded from all lanes' covers, sums of earlier batch parts are added, and the optimizer's update reads the tile while
+ * it is hot. Neighbouring chunks of one parameter are handled as one run of rows; that changes no sum. */
 #include <math.h>
 
 #include "exec/exec_state.h"
@@ -26,7 +26,8 @@ static int next_run(const lane_at *at, int32_t chunk, run *out) {
   if (chunk >= at->lane->chunk_hi)
     return 0;
   const hd_chunk *first = &plan->chunks[chunk];
-  *out = (run){.param = first->param, .j0 = first->j0, .columns = hd__param_columns(&plan->graph->params[first->param])};
+  *out =
+      (run){.param = first->param, .j0 = first->j0, .columns = hd__param_columns(&plan->graph->params[first->param])};
   int32_t end = chunk;
   while (end < at->lane->chunk_hi && plan->chunks[end].param == first->param)
     out->j1 = plan->chunks[end++].j1;
@@ -39,10 +40,12 @@ static void note_not_finite(const lane_at *at, int param) {
     at->lane->bad_param = param;
 }
 
-static void update_elems(const lane_at *at, int param, const float *g, int64_t elem, int64_t count, const hd_hyper *hyper) {
+static void update_elems(const lane_at *at, int param, const float *g, int64_t elem, int64_t count,
+                         const hd_hyper *hyper) {
   const hd_store *store = at->exec->store;
   int from = at->half, to = 1 - at->half;
-  hd_update update = {.g = g, .w = store->weights[from] + elem, .w1 = store->weights[to] + elem, .count = count, .hyper = hyper};
+  hd_update update = {
+      .g = g, .w = store->weights[from] + elem, .w1 = store->weights[to] + elem, .count = count, .hyper = hyper};
   if (store->directory->states > 0) {
     update.m = store->state[from][0] + elem;
     update.m1 = store->state[to][0] + elem;
@@ -65,7 +68,8 @@ static void copy_row(float *restrict to, const float *restrict from, int64_t cou
     to[i] = from[i];
 }
 
-/* Adds earlier parts' sums, then hands the tile on: to the stack of part sums, to the gradient buffer, or to the update. */
+/* Adds earlier parts' sums, then hands the tile on: to the stack of part sums, to the gradient buffer, or to the
+ * update. */
 static void finish_tile(const lane_at *at, hd_phase_kind kind, int param, const tile *t) {
   const hd_exec *exec = at->exec;
   int64_t all = exec->plan->param_elems;

@@ -48,7 +48,8 @@ static void evaluate_group(const lane_at *at, const evaluation *e, int64_t first
 static void evaluate_lane(void *arg, int index) {
   evaluation *e = arg;
   hd_exec *exec = e->exec;
-  lane_at at = {.exec = exec, .index = index, .lane = &exec->lane[index], .step = &e->step, .half = hd__store_half(exec->store)};
+  lane_at at = {
+      .exec = exec, .index = index, .lane = &exec->lane[index], .step = &e->step, .half = hd__store_half(exec->store)};
   int64_t begin = e->step.samples * index / exec->lane_count, end = e->step.samples * (index + 1) / exec->lane_count;
   for (int64_t first = begin; first < end; first += exec->group_rows) {
     int64_t rows = end - first < exec->group_rows ? end - first : exec->group_rows;
@@ -56,9 +57,13 @@ static void evaluate_lane(void *arg, int index) {
   }
 }
 
-hd_status hd__exec_evaluate(hd_exec *exec, hd_ctx *ctx, const hd_driver *driver, int64_t samples, float *loss, int32_t *guess,
-                            float *probability) {
-  evaluation e = {.exec = exec, .step = {.samples = samples, .divisor = 1}, .loss = loss, .guess = guess, .probability = probability};
+hd_status hd__exec_evaluate(hd_exec *exec, hd_ctx *ctx, const hd_driver *driver, int64_t samples, float *loss,
+                            int32_t *guess, float *probability) {
+  evaluation e = {.exec = exec,
+                  .step = {.samples = samples, .divisor = 1},
+                  .loss = loss,
+                  .guess = guess,
+                  .probability = probability};
   exec->driver = driver;
   return hd__lanes_run(exec->lanes, ctx, evaluate_lane, &e);
 }

@@ -1,7 +1,7 @@
 /* The shards phase: a lane takes its shards through the whole network, group by group, and sums their direct gradients.
  *
- * A group is as many neighbouring shards as the arena holds; ROWS calls handle a group at once, REDUCE calls stop at each
- * shard's border. Each shard's gradients are pushed on the lane's stack of covers and merged as the tree says. */
+ * A group is as many neighbouring shards as the arena holds; ROWS calls handle a group at once, REDUCE calls stop at
+ * each shard's border. Each shard's gradients are pushed on the lane's stack of covers and merged as the tree says. */
 #include <string.h>
 
 #include "exec/exec_state.h"
@@ -66,8 +66,8 @@ static void add_slots(float *restrict left, const float *restrict right, int64_t
 }
 
 /* Runs one REDUCE call for each shard of the group; the shard's slot is the stack top at its push. */
-static void run_per_shard(const lane_at *at, const hd_plan_call *call, const call_rows *group, const hd_fold_step *step, int shards,
-                          int depth) {
+static void run_per_shard(const lane_at *at, const hd_plan_call *call, const call_rows *group, const hd_fold_step *step,
+                          int shards, int depth) {
   int64_t slot_elems = at->exec->plan->direct_elems;
   for (int s = 0; s < shards; s++) {
     call_rows rows = *group;
@@ -100,8 +100,8 @@ static void run_group(const lane_at *at, const hd_fold_step *step, int shards, i
                      .batch_row = at->layout->first + step[0].row0,
                      .losses = exec->losses};
   float *x = hd__exec_rows_at(at, plan->graph->input, &group);
-  exec->driver->fetch(exec->driver->self, at->step, group.batch_row, group.rows, x, plan->place[plan->graph->input].stride,
-                      at->lane->labels);
+  exec->driver->fetch(exec->driver->self, at->step, group.batch_row, group.rows, x,
+                      plan->place[plan->graph->input].stride, at->lane->labels);
   for (int i = 0; i < plan->call_count; i++) {
     if (plan->calls[i].per_shard)
       run_per_shard(at, &plan->calls[i], &group, step, shards, depth);

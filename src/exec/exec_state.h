@@ -17,10 +17,10 @@ enum { TILE_ROWS = 8, TILE_COLUMNS = 512, TILE_ELEMS = TILE_ROWS * TILE_COLUMNS 
 typedef struct part_layout {
   int64_t samples; /* of the batch this was made for, 0: not made yet */
   hd_part part;
-  int64_t first;      /* the part's first sample in the batch */
+  int64_t first;        /* the part's first sample in the batch */
   hd_range_plan *range; /* per lane */
-  hd_fold shards;     /* over all shards of the part: for deferred gradients */
-  hd_fold covers;     /* over the concatenated covers of all lanes */
+  hd_fold shards;       /* over all shards of the part: for deferred gradients */
+  hd_fold covers;       /* over the concatenated covers of all lanes */
   int32_t piece_lane[HD_MAX_SHARDS], piece_slot[HD_MAX_SHARDS]; /* whose cover, and which slot of it */
   int32_t merges, level; /* additions of earlier parts' sums, and where on their stack this part's goes */
 } part_layout;
@@ -50,10 +50,10 @@ struct hd_exec {
   hd_meeting_line *lines;
   hd_segment memory; /* everything below, and the lanes' parts */
   float *batch_memory;
-  float *losses;     /* per sample of the batch */
-  float *grad;       /* folded gradients, for the norm */
+  float *losses; /* per sample of the batch */
+  float *grad;   /* folded gradients, for the norm */
   double *chunk_norm;
-  float *part_sum;   /* accumulation: stack of sums, param_elems each */
+  float *part_sum; /* accumulation: stack of sums, param_elems each */
   hd_range_plan *ranges;
   part_layout *layout[2]; /* per parity, one per part */
 
@@ -71,9 +71,9 @@ typedef struct lane_at {
   lane_state *lane;
   const hd_step *step;
   const part_layout *layout;
-  int index;     /* of the lane */
-  int half;      /* of the store that is read */
-  bool last;     /* the batch's last part */
+  int index; /* of the lane */
+  int half;  /* of the store that is read */
+  bool last; /* the batch's last part */
 } lane_at;
 
 /* Where one kernel call works: rows of a group in the arena, of a part in batch memory, of the batch in the losses. */
@@ -94,7 +94,8 @@ void hd__exec_shards(const lane_at *at);
 void hd__exec_fold(const lane_at *at, hd_phase_kind kind);
 void hd__exec_update(const lane_at *at);
 
-/* The factor that clipping multiplies gradients with, from all chunks' sums of squares; NaN if their sum is not finite. */
+/* The factor that clipping multiplies gradients with, from all chunks' sums of squares; NaN if their sum is
+ * not finite. */
 float hd__exec_clip_factor(const lane_at *at);
 
 #endif

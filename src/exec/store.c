@@ -47,8 +47,8 @@ hd_status hd__store_create(hd_store **out, hd_ctx *ctx, const hd_plan *plan, int
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for the weights");
   int64_t head = aligned((int64_t)(sizeof(hd_directory) + (size_t)plan->param_count * sizeof(hd_store_entry)));
   int64_t half = plan->param_elems * 4, packed = plan->packed_elems * 4;
-  hd_status status =
-      hd__segment_create(&store->segment, ctx, (size_t)(head + 2 * half * (1 + states) + 2 * packed), "weights and optimizer state");
+  hd_status status = hd__segment_create(&store->segment, ctx, (size_t)(head + 2 * half * (1 + states) + 2 * packed),
+                                        "weights and optimizer state");
   if (status != HD_OK) {
     hd__free(store);
     return status;
@@ -86,7 +86,9 @@ void hd__store_pack(hd_store *store, const hd_plan *plan) {
   }
 }
 
-int64_t hd__store_entry_elems(const hd_store_entry *entry) { return (int64_t)entry->rows * entry->c * entry->h * entry->w; }
+int64_t hd__store_entry_elems(const hd_store_entry *entry) {
+  return (int64_t)entry->rows * entry->c * entry->h * entry->w;
+}
 
 void hd__store_to_file_order(float *file, const float *home, const hd_store_entry *entry) {
   int64_t pixels = (int64_t)entry->h * entry->w, columns = pixels * entry->c;

@@ -2,10 +2,10 @@
  *
  *     | directory | weights 0 | weights 1 | state 0 | state 1 | packed 0 | packed 1 |
  *
- * Version t lies in half t mod 2. A step reads version t and writes version t+1 into the other half; only the closing meeting
- * makes t+1 count (hd__store_advance). So a step that saw a NaN leaves the last whole version untouched. Packed copies belong
- * to their version. The directory at the segment's start says what lies where (names, file shapes, home orders), enough to
- * save the last whole version without a plan. */
+ * Version t lies in half t mod 2. A step reads version t and writes version t+1 into the other half; only the closing
+ * meeting makes t+1 count (hd__store_advance). So a step that saw a NaN leaves the last whole version untouched. Packed
+ * copies belong to their version. The directory at the segment's start says what lies where (names, file shapes, home
+ * orders), enough to save the last whole version without a plan. */
 #ifndef HD_EXEC_STORE_H
 #define HD_EXEC_STORE_H
 
@@ -19,9 +19,9 @@ enum { HD_MAX_STATES = 2, HD_NAME_BYTES = 96 };
 
 typedef struct hd_store_entry {
   char name[HD_NAME_BYTES];
-  hd_shape shape;           /* in files */
-  int32_t rows, c, h, w;    /* home order, see hd_param */
-  int64_t offset;           /* floats, inside each half of weights and of every state */
+  hd_shape shape;        /* in files */
+  int32_t rows, c, h, w; /* home order, see hd_param */
+  int64_t offset;        /* floats, inside each half of weights and of every state */
 } hd_store_entry;
 
 typedef struct hd_directory {

@@ -52,8 +52,8 @@ void hd__graph_destroy(hd_graph *graph) {
   hd__free(graph);
 }
 
-hd_status hd__graph_new_value(int *out, hd_graph *graph, hd_ctx *ctx, const char *name, hd_value_kind kind, hd_dtype dtype,
-                              const hd_shape *shape) {
+hd_status hd__graph_new_value(int *out, hd_graph *graph, hd_ctx *ctx, const char *name, hd_value_kind kind,
+                              hd_dtype dtype, const hd_shape *shape) {
   *out = -1;
   char text[HD_SHAPE_TEXT_BYTES];
   if (hd__shape_elems(shape) > INT_MAX / 8)
@@ -137,7 +137,8 @@ hd_status hd__graph_add_loss(hd_graph *graph, hd_ctx *ctx, int logits) {
   int loss, written = logits;
   if (graph->values[written].order.rank == 3) /* the order of classes is the order in which PyTorch flattens */
     HD_TRY(hd__graph_add(&logits, graph, ctx, HD_OP_flatten, "logits", &written, 1, &(hd_attrs){.move = 1}));
-  HD_TRY(hd__graph_add(&loss, graph, ctx, HD_OP_cross_entropy, "loss", (int[]){logits, graph->label}, 2, &(hd_attrs){0}));
+  HD_TRY(
+      hd__graph_add(&loss, graph, ctx, HD_OP_cross_entropy, "loss", (int[]){logits, graph->label}, 2, &(hd_attrs){0}));
   graph->logits = logits;
   graph->loss = loss;
   return HD_OK;

@@ -1,12 +1,12 @@
 /* A network as data: values, the nodes that make them, and the parameters they use.
  *
- * A graph is written in order: a node's inputs exist before it. Shapes are known at once, since every node is inferred when
- * it is added. Node numbers are those of the graph as written (`written`); passes that fuse or add nodes keep the number
- * of the node they came from, because random numbers and sums are keyed by it.
+ * A graph is written in order: a node's inputs exist before it. Shapes are known at once, since every node is inferred
+ * when it is added. Node numbers are those of the graph as written (`written`); passes that fuse or add nodes keep the
+ * number of the node they came from, because random numbers and sums are keyed by it.
  *
- * Values of rank 3 are channels, height, width in shape; in memory the channel is fastest. A value that a flatten made of an
- * image without moving it keeps that memory order and says so (`order`); only a linear layer reads such a value, and its
- * weight's home order follows.
+ * Values of rank 3 are channels, height, width in shape; in memory the channel is fastest. A value that a flatten made
+ * of an image without moving it keeps that memory order and says so (`order`); only a linear layer reads such a value,
+ * and its weight's home order follows.
  *
  * A graph knows no device, no batch size and no lane. The graph owns its names and arrays. */
 #ifndef HD_GRAPH_GRAPH_H
@@ -51,15 +51,15 @@ typedef struct hd_attrs {
 typedef struct hd_node {
   hd_op op;
   char *name;
-  int written; /* number in the graph as written */
+  int written;                        /* number in the graph as written */
   int in[HD_MAX_IN], out[HD_MAX_OUT]; /* value indices, -1 where absent */
-  bool view; /* out[0] is in[0] under another shape: same memory, no kernel */
+  bool view;                          /* out[0] is in[0] under another shape: same memory, no kernel */
   hd_attrs attrs;
   hd_geom geom;
 } hd_node;
 
-/* A parameter. In files its shape is value->shape; in memory (home order) it is rows x h x w x c, and the file order of the
- * same elements is rows x c x h x w. */
+/* A parameter. In files its shape is value->shape; in memory (home order) it is rows x h x w x c, and the file order of
+ * the same elements is rows x c x h x w. */
 typedef struct hd_param {
   int value;
   int grad;    /* value index of its gradient, -1 before the gradient pass */
@@ -84,8 +84,8 @@ typedef struct hd_graph {
 hd_status hd__graph_create(hd_graph **out, hd_ctx *ctx, const hd_shape *input);
 void hd__graph_destroy(hd_graph *graph);
 
-/* Adds a node as a user writes it: infers its shapes, makes its parameters ("NAME.weight", "NAME.bias"). `in` holds `count`
- * values. *out is the value it makes. */
+/* Adds a node as a user writes it: infers its shapes, makes its parameters ("NAME.weight", "NAME.bias"). `in` holds
+ * `count` values. *out is the value it makes. */
 hd_status hd__graph_add(int *out, hd_graph *graph, hd_ctx *ctx, hd_op op, const char *name, const int *in, int count,
                         const hd_attrs *attrs);
 
@@ -94,8 +94,8 @@ hd_status hd__graph_add_loss(hd_graph *graph, hd_ctx *ctx, int logits);
 
 /* For passes and operations. A node of a pass carries its geometry with it and makes no parameters. A value has at most
  * INT_MAX / 8 elements a sample, so that kernels may count them in 32 bits. */
-hd_status hd__graph_new_value(int *out, hd_graph *graph, hd_ctx *ctx, const char *name, hd_value_kind kind, hd_dtype dtype,
-                              const hd_shape *shape);
+hd_status hd__graph_new_value(int *out, hd_graph *graph, hd_ctx *ctx, const char *name, hd_value_kind kind,
+                              hd_dtype dtype, const hd_shape *shape);
 hd_status hd__graph_new_node(hd_node **out, hd_graph *graph, hd_ctx *ctx, hd_op op, const char *name, int written);
 hd_status hd__graph_new_param(int *out, hd_graph *graph, hd_ctx *ctx, const hd_node *node, int slot, const char *suffix,
                               const hd_shape *shape, const hd_shape *home, int32_t fan_in);

@@ -92,8 +92,11 @@ static hd_status read_attrs(hd_attrs *attrs, hd_ctx *ctx, const hd_yaml_node *la
   static const char *const linear[] = {"op", "from", "out", "bias", NULL};
   static const char *const plain[] = {"op", "from", NULL};
   *attrs = (hd_attrs){.stride = {1, 1}, .kernel = {1, 1}};
-  HD_TRY(hd__yaml_only_keys(
-      ctx, layer, op == HD_OP_conv2d ? conv : op == HD_OP_max_pool2d ? pool : op == HD_OP_linear ? linear : plain));
+  HD_TRY(hd__yaml_only_keys(ctx, layer,
+                            op == HD_OP_conv2d       ? conv
+                            : op == HD_OP_max_pool2d ? pool
+                            : op == HD_OP_linear     ? linear
+                                                     : plain));
   if (op == HD_OP_conv2d || op == HD_OP_linear)
     HD_TRY(read_outputs(attrs, ctx, layer));
   if (op == HD_OP_conv2d || op == HD_OP_max_pool2d)
@@ -110,7 +113,8 @@ static hd_status input_of(int *value, const parser *p, const hd_yaml_node *node)
   }
   int layer = find_layer(p, name);
   if (layer < 0)
-    return hd__yaml_fail(p->ctx, node, "expected the name of a layer above, found '%s'; name 'input' or an earlier layer", name);
+    return hd__yaml_fail(p->ctx, node,
+                         "expected the name of a layer above, found '%s'; name 'input' or an earlier layer", name);
   *value = p->value[layer];
   return HD_OK;
 }
@@ -150,7 +154,8 @@ static hd_status read_op(hd_op *op, hd_ctx *ctx, const hd_yaml_node *layer) {
 
 static hd_status check_name(const parser *p, const hd_yaml_node *layer) {
   size_t length = strlen(layer->key);
-  if (length == 0 || length > 64 || strspn(layer->key, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-") != length)
+  if (length == 0 || length > 64 ||
+      strspn(layer->key, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-") != length)
     return hd__yaml_fail(p->ctx, layer,
                          "expected a layer name of 1 to 64 letters, digits, '_', '-' and '.', found '%s'; rename it",
                          layer->key);
@@ -162,7 +167,9 @@ static hd_status check_name(const parser *p, const hd_yaml_node *layer) {
 static hd_status read_layer(parser *p, const hd_yaml_node *entry) {
   HD_TRY(hd__yaml_expect(p->ctx, entry, HD_YAML_MAPPING, "a layer (- NAME: {op: ...})"));
   if (entry->count != 1)
-    return hd__yaml_fail(p->ctx, entry, "expected one layer (- NAME: {op: ...}), found %d keys; put the settings in braces", entry->count);
+    return hd__yaml_fail(p->ctx, entry,
+                         "expected one layer (- NAME: {op: ...}), found %d keys; put the settings in braces",
+                         entry->count);
   const hd_yaml_node *layer = &entry->item[0];
   HD_TRY(hd__yaml_expect(p->ctx, layer, HD_YAML_MAPPING, "a layer's settings ({op: ...})"));
   HD_TRY(check_name(p, layer));
@@ -188,8 +195,9 @@ static hd_status check_used(const parser *p) {
     for (int n = 0; n < p->graph->node_count; n++)
       used |= p->graph->nodes[n].in[0] == p->value[i] || p->graph->nodes[n].in[1] == p->value[i];
     if (!used)
-      return hd__yaml_fail(p->ctx, p->node[i], "expected every layer to be read by another, found '%s' unused; remove it or name it in 'from'",
-                           p->name[i]);
+      return hd__yaml_fail(
+          p->ctx, p->node[i],
+          "expected every layer to be read by another, found '%s' unused; remove it or name it in 'from'", p->name[i]);
   }
   return HD_OK;
 }
@@ -259,7 +267,8 @@ static hd_status read_model(hd_graph **out, char **name, hd_ctx *ctx, const hd_y
   return status;
 }
 
-hd_status hd__model_parse(hd_graph **out, char **name, hd_ctx *ctx, const char *text, size_t length, const char *source) {
+hd_status hd__model_parse(hd_graph **out, char **name, hd_ctx *ctx, const char *text, size_t length,
+                          const char *source) {
   hd_yaml *yaml;
   *out = NULL;
   if (name)

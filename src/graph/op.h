@@ -1,4 +1,5 @@
-/* What an operation is, beside its kernels: shape rule, gradient rule, cost, samples for the tests. One file op_NAME.c each.
+/* What an operation is, beside its kernels: shape rule, gradient rule, cost, samples for the tests. One file op_NAME.c
+ * each.
  *
  * The functions are found by name through ops.def: hd__op_NAME_infer and so on. An operation that gradients never pass
  * through says so with hd__grad_none; "not differentiable" is thus written, never forgotten. */
@@ -28,8 +29,8 @@ void hd__grad_note_param(hd_grad *grad, int value, int gradient);
 hd_status hd__op_output(hd_graph *graph, hd_ctx *ctx, hd_node *node, int slot, const char *suffix, hd_value_kind kind,
                         hd_dtype dtype, const hd_shape *shape);
 
-/* Shape rule: reads in[] and attrs, writes geom, makes parameters (in[1], in[2]) and out[]. An operation of the backward pass
- * finds its geometry written and makes out[] from it. */
+/* Shape rule: reads in[] and attrs, writes geom, makes parameters (in[1], in[2]) and out[]. An operation of the
+ * backward pass finds its geometry written and makes out[] from it. */
 typedef hd_status hd_infer_fn(hd_graph *graph, hd_ctx *ctx, hd_node *node);
 /* Gradient rule: d out[0] is there; emits nodes and gives gradients to the inputs that want one. */
 typedef hd_status hd_grad_fn(hd_grad *grad, const hd_node *node);

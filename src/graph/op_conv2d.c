@@ -1,7 +1,8 @@
-/* conv2d: a convolution over images, with a max pool and a ReLU fused behind it where a pass says so; and its gradients.
+/* conv2d: a convolution over images, with a max pool and a ReLU fused behind it where a pass says so; and its
+ * gradients.
  *
- * y = pool(b + sum over ky, kx, ci of x * w). The order of the gradients' sums follows the windows of the pool, hence pool
- * belongs to the operation: without one a window is one pixel. See docs/determinism.md for the chains. */
+ * y = pool(b + sum over ky, kx, ci of x * w). The order of the gradients' sums follows the windows of the pool, hence
+ * pool belongs to the operation: without one a window is one pixel. See docs/determinism.md for the chains. */
 #include <limits.h>
 
 #include "graph/op.h"
@@ -10,7 +11,8 @@ static hd_status need_image(hd_ctx *ctx, const hd_node *node, const hd_value *x)
   char text[HD_SHAPE_TEXT_BYTES];
   if (x->shape.rank == 3)
     return HD_OK;
-  return hd__fail(ctx, HD_E_SHAPE, "layer '%s': conv2d expects an image (channels x height x width), found %s; put it before flatten",
+  return hd__fail(ctx, HD_E_SHAPE,
+                  "layer '%s': conv2d expects an image (channels x height x width), found %s; put it before flatten",
                   node->name, hd__shape_text(text, sizeof text, &x->shape));
 }
 
@@ -20,7 +22,8 @@ static hd_status make_params(hd_graph *graph, hd_ctx *ctx, hd_node *node) {
   int32_t fan_in = g->ci * g->kh * g->kw;
   HD_TRY(hd__graph_new_param(&node->in[1], graph, ctx, node, 0, "weight", &weight, &weight, fan_in));
   if (node->attrs.bias)
-    HD_TRY(hd__graph_new_param(&node->in[2], graph, ctx, node, 1, "bias", &bias, &(hd_shape){4, {g->co, 1, 1, 1}}, fan_in));
+    HD_TRY(hd__graph_new_param(&node->in[2], graph, ctx, node, 1, "bias", &bias, &(hd_shape){4, {g->co, 1, 1, 1}},
+                               fan_in));
   return HD_OK;
 }
 
@@ -42,17 +45,21 @@ hd_status hd__op_conv2d_infer(hd_graph *graph, hd_ctx *ctx, hd_node *node) {
   char text[HD_SHAPE_TEXT_BYTES];
   if (!hd__geom_finish(&node->geom))
     return hd__fail(ctx, HD_E_SHAPE,
-                    "layer '%s': a %dx%d kernel expects an input at least that large, found %s with padding %d; use a smaller kernel or more padding",
-                    node->name, a->kernel[0], a->kernel[1], hd__shape_text(text, sizeof text, &x->shape), a->padding[0]);
+                    "layer '%s': a %dx%d kernel expects an input at least that large, found %s with padding %d; use a "
+                    "smaller kernel or more padding",
+                    node->name, a->kernel[0], a->kernel[1], hd__shape_text(text, sizeof text, &x->shape),
+                    a->padding[0]);
   if ((int64_t)a->out * node->geom.ci * a->kernel[0] * a->kernel[1] > INT_MAX / 8)
-    return hd__fail(ctx, HD_E_SHAPE, "layer '%s': expected at most %d weights, found %d x %d x %d x %d; use fewer channels",
-                    node->name, INT_MAX / 8, a->out, node->geom.ci, a->kernel[0], a->kernel[1]);
+    return hd__fail(ctx, HD_E_SHAPE,
+                    "layer '%s': expected at most %d weights, found %d x %d x %d x %d; use fewer channels", node->name,
+                    INT_MAX / 8, a->out, node->geom.ci, a->kernel[0], a->kernel[1]);
   HD_TRY(make_params(graph, ctx, node));
   const hd_geom *g = &node->geom;
   return hd__op_output(graph, ctx, node, 0, NULL, HD_VALUE_ROWS, HD_F32, &(hd_shape){3, {g->co, g->ho, g->wo}});
 }
 
-/* y came out of a fused ReLU: the gradient passes where y > 0. Emits that mask, so that convolution kernels see masked dy. */
+/* y came out of a fused ReLU: the gradient passes where y > 0. Emits that mask, so that convolution kernels see masked
+ * dy. */
 static hd_status masked_gradient(int *dy, hd_grad *grad, const hd_node *node) {
   *dy = hd__grad_of(grad, node->out[0]);
   if (!node->geom.relu)
@@ -101,7 +108,8 @@ hd_status hd__op_conv2d_dx_infer(hd_graph *graph, hd_ctx *ctx, hd_node *node) {
 
 hd_status hd__op_conv2d_dw_infer(hd_graph *graph, hd_ctx *ctx, hd_node *node) {
   const hd_geom *g = &node->geom;
-  HD_TRY(hd__op_output(graph, ctx, node, 0, "dw", HD_VALUE_PARAM_GRAD, HD_F32, &(hd_shape){4, {g->co, g->ci, g->kh, g->kw}}));
+  HD_TRY(hd__op_output(graph, ctx, node, 0, "dw", HD_VALUE_PARAM_GRAD, HD_F32,
+                       &(hd_shape){4, {g->co, g->ci, g->kh, g->kw}}));
   if (!node->attrs.bias)
     return HD_OK;
   return hd__op_output(graph, ctx, node, 1, "db", HD_VALUE_PARAM_GRAD, HD_F32, &(hd_shape){1, {g->co}});

@@ -15,7 +15,8 @@ static hd_status make_params(hd_graph *graph, hd_ctx *ctx, hd_node *node) {
   hd_shape weight = {2, {g->co, g->ci}}, bias = {1, {g->co}};
   HD_TRY(hd__graph_new_param(&node->in[1], graph, ctx, node, 0, "weight", &weight, &home, g->ci));
   if (node->attrs.bias)
-    HD_TRY(hd__graph_new_param(&node->in[2], graph, ctx, node, 1, "bias", &bias, &(hd_shape){4, {g->co, 1, 1, 1}}, g->ci));
+    HD_TRY(
+        hd__graph_new_param(&node->in[2], graph, ctx, node, 1, "bias", &bias, &(hd_shape){4, {g->co, 1, 1, 1}}, g->ci));
   return HD_OK;
 }
 
@@ -23,8 +24,8 @@ hd_status hd__op_linear_infer(hd_graph *graph, hd_ctx *ctx, hd_node *node) {
   const hd_value *x = &graph->values[node->in[0]];
   char text[HD_SHAPE_TEXT_BYTES];
   if (x->shape.rank != 1)
-    return hd__fail(ctx, HD_E_SHAPE, "layer '%s': linear expects a flat input, found %s; put a flatten layer before it", node->name,
-                    hd__shape_text(text, sizeof text, &x->shape));
+    return hd__fail(ctx, HD_E_SHAPE, "layer '%s': linear expects a flat input, found %s; put a flatten layer before it",
+                    node->name, hd__shape_text(text, sizeof text, &x->shape));
   node->geom = (hd_geom){.ci = x->shape.dim[0],
                          .hi = 1,
                          .wi = 1,
@@ -39,8 +40,8 @@ hd_status hd__op_linear_infer(hd_graph *graph, hd_ctx *ctx, hd_node *node) {
                          .hp = 1,
                          .wp = 1};
   if ((int64_t)node->geom.ci * node->geom.co > INT_MAX / 8)
-    return hd__fail(ctx, HD_E_SHAPE, "layer '%s': expected at most %d weights, found %d x %d; use fewer outputs", node->name, INT_MAX / 8,
-                    node->geom.co, node->geom.ci);
+    return hd__fail(ctx, HD_E_SHAPE, "layer '%s': expected at most %d weights, found %d x %d; use fewer outputs",
+                    node->name, INT_MAX / 8, node->geom.co, node->geom.ci);
   HD_TRY(make_params(graph, ctx, node));
   return hd__op_output(graph, ctx, node, 0, NULL, HD_VALUE_ROWS, HD_F32, &(hd_shape){1, {node->geom.co}});
 }
@@ -70,7 +71,20 @@ int hd__op_linear_sample(hd_geom *g, int index) {
   } list[] = {{1, 1, 0}, {17, 3, 0}, {16, 16, 1}, {33, 10, 0}, {100, 35, 1}, {15, 64, 0}};
   if (index >= (int)(sizeof list / sizeof *list))
     return 0;
-  *g = (hd_geom){.ci = list[index].in, .hi = 1, .wi = 1, .co = list[index].out, .ho = 1, .wo = 1, .kh = 1, .kw = 1, .sh = 1, .sw = 1, .pool = 1, .hp = 1, .wp = 1, .relu = list[index].relu};
+  *g = (hd_geom){.ci = list[index].in,
+                 .hi = 1,
+                 .wi = 1,
+                 .co = list[index].out,
+                 .ho = 1,
+                 .wo = 1,
+                 .kh = 1,
+                 .kw = 1,
+                 .sh = 1,
+                 .sw = 1,
+                 .pool = 1,
+                 .hp = 1,
+                 .wp = 1,
+                 .relu = list[index].relu};
   return 1;
 }
 

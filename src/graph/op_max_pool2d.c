@@ -8,15 +8,19 @@ hd_status hd__op_max_pool2d_infer(hd_graph *graph, hd_ctx *ctx, hd_node *node) {
   const hd_attrs *a = &node->attrs;
   char text[HD_SHAPE_TEXT_BYTES];
   if (x->shape.rank != 3)
-    return hd__fail(ctx, HD_E_SHAPE,
-                    "layer '%s': max_pool2d expects an image (channels x height x width), found %s; put it before flatten", node->name,
-                    hd__shape_text(text, sizeof text, &x->shape));
+    return hd__fail(
+        ctx, HD_E_SHAPE,
+        "layer '%s': max_pool2d expects an image (channels x height x width), found %s; put it before flatten",
+        node->name, hd__shape_text(text, sizeof text, &x->shape));
   if (a->kernel[0] * a->kernel[1] > 256)
-    return hd__fail(ctx, HD_E_SHAPE, "layer '%s': max_pool2d expects a window of at most 256 positions, found %dx%d; use a smaller kernel",
-                    node->name, a->kernel[0], a->kernel[1]);
+    return hd__fail(
+        ctx, HD_E_SHAPE,
+        "layer '%s': max_pool2d expects a window of at most 256 positions, found %dx%d; use a smaller kernel",
+        node->name, a->kernel[0], a->kernel[1]);
   if (2 * a->padding[0] > a->kernel[0] || 2 * a->padding[1] > a->kernel[1])
-    return hd__fail(ctx, HD_E_SHAPE, "layer '%s': max_pool2d expects padding of at most half the kernel, found %d; use less padding", node->name,
-                    a->padding[0]);
+    return hd__fail(ctx, HD_E_SHAPE,
+                    "layer '%s': max_pool2d expects padding of at most half the kernel, found %d; use less padding",
+                    node->name, a->padding[0]);
   node->geom = (hd_geom){.ci = x->shape.dim[0],
                          .hi = x->shape.dim[1],
                          .wi = x->shape.dim[2],
@@ -30,8 +34,9 @@ hd_status hd__op_max_pool2d_infer(hd_graph *graph, hd_ctx *ctx, hd_node *node) {
                          .pool = 1};
   const hd_geom *g = &node->geom;
   if (!hd__geom_finish(&node->geom))
-    return hd__fail(ctx, HD_E_SHAPE, "layer '%s': a %dx%d window expects an input at least that large, found %s; use a smaller kernel", node->name,
-                    g->kh, g->kw, hd__shape_text(text, sizeof text, &x->shape));
+    return hd__fail(ctx, HD_E_SHAPE,
+                    "layer '%s': a %dx%d window expects an input at least that large, found %s; use a smaller kernel",
+                    node->name, g->kh, g->kw, hd__shape_text(text, sizeof text, &x->shape));
   hd_shape shape = {3, {g->co, g->ho, g->wo}};
   HD_TRY(hd__op_output(graph, ctx, node, 0, NULL, HD_VALUE_ROWS, HD_F32, &shape));
   return hd__op_output(graph, ctx, node, 1, "argmax", HD_VALUE_ROWS, HD_U8, &shape);

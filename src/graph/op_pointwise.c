@@ -51,7 +51,8 @@ hd_status hd__op_flatten_infer(hd_graph *graph, hd_ctx *ctx, hd_node *node) {
   const hd_value *x = &graph->values[node->in[0]];
   hd_shape shape = x->order.rank == 3 ? x->order : x->shape;
   node->geom = pointwise_geom(&shape);
-  HD_TRY(hd__op_output(graph, ctx, node, 0, NULL, HD_VALUE_ROWS, HD_F32, &(hd_shape){1, {(int32_t)hd__shape_elems(&shape)}}));
+  HD_TRY(hd__op_output(graph, ctx, node, 0, NULL, HD_VALUE_ROWS, HD_F32,
+                       &(hd_shape){1, {(int32_t)hd__shape_elems(&shape)}}));
   bool ordered = node->geom.ci == 1 || node->geom.hi * node->geom.wi == 1;
   node->view = ordered || !node->attrs.move;
   if (!ordered && !node->attrs.move)
@@ -78,10 +79,13 @@ hd_status hd__op_add_infer(hd_graph *graph, hd_ctx *ctx, hd_node *node) {
   const hd_value *a = &graph->values[node->in[0]], *b = &graph->values[node->in[1]];
   char ta[HD_SHAPE_TEXT_BYTES], tb[HD_SHAPE_TEXT_BYTES];
   if (!hd__shape_equal(&a->shape, &b->shape))
-    return hd__fail(ctx, HD_E_SHAPE, "layer '%s': add expects two values of one shape, found %s and %s; make the shapes equal", node->name,
-                    hd__shape_text(ta, sizeof ta, &a->shape), hd__shape_text(tb, sizeof tb, &b->shape));
+    return hd__fail(ctx, HD_E_SHAPE,
+                    "layer '%s': add expects two values of one shape, found %s and %s; make the shapes equal",
+                    node->name, hd__shape_text(ta, sizeof ta, &a->shape), hd__shape_text(tb, sizeof tb, &b->shape));
   if (!hd__shape_equal(&a->order, &b->order))
-    return hd__fail(ctx, HD_E_SHAPE, "layer '%s': add expects two values that were flattened alike, found a flattened image and a flat value; add before flatten",
+    return hd__fail(ctx, HD_E_SHAPE,
+                    "layer '%s': add expects two values that were flattened alike, found a flattened image and a flat "
+                    "value; add before flatten",
                     node->name);
   return same_output(graph, ctx, node);
 }

@@ -1,15 +1,15 @@
 /* What a device does: one table of functions, filled by the reference and overridden where a device is better.
  *
  * Every kernel obeys the same law: an output element is ONE fixed chain of operations with explicit FMA that depends on
- * the element's inputs alone; never on the number of rows, the tile, the vector width or the lane. The chains are listed
- * in docs/determinism.md and repeated above each reference kernel. Any two tables give the same bits.
+ * the element's inputs alone; never on the number of rows, the tile, the vector width or the lane. The chains are
+ * listed in docs/determinism.md and repeated above each reference kernel. Any two tables give the same bits.
  *
  * Memory. A value holds one slot per sample ("row"). Images are stored height, width, channel (channel fastest), flat
- * values as they are. Base pointers are 64-byte aligned; a slot of floats is padded to a multiple of 16 elements (a slot
- * of bytes to 64), the padding may be read and written, its content means nothing. Parameters and their gradients are
- * dense in home order: a convolution's weight [co][kh][kw][ci], a linear layer's [out][in] with `in` in the memory order of
- * its input, a bias [co]; only their end is padded, to 16 elements. Inputs and outputs never overlap, except where
- * HD_INPLACE is noted.
+ * values as they are. Base pointers are 64-byte aligned; a slot of floats is padded to a multiple of 16 elements (a
+ * slot of bytes to 64), the padding may be read and written, its content means nothing. Parameters and their gradients
+ * are dense in home order: a convolution's weight [co][kh][kw][ci], a linear layer's [out][in] with `in` in the memory
+ * order of its input, a bias [co]; only their end is padded, to 16 elements. Inputs and outputs never overlap, except
+ * where HD_INPLACE is noted.
  *
  * A kernel knows no graph, no plan, no lane and no model. It allocates nothing and cannot fail. */
 #ifndef HD_KERNEL_KERNEL_H
@@ -30,19 +30,20 @@ typedef enum hd_op_class { HD_CLASS_ROWS, HD_CLASS_REDUCE, HD_CLASS_UPDATE } hd_
 
 /* Everything a kernel knows of shapes. Flat values have h = w = 1 and their length in ci or co. */
 typedef struct hd_geom {
-  int32_t ci, hi, wi;  /* input channels, height, width */
-  int32_t co, ho, wo;  /* output before any fused pool: channels, height, width */
-  int32_t kh, kw;      /* window of a convolution or of a pooling operation of its own */
-  int32_t sh, sw;      /* its strides */
-  int32_t ph, pw;      /* its zero padding, each side (pooling: -inf) */
-  int32_t pool;        /* conv2d: side and stride of the max pool fused behind it; 1 for none */
-  int32_t hp, wp;      /* conv2d: height and width after that pool (ho / pool, wo / pool, rest dropped) */
-  int32_t relu;        /* 1 if a ReLU is fused behind (conv2d: behind the pool; linear: behind the bias) */
+  int32_t ci, hi, wi; /* input channels, height, width */
+  int32_t co, ho, wo; /* output before any fused pool: channels, height, width */
+  int32_t kh, kw;     /* window of a convolution or of a pooling operation of its own */
+  int32_t sh, sw;     /* its strides */
+  int32_t ph, pw;     /* its zero padding, each side (pooling: -inf) */
+  int32_t pool;       /* conv2d: side and stride of the max pool fused behind it; 1 for none */
+  int32_t hp, wp;     /* conv2d: height and width after that pool (ho / pool, wo / pool, rest dropped) */
+  int32_t relu;       /* 1 if a ReLU is fused behind (conv2d: behind the pool; linear: behind the bias) */
 } hd_geom;
 
 enum { HD_MAX_IN = 4, HD_MAX_OUT = 2 };
 
-/* One call of a ROWS or REDUCE operation for `rows` neighbouring samples (REDUCE: the rows of exactly one shard, never 0).
+/* One call of a ROWS or REDUCE operation for `rows` neighbouring samples (REDUCE: the rows of exactly one shard, never
+ * 0).
  *
  * op                 in[0]         in[1]      in[2]   in[3]    out[0]      out[1]
  * conv2d             x             w*         b|NULL           y           argmax u8|NULL (pool > 1)
@@ -61,26 +62,27 @@ enum { HD_MAX_IN = 4, HD_MAX_OUT = 2 };
  * cross_entropy      logits        labels i32                  loss (1 float a row)
  * cross_entropy_dx   logits        labels i32                  dlogits = (softmax - onehot) / divisor
  *
- * A star marks parameters and their gradients: one array, no rows. argmax holds, per pooled output element, the position
- * inside its window (row-major, 0 .. kh*kw-1 or pool*pool-1) that gave the maximum; windows have at most 256 positions. */
+ * A star marks parameters and their gradients: one array, no rows. argmax holds, per pooled output element, the
+ * position inside its window (row-major, 0 .. kh*kw-1 or pool*pool-1) that gave the maximum; windows have at most 256
+ * positions. */
 typedef struct hd_call {
   const hd_geom *g;
   int64_t rows;
   const void *in[HD_MAX_IN];
   void *out[HD_MAX_OUT];
-  int64_t in_stride[HD_MAX_IN];   /* elements from one row's slot to the next */
+  int64_t in_stride[HD_MAX_IN]; /* elements from one row's slot to the next */
   int64_t out_stride[HD_MAX_OUT];
-  const float *packed;            /* the packed copy of w, where the table asked for one */
-  void *scratch;                  /* 64-byte aligned, scratch_bytes(g) long, the lane's own */
-  float divisor;                  /* cross_entropy_dx */
+  const float *packed; /* the packed copy of w, where the table asked for one */
+  void *scratch;       /* 64-byte aligned, scratch_bytes(g) long, the lane's own */
+  float divisor;       /* cross_entropy_dx */
 } hd_call;
 
 typedef void hd_run_fn(const hd_call *call);
 
 /* Forms a rectangle of a parameter's gradient directly from stored activations, over all shards of a batch part: every
  * element is, per step of the fold, the chain over rows row0 .. row1-1 that the REDUCE kernel would compute, pushed and
- * merged on a stack in registers. out[(j - j0) * out_ld + (k - k0)] for home rows j and columns k; output 1 is the bias:
- * out[j - j0]. x and dy point at row 0 of the part. */
+ * merged on a stack in registers. out[(j - j0) * out_ld + (k - k0)] for home rows j and columns k; output 1 is the
+ * bias: out[j - j0]. x and dy point at row 0 of the part. */
 typedef struct hd_form {
   const hd_geom *g;
   const float *x, *dy;
@@ -96,25 +98,24 @@ typedef void hd_form_fn(const hd_form *form);
 
 /* The scalars of one update, computed once a step in double and rounded to float. */
 typedef struct hd_hyper {
-  float grad_scale;    /* clipping; 1 without */
+  float grad_scale; /* clipping; 1 without */
   float lr;
-  float weight_decay;  /* sgd, adam: added to the gradient */
-  float decay_keep;    /* adamw: 1 - lr * weight_decay */
-  float momentum;      /* sgd */
-  int32_t nesterov;    /* sgd */
+  float weight_decay; /* sgd, adam: added to the gradient */
+  float decay_keep;   /* adamw: 1 - lr * weight_decay */
+  float momentum;     /* sgd */
+  int32_t nesterov;   /* sgd */
   float beta2, one_minus_beta1, one_minus_beta2, eps;
-  float step_size;     /* lr / (1 - beta1^t) */
-  float sqrt_bias2;    /* sqrt(1 - beta2^t) */
+  float step_size;  /* lr / (1 - beta1^t) */
+  float sqrt_bias2; /* sqrt(1 - beta2^t) */
 } hd_hyper;
 
 /* One optimizer step for `count` elements. Reads version t, writes version t+1; out may not alias in.
  *   g' = g * grad_scale
- *   sgd    g'' = fma(weight_decay, w, g');  with state: m1 = fma(momentum, m, g''), d = nesterov ? fma(momentum, m1, g'') : m1,
- *          without state (m == NULL): d = g'';  w1 = fma(-lr, d, w)
- *   adam   g'' = fma(weight_decay, w, g');  adamw: g'' = g', w = w * decay_keep first
- *          m1 = fma(one_minus_beta1, g'' - m, m);  v1 = fma(one_minus_beta2, g'' * g'', beta2 * v)
- *          w1 = fma(-step_size, m1 / (sqrt(v1) / sqrt_bias2 + eps), w)
- * Returns 1 if any g, w1, m1 or v1 is not finite, else 0. Any alignment and count. */
+ *   sgd    g'' = fma(weight_decay, w, g');  with state: m1 = fma(momentum, m, g''), d = nesterov ? fma(momentum, m1,
+ * g'') : m1, without state (m == NULL): d = g'';  w1 = fma(-lr, d, w) adam   g'' = fma(weight_decay, w, g');  adamw:
+ * g'' = g', w = w * decay_keep first m1 = fma(one_minus_beta1, g'' - m, m);  v1 = fma(one_minus_beta2, g'' * g'', beta2
+ * * v) w1 = fma(-step_size, m1 / (sqrt(v1) / sqrt_bias2 + eps), w) Returns 1 if any g, w1, m1 or v1 is not finite, else
+ * 0. Any alignment and count. */
 typedef struct hd_update {
   const float *g, *w, *m, *v;
   float *w1, *m1, *v1;
@@ -135,21 +136,21 @@ typedef struct hd_kernels {
   /* Bytes of lane-local scratch that a call needs for any number of rows; NULL for none. */
   int64_t (*scratch_bytes[HD_OP_COUNT])(const hd_geom *g);
 
-  /* Packed copies of in[1]: elements (0 or NULL: none wanted), and the packing of home rows j0 .. j1-1 (output channels),
-   * called by whoever wrote those rows; different rows may be packed by different lanes at the same time. Elements that
-   * no row owns (padding) are zero when the copy is created and are never written. */
+  /* Packed copies of in[1]: elements (0 or NULL: none wanted), and the packing of home rows j0 .. j1-1 (output
+   * channels), called by whoever wrote those rows; different rows may be packed by different lanes at the same time.
+   * Elements that no row owns (padding) are zero when the copy is created and are never written. */
   int64_t (*packed_elems[HD_OP_COUNT])(const hd_geom *g);
   void (*pack[HD_OP_COUNT])(const hd_geom *g, const float *w, float *packed, int32_t j0, int32_t j1);
 
   /* out[i] = the fold of piece[p][i], p as the steps say. out may be one of the pieces only if count(fold) == 1. */
   void (*fold)(float *out, const float *const *piece, const hd_fold *fold, int64_t count);
 
-  /* Sum of squares: 16 interleaved chains of double FMA (element i goes to chain i mod 16, from zero), then the fixed tree
-   * t[i] = s[i] + s[i + 8], then + 4, + 2, + 1. */
+  /* Sum of squares: 16 interleaved chains of double FMA (element i goes to chain i mod 16, from zero), then the fixed
+   * tree t[i] = s[i] + s[i + 8], then + 4, + 2, + 1. */
   double (*sum_squares)(const float *x, int64_t count);
 
-  /* out[i * channels + c] = fma((float)pixels[c * plane + i], scale[c], shift[c]) for i < plane: bytes in planes to floats
-   * with channels fastest. */
+  /* out[i * channels + c] = fma((float)pixels[c * plane + i], scale[c], shift[c]) for i < plane: bytes in planes to
+   * floats with channels fastest. */
   void (*gather_u8)(float *out, const uint8_t *pixels, int64_t plane, int32_t channels, const float *scale,
                     const float *shift);
 } hd_kernels;
@@ -157,15 +158,15 @@ typedef struct hd_kernels {
 /* The complete reference table: scalar loops that state the chains. Immutable, static. */
 const hd_kernels *hd__kernels_reference(void);
 
-/* The same source compiled with double for float: the operations' run[] only, for gradient checks. Every float of a value,
- * parameter or gradient is a double there; labels and argmax keep their types. */
+/* The same source compiled with double for float: the operations' run[] only, for gradient checks. Every float of a
+ * value, parameter or gradient is a double there; labels and argmax keep their types. */
 const hd_kernels *hd__kernels_reference_f64(void);
 
 /* The table of an instruction set, or NULL if this build or this CPU lacks it. */
 const hd_kernels *hd__kernels_of(const char *isa);
 
-/* The best table of this CPU, or the one that `isa` names ("scalar", "avx2", "avx512", "neon", "reference"; NULL or "" is the
- * best). NULL if the named one is unknown or cannot run here; *why then says so (static text). */
+/* The best table of this CPU, or the one that `isa` names ("scalar", "avx2", "avx512", "neon", "reference"; NULL or ""
+ * is the best). NULL if the named one is unknown or cannot run here; *why then says so (static text). */
 const hd_kernels *hd__kernels_select(const char *isa, const char **why);
 
 #endif

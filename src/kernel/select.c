@@ -1,8 +1,8 @@
 /* Chooses the table of kernels for this CPU, or the one that a user named.
  *
  * All tables give the same bits, so the choice is about speed alone; it depends on the CPU, never on timing. Which
- * instruction sets a build holds is decided by the build (HD_HAVE_ISA_*), which of them the CPU and the operating system
- * can run is asked here, and nowhere else. This file itself is compiled for the plain architecture. */
+ * instruction sets a build holds is decided by the build (HD_HAVE_ISA_*), which of them the CPU and the operating
+ * system can run is asked here, and nowhere else. This file itself is compiled for the plain architecture. */
 #include <stddef.h>
 #include <string.h>
 
@@ -28,8 +28,9 @@ static int runs_avx2(void) { return __builtin_cpu_supports("avx2") && __builtin_
 
 #if defined(HD_HAVE_ISA_AVX512)
 static int runs_avx512(void) {
-  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx2") &&
+         __builtin_cpu_supports("fma");
 }
 #endif
 

@@ -1,9 +1,9 @@
 /* The pass that cuts parameters into chunks and decides how each gradient comes to the chunk's owner.
  *
  * A chunk is a run of whole home rows of one parameter, about CHUNK_ELEMS elements: small, so that few parameters still
- * occupy many lanes; owners work on neighbouring chunks at once. Chunks depend on shapes alone. A gradient whose operation
- * has a form (linear layers) is deferred: it never exists as an array, its owner forms it from x and dy, shard after
- * shard. The others are summed per shard in the lane and handed on as covers. */
+ * occupy many lanes; owners work on neighbouring chunks at once. Chunks depend on shapes alone. A gradient whose
+ * operation has a form (linear layers) is deferred: it never exists as an array, its owner forms it from x and dy,
+ * shard after shard. The others are summed per shard in the lane and handed on as covers. */
 #include "base/alloc.h"
 #include "graph/op.h"
 #include "plan/plan.h"

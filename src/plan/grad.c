@@ -12,7 +12,7 @@
 struct hd_grad {
   hd_graph *graph;
   hd_ctx *ctx;
-  int *gradient;  /* per value of the forward graph, -1 for none */
+  int *gradient; /* per value of the forward graph, -1 for none */
   bool *wanted;
 };
 

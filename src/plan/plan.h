@@ -2,14 +2,15 @@
  *
  *   passes    fuse -> gradients -> memory -> chunks -> lower          (each can be printed)
  *
- * A plan says, for one sample, where every value lies; how many samples a call handles is the executor's choice. Values that
- * a later phase reads (the inputs of a deferred gradient) have a slot per sample of a batch part; the rest lives in the
- * lane's arena:
+ * A plan says, for one sample, where every value lies; how many samples a call handles is the executor's choice. Values
+ * that a later phase reads (the inputs of a deferred gradient) have a slot per sample of a batch part; the rest lives
+ * in the lane's arena:
  *
  *   lane arena    [ value a: G slots | value b: G slots | ... ]      G samples at a time, reused from group to group
  *   batch memory  [ value x: N slots | value y: N slots | ... ]      N samples of a batch part
  *
- * A place's offset is therefore in bytes per sample and is multiplied by G or N. The plan never sees threads or ranks. */
+ * A place's offset is therefore in bytes per sample and is multiplied by G or N. The plan never sees threads
+ * or ranks. */
 #ifndef HD_PLAN_PLAN_H
 #define HD_PLAN_PLAN_H
 
@@ -24,7 +25,7 @@ typedef enum hd_where {
   HD_AT_LABELS,
   HD_AT_LOSSES, /* one float per sample of the whole batch */
   HD_AT_PARAM,
-  HD_AT_DIRECT  /* a parameter's gradient, summed over one shard: offset into the direct gradients, in floats */
+  HD_AT_DIRECT /* a parameter's gradient, summed over one shard: offset into the direct gradients, in floats */
 } hd_where;
 
 typedef struct hd_place {

@@ -33,8 +33,11 @@ static void print_params(const hd_plan *plan, FILE *to) {
     const hd_plan_param *param = &plan->params[p];
     char text[HD_SHAPE_TEXT_BYTES];
     const hd_value *value = &plan->graph->values[plan->graph->params[p].value];
-    fprintf(to, "param %-14s %-12s chunks %d of %d rows%s\n", value->name, hd__shape_text(text, sizeof text, &value->shape),
-            param->chunks, param->chunk_rows, !plan->trains ? "" : param->deferred ? ", gradient deferred" : ", gradient per shard");
+    fprintf(to, "param %-14s %-12s chunks %d of %d rows%s\n", value->name,
+            hd__shape_text(text, sizeof text, &value->shape), param->chunks, param->chunk_rows,
+            !plan->trains     ? ""
+            : param->deferred ? ", gradient deferred"
+                              : ", gradient per shard");
   }
 }
 
@@ -46,5 +49,6 @@ void hd__plan_print(const hd_plan *plan, FILE *to) {
       print_calls(plan, to);
   }
   print_params(plan, to);
-  fprintf(to, "per sample: arena %lld bytes, batch %lld bytes\n", (long long)plan->arena_bytes, (long long)plan->batch_bytes);
+  fprintf(to, "per sample: arena %lld bytes, batch %lld bytes\n", (long long)plan->arena_bytes,
+          (long long)plan->batch_bytes);
 }

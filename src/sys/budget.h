@@ -12,8 +12,8 @@ int hd__budget_cpus(void);
 /* The default number of lanes: OMP_NUM_THREADS, else physical cores in the mask, at most the budget. */
 int hd__budget_lanes(void);
 
-/* One CPU per lane, each on a physical core of its own, in hwloc's order; all -1 (not pinned) where the lanes are more than
- * the cores or the quota is tighter than the mask: then the kernel balances better than we could. */
+/* One CPU per lane, each on a physical core of its own, in hwloc's order; all -1 (not pinned) where the lanes are more
+ * than the cores or the quota is tighter than the mask: then the kernel balances better than we could. */
 void hd__budget_place(int *cpu, int lanes);
 
 /* Reads the quota under a cgroup root, for tests: `root` stands for /sys/fs/cgroup, `membership` for /proc/self/cgroup.

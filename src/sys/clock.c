@@ -25,7 +25,8 @@ double hd__clock_process_s(void) {
   /* Field 22, counted behind the parenthesis that ends the name (field 2), which may hold spaces. */
   char *at = strrchr(text, ')');
   unsigned long long start = 0;
-  if (!at || sscanf(at + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", &start) != 1)
+  if (!at ||
+      sscanf(at + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", &start) != 1)
     return 0;
   double age = read_clock_s(CLOCK_BOOTTIME) - (double)start / (double)sysconf(_SC_CLK_TCK);
   return age > 0 ? age : 0;

@@ -1,7 +1,7 @@
 /* Files: mapped for reading; written so that a reader sees the old content or the new, never a half.
  *
- * A new file or folder is made under a temporary name beside its final one, synced, and renamed. Every error names the path,
- * what was expected, what the system said. */
+ * A new file or folder is made under a temporary name beside its final one, synced, and renamed. Every error names the
+ * path, what was expected, what the system said. */
 #ifndef HD_SYS_FILE_H
 #define HD_SYS_FILE_H
 
@@ -40,12 +40,12 @@ hd_status hd__file_folder_begin(char temporary[HD_PATH_BYTES], hd_ctx *ctx, cons
 /* Syncs it and gives it its final name, replacing a folder of that name. */
 hd_status hd__file_folder_commit(hd_ctx *ctx, const char *temporary, const char *path);
 
-/* Removes what processes that were killed left behind in a folder: temporary files and folders. Only for a folder that no one
- * else writes. */
+/* Removes what processes that were killed left behind in a folder: temporary files and folders. Only for a folder that
+ * no one else writes. */
 void hd__file_remove_leftovers(const char *folder);
 
-/* Makes this process the only one that writes a folder, until *lock is closed: HD_E_IO if another one does. Where the file
- * system knows no locks *lock is -1. */
+/* Makes this process the only one that writes a folder, until *lock is closed: HD_E_IO if another one does. Where the
+ * file system knows no locks *lock is -1. */
 hd_status hd__file_lock_folder(int *lock, hd_ctx *ctx, const char *path);
 
 /* Removes a folder of plain files and links and what is in it; silent, for clean-up. */

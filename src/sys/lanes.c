@@ -19,7 +19,9 @@ struct hd_lanes {
 };
 
 static hd_status region_failed(hd_ctx *ctx, int wanted, int came) {
-  return hd__fail(ctx, HD_E_SYSTEM, "expected %d threads, the OpenMP runtime delivered %d; lower --threads or raise OMP_THREAD_LIMIT", wanted, came);
+  return hd__fail(ctx, HD_E_SYSTEM,
+                  "expected %d threads, the OpenMP runtime delivered %d; lower --threads or raise OMP_THREAD_LIMIT",
+                  wanted, came);
 }
 
 /* How many threads a region of `wanted` delivers. */

@@ -1,8 +1,8 @@
 /* Lanes: the compute threads of a run, in one OpenMP region at a time.
  *
- * The number of lanes is what a first region delivered, never what was asked for. Lane i is pinned to the i-th CPU of the
- * placement while a region runs, and computes in heddle's floating-point mode; both are put back at the end, because the
- * threads belong to the process and not to us. */
+ * The number of lanes is what a first region delivered, never what was asked for. Lane i is pinned to the i-th CPU of
+ * the placement while a region runs, and computes in heddle's floating-point mode; both are put back at the end,
+ * because the threads belong to the process and not to us. */
 #ifndef HD_SYS_LANES_H
 #define HD_SYS_LANES_H
 

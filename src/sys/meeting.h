@@ -1,13 +1,14 @@
 /* Where lanes meet: the barrier between two phases, which also carries everybody's flags.
  *
- * Each lane has a line of its own with the number of meetings it came to; it is the only writer. A lane writes its number and
- * its flags, then waits until all other lines have caught up. Flags live in two places by the parity of the meeting, so a fast
- * lane that already enters the next meeting cannot overwrite what a slow one still reads.
+ * Each lane has a line of its own with the number of meetings it came to; it is the only writer. A lane writes its
+ * number and its flags, then waits until all other lines have caught up. Flags live in two places by the parity of the
+ * meeting, so a fast lane that already enters the next meeting cannot overwrite what a slow one still reads.
  *
  *     line of lane i:  | came | flags[0] | flags[1] | sleepers | pad |
  *
- * Waiting is a bounded spin, then yields, then a futex on the line that is missing: with more lanes than cores a spinning lane
- * would keep the missing one from running. Reads of shared memory after the meeting see all writes before it. */
+ * Waiting is a bounded spin, then yields, then a futex on the line that is missing: with more lanes than cores a
+ * spinning lane would keep the missing one from running. Reads of shared memory after the meeting see all writes before
+ * it. */
 #ifndef HD_SYS_MEETING_H
 #define HD_SYS_MEETING_H
 

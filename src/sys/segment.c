@@ -15,7 +15,8 @@ enum { HUGE_BYTES = 2 << 20 };
 
 hd_status hd__segment_create(hd_segment *out, hd_ctx *ctx, size_t bytes, const char *what) {
   *out = (hd_segment){0};
-  size_t rounded = bytes < HUGE_BYTES ? (bytes + 4095) & ~(size_t)4095 : (bytes + HUGE_BYTES - 1) & ~(size_t)(HUGE_BYTES - 1);
+  size_t rounded =
+      bytes < HUGE_BYTES ? (bytes + 4095) & ~(size_t)4095 : (bytes + HUGE_BYTES - 1) & ~(size_t)(HUGE_BYTES - 1);
   if (rounded == 0)
     rounded = 4096;
   /* Counted like any allocation, so that the allocation-failure sweep reaches mappings too. */
@@ -24,7 +25,8 @@ hd_status hd__segment_create(hd_segment *out, hd_ctx *ctx, size_t bytes, const c
   int why = token ? errno : ENOMEM;
   hd__free(token);
   if (base == MAP_FAILED)
-    return hd__fail(ctx, HD_E_NOMEM, "expected %zu MiB of memory for %s, found: %s; use a smaller model or batch", rounded >> 20, what, strerror(why));
+    return hd__fail(ctx, HD_E_NOMEM, "expected %zu MiB of memory for %s, found: %s; use a smaller model or batch",
+                    rounded >> 20, what, strerror(why));
   if (rounded >= HUGE_BYTES)
     madvise(base, rounded, MADV_HUGEPAGE); /* a refusal costs speed, not results */
   *out = (hd_segment){base, rounded};

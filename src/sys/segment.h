@@ -1,5 +1,5 @@
-/* Memory that outlives a step and that all lanes (and ranks) of a host share: mapped, zeroed, 2 MiB pages where the system
- * gives them, and nameless, so that nothing is left behind whatever happens to the process. */
+/* Memory that outlives a step and that all lanes (and ranks) of a host share: mapped, zeroed, 2 MiB pages where the
+ * system gives them, and nameless, so that nothing is left behind whatever happens to the process. */
 #ifndef HD_SYS_SEGMENT_H
 #define HD_SYS_SEGMENT_H
 

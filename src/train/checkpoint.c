@@ -18,7 +18,8 @@ static const char *state_name(hd_op update, int state) {
 
 /* Fills `tensor`, whose names must be NULL, with the directory's entries over `ordered` (file order, entries at their
  * offsets). `suffix` may be NULL. */
-static hd_status describe(hd_st_tensor *tensor, hd_ctx *ctx, const hd_directory *d, const float *ordered, const char *suffix) {
+static hd_status describe(hd_st_tensor *tensor, hd_ctx *ctx, const hd_directory *d, const float *ordered,
+                          const char *suffix) {
   for (int p = 0; p < d->entries; p++) {
     const hd_store_entry *entry = &d->entry[p];
     tensor[p] = (hd_st_tensor){.type = HD_ST_F32,
@@ -112,10 +113,11 @@ static hd_status write_state(FILE *to, hd_ctx *ctx, void *arg) {
   const void *value[4] = {&c->step, &c->epoch_loss_sum, &c->epoch_samples, &c->best_accuracy};
   hd_status status = HD_OK;
   for (int s = 0; s < d->states && status == HD_OK; s++)
-    status = describe(saver->tensor + 4 + s * d->entries, ctx, d, saver->ordered + (1 + s) * d->param_elems, state_name(saver->update, s));
+    status = describe(saver->tensor + 4 + s * d->entries, ctx, d, saver->ordered + (1 + s) * d->param_elems,
+                      state_name(saver->update, s));
   for (int i = 0; i < 4; i++)
-    saver->tensor[i] =
-        (hd_st_tensor){.name = name[i], .type = i % 2 ? HD_ST_F64 : HD_ST_I64, .shape = {1, {1}}, .bytes = value[i], .length = 8};
+    saver->tensor[i] = (hd_st_tensor){
+        .name = name[i], .type = i % 2 ? HD_ST_F64 : HD_ST_I64, .shape = {1, {1}}, .bytes = value[i], .length = 8};
   if (status == HD_OK)
     status = hd__st_write(to, ctx, "state.safetensors", saver->tensor, 4 + d->states * d->entries);
   for (int i = 0; i < 4; i++)
@@ -228,7 +230,9 @@ hd_status hd__saver_begin(hd_saver *saver, hd_ctx *ctx, const hd_counters *count
   saver->is_best = is_best;
   int failed = pthread_create(&saver->thread, NULL, writer, saver);
   if (failed)
-    return hd__fail(ctx, HD_E_SYSTEM, "expected a thread to write the checkpoint, found: %s; raise the limit on processes", strerror(failed));
+    return hd__fail(ctx, HD_E_SYSTEM,
+                    "expected a thread to write the checkpoint, found: %s; raise the limit on processes",
+                    strerror(failed));
   saver->busy = true;
   return HD_OK;
 }
@@ -244,7 +248,10 @@ hd_status hd__checkpoint_find(char out[HD_PATH_BYTES], hd_ctx *ctx, const char *
   HD_TRY(hd__file_join(file, ctx, out, "model.safetensors"));
   if (hd__file_exists(file))
     return HD_OK;
-  return hd__fail(ctx, HD_E_IO, "%s: expected a checkpoint (a folder with model.safetensors, or a run's folder with 'last'), found none; check the path", path);
+  return hd__fail(ctx, HD_E_IO,
+                  "%s: expected a checkpoint (a folder with model.safetensors, or a run's folder with 'last'), found "
+                  "none; check the path",
+                  path);
 }
 
 /* An object of settings as texts, and the model's description. */
@@ -271,27 +278,32 @@ hd_status hd__checkpoint_record(json_t **out, hd_ctx *ctx, const char *folder) {
   int parsed = *out != NULL;
   json_decref(*out);
   *out = NULL;
-  return hd__fail(ctx, HD_E_FORMAT, "%s:%d: expected the record of a run, found %s; the checkpoint is damaged, use another", path, parsed ? 1 : error.line,
-                  parsed ? "other JSON" : error.text);
+  return hd__fail(ctx, HD_E_FORMAT,
+                  "%s:%d: expected the record of a run, found %s; the checkpoint is damaged, use another", path,
+                  parsed ? 1 : error.line, parsed ? "other JSON" : error.text);
 }
 
-static hd_status load_entry(float *home, float *scratch, hd_ctx *ctx, const char *path, const hd_st_list *list, const hd_store_entry *entry,
-                            const char *name) {
+static hd_status load_entry(float *home, float *scratch, hd_ctx *ctx, const char *path, const hd_st_list *list,
+                            const hd_store_entry *entry, const char *name) {
   const hd_st_tensor *t = hd__st_find(list, name);
   char expected[HD_SHAPE_TEXT_BYTES], found[HD_SHAPE_TEXT_BYTES];
   hd__shape_text(expected, sizeof expected, &entry->shape);
   if (!t)
-    return hd__fail(ctx, HD_E_FORMAT, "%s: expected a tensor '%s' of shape %s, found none; does the file belong to this model?", path, name, expected);
-  if (t->type != HD_ST_F32 || !hd__shape_equal(&t->shape, &entry->shape))
     return hd__fail(ctx, HD_E_FORMAT,
-                    "%s: expected tensor '%s' as F32 of shape %s, found %s of shape %s; does the file belong to this model?",
-                    path, name, expected, hd__st_type_text(t->type), hd__shape_text(found, sizeof found, &t->shape));
+                    "%s: expected a tensor '%s' of shape %s, found none; does the file belong to this model?", path,
+                    name, expected);
+  if (t->type != HD_ST_F32 || !hd__shape_equal(&t->shape, &entry->shape))
+    return hd__fail(
+        ctx, HD_E_FORMAT,
+        "%s: expected tensor '%s' as F32 of shape %s, found %s of shape %s; does the file belong to this model?", path,
+        name, expected, hd__st_type_text(t->type), hd__shape_text(found, sizeof found, &t->shape));
   memcpy(scratch, t->bytes, t->length);
   hd__store_from_file_order(home + entry->offset, scratch, entry);
   return HD_OK;
 }
 
-static hd_status load_entries(float *home, hd_ctx *ctx, const char *path, const hd_st_list *list, const hd_directory *d, const char *suffix) {
+static hd_status load_entries(float *home, hd_ctx *ctx, const char *path, const hd_st_list *list, const hd_directory *d,
+                              const char *suffix) {
   float *scratch = hd__malloc((size_t)d->param_elems * sizeof *scratch);
   hd_status status = scratch ? HD_OK : hd__fail(ctx, HD_E_NOMEM, "%s: out of memory while loading", path);
   for (int p = 0; p < d->entries && status == HD_OK; p++) {
@@ -311,7 +323,8 @@ hd_status hd__checkpoint_load_weights(hd_store *store, hd_ctx *ctx, const char *
   if (status == HD_OK) {
     const hd_directory *d = store->directory;
     if (list.count != d->entries)
-      status = hd__fail(ctx, HD_E_FORMAT, "%s: expected %d tensors, found %d; does the file belong to this model?", path, d->entries, list.count);
+      status = hd__fail(ctx, HD_E_FORMAT, "%s: expected %d tensors, found %d; does the file belong to this model?",
+                        path, d->entries, list.count);
     if (status == HD_OK)
       status = load_entries(store->weights[hd__store_half(store)], ctx, path, &list, d, NULL);
     hd__st_fini(&list);
@@ -320,28 +333,35 @@ hd_status hd__checkpoint_load_weights(hd_store *store, hd_ctx *ctx, const char *
   return status;
 }
 
-static hd_status load_counter(void *out, hd_ctx *ctx, const char *path, const hd_st_list *list, const char *name, hd_st_type type) {
+static hd_status load_counter(void *out, hd_ctx *ctx, const char *path, const hd_st_list *list, const char *name,
+                              hd_st_type type) {
   const hd_st_tensor *t = hd__st_find(list, name);
   if (!t || t->type != type || t->length != 8)
-    return hd__fail(ctx, HD_E_FORMAT, "%s: expected the counter '%s', found none; the checkpoint is damaged, use another", path, name);
+    return hd__fail(ctx, HD_E_FORMAT,
+                    "%s: expected the counter '%s', found none; the checkpoint is damaged, use another", path, name);
   memcpy(out, t->bytes, 8);
   return HD_OK;
 }
 
-static hd_status load_state(hd_store *store, hd_counters *c, hd_ctx *ctx, hd_op update, const char *path, const hd_st_list *list) {
+static hd_status load_state(hd_store *store, hd_counters *c, hd_ctx *ctx, hd_op update, const char *path,
+                            const hd_st_list *list) {
   HD_TRY(load_counter(&c->step, ctx, path, list, "step", HD_ST_I64));
   HD_TRY(load_counter(&c->epoch_loss_sum, ctx, path, list, "epoch_loss_sum", HD_ST_F64));
   HD_TRY(load_counter(&c->epoch_samples, ctx, path, list, "epoch_samples", HD_ST_I64));
   HD_TRY(load_counter(&c->best_accuracy, ctx, path, list, "best_accuracy", HD_ST_F64));
   if (c->step < 0 || c->epoch_samples < 0)
-    return hd__fail(ctx, HD_E_FORMAT, "%s: expected counters from 0 up, found step %lld; the checkpoint is damaged, use another", path, (long long)c->step);
+    return hd__fail(ctx, HD_E_FORMAT,
+                    "%s: expected counters from 0 up, found step %lld; the checkpoint is damaged, use another", path,
+                    (long long)c->step);
   hd__store_set_version(store, (uint64_t)c->step);
   for (int s = 0; s < store->directory->states; s++)
-    HD_TRY(load_entries(store->state[hd__store_half(store)][s], ctx, path, list, store->directory, state_name(update, s)));
+    HD_TRY(
+        load_entries(store->state[hd__store_half(store)][s], ctx, path, list, store->directory, state_name(update, s)));
   return HD_OK;
 }
 
-hd_status hd__checkpoint_load_state(hd_store *store, hd_counters *counters, hd_ctx *ctx, hd_op update, const char *folder) {
+hd_status hd__checkpoint_load_state(hd_store *store, hd_counters *counters, hd_ctx *ctx, hd_op update,
+                                    const char *folder) {
   char path[HD_PATH_BYTES];
   hd_mapping file;
   hd_st_list list;

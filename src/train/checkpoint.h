@@ -1,9 +1,11 @@
 /* Checkpoints: a version of the weights and the optimizer on disk, and back.
  *
- *     RUN/run.json   RUN/metrics.jsonl   RUN/step-500/{model,state}.safetensors, run.json   RUN/last -> step-500   RUN/best
+ *     RUN/run.json   RUN/metrics.jsonl   RUN/last -> step-500   RUN/best
+ *     RUN/step-500/{model,state}.safetensors, run.json
  *
- * A checkpoint is written into a new folder, synced and renamed; only then do the links move and old ones go. Saving takes a
- * copy of the last whole version (its third place in memory) and writes it from a thread of its own while training goes on. */
+ * A checkpoint is written into a new folder, synced and renamed; only then do the links move and old ones go. Saving
+ * takes a copy of the last whole version (its third place in memory) and writes it from a thread of its own while
+ * training goes on. */
 #ifndef HD_TRAIN_CHECKPOINT_H
 #define HD_TRAIN_CHECKPOINT_H
 
@@ -18,10 +20,10 @@
 
 /* What a resumed run must know beside the tensors. */
 typedef struct hd_counters {
-  int64_t step;           /* done */
-  double epoch_loss_sum;  /* of the epoch under way */
+  int64_t step;          /* done */
+  double epoch_loss_sum; /* of the epoch under way */
   int64_t epoch_samples;
-  double best_accuracy;   /* of the checkpoint that `best` names, -1 for none */
+  double best_accuracy; /* of the checkpoint that `best` names, -1 for none */
 } hd_counters;
 
 typedef struct hd_saver {
@@ -47,8 +49,8 @@ hd_status hd__saver_init(hd_saver *saver, hd_ctx *ctx, hd_store *store, hd_op up
 /* Waits for a save under way and releases everything. */
 void hd__saver_fini(hd_saver *saver);
 
-/* Copies the last whole version and writes it in the background; waits for the save before, whose failure is reported here. The
- * saver takes a reference to `record`. */
+/* Copies the last whole version and writes it in the background; waits for the save before, whose failure is reported
+ * here. The saver takes a reference to `record`. */
 hd_status hd__saver_begin(hd_saver *saver, hd_ctx *ctx, const hd_counters *counters, json_t *record, bool is_best);
 
 /* Waits for the save under way and reports its failure. */
@@ -60,12 +62,14 @@ hd_status hd__checkpoint_find(char out[HD_PATH_BYTES], hd_ctx *ctx, const char *
 /* Reads a checkpoint's run.json; the caller owns it. */
 hd_status hd__checkpoint_record(json_t **out, hd_ctx *ctx, const char *folder);
 
-/* Loads weights from a safetensors file into the last whole version's half, exactly the store's parameters; packing is the caller's. */
+/* Loads weights from a safetensors file into the last whole version's half, exactly the store's parameters; packing is
+ * the caller's. */
 hd_status hd__checkpoint_load_weights(hd_store *store, hd_ctx *ctx, const char *path);
 
-/* Loads counters and optimizer states from folder/state.safetensors; the step counted becomes the store's version, so weights are
- * loaded afterwards, into that version's half. */
-hd_status hd__checkpoint_load_state(hd_store *store, hd_counters *counters, hd_ctx *ctx, hd_op update, const char *folder);
+/* Loads counters and optimizer states from folder/state.safetensors; the step counted becomes the store's version, so
+ * weights are loaded afterwards, into that version's half. */
+hd_status hd__checkpoint_load_state(hd_store *store, hd_counters *counters, hd_ctx *ctx, hd_op update,
+                                    const char *folder);
 
 /* The digest of the last whole version. */
 hd_status hd__checkpoint_digest(char hex[65], hd_ctx *ctx, const hd_store *store);

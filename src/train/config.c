@@ -1,5 +1,5 @@
-/* The table of options and the settings made from it. Values are kept as text, checked when they are set, and read back by
- * type: what run.json stores is what a user would type. */
+/* The table of options and the settings made from it. Values are kept as text, checked when they are set, and read back
+ * by type: what run.json stores is what a user would type. */
 #include "train/config.h"
 
 #include <stdio.h>
@@ -79,15 +79,16 @@ static hd_status check_int(hd_ctx *ctx, const hd_option *option, const char *val
   int64_t number;
   if (hd__parse_int64(&number, value) && number >= (int64_t)option->min && number <= (int64_t)option->max)
     return HD_OK; /* compared as integers: a double would take 2^53 + 1 for 2^53 */
-  return hd__fail(ctx, HD_E_USAGE, "--%s expects a whole number from %.16g to %.16g, found '%s'", option->name, option->min, option->max,
-                  value);
+  return hd__fail(ctx, HD_E_USAGE, "--%s expects a whole number from %.16g to %.16g, found '%s'", option->name,
+                  option->min, option->max, value);
 }
 
 static hd_status check_real(hd_ctx *ctx, const hd_option *option, const char *value) {
   double number;
   if (hd__parse_double(&number, value) && number >= option->min && number <= option->max)
     return HD_OK;
-  return hd__fail(ctx, HD_E_USAGE, "--%s expects a number from %g to %g, found '%s'", option->name, option->min, option->max, value);
+  return hd__fail(ctx, HD_E_USAGE, "--%s expects a number from %g to %g, found '%s'", option->name, option->min,
+                  option->max, value);
 }
 
 /* Splits "a,b"; false if it is not two numbers. */
@@ -103,10 +104,11 @@ static bool split_pair(const char *value, double pair[2]) {
 
 static hd_status check_pair(hd_ctx *ctx, const hd_option *option, const char *value) {
   double pair[2];
-  if (split_pair(value, pair) && pair[0] >= option->min && pair[0] < option->max && pair[1] >= option->min && pair[1] < option->max)
+  if (split_pair(value, pair) && pair[0] >= option->min && pair[0] < option->max && pair[1] >= option->min &&
+      pair[1] < option->max)
     return HD_OK;
-  return hd__fail(ctx, HD_E_USAGE, "--%s expects two numbers from %g to below %g, such as %s, found '%s'", option->name, option->min, option->max,
-                  option->fallback, value);
+  return hd__fail(ctx, HD_E_USAGE, "--%s expects two numbers from %g to below %g, such as %s, found '%s'", option->name,
+                  option->min, option->max, option->fallback, value);
 }
 
 static hd_status check(hd_ctx *ctx, const hd_option *option, const char *value) {
@@ -186,7 +188,9 @@ double hd__config_real(const hd_config *config, hd_option_id id) {
 
 bool hd__config_flag(const hd_config *config, hd_option_id id) { return !strcmp(hd__config_text(config, id), "true"); }
 
-void hd__config_pair(const hd_config *config, hd_option_id id, double pair[2]) { split_pair(hd__config_text(config, id), pair); }
+void hd__config_pair(const hd_config *config, hd_option_id id, double pair[2]) {
+  split_pair(hd__config_text(config, id), pair);
+}
 
 bool hd__config_applies(const hd_config *config, hd_option_id id) {
   bool sgd = !strcmp(hd__config_text(config, HD_OPT_optimizer), "sgd");
@@ -199,8 +203,9 @@ static hd_status apply_recipe(hd_config *config, hd_ctx *ctx) {
   static const struct {
     hd_option_id id;
     const char *value;
-  } fastmnist[] = {{HD_OPT_model, "fastmnist"}, {HD_OPT_batch, "256"},    {HD_OPT_optimizer, "adam"},    {HD_OPT_lr, "0.01"},
-                   {HD_OPT_betas, "0.7,0.9"},   {HD_OPT_epochs, "1"}, {HD_OPT_schedule, "onecycle"}};
+  } fastmnist[] = {{HD_OPT_model, "fastmnist"},  {HD_OPT_batch, "256"},     {HD_OPT_optimizer, "adam"},
+                   {HD_OPT_lr, "0.01"},          {HD_OPT_betas, "0.7,0.9"}, {HD_OPT_epochs, "1"},
+                   {HD_OPT_schedule, "onecycle"}};
   if (strcmp(hd__config_text(config, HD_OPT_recipe), "fastmnist"))
     return HD_OK;
   for (size_t i = 0; i < sizeof fastmnist / sizeof *fastmnist; i++)
@@ -222,7 +227,8 @@ hd_status hd__config_complete(hd_config *config, hd_ctx *ctx) {
   const char *optimizer = hd__config_text(config, HD_OPT_optimizer);
   bool sgd = !strcmp(optimizer, "sgd");
   if (!sgd && (hd__config_real(config, HD_OPT_momentum) > 0 || hd__config_flag(config, HD_OPT_nesterov)))
-    return hd__fail(ctx, HD_E_USAGE, "--momentum and --nesterov expect --optimizer sgd, found %s; use --betas", optimizer);
+    return hd__fail(ctx, HD_E_USAGE, "--momentum and --nesterov expect --optimizer sgd, found %s; use --betas",
+                    optimizer);
   if (hd__config_flag(config, HD_OPT_nesterov) && hd__config_real(config, HD_OPT_momentum) <= 0)
     return hd__fail(ctx, HD_E_USAGE, "--nesterov expects a --momentum above 0, found none");
   if (sgd && (hd__config_given(config, HD_OPT_betas) || hd__config_given(config, HD_OPT_eps)))

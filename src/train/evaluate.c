@@ -29,15 +29,19 @@ typedef struct evaluator {
   int32_t *guess;
 } evaluator;
 
-static void fetch(void *self, const hd_step *step, int64_t first, int64_t rows, float *x, int64_t stride, int32_t *labels) {
+static void fetch(void *self, const hd_step *step, int64_t first, int64_t rows, float *x, int64_t stride,
+                  int32_t *labels) {
   (void)step;
   hd__feed_fetch(&((evaluator *)self)->feed, first, rows, x, stride, labels);
 }
 
-static hd_status open_all(evaluator *e, hd_ctx *ctx, const char *folder, const hd_config *config, const hd_kernels *kernels) {
+static hd_status open_all(evaluator *e, hd_ctx *ctx, const char *folder, const hd_config *config,
+                          const hd_kernels *kernels) {
   char path[HD_PATH_BYTES];
-  const char *name = hd__config_given(config, HD_OPT_data) ? hd__config_text(config, HD_OPT_data) : hd__record_setting(e->record, HD_OPT_data);
-  const char *dir = hd__config_given(config, HD_OPT_data_dir) ? hd__config_text(config, HD_OPT_data_dir) : hd__record_setting(e->record, HD_OPT_data_dir);
+  const char *name = hd__config_given(config, HD_OPT_data) ? hd__config_text(config, HD_OPT_data)
+                                                           : hd__record_setting(e->record, HD_OPT_data);
+  const char *dir = hd__config_given(config, HD_OPT_data_dir) ? hd__config_text(config, HD_OPT_data_dir)
+                                                              : hd__record_setting(e->record, HD_OPT_data_dir);
   int64_t threads = 0;
   if (!hd__parse_int64(&threads, hd__config_text(config, HD_OPT_threads)))
     threads = hd__budget_lanes();
@@ -49,7 +53,8 @@ static hd_status open_all(evaluator *e, hd_ctx *ctx, const char *folder, const h
   HD_TRY(hd__network_graph(&graph, ctx, &e->network, hd__data_test(e->data), hd__data_name(e->data)));
   HD_TRY(hd__plan_create(&e->plan, ctx, graph, kernels, &(hd_plan_settings){.train = false}));
   HD_TRY(hd__store_create(&e->store, ctx, e->plan, 0));
-  HD_TRY(hd__exec_create(&e->exec, ctx, e->plan, e->store, e->lanes, &(hd_exec_settings){.batch = 64, .shards = 1, .parts = 1}));
+  HD_TRY(hd__exec_create(&e->exec, ctx, e->plan, e->store, e->lanes,
+                         &(hd_exec_settings){.batch = 64, .shards = 1, .parts = 1}));
   HD_TRY(hd__file_join(path, ctx, folder, "model.safetensors"));
   HD_TRY(hd__checkpoint_load_weights(e->store, ctx, path));
   hd__store_pack(e->store, e->plan);
@@ -61,7 +66,9 @@ static hd_status open_all(evaluator *e, hd_ctx *ctx, const char *folder, const h
     std[c] = json_number_value(json_object_get(data, "std"));
   }
   if (!(std[0] > 0))
-    return hd__fail(ctx, HD_E_FORMAT, "%s/run.json: expected the data's mean and std, found none; the checkpoint is damaged, use another", folder);
+    return hd__fail(ctx, HD_E_FORMAT,
+                    "%s/run.json: expected the data's mean and std, found none; the checkpoint is damaged, use another",
+                    folder);
   HD_TRY(hd__feed_init(&e->feed, ctx, hd__data_test(e->data), kernels, mean, std, false));
   e->loss = hd__malloc((size_t)hd__data_test(e->data)->count * sizeof *e->loss);
   e->guess = hd__malloc((size_t)hd__data_test(e->data)->count * sizeof *e->guess);
@@ -92,13 +99,16 @@ static hd_status count_guesses(hd_evaluation *out, hd_ctx *ctx, const evaluator 
   return HD_OK;
 }
 
-static hd_status evaluate(hd_evaluation *out, evaluator *e, hd_ctx *ctx, const char *checkpoint, const hd_config *config) {
+static hd_status evaluate(hd_evaluation *out, evaluator *e, hd_ctx *ctx, const char *checkpoint,
+                          const hd_config *config) {
   char folder[HD_PATH_BYTES];
   const char *why = NULL, *isa = getenv("HEDDLE_ISA");
   const hd_kernels *kernels = hd__kernels_select(isa, &why);
   if (!kernels)
-    return hd__fail(ctx, HD_E_UNSUPPORTED, "HEDDLE_ISA expects an instruction set that this build and CPU have, found '%s': %s; unset it for the best", isa,
-                    why);
+    return hd__fail(
+        ctx, HD_E_UNSUPPORTED,
+        "HEDDLE_ISA expects an instruction set that this build and CPU have, found '%s': %s; unset it for the best",
+        isa, why);
   HD_TRY(hd__checkpoint_find(folder, ctx, checkpoint));
   HD_TRY(hd__checkpoint_record(&e->record, ctx, folder));
   HD_TRY(open_all(e, ctx, folder, config, kernels));
@@ -146,7 +156,9 @@ hd_status hd_digest(char text[HD_SHA256_TEXT_BYTES], hd_ctx *ctx, const char *ch
   if (status == HD_OK) {
     for (int i = 0; i < list.count && status == HD_OK; i++)
       if (list.tensor[i].type != HD_ST_F32)
-        status = hd__fail(ctx, HD_E_FORMAT, "%s: expected tensors of F32, found '%s' of another type; give the weights' file", path, list.tensor[i].name);
+        status = hd__fail(ctx, HD_E_FORMAT,
+                          "%s: expected tensors of F32, found '%s' of another type; give the weights' file", path,
+                          list.tensor[i].name);
     if (status == HD_OK)
       status = hd__st_digest(text, ctx, &list);
     hd__st_fini(&list);

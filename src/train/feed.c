@@ -6,11 +6,12 @@
 #include "base/alloc.h"
 #include "base/philox.h"
 
-hd_status hd__feed_init(hd_feed *feed, hd_ctx *ctx, const hd_dataset *data, const hd_kernels *kernels, const double *mean,
-                        const double *std, bool shuffle) {
+hd_status hd__feed_init(hd_feed *feed, hd_ctx *ctx, const hd_dataset *data, const hd_kernels *kernels,
+                        const double *mean, const double *std, bool shuffle) {
   *feed = (hd_feed){.data = data, .kernels = kernels};
   if (data->channels > HD_FEED_MAX_CHANNELS)
-    return hd__fail(ctx, HD_E_UNSUPPORTED, "expected images of at most %d channels, found %d", HD_FEED_MAX_CHANNELS, data->channels);
+    return hd__fail(ctx, HD_E_UNSUPPORTED, "expected images of at most %d channels, found %d", HD_FEED_MAX_CHANNELS,
+                    data->channels);
   for (int c = 0; c < data->channels; c++) {
     feed->scale[c] = (float)(1 / (255 * std[c]));
     feed->shift[c] = (float)(-mean[c] / std[c]);
@@ -69,7 +70,8 @@ void hd__feed_fetch(const hd_feed *feed, int64_t first, int64_t rows, float *x, 
   int64_t plane = (int64_t)data->height * data->width, bytes = plane * data->channels;
   for (int64_t r = 0; r < rows; r++) {
     int64_t sample = feed->order ? feed->order[first + r] : first + r;
-    feed->kernels->gather_u8(x + r * stride, data->images + sample * bytes, plane, data->channels, feed->scale, feed->shift);
+    feed->kernels->gather_u8(x + r * stride, data->images + sample * bytes, plane, data->channels, feed->scale,
+                             feed->shift);
     labels[r] = data->labels[sample];
   }
 }

@@ -1,7 +1,7 @@
 /* Feeds samples to the executor: the order of an epoch, gathering and normalising.
  *
- * The order depends on the seed and the epoch alone: samples sorted by (Philox key, index). Pixels are divided by 255 and
- * normalised with the training set's mean and standard deviation, as one FMA per pixel. */
+ * The order depends on the seed and the epoch alone: samples sorted by (Philox key, index). Pixels are divided by 255
+ * and normalised with the training set's mean and standard deviation, as one FMA per pixel. */
 #ifndef HD_TRAIN_FEED_H
 #define HD_TRAIN_FEED_H
 
@@ -23,8 +23,8 @@ typedef struct hd_feed {
 } hd_feed;
 
 /* Prepares for one split. `shuffle` makes room for an order. mean and std are per channel, of pixels in [0, 1]. */
-hd_status hd__feed_init(hd_feed *feed, hd_ctx *ctx, const hd_dataset *data, const hd_kernels *kernels, const double *mean,
-                        const double *std, bool shuffle);
+hd_status hd__feed_init(hd_feed *feed, hd_ctx *ctx, const hd_dataset *data, const hd_kernels *kernels,
+                        const double *mean, const double *std, bool shuffle);
 void hd__feed_fini(hd_feed *feed);
 
 /* Orders the samples for an epoch. */

@@ -31,7 +31,8 @@ hd_status hd__network_from_text(hd_network *out, hd_ctx *ctx, const char *text, 
 
 static int is_path(const char *name) {
   size_t length = strlen(name);
-  return strchr(name, '/') || (length > 5 && !strcmp(name + length - 5, ".yaml")) || (length > 4 && !strcmp(name + length - 4, ".yml"));
+  return strchr(name, '/') || (length > 5 && !strcmp(name + length - 5, ".yaml")) ||
+         (length > 4 && !strcmp(name + length - 4, ".yml"));
 }
 
 static hd_status unknown_model(hd_ctx *ctx, const char *name) {
@@ -63,21 +64,26 @@ void hd__network_fini(hd_network *network) {
   *network = (hd_network){0};
 }
 
-static hd_status check_fit(hd_ctx *ctx, const hd_network *network, const hd_graph *graph, const hd_dataset *data, const char *data_name) {
+static hd_status check_fit(hd_ctx *ctx, const hd_network *network, const hd_graph *graph, const hd_dataset *data,
+                           const char *data_name) {
   hd_shape image = {3, {data->channels, data->height, data->width}};
   const hd_shape *input = &graph->values[graph->input].shape;
   int scores = graph->values[graph->logits].shape.dim[0];
   char wanted[HD_SHAPE_TEXT_BYTES], found[HD_SHAPE_TEXT_BYTES];
   if (!hd__shape_equal(&image, input))
-    return hd__fail(ctx, HD_E_SHAPE, "%s: expected the input %s of the data set %s, found input %s; change 'input' or --data", network->source,
-                    hd__shape_text(wanted, sizeof wanted, &image), data_name, hd__shape_text(found, sizeof found, input));
+    return hd__fail(ctx, HD_E_SHAPE,
+                    "%s: expected the input %s of the data set %s, found input %s; change 'input' or --data",
+                    network->source, hd__shape_text(wanted, sizeof wanted, &image), data_name,
+                    hd__shape_text(found, sizeof found, input));
   if (scores < data->classes)
-    return hd__fail(ctx, HD_E_SHAPE, "%s: expected at least %d scores for the classes of %s, found %d; give the last layer 'out: %d'", network->source,
-                    data->classes, data_name, scores, data->classes);
+    return hd__fail(ctx, HD_E_SHAPE,
+                    "%s: expected at least %d scores for the classes of %s, found %d; give the last layer 'out: %d'",
+                    network->source, data->classes, data_name, scores, data->classes);
   return HD_OK;
 }
 
-hd_status hd__network_graph(hd_graph **out, hd_ctx *ctx, const hd_network *network, const hd_dataset *data, const char *data_name) {
+hd_status hd__network_graph(hd_graph **out, hd_ctx *ctx, const hd_network *network, const hd_dataset *data,
+                            const char *data_name) {
   HD_TRY(hd__model_parse(out, NULL, ctx, network->text, network->length, network->source));
   hd_status status = check_fit(ctx, network, *out, data, data_name);
   if (status != HD_OK) {

@@ -9,7 +9,7 @@
 #include "graph/graph.h"
 
 typedef struct hd_network {
-  char *text;   /* YAML */
+  char *text; /* YAML */
   size_t length;
   char *source; /* for messages */
   char *name;   /* what the description calls itself */
@@ -23,6 +23,7 @@ hd_status hd__network_from_text(hd_network *out, hd_ctx *ctx, const char *text, 
 void hd__network_fini(hd_network *network);
 
 /* Builds its graph anew and checks that it fits the data. */
-hd_status hd__network_graph(hd_graph **out, hd_ctx *ctx, const hd_network *network, const hd_dataset *data, const char *data_name);
+hd_status hd__network_graph(hd_graph **out, hd_ctx *ctx, const hd_network *network, const hd_dataset *data,
+                            const char *data_name);
 
 #endif

@@ -30,7 +30,8 @@ static json_t *settings_of(const hd_config *config, int32_t shards) {
   for (int i = 0; hd_option_at(i); i++) {
     const hd_option *option = hd_option_at(i);
     const char *text = hd__config_text(config, (hd_option_id)i);
-    if (i == HD_OPT_resume || i == HD_OPT_out || i == HD_OPT_json || !*text || !hd__config_applies(config, (hd_option_id)i))
+    if (i == HD_OPT_resume || i == HD_OPT_out || i == HD_OPT_json || !*text ||
+        !hd__config_applies(config, (hd_option_id)i))
       continue;
     json_object_set_new(settings, option->name, json_string(text));
   }
@@ -47,18 +48,22 @@ static json_t *data_of(const hd_data *data) {
     snprintf(text, sizeof text, "%016llx", (unsigned long long)hd__data_checksums(data)[i]);
     json_array_append_new(sums, json_string(text));
   }
-  return json_pack("{s:s, s:I, s:I, s:f, s:f, s:o}", "name", hd__data_name(data), "train_samples", (json_int_t)hd__data_train(data)->count,
-                   "test_samples", (json_int_t)hd__data_test(data)->count, "mean", hd__data_mean(data)[0], "std", hd__data_std(data)[0], "xxh3", sums);
+  return json_pack("{s:s, s:I, s:I, s:f, s:f, s:o}", "name", hd__data_name(data), "train_samples",
+                   (json_int_t)hd__data_train(data)->count, "test_samples", (json_int_t)hd__data_test(data)->count,
+                   "mean", hd__data_mean(data)[0], "std", hd__data_std(data)[0], "xxh3", sums);
 }
 
-hd_status hd__record_make(json_t **out, hd_ctx *ctx, const hd_config *config, const hd_network *network, const hd_data *data, int32_t shards,
-                          const char *isa, int threads) {
+hd_status hd__record_make(json_t **out, hd_ctx *ctx, const hd_config *config, const hd_network *network,
+                          const hd_data *data, int32_t shards, const char *isa, int threads) {
   char cpu[128];
   cpu_name(cpu, sizeof cpu);
-  *out = json_pack("{s:s, s:s, s:o, s:o, s:{s:s, s:s, s:i}, s:s}", "heddle", hd_version(), "model", network->name, "settings",
-                   settings_of(config, shards), "data", data_of(data), "machine", "cpu", cpu, "isa", isa, "threads", threads, "model_yaml",
-                   network->text);
-  return *out ? HD_OK : hd__fail(ctx, HD_E_FORMAT, "expected names and model text in UTF-8, found other bytes (or memory ran out); rename the data folder");
+  *out = json_pack("{s:s, s:s, s:o, s:o, s:{s:s, s:s, s:i}, s:s}", "heddle", hd_version(), "model", network->name,
+                   "settings", settings_of(config, shards), "data", data_of(data), "machine", "cpu", cpu, "isa", isa,
+                   "threads", threads, "model_yaml", network->text);
+  return *out ? HD_OK
+              : hd__fail(ctx, HD_E_FORMAT,
+                         "expected names and model text in UTF-8, found other bytes (or memory ran out); rename the "
+                         "data folder");
 }
 
 const char *hd__record_setting(const json_t *record, hd_option_id id) {
@@ -106,7 +111,8 @@ hd_status hd__record_adopt(hd_config *config, hd_ctx *ctx, const json_t *record,
     }
   HD_TRY(check_same(config, ctx, record, folder, HD_OPT_init)); /* its weights are in the checkpoint by now */
   /* What a user would have to repeat, of which --keep removes checkpoints. */
-  static const hd_option_id kept[] = {HD_OPT_data, HD_OPT_data_dir, HD_OPT_save_every, HD_OPT_keep, HD_OPT_eval_every, HD_OPT_log_every};
+  static const hd_option_id kept[] = {HD_OPT_data, HD_OPT_data_dir,   HD_OPT_save_every,
+                                      HD_OPT_keep, HD_OPT_eval_every, HD_OPT_log_every};
   for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
     HD_TRY(suggest(config, ctx, record, folder, kept[i]));
   return HD_OK;
@@ -120,8 +126,9 @@ hd_status hd__record_check_data(hd_ctx *ctx, const json_t *record, const hd_data
     const char *expected = json_string_value(json_array_get(sums, (size_t)i));
     snprintf(found, sizeof found, "%016llx", (unsigned long long)hd__data_checksums(data)[i]);
     if (!expected || strcmp(expected, found))
-      return hd__fail(ctx, HD_E_USAGE, "--resume %s: expected %s with checksum %s as in that run, found %s in %s; give the same --data", folder, part[i],
-                      expected ? expected : "(none recorded)", found, hd__data_name(data));
+      return hd__fail(ctx, HD_E_USAGE,
+                      "--resume %s: expected %s with checksum %s as in that run, found %s in %s; give the same --data",
+                      folder, part[i], expected ? expected : "(none recorded)", found, hd__data_name(data));
   }
   return HD_OK;
 }

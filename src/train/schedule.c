@@ -1,6 +1,6 @@
-/* Schedules as PyTorch defines them. onecycle is OneCycleLR with its defaults: cosine from lr/25 up to lr over the first 30 %
- * of the steps, then down to lr/25/1e4; the momentum (sgd) or first beta (adam) runs the other way, from 0.95 to 0.85 and
- * back. The bias corrections use beta^t with the beta of the step, as PyTorch's optimizers do. */
+/* Schedules as PyTorch defines them. onecycle is OneCycleLR with its defaults: cosine from lr/25 up to lr over the
+ * first 30 % of the steps, then down to lr/25/1e4; the momentum (sgd) or first beta (adam) runs the other way, from
+ * 0.95 to 0.85 and back. The bias corrections use beta^t with the beta of the step, as PyTorch's optimizers do. */
 #include "train/schedule.h"
 
 #include <math.h>

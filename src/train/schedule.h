@@ -8,7 +8,7 @@
 #include "train/config.h"
 
 typedef struct hd_schedule {
-  hd_op op; /* the update operation */
+  hd_op op;   /* the update operation */
   int states; /* optimizer states per parameter */
   double lr, momentum, weight_decay, beta1, beta2, eps;
   int nesterov;

@@ -38,18 +38,23 @@ static void step_done(void *self, const hd_step *step, const hd_step_result *res
   s->trained_samples += step->samples;
   double loss = result->loss_sum / (double)step->samples;
   if (s->on_event) {
-    hd_event event = {.kind = HD_EVENT_STEP, .step = s->counters.step, .epoch = (s->counters.step - 1) / s->steps_per_epoch, .loss = loss};
+    hd_event event = {.kind = HD_EVENT_STEP,
+                      .step = s->counters.step,
+                      .epoch = (s->counters.step - 1) / s->steps_per_epoch,
+                      .loss = loss};
     hd__session_tell(s, &event);
   }
   if (s->counters.step % hd__config_int(s->config, HD_OPT_log_every) == 0)
     hd__session_log(s, step, loss);
 }
 
-static void fetch_train(void *self, const hd_step *step, int64_t first, int64_t rows, float *x, int64_t stride, int32_t *labels) {
+static void fetch_train(void *self, const hd_step *step, int64_t first, int64_t rows, float *x, int64_t stride,
+                        int32_t *labels) {
   hd__feed_fetch(&session_of(self)->train_feed, step->cursor + first, rows, x, stride, labels);
 }
 
-static void fetch_test(void *self, const hd_step *step, int64_t first, int64_t rows, float *x, int64_t stride, int32_t *labels) {
+static void fetch_test(void *self, const hd_step *step, int64_t first, int64_t rows, float *x, int64_t stride,
+                       int32_t *labels) {
   hd__feed_fetch(&session_of(self)->test_feed, step->cursor + first, rows, x, stride, labels);
 }
 
@@ -58,7 +63,8 @@ hd_status hd__session_evaluate(hd_session *s, hd_ctx *ctx) {
     return HD_OK;
   const hd_dataset *test = hd__data_test(s->data);
   const hd_driver driver = {.self = s, .fetch = fetch_test};
-  HD_TRY(hd__exec_evaluate(s->eval_exec, ctx, &driver, test->count, s->guesses.loss, s->guesses.guess, s->guesses.probability));
+  HD_TRY(hd__exec_evaluate(s->eval_exec, ctx, &driver, test->count, s->guesses.loss, s->guesses.guess,
+                           s->guesses.probability));
   double sum = 0;
   int64_t right = 0;
   for (int64_t i = 0; i < test->count; i++) {
@@ -89,7 +95,8 @@ static int64_t next_stop(const hd_session *s) {
 }
 
 static hd_status run_region(hd_session *s, hd_ctx *ctx, uint32_t *flags) {
-  const hd_driver driver = {.self = s, .next = next_step, .flags = raise_flags, .done = step_done, .fetch = fetch_train};
+  const hd_driver driver = {
+      .self = s, .next = next_step, .flags = raise_flags, .done = step_done, .fetch = fetch_train};
   int64_t epoch = s->counters.step / s->steps_per_epoch;
   s->region_s = hd__clock_s();
   if (s->shuffled_epoch != epoch) {

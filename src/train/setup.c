@@ -26,8 +26,10 @@ static hd_status choose_kernels(hd_session *s, hd_ctx *ctx) {
   s->kernels = hd__kernels_select(isa, &why);
   if (s->kernels)
     return HD_OK;
-  return hd__fail(ctx, HD_E_UNSUPPORTED, "HEDDLE_ISA expects an instruction set that this build and CPU have, found '%s': %s; unset it for the best", isa,
-                  why);
+  return hd__fail(
+      ctx, HD_E_UNSUPPORTED,
+      "HEDDLE_ISA expects an instruction set that this build and CPU have, found '%s': %s; unset it for the best", isa,
+      why);
 }
 
 static hd_status choose_lanes(hd_session *s, hd_ctx *ctx) {
@@ -42,18 +44,22 @@ static hd_status choose_steps(hd_session *s, hd_ctx *ctx, int32_t *shards) {
   const hd_config *c = s->config;
   int64_t samples = hd__data_train(s->data)->count, epochs = hd__config_int(c, HD_OPT_epochs);
   s->batch = hd__config_int(c, HD_OPT_batch);
-  *shards = hd__config_has(c, HD_OPT_shards) ? (int32_t)hd__config_int(c, HD_OPT_shards) : hd__tree_default_shards(s->batch);
+  *shards =
+      hd__config_has(c, HD_OPT_shards) ? (int32_t)hd__config_int(c, HD_OPT_shards) : hd__tree_default_shards(s->batch);
   if (*shards > s->batch)
-    return hd__fail(ctx, HD_E_USAGE, "batch %lld is smaller than %d shards; use --shards %d or a larger --batch", (long long)s->batch, *shards,
-                    hd__tree_default_shards(s->batch));
+    return hd__fail(ctx, HD_E_USAGE, "batch %lld is smaller than %d shards; use --shards %d or a larger --batch",
+                    (long long)s->batch, *shards, hd__tree_default_shards(s->batch));
   if (hd__config_int(c, HD_OPT_accumulate) > *shards)
-    return hd__fail(ctx, HD_E_USAGE, "--accumulate expects at most the %d shards of a batch, found %lld; use a smaller number or more --shards", *shards,
-                    (long long)hd__config_int(c, HD_OPT_accumulate));
+    return hd__fail(
+        ctx, HD_E_USAGE,
+        "--accumulate expects at most the %d shards of a batch, found %lld; use a smaller number or more --shards",
+        *shards, (long long)hd__config_int(c, HD_OPT_accumulate));
   bool drop = hd__config_flag(c, HD_OPT_drop_last);
   s->steps_per_epoch = drop ? samples / s->batch : (samples + s->batch - 1) / s->batch;
   if (s->steps_per_epoch == 0)
-    return hd__fail(ctx, HD_E_USAGE, "--drop-last expects at least one full batch of %lld, found %lld samples; use a smaller --batch", (long long)s->batch,
-                    (long long)samples);
+    return hd__fail(ctx, HD_E_USAGE,
+                    "--drop-last expects at least one full batch of %lld, found %lld samples; use a smaller --batch",
+                    (long long)s->batch, (long long)samples);
   if (epochs > INT64_MAX / s->steps_per_epoch)
     return hd__fail(ctx, HD_E_USAGE, "--epochs expects fewer, found %lld", (long long)epochs);
   s->steps_in_all = epochs * s->steps_per_epoch;
@@ -158,7 +164,8 @@ hd_status hd__session_setup(hd_session *s, hd_ctx *ctx, const hd_config *config)
     HD_TRY(hd__network_find(&s->network, ctx, hd__config_text(s->config, HD_OPT_model)));
   HD_TRY(choose_kernels(s, ctx));
   HD_TRY(choose_lanes(s, ctx));
-  HD_TRY(hd__data_open(&s->data, ctx, hd__config_text(s->config, HD_OPT_data), hd__config_text(s->config, HD_OPT_data_dir)));
+  HD_TRY(hd__data_open(&s->data, ctx, hd__config_text(s->config, HD_OPT_data),
+                       hd__config_text(s->config, HD_OPT_data_dir)));
   if (resumes)
     HD_TRY(hd__record_check_data(ctx, s->record, s->data, hd__config_text(s->config, HD_OPT_resume)));
   HD_TRY(choose_steps(s, ctx, &shards));
@@ -167,7 +174,8 @@ hd_status hd__session_setup(hd_session *s, hd_ctx *ctx, const hd_config *config)
   HD_TRY(fill_weights(s, ctx, resumes ? folder : NULL));
   json_decref(s->record);
   s->record = NULL;
-  HD_TRY(hd__record_make(&s->record, ctx, s->config, &s->network, s->data, shards, s->kernels->isa, hd__lanes_count(s->lanes)));
+  HD_TRY(hd__record_make(&s->record, ctx, s->config, &s->network, s->data, shards, s->kernels->isa,
+                         hd__lanes_count(s->lanes)));
   fill_report(s, shards);
   return HD_OK;
 }

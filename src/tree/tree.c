@@ -23,11 +23,12 @@ hd_part hd__tree_part(int64_t samples, int32_t shards, int32_t parts, int32_t in
 }
 
 int hd__tree_has_samples(const hd_part *part, int32_t lo, int32_t hi) {
-  return hd__tree_first_sample(part->samples, part->shards, lo) < hd__tree_first_sample(part->samples, part->shards, hi);
+  return hd__tree_first_sample(part->samples, part->shards, lo) <
+         hd__tree_first_sample(part->samples, part->shards, hi);
 }
 
-/* Pushes one subtree and merges as far as the tree inside [root, root + root_size) allows. Returns the additions. An empty
- * sibling costs none: the subtree then simply stands for its parent. */
+/* Pushes one subtree and merges as far as the tree inside [root, root + root_size) allows. Returns the additions. An
+ * empty sibling costs none: the subtree then simply stands for its parent. */
 static int32_t push(stack *s, hd_subtree top, const hd_part *part, hd_subtree root) {
   int32_t merges = 0;
   for (;;) {

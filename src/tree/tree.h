@@ -1,10 +1,10 @@
 /* Who adds what to what: shards, covers, folds, chunk ownership. Pure arithmetic.
  *
- * A batch of n samples has S shards (a power of two); shard i holds the samples [i*n/S, (i+1)*n/S). Shard sums are added
- * in the binary tree over shard numbers; an empty shard passes the other side through. A contiguous range of shards is
- * handed on as its cover: the stack of complete subtrees that remains when its shards are pushed in order and merged
- * wherever both halves of a subtree are there. Pushing all covers in order merges what is left: the same additions,
- * whatever the ranges were.
+ * A batch of n samples has S shards (a power of two); shard i holds the samples [i*n/S, (i+1)*n/S). Shard sums are
+ * added in the binary tree over shard numbers; an empty shard passes the other side through. A contiguous range of
+ * shards is handed on as its cover: the stack of complete subtrees that remains when its shards are pushed in order and
+ * merged wherever both halves of a subtree are there. Pushing all covers in order merges what is left: the same
+ * additions, whatever the ranges were.
  *
  *     shards   0   1   2   3   4   5   6   7          range [1, 6) leaves the cover {1}, {2 3}, {4 5};
  *               \ /     \ /     \ /     \ /           ranges [0, 1), [1, 6), [6, 8) push {0} {1} {2 3} {4 5} {6 7},
@@ -34,7 +34,8 @@ typedef struct hd_subtree {
   int32_t start, size;
 } hd_subtree;
 
-/* What a range of shards does: step k pushes a shard and merges; afterwards cover[0 .. covers-1] is left on the stack. */
+/* What a range of shards does: step k pushes a shard and merges; afterwards cover[0 .. covers-1] is left on
+ * the stack. */
 typedef struct hd_range_plan {
   hd_fold pushes;
   int32_t depth; /* stack slots needed */

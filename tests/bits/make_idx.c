@@ -1,4 +1,5 @@
-/* make_idx FOLDER TRAIN TEST: writes the first samples of the built-in digits as four IDX files, a data set for small runs. */
+/* make_idx FOLDER TRAIN TEST: writes the first samples of the built-in digits as four IDX files, a data set for small
+ * runs. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +17,8 @@ static int write_file(const char *folder, const char *name, int rank, int64_t co
   size_t length = (size_t)count * (rank == 3 ? (size_t)size * (size_t)size : 1);
   int good = fwrite(magic, 1, 4, file) == 4;
   for (int i = 0; i < rank; i++) {
-    const uint8_t big[4] = {(uint8_t)(dims[i] >> 24), (uint8_t)(dims[i] >> 16), (uint8_t)(dims[i] >> 8), (uint8_t)dims[i]};
+    const uint8_t big[4] = {(uint8_t)(dims[i] >> 24), (uint8_t)(dims[i] >> 16), (uint8_t)(dims[i] >> 8),
+                            (uint8_t)dims[i]};
     good = good && fwrite(big, 1, 4, file) == 4;
   }
   good = good && fwrite(bytes, 1, length, file) == length;

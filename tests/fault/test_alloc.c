@@ -1,5 +1,6 @@
-/* Every allocation of a run fails once: setting up, training, evaluating, saving, resuming. Each failure must come back as
- * "out of memory" with a message, nothing half-written may stay, and what is left must still be good to resume from. */
+/* Every allocation of a run fails once: setting up, training, evaluating, saving, resuming. Each failure must come back
+ * as "out of memory" with a message, nothing half-written may stay, and what is left must still be good to
+ * resume from. */
 #include "scratch.h"
 
 #include "base/alloc.h"
@@ -32,8 +33,9 @@ static hd_status train(hd_ctx *ctx, const char *const *settings) {
 }
 
 static hd_status fresh_run(hd_ctx *ctx) {
-  const char *const settings[] = {"model", "simplenet", "data", data, "batch", "16", "max-steps", "1",
-                                  "clip-grad-norm", "1", "threads", "2", "accumulate", "2", "out", out, NULL};
+  const char *const settings[] = {
+      "model", "simplenet", "data", data,         "batch", "16",  "max-steps", "1", "clip-grad-norm",
+      "1",     "threads",   "2",    "accumulate", "2",     "out", out,         NULL};
   return train(ctx, settings);
 }
 
@@ -89,7 +91,8 @@ static void remove_run(void) { scratch_remove(out); }
 /* The run that the first sweep ended with, as it was. */
 static void restore_run(void) {
   char command[3 * SCRATCH_PATH_BYTES];
-  snprintf(command, sizeof command, "cd '%s' && { [ -d kept ] || cp -a run kept; } && rm -rf run && cp -a kept run", scratch());
+  snprintf(command, sizeof command, "cd '%s' && { [ -d kept ] || cp -a run kept; } && rm -rf run && cp -a kept run",
+           scratch());
   if (system(command) != 0)
     bail_out("the run to start from cannot be copied");
 }
@@ -103,7 +106,8 @@ int main(void) {
     setenv("TMPDIR", "/dev/shm", 1); /* hundreds of runs, each synced to the disk */
   data = strdup(in_scratch("data"));
   out = strdup(in_scratch("run"));
-  snprintf(command, sizeof command, "mkdir '%s' && '%s/tests/bits/make_idx' '%s' 80 30", data, build ? build : ".", data);
+  snprintf(command, sizeof command, "mkdir '%s' && '%s/tests/bits/make_idx' '%s' 80 30", data, build ? build : ".",
+           data);
   if (system(command) != 0)
     bail_out("no data set");
   sweep("a fresh run", fresh_run, remove_run);

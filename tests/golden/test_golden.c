@@ -1,8 +1,8 @@
 /* Follows PyTorch's loss trajectories: its initial weights, MNIST in file order, its losses in float64.
  *
- * The trajectories and MNIST are not part of the project: they are looked for in ../shared beside the source folder, and the
- * test skips where they are not. Each loss must be within 1e-3, relative, for as many steps as float32 can follow float64
- * (the file says how many), each learning rate within 1e-6. */
+ * The trajectories and MNIST are not part of the project: they are looked for in ../shared beside the source folder,
+ * and the test skips where they are not. Each loss must be within 1e-3, relative, for as many steps as float32 can
+ * follow float64 (the file says how many), each learning rate within 1e-6. */
 #include <jansson.h>
 #include <unistd.h>
 
@@ -20,9 +20,11 @@ typedef struct golden_case {
 
 static const golden_case cases[] = {
     {"simplenet-sgd", (const char *const[]){"model", "simplenet", "optimizer", "sgd", "lr", "0.01", NULL}},
-    {"mlp-momentum", (const char *const[]){"model", "mlp", "optimizer", "sgd", "lr", "0.05", "momentum", "0.9", "weight-decay", "1e-4", NULL}},
+    {"mlp-momentum", (const char *const[]){"model", "mlp", "optimizer", "sgd", "lr", "0.05", "momentum", "0.9",
+                                           "weight-decay", "1e-4", NULL}},
     {"cnn-sgd", (const char *const[]){"model", "cnn", "optimizer", "sgd", "lr", "0.01", NULL}},
-    {"cnn-adamw", (const char *const[]){"model", "cnn", "optimizer", "adamw", "lr", "0.001", "weight-decay", "0.01", NULL}},
+    {"cnn-adamw",
+     (const char *const[]){"model", "cnn", "optimizer", "adamw", "lr", "0.001", "weight-decay", "0.01", NULL}},
     {"fastmnist-adam-onecycle", (const char *const[]){"recipe", "fastmnist", NULL}},
 };
 
@@ -54,7 +56,8 @@ static hd_status train(trajectory *out, hd_ctx *ctx, const golden_case *c, const
   hd_session *session = NULL;
   snprintf(data, sizeof data, "%s/data/mnist", shared);
   snprintf(init, sizeof init, "%s/golden/%s.init.safetensors", shared, c->name);
-  const char *const common[] = {"data", data, "init", init, "no-shuffle", "true", "max-steps", "100", "log-every", "1", "out", folder, NULL};
+  const char *const common[] = {"data", data,        "init", init,  "no-shuffle", "true", "max-steps",
+                                "100",  "log-every", "1",    "out", folder,       NULL};
   hd_status status = hd_config_create(&config, ctx);
   if (status == HD_OK)
     status = set_all(config, ctx, c->settings);
@@ -89,7 +92,8 @@ static void follow(const golden_case *c, const json_t *want, const char *shared,
     fail("%s: %s", c->name, hd_ctx_message(ctx));
   } else {
     int steps = (int)json_integer_value(json_object_get(want, "steps"));
-    double loss = worst(t.loss, json_object_get(want, "losses"), steps), lr = worst(t.lr, json_object_get(want, "lr"), t.steps);
+    double loss = worst(t.loss, json_object_get(want, "losses"), steps),
+           lr = worst(t.lr, json_object_get(want, "lr"), t.steps);
     is_int(t.steps, MOST_STEPS, "%s: 100 steps ran", c->name);
     ok(steps > 0 && loss <= LOSS_TOLERANCE, "%s: the losses of %d steps, off by %.1e at most", c->name, steps, loss);
     ok(lr <= LR_TOLERANCE, "%s: the learning rates of %d steps, off by %.1e at most", c->name, t.steps, lr);

@@ -54,7 +54,8 @@ static arg param(int64_t elems) { return (arg){ARG_FLOATS, false, elems, (elems 
 
 /* The table above hd_call, as data. */
 static void describe_conv(kernel_case *c, const hd_geom *g) {
-  int64_t x = (int64_t)g->hi * g->wi * g->ci, y = (int64_t)g->hp * g->wp * g->co, w = (int64_t)g->co * g->kh * g->kw * g->ci;
+  int64_t x = (int64_t)g->hi * g->wi * g->ci, y = (int64_t)g->hp * g->wp * g->co,
+          w = (int64_t)g->co * g->kh * g->kw * g->ci;
   arg argmax = g->pool > 1 ? bytes(y) : (arg){0};
   if (c->op == HD_OP_conv2d) {
     c->in[0] = floats(x), c->in[1] = param(w), c->in[2] = param(g->co);
@@ -142,7 +143,9 @@ static int64_t slots(const kernel_case *c, const arg *a) { return a->rows ? c->r
 
 static size_t elem_bytes(const arg *a) { return a->kind == ARG_BYTES ? 1 : 4; }
 
-static size_t arg_bytes(const kernel_case *c, const arg *a) { return (size_t)(slots(c, a) * a->stride) * elem_bytes(a); }
+static size_t arg_bytes(const kernel_case *c, const arg *a) {
+  return (size_t)(slots(c, a) * a->stride) * elem_bytes(a);
+}
 
 /* Logits lie as far apart as the exponential's range; other values in (-1, 1). */
 static float spread(const kernel_case *c, uint32_t seed) {
@@ -177,7 +180,8 @@ static void fill_pool_argmax(kernel_case *c, random_stream *random) {
   kernel_case_destroy(&forward);
 }
 
-void kernel_case_create(kernel_case *c, hd_op op, const hd_geom *g, int64_t rows, fill_kind fill, bool drop, uint32_t seed) {
+void kernel_case_create(kernel_case *c, hd_op op, const hd_geom *g, int64_t rows, fill_kind fill, bool drop,
+                        uint32_t seed) {
   random_stream random = {seed, 0};
   *c = (kernel_case){.op = op, .g = *g, .rows = rows, .divisor = (float)(1 + random_below(&random, 300))};
   describe(c, g);
@@ -218,7 +222,8 @@ static void *row_of(const arg *a, unsigned char *data, int64_t row) {
   return a->rows ? data + (size_t)(row * a->stride) * elem_bytes(a) : data;
 }
 
-static void call_rows(const kernel_case *c, const hd_kernels *table, kernel_result *out, hd_call *call, int64_t row0, int64_t row1) {
+static void call_rows(const kernel_case *c, const hd_kernels *table, kernel_result *out, hd_call *call, int64_t row0,
+                      int64_t row1) {
   call->rows = row1 - row0;
   for (int i = 0; i < HD_MAX_IN; i++) {
     call->in[i] = row_of(&c->in[i], c->input[i].data, row0);
@@ -293,7 +298,8 @@ bool kernel_results_equal(const kernel_case *c, const kernel_result *a, const ke
     const arg *slot = &c->out[o];
     for (int64_t s = 0; slot->kind != ARG_NONE && s < slots(c, slot); s++) {
       const void *left = row_of(slot, a->output[o].data, s), *right = row_of(slot, b->output[o].data, s);
-      if (slot->kind == ARG_FLOATS ? !floats_equal(left, right, slot->elems) : memcmp(left, right, (size_t)slot->elems) != 0)
+      if (slot->kind == ARG_FLOATS ? !floats_equal(left, right, slot->elems)
+                                   : memcmp(left, right, (size_t)slot->elems) != 0)
         return false;
     }
   }

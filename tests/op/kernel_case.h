@@ -1,8 +1,8 @@
 /* One kernel call as a test sees it: what each argument is, guarded memory for it, random contents.
  *
- * A case is made from an operation, a geometry, a number of rows and a seed; it owns its inputs. Outputs are made afresh
- * for each run. Every buffer stands between canaries; an input's padding is filled with NaN, so that a kernel that lets
- * padding into a sum is seen; outputs start as garbage, so that a kernel that leaves one out is seen. */
+ * A case is made from an operation, a geometry, a number of rows and a seed; it owns its inputs. Outputs are made
+ * afresh for each run. Every buffer stands between canaries; an input's padding is filled with NaN, so that a kernel
+ * that lets padding into a sum is seen; outputs start as garbage, so that a kernel that leaves one out is seen. */
 #ifndef HD_TEST_KERNEL_CASE_H
 #define HD_TEST_KERNEL_CASE_H
 
@@ -54,15 +54,16 @@ typedef struct kernel_case {
 } kernel_case;
 
 /* `drop`: leave out what may be absent (bias, argmax). */
-void kernel_case_create(kernel_case *c, hd_op op, const hd_geom *g, int64_t rows, fill_kind fill, bool drop, uint32_t seed);
+void kernel_case_create(kernel_case *c, hd_op op, const hd_geom *g, int64_t rows, fill_kind fill, bool drop,
+                        uint32_t seed);
 void kernel_case_destroy(kernel_case *c);
 
 typedef struct kernel_result {
   guarded output[HD_MAX_OUT];
 } kernel_result;
 
-/* Runs the case through a table: packs, gives scratch. Row-wise operations may be split: `cuts` neighbouring calls. Returns
- * NULL, or what went wrong (a canary or an input was written). */
+/* Runs the case through a table: packs, gives scratch. Row-wise operations may be split: `cuts` neighbouring calls.
+ * Returns NULL, or what went wrong (a canary or an input was written). */
 const char *kernel_case_run(kernel_result *out, const kernel_case *c, const hd_kernels *table, int cuts);
 void kernel_result_destroy(kernel_result *result);
 

@@ -1,6 +1,6 @@
-/* Every table against the reference, bit for bit, for every operation over rows: the operations' own samples, then random
- * shapes; contents with zeros, with NaN and infinities; rows split over several calls; results over inputs where that is
- * allowed. Seeds are fixed: a failure names its case and can be run again alone. */
+/* Every table against the reference, bit for bit, for every operation over rows: the operations' own samples, then
+ * random shapes; contents with zeros, with NaN and infinities; rows split over several calls; results over inputs where
+ * that is allowed. Seeds are fixed: a failure names its case and can be run again alone. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,12 +14,15 @@ enum { RANDOM_SHAPES = 60, TABLES = 5 };
 
 static const char *const isas[TABLES] = {"reference", "scalar", "avx2", "avx512", "neon"};
 
-static int32_t choose(random_stream *random, const int32_t *list, uint32_t count) { return list[random_below(random, count)]; }
+static int32_t choose(random_stream *random, const int32_t *list, uint32_t count) {
+  return list[random_below(random, count)];
+}
 
 static void random_conv(hd_geom *g, random_stream *random) {
   static const int32_t channels[] = {1, 1, 2, 3, 4, 8, 15, 16, 17, 24, 32, 33, 48, 64, 70}, pools[] = {1, 1, 2, 2, 3};
   do {
-    *g = (hd_geom){.ci = choose(random, channels, 15), .co = choose(random, channels, 15), .pool = choose(random, pools, 5)};
+    *g = (hd_geom){
+        .ci = choose(random, channels, 15), .co = choose(random, channels, 15), .pool = choose(random, pools, 5)};
     g->hi = 1 + (int32_t)random_below(random, 12);
     g->wi = 1 + (int32_t)random_below(random, 12);
     g->kh = 1 + (int32_t)random_below(random, 5);
@@ -50,7 +53,19 @@ static void random_pool(hd_geom *g, random_stream *random) {
 
 /* A flat value of `in` elements and one of `out`. */
 static hd_geom flat(int32_t in, int32_t out) {
-  return (hd_geom){.ci = in, .hi = 1, .wi = 1, .co = out, .ho = 1, .wo = 1, .kh = 1, .kw = 1, .sh = 1, .sw = 1, .pool = 1, .hp = 1, .wp = 1};
+  return (hd_geom){.ci = in,
+                   .hi = 1,
+                   .wi = 1,
+                   .co = out,
+                   .ho = 1,
+                   .wo = 1,
+                   .kh = 1,
+                   .kw = 1,
+                   .sh = 1,
+                   .sw = 1,
+                   .pool = 1,
+                   .hp = 1,
+                   .wp = 1};
 }
 
 static void random_linear(hd_geom *g, random_stream *random) {
@@ -100,9 +115,9 @@ static const char *differs_in_place(const kernel_case *c, const hd_kernels *tabl
   call.in_stride[1] = c->in[1].stride;
   table->run[c->op](&call);
   kernel_result got = {.output = {memory}};
-  const char *wrong = !guarded_is_intact(&memory)             ? "wrote beside its output in place"
+  const char *wrong = !guarded_is_intact(&memory)            ? "wrote beside its output in place"
                       : !kernel_results_equal(c, want, &got) ? "other bits in place"
-                                                              : NULL;
+                                                             : NULL;
   guarded_destroy(&memory);
   return wrong;
 }
@@ -121,9 +136,10 @@ static const char *check_table(const kernel_case *c, const hd_kernels *table, co
 
 static void say(const kernel_case *c, const hd_kernels *table, fill_kind fill, const char *wrong) {
   const hd_geom *g = &c->g;
-  diag("%s %s: %s; %d rows, fill %d, in %dx%dx%d, out %dx%dx%d, window %dx%d, stride %dx%d, padding %dx%d, pool %d, relu %d",
-           table->name, hd__op_info(c->op)->name, wrong, (int)c->rows, (int)fill, g->ci, g->hi, g->wi, g->co, g->ho, g->wo, g->kh, g->kw,
-           g->sh, g->sw, g->ph, g->pw, g->pool, g->relu);
+  diag("%s %s: %s; %d rows, fill %d, in %dx%dx%d, out %dx%dx%d, window %dx%d, stride %dx%d, padding %dx%d, pool %d, "
+       "relu %d",
+       table->name, hd__op_info(c->op)->name, wrong, (int)c->rows, (int)fill, g->ci, g->hi, g->wi, g->co, g->ho, g->wo,
+       g->kh, g->kw, g->sh, g->sw, g->ph, g->pw, g->pool, g->relu);
 }
 
 /* One case: the reference once, then every table. */
@@ -192,9 +208,10 @@ static void check_large_linear(void) {
 }
 
 static void check_large_conv(void) {
-  static const hd_geom list[] = {{.ci = 1, .hi = 28, .wi = 28, .co = 32, .kh = 3, .kw = 3, .sh = 1, .sw = 1, .pool = 2, .relu = 1},
-                                 {.ci = 32, .hi = 13, .wi = 13, .co = 64, .kh = 3, .kw = 3, .sh = 1, .sw = 1, .pool = 2, .relu = 1},
-                                 {.ci = 24, .hi = 12, .wi = 12, .co = 32, .kh = 3, .kw = 3, .sh = 1, .sw = 1, .pool = 1}};
+  static const hd_geom list[] = {
+      {.ci = 1, .hi = 28, .wi = 28, .co = 32, .kh = 3, .kw = 3, .sh = 1, .sw = 1, .pool = 2, .relu = 1},
+      {.ci = 32, .hi = 13, .wi = 13, .co = 64, .kh = 3, .kw = 3, .sh = 1, .sw = 1, .pool = 2, .relu = 1},
+      {.ci = 24, .hi = 12, .wi = 12, .co = 32, .kh = 3, .kw = 3, .sh = 1, .sw = 1, .pool = 1}};
   int failed[TABLES] = {0};
   for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
     hd_geom g = list[i];
@@ -205,21 +222,34 @@ static void check_large_conv(void) {
   report(failed, "convolutions of real models");
 }
 
-/* A NaN must reach the check at the step's end, a zero's sign must not be lost: what the reference itself is held to. */
+/* A NaN must reach the check at the step's end, a zero's sign must not be lost: what the reference itself is
+ * held to. */
 static void check_special_values(const hd_kernels *table) {
   float x[16] = {NAN, -1, INFINITY, -INFINITY, -0.0f, 2, NAN, 0}, y[16] = {0};
   hd_geom g = flat(8, 8);
   hd_call call = {.g = &g, .rows = 1, .in = {x}, .out = {y}};
   table->run[HD_OP_relu](&call);
   ok(isnan(y[0]) && y[1] == 0 && y[2] == INFINITY && y[3] == 0 && signbit(y[4]) && y[5] == 2 && isnan(y[6]),
-         "%s: NaN, infinity and the zero's sign pass through relu", table->name);
-  hd_geom window = {.ci = 1, .hi = 2, .wi = 4, .co = 1, .ho = 1, .wo = 2, .kh = 2, .kw = 2, .sh = 2, .sw = 2, .pool = 1, .hp = 1, .wp = 2};
+     "%s: NaN, infinity and the zero's sign pass through relu", table->name);
+  hd_geom window = {.ci = 1,
+                    .hi = 2,
+                    .wi = 4,
+                    .co = 1,
+                    .ho = 1,
+                    .wo = 2,
+                    .kh = 2,
+                    .kw = 2,
+                    .sh = 2,
+                    .sw = 2,
+                    .pool = 1,
+                    .hp = 1,
+                    .wp = 2};
   float image[16] = {1, NAN, 4, 4, 5, 2, 3, 4};
   uint8_t argmax[64] = {9, 9};
   call = (hd_call){.g = &window, .rows = 1, .in = {image}, .out = {y, argmax}};
   table->run[HD_OP_max_pool2d](&call);
-  ok(isnan(y[0]) && argmax[0] == 1 && y[1] == 4 && argmax[1] == 0, "%s: a NaN is the maximum, the first of equals is taken",
-         table->name);
+  ok(isnan(y[0]) && argmax[0] == 1 && y[1] == 4 && argmax[1] == 0,
+     "%s: a NaN is the maximum, the first of equals is taken", table->name);
 }
 
 int main(void) {

@@ -1,5 +1,5 @@
-/* What works on parameters, every table against the reference bit for bit: optimizer steps, folds over shards, forming a
- * linear layer's gradient inside a fold, sums of squares, and the gathering of pixels. */
+/* What works on parameters, every table against the reference bit for bit: optimizer steps, folds over shards, forming
+ * a linear layer's gradient inside a fold, sums of squares, and the gathering of pixels. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -83,7 +83,11 @@ static update_result run_update(const update_case *c, const hd_kernels *table, u
   update_result r;
   for (int f = 0; f < 3; f++)
     r.field[f] = guarded_create((size_t)c->count * sizeof(float), 4 * ((skew + 5 * (uint32_t)f) % 16));
-  hd_update u = {.g = floats_of(&c->field[0]), .w = floats_of(&c->field[1]), .w1 = floats_of(&r.field[0]), .count = c->count, .hyper = &c->hyper};
+  hd_update u = {.g = floats_of(&c->field[0]),
+                 .w = floats_of(&c->field[1]),
+                 .w1 = floats_of(&r.field[0]),
+                 .count = c->count,
+                 .hyper = &c->hyper};
   if (has_m(c))
     u.m = floats_of(&c->field[2]), u.m1 = floats_of(&r.field[1]);
   if (has_v(c))
@@ -234,7 +238,19 @@ typedef struct form_case {
 } form_case;
 
 static form_case random_form(random_stream *random, int32_t in, int32_t out) {
-  form_case c = {.g = {.ci = in, .hi = 1, .wi = 1, .co = out, .ho = 1, .wo = 1, .kh = 1, .kw = 1, .sh = 1, .sw = 1, .pool = 1, .hp = 1, .wp = 1}};
+  form_case c = {.g = {.ci = in,
+                       .hi = 1,
+                       .wi = 1,
+                       .co = out,
+                       .ho = 1,
+                       .wo = 1,
+                       .kh = 1,
+                       .kw = 1,
+                       .sh = 1,
+                       .sw = 1,
+                       .pool = 1,
+                       .hp = 1,
+                       .wp = 1}};
   c.fold = random_fold(random, &c.rows);
   c.x_stride = (in + 15) / 16 * 16;
   c.dy_stride = (out + 15) / 16 * 16;
@@ -276,7 +292,12 @@ static guarded reduce_and_fold(const form_case *c, const hd_kernels *table) {
 
 /* Forms one random rectangle, compares it with the whole gradient. */
 static bool forms_alike(const form_case *c, const hd_kernels *table, const guarded *whole, random_stream *random) {
-  hd_form f = {.g = &c->g, .x = floats_of(&c->x), .dy = floats_of(&c->dy), .x_stride = c->x_stride, .dy_stride = c->dy_stride, .fold = &c->fold};
+  hd_form f = {.g = &c->g,
+               .x = floats_of(&c->x),
+               .dy = floats_of(&c->dy),
+               .x_stride = c->x_stride,
+               .dy_stride = c->dy_stride,
+               .fold = &c->fold};
   f.output = !random_below(random, 4);
   f.j0 = (int32_t)random_below(random, (uint32_t)c->g.co);
   f.j1 = f.j0 + 1 + (int32_t)random_below(random, (uint32_t)(c->g.co - f.j0));
@@ -345,7 +366,8 @@ static void check_gather(void) {
     int64_t plane = 1 + random_below(&random, trial % 4 ? 70 : 1100);
     int32_t channels = trial % 2 ? 1 : 1 + (int32_t)random_below(&random, 4);
     float scale[4], shift[4];
-    guarded pixels = guarded_create((size_t)(plane * channels), random_below(&random, 64)), want = guarded_create((size_t)(plane * channels) * 4, 0);
+    guarded pixels = guarded_create((size_t)(plane * channels), random_below(&random, 64)),
+            want = guarded_create((size_t)(plane * channels) * 4, 0);
     for (int64_t i = 0; i < plane * channels; i++)
       pixels.data[i] = (unsigned char)random_below(&random, 256);
     for (int c = 0; c < 4; c++)

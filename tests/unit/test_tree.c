@@ -1,4 +1,5 @@
-/* The tree over shards: whatever the ranges, the same additions. Sums are made of strings that show who was added to whom. */
+/* The tree over shards: whatever the ranges, the same additions. Sums are made of strings that show who was added to
+ * whom. */
 #include <stdio.h>
 #include <string.h>
 
@@ -65,7 +66,8 @@ static void test_cuts(int64_t samples, int shards) {
       border[2] = b;
       wrong += strcmp(sum_text(&part, border, 3), want) != 0;
     }
-  is_int(wrong, 0, "%lld samples in %d shards: every cut into three ranges adds alike: %s", (long long)samples, shards, want);
+  is_int(wrong, 0, "%lld samples in %d shards: every cut into three ranges adds alike: %s", (long long)samples, shards,
+         want);
 }
 
 static void test_parts(void) {

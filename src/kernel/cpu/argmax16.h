@@ -1,8 +1,8 @@
 /* Positions of maxima and live gradients, beside groups of sixteen: what convolutions under a pool need.
  *
- * A position inside a window (0 .. 255) is held as a float in a group's lane, so that the group's masks choose it; memory
- * holds bytes. `bits` are up to 64 neighbouring channels, one bit each, channel 0 lowest: a kernel walks them in ascending
- * order by taking the lowest set bit, which is the order of the chains.
+ * A position inside a window (0 .. 255) is held as a float in a group's lane, so that the group's masks choose it;
+ * memory holds bytes. `bits` are up to 64 neighbouring channels, one bit each, channel 0 lowest: a kernel walks them in
+ * ascending order by taking the lowest set bit, which is the order of the chains.
  *
  * No function touches memory beyond `count` elements. */
 #ifndef HD_KERNEL_CPU_ARGMAX16_H
@@ -85,7 +85,8 @@ G16 uint64_t g16_bits_nonzero(g16 x) {
 
 G16 g16_mask g16_equal(g16 a, g16 b) {
 #if HD_ISA_IS(neon)
-  return (g16_mask){{vceqq_f32(a.q[0], b.q[0]), vceqq_f32(a.q[1], b.q[1]), vceqq_f32(a.q[2], b.q[2]), vceqq_f32(a.q[3], b.q[3])}};
+  return (g16_mask){
+      {vceqq_f32(a.q[0], b.q[0]), vceqq_f32(a.q[1], b.q[1]), vceqq_f32(a.q[2], b.q[2]), vceqq_f32(a.q[3], b.q[3])}};
 #else
   g16_mask out = 0;
   for (int i = 0; i < 16; i++)

@@ -1,11 +1,11 @@
 /* What the convolution kernels share: sizes of register blocks, the framed copy of an image, and the walk.
  *
- * A frame is a copy of one sample's image with a border of zeros, so that windows over padding read memory like any other.
- * Its end carries FRAME_SLACK spare elements: whole groups may be read from its last pixel on.
+ * A frame is a copy of one sample's image with a border of zeros, so that windows over padding read memory like any
+ * other. Its end carries FRAME_SLACK spare elements: whole groups may be read from its last pixel on.
  *
- * A walk is a convolution without padding: windows of equal steps over an image whose lines and pixels are contiguous, one
- * chain an output element, over the kernel's rows and within a row over its contiguous elements. Forward is one walk; the
- * gradient of the input without a pool is one walk over dy for each phase of the stride. */
+ * A walk is a convolution without padding: windows of equal steps over an image whose lines and pixels are contiguous,
+ * one chain an output element, over the kernel's rows and within a row over its contiguous elements. Forward is one
+ * walk; the gradient of the input without a pool is one walk over dy for each phase of the stride. */
 #ifndef HD_KERNEL_CPU_CPU_CONV_H
 #define HD_KERNEL_CPU_CPU_CONV_H
 
@@ -25,7 +25,7 @@ enum { ACC_GROUPS = 6, BLOCK_GROUPS = 1 };
 enum { FRAME_SLACK = 16, GROUP_BYTES = 128 * 1024, GROUP_ROWS = 16 };
 
 /* Complete unrolling of loops with constant bounds, without which accumulators would live in memory. */
-#define UNROLL _Pragma("GCC unroll 32")
+#define UNROLL_FOR(i, count) _Pragma("GCC unroll 32") for (int i = 0; i < (count); i++)
 
 static inline int up16(int n) { return (n + 15) / 16 * 16; }
 static inline int least(int a, int b) { return a < b ? a : b; }
@@ -80,15 +80,16 @@ typedef struct conv_live {
   float g;
 } conv_live;
 
-/* sum[r][i] += g * x[r][i] for each of `count` entries in turn, r < rows, i < 16 * groups; lines of the sum and of the patches
- * lie sum_line and x_line apart. */
-void HD_SYM(conv_add_live)(float *sum, int64_t sum_line, const conv_live *list, int count, int64_t x_line, int rows, int groups);
+/* sum[r][i] += g * x[r][i] for each of `count` entries in turn, r < rows, i < 16 * groups; lines of the sum and of the
+ * patches lie sum_line and x_line apart. */
+void HD_SYM(conv_add_live)(float *sum, int64_t sum_line, const conv_live *list, int count, int64_t x_line, int rows,
+                           int groups);
 
 /* out = sum + 0, which makes -0 to +0; may be in place. */
 void HD_SYM(conv_finish_sums)(float *out, const float *sum, int64_t count);
 
 typedef struct conv_walk {
-  const float *x; /* the first window's first element in row 0 */
+  const float *x;                       /* the first window's first element in row 0 */
   int64_t x_stride, x_step_y, x_step_x; /* to the next row (sample), window below, window to the right */
   int64_t x_line;                       /* to the kernel's next row */
   int taps_y, run;                      /* the kernel's rows, and contiguous elements in each */
@@ -101,13 +102,13 @@ typedef struct conv_walk {
   int64_t argmax_stride;
   int height, width; /* windows */
   int64_t rows;
-  int pool, relu; /* side of the window of positions, 1 for one position */
-  int plus_zero;  /* adds +0 to each finished chain, as gradients do */
+  int pool, relu;               /* side of the window of positions, 1 for one position */
+  int plus_zero;                /* adds +0 to each finished chain, as gradients do */
   int64_t at_step_y, at_step_x; /* x from a position to the one below, to the right */
 } conv_walk;
 
-/* Groups in the block that starts at group `first` of `groups`: BLOCK_GROUPS, or all that are left when that is one more,
- * because a block of one group would load a weight for each of its few accumulators. */
+/* Groups in the block that starts at group `first` of `groups`: BLOCK_GROUPS, or all that are left when that is one
+ * more, because a block of one group would load a weight for each of its few accumulators. */
 static inline int walk_block_groups(int first, int groups) {
   int left = groups - first;
   return BLOCK_GROUPS > 1 && left == BLOCK_GROUPS + 1 ? left : least(left, BLOCK_GROUPS);

@@ -1,9 +1,10 @@
 /* The gradient of a convolution's weight and bias, in one of two ways that give the same bits:
  *
- *   live    taps in vector lanes; per output channel the list of windows whose gradient is not zero, then the channel's row of
- *           the gradient in registers while those windows' patches go by. Best behind a pool with many input channels.
- *   dense   output channels in vector lanes; a block of taps in registers while all windows go by, a pool's positions one
- *           after the other. Best without a pool, and for few input channels.
+ *   live    taps in vector lanes; per output channel the list of windows whose gradient is not zero, then the channel's
+ *           row of the gradient in registers while those windows' patches go by. Best behind a pool with many input
+ *           channels.
+ *   dense   output channels in vector lanes; a block of taps in registers while all windows go by, a pool's positions
+ *           one after the other. Best without a pool, and for few input channels.
  *
  * The shape alone decides, by an estimate of vector instructions. Order: per weight, over samples ascending, windows
  * row-major: acc = fma(dy, x, acc), at last acc + 0; the bias: acc = acc + dy. */
@@ -14,11 +15,11 @@ enum { TAPS = ACC_GROUPS / BLOCK_GROUPS, LIVE_BYTES = 32 * 1024 };
 /* The geometry of one call, worked out. */
 typedef struct dw_shape {
   conv_frame frame;
-  int64_t line;           /* elements of a frame's line */
-  int run, run16, taps;   /* contiguous taps in a row of the kernel, padded to groups; all taps */
+  int64_t line;         /* elements of a frame's line */
+  int run, run16, taps; /* contiguous taps in a row of the kernel, padded to groups; all taps */
   int co16, dense, framed;
-  int64_t group, slot;    /* samples at once, elements of one in scratch */
-  int64_t sums;           /* elements of the sums in scratch; 0: summed in place */
+  int64_t group, slot; /* samples at once, elements of one in scratch */
+  int64_t sums;        /* elements of the sums in scratch; 0: summed in place */
 } dw_shape;
 
 static int is_dense(const hd_geom *g) {
@@ -62,7 +63,8 @@ static conv_images take_images(const hd_call *call, const dw_shape *s, int64_t n
 }
 
 /* One channel's live windows: where each one's patch lies, and its gradient. */
-static int list_windows(conv_live *list, const hd_call *call, const dw_shape *s, const conv_images *images, int64_t n, int64_t rows, int co) {
+static int list_windows(conv_live *list, const hd_call *call, const dw_shape *s, const conv_images *images, int64_t n,
+                        int64_t rows, int co) {
   const hd_geom *g = call->g;
   int64_t at[256], step_y = g->pool * g->sh * s->line, step_x = (int64_t)g->pool * g->sw * g->ci;
   int count = 0;
@@ -113,16 +115,19 @@ typedef struct dense_block {
 } dense_block;
 
 /* taps and groups are constants where this is inlined. */
-G16 void add_position(g16 (*acc)[BLOCK_GROUPS], const g16 *dy, const float *x, const int32_t *tap, int taps, int groups) {
-  UNROLL for (int t = 0; t < taps; t++) {
+G16 void add_position(g16 (*acc)[BLOCK_GROUPS], const g16 *dy, const float *x, const int32_t *tap, int taps,
+                      int groups) {
+  UNROLL_FOR (t, taps) {
     g16 xv = g16_all(x[tap[t]]);
-    UNROLL for (int q = 0; q < groups; q++) acc[t][q] = g16_fma(dy[q], xv, acc[t][q]);
+    UNROLL_FOR (q, groups)
+      acc[t][q] = g16_fma(dy[q], xv, acc[t][q]);
   }
 }
 
-G16 void add_window(g16 (*acc)[BLOCK_GROUPS], const dense_block *b, const float *dy, const uint8_t *argmax, const float *x, int taps, int groups) {
+G16 void add_window(g16 (*acc)[BLOCK_GROUPS], const dense_block *b, const float *dy, const uint8_t *argmax,
+                    const float *x, int taps, int groups) {
   g16 all[BLOCK_GROUPS], here[BLOCK_GROUPS], taken[BLOCK_GROUPS];
-  UNROLL for (int q = 0; q < groups; q++) {
+  UNROLL_FOR (q, groups) {
     all[q] = g16_load_some(dy + 16 * q, b->channels - 16 * q);
     taken[q] = argmax ? g16_from_bytes(argmax + 16 * q, b->channels - 16 * q) : g16_zero();
   }
@@ -132,7 +137,8 @@ G16 void add_window(g16 (*acc)[BLOCK_GROUPS], const dense_block *b, const float 
   }
   for (int p = 0; p < b->g->pool * b->g->pool; p++) {
     int64_t at = p / b->g->pool * b->g->sh * b->line + (int64_t)(p % b->g->pool) * b->g->sw * b->g->ci;
-    UNROLL for (int q = 0; q < groups; q++) here[q] = g16_keep(all[q], g16_equal(taken[q], g16_all((float)p)));
+    UNROLL_FOR (q, groups)
+      here[q] = g16_keep(all[q], g16_equal(taken[q], g16_all((float)p)));
     add_position(acc, here, x + at, b->tap, taps, groups);
   }
 }
@@ -141,7 +147,9 @@ G16 void run_block(const dense_block *b, int taps, int groups) {
   const hd_geom *g = b->g;
   int64_t step_y = g->pool * g->sh * b->line, step_x = (int64_t)g->pool * g->sw * g->ci;
   g16 acc[TAPS][BLOCK_GROUPS];
-  UNROLL for (int t = 0; t < taps; t++) UNROLL for (int q = 0; q < groups; q++) acc[t][q] = g16_load(b->sum + t * b->co16 + 16 * q);
+  UNROLL_FOR (t, taps)
+    UNROLL_FOR (q, groups)
+      acc[t][q] = g16_load(b->sum + t * b->co16 + 16 * q);
   for (int64_t r = 0; r < b->rows; r++) {
     const float *x = b->x + r * b->x_stride, *dy = b->dy + r * b->dy_stride;
     const uint8_t *argmax = b->argmax ? b->argmax + r * b->argmax_stride : NULL;
@@ -151,7 +159,9 @@ G16 void run_block(const dense_block *b, int taps, int groups) {
         argmax = argmax ? argmax + g->co : NULL;
       }
   }
-  UNROLL for (int t = 0; t < taps; t++) UNROLL for (int q = 0; q < groups; q++) g16_store(b->sum + t * b->co16 + 16 * q, acc[t][q]);
+  UNROLL_FOR (t, taps)
+    UNROLL_FOR (q, groups)
+      g16_store(b->sum + t * b->co16 + 16 * q, acc[t][q]);
 }
 
 typedef void dense_fn(const dense_block *block);
@@ -159,6 +169,7 @@ typedef void dense_fn(const dense_block *block);
 #define DENSE(taps, groups)                                                                                            \
   static void dense_##taps##x##groups(const dense_block *block) { run_block(block, taps, groups); }
 
+/* clang-format off */
 #if HD_ISA_IS(avx512)
 DENSE(1, 1) DENSE(2, 1) DENSE(3, 1) DENSE(4, 1) DENSE(5, 1) DENSE(6, 1)
 DENSE(7, 1) DENSE(8, 1) DENSE(9, 1) DENSE(10, 1) DENSE(11, 1) DENSE(12, 1)
@@ -174,6 +185,7 @@ static dense_fn *const dense[BLOCK_GROUPS][TAPS] = {{dense_1x1, dense_2x1}};
 DENSE(1, 1) DENSE(2, 1) DENSE(3, 1) DENSE(4, 1) DENSE(5, 1) DENSE(6, 1)
 static dense_fn *const dense[BLOCK_GROUPS][TAPS] = {{dense_1x1, dense_2x1, dense_3x1, dense_4x1, dense_5x1, dense_6x1}};
 #endif
+/* clang-format on */
 
 /* All blocks over the windows of some rows. */
 static void add_rows(const dense_block *whole, const int32_t *tap, int taps) {

@@ -1,18 +1,19 @@
 /* The gradient of a convolution's input, in one of two ways, as the graph says:
  *
- *   behind a pool   most pixels of the output have a gradient of zero; at each pixel the list of channels that have one, then
- *                   the patch of the input in registers while those channels' weights go by.
+ *   behind a pool   most pixels of the output have a gradient of zero; at each pixel the list of channels that have
+ *                   one, then the patch of the input in registers while those channels' weights go by.
  *   without         for each phase of the stride one walk over the framed gradient, with the kernel turned around.
  *
- * Order: per input element, over the output's pixels row-major, inside over channels ascending: acc = fma(dy, w, acc), at
- * last acc + 0. */
+ * Order: per input element, over the output's pixels row-major, inside over channels ascending: acc = fma(dy, w, acc),
+ * at last acc + 0. */
 #include "kernel/cpu/cpu_conv.h"
 
 /* Weights whose rows are whole groups are read where they are. */
 static int has_whole_groups(const hd_geom *g) { return g->kw * g->ci % 16 == 0; }
 
 /* The channels with a gradient at position p of a window. */
-static int list_channels(conv_live *list, const hd_geom *g, const float *dy, const uint8_t *argmax, int p, const float *w, int64_t w_stride) {
+static int list_channels(conv_live *list, const hd_geom *g, const float *dy, const uint8_t *argmax, int p,
+                         const float *w, int64_t w_stride) {
   int found = 0;
   for (int c = 0; c < g->co; c += 64) {
     int count = least(64, g->co - c);
@@ -27,7 +28,8 @@ static int list_channels(conv_live *list, const hd_geom *g, const float *dy, con
 
 static void add_image(const hd_call *call, float *frame, int64_t line, conv_live *list, int64_t n) {
   const hd_geom *g = call->g;
-  const float *w = has_whole_groups(g) ? call->in[1] : call->packed, *dy = (const float *)call->in[0] + n * call->in_stride[0];
+  const float *w = has_whole_groups(g) ? call->in[1] : call->packed,
+              *dy = (const float *)call->in[0] + n * call->in_stride[0];
   const uint8_t *argmax = (const uint8_t *)call->in[2] + n * call->in_stride[2];
   int64_t w_line = up16(g->kw * g->ci), w_stride = g->kh * w_line;
   for (int oy = 0; oy < g->hp * g->pool; oy++)
@@ -37,7 +39,7 @@ static void add_image(const hd_call *call, float *frame, int64_t line, conv_live
       int count = list_channels(list, g, dy + window, argmax + window, p, w, w_stride);
       if (count)
         HD_SYM(conv_add_live)
-        (frame + oy * g->sh * line + (int64_t)ox * g->sw * g->ci, line, list, count, w_line, g->kh, (int)w_line / 16);
+      (frame + oy * g->sh * line + (int64_t)ox * g->sw * g->ci, line, list, count, w_line, g->kh, (int)w_line / 16);
     }
 }
 
@@ -58,7 +60,7 @@ static void behind_pool(const hd_call *call) {
 
 /* Along one axis, the input's pixels i = first, first + stride, ... whose windows meet the kernel at the same taps: */
 typedef struct conv_phase {
-  int taps;  /* how many of the kernel's positions: tap t is the kernel's last - t * stride */
+  int taps; /* how many of the kernel's positions: tap t is the kernel's last - t * stride */
   int last;
   int first, count;
   int start; /* the output's pixel under the first tap of the first one's window, may be negative */
@@ -113,7 +115,8 @@ static void walk_phase(const hd_call *call, const conv_frame *frame, const conv_
                     .run = x->taps * g->co,
                     .w = w,
                     .channels = g->ci,
-                    .y = (float *)call->out[0] + n * call->out_stride[0] + ((int64_t)y->first * g->wi + x->first) * g->ci,
+                    .y = (float *)call->out[0] + n * call->out_stride[0] +
+                         ((int64_t)y->first * g->wi + x->first) * g->ci,
                     .y_stride = call->out_stride[0],
                     .y_step_y = (int64_t)g->sh * g->wi * g->ci,
                     .y_step_x = (int64_t)g->sw * g->ci,
@@ -139,7 +142,8 @@ static void without_pool(const hd_call *call) {
         HD_SYM(conv_frame_fill)((float *)call->scratch + r * slot, &frame, dy + r * call->in_stride[0]);
     }
     for (int i = 0; i < g->sh * g->sw; i++) {
-      conv_phase y = phase_of(i / g->sw, g->hi, g->kh, g->sh, g->ph), x = phase_of(i % g->sw, g->wi, g->kw, g->sw, g->pw);
+      conv_phase y = phase_of(i / g->sw, g->hi, g->kh, g->sh, g->ph),
+                 x = phase_of(i % g->sw, g->wi, g->kw, g->sw, g->pw);
       if (!y.taps || !x.taps)
         clear_pixels(call, &y, &x, n, rows);
       else if (y.count && x.count)
@@ -175,7 +179,8 @@ static int64_t packed_elems(const hd_geom *g) {
 }
 
 /* One channel of one phase: tap t of a walk's window is the pair (y, x) and, inside, the channel. */
-static void pack_phase(const hd_geom *g, const conv_phase *y, const conv_phase *x, const float *w, float *packed, int co) {
+static void pack_phase(const hd_geom *g, const conv_phase *y, const conv_phase *x, const float *w, float *packed,
+                       int co) {
   int taps = y->taps * x->taps * g->co;
   for (int c = 0; c < g->ci; c++) {
     int64_t first = walk_weight_at(g->ci, taps, c, 0), step = walk_weight_at(g->ci, taps, c, 1) - first;

@@ -4,7 +4,8 @@
 #include "kernel/cpu/cpu_conv.h"
 
 /* The walk over rows n .. n + rows - 1, images where `images` says. */
-static conv_walk forward_walk(const hd_call *call, const conv_frame *frame, const conv_images *images, int64_t n, int64_t rows) {
+static conv_walk forward_walk(const hd_call *call, const conv_frame *frame, const conv_images *images, int64_t n,
+                              int64_t rows) {
   const hd_geom *g = call->g;
   int64_t line = (int64_t)frame->width * g->ci;
   return (conv_walk){.x = images->first,

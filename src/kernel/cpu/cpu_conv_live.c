@@ -1,7 +1,8 @@
-/* Sums of a few scaled patches, the inner loop of the gradients behind a pool: sum += g * x for each live entry of a list.
+/* Sums of a few scaled patches, the inner loop of the gradients behind a pool: sum += g * x for each live entry of a
+ * list.
  *
- * A patch is `rows` lines of whole groups. It is cut into blocks whose sums stay in registers while the list goes by, so the
- * list is read once for each block. Order: per element, entries as listed: acc = fma(g, x, acc). */
+ * A patch is `rows` lines of whole groups. It is cut into blocks whose sums stay in registers while the list goes by,
+ * so the list is read once for each block. Order: per element, entries as listed: acc = fma(g, x, acc). */
 #include "kernel/cpu/cpu_conv.h"
 
 enum { MOST_LINES = 5, MOST_ACROSS = 8 };
@@ -9,27 +10,32 @@ enum { MOST_LINES = 5, MOST_ACROSS = 8 };
 typedef void block_fn(float *sum, int64_t sum_line, const conv_live *list, int count, int64_t at, int64_t x_line);
 
 /* lines and across are constants where this is inlined. */
-G16 void add_block(float *sum, int64_t sum_line, const conv_live *list, int count, int64_t at, int64_t x_line, int lines, int across) {
+G16 void add_block(float *sum, int64_t sum_line, const conv_live *list, int count, int64_t at, int64_t x_line,
+                   int lines, int across) {
   g16 acc[MOST_LINES][MOST_ACROSS];
-  UNROLL for (int r = 0; r < lines; r++) UNROLL for (int q = 0; q < across; q++)
+  UNROLL_FOR (r, lines)
+    UNROLL_FOR (q, across)
       acc[r][q] = g16_load(sum + r * sum_line + 16 * q);
   for (int e = 0; e < count; e++) {
     const float *x = list[e].x + at;
     g16 g = g16_all(list[e].g);
-    UNROLL for (int r = 0; r < lines; r++) UNROLL for (int q = 0; q < across; q++)
+    UNROLL_FOR (r, lines)
+      UNROLL_FOR (q, across)
         acc[r][q] = g16_fma(g, g16_load(x + r * x_line + 16 * q), acc[r][q]);
   }
-  UNROLL for (int r = 0; r < lines; r++) UNROLL for (int q = 0; q < across; q++)
+  UNROLL_FOR (r, lines)
+    UNROLL_FOR (q, across)
       g16_store(sum + r * sum_line + 16 * q, acc[r][q]);
 }
 
 #define BLOCK(lines, across)                                                                                           \
-  static void block_##lines##x##across(float *sum, int64_t sum_line, const conv_live *list, int count, int64_t at,    \
+  static void block_##lines##x##across(float *sum, int64_t sum_line, const conv_live *list, int count, int64_t at,     \
                                        int64_t x_line) {                                                               \
     add_block(sum, sum_line, list, count, at, x_line, lines, across);                                                  \
   }
 
 /* blocks[lines - 1][across - 1], as far as lines * across accumulators fit. */
+/* clang-format off */
 #if HD_ISA_IS(avx512)
 BLOCK(1, 1) BLOCK(1, 2) BLOCK(1, 3) BLOCK(1, 4) BLOCK(1, 5) BLOCK(1, 6) BLOCK(1, 7) BLOCK(1, 8)
 BLOCK(2, 1) BLOCK(2, 2) BLOCK(2, 3) BLOCK(2, 4) BLOCK(2, 5) BLOCK(2, 6) BLOCK(2, 7) BLOCK(2, 8)
@@ -57,6 +63,7 @@ static block_fn *const blocks[MOST_LINES][MOST_ACROSS] = {
     {block_4x1},
     {block_5x1}};
 #endif
+/* clang-format on */
 
 /* How many of `whole` go into each block when a block takes at most `most`, in equal parts. */
 static int even_part(int whole, int at_most) {
@@ -64,7 +71,8 @@ static int even_part(int whole, int at_most) {
   return (whole + parts - 1) / parts;
 }
 
-void HD_SYM(conv_add_live)(float *sum, int64_t sum_line, const conv_live *list, int count, int64_t x_line, int rows, int groups) {
+void HD_SYM(conv_add_live)(float *sum, int64_t sum_line, const conv_live *list, int count, int64_t x_line, int rows,
+                           int groups) {
   int across = even_part(groups, least(MOST_ACROSS, ACC_GROUPS));
   int lines = even_part(rows, most(1, least(MOST_LINES, ACC_GROUPS / across)));
   for (int row = 0; row < rows; row += lines)

@@ -1,12 +1,12 @@
 /* The walk: a register-blocked direct convolution; see cpu_conv.h.
  *
  * A block is `pixels` windows (of one row or several, or of several samples) by `groups` groups of channels: that many
- * accumulators, walked once over all taps for each position of the pool. Blocks of weights lie outside, windows inside, so
- * a block's weights stay in the nearest caches while windows stream.
+ * accumulators, walked once over all taps for each position of the pool. Blocks of weights lie outside, windows inside,
+ * so a block's weights stay in the nearest caches while windows stream.
  *
- * Order: acc = bias or +0; over the kernel's rows, inside over the row's elements: acc = fma(x, w, acc). Then the maximum
- * over positions, row-major, a later one taken if it is greater or NaN; then + 0 or
- * the ReLU, if asked for. Windows are independent. */
+ * Order: acc = bias or +0; over the kernel's rows, inside over the row's elements: acc = fma(x, w, acc). Then the
+ * maximum over positions, row-major, a later one taken if it is greater or NaN; then + 0 or the ReLU, if asked for.
+ * Windows are independent. */
 #include "kernel/cpu/cpu_conv.h"
 
 enum { MOST_PIXELS = ACC_GROUPS / BLOCK_GROUPS, MOST_GROUPS = BLOCK_GROUPS > 1 ? BLOCK_GROUPS + 1 : 1 };
@@ -43,19 +43,23 @@ static void take_windows(walk_block *block, walk_cursor *at, const conv_walk *wa
 }
 
 /* One position of all windows: acc[p][q] = the whole chain. */
-G16 void taps(g16 (*acc)[MOST_GROUPS], const conv_walk *walk, const walk_block *block, int64_t at, int pixels, int groups) {
+G16 void taps(g16 (*acc)[MOST_GROUPS], const conv_walk *walk, const walk_block *block, int64_t at, int pixels,
+              int groups) {
   const float *x[MOST_PIXELS], *w = block->w;
-  UNROLL for (int p = 0; p < pixels; p++) {
+  UNROLL_FOR (p, pixels) {
     x[p] = block->x[p];
-    UNROLL for (int q = 0; q < groups; q++) acc[p][q] = block->bias ? g16_load(block->bias + 16 * q) : g16_zero();
+    UNROLL_FOR (q, groups)
+      acc[p][q] = block->bias ? g16_load(block->bias + 16 * q) : g16_zero();
   }
   for (int ky = 0; ky < walk->taps_y; ky++, at += walk->x_line)
     for (int64_t i = at; i < at + walk->run; i++, w += 16 * groups) {
       g16 wv[MOST_GROUPS];
-      UNROLL for (int q = 0; q < groups; q++) wv[q] = g16_load(w + 16 * q);
-      UNROLL for (int p = 0; p < pixels; p++) {
+      UNROLL_FOR (q, groups)
+        wv[q] = g16_load(w + 16 * q);
+      UNROLL_FOR (p, pixels) {
         g16 xv = g16_all(x[p][i]);
-        UNROLL for (int q = 0; q < groups; q++) acc[p][q] = g16_fma(xv, wv[q], acc[p][q]);
+        UNROLL_FOR (q, groups)
+          acc[p][q] = g16_fma(xv, wv[q], acc[p][q]);
       }
     }
 }
@@ -72,28 +76,33 @@ G16 void finish(const conv_walk *walk, const walk_block *block, g16 best, g16 ta
 G16 void run_block(const conv_walk *walk, const walk_block *block, int pixels, int groups) {
   g16 best[MOST_PIXELS][MOST_GROUPS], taken[MOST_PIXELS][MOST_GROUPS], acc[MOST_PIXELS][MOST_GROUPS];
   taps(best, walk, block, 0, pixels, groups);
-  UNROLL for (int p = 0; p < pixels; p++) UNROLL for (int q = 0; q < groups; q++) taken[p][q] = g16_zero();
+  UNROLL_FOR (p, pixels)
+    UNROLL_FOR (q, groups)
+      taken[p][q] = g16_zero();
   for (int position = 1; position < walk->pool * walk->pool; position++) {
     int64_t at = position / walk->pool * walk->at_step_y + position % walk->pool * walk->at_step_x;
     taps(acc, walk, block, at, pixels, groups);
     g16 number = g16_all((float)position);
-    UNROLL for (int p = 0; p < pixels; p++) UNROLL for (int q = 0; q < groups; q++) {
-      g16_mask over = g16_or(g16_less(best[p][q], acc[p][q]), g16_nan(acc[p][q]));
-      best[p][q] = g16_choose(over, acc[p][q], best[p][q]);
-      taken[p][q] = g16_choose(over, number, taken[p][q]);
-    }
+    UNROLL_FOR (p, pixels)
+      UNROLL_FOR (q, groups) {
+        g16_mask over = g16_or(g16_less(best[p][q], acc[p][q]), g16_nan(acc[p][q]));
+        best[p][q] = g16_choose(over, acc[p][q], best[p][q]);
+        taken[p][q] = g16_choose(over, number, taken[p][q]);
+      }
   }
-  UNROLL for (int p = 0; p < pixels; p++) UNROLL for (int q = 0; q < groups; q++)
+  UNROLL_FOR (p, pixels)
+    UNROLL_FOR (q, groups)
       finish(walk, block, best[p][q], taken[p][q], p, q);
 }
 
 typedef void block_fn(const conv_walk *walk, const walk_block *block);
 
 #define BLOCK(pixels, groups)                                                                                          \
-  static void block_##pixels##x##groups(const conv_walk *walk, const walk_block *block) {                             \
+  static void block_##pixels##x##groups(const conv_walk *walk, const walk_block *block) {                              \
     run_block(walk, block, pixels, groups);                                                                            \
   }
 
+/* clang-format off */
 #if HD_ISA_IS(avx512)
 BLOCK(1, 1) BLOCK(2, 1) BLOCK(3, 1) BLOCK(4, 1) BLOCK(5, 1) BLOCK(6, 1)
 BLOCK(7, 1) BLOCK(8, 1) BLOCK(9, 1) BLOCK(10, 1) BLOCK(11, 1) BLOCK(12, 1)
@@ -111,6 +120,7 @@ static block_fn *const blocks[MOST_GROUPS][MOST_PIXELS] = {{block_1x1, block_2x1
 BLOCK(1, 1) BLOCK(2, 1) BLOCK(3, 1) BLOCK(4, 1) BLOCK(5, 1) BLOCK(6, 1)
 static block_fn *const blocks[MOST_GROUPS][MOST_PIXELS] = {{block_1x1, block_2x1, block_3x1, block_4x1, block_5x1, block_6x1}};
 #endif
+/* clang-format on */
 
 /* All windows for the groups from `first` on, in blocks of nearly equal size. */
 static void walk_channels(const conv_walk *walk, int first, int groups) {

@@ -1,8 +1,8 @@
 /* The seams between the CPU kernels of one instruction set: each file fills its slots of the table.
  *
- * Every source of this folder is compiled once per instruction set, with HD_ISA naming it ("avx512"), and all its external
- * names carry that suffix, so several sets live in one library. A file of this folder must not define an inline function
- * with external linkage, or the linker might keep the copy that this CPU cannot run. */
+ * Every source of this folder is compiled once per instruction set, with HD_ISA naming it ("avx512"), and all its
+ * external names carry that suffix, so several sets live in one library. A file of this folder must not define an
+ * inline function with external linkage, or the linker might keep the copy that this CPU cannot run. */
 #ifndef HD_KERNEL_CPU_FILL_H
 #define HD_KERNEL_CPU_FILL_H
 

@@ -1,8 +1,8 @@
 /* Folding pieces along the tree over shards, and sums of squares.
  *
  * A block of FOLD_GROUPS groups runs through the whole fold before the next: pieces are read once, in order, and the
- * entries that wait stay in L1. The lower entry is the left operand. A sum of squares is 16 interleaved chains of double
- * FMA and the fixed tree; beyond a short tail +0 is added to chains that are never -0, which changes nothing. */
+ * entries that wait stay in L1. The lower entry is the left operand. A sum of squares is 16 interleaved chains of
+ * double FMA and the fixed tree; beyond a short tail +0 is added to chains that are never -0, which changes nothing. */
 #include "kernel/cpu/cpu_fill.h"
 #include "kernel/cpu/group16.h"
 

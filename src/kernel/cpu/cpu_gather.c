@@ -1,8 +1,8 @@
 /* From planes of bytes to floats with channels fastest: what a batch is gathered with.
  *
  * An element is fma((float)pixel, scale, shift) of its channel. One channel needs no reordering and runs in groups;
- * several are converted a group of pixels at a time and then dealt out, so that every output line is written while it is
- * in L1. Only whole groups of bytes are read as such: nothing behind the last pixel is touched. */
+ * several are converted a group of pixels at a time and then dealt out, so that every output line is written while it
+ * is in L1. Only whole groups of bytes are read as such: nothing behind the last pixel is touched. */
 #include "kernel/cpu/cpu_fill.h"
 #include "kernel/cpu/group16.h"
 

@@ -1,12 +1,12 @@
 /* The linear layer and the gradient of its input, in register blocks.
  *
- * Forward: an output is 16 interleaved chains over k in one group, so a block of OUT_ROWS samples by OUTS outputs keeps that
- * many groups in registers and walks k once; loads of x and w are shared over the block. Gradient of the input: groups lie
- * along k, a block of DX_ROWS samples by DX_GROUPS groups walks j once. An element's chain never depends on the block it
- * fell into, so a tail of samples or outputs runs the same code with smaller constants.
+ * Forward: an output is 16 interleaved chains over k in one group, so a block of OUT_ROWS samples by OUTS outputs keeps
+ * that many groups in registers and walks k once; loads of x and w are shared over the block. Gradient of the input:
+ * groups lie along k, a block of DX_ROWS samples by DX_GROUPS groups walks j once. An element's chain never depends on
+ * the block it fell into, so a tail of samples or outputs runs the same code with smaller constants.
  *
- * Loops go over outputs (or columns) outside and samples inside: the block's weights stay in L1 while samples stream. Very
- * long sums go in parts for the same reason; their chains are set aside as they are and taken up again. */
+ * Loops go over outputs (or columns) outside and samples inside: the block's weights stay in L1 while samples stream.
+ * Very long sums go in parts for the same reason; their chains are set aside as they are and taken up again. */
 #include "kernel/cpu/cpu_fill.h"
 #include "kernel/cpu/group16.h"
 
@@ -17,12 +17,14 @@ enum { OUT_ROWS = 4, OUTS = 4, DX_ROWS = 8, DX_GROUPS = 3 };
 enum { OUT_ROWS = 3, OUTS = 2, DX_ROWS = 4, DX_GROUPS = 1 };
 #endif
 
-/* A block's weights and samples stay in L1 while PART_COLUMNS columns are summed; the chains of SLAB_ROWS rows wait meanwhile. */
+/* A block's weights and samples stay in L1 while PART_COLUMNS columns are summed; the chains of SLAB_ROWS rows wait
+ * meanwhile. */
 enum { PART_COLUMNS = 1024, SLAB_ROWS = 8 * OUT_ROWS };
 
-/* One lane range of the chains: a whole group, or the tail under a mask. A masked lane keeps its chain untouched: adding
- * 0 * 0 would turn a -0 into +0. */
-G16 void step(g16 (*acc)[OUTS], const float *const *x, const float *w, int64_t ld, int k, int tail, int rows, int outs) {
+/* One lane range of the chains: a whole group, or the tail under a mask. A masked lane keeps its chain untouched:
+ * adding 0 * 0 would turn a -0 into +0. */
+G16 void step(g16 (*acc)[OUTS], const float *const *x, const float *w, int64_t ld, int k, int tail, int rows,
+              int outs) {
   g16_mask mask = g16_first(tail < 16 ? tail : 0);
   g16 wv[OUTS];
 #pragma GCC unroll 8
@@ -52,8 +54,8 @@ G16 float finish(float tree, const float *b, int relu) {
   return relu && y < 0 ? 0 : y;
 }
 
-/* Outputs j .. j + outs - 1 of rows n .. n + rows - 1, columns k0 .. k1 - 1 of their sums; both counts are constants where
- * this is inlined. Chains that began in an earlier part of the columns wait in `saved`. */
+/* Outputs j .. j + outs - 1 of rows n .. n + rows - 1, columns k0 .. k1 - 1 of their sums; both counts are constants
+ * where this is inlined. Chains that began in an earlier part of the columns wait in `saved`. */
 G16 void output_block(const hd_call *call, g16 (*saved)[OUTS], int64_t n, int j, int k0, int k1, int rows, int outs) {
   const hd_geom *g = call->g;
   const float *w = (const float *)call->in[1] + (int64_t)j * g->ci, *b = call->in[2], *x[OUT_ROWS];

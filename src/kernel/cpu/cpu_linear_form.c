@@ -1,9 +1,9 @@
 /* The gradient of a linear layer's weight and bias, formed from activations inside the fold over shards.
  *
  * A block of FORM_ROWS outputs j by FORM_GROUPS groups along k stays in registers. Per step of the fold it walks the
- * shard's samples, ascending, as REDUCE does; loads of x serve all j. Then the block meets the entries below it on a small
- * stack that stays in L1: each merge adds the topmost entry to the registers, then the block is pushed, so a shard costs one
- * store of the block and about one load. The lower entry is the left operand, as in every fold.
+ * shard's samples, ascending, as REDUCE does; loads of x serve all j. Then the block meets the entries below it on a
+ * small stack that stays in L1: each merge adds the topmost entry to the registers, then the block is pushed, so a
+ * shard costs one store of the block and about one load. The lower entry is the left operand, as in every fold.
  *
  * The REDUCE kernel is the same code with a fold of one step: one shard. */
 #include "kernel/cpu/cpu_fill.h"
@@ -16,7 +16,8 @@ enum { FORM_ROWS = 4, FORM_GROUPS = 1 };
 #endif
 
 /* One shard's chains: acc = +0; samples ascending: acc = fma(dy[j], x[k], acc). */
-G16 void shard(g16 (*acc)[FORM_GROUPS], const hd_form *f, int j, int k, const hd_fold_step *step, int rows, int groups, int left) {
+G16 void shard(g16 (*acc)[FORM_GROUPS], const hd_form *f, int j, int k, const hd_fold_step *step, int rows, int groups,
+               int left) {
 #pragma GCC unroll 8
   for (int r = 0; r < rows; r++)
 #pragma GCC unroll 8
@@ -64,8 +65,8 @@ G16 void form_block(const hd_form *f, int j, int k, int rows, int groups, int le
   for (int r = 0; r < rows; r++)
 #pragma GCC unroll 8
     for (int v = 0; v < groups; v++)
-      g16_store_some(f->out + (j + r - f->j0) * f->out_ld + (k - f->k0) + 16 * v, g16_load(stack + 16 * (r * groups + v)),
-                     left - 16 * v);
+      g16_store_some(f->out + (j + r - f->j0) * f->out_ld + (k - f->k0) + 16 * v,
+                     g16_load(stack + 16 * (r * groups + v)), left - 16 * v);
 }
 
 G16 void form_rows(const hd_form *f, int j, int rows) {

@@ -1,8 +1,8 @@
 /* Cross-entropy over softmax and its gradient: groups along the classes.
  *
- * The maximum may be taken in any order: only its value matters, and any NaN makes it NaN (that of two zeros does not show
- * in any result). The sum of exponentials is the 16 interleaved chains of a group, a short last group under a mask, then
- * the fixed tree. Few classes fit one group; the code has no special case for them. */
+ * The maximum may be taken in any order: only its value matters, and any NaN makes it NaN (that of two zeros does not
+ * show in any result). The sum of exponentials is the 16 interleaved chains of a group, a short last group under a
+ * mask, then the fixed tree. Few classes fit one group; the code has no special case for them. */
 #include "kernel/cpu/cpu_fill.h"
 #include "kernel/cpu/group16.h"
 
@@ -43,7 +43,8 @@ static void cross_entropy(const hd_call *call) {
     const float *logits = (const float *)call->in[0] + n * call->in_stride[0];
     const int32_t label = ((const int32_t *)call->in[1])[n * call->in_stride[1]];
     const float m = largest(logits, classes);
-    ((float *)call->out[0])[n * call->out_stride[0]] = hd__ref_logf(sum_of_exp(logits, classes, m)) - (logits[label] - m);
+    ((float *)call->out[0])[n * call->out_stride[0]] =
+        hd__ref_logf(sum_of_exp(logits, classes, m)) - (logits[label] - m);
   }
 }
 

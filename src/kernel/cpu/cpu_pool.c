@@ -52,7 +52,8 @@ static void max_pool2d(const hd_call *call) {
 }
 
 /* Adds one window's group where its maxima were. */
-G16 void backward_group(const hd_geom *g, const pool_window *w, const float *dy, const uint8_t *argmax, float *dx, int count) {
+G16 void backward_group(const hd_geom *g, const pool_window *w, const float *dy, const uint8_t *argmax, float *dx,
+                        int count) {
   g16 d = g16_load_some(dy, count), taken = g16_from_bytes(argmax, count);
   for (int ky = w->y0; ky < w->y1; ky++)
     for (int kx = w->x0; kx < w->x1; kx++) {

@@ -29,7 +29,8 @@ G16 g16_mask g16_first(int count) {
 }
 
 G16 g16 g16_load_mask(const float *x, g16_mask mask) {
-  return (g16){_mm256_maskload_ps(x, _mm256_castps_si256(mask.lo)), _mm256_maskload_ps(x + 8, _mm256_castps_si256(mask.hi))};
+  return (g16){_mm256_maskload_ps(x, _mm256_castps_si256(mask.lo)),
+               _mm256_maskload_ps(x + 8, _mm256_castps_si256(mask.hi))};
 }
 
 G16 void g16_store_mask(float *x, g16 value, g16_mask mask) {
@@ -52,9 +53,7 @@ G16 g16_mask g16_less(g16 a, g16 b) {
 G16 g16_mask g16_nan(g16 a) {
   return (g16_mask){_mm256_cmp_ps(a.lo, a.lo, _CMP_UNORD_Q), _mm256_cmp_ps(a.hi, a.hi, _CMP_UNORD_Q)};
 }
-G16 g16_mask g16_or(g16_mask a, g16_mask b) {
-  return (g16_mask){_mm256_or_ps(a.lo, b.lo), _mm256_or_ps(a.hi, b.hi)};
-}
+G16 g16_mask g16_or(g16_mask a, g16_mask b) { return (g16_mask){_mm256_or_ps(a.lo, b.lo), _mm256_or_ps(a.hi, b.hi)}; }
 G16 g16 g16_choose(g16_mask mask, g16 yes, g16 no) {
   return (g16){_mm256_blendv_ps(no.lo, yes.lo, mask.lo), _mm256_blendv_ps(no.hi, yes.hi, mask.hi)};
 }

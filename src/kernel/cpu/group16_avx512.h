@@ -40,7 +40,8 @@ G16 g16 g16_scale_2n(g16 p, g16 shifted) {
 /* Lanes whose exponent is all ones raise the sign bit of `seen`: integer sums overflow into it. */
 G16 g16 g16_note_not_finite(g16 seen, g16 x) {
   __m512i bits = _mm512_and_epi32(_mm512_castps_si512(x), _mm512_set1_epi32(0x7f800000));
-  return _mm512_castsi512_ps(_mm512_or_epi32(_mm512_castps_si512(seen), _mm512_add_epi32(bits, _mm512_set1_epi32(0x00800000))));
+  return _mm512_castsi512_ps(
+      _mm512_or_epi32(_mm512_castps_si512(seen), _mm512_add_epi32(bits, _mm512_set1_epi32(0x00800000))));
 }
 
 G16 int g16_any_noted(g16 seen) { return _mm512_movepi32_mask(_mm512_castps_si512(seen)) != 0; }

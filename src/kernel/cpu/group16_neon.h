@@ -78,9 +78,9 @@ G16 g16 g16_scale_2n(g16 p, g16 shifted) {
 /* Lanes whose exponent is all ones become all ones in `seen`. */
 G16 g16 g16_note_not_finite(g16 seen, g16 x) {
   const uint32x4_t exponent = vdupq_n_u32(0x7f800000);
-  G16_QUARTERS(g16, vreinterpretq_f32_u32(
-                        vorrq_u32(vreinterpretq_u32_f32(seen.q[i]),
-                                  vceqq_u32(vandq_u32(vreinterpretq_u32_f32(x.q[i]), exponent), exponent))));
+  G16_QUARTERS(
+      g16, vreinterpretq_f32_u32(vorrq_u32(vreinterpretq_u32_f32(seen.q[i]),
+                                           vceqq_u32(vandq_u32(vreinterpretq_u32_f32(x.q[i]), exponent), exponent))));
 }
 
 G16 int g16_any_noted(g16 seen) {

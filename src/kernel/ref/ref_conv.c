@@ -17,8 +17,8 @@ static real conv_at(const hd_geom *g, const real *x, const real *w, const real *
   for (int ky = 0; ky < g->kh; ky++)
     for (int kx = 0; kx < g->kw; kx++)
       for (int ci = 0; ci < g->ci; ci++)
-        acc = REAL_FMA(pixel(g, x, oy * g->sh + ky - g->ph, ox * g->sw + kx - g->pw, ci), wo[(ky * g->kw + kx) * g->ci + ci],
-                       acc);
+        acc = REAL_FMA(pixel(g, x, oy * g->sh + ky - g->ph, ox * g->sw + kx - g->pw, ci),
+                       wo[(ky * g->kw + kx) * g->ci + ci], acc);
   return acc;
 }
 
@@ -67,9 +67,10 @@ static void scatter(const hd_geom *g, real *dx, const real *w, real dy, int oy, 
     }
 }
 
-/* Per input element: acc = +0; over the output's pixels row-major (oy, ox), inside over co ascending: acc = fma(dy, w, acc);
- * behind a pool, dy is that of a window at the pixel it was taken from and zero at the others; at last acc + 0, so that it
- * makes no difference whether zero dy are left out: without it a flushed sum could keep the sign of its zero. */
+/* Per input element: acc = +0; over the output's pixels row-major (oy, ox), inside over co ascending: acc = fma(dy, w,
+ * acc); behind a pool, dy is that of a window at the pixel it was taken from and zero at the others; at last acc + 0,
+ * so that it makes no difference whether zero dy are left out: without it a flushed sum could keep the sign of its
+ * zero. */
 static void conv2d_dx(const hd_call *call) {
   const hd_geom *g = call->g;
   int64_t elems = (int64_t)g->hi * g->wi * g->ci;

@@ -1,7 +1,7 @@
 /* Reference cross-entropy over softmax, and its gradient.
  *
- * m = the maximum of the logits by takes_over; e_i = exp(l_i - m); sum = 16 interleaved chains of additions over the class
- * index (chain c takes i = c mod 16, from +0), then the fixed tree. */
+ * m = the maximum of the logits by takes_over; e_i = exp(l_i - m); sum = 16 interleaved chains of additions over the
+ * class index (chain c takes i = c mod 16, from +0), then the fixed tree. */
 #include "kernel/ref/ref_real.h"
 
 static real largest(const real *logits, int classes) {

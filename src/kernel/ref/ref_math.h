@@ -1,12 +1,12 @@
 /* exp and log of a float as fixed chains of float operations, the same in every table.
  *
- * exp(x): n = nearest integer to x * log2(e), by adding and subtracting 1.5 * 2^23; r = x - n ln 2 in two FMA with ln 2 split
- * into a part with 9 trailing zero bits and the rest, |r| <= ln 2 / 2; the Taylor polynomial of degree 7 for exp(r) (its
- * remainder is below 6e-9), evaluated by Horner with FMA; times 2^n by adding n to the exponent
- * bits. x < -87 gives 0 (so no result is denormal), x > 88 gives +inf; a NaN passes through.
+ * exp(x): n = nearest integer to x * log2(e), by adding and subtracting 1.5 * 2^23; r = x - n ln 2 in two FMA with ln 2
+ * split into a part with 9 trailing zero bits and the rest, |r| <= ln 2 / 2; the Taylor polynomial of degree 7 for
+ * exp(r) (its remainder is below 6e-9), evaluated by Horner with FMA; times 2^n by adding n to the exponent bits. x <
+ * -87 gives 0 (so no result is denormal), x > 88 gives +inf; a NaN passes through.
  *
- * log(x) for normal x > 0: x = m 2^n with m in [sqrt(1/2), sqrt(2)); s = (m - 1) / (m + 1), log m = 2 s + s^3 P(s^2) with the
- * series 2/3, 2/5, 2/7, 2/9; n ln 2 is added in two parts. 0 gives -inf, less than 0 NaN, +inf +inf. */
+ * log(x) for normal x > 0: x = m 2^n with m in [sqrt(1/2), sqrt(2)); s = (m - 1) / (m + 1), log m = 2 s + s^3 P(s^2)
+ * with the series 2/3, 2/5, 2/7, 2/9; n ln 2 is added in two parts. 0 gives -inf, less than 0 NaN, +inf +inf. */
 #ifndef HD_KERNEL_REF_MATH_H
 #define HD_KERNEL_REF_MATH_H
 

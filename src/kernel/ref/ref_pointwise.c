@@ -24,8 +24,8 @@ static void relu_dx(const hd_call *call) {
 static void add(const hd_call *call) {
   for (int64_t n = 0; n < call->rows; n++)
     for (int64_t i = 0; i < elems(call->g); i++)
-      ((real *)call->out[0])[n * call->out_stride[0] + i] =
-          ((const real *)call->in[0])[n * call->in_stride[0] + i] + ((const real *)call->in[1])[n * call->in_stride[1] + i];
+      ((real *)call->out[0])[n * call->out_stride[0] + i] = ((const real *)call->in[0])[n * call->in_stride[0] + i] +
+                                                            ((const real *)call->in[1])[n * call->in_stride[1] + i];
 }
 
 /* Pixel-major (h, w, c) to channel-major (c, h, w), or back. */
