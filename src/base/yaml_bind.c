@@ -333,6 +333,17 @@ hd_status hd__yaml_int(int64_t *out, hd_ctx *ctx, const hd_yaml_node *node, int6
   return HD_OK;
 }
 
+hd_status hd__yaml_number(double *out, hd_ctx *ctx, const hd_yaml_node *node, double min, double max) {
+  const char *text;
+  HD_TRY(hd__yaml_text(&text, ctx, node));
+  double value;
+  if (!hd__parse_double(&value, text) || value < min || value > max)
+    return hd__yaml_fail(ctx, node, "expected a number from %g to %g as '%s', found '%s'; write one in that range", min,
+                         max, node->key ? node->key : "an entry", text);
+  *out = value;
+  return HD_OK;
+}
+
 hd_status hd__yaml_bool(bool *out, hd_ctx *ctx, const hd_yaml_node *node) {
   const char *text;
   HD_TRY(hd__yaml_text(&text, ctx, node));

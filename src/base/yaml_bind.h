@@ -55,6 +55,9 @@ hd_status hd__yaml_only_keys(hd_ctx *ctx, const hd_yaml_node *mapping, const cha
 /* A whole number in [min, max]. */
 hd_status hd__yaml_int(int64_t *out, hd_ctx *ctx, const hd_yaml_node *node, int64_t min, int64_t max);
 
+/* A number in [min, max]. */
+hd_status hd__yaml_number(double *out, hd_ctx *ctx, const hd_yaml_node *node, double min, double max);
+
 /* true or false. */
 hd_status hd__yaml_bool(bool *out, hd_ctx *ctx, const hd_yaml_node *node);
 

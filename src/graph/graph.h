@@ -44,8 +44,13 @@ typedef struct hd_value {
 typedef struct hd_attrs {
   int32_t out;
   int32_t kernel[2], stride[2], padding[2];
-  int32_t bias; /* 1: the layer has one */
-  int32_t move; /* flatten: 1 brings the elements into PyTorch's order, 0 leaves them where they lie */
+  int32_t bias;              /* 1: the layer has one */
+  int32_t count_include_pad; /* avg_pool2d: 1 divides by the whole window, padding included */
+  int32_t approximate;       /* gelu: 1 takes the tanh form, 0 the erf form */
+  float negative_slope;      /* leaky_relu */
+  float p;                   /* dropout: the share of elements that become zero */
+  float eps;                 /* normalisation: added to the variance */
+  int32_t move;              /* flatten: 1 brings the elements into PyTorch's order, 0 leaves them where they lie */
 } hd_attrs;
 
 typedef struct hd_node {

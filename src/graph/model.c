@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/yaml_bind.h"
+#include "graph/model_layer.h"
 #include "graph/op.h"
 
-enum { MAX_SIDE = 65535, MAX_LAYERS = 1000, FOUND_TEXT_BYTES = 64 };
+enum { MAX_SIDE = 65535, MAX_LAYERS = 1000 };
 
 /* Names of layers and the values they make. */
 typedef struct parser {
@@ -27,83 +27,6 @@ static int find_layer(const parser *p, const char *name) {
   return -1;
 }
 
-/* What stands where a list of numbers or names should: "'3'", "a list of 3", "a mapping". */
-static const char *found_text(char text[FOUND_TEXT_BYTES], const hd_yaml_node *node) {
-  if (node->kind == HD_YAML_SCALAR)
-    snprintf(text, FOUND_TEXT_BYTES, "'%.40s'", node->text);
-  else if (node->kind == HD_YAML_SEQUENCE)
-    snprintf(text, FOUND_TEXT_BYTES, "a list of %d", node->count);
-  else
-    snprintf(text, FOUND_TEXT_BYTES, "a mapping");
-  return text;
-}
-
-/* One number for both sides, or a list of two. */
-static hd_status read_sides(int32_t sides[2], hd_ctx *ctx, const hd_yaml_node *node, int64_t min, int64_t max) {
-  int64_t number;
-  char text[FOUND_TEXT_BYTES];
-  if (node->kind == HD_YAML_SCALAR) {
-    HD_TRY(hd__yaml_int(&number, ctx, node, min, max));
-    sides[0] = sides[1] = (int32_t)number;
-    return HD_OK;
-  }
-  if (node->kind != HD_YAML_SEQUENCE || node->count != 2)
-    return hd__yaml_fail(ctx, node, "expected one number or two [height, width] as '%s', found %s; write N or [N, N]",
-                         node->key, found_text(text, node));
-  for (int i = 0; i < 2; i++) {
-    HD_TRY(hd__yaml_int(&number, ctx, &node->item[i], min, max));
-    sides[i] = (int32_t)number;
-  }
-  return HD_OK;
-}
-
-static hd_status read_window(hd_attrs *attrs, hd_ctx *ctx, const hd_yaml_node *layer, hd_op op) {
-  const hd_yaml_node *kernel = hd__yaml_get(layer, "kernel"), *stride = hd__yaml_get(layer, "stride");
-  const hd_yaml_node *padding = hd__yaml_get(layer, "padding");
-  if (!kernel)
-    return hd__yaml_fail(ctx, layer, "expected 'kernel: N' in a %s layer, found none; add it", hd__op_info(op)->name);
-  HD_TRY(read_sides(attrs->kernel, ctx, kernel, 1, 1024));
-  if (op == HD_OP_max_pool2d)
-    memcpy(attrs->stride, attrs->kernel, sizeof attrs->stride);
-  if (stride)
-    HD_TRY(read_sides(attrs->stride, ctx, stride, 1, 1024));
-  if (padding)
-    HD_TRY(read_sides(attrs->padding, ctx, padding, 0, 1024));
-  return HD_OK;
-}
-
-static hd_status read_outputs(hd_attrs *attrs, hd_ctx *ctx, const hd_yaml_node *layer) {
-  const hd_yaml_node *out = hd__yaml_get(layer, "out"), *bias = hd__yaml_get(layer, "bias");
-  int64_t number;
-  bool with_bias = true;
-  if (!out)
-    return hd__yaml_fail(ctx, layer, "expected 'out: N' (how many outputs), found none; add it");
-  HD_TRY(hd__yaml_int(&number, ctx, out, 1, 1 << 20));
-  attrs->out = (int32_t)number;
-  if (bias)
-    HD_TRY(hd__yaml_bool(&with_bias, ctx, bias));
-  attrs->bias = with_bias;
-  return HD_OK;
-}
-
-static hd_status read_attrs(hd_attrs *attrs, hd_ctx *ctx, const hd_yaml_node *layer, hd_op op) {
-  static const char *const conv[] = {"op", "from", "out", "kernel", "stride", "padding", "bias", NULL};
-  static const char *const pool[] = {"op", "from", "kernel", "stride", "padding", NULL};
-  static const char *const linear[] = {"op", "from", "out", "bias", NULL};
-  static const char *const plain[] = {"op", "from", NULL};
-  *attrs = (hd_attrs){.stride = {1, 1}, .kernel = {1, 1}};
-  HD_TRY(hd__yaml_only_keys(ctx, layer,
-                            op == HD_OP_conv2d       ? conv
-                            : op == HD_OP_max_pool2d ? pool
-                            : op == HD_OP_linear     ? linear
-                                                     : plain));
-  if (op == HD_OP_conv2d || op == HD_OP_linear)
-    HD_TRY(read_outputs(attrs, ctx, layer));
-  if (op == HD_OP_conv2d || op == HD_OP_max_pool2d)
-    HD_TRY(read_window(attrs, ctx, layer, op));
-  return HD_OK;
-}
-
 static hd_status input_of(int *value, const parser *p, const hd_yaml_node *node) {
   const char *name;
   HD_TRY(hd__yaml_text(&name, p->ctx, node));
@@ -119,36 +42,37 @@ static hd_status input_of(int *value, const parser *p, const hd_yaml_node *node)
   return HD_OK;
 }
 
+/* "two", "2 to 4": how many values a layer of this form reads. */
+static const char *inputs_text(char *text, size_t bytes, const hd_layer_form *form) {
+  if (form->min_inputs == 2 && form->max_inputs == 2)
+    snprintf(text, bytes, "two");
+  else
+    snprintf(text, bytes, "%d to %d", form->min_inputs, form->max_inputs);
+  return text;
+}
+
 /* The values a layer reads: what `from` names, else the layer above. */
-static hd_status read_inputs(int in[HD_MAX_IN], const parser *p, const hd_yaml_node *layer, hd_op op) {
+static hd_status read_inputs(int in[HD_MAX_IN], int *count, const parser *p, const hd_yaml_node *layer,
+                             const hd_layer_form *form) {
   const hd_yaml_node *from = hd__yaml_get(layer, "from");
-  char text[FOUND_TEXT_BYTES];
-  int wanted = op == HD_OP_add ? 2 : 1;
-  if (!from && wanted == 2)
-    return hd__yaml_fail(p->ctx, layer, "expected 'from: [A, B]' in an add layer, found none; add it");
+  const char *op = hd__op_info(form->op)->name;
+  char text[HD_LAYER_FOUND_BYTES], wanted[16];
+  *count = 1;
+  if (!from && form->min_inputs > 1)
+    return hd__yaml_fail(p->ctx, layer, "expected 'from: [A, B]' for op '%s', found none; add it", op);
   if (!from) {
     in[0] = p->count ? p->value[p->count - 1] : p->graph->input;
     return HD_OK;
   }
-  if (wanted == 1)
+  if (form->max_inputs == 1)
     return input_of(&in[0], p, from);
-  if (from->kind != HD_YAML_SEQUENCE || from->count != 2)
-    return hd__yaml_fail(p->ctx, from, "expected two names [A, B] as 'from' of an add layer, found %s; name two layers",
-                         found_text(text, from));
-  HD_TRY(input_of(&in[0], p, &from->item[0]));
-  return input_of(&in[1], p, &from->item[1]);
-}
-
-static hd_status read_op(hd_op *op, hd_ctx *ctx, const hd_yaml_node *layer) {
-  const hd_yaml_node *node = hd__yaml_get(layer, "op");
-  const char *name;
-  if (!node)
-    return hd__yaml_fail(ctx, layer, "expected 'op: NAME' in layer '%s', found none; add it", layer->key);
-  HD_TRY(hd__yaml_text(&name, ctx, node));
-  *op = hd__op_by_name(name);
-  if (*op == HD_OP_COUNT)
-    return hd__yaml_fail(
-        ctx, node, "expected an operation, found '%s'; use conv2d, max_pool2d, linear, relu, flatten or add", name);
+  if (from->kind != HD_YAML_SEQUENCE || from->count < form->min_inputs || from->count > form->max_inputs)
+    return hd__yaml_fail(p->ctx, from,
+                         "expected %s names [A, B] as 'from' for op '%s', found %s; name that many layers",
+                         inputs_text(wanted, sizeof wanted, form), op, hd__layer_found(text, sizeof text, from));
+  *count = from->count;
+  for (int i = 0; i < *count; i++)
+    HD_TRY(input_of(&in[i], p, &from->item[i]));
   return HD_OK;
 }
 
@@ -173,13 +97,13 @@ static hd_status read_layer(parser *p, const hd_yaml_node *entry) {
   const hd_yaml_node *layer = &entry->item[0];
   HD_TRY(hd__yaml_expect(p->ctx, layer, HD_YAML_MAPPING, "a layer's settings ({op: ...})"));
   HD_TRY(check_name(p, layer));
-  hd_op op;
+  const hd_layer_form *form;
   hd_attrs attrs;
-  int in[HD_MAX_IN] = {-1, -1, -1, -1}, value;
-  HD_TRY(read_op(&op, p->ctx, layer));
-  HD_TRY(read_attrs(&attrs, p->ctx, layer, op));
-  HD_TRY(read_inputs(in, p, layer, op));
-  hd_status status = hd__graph_add(&value, p->graph, p->ctx, op, layer->key, in, op == HD_OP_add ? 2 : 1, &attrs);
+  int in[HD_MAX_IN], count, value;
+  HD_TRY(hd__layer_form(&form, p->ctx, layer));
+  HD_TRY(hd__layer_attrs(&attrs, p->ctx, layer, form));
+  HD_TRY(read_inputs(in, &count, p, layer, form));
+  hd_status status = hd__graph_add(&value, p->graph, p->ctx, form->op, layer->key, in, count, &attrs);
   if (status != HD_OK)
     return hd__fail_in(p->ctx, status, "%s:%d", layer->source, layer->line);
   p->name[p->count] = layer->key;
@@ -193,7 +117,8 @@ static hd_status check_used(const parser *p) {
   for (int i = 0; i < p->count - 1; i++) {
     bool used = false;
     for (int n = 0; n < p->graph->node_count; n++)
-      used |= p->graph->nodes[n].in[0] == p->value[i] || p->graph->nodes[n].in[1] == p->value[i];
+      for (int k = 0; k < HD_MAX_IN; k++)
+        used |= p->graph->nodes[n].in[k] == p->value[i];
     if (!used)
       return hd__yaml_fail(
           p->ctx, p->node[i],
@@ -204,14 +129,14 @@ static hd_status check_used(const parser *p) {
 
 static hd_status read_input_shape(hd_shape *shape, hd_ctx *ctx, const hd_yaml_node *root) {
   const hd_yaml_node *node = hd__yaml_get(root, "input");
-  char text[FOUND_TEXT_BYTES];
+  char text[HD_LAYER_FOUND_BYTES];
   if (!node)
     return hd__yaml_fail(ctx, root, "expected 'input: [channels, height, width]', found none; add it");
   if (node->kind != HD_YAML_SEQUENCE || node->count != 3)
     return hd__yaml_fail(
         ctx, node,
         "expected three numbers [channels, height, width] as 'input', found %s; write for example [1, 28, 28]",
-        found_text(text, node));
+        hd__layer_found(text, sizeof text, node));
   shape->rank = 3;
   for (int i = 0; i < 3; i++) {
     int64_t number;

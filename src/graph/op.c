@@ -1,8 +1,6 @@
 /* The table of operations, made of ops.def, and what all shape rules share. */
 #include "graph/op.h"
 
-#include <string.h>
-
 #include "base/alloc.h"
 
 #define OP_ROWS(name)                                                                                                  \
@@ -17,18 +15,29 @@ static const hd_op_info table[HD_OP_COUNT] = {
 
 const hd_op_info *hd__op_info(hd_op op) { return &table[op]; }
 
-hd_op hd__op_by_name(const char *name) {
-  static const hd_op written[] = {HD_OP_conv2d, HD_OP_max_pool2d, HD_OP_linear, HD_OP_relu, HD_OP_flatten, HD_OP_add};
-  for (size_t i = 0; i < sizeof written / sizeof *written; i++)
-    if (!strcmp(table[written[i]].name, name))
-      return written[i];
-  return HD_OP_COUNT;
+bool hd__op_works_in_place(hd_op op) {
+  static const hd_op list[] = {HD_OP_relu, HD_OP_relu_dx, HD_OP_add};
+  for (size_t i = 0; i < sizeof list / sizeof *list; i++)
+    if (list[i] == op)
+      return true;
+  return false;
 }
 
 hd_status hd__grad_none(hd_grad *grad, const hd_node *node) {
   (void)grad;
   (void)node;
   return hd__fail(NULL, HD_E_UNSUPPORTED, "not differentiable");
+}
+
+hd_geom hd__geom_of_shape(const hd_shape *shape) {
+  hd_geom g = {.ci = shape->dim[0], .hi = 1, .wi = 1, .kh = 1, .kw = 1, .sh = 1, .sw = 1, .pool = 1};
+  if (shape->rank == 3) {
+    g.hi = shape->dim[1];
+    g.wi = shape->dim[2];
+  }
+  g.co = g.ci;
+  hd__geom_finish(&g);
+  return g;
 }
 
 int hd__geom_finish(hd_geom *g) {
@@ -49,4 +58,20 @@ hd_status hd__op_output(hd_graph *graph, hd_ctx *ctx, hd_node *node, int slot, c
   hd_status status = hd__graph_new_value(&node->out[slot], graph, ctx, name, kind, dtype, shape);
   hd__free(name);
   return status;
+}
+
+hd_status hd__op_output_like_input(hd_graph *graph, hd_ctx *ctx, hd_node *node) {
+  hd_value x = graph->values[node->in[0]];
+  node->geom = hd__geom_of_shape(&x.shape);
+  HD_TRY(hd__op_output(graph, ctx, node, 0, NULL, HD_VALUE_ROWS, HD_F32, &x.shape));
+  graph->values[node->out[0]].order = x.order;
+  return HD_OK;
+}
+
+int hd__op_sample_elementwise(hd_geom *g, int index) {
+  static const hd_shape list[] = {{1, {1}}, {1, {19}}, {3, {3, 4, 5}}, {3, {17, 3, 3}}, {3, {1, 6, 7}}};
+  if (index >= (int)(sizeof list / sizeof *list))
+    return 0;
+  *g = hd__geom_of_shape(&list[index]);
+  return 1;
 }

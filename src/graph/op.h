@@ -29,6 +29,10 @@ void hd__grad_note_param(hd_grad *grad, int value, int gradient);
 hd_status hd__op_output(hd_graph *graph, hd_ctx *ctx, hd_node *node, int slot, const char *suffix, hd_value_kind kind,
                         hd_dtype dtype, const hd_shape *shape);
 
+/* The shape rule of an elementwise operation: the output has the shape and memory order of in[0]. And its samples. */
+hd_status hd__op_output_like_input(hd_graph *graph, hd_ctx *ctx, hd_node *node);
+int hd__op_sample_elementwise(hd_geom *geom, int index);
+
 /* Shape rule: reads in[] and attrs, writes geom, makes parameters (in[1], in[2]) and out[]. An operation of the
  * backward pass finds its geometry written and makes out[] from it. */
 typedef hd_status hd_infer_fn(hd_graph *graph, hd_ctx *ctx, hd_node *node);
@@ -50,10 +54,13 @@ typedef struct hd_op_info {
 
 const hd_op_info *hd__op_info(hd_op op);
 
-/* The operation a user may write under this name in a model file; HD_OP_COUNT if there is none. */
-hd_op hd__op_by_name(const char *name);
+/* Whether out[0] may be in[0] (kernel.h notes it as HD_INPLACE). */
+bool hd__op_works_in_place(hd_op op);
 
 hd_grad_fn hd__grad_none; /* says: not differentiable */
+
+/* The geometry of an operation that kernels see as ci channels of hi x wi, its output alike. */
+hd_geom hd__geom_of_shape(const hd_shape *shape);
 
 /* Completes a geometry: ho, wo, hp, wp from the rest. Returns 0 if no output position exists. */
 int hd__geom_finish(hd_geom *geom);

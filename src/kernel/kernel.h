@@ -38,6 +38,10 @@ typedef struct hd_geom {
   int32_t pool;       /* conv2d: side and stride of the max pool fused behind it; 1 for none */
   int32_t hp, wp;     /* conv2d: height and width after that pool (ho / pool, wo / pool, rest dropped) */
   int32_t relu;       /* 1 if a ReLU is fused behind (conv2d: behind the pool; linear: behind the bias) */
+
+  /* As in hd_attrs, for the operations that have them. */
+  float negative_slope, p, eps;
+  int32_t approximate, count_include_pad;
 } hd_geom;
 
 enum { HD_MAX_IN = 4, HD_MAX_OUT = 2 };

@@ -29,10 +29,6 @@ static bool is_deferred(const hd_plan *plan, const hd_node *node) {
   return hd__op_info(node->op)->class == HD_CLASS_REDUCE && plan->kernels->form[node->op];
 }
 
-static bool may_work_in_place(const hd_node *node) {
-  return node->op == HD_OP_relu || node->op == HD_OP_relu_dx || node->op == HD_OP_add;
-}
-
 static void note_use(memory *m, int value, int node, bool deferred) {
   if (value < 0)
     return;
@@ -84,7 +80,7 @@ static void find_classes(memory *m) {
       join(m, node);
       continue;
     }
-    if (!may_work_in_place(node))
+    if (!hd__op_works_in_place(node->op))
       continue;
     const life *x = &m->lives[m->class_of[node->in[0]]];
     bool twice = node->op == HD_OP_add && m->class_of[node->in[0]] == m->class_of[node->in[1]];

@@ -129,7 +129,7 @@ static const char *check_table(const kernel_case *c, const hd_kernels *table, co
     if (!wrong)
       wrong = differs(c, table, want, (int)c->rows);
   }
-  if (!wrong && (c->op == HD_OP_relu || c->op == HD_OP_relu_dx || c->op == HD_OP_add))
+  if (!wrong && hd__op_works_in_place(c->op))
     wrong = differs_in_place(c, table, want);
   return wrong;
 }

@@ -239,6 +239,16 @@ static void test_getters(void) {
   refuses_at(hd__yaml_int(&i, ctx, get(yaml, "int"), 13, 20), HD_E_FORMAT, ctx, "a.yaml:1: ", "from 13 to 20",
              "12 is below 13");
   is_int(i, 42, "and nothing was written");
+  double d = 42;
+  ok(hd__yaml_number(&d, ctx, get(yaml, "real"), 1.5, 2) == HD_OK && d == 1.5, "a number at its limit");
+  ok(hd__yaml_number(&d, ctx, get(yaml, "neg"), -3, 0) == HD_OK && d == -3, "a whole number is a number");
+  refuses_at(hd__yaml_number(&d, ctx, get(yaml, "real"), 0, 1), HD_E_FORMAT, ctx,
+             "a.yaml:4: ", "from 0 to 1 as 'real', found '1.5'", "1.5 is above 1");
+  refuses_at(hd__yaml_number(&d, ctx, get(yaml, "nan"), 0, 1), HD_E_FORMAT, ctx, "a.yaml:13: ", "found '.nan'",
+             "NaN is no number");
+  refuses_at(hd__yaml_number(&d, ctx, get(yaml, "comma"), 0, 9), HD_E_FORMAT, ctx, "a.yaml:14: ", "found '1,5'",
+             "a comma is no decimal point");
+  ok(d == -3, "and nothing was written");
   ok(hd__yaml_bool(&b, ctx, get(yaml, "no")) == HD_OK && !b, "false");
   ok(hd__yaml_bool(&b, ctx, get(yaml, "yes")) == HD_OK && b, "true");
 #define NO_BOOL(key, line, says)                                                                                       \
