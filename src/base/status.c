@@ -53,14 +53,16 @@ hd_status hd__fail(hd_ctx *ctx, hd_status code, const char *fmt, ...) {
 hd_status hd__fail_in(hd_ctx *ctx, hd_status code, const char *fmt, ...) {
   if (!ctx)
     return code;
-  char was[HD_MESSAGE_BYTES];
-  memcpy(was, ctx->message, sizeof was);
+  char prefix[HD_MESSAGE_BYTES];
   va_list args;
   va_start(args, fmt);
-  int n = vsnprintf(ctx->message, sizeof ctx->message, fmt, args);
+  vsnprintf(prefix, sizeof prefix - 2, fmt, args);
   va_end(args);
-  if (n >= 0 && (size_t)n < sizeof ctx->message)
-    snprintf(ctx->message + n, sizeof ctx->message - (size_t)n, ": %s", was);
+  strcat(prefix, ": ");
+  size_t n = strlen(prefix);
+  memmove(ctx->message + n, ctx->message, sizeof ctx->message - n);
+  memcpy(ctx->message, prefix, n);
+  ctx->message[sizeof ctx->message - 1] = 0;
   keep_one_line(ctx->message);
   return code;
 }

@@ -17,11 +17,14 @@ static void on_signal(int number) {
     hd_session_stop(running);
 }
 
-/* A second signal ends the process at once. */
+/* A second signal ends the process at once. A terminal that hangs up is a reason to stop too, unless nohup or the like
+ * said it is none. */
 static void catch_signals(void) {
-  struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
+  struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND}, before;
   sigaction(SIGINT, &action, NULL);
   sigaction(SIGTERM, &action, NULL);
+  if (sigaction(SIGHUP, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+    sigaction(SIGHUP, &action, NULL);
 }
 
 typedef struct progress {

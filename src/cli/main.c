@@ -22,7 +22,7 @@ static int help(void) {
   printf("usage: heddle COMMAND [options]\n\n");
   for (int i = 0; i < COMMANDS; i++)
     printf("  %-10s %s\n", commands[i].name, commands[i].help);
-  printf("\nheddle COMMAND --help tells more. Exit codes: 0 success, 1 failure, 2 wrong usage, 130 and 143 after "
+  printf("\nheddle COMMAND --help tells more. Exit codes: 0 success, 1 failure, 2 wrong usage, 129, 130 and 143 after "
          "signals.\n");
   return CLI_OK;
 }

@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
+
 enum { PATH_BYTES = 4096 };
 
 static long long read_two(const char *path, long long *second) {
@@ -135,13 +137,29 @@ static int physical_cores(int *cpu, int room) {
   return count;
 }
 
-int hd__budget_lanes(void) {
+/* OMP_NUM_THREADS is a list, one number for each level of nesting; lanes are the outermost. */
+static bool first_of_list(int *out, const char *list) {
+  int64_t number;
+  char first[24] = "";
+  sscanf(list, " %20[^, \t]", first);
+  if (!hd__parse_int64(&number, first) || number < 1 || number > HD_MAX_LANES)
+    return false;
+  *out = (int)number;
+  return true;
+}
+
+hd_status hd__budget_lanes(int *out, hd_ctx *ctx) {
   const char *wanted = getenv("OMP_NUM_THREADS");
-  int lanes = wanted ? atoi(wanted) : 0;
-  if (lanes > 0)
-    return lanes;
-  int cpus = hd__budget_cpus(), cores = physical_cores(NULL, 0);
-  return cores > 0 && cores < cpus ? cores : cpus;
+  if (!wanted || !*wanted) {
+    int cpus = hd__budget_cpus(), cores = physical_cores(NULL, 0);
+    *out = cores > 0 && cores < cpus ? cores : cpus;
+    return HD_OK;
+  }
+  if (first_of_list(out, wanted))
+    return HD_OK;
+  return hd__fail(ctx, HD_E_USAGE,
+                  "OMP_NUM_THREADS expects a whole number from 1 to %d, found '%.80s'; unset it or use --threads N",
+                  HD_MAX_LANES, wanted);
 }
 
 void hd__budget_place(int *cpu, int lanes) {

@@ -6,11 +6,16 @@
 #ifndef HD_SYS_BUDGET_H
 #define HD_SYS_BUDGET_H
 
+#include "base/status.h"
+
+enum { HD_MAX_LANES = 1024 };
+
 /* CPUs (hardware threads) usable at once: mask and quota. */
 int hd__budget_cpus(void);
 
-/* The default number of lanes: OMP_NUM_THREADS, else physical cores in the mask, at most the budget. */
-int hd__budget_lanes(void);
+/* The default number of lanes: OMP_NUM_THREADS (of a list the first; empty is unset), else physical cores in the mask,
+ * at most the budget. HD_E_USAGE if OMP_NUM_THREADS is no number from 1 to HD_MAX_LANES. */
+hd_status hd__budget_lanes(int *out, hd_ctx *ctx);
 
 /* One CPU per lane, each on a physical core of its own, in hwloc's order; all -1 (not pinned) where the lanes are more
  * than the cores or the quota is tighter than the mask: then the kernel balances better than we could. */

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/digest.h"
 #include "base/number.h"
 
 static const char *state_name(hd_op update, int state) {
@@ -127,10 +128,49 @@ static hd_status write_state(FILE *to, hd_ctx *ctx, void *arg) {
 }
 
 static hd_status write_record(FILE *to, hd_ctx *ctx, void *arg) {
-  hd_saver *saver = arg;
-  if (json_dumpf(saver->record, to, JSON_INDENT(2)) != 0 || fputc('\n', to) == EOF)
-    return in_run(saver, ctx, hd__file_check(ctx, to, "run.json"));
+  const json_t *record = arg;
+  if (json_dumpf(record, to, JSON_INDENT(2)) != 0 || fputc('\n', to) == EOF)
+    return hd__file_check(ctx, to, "run.json");
   return HD_OK;
+}
+
+hd_status hd__checkpoint_announce(hd_ctx *ctx, const char *folder, json_t *record) {
+  char path[HD_PATH_BYTES];
+  HD_TRY(hd__file_join(path, ctx, folder, "run.json"));
+  return hd__file_write(ctx, path, write_record, record);
+}
+
+enum { SUM_TEXT_BYTES = 17 };
+
+static void sum_text(char text[SUM_TEXT_BYTES], const hd_mapping *file) {
+  snprintf(text, SUM_TEXT_BYTES, "%016llx", (unsigned long long)hd__xxh3(file->bytes, file->length));
+}
+
+/* Notes the checksum of a written file under "files" in the record. */
+static hd_status note_sum(json_t *record, hd_ctx *ctx, const char *path, const char *name) {
+  hd_mapping file;
+  char sum[SUM_TEXT_BYTES];
+  HD_TRY(hd__file_map(&file, ctx, path));
+  sum_text(sum, &file);
+  hd__file_unmap(&file);
+  if (json_object_set_new(json_object_get(record, "files"), name, json_pack("{s:s}", "xxh3", sum)) != 0)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory while saving");
+  return HD_OK;
+}
+
+/* A file must be the one that was saved. */
+static hd_status check_sum(hd_ctx *ctx, const json_t *record, const hd_mapping *file, const char *path) {
+  const char *slash = strrchr(path, '/');
+  const json_t *entry = json_object_get(json_object_get(record, "files"), slash ? slash + 1 : path);
+  const char *expected = json_string_value(json_object_get(entry, "xxh3"));
+  char found[SUM_TEXT_BYTES];
+  sum_text(found, file);
+  if (expected && !strcmp(expected, found))
+    return HD_OK;
+  return hd__fail(ctx, HD_E_FORMAT,
+                  "%s: expected the checksum that run.json has for it, %s, found %s; the checkpoint is damaged, use "
+                  "another",
+                  path, expected ? expected : "none", found);
 }
 
 /* Removes checkpoints beyond the newest `keep`, never what `last` and `best` name. */
@@ -169,10 +209,11 @@ static hd_status write_files(hd_saver *saver, hd_ctx *ctx, const char *folder) {
   char path[HD_PATH_BYTES];
   HD_TRY(hd__file_join(path, ctx, folder, "model.safetensors"));
   HD_TRY(hd__file_write(ctx, path, write_model, saver));
+  HD_TRY(note_sum(saver->record, ctx, path, "model.safetensors"));
   HD_TRY(hd__file_join(path, ctx, folder, "state.safetensors"));
   HD_TRY(hd__file_write(ctx, path, write_state, saver));
-  HD_TRY(hd__file_join(path, ctx, folder, "run.json"));
-  return hd__file_write(ctx, path, write_record, saver);
+  HD_TRY(note_sum(saver->record, ctx, path, "state.safetensors"));
+  return in_run(saver, ctx, hd__checkpoint_announce(ctx, folder, saver->record));
 }
 
 static hd_status write_checkpoint(hd_saver *saver, hd_ctx *ctx) {
@@ -192,8 +233,7 @@ static hd_status write_checkpoint(hd_saver *saver, hd_ctx *ctx) {
   HD_TRY(hd__file_join(link, ctx, saver->run, "best"));
   if (saver->is_best)
     HD_TRY(hd__file_link(ctx, name, link));
-  HD_TRY(hd__file_join(link, ctx, saver->run, "run.json"));
-  HD_TRY(hd__file_write(ctx, link, write_record, saver));
+  HD_TRY(hd__checkpoint_announce(ctx, saver->run, saver->record));
   prune(saver);
   return HD_OK;
 }
@@ -225,7 +265,9 @@ hd_status hd__saver_begin(hd_saver *saver, hd_ctx *ctx, const hd_counters *count
   for (int s = 0; s < d->states; s++)
     memcpy(saver->copy + (1 + s) * d->param_elems, store->state[half][s], bytes);
   json_decref(saver->record);
-  saver->record = json_incref(record);
+  saver->record = json_copy(record);
+  if (!saver->record || json_object_set_new(saver->record, "files", json_object()) != 0)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory while saving");
   saver->counters = *counters;
   saver->is_best = is_best;
   int failed = pthread_create(&saver->thread, NULL, writer, saver);
@@ -237,16 +279,33 @@ hd_status hd__saver_begin(hd_saver *saver, hd_ctx *ctx, const hd_counters *count
   return HD_OK;
 }
 
-hd_status hd__checkpoint_find(char out[HD_PATH_BYTES], hd_ctx *ctx, const char *path) {
+/* Follows `last` and `best` once, so that all files read are of one checkpoint even if a run moves its links meanwhile. */
+static void follow_link(char path[HD_PATH_BYTES]) {
+  char target[256];
+  ssize_t length = readlink(path, target, sizeof target);
+  char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+  size_t room = HD_PATH_BYTES - (size_t)(name - path);
+  if (length > 0 && length < (ssize_t)sizeof target && (size_t)length < room && !memchr(target, '/', (size_t)length))
+    snprintf(name, room, "%.*s", (int)length, target);
+}
+
+/* Whether a folder holds a checkpoint; its path then names the folder itself. */
+static bool is_checkpoint(char folder[HD_PATH_BYTES], hd_ctx *ctx) {
   char file[HD_PATH_BYTES];
-  HD_TRY(hd__file_join(file, ctx, path, "model.safetensors"));
+  if (hd__file_join(file, ctx, folder, "model.safetensors") != HD_OK || !hd__file_exists(file))
+    return false;
+  follow_link(folder);
+  return true;
+}
+
+hd_status hd__checkpoint_find(char out[HD_PATH_BYTES], hd_ctx *ctx, const char *path) {
   HD_TRY(hd__file_join(out, ctx, path, ""));
-  out[strlen(out) - 1] = 0;
-  if (hd__file_exists(file))
+  for (size_t length = strlen(out); length > 1 && out[length - 1] == '/'; length--)
+    out[length - 1] = 0;
+  if (is_checkpoint(out, ctx))
     return HD_OK;
   HD_TRY(hd__file_join(out, ctx, path, "last"));
-  HD_TRY(hd__file_join(file, ctx, out, "model.safetensors"));
-  if (hd__file_exists(file))
+  if (is_checkpoint(out, ctx))
     return HD_OK;
   return hd__fail(ctx, HD_E_IO,
                   "%s: expected a checkpoint (a folder with model.safetensors, or a run's folder with 'last'), found "
@@ -315,7 +374,7 @@ static hd_status load_entries(float *home, hd_ctx *ctx, const char *path, const 
   return status;
 }
 
-hd_status hd__checkpoint_load_weights(hd_store *store, hd_ctx *ctx, const char *path) {
+hd_status hd__checkpoint_load_weights(hd_store *store, hd_ctx *ctx, const char *path, const json_t *record) {
   hd_mapping file;
   hd_st_list list;
   HD_TRY(hd__file_map(&file, ctx, path));
@@ -327,6 +386,8 @@ hd_status hd__checkpoint_load_weights(hd_store *store, hd_ctx *ctx, const char *
                         path, d->entries, list.count);
     if (status == HD_OK)
       status = load_entries(store->weights[hd__store_half(store)], ctx, path, &list, d, NULL);
+    if (status == HD_OK && record)
+      status = check_sum(ctx, record, &file, path);
     hd__st_fini(&list);
   }
   hd__file_unmap(&file);
@@ -361,7 +422,7 @@ static hd_status load_state(hd_store *store, hd_counters *c, hd_ctx *ctx, hd_op 
 }
 
 hd_status hd__checkpoint_load_state(hd_store *store, hd_counters *counters, hd_ctx *ctx, hd_op update,
-                                    const char *folder) {
+                                    const char *folder, const json_t *record) {
   char path[HD_PATH_BYTES];
   hd_mapping file;
   hd_st_list list;
@@ -370,6 +431,8 @@ hd_status hd__checkpoint_load_state(hd_store *store, hd_counters *counters, hd_c
   hd_status status = hd__st_parse(&list, ctx, path, file.bytes, file.length);
   if (status == HD_OK) {
     status = load_state(store, counters, ctx, update, path, &list);
+    if (status == HD_OK)
+      status = check_sum(ctx, record, &file, path);
     hd__st_fini(&list);
   }
   hd__file_unmap(&file);

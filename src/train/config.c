@@ -9,6 +9,7 @@
 #include "base/number.h"
 #include "base/status.h"
 #include "base/yaml_bind.h"
+#include "sys/budget.h"
 
 static const hd_option table[HD_OPTION_COUNT + 1] = {
 #define OPT(id, name, kind, type, fallback, min, max, choices, arg, help)                                              \
@@ -134,9 +135,10 @@ static hd_status check(hd_ctx *ctx, const hd_option *option, const char *value) 
 
 static hd_status check_threads(hd_ctx *ctx, const char *value) {
   int64_t number;
-  if (!strcmp(value, "auto") || (hd__parse_int64(&number, value) && number >= 1 && number <= 1024))
+  if (!strcmp(value, "auto") || (hd__parse_int64(&number, value) && number >= 1 && number <= HD_MAX_LANES))
     return HD_OK;
-  return hd__fail(ctx, HD_E_USAGE, "--threads expects 'auto' or a whole number from 1 to 1024, found '%s'", value);
+  return hd__fail(ctx, HD_E_USAGE, "--threads expects 'auto' or a whole number from 1 to %d, found '%s'", HD_MAX_LANES,
+                  value);
 }
 
 static hd_status set_at(hd_config *config, hd_ctx *ctx, int i, const char *value) {
@@ -190,6 +192,14 @@ bool hd__config_flag(const hd_config *config, hd_option_id id) { return !strcmp(
 
 void hd__config_pair(const hd_config *config, hd_option_id id, double pair[2]) {
   split_pair(hd__config_text(config, id), pair);
+}
+
+hd_status hd__config_threads(int *out, hd_ctx *ctx, const hd_config *config) {
+  int64_t number;
+  if (!hd__parse_int64(&number, hd__config_text(config, HD_OPT_threads)))
+    return hd__budget_lanes(out, ctx);
+  *out = (int)number;
+  return HD_OK;
 }
 
 bool hd__config_applies(const hd_config *config, hd_option_id id) {

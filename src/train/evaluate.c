@@ -3,9 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/number.h"
 #include "heddle.h"
-#include "sys/budget.h"
 #include "train/record.h"
 #include "train/session.h"
 
@@ -42,12 +40,11 @@ static hd_status open_all(evaluator *e, hd_ctx *ctx, const char *folder, const h
                                                            : hd__record_setting(e->record, HD_OPT_data);
   const char *dir = hd__config_given(config, HD_OPT_data_dir) ? hd__config_text(config, HD_OPT_data_dir)
                                                               : hd__record_setting(e->record, HD_OPT_data_dir);
-  int64_t threads = 0;
-  if (!hd__parse_int64(&threads, hd__config_text(config, HD_OPT_threads)))
-    threads = hd__budget_lanes();
+  int threads;
+  HD_TRY(hd__config_threads(&threads, ctx, config));
   HD_TRY(hd__file_join(path, ctx, folder, "run.json"));
   HD_TRY(hd__network_from_text(&e->network, ctx, json_string_value(json_object_get(e->record, "model_yaml")), path));
-  HD_TRY(hd__lanes_create(&e->lanes, ctx, (int)threads));
+  HD_TRY(hd__lanes_create(&e->lanes, ctx, threads));
   HD_TRY(hd__data_open(&e->data, ctx, *name ? name : "digits", dir));
   hd_graph *graph;
   HD_TRY(hd__network_graph(&graph, ctx, &e->network, hd__data_test(e->data), hd__data_name(e->data)));
@@ -56,7 +53,7 @@ static hd_status open_all(evaluator *e, hd_ctx *ctx, const char *folder, const h
   HD_TRY(hd__exec_create(&e->exec, ctx, e->plan, e->store, e->lanes,
                          &(hd_exec_settings){.batch = 64, .shards = 1, .parts = 1}));
   HD_TRY(hd__file_join(path, ctx, folder, "model.safetensors"));
-  HD_TRY(hd__checkpoint_load_weights(e->store, ctx, path));
+  HD_TRY(hd__checkpoint_load_weights(e->store, ctx, path, e->record));
   hd__store_pack(e->store, e->plan);
   /* The run's own statistics, so that the weights see what they were trained on. */
   double mean[HD_DATA_MAX_CHANNELS], std[HD_DATA_MAX_CHANNELS];

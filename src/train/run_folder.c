@@ -113,6 +113,7 @@ hd_status hd__session_open_run(hd_session *s, hd_ctx *ctx) {
     hd__file_remove_leftovers(s->out);
   HD_TRY(hd__file_join(path, ctx, s->out, "metrics.jsonl"));
   HD_TRY(hd__file_write(ctx, path, keep_lines, s));
+  HD_TRY(hd__checkpoint_announce(ctx, s->out, s->record));
   s->metrics = fopen(path, "ae");
   if (!s->metrics)
     return hd__fail(ctx, HD_E_IO, "%s: expected to write it, found: %s; use --out", path, strerror(errno));

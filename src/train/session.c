@@ -94,6 +94,21 @@ static int64_t next_stop(const hd_session *s) {
   return stop;
 }
 
+/* Says at which step, and the way out: a run keeps its settings, so another one goes on from its last good weights. */
+static hd_status not_finite(hd_session *s, hd_ctx *ctx) {
+  char what[256], last[HD_PATH_BYTES];
+  long long step = (long long)s->counters.step + 1;
+  snprintf(what, sizeof what, "%.255s", ctx->message);
+  HD_TRY(hd__saver_wait(&s->saver, ctx));
+  HD_TRY(hd__file_join(last, ctx, s->out, "last/model.safetensors"));
+  if (!hd__file_exists(last))
+    return hd__fail(ctx, HD_E_NOTFINITE, "step %lld: %s; lower --lr or use --clip-grad-norm", step, what);
+  return hd__fail(ctx, HD_E_NOTFINITE,
+                  "step %lld: %s; start a new run with a lower --lr, or with --clip-grad-norm, from the last good "
+                  "weights: --init %.500s",
+                  step, what, last);
+}
+
 static hd_status run_region(hd_session *s, hd_ctx *ctx, uint32_t *flags) {
   const hd_driver driver = {
       .self = s, .next = next_step, .flags = raise_flags, .done = step_done, .fetch = fetch_train};
@@ -108,9 +123,7 @@ static hd_status run_region(hd_session *s, hd_ctx *ctx, uint32_t *flags) {
   hd_status status = hd__exec_run(s->exec, ctx, &driver, flags);
   s->train_s = hd__session_train_s(s);
   s->report.steps = s->counters.step;
-  if (status == HD_E_NOTFINITE)
-    return hd__fail_in(ctx, status, "step %lld", (long long)s->counters.step + 1);
-  return status;
+  return status == HD_E_NOTFINITE ? not_finite(s, ctx) : status;
 }
 
 static bool is_multiple(const hd_session *s, hd_option_id every) {

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/number.h"
 #include "sys/budget.h"
 #include "train/init.h"
 #include "train/record.h"
@@ -33,10 +32,9 @@ static hd_status choose_kernels(hd_session *s, hd_ctx *ctx) {
 }
 
 static hd_status choose_lanes(hd_session *s, hd_ctx *ctx) {
-  int64_t threads = 0;
-  if (!hd__parse_int64(&threads, hd__config_text(s->config, HD_OPT_threads)))
-    threads = hd__budget_lanes();
-  return hd__lanes_create(&s->lanes, ctx, (int)threads);
+  int threads;
+  HD_TRY(hd__config_threads(&threads, ctx, s->config));
+  return hd__lanes_create(&s->lanes, ctx, threads);
 }
 
 /* Batch, shards, steps. */
@@ -109,11 +107,11 @@ static hd_status fill_weights(hd_session *s, hd_ctx *ctx, const char *resumed) {
   char path[HD_PATH_BYTES];
   s->counters = (hd_counters){.best_accuracy = -1};
   if (resumed) {
-    HD_TRY(hd__checkpoint_load_state(s->store, &s->counters, ctx, s->schedule.op, resumed));
+    HD_TRY(hd__checkpoint_load_state(s->store, &s->counters, ctx, s->schedule.op, resumed, s->record));
     HD_TRY(hd__file_join(path, ctx, resumed, "model.safetensors"));
-    HD_TRY(hd__checkpoint_load_weights(s->store, ctx, path));
+    HD_TRY(hd__checkpoint_load_weights(s->store, ctx, path, s->record));
   } else if (hd__config_has(s->config, HD_OPT_init)) {
-    HD_TRY(hd__checkpoint_load_weights(s->store, ctx, hd__config_text(s->config, HD_OPT_init)));
+    HD_TRY(hd__checkpoint_load_weights(s->store, ctx, hd__config_text(s->config, HD_OPT_init), NULL));
   } else {
     hd__init_params(s->store, s->plan, (uint64_t)hd__config_int(s->config, HD_OPT_seed));
   }

@@ -322,15 +322,47 @@ fingerprint() {
   "$HEDDLE" eval r >out
 }
 
+# flip FILE AT: changes one bit.
+flip() {
+  local was
+  was=$(od -An -tu1 -j "$2" -N 1 "$1")
+  printf "\\$(printf %o $((was ^ 1)))" | dd of="$1" bs=1 seek="$2" conv=notrunc status=none
+}
+
+@test "one flipped bit in a tensor's bytes is noticed" {
+  train --out r
+  cp -r r good
+  flip r/last/state.safetensors $(($(wc -c <good/last/state.safetensors) - 5))
+  fails 1 train --resume r --max-steps 60
+  says r/step-50/state.safetensors checksum
+  "$HEDDLE" eval r >out
+  cp good/last/state.safetensors r/last
+  flip r/last/model.safetensors $(($(wc -c <good/last/model.safetensors) - 5))
+  for command in "eval r" "train --resume r --max-steps 60"; do
+    fails 1 $command
+    says r/step-50/model.safetensors checksum
+  done
+  cp good/last/model.safetensors r/last
+  "$HEDDLE" train --resume r --max-steps 60 >out
+}
+
+@test "OMP_NUM_THREADS that is no number of threads" {
+  for value in 1025 100000; do
+    OMP_NUM_THREADS=$value fails 2 train $TINY
+    says OMP_NUM_THREADS "'$value'" --threads
+  done
+  OMP_NUM_THREADS=1025 train --threads 1
+}
+
 @test "a damaged run.json is refused" {
   train --out r
   for damage in '' 'garbage' '{"settings"' '{}' '[]' '{"settings": {}, "model_yaml": 3}' \
     '{"settings": {}, "model_yaml": "model: m"}' "$(sed 's/"batch": "64"/"batch": 64/' r/run.json)"; do
     printf '%s' "$damage" >r/last/run.json
     fails 1 eval r
-    says r/last/run.json
+    says r/step-50/run.json
     fails 1 train --resume r --max-steps 60
-    says r/last/run.json
+    says r/step-50/run.json
   done
   sed 's/"lr": "0.001"/"lr": "-1"/' r/run.json >r/last/run.json
   fails 1 train --resume r --max-steps 60
@@ -434,8 +466,10 @@ EXPLODING="--optimizer sgd --lr 1e6 --weight-decay 1e6"
   [ "$(readlink r/last)" = step-3 ]
   [ "$(cd r && echo step-*)" = "step-1 step-2 step-3" ]
   fails 1 train --resume r
-  says "step 4"
+  says "step 4" "lower --lr" "--init r/last/model.safetensors"
   [ "$(readlink r/last)" = step-3 ]
+  "$HEDDLE" train $TINY --init r/last/model.safetensors --lr 0 --weight-decay 0 >out
+  [ "$(digest_of out)" = "$("$HEDDLE" digest r)" ]
   train $EXPLODING --max-steps 3
   [ "$("$HEDDLE" digest r)" = "$DIGEST" ]
 }

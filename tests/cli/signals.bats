@@ -44,6 +44,23 @@ stops_and_resumes() {
   stops_and_resumes TERM 143
 }
 
+@test "SIGHUP: saved, 129, and resumed to the same digest" {
+  stops_and_resumes HUP 129
+}
+
+@test "SIGHUP that is ignored stays ignored" {
+  trap '' HUP
+  start $ENDLESS --out r
+  trap - HUP
+  await_line 'step 40:'
+  kill -HUP "$CHILD"
+  await_line 'step [0-9]*:'
+  await_line 'step [0-9]*:'
+  kill -TERM "$CHILD"
+  finish
+  [ "$code" -eq 143 ]
+}
+
 @test "a run that was stopped and resumed can be stopped again" {
   start $ENDLESS --out r
   await_line 'step 40:'
@@ -79,6 +96,7 @@ stops_and_resumes() {
   start $ENDLESS --out r
   await_line 'step 60:'
   [ "$(wc -l <r/metrics.jsonl)" -ge 3 ]
+  grep -q '"model": "simplenet"' r/run.json
   kill -INT "$CHILD"
   finish
 }

@@ -136,27 +136,34 @@ static void test_bad_membership(void) {
 static void test_lanes(void) {
   cpu_set_t mask;
   if (sched_getaffinity(0, sizeof mask, &mask) != 0) {
-    skip(6, "more CPUs than a mask can hold");
+    skip(5, "more CPUs than a mask can hold");
     return;
   }
-  int cpus = hd__budget_cpus(), lanes;
+  int cpus = hd__budget_cpus(), lanes = 0, wrong = 0, other = 0;
+  hd_ctx *ctx = NULL;
+  hd_ctx_create(&ctx);
   ok(cpus >= 1 && cpus <= CPU_COUNT(&mask), "the budget is between one CPU and the mask");
   unsetenv("OMP_NUM_THREADS");
-  lanes = hd__budget_lanes();
+  hd__budget_lanes(&lanes, ctx);
   ok(lanes >= 1 && lanes <= cpus, "by default lanes are between one and the budget");
-  setenv("OMP_NUM_THREADS", "3", 1);
-  is_int(hd__budget_lanes(), 3, "OMP_NUM_THREADS is what the user wants");
-  setenv("OMP_NUM_THREADS", "1000", 1);
-  is_int(hd__budget_lanes(), 1000, "more than the budget, too");
-  static const char *const bad[] = {"0", "-2", "", "many"};
-  int wrong = 0;
+  static const struct {
+    const char *text;
+    int lanes;
+  } good[] = {{"3", 3}, {"1000", 1000}, {"1024", 1024}, {"5,2", 5}, {" 5 , 2", 5}, {"4\t", 4}};
+  for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+    setenv("OMP_NUM_THREADS", good[i].text, 1);
+    wrong += hd__budget_lanes(&other, ctx) != HD_OK || other != good[i].lanes;
+  }
+  is_int(wrong, 0, "OMP_NUM_THREADS is what the user wants, more than the budget too; of a list the first counts");
+  setenv("OMP_NUM_THREADS", "", 1);
+  ok(hd__budget_lanes(&other, ctx) == HD_OK && other == lanes, "an empty one is none");
+  static const char *const bad[] = {"0", "-2", "many", ",2", "1025", "99999999999999999999", "3x", " "};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     setenv("OMP_NUM_THREADS", bad[i], 1);
-    wrong += hd__budget_lanes() != lanes;
+    wrong += hd__budget_lanes(&other, ctx) != HD_E_USAGE || !strstr(hd_ctx_message(ctx), bad[i]);
   }
-  is_int(wrong, 0, "unless it is no number of lanes");
-  setenv("OMP_NUM_THREADS", "5,2", 1);
-  is_int(hd__budget_lanes(), 5, "of a list the first counts");
+  is_int(wrong, 0, "what is no number of lanes is refused, and named");
+  hd_ctx_destroy(ctx);
   unsetenv("OMP_NUM_THREADS");
 }
 
@@ -196,7 +203,8 @@ static void test_places(void) {
   }
   int place = -2;
   is_int(hd__budget_cpus(), 1, "with one CPU in the mask the budget is one");
-  is_int(hd__budget_lanes(), 1, "and so are the lanes");
+  hd__budget_lanes(&place, NULL);
+  is_int(place, 1, "and so are the lanes");
   hd__budget_place(&place, 1);
   if (quota_free)
     is_int(place, last, "which sits there");

@@ -360,9 +360,9 @@ static void load(hd_store *store, const hd_st_tensor *tensor, int count, const c
   const char *path = in_scratch("model.safetensors");
   put_file(path, bytes, length);
   free(bytes);
-  hd__checkpoint_load_weights(store, ctx, path);
+  hd__checkpoint_load_weights(store, ctx, path, NULL);
   held before = held_now();
-  hd_status status = hd__checkpoint_load_weights(store, ctx, path);
+  hd_status status = hd__checkpoint_load_weights(store, ctx, path, NULL);
   if (says)
     refuses_at(status, HD_E_FORMAT, ctx, path, says, "%s is refused", name);
   else
