@@ -11,7 +11,7 @@ enum { MAX_OPTIONS = 64, MAX_LINE_BYTES = 8192 };
 
 /* What getopt_long returns for each option: above every character, so that an unknown short option is told
  * from them. */
-enum { OPT_HELP = 1000, OPT_CONFIG, OPT_BATCH_SIZE, OPT_FIRST };
+enum { OPT_HELP = 1000, OPT_CONFIG, OPT_BATCH_SIZE, OPT_EXTRA, OPT_FIRST };
 
 void cli_complain(const char *fmt, ...) {
   char line[MAX_LINE_BYTES];
@@ -58,7 +58,7 @@ static void print_option(const hd_option *option) {
   printf("\n");
 }
 
-static void print_help(const char *usage, const char *const *names) {
+static void print_help(const char *usage, const char *const *names, const cli_extra *extra) {
   static const char *const title[] = {"The experiment (defines the result)", "The layout (never changes the result)",
                                       "Files and output"};
   printf("%s\n", usage);
@@ -72,7 +72,10 @@ static void print_help(const char *usage, const char *const *names) {
       print_option(hd_option_at(i));
     }
   }
-  printf("\n  %-24s %s\n  %-24s %s\n", "--config FILE.yaml", "options from a file; the command line wins", "--help",
+  printf("\n");
+  if (extra)
+    printf("  --%s %-*s %s\n", extra->name, 21 - (int)strlen(extra->name), extra->arg, extra->help);
+  printf("  %-24s %s\n  %-24s %s\n", "--config FILE.yaml", "options from a file; the command line wins", "--help",
          "this text");
 }
 
@@ -80,13 +83,15 @@ static void add(struct option *list, int *count, const char *name, int takes_val
   list[(*count)++] = (struct option){name, takes_value ? required_argument : no_argument, NULL, value};
 }
 
-static void list_options(struct option *list, const char *const *names) {
+static void list_options(struct option *list, const char *const *names, const cli_extra *extra) {
   int count = 0;
-  for (int i = 0; hd_option_at(i) && count < MAX_OPTIONS - 4; i++)
+  for (int i = 0; hd_option_at(i) && count < MAX_OPTIONS - 5; i++)
     if (is_wanted(hd_option_at(i), names))
       add(list, &count, hd_option_at(i)->name, hd_option_at(i)->arg != NULL, OPT_FIRST + i);
   if (!names)
     add(list, &count, "batch-size", 1, OPT_BATCH_SIZE);
+  if (extra)
+    add(list, &count, extra->name, 1, OPT_EXTRA);
   add(list, &count, "config", 1, OPT_CONFIG);
   add(list, &count, "help", 0, OPT_HELP);
   list[count] = (struct option){0};
@@ -120,20 +125,25 @@ static int take(const char **file, hd_config *config, hd_ctx *ctx, int which) {
 
 int cli_parse(int *first, hd_config *config, hd_ctx *ctx, int argc, char **argv, const char *const *names,
               const char *usage) {
+  return cli_parse_with(first, config, ctx, argc, argv, names, NULL, usage);
+}
+
+int cli_parse_with(int *first, hd_config *config, hd_ctx *ctx, int argc, char **argv, const char *const *names,
+                   const cli_extra *extra, const char *usage) {
   struct option list[MAX_OPTIONS];
   const char *file = NULL;
   int code = -1;
-  list_options(list, names);
+  list_options(list, names, extra);
   optind = 0;
   opterr = 0;
   for (int which; code < 0 && (which = getopt_long(argc, argv, ":", list, NULL)) != -1;) {
     if (which == '?' || which == ':')
       return wrong_option(argv, which == ':');
     if (which == OPT_HELP) {
-      print_help(usage, names);
+      print_help(usage, names, extra);
       return CLI_OK;
     }
-    code = take(&file, config, ctx, which);
+    code = which == OPT_EXTRA ? extra->take(extra->self, optarg) : take(&file, config, ctx, which);
   }
   if (code < 0 && file && hd_config_load(config, ctx, file) != HD_OK)
     code = cli_fail(HD_E_USAGE, hd_ctx_message(ctx));

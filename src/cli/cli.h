@@ -14,6 +14,7 @@ enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
 
 int cli_train(int argc, char **argv);
 int cli_eval(int argc, char **argv);
+int cli_predict(int argc, char **argv);
 int cli_digest(int argc, char **argv);
 
 /* Prints "heddle: ..." on standard error: one line, whatever control characters the texts of users and files hold. */
@@ -31,6 +32,18 @@ int cli_end(int code);
  * the index of the first operand. */
 int cli_parse(int *first, hd_config *config, hd_ctx *ctx, int argc, char **argv, const char *const *names,
               const char *usage);
+
+/* An option of one command that is no setting of a run: `take` gets each value and returns -1, or complains and returns
+ * an exit code. */
+typedef struct cli_extra {
+  const char *name, *arg, *help;
+  int (*take)(void *self, const char *value);
+  void *self;
+} cli_extra;
+
+/* The same with one extra option (NULL: none). */
+int cli_parse_with(int *first, hd_config *config, hd_ctx *ctx, int argc, char **argv, const char *const *names,
+                   const cli_extra *extra, const char *usage);
 
 /* A JSON string with its quotes, and a number (null if it is not finite), on `to`. */
 void cli_json_text(FILE *to, const char *text);

@@ -1,15 +1,89 @@
-/* heddle eval: accuracy and loss of a checkpoint on a test set, per class. */
+/* heddle eval: accuracy and loss of a checkpoint on a test set, per class, and which classes it takes for which. */
 #include <math.h>
 #include <string.h>
 
 #include "cli/cli.h"
 
-static void print_table(const hd_evaluation *e) {
-  printf("samples   %s\nloss      %.6f\naccuracy  %.2f %%\n", cli_grouped(e->samples), e->loss, 100 * e->accuracy);
+enum { MATRIX_COLUMNS = 16, WORST_SHOWN = 16 }; /* more classes: a list of the commonest mistakes instead */
+
+static int digits_of(int64_t n) {
+  int digits = 1;
+  for (; n >= 10; n /= 10)
+    digits++;
+  return digits;
+}
+
+static int64_t largest_count(const hd_evaluation *e) {
+  int64_t largest = 0;
+  for (int i = 0; i < e->classes * e->classes; i++)
+    largest = e->confusion[i] > largest ? e->confusion[i] : largest;
+  return largest;
+}
+
+/* "    7    98.93 %   1,017 of 1,028" */
+static void print_class(const hd_evaluation *e, int c) {
+  if (e->class_samples[c] > 0)
+    printf("%5d  %7.2f %%  %*s of %*s", c, 100.0 * (double)e->class_right[c] / (double)e->class_samples[c], 7,
+           cli_grouped(e->class_right[c]), -7, cli_grouped(e->class_samples[c]));
+  else
+    printf("%5d        -                       ", c);
+}
+
+/* A line for each class: its accuracy, and how often its samples were taken for which class. */
+static void print_matrix(const hd_evaluation *e) {
+  int width = digits_of(largest_count(e)) + 2;
+  width = width < 5 ? 5 : width;
+  printf("%*s\nclass   accuracy            right  ", 33 + width + 9, "taken for");
   for (int c = 0; c < e->classes; c++)
-    if (e->class_samples[c] > 0)
-      printf("class %-3d %.2f %% of %lld\n", c, 100.0 * (double)e->class_right[c] / (double)e->class_samples[c],
-             (long long)e->class_samples[c]);
+    printf("%*d", width, c);
+  printf("\n");
+  for (int row = 0; row < e->classes; row++) {
+    print_class(e, row);
+    for (int c = 0; c < e->classes; c++) {
+      int64_t count = e->confusion[row * e->classes + c];
+      if (count)
+        printf("%*lld", width, (long long)count);
+      else
+        printf("%*s", width, ".");
+    }
+    printf("\n");
+  }
+}
+
+/* The most frequent mistakes, most frequent first. */
+static void print_worst(const hd_evaluation *e) {
+  int64_t before = INT64_MAX;
+  printf("\nlabel  taken for  times\n");
+  for (int shown = 0; shown < WORST_SHOWN;) {
+    int64_t next = 0;
+    for (int i = 0; i < e->classes * e->classes; i++)
+      if (i / e->classes != i % e->classes && e->confusion[i] < before && e->confusion[i] > next)
+        next = e->confusion[i];
+    if (next == 0)
+      return;
+    for (int i = 0; i < e->classes * e->classes && shown < WORST_SHOWN; i++)
+      if (i / e->classes != i % e->classes && e->confusion[i] == next && ++shown)
+        printf("%5d  %9d  %5lld\n", i / e->classes, i % e->classes, (long long)next);
+    before = next;
+  }
+}
+
+static void print_table(const hd_evaluation *e) {
+  int64_t right = 0;
+  for (int c = 0; c < e->classes; c++)
+    right += e->class_right[c];
+  printf("samples   %s\nloss      %.6f\naccuracy  %.2f %% (%s wrong)\n\n", cli_grouped(e->samples), e->loss,
+         100 * e->accuracy, cli_grouped(e->samples - right));
+  if (e->classes <= MATRIX_COLUMNS) {
+    print_matrix(e);
+    return;
+  }
+  printf("class   accuracy\n");
+  for (int c = 0; c < e->classes; c++) {
+    print_class(e, c);
+    printf("\n");
+  }
+  print_worst(e);
 }
 
 static void print_json(const hd_evaluation *e) {

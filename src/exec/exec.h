@@ -64,10 +64,17 @@ void hd__exec_destroy(hd_exec *exec);
  * meeting. */
 hd_status hd__exec_run(hd_exec *exec, hd_ctx *ctx, const hd_driver *driver, uint32_t *flags);
 
-/* Forward and loss only, for `samples` samples in order: fetch is called with a step of that many samples. loss[i] and
- * guess[i] (first of the largest logits) are written per sample; probability[i] that of the guess, if not NULL. */
-hd_status hd__exec_evaluate(hd_exec *exec, hd_ctx *ctx, const hd_driver *driver, int64_t samples, float *loss,
-                            int32_t *guess, float *probability);
+/* What an evaluation writes, per sample. */
+typedef struct hd_exec_outcome {
+  float *loss;
+  int32_t *guess;     /* the first of the largest scores */
+  float *probability; /* of the guess; may be NULL */
+  float *score;       /* all of a sample's scores, one sample after the other; may be NULL */
+} hd_exec_outcome;
+
+/* Forward and loss only, for `samples` samples in order: fetch is called with a step of that many samples. */
+hd_status hd__exec_evaluate(hd_exec *exec, hd_ctx *ctx, const hd_driver *driver, int64_t samples,
+                            const hd_exec_outcome *out);
 
 /* Bytes of memory that the plan made the executor take: arenas, batch memory, gradients. */
 int64_t hd__exec_bytes(const hd_exec *exec);

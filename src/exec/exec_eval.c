@@ -1,5 +1,6 @@
 /* Evaluation: forward and loss for samples in order, each exactly once, lanes taking contiguous ranges. */
 #include <math.h>
+#include <string.h>
 
 #include "base/hdmath.h"
 #include "exec/exec_state.h"
@@ -7,9 +8,7 @@
 typedef struct evaluation {
   hd_exec *exec;
   hd_step step;
-  float *loss;
-  int32_t *guess;
-  float *probability;
+  const hd_exec_outcome *out;
 } evaluation;
 
 /* The first of the largest scores; a NaN counts as largest, as in the kernels. */
@@ -31,7 +30,7 @@ static float probability_of(const float *score, int32_t count, int32_t which) {
 static void evaluate_group(const lane_at *at, const evaluation *e, int64_t first, int64_t rows) {
   const hd_plan *plan = e->exec->plan;
   const hd_driver *driver = e->exec->driver;
-  call_rows group = {.rows = rows, .batch_row = first, .losses = e->loss};
+  call_rows group = {.rows = rows, .batch_row = first, .losses = e->out->loss};
   float *x = hd__exec_rows_at(at, plan->graph->input, &group);
   driver->fetch(driver->self, &e->step, first, rows, x, plan->place[plan->graph->input].stride, at->lane->labels);
   for (int i = 0; i < plan->call_count; i++)
@@ -39,9 +38,11 @@ static void evaluate_group(const lane_at *at, const evaluation *e, int64_t first
   const float *score = hd__exec_rows_at(at, plan->graph->logits, &group);
   int32_t classes = plan->graph->values[plan->graph->logits].shape.dim[0];
   for (int64_t r = 0; r < rows; r++, score += plan->place[plan->graph->logits].stride) {
-    e->guess[first + r] = largest(score, classes);
-    if (e->probability)
-      e->probability[first + r] = probability_of(score, classes, e->guess[first + r]);
+    e->out->guess[first + r] = largest(score, classes);
+    if (e->out->probability)
+      e->out->probability[first + r] = probability_of(score, classes, e->out->guess[first + r]);
+    if (e->out->score)
+      memcpy(e->out->score + (first + r) * classes, score, (size_t)classes * sizeof *score);
   }
 }
 
@@ -57,13 +58,9 @@ static void evaluate_lane(void *arg, int index) {
   }
 }
 
-hd_status hd__exec_evaluate(hd_exec *exec, hd_ctx *ctx, const hd_driver *driver, int64_t samples, float *loss,
-                            int32_t *guess, float *probability) {
-  evaluation e = {.exec = exec,
-                  .step = {.samples = samples, .divisor = 1},
-                  .loss = loss,
-                  .guess = guess,
-                  .probability = probability};
+hd_status hd__exec_evaluate(hd_exec *exec, hd_ctx *ctx, const hd_driver *driver, int64_t samples,
+                            const hd_exec_outcome *out) {
+  evaluation e = {.exec = exec, .step = {.samples = samples, .divisor = 1}, .out = out};
   exec->driver = driver;
   return hd__lanes_run(exec->lanes, ctx, evaluate_lane, &e);
 }

@@ -1,11 +1,11 @@
 /* Evaluating and digesting checkpoints without training. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "heddle.h"
-#include "train/record.h"
-#include "train/session.h"
+#include "train/checkpoint.h"
+#include "train/feed.h"
+#include "train/trained.h"
 
 #ifndef PACKAGE_VERSION
 #define PACKAGE_VERSION "0.1.0"
@@ -15,16 +15,10 @@ const char *hd_version(void) { return PACKAGE_VERSION; }
 
 /* What an evaluation of a checkpoint owns. */
 typedef struct evaluator {
-  json_t *record;
-  hd_network network;
+  hd_trained trained;
   hd_data *data;
-  hd_lanes *lanes;
-  hd_plan *plan;
-  hd_store *store;
-  hd_exec *exec;
   hd_feed feed;
-  float *loss;
-  int32_t *guess;
+  hd_exec_outcome outcome;
 } evaluator;
 
 static void fetch(void *self, const hd_step *step, int64_t first, int64_t rows, float *x, int64_t stride,
@@ -33,48 +27,19 @@ static void fetch(void *self, const hd_step *step, int64_t first, int64_t rows, 
   hd__feed_fetch(&((evaluator *)self)->feed, first, rows, x, stride, labels);
 }
 
-static hd_status open_all(evaluator *e, hd_ctx *ctx, const char *folder, const hd_config *config,
-                          const hd_kernels *kernels) {
-  char path[HD_PATH_BYTES];
-  const char *name = hd__config_given(config, HD_OPT_data) ? hd__config_text(config, HD_OPT_data)
-                                                           : hd__record_setting(e->record, HD_OPT_data);
-  const char *dir = hd__config_given(config, HD_OPT_data_dir) ? hd__config_text(config, HD_OPT_data_dir)
-                                                              : hd__record_setting(e->record, HD_OPT_data_dir);
-  int threads;
-  HD_TRY(hd__config_threads(&threads, ctx, config));
-  HD_TRY(hd__file_join(path, ctx, folder, "run.json"));
-  HD_TRY(hd__network_from_text(&e->network, ctx, json_string_value(json_object_get(e->record, "model_yaml")), path));
-  HD_TRY(hd__lanes_create(&e->lanes, ctx, threads));
-  HD_TRY(hd__data_open(&e->data, ctx, *name ? name : "digits", dir));
-  hd_graph *graph;
-  HD_TRY(hd__network_graph(&graph, ctx, &e->network, hd__data_test(e->data), hd__data_name(e->data)));
-  HD_TRY(hd__plan_create(&e->plan, ctx, graph, kernels, &(hd_plan_settings){.train = false}));
-  HD_TRY(hd__store_create(&e->store, ctx, e->plan, 0));
-  HD_TRY(hd__exec_create(&e->exec, ctx, e->plan, e->store, e->lanes,
-                         &(hd_exec_settings){.batch = 64, .shards = 1, .parts = 1}));
-  HD_TRY(hd__file_join(path, ctx, folder, "model.safetensors"));
-  HD_TRY(hd__checkpoint_load_weights(e->store, ctx, path, e->record));
-  hd__store_pack(e->store, e->plan);
-  /* The run's own statistics, so that the weights see what they were trained on. */
-  double mean[HD_DATA_MAX_CHANNELS], std[HD_DATA_MAX_CHANNELS];
-  const json_t *data = json_object_get(e->record, "data");
-  for (int c = 0; c < HD_DATA_MAX_CHANNELS; c++) {
-    mean[c] = json_number_value(json_object_get(data, "mean"));
-    std[c] = json_number_value(json_object_get(data, "std"));
-  }
-  if (!(std[0] > 0))
-    return hd__fail(ctx, HD_E_FORMAT,
-                    "%s/run.json: expected the data's mean and std, found none; the checkpoint is damaged, use another",
-                    folder);
-  HD_TRY(hd__feed_init(&e->feed, ctx, hd__data_test(e->data), kernels, mean, std, false));
-  e->loss = hd__malloc((size_t)hd__data_test(e->data)->count * sizeof *e->loss);
-  e->guess = hd__malloc((size_t)hd__data_test(e->data)->count * sizeof *e->guess);
-  return e->loss && e->guess ? HD_OK : hd__fail(ctx, HD_E_NOMEM, "out of memory for the evaluation");
+static hd_status open_all(evaluator *e, hd_ctx *ctx, const char *checkpoint, const hd_config *config) {
+  HD_TRY(hd__trained_open(&e->trained, ctx, checkpoint, config));
+  HD_TRY(hd__trained_data(&e->data, ctx, &e->trained, config));
+  const hd_dataset *test = hd__data_test(e->data);
+  HD_TRY(hd__feed_init(&e->feed, ctx, test, e->trained.kernels, e->trained.mean, e->trained.std, false));
+  e->outcome.loss = hd__malloc((size_t)test->count * sizeof *e->outcome.loss);
+  e->outcome.guess = hd__malloc((size_t)test->count * sizeof *e->outcome.guess);
+  return e->outcome.loss && e->outcome.guess ? HD_OK : hd__fail(ctx, HD_E_NOMEM, "out of memory for the evaluation");
 }
 
 static hd_status count_guesses(hd_evaluation *out, hd_ctx *ctx, const evaluator *e) {
   const hd_dataset *test = hd__data_test(e->data);
-  int classes = e->plan->graph->values[e->plan->graph->logits].shape.dim[0];
+  int classes = hd__trained_classes(&e->trained);
   if (classes > HD_MAX_CLASSES_REPORTED)
     return hd__fail(ctx, HD_E_UNSUPPORTED, "expected at most %d classes, found %d", HD_MAX_CLASSES_REPORTED, classes);
   *out = (hd_evaluation){.samples = test->count, .classes = classes};
@@ -84,8 +49,8 @@ static hd_status count_guesses(hd_evaluation *out, hd_ctx *ctx, const evaluator 
   double sum = 0;
   int64_t right = 0;
   for (int64_t i = 0; i < test->count; i++) {
-    int label = test->labels[i], guess = e->guess[i];
-    sum += (double)e->loss[i];
+    int label = test->labels[i], guess = e->outcome.guess[i];
+    sum += (double)e->outcome.loss[i];
     right += guess == label;
     out->class_samples[label]++;
     out->class_right[label] += guess == label;
@@ -98,19 +63,9 @@ static hd_status count_guesses(hd_evaluation *out, hd_ctx *ctx, const evaluator 
 
 static hd_status evaluate(hd_evaluation *out, evaluator *e, hd_ctx *ctx, const char *checkpoint,
                           const hd_config *config) {
-  char folder[HD_PATH_BYTES];
-  const char *why = NULL, *isa = getenv("HEDDLE_ISA");
-  const hd_kernels *kernels = hd__kernels_select(isa, &why);
-  if (!kernels)
-    return hd__fail(
-        ctx, HD_E_UNSUPPORTED,
-        "HEDDLE_ISA expects an instruction set that this build and CPU have, found '%s': %s; unset it for the best",
-        isa, why);
-  HD_TRY(hd__checkpoint_find(folder, ctx, checkpoint));
-  HD_TRY(hd__checkpoint_record(&e->record, ctx, folder));
-  HD_TRY(open_all(e, ctx, folder, config, kernels));
+  HD_TRY(open_all(e, ctx, checkpoint, config));
   const hd_driver driver = {.self = e, .fetch = fetch};
-  HD_TRY(hd__exec_evaluate(e->exec, ctx, &driver, hd__data_test(e->data)->count, e->loss, e->guess, NULL));
+  HD_TRY(hd__exec_evaluate(e->trained.exec, ctx, &driver, hd__data_test(e->data)->count, &e->outcome));
   return count_guesses(out, ctx, e);
 }
 
@@ -118,16 +73,11 @@ hd_status hd_evaluate(hd_evaluation *out, hd_ctx *ctx, const char *checkpoint, c
   evaluator e = {0};
   *out = (hd_evaluation){0};
   hd_status status = evaluate(out, &e, ctx, checkpoint, config);
-  hd__exec_destroy(e.exec);
-  hd__store_destroy(e.store);
-  hd__plan_destroy(e.plan);
-  hd__lanes_destroy(e.lanes);
+  hd__trained_fini(&e.trained);
   hd__feed_fini(&e.feed);
   hd__data_close(e.data);
-  hd__network_fini(&e.network);
-  json_decref(e.record);
-  hd__free(e.loss);
-  hd__free(e.guess);
+  hd__free(e.outcome.loss);
+  hd__free(e.outcome.guess);
   if (status != HD_OK)
     hd_evaluation_fini(out);
   return status;

@@ -64,8 +64,8 @@ void hd__network_fini(hd_network *network) {
   *network = (hd_network){0};
 }
 
-static hd_status check_fit(hd_ctx *ctx, const hd_network *network, const hd_graph *graph, const hd_dataset *data,
-                           const char *data_name) {
+hd_status hd__network_check(hd_ctx *ctx, const hd_network *network, const hd_graph *graph, const hd_dataset *data,
+                            const char *data_name) {
   hd_shape image = {3, {data->channels, data->height, data->width}};
   const hd_shape *input = &graph->values[graph->input].shape;
   int scores = graph->values[graph->logits].shape.dim[0];
@@ -85,7 +85,7 @@ static hd_status check_fit(hd_ctx *ctx, const hd_network *network, const hd_grap
 hd_status hd__network_graph(hd_graph **out, hd_ctx *ctx, const hd_network *network, const hd_dataset *data,
                             const char *data_name) {
   HD_TRY(hd__model_parse(out, NULL, ctx, network->text, network->length, network->source));
-  hd_status status = check_fit(ctx, network, *out, data, data_name);
+  hd_status status = hd__network_check(ctx, network, *out, data, data_name);
   if (status != HD_OK) {
     hd__graph_destroy(*out);
     *out = NULL;

@@ -22,6 +22,10 @@ hd_status hd__network_find(hd_network *out, hd_ctx *ctx, const char *name_or_pat
 hd_status hd__network_from_text(hd_network *out, hd_ctx *ctx, const char *text, const char *source);
 void hd__network_fini(hd_network *network);
 
+/* The graph takes the data's images and tells all of its classes apart. */
+hd_status hd__network_check(hd_ctx *ctx, const hd_network *network, const hd_graph *graph, const hd_dataset *data,
+                            const char *data_name);
+
 /* Builds its graph anew and checks that it fits the data. */
 hd_status hd__network_graph(hd_graph **out, hd_ctx *ctx, const hd_network *network, const hd_dataset *data,
                             const char *data_name);

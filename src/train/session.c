@@ -63,8 +63,7 @@ hd_status hd__session_evaluate(hd_session *s, hd_ctx *ctx) {
     return HD_OK;
   const hd_dataset *test = hd__data_test(s->data);
   const hd_driver driver = {.self = s, .fetch = fetch_test};
-  HD_TRY(hd__exec_evaluate(s->eval_exec, ctx, &driver, test->count, s->guesses.loss, s->guesses.guess,
-                           s->guesses.probability));
+  HD_TRY(hd__exec_evaluate(s->eval_exec, ctx, &driver, test->count, &s->guesses));
   double sum = 0;
   int64_t right = 0;
   for (int64_t i = 0; i < test->count; i++) {

@@ -12,12 +12,6 @@
 #include "train/network.h"
 #include "train/schedule.h"
 
-/* One split's evaluation: per-sample losses and guesses. */
-typedef struct hd_guesses {
-  float *loss, *probability;
-  int32_t *guess;
-} hd_guesses;
-
 struct hd_session {
   hd_config *config;
   hd_network network;
@@ -30,7 +24,7 @@ struct hd_session {
   hd_exec *exec, *eval_exec;
   hd_schedule schedule;
   hd_feed train_feed, test_feed;
-  hd_guesses guesses;
+  hd_exec_outcome guesses; /* of the last evaluation */
   hd_saver saver;
   FILE *metrics;
   int lock; /* of the run's folder, -1: none */

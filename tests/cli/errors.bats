@@ -9,7 +9,7 @@ load cli
 }
 
 @test "--help, of each command too, goes to standard output" {
-  for command in "" train eval digest; do
+  for command in "" train eval predict digest; do
     "$HEDDLE" $command --help >out 2>err
     grep -q "^usage: heddle ${command:-COMMAND}" out
     [ ! -s err ]
@@ -18,7 +18,7 @@ load cli
 
 @test "an unknown command, and none, are wrong usage" {
   fails 2 weave
-  says "found 'weave'" "train, eval, digest"
+  says "found 'weave'" "train, eval, predict, digest"
   fails 2
 }
 

@@ -1,0 +1,156 @@
+/* Prediction: pictures, pixels and items of a data set through a checkpoint's network; see heddle/predict.h. */
+#include "heddle/predict.h"
+
+#include "base/alloc.h"
+#include "base/hdmath.h"
+#include "data/fit.h"
+#include "train/feed.h"
+#include "train/trained.h"
+
+enum { AT_ONCE = 256 }; /* samples */
+
+struct hd_predictor {
+  hd_trained trained;
+  hd_config *config;
+  hd_data *data; /* opened by the first hd_predict_item */
+  hd_feed feed;  /* over the samples at hand */
+  hd_exec_outcome outcome;
+  uint8_t *pixels; /* one sample: a fitted picture */
+};
+
+static hd_status make_room(hd_predictor *p, hd_ctx *ctx) {
+  int32_t shape[3], classes = hd_predictor_classes(p);
+  hd_predictor_input(shape, p);
+  p->outcome.loss = hd__malloc(AT_ONCE * sizeof *p->outcome.loss);
+  p->outcome.guess = hd__malloc(AT_ONCE * sizeof *p->outcome.guess);
+  p->outcome.score = hd__malloc((size_t)AT_ONCE * (size_t)classes * sizeof *p->outcome.score);
+  p->pixels = hd__malloc((size_t)shape[0] * (size_t)shape[1] * (size_t)shape[2]);
+  if (p->outcome.loss && p->outcome.guess && p->outcome.score && p->pixels)
+    return HD_OK;
+  return hd__fail(ctx, HD_E_NOMEM, "out of memory for the predictions");
+}
+
+static hd_status set_up(hd_predictor *p, hd_ctx *ctx, const char *checkpoint, const hd_config *config) {
+  HD_TRY(config ? hd__config_copy(&p->config, ctx, config) : hd_config_create(&p->config, ctx));
+  HD_TRY(hd__trained_open(&p->trained, ctx, checkpoint, p->config));
+  return make_room(p, ctx);
+}
+
+hd_status hd_predictor_create(hd_predictor **out, hd_ctx *ctx, const char *checkpoint, const hd_config *config) {
+  *out = NULL;
+  hd_predictor *p = hd__calloc(1, sizeof *p);
+  if (!p)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the predictions");
+  hd_status status = set_up(p, ctx, checkpoint, config);
+  if (status != HD_OK) {
+    hd_predictor_destroy(p);
+    return status;
+  }
+  *out = p;
+  return HD_OK;
+}
+
+void hd_predictor_destroy(hd_predictor *p) {
+  if (!p)
+    return;
+  hd__trained_fini(&p->trained);
+  hd__data_close(p->data);
+  hd_config_destroy(p->config);
+  hd__free(p->outcome.loss);
+  hd__free(p->outcome.guess);
+  hd__free(p->outcome.score);
+  hd__free(p->pixels);
+  hd__free(p);
+}
+
+int32_t hd_predictor_classes(const hd_predictor *p) { return hd__trained_classes(&p->trained); }
+
+/* A flat input of N counts as one row of N pixels. */
+void hd_predictor_input(int32_t shape[3], const hd_predictor *p) {
+  const hd_graph *graph = p->trained.plan->graph;
+  const hd_shape *input = &graph->values[graph->input].shape;
+  for (int i = 0; i < 3; i++)
+    shape[i] = i < 3 - input->rank ? 1 : input->dim[i - 3 + input->rank];
+}
+
+int32_t hd_predict_class(const double *probability, int32_t classes) {
+  int32_t best = 0;
+  for (int32_t c = 1; c < classes; c++)
+    if (probability[c] > probability[best])
+      best = c;
+  return best;
+}
+
+/* exp(score - largest) over its sum, added in the order of classes. */
+static void softmax(double *probability, const float *score, int32_t classes) {
+  double sum = 0, largest = (double)score[0];
+  for (int32_t c = 1; c < classes; c++)
+    largest = (double)score[c] > largest ? (double)score[c] : largest;
+  for (int32_t c = 0; c < classes; c++)
+    sum += probability[c] = hd__exp((double)score[c] - largest);
+  for (int32_t c = 0; c < classes; c++)
+    probability[c] /= sum;
+}
+
+static void fetch(void *self, const hd_step *step, int64_t first, int64_t rows, float *x, int64_t stride,
+                  int32_t *labels) {
+  hd__feed_fetch(&((hd_predictor *)self)->feed, step->cursor + first, rows, x, stride, labels);
+}
+
+static hd_status predict_some(double *probability, hd_predictor *p, hd_ctx *ctx, const uint8_t *pixels, int64_t count) {
+  static const uint8_t no_labels[AT_ONCE];
+  int32_t shape[3], classes = hd_predictor_classes(p);
+  hd_predictor_input(shape, p);
+  hd_dataset samples = {.images = pixels,
+                        .labels = no_labels,
+                        .count = count,
+                        .channels = shape[0],
+                        .height = shape[1],
+                        .width = shape[2],
+                        .classes = classes};
+  HD_TRY(hd__feed_init(&p->feed, ctx, &samples, p->trained.kernels, p->trained.mean, p->trained.std, false));
+  const hd_driver driver = {.self = p, .fetch = fetch};
+  hd_status status = hd__exec_evaluate(p->trained.exec, ctx, &driver, count, &p->outcome);
+  hd__feed_fini(&p->feed);
+  for (int64_t i = 0; i < count && status == HD_OK; i++)
+    softmax(probability + i * classes, p->outcome.score + i * classes, classes);
+  return status;
+}
+
+hd_status hd_predict_pixels(double *probability, hd_predictor *p, hd_ctx *ctx, const uint8_t *pixels, int64_t count) {
+  int32_t shape[3];
+  hd_predictor_input(shape, p);
+  for (int64_t first = 0; first < count; first += AT_ONCE) {
+    int64_t some = count - first < AT_ONCE ? count - first : AT_ONCE;
+    HD_TRY(predict_some(probability + first * hd_predictor_classes(p), p, ctx,
+                        pixels + first * shape[0] * shape[1] * shape[2], some));
+  }
+  return HD_OK;
+}
+
+hd_status hd_predict_png(double *probability, hd_predictor *p, hd_ctx *ctx, const char *path) {
+  hd_picture picture;
+  int32_t shape[3];
+  hd_predictor_input(shape, p);
+  if (shape[0] != 1)
+    return hd__fail(ctx, HD_E_UNSUPPORTED, "%s: expected a model with one channel for pictures, found one with %d",
+                    path, shape[0]);
+  HD_TRY(hd__png_read(&picture, ctx, path));
+  hd_status status = hd__fit_picture(p->pixels, ctx, path, &picture, shape[1], shape[2]);
+  hd__picture_fini(&picture);
+  return status == HD_OK ? hd_predict_pixels(probability, p, ctx, p->pixels, 1) : status;
+}
+
+hd_status hd_predict_item(double *probability, int32_t *label, hd_predictor *p, hd_ctx *ctx, int64_t index) {
+  if (!p->data)
+    HD_TRY(hd__trained_data(&p->data, ctx, &p->trained, p->config));
+  const hd_dataset *test = hd__data_test(p->data);
+  if (index < 0 || index >= test->count)
+    return hd__fail(ctx, HD_E_USAGE, "expected an index from 0 to %lld in the test set of %s, found %lld",
+                    (long long)test->count - 1, hd__data_name(p->data), (long long)index);
+  if (label)
+    *label = test->labels[index];
+  return hd_predict_pixels(probability, p, ctx, test->images + index * test->channels * test->height * test->width, 1);
+}
+
+const char *hd_predictor_data(const hd_predictor *p) { return p->data ? hd__data_name(p->data) : ""; }

@@ -1,0 +1,94 @@
+/* Opening checkpoints for inference; see trained.h. */
+#include "train/trained.h"
+
+#include <stdlib.h>
+
+#include "graph/model.h"
+#include "train/checkpoint.h"
+#include "train/record.h"
+
+static hd_status choose_machine(hd_trained *t, hd_ctx *ctx, const hd_config *config) {
+  const char *why = NULL, *isa = getenv("HEDDLE_ISA");
+  int threads;
+  t->kernels = hd__kernels_select(isa, &why);
+  if (!t->kernels)
+    return hd__fail(
+        ctx, HD_E_UNSUPPORTED,
+        "HEDDLE_ISA expects an instruction set that this build and CPU have, found '%s': %s; unset it for the best",
+        isa, why);
+  HD_TRY(hd__config_threads(&threads, ctx, config));
+  return hd__lanes_create(&t->lanes, ctx, threads);
+}
+
+static hd_status make_executor(hd_trained *t, hd_ctx *ctx, const char *folder) {
+  char path[HD_PATH_BYTES];
+  hd_graph *graph;
+  HD_TRY(hd__model_parse(&graph, NULL, ctx, t->network.text, t->network.length, t->network.source));
+  HD_TRY(hd__plan_create(&t->plan, ctx, graph, t->kernels, &(hd_plan_settings){.train = false}));
+  HD_TRY(hd__store_create(&t->store, ctx, t->plan, 0));
+  HD_TRY(hd__exec_create(&t->exec, ctx, t->plan, t->store, t->lanes,
+                         &(hd_exec_settings){.batch = 64, .shards = 1, .parts = 1}));
+  HD_TRY(hd__file_join(path, ctx, folder, "model.safetensors"));
+  HD_TRY(hd__checkpoint_load_weights(t->store, ctx, path, t->record));
+  hd__store_pack(t->store, t->plan);
+  return HD_OK;
+}
+
+/* The run's own statistics, so that the weights see what they were trained on. */
+static hd_status read_statistics(hd_trained *t, hd_ctx *ctx, const char *folder) {
+  const json_t *data = json_object_get(t->record, "data");
+  for (int c = 0; c < HD_DATA_MAX_CHANNELS; c++) {
+    t->mean[c] = json_number_value(json_object_get(data, "mean"));
+    t->std[c] = json_number_value(json_object_get(data, "std"));
+  }
+  if (t->std[0] > 0)
+    return HD_OK;
+  return hd__fail(ctx, HD_E_FORMAT,
+                  "%s/run.json: expected the data's mean and std, found none; the checkpoint is damaged, use another",
+                  folder);
+}
+
+static hd_status open_all(hd_trained *t, hd_ctx *ctx, const char *checkpoint, const hd_config *config) {
+  char folder[HD_PATH_BYTES], path[HD_PATH_BYTES];
+  HD_TRY(hd__checkpoint_find(folder, ctx, checkpoint));
+  HD_TRY(hd__checkpoint_record(&t->record, ctx, folder));
+  HD_TRY(read_statistics(t, ctx, folder));
+  HD_TRY(hd__file_join(path, ctx, folder, "run.json"));
+  HD_TRY(hd__network_from_text(&t->network, ctx, json_string_value(json_object_get(t->record, "model_yaml")), path));
+  HD_TRY(choose_machine(t, ctx, config));
+  return make_executor(t, ctx, folder);
+}
+
+hd_status hd__trained_open(hd_trained *out, hd_ctx *ctx, const char *checkpoint, const hd_config *config) {
+  *out = (hd_trained){0};
+  hd_status status = open_all(out, ctx, checkpoint, config);
+  if (status != HD_OK)
+    hd__trained_fini(out);
+  return status;
+}
+
+void hd__trained_fini(hd_trained *t) {
+  hd__exec_destroy(t->exec);
+  hd__store_destroy(t->store);
+  hd__plan_destroy(t->plan);
+  hd__lanes_destroy(t->lanes);
+  hd__network_fini(&t->network);
+  json_decref(t->record);
+  *t = (hd_trained){0};
+}
+
+hd_status hd__trained_data(hd_data **out, hd_ctx *ctx, const hd_trained *t, const hd_config *config) {
+  const hd_option_id id[2] = {HD_OPT_data, HD_OPT_data_dir};
+  const char *from[2];
+  for (int i = 0; i < 2; i++)
+    from[i] = hd__config_given(config, id[i]) ? hd__config_text(config, id[i]) : hd__record_setting(t->record, id[i]);
+  HD_TRY(hd__data_open(out, ctx, *from[0] ? from[0] : "digits", from[1]));
+  hd_status status = hd__network_check(ctx, &t->network, t->plan->graph, hd__data_test(*out), hd__data_name(*out));
+  if (status != HD_OK) {
+    hd__data_close(*out);
+    *out = NULL;
+  }
+  return status;
+}
+
+int32_t hd__trained_classes(const hd_trained *t) { return t->plan->graph->values[t->plan->graph->logits].shape.dim[0]; }

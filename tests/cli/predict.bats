@@ -1,0 +1,64 @@
+# heddle predict: pictures, items of a data set, those that fail, and JSON. What is recognised is tested by
+# tests/unit/test_predict.
+
+load cli
+
+@test "items of a data set, and their label" {
+  train --out r
+  "$HEDDLE" predict r --index 3 --index 5 >out
+  [ "$(wc -l <out)" -eq 2 ]
+  grep -Eq '^digits\[3\] +[0-9] +[0-9.]+ %   then [0-9] \([0-9.]+ %\), [0-9] \([0-9.]+ %\)   label 7$' out
+  "$HEDDLE" predict r --index 3 >out
+  [ "$(wc -l <out)" -eq 12 ] # all ten classes for a single one
+}
+
+@test "the JSON of predictions" {
+  need_json
+  train --out r
+  "$HEDDLE" predict r --index 3 --index 5 --json >out
+  [ "$(wc -l <out)" -eq 1 ]
+  [ "$(json_keys <out)" = predictions ]
+  [ "$(json_get predictions.0.file predictions.0.index predictions.0.label predictions.1.index <out)" = "digits 3 7 5" ]
+  [ "$(json_get predictions.1.probabilities <out | tr ',' '\n' | wc -l)" -eq 10 ]
+  fails 1 predict r none.png --json
+  [ "$(json_get predictions <out)" = "[]" ]
+}
+
+@test "the mistakes of a run are a picture like any other" {
+  train --out r
+  "$HEDDLE" predict r r/wrong.png --threads 2 >out
+  grep -q '^r/wrong.png ' out
+}
+
+@test "a picture that fails does not keep the others from being predicted" {
+  train --out r
+  head -c 100 r/wrong.png >cut.png
+  echo text >text.png
+  code=0
+  "$HEDDLE" predict r cut.png r/wrong.png text.png none.png --index 3 >out 2>err || code=$?
+  [ "$code" -eq 1 ]
+  [ "$(wc -l <out)" -eq 2 ]
+  [ "$(wc -l <err)" -eq 3 ]
+  grep -q '^heddle: cut.png: expected a whole PNG picture, found: .*; save the picture again' err
+  grep -q '^heddle: text.png: expected a PNG picture, found another format; convert it to PNG' err
+  grep -q '^heddle: none.png: expected a readable file, found: ' err
+}
+
+@test "wrong usage of predict" {
+  fails 2 predict
+  says "expects a checkpoint"
+  fails 1 predict none --index 3
+  says none
+  train --out r
+  fails 2 predict r
+  says "--index"
+  for index in -1 x '' 1.5 99999999999999999999; do
+    fails 2 predict r --index "$index"
+    says "--index expects"
+  done
+  fails 2 predict r --index 10000
+  says "9999" "10000"
+  fails 2 predict r --epochs 3
+  fails 1 predict r --index 3 --data none
+  says "'none'"
+}
