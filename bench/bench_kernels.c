@@ -74,6 +74,12 @@ typedef struct shape {
     .relu = 1                                                                                                          \
   }
 
+#define GROUPS(groups_, ci_, side, co_, k, s, p)                                                                       \
+  {                                                                                                                    \
+    .ci = ci_, .hi = side, .wi = side, .co = co_, .kh = k, .kw = k, .sh = s, .sw = s, .ph = p, .pw = p,                \
+    .groups = groups_, .pool = 1, .relu = 1                                                                            \
+  }
+
 static const shape convs[] = {
     {"cnn conv1: 1x28x28, 32 3x3, pool 2", 8, CONV(1, 28, 32, 3, 1, 0, 2)},
     {"cnn conv2: 32x13x13, 64 3x3, pool 2", 8, CONV(32, 13, 64, 3, 1, 0, 2)},
@@ -88,6 +94,10 @@ static const shape convs[] = {
     {"24x14x14, 48 3x3 pad 1", 8, CONV(24, 14, 48, 3, 1, 1, 1)},
     {"1x28x28, 24 3x3", 4, CONV(1, 28, 24, 3, 1, 0, 1)},
     {"64x14x14, 128 1x1", 8, CONV(64, 14, 128, 1, 1, 0, 1)},
+    {"depthwise 64x14x14, 3x3 pad 1", 8, GROUPS(64, 64, 14, 64, 3, 1, 1)},
+    {"depthwise 64x14x14, 3x3 stride 2 pad 1", 8, GROUPS(64, 64, 14, 64, 3, 2, 1)},
+    {"depthwise 96x28x28, 5x5 pad 2", 4, GROUPS(96, 96, 28, 96, 5, 1, 2)},
+    {"64x16x16, 64 3x3 pad 1, groups 4", 4, GROUPS(4, 64, 16, 64, 3, 1, 1)},
 };
 
 static const shape pools[] = {
@@ -99,6 +109,7 @@ static const shape pools[] = {
 
 static hd_geom finished(hd_geom g) {
   g.co = g.co ? g.co : g.ci;
+  g.groups = g.groups ? g.groups : 1;
   g.ho = (g.hi + 2 * g.ph - g.kh) / g.sh + 1;
   g.wo = (g.wi + 2 * g.pw - g.kw) / g.sw + 1;
   g.hp = g.ho / g.pool;
@@ -163,7 +174,7 @@ static void time_conv(const setting *s, const shape *what) {
   static const char *const names[] = {"conv2d", "conv2d_dx", "conv2d_dw"};
   hd_geom g = finished(what->g);
   int64_t x = slot((int64_t)g.hi * g.wi * g.ci, 16), y = slot((int64_t)g.hp * g.wp * g.co, 16), bytes = slot(y, 64);
-  int64_t taps = (int64_t)g.kh * g.kw * g.ci, w = slot(taps * g.co, 16), n = what->rows;
+  int64_t taps = (int64_t)g.kh * g.kw * (g.ci / g.groups), w = slot(taps * g.co, 16), n = what->rows;
   float *xs = random_floats(n * x, 0), *ys = random_floats(n * y, 0), *dys = random_floats(n * y, 0.5),
         *dxs = random_floats(n * x, 0);
   float *ws = random_floats(w, 0), *bs = random_floats(slot(g.co, 16), 0), *dws = random_floats(w, 0),

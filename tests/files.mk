@@ -18,9 +18,9 @@ check_PROGRAMS += $(unit_tests) $(op_tests)
 script_tests = tests/check-layers.sh tests/check-symbols.sh tests/cli/errors.bats
 script_tests += tests/cli/train.bats tests/cli/signals.bats tests/cli/locale.bats tests/cli/manual.bats tests/cli/predict.bats
 EXTRA_DIST += tests/cli/cli.bash
-bits_tests = tests/bits/bits.sh tests/bits/readme.sh
+bits_tests = tests/bits/bits.sh tests/bits/networks.sh tests/bits/readme.sh
 TESTS = $(unit_tests) $(op_tests) $(script_tests) $(bits_tests)
-EXTRA_DIST += $(script_tests) $(bits_tests) tests/bits/tiny.yaml
+EXTRA_DIST += $(script_tests) $(bits_tests) tests/bits/tiny.yaml tests/bits/groups.yaml
 
 TEST_LIBS = libheddlecore.la
 tests_op_test_kernels_SOURCES = tests/op/test_kernels.c tests/op/kernel_case.c tests/op/kernel_case.h

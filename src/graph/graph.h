@@ -44,6 +44,7 @@ typedef struct hd_value {
 typedef struct hd_attrs {
   int32_t out;
   int32_t kernel[2], stride[2], padding[2];
+  int32_t groups;            /* conv2d: into how many its channels are divided, 1 for none */
   int32_t bias;              /* 1: the layer has one */
   int32_t count_include_pad; /* avg_pool2d: 1 divides by the whole window, padding included */
   int32_t approximate;       /* gelu: 1 takes the tanh form, 0 the erf form */

@@ -7,7 +7,7 @@
 #include "graph/op.h"
 
 static const hd_layer_form forms[] = {
-    {HD_OP_conv2d, 1, 1, 2, {"out", "kernel", "stride", "padding", "bias"}, false},
+    {HD_OP_conv2d, 1, 1, 2, {"out", "kernel", "stride", "padding", "groups", "bias"}, false},
     {HD_OP_max_pool2d, 1, 1, 1, {"kernel", "stride", "padding"}, true},
     {HD_OP_linear, 1, 1, 1, {"out", "bias"}, false},
     {HD_OP_relu, 1, 1, 0, {NULL}, false},
@@ -76,14 +76,20 @@ static hd_status read_padding(hd_attrs *attrs, hd_ctx *ctx, const hd_yaml_node *
   return read_sides(attrs->padding, ctx, node, 0, 1024);
 }
 
+static hd_status read_groups(hd_attrs *attrs, hd_ctx *ctx, const hd_yaml_node *node) {
+  int64_t number;
+  HD_TRY(hd__yaml_int(&number, ctx, node, 1, 1 << 20));
+  attrs->groups = (int32_t)number;
+  return HD_OK;
+}
+
 static const struct {
   const char *key;
   hd_status (*read)(hd_attrs *attrs, hd_ctx *ctx, const hd_yaml_node *node);
   const char *example; /* of a setting that may be required */
 } settings[] = {
-    {"out", read_out, "'out: N'"}, {"kernel", read_kernel, "'kernel: N'"},
-    {"stride", read_stride, NULL}, {"padding", read_padding, NULL},
-    {"bias", read_bias, NULL},
+    {"out", read_out, "'out: N'"},   {"kernel", read_kernel, "'kernel: N'"}, {"stride", read_stride, NULL},
+    {"padding", read_padding, NULL}, {"groups", read_groups, NULL},          {"bias", read_bias, NULL},
 };
 
 enum { SETTING_COUNT = sizeof settings / sizeof *settings };
@@ -126,7 +132,7 @@ static hd_status only_known_keys(hd_ctx *ctx, const hd_yaml_node *layer, const h
 }
 
 hd_status hd__layer_attrs(hd_attrs *attrs, hd_ctx *ctx, const hd_yaml_node *layer, const hd_layer_form *form) {
-  *attrs = (hd_attrs){.kernel = {1, 1}, .bias = 1};
+  *attrs = (hd_attrs){.kernel = {1, 1}, .groups = 1, .bias = 1};
   HD_TRY(only_known_keys(ctx, layer, form));
   for (int i = 0; i < HD_LAYER_MAX_KEYS && form->keys[i]; i++) {
     int which = find_setting(form->keys[i]);

@@ -41,6 +41,7 @@ hd_geom hd__geom_of_shape(const hd_shape *shape) {
 }
 
 int hd__geom_finish(hd_geom *g) {
+  g->groups = g->groups ? g->groups : 1;
   g->ho = (g->hi + 2 * g->ph - g->kh) / g->sh + 1;
   g->wo = (g->wi + 2 * g->pw - g->kw) / g->sw + 1;
   if (g->hi + 2 * g->ph < g->kh || g->wi + 2 * g->pw < g->kw)

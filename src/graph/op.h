@@ -62,7 +62,8 @@ hd_grad_fn hd__grad_none; /* says: not differentiable */
 /* The geometry of an operation that kernels see as ci channels of hi x wi, its output alike. */
 hd_geom hd__geom_of_shape(const hd_shape *shape);
 
-/* Completes a geometry: ho, wo, hp, wp from the rest. Returns 0 if no output position exists. */
+/* Completes a geometry: ho, wo, hp, wp from the rest; one group if none is said. Returns 0 if no output
+ * position exists. */
 int hd__geom_finish(hd_geom *geom);
 
 #define OP_ROWS(name)                                                                                                  \

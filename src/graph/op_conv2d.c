@@ -1,5 +1,5 @@
-/* conv2d: a convolution over images, with a max pool and a ReLU fused behind it where a pass says so; and its
- * gradients.
+/* conv2d: a convolution over images, in groups of channels if so written, with a max pool and a ReLU fused behind it
+ * where a pass says so; and its gradients.
  *
  * y = pool(b + sum over ky, kx, ci of x * w). The order of the gradients' sums follows the windows of the pool, hence
  * pool belongs to the operation: without one a window is one pixel. See docs/determinism.md for the chains. */
@@ -16,10 +16,20 @@ static hd_status need_image(hd_ctx *ctx, const hd_node *node, const hd_value *x)
                   node->name, hd__shape_text(text, sizeof text, &x->shape));
 }
 
+static hd_status check_groups(hd_ctx *ctx, const hd_node *node, int32_t channels) {
+  const hd_attrs *a = &node->attrs;
+  if (channels % a->groups == 0 && a->out % a->groups == 0)
+    return HD_OK;
+  return hd__fail(ctx, HD_E_SHAPE,
+                  "layer '%s': conv2d expects groups that divide both its %d input channels and its %d outputs, found "
+                  "groups %d; use a common divisor",
+                  node->name, channels, a->out, a->groups);
+}
+
 static hd_status make_params(hd_graph *graph, hd_ctx *ctx, hd_node *node) {
   const hd_geom *g = &node->geom;
-  hd_shape weight = {4, {g->co, g->ci, g->kh, g->kw}}, bias = {1, {g->co}};
-  int32_t fan_in = g->ci * g->kh * g->kw;
+  hd_shape weight = {4, {g->co, g->ci / g->groups, g->kh, g->kw}}, bias = {1, {g->co}};
+  int32_t fan_in = g->ci / g->groups * g->kh * g->kw;
   HD_TRY(hd__graph_new_param(&node->in[1], graph, ctx, node, 0, "weight", &weight, &weight, fan_in));
   if (node->attrs.bias)
     HD_TRY(hd__graph_new_param(&node->in[2], graph, ctx, node, 1, "bias", &bias, &(hd_shape){4, {g->co, 1, 1, 1}},
@@ -31,6 +41,7 @@ hd_status hd__op_conv2d_infer(hd_graph *graph, hd_ctx *ctx, hd_node *node) {
   const hd_value *x = &graph->values[node->in[0]];
   const hd_attrs *a = &node->attrs;
   HD_TRY(need_image(ctx, node, x));
+  HD_TRY(check_groups(ctx, node, x->shape.dim[0]));
   node->geom = (hd_geom){.ci = x->shape.dim[0],
                          .hi = x->shape.dim[1],
                          .wi = x->shape.dim[2],
@@ -41,6 +52,7 @@ hd_status hd__op_conv2d_infer(hd_graph *graph, hd_ctx *ctx, hd_node *node) {
                          .sw = a->stride[1],
                          .ph = a->padding[0],
                          .pw = a->padding[1],
+                         .groups = a->groups,
                          .pool = 1};
   char text[HD_SHAPE_TEXT_BYTES];
   if (!hd__geom_finish(&node->geom))
@@ -49,10 +61,11 @@ hd_status hd__op_conv2d_infer(hd_graph *graph, hd_ctx *ctx, hd_node *node) {
                     "smaller kernel or more padding",
                     node->name, a->kernel[0], a->kernel[1], hd__shape_text(text, sizeof text, &x->shape),
                     a->padding[0]);
-  if ((int64_t)a->out * node->geom.ci * a->kernel[0] * a->kernel[1] > INT_MAX / 8)
+  int32_t group_channels = node->geom.ci / a->groups;
+  if ((int64_t)a->out * group_channels * a->kernel[0] * a->kernel[1] > INT_MAX / 8)
     return hd__fail(ctx, HD_E_SHAPE,
                     "layer '%s': expected at most %d weights, found %d x %d x %d x %d; use fewer channels", node->name,
-                    INT_MAX / 8, a->out, node->geom.ci, a->kernel[0], a->kernel[1]);
+                    INT_MAX / 8, a->out, group_channels, a->kernel[0], a->kernel[1]);
   HD_TRY(make_params(graph, ctx, node));
   const hd_geom *g = &node->geom;
   return hd__op_output(graph, ctx, node, 0, NULL, HD_VALUE_ROWS, HD_F32, &(hd_shape){3, {g->co, g->ho, g->wo}});
@@ -84,7 +97,9 @@ hd_status hd__op_conv2d_grad(hd_grad *grad, const hd_node *node) {
   return hd__grad_give(grad, node->in[0], dx->out[0]);
 }
 
-int64_t hd__op_conv2d_cost(const hd_geom *g) { return (int64_t)g->co * g->ho * g->wo * g->ci * g->kh * g->kw; }
+int64_t hd__op_conv2d_cost(const hd_geom *g) {
+  return (int64_t)g->co * g->ho * g->wo * (g->ci / g->groups) * g->kh * g->kw;
+}
 
 int hd__op_conv2d_sample(hd_geom *g, int index) {
   static const hd_geom list[] = {
@@ -93,6 +108,20 @@ int hd__op_conv2d_sample(hd_geom *g, int index) {
       {.ci = 3, .hi = 7, .wi = 6, .co = 5, .kh = 3, .kw = 3, .sh = 1, .sw = 1, .ph = 1, .pw = 1, .pool = 1},
       {.ci = 17, .hi = 5, .wi = 5, .co = 18, .kh = 3, .kw = 2, .sh = 2, .sw = 1, .pw = 1, .pool = 1, .relu = 1},
       {.ci = 4, .hi = 9, .wi = 9, .co = 19, .kh = 2, .kw = 2, .sh = 1, .sw = 1, .pool = 3},
+      {.ci = 6, .hi = 6, .wi = 5, .co = 4, .kh = 3, .kw = 3, .sh = 1, .sw = 2, .ph = 1, .groups = 2, .pool = 1},
+      {.ci = 5,
+       .hi = 7,
+       .wi = 7,
+       .co = 5,
+       .kh = 3,
+       .kw = 3,
+       .sh = 2,
+       .sw = 1,
+       .pw = 1,
+       .groups = 5,
+       .pool = 1,
+       .relu = 1},
+      {.ci = 3, .hi = 4, .wi = 5, .co = 6, .kh = 2, .kw = 3, .sh = 1, .sw = 1, .ph = 1, .groups = 3, .pool = 1},
       {.ci = 2, .hi = 11, .wi = 10, .co = 3, .kh = 5, .kw = 5, .sh = 2, .sw = 2, .ph = 2, .pw = 2, .pool = 2},
   };
   if (index >= (int)(sizeof list / sizeof *list))
@@ -109,7 +138,7 @@ hd_status hd__op_conv2d_dx_infer(hd_graph *graph, hd_ctx *ctx, hd_node *node) {
 hd_status hd__op_conv2d_dw_infer(hd_graph *graph, hd_ctx *ctx, hd_node *node) {
   const hd_geom *g = &node->geom;
   HD_TRY(hd__op_output(graph, ctx, node, 0, "dw", HD_VALUE_PARAM_GRAD, HD_F32,
-                       &(hd_shape){4, {g->co, g->ci, g->kh, g->kw}}));
+                       &(hd_shape){4, {g->co, g->ci / g->groups, g->kh, g->kw}}));
   if (!node->attrs.bias)
     return HD_OK;
   return hd__op_output(graph, ctx, node, 1, "db", HD_VALUE_PARAM_GRAD, HD_F32, &(hd_shape){1, {g->co}});

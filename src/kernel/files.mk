@@ -11,5 +11,6 @@ kernel_cpu_sources += src/kernel/cpu/cpu_fill.h src/kernel/cpu/group16.h src/ker
   src/kernel/cpu/cpu_linear.c src/kernel/cpu/cpu_linear_form.c src/kernel/cpu/cpu_pointwise.c src/kernel/cpu/cpu_loss.c \
   src/kernel/cpu/cpu_update.c src/kernel/cpu/cpu_fold.c src/kernel/cpu/cpu_gather.c
 kernel_cpu_sources += src/kernel/cpu/argmax16.h src/kernel/cpu/cpu_conv.h src/kernel/cpu/cpu_conv_walk.c \
-  src/kernel/cpu/cpu_conv_forward.c src/kernel/cpu/cpu_conv_live.c src/kernel/cpu/cpu_conv_dx.c src/kernel/cpu/cpu_conv_dw.c \
+  src/kernel/cpu/cpu_conv_forward.c src/kernel/cpu/cpu_conv_live.c src/kernel/cpu/cpu_conv_depth.c \
+  src/kernel/cpu/cpu_conv_dx.c src/kernel/cpu/cpu_conv_dw.c \
   src/kernel/cpu/cpu_pool.c

@@ -7,7 +7,7 @@
  * Memory. A value holds one slot per sample ("row"). Images are stored height, width, channel (channel fastest), flat
  * values as they are. Base pointers are 64-byte aligned; a slot of floats is padded to a multiple of 16 elements (a
  * slot of bytes to 64), the padding may be read and written, its content means nothing. Parameters and their gradients
- * are dense in home order: a convolution's weight [co][kh][kw][ci], a linear layer's [out][in] with `in` in the memory
+ * are dense in home order: a convolution's weight [co][kh][kw][ci / groups], a linear layer's [out][in] with `in` in the memory
  * order of its input, a bias [co]; only their end is padded, to 16 elements. Inputs and outputs never overlap, except
  * where HD_INPLACE is noted.
  *
@@ -35,7 +35,8 @@ typedef struct hd_geom {
   int32_t kh, kw;     /* window of a convolution or of a pooling operation of its own */
   int32_t sh, sw;     /* its strides */
   int32_t ph, pw;     /* its zero padding, each side (pooling: -inf) */
-  int32_t pool;       /* conv2d: side and stride of the max pool fused behind it; 1 for none */
+  int32_t groups;     /* conv2d: each group of co / groups outputs reads its own ci / groups inputs; 1 for none */
+  int32_t pool;       /* conv2d: side and stride of the max pool fused behind it; 1 for none, as with groups */
   int32_t hp, wp;     /* conv2d: height and width after that pool (ho / pool, wo / pool, rest dropped) */
   int32_t relu;       /* 1 if a ReLU is fused behind (conv2d: behind the pool; linear: behind the bias) */
 

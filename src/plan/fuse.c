@@ -1,7 +1,8 @@
 /* The pass that fuses: a convolution takes in the ReLU and the max pool behind it, a linear layer the ReLU.
  *
  * A fusion that changes the order of a sum (a pooled convolution's gradients walk windows) is a rewrite of the graph,
- * made for every device, the reference included. ReLU and max pool may stand in either order: the maximum of what a
+ * made for every device, the reference included. A pool behind a convolution in groups stays on its own: such layers come
+ * with strides instead, and their kernels are spared the positions. ReLU and max pool may stand in either order: the maximum of what a
  * ReLU leaves is what a ReLU leaves of the maximum. Values between the fused nodes lose their producer and are never
  * stored. */
 #include "plan/plan.h"
@@ -25,8 +26,8 @@ static bool is_fusible_pool(const hd_geom *g) {
 /* Takes `next`, the only reader of the node's output, into the node; false if they do not fuse. */
 static bool absorb(hd_node *node, const hd_node *next) {
   bool relu = next->op == HD_OP_relu && !node->geom.relu && (node->op == HD_OP_conv2d || node->op == HD_OP_linear);
-  bool pool =
-      next->op == HD_OP_max_pool2d && node->op == HD_OP_conv2d && node->geom.pool == 1 && is_fusible_pool(&next->geom);
+  bool pool = next->op == HD_OP_max_pool2d && node->op == HD_OP_conv2d && node->geom.pool == 1 &&
+              node->geom.groups == 1 && is_fusible_pool(&next->geom);
   if (relu)
     node->geom.relu = 1;
   if (pool) {

@@ -55,7 +55,7 @@ static arg param(int64_t elems) { return (arg){ARG_FLOATS, false, elems, (elems 
 /* The table above hd_call, as data. */
 static void describe_conv(kernel_case *c, const hd_geom *g) {
   int64_t x = (int64_t)g->hi * g->wi * g->ci, y = (int64_t)g->hp * g->wp * g->co,
-          w = (int64_t)g->co * g->kh * g->kw * g->ci;
+          w = (int64_t)g->co * g->kh * g->kw * (g->ci / g->groups);
   arg argmax = g->pool > 1 ? bytes(y) : (arg){0};
   if (c->op == HD_OP_conv2d) {
     c->in[0] = floats(x), c->in[1] = param(w), c->in[2] = param(g->co);

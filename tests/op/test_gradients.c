@@ -202,12 +202,19 @@ static void cross_entropy_backward(guarded grad[], const problem *p, const guard
     .ci = ci_, .hi = hi_, .wi = wi_, .co = co_, .kh = kh_, .kw = kw_, .sh = sh_, .sw = sw_, .ph = ph_, .pw = pw_,      \
     .pool = pool_, .relu = relu_                                                                                       \
   }
+#define IN_GROUPS(groups_, ci_, hi_, wi_, co_, kh_, kw_, sh_, sw_, p_)                                                 \
+  {                                                                                                                    \
+    .ci = ci_, .hi = hi_, .wi = wi_, .co = co_, .kh = kh_, .kw = kw_, .sh = sh_, .sw = sw_, .ph = p_, .pw = p_,        \
+    .groups = groups_, .pool = 1, .relu = p_                                                                           \
+  }
 static const hd_geom convs[] = {
     CONV(1, 5, 5, 2, 3, 3, 1, 1, 0, 0, 1, 0), CONV(2, 7, 5, 3, 3, 3, 2, 2, 1, 1, 1, 1),
     CONV(3, 9, 7, 2, 2, 3, 1, 2, 1, 2, 1, 0), CONV(2, 10, 9, 3, 3, 3, 1, 1, 0, 0, 2, 1),
     CONV(1, 9, 8, 2, 3, 2, 1, 1, 1, 0, 3, 1), CONV(2, 9, 9, 3, 3, 3, 2, 1, 1, 1, 2, 0),
     CONV(3, 1, 6, 2, 1, 3, 1, 3, 0, 1, 1, 0), CONV(2, 2, 3, 2, 4, 5, 1, 1, 1, 1, 1, 1),
     CONV(1, 3, 3, 2, 5, 5, 3, 3, 2, 2, 1, 0), CONV(17, 3, 4, 1, 2, 2, 1, 1, 0, 0, 2, 1),
+    IN_GROUPS(2, 4, 5, 5, 6, 3, 3, 1, 2, 1),  IN_GROUPS(3, 3, 6, 5, 3, 3, 2, 2, 1, 0),
+    IN_GROUPS(3, 6, 4, 4, 3, 2, 3, 1, 1, 1),  IN_GROUPS(2, 2, 5, 4, 6, 3, 3, 2, 2, 1),
 };
 #define POOL(c_, hi_, wi_, kh_, kw_, sh_, sw_, ph_, pw_) CONV(c_, hi_, wi_, c_, kh_, kw_, sh_, sw_, ph_, pw_, 1, 0)
 static const hd_geom pools[] = {

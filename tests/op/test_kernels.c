@@ -10,7 +10,7 @@
 #include "sys/fpmode.h"
 #include "tap.h"
 
-enum { RANDOM_SHAPES = 60, TABLES = 5 };
+enum { RANDOM_SHAPES = 80, TABLES = 5 };
 
 static const char *const isas[TABLES] = {"reference", "scalar", "avx2", "avx512", "neon"};
 
@@ -33,6 +33,19 @@ static void random_conv(hd_geom *g, random_stream *random) {
     g->pw = (int32_t)random_below(random, 3);
     g->relu = (int32_t)random_below(random, 2);
   } while (!hd__geom_finish(g));
+}
+
+/* Divides the channels into groups, every other time into as many as there are. */
+static void random_groups(hd_geom *g, random_stream *random) {
+  static const int32_t groups[] = {2, 3, 5, 16, 17}, per_group[] = {1, 1, 2, 3, 8, 17};
+  random_conv(g, random);
+  g->pool = 1;
+  g->groups = choose(random, groups, 5);
+  g->ci = g->groups * choose(random, per_group, 6);
+  g->co = g->groups * choose(random, per_group, 6);
+  if (random_below(random, 2))
+    g->co = g->groups = g->ci;
+  hd__geom_finish(g);
 }
 
 static void random_pool(hd_geom *g, random_stream *random) {
@@ -78,7 +91,7 @@ static void random_geom(hd_geom *g, hd_op op, random_stream *random) {
   switch (op) {
   case HD_OP_conv2d:
   case HD_OP_conv2d_dx:
-  case HD_OP_conv2d_dw: random_conv(g, random); break;
+  case HD_OP_conv2d_dw: (random_below(random, 3) ? random_conv : random_groups)(g, random); break;
   case HD_OP_max_pool2d:
   case HD_OP_max_pool2d_dx: random_pool(g, random); break;
   case HD_OP_linear:
@@ -136,10 +149,10 @@ static const char *check_table(const kernel_case *c, const hd_kernels *table, co
 
 static void say(const kernel_case *c, const hd_kernels *table, fill_kind fill, const char *wrong) {
   const hd_geom *g = &c->g;
-  diag("%s %s: %s; %d rows, fill %d, in %dx%dx%d, out %dx%dx%d, window %dx%d, stride %dx%d, padding %dx%d, pool %d, "
-       "relu %d",
+  diag("%s %s: %s; %d rows, fill %d, in %dx%dx%d, out %dx%dx%d, window %dx%d, stride %dx%d, padding %dx%d, "
+       "groups %d, pool %d, relu %d",
        table->name, hd__op_info(c->op)->name, wrong, (int)c->rows, (int)fill, g->ci, g->hi, g->wi, g->co, g->ho, g->wo,
-       g->kh, g->kw, g->sh, g->sw, g->ph, g->pw, g->pool, g->relu);
+       g->kh, g->kw, g->sh, g->sw, g->ph, g->pw, g->groups, g->pool, g->relu);
 }
 
 /* One case: the reference once, then every table. */
@@ -211,7 +224,43 @@ static void check_large_conv(void) {
   static const hd_geom list[] = {
       {.ci = 1, .hi = 28, .wi = 28, .co = 32, .kh = 3, .kw = 3, .sh = 1, .sw = 1, .pool = 2, .relu = 1},
       {.ci = 32, .hi = 13, .wi = 13, .co = 64, .kh = 3, .kw = 3, .sh = 1, .sw = 1, .pool = 2, .relu = 1},
-      {.ci = 24, .hi = 12, .wi = 12, .co = 32, .kh = 3, .kw = 3, .sh = 1, .sw = 1, .pool = 1}};
+      {.ci = 24, .hi = 12, .wi = 12, .co = 32, .kh = 3, .kw = 3, .sh = 1, .sw = 1, .pool = 1},
+      {.ci = 64,
+       .hi = 14,
+       .wi = 14,
+       .co = 64,
+       .kh = 3,
+       .kw = 3,
+       .sh = 1,
+       .sw = 1,
+       .ph = 1,
+       .pw = 1,
+       .groups = 64,
+       .pool = 1},
+      {.ci = 40,
+       .hi = 13,
+       .wi = 9,
+       .co = 40,
+       .kh = 7,
+       .kw = 7,
+       .sh = 2,
+       .sw = 2,
+       .ph = 3,
+       .pw = 3,
+       .groups = 40,
+       .pool = 1},
+      {.ci = 32,
+       .hi = 10,
+       .wi = 10,
+       .co = 64,
+       .kh = 3,
+       .kw = 3,
+       .sh = 2,
+       .sw = 2,
+       .ph = 1,
+       .pw = 1,
+       .groups = 4,
+       .pool = 1}};
   int failed[TABLES] = {0};
   for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
     hd_geom g = list[i];

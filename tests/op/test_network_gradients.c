@@ -65,6 +65,12 @@ static const struct {
      "  - c: {op: conv2d, out: 2, kernel: 2}\n  - p: {op: max_pool2d, kernel: 2}\n"
      "  - q: {op: max_pool2d, kernel: 2}\n  - d: {op: conv2d, out: 2, kernel: 2}\n  - r: {op: relu}\n"
      "  - s: {op: relu}\n  - f: {op: flatten}\n"},
+    {"groups of channels, a depthwise one and a pool behind it",
+     "model: k\ninput: [2, 7, 6]\nlayers:\n"
+     "  - c: {op: conv2d, out: 4, kernel: 3, padding: 1, groups: 2}\n  - r: {op: relu}\n"
+     "  - d: {op: conv2d, out: 4, kernel: 3, stride: [1, 2], padding: 1, groups: 4, bias: false}\n"
+     "  - p: {op: max_pool2d, kernel: 2}\n  - e: {op: conv2d, out: 8, kernel: 1, groups: 4}\n  - f: {op: flatten}\n"
+     "  - l: {op: linear, out: 3}\n"},
     {"pools that do not fuse: strides, padding, sides",
      "model: i\ninput: [1, 7, 7]\nlayers:\n"
      "  - c: {op: conv2d, out: 2, kernel: 2}\n  - p: {op: max_pool2d, kernel: 2, stride: 1}\n"

@@ -31,21 +31,42 @@ static inline int up16(int n) { return (n + 15) / 16 * 16; }
 static inline int least(int a, int b) { return a < b ? a : b; }
 static inline int most(int a, int b) { return a > b ? a : b; }
 
+/* How many of `whole` go into each block when a block takes at most `at_most`, in equal parts. */
+static inline int even_part(int whole, int at_most) {
+  int parts = (whole + at_most - 1) / at_most;
+  return (whole + parts - 1) / parts;
+}
+
+/* A convolution in groups is one after the other for each group: this geometry, on a slice of the channels. A pool is
+ * never fused behind groups. */
+static inline hd_geom group_geom(const hd_geom *g) {
+  hd_geom part = *g;
+  part.ci /= g->groups;
+  part.co /= g->groups;
+  part.groups = 1;
+  return part;
+}
+
+/* Every channel a group of its own, with one output: channels lie in vector lanes then, see cpu_conv_depth.c. */
+static inline int is_depthwise(const hd_geom *g) { return g->groups > 1 && g->groups == g->ci && g->groups == g->co; }
+
 /* Height and width with the border, how far the image lies inside (may be negative: cropped). */
 typedef struct conv_frame {
   int height, width, top, left;
   int image_height, image_width, channels;
+  int64_t pixel; /* elements from a pixel of the image to the next: more than `channels` if it has other groups' too */
 } conv_frame;
 
-/* The input with its padding. */
-static inline conv_frame input_frame(const hd_geom *g) {
+/* The input with its padding; `pixel` as above. */
+static inline conv_frame input_frame(const hd_geom *g, int64_t pixel) {
   return (conv_frame){.height = g->hi + 2 * g->ph,
                       .width = g->wi + 2 * g->pw,
                       .top = g->ph,
                       .left = g->pw,
                       .image_height = g->hi,
                       .image_width = g->wi,
-                      .channels = g->ci};
+                      .channels = g->ci,
+                      .pixel = pixel};
 }
 
 static inline int64_t frame_elems(const conv_frame *f) { return (int64_t)f->height * f->width * f->channels; }
@@ -54,7 +75,7 @@ static inline int64_t frame_elems(const conv_frame *f) { return (int64_t)f->heig
 static inline int64_t frame_slot(const conv_frame *f) { return (frame_elems(f) + FRAME_SLACK + 15) / 16 * 16; }
 
 static inline int frame_is_image(const conv_frame *f) {
-  return !f->top && !f->left && f->height == f->image_height && f->width == f->image_width;
+  return !f->top && !f->left && f->height == f->image_height && f->width == f->image_width && f->pixel == f->channels;
 }
 
 /* How many samples are worth framing at once: they share weights that then stay in L1. */
@@ -71,7 +92,7 @@ typedef struct conv_images {
 
 static inline int64_t whole_bytes(int64_t floats) { return (floats + 15) / 16 * 16 * (int64_t)sizeof(float); }
 
-/* out: frame_slot floats; image: one sample, height x width x channels. */
+/* out: frame_slot floats; image: one sample, height x width x channels, at the first channel that is framed. */
 void HD_SYM(conv_frame_fill)(float *out, const conv_frame *frame, const float *image);
 
 /* A patch of something, scaled: one term of many chains. */
@@ -94,7 +115,7 @@ typedef struct conv_walk {
   int64_t x_line;                       /* to the kernel's next row */
   int taps_y, run;                      /* the kernel's rows, and contiguous elements in each */
   const float *w;                       /* [block][taps_y * run][groups of the block * 16], see walk_block_groups */
-  const float *bias;                    /* padded to 16, or NULL */
+  const float *bias;                    /* or NULL */
   int channels;
   float *y; /* the first window's output in row 0; channels are contiguous */
   int64_t y_stride, y_step_y, y_step_x;
@@ -124,5 +145,52 @@ static inline int64_t walk_weight_at(int channels, int taps, int c, int k) {
 }
 
 void HD_SYM(conv_walk)(const conv_walk *walk);
+
+/* Along one axis, the input's pixels i = first, first + stride, ... whose windows meet the kernel at the same taps: */
+typedef struct conv_phase {
+  int taps; /* how many of the kernel's positions: tap t is the kernel's last - t * stride */
+  int last;
+  int first, count;
+  int start; /* the output's pixel under the first tap of the first one's window, may be negative */
+} conv_phase;
+
+static inline conv_phase phase_of(int phase, int image, int kernel, int stride, int padding) {
+  conv_phase p = {.taps = phase < kernel ? (kernel - 1 - phase) / stride + 1 : 0};
+  p.first = ((phase - padding) % stride + stride) % stride;
+  p.count = p.first < image ? (image - 1 - p.first) / stride + 1 : 0;
+  p.last = phase + (p.taps - 1) * stride;
+  p.start = (p.first + padding - phase) / stride - (p.taps - 1);
+  return p;
+}
+
+/* Phase i of both axes; there are sh * sw. */
+static inline void phases_of(conv_phase *y, conv_phase *x, const hd_geom *g, int i) {
+  *y = phase_of(i / g->sw, g->hi, g->kh, g->sh, g->ph);
+  *x = phase_of(i % g->sw, g->wi, g->kw, g->sw, g->pw);
+}
+
+/* The gradient framed so that every phase's windows lie inside. */
+static inline conv_frame gradient_frame(const hd_geom *g, int64_t pixel) {
+  int top = (g->kh - 1) / g->sh, left = (g->kw - 1) / g->sw;
+  return (conv_frame){.height = top + most(g->hp, (g->hi - 1 + g->ph) / g->sh + 1),
+                      .width = left + most(g->wp, (g->wi - 1 + g->pw) / g->sw + 1),
+                      .top = top,
+                      .left = left,
+                      .image_height = g->hp,
+                      .image_width = g->wp,
+                      .channels = g->co,
+                      .pixel = pixel};
+}
+
+/* The depthwise kernels, with the scratch and the packed weights that they need. */
+void HD_SYM(conv_depth_forward)(const hd_call *call);
+void HD_SYM(conv_depth_dx)(const hd_call *call);
+void HD_SYM(conv_depth_dw)(const hd_call *call); /* the weight's gradient alone */
+int64_t HD_SYM(conv_depth_forward_scratch)(const hd_geom *g);
+int64_t HD_SYM(conv_depth_dx_scratch)(const hd_geom *g);
+int64_t HD_SYM(conv_depth_dw_scratch)(const hd_geom *g);
+int64_t HD_SYM(conv_depth_packed)(const hd_geom *g);
+void HD_SYM(conv_depth_forward_pack)(const hd_geom *g, const float *w, float *packed, int32_t j0, int32_t j1);
+void HD_SYM(conv_depth_dx_pack)(const hd_geom *g, const float *w, float *packed, int32_t j0, int32_t j1);
 
 #endif

@@ -6,7 +6,7 @@
  *   dense   output channels in vector lanes; a block of taps in registers while all windows go by, a pool's positions
  *           one after the other. Best without a pool, and for few input channels.
  *
- * The shape alone decides, by an estimate of vector instructions. Order: per weight, over samples ascending, windows
+ * Groups of channels go one after the other. The shape alone decides, by an estimate of vector instructions. Order: per weight, over samples ascending, windows
  * row-major: acc = fma(dy, x, acc), at last acc + 0; the bias: acc = acc + dy. */
 #include "kernel/cpu/cpu_conv.h"
 
@@ -20,6 +20,7 @@ typedef struct dw_shape {
   int co16, dense, framed;
   int64_t group, slot; /* samples at once, elements of one in scratch */
   int64_t sums;        /* elements of the sums in scratch; 0: summed in place */
+  int64_t dy_pixel;    /* elements of dy from a window to the next */
 } dw_shape;
 
 static int is_dense(const hd_geom *g) {
@@ -29,8 +30,10 @@ static int is_dense(const hd_geom *g) {
   return dense <= live;
 }
 
-static dw_shape shape_of(const hd_geom *g) {
-  dw_shape s = {.frame = input_frame(g), .run = g->kw * g->ci, .co16 = up16(g->co), .dense = is_dense(g)};
+/* Of one group of channels, g, that is part of `whole`. */
+static dw_shape shape_of(const hd_geom *g, const hd_geom *whole) {
+  dw_shape s = {.frame = input_frame(g, whole->ci), .run = g->kw * g->ci, .co16 = up16(g->co), .dense = is_dense(g)};
+  s.dy_pixel = whole->co;
   s.line = (int64_t)s.frame.width * g->ci;
   s.run16 = up16(s.run);
   s.taps = g->kh * s.run;
@@ -46,8 +49,8 @@ static dw_shape shape_of(const hd_geom *g) {
 }
 
 /* Scratch: frames, sums, then the list. */
-static int64_t scratch_bytes(const hd_geom *g) {
-  dw_shape s = shape_of(g);
+static int64_t group_scratch_bytes(const hd_geom *g, const hd_geom *whole) {
+  dw_shape s = shape_of(g, whole);
   int64_t bytes = (s.framed ? whole_bytes(s.group * s.slot) : 0) + whole_bytes(s.sums);
   return bytes + (s.dense ? whole_bytes(s.taps) : s.group * g->hp * g->wp * (int64_t)sizeof(conv_live));
 }
@@ -75,7 +78,7 @@ static int list_windows(conv_live *list, const hd_call *call, const dw_shape *s,
     const uint8_t *argmax = call->in[2] ? (const uint8_t *)call->in[2] + (n + r) * call->in_stride[2] + co : NULL;
     const float *x = images->first + r * images->stride;
     for (int wy = 0; wy < g->hp; wy++, x += step_y)
-      for (int wx = 0; wx < g->wp; wx++, dy += g->co) {
+      for (int wx = 0; wx < g->wp; wx++, dy += s->dy_pixel) {
         list[count] = (conv_live){x + wx * step_x + at[argmax ? *argmax : 0], *dy};
         count += *dy != 0;
         argmax = argmax ? argmax + g->co : NULL;
@@ -108,7 +111,7 @@ typedef struct dense_block {
   const hd_geom *g;
   const float *x, *dy;
   const uint8_t *argmax;
-  int64_t x_stride, dy_stride, argmax_stride, rows, line;
+  int64_t x_stride, dy_stride, argmax_stride, dy_pixel, rows, line;
   const int32_t *tap; /* the block's taps: elements from a patch's start */
   float *sum;         /* the block's first tap and channel */
   int co16, channels; /* channels from the block's first on */
@@ -154,7 +157,7 @@ G16 void run_block(const dense_block *b, int taps, int groups) {
     const float *x = b->x + r * b->x_stride, *dy = b->dy + r * b->dy_stride;
     const uint8_t *argmax = b->argmax ? b->argmax + r * b->argmax_stride : NULL;
     for (int wy = 0; wy < g->hp; wy++, x += step_y)
-      for (int wx = 0; wx < g->wp; wx++, dy += g->co) {
+      for (int wx = 0; wx < g->wp; wx++, dy += b->dy_pixel) {
         add_window(acc, b, dy, argmax, x + wx * step_x, taps, groups);
         argmax = argmax ? argmax + g->co : NULL;
       }
@@ -220,6 +223,7 @@ static void dense_sums(const hd_call *call, const dw_shape *s) {
                          .x_stride = images.stride,
                          .dy_stride = call->in_stride[1],
                          .argmax_stride = call->in_stride[2],
+                         .dy_pixel = s->dy_pixel,
                          .rows = rows,
                          .line = s->line,
                          .sum = sums,
@@ -232,30 +236,57 @@ static void dense_sums(const hd_call *call, const dw_shape *s) {
       dw[(int64_t)co * s->taps + t] = sums[(int64_t)t * s->co16 + co] + 0.0f;
 }
 
-/* Four groups of channels at once, so that their chains overlap in time. */
-static void bias_sums(const hd_call *call) {
+/* Up to four groups of channels at once, so that their chains overlap in time; `groups` is a constant where this is
+ * inlined. */
+G16 void sum_bias(const hd_call *call, int c, int groups) {
   const hd_geom *g = call->g;
-  float *db = call->out[1];
-  for (int c = 0; c < g->co; c += 64) {
-    g16 acc[4] = {g16_zero(), g16_zero(), g16_zero(), g16_zero()};
-    int groups = least(4, (g->co - c + 15) / 16);
-    for (int64_t n = 0; n < call->rows; n++) {
-      const float *dy = (const float *)call->in[1] + n * call->in_stride[1] + c;
-      for (int window = 0; window < g->hp * g->wp; window++, dy += g->co)
-        for (int q = 0; q < groups; q++)
-          acc[q] = g16_add(acc[q], g16_load_some(dy + 16 * q, g->co - c - 16 * q));
-    }
-    for (int q = 0; q < groups; q++)
-      g16_store_some(db + c + 16 * q, acc[q], g->co - c - 16 * q);
+  g16 acc[4] = {g16_zero(), g16_zero(), g16_zero(), g16_zero()};
+  for (int64_t n = 0; n < call->rows; n++) {
+    const float *dy = (const float *)call->in[1] + n * call->in_stride[1] + c;
+    for (int window = 0; window < g->hp * g->wp; window++, dy += g->co)
+      UNROLL_FOR (q, groups)
+        acc[q] = g16_add(acc[q], g16_load_some(dy + 16 * q, g->co - c - 16 * q));
   }
+  UNROLL_FOR (q, groups)
+    g16_store_some((float *)call->out[1] + c + 16 * q, acc[q], g->co - c - 16 * q);
+}
+
+static void bias_sums(const hd_call *call) {
+  for (int c = 0; c < call->g->co; c += 64)
+    switch (least(4, (call->g->co - c + 15) / 16)) {
+    case 1: sum_bias(call, c, 1); break;
+    case 2: sum_bias(call, c, 2); break;
+    case 3: sum_bias(call, c, 3); break;
+    default: sum_bias(call, c, 4);
+    }
+}
+
+/* The weight's gradient of one group: the call again, on the group's channels. */
+static void run_group(const hd_call *whole, const hd_geom *g, int group) {
+  dw_shape s = shape_of(g, whole->g);
+  hd_call call = *whole;
+  call.g = g;
+  call.in[0] = (const float *)whole->in[0] + group * g->ci;
+  call.in[1] = (const float *)whole->in[1] + group * g->co;
+  call.out[0] = (float *)whole->out[0] + (int64_t)group * g->co * s.taps;
+  if (s.dense)
+    dense_sums(&call, &s);
+  else
+    live_sums(&call, &s);
+}
+
+static int64_t scratch_bytes(const hd_geom *g) {
+  hd_geom part = group_geom(g);
+  return is_depthwise(g) ? HD_SYM(conv_depth_dw_scratch)(g) : group_scratch_bytes(&part, g);
 }
 
 static void conv2d_dw(const hd_call *call) {
-  dw_shape s = shape_of(call->g);
-  if (s.dense)
-    dense_sums(call, &s);
+  hd_geom part = group_geom(call->g);
+  if (is_depthwise(call->g))
+    HD_SYM(conv_depth_dw)(call);
   else
-    live_sums(call, &s);
+    for (int group = 0; group < call->g->groups; group++)
+      run_group(call, &part, group);
   if (call->out[1])
     bias_sums(call);
 }

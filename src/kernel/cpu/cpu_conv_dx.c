@@ -2,7 +2,8 @@
  *
  *   behind a pool   most pixels of the output have a gradient of zero; at each pixel the list of channels that have
  *                   one, then the patch of the input in registers while those channels' weights go by.
- *   without         for each phase of the stride one walk over the framed gradient, with the kernel turned around.
+ *   without         for each group of channels and phase of the stride one walk over the framed gradient, with the
+ *                   kernel turned around.
  *
  * Order: per input element, over the output's pixels row-major, inside over channels ascending: acc = fma(dy, w, acc),
  * at last acc + 0. */
@@ -45,7 +46,7 @@ static void add_image(const hd_call *call, float *frame, int64_t line, conv_live
 
 static void behind_pool(const hd_call *call) {
   const hd_geom *g = call->g;
-  conv_frame f = input_frame(g);
+  conv_frame f = input_frame(g, g->ci);
   int64_t line = (int64_t)f.width * g->ci, slot = frame_slot(&f), image_line = (int64_t)g->wi * g->ci;
   float *frame = call->scratch;
   conv_live *list = (conv_live *)(void *)(frame + slot);
@@ -58,54 +59,47 @@ static void behind_pool(const hd_call *call) {
   }
 }
 
-/* Along one axis, the input's pixels i = first, first + stride, ... whose windows meet the kernel at the same taps: */
-typedef struct conv_phase {
-  int taps; /* how many of the kernel's positions: tap t is the kernel's last - t * stride */
-  int last;
-  int first, count;
-  int start; /* the output's pixel under the first tap of the first one's window, may be negative */
-} conv_phase;
-
-static conv_phase phase_of(int phase, int image, int kernel, int stride, int padding) {
-  conv_phase p = {.taps = phase < kernel ? (kernel - 1 - phase) / stride + 1 : 0};
-  p.first = ((phase - padding) % stride + stride) % stride;
-  p.count = p.first < image ? (image - 1 - p.first) / stride + 1 : 0;
-  p.last = phase + (p.taps - 1) * stride;
-  p.start = (p.first + padding - phase) / stride - (p.taps - 1);
-  return p;
-}
-
-/* The gradient framed so that every phase's windows lie inside. */
-static conv_frame gradient_frame(const hd_geom *g) {
-  int top = (g->kh - 1) / g->sh, left = (g->kw - 1) / g->sw;
-  return (conv_frame){.height = top + most(g->hp, (g->hi - 1 + g->ph) / g->sh + 1),
-                      .width = left + most(g->wp, (g->wi - 1 + g->pw) / g->sw + 1),
-                      .top = top,
-                      .left = left,
-                      .image_height = g->hp,
-                      .image_width = g->wp,
-                      .channels = g->co};
-}
-
 static int64_t phase_elems(const hd_geom *g, const conv_phase *y, const conv_phase *x) {
   return (int64_t)up16(g->ci) * y->taps * x->taps * g->co;
 }
 
+/* Of one group without a pool. */
+static int64_t group_packed_elems(const hd_geom *g) {
+  int64_t elems = 0;
+  for (int i = 0; i < g->sh * g->sw; i++) {
+    conv_phase y, x;
+    phases_of(&y, &x, g, i);
+    elems += phase_elems(g, &y, &x);
+  }
+  return elems;
+}
+
+/* One group of a call: its geometry, and its number. */
+typedef struct dx_part {
+  const hd_call *call;
+  hd_geom g;
+  int group;
+} dx_part;
+
+/* Where the group's channels of an input pixel of row n go. */
+static float *dx_at(const dx_part *p, int64_t n, int y, int x) {
+  return (float *)p->call->out[0] + n * p->call->out_stride[0] + ((int64_t)y * p->g.wi + x) * p->call->g->ci +
+         p->group * p->g.ci;
+}
+
 /* No tap of the kernel meets these pixels. */
-static void clear_pixels(const hd_call *call, const conv_phase *py, const conv_phase *px, int64_t n, int64_t rows) {
-  const hd_geom *g = call->g;
+static void clear_pixels(const dx_part *part, const conv_phase *py, const conv_phase *px, int64_t n, int64_t rows) {
+  const hd_geom *g = &part->g;
   for (int64_t r = n; r < n + rows; r++)
     for (int y = 0; y < py->count; y++)
       for (int x = 0; x < px->count; x++)
-        memset((float *)call->out[0] + r * call->out_stride[0] +
-                   ((int64_t)(py->first + y * g->sh) * g->wi + px->first + x * g->sw) * g->ci,
-               0, (size_t)g->ci * sizeof(float));
+        memset(dx_at(part, r, py->first + y * g->sh, px->first + x * g->sw), 0, (size_t)g->ci * sizeof(float));
 }
 
-static void walk_phase(const hd_call *call, const conv_frame *frame, const conv_images *images, const conv_phase *y,
+static void walk_phase(const dx_part *part, const conv_frame *frame, const conv_images *images, const conv_phase *y,
                        const conv_phase *x, const float *w, int64_t n, int64_t rows) {
-  const hd_geom *g = call->g;
-  int64_t line = (int64_t)frame->width * g->co;
+  const hd_geom *g = &part->g;
+  int64_t line = (int64_t)frame->width * g->co, pixel = part->call->g->ci;
   conv_walk walk = {.x = images->first + (y->start + frame->top) * line + (int64_t)(x->start + frame->left) * g->co,
                     .x_stride = images->stride,
                     .x_step_y = line,
@@ -115,11 +109,10 @@ static void walk_phase(const hd_call *call, const conv_frame *frame, const conv_
                     .run = x->taps * g->co,
                     .w = w,
                     .channels = g->ci,
-                    .y = (float *)call->out[0] + n * call->out_stride[0] +
-                         ((int64_t)y->first * g->wi + x->first) * g->ci,
-                    .y_stride = call->out_stride[0],
-                    .y_step_y = (int64_t)g->sh * g->wi * g->ci,
-                    .y_step_x = (int64_t)g->sw * g->ci,
+                    .y = dx_at(part, n, y->first, x->first),
+                    .y_stride = part->call->out_stride[0],
+                    .y_step_y = (int64_t)g->sh * g->wi * pixel,
+                    .y_step_x = g->sw * pixel,
                     .height = y->count,
                     .width = x->count,
                     .rows = rows,
@@ -128,13 +121,15 @@ static void walk_phase(const hd_call *call, const conv_frame *frame, const conv_
   HD_SYM(conv_walk)(&walk);
 }
 
-static void without_pool(const hd_call *call) {
-  const hd_geom *g = call->g;
-  conv_frame frame = gradient_frame(g);
+static void without_pool(const dx_part *part) {
+  const hd_call *call = part->call;
+  const hd_geom *g = &part->g;
+  conv_frame frame = gradient_frame(g, call->g->co);
   int64_t group = frame_rows(&frame), slot = frame_slot(&frame);
   for (int64_t n = 0; n < call->rows; n += group) {
     int64_t rows = call->rows - n < group ? call->rows - n : group;
-    const float *dy = (const float *)call->in[0] + n * call->in_stride[0], *w = call->packed;
+    const float *dy = (const float *)call->in[0] + n * call->in_stride[0] + part->group * g->co;
+    const float *w = call->packed + part->group * group_packed_elems(g);
     conv_images images = {dy, call->in_stride[0]};
     if (!frame_is_image(&frame)) {
       images = (conv_images){call->scratch, slot};
@@ -142,67 +137,76 @@ static void without_pool(const hd_call *call) {
         HD_SYM(conv_frame_fill)((float *)call->scratch + r * slot, &frame, dy + r * call->in_stride[0]);
     }
     for (int i = 0; i < g->sh * g->sw; i++) {
-      conv_phase y = phase_of(i / g->sw, g->hi, g->kh, g->sh, g->ph),
-                 x = phase_of(i % g->sw, g->wi, g->kw, g->sw, g->pw);
+      conv_phase y, x;
+      phases_of(&y, &x, g, i);
       if (!y.taps || !x.taps)
-        clear_pixels(call, &y, &x, n, rows);
+        clear_pixels(part, &y, &x, n, rows);
       else if (y.count && x.count)
-        walk_phase(call, &frame, &images, &y, &x, w, n, rows);
+        walk_phase(part, &frame, &images, &y, &x, w, n, rows);
       w += phase_elems(g, &y, &x);
     }
   }
 }
 
 static void conv2d_dx(const hd_call *call) {
+  dx_part part = {.call = call, .g = group_geom(call->g)};
   if (call->in[2])
     behind_pool(call);
+  else if (is_depthwise(call->g))
+    HD_SYM(conv_depth_dx)(call);
   else
-    without_pool(call);
+    for (; part.group < call->g->groups; part.group++)
+      without_pool(&part);
 }
 
 static int64_t scratch_bytes(const hd_geom *g) {
-  conv_frame frame = g->pool > 1 ? input_frame(g) : gradient_frame(g);
+  hd_geom part = group_geom(g);
+  conv_frame frame = g->pool > 1 ? input_frame(g, g->ci) : gradient_frame(&part, g->co);
+  if (is_depthwise(g))
+    return HD_SYM(conv_depth_dx_scratch)(g);
   if (g->pool > 1)
     return whole_bytes(frame_slot(&frame)) + g->co * (int64_t)sizeof(conv_live);
   return frame_is_image(&frame) ? 0 : whole_bytes(frame_rows(&frame) * frame_slot(&frame));
 }
 
 static int64_t packed_elems(const hd_geom *g) {
-  int64_t elems = 0;
+  hd_geom part = group_geom(g);
+  if (is_depthwise(g))
+    return HD_SYM(conv_depth_packed)(g);
   if (g->pool > 1)
     return has_whole_groups(g) ? 0 : (int64_t)g->co * g->kh * up16(g->kw * g->ci);
-  for (int i = 0; i < g->sh * g->sw; i++) {
-    conv_phase y = phase_of(i / g->sw, g->hi, g->kh, g->sh, g->ph), x = phase_of(i % g->sw, g->wi, g->kw, g->sw, g->pw);
-    elems += phase_elems(g, &y, &x);
-  }
-  return elems;
+  return g->groups * group_packed_elems(&part);
 }
 
-/* One channel of one phase: tap t of a walk's window is the pair (y, x) and, inside, the channel. */
-static void pack_phase(const hd_geom *g, const conv_phase *y, const conv_phase *x, const float *w, float *packed,
-                       int co) {
-  int taps = y->taps * x->taps * g->co;
-  for (int c = 0; c < g->ci; c++) {
-    int64_t first = walk_weight_at(g->ci, taps, c, 0), step = walk_weight_at(g->ci, taps, c, 1) - first;
-    for (int t = 0; t < y->taps * x->taps; t++) {
-      int ky = y->last - t / x->taps * g->sh, kx = x->last - t % x->taps * g->sw;
-      packed[first + ((int64_t)t * g->co + co) * step] = w[(((int64_t)co * g->kh + ky) * g->kw + kx) * g->ci + c];
+/* Output channel co of a group, whose weights are w. In each phase tap t of a walk's window is the pair (y, x) and,
+ * inside, the channel. */
+static void pack_channel(const hd_geom *g, const float *w, float *packed, int co) {
+  for (int i = 0; i < g->sh * g->sw; i++) {
+    conv_phase y, x;
+    phases_of(&y, &x, g, i);
+    int taps = y.taps * x.taps * g->co;
+    for (int c = 0; c < g->ci; c++) {
+      int64_t first = walk_weight_at(g->ci, taps, c, 0), step = walk_weight_at(g->ci, taps, c, 1) - first;
+      for (int t = 0; t < y.taps * x.taps; t++) {
+        int ky = y.last - t / x.taps * g->sh, kx = x.last - t % x.taps * g->sw;
+        packed[first + ((int64_t)t * g->co + co) * step] = w[(ky * g->kw + kx) * g->ci + c];
+      }
     }
+    packed += phase_elems(g, &y, &x);
   }
 }
 
 static void pack(const hd_geom *g, const float *w, float *packed, int32_t j0, int32_t j1) {
-  int64_t run = (int64_t)g->kw * g->ci;
-  if (g->pool > 1) {
+  hd_geom part = group_geom(g);
+  int64_t run = (int64_t)g->kw * g->ci, taps = (int64_t)part.kh * part.kw * part.ci;
+  if (is_depthwise(g)) {
+    HD_SYM(conv_depth_dx_pack)(g, w, packed, j0, j1);
+  } else if (g->pool > 1) {
     for (int64_t line = (int64_t)j0 * g->kh; line < (int64_t)j1 * g->kh; line++)
       memcpy(packed + line * up16((int)run), w + line * run, (size_t)run * sizeof *w);
-    return;
-  }
-  for (int i = 0; i < g->sh * g->sw; i++) {
-    conv_phase y = phase_of(i / g->sw, g->hi, g->kh, g->sh, g->ph), x = phase_of(i % g->sw, g->wi, g->kw, g->sw, g->pw);
-    for (int32_t co = j0; co < j1; co++)
-      pack_phase(g, &y, &x, w, packed, co);
-    packed += phase_elems(g, &y, &x);
+  } else {
+    for (int32_t j = j0; j < j1; j++)
+      pack_channel(&part, w + j * taps, packed + j / part.co * group_packed_elems(&part), j % part.co);
   }
 }
 

@@ -1,13 +1,20 @@
-/* Forward convolution: one walk over the framed images, weights packed in blocks of channels.
+/* Forward convolution: one walk over the framed images for each group of channels, weights packed in blocks of channels.
  *
  * Outputs that no window of the pool reads are never computed. The chain is the walk's; see cpu_conv_walk.c. */
 #include "kernel/cpu/cpu_conv.h"
 
-/* The walk over rows n .. n + rows - 1, images where `images` says. */
-static conv_walk forward_walk(const hd_call *call, const conv_frame *frame, const conv_images *images, int64_t n,
-                              int64_t rows) {
-  const hd_geom *g = call->g;
-  int64_t line = (int64_t)frame->width * g->ci;
+static int64_t packed_elems(const hd_geom *g) {
+  if (is_depthwise(g))
+    return HD_SYM(conv_depth_packed)(g);
+  hd_geom part = group_geom(g);
+  return (int64_t)g->groups * up16(part.co) * part.kh * part.kw * part.ci;
+}
+
+/* One group's walk over rows n .. n + rows - 1, images where `images` says; g: the group's geometry. */
+static conv_walk forward_walk(const hd_call *call, const hd_geom *g, int group, const conv_frame *frame,
+                              const conv_images *images, int64_t n, int64_t rows) {
+  int64_t line = (int64_t)frame->width * g->ci, pixel = call->g->co;
+  const float *bias = call->in[2];
   return (conv_walk){.x = images->first,
                      .x_stride = images->stride,
                      .x_step_y = g->pool * g->sh * line,
@@ -15,13 +22,13 @@ static conv_walk forward_walk(const hd_call *call, const conv_frame *frame, cons
                      .x_line = line,
                      .taps_y = g->kh,
                      .run = g->kw * g->ci,
-                     .w = call->packed,
-                     .bias = call->in[2],
+                     .w = call->packed + group * packed_elems(g),
+                     .bias = bias ? bias + group * g->co : NULL,
                      .channels = g->co,
-                     .y = (float *)call->out[0] + n * call->out_stride[0],
+                     .y = (float *)call->out[0] + n * call->out_stride[0] + group * g->co,
                      .y_stride = call->out_stride[0],
-                     .y_step_y = (int64_t)g->wp * g->co,
-                     .y_step_x = g->co,
+                     .y_step_y = g->wp * pixel,
+                     .y_step_x = pixel,
                      .argmax = call->out[1] ? (uint8_t *)call->out[1] + n * call->out_stride[1] : NULL,
                      .argmax_stride = call->out_stride[1],
                      .height = g->hp,
@@ -33,35 +40,51 @@ static conv_walk forward_walk(const hd_call *call, const conv_frame *frame, cons
                      .at_step_x = (int64_t)g->sw * g->ci};
 }
 
-static void conv2d(const hd_call *call) {
-  conv_frame frame = input_frame(call->g);
-  int64_t group = frame_rows(&frame), slot = frame_slot(&frame);
-  for (int64_t n = 0; n < call->rows; n += group) {
-    int64_t rows = call->rows - n < group ? call->rows - n : group;
-    const float *x = (const float *)call->in[0] + n * call->in_stride[0];
+static void run_group(const hd_call *call, const hd_geom *g, int group) {
+  conv_frame frame = input_frame(g, call->g->ci);
+  int64_t at_once = frame_rows(&frame), slot = frame_slot(&frame);
+  for (int64_t n = 0; n < call->rows; n += at_once) {
+    int64_t rows = call->rows - n < at_once ? call->rows - n : at_once;
+    const float *x = (const float *)call->in[0] + n * call->in_stride[0] + group * g->ci;
     conv_images images = {x, call->in_stride[0]};
     if (!frame_is_image(&frame)) {
       images = (conv_images){call->scratch, slot};
       for (int64_t r = 0; r < rows; r++)
         HD_SYM(conv_frame_fill)((float *)call->scratch + r * slot, &frame, x + r * call->in_stride[0]);
     }
-    conv_walk walk = forward_walk(call, &frame, &images, n, rows);
+    conv_walk walk = forward_walk(call, g, group, &frame, &images, n, rows);
     HD_SYM(conv_walk)(&walk);
   }
 }
 
+static void conv2d(const hd_call *call) {
+  hd_geom part = group_geom(call->g);
+  if (is_depthwise(call->g))
+    HD_SYM(conv_depth_forward)(call);
+  else
+    for (int group = 0; group < call->g->groups; group++)
+      run_group(call, &part, group);
+}
+
 static int64_t scratch_bytes(const hd_geom *g) {
-  conv_frame frame = input_frame(g);
+  hd_geom part = group_geom(g);
+  conv_frame frame = input_frame(&part, g->ci);
+  if (is_depthwise(g))
+    return HD_SYM(conv_depth_forward_scratch)(g);
   return frame_is_image(&frame) ? 0 : whole_bytes(frame_rows(&frame) * frame_slot(&frame));
 }
 
-static int64_t packed_elems(const hd_geom *g) { return (int64_t)up16(g->co) * g->kh * g->kw * g->ci; }
-
 static void pack(const hd_geom *g, const float *w, float *packed, int32_t j0, int32_t j1) {
-  int taps = g->kh * g->kw * g->ci;
+  if (is_depthwise(g)) {
+    HD_SYM(conv_depth_forward_pack)(g, w, packed, j0, j1);
+    return;
+  }
+  hd_geom part = group_geom(g);
+  int taps = part.kh * part.kw * part.ci;
   for (int32_t j = j0; j < j1; j++) {
-    float *to = packed + walk_weight_at(g->co, taps, j, 0);
-    int64_t step = walk_weight_at(g->co, taps, j, 1) - walk_weight_at(g->co, taps, j, 0);
+    int64_t first = walk_weight_at(part.co, taps, j % part.co, 0);
+    int64_t step = walk_weight_at(part.co, taps, j % part.co, 1) - first;
+    float *to = packed + j / part.co * packed_elems(&part) + first;
     for (int k = 0; k < taps; k++)
       to[k * step] = w[(int64_t)j * taps + k];
   }

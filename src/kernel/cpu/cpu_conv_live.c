@@ -65,12 +65,6 @@ static block_fn *const blocks[MOST_LINES][MOST_ACROSS] = {
 #endif
 /* clang-format on */
 
-/* How many of `whole` go into each block when a block takes at most `most`, in equal parts. */
-static int even_part(int whole, int at_most) {
-  int parts = (whole + at_most - 1) / at_most;
-  return (whole + parts - 1) / parts;
-}
-
 void HD_SYM(conv_add_live)(float *sum, int64_t sum_line, const conv_live *list, int count, int64_t x_line, int rows,
                            int groups) {
   int across = even_part(groups, least(MOST_ACROSS, ACC_GROUPS));

@@ -46,10 +46,13 @@ static void take_windows(walk_block *block, walk_cursor *at, const conv_walk *wa
 G16 void taps(g16 (*acc)[MOST_GROUPS], const conv_walk *walk, const walk_block *block, int64_t at, int pixels,
               int groups) {
   const float *x[MOST_PIXELS], *w = block->w;
+  g16 bias[MOST_GROUPS];
+  UNROLL_FOR (q, groups)
+    bias[q] = block->bias ? g16_load_some(block->bias + 16 * q, block->channels - 16 * q) : g16_zero();
   UNROLL_FOR (p, pixels) {
     x[p] = block->x[p];
     UNROLL_FOR (q, groups)
-      acc[p][q] = block->bias ? g16_load(block->bias + 16 * q) : g16_zero();
+      acc[p][q] = bias[q];
   }
   for (int ky = 0; ky < walk->taps_y; ky++, at += walk->x_line)
     for (int64_t i = at; i < at + walk->run; i++, w += 16 * groups) {
@@ -144,15 +147,20 @@ void HD_SYM(conv_walk)(const conv_walk *walk) {
 }
 
 void HD_SYM(conv_frame_fill)(float *out, const conv_frame *frame, const float *image) {
-  int64_t line = (int64_t)frame->width * frame->channels, image_line = (int64_t)frame->image_width * frame->channels;
+  int64_t line = (int64_t)frame->width * frame->channels;
   int left = most(frame->left, 0), right = least(frame->width, frame->left + frame->image_width);
   for (int y = 0; y < frame->height; y++, out += line) {
     int from = y - frame->top;
     memset(out, 0, (size_t)line * sizeof *out);
-    if (from >= 0 && from < frame->image_height && left < right)
-      memcpy(out + (int64_t)left * frame->channels,
-             image + from * image_line + (int64_t)(left - frame->left) * frame->channels,
+    if (from < 0 || from >= frame->image_height)
+      continue;
+    const float *pixel = image + (from * (int64_t)frame->image_width + left - frame->left) * frame->pixel;
+    if (frame->pixel == frame->channels && left < right)
+      memcpy(out + (int64_t)left * frame->channels, pixel,
              (size_t)(right - left) * (size_t)frame->channels * sizeof *out);
+    else
+      for (int x = left; x < right; x++, pixel += frame->pixel)
+        memcpy(out + (int64_t)x * frame->channels, pixel, (size_t)frame->channels * sizeof *out);
   }
   memset(out, 0, FRAME_SLACK * sizeof *out);
 }

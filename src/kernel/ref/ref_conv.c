@@ -10,15 +10,24 @@ static real pixel(const hd_geom *g, const real *x, int y, int col, int c) {
   return x[((int64_t)y * g->wi + col) * g->ci + c];
 }
 
-/* acc = bias or +0; for ky, kx, ci ascending: acc = fma(x, w, acc). */
+/* The input channels that an output channel reads: its group's. */
+static int group_channels(const hd_geom *g) { return g->ci / g->groups; }
+static int first_channel(const hd_geom *g, int co) { return co / (g->co / g->groups) * group_channels(g); }
+
+static const real *weights_of(const hd_geom *g, const real *w, int co) {
+  return w + (int64_t)co * g->kh * g->kw * group_channels(g);
+}
+
+/* acc = bias or +0; for ky, kx, ci ascending over the group's channels: acc = fma(x, w, acc). */
 static real conv_at(const hd_geom *g, const real *x, const real *w, const real *b, int oy, int ox, int co) {
   real acc = b ? b[co] : 0;
-  const real *wo = w + (int64_t)co * g->kh * g->kw * g->ci;
+  const real *wo = weights_of(g, w, co);
+  int first = first_channel(g, co), channels = group_channels(g);
   for (int ky = 0; ky < g->kh; ky++)
     for (int kx = 0; kx < g->kw; kx++)
-      for (int ci = 0; ci < g->ci; ci++)
-        acc = REAL_FMA(pixel(g, x, oy * g->sh + ky - g->ph, ox * g->sw + kx - g->pw, ci),
-                       wo[(ky * g->kw + kx) * g->ci + ci], acc);
+      for (int ci = 0; ci < channels; ci++)
+        acc = REAL_FMA(pixel(g, x, oy * g->sh + ky - g->ph, ox * g->sw + kx - g->pw, first + ci),
+                       wo[(ky * g->kw + kx) * channels + ci], acc);
   return acc;
 }
 
@@ -55,19 +64,20 @@ static void conv2d(const hd_call *call) {
 
 /* Adds one window's element to all inputs it came from: one step of each one's chain. */
 static void scatter(const hd_geom *g, real *dx, const real *w, real dy, int oy, int ox, int co) {
-  const real *wo = w + (int64_t)co * g->kh * g->kw * g->ci;
+  const real *wo = weights_of(g, w, co);
+  int channels = group_channels(g);
   for (int ky = 0; ky < g->kh; ky++)
     for (int kx = 0; kx < g->kw; kx++) {
       int y = oy * g->sh + ky - g->ph, x = ox * g->sw + kx - g->pw;
       if (y < 0 || y >= g->hi || x < 0 || x >= g->wi)
         continue;
-      real *d = dx + ((int64_t)y * g->wi + x) * g->ci;
-      for (int ci = 0; ci < g->ci; ci++)
-        d[ci] = REAL_FMA(dy, wo[(ky * g->kw + kx) * g->ci + ci], d[ci]);
+      real *d = dx + ((int64_t)y * g->wi + x) * g->ci + first_channel(g, co);
+      for (int ci = 0; ci < channels; ci++)
+        d[ci] = REAL_FMA(dy, wo[(ky * g->kw + kx) * channels + ci], d[ci]);
     }
 }
 
-/* Per input element: acc = +0; over the output's pixels row-major (oy, ox), inside over co ascending: acc = fma(dy, w,
+/* Per input element: acc = +0; over the output's pixels row-major (oy, ox), inside over the co of its group ascending: acc = fma(dy, w,
  * acc); behind a pool, dy is that of a window at the pixel it was taken from and zero at the others; at last acc + 0,
  * so that it makes no difference whether zero dy are left out: without it a flushed sum could keep the sign of its
  * zero. */
@@ -95,7 +105,7 @@ static void conv2d_dx(const hd_call *call) {
 /* Per weight: acc = +0; over samples ascending, windows row-major: acc = fma(dy, x, acc); at last acc + 0, as above. */
 static void weight_chain(const hd_call *call, int co, real *dw) {
   const hd_geom *g = call->g;
-  int columns = g->kh * g->kw * g->ci;
+  int channels = group_channels(g), first = first_channel(g, co), columns = g->kh * g->kw * channels;
   for (int i = 0; i < columns; i++)
     dw[i] = 0;
   for (int64_t n = 0; n < call->rows; n++) {
@@ -109,8 +119,8 @@ static void weight_chain(const hd_call *call, int co, real *dw) {
       if (dy[at] == 0)
         continue;
       for (int i = 0; i < columns; i++) {
-        int ky = i / g->ci / g->kw, kx = i / g->ci % g->kw;
-        real v = pixel(g, x, oy * g->sh + ky - g->ph, ox * g->sw + kx - g->pw, i % g->ci);
+        int ky = i / channels / g->kw, kx = i / channels % g->kw;
+        real v = pixel(g, x, oy * g->sh + ky - g->ph, ox * g->sw + kx - g->pw, first + i % channels);
         dw[i] = REAL_FMA(dy[at], v, dw[i]);
       }
     }
@@ -124,7 +134,7 @@ static void conv2d_dw(const hd_call *call) {
   const hd_geom *g = call->g;
   real *dw = call->out[0], *db = call->out[1];
   for (int co = 0; co < g->co; co++) {
-    weight_chain(call, co, dw + (int64_t)co * g->kh * g->kw * g->ci);
+    weight_chain(call, co, dw + (int64_t)co * g->kh * g->kw * group_channels(g));
     if (!db)
       continue;
     real acc = 0;
