@@ -8,8 +8,8 @@
  *       - sum: {op: add, from: [relu1, conv0]}
  *
  * Each layer reads the one above unless `from` names others. kernel, stride and padding are one number or two (height,
- * width); stride defaults to 1, for max_pool2d to its kernel; groups, of conv2d, to 1. The last layer's output is one score per class; the loss
- * is cross-entropy. */
+ * width); stride defaults to 1, for max_pool2d to its kernel; groups, of conv2d, to 1. The last layer's output is one
+ * score per class; the loss is cross-entropy. */
 #ifndef HD_GRAPH_MODEL_H
 #define HD_GRAPH_MODEL_H
 
