@@ -11,6 +11,10 @@ static const hd_layer_form forms[] = {
     {HD_OP_max_pool2d, 1, 1, 1, {"kernel", "stride", "padding"}, true},
     {HD_OP_linear, 1, 1, 1, {"out", "bias"}, false},
     {HD_OP_relu, 1, 1, 0, {NULL}, false},
+    {HD_OP_sigmoid, 1, 1, 0, {NULL}, false},
+    {HD_OP_tanh, 1, 1, 0, {NULL}, false},
+    {HD_OP_leaky_relu, 1, 1, 0, {"negative_slope"}, false},
+    {HD_OP_gelu, 1, 1, 0, {"approximate"}, false},
     {HD_OP_flatten, 1, 1, 0, {NULL}, false},
     {HD_OP_add, 2, 2, 0, {NULL}, false},
 };
@@ -83,13 +87,35 @@ static hd_status read_groups(hd_attrs *attrs, hd_ctx *ctx, const hd_yaml_node *n
   return HD_OK;
 }
 
+static hd_status read_negative_slope(hd_attrs *attrs, hd_ctx *ctx, const hd_yaml_node *node) {
+  double number;
+  HD_TRY(hd__yaml_number(&number, ctx, node, 0, 1e6));
+  attrs->negative_slope = (float)number;
+  return HD_OK;
+}
+
+static hd_status read_approximate(hd_attrs *attrs, hd_ctx *ctx, const hd_yaml_node *node) {
+  const char *form;
+  HD_TRY(hd__yaml_text(&form, ctx, node));
+  attrs->approximate = !strcmp(form, "tanh");
+  if (!attrs->approximate && strcmp(form, "none"))
+    return hd__yaml_fail(ctx, node, "expected none or tanh as 'approximate', found '%s'; write one of the two", form);
+  return HD_OK;
+}
+
 static const struct {
   const char *key;
   hd_status (*read)(hd_attrs *attrs, hd_ctx *ctx, const hd_yaml_node *node);
   const char *example; /* of a setting that may be required */
 } settings[] = {
-    {"out", read_out, "'out: N'"},   {"kernel", read_kernel, "'kernel: N'"}, {"stride", read_stride, NULL},
-    {"padding", read_padding, NULL}, {"groups", read_groups, NULL},          {"bias", read_bias, NULL},
+    {"out", read_out, "'out: N'"},
+    {"kernel", read_kernel, "'kernel: N'"},
+    {"stride", read_stride, NULL},
+    {"padding", read_padding, NULL},
+    {"groups", read_groups, NULL},
+    {"bias", read_bias, NULL},
+    {"negative_slope", read_negative_slope, NULL},
+    {"approximate", read_approximate, NULL},
 };
 
 enum { SETTING_COUNT = sizeof settings / sizeof *settings };
@@ -132,7 +158,7 @@ static hd_status only_known_keys(hd_ctx *ctx, const hd_yaml_node *layer, const h
 }
 
 hd_status hd__layer_attrs(hd_attrs *attrs, hd_ctx *ctx, const hd_yaml_node *layer, const hd_layer_form *form) {
-  *attrs = (hd_attrs){.kernel = {1, 1}, .groups = 1, .bias = 1};
+  *attrs = (hd_attrs){.kernel = {1, 1}, .groups = 1, .bias = 1, .negative_slope = 0.01f};
   HD_TRY(only_known_keys(ctx, layer, form));
   for (int i = 0; i < HD_LAYER_MAX_KEYS && form->keys[i]; i++) {
     int which = find_setting(form->keys[i]);

@@ -14,3 +14,5 @@ kernel_cpu_sources += src/kernel/cpu/argmax16.h src/kernel/cpu/cpu_conv.h src/ke
   src/kernel/cpu/cpu_conv_forward.c src/kernel/cpu/cpu_conv_live.c src/kernel/cpu/cpu_conv_depth.c \
   src/kernel/cpu/cpu_conv_dx.c src/kernel/cpu/cpu_conv_dw.c \
   src/kernel/cpu/cpu_pool.c
+core_sources += src/kernel/ref/ref_activation.c src/kernel/ref/ref_activation.h src/kernel/ref/ref64_activation.c
+kernel_cpu_sources += src/kernel/cpu/cpu_activation.c

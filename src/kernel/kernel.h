@@ -61,6 +61,11 @@ enum { HD_MAX_IN = 4, HD_MAX_OUT = 2 };
  * linear_dw          x             dy                          dw*         db*|NULL
  * relu               x                                         y           HD_INPLACE allowed
  * relu_dx            dy            y                           dx = y > 0 ? dy : 0, HD_INPLACE allowed (dx over dy)
+ * sigmoid, tanh, leaky_relu, gelu
+ *                    x                                         y           HD_INPLACE allowed
+ * sigmoid_dx, tanh_dx, leaky_relu_dx
+ *                    dy            y                           dx          HD_INPLACE allowed (dx over dy)
+ * gelu_dx            dy            x                           dx          HD_INPLACE allowed (dx over dy)
  * flatten            x (h,w,c)                                 y (c,h,w order, the order that PyTorch flattens in)
  * flatten_dx         dy                                        dx
  * add                a             b                           y           HD_INPLACE allowed (y over a)

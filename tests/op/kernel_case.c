@@ -110,8 +110,16 @@ static void describe(kernel_case *c, const hd_geom *g) {
     c->in[0] = floats(g->ci), c->in[1] = (arg){ARG_LABELS, true, 1, 1};
     c->out[0] = c->op == HD_OP_cross_entropy ? (arg){ARG_FLOATS, true, 1, 1} : floats(g->ci);
     break;
+  case HD_OP_sigmoid_dx:
+  case HD_OP_tanh_dx:
+  case HD_OP_leaky_relu_dx:
+  case HD_OP_gelu_dx:
   case HD_OP_relu_dx:
   case HD_OP_add: c->in[1] = floats(elems); /* fall through */
+  case HD_OP_sigmoid:
+  case HD_OP_tanh:
+  case HD_OP_leaky_relu:
+  case HD_OP_gelu:
   case HD_OP_relu:
   case HD_OP_flatten:
   case HD_OP_flatten_dx: c->in[0] = floats(elems), c->out[0] = floats(elems); break;
@@ -147,10 +155,17 @@ static size_t arg_bytes(const kernel_case *c, const arg *a) {
   return (size_t)(slots(c, a) * a->stride) * elem_bytes(a);
 }
 
-/* Logits lie as far apart as the exponential's range; other values in (-1, 1). */
+/* What goes through an exponential spreads over its range; other values lie in (-1, 1). */
 static float spread(const kernel_case *c, uint32_t seed) {
-  bool logits = c->op == HD_OP_cross_entropy || c->op == HD_OP_cross_entropy_dx;
-  return logits ? (float[]){1, 8, 60}[seed % 3] : 1;
+  switch (c->op) {
+  case HD_OP_cross_entropy:
+  case HD_OP_cross_entropy_dx:
+  case HD_OP_sigmoid:
+  case HD_OP_tanh:
+  case HD_OP_gelu:
+  case HD_OP_gelu_dx: return (float[]){1, 8, 60}[seed % 3];
+  default: return 1;
+  }
 }
 
 static void fill_input(kernel_case *c, const arg *a, void *data, fill_kind fill, random_stream *random) {

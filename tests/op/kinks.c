@@ -115,6 +115,7 @@ double kink_distance(hd_op op, const hd_call *call) {
   switch (op) {
   case HD_OP_conv2d: return of_conv(call);
   case HD_OP_linear: return of_linear(call);
+  case HD_OP_leaky_relu:
   case HD_OP_relu: return of_relu(call);
   case HD_OP_max_pool2d: return of_pool(call);
   default: return HUGE_VAL;

@@ -1,4 +1,4 @@
-/* The own exponential and logarithm against the machine's in double: errors in units of the last place over millions of
+/* The own exp, log, tanh and erf against the machine's in double: errors in units of the last place over millions of
  * floats, and the exact cases. That the vector versions have the same bits is seen in test_kernels, through
  * cross-entropy. */
 #include <math.h>
@@ -10,8 +10,9 @@
 /* Every STRIDE-th float bit pattern, an odd number so that all low bits occur. */
 enum { STRIDE = 509 };
 
-/* Bounds in units of the last place. Over all floats the largest errors are 0.94 (exp) and 2.06 (log, at 0.607). */
-static const double EXP_BOUND_ULP = 1, LOG_BOUND_ULP = 2.1;
+/* Bounds in units of the last place. Over all floats the largest errors are 0.94 (exp), 2.06 (log, at 0.607), 1.59 (tanh)
+ * and 1.21 (erf). */
+static const double EXP_BOUND_ULP = 1, LOG_BOUND_ULP = 2.1, TANH_BOUND_ULP = 1.6, ERF_BOUND_ULP = 1.25;
 
 /* The distance between neighbouring floats around `exact`. */
 static double ulp_of(double exact) {
@@ -62,6 +63,21 @@ static void sweep_log(sweep *s) {
   }
 }
 
+/* Odd functions that go to 1: every sign, magnitude and zero. */
+static void sweep_odd(sweep *s, float (*own)(float), double (*exact)(double)) {
+  for (uint64_t bits = 0; bits < UINT64_C(1) << 32; bits += STRIDE) {
+    float x = hd__float_of_bits((uint32_t)bits), y = own(x);
+    if (isnan(x))
+      s->wrong += !isnan(y);
+    else if (isinf(x))
+      s->wrong += y != copysignf(1, x);
+    else if (fabsf(x) < 0x1p-126f)
+      s->wrong += signbit(y) != signbit(x) || fabsf(y) > 0x1p-125f;
+    else
+      note(s, x, error_ulp(y, exact((double)x)));
+  }
+}
+
 /* The loss takes log of sums just above 1 and exp of differences just below 0: every float there. */
 static void sweep_near(sweep *exps, sweep *logs) {
   for (uint32_t i = 1; i < 1 << 20; i++) {
@@ -91,5 +107,16 @@ int main(void) {
   ok(logs.wrong == 0, "log is NaN of a negative number and of a NaN, infinite of infinity");
   ok(is_positive_zero(hd__ref_logf(1.0f)), "log of 1 is 0");
   ok(hd__ref_logf(0.0f) == -INFINITY && hd__ref_logf(-0.0f) == -INFINITY, "log of both zeros is minus infinity");
+  sweep tanhs = {0}, erfs = {0};
+  sweep_odd(&tanhs, hd__ref_tanhf, tanh);
+  sweep_odd(&erfs, hd__ref_erff, erf);
+  diag("tanh: %.3f ulp at %a over %ld floats; erf: %.3f ulp at %a over %ld", tanhs.largest_ulp, (double)tanhs.worst,
+       tanhs.points, erfs.largest_ulp, (double)erfs.worst, erfs.points);
+  ok(tanhs.points > 1000000 && tanhs.largest_ulp <= TANH_BOUND_ULP, "tanh is within 1.6 units of the last place");
+  ok(erfs.points > 1000000 && erfs.largest_ulp <= ERF_BOUND_ULP, "erf is within 1.25 units of the last place");
+  ok(tanhs.wrong == 0 && erfs.wrong == 0,
+     "tanh and erf of a NaN are NaN, of infinities and tiny numbers what they are");
+  ok(hd__ref_tanhf(-0.0f) == 0 && hd__ref_tanhf(0) == 0 && hd__ref_erff(-0.0f) == 0 && hd__ref_erff(0) == 0,
+     "tanh and erf of zeros are zero");
   return done_testing();
 }

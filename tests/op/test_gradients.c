@@ -3,8 +3,9 @@
  * An operation y = f(x, ...) is tested through L = sum of r * y with random r: its gradient kernels, called with dy = r
  * as its gradient rule calls them, must give dL / dx for every element of every input, and along random directions of
  * all inputs at once. cross_entropy takes no dy: there L is the mean its divisor makes. Inputs are drawn again until no
- * ReLU and no maximum is so near its kink that a difference could cross it. The step is a power of two; everything but
- * cross_entropy is linear or quadratic along a line, so that central differences are exact but for rounding.
+ * ReLU and no maximum is so near its kink that a difference could cross it. The step is a power of two; along a line
+ * most operations are linear or quadratic, so that central differences are exact but for rounding, and the others bend
+ * too little for the step to show.
  *
  * The list of operations is ops.def: one that is neither differentiated here nor called as somebody's gradient fails
  * the test. The gradient rules and whole networks are seen in test_network_gradients. */
@@ -183,6 +184,22 @@ static void relu_backward(guarded grad[], const problem *p, const guarded *dy) {
   run_gradient(&grad[0], NULL, HD_OP_relu_dx, p, &p->c.g, (const guarded *[]){dy, &p->out[0], NULL});
 }
 
+static void sigmoid_backward(guarded grad[], const problem *p, const guarded *dy) {
+  run_gradient(&grad[0], NULL, HD_OP_sigmoid_dx, p, &p->c.g, (const guarded *[]){dy, &p->out[0], NULL});
+}
+
+static void tanh_backward(guarded grad[], const problem *p, const guarded *dy) {
+  run_gradient(&grad[0], NULL, HD_OP_tanh_dx, p, &p->c.g, (const guarded *[]){dy, &p->out[0], NULL});
+}
+
+static void leaky_relu_backward(guarded grad[], const problem *p, const guarded *dy) {
+  run_gradient(&grad[0], NULL, HD_OP_leaky_relu_dx, p, &p->c.g, (const guarded *[]){dy, &p->out[0], NULL});
+}
+
+static void gelu_backward(guarded grad[], const problem *p, const guarded *dy) {
+  run_gradient(&grad[0], NULL, HD_OP_gelu_dx, p, &p->c.g, (const guarded *[]){dy, &p->in[0], NULL});
+}
+
 static void flatten_backward(guarded grad[], const problem *p, const guarded *dy) {
   run_gradient(&grad[0], NULL, HD_OP_flatten_dx, p, &p->c.g, (const guarded *[]){dy, NULL, NULL});
 }
@@ -241,6 +258,10 @@ static const gradient_test tests[HD_OP_COUNT] = {
     [HD_OP_max_pool2d] = {max_pool2d_backward, SHAPES(pools), true},
     [HD_OP_linear] = {linear_backward, SHAPES(linears), false},
     [HD_OP_relu] = {relu_backward, SHAPES(images), true},
+    [HD_OP_sigmoid] = {sigmoid_backward, SHAPES(images), false},
+    [HD_OP_tanh] = {tanh_backward, SHAPES(images), false},
+    [HD_OP_leaky_relu] = {leaky_relu_backward, SHAPES(images), true},
+    [HD_OP_gelu] = {gelu_backward, SHAPES(images), false},
     [HD_OP_flatten] = {flatten_backward, SHAPES(images), false},
     [HD_OP_add] = {add_backward, SHAPES(images), false},
     [HD_OP_cross_entropy] = {cross_entropy_backward, SHAPES(classes), false},

@@ -103,6 +103,8 @@ static void random_geom(hd_geom *g, hd_op op, random_stream *random) {
     *g = flat(1 + (int32_t)random_below(random, 40), 1);
     g->hi = 1 + (int32_t)random_below(random, 9);
     g->wi = 1 + (int32_t)random_below(random, 9);
+    g->approximate = (int32_t)random_below(random, 2);
+    g->negative_slope = 0.25f * (float)random_below(random, 4);
   }
 }
 

@@ -71,6 +71,12 @@ static const struct {
      "  - d: {op: conv2d, out: 4, kernel: 3, stride: [1, 2], padding: 1, groups: 4, bias: false}\n"
      "  - p: {op: max_pool2d, kernel: 2}\n  - e: {op: conv2d, out: 8, kernel: 1, groups: 4}\n  - f: {op: flatten}\n"
      "  - l: {op: linear, out: 3}\n"},
+    {"every activation behind a layer, one of them in place of its input",
+     "model: j\ninput: [1, 5, 4]\nlayers:\n"
+     "  - c: {op: conv2d, out: 3, kernel: 2}\n  - g: {op: gelu}\n  - d: {op: conv2d, out: 2, kernel: 2}\n"
+     "  - s: {op: sigmoid}\n  - f: {op: flatten}\n  - l: {op: linear, out: 7}\n  - t: {op: tanh}\n"
+     "  - m: {op: linear, out: 6}\n  - k: {op: leaky_relu, negative_slope: 0.2}\n"
+     "  - h: {op: gelu, approximate: tanh}\n  - a: {op: add, from: [h, k]}\n  - n: {op: linear, out: 3}\n"},
     {"pools that do not fuse: strides, padding, sides",
      "model: i\ninput: [1, 7, 7]\nlayers:\n"
      "  - c: {op: conv2d, out: 2, kernel: 2}\n  - p: {op: max_pool2d, kernel: 2, stride: 1}\n"

@@ -36,6 +36,7 @@ void HD_SYM(linear_fill)(hd_kernels *table);
 void HD_SYM(linear_form_fill)(hd_kernels *table);
 void HD_SYM(pointwise_fill)(hd_kernels *table);
 void HD_SYM(loss_fill)(hd_kernels *table);
+void HD_SYM(activation_fill)(hd_kernels *table);
 void HD_SYM(update_fill)(hd_kernels *table);
 void HD_SYM(fold_fill)(hd_kernels *table);
 void HD_SYM(gather_fill)(hd_kernels *table);

@@ -23,6 +23,7 @@ static void fill(void) {
   HD_SYM(linear_form_fill)(&table);
   HD_SYM(pointwise_fill)(&table);
   HD_SYM(loss_fill)(&table);
+  HD_SYM(activation_fill)(&table);
   HD_SYM(update_fill)(&table);
   HD_SYM(fold_fill)(&table);
   HD_SYM(gather_fill)(&table);

@@ -66,4 +66,39 @@ G16 g16 g16_exp(g16 x) {
   return g16_choose(g16_nan(x), x, e);
 }
 
+/* tanh in each lane: hd__ref_tanhf's chain, both branches computed and one chosen. */
+G16 g16 g16_tanh(g16 x) {
+  g16_mask below = g16_less(x, g16_zero());
+  g16 a = g16_choose(below, g16_sub(g16_zero(), x), x), z = g16_mul(x, x), one = g16_all(1.0f);
+  g16 p = g16_fma(g16_all(HD_TANHF_C3), z, g16_all(HD_TANHF_C2));
+  p = g16_fma(p, z, g16_all(HD_TANHF_C1));
+  p = g16_fma(p, z, g16_all(HD_TANHF_C0));
+  g16 small = g16_fma(g16_mul(x, z), p, x);
+  g16 y = g16_sub(one, g16_div(g16_all(2.0f), g16_add(g16_exp(g16_add(a, a)), one)));
+  y = g16_choose(below, g16_sub(g16_zero(), y), y);
+  return g16_choose(g16_less(a, g16_all(HD_TANHF_SMALL)), small, y);
+}
+
+/* erf in each lane: hd__ref_erff's chain. */
+G16 g16 g16_erf(g16 x) {
+  g16_mask below = g16_less(x, g16_zero());
+  g16 a = g16_choose(below, g16_sub(g16_zero(), x), x), z = g16_mul(x, x);
+  g16 p = g16_fma(g16_all(HD_ERFF_C5), z, g16_all(HD_ERFF_C4));
+  p = g16_fma(p, z, g16_all(HD_ERFF_C3));
+  p = g16_fma(p, z, g16_all(HD_ERFF_C2));
+  p = g16_fma(p, z, g16_all(HD_ERFF_C1));
+  p = g16_fma(p, z, g16_all(HD_ERFF_C0));
+  g16 small = g16_fma(x, p, x), limit = g16_all(HD_ERFF_LARGEST);
+  g16 b = g16_choose(g16_less(limit, a), limit, a);
+  g16 q = g16_fma(g16_all(HD_ERFF_L6), b, g16_all(HD_ERFF_L5));
+  q = g16_fma(q, b, g16_all(HD_ERFF_L4));
+  q = g16_fma(q, b, g16_all(HD_ERFF_L3));
+  q = g16_fma(q, b, g16_all(HD_ERFF_L2));
+  q = g16_fma(q, b, g16_all(HD_ERFF_L1));
+  q = g16_fma(q, b, g16_all(HD_ERFF_L0));
+  g16 y = g16_sub(g16_all(1.0f), g16_exp(q));
+  y = g16_choose(below, g16_sub(g16_zero(), y), y);
+  return g16_choose(g16_less(a, g16_all(HD_ERFF_SMALL)), small, y);
+}
+
 #endif

@@ -16,6 +16,8 @@ typedef double real;
 #define REAL_FMA fma
 #define REAL_EXP exp /* gradient checks only: no digest depends on it */
 #define REAL_LOG log
+#define REAL_TANH tanh
+#define REAL_ERF erf
 #else
 #include "kernel/ref/ref_math.h"
 typedef float real;
@@ -23,6 +25,8 @@ typedef float real;
 #define REAL_FMA fmaf
 #define REAL_EXP hd__ref_expf
 #define REAL_LOG hd__ref_logf
+#define REAL_TANH hd__ref_tanhf
+#define REAL_ERF hd__ref_erff
 #endif
 
 /* Fills the slots of the kernels in one file. */
@@ -31,6 +35,7 @@ void REF(pool_fill)(hd_kernels *table);
 void REF(linear_fill)(hd_kernels *table);
 void REF(pointwise_fill)(hd_kernels *table);
 void REF(loss_fill)(hd_kernels *table);
+void REF(activation_fill)(hd_kernels *table);
 
 /* The rule of every maximum: a later value is taken only if it is greater or NaN. */
 static inline int takes_over(real later, real best) { return later > best || later != later; }

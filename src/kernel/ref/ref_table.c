@@ -9,6 +9,7 @@ void hd__ref64_pool_fill(hd_kernels *table);
 void hd__ref64_linear_fill(hd_kernels *table);
 void hd__ref64_pointwise_fill(hd_kernels *table);
 void hd__ref64_loss_fill(hd_kernels *table);
+void hd__ref64_activation_fill(hd_kernels *table);
 
 static hd_kernels reference = {.name = "reference", .isa = "reference"};
 static hd_kernels reference_f64 = {.name = "reference f64", .isa = "reference"};
@@ -20,12 +21,14 @@ static void fill(void) {
   hd__ref_linear_fill(&reference);
   hd__ref_pointwise_fill(&reference);
   hd__ref_loss_fill(&reference);
+  hd__ref_activation_fill(&reference);
   hd__ref_update_fill(&reference);
   hd__ref64_conv_fill(&reference_f64);
   hd__ref64_pool_fill(&reference_f64);
   hd__ref64_linear_fill(&reference_f64);
   hd__ref64_pointwise_fill(&reference_f64);
   hd__ref64_loss_fill(&reference_f64);
+  hd__ref64_activation_fill(&reference_f64);
 }
 
 const hd_kernels *hd__kernels_reference(void) {
