@@ -4,10 +4,22 @@
 #include "base/alloc.h"
 
 #define OP_ROWS(name)                                                                                                  \
-  {#name, HD_CLASS_ROWS, hd__op_##name##_infer, hd__op_##name##_grad, hd__op_##name##_cost, hd__op_##name##_sample},
+  {#name,                                                                                                              \
+   HD_CLASS_ROWS,                                                                                                      \
+   hd__op_##name##_infer,                                                                                              \
+   hd__op_##name##_grad,                                                                                               \
+   hd__op_##name##_cost,                                                                                               \
+   hd__op_##name##_flops,                                                                                              \
+   hd__op_##name##_sample},
 #define OP_REDUCE(name)                                                                                                \
-  {#name, HD_CLASS_REDUCE, hd__op_##name##_infer, hd__op_##name##_grad, hd__op_##name##_cost, hd__op_##name##_sample},
-#define OP_UPDATE(name) {#name, HD_CLASS_UPDATE, NULL, NULL, NULL, NULL},
+  {#name,                                                                                                              \
+   HD_CLASS_REDUCE,                                                                                                    \
+   hd__op_##name##_infer,                                                                                              \
+   hd__op_##name##_grad,                                                                                               \
+   hd__op_##name##_cost,                                                                                               \
+   hd__op_##name##_flops,                                                                                              \
+   hd__op_##name##_sample},
+#define OP_UPDATE(name) {#name, HD_CLASS_UPDATE, NULL, NULL, NULL, NULL, NULL},
 #define OP(name, class) OP_##class(name)
 static const hd_op_info table[HD_OP_COUNT] = {
 #include "graph/ops.def"

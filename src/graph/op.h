@@ -38,7 +38,8 @@ int hd__op_sample_elementwise(hd_geom *geom, int index);
 typedef hd_status hd_infer_fn(hd_graph *graph, hd_ctx *ctx, hd_node *node);
 /* Gradient rule: d out[0] is there; emits nodes and gives gradients to the inputs that want one. */
 typedef hd_status hd_grad_fn(hd_grad *grad, const hd_node *node);
-/* Multiply-adds of one sample as dense libraries count them. */
+/* What one sample costs, as dense libraries count: `cost` in multiply-adds, `flops` in floating-point operations, of which
+ * a multiply-add has two; a comparison, an exponential and a division are one each. Bias terms are left out. */
 typedef int64_t hd_cost_fn(const hd_geom *geom);
 /* The index-th shape that tests try: 0 when there is none left. Geometry is complete as infer would write it. */
 typedef int hd_sample_fn(hd_geom *geom, int index);
@@ -48,7 +49,7 @@ typedef struct hd_op_info {
   hd_op_class class;
   hd_infer_fn *infer;
   hd_grad_fn *grad;
-  hd_cost_fn *cost;
+  hd_cost_fn *cost, *flops;
   hd_sample_fn *sample;
 } hd_op_info;
 
@@ -70,6 +71,7 @@ int hd__geom_finish(hd_geom *geom);
   hd_infer_fn hd__op_##name##_infer;                                                                                   \
   hd_grad_fn hd__op_##name##_grad;                                                                                     \
   hd_cost_fn hd__op_##name##_cost;                                                                                     \
+  hd_cost_fn hd__op_##name##_flops;                                                                                    \
   hd_sample_fn hd__op_##name##_sample;
 #define OP_REDUCE(name) OP_ROWS(name)
 #define OP_UPDATE(name)

@@ -150,3 +150,6 @@ int64_t hd__op_conv2d_dx_cost(const hd_geom *g) { return hd__op_conv2d_cost(g); 
 int64_t hd__op_conv2d_dw_cost(const hd_geom *g) { return hd__op_conv2d_cost(g); }
 int hd__op_conv2d_dx_sample(hd_geom *g, int index) { return hd__op_conv2d_sample(g, index); }
 int hd__op_conv2d_dw_sample(hd_geom *g, int index) { return hd__op_conv2d_sample(g, index); }
+int64_t hd__op_conv2d_flops(const hd_geom *g) { return 2 * hd__op_conv2d_cost(g); }
+int64_t hd__op_conv2d_dx_flops(const hd_geom *g) { return 2 * hd__op_conv2d_cost(g); }
+int64_t hd__op_conv2d_dw_flops(const hd_geom *g) { return 2 * hd__op_conv2d_cost(g); }

@@ -67,3 +67,7 @@ int64_t hd__op_cross_entropy_cost(const hd_geom *g) {
 hd_status hd__op_cross_entropy_dx_grad(hd_grad *grad, const hd_node *node) { return hd__grad_none(grad, node); }
 int64_t hd__op_cross_entropy_dx_cost(const hd_geom *g) { return hd__op_cross_entropy_cost(g); }
 int hd__op_cross_entropy_dx_sample(hd_geom *g, int index) { return hd__op_cross_entropy_sample(g, index); }
+
+/* A class: maximum, difference, exponential, sum; the gradient divides twice more and takes the label off. */
+int64_t hd__op_cross_entropy_flops(const hd_geom *g) { return 4 * (int64_t)g->ci; }
+int64_t hd__op_cross_entropy_dx_flops(const hd_geom *g) { return 7 * (int64_t)g->ci; }

@@ -78,3 +78,7 @@ hd_status hd__op_max_pool2d_dx_infer(hd_graph *graph, hd_ctx *ctx, hd_node *node
 hd_status hd__op_max_pool2d_dx_grad(hd_grad *grad, const hd_node *node) { return hd__grad_none(grad, node); }
 int64_t hd__op_max_pool2d_dx_cost(const hd_geom *g) { return hd__op_max_pool2d_cost(g); }
 int hd__op_max_pool2d_dx_sample(hd_geom *g, int index) { return hd__op_max_pool2d_sample(g, index); }
+
+/* A comparison for each position but the first. */
+int64_t hd__op_max_pool2d_flops(const hd_geom *g) { return (int64_t)g->co * g->ho * g->wo * (g->kh * g->kw - 1); }
+int64_t hd__op_max_pool2d_dx_flops(const hd_geom *g) { return (int64_t)g->co * g->ho * g->wo; }

@@ -90,3 +90,11 @@ int hd__op_relu_dx_sample(hd_geom *g, int index) { return hd__op_sample_elementw
 int hd__op_flatten_sample(hd_geom *g, int index) { return hd__op_sample_elementwise(g, index); }
 int hd__op_flatten_dx_sample(hd_geom *g, int index) { return hd__op_sample_elementwise(g, index); }
 int hd__op_add_sample(hd_geom *g, int index) { return hd__op_sample_elementwise(g, index); }
+
+static int64_t one_each(const hd_geom *g) { return (int64_t)g->ci * g->hi * g->wi; }
+
+int64_t hd__op_relu_flops(const hd_geom *g) { return one_each(g); }
+int64_t hd__op_relu_dx_flops(const hd_geom *g) { return one_each(g); }
+int64_t hd__op_flatten_flops(const hd_geom *g) { return no_multiplies(g); }
+int64_t hd__op_flatten_dx_flops(const hd_geom *g) { return no_multiplies(g); }
+int64_t hd__op_add_flops(const hd_geom *g) { return one_each(g); }
