@@ -86,6 +86,18 @@ static int activation_sample(hd_geom *g, int index) {
   return 1;
 }
 
+/* Operations of one element; a tanh or an erf is one. */
+static int64_t each(const hd_geom *g, int64_t flops) { return flops * g->ci * g->hi * g->wi; }
+
+int64_t hd__op_sigmoid_flops(const hd_geom *g) { return each(g, 3); }
+int64_t hd__op_sigmoid_dx_flops(const hd_geom *g) { return each(g, 3); }
+int64_t hd__op_tanh_flops(const hd_geom *g) { return each(g, 1); }
+int64_t hd__op_tanh_dx_flops(const hd_geom *g) { return each(g, 3); }
+int64_t hd__op_leaky_relu_flops(const hd_geom *g) { return each(g, 2); }
+int64_t hd__op_leaky_relu_dx_flops(const hd_geom *g) { return each(g, 2); }
+int64_t hd__op_gelu_flops(const hd_geom *g) { return each(g, 4); }
+int64_t hd__op_gelu_dx_flops(const hd_geom *g) { return each(g, 9); }
+
 int hd__op_sigmoid_sample(hd_geom *g, int index) { return hd__op_sample_elementwise(g, index); }
 int hd__op_sigmoid_dx_sample(hd_geom *g, int index) { return hd__op_sample_elementwise(g, index); }
 int hd__op_tanh_sample(hd_geom *g, int index) { return hd__op_sample_elementwise(g, index); }
