@@ -107,3 +107,7 @@ unit_tests += tests/unit/test_predict
 tests_unit_test_predict_SOURCES = tests/unit/test_predict.c tests/scratch.h
 tests_unit_test_predict_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_test_predict_LDADD = $(TEST_LIBS)
+unit_tests += tests/unit/test_schedule
+tests_unit_test_schedule_SOURCES = tests/unit/test_schedule.c
+tests_unit_test_schedule_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_test_schedule_LDADD = $(TEST_LIBS)

@@ -206,6 +206,8 @@ bool hd__config_applies(const hd_config *config, hd_option_id id) {
   bool sgd = !strcmp(hd__config_text(config, HD_OPT_optimizer), "sgd");
   if (id == HD_OPT_momentum || id == HD_OPT_nesterov)
     return sgd;
+  if (id == HD_OPT_step_size || id == HD_OPT_gamma)
+    return !strcmp(hd__config_text(config, HD_OPT_schedule), "step");
   return !sgd || (id != HD_OPT_betas && id != HD_OPT_eps);
 }
 
@@ -230,10 +232,23 @@ static hd_status check_power_of_two(const hd_config *config, hd_ctx *ctx, hd_opt
   return HD_OK;
 }
 
-hd_status hd__config_complete(hd_config *config, hd_ctx *ctx) {
-  HD_TRY(apply_recipe(config, ctx));
-  HD_TRY(check_power_of_two(config, ctx, HD_OPT_shards));
-  HD_TRY(check_power_of_two(config, ctx, HD_OPT_accumulate));
+static hd_status check_schedule(const hd_config *config, hd_ctx *ctx) {
+  const char *schedule = hd__config_text(config, HD_OPT_schedule);
+  bool steps = !strcmp(schedule, "step");
+  if (!steps && (hd__config_given(config, HD_OPT_step_size) || hd__config_given(config, HD_OPT_gamma)))
+    return hd__fail(ctx, HD_E_USAGE, "--step-size and --gamma expect --schedule step, found %s; leave them out",
+                    schedule);
+  if (steps && !hd__config_has(config, HD_OPT_step_size))
+    return hd__fail(ctx, HD_E_USAGE, "--schedule step expects --step-size EPOCHS, found none; add it");
+  if (!strcmp(schedule, "onecycle") && hd__config_int(config, HD_OPT_warmup) > 0)
+    return hd__fail(ctx, HD_E_USAGE,
+                    "--warmup expects another schedule than onecycle, which warms up by itself, found "
+                    "%s; leave one out",
+                    hd__config_text(config, HD_OPT_warmup));
+  return HD_OK;
+}
+
+static hd_status check_optimizer(const hd_config *config, hd_ctx *ctx) {
   const char *optimizer = hd__config_text(config, HD_OPT_optimizer);
   bool sgd = !strcmp(optimizer, "sgd");
   if (!sgd && (hd__config_real(config, HD_OPT_momentum) > 0 || hd__config_flag(config, HD_OPT_nesterov)))
@@ -247,6 +262,14 @@ hd_status hd__config_complete(hd_config *config, hd_ctx *ctx) {
     return hd__fail(ctx, HD_E_USAGE, "--clip-grad-norm expects a norm above 0, found %s; leave it out for no clipping",
                     hd__config_text(config, HD_OPT_clip_grad_norm));
   return HD_OK;
+}
+
+hd_status hd__config_complete(hd_config *config, hd_ctx *ctx) {
+  HD_TRY(apply_recipe(config, ctx));
+  HD_TRY(check_power_of_two(config, ctx, HD_OPT_shards));
+  HD_TRY(check_power_of_two(config, ctx, HD_OPT_accumulate));
+  HD_TRY(check_schedule(config, ctx));
+  return check_optimizer(config, ctx);
 }
 
 /* The value of a YAML entry as a user would type it; a pair may be a list of two. */

@@ -78,7 +78,8 @@ static bool same_value(const char *a, const char *b) {
 }
 
 static bool may_differ(const json_t *record, int id) {
-  bool free_epochs = !strcmp(hd__record_setting(record, HD_OPT_schedule), "const");
+  const char *schedule = hd__record_setting(record, HD_OPT_schedule);
+  bool free_epochs = !strcmp(schedule, "const") || !strcmp(schedule, "step");
   return id == HD_OPT_max_steps || (id == HD_OPT_epochs && free_epochs);
 }
 

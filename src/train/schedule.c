@@ -1,4 +1,6 @@
-/* Schedules as PyTorch defines them. onecycle is OneCycleLR with its defaults: cosine from lr/25 up to lr over the
+/* Schedules as PyTorch defines them, by step. step is StepLR, whose epochs are counted from the end of the warm-up; cosine
+ * is CosineAnnealingLR down to 0; the warm-up is LinearLR from 1/warmup of the rate in the first step to all of it in the
+ * last, and the schedule starts behind it, as in a SequentialLR of the two. onecycle, which warms up by itself, is OneCycleLR with its defaults: cosine from lr/25 up to lr over the
  * first 30 % of the steps, then down to lr/25/1e4; the momentum (sgd) or first beta (adam) runs the other way, from
  * 0.95 to 0.85 and back. The bias corrections use beta^t with the beta of the step, as PyTorch's optimizers do. */
 #include "train/schedule.h"
@@ -7,10 +9,21 @@
 #include <string.h>
 
 #include "base/hdmath.h"
+#include "base/status.h"
 
 static const double PI = 3.14159265358979323846;
 
-void hd__schedule_init(hd_schedule *out, const hd_config *config, int64_t length) {
+static hd_curve curve_of(const hd_config *config) {
+  const char *name = hd__config_text(config, HD_OPT_schedule);
+  return !strcmp(name, "step")     ? HD_CURVE_STEP
+         : !strcmp(name, "cosine") ? HD_CURVE_COSINE
+         : !strcmp(name, "const")  ? HD_CURVE_CONST
+                                   : HD_CURVE_ONECYCLE;
+}
+
+hd_status hd__schedule_init(hd_schedule *out, hd_ctx *ctx, const hd_config *config, int64_t epochs,
+                            int64_t steps_per_epoch) {
+  int64_t warmup = hd__config_int(config, HD_OPT_warmup), steps = epochs * steps_per_epoch;
   const char *optimizer = hd__config_text(config, HD_OPT_optimizer);
   double betas[2];
   hd__config_pair(config, HD_OPT_betas, betas);
@@ -21,8 +34,11 @@ void hd__schedule_init(hd_schedule *out, const hd_config *config, int64_t length
                        .beta1 = betas[0],
                        .beta2 = betas[1],
                        .eps = hd__config_real(config, HD_OPT_eps),
-                       .onecycle = !strcmp(hd__config_text(config, HD_OPT_schedule), "onecycle"),
-                       .length = length};
+                       .curve = curve_of(config),
+                       .gamma = hd__config_real(config, HD_OPT_gamma),
+                       .every = hd__config_int(config, HD_OPT_step_size) * steps_per_epoch,
+                       .warmup = warmup,
+                       .length = steps - warmup};
   out->states = out->momentum > 0 ? 1 : 0;
   if (strcmp(optimizer, "sgd")) {
     out->op = !strcmp(optimizer, "adam") ? HD_OP_adam : HD_OP_adamw;
@@ -30,19 +46,20 @@ void hd__schedule_init(hd_schedule *out, const hd_config *config, int64_t length
   }
   out->weight_decay = hd__config_has(config, HD_OPT_weight_decay) ? hd__config_real(config, HD_OPT_weight_decay)
                                                                   : (out->op == HD_OP_adamw ? 0.01 : 0);
+  if (warmup < steps)
+    return HD_OK;
+  return hd__fail(ctx, HD_E_USAGE,
+                  "--warmup expects fewer than the %lld steps of all epochs, found %lld; use fewer or more --epochs",
+                  (long long)steps, (long long)warmup);
 }
 
 static double cosine_between(double from, double to, double share) {
   return to + (from - to) / 2 * (1 + hd__cos(PI * share));
 }
 
-void hd__schedule_at(const hd_schedule *s, int64_t step, double *lr, double *beta1) {
-  *lr = s->lr;
-  *beta1 = s->op == HD_OP_sgd ? s->momentum : s->beta1;
-  if (!s->onecycle)
-    return;
+static void onecycle_at(const hd_schedule *s, double at, double *lr, double *beta1) {
   double low = s->lr / 25, least = low / 1e4;
-  double top = 0.3 * (double)s->length - 1, end = (double)(s->length - 1), at = (double)step;
+  double top = 0.3 * (double)s->length - 1, end = (double)(s->length - 1);
   bool cycles = s->op != HD_OP_sgd || s->momentum > 0;
   if (at <= top) {
     double share = top > 0 ? at / top : 1;
@@ -53,6 +70,22 @@ void hd__schedule_at(const hd_schedule *s, int64_t step, double *lr, double *bet
     share = share > 1 ? 1 : share;
     *lr = cosine_between(s->lr, least, share);
     *beta1 = cycles ? cosine_between(0.85, 0.95, share) : *beta1;
+  }
+}
+
+void hd__schedule_at(const hd_schedule *s, int64_t step, double *lr, double *beta1) {
+  int64_t at = step - s->warmup;
+  *lr = s->lr;
+  *beta1 = s->op == HD_OP_sgd ? s->momentum : s->beta1;
+  if (at < 0) {
+    *lr *= (double)(step + 1) / (double)s->warmup;
+    return;
+  }
+  switch (s->curve) {
+  case HD_CURVE_CONST: return;
+  case HD_CURVE_STEP: *lr *= hd__pow_int(s->gamma, (uint64_t)(at / s->every)); return;
+  case HD_CURVE_COSINE: *lr = cosine_between(s->lr, 0, (double)at / (double)s->length); return;
+  case HD_CURVE_ONECYCLE: onecycle_at(s, (double)at, lr, beta1); return;
   }
 }
 

@@ -7,17 +7,24 @@
 #include "kernel/kernel.h"
 #include "train/config.h"
 
+typedef enum hd_curve { HD_CURVE_CONST, HD_CURVE_STEP, HD_CURVE_COSINE, HD_CURVE_ONECYCLE } hd_curve;
+
 typedef struct hd_schedule {
   hd_op op;   /* the update operation */
   int states; /* optimizer states per parameter */
   double lr, momentum, weight_decay, beta1, beta2, eps;
   int nesterov;
-  int onecycle;
-  int64_t length; /* steps of the whole schedule: epochs x steps per epoch */
+  hd_curve curve;
+  double gamma;   /* step: the factor, */
+  int64_t every;  /* and after how many steps each */
+  int64_t warmup; /* steps before the curve begins */
+  int64_t length; /* steps of the curve: those of all epochs but the warm-up's */
 } hd_schedule;
 
-/* Reads the optimizer's settings. `length` as above. */
-void hd__schedule_init(hd_schedule *out, const hd_config *config, int64_t length);
+/* Reads the settings of the optimizer and the schedule. HD_E_USAGE if the warm-up leaves no step of `epochs` x
+ * `steps_per_epoch`. */
+hd_status hd__schedule_init(hd_schedule *out, hd_ctx *ctx, const hd_config *config, int64_t epochs,
+                            int64_t steps_per_epoch);
 
 /* Learning rate and first beta (sgd: momentum) of step `step`, counted from 0. */
 void hd__schedule_at(const hd_schedule *schedule, int64_t step, double *lr, double *beta1);

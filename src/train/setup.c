@@ -61,7 +61,7 @@ static hd_status choose_steps(hd_session *s, hd_ctx *ctx, int32_t *shards) {
   if (epochs > INT64_MAX / s->steps_per_epoch)
     return hd__fail(ctx, HD_E_USAGE, "--epochs expects fewer, found %lld", (long long)epochs);
   s->steps_in_all = epochs * s->steps_per_epoch;
-  hd__schedule_init(&s->schedule, c, s->steps_in_all);
+  HD_TRY(hd__schedule_init(&s->schedule, ctx, c, epochs, s->steps_per_epoch));
   if (hd__config_has(c, HD_OPT_max_steps) && hd__config_int(c, HD_OPT_max_steps) < s->steps_in_all)
     s->steps_in_all = hd__config_int(c, HD_OPT_max_steps);
   return HD_OK;

@@ -63,6 +63,9 @@ out_of_range() {
   batch) echo "-1 0 1048577" ;;
   shards | accumulate) echo "-1 0 3 48 257 512" ;;
   seed) echo "-1 9007199254740993 99999999999999999999" ;;
+  step-size) echo "-1 0 1000001" ;;
+  warmup) echo "-1 1000000000000001" ;;
+  gamma) echo "-1e-9 10.1" ;;
   lr | weight-decay) echo "-1e-9 1000001" ;;
   momentum) echo "-1e-9 1.01" ;;
   eps) echo "-1e-9 1.01" ;;
@@ -129,6 +132,16 @@ out_of_range() {
   says --momentum
   fails 2 train --optimizer sgd --betas 0.9,0.99
   says --betas
+  fails 2 train --schedule step
+  says --step-size
+  fails 2 train --schedule cosine --step-size 1
+  says --step-size "found cosine"
+  fails 2 train --gamma 0.5
+  says --gamma "found const"
+  fails 2 train --schedule onecycle --warmup 5
+  says --warmup onecycle
+  fails 2 train $TINY --epochs 1 --warmup 938
+  says --warmup "938 steps"
   fails 2 train --batch 8 --shards 16
   says "8" "16" --shards
   fails 2 train --accumulate 32 --shards 16
@@ -432,6 +445,13 @@ EOF
   fails 2 train --resume r --epochs 3 --max-steps 60
   says "epochs 2" "found 3"
   "$HEDDLE" train --resume r --epochs 2 --max-steps 60 >out
+  rm -r r
+  train --out r --schedule step --step-size 1 --warmup 7
+  "$HEDDLE" train --resume r --epochs 7 --max-steps 60 >out
+  fails 2 train --resume r --gamma 0.2
+  says "gamma 0.1" "found 0.2"
+  fails 2 train --resume r --warmup 8
+  says "warmup 7" "found 8"
 }
 
 @test "--resume on other data is refused by checksum" {

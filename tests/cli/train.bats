@@ -75,6 +75,21 @@ test_loss test_accuracy startup_s train_s wall_s samples_per_s peak_rss_bytes we
   done <r/metrics.jsonl
 }
 
+@test "the logged learning rate follows the schedule and its warm-up" {
+  need_json
+  printf 'batch: 8000\nlog-every: 1\nlr: 0.5\n' >c.yaml
+  while read -r wanted options; do
+    "$HEDDLE" train --model simplenet --config c.yaml --epochs 2 $options --out r >out
+    [ "$(while read -r line; do json_get lr <<<"$line"; done <r/metrics.jsonl | paste -sd ' ' | cut -c 1-${#wanted})" = "${wanted//,/ }" ]
+    rm -r r
+  done <<'EOF'
+0.5,0.5 --schedule const
+0.125,0.25,0.375,0.5,0.5 --schedule const --warmup 4
+0.5,0.5,0.5,0.5,0.5,0.5,0.5,0.5,0.125,0.125 --schedule step --step-size 1 --gamma 0.25
+0.25,0.5,0.5,0.4 --schedule cosine --warmup 2
+EOF
+}
+
 @test "run.json records every setting, the data's checksums, the version and the machine" {
   need_json
   train --out r --lr 0.25 --seed 3
