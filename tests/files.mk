@@ -111,3 +111,7 @@ unit_tests += tests/unit/test_schedule
 tests_unit_test_schedule_SOURCES = tests/unit/test_schedule.c
 tests_unit_test_schedule_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_test_schedule_LDADD = $(TEST_LIBS)
+unit_tests += tests/unit/test_feed
+tests_unit_test_feed_SOURCES = tests/unit/test_feed.c
+tests_unit_test_feed_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_test_feed_LDADD = $(TEST_LIBS)

@@ -35,7 +35,8 @@ typedef struct hd_report {
   int64_t parameters;
   int32_t threads, ranks, workers; /* what really ran */
   int32_t cpus;                    /* that this process may use */
-  double train_loss, test_loss, test_accuracy;
+  int64_t val_samples;             /* held out by --val-split */
+  double train_loss, val_loss, val_accuracy, test_loss, test_accuracy;
   double startup_s, train_s, wall_s, samples_per_s;
   int64_t peak_rss_bytes;
   int64_t planned_bytes; /* weights, state, activations and gradients, as planned */
@@ -62,6 +63,7 @@ typedef struct hd_event {
   double loss;   /* STEP, LOG: of that step, before its update; EPOCH: mean over the epoch */
   double lr;
   double samples_per_s;
+  double val_loss, val_accuracy;   /* EPOCH, EVAL; NAN without a validation split */
   double test_loss, test_accuracy; /* EPOCH, EVAL */
   const char *text;                /* NOTE; valid during the call */
 } hd_event;

@@ -21,7 +21,7 @@
 typedef enum hd_rng_purpose {
   HD_RNG_INIT = 1,    /* first values of parameters: node, position = parameter of the node, block = element / 4 */
   HD_RNG_SHUFFLE = 2, /* sort keys of an epoch's permutation: epoch, position = sample / 4 */
-  HD_RNG_SPLIT = 3,   /* which samples are held out for validation: position = sample */
+  HD_RNG_SPLIT = 3,   /* sort keys of the permutation that validation is cut from: position = sample / 4 */
   HD_RNG_AUGMENT = 4, /* random transforms: epoch, position in the epoch, node = transform */
   HD_RNG_DROPOUT = 5, /* masks: epoch, position in the epoch, node, block = element / 4 */
   HD_RNG_DIGITS = 6,  /* the built-in handwriting: epoch = split, position = sample */

@@ -68,6 +68,12 @@ static void draw_progress(progress *p, const hd_event *event) {
   fflush(stdout);
 }
 
+static void print_evaluation(const hd_event *event) {
+  if (!isnan(event->val_loss))
+    printf("validation loss %.4f, validation accuracy %.2f %%, ", event->val_loss, 100 * event->val_accuracy);
+  printf("test loss %.4f, test accuracy %.2f %%", event->test_loss, 100 * event->test_accuracy);
+}
+
 static void on_event(void *user, const hd_event *event) {
   progress *p = user;
   if (p->quiet)
@@ -86,13 +92,15 @@ static void on_event(void *user, const hd_event *event) {
     return;
   case HD_EVENT_EPOCH:
     clear_line(p);
-    printf("epoch %lld: loss %.4f, test loss %.4f, test accuracy %.2f %%, %s samples/s\n", (long long)event->epoch + 1,
-           event->loss, event->test_loss, 100 * event->test_accuracy, cli_grouped((long long)event->samples_per_s));
+    printf("epoch %lld: loss %.4f, ", (long long)event->epoch + 1, event->loss);
+    print_evaluation(event);
+    printf(", %s samples/s\n", cli_grouped((long long)event->samples_per_s));
     break;
   case HD_EVENT_EVAL:
     clear_line(p);
-    printf("step %lld: test loss %.4f, test accuracy %.2f %%\n", (long long)event->step, event->test_loss,
-           100 * event->test_accuracy);
+    printf("step %lld: ", (long long)event->step);
+    print_evaluation(event);
+    printf("\n");
     break;
   case HD_EVENT_NOTE:
     clear_line(p);
@@ -124,6 +132,8 @@ static void warn_of_threads(const hd_report *r, const char *asked) {
 }
 
 static void print_end(const hd_report *r) {
+  if (!isnan(r->val_accuracy))
+    printf("validation      %.2f %% of %s\n", 100 * r->val_accuracy, cli_grouped(r->val_samples));
   if (!isnan(r->test_accuracy))
     printf("test accuracy   %.2f %% (%s wrong)\n", 100 * r->test_accuracy, cli_grouped(r->wrong));
   printf("trained         %s steps in %.2f s, %s samples/s\n", cli_grouped(r->steps), r->train_s,
@@ -165,6 +175,10 @@ static void print_json(const hd_report *r) {
   json_text("isa", r->isa);
   json_int("seed", r->seed);
   json_real("train_loss", r->train_loss);
+  if (r->val_samples > 0) {
+    json_real("val_loss", r->val_loss);
+    json_real("val_accuracy", r->val_accuracy);
+  }
   json_real("test_loss", r->test_loss);
   json_real("test_accuracy", r->test_accuracy);
   json_real("startup_s", r->startup_s);

@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -46,6 +47,24 @@ static void order_all(float *ordered, const float *home, const hd_directory *d) 
     hd__store_to_file_order(ordered + d->entry[p].offset, home + d->entry[p].offset, &d->entry[p]);
 }
 
+/* The counters as scalars of state.safetensors. */
+enum { COUNTERS = 6 };
+
+typedef struct counter {
+  const char *name;
+  hd_st_type type;
+  size_t offset;
+} counter;
+
+static const counter counter_table[COUNTERS] = {
+    {"step", HD_ST_I64, offsetof(hd_counters, step)},
+    {"epoch_loss_sum", HD_ST_F64, offsetof(hd_counters, epoch_loss_sum)},
+    {"epoch_samples", HD_ST_I64, offsetof(hd_counters, epoch_samples)},
+    {"best_accuracy", HD_ST_F64, offsetof(hd_counters, best_accuracy)},
+    {"stale_epochs", HD_ST_I64, offsetof(hd_counters, stale_epochs)},
+    {"best_loss", HD_ST_F64, offsetof(hd_counters, best_loss)},
+};
+
 hd_status hd__checkpoint_digest(char hex[65], hd_ctx *ctx, const hd_store *store) {
   const hd_directory *d = store->directory;
   float *ordered = hd__malloc((size_t)d->param_elems * sizeof *ordered);
@@ -74,7 +93,7 @@ hd_status hd__saver_init(hd_saver *saver, hd_ctx *ctx, hd_store *store, hd_op up
   snprintf(saver->run, sizeof saver->run, "%s", run);
   saver->copy = hd__malloc(elems * sizeof *saver->copy);
   saver->ordered = hd__calloc(elems, sizeof *saver->ordered);
-  saver->tensor = hd__calloc((size_t)(d->entries * HD_MAX_STATES + 4), sizeof *saver->tensor);
+  saver->tensor = hd__calloc((size_t)(d->entries * HD_MAX_STATES + COUNTERS), sizeof *saver->tensor);
   if (saver->copy && saver->ordered && saver->tensor)
     return HD_OK;
   hd__saver_fini(saver);
@@ -109,21 +128,21 @@ static hd_status write_model(FILE *to, hd_ctx *ctx, void *arg) {
 static hd_status write_state(FILE *to, hd_ctx *ctx, void *arg) {
   hd_saver *saver = arg;
   const hd_directory *d = saver->store->directory;
-  const hd_counters *c = &saver->counters;
-  char name[4][24] = {"step", "epoch_loss_sum", "epoch_samples", "best_accuracy"};
-  const void *value[4] = {&c->step, &c->epoch_loss_sum, &c->epoch_samples, &c->best_accuracy};
   hd_status status = HD_OK;
   for (int s = 0; s < d->states && status == HD_OK; s++)
-    status = describe(saver->tensor + 4 + s * d->entries, ctx, d, saver->ordered + (1 + s) * d->param_elems,
+    status = describe(saver->tensor + COUNTERS + s * d->entries, ctx, d, saver->ordered + (1 + s) * d->param_elems,
                       state_name(saver->update, s));
-  for (int i = 0; i < 4; i++)
-    saver->tensor[i] = (hd_st_tensor){
-        .name = name[i], .type = i % 2 ? HD_ST_F64 : HD_ST_I64, .shape = {1, {1}}, .bytes = value[i], .length = 8};
+  for (int i = 0; i < COUNTERS; i++)
+    saver->tensor[i] = (hd_st_tensor){.name = (char *)(size_t)counter_table[i].name, /* lent, not to be freed */
+                                      .type = counter_table[i].type,
+                                      .shape = {1, {1}},
+                                      .bytes = (const char *)&saver->counters + counter_table[i].offset,
+                                      .length = 8};
   if (status == HD_OK)
-    status = hd__st_write(to, ctx, "state.safetensors", saver->tensor, 4 + d->states * d->entries);
-  for (int i = 0; i < 4; i++)
-    saver->tensor[i].name = NULL; /* not from the heap */
-  free_names(saver->tensor + 4, d->states * d->entries);
+    status = hd__st_write(to, ctx, "state.safetensors", saver->tensor, COUNTERS + d->states * d->entries);
+  for (int i = 0; i < COUNTERS; i++)
+    saver->tensor[i].name = NULL;
+  free_names(saver->tensor + COUNTERS, d->states * d->entries);
   return in_run(saver, ctx, status);
 }
 
@@ -394,26 +413,25 @@ hd_status hd__checkpoint_load_weights(hd_store *store, hd_ctx *ctx, const char *
   return status;
 }
 
-static hd_status load_counter(void *out, hd_ctx *ctx, const char *path, const hd_st_list *list, const char *name,
-                              hd_st_type type) {
-  const hd_st_tensor *t = hd__st_find(list, name);
-  if (!t || t->type != type || t->length != 8)
-    return hd__fail(ctx, HD_E_FORMAT,
-                    "%s: expected the counter '%s', found none; the checkpoint is damaged, use another", path, name);
-  memcpy(out, t->bytes, 8);
-  return HD_OK;
+static hd_status load_counters(hd_counters *out, hd_ctx *ctx, const char *path, const hd_st_list *list) {
+  for (int i = 0; i < COUNTERS; i++) {
+    const hd_st_tensor *t = hd__st_find(list, counter_table[i].name);
+    if (!t || t->type != counter_table[i].type || t->length != 8)
+      return hd__fail(ctx, HD_E_FORMAT,
+                      "%s: expected the counter '%s', found none; the checkpoint is damaged, use another", path,
+                      counter_table[i].name);
+    memcpy((char *)out + counter_table[i].offset, t->bytes, 8);
+  }
+  if (out->step >= 0 && out->epoch_samples >= 0 && out->stale_epochs >= 0)
+    return HD_OK;
+  return hd__fail(ctx, HD_E_FORMAT,
+                  "%s: expected counters from 0 up, found step %lld; the checkpoint is damaged, use another", path,
+                  (long long)out->step);
 }
 
 static hd_status load_state(hd_store *store, hd_counters *c, hd_ctx *ctx, hd_op update, const char *path,
                             const hd_st_list *list) {
-  HD_TRY(load_counter(&c->step, ctx, path, list, "step", HD_ST_I64));
-  HD_TRY(load_counter(&c->epoch_loss_sum, ctx, path, list, "epoch_loss_sum", HD_ST_F64));
-  HD_TRY(load_counter(&c->epoch_samples, ctx, path, list, "epoch_samples", HD_ST_I64));
-  HD_TRY(load_counter(&c->best_accuracy, ctx, path, list, "best_accuracy", HD_ST_F64));
-  if (c->step < 0 || c->epoch_samples < 0)
-    return hd__fail(ctx, HD_E_FORMAT,
-                    "%s: expected counters from 0 up, found step %lld; the checkpoint is damaged, use another", path,
-                    (long long)c->step);
+  HD_TRY(load_counters(c, ctx, path, list));
   hd__store_set_version(store, (uint64_t)c->step);
   for (int s = 0; s < store->directory->states; s++)
     HD_TRY(

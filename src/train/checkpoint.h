@@ -25,6 +25,8 @@ typedef struct hd_counters {
   double epoch_loss_sum; /* of the epoch under way */
   int64_t epoch_samples;
   double best_accuracy; /* of the checkpoint that `best` names, -1 for none */
+  int64_t stale_epochs; /* since the epoch with the lowest loss, for --patience */
+  double best_loss;     /* that loss, infinite before the first */
 } hd_counters;
 
 typedef struct hd_saver {

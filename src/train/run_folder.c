@@ -126,6 +126,13 @@ void hd__session_tell(hd_session *s, const hd_event *event) {
     s->on_event(s->user, event);
 }
 
+/* Writes a line of metrics.jsonl and releases it. */
+static void write_line(const hd_session *s, json_t *line) {
+  if (line && json_dumpf(line, s->metrics, JSON_COMPACT | JSON_PRESERVE_ORDER) == 0)
+    fputc('\n', s->metrics);
+  json_decref(line);
+}
+
 void hd__session_log(hd_session *s, const hd_step *step, double loss) {
   double now = hd__session_train_s(s), seconds = now - s->logged_s;
   hd_event event = {.kind = HD_EVENT_LOG,
@@ -139,12 +146,19 @@ void hd__session_log(hd_session *s, const hd_step *step, double loss) {
   json_t *line =
       json_pack("{s:I, s:I, s:f, s:f, s:f}", "step", (json_int_t)event.step, "epoch", (json_int_t)event.epoch, "loss",
                 event.loss, "lr", event.lr, "samples_per_s", event.samples_per_s);
-  if (line && json_dumpf(line, s->metrics, JSON_COMPACT | JSON_PRESERVE_ORDER) == 0)
-    fputc('\n', s->metrics);
-  json_decref(line);
+  write_line(s, line);
   s->logged_s = now;
   s->logged_samples = s->trained_samples;
   hd__session_tell(s, &event);
+}
+
+void hd__session_log_validation(hd_session *s) {
+  if (s->val_feed.count == 0)
+    return;
+  json_t *line = json_pack("{s:I, s:I, s:f, s:f}", "step", (json_int_t)s->counters.step, "epoch",
+                           (json_int_t)((s->counters.step - 1) / s->steps_per_epoch), "val_loss", s->report.val_loss,
+                           "val_accuracy", s->report.val_accuracy);
+  write_line(s, line);
 }
 
 /* The mistakes with the highest confidence, most confident first; returns how many of all mistakes. */

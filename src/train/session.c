@@ -20,7 +20,7 @@ static int next_step(void *self, hd_step *step) {
   if (s->planned >= s->target)
     return 0;
   int64_t in_epoch = s->planned % s->steps_per_epoch, cursor = in_epoch * s->batch;
-  int64_t left = hd__data_train(s->data)->count - cursor;
+  int64_t left = s->train_feed.count - cursor;
   *step = (hd_step){.samples = left < s->batch ? left : s->batch, .cursor = cursor};
   step->divisor = (float)step->samples;
   hd__schedule_hyper(&step->hyper, &s->schedule, s->planned);
@@ -53,28 +53,43 @@ static void fetch_train(void *self, const hd_step *step, int64_t first, int64_t 
   hd__feed_fetch(&session_of(self)->train_feed, step->cursor + first, rows, x, stride, labels);
 }
 
-static void fetch_test(void *self, const hd_step *step, int64_t first, int64_t rows, float *x, int64_t stride,
+static void fetch_from(void *feed, const hd_step *step, int64_t first, int64_t rows, float *x, int64_t stride,
                        int32_t *labels) {
-  hd__feed_fetch(&session_of(self)->test_feed, step->cursor + first, rows, x, stride, labels);
+  hd__feed_fetch(feed, step->cursor + first, rows, x, stride, labels);
+}
+
+/* Evaluates one split; leaves what was guessed in s->guesses. */
+static hd_status evaluate_split(double *loss, double *accuracy, int64_t *wrong, hd_session *s, hd_ctx *ctx,
+                                hd_feed *feed) {
+  const hd_driver driver = {.self = feed, .fetch = fetch_from};
+  const hd_exec_outcome *g = &s->guesses;
+  HD_TRY(hd__exec_evaluate(s->eval_exec, ctx, &driver, feed->count, g));
+  double sum = 0;
+  int64_t right = 0;
+  for (int64_t i = 0; i < feed->count; i++) {
+    sum += (double)g->loss[i];
+    right += g->guess[i] == feed->data->labels[hd__feed_sample(feed, i)];
+  }
+  *loss = sum / (double)feed->count;
+  *accuracy = (double)right / (double)feed->count;
+  *wrong = feed->count - right;
+  return HD_OK;
 }
 
 hd_status hd__session_evaluate(hd_session *s, hd_ctx *ctx) {
+  hd_report *r = &s->report;
   if (s->evaluated_step == s->counters.step)
     return HD_OK;
-  const hd_dataset *test = hd__data_test(s->data);
-  const hd_driver driver = {.self = s, .fetch = fetch_test};
-  HD_TRY(hd__exec_evaluate(s->eval_exec, ctx, &driver, test->count, &s->guesses));
-  double sum = 0;
-  int64_t right = 0;
-  for (int64_t i = 0; i < test->count; i++) {
-    sum += (double)s->guesses.loss[i];
-    right += s->guesses.guess[i] == test->labels[i];
-  }
-  s->report.test_loss = sum / (double)test->count;
-  s->report.test_accuracy = (double)right / (double)test->count;
-  s->report.wrong = test->count - right;
+  if (s->val_feed.count > 0)
+    HD_TRY(evaluate_split(&r->val_loss, &r->val_accuracy, &r->wrong, s, ctx, &s->val_feed));
+  HD_TRY(evaluate_split(&r->test_loss, &r->test_accuracy, &r->wrong, s, ctx, &s->test_feed));
   s->evaluated_step = s->counters.step;
   return HD_OK;
+}
+
+bool hd__session_impatient(const hd_session *s) {
+  return hd__config_has(s->config, HD_OPT_patience) &&
+         s->counters.stale_epochs >= hd__config_int(s->config, HD_OPT_patience);
 }
 
 static int64_t next_multiple(const hd_session *s, hd_option_id every) {
@@ -130,9 +145,10 @@ static bool is_multiple(const hd_session *s, hd_option_id every) {
 }
 
 static hd_status save(hd_session *s, hd_ctx *ctx, bool evaluated) {
-  bool best = evaluated && s->report.test_accuracy > s->counters.best_accuracy;
+  double accuracy = s->val_feed.count > 0 ? s->report.val_accuracy : s->report.test_accuracy;
+  bool best = evaluated && accuracy > s->counters.best_accuracy;
   if (best)
-    s->counters.best_accuracy = s->report.test_accuracy;
+    s->counters.best_accuracy = accuracy;
   HD_TRY(hd__saver_begin(&s->saver, ctx, &s->counters, s->record, best));
   hd_event event = {.kind = HD_EVENT_SAVED, .step = s->counters.step};
   hd__session_tell(s, &event);
@@ -145,8 +161,28 @@ static void tell_evaluation(hd_session *s, hd_event_kind kind, double rate) {
                     .epoch = (s->counters.step - 1) / s->steps_per_epoch,
                     .loss = s->report.train_loss,
                     .samples_per_s = rate,
+                    .val_loss = s->report.val_loss,
+                    .val_accuracy = s->report.val_accuracy,
                     .test_loss = s->report.test_loss,
                     .test_accuracy = s->report.test_accuracy};
+  hd__session_tell(s, &event);
+}
+
+/* Counts the epochs since the lowest loss, of validation or, without a split, of the test. */
+static void watch_loss(hd_session *s) {
+  double loss = s->val_feed.count > 0 ? s->report.val_loss : s->report.test_loss;
+  bool better = loss < s->counters.best_loss;
+  s->counters.stale_epochs = better ? 0 : s->counters.stale_epochs + 1;
+  if (better)
+    s->counters.best_loss = loss;
+}
+
+static void tell_impatience(hd_session *s) {
+  char text[128];
+  snprintf(text, sizeof text, "ended early: no lower %s loss for %lld epoch%s",
+           s->val_feed.count > 0 ? "validation" : "test", (long long)s->counters.stale_epochs,
+           s->counters.stale_epochs == 1 ? "" : "s");
+  hd_event event = {.kind = HD_EVENT_NOTE, .step = s->counters.step, .text = text};
   hd__session_tell(s, &event);
 }
 
@@ -160,8 +196,11 @@ static hd_status handle_stop(hd_session *s, hd_ctx *ctx, bool stopped) {
     HD_TRY(hd__session_evaluate(s, ctx));
     double rate = s->train_s > 0 ? (double)s->trained_samples / s->train_s : 0;
     tell_evaluation(s, epoch_end ? HD_EVENT_EPOCH : HD_EVENT_EVAL, rate);
+    hd__session_log_validation(s);
   }
   if (epoch_end) {
+    if (evaluates)
+      watch_loss(s);
     s->counters.epoch_loss_sum = 0;
     s->counters.epoch_samples = 0;
   }
@@ -188,11 +227,13 @@ static hd_status train(hd_session *s, hd_ctx *ctx) {
   bool stopped = false;
   uint32_t flags = 0;
   s->report.startup_s = hd__clock_process_s();
-  while (s->counters.step < s->steps_in_all && !stopped) {
+  while (s->counters.step < s->steps_in_all && !stopped && !hd__session_impatient(s)) {
     HD_TRY(run_region(s, ctx, &flags));
     stopped = (flags & HD_FLAG_STOP) && s->counters.step < s->steps_in_all;
     HD_TRY(handle_stop(s, ctx, stopped));
   }
+  if (s->counters.step < s->steps_in_all && !stopped)
+    tell_impatience(s);
   HD_TRY(hd__checkpoint_digest(s->report.weights_sha256, ctx, s->store));
   HD_TRY(hd__saver_wait(&s->saver, ctx));
   if (stopped) {
@@ -244,6 +285,7 @@ void hd_session_destroy(hd_session *s) {
   hd__plan_destroy(s->eval_plan);
   hd__lanes_destroy(s->lanes);
   hd__feed_fini(&s->train_feed);
+  hd__feed_fini(&s->val_feed);
   hd__feed_fini(&s->test_feed);
   hd__free(s->guesses.loss);
   hd__free(s->guesses.probability);

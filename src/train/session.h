@@ -23,8 +23,8 @@ struct hd_session {
   hd_store *store;
   hd_exec *exec, *eval_exec;
   hd_schedule schedule;
-  hd_feed train_feed, test_feed;
-  hd_exec_outcome guesses; /* of the last evaluation */
+  hd_feed train_feed, val_feed, test_feed; /* val_feed without samples: no split */
+  hd_exec_outcome guesses;                 /* of the last evaluation */
   hd_saver saver;
   FILE *metrics;
   int lock; /* of the run's folder, -1: none */
@@ -50,11 +50,18 @@ hd_status hd__session_setup(hd_session *session, hd_ctx *ctx, const hd_config *c
 /* The run's folder, its record and its metrics file. */
 hd_status hd__session_open_run(hd_session *session, hd_ctx *ctx);
 
-/* Evaluates the last whole version on the test split; fills report.test_loss, test_accuracy and wrong. */
+/* Evaluates the last whole version on the validation split, if there is one, and on the test split; fills the report's
+ * losses, accuracies and `wrong`. */
 hd_status hd__session_evaluate(hd_session *session, hd_ctx *ctx);
 
 /* Draws the most confident mistakes of the last evaluation to OUT/wrong.png. */
 hd_status hd__session_draw_wrong(hd_session *session, hd_ctx *ctx);
+
+/* Whether --patience is at its end. */
+bool hd__session_impatient(const hd_session *session);
+
+/* The line of an evaluation in metrics.jsonl, if there is a validation split. */
+void hd__session_log_validation(hd_session *session);
 
 /* One line of metrics.jsonl. */
 void hd__session_log(hd_session *session, const hd_step *step, double loss);

@@ -1,4 +1,5 @@
 /* From a configuration to a session that is ready to train. Whatever can fail without training fails here. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,7 +41,7 @@ static hd_status choose_lanes(hd_session *s, hd_ctx *ctx) {
 /* Batch, shards, steps. */
 static hd_status choose_steps(hd_session *s, hd_ctx *ctx, int32_t *shards) {
   const hd_config *c = s->config;
-  int64_t samples = hd__data_train(s->data)->count, epochs = hd__config_int(c, HD_OPT_epochs);
+  int64_t samples = s->train_feed.count, epochs = hd__config_int(c, HD_OPT_epochs);
   s->batch = hd__config_int(c, HD_OPT_batch);
   *shards =
       hd__config_has(c, HD_OPT_shards) ? (int32_t)hd__config_int(c, HD_OPT_shards) : hd__tree_default_shards(s->batch);
@@ -92,20 +93,25 @@ static hd_status make_feeds(hd_session *s, hd_ctx *ctx) {
   const double *mean = hd__data_mean(s->data), *std = hd__data_std(s->data);
   const hd_dataset *test = hd__data_test(s->data);
   bool shuffle = !hd__config_flag(s->config, HD_OPT_no_shuffle);
+  double held_out = hd__config_real(s->config, HD_OPT_val_split);
   HD_TRY(hd__feed_init(&s->train_feed, ctx, hd__data_train(s->data), s->kernels, mean, std, shuffle));
   HD_TRY(hd__feed_init(&s->test_feed, ctx, test, s->kernels, mean, std, false));
-  s->guesses.loss = hd__malloc((size_t)test->count * sizeof *s->guesses.loss);
-  s->guesses.probability = hd__malloc((size_t)test->count * sizeof *s->guesses.probability);
-  s->guesses.guess = hd__malloc((size_t)test->count * sizeof *s->guesses.guess);
+  if (held_out > 0)
+    HD_TRY(
+        hd__feed_split(&s->val_feed, &s->train_feed, ctx, held_out, (uint64_t)hd__config_int(s->config, HD_OPT_seed)));
+  size_t most = (size_t)(s->val_feed.count > test->count ? s->val_feed.count : test->count);
+  s->guesses.loss = hd__malloc(most * sizeof *s->guesses.loss);
+  s->guesses.probability = hd__malloc(most * sizeof *s->guesses.probability);
+  s->guesses.guess = hd__malloc(most * sizeof *s->guesses.guess);
   if (s->guesses.loss && s->guesses.probability && s->guesses.guess)
     return HD_OK;
-  return hd__fail(ctx, HD_E_NOMEM, "out of memory for the evaluation of %lld samples", (long long)test->count);
+  return hd__fail(ctx, HD_E_NOMEM, "out of memory for the evaluation of %zu samples", most);
 }
 
 /* First weights: drawn, from --init, or from the checkpoint. */
 static hd_status fill_weights(hd_session *s, hd_ctx *ctx, const char *resumed) {
   char path[HD_PATH_BYTES];
-  s->counters = (hd_counters){.best_accuracy = -1};
+  s->counters = (hd_counters){.best_accuracy = -1, .best_loss = INFINITY};
   if (resumed) {
     HD_TRY(hd__checkpoint_load_state(s->store, &s->counters, ctx, s->schedule.op, resumed, s->record));
     HD_TRY(hd__file_join(path, ctx, resumed, "model.safetensors"));
@@ -141,9 +147,12 @@ static void fill_report(hd_session *s, int32_t shards) {
                           .threads = hd__lanes_count(s->lanes),
                           .ranks = 1,
                           .cpus = hd__budget_cpus(),
-                          .train_loss = 0.0 / 0.0,
-                          .test_loss = 0.0 / 0.0,
-                          .test_accuracy = 0.0 / 0.0,
+                          .val_samples = s->val_feed.count,
+                          .train_loss = NAN,
+                          .val_loss = NAN,
+                          .val_accuracy = NAN,
+                          .test_loss = NAN,
+                          .test_accuracy = NAN,
                           .planned_bytes = (int64_t)s->store->segment.bytes + hd__exec_bytes(s->exec),
                           .resumed_step = s->counters.step,
                           .wrong = -1,
@@ -166,9 +175,9 @@ hd_status hd__session_setup(hd_session *s, hd_ctx *ctx, const hd_config *config)
                        hd__config_text(s->config, HD_OPT_data_dir)));
   if (resumes)
     HD_TRY(hd__record_check_data(ctx, s->record, s->data, hd__config_text(s->config, HD_OPT_resume)));
+  HD_TRY(make_feeds(s, ctx));
   HD_TRY(choose_steps(s, ctx, &shards));
   HD_TRY(make_executors(s, ctx, shards));
-  HD_TRY(make_feeds(s, ctx));
   HD_TRY(fill_weights(s, ctx, resumes ? folder : NULL));
   json_decref(s->record);
   s->record = NULL;

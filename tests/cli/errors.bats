@@ -64,6 +64,8 @@ out_of_range() {
   shards | accumulate) echo "-1 0 3 48 257 512" ;;
   seed) echo "-1 9007199254740993 99999999999999999999" ;;
   step-size) echo "-1 0 1000001" ;;
+  val-split) echo "-1e-9 1.01" ;;
+  patience) echo "-1 0 1000001" ;;
   warmup) echo "-1 1000000000000001" ;;
   gamma) echo "-1e-9 10.1" ;;
   lr | weight-decay) echo "-1e-9 1000001" ;;
@@ -142,6 +144,10 @@ out_of_range() {
   says --warmup onecycle
   fails 2 train $TINY --epochs 1 --warmup 938
   says --warmup "938 steps"
+  for share in 1e-6 1; do
+    fails 2 train $TINY --val-split $share
+    says --val-split "of 60000"
+  done
   fails 2 train --batch 8 --shards 16
   says "8" "16" --shards
   fails 2 train --accumulate 32 --shards 16
@@ -325,7 +331,8 @@ fingerprint() {
 @test "a damaged state.safetensors stops resuming alone" {
   train --out r
   cp r/last/state.safetensors good
-  for damage in "rm" "truncate -s -1" "sed -i s/exp_avg_sq/exp_avg_sx/" "sed -i s/best_accuracy/best_accuracx/"; do
+  for damage in "rm" "truncate -s -1" "sed -i s/exp_avg_sq/exp_avg_sx/" "sed -i s/best_accuracy/best_accuracx/" \
+    "sed -i s/stale_epochs/stale_epochx/"; do
     cp good r/last/state.safetensors
     $damage r/last/state.safetensors
     fails 1 train --resume r --max-steps 60

@@ -90,6 +90,57 @@ test_loss test_accuracy startup_s train_s wall_s samples_per_s peak_rss_bytes we
 EOF
 }
 
+@test "--val-split: validation in JSON, metrics and progress; the training set is that much smaller" {
+  need_json
+  train --out r --val-split 0.995 --max-steps 12 --log-every 1
+  [ "$(json_keys <out)" = "${keys/test_loss/val_loss val_accuracy test_loss}" ]
+  grep -Eq '^epoch 1: loss [0-9.]*, validation loss [0-9.]*, validation accuracy [0-9.]* %, test loss' out
+  grep -q '^validation  *[0-9.]* % of 59,700$' out
+  awk -v l="$(json_get val_loss <out)" -v a="$(json_get val_accuracy <out)" 'BEGIN { exit !(l > 0 && a > 0.3 && a < 1) }'
+  grep val_loss r/metrics.jsonl >lines # 300 samples are 5 batches: after the steps 5 and 10, and at the end
+  [ "$(wc -l <lines)" -eq 3 ]
+  [ "$(json_keys <lines)" = "step epoch val_loss val_accuracy" ]
+  tail -n 1 lines >line
+  [ "$(json_get step epoch <line)" = "12 2" ]
+  awk -v a="$(json_get val_loss <out)" -v b="$(json_get val_loss <line)" 'BEGIN { exit !((a - b) ^ 2 < 1e-16) }'
+  [ "$(wc -l <r/metrics.jsonl)" -eq 15 ]
+  wanted=$DIGEST
+  for layout in "--threads 1" "--threads 3 --accumulate 4"; do
+    train --val-split 0.995 --max-steps 12 $layout
+    [ "$DIGEST" = "$wanted" ]
+  done
+}
+
+@test "best follows validation where there is a split" {
+  need_json
+  train --out r --val-split 0.001 --save-every 3 --eval-every 3 --lr 0.1 --keep 99 # 60 samples: a noisy measure
+  best=$(grep val_loss r/metrics.jsonl | while read -r line; do json_get val_accuracy step <<<"$line"; done |
+    sort -k 1,1gr -k 2,2n | head -n 1)
+  [ "$(readlink r/best)" = "step-${best#* }" ]
+}
+
+@test "--patience ends a run, after a resume too, and the resumed run is over" {
+  need_json
+  # Of a learning rate of 0 comes no better loss: the first epoch is the best.
+  options="--model simplenet --epochs 9 --val-split 0.99 --lr 0 --patience 3"
+  "$HEDDLE" train $options --out r --json >out
+  grep -q '^ended early: no lower validation loss for 3 epochs$' out
+  [ "$(json_get steps epochs <out)" = "40 9" ]
+  for at in 10 25 35; do
+    "$HEDDLE" train $options --out s --max-steps $at >out
+    no grep -q '^ended early' out
+    "$HEDDLE" train --resume s --max-steps 1000 --json >out
+    [ "$(json_get steps <out)" = 40 ]
+    "$HEDDLE" train --resume s --max-steps 1000 --json >out
+    grep -q '^ended early' out
+    [ "$(json_get steps <out)" = 40 ]
+    rm -r s
+  done
+  "$HEDDLE" train --model simplenet --epochs 4 --batch 30000 --lr 0 --patience 1 --json >out
+  grep -q '^ended early: no lower test loss for 1 epoch$' out
+  [ "$(json_get steps <out)" = 4 ]
+}
+
 @test "run.json records every setting, the data's checksums, the version and the machine" {
   need_json
   train --out r --lr 0.25 --seed 3
