@@ -38,6 +38,8 @@ static void lay_out_lane(hd_exec *exec, bump *b, lane_state *lane) {
   lane->cover =
       take(b, cover_slots(lane->shard_hi - lane->shard_lo) * plan->direct_elems * (int64_t)sizeof *lane->cover);
   lane->tile = take(b, TILE_ELEMS * (int64_t)sizeof *lane->tile);
+  lane->gathered = take(b, plan->segments > 1 ? plan->direct_elems * (int64_t)sizeof *lane->gathered : 0);
+  lane->stack = take(b, plan->segments > 1 ? HD_MAX_FOLD_DEPTH * plan->direct_elems * (int64_t)sizeof *lane->stack : 0);
   lane->norms = take(b, plan->chunk_count * (int64_t)sizeof *lane->norms);
 }
 
@@ -55,6 +57,7 @@ static void lay_out(hd_exec *exec, bump *b) {
   exec->lines = take(b, exec->lane_count * (int64_t)sizeof *exec->lines);
   exec->batch_memory = take(b, plan->batch_bytes * capacity);
   exec->losses = take(b, exec->settings.batch * (int64_t)sizeof *exec->losses);
+  exec->labels = take(b, exec->settings.batch * (int64_t)sizeof *exec->labels);
   exec->chunk_norm = take(b, plan->chunk_count * (int64_t)sizeof *exec->chunk_norm);
   exec->grad = take(b, exec->settings.clip_norm > 0 ? plan->param_elems * 4 : 0);
   exec->part_sum = take(b, part_levels(parts) * plan->param_elems * 4);
@@ -117,6 +120,8 @@ hd_status hd__exec_create(hd_exec **out, hd_ctx *ctx, const hd_plan *plan, hd_st
   exec->store = store;
   exec->lanes = lanes;
   exec->settings = *settings;
+  if (plan->segments > 1)
+    exec->settings.parts = 1; /* the whole batch goes through a phase together */
   exec->lane_count = hd__lanes_count(lanes);
   exec->lane = hd__malloc_aligned((size_t)exec->lane_count * sizeof *exec->lane);
   hd_status status = HD_E_NOMEM;
@@ -169,11 +174,11 @@ static void close_step(const lane_at *at, int parity) {
   prepare(exec, 1 - parity);
 }
 
-static void run_phase(const lane_at *at, hd_phase_kind kind) {
-  switch (kind) {
-  case HD_PHASE_SHARDS: hd__exec_shards(at); break;
+static void run_phase(const lane_at *at, const hd_phase *phase) {
+  switch (phase->kind) {
+  case HD_PHASE_SHARDS: hd__exec_shards(at, phase); break;
   case HD_PHASE_FOLD_UPDATE:
-  case HD_PHASE_FOLD_NORM: hd__exec_fold(at, kind); break;
+  case HD_PHASE_FOLD_NORM: hd__exec_fold(at, phase->kind); break;
   case HD_PHASE_UPDATE: hd__exec_update(at); break;
   }
 }
@@ -188,9 +193,9 @@ static uint32_t run_step(lane_at *at, int parity) {
     at->last = p == exec->settings.parts - 1;
     for (int i = 0; i < exec->plan->phase_count; i++) {
       bool closing = at->last && i == exec->plan->phase_count - 1;
-      if (exec->plan->phases[i] == HD_PHASE_UPDATE && !at->last)
+      if (exec->plan->phases[i].kind == HD_PHASE_UPDATE && !at->last)
         continue;
-      run_phase(at, exec->plan->phases[i]);
+      run_phase(at, &exec->plan->phases[i]);
       if (closing && at->index == 0)
         close_step(at, parity);
       all = hd__meeting_come(&exec->meeting, at->index, closing ? at->lane->flags : 0);

@@ -152,6 +152,9 @@ static void sum_squares_of_chunks(const lane_at *at) {
   for (int32_t c = at->lane->chunk_lo; c < at->lane->chunk_hi; c++) {
     const hd_chunk *chunk = &plan->chunks[c];
     int64_t columns = hd__param_columns(&plan->graph->params[chunk->param]);
+    at->exec->chunk_norm[c] = 0;
+    if (plan->graph->params[chunk->param].running)
+      continue;
     const float *g = at->exec->grad + plan->params[chunk->param].offset + chunk->j0 * columns;
     at->exec->chunk_norm[c] = plan->kernels->sum_squares(g, (chunk->j1 - chunk->j0) * columns);
   }
@@ -162,6 +165,11 @@ void hd__exec_fold(const lane_at *at, hd_phase_kind kind) {
     return; /* a part of the batch without samples passes the others through */
   run r;
   for (int32_t c = at->lane->chunk_lo, taken; (taken = next_run(at, c, &r)) > 0; c += taken) {
+    if (at->exec->plan->graph->params[r.param].running) {
+      if (at->last && kind == HD_PHASE_FOLD_UPDATE)
+        hd__exec_running(at, r.param, r.j0, r.j1);
+      continue;
+    }
     if (at->exec->plan->params[r.param].deferred)
       fold_deferred(at, kind, &r);
     else
@@ -195,6 +203,10 @@ void hd__exec_update(const lane_at *at) {
   run r;
   for (int32_t c = at->lane->chunk_lo, taken; (taken = next_run(at, c, &r)) > 0; c += taken) {
     int64_t first = at->exec->plan->params[r.param].offset + r.j0 * r.columns;
+    if (at->exec->plan->graph->params[r.param].running) {
+      hd__exec_running(at, r.param, r.j0, r.j1);
+      continue;
+    }
     update_elems(at, r.param, at->exec->grad + first, first, (r.j1 - r.j0) * r.columns, &hyper);
     refresh_packed(at, &r);
   }

@@ -30,7 +30,7 @@ static float probability_of(const float *score, int32_t count, int32_t which) {
 static void evaluate_group(const lane_at *at, const evaluation *e, int64_t first, int64_t rows) {
   const hd_plan *plan = e->exec->plan;
   const hd_driver *driver = e->exec->driver;
-  call_rows group = {.rows = rows, .batch_row = first, .losses = e->out->loss};
+  call_rows group = {.rows = rows, .batch_row = first, .losses = e->out->loss, .labels = at->lane->labels};
   float *x = hd__exec_rows_at(at, plan->graph->input, &group);
   driver->fetch(driver->self, &e->step, first, rows, x, plan->place[plan->graph->input].stride, at->lane->labels);
   for (int i = 0; i < plan->call_count; i++)

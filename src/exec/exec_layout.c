@@ -15,6 +15,9 @@ static void lay_part(hd_exec *exec, part_layout *layout) {
       piece[pieces] = range->cover[c];
       layout->piece_lane[pieces] = l;
       layout->piece_slot[pieces] = c;
+      layout->piece_rows[pieces] =
+          hd__tree_first_sample(part->samples, part->shards, piece[pieces].start + piece[pieces].size) -
+          hd__tree_first_sample(part->samples, part->shards, piece[pieces].start);
     }
   }
   hd__tree_fold_covers(&layout->covers, part, piece, pieces);

@@ -1,4 +1,5 @@
-/* The shards phase: a lane takes its shards through the whole network, group by group, and sums their direct gradients.
+/* A shards phase: a lane takes its shards through a segment of the network, mostly the whole of it, group by group, and
+ * sums their direct gradients and statistics.
  *
  * A group is as many neighbouring shards as the arena holds; ROWS calls handle a group at once, REDUCE calls stop at
  * each shard's border. Each shard's gradients are pushed on the lane's stack of covers and merged as the tree says. */
@@ -16,7 +17,7 @@ static void *resolve(const lane_at *at, const hd_place *place, hd_dtype dtype, c
     int64_t capacity = (exec->settings.batch + exec->settings.parts - 1) / exec->settings.parts;
     return (char *)exec->batch_memory + place->offset * capacity + rows->part_row * row_bytes;
   }
-  case HD_AT_LABELS: return at->lane->labels + rows->arena_row;
+  case HD_AT_LABELS: return rows->labels + rows->arena_row;
   case HD_AT_LOSSES: return rows->losses + rows->batch_row;
   case HD_AT_PARAM: return exec->store->weights[at->half] + exec->plan->params[place->offset].offset;
   case HD_AT_DIRECT: return rows->direct + place->offset;
@@ -41,12 +42,18 @@ static const float *packed_of(const lane_at *at, const hd_node *node) {
 void hd__exec_call(const lane_at *at, const hd_plan_call *planned, const call_rows *rows) {
   const hd_plan *plan = at->exec->plan;
   const hd_node *node = &plan->graph->nodes[planned->node];
-  hd_call call = {.g = &node->geom, .rows = rows->rows, .scratch = at->lane->scratch, .divisor = at->step->divisor};
+  hd_call call = {.g = &node->geom,
+                  .rows = rows->rows,
+                  .scratch = at->lane->scratch,
+                  .divisor = at->step->divisor,
+                  .batch_rows = at->step->samples};
+  call_rows in = *rows;
+  in.direct = at->lane->gathered; /* sums are read when all shards have met */
   for (int i = 0; i < HD_MAX_IN; i++) {
     if (node->in[i] < 0)
       continue;
     const hd_place *place = &plan->place[node->in[i]];
-    call.in[i] = resolve(at, place, plan->graph->values[node->in[i]].dtype, rows);
+    call.in[i] = resolve(at, place, plan->graph->values[node->in[i]].dtype, &in);
     call.in_stride[i] = place->stride;
   }
   for (int i = 0; i < HD_MAX_OUT; i++) {
@@ -65,10 +72,21 @@ static void add_slots(float *restrict left, const float *restrict right, int64_t
     left[i] = left[i] + right[i];
 }
 
-/* Runs one REDUCE call for each shard of the group; the shard's slot is the stack top at its push. */
+static void merge_sums(const lane_at *at, const hd_node *node, int depth) {
+  const hd_plan *plan = at->exec->plan;
+  float *left = at->lane->cover + (depth - 2) * plan->direct_elems, *right = left + plan->direct_elems;
+  for (int o = 0; o < HD_MAX_OUT; o++)
+    if (node->out[o] >= 0) {
+      int64_t offset = plan->place[node->out[o]].offset;
+      add_slots(left + offset, right + offset, hd__shape_elems(&plan->graph->values[node->out[o]].shape));
+    }
+}
+
+/* Runs one call for each shard of the group; the shard's slot is the stack top at its push. */
 static void run_per_shard(const lane_at *at, const hd_plan_call *call, const call_rows *group, const hd_fold_step *step,
                           int shards, int depth) {
   int64_t slot_elems = at->exec->plan->direct_elems;
+  const hd_node *node = &at->exec->plan->graph->nodes[call->node];
   for (int s = 0; s < shards; s++) {
     call_rows rows = *group;
     rows.rows = step[s].row1 - step[s].row0;
@@ -76,33 +94,38 @@ static void run_per_shard(const lane_at *at, const hd_plan_call *call, const cal
     rows.part_row = step[s].row0;
     rows.direct = at->lane->cover + depth * slot_elems;
     hd__exec_call(at, call, &rows);
-    depth++;
+    at->lane->slot_rows[depth++] = rows.rows;
     for (int m = 0; m < step[s].merges; m++, depth--) {
-      const hd_node *node = &at->exec->plan->graph->nodes[call->node];
-      float *left = at->lane->cover + (depth - 2) * slot_elems, *right = left + slot_elems;
-      for (int o = 0; o < HD_MAX_OUT; o++) {
-        if (node->out[o] < 0)
-          continue;
-        int64_t offset = at->exec->plan->place[node->out[o]].offset;
-        int64_t elems = hd__shape_elems(&at->exec->plan->graph->values[node->out[o]].shape);
-        add_slots(left + offset, right + offset, elems);
-      }
+      if (hd__op_info(node->op)->class == HD_CLASS_STATS)
+        hd__exec_merge_stats(at, node, depth);
+      else
+        merge_sums(at, node, depth);
+      at->lane->slot_rows[depth - 2] += at->lane->slot_rows[depth - 1];
     }
   }
 }
 
-/* Takes neighbouring shards through all calls. `depth` is the stack's depth before their pushes. */
-static void run_group(const lane_at *at, const hd_fold_step *step, int shards, int depth) {
+/* Fetches the samples of a group, for the first segment. */
+static void fetch(const lane_at *at, const call_rows *group) {
+  const hd_exec *exec = at->exec;
+  const hd_plan *plan = exec->plan;
+  float *x = hd__exec_rows_at(at, plan->graph->input, group);
+  exec->driver->fetch(exec->driver->self, at->step, group->batch_row, group->rows, x,
+                      plan->place[plan->graph->input].stride, group->labels);
+}
+
+/* Takes neighbouring shards through a phase's calls. `depth` is the stack's depth before their pushes. */
+static void run_group(const lane_at *at, const hd_phase *phase, const hd_fold_step *step, int shards, int depth) {
   const hd_exec *exec = at->exec;
   const hd_plan *plan = exec->plan;
   call_rows group = {.rows = step[shards - 1].row1 - step[0].row0,
                      .part_row = step[0].row0,
                      .batch_row = at->layout->first + step[0].row0,
                      .losses = exec->losses};
-  float *x = hd__exec_rows_at(at, plan->graph->input, &group);
-  exec->driver->fetch(exec->driver->self, at->step, group.batch_row, group.rows, x,
-                      plan->place[plan->graph->input].stride, at->lane->labels);
-  for (int i = 0; i < plan->call_count; i++) {
+  group.labels = exec->labels + group.batch_row;
+  if (phase->call0 == 0)
+    fetch(at, &group);
+  for (int i = phase->call0; i < phase->call1; i++) {
     if (plan->calls[i].per_shard)
       run_per_shard(at, &plan->calls[i], &group, step, shards, depth);
     else
@@ -110,15 +133,17 @@ static void run_group(const lane_at *at, const hd_fold_step *step, int shards, i
   }
 }
 
-void hd__exec_shards(const lane_at *at) {
+void hd__exec_shards(const lane_at *at, const hd_phase *phase) {
   const hd_range_plan *range = &at->layout->range[at->index];
   const hd_fold_step *step = range->pushes.step;
   int depth = 0;
+  if (phase > at->exec->plan->phases)
+    hd__exec_gather(at, phase - 1);
   for (int first = 0, end; first < range->pushes.count; first = end) {
     end = first + 1;
     while (end < range->pushes.count && step[end].row1 - step[first].row0 <= at->exec->group_rows)
       end++;
-    run_group(at, step + first, end - first, depth);
+    run_group(at, phase, step + first, end - first, depth);
     for (int s = first; s < end; s++)
       depth += 1 - step[s].merges;
   }

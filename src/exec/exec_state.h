@@ -22,14 +22,18 @@ typedef struct part_layout {
   hd_fold shards;       /* over all shards of the part: for deferred gradients */
   hd_fold covers;       /* over the concatenated covers of all lanes */
   int32_t piece_lane[HD_MAX_SHARDS], piece_slot[HD_MAX_SHARDS]; /* whose cover, and which slot of it */
+  int64_t piece_rows[HD_MAX_SHARDS];                            /* samples under it */
   int32_t merges, level; /* additions of earlier parts' sums, and where on their stack this part's goes */
 } part_layout;
 
 typedef struct lane_state {
   _Alignas(128) char *arena;
   void *scratch;
-  int32_t *labels;
-  float *cover; /* slots of direct_elems floats */
+  int32_t *labels; /* evaluation */
+  float *cover;    /* slots of direct_elems floats */
+  int64_t slot_rows[HD_MAX_COVER];
+  float *gathered; /* direct_elems floats: sums over all shards, as far as a later phase reads them */
+  float *stack;    /* for folding statistics */
   float *tile;
   double *norms; /* room for the tree over chunk numbers */
   int32_t chunk_lo, chunk_hi;
@@ -50,7 +54,8 @@ struct hd_exec {
   hd_meeting_line *lines;
   hd_segment memory; /* everything below, and the lanes' parts */
   float *batch_memory;
-  float *losses; /* per sample of the batch */
+  float *losses;   /* per sample of the batch */
+  int32_t *labels; /* likewise */
   float *grad;   /* folded gradients, for the norm */
   double *chunk_norm;
   float *part_sum; /* accumulation: stack of sums, param_elems each */
@@ -83,14 +88,24 @@ typedef struct call_rows {
   int64_t part_row;  /* in the part */
   int64_t batch_row; /* in the batch */
   float *losses;     /* row 0 of the batch */
-  float *direct;     /* REDUCE: where shard sums go */
+  int32_t *labels;   /* row 0 of the group */
+  float *direct;     /* REDUCE, STATS: where shard sums go */
 } call_rows;
 
 void hd__exec_call(const lane_at *at, const hd_plan_call *call, const call_rows *rows);
 float *hd__exec_rows_at(const lane_at *at, int value, const call_rows *rows);
 
 void hd__exec_layout(hd_exec *exec, int parity, int64_t samples);
-void hd__exec_shards(const lane_at *at);
+void hd__exec_shards(const lane_at *at, const hd_phase *phase);
+
+/* Merges the statistics in the two topmost slots of a lane's stack; depth counts both. */
+void hd__exec_merge_stats(const lane_at *at, const hd_node *node, int depth);
+
+/* Every lane for itself: folds what the calls of a phase gathered over all shards. */
+void hd__exec_gather(const lane_at *at, const hd_phase *phase);
+
+/* The owner of running statistics lets them follow the batch's. */
+void hd__exec_running(const lane_at *at, int param, int32_t j0, int32_t j1);
 void hd__exec_fold(const lane_at *at, hd_phase_kind kind);
 void hd__exec_update(const lane_at *at);
 

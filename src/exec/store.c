@@ -20,6 +20,7 @@ static void fill_directory(hd_directory *directory, const hd_plan *plan, int sta
     hd_store_entry *entry = &directory->entry[p];
     snprintf(entry->name, sizeof entry->name, "%s", value->name);
     entry->shape = value->shape;
+    entry->running = param->running;
     entry->rows = param->rows;
     entry->c = param->c;
     entry->h = param->h;

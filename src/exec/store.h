@@ -20,6 +20,7 @@ enum { HD_MAX_STATES = 2, HD_NAME_BYTES = 96 };
 typedef struct hd_store_entry {
   char name[HD_NAME_BYTES];
   hd_shape shape;        /* in files */
+  int32_t running;       /* 1: a running statistic, without optimizer states */
   int32_t rows, c, h, w; /* home order, see hd_param */
   int64_t offset;        /* floats, inside each half of weights and of every state */
 } hd_store_entry;

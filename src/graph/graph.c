@@ -107,7 +107,8 @@ hd_status hd__graph_new_param(int *out, hd_graph *graph, hd_ctx *ctx, const hd_n
                                                    .c = home->dim[1],
                                                    .h = home->dim[2],
                                                    .w = home->dim[3],
-                                                   .fan_in = fan_in};
+                                                   .fan_in = fan_in,
+                                                   .statistic = -1};
   return HD_OK;
 }
 
@@ -144,16 +145,32 @@ hd_status hd__graph_add_loss(hd_graph *graph, hd_ctx *ctx, int logits) {
   return HD_OK;
 }
 
-void hd__graph_remove_node(hd_graph *graph, int index) {
-  hd__free(graph->nodes[index].name);
-  graph->node_count--;
-  memmove(&graph->nodes[index], &graph->nodes[index + 1], (size_t)(graph->node_count - index) * sizeof *graph->nodes);
+/* After nodes moved. */
+static void find_producers(hd_graph *graph) {
   for (int i = 0; i < graph->value_count; i++)
     graph->values[i].producer = -1;
   for (int i = 0; i < graph->node_count; i++)
     for (int k = 0; k < HD_MAX_OUT; k++)
       if (graph->nodes[i].out[k] >= 0)
         graph->values[graph->nodes[i].out[k]].producer = i;
+}
+
+hd_status hd__graph_insert_node(hd_node **out, hd_graph *graph, hd_ctx *ctx, int index, hd_op op, const char *name,
+                                int written) {
+  HD_TRY(hd__graph_new_node(out, graph, ctx, op, name, written));
+  hd_node node = **out;
+  memmove(&graph->nodes[index + 1], &graph->nodes[index], (size_t)(graph->node_count - 1 - index) * sizeof node);
+  graph->nodes[index] = node;
+  *out = &graph->nodes[index];
+  find_producers(graph);
+  return HD_OK;
+}
+
+void hd__graph_remove_node(hd_graph *graph, int index) {
+  hd__free(graph->nodes[index].name);
+  graph->node_count--;
+  memmove(&graph->nodes[index], &graph->nodes[index + 1], (size_t)(graph->node_count - index) * sizeof *graph->nodes);
+  find_producers(graph);
 }
 
 int hd__dtype_bytes(hd_dtype dtype) { return dtype == HD_U8 ? 1 : 4; }

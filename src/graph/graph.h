@@ -25,7 +25,8 @@ typedef enum hd_value_kind {
   HD_VALUE_LABEL,     /* class numbers */
   HD_VALUE_ROWS,      /* one slot per sample: activations and their gradients */
   HD_VALUE_PARAM,     /* a parameter */
-  HD_VALUE_PARAM_GRAD /* its gradient */
+  HD_VALUE_PARAM_GRAD, /* its gradient */
+  HD_VALUE_STATISTIC   /* of the whole batch: mean or variance per channel */
 } hd_value_kind;
 
 typedef enum hd_dtype { HD_F32, HD_U8, HD_I32 } hd_dtype;
@@ -51,6 +52,7 @@ typedef struct hd_attrs {
   float negative_slope;      /* leaky_relu */
   float p;                   /* dropout: the share of elements that become zero */
   float eps;                 /* normalisation: added to the variance */
+  float momentum;            /* batch_norm: of running statistics */
   int32_t move;              /* flatten: 1 brings the elements into PyTorch's order, 0 leaves them where they lie */
 } hd_attrs;
 
@@ -64,7 +66,10 @@ typedef struct hd_node {
   hd_geom geom;
 } hd_node;
 
-/* A parameter. In files its shape is value->shape; in memory (home order) it is rows x h x w x c, and the file order of
+typedef enum hd_init { HD_INIT_UNIFORM, HD_INIT_ZERO, HD_INIT_ONE } hd_init;
+
+/* A parameter, or a running statistic, which lives in files and versions like one but follows the batches' statistics
+ * instead of a gradient. In files its shape is value->shape; in memory (home order) it is rows x h x w x c, and the file order of
  * the same elements is rows x c x h x w. */
 typedef struct hd_param {
   int value;
@@ -72,7 +77,11 @@ typedef struct hd_param {
   int written; /* node number that owns it */
   int slot;    /* 0 weight, 1 bias: keys its random numbers together with the node number */
   int32_t rows, c, h, w;
-  int32_t fan_in; /* initialised uniformly in +-1/sqrt(fan_in), PyTorch's default for both weight and bias */
+  int32_t fan_in; /* UNIFORM: in +-1/sqrt(fan_in), PyTorch's default for both weight and bias */
+  hd_init init;
+  bool running;   /* a running statistic: new = fma(momentum, batch - old, old) */
+  int statistic;  /* running: the value that holds the batch's, -1 before the batch pass */
+  float momentum;
 } hd_param;
 
 typedef struct hd_graph {
@@ -105,6 +114,10 @@ hd_status hd__graph_new_value(int *out, hd_graph *graph, hd_ctx *ctx, const char
 hd_status hd__graph_new_node(hd_node **out, hd_graph *graph, hd_ctx *ctx, hd_op op, const char *name, int written);
 hd_status hd__graph_new_param(int *out, hd_graph *graph, hd_ctx *ctx, const hd_node *node, int slot, const char *suffix,
                               const hd_shape *shape, const hd_shape *home, int32_t fan_in);
+
+/* Makes room for a node at `index` by moving the ones from there on; *out is empty but for op, name and number. */
+hd_status hd__graph_insert_node(hd_node **out, hd_graph *graph, hd_ctx *ctx, int index, hd_op op, const char *name,
+                                int written);
 
 /* Takes a node out; the producers of values follow. Its outputs must have found another producer or no reader. */
 void hd__graph_remove_node(hd_graph *graph, int index);

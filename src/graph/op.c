@@ -19,6 +19,14 @@
    hd__op_##name##_cost,                                                                                               \
    hd__op_##name##_flops,                                                                                              \
    hd__op_##name##_sample},
+#define OP_STATS(name)                                                                                                 \
+  {#name,                                                                                                              \
+   HD_CLASS_STATS,                                                                                                     \
+   hd__op_##name##_infer,                                                                                              \
+   hd__op_##name##_grad,                                                                                               \
+   hd__op_##name##_cost,                                                                                               \
+   hd__op_##name##_flops,                                                                                              \
+   hd__op_##name##_sample},
 #define OP_UPDATE(name) {#name, HD_CLASS_UPDATE, NULL, NULL, NULL, NULL, NULL},
 #define OP(name, class) OP_##class(name)
 static const hd_op_info table[HD_OP_COUNT] = {

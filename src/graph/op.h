@@ -74,12 +74,14 @@ int hd__geom_finish(hd_geom *geom);
   hd_cost_fn hd__op_##name##_flops;                                                                                    \
   hd_sample_fn hd__op_##name##_sample;
 #define OP_REDUCE(name) OP_ROWS(name)
+#define OP_STATS(name) OP_ROWS(name)
 #define OP_UPDATE(name)
 #define OP(name, class) OP_##class(name)
 #include "graph/ops.def"
 #undef OP
 #undef OP_ROWS
 #undef OP_REDUCE
+#undef OP_STATS
 #undef OP_UPDATE
 
 #endif

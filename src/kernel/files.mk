@@ -1,5 +1,5 @@
 core_sources += src/kernel/kernel.h src/kernel/ref/ref_real.h src/kernel/ref/ref_math.h src/kernel/ref/ref_conv.c \
-  src/kernel/ref/ref_pool.c src/kernel/ref/ref_linear.c src/kernel/ref/ref_pointwise.c src/kernel/ref/ref_loss.c \
+  src/kernel/ref/ref_pool.c src/kernel/ref/ref_batch_norm.c src/kernel/ref/ref64_batch_norm.c src/kernel/ref/ref_linear.c src/kernel/ref/ref_pointwise.c src/kernel/ref/ref_loss.c \
   src/kernel/ref/ref_update.c src/kernel/ref/ref_update.h src/kernel/ref/ref_table.c src/kernel/ref/ref64_conv.c \
   src/kernel/ref/ref64_pool.c src/kernel/ref/ref64_linear.c src/kernel/ref/ref64_pointwise.c src/kernel/ref/ref64_loss.c
 core_sources += src/kernel/select.c
@@ -13,6 +13,6 @@ kernel_cpu_sources += src/kernel/cpu/cpu_fill.h src/kernel/cpu/group16.h src/ker
 kernel_cpu_sources += src/kernel/cpu/argmax16.h src/kernel/cpu/cpu_conv.h src/kernel/cpu/cpu_conv_walk.c \
   src/kernel/cpu/cpu_conv_forward.c src/kernel/cpu/cpu_conv_live.c src/kernel/cpu/cpu_conv_depth.c \
   src/kernel/cpu/cpu_conv_dx.c src/kernel/cpu/cpu_conv_dw.c \
-  src/kernel/cpu/cpu_pool.c
+  src/kernel/cpu/cpu_pool.c src/kernel/cpu/cpu_batch_norm.c
 core_sources += src/kernel/ref/ref_activation.c src/kernel/ref/ref_activation.h src/kernel/ref/ref64_activation.c
 kernel_cpu_sources += src/kernel/cpu/cpu_activation.c

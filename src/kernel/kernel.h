@@ -26,7 +26,7 @@ typedef enum hd_op {
   HD_OP_COUNT
 } hd_op;
 
-typedef enum hd_op_class { HD_CLASS_ROWS, HD_CLASS_REDUCE, HD_CLASS_UPDATE } hd_op_class;
+typedef enum hd_op_class { HD_CLASS_ROWS, HD_CLASS_REDUCE, HD_CLASS_STATS, HD_CLASS_UPDATE } hd_op_class;
 
 /* Everything a kernel knows of shapes. Flat values have h = w = 1 and their length in ci or co. */
 typedef struct hd_geom {
@@ -45,10 +45,9 @@ typedef struct hd_geom {
   int32_t approximate, count_include_pad;
 } hd_geom;
 
-enum { HD_MAX_IN = 4, HD_MAX_OUT = 2 };
+enum { HD_MAX_IN = 7, HD_MAX_OUT = 2 };
 
-/* One call of a ROWS or REDUCE operation for `rows` neighbouring samples (REDUCE: the rows of exactly one shard, never
- * 0).
+/* One call of an operation for `rows` neighbouring samples (REDUCE and STATS: the rows of exactly one shard, never 0).
  *
  * op                 in[0]         in[1]      in[2]   in[3]    out[0]      out[1]
  * conv2d             x             w*         b|NULL           y           argmax u8|NULL (pool > 1)
@@ -69,12 +68,17 @@ enum { HD_MAX_IN = 4, HD_MAX_OUT = 2 };
  * flatten            x (h,w,c)                                 y (c,h,w order, the order that PyTorch flattens in)
  * flatten_dx         dy                                        dx
  * add                a             b                           y           HD_INPLACE allowed (y over a)
+ * batch_stats        x                                             mean*       m2*
+ * batch_norm         x             w*         b*      mean*    y           in[4]: var*
+ * batch_norm_dx      dy            w*         x       mean*    dx          in[4], in[5], in[6]: var*, dw*, db*
+ * batch_norm_dw      x             dy         mean*   var*     dw*         db*
  * cross_entropy      logits        labels i32                  loss (1 float a row)
  * cross_entropy_dx   logits        labels i32                  dlogits = (softmax - onehot) / divisor
  *
- * A star marks parameters and their gradients: one array, no rows. argmax holds, per pooled output element, the
- * position inside its window (row-major, 0 .. kh*kw-1 or pool*pool-1) that gave the maximum; windows have at most 256
- * positions. */
+ * A star marks parameters, their gradients and statistics: one array, no rows. What batch_norm and its gradients read is
+ * of the whole batch: var is m2 / (batch_rows * pixels), dw and db are sums over all shards. argmax holds, per pooled
+ * output element, the position inside its window (row-major, 0 .. kh*kw-1 or pool*pool-1) that gave the maximum; windows
+ * have at most 256 positions. */
 typedef struct hd_call {
   const hd_geom *g;
   int64_t rows;
@@ -85,6 +89,7 @@ typedef struct hd_call {
   const float *packed; /* the packed copy of w, where the table asked for one */
   void *scratch;       /* 64-byte aligned, scratch_bytes(g) long, the lane's own */
   float divisor;       /* cross_entropy_dx */
+  int64_t batch_rows;  /* batch_norm_dx: samples in the whole batch */
 } hd_call;
 
 typedef void hd_run_fn(const hd_call *call);
@@ -139,7 +144,7 @@ typedef struct hd_kernels {
   const char *name; /* "reference", "scalar", "avx2", "avx512", "neon" */
   const char *isa;  /* what --json reports */
 
-  hd_run_fn *run[HD_OP_COUNT];       /* ROWS and REDUCE */
+  hd_run_fn *run[HD_OP_COUNT];       /* ROWS, REDUCE and STATS */
   hd_update_fn *update[HD_OP_COUNT]; /* UPDATE */
   hd_form_fn *form[HD_OP_COUNT];     /* REDUCE operations whose gradient can be formed inside the fold, else NULL */
 
@@ -154,6 +159,12 @@ typedef struct hd_kernels {
 
   /* out[i] = the fold of piece[p][i], p as the steps say. out may be one of the pieces only if count(fold) == 1. */
   void (*fold)(float *out, const float *const *piece, const hd_fold *fold, int64_t count);
+
+  /* Statistics of two neighbouring ranges of samples become those of both, by Chan's formula, per channel:
+   * d = mean_right - mean; mean = fma(d, share, mean); m2 = fma(d * d, both, m2 + m2_right)
+   * with share = n_right / (n + n_right) and both = n * n_right / (n + n_right), rounded once from double. */
+  void (*merge_stats)(float *mean, float *m2, const float *mean_right, const float *m2_right, int64_t count,
+                      float share, float both);
 
   /* Sum of squares: 16 interleaved chains of double FMA (element i goes to chain i mod 16, from zero), then the fixed
    * tree t[i] = s[i] + s[i + 8], then + 4, + 2, + 1. */

@@ -21,6 +21,8 @@ static void find_gradient(const hd_graph *graph, int value, int *node, int *outp
 static void choose_way(hd_plan *plan, int p) {
   hd_plan_param *way = &plan->params[p];
   const hd_param *param = &plan->graph->params[p];
+  if (param->running)
+    return;
   find_gradient(plan->graph, param->grad, &way->form_node, &way->form_output);
   way->deferred = plan->kernels->form[plan->graph->nodes[way->form_node].op] != NULL;
   if (way->deferred)
@@ -28,6 +30,15 @@ static void choose_way(hd_plan *plan, int p) {
   way->direct = plan->direct_elems;
   plan->direct_elems += padded(hd__param_elems(param));
   plan->place[param->grad] = (hd_place){.where = HD_AT_DIRECT, .offset = way->direct};
+}
+
+/* Statistics are summed per shard like gradients, beside them. */
+static void place_statistics(hd_plan *plan) {
+  for (int v = 0; v < plan->graph->value_count; v++)
+    if (plan->graph->values[v].kind == HD_VALUE_STATISTIC) {
+      plan->place[v] = (hd_place){.where = HD_AT_DIRECT, .offset = plan->direct_elems};
+      plan->direct_elems += padded(hd__shape_elems(&plan->graph->values[v].shape));
+    }
 }
 
 /* Relative cost of a home row: forming multiplies for every sample, folding adds for every cover. */
@@ -61,6 +72,8 @@ hd_status hd__pass_chunks(hd_plan *plan, hd_ctx *ctx) {
     if (plan->trains)
       choose_way(plan, p);
   }
+  if (plan->trains)
+    place_statistics(plan);
   plan->chunks = hd__calloc((size_t)chunks, sizeof *plan->chunks);
   if (!plan->chunks)
     return hd__fail(ctx, HD_E_NOMEM, "out of memory while cutting chunks");

@@ -1,7 +1,7 @@
 /* The pass that gives every value a place.
  *
  * Values that share memory form a class: views, and operations that may work in place on an input nobody reads later. A
- * class that a deferred gradient reads goes to batch memory; the others share the lane's arena, placed first-fit by
+ * class that a deferred gradient or a later segment reads goes to batch memory; the others share the lane's arena, placed first-fit by
  * lifetime: two classes may share bytes only if no call touches both. Everything is counted per sample. */
 #include <string.h>
 
@@ -29,12 +29,18 @@ static bool is_deferred(const hd_plan *plan, const hd_node *node) {
   return hd__op_info(node->op)->class == HD_CLASS_REDUCE && plan->kernels->form[node->op];
 }
 
-static void note_use(memory *m, int value, int node, bool deferred) {
+/* The segment in which a value is written: samples are fetched for the first. */
+static int segment_of(const memory *m, int value) {
+  int producer = m->plan->graph->values[value].producer;
+  return producer < 0 ? 0 : m->plan->segment[producer];
+}
+
+static void note_use(memory *m, int value, int node, bool later) {
   if (value < 0)
     return;
   life *l = &m->lives[value];
   l->last = node;
-  l->batch |= deferred;
+  l->batch |= later;
 }
 
 /* First and last use of every value on its own. */
@@ -52,7 +58,8 @@ static void find_lives(memory *m) {
   for (int i = 0; i < graph->node_count; i++) {
     const hd_node *node = &graph->nodes[i];
     for (int k = 0; k < HD_MAX_IN; k++)
-      note_use(m, node->in[k], i, is_deferred(m->plan, node));
+      if (node->in[k] >= 0)
+        note_use(m, node->in[k], i, is_deferred(m->plan, node) || m->plan->segment[i] != segment_of(m, node->in[k]));
   }
   if (!m->plan->trains)
     note_use(m, graph->logits, graph->node_count, false);
@@ -139,7 +146,7 @@ static hd_place place_of(const memory *m, int v) {
   } else if (value->kind == HD_VALUE_PARAM) {
     place.where = HD_AT_PARAM;
     place.offset = value->param;
-  } else if (value->kind != HD_VALUE_PARAM_GRAD) {
+  } else if (value->kind != HD_VALUE_PARAM_GRAD && value->kind != HD_VALUE_STATISTIC) {
     const life *l = &m->lives[m->class_of[v]];
     if (l->live) {
       place.where = l->batch ? HD_AT_BATCH : HD_AT_ARENA;

@@ -19,7 +19,7 @@ static void lower_calls(hd_plan *plan) {
     if (!emits_call(plan, node))
       continue;
     plan->calls[plan->call_count++] =
-        (hd_plan_call){.node = i, .op = node->op, .per_shard = hd__op_info(node->op)->class == HD_CLASS_REDUCE};
+        (hd_plan_call){.node = i, .op = node->op, .per_shard = hd__op_info(node->op)->class != HD_CLASS_ROWS};
     if (!plan->kernels->scratch_bytes[node->op])
       continue;
     int64_t bytes = plan->kernels->scratch_bytes[node->op](&node->geom);
@@ -43,13 +43,21 @@ static void lower_packed(hd_plan *plan) {
   }
 }
 
+static void add_phase(hd_plan *plan, hd_phase_kind kind, int call0, int call1) {
+  plan->phases[plan->phase_count++] = (hd_phase){kind, call0, call1};
+}
+
 static void lower_phases(hd_plan *plan, const hd_plan_settings *settings) {
-  plan->phases[plan->phase_count++] = HD_PHASE_SHARDS;
+  for (int s = 0, call = 0, end; s < plan->segments; s++, call = end) {
+    for (end = call; end < plan->call_count && plan->segment[plan->calls[end].node] == s;)
+      end++;
+    add_phase(plan, HD_PHASE_SHARDS, call, end);
+  }
   if (settings->train && settings->clip_norm) {
-    plan->phases[plan->phase_count++] = HD_PHASE_FOLD_NORM;
-    plan->phases[plan->phase_count++] = HD_PHASE_UPDATE;
+    add_phase(plan, HD_PHASE_FOLD_NORM, 0, 0);
+    add_phase(plan, HD_PHASE_UPDATE, 0, 0);
   } else if (settings->train) {
-    plan->phases[plan->phase_count++] = HD_PHASE_FOLD_UPDATE;
+    add_phase(plan, HD_PHASE_FOLD_UPDATE, 0, 0);
   }
 }
 
@@ -57,7 +65,8 @@ static hd_status lower(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *setti
   size_t nodes = (size_t)plan->graph->node_count;
   plan->calls = hd__calloc(nodes, sizeof *plan->calls);
   plan->packed = hd__calloc(nodes, sizeof *plan->packed);
-  if (!plan->calls || !plan->packed)
+  plan->phases = hd__calloc((size_t)plan->segments + 2, sizeof *plan->phases);
+  if (!plan->calls || !plan->packed || !plan->phases)
     return out_of_memory(ctx);
   lower_calls(plan);
   lower_packed(plan);
@@ -67,8 +76,11 @@ static hd_status lower(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *setti
 
 static hd_status run_passes(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *settings) {
   hd__pass_fuse(plan->graph);
-  if (settings->train)
+  if (settings->train) {
+    HD_TRY(hd__pass_batch_statistics(plan->graph, ctx));
     HD_TRY(hd__pass_grad(plan->graph, ctx));
+  }
+  HD_TRY(hd__pass_segments(plan, ctx));
   plan->param_count = plan->graph->param_count;
   plan->params = hd__calloc((size_t)plan->param_count, sizeof *plan->params);
   if (!plan->params)
@@ -107,5 +119,8 @@ void hd__plan_destroy(hd_plan *plan) {
   hd__free(plan->params);
   hd__free(plan->packed);
   hd__free(plan->chunks);
+  hd__free(plan->phases);
+  hd__free(plan->segment);
+  hd__free(plan->gathered);
   hd__free(plan);
 }

@@ -1,9 +1,9 @@
 /* A graph compiled: gradients, fusions, memory, chunks and phases. The same for every layout.
  *
- *   passes    fuse -> gradients -> memory -> chunks -> lower          (each can be printed)
+ *   passes    fuse -> batch statistics -> gradients -> segments -> memory -> chunks -> lower      (each can be printed)
  *
  * A plan says, for one sample, where every value lies; how many samples a call handles is the executor's choice. Values
- * that a later phase reads (the inputs of a deferred gradient) have a slot per sample of a batch part; the rest lives
+ * that a later phase reads (the inputs of a deferred gradient or of a batch norm) have a slot per sample of a batch part; the rest lives
  * in the lane's arena:
  *
  *   lane arena    [ value a: G slots | value b: G slots | ... ]      G samples at a time, reused from group to group
@@ -25,7 +25,8 @@ typedef enum hd_where {
   HD_AT_LABELS,
   HD_AT_LOSSES, /* one float per sample of the whole batch */
   HD_AT_PARAM,
-  HD_AT_DIRECT /* a parameter's gradient, summed over one shard: offset into the direct gradients, in floats */
+  HD_AT_DIRECT /* summed over one shard (a gradient, a statistic): offset into the direct sums, in floats. Who reads it
+                  reads the sum over all shards */
 } hd_where;
 
 typedef struct hd_place {
@@ -34,11 +35,11 @@ typedef struct hd_place {
   int64_t stride; /* elements from one sample to the next */
 } hd_place;
 
-/* One kernel call of the shards phase. */
+/* One kernel call of a shards phase. */
 typedef struct hd_plan_call {
   int node;
   hd_op op;
-  bool per_shard; /* REDUCE: once per shard; else once for a group of neighbouring shards */
+  bool per_shard; /* REDUCE, STATS: once per shard; else once for a group of neighbouring shards */
 } hd_plan_call;
 
 /* How a parameter's gradient comes to the chunk's owner. */
@@ -68,11 +69,16 @@ typedef struct hd_chunk {
 } hd_chunk;
 
 typedef enum hd_phase_kind {
-  HD_PHASE_SHARDS,      /* run the calls for every shard */
+  HD_PHASE_SHARDS,      /* run a segment's calls for every shard */
   HD_PHASE_FOLD_UPDATE, /* per chunk: fold, update */
   HD_PHASE_FOLD_NORM,   /* per chunk: fold, keep the gradient, sum its squares */
   HD_PHASE_UPDATE       /* per chunk: scale by the norm's factor, update */
 } hd_phase_kind;
+
+typedef struct hd_phase {
+  hd_phase_kind kind;
+  int call0, call1; /* SHARDS: the calls of its segment; before the first, what the segment before gathered is folded */
+} hd_phase;
 
 typedef struct hd_plan {
   hd_graph *graph; /* owned */
@@ -86,8 +92,11 @@ typedef struct hd_plan {
   int packed_count;
   hd_chunk *chunks;
   int chunk_count;
-  hd_phase_kind phases[4];
+  hd_phase *phases;
   int phase_count;
+  int *segment;   /* per node */
+  bool *gathered; /* per node: its sums over all shards are read by a later segment */
+  int segments;
 
   int64_t arena_bytes, batch_bytes; /* per sample */
   int64_t scratch_bytes;            /* per lane */
@@ -110,7 +119,9 @@ void hd__plan_print(const hd_plan *plan, FILE *to);
 
 /* The passes. */
 void hd__pass_fuse(hd_graph *graph);
+hd_status hd__pass_batch_statistics(hd_graph *graph, hd_ctx *ctx);
 hd_status hd__pass_grad(hd_graph *graph, hd_ctx *ctx);
+hd_status hd__pass_segments(hd_plan *plan, hd_ctx *ctx);
 hd_status hd__pass_memory(hd_plan *plan, hd_ctx *ctx);
 hd_status hd__pass_chunks(hd_plan *plan, hd_ctx *ctx);
 

@@ -12,8 +12,8 @@ static const char *phase_text(hd_phase_kind kind) {
   return text[kind];
 }
 
-static void print_calls(const hd_plan *plan, FILE *to) {
-  for (int i = 0; i < plan->call_count; i++) {
+static void print_calls(const hd_plan *plan, const hd_phase *phase, FILE *to) {
+  for (int i = phase->call0; i < phase->call1; i++) {
     const hd_node *node = &plan->graph->nodes[plan->calls[i].node];
     fprintf(to, "  %-16s %-10s", hd__op_info(node->op)->name, node->name);
     for (int k = 0; k < HD_MAX_OUT; k++) {
@@ -36,6 +36,7 @@ static void print_params(const hd_plan *plan, FILE *to) {
     fprintf(to, "param %-14s %-12s chunks %d of %d rows%s\n", value->name,
             hd__shape_text(text, sizeof text, &value->shape), param->chunks, param->chunk_rows,
             !plan->trains     ? ""
+            : plan->graph->params[p].running ? ", running"
             : param->deferred ? ", gradient deferred"
                               : ", gradient per shard");
   }
@@ -44,9 +45,8 @@ static void print_params(const hd_plan *plan, FILE *to) {
 void hd__plan_print(const hd_plan *plan, FILE *to) {
   hd__graph_print(plan->graph, to);
   for (int i = 0; i < plan->phase_count; i++) {
-    fprintf(to, "phase %d: %s\n", i, phase_text(plan->phases[i]));
-    if (plan->phases[i] == HD_PHASE_SHARDS)
-      print_calls(plan, to);
+    fprintf(to, "phase %d: %s\n", i, phase_text(plan->phases[i].kind));
+    print_calls(plan, &plan->phases[i], to);
   }
   print_params(plan, to);
   fprintf(to, "per sample: arena %lld bytes, batch %lld bytes\n", (long long)plan->arena_bytes,

@@ -21,7 +21,9 @@ void hd__init_params(hd_store *store, const hd_plan *plan, uint64_t seed) {
     int64_t columns = hd__param_columns(param);
     for (int64_t row = 0; row < param->rows; row++)
       for (int64_t k = 0; k < columns; k++)
-        w[row * columns + k] = draw(seed, param, hd__param_file_index(param, row, k), bound);
+        w[row * columns + k] = param->init == HD_INIT_UNIFORM
+                                   ? draw(seed, param, hd__param_file_index(param, row, k), bound)
+                                   : (float)(param->init == HD_INIT_ONE);
   }
   hd__store_pack(store, plan);
 }

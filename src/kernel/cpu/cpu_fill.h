@@ -32,6 +32,7 @@ void HD_SYM(conv_forward_fill)(hd_kernels *table);
 void HD_SYM(conv_dx_fill)(hd_kernels *table);
 void HD_SYM(conv_dw_fill)(hd_kernels *table);
 void HD_SYM(pool_fill)(hd_kernels *table);
+void HD_SYM(batch_norm_fill)(hd_kernels *table);
 void HD_SYM(linear_fill)(hd_kernels *table);
 void HD_SYM(linear_form_fill)(hd_kernels *table);
 void HD_SYM(pointwise_fill)(hd_kernels *table);

@@ -41,6 +41,17 @@ static void fold(float *out, const float *const *piece, const hd_fold *f, int64_
     fold_block(out, piece, f, i, 1, count - i);
 }
 
+static void merge_stats(float *mean, float *m2, const float *mean_right, const float *m2_right, int64_t count,
+                        float share, float both) {
+  for (int64_t i = 0; i < count; i += 16) {
+    int64_t left = count - i;
+    g16 m = g16_load_some(mean + i, left), d = g16_sub(g16_load_some(mean_right + i, left), m);
+    g16 sum = g16_add(g16_load_some(m2 + i, left), g16_load_some(m2_right + i, left));
+    g16_store_some(mean + i, g16_fma(d, g16_all(share), m), left);
+    g16_store_some(m2 + i, g16_fma(g16_mul(d, d), g16_all(both), sum), left);
+  }
+}
+
 static double sum_squares(const float *x, int64_t count) {
   d16 chains = d16_zero();
   double chain[16];
@@ -55,5 +66,6 @@ static double sum_squares(const float *x, int64_t count) {
 
 void HD_SYM(fold_fill)(hd_kernels *table) {
   table->fold = fold;
+  table->merge_stats = merge_stats;
   table->sum_squares = sum_squares;
 }

@@ -19,6 +19,7 @@ static void fill(void) {
   HD_SYM(conv_dx_fill)(&table);
   HD_SYM(conv_dw_fill)(&table);
   HD_SYM(pool_fill)(&table);
+  HD_SYM(batch_norm_fill)(&table);
   HD_SYM(linear_fill)(&table);
   HD_SYM(linear_form_fill)(&table);
   HD_SYM(pointwise_fill)(&table);

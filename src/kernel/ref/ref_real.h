@@ -14,6 +14,7 @@
 typedef double real;
 #define REF(name) hd__ref64_##name
 #define REAL_FMA fma
+#define REAL_SQRT sqrt
 #define REAL_EXP exp /* gradient checks only: no digest depends on it */
 #define REAL_LOG log
 #define REAL_TANH tanh
@@ -23,6 +24,7 @@ typedef double real;
 typedef float real;
 #define REF(name) hd__ref_##name
 #define REAL_FMA fmaf
+#define REAL_SQRT sqrtf
 #define REAL_EXP hd__ref_expf
 #define REAL_LOG hd__ref_logf
 #define REAL_TANH hd__ref_tanhf
@@ -32,6 +34,7 @@ typedef float real;
 /* Fills the slots of the kernels in one file. */
 void REF(conv_fill)(hd_kernels *table);
 void REF(pool_fill)(hd_kernels *table);
+void REF(batch_norm_fill)(hd_kernels *table);
 void REF(linear_fill)(hd_kernels *table);
 void REF(pointwise_fill)(hd_kernels *table);
 void REF(loss_fill)(hd_kernels *table);

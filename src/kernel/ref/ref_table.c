@@ -6,6 +6,7 @@
 
 void hd__ref64_conv_fill(hd_kernels *table);
 void hd__ref64_pool_fill(hd_kernels *table);
+void hd__ref64_batch_norm_fill(hd_kernels *table);
 void hd__ref64_linear_fill(hd_kernels *table);
 void hd__ref64_pointwise_fill(hd_kernels *table);
 void hd__ref64_loss_fill(hd_kernels *table);
@@ -18,6 +19,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static void fill(void) {
   hd__ref_conv_fill(&reference);
   hd__ref_pool_fill(&reference);
+  hd__ref_batch_norm_fill(&reference);
   hd__ref_linear_fill(&reference);
   hd__ref_pointwise_fill(&reference);
   hd__ref_loss_fill(&reference);
@@ -25,6 +27,7 @@ static void fill(void) {
   hd__ref_update_fill(&reference);
   hd__ref64_conv_fill(&reference_f64);
   hd__ref64_pool_fill(&reference_f64);
+  hd__ref64_batch_norm_fill(&reference_f64);
   hd__ref64_linear_fill(&reference_f64);
   hd__ref64_pointwise_fill(&reference_f64);
   hd__ref64_loss_fill(&reference_f64);

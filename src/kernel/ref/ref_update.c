@@ -92,6 +92,15 @@ static void form_linear_dw(const hd_form *f) {
   }
 }
 
+static void merge_stats(float *mean, float *m2, const float *mean_right, const float *m2_right, int64_t count,
+                        float share, float both) {
+  for (int64_t i = 0; i < count; i++) {
+    float d = mean_right[i] - mean[i];
+    mean[i] = fmaf(d, share, mean[i]);
+    m2[i] = fmaf(d * d, both, m2[i] + m2_right[i]);
+  }
+}
+
 static double sum_squares(const float *x, int64_t count) {
   double chain[16] = {0};
   for (int64_t i = 0; i < count; i++)
@@ -115,6 +124,7 @@ void hd__ref_update_fill(hd_kernels *table) {
   table->update[HD_OP_adamw] = adamw;
   table->form[HD_OP_linear_dw] = form_linear_dw;
   table->fold = fold;
+  table->merge_stats = merge_stats;
   table->sum_squares = sum_squares;
   table->gather_u8 = gather_u8;
 }

@@ -1,0 +1,67 @@
+/* The passes for what is known only when the whole batch has met.
+ *
+ * Statistics: for training, each batch_norm gets a batch_stats node before it and reads the batch's mean and variance; its
+ * running statistics then follow them. For evaluation it keeps reading the running ones.
+ *
+ * Segments: what shards sum and others read (statistics, the sums that batch_norm_dx needs) exists after a meeting. The
+ * nodes are cut, in order, into segments: a node that reads such a value starts a new one if its maker is in this one. The
+ * shards phase becomes one phase a segment, and what a later segment reads of an earlier one lives in batch memory. */
+#include "base/alloc.h"
+#include "graph/op.h"
+#include "plan/plan.h"
+
+static hd_status add_statistics(hd_graph *graph, hd_ctx *ctx, int index) {
+  hd_node *stats;
+  const hd_node *norm = &graph->nodes[index];
+  HD_TRY(hd__graph_insert_node(&stats, graph, ctx, index, HD_OP_batch_stats, norm->name, norm->written));
+  hd_node *reader = &graph->nodes[index + 1];
+  stats->geom = reader->geom;
+  stats->attrs = reader->attrs;
+  stats->in[0] = reader->in[0];
+  HD_TRY(hd__op_info(HD_OP_batch_stats)->infer(graph, ctx, stats));
+  for (int i = 0; i < 2; i++) {
+    int running = graph->values[reader->in[3 + i]].param;
+    graph->params[running].statistic = stats->out[i];
+    graph->values[stats->out[i]].producer = index;
+    reader->in[3 + i] = stats->out[i];
+  }
+  return HD_OK;
+}
+
+hd_status hd__pass_batch_statistics(hd_graph *graph, hd_ctx *ctx) {
+  for (int i = 0; i < graph->node_count; i++)
+    if (graph->nodes[i].op == HD_OP_batch_norm)
+      HD_TRY(add_statistics(graph, ctx, i++));
+  return HD_OK;
+}
+
+static bool meets(const hd_graph *graph, int value) {
+  int producer = value >= 0 ? graph->values[value].producer : -1;
+  if (producer < 0)
+    return false;
+  hd_op_class class = hd__op_info(graph->nodes[producer].op)->class;
+  return class == HD_CLASS_REDUCE || class == HD_CLASS_STATS;
+}
+
+hd_status hd__pass_segments(hd_plan *plan, hd_ctx *ctx) {
+  const hd_graph *graph = plan->graph;
+  plan->segment = hd__calloc((size_t)graph->node_count, sizeof *plan->segment);
+  plan->gathered = hd__calloc((size_t)graph->node_count, sizeof *plan->gathered);
+  if (!plan->segment || !plan->gathered)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory while planning");
+  int now = 0;
+  for (int i = 0; i < graph->node_count; i++) {
+    for (int k = 0; k < HD_MAX_IN; k++) {
+      int value = graph->nodes[i].in[k];
+      if (!meets(graph, value))
+        continue;
+      int producer = graph->values[value].producer;
+      plan->gathered[producer] = true;
+      if (plan->segment[producer] == now)
+        now++;
+    }
+    plan->segment[i] = now;
+  }
+  plan->segments = now + 1;
+  return HD_OK;
+}
