@@ -199,7 +199,8 @@ static int by_name(const void *a, const void *b) {
 
 static void digest_tensor(hd_sha256 *sha, const hd_st_tensor *t) {
   hd__sha256_update(sha, t->name, strlen(t->name) + 1);
-  hd__sha256_update(sha, "F32", 4);
+  const char *type = hd__st_type_text(t->type);
+  hd__sha256_update(sha, type, strlen(type) + 1);
   char shape[HD_SHAPE_TEXT_BYTES] = "";
   for (int i = 0, at = 0; i < t->shape.rank; i++)
     at += snprintf(shape + at, sizeof shape - (size_t)at, "%s%d", i ? "," : "", t->shape.dim[i]);

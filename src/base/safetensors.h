@@ -42,7 +42,7 @@ void hd__st_fini(hd_st_list *list);
 /* The tensor of that name, NULL if there is none. */
 const hd_st_tensor *hd__st_find(const hd_st_list *list, const char *name);
 
-/* The digest of a list of float tensors, in bytewise order of names: name, NUL, "F32", NUL, shape as "32,1,3,3", NUL,
+/* The digest of a list of tensors, in bytewise order of names: name, NUL, type ("F32"), NUL, shape as "32,1,3,3", NUL,
  * bytes. */
 hd_status hd__st_digest(char hex[65], hd_ctx *ctx, const hd_st_list *list);
 

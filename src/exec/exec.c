@@ -229,8 +229,7 @@ static hd_status not_finite(hd_exec *exec, hd_ctx *ctx) {
   for (int l = exec->lane_count - 1; l >= 0; l--)
     if (exec->lane[l].bad_param >= 0)
       what = exec->plan->graph->values[exec->plan->graph->params[exec->lane[l].bad_param].value].name;
-  return hd__fail(ctx, HD_E_NOTFINITE,
-                  "expected finite numbers, found NaN or infinity in %s%s",
+  return hd__fail(ctx, HD_E_NOTFINITE, "expected finite numbers, found NaN or infinity in %s%s",
                   what[0] == 't' && what[1] == 'h' ? "" : "the update of ", what);
 }
 

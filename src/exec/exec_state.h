@@ -56,7 +56,7 @@ struct hd_exec {
   float *batch_memory;
   float *losses;   /* per sample of the batch */
   int32_t *labels; /* likewise */
-  float *grad;   /* folded gradients, for the norm */
+  float *grad;     /* folded gradients, for the norm */
   double *chunk_norm;
   float *part_sum; /* accumulation: stack of sums, param_elems each */
   hd_range_plan *ranges;

@@ -16,8 +16,8 @@ static void merge(const hd_exec *exec, const hd_node *node, float *left, const f
   const hd_plan *plan = exec->plan;
   int64_t mean = plan->place[node->out[0]].offset, m2 = plan->place[node->out[1]].offset;
   double n = (double)(rows_left * pixels_of(node)), more = (double)(rows_right * pixels_of(node));
-  plan->kernels->merge_stats(left + mean, left + m2, right + mean, right + m2, node->geom.ci, (float)(more / (n + more)),
-                             (float)(n * more / (n + more)));
+  plan->kernels->merge_stats(left + mean, left + m2, right + mean, right + m2, node->geom.ci,
+                             (float)(more / (n + more)), (float)(n * more / (n + more)));
 }
 
 void hd__exec_merge_stats(const lane_at *at, const hd_node *node, int depth) {

@@ -21,10 +21,10 @@
 #include "kernel/kernel.h"
 
 typedef enum hd_value_kind {
-  HD_VALUE_INPUT,     /* samples */
-  HD_VALUE_LABEL,     /* class numbers */
-  HD_VALUE_ROWS,      /* one slot per sample: activations and their gradients */
-  HD_VALUE_PARAM,     /* a parameter */
+  HD_VALUE_INPUT,      /* samples */
+  HD_VALUE_LABEL,      /* class numbers */
+  HD_VALUE_ROWS,       /* one slot per sample: activations and their gradients */
+  HD_VALUE_PARAM,      /* a parameter */
   HD_VALUE_PARAM_GRAD, /* its gradient */
   HD_VALUE_STATISTIC   /* of the whole batch: mean or variance per channel */
 } hd_value_kind;
@@ -79,8 +79,8 @@ typedef struct hd_param {
   int32_t rows, c, h, w;
   int32_t fan_in; /* UNIFORM: in +-1/sqrt(fan_in), PyTorch's default for both weight and bias */
   hd_init init;
-  bool running;   /* a running statistic: new = fma(momentum, batch - old, old) */
-  int statistic;  /* running: the value that holds the batch's, -1 before the batch pass */
+  bool running;  /* a running statistic: new = fma(momentum, batch - old, old) */
+  int statistic; /* running: the value that holds the batch's, -1 before the batch pass */
   float momentum;
 } hd_param;
 

@@ -17,6 +17,7 @@ static const hd_layer_form forms[] = {
     {HD_OP_gelu, 1, 1, 0, {"approximate"}, false},
     {HD_OP_flatten, 1, 1, 0, {NULL}, false},
     {HD_OP_add, 2, 2, 0, {NULL}, false},
+    {HD_OP_batch_norm, 1, 1, 0, {"eps", "momentum"}, false},
 };
 
 enum { FORM_COUNT = sizeof forms / sizeof *forms };
@@ -87,13 +88,6 @@ static hd_status read_groups(hd_attrs *attrs, hd_ctx *ctx, const hd_yaml_node *n
   return HD_OK;
 }
 
-static hd_status read_negative_slope(hd_attrs *attrs, hd_ctx *ctx, const hd_yaml_node *node) {
-  double number;
-  HD_TRY(hd__yaml_number(&number, ctx, node, 0, 1e6));
-  attrs->negative_slope = (float)number;
-  return HD_OK;
-}
-
 static hd_status read_approximate(hd_attrs *attrs, hd_ctx *ctx, const hd_yaml_node *node) {
   const char *form;
   HD_TRY(hd__yaml_text(&form, ctx, node));
@@ -101,6 +95,25 @@ static hd_status read_approximate(hd_attrs *attrs, hd_ctx *ctx, const hd_yaml_no
   if (!attrs->approximate && strcmp(form, "none"))
     return hd__yaml_fail(ctx, node, "expected none or tanh as 'approximate', found '%s'; write one of the two", form);
   return HD_OK;
+}
+
+static hd_status read_real(float *out, hd_ctx *ctx, const hd_yaml_node *node, double min, double max) {
+  double number;
+  HD_TRY(hd__yaml_number(&number, ctx, node, min, max));
+  *out = (float)number;
+  return HD_OK;
+}
+
+static hd_status read_negative_slope(hd_attrs *attrs, hd_ctx *ctx, const hd_yaml_node *node) {
+  return read_real(&attrs->negative_slope, ctx, node, 0, 1e6);
+}
+
+static hd_status read_eps(hd_attrs *attrs, hd_ctx *ctx, const hd_yaml_node *node) {
+  return read_real(&attrs->eps, ctx, node, 0, 1);
+}
+
+static hd_status read_momentum(hd_attrs *attrs, hd_ctx *ctx, const hd_yaml_node *node) {
+  return read_real(&attrs->momentum, ctx, node, 0, 1);
 }
 
 static const struct {
@@ -116,6 +129,8 @@ static const struct {
     {"bias", read_bias, NULL},
     {"negative_slope", read_negative_slope, NULL},
     {"approximate", read_approximate, NULL},
+    {"eps", read_eps, NULL},
+    {"momentum", read_momentum, NULL},
 };
 
 enum { SETTING_COUNT = sizeof settings / sizeof *settings };
@@ -158,7 +173,8 @@ static hd_status only_known_keys(hd_ctx *ctx, const hd_yaml_node *layer, const h
 }
 
 hd_status hd__layer_attrs(hd_attrs *attrs, hd_ctx *ctx, const hd_yaml_node *layer, const hd_layer_form *form) {
-  *attrs = (hd_attrs){.kernel = {1, 1}, .groups = 1, .bias = 1, .negative_slope = 0.01f};
+  *attrs = (hd_attrs){
+      .kernel = {1, 1}, .groups = 1, .bias = 1, .negative_slope = 0.01f, .eps = 1e-5f, .momentum = 0.1f};
   HD_TRY(only_known_keys(ctx, layer, form));
   for (int i = 0; i < HD_LAYER_MAX_KEYS && form->keys[i]; i++) {
     int which = find_setting(form->keys[i]);

@@ -23,18 +23,8 @@ hd_status hd__op_batch_norm_infer(hd_graph *graph, hd_ctx *ctx, hd_node *node) {
   if (shape.rank != 1 && shape.rank != 3)
     return hd__fail(ctx, HD_E_SHAPE, "layer '%s': batch_norm expects channels or channels x height x width, found %s",
                     node->name, hd__shape_text(text, sizeof text, &shape));
-  bool image = shape.rank == 3;
-  node->geom = (hd_geom){.ci = shape.dim[0],
-                         .hi = image ? shape.dim[1] : 1,
-                         .wi = image ? shape.dim[2] : 1,
-                         .co = shape.dim[0],
-                         .kh = 1,
-                         .kw = 1,
-                         .sh = 1,
-                         .sw = 1,
-                         .pool = 1,
-                         .eps = node->attrs.eps};
-  hd__geom_finish(&node->geom);
+  node->geom = hd__geom_of_shape(&shape);
+  node->geom.eps = node->attrs.eps;
   HD_TRY(make_one(&node->in[1], graph, ctx, node, 0, "weight", HD_INIT_ONE, false));
   HD_TRY(make_one(&node->in[2], graph, ctx, node, 1, "bias", HD_INIT_ZERO, false));
   HD_TRY(make_one(&node->in[3], graph, ctx, node, 2, "running_mean", HD_INIT_ZERO, true));
@@ -59,7 +49,10 @@ hd_status hd__op_batch_norm_grad(hd_grad *grad, const hd_node *node) {
   return hd__grad_give(grad, node->in[0], dx->out[0]);
 }
 
-int64_t hd__op_batch_norm_cost(const hd_geom *g) { return (int64_t)g->ci * g->hi * g->wi; }
+static int64_t elems_of(const hd_geom *g) { return (int64_t)g->ci * g->hi * g->wi; }
+
+int64_t hd__op_batch_norm_cost(const hd_geom *g) { return 0 * elems_of(g); }
+int64_t hd__op_batch_norm_flops(const hd_geom *g) { return 3 * elems_of(g); }
 
 int hd__op_batch_norm_sample(hd_geom *g, int index) {
   static const struct {
@@ -67,17 +60,9 @@ int hd__op_batch_norm_sample(hd_geom *g, int index) {
   } list[] = {{1, 1, 1}, {16, 1, 1}, {3, 5, 4}, {17, 3, 3}, {40, 2, 7}, {64, 1, 1}};
   if (index >= (int)(sizeof list / sizeof *list))
     return 0;
-  *g = (hd_geom){.ci = list[index].c,
-                 .hi = list[index].h,
-                 .wi = list[index].w,
-                 .co = list[index].c,
-                 .kh = 1,
-                 .kw = 1,
-                 .sh = 1,
-                 .sw = 1,
-                 .pool = 1,
-                 .eps = 1e-5f};
-  return hd__geom_finish(g);
+  *g = hd__geom_of_shape(&(hd_shape){3, {list[index].c, list[index].h, list[index].w}});
+  g->eps = 1e-5f;
+  return 1;
 }
 
 hd_status hd__op_batch_stats_infer(hd_graph *graph, hd_ctx *ctx, hd_node *node) {
@@ -101,9 +86,12 @@ hd_status hd__op_batch_norm_dx_infer(hd_graph *graph, hd_ctx *ctx, hd_node *node
 hd_status hd__op_batch_stats_grad(hd_grad *grad, const hd_node *node) { return hd__grad_none(grad, node); }
 hd_status hd__op_batch_norm_dw_grad(hd_grad *grad, const hd_node *node) { return hd__grad_none(grad, node); }
 hd_status hd__op_batch_norm_dx_grad(hd_grad *grad, const hd_node *node) { return hd__grad_none(grad, node); }
-int64_t hd__op_batch_stats_cost(const hd_geom *g) { return 2 * hd__op_batch_norm_cost(g); }
-int64_t hd__op_batch_norm_dw_cost(const hd_geom *g) { return 2 * hd__op_batch_norm_cost(g); }
-int64_t hd__op_batch_norm_dx_cost(const hd_geom *g) { return 2 * hd__op_batch_norm_cost(g); }
+int64_t hd__op_batch_stats_cost(const hd_geom *g) { return hd__op_batch_norm_cost(g); }
+int64_t hd__op_batch_norm_dw_cost(const hd_geom *g) { return hd__op_batch_norm_cost(g); }
+int64_t hd__op_batch_norm_dx_cost(const hd_geom *g) { return hd__op_batch_norm_cost(g); }
+int64_t hd__op_batch_stats_flops(const hd_geom *g) { return 4 * elems_of(g); }
+int64_t hd__op_batch_norm_dw_flops(const hd_geom *g) { return 5 * elems_of(g); }
+int64_t hd__op_batch_norm_dx_flops(const hd_geom *g) { return 6 * elems_of(g); }
 int hd__op_batch_stats_sample(hd_geom *g, int index) { return hd__op_batch_norm_sample(g, index); }
 int hd__op_batch_norm_dw_sample(hd_geom *g, int index) { return hd__op_batch_norm_sample(g, index); }
 int hd__op_batch_norm_dx_sample(hd_geom *g, int index) { return hd__op_batch_norm_sample(g, index); }

@@ -35,10 +35,10 @@ static void print_params(const hd_plan *plan, FILE *to) {
     const hd_value *value = &plan->graph->values[plan->graph->params[p].value];
     fprintf(to, "param %-14s %-12s chunks %d of %d rows%s\n", value->name,
             hd__shape_text(text, sizeof text, &value->shape), param->chunks, param->chunk_rows,
-            !plan->trains     ? ""
+            !plan->trains                    ? ""
             : plan->graph->params[p].running ? ", running"
-            : param->deferred ? ", gradient deferred"
-                              : ", gradient per shard");
+            : param->deferred                ? ", gradient deferred"
+                                             : ", gradient per shard");
   }
 }
 

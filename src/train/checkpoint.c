@@ -18,19 +18,52 @@ static const char *state_name(hd_op update, int state) {
   return state == 0 ? "exp_avg" : "exp_avg_sq";
 }
 
-/* Fills `tensor`, whose names must be NULL, with the directory's entries over `ordered` (file order, entries at their
- * offsets). `suffix` may be NULL. */
-static hd_status describe(hd_st_tensor *tensor, hd_ctx *ctx, const hd_directory *d, const float *ordered,
-                          const char *suffix) {
+static const char MEAN[] = ".running_mean", BATCHES[] = ".num_batches_tracked";
+
+static bool ends_in(const char *name, const char *end) {
+  size_t length = strlen(name), tail = strlen(end);
+  return length >= tail && !strcmp(name + length - tail, end);
+}
+
+static hd_status add_tensor(hd_st_tensor *tensor, int *count, hd_ctx *ctx, const hd_st_tensor *what, char *name) {
+  if (!name)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory while saving");
+  tensor[*count] = *what;
+  tensor[(*count)++].name = name;
+  return HD_OK;
+}
+
+/* Adds the weights in `ordered` (file order, entries at their offsets), and to running statistics the number of batches
+ * that they have seen, which PyTorch keeps beside them. */
+static hd_status describe_weights(hd_st_tensor *tensor, int *count, hd_ctx *ctx, const hd_directory *d,
+                                  const float *ordered, const int64_t *batches) {
   for (int p = 0; p < d->entries; p++) {
     const hd_store_entry *entry = &d->entry[p];
-    tensor[p] = (hd_st_tensor){.type = HD_ST_F32,
-                               .shape = entry->shape,
-                               .bytes = ordered + entry->offset,
-                               .length = (size_t)hd__store_entry_elems(entry) * sizeof *ordered};
-    tensor[p].name = suffix ? hd__printf_alloc("%s.%s", entry->name, suffix) : hd__strdup(entry->name);
-    if (!tensor[p].name)
-      return hd__fail(ctx, HD_E_NOMEM, "out of memory while saving");
+    hd_st_tensor values = {.type = HD_ST_F32,
+                           .shape = entry->shape,
+                           .bytes = ordered + entry->offset,
+                           .length = (size_t)hd__store_entry_elems(entry) * sizeof *ordered};
+    HD_TRY(add_tensor(tensor, count, ctx, &values, hd__strdup(entry->name)));
+    if (!entry->running || !ends_in(entry->name, MEAN))
+      continue;
+    hd_st_tensor seen = {.type = HD_ST_I64, .bytes = batches, .length = sizeof *batches};
+    int layer = (int)(strlen(entry->name) - strlen(MEAN));
+    HD_TRY(add_tensor(tensor, count, ctx, &seen, hd__printf_alloc("%.*s%s", layer, entry->name, BATCHES)));
+  }
+  return HD_OK;
+}
+
+/* Adds one optimizer state; running statistics have none. */
+static hd_status describe_state(hd_st_tensor *tensor, int *count, hd_ctx *ctx, const hd_directory *d,
+                                const float *ordered, const char *suffix) {
+  for (int p = 0; p < d->entries; p++) {
+    const hd_store_entry *entry = &d->entry[p];
+    hd_st_tensor values = {.type = HD_ST_F32,
+                           .shape = entry->shape,
+                           .bytes = ordered + entry->offset,
+                           .length = (size_t)hd__store_entry_elems(entry) * sizeof *ordered};
+    if (!entry->running)
+      HD_TRY(add_tensor(tensor, count, ctx, &values, hd__printf_alloc("%s.%s", entry->name, suffix)));
   }
   return HD_OK;
 }
@@ -68,19 +101,21 @@ static const counter counter_table[COUNTERS] = {
 hd_status hd__checkpoint_digest(char hex[65], hd_ctx *ctx, const hd_store *store) {
   const hd_directory *d = store->directory;
   float *ordered = hd__malloc((size_t)d->param_elems * sizeof *ordered);
-  hd_st_tensor *tensor = hd__calloc((size_t)d->entries, sizeof *tensor);
+  hd_st_tensor *tensor = hd__calloc((size_t)d->entries * 2, sizeof *tensor);
+  int64_t batches = (int64_t)d->version;
+  int count = 0;
   hd_status status = HD_E_NOMEM;
   if (!ordered || !tensor) {
     hd__fail(ctx, status, "out of memory for the digest");
     goto out;
   }
   order_all(ordered, store->weights[hd__store_half(store)], d);
-  status = describe(tensor, ctx, d, ordered, NULL);
+  status = describe_weights(tensor, &count, ctx, d, ordered, &batches);
   if (status == HD_OK)
-    status = hd__st_digest(hex, ctx, &(hd_st_list){tensor, d->entries});
+    status = hd__st_digest(hex, ctx, &(hd_st_list){tensor, count});
 out:
   if (tensor)
-    free_names(tensor, d->entries);
+    free_names(tensor, count);
   hd__free(tensor);
   hd__free(ordered);
   return status;
@@ -117,32 +152,33 @@ static hd_status in_run(const hd_saver *saver, hd_ctx *ctx, hd_status status) {
 
 static hd_status write_model(FILE *to, hd_ctx *ctx, void *arg) {
   hd_saver *saver = arg;
-  const hd_directory *d = saver->store->directory;
-  hd_status status = describe(saver->tensor, ctx, d, saver->ordered, NULL);
+  int count = 0;
+  hd_status status =
+      describe_weights(saver->tensor, &count, ctx, saver->store->directory, saver->ordered, &saver->counters.step);
   if (status == HD_OK)
-    status = hd__st_write(to, ctx, "model.safetensors", saver->tensor, d->entries);
-  free_names(saver->tensor, d->entries);
+    status = hd__st_write(to, ctx, "model.safetensors", saver->tensor, count);
+  free_names(saver->tensor, count);
   return in_run(saver, ctx, status);
 }
 
 static hd_status write_state(FILE *to, hd_ctx *ctx, void *arg) {
   hd_saver *saver = arg;
   const hd_directory *d = saver->store->directory;
+  int count = 0;
   hd_status status = HD_OK;
+  for (int i = 0; i < COUNTERS && status == HD_OK; i++) {
+    hd_st_tensor counter = {.type = counter_table[i].type,
+                            .shape = {1, {1}},
+                            .bytes = (const char *)&saver->counters + counter_table[i].offset,
+                            .length = 8};
+    status = add_tensor(saver->tensor, &count, ctx, &counter, hd__strdup(counter_table[i].name));
+  }
   for (int s = 0; s < d->states && status == HD_OK; s++)
-    status = describe(saver->tensor + COUNTERS + s * d->entries, ctx, d, saver->ordered + (1 + s) * d->param_elems,
-                      state_name(saver->update, s));
-  for (int i = 0; i < COUNTERS; i++)
-    saver->tensor[i] = (hd_st_tensor){.name = (char *)(size_t)counter_table[i].name, /* lent, not to be freed */
-                                      .type = counter_table[i].type,
-                                      .shape = {1, {1}},
-                                      .bytes = (const char *)&saver->counters + counter_table[i].offset,
-                                      .length = 8};
+    status = describe_state(saver->tensor, &count, ctx, d, saver->ordered + (1 + s) * d->param_elems,
+                            state_name(saver->update, s));
   if (status == HD_OK)
-    status = hd__st_write(to, ctx, "state.safetensors", saver->tensor, COUNTERS + d->states * d->entries);
-  for (int i = 0; i < COUNTERS; i++)
-    saver->tensor[i].name = NULL;
-  free_names(saver->tensor + COUNTERS, d->states * d->entries);
+    status = hd__st_write(to, ctx, "state.safetensors", saver->tensor, count);
+  free_names(saver->tensor, count);
   return in_run(saver, ctx, status);
 }
 
@@ -386,11 +422,21 @@ static hd_status load_entries(float *home, hd_ctx *ctx, const char *path, const 
   hd_status status = scratch ? HD_OK : hd__fail(ctx, HD_E_NOMEM, "%s: out of memory while loading", path);
   for (int p = 0; p < d->entries && status == HD_OK; p++) {
     char name[HD_NAME_BYTES + 32];
+    if (suffix && d->entry[p].running)
+      continue;
     snprintf(name, sizeof name, "%s%s%s", d->entry[p].name, suffix ? "." : "", suffix ? suffix : "");
     status = load_entry(home, scratch, ctx, path, list, &d->entry[p], name);
   }
   hd__free(scratch);
   return status;
+}
+
+/* Tensors that are weights: what PyTorch counts beside running statistics follows from the step. */
+static int weights_in(const hd_st_list *list) {
+  int count = 0;
+  for (int i = 0; i < list->count; i++)
+    count += !ends_in(list->tensor[i].name, BATCHES);
+  return count;
 }
 
 hd_status hd__checkpoint_load_weights(hd_store *store, hd_ctx *ctx, const char *path, const json_t *record) {
@@ -400,9 +446,9 @@ hd_status hd__checkpoint_load_weights(hd_store *store, hd_ctx *ctx, const char *
   hd_status status = hd__st_parse(&list, ctx, path, file.bytes, file.length);
   if (status == HD_OK) {
     const hd_directory *d = store->directory;
-    if (list.count != d->entries)
+    if (weights_in(&list) != d->entries)
       status = hd__fail(ctx, HD_E_FORMAT, "%s: expected %d tensors, found %d; does the file belong to this model?",
-                        path, d->entries, list.count);
+                        path, d->entries, weights_in(&list));
     if (status == HD_OK)
       status = load_entries(store->weights[hd__store_half(store)], ctx, path, &list, d, NULL);
     if (status == HD_OK && record)

@@ -128,7 +128,7 @@ static hd_status fill_weights(hd_session *s, hd_ctx *ctx, const char *resumed) {
 static void fill_report(hd_session *s, int32_t shards) {
   int64_t parameters = 0;
   for (int p = 0; p < s->plan->param_count; p++)
-    parameters += hd__param_elems(&s->plan->graph->params[p]);
+    parameters += s->plan->graph->params[p].running ? 0 : hd__param_elems(&s->plan->graph->params[p]);
   s->report = (hd_report){.model = s->network.name,
                           .data = hd__data_name(s->data),
                           .optimizer = hd__config_text(s->config, HD_OPT_optimizer),

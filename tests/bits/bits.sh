@@ -2,8 +2,8 @@
 # TAP: one digest whatever the layout: threads x accumulation x instruction set x resume, over two epochs with a ragged last
 # batch that leaves shards empty.
 #
-# Two experiments, each with a committed digest: AdamW with clipping (three phases), and SGD with momentum under a schedule
-# (two). By default a cover of all pairs of settings runs; with HD_BITS=all, as `make check-bits` sets it, every combination,
+# Three experiments, each with a committed digest: AdamW with clipping (three phases), SGD with momentum under a schedule
+# (two), and a network with batch norm under clipping (statistics meet between phases). By default a cover of all pairs of settings runs; with HD_BITS=all, as `make check-bits` sets it, every combination,
 # and each resumed run was killed. A run proves that the asked threads and instruction set ran by its JSON.
 set -u
 folder=$(mktemp -d "${TMPDIR:-/tmp}/heddle-bits.XXXXXX")
@@ -13,10 +13,12 @@ count=0
 all=${HD_BITS:-pairs}
 
 # The constants. To change one is to change what every user computes: say why in the commit.
-ADAMW=0b1cd9be49b62c5df7773a6da8c5855cca16b3cb78b624fbc440917751485a08
-SGD=a845baaf6116caf59e73f795b85ecb0d712880df8d7d2d962548efe3b6f32d6a
-adamw="--optimizer adamw --lr 0.01 --clip-grad-norm 0.5"
-sgd="--optimizer sgd --lr 0.1 --momentum 0.9 --nesterov --weight-decay 0.001 --schedule onecycle"
+adamw_digest=0b1cd9be49b62c5df7773a6da8c5855cca16b3cb78b624fbc440917751485a08
+sgd_digest=a845baaf6116caf59e73f795b85ecb0d712880df8d7d2d962548efe3b6f32d6a
+norm_digest=b9868c457b30f8e6f8bd9c2289b157e71b62d7ec7e5d5ba74d41b1facda26ec0
+adamw="--model $SRCDIR/tests/bits/tiny.yaml --optimizer adamw --lr 0.01 --clip-grad-norm 0.5"
+norm="--model $SRCDIR/tests/bits/norm.yaml --optimizer adamw --lr 0.01 --clip-grad-norm 0.5"
+sgd="--model $SRCDIR/tests/bits/tiny.yaml --optimizer sgd --lr 0.1 --momentum 0.9 --nesterov --weight-decay 0.001 --schedule onecycle"
 
 result() { # pass|fail NAME [DETAIL]
   count=$((count + 1))
@@ -32,7 +34,7 @@ value() { tail -n 1 "$2" | sed -n "s/.*\"$1\": \"\{0,1\}\([^,\"}]*\).*/\1/p"; }
 
 # To be run in a subshell, which becomes the process: that of a background job is then its own to kill.
 train() { # OPTIONS...
-  exec "$HEDDLE" train --model "$SRCDIR/tests/bits/tiny.yaml" --data "$data" --batch 32 --epochs 2 --seed 7 --json --log-every 1 "$@"
+  exec "$HEDDLE" train --data "$data" --batch 32 --epochs 2 --seed 7 --json --log-every 1 "$@"
 }
 
 # Ends in the middle of the second epoch, by its own end or by SIGKILL.
@@ -52,10 +54,12 @@ begin_run() { # HOW THREADS ACCUMULATE EXPERIMENT...
   return 0
 }
 
-check_run() { # DIGEST ISA THREADS ACCUMULATE HOW EXPERIMENT...
-  wanted=$1 isa=$2 threads=$3 accumulate=$4 how=$5
-  shift 5
-  name="$isa, $threads threads, accumulate $accumulate, $how, $2"
+check_run() { # EXPERIMENT ISA THREADS ACCUMULATE HOW
+  isa=$2 threads=$3 accumulate=$4 how=$5
+  name="$isa, $threads threads, accumulate $accumulate, $how, $1"
+  eval "wanted=\$$1_digest options=\$$1"
+  # shellcheck disable=SC2086
+  set -- $options
   rm -rf "$folder/run"
   HEDDLE_ISA=$isa
   export HEDDLE_ISA
@@ -74,7 +78,7 @@ mkdir "$data"
 "$BUILDDIR/tests/bits/make_idx" "$data" 138 50 || { echo "Bail out! no data"; exit 1; }
 isa_number=0
 for isa in scalar avx2 avx512 neon; do
-  (HEDDLE_ISA=$isa train --max-steps 1 --out "$folder/probe-$isa" >/dev/null 2>"$folder/err") || {
+  (HEDDLE_ISA=$isa train --model simplenet --max-steps 1 --out "$folder/probe-$isa" >/dev/null 2>"$folder/err") || {
     if grep -q HEDDLE_ISA "$folder/err"; then result skip "$isa: $(cat "$folder/err")"
     else result fail "$isa" "$(cat "$folder/err")"; fi
     continue
@@ -89,12 +93,9 @@ for isa in scalar avx2 avx512 neon; do
           [ "$how" = whole ] || how=stopped
           case $((sum % 2))$how in 0stopped | 1whole) continue ;; esac
         fi
-        # shellcheck disable=SC2086
-        check_run "$ADAMW" "$isa" "$threads" "$accumulate" "$how" $adamw
-        case $all$threads in all? | pairs3)
-          # shellcheck disable=SC2086
-          check_run "$SGD" "$isa" "$threads" "$accumulate" "$how" $sgd ;;
-        esac
+        check_run adamw "$isa" "$threads" "$accumulate" "$how"
+        case $all$threads in all? | pairs3) check_run sgd "$isa" "$threads" "$accumulate" "$how" ;; esac
+        case $all$threads in all? | pairs[25]) check_run norm "$isa" "$threads" "$accumulate" "$how" ;; esac
       done
     done
     thread_number=$((thread_number + 1))

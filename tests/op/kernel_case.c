@@ -94,6 +94,23 @@ static void describe_pool(kernel_case *c, const hd_geom *g) {
   }
 }
 
+static void describe_batch_norm(kernel_case *c, const hd_geom *g) {
+  arg x = floats((int64_t)g->ci * g->hi * g->wi), channels = param(g->ci);
+  c->in[0] = x;
+  if (c->op == HD_OP_batch_stats) {
+    c->out[0] = c->out[1] = channels;
+  } else if (c->op == HD_OP_batch_norm) {
+    c->in[1] = c->in[2] = c->in[3] = c->in[4] = channels;
+    c->out[0] = x;
+  } else if (c->op == HD_OP_batch_norm_dw) {
+    c->in[1] = x, c->in[2] = c->in[3] = channels;
+    c->out[0] = c->out[1] = channels;
+  } else {
+    c->in[1] = channels, c->in[2] = x, c->in[3] = c->in[4] = c->in[5] = c->in[6] = channels;
+    c->out[0] = x;
+  }
+}
+
 static void describe(kernel_case *c, const hd_geom *g) {
   int64_t elems = (int64_t)g->ci * g->hi * g->wi;
   switch (c->op) {
@@ -110,6 +127,10 @@ static void describe(kernel_case *c, const hd_geom *g) {
     c->in[0] = floats(g->ci), c->in[1] = (arg){ARG_LABELS, true, 1, 1};
     c->out[0] = c->op == HD_OP_cross_entropy ? (arg){ARG_FLOATS, true, 1, 1} : floats(g->ci);
     break;
+  case HD_OP_batch_stats:
+  case HD_OP_batch_norm:
+  case HD_OP_batch_norm_dx:
+  case HD_OP_batch_norm_dw: describe_batch_norm(c, g); break;
   case HD_OP_sigmoid_dx:
   case HD_OP_tanh_dx:
   case HD_OP_leaky_relu_dx:
@@ -195,6 +216,13 @@ static void fill_pool_argmax(kernel_case *c, random_stream *random) {
   kernel_case_destroy(&forward);
 }
 
+/* A variance. */
+static void make_positive(kernel_case *c, int input) {
+  float *x = (float *)(void *)c->input[input].data;
+  for (int64_t i = 0; i < c->in[input].elems; i++)
+    x[i] = x[i] < 0 ? -x[i] : x[i];
+}
+
 void kernel_case_create(kernel_case *c, hd_op op, const hd_geom *g, int64_t rows, fill_kind fill, bool drop,
                         uint32_t seed) {
   random_stream random = {seed, 0};
@@ -207,6 +235,10 @@ void kernel_case_create(kernel_case *c, hd_op op, const hd_geom *g, int64_t rows
       c->input[i] = guarded_create(arg_bytes(c, &c->in[i]), 0);
       fill_input(c, &c->in[i], c->input[i].data, fill, &random);
     }
+  if (op == HD_OP_batch_norm || op == HD_OP_batch_norm_dx)
+    make_positive(c, 4);
+  if (op == HD_OP_batch_norm_dw)
+    make_positive(c, 3);
   if (op == HD_OP_max_pool2d_dx)
     fill_pool_argmax(c, &random);
 }
@@ -285,6 +317,7 @@ const char *kernel_case_run(kernel_result *out, const kernel_case *c, const hd_k
     if (c->out[i].kind != ARG_NONE)
       out->output[i] = guarded_create(arg_bytes(c, &c->out[i]), 0);
   hd_call call = {.g = &c->g, .packed = (const float *)packed.data, .scratch = scratch.data, .divisor = c->divisor};
+  call.batch_rows = c->rows;
   for (int cut = 0; cut < cuts; cut++)
     call_rows(c, table, out, &call, c->rows * cut / cuts, c->rows * (cut + 1) / cuts);
   const char *wrong = find_damage(c, out, &copy);

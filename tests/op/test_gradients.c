@@ -81,7 +81,7 @@ static void problem_destroy(problem *p) {
 }
 
 static hd_call call_of(const problem *p) {
-  hd_call call = {.g = &p->c.g, .rows = p->c.rows, .divisor = p->c.divisor};
+  hd_call call = {.g = &p->c.g, .rows = p->c.rows, .divisor = p->c.divisor, .batch_rows = p->c.rows};
   for (int i = 0; i < HD_MAX_IN; i++) {
     call.in[i] = p->in[i].data;
     call.in_stride[i] = p->c.in[i].stride;
@@ -93,8 +93,22 @@ static hd_call call_of(const problem *p) {
   return call;
 }
 
+/* batch_norm's mean and variance are functions of x. */
+static void take_statistics(const problem *p, hd_call *call) {
+  hd_call stats = *call;
+  double *var = (double *)(void *)p->in[4].data;
+  stats.out[0] = p->in[3].data;
+  stats.out[1] = p->in[4].data;
+  called[HD_OP_batch_stats] = true;
+  hd__kernels_reference_f64()->run[HD_OP_batch_stats](&stats);
+  for (int c = 0; c < p->c.g.ci; c++)
+    var[c] /= (double)(p->c.rows * p->c.g.hi * p->c.g.wi);
+}
+
 static void problem_run(const problem *p) {
   hd_call call = call_of(p);
+  if (p->c.op == HD_OP_batch_norm)
+    take_statistics(p, &call);
   called[p->c.op] = true;
   hd__kernels_reference_f64()->run[p->c.op](&call);
   for (int i = 0; i < HD_MAX_IN; i++)
@@ -112,13 +126,13 @@ static void pass_on(guarded *to, const guarded *from, hd_op op) {
   memcpy(to->data, from->data, from->bytes);
 }
 
-/* Runs a gradient kernel over up to three arguments. Its outputs go to to[0], to[1] (NULL: not wanted). */
+/* Runs a gradient kernel over arguments from the forward call. Its outputs go to to[0], to[1] (NULL: not wanted). */
 static void run_gradient(guarded *to0, guarded *to1, hd_op op, const problem *p, const hd_geom *g,
-                         const guarded *const from[3]) {
+                         const guarded *const from[]) {
   problem b;
   problem_create(&b, op, g, p->c.rows, true, 1);
   b.c.divisor = p->c.divisor;
-  for (int i = 0; i < 3; i++)
+  for (int i = 0; i < HD_MAX_IN; i++)
     if (b.c.in[i].kind != ARG_NONE)
       pass_on(&b.in[i], from[i], op);
   if (!to1) {
@@ -178,6 +192,13 @@ static void linear_backward(guarded grad[], const problem *p, const guarded *dy)
 
 static void max_pool2d_backward(guarded grad[], const problem *p, const guarded *dy) {
   run_gradient(&grad[0], NULL, HD_OP_max_pool2d_dx, p, &p->c.g, (const guarded *[]){dy, &p->out[1], NULL});
+}
+
+static void batch_norm_backward(guarded grad[], const problem *p, const guarded *dy) {
+  const guarded *x = &p->in[0], *w = &p->in[1], *mean = &p->in[3], *var = &p->in[4];
+  run_gradient(&grad[1], &grad[2], HD_OP_batch_norm_dw, p, &p->c.g, (const guarded *[]){x, dy, mean, var});
+  run_gradient(&grad[0], NULL, HD_OP_batch_norm_dx, p, &p->c.g,
+               (const guarded *[]){dy, w, x, mean, var, &grad[1], &grad[2]});
 }
 
 static void relu_backward(guarded grad[], const problem *p, const guarded *dy) {
@@ -242,6 +263,7 @@ static const hd_geom pools[] = {
 #define FLAT(in_, out_, relu_) CONV(in_, 1, 1, out_, 1, 1, 1, 1, 0, 0, 1, relu_)
 static const hd_geom linears[] = {FLAT(1, 1, 1), FLAT(40, 17, 1), FLAT(3, 2, 0), FLAT(31, 1, 1)};
 static const hd_geom images[] = {FLAT(5, 5, 0), POOL(2, 5, 7, 1, 1, 1, 1, 0, 0), POOL(3, 1, 2, 1, 1, 1, 1, 0, 0)};
+static const hd_geom norms[] = {POOL(2, 5, 7, 1, 1, 1, 1, 0, 0), POOL(3, 1, 2, 1, 1, 1, 1, 0, 0)};
 static const hd_geom classes[] = {FLAT(3, 3, 0), FLAT(33, 33, 0)};
 
 /* What is differentiated: inputs with a gradient are those that `backward` fills. */
@@ -256,6 +278,7 @@ typedef struct gradient_test {
 static const gradient_test tests[HD_OP_COUNT] = {
     [HD_OP_conv2d] = {conv2d_backward, SHAPES(convs), false},
     [HD_OP_max_pool2d] = {max_pool2d_backward, SHAPES(pools), true},
+    [HD_OP_batch_norm] = {batch_norm_backward, SHAPES(norms), true},
     [HD_OP_linear] = {linear_backward, SHAPES(linears), false},
     [HD_OP_relu] = {relu_backward, SHAPES(images), true},
     [HD_OP_sigmoid] = {sigmoid_backward, SHAPES(images), false},

@@ -82,6 +82,16 @@ static const struct {
      "  - c: {op: conv2d, out: 2, kernel: 2}\n  - p: {op: max_pool2d, kernel: 2, stride: 1}\n"
      "  - d: {op: conv2d, out: 2, kernel: 2}\n  - q: {op: max_pool2d, kernel: 2, padding: 1}\n"
      "  - e: {op: conv2d, out: 3, kernel: 1}\n  - s: {op: max_pool2d, kernel: [3, 1]}\n  - f: {op: flatten}\n"},
+    {"batch norm in a residual network, and of flat values",
+     "model: j\ninput: [1, 6, 6]\nlayers:\n"
+     "  - c: {op: conv2d, out: 3, kernel: 3, bias: false}\n  - n: {op: batch_norm}\n  - r: {op: relu}\n"
+     "  - d: {op: conv2d, out: 3, kernel: 3, padding: 1}\n  - m: {op: batch_norm, eps: 0.01, momentum: 0.5}\n"
+     "  - a: {op: add, from: [m, r]}\n  - s: {op: relu}\n  - f: {op: flatten}\n  - l: {op: linear, out: 5}\n"
+     "  - b: {op: batch_norm, eps: 0.1}\n  - t: {op: relu}\n  - k: {op: linear, out: 3}\n"},
+    {"batch norm of the samples and of the scores",
+     "model: k\ninput: [2, 3, 3]\nlayers:\n"
+     "  - n: {op: batch_norm, eps: 0.01}\n  - f: {op: flatten}\n  - l: {op: linear, out: 4}\n  - b: {op: batch_norm, "
+     "eps: 0.2}\n"},
 };
 
 static bool occurs[HD_OP_COUNT];
@@ -161,7 +171,7 @@ static void *resolve(network *n, int value) {
 
 static void run_call(network *n, const hd_plan_call *planned, bool watch) {
   const hd_node *node = &n->plan->graph->nodes[planned->node];
-  hd_call call = {.g = &node->geom, .rows = ROWS, .divisor = ROWS};
+  hd_call call = {.g = &node->geom, .rows = ROWS, .divisor = ROWS, .batch_rows = ROWS};
   for (int i = 0; i < HD_MAX_IN; i++)
     if (node->in[i] >= 0) {
       call.in[i] = resolve(n, node->in[i]);
@@ -175,6 +185,9 @@ static void run_call(network *n, const hd_plan_call *planned, bool watch) {
   if (watch)
     n->nearest_kink = fmin(n->nearest_kink, kink_distance(planned->op, &call));
   n->plan->kernels->run[planned->op](&call);
+  if (hd__op_info(planned->op)->class == HD_CLASS_STATS) /* all rows have met */
+    for (int c = 0; c < node->geom.ci; c++)
+      ((double *)call.out[1])[c] /= (double)(ROWS * node->geom.hi * node->geom.wi);
 }
 
 /* Forward and backward for all rows as one shard; returns the mean loss. */
@@ -281,12 +294,15 @@ static double loss_as_written(network *n, const char *text) {
     ((double *)at[graph->input])[i / n->x_elems * hd__value_stride(&graph->values[graph->input]) + i % n->x_elems] =
         n->x[i];
   memcpy(at[graph->label], n->labels, sizeof n->labels);
-  for (int p = 0; p < graph->param_count; p++)
-    memcpy(at[graph->params[p].value], n->params + n->plan->params[p].offset,
+  for (int p = 0; p < graph->param_count; p++) { /* the batch's statistics stand in for the running ones */
+    const hd_param *param = &n->plan->graph->params[p];
+    memcpy(at[graph->params[p].value],
+           param->running ? resolve(n, param->statistic) : n->params + n->plan->params[p].offset,
            (size_t)hd__param_elems(&graph->params[p]) * sizeof(double));
+  }
   for (int i = 0; i < graph->node_count; i++) {
     const hd_node *node = &graph->nodes[i];
-    hd_call call = {.g = &node->geom, .rows = ROWS, .divisor = ROWS};
+    hd_call call = {.g = &node->geom, .rows = ROWS, .divisor = ROWS, .batch_rows = ROWS};
     for (int k = 0; k < HD_MAX_IN; k++)
       if (node->in[k] >= 0) {
         call.in[k] = at[node->in[k]];
@@ -324,11 +340,14 @@ static void check_network(const char *title, const char *text, uint32_t seed) {
   int wrong = 0;
   for (int p = 0; p < n.plan->param_count; p++) {
     int64_t count = hd__param_elems(&n.plan->graph->params[p]);
+    if (n.plan->graph->params[p].running)
+      continue;
     memcpy(grad + n.plan->params[p].offset, gradient_of(&n, p), (size_t)count * sizeof *grad);
     elems += count;
   }
   for (int p = 0; p < n.plan->param_count; p++)
-    wrong += check_elements(&n, p, grad + n.plan->params[p].offset);
+    if (!n.plan->graph->params[p].running)
+      wrong += check_elements(&n, p, grad + n.plan->params[p].offset);
   wrong += check_directions(&n, grad, seed);
   ok(wrong == 0, "%s: %lld gradients are what central differences say", title, (long long)elems);
   free(grad);

@@ -57,9 +57,18 @@ static void write_value(walk *w, int value) {
     owner[i] = value;
 }
 
+static bool is_sum(const hd_value *value) {
+  return value->kind == HD_VALUE_STATISTIC || value->kind == HD_VALUE_PARAM_GRAD;
+}
+
 static void read_value(walk *w, int value, const char *reader) {
   if (value < 0 || w->plan->graph->values[value].kind == HD_VALUE_PARAM || value == w->plan->graph->label)
     return;
+  if (is_sum(&w->plan->graph->values[value])) {
+    if (w->plan->place[value].where != HD_AT_DIRECT)
+      say(w, "%s reads %s, which nobody sums", reader, name_of(w, value));
+    return;
+  }
   if (!is_stored(&w->plan->place[value])) {
     say(w, "%s reads %s, which is stored nowhere", reader, name_of(w, value));
     return;
@@ -97,7 +106,7 @@ static void check_apart(walk *w, const hd_node *node) {
 
 static void check_call(walk *w, const hd_plan_call *call) {
   const hd_node *node = &w->plan->graph->nodes[call->node];
-  if (call->op != node->op || call->per_shard != (hd__op_info(node->op)->class == HD_CLASS_REDUCE))
+  if (call->op != node->op || call->per_shard != (hd__op_info(node->op)->class != HD_CLASS_ROWS))
     say(w, "the call of %s is not what its node says", node->name);
   for (int i = 0; i < HD_MAX_IN; i++)
     read_value(w, node->in[i], node->name);
@@ -202,9 +211,53 @@ static void check_chunks(walk *w, int p) {
     say(w, "the chunks of %s hold %d of %d rows", name_of(w, param->value), row, param->rows);
 }
 
+/* A sum that a later segment reads is gathered when all shards have met, which is before that segment begins; a row that
+ * a later segment reads stays in batch memory. */
+static void check_segments(walk *w) {
+  const hd_graph *graph = w->plan->graph;
+  for (int i = 0; i < graph->node_count; i++)
+    for (int k = 0; k < HD_MAX_IN; k++) {
+      int value = graph->nodes[i].in[k];
+      int producer = value < 0 ? -1 : graph->values[value].producer;
+      int here = w->plan->segment[i], there = producer < 0 ? 0 : w->plan->segment[producer];
+      if (value < 0 || here == there) {
+        if (producer >= 0 && is_sum(&graph->values[value]))
+          say(w, "%s reads %s before the shards have met", graph->nodes[i].name, name_of(w, value));
+        continue;
+      }
+      if (is_sum(&graph->values[value]) && !w->plan->gathered[producer])
+        say(w, "%s reads %s, which nobody gathers", graph->nodes[i].name, name_of(w, value));
+      if (w->plan->place[value].where == HD_AT_ARENA)
+        say(w, "%s reads %s of an earlier segment in the arena", graph->nodes[i].name, name_of(w, value));
+    }
+}
+
+/* Phase after phase, the calls of all segments in order. */
+static void check_phases(walk *w) {
+  int call = 0;
+  for (int i = 0; i < w->plan->phase_count; i++) {
+    const hd_phase *phase = &w->plan->phases[i];
+    if (phase->kind != HD_PHASE_SHARDS)
+      continue;
+    if (phase->call0 != call || phase->call1 < call)
+      say(w, "phase %d does not follow its neighbour", i);
+    for (int c = phase->call0; c < phase->call1; c++)
+      if (w->plan->segment[w->plan->calls[c].node] != i)
+        say(w, "phase %d runs a call of another segment", i);
+    call = phase->call1;
+  }
+  if (call != w->plan->call_count)
+    say(w, "the phases run %d of %d calls", call, w->plan->call_count);
+}
+
 static void check_gradient(walk *w, int p, int64_t *direct) {
   const hd_plan_param *way = &w->plan->params[p];
   const hd_param *param = &w->plan->graph->params[p];
+  if (param->running) {
+    if (param->statistic < 0 || param->grad >= 0)
+      say(w, "%s has a gradient, or follows nothing", name_of(w, param->value));
+    return;
+  }
   const hd_node *node = &w->plan->graph->nodes[way->form_node];
   if (node->out[way->form_output] != param->grad || param->grad < 0) {
     say(w, "%s has no gradient", name_of(w, param->value));
@@ -232,6 +285,12 @@ const char *plan_parts_fault(char *text, size_t bytes, const hd_plan *plan) {
   }
   for (int i = 0; i < plan->packed_count; i++)
     packed = follow(&w, "a packed copy", packed, plan->packed[i].offset, plan->packed[i].elems);
+  for (int v = 0; v < plan->graph->value_count; v++)
+    if (plan->graph->values[v].kind == HD_VALUE_STATISTIC)
+      direct =
+          follow(&w, name_of(&w, v), direct, plan->place[v].offset, hd__shape_elems(&plan->graph->values[v].shape));
+  check_segments(&w);
+  check_phases(&w);
   follow(&w, "the end of the parameters", at, plan->param_elems, 0);
   follow(&w, "the end of the shard sums", direct, plan->direct_elems, 0);
   follow(&w, "the end of the packed copies", packed, plan->packed_elems, 0);
