@@ -173,8 +173,8 @@ static hd_status only_known_keys(hd_ctx *ctx, const hd_yaml_node *layer, const h
 }
 
 hd_status hd__layer_attrs(hd_attrs *attrs, hd_ctx *ctx, const hd_yaml_node *layer, const hd_layer_form *form) {
-  *attrs = (hd_attrs){
-      .kernel = {1, 1}, .groups = 1, .bias = 1, .negative_slope = 0.01f, .eps = 1e-5f, .momentum = 0.1f};
+  *attrs =
+      (hd_attrs){.kernel = {1, 1}, .groups = 1, .bias = 1, .negative_slope = 0.01f, .eps = 1e-5f, .momentum = 0.1f};
   HD_TRY(only_known_keys(ctx, layer, form));
   for (int i = 0; i < HD_LAYER_MAX_KEYS && form->keys[i]; i++) {
     int which = find_setting(form->keys[i]);
