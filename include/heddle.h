@@ -1,7 +1,7 @@
 /* heddle: a CPU-first multicore neural-network trainer whose results do not depend on how the work is laid out.
  *
  * From simple to expert: heddle/config.h and heddle/session.h train a model from a table of settings; heddle/predict.h
- * uses it; heddle/status.h says how every call reports failure. */
+ * uses it; heddle/summary.h tells what it costs; heddle/status.h says how every call reports failure. */
 #ifndef HEDDLE_H
 #define HEDDLE_H
 
@@ -9,6 +9,7 @@
 #include "heddle/predict.h"
 #include "heddle/session.h"
 #include "heddle/status.h"
+#include "heddle/summary.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -91,7 +91,8 @@ EXTRA_DIST += tests/plan/batch_norm.yaml tests/plan/batch_norm.plan tests/bits/n
 EXTRA_DIST += tests/plan/branches.yaml tests/plan/no_pool.yaml tests/plan/own_pool.yaml tests/plan/pool_first.yaml \
   tests/plan/read_often.yaml tests/plan/scores_as_image.yaml tests/plan/branches.plan tests/plan/no_pool.plan \
   tests/plan/own_pool.plan tests/plan/pool_first.plan tests/plan/read_often.plan tests/plan/scores_as_image.plan \
-  tests/plan/cnn.plan tests/plan/fastmnist.plan tests/plan/mlp.plan tests/plan/simplenet.plan
+  tests/plan/cnn.plan tests/plan/fastmnist.plan tests/plan/mlp.plan tests/plan/simplenet.plan \
+  tests/plan/lenet5.plan tests/plan/repeats.yaml tests/plan/repeats.plan
 unit_tests += tests/unit/test_file
 tests_unit_test_file_SOURCES = tests/unit/test_file.c tests/scratch.h
 tests_unit_test_file_CPPFLAGS = $(TEST_CPPFLAGS)
@@ -116,3 +117,8 @@ unit_tests += tests/unit/test_feed
 tests_unit_test_feed_SOURCES = tests/unit/test_feed.c
 tests_unit_test_feed_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_test_feed_LDADD = $(TEST_LIBS)
+unit_tests += tests/unit/test_summary
+tests_unit_test_summary_SOURCES = tests/unit/test_summary.c tests/scratch.h
+tests_unit_test_summary_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_test_summary_LDADD = $(TEST_LIBS)
+script_tests += tests/cli/summary.bats

@@ -39,7 +39,7 @@ typedef struct hd_report {
   double train_loss, val_loss, val_accuracy, test_loss, test_accuracy;
   double startup_s, train_s, wall_s, samples_per_s;
   int64_t peak_rss_bytes;
-  int64_t planned_bytes; /* weights, state, activations and gradients, as planned */
+  int64_t planned_bytes; /* what hd_summary's memory predicts: weights, state, activations, gradients, copies */
   char weights_sha256[HD_SHA256_TEXT_BYTES];
   int64_t resumed_step;  /* 0 for a fresh run */
   int stopped;           /* ended by hd_session_stop */

@@ -15,6 +15,7 @@ enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
 int cli_train(int argc, char **argv);
 int cli_eval(int argc, char **argv);
 int cli_predict(int argc, char **argv);
+int cli_summary(int argc, char **argv);
 int cli_digest(int argc, char **argv);
 
 /* Prints "heddle: ..." on standard error: one line, whatever control characters the texts of users and files hold. */

@@ -14,11 +14,13 @@ enum { ARENA_TARGET_BYTES = 640 << 10, ALIGN_BYTES = 128 };
 typedef struct bump {
   char *base;
   int64_t used;
+  hd_exec_memory by; /* `used`, by use */
 } bump;
 
-static void *take(bump *b, int64_t bytes) {
-  int64_t at = b->used;
-  b->used += (bytes + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES;
+static void *take(bump *b, int64_t *use, int64_t bytes) {
+  int64_t at = b->used, whole = (bytes + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES;
+  b->used += whole;
+  *use += whole;
   return b->base ? b->base + at : NULL;
 }
 
@@ -32,15 +34,16 @@ static int64_t cover_slots(int64_t shards) {
 
 static void lay_out_lane(hd_exec *exec, bump *b, lane_state *lane) {
   const hd_plan *plan = exec->plan;
-  lane->arena = take(b, plan->arena_bytes * exec->group_rows);
-  lane->scratch = take(b, plan->scratch_bytes);
-  lane->labels = take(b, exec->group_rows * (int64_t)sizeof *lane->labels);
-  lane->cover =
-      take(b, cover_slots(lane->shard_hi - lane->shard_lo) * plan->direct_elems * (int64_t)sizeof *lane->cover);
-  lane->tile = take(b, TILE_ELEMS * (int64_t)sizeof *lane->tile);
-  lane->gathered = take(b, plan->segments > 1 ? plan->direct_elems * (int64_t)sizeof *lane->gathered : 0);
-  lane->stack = take(b, plan->segments > 1 ? HD_MAX_FOLD_DEPTH * plan->direct_elems * (int64_t)sizeof *lane->stack : 0);
-  lane->norms = take(b, plan->chunk_count * (int64_t)sizeof *lane->norms);
+  lane->arena = take(b, &b->by.activations, plan->arena_bytes * exec->group_rows);
+  lane->scratch = take(b, &b->by.activations, plan->scratch_bytes);
+  lane->labels = take(b, &b->by.activations, exec->group_rows * (int64_t)sizeof *lane->labels);
+  lane->cover = take(b, &b->by.gradients,
+                     cover_slots(lane->shard_hi - lane->shard_lo) * plan->direct_elems * (int64_t)sizeof *lane->cover);
+  lane->tile = take(b, &b->by.bookkeeping, TILE_ELEMS * (int64_t)sizeof *lane->tile);
+  int64_t meeting = plan->segments > 1 ? plan->direct_elems * (int64_t)sizeof *lane->gathered : 0;
+  lane->gathered = take(b, &b->by.gradients, meeting);
+  lane->stack = take(b, &b->by.gradients, HD_MAX_FOLD_DEPTH * meeting);
+  lane->norms = take(b, &b->by.bookkeeping, plan->chunk_count * (int64_t)sizeof *lane->norms);
 }
 
 static int part_levels(int parts) {
@@ -54,17 +57,17 @@ static void lay_out(hd_exec *exec, bump *b) {
   const hd_plan *plan = exec->plan;
   int parts = exec->settings.parts;
   int64_t capacity = (exec->settings.batch + parts - 1) / parts;
-  exec->lines = take(b, exec->lane_count * (int64_t)sizeof *exec->lines);
-  exec->batch_memory = take(b, plan->batch_bytes * capacity);
-  exec->losses = take(b, exec->settings.batch * (int64_t)sizeof *exec->losses);
-  exec->labels = take(b, exec->settings.batch * (int64_t)sizeof *exec->labels);
-  exec->chunk_norm = take(b, plan->chunk_count * (int64_t)sizeof *exec->chunk_norm);
-  exec->grad = take(b, exec->settings.clip_norm > 0 ? plan->param_elems * 4 : 0);
-  exec->part_sum = take(b, part_levels(parts) * plan->param_elems * 4);
+  exec->lines = take(b, &b->by.bookkeeping, exec->lane_count * (int64_t)sizeof *exec->lines);
+  exec->batch_memory = take(b, &b->by.activations, plan->batch_bytes * capacity);
+  exec->losses = take(b, &b->by.activations, exec->settings.batch * (int64_t)sizeof *exec->losses);
+  exec->labels = take(b, &b->by.activations, exec->settings.batch * (int64_t)sizeof *exec->labels);
+  exec->chunk_norm = take(b, &b->by.bookkeeping, plan->chunk_count * (int64_t)sizeof *exec->chunk_norm);
+  exec->grad = take(b, &b->by.gradients, exec->settings.clip_norm > 0 ? plan->param_elems * 4 : 0);
+  exec->part_sum = take(b, &b->by.gradients, part_levels(parts) * plan->param_elems * 4);
   for (int parity = 0; parity < 2; parity++) {
-    exec->layout[parity] = take(b, parts * (int64_t)sizeof *exec->layout[parity]);
+    exec->layout[parity] = take(b, &b->by.bookkeeping, parts * (int64_t)sizeof *exec->layout[parity]);
     for (int p = 0; p < parts; p++) {
-      hd_range_plan *ranges = take(b, exec->lane_count * (int64_t)sizeof *ranges);
+      hd_range_plan *ranges = take(b, &b->by.bookkeeping, exec->lane_count * (int64_t)sizeof *ranges);
       if (b->base)
         exec->layout[parity][p].range = ranges;
     }
@@ -75,6 +78,8 @@ static void lay_out(hd_exec *exec, bump *b) {
 
 static void share_out(hd_exec *exec) {
   const hd_plan *plan = exec->plan;
+  if (plan->segments > 1)
+    exec->settings.parts = 1; /* the whole batch goes through a phase together */
   int32_t shards = exec->settings.shards / exec->settings.parts;
   int64_t largest = (exec->settings.batch + exec->settings.shards - 1) / exec->settings.shards;
   int64_t rows = 1;
@@ -101,6 +106,21 @@ static hd_status share_chunks(hd_exec *exec, hd_ctx *ctx) {
   return HD_OK;
 }
 
+hd_status hd__exec_measure(hd_exec_memory *out, hd_ctx *ctx, const hd_plan *plan, int lanes,
+                           const hd_exec_settings *settings) {
+  hd_exec exec = {.plan = plan, .settings = *settings, .lane_count = lanes};
+  bump count = {0};
+  exec.lane = hd__malloc_aligned((size_t)lanes * sizeof *exec.lane);
+  if (!exec.lane)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for %d lanes", lanes);
+  memset(exec.lane, 0, (size_t)lanes * sizeof *exec.lane);
+  share_out(&exec);
+  lay_out(&exec, &count);
+  hd__free(exec.lane);
+  *out = count.by;
+  return HD_OK;
+}
+
 static hd_status take_memory(hd_exec *exec, hd_ctx *ctx) {
   bump count = {0};
   lay_out(exec, &count);
@@ -120,8 +140,6 @@ hd_status hd__exec_create(hd_exec **out, hd_ctx *ctx, const hd_plan *plan, hd_st
   exec->store = store;
   exec->lanes = lanes;
   exec->settings = *settings;
-  if (plan->segments > 1)
-    exec->settings.parts = 1; /* the whole batch goes through a phase together */
   exec->lane_count = hd__lanes_count(lanes);
   exec->lane = hd__malloc_aligned((size_t)exec->lane_count * sizeof *exec->lane);
   hd_status status = HD_E_NOMEM;

@@ -76,6 +76,17 @@ typedef struct hd_exec_outcome {
 hd_status hd__exec_evaluate(hd_exec *exec, hd_ctx *ctx, const hd_driver *driver, int64_t samples,
                             const hd_exec_outcome *out);
 
+/* What an executor takes, by use; the sum is the segment's size before rounding to pages. */
+typedef struct hd_exec_memory {
+  int64_t activations; /* arenas, batch memory, scratch */
+  int64_t gradients;   /* sums that wait to be folded */
+  int64_t bookkeeping;
+} hd_exec_memory;
+
+/* What hd__exec_create would take with so many lanes. */
+hd_status hd__exec_measure(hd_exec_memory *out, hd_ctx *ctx, const hd_plan *plan, int lanes,
+                           const hd_exec_settings *settings);
+
 /* Bytes of memory that the plan made the executor take: arenas, batch memory, gradients. */
 int64_t hd__exec_bytes(const hd_exec *exec);
 

@@ -41,20 +41,27 @@ static void find_halves(hd_store *store) {
   }
 }
 
+static int64_t head_bytes(const hd_plan *plan) {
+  return aligned((int64_t)(sizeof(hd_directory) + (size_t)plan->param_count * sizeof(hd_store_entry)));
+}
+
+int64_t hd__store_bytes(const hd_plan *plan, int states) {
+  return head_bytes(plan) + 2 * 4 * (plan->param_elems * (1 + states) + plan->packed_elems);
+}
+
 hd_status hd__store_create(hd_store **out, hd_ctx *ctx, const hd_plan *plan, int states) {
   *out = NULL;
   hd_store *store = hd__calloc(1, sizeof *store);
   if (!store)
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for the weights");
-  int64_t head = aligned((int64_t)(sizeof(hd_directory) + (size_t)plan->param_count * sizeof(hd_store_entry)));
-  int64_t half = plan->param_elems * 4, packed = plan->packed_elems * 4;
-  hd_status status = hd__segment_create(&store->segment, ctx, (size_t)(head + 2 * half * (1 + states) + 2 * packed),
-                                        "weights and optimizer state");
+  hd_status status =
+      hd__segment_create(&store->segment, ctx, (size_t)hd__store_bytes(plan, states), "weights and optimizer state");
   if (status != HD_OK) {
     hd__free(store);
     return status;
   }
   store->directory = store->segment.base;
+  int64_t head = head_bytes(plan), half = plan->param_elems * 4;
   store->directory->weights_offset = head;
   store->directory->state_offset = head + 2 * half;
   store->directory->packed_offset = head + 2 * half * (1 + states);

@@ -41,6 +41,9 @@ typedef struct hd_store {
   float *packed[2];
 } hd_store;
 
+/* Bytes of the segment below, before rounding to pages. */
+int64_t hd__store_bytes(const hd_plan *plan, int states);
+
 /* Room for the plan's parameters with `states` optimizer states each, all zero, version 0. */
 hd_status hd__store_create(hd_store **out, hd_ctx *ctx, const hd_plan *plan, int states);
 void hd__store_destroy(hd_store *store);

@@ -14,27 +14,42 @@ enum { MAX_SIDE = 65535, MAX_LAYERS = 1000 };
 typedef struct parser {
   hd_ctx *ctx;
   hd_graph *graph;
-  const char **name;
+  char **name; /* owned */
   int *value;
   const hd_yaml_node **node;
   int count;
 } parser;
 
-static int find_layer(const parser *p, const char *name) {
+/* Where names are looked up. In a round of a repeat, layers are called PREFIX.NAME, and `above` is what the round starts
+ * from; names that it has not are looked for outside. */
+typedef struct scope {
+  const struct scope *outside;
+  const char *prefix; /* with its point; "" outside of repeats */
+  int above;
+} scope;
+
+static int find_layer(const parser *p, const char *prefix, const char *name) {
+  size_t length = strlen(prefix);
   for (int i = 0; i < p->count; i++)
-    if (!strcmp(p->name[i], name))
+    if (!strncmp(p->name[i], prefix, length) && !strcmp(p->name[i] + length, name))
       return i;
   return -1;
 }
 
-static hd_status input_of(int *value, const parser *p, const hd_yaml_node *node) {
+/* The value a layer reads if it names none: that of the layer above. */
+static int value_above(const parser *p) { return p->count ? p->value[p->count - 1] : p->graph->input; }
+
+static hd_status input_of(int *value, const parser *p, const scope *where, const hd_yaml_node *node) {
   const char *name;
   HD_TRY(hd__yaml_text(&name, p->ctx, node));
-  if (!strcmp(name, "input")) {
-    *value = p->graph->input;
+  bool is_input = !strcmp(name, "input"), is_above = where->outside && !strcmp(name, "above");
+  if (is_input || is_above) {
+    *value = is_input ? p->graph->input : where->above;
     return HD_OK;
   }
-  int layer = find_layer(p, name);
+  int layer = -1;
+  for (const scope *at = where; at && layer < 0; at = at->outside)
+    layer = find_layer(p, at->prefix, name);
   if (layer < 0)
     return hd__yaml_fail(p->ctx, node,
                          "expected the name of a layer above, found '%s'; name 'input' or an earlier layer", name);
@@ -52,8 +67,8 @@ static const char *inputs_text(char *text, size_t bytes, const hd_layer_form *fo
 }
 
 /* The values a layer reads: what `from` names, else the layer above. */
-static hd_status read_inputs(int in[HD_MAX_IN], int *count, const parser *p, const hd_yaml_node *layer,
-                             const hd_layer_form *form) {
+static hd_status read_inputs(int in[HD_MAX_IN], int *count, const parser *p, const scope *where,
+                             const hd_yaml_node *layer, const hd_layer_form *form) {
   const hd_yaml_node *from = hd__yaml_get(layer, "from");
   const char *op = hd__op_info(form->op)->name;
   char text[HD_LAYER_FOUND_BYTES], wanted[16];
@@ -61,34 +76,100 @@ static hd_status read_inputs(int in[HD_MAX_IN], int *count, const parser *p, con
   if (!from && form->min_inputs > 1)
     return hd__yaml_fail(p->ctx, layer, "expected 'from: [A, B]' for op '%s', found none; add it", op);
   if (!from) {
-    in[0] = p->count ? p->value[p->count - 1] : p->graph->input;
+    in[0] = value_above(p);
     return HD_OK;
   }
   if (form->max_inputs == 1)
-    return input_of(&in[0], p, from);
+    return input_of(&in[0], p, where, from);
   if (from->kind != HD_YAML_SEQUENCE || from->count < form->min_inputs || from->count > form->max_inputs)
     return hd__yaml_fail(p->ctx, from,
                          "expected %s names [A, B] as 'from' for op '%s', found %s; name that many layers",
                          inputs_text(wanted, sizeof wanted, form), op, hd__layer_found(text, sizeof text, from));
   *count = from->count;
   for (int i = 0; i < *count; i++)
-    HD_TRY(input_of(&in[i], p, &from->item[i]));
+    HD_TRY(input_of(&in[i], p, where, &from->item[i]));
   return HD_OK;
 }
 
-static hd_status check_name(const parser *p, const hd_yaml_node *layer) {
-  size_t length = strlen(layer->key);
+/* The whole name of a layer; `node` is where it stands. */
+static hd_status check_name(const parser *p, const scope *where, const char *name, const hd_yaml_node *node) {
+  size_t length = strlen(name);
   if (length == 0 || length > 64 ||
-      strspn(layer->key, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-") != length)
-    return hd__yaml_fail(p->ctx, layer,
+      strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-") != length)
+    return hd__yaml_fail(p->ctx, node,
                          "expected a layer name of 1 to 64 letters, digits, '_', '-' and '.', found '%s'; rename it",
-                         layer->key);
-  if (!strcmp(layer->key, "input") || find_layer(p, layer->key) >= 0)
-    return hd__yaml_fail(p->ctx, layer, "expected a new layer name, found '%s' again; rename one", layer->key);
+                         name);
+  if (!strcmp(name, "input") || find_layer(p, "", name) >= 0 || (where->outside && !strcmp(node->key, "above")))
+    return hd__yaml_fail(p->ctx, node, "expected a new layer name, found '%s' again; rename one", name);
+  if (p->count == MAX_LAYERS)
+    return hd__yaml_fail(p->ctx, node, "expected at most %d layers, found one more, '%s'; repeat fewer", MAX_LAYERS,
+                         name);
   return HD_OK;
 }
 
-static hd_status read_layer(parser *p, const hd_yaml_node *entry) {
+static hd_status add_layer(parser *p, const scope *where, const char *name, const hd_yaml_node *layer) {
+  const hd_layer_form *form;
+  hd_attrs attrs;
+  int in[HD_MAX_IN], count, value;
+  HD_TRY(check_name(p, where, name, layer));
+  HD_TRY(hd__layer_form(&form, p->ctx, layer));
+  HD_TRY(hd__layer_attrs(&attrs, p->ctx, layer, form));
+  HD_TRY(read_inputs(in, &count, p, where, layer, form));
+  hd_status status = hd__graph_add(&value, p->graph, p->ctx, form->op, name, in, count, &attrs);
+  if (status != HD_OK)
+    return hd__fail_in(p->ctx, status, "%s:%d", layer->source, layer->line);
+  p->value[p->count] = value;
+  p->node[p->count] = layer;
+  return HD_OK;
+}
+
+static hd_status read_layer(parser *p, const scope *where, const hd_yaml_node *layer) {
+  char *name = hd__printf_alloc("%s%s", where->prefix, layer->key);
+  if (!name)
+    return hd__fail(p->ctx, HD_E_NOMEM, "out of memory while reading a model");
+  hd_status status = add_layer(p, where, name, layer);
+  if (status == HD_OK)
+    p->name[p->count++] = name;
+  else
+    hd__free(name);
+  return status;
+}
+
+static hd_status read_entry(parser *p, const scope *where, const hd_yaml_node *entry);
+
+static hd_status read_rounds(parser *p, const scope *outside, const hd_yaml_node *block, const hd_yaml_node *layers,
+                             int64_t rounds) {
+  hd_status status = HD_OK;
+  for (int64_t round = 1; round <= rounds && status == HD_OK; round++) {
+    char *prefix = hd__printf_alloc("%s%s%lld.", outside->prefix, block->key, (long long)round);
+    if (!prefix)
+      return hd__fail(p->ctx, HD_E_NOMEM, "out of memory while reading a model");
+    scope in = {.outside = outside, .prefix = prefix, .above = value_above(p)};
+    for (int i = 0; i < layers->count && status == HD_OK; i++)
+      status = read_entry(p, &in, &layers->item[i]);
+    hd__free(prefix);
+  }
+  return status;
+}
+
+/* NAME: {repeat: N, layers: [...]}: the layers N times, called NAME1.LAYER, NAME2.LAYER and so on. */
+static hd_status read_repeat(parser *p, const scope *outside, const hd_yaml_node *block) {
+  static const char *const keys[] = {"repeat", "layers", NULL};
+  const hd_yaml_node *repeat = hd__yaml_get(block, "repeat"), *layers = hd__yaml_get(block, "layers");
+  int64_t rounds;
+  HD_TRY(hd__yaml_only_keys(p->ctx, block, keys));
+  if (!repeat || !layers)
+    return hd__yaml_fail(p->ctx, block, "expected 'repeat: N' and 'layers:' in block '%s', found no '%s'; add it",
+                         block->key, repeat ? "layers" : "repeat");
+  HD_TRY(hd__yaml_int(&rounds, p->ctx, repeat, 1, MAX_LAYERS));
+  HD_TRY(hd__yaml_expect(p->ctx, layers, HD_YAML_SEQUENCE, "'layers'"));
+  if (layers->count == 0)
+    return hd__yaml_fail(p->ctx, layers, "expected at least one layer in block '%s', found none; write one a line",
+                         block->key);
+  return read_rounds(p, outside, block, layers, rounds);
+}
+
+static hd_status read_entry(parser *p, const scope *where, const hd_yaml_node *entry) {
   HD_TRY(hd__yaml_expect(p->ctx, entry, HD_YAML_MAPPING, "a layer (- NAME: {op: ...})"));
   if (entry->count != 1)
     return hd__yaml_fail(p->ctx, entry,
@@ -96,20 +177,9 @@ static hd_status read_layer(parser *p, const hd_yaml_node *entry) {
                          entry->count);
   const hd_yaml_node *layer = &entry->item[0];
   HD_TRY(hd__yaml_expect(p->ctx, layer, HD_YAML_MAPPING, "a layer's settings ({op: ...})"));
-  HD_TRY(check_name(p, layer));
-  const hd_layer_form *form;
-  hd_attrs attrs;
-  int in[HD_MAX_IN], count, value;
-  HD_TRY(hd__layer_form(&form, p->ctx, layer));
-  HD_TRY(hd__layer_attrs(&attrs, p->ctx, layer, form));
-  HD_TRY(read_inputs(in, &count, p, layer, form));
-  hd_status status = hd__graph_add(&value, p->graph, p->ctx, form->op, layer->key, in, count, &attrs);
-  if (status != HD_OK)
-    return hd__fail_in(p->ctx, status, "%s:%d", layer->source, layer->line);
-  p->name[p->count] = layer->key;
-  p->value[p->count] = value;
-  p->node[p->count++] = layer;
-  return HD_OK;
+  if (hd__yaml_get(layer, "repeat") || hd__yaml_get(layer, "layers"))
+    return read_repeat(p, where, layer);
+  return read_layer(p, where, layer);
 }
 
 /* A layer that nothing reads would have parameters without a gradient. */
@@ -147,8 +217,9 @@ static hd_status read_input_shape(hd_shape *shape, hd_ctx *ctx, const hd_yaml_no
 }
 
 static hd_status read_layers(parser *p, const hd_yaml_node *layers) {
+  const scope file = {.prefix = ""};
   for (int i = 0; i < layers->count; i++)
-    HD_TRY(read_layer(p, &layers->item[i]));
+    HD_TRY(read_entry(p, &file, &layers->item[i]));
   HD_TRY(check_used(p));
   const hd_yaml_node *last = p->node[p->count - 1];
   if (p->graph->param_count == 0)
@@ -158,7 +229,8 @@ static hd_status read_layers(parser *p, const hd_yaml_node *layers) {
   return status == HD_OK ? HD_OK : hd__fail_in(p->ctx, status, "%s:%d", last->source, last->line);
 }
 
-static hd_status read_model(hd_graph **out, char **name, hd_ctx *ctx, const hd_yaml_node *root) {
+/* `input`: the samples' shape instead of the file's, or NULL. */
+static hd_status read_model(hd_graph **out, char **name, hd_ctx *ctx, const hd_yaml_node *root, const hd_shape *input) {
   static const char *const keys[] = {"model", "input", "layers", NULL};
   HD_TRY(hd__yaml_expect(ctx, root, HD_YAML_MAPPING, "a model"));
   HD_TRY(hd__yaml_only_keys(ctx, root, keys));
@@ -174,32 +246,34 @@ static hd_status read_model(hd_graph **out, char **name, hd_ctx *ctx, const hd_y
     return hd__yaml_fail(ctx, layers, "expected 1 to %d layers, found %d; write one a line, - NAME: {op: ...}",
                          MAX_LAYERS, layers->count);
   HD_TRY(read_input_shape(&shape, ctx, root));
+  shape = input ? *input : shape;
   if (name && !(*name = hd__strdup(text)))
     return hd__fail(ctx, HD_E_NOMEM, "out of memory while reading a model");
   hd_status status = hd__graph_create(out, ctx, &shape);
   if (status != HD_OK)
     return hd__fail_in(ctx, status, "%s:%d", root->source, hd__yaml_get(root, "input")->line);
-  size_t count = (size_t)layers->count;
   parser p = {.ctx = ctx, .graph = *out};
-  p.name = hd__calloc(count, sizeof *p.name);
-  p.value = hd__calloc(count, sizeof *p.value);
-  p.node = hd__calloc(count, sizeof *p.node);
+  p.name = hd__calloc(MAX_LAYERS, sizeof *p.name);
+  p.value = hd__calloc(MAX_LAYERS, sizeof *p.value);
+  p.node = hd__calloc(MAX_LAYERS, sizeof *p.node);
   status = p.name && p.value && p.node ? read_layers(&p, layers)
                                        : hd__fail(ctx, HD_E_NOMEM, "out of memory while reading a model");
+  for (int i = 0; i < p.count; i++)
+    hd__free(p.name[i]);
   hd__free(p.name);
   hd__free(p.value);
   hd__free(p.node);
   return status;
 }
 
-hd_status hd__model_parse(hd_graph **out, char **name, hd_ctx *ctx, const char *text, size_t length,
-                          const char *source) {
+static hd_status parse(hd_graph **out, char **name, hd_ctx *ctx, const char *text, size_t length, const char *source,
+                       const hd_shape *input) {
   hd_yaml *yaml;
   *out = NULL;
   if (name)
     *name = NULL;
   HD_TRY(hd__yaml_parse(&yaml, ctx, text, length, source));
-  hd_status status = read_model(out, name, ctx, hd__yaml_root(yaml));
+  hd_status status = read_model(out, name, ctx, hd__yaml_root(yaml), input);
   hd__yaml_destroy(yaml);
   if (status == HD_OK)
     return HD_OK;
@@ -210,4 +284,14 @@ hd_status hd__model_parse(hd_graph **out, char **name, hd_ctx *ctx, const char *
     *name = NULL;
   }
   return status;
+}
+
+hd_status hd__model_parse(hd_graph **out, char **name, hd_ctx *ctx, const char *text, size_t length,
+                          const char *source) {
+  return parse(out, name, ctx, text, length, source, NULL);
+}
+
+hd_status hd__model_parse_for(hd_graph **out, hd_ctx *ctx, const char *text, size_t length, const char *source,
+                              const hd_shape *input) {
+  return parse(out, NULL, ctx, text, length, source, input);
 }

@@ -6,10 +6,16 @@
  *       - conv1: {op: conv2d, out: 32, kernel: 3}
  *       - relu1: {op: relu}
  *       - sum: {op: add, from: [relu1, conv0]}
+ *       - block:
+ *           repeat: 3
+ *           layers:
+ *             - conv: {op: conv2d, out: 32, kernel: 3, padding: 1}
+ *             - sum: {op: add, from: [conv, above]}
  *
  * Each layer reads the one above unless `from` names others. kernel, stride and padding are one number or two (height,
- * width); stride defaults to 1, for max_pool2d to its kernel; groups, of conv2d, to 1. The last layer's output is one
- * score per class; the loss is cross-entropy. */
+ * width); stride defaults to 1, for max_pool2d to its kernel; groups, of conv2d, to 1. A repeat's layers are called
+ * block1.conv, block1.sum, block2.conv and so on; within a round names are first those of the round, and `above` is what
+ * the round starts from. The last layer's output is one score per class; the loss is cross-entropy. */
 #ifndef HD_GRAPH_MODEL_H
 #define HD_GRAPH_MODEL_H
 
@@ -19,5 +25,9 @@
  * receives the model's name; the caller frees it with hd__free. */
 hd_status hd__model_parse(hd_graph **out, char **name, hd_ctx *ctx, const char *text, size_t length,
                           const char *source);
+
+/* The same for samples of another shape than the file's `input`. */
+hd_status hd__model_parse_for(hd_graph **out, hd_ctx *ctx, const char *text, size_t length, const char *source,
+                              const hd_shape *input);
 
 #endif

@@ -13,12 +13,14 @@
 
 enum { HUGE_BYTES = 2 << 20 };
 
+size_t hd__segment_bytes(size_t bytes) {
+  size_t page = bytes < HUGE_BYTES ? 4096 : HUGE_BYTES;
+  return bytes == 0 ? page : (bytes + page - 1) & ~(page - 1);
+}
+
 hd_status hd__segment_create(hd_segment *out, hd_ctx *ctx, size_t bytes, const char *what) {
   *out = (hd_segment){0};
-  size_t rounded =
-      bytes < HUGE_BYTES ? (bytes + 4095) & ~(size_t)4095 : (bytes + HUGE_BYTES - 1) & ~(size_t)(HUGE_BYTES - 1);
-  if (rounded == 0)
-    rounded = 4096;
+  size_t rounded = hd__segment_bytes(bytes);
   /* Counted like any allocation, so that the allocation-failure sweep reaches mappings too. */
   void *token = hd__malloc(1);
   void *base = token ? mmap(NULL, rounded, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) : MAP_FAILED;

@@ -12,6 +12,9 @@ typedef struct hd_segment {
   size_t bytes;
 } hd_segment;
 
+/* What a segment for `bytes` really maps: whole pages, small or large. */
+size_t hd__segment_bytes(size_t bytes);
+
 /* `what` names the purpose in the error message. */
 hd_status hd__segment_create(hd_segment *out, hd_ctx *ctx, size_t bytes, const char *what);
 void hd__segment_destroy(hd_segment *segment);

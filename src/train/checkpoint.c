@@ -121,6 +121,10 @@ out:
   return status;
 }
 
+int64_t hd__saver_bytes(int64_t param_elems, int states) {
+  return 2 * param_elems * (1 + states) * (int64_t)sizeof(float);
+}
+
 hd_status hd__saver_init(hd_saver *saver, hd_ctx *ctx, hd_store *store, hd_op update, const char *run, int keep) {
   *saver = (hd_saver){.store = store, .update = update, .keep = keep};
   const hd_directory *d = store->directory;

@@ -1,8 +1,9 @@
 /* Schedules as PyTorch defines them, by step. step is StepLR, whose epochs are counted from the end of the warm-up; cosine
  * is CosineAnnealingLR down to 0; the warm-up is LinearLR from 1/warmup of the rate in the first step to all of it in the
- * last, and the schedule starts behind it, as in a SequentialLR of the two. onecycle, which warms up by itself, is OneCycleLR with its defaults: cosine from lr/25 up to lr over the
- * first 30 % of the steps, then down to lr/25/1e4; the momentum (sgd) or first beta (adam) runs the other way, from
- * 0.95 to 0.85 and back. The bias corrections use beta^t with the beta of the step, as PyTorch's optimizers do. */
+ * last, and the schedule starts behind it, as in a SequentialLR of the two. onecycle, which warms up by itself, is
+ * OneCycleLR with its defaults: cosine from lr/25 up to lr over the first 30 % of the steps, then down to lr/25/1e4; the
+ * momentum (sgd) or first beta (adam) runs the other way, from 0.95 to 0.85 and back. The bias corrections use beta^t
+ * with the beta of the step, as PyTorch's optimizers do. */
 #include "train/schedule.h"
 
 #include <math.h>
@@ -21,14 +22,22 @@ static hd_curve curve_of(const hd_config *config) {
                                    : HD_CURVE_ONECYCLE;
 }
 
+hd_op hd__schedule_update(int *states, const hd_config *config) {
+  const char *optimizer = hd__config_text(config, HD_OPT_optimizer);
+  if (!strcmp(optimizer, "sgd")) {
+    *states = hd__config_real(config, HD_OPT_momentum) > 0 ? 1 : 0;
+    return HD_OP_sgd;
+  }
+  *states = 2;
+  return !strcmp(optimizer, "adam") ? HD_OP_adam : HD_OP_adamw;
+}
+
 hd_status hd__schedule_init(hd_schedule *out, hd_ctx *ctx, const hd_config *config, int64_t epochs,
                             int64_t steps_per_epoch) {
   int64_t warmup = hd__config_int(config, HD_OPT_warmup), steps = epochs * steps_per_epoch;
-  const char *optimizer = hd__config_text(config, HD_OPT_optimizer);
   double betas[2];
   hd__config_pair(config, HD_OPT_betas, betas);
-  *out = (hd_schedule){.op = HD_OP_sgd,
-                       .lr = hd__config_real(config, HD_OPT_lr),
+  *out = (hd_schedule){.lr = hd__config_real(config, HD_OPT_lr),
                        .momentum = hd__config_real(config, HD_OPT_momentum),
                        .nesterov = hd__config_flag(config, HD_OPT_nesterov),
                        .beta1 = betas[0],
@@ -39,11 +48,7 @@ hd_status hd__schedule_init(hd_schedule *out, hd_ctx *ctx, const hd_config *conf
                        .every = hd__config_int(config, HD_OPT_step_size) * steps_per_epoch,
                        .warmup = warmup,
                        .length = steps - warmup};
-  out->states = out->momentum > 0 ? 1 : 0;
-  if (strcmp(optimizer, "sgd")) {
-    out->op = !strcmp(optimizer, "adam") ? HD_OP_adam : HD_OP_adamw;
-    out->states = 2;
-  }
+  out->op = hd__schedule_update(&out->states, config);
   out->weight_decay = hd__config_has(config, HD_OPT_weight_decay) ? hd__config_real(config, HD_OPT_weight_decay)
                                                                   : (out->op == HD_OP_adamw ? 0.01 : 0);
   if (warmup < steps)

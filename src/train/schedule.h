@@ -21,6 +21,9 @@ typedef struct hd_schedule {
   int64_t length; /* steps of the curve: those of all epochs but the warm-up's */
 } hd_schedule;
 
+/* The update operation of the configured optimizer, and how many states per parameter it keeps. */
+hd_op hd__schedule_update(int *states, const hd_config *config);
+
 /* Reads the settings of the optimizer and the schedule. HD_E_USAGE if the warm-up leaves no step of `epochs` x
  * `steps_per_epoch`. */
 hd_status hd__schedule_init(hd_schedule *out, hd_ctx *ctx, const hd_config *config, int64_t epochs,

@@ -6,9 +6,9 @@
 #include "base/alloc.h"
 #include "sys/budget.h"
 #include "train/init.h"
+#include "train/planned.h"
 #include "train/record.h"
 #include "train/session.h"
-#include "tree/tree.h"
 
 /* A resumed run: its record, the experiment taken from it, the folder to load from. */
 static hd_status adopt_run(hd_session *s, hd_ctx *ctx, char folder[HD_PATH_BYTES]) {
@@ -19,17 +19,6 @@ static hd_status adopt_run(hd_session *s, hd_ctx *ctx, char folder[HD_PATH_BYTES
   const char *text = json_string_value(json_object_get(s->record, "model_yaml"));
   hd_status status = hd__network_from_text(&s->network, ctx, text, hd__config_text(s->config, HD_OPT_model));
   return status == HD_OK ? HD_OK : hd__fail_in(ctx, status, "%s/run.json", folder);
-}
-
-static hd_status choose_kernels(hd_session *s, hd_ctx *ctx) {
-  const char *why = NULL, *isa = getenv("HEDDLE_ISA");
-  s->kernels = hd__kernels_select(isa, &why);
-  if (s->kernels)
-    return HD_OK;
-  return hd__fail(
-      ctx, HD_E_UNSUPPORTED,
-      "HEDDLE_ISA expects an instruction set that this build and CPU have, found '%s': %s; unset it for the best", isa,
-      why);
 }
 
 static hd_status choose_lanes(hd_session *s, hd_ctx *ctx) {
@@ -43,16 +32,7 @@ static hd_status choose_steps(hd_session *s, hd_ctx *ctx, int32_t *shards) {
   const hd_config *c = s->config;
   int64_t samples = s->train_feed.count, epochs = hd__config_int(c, HD_OPT_epochs);
   s->batch = hd__config_int(c, HD_OPT_batch);
-  *shards =
-      hd__config_has(c, HD_OPT_shards) ? (int32_t)hd__config_int(c, HD_OPT_shards) : hd__tree_default_shards(s->batch);
-  if (*shards > s->batch)
-    return hd__fail(ctx, HD_E_USAGE, "batch %lld is smaller than %d shards; use --shards %d or a larger --batch",
-                    (long long)s->batch, *shards, hd__tree_default_shards(s->batch));
-  if (hd__config_int(c, HD_OPT_accumulate) > *shards)
-    return hd__fail(
-        ctx, HD_E_USAGE,
-        "--accumulate expects at most the %d shards of a batch, found %lld; use a smaller number or more --shards",
-        *shards, (long long)hd__config_int(c, HD_OPT_accumulate));
+  HD_TRY(hd__planned_shards(shards, ctx, c));
   bool drop = hd__config_flag(c, HD_OPT_drop_last);
   s->steps_per_epoch = drop ? samples / s->batch : (samples + s->batch - 1) / s->batch;
   if (s->steps_per_epoch == 0)
@@ -71,17 +51,13 @@ static hd_status choose_steps(hd_session *s, hd_ctx *ctx, int32_t *shards) {
 static hd_status make_plan(hd_plan **out, hd_session *s, hd_ctx *ctx, bool train) {
   hd_graph *graph;
   HD_TRY(hd__network_graph(&graph, ctx, &s->network, hd__data_train(s->data), hd__data_name(s->data)));
-  hd_plan_settings settings = {.train = train, .clip_norm = hd__config_has(s->config, HD_OPT_clip_grad_norm)};
+  hd_plan_settings settings = hd__planned_passes(s->config, train);
   return hd__plan_create(out, ctx, graph, s->kernels, &settings);
 }
 
 static hd_status make_executors(hd_session *s, hd_ctx *ctx, int32_t shards) {
-  hd_exec_settings train = {.batch = s->batch,
-                            .shards = shards,
-                            .parts = (int32_t)hd__config_int(s->config, HD_OPT_accumulate),
-                            .update = s->schedule.op,
-                            .clip_norm = hd__config_real(s->config, HD_OPT_clip_grad_norm)};
-  hd_exec_settings eval = {.batch = s->batch < 64 ? 64 : s->batch, .shards = 1, .parts = 1};
+  hd_exec_settings train = hd__planned_training(s->config, shards, s->schedule.op);
+  hd_exec_settings eval = hd__planned_evaluation(s->config);
   HD_TRY(make_plan(&s->plan, s, ctx, true));
   HD_TRY(make_plan(&s->eval_plan, s, ctx, false));
   HD_TRY(hd__store_create(&s->store, ctx, s->plan, s->schedule.states));
@@ -153,7 +129,9 @@ static void fill_report(hd_session *s, int32_t shards) {
                           .val_accuracy = NAN,
                           .test_loss = NAN,
                           .test_accuracy = NAN,
-                          .planned_bytes = (int64_t)s->store->segment.bytes + hd__exec_bytes(s->exec),
+                          .planned_bytes = (int64_t)s->store->segment.bytes + hd__exec_bytes(s->exec) +
+                                           hd__exec_bytes(s->eval_exec) +
+                                           hd__saver_bytes(s->plan->param_elems, s->schedule.states),
                           .resumed_step = s->counters.step,
                           .wrong = -1,
                           .wrong_png = s->wrong_png};
@@ -169,7 +147,7 @@ hd_status hd__session_setup(hd_session *s, hd_ctx *ctx, const hd_config *config)
   HD_TRY(hd__config_complete(s->config, ctx));
   if (!resumes)
     HD_TRY(hd__network_find(&s->network, ctx, hd__config_text(s->config, HD_OPT_model)));
-  HD_TRY(choose_kernels(s, ctx));
+  HD_TRY(hd__planned_kernels(&s->kernels, ctx));
   HD_TRY(choose_lanes(s, ctx));
   HD_TRY(hd__data_open(&s->data, ctx, hd__config_text(s->config, HD_OPT_data),
                        hd__config_text(s->config, HD_OPT_data_dir)));

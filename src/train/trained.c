@@ -1,21 +1,14 @@
 /* Opening checkpoints for inference; see trained.h. */
 #include "train/trained.h"
 
-#include <stdlib.h>
-
 #include "graph/model.h"
 #include "train/checkpoint.h"
+#include "train/planned.h"
 #include "train/record.h"
 
 static hd_status choose_machine(hd_trained *t, hd_ctx *ctx, const hd_config *config) {
-  const char *why = NULL, *isa = getenv("HEDDLE_ISA");
   int threads;
-  t->kernels = hd__kernels_select(isa, &why);
-  if (!t->kernels)
-    return hd__fail(
-        ctx, HD_E_UNSUPPORTED,
-        "HEDDLE_ISA expects an instruction set that this build and CPU have, found '%s': %s; unset it for the best",
-        isa, why);
+  HD_TRY(hd__planned_kernels(&t->kernels, ctx));
   HD_TRY(hd__config_threads(&threads, ctx, config));
   return hd__lanes_create(&t->lanes, ctx, threads);
 }

@@ -4,6 +4,7 @@
 /* Most mistakes stand in line 4, the first layer. */
 #define HEAD "model: bad\ninput: [1, 8, 8]\nlayers:\n"
 #define SHAPED(input) "model: bad\ninput: " input "\nlayers:\n"
+#define BLOCK(rounds) HEAD "  - b:\n      repeat: " #rounds "\n      layers:\n"
 #define END "  - end: {op: flatten}\n  - scores: {op: linear, out: 3}\n"
 
 const bad_model bad_models[] = {
@@ -120,6 +121,44 @@ const bad_model bad_models[] = {
     {"add with an unknown name", HEAD "  - a: {op: add, from: [input, b]}\n" END, 4, HD_E_FORMAT, "found 'b'"},
     {"a layer that nobody reads", HEAD "  - a: {op: relu}\n  - b: {op: relu, from: input}\n" END, 4, HD_E_FORMAT,
      "found 'a' unused"},
+
+    /* Repeats: BLOCK opens one whose layers stand from line 7. */
+    {"a repeat without layers", HEAD "  - b: {repeat: 2}\n" END, 4, HD_E_FORMAT, "in block 'b', found no 'layers'"},
+    {"a repeat without a number", HEAD "  - b: {layers: [r: {op: relu}]}\n" END, 4, HD_E_FORMAT,
+     "in block 'b', found no 'repeat'"},
+    {"a repeat with an operation", HEAD "  - b: {op: relu, repeat: 2}\n" END, 4, HD_E_FORMAT, "found 'op'"},
+    {"a repeat of no rounds", HEAD "  - b: {repeat: 0, layers: [r: {op: relu}]}\n" END, 4, HD_E_FORMAT, "found '0'"},
+    {"a repeat of a word", HEAD "  - b: {repeat: twice, layers: [r: {op: relu}]}\n" END, 4, HD_E_FORMAT,
+     "found 'twice'"},
+    {"a repeat of 1001 rounds", HEAD "  - b: {repeat: 1001, layers: [r: {op: relu}]}\n" END, 4, HD_E_FORMAT,
+     "found '1001'"},
+    {"a repeat of nothing", HEAD "  - b: {repeat: 2, layers: []}\n" END, 4, HD_E_FORMAT,
+     "at least one layer in block 'b', found none"},
+    {"a mapping as a repeat's layers", BLOCK(2) "        r: {op: relu}\n" END, 7, HD_E_FORMAT, "found a mapping"},
+    {"too many layers by repeats in repeats",
+     BLOCK(1000) "        - c: {repeat: 1000, layers: [d: {repeat: 1000, layers: [r: {op: relu}]}]}\n" END, 7,
+     HD_E_FORMAT, "at most 1000 layers, found one more, 'b1.c2.d1.r'"},
+    {"a name twice in a round", BLOCK(2) "        - r: {op: relu}\n        - r: {op: relu}\n" END, 8, HD_E_FORMAT,
+     "found 'b1.r' again"},
+    {"a layer called above in a round", BLOCK(2) "        - above: {op: relu}\n" END, 7, HD_E_FORMAT,
+     "found 'b1.above' again"},
+    {"a name that a round makes once more",
+     HEAD "  - b2.r: {op: relu}\n  - b: {repeat: 2, layers: [r: {op: relu}]}\n" END, 5, HD_E_FORMAT,
+     "found 'b2.r' again"},
+    {"above outside of repeats", HEAD "  - a: {op: relu, from: above}\n" END, 4, HD_E_FORMAT, "found 'above'"},
+    {"a name of a round, read from outside", BLOCK(2) "        - r: {op: relu}\n  - a: {op: relu, from: r}\n" END, 8,
+     HD_E_FORMAT, "found 'r'"},
+    {"a name of the round below", BLOCK(2) "        - r: {op: add, from: [above, b2.r]}\n" END, 7, HD_E_FORMAT,
+     "found 'b2.r'"},
+    {"add of two shapes in the first round",
+     BLOCK(3) "        - c: {op: conv2d, out: 1, kernel: 3}\n        - s: {op: add, from: [c, above]}\n" END, 8,
+     HD_E_SHAPE, "layer 'b1.s': add expects two values of one shape, found 1x6x6 and 1x8x8"},
+    {"add of two shapes in the second round",
+     BLOCK(3) "        - p: {op: max_pool2d, kernel: 2, stride: 1, padding: 1}\n        - s: {op: add, from: [p, "
+              "input]}\n" END,
+     8, HD_E_SHAPE, "found 1x9x9 and 1x8x8"},
+    {"a kernel that no longer fits in the fourth round", BLOCK(9) "        - c: {op: conv2d, out: 1, kernel: 3}\n" END,
+     7, HD_E_SHAPE, "layer 'b4.c': a 3x3 kernel expects an input at least that large, found 1x2x2"},
 
     /* Shapes. */
     {"a kernel larger than the image", HEAD "  - a: {op: conv2d, out: 3, kernel: 9}\n" END, 4, HD_E_SHAPE,

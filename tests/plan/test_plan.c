@@ -300,9 +300,10 @@ int main(int argc, char **argv) {
     free(model.data);
     return 0;
   }
-  check_folder("data/models", 4);
-  check_folder("tests/plan", 8);
+  check_folder("data/models", 5);
+  check_folder("tests/plan", 9);
   check_bad_models();
   check_allocations("branches");
+  check_allocations("repeats");
   return done_testing();
 }

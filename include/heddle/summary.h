@@ -1,0 +1,68 @@
+/* What a network is and what it costs, before a byte of data is read or a step is run.
+ *
+ *     hd_summary *summary;
+ *     hd_summary_create(&summary, ctx, config, NULL);
+ *     printf("%lld parameters\n", (long long)summary->params);
+ *     hd_summary_destroy(summary);
+ *
+ * MACs (multiply-adds) and FLOPs are those of one sample, counted as dense libraries do: a convolution or a linear layer
+ * has two FLOPs a multiply-add and none for its bias, other operations one for each addition, comparison, exponential and
+ * so on. Memory is that of a training run with the configuration's batch, threads and optimizer.
+ *
+ * Thread safety: a summary never changes; any thread may read it. */
+#ifndef HEDDLE_SUMMARY_H
+#define HEDDLE_SUMMARY_H
+
+#include <stdint.h>
+
+#include "heddle/config.h"
+#include "heddle/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* One layer as the model file has it, in order. */
+typedef struct hd_summary_layer {
+  const char *name, *op;
+  int32_t rank, shape[4]; /* of its output, without the samples: channels, height, width; or the length */
+  int64_t params, trainable;
+  int64_t macs, flops_fwd, flops_bwd; /* of a sample in training; backward: of the gradients that it needs */
+} hd_summary_layer;
+
+/* What a session allocates for a training run, in bytes, to the byte (hd_report.planned_bytes). Not in it: the data set,
+ * the program itself, its libraries, its threads' stacks. */
+typedef struct hd_memory {
+  int64_t weights_bytes;     /* two versions */
+  int64_t optimizer_bytes;   /* two versions of its state */
+  int64_t packed_bytes;      /* copies of weights as the kernels read them, two versions */
+  int64_t activations_bytes; /* of all threads, with their gradients */
+  int64_t gradients_bytes;   /* of parameters, per shard, waiting to be added */
+  int64_t evaluation_bytes;
+  int64_t checkpoint_bytes; /* copies that are saved while training goes on */
+  int64_t other_bytes;      /* bookkeeping, and rounding to whole pages */
+  int64_t total_bytes;
+} hd_memory;
+
+typedef struct hd_summary {
+  const char *model, *optimizer, *isa;
+  int32_t input[3]; /* channels, height, width */
+  int64_t batch, shards, accumulate;
+  int32_t threads;
+  int32_t layer_count;
+  hd_summary_layer *layers;
+  int64_t params, trainable, macs, flops_fwd, flops_bwd; /* of all layers */
+  hd_memory memory;
+} hd_summary;
+
+/* Of the configuration it uses model, recipe, batch, shards, accumulate, threads, optimizer, momentum and
+ * clip-grad-norm. `input` (channels, height, width) takes the place of the model's own, NULL: it does not. The caller
+ * owns the summary with all that it points to, and ends it with hd_summary_destroy (NULL allowed). Errors are those of a
+ * session: HD_E_FORMAT and HD_E_SHAPE name the model's file and line. */
+HD_API hd_status hd_summary_create(hd_summary **out, hd_ctx *ctx, const hd_config *config, const int32_t input[3]);
+HD_API void hd_summary_destroy(hd_summary *summary);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

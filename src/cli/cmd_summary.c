@@ -1,0 +1,187 @@
+/* heddle summary: a network's layers, what they cost, and the memory that a run would take. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+
+enum { COLUMNS = 7, CELL_BYTES = 80 };
+
+/* One line of the table. Texts stand left, numbers right. */
+typedef struct row {
+  char cell[COLUMNS][CELL_BYTES];
+} row;
+
+static const int is_number[COLUMNS] = {0, 0, 0, 1, 1, 1, 1};
+
+typedef struct request {
+  int32_t input[3];
+  int has_input;
+} request;
+
+static int take_input(void *self, const char *value) {
+  request *r = self;
+  int end = 0;
+  if (strspn(value, "0123456789x") != strlen(value) || strlen(value) > 24 ||
+      sscanf(value, "%d%*1[x]%d%*1[x]%d%n", &r->input[0], &r->input[1], &r->input[2], &end) != 3 || value[end]) {
+    cli_complain("--input expects CHANNELSxHEIGHTxWIDTH, for example 1x28x28, found '%s'", value);
+    return CLI_USAGE;
+  }
+  r->has_input = 1;
+  return -1;
+}
+
+static void shape_text(char *text, const hd_summary_layer *layer) {
+  int at = 0;
+  for (int i = 0; i < layer->rank; i++)
+    at += snprintf(text + at, (size_t)(CELL_BYTES - at), "%s%d", i ? "x" : "", layer->shape[i]);
+}
+
+static void put_number(row *r, int column, int64_t value) {
+  snprintf(r->cell[column], CELL_BYTES, "%s", value ? cli_grouped(value) : "-");
+}
+
+static void put_costs(row *r, int64_t params, int64_t macs, int64_t forward, int64_t backward) {
+  put_number(r, 3, params);
+  put_number(r, 4, macs);
+  put_number(r, 5, forward);
+  put_number(r, 6, backward);
+}
+
+/* Column heads, the layers, the total: layer_count + 2 rows. */
+static void fill_rows(row *rows, const hd_summary *s) {
+  static const char *const head[COLUMNS] = {"layer", "operation",     "output",        "parameters",
+                                            "MACs",  "FLOPs forward", "FLOPs backward"};
+  for (int c = 0; c < COLUMNS; c++)
+    snprintf(rows[0].cell[c], CELL_BYTES, "%s", head[c]);
+  for (int i = 0; i < s->layer_count; i++) {
+    const hd_summary_layer *l = &s->layers[i];
+    row *r = &rows[i + 1];
+    snprintf(r->cell[0], CELL_BYTES, "%s", l->name);
+    snprintf(r->cell[1], CELL_BYTES, "%s", l->op);
+    shape_text(r->cell[2], l);
+    put_costs(r, l->params, l->macs, l->flops_fwd, l->flops_bwd);
+  }
+  row *total = &rows[s->layer_count + 1];
+  snprintf(total->cell[0], CELL_BYTES, "total");
+  put_costs(total, s->params, s->macs, s->flops_fwd, s->flops_bwd);
+}
+
+static void print_row(const row *r, const int width[COLUMNS]) {
+  for (int c = 0; c < COLUMNS; c++)
+    printf("%s%*s", c ? "  " : "", is_number[c] ? width[c] : -width[c], r->cell[c]);
+  printf("\n");
+}
+
+static void print_rule(const int width[COLUMNS]) {
+  int all = 2 * (COLUMNS - 1);
+  for (int c = 0; c < COLUMNS; c++)
+    all += width[c];
+  while (all-- > 0)
+    putchar('-');
+  putchar('\n');
+}
+
+static void print_table(const row *rows, int layers) {
+  int width[COLUMNS] = {0};
+  for (int i = 0; i < layers + 2; i++)
+    for (int c = 0; c < COLUMNS; c++)
+      width[c] = (int)strlen(rows[i].cell[c]) > width[c] ? (int)strlen(rows[i].cell[c]) : width[c];
+  print_row(&rows[0], width);
+  print_rule(width);
+  for (int i = 1; i <= layers; i++)
+    print_row(&rows[i], width);
+  print_rule(width);
+  print_row(&rows[layers + 1], width);
+}
+
+static void print_memory(const hd_summary *s) {
+  const hd_memory *m = &s->memory;
+  const struct {
+    const char *what;
+    int64_t bytes;
+  } lines[] = {{"weights, two versions", m->weights_bytes},
+               {"state of the optimizer, two versions", m->optimizer_bytes},
+               {"weights packed for the kernels, two versions", m->packed_bytes},
+               {"activations and their gradients", m->activations_bytes},
+               {"gradients of parameters", m->gradients_bytes},
+               {"evaluation", m->evaluation_bytes},
+               {"copies for checkpoints", m->checkpoint_bytes},
+               {"bookkeeping and whole pages", m->other_bytes}};
+  printf("\nmemory to train with batch %lld in %lld shards, %s, %d thread%s, %s kernels:\n", (long long)s->batch,
+         (long long)s->shards, s->optimizer, s->threads, s->threads == 1 ? "" : "s", s->isa);
+  for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+    if (lines[i].bytes > 0)
+      printf("  %-46s %10.2f MB\n", lines[i].what, 1e-6 * (double)lines[i].bytes);
+  printf("  %-46s %10.2f MB\n", "in all, beside the program and the data", 1e-6 * (double)m->total_bytes);
+}
+
+static int print_all(const hd_summary *s) {
+  row *rows = calloc((size_t)s->layer_count + 2, sizeof *rows);
+  if (!rows)
+    return cli_fail(HD_E_NOMEM, NULL);
+  printf("%s, input %dx%dx%d; multiply-adds (MACs) and FLOPs of one sample\n\n", s->model, s->input[0], s->input[1],
+         s->input[2]);
+  fill_rows(rows, s);
+  print_table(rows, s->layer_count);
+  printf("\nparameters: %s, trainable: %s\n", cli_grouped(s->params), cli_grouped(s->trainable));
+  print_memory(s);
+  free(rows);
+  return CLI_OK;
+}
+
+static void print_json(const hd_summary *s) {
+  printf("{\"layers\": [");
+  for (int i = 0; i < s->layer_count; i++) {
+    const hd_summary_layer *l = &s->layers[i];
+    printf("%s{\"name\": ", i ? ", " : "");
+    cli_json_text(stdout, l->name);
+    printf(", \"op\": ");
+    cli_json_text(stdout, l->op);
+    printf(", \"shape\": [");
+    for (int d = 0; d < l->rank; d++)
+      printf("%s%d", d ? ", " : "", l->shape[d]);
+    printf("], \"params\": %lld, \"macs\": %lld, \"flops_fwd\": %lld, \"flops_bwd\": %lld}", (long long)l->params,
+           (long long)l->macs, (long long)l->flops_fwd, (long long)l->flops_bwd);
+  }
+  printf("], \"params\": %lld, \"trainable\": %lld, \"macs\": %lld, \"memory_bytes\": %lld}\n", (long long)s->params,
+         (long long)s->trainable, (long long)s->macs, (long long)s->memory.total_bytes);
+}
+
+static int run(hd_ctx *ctx, const hd_config *config, const request *r) {
+  hd_summary *s;
+  hd_status status = hd_summary_create(&s, ctx, config, r->has_input ? r->input : NULL);
+  if (status != HD_OK)
+    return cli_fail(status, hd_ctx_message(ctx));
+  int code = CLI_OK;
+  if (!strcmp(hd_config_get(config, "json"), "true"))
+    print_json(s);
+  else
+    code = print_all(s);
+  hd_summary_destroy(s);
+  return code;
+}
+
+int cli_summary(int argc, char **argv) {
+  static const char *const names[] = {"model",          "recipe",  "batch",      "shards", "optimizer", "momentum",
+                                      "clip-grad-norm", "threads", "accumulate", "json",   NULL};
+  request r = {0};
+  const cli_extra input = {"input", "CxHxW", "samples of this shape instead of the model's, for example 1x28x28",
+                           take_input, &r};
+  hd_ctx *ctx;
+  hd_config *config;
+  if (hd_ctx_create(&ctx) != HD_OK)
+    return cli_fail(HD_E_NOMEM, NULL);
+  int first = 0, code = hd_config_create(&config, ctx) == HD_OK ? -1 : cli_fail(HD_E_NOMEM, NULL);
+  if (code < 0)
+    code = cli_parse_with(&first, config, ctx, argc, argv, names, &input,
+                          "usage: heddle summary [options]: layers, parameters, costs, and the memory of a run");
+  if (code < 0 && first < argc) {
+    cli_complain("summary expects options only, found '%s'; use --model NAME or --model FILE.yaml", argv[first]);
+    code = CLI_USAGE;
+  }
+  if (code < 0)
+    code = run(ctx, config, &r);
+  hd_config_destroy(config);
+  hd_ctx_destroy(ctx);
+  return code;
+}

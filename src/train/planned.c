@@ -1,0 +1,73 @@
+/* From a configuration to numbers; see planned.h. */
+#include "train/planned.h"
+
+#include <stdlib.h>
+
+#include "sys/segment.h"
+#include "train/checkpoint.h"
+#include "tree/tree.h"
+
+hd_status hd__planned_kernels(const hd_kernels **out, hd_ctx *ctx) {
+  const char *why = NULL, *isa = getenv("HEDDLE_ISA");
+  *out = hd__kernels_select(isa, &why);
+  if (*out)
+    return HD_OK;
+  return hd__fail(
+      ctx, HD_E_UNSUPPORTED,
+      "HEDDLE_ISA expects an instruction set that this build and CPU have, found '%s': %s; unset it for the best", isa,
+      why);
+}
+
+hd_status hd__planned_shards(int32_t *out, hd_ctx *ctx, const hd_config *c) {
+  int64_t batch = hd__config_int(c, HD_OPT_batch), parts = hd__config_int(c, HD_OPT_accumulate);
+  int32_t fitting = hd__tree_default_shards(batch);
+  *out = hd__config_has(c, HD_OPT_shards) ? (int32_t)hd__config_int(c, HD_OPT_shards) : fitting;
+  if (*out > batch)
+    return hd__fail(ctx, HD_E_USAGE, "batch %lld is smaller than %d shards; use --shards %d or a larger --batch",
+                    (long long)batch, *out, fitting);
+  if (parts > *out)
+    return hd__fail(
+        ctx, HD_E_USAGE,
+        "--accumulate expects at most the %d shards of a batch, found %lld; use a smaller number or more --shards",
+        *out, (long long)parts);
+  return HD_OK;
+}
+
+hd_plan_settings hd__planned_passes(const hd_config *config, bool train) {
+  return (hd_plan_settings){.train = train, .clip_norm = hd__config_has(config, HD_OPT_clip_grad_norm)};
+}
+
+hd_exec_settings hd__planned_training(const hd_config *config, int32_t shards, hd_op update) {
+  return (hd_exec_settings){.batch = hd__config_int(config, HD_OPT_batch),
+                            .shards = shards,
+                            .parts = (int32_t)hd__config_int(config, HD_OPT_accumulate),
+                            .update = update,
+                            .clip_norm = hd__config_real(config, HD_OPT_clip_grad_norm)};
+}
+
+hd_exec_settings hd__planned_evaluation(const hd_config *config) {
+  int64_t batch = hd__config_int(config, HD_OPT_batch);
+  return (hd_exec_settings){.batch = batch < 64 ? 64 : batch, .shards = 1, .parts = 1};
+}
+
+static int64_t sum_of(const hd_exec_memory *m) { return m->activations + m->gradients + m->bookkeeping; }
+
+hd_status hd__planned_memory(hd_memory *out, hd_ctx *ctx, const hd_planned *p) {
+  hd_exec_memory train, eval;
+  HD_TRY(hd__exec_measure(&train, ctx, p->plan, p->lanes, &p->train));
+  HD_TRY(hd__exec_measure(&eval, ctx, p->eval_plan, p->lanes, &p->eval));
+  int64_t version = p->plan->param_elems * (int64_t)sizeof(float), store = hd__store_bytes(p->plan, p->states);
+  *out = (hd_memory){.weights_bytes = 2 * version,
+                     .optimizer_bytes = 2 * version * p->states,
+                     .packed_bytes = 2 * p->plan->packed_elems * (int64_t)sizeof(float),
+                     .activations_bytes = train.activations,
+                     .gradients_bytes = train.gradients,
+                     .evaluation_bytes = sum_of(&eval),
+                     .checkpoint_bytes = hd__saver_bytes(p->plan->param_elems, p->states)};
+  out->total_bytes = (int64_t)(hd__segment_bytes((size_t)store) + hd__segment_bytes((size_t)sum_of(&train)) +
+                               hd__segment_bytes((size_t)sum_of(&eval))) +
+                     out->checkpoint_bytes;
+  out->other_bytes = out->total_bytes - out->weights_bytes - out->optimizer_bytes - out->packed_bytes -
+                     out->activations_bytes - out->gradients_bytes - out->evaluation_bytes - out->checkpoint_bytes;
+  return HD_OK;
+}

@@ -1,0 +1,31 @@
+/* What a configuration makes of a network before memory is taken: kernels, shards, the executors' settings, and how many
+ * bytes all of it will take. Sessions take them; summaries tell them. */
+#ifndef HD_TRAIN_PLANNED_H
+#define HD_TRAIN_PLANNED_H
+
+#include "exec/exec.h"
+#include "heddle/summary.h"
+#include "train/config.h"
+
+/* The best kernels of this CPU, or those that HEDDLE_ISA names. */
+hd_status hd__planned_kernels(const hd_kernels **out, hd_ctx *ctx);
+
+/* The shards of a batch: as configured, else by the batch. Checks that --accumulate fits. */
+hd_status hd__planned_shards(int32_t *out, hd_ctx *ctx, const hd_config *config);
+
+hd_plan_settings hd__planned_passes(const hd_config *config, bool train);
+
+/* How the executors of training and of evaluation run their plans. */
+hd_exec_settings hd__planned_training(const hd_config *config, int32_t shards, hd_op update);
+hd_exec_settings hd__planned_evaluation(const hd_config *config);
+
+typedef struct hd_planned {
+  const hd_plan *plan, *eval_plan;
+  hd_exec_settings train, eval;
+  int lanes, states; /* states: of the optimizer, per parameter */
+} hd_planned;
+
+/* What a session takes for it, to the byte. */
+hd_status hd__planned_memory(hd_memory *out, hd_ctx *ctx, const hd_planned *planned);
+
+#endif

@@ -1,0 +1,72 @@
+# heddle summary: the table, its JSON, and what it refuses.
+
+load cli
+
+keys="layers params trainable macs memory_bytes"
+
+@test "cnn has 225,034 parameters, and PyTorch's multiply-adds" {
+  "$HEDDLE" summary >out
+  grep -Eq '^total  +225,034  +2,631,040  +5,312,608  +10,171,296$' out
+  grep -qx 'parameters: 225,034, trainable: 225,034' out
+  grep -Eq '^conv2  +conv2d  +64x11x11  +18,496  +2,230,272  +4,460,544  +8,921,088$' out
+  grep -Eq '^fc1  +linear  +128  +204,928  +204,800 ' out
+}
+
+@test "the table stays within 100 columns, and its lines are of one width" {
+  for model in simplenet mlp cnn fastmnist; do
+    "$HEDDLE" summary --model $model >out
+    awk 'length > 100 { exit 1 }' out
+    [ "$(sed -n '3,/^total/p' out | awk '{ print length }' | sort -u | wc -l)" -eq 1 ]
+  done
+}
+
+@test "--json: exactly the promised keys, and the table's numbers" {
+  need_json
+  "$HEDDLE" summary --model cnn --json >out
+  [ "$(wc -l <out)" -eq 1 ]
+  [ "$(json_keys <out)" = "$keys" ]
+  [ "$(json_get params trainable macs <out)" = "225034 225034 2631040" ]
+  [ "$(json_get layers.0.name layers.0.op layers.0.shape <out)" = "conv1 conv2d [32,26,26]" ]
+  [ "$(json_get layers.0.params layers.0.macs layers.0.flops_fwd layers.0.flops_bwd <out)" = "320 194688 389376 389376" ]
+  [ "$(json_get layers.9.name layers.9.shape <out)" = "fc2 [10]" ]
+}
+
+@test "--input takes the place of the model's own, whatever the data" {
+  need_json
+  "$HEDDLE" summary --model mlp --input 3x32x32 --json >out
+  [ "$(json_get layers.0.shape layers.1.macs <out)" = "[3072] 393216" ]
+}
+
+@test "the memory follows batch, threads and optimizer" {
+  need_json
+  memory() { "$HEDDLE" summary --model cnn --json "$@" | json_get memory_bytes; }
+  small=$(memory --batch 32 --threads 1 --optimizer sgd)
+  [ "$(memory --batch 1024 --threads 1 --optimizer sgd)" -gt "$small" ]
+  [ "$(memory --batch 32 --threads 8 --optimizer sgd)" -gt "$small" ]
+  [ "$(memory --batch 32 --threads 1 --optimizer adam)" -gt "$small" ]
+  [ "$(memory --batch 1024 --threads 1 --optimizer sgd --accumulate 8)" -lt "$(memory --batch 1024 --threads 1 --optimizer sgd)" ]
+}
+
+@test "groups count their own channels alone" {
+  need_json
+  printf 'model: d\ninput: [4, 8, 8]\nlayers:\n  - deep: {op: conv2d, out: 4, kernel: 3, groups: 4}\n  - flat: {op: flatten}\n' >d.yaml
+  "$HEDDLE" summary --model d.yaml --json >out
+  [ "$(json_get params macs <out)" = "40 1296" ]
+}
+
+@test "what is wrong is one line" {
+  fails 2 summary --input 28x28
+  says "--input expects CHANNELSxHEIGHTxWIDTH, for example 1x28x28, found '28x28'"
+  fails 2 summary --input 1x28x28x
+  fails 2 summary --input -1x28x28
+  fails 2 summary --input 99999999999x28x28
+  fails 2 summary --input 9x28x28
+  says "1 to 4 channels" "found 9x28x28"
+  fails 1 summary --input 1x2x2
+  says "cnn.yaml:5: layer 'conv1'" "found 1x2x2"
+  fails 2 summary cnn
+  says "found 'cnn'; use --model NAME"
+  fails 2 summary --epochs 3
+  fails 2 summary --batch 8 --shards 16
+  fails 2 summary --model nobody
+}

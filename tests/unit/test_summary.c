@@ -1,0 +1,88 @@
+/* A summary's memory is what a session takes, to the byte, for many settings; and its costs follow the operations' rules. */
+#include "scratch.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "heddle.h"
+
+static hd_config *config_of(hd_ctx *ctx, const char *settings) {
+  hd_config *config;
+  char copy[512], *rest = copy;
+  if (hd_config_create(&config, ctx) != HD_OK)
+    bail_out("out of memory");
+  snprintf(copy, sizeof copy, "%s", settings);
+  for (char *name; (name = strtok_r(rest, " ", &rest));) {
+    char *value = strtok_r(rest, " ", &rest);
+    if (hd_config_set(config, ctx, name, value) != HD_OK)
+      bail_out("%s", hd_ctx_message(ctx));
+  }
+  return config;
+}
+
+static const char *source_folder(void) {
+  const char *folder = getenv("SRCDIR");
+  return folder ? folder : ".";
+}
+
+/* `data`: a session needs one; simplenet and friends take the built-in digits. */
+static void check_memory(hd_ctx *ctx, const char *settings, int index) {
+  hd_config *config = config_of(ctx, settings);
+  hd_summary *summary;
+  hd_session *session = NULL;
+  if (hd_config_set(config, ctx, "out", in_scratch("run-%d", index)) != HD_OK ||
+      hd_summary_create(&summary, ctx, config, NULL) != HD_OK || hd_session_create(&session, ctx, config) != HD_OK)
+    bail_out("%s", hd_ctx_message(ctx));
+  const hd_memory *m = &summary->memory;
+  is_int(m->total_bytes, hd_session_report(session)->planned_bytes, "%s: the summary's memory is the session's",
+         settings);
+  ok(m->total_bytes == m->weights_bytes + m->optimizer_bytes + m->packed_bytes + m->activations_bytes +
+                           m->gradients_bytes + m->evaluation_bytes + m->checkpoint_bytes + m->other_bytes &&
+         m->other_bytes >= 0,
+     "%s: its parts make up the whole", settings);
+  is_int(summary->params, hd_session_report(session)->parameters, "%s: the parameters too", settings);
+  hd_session_destroy(session);
+  hd_summary_destroy(summary);
+  hd_config_destroy(config);
+}
+
+/* Backward: twice forward, but for the first layer, whose input needs no gradient. */
+static void check_costs(hd_ctx *ctx) {
+  hd_config *config = config_of(ctx, "model cnn");
+  hd_summary *s;
+  if (hd_summary_create(&s, ctx, config, (int32_t[]){1, 28, 28}) != HD_OK)
+    bail_out("%s", hd_ctx_message(ctx));
+  is_int(s->layer_count, 10, "the layers are the model file's; the loss is none");
+  ok(s->layers[0].flops_bwd == s->layers[0].flops_fwd && s->layers[0].flops_fwd == 2 * s->layers[0].macs,
+     "the first convolution has one gradient");
+  ok(s->layers[3].flops_bwd == 2 * s->layers[3].flops_fwd, "the second has two");
+  hd_summary_destroy(s);
+  is_int(hd_summary_create(&s, ctx, config, (int32_t[]){1, 0, 28}), HD_E_USAGE, "an input without rows is refused");
+  ok(s == NULL, "and leaves no summary");
+  hd_config_destroy(config);
+}
+
+int main(void) {
+  static const char *const settings[] = {"model cnn threads 1",
+                                         "model cnn threads 4 batch 256",
+                                         "model cnn threads 3 batch 50 optimizer sgd",
+                                         "model cnn threads 2 optimizer sgd momentum 0.9 clip-grad-norm 1",
+                                         "model cnn threads 2 accumulate 4 shards 32 batch 200",
+                                         "model mlp threads 5 batch 7 optimizer adam",
+                                         "recipe fastmnist threads 2",
+                                         "model simplenet threads 8 batch 1"};
+  hd_ctx *ctx;
+  if (hd_ctx_create(&ctx) != HD_OK)
+    bail_out("out of memory");
+  int count = (int)(sizeof settings / sizeof *settings);
+  for (int i = 0; i < count; i++)
+    check_memory(ctx, settings[i], i);
+  /* Batch norm meets in phases, and takes the whole batch through them however --accumulate cuts it. */
+  char norm[512];
+  snprintf(norm, sizeof norm, "model %s/tests/bits/norm.yaml threads 3 accumulate 4", source_folder());
+  check_memory(ctx, norm, count);
+  check_costs(ctx);
+  hd_ctx_destroy(ctx);
+  return done_testing();
+}
