@@ -1,7 +1,8 @@
 /* heddle: a CPU-first multicore neural-network trainer whose results do not depend on how the work is laid out.
  *
  * From simple to expert: heddle/config.h and heddle/session.h train a model from a table of settings; heddle/predict.h
- * uses it; heddle/summary.h tells what it costs; heddle/status.h says how every call reports failure. */
+ * uses it; heddle/summary.h tells what it costs; heddle/tensor.h computes with arrays at once; heddle/status.h says how
+ * every call reports failure. */
 #ifndef HEDDLE_H
 #define HEDDLE_H
 
@@ -10,6 +11,7 @@
 #include "heddle/session.h"
 #include "heddle/status.h"
 #include "heddle/summary.h"
+#include "heddle/tensor.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -28,7 +28,11 @@ hd_status hd_ctx_create(hd_ctx **out) {
   return ctx ? HD_OK : HD_E_NOMEM;
 }
 
-void hd_ctx_destroy(hd_ctx *ctx) { hd__free(ctx); }
+void hd_ctx_destroy(hd_ctx *ctx) {
+  if (ctx && ctx->service)
+    ctx->end_service(ctx->service);
+  hd__free(ctx);
+}
 
 const char *hd_ctx_message(const hd_ctx *ctx) { return ctx ? ctx->message : ""; }
 

@@ -10,6 +10,8 @@
 
 struct hd_ctx {
   char message[HD_MESSAGE_BYTES];
+  void *service; /* what an upper layer keeps here (the threads of tensors), ended with the context */
+  void (*end_service)(void *service);
 };
 
 /* Stores the formatted message in ctx (ctx may be NULL: the message is lost, the code is not) and returns `code`. */

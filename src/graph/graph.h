@@ -18,6 +18,7 @@
 
 #include "base/shape.h"
 #include "base/status.h"
+#include "heddle/dtype.h"
 #include "kernel/kernel.h"
 
 typedef enum hd_value_kind {
@@ -28,8 +29,6 @@ typedef enum hd_value_kind {
   HD_VALUE_PARAM_GRAD, /* its gradient */
   HD_VALUE_STATISTIC   /* of the whole batch: mean or variance per channel */
 } hd_value_kind;
-
-typedef enum hd_dtype { HD_F32, HD_U8, HD_I32 } hd_dtype;
 
 typedef struct hd_value {
   char *name;

@@ -2,7 +2,7 @@ core_sources += src/kernel/kernel.h src/kernel/ref/ref_real.h src/kernel/ref/ref
   src/kernel/ref/ref_pool.c src/kernel/ref/ref_batch_norm.c src/kernel/ref/ref64_batch_norm.c src/kernel/ref/ref_linear.c src/kernel/ref/ref_pointwise.c src/kernel/ref/ref_loss.c \
   src/kernel/ref/ref_update.c src/kernel/ref/ref_update.h src/kernel/ref/ref_table.c src/kernel/ref/ref64_conv.c \
   src/kernel/ref/ref64_pool.c src/kernel/ref/ref64_linear.c src/kernel/ref/ref64_pointwise.c src/kernel/ref/ref64_loss.c
-core_sources += src/kernel/select.c
+core_sources += src/kernel/select.c src/kernel/array.h src/kernel/ref/ref_array.c
 
 # Compiled once per instruction set, with -DHD_ISA=scalar|avx2|avx512|neon and that set's compiler options; select.c learns of
 # each by -DHD_HAVE_ISA_SCALAR, _AVX2, _AVX512, _NEON.
@@ -16,3 +16,4 @@ kernel_cpu_sources += src/kernel/cpu/argmax16.h src/kernel/cpu/cpu_conv.h src/ke
   src/kernel/cpu/cpu_pool.c src/kernel/cpu/cpu_batch_norm.c
 core_sources += src/kernel/ref/ref_activation.c src/kernel/ref/ref_activation.h src/kernel/ref/ref64_activation.c
 kernel_cpu_sources += src/kernel/cpu/cpu_activation.c
+kernel_cpu_sources += src/kernel/cpu/cpu_array.c

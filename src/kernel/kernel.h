@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #include "base/fold.h"
+#include "kernel/array.h"
 
 typedef enum hd_op {
 #define OP(name, class) HD_OP_##name,
@@ -174,6 +175,8 @@ typedef struct hd_kernels {
    * floats with channels fastest. */
   void (*gather_u8)(float *out, const uint8_t *pixels, int64_t plane, int32_t channels, const float *scale,
                     const float *shift);
+
+  hd_array_kernels array; /* what eager tensors ask for */
 } hd_kernels;
 
 /* The complete reference table: scalar loops that state the chains. Immutable, static. */

@@ -41,5 +41,6 @@ void HD_SYM(activation_fill)(hd_kernels *table);
 void HD_SYM(update_fill)(hd_kernels *table);
 void HD_SYM(fold_fill)(hd_kernels *table);
 void HD_SYM(gather_fill)(hd_kernels *table);
+void HD_SYM(array_fill)(hd_kernels *table);
 
 #endif

@@ -4,6 +4,7 @@
 #include "kernel/ref/ref_real.h"
 #include "kernel/ref/ref_update.h"
 
+void hd__ref_array_fill(hd_kernels *table);
 void hd__ref64_conv_fill(hd_kernels *table);
 void hd__ref64_pool_fill(hd_kernels *table);
 void hd__ref64_batch_norm_fill(hd_kernels *table);
@@ -25,6 +26,7 @@ static void fill(void) {
   hd__ref_loss_fill(&reference);
   hd__ref_activation_fill(&reference);
   hd__ref_update_fill(&reference);
+  hd__ref_array_fill(&reference);
   hd__ref64_conv_fill(&reference_f64);
   hd__ref64_pool_fill(&reference_f64);
   hd__ref64_batch_norm_fill(&reference_f64);

@@ -1,0 +1,113 @@
+/* What the files of this folder share: the tensor itself, the lanes of a context, and how operands are read.
+ *
+ *     hd_tensor  data ──────────┐         storage (users: tensors that share it)
+ *       size, stride (elements) └──────►  | users | bytes | pad | element 0 ...                |
+ *
+ * Strides are never negative; a stride is 0 where a dimension is repeated. A fresh tensor is contiguous: row-major, the
+ * last dimension fastest. Work is cut into blocks of HD_ARRAY_BLOCK elements of the result in row-major order; lanes
+ * take ranges of blocks, and no number depends on where these are cut. */
+#ifndef HD_TENSOR_EAGER_H
+#define HD_TENSOR_EAGER_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "base/status.h"
+#include "graph/graph.h"
+#include "heddle/tensor.h"
+#include "kernel/kernel.h"
+
+typedef struct hd_storage {
+  atomic_int users;
+  int64_t bytes;
+} hd_storage;
+
+struct hd_tensor {
+  hd_storage *storage;
+  uint8_t *data; /* element 0, somewhere in the storage */
+  hd_dtype dtype;
+  hd_device device;
+  int32_t ndim;
+  int64_t size[HD_TENSOR_MAX_DIMS], stride[HD_TENSOR_MAX_DIMS];
+};
+
+/* ---- tensor.c ---- */
+
+/* A contiguous tensor on the CPU whose elements mean nothing yet. Checks type, number of dimensions and sizes. */
+hd_status hd__tensor_new(hd_tensor **out, hd_ctx *ctx, hd_dtype dtype, int ndim, const int64_t *size);
+
+/* Passes `status` on; where it is a failure, *out goes. */
+hd_status hd__tensor_keep(hd_tensor **out, hd_status status);
+
+/* A second handle on x's elements. */
+hd_status hd__tensor_share(hd_tensor **out, hd_ctx *ctx, const hd_tensor *x);
+
+const char *hd__dtype_text(hd_dtype dtype); /* "float32" */
+bool hd__tensor_contiguous(const hd_tensor *x);
+
+/* "[2, 3]" */
+enum { HD_SIZES_TEXT_BYTES = 192, HD_DEVICE_TEXT_BYTES = 32 };
+const char *hd__sizes_text(char text[HD_SIZES_TEXT_BYTES], int ndim, const int64_t *size);
+const char *hd__device_text(char text[HD_DEVICE_TEXT_BYTES], hd_device device);
+
+/* Is there a tensor? Keeps an earlier message. */
+hd_status hd__tensor_given(hd_ctx *ctx, const hd_tensor *x);
+
+/* Are there two tensors, on one device, which computes here? */
+hd_status hd__tensors_together(hd_ctx *ctx, const hd_tensor *a, const hd_tensor *b);
+hd_status hd__tensor_here(hd_ctx *ctx, const hd_tensor *x);
+
+/* *out = dim, counted from the end if negative; HD_E_USAGE if there is none such among ndim. */
+hd_status hd__find_dim(int *out, hd_ctx *ctx, int64_t dim, int ndim);
+
+/* Does the type hold the number? */
+hd_status hd__value_fits(hd_ctx *ctx, hd_dtype dtype, double value);
+
+/* The shape that a and b are broadcast to. */
+hd_status hd__broadcast(int *ndim, int64_t *size, hd_ctx *ctx, const hd_tensor *a, const hd_tensor *b);
+
+/* ---- team.c ---- */
+
+static inline int64_t hd__block_count(int64_t elems) { return (elems + HD_ARRAY_BLOCK - 1) / HD_ARRAY_BLOCK; }
+
+/* Runs work(arg, first, last) over parts [0, parts), in ranges over the lanes of the context if there are `elems`
+ * elements' worth of work, else at once; in heddle's floating-point mode in any case. Threads that the system refuses
+ * cost speed: then the caller's thread does it all. HD_E_NOMEM if the lanes find no memory. */
+typedef void hd_parts_fn(void *arg, int64_t first, int64_t last);
+hd_status hd__team_run(hd_ctx *ctx, int64_t parts, int64_t elems, hd_parts_fn *work, void *arg);
+
+/* The kernels of this CPU, or of HEDDLE_ISA. */
+const hd_kernels *hd__tensor_kernels(void);
+
+/* ---- strided.c ---- */
+
+/* A tensor as it is walked in the row-major order of a shape, with neighbouring dimensions joined where strides allow:
+ * contiguous elements become one dimension of stride 1, a repeated number one of stride 0. */
+typedef struct hd_strided {
+  uint8_t *data;
+  hd_dtype dtype;
+  int ndim; /* >= 1 */
+  int64_t size[HD_TENSOR_MAX_DIMS], stride[HD_TENSOR_MAX_DIMS];
+} hd_strided;
+
+/* x broadcast to a shape that hd__broadcast gave, or to its own. */
+void hd__strided_init(hd_strided *walk, const hd_tensor *x, int ndim, const int64_t *size);
+
+/* A block of elements in any type. */
+typedef union hd_block {
+  _Alignas(64) float f32[HD_ARRAY_BLOCK];
+  uint8_t u8[HD_ARRAY_BLOCK];
+  int32_t i32[HD_ARRAY_BLOCK];
+} hd_block;
+
+/* Elements first .. first + count - 1 as `dtype`, count <= HD_ARRAY_BLOCK: where they are, or gathered into `block`. */
+const void *hd__strided_read(const hd_strided *walk, hd_dtype dtype, int64_t first, int64_t count, hd_block *block);
+
+/* Writes elements first .. from values of type `dtype`. */
+void hd__strided_write(const hd_strided *walk, hd_dtype dtype, int64_t first, int64_t count, const void *values);
+
+/* A number in an element of a type, which holds it. */
+double hd__load(hd_dtype dtype, const void *element);
+void hd__store(hd_dtype dtype, void *element, double value);
+
+#endif

@@ -1,0 +1,142 @@
+/* The life of a tensor: its storage, counted by the tensors that share it, and what can be asked of it. */
+#include "tensor/eager.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+/* The storage's own fields, padded so that element 0 is aligned for every kernel. */
+enum { HEADER_BYTES = HD_ALIGNED_BYTES };
+_Static_assert(sizeof(hd_storage) <= HEADER_BYTES, "elements begin behind the header");
+
+/* The product of the sizes, as bytes; false where that of the sizes above 0 does not fit memory. */
+static bool count_bytes(int64_t *bytes, hd_dtype dtype, int ndim, const int64_t *size) {
+  int64_t product = hd__dtype_bytes(dtype);
+  bool overflow = false, empty = false;
+  for (int d = 0; d < ndim; d++) {
+    empty |= size[d] == 0;
+    overflow |= __builtin_mul_overflow(product, size[d] > 0 ? size[d] : 1, &product);
+  }
+  *bytes = empty ? 0 : product;
+  return !overflow && product <= PTRDIFF_MAX - 2 * HEADER_BYTES;
+}
+
+static hd_status check_sizes(int64_t *bytes, hd_ctx *ctx, hd_dtype dtype, int ndim, const int64_t *size) {
+  char text[HD_SIZES_TEXT_BYTES];
+  if ((int)dtype < 0 || (int)dtype >= HD_DTYPE_COUNT)
+    return hd__fail(ctx, HD_E_USAGE, "expected HD_F32, HD_U8 or HD_I32, found type %d", (int)dtype);
+  if (ndim < 0 || ndim > HD_TENSOR_MAX_DIMS || (ndim > 0 && !size))
+    return hd__fail(ctx, HD_E_SHAPE, "expected 0 to %d dimensions, found %d; join some", HD_TENSOR_MAX_DIMS, ndim);
+  for (int d = 0; d < ndim; d++)
+    if (size[d] < 0)
+      return hd__fail(ctx, HD_E_SHAPE, "expected sizes of 0 or more, found %s", hd__sizes_text(text, ndim, size));
+  if (!count_bytes(bytes, dtype, ndim, size))
+    return hd__fail(ctx, HD_E_SHAPE, "expected a tensor that fits memory, found %s of %s; use smaller sizes",
+                    hd__sizes_text(text, ndim, size), hd__dtype_text(dtype));
+  return HD_OK;
+}
+
+static void set_contiguous(hd_tensor *x, int ndim, const int64_t *size) {
+  int64_t stride = 1;
+  x->ndim = ndim;
+  for (int d = ndim - 1; d >= 0; d--) {
+    x->size[d] = size[d];
+    x->stride[d] = stride;
+    stride *= size[d] > 0 ? size[d] : 1;
+  }
+}
+
+hd_status hd__tensor_new(hd_tensor **out, hd_ctx *ctx, hd_dtype dtype, int ndim, const int64_t *size) {
+  char text[HD_SIZES_TEXT_BYTES];
+  int64_t bytes = 0;
+  *out = NULL;
+  HD_TRY(check_sizes(&bytes, ctx, dtype, ndim, size));
+  hd_tensor *x = hd__calloc(1, sizeof *x);
+  hd_storage *storage = hd__malloc_aligned((size_t)bytes + HEADER_BYTES);
+  if (!x || !storage) {
+    hd__free(x);
+    hd__free(storage);
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for a tensor of sizes %s (%lld bytes)",
+                    hd__sizes_text(text, ndim, size), (long long)bytes);
+  }
+  atomic_init(&storage->users, 1);
+  storage->bytes = bytes;
+  x->storage = storage;
+  x->data = (uint8_t *)storage + HEADER_BYTES;
+  x->dtype = dtype;
+  x->device = (hd_device){HD_CPU, 0};
+  set_contiguous(x, ndim, size);
+  *out = x;
+  return HD_OK;
+}
+
+hd_status hd__tensor_share(hd_tensor **out, hd_ctx *ctx, const hd_tensor *x) {
+  hd_tensor *view = hd__malloc(sizeof *view);
+  *out = view;
+  if (!view)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for a view of a tensor");
+  *view = *x;
+  atomic_fetch_add_explicit(&view->storage->users, 1, memory_order_relaxed);
+  return HD_OK;
+}
+
+hd_status hd__tensor_keep(hd_tensor **out, hd_status status) {
+  if (status != HD_OK) {
+    hd_tensor_destroy(*out);
+    *out = NULL;
+  }
+  return status;
+}
+
+void hd_tensor_destroy(hd_tensor *x) {
+  if (!x)
+    return;
+  if (atomic_fetch_sub_explicit(&x->storage->users, 1, memory_order_acq_rel) == 1)
+    hd__free(x->storage);
+  hd__free(x);
+}
+
+int hd_tensor_ndim(const hd_tensor *x) { return x ? x->ndim : 0; }
+
+/* Dimension `dim` counted from either end, -1 if there is none. */
+static int dim_of(const hd_tensor *x, int dim) {
+  if (x && dim < 0)
+    dim += x->ndim;
+  return x && dim >= 0 && dim < x->ndim ? dim : -1;
+}
+
+int64_t hd_tensor_size(const hd_tensor *x, int dim) {
+  int d = dim_of(x, dim);
+  return d >= 0 ? x->size[d] : x ? -1 : 0;
+}
+
+int64_t hd_tensor_stride(const hd_tensor *x, int dim) {
+  int d = dim_of(x, dim);
+  return d >= 0 ? x->stride[d] : 0;
+}
+
+int64_t hd_tensor_elems(const hd_tensor *x) {
+  int64_t elems = x ? 1 : 0;
+  for (int d = 0; x && d < x->ndim; d++)
+    elems *= x->size[d];
+  return elems;
+}
+
+hd_dtype hd_tensor_dtype(const hd_tensor *x) { return x ? x->dtype : HD_F32; }
+
+hd_device hd_tensor_device(const hd_tensor *x) { return x ? x->device : (hd_device){HD_CPU, 0}; }
+
+void *hd_tensor_data(const hd_tensor *x) { return x ? x->data : NULL; }
+
+bool hd__tensor_contiguous(const hd_tensor *x) {
+  int64_t stride = 1;
+  if (hd_tensor_elems(x) == 0)
+    return true;
+  for (int d = x->ndim - 1; d >= 0; d--) {
+    if (x->size[d] != 1 && x->stride[d] != stride)
+      return false;
+    stride *= x->size[d];
+  }
+  return true;
+}

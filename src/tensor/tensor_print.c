@@ -1,0 +1,245 @@
+/* A tensor as text, the way PyTorch prints it.
+ *
+ * All numbers have one form and one width, chosen from those that are shown: whole floats as "1.", others with four
+ * decimals, or with an exponent where they are very large, very small or far apart. More than 1000 elements are elided
+ * to three at each end of a dimension. Decimal points are points in every locale. */
+#include "tensor/eager.h"
+
+#include <locale.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+enum { LINE = 80, SHOWN_WHOLE = 1000, EDGE = 3, INDENT = 7 /* "tensor(" */, NUMBER_BYTES = 64 };
+
+/* A string that grows; once memory has failed nothing is added any more. */
+typedef struct text {
+  char *at;
+  size_t length, room;
+  bool failed;
+} text;
+
+static void add(text *t, const char *what) {
+  const size_t length = strlen(what);
+  if (!t->failed && t->length + length + 1 > t->room) {
+    const size_t room = 2 * (t->length + length + 64);
+    char *more = hd__realloc(t->at, room);
+    t->failed = !more;
+    t->at = more ? more : t->at;
+    t->room = more ? room : t->room;
+  }
+  if (!t->failed)
+    memcpy(t->at + t->length, what, length + 1);
+  t->length += t->failed ? 0 : length;
+}
+
+static void add_times(text *t, const char *what, int times) {
+  for (int i = 0; i < times; i++)
+    add(t, what);
+}
+
+/* How numbers look. */
+typedef struct number_form {
+  bool whole, exponent; /* of floats */
+  double least, most;   /* absolute values, finite and not 0; most = 0: none seen */
+  int width;
+} number_form;
+
+/* printf writes the locale's decimal point. */
+static void mend_point(char *number) {
+  const char *point = localeconv()->decimal_point;
+  char *found = strcmp(point, ".") ? strstr(number, point) : NULL;
+  if (found) {
+    *found = '.';
+    memmove(found + 1, found + strlen(point), strlen(found + strlen(point)) + 1);
+  }
+}
+
+static const char *number_text(char number[NUMBER_BYTES], const hd_tensor *x, const number_form *form, double value) {
+  if (x->dtype != HD_F32)
+    snprintf(number, NUMBER_BYTES, "%lld", (long long)value);
+  else if (value != value)
+    snprintf(number, NUMBER_BYTES, "nan");
+  else if (isinf(value))
+    snprintf(number, NUMBER_BYTES, value < 0 ? "-inf" : "inf");
+  else if (form->exponent)
+    snprintf(number, NUMBER_BYTES, "%.4e", value);
+  else if (form->whole)
+    snprintf(number, NUMBER_BYTES, "%.0f.", value);
+  else
+    snprintf(number, NUMBER_BYTES, "%.4f", value);
+  mend_point(number);
+  return number;
+}
+
+/* ---- Which numbers are shown ---- */
+
+typedef struct viewer viewer;
+typedef void see_fn(viewer *look, double value);
+
+struct viewer {
+  const hd_tensor *x;
+  number_form form;
+  see_fn *see;
+};
+
+static bool elided(const hd_tensor *x, int dim) { return hd_tensor_elems(x) > SHOWN_WHOLE && x->size[dim] > 2 * EDGE; }
+
+/* Calls look->see for each number shown from element `offset` of dimension dim on. */
+static void see_all(viewer *look, int dim, int64_t offset) {
+  const hd_tensor *x = look->x;
+  if (dim == x->ndim) {
+    look->see(look, hd__load(x->dtype, x->data + offset * hd__dtype_bytes(x->dtype)));
+    return;
+  }
+  for (int64_t i = 0; i < x->size[dim]; i++) {
+    if (i == EDGE && elided(x, dim))
+      i = x->size[dim] - EDGE;
+    see_all(look, dim + 1, offset + i * x->stride[dim]);
+  }
+}
+
+static void see_range(viewer *look, double value) {
+  number_form *form = &look->form;
+  const double size = fabs(value);
+  if (size == 0 || !isfinite(value))
+    return;
+  form->whole &= value == ceil(value);
+  form->least = form->most == 0 || size < form->least ? size : form->least;
+  form->most = size > form->most ? size : form->most;
+}
+
+/* PyTorch measures finite numbers other than 0 alone: so an inf may stick out. */
+static void see_width(viewer *look, double value) {
+  char number[NUMBER_BYTES];
+  if (look->x->dtype == HD_F32 && (value == 0 || !isfinite(value)))
+    return;
+  const int width = (int)strlen(number_text(number, look->x, &look->form, value));
+  look->form.width = width > look->form.width ? width : look->form.width;
+}
+
+static number_form find_form(const hd_tensor *x) {
+  viewer look = {.x = x, .form = {.whole = true, .width = 1}, .see = see_range};
+  number_form *form = &look.form;
+  see_all(&look, 0, 0);
+  form->exponent = form->most > 0 && (form->most / form->least > 1000 || form->most > 1e8 || form->least < 1e-4);
+  look.see = see_width;
+  see_all(&look, 0, 0);
+  return *form;
+}
+
+/* ---- Brackets and lines ---- */
+
+static void add_number(text *t, const hd_tensor *x, const number_form *form, int64_t offset) {
+  char number[NUMBER_BYTES];
+  number_text(number, x, form, hd__load(x->dtype, x->data + offset * hd__dtype_bytes(x->dtype)));
+  add_times(t, " ", form->width - (int)strlen(number));
+  add(t, number);
+}
+
+/* The last dimension: as many numbers in a line as fit. */
+static void add_row(text *t, const hd_tensor *x, const number_form *form, int64_t offset, int indent) {
+  const int dim = x->ndim - 1, fit = (LINE - indent) / (form->width + 2), per_line = fit > 1 ? fit : 1;
+  int shown = 0;
+  add(t, "[");
+  for (int64_t i = 0; i < x->size[dim]; i++, shown++) {
+    const bool gap = i == EDGE && elided(x, dim);
+    if (shown > 0 && shown % per_line == 0) {
+      add(t, ",\n");
+      add_times(t, " ", indent + 1);
+    } else if (shown > 0) {
+      add(t, ", ");
+    }
+    if (gap) {
+      add(t, " ...");
+      i = x->size[dim] - EDGE - 1;
+    } else {
+      add_number(t, x, form, offset + i * x->stride[dim]);
+    }
+  }
+  add(t, "]");
+}
+
+static void add_slices(text *t, const hd_tensor *x, const number_form *form, int dim, int64_t offset, int indent) {
+  if (dim == x->ndim - 1) {
+    add_row(t, x, form, offset, indent);
+    return;
+  }
+  add(t, "[");
+  for (int64_t i = 0; i < x->size[dim]; i++) {
+    if (i > 0) {
+      add(t, ",");
+      add_times(t, "\n", x->ndim - dim - 1);
+      add_times(t, " ", indent + 1);
+    }
+    if (i == EDGE && elided(x, dim)) {
+      add(t, "...");
+      i = x->size[dim] - EDGE - 1;
+    } else {
+      add_slices(t, x, form, dim + 1, offset + i * x->stride[dim], indent + 1);
+    }
+  }
+  add(t, "]");
+}
+
+/* ", dtype=int32" and its kind, on a line of their own where the last one is full. */
+static void add_suffix(text *t, int *column, const char *suffix) {
+  if (*column + (int)strlen(suffix) + 2 > LINE) {
+    add(t, ",\n");
+    add_times(t, " ", INDENT);
+    *column = INDENT + (int)strlen(suffix);
+  } else {
+    add(t, ", ");
+    *column += (int)strlen(suffix) + 2;
+  }
+  add(t, suffix);
+}
+
+static void add_suffixes(text *t, const hd_tensor *x) {
+  char sizes[HD_SIZES_TEXT_BYTES], suffix[HD_SIZES_TEXT_BYTES + 16];
+  const char *line = t->failed ? NULL : strrchr(t->at, '\n');
+  int column = t->failed ? 0 : line ? (int)strlen(line) : (int)t->length + 2;
+  if (hd_tensor_elems(x) == 0 && x->ndim != 1) {
+    hd__sizes_text(sizes, x->ndim, x->size);
+    snprintf(suffix, sizeof suffix, "size=(%.*s)", (int)strlen(sizes) - 2, sizes + 1);
+    add_suffix(t, &column, suffix);
+  }
+  if (x->dtype != HD_F32) {
+    snprintf(suffix, sizeof suffix, "dtype=%s", hd__dtype_text(x->dtype));
+    add_suffix(t, &column, suffix);
+  }
+}
+
+hd_status hd_tensor_text(char **out, hd_ctx *ctx, const hd_tensor *x) {
+  text t = {0};
+  *out = NULL;
+  HD_TRY(hd__tensor_here(ctx, x));
+  add(&t, "tensor(");
+  if (hd_tensor_elems(x) == 0) {
+    add(&t, "[]");
+  } else {
+    const number_form form = find_form(x);
+    if (x->ndim == 0)
+      add_number(&t, x, &form, 0);
+    else
+      add_slices(&t, x, &form, 0, 0, INDENT);
+  }
+  add_suffixes(&t, x);
+  add(&t, ")");
+  if (t.failed) {
+    hd__free(t.at);
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the text of a tensor");
+  }
+  *out = t.at;
+  return HD_OK;
+}
+
+hd_status hd_tensor_print(const hd_tensor *x, hd_ctx *ctx, FILE *file) {
+  char *shown;
+  HD_TRY(hd_tensor_text(&shown, ctx, x));
+  const bool written = fprintf(file, "%s\n", shown) >= 0;
+  hd__free(shown);
+  return written ? HD_OK : hd__fail(ctx, HD_E_IO, "expected to write a tensor, found a file that refused it");
+}
