@@ -88,7 +88,7 @@ hd_status hd__team_run(hd_ctx *ctx, int64_t parts, int64_t elems, hd_parts_fn *w
   if (ctx && parts > 1 && elems >= ELEMS_WORTH_A_TEAM) {
     HD_TRY(team_of(&team, ctx));
     if (team->threads == 0)
-      team->threads = hd__budget_lanes();
+      HD_TRY(hd__budget_lanes(&team->threads, ctx));
   }
   if (team && team->threads > 1 && !team->lanes)
     HD_TRY(open_lanes(team, ctx));
