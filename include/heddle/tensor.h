@@ -19,8 +19,9 @@
  * Shapes. Dimensions count from 0, and from the end as -1, -2, ...; so do indices. A size may be 0. Operands of
  * different shapes are broadcast as in NumPy and PyTorch: aligned at the last dimension, a size of 1 is repeated.
  *
- * Types. Mixed operands take the wider type, u8 < i32 < f32. Integer results wrap around, except sums, whose overflow
- * is an error. Division and exp, log, sqrt, tanh of integers give f32. NaN passes through everything but comparisons.
+ * Types. Mixed operands take the wider type, u8 < i32 < f32, also where one is a single number (PyTorch takes the other
+ * one's there). Integer results wrap around, except sums, whose overflow is an error. Division and exp, log, sqrt, tanh
+ * of integers give f32. NaN passes through everything but comparisons.
  *
  * Numbers. Results are the same bits for any number of threads: docs/determinism.md lists each chain. Large products by
  * hd_tensor_matmul are the exception in one respect: they may differ between CPUs, as OpenBLAS computes them.
@@ -128,7 +129,8 @@ HD_API hd_status hd_tensor_item(double *out, hd_ctx *ctx, const hd_tensor *x);
 HD_API hd_status hd_tensor_fill(hd_tensor *x, hd_ctx *ctx, double value);
 HD_API hd_status hd_tensor_copy(hd_tensor *x, hd_ctx *ctx, const hd_tensor *from);
 
-/* As PyTorch prints: four decimals, lines of 80 columns, more than 1000 elements elided to three at each end. */
+/* As PyTorch prints: four decimals, lines of 80 columns, more than 1000 elements elided to three at each end. Types are
+ * named dtype=int32, without "torch.". */
 HD_API hd_status hd_tensor_print(const hd_tensor *x, hd_ctx *ctx, FILE *file);
 HD_API hd_status hd_tensor_text(char **out, hd_ctx *ctx, const hd_tensor *x); /* the caller ends *out with free() */
 

@@ -477,10 +477,10 @@ static uint64_t bits_of_everything(const hd_blas *blas) {
 }
 
 /* Of the own kernels: the same on every machine. A change to it changes what users compute. */
-static const uint64_t EVERYTHING = UINT64_C(0x628df8aa2a97c25c);
+static const uint64_t EVERYTHING = UINT64_C(0x1695e1c7d3ac2a78);
 
 static void test_bits(void) {
-  static const int threads[] = {1, 2, 3, 8};
+  static const int threads[] = {1, 2, 3, 5, 8};
   uint64_t blas = 0;
   for (size_t i = 0; i < sizeof threads / sizeof *threads; i++) {
     is_int(hd_tensor_set_threads(ctx, threads[i]), HD_OK, "%d threads", threads[i]);
