@@ -87,7 +87,8 @@ tests_plan_test_plan_SOURCES = tests/plan/test_plan.c tests/plan/bad_models.c te
 tests_plan_test_plan_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_plan_test_plan_LDADD = $(TEST_LIBS)
 EXTRA_DIST += tests/plan/doubled.yaml tests/plan/flat_branches.yaml tests/plan/doubled.plan tests/plan/flat_branches.plan
-EXTRA_DIST += tests/plan/batch_norm.yaml tests/plan/batch_norm.plan tests/bits/norm.yaml
+EXTRA_DIST += tests/plan/batch_norm.yaml tests/plan/batch_norm.plan tests/bits/norm.yaml tests/bits/shard_norm.yaml \
+  tests/plan/shard_norm.yaml tests/plan/shard_norm.plan
 EXTRA_DIST += tests/plan/branches.yaml tests/plan/no_pool.yaml tests/plan/own_pool.yaml tests/plan/pool_first.yaml \
   tests/plan/read_often.yaml tests/plan/scores_as_image.yaml tests/plan/branches.plan tests/plan/no_pool.plan \
   tests/plan/own_pool.plan tests/plan/pool_first.plan tests/plan/read_often.plan tests/plan/scores_as_image.plan \

@@ -40,7 +40,7 @@ static void lay_out_lane(hd_exec *exec, bump *b, lane_state *lane) {
   lane->cover = take(b, &b->by.gradients,
                      cover_slots(lane->shard_hi - lane->shard_lo) * plan->direct_elems * (int64_t)sizeof *lane->cover);
   lane->tile = take(b, &b->by.bookkeeping, TILE_ELEMS * (int64_t)sizeof *lane->tile);
-  int64_t meeting = plan->segments > 1 ? plan->direct_elems * (int64_t)sizeof *lane->gathered : 0;
+  int64_t meeting = plan->gathers ? plan->direct_elems * (int64_t)sizeof *lane->gathered : 0;
   lane->gathered = take(b, &b->by.gradients, meeting);
   lane->stack = take(b, &b->by.gradients, HD_MAX_FOLD_DEPTH * meeting);
   lane->norms = take(b, &b->by.bookkeeping, plan->chunk_count * (int64_t)sizeof *lane->norms);
@@ -78,7 +78,7 @@ static void lay_out(hd_exec *exec, bump *b) {
 
 static void share_out(hd_exec *exec) {
   const hd_plan *plan = exec->plan;
-  if (plan->segments > 1)
+  if (plan->gathers)
     exec->settings.parts = 1; /* the whole batch goes through a phase together */
   int32_t shards = exec->settings.shards / exec->settings.parts;
   int64_t largest = (exec->settings.batch + exec->settings.shards - 1) / exec->settings.shards;

@@ -163,6 +163,8 @@ static void sum_squares_of_chunks(const lane_at *at) {
 void hd__exec_fold(const lane_at *at, hd_phase_kind kind) {
   if (at->layout->shards.count == 0)
     return; /* a part of the batch without samples passes the others through */
+  if (at->exec->plan->gathers)
+    hd__exec_gather(at, &at->exec->plan->phases[at->exec->plan->segments - 1]);
   run r;
   for (int32_t c = at->lane->chunk_lo, taken; (taken = next_run(at, c, &r)) > 0; c += taken) {
     if (at->exec->plan->graph->params[r.param].running) {

@@ -94,6 +94,8 @@ static void run_per_shard(const lane_at *at, const hd_plan_call *call, const cal
     rows.part_row = step[s].row0;
     rows.direct = at->lane->cover + depth * slot_elems;
     hd__exec_call(at, call, &rows);
+    if (hd__op_info(node->op)->class == HD_CLASS_SHARD)
+      continue; /* nothing is summed */
     at->lane->slot_rows[depth++] = rows.rows;
     for (int m = 0; m < step[s].merges; m++, depth--) {
       if (hd__op_info(node->op)->class == HD_CLASS_STATS)

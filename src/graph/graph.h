@@ -52,6 +52,7 @@ typedef struct hd_attrs {
   float p;                   /* dropout: the share of elements that become zero */
   float eps;                 /* normalisation: added to the variance */
   float momentum;            /* batch_norm: of running statistics */
+  int32_t shard_stats;       /* batch_norm: 1 trains by the statistics of each shard, 0 by those of the batch */
   int32_t move;              /* flatten: 1 brings the elements into PyTorch's order, 0 leaves them where they lie */
 } hd_attrs;
 

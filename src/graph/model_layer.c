@@ -17,7 +17,7 @@ static const hd_layer_form forms[] = {
     {HD_OP_gelu, 1, 1, 0, {"approximate"}, false},
     {HD_OP_flatten, 1, 1, 0, {NULL}, false},
     {HD_OP_add, 2, 2, 0, {NULL}, false},
-    {HD_OP_batch_norm, 1, 1, 0, {"eps", "momentum"}, false},
+    {HD_OP_batch_norm, 1, 1, 0, {"eps", "momentum", "stats"}, false},
 };
 
 enum { FORM_COUNT = sizeof forms / sizeof *forms };
@@ -116,6 +116,15 @@ static hd_status read_momentum(hd_attrs *attrs, hd_ctx *ctx, const hd_yaml_node 
   return read_real(&attrs->momentum, ctx, node, 0, 1);
 }
 
+static hd_status read_stats(hd_attrs *attrs, hd_ctx *ctx, const hd_yaml_node *node) {
+  const char *of;
+  HD_TRY(hd__yaml_text(&of, ctx, node));
+  attrs->shard_stats = !strcmp(of, "shard");
+  if (!attrs->shard_stats && strcmp(of, "batch"))
+    return hd__yaml_fail(ctx, node, "expected batch or shard as 'stats', found '%s'; write one of the two", of);
+  return HD_OK;
+}
+
 static const struct {
   const char *key;
   hd_status (*read)(hd_attrs *attrs, hd_ctx *ctx, const hd_yaml_node *node);
@@ -131,6 +140,7 @@ static const struct {
     {"approximate", read_approximate, NULL},
     {"eps", read_eps, NULL},
     {"momentum", read_momentum, NULL},
+    {"stats", read_stats, NULL},
 };
 
 enum { SETTING_COUNT = sizeof settings / sizeof *settings };

@@ -3,30 +3,18 @@
 
 #include "base/alloc.h"
 
-#define OP_ROWS(name)                                                                                                  \
+#define OP_ENTRY(name, class)                                                                                          \
   {#name,                                                                                                              \
-   HD_CLASS_ROWS,                                                                                                      \
+   class,                                                                                                              \
    hd__op_##name##_infer,                                                                                              \
    hd__op_##name##_grad,                                                                                               \
    hd__op_##name##_cost,                                                                                               \
    hd__op_##name##_flops,                                                                                              \
    hd__op_##name##_sample},
-#define OP_REDUCE(name)                                                                                                \
-  {#name,                                                                                                              \
-   HD_CLASS_REDUCE,                                                                                                    \
-   hd__op_##name##_infer,                                                                                              \
-   hd__op_##name##_grad,                                                                                               \
-   hd__op_##name##_cost,                                                                                               \
-   hd__op_##name##_flops,                                                                                              \
-   hd__op_##name##_sample},
-#define OP_STATS(name)                                                                                                 \
-  {#name,                                                                                                              \
-   HD_CLASS_STATS,                                                                                                     \
-   hd__op_##name##_infer,                                                                                              \
-   hd__op_##name##_grad,                                                                                               \
-   hd__op_##name##_cost,                                                                                               \
-   hd__op_##name##_flops,                                                                                              \
-   hd__op_##name##_sample},
+#define OP_ROWS(name) OP_ENTRY(name, HD_CLASS_ROWS)
+#define OP_SHARD(name) OP_ENTRY(name, HD_CLASS_SHARD)
+#define OP_REDUCE(name) OP_ENTRY(name, HD_CLASS_REDUCE)
+#define OP_STATS(name) OP_ENTRY(name, HD_CLASS_STATS)
 #define OP_UPDATE(name) {#name, HD_CLASS_UPDATE, NULL, NULL, NULL, NULL, NULL},
 #define OP(name, class) OP_##class(name)
 static const hd_op_info table[HD_OP_COUNT] = {

@@ -75,6 +75,7 @@ int hd__geom_finish(hd_geom *geom);
   hd_sample_fn hd__op_##name##_sample;
 #define OP_REDUCE(name) OP_ROWS(name)
 #define OP_STATS(name) OP_ROWS(name)
+#define OP_SHARD(name) OP_ROWS(name)
 #define OP_UPDATE(name)
 #define OP(name, class) OP_##class(name)
 #include "graph/ops.def"
@@ -82,6 +83,7 @@ int hd__geom_finish(hd_geom *geom);
 #undef OP_ROWS
 #undef OP_REDUCE
 #undef OP_STATS
+#undef OP_SHARD
 #undef OP_UPDATE
 
 #endif

@@ -27,7 +27,13 @@ typedef enum hd_op {
   HD_OP_COUNT
 } hd_op;
 
-typedef enum hd_op_class { HD_CLASS_ROWS, HD_CLASS_REDUCE, HD_CLASS_STATS, HD_CLASS_UPDATE } hd_op_class;
+typedef enum hd_op_class {
+  HD_CLASS_ROWS,
+  HD_CLASS_SHARD,
+  HD_CLASS_REDUCE,
+  HD_CLASS_STATS,
+  HD_CLASS_UPDATE
+} hd_op_class;
 
 /* Everything a kernel knows of shapes. Flat values have h = w = 1 and their length in ci or co. */
 typedef struct hd_geom {
@@ -46,9 +52,9 @@ typedef struct hd_geom {
   int32_t approximate, count_include_pad;
 } hd_geom;
 
-enum { HD_MAX_IN = 7, HD_MAX_OUT = 2 };
+enum { HD_MAX_IN = 7, HD_MAX_OUT = 3 };
 
-/* One call of an operation for `rows` neighbouring samples (REDUCE and STATS: the rows of exactly one shard, never 0).
+/* One call of an operation for `rows` neighbouring samples (SHARD, REDUCE and STATS: the rows of exactly one shard, never 0).
  *
  * op                 in[0]         in[1]      in[2]   in[3]    out[0]      out[1]
  * conv2d             x             w*         b|NULL           y           argmax u8|NULL (pool > 1)
@@ -73,11 +79,14 @@ enum { HD_MAX_IN = 7, HD_MAX_OUT = 2 };
  * batch_norm         x             w*         b*      mean*    y           in[4]: var*
  * batch_norm_dx      dy            w*         x       mean*    dx          in[4], in[5], in[6]: var*, dw*, db*
  * batch_norm_dw      x             dy         mean*   var*     dw*         db*
+ * shard_norm         x             w*         b*               y           mean+; out[2]: var+
+ * shard_norm_dx      dy            w*         x       mean+    dx          in[4]: var+
  * cross_entropy      logits        labels i32                  loss (1 float a row)
  * cross_entropy_dx   logits        labels i32                  dlogits = (softmax - onehot) / divisor
  *
  * A star marks parameters, their gradients and statistics: one array, no rows. What batch_norm and its gradients read is
- * of the whole batch: var is m2 / (batch_rows * pixels), dw and db are sums over all shards. argmax holds, per pooled
+ * of the whole batch: var is m2 / (batch_rows * pixels), dw and db are sums over all shards. A plus marks what is of the
+ * shard: one array, in the slot of its first row; batch_norm_dw may read such too. argmax holds, per pooled
  * output element, the position inside its window (row-major, 0 .. kh*kw-1 or pool*pool-1) that gave the maximum; windows
  * have at most 256 positions. */
 typedef struct hd_call {
@@ -145,7 +154,7 @@ typedef struct hd_kernels {
   const char *name; /* "reference", "scalar", "avx2", "avx512", "neon" */
   const char *isa;  /* what --json reports */
 
-  hd_run_fn *run[HD_OP_COUNT];       /* ROWS, REDUCE and STATS */
+  hd_run_fn *run[HD_OP_COUNT];       /* all classes but UPDATE */
   hd_update_fn *update[HD_OP_COUNT]; /* UPDATE */
   hd_form_fn *form[HD_OP_COUNT];     /* REDUCE operations whose gradient can be formed inside the fold, else NULL */
 

@@ -1,7 +1,8 @@
 /* The passes for what is known only when the whole batch has met.
  *
  * Statistics: for training, each batch_norm gets a batch_stats node before it and reads the batch's mean and variance; its
- * running statistics then follow them. For evaluation it keeps reading the running ones.
+ * running statistics then follow them. Where the model asks for statistics of the shard, it becomes a shard_norm, which
+ * makes its own, and only the running ones follow the batch's. For evaluation it keeps reading the running ones.
  *
  * Segments: what shards sum and others read (statistics, the sums that batch_norm_dx needs) exists after a meeting. The
  * nodes are cut, in order, into segments: a node that reads such a value starts a new one if its maker is in this one. The
@@ -9,6 +10,14 @@
 #include "base/alloc.h"
 #include "graph/op.h"
 #include "plan/plan.h"
+
+static hd_status normalise_by_shard(hd_graph *graph, hd_ctx *ctx, int index) {
+  hd_node *node = &graph->nodes[index];
+  node->op = HD_OP_shard_norm;
+  HD_TRY(hd__op_info(node->op)->infer(graph, ctx, node));
+  graph->values[node->out[1]].producer = graph->values[node->out[2]].producer = index;
+  return HD_OK;
+}
 
 static hd_status add_statistics(hd_graph *graph, hd_ctx *ctx, int index) {
   hd_node *stats;
@@ -23,9 +32,9 @@ static hd_status add_statistics(hd_graph *graph, hd_ctx *ctx, int index) {
     int running = graph->values[reader->in[3 + i]].param;
     graph->params[running].statistic = stats->out[i];
     graph->values[stats->out[i]].producer = index;
-    reader->in[3 + i] = stats->out[i];
+    reader->in[3 + i] = reader->attrs.shard_stats ? -1 : stats->out[i];
   }
-  return HD_OK;
+  return reader->attrs.shard_stats ? normalise_by_shard(graph, ctx, index + 1) : HD_OK;
 }
 
 hd_status hd__pass_batch_statistics(hd_graph *graph, hd_ctx *ctx) {
@@ -49,6 +58,9 @@ hd_status hd__pass_segments(hd_plan *plan, hd_ctx *ctx) {
   plan->gathered = hd__calloc((size_t)graph->node_count, sizeof *plan->gathered);
   if (!plan->segment || !plan->gathered)
     return hd__fail(ctx, HD_E_NOMEM, "out of memory while planning");
+  for (int p = 0; p < graph->param_count; p++)
+    if (graph->params[p].running && plan->trains)
+      plan->gathered[graph->values[graph->params[p].statistic].producer] = plan->gathers = true;
   int now = 0;
   for (int i = 0; i < graph->node_count; i++) {
     for (int k = 0; k < HD_MAX_IN; k++) {
@@ -56,7 +68,7 @@ hd_status hd__pass_segments(hd_plan *plan, hd_ctx *ctx) {
       if (!meets(graph, value))
         continue;
       int producer = graph->values[value].producer;
-      plan->gathered[producer] = true;
+      plan->gathered[producer] = plan->gathers = true;
       if (plan->segment[producer] == now)
         now++;
     }

@@ -39,7 +39,7 @@ typedef struct hd_place {
 typedef struct hd_plan_call {
   int node;
   hd_op op;
-  bool per_shard; /* REDUCE, STATS: once per shard; else once for a group of neighbouring shards */
+  bool per_shard; /* SHARD, REDUCE, STATS: once per shard; else once for a group of neighbouring shards */
 } hd_plan_call;
 
 /* How a parameter's gradient comes to the chunk's owner. */
@@ -95,8 +95,9 @@ typedef struct hd_plan {
   hd_phase *phases;
   int phase_count;
   int *segment;   /* per node */
-  bool *gathered; /* per node: its sums over all shards are read by a later segment */
+  bool *gathered; /* per node: its sums over all shards are read by a later segment or become running statistics */
   int segments;
+  bool gathers; /* some node's are */
 
   int64_t arena_bytes, batch_bytes; /* per sample */
   int64_t scratch_bytes;            /* per lane */

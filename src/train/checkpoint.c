@@ -172,9 +172,9 @@ static hd_status write_state(FILE *to, hd_ctx *ctx, void *arg) {
   hd_status status = HD_OK;
   for (int i = 0; i < COUNTERS && status == HD_OK; i++) {
     hd_st_tensor scalar = {.type = counter_table[i].type,
-                            .shape = {1, {1}},
-                            .bytes = (const char *)&saver->counters + counter_table[i].offset,
-                            .length = 8};
+                           .shape = {1, {1}},
+                           .bytes = (const char *)&saver->counters + counter_table[i].offset,
+                           .length = 8};
     status = add_tensor(saver->tensor, &count, ctx, &scalar, hd__strdup(counter_table[i].name));
   }
   for (int s = 0; s < d->states && status == HD_OK; s++)

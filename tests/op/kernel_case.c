@@ -102,6 +102,12 @@ static void describe_batch_norm(kernel_case *c, const hd_geom *g) {
   } else if (c->op == HD_OP_batch_norm) {
     c->in[1] = c->in[2] = c->in[3] = c->in[4] = channels;
     c->out[0] = x;
+  } else if (c->op == HD_OP_shard_norm) {
+    c->in[1] = c->in[2] = channels;
+    c->out[0] = x, c->out[1] = c->out[2] = channels;
+  } else if (c->op == HD_OP_shard_norm_dx) {
+    c->in[1] = channels, c->in[2] = x, c->in[3] = c->in[4] = channels;
+    c->out[0] = x;
   } else if (c->op == HD_OP_batch_norm_dw) {
     c->in[1] = x, c->in[2] = c->in[3] = channels;
     c->out[0] = c->out[1] = channels;
@@ -130,7 +136,9 @@ static void describe(kernel_case *c, const hd_geom *g) {
   case HD_OP_batch_stats:
   case HD_OP_batch_norm:
   case HD_OP_batch_norm_dx:
-  case HD_OP_batch_norm_dw: describe_batch_norm(c, g); break;
+  case HD_OP_batch_norm_dw:
+  case HD_OP_shard_norm:
+  case HD_OP_shard_norm_dx: describe_batch_norm(c, g); break;
   case HD_OP_sigmoid_dx:
   case HD_OP_tanh_dx:
   case HD_OP_leaky_relu_dx:
@@ -235,7 +243,7 @@ void kernel_case_create(kernel_case *c, hd_op op, const hd_geom *g, int64_t rows
       c->input[i] = guarded_create(arg_bytes(c, &c->in[i]), 0);
       fill_input(c, &c->in[i], c->input[i].data, fill, &random);
     }
-  if (op == HD_OP_batch_norm || op == HD_OP_batch_norm_dx)
+  if (op == HD_OP_batch_norm || op == HD_OP_batch_norm_dx || op == HD_OP_shard_norm_dx)
     make_positive(c, 4);
   if (op == HD_OP_batch_norm_dw)
     make_positive(c, 3);

@@ -109,8 +109,15 @@ static void problem_run(const problem *p) {
   hd_call call = call_of(p);
   if (p->c.op == HD_OP_batch_norm)
     take_statistics(p, &call);
+  const hd_kernels *table = hd__kernels_reference_f64();
+  int64_t scratch_bytes = table->scratch_bytes[p->c.op] ? table->scratch_bytes[p->c.op](&p->c.g) : 0;
+  guarded scratch = guarded_create((size_t)scratch_bytes, 0);
+  call.scratch = scratch.data;
   called[p->c.op] = true;
-  hd__kernels_reference_f64()->run[p->c.op](&call);
+  table->run[p->c.op](&call);
+  if (!guarded_is_intact(&scratch))
+    bail_out("%s wrote beside its scratch", hd__op_info(p->c.op)->name);
+  guarded_destroy(&scratch);
   for (int i = 0; i < HD_MAX_IN; i++)
     if (!guarded_is_intact(&p->in[i]))
       bail_out("%s wrote beside an input", hd__op_info(p->c.op)->name);
@@ -201,6 +208,12 @@ static void batch_norm_backward(guarded grad[], const problem *p, const guarded 
                (const guarded *[]){dy, w, x, mean, var, &grad[1], &grad[2]});
 }
 
+static void shard_norm_backward(guarded grad[], const problem *p, const guarded *dy) {
+  const guarded *x = &p->in[0], *w = &p->in[1], *mean = &p->out[1], *var = &p->out[2];
+  run_gradient(&grad[1], &grad[2], HD_OP_batch_norm_dw, p, &p->c.g, (const guarded *[]){x, dy, mean, var});
+  run_gradient(&grad[0], NULL, HD_OP_shard_norm_dx, p, &p->c.g, (const guarded *[]){dy, w, x, mean, var});
+}
+
 static void relu_backward(guarded grad[], const problem *p, const guarded *dy) {
   run_gradient(&grad[0], NULL, HD_OP_relu_dx, p, &p->c.g, (const guarded *[]){dy, &p->out[0], NULL});
 }
@@ -279,6 +292,7 @@ static const gradient_test tests[HD_OP_COUNT] = {
     [HD_OP_conv2d] = {conv2d_backward, SHAPES(convs), false},
     [HD_OP_max_pool2d] = {max_pool2d_backward, SHAPES(pools), true},
     [HD_OP_batch_norm] = {batch_norm_backward, SHAPES(norms), true},
+    [HD_OP_shard_norm] = {shard_norm_backward, SHAPES(norms), true},
     [HD_OP_linear] = {linear_backward, SHAPES(linears), false},
     [HD_OP_relu] = {relu_backward, SHAPES(images), true},
     [HD_OP_sigmoid] = {sigmoid_backward, SHAPES(images), false},

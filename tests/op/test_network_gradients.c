@@ -88,6 +88,11 @@ static const struct {
      "  - d: {op: conv2d, out: 3, kernel: 3, padding: 1}\n  - m: {op: batch_norm, eps: 0.01, momentum: 0.5}\n"
      "  - a: {op: add, from: [m, r]}\n  - s: {op: relu}\n  - f: {op: flatten}\n  - l: {op: linear, out: 5}\n"
      "  - b: {op: batch_norm, eps: 0.1}\n  - t: {op: relu}\n  - k: {op: linear, out: 3}\n"},
+    {"batch norm by shards, behind one of the batch",
+     "model: n\ninput: [1, 5, 5]\nlayers:\n"
+     "  - c: {op: conv2d, out: 3, kernel: 3, bias: false}\n  - n: {op: batch_norm}\n  - r: {op: relu}\n"
+     "  - d: {op: conv2d, out: 3, kernel: 3, padding: 1}\n  - m: {op: batch_norm, eps: 0.01, stats: shard}\n"
+     "  - f: {op: flatten}\n  - l: {op: linear, out: 4}\n"},
     {"batch norm of the samples and of the scores",
      "model: k\ninput: [2, 3, 3]\nlayers:\n"
      "  - n: {op: batch_norm, eps: 0.01}\n  - f: {op: flatten}\n  - l: {op: linear, out: 4}\n  - b: {op: batch_norm, "
@@ -99,7 +104,7 @@ static bool occurs[HD_OP_COUNT];
 /* A plan's memory, in double. */
 typedef struct network {
   hd_plan *plan;
-  double *arena, *batch, *params, *direct, *x;
+  double *arena, *batch, *params, *direct, *x, *scratch;
   int64_t arena_elems, batch_elems, x_elems;
   double losses[ROWS];
   int32_t labels[ROWS];
@@ -143,6 +148,7 @@ static void network_create(network *n, const char *text) {
   n->batch = doubles(n->batch_elems);
   n->params = doubles(plan->param_elems);
   n->direct = doubles(plan->direct_elems);
+  n->scratch = doubles(plan->scratch_bytes / 8);
   n->x = doubles(n->x_elems * ROWS);
 }
 
@@ -151,6 +157,7 @@ static void network_destroy(network *n) {
   free(n->batch);
   free(n->params);
   free(n->direct);
+  free(n->scratch);
   free(n->x);
   hd__plan_destroy(n->plan);
 }
@@ -171,7 +178,7 @@ static void *resolve(network *n, int value) {
 
 static void run_call(network *n, const hd_plan_call *planned, bool watch) {
   const hd_node *node = &n->plan->graph->nodes[planned->node];
-  hd_call call = {.g = &node->geom, .rows = ROWS, .divisor = ROWS, .batch_rows = ROWS};
+  hd_call call = {.g = &node->geom, .rows = ROWS, .divisor = ROWS, .batch_rows = ROWS, .scratch = n->scratch};
   for (int i = 0; i < HD_MAX_IN; i++)
     if (node->in[i] >= 0) {
       call.in[i] = resolve(n, node->in[i]);

@@ -301,9 +301,11 @@ int main(int argc, char **argv) {
     return 0;
   }
   check_folder("data/models", 5);
-  check_folder("tests/plan", 9);
+  check_folder("tests/plan", 10);
   check_bad_models();
   check_allocations("branches");
   check_allocations("repeats");
+  check_allocations("batch_norm");
+  check_allocations("shard_norm");
   return done_testing();
 }

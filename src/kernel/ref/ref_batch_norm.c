@@ -72,9 +72,45 @@ static void batch_norm_dx(const hd_call *call) {
     }
 }
 
+/* batch_stats of the shard, var = m2 / count; then batch_norm. */
+static void shard_norm(const hd_call *call) {
+  real count = (real)(call->rows * pixels_of(call->g)), *var = call->out[2];
+  hd_call part = *call;
+  part.out[0] = call->out[1];
+  part.out[1] = var;
+  batch_stats(&part);
+  for (int c = 0; c < call->g->ci; c++)
+    var[c] = var[c] / count;
+  part = *call;
+  part.in[3] = call->out[1];
+  part.in[4] = var;
+  batch_norm(&part);
+}
+
+static int64_t shard_norm_dx_scratch(const hd_geom *g) { return 2 * g->ci * (int64_t)sizeof(real); }
+
+/* batch_norm_dw of the shard; then batch_norm_dx, with the shard for the batch. */
+static void shard_norm_dx(const hd_call *call) {
+  real *dw = call->scratch, *db = dw + call->g->ci;
+  hd_call part = {.g = call->g, .rows = call->rows, .in = {call->in[2], call->in[0], call->in[3], call->in[4]}};
+  part.in_stride[0] = call->in_stride[2];
+  part.in_stride[1] = call->in_stride[0];
+  part.out[0] = dw;
+  part.out[1] = db;
+  batch_norm_dw(&part);
+  part = *call;
+  part.in[5] = dw;
+  part.in[6] = db;
+  part.batch_rows = call->rows;
+  batch_norm_dx(&part);
+}
+
 void REF(batch_norm_fill)(hd_kernels *table) {
   table->run[HD_OP_batch_stats] = batch_stats;
   table->run[HD_OP_batch_norm] = batch_norm;
   table->run[HD_OP_batch_norm_dw] = batch_norm_dw;
   table->run[HD_OP_batch_norm_dx] = batch_norm_dx;
+  table->run[HD_OP_shard_norm] = shard_norm;
+  table->run[HD_OP_shard_norm_dx] = shard_norm_dx;
+  table->scratch_bytes[HD_OP_shard_norm_dx] = shard_norm_dx_scratch;
 }
