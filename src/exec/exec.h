@@ -18,7 +18,9 @@
 /* One step, as the driver describes it. */
 typedef struct hd_step {
   int64_t samples; /* 1 .. batch */
-  int64_t cursor;  /* the driver's own: where its samples start */
+  int64_t cursor;  /* where its samples start in the epoch */
+  uint64_t seed;   /* with the epoch and the samples' places in it, keys of random numbers */
+  uint32_t epoch;
   hd_hyper hyper;
   float divisor; /* of the loss's gradient */
 } hd_step;

@@ -47,6 +47,10 @@ void hd__exec_call(const lane_at *at, const hd_plan_call *planned, const call_ro
                   .scratch = at->lane->scratch,
                   .divisor = at->step->divisor,
                   .batch_rows = at->step->samples};
+  call.draw = (hd_draw){.seed = at->step->seed,
+                        .epoch = at->step->epoch,
+                        .position = (uint32_t)(at->step->cursor + rows->batch_row),
+                        .node = (uint32_t)node->written};
   call_rows in = *rows;
   in.direct = at->lane->gathered; /* sums are read when all shards have met */
   for (int i = 0; i < HD_MAX_IN; i++) {

@@ -9,15 +9,21 @@
 static const hd_layer_form forms[] = {
     {HD_OP_conv2d, 1, 1, 2, {"out", "kernel", "stride", "padding", "groups", "bias"}, false},
     {HD_OP_max_pool2d, 1, 1, 1, {"kernel", "stride", "padding"}, true},
+    {HD_OP_avg_pool2d, 1, 1, 1, {"kernel", "stride", "padding", "count_include_pad"}, true},
+    {HD_OP_global_avg_pool2d, 1, 1, 0, {NULL}, false},
     {HD_OP_linear, 1, 1, 1, {"out", "bias"}, false},
     {HD_OP_relu, 1, 1, 0, {NULL}, false},
     {HD_OP_sigmoid, 1, 1, 0, {NULL}, false},
     {HD_OP_tanh, 1, 1, 0, {NULL}, false},
     {HD_OP_leaky_relu, 1, 1, 0, {"negative_slope"}, false},
     {HD_OP_gelu, 1, 1, 0, {"approximate"}, false},
+    {HD_OP_dropout, 1, 1, 0, {"p"}, false},
     {HD_OP_flatten, 1, 1, 0, {NULL}, false},
     {HD_OP_add, 2, 2, 0, {NULL}, false},
+    {HD_OP_concat, 2, HD_MAX_IN, 0, {NULL}, false},
     {HD_OP_batch_norm, 1, 1, 0, {"eps", "momentum", "stats"}, false},
+    {HD_OP_layer_norm, 1, 1, 0, {"eps"}, false},
+    {HD_OP_softmax, 1, 1, 0, {NULL}, false},
 };
 
 enum { FORM_COUNT = sizeof forms / sizeof *forms };
@@ -48,6 +54,10 @@ static hd_status read_flag(int32_t *flag, hd_ctx *ctx, const hd_yaml_node *node)
 
 static hd_status read_bias(hd_attrs *attrs, hd_ctx *ctx, const hd_yaml_node *node) {
   return read_flag(&attrs->bias, ctx, node);
+}
+
+static hd_status read_count_include_pad(hd_attrs *attrs, hd_ctx *ctx, const hd_yaml_node *node) {
+  return read_flag(&attrs->count_include_pad, ctx, node);
 }
 
 /* One number for both sides, or a list of two. */
@@ -125,6 +135,10 @@ static hd_status read_stats(hd_attrs *attrs, hd_ctx *ctx, const hd_yaml_node *no
   return HD_OK;
 }
 
+static hd_status read_p(hd_attrs *attrs, hd_ctx *ctx, const hd_yaml_node *node) {
+  return read_real(&attrs->p, ctx, node, 0, 1);
+}
+
 static const struct {
   const char *key;
   hd_status (*read)(hd_attrs *attrs, hd_ctx *ctx, const hd_yaml_node *node);
@@ -141,6 +155,8 @@ static const struct {
     {"eps", read_eps, NULL},
     {"momentum", read_momentum, NULL},
     {"stats", read_stats, NULL},
+    {"p", read_p, NULL},
+    {"count_include_pad", read_count_include_pad, NULL},
 };
 
 enum { SETTING_COUNT = sizeof settings / sizeof *settings };
@@ -183,8 +199,14 @@ static hd_status only_known_keys(hd_ctx *ctx, const hd_yaml_node *layer, const h
 }
 
 hd_status hd__layer_attrs(hd_attrs *attrs, hd_ctx *ctx, const hd_yaml_node *layer, const hd_layer_form *form) {
-  *attrs =
-      (hd_attrs){.kernel = {1, 1}, .groups = 1, .bias = 1, .negative_slope = 0.01f, .eps = 1e-5f, .momentum = 0.1f};
+  *attrs = (hd_attrs){.kernel = {1, 1},
+                      .groups = 1,
+                      .bias = 1,
+                      .count_include_pad = 1,
+                      .negative_slope = 0.01f,
+                      .p = 0.5f,
+                      .eps = 1e-5f,
+                      .momentum = 0.1f};
   HD_TRY(only_known_keys(ctx, layer, form));
   for (int i = 0; i < HD_LAYER_MAX_KEYS && form->keys[i]; i++) {
     int which = find_setting(form->keys[i]);

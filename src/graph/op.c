@@ -24,9 +24,9 @@ static const hd_op_info table[HD_OP_COUNT] = {
 const hd_op_info *hd__op_info(hd_op op) { return &table[op]; }
 
 bool hd__op_works_in_place(hd_op op) {
-  static const hd_op list[] = {HD_OP_relu,       HD_OP_relu_dx,       HD_OP_sigmoid, HD_OP_sigmoid_dx,
-                               HD_OP_tanh,       HD_OP_tanh_dx,       HD_OP_gelu,    HD_OP_gelu_dx,
-                               HD_OP_leaky_relu, HD_OP_leaky_relu_dx, HD_OP_add};
+  static const hd_op list[] = {HD_OP_relu,       HD_OP_relu_dx,       HD_OP_sigmoid, HD_OP_sigmoid_dx, HD_OP_dropout,
+                               HD_OP_dropout_dx, HD_OP_tanh,          HD_OP_tanh_dx, HD_OP_gelu,       HD_OP_gelu_dx,
+                               HD_OP_leaky_relu, HD_OP_leaky_relu_dx, HD_OP_softmax, HD_OP_softmax_dx, HD_OP_add};
   for (size_t i = 0; i < sizeof list / sizeof *list; i++)
     if (list[i] == op)
       return true;

@@ -33,6 +33,9 @@ hd_status hd__op_output(hd_graph *graph, hd_ctx *ctx, hd_node *node, int slot, c
 hd_status hd__op_output_like_input(hd_graph *graph, hd_ctx *ctx, hd_node *node);
 int hd__op_sample_elementwise(hd_geom *geom, int index);
 
+/* The geometry of a pooling operation, from its input and attrs. */
+hd_status hd__op_pool_geom(hd_graph *graph, hd_ctx *ctx, hd_node *node);
+
 /* Shape rule: reads in[] and attrs, writes geom, makes parameters (in[1], in[2]) and out[]. An operation of the
  * backward pass finds its geometry written and makes out[] from it. */
 typedef hd_status hd_infer_fn(hd_graph *graph, hd_ctx *ctx, hd_node *node);

@@ -1,26 +1,21 @@
-/* max_pool2d: the maximum of each window of an image, any window, stride and padding; and its gradient.
+/* max_pool2d: the maximum of each window of an image, any window, stride and padding; and its gradient. The geometry is that
+ * of avg_pool2d too.
  *
  * Padding is never taken. The first of equal values is; a NaN is. */
 #include "graph/op.h"
 
-hd_status hd__op_max_pool2d_infer(hd_graph *graph, hd_ctx *ctx, hd_node *node) {
+hd_status hd__op_pool_geom(hd_graph *graph, hd_ctx *ctx, hd_node *node) {
   const hd_value *x = &graph->values[node->in[0]];
   const hd_attrs *a = &node->attrs;
   char text[HD_SHAPE_TEXT_BYTES];
   if (x->shape.rank != 3)
-    return hd__fail(
-        ctx, HD_E_SHAPE,
-        "layer '%s': max_pool2d expects an image (channels x height x width), found %s; put it before flatten",
-        node->name, hd__shape_text(text, sizeof text, &x->shape));
-  if (a->kernel[0] * a->kernel[1] > 256)
-    return hd__fail(
-        ctx, HD_E_SHAPE,
-        "layer '%s': max_pool2d expects a window of at most 256 positions, found %dx%d; use a smaller kernel",
-        node->name, a->kernel[0], a->kernel[1]);
+    return hd__fail(ctx, HD_E_SHAPE,
+                    "layer '%s': %s expects an image (channels x height x width), found %s; put it before flatten",
+                    node->name, hd__op_info(node->op)->name, hd__shape_text(text, sizeof text, &x->shape));
   if (2 * a->padding[0] > a->kernel[0] || 2 * a->padding[1] > a->kernel[1])
     return hd__fail(ctx, HD_E_SHAPE,
-                    "layer '%s': max_pool2d expects padding of at most half the kernel, found %d; use less padding",
-                    node->name, a->padding[0]);
+                    "layer '%s': %s expects padding of at most half the kernel, found %d; use less padding", node->name,
+                    hd__op_info(node->op)->name, a->padding[2 * a->padding[0] <= a->kernel[0]]);
   node->geom = (hd_geom){.ci = x->shape.dim[0],
                          .hi = x->shape.dim[1],
                          .wi = x->shape.dim[2],
@@ -31,12 +26,24 @@ hd_status hd__op_max_pool2d_infer(hd_graph *graph, hd_ctx *ctx, hd_node *node) {
                          .sw = a->stride[1],
                          .ph = a->padding[0],
                          .pw = a->padding[1],
-                         .pool = 1};
+                         .pool = 1,
+                         .count_include_pad = a->count_include_pad};
   const hd_geom *g = &node->geom;
   if (!hd__geom_finish(&node->geom))
     return hd__fail(ctx, HD_E_SHAPE,
                     "layer '%s': a %dx%d window expects an input at least that large, found %s; use a smaller kernel",
                     node->name, g->kh, g->kw, hd__shape_text(text, sizeof text, &x->shape));
+  return HD_OK;
+}
+
+hd_status hd__op_max_pool2d_infer(hd_graph *graph, hd_ctx *ctx, hd_node *node) {
+  HD_TRY(hd__op_pool_geom(graph, ctx, node));
+  const hd_geom *g = &node->geom;
+  if (g->kh * g->kw > 256)
+    return hd__fail(
+        ctx, HD_E_SHAPE,
+        "layer '%s': max_pool2d expects a window of at most 256 positions, found %dx%d; use a smaller kernel",
+        node->name, g->kh, g->kw);
   hd_shape shape = {3, {g->co, g->ho, g->wo}};
   HD_TRY(hd__op_output(graph, ctx, node, 0, NULL, HD_VALUE_ROWS, HD_F32, &shape));
   return hd__op_output(graph, ctx, node, 1, "argmax", HD_VALUE_ROWS, HD_U8, &shape);

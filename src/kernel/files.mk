@@ -2,18 +2,22 @@ core_sources += src/kernel/kernel.h src/kernel/array.h src/kernel/select.c
 
 # The truth, in float and (ref64_) in double.
 core_sources += src/kernel/ref/ref_real.h src/kernel/ref/ref_math.h src/kernel/ref/ref_table.c src/kernel/ref/ref_array.c \
-  src/kernel/ref/ref_activation.c src/kernel/ref/ref_activation.h src/kernel/ref/ref_batch_norm.c src/kernel/ref/ref_conv.c \
-  src/kernel/ref/ref_linear.c src/kernel/ref/ref_loss.c src/kernel/ref/ref_pointwise.c src/kernel/ref/ref_pool.c \
+  src/kernel/ref/ref_activation.c src/kernel/ref/ref_activation.h src/kernel/ref/ref_batch_norm.c src/kernel/ref/ref_concat.c \
+  src/kernel/ref/ref_conv.c src/kernel/ref/ref_dropout.c src/kernel/ref/ref_layer_norm.c src/kernel/ref/ref_linear.c \
+  src/kernel/ref/ref_loss.c src/kernel/ref/ref_pointwise.c src/kernel/ref/ref_pool.c src/kernel/ref/ref_softmax.c \
   src/kernel/ref/ref_update.c src/kernel/ref/ref_update.h
-core_sources += src/kernel/ref/ref64_activation.c src/kernel/ref/ref64_batch_norm.c src/kernel/ref/ref64_conv.c \
-  src/kernel/ref/ref64_linear.c src/kernel/ref/ref64_loss.c src/kernel/ref/ref64_pointwise.c src/kernel/ref/ref64_pool.c
+core_sources += src/kernel/ref/ref64_activation.c src/kernel/ref/ref64_batch_norm.c src/kernel/ref/ref64_concat.c \
+  src/kernel/ref/ref64_conv.c src/kernel/ref/ref64_dropout.c src/kernel/ref/ref64_layer_norm.c \
+  src/kernel/ref/ref64_linear.c src/kernel/ref/ref64_loss.c src/kernel/ref/ref64_pointwise.c src/kernel/ref/ref64_pool.c \
+  src/kernel/ref/ref64_softmax.c
 
 # Compiled once per instruction set, with -DHD_ISA=scalar|avx2|avx512|neon and that set's compiler options; select.c learns of
 # each by -DHD_HAVE_ISA_SCALAR, _AVX2, _AVX512, _NEON.
 kernel_cpu_sources += src/kernel/cpu/group16.h src/kernel/cpu/group16_scalar.h src/kernel/cpu/group16_avx2.h \
   src/kernel/cpu/group16_avx512.h src/kernel/cpu/group16_neon.h src/kernel/cpu/argmax16.h src/kernel/cpu/cpu_fill.h \
   src/kernel/cpu/cpu_table.c src/kernel/cpu/cpu_activation.c src/kernel/cpu/cpu_array.c src/kernel/cpu/cpu_batch_norm.c \
-  src/kernel/cpu/cpu_conv.h src/kernel/cpu/cpu_conv_depth.c src/kernel/cpu/cpu_conv_dw.c src/kernel/cpu/cpu_conv_dx.c \
-  src/kernel/cpu/cpu_conv_forward.c src/kernel/cpu/cpu_conv_live.c src/kernel/cpu/cpu_conv_walk.c src/kernel/cpu/cpu_fold.c \
-  src/kernel/cpu/cpu_gather.c src/kernel/cpu/cpu_linear.c src/kernel/cpu/cpu_linear_form.c src/kernel/cpu/cpu_loss.c \
-  src/kernel/cpu/cpu_pointwise.c src/kernel/cpu/cpu_pool.c src/kernel/cpu/cpu_update.c
+  src/kernel/cpu/cpu_concat.c src/kernel/cpu/cpu_conv.h src/kernel/cpu/cpu_conv_depth.c src/kernel/cpu/cpu_conv_dw.c \
+  src/kernel/cpu/cpu_conv_dx.c src/kernel/cpu/cpu_conv_forward.c src/kernel/cpu/cpu_conv_live.c src/kernel/cpu/cpu_conv_walk.c \
+  src/kernel/cpu/cpu_dropout.c src/kernel/cpu/cpu_fold.c src/kernel/cpu/cpu_gather.c src/kernel/cpu/cpu_layer_norm.c \
+  src/kernel/cpu/cpu_linear.c src/kernel/cpu/cpu_linear_form.c src/kernel/cpu/cpu_loss.c \
+  src/kernel/cpu/cpu_pointwise.c src/kernel/cpu/cpu_pool.c src/kernel/cpu/cpu_softmax.c src/kernel/cpu/cpu_update.c

@@ -35,24 +35,32 @@ typedef enum hd_op_class {
   HD_CLASS_UPDATE
 } hd_op_class;
 
+enum { HD_MAX_IN = 7, HD_MAX_OUT = 3 };
+
 /* Everything a kernel knows of shapes. Flat values have h = w = 1 and their length in ci or co. */
 typedef struct hd_geom {
-  int32_t ci, hi, wi; /* input channels, height, width */
-  int32_t co, ho, wo; /* output before any fused pool: channels, height, width */
-  int32_t kh, kw;     /* window of a convolution or of a pooling operation of its own */
-  int32_t sh, sw;     /* its strides */
-  int32_t ph, pw;     /* its zero padding, each side (pooling: -inf) */
-  int32_t groups;     /* conv2d: each group of co / groups outputs reads its own ci / groups inputs; 1 for none */
-  int32_t pool;       /* conv2d: side and stride of the max pool fused behind it; 1 for none, as with groups */
-  int32_t hp, wp;     /* conv2d: height and width after that pool (ho / pool, wo / pool, rest dropped) */
-  int32_t relu;       /* 1 if a ReLU is fused behind (conv2d: behind the pool; linear: behind the bias) */
+  int32_t ci, hi, wi;      /* input channels, height, width */
+  int32_t co, ho, wo;      /* output before any fused pool: channels, height, width */
+  int32_t kh, kw;          /* window of a convolution or of a pooling operation of its own */
+  int32_t sh, sw;          /* its strides */
+  int32_t ph, pw;          /* its zero padding, each side (pooling: -inf) */
+  int32_t groups;          /* conv2d: each group of co / groups outputs reads its own ci / groups inputs; 1 for none */
+  int32_t pool;            /* conv2d: side and stride of the max pool fused behind it; 1 for none, as with groups */
+  int32_t hp, wp;          /* conv2d: height and width after that pool (ho / pool, wo / pool, rest dropped) */
+  int32_t part[HD_MAX_IN]; /* concat: channels of each input, 0 behind the last */
+  int32_t first;           /* concat_dx: where its part of the channels begins */
+  int32_t relu;            /* 1 if a ReLU is fused behind (conv2d: behind the pool; linear: behind the bias) */
 
   /* As in hd_attrs, for the operations that have them. */
   float negative_slope, p, eps;
   int32_t approximate, count_include_pad;
 } hd_geom;
 
-enum { HD_MAX_IN = 7, HD_MAX_OUT = 3 };
+/* The keys of a call's random numbers, see base/philox.h. Row r is the sample at `position + r` of the epoch. */
+typedef struct hd_draw {
+  uint64_t seed;
+  uint32_t epoch, position, node;
+} hd_draw;
 
 /* One call of an operation for `rows` neighbouring samples (SHARD, REDUCE and STATS: the rows of exactly one shard, never 0).
  *
@@ -62,6 +70,9 @@ enum { HD_MAX_IN = 7, HD_MAX_OUT = 3 };
  * conv2d_dw          x             dy         argmax|NULL      dw*         db*|NULL
  * max_pool2d         x                                         y           argmax u8|NULL
  * max_pool2d_dx      dy            argmax                      dx
+ * avg_pool2d, global_avg_pool2d
+ *                    x                                         y
+ * avg_pool2d_dx      dy                                        dx          also that of the global one
  * linear             x             w*         b*|NULL          y
  * linear_dx          dy            w*                          dx
  * linear_dw          x             dy                          dw*         db*|NULL
@@ -72,9 +83,18 @@ enum { HD_MAX_IN = 7, HD_MAX_OUT = 3 };
  * sigmoid_dx, tanh_dx, leaky_relu_dx
  *                    dy            y                           dx          HD_INPLACE allowed (dx over dy)
  * gelu_dx            dy            x                           dx          HD_INPLACE allowed (dx over dy)
+ * dropout            x                                         y           HD_INPLACE allowed
+ * dropout_dx         dy                                        dx          HD_INPLACE allowed
  * flatten            x (h,w,c)                                 y (c,h,w order, the order that PyTorch flattens in)
  * flatten_dx         dy                                        dx
  * add                a             b                           y           HD_INPLACE allowed (y over a)
+ * concat             x0            x1         x2      ...      y
+ * concat_dx          dy                                        dx of one input
+ * layer_norm         x             w*         b*               y
+ * layer_norm_dx      dy            w*         x                dx
+ * layer_norm_dw      x             dy                          dw*         db*
+ * softmax            x                                         y           HD_INPLACE allowed
+ * softmax_dx         dy            y                           dx          HD_INPLACE allowed (dx over dy)
  * batch_stats        x                                             mean*       m2*
  * batch_norm         x             w*         b*      mean*    y           in[4]: var*
  * batch_norm_dx      dy            w*         x       mean*    dx          in[4], in[5], in[6]: var*, dw*, db*
@@ -100,6 +120,7 @@ typedef struct hd_call {
   void *scratch;       /* 64-byte aligned, scratch_bytes(g) long, the lane's own */
   float divisor;       /* cross_entropy_dx */
   int64_t batch_rows;  /* batch_norm_dx: samples in the whole batch */
+  hd_draw draw;        /* dropout */
 } hd_call;
 
 typedef void hd_run_fn(const hd_call *call);

@@ -74,7 +74,14 @@ static hd_status lower(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *setti
   return HD_OK;
 }
 
+void hd__pass_evaluation(hd_graph *graph) {
+  for (int i = 0; i < graph->node_count; i++)
+    graph->nodes[i].view |= graph->nodes[i].op == HD_OP_dropout;
+}
+
 static hd_status run_passes(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *settings) {
+  if (!settings->train)
+    hd__pass_evaluation(plan->graph);
   hd__pass_fuse(plan->graph);
   if (settings->train) {
     HD_TRY(hd__pass_batch_statistics(plan->graph, ctx));

@@ -119,6 +119,7 @@ void hd__plan_destroy(hd_plan *plan);
 void hd__plan_print(const hd_plan *plan, FILE *to);
 
 /* The passes. */
+void hd__pass_evaluation(hd_graph *graph); /* without training: what only training does becomes a view */
 void hd__pass_fuse(hd_graph *graph);
 hd_status hd__pass_batch_statistics(hd_graph *graph, hd_ctx *ctx);
 hd_status hd__pass_grad(hd_graph *graph, hd_ctx *ctx);

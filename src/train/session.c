@@ -22,6 +22,8 @@ static int next_step(void *self, hd_step *step) {
   int64_t in_epoch = s->planned % s->steps_per_epoch, cursor = in_epoch * s->batch;
   int64_t left = s->train_feed.count - cursor;
   *step = (hd_step){.samples = left < s->batch ? left : s->batch, .cursor = cursor};
+  step->seed = (uint64_t)hd__config_int(s->config, HD_OPT_seed);
+  step->epoch = (uint32_t)(s->planned / s->steps_per_epoch);
   step->divisor = (float)step->samples;
   hd__schedule_hyper(&step->hyper, &s->schedule, s->planned);
   s->planned++;

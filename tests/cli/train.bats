@@ -293,3 +293,14 @@ EOF
   TERM=dumb script -qec "'$HEDDLE' train $TINY" /dev/null >out </dev/null
   no grep -q "$(printf '\033')" out
 }
+
+@test "dropout acts in training, and evaluation leaves it out" {
+  need_json
+  for p in 0 0.9; do
+    printf '%s\n' 'model: d' 'input: [1, 28, 28]' 'layers:' '  - f: {op: flatten}' "  - d: {op: dropout, p: $p}" \
+      '  - l: {op: linear, out: 10}' "  - e: {op: dropout, p: $p}" >d.yaml
+    "$HEDDLE" train --model d.yaml --max-steps 1 --lr 1e-30 --json --out "r$p" >"out$p"
+  done
+  [ "$(json_get test_loss test_accuracy <out0)" = "$(json_get test_loss test_accuracy <out0.9)" ]
+  [ "$(json_get train_loss <out0)" != "$(json_get train_loss <out0.9)" ]
+}

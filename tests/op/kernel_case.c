@@ -85,13 +85,13 @@ static void describe_linear(kernel_case *c, const hd_geom *g) {
 
 static void describe_pool(kernel_case *c, const hd_geom *g) {
   int64_t x = (int64_t)g->hi * g->wi * g->ci, y = (int64_t)g->ho * g->wo * g->ci;
-  if (c->op == HD_OP_max_pool2d) {
-    c->in[0] = floats(x);
-    c->out[0] = floats(y), c->out[1] = bytes(y);
-  } else {
-    c->in[0] = floats(y), c->in[1] = bytes(y);
-    c->out[0] = floats(x);
-  }
+  bool back = c->op == HD_OP_max_pool2d_dx || c->op == HD_OP_avg_pool2d_dx;
+  c->in[0] = floats(back ? y : x);
+  c->out[0] = floats(back ? x : y);
+  if (c->op == HD_OP_max_pool2d)
+    c->out[1] = bytes(y);
+  if (c->op == HD_OP_max_pool2d_dx)
+    c->in[1] = bytes(y);
 }
 
 static void describe_batch_norm(kernel_case *c, const hd_geom *g) {
@@ -117,6 +117,28 @@ static void describe_batch_norm(kernel_case *c, const hd_geom *g) {
   }
 }
 
+static void describe_layer_norm(kernel_case *c, const hd_geom *g) {
+  int64_t elems = (int64_t)g->ci * g->hi * g->wi;
+  c->in[0] = c->out[0] = floats(elems);
+  if (c->op == HD_OP_layer_norm) {
+    c->in[1] = c->in[2] = param(elems);
+  } else if (c->op == HD_OP_layer_norm_dx) {
+    c->in[1] = param(elems), c->in[2] = floats(elems);
+  } else {
+    c->in[1] = floats(elems);
+    c->out[0] = c->out[1] = param(elems);
+  }
+}
+
+static void describe_concat(kernel_case *c, const hd_geom *g) {
+  int64_t pixels = (int64_t)g->hi * g->wi;
+  if (c->op == HD_OP_concat_dx)
+    c->in[0] = floats(pixels * g->co);
+  for (int i = 0; c->op == HD_OP_concat && i < HD_MAX_IN && g->part[i] > 0; i++)
+    c->in[i] = floats(pixels * g->part[i]);
+  c->out[0] = floats(pixels * g->ci);
+}
+
 static void describe(kernel_case *c, const hd_geom *g) {
   int64_t elems = (int64_t)g->ci * g->hi * g->wi;
   switch (c->op) {
@@ -127,7 +149,15 @@ static void describe(kernel_case *c, const hd_geom *g) {
   case HD_OP_linear_dx:
   case HD_OP_linear_dw: describe_linear(c, g); break;
   case HD_OP_max_pool2d:
-  case HD_OP_max_pool2d_dx: describe_pool(c, g); break;
+  case HD_OP_max_pool2d_dx:
+  case HD_OP_avg_pool2d:
+  case HD_OP_avg_pool2d_dx:
+  case HD_OP_global_avg_pool2d: describe_pool(c, g); break;
+  case HD_OP_concat:
+  case HD_OP_concat_dx: describe_concat(c, g); break;
+  case HD_OP_layer_norm:
+  case HD_OP_layer_norm_dx:
+  case HD_OP_layer_norm_dw: describe_layer_norm(c, g); break;
   case HD_OP_cross_entropy:
   case HD_OP_cross_entropy_dx:
     c->in[0] = floats(g->ci), c->in[1] = (arg){ARG_LABELS, true, 1, 1};
@@ -143,12 +173,16 @@ static void describe(kernel_case *c, const hd_geom *g) {
   case HD_OP_tanh_dx:
   case HD_OP_leaky_relu_dx:
   case HD_OP_gelu_dx:
+  case HD_OP_softmax_dx:
   case HD_OP_relu_dx:
   case HD_OP_add: c->in[1] = floats(elems); /* fall through */
+  case HD_OP_dropout:
+  case HD_OP_dropout_dx:
   case HD_OP_sigmoid:
   case HD_OP_tanh:
   case HD_OP_leaky_relu:
   case HD_OP_gelu:
+  case HD_OP_softmax:
   case HD_OP_relu:
   case HD_OP_flatten:
   case HD_OP_flatten_dx: c->in[0] = floats(elems), c->out[0] = floats(elems); break;
@@ -192,6 +226,7 @@ static float spread(const kernel_case *c, uint32_t seed) {
   case HD_OP_sigmoid:
   case HD_OP_tanh:
   case HD_OP_gelu:
+  case HD_OP_softmax:
   case HD_OP_gelu_dx: return (float[]){1, 8, 60}[seed % 3];
   default: return 1;
   }
@@ -235,6 +270,7 @@ void kernel_case_create(kernel_case *c, hd_op op, const hd_geom *g, int64_t rows
                         uint32_t seed) {
   random_stream random = {seed, 0};
   *c = (kernel_case){.op = op, .g = *g, .rows = rows, .divisor = (float)(1 + random_below(&random, 300))};
+  c->draw = (hd_draw){.seed = seed, .epoch = seed % 3, .position = random_below(&random, 1000), .node = seed % 7};
   describe(c, g);
   if (drop)
     drop_optional(c);
@@ -280,6 +316,8 @@ static void *row_of(const arg *a, unsigned char *data, int64_t row) {
 static void call_rows(const kernel_case *c, const hd_kernels *table, kernel_result *out, hd_call *call, int64_t row0,
                       int64_t row1) {
   call->rows = row1 - row0;
+  call->draw = c->draw;
+  call->draw.position += (uint32_t)row0;
   for (int i = 0; i < HD_MAX_IN; i++) {
     call->in[i] = row_of(&c->in[i], c->input[i].data, row0);
     call->in_stride[i] = c->in[i].stride;

@@ -49,6 +49,7 @@ typedef struct kernel_case {
   hd_geom g;
   int64_t rows;
   float divisor;
+  hd_draw draw;
   arg in[HD_MAX_IN], out[HD_MAX_OUT];
   guarded input[HD_MAX_IN];
 } kernel_case;

@@ -81,7 +81,7 @@ static void problem_destroy(problem *p) {
 }
 
 static hd_call call_of(const problem *p) {
-  hd_call call = {.g = &p->c.g, .rows = p->c.rows, .divisor = p->c.divisor, .batch_rows = p->c.rows};
+  hd_call call = {.g = &p->c.g, .rows = p->c.rows, .divisor = p->c.divisor, .batch_rows = p->c.rows, .draw = p->c.draw};
   for (int i = 0; i < HD_MAX_IN; i++) {
     call.in[i] = p->in[i].data;
     call.in_stride[i] = p->c.in[i].stride;
@@ -139,6 +139,7 @@ static void run_gradient(guarded *to0, guarded *to1, hd_op op, const problem *p,
   problem b;
   problem_create(&b, op, g, p->c.rows, true, 1);
   b.c.divisor = p->c.divisor;
+  b.c.draw = p->c.draw;
   for (int i = 0; i < HD_MAX_IN; i++)
     if (b.c.in[i].kind != ARG_NONE)
       pass_on(&b.in[i], from[i], op);
@@ -214,6 +215,27 @@ static void shard_norm_backward(guarded grad[], const problem *p, const guarded 
   run_gradient(&grad[0], NULL, HD_OP_shard_norm_dx, p, &p->c.g, (const guarded *[]){dy, w, x, mean, var});
 }
 
+static void avg_pool2d_backward(guarded grad[], const problem *p, const guarded *dy) {
+  run_gradient(&grad[0], NULL, HD_OP_avg_pool2d_dx, p, &p->c.g, (const guarded *[HD_MAX_IN]){dy});
+}
+
+static void concat_backward(guarded grad[], const problem *p, const guarded *dy) {
+  hd_geom g = p->c.g;
+  for (int i = 0; i < HD_MAX_IN && p->in[i].base; g.first += g.part[i++]) {
+    g.ci = g.part[i];
+    run_gradient(&grad[i], NULL, HD_OP_concat_dx, p, &g, (const guarded *[HD_MAX_IN]){dy});
+  }
+}
+
+static void softmax_backward(guarded grad[], const problem *p, const guarded *dy) {
+  run_gradient(&grad[0], NULL, HD_OP_softmax_dx, p, &p->c.g, (const guarded *[HD_MAX_IN]){dy, &p->out[0]});
+}
+
+static void layer_norm_backward(guarded grad[], const problem *p, const guarded *dy) {
+  run_gradient(&grad[0], NULL, HD_OP_layer_norm_dx, p, &p->c.g, (const guarded *[HD_MAX_IN]){dy, &p->in[1], &p->in[0]});
+  run_gradient(&grad[1], &grad[2], HD_OP_layer_norm_dw, p, &p->c.g, (const guarded *[HD_MAX_IN]){&p->in[0], dy});
+}
+
 static void relu_backward(guarded grad[], const problem *p, const guarded *dy) {
   run_gradient(&grad[0], NULL, HD_OP_relu_dx, p, &p->c.g, (const guarded *[]){dy, &p->out[0], NULL});
 }
@@ -232,6 +254,10 @@ static void leaky_relu_backward(guarded grad[], const problem *p, const guarded 
 
 static void gelu_backward(guarded grad[], const problem *p, const guarded *dy) {
   run_gradient(&grad[0], NULL, HD_OP_gelu_dx, p, &p->c.g, (const guarded *[]){dy, &p->in[0], NULL});
+}
+
+static void dropout_backward(guarded grad[], const problem *p, const guarded *dy) {
+  run_gradient(&grad[0], NULL, HD_OP_dropout_dx, p, &p->c.g, (const guarded *[]){dy, NULL, NULL});
 }
 
 static void flatten_backward(guarded grad[], const problem *p, const guarded *dy) {
@@ -293,12 +319,18 @@ static const gradient_test tests[HD_OP_COUNT] = {
     [HD_OP_max_pool2d] = {max_pool2d_backward, SHAPES(pools), true},
     [HD_OP_batch_norm] = {batch_norm_backward, SHAPES(norms), true},
     [HD_OP_shard_norm] = {shard_norm_backward, SHAPES(norms), true},
+    [HD_OP_avg_pool2d] = {avg_pool2d_backward, SHAPES(pools), false},
+    [HD_OP_global_avg_pool2d] = {avg_pool2d_backward, SHAPES(pools), false},
+    [HD_OP_concat] = {concat_backward, NULL, 0, false},
+    [HD_OP_softmax] = {softmax_backward, SHAPES(images), false},
+    [HD_OP_layer_norm] = {layer_norm_backward, SHAPES(norms), true},
     [HD_OP_linear] = {linear_backward, SHAPES(linears), false},
     [HD_OP_relu] = {relu_backward, SHAPES(images), true},
     [HD_OP_sigmoid] = {sigmoid_backward, SHAPES(images), false},
     [HD_OP_tanh] = {tanh_backward, SHAPES(images), false},
     [HD_OP_leaky_relu] = {leaky_relu_backward, SHAPES(images), true},
     [HD_OP_gelu] = {gelu_backward, SHAPES(images), false},
+    [HD_OP_dropout] = {dropout_backward, SHAPES(images), false},
     [HD_OP_flatten] = {flatten_backward, SHAPES(images), false},
     [HD_OP_add] = {add_backward, SHAPES(images), false},
     [HD_OP_cross_entropy] = {cross_entropy_backward, SHAPES(classes), false},

@@ -3,6 +3,7 @@
  * that is allowed. Seeds are fixed: a failure names its case and can be run again alone. */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "graph/op.h"
@@ -61,6 +62,7 @@ static void random_pool(hd_geom *g, random_stream *random) {
     g->sw = 1 + (int32_t)random_below(random, 3);
     g->ph = (int32_t)random_below(random, (uint32_t)g->kh / 2 + 1);
     g->pw = (int32_t)random_below(random, (uint32_t)g->kw / 2 + 1);
+    g->count_include_pad = (int32_t)random_below(random, 2);
   } while (!hd__geom_finish(g));
 }
 
@@ -87,13 +89,32 @@ static void random_linear(hd_geom *g, random_stream *random) {
   g->relu = (int32_t)random_below(random, 2);
 }
 
+/* Of two to seven inputs; concat_dx takes the second's part out. */
+static void random_concat(hd_geom *g, hd_op op, random_stream *random) {
+  *g = flat(0, 0);
+  g->hi = 1 + (int32_t)random_below(random, 5);
+  g->wi = 1 + (int32_t)random_below(random, 5);
+  for (int i = 0, parts = 2 + (int)random_below(random, HD_MAX_IN - 1); i < parts; i++)
+    g->ci += g->part[i] = 1 + (int32_t)random_below(random, 20);
+  g->co = g->ci;
+  if (op == HD_OP_concat_dx) {
+    g->ci = g->part[1];
+    g->first = g->part[0];
+  }
+}
+
 static void random_geom(hd_geom *g, hd_op op, random_stream *random) {
   switch (op) {
   case HD_OP_conv2d:
   case HD_OP_conv2d_dx:
   case HD_OP_conv2d_dw: (random_below(random, 3) ? random_conv : random_groups)(g, random); break;
   case HD_OP_max_pool2d:
-  case HD_OP_max_pool2d_dx: random_pool(g, random); break;
+  case HD_OP_max_pool2d_dx:
+  case HD_OP_avg_pool2d:
+  case HD_OP_avg_pool2d_dx:
+  case HD_OP_global_avg_pool2d: random_pool(g, random); break;
+  case HD_OP_concat:
+  case HD_OP_concat_dx: random_concat(g, op, random); break;
   case HD_OP_linear:
   case HD_OP_linear_dx:
   case HD_OP_linear_dw: random_linear(g, random); break;
@@ -103,6 +124,8 @@ static void random_geom(hd_geom *g, hd_op op, random_stream *random) {
     *g = flat(1 + (int32_t)random_below(random, 40), 1);
     g->hi = 1 + (int32_t)random_below(random, 9);
     g->wi = 1 + (int32_t)random_below(random, 9);
+    g->eps = 1e-5f;
+    g->p = 0.25f * (float)random_below(random, 5);
     g->approximate = (int32_t)random_below(random, 2);
     g->negative_slope = 0.25f * (float)random_below(random, 4);
   }
@@ -126,6 +149,7 @@ static const char *differs_in_place(const kernel_case *c, const hd_kernels *tabl
   guarded memory = guarded_create(c->input[0].bytes, 0);
   memcpy(memory.data, c->input[0].data, memory.bytes);
   hd_call call = {.g = &c->g, .rows = c->rows, .in = {memory.data, c->input[1].data}, .out = {memory.data}};
+  call.draw = c->draw;
   call.in_stride[0] = call.out_stride[0] = c->in[0].stride;
   call.in_stride[1] = c->in[1].stride;
   table->run[c->op](&call);
@@ -303,6 +327,29 @@ static void check_special_values(const hd_kernels *table) {
      "%s: a NaN is the maximum, the first of equals is taken", table->name);
 }
 
+/* The share of zeros, what is left, and that the mask follows the sample's position. */
+static void check_dropout(const hd_kernels *table) {
+  enum { COUNT = 4096 };
+  static float x[COUNT], y[2][COUNT];
+  hd_geom g = flat(COUNT, COUNT);
+  g.p = 0.25f;
+  int zeros = 0, wrong = 0, same = 0;
+  for (int i = 0; i < COUNT; i++)
+    x[i] = 3;
+  for (uint32_t position = 0; position < 2; position++) {
+    hd_call call = {.g = &g, .rows = 1, .in = {x}, .out = {y[position]}, .draw = {.seed = 1, .position = position}};
+    table->run[HD_OP_dropout](&call);
+  }
+  for (int i = 0; i < COUNT; i++) {
+    zeros += y[0][i] == 0;
+    same += y[0][i] == y[1][i];
+    wrong += y[0][i] != 0 && y[0][i] != 4;
+  }
+  /* Six standard deviations: of 4096 draws at 1/4, and at the 5/8 that two masks agree by chance. */
+  ok(wrong == 0 && abs(zeros - 1024) < 167 && abs(same - 2560) < 186,
+     "%s: dropout takes a quarter, scales the rest, and draws another mask for another sample", table->name);
+}
+
 int main(void) {
   uint64_t before = hd__fpmode_enter();
   for (hd_op op = 0; op < HD_OP_COUNT; op++)
@@ -311,8 +358,10 @@ int main(void) {
   check_large_linear();
   check_large_conv();
   for (int t = 0; t < TABLES; t++)
-    if (hd__kernels_of(isas[t]))
+    if (hd__kernels_of(isas[t])) {
       check_special_values(hd__kernels_of(isas[t]));
+      check_dropout(hd__kernels_of(isas[t]));
+    }
   hd__fpmode_leave(before);
   return done_testing();
 }

@@ -77,6 +77,32 @@ static const struct {
      "  - s: {op: sigmoid}\n  - f: {op: flatten}\n  - l: {op: linear, out: 7}\n  - t: {op: tanh}\n"
      "  - m: {op: linear, out: 6}\n  - k: {op: leaky_relu, negative_slope: 0.2}\n"
      "  - h: {op: gelu, approximate: tanh}\n  - a: {op: add, from: [h, k]}\n  - n: {op: linear, out: 3}\n"},
+    {"dropout of samples, of images and of scores",
+     "model: o\ninput: [1, 5, 4]\nlayers:\n"
+     "  - e: {op: dropout, p: 0.1}\n  - c: {op: conv2d, out: 4, kernel: 2}\n  - d: {op: dropout}\n"
+     "  - f: {op: flatten}\n  - l: {op: linear, out: 9}\n  - o: {op: dropout, p: 0.3}\n"
+     "  - a: {op: add, from: [o, l]}\n  - m: {op: linear, out: 3}\n  - z: {op: dropout, p: 0.2}\n"},
+    {"means of windows and of channels",
+     "model: q\ninput: [2, 7, 6]\nlayers:\n"
+     "  - c: {op: conv2d, out: 3, kernel: 2}\n  - p: {op: avg_pool2d, kernel: 3, stride: 2, padding: 1}\n"
+     "  - d: {op: conv2d, out: 4, kernel: 2}\n"
+     "  - r: {op: avg_pool2d, kernel: 2, stride: 1, padding: 1, count_include_pad: false}\n"
+     "  - e: {op: conv2d, out: 3, kernel: 1}\n  - g: {op: global_avg_pool2d}\n  - f: {op: flatten}\n"},
+    {"parts put together: of images, of flattened ones, of flat values",
+     "model: s\ninput: [1, 5, 4]\nlayers:\n"
+     "  - c: {op: conv2d, out: 3, kernel: 2}\n  - d: {op: conv2d, out: 2, kernel: 2, from: input}\n"
+     "  - j: {op: concat, from: [c, d, c]}\n  - f: {op: flatten, from: d}\n  - g: {op: flatten, from: j}\n"
+     "  - k: {op: concat, from: [g, f]}\n  - l: {op: linear, out: 5}\n  - m: {op: linear, out: 4, from: k}\n"
+     "  - n: {op: concat, from: [l, m]}\n  - o: {op: linear, out: 3}\n"},
+    {"softmax of pixels and of flat values",
+     "model: t\ninput: [1, 5, 4]\nlayers:\n"
+     "  - c: {op: conv2d, out: 3, kernel: 2}\n  - s: {op: softmax}\n  - f: {op: flatten}\n"
+     "  - l: {op: linear, out: 18}\n  - t: {op: softmax}\n  - m: {op: linear, out: 3}\n"},
+    {"layer norm of images, of a flattened image, of flat values",
+     "model: u\ninput: [2, 5, 4]\nlayers:\n"
+     "  - c: {op: conv2d, out: 3, kernel: 2}\n  - n: {op: layer_norm}\n  - r: {op: relu}\n"
+     "  - d: {op: conv2d, out: 2, kernel: 2}\n  - f: {op: flatten}\n  - m: {op: layer_norm, eps: 0.01}\n"
+     "  - l: {op: linear, out: 5}\n  - o: {op: layer_norm}\n  - k: {op: linear, out: 3}\n"},
     {"pools that do not fuse: strides, padding, sides",
      "model: i\ninput: [1, 7, 7]\nlayers:\n"
      "  - c: {op: conv2d, out: 2, kernel: 2}\n  - p: {op: max_pool2d, kernel: 2, stride: 1}\n"
@@ -178,7 +204,12 @@ static void *resolve(network *n, int value) {
 
 static void run_call(network *n, const hd_plan_call *planned, bool watch) {
   const hd_node *node = &n->plan->graph->nodes[planned->node];
-  hd_call call = {.g = &node->geom, .rows = ROWS, .divisor = ROWS, .batch_rows = ROWS, .scratch = n->scratch};
+  hd_call call = {.g = &node->geom,
+                  .rows = ROWS,
+                  .divisor = ROWS,
+                  .batch_rows = ROWS,
+                  .scratch = n->scratch,
+                  .draw = {.seed = 3, .node = (uint32_t)node->written}};
   for (int i = 0; i < HD_MAX_IN; i++)
     if (node->in[i] >= 0) {
       call.in[i] = resolve(n, node->in[i]);
@@ -309,7 +340,11 @@ static double loss_as_written(network *n, const char *text) {
   }
   for (int i = 0; i < graph->node_count; i++) {
     const hd_node *node = &graph->nodes[i];
-    hd_call call = {.g = &node->geom, .rows = ROWS, .divisor = ROWS, .batch_rows = ROWS};
+    hd_call call = {.g = &node->geom,
+                    .rows = ROWS,
+                    .divisor = ROWS,
+                    .batch_rows = ROWS,
+                    .draw = {.seed = 3, .node = (uint32_t)node->written}};
     for (int k = 0; k < HD_MAX_IN; k++)
       if (node->in[k] >= 0) {
         call.in[k] = at[node->in[k]];

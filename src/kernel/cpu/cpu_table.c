@@ -25,6 +25,10 @@ static void fill(void) {
   HD_SYM(pointwise_fill)(&table);
   HD_SYM(loss_fill)(&table);
   HD_SYM(activation_fill)(&table);
+  HD_SYM(dropout_fill)(&table);
+  HD_SYM(concat_fill)(&table);
+  HD_SYM(softmax_fill)(&table);
+  HD_SYM(layer_norm_fill)(&table);
   HD_SYM(update_fill)(&table);
   HD_SYM(fold_fill)(&table);
   HD_SYM(gather_fill)(&table);

@@ -1,4 +1,4 @@
-/* Reference max pooling of any window, stride and padding, and its gradient. Padding is never taken. */
+/* Reference pooling of any window, stride and padding, and its gradients. Padding is never taken by a maximum. */
 #include "kernel/ref/ref_real.h"
 
 static void pool_window(const hd_geom *g, const real *x, int oy, int ox, int c, real *y, uint8_t *argmax) {
@@ -49,7 +49,54 @@ static void max_pool2d_dx(const hd_call *call) {
   }
 }
 
+/* The input's pixel at a position of the window of the pooled pixel `out`, -1 in the padding. */
+static int64_t pixel_of(const hd_geom *g, int64_t out, int position) {
+  int64_t row = out / g->wo * g->sh + position / g->kw - g->ph, col = out % g->wo * g->sw + position % g->kw - g->pw;
+  return row < 0 || row >= g->hi || col < 0 || col >= g->wi ? -1 : row * g->wi + col;
+}
+
+/* By how much a window's sum is divided. */
+static real divisor_of(const hd_geom *g, int64_t out) {
+  int count = 0;
+  for (int p = 0; p < g->kh * g->kw; p++)
+    count += g->count_include_pad || pixel_of(g, out, p) >= 0;
+  return (real)count;
+}
+
+/* acc = +0; positions row-major, without the padding: acc = acc + x; y = acc / divisor. */
+static void avg_pool2d(const hd_call *call) {
+  const hd_geom *g = call->g;
+  for (int64_t n = 0; n < call->rows; n++)
+    for (int64_t out = 0; out < (int64_t)g->ho * g->wo; out++)
+      for (int c = 0; c < g->ci; c++) {
+        real acc = 0;
+        for (int p = 0; p < g->kh * g->kw; p++)
+          if (pixel_of(g, out, p) >= 0)
+            acc = acc + ((const real *)call->in[0])[n * call->in_stride[0] + pixel_of(g, out, p) * g->ci + c];
+        ((real *)call->out[0])[n * call->out_stride[0] + out * g->ci + c] = acc / divisor_of(g, out);
+      }
+}
+
+/* Per input element: acc = +0; over the windows that hold it, row-major: acc = acc + dy / divisor. */
+static void avg_pool2d_dx(const hd_call *call) {
+  const hd_geom *g = call->g;
+  for (int64_t n = 0; n < call->rows; n++) {
+    const real *dy = (const real *)call->in[0] + n * call->in_stride[0];
+    real *dx = (real *)call->out[0] + n * call->out_stride[0];
+    for (int64_t i = 0; i < (int64_t)g->hi * g->wi * g->ci; i++)
+      dx[i] = 0;
+    for (int64_t out = 0; out < (int64_t)g->ho * g->wo; out++)
+      for (int p = 0; p < g->kh * g->kw; p++)
+        for (int c = 0; c < g->ci && pixel_of(g, out, p) >= 0; c++) {
+          real *d = &dx[pixel_of(g, out, p) * g->ci + c];
+          *d = *d + dy[out * g->ci + c] / divisor_of(g, out);
+        }
+  }
+}
+
 void REF(pool_fill)(hd_kernels *table) {
+  table->run[HD_OP_avg_pool2d] = table->run[HD_OP_global_avg_pool2d] = avg_pool2d;
+  table->run[HD_OP_avg_pool2d_dx] = avg_pool2d_dx;
   table->run[HD_OP_max_pool2d] = max_pool2d;
   table->run[HD_OP_max_pool2d_dx] = max_pool2d_dx;
 }

@@ -39,6 +39,10 @@ void REF(linear_fill)(hd_kernels *table);
 void REF(pointwise_fill)(hd_kernels *table);
 void REF(loss_fill)(hd_kernels *table);
 void REF(activation_fill)(hd_kernels *table);
+void REF(dropout_fill)(hd_kernels *table);
+void REF(concat_fill)(hd_kernels *table);
+void REF(softmax_fill)(hd_kernels *table);
+void REF(layer_norm_fill)(hd_kernels *table);
 
 /* The rule of every maximum: a later value is taken only if it is greater or NaN. */
 static inline int takes_over(real later, real best) { return later > best || later != later; }

@@ -12,6 +12,10 @@ void hd__ref64_linear_fill(hd_kernels *table);
 void hd__ref64_pointwise_fill(hd_kernels *table);
 void hd__ref64_loss_fill(hd_kernels *table);
 void hd__ref64_activation_fill(hd_kernels *table);
+void hd__ref64_dropout_fill(hd_kernels *table);
+void hd__ref64_concat_fill(hd_kernels *table);
+void hd__ref64_softmax_fill(hd_kernels *table);
+void hd__ref64_layer_norm_fill(hd_kernels *table);
 
 static hd_kernels reference = {.name = "reference", .isa = "reference"};
 static hd_kernels reference_f64 = {.name = "reference f64", .isa = "reference"};
@@ -25,6 +29,10 @@ static void fill(void) {
   hd__ref_pointwise_fill(&reference);
   hd__ref_loss_fill(&reference);
   hd__ref_activation_fill(&reference);
+  hd__ref_dropout_fill(&reference);
+  hd__ref_concat_fill(&reference);
+  hd__ref_softmax_fill(&reference);
+  hd__ref_layer_norm_fill(&reference);
   hd__ref_update_fill(&reference);
   hd__ref_array_fill(&reference);
   hd__ref64_conv_fill(&reference_f64);
@@ -34,6 +42,10 @@ static void fill(void) {
   hd__ref64_pointwise_fill(&reference_f64);
   hd__ref64_loss_fill(&reference_f64);
   hd__ref64_activation_fill(&reference_f64);
+  hd__ref64_dropout_fill(&reference_f64);
+  hd__ref64_concat_fill(&reference_f64);
+  hd__ref64_softmax_fill(&reference_f64);
+  hd__ref64_layer_norm_fill(&reference_f64);
 }
 
 const hd_kernels *hd__kernels_reference(void) {

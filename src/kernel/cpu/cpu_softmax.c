@@ -1,0 +1,69 @@
+/* Softmax over the channels of each pixel, and its gradient: groups along the channels, 16 chains and the fixed tree.
+ *
+ * The maximum may be taken in any order: only its value matters, and any NaN makes it NaN. Inputs may be the output: a
+ * pixel's sums are complete before its first channel is written. */
+#include "kernel/cpu/cpu_fill.h"
+#include "kernel/cpu/group16.h"
+
+static float largest(const float *x, int channels) {
+  g16 best = g16_all(x[0]);
+  for (int c = 0; c < channels; c += 16) {
+    g16 here = g16_load_some(x + c, channels - c);
+    best = g16_take_over(best, channels - c >= 16 ? here : g16_choose(g16_first(channels - c), here, best));
+  }
+  float lane[16];
+  g16_store(lane, best);
+  for (int c = 1; c < 16; c++)
+    if (lane[c] > lane[0] || lane[c] != lane[c])
+      lane[0] = lane[c];
+  return lane[0];
+}
+
+static void softmax_of(const float *x, float *y, int channels) {
+  const g16 m = g16_all(largest(x, channels));
+  g16 chains = g16_zero();
+  for (int c = 0; c < channels; c += 16) {
+    g16 more = g16_add(chains, g16_exp(g16_sub(g16_load_some(x + c, channels - c), m)));
+    chains = channels - c >= 16 ? more : g16_choose(g16_first(channels - c), more, chains);
+  }
+  const g16 sum = g16_all(g16_tree(chains));
+  for (int c = 0; c < channels; c += 16) {
+    g16 e = g16_exp(g16_sub(g16_load_some(x + c, channels - c), m));
+    g16_store_some(y + c, g16_div(e, sum), channels - c);
+  }
+}
+
+static void softmax(const hd_call *call) {
+  const hd_geom *g = call->g;
+  for (int64_t n = 0; n < call->rows; n++)
+    for (int64_t p = 0; p < (int64_t)g->hi * g->wi; p++)
+      softmax_of((const float *)call->in[0] + n * call->in_stride[0] + p * g->ci,
+                 (float *)call->out[0] + n * call->out_stride[0] + p * g->ci, g->ci);
+}
+
+static void softmax_back(const float *dy, const float *y, float *dx, int channels) {
+  g16 chains = g16_zero();
+  for (int c = 0; c < channels; c += 16) {
+    g16 more = g16_fma(g16_load_some(dy + c, channels - c), g16_load_some(y + c, channels - c), chains);
+    chains = channels - c >= 16 ? more : g16_choose(g16_first(channels - c), more, chains);
+  }
+  const g16 dot = g16_all(g16_tree(chains));
+  for (int c = 0; c < channels; c += 16) {
+    g16 d = g16_sub(g16_load_some(dy + c, channels - c), dot);
+    g16_store_some(dx + c, g16_mul(g16_load_some(y + c, channels - c), d), channels - c);
+  }
+}
+
+static void softmax_dx(const hd_call *call) {
+  const hd_geom *g = call->g;
+  for (int64_t n = 0; n < call->rows; n++)
+    for (int64_t p = 0; p < (int64_t)g->hi * g->wi; p++)
+      softmax_back((const float *)call->in[0] + n * call->in_stride[0] + p * g->ci,
+                   (const float *)call->in[1] + n * call->in_stride[1] + p * g->ci,
+                   (float *)call->out[0] + n * call->out_stride[0] + p * g->ci, g->ci);
+}
+
+void HD_SYM(softmax_fill)(hd_kernels *table) {
+  table->run[HD_OP_softmax] = softmax;
+  table->run[HD_OP_softmax_dx] = softmax_dx;
+}
