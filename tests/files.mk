@@ -41,7 +41,7 @@ tests_plan_test_plan_SOURCES = tests/plan/test_plan.c tests/plan/bad_models.c te
 plan_networks = batch_norm branches doubled flat_branches no_pool own_pool pool_first read_often repeats scores_as_image \
   shard_norm
 plan_models = cnn fastmnist lenet5 mlp simplenet
-bits_networks = groups norm shard_norm tiny
+bits_networks = groups mixed norm shard_norm tiny
 EXTRA_DIST += $(plan_networks:%=tests/plan/%.yaml) $(plan_networks:%=tests/plan/%.plan) \
   $(plan_models:%=tests/plan/%.plan) $(bits_networks:%=tests/bits/%.yaml)
 

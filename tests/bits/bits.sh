@@ -2,10 +2,11 @@
 # TAP: one digest whatever the layout: threads x accumulation x instruction set x resume, over two epochs with a ragged last
 # batch that leaves shards empty.
 #
-# Four experiments, each with a committed digest: AdamW with clipping (three phases), SGD with momentum under a schedule
-# (two), a network with batch norm under clipping (statistics meet between phases), and one whose batch norm keeps to the
-# shard. By default a cover of all pairs of settings runs; with HD_BITS=all, as `make check-bits` sets it, every
-# combination, and each resumed run was killed. A run proves that the asked threads and instruction set ran by its JSON.
+# Five experiments, each with a committed digest: AdamW with clipping (three phases), SGD with momentum under a schedule
+# (two), a network with batch norm under clipping (statistics meet between phases), one whose batch norm keeps to the
+# shard, and one of nearly every operation, dropout among them. The reference's kernels are one more instruction set. By
+# default a cover of all pairs of settings runs; with HD_BITS=all, as `make check-bits` sets it, every combination, and each
+# resumed run was killed. A run proves that the asked threads and instruction set ran by its JSON.
 set -u
 folder=$(mktemp -d "${TMPDIR:-/tmp}/heddle-bits.XXXXXX")
 trap 'rm -rf "$folder"' EXIT
@@ -16,9 +17,11 @@ all=${HD_BITS:-pairs}
 # The constants. To change one is to change what every user computes: say why in the commit.
 adamw_digest=0b1cd9be49b62c5df7773a6da8c5855cca16b3cb78b624fbc440917751485a08
 sgd_digest=a845baaf6116caf59e73f795b85ecb0d712880df8d7d2d962548efe3b6f32d6a
+mixed_digest=96baa90a6b3cb59dcdd89649433e2cf6d24d471ca95fc7c4aac39d5f4edb1442
 norm_digest=b9868c457b30f8e6f8bd9c2289b157e71b62d7ec7e5d5ba74d41b1facda26ec0
 shard_digest=1077619ba19dde530759c1b3e6a1bc5234334b8a5ca7e81beef075eca5d09156
 adamw="--model $SRCDIR/tests/bits/tiny.yaml --optimizer adamw --lr 0.01 --clip-grad-norm 0.5"
+mixed="--model $SRCDIR/tests/bits/mixed.yaml --optimizer adamw --lr 0.01 --clip-grad-norm 0.5"
 norm="--model $SRCDIR/tests/bits/norm.yaml --optimizer adamw --lr 0.01 --clip-grad-norm 0.5"
 shard="--model $SRCDIR/tests/bits/shard_norm.yaml --optimizer sgd --lr 0.1 --momentum 0.9"
 sgd="--model $SRCDIR/tests/bits/tiny.yaml --optimizer sgd --lr 0.1 --momentum 0.9 --nesterov --weight-decay 0.001 --schedule onecycle"
@@ -80,7 +83,7 @@ check_run() { # EXPERIMENT ISA THREADS ACCUMULATE HOW
 mkdir "$data"
 "$BUILDDIR/tests/bits/make_idx" "$data" 138 50 || { echo "Bail out! no data"; exit 1; }
 isa_number=0
-for isa in scalar avx2 avx512 neon; do
+for isa in reference scalar avx2 avx512 neon; do
   (HEDDLE_ISA=$isa train --model simplenet --max-steps 1 --out "$folder/probe-$isa" >/dev/null 2>"$folder/err") || {
     if grep -q HEDDLE_ISA "$folder/err"; then result skip "$isa: $(cat "$folder/err")"
     else result fail "$isa" "$(cat "$folder/err")"; fi
@@ -99,6 +102,7 @@ for isa in scalar avx2 avx512 neon; do
         check_run adamw "$isa" "$threads" "$accumulate" "$how"
         case $all$threads in all? | pairs3) check_run sgd "$isa" "$threads" "$accumulate" "$how" ;; esac
         case $all$threads in all? | pairs[18]) check_run shard "$isa" "$threads" "$accumulate" "$how" ;; esac
+        case $all$threads in all? | pairs[138]) check_run mixed "$isa" "$threads" "$accumulate" "$how" ;; esac
         case $all$threads in all? | pairs[25]) check_run norm "$isa" "$threads" "$accumulate" "$how" ;; esac
       done
     done
