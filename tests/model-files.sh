@@ -1,0 +1,35 @@
+#!/bin/sh
+# TAP: docs/model-files.md tells the truth: its examples are models, and its table has every operation and setting there is.
+set -u
+folder=$(mktemp -d "${TMPDIR:-/tmp}/heddle-model-files.XXXXXX")
+trap 'rm -rf "$folder"' EXIT
+page=$SRCDIR/docs/model-files.md
+count=0
+
+result() { # STATUS NAME [DETAIL]
+  count=$((count + 1))
+  if [ "$1" -eq 0 ]; then echo "ok $count - $2"; else echo "not ok $count - $2"; echo "# ${3-}"; fi
+}
+
+# Example N goes to N.yaml.
+awk -v folder="$folder" '/^```yaml/ { n++; inside = 1; next } /^```/ { inside = 0 } inside { print >(folder "/" n ".yaml") }' "$page"
+for example in "$folder"/*.yaml; do
+  said=$("$HEDDLE" summary --model "$example" 2>&1 >/dev/null)
+  result $? "the example '$(sed -n 's/^model: //p' "$example")' is a model" "$said"
+done
+
+# An operation's row: its line of the table, which may hold several.
+forms=$(sed -n '/hd_layer_form forms\[\]/,/^};/p' "$SRCDIR/src/graph/model_layer.c" | grep HD_OP_)
+[ -n "$forms" ] || { echo "Bail out! found no forms in src/graph/model_layer.c"; exit 1; }
+echo "$forms" >"$folder/forms"
+while read -r form; do
+  op=$(echo "$form" | sed 's/.*HD_OP_\([a-z0-9_]*\).*/\1/')
+  row=$(grep "^|.*\`$op\`" "$page")
+  missing=
+  for key in $(echo "$form" | grep -o '"[a-z_]*"' | tr -d '"'); do
+    case $row in *"\`$key"*) ;; *) missing="$missing $key" ;; esac
+  done
+  [ -n "$row" ] && [ -z "$missing" ]
+  result $? "$op and its settings are in the table" "row '$row', missing:$missing"
+done <"$folder/forms"
+echo "1..$count"
