@@ -12,8 +12,8 @@ AM_TESTS_ENVIRONMENT = HEDDLE='$(abs_top_builddir)/heddle' SRCDIR='$(abs_top_src
   HD_BITS='$(HD_BITS)'; export HD_BITS;
 
 unit_tests = tests/unit/test_budget tests/unit/test_digits tests/unit/test_feed tests/unit/test_file tests/unit/test_idx \
-  tests/unit/test_meeting tests/unit/test_predict tests/unit/test_safetensors tests/unit/test_schedule \
-  tests/unit/test_summary tests/unit/test_tensor tests/unit/test_tree tests/unit/test_yaml
+  tests/unit/test_meeting tests/unit/test_param_rules tests/unit/test_predict tests/unit/test_safetensors \
+  tests/unit/test_schedule tests/unit/test_summary tests/unit/test_tensor tests/unit/test_tree tests/unit/test_yaml
 unit_tests += tests/plan/test_plan
 unit_tests += tests/golden/test_golden
 unit_tests += tests/fault/test_alloc
@@ -38,10 +38,10 @@ tests_plan_test_plan_SOURCES = tests/plan/test_plan.c tests/plan/bad_models.c te
   tests/plan/plan_memory.c tests/plan/plan_memory.h
 
 # Networks whose plans are held to what is written, those of data/models and some of the tests' own; networks with digests.
-plan_networks = batch_norm branches doubled flat_branches no_pool own_pool pool_first read_often repeats scores_as_image \
-  shard_norm
+plan_networks = batch_norm branches doubled flat_branches frozen no_pool own_pool pool_first read_often repeats \
+  scores_as_image shard_norm
 plan_models = cnn fastmnist lenet5 mlp simplenet
-bits_networks = groups mixed norm shard_norm tiny
+bits_networks = groups mixed norm rules shard_norm tiny
 EXTRA_DIST += $(plan_networks:%=tests/plan/%.yaml) $(plan_networks:%=tests/plan/%.plan) \
   $(plan_models:%=tests/plan/%.plan) $(bits_networks:%=tests/bits/%.yaml)
 

@@ -31,8 +31,8 @@ typedef struct hd_session hd_session;
 typedef struct hd_report {
   const char *model, *data, *optimizer, *device, *arithmetic, *isa, *out;
   int64_t epochs, steps, batch, shards, accumulate, seed;
-  int64_t steps_in_all; /* where the run is heading: --epochs or --max-steps */
-  int64_t parameters;
+  int64_t steps_in_all;            /* where the run is heading: --epochs or --max-steps */
+  int64_t parameters, trainable;   /* all, and those that are not frozen */
   int32_t threads, ranks, workers; /* what really ran */
   int32_t cpus;                    /* that this process may use */
   int64_t val_samples;             /* held out by --val-split */

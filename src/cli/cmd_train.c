@@ -112,9 +112,12 @@ static void on_event(void *user, const hd_event *event) {
 }
 
 static void print_start(const hd_report *r) {
-  printf("heddle %s: %s (%s parameters) on %s, batch %lld in %lld shards, %s, %d thread%s on %d CPU%s, %s, %s "
+  char frozen[48] = "";
+  if (r->trainable < r->parameters)
+    snprintf(frozen, sizeof frozen, ", %s trainable", cli_grouped(r->trainable));
+  printf("heddle %s: %s (%s parameters%s) on %s, batch %lld in %lld shards, %s, %d thread%s on %d CPU%s, %s, %s "
          "arithmetic\n",
-         hd_version(), r->model, cli_grouped(r->parameters), r->data, (long long)r->batch, (long long)r->shards,
+         hd_version(), r->model, cli_grouped(r->parameters), frozen, r->data, (long long)r->batch, (long long)r->shards,
          r->optimizer, r->threads, r->threads == 1 ? "" : "s", r->cpus, r->cpus == 1 ? "" : "s", r->isa, r->arithmetic);
   if (r->resumed_step > 0)
     printf("resumed at step %s\n", cli_grouped(r->resumed_step));

@@ -62,8 +62,8 @@ static void lay_out(hd_exec *exec, bump *b) {
   exec->losses = take(b, &b->by.activations, exec->settings.batch * (int64_t)sizeof *exec->losses);
   exec->labels = take(b, &b->by.activations, exec->settings.batch * (int64_t)sizeof *exec->labels);
   exec->chunk_norm = take(b, &b->by.bookkeeping, plan->chunk_count * (int64_t)sizeof *exec->chunk_norm);
-  exec->grad = take(b, &b->by.gradients, exec->settings.clip_norm > 0 ? plan->param_elems * 4 : 0);
-  exec->part_sum = take(b, &b->by.gradients, part_levels(parts) * plan->param_elems * 4);
+  exec->grad = take(b, &b->by.gradients, exec->settings.clip_norm > 0 ? plan->trained_elems * 4 : 0);
+  exec->part_sum = take(b, &b->by.gradients, part_levels(parts) * plan->trained_elems * 4);
   for (int parity = 0; parity < 2; parity++) {
     exec->layout[parity] = take(b, &b->by.bookkeeping, parts * (int64_t)sizeof *exec->layout[parity]);
     for (int p = 0; p < parts; p++) {

@@ -21,8 +21,8 @@ typedef struct hd_step {
   int64_t cursor;  /* where its samples start in the epoch */
   uint64_t seed;   /* with the epoch and the samples' places in it, keys of random numbers */
   uint32_t epoch;
-  hd_hyper hyper;
-  float divisor; /* of the loss's gradient */
+  hd_hyper hyper[HD_MAX_GROUPS]; /* one per group of the plan */
+  float divisor;                 /* of the loss's gradient */
 } hd_step;
 
 typedef struct hd_step_result {

@@ -40,12 +40,13 @@ static void note_not_finite(const lane_at *at, int param) {
     at->lane->bad_param = param;
 }
 
-static void update_elems(const lane_at *at, int param, const float *g, int64_t elem, int64_t count,
-                         const hd_hyper *hyper) {
+static void update_elems(const lane_at *at, int param, const float *g, int64_t elem, int64_t count, float grad_scale) {
   const hd_store *store = at->exec->store;
+  hd_hyper hyper = at->step->hyper[at->exec->plan->params[param].group];
+  hyper.grad_scale = grad_scale;
   int from = at->half, to = 1 - at->half;
   hd_update update = {
-      .g = g, .w = store->weights[from] + elem, .w1 = store->weights[to] + elem, .count = count, .hyper = hyper};
+      .g = g, .w = store->weights[from] + elem, .w1 = store->weights[to] + elem, .count = count, .hyper = &hyper};
   if (store->directory->states > 0) {
     update.m = store->state[from][0] + elem;
     update.m1 = store->state[to][0] + elem;
@@ -72,7 +73,7 @@ static void copy_row(float *restrict to, const float *restrict from, int64_t cou
  * update. */
 static void finish_tile(const lane_at *at, hd_phase_kind kind, int param, const tile *t) {
   const hd_exec *exec = at->exec;
-  int64_t all = exec->plan->param_elems;
+  int64_t all = exec->plan->trained_elems;
   for (int64_t r = 0; r < t->rows; r++) {
     float *g = t->g + r * t->ld;
     int64_t elem = t->elem + r * t->elem_ld;
@@ -83,7 +84,7 @@ static void finish_tile(const lane_at *at, hd_phase_kind kind, int param, const 
     else if (kind == HD_PHASE_FOLD_NORM)
       copy_row(exec->grad + elem, g, t->columns);
     else
-      update_elems(at, param, g, elem, t->columns, &at->step->hyper);
+      update_elems(at, param, g, elem, t->columns, 1);
   }
 }
 
@@ -196,11 +197,10 @@ float hd__exec_clip_factor(const lane_at *at) {
 }
 
 void hd__exec_update(const lane_at *at) {
-  hd_hyper hyper = at->step->hyper;
-  hyper.grad_scale = hd__exec_clip_factor(at);
-  if (!isfinite(hyper.grad_scale)) {
+  float scale = hd__exec_clip_factor(at);
+  if (!isfinite(scale)) {
     at->lane->flags |= HD_FLAG_NOT_FINITE; /* some gradient is NaN or infinite: the owner of its chunk names it below */
-    hyper.grad_scale = 1;
+    scale = 1;
   }
   run r;
   for (int32_t c = at->lane->chunk_lo, taken; (taken = next_run(at, c, &r)) > 0; c += taken) {
@@ -209,7 +209,7 @@ void hd__exec_update(const lane_at *at) {
       hd__exec_running(at, r.param, r.j0, r.j1);
       continue;
     }
-    update_elems(at, r.param, at->exec->grad + first, first, (r.j1 - r.j0) * r.columns, &hyper);
+    update_elems(at, r.param, at->exec->grad + first, first, (r.j1 - r.j0) * r.columns, scale);
     refresh_packed(at, &r);
   }
 }

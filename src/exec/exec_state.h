@@ -58,7 +58,7 @@ struct hd_exec {
   int32_t *labels; /* likewise */
   float *grad;     /* folded gradients, for the norm */
   double *chunk_norm;
-  float *part_sum; /* accumulation: stack of sums, param_elems each */
+  float *part_sum; /* accumulation: stack of sums, trained_elems each */
   hd_range_plan *ranges;
   part_layout *layout[2]; /* per parity, one per part */
 

@@ -2,6 +2,7 @@
 #include "exec/store.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/alloc.h"
 
@@ -13,6 +14,7 @@ static void fill_directory(hd_directory *directory, const hd_plan *plan, int sta
   directory->entries = plan->param_count;
   directory->states = states;
   directory->param_elems = plan->param_elems;
+  directory->trained_elems = plan->trained_elems;
   directory->packed_elems = plan->packed_elems;
   for (int p = 0; p < plan->param_count; p++) {
     const hd_param *param = &plan->graph->params[p];
@@ -21,6 +23,7 @@ static void fill_directory(hd_directory *directory, const hd_plan *plan, int sta
     snprintf(entry->name, sizeof entry->name, "%s", value->name);
     entry->shape = value->shape;
     entry->running = param->running;
+    entry->trained = hd__param_trains(param);
     entry->rows = param->rows;
     entry->c = param->c;
     entry->h = param->h;
@@ -36,7 +39,7 @@ static void find_halves(hd_store *store) {
   for (int half = 0; half < 2; half++) {
     store->weights[half] = (float *)(base + d->weights_offset) + half * d->param_elems;
     for (int s = 0; s < d->states; s++)
-      store->state[half][s] = (float *)(base + d->state_offset) + (half * d->states + s) * d->param_elems;
+      store->state[half][s] = (float *)(base + d->state_offset) + (half * d->states + s) * d->trained_elems;
     store->packed[half] = (float *)(base + d->packed_offset) + half * d->packed_elems;
   }
 }
@@ -46,7 +49,7 @@ static int64_t head_bytes(const hd_plan *plan) {
 }
 
 int64_t hd__store_bytes(const hd_plan *plan, int states) {
-  return head_bytes(plan) + 2 * 4 * (plan->param_elems * (1 + states) + plan->packed_elems);
+  return head_bytes(plan) + 2 * 4 * (plan->param_elems + states * plan->trained_elems + plan->packed_elems);
 }
 
 hd_status hd__store_create(hd_store **out, hd_ctx *ctx, const hd_plan *plan, int states) {
@@ -61,10 +64,10 @@ hd_status hd__store_create(hd_store **out, hd_ctx *ctx, const hd_plan *plan, int
     return status;
   }
   store->directory = store->segment.base;
-  int64_t head = head_bytes(plan), half = plan->param_elems * 4;
+  int64_t head = head_bytes(plan), weights = 2 * 4 * plan->param_elems, state = 2 * 4 * states * plan->trained_elems;
   store->directory->weights_offset = head;
-  store->directory->state_offset = head + 2 * half;
-  store->directory->packed_offset = head + 2 * half * (1 + states);
+  store->directory->state_offset = head + weights;
+  store->directory->packed_offset = head + weights + state;
   fill_directory(store->directory, plan, states);
   find_halves(store);
   *out = store;
@@ -84,13 +87,22 @@ void hd__store_advance(hd_store *store) { atomic_fetch_add(&store->directory->ve
 
 void hd__store_set_version(hd_store *store, uint64_t version) { atomic_store(&store->directory->version, version); }
 
+static void pack(hd_store *store, const hd_plan *plan, const hd_plan_packed *packed, int half) {
+  const float *weights = store->weights[half] + plan->params[packed->param].offset;
+  plan->kernels->pack[packed->op](&packed->geom, weights, store->packed[half] + packed->offset, 0,
+                                  plan->graph->params[packed->param].rows);
+}
+
 void hd__store_pack(hd_store *store, const hd_plan *plan) {
   int half = hd__store_half(store);
+  for (int p = 0; p < plan->param_count; p++)
+    if (plan->graph->params[p].frozen)
+      memcpy(store->weights[1 - half] + plan->params[p].offset, store->weights[half] + plan->params[p].offset,
+             (size_t)hd__param_elems(&plan->graph->params[p]) * sizeof(float));
   for (int i = 0; i < plan->packed_count; i++) {
-    const hd_plan_packed *packed = &plan->packed[i];
-    const float *weights = store->weights[half] + plan->params[packed->param].offset;
-    plan->kernels->pack[packed->op](&packed->geom, weights, store->packed[half] + packed->offset, 0,
-                                    plan->graph->params[packed->param].rows);
+    pack(store, plan, &plan->packed[i], half);
+    if (plan->graph->params[plan->packed[i].param].frozen)
+      pack(store, plan, &plan->packed[i], 1 - half);
   }
 }
 

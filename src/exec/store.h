@@ -20,14 +20,15 @@ enum { HD_MAX_STATES = 2, HD_NAME_BYTES = 96 };
 typedef struct hd_store_entry {
   char name[HD_NAME_BYTES];
   hd_shape shape;        /* in files */
-  int32_t running;       /* 1: a running statistic, without optimizer states */
+  int32_t running;       /* 1: a running statistic */
+  int32_t trained;       /* 1: has optimizer states */
   int32_t rows, c, h, w; /* home order, see hd_param */
-  int64_t offset;        /* floats, inside each half of weights and of every state */
+  int64_t offset;        /* floats, inside each half of weights and, if trained, of every state */
 } hd_store_entry;
 
 typedef struct hd_directory {
-  _Atomic uint64_t version; /* steps done: the last whole version */
-  int64_t param_elems, packed_elems;
+  _Atomic uint64_t version;                         /* steps done: the last whole version */
+  int64_t param_elems, trained_elems, packed_elems; /* floats of a half's weights, of each state, of packed copies */
   int32_t states, entries;
   int64_t weights_offset, state_offset, packed_offset; /* bytes from the segment's start */
   hd_store_entry entry[];
@@ -55,7 +56,8 @@ void hd__store_advance(hd_store *store);
 /* Makes version `version` the last whole one; what its half holds is the caller's business. */
 void hd__store_set_version(hd_store *store, uint64_t version);
 
-/* Writes the packed copies that belong to the last whole version's weights. */
+/* After weights were filled in: writes the packed copies that belong to the last whole version, and brings what training
+ * never touches into the other half too. */
 void hd__store_pack(hd_store *store, const hd_plan *plan);
 
 /* Copies one parameter between home order (`home`, at the entry's offset) and file order (`file`, dense). */

@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <limits.h>
+#include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -108,6 +109,8 @@ hd_status hd__graph_new_param(int *out, hd_graph *graph, hd_ctx *ctx, const hd_n
                                                    .h = home->dim[2],
                                                    .w = home->dim[3],
                                                    .fan_in = fan_in,
+                                                   .lr = NAN,
+                                                   .weight_decay = NAN,
                                                    .statistic = -1};
   return HD_OK;
 }
@@ -184,6 +187,8 @@ int64_t hd__value_stride(const hd_value *value) {
 int64_t hd__param_columns(const hd_param *param) { return (int64_t)param->c * param->h * param->w; }
 
 int64_t hd__param_elems(const hd_param *param) { return param->rows * hd__param_columns(param); }
+
+bool hd__param_trains(const hd_param *param) { return !param->frozen && !param->running; }
 
 int64_t hd__param_file_index(const hd_param *param, int64_t row, int64_t column) {
   int64_t channel = column % param->c, pixel = column / param->c;

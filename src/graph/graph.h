@@ -73,14 +73,16 @@ typedef enum hd_init { HD_INIT_UNIFORM, HD_INIT_ZERO, HD_INIT_ONE } hd_init;
  * the same elements is rows x c x h x w. */
 typedef struct hd_param {
   int value;
-  int grad;    /* value index of its gradient, -1 before the gradient pass */
+  int grad; /* value index of its gradient, of the last node that uses it; -1 before the gradient pass and for none */
   int written; /* node number that owns it */
   int slot;    /* 0 weight, 1 bias: keys its random numbers together with the node number */
   int32_t rows, c, h, w;
   int32_t fan_in; /* UNIFORM: in +-1/sqrt(fan_in), PyTorch's default for both weight and bias */
   hd_init init;
-  bool running;  /* a running statistic: new = fma(momentum, batch - old, old) */
-  int statistic; /* running: the value that holds the batch's, -1 before the batch pass */
+  bool frozen;             /* takes no gradient and no update */
+  double lr, weight_decay; /* of its own; NAN: the run's */
+  bool running;            /* a running statistic: new = fma(momentum, batch - old, old) */
+  int statistic;           /* running: the value that holds the batch's, -1 before the batch pass */
   float momentum;
 } hd_param;
 
@@ -129,7 +131,11 @@ int hd__dtype_bytes(hd_dtype dtype);
 /* Elements of a parameter, and the file index of home element (row, i), i counting h, w, c. */
 int64_t hd__param_elems(const hd_param *param);
 int64_t hd__param_columns(const hd_param *param);
+
 int64_t hd__param_file_index(const hd_param *param, int64_t row, int64_t column);
+
+/* Whether training computes a gradient for it and updates it. */
+bool hd__param_trains(const hd_param *param);
 
 /* Prints nodes, shapes and parameters, one line each; what tests of passes compare. */
 void hd__graph_print(const hd_graph *graph, FILE *to);

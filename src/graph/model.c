@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "graph/model_layer.h"
 #include "graph/op.h"
+#include "graph/param_rules.h"
 
 enum { MAX_SIDE = 65535, MAX_LAYERS = 1000 };
 
@@ -231,10 +232,11 @@ static hd_status read_layers(parser *p, const hd_yaml_node *layers) {
 
 /* `input`: the samples' shape instead of the file's, or NULL. */
 static hd_status read_model(hd_graph **out, char **name, hd_ctx *ctx, const hd_yaml_node *root, const hd_shape *input) {
-  static const char *const keys[] = {"model", "input", "layers", NULL};
+  static const char *const keys[] = {"model", "input", "layers", "parameters", NULL};
   HD_TRY(hd__yaml_expect(ctx, root, HD_YAML_MAPPING, "a model"));
   HD_TRY(hd__yaml_only_keys(ctx, root, keys));
   const hd_yaml_node *title = hd__yaml_get(root, "model"), *layers = hd__yaml_get(root, "layers");
+  const hd_yaml_node *rules = hd__yaml_get(root, "parameters");
   const char *text;
   hd_shape shape;
   if (!title || !layers)
@@ -258,6 +260,8 @@ static hd_status read_model(hd_graph **out, char **name, hd_ctx *ctx, const hd_y
   p.node = hd__calloc(MAX_LAYERS, sizeof *p.node);
   status = p.name && p.value && p.node ? read_layers(&p, layers)
                                        : hd__fail(ctx, HD_E_NOMEM, "out of memory while reading a model");
+  if (status == HD_OK && rules)
+    status = hd__param_rules_apply(*out, ctx, rules);
   for (int i = 0; i < p.count; i++)
     hd__free(p.name[i]);
   hd__free(p.name);

@@ -11,11 +11,14 @@
  *           layers:
  *             - conv: {op: conv2d, out: 32, kernel: 3, padding: 1}
  *             - sum: {op: add, from: [conv, above]}
+ *     parameters:
+ *       - {match: 'conv1.*', requires_grad: false}
  *
  * Each layer reads the one above unless `from` names others. kernel, stride and padding are one number or two (height,
  * width); stride defaults to 1, for max_pool2d to its kernel; groups, of conv2d, to 1. A repeat's layers are called
  * block1.conv, block1.sum, block2.conv and so on; within a round names are first those of the round, and `above` is what
- * the round starts from. The last layer's output is one score per class; the loss is cross-entropy. */
+ * the round starts from. The last layer's output is one score per class; the loss is cross-entropy. `parameters` may be left
+ * out: see param_rules.h. */
 #ifndef HD_GRAPH_MODEL_H
 #define HD_GRAPH_MODEL_H
 

@@ -67,7 +67,7 @@ typedef struct hd_draw {
  * op                 in[0]         in[1]      in[2]   in[3]    out[0]      out[1]
  * conv2d             x             w*         b|NULL           y           argmax u8|NULL (pool > 1)
  * conv2d_dx          dy            w*         argmax|NULL      dx
- * conv2d_dw          x             dy         argmax|NULL      dw*         db*|NULL
+ * conv2d_dw          x             dy         argmax|NULL      dw*|NULL    db*|NULL
  * max_pool2d         x                                         y           argmax u8|NULL
  * max_pool2d_dx      dy            argmax                      dx
  * avg_pool2d, global_avg_pool2d
@@ -75,7 +75,7 @@ typedef struct hd_draw {
  * avg_pool2d_dx      dy                                        dx          also that of the global one
  * linear             x             w*         b*|NULL          y
  * linear_dx          dy            w*                          dx
- * linear_dw          x             dy                          dw*         db*|NULL
+ * linear_dw          x             dy                          dw*|NULL    db*|NULL
  * relu               x                                         y           HD_INPLACE allowed
  * relu_dx            dy            y                           dx = y > 0 ? dy : 0, HD_INPLACE allowed (dx over dy)
  * sigmoid, tanh, leaky_relu, gelu
@@ -92,13 +92,13 @@ typedef struct hd_draw {
  * concat_dx          dy                                        dx of one input
  * layer_norm         x             w*         b*               y
  * layer_norm_dx      dy            w*         x                dx
- * layer_norm_dw      x             dy                          dw*         db*
+ * layer_norm_dw      x             dy                          dw*|NULL    db*|NULL
  * softmax            x                                         y           HD_INPLACE allowed
  * softmax_dx         dy            y                           dx          HD_INPLACE allowed (dx over dy)
  * batch_stats        x                                             mean*       m2*
  * batch_norm         x             w*         b*      mean*    y           in[4]: var*
  * batch_norm_dx      dy            w*         x       mean*    dx          in[4], in[5], in[6]: var*, dw*, db*
- * batch_norm_dw      x             dy         mean*   var*     dw*         db*
+ * batch_norm_dw      x             dy         mean*   var*     dw*|NULL    db*|NULL
  * shard_norm         x             w*         b*               y           mean+; out[2]: var+
  * shard_norm_dx      dy            w*         x       mean+    dx          in[4]: var+
  * cross_entropy      logits        labels i32                  loss (1 float a row)

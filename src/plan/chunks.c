@@ -1,9 +1,9 @@
 /* The pass that cuts parameters into chunks and decides how each gradient comes to the chunk's owner.
  *
  * A chunk is a run of whole home rows of one parameter, about CHUNK_ELEMS elements: small, so that few parameters still
- * occupy many lanes; owners work on neighbouring chunks at once. Chunks depend on shapes alone. A gradient whose
- * operation has a form (linear layers) is deferred: it never exists as an array, its owner forms it from x and dy,
- * shard after shard. The others are summed per shard in the lane and handed on as covers. */
+ * occupy many lanes; owners work on neighbouring chunks at once. Chunks depend on shapes alone; a frozen parameter has
+ * none. A gradient whose operation has a form (linear layers) is deferred: it never exists as an array, its owner forms it
+ * from x and dy, shard after shard. The others are summed per shard in the lane and handed on as covers. */
 #include "base/alloc.h"
 #include "graph/op.h"
 #include "plan/plan.h"
@@ -21,8 +21,6 @@ static void find_gradient(const hd_graph *graph, int value, int *node, int *outp
 static void choose_way(hd_plan *plan, int p) {
   hd_plan_param *way = &plan->params[p];
   const hd_param *param = &plan->graph->params[p];
-  if (param->running)
-    return;
   find_gradient(plan->graph, param->grad, &way->form_node, &way->form_output);
   way->deferred = plan->kernels->form[plan->graph->nodes[way->form_node].op] != NULL;
   if (way->deferred)
@@ -32,12 +30,26 @@ static void choose_way(hd_plan *plan, int p) {
   plan->place[param->grad] = (hd_place){.where = HD_AT_DIRECT, .offset = way->direct};
 }
 
-/* Statistics are summed per shard like gradients, beside them. */
+/* Statistics are summed per shard like gradients, beside them; so are gradients of frozen parameters that others read. */
 static void place_statistics(hd_plan *plan) {
-  for (int v = 0; v < plan->graph->value_count; v++)
-    if (plan->graph->values[v].kind == HD_VALUE_STATISTIC) {
-      plan->place[v] = (hd_place){.where = HD_AT_DIRECT, .offset = plan->direct_elems};
-      plan->direct_elems += padded(hd__shape_elems(&plan->graph->values[v].shape));
+  for (int v = 0; v < plan->graph->value_count; v++) {
+    const hd_value *value = &plan->graph->values[v];
+    bool idle = value->kind == HD_VALUE_PARAM_GRAD && value->producer >= 0 &&
+                !hd__param_trains(&plan->graph->params[value->param]);
+    if (value->kind != HD_VALUE_STATISTIC && !idle)
+      continue;
+    plan->place[v] = (hd_place){.where = HD_AT_DIRECT, .offset = plan->direct_elems};
+    plan->direct_elems += padded(hd__shape_elems(&value->shape));
+  }
+}
+
+/* What gradients and states exist for comes first. That depends on the graph alone: evaluation finds weights where
+ * training put them. */
+static void place_params(hd_plan *plan, bool trained) {
+  for (int p = 0; p < plan->param_count; p++)
+    if (hd__param_trains(&plan->graph->params[p]) == trained) {
+      plan->params[p].offset = plan->param_elems;
+      plan->param_elems += padded(hd__param_elems(&plan->graph->params[p]));
     }
 }
 
@@ -59,17 +71,18 @@ static void cut(hd_plan *plan, int p) {
 
 hd_status hd__pass_chunks(hd_plan *plan, hd_ctx *ctx) {
   int chunks = 0;
+  place_params(plan, true);
+  plan->trained_elems = plan->param_elems;
+  place_params(plan, false);
   for (int p = 0; p < plan->param_count; p++) {
     const hd_param *param = &plan->graph->params[p];
     hd_plan_param *way = &plan->params[p];
     int64_t rows = CHUNK_ELEMS / hd__param_columns(param);
     way->chunk_rows = rows < 1 ? 1 : rows > param->rows ? param->rows : (int32_t)rows;
     way->first_chunk = chunks;
-    way->chunks = (param->rows + way->chunk_rows - 1) / way->chunk_rows;
+    way->chunks = param->frozen ? 0 : (param->rows + way->chunk_rows - 1) / way->chunk_rows;
     chunks += way->chunks;
-    way->offset = plan->param_elems;
-    plan->param_elems += padded(hd__param_elems(param));
-    if (plan->trains)
+    if (way->trained)
       choose_way(plan, p);
   }
   if (plan->trains)
@@ -78,6 +91,7 @@ hd_status hd__pass_chunks(hd_plan *plan, hd_ctx *ctx) {
   if (!plan->chunks)
     return hd__fail(ctx, HD_E_NOMEM, "out of memory while cutting chunks");
   for (int p = 0; p < plan->param_count; p++)
-    cut(plan, p);
+    if (plan->params[p].chunks > 0)
+      cut(plan, p);
   return HD_OK;
 }

@@ -1,8 +1,8 @@
 /* The pass that appends gradients: walks the nodes backwards and lets each operation's rule emit its backward nodes.
  *
  * A value that is read several times gets its gradients added in the order in which the walk meets them, that is in
- * reverse node order. Gradients that nobody wants (of the samples, of anything no parameter stands before) are not
- * computed. */
+ * reverse node order. Gradients that nobody wants (of the samples, of frozen parameters, of anything no trained parameter
+ * stands before) are not computed. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -42,8 +42,9 @@ hd_status hd__grad_node(hd_node **out, hd_grad *grad, hd_op op, const hd_node *o
 
 void hd__grad_note_param(hd_grad *grad, int value, int gradient) {
   int param = grad->graph->values[value].param;
-  grad->graph->params[param].grad = gradient;
   grad->graph->values[gradient].param = param;
+  if (hd__param_trains(&grad->graph->params[param]))
+    grad->graph->params[param].grad = gradient;
 }
 
 hd_status hd__grad_give(hd_grad *grad, int value, int gradient) {
@@ -67,7 +68,8 @@ hd_status hd__grad_give(hd_grad *grad, int value, int gradient) {
 static void mark_wanted(hd_grad *grad) {
   const hd_graph *graph = grad->graph;
   for (int i = 0; i < graph->value_count; i++)
-    grad->wanted[i] = graph->values[i].kind == HD_VALUE_PARAM;
+    grad->wanted[i] =
+        graph->values[i].kind == HD_VALUE_PARAM && hd__param_trains(&graph->params[graph->values[i].param]);
   for (int i = 0; i < graph->node_count; i++) {
     const hd_node *node = &graph->nodes[i];
     bool wanted = false;
@@ -88,6 +90,38 @@ static hd_status walk_back(hd_grad *grad) {
   return HD_OK;
 }
 
+static bool is_read(const hd_graph *graph, int value) {
+  for (int i = 0; i < graph->node_count; i++)
+    for (int k = 0; k < HD_MAX_IN; k++)
+      if (graph->nodes[i].in[k] == value)
+        return true;
+  return false;
+}
+
+/* A gradient of a frozen parameter; batch norm reads its own for another one's. */
+static bool is_idle(const hd_graph *graph, int value) {
+  return value >= 0 && graph->values[value].kind == HD_VALUE_PARAM_GRAD &&
+         !hd__param_trains(&graph->params[graph->values[value].param]) && !is_read(graph, value);
+}
+
+/* Rules emit the gradients of a layer's weight and bias together: takes those of frozen parameters out again, and nodes
+ * that are left with none. */
+static void prune_frozen(hd_graph *graph) {
+  for (int i = graph->node_count - 1; i >= 0; i--) {
+    bool makes = false;
+    for (int k = 0; k < HD_MAX_OUT; k++) {
+      int *out = &graph->nodes[i].out[k];
+      if (is_idle(graph, *out)) {
+        graph->values[*out].producer = -1;
+        *out = -1;
+      }
+      makes |= *out >= 0;
+    }
+    if (!makes)
+      hd__graph_remove_node(graph, i);
+  }
+}
+
 hd_status hd__pass_grad(hd_graph *graph, hd_ctx *ctx) {
   hd_grad grad = {.graph = graph, .ctx = ctx};
   grad.gradient = hd__malloc((size_t)graph->value_count * sizeof *grad.gradient);
@@ -100,6 +134,8 @@ hd_status hd__pass_grad(hd_graph *graph, hd_ctx *ctx) {
   memset(grad.gradient, -1, (size_t)graph->value_count * sizeof *grad.gradient);
   mark_wanted(&grad);
   status = walk_back(&grad);
+  if (status == HD_OK)
+    prune_frozen(graph);
 out:
   hd__free(grad.gradient);
   hd__free(grad.wanted);

@@ -92,6 +92,7 @@ static hd_status run_passes(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *
   plan->params = hd__calloc((size_t)plan->param_count, sizeof *plan->params);
   if (!plan->params)
     return out_of_memory(ctx);
+  HD_TRY(hd__pass_groups(plan, ctx));
   HD_TRY(hd__pass_memory(plan, ctx));
   HD_TRY(hd__pass_chunks(plan, ctx));
   return lower(plan, ctx, settings);

@@ -1,6 +1,7 @@
 /* A graph compiled: gradients, fusions, memory, chunks and phases. The same for every layout.
  *
- *   passes    fuse -> batch statistics -> gradients -> segments -> memory -> chunks -> lower      (each can be printed)
+ *   passes    fuse -> batch statistics -> gradients -> segments -> groups -> memory -> chunks -> lower
+ *             (each can be printed)
  *
  * A plan says, for one sample, where every value lies; how many samples a call handles is the executor's choice. Values
  * that a later phase reads (the inputs of a deferred gradient or of a batch norm) have a slot per sample of a batch part; the rest lives
@@ -42,8 +43,19 @@ typedef struct hd_plan_call {
   bool per_shard; /* SHARD, REDUCE, STATS: once per shard; else once for a group of neighbouring shards */
 } hd_plan_call;
 
-/* How a parameter's gradient comes to the chunk's owner. */
+/* Parameters of one group share their learning rate and weight decay; NAN: the run's. */
+typedef struct hd_plan_group {
+  double lr, weight_decay;
+} hd_plan_group;
+
+enum { HD_MAX_GROUPS = 32 };
+
+/* How a parameter's gradient comes to the chunk's owner. A frozen one has no chunks, and its weights stand in both
+ * versions. In the concatenation of all parameters those that training updates come first: gradients and the optimizer's
+ * state end there. */
 typedef struct hd_plan_param {
+  bool trained; /* has a gradient and an update */
+  int group;
   bool deferred;      /* formed from x and dy inside the fold; else folded from shard sums */
   int form_node;      /* deferred: the REDUCE node */
   int form_output;    /* 0 weight, 1 bias */
@@ -88,6 +100,8 @@ typedef struct hd_plan {
   hd_place *place; /* one per value */
   hd_plan_param *params;
   int param_count;
+  hd_plan_group groups[HD_MAX_GROUPS]; /* the first has the run's settings */
+  int group_count;
   hd_plan_packed *packed;
   int packed_count;
   hd_chunk *chunks;
@@ -102,6 +116,7 @@ typedef struct hd_plan {
   int64_t arena_bytes, batch_bytes; /* per sample */
   int64_t scratch_bytes;            /* per lane */
   int64_t param_elems, packed_elems, direct_elems;
+  int64_t trained_elems; /* of param_elems, the first: parameters with gradients and optimizer state */
   bool trains;
 } hd_plan;
 
@@ -124,6 +139,7 @@ void hd__pass_fuse(hd_graph *graph);
 hd_status hd__pass_batch_statistics(hd_graph *graph, hd_ctx *ctx);
 hd_status hd__pass_grad(hd_graph *graph, hd_ctx *ctx);
 hd_status hd__pass_segments(hd_plan *plan, hd_ctx *ctx);
+hd_status hd__pass_groups(hd_plan *plan, hd_ctx *ctx);
 hd_status hd__pass_memory(hd_plan *plan, hd_ctx *ctx);
 hd_status hd__pass_chunks(hd_plan *plan, hd_ctx *ctx);
 

@@ -37,6 +37,7 @@ static void print_params(const hd_plan *plan, FILE *to) {
             hd__shape_text(text, sizeof text, &value->shape), param->chunks, param->chunk_rows,
             !plan->trains                    ? ""
             : plan->graph->params[p].running ? ", running"
+            : !param->trained                ? ", frozen"
             : param->deferred                ? ", gradient deferred"
                                              : ", gradient per shard");
   }

@@ -53,7 +53,7 @@ static hd_status describe_weights(hd_st_tensor *tensor, int *count, hd_ctx *ctx,
   return HD_OK;
 }
 
-/* Adds one optimizer state; running statistics have none. */
+/* Adds one optimizer state; what is not trained has none. */
 static hd_status describe_state(hd_st_tensor *tensor, int *count, hd_ctx *ctx, const hd_directory *d,
                                 const float *ordered, const char *suffix) {
   for (int p = 0; p < d->entries; p++) {
@@ -62,7 +62,7 @@ static hd_status describe_state(hd_st_tensor *tensor, int *count, hd_ctx *ctx, c
                            .shape = entry->shape,
                            .bytes = ordered + entry->offset,
                            .length = (size_t)hd__store_entry_elems(entry) * sizeof *ordered};
-    if (!entry->running)
+    if (entry->trained)
       HD_TRY(add_tensor(tensor, count, ctx, &values, hd__printf_alloc("%s.%s", entry->name, suffix)));
   }
   return HD_OK;
@@ -75,9 +75,15 @@ static void free_names(hd_st_tensor *tensor, int count) {
   }
 }
 
-static void order_all(float *ordered, const float *home, const hd_directory *d) {
+static void order_all(float *ordered, const float *home, const hd_directory *d, bool state) {
   for (int p = 0; p < d->entries; p++)
-    hd__store_to_file_order(ordered + d->entry[p].offset, home + d->entry[p].offset, &d->entry[p]);
+    if (d->entry[p].trained || !state)
+      hd__store_to_file_order(ordered + d->entry[p].offset, home + d->entry[p].offset, &d->entry[p]);
+}
+
+/* Where the weights (0) and the states (from 1 up) of a saved version start. */
+static int64_t part_offset(const hd_directory *d, int part) {
+  return part == 0 ? 0 : d->param_elems + (part - 1) * d->trained_elems;
 }
 
 /* The counters as scalars of state.safetensors. */
@@ -109,7 +115,7 @@ hd_status hd__checkpoint_digest(char hex[65], hd_ctx *ctx, const hd_store *store
     hd__fail(ctx, status, "out of memory for the digest");
     goto out;
   }
-  order_all(ordered, store->weights[hd__store_half(store)], d);
+  order_all(ordered, store->weights[hd__store_half(store)], d, false);
   status = describe_weights(tensor, &count, ctx, d, ordered, &batches);
   if (status == HD_OK)
     status = hd__st_digest(hex, ctx, &(hd_st_list){tensor, count});
@@ -121,14 +127,14 @@ out:
   return status;
 }
 
-int64_t hd__saver_bytes(int64_t param_elems, int states) {
-  return 2 * param_elems * (1 + states) * (int64_t)sizeof(float);
+int64_t hd__saver_bytes(const hd_plan *plan, int states) {
+  return 2 * (plan->param_elems + states * plan->trained_elems) * (int64_t)sizeof(float);
 }
 
 hd_status hd__saver_init(hd_saver *saver, hd_ctx *ctx, hd_store *store, hd_op update, const char *run, int keep) {
   *saver = (hd_saver){.store = store, .update = update, .keep = keep};
   const hd_directory *d = store->directory;
-  size_t elems = (size_t)(d->param_elems * (1 + d->states));
+  size_t elems = (size_t)part_offset(d, 1 + d->states);
   snprintf(saver->run, sizeof saver->run, "%s", run);
   saver->copy = hd__malloc(elems * sizeof *saver->copy);
   saver->ordered = hd__calloc(elems, sizeof *saver->ordered);
@@ -178,7 +184,7 @@ static hd_status write_state(FILE *to, hd_ctx *ctx, void *arg) {
     status = add_tensor(saver->tensor, &count, ctx, &scalar, hd__strdup(counter_table[i].name));
   }
   for (int s = 0; s < d->states && status == HD_OK; s++)
-    status = describe_state(saver->tensor, &count, ctx, d, saver->ordered + (1 + s) * d->param_elems,
+    status = describe_state(saver->tensor, &count, ctx, d, saver->ordered + part_offset(d, 1 + s),
                             state_name(saver->update, s));
   if (status == HD_OK)
     status = hd__st_write(to, ctx, "state.safetensors", saver->tensor, count);
@@ -301,7 +307,7 @@ static void *writer(void *arg) {
   hd_saver *saver = arg;
   const hd_directory *d = saver->store->directory;
   for (int s = 0; s <= d->states; s++)
-    order_all(saver->ordered + s * d->param_elems, saver->copy + s * d->param_elems, d);
+    order_all(saver->ordered + part_offset(d, s), saver->copy + part_offset(d, s), d, s > 0);
   saver->status = write_checkpoint(saver, &saver->ctx);
   return NULL;
 }
@@ -319,10 +325,9 @@ hd_status hd__saver_begin(hd_saver *saver, hd_ctx *ctx, const hd_counters *count
   const hd_store *store = saver->store;
   const hd_directory *d = store->directory;
   int half = hd__store_half(store);
-  size_t bytes = (size_t)d->param_elems * sizeof(float);
-  memcpy(saver->copy, store->weights[half], bytes);
+  memcpy(saver->copy, store->weights[half], (size_t)d->param_elems * sizeof(float));
   for (int s = 0; s < d->states; s++)
-    memcpy(saver->copy + (1 + s) * d->param_elems, store->state[half][s], bytes);
+    memcpy(saver->copy + part_offset(d, 1 + s), store->state[half][s], (size_t)d->trained_elems * sizeof(float));
   json_decref(saver->record);
   saver->record = json_copy(record);
   if (!saver->record || json_object_set_new(saver->record, "files", json_object()) != 0)
@@ -426,7 +431,7 @@ static hd_status load_entries(float *home, hd_ctx *ctx, const char *path, const 
   hd_status status = scratch ? HD_OK : hd__fail(ctx, HD_E_NOMEM, "%s: out of memory while loading", path);
   for (int p = 0; p < d->entries && status == HD_OK; p++) {
     char name[HD_NAME_BYTES + 32];
-    if (suffix && d->entry[p].running)
+    if (suffix && !d->entry[p].trained)
       continue;
     snprintf(name, sizeof name, "%s%s%s", d->entry[p].name, suffix ? "." : "", suffix ? suffix : "");
     status = load_entry(home, scratch, ctx, path, list, &d->entry[p], name);

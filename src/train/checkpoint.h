@@ -47,7 +47,7 @@ typedef struct hd_saver {
 } hd_saver;
 
 /* Bytes of the copies that a saver keeps: one version in home order, one in file order. */
-int64_t hd__saver_bytes(int64_t param_elems, int states);
+int64_t hd__saver_bytes(const hd_plan *plan, int states);
 
 /* `run` is the run's folder, which exists. */
 hd_status hd__saver_init(hd_saver *saver, hd_ctx *ctx, hd_store *store, hd_op update, const char *run, int keep);

@@ -9,6 +9,7 @@
 #include "base/number.h"
 #include "base/status.h"
 #include "base/yaml_bind.h"
+#include "graph/param_rules.h"
 #include "sys/budget.h"
 
 static const hd_option table[HD_OPTION_COUNT + 1] = {
@@ -17,6 +18,8 @@ static const hd_option table[HD_OPTION_COUNT + 1] = {
 #include "train/options.def"
 #undef OPT
     {0}};
+
+enum { TEXT_BYTES = 4096 }; /* of a value in a file */
 
 struct hd_config {
   char *value[HD_OPTION_COUNT]; /* NULL: the default */
@@ -141,7 +144,31 @@ static hd_status check_threads(hd_ctx *ctx, const char *value) {
                   value);
 }
 
+/* Rules are kept as one line, however they were written. */
+static hd_status set_rules(hd_config *config, hd_ctx *ctx, const hd_yaml_node *rules) {
+  char text[TEXT_BYTES];
+  HD_TRY(hd__param_rules_text(text, sizeof text, ctx, rules));
+  char *copy = hd__strdup(text);
+  if (!copy)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the settings");
+  hd__free(config->value[HD_OPT_parameters]);
+  config->value[HD_OPT_parameters] = copy;
+  return HD_OK;
+}
+
+static hd_status parse_rules(hd_config *config, hd_ctx *ctx, const char *value) {
+  hd_yaml *yaml;
+  hd_status status = hd__yaml_parse(&yaml, ctx, value, strlen(value), "--parameters");
+  if (status == HD_OK) {
+    status = set_rules(config, ctx, hd__yaml_root(yaml));
+    hd__yaml_destroy(yaml);
+  }
+  return status == HD_E_FORMAT ? HD_E_USAGE : status;
+}
+
 static hd_status set_at(hd_config *config, hd_ctx *ctx, int i, const char *value) {
+  if (i == HD_OPT_parameters)
+    return parse_rules(config, ctx, value);
   HD_TRY(i == HD_OPT_threads ? check_threads(ctx, value) : check(ctx, &table[i], value));
   char *copy = hd__strdup(value);
   if (!copy)
@@ -292,7 +319,7 @@ static hd_status load_entries(hd_config *config, hd_ctx *ctx, const hd_yaml_node
   HD_TRY(hd__yaml_expect(ctx, root, HD_YAML_MAPPING, "settings (NAME: VALUE)"));
   for (int i = 0; i < root->count; i++) {
     const hd_yaml_node *node = &root->item[i];
-    char text[4096];
+    char text[TEXT_BYTES];
     int id = find(node->key);
     if (id < 0)
       return hd__yaml_fail(ctx, node, "expected the name of an option, found '%s'; see heddle train --help", node->key);
@@ -300,6 +327,11 @@ static hd_status load_entries(hd_config *config, hd_ctx *ctx, const hd_yaml_node
       return hd__yaml_fail(ctx, node, "expected --%s once, found it again as '%s' (first in line %d); remove one",
                            table[id].name, node->key, line[id]);
     line[id] = node->line;
+    if (id == HD_OPT_parameters) {
+      if (!config->value[id])
+        HD_TRY(set_rules(config, ctx, node));
+      continue;
+    }
     HD_TRY(entry_text(text, sizeof text, ctx, node, table[id].type));
     hd_status status = hd__config_suggest(config, ctx, (hd_option_id)id, text);
     if (status != HD_OK)

@@ -2,7 +2,9 @@
 #include "train/planned.h"
 
 #include <stdlib.h>
+#include <string.h>
 
+#include "graph/param_rules.h"
 #include "sys/segment.h"
 #include "train/checkpoint.h"
 #include "tree/tree.h"
@@ -33,6 +35,17 @@ hd_status hd__planned_shards(int32_t *out, hd_ctx *ctx, const hd_config *c) {
   return HD_OK;
 }
 
+hd_status hd__planned_rules(hd_graph *graph, hd_ctx *ctx, const hd_config *config) {
+  const char *text = hd__config_text(config, HD_OPT_parameters);
+  if (!*text)
+    return HD_OK;
+  hd_yaml *yaml;
+  HD_TRY(hd__yaml_parse(&yaml, ctx, text, strlen(text), "--parameters"));
+  hd_status status = hd__param_rules_apply(graph, ctx, hd__yaml_root(yaml));
+  hd__yaml_destroy(yaml);
+  return status == HD_E_FORMAT ? HD_E_USAGE : status;
+}
+
 hd_plan_settings hd__planned_passes(const hd_config *config, bool train) {
   return (hd_plan_settings){.train = train, .clip_norm = hd__config_has(config, HD_OPT_clip_grad_norm)};
 }
@@ -58,12 +71,12 @@ hd_status hd__planned_memory(hd_memory *out, hd_ctx *ctx, const hd_planned *p) {
   HD_TRY(hd__exec_measure(&eval, ctx, p->eval_plan, p->lanes, &p->eval));
   int64_t version = p->plan->param_elems * (int64_t)sizeof(float), store = hd__store_bytes(p->plan, p->states);
   *out = (hd_memory){.weights_bytes = 2 * version,
-                     .optimizer_bytes = 2 * version * p->states,
+                     .optimizer_bytes = 2 * p->plan->trained_elems * (int64_t)sizeof(float) * p->states,
                      .packed_bytes = 2 * p->plan->packed_elems * (int64_t)sizeof(float),
                      .activations_bytes = train.activations,
                      .gradients_bytes = train.gradients,
                      .evaluation_bytes = sum_of(&eval),
-                     .checkpoint_bytes = hd__saver_bytes(p->plan->param_elems, p->states)};
+                     .checkpoint_bytes = hd__saver_bytes(p->plan, p->states)};
   out->total_bytes = (int64_t)(hd__segment_bytes((size_t)store) + hd__segment_bytes((size_t)sum_of(&train)) +
                                hd__segment_bytes((size_t)sum_of(&eval))) +
                      out->checkpoint_bytes;

@@ -13,6 +13,9 @@ hd_status hd__planned_kernels(const hd_kernels **out, hd_ctx *ctx);
 /* The shards of a batch: as configured, else by the batch. Checks that --accumulate fits. */
 hd_status hd__planned_shards(int32_t *out, hd_ctx *ctx, const hd_config *config);
 
+/* Applies the rules of --parameters to a graph, on top of the model's own. */
+hd_status hd__planned_rules(hd_graph *graph, hd_ctx *ctx, const hd_config *config);
+
 hd_plan_settings hd__planned_passes(const hd_config *config, bool train);
 
 /* How the executors of training and of evaluation run their plans. */

@@ -58,6 +58,13 @@ hd_status hd__schedule_init(hd_schedule *out, hd_ctx *ctx, const hd_config *conf
                   (long long)steps, (long long)warmup);
 }
 
+hd_schedule hd__schedule_of_group(const hd_schedule *run, double lr, double weight_decay) {
+  hd_schedule group = *run;
+  group.lr = isnan(lr) ? run->lr : lr;
+  group.weight_decay = isnan(weight_decay) ? run->weight_decay : weight_decay;
+  return group;
+}
+
 static double cosine_between(double from, double to, double share) {
   return to + (from - to) / 2 * (1 + hd__cos(PI * share));
 }

@@ -29,6 +29,9 @@ hd_op hd__schedule_update(int *states, const hd_config *config);
 hd_status hd__schedule_init(hd_schedule *out, hd_ctx *ctx, const hd_config *config, int64_t epochs,
                             int64_t steps_per_epoch);
 
+/* The schedule of a group of parameters with a learning rate or weight decay of its own; NAN for the run's. */
+hd_schedule hd__schedule_of_group(const hd_schedule *run, double lr, double weight_decay);
+
 /* Learning rate and first beta (sgd: momentum) of step `step`, counted from 0. */
 void hd__schedule_at(const hd_schedule *schedule, int64_t step, double *lr, double *beta1);
 

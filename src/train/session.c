@@ -25,7 +25,11 @@ static int next_step(void *self, hd_step *step) {
   step->seed = (uint64_t)hd__config_int(s->config, HD_OPT_seed);
   step->epoch = (uint32_t)(s->planned / s->steps_per_epoch);
   step->divisor = (float)step->samples;
-  hd__schedule_hyper(&step->hyper, &s->schedule, s->planned);
+  for (int g = 0; g < s->plan->group_count; g++) {
+    const hd_plan_group *group = &s->plan->groups[g];
+    const hd_schedule schedule = hd__schedule_of_group(&s->schedule, group->lr, group->weight_decay);
+    hd__schedule_hyper(&step->hyper[g], &schedule, s->planned);
+  }
   s->planned++;
   return 1;
 }

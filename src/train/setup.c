@@ -51,6 +51,11 @@ static hd_status choose_steps(hd_session *s, hd_ctx *ctx, int32_t *shards) {
 static hd_status make_plan(hd_plan **out, hd_session *s, hd_ctx *ctx, bool train) {
   hd_graph *graph;
   HD_TRY(hd__network_graph(&graph, ctx, &s->network, hd__data_train(s->data), hd__data_name(s->data)));
+  hd_status status = hd__planned_rules(graph, ctx, s->config);
+  if (status != HD_OK) {
+    hd__graph_destroy(graph);
+    return status;
+  }
   hd_plan_settings settings = hd__planned_passes(s->config, train);
   return hd__plan_create(out, ctx, graph, s->kernels, &settings);
 }
@@ -102,9 +107,12 @@ static hd_status fill_weights(hd_session *s, hd_ctx *ctx, const char *resumed) {
 }
 
 static void fill_report(hd_session *s, int32_t shards) {
-  int64_t parameters = 0;
-  for (int p = 0; p < s->plan->param_count; p++)
-    parameters += s->plan->graph->params[p].running ? 0 : hd__param_elems(&s->plan->graph->params[p]);
+  int64_t parameters = 0, trainable = 0;
+  for (int p = 0; p < s->plan->param_count; p++) {
+    const hd_param *param = &s->plan->graph->params[p];
+    parameters += param->running ? 0 : hd__param_elems(param);
+    trainable += s->plan->params[p].trained ? hd__param_elems(param) : 0;
+  }
   s->report = (hd_report){.model = s->network.name,
                           .data = hd__data_name(s->data),
                           .optimizer = hd__config_text(s->config, HD_OPT_optimizer),
@@ -120,6 +128,7 @@ static void fill_report(hd_session *s, int32_t shards) {
                           .seed = hd__config_int(s->config, HD_OPT_seed),
                           .steps_in_all = s->steps_in_all,
                           .parameters = parameters,
+                          .trainable = trainable,
                           .threads = hd__lanes_count(s->lanes),
                           .ranks = 1,
                           .cpus = hd__budget_cpus(),
@@ -130,8 +139,7 @@ static void fill_report(hd_session *s, int32_t shards) {
                           .test_loss = NAN,
                           .test_accuracy = NAN,
                           .planned_bytes = (int64_t)s->store->segment.bytes + hd__exec_bytes(s->exec) +
-                                           hd__exec_bytes(s->eval_exec) +
-                                           hd__saver_bytes(s->plan->param_elems, s->schedule.states),
+                                           hd__exec_bytes(s->eval_exec) + hd__saver_bytes(s->plan, s->schedule.states),
                           .resumed_step = s->counters.step,
                           .wrong = -1,
                           .wrong_png = s->wrong_png};

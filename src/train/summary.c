@@ -22,9 +22,17 @@ typedef struct owner {
 
 static hd_status parse(hd_graph **out, owner *o, hd_ctx *ctx, const int32_t input[3]) {
   const hd_network *n = &o->network;
-  if (!input)
-    return hd__model_parse(out, NULL, ctx, n->text, n->length, n->source);
-  return hd__model_parse_for(out, ctx, n->text, n->length, n->source, &(hd_shape){3, {input[0], input[1], input[2]}});
+  hd_shape shape = {3, {0}};
+  for (int i = 0; input && i < 3; i++)
+    shape.dim[i] = input[i];
+  HD_TRY(input ? hd__model_parse_for(out, ctx, n->text, n->length, n->source, &shape)
+               : hd__model_parse(out, NULL, ctx, n->text, n->length, n->source));
+  hd_status status = hd__planned_rules(*out, ctx, o->config);
+  if (status != HD_OK) {
+    hd__graph_destroy(*out);
+    *out = NULL;
+  }
+  return status;
 }
 
 static hd_status check_input(hd_ctx *ctx, const int32_t input[3]) {
@@ -42,9 +50,11 @@ static void describe_layer(hd_summary_layer *layer, const hd_graph *graph, const
   for (int i = 0; i < shape->rank; i++)
     layer->shape[i] = shape->dim[i];
   for (int p = 0; p < graph->param_count; p++)
-    if (graph->params[p].written == node->written && !graph->params[p].running)
-      layer->params += hd__param_elems(&graph->params[p]);
-  layer->trainable = layer->params;
+    if (graph->params[p].written == node->written && !graph->params[p].running) {
+      int64_t elems = hd__param_elems(&graph->params[p]);
+      layer->params += elems;
+      layer->trainable += hd__param_trains(&graph->params[p]) ? elems : 0;
+    }
   layer->macs = hd__op_info(node->op)->cost(&node->geom);
 }
 
@@ -58,10 +68,10 @@ static void add_up(hd_summary *s) {
   }
 }
 
-/* Gives what a node costs to the layer that it came from; the loss is none. */
+/* Gives what a node costs to the layer that it came from; the loss is none, and bias terms are left out everywhere. */
 static void count_flops(hd_summary *s, const hd_node *node, const int *layer_of, bool forward) {
   int layer = layer_of[node->written];
-  if (layer < 0)
+  if (layer < 0 || node->out[0] < 0)
     return;
   int64_t flops = hd__op_info(node->op)->flops(&node->geom);
   s->layers[layer].flops_fwd += forward ? flops : 0;

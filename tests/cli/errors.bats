@@ -157,6 +157,38 @@ out_of_range() {
   [ ! -e runs ]
 }
 
+@test "rules for parameters that make no sense are refused" {
+  while IFS='|' read -r rules found; do
+    fails 2 train $TINY --parameters "$rules"
+    says --parameters "$found"
+  done <<'EOF'
+nothing|a list
+{match: fc.weight, lr: 1}|a mapping
+[fc.weight]|a single value
+[{lr: 1}]|'match: PATTERN'
+[{match: fc.weight}]|requires_grad, lr or weight_decay
+[{match: [fc.weight], lr: 1}]|a list
+[{match: '', lr: 1}]|nothing
+[{match: fc.weight, learning_rate: 1}]|'learning_rate'
+[{match: fc.weight, lr: -1}]|'-1'
+[{match: fc.weight, lr: fast}]|'fast'
+[{match: fc.weight, lr: nan}]|'nan'
+[{match: fc.weight, weight_decay: 1e9}]|'1e9'
+[{match: fc.weight, requires_grad: 0}]|'0'
+[{match: fc.weight, requires_grad: [false]}]|a list
+[{match: fc.weight, lr: 1, lr: 2}]|'lr' again
+[{match: conv1.weight, lr: 1}]|'conv1.weight'; there are fc.weight, fc.bias
+[{match: fc, lr: 1}]|'fc'; there are
+[{match: fc.weight, lr: 1}|YAML
+EOF
+  fails 2 train $TINY --parameters '[{match: "*", requires_grad: false}]'
+  says "every one frozen"
+  printf 'lr: 0.1\nparameters:\n  - {match: fc.weight, lr: 1}\n  - {match: fc.weight}\n' >c.yaml
+  fails 2 train $TINY --config c.yaml
+  says c.yaml:4
+  [ ! -e runs ]
+}
+
 @test "--config: the file and the line of a mistake are named" {
   fails 2 train $TINY --config none.yaml
   says none.yaml

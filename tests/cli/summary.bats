@@ -47,6 +47,17 @@ keys="layers params trainable macs memory_bytes"
   [ "$(memory --batch 1024 --threads 1 --optimizer sgd --accumulate 8)" -lt "$(memory --batch 1024 --threads 1 --optimizer sgd)" ]
 }
 
+@test "what is frozen is not trainable and costs nothing backward, and no state is kept for it" {
+  need_json
+  "$HEDDLE" summary --json >all
+  "$HEDDLE" summary --json --parameters '[{match: "conv*", requires_grad: false}, {match: fc1.weight, requires_grad: false}]' >out
+  [ "$(json_get params trainable <out)" = "225034 $((225034 - 320 - 18496 - 204800))" ]
+  [ "$(json_get layers.0.flops_bwd layers.3.flops_bwd layers.7.flops_bwd layers.9.flops_bwd <out)" = "0 0 0 5120" ]
+  [ "$(($(json_get memory_bytes <all) - $(json_get memory_bytes <out)))" -gt $((6 * 4 * 223000)) ] # 2 + 1 of each state
+  fails 2 summary --parameters '[{match: "conv3*", requires_grad: false}]'
+  says "'conv3*'" "conv1.weight, conv1.bias, conv2.weight"
+}
+
 @test "groups count their own channels alone" {
   need_json
   printf 'model: d\ninput: [4, 8, 8]\nlayers:\n  - deep: {op: conv2d, out: 4, kernel: 3, groups: 4}\n  - flat: {op: flatten}\n' >d.yaml

@@ -141,6 +141,41 @@ EOF
   [ "$(json_get steps <out)" = 4 ]
 }
 
+@test "rules for parameters: from --parameters, --config and the model alike; frozen ones stay and have no state" {
+  need_json
+  train --out start --max-steps 1 --lr 0 --weight-decay 0
+  train --out r --parameters '[{match: "fc.w*", requires_grad: false}, {match: fc.bias, lr: 0.01, weight_decay: 0}]'
+  wanted=$DIGEST
+  [ "$wanted" != "$(digest_of start/../out)" ] || [ -n "$wanted" ]
+  grep -q '(7,850 parameters, 10 trainable)' out
+  head -c 2000 r/last/state.safetensors | grep -aq '"fc.bias.exp_avg"'
+  no grep -aq '"fc.weight.exp_avg' r/last/state.safetensors
+  printf 'parameters:\n  - match: fc.w*\n    requires_grad: false\n  - {match: fc.bias, lr: 0.01, weight_decay: 0}\n' >p.yaml
+  train --config p.yaml
+  [ "$DIGEST" = "$wanted" ]
+  printf 'model: m\ninput: [1, 28, 28]\nlayers:\n  - flat: {op: flatten}\n  - fc: {op: linear, out: 10}\n' >m.yaml
+  cat p.yaml >>m.yaml
+  "$HEDDLE" train --model m.yaml --max-steps 50 >out
+  [ "$(digest_of out)" = "$wanted" ]
+  # Rules of --config come after the model's.
+  "$HEDDLE" train --model m.yaml --max-steps 50 --parameters '[{match: fc.weight, requires_grad: true}]' >out
+  [ "$(digest_of out)" != "$wanted" ]
+  no grep -q trainable out
+}
+
+@test "a resumed run keeps its rules, and refuses others" {
+  need_json
+  rules='[{match: fc.weight, requires_grad: false}]'
+  train --out r --parameters "$rules"
+  wanted=$DIGEST
+  train --out s --parameters "$rules" --max-steps 20
+  "$HEDDLE" train --resume s --max-steps 50 --parameters '[ {"match": "fc.weight", requires_grad: false} ]' >out
+  [ "$(digest_of out)" = "$wanted" ]
+  fails 2 train --resume s --max-steps 60 --parameters '[{match: fc.bias, requires_grad: false}]'
+  says parameters fc.weight fc.bias
+  "$HEDDLE" eval r >/dev/null
+}
+
 @test "run.json records every setting, the data's checksums, the version and the machine" {
   need_json
   train --out r --lr 0.25 --seed 3

@@ -196,6 +196,16 @@ static int64_t follow(walk *w, const char *what, int64_t at, int64_t offset, int
   return offset + elems;
 }
 
+/* What training updates lies before the rest; returns where the last one ends. */
+static int64_t follow_params(walk *w, bool trained, int64_t at) {
+  const hd_graph *graph = w->plan->graph;
+  for (int p = 0; p < graph->param_count; p++)
+    if (trained == (!graph->params[p].frozen && !graph->params[p].running))
+      at = follow(w, name_of(w, graph->params[p].value), at, w->plan->params[p].offset,
+                  hd__param_elems(&graph->params[p]));
+  return at;
+}
+
 static void check_chunks(walk *w, int p) {
   const hd_plan_param *way = &w->plan->params[p];
   const hd_param *param = &w->plan->graph->params[p];
@@ -207,7 +217,7 @@ static void check_chunks(walk *w, int p) {
       say(w, "chunk %d does not follow its neighbour", c);
     row = chunk->j1;
   }
-  if (row != param->rows)
+  if (row != (param->frozen ? 0 : param->rows))
     say(w, "the chunks of %s hold %d of %d rows", name_of(w, param->value), row, param->rows);
 }
 
@@ -273,22 +283,29 @@ const char *plan_parts_fault(char *text, size_t bytes, const hd_plan *plan) {
   walk w = {.plan = plan, .text = text, .bytes = bytes};
   int64_t at = 0, direct = 0, packed = 0;
   int chunks = 0;
+  at = follow_params(&w, true, 0);
+  follow(&w, "the end of what is trained", at, plan->trained_elems, 0);
+  at = follow_params(&w, false, at);
   for (int p = 0; p < plan->param_count; p++) {
-    at = follow(&w, name_of(&w, plan->graph->params[p].value), at, plan->params[p].offset,
-                hd__param_elems(&plan->graph->params[p]));
     if (plan->params[p].first_chunk != chunks)
       say(&w, "the chunks of parameter %d are not its own", p);
     chunks += plan->params[p].chunks;
     check_chunks(&w, p);
-    if (plan->trains)
+    if (plan->trains && plan->graph->params[p].frozen) {
+      if (plan->params[p].trained || plan->graph->params[p].grad >= 0)
+        say(&w, "%s is frozen and has a gradient", name_of(&w, plan->graph->params[p].value));
+    } else if (plan->trains) {
       check_gradient(&w, p, &direct);
+    }
   }
   for (int i = 0; i < plan->packed_count; i++)
     packed = follow(&w, "a packed copy", packed, plan->packed[i].offset, plan->packed[i].elems);
-  for (int v = 0; v < plan->graph->value_count; v++)
-    if (plan->graph->values[v].kind == HD_VALUE_STATISTIC)
-      direct =
-          follow(&w, name_of(&w, v), direct, plan->place[v].offset, hd__shape_elems(&plan->graph->values[v].shape));
+  for (int v = 0; v < plan->graph->value_count; v++) {
+    const hd_value *value = &plan->graph->values[v];
+    if (value->kind == HD_VALUE_STATISTIC ||
+        (value->kind == HD_VALUE_PARAM_GRAD && value->producer >= 0 && plan->graph->params[value->param].frozen))
+      direct = follow(&w, value->name, direct, plan->place[v].offset, hd__shape_elems(&value->shape));
+  }
   check_segments(&w);
   check_phases(&w);
   follow(&w, "the end of the parameters", at, plan->param_elems, 0);

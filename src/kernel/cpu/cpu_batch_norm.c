@@ -89,8 +89,10 @@ static void batch_norm_dw(const hd_call *call) {
         db = g16_add(db, d);
       }
     }
-    g16_store_some((float *)call->out[0] + c, dw, left);
-    g16_store_some((float *)call->out[1] + c, db, left);
+    if (call->out[0])
+      g16_store_some((float *)call->out[0] + c, dw, left);
+    if (call->out[1])
+      g16_store_some((float *)call->out[1] + c, db, left);
   }
 }
 

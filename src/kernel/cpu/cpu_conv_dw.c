@@ -280,13 +280,18 @@ static int64_t scratch_bytes(const hd_geom *g) {
   return is_depthwise(g) ? HD_SYM(conv_depth_dw_scratch)(g) : group_scratch_bytes(&part, g);
 }
 
-static void conv2d_dw(const hd_call *call) {
+static void weight_sums(const hd_call *call) {
   hd_geom part = group_geom(call->g);
   if (is_depthwise(call->g))
     HD_SYM(conv_depth_dw)(call);
   else
     for (int group = 0; group < call->g->groups; group++)
       run_group(call, &part, group);
+}
+
+static void conv2d_dw(const hd_call *call) {
+  if (call->out[0])
+    weight_sums(call);
   if (call->out[1])
     bias_sums(call);
 }

@@ -51,21 +51,37 @@ static void layer_norm(const hd_call *call) {
   }
 }
 
-static void layer_norm_dw(const hd_call *call) {
+static void weight_sums(const hd_call *call, float *dw) {
   const int64_t count = elems(call->g);
-  float *dw = call->out[0], *db = call->out[1];
   memset(dw, 0, (size_t)count * sizeof *dw);
-  memset(db, 0, (size_t)count * sizeof *db);
   for (int64_t n = 0; n < call->rows; n++) {
     const float *x = row_of(call, 0, n), *dy = row_of(call, 1, n);
     const moments m = moments_of(call->g, x);
     for (int64_t i = 0; i < count; i += 16) {
       const int64_t left = count - i;
-      g16 d = g16_load_some(dy + i, left);
-      g16_store_some(dw + i, g16_fma(d, normalised(&m, x + i, left), g16_load_some(dw + i, left)), left);
-      g16_store_some(db + i, g16_add(g16_load_some(db + i, left), d), left);
+      g16 sum = g16_load_some(dw + i, left);
+      g16_store_some(dw + i, g16_fma(g16_load_some(dy + i, left), normalised(&m, x + i, left), sum), left);
     }
   }
+}
+
+static void bias_sums(const hd_call *call, float *db) {
+  const int64_t count = elems(call->g);
+  memset(db, 0, (size_t)count * sizeof *db);
+  for (int64_t n = 0; n < call->rows; n++) {
+    const float *dy = row_of(call, 1, n);
+    for (int64_t i = 0; i < count; i += 16) {
+      const int64_t left = count - i;
+      g16_store_some(db + i, g16_add(g16_load_some(db + i, left), g16_load_some(dy + i, left)), left);
+    }
+  }
+}
+
+static void layer_norm_dw(const hd_call *call) {
+  if (call->out[0])
+    weight_sums(call, call->out[0]);
+  if (call->out[1])
+    bias_sums(call, call->out[1]);
 }
 
 static void layer_norm_dx(const hd_call *call) {

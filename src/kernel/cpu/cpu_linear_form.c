@@ -133,7 +133,8 @@ static void linear_dw(const hd_call *call) {
                   .k1 = call->g->ci,
                   .out = call->out[0],
                   .out_ld = call->g->ci};
-  form_linear_dw(&form);
+  if (form.out)
+    form_linear_dw(&form);
   if (!call->out[1])
     return;
   form.output = 1;

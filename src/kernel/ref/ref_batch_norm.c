@@ -53,8 +53,10 @@ static void batch_norm_dw(const hd_call *call) {
         dw = REAL_FMA(dy, xhat, dw);
         db = db + dy;
       }
-    ((real *)call->out[0])[c] = dw;
-    ((real *)call->out[1])[c] = db;
+    if (call->out[0])
+      ((real *)call->out[0])[c] = dw;
+    if (call->out[1])
+      ((real *)call->out[1])[c] = db;
   }
 }
 

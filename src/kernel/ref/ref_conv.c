@@ -134,7 +134,8 @@ static void conv2d_dw(const hd_call *call) {
   const hd_geom *g = call->g;
   real *dw = call->out[0], *db = call->out[1];
   for (int co = 0; co < g->co; co++) {
-    weight_chain(call, co, dw + (int64_t)co * g->kh * g->kw * group_channels(g));
+    if (dw)
+      weight_chain(call, co, dw + (int64_t)co * g->kh * g->kw * group_channels(g));
     if (!db)
       continue;
     real acc = 0;

@@ -39,15 +39,13 @@ static void layer_norm(const hd_call *call) {
 /* Samples ascending, from +0: dw = fma(dy, xhat, dw), db = db + dy. */
 static void layer_norm_dw(const hd_call *call) {
   real *dw = call->out[0], *db = call->out[1];
-  for (int64_t i = 0; i < elems(call->g); i++)
-    dw[i] = db[i] = 0;
   for (int64_t n = 0; n < call->rows; n++) {
     const real *x = row_of(call, 0, n), *dy = row_of(call, 1, n);
     moments m = moments_of(call->g, x);
-    for (int64_t i = 0; i < elems(call->g); i++) {
-      dw[i] = REAL_FMA(dy[i], (x[i] - m.mean) * m.r, dw[i]);
-      db[i] = db[i] + dy[i];
-    }
+    for (int64_t i = 0; dw && i < elems(call->g); i++)
+      dw[i] = REAL_FMA(dy[i], (x[i] - m.mean) * m.r, n ? dw[i] : 0);
+    for (int64_t i = 0; db && i < elems(call->g); i++)
+      db[i] = (n ? db[i] : 0) + dy[i];
   }
 }
 

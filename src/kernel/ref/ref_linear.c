@@ -41,7 +41,7 @@ static void linear_dw(const hd_call *call) {
   const real *x = call->in[0], *dy = call->in[1];
   real *dw = call->out[0], *db = call->out[1];
   for (int j = 0; j < g->co; j++) {
-    for (int k = 0; k < g->ci; k++) {
+    for (int k = 0; dw && k < g->ci; k++) {
       real acc = 0;
       for (int64_t n = 0; n < call->rows; n++)
         acc = REAL_FMA(dy[n * call->in_stride[1] + j], x[n * call->in_stride[0] + k], acc);
