@@ -12,16 +12,17 @@ AM_TESTS_ENVIRONMENT = HEDDLE='$(abs_top_builddir)/heddle' SRCDIR='$(abs_top_src
   HD_BITS='$(HD_BITS)'; export HD_BITS;
 
 unit_tests = tests/unit/test_budget tests/unit/test_digits tests/unit/test_feed tests/unit/test_file tests/unit/test_idx \
-  tests/unit/test_meeting tests/unit/test_param_rules tests/unit/test_predict tests/unit/test_safetensors \
-  tests/unit/test_schedule tests/unit/test_summary tests/unit/test_tensor tests/unit/test_tree tests/unit/test_yaml
+  tests/unit/test_losses tests/unit/test_meeting tests/unit/test_param_rules tests/unit/test_predict \
+  tests/unit/test_safetensors tests/unit/test_schedule tests/unit/test_summary tests/unit/test_tensor tests/unit/test_tree \
+  tests/unit/test_yaml
 unit_tests += tests/plan/test_plan
 unit_tests += tests/golden/test_golden
 unit_tests += tests/fault/test_alloc
 op_tests = tests/op/test_expf tests/op/test_gradients tests/op/test_kernels tests/op/test_network_gradients \
   tests/op/test_updates
 script_tests = tests/check-layers.sh tests/check-symbols.sh tests/model-files.sh tests/tensors.sh
-script_tests += tests/cli/errors.bats tests/cli/locale.bats tests/cli/manual.bats tests/cli/predict.bats \
-  tests/cli/signals.bats tests/cli/summary.bats tests/cli/train.bats
+script_tests += tests/cli/errors.bats tests/cli/locale.bats tests/cli/losses.bats tests/cli/manual.bats \
+  tests/cli/predict.bats tests/cli/signals.bats tests/cli/summary.bats tests/cli/train.bats
 bits_tests = tests/bits/bits.sh tests/bits/networks.sh tests/bits/readme.sh
 TESTS = $(unit_tests) $(op_tests) $(script_tests) $(bits_tests)
 check_PROGRAMS += $(unit_tests) $(op_tests) tests/bits/make_idx
@@ -40,8 +41,8 @@ tests_plan_test_plan_SOURCES = tests/plan/test_plan.c tests/plan/bad_models.c te
 # Networks whose plans are held to what is written, those of data/models and some of the tests' own; networks with digests.
 plan_networks = batch_norm branches doubled flat_branches frozen no_pool own_pool pool_first read_often repeats \
   scores_as_image shard_norm
-plan_models = cnn fastmnist lenet5 mlp simplenet
-bits_networks = groups mixed norm rules shard_norm tiny
+plan_models = cnn fastmnist lenet5 mlp regression simplenet
+bits_networks = groups losses mixed norm rules shard_norm tiny
 EXTRA_DIST += $(plan_networks:%=tests/plan/%.yaml) $(plan_networks:%=tests/plan/%.plan) \
   $(plan_models:%=tests/plan/%.plan) $(bits_networks:%=tests/bits/%.yaml)
 

@@ -1,14 +1,14 @@
-/* Inference: a trained checkpoint, held ready, that tells classes and their probabilities.
+/* Inference: a trained checkpoint, held ready, that tells classes and their probabilities, or numbers.
  *
  *     hd_predictor *predictor;
  *     double probability[10];
  *     hd_predictor_create(&predictor, ctx, "runs/cnn-1", NULL);
  *     hd_predict_png(probability, predictor, ctx, "seven.png");
- *     int seven = hd_predict_class(probability, hd_predictor_classes(predictor));
+ *     int seven = hd_predict_class(probability, hd_predictor_count(predictor));
  *     hd_predictor_destroy(predictor);
  *
- * Predictions are the same bits for any number of threads and samples at once. Probabilities are the softmax of the
- * model's scores, computed in double: they sum to 1 but for rounding.
+ * Predictions are the same bits for any number of threads and samples at once. Probabilities are computed
+ * from the model's scores in double.
  *
  * Thread safety: a predictor may be used by one thread at a time; two predictors share nothing. */
 #ifndef HEDDLE_PREDICT_H
@@ -31,30 +31,39 @@ typedef struct hd_predictor hd_predictor;
 HD_API hd_status hd_predictor_create(hd_predictor **out, hd_ctx *ctx, const char *checkpoint, const hd_config *config);
 HD_API void hd_predictor_destroy(hd_predictor *predictor);
 
-/* How many scores the model has, and its input: channels, height, width. */
-HD_API int32_t hd_predictor_classes(const hd_predictor *predictor);
+/* What a prediction is, by the loss that the model was trained with. */
+typedef enum hd_prediction {
+  HD_PREDICTS_CLASSES, /* cross_entropy, or bce_with_logits with one output (two classes): a probability for each class,
+                          the softmax of the scores; they sum to 1 but for rounding */
+  HD_PREDICTS_CHANCES, /* bce_with_logits with several outputs: the probability of each for itself */
+  HD_PREDICTS_NUMBERS  /* mse, l1, huber: the outputs */
+} hd_prediction;
+
+HD_API hd_prediction hd_predictor_gives(const hd_predictor *predictor);
+
+/* How many values a prediction has, and the model's input: channels, height, width. */
+HD_API int32_t hd_predictor_count(const hd_predictor *predictor);
 HD_API void hd_predictor_input(int32_t shape[3], const hd_predictor *predictor);
 
 /* `count` samples of 8-bit pixels, each in planes (channel, row, column) as data sets have them: light ink on black for
- * digits. Normalised as in training. probability: count x classes. */
-HD_API hd_status hd_predict_pixels(double *probability, hd_predictor *predictor, hd_ctx *ctx, const uint8_t *pixels,
+ * digits. Normalised as in training. value: count x hd_predictor_count. */
+HD_API hd_status hd_predict_pixels(double *value, hd_predictor *predictor, hd_ctx *ctx, const uint8_t *pixels,
                                    int64_t count);
 
 /* A PNG file of any size (up to 32768 pixels a side, 67,108,864 in all), colour type and bit depth. It is fitted as
  * MNIST was made: turned to grey, transparent parts white; dark ink on light paper inverted; scaled to 20/28 of the
  * input, centred by its centre of mass. A picture that has the input's size is taken as fitted. For models with one
- * channel (else HD_E_UNSUPPORTED). HD_E_FORMAT: no whole PNG, or nothing drawn on it. probability: classes. */
-HD_API hd_status hd_predict_png(double *probability, hd_predictor *predictor, hd_ctx *ctx, const char *path);
+ * channel (else HD_E_UNSUPPORTED). HD_E_FORMAT: no whole PNG, or nothing drawn on it. value: hd_predictor_count. */
+HD_API hd_status hd_predict_png(double *value, hd_predictor *predictor, hd_ctx *ctx, const char *path);
 
 /* Sample `index` of the test set of the configuration's data, or of the data that the run was trained on. *label gets
- * its label (label may be NULL). The first call opens the data. HD_E_USAGE: no such index. */
-HD_API hd_status hd_predict_item(double *probability, int32_t *label, hd_predictor *predictor, hd_ctx *ctx,
-                                 int64_t index);
+ * its label, -1 where the data has float targets (label may be NULL). The first call opens the data. HD_E_USAGE: no such index. */
+HD_API hd_status hd_predict_item(double *value, int32_t *label, hd_predictor *predictor, hd_ctx *ctx, int64_t index);
 
 /* The name of that data set; owned by the predictor. */
 HD_API const char *hd_predictor_data(const hd_predictor *predictor);
 
-/* The first of the largest. */
+/* The most probable class: the first of the largest. */
 HD_API int32_t hd_predict_class(const double *probability, int32_t classes);
 
 #ifdef __cplusplus

@@ -27,7 +27,7 @@ enum { HD_SHA256_TEXT_BYTES = 65, HD_MAX_CLASSES_REPORTED = 256 };
 typedef struct hd_session hd_session;
 
 /* What a run is and what came of it; texts are owned by the session. Times in seconds, memory in bytes, accuracies as
- * fractions. Losses are means over samples. NAN where something has not been measured. */
+ * fractions. Losses are means. NAN where something has not been measured. */
 typedef struct hd_report {
   const char *model, *data, *optimizer, *device, *arithmetic, *isa, *out;
   int64_t epochs, steps, batch, shards, accumulate, seed;
@@ -87,8 +87,9 @@ HD_API const hd_report *hd_session_report(const hd_session *session);
 
 typedef struct hd_evaluation {
   int64_t samples;
-  double loss, accuracy;
-  int32_t classes;
+  double loss, accuracy;      /* accuracy: NAN where the model tells no classes */
+  double mean_absolute_error; /* of the outputs, with the losses mse, l1 and huber; else NAN */
+  int32_t classes;            /* 0 where the model tells none */
   int64_t class_samples[HD_MAX_CLASSES_REPORTED], class_right[HD_MAX_CLASSES_REPORTED];
   int64_t *confusion; /* classes x classes, row: label, column: guess; release with hd_evaluation_fini */
 } hd_evaluation;

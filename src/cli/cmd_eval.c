@@ -69,11 +69,15 @@ static void print_worst(const hd_evaluation *e) {
 }
 
 static void print_table(const hd_evaluation *e) {
-  int64_t right = 0;
+  int64_t wrong = 0;
   for (int c = 0; c < e->classes; c++)
-    right += e->class_right[c];
-  printf("samples   %s\nloss      %.6f\naccuracy  %.2f %% (%s wrong)\n\n", cli_grouped(e->samples), e->loss,
-         100 * e->accuracy, cli_grouped(e->samples - right));
+    wrong += e->class_samples[c] - e->class_right[c];
+  printf("samples   %s\nloss      %.6f\n", cli_grouped(e->samples), e->loss);
+  if (!isnan(e->mean_absolute_error))
+    printf("mean absolute error  %.6f\n", e->mean_absolute_error);
+  if (e->classes == 0)
+    return;
+  printf("accuracy  %.2f %% (%s wrong)\n\n", 100 * e->accuracy, cli_grouped(wrong));
   if (e->classes <= MATRIX_COLUMNS) {
     print_matrix(e);
     return;
@@ -91,6 +95,10 @@ static void print_json(const hd_evaluation *e) {
   cli_json_real(stdout, e->loss);
   printf(", \"accuracy\": ");
   cli_json_real(stdout, e->accuracy);
+  if (!isnan(e->mean_absolute_error)) {
+    printf(", \"mean_absolute_error\": ");
+    cli_json_real(stdout, e->mean_absolute_error);
+  }
   printf(", \"per_class\": [");
   for (int c = 0; c < e->classes; c++) {
     printf("%s", c ? ", " : "");

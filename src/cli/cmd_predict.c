@@ -1,4 +1,4 @@
-/* heddle predict: the class of pictures and of items of a data set, with probabilities.
+/* heddle predict: the class of pictures and of items of a data set, with probabilities; or a model's numbers.
  *
  * One that cannot be read is complained of, the others are predicted all the same, and the exit code says that
  * something failed. */
@@ -16,8 +16,9 @@ typedef struct predict {
   int index_count;
   hd_ctx *ctx;
   hd_predictor *predictor;
-  double *probability;
-  int json, width, shown; /* width: of the longest name; shown: predictions so far */
+  hd_prediction gives;
+  double *value;                 /* `count` of them */
+  int count, json, width, shown; /* width: of the longest name; shown: predictions so far */
 } predict;
 
 static int take_index(void *self, const char *value) {
@@ -48,12 +49,24 @@ static int next_best(const double *probability, int classes, int above) {
   return best;
 }
 
-/* "seven.png   7   99.82 %   then 1 (0.11 %), 9 (0.04 %)" */
+/* "   7   99.82 %   then 1 (0.11 %), 9 (0.04 %)" */
+static void print_classes(const predict *p) {
+  int c = hd_predict_class(p->value, p->count);
+  printf("  %3d  %6.2f %%", c, 100 * p->value[c]);
+  for (int i = 0; i < RUNNERS_UP && (c = next_best(p->value, p->count, c)) >= 0; i++)
+    printf("%s %d (%.2f %%)", i ? "," : "   then", c, 100 * p->value[c]);
+}
+
+/* "seven.png", then the classes, "   99.82 %    0.04 %" or "      6.98413       0.25" */
 static void print_line(const predict *p, const char *name, int label) {
-  int classes = hd_predictor_classes(p->predictor), c = hd_predict_class(p->probability, classes);
-  printf("%-*s  %3d  %6.2f %%", p->width, name, c, 100 * p->probability[c]);
-  for (int i = 0; i < RUNNERS_UP && (c = next_best(p->probability, classes, c)) >= 0; i++)
-    printf("%s %d (%.2f %%)", i ? "," : "   then", c, 100 * p->probability[c]);
+  printf("%-*s", p->width, name);
+  if (p->gives == HD_PREDICTS_CLASSES)
+    print_classes(p);
+  for (int i = 0; i < p->count && p->gives != HD_PREDICTS_CLASSES; i++)
+    if (p->gives == HD_PREDICTS_CHANCES)
+      printf("  %6.2f %%", 100 * p->value[i]);
+    else
+      printf("  %11.6g", p->value[i]);
   if (label >= 0)
     printf("   label %d", label);
   printf("\n");
@@ -63,34 +76,37 @@ static void print_line(const predict *p, const char *name, int label) {
 static void print_bars(const predict *p) {
   static const char bar[] = "########################################";
   printf("\n");
-  for (int c = 0; c < hd_predictor_classes(p->predictor); c++) {
-    int length = isfinite(p->probability[c]) ? (int)(p->probability[c] * BAR + 0.5) : 0;
-    printf("  %3d  %6.2f %%%s%.*s\n", c, 100 * p->probability[c], length ? "  " : "", length, bar);
+  for (int c = 0; c < p->count; c++) {
+    int length = isfinite(p->value[c]) ? (int)(p->value[c] * BAR + 0.5) : 0;
+    printf("  %3d  %6.2f %%%s%.*s\n", c, 100 * p->value[c], length ? "  " : "", length, bar);
   }
 }
 
-/* label -1: a file. */
+/* index -1: a file. label -1: none is known. */
 static void print_json(const predict *p, const char *name, long long index, int label) {
-  int classes = hd_predictor_classes(p->predictor);
   printf("%s{\"file\": ", p->shown ? ", " : "");
   cli_json_text(stdout, name);
+  if (index >= 0)
+    printf(", \"index\": %lld", index);
   if (label >= 0)
-    printf(", \"index\": %lld, \"label\": %d", index, label);
-  printf(", \"class\": %d, \"probabilities\": [", hd_predict_class(p->probability, classes));
-  for (int c = 0; c < classes; c++) {
-    printf("%s", c ? ", " : "");
-    cli_json_real(stdout, p->probability[c]);
+    printf(", \"label\": %d", label);
+  if (p->gives == HD_PREDICTS_CLASSES)
+    printf(", \"class\": %d", hd_predict_class(p->value, p->count));
+  printf(", \"%s\": [", p->gives == HD_PREDICTS_NUMBERS ? "outputs" : "probabilities");
+  for (int i = 0; i < p->count; i++) {
+    printf("%s", i ? ", " : "");
+    cli_json_real(stdout, p->value[i]);
   }
   printf("]}");
 }
 
 /* Returns an exit code. */
 static int predict_file(predict *p, const char *path) {
-  hd_status status = hd_predict_png(p->probability, p->predictor, p->ctx, path);
+  hd_status status = hd_predict_png(p->value, p->predictor, p->ctx, path);
   if (status != HD_OK)
     return cli_fail(status, hd_ctx_message(p->ctx));
   if (p->json)
-    print_json(p, path, 0, -1);
+    print_json(p, path, -1, -1);
   else
     print_line(p, path, -1);
   p->shown++;
@@ -100,7 +116,7 @@ static int predict_file(predict *p, const char *path) {
 static int predict_item(predict *p, long long index) {
   char name[4160];
   int32_t label;
-  hd_status status = hd_predict_item(p->probability, &label, p->predictor, p->ctx, index);
+  hd_status status = hd_predict_item(p->value, &label, p->predictor, p->ctx, index);
   if (status != HD_OK)
     return cli_fail(status, hd_ctx_message(p->ctx));
   const char *data = hd_predictor_data(p->predictor);
@@ -128,7 +144,7 @@ static int predict_all(predict *p, int files, char **file) {
   }
   if (p->json)
     printf("]}\n");
-  else if (p->shown == 1)
+  else if (p->shown == 1 && p->gives != HD_PREDICTS_NUMBERS)
     print_bars(p);
   return code;
 }
@@ -147,10 +163,12 @@ static int run(predict *p, const hd_config *config, int operands, char **operand
   if (status != HD_OK)
     return cli_fail(status, hd_ctx_message(p->ctx));
   p->json = !strcmp(hd_config_get(config, "json"), "true");
-  p->probability = calloc((size_t)hd_predictor_classes(p->predictor), sizeof *p->probability);
-  int code = p->probability ? predict_all(p, operands - 1, operand + 1) : cli_fail(HD_E_NOMEM, NULL);
+  p->gives = hd_predictor_gives(p->predictor);
+  p->count = hd_predictor_count(p->predictor);
+  p->value = calloc((size_t)p->count, sizeof *p->value);
+  int code = p->value ? predict_all(p, operands - 1, operand + 1) : cli_fail(HD_E_NOMEM, NULL);
   hd_predictor_destroy(p->predictor);
-  free(p->probability);
+  free(p->value);
   return code;
 }
 

@@ -68,10 +68,19 @@ static void draw_progress(progress *p, const hd_event *event) {
   fflush(stdout);
 }
 
+/* Without classes there is no accuracy. */
+static void print_score(const char *split, double loss, double accuracy) {
+  printf("%s loss %.4f", split, loss);
+  if (!isnan(accuracy))
+    printf(", %s accuracy %.2f %%", split, 100 * accuracy);
+}
+
 static void print_evaluation(const hd_event *event) {
-  if (!isnan(event->val_loss))
-    printf("validation loss %.4f, validation accuracy %.2f %%, ", event->val_loss, 100 * event->val_accuracy);
-  printf("test loss %.4f, test accuracy %.2f %%", event->test_loss, 100 * event->test_accuracy);
+  if (!isnan(event->val_loss)) {
+    print_score("validation", event->val_loss, event->val_accuracy);
+    printf(", ");
+  }
+  print_score("test", event->test_loss, event->test_accuracy);
 }
 
 static void on_event(void *user, const hd_event *event) {
@@ -137,8 +146,12 @@ static void warn_of_threads(const hd_report *r, const char *asked) {
 static void print_end(const hd_report *r) {
   if (!isnan(r->val_accuracy))
     printf("validation      %.2f %% of %s\n", 100 * r->val_accuracy, cli_grouped(r->val_samples));
+  else if (!isnan(r->val_loss))
+    printf("validation loss %.6g\n", r->val_loss);
   if (!isnan(r->test_accuracy))
     printf("test accuracy   %.2f %% (%s wrong)\n", 100 * r->test_accuracy, cli_grouped(r->wrong));
+  else if (!isnan(r->test_loss))
+    printf("test loss       %.6g\n", r->test_loss);
   printf("trained         %s steps in %.2f s, %s samples/s\n", cli_grouped(r->steps), r->train_s,
          cli_grouped((long long)r->samples_per_s));
   printf("weights_sha256  %s\n", r->weights_sha256);

@@ -15,6 +15,7 @@ struct hd_data {
   hd_dataset train, test;
   hd_idx file[HD_DATA_PARTS]; /* training images, training labels, test images, test labels */
   uint8_t *drawn;             /* digits */
+  float *targets[2];          /* of training and test, in this machine's byte order; NULL with labels */
   double mean[HD_DATA_MAX_CHANNELS], std[HD_DATA_MAX_CHANNELS];
   uint64_t checksum[HD_DATA_PARTS];
 };
@@ -71,54 +72,127 @@ static hd_status find_named(char out[HD_PATH_BYTES], hd_ctx *ctx, const char *na
                   *cache ? cache : "~/.cache/heddle", name);
 }
 
-static hd_status check_labels(hd_ctx *ctx, const char *path, const hd_idx *labels, int classes) {
+static hd_status check_labels(hd_ctx *ctx, const char *path, const hd_idx *labels, int classes, int ignored) {
   for (int64_t i = 0; i < labels->length; i++)
-    if (labels->bytes[i] >= classes)
+    if (labels->bytes[i] >= classes && labels->bytes[i] != ignored)
       return hd__fail(ctx, HD_E_FORMAT,
-                      "%s: expected labels from 0 to %d, found %d at index %lld; fetch the file again", path,
-                      classes - 1, labels->bytes[i], (long long)i);
+                      "%s: expected labels from 0 to %d, found %d at index %lld; fetch the file again, or give a "
+                      "cross_entropy loss 'ignore_index: %d'",
+                      path, classes - 1, labels->bytes[i], (long long)i, labels->bytes[i]);
+  return HD_OK;
+}
+
+/* Floats from their big-endian bytes. */
+static hd_status decode_targets(float **out, hd_ctx *ctx, const char *path, const hd_idx *file) {
+  int64_t count = file->length / 4, outputs = file->rank == 2 ? file->size[1] : 1;
+  float *target = *out = hd__malloc((size_t)count * sizeof *target);
+  if (!target)
+    return hd__fail(ctx, HD_E_NOMEM, "%s: out of memory for the targets", path);
+  for (int64_t i = 0; i < count; i++) {
+    const uint8_t *b = file->bytes + 4 * i;
+    uint32_t bits = (uint32_t)b[0] << 24 | (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | b[3];
+    memcpy(&target[i], &bits, sizeof bits);
+    if (!isfinite(target[i]))
+      return hd__fail(ctx, HD_E_FORMAT, "%s: expected finite targets, found %s at index %lld%s; mend the file", path,
+                      isnan(target[i]) ? "NaN" : "infinity", (long long)(i / outputs),
+                      outputs > 1 ? " (one of several outputs)" : "");
+  }
+  return HD_OK;
+}
+
+/* Class labels or targets: the file's type says which, its name may. */
+static hd_status find_labels(char out[HD_PATH_BYTES], hd_ctx *ctx, const char *folder, int split) {
+  static const char *const floats[2][2] = {{"train-labels-idx1-float", "train-labels-idx2-float"},
+                                           {"t10k-labels-idx1-float", "t10k-labels-idx2-float"}};
+  const char *const name[3] = {parts[2 * split + 1], floats[split][0], floats[split][1]};
+  char path[HD_PATH_BYTES];
+  int found = 0;
+  for (int i = 0; i < 3; i++) {
+    if (!find_part(path, folder, name[i]))
+      continue;
+    if (found++)
+      return hd__fail(ctx, HD_E_FORMAT, "%s: expected one file of labels, found %s too; move one elsewhere", out, path);
+    snprintf(out, HD_PATH_BYTES, "%s", path);
+  }
+  if (!found)
+    return hd__fail(
+        ctx, HD_E_IO,
+        "%s: expected the file %s (plain or .gz; with float targets %s), found none; put the four IDX files "
+        "there",
+        folder, name[0], name[1]);
   return HD_OK;
 }
 
 static hd_status open_parts(hd_data *data, hd_ctx *ctx, const char *folder, char path[HD_DATA_PARTS][HD_PATH_BYTES]) {
   for (int i = 0; i < HD_DATA_PARTS; i++) {
+    if (i % 2) {
+      HD_TRY(find_labels(path[i], ctx, folder, i / 2));
+      HD_TRY(hd__idx_read_labels(&data->file[i], ctx, path[i]));
+      continue;
+    }
     if (!find_part(path[i], folder, parts[i]))
       return hd__fail(ctx, HD_E_IO, "%s: expected the file %s (plain or .gz), found none; put the four IDX files there",
                       folder, parts[i]);
-    HD_TRY(hd__idx_read(&data->file[i], ctx, path[i], i % 2 ? 1 : 3));
+    HD_TRY(hd__idx_read(&data->file[i], ctx, path[i], 3));
   }
   return HD_OK;
 }
 
-static hd_status open_folder(hd_data *data, hd_ctx *ctx, const char *folder) {
+/* One split out of its two files. */
+static hd_status open_split(hd_data *data, hd_ctx *ctx, char path[HD_DATA_PARTS][HD_PATH_BYTES], int split,
+                            int ignored) {
+  enum { CLASSES = 10, MOST_OUTPUTS = 1 << 20 };
+  const hd_idx *images = &data->file[2 * split], *labels = &data->file[2 * split + 1];
+  if (images->size[0] != labels->size[0])
+    return hd__fail(ctx, HD_E_FORMAT,
+                    "%s: expected %lld labels, one per image, found %lld; the files do not belong together",
+                    path[2 * split + 1], (long long)images->size[0], (long long)labels->size[0]);
+  if (images->size[1] > 65535 || images->size[2] > 65535)
+    return hd__fail(ctx, HD_E_FORMAT, "%s: expected images of at most 65535 pixels a side, found %lldx%lld",
+                    path[2 * split], (long long)images->size[1], (long long)images->size[2]);
+  hd_dataset *out = split ? &data->test : &data->train;
+  *out = (hd_dataset){.images = images->bytes,
+                      .count = images->size[0],
+                      .channels = 1,
+                      .height = (int)images->size[1],
+                      .width = (int)images->size[2]};
+  if (labels->elem_bytes == 1) {
+    out->labels = labels->bytes;
+    out->classes = CLASSES;
+    return check_labels(ctx, path[2 * split + 1], labels, CLASSES, ignored);
+  }
+  if (labels->rank == 2 && labels->size[1] > MOST_OUTPUTS)
+    return hd__fail(ctx, HD_E_FORMAT, "%s: expected at most %d targets a sample, found %lld", path[2 * split + 1],
+                    MOST_OUTPUTS, (long long)labels->size[1]);
+  out->outputs = labels->rank == 2 ? (int)labels->size[1] : 1;
+  HD_TRY(decode_targets(&data->targets[split], ctx, path[2 * split + 1], labels));
+  out->targets = data->targets[split];
+  return HD_OK;
+}
+
+static hd_status check_alike(const hd_data *data, hd_ctx *ctx, char path[HD_DATA_PARTS][HD_PATH_BYTES]) {
+  const hd_dataset *a = &data->train, *b = &data->test;
+  if (a->height != b->height || a->width != b->width)
+    return hd__fail(ctx, HD_E_FORMAT,
+                    "%s: expected test images of %dx%d as in training, found %dx%d; the files do not belong together",
+                    path[2], a->height, a->width, b->height, b->width);
+  if (a->outputs == b->outputs)
+    return HD_OK;
+  return hd__fail(ctx, HD_E_FORMAT,
+                  "%s: expected %d float targets a sample as in training (0: class labels), found %d; the files do not "
+                  "belong together",
+                  path[3], a->outputs, b->outputs);
+}
+
+static hd_status open_folder(hd_data *data, hd_ctx *ctx, const char *folder, int ignored) {
   char(*path)[HD_PATH_BYTES] = hd__malloc((size_t)HD_DATA_PARTS * sizeof *path);
   if (!path)
     return hd__fail(ctx, HD_E_NOMEM, "%s: out of memory while opening", folder);
   hd_status status = open_parts(data, ctx, folder, path);
-  int classes = 10;
-  for (int i = 0; i < 2 && status == HD_OK; i++) {
-    const hd_idx *images = &data->file[2 * i], *labels = &data->file[2 * i + 1];
-    if (images->size[0] != labels->size[0])
-      status = hd__fail(ctx, HD_E_FORMAT,
-                        "%s: expected %lld labels, one per image, found %lld; the files do not belong together",
-                        path[2 * i + 1], (long long)images->size[0], (long long)labels->size[0]);
-    else if (images->size[1] > 65535 || images->size[2] > 65535)
-      status = hd__fail(ctx, HD_E_FORMAT, "%s: expected images of at most 65535 pixels a side, found %lldx%lld",
-                        path[2 * i], (long long)images->size[1], (long long)images->size[2]);
-    else
-      status = check_labels(ctx, path[2 * i + 1], labels, classes);
-    *(i ? &data->test : &data->train) = (hd_dataset){.images = images->bytes,
-                                                     .labels = labels->bytes,
-                                                     .count = images->size[0],
-                                                     .channels = 1,
-                                                     .height = (int)images->size[1],
-                                                     .width = (int)images->size[2],
-                                                     .classes = classes};
-  }
-  if (status == HD_OK && (data->train.height != data->test.height || data->train.width != data->test.width))
-    status = hd__fail(ctx, HD_E_FORMAT,
-                      "%s: expected test images of %dx%d as in training, found %dx%d; the files do not belong together",
-                      path[2], data->train.height, data->train.width, data->test.height, data->test.width);
+  for (int split = 0; split < 2 && status == HD_OK; split++)
+    status = open_split(data, ctx, path, split, ignored);
+  if (status == HD_OK)
+    status = check_alike(data, ctx, path);
   hd__free(path);
   return status;
 }
@@ -140,8 +214,8 @@ static hd_status draw_digits(hd_data *data, hd_ctx *ctx) {
                       BLOCK);
   }
   hd__digits_destroy(digits);
-  data->train = (hd_dataset){images, labels, TRAIN, 1, 28, 28, 10};
-  data->test = (hd_dataset){images + (size_t)TRAIN * PIXELS, labels + TRAIN, TEST, 1, 28, 28, 10};
+  data->train = (hd_dataset){images, labels, TRAIN, 1, 28, 28, 10, NULL, 0};
+  data->test = (hd_dataset){images + (size_t)TRAIN * PIXELS, labels + TRAIN, TEST, 1, 28, 28, 10, NULL, 0};
   return HD_OK;
 }
 
@@ -210,34 +284,37 @@ static void measure(hd_data *data) {
 #pragma omp parallel for schedule(dynamic, 1)
   for (int i = 0; i < HD_DATA_PARTS; i++) {
     const hd_dataset *s = split[i / 2];
-    size_t bytes = (size_t)s->count * (i % 2 ? 1 : (size_t)s->channels * (size_t)s->height * (size_t)s->width);
-    data->checksum[i] = hd__xxh3(i % 2 ? s->labels : s->images, bytes);
+    size_t image = (size_t)s->channels * (size_t)s->height * (size_t)s->width;
+    if (s->targets && i % 2)
+      data->checksum[i] = hd__xxh3(data->file[i].bytes, (size_t)data->file[i].length);
+    else
+      data->checksum[i] = hd__xxh3(i % 2 ? s->labels : s->images, (size_t)s->count * (i % 2 ? 1 : image));
   }
 }
 
-static hd_status open_any(hd_data *data, hd_ctx *ctx, const char *name, const char *data_dir) {
+static hd_status open_any(hd_data *data, hd_ctx *ctx, const char *name, const char *data_dir, int ignored) {
   char folder[HD_PATH_BYTES];
   if (!strcmp(name, "digits"))
     return draw_digits(data, ctx);
   if (!strcmp(name, "mnist") || !strcmp(name, "fashion")) {
     HD_TRY(find_named(folder, ctx, name, data_dir));
-    return open_folder(data, ctx, folder);
+    return open_folder(data, ctx, folder, ignored);
   }
   if (!hd__file_is_folder(name))
     return hd__fail(
         ctx, HD_E_IO,
         "expected digits, mnist, fashion or a folder of IDX files as --data, found '%s', which is none; check the path",
         name);
-  return open_folder(data, ctx, name);
+  return open_folder(data, ctx, name, ignored);
 }
 
-hd_status hd__data_open(hd_data **out, hd_ctx *ctx, const char *name_or_path, const char *data_dir) {
+hd_status hd__data_open(hd_data **out, hd_ctx *ctx, const char *name_or_path, const char *data_dir, int ignored) {
   *out = NULL;
   hd_data *data = hd__calloc(1, sizeof *data);
   if (!data)
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for the data set");
   data->name = hd__strdup(name_or_path);
-  hd_status status = data->name ? open_any(data, ctx, name_or_path, data_dir)
+  hd_status status = data->name ? open_any(data, ctx, name_or_path, data_dir, ignored)
                                 : hd__fail(ctx, HD_E_NOMEM, "out of memory for the data set");
   if (status != HD_OK) {
     hd__data_close(data);
@@ -254,6 +331,8 @@ void hd__data_close(hd_data *data) {
   for (int i = 0; i < HD_DATA_PARTS; i++)
     hd__idx_fini(&data->file[i]);
   hd__free(data->drawn);
+  for (int split = 0; split < 2; split++)
+    hd__free(data->targets[split]);
   hd__free(data->name);
   hd__free(data);
 }

@@ -8,19 +8,37 @@
 
 #include "base/alloc.h"
 
-enum { TYPE_U8 = 8, MAX_BYTES_LOG2 = 36 };
+enum { TYPE_U8 = 8, TYPE_F32 = 13, MAX_BYTES_LOG2 = 36, LABELS = 0 /* for a rank: what hd__idx_read_labels takes */ };
 
-/* Checks the header's bytes and fills rank, sizes and length. */
-static hd_status read_header(hd_idx *idx, hd_ctx *ctx, const char *path, const uint8_t *head, int rank) {
+/* Ranks from this one up may come. */
+static int least_rank(int rank) { return rank == LABELS ? 1 : rank; }
+
+static int64_t head_bytes(int rank) { return 4 + 4 * (int64_t)rank; }
+
+/* Checks the first four bytes; fills type and rank. */
+static hd_status read_magic(hd_idx *idx, hd_ctx *ctx, const char *path, const uint8_t *head, int rank) {
   uint32_t magic = (uint32_t)head[0] << 24 | (uint32_t)head[1] << 16 | (uint32_t)head[2] << 8 | head[3];
+  uint32_t labels = TYPE_U8 << 8 | 1, one = TYPE_F32 << 8 | 1, several = TYPE_F32 << 8 | 2;
   uint32_t wanted = TYPE_U8 << 8 | (uint32_t)rank;
-  if (magic != wanted)
+  if (rank == LABELS && magic != labels && magic != one && magic != several)
+    return hd__fail(
+        ctx, HD_E_FORMAT,
+        "%s: expected magic 0x%08x (bytes, 1 dimensions), or 0x%08x or 0x%08x (floats), found 0x%08x; is it "
+        "the right IDX file?",
+        path, labels, one, several, magic);
+  if (rank != LABELS && magic != wanted)
     return hd__fail(ctx, HD_E_FORMAT,
                     "%s: expected magic 0x%08x (bytes, %d dimensions), found 0x%08x; is it the right IDX file?", path,
                     wanted, rank, magic);
-  idx->rank = rank;
-  idx->length = 1;
-  for (int i = 0; i < rank; i++) {
+  idx->rank = (int)(magic & 255);
+  idx->elem_bytes = head[2] == TYPE_F32 ? 4 : 1;
+  return HD_OK;
+}
+
+/* Checks the sizes behind the magic; fills them and the length. */
+static hd_status read_sizes(hd_idx *idx, hd_ctx *ctx, const char *path, const uint8_t *head) {
+  idx->length = idx->elem_bytes;
+  for (int i = 0; i < idx->rank; i++) {
     const uint8_t *b = head + 4 + 4 * i;
     idx->size[i] = (int64_t)((uint32_t)b[0] << 24 | (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | b[3]);
     if (idx->size[i] == 0 || idx->length > (INT64_C(1) << MAX_BYTES_LOG2) / idx->size[i])
@@ -38,15 +56,23 @@ static hd_status wrong_length(hd_ctx *ctx, const char *path, int64_t expected, c
                   (long long)expected, found);
 }
 
+static hd_status short_header(hd_ctx *ctx, const char *path, int rank, int64_t found) {
+  return hd__fail(ctx, HD_E_FORMAT,
+                  "%s: expected an IDX header of %lld bytes, found a file of %lld; fetch the file again", path,
+                  (long long)head_bytes(rank), (long long)found);
+}
+
 static hd_status read_plain(hd_idx *idx, hd_ctx *ctx, const char *path, int rank) {
   HD_TRY(hd__file_map(&idx->mapping, ctx, path));
-  int64_t head = 4 + 4 * rank, found = (int64_t)idx->mapping.length - head;
+  int64_t all = (int64_t)idx->mapping.length;
   char text[48];
+  if (all < head_bytes(least_rank(rank)))
+    return short_header(ctx, path, least_rank(rank), all);
+  HD_TRY(read_magic(idx, ctx, path, idx->mapping.bytes, rank));
+  int64_t head = head_bytes(idx->rank), found = all - head;
   if (found < 0)
-    return hd__fail(ctx, HD_E_FORMAT,
-                    "%s: expected an IDX header of %lld bytes, found a file of %zu; fetch the file again", path,
-                    (long long)head, idx->mapping.length);
-  HD_TRY(read_header(idx, ctx, path, idx->mapping.bytes, rank));
+    return short_header(ctx, path, idx->rank, all);
+  HD_TRY(read_sizes(idx, ctx, path, idx->mapping.bytes));
   snprintf(text, sizeof text, "%lld", (long long)found);
   if (found != idx->length)
     return wrong_length(ctx, path, idx->length, text);
@@ -105,9 +131,23 @@ static hd_status unpack_end(unpacker *u, hd_ctx *ctx, const char *path, int64_t 
   return HD_OK;
 }
 
+static hd_status unpack_header(hd_idx *idx, unpacker *u, hd_ctx *ctx, const char *path, int rank) {
+  uint8_t head[4 + 4 * HD_IDX_MAX_RANK];
+  int64_t first = head_bytes(least_rank(rank)), got, rest = 0;
+  HD_TRY(unpack(&got, u, ctx, path, head, first));
+  idx->rank = least_rank(rank);
+  if (got == first) {
+    HD_TRY(read_magic(idx, ctx, path, head, rank));
+    HD_TRY(unpack(&rest, u, ctx, path, head + first, head_bytes(idx->rank) - first));
+  }
+  if (got + rest < head_bytes(idx->rank))
+    return hd__fail(ctx, HD_E_FORMAT, "%s: expected an IDX header of %lld bytes, found %lld; fetch the file again",
+                    path, (long long)head_bytes(idx->rank), (long long)(got + rest));
+  return read_sizes(idx, ctx, path, head);
+}
+
 static hd_status read_unpacked(hd_idx *idx, hd_ctx *ctx, const char *path, int rank, unpacker *u) {
   enum { MOST_PER_BYTE = 1040 }; /* deflate cannot do better than 1032 */
-  uint8_t head[4 + 4 * HD_IDX_MAX_RANK];
   size_t packed = packed_left(u);
   int64_t got;
   char text[80];
@@ -115,11 +155,7 @@ static hd_status read_unpacked(hd_idx *idx, hd_ctx *ctx, const char *path, int r
     return hd__fail(ctx, HD_E_FORMAT,
                     "%s: expected gzip data, found %zu bytes of something else; fetch the file again or drop the .gz",
                     path, packed);
-  HD_TRY(unpack(&got, u, ctx, path, head, 4 + 4 * rank));
-  if (got < 4 + 4 * rank)
-    return hd__fail(ctx, HD_E_FORMAT, "%s: expected an IDX header of %d bytes, found %lld; fetch the file again", path,
-                    4 + 4 * rank, (long long)got);
-  HD_TRY(read_header(idx, ctx, path, head, rank));
+  HD_TRY(unpack_header(idx, u, ctx, path, rank));
   snprintf(text, sizeof text, "%zu packed ones that cannot hold them", packed);
   if (idx->length / MOST_PER_BYTE > (int64_t)packed)
     return wrong_length(ctx, path, idx->length, text);
@@ -151,7 +187,7 @@ static hd_status read_gzip(hd_idx *idx, hd_ctx *ctx, const char *path, int rank)
   return status;
 }
 
-hd_status hd__idx_read(hd_idx *out, hd_ctx *ctx, const char *path, int rank) {
+static hd_status read_any(hd_idx *out, hd_ctx *ctx, const char *path, int rank) {
   *out = (hd_idx){0};
   size_t length = strlen(path);
   bool gzip = length > 3 && !strcmp(path + length - 3, ".gz");
@@ -160,6 +196,10 @@ hd_status hd__idx_read(hd_idx *out, hd_ctx *ctx, const char *path, int rank) {
     hd__idx_fini(out);
   return status;
 }
+
+hd_status hd__idx_read(hd_idx *out, hd_ctx *ctx, const char *path, int rank) { return read_any(out, ctx, path, rank); }
+
+hd_status hd__idx_read_labels(hd_idx *out, hd_ctx *ctx, const char *path) { return read_any(out, ctx, path, LABELS); }
 
 void hd__idx_fini(hd_idx *idx) {
   hd__file_unmap(&idx->mapping);

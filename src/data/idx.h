@@ -2,7 +2,7 @@
  *
  *     | 0 0 type rank | rank sizes, 32 bits big-endian | bytes |
  *
- * Only unsigned bytes (type 8) are read. Magic, rank, sizes, length and checksums are verified; a file that lies is
+ * Unsigned bytes (type 8) are read, and as targets 32-bit floats (type 13), which stay big-endian. Magic, rank, sizes, length and checksums are verified; a file that lies is
  * refused before anything is allocated for it. */
 #ifndef HD_DATA_IDX_H
 #define HD_DATA_IDX_H
@@ -15,16 +15,19 @@
 enum { HD_IDX_MAX_RANK = 4 };
 
 typedef struct hd_idx {
-  int rank;
+  int rank, elem_bytes; /* 1: bytes, 4: floats */
   int64_t size[HD_IDX_MAX_RANK];
-  const uint8_t *bytes; /* the content, sizes multiplied */
-  int64_t length;
-  hd_mapping mapping; /* plain files */
-  uint8_t *copy;      /* gzip files */
+  const uint8_t *bytes; /* the content */
+  int64_t length;       /* in bytes */
+  hd_mapping mapping;   /* plain files */
+  uint8_t *copy;        /* gzip files */
 } hd_idx;
 
-/* Reads `path` (".gz" decides) and demands this rank. */
+/* Reads `path` (".gz" decides) and demands bytes of this rank. */
 hd_status hd__idx_read(hd_idx *out, hd_ctx *ctx, const char *path, int rank);
+
+/* The same for what belongs to the samples: bytes of rank 1 (class labels), or floats of rank 1 or 2 (targets). */
+hd_status hd__idx_read_labels(hd_idx *out, hd_ctx *ctx, const char *path);
 void hd__idx_fini(hd_idx *idx);
 
 #endif

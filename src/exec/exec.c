@@ -36,7 +36,7 @@ static void lay_out_lane(hd_exec *exec, bump *b, lane_state *lane) {
   const hd_plan *plan = exec->plan;
   lane->arena = take(b, &b->by.activations, plan->arena_bytes * exec->group_rows);
   lane->scratch = take(b, &b->by.activations, plan->scratch_bytes);
-  lane->labels = take(b, &b->by.activations, exec->group_rows * (int64_t)sizeof *lane->labels);
+  lane->targets = take(b, &b->by.activations, exec->group_rows * exec->target_bytes);
   lane->cover = take(b, &b->by.gradients,
                      cover_slots(lane->shard_hi - lane->shard_lo) * plan->direct_elems * (int64_t)sizeof *lane->cover);
   lane->tile = take(b, &b->by.bookkeeping, TILE_ELEMS * (int64_t)sizeof *lane->tile);
@@ -60,7 +60,7 @@ static void lay_out(hd_exec *exec, bump *b) {
   exec->lines = take(b, &b->by.bookkeeping, exec->lane_count * (int64_t)sizeof *exec->lines);
   exec->batch_memory = take(b, &b->by.activations, plan->batch_bytes * capacity);
   exec->losses = take(b, &b->by.activations, exec->settings.batch * (int64_t)sizeof *exec->losses);
-  exec->labels = take(b, &b->by.activations, exec->settings.batch * (int64_t)sizeof *exec->labels);
+  exec->targets = take(b, &b->by.activations, exec->settings.batch * exec->target_bytes);
   exec->chunk_norm = take(b, &b->by.bookkeeping, plan->chunk_count * (int64_t)sizeof *exec->chunk_norm);
   exec->grad = take(b, &b->by.gradients, exec->settings.clip_norm > 0 ? plan->trained_elems * 4 : 0);
   exec->part_sum = take(b, &b->by.gradients, part_levels(parts) * plan->trained_elems * 4);
@@ -78,6 +78,8 @@ static void lay_out(hd_exec *exec, bump *b) {
 
 static void share_out(hd_exec *exec) {
   const hd_plan *plan = exec->plan;
+  int label = plan->graph->label;
+  exec->target_bytes = plan->place[label].stride * hd__dtype_bytes(plan->graph->values[label].dtype);
   if (plan->gathers)
     exec->settings.parts = 1; /* the whole batch goes through a phase together */
   int32_t shards = exec->settings.shards / exec->settings.parts;

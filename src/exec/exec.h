@@ -25,6 +25,15 @@ typedef struct hd_step {
   float divisor;                 /* of the loss's gradient */
 } hd_step;
 
+/* Where fetched samples go: that of row r at x + r * x_stride, its target at row r of `target`. */
+typedef struct hd_slots {
+  float *x;
+  int64_t x_stride;
+  void *target; /* int32_t class numbers, or floats */
+  int64_t target_stride;
+  int32_t outputs; /* floats of a target; 0: class numbers */
+} hd_slots;
+
 typedef struct hd_step_result {
   double loss_sum; /* of the samples' losses, added in order */
 } hd_step_result;
@@ -40,10 +49,8 @@ typedef struct hd_driver {
   uint32_t (*flags)(void *self);
   /* Lane 0, after the closing meeting of a step that counts. */
   void (*done)(void *self, const hd_step *step, const hd_step_result *result);
-  /* Any lane: samples [first, first + rows) of the step, normalised into x (stride elements apart), with
-   * their labels. */
-  void (*fetch)(void *self, const hd_step *step, int64_t first, int64_t rows, float *x, int64_t stride,
-                int32_t *labels);
+  /* Any lane: samples [first, first + rows) of the step, normalised, with their targets. */
+  void (*fetch)(void *self, const hd_step *step, int64_t first, int64_t rows, const hd_slots *to);
 } hd_driver;
 
 typedef struct hd_exec_settings {
@@ -69,7 +76,7 @@ hd_status hd__exec_run(hd_exec *exec, hd_ctx *ctx, const hd_driver *driver, uint
 /* What an evaluation writes, per sample. */
 typedef struct hd_exec_outcome {
   float *loss;
-  int32_t *guess;     /* the first of the largest scores */
+  int32_t *guess;     /* the first of the largest scores; of a single score whether it is above 0 */
   float *probability; /* of the guess; may be NULL */
   float *score;       /* all of a sample's scores, one sample after the other; may be NULL */
 } hd_exec_outcome;

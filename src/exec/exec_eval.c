@@ -11,34 +11,34 @@ typedef struct evaluation {
   const hd_exec_outcome *out;
 } evaluation;
 
-/* The first of the largest scores; a NaN counts as largest, as in the kernels. */
-static int32_t largest(const float *score, int32_t count) {
+/* The first of the largest scores; a NaN counts as largest, as in the kernels. One score alone says yes above 0. */
+static int32_t guess_of(const float *score, int32_t count) {
   int32_t best = 0;
   for (int32_t i = 1; i < count; i++)
     if (score[i] > score[best] || (isnan(score[i]) && !isnan(score[best])))
       best = i;
-  return best;
+  return count == 1 ? score[0] > 0 : best;
 }
 
-static float probability_of(const float *score, int32_t count, int32_t which) {
+static float probability_of(const float *score, int32_t count, int32_t guess) {
   double sum = 0;
+  if (count == 1)
+    return (float)(1 / (1 + hd__exp(-fabs((double)score[0]))));
   for (int32_t i = 0; i < count; i++)
-    sum += hd__exp((double)score[i] - (double)score[which]);
+    sum += hd__exp((double)score[i] - (double)score[guess]);
   return (float)(1 / sum);
 }
 
 static void evaluate_group(const lane_at *at, const evaluation *e, int64_t first, int64_t rows) {
   const hd_plan *plan = e->exec->plan;
-  const hd_driver *driver = e->exec->driver;
-  call_rows group = {.rows = rows, .batch_row = first, .losses = e->out->loss, .labels = at->lane->labels};
-  float *x = hd__exec_rows_at(at, plan->graph->input, &group);
-  driver->fetch(driver->self, &e->step, first, rows, x, plan->place[plan->graph->input].stride, at->lane->labels);
+  call_rows group = {.rows = rows, .batch_row = first, .losses = e->out->loss, .targets = at->lane->targets};
+  hd__exec_fetch(at, &group);
   for (int i = 0; i < plan->call_count; i++)
     hd__exec_call(at, &plan->calls[i], &group);
   const float *score = hd__exec_rows_at(at, plan->graph->logits, &group);
   int32_t classes = plan->graph->values[plan->graph->logits].shape.dim[0];
   for (int64_t r = 0; r < rows; r++, score += plan->place[plan->graph->logits].stride) {
-    e->out->guess[first + r] = largest(score, classes);
+    e->out->guess[first + r] = guess_of(score, classes);
     if (e->out->probability)
       e->out->probability[first + r] = probability_of(score, classes, e->out->guess[first + r]);
     if (e->out->score)

@@ -17,9 +17,10 @@ static void *resolve(const lane_at *at, const hd_place *place, hd_dtype dtype, c
     int64_t capacity = (exec->settings.batch + exec->settings.parts - 1) / exec->settings.parts;
     return (char *)exec->batch_memory + place->offset * capacity + rows->part_row * row_bytes;
   }
-  case HD_AT_LABELS: return rows->labels + rows->arena_row;
+  case HD_AT_LABELS: return rows->targets + rows->arena_row * row_bytes;
   case HD_AT_LOSSES: return rows->losses + rows->batch_row;
   case HD_AT_PARAM: return exec->store->weights[at->half] + exec->plan->params[place->offset].offset;
+  case HD_AT_CONST: return exec->plan->graph->values[place->offset].constant;
   case HD_AT_DIRECT: return rows->direct + place->offset;
   case HD_AT_NOWHERE: break;
   }
@@ -28,6 +29,17 @@ static void *resolve(const lane_at *at, const hd_place *place, hd_dtype dtype, c
 
 float *hd__exec_rows_at(const lane_at *at, int value, const call_rows *rows) {
   return resolve(at, &at->exec->plan->place[value], at->exec->plan->graph->values[value].dtype, rows);
+}
+
+void hd__exec_fetch(const lane_at *at, const call_rows *group) {
+  const hd_plan *plan = at->exec->plan;
+  const hd_value *label = &plan->graph->values[plan->graph->label];
+  hd_slots to = {.x = hd__exec_rows_at(at, plan->graph->input, group),
+                 .x_stride = plan->place[plan->graph->input].stride,
+                 .target = group->targets,
+                 .target_stride = plan->place[plan->graph->label].stride,
+                 .outputs = label->dtype == HD_F32 ? (int32_t)hd__shape_elems(&label->shape) : 0};
+  at->exec->driver->fetch(at->exec->driver->self, at->step, group->batch_row, group->rows, &to);
 }
 
 static const float *packed_of(const lane_at *at, const hd_node *node) {
@@ -111,15 +123,6 @@ static void run_per_shard(const lane_at *at, const hd_plan_call *call, const cal
   }
 }
 
-/* Fetches the samples of a group, for the first segment. */
-static void fetch(const lane_at *at, const call_rows *group) {
-  const hd_exec *exec = at->exec;
-  const hd_plan *plan = exec->plan;
-  float *x = hd__exec_rows_at(at, plan->graph->input, group);
-  exec->driver->fetch(exec->driver->self, at->step, group->batch_row, group->rows, x,
-                      plan->place[plan->graph->input].stride, group->labels);
-}
-
 /* Takes neighbouring shards through a phase's calls. `depth` is the stack's depth before their pushes. */
 static void run_group(const lane_at *at, const hd_phase *phase, const hd_fold_step *step, int shards, int depth) {
   const hd_exec *exec = at->exec;
@@ -128,9 +131,9 @@ static void run_group(const lane_at *at, const hd_phase *phase, const hd_fold_st
                      .part_row = step[0].row0,
                      .batch_row = at->layout->first + step[0].row0,
                      .losses = exec->losses};
-  group.labels = exec->labels + group.batch_row;
+  group.targets = exec->targets + group.batch_row * exec->target_bytes;
   if (phase->call0 == 0)
-    fetch(at, &group);
+    hd__exec_fetch(at, &group);
   for (int i = phase->call0; i < phase->call1; i++) {
     if (plan->calls[i].per_shard)
       run_per_shard(at, &plan->calls[i], &group, step, shards, depth);

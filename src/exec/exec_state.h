@@ -29,8 +29,8 @@ typedef struct part_layout {
 typedef struct lane_state {
   _Alignas(128) char *arena;
   void *scratch;
-  int32_t *labels; /* evaluation */
-  float *cover;    /* slots of direct_elems floats */
+  char *targets; /* evaluation: of a group */
+  float *cover;  /* slots of direct_elems floats */
   int64_t slot_rows[HD_MAX_COVER];
   float *gathered; /* direct_elems floats: sums over all shards, as far as a later phase reads them */
   float *stack;    /* for folding statistics */
@@ -54,9 +54,10 @@ struct hd_exec {
   hd_meeting_line *lines;
   hd_segment memory; /* everything below, and the lanes' parts */
   float *batch_memory;
-  float *losses;   /* per sample of the batch */
-  int32_t *labels; /* likewise */
-  float *grad;     /* folded gradients, for the norm */
+  float *losses; /* per sample of the batch */
+  char *targets; /* likewise: labels, or slots of floats, target_bytes each */
+  int64_t target_bytes;
+  float *grad; /* folded gradients, for the norm */
   double *chunk_norm;
   float *part_sum; /* accumulation: stack of sums, trained_elems each */
   hd_range_plan *ranges;
@@ -88,12 +89,15 @@ typedef struct call_rows {
   int64_t part_row;  /* in the part */
   int64_t batch_row; /* in the batch */
   float *losses;     /* row 0 of the batch */
-  int32_t *labels;   /* row 0 of the group */
+  char *targets;     /* row 0 of the group */
   float *direct;     /* REDUCE, STATS: where shard sums go */
 } call_rows;
 
 void hd__exec_call(const lane_at *at, const hd_plan_call *call, const call_rows *rows);
 float *hd__exec_rows_at(const lane_at *at, int value, const call_rows *rows);
+
+/* Asks the driver for a group's samples and targets. */
+void hd__exec_fetch(const lane_at *at, const call_rows *group);
 
 void hd__exec_layout(hd_exec *exec, int parity, int64_t samples);
 void hd__exec_shards(const lane_at *at, const hd_phase *phase);

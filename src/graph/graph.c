@@ -45,8 +45,10 @@ void hd__graph_destroy(hd_graph *graph) {
     return;
   for (int i = 0; i < graph->node_count; i++)
     hd__free(graph->nodes[i].name);
-  for (int i = 0; i < graph->value_count; i++)
+  for (int i = 0; i < graph->value_count; i++) {
     hd__free(graph->values[i].name);
+    hd__free(graph->values[i].constant);
+  }
   hd__free(graph->nodes);
   hd__free(graph->values);
   hd__free(graph->params);
@@ -137,14 +139,43 @@ hd_status hd__graph_add(int *out, hd_graph *graph, hd_ctx *ctx, hd_op op, const 
   return HD_OK;
 }
 
-hd_status hd__graph_add_loss(hd_graph *graph, hd_ctx *ctx, int logits) {
-  int loss, written = logits;
+/* The weights of the loss, a constant as long as the scores. */
+static hd_status add_weights(int *out, hd_graph *graph, hd_ctx *ctx, const float *weight, const hd_shape *scores) {
+  HD_TRY(hd__graph_new_value(out, graph, ctx, "loss.weight", HD_VALUE_CONST, HD_F32, scores));
+  hd_value *value = &graph->values[*out];
+  size_t used = (size_t)hd__shape_elems(scores) * sizeof *weight;
+  value->constant = hd__calloc((size_t)hd__value_stride(value), sizeof *weight);
+  if (!value->constant)
+    return no_memory(ctx);
+  memcpy(value->constant, weight, used);
+  return HD_OK;
+}
+
+hd_status hd__graph_add_loss(hd_graph *graph, hd_ctx *ctx, int logits, const hd_loss *loss) {
+  int out, weight = -1, written = logits;
   if (graph->values[written].order.rank == 3) /* the order of classes is the order in which PyTorch flattens */
     HD_TRY(hd__graph_add(&logits, graph, ctx, HD_OP_flatten, "logits", &written, 1, &(hd_attrs){.move = 1}));
-  HD_TRY(
-      hd__graph_add(&loss, graph, ctx, HD_OP_cross_entropy, "loss", (int[]){logits, graph->label}, 2, &(hd_attrs){0}));
+  if (loss->op != HD_OP_cross_entropy) {
+    graph->values[graph->label].dtype = HD_F32;
+    graph->values[graph->label].shape = graph->values[logits].shape;
+  }
+  if (loss->weight)
+    HD_TRY(add_weights(&weight, graph, ctx, loss->weight, &graph->values[logits].shape));
+  HD_TRY(hd__graph_add(&out, graph, ctx, loss->op, "loss", (int[]){logits, graph->label, weight}, 3, &loss->attrs));
   graph->logits = logits;
-  graph->loss = loss;
+  graph->loss = out;
+  return HD_OK;
+}
+
+const hd_node *hd__graph_loss_node(const hd_graph *graph) { return &graph->nodes[graph->values[graph->loss].producer]; }
+
+hd_status hd__graph_smooth_labels(hd_graph *graph, hd_ctx *ctx, double smoothing) {
+  hd_node *node = &graph->nodes[graph->values[graph->loss].producer];
+  if (node->op != HD_OP_cross_entropy)
+    return hd__fail(ctx, HD_E_USAGE,
+                    "--label-smoothing expects a model with the loss cross_entropy, found %s; leave it out",
+                    hd__op_info(node->op)->name);
+  node->attrs.label_smoothing = node->geom.label_smoothing = (float)smoothing;
   return HD_OK;
 }
 

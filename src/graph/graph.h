@@ -23,21 +23,23 @@
 
 typedef enum hd_value_kind {
   HD_VALUE_INPUT,      /* samples */
-  HD_VALUE_LABEL,      /* class numbers */
+  HD_VALUE_LABEL,      /* what the loss compares with: a class number, or target numbers */
   HD_VALUE_ROWS,       /* one slot per sample: activations and their gradients */
   HD_VALUE_PARAM,      /* a parameter */
   HD_VALUE_PARAM_GRAD, /* its gradient */
-  HD_VALUE_STATISTIC   /* of the whole batch: mean or variance per channel */
+  HD_VALUE_STATISTIC,  /* of the whole batch: mean or variance per channel */
+  HD_VALUE_CONST       /* numbers that the model's description gives */
 } hd_value_kind;
 
 typedef struct hd_value {
   char *name;
   hd_value_kind kind;
   hd_dtype dtype;
-  hd_shape shape; /* without the sample dimension; parameters: as in files */
-  hd_shape order; /* rank 3 if this flat value still lies in memory as that image, else rank 0 */
-  int producer;   /* node index, -1 for none */
-  int param;      /* parameter index for PARAM and PARAM_GRAD, else -1 */
+  hd_shape shape;  /* without the sample dimension; parameters: as in files */
+  hd_shape order;  /* rank 3 if this flat value still lies in memory as that image, else rank 0 */
+  int producer;    /* node index, -1 for none */
+  int param;       /* parameter index for PARAM and PARAM_GRAD, else -1 */
+  float *constant; /* CONST: its elements, owned */
 } hd_value;
 
 /* What a user writes about a layer; a field that an operation does not use is ignored there. */
@@ -54,7 +56,23 @@ typedef struct hd_attrs {
   float momentum;            /* batch_norm: of running statistics */
   int32_t shard_stats;       /* batch_norm: 1 trains by the statistics of each shard, 0 by those of the batch */
   int32_t move;              /* flatten: 1 brings the elements into PyTorch's order, 0 leaves them where they lie */
+
+  /* Of the loss. */
+  int32_t ignore_index;  /* cross_entropy: samples with this label do not count */
+  float label_smoothing; /* cross_entropy: the share of the target that all classes have alike */
+  float delta;           /* huber: where the square becomes a line */
 } hd_attrs;
+
+/* What is minimised: its operation and settings, and the weights of classes (cross_entropy) or of positive examples
+ * (bce_with_logits), one per score, NULL for none. */
+typedef struct hd_loss {
+  hd_op op;
+  hd_attrs attrs;
+  const float *weight;
+} hd_loss;
+
+#define HD_LOSS_DEFAULT ((hd_loss){.op = HD_OP_cross_entropy, .attrs = {.ignore_index = HD_IGNORE_NOTHING, .delta = 1}})
+enum { HD_IGNORE_NOTHING = -100 }; /* an ignore_index that is no label, as in PyTorch */
 
 typedef struct hd_node {
   hd_op op;
@@ -106,8 +124,14 @@ void hd__graph_destroy(hd_graph *graph);
 hd_status hd__graph_add(int *out, hd_graph *graph, hd_ctx *ctx, hd_op op, const char *name, const int *in, int count,
                         const hd_attrs *attrs);
 
-/* Adds the mean cross-entropy against the labels; sets logits and loss. */
-hd_status hd__graph_add_loss(hd_graph *graph, hd_ctx *ctx, int logits);
+/* Adds the loss against the labels, whose kind and shape it decides; sets logits and loss. */
+hd_status hd__graph_add_loss(hd_graph *graph, hd_ctx *ctx, int logits, const hd_loss *loss);
+
+/* The node that makes the loss. */
+const hd_node *hd__graph_loss_node(const hd_graph *graph);
+
+/* Changes the label smoothing, before any pass; refused unless the loss is cross_entropy. */
+hd_status hd__graph_smooth_labels(hd_graph *graph, hd_ctx *ctx, double smoothing);
 
 /* For passes and operations. A node of a pass carries its geometry with it and makes no parameters. A value has at most
  * INT_MAX / 8 elements a sample, so that kernels may count them in 32 bits. */

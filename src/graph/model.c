@@ -217,7 +217,7 @@ static hd_status read_input_shape(hd_shape *shape, hd_ctx *ctx, const hd_yaml_no
   return HD_OK;
 }
 
-static hd_status read_layers(parser *p, const hd_yaml_node *layers) {
+static hd_status read_layers(parser *p, const hd_yaml_node *root, const hd_yaml_node *layers) {
   const scope file = {.prefix = ""};
   for (int i = 0; i < layers->count; i++)
     HD_TRY(read_entry(p, &file, &layers->item[i]));
@@ -226,13 +226,12 @@ static hd_status read_layers(parser *p, const hd_yaml_node *layers) {
   if (p->graph->param_count == 0)
     return hd__yaml_fail(p->ctx, last,
                          "expected at least one layer with weights, found none; add a conv2d or linear layer");
-  hd_status status = hd__graph_add_loss(p->graph, p->ctx, p->value[p->count - 1]);
-  return status == HD_OK ? HD_OK : hd__fail_in(p->ctx, status, "%s:%d", last->source, last->line);
+  return hd__model_read_loss(p->graph, p->ctx, root, p->value[p->count - 1], last);
 }
 
 /* `input`: the samples' shape instead of the file's, or NULL. */
 static hd_status read_model(hd_graph **out, char **name, hd_ctx *ctx, const hd_yaml_node *root, const hd_shape *input) {
-  static const char *const keys[] = {"model", "input", "layers", "parameters", NULL};
+  static const char *const keys[] = {"model", "input", "layers", "loss", "parameters", NULL};
   HD_TRY(hd__yaml_expect(ctx, root, HD_YAML_MAPPING, "a model"));
   HD_TRY(hd__yaml_only_keys(ctx, root, keys));
   const hd_yaml_node *title = hd__yaml_get(root, "model"), *layers = hd__yaml_get(root, "layers");
@@ -258,7 +257,7 @@ static hd_status read_model(hd_graph **out, char **name, hd_ctx *ctx, const hd_y
   p.name = hd__calloc(MAX_LAYERS, sizeof *p.name);
   p.value = hd__calloc(MAX_LAYERS, sizeof *p.value);
   p.node = hd__calloc(MAX_LAYERS, sizeof *p.node);
-  status = p.name && p.value && p.node ? read_layers(&p, layers)
+  status = p.name && p.value && p.node ? read_layers(&p, root, layers)
                                        : hd__fail(ctx, HD_E_NOMEM, "out of memory while reading a model");
   if (status == HD_OK && rules)
     status = hd__param_rules_apply(*out, ctx, rules);

@@ -20,4 +20,5 @@ kernel_cpu_sources += src/kernel/cpu/group16.h src/kernel/cpu/group16_scalar.h s
   src/kernel/cpu/cpu_conv_dx.c src/kernel/cpu/cpu_conv_forward.c src/kernel/cpu/cpu_conv_live.c src/kernel/cpu/cpu_conv_walk.c \
   src/kernel/cpu/cpu_dropout.c src/kernel/cpu/cpu_fold.c src/kernel/cpu/cpu_gather.c src/kernel/cpu/cpu_layer_norm.c \
   src/kernel/cpu/cpu_linear.c src/kernel/cpu/cpu_linear_form.c src/kernel/cpu/cpu_loss.c \
-  src/kernel/cpu/cpu_pointwise.c src/kernel/cpu/cpu_pool.c src/kernel/cpu/cpu_softmax.c src/kernel/cpu/cpu_update.c
+  src/kernel/cpu/cpu_loss_terms.c src/kernel/cpu/cpu_pointwise.c src/kernel/cpu/cpu_pool.c src/kernel/cpu/cpu_softmax.c \
+  src/kernel/cpu/cpu_update.c

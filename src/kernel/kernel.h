@@ -54,6 +54,10 @@ typedef struct hd_geom {
   /* As in hd_attrs, for the operations that have them. */
   float negative_slope, p, eps;
   int32_t approximate, count_include_pad;
+
+  /* Of a loss, as in hd_attrs. */
+  int32_t ignore_index;
+  float label_smoothing, delta;
 } hd_geom;
 
 /* The keys of a call's random numbers, see base/philox.h. Row r is the sample at `position + r` of the epoch. */
@@ -101,8 +105,12 @@ typedef struct hd_draw {
  * batch_norm_dw      x             dy         mean*   var*     dw*|NULL    db*|NULL
  * shard_norm         x             w*         b*               y           mean+; out[2]: var+
  * shard_norm_dx      dy            w*         x       mean+    dx          in[4]: var+
- * cross_entropy      logits        labels i32                  loss (1 float a row)
- * cross_entropy_dx   logits        labels i32                  dlogits = (softmax - onehot) / divisor
+ * cross_entropy      logits        labels i32 weight*|NULL     loss (1 float a row)
+ * cross_entropy_dx   logits        labels i32 weight*|NULL     dlogits
+ * mse, l1, huber     y             target                      loss (1 float a row): a sum over the outputs
+ * mse_dx, ..         y             target                      dy
+ * bce_with_logits    logits        target     pos_weight*|NULL loss (1 float a row): a sum over the outputs
+ * bce_with_logits_dx logits        target     pos_weight*|NULL dlogits
  *
  * A star marks parameters, their gradients and statistics: one array, no rows. What batch_norm and its gradients read is
  * of the whole batch: var is m2 / (batch_rows * pixels), dw and db are sums over all shards. A plus marks what is of the
@@ -118,7 +126,7 @@ typedef struct hd_call {
   int64_t out_stride[HD_MAX_OUT];
   const float *packed; /* the packed copy of w, where the table asked for one */
   void *scratch;       /* 64-byte aligned, scratch_bytes(g) long, the lane's own */
-  float divisor;       /* cross_entropy_dx */
+  float divisor;       /* gradients of losses: what the batch's mean divides by */
   int64_t batch_rows;  /* batch_norm_dx: samples in the whole batch */
   hd_draw draw;        /* dropout */
 } hd_call;

@@ -146,6 +146,9 @@ static hd_place place_of(const memory *m, int v) {
   } else if (value->kind == HD_VALUE_PARAM) {
     place.where = HD_AT_PARAM;
     place.offset = value->param;
+  } else if (value->kind == HD_VALUE_CONST) {
+    place.where = HD_AT_CONST;
+    place.offset = v;
   } else if (value->kind != HD_VALUE_PARAM_GRAD && value->kind != HD_VALUE_STATISTIC) {
     const life *l = &m->lives[m->class_of[v]];
     if (l->live) {

@@ -26,13 +26,14 @@ typedef enum hd_where {
   HD_AT_LABELS,
   HD_AT_LOSSES, /* one float per sample of the whole batch */
   HD_AT_PARAM,
+  HD_AT_CONST, /* in the graph */
   HD_AT_DIRECT /* summed over one shard (a gradient, a statistic): offset into the direct sums, in floats. Who reads it
                   reads the sum over all shards */
 } hd_where;
 
 typedef struct hd_place {
   hd_where where;
-  int64_t offset; /* ARENA, BATCH: bytes per sample; DIRECT: floats; PARAM: parameter index */
+  int64_t offset; /* ARENA, BATCH: bytes per sample; DIRECT: floats; PARAM: parameter index; CONST: value index */
   int64_t stride; /* elements from one sample to the next */
 } hd_place;
 

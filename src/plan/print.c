@@ -3,7 +3,7 @@
 #include "plan/plan.h"
 
 static const char *where_text(hd_where where) {
-  static const char *text[] = {"nowhere", "arena", "batch", "labels", "losses", "param", "direct"};
+  static const char *text[] = {"nowhere", "arena", "batch", "labels", "losses", "param", "const", "direct"};
   return text[where];
 }
 

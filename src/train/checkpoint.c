@@ -98,8 +98,8 @@ typedef struct counter {
 static const counter counter_table[COUNTERS] = {
     {"step", HD_ST_I64, offsetof(hd_counters, step)},
     {"epoch_loss_sum", HD_ST_F64, offsetof(hd_counters, epoch_loss_sum)},
-    {"epoch_samples", HD_ST_I64, offsetof(hd_counters, epoch_samples)},
-    {"best_accuracy", HD_ST_F64, offsetof(hd_counters, best_accuracy)},
+    {"epoch_divisor", HD_ST_F64, offsetof(hd_counters, epoch_divisor)},
+    {"best_score", HD_ST_F64, offsetof(hd_counters, best_score)},
     {"stale_epochs", HD_ST_I64, offsetof(hd_counters, stale_epochs)},
     {"best_loss", HD_ST_F64, offsetof(hd_counters, best_loss)},
 };
@@ -477,7 +477,7 @@ static hd_status load_counters(hd_counters *out, hd_ctx *ctx, const char *path, 
                       counter_table[i].name);
     memcpy((char *)out + counter_table[i].offset, t->bytes, 8);
   }
-  if (out->step >= 0 && out->epoch_samples >= 0 && out->stale_epochs >= 0)
+  if (out->step >= 0 && out->epoch_divisor >= 0 && out->stale_epochs >= 0)
     return HD_OK;
   return hd__fail(ctx, HD_E_FORMAT,
                   "%s: expected counters from 0 up, found step %lld; the checkpoint is damaged, use another", path,

@@ -23,10 +23,10 @@
 typedef struct hd_counters {
   int64_t step;          /* done */
   double epoch_loss_sum; /* of the epoch under way */
-  int64_t epoch_samples;
-  double best_accuracy; /* of the checkpoint that `best` names, -1 for none */
-  int64_t stale_epochs; /* since the epoch with the lowest loss, for --patience */
-  double best_loss;     /* that loss, infinite before the first */
+  double epoch_divisor;  /* what their mean divides by */
+  double best_score;     /* of the checkpoint that `best` names, more is better, -infinity for none */
+  int64_t stale_epochs;  /* since the epoch with the lowest loss, for --patience */
+  double best_loss;      /* that loss, infinite before the first */
 } hd_counters;
 
 typedef struct hd_saver {

@@ -1,4 +1,5 @@
 /* Evaluating and digesting checkpoints without training. */
+#include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -21,10 +22,9 @@ typedef struct evaluator {
   hd_exec_outcome outcome;
 } evaluator;
 
-static void fetch(void *self, const hd_step *step, int64_t first, int64_t rows, float *x, int64_t stride,
-                  int32_t *labels) {
+static void fetch(void *self, const hd_step *step, int64_t first, int64_t rows, const hd_slots *to) {
   (void)step;
-  hd__feed_fetch(&((evaluator *)self)->feed, first, rows, x, stride, labels);
+  hd__feed_fetch(&((evaluator *)self)->feed, first, rows, to);
 }
 
 static hd_status open_all(evaluator *e, hd_ctx *ctx, const char *checkpoint, const hd_config *config) {
@@ -34,30 +34,46 @@ static hd_status open_all(evaluator *e, hd_ctx *ctx, const char *checkpoint, con
   HD_TRY(hd__feed_init(&e->feed, ctx, test, e->trained.kernels, e->trained.mean, e->trained.std, false));
   e->outcome.loss = hd__malloc((size_t)test->count * sizeof *e->outcome.loss);
   e->outcome.guess = hd__malloc((size_t)test->count * sizeof *e->outcome.guess);
-  return e->outcome.loss && e->outcome.guess ? HD_OK : hd__fail(ctx, HD_E_NOMEM, "out of memory for the evaluation");
+  e->outcome.score = hd__malloc((size_t)test->count * (size_t)e->trained.network.target.scores * sizeof(float));
+  if (e->outcome.loss && e->outcome.guess && e->outcome.score)
+    return HD_OK;
+  return hd__fail(ctx, HD_E_NOMEM, "out of memory for the evaluation");
+}
+
+/* The mean of |output - wanted|, added in order. */
+static double absolute_error(const evaluator *e, const hd_dataset *test) {
+  int32_t outputs = e->trained.network.target.scores;
+  double sum = 0;
+  for (int64_t i = 0; i < test->count; i++)
+    for (int32_t k = 0; k < outputs; k++)
+      sum += fabs((double)e->outcome.score[i * outputs + k] - (double)hd__dataset_number(test, i, k));
+  return sum / ((double)test->count * outputs);
 }
 
 static hd_status count_guesses(hd_evaluation *out, hd_ctx *ctx, const evaluator *e) {
   const hd_dataset *test = hd__data_test(e->data);
-  int classes = hd__trained_classes(&e->trained);
+  const hd_target *target = &e->trained.network.target;
+  bool judges = hd__target_judges(target, test);
+  int classes = judges ? hd__target_classes(target) : 0;
   if (classes > HD_MAX_CLASSES_REPORTED)
     return hd__fail(ctx, HD_E_UNSUPPORTED, "expected at most %d classes, found %d", HD_MAX_CLASSES_REPORTED, classes);
   *out = (hd_evaluation){.samples = test->count, .classes = classes};
-  out->confusion = hd__calloc((size_t)classes * (size_t)classes, sizeof *out->confusion);
+  out->confusion = hd__calloc((size_t)classes * (size_t)classes + 1, sizeof *out->confusion);
   if (!out->confusion)
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for the evaluation");
-  double sum = 0;
-  int64_t right = 0;
-  for (int64_t i = 0; i < test->count; i++) {
+  hd_score score;
+  hd__target_score(&score, target, &e->feed, &e->outcome);
+  out->loss = score.loss;
+  out->accuracy = score.accuracy;
+  out->mean_absolute_error = hd__target_numbers(target) ? absolute_error(e, test) : NAN;
+  for (int64_t i = 0; judges && i < test->count; i++) {
+    if (!hd__target_counts(target, test, i))
+      continue;
     int label = test->labels[i], guess = e->outcome.guess[i];
-    sum += (double)e->outcome.loss[i];
-    right += guess == label;
     out->class_samples[label]++;
     out->class_right[label] += guess == label;
     out->confusion[label * classes + guess]++;
   }
-  out->loss = sum / (double)test->count;
-  out->accuracy = (double)right / (double)test->count;
   return HD_OK;
 }
 
@@ -78,6 +94,7 @@ hd_status hd_evaluate(hd_evaluation *out, hd_ctx *ctx, const char *checkpoint, c
   hd__data_close(e.data);
   hd__free(e.outcome.loss);
   hd__free(e.outcome.guess);
+  hd__free(e.outcome.score);
   if (status != HD_OK)
     hd_evaluation_fini(out);
   return status;

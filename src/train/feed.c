@@ -116,13 +116,23 @@ int64_t hd__feed_sample(const hd_feed *feed, int64_t position) {
   return feed->order ? feed->order[position] : feed->members ? feed->members[position] : position;
 }
 
-void hd__feed_fetch(const hd_feed *feed, int64_t first, int64_t rows, float *x, int64_t stride, int32_t *labels) {
+static void fetch_target(const hd_dataset *data, int64_t sample, int64_t row, const hd_slots *to) {
+  if (to->outputs == 0) {
+    ((int32_t *)to->target)[row * to->target_stride] = data->labels[sample];
+    return;
+  }
+  float *target = (float *)to->target + row * to->target_stride;
+  for (int32_t i = 0; i < to->outputs; i++)
+    target[i] = hd__dataset_number(data, sample, i);
+}
+
+void hd__feed_fetch(const hd_feed *feed, int64_t first, int64_t rows, const hd_slots *to) {
   const hd_dataset *data = feed->data;
   int64_t plane = (int64_t)data->height * data->width, bytes = plane * data->channels;
   for (int64_t r = 0; r < rows; r++) {
     int64_t sample = hd__feed_sample(feed, first + r);
-    feed->kernels->gather_u8(x + r * stride, data->images + sample * bytes, plane, data->channels, feed->scale,
-                             feed->shift);
-    labels[r] = data->labels[sample];
+    feed->kernels->gather_u8(to->x + r * to->x_stride, data->images + sample * bytes, plane, data->channels,
+                             feed->scale, feed->shift);
+    fetch_target(data, sample, r, to);
   }
 }

@@ -11,6 +11,7 @@
 
 #include "base/status.h"
 #include "data/dataset.h"
+#include "exec/exec.h"
 #include "kernel/kernel.h"
 
 enum { HD_FEED_MAX_CHANNELS = 4 };
@@ -37,8 +38,9 @@ hd_status hd__feed_split(hd_feed *held_out, hd_feed *feed, hd_ctx *ctx, double s
 /* Orders the samples for an epoch. */
 void hd__feed_shuffle(hd_feed *feed, uint64_t seed, uint32_t epoch);
 
-/* Copies samples at positions [first, first + rows) of the order into x, `stride` floats apart, and their labels. */
-void hd__feed_fetch(const hd_feed *feed, int64_t first, int64_t rows, float *x, int64_t stride, int32_t *labels);
+/* Copies samples at positions [first, first + rows) of the order and their targets; class labels become numbers where
+ * floats are wanted. */
+void hd__feed_fetch(const hd_feed *feed, int64_t first, int64_t rows, const hd_slots *to);
 
 /* The sample at a position of the order. */
 int64_t hd__feed_sample(const hd_feed *feed, int64_t position);

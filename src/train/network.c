@@ -9,7 +9,8 @@
 #include "sys/file.h"
 
 static hd_status keep(hd_network *out, hd_ctx *ctx, const void *bytes, size_t length, const char *source) {
-  *out = (hd_network){.text = hd__malloc(length + 1), .length = length, .source = hd__strdup(source)};
+  *out = (hd_network){
+      .text = hd__malloc(length + 1), .length = length, .source = hd__strdup(source), .label_smoothing = -1};
   hd_graph *graph = NULL;
   hd_status status = HD_OK;
   if (!out->text || !out->source) {
@@ -17,7 +18,9 @@ static hd_status keep(hd_network *out, hd_ctx *ctx, const void *bytes, size_t le
   } else {
     memcpy(out->text, bytes, length);
     out->text[length] = 0;
-    status = hd__model_parse(&graph, &out->name, ctx, out->text, length, source); /* for its name, and to fail early */
+    status = hd__model_parse(&graph, &out->name, ctx, out->text, length, source); /* to fail early */
+    if (status == HD_OK)
+      hd__target_init(&out->target, graph);
     hd__graph_destroy(graph);
   }
   if (status != HD_OK)
@@ -64,28 +67,24 @@ void hd__network_fini(hd_network *network) {
   *network = (hd_network){0};
 }
 
-hd_status hd__network_check(hd_ctx *ctx, const hd_network *network, const hd_graph *graph, const hd_dataset *data,
+hd_status hd__network_check(hd_ctx *ctx, const hd_network *network, const hd_graph *graph, const hd_dataset *split,
                             const char *data_name) {
-  hd_shape image = {3, {data->channels, data->height, data->width}};
+  hd_shape image = {3, {split->channels, split->height, split->width}};
   const hd_shape *input = &graph->values[graph->input].shape;
-  int scores = graph->values[graph->logits].shape.dim[0];
   char wanted[HD_SHAPE_TEXT_BYTES], found[HD_SHAPE_TEXT_BYTES];
   if (!hd__shape_equal(&image, input))
     return hd__fail(ctx, HD_E_SHAPE,
                     "%s: expected the input %s of the data set %s, found input %s; change 'input' or --data",
                     network->source, hd__shape_text(wanted, sizeof wanted, &image), data_name,
                     hd__shape_text(found, sizeof found, input));
-  if (scores < data->classes)
-    return hd__fail(ctx, HD_E_SHAPE,
-                    "%s: expected at least %d scores for the classes of %s, found %d; give the last layer 'out: %d'",
-                    network->source, data->classes, data_name, scores, data->classes);
-  return HD_OK;
+  return hd__target_check(ctx, &network->target, split, network->source, data_name);
 }
 
-hd_status hd__network_graph(hd_graph **out, hd_ctx *ctx, const hd_network *network, const hd_dataset *data,
-                            const char *data_name) {
+hd_status hd__network_graph(hd_graph **out, hd_ctx *ctx, const hd_network *network) {
   HD_TRY(hd__model_parse(out, NULL, ctx, network->text, network->length, network->source));
-  hd_status status = hd__network_check(ctx, network, *out, data, data_name);
+  hd_status status = HD_OK;
+  if (network->label_smoothing >= 0)
+    status = hd__graph_smooth_labels(*out, ctx, network->label_smoothing);
   if (status != HD_OK) {
     hd__graph_destroy(*out);
     *out = NULL;

@@ -7,12 +7,15 @@
 #include "base/status.h"
 #include "data/dataset.h"
 #include "graph/graph.h"
+#include "train/target.h"
 
 typedef struct hd_network {
   char *text; /* YAML */
   size_t length;
   char *source; /* for messages */
   char *name;   /* what the description calls itself */
+  hd_target target;
+  double label_smoothing; /* in place of the description's; -1: none given */
 } hd_network;
 
 /* `name_or_path`: a built-in model, or a file (a name with '/' or ending in .yaml or .yml). */
@@ -22,12 +25,11 @@ hd_status hd__network_find(hd_network *out, hd_ctx *ctx, const char *name_or_pat
 hd_status hd__network_from_text(hd_network *out, hd_ctx *ctx, const char *text, const char *source);
 void hd__network_fini(hd_network *network);
 
-/* The graph takes the data's images and tells all of its classes apart. */
-hd_status hd__network_check(hd_ctx *ctx, const hd_network *network, const hd_graph *graph, const hd_dataset *data,
+/* The graph takes the split's images and its loss the split's targets. */
+hd_status hd__network_check(hd_ctx *ctx, const hd_network *network, const hd_graph *graph, const hd_dataset *split,
                             const char *data_name);
 
-/* Builds its graph anew and checks that it fits the data. */
-hd_status hd__network_graph(hd_graph **out, hd_ctx *ctx, const hd_network *network, const hd_dataset *data,
-                            const char *data_name);
+/* Builds its graph anew. */
+hd_status hd__network_graph(hd_graph **out, hd_ctx *ctx, const hd_network *network);
 
 #endif

@@ -19,11 +19,11 @@ struct hd_predictor {
 };
 
 static hd_status make_room(hd_predictor *p, hd_ctx *ctx) {
-  int32_t shape[3], classes = hd_predictor_classes(p);
+  int32_t shape[3], scores = p->trained.network.target.scores;
   hd_predictor_input(shape, p);
   p->outcome.loss = hd__malloc(AT_ONCE * sizeof *p->outcome.loss);
   p->outcome.guess = hd__malloc(AT_ONCE * sizeof *p->outcome.guess);
-  p->outcome.score = hd__malloc((size_t)AT_ONCE * (size_t)classes * sizeof *p->outcome.score);
+  p->outcome.score = hd__malloc((size_t)AT_ONCE * (size_t)scores * sizeof *p->outcome.score);
   p->pixels = hd__malloc((size_t)shape[0] * (size_t)shape[1] * (size_t)shape[2]);
   if (p->outcome.loss && p->outcome.guess && p->outcome.score && p->pixels)
     return HD_OK;
@@ -63,7 +63,18 @@ void hd_predictor_destroy(hd_predictor *p) {
   hd__free(p);
 }
 
-int32_t hd_predictor_classes(const hd_predictor *p) { return hd__trained_classes(&p->trained); }
+hd_prediction hd_predictor_gives(const hd_predictor *p) {
+  const hd_target *target = &p->trained.network.target;
+  if (hd__target_classes(target) > 0)
+    return HD_PREDICTS_CLASSES;
+  return hd__target_numbers(target) ? HD_PREDICTS_NUMBERS : HD_PREDICTS_CHANCES;
+}
+
+int32_t hd_predictor_count(const hd_predictor *p) {
+  const hd_target *target = &p->trained.network.target;
+  int32_t classes = hd__target_classes(target);
+  return classes > 0 ? classes : target->scores;
+}
 
 /* A flat input of N counts as one row of N pixels. */
 void hd_predictor_input(int32_t shape[3], const hd_predictor *p) {
@@ -92,43 +103,70 @@ static void softmax(double *probability, const float *score, int32_t classes) {
     probability[c] /= sum;
 }
 
-static void fetch(void *self, const hd_step *step, int64_t first, int64_t rows, float *x, int64_t stride,
-                  int32_t *labels) {
-  hd__feed_fetch(&((hd_predictor *)self)->feed, step->cursor + first, rows, x, stride, labels);
+/* A score alone is the second class's above a first one of 0. */
+static void softmax_of_two(double *probability, float score) {
+  const float both[2] = {0, score};
+  softmax(probability, both, 2);
 }
 
-static hd_status predict_some(double *probability, hd_predictor *p, hd_ctx *ctx, const uint8_t *pixels, int64_t count) {
+static void convert(double *value, const hd_predictor *p, const float *score) {
+  int32_t scores = p->trained.network.target.scores;
+  double pair[2];
+  switch (hd_predictor_gives(p)) {
+  case HD_PREDICTS_CLASSES:
+    if (scores == hd_predictor_count(p))
+      softmax(value, score, scores);
+    else
+      softmax_of_two(value, *score);
+    return;
+  case HD_PREDICTS_CHANCES:
+    for (int32_t i = 0; i < scores; i++) {
+      softmax_of_two(pair, score[i]);
+      value[i] = pair[1];
+    }
+    return;
+  case HD_PREDICTS_NUMBERS:
+    for (int32_t i = 0; i < scores; i++)
+      value[i] = (double)score[i];
+    return;
+  }
+}
+
+static void fetch(void *self, const hd_step *step, int64_t first, int64_t rows, const hd_slots *to) {
+  hd__feed_fetch(&((hd_predictor *)self)->feed, step->cursor + first, rows, to);
+}
+
+static hd_status predict_some(double *value, hd_predictor *p, hd_ctx *ctx, const uint8_t *pixels, int64_t count) {
   static const uint8_t no_labels[AT_ONCE];
-  int32_t shape[3], classes = hd_predictor_classes(p);
+  int32_t shape[3];
   hd_predictor_input(shape, p);
   hd_dataset samples = {.images = pixels,
                         .labels = no_labels,
                         .count = count,
                         .channels = shape[0],
                         .height = shape[1],
-                        .width = shape[2],
-                        .classes = classes};
+                        .width = shape[2]};
   HD_TRY(hd__feed_init(&p->feed, ctx, &samples, p->trained.kernels, p->trained.mean, p->trained.std, false));
   const hd_driver driver = {.self = p, .fetch = fetch};
   hd_status status = hd__exec_evaluate(p->trained.exec, ctx, &driver, count, &p->outcome);
   hd__feed_fini(&p->feed);
   for (int64_t i = 0; i < count && status == HD_OK; i++)
-    softmax(probability + i * classes, p->outcome.score + i * classes, classes);
+    convert(value + i * hd_predictor_count(p), p, p->outcome.score + i * p->trained.network.target.scores);
   return status;
 }
 
-hd_status hd_predict_pixels(double *probability, hd_predictor *p, hd_ctx *ctx, const uint8_t *pixels, int64_t count) {
+hd_status hd_predict_pixels(double *value, hd_predictor *p, hd_ctx *ctx, const uint8_t *pixels, int64_t count) {
   int32_t shape[3];
   hd_predictor_input(shape, p);
   for (int64_t first = 0; first < count; first += AT_ONCE) {
     int64_t some = count - first < AT_ONCE ? count - first : AT_ONCE;
-    HD_TRY(predict_some(probability + first * hd_predictor_classes(p), p, ctx,
-                        pixels + first * shape[0] * shape[1] * shape[2], some));
+    HD_TRY(predict_some(value + first * hd_predictor_count(p), p, ctx, pixels + first * shape[0] * shape[1] * shape[2],
+                        some));
   }
   return HD_OK;
 }
 
-hd_status hd_predict_png(double *probability, hd_predictor *p, hd_ctx *ctx, const char *path) {
+hd_status hd_predict_png(double *value, hd_predictor *p, hd_ctx *ctx, const char *path) {
   hd_picture picture;
   int32_t shape[3];
   hd_predictor_input(shape, p);
@@ -138,10 +176,10 @@ hd_status hd_predict_png(double *probability, hd_predictor *p, hd_ctx *ctx, cons
   HD_TRY(hd__png_read(&picture, ctx, path));
   hd_status status = hd__fit_picture(p->pixels, ctx, path, &picture, shape[1], shape[2]);
   hd__picture_fini(&picture);
-  return status == HD_OK ? hd_predict_pixels(probability, p, ctx, p->pixels, 1) : status;
+  return status == HD_OK ? hd_predict_pixels(value, p, ctx, p->pixels, 1) : status;
 }
 
-hd_status hd_predict_item(double *probability, int32_t *label, hd_predictor *p, hd_ctx *ctx, int64_t index) {
+hd_status hd_predict_item(double *value, int32_t *label, hd_predictor *p, hd_ctx *ctx, int64_t index) {
   if (!p->data)
     HD_TRY(hd__trained_data(&p->data, ctx, &p->trained, p->config));
   const hd_dataset *test = hd__data_test(p->data);
@@ -149,8 +187,8 @@ hd_status hd_predict_item(double *probability, int32_t *label, hd_predictor *p, 
     return hd__fail(ctx, HD_E_USAGE, "expected an index from 0 to %lld in the test set of %s, found %lld",
                     (long long)test->count - 1, hd__data_name(p->data), (long long)index);
   if (label)
-    *label = test->labels[index];
-  return hd_predict_pixels(probability, p, ctx, test->images + index * test->channels * test->height * test->width, 1);
+    *label = test->labels ? test->labels[index] : -1;
+  return hd_predict_pixels(value, p, ctx, test->images + index * test->channels * test->height * test->width, 1);
 }
 
 const char *hd_predictor_data(const hd_predictor *p) { return p->data ? hd__data_name(p->data) : ""; }

@@ -155,9 +155,10 @@ void hd__session_log(hd_session *s, const hd_step *step, double loss) {
 void hd__session_log_validation(hd_session *s) {
   if (s->val_feed.count == 0)
     return;
-  json_t *line = json_pack("{s:I, s:I, s:f, s:f}", "step", (json_int_t)s->counters.step, "epoch",
+  double accuracy = s->report.val_accuracy;
+  json_t *line = json_pack("{s:I, s:I, s:f, s:o*}", "step", (json_int_t)s->counters.step, "epoch",
                            (json_int_t)((s->counters.step - 1) / s->steps_per_epoch), "val_loss", s->report.val_loss,
-                           "val_accuracy", s->report.val_accuracy);
+                           "val_accuracy", isnan(accuracy) ? NULL : json_real(accuracy));
   write_line(s, line);
 }
 
@@ -167,7 +168,7 @@ static int64_t pick_mistakes(const hd_session *s, hd_mistake shown[MISTAKES_SHOW
   int64_t wrong = 0;
   *count = 0;
   for (int64_t i = 0; i < test->count; i++) {
-    if (s->guesses.guess[i] == test->labels[i])
+    if (s->guesses.guess[i] == test->labels[i] || !hd__target_counts(&s->network.target, test, i))
       continue;
     wrong++;
     int at = *count;
@@ -190,6 +191,8 @@ hd_status hd__session_draw_wrong(hd_session *s, hd_ctx *ctx) {
   hd_mistake shown[MISTAKES_SHOWN];
   const hd_dataset *test = hd__data_test(s->data);
   int count;
+  if (!hd__target_judges(&s->network.target, test))
+    return HD_OK;
   int64_t wrong = pick_mistakes(s, shown, &count);
   if (wrong == 0 || test->channels != 1)
     return HD_OK;

@@ -24,7 +24,7 @@ static int next_step(void *self, hd_step *step) {
   *step = (hd_step){.samples = left < s->batch ? left : s->batch, .cursor = cursor};
   step->seed = (uint64_t)hd__config_int(s->config, HD_OPT_seed);
   step->epoch = (uint32_t)(s->planned / s->steps_per_epoch);
-  step->divisor = (float)step->samples;
+  step->divisor = (float)hd__target_divisor(&s->network.target, &s->train_feed, cursor, step->samples);
   for (int g = 0; g < s->plan->group_count; g++) {
     const hd_plan_group *group = &s->plan->groups[g];
     const hd_schedule schedule = hd__schedule_of_group(&s->schedule, group->lr, group->weight_decay);
@@ -40,9 +40,9 @@ static void step_done(void *self, const hd_step *step, const hd_step_result *res
   hd_session *s = session_of(self);
   s->counters.step++;
   s->counters.epoch_loss_sum += result->loss_sum;
-  s->counters.epoch_samples += step->samples;
+  s->counters.epoch_divisor += (double)step->divisor;
   s->trained_samples += step->samples;
-  double loss = result->loss_sum / (double)step->samples;
+  double loss = result->loss_sum / (double)step->divisor;
   if (s->on_event) {
     hd_event event = {.kind = HD_EVENT_STEP,
                       .step = s->counters.step,
@@ -54,31 +54,19 @@ static void step_done(void *self, const hd_step *step, const hd_step_result *res
     hd__session_log(s, step, loss);
 }
 
-static void fetch_train(void *self, const hd_step *step, int64_t first, int64_t rows, float *x, int64_t stride,
-                        int32_t *labels) {
-  hd__feed_fetch(&session_of(self)->train_feed, step->cursor + first, rows, x, stride, labels);
+static void fetch_train(void *self, const hd_step *step, int64_t first, int64_t rows, const hd_slots *to) {
+  hd__feed_fetch(&session_of(self)->train_feed, step->cursor + first, rows, to);
 }
 
-static void fetch_from(void *feed, const hd_step *step, int64_t first, int64_t rows, float *x, int64_t stride,
-                       int32_t *labels) {
-  hd__feed_fetch(feed, step->cursor + first, rows, x, stride, labels);
+static void fetch_from(void *feed, const hd_step *step, int64_t first, int64_t rows, const hd_slots *to) {
+  hd__feed_fetch(feed, step->cursor + first, rows, to);
 }
 
 /* Evaluates one split; leaves what was guessed in s->guesses. */
-static hd_status evaluate_split(double *loss, double *accuracy, int64_t *wrong, hd_session *s, hd_ctx *ctx,
-                                hd_feed *feed) {
+static hd_status evaluate_split(hd_score *out, hd_session *s, hd_ctx *ctx, hd_feed *feed) {
   const hd_driver driver = {.self = feed, .fetch = fetch_from};
-  const hd_exec_outcome *g = &s->guesses;
-  HD_TRY(hd__exec_evaluate(s->eval_exec, ctx, &driver, feed->count, g));
-  double sum = 0;
-  int64_t right = 0;
-  for (int64_t i = 0; i < feed->count; i++) {
-    sum += (double)g->loss[i];
-    right += g->guess[i] == feed->data->labels[hd__feed_sample(feed, i)];
-  }
-  *loss = sum / (double)feed->count;
-  *accuracy = (double)right / (double)feed->count;
-  *wrong = feed->count - right;
+  HD_TRY(hd__exec_evaluate(s->eval_exec, ctx, &driver, feed->count, &s->guesses));
+  hd__target_score(out, &s->network.target, feed, &s->guesses);
   return HD_OK;
 }
 
@@ -86,9 +74,16 @@ hd_status hd__session_evaluate(hd_session *s, hd_ctx *ctx) {
   hd_report *r = &s->report;
   if (s->evaluated_step == s->counters.step)
     return HD_OK;
-  if (s->val_feed.count > 0)
-    HD_TRY(evaluate_split(&r->val_loss, &r->val_accuracy, &r->wrong, s, ctx, &s->val_feed));
-  HD_TRY(evaluate_split(&r->test_loss, &r->test_accuracy, &r->wrong, s, ctx, &s->test_feed));
+  hd_score score;
+  if (s->val_feed.count > 0) {
+    HD_TRY(evaluate_split(&score, s, ctx, &s->val_feed));
+    r->val_loss = score.loss;
+    r->val_accuracy = score.accuracy;
+  }
+  HD_TRY(evaluate_split(&score, s, ctx, &s->test_feed));
+  r->test_loss = score.loss;
+  r->test_accuracy = score.accuracy;
+  r->wrong = isnan(score.accuracy) ? -1 : score.judged - score.right;
   s->evaluated_step = s->counters.step;
   return HD_OK;
 }
@@ -151,10 +146,13 @@ static bool is_multiple(const hd_session *s, hd_option_id every) {
 }
 
 static hd_status save(hd_session *s, hd_ctx *ctx, bool evaluated) {
-  double accuracy = s->val_feed.count > 0 ? s->report.val_accuracy : s->report.test_accuracy;
-  bool best = evaluated && accuracy > s->counters.best_accuracy;
+  const hd_report *r = &s->report;
+  bool split = s->val_feed.count > 0;
+  double loss = split ? r->val_loss : r->test_loss, accuracy = split ? r->val_accuracy : r->test_accuracy;
+  double score = isnan(accuracy) ? -loss : accuracy;
+  bool best = evaluated && score > s->counters.best_score;
   if (best)
-    s->counters.best_accuracy = accuracy;
+    s->counters.best_score = score;
   HD_TRY(hd__saver_begin(&s->saver, ctx, &s->counters, s->record, best));
   hd_event event = {.kind = HD_EVENT_SAVED, .step = s->counters.step};
   hd__session_tell(s, &event);
@@ -196,8 +194,8 @@ static void tell_impatience(hd_session *s) {
 static hd_status handle_stop(hd_session *s, hd_ctx *ctx, bool stopped) {
   bool epoch_end = s->counters.step % s->steps_per_epoch == 0, run_end = s->counters.step == s->steps_in_all;
   bool evaluates = !stopped && (epoch_end || run_end || is_multiple(s, HD_OPT_eval_every));
-  if (s->counters.epoch_samples > 0)
-    s->report.train_loss = s->counters.epoch_loss_sum / (double)s->counters.epoch_samples;
+  if (s->counters.epoch_divisor > 0)
+    s->report.train_loss = s->counters.epoch_loss_sum / s->counters.epoch_divisor;
   if (evaluates) {
     HD_TRY(hd__session_evaluate(s, ctx));
     double rate = s->train_s > 0 ? (double)s->trained_samples / s->train_s : 0;
@@ -208,7 +206,7 @@ static hd_status handle_stop(hd_session *s, hd_ctx *ctx, bool stopped) {
     if (evaluates)
       watch_loss(s);
     s->counters.epoch_loss_sum = 0;
-    s->counters.epoch_samples = 0;
+    s->counters.epoch_divisor = 0;
   }
   if (fflush(s->metrics) != 0 || ferror(s->metrics)) {
     char path[HD_PATH_BYTES];

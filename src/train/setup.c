@@ -50,7 +50,7 @@ static hd_status choose_steps(hd_session *s, hd_ctx *ctx, int32_t *shards) {
 
 static hd_status make_plan(hd_plan **out, hd_session *s, hd_ctx *ctx, bool train) {
   hd_graph *graph;
-  HD_TRY(hd__network_graph(&graph, ctx, &s->network, hd__data_train(s->data), hd__data_name(s->data)));
+  HD_TRY(hd__network_graph(&graph, ctx, &s->network));
   hd_status status = hd__planned_rules(graph, ctx, s->config);
   if (status != HD_OK) {
     hd__graph_destroy(graph);
@@ -60,11 +60,18 @@ static hd_status make_plan(hd_plan **out, hd_session *s, hd_ctx *ctx, bool train
   return hd__plan_create(out, ctx, graph, s->kernels, &settings);
 }
 
+static hd_status check_fit(const hd_session *s, hd_ctx *ctx) {
+  const char *name = hd__data_name(s->data);
+  HD_TRY(hd__network_check(ctx, &s->network, s->plan->graph, hd__data_train(s->data), name));
+  return hd__network_check(ctx, &s->network, s->plan->graph, hd__data_test(s->data), name);
+}
+
 static hd_status make_executors(hd_session *s, hd_ctx *ctx, int32_t shards) {
   hd_exec_settings train = hd__planned_training(s->config, shards, s->schedule.op);
   hd_exec_settings eval = hd__planned_evaluation(s->config);
   HD_TRY(make_plan(&s->plan, s, ctx, true));
   HD_TRY(make_plan(&s->eval_plan, s, ctx, false));
+  HD_TRY(check_fit(s, ctx));
   HD_TRY(hd__store_create(&s->store, ctx, s->plan, s->schedule.states));
   HD_TRY(hd__exec_create(&s->exec, ctx, s->plan, s->store, s->lanes, &train));
   return hd__exec_create(&s->eval_exec, ctx, s->eval_plan, s->store, s->lanes, &eval);
@@ -92,7 +99,7 @@ static hd_status make_feeds(hd_session *s, hd_ctx *ctx) {
 /* First weights: drawn, from --init, or from the checkpoint. */
 static hd_status fill_weights(hd_session *s, hd_ctx *ctx, const char *resumed) {
   char path[HD_PATH_BYTES];
-  s->counters = (hd_counters){.best_accuracy = -1, .best_loss = INFINITY};
+  s->counters = (hd_counters){.best_score = -INFINITY, .best_loss = INFINITY};
   if (resumed) {
     HD_TRY(hd__checkpoint_load_state(s->store, &s->counters, ctx, s->schedule.op, resumed, s->record));
     HD_TRY(hd__file_join(path, ctx, resumed, "model.safetensors"));
@@ -155,10 +162,12 @@ hd_status hd__session_setup(hd_session *s, hd_ctx *ctx, const hd_config *config)
   HD_TRY(hd__config_complete(s->config, ctx));
   if (!resumes)
     HD_TRY(hd__network_find(&s->network, ctx, hd__config_text(s->config, HD_OPT_model)));
+  if (hd__config_has(s->config, HD_OPT_label_smoothing))
+    s->network.label_smoothing = hd__config_real(s->config, HD_OPT_label_smoothing);
   HD_TRY(hd__planned_kernels(&s->kernels, ctx));
   HD_TRY(choose_lanes(s, ctx));
   HD_TRY(hd__data_open(&s->data, ctx, hd__config_text(s->config, HD_OPT_data),
-                       hd__config_text(s->config, HD_OPT_data_dir)));
+                       hd__config_text(s->config, HD_OPT_data_dir), s->network.target.ignored));
   if (resumes)
     HD_TRY(hd__record_check_data(ctx, s->record, s->data, hd__config_text(s->config, HD_OPT_resume)));
   HD_TRY(make_feeds(s, ctx));

@@ -1,7 +1,7 @@
 /* Opening checkpoints for inference; see trained.h. */
 #include "train/trained.h"
 
-#include "graph/model.h"
+#include "base/number.h"
 #include "train/checkpoint.h"
 #include "train/planned.h"
 #include "train/record.h"
@@ -16,7 +16,11 @@ static hd_status choose_machine(hd_trained *t, hd_ctx *ctx, const hd_config *con
 static hd_status make_executor(hd_trained *t, hd_ctx *ctx, const char *folder) {
   char path[HD_PATH_BYTES];
   hd_graph *graph;
-  HD_TRY(hd__model_parse(&graph, NULL, ctx, t->network.text, t->network.length, t->network.source));
+  const char *smoothing = hd__record_setting(t->record, HD_OPT_label_smoothing);
+  if (*smoothing && !hd__parse_double(&t->network.label_smoothing, smoothing))
+    return hd__fail(ctx, HD_E_FORMAT, "%s: expected a number as label-smoothing, found '%.40s'; the file is damaged",
+                    t->network.source, smoothing);
+  HD_TRY(hd__network_graph(&graph, ctx, &t->network));
   HD_TRY(hd__plan_create(&t->plan, ctx, graph, t->kernels, &(hd_plan_settings){.train = false}));
   HD_TRY(hd__store_create(&t->store, ctx, t->plan, 0));
   HD_TRY(hd__exec_create(&t->exec, ctx, t->plan, t->store, t->lanes,
@@ -75,7 +79,7 @@ hd_status hd__trained_data(hd_data **out, hd_ctx *ctx, const hd_trained *t, cons
   const char *from[2];
   for (int i = 0; i < 2; i++)
     from[i] = hd__config_given(config, id[i]) ? hd__config_text(config, id[i]) : hd__record_setting(t->record, id[i]);
-  HD_TRY(hd__data_open(out, ctx, *from[0] ? from[0] : "digits", from[1]));
+  HD_TRY(hd__data_open(out, ctx, *from[0] ? from[0] : "digits", from[1], t->network.target.ignored));
   hd_status status = hd__network_check(ctx, &t->network, t->plan->graph, hd__data_test(*out), hd__data_name(*out));
   if (status != HD_OK) {
     hd__data_close(*out);
@@ -83,5 +87,3 @@ hd_status hd__trained_data(hd_data **out, hd_ctx *ctx, const hd_trained *t, cons
   }
   return status;
 }
-
-int32_t hd__trained_classes(const hd_trained *t) { return t->plan->graph->values[t->plan->graph->logits].shape.dim[0]; }

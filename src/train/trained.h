@@ -29,7 +29,4 @@ void hd__trained_fini(hd_trained *trained);
 /* Opens the configuration's data, or the run's own if the configuration names none, and checks that it fits. */
 hd_status hd__trained_data(hd_data **out, hd_ctx *ctx, const hd_trained *trained, const hd_config *config);
 
-/* How many scores the network gives. */
-int32_t hd__trained_classes(const hd_trained *trained);
-
 #endif

@@ -9,28 +9,48 @@ count=0
 # value KEY FILE: a key of the JSON in the last line.
 value() { tail -n 1 "$2" | sed -n "s/.*\"$1\": \"\{0,1\}\([^,\"}]*\).*/\1/p"; }
 
-# check NETWORK DIGEST OPTIONS...: ten steps, the last one short, on every instruction set with some thread counts.
+# check NAME MODEL DATA DIGEST OPTIONS...: ten steps, the last one short, on every instruction set with some thread counts, each
+# with another accumulation.
 check() {
-  network=$1 wanted=$2
-  shift 2
+  name=$1 model=$2 data=$3 wanted=$4
+  shift 4
   for isa in scalar avx2 avx512 neon; do
-    for threads in 1 3 8; do
+    for layout in 1,1 3,4 8,2; do
+      threads=${layout%,*} accumulate=${layout#*,} title="$name, $isa, threads,accumulate $layout"
       count=$((count + 1))
       rm -rf "$folder/run"
-      if HEDDLE_ISA=$isa "$HEDDLE" train --model "$SRCDIR/tests/bits/$network.yaml" --data "$folder/data" --batch 32 --epochs 2 \
-        --seed 7 --threads "$threads" --json --out "$folder/run" "$@" >"$folder/json" 2>"$folder/err"; then
+      if HEDDLE_ISA=$isa "$HEDDLE" train --model "$model" --data "$folder/$data" --batch 32 --epochs 2 --seed 7 \
+        --threads "$threads" --accumulate "$accumulate" --json --out "$folder/run" "$@" >"$folder/json" 2>"$folder/err"; then
         found="$(value isa "$folder/json") $(value threads "$folder/json") $(value steps "$folder/json") $(value weights_sha256 "$folder/json")"
-        if [ "$found" = "$isa $threads 10 $wanted" ]; then echo "ok $count - $network, $isa, $threads threads"
-        else echo "not ok $count - $network, $isa, $threads threads"; echo "# expected $isa $threads 10 $wanted, found $found"; fi
+        if [ "$found" = "$isa $threads 10 $wanted" ]; then echo "ok $count - $title"
+        else echo "not ok $count - $title"; echo "# expected $isa $threads 10 $wanted, found $found"; fi
       elif grep -q HEDDLE_ISA "$folder/err"; then echo "ok $count # SKIP $isa: $(cat "$folder/err")"
-      else echo "not ok $count - $network, $isa, $threads threads"; sed 's/^/# /' "$folder/err"; fi
+      else echo "not ok $count - $title"; sed 's/^/# /' "$folder/err"; fi
     done
   done
 }
 
-mkdir "$folder/data"
-"$BUILDDIR/tests/bits/make_idx" "$folder/data" 138 50 || { echo "Bail out! no data"; exit 1; }
+# check_loss LOSS DATA DIGEST: the model behind this loss.
+check_loss() {
+  outs=10
+  [ "$2" = labels ] || outs=2
+  { sed "s/OUTPUTS/$outs/" "$SRCDIR/tests/bits/losses.yaml"; echo "loss: $1"; } >"$folder/model.yaml"
+  check "loss $1" "$folder/model.yaml" "$2" "$3" --lr 0.01
+}
+
+mkdir "$folder/labels" "$folder/targets"
+"$BUILDDIR/tests/bits/make_idx" "$folder/labels" 138 50 || { echo "Bail out! no data"; exit 1; }
+"$BUILDDIR/tests/bits/make_idx" "$folder/targets" 138 50 targets || { echo "Bail out! no data"; exit 1; }
 
 # The constants. To change one is to change what every user computes: say why in the commit.
-check groups caf3359ac77b8cf321d2222d42868fcd26f321be4f3a073c61b10dc40d2fef0d --optimizer adamw --lr 0.01 --clip-grad-norm 0.5
+check groups "$SRCDIR/tests/bits/groups.yaml" labels caf3359ac77b8cf321d2222d42868fcd26f321be4f3a073c61b10dc40d2fef0d \
+  --optimizer adamw --lr 0.01 --clip-grad-norm 0.5
+check_loss '{op: cross_entropy, weight: [1, 0, 2.5, 1, 0.3, 1, 1, 4, 1, 0.125], ignore_index: 3, label_smoothing: 0.1}' \
+  labels 14309d632b155b807f3f8ec468f4c8aa4fec173ccb3b760081c113d56d0c7d1f
+check_loss '{op: cross_entropy, weight: [1, 0, 2.5, 1, 0.3, 1, 1, 4, 1, 0.125], ignore_index: 5}' \
+  labels bb1361b52df4a0b36db3cf8e3c105a3649013bcc648e79bf196b1e2f3b0b579d
+check_loss mse targets 32c574916b8e2de10988c1479cbca7c6cb4b2d99e065bbaffbb54a88be5eda55
+check_loss l1 targets 8dcab0dc9dd48b9ee0f3ceb26a98b6736b2377d7a59cbe76fcf0525a266c3d8a
+check_loss '{op: huber, delta: 0.25}' targets 16bfa0f7f810bccc4c348bf9d29a7e9631fe0af6fe915e7a855a55c20c53d177
+check_loss '{op: bce_with_logits, pos_weight: [2.5, 0.3]}' targets bc974ec33d0ecf6cdf4d0d3d20f2b6fd2a2b1fc76c89ebbfa46b6976768d31c7
 echo "1..$count"

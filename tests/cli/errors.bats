@@ -69,7 +69,7 @@ out_of_range() {
   warmup) echo "-1 1000000000000001" ;;
   gamma) echo "-1e-9 10.1" ;;
   lr | weight-decay) echo "-1e-9 1000001" ;;
-  momentum) echo "-1e-9 1.01" ;;
+  momentum | label-smoothing) echo "-1e-9 1.01" ;;
   eps) echo "-1e-9 1.01" ;;
   clip-grad-norm) echo "-1 0 1e10" ;;
   betas) echo "-0.1,0.9 1,0.9 0.9,1 0.9 0.9,0.9,0.9 0.9, ,0.9" ;;
@@ -363,7 +363,7 @@ fingerprint() {
 @test "a damaged state.safetensors stops resuming alone" {
   train --out r
   cp r/last/state.safetensors good
-  for damage in "rm" "truncate -s -1" "sed -i s/exp_avg_sq/exp_avg_sx/" "sed -i s/best_accuracy/best_accuracx/" \
+  for damage in "rm" "truncate -s -1" "sed -i s/exp_avg_sq/exp_avg_sx/" "sed -i s/best_score/best_scorx/" \
     "sed -i s/stale_epochs/stale_epochx/"; do
     cp good r/last/state.safetensors
     $damage r/last/state.safetensors

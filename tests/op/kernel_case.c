@@ -139,6 +139,20 @@ static void describe_concat(kernel_case *c, const hd_geom *g) {
   c->out[0] = floats(pixels * g->ci);
 }
 
+static bool is_loss(hd_op op) {
+  return op == HD_OP_cross_entropy || op == HD_OP_mse || op == HD_OP_l1 || op == HD_OP_huber ||
+         op == HD_OP_bce_with_logits;
+}
+
+static void describe_loss(kernel_case *c, const hd_geom *g) {
+  bool labels = c->op == HD_OP_cross_entropy || c->op == HD_OP_cross_entropy_dx;
+  bool weights = labels || c->op == HD_OP_bce_with_logits || c->op == HD_OP_bce_with_logits_dx;
+  c->in[0] = floats(g->ci);
+  c->in[1] = labels ? (arg){ARG_LABELS, true, 1, 1} : floats(g->ci);
+  c->in[2] = weights ? param(g->ci) : (arg){0};
+  c->out[0] = is_loss(c->op) ? (arg){ARG_FLOATS, true, 1, 1} : floats(g->ci);
+}
+
 static void describe(kernel_case *c, const hd_geom *g) {
   int64_t elems = (int64_t)g->ci * g->hi * g->wi;
   switch (c->op) {
@@ -160,9 +174,14 @@ static void describe(kernel_case *c, const hd_geom *g) {
   case HD_OP_layer_norm_dw: describe_layer_norm(c, g); break;
   case HD_OP_cross_entropy:
   case HD_OP_cross_entropy_dx:
-    c->in[0] = floats(g->ci), c->in[1] = (arg){ARG_LABELS, true, 1, 1};
-    c->out[0] = c->op == HD_OP_cross_entropy ? (arg){ARG_FLOATS, true, 1, 1} : floats(g->ci);
-    break;
+  case HD_OP_mse:
+  case HD_OP_mse_dx:
+  case HD_OP_l1:
+  case HD_OP_l1_dx:
+  case HD_OP_huber:
+  case HD_OP_huber_dx:
+  case HD_OP_bce_with_logits:
+  case HD_OP_bce_with_logits_dx: describe_loss(c, g); break;
   case HD_OP_batch_stats:
   case HD_OP_batch_norm:
   case HD_OP_batch_norm_dx:
@@ -193,7 +212,11 @@ static void describe(kernel_case *c, const hd_geom *g) {
 static void drop_optional(kernel_case *c) {
   switch (c->op) {
   case HD_OP_conv2d: c->out[1] = (arg){0}; /* fall through */
-  case HD_OP_linear: c->in[2] = (arg){0}; break;
+  case HD_OP_linear:
+  case HD_OP_cross_entropy:
+  case HD_OP_cross_entropy_dx:
+  case HD_OP_bce_with_logits:
+  case HD_OP_bce_with_logits_dx: c->in[2] = (arg){0}; break;
   case HD_OP_max_pool2d:
   case HD_OP_linear_dw:
   case HD_OP_conv2d_dw: c->out[1] = (arg){0}; break;
@@ -223,6 +246,8 @@ static float spread(const kernel_case *c, uint32_t seed) {
   switch (c->op) {
   case HD_OP_cross_entropy:
   case HD_OP_cross_entropy_dx:
+  case HD_OP_bce_with_logits:
+  case HD_OP_bce_with_logits_dx:
   case HD_OP_sigmoid:
   case HD_OP_tanh:
   case HD_OP_gelu:

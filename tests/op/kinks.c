@@ -111,6 +111,18 @@ static double of_pool(const hd_call *call) {
   return nearest;
 }
 
+/* How near y - target comes to a corner at -corner, 0 or corner. */
+static double of_difference(const hd_call *call, double corner) {
+  double nearest = HUGE_VAL;
+  for (int64_t n = 0; n < call->rows; n++)
+    for (int64_t i = 0; i < call->g->ci; i++) {
+      double y = ((const double *)call->in[0])[n * call->in_stride[0] + i];
+      double target = ((const double *)call->in[1])[n * call->in_stride[1] + i];
+      nearest = fmin(nearest, fabs(fabs(y - target) - corner));
+    }
+  return nearest;
+}
+
 double kink_distance(hd_op op, const hd_call *call) {
   switch (op) {
   case HD_OP_conv2d: return of_conv(call);
@@ -118,6 +130,8 @@ double kink_distance(hd_op op, const hd_call *call) {
   case HD_OP_leaky_relu:
   case HD_OP_relu: return of_relu(call);
   case HD_OP_max_pool2d: return of_pool(call);
+  case HD_OP_l1: return of_difference(call, 0);
+  case HD_OP_huber: return of_difference(call, (double)call->g->delta);
   default: return HUGE_VAL;
   }
 }

@@ -2,7 +2,7 @@
  *
  * An operation y = f(x, ...) is tested through L = sum of r * y with random r: its gradient kernels, called with dy = r
  * as its gradient rule calls them, must give dL / dx for every element of every input, and along random directions of
- * all inputs at once. cross_entropy takes no dy: there L is the mean its divisor makes. Inputs are drawn again until no
+ * all inputs at once. A loss takes no dy: there L is the mean its divisor makes. Inputs are drawn again until no
  * ReLU and no maximum is so near its kink that a difference could cross it. The step is a power of two; along a line
  * most operations are linear or quadratic, so that central differences are exact but for rounding, and the others bend
  * too little for the step to show.
@@ -22,7 +22,7 @@
 
 static const double STEP = 0x1p-19;
 static const double TOLERANCE = 1e-6; /* relative to the larger of both values */
-static const double ROUNDING = 2e-8;  /* what the difference of two rounded values may be off, values being near 1 */
+static const double ROUNDING = 2e-8;  /* what the difference of two rounded values may be off, relative to them */
 enum { DIRECTIONS = 3, MAX_DRAWS = 200 };
 
 static bool called[HD_OP_COUNT];
@@ -56,11 +56,16 @@ static void take_draw(problem *p, int i) {
       ((double *)p->in[i].data)[s * a->stride + k] = ((const float *)p->c.input[i].data)[s * a->stride + k];
 }
 
+/* Whether the third argument may be absent: a bias, or a loss's weights. */
+static bool is_optional(hd_op op) {
+  return op == HD_OP_conv2d || op == HD_OP_linear || op == HD_OP_cross_entropy || op == HD_OP_bce_with_logits;
+}
+
 static void problem_create(problem *p, hd_op op, const hd_geom *g, int64_t rows, bool bias, uint32_t seed) {
   *p = (problem){0};
   kernel_case_create(&p->c, op, g, rows, FILL_PLAIN, false, seed);
   p->c.divisor = 1 + 0.75f * (float)(seed % 3);
-  if (!bias && (op == HD_OP_conv2d || op == HD_OP_linear))
+  if (!bias && is_optional(op))
     p->c.in[2].kind = ARG_NONE;
   for (int i = 0; i < HD_MAX_IN; i++)
     if (p->c.in[i].kind != ARG_NONE) {
@@ -140,6 +145,10 @@ static void run_gradient(guarded *to0, guarded *to1, hd_op op, const problem *p,
   problem_create(&b, op, g, p->c.rows, true, 1);
   b.c.divisor = p->c.divisor;
   b.c.draw = p->c.draw;
+  if (b.c.in[2].kind != ARG_NONE && !from[2]->base) { /* absent */
+    guarded_destroy(&b.in[2]);
+    b.c.in[2].kind = ARG_NONE;
+  }
   for (int i = 0; i < HD_MAX_IN; i++)
     if (b.c.in[i].kind != ARG_NONE)
       pass_on(&b.in[i], from[i], op);
@@ -269,8 +278,13 @@ static void add_backward(guarded grad[], const problem *p, const guarded *dy) {
   grad[1] = copy_of(dy);
 }
 
-static void cross_entropy_backward(guarded grad[], const problem *p, const guarded *dy) {
-  run_gradient(&grad[0], NULL, HD_OP_cross_entropy_dx, p, &p->c.g, (const guarded *[]){&p->in[0], &p->in[1], NULL});
+static void loss_backward(guarded grad[], const problem *p, const guarded *dy) {
+  hd_op op = p->c.op == HD_OP_cross_entropy ? HD_OP_cross_entropy_dx
+             : p->c.op == HD_OP_mse         ? HD_OP_mse_dx
+             : p->c.op == HD_OP_l1          ? HD_OP_l1_dx
+             : p->c.op == HD_OP_huber       ? HD_OP_huber_dx
+                                            : HD_OP_bce_with_logits_dx;
+  run_gradient(&grad[0], NULL, op, p, &p->c.g, (const guarded *[]){&p->in[0], &p->in[1], &p->in[2]});
 }
 
 /* Shapes beside the operations' own samples. */
@@ -303,7 +317,7 @@ static const hd_geom pools[] = {
 static const hd_geom linears[] = {FLAT(1, 1, 1), FLAT(40, 17, 1), FLAT(3, 2, 0), FLAT(31, 1, 1)};
 static const hd_geom images[] = {FLAT(5, 5, 0), POOL(2, 5, 7, 1, 1, 1, 1, 0, 0), POOL(3, 1, 2, 1, 1, 1, 1, 0, 0)};
 static const hd_geom norms[] = {POOL(2, 5, 7, 1, 1, 1, 1, 0, 0), POOL(3, 1, 2, 1, 1, 1, 1, 0, 0)};
-static const hd_geom classes[] = {FLAT(3, 3, 0), FLAT(33, 33, 0)};
+static const hd_geom scores[] = {FLAT(3, 3, 0), FLAT(33, 33, 0)};
 
 /* What is differentiated: inputs with a gradient are those that `backward` fills. */
 typedef struct gradient_test {
@@ -333,7 +347,11 @@ static const gradient_test tests[HD_OP_COUNT] = {
     [HD_OP_dropout] = {dropout_backward, SHAPES(images), false},
     [HD_OP_flatten] = {flatten_backward, SHAPES(images), false},
     [HD_OP_add] = {add_backward, SHAPES(images), false},
-    [HD_OP_cross_entropy] = {cross_entropy_backward, SHAPES(classes), false},
+    [HD_OP_cross_entropy] = {loss_backward, SHAPES(scores), false},
+    [HD_OP_mse] = {loss_backward, SHAPES(scores), false},
+    [HD_OP_l1] = {loss_backward, SHAPES(scores), false},
+    [HD_OP_huber] = {loss_backward, SHAPES(scores), false},
+    [HD_OP_bce_with_logits] = {loss_backward, SHAPES(scores), false},
 };
 
 /* The values 1, -2, 3, -4 ... over their number, in random order. */
@@ -378,7 +396,7 @@ static guarded draw_weights(const problem *p, random_stream *random) {
   for (int64_t s = 0; s < slots(p, a); s++)
     for (int64_t i = 0; i < a->elems; i++)
       ((double *)r.data)[s * a->stride + i] =
-          p->c.op == HD_OP_cross_entropy ? 1 / (double)p->c.divisor : random_float(random);
+          tests[p->c.op].backward == loss_backward ? 1 / (double)p->c.divisor : random_float(random);
   return r;
 }
 
@@ -434,9 +452,9 @@ static void move_line(const void *what, double t) {
             ((const double *)m->was[i].data)[k] + t * ((const double *)m->direction[i].data)[k];
 }
 
-static bool agrees(double found, double expected, double *worst) {
+static bool agrees(double found, double expected, double size, double *worst) {
   double larger = fmax(fabs(found), fabs(expected)), off = fabs(found - expected);
-  double allowed = TOLERANCE * larger + ROUNDING * fmax(1, larger);
+  double allowed = TOLERANCE * larger + ROUNDING * fmax(size, larger);
   *worst = fmax(*worst, off / allowed);
   return off <= allowed; /* false for a NaN */
 }
@@ -444,7 +462,18 @@ static bool agrees(double found, double expected, double *worst) {
 typedef struct verdict {
   int checked, wrong;
   double worst;
+  double size; /* of the values whose differences are taken, at least 1 */
 } verdict;
+
+/* The largest output, at least 1. */
+static double size_of(const problem *p) {
+  const arg *a = &p->c.out[0];
+  double size = 1;
+  for (int64_t s = 0; s < slots(p, a); s++)
+    for (int64_t i = 0; i < a->elems; i++)
+      size = fmax(size, fabs(((const double *)p->out[0].data)[s * a->stride + i]));
+  return size;
+}
 
 static void say(const problem *p, const char *what, int input, int64_t element, double found, double expected) {
   const hd_geom *g = &p->c.g;
@@ -458,7 +487,7 @@ static void say(const problem *p, const char *what, int input, int64_t element, 
 static void judge(verdict *v, const problem *p, const char *what, int input, int64_t element, double found,
                   double expected) {
   v->checked++;
-  if (agrees(found, expected, &v->worst))
+  if (agrees(found, expected, v->size, &v->worst))
     return;
   if (v->wrong++ < 3)
     say(p, what, input, element, found, expected);
@@ -504,6 +533,7 @@ static void check_shape(verdict *v, hd_op op, const hd_geom *g, int64_t rows, bo
   random_stream random = {seed, 10000};
   guarded r = draw_weights(&p, &random), grad[HD_MAX_IN] = {0};
   problem_run(&p);
+  v->size = size_of(&p);
   tests[op].backward(grad, &p, &r);
   check_elements(v, &p, &r, grad);
   check_directions(v, &p, &r, grad, &random);

@@ -103,6 +103,13 @@ static void random_concat(hd_geom *g, hd_op op, random_stream *random) {
   }
 }
 
+static void random_loss(hd_geom *g, random_stream *random) {
+  *g = flat(1 + (int32_t)random_below(random, 40), 1);
+  g->ignore_index = (int32_t)random_below(random, 12) - 6;
+  g->label_smoothing = random_below(random, 2) ? 0.1f * (float)random_below(random, 11) : 0;
+  g->delta = 0.25f * (float)(1 + random_below(random, 8));
+}
+
 static void random_geom(hd_geom *g, hd_op op, random_stream *random) {
   switch (op) {
   case HD_OP_conv2d:
@@ -119,7 +126,15 @@ static void random_geom(hd_geom *g, hd_op op, random_stream *random) {
   case HD_OP_linear_dx:
   case HD_OP_linear_dw: random_linear(g, random); break;
   case HD_OP_cross_entropy:
-  case HD_OP_cross_entropy_dx: *g = flat(1 + (int32_t)random_below(random, 40), 1); break;
+  case HD_OP_cross_entropy_dx:
+  case HD_OP_mse:
+  case HD_OP_mse_dx:
+  case HD_OP_l1:
+  case HD_OP_l1_dx:
+  case HD_OP_huber:
+  case HD_OP_huber_dx:
+  case HD_OP_bce_with_logits:
+  case HD_OP_bce_with_logits_dx: random_loss(g, random); break;
   default:
     *g = flat(1 + (int32_t)random_below(random, 40), 1);
     g->hi = 1 + (int32_t)random_below(random, 9);

@@ -24,6 +24,11 @@ static const double ROUNDING = 5e-9;  /* of a loss near 1, over twice the step *
 static const double CLEAR = 1e-3;     /* how near a kink an activation may lie: some thousand steps */
 enum { ROWS = 3, DIRECTIONS = 3, MAX_DRAWS = 400 };
 
+/* Two layers with `outputs` scores; the loss follows. */
+#define REGRESSION(outputs)                                                                                            \
+  "model: loss\ninput: [1, 3, 2]\nlayers:\n"                                                                           \
+  "  - f: {op: flatten}\n  - l: {op: linear, out: 3}\n  - r: {op: relu}\n  - m: {op: linear, out: " #outputs "}\n"
+
 static const struct {
   const char *title, *text;
 } models[] = {
@@ -123,6 +128,15 @@ static const struct {
      "model: k\ninput: [2, 3, 3]\nlayers:\n"
      "  - n: {op: batch_norm, eps: 0.01}\n  - f: {op: flatten}\n  - l: {op: linear, out: 4}\n  - b: {op: batch_norm, "
      "eps: 0.2}\n"},
+    {"cross-entropy with class weights, an ignored label and smoothing",
+     REGRESSION(4) "loss: {op: cross_entropy, weight: [1, 2.5, 0, 0.5], ignore_index: 1, label_smoothing: 0.2}\n"},
+    {"cross-entropy with smoothing alone", REGRESSION(3) "loss: {op: cross_entropy, label_smoothing: 0.1}\n"},
+    {"mean squared error", REGRESSION(2) "loss: mse\n"},
+    {"mean absolute error", REGRESSION(3) "loss: l1\n"},
+    {"Huber", REGRESSION(3) "loss: {op: huber, delta: 0.5}\n"},
+    {"binary cross-entropy", REGRESSION(1) "loss: bce_with_logits\n"},
+    {"binary cross-entropy of several outputs, positives weighted",
+     REGRESSION(2) "loss: {op: bce_with_logits, pos_weight: [3, 0.25]}\n"},
 };
 
 static bool occurs[HD_OP_COUNT];
@@ -133,7 +147,9 @@ typedef struct network {
   double *arena, *batch, *params, *direct, *x, *scratch;
   int64_t arena_elems, batch_elems, x_elems;
   double losses[ROWS];
-  int32_t labels[ROWS];
+  void *target;   /* of the rows: int32_t labels or doubles */
+  double *weight; /* of the loss, NULL for none */
+  double divisor;
   double nearest_kink; /* of the calls of the last run, if watched */
 } network;
 
@@ -163,6 +179,18 @@ static hd_plan *plan_of(const char *text) {
   return plan;
 }
 
+/* The loss's weights as doubles. */
+static double *weights_of(const hd_graph *graph) {
+  int value = hd__graph_loss_node(graph)->in[2];
+  if (value < 0)
+    return NULL;
+  int64_t count = hd__shape_elems(&graph->values[value].shape);
+  double *weight = doubles(count);
+  for (int64_t i = 0; i < count; i++)
+    weight[i] = graph->values[value].constant[i];
+  return weight;
+}
+
 /* An offset of the plan is in bytes of floats per sample: a quarter of it counts elements. */
 static void network_create(network *n, const char *text) {
   *n = (network){.plan = plan_of(text)};
@@ -176,6 +204,8 @@ static void network_create(network *n, const char *text) {
   n->direct = doubles(plan->direct_elems);
   n->scratch = doubles(plan->scratch_bytes / 8);
   n->x = doubles(n->x_elems * ROWS);
+  n->target = doubles(hd__value_stride(&plan->graph->values[plan->graph->label]) * ROWS);
+  n->weight = weights_of(plan->graph);
 }
 
 static void network_destroy(network *n) {
@@ -185,6 +215,8 @@ static void network_destroy(network *n) {
   free(n->direct);
   free(n->scratch);
   free(n->x);
+  free(n->target);
+  free(n->weight);
   hd__plan_destroy(n->plan);
 }
 
@@ -193,9 +225,10 @@ static void *resolve(network *n, int value) {
   switch (place->where) {
   case HD_AT_ARENA: return n->arena + place->offset / 4 * ROWS;
   case HD_AT_BATCH: return n->batch + place->offset / 4 * ROWS;
-  case HD_AT_LABELS: return n->labels;
+  case HD_AT_LABELS: return n->target;
   case HD_AT_LOSSES: return n->losses;
   case HD_AT_PARAM: return n->params + n->plan->params[place->offset].offset;
+  case HD_AT_CONST: return n->weight;
   case HD_AT_DIRECT: return n->direct + place->offset;
   case HD_AT_NOWHERE: break;
   }
@@ -206,7 +239,7 @@ static void run_call(network *n, const hd_plan_call *planned, bool watch) {
   const hd_node *node = &n->plan->graph->nodes[planned->node];
   hd_call call = {.g = &node->geom,
                   .rows = ROWS,
-                  .divisor = ROWS,
+                  .divisor = (float)n->divisor,
                   .batch_rows = ROWS,
                   .scratch = n->scratch,
                   .draw = {.seed = 3, .node = (uint32_t)node->written}};
@@ -244,20 +277,30 @@ static double network_run(network *n, bool watch) {
   double sum = 0;
   for (int r = 0; r < ROWS; r++)
     sum += n->losses[r];
-  return sum / ROWS;
+  return sum / n->divisor;
 }
 
-/* Samples, labels and parameters, drawn until no activation lies near a kink. */
+/* Labels, or numbers from 0 to 1; and a divisor, which the driver of a run chooses. */
+static void draw_targets(network *n, random_stream *random) {
+  const hd_value *label = &n->plan->graph->values[n->plan->graph->label];
+  int32_t scores = n->plan->graph->values[n->plan->graph->logits].shape.dim[0];
+  n->divisor = label->dtype == HD_I32 ? ROWS : ROWS * scores;
+  for (int64_t i = 0; i < ROWS * hd__value_stride(label); i++)
+    if (label->dtype == HD_I32)
+      ((int32_t *)n->target)[i] = (int32_t)random_below(random, (uint32_t)scores);
+    else
+      ((double *)n->target)[i] = (1 + random_float(random)) / 2;
+}
+
+/* Samples, targets and parameters, drawn until no activation lies near a kink. */
 static void draw_network(network *n, uint32_t seed) {
-  const hd_graph *graph = n->plan->graph;
   for (uint32_t draw = 0; draw < MAX_DRAWS; draw++) {
     random_stream random = {seed + 1000 * draw, 0};
     for (int64_t i = 0; i < n->x_elems * ROWS; i++)
       n->x[i] = random_float(&random);
     for (int64_t i = 0; i < n->plan->param_elems; i++)
       n->params[i] = random_float(&random);
-    for (int r = 0; r < ROWS; r++)
-      n->labels[r] = (int32_t)random_below(&random, (uint32_t)graph->values[graph->logits].shape.dim[0]);
+    draw_targets(n, &random);
     network_run(n, true);
     if (n->nearest_kink > CLEAR)
       return;
@@ -331,7 +374,12 @@ static double loss_as_written(network *n, const char *text) {
   for (int64_t i = 0; i < n->x_elems * ROWS; i++)
     ((double *)at[graph->input])[i / n->x_elems * hd__value_stride(&graph->values[graph->input]) + i % n->x_elems] =
         n->x[i];
-  memcpy(at[graph->label], n->labels, sizeof n->labels);
+  const hd_value *label = &graph->values[graph->label];
+  memcpy(at[graph->label], n->target,
+         (size_t)(hd__value_stride(label) * ROWS) * (label->dtype == HD_I32 ? sizeof(int32_t) : sizeof(double)));
+  if (n->weight)
+    memcpy(at[hd__graph_loss_node(graph)->in[2]], n->weight,
+           (size_t)hd__shape_elems(&graph->values[graph->logits].shape) * sizeof(double));
   for (int p = 0; p < graph->param_count; p++) { /* the batch's statistics stand in for the running ones */
     const hd_param *param = &n->plan->graph->params[p];
     memcpy(at[graph->params[p].value],
@@ -342,7 +390,7 @@ static double loss_as_written(network *n, const char *text) {
     const hd_node *node = &graph->nodes[i];
     hd_call call = {.g = &node->geom,
                     .rows = ROWS,
-                    .divisor = ROWS,
+                    .divisor = (float)n->divisor,
                     .batch_rows = ROWS,
                     .draw = {.seed = 3, .node = (uint32_t)node->written}};
     for (int k = 0; k < HD_MAX_IN; k++)
@@ -367,7 +415,7 @@ static double loss_as_written(network *n, const char *text) {
     free(at[v]);
   free(at);
   hd__graph_destroy(graph);
-  return sum / ROWS;
+  return sum / n->divisor;
 }
 
 static void check_network(const char *title, const char *text, uint32_t seed) {

@@ -62,7 +62,8 @@ static bool is_sum(const hd_value *value) {
 }
 
 static void read_value(walk *w, int value, const char *reader) {
-  if (value < 0 || w->plan->graph->values[value].kind == HD_VALUE_PARAM || value == w->plan->graph->label)
+  if (value < 0 || w->plan->graph->values[value].kind == HD_VALUE_PARAM ||
+      w->plan->graph->values[value].kind == HD_VALUE_CONST || value == w->plan->graph->label)
     return;
   if (is_sum(&w->plan->graph->values[value])) {
     if (w->plan->place[value].where != HD_AT_DIRECT)

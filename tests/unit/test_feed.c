@@ -85,7 +85,7 @@ static void test_fetch(hd_ctx *ctx) {
   open_feed(&train, ctx, true);
   hd__feed_split(&held, &train, ctx, 0.5, 1);
   hd__feed_shuffle(&train, 1, 3);
-  hd__feed_fetch(&train, 10, 200, pixel, 1, label);
+  hd__feed_fetch(&train, 10, 200, &(hd_slots){.x = pixel, .x_stride = 1, .target = label, .target_stride = 1});
   for (int i = 0; i < 200; i++) {
     int64_t sample = hd__feed_sample(&train, 10 + i);
     wrong += fabs((double)pixel[i] - (double)(sample % 256)) > 1e-3 || label[i] != sample % 7;

@@ -42,6 +42,7 @@ void HD_SYM(dropout_fill)(hd_kernels *table);
 void HD_SYM(concat_fill)(hd_kernels *table);
 void HD_SYM(softmax_fill)(hd_kernels *table);
 void HD_SYM(layer_norm_fill)(hd_kernels *table);
+void HD_SYM(loss_terms_fill)(hd_kernels *table);
 void HD_SYM(update_fill)(hd_kernels *table);
 void HD_SYM(fold_fill)(hd_kernels *table);
 void HD_SYM(gather_fill)(hd_kernels *table);

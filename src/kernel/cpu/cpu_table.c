@@ -29,6 +29,7 @@ static void fill(void) {
   HD_SYM(concat_fill)(&table);
   HD_SYM(softmax_fill)(&table);
   HD_SYM(layer_norm_fill)(&table);
+  HD_SYM(loss_terms_fill)(&table);
   HD_SYM(update_fill)(&table);
   HD_SYM(fold_fill)(&table);
   HD_SYM(gather_fill)(&table);

@@ -5,6 +5,7 @@
 #define HD_KERNEL_REF_REAL_H
 
 #include <math.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
