@@ -40,9 +40,9 @@ tests_plan_test_plan_SOURCES = tests/plan/test_plan.c tests/plan/bad_models.c te
 
 # Networks whose plans are held to what is written, those of data/models and some of the tests' own; networks with digests.
 plan_networks = batch_norm branches doubled flat_branches frozen no_pool own_pool pool_first read_often repeats \
-  scores_as_image shard_norm
+  scores_as_image shard_norm shared
 plan_models = cnn fastmnist lenet5 mlp regression simplenet
-bits_networks = groups losses mixed norm rules shard_norm tiny
+bits_networks = groups losses mixed norm rules shard_norm shared tiny
 EXTRA_DIST += $(plan_networks:%=tests/plan/%.yaml) $(plan_networks:%=tests/plan/%.plan) \
   $(plan_models:%=tests/plan/%.plan) $(bits_networks:%=tests/bits/%.yaml)
 

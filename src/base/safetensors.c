@@ -29,14 +29,27 @@ static json_t *describe(const hd_st_tensor *t, size_t at) {
                    (json_int_t)(at + t->length));
 }
 
-hd_status hd__st_write(FILE *to, hd_ctx *ctx, const char *path, const hd_st_tensor *tensor, int count) {
+static json_t *make_header(const hd_st_tensor *tensor, int count) {
   json_t *header = json_pack("{s:{s:s}}", "__metadata__", "format", "pt");
+  json_t *metadata = json_object_get(header, "__metadata__");
+  int failed = 0;
   size_t at = 0;
-  for (int i = 0; header && i < count; i++, at += tensor[i - 1].length)
-    if (json_object_set_new(header, tensor[i].name, describe(&tensor[i], at)) != 0) {
-      json_decref(header);
-      header = NULL;
+  for (int i = 0; header && i < count; i++) {
+    if (tensor[i].same_as) {
+      failed |= json_object_set_new(metadata, tensor[i].name, json_string(tensor[i].same_as));
+      continue;
     }
+    failed |= json_object_set_new(header, tensor[i].name, describe(&tensor[i], at));
+    at += tensor[i].length;
+  }
+  if (!failed)
+    return header;
+  json_decref(header);
+  return NULL;
+}
+
+hd_status hd__st_write(FILE *to, hd_ctx *ctx, const char *path, const hd_st_tensor *tensor, int count) {
+  json_t *header = make_header(tensor, count);
   char *text = header ? json_dumps(header, JSON_COMPACT | JSON_PRESERVE_ORDER) : NULL;
   json_decref(header);
   if (!text)
@@ -46,7 +59,8 @@ hd_status hd__st_write(FILE *to, hd_ctx *ctx, const char *path, const hd_st_tens
   fprintf(to, "%s%*s", text, (int)(padded - length), "");
   free(text);
   for (int i = 0; i < count; i++)
-    fwrite(tensor[i].bytes, 1, tensor[i].length, to);
+    if (!tensor[i].same_as)
+      fwrite(tensor[i].bytes, 1, tensor[i].length, to);
   if (fflush(to) != 0 || ferror(to))
     return hd__fail(ctx, HD_E_IO, "%s: expected to write it, found: %s; free some space or choose another folder", path,
                     strerror(errno));
@@ -219,7 +233,8 @@ hd_status hd__st_digest(char hex[65], hd_ctx *ctx, const hd_st_list *list) {
     sorted[i] = &list->tensor[i];
   qsort(sorted, (size_t)list->count, sizeof *sorted, by_name);
   for (int i = 0; i < list->count; i++)
-    digest_tensor(sha, sorted[i]);
+    if (!sorted[i]->same_as)
+      digest_tensor(sha, sorted[i]);
   hd__sha256_finish(sha, hex);
   hd__free(sorted);
   return HD_OK;

@@ -25,6 +25,7 @@ typedef struct hd_st_tensor {
   hd_shape shape;
   const void *bytes; /* dense, little-endian; may be unaligned when read from a mapping */
   size_t length;
+  const char *same_as; /* writing: one more name of that tensor, noted in the metadata and without bytes; else NULL */
 } hd_st_tensor;
 
 /* Writes tensors in the given order. `path` is for messages. */

@@ -40,6 +40,8 @@ static void lay_out_lane(hd_exec *exec, bump *b, lane_state *lane) {
   lane->cover = take(b, &b->by.gradients,
                      cover_slots(lane->shard_hi - lane->shard_lo) * plan->direct_elems * (int64_t)sizeof *lane->cover);
   lane->tile = take(b, &b->by.bookkeeping, TILE_ELEMS * (int64_t)sizeof *lane->tile);
+  lane->other_tile =
+      take(b, &b->by.bookkeeping, plan->grad_elems > plan->trained_elems ? TILE_ELEMS * (int64_t)sizeof *lane->tile : 0);
   int64_t meeting = plan->gathers ? plan->direct_elems * (int64_t)sizeof *lane->gathered : 0;
   lane->gathered = take(b, &b->by.gradients, meeting);
   lane->stack = take(b, &b->by.gradients, HD_MAX_FOLD_DEPTH * meeting);
@@ -63,7 +65,7 @@ static void lay_out(hd_exec *exec, bump *b) {
   exec->targets = take(b, &b->by.activations, exec->settings.batch * exec->target_bytes);
   exec->chunk_norm = take(b, &b->by.bookkeeping, plan->chunk_count * (int64_t)sizeof *exec->chunk_norm);
   exec->grad = take(b, &b->by.gradients, exec->settings.clip_norm > 0 ? plan->trained_elems * 4 : 0);
-  exec->part_sum = take(b, &b->by.gradients, part_levels(parts) * plan->trained_elems * 4);
+  exec->part_sum = take(b, &b->by.gradients, part_levels(parts) * plan->grad_elems * 4);
   for (int parity = 0; parity < 2; parity++) {
     exec->layout[parity] = take(b, &b->by.bookkeeping, parts * (int64_t)sizeof *exec->layout[parity]);
     for (int p = 0; p < parts; p++) {

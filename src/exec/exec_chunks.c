@@ -14,11 +14,12 @@ typedef struct run {
   int64_t columns;
 } run;
 
-/* A tile of folded gradient: rows x columns at `g`, `ld` apart; `elem` is the first one's place in all parameters. */
+/* A tile of a parameter's gradient: rows x columns, `ld` apart in the lane's memory; `elem` is the first one's place in the
+ * parameter, rows lie `elem_ld` apart there. Deferred: home rows j0 .. j1-1 and columns k0 .. k1-1. */
 typedef struct tile {
-  float *g;
   int64_t ld, rows, columns;
   int64_t elem, elem_ld;
+  int32_t j0, j1, k0, k1;
 } tile;
 
 static int next_run(const lane_at *at, int32_t chunk, run *out) {
@@ -69,29 +70,34 @@ static void copy_row(float *restrict to, const float *restrict from, int64_t cou
     to[i] = from[i];
 }
 
-/* Adds earlier parts' sums, then hands the tile on: to the stack of part sums, to the gradient buffer, or to the
- * update. */
-static void finish_tile(const lane_at *at, hd_phase_kind kind, int param, const tile *t) {
+/* Adds the sums of earlier parts to a use's tile at `g`; before the last part, the sum goes to their stack. */
+static void carry_parts(const lane_at *at, const hd_plan_use *use, float *g, const tile *t) {
   const hd_exec *exec = at->exec;
-  int64_t all = exec->plan->trained_elems;
+  int64_t all = exec->plan->grad_elems;
   for (int64_t r = 0; r < t->rows; r++) {
-    float *g = t->g + r * t->ld;
-    int64_t elem = t->elem + r * t->elem_ld;
+    float *row = g + r * t->ld, *stack = exec->part_sum + use->offset + t->elem + r * t->elem_ld;
     for (int m = 0; m < at->layout->merges; m++)
-      add_row(g, exec->part_sum + (at->layout->level + at->layout->merges - 1 - m) * all + elem, t->columns);
+      add_row(row, stack + (at->layout->level + at->layout->merges - 1 - m) * all, t->columns);
     if (!at->last)
-      copy_row(exec->part_sum + at->layout->level * all + elem, g, t->columns);
-    else if (kind == HD_PHASE_FOLD_NORM)
-      copy_row(exec->grad + elem, g, t->columns);
+      copy_row(stack + at->layout->level * all, row, t->columns);
+  }
+}
+
+/* Hands a whole gradient's tile on: to the gradient buffer, or to the update. */
+static void finish_tile(const lane_at *at, hd_phase_kind kind, int param, const tile *t) {
+  for (int64_t r = 0; r < t->rows; r++) {
+    const float *g = at->lane->tile + r * t->ld;
+    int64_t elem = at->exec->plan->params[param].offset + t->elem + r * t->elem_ld;
+    if (kind == HD_PHASE_FOLD_NORM)
+      copy_row(at->exec->grad + elem, g, t->columns);
     else
       update_elems(at, param, g, elem, t->columns, 1);
   }
 }
 
-static void fold_deferred(const lane_at *at, hd_phase_kind kind, const run *r) {
+static void form_tile(const lane_at *at, const hd_plan_use *use, float *g, const tile *t) {
   const hd_plan *plan = at->exec->plan;
-  const hd_plan_param *way = &plan->params[r->param];
-  const hd_node *node = &plan->graph->nodes[way->form_node];
+  const hd_node *node = &plan->graph->nodes[use->node];
   call_rows part = {.rows = 0};
   hd_form form = {.g = &node->geom,
                   .x = hd__exec_rows_at(at, node->in[0], &part),
@@ -99,41 +105,68 @@ static void fold_deferred(const lane_at *at, hd_phase_kind kind, const run *r) {
                   .x_stride = plan->place[node->in[0]].stride,
                   .dy_stride = plan->place[node->in[1]].stride,
                   .fold = &at->layout->shards,
-                  .output = way->form_output,
-                  .out = at->lane->tile,
-                  .out_ld = TILE_COLUMNS};
-  int32_t rows = r->columns == 1 ? TILE_ELEMS : TILE_ROWS;
-  if (r->columns == 1)
-    form.out_ld = 1;
-  for (int32_t k = 0; k < r->columns; k += TILE_COLUMNS)
+                  .output = use->output,
+                  .j0 = t->j0,
+                  .j1 = t->j1,
+                  .k0 = t->k0,
+                  .k1 = t->k1,
+                  .out = g,
+                  .out_ld = t->ld > 0 ? t->ld : 1};
+  plan->kernels->form[node->op](&form);
+}
+
+static void sum_tile(const lane_at *at, const hd_plan_use *use, float *g, const tile *t) {
+  const hd_exec *exec = at->exec;
+  const hd_fold *fold = &at->layout->covers;
+  const float *piece[HD_MAX_SHARDS];
+  for (int32_t p = 0; p < fold->count; p++)
+    piece[p] = exec->lane[at->layout->piece_lane[p]].cover + at->layout->piece_slot[p] * exec->plan->direct_elems +
+               use->direct + t->elem;
+  exec->plan->kernels->fold(g, piece, fold, t->columns);
+}
+
+/* Each use's gradient is summed over all samples; then the uses are added, the last node's first. */
+static void fold_tile(const lane_at *at, hd_phase_kind kind, int param, const tile *t) {
+  const hd_plan_param *way = &at->exec->plan->params[param];
+  for (int u = 0; u < way->uses; u++) {
+    const hd_plan_use *use = &at->exec->plan->uses[way->first_use + u];
+    float *g = u == 0 ? at->lane->tile : at->lane->other_tile;
+    if (way->deferred)
+      form_tile(at, use, g, t);
+    else
+      sum_tile(at, use, g, t);
+    carry_parts(at, use, g, t);
+    for (int64_t r = 0; u > 0 && r < t->rows; r++)
+      add_row(at->lane->tile + r * t->ld, g + r * t->ld, t->columns);
+  }
+  if (at->last)
+    finish_tile(at, kind, param, t);
+}
+
+static void fold_deferred(const lane_at *at, hd_phase_kind kind, const run *r) {
+  int32_t columns = (int32_t)r->columns, rows = columns == 1 ? TILE_ELEMS : TILE_ROWS;
+  for (int32_t k = 0; k < columns; k += TILE_COLUMNS)
     for (int32_t j = r->j0; j < r->j1; j += rows) {
-      form.j0 = j;
-      form.j1 = j + rows < r->j1 ? j + rows : r->j1;
-      form.k0 = k;
-      form.k1 = k + TILE_COLUMNS < r->columns ? k + TILE_COLUMNS : (int32_t)r->columns;
-      plan->kernels->form[node->op](&form);
-      tile t = {.g = form.out, .ld = form.out_ld, .rows = form.j1 - form.j0, .columns = form.k1 - form.k0};
-      t.elem = way->offset + j * r->columns + k;
-      t.elem_ld = r->columns;
-      if (r->columns == 1) /* a column of biases lies in a row */
-        t = (tile){.g = form.out, .rows = 1, .columns = form.j1 - form.j0, .elem = way->offset + j};
-      finish_tile(at, kind, r->param, &t);
+      tile t = {.j0 = j, .j1 = j + rows < r->j1 ? j + rows : r->j1, .k0 = k};
+      t.k1 = k + TILE_COLUMNS < columns ? k + TILE_COLUMNS : columns;
+      t.elem = (int64_t)j * columns + k;
+      if (columns == 1) { /* a column of biases lies in a row */
+        t.rows = 1;
+        t.columns = t.j1 - t.j0;
+      } else {
+        t.rows = t.j1 - t.j0;
+        t.columns = t.k1 - t.k0;
+        t.ld = TILE_COLUMNS;
+        t.elem_ld = columns;
+      }
+      fold_tile(at, kind, r->param, &t);
     }
 }
 
 static void fold_direct(const lane_at *at, hd_phase_kind kind, const run *r) {
-  const hd_exec *exec = at->exec;
-  const hd_plan_param *way = &exec->plan->params[r->param];
-  const hd_fold *fold = &at->layout->covers;
-  const float *piece[HD_MAX_SHARDS];
   for (int64_t e = r->j0 * r->columns, end = r->j1 * r->columns; e < end; e += TILE_ELEMS) {
-    int64_t count = e + TILE_ELEMS < end ? TILE_ELEMS : end - e;
-    for (int32_t p = 0; p < fold->count; p++)
-      piece[p] = exec->lane[at->layout->piece_lane[p]].cover + at->layout->piece_slot[p] * exec->plan->direct_elems +
-                 way->direct + e;
-    exec->plan->kernels->fold(at->lane->tile, piece, fold, count);
-    tile t = {.g = at->lane->tile, .rows = 1, .columns = count, .elem = way->offset + e};
-    finish_tile(at, kind, r->param, &t);
+    tile t = {.rows = 1, .columns = e + TILE_ELEMS < end ? TILE_ELEMS : end - e, .elem = e};
+    fold_tile(at, kind, r->param, &t);
   }
 }
 

@@ -42,15 +42,6 @@ void hd__exec_fetch(const lane_at *at, const call_rows *group) {
   at->exec->driver->fetch(at->exec->driver->self, at->step, group->batch_row, group->rows, &to);
 }
 
-static const float *packed_of(const lane_at *at, const hd_node *node) {
-  const hd_plan *plan = at->exec->plan;
-  int param = node->in[1] >= 0 ? plan->graph->values[node->in[1]].param : -1;
-  for (int i = 0; i < plan->packed_count; i++)
-    if (plan->packed[i].param == param && plan->packed[i].op == node->op)
-      return at->exec->store->packed[at->half] + plan->packed[i].offset;
-  return NULL;
-}
-
 void hd__exec_call(const lane_at *at, const hd_plan_call *planned, const call_rows *rows) {
   const hd_plan *plan = at->exec->plan;
   const hd_node *node = &plan->graph->nodes[planned->node];
@@ -79,7 +70,8 @@ void hd__exec_call(const lane_at *at, const hd_plan_call *planned, const call_ro
     call.out[i] = resolve(at, place, plan->graph->values[node->out[i]].dtype, rows);
     call.out_stride[i] = place->stride;
   }
-  call.packed = packed_of(at, node);
+  if (planned->packed >= 0)
+    call.packed = at->exec->store->packed[at->half] + plan->packed[planned->packed].offset;
   plan->kernels->run[planned->op](&call);
 }
 

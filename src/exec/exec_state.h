@@ -34,7 +34,7 @@ typedef struct lane_state {
   int64_t slot_rows[HD_MAX_COVER];
   float *gathered; /* direct_elems floats: sums over all shards, as far as a later phase reads them */
   float *stack;    /* for folding statistics */
-  float *tile;
+  float *tile, *other_tile; /* of a gradient; of a further use of its parameter */
   double *norms; /* room for the tree over chunk numbers */
   int32_t chunk_lo, chunk_hi;
   int32_t shard_lo, shard_hi; /* inside part 0; other parts alike */
@@ -59,7 +59,7 @@ struct hd_exec {
   int64_t target_bytes;
   float *grad; /* folded gradients, for the norm */
   double *chunk_norm;
-  float *part_sum; /* accumulation: stack of sums, trained_elems each */
+  float *part_sum; /* accumulation: stack of sums, grad_elems each */
   hd_range_plan *ranges;
   part_layout *layout[2]; /* per parity, one per part */
 

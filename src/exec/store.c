@@ -10,8 +10,10 @@ enum { ALIGN_BYTES = 64 };
 
 static int64_t aligned(int64_t bytes) { return (bytes + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES; }
 
+static int entry_count(const hd_plan *plan) { return plan->param_count + plan->graph->alias_count; }
+
 static void fill_directory(hd_directory *directory, const hd_plan *plan, int states) {
-  directory->entries = plan->param_count;
+  directory->entries = entry_count(plan);
   directory->states = states;
   directory->param_elems = plan->param_elems;
   directory->trained_elems = plan->trained_elems;
@@ -22,6 +24,7 @@ static void fill_directory(hd_directory *directory, const hd_plan *plan, int sta
     hd_store_entry *entry = &directory->entry[p];
     snprintf(entry->name, sizeof entry->name, "%s", value->name);
     entry->shape = value->shape;
+    entry->same_as = -1;
     entry->running = param->running;
     entry->trained = hd__param_trains(param);
     entry->rows = param->rows;
@@ -29,6 +32,14 @@ static void fill_directory(hd_directory *directory, const hd_plan *plan, int sta
     entry->h = param->h;
     entry->w = param->w;
     entry->offset = plan->params[p].offset;
+  }
+  for (int i = 0; i < plan->graph->alias_count; i++) {
+    const hd_alias *alias = &plan->graph->aliases[i];
+    hd_store_entry *entry = &directory->entry[plan->param_count + i];
+    *entry = directory->entry[alias->param];
+    snprintf(entry->name, sizeof entry->name, "%s", alias->name);
+    entry->same_as = alias->param;
+    entry->trained = 0;
   }
 }
 
@@ -45,7 +56,7 @@ static void find_halves(hd_store *store) {
 }
 
 static int64_t head_bytes(const hd_plan *plan) {
-  return aligned((int64_t)(sizeof(hd_directory) + (size_t)plan->param_count * sizeof(hd_store_entry)));
+  return aligned((int64_t)(sizeof(hd_directory) + (size_t)entry_count(plan) * sizeof(hd_store_entry)));
 }
 
 int64_t hd__store_bytes(const hd_plan *plan, int states) {

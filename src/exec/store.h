@@ -20,6 +20,7 @@ enum { HD_MAX_STATES = 2, HD_NAME_BYTES = 96 };
 typedef struct hd_store_entry {
   char name[HD_NAME_BYTES];
   hd_shape shape;        /* in files */
+  int32_t same_as;       /* the entry for whose memory this is one more name, -1: none */
   int32_t running;       /* 1: a running statistic */
   int32_t trained;       /* 1: has optimizer states */
   int32_t rows, c, h, w; /* home order, see hd_param */
@@ -29,7 +30,7 @@ typedef struct hd_store_entry {
 typedef struct hd_directory {
   _Atomic uint64_t version;                         /* steps done: the last whole version */
   int64_t param_elems, trained_elems, packed_elems; /* floats of a half's weights, of each state, of packed copies */
-  int32_t states, entries;
+  int32_t states, entries; /* entries: parameters, then further names of theirs */
   int64_t weights_offset, state_offset, packed_offset; /* bytes from the segment's start */
   hd_store_entry entry[];
 } hd_directory;

@@ -49,6 +49,9 @@ void hd__graph_destroy(hd_graph *graph) {
     hd__free(graph->values[i].name);
     hd__free(graph->values[i].constant);
   }
+  for (int i = 0; i < graph->alias_count; i++)
+    hd__free(graph->aliases[i].name);
+  hd__free(graph->aliases);
   hd__free(graph->nodes);
   hd__free(graph->values);
   hd__free(graph->params);
@@ -103,7 +106,6 @@ hd_status hd__graph_new_param(int *out, hd_graph *graph, hd_ctx *ctx, const hd_n
   HD_TRY(status);
   graph->values[*out].param = graph->param_count;
   graph->params[graph->param_count++] = (hd_param){.value = *out,
-                                                   .grad = -1,
                                                    .written = node->written,
                                                    .slot = slot,
                                                    .rows = home->dim[0],
@@ -114,6 +116,16 @@ hd_status hd__graph_new_param(int *out, hd_graph *graph, hd_ctx *ctx, const hd_n
                                                    .lr = NAN,
                                                    .weight_decay = NAN,
                                                    .statistic = -1};
+  return HD_OK;
+}
+
+hd_status hd__graph_new_alias(hd_graph *graph, hd_ctx *ctx, const hd_node *node, const char *suffix, int param) {
+  if (!grow((void **)&graph->aliases, &graph->alias_room, graph->alias_count, sizeof *graph->aliases))
+    return no_memory(ctx);
+  char *name = hd__printf_alloc("%s.%s", node->name, suffix);
+  if (!name)
+    return no_memory(ctx);
+  graph->aliases[graph->alias_count++] = (hd_alias){.name = name, .param = param};
   return HD_OK;
 }
 

@@ -91,7 +91,6 @@ typedef enum hd_init { HD_INIT_UNIFORM, HD_INIT_ZERO, HD_INIT_ONE } hd_init;
  * the same elements is rows x c x h x w. */
 typedef struct hd_param {
   int value;
-  int grad; /* value index of its gradient, of the last node that uses it; -1 before the gradient pass and for none */
   int written; /* node number that owns it */
   int slot;    /* 0 weight, 1 bias: keys its random numbers together with the node number */
   int32_t rows, c, h, w;
@@ -104,6 +103,12 @@ typedef struct hd_param {
   float momentum;
 } hd_param;
 
+/* One more name of a parameter: "NODE.weight" of a node that uses another one's. */
+typedef struct hd_alias {
+  char *name;
+  int param;
+} hd_alias;
+
 typedef struct hd_graph {
   hd_node *nodes;
   int node_count, node_room;
@@ -111,6 +116,8 @@ typedef struct hd_graph {
   int value_count, value_room;
   hd_param *params;
   int param_count, param_room;
+  hd_alias *aliases;
+  int alias_count, alias_room;
   int written_count;
   int input, label; /* value indices */
   int logits, loss; /* value indices, -1 before the loss exists */
@@ -120,7 +127,8 @@ hd_status hd__graph_create(hd_graph **out, hd_ctx *ctx, const hd_shape *input);
 void hd__graph_destroy(hd_graph *graph);
 
 /* Adds a node as a user writes it: infers its shapes, makes its parameters ("NAME.weight", "NAME.bias"). `in` holds
- * `count` values. *out is the value it makes. */
+ * `count` values; another node's parameters among them, where its own would stand, are used instead. *out is the value
+ * it makes. */
 hd_status hd__graph_add(int *out, hd_graph *graph, hd_ctx *ctx, hd_op op, const char *name, const int *in, int count,
                         const hd_attrs *attrs);
 
@@ -140,6 +148,9 @@ hd_status hd__graph_new_value(int *out, hd_graph *graph, hd_ctx *ctx, const char
 hd_status hd__graph_new_node(hd_node **out, hd_graph *graph, hd_ctx *ctx, hd_op op, const char *name, int written);
 hd_status hd__graph_new_param(int *out, hd_graph *graph, hd_ctx *ctx, const hd_node *node, int slot, const char *suffix,
                               const hd_shape *shape, const hd_shape *home, int32_t fan_in);
+
+/* Notes that the node uses this parameter for the one it would call "NODE.SUFFIX". */
+hd_status hd__graph_new_alias(hd_graph *graph, hd_ctx *ctx, const hd_node *node, const char *suffix, int param);
 
 /* Makes room for a node at `index` by moving the ones from there on; *out is empty but for op, name and number. */
 hd_status hd__graph_insert_node(hd_node **out, hd_graph *graph, hd_ctx *ctx, int index, hd_op op, const char *name,

@@ -40,6 +40,13 @@ static int find_layer(const parser *p, const char *prefix, const char *name) {
 /* The value a layer reads if it names none: that of the layer above. */
 static int value_above(const parser *p) { return p->count ? p->value[p->count - 1] : p->graph->input; }
 
+static int find_named(const parser *p, const scope *where, const char *name) {
+  int layer = -1;
+  for (const scope *at = where; at && layer < 0; at = at->outside)
+    layer = find_layer(p, at->prefix, name);
+  return layer;
+}
+
 static hd_status input_of(int *value, const parser *p, const scope *where, const hd_yaml_node *node) {
   const char *name;
   HD_TRY(hd__yaml_text(&name, p->ctx, node));
@@ -48,9 +55,7 @@ static hd_status input_of(int *value, const parser *p, const scope *where, const
     *value = is_input ? p->graph->input : where->above;
     return HD_OK;
   }
-  int layer = -1;
-  for (const scope *at = where; at && layer < 0; at = at->outside)
-    layer = find_layer(p, at->prefix, name);
+  int layer = find_named(p, where, name);
   if (layer < 0)
     return hd__yaml_fail(p->ctx, node,
                          "expected the name of a layer above, found '%s'; name 'input' or an earlier layer", name);
@@ -92,6 +97,34 @@ static hd_status read_inputs(int in[HD_MAX_IN], int *count, const parser *p, con
   return HD_OK;
 }
 
+/* Behind a layer's input stand the weight and the bias of the layer that `share` names. */
+static hd_status read_share(int in[HD_MAX_IN], int *count, hd_attrs *attrs, const parser *p, const scope *where,
+                            const hd_yaml_node *layer) {
+  const hd_yaml_node *share = hd__yaml_get(layer, "share"), *op = hd__yaml_get(layer, "op");
+  const char *name;
+  if (!share)
+    return HD_OK;
+  HD_TRY(hd__yaml_text(&name, p->ctx, share));
+  int found = find_named(p, where, name);
+  if (found < 0)
+    return hd__yaml_fail(p->ctx, share,
+                         "expected the name of a layer above as 'share', found '%s'; name an earlier layer", name);
+  const hd_node *owner = &p->graph->nodes[p->graph->values[p->value[found]].producer];
+  const char *found_op = hd__op_info(owner->op)->name;
+  if (strcmp(found_op, op->text))
+    return hd__yaml_fail(p->ctx, share,
+                         "expected a %s layer as 'share', found '%s', which is %s; name one of the same kind", op->text,
+                         name, found_op);
+  if (hd__yaml_get(layer, "bias") && attrs->bias != owner->attrs.bias)
+    return hd__yaml_fail(p->ctx, share,
+                         "expected 'bias: %s' as in '%s', whose parameters are shared, found %s; leave it out",
+                         owner->attrs.bias ? "true" : "false", name, attrs->bias ? "true" : "false");
+  attrs->bias = owner->attrs.bias;
+  for (int slot = 1; slot <= 1 + owner->attrs.bias; slot++)
+    in[(*count)++] = owner->in[slot];
+  return HD_OK;
+}
+
 /* The whole name of a layer; `node` is where it stands. */
 static hd_status check_name(const parser *p, const scope *where, const char *name, const hd_yaml_node *node) {
   size_t length = strlen(name);
@@ -116,6 +149,7 @@ static hd_status add_layer(parser *p, const scope *where, const char *name, cons
   HD_TRY(hd__layer_form(&form, p->ctx, layer));
   HD_TRY(hd__layer_attrs(&attrs, p->ctx, layer, form));
   HD_TRY(read_inputs(in, &count, p, where, layer, form));
+  HD_TRY(read_share(in, &count, &attrs, p, where, layer));
   hd_status status = hd__graph_add(&value, p->graph, p->ctx, form->op, name, in, count, &attrs);
   if (status != HD_OK)
     return hd__fail_in(p->ctx, status, "%s:%d", layer->source, layer->line);

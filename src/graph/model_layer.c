@@ -7,23 +7,23 @@
 #include "graph/op.h"
 
 static const hd_layer_form forms[] = {
-    {HD_OP_conv2d, 1, 1, 2, {"out", "kernel", "stride", "padding", "groups", "bias"}, false},
-    {HD_OP_max_pool2d, 1, 1, 1, {"kernel", "stride", "padding"}, true},
-    {HD_OP_avg_pool2d, 1, 1, 1, {"kernel", "stride", "padding", "count_include_pad"}, true},
-    {HD_OP_global_avg_pool2d, 1, 1, 0, {NULL}, false},
-    {HD_OP_linear, 1, 1, 1, {"out", "bias"}, false},
-    {HD_OP_relu, 1, 1, 0, {NULL}, false},
-    {HD_OP_sigmoid, 1, 1, 0, {NULL}, false},
-    {HD_OP_tanh, 1, 1, 0, {NULL}, false},
-    {HD_OP_leaky_relu, 1, 1, 0, {"negative_slope"}, false},
-    {HD_OP_gelu, 1, 1, 0, {"approximate"}, false},
-    {HD_OP_dropout, 1, 1, 0, {"p"}, false},
-    {HD_OP_flatten, 1, 1, 0, {NULL}, false},
-    {HD_OP_add, 2, 2, 0, {NULL}, false},
-    {HD_OP_concat, 2, HD_MAX_IN, 0, {NULL}, false},
-    {HD_OP_batch_norm, 1, 1, 0, {"eps", "momentum", "stats"}, false},
-    {HD_OP_layer_norm, 1, 1, 0, {"eps"}, false},
-    {HD_OP_softmax, 1, 1, 0, {NULL}, false},
+    {HD_OP_conv2d, 1, 1, 2, {"out", "kernel", "stride", "padding", "groups", "bias"}, false, true},
+    {HD_OP_max_pool2d, 1, 1, 1, {"kernel", "stride", "padding"}, true, false},
+    {HD_OP_avg_pool2d, 1, 1, 1, {"kernel", "stride", "padding", "count_include_pad"}, true, false},
+    {HD_OP_global_avg_pool2d, 1, 1, 0, {NULL}, false, false},
+    {HD_OP_linear, 1, 1, 1, {"out", "bias"}, false, true},
+    {HD_OP_relu, 1, 1, 0, {NULL}, false, false},
+    {HD_OP_sigmoid, 1, 1, 0, {NULL}, false, false},
+    {HD_OP_tanh, 1, 1, 0, {NULL}, false, false},
+    {HD_OP_leaky_relu, 1, 1, 0, {"negative_slope"}, false, false},
+    {HD_OP_gelu, 1, 1, 0, {"approximate"}, false, false},
+    {HD_OP_dropout, 1, 1, 0, {"p"}, false, false},
+    {HD_OP_flatten, 1, 1, 0, {NULL}, false, false},
+    {HD_OP_add, 2, 2, 0, {NULL}, false, false},
+    {HD_OP_concat, 2, HD_MAX_IN, 0, {NULL}, false, false},
+    {HD_OP_batch_norm, 1, 1, 0, {"eps", "momentum", "stats"}, false, false},
+    {HD_OP_layer_norm, 1, 1, 0, {"eps"}, false, false},
+    {HD_OP_softmax, 1, 1, 0, {NULL}, false, false},
 };
 
 enum { FORM_COUNT = sizeof forms / sizeof *forms };
@@ -192,9 +192,12 @@ hd_status hd__layer_form(const hd_layer_form **out, hd_ctx *ctx, const hd_yaml_n
 }
 
 static hd_status only_known_keys(hd_ctx *ctx, const hd_yaml_node *layer, const hd_layer_form *form) {
-  const char *known[HD_LAYER_MAX_KEYS + 3] = {"op", "from"};
+  const char *known[HD_LAYER_MAX_KEYS + 4] = {"op", "from"};
+  int count = 2;
   for (int i = 0; i < HD_LAYER_MAX_KEYS && form->keys[i]; i++)
-    known[i + 2] = form->keys[i];
+    known[count++] = form->keys[i];
+  if (form->shares)
+    known[count++] = "share";
   return hd__yaml_only_keys(ctx, layer, known);
 }
 

@@ -15,6 +15,7 @@ typedef struct hd_layer_form {
   int required;                        /* the first of `keys` must be given */
   const char *keys[HD_LAYER_MAX_KEYS]; /* beside op and from */
   bool stride_is_kernel;               /* where no stride is given; else it is 1 */
+  bool shares;                         /* may take another layer's weight and bias: `share` is one more key */
 } hd_layer_form;
 
 /* The form of the operation that the layer's `op` names. */

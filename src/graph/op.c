@@ -71,6 +71,27 @@ hd_status hd__op_output(hd_graph *graph, hd_ctx *ctx, hd_node *node, int slot, c
   return status;
 }
 
+hd_status hd__op_param(hd_graph *graph, hd_ctx *ctx, hd_node *node, int slot, const char *suffix, const hd_shape *shape,
+                       const hd_shape *home, int32_t fan_in) {
+  char wanted[HD_SHAPE_TEXT_BYTES], found[HD_SHAPE_TEXT_BYTES];
+  if (node->in[slot] < 0)
+    return hd__graph_new_param(&node->in[slot], graph, ctx, node, slot - 1, suffix, shape, home, fan_in);
+  const hd_value *value = &graph->values[node->in[slot]];
+  const hd_param *param = &graph->params[value->param];
+  if (!hd__shape_equal(&value->shape, shape))
+    return hd__fail(ctx, HD_E_SHAPE,
+                    "layer '%s': expected a %s of shape %s to share, found %s of shape %s; make both alike", node->name,
+                    suffix, hd__shape_text(wanted, sizeof wanted, shape), value->name,
+                    hd__shape_text(found, sizeof found, &value->shape));
+  if (param->c == home->dim[1] && param->h == home->dim[2] && param->w == home->dim[3])
+    return hd__graph_new_alias(graph, ctx, node, suffix, value->param);
+  return hd__fail(
+      ctx, HD_E_SHAPE,
+      "layer '%s': expected to share %s with a layer that reads values flattened alike, found a flattened image "
+      "and flat values; share among the ones or the others",
+      node->name, value->name);
+}
+
 hd_status hd__op_output_like_input(hd_graph *graph, hd_ctx *ctx, hd_node *node) {
   hd_value x = graph->values[node->in[0]];
   node->geom = hd__geom_of_shape(&x.shape);

@@ -29,6 +29,11 @@ void hd__grad_note_param(hd_grad *grad, int value, int gradient);
 hd_status hd__op_output(hd_graph *graph, hd_ctx *ctx, hd_node *node, int slot, const char *suffix, hd_value_kind kind,
                         hd_dtype dtype, const hd_shape *shape);
 
+/* For shape rules: the parameter in[slot], made ("NAME.SUFFIX") unless another node's stands there; that must have the
+ * same shape and order in memory. Slot 1 is the weight, 2 the bias. */
+hd_status hd__op_param(hd_graph *graph, hd_ctx *ctx, hd_node *node, int slot, const char *suffix, const hd_shape *shape,
+                       const hd_shape *home, int32_t fan_in);
+
 /* The shape rule of an elementwise operation: the output has the shape and memory order of in[0]. And its samples. */
 hd_status hd__op_output_like_input(hd_graph *graph, hd_ctx *ctx, hd_node *node);
 int hd__op_sample_elementwise(hd_geom *geom, int index);

@@ -30,10 +30,9 @@ static hd_status make_params(hd_graph *graph, hd_ctx *ctx, hd_node *node) {
   const hd_geom *g = &node->geom;
   hd_shape weight = {4, {g->co, g->ci / g->groups, g->kh, g->kw}}, bias = {1, {g->co}};
   int32_t fan_in = g->ci / g->groups * g->kh * g->kw;
-  HD_TRY(hd__graph_new_param(&node->in[1], graph, ctx, node, 0, "weight", &weight, &weight, fan_in));
+  HD_TRY(hd__op_param(graph, ctx, node, 1, "weight", &weight, &weight, fan_in));
   if (node->attrs.bias)
-    HD_TRY(hd__graph_new_param(&node->in[2], graph, ctx, node, 1, "bias", &bias, &(hd_shape){4, {g->co, 1, 1, 1}},
-                               fan_in));
+    HD_TRY(hd__op_param(graph, ctx, node, 2, "bias", &bias, &(hd_shape){4, {g->co, 1, 1, 1}}, fan_in));
   return HD_OK;
 }
 

@@ -13,10 +13,9 @@ static hd_status make_params(hd_graph *graph, hd_ctx *ctx, hd_node *node) {
   if (order->rank == 3)
     home = (hd_shape){4, {g->co, order->dim[0], order->dim[1], order->dim[2]}};
   hd_shape weight = {2, {g->co, g->ci}}, bias = {1, {g->co}};
-  HD_TRY(hd__graph_new_param(&node->in[1], graph, ctx, node, 0, "weight", &weight, &home, g->ci));
+  HD_TRY(hd__op_param(graph, ctx, node, 1, "weight", &weight, &home, g->ci));
   if (node->attrs.bias)
-    HD_TRY(
-        hd__graph_new_param(&node->in[2], graph, ctx, node, 1, "bias", &bias, &(hd_shape){4, {g->co, 1, 1, 1}}, g->ci));
+    HD_TRY(hd__op_param(graph, ctx, node, 2, "bias", &bias, &(hd_shape){4, {g->co, 1, 1, 1}}, g->ci));
   return HD_OK;
 }
 

@@ -77,6 +77,14 @@ static const char *list_names(char *text, size_t bytes, const hd_graph *graph) {
   return text;
 }
 
+/* A parameter that several layers share has a name of each. */
+static bool matches(const hd_graph *graph, int param, const char *pattern) {
+  bool found = !fnmatch(pattern, graph->values[graph->params[param].value].name, 0);
+  for (int i = 0; i < graph->alias_count; i++)
+    found |= graph->aliases[i].param == param && !fnmatch(pattern, graph->aliases[i].name, 0);
+  return found;
+}
+
 hd_status hd__param_rules_apply(hd_graph *graph, hd_ctx *ctx, const hd_yaml_node *rules) {
   char names[400];
   HD_TRY(check_list(ctx, rules));
@@ -85,7 +93,7 @@ hd_status hd__param_rules_apply(hd_graph *graph, hd_ctx *ctx, const hd_yaml_node
     bool matched = false;
     HD_TRY(read_rule(&r, ctx, &rules->item[i]));
     for (int p = 0; p < graph->param_count; p++)
-      if (!graph->params[p].running && !fnmatch(r.match, graph->values[graph->params[p].value].name, 0)) {
+      if (!graph->params[p].running && matches(graph, p, r.match)) {
         set(&graph->params[p], &r);
         matched = true;
       }

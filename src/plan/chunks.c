@@ -12,22 +12,39 @@ enum { CHUNK_ELEMS = 2048, PAD_ELEMS = 16 };
 
 static int64_t padded(int64_t elems) { return (elems + PAD_ELEMS - 1) / PAD_ELEMS * PAD_ELEMS; }
 
-/* Finds the REDUCE node that makes a parameter's gradient, and which output it is. */
-static void find_gradient(const hd_graph *graph, int value, int *node, int *output) {
-  *node = graph->values[value].producer;
-  *output = graph->nodes[*node].out[1] == value;
+/* Gradients stand behind the network, the last node's first: so a parameter's uses come in reverse order of the nodes. */
+static void find_uses(hd_plan *plan, int p) {
+  hd_plan_param *way = &plan->params[p];
+  way->first_use = plan->use_count;
+  for (int i = 0; i < plan->graph->node_count; i++)
+    for (int k = 0; k < HD_MAX_OUT; k++) {
+      int value = plan->graph->nodes[i].out[k];
+      if (value < 0 || plan->graph->values[value].kind != HD_VALUE_PARAM_GRAD || plan->graph->values[value].param != p)
+        continue;
+      plan->uses[plan->use_count++] = (hd_plan_use){.node = i, .output = k, .offset = way->offset};
+      way->uses++;
+    }
 }
 
+/* Uses are of one operation, so all gradients of a parameter come the same way. */
 static void choose_way(hd_plan *plan, int p) {
   hd_plan_param *way = &plan->params[p];
-  const hd_param *param = &plan->graph->params[p];
-  find_gradient(plan->graph, param->grad, &way->form_node, &way->form_output);
-  way->deferred = plan->kernels->form[plan->graph->nodes[way->form_node].op] != NULL;
-  if (way->deferred)
-    return;
-  way->direct = plan->direct_elems;
-  plan->direct_elems += padded(hd__param_elems(param));
-  plan->place[param->grad] = (hd_place){.where = HD_AT_DIRECT, .offset = way->direct};
+  int64_t elems = padded(hd__param_elems(&plan->graph->params[p]));
+  find_uses(plan, p);
+  way->deferred = plan->kernels->form[plan->graph->nodes[plan->uses[way->first_use].node].op] != NULL;
+  for (int u = way->first_use; u < plan->use_count; u++) {
+    hd_plan_use *use = &plan->uses[u];
+    if (u > way->first_use) {
+      use->offset = plan->grad_elems;
+      plan->grad_elems += elems;
+    }
+    if (way->deferred)
+      continue;
+    use->direct = plan->direct_elems;
+    plan->direct_elems += elems;
+    plan->place[plan->graph->nodes[use->node].out[use->output]] =
+        (hd_place){.where = HD_AT_DIRECT, .offset = use->direct};
+  }
 }
 
 /* Statistics are summed per shard like gradients, beside them; so are gradients of frozen parameters that others read. */
@@ -53,10 +70,10 @@ static void place_params(hd_plan *plan, bool trained) {
     }
 }
 
-/* Relative cost of a home row: forming multiplies for every sample, folding adds for every cover. */
+/* Relative cost of a home row: forming multiplies for every sample, folding adds for every cover, for each use. */
 static int64_t row_weight(const hd_plan *plan, int p) {
   int64_t columns = hd__param_columns(&plan->graph->params[p]);
-  return columns * (plan->params[p].deferred ? 4 : 1) + 16;
+  return columns * (plan->params[p].deferred ? 4 : 1) * (plan->params[p].uses > 1 ? plan->params[p].uses : 1) + 16;
 }
 
 static void cut(hd_plan *plan, int p) {
@@ -71,8 +88,11 @@ static void cut(hd_plan *plan, int p) {
 
 hd_status hd__pass_chunks(hd_plan *plan, hd_ctx *ctx) {
   int chunks = 0;
+  plan->uses = hd__calloc((size_t)plan->graph->node_count * HD_MAX_OUT, sizeof *plan->uses);
+  if (!plan->uses)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory while cutting chunks");
   place_params(plan, true);
-  plan->trained_elems = plan->param_elems;
+  plan->trained_elems = plan->grad_elems = plan->param_elems;
   place_params(plan, false);
   for (int p = 0; p < plan->param_count; p++) {
     const hd_param *param = &plan->graph->params[p];

@@ -41,10 +41,7 @@ hd_status hd__grad_node(hd_node **out, hd_grad *grad, hd_op op, const hd_node *o
 }
 
 void hd__grad_note_param(hd_grad *grad, int value, int gradient) {
-  int param = grad->graph->values[value].param;
-  grad->graph->values[gradient].param = param;
-  if (hd__param_trains(&grad->graph->params[param]))
-    grad->graph->params[param].grad = gradient;
+  grad->graph->values[gradient].param = grad->graph->values[value].param;
 }
 
 hd_status hd__grad_give(hd_grad *grad, int value, int gradient) {

@@ -18,8 +18,8 @@ static void lower_calls(hd_plan *plan) {
     const hd_node *node = &plan->graph->nodes[i];
     if (!emits_call(plan, node))
       continue;
-    plan->calls[plan->call_count++] =
-        (hd_plan_call){.node = i, .op = node->op, .per_shard = hd__op_info(node->op)->class != HD_CLASS_ROWS};
+    plan->calls[plan->call_count++] = (hd_plan_call){
+        .node = i, .op = node->op, .packed = -1, .per_shard = hd__op_info(node->op)->class != HD_CLASS_ROWS};
     if (!plan->kernels->scratch_bytes[node->op])
       continue;
     int64_t bytes = plan->kernels->scratch_bytes[node->op](&node->geom);
@@ -28,17 +28,29 @@ static void lower_calls(hd_plan *plan) {
   }
 }
 
+static int find_packed(const hd_plan *plan, const hd_plan_packed *wanted) {
+  int i = 0;
+  while (i < plan->packed_count && (plan->packed[i].param != wanted->param || plan->packed[i].op != wanted->op ||
+                                    memcmp(&plan->packed[i].geom, &wanted->geom, sizeof wanted->geom)))
+    i++;
+  return i;
+}
+
 static void lower_packed(hd_plan *plan) {
   for (int i = 0; i < plan->call_count; i++) {
     const hd_node *node = &plan->graph->nodes[plan->calls[i].node];
     int64_t elems = plan->kernels->packed_elems[node->op] ? plan->kernels->packed_elems[node->op](&node->geom) : 0;
     if (elems == 0)
       continue;
-    plan->packed[plan->packed_count++] = (hd_plan_packed){.param = plan->graph->values[node->in[1]].param,
-                                                          .op = node->op,
-                                                          .geom = node->geom,
-                                                          .offset = plan->packed_elems,
-                                                          .elems = elems};
+    hd_plan_packed copy = {.param = plan->graph->values[node->in[1]].param,
+                           .op = node->op,
+                           .geom = node->geom,
+                           .offset = plan->packed_elems,
+                           .elems = elems};
+    plan->calls[i].packed = find_packed(plan, &copy);
+    if (plan->calls[i].packed < plan->packed_count)
+      continue;
+    plan->packed[plan->packed_count++] = copy;
     plan->packed_elems += (elems + 15) / 16 * 16;
   }
 }
@@ -125,6 +137,7 @@ void hd__plan_destroy(hd_plan *plan) {
   hd__free(plan->calls);
   hd__free(plan->place);
   hd__free(plan->params);
+  hd__free(plan->uses);
   hd__free(plan->packed);
   hd__free(plan->chunks);
   hd__free(plan->phases);

@@ -41,6 +41,7 @@ typedef struct hd_place {
 typedef struct hd_plan_call {
   int node;
   hd_op op;
+  int packed;     /* the packed copy that it reads, -1 for none */
   bool per_shard; /* SHARD, REDUCE, STATS: once per shard; else once for a group of neighbouring shards */
 } hd_plan_call;
 
@@ -51,22 +52,28 @@ typedef struct hd_plan_group {
 
 enum { HD_MAX_GROUPS = 32 };
 
-/* How a parameter's gradient comes to the chunk's owner. A frozen one has no chunks, and its weights stand in both
+/* A node that uses a parameter, seen from its gradient: an output of a REDUCE node. */
+typedef struct hd_plan_use {
+  int node;
+  int output;     /* 0 weight, 1 bias */
+  int64_t direct; /* not deferred: offset in the direct gradients, floats */
+  int64_t offset; /* in the concatenation of all uses' gradients, floats: of the first the parameter's own */
+} hd_plan_use;
+
+/* How a parameter's gradient comes to the chunk's owner: the sum of its uses, in reverse order of the nodes. A frozen one has no chunks, and its weights stand in both
  * versions. In the concatenation of all parameters those that training updates come first: gradients and the optimizer's
  * state end there. */
 typedef struct hd_plan_param {
   bool trained; /* has a gradient and an update */
   int group;
   bool deferred;      /* formed from x and dy inside the fold; else folded from shard sums */
-  int form_node;      /* deferred: the REDUCE node */
-  int form_output;    /* 0 weight, 1 bias */
-  int64_t direct;     /* else: offset in the direct gradients, floats */
+  int first_use, uses;
   int64_t offset;     /* where the parameter starts in the concatenation of all, floats, a multiple of 16 */
   int32_t chunk_rows; /* home rows of a chunk (the last may have fewer) */
   int32_t first_chunk, chunks;
 } hd_plan_param;
 
-/* A packed copy of a parameter that an operation's kernel asked for. */
+/* A packed copy of a parameter that an operation's kernel asked for; calls alike share one. */
 typedef struct hd_plan_packed {
   int param;
   hd_op op;
@@ -101,6 +108,8 @@ typedef struct hd_plan {
   hd_place *place; /* one per value */
   hd_plan_param *params;
   int param_count;
+  hd_plan_use *uses;
+  int use_count;
   hd_plan_group groups[HD_MAX_GROUPS]; /* the first has the run's settings */
   int group_count;
   hd_plan_packed *packed;
@@ -118,6 +127,7 @@ typedef struct hd_plan {
   int64_t scratch_bytes;            /* per lane */
   int64_t param_elems, packed_elems, direct_elems;
   int64_t trained_elems; /* of param_elems, the first: parameters with gradients and optimizer state */
+  int64_t grad_elems;    /* of all uses' gradients: trained_elems, and those of further uses behind */
   bool trains;
 } hd_plan;
 

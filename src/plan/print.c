@@ -33,13 +33,16 @@ static void print_params(const hd_plan *plan, FILE *to) {
     const hd_plan_param *param = &plan->params[p];
     char text[HD_SHAPE_TEXT_BYTES];
     const hd_value *value = &plan->graph->values[plan->graph->params[p].value];
-    fprintf(to, "param %-14s %-12s chunks %d of %d rows%s\n", value->name,
+    fprintf(to, "param %-14s %-12s chunks %d of %d rows%s", value->name,
             hd__shape_text(text, sizeof text, &value->shape), param->chunks, param->chunk_rows,
             !plan->trains                    ? ""
             : plan->graph->params[p].running ? ", running"
             : !param->trained                ? ", frozen"
             : param->deferred                ? ", gradient deferred"
                                              : ", gradient per shard");
+    if (param->uses > 1)
+      fprintf(to, ", of %d uses", param->uses);
+    fprintf(to, "\n");
   }
 }
 

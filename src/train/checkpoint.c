@@ -33,8 +33,8 @@ static hd_status add_tensor(hd_st_tensor *tensor, int *count, hd_ctx *ctx, const
   return HD_OK;
 }
 
-/* Adds the weights in `ordered` (file order, entries at their offsets), and to running statistics the number of batches
- * that they have seen, which PyTorch keeps beside them. */
+/* Adds the weights in `ordered` (file order, entries at their offsets), further names of theirs, and to running statistics
+ * the number of batches that they have seen, which PyTorch keeps beside them. */
 static hd_status describe_weights(hd_st_tensor *tensor, int *count, hd_ctx *ctx, const hd_directory *d,
                                   const float *ordered, const int64_t *batches) {
   for (int p = 0; p < d->entries; p++) {
@@ -42,7 +42,8 @@ static hd_status describe_weights(hd_st_tensor *tensor, int *count, hd_ctx *ctx,
     hd_st_tensor values = {.type = HD_ST_F32,
                            .shape = entry->shape,
                            .bytes = ordered + entry->offset,
-                           .length = (size_t)hd__store_entry_elems(entry) * sizeof *ordered};
+                           .length = (size_t)hd__store_entry_elems(entry) * sizeof *ordered,
+                           .same_as = entry->same_as < 0 ? NULL : d->entry[entry->same_as].name};
     HD_TRY(add_tensor(tensor, count, ctx, &values, hd__strdup(entry->name)));
     if (!entry->running || !ends_in(entry->name, MEAN))
       continue;
@@ -77,7 +78,7 @@ static void free_names(hd_st_tensor *tensor, int count) {
 
 static void order_all(float *ordered, const float *home, const hd_directory *d, bool state) {
   for (int p = 0; p < d->entries; p++)
-    if (d->entry[p].trained || !state)
+    if (d->entry[p].same_as < 0 && (d->entry[p].trained || !state))
       hd__store_to_file_order(ordered + d->entry[p].offset, home + d->entry[p].offset, &d->entry[p]);
 }
 
@@ -425,26 +426,44 @@ static hd_status load_entry(float *home, float *scratch, hd_ctx *ctx, const char
   return HD_OK;
 }
 
+/* One more name of an entry's memory: files of PyTorch may hold both, and then the same. */
+static hd_status check_alias(hd_ctx *ctx, const char *path, const hd_st_list *list, const hd_store_entry *alias,
+                             const char *name) {
+  const hd_st_tensor *a = hd__st_find(list, alias->name), *b = hd__st_find(list, name);
+  if (!a || (a->length == b->length && !memcmp(a->bytes, b->bytes, a->length)))
+    return HD_OK;
+  return hd__fail(
+      ctx, HD_E_FORMAT,
+      "%s: expected '%s' to be the same as '%s', with which this model shares it, found other values; leave one "
+      "out",
+      path, alias->name, name);
+}
+
 static hd_status load_entries(float *home, hd_ctx *ctx, const char *path, const hd_st_list *list, const hd_directory *d,
                               const char *suffix) {
   float *scratch = hd__malloc((size_t)d->param_elems * sizeof *scratch);
   hd_status status = scratch ? HD_OK : hd__fail(ctx, HD_E_NOMEM, "%s: out of memory while loading", path);
   for (int p = 0; p < d->entries && status == HD_OK; p++) {
     char name[HD_NAME_BYTES + 32];
-    if (suffix && !d->entry[p].trained)
+    const hd_store_entry *entry = &d->entry[p];
+    if (suffix && !entry->trained)
       continue;
-    snprintf(name, sizeof name, "%s%s%s", d->entry[p].name, suffix ? "." : "", suffix ? suffix : "");
-    status = load_entry(home, scratch, ctx, path, list, &d->entry[p], name);
+    snprintf(name, sizeof name, "%s%s%s", entry->name, suffix ? "." : "", suffix ? suffix : "");
+    status = entry->same_as < 0 ? load_entry(home, scratch, ctx, path, list, entry, name)
+                                : check_alias(ctx, path, list, entry, d->entry[entry->same_as].name);
   }
   hd__free(scratch);
   return status;
 }
 
-/* Tensors that are weights: what PyTorch counts beside running statistics follows from the step. */
-static int weights_in(const hd_st_list *list) {
+/* The file's tensors less the model's parameters, by number. Further names count on neither side; nor does what PyTorch
+ * counts beside running statistics, which follows from the step. */
+static int surplus(const hd_st_list *list, const hd_directory *d) {
   int count = 0;
   for (int i = 0; i < list->count; i++)
     count += !ends_in(list->tensor[i].name, BATCHES);
+  for (int p = 0; p < d->entries; p++)
+    count -= d->entry[p].same_as < 0 || hd__st_find(list, d->entry[p].name);
   return count;
 }
 
@@ -455,9 +474,10 @@ hd_status hd__checkpoint_load_weights(hd_store *store, hd_ctx *ctx, const char *
   hd_status status = hd__st_parse(&list, ctx, path, file.bytes, file.length);
   if (status == HD_OK) {
     const hd_directory *d = store->directory;
-    if (weights_in(&list) != d->entries)
+    int more = surplus(&list, d);
+    if (more != 0)
       status = hd__fail(ctx, HD_E_FORMAT, "%s: expected %d tensors, found %d; does the file belong to this model?",
-                        path, d->entries, weights_in(&list));
+                        path, list.count - more, list.count);
     if (status == HD_OK)
       status = load_entries(store->weights[hd__store_half(store)], ctx, path, &list, d, NULL);
     if (status == HD_OK && record)

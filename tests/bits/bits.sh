@@ -4,8 +4,8 @@
 #
 # Experiments, each with a committed digest: AdamW with clipping (three phases), SGD with momentum under a schedule (two), a
 # network with batch norm under clipping (statistics meet between phases), one whose batch norm keeps to the shard, one of
-# nearly every operation, dropout among them, and one with frozen parameters and groups. The reference's kernels are one more
-# instruction set. By default a cover of all pairs of settings runs; with HD_BITS=all, as `make check-bits` sets it, every
+# nearly every operation, dropout among them, one with frozen parameters and groups, and one whose layers share weights. The
+# reference's kernels are one more instruction set. By default a cover of all pairs of settings runs; with HD_BITS=all, as `make check-bits` sets it, every
 # combination, and each resumed run was killed. A run proves that the asked threads and instruction set ran by its JSON.
 set -u
 folder=$(mktemp -d "${TMPDIR:-/tmp}/heddle-bits.XXXXXX")
@@ -20,11 +20,13 @@ sgd_digest=a845baaf6116caf59e73f795b85ecb0d712880df8d7d2d962548efe3b6f32d6a
 mixed_digest=96baa90a6b3cb59dcdd89649433e2cf6d24d471ca95fc7c4aac39d5f4edb1442
 norm_digest=b9868c457b30f8e6f8bd9c2289b157e71b62d7ec7e5d5ba74d41b1facda26ec0
 shard_digest=1077619ba19dde530759c1b3e6a1bc5234334b8a5ca7e81beef075eca5d09156
+shared_digest=6bd28e90be3ecb9dfb5c158c7feca95ae4e1285e19ff5077e3c478a0757dfcc9
 rules_digest=f7d293ebbb5890babcb462f11d28d41ebff9f0dc98659d9fe5ae60420d73c246
 adamw="--model $SRCDIR/tests/bits/tiny.yaml --optimizer adamw --lr 0.01 --clip-grad-norm 0.5"
 mixed="--model $SRCDIR/tests/bits/mixed.yaml --optimizer adamw --lr 0.01 --clip-grad-norm 0.5"
 norm="--model $SRCDIR/tests/bits/norm.yaml --optimizer adamw --lr 0.01 --clip-grad-norm 0.5"
 shard="--model $SRCDIR/tests/bits/shard_norm.yaml --optimizer sgd --lr 0.1 --momentum 0.9"
+shared="--model $SRCDIR/tests/bits/shared.yaml --optimizer adamw --lr 0.01 --clip-grad-norm 0.5"
 rules="--model $SRCDIR/tests/bits/rules.yaml --optimizer adamw --lr 0.01 --clip-grad-norm 0.5 --schedule cosine"
 sgd="--model $SRCDIR/tests/bits/tiny.yaml --optimizer sgd --lr 0.1 --momentum 0.9 --nesterov --weight-decay 0.001 --schedule onecycle"
 
@@ -106,6 +108,7 @@ for isa in reference scalar avx2 avx512 neon; do
         case $all$threads in all? | pairs[18]) check_run shard "$isa" "$threads" "$accumulate" "$how" ;; esac
         case $all$threads in all? | pairs[138]) check_run mixed "$isa" "$threads" "$accumulate" "$how" ;; esac
         case $all$threads in all? | pairs[25]) check_run norm "$isa" "$threads" "$accumulate" "$how" ;; esac
+        case $all$threads in all? | pairs[25]) check_run shared "$isa" "$threads" "$accumulate" "$how" ;; esac
         case $all$threads in all? | pairs[18]) check_run rules "$isa" "$threads" "$accumulate" "$how" ;; esac
       done
     done

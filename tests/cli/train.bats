@@ -163,6 +163,40 @@ EOF
   no grep -q trainable out
 }
 
+@test "shared parameters are one in files, their other name is noted, and files that hold both are read" {
+  need_json
+  command -v python3 >/dev/null || skip "python3 is not installed"
+  printf 'model: m\ninput: [1, 28, 28]\nlayers:\n  - flat: {op: flatten}\n  - fc1: {op: linear, out: 10}\n' >m.yaml
+  printf '  - fc2: {op: linear, out: 10}\n  - fc3: {op: linear, out: 10, share: fc2}\n' >>m.yaml
+  "$HEDDLE" train --model m.yaml --max-steps 50 --out r >out
+  grep -q '(7,960 parameters)' out
+  cat >edit.py <<'EOF'
+import json, struct, sys
+data = open("r/last/model.safetensors", "rb").read()
+n = struct.unpack("<Q", data[:8])[0]
+header, body = json.loads(data[8:8 + n]), data[8 + n:]
+meta = header.pop("__metadata__")
+assert meta == {"format": "pt", "fc3.weight": "fc2.weight", "fc3.bias": "fc2.bias"}, meta
+assert sorted(header) == ["fc1.bias", "fc1.weight", "fc2.bias", "fc2.weight"], sorted(header)
+for name, other in (("fc3.weight", 0), ("fc3.bias", int(sys.argv[1]))): # as torch.save of a state_dict has them
+    entry = dict(header[meta[name]])
+    lo, hi = entry["data_offsets"]
+    piece = bytearray(body[lo:hi])
+    piece[0] ^= other
+    entry["data_offsets"] = [len(body), len(body) + hi - lo]
+    body, header[name] = body + bytes(piece), entry
+text = json.dumps(header).encode()
+text += b" " * (-len(text) % 8)
+open("both.safetensors", "wb").write(struct.pack("<Q", len(text)) + text + body)
+EOF
+  python3 edit.py 0
+  "$HEDDLE" train --model m.yaml --max-steps 1 --lr 0 --weight-decay 0 --init both.safetensors >out2
+  [ "$(digest_of out2)" = "$(digest_of out)" ]
+  python3 edit.py 1
+  fails 1 train --model m.yaml --init both.safetensors
+  says both.safetensors "'fc3.bias'" "'fc2.bias'"
+}
+
 @test "a resumed run keeps its rules, and refuses others" {
   need_json
   rules='[{match: fc.weight, requires_grad: false}]'

@@ -113,6 +113,12 @@ static const struct {
      "  - c: {op: conv2d, out: 2, kernel: 2}\n  - p: {op: max_pool2d, kernel: 2, stride: 1}\n"
      "  - d: {op: conv2d, out: 2, kernel: 2}\n  - q: {op: max_pool2d, kernel: 2, padding: 1}\n"
      "  - e: {op: conv2d, out: 3, kernel: 1}\n  - s: {op: max_pool2d, kernel: [3, 1]}\n  - f: {op: flatten}\n"},
+    {"layers that share their weights, of two strides and in a chain",
+     "model: l\ninput: [1, 8, 8]\nlayers:\n"
+     "  - c: {op: conv2d, out: 3, kernel: 3}\n  - r: {op: relu}\n  - d: {op: conv2d, out: 3, kernel: 3, padding: 1}\n"
+     "  - e: {op: conv2d, out: 3, kernel: 3, stride: 2, share: d}\n  - f: {op: flatten}\n  - l: {op: linear, out: 5}\n"
+     "  - m: {op: linear, out: 5}\n  - s: {op: relu}\n  - n: {op: linear, out: 5, share: m}\n"
+     "  - o: {op: linear, out: 5, share: n}\n"},
     {"batch norm in a residual network, and of flat values",
      "model: j\ninput: [1, 6, 6]\nlayers:\n"
      "  - c: {op: conv2d, out: 3, kernel: 3, bias: false}\n  - n: {op: batch_norm}\n  - r: {op: relu}\n"
@@ -320,7 +326,13 @@ static bool judge(const char *what, int64_t at, double found, double expected) {
   return false;
 }
 
-static double *gradient_of(network *n, int param) { return resolve(n, n->plan->graph->params[param].grad); }
+/* Adds up the gradients of a parameter's uses. */
+static void take_gradient(double *sum, const network *n, int param) {
+  const hd_plan_param *way = &n->plan->params[param];
+  for (int u = way->first_use; u < way->first_use + way->uses; u++)
+    for (int64_t i = 0; i < hd__param_elems(&n->plan->graph->params[param]); i++)
+      sum[i] += n->direct[n->plan->uses[u].direct + i];
+}
 
 /* Every element of one parameter; `grad` is a copy of its gradient. Returns how many are wrong. */
 static int check_elements(network *n, int param, const double *grad) {
@@ -432,7 +444,7 @@ static void check_network(const char *title, const char *text, uint32_t seed) {
     int64_t count = hd__param_elems(&n.plan->graph->params[p]);
     if (n.plan->graph->params[p].running)
       continue;
-    memcpy(grad + n.plan->params[p].offset, gradient_of(&n, p), (size_t)count * sizeof *grad);
+    take_gradient(grad + n.plan->params[p].offset, &n, p);
     elems += count;
   }
   for (int p = 0; p < n.plan->param_count; p++)

@@ -51,6 +51,33 @@ const bad_model bad_models[] = {
     {"a layer of two names", HEAD "  - a: {op: relu}\n    b: {op: relu}\n" END, 4, HD_E_FORMAT, "found 2 keys"},
     {"settings beside the name", HEAD "  - a:\n    op: relu\n" END, 4, HD_E_FORMAT, "found 2 keys"},
 
+    /* Shared parameters. */
+    {"a share of nobody's parameters", HEAD "  - a: {op: conv2d, out: 2, kernel: 3, share: b}\n" END, 4, HD_E_FORMAT,
+     "layer above as 'share', found 'b'"},
+    {"a share of the input's parameters", HEAD "  - a: {op: conv2d, out: 2, kernel: 3, share: input}\n" END, 4,
+     HD_E_FORMAT, "found 'input'"},
+    {"a share of its own parameters", HEAD "  - a: {op: conv2d, out: 2, kernel: 3, share: a}\n" END, 4, HD_E_FORMAT,
+     "found 'a'"},
+    {"a list of shares", HEAD "  - a: {op: conv2d, out: 2, kernel: 3, share: [b]}\n" END, 4, HD_E_FORMAT, "a list"},
+    {"a share with another kind of layer",
+     HEAD "  - a: {op: conv2d, out: 2, kernel: 3}\n  - f: {op: flatten}\n  - l: {op: linear, out: 3, share: a}\n", 6,
+     HD_E_FORMAT, "'a', which is conv2d"},
+    {"a share with a layer without parameters", HEAD "  - f: {op: flatten}\n  - l: {op: linear, out: 3, share: f}\n", 5,
+     HD_E_FORMAT, "'f', which is flatten"},
+    {"a share by a layer without parameters",
+     HEAD "  - a: {op: conv2d, out: 2, kernel: 3}\n  - r: {op: relu, share: a}\n" END, 5, HD_E_FORMAT, "'share'"},
+    {"a share of another shape",
+     HEAD "  - a: {op: conv2d, out: 2, kernel: 3}\n  - b: {op: conv2d, out: 2, kernel: 3, share: a}\n" END, 5,
+     HD_E_SHAPE, "a weight of shape 2x2x3x3 to share, found a.weight of shape 2x1x3x3"},
+    {"a share with another bias",
+     HEAD "  - a: {op: conv2d, out: 1, kernel: 3, bias: false}\n"
+          "  - b: {op: conv2d, out: 1, kernel: 3, share: a, bias: true}\n" END,
+     5, HD_E_FORMAT, "'bias: false' as in 'a'"},
+    {"a share between a flattened image and flat values",
+     HEAD "  - c: {op: conv2d, out: 2, kernel: 7}\n  - f: {op: flatten}\n  - l: {op: linear, out: 8}\n"
+          "  - m: {op: linear, out: 8, share: l}\n  - n: {op: linear, out: 3}\n",
+     7, HD_E_SHAPE, "flattened image"},
+
     /* Names. */
     {"a name twice", HEAD "  - a: {op: relu}\n  - a: {op: relu}\n" END, 5, HD_E_FORMAT, "found 'a' again"},
     {"the input's name", HEAD "  - input: {op: relu}\n" END, 4, HD_E_FORMAT, "found 'input' again"},

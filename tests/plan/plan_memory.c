@@ -261,28 +261,36 @@ static void check_phases(walk *w) {
     say(w, "the phases run %d of %d calls", call, w->plan->call_count);
 }
 
-static void check_gradient(walk *w, int p, int64_t *direct) {
+static void check_gradient(walk *w, int p, int64_t *direct, int64_t *grad) {
   const hd_plan_param *way = &w->plan->params[p];
   const hd_param *param = &w->plan->graph->params[p];
   if (param->running) {
-    if (param->statistic < 0 || param->grad >= 0)
+    if (param->statistic < 0 || way->uses > 0)
       say(w, "%s has a gradient, or follows nothing", name_of(w, param->value));
     return;
   }
-  const hd_node *node = &w->plan->graph->nodes[way->form_node];
-  if (node->out[way->form_output] != param->grad || param->grad < 0) {
+  if (way->uses < 1)
     say(w, "%s has no gradient", name_of(w, param->value));
-    return;
+  for (int u = way->first_use; u < way->first_use + way->uses; u++) {
+    const hd_plan_use *use = &w->plan->uses[u];
+    int value = w->plan->graph->nodes[use->node].out[use->output];
+    if (value < 0 || w->plan->graph->values[value].param != p)
+      say(w, "use %d of %s makes no gradient of it", u - way->first_use, name_of(w, param->value));
+    if (u > way->first_use && w->plan->graph->nodes[use->node].written >= w->plan->graph->nodes[use[-1].node].written)
+      say(w, "the uses of %s are not in reverse order of the nodes", name_of(w, param->value));
+    if (!way->deferred)
+      *direct = follow(w, name_of(w, value), *direct, use->direct, hd__param_elems(param));
+    if (way->deferred != (w->plan->place[value].where == HD_AT_NOWHERE))
+      say(w, "the gradient of %s is deferred and stored, or neither", name_of(w, param->value));
+    *grad = u == way->first_use ? *grad : follow(w, name_of(w, value), *grad, use->offset, hd__param_elems(param));
+    if (u == way->first_use && use->offset != way->offset)
+      say(w, "the gradient of %s does not lie as the parameter does", name_of(w, param->value));
   }
-  if (!way->deferred)
-    *direct = follow(w, name_of(w, param->grad), *direct, way->direct, hd__param_elems(param));
-  if (way->deferred != (w->plan->place[param->grad].where == HD_AT_NOWHERE))
-    say(w, "the gradient of %s is deferred and stored, or neither", name_of(w, param->value));
 }
 
 const char *plan_parts_fault(char *text, size_t bytes, const hd_plan *plan) {
   walk w = {.plan = plan, .text = text, .bytes = bytes};
-  int64_t at = 0, direct = 0, packed = 0;
+  int64_t at = 0, direct = 0, packed = 0, grad = plan->trained_elems;
   int chunks = 0;
   at = follow_params(&w, true, 0);
   follow(&w, "the end of what is trained", at, plan->trained_elems, 0);
@@ -293,10 +301,10 @@ const char *plan_parts_fault(char *text, size_t bytes, const hd_plan *plan) {
     chunks += plan->params[p].chunks;
     check_chunks(&w, p);
     if (plan->trains && plan->graph->params[p].frozen) {
-      if (plan->params[p].trained || plan->graph->params[p].grad >= 0)
+      if (plan->params[p].trained || plan->params[p].uses > 0)
         say(&w, "%s is frozen and has a gradient", name_of(&w, plan->graph->params[p].value));
     } else if (plan->trains) {
-      check_gradient(&w, p, &direct);
+      check_gradient(&w, p, &direct, &grad);
     }
   }
   for (int i = 0; i < plan->packed_count; i++)
@@ -310,6 +318,7 @@ const char *plan_parts_fault(char *text, size_t bytes, const hd_plan *plan) {
   check_segments(&w);
   check_phases(&w);
   follow(&w, "the end of the parameters", at, plan->param_elems, 0);
+  follow(&w, "the end of the gradients", grad, plan->grad_elems, 0);
   follow(&w, "the end of the shard sums", direct, plan->direct_elems, 0);
   follow(&w, "the end of the packed copies", packed, plan->packed_elems, 0);
   if (chunks != plan->chunk_count)

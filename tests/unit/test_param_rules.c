@@ -68,6 +68,23 @@ static void test_order(void) {
   hd__graph_destroy(graph);
 }
 
+/* Both names of a shared parameter find it, and there is one of it. */
+static void test_shared(void) {
+  static const char *const lists[] = {"fc2.weight", "fc3.weight", "fc[23].weight"};
+  for (int i = 0; i < 3; i++) {
+    char rules[256];
+    snprintf(rules, sizeof rules,
+             "  - fc3: {op: linear, out: 3, share: fc2, from: fc1}\n  - sum: {op: add, from: [fc2, fc3]}\n"
+             "parameters: [{match: '%s', requires_grad: false}]\n",
+             lists[i]);
+    hd_graph *graph = graph_of(rules);
+    is_int(count_frozen(graph), 1, "'%s' finds the weight that fc2 and fc3 share", lists[i]);
+    is_int(graph->alias_count, 1, "which has one more name");
+    is_str(graph->aliases[0].name, "fc3.weight", "that of fc3");
+    hd__graph_destroy(graph);
+  }
+}
+
 static void check_text(const char *rules, const char *wanted) {
   char text[512] = "";
   hd_yaml *yaml;
@@ -149,6 +166,7 @@ int main(void) {
     bail_out("out of memory");
   test_patterns();
   test_order();
+  test_shared();
   test_text();
   test_cost();
   test_groups();

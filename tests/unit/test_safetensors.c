@@ -378,8 +378,9 @@ static void test_load(void) {
   d->param_elems = 8;
   d->entries = 2;
   d->entry[0] =
-      (hd_store_entry){.name = "fc.weight", .shape = {2, {2, 3}}, .rows = 2, .c = 3, .h = 1, .w = 1, .offset = 0};
-  d->entry[1] = (hd_store_entry){.name = "fc.bias", .shape = {1, {2}}, .rows = 2, .c = 1, .h = 1, .w = 1, .offset = 6};
+      (hd_store_entry){.name = "fc.weight", .shape = {2, {2, 3}}, .rows = 2, .c = 3, .h = 1, .w = 1, .same_as = -1};
+  d->entry[1] = (hd_store_entry){
+      .name = "fc.bias", .shape = {1, {2}}, .rows = 2, .c = 1, .h = 1, .w = 1, .same_as = -1, .offset = 6};
   hd_store store = {.directory = d, .weights = {home[0], home[1]}};
   static double doubles[6];
   hd_st_tensor w = f32(name_weight, (hd_shape){2, {2, 3}}, weight), b = f32(name_bias, (hd_shape){1, {2}}, bias);
