@@ -7,6 +7,7 @@
 #define HEDDLE_H
 
 #include "heddle/config.h"
+#include "heddle/pool.h"
 #include "heddle/predict.h"
 #include "heddle/session.h"
 #include "heddle/status.h"

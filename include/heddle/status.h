@@ -27,7 +27,8 @@ typedef enum hd_status {
   HD_E_NOTFINITE = -6,   /* a loss, a gradient or a weight stopped being finite */
   HD_E_UNSUPPORTED = -7, /* valid, but this build or this machine cannot do it */
   HD_E_INTERRUPTED = -8, /* stopped on request, state saved */
-  HD_E_SYSTEM = -9       /* threads, memory mapping or another service of the system failed */
+  HD_E_SYSTEM = -9,      /* threads, memory mapping or another service of the system failed */
+  HD_E_TIMEOUT = -10     /* it did not happen in the time that was given */
 } hd_status;
 
 typedef struct hd_ctx hd_ctx;
@@ -41,6 +42,14 @@ HD_API void hd_ctx_destroy(hd_ctx *ctx);
 
 /* The last failure's message, "" before the first. Owned by the context, valid until its next failure. */
 HD_API const char *hd_ctx_message(const hd_ctx *ctx);
+
+/* For a caller's own code that the library calls (a task, an operation): stores a message as printf does, and returns
+ * `status`. ctx may be NULL. */
+HD_API hd_status hd_ctx_fail(hd_ctx *ctx, hd_status status, const char *format, ...)
+#if defined(__GNUC__)
+    __attribute__((format(printf, 3, 4)))
+#endif
+    ;
 
 #ifdef __cplusplus
 }

@@ -18,6 +18,7 @@ const char *hd_status_text(hd_status status) {
   case HD_E_UNSUPPORTED: return "not supported here";
   case HD_E_INTERRUPTED: return "interrupted";
   case HD_E_SYSTEM: return "the operating system refused";
+  case HD_E_TIMEOUT: return "out of time";
   }
   return "unknown status";
 }
@@ -43,15 +44,27 @@ static void keep_one_line(char *message) {
       *message = '?';
 }
 
-hd_status hd__fail(hd_ctx *ctx, hd_status code, const char *fmt, ...) {
+static void store(hd_ctx *ctx, const char *fmt, va_list args) {
   if (!ctx)
-    return code;
+    return;
+  vsnprintf(ctx->message, sizeof ctx->message, fmt, args);
+  keep_one_line(ctx->message);
+}
+
+hd_status hd__fail(hd_ctx *ctx, hd_status code, const char *fmt, ...) {
   va_list args;
   va_start(args, fmt);
-  vsnprintf(ctx->message, sizeof ctx->message, fmt, args);
+  store(ctx, fmt, args);
   va_end(args);
-  keep_one_line(ctx->message);
   return code;
+}
+
+hd_status hd_ctx_fail(hd_ctx *ctx, hd_status status, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  store(ctx, format, args);
+  va_end(args);
+  return status;
 }
 
 hd_status hd__fail_in(hd_ctx *ctx, hd_status code, const char *fmt, ...) {

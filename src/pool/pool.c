@@ -1,0 +1,298 @@
+/* Pools: workers and the ordered map. Indices of a job are handed out in ranges that shrink towards its end, so that
+ * small tasks cost little and long ones are shared evenly. */
+#include "pool/pool_state.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/alloc.h"
+#include "sys/budget.h"
+#include "sys/spawn.h"
+
+enum { RANGES_PER_WORKER = 4, MOST_AT_ONCE = 1024 };
+
+void hd__pool_enqueue(hd_pool *pool, job *j) {
+  j->next = NULL;
+  *pool->tail = j;
+  pool->tail = &j->next;
+  pthread_cond_broadcast(&pool->work);
+}
+
+bool hd__pool_wait(hd_pool *pool, const struct timespec *deadline) {
+  if (!deadline) {
+    pthread_cond_wait(&pool->done, &pool->lock);
+    return true;
+  }
+  return pthread_cond_timedwait(&pool->done, &pool->lock, deadline) != ETIMEDOUT;
+}
+
+hd_status hd__pool_accepts(const hd_pool *pool, hd_ctx *ctx, const hd_task *task) {
+  if (pool->kind == HD_POOL_PROCESSES && hd__served_task(task) < 0)
+    return hd__fail(ctx, HD_E_USAGE, "expected a task that hd_pool_serve was given, found '%s'; add it there",
+                    task->name);
+  return HD_OK;
+}
+
+static void run_here(hd_task_result *result, char *output, worker *w, const hd_task *task, const char *input) {
+  result->status = task->run(output, w->ctx, input);
+  if (result->status != HD_OK)
+    snprintf(result->message, sizeof result->message, "%s", hd_ctx_message(w->ctx));
+  hd_ctx_fail(w->ctx, HD_OK, "%s", "");
+}
+
+/* Makes sure that the worker has a process, and notes that it has work. */
+static bool open_process(hd_task_result *result, worker *w) {
+  hd_worker_process process = w->process;
+  if (!process.pid && hd__worker_process_start(&process, w->ctx) != HD_OK) {
+    *result = (hd_task_result){.status = HD_E_SYSTEM};
+    snprintf(result->message, sizeof result->message, "%s", hd_ctx_message(w->ctx));
+    return false;
+  }
+  pthread_mutex_lock(&w->pool->lock);
+  w->process = process;
+  w->busy = true;
+  bool closing = w->pool->closing;
+  pthread_mutex_unlock(&w->pool->lock);
+  if (closing)
+    kill(process.pid, SIGKILL);
+  return true;
+}
+
+/* Takes the process out of the pool's sight, then waits for its end: nobody kills a number that was given away. */
+static void end_process(char text[HD_SPAWN_END_BYTES], worker *w) {
+  pthread_mutex_lock(&w->pool->lock);
+  hd_worker_process process = w->process;
+  w->process = (hd_worker_process){0};
+  pthread_mutex_unlock(&w->pool->lock);
+  hd__worker_process_end(text, &process);
+}
+
+static void run_there(hd_task_result *result, char *output, worker *w, const hd_task *task, const char *input) {
+  if (!open_process(result, w))
+    return;
+  bool answered = hd__worker_process_call(result, output, &w->process, task, input);
+  pthread_mutex_lock(&w->pool->lock);
+  w->busy = false;
+  bool closing = w->pool->closing;
+  pthread_mutex_unlock(&w->pool->lock);
+  if (answered)
+    return;
+  char how[HD_SPAWN_END_BYTES];
+  end_process(how, w);
+  *result = (hd_task_result){.status = closing ? HD_E_INTERRUPTED : HD_E_SYSTEM};
+  snprintf(result->message, sizeof result->message,
+           closing ? "the pool was destroyed" : "expected a result, found that its process had ended by %s", how);
+}
+
+/* What one range of a job came to. */
+typedef struct tally {
+  size_t failed, first_failed;
+  hd_task_result first;
+} tally;
+
+static void run_range(tally *t, worker *w, const job *j, size_t first, size_t end) {
+  for (size_t i = first; i < end; i++) {
+    const hd_task *task = j->task;
+    hd_task_result result = {HD_OK, ""};
+    char *output = j->outputs + i * task->output_bytes;
+    memset(output, 0, task->output_bytes);
+    (w->pool->kind == HD_POOL_THREADS ? run_here : run_there)(&result, output, w, task,
+                                                              j->inputs + i * task->input_bytes);
+    if (result.status != HD_OK) {
+      memset(output, 0, task->output_bytes);
+      if (t->failed++ == 0) {
+        t->first_failed = i;
+        t->first = result;
+      }
+    }
+    if (j->results)
+      j->results[i] = result;
+  }
+}
+
+/* Adds a range's outcome to its job. The lock is held. */
+static void account(job *j, const tally *t, size_t count) {
+  if (t->failed && (!j->failed || t->first_failed < j->first_failed)) {
+    j->first_failed = t->first_failed;
+    j->first = t->first;
+  }
+  j->failed += t->failed;
+  j->finished += count;
+}
+
+/* Takes the next indices of the queue's first job. The lock is held. */
+static size_t take_range(size_t *first, hd_pool *pool, job *j) {
+  size_t count = (j->count - j->taken) / (size_t)(RANGES_PER_WORKER * pool->worker_count);
+  count = count < 1 ? 1 : count > MOST_AT_ONCE ? MOST_AT_ONCE : count;
+  *first = j->taken;
+  j->taken += count;
+  if (j->taken == j->count) {
+    pool->head = j->next;
+    if (!pool->head)
+      pool->tail = &pool->head;
+  }
+  return count;
+}
+
+static void *work(void *arg) {
+  worker *w = arg;
+  hd_pool *pool = w->pool;
+  char how[HD_SPAWN_END_BYTES];
+  pthread_mutex_lock(&pool->lock);
+  for (;;) {
+    while (!pool->head && !pool->closing)
+      pthread_cond_wait(&pool->work, &pool->lock);
+    if (pool->closing)
+      break;
+    job *j = pool->head;
+    tally t = {0};
+    size_t first, count = take_range(&first, pool, j);
+    pthread_mutex_unlock(&pool->lock);
+    run_range(&t, w, j, first, first + count);
+    pthread_mutex_lock(&pool->lock);
+    account(j, &t, count);
+    if (j->finished < j->count)
+      continue;
+    if (j->future)
+      hd__future_complete(j->future);
+    pthread_cond_broadcast(&pool->done);
+  }
+  pthread_mutex_unlock(&pool->lock);
+  if (w->process.pid)
+    end_process(how, w);
+  return NULL;
+}
+
+/* Signals are for the program's own threads. */
+static int start_thread(worker *w) {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  int error = pthread_create(&w->thread, NULL, work, w);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  return error;
+}
+
+static hd_status start_workers(hd_pool *pool, hd_ctx *ctx, int workers) {
+  for (int i = 0; i < workers; i++) {
+    worker *w = &pool->workers[i];
+    w->pool = pool;
+    if (hd_ctx_create(&w->ctx) != HD_OK)
+      return hd__fail(ctx, HD_E_NOMEM, "out of memory for %d workers", workers);
+    int error = start_thread(w);
+    if (error) {
+      hd_ctx_destroy(w->ctx);
+      return hd__fail(ctx, HD_E_SYSTEM, "cannot start worker %d of %d: %s; ask for fewer, or look at `ulimit -u`",
+                      i + 1, workers, strerror(error));
+    }
+    pthread_mutex_lock(&pool->lock);
+    pool->worker_count++;
+    pthread_mutex_unlock(&pool->lock);
+  }
+  return HD_OK;
+}
+
+static hd_pool *make_pool(hd_pool_kind kind, int workers) {
+  hd_pool *pool = hd__calloc(1, sizeof *pool);
+  worker *all = hd__calloc((size_t)workers, sizeof *all);
+  if (!pool || !all) {
+    hd__free(pool);
+    hd__free(all);
+    return NULL;
+  }
+  pthread_condattr_t steady;
+  pthread_condattr_init(&steady);
+  pthread_condattr_setclock(&steady, CLOCK_MONOTONIC);
+  *pool = (hd_pool){.kind = kind, .tail = &pool->head, .workers = all, .holders = 1};
+  pthread_mutex_init(&pool->lock, NULL);
+  pthread_cond_init(&pool->work, NULL);
+  pthread_cond_init(&pool->done, &steady);
+  pthread_condattr_destroy(&steady);
+  return pool;
+}
+
+hd_status hd_pool_create(hd_pool **out, hd_ctx *ctx, hd_pool_kind kind, int workers) {
+  *out = NULL;
+  if (workers < 0 || workers > HD_POOL_MAX_WORKERS)
+    return hd__fail(ctx, HD_E_USAGE, "expected 0 to %d workers, found %d", HD_POOL_MAX_WORKERS, workers);
+  if (kind == HD_POOL_PROCESSES && !hd__serves())
+    return hd__fail(ctx, HD_E_USAGE,
+                    "expected hd_pool_serve first of all in main, found no call; processes start there");
+  if (workers == 0)
+    HD_TRY(hd__budget_lanes(&workers, ctx));
+  hd_pool *pool = make_pool(kind, workers);
+  if (!pool)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for a pool of %d workers", workers);
+  hd_status status = start_workers(pool, ctx, workers);
+  if (status != HD_OK)
+    hd_pool_destroy(pool);
+  else
+    *out = pool;
+  return status;
+}
+
+/* No worker takes another job; processes that are in the middle of one end now. */
+static void close_pool(hd_pool *pool) {
+  pthread_mutex_lock(&pool->lock);
+  pool->closing = true;
+  for (int i = 0; i < pool->worker_count; i++)
+    if (pool->workers[i].busy)
+      kill(pool->workers[i].process.pid, SIGKILL);
+  pthread_cond_broadcast(&pool->work);
+  pthread_mutex_unlock(&pool->lock);
+}
+
+void hd_pool_destroy(hd_pool *pool) {
+  if (!pool)
+    return;
+  close_pool(pool);
+  for (int i = 0; i < pool->worker_count; i++) {
+    pthread_join(pool->workers[i].thread, NULL);
+    hd_ctx_destroy(pool->workers[i].ctx);
+  }
+  pthread_mutex_lock(&pool->lock);
+  for (job *j = pool->head, *next; j; j = next) {
+    next = j->next;
+    j->failed = 1;
+    j->first = (hd_task_result){HD_E_INTERRUPTED, "the pool was destroyed before the task began"};
+    hd__future_complete(j->future);
+  }
+  pool->head = NULL;
+  pthread_mutex_unlock(&pool->lock);
+  hd__pool_release(pool);
+}
+
+void hd__pool_release(hd_pool *pool) {
+  pthread_mutex_lock(&pool->lock);
+  bool last = --pool->holders == 0;
+  pthread_mutex_unlock(&pool->lock);
+  if (!last)
+    return;
+  pthread_mutex_destroy(&pool->lock);
+  pthread_cond_destroy(&pool->work);
+  pthread_cond_destroy(&pool->done);
+  hd__free(pool->workers);
+  hd__free(pool);
+}
+
+int hd_pool_workers(const hd_pool *pool) { return pool->worker_count; }
+
+hd_status hd_pool_map(void *outputs, hd_pool *pool, hd_ctx *ctx, const hd_task *task, const void *inputs, size_t count,
+                      hd_task_result *results) {
+  HD_TRY(hd__pool_accepts(pool, ctx, task));
+  if (count == 0)
+    return HD_OK;
+  job j = {.task = task, .inputs = inputs, .outputs = outputs, .results = results, .count = count};
+  pthread_mutex_lock(&pool->lock);
+  hd__pool_enqueue(pool, &j);
+  while (j.finished < count)
+    hd__pool_wait(pool, NULL);
+  pthread_mutex_unlock(&pool->lock);
+  if (j.failed == 0)
+    return HD_OK;
+  return hd__fail(ctx, j.first.status, "task %zu of %zu ('%s'): %s (%zu failed in all)", j.first_failed, count,
+                  task->name, j.first.message, j.failed);
+}

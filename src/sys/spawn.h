@@ -1,0 +1,32 @@
+/* The one spawner: starts processes by exec, never by fork alone, since threads and OpenMP do not survive a fork.
+ *
+ * A process starts with an unblocked, default set of signals, keeps nothing open but its standard streams and the one
+ * descriptor that it is given, and dies with the thread that started it, if it says hd__spawn_join_fate at its start. */
+#ifndef HD_SYS_SPAWN_H
+#define HD_SYS_SPAWN_H
+
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "base/status.h"
+
+/* The number under which a process finds the descriptor that it was given. */
+enum { HD_SPAWN_FD = 3, HD_SPAWN_END_BYTES = 96 };
+
+typedef struct hd_spawn {
+  const char *program;      /* a path; NULL for this process's own program */
+  char *const *argv;        /* ends with NULL */
+  const char *name, *value; /* a variable that is added to the environment; name NULL for none */
+  int fd;                   /* handed down as HD_SPAWN_FD; -1 for none. Stays open here */
+} hd_spawn;
+
+hd_status hd__spawn(pid_t *out, hd_ctx *ctx, const hd_spawn *how);
+
+/* In a spawned process: closes what it inherited beyond HD_SPAWN_FD and asks to be killed when its parent ends. False if
+ * that has happened already. */
+int hd__spawn_join_fate(pid_t parent);
+
+/* Waits until the process has ended, and says how: "exit status 3", "signal 11 (Segmentation fault)". */
+void hd__spawn_end(char text[HD_SPAWN_END_BYTES], pid_t pid);
+
+#endif

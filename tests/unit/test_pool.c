@@ -1,0 +1,226 @@
+/* Pools: ordered results, failures by index, processes that crash, timeouts, the end with work left. */
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "heddle/pool.h"
+#include "tap.h"
+
+enum { PATH_BYTES = 4096, TASKS = 10000, FAILS = 4321, CRASHES = 7654 };
+
+static hd_status square(void *output, hd_ctx *ctx, const void *input) {
+  *(double *)output = *(const double *)input * *(const double *)input;
+  return HD_OK;
+}
+
+/* Squares, but for two of them. */
+static hd_status hostile(void *output, hd_ctx *ctx, const void *input) {
+  int number = *(const int *)input;
+  *(int *)output = 2 * number;
+  if (number == FAILS)
+    return hd_ctx_fail(ctx, HD_E_FORMAT, "number %d has a\nbad day", number);
+  if (number == CRASHES)
+    raise(SIGKILL);
+  return HD_OK;
+}
+
+static hd_status own_pid(void *output, hd_ctx *ctx, const void *input) {
+  *(pid_t *)output = getpid();
+  return HD_OK;
+}
+
+/* Waits for a byte from a pipe: it ends when the test says so. */
+static hd_status wait_for_pipe(void *output, hd_ctx *ctx, const void *input) {
+  char byte;
+  ssize_t got;
+  while ((got = read(*(const int *)input, &byte, 1)) < 0 && errno == EINTR) {
+  }
+  return got == 1 ? HD_OK : hd_ctx_fail(ctx, HD_E_IO, "the pipe has ended");
+}
+
+/* For ever, in a process; a file says that it has begun. */
+static hd_status hang(void *output, hd_ctx *ctx, const void *input) {
+  fclose(fopen(input, "w"));
+  while (pause() < 0) {
+  }
+  return HD_OK;
+}
+
+static const hd_task tasks[] = {{"square", square, sizeof(double), sizeof(double)},
+                                {"hostile", hostile, sizeof(int), sizeof(int)},
+                                {"own_pid", own_pid, 0, sizeof(pid_t)},
+                                {"hang", hang, PATH_BYTES, 0},
+                                {"wait_for_pipe", wait_for_pipe, sizeof(int), 0}};
+enum { SQUARE, HOSTILE, OWN_PID, HANG, WAIT };
+static const hd_task unserved = {"unserved", square, sizeof(double), sizeof(double)};
+
+static hd_ctx *ctx;
+static const char *const kinds[] = {"threads", "processes"};
+
+static hd_pool *open_pool(hd_pool_kind kind, int workers) {
+  hd_pool *pool;
+  if (hd_pool_create(&pool, ctx, kind, workers) != HD_OK)
+    bail_out("%s", hd_ctx_message(ctx));
+  return pool;
+}
+
+static void test_squares(hd_pool_kind kind) {
+  static double input[TASKS], output[TASKS];
+  hd_pool *pool = open_pool(kind, 4);
+  int wrong = 0;
+  for (int i = 0; i < TASKS; i++)
+    input[i] = i;
+  ok(hd_pool_map(output, pool, ctx, &tasks[SQUARE], input, TASKS, NULL) == HD_OK, "%s: %d tasks", kinds[kind], TASKS);
+  for (int i = 0; i < TASKS; i++)
+    wrong += output[i] != (double)i * i;
+  ok(wrong == 0 && hd_pool_workers(pool) == 4, "%s: results lie in the order of their inputs", kinds[kind]);
+  ok(hd_pool_map(output, pool, ctx, &tasks[SQUARE], input, 0, NULL) == HD_OK, "%s: a map of nothing", kinds[kind]);
+  hd_pool_destroy(pool);
+}
+
+static void test_failures(hd_pool_kind kind, int count) {
+  static int input[TASKS], output[TASKS];
+  static hd_task_result result[TASKS];
+  hd_pool *pool = open_pool(kind, 3);
+  int wrong = 0, failed = 0;
+  for (int i = 0; i < TASKS; i++)
+    input[i] = i;
+  hd_status status = hd_pool_map(output, pool, ctx, &tasks[HOSTILE], input, (size_t)count, result);
+  ok(status == HD_E_FORMAT && strstr(hd_ctx_message(ctx), "task 4321 of ") &&
+         strstr(hd_ctx_message(ctx), "('hostile'): number 4321 has a?bad day"),
+     "%s: the map tells the first failure: %s", kinds[kind], hd_ctx_message(ctx));
+  for (int i = 0; i < count; i++) {
+    failed += result[i].status != HD_OK;
+    wrong += output[i] != (result[i].status == HD_OK ? 2 * i : 0);
+  }
+  ok(wrong == 0 && failed == 1 + (count > CRASHES) && result[FAILS].status == HD_E_FORMAT,
+     "%s: the other tasks went on, a failed one's output is zero", kinds[kind]);
+  if (count > CRASHES)
+    ok(result[CRASHES].status == HD_E_SYSTEM && strstr(result[CRASHES].message, "signal 9"),
+       "a crash is its task's: %s", result[CRASHES].message);
+  hd_pool_destroy(pool);
+}
+
+static void test_processes(void) {
+  hd_pool *pool = open_pool(HD_POOL_PROCESSES, 2);
+  pid_t pid[64];
+  int own = 0;
+  bool two = false;
+  ok(hd_pool_map(pid, pool, ctx, &tasks[OWN_PID], NULL, 64, NULL) == HD_OK, "tasks without inputs");
+  for (int i = 0; i < 64; i++) {
+    own += pid[i] == getpid();
+    two |= pid[i] != pid[0];
+  }
+  ok(own == 0, "tasks ran in other processes (%s)", two ? "two" : "one");
+  hd_future *future;
+  ok(hd_pool_submit(&future, pool, ctx, &unserved, &(double){1}) == HD_E_USAGE && !future,
+     "a task that is not served is refused: %s", hd_ctx_message(ctx));
+  hd_pool_destroy(pool);
+  ok(waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD, "no process is left");
+  ok(kill(pid[0], 0) < 0, "nor its number in use");
+}
+
+static void test_futures(hd_pool_kind kind) {
+  hd_pool *pool = open_pool(kind, 2);
+  hd_future *future[100], *next;
+  bool seen[100] = {false};
+  int wrong = 0, count = 0;
+  double output;
+  for (int i = 0; i < 100; i++)
+    if (hd_pool_submit(&future[i], pool, ctx, &tasks[SQUARE], &(double){i}) != HD_OK)
+      bail_out("%s", hd_ctx_message(ctx));
+  while (hd_pool_next(&next, pool, ctx, -1) == HD_OK && next) {
+    int number = (int)hd_future_number(next);
+    wrong += seen[number] || hd_future_result(&output, next, ctx, 0) != HD_OK || output != (double)number * number;
+    seen[number] = true;
+    count++;
+  }
+  ok(wrong == 0 && count == 100, "%s: every future comes once, as it completes", kinds[kind]);
+  for (int i = 0; i < 100; i++)
+    hd_future_destroy(future[i]);
+  hd_pool_destroy(pool);
+}
+
+static void test_timeouts(void) {
+  hd_pool *pool = open_pool(HD_POOL_THREADS, 1);
+  hd_future *future, *other, *next;
+  int pipes[2];
+  if (pipe(pipes))
+    bail_out("no pipe");
+  hd_pool_submit(&future, pool, ctx, &tasks[WAIT], &pipes[0]);
+  hd_pool_submit(&other, pool, ctx, &tasks[SQUARE], &(double){3});
+  ok(hd_future_result(NULL, future, ctx, 0.01) == HD_E_TIMEOUT, "a result that does not come: %s", hd_ctx_message(ctx));
+  ok(hd_pool_next(&next, pool, ctx, 0) == HD_E_TIMEOUT && !next, "nor any: %s", hd_ctx_message(ctx));
+  hd_future_destroy(other); /* given up before it began */
+  if (write(pipes[1], "x", 1) != 1)
+    bail_out("no pipe");
+  ok(hd_future_result(NULL, future, ctx, 60) == HD_OK, "it comes when it can");
+  ok(hd_pool_next(&next, pool, ctx, 60) == HD_OK && next == future, "it is returned once");
+  ok(hd_pool_next(&next, pool, ctx, 60) == HD_OK && !next, "then nothing is left, the one given up included");
+  close(pipes[0]);
+  close(pipes[1]);
+  hd_future_destroy(future);
+  hd_pool_destroy(pool);
+}
+
+static void test_end_with_work_left(void) {
+  hd_pool *pool = open_pool(HD_POOL_PROCESSES, 1);
+  hd_future *running, *waiting;
+  pid_t pid;
+  hd_pool_map(&pid, pool, ctx, &tasks[OWN_PID], NULL, 1, NULL); /* its process is there */
+  char path[PATH_BYTES], folder[] = "heddle-pool-XXXXXX";
+  if (!mkdtemp(folder))
+    bail_out("no folder");
+  snprintf(path, sizeof path, "%s/begun", folder);
+  hd_pool_submit(&running, pool, ctx, &tasks[HANG], path);
+  hd_pool_submit(&waiting, pool, ctx, &tasks[SQUARE], &(double){3});
+  while (access(path, F_OK)) /* the alarm ends a test that never begins */
+    sched_yield();
+  hd_pool_destroy(pool);
+  remove(path);
+  remove(folder);
+  ok(hd_future_result(NULL, running, ctx, -1) == HD_E_INTERRUPTED, "a task that hangs: %s", hd_ctx_message(ctx));
+  ok(hd_future_result(NULL, waiting, ctx, -1) == HD_E_INTERRUPTED, "one behind it: %s", hd_ctx_message(ctx));
+  hd_future_destroy(running);
+  hd_future_destroy(waiting);
+  ok(kill(pid, 0) < 0 && errno == ESRCH, "the process has ended");
+}
+
+static void test_misuse(void) {
+  hd_pool *pool;
+  ok(hd_pool_create(&pool, ctx, HD_POOL_THREADS, -1) == HD_E_USAGE && !pool, "%s", hd_ctx_message(ctx));
+  ok(hd_pool_create(&pool, ctx, HD_POOL_THREADS, HD_POOL_MAX_WORKERS + 1) == HD_E_USAGE, "%s", hd_ctx_message(ctx));
+  hd_pool_destroy(NULL);
+  hd_future_destroy(NULL);
+}
+
+int main(void) {
+  hd_pool *early;
+  hd_ctx *first;
+  if (!getenv("HEDDLE_POOL_PARENT") && hd_ctx_create(&first) == HD_OK) {
+    ok(hd_pool_create(&early, first, HD_POOL_PROCESSES, 1) == HD_E_USAGE, "processes without hd_pool_serve: %s",
+       hd_ctx_message(first));
+    hd_ctx_destroy(first);
+  }
+  hd_pool_serve(tasks, (int)(sizeof tasks / sizeof *tasks));
+  alarm(300);
+  if (hd_ctx_create(&ctx) != HD_OK)
+    bail_out("out of memory");
+  for (int kind = HD_POOL_THREADS; kind <= HD_POOL_PROCESSES; kind++) {
+    test_squares((hd_pool_kind)kind);
+    test_failures((hd_pool_kind)kind, kind == HD_POOL_THREADS ? CRASHES : TASKS);
+    test_futures((hd_pool_kind)kind);
+  }
+  test_processes();
+  test_timeouts();
+  test_end_with_work_left();
+  test_misuse();
+  hd_ctx_destroy(ctx);
+  return done_testing();
+}
