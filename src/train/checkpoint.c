@@ -456,6 +456,10 @@ static hd_status load_entries(float *home, hd_ctx *ctx, const char *path, const 
   return status;
 }
 
+bool hd__checkpoint_holds(const hd_st_tensor *tensor) {
+  return tensor->type == HD_ST_F32 || (tensor->type == HD_ST_I64 && ends_in(tensor->name, BATCHES));
+}
+
 /* The file's tensors less the model's parameters, by number. Further names count on neither side; nor does what PyTorch
  * counts beside running statistics, which follows from the step. */
 static int surplus(const hd_st_list *list, const hd_directory *d) {

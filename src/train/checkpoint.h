@@ -81,6 +81,9 @@ hd_status hd__checkpoint_load_weights(hd_store *store, hd_ctx *ctx, const char *
 hd_status hd__checkpoint_load_state(hd_store *store, hd_counters *counters, hd_ctx *ctx, hd_op update,
                                     const char *folder, const json_t *record);
 
+/* Whether a tensor may stand in model.safetensors: floats, or a batch norm's count of batches. */
+bool hd__checkpoint_holds(const hd_st_tensor *tensor);
+
 /* The digest of the last whole version. */
 hd_status hd__checkpoint_digest(char hex[65], hd_ctx *ctx, const hd_store *store);
 

@@ -119,7 +119,7 @@ hd_status hd_digest(char text[HD_SHA256_TEXT_BYTES], hd_ctx *ctx, const char *ch
   hd_status status = hd__st_parse(&list, ctx, path, file.bytes, file.length);
   if (status == HD_OK) {
     for (int i = 0; i < list.count && status == HD_OK; i++)
-      if (list.tensor[i].type != HD_ST_F32)
+      if (!hd__checkpoint_holds(&list.tensor[i]))
         status = hd__fail(ctx, HD_E_FORMAT,
                           "%s: expected tensors of F32, found '%s' of another type; give the weights' file", path,
                           list.tensor[i].name);

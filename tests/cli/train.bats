@@ -141,6 +141,13 @@ EOF
   [ "$(json_get steps <out)" = 4 ]
 }
 
+@test "heddle digest tells what train told, running statistics and counts of batches among it" {
+  "$HEDDLE" train --model "$SRCDIR/tests/bits/norm.yaml" --max-steps 2 --out r >out
+  [ "$("$HEDDLE" digest r)" = "$(digest_of out)" ]
+  fails 1 digest r/last/state.safetensors
+  says "tensors of F32"
+}
+
 @test "rules for parameters: from --parameters, --config and the model alike; frozen ones stay and have no state" {
   need_json
   train --out start --max-steps 1 --lr 0 --weight-decay 0
