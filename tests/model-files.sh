@@ -19,13 +19,13 @@ for example in "$folder"/*.yaml; do
 done
 
 # An operation's row: its line of the tables, which may hold several. What the sources list must be there.
-sed -n '/hd_layer_form forms\[\]/,/^};/p' "$SRCDIR/src/graph/model_layer.c" | grep HD_OP_ >"$folder/forms"
-[ -s "$folder/forms" ] || { echo "Bail out! found no forms in src/graph/model_layer.c"; exit 1; }
+grep '^\(LAYER\|ELEMENTWISE\)(' "$SRCDIR/src/graph/ops.def" >"$folder/forms"
+[ -s "$folder/forms" ] || { echo "Bail out! found no layers in src/graph/ops.def"; exit 1; }
 sed -n '/losses\[\] = {/,/^};/p' "$SRCDIR/src/graph/model_loss.c" | grep HD_OP_ | sed 's/"op", //' >"$folder/losses"
 [ -s "$folder/losses" ] || { echo "Bail out! found no losses in src/graph/model_loss.c"; exit 1; }
 cat "$folder/losses" >>"$folder/forms"
 while read -r form; do
-  op=$(echo "$form" | sed 's/.*HD_OP_\([a-z0-9_]*\).*/\1/')
+  op=$(echo "$form" | sed 's/^[A-Z]*(\([a-z0-9_]*\).*/\1/; s/.*HD_OP_\([a-z0-9_]*\).*/\1/')
   row=$(grep "^|.*\`$op\`" "$page")
   missing=
   for key in $(echo "$form" | grep -o '"[a-z_]*"' | tr -d '"'); do

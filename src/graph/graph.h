@@ -45,7 +45,8 @@ typedef struct hd_value {
 /* What a user writes about a layer; a field that an operation does not use is ignored there. */
 typedef struct hd_attrs {
   int32_t out;
-  int32_t kernel[2], stride[2], padding[2];
+  int32_t kernel[2], padding[2];
+  int32_t stride[2];         /* 0: not given, which is a pool's kernel, else 1 */
   int32_t groups;            /* conv2d: into how many its channels are divided, 1 for none */
   int32_t bias;              /* 1: the layer has one */
   int32_t count_include_pad; /* avg_pool2d: 1 divides by the whole window, padding included */

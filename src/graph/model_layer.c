@@ -1,29 +1,17 @@
 /* Reading a layer's settings: see model_layer.h. */
 #include "graph/model_layer.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "graph/op.h"
 
 static const hd_layer_form forms[] = {
-    {HD_OP_conv2d, 1, 1, 2, {"out", "kernel", "stride", "padding", "groups", "bias"}, false, true},
-    {HD_OP_max_pool2d, 1, 1, 1, {"kernel", "stride", "padding"}, true, false},
-    {HD_OP_avg_pool2d, 1, 1, 1, {"kernel", "stride", "padding", "count_include_pad"}, true, false},
-    {HD_OP_global_avg_pool2d, 1, 1, 0, {NULL}, false, false},
-    {HD_OP_linear, 1, 1, 1, {"out", "bias"}, false, true},
-    {HD_OP_relu, 1, 1, 0, {NULL}, false, false},
-    {HD_OP_sigmoid, 1, 1, 0, {NULL}, false, false},
-    {HD_OP_tanh, 1, 1, 0, {NULL}, false, false},
-    {HD_OP_leaky_relu, 1, 1, 0, {"negative_slope"}, false, false},
-    {HD_OP_gelu, 1, 1, 0, {"approximate"}, false, false},
-    {HD_OP_dropout, 1, 1, 0, {"p"}, false, false},
-    {HD_OP_flatten, 1, 1, 0, {NULL}, false, false},
-    {HD_OP_add, 2, 2, 0, {NULL}, false, false},
-    {HD_OP_concat, 2, HD_MAX_IN, 0, {NULL}, false, false},
-    {HD_OP_batch_norm, 1, 1, 0, {"eps", "momentum", "stats"}, false, false},
-    {HD_OP_layer_norm, 1, 1, 0, {"eps"}, false, false},
-    {HD_OP_softmax, 1, 1, 0, {NULL}, false, false},
+#define OP(name, class)
+#define LAYER(name, class, fewest, most, required, ...) {HD_OP_##name, fewest, most, required, {__VA_ARGS__}},
+#define ELEMENTWISE(name, reads, flops, dx_flops, ...) {HD_OP_##name, 1, 1, 0, {__VA_ARGS__}},
+#include "graph/ops.def"
 };
 
 enum { FORM_COUNT = sizeof forms / sizeof *forms };
@@ -139,6 +127,9 @@ static hd_status read_p(hd_attrs *attrs, hd_ctx *ctx, const hd_yaml_node *node) 
   return read_real(&attrs->p, ctx, node, 0, 1);
 }
 
+/* Names another layer, so it is read where layers are known: in model.c. */
+static hd_status read_share(hd_attrs *attrs, hd_ctx *ctx, const hd_yaml_node *node) { return HD_OK; }
+
 static const struct {
   const char *key;
   hd_status (*read)(hd_attrs *attrs, hd_ctx *ctx, const hd_yaml_node *node);
@@ -150,6 +141,7 @@ static const struct {
     {"padding", read_padding, NULL},
     {"groups", read_groups, NULL},
     {"bias", read_bias, NULL},
+    {"share", read_share, NULL},
     {"negative_slope", read_negative_slope, NULL},
     {"approximate", read_approximate, NULL},
     {"eps", read_eps, NULL},
@@ -165,6 +157,7 @@ static int find_setting(const char *key) {
   int i = 0;
   while (i < SETTING_COUNT - 1 && strcmp(settings[i].key, key))
     i++;
+  assert(!strcmp(settings[i].key, key)); /* ops.def names a setting that nothing here reads */
   return i;
 }
 
@@ -192,12 +185,9 @@ hd_status hd__layer_form(const hd_layer_form **out, hd_ctx *ctx, const hd_yaml_n
 }
 
 static hd_status only_known_keys(hd_ctx *ctx, const hd_yaml_node *layer, const hd_layer_form *form) {
-  const char *known[HD_LAYER_MAX_KEYS + 4] = {"op", "from"};
-  int count = 2;
+  const char *known[HD_LAYER_MAX_KEYS + 3] = {"op", "from"};
   for (int i = 0; i < HD_LAYER_MAX_KEYS && form->keys[i]; i++)
-    known[count++] = form->keys[i];
-  if (form->shares)
-    known[count++] = "share";
+    known[i + 2] = form->keys[i];
   return hd__yaml_only_keys(ctx, layer, known);
 }
 
@@ -220,8 +210,5 @@ hd_status hd__layer_attrs(hd_attrs *attrs, hd_ctx *ctx, const hd_yaml_node *laye
       return hd__yaml_fail(ctx, layer, "expected %s in a %s layer, found none; add it", settings[which].example,
                            hd__op_info(form->op)->name);
   }
-  for (int side = 0; side < 2; side++)
-    if (attrs->stride[side] == 0)
-      attrs->stride[side] = form->stride_is_kernel ? attrs->kernel[side] : 1;
   return HD_OK;
 }

@@ -1,6 +1,6 @@
-/* What a model file may say about a layer: one row per operation, one reader per setting.
+/* What a model file may say about a layer: a form per row of ops.def, a reader per setting.
  *
- * A new operation adds its row; a setting that no operation had adds a reader and a field of hd_attrs. */
+ * A setting that no operation had adds a reader and a field of hd_attrs. */
 #ifndef HD_GRAPH_MODEL_LAYER_H
 #define HD_GRAPH_MODEL_LAYER_H
 
@@ -14,8 +14,6 @@ typedef struct hd_layer_form {
   int min_inputs, max_inputs;          /* a layer of one input reads the one above unless `from` names another */
   int required;                        /* the first of `keys` must be given */
   const char *keys[HD_LAYER_MAX_KEYS]; /* beside op and from */
-  bool stride_is_kernel;               /* where no stride is given; else it is 1 */
-  bool shares;                         /* may take another layer's weight and bias: `share` is one more key */
 } hd_layer_form;
 
 /* The form of the operation that the layer's `op` names. */

@@ -52,16 +52,28 @@ typedef int64_t hd_cost_fn(const hd_geom *geom);
 /* The index-th shape that tests try: 0 when there is none left. Geometry is complete as infer would write it. */
 typedef int hd_sample_fn(hd_geom *geom, int index);
 
+/* Of an ELEMENTWISE row: y = f(x), and its gradient, which reads dy and x or y. */
+typedef enum hd_reads { HD_READS_INPUT, HD_READS_OUTPUT } hd_reads;
+
+typedef struct hd_elementwise {
+  enum { HD_NOT_ELEMENTWISE, HD_ELEMENTWISE, HD_ELEMENTWISE_DX } role;
+  hd_op gradient; /* NAME_dx */
+  hd_reads reads; /* of the gradient */
+  int32_t flops;  /* of one element */
+} hd_elementwise;
+
 typedef struct hd_op_info {
   const char *name;
   hd_op_class class;
   hd_infer_fn *infer;
   hd_grad_fn *grad;
-  hd_cost_fn *cost, *flops;
+  hd_cost_fn *cost, *flops; /* flops: NULL if elementwise, see hd__op_flops */
   hd_sample_fn *sample;
+  hd_elementwise elementwise;
 } hd_op_info;
 
 const hd_op_info *hd__op_info(hd_op op);
+int64_t hd__op_flops(hd_op op, const hd_geom *geom);
 
 /* Whether out[0] may be in[0] (kernel.h notes it as HD_INPLACE). */
 bool hd__op_works_in_place(hd_op op);
@@ -75,6 +87,12 @@ hd_geom hd__geom_of_shape(const hd_shape *shape);
  * position exists. */
 int hd__geom_finish(hd_geom *geom);
 
+/* The rules of all ELEMENTWISE rows. */
+hd_infer_fn hd__op_elementwise_infer, hd__op_elementwise_dx_infer;
+hd_grad_fn hd__op_elementwise_grad;
+hd_cost_fn hd__op_elementwise_cost;
+hd_sample_fn hd__op_elementwise_sample;
+
 #define OP_ROWS(name)                                                                                                  \
   hd_infer_fn hd__op_##name##_infer;                                                                                   \
   hd_grad_fn hd__op_##name##_grad;                                                                                     \
@@ -86,8 +104,8 @@ int hd__geom_finish(hd_geom *geom);
 #define OP_SHARD(name) OP_ROWS(name)
 #define OP_UPDATE(name)
 #define OP(name, class) OP_##class(name)
+#define ELEMENTWISE(name, ...)
 #include "graph/ops.def"
-#undef OP
 #undef OP_ROWS
 #undef OP_REDUCE
 #undef OP_STATS

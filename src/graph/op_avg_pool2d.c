@@ -12,10 +12,8 @@ hd_status hd__op_avg_pool2d_infer(hd_graph *graph, hd_ctx *ctx, hd_node *node) {
 
 hd_status hd__op_global_avg_pool2d_infer(hd_graph *graph, hd_ctx *ctx, hd_node *node) {
   const hd_shape *shape = &graph->values[node->in[0]].shape;
-  for (int side = 0; side < 2; side++) {
+  for (int side = 0; side < 2; side++)
     node->attrs.kernel[side] = shape->rank == 3 ? shape->dim[1 + side] : 1;
-    node->attrs.stride[side] = 1;
-  }
   return hd__op_avg_pool2d_infer(graph, ctx, node);
 }
 

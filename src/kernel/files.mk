@@ -1,15 +1,12 @@
 core_sources += src/kernel/kernel.h src/kernel/array.h src/kernel/select.c
 
-# The truth, in float and (ref64_) in double.
+# The truth; and what of it is compiled twice, for float and (-DHD_REF_DOUBLE) for double.
 core_sources += src/kernel/ref/ref_real.h src/kernel/ref/ref_math.h src/kernel/ref/ref_table.c src/kernel/ref/ref_array.c \
-  src/kernel/ref/ref_activation.c src/kernel/ref/ref_activation.h src/kernel/ref/ref_batch_norm.c src/kernel/ref/ref_concat.c \
-  src/kernel/ref/ref_conv.c src/kernel/ref/ref_dropout.c src/kernel/ref/ref_layer_norm.c src/kernel/ref/ref_linear.c \
-  src/kernel/ref/ref_loss.c src/kernel/ref/ref_pointwise.c src/kernel/ref/ref_pool.c src/kernel/ref/ref_softmax.c \
-  src/kernel/ref/ref_update.c src/kernel/ref/ref_update.h
-core_sources += src/kernel/ref/ref64_activation.c src/kernel/ref/ref64_batch_norm.c src/kernel/ref/ref64_concat.c \
-  src/kernel/ref/ref64_conv.c src/kernel/ref/ref64_dropout.c src/kernel/ref/ref64_layer_norm.c \
-  src/kernel/ref/ref64_linear.c src/kernel/ref/ref64_loss.c src/kernel/ref/ref64_pointwise.c src/kernel/ref/ref64_pool.c \
-  src/kernel/ref/ref64_softmax.c
+  src/kernel/ref/gelu_constants.h src/kernel/ref/ref_elementwise.h src/kernel/ref/ref_update.c src/kernel/ref/ref_update.h
+kernel_real_sources += src/kernel/ref/ref_batch_norm.c src/kernel/ref/ref_concat.c src/kernel/ref/ref_conv.c \
+  src/kernel/ref/ref_dropout.c src/kernel/ref/ref_gelu.c src/kernel/ref/ref_layer_norm.c src/kernel/ref/ref_leaky_relu.c \
+  src/kernel/ref/ref_linear.c src/kernel/ref/ref_loss.c src/kernel/ref/ref_pointwise.c src/kernel/ref/ref_pool.c \
+  src/kernel/ref/ref_sigmoid.c src/kernel/ref/ref_softmax.c src/kernel/ref/ref_tanh.c
 
 # Compiled once per instruction set, with -DHD_ISA=scalar|avx2|avx512|neon and that set's compiler options; select.c learns of
 # each by -DHD_HAVE_ISA_SCALAR, _AVX2, _AVX512, _NEON.

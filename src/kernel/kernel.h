@@ -82,11 +82,8 @@ typedef struct hd_draw {
  * linear_dw          x             dy                          dw*|NULL    db*|NULL
  * relu               x                                         y           HD_INPLACE allowed
  * relu_dx            dy            y                           dx = y > 0 ? dy : 0, HD_INPLACE allowed (dx over dy)
- * sigmoid, tanh, leaky_relu, gelu
- *                    x                                         y           HD_INPLACE allowed
- * sigmoid_dx, tanh_dx, leaky_relu_dx
- *                    dy            y                           dx          HD_INPLACE allowed (dx over dy)
- * gelu_dx            dy            x                           dx          HD_INPLACE allowed (dx over dy)
+ * ELEMENTWISE        x                                         y           HD_INPLACE allowed
+ * their gradients    dy            x or y                      dx          HD_INPLACE allowed (dx over dy)
  * dropout            x                                         y           HD_INPLACE allowed
  * dropout_dx         dy                                        dx          HD_INPLACE allowed
  * flatten            x (h,w,c)                                 y (c,h,w order, the order that PyTorch flattens in)

@@ -73,7 +73,7 @@ static void count_flops(hd_summary *s, const hd_node *node, const int *layer_of,
   int layer = layer_of[node->written];
   if (layer < 0 || node->out[0] < 0)
     return;
-  int64_t flops = hd__op_info(node->op)->flops(&node->geom);
+  int64_t flops = hd__op_flops(node->op, &node->geom);
   s->layers[layer].flops_fwd += forward ? flops : 0;
   s->layers[layer].flops_bwd += forward ? 0 : flops;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/philox.h"
+#include "graph/op.h"
 
 enum { CANARY = 0xA5, GARBAGE = 0x7F };
 
@@ -155,6 +156,12 @@ static void describe_loss(kernel_case *c, const hd_geom *g) {
 
 static void describe(kernel_case *c, const hd_geom *g) {
   int64_t elems = (int64_t)g->ci * g->hi * g->wi;
+  const hd_elementwise *each = &hd__op_info(c->op)->elementwise;
+  if (each->role) {
+    c->in[0] = c->out[0] = floats(elems);
+    c->in[1] = each->role == HD_ELEMENTWISE_DX ? floats(elems) : (arg){0};
+    return;
+  }
   switch (c->op) {
   case HD_OP_conv2d:
   case HD_OP_conv2d_dx:
@@ -188,19 +195,11 @@ static void describe(kernel_case *c, const hd_geom *g) {
   case HD_OP_batch_norm_dw:
   case HD_OP_shard_norm:
   case HD_OP_shard_norm_dx: describe_batch_norm(c, g); break;
-  case HD_OP_sigmoid_dx:
-  case HD_OP_tanh_dx:
-  case HD_OP_leaky_relu_dx:
-  case HD_OP_gelu_dx:
   case HD_OP_softmax_dx:
   case HD_OP_relu_dx:
   case HD_OP_add: c->in[1] = floats(elems); /* fall through */
   case HD_OP_dropout:
   case HD_OP_dropout_dx:
-  case HD_OP_sigmoid:
-  case HD_OP_tanh:
-  case HD_OP_leaky_relu:
-  case HD_OP_gelu:
   case HD_OP_softmax:
   case HD_OP_relu:
   case HD_OP_flatten:
@@ -243,18 +242,18 @@ static size_t arg_bytes(const kernel_case *c, const arg *a) {
 
 /* What goes through an exponential spreads over its range; other values lie in (-1, 1). */
 static float spread(const kernel_case *c, uint32_t seed) {
+  const hd_elementwise *each = &hd__op_info(c->op)->elementwise;
   switch (c->op) {
   case HD_OP_cross_entropy:
   case HD_OP_cross_entropy_dx:
   case HD_OP_bce_with_logits:
   case HD_OP_bce_with_logits_dx:
-  case HD_OP_sigmoid:
-  case HD_OP_tanh:
-  case HD_OP_gelu:
-  case HD_OP_softmax:
-  case HD_OP_gelu_dx: return (float[]){1, 8, 60}[seed % 3];
-  default: return 1;
+  case HD_OP_softmax: break;
+  default:
+    if (each->role != HD_ELEMENTWISE && (each->role != HD_ELEMENTWISE_DX || each->reads != HD_READS_INPUT))
+      return 1;
   }
+  return (float[]){1, 8, 60}[seed % 3];
 }
 
 static void fill_input(kernel_case *c, const arg *a, void *data, fill_kind fill, random_stream *random) {

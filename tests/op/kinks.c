@@ -4,6 +4,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "graph/op.h"
+
 /* The two largest values of a window. */
 typedef struct top_two {
   double best, second;
@@ -80,7 +82,7 @@ static double of_linear(const hd_call *call) {
   return nearest;
 }
 
-/* Exact zeros are sums of what other ReLUs left, and stay. */
+/* An elementwise operation may have its corner at 0, and none elsewhere. Exact zeros are sums of what other ReLUs left, and stay. */
 static double of_relu(const hd_call *call) {
   double nearest = HUGE_VAL;
   for (int64_t n = 0; n < call->rows; n++)
@@ -127,11 +129,10 @@ double kink_distance(hd_op op, const hd_call *call) {
   switch (op) {
   case HD_OP_conv2d: return of_conv(call);
   case HD_OP_linear: return of_linear(call);
-  case HD_OP_leaky_relu:
   case HD_OP_relu: return of_relu(call);
   case HD_OP_max_pool2d: return of_pool(call);
   case HD_OP_l1: return of_difference(call, 0);
   case HD_OP_huber: return of_difference(call, (double)call->g->delta);
-  default: return HUGE_VAL;
+  default: return hd__op_info(op)->elementwise.role == HD_ELEMENTWISE ? of_relu(call) : HUGE_VAL;
   }
 }

@@ -249,20 +249,10 @@ static void relu_backward(guarded grad[], const problem *p, const guarded *dy) {
   run_gradient(&grad[0], NULL, HD_OP_relu_dx, p, &p->c.g, (const guarded *[]){dy, &p->out[0], NULL});
 }
 
-static void sigmoid_backward(guarded grad[], const problem *p, const guarded *dy) {
-  run_gradient(&grad[0], NULL, HD_OP_sigmoid_dx, p, &p->c.g, (const guarded *[]){dy, &p->out[0], NULL});
-}
-
-static void tanh_backward(guarded grad[], const problem *p, const guarded *dy) {
-  run_gradient(&grad[0], NULL, HD_OP_tanh_dx, p, &p->c.g, (const guarded *[]){dy, &p->out[0], NULL});
-}
-
-static void leaky_relu_backward(guarded grad[], const problem *p, const guarded *dy) {
-  run_gradient(&grad[0], NULL, HD_OP_leaky_relu_dx, p, &p->c.g, (const guarded *[]){dy, &p->out[0], NULL});
-}
-
-static void gelu_backward(guarded grad[], const problem *p, const guarded *dy) {
-  run_gradient(&grad[0], NULL, HD_OP_gelu_dx, p, &p->c.g, (const guarded *[]){dy, &p->in[0], NULL});
+static void elementwise_backward(guarded grad[], const problem *p, const guarded *dy) {
+  const hd_elementwise *each = &hd__op_info(p->c.op)->elementwise;
+  const guarded *other = each->reads == HD_READS_INPUT ? &p->in[0] : &p->out[0];
+  run_gradient(&grad[0], NULL, each->gradient, p, &p->c.g, (const guarded *[HD_MAX_IN]){dy, other});
 }
 
 static void dropout_backward(guarded grad[], const problem *p, const guarded *dy) {
@@ -328,7 +318,7 @@ typedef struct gradient_test {
 } gradient_test;
 
 #define SHAPES(list) list, (int)(sizeof(list) / sizeof *(list))
-static const gradient_test tests[HD_OP_COUNT] = {
+static gradient_test tests[HD_OP_COUNT] = {
     [HD_OP_conv2d] = {conv2d_backward, SHAPES(convs), false},
     [HD_OP_max_pool2d] = {max_pool2d_backward, SHAPES(pools), true},
     [HD_OP_batch_norm] = {batch_norm_backward, SHAPES(norms), true},
@@ -340,10 +330,6 @@ static const gradient_test tests[HD_OP_COUNT] = {
     [HD_OP_layer_norm] = {layer_norm_backward, SHAPES(norms), true},
     [HD_OP_linear] = {linear_backward, SHAPES(linears), false},
     [HD_OP_relu] = {relu_backward, SHAPES(images), true},
-    [HD_OP_sigmoid] = {sigmoid_backward, SHAPES(images), false},
-    [HD_OP_tanh] = {tanh_backward, SHAPES(images), false},
-    [HD_OP_leaky_relu] = {leaky_relu_backward, SHAPES(images), true},
-    [HD_OP_gelu] = {gelu_backward, SHAPES(images), false},
     [HD_OP_dropout] = {dropout_backward, SHAPES(images), false},
     [HD_OP_flatten] = {flatten_backward, SHAPES(images), false},
     [HD_OP_add] = {add_backward, SHAPES(images), false},
@@ -572,7 +558,14 @@ static void check_covered(hd_op op) {
     diag("write its backward function and shapes into the table `tests`");
 }
 
+static void add_elementwise_operations(void) {
+  for (hd_op op = 0; op < HD_OP_COUNT; op++)
+    if (hd__op_info(op)->elementwise.role == HD_ELEMENTWISE)
+      tests[op] = (gradient_test){elementwise_backward, SHAPES(images), true};
+}
+
 int main(void) {
+  add_elementwise_operations();
   for (hd_op op = 0; op < HD_OP_COUNT; op++)
     if (tests[op].backward)
       check_op(op);

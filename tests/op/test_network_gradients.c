@@ -9,6 +9,7 @@
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "graph/model.h"
@@ -456,9 +457,24 @@ static void check_network(const char *title, const char *text, uint32_t seed) {
   network_destroy(&n);
 }
 
+/* Behind a convolution and behind a linear layer, with its settings' defaults. */
+static void check_elementwise(hd_op op) {
+  const char *name = hd__op_info(op)->name;
+  char text[400];
+  snprintf(text, sizeof text,
+           "model: each\ninput: [1, 5, 4]\nlayers:\n"
+           "  - c: {op: conv2d, out: 3, kernel: 2}\n  - x: {op: %s}\n  - f: {op: flatten}\n"
+           "  - l: {op: linear, out: 7}\n  - y: {op: %s}\n  - m: {op: linear, out: 3}\n",
+           name, name);
+  check_network(name, text, 1);
+}
+
 int main(void) {
   for (size_t i = 0; i < sizeof models / sizeof *models; i++)
     check_network(models[i].title, models[i].text, (uint32_t)i + 1);
+  for (hd_op op = 0; op < HD_OP_COUNT; op++)
+    if (hd__op_info(op)->elementwise.role == HD_ELEMENTWISE)
+      check_elementwise(op);
   for (hd_op op = 0; op < HD_OP_COUNT; op++)
     if (hd__op_info(op)->class != HD_CLASS_UPDATE)
       ok(occurs[op], "%s ran in one of these networks", hd__op_info(op)->name);

@@ -2,7 +2,7 @@
  * the output where the table says in place: every element is read before it is written. */
 #include "kernel/cpu/cpu_fill.h"
 #include "kernel/cpu/group16.h"
-#include "kernel/ref/ref_activation.h"
+#include "kernel/ref/gelu_constants.h"
 
 typedef g16 unary(const hd_geom *g, g16 x);
 typedef g16 binary(const hd_geom *g, g16 dy, g16 other);

@@ -1,6 +1,6 @@
 /* The reference kernels' number type: float for the table that states the truth, double for gradient checks.
  *
- * Each ref_*.c is compiled twice; ref64_*.c are the second compilations. REF(name) pastes the type's suffix. */
+ * What includes this is compiled twice, the second time with -DHD_REF_DOUBLE. REF(name) is the name's copy for the type. */
 #ifndef HD_KERNEL_REF_REAL_H
 #define HD_KERNEL_REF_REAL_H
 
@@ -39,11 +39,15 @@ void REF(batch_norm_fill)(hd_kernels *table);
 void REF(linear_fill)(hd_kernels *table);
 void REF(pointwise_fill)(hd_kernels *table);
 void REF(loss_fill)(hd_kernels *table);
-void REF(activation_fill)(hd_kernels *table);
 void REF(dropout_fill)(hd_kernels *table);
 void REF(concat_fill)(hd_kernels *table);
 void REF(softmax_fill)(hd_kernels *table);
 void REF(layer_norm_fill)(hd_kernels *table);
+
+/* The kernels of elementwise operations, one file each. */
+#define OP(name, class)
+#define ELEMENTWISE(name, ...) hd_run_fn REF(name), REF(name##_dx);
+#include "graph/ops.def"
 
 /* The rule of every maximum: a later value is taken only if it is greater or NaN. */
 static inline int takes_over(real later, real best) { return later > best || later != later; }

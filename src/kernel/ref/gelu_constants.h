@@ -1,6 +1,6 @@
-/* Constants of the activations, in double: each table rounds them to its own type. */
-#ifndef HD_KERNEL_REF_ACTIVATION_H
-#define HD_KERNEL_REF_ACTIVATION_H
+/* Constants of gelu, in double: each table rounds them to its own type. */
+#ifndef HD_KERNEL_GELU_CONSTANTS_H
+#define HD_KERNEL_GELU_CONSTANTS_H
 
 #define HD_SQRT_HALF 0.70710678118654752
 #define HD_ONE_BY_SQRT_2PI 0.39894228040143268
