@@ -25,8 +25,9 @@ script_tests += tests/cli/errors.bats tests/cli/from-pytorch.bats tests/cli/loca
   tests/cli/predict.bats tests/cli/signals.bats tests/cli/summary.bats tests/cli/train.bats
 bits_tests = tests/bits/bits.sh tests/bits/networks.sh tests/bits/readme.sh
 TESTS = $(unit_tests) $(op_tests) $(script_tests) $(bits_tests)
-check_PROGRAMS += $(unit_tests) $(op_tests) tests/bits/make_idx
-EXTRA_DIST += $(script_tests) $(bits_tests) tests/tap.h tests/scratch.h tests/cli/run-bats tests/cli/cli.bash
+check_PROGRAMS += $(unit_tests) $(op_tests) tests/bits/make_idx tests/golden/print_scores
+EXTRA_DIST += $(script_tests) $(bits_tests) tests/tap.h tests/scratch.h tests/cli/run-bats tests/cli/cli.bash \
+  tests/golden/networks.json
 
 # Programs of several files.
 kernel_case = tests/op/kernel_case.c tests/op/kernel_case.h
@@ -41,7 +42,7 @@ tests_plan_test_plan_SOURCES = tests/plan/test_plan.c tests/plan/bad_models.c te
 # Networks whose plans are held to what is written, those of data/models and some of the tests' own; networks with digests.
 plan_networks = batch_norm branches doubled flat_branches frozen no_pool own_pool pool_first read_often repeats \
   scores_as_image shard_norm shared
-plan_models = cnn fastmnist lenet5 mlp regression simplenet
+plan_models = allconv cnn fastmnist lenet5 mlp regression resnet simplenet
 bits_networks = groups losses mixed norm rules shard_norm shared tiny
 EXTRA_DIST += $(plan_networks:%=tests/plan/%.yaml) $(plan_networks:%=tests/plan/%.plan) \
   $(plan_models:%=tests/plan/%.plan) $(bits_networks:%=tests/bits/%.yaml)

@@ -88,7 +88,7 @@ static hd_status count_training(owner *o, hd_ctx *ctx, const int *layer_of) {
   return HD_OK;
 }
 
-/* Layers are the nodes as written, up to the loss. */
+/* Layers are the nodes as written: not the loss, nor what puts an image's scores into order for it. */
 static hd_status list_layers(owner *o, hd_ctx *ctx) {
   hd_summary *s = &o->summary;
   int written = o->graph->node_count, loss = o->graph->values[o->graph->loss].producer;
@@ -97,8 +97,9 @@ static hd_status list_layers(owner *o, hd_ctx *ctx) {
   hd_status status = s->layers && layer_of ? HD_OK : hd__fail(ctx, HD_E_NOMEM, "out of memory for the summary");
   for (int i = 0; status == HD_OK && i < written; i++) {
     const hd_node *node = &o->graph->nodes[i];
-    layer_of[node->written] = i == loss ? -1 : s->layer_count;
-    if (i != loss)
+    bool is_layer = i != loss && !node->attrs.move;
+    layer_of[node->written] = is_layer ? s->layer_count : -1;
+    if (is_layer)
       describe_layer(&s->layers[s->layer_count++], o->graph, node);
   }
   if (status == HD_OK)

@@ -1,8 +1,10 @@
-/* Follows PyTorch's loss trajectories: its initial weights, MNIST in file order, its losses in float64.
+/* Follows PyTorch's loss trajectories, its losses in float64: each loss must be within 1e-3, relative, for as many steps as
+ * float32 can follow float64 (the files say how many), each learning rate within 1e-6.
  *
- * The trajectories and MNIST are not part of the project: they are looked for in ../shared beside the source folder,
- * and the test skips where they are not. Each loss must be within 1e-3, relative, for as many steps as float32 can
- * follow float64 (the file says how many), each learning rate within 1e-6. */
+ * tests/golden/networks.json holds those of the networks with batch norm and with strides, on the built-in digits, from
+ * heddle's first weights (tools/pytorch/torch_golden.py made it). Others, from PyTorch's own first weights and on MNIST in
+ * file order, are not part of the project: they are looked for in ../shared beside the source folder, and skipped where
+ * they are not. */
 #include <jansson.h>
 #include <unistd.h>
 
@@ -11,14 +13,23 @@
 
 static const double LOSS_TOLERANCE = 1e-3, LR_TOLERANCE = 1e-6;
 
-enum { MOST_STEPS = 100, PATH = 1024 };
+enum { MOST_STEPS = 100, MOST_SETTINGS = 16, PATH = 1024 };
 
+/* Where the trajectories of some cases come from. */
+typedef struct golden_source {
+  char data[PATH]; /* a folder of IDX files */
+  char init[PATH]; /* folder of NAME.init.safetensors; "": heddle's own first weights */
+  const char *out; /* runs go there */
+  json_t *cases;
+} golden_source;
+
+/* The cases of ../shared, whose file does not say heddle's settings. */
 typedef struct golden_case {
   const char *name;
   const char *const *settings; /* name, value, ..., NULL */
 } golden_case;
 
-static const golden_case cases[] = {
+static const golden_case shared_cases[] = {
     {"simplenet-sgd", (const char *const[]){"model", "simplenet", "optimizer", "sgd", "lr", "0.01", NULL}},
     {"mlp-momentum", (const char *const[]){"model", "mlp", "optimizer", "sgd", "lr", "0.05", "momentum", "0.9",
                                            "weight-decay", "1e-4", NULL}},
@@ -50,19 +61,35 @@ static hd_status set_all(hd_config *config, hd_ctx *ctx, const char *const *sett
   return status;
 }
 
-static hd_status train(trajectory *out, hd_ctx *ctx, const golden_case *c, const char *shared, const char *folder) {
-  char data[PATH + 32], init[PATH + 64];
+static hd_status configure(hd_config *config, hd_ctx *ctx, const golden_source *from, const char *name,
+                           const char *const *settings) {
+  char init[2 * PATH], out[2 * PATH];
+  snprintf(init, sizeof init, "%s/%s.init.safetensors", from->init, name);
+  snprintf(out, sizeof out, "%s/%s", from->out, name);
+  const char *const common[] = {"data",
+                                from->data,
+                                "no-shuffle",
+                                "true",
+                                "max-steps",
+                                "100",
+                                "log-every",
+                                "1",
+                                "out",
+                                out,
+                                *from->init ? "init" : NULL,
+                                init,
+                                NULL};
+  hd_status status = set_all(config, ctx, settings);
+  return status == HD_OK ? set_all(config, ctx, common) : status;
+}
+
+static hd_status train(trajectory *out, hd_ctx *ctx, const golden_source *from, const char *name,
+                       const char *const *settings) {
   hd_config *config;
   hd_session *session = NULL;
-  snprintf(data, sizeof data, "%s/data/mnist", shared);
-  snprintf(init, sizeof init, "%s/golden/%s.init.safetensors", shared, c->name);
-  const char *const common[] = {"data", data,        "init", init,  "no-shuffle", "true", "max-steps",
-                                "100",  "log-every", "1",    "out", folder,       NULL};
   hd_status status = hd_config_create(&config, ctx);
   if (status == HD_OK)
-    status = set_all(config, ctx, c->settings);
-  if (status == HD_OK)
-    status = set_all(config, ctx, common);
+    status = configure(config, ctx, from, name, settings);
   if (status == HD_OK)
     status = hd_session_create(&session, ctx, config);
   if (status == HD_OK)
@@ -81,40 +108,75 @@ static double worst(const double *got, const json_t *want, int count) {
   return off;
 }
 
-static void follow(const golden_case *c, const json_t *want, const char *shared, const char *folder) {
+static void follow(const golden_source *from, const char *name, const char *const *settings) {
+  const json_t *want = json_object_get(from->cases, name);
   trajectory t = {0};
   hd_ctx *ctx;
-  char out[PATH];
-  snprintf(out, sizeof out, "%s/%s", folder, c->name);
   if (hd_ctx_create(&ctx) != HD_OK)
     bail_out("out of memory");
-  if (train(&t, ctx, c, shared, out) != HD_OK) {
-    fail("%s: %s", c->name, hd_ctx_message(ctx));
+  if (train(&t, ctx, from, name, settings) != HD_OK) {
+    fail("%s: %s", name, hd_ctx_message(ctx));
   } else {
     int steps = (int)json_integer_value(json_object_get(want, "steps"));
     double loss = worst(t.loss, json_object_get(want, "losses"), steps),
            lr = worst(t.lr, json_object_get(want, "lr"), t.steps);
-    is_int(t.steps, MOST_STEPS, "%s: 100 steps ran", c->name);
-    ok(steps > 0 && loss <= LOSS_TOLERANCE, "%s: the losses of %d steps, off by %.1e at most", c->name, steps, loss);
-    ok(lr <= LR_TOLERANCE, "%s: the learning rates of %d steps, off by %.1e at most", c->name, t.steps, lr);
+    is_int(t.steps, MOST_STEPS, "%s: 100 steps ran", name);
+    ok(steps > 0 && loss <= LOSS_TOLERANCE, "%s: the losses of %d steps, off by %.1e at most", name, steps, loss);
+    ok(lr <= LR_TOLERANCE, "%s: the learning rates of %d steps, off by %.1e at most", name, t.steps, lr);
   }
   hd_ctx_destroy(ctx);
 }
 
-int main(void) {
-  const char *source = getenv("SRCDIR");
-  char shared[PATH], path[PATH + 32], folder[] = "/tmp/heddle-golden.XXXXXX", command[PATH];
-  snprintf(shared, sizeof shared, "%s/../shared", source ? source : ".");
-  snprintf(path, sizeof path, "%s/golden/losses.json", shared);
+/* Trajectories that stand beside this file: digits, heddle's first weights, the settings in the file. */
+static void follow_own(const char *source, const char *out) {
+  const char *build = getenv("BUILDDIR"), *settings[2 * MOST_SETTINGS + 1], *label, *name;
+  char path[PATH], command[3 * PATH];
+  golden_source own = {.out = out};
+  json_t *one, *setting;
+  snprintf(path, sizeof path, "%s/tests/golden/networks.json", source);
+  snprintf(own.data, sizeof own.data, "%s/digits", out);
+  snprintf(command, sizeof command, "mkdir '%s' && '%s/tests/bits/make_idx' '%s' 6400 50", own.data,
+           build ? build : ".", own.data);
   json_t *losses = json_load_file(path, 0, NULL);
-  snprintf(path, sizeof path, "%s/data/mnist", shared);
-  if (!losses || access(path, R_OK) != 0)
-    skip_all("no PyTorch trajectories and MNIST in %s", shared);
+  if (!losses || system(command) != 0)
+    bail_out("no %s, or no digits", path);
+  own.cases = json_object_get(losses, "cases");
+  json_object_foreach(own.cases, label, one) {
+    int count = 0;
+    json_object_foreach(json_object_get(one, "settings"), name, setting) {
+      settings[count++] = name;
+      settings[count++] = json_string_value(setting);
+    }
+    settings[count] = NULL;
+    follow(&own, label, settings);
+  }
+  json_decref(losses);
+}
+
+static void follow_shared(const char *source, const char *out) {
+  golden_source shared = {.out = out};
+  char path[PATH];
+  snprintf(shared.data, sizeof shared.data, "%s/../shared/data/mnist", source);
+  snprintf(shared.init, sizeof shared.init, "%s/../shared/golden", source);
+  snprintf(path, sizeof path, "%s/../shared/golden/losses.json", source);
+  json_t *losses = json_load_file(path, 0, NULL);
+  if (!losses || access(shared.data, R_OK) != 0) {
+    skip(1, "no PyTorch trajectories and MNIST in %s/../shared", source);
+  } else {
+    shared.cases = json_object_get(losses, "cases");
+    for (size_t i = 0; i < sizeof shared_cases / sizeof *shared_cases; i++)
+      follow(&shared, shared_cases[i].name, shared_cases[i].settings);
+  }
+  json_decref(losses);
+}
+
+int main(void) {
+  const char *source = getenv("SRCDIR") ? getenv("SRCDIR") : ".";
+  char folder[] = "/tmp/heddle-golden.XXXXXX", command[PATH];
   if (!mkdtemp(folder))
     bail_out("no temporary folder");
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-    follow(&cases[i], json_object_get(json_object_get(losses, "cases"), cases[i].name), shared, folder);
-  json_decref(losses);
+  follow_own(source, folder);
+  follow_shared(source, folder);
   snprintf(command, sizeof command, "rm -rf '%s'", folder);
   if (system(command) != 0)
     diag("%s is left behind", folder);

@@ -63,6 +63,29 @@ static void check_costs(hd_ctx *ctx) {
   hd_config_destroy(config);
 }
 
+/* What torchinfo and ptflops say of each built-in model (tools/pytorch/torch_summary.py compares every layer). */
+static void check_peers(hd_ctx *ctx) {
+  static const struct {
+    const char *settings;
+    int64_t params, macs;
+  } peers[] = {
+      {"model simplenet", 7850, 7840},  {"model mlp", 101770, 101632},        {"model lenet5", 61706, 416520},
+      {"model cnn", 225034, 2631040},   {"model fastmnist", 215194, 1244160}, {"model allconv", 53002, 11531072},
+      {"model resnet", 51642, 3867008}, {"model regression", 50769, 50696},
+  };
+  for (size_t i = 0; i < sizeof peers / sizeof *peers; i++) {
+    hd_config *config = config_of(ctx, peers[i].settings);
+    hd_summary *s;
+    if (hd_summary_create(&s, ctx, config, NULL) != HD_OK)
+      bail_out("%s", hd_ctx_message(ctx));
+    is_int(s->params, peers[i].params, "%s: as many parameters as PyTorch's", peers[i].settings);
+    is_int(s->trainable, peers[i].params, "%s: all of them trainable", peers[i].settings);
+    is_int(s->macs, peers[i].macs, "%s: as many multiply-adds", peers[i].settings);
+    hd_summary_destroy(s);
+    hd_config_destroy(config);
+  }
+}
+
 int main(void) {
   static const char *const settings[] = {"model cnn threads 1",
                                          "model cnn threads 4 batch 256",
@@ -71,6 +94,7 @@ int main(void) {
                                          "model cnn threads 2 accumulate 4 shards 32 batch 200",
                                          "model mlp threads 5 batch 7 optimizer adam",
                                          "recipe fastmnist threads 2",
+                                         "model resnet threads 3 batch 100",
                                          "model simplenet threads 8 batch 1"};
   hd_ctx *ctx;
   if (hd_ctx_create(&ctx) != HD_OK)
@@ -83,6 +107,7 @@ int main(void) {
   snprintf(norm, sizeof norm, "model %s/tests/bits/norm.yaml threads 3 accumulate 4", source_folder());
   check_memory(ctx, norm, count);
   check_costs(ctx);
+  check_peers(ctx);
   hd_ctx_destroy(ctx);
   return done_testing();
 }

@@ -1,0 +1,140 @@
+"""A model file of heddle as a PyTorch module, for the comparisons beside this file.
+
+Layers are modules under their own names, so that state_dict() has the names that checkpoints have: `block1.conv.weight`
+is the weight of the layer conv in the first round of the repeat block. Shapes are found by taking two samples of zeros
+through the layers while they are made.
+"""
+import struct
+
+import torch
+import torch.nn as nn
+import yaml
+
+
+class Add(nn.Module):
+    def forward(self, *values):
+        return sum(values[1:], values[0])
+
+
+class Concat(nn.Module):
+    def forward(self, *values):
+        return torch.cat(values, dim=1)
+
+
+def sides(value):
+    return tuple(value) if isinstance(value, list) else value
+
+
+def conv2d(s, x):
+    return nn.Conv2d(x.shape[1], s["out"], sides(s["kernel"]), stride=sides(s.get("stride", 1)),
+                     padding=sides(s.get("padding", 0)), groups=s.get("groups", 1), bias=s.get("bias", True))
+
+
+def max_pool2d(s, x):
+    return nn.MaxPool2d(sides(s["kernel"]), stride=sides(s.get("stride", s["kernel"])),
+                        padding=sides(s.get("padding", 0)))
+
+
+def avg_pool2d(s, x):
+    return nn.AvgPool2d(sides(s["kernel"]), stride=sides(s.get("stride", s["kernel"])),
+                        padding=sides(s.get("padding", 0)), count_include_pad=s.get("count_include_pad", True))
+
+
+def batch_norm(s, x):
+    kind = nn.BatchNorm2d if x.dim() == 4 else nn.BatchNorm1d
+    return kind(x.shape[1], eps=float(s.get("eps", 1e-5)), momentum=float(s.get("momentum", 0.1)))
+
+
+MAKERS = {
+    "conv2d": conv2d,
+    "max_pool2d": max_pool2d,
+    "avg_pool2d": avg_pool2d,
+    "global_avg_pool2d": lambda s, x: nn.AdaptiveAvgPool2d(1),
+    "batch_norm": batch_norm,
+    "layer_norm": lambda s, x: nn.LayerNorm(x.shape[1:], eps=float(s.get("eps", 1e-5))),
+    "dropout": lambda s, x: nn.Dropout(float(s.get("p", 0.5))),
+    "linear": lambda s, x: nn.Linear(x.shape[1], s["out"], bias=s.get("bias", True)),
+    "relu": lambda s, x: nn.ReLU(),
+    "sigmoid": lambda s, x: nn.Sigmoid(),
+    "tanh": lambda s, x: nn.Tanh(),
+    "leaky_relu": lambda s, x: nn.LeakyReLU(float(s.get("negative_slope", 0.01))),
+    "gelu": lambda s, x: nn.GELU(approximate=s.get("approximate", "none")),
+    "flatten": lambda s, x: nn.Flatten(),
+    "softmax": lambda s, x: nn.Softmax(dim=1),
+    "add": lambda s, x: Add(),
+    "concat": lambda s, x: Concat(),
+}
+
+
+class Net(nn.Module):
+    """The layers as modules; its one field of its own cannot be the name of a layer."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.__dict__["*model"] = model
+
+    def put(self, name, module):
+        *path, leaf = name.split(".")
+        at = self
+        for part in path:
+            if part not in at._modules:
+                at.add_module(part, nn.Module())
+            at = at._modules[part]
+        at.add_module(leaf, module)
+
+    def forward(self, x):
+        model, values = self.__dict__["*model"], {"input": x}
+        for name, _, inputs in model.layers:
+            values[name] = self.get_submodule(name)(*[values[i] for i in inputs])
+        return values[model.scores]
+
+
+class Model:
+    """A model file: its name, its input's shape, its layers as (name, op, names of inputs), and the module, net."""
+
+    def __init__(self, path):
+        with open(path) as file:
+            text = yaml.safe_load(file)
+        self.name, self.input, self.layers, self.net = text["model"], tuple(text["input"]), [], Net(self)
+        self.values = {"input": torch.zeros(2, *self.input)}
+        self.scores = self.make(text["layers"], [""], "input")
+
+    def make(self, entries, scopes, above):
+        """Makes the layers of a list; scopes: the prefixes under which names are looked up, the innermost first."""
+        start = above
+        for entry in entries:
+            (name, s), = entry.items()
+            if "repeat" in s:
+                for round in range(1, s["repeat"] + 1):
+                    above = self.make(s["layers"], ["%s%s%d." % (scopes[0], name, round)] + scopes, above)
+            else:
+                above = self.make_layer(scopes[0] + name, s, self.inputs_of(s, scopes, start, above))
+        return above
+
+    def inputs_of(self, s, scopes, start, above):
+        if "from" not in s:
+            return [above]
+        names = s["from"] if isinstance(s["from"], list) else [s["from"]]
+        return [start if name == "above" and len(scopes) > 1 else
+                next(scope + name for scope in scopes if scope + name in self.values) for name in names]
+
+    def make_layer(self, name, s, inputs):
+        module = MAKERS[s["op"]](s, self.values[inputs[0]])
+        self.net.put(name, module)
+        self.layers.append((name, s["op"], inputs))
+        self.values[name] = module(*[self.values[i] for i in inputs])
+        return name
+
+
+def read_idx(path):
+    """The array of an IDX file of bytes."""
+    with open(path, "rb") as file:
+        raw = file.read()
+    dims = struct.unpack(">%dI" % raw[3], raw[4:4 + 4 * raw[3]])
+    return torch.frombuffer(bytearray(raw[4 + 4 * raw[3]:]), dtype=torch.uint8).reshape(dims)
+
+
+def samples(folder, part, mean, std):
+    """Images as heddle feeds them, [N, 1, H, W], and labels."""
+    x = read_idx("%s/%s-images-idx3-ubyte" % (folder, part)).float().div_(255).sub_(mean).div_(std).unsqueeze(1)
+    return x, read_idx("%s/%s-labels-idx1-ubyte" % (folder, part)).long()
