@@ -55,6 +55,13 @@ commands() {
   done <losses
 }
 
+@test "every operation is one" {
+  setup_page
+  for op in $(grep -Eo '\{op: [a-z0-9_]*' "$PAGE" | sed 's/.* //' | sort -u); do
+    grep -q "^|.*\`$op\`" "$SRCDIR/docs/model-files.md" || { echo "the page has $op, there is none"; false; }
+  done
+}
+
 @test "every function is declared" {
   setup_page
   for name in $(grep -Eo 'hd_[a-z_]*' "$PAGE" | sort -u); do
