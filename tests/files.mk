@@ -18,6 +18,7 @@ unit_tests = tests/unit/test_budget tests/unit/test_digits tests/unit/test_feed 
 unit_tests += tests/plan/test_plan
 unit_tests += tests/golden/test_golden
 unit_tests += tests/fault/test_alloc
+unit_tests += tests/unit/test_sessions
 op_tests = tests/op/test_expf tests/op/test_gradients tests/op/test_kernels tests/op/test_network_gradients \
   tests/op/test_updates
 script_tests = tests/check-layers.sh tests/check-symbols.sh tests/model-files.sh tests/tensors.sh

@@ -8,6 +8,8 @@
  *     hd_session_train(session, ctx, on_event, NULL);
  *     printf("%s\n", hd_session_report(session)->weights_sha256);
  *
+ * A loop of the caller's own calls hd_session_step instead, until hd_session_done.
+ *
  * Thread safety: a session may be used by one thread at a time, except hd_session_stop. The library never prints: a
  * callback shows what happens. */
 #ifndef HEDDLE_SESSION_H
@@ -79,7 +81,22 @@ HD_API void hd_session_destroy(hd_session *session);
  * finished and the state saved. HD_E_NOTFINITE: the last good checkpoint is untouched. */
 HD_API hd_status hd_session_train(hd_session *session, hd_ctx *ctx, hd_event_fn *on_event, void *user);
 
-/* Asks a running hd_session_train to finish its step, save and return. Safe in a signal handler and from any thread. */
+/* The same, driven by the caller: trains `steps` more steps (1 or more; fewer at the run's end), without a callback. What
+ * hd_session_train does at the end of an epoch and of the run happens here too. *loss (may be NULL) gets the mean over
+ * the samples of these steps, each before its update; NAN if there was no step left. However a run is cut into calls,
+ * its weights are the same. A last hd_session_train trains what is left and completes the report. */
+HD_API hd_status hd_session_step(double *loss, hd_session *session, hd_ctx *ctx, int64_t steps);
+
+/* Every step has been trained. */
+HD_API int hd_session_done(const hd_session *session);
+
+/* Evaluates the weights as they are: test_loss, test_accuracy and wrong of the report. Changes no weights. */
+HD_API hd_status hd_session_evaluate(hd_session *session, hd_ctx *ctx);
+
+/* Saves a checkpoint of the weights as they are, waits until it is on the disk, and completes weights_sha256. */
+HD_API hd_status hd_session_save(hd_session *session, hd_ctx *ctx);
+
+/* Asks a running hd_session_train or hd_session_step to finish its step, save and return. Safe in a signal handler and from any thread. */
 HD_API void hd_session_stop(hd_session *session);
 
 /* Owned by the session; complete after hd_session_train. */

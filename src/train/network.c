@@ -51,6 +51,8 @@ hd_status hd__network_find(hd_network *out, hd_ctx *ctx, const char *name_or_pat
   for (const hd_embedded *e = hd__embed_models; e->name; e++)
     if (strlen(name_or_path) == strcspn(e->name, ".") && !strncmp(e->name, name_or_path, strlen(name_or_path)))
       return keep(out, ctx, e->bytes, e->length, e->name);
+  if (strchr(name_or_path, '\n'))
+    return keep(out, ctx, name_or_path, strlen(name_or_path), "model");
   if (!is_path(name_or_path))
     return unknown_model(ctx, name_or_path);
   hd_mapping file;

@@ -41,6 +41,8 @@ static void step_done(void *self, const hd_step *step, const hd_step_result *res
   s->counters.step++;
   s->counters.epoch_loss_sum += result->loss_sum;
   s->counters.epoch_divisor += (double)step->divisor;
+  s->stretch_loss_sum += result->loss_sum;
+  s->stretch_divisor += (double)step->divisor;
   s->trained_samples += step->samples;
   double loss = result->loss_sum / (double)step->divisor;
   if (s->on_event) {
@@ -100,11 +102,12 @@ static int64_t next_multiple(const hd_session *s, hd_option_id every) {
   return (s->counters.step / n + 1) * n;
 }
 
-/* Where the next region ends: the epoch's end, a save, an evaluation, or the run's end. */
+/* Where the next region ends: the epoch's end, a save, an evaluation, the caller's pause, or the run's end. */
 static int64_t next_stop(const hd_session *s) {
   int64_t stop = (s->counters.step / s->steps_per_epoch + 1) * s->steps_per_epoch;
-  const int64_t others[] = {s->steps_in_all, next_multiple(s, HD_OPT_save_every), next_multiple(s, HD_OPT_eval_every)};
-  for (int i = 0; i < 3; i++)
+  const int64_t others[] = {s->steps_in_all, s->pause, next_multiple(s, HD_OPT_save_every),
+                            next_multiple(s, HD_OPT_eval_every)};
+  for (int i = 0; i < 4; i++)
     stop = others[i] < stop ? others[i] : stop;
   return stop;
 }
@@ -227,23 +230,33 @@ static void finish_report(hd_session *s) {
   s->report.wall_s = hd__clock_process_s();
 }
 
-static hd_status train(hd_session *s, hd_ctx *ctx) {
-  bool stopped = false;
+/* Trains up to the step `end`. */
+static hd_status train_until(hd_session *s, hd_ctx *ctx, int64_t end) {
   uint32_t flags = 0;
-  s->report.startup_s = hd__clock_process_s();
-  while (s->counters.step < s->steps_in_all && !stopped && !hd__session_impatient(s)) {
+  if (s->report.startup_s == 0)
+    s->report.startup_s = hd__clock_process_s();
+  s->pause = end < s->steps_in_all ? end : s->steps_in_all;
+  s->report.stopped = 0;
+  while (s->counters.step < s->pause && !s->report.stopped && !hd__session_impatient(s)) {
     HD_TRY(run_region(s, ctx, &flags));
-    stopped = (flags & HD_FLAG_STOP) && s->counters.step < s->steps_in_all;
-    HD_TRY(handle_stop(s, ctx, stopped));
+    s->report.stopped = (flags & HD_FLAG_STOP) && s->counters.step < s->steps_in_all;
+    HD_TRY(handle_stop(s, ctx, s->report.stopped));
   }
-  if (s->counters.step < s->steps_in_all && !stopped)
+  return HD_OK;
+}
+
+static hd_status stopped(hd_session *s, hd_ctx *ctx) {
+  return hd__fail(ctx, HD_E_INTERRUPTED, "stopped after step %lld", (long long)s->counters.step);
+}
+
+static hd_status train(hd_session *s, hd_ctx *ctx) {
+  HD_TRY(train_until(s, ctx, s->steps_in_all));
+  if (s->counters.step < s->steps_in_all && !s->report.stopped)
     tell_impatience(s);
   HD_TRY(hd__checkpoint_digest(s->report.weights_sha256, ctx, s->store));
   HD_TRY(hd__saver_wait(&s->saver, ctx));
-  if (stopped) {
-    s->report.stopped = 1;
-    return hd__fail(ctx, HD_E_INTERRUPTED, "stopped after step %lld", (long long)s->counters.step);
-  }
+  if (s->report.stopped)
+    return stopped(s, ctx);
   HD_TRY(hd__session_evaluate(s, ctx));
   return hd__session_draw_wrong(s, ctx);
 }
@@ -254,6 +267,30 @@ hd_status hd_session_train(hd_session *s, hd_ctx *ctx, hd_event_fn *on_event, vo
   hd_status status = train(s, ctx);
   finish_report(s);
   return status;
+}
+
+hd_status hd_session_step(double *loss, hd_session *s, hd_ctx *ctx, int64_t steps) {
+  s->on_event = NULL;
+  s->stretch_loss_sum = 0;
+  s->stretch_divisor = 0;
+  int64_t left = s->steps_in_all - s->counters.step;
+  hd_status status = train_until(s, ctx, s->counters.step + (steps < left ? steps : left));
+  if (loss)
+    *loss = s->stretch_divisor > 0 ? s->stretch_loss_sum / s->stretch_divisor : 0.0 / 0.0;
+  finish_report(s);
+  if (status == HD_OK && s->report.stopped)
+    return stopped(s, ctx);
+  return status;
+}
+
+int hd_session_done(const hd_session *s) { return s->counters.step >= s->steps_in_all || hd__session_impatient(s); }
+
+hd_status hd_session_evaluate(hd_session *s, hd_ctx *ctx) { return hd__session_evaluate(s, ctx); }
+
+hd_status hd_session_save(hd_session *s, hd_ctx *ctx) {
+  HD_TRY(save(s, ctx, s->evaluated_step == s->counters.step));
+  HD_TRY(hd__checkpoint_digest(s->report.weights_sha256, ctx, s->store));
+  return hd__saver_wait(&s->saver, ctx);
 }
 
 hd_status hd_session_create(hd_session **out, hd_ctx *ctx, const hd_config *config) {

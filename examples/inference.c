@@ -1,0 +1,53 @@
+/* Inference inside another program: pictures, and pixels that the program has in memory.
+ *
+ *     inference RUN [FILE.png...]     RUN: a run's folder, such as runs/cnn-1 */
+#include <heddle.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* A seven in 28 x 28 bytes, light on black. */
+static void draw_seven(unsigned char pixels[28 * 28]) {
+  for (int y = 0; y < 28; y++)
+    for (int x = 0; x < 28; x++) {
+      int bar = y >= 5 && y < 8 && x >= 8 && x < 20, leg = y >= 8 && y < 23 && abs(2 * x + y - 45) <= 3;
+      pixels[28 * y + x] = bar || leg ? 255 : 0;
+    }
+}
+
+static void tell(const char *what, const double *probability, int classes) {
+  int class = hd_predict_class(probability, classes);
+  printf("%s: %d (%.2f %%)\n", what, class, 100 * probability[class]);
+}
+
+static hd_status predict(hd_predictor *predictor, hd_ctx *ctx, char **file, double *probability) {
+  int classes = hd_predictor_classes(predictor);
+  unsigned char seven[28 * 28];
+  draw_seven(seven);
+  hd_status status = hd_predict_pixels(probability, predictor, ctx, seven, 1);
+  if (status == HD_OK)
+    tell("a seven drawn by the program", probability, classes);
+  for (; *file && status == HD_OK; file++) {
+    status = hd_predict_png(probability, predictor, ctx, *file);
+    if (status == HD_OK)
+      tell(*file, probability, classes);
+  }
+  return status;
+}
+
+int main(int argc, char **argv) {
+  hd_ctx *ctx;
+  hd_predictor *predictor;
+  if (argc < 2 || hd_ctx_create(&ctx) != HD_OK)
+    return 2;
+  hd_status status = hd_predictor_create(&predictor, ctx, argv[1], NULL);
+  if (status == HD_OK) {
+    double *probability = malloc((size_t)hd_predictor_classes(predictor) * sizeof *probability);
+    status = probability ? predict(predictor, ctx, argv + 2, probability) : HD_E_NOMEM;
+    free(probability);
+    hd_predictor_destroy(predictor);
+  }
+  if (status != HD_OK)
+    fprintf(stderr, "inference: %s\n", hd_ctx_message(ctx));
+  hd_ctx_destroy(ctx);
+  return status != HD_OK;
+}

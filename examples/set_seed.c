@@ -1,0 +1,41 @@
+/* All that is random follows from one number: there is no generator to seed elsewhere, no worker and no library that
+ * keeps one of its own. Trains with the seeds 1, 1 and 2: the first two runs are one, bit by bit.
+ *
+ *     set_seed [DATA [STEPS]] */
+#include <heddle.h>
+#include <stdio.h>
+#include <string.h>
+
+static hd_status train(char digest[HD_SHA256_TEXT_BYTES], hd_ctx *ctx, hd_config *config, const char *seed) {
+  hd_session *session;
+  hd_status status = hd_config_set(config, ctx, "seed", seed);
+  if (status == HD_OK)
+    status = hd_session_create(&session, ctx, config);
+  if (status != HD_OK)
+    return status;
+  status = hd_session_train(session, ctx, NULL, NULL);
+  memcpy(digest, hd_session_report(session)->weights_sha256, HD_SHA256_TEXT_BYTES);
+  hd_session_destroy(session);
+  printf("seed %s: %s\n", seed, digest);
+  return status;
+}
+
+int main(int argc, char **argv) {
+  char first[HD_SHA256_TEXT_BYTES], again[HD_SHA256_TEXT_BYTES], other[HD_SHA256_TEXT_BYTES];
+  hd_ctx *ctx;
+  hd_config *config = NULL;
+  if (hd_ctx_create(&ctx) != HD_OK)
+    return 1;
+  int failed = hd_config_create(&config, ctx) || hd_config_set(config, ctx, "model", "simplenet") ||
+               hd_config_set(config, ctx, "data", argc > 1 ? argv[1] : "digits") ||
+               hd_config_set(config, ctx, "max-steps", argc > 2 ? argv[2] : "20") || train(first, ctx, config, "1") ||
+               train(again, ctx, config, "1") || train(other, ctx, config, "2");
+  if (failed)
+    fprintf(stderr, "set_seed: %s\n", hd_ctx_message(ctx));
+  else
+    printf("the same seed gives %s weights, another seed %s\n", strcmp(first, again) ? "OTHER" : "the same",
+           strcmp(first, other) ? "others" : "THE SAME");
+  hd_config_destroy(config);
+  hd_ctx_destroy(ctx);
+  return failed || strcmp(first, again) != 0 || strcmp(first, other) == 0;
+}

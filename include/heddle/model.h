@@ -1,0 +1,58 @@
+/* Building a network from C, layer by layer.
+ *
+ *     hd_model *model;
+ *     hd_model_create(&model, ctx, "tiny", 1, 28, 28);
+ *     hd_model_add(model, ctx, "conv1", "op: conv2d, out: %d, kernel: 3", width);
+ *     hd_model_add(model, ctx, "relu1", "op: relu");
+ *     hd_model_add(model, ctx, "flat", "op: flatten");
+ *     hd_model_add(model, ctx, "fc", "op: linear, out: 10");
+ *     hd_config_set(config, ctx, "model", hd_model_text(model));
+ *
+ * A layer is described as in a model file, so that every operation and every setting that files have can be used, and
+ * a checkpoint can say what its network is. A layer reads the one before it unless `from: NAME` or `from: [A, B]` says
+ * otherwise; `input` is the network's. The last layer gives the scores.
+ *
+ * Thread safety: a model may be used by one thread at a time. */
+#ifndef HEDDLE_MODEL_H
+#define HEDDLE_MODEL_H
+
+#include <stdint.h>
+
+#include "heddle/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define HD_PRINTF(text, first) __attribute__((format(printf, text, first)))
+#else
+#define HD_PRINTF(text, first)
+#endif
+
+typedef struct hd_model hd_model;
+
+/* A model without layers for samples of channels x height x width. `name` goes into reports and names run folders:
+ * letters, digits, '-' and '_' (else HD_E_USAGE). The caller owns it and ends it with hd_model_destroy (NULL
+ * allowed). */
+HD_API hd_status hd_model_create(hd_model **out, hd_ctx *ctx, const char *name, int32_t channels, int32_t height,
+                                 int32_t width);
+HD_API void hd_model_destroy(hd_model *model);
+
+/* Adds a layer; `description` is a printf format. It is checked when the model is: layers that a later one reads may
+ * come in any number and still be incomplete. HD_E_USAGE: the name is taken or has other characters than letters,
+ * digits, '-' and '_'. */
+HD_API hd_status hd_model_add(hd_model *model, hd_ctx *ctx, const char *name, const char *description, ...)
+    HD_PRINTF(4, 5);
+
+/* Checks the whole network: HD_E_FORMAT or HD_E_SHAPE, "model:LINE: ...", where line 3 + n is layer n. *parameters (may
+ * be NULL) gets the number of its parameters. */
+HD_API hd_status hd_model_check(int64_t *parameters, const hd_model *model, hd_ctx *ctx);
+
+/* The description as YAML, what a model file would hold. Owned by the model, valid until it changes. */
+HD_API const char *hd_model_text(const hd_model *model);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,43 @@
+#!/bin/sh
+# TAP: the examples run, do what they say, and are short.
+samples="256 64"
+. "$SRCDIR/tests/examples_lib.sh"
+
+short() { [ "$(wc -l <"$1")" -lt 60 ] && ! grep -q '.\{121\}' "$1"; }
+for source in "$SRCDIR"/examples/*.c; do
+  check "${source##*/} has fewer than 60 lines" short "$source"
+done
+
+run() { "$BUILDDIR/examples/$1" data "$2" >"$1.out" 2>&1; }
+shows() { grep -Eq "$2" "$1.out"; }
+
+run train_cnn 20
+result $? "train_cnn runs" train_cnn.out
+check "it shows its loss, its accuracy and a digest" shows train_cnn '^step 20: loss [0-9]+\.[0-9]+$'
+check "and saves" test -f runs/cnn-1/last/model.safetensors
+
+"$HEDDLE" train --model mlp --data data --max-steps 12 --out whole >whole.out 2>&1
+run own_loop 12
+result $? "own_loop runs" own_loop.out
+check "its curve has a line every ten steps" test "$(grep -c '|=' own_loop.out)" = 2
+check "so has loss.csv" test "$(wc -l <loss.csv)" = 3
+check "its weights are those of one undivided run" test \
+  "$(sed -n 's/^weights_sha256 //p' own_loop.out)" = "$("$HEDDLE" digest whole)"
+
+run own_network 10
+result $? "own_network runs" own_network.out
+check "it counts parameters" shows own_network '^6898 parameters'
+check "its checkpoint knows its network" "$HEDDLE" eval runs/blocks-1 --data data
+
+"$BUILDDIR/examples/inference" runs/cnn-1 runs/cnn-1/wrong.png >inference.out 2>&1
+result $? "inference runs" inference.out
+check "it predicts what is in memory" shows inference '^a seven drawn by the program: [0-9] \('
+check "and what is in a file" shows inference '^runs/cnn-1/wrong.png: [0-9] \('
+
+run set_seed 5
+result $? "set_seed runs" set_seed.out
+check "one seed, one result" shows set_seed 'the same seed gives the same weights, another seed others'
+
+"$BUILDDIR/examples/inference" none >missing.out 2>&1
+check "a failure is told in the library's line" test "$(wc -l <missing.out)" = 1
+echo "1..$count"

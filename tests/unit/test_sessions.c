@@ -1,0 +1,176 @@
+/* Sessions share nothing: two in one process, their steps taken in turn or in two threads at once, end in the digests of
+ * runs on their own, however their steps are cut; and a thousand of them, created and destroyed, leave no memory, no
+ * thread, no open file and no mapping behind. */
+#include "scratch.h"
+
+#include <pthread.h>
+
+#include "heddle.h"
+
+enum { SESSIONS = 1000, WARM_UP = 20, TEXT = HD_SHA256_TEXT_BYTES };
+
+/* An experiment of its own each. */
+static const char *const left[] = {"model",     "mlp",  "seed",  "3",  "threads", "2",
+                                   "optimizer", "adam", "batch", "16", NULL};
+static const char *const right[] = {"model",    "simplenet", "seed",  "4", "threads",        "2", "optimizer", "sgd",
+                                    "momentum", "0.9",       "batch", "8", "clip-grad-norm", "1", NULL};
+
+static const char *data;
+static int runs;
+
+/* A session in a folder of its own; NULL and a message after a failure. */
+static hd_session *open_session(hd_ctx *ctx, const char *const *pair, int run) {
+  hd_session *session = NULL;
+  hd_config *config;
+  char out[SCRATCH_PATH_BYTES];
+  snprintf(out, sizeof out, "%s/run-%d", scratch(), run);
+  if (hd_config_create(&config, ctx) != HD_OK)
+    return NULL;
+  hd_status status = hd_config_set(config, ctx, "data", data);
+  if (status == HD_OK)
+    status = hd_config_set(config, ctx, "out", out);
+  for (; *pair && status == HD_OK; pair += 2)
+    status = hd_config_set(config, ctx, pair[0], pair[1]);
+  if (status == HD_OK)
+    status = hd_session_create(&session, ctx, config);
+  hd_config_destroy(config);
+  return session;
+}
+
+static void finish(char digest[TEXT], hd_session *session, hd_ctx *ctx) {
+  digest[0] = 0;
+  if (session && hd_session_train(session, ctx, NULL, NULL) == HD_OK)
+    memcpy(digest, hd_session_report(session)->weights_sha256, TEXT);
+  else
+    snprintf(digest, TEXT, "failed");
+  hd_session_destroy(session);
+}
+
+static void alone(char digest[TEXT], hd_ctx *ctx, const char *const *pair) {
+  hd_session *session = open_session(ctx, pair, runs++);
+  finish(digest, session, ctx);
+  if (!strcmp(digest, "failed"))
+    diag("%s", hd_ctx_message(ctx));
+}
+
+static void test_turns(hd_ctx *ctx, char want[2][TEXT]) {
+  hd_session *a = open_session(ctx, left, runs++), *b = open_session(ctx, right, runs++);
+  char found[2][TEXT];
+  double loss;
+  int failed = !a || !b;
+  for (int i = 1; !failed && !(hd_session_done(a) && hd_session_done(b)); i++) {
+    failed = hd_session_step(&loss, a, ctx, i % 3 + 1) || hd_session_step(&loss, b, ctx, i % 2 + 1);
+    if (i % 4 == 0)
+      failed = failed || hd_session_evaluate(a, ctx);
+  }
+  is_int(failed, 0, "two sessions take steps in turn");
+  finish(found[0], a, ctx);
+  finish(found[1], b, ctx);
+  is_str(found[0], want[0], "the one has the digest of a run on its own");
+  is_str(found[1], want[1], "so has the other");
+}
+
+typedef struct job {
+  const char *const *pair;
+  int run;
+  char digest[TEXT];
+} job;
+
+static void *work(void *arg) {
+  job *j = arg;
+  hd_ctx *ctx;
+  if (hd_ctx_create(&ctx) != HD_OK)
+    return NULL;
+  finish(j->digest, open_session(ctx, j->pair, j->run), ctx);
+  hd_ctx_destroy(ctx);
+  return NULL;
+}
+
+static void test_threads(char want[2][TEXT]) {
+  job jobs[4] = {{left, 0, ""}, {right, 0, ""}, {right, 0, ""}, {left, 0, ""}};
+  pthread_t thread[4];
+  for (int i = 0; i < 4; i++) {
+    jobs[i].run = runs++;
+    if (pthread_create(&thread[i], NULL, work, &jobs[i]) != 0)
+      bail_out("expected a thread, found none");
+  }
+  for (int i = 0; i < 4; i++)
+    pthread_join(thread[i], NULL);
+  for (int i = 0; i < 4; i++)
+    is_str(jobs[i].digest, want[jobs[i].pair == right], "session %d of four at once has its own digest", i + 1);
+}
+
+/* Everything that a process could lose piece by piece. */
+typedef struct census {
+  held memory;
+  int threads, mappings;
+  long resident_kib;
+} census;
+
+static census count_all(void) {
+  census now = {.memory = held_now(), .threads = entries_in("/proc/self/task")};
+  char line[1024];
+  FILE *maps = fopen("/proc/self/maps", "r");
+  while (maps && fgets(line, sizeof line, maps))
+    now.mappings++;
+  if (maps)
+    fclose(maps);
+  FILE *status = fopen("/proc/self/status", "r");
+  while (status && fgets(line, sizeof line, status))
+    sscanf(line, "VmRSS: %ld", &now.resident_kib);
+  if (status)
+    fclose(status);
+  return now;
+}
+
+static void test_many(hd_ctx *ctx) {
+  const char *const pair[] = {"model", "simplenet", "max-steps", "1", "threads", "2", "batch", "16", NULL};
+  int failed = 0, run = runs++;
+  census before = {0}, after;
+  for (int i = 0; i < WARM_UP + SESSIONS; i++) {
+    if (i == WARM_UP)
+      before = count_all();
+    hd_session *session = open_session(ctx, pair, run);
+    if (!session) {
+      diag("%s", hd_ctx_message(ctx));
+      failed++;
+      break;
+    }
+    if (i % 50 == 0) { /* saving takes a thread, too */
+      failed += hd_session_step(NULL, session, ctx, 1) != HD_OK;
+      scratch_remove(in_scratch("run-%d", run));
+    }
+    hd_session_destroy(session);
+  }
+  after = count_all();
+  is_int(failed, 0, "%d sessions are created and destroyed", SESSIONS);
+  is_int(after.threads, before.threads, "no thread more");
+  is_int(after.memory.files, before.memory.files, "no open file more");
+  is_int(after.memory.mappings, before.memory.mappings, "no mapped file more");
+  ok(after.mappings <= before.mappings + 4, "no mappings more: %d, then %d", before.mappings, after.mappings);
+  ok(after.memory.bytes <= before.memory.bytes + 4096, "no memory more: %zu bytes, then %zu", before.memory.bytes,
+     after.memory.bytes);
+  diag("resident: %ld KiB, then %ld KiB", before.resident_kib, after.resident_kib);
+}
+
+int main(void) {
+  const char *build = getenv("BUILDDIR");
+  char command[2 * SCRATCH_PATH_BYTES], want[2][TEXT];
+  hd_ctx *ctx;
+  if (access("/dev/shm", W_OK) == 0)
+    setenv("TMPDIR", "/dev/shm", 1); /* a thousand runs' folders */
+  data = strdup(in_scratch("data"));
+  snprintf(command, sizeof command, "mkdir '%s' && '%s/tests/bits/make_idx' '%s' 120 40", data, build ? build : ".",
+           data);
+  if (system(command) != 0 || hd_ctx_create(&ctx) != HD_OK)
+    bail_out("no data set");
+  alone(want[0], ctx, left);
+  alone(want[1], ctx, right);
+  ok(strcmp(want[0], want[1]) && strcmp(want[0], "failed") && strcmp(want[1], "failed"), "two experiments run alone");
+  test_turns(ctx, want);
+  test_threads(want);
+  test_many(ctx);
+  hd_ctx_destroy(ctx);
+  free((void *)data);
+  return done_testing();
+}
