@@ -19,6 +19,7 @@ unit_tests += tests/plan/test_plan
 unit_tests += tests/golden/test_golden
 unit_tests += tests/fault/test_alloc
 unit_tests += tests/unit/test_sessions
+unit_tests += tests/fuzz/test_fuzz
 op_tests = tests/op/test_expf tests/op/test_gradients tests/op/test_kernels tests/op/test_network_gradients \
   tests/op/test_updates
 script_tests = tests/check-layers.sh tests/check-symbols.sh tests/model-files.sh tests/tensors.sh
@@ -52,3 +53,11 @@ EXTRA_DIST += $(plan_networks:%=tests/plan/%.yaml) $(plan_networks:%=tests/plan/
 check-bits:
 	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(bits_tests)' HD_BITS=all
 .PHONY: check-bits
+
+# What strangers may hand over: kept inputs are replayed, new ones made up by tools/fuzz, with clang.
+fuzz_targets = tests/fuzz/targets.c tests/fuzz/fuzz.h
+tests_fuzz_test_fuzz_SOURCES = tests/fuzz/test_fuzz.c $(fuzz_targets)
+EXTRA_PROGRAMS += tests/fuzz/libfuzzer
+tests_fuzz_libfuzzer_SOURCES = tests/fuzz/libfuzzer.c $(fuzz_targets)
+tests_fuzz_libfuzzer_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
+EXTRA_DIST += tests/fuzz/corpus tools/fuzz

@@ -1,0 +1,203 @@
+/* The targets; see fuzz.h. A broken promise is an abort, which both drivers report with the input at hand. */
+#include "fuzz.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "base/alloc.h"
+#include "base/safetensors.h"
+#include "data/fit.h"
+#include "data/idx.h"
+#include "data/png.h"
+#include "graph/model.h"
+#include "plan/plan.h"
+#include "train/checkpoint.h"
+#include "train/config.h"
+#include "train/record.h"
+
+long fuzz_refused, fuzz_taken;
+
+static void demand(int condition, const char *what, const char *found) {
+  if (condition)
+    return;
+  fprintf(stderr, "expected %s, found '%s'\n", what, found);
+  abort();
+}
+
+/* One line that names what was expected, or where memory or the disk ended. */
+static void judge(hd_status status, hd_ctx *ctx) {
+  const char *message = hd_ctx_message(ctx);
+  if (status == HD_OK) {
+    fuzz_taken++;
+    return;
+  }
+  fuzz_refused++;
+  demand(*message != 0, "a message", message);
+  for (const char *c = message; *c; c++)
+    demand((unsigned char)*c >= ' ' && *c != 0x7f, "one line without control characters", message);
+  demand(strstr(message, "expect") || strstr(message, "out of memory"), "what was expected in a message", message);
+}
+
+static hd_ctx *context(void) {
+  hd_ctx *ctx;
+  if (hd_ctx_create(&ctx) != HD_OK)
+    abort();
+  return ctx;
+}
+
+/* A folder of this process, gone when it ends. */
+static char folder[64];
+
+static void remove_folder(void) { hd__file_remove_folder(folder); }
+
+/* Writes the bytes to a file of that name; returns its path, valid until the next call. */
+static const char *put(const char *name, const uint8_t *bytes, size_t length) {
+  static char path[128];
+  if (!*folder) {
+    snprintf(folder, sizeof folder, "%s/heddle-fuzz-XXXXXX", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
+    if (!mkdtemp(folder) || atexit(remove_folder) != 0)
+      abort();
+  }
+  snprintf(path, sizeof path, "%s/%s", folder, name);
+  FILE *file = fopen(path, "wb");
+  if (!file || fwrite(bytes, 1, length, file) != length || fclose(file) != 0)
+    abort();
+  return path;
+}
+
+static void read_idx(const char *path, int rank) {
+  hd_ctx *ctx = context();
+  hd_idx idx;
+  hd_status status = hd__idx_read(&idx, ctx, path, rank);
+  judge(status, ctx);
+  if (status == HD_OK) {
+    unsigned sum = 0;
+    for (int64_t i = 0; i < idx.length; i++)
+      sum += idx.bytes[i];
+    demand(sum <= 255u * (uint64_t)idx.length && idx.rank == rank, "the rank that was asked for", path);
+    hd__idx_fini(&idx);
+  }
+  hd_ctx_destroy(ctx);
+}
+
+/* The first byte says how the rest is read: as a plain file, as a gzip file, or packed into a good gzip file first. */
+static void fuzz_idx(const uint8_t *bytes, size_t length) {
+  enum { PLAIN, GZIP, PACKED, WAYS };
+  if (length == 0)
+    return;
+  int way = bytes[0] % WAYS, rank = bytes[0] & 0x80 ? 1 : 3;
+  bytes++;
+  length--;
+  if (way != PACKED) {
+    read_idx(put(way == PLAIN ? "data" : "data.gz", bytes, length), rank);
+    return;
+  }
+  uLong room = compressBound(length) + 32;
+  uint8_t *packed = malloc(room);
+  z_stream z = {.next_in = (Bytef *)bytes, .avail_in = (uInt)length, .next_out = packed, .avail_out = (uInt)room};
+  if (!packed || deflateInit2(&z, 1, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK ||
+      deflate(&z, Z_FINISH) != Z_STREAM_END)
+    abort();
+  read_idx(put("data.gz", packed, z.total_out), rank);
+  deflateEnd(&z);
+  free(packed);
+}
+
+/* A model file, and the plans for training and for inference that follow from it. */
+static void fuzz_model(const uint8_t *bytes, size_t length) {
+  hd_ctx *ctx = context();
+  for (int train = 0; train < 2; train++) {
+    hd_graph *graph;
+    hd_plan *plan = NULL;
+    char *name;
+    hd_status status = hd__model_parse(&graph, &name, ctx, (const char *)bytes, length, "m.yaml");
+    if (status != HD_OK) {
+      demand(!strncmp(hd_ctx_message(ctx), "m.yaml:", 7), "a message that begins with its place", hd_ctx_message(ctx));
+    } else {
+      const hd_plan_settings settings = {.train = train, .clip_norm = length % 2};
+      status = hd__plan_create(&plan, ctx, graph, hd__kernels_reference(), &settings);
+      hd__free(name);
+    }
+    judge(status, ctx);
+    hd__plan_destroy(plan);
+  }
+  hd_ctx_destroy(ctx);
+}
+
+static void fuzz_config(const uint8_t *bytes, size_t length) {
+  hd_ctx *ctx = context();
+  hd_config *config;
+  if (hd_config_create(&config, ctx) != HD_OK)
+    abort();
+  hd_status status = hd_config_load(config, ctx, put("config.yaml", bytes, length));
+  if (status == HD_OK)
+    status = hd__config_complete(config, ctx);
+  judge(status, ctx);
+  for (int i = 0; hd_option_at(i); i++)
+    demand(hd_config_get(config, hd_option_at(i)->name) != NULL, "a value of each option", hd_option_at(i)->name);
+  hd_config_destroy(config);
+  hd_ctx_destroy(ctx);
+}
+
+static void fuzz_safetensors(const uint8_t *bytes, size_t length) {
+  hd_ctx *ctx = context();
+  hd_st_list list;
+  char hex[65];
+  hd_status status = hd__st_parse(&list, ctx, "model.safetensors", bytes, length);
+  judge(status, ctx);
+  if (status == HD_OK) {
+    demand(hd__st_digest(hex, ctx, &list) == HD_OK && strlen(hex) == 64, "a digest of what was read", hex);
+    for (int i = 0; i < list.count; i++)
+      demand(hd__st_find(&list, list.tensor[i].name) == &list.tensor[i], "a tensor by its name", list.tensor[i].name);
+    hd__st_fini(&list);
+  }
+  hd_ctx_destroy(ctx);
+}
+
+/* The first byte says into what size the picture is fitted. */
+static void fuzz_png(const uint8_t *bytes, size_t length) {
+  enum { MOST_SIDE = 64 };
+  uint8_t fitted[MOST_SIDE * MOST_SIDE];
+  hd_ctx *ctx = context();
+  hd_picture picture;
+  int side = length > 0 ? 1 + bytes[0] % MOST_SIDE : 1;
+  hd_status status = hd__png_parse(&picture, ctx, "p.png", bytes + (length > 0), length - (length > 0));
+  if (status == HD_OK) {
+    status = hd__fit_picture(fitted, ctx, "p.png", &picture, side, MOST_SIDE + 1 - side);
+    hd__picture_fini(&picture);
+  }
+  judge(status, ctx);
+  hd_ctx_destroy(ctx);
+}
+
+/* A run.json, as far as it is read before data and weights are. */
+static void fuzz_record(const uint8_t *bytes, size_t length) {
+  hd_ctx *ctx = context();
+  hd_config *config;
+  json_t *record = NULL;
+  put("run.json", bytes, length);
+  if (hd_config_create(&config, ctx) != HD_OK)
+    abort();
+  hd_status status = hd__checkpoint_record(&record, ctx, folder);
+  if (status == HD_OK)
+    status = hd__record_adopt(config, ctx, record, folder);
+  if (status == HD_OK)
+    status = hd__config_complete(config, ctx);
+  judge(status, ctx);
+  json_decref(record);
+  hd_config_destroy(config);
+  hd_ctx_destroy(ctx);
+}
+
+const fuzz_target fuzz_targets[] = {
+    {"idx", fuzz_idx},
+    {"model", fuzz_model},
+    {"config", fuzz_config},
+    {"safetensors", fuzz_safetensors},
+    {"png", fuzz_png},
+    {"record", fuzz_record},
+    {NULL, NULL},
+};
