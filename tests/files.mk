@@ -25,6 +25,7 @@ op_tests = tests/op/test_expf tests/op/test_gradients tests/op/test_kernels test
 script_tests = tests/check-layers.sh tests/check-symbols.sh tests/model-files.sh tests/tensors.sh
 script_tests += tests/cli/errors.bats tests/cli/from-pytorch.bats tests/cli/locale.bats tests/cli/losses.bats tests/cli/manual.bats \
   tests/cli/predict.bats tests/cli/signals.bats tests/cli/summary.bats tests/cli/train.bats
+script_tests += tests/cli/hostile.sh
 bits_tests = tests/bits/bits.sh tests/bits/networks.sh tests/bits/readme.sh
 TESTS = $(unit_tests) $(op_tests) $(script_tests) $(bits_tests)
 check_PROGRAMS += $(unit_tests) $(op_tests) tests/bits/make_idx tests/golden/print_scores
