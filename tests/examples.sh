@@ -29,6 +29,11 @@ result $? "own_network runs" own_network.out
 check "it counts parameters" shows own_network '^6898 parameters'
 check "its checkpoint knows its network" "$HEDDLE" eval runs/blocks-1 --data data
 
+run own_op 10
+result $? "own_op runs" own_op.out
+check "its operation stands beside the built-in ones" shows own_op '^squared: +test accuracy [0-9.]+ %'
+check "other programs say what they lack" test "$("$HEDDLE" eval runs/squared-1 --data data 2>&1 | grep -c "'squared_relu'")" = 1
+
 "$BUILDDIR/examples/inference" runs/cnn-1 runs/cnn-1/wrong.png >inference.out 2>&1
 result $? "inference runs" inference.out
 check "it predicts what is in memory" shows inference '^a seven drawn by the program: [0-9] \('

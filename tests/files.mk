@@ -18,14 +18,14 @@ unit_tests = tests/unit/test_budget tests/unit/test_digits tests/unit/test_feed 
 unit_tests += tests/plan/test_plan
 unit_tests += tests/golden/test_golden
 unit_tests += tests/fault/test_alloc
-unit_tests += tests/unit/test_sessions
+unit_tests += tests/unit/test_sessions tests/unit/test_own_op
 unit_tests += tests/fuzz/test_fuzz
 op_tests = tests/op/test_expf tests/op/test_gradients tests/op/test_kernels tests/op/test_network_gradients \
   tests/op/test_updates
 script_tests = tests/check-layers.sh tests/check-symbols.sh tests/model-files.sh tests/tensors.sh
 script_tests += tests/cli/errors.bats tests/cli/from-pytorch.bats tests/cli/locale.bats tests/cli/losses.bats tests/cli/manual.bats \
   tests/cli/predict.bats tests/cli/signals.bats tests/cli/summary.bats tests/cli/train.bats
-script_tests += tests/cli/hostile.sh
+script_tests += tests/cli/hostile.sh tests/install.sh
 bits_tests = tests/bits/bits.sh tests/bits/networks.sh tests/bits/readme.sh
 TESTS = $(unit_tests) $(op_tests) $(script_tests) $(bits_tests)
 check_PROGRAMS += $(unit_tests) $(op_tests) tests/bits/make_idx tests/golden/print_scores

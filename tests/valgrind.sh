@@ -27,6 +27,7 @@ run() { # EXAMPLE ARGS...
 check "train_cnn" run train_cnn data 2
 check "own_loop" run own_loop data 12
 check "own_network" run own_network data 2
+check "own_op" run own_op data 2
 check "inference" run inference run run/wrong.png
 check "set_seed" run set_seed data 2
 echo "1..$count"

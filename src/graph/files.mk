@@ -5,3 +5,4 @@ core_sources += src/graph/graph.c src/graph/graph.h src/graph/op.c src/graph/op.
 core_sources += src/graph/op_elementwise.c src/graph/op_shard_norm.c src/graph/param_rules.c src/graph/param_rules.h
 core_sources += src/graph/op_dropout.c src/graph/op_avg_pool2d.c src/graph/op_concat.c src/graph/op_softmax.c \
   src/graph/op_layer_norm.c
+core_sources += src/graph/op_own.c

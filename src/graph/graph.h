@@ -57,6 +57,7 @@ typedef struct hd_attrs {
   float momentum;            /* batch_norm: of running statistics */
   int32_t shard_stats;       /* batch_norm: 1 trains by the statistics of each shard, 0 by those of the batch */
   int32_t move;              /* flatten: 1 brings the elements into PyTorch's order, 0 leaves them where they lie */
+  const struct hd_own_op *own; /* own: which of the caller's operations */
 
   /* Of the loss. */
   int32_t ignore_index;  /* cross_entropy: samples with this label do not count */

@@ -76,7 +76,7 @@ static const char *inputs_text(char *text, size_t bytes, const hd_layer_form *fo
 static hd_status read_inputs(int in[HD_MAX_IN], int *count, const parser *p, const scope *where,
                              const hd_yaml_node *layer, const hd_layer_form *form) {
   const hd_yaml_node *from = hd__yaml_get(layer, "from");
-  const char *op = hd__op_info(form->op)->name;
+  const char *op = hd__yaml_get(layer, "op")->text;
   char text[HD_LAYER_FOUND_BYTES], wanted[16];
   *count = 1;
   if (!from && form->min_inputs > 1)

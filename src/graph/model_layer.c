@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "graph/op.h"
+#include "heddle/own_op.h"
 
 static const hd_layer_form forms[] = {
 #define OP(name, class)
@@ -15,6 +16,10 @@ static const hd_layer_form forms[] = {
 };
 
 enum { FORM_COUNT = sizeof forms / sizeof *forms };
+
+/* Operations of the caller's own, by their number of inputs. */
+static const hd_layer_form own_forms[] = {{.op = HD_OP_own, .min_inputs = 1, .max_inputs = 1},
+                                          {.op = HD_OP_own, .min_inputs = 2, .max_inputs = 2}};
 
 const char *hd__layer_found(char *text, size_t bytes, const hd_yaml_node *node) {
   if (node->kind == HD_YAML_SCALAR)
@@ -181,6 +186,11 @@ hd_status hd__layer_form(const hd_layer_form **out, hd_ctx *ctx, const hd_yaml_n
                                                   : " or ",
                              known);
   }
+  const hd_own_op *own = hd__own_op_find(ctx, name);
+  if (own) {
+    *out = &own_forms[own->inputs - 1];
+    return HD_OK;
+  }
   return hd__yaml_fail(ctx, node, "expected an operation, found '%s'; use %s", name, list);
 }
 
@@ -200,6 +210,8 @@ hd_status hd__layer_attrs(hd_attrs *attrs, hd_ctx *ctx, const hd_yaml_node *laye
                       .p = 0.5f,
                       .eps = 1e-5f,
                       .momentum = 0.1f};
+  if (form->op == HD_OP_own)
+    attrs->own = hd__own_op_find(ctx, hd__yaml_get(layer, "op")->text);
   HD_TRY(only_known_keys(ctx, layer, form));
   for (int i = 0; i < HD_LAYER_MAX_KEYS && form->keys[i]; i++) {
     int which = find_setting(form->keys[i]);

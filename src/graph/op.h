@@ -93,6 +93,9 @@ hd_grad_fn hd__op_elementwise_grad;
 hd_cost_fn hd__op_elementwise_cost;
 hd_sample_fn hd__op_elementwise_sample;
 
+/* The operation that the caller's program added to this context under that name, NULL if it has none. */
+const struct hd_own_op *hd__own_op_find(const hd_ctx *ctx, const char *name);
+
 #define OP_ROWS(name)                                                                                                  \
   hd_infer_fn hd__op_##name##_infer;                                                                                   \
   hd_grad_fn hd__op_##name##_grad;                                                                                     \

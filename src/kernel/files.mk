@@ -2,7 +2,8 @@ core_sources += src/kernel/kernel.h src/kernel/array.h src/kernel/select.c
 
 # The truth; and what of it is compiled twice, for float and (-DHD_REF_DOUBLE) for double.
 core_sources += src/kernel/ref/ref_real.h src/kernel/ref/ref_math.h src/kernel/ref/ref_table.c src/kernel/ref/ref_array.c \
-  src/kernel/ref/gelu_constants.h src/kernel/ref/ref_elementwise.h src/kernel/ref/ref_update.c src/kernel/ref/ref_update.h
+  src/kernel/ref/gelu_constants.h src/kernel/ref/ref_elementwise.h src/kernel/ref/ref_update.c src/kernel/ref/ref_update.h \
+  src/kernel/ref/ref_own.c src/kernel/ref/ref_own.h
 kernel_real_sources += src/kernel/ref/ref_batch_norm.c src/kernel/ref/ref_concat.c src/kernel/ref/ref_conv.c \
   src/kernel/ref/ref_dropout.c src/kernel/ref/ref_gelu.c src/kernel/ref/ref_layer_norm.c src/kernel/ref/ref_leaky_relu.c \
   src/kernel/ref/ref_linear.c src/kernel/ref/ref_loss.c src/kernel/ref/ref_pointwise.c src/kernel/ref/ref_pool.c \

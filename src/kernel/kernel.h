@@ -54,6 +54,7 @@ typedef struct hd_geom {
   /* As in hd_attrs, for the operations that have them. */
   float negative_slope, p, eps;
   int32_t approximate, count_include_pad;
+  const struct hd_own_op *own; /* own, own_dx: which of the caller's operations */
 
   /* Of a loss, as in hd_attrs. */
   int32_t ignore_index;
@@ -102,6 +103,8 @@ typedef struct hd_draw {
  * batch_norm_dw      x             dy         mean*   var*     dw*|NULL    db*|NULL
  * shard_norm         x             w*         b*               y           mean+; out[2]: var+
  * shard_norm_dx      dy            w*         x       mean+    dx          in[4]: var+
+ * own                x             x2|NULL                     y
+ * own_dx             dy            y          x       x2|NULL  dx          dx2|NULL
  * cross_entropy      logits        labels i32 weight*|NULL     loss (1 float a row)
  * cross_entropy_dx   logits        labels i32 weight*|NULL     dlogits
  * mse, l1, huber     y             target                      loss (1 float a row): a sum over the outputs

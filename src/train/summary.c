@@ -1,5 +1,6 @@
 /* Summaries: the graph as written, with the gradients that training would need, each node's cost given to the layer that
  * it came from; and the plan of a run, whose memory is measured and not taken. */
+#include "heddle/own_op.h"
 #include "heddle/summary.h"
 
 #include <string.h>
@@ -47,6 +48,8 @@ static hd_status check_input(hd_ctx *ctx, const int32_t input[3]) {
 static void describe_layer(hd_summary_layer *layer, const hd_graph *graph, const hd_node *node) {
   const hd_shape *shape = &graph->values[node->out[0]].shape;
   *layer = (hd_summary_layer){.name = node->name, .op = hd__op_info(node->op)->name, .rank = shape->rank};
+  if (node->attrs.own)
+    layer->op = node->attrs.own->name;
   for (int i = 0; i < shape->rank; i++)
     layer->shape[i] = shape->dim[i];
   for (int p = 0; p < graph->param_count; p++)

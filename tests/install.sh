@@ -1,0 +1,58 @@
+#!/bin/sh
+# TAP: what a user gets: `make install` into an empty folder, then the examples compiled by pkg-config's flags alone, and
+# every public header by itself, as C11 and as C++, without a warning.
+samples="64 16"
+. "$SRCDIR/tests/examples_lib.sh"
+missing() {
+  echo "1..0 # SKIP $1"
+  exit 0
+}
+for tool in cc pkg-config make; do
+  command -v $tool >/dev/null || missing "$tool is not installed"
+done
+[ -f "$BUILDDIR/.libs/libheddle.so" ] || missing "this build has no shared library"
+nm -D "$BUILDDIR/.libs/libheddle.so" | grep -q __asan && missing "a library with sanitizers needs their flags"
+
+root=$PWD/root
+env -u MAKEFLAGS -u MAKELEVEL make -s -C "$BUILDDIR" install DESTDIR="$root" >install.out 2>&1
+result $? "make install DESTDIR=..." install.out
+config=$(find "$root" -name heddle.pc)
+prefix=$root$(sed -n 's/^prefix=//p' "$config")
+flags() {
+  PKG_CONFIG_PATH=${config%/*} pkg-config --define-variable=prefix="$prefix" "$@" heddle
+}
+check "pkg-config knows heddle" flags --exists
+LD_LIBRARY_PATH=$(flags --variable=libdir)${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+export LD_LIBRARY_PATH
+strict="-Wall -Wextra -pedantic -Werror"
+
+for source in "$SRCDIR"/examples/*.c; do
+  name=${source##*/}
+  check "$name compiles by pkg-config's flags" cc -std=c11 $strict "$source" -o "${name%.c}" $(flags --cflags --libs)
+done
+check "train_cnn runs with the installed library" ./train_cnn data 2
+check "the installed command names its version" test \
+  "$("$prefix/bin/heddle" --version)" = "heddle $(flags --modversion)"
+
+compile() { # COMPILER STANDARD FILE
+  "$1" -std="$2" $strict -c "$3" -o header.o $(flags --cflags)
+}
+for header in "$prefix"/include/heddle.h "$prefix"/include/heddle/*.h; do
+  name=${header#"$prefix/include/"}
+  printf '#include <%s>\n#include <%s>\ntypedef int not_empty;\n' "$name" "$name" | tee header.c >header.cc
+  check "$name compiles alone, as C11" compile cc c11 header.c
+  if command -v c++ >/dev/null; then
+    check "$name compiles alone, as C++" compile c++ c++11 header.cc
+  else
+    result 0 "$name # SKIP there is no C++ compiler"
+  fi
+done
+check "every public header is installed" test \
+  "$(cd "$SRCDIR/include" && find . -name '*.h' | sort)" = "$(cd "$prefix/include" && find . -name '*.h' | sort)"
+
+printf '%s\n' '#include <heddle.h>' 'int main() { return hd_version()[0] ? 0 : 1; }' >link.cc
+if command -v c++ >/dev/null; then
+  check "a C++ program links" c++ -std=c++11 $strict link.cc -o link $(flags --cflags --libs)
+  check "and runs" ./link
+fi
+echo "1..$count"
