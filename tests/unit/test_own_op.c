@@ -19,7 +19,7 @@ static void leak_forward(const hd_own_call *c) {
 static void leak_backward(const hd_own_call *c) {
   float slope = *(const float *)c->user;
   for (int64_t i = 0; i < c->y_elems; i++)
-    c->dx[0][i] = c->y[i] < 0 ? slope * c->dy[i] : c->dy[i];
+    c->dx[0][i] = c->y[i] > 0 ? c->dy[i] : slope * c->dy[i];
 }
 
 static void plus_forward(const hd_own_call *c) {
@@ -186,7 +186,7 @@ static void test_misfit(const char *says, const char *const layer[][2], const ch
 static void test_misfits(void) {
   test_misfit("1x7x7", (const char *const[][2]){{"p", "op: pool2"}, {NULL}},
               "a shape that the operation does not take");
-  test_misfit("two", (const char *const[][2]){{"p", "op: plus"}, {NULL}}, "too few inputs");
+  test_misfit("from: [A, B]", (const char *const[][2]){{"p", "op: plus"}, {NULL}}, "too few inputs");
   test_misfit("'scale'", (const char *const[][2]){{"p", "op: leak, scale: 2"}, {NULL}}, "a setting");
   test_misfit("flatten",
               (const char *const[][2]){

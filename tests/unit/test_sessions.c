@@ -4,10 +4,11 @@
 #include "scratch.h"
 
 #include <pthread.h>
+#include <stdbool.h>
 
 #include "heddle.h"
 
-enum { SESSIONS = 1000, WARM_UP = 20, TEXT = HD_SHA256_TEXT_BYTES };
+enum { SESSIONS = 1000, WARM_UP = 20, MORE_RESIDENT_KIB = 512, TEXT = HD_SHA256_TEXT_BYTES };
 
 /* An experiment of its own each. */
 static const char *const left[] = {"model",     "mlp",  "seed",  "3",  "threads", "2",
@@ -136,11 +137,12 @@ static void test_many(hd_ctx *ctx) {
       failed++;
       break;
     }
-    if (i % 50 == 0) { /* saving takes a thread, too */
+    bool trained = i % 50 == 0; /* saving takes a thread, too */
+    if (trained)
       failed += hd_session_step(NULL, session, ctx, 1) != HD_OK;
-      scratch_remove(in_scratch("run-%d", run));
-    }
     hd_session_destroy(session);
+    if (trained)
+      scratch_remove(in_scratch("run-%d", run));
   }
   after = count_all();
   is_int(failed, 0, "%d sessions are created and destroyed", SESSIONS);
@@ -150,7 +152,11 @@ static void test_many(hd_ctx *ctx) {
   ok(after.mappings <= before.mappings + 4, "no mappings more: %d, then %d", before.mappings, after.mappings);
   ok(after.memory.bytes <= before.memory.bytes + 4096, "no memory more: %zu bytes, then %zu", before.memory.bytes,
      after.memory.bytes);
-  diag("resident: %ld KiB, then %ld KiB", before.resident_kib, after.resident_kib);
+  if (after.memory.bytes > 0)
+    ok(after.resident_kib <= before.resident_kib + MORE_RESIDENT_KIB, "no page more: %ld KiB, then %ld KiB",
+       before.resident_kib, after.resident_kib);
+  else
+    skip(1, "a sanitizer keeps what was freed");
 }
 
 int main(void) {
