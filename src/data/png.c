@@ -40,7 +40,10 @@ static void fail(png_structp png, png_const_charp text) {
 
 static void ignore(png_structp png, png_const_charp text) {}
 
+/* libpng would take a chunk's word for its length; rows and its own needs are smaller than the largest chunk. */
 static png_voidp give_memory(png_structp png, png_alloc_size_t bytes) {
+  if (bytes > MAX_CHUNK_BYTES)
+    return NULL;
   void *memory = hd__malloc(bytes);
   if (!memory)
     ((reader *)png_get_mem_ptr(png))->out_of_memory = 1;
