@@ -20,7 +20,7 @@ static void tell(const char *what, const double *probability, int classes) {
 }
 
 static hd_status predict(hd_predictor *predictor, hd_ctx *ctx, char **file, double *probability) {
-  int classes = hd_predictor_classes(predictor);
+  int classes = hd_predictor_count(predictor);
   unsigned char seven[28 * 28];
   draw_seven(seven);
   hd_status status = hd_predict_pixels(probability, predictor, ctx, seven, 1);
@@ -41,7 +41,7 @@ int main(int argc, char **argv) {
     return 2;
   hd_status status = hd_predictor_create(&predictor, ctx, argv[1], NULL);
   if (status == HD_OK) {
-    double *probability = malloc((size_t)hd_predictor_classes(predictor) * sizeof *probability);
+    double *probability = malloc((size_t)hd_predictor_count(predictor) * sizeof *probability);
     status = probability ? predict(predictor, ctx, argv + 2, probability) : HD_E_NOMEM;
     free(probability);
     hd_predictor_destroy(predictor);
