@@ -2,7 +2,8 @@
  *
  * From simple to expert: heddle/config.h and heddle/session.h train a model from a table of settings; heddle/predict.h
  * uses it; heddle/summary.h tells what it costs; heddle/model.h builds a network, heddle/own_op.h with operations of the
- * program's own; heddle/tensor.h computes with arrays at once; heddle/status.h says how every call reports failure. */
+ * program's own; heddle/tensor.h computes with arrays at once; heddle/topology.h looks at the machine; heddle/status.h
+ * says how every call reports failure. */
 #ifndef HEDDLE_H
 #define HEDDLE_H
 
@@ -15,6 +16,7 @@
 #include "heddle/status.h"
 #include "heddle/summary.h"
 #include "heddle/tensor.h"
+#include "heddle/topology.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -8,6 +8,7 @@
 #define HEDDLE_CONFIG_H
 
 #include "heddle/status.h"
+#include "heddle/topology.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -59,6 +60,10 @@ HD_API hd_status hd_config_load(hd_config *config, hd_ctx *ctx, const char *path
 /* The value as text, "" if there is none, NULL for an unknown name. Owned by the configuration, valid until
  * it changes. */
 HD_API const char *hd_config_get(const hd_config *config, const char *name);
+
+/* What the options threads, cpus and placement ask for. Its list of CPUs is the configuration's, valid until that
+ * changes. */
+HD_API hd_placement_request hd_config_lanes(const hd_config *config);
 
 #ifdef __cplusplus
 }

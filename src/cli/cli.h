@@ -17,6 +17,7 @@ int cli_eval(int argc, char **argv);
 int cli_predict(int argc, char **argv);
 int cli_summary(int argc, char **argv);
 int cli_digest(int argc, char **argv);
+int cli_topo(int argc, char **argv);
 
 /* Prints "heddle: ..." on standard error: one line, whatever control characters the texts of users and files hold. */
 void cli_complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

@@ -14,6 +14,7 @@ static const struct {
     {"predict", cli_predict, "classes of pictures, with probabilities"},
     {"summary", cli_summary, "layers, parameters, costs and memory of a model"},
     {"digest", cli_digest, "SHA-256 of a checkpoint's weights"},
+    {"topo", cli_topo, "the machine, what may be used of it, and where lanes go"},
 };
 
 enum { COMMANDS = sizeof commands / sizeof *commands };
@@ -33,7 +34,7 @@ int main(int argc, char **argv) {
   signal(SIGPIPE, SIG_IGN); /* a closed pipe is an error of the write, not the end of a training run */
   signal(SIGXFSZ, SIG_IGN); /* and so is a limit on the size of files */
   if (argc < 2) {
-    cli_complain("expected a command (train, eval, predict, summary, digest), found none; see heddle --help");
+    cli_complain("expected a command (train, eval, predict, summary, digest, topo), found none; see heddle --help");
     return CLI_USAGE;
   }
   if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help"))
@@ -45,6 +46,6 @@ int main(int argc, char **argv) {
   for (int i = 0; i < COMMANDS; i++)
     if (!strcmp(argv[1], commands[i].name))
       return cli_end(commands[i].run(argc - 1, argv + 1));
-  cli_complain("expected a command (train, eval, predict, summary, digest), found '%s'; see heddle --help", argv[1]);
+  cli_complain("expected a command (train, eval, predict, summary, digest, topo), found '%s'; see heddle --help", argv[1]);
   return CLI_USAGE;
 }

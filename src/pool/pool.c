@@ -9,7 +9,7 @@
 #include <time.h>
 
 #include "base/alloc.h"
-#include "sys/budget.h"
+#include "sys/lanes.h"
 #include "sys/spawn.h"
 
 enum { RANGES_PER_WORKER = 4, MOST_AT_ONCE = 1024 };
@@ -214,6 +214,15 @@ static hd_pool *make_pool(hd_pool_kind kind, int workers) {
   return pool;
 }
 
+/* As many workers as a run would have lanes. */
+static hd_status suit_machine(int *workers, hd_ctx *ctx) {
+  hd_placement *place;
+  HD_TRY(hd__lanes_place(&place, ctx, &(hd_placement_request){0}));
+  *workers = place->lanes;
+  hd_placement_destroy(place);
+  return HD_OK;
+}
+
 hd_status hd_pool_create(hd_pool **out, hd_ctx *ctx, hd_pool_kind kind, int workers) {
   *out = NULL;
   if (workers < 0 || workers > HD_POOL_MAX_WORKERS)
@@ -222,7 +231,7 @@ hd_status hd_pool_create(hd_pool **out, hd_ctx *ctx, hd_pool_kind kind, int work
     return hd__fail(ctx, HD_E_USAGE,
                     "expected hd_pool_serve first of all in main, found no call; processes start there");
   if (workers == 0)
-    HD_TRY(hd__budget_lanes(&workers, ctx));
+    HD_TRY(suit_machine(&workers, ctx));
   hd_pool *pool = make_pool(kind, workers);
   if (!pool)
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for a pool of %d workers", workers);

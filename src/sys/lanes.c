@@ -1,4 +1,4 @@
-/* Opening OpenMP regions, pinning their threads, setting their floating-point mode. */
+/* Opening OpenMP regions, binding their threads, setting their floating-point mode. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -7,15 +7,15 @@
 #include <omp.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 
 #include "base/alloc.h"
-#include "sys/budget.h"
 #include "sys/fpmode.h"
 
 struct hd_lanes {
   int count;
-  int cpus; /* usable by this process */
-  int *cpu; /* lane -> CPU, -1: not pinned */
+  int cpus; /* that may be busy at once */
+  int *cpu; /* lane -> CPU, -1: not bound */
 };
 
 static hd_status region_failed(hd_ctx *ctx, int wanted, int came) {
@@ -33,12 +33,12 @@ static int probe(int wanted) {
   return came;
 }
 
-hd_status hd__lanes_create(hd_lanes **out, hd_ctx *ctx, int wanted) {
+hd_status hd__lanes_create(hd_lanes **out, hd_ctx *ctx, const hd_placement *place) {
   *out = NULL;
   omp_set_dynamic(0);
-  int came = probe(wanted);
+  int came = probe(place->lanes);
   if (came < 1)
-    return region_failed(ctx, wanted, came);
+    return region_failed(ctx, place->lanes, came);
   hd_lanes *lanes = hd__calloc(1, sizeof *lanes);
   int *cpu = hd__calloc((size_t)came, sizeof *cpu);
   if (!lanes || !cpu) {
@@ -46,10 +46,34 @@ hd_status hd__lanes_create(hd_lanes **out, hd_ctx *ctx, int wanted) {
     hd__free(cpu);
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for %d lanes", came);
   }
-  *lanes = (hd_lanes){.count = came, .cpus = hd__budget_cpus(), .cpu = cpu};
-  hd__budget_place(cpu, came);
+  for (int i = 0; i < came; i++)
+    cpu[i] = i < place->lanes ? place->lane[i].cpu : -1;
+  *lanes = (hd_lanes){.count = came, .cpus = place->cpus, .cpu = cpu};
   *out = lanes;
   return HD_OK;
+}
+
+hd_status hd__lanes_place(hd_placement **out, hd_ctx *ctx, const hd_placement_request *request) {
+  hd_topology *machine;
+  *out = NULL;
+  HD_TRY(hd_topology_create(&machine, ctx));
+  hd_status status = hd_placement_create(out, ctx, machine, request);
+  hd_topology_destroy(machine);
+  return status;
+}
+
+hd_status hd__lanes_open(hd_lanes **out, hd_ctx *ctx, const hd_placement_request *request) {
+  hd_placement *place;
+  *out = NULL;
+  HD_TRY(hd__lanes_place(&place, ctx, request));
+  hd_status status = hd__lanes_create(out, ctx, place);
+  hd_placement_destroy(place);
+  return status;
+}
+
+void hd__lanes_unbind(hd_lanes *lanes) {
+  for (int i = 0; i < lanes->count; i++)
+    lanes->cpu[i] = -1;
 }
 
 void hd__lanes_destroy(hd_lanes *lanes) {
@@ -61,26 +85,28 @@ void hd__lanes_destroy(hd_lanes *lanes) {
 
 int hd__lanes_count(const hd_lanes *lanes) { return lanes->count; }
 
+int hd__lanes_cpus(const hd_lanes *lanes) { return lanes->cpus; }
+
 int hd__lanes_crowded(const hd_lanes *lanes) { return lanes->count > lanes->cpus; }
 
-static void pin(int cpu) {
+/* Binds this thread to a CPU; *before is what it was bound to. False where it stays as it was. */
+static bool bind(int cpu, cpu_set_t *before) {
   cpu_set_t set;
+  if (cpu < 0 || cpu >= CPU_SETSIZE || sched_getaffinity(0, sizeof *before, before) != 0)
+    return false;
   CPU_ZERO(&set);
   CPU_SET(cpu, &set);
-  sched_setaffinity(0, sizeof set, &set); /* a refusal costs speed, not results */
+  return sched_setaffinity(0, sizeof set, &set) == 0;
 }
 
 /* One lane's part of a region. */
 static void run_lane(const hd_lanes *lanes, int lane, void (*work)(void *, int), void *arg) {
   cpu_set_t before;
-  int cpu = lanes->cpu[lane];
-  int pinned = cpu >= 0 && sched_getaffinity(0, sizeof before, &before) == 0;
-  if (pinned)
-    pin(cpu);
+  const bool bound = bind(lanes->cpu[lane], &before);
   uint64_t mode = hd__fpmode_enter();
   work(arg, lane);
   hd__fpmode_leave(mode);
-  if (pinned)
+  if (bound)
     sched_setaffinity(0, sizeof before, &before);
 }
 

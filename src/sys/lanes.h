@@ -1,22 +1,33 @@
 /* Lanes: the compute threads of a run, in one OpenMP region at a time.
  *
- * The number of lanes is what a first region delivered, never what was asked for. Lane i is pinned to the i-th CPU of
- * the placement while a region runs, and computes in heddle's floating-point mode; both are put back at the end,
- * because the threads belong to the process and not to us. */
+ * The number of lanes is what a first region delivered, never what was asked for. Lane i is bound to its place while a
+ * region runs, and computes in heddle's floating-point mode; both are put back at the end, because the threads belong
+ * to the process and not to us. Where the system refuses to bind, lanes run unbound: that costs speed, not results. */
 #ifndef HD_SYS_LANES_H
 #define HD_SYS_LANES_H
 
 #include "base/status.h"
+#include "heddle/topology.h"
 
 typedef struct hd_lanes hd_lanes;
 
-/* Asks for `wanted` lanes (>= 1). A refusal of the system is HD_E_SYSTEM. */
-hd_status hd__lanes_create(hd_lanes **out, hd_ctx *ctx, int wanted);
+/* Asks for a placement's lanes. A refusal of the system is HD_E_SYSTEM. The placement is copied. */
+hd_status hd__lanes_create(hd_lanes **out, hd_ctx *ctx, const hd_placement *place);
 void hd__lanes_destroy(hd_lanes *lanes);
+
+/* Looks at this machine and places lanes on it. */
+hd_status hd__lanes_place(hd_placement **out, hd_ctx *ctx, const hd_placement_request *request);
+
+/* The same, and asks for them. */
+hd_status hd__lanes_open(hd_lanes **out, hd_ctx *ctx, const hd_placement_request *request);
+
+/* Leaves the lanes wherever the system puts them: for regions so short that binding costs more than it gives. */
+void hd__lanes_unbind(hd_lanes *lanes);
 
 int hd__lanes_count(const hd_lanes *lanes);
 
-/* More lanes than the CPUs that this process may use. */
+/* CPUs that may be busy at once, and whether there are more lanes than these. */
+int hd__lanes_cpus(const hd_lanes *lanes);
 int hd__lanes_crowded(const hd_lanes *lanes);
 
 /* Runs work(arg, lane) on every lane and waits for all. Fails, without running anything, if fewer threads came. */

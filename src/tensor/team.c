@@ -8,7 +8,6 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
-#include "sys/budget.h"
 #include "sys/fpmode.h"
 #include "sys/lanes.h"
 
@@ -73,11 +72,14 @@ static void run_alone(hd_parts_fn *work, void *arg, int64_t parts) {
 }
 
 static hd_status open_lanes(hd_team *team, hd_ctx *ctx) {
-  hd_status status = hd__lanes_create(&team->lanes, NULL, team->threads);
-  if (status == HD_E_NOMEM)
-    return hd__fail(ctx, status, "out of memory for %d threads", team->threads);
-  if (status != HD_OK)
+  hd_status status = hd__lanes_open(&team->lanes, ctx, &(hd_placement_request){.threads = team->threads});
+  if (status == HD_E_SYSTEM) { /* the system refuses threads */
     team->threads = 1;
+    return HD_OK;
+  }
+  HD_TRY(status);
+  team->threads = hd__lanes_count(team->lanes);
+  hd__lanes_unbind(team->lanes);
   return HD_OK;
 }
 
@@ -87,11 +89,9 @@ hd_status hd__team_run(hd_ctx *ctx, int64_t parts, int64_t elems, hd_parts_fn *w
     return HD_OK;
   if (ctx && parts > 1 && elems >= ELEMS_WORTH_A_TEAM) {
     HD_TRY(team_of(&team, ctx));
-    if (team->threads == 0)
-      HD_TRY(hd__budget_lanes(&team->threads, ctx));
+    if (team->threads != 1 && !team->lanes)
+      HD_TRY(open_lanes(team, ctx));
   }
-  if (team && team->threads > 1 && !team->lanes)
-    HD_TRY(open_lanes(team, ctx));
   if (team && team->lanes) {
     shares all = {.work = work, .arg = arg, .parts = parts, .lanes = hd__lanes_count(team->lanes)};
     if (hd__lanes_run(team->lanes, NULL, run_share, &all) == HD_OK)

@@ -10,7 +10,6 @@
 #include "base/status.h"
 #include "base/yaml_bind.h"
 #include "graph/param_rules.h"
-#include "sys/budget.h"
 
 static const hd_option table[HD_OPTION_COUNT + 1] = {
 #define OPT(id, name, kind, type, fallback, min, max, choices, arg, help)                                              \
@@ -138,10 +137,10 @@ static hd_status check(hd_ctx *ctx, const hd_option *option, const char *value) 
 
 static hd_status check_threads(hd_ctx *ctx, const char *value) {
   int64_t number;
-  if (!strcmp(value, "auto") || (hd__parse_int64(&number, value) && number >= 1 && number <= HD_MAX_LANES))
+  if (!strcmp(value, "auto") || (hd__parse_int64(&number, value) && number >= 1 && number <= HD_MAX_THREADS))
     return HD_OK;
-  return hd__fail(ctx, HD_E_USAGE, "--threads expects 'auto' or a whole number from 1 to %d, found '%s'", HD_MAX_LANES,
-                  value);
+  return hd__fail(ctx, HD_E_USAGE, "--threads expects 'auto' or a whole number from 1 to %d, found '%s'",
+                  HD_MAX_THREADS, value);
 }
 
 /* Rules are kept as one line, however they were written. */
@@ -221,12 +220,20 @@ void hd__config_pair(const hd_config *config, hd_option_id id, double pair[2]) {
   split_pair(hd__config_text(config, id), pair);
 }
 
-hd_status hd__config_threads(int *out, hd_ctx *ctx, const hd_config *config) {
+hd_placement_request hd_config_lanes(const hd_config *config) {
+  static const char *const policies[] = {[HD_PLACE_PHYSICAL] = "physical",
+                                         [HD_PLACE_COMPACT] = "compact",
+                                         [HD_PLACE_SPREAD] = "spread",
+                                         [HD_PLACE_ALL] = "all"};
+  hd_placement_request request = {0};
   int64_t number;
-  if (!hd__parse_int64(&number, hd__config_text(config, HD_OPT_threads)))
-    return hd__budget_lanes(out, ctx);
-  *out = (int)number;
-  return HD_OK;
+  while (strcmp(policies[request.policy], hd__config_text(config, HD_OPT_placement)))
+    request.policy++;
+  if (hd__config_has(config, HD_OPT_cpus))
+    request.cpus = hd__config_text(config, HD_OPT_cpus);
+  if (hd__parse_int64(&number, hd__config_text(config, HD_OPT_threads)))
+    request.threads = (int32_t)number;
+  return request;
 }
 
 bool hd__config_applies(const hd_config *config, hd_option_id id) {

@@ -32,9 +32,6 @@ void hd__config_pair(const hd_config *config, hd_option_id id, double pair[2]);
 /* Gives an option a value unless it was set already; for recipes and resumed runs. */
 hd_status hd__config_suggest(hd_config *config, hd_ctx *ctx, hd_option_id id, const char *value);
 
-/* What --threads asks for; `auto` is what this machine may use. */
-hd_status hd__config_threads(int *out, hd_ctx *ctx, const hd_config *config);
-
 hd_status hd__config_copy(hd_config **out, hd_ctx *ctx, const hd_config *config);
 
 /* Applies --recipe and checks what no single option can see: powers of two, options that contradict each other. */

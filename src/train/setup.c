@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "sys/budget.h"
 #include "train/init.h"
 #include "train/planned.h"
 #include "train/record.h"
@@ -22,9 +21,8 @@ static hd_status adopt_run(hd_session *s, hd_ctx *ctx, char folder[HD_PATH_BYTES
 }
 
 static hd_status choose_lanes(hd_session *s, hd_ctx *ctx) {
-  int threads;
-  HD_TRY(hd__config_threads(&threads, ctx, s->config));
-  return hd__lanes_create(&s->lanes, ctx, threads);
+  const hd_placement_request request = hd_config_lanes(s->config);
+  return hd__lanes_open(&s->lanes, ctx, &request);
 }
 
 /* Batch, shards, steps. */
@@ -138,7 +136,7 @@ static void fill_report(hd_session *s, int32_t shards) {
                           .trainable = trainable,
                           .threads = hd__lanes_count(s->lanes),
                           .ranks = 1,
-                          .cpus = hd__budget_cpus(),
+                          .cpus = hd__lanes_cpus(s->lanes),
                           .val_samples = s->val_feed.count,
                           .train_loss = NAN,
                           .val_loss = NAN,

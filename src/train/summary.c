@@ -155,17 +155,19 @@ static void fill(owner *o, int32_t shards, int threads) {
 }
 
 static hd_status summarize(owner *o, hd_ctx *ctx, const hd_config *config, const int32_t input[3]) {
+  const hd_placement_request request = hd_config_lanes(config);
+  hd_placement *place;
   int32_t shards;
-  int threads;
   HD_TRY(check_input(ctx, input));
   HD_TRY(hd__config_copy(&o->config, ctx, config));
   HD_TRY(hd__config_complete(o->config, ctx));
   HD_TRY(hd__network_find(&o->network, ctx, hd__config_text(o->config, HD_OPT_model)));
   HD_TRY(hd__planned_kernels(&o->kernels, ctx));
   HD_TRY(hd__planned_shards(&shards, ctx, o->config));
-  HD_TRY(hd__config_threads(&threads, ctx, o->config));
   HD_TRY(parse(&o->graph, o, ctx, input));
-  fill(o, shards, threads);
+  HD_TRY(hd__lanes_place(&place, ctx, &request));
+  fill(o, shards, place->lanes);
+  hd_placement_destroy(place);
   HD_TRY(list_layers(o, ctx));
   return plan_memory(o, ctx, input);
 }

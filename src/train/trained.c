@@ -7,10 +7,9 @@
 #include "train/record.h"
 
 static hd_status choose_machine(hd_trained *t, hd_ctx *ctx, const hd_config *config) {
-  int threads;
+  const hd_placement_request request = hd_config_lanes(config);
   HD_TRY(hd__planned_kernels(&t->kernels, ctx));
-  HD_TRY(hd__config_threads(&threads, ctx, config));
-  return hd__lanes_create(&t->lanes, ctx, threads);
+  return hd__lanes_open(&t->lanes, ctx, &request);
 }
 
 static hd_status make_executor(hd_trained *t, hd_ctx *ctx, const char *folder) {

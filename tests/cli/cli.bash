@@ -9,7 +9,7 @@ TINY="--model simplenet --max-steps 50"
 setup() {
   FOLDER=$(mktemp -d "${TMPDIR:-/tmp}/heddle-cli.XXXXXX")
   cd "$FOLDER" || return 1
-  unset HEDDLE_ISA HEDDLE_DATA OMP_NUM_THREADS NO_COLOR
+  unset HEDDLE_ISA HEDDLE_DATA HEDDLE_SYSROOT HWLOC_SYNTHETIC HWLOC_XMLFILE OMP_NUM_THREADS NO_COLOR
   export HOME=$FOLDER
 }
 

@@ -9,7 +9,7 @@ setup_page() {
 
 @test "the manual page has every option of every command's help" {
   setup_page
-  for command in train eval predict summary digest; do
+  for command in train eval predict summary digest topo; do
     "$HEDDLE" $command --help | grep -Eo -- '--[a-z][a-z-]*' | sort -u >options
     [ -s options ]
     while read -r option; do
@@ -20,7 +20,7 @@ setup_page() {
 
 @test "every option of the manual page exists" {
   setup_page
-  { "$HEDDLE" train --help && "$HEDDLE" predict --help && "$HEDDLE" summary --help && echo "--version --batch-size"; } >help
+  { "$HEDDLE" train --help && "$HEDDLE" predict --help && "$HEDDLE" summary --help && "$HEDDLE" topo --help && echo "--version --batch-size"; } >help
   for option in $(grep -Eo -- '\*--[a-z-]*\*' "$PAGE" | tr -d '*' | sort -u); do
     grep -q -- "$option\b" help || { echo "the page has $option, the commands have not"; false; }
   done

@@ -1,10 +1,9 @@
-/* The CPU budget: quotas of made-up cgroup trees, version 1 and 2, and what follows from this machine's mask. */
+/* CPU quotas of made-up cgroup trees, version 1 and 2. */
 #include "scratch.h"
 
 #include <limits.h>
-#include <sched.h>
 
-#include "sys/budget.h"
+#include "sys/quota.h"
 
 static void make_folder(const char *path) {
   char part[SCRATCH_PATH_BYTES];
@@ -30,10 +29,17 @@ static void begin(void) {
   mkdir(in_scratch("cg"), 0755);
 }
 
-/* The quota of a process with this /proc/self/cgroup in the tree. */
+/* Whole CPUs under the quota of a process with this /proc/self/cgroup in the tree, 0 for none. */
+static hd_quota found;
+
+static int quota_of(const char *root, const char *membership) {
+  found = hd__quota_read(root, membership);
+  return found.cpus > 0 ? hd__quota_floor(found.cpus) : 0;
+}
+
 static int quota(const char *membership) {
   put_file(in_scratch("membership"), membership, strlen(membership));
-  return hd__budget_quota(in_scratch("cg"), in_scratch("membership"));
+  return quota_of(in_scratch("cg"), in_scratch("membership"));
 }
 
 static void test_version_2(void) {
@@ -121,8 +127,8 @@ static void test_bad_membership(void) {
   is_int(wrong, 0, "lines that are none are passed over");
   is_int(quota("garbage\n0::/a\n"), 2, "and a good one behind them is read");
   is_int(quota("0::/a/../a\n"), 2, "a path with dots");
-  is_int(hd__budget_quota(in_scratch("cg"), in_scratch("missing")), 0, "no membership, no quota");
-  is_int(hd__budget_quota(in_scratch("missing"), in_scratch("membership")), 0, "no tree, no quota");
+  is_int(quota_of(in_scratch("cg"), in_scratch("missing")), 0, "no membership, no quota");
+  is_int(quota_of(in_scratch("missing"), in_scratch("membership")), 0, "no tree, no quota");
   static char longest[8000];
   memset(longest, 'x', sizeof longest - 1);
   memcpy(longest, "0::/", 4);
@@ -133,85 +139,23 @@ static void test_bad_membership(void) {
   holds_same(before, "no file stays open");
 }
 
-static void test_lanes(void) {
-  cpu_set_t mask;
-  if (sched_getaffinity(0, sizeof mask, &mask) != 0) {
-    skip(5, "more CPUs than a mask can hold");
-    return;
-  }
-  int cpus = hd__budget_cpus(), lanes = 0, wrong = 0, other = 0;
-  hd_ctx *ctx = NULL;
-  hd_ctx_create(&ctx);
-  ok(cpus >= 1 && cpus <= CPU_COUNT(&mask), "the budget is between one CPU and the mask");
-  unsetenv("OMP_NUM_THREADS");
-  hd__budget_lanes(&lanes, ctx);
-  ok(lanes >= 1 && lanes <= cpus, "by default lanes are between one and the budget");
-  static const struct {
-    const char *text;
-    int lanes;
-  } good[] = {{"3", 3}, {"1000", 1000}, {"1024", 1024}, {"5,2", 5}, {" 5 , 2", 5}, {"4\t", 4}};
-  for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
-    setenv("OMP_NUM_THREADS", good[i].text, 1);
-    wrong += hd__budget_lanes(&other, ctx) != HD_OK || other != good[i].lanes;
-  }
-  is_int(wrong, 0, "OMP_NUM_THREADS is what the user wants, more than the budget too; of a list the first counts");
-  setenv("OMP_NUM_THREADS", "", 1);
-  ok(hd__budget_lanes(&other, ctx) == HD_OK && other == lanes, "an empty one is none");
-  static const char *const bad[] = {"0", "-2", "many", ",2", "1025", "99999999999999999999", "3x", " "};
-  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-    setenv("OMP_NUM_THREADS", bad[i], 1);
-    wrong += hd__budget_lanes(&other, ctx) != HD_E_USAGE || !strstr(hd_ctx_message(ctx), bad[i]);
-  }
-  is_int(wrong, 0, "what is no number of lanes is refused, and named");
-  hd_ctx_destroy(ctx);
-  unsetenv("OMP_NUM_THREADS");
-}
-
-/* Places are distinct and allowed, or all -1. */
-static int bad_places(int lanes, const cpu_set_t *mask, int *pinned) {
-  int cpu[2 * CPU_SETSIZE], wrong = 0;
-  hd__budget_place(cpu, lanes);
-  *pinned = cpu[0] >= 0;
-  for (int i = 0; i < lanes; i++) {
-    wrong += (cpu[i] >= 0) != *pinned || (*pinned && !CPU_ISSET(cpu[i], mask));
-    for (int k = 0; *pinned && k < i; k++)
-      wrong += cpu[k] == cpu[i];
-  }
-  return wrong;
-}
-
-static void test_places(void) {
-  cpu_set_t mask, one;
-  int pinned, wrong = 0;
-  if (sched_getaffinity(0, sizeof mask, &mask) != 0) {
-    skip(6, "more CPUs than a mask can hold");
-    return;
-  }
-  int all = CPU_COUNT(&mask), quota_free = hd__budget_cpus() == all;
-  for (int lanes = 1; lanes <= all; lanes++)
-    wrong += bad_places(lanes, &mask, &pinned);
-  is_int(wrong, 0, "lanes get CPUs of their own in the mask, or none is pinned");
-  is_int(bad_places(all + 1, &mask, &pinned) + pinned, 0, "more lanes than CPUs are not pinned");
-  int last = CPU_SETSIZE - 1;
-  while (!CPU_ISSET(last, &mask))
-    last--;
-  CPU_ZERO(&one);
-  CPU_SET(last, &one);
-  if (sched_setaffinity(0, sizeof one, &one) != 0) {
-    skip(4, "the mask cannot be changed");
-    return;
-  }
-  int place = -2;
-  is_int(hd__budget_cpus(), 1, "with one CPU in the mask the budget is one");
-  hd__budget_lanes(&place, NULL);
-  is_int(place, 1, "and so are the lanes");
-  hd__budget_place(&place, 1);
-  if (quota_free)
-    is_int(place, last, "which sits there");
-  else
-    ok(place == last || place == -1, "which sits there, or is not pinned under a quota");
-  is_int(bad_places(2, &one, &pinned) + pinned, 0, "two lanes on it are not pinned");
-  sched_setaffinity(0, sizeof mask, &mask);
+static void test_exact(void) {
+  begin();
+  put("a", "cpu.max", "150000 100000\n");
+  is_int(quota("0::/a\n"), 1, "a quota of 1.5 CPUs is one lane");
+  near(found.cpus, 1.5, 0, "and is told exactly");
+  is_str(found.file, in_scratch("cg/a/cpu.max"), "with the file that says so");
+  begin();
+  put("unified/a", "cpu.max", "200000 100000\n");
+  put("cpu/b", "cpu.cfs_quota_us", "300000\n");
+  put("cpu/b", "cpu.cfs_period_us", "100000\n");
+  put("cpuset/b", "cpu.max", "100000 100000\n");
+  is_int(quota("0::/a\n"), 2, "hybrid: version 2 stands in a folder of its own");
+  is_int(quota("4:cpuacct,cpu:/b\n"), 3, "version 1: controllers in another order, a folder with the short name");
+  is_int(quota("5:cpuset:/b\n"), 0, "version 1: cpuset is another controller");
+  is_int(quota("4:cpuacct,cpu:/b\n5:cpuset:/b\n0::/a\n"), 2, "hybrid: the tightest of all");
+  is_str(found.file, in_scratch("cg/unified/a/cpu.max"), "is named");
+  is_int(hd__quota_floor(0), INT_MAX, "no quota allows any number");
 }
 
 int main(void) {
@@ -219,7 +163,6 @@ int main(void) {
   test_version_1();
   test_both_versions();
   test_bad_membership();
-  test_lanes();
-  test_places();
+  test_exact();
   return done_testing();
 }

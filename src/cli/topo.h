@@ -1,0 +1,26 @@
+/* What the pictures of heddle topo share: the text one and the SVG one. */
+#ifndef HD_CLI_TOPO_H
+#define HD_CLI_TOPO_H
+
+#include <stdio.h>
+
+#include "heddle.h"
+
+/* The end (exclusive) of the run of CPUs from `from` on that are in one place: of a core, of a group (one L3 cache in one
+ * NUMA node), of a package. The table is in the machine's order, so these are neighbours. */
+typedef enum topo_level { TOPO_CORE, TOPO_GROUP, TOPO_PACKAGE } topo_level;
+int topo_end(const hd_topology *t, int from, topo_level level);
+
+/* The first lane on a CPU from `from` on, -1: none. */
+int topo_lane(const hd_placement *p, int cpu, int from);
+
+/* "32 MiB" in a static buffer that the next call but three reuses. */
+const char *topo_bytes(int64_t bytes);
+
+/* The bytes of an L3 cache, 0 without one. */
+int64_t topo_l3_bytes(const hd_topology *t);
+
+/* Draws the machine; the file is the caller's. */
+void topo_draw(FILE *file, const hd_topology *t, const hd_placement *p);
+
+#endif

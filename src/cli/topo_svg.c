@@ -1,0 +1,205 @@
+/* The machine as an SVG: packages hold groups (one L3 cache in one NUMA node), groups hold cores, cores hold CPUs.
+ *
+ *     package ┌──────────────────────────┐   Sizes come from the inside: a group's cores have one size, given by the
+ *             │ group ┌────────────────┐ │   one with most CPUs, a package's groups one, given by the largest. Both
+ *             │       │ core ┌──┐┌──┐  │ │   stand in rows as long as keeps the picture no wider than a page.
+ *             │       │      └──┘└──┘  │ │
+ *             │       └────────────────┘ │   The text uses the reader's own fonts; colours are told in a legend and
+ *             └──────────────────────────┘   never alone: lanes have numbers, CPUs that may not be used a dashed line. */
+#include <string.h>
+
+#include "cli/topo.h"
+
+enum {
+  CPU_WIDTH = 54,
+  CPU_HEIGHT = 36,
+  GAP = 8,
+  HEAD = 20, /* a box's title */
+  MARGIN = 20,
+  TOP = 84,    /* the picture's title and what is said of it */
+  BOTTOM = 40, /* the legend */
+  LEAST_WIDTH = 720
+};
+
+/* A grid of equal boxes inside a box with a title. */
+typedef struct grid {
+  int columns, width, height; /* of the grid; pixels of the whole box */
+} grid;
+
+typedef struct drawing {
+  FILE *file;
+  const hd_topology *t;
+  const hd_placement *p;
+  grid core, group, package; /* the largest of each */
+} drawing;
+
+static int max(int a, int b) { return a > b ? a : b; }
+
+static grid grid_of(int count, int columns, int width, int height) {
+  const int rows = (count + columns - 1) / columns;
+  return (grid){columns, columns * (width + GAP) + GAP, HEAD + rows * (height + GAP)};
+}
+
+static int count_inside(const hd_topology *t, int from, int end, topo_level level) {
+  int count = 0;
+  for (int at = from; at < end; at = topo_end(t, at, level))
+    count++;
+  return count;
+}
+
+/* The most that any box of `outer` holds of `inner`; with CPUs (inner == outer == TOPO_CORE) its CPUs. */
+static int most_inside(const hd_topology *t, topo_level outer, topo_level inner) {
+  int most = 1;
+  for (int from = 0, end; from < t->cpus; from = end) {
+    end = topo_end(t, from, outer);
+    most = max(most, outer == inner ? end - from : count_inside(t, from, end, inner));
+  }
+  return most;
+}
+
+static int columns_for(int count) { return count <= 4 ? count : count <= 8 ? 4 : count <= 64 ? 8 : 16; }
+
+static void measure(drawing *d) {
+  const int cpus = most_inside(d->t, TOPO_CORE, TOPO_CORE), cores = most_inside(d->t, TOPO_GROUP, TOPO_CORE);
+  const int groups = most_inside(d->t, TOPO_PACKAGE, TOPO_GROUP);
+  d->core = grid_of(cpus, cpus <= 2 ? cpus : (cpus + 1) / 2, CPU_WIDTH, CPU_HEIGHT);
+  d->group = grid_of(cores, columns_for(cores), d->core.width, d->core.height);
+  int across = 1200 / (d->group.width + GAP);
+  across = across < 1 ? 1 : across > groups ? groups : across;
+  d->package = grid_of(groups, across, d->group.width, d->group.height);
+}
+
+/* Text between tags: what means something to XML is written as an entity. */
+static void put_text(FILE *file, const char *text) {
+  for (; *text; text++) {
+    if (*text == '&' || *text == '<' || *text == '>')
+      fprintf(file, "&#%d;", *text);
+    else if ((unsigned char)*text >= 0x20)
+      fputc(*text, file);
+  }
+}
+
+static void label(drawing *d, int x, int y, const char *class, const char *text) {
+  fprintf(d->file, "<text x=\"%d\" y=\"%d\" class=\"%s\">", x, y, class);
+  put_text(d->file, text);
+  fprintf(d->file, "</text>\n");
+}
+
+static void box(drawing *d, int x, int y, int width, int height, const char *class) {
+  fprintf(d->file, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"4\" class=\"%s\"/>\n", x, y, width, height,
+          class);
+}
+
+static void draw_cpu(drawing *d, const hd_cpu *cpu, int x, int y) {
+  char text[64];
+  const int lane = topo_lane(d->p, cpu->cpu, 0);
+  const int more = lane >= 0 && topo_lane(d->p, cpu->cpu, lane + 1) >= 0;
+  box(d, x, y, CPU_WIDTH, CPU_HEIGHT, !cpu->usable ? "off" : lane >= 0 ? "lane" : "free");
+  snprintf(text, sizeof text, "CPU %d", cpu->cpu);
+  label(d, x + CPU_WIDTH / 2, y + 15, lane >= 0 ? "mid light" : "mid", text);
+  if (lane < 0)
+    return;
+  snprintf(text, sizeof text, more ? "lane %d +" : "lane %d", lane);
+  label(d, x + CPU_WIDTH / 2, y + 29, "mid bold light", text);
+}
+
+static void draw_core(drawing *d, int from, int end, int x, int y) {
+  static const char *const shade[] = {"core", "core kind1", "core kind2"};
+  char text[64];
+  const int kind = d->t->kinds > 1 ? d->t->cpu[from].kind : 0;
+  box(d, x, y, d->core.width, d->core.height, shade[kind < 2 ? kind : 2]);
+  snprintf(text, sizeof text, d->t->kinds > 1 ? "core %d, %c" : "core %d", d->t->cpu[from].core,
+           d->t->kind[kind].name[0]);
+  label(d, x + GAP, y + 15, "small", text);
+  for (int i = from; i < end; i++)
+    draw_cpu(d, &d->t->cpu[i], x + GAP + (i - from) % d->core.columns * (CPU_WIDTH + GAP),
+             y + HEAD + (i - from) / d->core.columns * (CPU_HEIGHT + GAP));
+}
+
+static void draw_group(drawing *d, int from, int end, int x, int y) {
+  char text[160] = "";
+  const hd_cpu *cpu = &d->t->cpu[from];
+  int n = 0, i = 0;
+  box(d, x, y, d->group.width, d->group.height, "group");
+  if (cpu->numa >= 0)
+    n = snprintf(text, sizeof text, "NUMA node %d, %s", d->t->numa[cpu->numa].node,
+                 topo_bytes(d->t->numa[cpu->numa].memory_bytes));
+  if (cpu->l3 >= 0)
+    snprintf(text + n, sizeof text - (size_t)n, "%sL3 group %d, %s", n ? "; " : "", cpu->l3,
+             topo_bytes(topo_l3_bytes(d->t)));
+  label(d, x + GAP, y + 15, "small", text);
+  for (int at = from; at < end; i++) {
+    const int next = topo_end(d->t, at, TOPO_CORE);
+    draw_core(d, at, next, x + GAP + i % d->group.columns * (d->core.width + GAP),
+              y + HEAD + i / d->group.columns * (d->core.height + GAP));
+    at = next;
+  }
+}
+
+static void draw_package(drawing *d, int from, int end, int x, int y) {
+  char text[160];
+  int i = 0;
+  box(d, x, y, d->package.width, d->package.height, "package");
+  snprintf(text, sizeof text, "package %d", d->t->cpu[from].package);
+  label(d, x + GAP, y + 15, "bold", text);
+  for (int at = from; at < end; i++) {
+    const int next = topo_end(d->t, at, TOPO_GROUP);
+    draw_group(d, at, next, x + GAP + i % d->package.columns * (d->group.width + GAP),
+               y + HEAD + i / d->package.columns * (d->group.height + GAP));
+    at = next;
+  }
+}
+
+static void draw_legend(drawing *d, int x, int y) {
+  static const struct {
+    const char *class, *text;
+  } item[] = {{"lane", "a lane runs here"}, {"free", "may be used"}, {"off", "may not be used"}};
+  for (int i = 0; i < 3; i++, x += 150) {
+    box(d, x, y, 16, 12, item[i].class);
+    label(d, x + 22, y + 11, "small", item[i].text);
+  }
+  for (int k = 0; d->t->kinds > 1 && k < d->t->kinds; k++, x += 110) {
+    box(d, x, y, 16, 12, k == 0 ? "core" : k == 1 ? "core kind1" : "core kind2");
+    label(d, x + 22, y + 11, "small", d->t->kind[k].name);
+  }
+}
+
+static void draw_head(drawing *d, int width, int height) {
+  char text[1024];
+  fprintf(
+      d->file,
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\">\n"
+      "<style>text{font:12px system-ui,sans-serif;fill:#1f2937}.small{font-size:11px}.mid{font-size:11px;"
+      "text-anchor:middle}.bold{font-weight:bold}.title{font-size:16px;font-weight:bold}.light{fill:#fff}"
+      "rect{stroke:#9ca3af;fill:#fff}.page{stroke:none}.package{fill:#f3f4f6}.core{fill:#f9fafb}.kind1{fill:#fef3c7}"
+      ".kind2{fill:#fde68a}.lane{fill:#1d4ed8;stroke:#1d4ed8}.free{fill:#dbeafe;stroke:#93c5fd}"
+      ".off{fill:#fff;stroke-dasharray:3 3}</style>\n<rect width=\"100%%\" height=\"100%%\" class=\"page\"/>\n",
+      width, height, width, height);
+  snprintf(text, sizeof text, "%s%s%d cores, %d CPUs, %s of memory", d->t->model, *d->t->model ? ": " : "", d->t->cores,
+           d->t->cpus, topo_bytes(d->t->memory_bytes));
+  label(d, MARGIN, 30, "title", text);
+  snprintf(text, sizeof text, "budget %d: %s", d->t->budget.cpus, d->t->budget.why);
+  label(d, MARGIN, 50, "", text);
+  snprintf(text, sizeof text, "%d lane%s: %s", d->p->lanes, d->p->lanes == 1 ? "" : "s", d->p->why);
+  label(d, MARGIN, 68, "", text);
+}
+
+/* Of the two lines in the head, at some 7 pixels a letter. */
+static int text_width(const hd_topology *t, const hd_placement *p) {
+  return 7 * (max((int)strlen(t->budget.why), (int)strlen(p->why)) + 12) + 2 * MARGIN;
+}
+
+void topo_draw(FILE *file, const hd_topology *t, const hd_placement *p) {
+  drawing d = {.file = file, .t = t, .p = p};
+  measure(&d);
+  const int packages = count_inside(t, 0, t->cpus, TOPO_PACKAGE);
+  const int height = TOP + packages * (d.package.height + GAP) + BOTTOM;
+  int y = TOP;
+  draw_head(&d, max(max(d.package.width + 2 * MARGIN, LEAST_WIDTH), text_width(t, p)), height);
+  for (int from = 0, end; from < t->cpus; from = end, y += d.package.height + GAP) {
+    end = topo_end(t, from, TOPO_PACKAGE);
+    draw_package(&d, from, end, MARGIN, y);
+  }
+  draw_legend(&d, MARGIN, y + GAP);
+  fprintf(file, "</svg>\n");
+}

@@ -1,0 +1,376 @@
+/* Where lanes go, on machines that hwloc makes up from a line, and on this one. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <sched.h>
+
+#include "tap.h"
+
+#include "base/alloc.h"
+#include "base/status.h"
+#include "sys/lanes.h"
+#include "sys/topology.h"
+
+static hd_ctx *ctx;
+static hd_topology *machine;
+
+static void make(const char *description) {
+  hd_topology_destroy(machine);
+  if (hd__topology_describe(&machine, ctx, description) != HD_OK)
+    bail_out("%s: %s", description, hd_ctx_message(ctx));
+}
+
+/* Only the CPUs of [from, to] are usable; further calls add some. */
+static void allow(int from, int to) {
+  for (int i = 0; i < machine->cpus; i++)
+    machine->cpu[i].usable = machine->cpu[i].cpu >= from && machine->cpu[i].cpu <= to;
+  hd__topology_count_budget(machine);
+}
+
+static void forbid(int from, int to) {
+  for (int i = 0; i < machine->cpus; i++)
+    if (machine->cpu[i].cpu >= from && machine->cpu[i].cpu <= to)
+      machine->cpu[i].usable = 0;
+  hd__topology_count_budget(machine);
+}
+
+static void set_quota(double cpus) {
+  machine->budget.quota = cpus;
+  snprintf(machine->budget.quota_file, sizeof machine->budget.quota_file, "/sys/fs/cgroup/cpu.max");
+  hd__topology_count_budget(machine);
+}
+
+/* Cores from `first` on become efficient ones of one CPU. */
+static void make_hybrid(int first) {
+  for (int i = 0; i < machine->cpus; i++)
+    machine->cpu[i].kind = machine->cpu[i].core < first;
+  machine->kinds = 2;
+}
+
+static hd_placement *placed(const hd_placement_request *request) {
+  static hd_placement *place;
+  hd_placement_destroy(place);
+  if (hd_placement_create(&place, ctx, machine, request) != HD_OK)
+    diag("%s", hd_ctx_message(ctx));
+  return place;
+}
+
+/* "0,1 2": the CPUs of lanes; those of workers behind a slash. */
+static const char *cpus_text(const hd_placement *place) {
+  static char text[8192];
+  size_t at = 0;
+  text[0] = 0;
+  for (int i = 0; place && i < place->lanes; i++)
+    at += (size_t)snprintf(text + at, sizeof text - at, i ? ",%d" : "%d", place->lane[i].cpu);
+  for (int i = 0; place && i < place->workers; i++)
+    at += (size_t)snprintf(text + at, sizeof text - at, i ? ",%d" : "/%d", place->worker[i].cpu);
+  return text;
+}
+
+static void goes(const hd_placement_request *request, const char *want, const char *name) {
+  is_str(cpus_text(placed(request)), want, "%s", name);
+}
+#define GOES(want, name, ...) goes(&(hd_placement_request){__VA_ARGS__}, want, name)
+
+static void test_tables(void) {
+  make("pack:2 numa:2 l3:2 core:4 pu:2");
+  is_int(machine->packages, 2, "packages");
+  is_int(machine->numa_nodes, 4, "NUMA nodes");
+  is_int(machine->l3_groups, 8, "L3 groups");
+  is_int(machine->cores, 32, "cores");
+  is_int(machine->cpus, 64, "CPUs");
+  is_int(machine->kinds, 1, "one kind of core");
+  is_str(machine->kind[0].name, "uniform", "which has no special name");
+  const hd_cpu *last = &machine->cpu[63];
+  ok(last->package == 1 && last->numa == 3 && last->l3 == 7 && last->core == 31 && last->sibling == 1,
+     "the last CPU is in the last of all");
+  ok(machine->budget.cpus == 64 && machine->budget.cores == 32 && machine->budget.mask == 64, "all of it is usable");
+  make("pu:3");
+  ok(machine->cores == 3 && machine->packages == 1 && machine->l3_groups == 0, "CPUs without cores are cores");
+  hd_topology *none;
+  hd_status status = hd__topology_describe(&none, ctx, "a fridge");
+  ok(status == HD_E_USAGE && !none && strstr(hd_ctx_message(ctx), "'a fridge'"), "what is no machine is refused");
+}
+
+static void test_policies(void) {
+  make("pack:2 l3:2 core:2 pu:2"); /* core c has CPUs 2c and 2c + 1 */
+  GOES("0,2,4,6,8,10,12,14", "physical: one lane on each core", .threads = 0);
+  GOES("0,2,4", "physical: neighbours first", .threads = 3);
+  GOES("0,2,4,6,8,10,12,14,1,3", "physical: further CPUs after all cores", .threads = 10);
+  GOES("0,1,2,3,4,5,6,7", "compact: cores are filled", .policy = HD_PLACE_COMPACT);
+  GOES("0,8,4,12,2,10,6,14", "spread: packages in turn, then L3 groups", .policy = HD_PLACE_SPREAD);
+  GOES("0,8,4", "spread: as far apart as can be", .policy = HD_PLACE_SPREAD, .threads = 3);
+  GOES("0,2,4,6,8,10,12,14,1,3,5,7,9,11,13,15", "all: one lane on each CPU", .policy = HD_PLACE_ALL);
+  GOES("3,1,8", "a list, in its order", .cpus = "3,1,8");
+  GOES("2,3,4,9", "a list with a range", .cpus = "2-4,9");
+  GOES("2,3,2,3,2", "more lanes than CPUs of the list go round", .cpus = "2-3", .threads = 5);
+  is_int(placed(&(hd_placement_request){.cpus = "2-3", .threads = 5})->cpus, 2, "and share these");
+  make("pack:2 numa:2 core:2 pu:1");
+  GOES("0,4,2,6,1,5,3,7", "spread: NUMA nodes in turn", .policy = HD_PLACE_SPREAD);
+  is_int(placed(&(hd_placement_request){.policy = HD_PLACE_SPREAD})->lane[3].numa, 3, "a lane's NUMA node is told");
+}
+
+static void test_sizes(void) {
+  static const char *const machines[] = {"core:1 pu:1",
+                                         "core:1 pu:2",
+                                         "core:2 pu:1",
+                                         "core:6 pu:2",
+                                         "pack:2 l3:3 core:5 pu:2",
+                                         "pack:2 numa:4 l3:4 core:8 pu:1",
+                                         "pack:2 core:128 pu:1",
+                                         "pack:1 core:256 pu:4"};
+  int wrong = 0, tried = 0;
+  for (size_t m = 0; m < sizeof machines / sizeof *machines; m++) {
+    make(machines[m]);
+    for (int policy = HD_PLACE_PHYSICAL; policy <= HD_PLACE_ALL; policy++)
+      for (int threads = 0; threads <= machine->cpus + 1 && threads <= HD_MAX_THREADS; threads = threads * 3 / 2 + 1) {
+        const hd_placement *place =
+            placed(&(hd_placement_request){.policy = (hd_placement_policy)policy, .threads = threads, .workers = 2});
+        static char taken[2048];
+        memset(taken, 0, sizeof taken);
+        tried++;
+        if (threads > 0 && place->lanes != threads)
+          wrong++;
+        if (threads == 0 && place->lanes != (policy == HD_PLACE_ALL ? machine->cpus : machine->cores))
+          wrong++;
+        for (int i = 0; i < place->lanes + place->workers; i++) {
+          const int cpu = i < place->lanes ? place->lane[i].cpu : place->worker[i - place->lanes].cpu;
+          if (place->lanes > machine->cpus)
+            wrong += cpu != -1;
+          else if (cpu >= 0)
+            wrong += taken[cpu]++;
+          else
+            wrong += i < place->lanes;
+        }
+      }
+  }
+  is_int(wrong, 0, "1 to 256 cores, every policy: a CPU for each lane, none twice (%d placements)", tried);
+}
+
+static void test_masks(void) {
+  make("pack:2 core:4 pu:2");
+  allow(0, 0);
+  GOES("0", "one CPU in the mask: one lane", .threads = 0);
+  allow(3, 12);
+  forbid(6, 7);
+  is_int(machine->budget.mask, 8, "a mask with a hole");
+  is_int(machine->budget.cores, 5, "and half a core at each end");
+  GOES("3,4,8,10,12", "one lane on each of its cores", .threads = 0);
+  GOES("3,4,8,10,12,5,9,11", "all: all of its CPUs", .policy = HD_PLACE_ALL);
+  GOES("3,8,4,10,12", "spread: over both packages", .policy = HD_PLACE_SPREAD);
+  GOES("3,4,5,8,9", "compact: over what there is", .policy = HD_PLACE_COMPACT);
+  GOES("-1,-1,-1,-1,-1,-1,-1,-1,-1", "more lanes than usable CPUs are not bound", .threads = 9);
+  ok(strstr(placed(&(hd_placement_request){.threads = 9})->why, "share 8 CPUs"), "and the line says why");
+}
+
+static void test_quotas(void) {
+  make("core:4 pu:2");
+  set_quota(1.5);
+  is_int(machine->budget.cpus, 1, "a quota of 1.5 CPUs is a budget of 1");
+  GOES("-1", "one lane, wherever there is time for it", .threads = 0);
+  const hd_placement *place = placed(&(hd_placement_request){.threads = 0});
+  ok(strstr(place->why, "quota of 1.5 CPUs in /sys/fs/cgroup/cpu.max"), "the line names quota and file: %s",
+     place->why);
+  GOES("-1,-1,-1", "more than the budget, if asked for", .threads = 3);
+  is_int(placed(&(hd_placement_request){.threads = 3})->cpus, 1, "which can keep one CPU busy");
+  GOES("5", "a list is bound even so", .cpus = "5");
+  GOES("0", "a list longer than the quota: as many lanes as it allows", .cpus = "0,2,4");
+  set_quota(0.2);
+  is_int(machine->budget.cpus, 1, "a fifth of a CPU is a budget of 1");
+  set_quota(3);
+  GOES("-1,-1,-1", "three CPUs of eight", .threads = 0);
+  GOES("0,1,2", "compact is bound", .policy = HD_PLACE_COMPACT);
+  set_quota(6);
+  is_int(placed(&(hd_placement_request){.threads = 0})->lanes, 4, "a quota above the cores: a lane on each core");
+  set_quota(100);
+  GOES("0,2,4,6", "a quota wider than the mask does not count", .threads = 0);
+}
+
+static void test_hybrid(void) {
+  make("core:6 pu:2"); /* cores 0 and 1 powerful with two CPUs each, 2 to 5 efficient */
+  make_hybrid(2);
+  for (int i = 0; i < 12; i++)
+    if (machine->cpu[i].core >= 2 && machine->cpu[i].sibling == 1)
+      machine->cpu[i].usable = 0;
+  hd__topology_count_budget(machine);
+  GOES("0,2,4,6,8,10", "hybrid: a lane on each core, the powerful first", .threads = 0);
+  GOES("0,2,4,6,8,10,1,3", "hybrid: second CPUs after the efficient cores", .policy = HD_PLACE_ALL);
+  GOES("0,1,2,3,4", "hybrid, compact: the powerful cores are filled first", .policy = HD_PLACE_COMPACT, .threads = 5);
+  for (int i = 0; i < 12; i++)
+    machine->cpu[i].kind = !machine->cpu[i].kind;
+  GOES("4,6,8,10,0,2", "hybrid: wherever the powerful ones are", .threads = 0);
+}
+
+static void test_workers(void) {
+  make("core:4 pu:2");
+  GOES("0,2,4,6/1,3", "workers beside lanes: the further CPUs of their cores", .workers = 2);
+  GOES("0,2/4,6,1", "workers take spare cores first", .threads = 2, .workers = 3);
+  GOES("0,2,4,6,1,3,5,7/-1", "where lanes are everywhere workers are not bound", .policy = HD_PLACE_ALL, .workers = 1);
+  make("core:2 pu:1");
+  GOES("0/1,-1", "one spare core, two workers", .threads = 1, .workers = 2);
+}
+
+static void test_omp(void) {
+  static const struct {
+    const char *text;
+    int lanes;
+  } good[] = {{"3", 3}, {"1000", 1000}, {"1024", 1024}, {"5,2", 5}, {" 5 , 2", 5}, {"4\t", 4}};
+  static const char *const bad[] = {"0", "-2", "many", ",2", "1025", "99999999999999999999", "3x", " "};
+  hd_placement *place;
+  int wrong = 0;
+  make("core:4 pu:2");
+  char *omp = machine->budget.omp;
+  const size_t room = sizeof machine->budget.omp;
+  for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+    snprintf(omp, room, "%s", good[i].text);
+    wrong += placed(&(hd_placement_request){.threads = 0})->lanes != good[i].lanes;
+  }
+  is_int(wrong, 0, "OMP_NUM_THREADS is what the user wants, more than the budget too; of a list the first counts");
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    snprintf(omp, room, "%s", bad[i]);
+    wrong += hd_placement_create(&place, ctx, machine, &(hd_placement_request){.threads = 0}) != HD_E_USAGE || place ||
+             !strstr(hd_ctx_message(ctx), bad[i]);
+  }
+  is_int(wrong, 0, "what is no number of threads is refused, and named");
+  is_int(placed(&(hd_placement_request){.threads = 2})->lanes, 2, "a number of threads wins");
+  snprintf(omp, room, "2");
+  GOES("1,3", "a list of CPUs with OMP_NUM_THREADS", .cpus = "1,3,5");
+}
+
+static void refuses(const char *cpus, const char *says) {
+  hd_placement *place;
+  hd_status status = hd_placement_create(&place, ctx, machine, &(hd_placement_request){.cpus = cpus});
+  if (!ok(status == HD_E_USAGE && !place && strstr(hd_ctx_message(ctx), says), "the list '%s' is refused", cpus))
+    diag("found status %d, '%s'", (int)status, hd_ctx_message(ctx));
+}
+
+static void test_bad_lists(void) {
+  static const char *const none[] = {"",
+                                     ",",
+                                     "1,",
+                                     "a",
+                                     "1-",
+                                     "-1",
+                                     "3-1",
+                                     "1 2",
+                                     "0x1",
+                                     "1--2",
+                                     "1-2-3",
+                                     "+",
+                                     "1,,2",
+                                     "99999999999999999999",
+                                     "0-99999999999999999999"};
+  hd_placement *place;
+  make("core:4 pu:2");
+  allow(0, 5);
+  forbid(3, 3);
+  for (size_t i = 0; i < sizeof none / sizeof *none; i++)
+    refuses(none[i], "such as 0-3,8");
+  refuses("0,3", "(0-2,4-5), found 3");
+  refuses("0-5", "(0-2,4-5), found 3");
+  refuses("8", "found 8");
+  refuses("0-9223372036854775807", "found 3");
+  refuses("1,0-2", "found 1 twice");
+  is_int(hd_placement_create(&place, ctx, machine, &(hd_placement_request){.threads = 1025}), HD_E_USAGE,
+         "1025 threads are refused");
+  is_int(hd_placement_create(&place, ctx, machine, &(hd_placement_request){.workers = -1}), HD_E_USAGE,
+         "so are -1 workers");
+}
+
+/* ---- This machine ---- */
+
+static void test_here(void) {
+  cpu_set_t mask, one;
+  hd_topology *all, *narrow;
+  hd_lanes *lanes;
+  unsetenv("OMP_NUM_THREADS");
+  if (sched_getaffinity(0, sizeof mask, &mask) != 0) {
+    skip(5, "more CPUs than a mask can hold");
+    return;
+  }
+  hd_topology_create(&all, ctx);
+  is_int(all->budget.mask, CPU_COUNT(&mask), "the mask has as many CPUs as the system says");
+  ok(all->budget.cpus >= 1 && all->budget.cpus <= all->budget.mask, "the budget is between one CPU and the mask");
+  int last = CPU_SETSIZE - 1;
+  while (!CPU_ISSET(last, &mask))
+    last--;
+  CPU_ZERO(&one);
+  CPU_SET(last, &one);
+  if (sched_setaffinity(0, sizeof one, &one) == 0) {
+    hd_topology_create(&narrow, ctx);
+    is_int(narrow->budget.cpus, 1, "with one CPU in the mask the budget is one");
+    is_int(narrow->cpus, all->cpus, "of the same machine");
+    is_int(hd__lanes_open(&lanes, ctx, &(hd_placement_request){.threads = 2}), HD_OK, "two lanes on it");
+    ok(hd__lanes_crowded(lanes), "are crowded");
+    hd__lanes_destroy(lanes);
+    hd_topology_destroy(narrow);
+    sched_setaffinity(0, sizeof mask, &mask);
+  } else {
+    skip(4, "the mask cannot be changed");
+  }
+  hd_topology_destroy(all);
+}
+
+static void note_cpu(void *arg, int lane) {
+  cpu_set_t mask;
+  int *cpu = arg;
+  cpu[lane] = sched_getaffinity(0, sizeof mask, &mask) == 0 && CPU_COUNT(&mask) == 1 ? sched_getcpu() : -1;
+}
+
+static void test_binding(void) {
+  hd_placement *place;
+  hd_lanes *lanes;
+  cpu_set_t before, after;
+  int cpu[HD_MAX_THREADS], wrong = 0;
+  if (hd__lanes_place(&place, ctx, &(hd_placement_request){.policy = HD_PLACE_SPREAD}) != HD_OK)
+    bail_out("%s", hd_ctx_message(ctx));
+  sched_getaffinity(0, sizeof before, &before);
+  hd__lanes_create(&lanes, ctx, place);
+  hd__lanes_run(lanes, ctx, note_cpu, cpu);
+  for (int i = 0; i < hd__lanes_count(lanes); i++)
+    wrong += cpu[i] != place->lane[i].cpu;
+  is_int(wrong, 0, "lanes run where they were placed");
+  hd__lanes_unbind(lanes);
+  hd__lanes_run(lanes, ctx, note_cpu, cpu);
+  sched_getaffinity(0, sizeof after, &after);
+  ok(CPU_EQUAL(&before, &after), "and the thread that called has its mask back");
+  hd__lanes_destroy(lanes);
+  hd_placement_destroy(place);
+}
+
+static void test_no_memory(void) {
+  hd_placement *place = NULL;
+  hd_status status = HD_E_NOMEM;
+  int wrong = 0;
+  long count = 0;
+  make("core:4 pu:2");
+  for (; status == HD_E_NOMEM && count < 100; count++) {
+    hd__alloc_fail_after(count);
+    status = hd_placement_create(&place, ctx, machine, &(hd_placement_request){.workers = 2});
+    hd__alloc_fail_after(-1);
+    wrong += status != HD_OK && (place || !strstr(hd_ctx_message(ctx), "memory"));
+  }
+  ok(status == HD_OK && count > 3 && !wrong, "%ld allocations may fail", count - 1);
+  hd_placement_destroy(place);
+}
+
+int main(void) {
+  if (hd_ctx_create(&ctx) != HD_OK)
+    bail_out("out of memory");
+  test_tables();
+  test_policies();
+  test_sizes();
+  test_masks();
+  test_quotas();
+  test_hybrid();
+  test_workers();
+  test_omp();
+  test_bad_lists();
+  test_here();
+  test_binding();
+  test_no_memory();
+  placed(&(hd_placement_request){.threads = -1});
+  hd_topology_destroy(machine);
+  hd_ctx_destroy(ctx);
+  return done_testing();
+}
