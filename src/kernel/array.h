@@ -57,6 +57,9 @@ typedef struct hd_array_kernels {
   /* f32: 16 chains of additions from +0 and the tree. */
   hd_number (*sum[HD_DTYPE_COUNT])(const void *x, int64_t count);
 
+  /* out[j], j < width: the f32 sum over elements x[j], x[j + stride], ..., `count` of them, with the bits of sum. */
+  void (*sum_columns)(float *out, const float *x, int64_t count, int64_t stride, int64_t width);
+
   /* The index of the first extreme element, or of the first NaN. count >= 1. */
   int64_t (*find[HD_EXTREME_COUNT][HD_DTYPE_COUNT])(const void *x, int64_t count);
 } hd_array_kernels;

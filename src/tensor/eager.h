@@ -103,6 +103,9 @@ typedef union hd_block {
 /* Elements first .. first + count - 1 as `dtype`, count <= HD_ARRAY_BLOCK: where they are, or gathered into `block`. */
 const void *hd__strided_read(const hd_strided *walk, hd_dtype dtype, int64_t first, int64_t count, hd_block *block);
 
+/* Where element `index` of the walk lies. */
+const void *hd__strided_at(const hd_strided *walk, int64_t index);
+
 /* Writes elements first .. from values of type `dtype`. */
 void hd__strided_write(const hd_strided *walk, hd_dtype dtype, int64_t first, int64_t count, const void *values);
 

@@ -38,6 +38,11 @@ static int64_t find(const hd_strided *walk, int64_t first, int64_t *at) {
   return offset + first * walk->stride[0];
 }
 
+const void *hd__strided_at(const hd_strided *walk, int64_t index) {
+  int64_t at[HD_TENSOR_MAX_DIMS];
+  return walk->data + find(walk, index, at) * hd__dtype_bytes(walk->dtype);
+}
+
 /* Steps over the end of a row: back to its start, and on in the dimension before. */
 static int64_t next_row(const hd_strided *walk, int64_t offset, int64_t *at) {
   for (int d = walk->ndim - 1; d > 0 && at[d] == walk->size[d]; d--) {

@@ -24,6 +24,7 @@ typedef struct reduction {
   hd_strided walk;
   hd_dtype dtype;
   int64_t outputs, inner, blocks; /* elements of the result, of each sum, blocks of that */
+  int64_t columns;                /* so many outputs lie side by side as columns of floats to sum; 0: they do not */
   part *parts;
   hd_tensor *out;
   atomic_bool overflow;
@@ -52,9 +53,26 @@ static part reduce_block(const reduction *job, int64_t block, int64_t output) {
   return (part){.value = number_at(job->dtype, x, i), .index = begin + i};
 }
 
+/* Some neighbouring columns of a block, from part i on, at most up to part `last`. Returns how many. */
+static int64_t sum_columns(const reduction *job, int64_t i, int64_t last) {
+  enum { AT_ONCE = 256 };
+  float sums[AT_ONCE];
+  const int64_t begin = i / job->outputs * HD_ARRAY_BLOCK, output = i % job->outputs;
+  const int64_t in_row = job->columns - output % job->columns, left = job->inner - begin;
+  int64_t width = last - i < in_row ? last - i : in_row;
+  width = width < AT_ONCE ? width : AT_ONCE;
+  job->kernels->sum_columns(sums, hd__strided_at(&job->walk, output * job->inner + begin),
+                            left < HD_ARRAY_BLOCK ? left : HD_ARRAY_BLOCK, job->walk.stride[job->walk.ndim - 1], width);
+  for (int64_t j = 0; j < width; j++)
+    job->parts[i + j] = (part){.value = {.f = sums[j]}};
+  return width;
+}
+
 static void reduce_blocks(void *arg, int64_t first, int64_t last) {
   const reduction *job = arg;
-  for (int64_t i = first; i < last; i++)
+  for (int64_t i = first; i < last && job->columns;)
+    i += sum_columns(job, i, last);
+  for (int64_t i = first; i < last && !job->columns; i++)
     job->parts[i] = reduce_block(job, i / job->outputs, i % job->outputs);
 }
 
@@ -121,6 +139,14 @@ static hd_status find_dims(unsigned *reduced, hd_ctx *ctx, const hd_tensor *x, i
   return HD_OK;
 }
 
+/* The walk ends in one dimension to sum over; in the one before, outputs are neighbours in memory. */
+static int64_t count_columns(const reduction *job) {
+  const hd_strided *walk = &job->walk;
+  const int rows = walk->ndim - 1;
+  const bool fits = is_sum(job) && job->dtype == HD_F32 && job->inner > 0 && rows > 0 && walk->size[rows] == job->inner;
+  return fits && walk->stride[rows - 1] == 1 ? walk->size[rows - 1] : 0;
+}
+
 /* Sets up the walk and the counts; the sizes of the result go to `size`. */
 static int lay_out(reduction *job, int64_t *size, const hd_tensor *x, unsigned reduced, int keepdim) {
   hd_tensor seen = *x;
@@ -138,6 +164,7 @@ static int lay_out(reduction *job, int64_t *size, const hd_tensor *x, unsigned r
       size[ndim++] = reduced >> d & 1 ? 1 : x->size[d];
   hd__strided_init(&job->walk, &seen, seen.ndim, seen.size);
   job->blocks = job->inner > 0 ? hd__block_count(job->inner) : 1;
+  job->columns = count_columns(job);
   return ndim;
 }
 

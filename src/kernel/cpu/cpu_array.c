@@ -45,6 +45,68 @@ static hd_number sum(const void *in, int64_t count) {
   return (hd_number){.f = g16_tree(chains)};
 }
 
+/* Chains of up to 64 columns at once, so that memory is read in its order. */
+enum { COLUMNS = 64 };
+
+static void sum_some_columns(float *out, const float *x, int64_t count, int64_t stride, int64_t width) {
+  _Alignas(64) float chains[16][COLUMNS] = {{0}};
+  for (int64_t i = 0; i < count; i++, x += stride)
+    for (int64_t j = 0; j < width; j += 16)
+      g16_store(chains[i % 16] + j, g16_add(g16_load(chains[i % 16] + j), g16_load_some(x + j, width - j)));
+  for (int half = 8; half > 0; half /= 2)
+    for (int c = 0; c < half; c++)
+      for (int64_t j = 0; j < width; j += 16)
+        g16_store(chains[c] + j, g16_add(g16_load(chains[c] + j), g16_load(chains[c + half] + j)));
+  memcpy(out, chains[0], (size_t)width * sizeof *out);
+}
+
+static void sum_columns(float *out, const float *x, int64_t count, int64_t stride, int64_t width) {
+  for (int64_t j = 0; j < width; j += COLUMNS)
+    sum_some_columns(out + j, x + j, count, stride, width - j < COLUMNS ? width - j : COLUMNS);
+}
+
+/* The extremes of up to 16 chains of elements, and where they are. */
+typedef struct extremes {
+  float value[16], at[16];
+} extremes;
+
+/* Is the extreme of chain i more extreme than that of chain j, or as extreme and earlier? */
+static int comes_before(const extremes *e, int i, int j, int least) {
+  const float a = e->value[i], b = e->value[j];
+  const int a_nan = a != a, b_nan = b != b;
+  if (a_nan != b_nan)
+    return a_nan;
+  if (a_nan || a == b)
+    return e->at[i] < e->at[j];
+  return least ? a < b : a > b;
+}
+
+/* Each lane of a group keeps the first extreme of its chain. The last group overlaps the one before it: an element that
+ * is seen twice is in the same place twice. */
+G16 int64_t find(const float *x, int64_t count, int least) {
+  static const float lanes[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+  g16 best = g16_load_some(x, count), at = g16_load(lanes);
+  for (int64_t i = 16; i < count; i += 16) {
+    const int64_t from = i + 16 <= count ? i : count - 16;
+    const g16 later = g16_load(x + from), here = g16_add(g16_load(lanes), g16_all((float)from));
+    const g16_mask better = least ? g16_less(later, best) : g16_less(best, later), done = g16_nan(best);
+    const g16_mask take = g16_or(better, g16_nan(later));
+    at = g16_choose(done, at, g16_choose(take, here, at));
+    best = g16_choose(done, best, g16_choose(take, later, best));
+  }
+  extremes e;
+  int first = 0;
+  g16_store(e.value, best);
+  g16_store(e.at, at);
+  for (int lane = 1; lane < 16 && lane < count; lane++)
+    if (comes_before(&e, lane, first, least))
+      first = lane;
+  return (int64_t)e.at[first];
+}
+
+static int64_t find_max(const void *x, int64_t count) { return find(x, count, 0); }
+static int64_t find_min(const void *x, int64_t count) { return find(x, count, 1); }
+
 void HD_SYM(array_fill)(hd_kernels *table) {
   hd_array_kernels *array = &table->array;
   array->unary[HD_UNARY_RELU][HD_F32] = relu;
@@ -56,4 +118,7 @@ void HD_SYM(array_fill)(hd_kernels *table) {
   array->binary[HD_BINARY_MUL][HD_F32] = each_mul;
   array->binary[HD_BINARY_DIV][HD_F32] = each_div;
   array->sum[HD_F32] = sum;
+  array->sum_columns = sum_columns;
+  array->find[HD_EXTREME_MAX][HD_F32] = find_max;
+  array->find[HD_EXTREME_MIN][HD_F32] = find_min;
 }

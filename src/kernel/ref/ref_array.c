@@ -74,6 +74,15 @@ static hd_number sum_f32(const void *in, int64_t count) {
   return (hd_number){.f = s[0]};
 }
 
+static void sum_columns(float *out, const float *x, int64_t count, int64_t stride, int64_t width) {
+  float column[HD_ARRAY_BLOCK];
+  for (int64_t j = 0; j < width; j++) {
+    for (int64_t i = 0; i < count; i++)
+      column[i] = x[i * stride + j];
+    out[j] = sum_f32(column, count).f;
+  }
+}
+
 #define SUM(name, type)                                                                                                \
   static hd_number name(const void *in, int64_t count) {                                                               \
     const type *x = in;                                                                                                \
@@ -126,6 +135,7 @@ static const hd_array_kernels kernels = {
                [HD_BINARY_GT] = ALL_TYPES(gt),
                [HD_BINARY_GE] = ALL_TYPES(ge)},
     .sum = ALL_TYPES(sum),
+    .sum_columns = sum_columns,
     .find = {[HD_EXTREME_MAX] = ALL_TYPES(max), [HD_EXTREME_MIN] = ALL_TYPES(min)},
 };
 
