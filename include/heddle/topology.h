@@ -34,6 +34,7 @@ typedef struct hd_cpu {
   int32_t sibling;       /* 0: the first CPU of its core, 1: the second, ... */
   int32_t kind;          /* index into hd_topology.kind */
   int32_t usable;        /* in this process's affinity mask, which lies inside its cpuset */
+  int32_t busy;          /* a lane of another heddle job is bound to it */
 } hd_cpu;
 
 /* A kind of core, the least powerful first. A machine of equal cores has one. */
@@ -84,7 +85,7 @@ HD_API void hd_topology_destroy(hd_topology *topology);
 /* Which CPUs lanes take, and in which order. A core's further CPUs come after the first ones of all cores, except in
  * COMPACT; powerful kinds of cores come first, always. */
 typedef enum hd_placement_policy {
-  HD_PLACE_PHYSICAL, /* one lane per core, in the order of the machine */
+  HD_PLACE_PHYSICAL, /* one lane per core, in the order of the machine; cores that are busy last */
   HD_PLACE_COMPACT,  /* as near to each other as can be: all CPUs of a core before the next core */
   HD_PLACE_SPREAD,   /* as far from each other as can be: packages, NUMA nodes and L3 groups in turn */
   HD_PLACE_ALL       /* one lane per CPU */
@@ -110,7 +111,7 @@ typedef struct hd_placement {
 } hd_placement;
 
 /* A pure function of the topology and the request. Lanes are not bound to CPUs (-1) where they are more than the usable
- * ones, or where a quota is tighter than the mask and no CPUs were asked for: the system balances better then. Workers
+ * ones, and with PHYSICAL where a quota is tighter than the mask or idle cores are too few: the system balances better. Workers
  * get cores without a lane first, then the further CPUs of lanes' cores, else -1. HD_E_USAGE for a list of CPUs that is
  * none or leaves the mask, for `threads` above HD_MAX_THREADS, and, where it counts, for an OMP_NUM_THREADS that is no
  * number of threads. */

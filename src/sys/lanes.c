@@ -10,12 +10,14 @@
 #include <stdbool.h>
 
 #include "base/alloc.h"
+#include "sys/claim.h"
 #include "sys/fpmode.h"
 
 struct hd_lanes {
   int count;
   int cpus; /* that may be busy at once */
   int *cpu; /* lane -> CPU, -1: not bound */
+  hd_claim claim;
 };
 
 static hd_status region_failed(hd_ctx *ctx, int wanted, int came) {
@@ -62,16 +64,29 @@ hd_status hd__lanes_place(hd_placement **out, hd_ctx *ctx, const hd_placement_re
   return status;
 }
 
+/* Two jobs that start at once may choose the same CPUs. One of them gets the names, the other one chooses again. */
 hd_status hd__lanes_open(hd_lanes **out, hd_ctx *ctx, const hd_placement_request *request) {
-  hd_placement *place;
+  hd_placement *place = NULL;
+  hd_claim claim = {0};
   *out = NULL;
-  HD_TRY(hd__lanes_place(&place, ctx, request));
+  for (int attempt = 0; attempt < 3; attempt++) {
+    hd__claim_drop(&claim);
+    hd_placement_destroy(place);
+    HD_TRY(hd__lanes_place(&place, ctx, request));
+    if (hd__claim_take(&claim, place))
+      break;
+  }
   hd_status status = hd__lanes_create(out, ctx, place);
   hd_placement_destroy(place);
+  if (status == HD_OK)
+    (*out)->claim = claim;
+  else
+    hd__claim_drop(&claim);
   return status;
 }
 
 void hd__lanes_unbind(hd_lanes *lanes) {
+  hd__claim_drop(&lanes->claim);
   for (int i = 0; i < lanes->count; i++)
     lanes->cpu[i] = -1;
 }
@@ -79,6 +94,7 @@ void hd__lanes_unbind(hd_lanes *lanes) {
 void hd__lanes_destroy(hd_lanes *lanes) {
   if (!lanes)
     return;
+  hd__claim_drop(&lanes->claim);
   hd__free(lanes->cpu);
   hd__free(lanes);
 }

@@ -18,7 +18,7 @@ void hd__lanes_destroy(hd_lanes *lanes);
 /* Looks at this machine and places lanes on it. */
 hd_status hd__lanes_place(hd_placement **out, hd_ctx *ctx, const hd_placement_request *request);
 
-/* The same, and asks for them. */
+/* The same, and asks for them; other jobs see which CPUs the lanes are bound to, and keep off. */
 hd_status hd__lanes_open(hd_lanes **out, hd_ctx *ctx, const hd_placement_request *request);
 
 /* Leaves the lanes wherever the system puts them: for regions so short that binding costs more than it gives. */

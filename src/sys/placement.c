@@ -52,14 +52,22 @@ static standing stands(standing before, const hd_cpu *last, const hd_cpu *cpu) {
   return before;
 }
 
-static void set_keys(spot *s, standing at, hd_placement_policy policy, int position) {
-  const int power = -s->cpu->kind;
-  switch (policy) {
+/* Another job is bound to the core. */
+static bool is_busy(const hd_topology *t, const hd_cpu *cpu) {
+  bool busy = false;
+  for (const hd_cpu *c = cpu - cpu->sibling; c < t->cpu + t->cpus && c->core == cpu->core; c++)
+    busy |= c->busy != 0;
+  return busy;
+}
+
+static void set_keys(spot *s, standing at, const placing *p, int position) {
+  const int power = -s->cpu->kind, busy = is_busy(p->t, s->cpu);
+  switch (p->request->policy) {
   case HD_PLACE_COMPACT: memcpy(s->key, (int[KEYS]){power, position}, sizeof s->key); break;
   case HD_PLACE_SPREAD:
     memcpy(s->key, (int[KEYS]){at.turn, power, at.core, at.l3, at.numa, s->cpu->package}, sizeof s->key);
     break;
-  case HD_PLACE_PHYSICAL:
+  case HD_PLACE_PHYSICAL: memcpy(s->key, (int[KEYS]){at.turn, busy, power, position}, sizeof s->key); break;
   case HD_PLACE_ALL: memcpy(s->key, (int[KEYS]){at.turn, power, position}, sizeof s->key); break;
   }
 }
@@ -82,7 +90,7 @@ static void order_by_policy(placing *p) {
     at = stands(at, last, cpu);
     last = cpu;
     p->spot[p->spots].cpu = cpu;
-    set_keys(&p->spot[p->spots++], at, p->request->policy, i);
+    set_keys(&p->spot[p->spots++], at, p, i);
   }
   qsort(p->spot, (size_t)p->spots, sizeof *p->spot, compare);
 }
@@ -230,8 +238,17 @@ static bool may_bind(placing *p) {
     say(p, "; not bound, since they share %d CPU%s", p->spots, p->spots == 1 ? "" : "s");
     return false;
   }
-  if (p->out->cpus < p->spots && p->request->policy == HD_PLACE_PHYSICAL) {
+  if (p->request->policy != HD_PLACE_PHYSICAL)
+    return true;
+  if (p->out->cpus < p->spots) {
     say(p, "; not bound, since a quota is shared out over all CPUs");
+    return false;
+  }
+  bool busy = false;
+  for (int i = 0; i < p->out->lanes; i++)
+    busy |= is_busy(p->t, p->spot[i].cpu);
+  if (busy && p->out->lanes < p->spots) {
+    say(p, "; not bound, since other jobs are bound to some of the cores");
     return false;
   }
   return true;

@@ -14,6 +14,7 @@
 
 #include "base/alloc.h"
 #include "base/status.h"
+#include "sys/claim.h"
 #include "sys/quota.h"
 
 /* ---- Asking hwloc ---- */
@@ -233,6 +234,7 @@ hd_status hd_topology_create(hd_topology **out, hd_ctx *ctx) {
   HD_TRY(load(&machine, ctx, NULL));
   hwloc_bitmap_t usable = hwloc_bitmap_alloc();
   hd_status status = HD_E_NOMEM;
+  const bool here = hwloc_topology_is_thissystem(machine) != 0;
   if (usable) {
     take_mask(usable, machine);
     status = tabulate(out, ctx, machine, usable);
@@ -242,6 +244,8 @@ hd_status hd_topology_create(hd_topology **out, hd_ctx *ctx) {
   hwloc_bitmap_free(usable);
   hwloc_topology_destroy(machine);
   HD_TRY(status);
+  for (int i = 0; i < (*out)->cpus && here; i++)
+    (*out)->cpu[i].busy = hd__claim_seen((*out)->cpu[i].cpu);
   take_quota(&(*out)->budget);
   const char *wanted = getenv("OMP_NUM_THREADS");
   snprintf((*out)->budget.omp, sizeof(*out)->budget.omp, "%s", wanted ? wanted : "");

@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/status.h"
+#include "sys/claim.h"
 #include "sys/lanes.h"
 #include "sys/topology.h"
 
@@ -210,6 +211,32 @@ static void test_workers(void) {
   GOES("0/1,-1", "one spare core, two workers", .threads = 1, .workers = 2);
 }
 
+static void test_other_jobs(void) {
+  make("core:4 pu:2");
+  machine->cpu[0].busy = machine->cpu[3].busy = 1; /* cores 0 and 1 */
+  GOES("4,6", "cores of other jobs are left alone", .threads = 2);
+  GOES("-1,-1,-1,-1", "where idle cores are too few lanes are not bound", .threads = 0);
+  ok(strstr(placed(&(hd_placement_request){.threads = 0})->why, "other jobs"), "and the line says why");
+  GOES("4,6,0,2,5,7,1,3", "but bound where every CPU has one", .threads = 8);
+  GOES("0,2", "policies that are asked for take no notice", .threads = 2, .policy = HD_PLACE_SPREAD);
+  GOES("1", "nor do lists", .cpus = "1");
+
+  const int far = 1000003; /* no machine has such a CPU */
+  hd_binding lane[2] = {{far, 0}, {far + 1, 0}};
+  const hd_placement place = {.lanes = 2, .lane = lane};
+  hd_claim first, second;
+  if (hd__claim_seen(far) || !hd__claim_take(&first, &place) || !hd__claim_seen(far)) {
+    skip(4, "no sockets here, or another test of this kind");
+    return;
+  }
+  ok(hd__claim_seen(far + 1) && !hd__claim_seen(far + 2), "a job's CPUs are seen");
+  ok(!hd__claim_take(&second, &place), "and not given twice");
+  hd__claim_drop(&second);
+  ok(hd__claim_seen(far), "which takes nothing away");
+  hd__claim_drop(&first);
+  ok(!hd__claim_seen(far), "until the job ends");
+}
+
 static void test_omp(void) {
   static const struct {
     const char *text;
@@ -364,6 +391,7 @@ int main(void) {
   test_quotas();
   test_hybrid();
   test_workers();
+  test_other_jobs();
   test_omp();
   test_bad_lists();
   test_here();

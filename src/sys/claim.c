@@ -1,0 +1,59 @@
+/* Holding names of Unix sockets. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "sys/claim.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+
+/* A socket that holds the CPU's name; -1 if it cannot be had, *taken says whether another one has it. */
+static int hold(int cpu, bool *taken) {
+  struct sockaddr_un address = {.sun_family = AF_UNIX};
+  int length = snprintf(address.sun_path + 1, sizeof address.sun_path - 1, "heddle/cpu/%d", cpu);
+  int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  *taken = false;
+  if (fd < 0)
+    return -1;
+  /* The length ends the name; the leading zero makes it an abstract one. */
+  const socklen_t bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
+  if (bind(fd, (const struct sockaddr *)(const void *)&address, bytes) == 0)
+    return fd;
+  *taken = errno == EADDRINUSE;
+  close(fd);
+  return -1;
+}
+
+bool hd__claim_seen(int cpu) {
+  bool taken;
+  int fd = hold(cpu, &taken);
+  if (fd >= 0)
+    close(fd);
+  return taken;
+}
+
+bool hd__claim_take(hd_claim *claim, const hd_placement *place) {
+  bool complete = true;
+  *claim = (hd_claim){.socket = hd__malloc((size_t)place->lanes * sizeof *claim->socket)};
+  for (; claim->socket && claim->count < place->lanes; claim->count++) {
+    const int cpu = place->lane[claim->count].cpu;
+    bool taken = false;
+    claim->socket[claim->count] = cpu < 0 ? -1 : hold(cpu, &taken);
+    complete &= !taken;
+  }
+  return complete;
+}
+
+void hd__claim_drop(hd_claim *claim) {
+  for (int i = 0; i < claim->count; i++)
+    if (claim->socket[i] >= 0)
+      close(claim->socket[i]);
+  hd__free(claim->socket);
+  *claim = (hd_claim){0};
+}
