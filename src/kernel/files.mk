@@ -7,7 +7,7 @@ core_sources += src/kernel/ref/ref_real.h src/kernel/ref/ref_math.h src/kernel/r
 kernel_real_sources += src/kernel/ref/ref_batch_norm.c src/kernel/ref/ref_concat.c src/kernel/ref/ref_conv.c \
   src/kernel/ref/ref_dropout.c src/kernel/ref/ref_gelu.c src/kernel/ref/ref_layer_norm.c src/kernel/ref/ref_leaky_relu.c \
   src/kernel/ref/ref_linear.c src/kernel/ref/ref_loss.c src/kernel/ref/ref_pointwise.c src/kernel/ref/ref_pool.c \
-  src/kernel/ref/ref_sigmoid.c src/kernel/ref/ref_softmax.c src/kernel/ref/ref_tanh.c
+  src/kernel/ref/ref_sigmoid.c src/kernel/ref/ref_softmax.c src/kernel/ref/ref_swish.c src/kernel/ref/ref_tanh.c
 
 # Compiled once per instruction set, with -DHD_ISA=scalar|avx2|avx512|neon and that set's compiler options; select.c learns of
 # each by -DHD_HAVE_ISA_SCALAR, _AVX2, _AVX512, _NEON.
