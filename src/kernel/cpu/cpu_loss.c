@@ -1,41 +1,6 @@
 /* Cross-entropy over softmax and its gradient: groups along the classes. The other losses are in cpu_loss_terms.c.
- *
- * The maximum may be taken in any order: only its value matters, and any NaN makes it NaN (that of two zeros does not
- * show in any result). The sum of exponentials is the 16 interleaved chains of a group, a short last group under a
- * mask, then the fixed tree. Few classes fit one group; the code has no special case for them. */
-#include "kernel/cpu/cpu_fill.h"
-#include "kernel/cpu/group16.h"
-
-static float largest(const float *logits, int classes) {
-  g16 best = g16_all(logits[0]);
-  int i = 0;
-  for (; i + 16 <= classes; i += 16)
-    best = g16_take_over(best, g16_load(logits + i));
-  if (i < classes) {
-    g16_mask mask = g16_first(classes - i);
-    best = g16_take_over(best, g16_choose(mask, g16_load_mask(logits + i, mask), best));
-  }
-  float lane[16], m;
-  g16_store(lane, best);
-  m = lane[0];
-  for (int c = 1; c < 16; c++)
-    if (lane[c] > m || lane[c] != lane[c])
-      m = lane[c];
-  return m;
-}
-
-static float sum_of_exp(const float *logits, int classes, float m) {
-  g16 chains = g16_zero(), shift = g16_all(m);
-  int i = 0;
-  for (; i + 16 <= classes; i += 16)
-    chains = g16_add(chains, g16_exp(g16_sub(g16_load(logits + i), shift)));
-  if (i < classes) {
-    g16_mask mask = g16_first(classes - i);
-    g16 more = g16_add(chains, g16_exp(g16_sub(g16_load_mask(logits + i, mask), shift)));
-    chains = g16_choose(mask, more, chains);
-  }
-  return g16_tree(chains);
-}
+ * Few classes fit one group; the code has no special case for them. */
+#include "kernel/cpu/softmax16.h"
 
 static const float *row_of(const hd_call *call, int which, int64_t n) {
   return (const float *)call->in[which] + n * call->in_stride[which];

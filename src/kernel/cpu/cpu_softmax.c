@@ -1,32 +1,10 @@
 /* Softmax over the channels of each pixel, and its gradient: groups along the channels, 16 chains and the fixed tree.
- *
- * The maximum may be taken in any order: only its value matters, and any NaN makes it NaN. Inputs may be the output: a
- * pixel's sums are complete before its first channel is written. */
-#include "kernel/cpu/cpu_fill.h"
-#include "kernel/cpu/group16.h"
-
-static float largest(const float *x, int channels) {
-  g16 best = g16_all(x[0]);
-  for (int c = 0; c < channels; c += 16) {
-    g16 here = g16_load_some(x + c, channels - c);
-    best = g16_take_over(best, channels - c >= 16 ? here : g16_choose(g16_first(channels - c), here, best));
-  }
-  float lane[16];
-  g16_store(lane, best);
-  for (int c = 1; c < 16; c++)
-    if (lane[c] > lane[0] || lane[c] != lane[c])
-      lane[0] = lane[c];
-  return lane[0];
-}
+ * Inputs may be the output: a pixel's sums are complete before its first channel is written. */
+#include "kernel/cpu/softmax16.h"
 
 static void softmax_of(const float *x, float *y, int channels) {
-  const g16 m = g16_all(largest(x, channels));
-  g16 chains = g16_zero();
-  for (int c = 0; c < channels; c += 16) {
-    g16 more = g16_add(chains, g16_exp(g16_sub(g16_load_some(x + c, channels - c), m)));
-    chains = channels - c >= 16 ? more : g16_choose(g16_first(channels - c), more, chains);
-  }
-  const g16 sum = g16_all(g16_tree(chains));
+  const float most = largest(x, channels);
+  const g16 m = g16_all(most), sum = g16_all(sum_of_exp(x, channels, most));
   for (int c = 0; c < channels; c += 16) {
     g16 e = g16_exp(g16_sub(g16_load_some(x + c, channels - c), m));
     g16_store_some(y + c, g16_div(e, sum), channels - c);

@@ -6,22 +6,7 @@
  * m). Class weights that are absent are ones. A sample whose label is ignore_index has loss and gradient 0.
  *
  * The others take one term per output; the sum over the outputs is 16 interleaved chains and the fixed tree. */
-#include "kernel/ref/ref_real.h"
-
-static real largest(const real *logits, int classes) {
-  real m = logits[0];
-  for (int i = 1; i < classes; i++)
-    if (takes_over(logits[i], m))
-      m = logits[i];
-  return m;
-}
-
-static real sum_of_exp(const real *logits, int classes, real m) {
-  real chain[16] = {0};
-  for (int i = 0; i < classes; i++)
-    chain[i % 16] = chain[i % 16] + REAL_EXP(logits[i] - m);
-  return tree16(chain);
-}
+#include "kernel/ref/ref_softmax.h"
 
 static real weight_of(const hd_call *call, int32_t i) { return call->in[2] ? ((const real *)call->in[2])[i] : 1; }
 

@@ -1,15 +1,9 @@
 /* Reference softmax over the channels of each pixel, and its gradient. Every sum is 16 interleaved chains over the channel
  * index (chain k takes c = k mod 16, from +0), then the fixed tree. */
-#include "kernel/ref/ref_real.h"
+#include "kernel/ref/ref_softmax.h"
 
 static void softmax_of(const real *x, real *y, int channels) {
-  real m = x[0], chain[16] = {0};
-  for (int c = 1; c < channels; c++)
-    if (takes_over(x[c], m))
-      m = x[c];
-  for (int c = 0; c < channels; c++)
-    chain[c % 16] = chain[c % 16] + REAL_EXP(x[c] - m);
-  real sum = tree16(chain);
+  real m = largest(x, channels), sum = sum_of_exp(x, channels, m);
   for (int c = 0; c < channels; c++)
     y[c] = REAL_EXP(x[c] - m) / sum;
 }
