@@ -41,7 +41,7 @@ typedef struct hd_report {
   double train_loss, val_loss, val_accuracy, test_loss, test_accuracy;
   double startup_s, train_s, wall_s, samples_per_s;
   int64_t peak_rss_bytes;
-  int64_t planned_bytes; /* what hd_summary's memory predicts: weights, state, activations, gradients, copies */
+  int64_t memory_bytes; /* allocated for weights, state, activations, gradients, copies: hd_summary predicts it */
   char weights_sha256[HD_SHA256_TEXT_BYTES];
   int64_t resumed_step;  /* 0 for a fresh run */
   int stopped;           /* ended by hd_session_stop */

@@ -30,7 +30,7 @@ typedef struct hd_summary_layer {
   int64_t macs, flops_fwd, flops_bwd; /* of a sample in training; backward: of the gradients that it needs */
 } hd_summary_layer;
 
-/* What a session allocates for a training run, in bytes, to the byte (hd_report.planned_bytes). Not in it: the data set,
+/* What a session allocates for a training run, in bytes, to the byte (hd_report.memory_bytes). Not in it: the data set,
  * the program itself, its libraries, its threads' stacks. */
 typedef struct hd_memory {
   int64_t weights_bytes;     /* two versions */

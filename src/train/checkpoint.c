@@ -137,6 +137,7 @@ hd_status hd__saver_init(hd_saver *saver, hd_ctx *ctx, hd_store *store, hd_op up
   const hd_directory *d = store->directory;
   size_t elems = (size_t)part_offset(d, 1 + d->states);
   snprintf(saver->run, sizeof saver->run, "%s", run);
+  saver->bytes = (int64_t)(2 * elems * sizeof *saver->copy);
   saver->copy = hd__malloc(elems * sizeof *saver->copy);
   saver->ordered = hd__calloc(elems, sizeof *saver->ordered);
   saver->tensor = hd__calloc((size_t)(d->entries * HD_MAX_STATES + COUNTERS), sizeof *saver->tensor);

@@ -36,6 +36,7 @@ typedef struct hd_saver {
   char run[HD_PATH_BYTES];
   float *copy;    /* weights and states of one version, home order */
   float *ordered; /* the same in file order */
+  int64_t bytes;  /* of these two */
   hd_st_tensor *tensor;
   /* The job of the writer thread. */
   bool busy, is_best;

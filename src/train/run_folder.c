@@ -118,7 +118,9 @@ hd_status hd__session_open_run(hd_session *s, hd_ctx *ctx) {
   if (!s->metrics)
     return hd__fail(ctx, HD_E_IO, "%s: expected to write it, found: %s; use --out", path, strerror(errno));
   setvbuf(s->metrics, NULL, _IOLBF, 0); /* whoever follows the run sees a line when it is written */
-  return hd__saver_init(&s->saver, ctx, s->store, s->schedule.op, s->out, (int)hd__config_int(s->config, HD_OPT_keep));
+  HD_TRY(hd__saver_init(&s->saver, ctx, s->store, s->schedule.op, s->out, (int)hd__config_int(s->config, HD_OPT_keep)));
+  s->report.memory_bytes += s->saver.bytes;
+  return HD_OK;
 }
 
 void hd__session_tell(hd_session *s, const hd_event *event) {

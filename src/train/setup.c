@@ -143,8 +143,8 @@ static void fill_report(hd_session *s, int32_t shards) {
                           .val_accuracy = NAN,
                           .test_loss = NAN,
                           .test_accuracy = NAN,
-                          .planned_bytes = (int64_t)s->store->segment.bytes + hd__exec_bytes(s->exec) +
-                                           hd__exec_bytes(s->eval_exec) + hd__saver_bytes(s->plan, s->schedule.states),
+                          .memory_bytes =
+                              (int64_t)s->store->segment.bytes + hd__exec_bytes(s->exec) + hd__exec_bytes(s->eval_exec),
                           .resumed_step = s->counters.step,
                           .wrong = -1,
                           .wrong_png = s->wrong_png};

@@ -35,7 +35,7 @@ static void check_memory(hd_ctx *ctx, const char *settings, int index) {
       hd_summary_create(&summary, ctx, config, NULL) != HD_OK || hd_session_create(&session, ctx, config) != HD_OK)
     bail_out("%s", hd_ctx_message(ctx));
   const hd_memory *m = &summary->memory;
-  is_int(m->total_bytes, hd_session_report(session)->planned_bytes, "%s: the summary's memory is the session's",
+  is_int(m->total_bytes, hd_session_report(session)->memory_bytes, "%s: the summary's memory is the session's",
          settings);
   ok(m->total_bytes == m->weights_bytes + m->optimizer_bytes + m->packed_bytes + m->activations_bytes +
                            m->gradients_bytes + m->evaluation_bytes + m->checkpoint_bytes + m->other_bytes &&

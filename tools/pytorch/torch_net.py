@@ -4,6 +4,7 @@ Layers are modules under their own names, so that state_dict() has the names tha
 is the weight of the layer conv in the first round of the repeat block. Shapes are found by taking two samples of zeros
 through the layers while they are made.
 """
+import fnmatch
 import struct
 
 import torch
@@ -58,6 +59,7 @@ MAKERS = {
     "sigmoid": lambda s, x: nn.Sigmoid(),
     "tanh": lambda s, x: nn.Tanh(),
     "leaky_relu": lambda s, x: nn.LeakyReLU(float(s.get("negative_slope", 0.01))),
+    "swish": lambda s, x: nn.SiLU(),
     "gelu": lambda s, x: nn.GELU(approximate=s.get("approximate", "none")),
     "flatten": lambda s, x: nn.Flatten(),
     "softmax": lambda s, x: nn.Softmax(dim=1),
@@ -98,6 +100,10 @@ class Model:
         self.name, self.input, self.layers, self.net = text["model"], tuple(text["input"]), [], Net(self)
         self.values = {"input": torch.zeros(2, *self.input)}
         self.scores = self.make(text["layers"], [""], "input")
+        for rule in text.get("parameters", []):
+            for name, parameter in self.net.named_parameters():
+                if "requires_grad" in rule and fnmatch.fnmatchcase(name, rule["match"]):
+                    parameter.requires_grad = rule["requires_grad"]
 
     def make(self, entries, scopes, above):
         """Makes the layers of a list; scopes: the prefixes under which names are looked up, the innermost first."""
@@ -108,18 +114,24 @@ class Model:
                 for round in range(1, s["repeat"] + 1):
                     above = self.make(s["layers"], ["%s%s%d." % (scopes[0], name, round)] + scopes, above)
             else:
-                above = self.make_layer(scopes[0] + name, s, self.inputs_of(s, scopes, start, above))
+                above = self.make_layer(name, s, scopes, self.inputs_of(s, scopes, start, above))
         return above
 
     def inputs_of(self, s, scopes, start, above):
         if "from" not in s:
             return [above]
         names = s["from"] if isinstance(s["from"], list) else [s["from"]]
-        return [start if name == "above" and len(scopes) > 1 else
-                next(scope + name for scope in scopes if scope + name in self.values) for name in names]
+        return [start if name == "above" and len(scopes) > 1 else self.find(name, scopes) for name in names]
 
-    def make_layer(self, name, s, inputs):
+    def find(self, name, scopes):
+        return next(scope + name for scope in scopes if scope + name in self.values)
+
+    def make_layer(self, name, s, scopes, inputs):
+        name = scopes[0] + name
         module = MAKERS[s["op"]](s, self.values[inputs[0]])
+        if "share" in s:
+            other = self.net.get_submodule(self.find(s["share"], scopes))
+            module.weight, module.bias = other.weight, other.bias
         self.net.put(name, module)
         self.layers.append((name, s["op"], inputs))
         self.values[name] = module(*[self.values[i] for i in inputs])

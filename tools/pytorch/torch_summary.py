@@ -3,9 +3,9 @@
 
     tools/pytorch/torch_summary.py [--heddle PATH] data/models/*.yaml
 
-Parameters must equal torchinfo's, of each layer and in all; multiply-adds of convolutions and linear layers must equal
-ptflops', which would count a bias as one more and therefore gets the layers without. Needs torch, pyyaml, torchinfo and
-ptflops; without them it says so and ends with 77.
+Parameters must equal torchinfo's, of each layer and in all (it counts those of shared layers again); multiply-adds of
+convolutions and linear layers must equal ptflops', which would count a bias as one more and therefore gets the layers
+without. Needs torch, pyyaml, torchinfo and ptflops; without them it says so and ends with 77.
 """
 import argparse
 import copy
@@ -60,7 +60,8 @@ def compare(path, heddle):
     same = not wrong and (ours["params"], ours["trainable"], ours["macs"]) == (
         info.total_params, info.trainable_params, sum(costs.values()))
     print("%-10s parameters %7d, torchinfo %7d; MACs %9d, ptflops %9d%s" % (
-        model.name, ours["params"], info.total_params, ours["macs"], sum(costs.values()), "" if same else "  DIFFERENT"))
+        model.name, ours["params"], info.total_params, ours["macs"], sum(costs.values()),
+        "" if same else "  DIFFERENT"))
     return same
 
 
