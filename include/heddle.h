@@ -17,6 +17,7 @@
 #include "heddle/summary.h"
 #include "heddle/tensor.h"
 #include "heddle/topology.h"
+#include "heddle/tune.h"
 
 #ifdef __cplusplus
 extern "C" {

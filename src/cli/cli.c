@@ -7,11 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_OPTIONS = 64, MAX_LINE_BYTES = 8192 };
+enum { MAX_OPTIONS = 96, MAX_LINE_BYTES = 8192 };
 
 /* What getopt_long returns for each option: above every character, so that an unknown short option is told
  * from them. */
-enum { OPT_HELP = 1000, OPT_CONFIG, OPT_BATCH_SIZE, OPT_EXTRA, OPT_FIRST };
+enum { OPT_HELP = 1000, OPT_CONFIG, OPT_BATCH_SIZE, OPT_EXTRA, OPT_FIRST = OPT_EXTRA + 16 };
 
 void cli_complain(const char *fmt, ...) {
   char line[MAX_LINE_BYTES];
@@ -73,7 +73,7 @@ static void print_help(const char *usage, const char *const *names, const cli_ex
     }
   }
   printf("\n");
-  if (extra)
+  for (; extra && extra->name; extra++)
     printf("  --%s %-*s %s\n", extra->name, 21 - (int)strlen(extra->name), extra->arg, extra->help);
   printf("  %-24s %s\n  %-24s %s\n", "--config FILE.yaml", "options from a file; the command line wins", "--help",
          "this text");
@@ -85,13 +85,13 @@ static void add(struct option *list, int *count, const char *name, int takes_val
 
 static void list_options(struct option *list, const char *const *names, const cli_extra *extra) {
   int count = 0;
-  for (int i = 0; hd_option_at(i) && count < MAX_OPTIONS - 5; i++)
+  for (int i = 0; hd_option_at(i) && count < MAX_OPTIONS - 20; i++)
     if (is_wanted(hd_option_at(i), names))
       add(list, &count, hd_option_at(i)->name, hd_option_at(i)->arg != NULL, OPT_FIRST + i);
   if (!names)
     add(list, &count, "batch-size", 1, OPT_BATCH_SIZE);
-  if (extra)
-    add(list, &count, extra->name, 1, OPT_EXTRA);
+  for (int i = 0; extra && extra[i].name; i++)
+    add(list, &count, extra[i].name, 1, OPT_EXTRA + i);
   add(list, &count, "config", 1, OPT_CONFIG);
   add(list, &count, "help", 0, OPT_HELP);
   list[count] = (struct option){0};
@@ -143,7 +143,8 @@ int cli_parse_with(int *first, hd_config *config, hd_ctx *ctx, int argc, char **
       print_help(usage, names, extra);
       return CLI_OK;
     }
-    code = which == OPT_EXTRA ? extra->take(extra->self, optarg) : take(&file, config, ctx, which);
+    const cli_extra *own = which >= OPT_EXTRA && which < OPT_FIRST ? &extra[which - OPT_EXTRA] : NULL;
+    code = own ? own->take(own->self, optarg) : take(&file, config, ctx, which);
   }
   if (code < 0 && file && hd_config_load(config, ctx, file) != HD_OK)
     code = cli_fail(HD_E_USAGE, hd_ctx_message(ctx));

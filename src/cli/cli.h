@@ -18,6 +18,7 @@ int cli_predict(int argc, char **argv);
 int cli_summary(int argc, char **argv);
 int cli_digest(int argc, char **argv);
 int cli_topo(int argc, char **argv);
+int cli_tune(int argc, char **argv);
 
 /* Prints "heddle: ..." on standard error: one line, whatever control characters the texts of users and files hold. */
 void cli_complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
@@ -43,7 +44,7 @@ typedef struct cli_extra {
   void *self;
 } cli_extra;
 
-/* The same with one extra option (NULL: none). */
+/* The same with up to 16 extra options, a list that ends with {0} (NULL: none). */
 int cli_parse_with(int *first, hd_config *config, hd_ctx *ctx, int argc, char **argv, const char *const *names,
                    const cli_extra *extra, const char *usage);
 

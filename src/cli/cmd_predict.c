@@ -175,13 +175,13 @@ static int run(predict *p, const hd_config *config, int operands, char **operand
 int cli_predict(int argc, char **argv) {
   static const char *const names[] = {"data", "data-dir", "threads", "json", NULL};
   predict p = {0};
-  const cli_extra index = {"index", "N", "an item of the data's test set; may be given again", take_index, &p};
+  const cli_extra index[] = {{"index", "N", "an item of the data's test set; may be given again", take_index, &p}, {0}};
   hd_config *config;
   if (hd_ctx_create(&p.ctx) != HD_OK)
     return cli_fail(HD_E_NOMEM, NULL);
   int first = 0, code = hd_config_create(&config, p.ctx) == HD_OK ? -1 : cli_fail(HD_E_NOMEM, NULL);
   if (code < 0)
-    code = cli_parse_with(&first, config, p.ctx, argc, argv, names, &index,
+    code = cli_parse_with(&first, config, p.ctx, argc, argv, names, index,
                           "usage: heddle predict CHECKPOINT [FILE.png...] [--index N...] [--data NAME|PATH] "
                           "[--data-dir DIR]\n                      [--threads N] [--json]");
   if (code < 0)

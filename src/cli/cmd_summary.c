@@ -165,15 +165,15 @@ int cli_summary(int argc, char **argv) {
   static const char *const names[] = {"model",          "recipe",     "batch",   "shards",     "optimizer", "momentum",
                                       "clip-grad-norm", "parameters", "threads", "accumulate", "json",      NULL};
   request r = {0};
-  const cli_extra input = {"input", "CxHxW", "samples of this shape instead of the model's, for example 1x28x28",
-                           take_input, &r};
+  const cli_extra input[] = {
+      {"input", "CxHxW", "samples of this shape instead of the model's, for example 1x28x28", take_input, &r}, {0}};
   hd_ctx *ctx;
   hd_config *config;
   if (hd_ctx_create(&ctx) != HD_OK)
     return cli_fail(HD_E_NOMEM, NULL);
   int first = 0, code = hd_config_create(&config, ctx) == HD_OK ? -1 : cli_fail(HD_E_NOMEM, NULL);
   if (code < 0)
-    code = cli_parse_with(&first, config, ctx, argc, argv, names, &input,
+    code = cli_parse_with(&first, config, ctx, argc, argv, names, input,
                           "usage: heddle summary [options]: layers, parameters, costs, and the memory of a run");
   if (code < 0 && first < argc) {
     cli_complain("summary expects options only, found '%s'; use --model NAME or --model FILE.yaml", argv[first]);

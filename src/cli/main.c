@@ -13,6 +13,7 @@ static const struct {
     {"eval", cli_eval, "accuracy and loss of a checkpoint"},
     {"predict", cli_predict, "classes of pictures, with probabilities"},
     {"summary", cli_summary, "layers, parameters, costs and memory of a model"},
+    {"tune", cli_tune, "how many threads are best for a model here"},
     {"digest", cli_digest, "SHA-256 of a checkpoint's weights"},
     {"topo", cli_topo, "the machine, what may be used of it, and where lanes go"},
 };
@@ -30,11 +31,19 @@ static int help(void) {
   return CLI_OK;
 }
 
+static void complain_of_command(const char *found) {
+  char list[256];
+  int at = 0;
+  for (int i = 0; i < COMMANDS; i++)
+    at += snprintf(list + at, sizeof list - (size_t)at, "%s%s", i ? ", " : "", commands[i].name);
+  cli_complain("expected a command (%s), found %s; see heddle --help", list, found);
+}
+
 int main(int argc, char **argv) {
   signal(SIGPIPE, SIG_IGN); /* a closed pipe is an error of the write, not the end of a training run */
   signal(SIGXFSZ, SIG_IGN); /* and so is a limit on the size of files */
   if (argc < 2) {
-    cli_complain("expected a command (train, eval, predict, summary, digest, topo), found none; see heddle --help");
+    complain_of_command("none");
     return CLI_USAGE;
   }
   if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help"))
@@ -46,6 +55,8 @@ int main(int argc, char **argv) {
   for (int i = 0; i < COMMANDS; i++)
     if (!strcmp(argv[1], commands[i].name))
       return cli_end(commands[i].run(argc - 1, argv + 1));
-  cli_complain("expected a command (train, eval, predict, summary, digest, topo), found '%s'; see heddle --help", argv[1]);
+  char found[256];
+  snprintf(found, sizeof found, "'%.250s'", argv[1]);
+  complain_of_command(found);
   return CLI_USAGE;
 }

@@ -7,23 +7,7 @@
 #include "base/number.h"
 #include "base/status.h"
 #include "heddle.h"
-
-/* The CPU's name as the system tells it. */
-static void cpu_name(char *out, size_t bytes) {
-  snprintf(out, bytes, "unknown");
-  FILE *file = fopen("/proc/cpuinfo", "r");
-  char line[256];
-  while (file && fgets(line, sizeof line, file)) {
-    char *colon = strncmp(line, "model name", 10) ? NULL : strchr(line, ':');
-    if (!colon)
-      continue;
-    line[strcspn(line, "\n")] = 0;
-    snprintf(out, bytes, "%s", colon + 2);
-    break;
-  }
-  if (file)
-    fclose(file);
-}
+#include "sys/cpu_name.h"
 
 static json_t *settings_of(const hd_config *config, int32_t shards) {
   json_t *settings = json_object();
@@ -56,7 +40,7 @@ static json_t *data_of(const hd_data *data) {
 hd_status hd__record_make(json_t **out, hd_ctx *ctx, const hd_config *config, const hd_network *network,
                           const hd_data *data, int32_t shards, const char *isa, int threads) {
   char cpu[128];
-  cpu_name(cpu, sizeof cpu);
+  hd__cpu_name(cpu, sizeof cpu);
   *out = json_pack("{s:s, s:s, s:o, s:o, s:{s:s, s:s, s:i}, s:s}", "heddle", hd_version(), "model", network->name,
                    "settings", settings_of(config, shards), "data", data_of(data), "machine", "cpu", cpu, "isa", isa,
                    "threads", threads, "model_yaml", network->text);

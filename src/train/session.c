@@ -15,22 +15,25 @@ double hd__session_train_s(const hd_session *s) { return s->train_s + (hd__clock
 
 /* The executor's questions. */
 
-static int next_step(void *self, hd_step *step) {
-  hd_session *s = session_of(self);
-  if (s->planned >= s->target)
-    return 0;
-  int64_t in_epoch = s->planned % s->steps_per_epoch, cursor = in_epoch * s->batch;
+void hd__session_describe(hd_step *step, const hd_session *s, int64_t index) {
+  int64_t in_epoch = index % s->steps_per_epoch, cursor = in_epoch * s->batch;
   int64_t left = s->train_feed.count - cursor;
   *step = (hd_step){.samples = left < s->batch ? left : s->batch, .cursor = cursor};
   step->seed = (uint64_t)hd__config_int(s->config, HD_OPT_seed);
-  step->epoch = (uint32_t)(s->planned / s->steps_per_epoch);
+  step->epoch = (uint32_t)(index / s->steps_per_epoch);
   step->divisor = (float)hd__target_divisor(&s->network.target, &s->train_feed, cursor, step->samples);
   for (int g = 0; g < s->plan->group_count; g++) {
     const hd_plan_group *group = &s->plan->groups[g];
     const hd_schedule schedule = hd__schedule_of_group(&s->schedule, group->lr, group->weight_decay);
-    hd__schedule_hyper(&step->hyper[g], &schedule, s->planned);
+    hd__schedule_hyper(&step->hyper[g], &schedule, index);
   }
-  s->planned++;
+}
+
+static int next_step(void *self, hd_step *step) {
+  hd_session *s = session_of(self);
+  if (s->planned >= s->target)
+    return 0;
+  hd__session_describe(step, s, s->planned++);
   return 1;
 }
 
@@ -293,7 +296,7 @@ hd_status hd_session_save(hd_session *s, hd_ctx *ctx) {
   return hd__saver_wait(&s->saver, ctx);
 }
 
-hd_status hd_session_create(hd_session **out, hd_ctx *ctx, const hd_config *config) {
+hd_status hd__session_rehearse(hd_session **out, hd_ctx *ctx, const hd_config *config) {
   *out = NULL;
   hd_session *s = hd__calloc(1, sizeof *s);
   if (!s)
@@ -301,14 +304,23 @@ hd_status hd_session_create(hd_session **out, hd_ctx *ctx, const hd_config *conf
   s->shuffled_epoch = s->evaluated_step = -1;
   s->lock = -1;
   hd_status status = hd__session_setup(s, ctx, config);
-  if (status == HD_OK)
-    status = hd__session_open_run(s, ctx);
-  if (status != HD_OK) {
+  if (status != HD_OK)
     hd_session_destroy(s);
-    return status;
-  }
-  *out = s;
-  return HD_OK;
+  else
+    *out = s;
+  return status;
+}
+
+hd_status hd_session_create(hd_session **out, hd_ctx *ctx, const hd_config *config) {
+  *out = NULL;
+  hd_session *s;
+  HD_TRY(hd__session_rehearse(&s, ctx, config));
+  hd_status status = hd__session_open_run(s, ctx);
+  if (status != HD_OK)
+    hd_session_destroy(s);
+  else
+    *out = s;
+  return status;
 }
 
 void hd_session_destroy(hd_session *s) {

@@ -46,8 +46,14 @@ struct hd_session {
   hd_report report;
 };
 
+/* A session without a run's folder: it is set up, saves nothing and logs nothing. */
+hd_status hd__session_rehearse(hd_session **out, hd_ctx *ctx, const hd_config *config);
+
 /* Everything up to the first step: settings, data, model, plan, memory, weights. */
 hd_status hd__session_setup(hd_session *session, hd_ctx *ctx, const hd_config *config);
+
+/* What step number `index` of the run is, counted from 0. */
+void hd__session_describe(hd_step *step, const hd_session *session, int64_t index);
 
 /* The run's folder, its record and its metrics file. */
 hd_status hd__session_open_run(hd_session *session, hd_ctx *ctx);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "train/best_threads.h"
 #include "train/init.h"
 #include "train/planned.h"
 #include "train/record.h"
@@ -20,8 +21,11 @@ static hd_status adopt_run(hd_session *s, hd_ctx *ctx, char folder[HD_PATH_BYTES
   return status == HD_OK ? HD_OK : hd__fail_in(ctx, status, "%s/run.json", folder);
 }
 
-static hd_status choose_lanes(hd_session *s, hd_ctx *ctx) {
-  const hd_placement_request request = hd_config_lanes(s->config);
+/* threads: 0 for as many as the configuration asks for. */
+static hd_status choose_lanes(hd_session *s, hd_ctx *ctx, int threads) {
+  hd_placement_request request = hd_config_lanes(s->config);
+  if (threads > 0)
+    request.threads = threads;
   return hd__lanes_open(&s->lanes, ctx, &request);
 }
 
@@ -64,13 +68,16 @@ static hd_status check_fit(const hd_session *s, hd_ctx *ctx) {
   return hd__network_check(ctx, &s->network, s->plan->graph, hd__data_test(s->data), name);
 }
 
-static hd_status make_executors(hd_session *s, hd_ctx *ctx, int32_t shards) {
-  hd_exec_settings train = hd__planned_training(s->config, shards, s->schedule.op);
-  hd_exec_settings eval = hd__planned_evaluation(s->config);
+static hd_status make_plans(hd_session *s, hd_ctx *ctx) {
   HD_TRY(make_plan(&s->plan, s, ctx, true));
   HD_TRY(make_plan(&s->eval_plan, s, ctx, false));
   HD_TRY(check_fit(s, ctx));
-  HD_TRY(hd__store_create(&s->store, ctx, s->plan, s->schedule.states));
+  return hd__store_create(&s->store, ctx, s->plan, s->schedule.states);
+}
+
+static hd_status make_executors(hd_session *s, hd_ctx *ctx, int32_t shards) {
+  hd_exec_settings train = hd__planned_training(s->config, shards, s->schedule.op);
+  hd_exec_settings eval = hd__planned_evaluation(s->config);
   HD_TRY(hd__exec_create(&s->exec, ctx, s->plan, s->store, s->lanes, &train));
   return hd__exec_create(&s->eval_exec, ctx, s->eval_plan, s->store, s->lanes, &eval);
 }
@@ -150,6 +157,27 @@ static void fill_report(hd_session *s, int32_t shards) {
                           .wrong_png = s->wrong_png};
 }
 
+/* --threads auto: as many as were found best. What the user says, by --cpus or OMP_NUM_THREADS too, stands. */
+static hd_status settle_threads(hd_session *s, hd_ctx *ctx, int32_t shards) {
+  const char *omp = getenv("OMP_NUM_THREADS");
+  bool said = strcmp(hd__config_text(s->config, HD_OPT_threads), "auto") || hd__config_has(s->config, HD_OPT_cpus);
+  if (said || (omp && *omp))
+    return HD_OK;
+  int best = hd__best_threads_recall(s);
+  best = best ? best : hd__best_threads_search(s, ctx);
+  if (best == 0 || best == hd__lanes_count(s->lanes))
+    return HD_OK;
+  hd__exec_destroy(s->exec);
+  hd__exec_destroy(s->eval_exec);
+  hd__lanes_destroy(s->lanes);
+  s->exec = s->eval_exec = NULL;
+  s->lanes = NULL;
+  HD_TRY(choose_lanes(s, ctx, best));
+  HD_TRY(make_executors(s, ctx, shards));
+  fill_report(s, shards);
+  return HD_OK;
+}
+
 hd_status hd__session_setup(hd_session *s, hd_ctx *ctx, const hd_config *config) {
   char folder[HD_PATH_BYTES];
   int32_t shards;
@@ -163,19 +191,21 @@ hd_status hd__session_setup(hd_session *s, hd_ctx *ctx, const hd_config *config)
   if (hd__config_has(s->config, HD_OPT_label_smoothing))
     s->network.label_smoothing = hd__config_real(s->config, HD_OPT_label_smoothing);
   HD_TRY(hd__planned_kernels(&s->kernels, ctx));
-  HD_TRY(choose_lanes(s, ctx));
+  HD_TRY(choose_lanes(s, ctx, 0));
   HD_TRY(hd__data_open(&s->data, ctx, hd__config_text(s->config, HD_OPT_data),
                        hd__config_text(s->config, HD_OPT_data_dir), s->network.target.ignored));
   if (resumes)
     HD_TRY(hd__record_check_data(ctx, s->record, s->data, hd__config_text(s->config, HD_OPT_resume)));
   HD_TRY(make_feeds(s, ctx));
   HD_TRY(choose_steps(s, ctx, &shards));
+  HD_TRY(make_plans(s, ctx));
   HD_TRY(make_executors(s, ctx, shards));
   HD_TRY(fill_weights(s, ctx, resumes ? folder : NULL));
+  fill_report(s, shards);
+  HD_TRY(settle_threads(s, ctx, shards));
   json_decref(s->record);
   s->record = NULL;
   HD_TRY(hd__record_make(&s->record, ctx, s->config, &s->network, s->data, shards, s->kernels->isa,
                          hd__lanes_count(s->lanes)));
-  fill_report(s, shards);
   return HD_OK;
 }

@@ -5,11 +5,12 @@ load cli
 setup_page() {
   PAGE=$SRCDIR/docs/heddle.1.scd
   [ -f "$PAGE" ]
+  COMMANDS=$("$HEDDLE" --help | sed -n 's/^  \([a-z]*\)  .*/\1/p')
 }
 
 @test "the manual page has every option of every command's help" {
   setup_page
-  for command in train eval predict summary digest topo; do
+  for command in $COMMANDS; do
     "$HEDDLE" $command --help | grep -Eo -- '--[a-z][a-z-]*' | sort -u >options
     [ -s options ]
     while read -r option; do
@@ -20,7 +21,7 @@ setup_page() {
 
 @test "every option of the manual page exists" {
   setup_page
-  { "$HEDDLE" train --help && "$HEDDLE" predict --help && "$HEDDLE" summary --help && "$HEDDLE" topo --help && echo "--version --batch-size"; } >help
+  { for command in $COMMANDS; do "$HEDDLE" "$command" --help; done && echo "--version --batch-size"; } >help
   for option in $(grep -Eo -- '\*--[a-z-]*\*' "$PAGE" | tr -d '*' | sort -u); do
     grep -q -- "$option\b" help || { echo "the page has $option, the commands have not"; false; }
   done
@@ -28,7 +29,7 @@ setup_page() {
 
 @test "the manual page has every command, built-in model and exit code" {
   setup_page
-  for command in $("$HEDDLE" --help | sed -n 's/^  \([a-z]*\)  .*/\1/p'); do
+  for command in $COMMANDS; do
     grep -q "^\*heddle $command\*" "$PAGE"
   done
   fails 2 train --model nobody

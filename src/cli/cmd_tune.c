@@ -1,0 +1,164 @@
+/* heddle tune: the thread-count experiment, as a table, JSON, CSV and a page. */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "cli/tune_page.h"
+
+typedef struct request {
+  double seconds;
+  const char *html, *csv;
+} request;
+
+static int take_seconds(void *self, const char *value) {
+  request *r = self;
+  char *end;
+  r->seconds = strtod(value, &end);
+  if (end != value && !*end && r->seconds >= 0.1 && r->seconds <= 86400)
+    return -1;
+  cli_complain("--seconds expects 0.1 to 86400, found '%s'", value);
+  return CLI_USAGE;
+}
+
+static int take_html(void *self, const char *value) {
+  ((request *)self)->html = value;
+  return -1;
+}
+
+static int take_csv(void *self, const char *value) {
+  ((request *)self)->csv = value;
+  return -1;
+}
+
+static int take_sweep(void *self, const char *value) {
+  if (!strcmp(value, "threads"))
+    return -1;
+  cli_complain("--sweep expects threads, found '%s'", value);
+  return CLI_USAGE;
+}
+
+static int show_progress(void *user, double done, double seconds) {
+  fprintf(stderr, "\rtune %3.0f of %.0f s", fmin(done, seconds), seconds);
+  return 0;
+}
+
+static void print_table(const hd_tune *t) {
+  printf("%s on %s, batch %lld, %s, %d CPUs of %s\n\n", t->model, t->data, (long long)t->batch, t->isa, t->cpus,
+         t->cpu);
+  printf("threads    samples/s   95 %% interval           speed-up  efficiency\n");
+  for (int i = 0; i < t->count; i++) {
+    const hd_tune_setting *s = &t->settings[i];
+    printf("%7d %12s   %10s - %-10s  %8.2f  %8.0f %%%s\n", s->threads, cli_grouped((long long)(s->samples_per_s + 0.5)),
+           cli_grouped((long long)(s->low + 0.5)), cli_grouped((long long)(s->high + 0.5)), s->speedup,
+           100 * s->efficiency, i == t->best ? "  best" : "");
+  }
+  printf("\nAmdahl          %.1f %% of the work does not run in parallel\n", 100 * t->amdahl);
+  printf("scalability     contention %.4f, coherence %.6f: ", t->contention, t->coherence);
+  if (isfinite(t->predicted_best))
+    printf("fastest with %.0f thread%s\n", t->predicted_best, t->predicted_best < 1.5 ? "" : "s");
+  else
+    printf("no limit in sight\n");
+  printf("weights_sha256  %s after %lld steps, at every setting\n", t->weights_sha256, (long long)t->proof_steps);
+}
+
+static void print_json(const hd_tune *t) {
+  printf("{\"model\": ");
+  cli_json_text(stdout, t->model);
+  printf(", \"data\": ");
+  cli_json_text(stdout, t->data);
+  printf(", \"isa\": \"%s\", \"batch\": %lld, \"cpus\": %d, \"cpu\": ", t->isa, (long long)t->batch, t->cpus);
+  cli_json_text(stdout, t->cpu);
+  printf(", \"settings\": [");
+  for (int i = 0; i < t->count; i++) {
+    const hd_tune_setting *s = &t->settings[i];
+    printf(
+        "%s{\"threads\": %d, \"turns\": %d, \"samples_per_s\": %.1f, \"low\": %.1f, \"high\": %.1f, \"speedup\": %.4f, "
+        "\"efficiency\": %.4f}",
+        i ? ", " : "", s->threads, s->turns, s->samples_per_s, s->low, s->high, s->speedup, s->efficiency);
+  }
+  printf("], \"best\": {\"threads\": %d, \"samples_per_s\": %.1f}, \"law\": {\"amdahl\": %.6g, \"contention\": %.6g, "
+         "\"coherence\": %.6g, \"best\": ",
+         t->settings[t->best].threads, t->settings[t->best].samples_per_s, t->amdahl, t->contention, t->coherence);
+  cli_json_real(stdout, t->predicted_best);
+  printf("}, \"steps\": %lld, \"weights_sha256\": \"%s\"}\n", (long long)t->proof_steps, t->weights_sha256);
+}
+
+/* Opened before the experiment: whoever waited for it gets the file. */
+static int open_file(FILE **out, const char *path) {
+  *out = path ? fopen(path, "w") : NULL;
+  if (!path || *out)
+    return -1;
+  cli_complain("cannot write %s: %s; name a file in a folder that exists and may be written", path, strerror(errno));
+  return CLI_FAILED;
+}
+
+static int close_file(FILE *file, const char *path, int code) {
+  if (!file)
+    return code;
+  int failed = ferror(file);
+  failed |= fclose(file) != 0;
+  if (code == CLI_OK && failed) {
+    cli_complain("cannot write %s: %s; free some space", path, strerror(errno));
+    code = CLI_FAILED;
+  }
+  if (code != CLI_OK)
+    remove(path);
+  return code;
+}
+
+static int report(const hd_tune *tune, const hd_config *config, FILE *html, FILE *csv) {
+  if (!strcmp(hd_config_get(config, "json"), "true"))
+    print_json(tune);
+  else
+    print_table(tune);
+  if (html)
+    tune_write_page(html, tune);
+  if (csv)
+    tune_write_csv(csv, tune);
+  return CLI_OK;
+}
+
+static int run(hd_ctx *ctx, const hd_config *config, const request *r) {
+  static hd_tune tune;
+  FILE *html = NULL, *csv = NULL;
+  int terminal = isatty(STDERR_FILENO), code = open_file(&html, r->html);
+  if (code < 0)
+    code = open_file(&csv, r->csv);
+  if (code < 0) {
+    hd_status status = hd_tune_run(&tune, ctx, config, r->seconds, terminal ? show_progress : NULL, NULL);
+    if (terminal)
+      fprintf(stderr, "\r%24s\r", "");
+    code = status == HD_OK ? report(&tune, config, html, csv) : cli_fail(status, hd_ctx_message(ctx));
+  }
+  code = close_file(csv, r->csv, code);
+  return close_file(html, r->html, code);
+}
+
+int cli_tune(int argc, char **argv) {
+  request r = {.seconds = 15};
+  const cli_extra extra[] = {{"seconds", "S", "how long to measure (15)", take_seconds, &r},
+                             {"html", "FILE", "write a page with charts", take_html, &r},
+                             {"csv", "FILE", "write a table", take_csv, &r},
+                             {"sweep", "threads", "what is varied", take_sweep, &r},
+                             {0}};
+  hd_ctx *ctx;
+  hd_config *config;
+  if (hd_ctx_create(&ctx) != HD_OK)
+    return cli_fail(HD_E_NOMEM, NULL);
+  int first = 0, code = hd_config_create(&config, ctx) == HD_OK ? -1 : cli_fail(HD_E_NOMEM, NULL);
+  if (code < 0)
+    code = cli_parse_with(&first, config, ctx, argc, argv, NULL, extra,
+                          "usage: heddle tune [options of train]: how many threads are best for this model here?");
+  if (code < 0 && first < argc) {
+    cli_complain("tune expects options only, found '%s'; see heddle tune --help", argv[first]);
+    code = CLI_USAGE;
+  }
+  if (code < 0)
+    code = run(ctx, config, &r);
+  hd_config_destroy(config);
+  hd_ctx_destroy(ctx);
+  return code;
+}

@@ -1,0 +1,110 @@
+/* Timing a session's steps on other lanes: see rehearsal.h. */
+#include "train/rehearsal.h"
+
+#include <stdint.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "sys/clock.h"
+#include "train/planned.h"
+
+struct hd_rehearsal {
+  const hd_session *session;
+  hd_lanes *lanes;
+  hd_store *store;
+  hd_exec *exec;
+  int64_t at;              /* steps planned so far, over all runs */
+  int64_t left;            /* of this run; INT64_MAX: until the time is over */
+  double seconds, start_s; /* of this run; start_s: when its first step was done */
+  double end_s;            /* when its last one was */
+  int64_t steps, samples;  /* done in this run, the first step's samples left out */
+};
+
+static int next_step(void *self, hd_step *step) {
+  hd_rehearsal *r = self;
+  const hd_session *s = r->session;
+  bool over = r->steps > 1 && r->end_s - r->start_s >= r->seconds;
+  if (r->left == 0 || (r->left == INT64_MAX && over))
+    return 0;
+  int64_t epoch = s->steps_per_epoch < s->steps_in_all ? s->steps_per_epoch : s->steps_in_all;
+  hd__session_describe(step, s, r->at++ % epoch);
+  r->left -= r->left != INT64_MAX;
+  return 1;
+}
+
+static uint32_t no_flags(void *self) { return 0; }
+
+static void step_done(void *self, const hd_step *step, const hd_step_result *result) {
+  hd_rehearsal *r = self;
+  r->end_s = hd__clock_s();
+  if (r->steps++ == 0)
+    r->start_s = r->end_s;
+  else
+    r->samples += step->samples;
+}
+
+static void fetch(void *self, const hd_step *step, int64_t first, int64_t rows, const hd_slots *to) {
+  hd_rehearsal *r = self;
+  hd__feed_fetch(&r->session->train_feed, step->cursor + first, rows, to);
+}
+
+static hd_status run(hd_rehearsal *r, hd_ctx *ctx, int64_t steps, double seconds) {
+  const hd_driver driver = {.self = r, .next = next_step, .flags = no_flags, .done = step_done, .fetch = fetch};
+  uint32_t flags;
+  r->left = steps;
+  r->seconds = seconds;
+  r->steps = r->samples = 0;
+  return hd__exec_run(r->exec, ctx, &driver, &flags);
+}
+
+hd_status hd__rehearsal_create(hd_rehearsal **out, hd_ctx *ctx, const hd_session *session, int threads) {
+  hd_rehearsal *r = hd__calloc(1, sizeof *r);
+  *out = NULL;
+  if (!r)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for a rehearsal");
+  r->session = session;
+  hd_exec_settings settings =
+      hd__planned_training(session->config, (int32_t)session->report.shards, session->schedule.op);
+  hd_placement_request request = hd_config_lanes(session->config);
+  hd_placement *place = NULL;
+  request.threads = threads;
+  hd_status status = hd__lanes_place(&place, ctx, &request);
+  if (status == HD_OK)
+    status = hd__lanes_create(&r->lanes, ctx, place);
+  hd_placement_destroy(place);
+  if (status == HD_OK)
+    status = hd__store_create(&r->store, ctx, session->plan, session->schedule.states);
+  if (status == HD_OK)
+    status = hd__exec_create(&r->exec, ctx, session->plan, r->store, r->lanes, &settings);
+  if (status != HD_OK) {
+    hd__rehearsal_destroy(r);
+    return status;
+  }
+  memcpy(r->store->segment.base, session->store->segment.base, session->store->segment.bytes);
+  *out = r;
+  return HD_OK;
+}
+
+void hd__rehearsal_destroy(hd_rehearsal *r) {
+  if (!r)
+    return;
+  hd__exec_destroy(r->exec);
+  hd__store_destroy(r->store);
+  hd__lanes_destroy(r->lanes);
+  hd__free(r);
+}
+
+int hd__rehearsal_threads(const hd_rehearsal *r) { return hd__lanes_count(r->lanes); }
+
+hd_status hd__rehearsal_steps(hd_rehearsal *r, hd_ctx *ctx, int64_t steps) { return run(r, ctx, steps, 0); }
+
+hd_status hd__rehearsal_time(double *samples_per_s, hd_rehearsal *r, hd_ctx *ctx, double seconds) {
+  HD_TRY(run(r, ctx, INT64_MAX, seconds));
+  double s = r->end_s - r->start_s;
+  *samples_per_s = (double)r->samples / (s > 0 ? s : 1e-9);
+  return HD_OK;
+}
+
+hd_status hd__rehearsal_digest(char hex[65], hd_rehearsal *r, hd_ctx *ctx) {
+  return hd__checkpoint_digest(hex, ctx, r->store);
+}
