@@ -77,12 +77,13 @@ static const char *plural(int count) { return count == 1 ? "" : "s"; }
 
 /* A core, or all cores of a group: their CPUs, and the lanes there. */
 static void print_row(const hd_topology *t, const hd_placement *p, int from, int end) {
-  int number[4 * HD_MAX_THREADS], usable = 0, count = 0;
+  int number[4 * HD_MAX_THREADS], usable = 0, busy = 0, count = 0;
   char text[RANGES_BYTES], name[64];
   const int first = t->cpu[from].core, last = t->cpu[end - 1].core;
   for (int i = from; i < end && count < HD_MAX_THREADS; i++) {
     number[count++] = t->cpu[i].cpu;
     usable += t->cpu[i].usable != 0;
+    busy += t->cpu[i].busy != 0;
   }
   snprintf(name, sizeof name, first == last ? "core %d" : "cores %d-%d", first, last);
   printf("      %-14s CPU%s %-10s", name, count == 1 ? " " : "s", ranges(text, number, count));
@@ -90,6 +91,8 @@ static void print_row(const hd_topology *t, const hd_placement *p, int from, int
     printf(" %s", t->kind[t->cpu[from].kind].name);
   if (usable < count)
     printf(usable ? "  %d usable" : "  not usable", usable);
+  if (busy > 0)
+    printf(busy < count ? "  %d busy" : "  busy", busy);
   count = 0;
   for (int i = from; i < end; i++)
     for (int lane = topo_lane(p, t->cpu[i].cpu, 0); lane >= 0 && count < HD_MAX_THREADS;
@@ -163,8 +166,10 @@ static void json_parts(const hd_topology *t) {
   printf("], \"cpus\": [");
   for (int i = 0; i < t->cpus; i++) {
     const hd_cpu *c = &t->cpu[i];
-    printf("%s{\"cpu\": %d, \"core\": %d, \"package\": %d, \"numa\": %d, \"l3\": %d, \"kind\": %d, \"usable\": %s}",
-           i ? ", " : "", c->cpu, c->core, c->package, c->numa, c->l3, c->kind, c->usable ? "true" : "false");
+    printf("%s{\"cpu\": %d, \"core\": %d, \"package\": %d, \"numa\": %d, \"l3\": %d, \"kind\": %d, \"usable\": %s, "
+           "\"busy\": %s}",
+           i ? ", " : "", c->cpu, c->core, c->package, c->numa, c->l3, c->kind, c->usable ? "true" : "false",
+           c->busy ? "true" : "false");
   }
   printf("]");
 }

@@ -217,3 +217,16 @@ in_group() {
     [ "$DIGEST" = "$wanted" ]
   done
 }
+
+@test "a new run keeps off the CPU of a running one" {
+  need_json
+  [ "$(nproc)" -ge 2 ] || skip "there is one CPU"
+  cpu=$(one_cpu)
+  start --model simplenet --epochs 1000000 --cpus "$cpu" --log-every 1
+  await_line 'step [0-9]*:'
+  "$HEDDLE" topo --json --threads 1 >out
+  [ "$(lanes)" != "$cpu" ]
+  json_get cpus <out | grep -q "\"cpu\":$cpu,[^}]*\"busy\":true"
+  kill -TERM "$CHILD"
+  finish
+}
