@@ -43,6 +43,15 @@ run set_seed 5
 result $? "set_seed runs" set_seed.out
 check "one seed, one result" shows set_seed 'the same seed gives the same weights, another seed others'
 
+"$BUILDDIR/examples/squares" 10000 >squares.out 2>&1
+result $? "squares runs" squares.out
+check "it sums ten thousand squares" shows squares ' is 333283335000$'
+
+"$BUILDDIR/examples/files" "$SRCDIR/examples/files.c" none "$SRCDIR/README.md" >files.out 2>&1
+result $? "files runs" files.out
+check "each file has its line" test "$(wc -l <files.out)" = 3
+check "the one that is not there says so" shows files "^none: task 1 \('count_lines'\): expected a file"
+
 "$BUILDDIR/examples/inference" none >missing.out 2>&1
 check "a failure is told in the library's line" test "$(wc -l <missing.out)" = 1
 echo "1..$count"

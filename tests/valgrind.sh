@@ -29,5 +29,7 @@ check "own_loop" run own_loop data 12
 check "own_network" run own_network data 2
 check "own_op" run own_op data 2
 check "inference" run inference run run/wrong.png
+check "squares" run squares 1000
+check "files" run files "$SRCDIR/README.md" none
 check "set_seed" run set_seed data 2
 echo "1..$count"
