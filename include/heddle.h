@@ -2,12 +2,13 @@
  *
  * From simple to expert: heddle/config.h and heddle/session.h train a model from a table of settings; heddle/predict.h
  * uses it; heddle/summary.h tells what it costs; heddle/model.h builds a network, heddle/own_op.h with operations of the
- * program's own; heddle/tensor.h computes with arrays at once; heddle/topology.h looks at the machine; heddle/status.h
- * says how every call reports failure. */
+ * program's own; heddle/tensor.h computes with arrays at once; heddle/topology.h looks at the machine, heddle/doctor.h
+ * at what makes it slow; heddle/status.h says how every call reports failure. */
 #ifndef HEDDLE_H
 #define HEDDLE_H
 
 #include "heddle/config.h"
+#include "heddle/doctor.h"
 #include "heddle/model.h"
 #include "heddle/own_op.h"
 #include "heddle/pool.h"

@@ -11,10 +11,11 @@ AM_TESTS_ENVIRONMENT = HEDDLE='$(abs_top_builddir)/heddle' SRCDIR='$(abs_top_src
   BATS='$(BATS)'; export HEDDLE SRCDIR BUILDDIR BATS; unset OMP_NUM_THREADS HEDDLE_ISA HEDDLE_DATA HEDDLE_SYSROOT; \
   HD_BITS='$(HD_BITS)'; export HD_BITS;
 
-unit_tests = tests/unit/test_digits tests/unit/test_feed tests/unit/test_file tests/unit/test_idx tests/unit/test_losses \
-  tests/unit/test_meeting tests/unit/test_param_rules tests/unit/test_placement tests/unit/test_pool tests/unit/test_predict \
-  tests/unit/test_quota tests/unit/test_safetensors tests/unit/test_scaling tests/unit/test_schedule tests/unit/test_summary \
-  tests/unit/test_tensor tests/unit/test_tree tests/unit/test_yaml
+unit_tests = tests/unit/test_digits tests/unit/test_doctor tests/unit/test_feed tests/unit/test_file tests/unit/test_idx \
+  tests/unit/test_losses tests/unit/test_meeting tests/unit/test_param_rules tests/unit/test_placement \
+  tests/unit/test_pool tests/unit/test_predict tests/unit/test_quota tests/unit/test_safetensors \
+  tests/unit/test_scaling tests/unit/test_schedule tests/unit/test_summary tests/unit/test_tensor tests/unit/test_tree \
+  tests/unit/test_yaml
 unit_tests += tests/plan/test_plan
 unit_tests += tests/golden/test_golden
 unit_tests += tests/fault/test_alloc
@@ -23,9 +24,9 @@ unit_tests += tests/fuzz/test_fuzz
 op_tests = tests/op/test_expf tests/op/test_gradients tests/op/test_kernels tests/op/test_network_gradients \
   tests/op/test_updates
 script_tests = tests/check-layers.sh tests/check-symbols.sh tests/model-files.sh tests/tensors.sh
-script_tests += tests/cli/errors.bats tests/cli/from-pytorch.bats tests/cli/locale.bats tests/cli/losses.bats \
-  tests/cli/manual.bats tests/cli/predict.bats tests/cli/signals.bats tests/cli/summary.bats tests/cli/topo.bats \
-  tests/cli/train.bats tests/cli/tune.bats
+script_tests += tests/cli/doctor.bats tests/cli/errors.bats tests/cli/from-pytorch.bats tests/cli/locale.bats \
+  tests/cli/losses.bats tests/cli/manual.bats tests/cli/predict.bats tests/cli/signals.bats tests/cli/summary.bats \
+  tests/cli/topo.bats tests/cli/train.bats tests/cli/tune.bats
 script_tests += tests/cli/hostile.sh tests/install.sh
 bits_tests = tests/bits/bits.sh tests/bits/networks.sh tests/bits/readme.sh
 TESTS = $(unit_tests) $(op_tests) $(script_tests) $(bits_tests)

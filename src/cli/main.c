@@ -16,6 +16,7 @@ static const struct {
     {"tune", cli_tune, "how many threads are best for a model here"},
     {"digest", cli_digest, "SHA-256 of a checkpoint's weights"},
     {"topo", cli_topo, "the machine, what may be used of it, and where lanes go"},
+    {"doctor", cli_doctor, "what makes this machine slow, what it costs, what mends it"},
 };
 
 enum { COMMANDS = sizeof commands / sizeof *commands };
@@ -26,8 +27,8 @@ static int help(void) {
   printf("usage: heddle COMMAND [options]\n\n");
   for (int i = 0; i < COMMANDS; i++)
     printf("  %-10s %s\n", commands[i].name, commands[i].help);
-  printf("\nheddle COMMAND --help tells more. Exit codes: 0 success, 1 failure, 2 wrong usage, 129, 130 and 143 after "
-         "signals.\n");
+  printf("\nheddle COMMAND --help tells more. Exit codes: 0 success, 1 failure, 2 wrong usage, 3 doctor found "
+         "something, 129, 130 and 143 after signals.\n");
   return CLI_OK;
 }
 

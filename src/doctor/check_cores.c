@@ -1,0 +1,89 @@
+/* Checks of the CPUs themselves: which share a core, and whether they keep their speed. */
+#include <stdio.h>
+
+#include "base/alloc.h"
+#include "doctor/patient.h"
+
+/* Two threads of one core get about 60 % each of what one gets alone; on two cores nearly all. */
+static const double SHARED = 0.8, PAIR_S = 0.012, KEPT = 0.85;
+enum { MOST_PAIRED = 24, TRIES = 3 };
+
+int hd__judge_pairs(double *share, int pair[2], const double *rate, int count) {
+  int found = 0;
+  double sum = 0;
+  for (int a = 0; a < count; a++) {
+    double least = 1;
+    int partner = -1;
+    for (int b = 0; b < count; b++)
+      if (a != b && rate[a * count + b] < least) {
+        least = rate[a * count + b];
+        partner = b;
+      }
+    if (partner < 0 || least >= SHARED || rate[partner * count + a] >= SHARED)
+      continue;
+    if (!found) {
+      pair[0] = a;
+      pair[1] = partner;
+    }
+    found++;
+    sum += least;
+  }
+  *share = found ? sum / found : 1;
+  return found;
+}
+
+/* rate[a * count + b]: what CPU a keeps of its speed while b works; the best of some tries, for others disturb too. */
+static hd_status measure_pairs(double *rate, hd_ctx *ctx, const hd_patient *p, int count) {
+  for (int a = 0; a < count; a++) {
+    double alone = 0, now;
+    for (int try = 0; try < TRIES; try++) {
+      HD_TRY(hd__work_beside(&now, ctx, p->kernels, p->cpu[a], -1, PAIR_S));
+      alone = now > alone ? now : alone;
+    }
+    for (int b = 0; b < count; b++) {
+      double *kept = &rate[a * count + b];
+      *kept = a == b ? 1 : 0;
+      for (int try = 0; try < TRIES && *kept < SHARED && alone > 0; try++) {
+        HD_TRY(hd__work_beside(&now, ctx, p->kernels, p->cpu[a], p->cpu[b], PAIR_S));
+        *kept = now / alone > *kept ? now / alone : *kept;
+      }
+    }
+  }
+  return HD_OK;
+}
+
+hd_status hd__check_pairs(hd_finding *out, hd_ctx *ctx, const hd_patient *p) {
+  int count = p->cpus < MOST_PAIRED ? p->cpus : MOST_PAIRED, pair[2] = {0, 0};
+  if (count < 2 || p->threads < 2)
+    return HD_OK;
+  double *rate = hd__malloc((size_t)(count * count) * sizeof *rate), share = 1;
+  if (!rate)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for a measurement");
+  hd_status status = measure_pairs(rate, ctx, p, count);
+  int sharing = status == HD_OK ? hd__judge_pairs(&share, pair, rate, count) : 0;
+  hd__free(rate);
+  int cores = count - sharing / 2;
+  if (sharing == 0 || p->threads <= cores)
+    return status;
+  char measured[200], remedy[160];
+  snprintf(measured, sizeof measured,
+           "%d of %d CPUs share a physical core with another, for example %d and %d: beside it each keeps %.0f %% of "
+           "its speed",
+           sharing, count, p->cpu[pair[0]], p->cpu[pair[1]], 100 * share);
+  snprintf(remedy, sizeof remedy, "use --threads %d: one for each physical core", cores);
+  hd__find(out, 1 / (2 * share) > 1 ? 1 / (2 * share) : 1, measured, remedy);
+  return status;
+}
+
+hd_status hd__check_frequency(hd_finding *out, hd_ctx *ctx, const hd_patient *p) {
+  char measured[200];
+  double kept = p->effort.early > 0 ? p->effort.late / p->effort.early : 1;
+  (void)ctx;
+  if (kept >= KEPT || kept <= 0)
+    return HD_OK;
+  snprintf(measured, sizeof measured,
+           "after %.1f s of work on all CPUs they ran at %.0f %% of the speed they began with", p->effort.wall_s,
+           100 * kept);
+  hd__find(out, 1 / kept, measured, "look at cooling and power limits: cpupower frequency-set -g performance");
+  return HD_OK;
+}
