@@ -1,10 +1,8 @@
 /* Where lanes go, on machines that hwloc makes up from a line, and on this one. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
-#include <sched.h>
+#include "scratch.h"
 
-#include "tap.h"
+#include <hwloc.h>
+#include <sched.h>
 
 #include "base/alloc.h"
 #include "base/status.h"
@@ -202,6 +200,42 @@ static void test_hybrid(void) {
   GOES("4,6,8,10,0,2", "hybrid: wherever the powerful ones are", .threads = 0);
 }
 
+/* Writes a machine of six cores as XML, as lstopo does of a real one: the first two are powerful. */
+static int record_hybrid(const char *path) {
+  hwloc_topology_t recorded;
+  hwloc_bitmap_t powerful = hwloc_bitmap_alloc(), efficient = hwloc_bitmap_alloc();
+  hwloc_topology_init(&recorded);
+  hwloc_topology_set_synthetic(recorded, "l3:1 core:6 pu:2");
+  int failed = hwloc_topology_load(recorded);
+  hwloc_bitmap_set_range(powerful, 0, 3);
+  hwloc_bitmap_set_range(efficient, 4, 11);
+  failed |= hwloc_cpukinds_register(recorded, powerful, 1, 0, NULL, 0);
+  failed |= hwloc_cpukinds_register(recorded, efficient, 0, 0, NULL, 0);
+  failed |= hwloc_topology_export_xml(recorded, path, 0);
+  hwloc_bitmap_free(powerful);
+  hwloc_bitmap_free(efficient);
+  hwloc_topology_destroy(recorded);
+  return failed;
+}
+
+static void test_recorded(void) {
+  hd_topology *none;
+  const char *path = in_scratch("hybrid.xml");
+  if (record_hybrid(path) != 0)
+    bail_out("expected hwloc to write %s", path);
+  make(path);
+  is_int(machine->kinds, 2, "a recorded machine: two kinds of core");
+  is_str(machine->kind[0].name, "efficiency", "the weaker one");
+  is_int(machine->kind[0].cores, 4, "of four cores");
+  is_int(machine->kind[0].cpus, 8, "with two CPUs each");
+  is_str(machine->kind[1].name, "performance", "and the stronger one");
+  is_int(machine->kind[1].cores, 2, "of two");
+  GOES("0,2,4,6,8,10", "on which lanes begin", .threads = 0);
+  put_file(path, "<topology", 9);
+  hd_status status = hd__topology_describe(&none, ctx, path);
+  ok(status == HD_E_USAGE && !none, "a record that is cut off is refused");
+}
+
 static void test_workers(void) {
   make("core:4 pu:2");
   GOES("0,2,4,6/1,3", "workers beside lanes: the further CPUs of their cores", .workers = 2);
@@ -264,7 +298,7 @@ static void test_omp(void) {
   GOES("1,3", "a list of CPUs with OMP_NUM_THREADS", .cpus = "1,3,5");
 }
 
-static void refuses(const char *cpus, const char *says) {
+static void refuses_list(const char *cpus, const char *says) {
   hd_placement *place;
   hd_status status = hd_placement_create(&place, ctx, machine, &(hd_placement_request){.cpus = cpus});
   if (!ok(status == HD_E_USAGE && !place && strstr(hd_ctx_message(ctx), says), "the list '%s' is refused", cpus))
@@ -292,12 +326,12 @@ static void test_bad_lists(void) {
   allow(0, 5);
   forbid(3, 3);
   for (size_t i = 0; i < sizeof none / sizeof *none; i++)
-    refuses(none[i], "such as 0-3,8");
-  refuses("0,3", "(0-2,4-5), found 3");
-  refuses("0-5", "(0-2,4-5), found 3");
-  refuses("8", "found 8");
-  refuses("0-9223372036854775807", "found 3");
-  refuses("1,0-2", "found 1 twice");
+    refuses_list(none[i], "such as 0-3,8");
+  refuses_list("0,3", "(0-2,4-5), found 3");
+  refuses_list("0-5", "(0-2,4-5), found 3");
+  refuses_list("8", "found 8");
+  refuses_list("0-9223372036854775807", "found 3");
+  refuses_list("1,0-2", "found 1 twice");
   is_int(hd_placement_create(&place, ctx, machine, &(hd_placement_request){.threads = 1025}), HD_E_USAGE,
          "1025 threads are refused");
   is_int(hd_placement_create(&place, ctx, machine, &(hd_placement_request){.workers = -1}), HD_E_USAGE,
@@ -390,6 +424,7 @@ int main(void) {
   test_masks();
   test_quotas();
   test_hybrid();
+  test_recorded();
   test_workers();
   test_other_jobs();
   test_omp();
