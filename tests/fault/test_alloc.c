@@ -1,12 +1,14 @@
-/* Every allocation of a run fails once: setting up, training, evaluating, saving, resuming. Each failure must come back
- * as "out of memory" with a message, nothing half-written may stay, and what is left must still be good to
- * resume from. */
+/* Every allocation of a run fails once: planning, setting up, training, evaluating, saving, resuming. Each failure must
+ * come back as "out of memory" with a message, nothing half-written may stay, nothing be lost, and what is left must
+ * still be good to resume from. */
 #include "scratch.h"
 
 #include "base/alloc.h"
+#include "graph/model.h"
 #include "heddle/session.h"
+#include "plan/plan.h"
 
-enum { MOST_ALLOCATIONS = 5000 };
+enum { MOST_ALLOCATIONS = 5000, SLACK_BYTES = 4096 };
 
 static const char *data, *out;
 
@@ -64,9 +66,20 @@ static int leftovers(void) {
   return system(command) != 0;
 }
 
+/* Once without a failure: what libraries keep is there from now on. */
+static held warm_up(hd_status (*work)(hd_ctx *ctx), void (*before)(void)) {
+  hd_ctx *ctx;
+  before();
+  if (hd_ctx_create(&ctx) != HD_OK || work(ctx) != HD_OK)
+    bail_out("it fails by itself");
+  hd_ctx_destroy(ctx);
+  return held_now();
+}
+
 /* Fails allocation 0, 1, 2, ... of `work` until it gets through; `before` prepares each attempt. */
 static void sweep(const char *what, hd_status (*work)(hd_ctx *ctx), void (*before)(void)) {
   int wrong = 0, count = 0;
+  held early = warm_up(work, before), late = early;
   for (hd_status status = HD_E_NOMEM; status != HD_OK && count < MOST_ALLOCATIONS; count++) {
     hd_ctx *ctx;
     before();
@@ -81,9 +94,40 @@ static void sweep(const char *what, hd_status (*work)(hd_ctx *ctx), void (*befor
       diag("%s, allocation %d: status %d, '%s'", what, count, (int)status, hd_ctx_message(ctx));
     }
     hd_ctx_destroy(ctx);
+    late = held_now();
   }
   ok(count > 20 && count < MOST_ALLOCATIONS, "%s: gets through once %d allocations succeed", what, count - 1);
   is_int(wrong, 0, "%s: each of %d failures is 'out of memory' and leaves nothing half-written", what, count - 1);
+  is_int(late.files, early.files, "%s: no file stays open", what);
+  is_int(late.mappings, early.mappings, "%s: nor mapped", what);
+  ok(late.bytes <= early.bytes + SLACK_BYTES, "%s: no memory is lost: %zu bytes, then %zu", what, early.bytes,
+     late.bytes);
+}
+
+/* A model of nearly every operation, and both plans made of it. */
+static hd_status planning(hd_ctx *ctx) {
+  static char text[8192];
+  static size_t length;
+  hd_status status = HD_OK;
+  if (length == 0) {
+    char path[SCRATCH_PATH_BYTES];
+    snprintf(path, sizeof path, "%s/tests/bits/mixed.yaml", getenv("SRCDIR") ? getenv("SRCDIR") : ".");
+    FILE *file = fopen(path, "r");
+    length = file ? fread(text, 1, sizeof text, file) : 0;
+    if (length == 0)
+      bail_out("expected to read %s, found no way", path);
+    fclose(file);
+  }
+  for (int train = 0; train < 2 && status == HD_OK; train++) {
+    const hd_plan_settings settings = {.train = train, .clip_norm = true};
+    hd_graph *graph;
+    hd_plan *plan = NULL;
+    status = hd__model_parse(&graph, NULL, ctx, text, length, "mixed.yaml");
+    if (status == HD_OK)
+      status = hd__plan_create(&plan, ctx, graph, hd__kernels_reference(), &settings);
+    hd__plan_destroy(plan);
+  }
+  return status;
 }
 
 static void remove_run(void) { scratch_remove(out); }
@@ -110,6 +154,7 @@ int main(void) {
            data);
   if (system(command) != 0)
     bail_out("no data set");
+  sweep("planning", planning, keep_run);
   sweep("a fresh run", fresh_run, remove_run);
   sweep("a resumed run", resumed_run, restore_run);
   sweep("evaluation and digest", evaluation, keep_run);

@@ -16,6 +16,7 @@
 #include "plan/plan.h"
 #include "train/checkpoint.h"
 #include "train/config.h"
+#include "train/planned.h"
 #include "train/record.h"
 
 long fuzz_refused, fuzz_taken;
@@ -127,6 +128,18 @@ static void fuzz_model(const uint8_t *bytes, size_t length) {
   hd_ctx_destroy(ctx);
 }
 
+/* What --parameters says, for a network of two layers. */
+static hd_status apply_rules(const hd_config *config, hd_ctx *ctx) {
+  static const char text[] = "model: m\ninput: [1, 4, 4]\nlayers:\n  - conv1: {op: conv2d, out: 2, kernel: 2}\n"
+                             "  - flat: {op: flatten}\n  - fc1: {op: linear, out: 3}\n";
+  hd_graph *graph;
+  hd_status status = hd__model_parse(&graph, NULL, ctx, text, sizeof text - 1, "m.yaml");
+  demand(status == HD_OK, "a network", hd_ctx_message(ctx));
+  status = hd__planned_rules(graph, ctx, config);
+  hd__graph_destroy(graph);
+  return status;
+}
+
 static void fuzz_config(const uint8_t *bytes, size_t length) {
   hd_ctx *ctx = context();
   hd_config *config;
@@ -135,6 +148,8 @@ static void fuzz_config(const uint8_t *bytes, size_t length) {
   hd_status status = hd_config_load(config, ctx, put("config.yaml", bytes, length));
   if (status == HD_OK)
     status = hd__config_complete(config, ctx);
+  if (status == HD_OK)
+    status = apply_rules(config, ctx);
   judge(status, ctx);
   for (int i = 0; hd_option_at(i); i++)
     demand(hd_config_get(config, hd_option_at(i)->name) != NULL, "a value of each option", hd_option_at(i)->name);
