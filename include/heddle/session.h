@@ -10,8 +10,9 @@
  *
  * A loop of the caller's own calls hd_session_step instead, until hd_session_done.
  *
- * Thread safety: a session may be used by one thread at a time, except hd_session_stop. The library never prints: a
- * callback shows what happens. */
+ * Thread safety: a session may be used by one thread at a time, except hd_session_stop. Sessions share nothing: any number
+ * may live in one process and train in threads of their own, each with a context and a run folder of its own. The
+ * library never prints: a callback shows what happens. */
 #ifndef HEDDLE_SESSION_H
 #define HEDDLE_SESSION_H
 
@@ -96,7 +97,8 @@ HD_API hd_status hd_session_evaluate(hd_session *session, hd_ctx *ctx);
 /* Saves a checkpoint of the weights as they are, waits until it is on the disk, and completes weights_sha256. */
 HD_API hd_status hd_session_save(hd_session *session, hd_ctx *ctx);
 
-/* Asks a running hd_session_train or hd_session_step to finish its step, save and return. Safe in a signal handler and from any thread. */
+/* Asks a running hd_session_train or hd_session_step to finish its step, save and return. Safe in a signal handler and
+ * from any thread. */
 HD_API void hd_session_stop(hd_session *session);
 
 /* Owned by the session; complete after hd_session_train. */

@@ -100,6 +100,10 @@ case_ "a schedule of steps without their size" 2 '' 'train $T --schedule step' -
 case_ "a warm-up of what warms up" 2 '' 'train $T --schedule onecycle --warmup 5' --warmup
 case_ "nothing left to train on" 2 '' 'train $T --val-split 1' --val-split
 case_ "an unknown optimizer" 2 '' 'train $T --optimizer adamx' "'adamx'"
+case_ "an unknown placement" 2 '' 'train $T --placement everywhere' "'everywhere'"
+case_ "a list of CPUs that is none" 2 '' 'train $T --cpus 0-' --cpus
+case_ "CPUs that no machine has" 2 '' 'train $T --cpus 100000' --cpus 100000
+case_ "rules that are no list" 2 '' 'train $T --parameters no' --parameters
 case_ "an unknown recipe" 2 '' 'train --data data --recipe soup' "'soup'"
 case_ "an unknown model" 2 '' 'train --data data --model weaver' "'weaver'" cnn
 case_ "an unknown instruction set" 1 'export HEDDLE_ISA=mmx' 'train $T' HEDDLE_ISA "'mmx'"
@@ -160,6 +164,21 @@ model "weights too large for any memory" \
   'layers "f: {op: flatten}" "a: {op: linear, out: 1048576}" "b: {op: linear, out: 1048576}" "l: {op: linear, out: 10}"'
 model "fewer scores than classes" 'layers "f: {op: flatten}" "l: {op: linear, out: 9}"' m.yaml 10 9
 model "another input than the data's" 'sed -i "s/input.*/input: [3, 32, 32]/" m.yaml' m.yaml 3x32x32 1x28x28
+model "rounds without end" 'layers "a: {repeat: 1000, layers: [b: {repeat: 1000, layers: [c: {op: relu}]}]}"' m.yaml:4
+model "no rounds" 'layers "a: {repeat: 0, layers: [c: {op: relu}]}"' m.yaml:4 "'0'"
+model "an unknown loss" 'echo "loss: hinge" >>m.yaml' m.yaml:6 "'hinge'"
+model "weights of other classes" 'echo "loss: {op: cross_entropy, weight: [1, 2]}" >>m.yaml' m.yaml:6 10 2
+model "a weight below zero" 'echo "loss: {op: cross_entropy, weight: -1}" >>m.yaml' m.yaml:6
+model "smoothing beyond one" 'echo "loss: {op: cross_entropy, label_smoothing: 1.5}" >>m.yaml' m.yaml:6 "'1.5'"
+model "a rule that no parameter matches" 'echo "parameters: [{match: nobody, lr: 1}]" >>m.yaml' m.yaml:6 nobody
+model "a rule without a pattern" 'echo "parameters: [{lr: 1}]" >>m.yaml' m.yaml:6 match
+model "a rule that sets nothing" 'echo "parameters: [{match: fc*}]" >>m.yaml' m.yaml:6
+case_ "model: everything frozen" 2 'echo "parameters: [{match: \"*\", requires_grad: false}]" >>m.yaml' \
+  'train --model m.yaml --data data' frozen requires_grad
+model "shared weights of another shape" 'layers "f: {op: flatten}" "a: {op: linear, out: 20}" \
+  "b: {op: linear, out: 10, share: a}"' m.yaml:6 share
+model "dropout of everything and more" 'layers "d: {op: dropout, p: 1.5}" "f: {op: flatten}" "l: {op: linear, out: 10}"' \
+  m.yaml:4 "'1.5'"
 model "layers of aliases" 'layers "&a b: {op: flatten}" "*a"' m.yaml:4
 
 # Data sets.
