@@ -3,7 +3,7 @@
 # Nothing here waits for time: await_line reads a program's output until the line has come, and gives up after LIMIT_S
 # seconds.
 
-LIMIT_S=60
+LIMIT_S=180
 TINY="--model simplenet --max-steps 50"
 
 setup() {

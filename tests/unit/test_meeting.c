@@ -13,7 +13,7 @@
 
 #include "sys/meeting.h"
 
-enum { MAX_LANES = 8, MAX_ROUNDS = 20000, PATIENCE_S = 120 };
+enum { MAX_LANES = 8, MAX_ROUNDS = 20000, PATIENCE_S = 600 };
 
 /* What lanes share; in memory that processes can share, too. */
 typedef struct room {
