@@ -1,4 +1,5 @@
 /* Checks of the CPUs themselves: which share a core, and whether they keep their speed. */
+#include <math.h>
 #include <stdio.h>
 
 #include "base/alloc.h"
@@ -32,21 +33,29 @@ int hd__judge_pairs(double *share, int pair[2], const double *rate, int count) {
   return found;
 }
 
-/* rate[a * count + b]: what CPU a keeps of its speed while b works; the best of some tries, for others disturb too. */
+/* The best of some tries, for others disturb too; 0 if the CPU was never ours. */
+static hd_status best_beside(double *best, hd_ctx *ctx, const hd_patient *p, int a, int b, double enough) {
+  *best = 0;
+  for (int try = 0; try < TRIES && *best <= enough; try++) {
+    double now;
+    HD_TRY(hd__work_beside(&now, ctx, p->kernels, a, b, PAIR_S));
+    *best = now > *best ? now : *best;
+  }
+  return HD_OK;
+}
+
+/* rate[a * count + b]: what CPU a keeps of its speed while b works; 1 where that could not be seen. */
 static hd_status measure_pairs(double *rate, hd_ctx *ctx, const hd_patient *p, int count) {
   for (int a = 0; a < count; a++) {
-    double alone = 0, now;
-    for (int try = 0; try < TRIES; try++) {
-      HD_TRY(hd__work_beside(&now, ctx, p->kernels, p->cpu[a], -1, PAIR_S));
-      alone = now > alone ? now : alone;
-    }
+    double alone, beside;
+    HD_TRY(best_beside(&alone, ctx, p, p->cpu[a], -1, INFINITY));
     for (int b = 0; b < count; b++) {
-      double *kept = &rate[a * count + b];
-      *kept = a == b ? 1 : 0;
-      for (int try = 0; try < TRIES && *kept < SHARED && alone > 0; try++) {
-        HD_TRY(hd__work_beside(&now, ctx, p->kernels, p->cpu[a], p->cpu[b], PAIR_S));
-        *kept = now / alone > *kept ? now / alone : *kept;
-      }
+      rate[a * count + b] = 1;
+      if (a == b || alone <= 0)
+        continue;
+      HD_TRY(best_beside(&beside, ctx, p, p->cpu[a], p->cpu[b], SHARED * alone));
+      if (beside > 0)
+        rate[a * count + b] = beside / alone;
     }
   }
   return HD_OK;
