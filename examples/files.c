@@ -30,7 +30,7 @@ int main(int argc, char **argv) {
   if (status == HD_OK)
     status = hd_pool_create(&pool, ctx, HD_POOL_PROCESSES, 0);
   for (int i = 1; status == HD_OK && i < argc; i++) {
-    path file;
+    path file = {{0}}; /* all of it goes over */
     snprintf(file.text, sizeof file.text, "%s", argv[i]);
     status = hd_pool_submit(&future[i], pool, ctx, &lines, &file);
   }
