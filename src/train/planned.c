@@ -7,6 +7,7 @@
 #include "graph/param_rules.h"
 #include "sys/segment.h"
 #include "train/checkpoint.h"
+#include "train/saver.h"
 #include "tree/tree.h"
 
 hd_status hd__planned_kernels(const hd_kernels **out, hd_ctx *ctx) {

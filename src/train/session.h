@@ -10,6 +10,7 @@
 #include "train/config.h"
 #include "train/feed.h"
 #include "train/network.h"
+#include "train/saver.h"
 #include "train/schedule.h"
 
 struct hd_session {
@@ -33,8 +34,8 @@ struct hd_session {
 
   int64_t batch, steps_per_epoch, steps_in_all;
   hd_counters counters;
-  int64_t planned, target; /* steps handed to the executor, and where this run of it ends */
-  int64_t pause;           /* the step at which the caller wants to be asked again */
+  int64_t planned, target;                  /* steps handed to the executor, and where this run of it ends */
+  int64_t pause;                            /* the step at which the caller wants to be asked again */
   double stretch_loss_sum, stretch_divisor; /* since the caller was asked last */
   int64_t shuffled_epoch;
   double train_s, logged_s, region_s; /* trained before this region, at the last log line, this region's start */
