@@ -105,10 +105,19 @@ static hd_status keep_lines(FILE *to, hd_ctx *ctx, void *arg) {
   return HD_OK;
 }
 
+hd_status hd__session_lock_resumed(hd_session *s, hd_ctx *ctx) {
+  const char *wanted = hd__config_text(s->config, HD_OPT_out);
+  char resumed[HD_PATH_BYTES];
+  if (resumed_folder(resumed, s, ctx) != HD_OK || (*wanted && !same_folder(resumed, wanted)))
+    return HD_OK; /* it goes on elsewhere, or nowhere */
+  return hd__file_lock_folder(&s->lock, ctx, resumed);
+}
+
 hd_status hd__session_open_run(hd_session *s, hd_ctx *ctx) {
   char path[HD_PATH_BYTES];
   HD_TRY(choose_folder(s, ctx));
-  HD_TRY(hd__file_lock_folder(&s->lock, ctx, s->out));
+  if (s->lock < 0)
+    HD_TRY(hd__file_lock_folder(&s->lock, ctx, s->out));
   if (s->lock >= 0)
     hd__file_remove_leftovers(s->out);
   HD_TRY(hd__file_join(path, ctx, s->out, "metrics.jsonl"));

@@ -56,6 +56,10 @@ hd_status hd__session_setup(hd_session *session, hd_ctx *ctx, const hd_config *c
 /* What step number `index` of the run is, counted from 0. */
 void hd__session_describe(hd_step *step, const hd_session *session, int64_t index);
 
+/* Locks the run that is resumed and goes on in its own folder, before anything of it is read: whoever still writes it
+ * would remove checkpoints meanwhile. */
+hd_status hd__session_lock_resumed(hd_session *session, hd_ctx *ctx);
+
 /* The run's folder, its record and its metrics file. */
 hd_status hd__session_open_run(hd_session *session, hd_ctx *ctx);
 
