@@ -1,9 +1,10 @@
 /* heddle: a CPU-first multicore neural-network trainer whose results do not depend on how the work is laid out.
  *
  * From simple to expert: heddle/config.h and heddle/session.h train a model from a table of settings; heddle/predict.h
- * uses it; heddle/summary.h tells what it costs; heddle/model.h builds a network, heddle/own_op.h with operations of the
- * program's own; heddle/tensor.h computes with arrays at once; heddle/topology.h looks at the machine, heddle/doctor.h
- * at what makes it slow; heddle/status.h says how every call reports failure. */
+ * uses it; heddle/summary.h tells what it costs; heddle/model.h builds a network, heddle/own_op.h with operations of
+ * the program's own; heddle/tensor.h computes with arrays at once; heddle/pool.h maps functions over
+ * inputs; heddle/topology.h looks at the machine, heddle/doctor.h at what makes it slow, heddle/tune.h for the best
+ * number of threads; heddle/status.h says how every call reports failure. */
 #ifndef HEDDLE_H
 #define HEDDLE_H
 

@@ -8,10 +8,10 @@
  *     hd_own_op_add(ctx, &squared_relu);
  *     hd_model_add(model, ctx, "act1", "op: squared_relu");
  *
- * An operation reads one or two values of the layers above and makes one. It sees one sample at a time, in float, and has
- * no parameters: put a linear layer or a convolution in front of it. What it computes for a sample must follow from
- * that sample alone; then the promise holds for it too, that no layout changes a bit. For equal bits on every machine
- * use +, -, *, /, sqrt and fma, compiled with -ffp-contract=off.
+ * An operation reads one or two values of the layers above and makes one. It sees one sample at a time, in float, and
+ * has no parameters: put a linear layer or a convolution in front of it. What it computes for a sample must follow
+ * from that sample alone; then the promise holds for it too, that no layout changes a bit. For equal bits on every
+ * machine use +, -, *, /, sqrt and fma, compiled with -ffp-contract=off.
  *
  * A value is an image, or a flat one with height and width 1. In memory channels are fastest: element (c, y, x) of an
  * image stands at (y * width + x) * channels + c.
@@ -59,8 +59,8 @@ typedef struct hd_own_op {
   void *user;    /* passed on; what it points to must not change while a session lives */
 } hd_own_op;
 
-/* Makes the operation known to models that are read with this context, those of checkpoints too. HD_E_USAGE: a name that
- * is taken or unfit, a missing function, more than HD_OWN_OPS. */
+/* Makes the operation known to models that are read with this context, those of checkpoints too. HD_E_USAGE: a name
+ * that is taken or unfit, a missing function, more than HD_OWN_OPS. */
 HD_API hd_status hd_own_op_add(hd_ctx *ctx, const hd_own_op *op);
 
 #ifdef __cplusplus

@@ -11,8 +11,8 @@
  *     hd_pool_map(outputs, pool, ctx, &squares, inputs, 1000, NULL);     // outputs[i] belongs to inputs[i]
  *     hd_pool_destroy(pool);
  *
- * Workers are threads of this process, or processes of their own: there a task that crashes is one task that failed, the
- * others go on. Processes run this same program, started anew, so that it must call hd_pool_serve first of all.
+ * Workers are threads of this process, or processes of their own: there a task that crashes is one task that failed,
+ * the others go on. Processes run this same program, started anew, so that it must call hd_pool_serve first of all.
  *
  * A task that fails does not end the others. Its output is all zero bytes, and its message is kept.
  *
@@ -34,8 +34,9 @@ typedef enum hd_pool_kind { HD_POOL_THREADS, HD_POOL_PROCESSES } hd_pool_kind;
 
 enum { HD_POOL_MAX_WORKERS = 1024, HD_TASK_MESSAGE_BYTES = 240 };
 
-/* What is done: reads input_bytes at `input`, writes up to output_bytes at `output`, which is cleared before. On failure
- * returns hd_ctx_fail(ctx, status, "..."). Inputs and outputs are copied between processes: no pointers in them then. */
+/* What is done: reads input_bytes at `input`, writes up to output_bytes at `output`, which is cleared before. On
+ * failure returns hd_ctx_fail(ctx, status, "..."). Inputs and outputs are copied between processes: no pointers in
+ * them then. */
 typedef struct hd_task {
   const char *name; /* for messages; between processes it stands for the function */
   hd_status (*run)(void *output, hd_ctx *ctx, const void *input);
@@ -75,7 +76,8 @@ HD_API hd_status hd_pool_map(void *outputs, hd_pool *pool, hd_ctx *ctx, const hd
 HD_API hd_status hd_pool_submit(hd_future **out, hd_pool *pool, hd_ctx *ctx, const hd_task *task, const void *input);
 
 /* As they complete: waits for the next future that is done and has not been returned here yet, and still is the
- * caller's. *out is NULL when none is left. A negative timeout waits for ever; else HD_E_TIMEOUT after that many seconds. */
+ * caller's. *out is NULL when none is left. A negative timeout waits for ever; else HD_E_TIMEOUT after that many
+ * seconds. */
 HD_API hd_status hd_pool_next(hd_future **out, hd_pool *pool, hd_ctx *ctx, double timeout_s);
 
 /* Waits for the future's task, copies its output (`output` may be NULL) and returns how it ended: its status, its

@@ -57,7 +57,8 @@ HD_API hd_status hd_predict_pixels(double *value, hd_predictor *predictor, hd_ct
 HD_API hd_status hd_predict_png(double *value, hd_predictor *predictor, hd_ctx *ctx, const char *path);
 
 /* Sample `index` of the test set of the configuration's data, or of the data that the run was trained on. *label gets
- * its label, -1 where the data has float targets (label may be NULL). The first call opens the data. HD_E_USAGE: no such index. */
+ * its label, -1 where the data has float targets (label may be NULL). The first call opens the data. HD_E_USAGE: no
+ * such index. */
 HD_API hd_status hd_predict_item(double *value, int32_t *label, hd_predictor *predictor, hd_ctx *ctx, int64_t index);
 
 /* The name of that data set; owned by the predictor. */

@@ -10,9 +10,9 @@
  *
  * A loop of the caller's own calls hd_session_step instead, until hd_session_done.
  *
- * Thread safety: a session may be used by one thread at a time, except hd_session_stop. Sessions share nothing: any number
- * may live in one process and train in threads of their own, each with a context and a run folder of its own. The
- * library never prints: a callback shows what happens. */
+ * Thread safety: a session may be used by one thread at a time, except hd_session_stop. Sessions share nothing: any
+ * number may live in one process and train in threads of their own, each with a context and a run folder of its own.
+ * The library never prints: a callback shows what happens. */
 #ifndef HEDDLE_SESSION_H
 #define HEDDLE_SESSION_H
 
@@ -82,10 +82,10 @@ HD_API void hd_session_destroy(hd_session *session);
  * finished and the state saved. HD_E_NOTFINITE: the last good checkpoint is untouched. */
 HD_API hd_status hd_session_train(hd_session *session, hd_ctx *ctx, hd_event_fn *on_event, void *user);
 
-/* The same, driven by the caller: trains `steps` more steps (1 or more; fewer at the run's end), without a callback. What
- * hd_session_train does at the end of an epoch and of the run happens here too. *loss (may be NULL) gets the mean over
- * the samples of these steps, each before its update; NAN if there was no step left. However a run is cut into calls,
- * its weights are the same. A last hd_session_train trains what is left and completes the report. */
+/* The same, driven by the caller: trains `steps` more steps (1 or more; fewer at the run's end), without a callback.
+ * What hd_session_train does at the end of an epoch and of the run happens here too. *loss (may be NULL) gets the mean
+ * over the samples of these steps, each before its update; NAN if there was no step left. However a run is cut into
+ * calls, its weights are the same. A last hd_session_train trains what is left and completes the report. */
 HD_API hd_status hd_session_step(double *loss, hd_session *session, hd_ctx *ctx, int64_t steps);
 
 /* Every step has been trained. */

@@ -5,9 +5,9 @@
  *     printf("%lld parameters\n", (long long)summary->params);
  *     hd_summary_destroy(summary);
  *
- * MACs (multiply-adds) and FLOPs are those of one sample, counted as dense libraries do: a convolution or a linear layer
- * has two FLOPs a multiply-add and none for its bias, other operations one for each addition, comparison, exponential and
- * so on. Memory is that of a training run with the configuration's batch, threads and optimizer.
+ * MACs (multiply-adds) and FLOPs are those of one sample, counted as dense libraries do: a convolution or a linear
+ * layer has two FLOPs a multiply-add and none for its bias, other operations one for each addition, comparison,
+ * exponential and so on. Memory is that of a training run with the configuration's batch, threads and optimizer.
  *
  * Thread safety: a summary never changes; any thread may read it. */
 #ifndef HEDDLE_SUMMARY_H
@@ -57,8 +57,8 @@ typedef struct hd_summary {
 
 /* Of the configuration it uses model, recipe, batch, shards, accumulate, threads, optimizer, momentum and
  * clip-grad-norm. `input` (channels, height, width) takes the place of the model's own, NULL: it does not. The caller
- * owns the summary with all that it points to, and ends it with hd_summary_destroy (NULL allowed). Errors are those of a
- * session: HD_E_FORMAT and HD_E_SHAPE name the model's file and line. */
+ * owns the summary with all that it points to, and ends it with hd_summary_destroy (NULL allowed). Errors are those of
+ * a session: HD_E_FORMAT and HD_E_SHAPE name the model's file and line. */
 HD_API hd_status hd_summary_create(hd_summary **out, hd_ctx *ctx, const hd_config *config, const int32_t input[3]);
 HD_API void hd_summary_destroy(hd_summary *summary);
 

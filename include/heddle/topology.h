@@ -12,8 +12,8 @@
  * A CPU is a logical one, as nproc, lscpu and taskset count and number them; a core is a physical one, with one CPU or
  * several. Cores, packages, NUMA nodes and L3 groups are counted from 0 in the order of the machine.
  *
- * Nothing here binds or starts anything. A topology never changes after it was made, nor does a placement; any thread may
- * read them. The caller owns both; NULL may be destroyed. */
+ * Nothing here binds or starts anything. A topology never changes after it was made, nor does a placement; any thread
+ * may read them. The caller owns both; NULL may be destroyed. */
 #ifndef HEDDLE_TOPOLOGY_H
 #define HEDDLE_TOPOLOGY_H
 
@@ -76,9 +76,9 @@ typedef struct hd_topology {
   hd_budget budget;
 } hd_topology;
 
-/* The machine of this process, as hwloc sees it; with HWLOC_SYNTHETIC or HWLOC_XMLFILE set another one, all of it usable.
- * Quotas are read below HEDDLE_SYSROOT, if that is set: from its sys/fs/cgroup and proc/self/cgroup. HD_E_SYSTEM where
- * hwloc finds no CPU. */
+/* The machine of this process, as hwloc sees it; with HWLOC_SYNTHETIC or HWLOC_XMLFILE set another one, all of it
+ * usable. Quotas are read below HEDDLE_SYSROOT, if that is set: from its sys/fs/cgroup and proc/self/cgroup.
+ * HD_E_SYSTEM where hwloc finds no CPU. */
 HD_API hd_status hd_topology_create(hd_topology **out, hd_ctx *ctx);
 HD_API void hd_topology_destroy(hd_topology *topology);
 
@@ -110,11 +110,11 @@ typedef struct hd_placement {
   char why[384]; /* one line: how the number of lanes and their places came about */
 } hd_placement;
 
-/* A pure function of the topology and the request. Lanes are not bound to CPUs (-1) where they are more than the usable
- * ones, and with PHYSICAL where a quota is tighter than the mask or idle cores are too few: the system balances better. Workers
- * get cores without a lane first, then the further CPUs of lanes' cores, else -1. HD_E_USAGE for a list of CPUs that is
- * none or leaves the mask, for `threads` above HD_MAX_THREADS, and, where it counts, for an OMP_NUM_THREADS that is no
- * number of threads. */
+/* A pure function of the topology and the request. Lanes are not bound to CPUs (-1) where they are more than the
+ * usable ones, and with PHYSICAL where a quota is tighter than the mask or idle cores are too few: the system balances
+ * better. Workers get cores without a lane first, then the further CPUs of lanes' cores, else -1. HD_E_USAGE for a
+ * list of CPUs that is none or leaves the mask, for `threads` above HD_MAX_THREADS, and, where it counts, for an
+ * OMP_NUM_THREADS that is no number of threads. */
 HD_API hd_status hd_placement_create(hd_placement **out, hd_ctx *ctx, const hd_topology *topology,
                                      const hd_placement_request *request);
 HD_API void hd_placement_destroy(hd_placement *placement);

@@ -6,8 +6,8 @@
 
 #include "heddle.h"
 
-/* The end (exclusive) of the run of CPUs from `from` on that are in one place: of a core, of a group (one L3 cache in one
- * NUMA node), of a package. The table is in the machine's order, so these are neighbours. */
+/* The end (exclusive) of the run of CPUs from `from` on that are in one place: of a core, of a group (one L3 cache in
+ * one NUMA node), of a package. The table is in the machine's order, so these are neighbours. */
 typedef enum topo_level { TOPO_CORE, TOPO_GROUP, TOPO_PACKAGE } topo_level;
 int topo_end(const hd_topology *t, int from, topo_level level);
 

@@ -5,7 +5,8 @@
  *             │       │ core ┌──┐┌──┐  │ │   stand in rows as long as keeps the picture no wider than a page.
  *             │       │      └──┘└──┘  │ │
  *             │       └────────────────┘ │   The text uses the reader's own fonts; colours are told in a legend and
- *             └──────────────────────────┘   never alone: lanes have numbers, CPUs that may not be used a dashed line. */
+ *             └──────────────────────────┘   never alone: lanes have numbers, CPUs that may not be used a dashed line.
+ */
 #include <string.h>
 
 #include "cli/topo.h"

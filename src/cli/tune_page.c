@@ -1,6 +1,7 @@
 /* The tuner's page and table: see tune_page.h.
  *
- * A chart is 640 x 340 units; its plot leaves room for the axes' labels. Threads go to the right, values up from zero. */
+ * A chart is 640 x 340 units; its plot leaves room for the axes' labels. Threads go to the right, values up from zero.
+ */
 #include "cli/tune_page.h"
 
 #include <math.h>

@@ -2,8 +2,8 @@
  *
  *     | 0 0 type rank | rank sizes, 32 bits big-endian | bytes |
  *
- * Unsigned bytes (type 8) are read, and as targets 32-bit floats (type 13), which stay big-endian. Magic, rank, sizes, length and checksums are verified; a file that lies is
- * refused before anything is allocated for it. */
+ * Unsigned bytes (type 8) are read, and as targets 32-bit floats (type 13), which stay big-endian. Magic, rank, sizes,
+ * length and checksums are verified; a file that lies is refused before anything is allocated for it. */
 #ifndef HD_DATA_IDX_H
 #define HD_DATA_IDX_H
 

@@ -40,8 +40,8 @@ typedef struct hd_effort {
 
 hd_status hd__work_effort(hd_effort *out, hd_ctx *ctx, const hd_kernels *kernels, int lanes, double seconds);
 
-/* Products per second of processor time on CPU a (-1: any) while CPU b works too (-1: while nobody else of ours does); 0 if
- * the system gave the CPU to others all the while. */
+/* Products per second of processor time on CPU a (-1: any) while CPU b works too (-1: while nobody else of ours does);
+ * 0 if the system gave the CPU to others all the while. */
 hd_status hd__work_beside(double *out, hd_ctx *ctx, const hd_kernels *kernels, int a, int b, double seconds);
 
 #endif

@@ -40,8 +40,8 @@ static void lay_out_lane(hd_exec *exec, bump *b, lane_state *lane) {
   lane->cover = take(b, &b->by.gradients,
                      cover_slots(lane->shard_hi - lane->shard_lo) * plan->direct_elems * (int64_t)sizeof *lane->cover);
   lane->tile = take(b, &b->by.bookkeeping, TILE_ELEMS * (int64_t)sizeof *lane->tile);
-  lane->other_tile =
-      take(b, &b->by.bookkeeping, plan->grad_elems > plan->trained_elems ? TILE_ELEMS * (int64_t)sizeof *lane->tile : 0);
+  lane->other_tile = take(b, &b->by.bookkeeping,
+                          plan->grad_elems > plan->trained_elems ? TILE_ELEMS * (int64_t)sizeof *lane->tile : 0);
   int64_t meeting = plan->gathers ? plan->direct_elems * (int64_t)sizeof *lane->gathered : 0;
   lane->gathered = take(b, &b->by.gradients, meeting);
   lane->stack = take(b, &b->by.gradients, HD_MAX_FOLD_DEPTH * meeting);

@@ -14,8 +14,8 @@ typedef struct run {
   int64_t columns;
 } run;
 
-/* A tile of a parameter's gradient: rows x columns, `ld` apart in the lane's memory; `elem` is the first one's place in the
- * parameter, rows lie `elem_ld` apart there. Deferred: home rows j0 .. j1-1 and columns k0 .. k1-1. */
+/* A tile of a parameter's gradient: rows x columns, `ld` apart in the lane's memory; `elem` is the first one's place
+ * in the parameter, rows lie `elem_ld` apart there. Deferred: home rows j0 .. j1-1 and columns k0 .. k1-1. */
 typedef struct tile {
   int64_t ld, rows, columns;
   int64_t elem, elem_ld;

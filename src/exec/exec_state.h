@@ -32,10 +32,10 @@ typedef struct lane_state {
   char *targets; /* evaluation: of a group */
   float *cover;  /* slots of direct_elems floats */
   int64_t slot_rows[HD_MAX_COVER];
-  float *gathered; /* direct_elems floats: sums over all shards, as far as a later phase reads them */
-  float *stack;    /* for folding statistics */
+  float *gathered;          /* direct_elems floats: sums over all shards, as far as a later phase reads them */
+  float *stack;             /* for folding statistics */
   float *tile, *other_tile; /* of a gradient; of a further use of its parameter */
-  double *norms; /* room for the tree over chunk numbers */
+  double *norms;            /* room for the tree over chunk numbers */
   int32_t chunk_lo, chunk_hi;
   int32_t shard_lo, shard_hi; /* inside part 0; other parts alike */
   uint32_t flags;

@@ -1,8 +1,8 @@
 /* Sums that the whole batch must have met for: statistics along the tree, what later phases read, running statistics.
  *
- * Statistics are a mean and a sum of squared deviations per channel, two outputs of one node. Two neighbouring ranges of
- * samples combine by Chan's formula, in the order of the tree, like every other sum. Each lane folds the small sums of all
- * lanes' covers for itself after a meeting: all get the same bits, and nobody waits once more. */
+ * Statistics are a mean and a sum of squared deviations per channel, two outputs of one node. Two neighbouring ranges
+ * of samples combine by Chan's formula, in the order of the tree, like every other sum. Each lane folds the small sums
+ * of all lanes' covers for itself after a meeting: all get the same bits, and nobody waits once more. */
 #include <string.h>
 
 #include "exec/exec_state.h"
@@ -87,7 +87,8 @@ void hd__exec_gather(const lane_at *at, const hd_phase *phase) {
   }
 }
 
-/* As PyTorch: the variance that is followed is the unbiased one. One sample of one pixel has none and counts as it is. */
+/* As PyTorch: the variance that is followed is the unbiased one. One sample of one pixel has none and counts as it is.
+ */
 void hd__exec_running(const lane_at *at, int param, int32_t j0, int32_t j1) {
   const hd_exec *exec = at->exec;
   const hd_param *p = &exec->plan->graph->params[param];

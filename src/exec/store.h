@@ -28,9 +28,9 @@ typedef struct hd_store_entry {
 } hd_store_entry;
 
 typedef struct hd_directory {
-  _Atomic uint64_t version;                         /* steps done: the last whole version */
-  int64_t param_elems, trained_elems, packed_elems; /* floats of a half's weights, of each state, of packed copies */
-  int32_t states, entries; /* entries: parameters, then further names of theirs */
+  _Atomic uint64_t version;                            /* steps done: the last whole version */
+  int64_t param_elems, trained_elems, packed_elems;    /* floats of a half's weights, of each state, of packed copies */
+  int32_t states, entries;                             /* entries: parameters, then further names of theirs */
   int64_t weights_offset, state_offset, packed_offset; /* bytes from the segment's start */
   hd_store_entry entry[];
 } hd_directory;
@@ -57,8 +57,8 @@ void hd__store_advance(hd_store *store);
 /* Makes version `version` the last whole one; what its half holds is the caller's business. */
 void hd__store_set_version(hd_store *store, uint64_t version);
 
-/* After weights were filled in: writes the packed copies that belong to the last whole version, and brings what training
- * never touches into the other half too. */
+/* After weights were filled in: writes the packed copies that belong to the last whole version, and brings what
+ * training never touches into the other half too. */
 void hd__store_pack(hd_store *store, const hd_plan *plan);
 
 /* Copies one parameter between home order (`home`, at the entry's offset) and file order (`file`, dense). */

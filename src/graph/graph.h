@@ -46,17 +46,17 @@ typedef struct hd_value {
 typedef struct hd_attrs {
   int32_t out;
   int32_t kernel[2], padding[2];
-  int32_t stride[2];         /* 0: not given, which is a pool's kernel, else 1 */
-  int32_t groups;            /* conv2d: into how many its channels are divided, 1 for none */
-  int32_t bias;              /* 1: the layer has one */
-  int32_t count_include_pad; /* avg_pool2d: 1 divides by the whole window, padding included */
-  int32_t approximate;       /* gelu: 1 takes the tanh form, 0 the erf form */
-  float negative_slope;      /* leaky_relu */
-  float p;                   /* dropout: the share of elements that become zero */
-  float eps;                 /* normalisation: added to the variance */
-  float momentum;            /* batch_norm: of running statistics */
-  int32_t shard_stats;       /* batch_norm: 1 trains by the statistics of each shard, 0 by those of the batch */
-  int32_t move;              /* flatten: 1 brings the elements into PyTorch's order, 0 leaves them where they lie */
+  int32_t stride[2];           /* 0: not given, which is a pool's kernel, else 1 */
+  int32_t groups;              /* conv2d: into how many its channels are divided, 1 for none */
+  int32_t bias;                /* 1: the layer has one */
+  int32_t count_include_pad;   /* avg_pool2d: 1 divides by the whole window, padding included */
+  int32_t approximate;         /* gelu: 1 takes the tanh form, 0 the erf form */
+  float negative_slope;        /* leaky_relu */
+  float p;                     /* dropout: the share of elements that become zero */
+  float eps;                   /* normalisation: added to the variance */
+  float momentum;              /* batch_norm: of running statistics */
+  int32_t shard_stats;         /* batch_norm: 1 trains by the statistics of each shard, 0 by those of the batch */
+  int32_t move;                /* flatten: 1 brings the elements into PyTorch's order, 0 leaves them where they lie */
   const struct hd_own_op *own; /* own: which of the caller's operations */
 
   /* Of the loss. */
@@ -89,8 +89,8 @@ typedef struct hd_node {
 typedef enum hd_init { HD_INIT_UNIFORM, HD_INIT_ZERO, HD_INIT_ONE } hd_init;
 
 /* A parameter, or a running statistic, which lives in files and versions like one but follows the batches' statistics
- * instead of a gradient. In files its shape is value->shape; in memory (home order) it is rows x h x w x c, and the file order of
- * the same elements is rows x c x h x w. */
+ * instead of a gradient. In files its shape is value->shape; in memory (home order) it is rows x h x w x c, and the
+ * file order of the same elements is rows x c x h x w. */
 typedef struct hd_param {
   int value;
   int written; /* node number that owns it */

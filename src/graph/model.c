@@ -21,8 +21,8 @@ typedef struct parser {
   int count;
 } parser;
 
-/* Where names are looked up. In a round of a repeat, layers are called PREFIX.NAME, and `above` is what the round starts
- * from; names that it has not are looked for outside. */
+/* Where names are looked up. In a round of a repeat, layers are called PREFIX.NAME, and `above` is what the round
+ * starts from; names that it has not are looked for outside. */
 typedef struct scope {
   const struct scope *outside;
   const char *prefix; /* with its point; "" outside of repeats */

@@ -16,9 +16,9 @@
  *
  * Each layer reads the one above unless `from` names others. kernel, stride and padding are one number or two (height,
  * width); stride defaults to 1, for max_pool2d to its kernel; groups, of conv2d, to 1. A repeat's layers are called
- * block1.conv, block1.sum, block2.conv and so on; within a round names are first those of the round, and `above` is what
- * the round starts from. The last layer's output is one score per class or output; the loss is cross-entropy unless an
- * entry `loss` names another (model_loss.c). `parameters` may be left out: see param_rules.h. */
+ * block1.conv, block1.sum, block2.conv and so on; within a round names are first those of the round, and `above` is
+ * what the round starts from. The last layer's output is one score per class or output; the loss is cross-entropy
+ * unless an entry `loss` names another (model_loss.c). `parameters` may be left out: see param_rules.h. */
 #ifndef HD_GRAPH_MODEL_H
 #define HD_GRAPH_MODEL_H
 
@@ -33,7 +33,8 @@ hd_status hd__model_parse(hd_graph **out, char **name, hd_ctx *ctx, const char *
 /* The same for samples of another shape than the file's `input`. */
 hd_status hd__model_parse_for(hd_graph **out, hd_ctx *ctx, const char *text, size_t length, const char *source,
                               const hd_shape *input);
-/* For model.c: adds the loss that the file's root names to the value `scores`; `last` is where that value was written. */
+/* For model.c: adds the loss that the file's root names to the value `scores`; `last` is where that value was written.
+ */
 hd_status hd__model_read_loss(hd_graph *graph, hd_ctx *ctx, const hd_yaml_node *root, int scores,
                               const hd_yaml_node *last);
 

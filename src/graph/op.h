@@ -46,8 +46,8 @@ hd_status hd__op_pool_geom(hd_graph *graph, hd_ctx *ctx, hd_node *node);
 typedef hd_status hd_infer_fn(hd_graph *graph, hd_ctx *ctx, hd_node *node);
 /* Gradient rule: d out[0] is there; emits nodes and gives gradients to the inputs that want one. */
 typedef hd_status hd_grad_fn(hd_grad *grad, const hd_node *node);
-/* What one sample costs, as dense libraries count: `cost` in multiply-adds, `flops` in floating-point operations, of which
- * a multiply-add has two; a comparison, an exponential and a division are one each. Bias terms are left out. */
+/* What one sample costs, as dense libraries count: `cost` in multiply-adds, `flops` in floating-point operations, of
+ * which a multiply-add has two; a comparison, an exponential and a division are one each. Bias terms are left out. */
 typedef int64_t hd_cost_fn(const hd_geom *geom);
 /* The index-th shape that tests try: 0 when there is none left. Geometry is complete as infer would write it. */
 typedef int hd_sample_fn(hd_geom *geom, int index);

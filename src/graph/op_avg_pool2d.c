@@ -1,4 +1,5 @@
-/* avg_pool2d and global_avg_pool2d: the mean of each window of an image, and the mean of each channel; and their gradient.
+/* avg_pool2d and global_avg_pool2d: the mean of each window of an image, and the mean of each channel; and their
+ * gradient.
  *
  * With count_include_pad (PyTorch's default) the padding's zeros count in the divisor, else a window is divided by the
  * pixels it holds. The global one is a window as large as the image. */

@@ -1,8 +1,9 @@
 /* batch_norm: y = (x - mean) / sqrt(var + eps) * weight + bias per channel, for images and flat values.
  *
- * As a user writes it, it reads the running statistics: that is the evaluation's form. For training a pass (plan/batch.c)
- * puts batch_stats before it and lets it read the batch's own, which exist only when all shards have met; so do the
- * gradients' sums, which batch_norm_dx reads. The derivative of mean and variance is inside batch_norm_dx. */
+ * As a user writes it, it reads the running statistics: that is the evaluation's form. For training a pass
+ * (plan/batch.c) puts batch_stats before it and lets it read the batch's own, which exist only when all shards have
+ * met; so do the gradients' sums, which batch_norm_dx reads. The derivative of mean and variance is inside
+ * batch_norm_dx. */
 #include "graph/op.h"
 
 static hd_status make_one(int *out, hd_graph *graph, hd_ctx *ctx, const hd_node *node, int slot, const char *suffix,

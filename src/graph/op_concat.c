@@ -1,7 +1,8 @@
 /* concat: images of one height and width with their channels one after the other, or flat values end to end; and its
  * gradient, which takes one input's part out again.
  *
- * Flattened images that still lie in memory as such are joined as those images: PyTorch's order of the result is the same. */
+ * Flattened images that still lie in memory as such are joined as those images: PyTorch's order of the result is the
+ * same. */
 #include "graph/op.h"
 
 /* The image that a value lies in memory as; a flat value is one of many channels. */

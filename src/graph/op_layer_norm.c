@@ -1,5 +1,5 @@
-/* layer_norm: y = (x - mean) / sqrt(var + eps) * weight + bias over all elements of a sample, with a weight and a bias for
- * each, as PyTorch's LayerNorm of a whole sample's shape; and its gradients.
+/* layer_norm: y = (x - mean) / sqrt(var + eps) * weight + bias over all elements of a sample, with a weight and a bias
+ * for each, as PyTorch's LayerNorm of a whole sample's shape; and its gradients.
  *
  * The gradients compute mean and variance again from x. The sums run in the order of memory. */
 #include "graph/op.h"

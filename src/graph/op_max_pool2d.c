@@ -1,5 +1,5 @@
-/* max_pool2d: the maximum of each window of an image, any window, stride and padding; and its gradient. The geometry is that
- * of avg_pool2d too.
+/* max_pool2d: the maximum of each window of an image, any window, stride and padding; and its gradient. The geometry
+ * is that of avg_pool2d too.
  *
  * Padding is never taken. The first of equal values is; a NaN is. */
 #include "graph/op.h"

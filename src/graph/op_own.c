@@ -1,6 +1,7 @@
-/* own: operations that the caller's program brings. The graph knows one operation, `own`, and its gradient; which of the
- * caller's it is stands in the node. Their kernels call back, sample by sample: there is nothing here to vectorise, and
- * nothing for the tables of tests to try (tests/unit/test_own_op.c holds them to built-in operations). */
+/* own: operations that the caller's program brings. The graph knows one operation, `own`, and its gradient; which of
+ * the caller's it is stands in the node. Their kernels call back, sample by sample: there is nothing here to
+ * vectorise, and nothing for the tables of tests to try (tests/unit/test_own_op.c holds them to built-in operations).
+ */
 #include <ctype.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* shard_norm: batch_norm in training with `stats: shard`, by the mean and variance of the shard's own samples.
  *
- * Nobody waits for other shards, so a lane takes its shards through the whole network in one phase. Users write batch_norm;
- * a pass (plan/batch.c) makes it this. The derivative of mean and variance is inside shard_norm_dx. */
+ * Nobody waits for other shards, so a lane takes its shards through the whole network in one phase. Users write
+ * batch_norm; a pass (plan/batch.c) makes it this. The derivative of mean and variance is inside shard_norm_dx. */
 #include "graph/op.h"
 
 /* y and the parameters are there; the shard's mean and variance lie in the slot of its first sample. */

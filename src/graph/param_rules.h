@@ -5,8 +5,8 @@
  *       - {match: '*.bias', weight_decay: 0}
  *       - {match: 'fc*', lr: 0.0001}
  *
- * `match` is a shell pattern over whole names. Rules apply in order: of several that match a parameter the last one wins,
- * setting by setting. A rule that matches nothing is an error. */
+ * `match` is a shell pattern over whole names. Rules apply in order: of several that match a parameter the last one
+ * wins, setting by setting. A rule that matches nothing is an error. */
 #ifndef HD_GRAPH_PARAM_RULES_H
 #define HD_GRAPH_PARAM_RULES_H
 

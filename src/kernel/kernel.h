@@ -1,15 +1,15 @@
 /* What a device does: one table of functions, filled by the reference and overridden where a device is better.
  *
- * Every kernel obeys the same law: an output element is ONE fixed chain of operations with explicit FMA that depends on
- * the element's inputs alone; never on the number of rows, the tile, the vector width or the lane. The chains are
+ * Every kernel obeys the same law: an output element is ONE fixed chain of operations with explicit FMA that depends
+ * on the element's inputs alone; never on the number of rows, the tile, the vector width or the lane. The chains are
  * listed in docs/determinism.md and repeated above each reference kernel. Any two tables give the same bits.
  *
  * Memory. A value holds one slot per sample ("row"). Images are stored height, width, channel (channel fastest), flat
  * values as they are. Base pointers are 64-byte aligned; a slot of floats is padded to a multiple of 16 elements (a
  * slot of bytes to 64), the padding may be read and written, its content means nothing. Parameters and their gradients
- * are dense in home order: a convolution's weight [co][kh][kw][ci / groups], a linear layer's [out][in] with `in` in the memory
- * order of its input, a bias [co]; only their end is padded, to 16 elements. Inputs and outputs never overlap, except
- * where HD_INPLACE is noted.
+ * are dense in home order: a convolution's weight [co][kh][kw][ci / groups], a linear layer's [out][in] with `in` in
+ * the memory order of its input, a bias [co]; only their end is padded, to 16 elements. Inputs and outputs never
+ * overlap, except where HD_INPLACE is noted.
  *
  * A kernel knows no graph, no plan, no lane and no model. It allocates nothing and cannot fail. */
 #ifndef HD_KERNEL_KERNEL_H
@@ -67,7 +67,8 @@ typedef struct hd_draw {
   uint32_t epoch, position, node;
 } hd_draw;
 
-/* One call of an operation for `rows` neighbouring samples (SHARD, REDUCE and STATS: the rows of exactly one shard, never 0).
+/* One call of an operation for `rows` neighbouring samples (SHARD, REDUCE and STATS: the rows of exactly one shard,
+ * never 0).
  *
  * op                 in[0]         in[1]      in[2]   in[3]    out[0]      out[1]
  * conv2d             x             w*         b|NULL           y           argmax u8|NULL (pool > 1)
@@ -112,11 +113,11 @@ typedef struct hd_draw {
  * bce_with_logits    logits        target     pos_weight*|NULL loss (1 float a row): a sum over the outputs
  * bce_with_logits_dx logits        target     pos_weight*|NULL dlogits
  *
- * A star marks parameters, their gradients and statistics: one array, no rows. What batch_norm and its gradients read is
- * of the whole batch: var is m2 / (batch_rows * pixels), dw and db are sums over all shards. A plus marks what is of the
- * shard: one array, in the slot of its first row; batch_norm_dw may read such too. argmax holds, per pooled
- * output element, the position inside its window (row-major, 0 .. kh*kw-1 or pool*pool-1) that gave the maximum; windows
- * have at most 256 positions. */
+ * A star marks parameters, their gradients and statistics: one array, no rows. What batch_norm and its gradients read
+ * is of the whole batch: var is m2 / (batch_rows * pixels), dw and db are sums over all shards. A plus marks what is
+ * of the shard: one array, in the slot of its first row; batch_norm_dw may read such too. argmax holds, per pooled
+ * output element, the position inside its window (row-major, 0 .. kh*kw-1 or pool*pool-1) that gave the maximum;
+ * windows have at most 256 positions. */
 typedef struct hd_call {
   const hd_geom *g;
   int64_t rows;

@@ -1,12 +1,13 @@
 /* The passes for what is known only when the whole batch has met.
  *
- * Statistics: for training, each batch_norm gets a batch_stats node before it and reads the batch's mean and variance; its
- * running statistics then follow them. Where the model asks for statistics of the shard, it becomes a shard_norm, which
- * makes its own, and only the running ones follow the batch's. For evaluation it keeps reading the running ones.
+ * Statistics: for training, each batch_norm gets a batch_stats node before it and reads the batch's mean and variance;
+ * its running statistics then follow them. Where the model asks for statistics of the shard, it becomes a shard_norm,
+ * which makes its own, and only the running ones follow the batch's. For evaluation it keeps reading the running ones.
  *
- * Segments: what shards sum and others read (statistics, the sums that batch_norm_dx needs) exists after a meeting. The
- * nodes are cut, in order, into segments: a node that reads such a value starts a new one if its maker is in this one. The
- * shards phase becomes one phase a segment, and what a later segment reads of an earlier one lives in batch memory. */
+ * Segments: what shards sum and others read (statistics, the sums that batch_norm_dx needs) exists after a meeting.
+ * The nodes are cut, in order, into segments: a node that reads such a value starts a new one if its maker is in this
+ * one. The shards phase becomes one phase a segment, and what a later segment reads of an earlier one lives in batch
+ * memory. */
 #include "base/alloc.h"
 #include "graph/op.h"
 #include "plan/plan.h"

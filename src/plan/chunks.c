@@ -1,9 +1,10 @@
 /* The pass that cuts parameters into chunks and decides how each gradient comes to the chunk's owner.
  *
- * A chunk is a run of whole home rows of one parameter, about CHUNK_ELEMS elements: small, so that few parameters still
- * occupy many lanes; owners work on neighbouring chunks at once. Chunks depend on shapes alone; a frozen parameter has
- * none. A gradient whose operation has a form (linear layers) is deferred: it never exists as an array, its owner forms it
- * from x and dy, shard after shard. The others are summed per shard in the lane and handed on as covers. */
+ * A chunk is a run of whole home rows of one parameter, about CHUNK_ELEMS elements: small, so that few parameters
+ * still occupy many lanes; owners work on neighbouring chunks at once. Chunks depend on shapes alone; a frozen
+ * parameter has none. A gradient whose operation has a form (linear layers) is deferred: it never exists as an array,
+ * its owner forms it from x and dy, shard after shard. The others are summed per shard in the lane and handed on as
+ * covers. */
 #include "base/alloc.h"
 #include "graph/op.h"
 #include "plan/plan.h"
@@ -12,7 +13,8 @@ enum { CHUNK_ELEMS = 2048, PAD_ELEMS = 16 };
 
 static int64_t padded(int64_t elems) { return (elems + PAD_ELEMS - 1) / PAD_ELEMS * PAD_ELEMS; }
 
-/* Gradients stand behind the network, the last node's first: so a parameter's uses come in reverse order of the nodes. */
+/* Gradients stand behind the network, the last node's first: so a parameter's uses come in reverse order of the nodes.
+ */
 static void find_uses(hd_plan *plan, int p) {
   hd_plan_param *way = &plan->params[p];
   way->first_use = plan->use_count;
@@ -47,7 +49,8 @@ static void choose_way(hd_plan *plan, int p) {
   }
 }
 
-/* Statistics are summed per shard like gradients, beside them; so are gradients of frozen parameters that others read. */
+/* Statistics are summed per shard like gradients, beside them; so are gradients of frozen parameters that others read.
+ */
 static void place_statistics(hd_plan *plan) {
   for (int v = 0; v < plan->graph->value_count; v++) {
     const hd_value *value = &plan->graph->values[v];

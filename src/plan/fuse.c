@@ -1,10 +1,10 @@
 /* The pass that fuses: a convolution takes in the ReLU and the max pool behind it, a linear layer the ReLU.
  *
  * A fusion that changes the order of a sum (a pooled convolution's gradients walk windows) is a rewrite of the graph,
- * made for every device, the reference included. A pool behind a convolution in groups stays on its own: such layers come
- * with strides instead, and their kernels are spared the positions. ReLU and max pool may stand in either order: the maximum of what a
- * ReLU leaves is what a ReLU leaves of the maximum. Values between the fused nodes lose their producer and are never
- * stored. */
+ * made for every device, the reference included. A pool behind a convolution in groups stays on its own: such layers
+ * come with strides instead, and their kernels are spared the positions. ReLU and max pool may stand in either order:
+ * the maximum of what a ReLU leaves is what a ReLU leaves of the maximum. Values between the fused nodes lose their
+ * producer and are never stored. */
 #include "plan/plan.h"
 
 static int only_consumer(const hd_graph *graph, int value) {

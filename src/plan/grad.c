@@ -1,8 +1,8 @@
 /* The pass that appends gradients: walks the nodes backwards and lets each operation's rule emit its backward nodes.
  *
  * A value that is read several times gets its gradients added in the order in which the walk meets them, that is in
- * reverse node order. Gradients that nobody wants (of the samples, of frozen parameters, of anything no trained parameter
- * stands before) are not computed. */
+ * reverse node order. Gradients that nobody wants (of the samples, of frozen parameters, of anything no trained
+ * parameter stands before) are not computed. */
 #include <string.h>
 
 #include "base/alloc.h"

@@ -1,8 +1,9 @@
 /* The pass that gives every value a place.
  *
- * Values that share memory form a class: views, and operations that may work in place on an input nobody reads later. A
- * class that a deferred gradient or a later segment reads goes to batch memory; the others share the lane's arena, placed first-fit by
- * lifetime: two classes may share bytes only if no call touches both. Everything is counted per sample. */
+ * Values that share memory form a class: views, and operations that may work in place on an input nobody reads later.
+ * A class that a deferred gradient or a later segment reads goes to batch memory; the others share the lane's arena,
+ * placed first-fit by lifetime: two classes may share bytes only if no call touches both. Everything is counted per
+ * sample. */
 #include <string.h>
 
 #include "base/alloc.h"

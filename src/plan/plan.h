@@ -3,9 +3,9 @@
  *   passes    fuse -> batch statistics -> gradients -> segments -> groups -> memory -> chunks -> lower
  *             (each can be printed)
  *
- * A plan says, for one sample, where every value lies; how many samples a call handles is the executor's choice. Values
- * that a later phase reads (the inputs of a deferred gradient or of a batch norm) have a slot per sample of a batch part; the rest lives
- * in the lane's arena:
+ * A plan says, for one sample, where every value lies; how many samples a call handles is the executor's choice.
+ * Values that a later phase reads (the inputs of a deferred gradient or of a batch norm) have a slot per sample of a
+ * batch part; the rest lives in the lane's arena:
  *
  *   lane arena    [ value a: G slots | value b: G slots | ... ]      G samples at a time, reused from group to group
  *   batch memory  [ value x: N slots | value y: N slots | ... ]      N samples of a batch part
@@ -60,13 +60,13 @@ typedef struct hd_plan_use {
   int64_t offset; /* in the concatenation of all uses' gradients, floats: of the first the parameter's own */
 } hd_plan_use;
 
-/* How a parameter's gradient comes to the chunk's owner: the sum of its uses, in reverse order of the nodes. A frozen one has no chunks, and its weights stand in both
- * versions. In the concatenation of all parameters those that training updates come first: gradients and the optimizer's
- * state end there. */
+/* How a parameter's gradient comes to the chunk's owner: the sum of its uses, in reverse order of the nodes. A frozen
+ * one has no chunks, and its weights stand in both versions. In the concatenation of all parameters those that
+ * training updates come first: gradients and the optimizer's state end there. */
 typedef struct hd_plan_param {
   bool trained; /* has a gradient and an update */
   int group;
-  bool deferred;      /* formed from x and dy inside the fold; else folded from shard sums */
+  bool deferred; /* formed from x and dy inside the fold; else folded from shard sums */
   int first_use, uses;
   int64_t offset;     /* where the parameter starts in the concatenation of all, floats, a multiple of 16 */
   int32_t chunk_rows; /* home rows of a chunk (the last may have fewer) */

@@ -1,8 +1,8 @@
 /* A pool's inside: a queue of jobs, and workers that take ranges of them.
  *
- * One mutex guards everything but a job's inputs, outputs and results, of which an index belongs to the worker that took
- * it. A worker of a pool of processes is a thread that waits for its process. Futures may outlive their pool's workers:
- * the pool's memory lives until the last of them is given up. */
+ * One mutex guards everything but a job's inputs, outputs and results, of which an index belongs to the worker that
+ * took it. A worker of a pool of processes is a thread that waits for its process. Futures may outlive their pool's
+ * workers: the pool's memory lives until the last of them is given up. */
 #ifndef HD_POOL_POOL_STATE_H
 #define HD_POOL_POOL_STATE_H
 

@@ -3,8 +3,8 @@
  *   to it     task number u32 | input
  *   from it   status i32 | message | output
  *
- * Sizes are the task's; both sides are the same program. A process that ends instead of answering is that task's failure,
- * and the next task starts another one. */
+ * Sizes are the task's; both sides are the same program. A process that ends instead of answering is that task's
+ * failure, and the next task starts another one. */
 #ifndef HD_POOL_WORKER_PROCESS_H
 #define HD_POOL_WORKER_PROCESS_H
 

@@ -33,8 +33,8 @@ typedef struct placing {
 
 /* ---- The order of a policy ---- */
 
-/* Where a CPU stands among the usable ones: the how-manieth of its core, the core in its L3 group, the group in its NUMA
- * node, the node in its package. */
+/* Where a CPU stands among the usable ones: the how-manieth of its core, the core in its L3 group, the group in its
+ * NUMA node, the node in its package. */
 typedef struct standing {
   int turn, core, l3, numa;
 } standing;

@@ -1,7 +1,8 @@
 /* The one spawner: starts processes by exec, never by fork alone, since threads and OpenMP do not survive a fork.
  *
  * A process starts with an unblocked, default set of signals, keeps nothing open but its standard streams and the one
- * descriptor that it is given, and dies with the thread that started it, if it says hd__spawn_join_fate at its start. */
+ * descriptor that it is given, and dies with the thread that started it, if it says hd__spawn_join_fate at its start.
+ */
 #ifndef HD_SYS_SPAWN_H
 #define HD_SYS_SPAWN_H
 
@@ -22,8 +23,8 @@ typedef struct hd_spawn {
 
 hd_status hd__spawn(pid_t *out, hd_ctx *ctx, const hd_spawn *how);
 
-/* In a spawned process: closes what it inherited beyond HD_SPAWN_FD and asks to be killed when its parent ends. False if
- * that has happened already. */
+/* In a spawned process: closes what it inherited beyond HD_SPAWN_FD and asks to be killed when its parent ends. False
+ * if that has happened already. */
 int hd__spawn_join_fate(pid_t parent);
 
 /* Waits until the process has ended, and says how: "exit status 3", "signal 11 (Segmentation fault)". */

@@ -4,8 +4,8 @@
 
 #include "heddle/topology.h"
 
-/* hwloc's synthetic description ("pack:2 l3:4 core:8 pu:2"), or one that lstopo wrote as XML: a name ending in .xml. All
- * CPUs are usable, there is no quota, and OMP_NUM_THREADS is not looked at. */
+/* hwloc's synthetic description ("pack:2 l3:4 core:8 pu:2"), or one that lstopo wrote as XML: a name ending in .xml.
+ * All CPUs are usable, there is no quota, and OMP_NUM_THREADS is not looked at. */
 hd_status hd__topology_describe(hd_topology **out, hd_ctx *ctx, const char *description);
 
 /* Works cores, mask and budget out again, after `usable` or the quota of a description were changed. */

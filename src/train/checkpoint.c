@@ -23,7 +23,8 @@ static hd_status check_sum(hd_ctx *ctx, const json_t *record, const hd_mapping *
                   path, expected ? expected : "none", found);
 }
 
-/* Follows `last` and `best` once, so that all files read are of one checkpoint even if a run moves its links meanwhile. */
+/* Follows `last` and `best` once, so that all files read are of one checkpoint even if a run moves its links
+ * meanwhile. */
 static void follow_link(char path[HD_PATH_BYTES]) {
   char target[256];
   ssize_t length = readlink(path, target, sizeof target);

@@ -3,7 +3,8 @@
  *     RUN/run.json   RUN/metrics.jsonl   RUN/last -> step-500   RUN/best
  *     RUN/step-500/{model,state}.safetensors, run.json
  *
- * A checkpoint's run.json holds the checksums of the two other files, so that a bit that flipped on the disk is noticed. */
+ * A checkpoint's run.json holds the checksums of the two other files, so that a bit that flipped on the disk is
+ * noticed. */
 #ifndef HD_TRAIN_CHECKPOINT_H
 #define HD_TRAIN_CHECKPOINT_H
 
@@ -18,8 +19,8 @@ hd_status hd__checkpoint_find(char out[HD_PATH_BYTES], hd_ctx *ctx, const char *
 hd_status hd__checkpoint_record(json_t **out, hd_ctx *ctx, const char *folder);
 
 /* Loads weights from a safetensors file into the last whole version's half, exactly the store's parameters; packing is
- * the caller's. `record` is that of the checkpoint whose model.safetensors this is: the file must have the checksum that
- * stands there. NULL for a file by itself. */
+ * the caller's. `record` is that of the checkpoint whose model.safetensors this is: the file must have the checksum
+ * that stands there. NULL for a file by itself. */
 hd_status hd__checkpoint_load_weights(hd_store *store, hd_ctx *ctx, const char *path, const json_t *record);
 
 /* Loads counters and optimizer states from folder/state.safetensors, which must have the record's checksum; the step

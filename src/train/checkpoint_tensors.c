@@ -29,8 +29,8 @@ hd_status hd__tensors_add(hd_st_tensor *tensor, int *count, hd_ctx *ctx, const h
   return HD_OK;
 }
 
-/* Adds the weights in `ordered` (file order, entries at their offsets), further names of theirs, and to running statistics
- * the number of batches that they have seen, which PyTorch keeps beside them. */
+/* Adds the weights in `ordered` (file order, entries at their offsets), further names of theirs, and to running
+ * statistics the number of batches that they have seen, which PyTorch keeps beside them. */
 hd_status hd__tensors_add_weights(hd_st_tensor *tensor, int *count, hd_ctx *ctx, const hd_directory *d,
                                   const float *ordered, const int64_t *batches) {
   for (int p = 0; p < d->entries; p++) {

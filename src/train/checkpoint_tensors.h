@@ -40,8 +40,8 @@ const char *hd__tensors_state_name(hd_op update, int state);
 /* Adds `what` under a name that it takes over; a name of NULL is out of memory. */
 hd_status hd__tensors_add(hd_st_tensor *tensor, int *count, hd_ctx *ctx, const hd_st_tensor *what, char *name);
 
-/* Adds the weights in `ordered` (file order, entries at their offsets), further names of theirs, and to running statistics
- * the number of batches that they have seen, which PyTorch keeps beside them: at most 2 per entry. */
+/* Adds the weights in `ordered` (file order, entries at their offsets), further names of theirs, and to running
+ * statistics the number of batches that they have seen, which PyTorch keeps beside them: at most 2 per entry. */
 hd_status hd__tensors_add_weights(hd_st_tensor *tensor, int *count, hd_ctx *ctx, const hd_directory *d,
                                   const float *ordered, const int64_t *batches);
 

@@ -1,8 +1,8 @@
 /* Feeds samples to the executor: the order of an epoch, gathering and normalising.
  *
- * A feed draws from all samples of a data set or, after a split, from some of them. The order of an epoch depends on the
- * seed and the epoch alone: positions in the feed sorted by (Philox key, position). Pixels are divided by 255
- * and normalised with the training set's mean and standard deviation, as one FMA per pixel. */
+ * A feed draws from all samples of a data set or, after a split, from some of them. The order of an epoch depends on
+ * the seed and the epoch alone: positions in the feed sorted by (Philox key, position). Pixels are divided by 255 and
+ * normalised with the training set's mean and standard deviation, as one FMA per pixel. */
 #ifndef HD_TRAIN_FEED_H
 #define HD_TRAIN_FEED_H
 

@@ -1,5 +1,5 @@
-/* What a configuration makes of a network before memory is taken: kernels, shards, the executors' settings, and how many
- * bytes all of it will take. Sessions take them; summaries tell them. */
+/* What a configuration makes of a network before memory is taken: kernels, shards, the executors' settings, and how
+ * many bytes all of it will take. Sessions take them; summaries tell them. */
 #ifndef HD_TRAIN_PLANNED_H
 #define HD_TRAIN_PLANNED_H
 

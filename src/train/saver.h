@@ -1,5 +1,5 @@
-/* Saving: takes a copy of the last whole version (its third place in memory) and writes it from a thread of its own while
- * training goes on. What a checkpoint is stands in checkpoint.h.
+/* Saving: takes a copy of the last whole version (its third place in memory) and writes it from a thread of its own
+ * while training goes on. What a checkpoint is stands in checkpoint.h.
  *
  * A checkpoint is written into a new folder, synced and renamed; only then do the links move and old ones go. */
 #ifndef HD_TRAIN_SAVER_H

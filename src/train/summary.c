@@ -1,5 +1,5 @@
-/* Summaries: the graph as written, with the gradients that training would need, each node's cost given to the layer that
- * it came from; and the plan of a run, whose memory is measured and not taken. */
+/* Summaries: the graph as written, with the gradients that training would need, each node's cost given to the layer
+ * that it came from; and the plan of a run, whose memory is measured and not taken. */
 #include "heddle/own_op.h"
 #include "heddle/summary.h"
 

@@ -1,6 +1,6 @@
-/* make_idx FOLDER TRAIN TEST [targets]: writes the first samples of the built-in digits as four IDX files, a data set for
- * small runs. With `targets` two floats stand in place of a label: the digit's ninth and its mean brightness, from 0 to
- * 1. */
+/* make_idx FOLDER TRAIN TEST [targets]: writes the first samples of the built-in digits as four IDX files, a data set
+ * for small runs. With `targets` two floats stand in place of a label: the digit's ninth and its mean brightness, from
+ * 0 to 1. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 /* What strangers may hand to heddle, one target per format: any bytes at all must end in success or in one line of
  * error, with nothing left behind.
  *
- * A target takes bytes, reads them as the library would, and aborts if a promise is broken. libfuzzer.c drives one with
- * inputs that clang's libFuzzer makes up (tools/fuzz); test_fuzz.c replays those that were kept under corpus/, one folder
- * a target, with any compiler. */
+ * A target takes bytes, reads them as the library would, and aborts if a promise is broken. libfuzzer.c drives one
+ * with inputs that clang's libFuzzer makes up (tools/fuzz); test_fuzz.c replays those that were kept under corpus/,
+ * one folder a target, with any compiler. */
 #ifndef HD_TESTS_FUZZ_H
 #define HD_TESTS_FUZZ_H
 

@@ -1,5 +1,5 @@
-/* print_scores CHECKPOINT DATA: writes the scores of a checkpoint for the test samples of a data set to standard output,
- * as raw floats, one sample after the other, for comparisons with other programs. */
+/* print_scores CHECKPOINT DATA: writes the scores of a checkpoint for the test samples of a data set to standard
+ * output, as raw floats, one sample after the other, for comparisons with other programs. */
 #include <stdio.h>
 #include <stdlib.h>
 

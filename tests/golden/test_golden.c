@@ -1,10 +1,10 @@
-/* Follows PyTorch's loss trajectories, its losses in float64: each loss must be within 1e-3, relative, for as many steps as
- * float32 can follow float64 (the files say how many), each learning rate within 1e-6.
+/* Follows PyTorch's loss trajectories, its losses in float64: each loss must be within 1e-3, relative, for as many
+ * steps as float32 can follow float64 (the files say how many), each learning rate within 1e-6.
  *
- * tests/golden/networks.json holds those of the networks with batch norm and with strides, on the built-in digits, from
- * heddle's first weights (tools/pytorch/torch_golden.py made it). Others, from PyTorch's own first weights and on MNIST in
- * file order, are not part of the project: they are looked for in ../shared beside the source folder, and skipped where
- * they are not. */
+ * tests/golden/networks.json holds those of the networks with batch norm and with strides, on the built-in digits,
+ * from heddle's first weights (tools/pytorch/torch_golden.py made it). Others, from PyTorch's own first weights and on
+ * MNIST in file order, are not part of the project: they are looked for in ../shared beside the source folder, and
+ * skipped where they are not. */
 #include <jansson.h>
 #include <unistd.h>
 

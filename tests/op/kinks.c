@@ -82,7 +82,8 @@ static double of_linear(const hd_call *call) {
   return nearest;
 }
 
-/* An elementwise operation may have its corner at 0, and none elsewhere. Exact zeros are sums of what other ReLUs left, and stay. */
+/* An elementwise operation may have its corner at 0, and none elsewhere. Exact zeros are sums of what other ReLUs
+ * left, and stay. */
 static double of_relu(const hd_call *call) {
   double nearest = HUGE_VAL;
   for (int64_t n = 0; n < call->rows; n++)

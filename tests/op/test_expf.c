@@ -10,8 +10,8 @@
 /* Every STRIDE-th float bit pattern, an odd number so that all low bits occur. */
 enum { STRIDE = 509 };
 
-/* Bounds in units of the last place. Over all floats the largest errors are 0.94 (exp), 2.06 (log, at 0.607), 1.59 (tanh)
- * and 1.21 (erf). */
+/* Bounds in units of the last place. Over all floats the largest errors are 0.94 (exp), 2.06 (log, at 0.607), 1.59
+ * (tanh) and 1.21 (erf). */
 static const double EXP_BOUND_ULP = 1, LOG_BOUND_ULP = 2.1, TANH_BOUND_ULP = 1.6, ERF_BOUND_ULP = 1.25;
 
 /* The distance between neighbouring floats around `exact`. */

@@ -222,8 +222,8 @@ static void check_chunks(walk *w, int p) {
     say(w, "the chunks of %s hold %d of %d rows", name_of(w, param->value), row, param->rows);
 }
 
-/* A sum that a later segment reads is gathered when all shards have met, which is before that segment begins; a row that
- * a later segment reads stays in batch memory. */
+/* A sum that a later segment reads is gathered when all shards have met, which is before that segment begins; a row
+ * that a later segment reads stays in batch memory. */
 static void check_segments(walk *w) {
   const hd_graph *graph = w->plan->graph;
   for (int i = 0; i < graph->node_count; i++)

@@ -1,4 +1,5 @@
-/* What a feed gives: the order of an epoch, and the split of a training set into one to train and one to validate on. */
+/* What a feed gives: the order of an epoch, and the split of a training set into one to train and one to validate on.
+ */
 #include "tap.h"
 
 #include "train/feed.h"

@@ -1,7 +1,8 @@
-/* The losses against PyTorch 2: means over a batch and their gradients, with weights, ignored labels, smoothing and large
- * scores. The numbers below are what PyTorch printed in float64; scores, labels and targets come from formulas.
+/* The losses against PyTorch 2: means over a batch and their gradients, with weights, ignored labels, smoothing and
+ * large scores. The numbers below are what PyTorch printed in float64; scores, labels and targets come from formulas.
  *
- * A loss is read from a model file, as users write it, and its divisor comes from the batch's targets, as in training. */
+ * A loss is read from a model file, as users write it, and its divisor comes from the batch's targets, as in training.
+ */
 #include <stdlib.h>
 
 #include "graph/graph.h"

@@ -1,5 +1,6 @@
-/* Rules for groups of parameters: which parameters a pattern finds, what wins where several do, one line of text for any way to
- * write them; and what they make of a plan: frozen parameters without gradient, update and optimizer state. */
+/* Rules for groups of parameters: which parameters a pattern finds, what wins where several do, one line of text for
+ * any way to write them; and what they make of a plan: frozen parameters without gradient, update and optimizer state.
+ */
 #include "tap.h"
 
 #include "exec/store.h"

@@ -1,6 +1,6 @@
-/* Sessions share nothing: two in one process, their steps taken in turn or in two threads at once, end in the digests of
- * runs on their own, however their steps are cut; and a thousand of them, created and destroyed, leave no memory, no
- * thread, no open file and no mapping behind. */
+/* Sessions share nothing: two in one process, their steps taken in turn or in two threads at once, end in the digests
+ * of runs on their own, however their steps are cut; and a thousand of them, created and destroyed, leave no memory,
+ * no thread, no open file and no mapping behind. */
 #include "scratch.h"
 
 #include <pthread.h>

@@ -1,4 +1,5 @@
-/* A summary's memory is what a session takes, to the byte, for many settings; and its costs follow the operations' rules. */
+/* A summary's memory is what a session takes, to the byte, for many settings; and its costs follow the operations'
+ * rules. */
 #include "scratch.h"
 
 #include <stdio.h>

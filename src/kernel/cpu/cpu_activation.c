@@ -1,5 +1,5 @@
-/* Activations beside ReLU, and their gradients: sixteen elements at a time, each lane the reference's chain. Inputs may be
- * the output where the table says in place: every element is read before it is written. */
+/* Activations beside ReLU, and their gradients: sixteen elements at a time, each lane the reference's chain. Inputs
+ * may be the output where the table says in place: every element is read before it is written. */
 #include "kernel/cpu/cpu_fill.h"
 #include "kernel/cpu/group16.h"
 #include "kernel/ref/gelu_constants.h"

@@ -1,12 +1,12 @@
 /* Depthwise convolution and its gradients: every channel reads itself alone, so channels lie in vector lanes.
  *
- * All three work on sixteen channels of one sample at a time, in a frame of their own (scratch, with the padding's zeros
- * around): pixels lie sixteen floats apart there, whatever the number of channels, and windows over the padding read
- * memory like any other. Lanes without a channel hold zeros and are never stored.
+ * All three work on sixteen channels of one sample at a time, in a frame of their own (scratch, with the padding's
+ * zeros around): pixels lie sixteen floats apart there, whatever the number of channels, and windows over the padding
+ * read memory like any other. Lanes without a channel hold zeros and are never stored.
  *
- * Order: forward, acc = bias or +0; (ky, kx) ascending: acc = fma(x, w, acc). Input: acc = +0; output pixels row-major:
- * acc = fma(dy, w, acc); at last acc + 0. Weight: acc = +0; samples ascending, windows row-major:
- * acc = fma(dy, x, acc); at last acc + 0. */
+ * Order: forward, acc = bias or +0; (ky, kx) ascending: acc = fma(x, w, acc). Input: acc = +0; output pixels
+ * row-major: acc = fma(dy, w, acc); at last acc + 0. Weight: acc = +0; samples ascending, windows row-major: acc =
+ * fma(dy, x, acc); at last acc + 0. */
 #include "kernel/cpu/cpu_conv.h"
 
 enum { LANES = 16, MOST_PIXELS = ACC_GROUPS > 16 ? 16 : ACC_GROUPS };
@@ -49,8 +49,8 @@ typedef struct depth_walk {
   int relu, plus_zero;
 } depth_walk;
 
-/* Neighbouring windows of one line, `step` floats apart from x on; pixels, and most often step, are constants where this
- * is inlined. */
+/* Neighbouring windows of one line, `step` floats apart from x on; pixels, and most often step, are constants where
+ * this is inlined. */
 G16 void run_pixels(const depth_walk *walk, const float *x, float *y, int pixels, int64_t step) {
   g16 acc[MOST_PIXELS];
   const float *w = walk->w;

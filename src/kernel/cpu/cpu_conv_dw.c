@@ -6,8 +6,9 @@
  *   dense   output channels in vector lanes; a block of taps in registers while all windows go by, a pool's positions
  *           one after the other. Best without a pool, and for few input channels.
  *
- * Groups of channels go one after the other. The shape alone decides, by an estimate of vector instructions. Order: per weight, over samples ascending, windows
- * row-major: acc = fma(dy, x, acc), at last acc + 0; the bias: acc = acc + dy. */
+ * Groups of channels go one after the other. The shape alone decides, by an estimate of vector instructions. Order:
+ * per weight, over samples ascending, windows row-major: acc = fma(dy, x, acc), at last acc + 0; the bias: acc = acc +
+ * dy. */
 #include "kernel/cpu/cpu_conv.h"
 
 enum { TAPS = ACC_GROUPS / BLOCK_GROUPS, LIVE_BYTES = 32 * 1024 };

@@ -1,4 +1,5 @@
-/* Forward convolution: one walk over the framed images for each group of channels, weights packed in blocks of channels.
+/* Forward convolution: one walk over the framed images for each group of channels, weights packed in blocks of
+ * channels.
  *
  * Outputs that no window of the pool reads are never computed. The chain is the walk's; see cpu_conv_walk.c. */
 #include "kernel/cpu/cpu_conv.h"

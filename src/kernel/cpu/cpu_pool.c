@@ -1,8 +1,8 @@
-/* Pooling of any window, stride and padding, and its gradients: channels in vector lanes. Padding is never taken by a maximum
- * and adds nothing to a mean.
+/* Pooling of any window, stride and padding, and its gradients: channels in vector lanes. Padding is never taken by a
+ * maximum and adds nothing to a mean.
  *
- * Order of the gradients: per input element, over windows row-major: acc = acc + dy where the maximum was taken here, acc =
- * acc + dy / divisor for a mean. */
+ * Order of the gradients: per input element, over windows row-major: acc = acc + dy where the maximum was taken here,
+ * acc = acc + dy / divisor for a mean. */
 #include "kernel/cpu/argmax16.h"
 
 /* The positions of a window that lie inside of the image: [y0, y1) by [x0, x1), counted inside the window. */

@@ -77,10 +77,10 @@ static void scatter(const hd_geom *g, real *dx, const real *w, real dy, int oy, 
     }
 }
 
-/* Per input element: acc = +0; over the output's pixels row-major (oy, ox), inside over the co of its group ascending: acc = fma(dy, w,
- * acc); behind a pool, dy is that of a window at the pixel it was taken from and zero at the others; at last acc + 0,
- * so that it makes no difference whether zero dy are left out: without it a flushed sum could keep the sign of its
- * zero. */
+/* Per input element: acc = +0; over the output's pixels row-major (oy, ox), inside over the co of its group ascending:
+ * acc = fma(dy, w, acc); behind a pool, dy is that of a window at the pixel it was taken from and zero at the others;
+ * at last acc + 0, so that it makes no difference whether zero dy are left out: without it a flushed sum could keep
+ * the sign of its zero. */
 static void conv2d_dx(const hd_call *call) {
   const hd_geom *g = call->g;
   int64_t elems = (int64_t)g->hi * g->wi * g->ci;

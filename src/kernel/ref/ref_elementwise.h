@@ -1,7 +1,8 @@
 /* What the file of an ELEMENTWISE operation is made of: its two formulas, applied to every element.
  *
- * The file defines REF(name) and REF(name_dx), found through ops.def. A formula is one chain of operations for one element:
- * REAL_FMA where a fused result is meant, REAL_EXP and its kin for functions, and nothing that depends on other elements. */
+ * The file defines REF(name) and REF(name_dx), found through ops.def. A formula is one chain of operations for one
+ * element: REAL_FMA where a fused result is meant, REAL_EXP and its kin for functions, and nothing that depends on
+ * other elements. */
 #ifndef HD_KERNEL_REF_ELEMENTWISE_H
 #define HD_KERNEL_REF_ELEMENTWISE_H
 

@@ -15,8 +15,8 @@ static real forward(const hd_geom *g, real x) {
   return x * share_below(x);
 }
 
-/* dx = dy * fma(x, density, share), density = exp((x * x) * -0.5) * (1 / sqrt(2 pi)).
- * tanh form: t = tanh(inner); dx = dy * fma((0.5 * x) * fma(-t, t, 1), sqrt(2/pi) * fma(3 c, x * x, 1), 0.5 * (1 + t)). */
+/* dx = dy * fma(x, density, share), density = exp((x * x) * -0.5) * (1 / sqrt(2 pi)). tanh form: t = tanh(inner); dx =
+ * dy * fma((0.5 * x) * fma(-t, t, 1), sqrt(2/pi) * fma(3 c, x * x, 1), 0.5 * (1 + t)). */
 static real backward(const hd_geom *g, real dy, real x) {
   if (!g->approximate) {
     real density = REAL_EXP(x * x * (real)-0.5) * (real)HD_ONE_BY_SQRT_2PI;

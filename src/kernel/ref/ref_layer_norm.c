@@ -1,5 +1,5 @@
-/* Reference layer normalisation over all elements of a sample, and its gradients. Every sum over a sample is 16 interleaved
- * chains over the element's index in memory (chain k takes i = k mod 16, from +0), then the fixed tree. */
+/* Reference layer normalisation over all elements of a sample, and its gradients. Every sum over a sample is 16
+ * interleaved chains over the element's index in memory (chain k takes i = k mod 16, from +0), then the fixed tree. */
 #include "kernel/ref/ref_real.h"
 
 static int64_t elems(const hd_geom *g) { return (int64_t)g->ci * g->hi * g->wi; }
@@ -8,8 +8,8 @@ static const real *row_of(const hd_call *call, int slot, int64_t n) {
   return (const real *)call->in[slot] + n * call->in_stride[slot];
 }
 
-/* mean = the sum of x / N; var = the sum of fma(d, d) / N with d = x - mean; r = 1 / sqrt(var + eps). Normalised: xhat =
- * (x - mean) * r. */
+/* mean = the sum of x / N; var = the sum of fma(d, d) / N with d = x - mean; r = 1 / sqrt(var + eps). Normalised: xhat
+ * = (x - mean) * r. */
 typedef struct moments {
   real mean, r;
 } moments;

@@ -137,8 +137,8 @@ static real log_1_plus(real e) {
   return u == 1 ? e : REAL_LOG(u) * e / (u - 1);
 }
 
-/* e = exp(-|y|), w = pos_weight (1 if absent): chain = chain + fma(fma(w - 1, target, 1), log(1 + e) + (y < 0 ? -y : 0),
- * (1 - target) * y). */
+/* e = exp(-|y|), w = pos_weight (1 if absent): chain = chain + fma(fma(w - 1, target, 1), log(1 + e) + (y < 0 ? -y :
+ * 0), (1 - target) * y). */
 static real bce_term(const hd_call *call, int32_t i, real y, real target, real chain) {
   real log_weight = REAL_FMA(weight_of(call, i) - 1, target, 1);
   real softplus = log_1_plus(REAL_EXP(-magnitude(y))) + (y < 0 ? -y : 0);

@@ -1,6 +1,7 @@
 /* The reference kernels' number type: float for the table that states the truth, double for gradient checks.
  *
- * What includes this is compiled twice, the second time with -DHD_REF_DOUBLE. REF(name) is the name's copy for the type. */
+ * What includes this is compiled twice, the second time with -DHD_REF_DOUBLE. REF(name) is the name's copy for the
+ * type. */
 #ifndef HD_KERNEL_REF_REAL_H
 #define HD_KERNEL_REF_REAL_H
 

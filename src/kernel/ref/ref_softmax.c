@@ -1,5 +1,5 @@
-/* Reference softmax over the channels of each pixel, and its gradient. Every sum is 16 interleaved chains over the channel
- * index (chain k takes c = k mod 16, from +0), then the fixed tree. */
+/* Reference softmax over the channels of each pixel, and its gradient. Every sum is 16 interleaved chains over the
+ * channel index (chain k takes c = k mod 16, from +0), then the fixed tree. */
 #include "kernel/ref/ref_softmax.h"
 
 static void softmax_of(const real *x, real *y, int channels) {
