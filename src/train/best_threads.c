@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/digest.h"
+#include "graph/op.h"
 #include "sys/clock.h"
 #include "sys/cpu_name.h"
 #include "sys/file.h"
@@ -15,6 +16,8 @@
 #include "train/scaling.h"
 
 static const double SEARCH_S = 0.3, TURN_S = 0.015, WORTH_S = 5;
+/* A second, on one core: outputs that nobody reads and zero gradients are left out, so that dense counts pass the peak. */
+static const double FAST_FLOPS = 300e9;
 
 enum { KEY_BYTES = 512, CANDIDATES = 5, MAX_TURNS = 16 };
 
@@ -108,12 +111,23 @@ static hd_status search(int *best, double *speed, hd_session *s, hd_ctx *ctx, hd
   return HD_OK;
 }
 
+/* What the run cannot be faster than, by its floating-point operations, were it to keep a fast core busy on each lane:
+ * short runs are told from it without a step. */
+static double least_seconds(const hd_session *s) {
+  double flops = 0, samples = (double)((s->steps_in_all - s->counters.step) * s->batch);
+  for (int i = 0; i < s->plan->graph->node_count; i++) {
+    const hd_node *node = &s->plan->graph->nodes[i];
+    flops += (double)hd__op_flops(node->op, &node->geom);
+  }
+  return flops * samples / (FAST_FLOPS * hd__lanes_count(s->lanes));
+}
+
 int hd__best_threads_search(hd_session *s, hd_ctx *ctx) {
   int candidate[CANDIDATES], most = hd__lanes_count(s->lanes), best = 0;
   int count = choose_candidates(candidate, most);
   hd_rehearsal *rehearsal[CANDIDATES] = {NULL};
   double speed = 0, left = (double)((s->steps_in_all - s->counters.step) * s->batch);
-  if (most == 1)
+  if (most == 1 || least_seconds(s) < WORTH_S / 5)
     return 0;
   hd__feed_shuffle(&s->train_feed, (uint64_t)s->report.seed, 0);
   s->shuffled_epoch = 0;
