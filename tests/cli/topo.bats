@@ -170,6 +170,7 @@ in_group() {
 }
 
 @test "--svg draws every CPU, in well-formed XML" {
+  need_json
   for m in "pack:2 numa:2 l3:2 core:4 pu:2" "core:1 pu:1" "pack:2 l3:8 core:8 pu:2"; do
     HWLOC_SYNTHETIC=$m "$HEDDLE" topo --svg machine.svg >/dev/null
     [ "$(grep -c '>CPU [0-9]' machine.svg)" -eq "$(HWLOC_SYNTHETIC=$m "$HEDDLE" topo --json | json_get pus)" ]
