@@ -25,7 +25,9 @@ enum { ACC_GROUPS = 6, BLOCK_GROUPS = 1 };
 enum { FRAME_SLACK = 16, GROUP_BYTES = 128 * 1024, GROUP_ROWS = 16 };
 
 /* Complete unrolling of loops with constant bounds, without which accumulators would live in memory. */
-#define UNROLL_FOR(i, count) _Pragma("GCC unroll 32") for (int i = 0; i < (count); i++)
+#define UNROLL_FOR(i, count)                                                                                           \
+  UNROLL                                                                                                               \
+  for (int i = 0; i < (count); i++)
 
 static inline int up16(int n) { return (n + 15) / 16 * 16; }
 static inline int least(int a, int b) { return a < b ? a : b; }

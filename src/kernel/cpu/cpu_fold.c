@@ -14,21 +14,21 @@ G16 void fold_block(float *out, const float *const *piece, const hd_fold *f, int
   int top = 0;
   for (int s = 0; s < f->count; s++) {
     const float *x = piece[f->step[s].piece] + i;
-#pragma GCC unroll 8
+    UNROLL
     for (int v = 0; v < groups; v++)
       acc[v] = groups > 1 ? g16_load(x + 16 * v) : g16_load_some(x, left);
     for (int m = 0; m < f->step[s].merges; m++) {
       top--;
-#pragma GCC unroll 8
+      UNROLL
       for (int v = 0; v < groups; v++)
         acc[v] = g16_add(stack[top][v], acc[v]);
     }
-#pragma GCC unroll 8
+    UNROLL
     for (int v = 0; v < groups; v++)
       stack[top][v] = acc[v];
     top++;
   }
-#pragma GCC unroll 8
+  UNROLL
   for (int v = 0; v < groups; v++)
     g16_store_some(out + i + 16 * v, stack[0][v], left - 16 * v);
 }

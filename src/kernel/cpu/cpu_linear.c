@@ -27,13 +27,13 @@ G16 void step(g16 (*acc)[OUTS], const float *const *x, const float *w, int64_t l
               int outs) {
   g16_mask mask = g16_first(tail < 16 ? tail : 0);
   g16 wv[OUTS];
-#pragma GCC unroll 8
+  UNROLL
   for (int j = 0; j < outs; j++)
     wv[j] = tail < 16 ? g16_load_mask(w + j * ld + k, mask) : g16_load(w + j * ld + k);
-#pragma GCC unroll 8
+  UNROLL
   for (int r = 0; r < rows; r++) {
     g16 xv = tail < 16 ? g16_load_mask(x[r] + k, mask) : g16_load(x[r] + k);
-#pragma GCC unroll 8
+    UNROLL
     for (int j = 0; j < outs; j++) {
       g16 sum = g16_fma(xv, wv[j], acc[r][j]);
       acc[r][j] = tail < 16 ? g16_choose(mask, sum, acc[r][j]) : sum;
@@ -60,10 +60,10 @@ G16 void output_block(const hd_call *call, g16 (*saved)[OUTS], int64_t n, int j,
   const hd_geom *g = call->g;
   const float *w = (const float *)call->in[1] + (int64_t)j * g->ci, *b = call->in[2], *x[OUT_ROWS];
   g16 acc[OUT_ROWS][OUTS];
-#pragma GCC unroll 8
+  UNROLL
   for (int r = 0; r < rows; r++) {
     x[r] = (const float *)call->in[0] + (n + r) * call->in_stride[0];
-#pragma GCC unroll 8
+    UNROLL
     for (int o = 0; o < outs; o++)
       acc[r][o] = k0 == 0 ? g16_zero() : saved[r][o];
   }
@@ -72,11 +72,11 @@ G16 void output_block(const hd_call *call, g16 (*saved)[OUTS], int64_t n, int j,
     step(acc, x, w, g->ci, k, 16, rows, outs);
   if (k < k1)
     step(acc, x, w, g->ci, k, k1 - k, rows, outs);
-#pragma GCC unroll 8
+  UNROLL
   for (int r = 0; r < rows; r++) {
     float *y = (float *)call->out[0] + (n + r) * call->out_stride[0] + j, tree[OUTS];
     if (k1 < g->ci) {
-#pragma GCC unroll 8
+      UNROLL
       for (int o = 0; o < outs; o++)
         saved[r][o] = acc[r][o];
       continue;
@@ -131,28 +131,28 @@ G16 void dx_block(const hd_call *call, int64_t n, int k, int rows, int groups) {
   const int64_t dy_stride = call->in_stride[0];
   const int left = g->ci - k;
   g16 acc[DX_ROWS][DX_GROUPS];
-#pragma GCC unroll 8
+  UNROLL
   for (int r = 0; r < rows; r++)
-#pragma GCC unroll 8
-    for (int v = 0; v < groups; v++)
-      acc[r][v] = g16_zero();
+    UNROLL
+  for (int v = 0; v < groups; v++)
+    acc[r][v] = g16_zero();
   for (int j = 0; j < g->co; j++, w += g->ci) {
     g16 wv[DX_GROUPS];
-#pragma GCC unroll 8
+    UNROLL
     for (int v = 0; v < groups; v++)
       wv[v] = groups > 1 ? g16_load(w + 16 * v) : g16_load_some(w, left);
-#pragma GCC unroll 8
+    UNROLL
     for (int r = 0; r < rows; r++) {
       g16 d = g16_all(dy[r * dy_stride + j]);
-#pragma GCC unroll 8
+      UNROLL
       for (int v = 0; v < groups; v++)
         acc[r][v] = g16_fma(d, wv[v], acc[r][v]);
     }
   }
-#pragma GCC unroll 8
+  UNROLL
   for (int r = 0; r < rows; r++) {
     float *dx = (float *)call->out[0] + (n + r) * call->out_stride[0] + k;
-#pragma GCC unroll 8
+    UNROLL
     for (int v = 0; v < groups; v++)
       if (groups > 1)
         g16_store(dx + 16 * v, acc[r][v]);

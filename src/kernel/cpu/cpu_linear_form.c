@@ -18,21 +18,21 @@ enum { FORM_ROWS = 4, FORM_GROUPS = 1 };
 /* One shard's chains: acc = +0; samples ascending: acc = fma(dy[j], x[k], acc). */
 G16 void shard(g16 (*acc)[FORM_GROUPS], const hd_form *f, int j, int k, const hd_fold_step *step, int rows, int groups,
                int left) {
-#pragma GCC unroll 8
+  UNROLL
   for (int r = 0; r < rows; r++)
-#pragma GCC unroll 8
-    for (int v = 0; v < groups; v++)
-      acc[r][v] = g16_zero();
+    UNROLL
+  for (int v = 0; v < groups; v++)
+    acc[r][v] = g16_zero();
   const float *x = f->x + step->row0 * f->x_stride + k, *dy = f->dy + step->row0 * f->dy_stride + j;
   for (int n = step->row0; n < step->row1; n++, x += f->x_stride, dy += f->dy_stride) {
     g16 xv[FORM_GROUPS];
-#pragma GCC unroll 8
+    UNROLL
     for (int v = 0; v < groups; v++)
       xv[v] = groups > 1 ? g16_load(x + 16 * v) : g16_load_some(x, left);
-#pragma GCC unroll 8
+    UNROLL
     for (int r = 0; r < rows; r++) {
       g16 d = g16_all(dy[r]);
-#pragma GCC unroll 8
+      UNROLL
       for (int v = 0; v < groups; v++)
         acc[r][v] = g16_fma(d, xv[v], acc[r][v]);
     }
@@ -49,24 +49,24 @@ G16 void form_block(const hd_form *f, int j, int k, int rows, int groups, int le
     shard(acc, f, j, k, &f->fold->step[s], rows, groups, left);
     for (int m = 0; m < f->fold->step[s].merges; m++) {
       top -= entry;
-#pragma GCC unroll 8
+      UNROLL
       for (int r = 0; r < rows; r++)
-#pragma GCC unroll 8
-        for (int v = 0; v < groups; v++)
-          acc[r][v] = g16_add(g16_load(top + 16 * (r * groups + v)), acc[r][v]);
-    }
-#pragma GCC unroll 8
-    for (int r = 0; r < rows; r++)
-#pragma GCC unroll 8
+        UNROLL
       for (int v = 0; v < groups; v++)
-        g16_store(top + 16 * (r * groups + v), acc[r][v]);
+        acc[r][v] = g16_add(g16_load(top + 16 * (r * groups + v)), acc[r][v]);
+    }
+    UNROLL
+    for (int r = 0; r < rows; r++)
+      UNROLL
+    for (int v = 0; v < groups; v++)
+      g16_store(top + 16 * (r * groups + v), acc[r][v]);
     top += entry;
   }
   for (int r = 0; r < rows; r++)
-#pragma GCC unroll 8
-    for (int v = 0; v < groups; v++)
-      g16_store_some(f->out + (j + r - f->j0) * f->out_ld + (k - f->k0) + 16 * v,
-                     g16_load(stack + 16 * (r * groups + v)), left - 16 * v);
+    UNROLL
+  for (int v = 0; v < groups; v++)
+    g16_store_some(f->out + (j + r - f->j0) * f->out_ld + (k - f->k0) + 16 * v, g16_load(stack + 16 * (r * groups + v)),
+                   left - 16 * v);
 }
 
 G16 void form_rows(const hd_form *f, int j, int rows) {
