@@ -56,7 +56,7 @@ typedef struct hd_future hd_future;
  * and does not return; in the program itself it notes the tasks (which must live as long as it) and returns. */
 HD_API void hd_pool_serve(const hd_task *tasks, int count);
 
-/* Starts `workers` workers, 0 for one per physical core that this process may use. HD_E_SYSTEM if the system refuses,
+/* Starts `workers` workers, 0 for as many as hd_get_num_threads tells. HD_E_SYSTEM if the system refuses,
  * HD_E_USAGE for processes without hd_pool_serve. A process that ends is replaced when the next task comes. */
 HD_API hd_status hd_pool_create(hd_pool **out, hd_ctx *ctx, hd_pool_kind kind, int workers);
 

@@ -40,7 +40,8 @@ HD_API const char *hd_status_text(hd_status status);
 HD_API hd_status hd_ctx_create(hd_ctx **out);
 HD_API void hd_ctx_destroy(hd_ctx *ctx);
 
-/* The last failure's message, "" before the first. Owned by the context, valid until its next failure. */
+/* The last failure's message, "" before the first; a call that says so leaves a warning here. Owned by the context,
+ * valid until its next failure. */
 HD_API const char *hd_ctx_message(const hd_ctx *ctx);
 
 /* For a caller's own code that the library calls (a task, an operation): stores a message as printf does, and returns

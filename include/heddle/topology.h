@@ -78,7 +78,8 @@ typedef struct hd_topology {
 
 /* The machine of this process, as hwloc sees it; with HWLOC_SYNTHETIC or HWLOC_XMLFILE set another one, all of it
  * usable. Quotas are read below HEDDLE_SYSROOT, if that is set: from its sys/fs/cgroup and proc/self/cgroup.
- * HD_E_SYSTEM where hwloc finds no CPU. */
+ * HD_E_SYSTEM where hwloc finds no CPU, HD_E_NOMEM; *out is NULL then. Takes some milliseconds. Any number of threads
+ * may call it, each with a context of its own; no other thread may change the environment meanwhile. */
 HD_API hd_status hd_topology_create(hd_topology **out, hd_ctx *ctx);
 HD_API void hd_topology_destroy(hd_topology *topology);
 
@@ -114,10 +115,27 @@ typedef struct hd_placement {
  * usable ones, and with PHYSICAL where a quota is tighter than the mask or idle cores are too few: the system balances
  * better. Workers get cores without a lane first, then the further CPUs of lanes' cores, else -1. HD_E_USAGE for a
  * list of CPUs that is none or leaves the mask, for `threads` above HD_MAX_THREADS, and, where it counts, for an
- * OMP_NUM_THREADS that is no number of threads. */
+ * OMP_NUM_THREADS that is no number of threads; HD_E_NOMEM. *out is NULL then. */
 HD_API hd_status hd_placement_create(hd_placement **out, hd_ctx *ctx, const hd_topology *topology,
                                      const hd_placement_request *request);
 HD_API void hd_placement_destroy(hd_placement *placement);
+
+/* ---- The threads of a context ---- */
+
+/* How many threads whatever is made with this context takes from now on unless it says a number itself: sessions and
+ * evaluations with `threads` = auto, large tensors, pools of 0 workers. It stands above OMP_NUM_THREADS and above what
+ * tuning remembers, and never changes a result. A context starts without such a number; sessions and pools that exist
+ * keep theirs.
+ *
+ * 1 to HD_MAX_THREADS; HD_E_USAGE for others, or without a context, and the number before stands. More than the budget
+ * are allowed: then the status is HD_OK and the context's message warns that they share CPUs; else it is "".
+ *
+ * Thread safety: as every call with a context, one thread at a time for each context; contexts do not share it. */
+HD_API hd_status hd_set_num_threads(hd_ctx *ctx, int32_t threads);
+
+/* That number; before it was set, what would be taken: OMP_NUM_THREADS, else one for each physical core within the
+ * budget, which is looked at anew. Fails as hd_topology_create and hd_placement_create do; *threads is 0 then. */
+HD_API hd_status hd_get_num_threads(int32_t *threads, hd_ctx *ctx);
 
 #ifdef __cplusplus
 }

@@ -73,7 +73,7 @@ static hd_status watch_effort(hd_patient *p, hd_ctx *ctx) {
 static hd_status examine(hd_doctor *d, hd_patient *p, hd_ctx *ctx, int32_t threads) {
   const char *root = getenv("HEDDLE_SYSROOT");
   p->root = root ? root : "";
-  p->threads = threads;
+  p->threads = threads ? threads : ctx->threads;
   HD_TRY(look_at_machine(p, ctx));
   HD_TRY(choose_kernels(p, ctx));
   HD_TRY(watch_effort(p, ctx));

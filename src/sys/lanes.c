@@ -57,9 +57,12 @@ hd_status hd__lanes_create(hd_lanes **out, hd_ctx *ctx, const hd_placement *plac
 
 hd_status hd__lanes_place(hd_placement **out, hd_ctx *ctx, const hd_placement_request *request) {
   hd_topology *machine;
+  hd_placement_request wanted = *request;
+  if (ctx && wanted.threads == 0)
+    wanted.threads = ctx->threads;
   *out = NULL;
   HD_TRY(hd_topology_create(&machine, ctx));
-  hd_status status = hd_placement_create(out, ctx, machine, request);
+  hd_status status = hd_placement_create(out, ctx, machine, &wanted);
   hd_topology_destroy(machine);
   return status;
 }

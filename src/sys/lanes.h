@@ -15,7 +15,7 @@ typedef struct hd_lanes hd_lanes;
 hd_status hd__lanes_create(hd_lanes **out, hd_ctx *ctx, const hd_placement *place);
 void hd__lanes_destroy(hd_lanes *lanes);
 
-/* Looks at this machine and places lanes on it. */
+/* Looks at this machine and places lanes on it; as many as the context says where the request does not. */
 hd_status hd__lanes_place(hd_placement **out, hd_ctx *ctx, const hd_placement_request *request);
 
 /* The same, and asks for them; other jobs see which CPUs the lanes are bound to, and keep off. */

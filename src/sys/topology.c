@@ -7,6 +7,7 @@
 #include "sys/topology.h"
 
 #include <hwloc.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,14 +32,18 @@ static void choose_parts(hwloc_topology_t machine) {
   hwloc_topology_set_flags(machine, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED);
 }
 
+/* The environment is the process's: one thread at a time. */
 static int start(hwloc_topology_t *machine) {
+  static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
   const char *const plugins = "HWLOC_PLUGINS_PATH";
+  pthread_mutex_lock(&lock);
   bool ours = !getenv(plugins);
   if (ours)
     setenv(plugins, "/dev/null", 1);
   int failed = hwloc_topology_init(machine);
   if (ours)
     unsetenv(plugins);
+  pthread_mutex_unlock(&lock);
   return failed;
 }
 

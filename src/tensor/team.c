@@ -5,6 +5,7 @@
 #include "tensor/eager.h"
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
 #include "base/alloc.h"
@@ -15,7 +16,9 @@
 enum { ELEMS_WORTH_A_TEAM = 32 * 1024 };
 
 typedef struct hd_team {
-  int threads; /* wanted, 0: not decided yet */
+  int wanted; /* by hd_tensor_set_threads; 0: as many as the context says */
+  int asked;  /* what lanes were asked for */
+  bool alone; /* no lanes are needed, or to be had */
   hd_lanes *lanes;
 } hd_team;
 
@@ -45,7 +48,7 @@ hd_status hd_tensor_set_threads(hd_ctx *ctx, int threads) {
     return hd__fail(ctx, HD_E_USAGE, "expected 0 to %d threads, found %d", HD_TENSOR_MAX_THREADS, threads);
   HD_TRY(team_of(&team, ctx));
   hd__lanes_destroy(team->lanes);
-  *team = (hd_team){.threads = threads};
+  *team = (hd_team){.wanted = threads};
   return HD_OK;
 }
 
@@ -71,14 +74,21 @@ static void run_alone(hd_parts_fn *work, void *arg, int64_t parts) {
   hd__fpmode_leave(mode);
 }
 
-static hd_status open_lanes(hd_team *team, hd_ctx *ctx) {
-  hd_status status = hd__lanes_open(&team->lanes, ctx, &(hd_placement_request){.threads = team->threads});
+/* Lanes for the number that counts now, which may have changed since they were opened. */
+static hd_status ready_lanes(hd_team *team, hd_ctx *ctx) {
+  const int ask = team->wanted ? team->wanted : ctx->threads;
+  if (ask == team->asked && (team->lanes || team->alone))
+    return HD_OK;
+  hd__lanes_destroy(team->lanes);
+  *team = (hd_team){.wanted = team->wanted, .asked = ask, .alone = ask == 1};
+  if (team->alone)
+    return HD_OK;
+  hd_status status = hd__lanes_open(&team->lanes, ctx, &(hd_placement_request){.threads = ask});
   if (status == HD_E_SYSTEM) { /* the system refuses threads */
-    team->threads = 1;
+    team->alone = true;
     return HD_OK;
   }
   HD_TRY(status);
-  team->threads = hd__lanes_count(team->lanes);
   hd__lanes_unbind(team->lanes);
   return HD_OK;
 }
@@ -89,8 +99,7 @@ hd_status hd__team_run(hd_ctx *ctx, int64_t parts, int64_t elems, hd_parts_fn *w
     return HD_OK;
   if (ctx && parts > 1 && elems >= ELEMS_WORTH_A_TEAM) {
     HD_TRY(team_of(&team, ctx));
-    if (team->threads != 1 && !team->lanes)
-      HD_TRY(open_lanes(team, ctx));
+    HD_TRY(ready_lanes(team, ctx));
   }
   if (team && team->lanes) {
     shares all = {.work = work, .arg = arg, .parts = parts, .lanes = hd__lanes_count(team->lanes)};

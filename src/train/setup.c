@@ -157,11 +157,12 @@ static void fill_report(hd_session *s, int32_t shards) {
                           .wrong_png = s->wrong_png};
 }
 
-/* --threads auto: as many as were found best. What the user says, by --cpus or OMP_NUM_THREADS too, stands. */
+/* --threads auto: as many as were found best. What the user says, by --cpus, hd_set_num_threads or OMP_NUM_THREADS too,
+ * stands. */
 static hd_status settle_threads(hd_session *s, hd_ctx *ctx, int32_t shards) {
   const char *omp = getenv("OMP_NUM_THREADS");
   bool said = strcmp(hd__config_text(s->config, HD_OPT_threads), "auto") || hd__config_has(s->config, HD_OPT_cpus);
-  if (said || (omp && *omp))
+  if (said || ctx->threads || (omp && *omp))
     return HD_OK;
   int best = hd__best_threads_recall(s);
   best = best ? best : hd__best_threads_search(s, ctx);

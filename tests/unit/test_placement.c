@@ -372,6 +372,37 @@ static void test_here(void) {
   hd_topology_destroy(all);
 }
 
+/* What users of the public calls reach: other machines by hwloc's variables, quotas by HEDDLE_SYSROOT. */
+static void test_variables(void) {
+  hd_topology *other = NULL;
+  mkdir(in_scratch("sys"), 0700);
+  mkdir(in_scratch("sys/fs"), 0700);
+  mkdir(in_scratch("sys/fs/cgroup"), 0700);
+  mkdir(in_scratch("proc"), 0700);
+  mkdir(in_scratch("proc/self"), 0700);
+  put_file(in_scratch("proc/self/cgroup"), "0::/\n", 5);
+  put_file(in_scratch("sys/fs/cgroup/cpu.max"), "350000 100000\n", 14);
+  setenv("HEDDLE_SYSROOT", scratch(), 1);
+  setenv("HWLOC_SYNTHETIC", "pack:2 core:4 pu:2", 1);
+  is_int(hd_topology_create(&other, ctx), HD_OK, "a machine that a variable describes");
+  ok(other && other->packages == 2 && other->cores == 8 && other->cpus == 16 && other->budget.mask == 16,
+     "all of it is usable");
+  ok(other && other->budget.cpus == 3 && other->budget.quota == 3.5 && strstr(other->budget.quota_file, "cpu.max") &&
+         strstr(other->budget.why, "quota of 3.5 CPUs is tighter"),
+     "under a quota of 3.5 CPUs: %s", other ? other->budget.why : "");
+  hd_topology_destroy(other);
+  unsetenv("HWLOC_SYNTHETIC");
+  put_file(in_scratch("cut.xml"), "<topology", 9);
+  setenv("HWLOC_XMLFILE", in_scratch("cut.xml"), 1);
+  is_int(hd_topology_create(&other, ctx), HD_E_SYSTEM, "a machine that cannot be read");
+  ok(!other && strstr(hd_ctx_message(ctx), "lstopo"), "is none: %s", hd_ctx_message(ctx));
+  unsetenv("HWLOC_XMLFILE");
+  unsetenv("HEDDLE_SYSROOT");
+  hd_topology_destroy(NULL);
+  hd_placement_destroy(NULL);
+  pass("nothing may be destroyed");
+}
+
 static void note_cpu(void *arg, int lane) {
   cpu_set_t mask;
   int *cpu = arg;
@@ -430,6 +461,7 @@ int main(void) {
   test_omp();
   test_bad_lists();
   test_here();
+  test_variables();
   test_binding();
   test_no_memory();
   placed(&(hd_placement_request){.threads = -1});

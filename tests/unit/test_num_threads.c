@@ -1,0 +1,154 @@
+/* How many threads a context takes: what counts before what, for sessions, tensors and pools. */
+#include "scratch.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "heddle.h"
+#include "tensor/eager.h"
+
+static hd_ctx *ctx;
+
+static int told(hd_ctx *of) {
+  int32_t threads = -1;
+  if (hd_get_num_threads(&threads, of) != HD_OK)
+    diag("%s", hd_ctx_message(of));
+  return threads;
+}
+
+/* ---- What really runs ---- */
+
+static void count_shares(void *arg, int64_t first, int64_t end) { atomic_fetch_add((atomic_int *)arg, 1); }
+
+/* Lanes of the context's tensors. */
+static int of_tensors(void) {
+  atomic_int shares = 0;
+  hd__team_run(ctx, 1 << 16, 1 << 20, count_shares, &shares);
+  return shares;
+}
+
+static int of_pool(int workers) {
+  hd_pool *pool;
+  if (hd_pool_create(&pool, ctx, HD_POOL_THREADS, workers) != HD_OK)
+    return -1;
+  workers = hd_pool_workers(pool);
+  hd_pool_destroy(pool);
+  return workers;
+}
+
+static int of_session(const char *threads) {
+  hd_config *config;
+  hd_session *session;
+  int came = -1;
+  if (hd_config_create(&config, ctx) != HD_OK)
+    bail_out("%s", hd_ctx_message(ctx));
+  hd_config_set(config, ctx, "model", "simplenet");
+  hd_config_set(config, ctx, "epochs", "1000000"); /* long enough for a search */
+  hd_config_set(config, ctx, "threads", threads);
+  hd_config_set(config, ctx, "out", in_scratch("run-%s", threads));
+  scratch_remove(in_scratch("run-%s", threads));
+  if (hd_session_create(&session, ctx, config) == HD_OK) {
+    came = hd_session_report(session)->threads;
+    hd_session_destroy(session);
+  } else {
+    diag("%s", hd_ctx_message(ctx));
+  }
+  hd_config_destroy(config);
+  return came;
+}
+
+/* ---- Tests ---- */
+
+static void test_refused(void) {
+  static const int32_t bad[] = {0, -1, INT32_MIN, HD_MAX_THREADS + 1, INT32_MAX};
+  hd_set_num_threads(ctx, 2);
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    char found[32];
+    snprintf(found, sizeof found, "found %d;", bad[i]);
+    hd_status status = hd_set_num_threads(ctx, bad[i]);
+    ok(status == HD_E_USAGE && strstr(hd_ctx_message(ctx), found), "%d threads are refused: %s", bad[i],
+       hd_ctx_message(ctx));
+  }
+  is_int(told(ctx), 2, "and the number before stands");
+  is_int(hd_set_num_threads(NULL, 2), HD_E_USAGE, "no context is refused");
+}
+
+static void test_warning(void) {
+  hd_topology *machine;
+  if (hd_topology_create(&machine, ctx) != HD_OK)
+    bail_out("%s", hd_ctx_message(ctx));
+  const int cpus = machine->budget.cpus;
+  hd_topology_destroy(machine);
+  is_int(hd_set_num_threads(ctx, cpus + 1), HD_OK, "more than the budget are allowed");
+  char wanted[32];
+  snprintf(wanted, sizeof wanted, "%d threads share %d CPU", cpus + 1, cpus);
+  ok(strstr(hd_ctx_message(ctx), "warning: ") && strstr(hd_ctx_message(ctx), wanted), "with a warning: %s",
+     hd_ctx_message(ctx));
+  is_int(told(ctx), cpus + 1, "and never silently fewer");
+  is_int(hd_set_num_threads(ctx, 1), HD_OK, "one thread");
+  is_str(hd_ctx_message(ctx), "", "is no reason to warn");
+}
+
+static void test_default(void) {
+  hd_ctx *fresh;
+  hd_topology *machine;
+  hd_placement *place;
+  if (hd_ctx_create(&fresh) != HD_OK || hd_topology_create(&machine, ctx) != HD_OK ||
+      hd_placement_create(&place, ctx, machine, &(hd_placement_request){0}) != HD_OK)
+    bail_out("%s", hd_ctx_message(ctx));
+  is_int(told(fresh), place->lanes, "without a number: one thread for each core within the budget");
+  hd_placement_destroy(place);
+  hd_topology_destroy(machine);
+  setenv("OMP_NUM_THREADS", "3", 1);
+  is_int(told(fresh), 3, "OMP_NUM_THREADS stands above that");
+  is_int(hd_set_num_threads(fresh, 2), HD_OK, "a number that is set");
+  is_int(told(fresh), 2, "stands above both");
+  setenv("OMP_NUM_THREADS", "none", 1);
+  is_int(told(fresh), 2, "and above nonsense");
+  hd_ctx_destroy(fresh);
+  if (hd_ctx_create(&fresh) != HD_OK)
+    bail_out("out of memory");
+  int32_t threads = -1;
+  is_int(hd_get_num_threads(&threads, fresh), HD_E_USAGE, "which is refused without one");
+  ok(threads == 0 && strstr(hd_ctx_message(fresh), "'none'"), "%s", hd_ctx_message(fresh));
+  hd_ctx_destroy(fresh);
+  unsetenv("OMP_NUM_THREADS");
+}
+
+static void test_what_follows(void) {
+  hd_ctx *other;
+  if (hd_ctx_create(&other) != HD_OK)
+    bail_out("out of memory");
+  const int before = told(other);
+  hd_set_num_threads(ctx, 3);
+  is_int(of_tensors(), 3, "tensors follow");
+  is_int(of_pool(0), 3, "pools do");
+  is_int(of_session("auto"), 3, "sessions do, and search for nothing better");
+  is_int(of_pool(2), 2, "a pool's own number wins");
+  is_int(of_session("2"), 2, "so does a session's");
+  hd_set_num_threads(ctx, 2);
+  is_int(of_tensors(), 2, "tensors follow a change");
+  hd_tensor_set_threads(ctx, 4);
+  is_int(of_tensors(), 4, "their own number wins");
+  hd_set_num_threads(ctx, 3);
+  is_int(of_tensors(), 4, "over a later one too");
+  hd_tensor_set_threads(ctx, 0);
+  is_int(of_tensors(), 3, "until it is given up");
+  hd_set_num_threads(ctx, 1);
+  is_int(of_tensors(), 1, "one thread");
+  is_int(told(other), before, "another context does not notice");
+  hd_ctx_destroy(other);
+}
+
+int main(void) {
+  unsetenv("OMP_NUM_THREADS");
+  setenv("HEDDLE_CACHE", in_scratch("cache"), 1);
+  if (hd_ctx_create(&ctx) != HD_OK)
+    bail_out("out of memory");
+  test_refused();
+  test_warning();
+  test_default();
+  test_what_follows();
+  hd_ctx_destroy(ctx);
+  return done_testing();
+}
