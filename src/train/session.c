@@ -296,14 +296,21 @@ hd_status hd_session_save(hd_session *s, hd_ctx *ctx) {
   return hd__saver_wait(&s->saver, ctx);
 }
 
-hd_status hd__session_rehearse(hd_session **out, hd_ctx *ctx, const hd_config *config) {
+/* A session that `writes` has a run's folder, and what it resumes for itself from the beginning. */
+static hd_status create(hd_session **out, hd_ctx *ctx, const hd_config *config, bool writes) {
   *out = NULL;
   hd_session *s = hd__calloc(1, sizeof *s);
   if (!s)
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for the session");
   s->shuffled_epoch = s->evaluated_step = -1;
   s->lock = -1;
-  hd_status status = hd__session_setup(s, ctx, config);
+  hd_status status = hd__config_copy(&s->config, ctx, config);
+  if (status == HD_OK && writes)
+    status = hd__session_lock_resumed(s, ctx);
+  if (status == HD_OK)
+    status = hd__session_setup(s, ctx);
+  if (status == HD_OK && writes)
+    status = hd__session_open_run(s, ctx);
   if (status != HD_OK)
     hd_session_destroy(s);
   else
@@ -311,16 +318,12 @@ hd_status hd__session_rehearse(hd_session **out, hd_ctx *ctx, const hd_config *c
   return status;
 }
 
+hd_status hd__session_rehearse(hd_session **out, hd_ctx *ctx, const hd_config *config) {
+  return create(out, ctx, config, false);
+}
+
 hd_status hd_session_create(hd_session **out, hd_ctx *ctx, const hd_config *config) {
-  *out = NULL;
-  hd_session *s;
-  HD_TRY(hd__session_rehearse(&s, ctx, config));
-  hd_status status = hd__session_open_run(s, ctx);
-  if (status != HD_OK)
-    hd_session_destroy(s);
-  else
-    *out = s;
-  return status;
+  return create(out, ctx, config, true);
 }
 
 void hd_session_destroy(hd_session *s) {

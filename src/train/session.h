@@ -50,14 +50,14 @@ struct hd_session {
 /* A session without a run's folder: it is set up, saves nothing and logs nothing. */
 hd_status hd__session_rehearse(hd_session **out, hd_ctx *ctx, const hd_config *config);
 
-/* Everything up to the first step: settings, data, model, plan, memory, weights. */
-hd_status hd__session_setup(hd_session *session, hd_ctx *ctx, const hd_config *config);
+/* Everything from the configuration up to the first step: settings, data, model, plan, memory, weights. */
+hd_status hd__session_setup(hd_session *session, hd_ctx *ctx);
 
 /* What step number `index` of the run is, counted from 0. */
 void hd__session_describe(hd_step *step, const hd_session *session, int64_t index);
 
-/* Locks the run that is resumed and goes on in its own folder, before anything of it is read: whoever still writes it
- * would remove checkpoints meanwhile. */
+/* Locks the run that is resumed, if there is one and it goes on in its own folder, before anything of it is read:
+ * whoever still writes it would remove checkpoints meanwhile. */
 hd_status hd__session_lock_resumed(hd_session *session, hd_ctx *ctx);
 
 /* The run's folder, its record and its metrics file. */

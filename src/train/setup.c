@@ -179,15 +179,12 @@ static hd_status settle_threads(hd_session *s, hd_ctx *ctx, int32_t shards) {
   return HD_OK;
 }
 
-hd_status hd__session_setup(hd_session *s, hd_ctx *ctx, const hd_config *config) {
+hd_status hd__session_setup(hd_session *s, hd_ctx *ctx) {
   char folder[HD_PATH_BYTES];
   int32_t shards;
-  HD_TRY(hd__config_copy(&s->config, ctx, config));
   bool resumes = hd__config_has(s->config, HD_OPT_resume);
-  if (resumes) {
-    HD_TRY(hd__session_lock_resumed(s, ctx));
+  if (resumes)
     HD_TRY(adopt_run(s, ctx, folder));
-  }
   HD_TRY(hd__config_complete(s->config, ctx));
   if (!resumes)
     HD_TRY(hd__network_find(&s->network, ctx, hd__config_text(s->config, HD_OPT_model)));

@@ -66,6 +66,18 @@ tune() {
   tune >out
 }
 
+@test "a run may be tuned while it is trained: it is read, never locked or written" {
+  start --model simplenet --epochs 1000000 --log-every 1 --save-every 5 --keep 1000 --out run --threads 1
+  await_line 'step 1[0-9]:'
+  tune --resume run >out
+  kill -TERM "$CHILD"
+  finish
+  [ "$code" -eq 143 ]
+  find run -type f -exec sha256sum {} + | sort >before
+  tune --resume run >out
+  find run -type f -exec sha256sum {} + | sort | cmp - before
+}
+
 @test "what it refuses" {
   fails 2 tune --seconds 0
   says "0.1 to 86400" "'0'"
