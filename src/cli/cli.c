@@ -32,7 +32,7 @@ int cli_fail(hd_status status, const char *message) {
 
 int cli_end(int code) {
   int failed = fflush(stdout) != 0 || ferror(stdout);
-  if (code != CLI_OK || !failed)
+  if ((code != CLI_OK && code != CLI_FOUND) || !failed)
     return code;
   cli_complain(
       "expected to write to standard output, found it closed or full; free some space or keep its reader alive");

@@ -1,7 +1,7 @@
 /* What the commands share: exit codes, the one way to report an error, options, and numbers as text.
  *
  * A command is a function that gets its own argv (argv[0] is its name) and returns an exit code: 0 success, 1 a
- * failure at run time, 2 wrong usage, 129, 130 and 143 after SIGHUP, SIGINT and SIGTERM. Errors are one line on
+ * failure at run time, 2 wrong usage, 3 something found, 129, 130 and 143 after SIGHUP, SIGINT and SIGTERM. Errors are one line on
  * standard error. Commands use the public headers alone. */
 #ifndef HD_CLI_CLI_H
 #define HD_CLI_CLI_H
@@ -10,7 +10,7 @@
 
 #include "heddle.h"
 
-enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
+enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_FOUND = 3 };
 
 int cli_train(int argc, char **argv);
 int cli_eval(int argc, char **argv);
@@ -27,7 +27,8 @@ void cli_complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* Complains of a failure and returns the exit code that the status stands for. */
 int cli_fail(hd_status status, const char *message);
 
-/* A command's end: success counts only if all of its output could be written. Returns the exit code. */
+/* A command's end: what it found, or that all went well, counts only if all of its output could be written. Returns the
+ * exit code. */
 int cli_end(int code);
 
 /* Parses long options into `config`: those of the table that `names` lists (up to a NULL; `names` itself NULL: all of

@@ -5,8 +5,6 @@
 
 #include "cli/cli.h"
 
-enum { FOUND = 3 }; /* the exit code: for scripts */
-
 static void print_report(const hd_doctor *d) {
   printf("%d checks for a run of %d thread%s on %d CPU%s:", d->checks, d->threads, d->threads == 1 ? "" : "s", d->cpus,
          d->cpus == 1 ? "" : "s");
@@ -51,7 +49,7 @@ static int run(hd_ctx *ctx, const hd_config *config) {
     print_json(doctor);
   else
     print_report(doctor);
-  int code = doctor->count > 0 ? FOUND : CLI_OK;
+  int code = doctor->count > 0 ? CLI_FOUND : CLI_OK;
   hd_doctor_destroy(doctor);
   return code;
 }

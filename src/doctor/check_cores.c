@@ -61,27 +61,77 @@ static hd_status measure_pairs(double *rate, hd_ctx *ctx, const hd_patient *p, i
   return HD_OK;
 }
 
-hd_status hd__check_pairs(hd_finding *out, hd_ctx *ctx, const hd_patient *p) {
-  int count = p->cpus < MOST_PAIRED ? p->cpus : MOST_PAIRED, pair[2] = {0, 0};
-  if (count < 2 || p->threads < 2)
-    return HD_OK;
-  double *rate = hd__malloc((size_t)(count * count) * sizeof *rate), share = 1;
+/* Which CPUs share a physical core. */
+typedef struct sharing {
+  int of;       /* CPUs that were looked at */
+  int shared;   /* of these, CPUs with a partner */
+  int cores;    /* that these have */
+  int pair[2];  /* the first that share one, by index */
+  double share; /* what a CPU keeps of its speed beside its partner; 0: that could not be seen */
+} sharing;
+
+/* As the system tells. */
+static void look_up(sharing *s, const hd_patient *p) {
+  *s = (sharing){.of = p->cpus};
+  for (int a = 0; a < p->cpus; a++) {
+    int partner = -1, earlier = 0;
+    for (int b = 0; b < p->cpus; b++)
+      if (b != a && p->core[b] == p->core[a]) {
+        partner = b;
+        earlier |= b < a;
+      }
+    s->cores += !earlier;
+    if (partner >= 0 && s->shared++ == 0) {
+      s->pair[0] = a;
+      s->pair[1] = partner;
+    }
+  }
+}
+
+/* By trying all pairs. */
+static hd_status try_pairs(sharing *s, hd_ctx *ctx, const hd_patient *p) {
+  *s = (sharing){.of = p->cpus < MOST_PAIRED ? p->cpus : MOST_PAIRED};
+  double *rate = hd__malloc((size_t)(s->of * s->of) * sizeof *rate);
   if (!rate)
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for a measurement");
-  hd_status status = measure_pairs(rate, ctx, p, count);
-  int sharing = status == HD_OK ? hd__judge_pairs(&share, pair, rate, count) : 0;
+  hd_status status = measure_pairs(rate, ctx, p, s->of);
+  if (status == HD_OK)
+    s->shared = hd__judge_pairs(&s->share, s->pair, rate, s->of);
+  s->cores = s->of - s->shared / 2;
   hd__free(rate);
-  int cores = count - sharing / 2;
-  if (sharing == 0 || p->threads <= cores)
-    return status;
-  char measured[200], remedy[160];
-  snprintf(measured, sizeof measured,
-           "%d of %d CPUs share a physical core with another, for example %d and %d: beside it each keeps %.0f %% of "
-           "its speed",
-           sharing, count, p->cpu[pair[0]], p->cpu[pair[1]], 100 * share);
-  snprintf(remedy, sizeof remedy, "use --threads %d: one for each physical core", cores);
-  hd__find(out, 1 / (2 * share) > 1 ? 1 / (2 * share) : 1, measured, remedy);
   return status;
+}
+
+static hd_status measure_share(sharing *s, hd_ctx *ctx, const hd_patient *p) {
+  double alone, beside;
+  HD_TRY(best_beside(&alone, ctx, p, p->cpu[s->pair[0]], -1, INFINITY));
+  HD_TRY(best_beside(&beside, ctx, p, p->cpu[s->pair[0]], p->cpu[s->pair[1]], INFINITY));
+  s->share = alone > 0 ? fmin(beside / alone, 1) : 0;
+  return HD_OK;
+}
+
+/* The system is believed where it names a pair, and where the machine is no virtual one; many of these show each CPU as
+ * a core of its own. */
+hd_status hd__check_pairs(hd_finding *out, hd_ctx *ctx, const hd_patient *p) {
+  sharing s;
+  char measured[200], remedy[160], cost[64] = "what that costs could not be seen";
+  if (p->cpus < 2 || p->threads < 2)
+    return HD_OK;
+  look_up(&s, p);
+  const bool known = s.shared > 0 || p->bare;
+  if (!known)
+    HD_TRY(try_pairs(&s, ctx, p));
+  if (s.shared == 0 || p->threads <= s.cores)
+    return HD_OK;
+  if (known)
+    HD_TRY(measure_share(&s, ctx, p));
+  if (s.share > 0)
+    snprintf(cost, sizeof cost, "beside it each keeps %.0f %% of its speed", 100 * s.share);
+  snprintf(measured, sizeof measured, "%d of %d CPUs share a physical core with another, for example %d and %d: %s",
+           s.shared, s.of, p->cpu[s.pair[0]], p->cpu[s.pair[1]], cost);
+  snprintf(remedy, sizeof remedy, "use --threads %d: one for each physical core", s.cores);
+  hd__find(out, s.share > 0 ? fmax(1 / (2 * s.share), 1) : NAN, measured, remedy);
+  return HD_OK;
 }
 
 hd_status hd__check_frequency(hd_finding *out, hd_ctx *ctx, const hd_patient *p) {

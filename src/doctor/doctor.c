@@ -33,16 +33,23 @@ _Static_assert((int)CHECKS <= (int)HD_DOCTOR_MOST, "a report has room for every 
 
 static hd_status look_at_machine(hd_patient *p, hd_ctx *ctx) {
   hd_topology *machine;
+  char cpuinfo[8192];
   HD_TRY(hd_topology_create(&machine, ctx));
   p->quota = machine->budget.quota;
+  p->bare = hd__parse_bare(hd__host_text(cpuinfo, sizeof cpuinfo, p, "/proc/cpuinfo"));
   p->cpu = hd__calloc((size_t)machine->cpus + 1, sizeof *p->cpu);
-  for (int i = 0; p->cpu && i < machine->cpus; i++)
-    if (machine->cpu[i].usable)
-      p->cpu[p->cpus++] = machine->cpu[i].cpu;
+  p->core = hd__calloc((size_t)machine->cpus + 1, sizeof *p->core);
+  const bool room = p->cpu && p->core;
+  for (int i = 0; room && i < machine->cpus; i++) {
+    if (!machine->cpu[i].usable)
+      continue;
+    p->cpu[p->cpus] = machine->cpu[i].cpu;
+    p->core[p->cpus++] = machine->cpu[i].core;
+  }
   p->cpus = p->cpus > 0 ? p->cpus : 1;
   hd_placement *place = NULL;
-  hd_status status = p->cpu ? hd_placement_create(&place, ctx, machine, &(hd_placement_request){.threads = p->threads})
-                            : hd__fail(ctx, HD_E_NOMEM, "out of memory for a list of CPUs");
+  hd_status status = room ? hd_placement_create(&place, ctx, machine, &(hd_placement_request){.threads = p->threads})
+                          : hd__fail(ctx, HD_E_NOMEM, "out of memory for a list of CPUs");
   if (status == HD_OK)
     p->threads = place->lanes;
   hd_placement_destroy(place);
@@ -96,6 +103,7 @@ hd_status hd_doctor_create(hd_doctor **out, hd_ctx *ctx, int32_t threads) {
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for a report");
   hd_status status = examine(*out, &p, ctx, threads);
   hd__free(p.cpu);
+  hd__free(p.core);
   if (status == HD_OK)
     return HD_OK;
   hd_doctor_destroy(*out);

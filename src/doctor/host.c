@@ -46,6 +46,14 @@ double hd__parse_throttled(const char *cpu_stat) {
   return v1 ? 1e-9 * strtod(v1 + strlen("throttled_time "), NULL) : 0;
 }
 
+/* x86 tells it among the CPU's flags. */
+bool hd__parse_bare(const char *cpuinfo) {
+  const char *flags = strstr(cpuinfo, "\nflags");
+  const size_t length = flags ? strcspn(flags + 1, "\n") : 0;
+  const char *virtual = flags ? strstr(flags, " hypervisor") : NULL;
+  return flags && (!virtual || virtual > flags + length);
+}
+
 /* The folders of this process's cgroups, and of all above, that may hold a cpu.stat. */
 static double throttled(const hd_patient *p) {
   char groups[TEXT_BYTES], path[PATH_BYTES], text[TEXT_BYTES];

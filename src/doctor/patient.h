@@ -22,7 +22,8 @@ typedef struct hd_losses {
 typedef struct hd_patient {
   const char *root;                 /* before /proc, /sys and /dev; "" for this machine */
   int threads;                      /* of the run in question */
-  int cpus, *cpu;                   /* those that this process may use */
+  int cpus, *cpu, *core;            /* those that this process may use, and the core of each as the system tells */
+  bool bare;                        /* the machine is known to be no virtual one */
   double quota;                     /* in CPUs; 0: none */
   const hd_kernels *kernels, *best; /* those that a run takes, and the best of this CPU */
   hd_effort effort;                 /* all CPUs at work for a while */
@@ -48,6 +49,9 @@ hd_losses hd__host_losses(const hd_patient *p);
  * Steal and the total in the first line of /proc/stat; throttled seconds in a cgroup's cpu.stat, of either version. */
 bool hd__parse_steal(double *steal, double *total, const char *stat);
 double hd__parse_throttled(const char *cpu_stat);
+
+/* Whether a /proc/cpuinfo is that of a machine that is not virtual; false where it does not tell. */
+bool hd__parse_bare(const char *cpuinfo);
 
 /* How many OpenMP runtimes a /proc/self/maps names, and which: "libgomp.so.1, libomp.so.5". */
 int hd__count_runtimes(char *names, size_t bytes, const char *maps);

@@ -108,7 +108,8 @@ static hd_status keep_lines(FILE *to, hd_ctx *ctx, void *arg) {
 hd_status hd__session_lock_resumed(hd_session *s, hd_ctx *ctx) {
   const char *wanted = hd__config_text(s->config, HD_OPT_out);
   char resumed[HD_PATH_BYTES];
-  if (!hd__config_has(s->config, HD_OPT_resume) || resumed_folder(resumed, s, ctx) != HD_OK || (*wanted && !same_folder(resumed, wanted)))
+  if (!hd__config_has(s->config, HD_OPT_resume) || resumed_folder(resumed, s, ctx) != HD_OK ||
+      (*wanted && !same_folder(resumed, wanted)))
     return HD_OK; /* it goes on elsewhere, or nowhere */
   return hd__file_lock_folder(&s->lock, ctx, resumed);
 }

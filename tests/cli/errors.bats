@@ -305,7 +305,7 @@ fingerprint() {
 @test "standard output that cannot be written is a failure" {
   [ -c /dev/full ] || skip "there is no /dev/full"
   train --out r
-  for command in "train $TINY" "digest r" "eval --json r" "train --help" --help --version; do
+  for command in "train $TINY" "digest r" "eval --json r" "doctor --json" "topo" "train --help" --help --version; do
     code=0
     "$HEDDLE" $command >/dev/full 2>err || code=$?
     [ "$code" -eq 1 ]

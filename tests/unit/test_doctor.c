@@ -54,6 +54,13 @@ static void test_pairs(void) {
   is_int(hd__judge_pairs(&share, pair, disturbed, 2), 0, "one that was slow while the other was not is no pair");
 }
 
+static void test_bare(void) {
+  ok(hd__parse_bare("processor\t: 0\nflags\t\t: fpu vme\nbugs\t: none\n"), "a machine without a hypervisor");
+  ok(!hd__parse_bare("processor\t: 0\nflags\t\t: fpu hypervisor vme\n"), "one with");
+  ok(hd__parse_bare("processor\t: 0\nflags\t\t: fpu\nmodel name\t: a hypervisor\n"), "a name is no flag");
+  ok(!hd__parse_bare("processor\t: 0\nFeatures\t: fp asimd\n") && !hd__parse_bare(""), "where nothing is told");
+}
+
 /* The finding of a check on a patient; measured is empty if there is none. */
 static hd_finding find(hd_check_fn *check, const hd_patient *p) {
   hd_finding f = {0};
@@ -89,6 +96,24 @@ static void test_losses(void) {
   f = find(hd__check_frequency, &p);
   near(f.factor, 10.0 / 7, 1e-9, "a CPU that slows down to 70 %%");
   ok(strstr(f.measured, "70 %") != NULL, "%s", f.measured);
+}
+
+/* Cores as the system tells: CPUs without a number, so that it takes some of this machine's to measure. */
+static void test_cores(void) {
+  int cpu[4] = {-1, -1, -1, -1}, core[4] = {0, 1, 0, 1};
+  hd_patient p = {.root = "", .threads = 4, .cpus = 4, .cpu = cpu, .core = core};
+  p.kernels = hd__kernels_select(NULL, &(const char *){NULL});
+  hd_finding f = find(hd__check_pairs, &p);
+  ok(strstr(f.measured, "4 of 4 CPUs share a physical core") != NULL, "pairs that are named are believed: %s",
+     f.measured);
+  ok(strstr(f.remedy, "--threads 2:") && !(f.factor < 1), "%s, %.2f times", f.remedy, f.factor);
+  p.threads = 2;
+  ok(!find(hd__check_pairs, &p).measured[0], "a thread on each core is no finding");
+  p.kernels = NULL; /* whoever measures falls */
+  p.threads = 8;
+  p.bare = true;
+  memcpy(core, (int[4]){0, 1, 2, 3}, sizeof core);
+  ok(!find(hd__check_pairs, &p).measured[0], "a machine that is not virtual is believed that it has no pairs");
 }
 
 /* The measurements themselves: more threads than CPUs cannot be faster than one's share; rates are positive. */
@@ -133,6 +158,8 @@ int main(void) {
   test_runtimes();
   test_pairs();
   test_losses();
+  test_bare();
+  test_cores();
   test_work();
   test_requests();
   hd_ctx_destroy(ctx);
