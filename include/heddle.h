@@ -4,10 +4,11 @@
  * uses it; heddle/summary.h tells what it costs; heddle/model.h builds a network, heddle/own_op.h with operations of
  * the program's own; heddle/tensor.h computes with arrays at once; heddle/pool.h maps functions over
  * inputs; heddle/topology.h looks at the machine, heddle/doctor.h at what makes it slow, heddle/tune.h for the best
- * number of threads; heddle/status.h says how every call reports failure. */
+ * number of threads, heddle/bench.h for how close to its limits the machine is used; heddle/status.h says how every call reports failure. */
 #ifndef HEDDLE_H
 #define HEDDLE_H
 
+#include "heddle/bench.h"
 #include "heddle/config.h"
 #include "heddle/doctor.h"
 #include "heddle/model.h"

@@ -20,6 +20,7 @@ int cli_digest(int argc, char **argv);
 int cli_topo(int argc, char **argv);
 int cli_tune(int argc, char **argv);
 int cli_doctor(int argc, char **argv);
+int cli_bench(int argc, char **argv);
 
 /* Prints "heddle: ..." on standard error: one line, whatever control characters the texts of users and files hold. */
 void cli_complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

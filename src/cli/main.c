@@ -14,6 +14,7 @@ static const struct {
     {"predict", cli_predict, "classes of pictures, with probabilities"},
     {"summary", cli_summary, "layers, parameters, costs and memory of a model"},
     {"tune", cli_tune, "how many threads are best for a model here"},
+    {"bench", cli_bench, "this machine's limits, and how close to them heddle comes"},
     {"digest", cli_digest, "SHA-256 of a checkpoint's weights"},
     {"topo", cli_topo, "the machine, what may be used of it, and where lanes go"},
     {"doctor", cli_doctor, "what makes this machine slow, what it costs, what mends it"},

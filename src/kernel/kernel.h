@@ -216,6 +216,12 @@ typedef struct hd_kernels {
                     const float *shift);
 
   hd_array_kernels array; /* what eager tensors ask for */
+
+  /* What the instructions can do at most, for measurements. `chains` makes `rounds` rounds of FMA in as many independent
+   * chains as hide their latency, all in registers; it adds something of every chain to *sink and returns the
+   * floating-point operations. `triad`: a[i] = fma(c[i], scale, b[i]), arrays aligned to 64 bytes. */
+  int64_t (*chains)(float *sink, int64_t rounds);
+  void (*triad)(float *a, const float *b, const float *c, float scale, int64_t count);
 } hd_kernels;
 
 /* The complete reference table: scalar loops that state the chains. Immutable, static. */

@@ -47,5 +47,6 @@ void HD_SYM(update_fill)(hd_kernels *table);
 void HD_SYM(fold_fill)(hd_kernels *table);
 void HD_SYM(gather_fill)(hd_kernels *table);
 void HD_SYM(array_fill)(hd_kernels *table);
+void HD_SYM(limits_fill)(hd_kernels *table);
 
 #endif

@@ -34,6 +34,7 @@ static void fill(void) {
   HD_SYM(fold_fill)(&table);
   HD_SYM(gather_fill)(&table);
   HD_SYM(array_fill)(&table);
+  HD_SYM(limits_fill)(&table);
 }
 
 const hd_kernels *HD_SYM(cpu_table)(void) {

@@ -6,6 +6,7 @@
 #include "kernel/ref/ref_update.h"
 
 void hd__ref_array_fill(hd_kernels *table);
+void hd__ref_limits_fill(hd_kernels *table);
 void hd__ref64_conv_fill(hd_kernels *table);
 void hd__ref64_pool_fill(hd_kernels *table);
 void hd__ref64_batch_norm_fill(hd_kernels *table);
@@ -50,6 +51,7 @@ static void fill(void) {
   hd__ref_own_fill(&reference);
   hd__ref_update_fill(&reference);
   hd__ref_array_fill(&reference);
+  hd__ref_limits_fill(&reference);
   hd__ref64_conv_fill(&reference_f64);
   hd__ref64_pool_fill(&reference_f64);
   hd__ref64_batch_norm_fill(&reference_f64);

@@ -1,0 +1,141 @@
+/* How fast this machine can be, and how close heddle comes: the limits measured, operations measured against them.
+ *
+ *     hd_bench_step_result *result;
+ *     hd_bench_step(&result, ctx, config, 3);
+ *     printf("%.0f samples/s, %.0f %% of the peak\n", result->samples_per_s,
+ *            100e-9 * result->flops * result->samples_per_s / result->machine.all_peak_gflops);
+ *     hd_bench_step_destroy(result);
+ *
+ * FLOPs come in two conventions. `flops` is what a dense library would compute, two for each multiply-add of the whole
+ * map. `executed_flops` leaves out what nothing reads (outputs outside of every pool window) and what is zero for
+ * certain (gradients behind a max pool that did not pass it). Where both could be less than the other's peak allows,
+ * percentages above 100 are no mistake: work was left out.
+ *
+ * The bound of an operation is the roofline's: the longer of its executed FLOPs at the FMA peak of a lane, and its
+ * bytes at the bandwidth that a lane has where that many bytes fit. Bytes are those that must move: each input read
+ * once, each output written once, in every call.
+ *
+ * Times in seconds, rates in 1e9 a second, all of this process's CPUs that the configuration asks for. Thread safety:
+ * one measurement at a time on a machine, or they measure each other. */
+#ifndef HEDDLE_BENCH_H
+#define HEDDLE_BENCH_H
+
+#include <stdint.h>
+
+#include "heddle/config.h"
+#include "heddle/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { HD_BENCH_MAX_LEVELS = 16, HD_BENCH_NAME_BYTES = 96 };
+
+/* What fits into `bytes` is read and written this fast (b + s * c into a, three arrays). */
+typedef struct hd_bench_level {
+  char where[8]; /* the smallest cache that holds it, "L1d", "L2", "L3"; or "memory" */
+  int64_t bytes;
+  double gbytes_per_s, all_gbytes_per_s; /* one lane alone; all lanes at once, each with bytes of its own */
+} hd_bench_level;
+
+/* What this machine can do with the lanes that were asked for. Peaks are of float32 FMA in registers. */
+typedef struct hd_bench_machine {
+  char cpu[128], isa[16];
+  int32_t threads;
+  double peak_gflops, all_peak_gflops; /* one lane alone; all lanes at once */
+  int32_t levels;
+  hd_bench_level level[HD_BENCH_MAX_LEVELS]; /* ascending bytes; the last is main memory */
+} hd_bench_machine;
+
+/* Uses threads, cpus and placement. Takes about a second. */
+HD_API hd_status hd_bench_machine_measure(hd_bench_machine *out, hd_ctx *ctx, const hd_config *config);
+
+/* The least time that a lane needs, and which bound that is: *level is an index into machine->level, or -1 for FMA. */
+HD_API double hd_bench_least_s(int32_t *level, const hd_bench_machine *machine, double executed_flops, double bytes,
+                               double bytes_at_once);
+
+/* One operation on one lane. */
+typedef struct hd_bench_op {
+  char name[HD_BENCH_NAME_BYTES]; /* of the node in the model, or the shape as it was given */
+  const char *op;                 /* "conv2d_dx", ...: static storage */
+  int64_t calls;                  /* a step */
+  double s;                       /* of a step, or of a sample where there is none; so are the next three */
+  double flops, executed_flops, bytes;
+  double bytes_at_once; /* of one call */
+  double least_s;       /* its bound */
+  int32_t level;        /* what bounds it: an index into machine.level, -1 for FMA */
+} hd_bench_op;
+
+/* A model's training step. */
+typedef struct hd_bench_step_result {
+  hd_bench_machine machine;
+  char model[64], data[64];
+  int64_t batch;
+  int32_t threads;
+  int32_t turns;
+  double samples_per_s, low, high; /* of the lanes: the median of the turns, the slowest and the fastest */
+  double flops, executed_flops;    /* of a sample */
+  double lane_step_s;              /* a step of a whole batch on one lane */
+  int32_t op_count;
+  hd_bench_op *ops; /* on one lane, in the order of the plan, then fold, update and what else takes time */
+} hd_bench_step_result;
+
+/* Trains the configuration's model on its data for about `seconds` (0.1 to 3600), as hd_session_train does: samples are
+ * gathered, losses summed, weights updated; nothing is saved or evaluated. Then once more on one lane, each operation
+ * timed inside of the step. The caller owns the result; NULL may be destroyed. */
+HD_API hd_status hd_bench_step(hd_bench_step_result **out, hd_ctx *ctx, const hd_config *config, double seconds);
+HD_API void hd_bench_step_destroy(hd_bench_step_result *result);
+
+/* A convolution by itself, forward and both gradients. */
+typedef struct hd_bench_conv_shape {
+  int32_t channels, height, width; /* of the input */
+  int32_t out, kernel[2], stride[2], padding[2], groups;
+  int32_t pool; /* side of the max pool behind it; 1: none */
+} hd_bench_conv_shape;
+
+typedef struct hd_bench_conv_result {
+  hd_bench_machine machine;
+  int32_t op_count;
+  hd_bench_op *ops; /* conv2d, conv2d_dx, conv2d_dw of each shape; times of a sample */
+} hd_bench_conv_result;
+
+/* Times the shapes, or with `count` 0 the convolutions of the configuration's model, for about `seconds` in all.
+ * HD_E_SHAPE for a shape without outputs; HD_E_USAGE where a model has no convolutions. */
+HD_API hd_status hd_bench_conv(hd_bench_conv_result **out, hd_ctx *ctx, const hd_config *config,
+                               const hd_bench_conv_shape *shapes, int32_t count, double seconds);
+HD_API void hd_bench_conv_destroy(hd_bench_conv_result *result);
+
+/* C[m][n] = A[m][k] B[k][n] on one lane. */
+typedef struct hd_bench_product {
+  int32_t m, n, k;
+  double gflops;          /* heddle's own kernel, medians over turns */
+  double openblas_gflops; /* NAN where there is none */
+} hd_bench_product;
+
+typedef struct hd_bench_gemm_result {
+  hd_bench_machine machine;
+  char openblas[96]; /* "OpenBLAS 0.3.21 SkylakeX"; "" where there is none */
+  int32_t count;
+  hd_bench_product *products;
+} hd_bench_gemm_result;
+
+/* Times products in turns with OpenBLAS, which picks its kernels when it is first opened (OPENBLAS_CORETYPE), for about
+ * `seconds` in all. `products`: m, n and k of each; with `count` 0 a list from 64 to 1024. */
+HD_API hd_status hd_bench_gemm(hd_bench_gemm_result **out, hd_ctx *ctx, const hd_config *config,
+                               const hd_bench_product *products, int32_t count, double seconds);
+HD_API void hd_bench_gemm_destroy(hd_bench_gemm_result *result);
+
+/* What it takes lanes to meet: heddle's meeting, which a step has two of, and the barrier of the OpenMP runtime. */
+typedef struct hd_bench_barrier_result {
+  char cpu[128];
+  int32_t threads, cpus, turns;
+  double us, openmp_us; /* medians over turns, in microseconds */
+  double us_low, us_high, openmp_us_low, openmp_us_high;
+} hd_bench_barrier_result;
+
+HD_API hd_status hd_bench_barrier(hd_bench_barrier_result *out, hd_ctx *ctx, const hd_config *config, double seconds);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

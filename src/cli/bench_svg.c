@@ -1,0 +1,183 @@
+/* A roofline and the time against it, as an SVG.
+ *
+ *     GFLOP/s  ┌───────────────────┐    Above: executed GFLOP/s over FLOP a byte, both logarithmic; one roof for FMA,
+ *              │     ______ FMA    │    one for each level of memory; operations are numbered points.
+ *              │  ／／ 3 1    2    │
+ *              └───────────────────┘    Below: a bar for each operation, as long as it takes; the dark part is what its
+ *     1 conv2 ██▒▒▒▒                    bound would take.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "cli/bench_report.h"
+#include "cli/cli.h"
+
+enum { WIDTH = 860, PLOT_TOP = 70, PLOT_HEIGHT = 330, LEFT = 70, RIGHT = 30, ROW = 20, NAMES = 230, NUMBERS = 190 };
+
+typedef struct chart {
+  FILE *file;
+  const bench_ops *all;
+  double x0, x1, y0, y1; /* the axes' ends, as powers of two */
+} chart;
+
+static double intensity(const hd_bench_op *op) { return op->bytes > 0 ? op->executed_flops / op->bytes : 0; }
+static double speed(const hd_bench_op *op) { return op->s > 0 ? 1e-9 * op->executed_flops / op->s : 0; }
+static int is_point(const hd_bench_op *op) { return intensity(op) > 0 && speed(op) > 0; }
+
+static double x_of(const chart *c, double value) {
+  return LEFT + (WIDTH - LEFT - RIGHT) * (log2(value) - c->x0) / (c->x1 - c->x0);
+}
+
+static double y_of(const chart *c, double value) {
+  return PLOT_TOP + PLOT_HEIGHT * (c->y1 - log2(value)) / (c->y1 - c->y0);
+}
+
+static void put_text(const chart *c, double x, double y, const char *class, const char *text) {
+  fprintf(c->file, "<text x=\"%.1f\" y=\"%.1f\" class=\"%s\">", x, y, class);
+  for (; *text; text++) {
+    if (*text == '&' || *text == '<' || *text == '>')
+      fprintf(c->file, "&#%d;", *text);
+    else if ((unsigned char)*text >= 0x20)
+      fputc(*text, c->file);
+  }
+  fprintf(c->file, "</text>\n");
+}
+
+static void put_line(const chart *c, double x0, double y0, double x1, double y1, const char *class) {
+  fprintf(c->file, "<path d=\"M%.1f %.1fL%.1f %.1f\" class=\"%s\"/>\n", x0, y0, x1, y1, class);
+}
+
+/* Whole powers of two around all points and the roofs' corners. */
+static void choose_axes(chart *c) {
+  const hd_bench_machine *m = c->all->machine;
+  const double slowest = m->level[m->levels - 1].gbytes_per_s;
+  double least = 1, most = 2 * m->peak_gflops / slowest, lowest = m->peak_gflops / 16;
+  for (int i = 0; i < c->all->count; i++) {
+    const hd_bench_op *op = &c->all->op[i];
+    if (!is_point(op))
+      continue;
+    least = fmin(least, intensity(op));
+    most = fmax(most, intensity(op));
+    lowest = fmin(lowest, speed(op));
+  }
+  c->x0 = floor(log2(least)) - 1;
+  c->x1 = ceil(log2(most)) + 1;
+  c->y0 = floor(log2(lowest)) - 1;
+  c->y1 = ceil(log2(m->peak_gflops)) + 1;
+}
+
+static void draw_axes(const chart *c) {
+  char label[32];
+  for (double p = c->x0; p <= c->x1; p += 1) {
+    double x = x_of(c, exp2(p));
+    put_line(c, x, PLOT_TOP, x, PLOT_TOP + PLOT_HEIGHT, "grid");
+    snprintf(label, sizeof label, "%.4g", exp2(p));
+    put_text(c, x, PLOT_TOP + PLOT_HEIGHT + 16, "mid small", label);
+  }
+  for (double p = c->y0; p <= c->y1; p += 1) {
+    double y = y_of(c, exp2(p));
+    put_line(c, LEFT, y, WIDTH - RIGHT, y, "grid");
+    snprintf(label, sizeof label, "%.4g", exp2(p));
+    put_text(c, LEFT - 6, y + 4, "end small", label);
+  }
+  put_text(c, (LEFT + WIDTH - RIGHT) / 2.0, PLOT_TOP + PLOT_HEIGHT + 36, "mid", "executed FLOP a byte");
+  put_text(c, LEFT, PLOT_TOP - 8, "small", "executed GFLOP/s, one lane");
+}
+
+/* The roof of one bandwidth: a slope up to the peak. */
+static void draw_slope(const chart *c, const hd_bench_level *level) {
+  char label[64];
+  const double peak = c->all->machine->peak_gflops, corner = peak / level->gbytes_per_s;
+  double from = exp2(c->x0);
+  if (from * level->gbytes_per_s < exp2(c->y0))
+    from = exp2(c->y0) / level->gbytes_per_s;
+  put_line(c, x_of(c, from), y_of(c, from * level->gbytes_per_s), x_of(c, corner), y_of(c, peak), "roof");
+  const double dx = x_of(c, corner) - x_of(c, from), dy = y_of(c, peak) - y_of(c, from * level->gbytes_per_s);
+  snprintf(label, sizeof label, "%s %.0f GB/s", level->where, level->gbytes_per_s);
+  fprintf(c->file, "<text class=\"small roofs\" transform=\"translate(%.1f %.1f) rotate(%.1f)\">%s</text>\n",
+          x_of(c, from) + 0.08 * dx + 2, y_of(c, from * level->gbytes_per_s) + 0.08 * dy - 5,
+          atan2(dy, dx) * 180 / acos(-1), label);
+}
+
+static void draw_roofs(const chart *c) {
+  const hd_bench_machine *m = c->all->machine;
+  char label[64];
+  for (int i = 0; i < m->levels; i++)
+    if (i == m->levels - 1 || (i == 0 || strcmp(m->level[i].where, m->level[i - 1].where)))
+      draw_slope(c, &m->level[i]);
+  put_line(c, x_of(c, m->peak_gflops / m->level[0].gbytes_per_s), y_of(c, m->peak_gflops), WIDTH - RIGHT,
+           y_of(c, m->peak_gflops), "roof");
+  snprintf(label, sizeof label, "FMA %.0f GFLOP/s", m->peak_gflops);
+  put_text(c, WIDTH - RIGHT - 4, y_of(c, m->peak_gflops) - 6, "end small roofs", label);
+}
+
+static void draw_points(const chart *c) {
+  char label[16];
+  for (int i = 0; i < c->all->count; i++) {
+    const hd_bench_op *op = &c->all->op[i];
+    if (!is_point(op))
+      continue;
+    double x = x_of(c, intensity(op)), y = y_of(c, speed(op));
+    fprintf(c->file, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"9\" class=\"point\"/>\n", x, y);
+    snprintf(label, sizeof label, "%d", i + 1);
+    put_text(c, x, y + 4, "mid number", label);
+  }
+}
+
+static void draw_bar(const chart *c, int index, double top, double longest) {
+  const hd_bench_op *op = &c->all->op[index];
+  const double space = WIDTH - NAMES - NUMBERS - RIGHT, length = space * op->s / longest;
+  const double least = space * fmin(op->least_s, op->s) / longest;
+  char text[192];
+  snprintf(text, sizeof text, "%d", index + 1);
+  put_text(c, 24, top + 14, "end small", text);
+  if (strncmp(op->op, op->name, strlen(op->op)))
+    snprintf(text, sizeof text, "%s: %s", op->name, op->op);
+  else
+    snprintf(text, sizeof text, "%s", op->name);
+  put_text(c, 34, top + 14, "small", text);
+  fprintf(c->file, "<rect x=\"%d\" y=\"%.1f\" width=\"%.1f\" height=\"%d\" class=\"took\"/>\n", NAMES, top + 3, length,
+          ROW - 6);
+  fprintf(c->file, "<rect x=\"%d\" y=\"%.1f\" width=\"%.1f\" height=\"%d\" class=\"least\"/>\n", NAMES, top + 3, least,
+          ROW - 6);
+  if (op->bytes > 0)
+    snprintf(text, sizeof text, "%.4g us, %.0f %% of %s", 1e6 * op->s, op->s > 0 ? 100 * op->least_s / op->s : 0,
+             bench_bound(c->all, op));
+  else
+    snprintf(text, sizeof text, "%.4g us", 1e6 * op->s);
+  put_text(c, NAMES + length + 6, top + 14, "small", text);
+}
+
+static void draw_head(const chart *c, int height) {
+  char text[256];
+  fprintf(c->file,
+          "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\">\n"
+          "<style>text{font:12px system-ui,sans-serif;fill:#1f2937}.small{font-size:11px}.mid{text-anchor:middle}"
+          ".end{text-anchor:end}.title{font-size:16px;font-weight:bold}.grid{stroke:#e5e7eb}.roof{stroke:#374151;"
+          "stroke-width:1.5;fill:none}.roofs{fill:#374151}.point{fill:#1d4ed8;fill-opacity:.85;stroke:#fff}"
+          ".number{font-size:10px;font-weight:bold;fill:#fff}.took{fill:#bfdbfe}.least{fill:#1d4ed8}</style>\n"
+          "<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n",
+          WIDTH, height, WIDTH, height);
+  put_text(c, 20, 28, "title", c->all->title);
+  snprintf(text, sizeof text, "%.120s, %s", c->all->machine->cpu, c->all->machine->isa);
+  put_text(c, 20, 46, "", text);
+}
+
+void bench_draw(FILE *file, const bench_ops *all) {
+  chart c = {.file = file, .all = all};
+  const int bars = PLOT_TOP + PLOT_HEIGHT + 80;
+  double longest = 1e-12;
+  char text[128];
+  for (int i = 0; i < all->count; i++)
+    longest = fmax(longest, all->op[i].s);
+  choose_axes(&c);
+  draw_head(&c, bars + all->count * ROW + 20);
+  draw_axes(&c);
+  draw_roofs(&c);
+  draw_points(&c);
+  snprintf(text, sizeof text, "Time of a %s on one lane; dark: what the bound would take", all->per);
+  put_text(&c, 20, bars - 10, "", text);
+  for (int i = 0; i < all->count; i++)
+    draw_bar(&c, i, bars + i * ROW, longest);
+  fprintf(file, "</svg>\n");
+}

@@ -1,0 +1,354 @@
+/* heddle bench: what this machine can do at most, and how close heddle comes to it. */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/bench_report.h"
+#include "cli/cli.h"
+
+enum { MOST_SHAPES = 64 };
+
+typedef struct request {
+  double seconds;
+  const char *svg;
+  hd_bench_conv_shape shape[MOST_SHAPES];
+  hd_bench_product product[MOST_SHAPES];
+  int shapes, products;
+} request;
+
+typedef int bench_fn(hd_ctx *ctx, const hd_config *config, const request *r);
+
+static int take_seconds(void *self, const char *value) {
+  request *r = self;
+  char *end;
+  r->seconds = strtod(value, &end);
+  if (end != value && !*end && r->seconds >= 0.1 && r->seconds <= 3600)
+    return -1;
+  cli_complain("--seconds expects 0.1 to 3600, found '%s'", value);
+  return CLI_USAGE;
+}
+
+static int take_svg(void *self, const char *value) {
+  ((request *)self)->svg = value;
+  return -1;
+}
+
+/* "13x13x32": up to `most` numbers of 1 to 5 digits; returns how many (0: none, or an x too many), and what follows. */
+static int read_sizes(int32_t *out, int most, const char *text, const char **rest) {
+  int count = 0;
+  for (*rest = text; count < most;) {
+    size_t digits = strspn(*rest, "0123456789");
+    if (digits < 1 || digits > 5)
+      return 0;
+    out[count++] = atoi(*rest);
+    *rest += digits;
+    if (**rest != 'x')
+      break;
+    ++*rest;
+  }
+  return count;
+}
+
+/* ",NAME=A" or ",NAME=AxB": sets one or two numbers. */
+static int read_setting(hd_bench_conv_shape *s, const char *text, const char **rest) {
+  const struct {
+    const char *name;
+    int32_t *value;
+    int values;
+  } settings[] = {{"out", &s->out, 1},        {"kernel", s->kernel, 2},  {"stride", s->stride, 2},
+                  {"padding", s->padding, 2}, {"groups", &s->groups, 1}, {"pool", &s->pool, 1}};
+  for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
+    size_t length = strlen(settings[i].name);
+    if (strncmp(text + 1, settings[i].name, length) || text[1 + length] != '=')
+      continue;
+    int32_t number[2] = {0};
+    int count = read_sizes(number, settings[i].values, text + 2 + length, rest);
+    settings[i].value[0] = number[0];
+    if (settings[i].values == 2)
+      settings[i].value[1] = count == 2 ? number[1] : number[0];
+    return count > 0 && (**rest == ',' || !**rest);
+  }
+  return 0;
+}
+
+static int take_shape(void *self, const char *value) {
+  request *r = self;
+  int32_t input[3] = {0};
+  const char *at;
+  hd_bench_conv_shape s = {.kernel = {3, 3}, .stride = {1, 1}, .groups = 1, .pool = 1};
+  int sound = read_sizes(input, 3, value, &at) == 3 && (*at == ',' || !*at);
+  s.channels = input[0];
+  s.height = input[1];
+  s.width = input[2];
+  while (sound && *at == ',')
+    sound = read_setting(&s, at, &at);
+  if (!sound || s.out < 1 || r->shapes == MOST_SHAPES) {
+    cli_complain("--shape expects CxHxW,out=N[,kernel=K][,stride=S][,padding=P][,groups=G][,pool=M], for example "
+                 "32x13x13,out=64,pool=2, up to %d times, found '%s'",
+                 MOST_SHAPES, value);
+    return CLI_USAGE;
+  }
+  r->shape[r->shapes++] = s;
+  return -1;
+}
+
+static int take_size(void *self, const char *value) {
+  request *r = self;
+  int32_t size[3] = {0};
+  const char *rest;
+  int count = read_sizes(size, 3, value, &rest);
+  if ((count != 1 && count != 3) || *rest || r->products == MOST_SHAPES) {
+    cli_complain("--size expects MxNxK, or N for NxNxN, up to %d times, found '%s'", MOST_SHAPES, value);
+    return CLI_USAGE;
+  }
+  r->product[r->products++] =
+      (hd_bench_product){.m = size[0], .n = size[count == 1 ? 0 : 1], .k = size[count == 1 ? 0 : 2]};
+  return -1;
+}
+
+static int wants_json(const hd_config *config) { return !strcmp(hd_config_get(config, "json"), "true"); }
+
+static int save_svg(const char *path, const bench_ops *ops) {
+  if (!path)
+    return CLI_OK;
+  FILE *file = fopen(path, "w");
+  if (file)
+    bench_draw(file, ops);
+  int failed = !file || ferror(file) != 0;
+  if (file)
+    failed |= fclose(file) != 0;
+  if (!failed)
+    return CLI_OK;
+  cli_complain("--svg expects a file that can be written, found %s: %s; choose another one", path, strerror(errno));
+  return CLI_FAILED;
+}
+
+/* ---- step ---- */
+
+static void print_step(const hd_bench_step_result *r, const bench_ops *ops) {
+  const double gflops = 1e-9 * r->flops * r->samples_per_s, executed = 1e-9 * r->executed_flops * r->samples_per_s;
+  const double peak = r->machine.all_peak_gflops;
+  bench_print_machine(&r->machine);
+  printf("\n%s on %s, batch %lld, %d lane%s: %s samples/s (%s to %s)\n", r->model, r->data, (long long)r->batch,
+         r->threads, r->threads == 1 ? "" : "s", cli_grouped(llround(r->samples_per_s)), cli_grouped(llround(r->low)),
+         cli_grouped(llround(r->high)));
+  printf("  dense     %8.1f GFLOP/s, %5.1f %% of the peak (%.2f MFLOP a sample)\n", gflops, 100 * gflops / peak,
+         1e-6 * r->flops);
+  printf("  executed  %8.1f GFLOP/s, %5.1f %% of the peak (%.2f MFLOP a sample)\n", executed, 100 * executed / peak,
+         1e-6 * r->executed_flops);
+  bench_print_ops(ops);
+}
+
+static void json_step(const hd_bench_step_result *r, const bench_ops *ops) {
+  const double gflops = 1e-9 * r->flops * r->samples_per_s, executed = 1e-9 * r->executed_flops * r->samples_per_s;
+  printf("{\"model\": ");
+  cli_json_text(stdout, r->model);
+  printf(", \"data\": ");
+  cli_json_text(stdout, r->data);
+  printf(", \"batch\": %lld, \"samples_per_s\": %.1f, \"low\": %.1f, \"high\": %.1f, \"gflops\": %.3f, "
+         "\"executed_gflops\": %.3f, \"percent_of_peak\": %.3f, \"lane_step_us\": %.3f, ",
+         (long long)r->batch, r->samples_per_s, r->low, r->high, gflops, executed,
+         100 * gflops / r->machine.all_peak_gflops, 1e6 * r->lane_step_s);
+  bench_json_machine(&r->machine);
+  printf(", ");
+  bench_json_ops(ops);
+  printf("}\n");
+}
+
+static int bench_step(hd_ctx *ctx, const hd_config *config, const request *asked) {
+  hd_bench_step_result *r;
+  hd_status status = hd_bench_step(&r, ctx, config, asked->seconds);
+  if (status != HD_OK)
+    return cli_fail(status, hd_ctx_message(ctx));
+  bench_ops ops = {
+      .machine = &r->machine, .op = r->ops, .count = r->op_count, .per = "step", .whole_s = r->lane_step_s};
+  snprintf(ops.title, sizeof ops.title, "%s, batch %lld: %s samples/s on %d lane%s, %.0f %% of the FMA peak (dense)",
+           r->model, (long long)r->batch, cli_grouped(llround(r->samples_per_s)), r->threads,
+           r->threads == 1 ? "" : "s", 1e-7 * r->flops * r->samples_per_s / r->machine.all_peak_gflops);
+  (wants_json(config) ? json_step : print_step)(r, &ops);
+  int code = save_svg(asked->svg, &ops);
+  hd_bench_step_destroy(r);
+  return code;
+}
+
+/* ---- conv ---- */
+
+static int bench_conv(hd_ctx *ctx, const hd_config *config, const request *asked) {
+  hd_bench_conv_result *r;
+  hd_status status = hd_bench_conv(&r, ctx, config, asked->shape, asked->shapes, asked->seconds);
+  if (status != HD_OK)
+    return cli_fail(status, hd_ctx_message(ctx));
+  bench_ops ops = {.machine = &r->machine, .op = r->ops, .count = r->op_count, .per = "sample"};
+  snprintf(ops.title, sizeof ops.title, "Convolutions%s%.100s", asked->shapes ? "" : " of ",
+           asked->shapes ? "" : hd_config_get(config, "model"));
+  if (wants_json(config)) {
+    printf("{");
+    bench_json_machine(&r->machine);
+    printf(", ");
+    bench_json_ops(&ops);
+    printf("}\n");
+  } else {
+    bench_print_machine(&r->machine);
+    bench_print_ops(&ops);
+  }
+  int code = save_svg(asked->svg, &ops);
+  hd_bench_conv_destroy(r);
+  return code;
+}
+
+/* ---- gemm ---- */
+
+static void print_gemm(const hd_bench_gemm_result *r) {
+  bench_print_machine(&r->machine);
+  printf("\n    m     n     k    heddle  of peak  OpenBLAS     ratio   (GFLOP/s, one lane; %s)\n",
+         *r->openblas ? r->openblas : "no OpenBLAS here");
+  for (int i = 0; i < r->count; i++) {
+    const hd_bench_product *p = &r->products[i];
+    printf("%5d %5d %5d %9.1f %6.0f %%", p->m, p->n, p->k, p->gflops, 100 * p->gflops / r->machine.peak_gflops);
+    if (isfinite(p->openblas_gflops))
+      printf(" %9.1f %9.2f", p->openblas_gflops, p->gflops / p->openblas_gflops);
+    printf("\n");
+  }
+}
+
+static void json_gemm(const hd_bench_gemm_result *r) {
+  printf("{");
+  bench_json_machine(&r->machine);
+  printf(", \"openblas\": ");
+  cli_json_text(stdout, r->openblas);
+  printf(", \"sizes\": [");
+  for (int i = 0; i < r->count; i++) {
+    const hd_bench_product *p = &r->products[i];
+    printf("%s{\"m\": %d, \"n\": %d, \"k\": %d, \"gflops\": %.3f, \"openblas_gflops\": ", i ? ", " : "", p->m, p->n,
+           p->k, p->gflops);
+    cli_json_real(stdout, p->openblas_gflops);
+    printf("}");
+  }
+  printf("]}\n");
+}
+
+static int bench_gemm(hd_ctx *ctx, const hd_config *config, const request *asked) {
+  hd_bench_gemm_result *r;
+  hd_status status = hd_bench_gemm(&r, ctx, config, asked->product, asked->products, asked->seconds);
+  if (status != HD_OK)
+    return cli_fail(status, hd_ctx_message(ctx));
+  (wants_json(config) ? json_gemm : print_gemm)(r);
+  hd_bench_gemm_destroy(r);
+  return CLI_OK;
+}
+
+/* ---- barrier ---- */
+
+static int bench_barrier(hd_ctx *ctx, const hd_config *config, const request *asked) {
+  hd_bench_barrier_result r;
+  hd_status status = hd_bench_barrier(&r, ctx, config, asked->seconds);
+  if (status != HD_OK)
+    return cli_fail(status, hd_ctx_message(ctx));
+  if (wants_json(config)) {
+    printf("{\"cpu\": ");
+    cli_json_text(stdout, r.cpu);
+    printf(", \"threads\": %d, \"cpus\": %d, \"us\": %.4f, \"openmp_us\": %.4f}\n", r.threads, r.cpus, r.us,
+           r.openmp_us);
+    return CLI_OK;
+  }
+  printf("%s, %d lane%s on %d CPU%s, medians of %d turns (their 95 %% interval)\n", r.cpu, r.threads,
+         r.threads == 1 ? "" : "s", r.cpus, r.cpus == 1 ? "" : "s", r.turns);
+  printf("  heddle's meeting  %8.3f us (%.3f to %.3f)\n", r.us, r.us_low, r.us_high);
+  printf("  OpenMP's barrier  %8.3f us (%.3f to %.3f)\n", r.openmp_us, r.openmp_us_low, r.openmp_us_high);
+  return CLI_OK;
+}
+
+/* ---- the command ---- */
+
+static const char *const lanes_alone[] = {"threads", "cpus", "placement", "seed", "json", NULL};
+static const char *const with_model[] = {"model", "threads", "cpus", "placement", "seed", "json", NULL};
+
+enum { HAS_SVG = 1, HAS_SHAPE = 2, HAS_SIZE = 4 };
+
+static const struct {
+  const char *name;
+  bench_fn *run;
+  const char *const *options; /* NULL: all of train's */
+  int has;
+  const char *help;
+} benches[] = {
+    {"step", bench_step, NULL, HAS_SVG, "a model's training step as train runs it, and where its time goes"},
+    {"conv", bench_conv, with_model, HAS_SVG | HAS_SHAPE,
+     "convolutions, of a model or of given shapes, and their gradients"},
+    {"gemm", bench_gemm, lanes_alone, HAS_SIZE, "products of matrices, against OpenBLAS"},
+    {"barrier", bench_barrier, lanes_alone, 0, "what it takes lanes to meet, against the OpenMP runtime"},
+};
+
+enum { BENCHES = sizeof benches / sizeof *benches, MOST_EXTRA = 6 };
+
+static void list_extra(cli_extra *out, int has, request *r) {
+  int count = 0;
+  out[count++] = (cli_extra){"seconds", "S", "how long to measure (3)", take_seconds, r};
+  if (has & HAS_SVG)
+    out[count++] = (cli_extra){"svg", "FILE", "draw the operations under the machine's limits", take_svg, r};
+  if (has & HAS_SHAPE)
+    out[count++] = (cli_extra){
+        "shape", "SHAPE",
+        "CxHxW,out=N,kernel=3,stride=1,padding=0,groups=1,pool=1 instead of a model's; may be repeated", take_shape, r};
+  if (has & HAS_SIZE)
+    out[count++] = (cli_extra){"size", "MxNxK", "this product instead of a list; may be repeated", take_size, r};
+  out[count] = (cli_extra){0};
+}
+
+static int run_bench(int which, int argc, char **argv) {
+  request r = {.seconds = 3};
+  cli_extra extra[MOST_EXTRA];
+  char usage[192];
+  hd_ctx *ctx;
+  hd_config *config;
+  list_extra(extra, benches[which].has, &r);
+  snprintf(usage, sizeof usage, "usage: heddle bench %s [options%s]: %s", benches[which].name,
+           benches[which].options ? "" : ", those of train too", benches[which].help);
+  if (hd_ctx_create(&ctx) != HD_OK)
+    return cli_fail(HD_E_NOMEM, NULL);
+  int first = 0, code = hd_config_create(&config, ctx) == HD_OK ? -1 : cli_fail(HD_E_NOMEM, NULL);
+  if (code < 0)
+    code = cli_parse_with(&first, config, ctx, argc, argv, benches[which].options, extra, usage);
+  if (code < 0 && first < argc) {
+    cli_complain("bench %s expects options only, found '%s'; see heddle bench %s --help", benches[which].name,
+                 argv[first], benches[which].name);
+    code = CLI_USAGE;
+  }
+  if (code < 0)
+    code = benches[which].run(ctx, config, &r);
+  hd_config_destroy(config);
+  hd_ctx_destroy(ctx);
+  return code;
+}
+
+static int help(void) {
+  cli_extra extra[MOST_EXTRA];
+  printf("usage: heddle bench WHAT [options]: this machine's limits, and how close to them heddle comes\n\n");
+  for (int i = 0; i < BENCHES; i++)
+    printf("  %-10s %s\n", benches[i].name, benches[i].help);
+  printf("\nBeside the options that heddle bench WHAT --help lists:\n");
+  list_extra(extra, HAS_SVG | HAS_SHAPE | HAS_SIZE, NULL);
+  for (const cli_extra *e = extra; e->name; e++)
+    printf("  --%s %-*s %s\n", e->name, 21 - (int)strlen(e->name), e->arg, e->help);
+  return CLI_OK;
+}
+
+int cli_bench(int argc, char **argv) {
+  char list[128];
+  int at = 0;
+  if (argc > 1 && !strcmp(argv[1], "--help"))
+    return help();
+  for (int i = 0; i < BENCHES; i++) {
+    if (argc > 1 && !strcmp(argv[1], benches[i].name)) {
+      char name[32];
+      snprintf(name, sizeof name, "bench %s", benches[i].name);
+      argv[1] = name;
+      return run_bench(i, argc - 1, argv + 1);
+    }
+    at += snprintf(list + at, sizeof list - (size_t)at, "%s%s", i ? ", " : "", benches[i].name);
+  }
+  cli_complain("bench expects what to measure (%s), found %s%.80s%s; see heddle bench --help", list,
+               argc > 1 ? "'" : "", argc > 1 ? argv[1] : "none", argc > 1 ? "'" : "");
+  return CLI_USAGE;
+}

@@ -1,0 +1,75 @@
+# heddle bench: what each of them promises, in a fraction of a second each, and what they refuse.
+
+load cli
+
+operation="name op us gflops executed_gflops bytes bound percent_of_bound"
+
+bench() {
+  "$HEDDLE" bench "$@" --json >out 2>err || { cat out err; return 1; }
+}
+
+@test "bench step: the promised keys, a row for each operation, and a picture" {
+  need_json
+  bench step --model simplenet --batch 32 --threads 2 --seconds 0.2 --svg step.svg
+  for key in model batch threads samples_per_s gflops peak_gflops percent_of_peak; do
+    [[ " $(json_keys <out) " == *" $key "* ]]
+  done
+  [ "$(json_get model batch threads <out)" = "simplenet 32 2" ]
+  [ "$(json_get operations.0 <out | json_keys)" = "$operation" ]
+  [ "$(json_get operations.0.name operations.0.op <out)" = "fc linear" ]
+  grep -q '^<svg xmlns' step.svg
+  grep -q '</svg>' step.svg
+  no grep -q nan step.svg out
+  [ ! -e runs ]
+}
+
+@test "bench step: a table, with the time beside the operations" {
+  "$HEDDLE" bench step --model mlp --max-steps 5 --seconds 0.2 >out
+  grep -q '^mlp on digits, batch 64, .* samples/s' out
+  grep -Eq '^fc1 +linear +[0-9.]+ +[0-9.]+ %' out
+  grep -q '^other ' out
+}
+
+@test "bench conv: a model's convolutions without gradients that nobody wants, and shapes" {
+  need_json
+  bench conv --model lenet5 --seconds 0.2
+  [ "$(grep -o '"op": "conv2d[a-z_]*"' out | sort | uniq -c | xargs)" = '2 op: conv2d 2 op: conv2d_dw 1 op: conv2d_dx' ]
+  bench conv --shape 3x9x8,out=5,kernel=3x2,padding=1,stride=2 --shape 8x6x6,out=8,groups=8,kernel=5,padding=2 --seconds 0.2
+  [ "$(grep -o '"op": "conv2d[a-z_]*"' out | wc -l)" -eq 6 ]
+  # 5 maps of 5 x 5 outputs, 3 channels of 3 x 2: two FLOPs each
+  rate=$(json_get operations.0.gflops operations.0.us <out)
+  awk -v r="${rate% *}" -v us="${rate#* }" 'BEGIN { f = r * us * 1000; exit !(f > 4490 && f < 4510) }'
+}
+
+@test "bench gemm: sizes as asked, with or without OpenBLAS" {
+  need_json
+  bench gemm --size 64 --size 17x65x129 --seconds 0.2
+  [ "$(json_get sizes.0.m sizes.1.m sizes.1.n sizes.1.k <out)" = "64 17 65 129" ]
+  HEDDLE_BLAS=none bench gemm --size 8 --seconds 0.1
+  [ "$(json_get openblas sizes.0.openblas_gflops <out)" = " null" ]
+}
+
+@test "bench barrier: both ways to meet" {
+  need_json
+  bench barrier --threads 2 --seconds 0.2
+  [ "$(json_get threads <out)" = 2 ]
+  json_get us openmp_us <out | awk '{ exit !($1 > 0 && $2 > 0) }'
+}
+
+@test "bench refuses what it cannot measure" {
+  fails 2 bench
+  says "step, conv, gemm, barrier"
+  fails 2 bench everything
+  fails 2 bench step --seconds 0
+  fails 2 bench step extra
+  fails 2 bench gemm --size 0x1x1
+  fails 2 bench gemm --size 12,13
+  fails 2 bench gemm --svg x.svg
+  fails 1 bench conv --shape 1x2x2,out=1,kernel=5
+  for shape in 3x8,out=1 3x8x8 3x8x8,out=0 3x8x8,out=1,kernel=3x 3x8x8,outer=1 1x1x1,out=1,pool=1x1; do
+    fails 2 bench conv --shape "$shape"
+    says "--shape expects"
+  done
+  fails 2 bench conv --model mlp
+  fails 1 bench step --model simplenet --seconds 0.1 --svg /nowhere/x.svg
+}
