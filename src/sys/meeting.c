@@ -1,4 +1,7 @@
 /* The meeting of lanes: see meeting.h for the lines and the order of writes. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
 #include "sys/meeting.h"
 
 #include <limits.h>
@@ -40,8 +43,20 @@ static void sleep_until(hd_meeting_line *line, unsigned number) {
   atomic_fetch_sub(&line->sleepers, 1);
 }
 
-static void wait_for(const hd_meeting *meeting, hd_meeting_line *line, unsigned number) {
-  for (int i = 0; i < meeting->spins; i++) {
+/* Whether a lane that has not come was last seen on this lane's CPU: it cannot come while we look out for it. */
+static int blocks_another(const hd_meeting *meeting, int lane, unsigned number) {
+  int cpu = atomic_load_explicit(&meeting->line[lane].cpu, memory_order_relaxed);
+  for (int i = 0; i < meeting->lanes; i++) {
+    hd_meeting_line *other = &meeting->line[i];
+    if (i != lane && atomic_load_explicit(&other->cpu, memory_order_relaxed) == cpu && !has_come(other, number))
+      return 1;
+  }
+  return 0;
+}
+
+static void wait_for(const hd_meeting *meeting, int lane, hd_meeting_line *line, unsigned number) {
+  int spins = blocks_another(meeting, lane, number) ? 0 : meeting->spins;
+  for (int i = 0; i < spins; i++) {
     if (has_come(line, number))
       return;
     relax();
@@ -58,13 +73,15 @@ uint32_t hd__meeting_come(hd_meeting *meeting, int lane, uint32_t flags) {
   hd_meeting_line *mine = &meeting->line[lane];
   unsigned number = atomic_load_explicit(&mine->came, memory_order_relaxed) + 1;
   mine->flags[number & 1] = flags;
+  atomic_store_explicit(&mine->cpu, sched_getcpu(), memory_order_relaxed);
   /* Sequentially consistent on both sides: either we see the sleeper or it sees our number. */
   atomic_store(&mine->came, number);
   if (meeting->lanes > 1 && atomic_load(&mine->sleepers) > 0)
     syscall(SYS_futex, &mine->came, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
   for (int i = 1; i < meeting->lanes; i++) {
     hd_meeting_line *other = &meeting->line[(lane + i) % meeting->lanes];
-    wait_for(meeting, other, number);
+    if (!has_come(other, number))
+      wait_for(meeting, lane, other, number);
     flags |= other->flags[number & 1];
   }
   return flags;

@@ -4,11 +4,12 @@
  * number and its flags, then waits until all other lines have caught up. Flags live in two places by the parity of the
  * meeting, so a fast lane that already enters the next meeting cannot overwrite what a slow one still reads.
  *
- *     line of lane i:  | came | flags[0] | flags[1] | sleepers | pad |
+ *     line of lane i:  | came | sleepers | cpu | flags[0] | flags[1] | pad |
  *
- * Waiting is a bounded spin, then yields, then a futex on the line that is missing: with more lanes than cores a
- * spinning lane would keep the missing one from running. Reads of shared memory after the meeting see all writes before
- * it. */
+ * Waiting is a bounded spin, then yields, then a futex on the line that is missing. Each lane notes the CPU on which it
+ * came: who waits while a lane is missing that was last seen on the same CPU does not spin but makes way at once. So
+ * lanes that share CPUs lose little, whether that was foreseen or not. Reads of shared memory after the meeting see all
+ * writes before it. */
 #ifndef HD_SYS_MEETING_H
 #define HD_SYS_MEETING_H
 
@@ -18,6 +19,7 @@
 typedef struct hd_meeting_line {
   _Alignas(128) atomic_uint came; /* a futex word */
   atomic_uint sleepers;
+  atomic_int cpu; /* where it was when it came last */
   uint32_t flags[2];
 } hd_meeting_line;
 
@@ -27,7 +29,8 @@ typedef struct hd_meeting {
   int spins; /* looks at a line before yielding */
 } hd_meeting;
 
-/* Prepares for `lanes` lanes on lines that the caller owns; `crowded` says that there are more lanes than cores. */
+/* Prepares for `lanes` lanes on lines that the caller owns; `crowded` says that there are more lanes than CPUs that may
+ * be busy at once: then no one spins for long, whoever is where. */
 void hd__meeting_init(hd_meeting *meeting, hd_meeting_line *lines, int lanes, int crowded);
 
 /* Comes to the next meeting with `flags` and returns the OR of everybody's. */

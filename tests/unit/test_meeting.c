@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
+#include <time.h>
 
 #include "sys/meeting.h"
 
@@ -178,6 +179,32 @@ static void test_lines(void) {
   ok(crowded.spins < shared->meeting.spins, "with more lanes than cores no one spins for long");
 }
 
+static double cpu_s(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* Lanes on one CPU though nobody said so, and patient ones: who spun would burn a time slice in each meeting. */
+static void test_shared_cpu(void) {
+  cpu_set_t before, one;
+  CPU_ZERO(&one);
+  if (sched_getaffinity(0, sizeof before, &before) != 0)
+    bail_out("no affinity mask");
+  for (int cpu = 0; CPU_COUNT(&one) == 0; cpu++)
+    if (CPU_ISSET(cpu, &before))
+      CPU_SET(cpu, &one);
+  sched_setaffinity(0, sizeof one, &one); /* threads inherit it */
+  prepare(shared, 3, 0, MAX_ROUNDS, 0);
+  shared->meeting.spins = INT_MAX;
+  double start = cpu_s();
+  run_threads(shared);
+  double spent = cpu_s() - start;
+  sched_setaffinity(0, sizeof before, &before);
+  check(shared, "3 lanes on one CPU");
+  ok(spent < 5, "3 lanes on one CPU: %d meetings take no time slices, but %.2f s of it", MAX_ROUNDS, spent);
+}
+
 int main(void) {
   alarm(PATIENCE_S); /* a lane that is never woken would wait for ever */
   shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -192,6 +219,7 @@ int main(void) {
     test_rounds(lanes[i], 1, 2000, 0);
     test_rounds(lanes[i], 1, 200, 1);
   }
+  test_shared_cpu();
   test_wrap(UINT_MAX, "2^32");
   test_wrap(INT_MAX, "2^31");
   test_processes(3, 5000, 0);
