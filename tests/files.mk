@@ -8,7 +8,8 @@ SH_LOG_COMPILER = $(SHELL)
 BATS_LOG_DRIVER = $(LOG_DRIVER)
 BATS_LOG_COMPILER = $(SHELL) $(top_srcdir)/tests/cli/run-bats
 AM_TESTS_ENVIRONMENT = HEDDLE='$(abs_top_builddir)/heddle' SRCDIR='$(abs_top_srcdir)' BUILDDIR='$(abs_top_builddir)' \
-  BATS='$(BATS)'; export HEDDLE SRCDIR BUILDDIR BATS; unset OMP_NUM_THREADS HEDDLE_ISA HEDDLE_DATA HEDDLE_SYSROOT; \
+  BATS='$(BATS)'; export HEDDLE SRCDIR BUILDDIR BATS; unset OMP_NUM_THREADS HEDDLE_ISA HEDDLE_DATA HEDDLE_SYSROOT \
+  HEDDLE_LANE_SPEEDS; \
   HD_BITS='$(HD_BITS)'; export HD_BITS;
 
 unit_tests = tests/unit/test_digits tests/unit/test_doctor tests/unit/test_feed tests/unit/test_file tests/unit/test_idx \
@@ -16,6 +17,7 @@ unit_tests = tests/unit/test_digits tests/unit/test_doctor tests/unit/test_feed 
   tests/unit/test_pool tests/unit/test_predict tests/unit/test_quota tests/unit/test_safetensors \
   tests/unit/test_scaling tests/unit/test_schedule tests/unit/test_summary tests/unit/test_tensor tests/unit/test_tree \
   tests/unit/test_yaml
+unit_tests += tests/unit/test_lanes
 unit_tests += tests/plan/test_plan
 unit_tests += tests/golden/test_golden
 unit_tests += tests/fault/test_alloc

@@ -32,13 +32,14 @@ static int64_t cover_slots(int64_t shards) {
   return shards < 2 * levels + 1 ? shards : 2 * levels + 1;
 }
 
-static void lay_out_lane(hd_exec *exec, bump *b, lane_state *lane) {
+static void lay_out_lane(hd_exec *exec, bump *b, int index) {
   const hd_plan *plan = exec->plan;
+  lane_state *lane = &exec->lane[index];
+  int64_t slots = cover_slots(exec->border[index + 1] - exec->border[index]);
   lane->arena = take(b, &b->by.activations, plan->arena_bytes * exec->group_rows);
   lane->scratch = take(b, &b->by.activations, plan->scratch_bytes);
   lane->targets = take(b, &b->by.activations, exec->group_rows * exec->target_bytes);
-  lane->cover = take(b, &b->by.gradients,
-                     cover_slots(lane->shard_hi - lane->shard_lo) * plan->direct_elems * (int64_t)sizeof *lane->cover);
+  lane->cover = take(b, &b->by.gradients, slots * plan->direct_elems * (int64_t)sizeof *lane->cover);
   lane->tile = take(b, &b->by.bookkeeping, TILE_ELEMS * (int64_t)sizeof *lane->tile);
   lane->other_tile = take(b, &b->by.bookkeeping,
                           plan->grad_elems > plan->trained_elems ? TILE_ELEMS * (int64_t)sizeof *lane->tile : 0);
@@ -75,9 +76,10 @@ static void lay_out(hd_exec *exec, bump *b) {
     }
   }
   for (int l = 0; l < exec->lane_count; l++)
-    lay_out_lane(exec, b, &exec->lane[l]);
+    lay_out_lane(exec, b, l);
 }
 
+/* Lanes without a shard still work on chunks. */
 static void share_out(hd_exec *exec) {
   const hd_plan *plan = exec->plan;
   int label = plan->graph->label;
@@ -87,12 +89,10 @@ static void share_out(hd_exec *exec) {
   int32_t shards = exec->settings.shards / exec->settings.parts;
   int64_t largest = (exec->settings.batch + exec->settings.shards - 1) / exec->settings.shards;
   int64_t rows = 1;
-  for (int l = 0; l < exec->lane_count; l++) {
-    lane_state *lane = &exec->lane[l];
-    hd__tree_split(&lane->shard_lo, &lane->shard_hi, NULL, shards, exec->lane_count, l);
-    if (rows < (lane->shard_hi - lane->shard_lo) * largest)
-      rows = (lane->shard_hi - lane->shard_lo) * largest;
-  }
+  hd__tree_deal(exec->border, shards, exec->speed, exec->lane_count);
+  for (int l = 0; l < exec->lane_count; l++)
+    if (rows < (exec->border[l + 1] - exec->border[l]) * largest)
+      rows = (exec->border[l + 1] - exec->border[l]) * largest;
   int64_t fitting = plan->arena_bytes > 0 ? ARENA_TARGET_BYTES / plan->arena_bytes : rows;
   exec->group_rows = rows < fitting ? rows : fitting < largest ? largest : fitting;
 }
@@ -105,8 +105,19 @@ static hd_status share_chunks(hd_exec *exec, hd_ctx *ctx) {
   for (int c = 0; c < plan->chunk_count; c++)
     weight[c] = plan->chunks[c].weight;
   for (int l = 0; l < exec->lane_count; l++)
-    hd__tree_split(&exec->lane[l].chunk_lo, &exec->lane[l].chunk_hi, weight, plan->chunk_count, exec->lane_count, l);
+    hd__tree_split(&exec->lane[l].chunk_lo, &exec->lane[l].chunk_hi, weight, plan->chunk_count, exec->speed,
+                   exec->lane_count, l);
   hd__free(weight);
+  return HD_OK;
+}
+
+static hd_status take_lanes(hd_exec *exec, hd_ctx *ctx) {
+  size_t lanes = (size_t)exec->lane_count;
+  exec->lane = hd__malloc_aligned(lanes * sizeof *exec->lane);
+  exec->border = hd__malloc((lanes + 1) * sizeof *exec->border);
+  if (!exec->lane || !exec->border)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for %d lanes", exec->lane_count);
+  memset(exec->lane, 0, lanes * sizeof *exec->lane);
   return HD_OK;
 }
 
@@ -114,15 +125,15 @@ hd_status hd__exec_measure(hd_exec_memory *out, hd_ctx *ctx, const hd_plan *plan
                            const hd_exec_settings *settings) {
   hd_exec exec = {.plan = plan, .settings = *settings, .lane_count = lanes};
   bump count = {0};
-  exec.lane = hd__malloc_aligned((size_t)lanes * sizeof *exec.lane);
-  if (!exec.lane)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for %d lanes", lanes);
-  memset(exec.lane, 0, (size_t)lanes * sizeof *exec.lane);
-  share_out(&exec);
-  lay_out(&exec, &count);
+  hd_status status = take_lanes(&exec, ctx);
+  if (status == HD_OK) {
+    share_out(&exec);
+    lay_out(&exec, &count);
+    *out = count.by;
+  }
   hd__free(exec.lane);
-  *out = count.by;
-  return HD_OK;
+  hd__free(exec.border);
+  return status;
 }
 
 static hd_status take_memory(hd_exec *exec, hd_ctx *ctx) {
@@ -145,13 +156,12 @@ hd_status hd__exec_create(hd_exec **out, hd_ctx *ctx, const hd_plan *plan, hd_st
   exec->lanes = lanes;
   exec->settings = *settings;
   exec->lane_count = hd__lanes_count(lanes);
-  exec->lane = hd__malloc_aligned((size_t)exec->lane_count * sizeof *exec->lane);
-  hd_status status = HD_E_NOMEM;
-  if (!exec->lane) {
-    hd__fail(ctx, status, "out of memory for %d lanes", exec->lane_count);
+  hd_status status = hd__exec_time_lanes(lanes, ctx, plan->kernels);
+  exec->speed = hd__lanes_speeds(lanes);
+  if (status == HD_OK)
+    status = take_lanes(exec, ctx);
+  if (status != HD_OK)
     goto out;
-  }
-  memset(exec->lane, 0, (size_t)exec->lane_count * sizeof *exec->lane);
   share_out(exec);
   status = share_chunks(exec, ctx);
   if (status == HD_OK)
@@ -171,6 +181,7 @@ void hd__exec_destroy(hd_exec *exec) {
     return;
   hd__segment_destroy(&exec->memory);
   hd__free(exec->lane);
+  hd__free(exec->border);
   hd__free(exec);
 }
 

@@ -51,7 +51,8 @@ static void evaluate_lane(void *arg, int index) {
   hd_exec *exec = e->exec;
   lane_at at = {
       .exec = exec, .index = index, .lane = &exec->lane[index], .step = &e->step, .half = hd__store_half(exec->store)};
-  int64_t begin = e->step.samples * index / exec->lane_count, end = e->step.samples * (index + 1) / exec->lane_count;
+  int64_t begin = hd__tree_share(e->step.samples, exec->speed, exec->lane_count, index);
+  int64_t end = hd__tree_share(e->step.samples, exec->speed, exec->lane_count, index + 1);
   for (int64_t first = begin; first < end; first += exec->group_rows) {
     int64_t rows = end - first < exec->group_rows ? end - first : exec->group_rows;
     evaluate_group(&at, e, first, rows);

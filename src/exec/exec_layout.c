@@ -10,7 +10,7 @@ static void lay_part(hd_exec *exec, part_layout *layout) {
   layout->first = hd__tree_first_sample(part->samples, part->shards, part->lo);
   for (int l = 0; l < exec->lane_count; l++) {
     hd_range_plan *range = &layout->range[l];
-    hd__tree_range(range, part, part->lo + exec->lane[l].shard_lo, part->lo + exec->lane[l].shard_hi);
+    hd__tree_range(range, part, part->lo + exec->border[l], part->lo + exec->border[l + 1]);
     for (int32_t c = 0; c < range->covers; c++, pieces++) {
       piece[pieces] = range->cover[c];
       layout->piece_lane[pieces] = l;

@@ -37,7 +37,6 @@ typedef struct lane_state {
   float *tile, *other_tile; /* of a gradient; of a further use of its parameter */
   double *norms;            /* room for the tree over chunk numbers */
   int32_t chunk_lo, chunk_hi;
-  int32_t shard_lo, shard_hi; /* inside part 0; other parts alike */
   uint32_t flags;
   int bad_param; /* with HD_FLAG_NOT_FINITE: the parameter, -1: the loss, -2: the norm */
 } lane_state;
@@ -48,7 +47,9 @@ struct hd_exec {
   hd_lanes *lanes;
   hd_exec_settings settings;
   int lane_count;
-  int64_t group_rows; /* samples that an arena holds */
+  const int32_t *speed; /* of the lanes; NULL: all alike */
+  int32_t *border;      /* shards of lane l inside part 0: [border[l], border[l + 1]); other parts alike */
+  int64_t group_rows;   /* samples that an arena holds */
   lane_state *lane;
   hd_meeting meeting;
   hd_meeting_line *lines;
@@ -98,6 +99,9 @@ float *hd__exec_rows_at(const lane_at *at, int value, const call_rows *rows);
 
 /* Asks the driver for a group's samples and targets. */
 void hd__exec_fetch(const lane_at *at, const call_rows *group);
+
+/* Where lanes run on cores of several kinds, and nobody has timed them yet: does so. */
+hd_status hd__exec_time_lanes(hd_lanes *lanes, hd_ctx *ctx, const hd_kernels *kernels);
 
 void hd__exec_layout(hd_exec *exec, int parity, int64_t samples);
 void hd__exec_shards(const lane_at *at, const hd_phase *phase);

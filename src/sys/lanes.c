@@ -1,4 +1,4 @@
-/* Opening OpenMP regions, binding their threads, setting their floating-point mode. */
+/* Opening OpenMP regions, binding their threads, setting their floating-point mode; and how fast the lanes are. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -8,15 +8,27 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "base/alloc.h"
+#include "base/number.h"
 #include "sys/claim.h"
 #include "sys/fpmode.h"
+
+enum { MOST_SPEED = 1000 };
+
+typedef struct lane_place {
+  int cpu;  /* -1: not bound */
+  int kind; /* of its core; -1: unknown */
+} lane_place;
 
 struct hd_lanes {
   int count;
   int cpus; /* that may be busy at once */
-  int *cpu; /* lane -> CPU, -1: not bound */
+  lane_place *lane;
+  int32_t *speed;
+  bool has_speeds; /* else all are alike */
   hd_claim claim;
 };
 
@@ -35,6 +47,41 @@ static int probe(int wanted) {
   return came;
 }
 
+/* "2,2,1": one for each lane, over and over. */
+static hd_status take_speeds(hd_lanes *lanes, hd_ctx *ctx, const char *text) {
+  int32_t sum = 0;
+  const char *at = text;
+  for (int i = 0; i < lanes->count; i++) {
+    char item[8] = "";
+    int64_t speed;
+    size_t length = strcspn(at, ",");
+    strncat(item, at, length < sizeof item ? length : 0);
+    if (!hd__parse_int64(&speed, item) || speed < 0 || speed > MOST_SPEED)
+      return hd__fail(ctx, HD_E_USAGE, "HEDDLE_LANE_SPEEDS expects numbers from 0 to %d such as 2,2,1, found '%.80s'",
+                      MOST_SPEED, text);
+    lanes->speed[i] = (int32_t)speed;
+    sum += lanes->speed[i];
+    at = at[length] ? at + length + 1 : text;
+  }
+  if (sum == 0)
+    return hd__fail(ctx, HD_E_USAGE,
+                    "HEDDLE_LANE_SPEEDS expects one of the first %d above 0, found '%.80s'; raise one or unset it",
+                    lanes->count, text);
+  return HD_OK;
+}
+
+static hd_status fill(hd_lanes *lanes, hd_ctx *ctx, const hd_placement *place) {
+  const char *speeds = getenv("HEDDLE_LANE_SPEEDS");
+  lanes->lane = hd__calloc((size_t)lanes->count, sizeof *lanes->lane);
+  lanes->speed = hd__calloc((size_t)lanes->count, sizeof *lanes->speed);
+  if (!lanes->lane || !lanes->speed)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for %d lanes", lanes->count);
+  for (int i = 0; i < lanes->count; i++)
+    lanes->lane[i] = i < place->lanes ? (lane_place){place->lane[i].cpu, place->lane[i].kind} : (lane_place){-1, -1};
+  lanes->has_speeds = speeds && *speeds;
+  return lanes->has_speeds ? take_speeds(lanes, ctx, speeds) : HD_OK;
+}
+
 hd_status hd__lanes_create(hd_lanes **out, hd_ctx *ctx, const hd_placement *place) {
   *out = NULL;
   omp_set_dynamic(0);
@@ -42,17 +89,15 @@ hd_status hd__lanes_create(hd_lanes **out, hd_ctx *ctx, const hd_placement *plac
   if (came < 1)
     return region_failed(ctx, place->lanes, came);
   hd_lanes *lanes = hd__calloc(1, sizeof *lanes);
-  int *cpu = hd__calloc((size_t)came, sizeof *cpu);
-  if (!lanes || !cpu) {
-    hd__free(lanes);
-    hd__free(cpu);
+  if (!lanes)
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for %d lanes", came);
-  }
-  for (int i = 0; i < came; i++)
-    cpu[i] = i < place->lanes ? place->lane[i].cpu : -1;
-  *lanes = (hd_lanes){.count = came, .cpus = place->cpus, .cpu = cpu};
-  *out = lanes;
-  return HD_OK;
+  *lanes = (hd_lanes){.count = came, .cpus = place->cpus};
+  hd_status status = fill(lanes, ctx, place);
+  if (status == HD_OK)
+    *out = lanes;
+  else
+    hd__lanes_destroy(lanes);
+  return status;
 }
 
 hd_status hd__lanes_place(hd_placement **out, hd_ctx *ctx, const hd_placement_request *request) {
@@ -91,14 +136,15 @@ hd_status hd__lanes_open(hd_lanes **out, hd_ctx *ctx, const hd_placement_request
 void hd__lanes_unbind(hd_lanes *lanes) {
   hd__claim_drop(&lanes->claim);
   for (int i = 0; i < lanes->count; i++)
-    lanes->cpu[i] = -1;
+    lanes->lane[i] = (lane_place){-1, -1};
 }
 
 void hd__lanes_destroy(hd_lanes *lanes) {
   if (!lanes)
     return;
   hd__claim_drop(&lanes->claim);
-  hd__free(lanes->cpu);
+  hd__free(lanes->lane);
+  hd__free(lanes->speed);
   hd__free(lanes);
 }
 
@@ -107,6 +153,28 @@ int hd__lanes_count(const hd_lanes *lanes) { return lanes->count; }
 int hd__lanes_cpus(const hd_lanes *lanes) { return lanes->cpus; }
 
 int hd__lanes_crowded(const hd_lanes *lanes) { return lanes->count > lanes->cpus; }
+
+const int32_t *hd__lanes_speeds(const hd_lanes *lanes) { return lanes->has_speeds ? lanes->speed : NULL; }
+
+int hd__lanes_want_rates(const hd_lanes *lanes) {
+  bool differ = false;
+  for (int i = 1; i < lanes->count; i++)
+    differ |= lanes->lane[i].kind != lanes->lane[0].kind;
+  return differ && !lanes->has_speeds;
+}
+
+/* A kind is as fast as the fastest of its lanes: others were disturbed while they were timed. */
+void hd__lanes_take_rates(hd_lanes *lanes, const double *rate) {
+  double of_kind[HD_MAX_KINDS + 1] = {0}, most = 0;
+  for (int i = 0; i < lanes->count; i++) {
+    double *known = &of_kind[lanes->lane[i].kind + 1];
+    *known = rate[i] > *known ? rate[i] : *known;
+    most = rate[i] > most ? rate[i] : most;
+  }
+  for (int i = 0; i < lanes->count; i++)
+    lanes->speed[i] = most > 0 ? (int32_t)(of_kind[lanes->lane[i].kind + 1] / most * MOST_SPEED + 0.5) : MOST_SPEED;
+  lanes->has_speeds = true;
+}
 
 /* Binds this thread to a CPU; *before is what it was bound to. False where it stays as it was. */
 static bool bind(int cpu, cpu_set_t *before) {
@@ -121,7 +189,7 @@ static bool bind(int cpu, cpu_set_t *before) {
 /* One lane's part of a region. */
 static void run_lane(const hd_lanes *lanes, int lane, void (*work)(void *, int), void *arg) {
   cpu_set_t before;
-  const bool bound = bind(lanes->cpu[lane], &before);
+  const bool bound = bind(lanes->lane[lane].cpu, &before);
   uint64_t mode = hd__fpmode_enter();
   work(arg, lane);
   hd__fpmode_leave(mode);

@@ -2,7 +2,10 @@
  *
  * The number of lanes is what a first region delivered, never what was asked for. Lane i is bound to its place while a
  * region runs, and computes in heddle's floating-point mode; both are put back at the end, because the threads belong
- * to the process and not to us. Where the system refuses to bind, lanes run unbound: that costs speed, not results. */
+ * to the process and not to us. Where the system refuses to bind, lanes run unbound: that costs speed, not results.
+ *
+ * Lanes on cores of several kinds differ in speed. Someone who can time them tells it here, for all executors; all
+ * lanes of a kind count as equally fast. HEDDLE_LANE_SPEEDS says it beforehand. */
 #ifndef HD_SYS_LANES_H
 #define HD_SYS_LANES_H
 
@@ -29,6 +32,14 @@ int hd__lanes_count(const hd_lanes *lanes);
 /* CPUs that may be busy at once, and whether there are more lanes than these. */
 int hd__lanes_cpus(const hd_lanes *lanes);
 int hd__lanes_crowded(const hd_lanes *lanes);
+
+/* Relative speeds, 0 (gets no share of the work) to 1000; NULL: all alike. */
+const int32_t *hd__lanes_speeds(const hd_lanes *lanes);
+
+/* Whether the lanes' speeds differ, as far as is known, and nobody has told them yet; and tells them: a rate for each
+ * lane, in any unit. */
+int hd__lanes_want_rates(const hd_lanes *lanes);
+void hd__lanes_take_rates(hd_lanes *lanes, const double *rate);
 
 /* Runs work(arg, lane) on every lane and waits for all. Fails, without running anything, if fewer threads came. */
 hd_status hd__lanes_run(hd_lanes *lanes, hd_ctx *ctx, void (*work)(void *arg, int lane), void *arg);

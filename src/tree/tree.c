@@ -87,24 +87,60 @@ void hd__tree_fold_covers(hd_fold *out, const hd_part *part, const hd_subtree *p
   }
 }
 
-void hd__tree_split(int32_t *lo, int32_t *hi, const int64_t *weight, int32_t count, int32_t lanes, int32_t lane) {
-  if (!weight) {
-    *lo = (int32_t)((int64_t)count * lane / lanes);
-    *hi = (int32_t)((int64_t)count * (lane + 1) / lanes);
-    return;
+static int64_t speed_of(const int32_t *speed, int32_t lane) { return speed ? speed[lane] : 1; }
+
+/* The speed of the lanes before `lane`, all added. */
+static int64_t speed_before(const int32_t *speed, int32_t lane) {
+  int64_t sum = 0;
+  for (int32_t l = 0; l < lane; l++)
+    sum += speed_of(speed, l);
+  return sum;
+}
+
+int64_t hd__tree_share(int64_t items, const int32_t *speed, int32_t lanes, int32_t lane) {
+  return items * speed_before(speed, lane) / speed_before(speed, lanes);
+}
+
+/* The lane that would be done first with one more item; of several the last, for the first has other work as well. */
+static int32_t next_taker(const int32_t *taken, const int32_t *speed, int32_t lanes) {
+  int32_t best = -1;
+  for (int32_t l = lanes - 1; l >= 0; l--)
+    if (speed_of(speed, l) > 0 &&
+        (best < 0 || (taken[l] + 1) * speed_of(speed, best) < (taken[best] + 1) * speed_of(speed, l)))
+      best = l;
+  return best;
+}
+
+/* Nobody is done earlier with less than the whole part of his share, so only what is left is dealt one by one. */
+void hd__tree_deal(int32_t *border, int32_t items, const int32_t *speed, int32_t lanes) {
+  int32_t *taken = border + 1, left = items;
+  int64_t all = speed_before(speed, lanes);
+  for (int32_t l = 0; l < lanes; l++) {
+    taken[l] = (int32_t)(items * speed_of(speed, l) / all);
+    left -= taken[l];
   }
+  for (; left > 0; left--)
+    taken[next_taker(taken, speed, lanes)]++;
+  border[0] = 0;
+  for (int32_t l = 0; l < lanes; l++)
+    border[l + 1] += border[l];
+}
+
+void hd__tree_split(int32_t *lo, int32_t *hi, const int64_t *weight, int32_t count, const int32_t *speed, int32_t lanes,
+                    int32_t lane) {
   int64_t total = 0, sum = 0;
+  int64_t all = speed_before(speed, lanes), begin = speed_before(speed, lane), end = begin + speed_of(speed, lane);
   for (int32_t i = 0; i < count; i++)
     total += weight[i];
   *lo = *hi = count;
   for (int32_t i = 0; i < count; i++) {
     /* An item belongs to the lane in whose share of the total its middle falls. */
     int64_t middle = 2 * sum + weight[i];
-    int64_t owner = total > 0 ? middle * lanes / (2 * total) : 0;
+    int64_t at = total > 0 ? middle * all / (2 * total) : 0;
     sum += weight[i];
-    if (owner >= lane && *lo == count)
+    if (at >= begin && *lo == count)
       *lo = i;
-    if (owner > lane) {
+    if (at >= end) {
       *hi = i;
       return;
     }

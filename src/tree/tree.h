@@ -62,9 +62,18 @@ void hd__tree_fold_covers(hd_fold *out, const hd_part *part, const hd_subtree *p
 /* Whether a complete subtree holds a sample. */
 int hd__tree_has_samples(const hd_part *part, int32_t lo, int32_t hi);
 
-/* Cuts [0, count) into `lanes` contiguous ranges with nearly equal weight: lane gets [*lo, *hi). weight == NULL: all 1.
- * Ranges cover everything, in order, without overlap. */
-void hd__tree_split(int32_t *lo, int32_t *hi, const int64_t *weight, int32_t count, int32_t lanes, int32_t lane);
+/* Deals `items` equal items out to lanes so that the last one is done as early as can be: lane l gets the neighbours
+ * [border[l], border[l + 1]), and a lane of speed 0 none. speed == NULL: all alike; else the speeds are 0 to 1000, and
+ * not all 0. */
+void hd__tree_deal(int32_t *border, int32_t items, const int32_t *speed, int32_t lanes);
+
+/* The same for many items, where one more or less does not matter: the first item of `lane`, of `lanes` their end. */
+int64_t hd__tree_share(int64_t items, const int32_t *speed, int32_t lanes, int32_t lane);
+
+/* Cuts [0, count) into contiguous ranges whose weights are as the lanes' speeds, as nearly as can be: `lane` gets [*lo,
+ * *hi). Ranges cover everything, in order, without overlap. */
+void hd__tree_split(int32_t *lo, int32_t *hi, const int64_t *weight, int32_t count, const int32_t *speed, int32_t lanes,
+                    int32_t lane);
 
 /* Merges that follow the push of part `index` when parts are folded one after the other (accumulation): how many
  * pending part sums are added to it. Parts without samples are not pushed. `pending` is the stack of part indices'

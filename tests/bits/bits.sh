@@ -5,7 +5,7 @@
 # Experiments, each with a committed digest: AdamW with clipping (three phases), SGD with momentum under a schedule (two), a
 # network with batch norm under clipping (statistics meet between phases), one whose batch norm keeps to the shard, one of
 # nearly every operation, dropout among them, one with frozen parameters and groups, and one whose layers share weights. The
-# reference's kernels are one more instruction set. By default a cover of all pairs of settings runs; with HD_BITS=all, as `make check-bits` sets it, every
+# reference's kernels are one more instruction set. Lanes of unequal speed, some without a shard, come on top. By default a cover of all pairs of settings runs; with HD_BITS=all, as `make check-bits` sets it, every
 # combination, and each resumed run was killed. A run proves that the asked threads and instruction set ran by its JSON.
 set -u
 folder=$(mktemp -d "${TMPDIR:-/tmp}/heddle-bits.XXXXXX")
@@ -66,7 +66,7 @@ begin_run() { # HOW THREADS ACCUMULATE EXPERIMENT...
 
 check_run() { # EXPERIMENT ISA THREADS ACCUMULATE HOW
   isa=$2 threads=$3 accumulate=$4 how=$5
-  name="$isa, $threads threads, accumulate $accumulate, $how, $1"
+  name="$isa, $threads threads${HEDDLE_LANE_SPEEDS:+ of speeds $HEDDLE_LANE_SPEEDS}, accumulate $accumulate, $how, $1"
   eval "wanted=\$$1_digest options=\$$1"
   # shellcheck disable=SC2086
   set -- $options
@@ -115,5 +115,14 @@ for isa in reference scalar avx2 avx512 neon; do
     thread_number=$((thread_number + 1))
   done
   isa_number=$((isa_number + 1))
+done
+for speeds in 1,0,3 0,0,1 1000,1,1,550; do
+  HEDDLE_LANE_SPEEDS=$speeds
+  export HEDDLE_LANE_SPEEDS
+  for threads in 3 8; do
+    check_run adamw scalar "$threads" 2 whole
+    check_run norm scalar "$threads" 1 whole
+    check_run mixed scalar "$threads" 1 stopped
+  done
 done
 echo "1..$count"

@@ -9,6 +9,7 @@
 #include "sys/claim.h"
 #include "sys/lanes.h"
 #include "sys/topology.h"
+#include "train/session.h"
 
 static hd_ctx *ctx;
 static hd_topology *machine;
@@ -218,6 +219,40 @@ static int record_hybrid(const char *path) {
   return failed;
 }
 
+/* A short run of three lanes. */
+static hd_session *run(const char *name) {
+  static const char *const settings[] = {"model", "simplenet", "data", "digits", "max-steps",
+                                         "3",     "threads",   "3",    NULL};
+  hd_config *config;
+  hd_session *session = NULL;
+  hd_config_create(&config, ctx);
+  hd_config_set(config, ctx, "out", in_scratch("%s", name));
+  for (int i = 0; settings[i]; i += 2)
+    hd_config_set(config, ctx, settings[i], settings[i + 1]);
+  if (hd_session_create(&session, ctx, config) != HD_OK || hd_session_train(session, ctx, NULL, NULL) != HD_OK)
+    bail_out("%s", hd_ctx_message(ctx));
+  hd_config_destroy(config);
+  return session;
+}
+
+/* Two lanes on powerful cores, one on another: timed, and that changes nothing. (Where this machine has no CPU of that
+ * number, the lane is anywhere.) */
+static void test_run(const char *path) {
+  setenv("HWLOC_SYNTHETIC", "core:3 pu:1", 1);
+  hd_session *plain = run("plain");
+  unsetenv("HWLOC_SYNTHETIC");
+  setenv("HWLOC_XMLFILE", path, 1);
+  hd_session *mixed = run("mixed");
+  unsetenv("HWLOC_XMLFILE");
+  const int32_t *speed = hd__lanes_speeds(mixed->lanes);
+  ok(!hd__lanes_speeds(plain->lanes), "lanes of one kind are not timed");
+  ok(speed && speed[0] == speed[1] && speed[2] > 0 && (speed[0] == 1000 || speed[2] == 1000),
+     "lanes of two kinds are: %d, %d, %d", speed ? speed[0] : 0, speed ? speed[1] : 0, speed ? speed[2] : 0);
+  is_str(hd_session_report(mixed)->weights_sha256, hd_session_report(plain)->weights_sha256, "with the same digest");
+  hd_session_destroy(plain);
+  hd_session_destroy(mixed);
+}
+
 static void test_recorded(void) {
   hd_topology *none;
   const char *path = in_scratch("hybrid.xml");
@@ -231,6 +266,7 @@ static void test_recorded(void) {
   is_str(machine->kind[1].name, "performance", "and the stronger one");
   is_int(machine->kind[1].cores, 2, "of two");
   GOES("0,2,4,6,8,10", "on which lanes begin", .threads = 0);
+  test_run(path);
   put_file(path, "<topology", 9);
   hd_status status = hd__topology_describe(&none, ctx, path);
   ok(status == HD_E_USAGE && !none, "a record that is cut off is refused");
@@ -256,7 +292,7 @@ static void test_other_jobs(void) {
   GOES("1", "nor do lists", .cpus = "1");
 
   const int far = 1000003; /* no machine has such a CPU */
-  hd_binding lane[2] = {{far, 0}, {far + 1, 0}};
+  hd_binding lane[2] = {{.cpu = far}, {.cpu = far + 1}};
   const hd_placement place = {.lanes = 2, .lane = lane};
   hd_claim first, second;
   if (hd__claim_seen(far) || !hd__claim_take(&first, &place) || !hd__claim_seen(far)) {

@@ -100,25 +100,113 @@ static void test_parts(void) {
   is_int(wrong, 0, "1 to 69 samples in 8 shards: 1, 2, 4 and 8 parts add alike");
 }
 
+/* Speeds of many sorts, from a counter: all alike, two kinds, any, mostly nothing. Never all 0. */
+static void make_speeds(int32_t *speed, int lanes, int sort) {
+  for (int l = 0; l < lanes; l++) {
+    uint32_t mix = (uint32_t)(l + 31 * lanes) * 2654435761u >> 8;
+    const int32_t of_sort[] = {1, l < lanes / 3 ? 1000 : 550, (int32_t)(mix % 1001), mix % 5 ? 0 : 7};
+    speed[l] = of_sort[sort];
+  }
+  speed[lanes / 2] += speed[lanes / 2] == 0;
+}
+
 static void test_split(void) {
   int wrong = 0;
+  int64_t weight[40];
+  int32_t speed[12];
   for (int count = 0; count < 40; count++)
-    for (int lanes = 1; lanes < 12; lanes++) {
-      int64_t weight[40];
-      for (int i = 0; i < count; i++)
-        weight[i] = 1 + i * 7 % 5 * 100;
-      for (int weighted = 0; weighted < 2; weighted++) {
+    for (int lanes = 1; lanes < 12; lanes++)
+      for (int sort = 0; sort < 4; sort++) {
         int end = 0;
+        make_speeds(speed, lanes, sort);
+        for (int i = 0; i < count; i++)
+          weight[i] = 1 + i * 7 % 5 * 100;
         for (int lane = 0; lane < lanes; lane++) {
           int32_t lo, hi;
-          hd__tree_split(&lo, &hi, weighted ? weight : NULL, count, lanes, lane);
-          wrong += hi < lo || (hi > lo && lo != end);
+          hd__tree_split(&lo, &hi, weight, count, sort ? speed : NULL, lanes, lane);
+          wrong += hi < lo || (hi > lo && lo != end) || (hi > lo && speed[lane] == 0);
           end = hi > lo ? hi : end;
         }
         wrong += end != count;
       }
-    }
   is_int(wrong, 0, "split: ranges follow each other and cover everything");
+  int32_t lo, hi;
+  for (int i = 0; i < 40; i++)
+    weight[i] = 10;
+  hd__tree_split(&lo, &hi, weight, 40, (const int32_t[]){3, 0, 1}, 3, 0);
+  ok(lo == 0 && hi == 30, "split: in proportion to the lanes' speeds");
+}
+
+/* When the last lane is done: the least possible, found by trying ends. */
+static double earliest_end(int items, const int32_t *speed, int lanes) {
+  double best = 1e30;
+  for (int l = 0; l < lanes; l++)
+    for (int n = 0; n <= items && speed[l] > 0; n++) {
+      double end = (double)n / speed[l];
+      int64_t fit = 0;
+      for (int o = 0; o < lanes; o++)
+        fit += (int64_t)(end * speed[o] * (1 + 1e-12));
+      if (fit >= items && end < best)
+        best = end;
+    }
+  return best;
+}
+
+static void check_deal(int items, const int32_t *speed, int lanes, int *uncovered, int *idle, int *late) {
+  static int32_t border[257];
+  double end = 0;
+  hd__tree_deal(border, items, speed, lanes);
+  *uncovered += border[0] != 0 || border[lanes] != items;
+  for (int l = 0; l < lanes; l++) {
+    int taken = border[l + 1] - border[l];
+    *uncovered += taken < 0;
+    *idle += speed[l] == 0 && taken > 0;
+    if (speed[l] > 0 && (double)taken / speed[l] > end)
+      end = (double)taken / speed[l];
+  }
+  *late += end > earliest_end(items, speed, lanes) * (1 + 1e-9);
+}
+
+static void test_deal(void) {
+  static int32_t speed[256], border[257], plain[257];
+  int uncovered = 0, idle = 0, late = 0, unlike = 0;
+  for (int lanes = 1; lanes <= 256; lanes += lanes < 20 ? 1 : 59)
+    for (int items = 1; items <= 256; items *= 2)
+      for (int sort = 0; sort < 4; sort++) {
+        make_speeds(speed, lanes, sort);
+        if (lanes < 20 || items < 33)
+          check_deal(items, speed, lanes, &uncovered, &idle, &late);
+        hd__tree_deal(border, items, speed, lanes);
+        hd__tree_deal(plain, items, NULL, lanes);
+        unlike += sort == 0 && memcmp(plain, border, (size_t)(lanes + 1) * sizeof *border) != 0;
+        uncovered += border[lanes] != items;
+      }
+  is_int(uncovered, 0, "deal: 1 to 256 lanes share all items, in order");
+  is_int(idle, 0, "deal: a lane of speed 0 gets none");
+  is_int(late, 0, "deal: no other way is done earlier");
+  is_int(unlike, 0, "deal: without speeds all are alike");
+  hd__tree_deal(border, 16, (const int32_t[]){1000, 1000, 500, 500}, 4);
+  ok(border[1] == 5 && border[2] == 10 && border[3] == 13 && border[4] == 16, "deal: 16 to 2 fast and 2 slow lanes");
+  hd__tree_deal(border, 16, NULL, 6);
+  ok(border[1] == 2 && border[6] - border[5] == 3, "deal: the first lane, which has other work, gets less");
+}
+
+/* Any speeds leave the sum as it is. */
+static void test_speeds(void) {
+  int wrong = 0, whole[2] = {0, 16};
+  for (int64_t samples = 1; samples < 70; samples += 4) {
+    hd_part part = hd__tree_part(samples, 16, 1, 0);
+    char want[TEXT];
+    snprintf(want, sizeof want, "%s", sum_text(&part, whole, 1));
+    for (int lanes = 1; lanes < 40; lanes++)
+      for (int sort = 0; sort < 4; sort++) {
+        int32_t speed[40], border[41];
+        make_speeds(speed, lanes, sort);
+        hd__tree_deal(border, 16, speed, lanes);
+        wrong += strcmp(sum_text(&part, border, lanes), want) != 0;
+      }
+  }
+  is_int(wrong, 0, "1 to 69 samples in 16 shards: lanes of any speeds add alike");
 }
 
 int main(void) {
@@ -131,6 +219,8 @@ int main(void) {
       test_cuts(samples, shards);
   test_parts();
   test_split();
+  test_deal();
+  test_speeds();
   is_int(hd__tree_default_shards(1), 1, "one sample, one shard");
   is_int(hd__tree_default_shards(64), 16, "a batch of 64 has 16 shards");
   is_int(hd__tree_first_sample(100, 8, 8), 100, "shards end at the last sample");
