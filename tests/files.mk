@@ -22,6 +22,7 @@ unit_tests += tests/plan/test_plan
 unit_tests += tests/golden/test_golden
 unit_tests += tests/fault/test_alloc
 unit_tests += tests/unit/test_sessions tests/unit/test_own_op
+unit_tests += tests/unit/test_profile
 unit_tests += tests/fuzz/test_fuzz
 op_tests = tests/op/test_expf tests/op/test_gradients tests/op/test_kernels tests/op/test_network_gradients \
   tests/op/test_updates
@@ -29,6 +30,7 @@ script_tests = tests/check-layers.sh tests/check-symbols.sh tests/model-files.sh
 script_tests += tests/cli/bench.bats tests/cli/doctor.bats tests/cli/errors.bats tests/cli/from-pytorch.bats tests/cli/locale.bats \
   tests/cli/losses.bats tests/cli/manual.bats tests/cli/predict.bats tests/cli/signals.bats tests/cli/summary.bats \
   tests/cli/topo.bats tests/cli/train.bats tests/cli/tune.bats
+script_tests += tests/cli/profile.bats
 script_tests += tests/cli/hostile.sh tests/install.sh
 bits_tests = tests/bits/bits.sh tests/bits/networks.sh tests/bits/readme.sh
 TESTS = $(unit_tests) $(op_tests) $(script_tests) $(bits_tests)

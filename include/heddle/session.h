@@ -29,6 +29,24 @@ enum { HD_SHA256_TEXT_BYTES = 65, HD_MAX_CLASSES_REPORTED = 256 };
 
 typedef struct hd_session hd_session;
 
+/* A part of the lanes' time inside of steps: an operation of a layer, "conv1 forward" or "conv1 dx" (the gradient of
+ * its input) or "conv1 dw" (of its parameters); "samples", "fold and update" and the like. */
+typedef struct hd_profile_item {
+  const char *name;
+  double share; /* of all lanes' time, a fraction */
+} hd_profile_item;
+
+/* What the option profile found. A long run keeps its first and its last steps; shares are of those. */
+typedef struct hd_profile {
+  const char *path;
+  int64_t steps, kept; /* that this session ran, that the file holds */
+  int32_t items;
+  const hd_profile_item *item; /* largest first */
+  double waiting;              /* share of meetings: with those of the items nearly 1 */
+  int32_t waiter, awaited;     /* lanes: who waited longest, and for whom; -1 with one lane */
+  double longest;              /* the share of its time that the waiter did */
+} hd_profile;
+
 /* What a run is and what came of it; texts are owned by the session. Times in seconds, memory in bytes, accuracies as
  * fractions. Losses are means. NAN where something has not been measured. */
 typedef struct hd_report {
@@ -44,10 +62,11 @@ typedef struct hd_report {
   int64_t peak_rss_bytes;
   int64_t memory_bytes; /* allocated for weights, state, activations, gradients, copies: hd_summary predicts it */
   char weights_sha256[HD_SHA256_TEXT_BYTES];
-  int64_t resumed_step;  /* 0 for a fresh run */
-  int stopped;           /* ended by hd_session_stop */
-  int64_t wrong;         /* test samples that the model got wrong, -1 before an evaluation */
-  const char *wrong_png; /* the picture of them, "" if there was none to draw */
+  int64_t resumed_step;      /* 0 for a fresh run */
+  int stopped;               /* ended by hd_session_stop */
+  int64_t wrong;             /* test samples that the model got wrong, -1 before an evaluation */
+  const hd_profile *profile; /* NULL without the option, and before it was written */
+  const char *wrong_png;     /* the picture of them, "" if there was none to draw */
 } hd_report;
 
 typedef enum hd_event_kind {
@@ -96,6 +115,10 @@ HD_API hd_status hd_session_evaluate(hd_session *session, hd_ctx *ctx);
 
 /* Saves a checkpoint of the weights as they are, waits until it is on the disk, and completes weights_sha256. */
 HD_API hd_status hd_session_save(hd_session *session, hd_ctx *ctx);
+
+/* Writes what the option profile recorded so far, as hd_session_train does at its end, and sums it up in the report.
+ * HD_E_USAGE without that option. */
+HD_API hd_status hd_session_profile(hd_session *session, hd_ctx *ctx);
 
 /* Asks a running hd_session_train or hd_session_step to finish its step, save and return. Safe in a signal handler and
  * from any thread. */

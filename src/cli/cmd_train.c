@@ -143,6 +143,21 @@ static void warn_of_threads(const hd_report *r, const char *asked) {
                  r->cpus == 1 ? "" : "s", r->cpus);
 }
 
+/* The largest shares, and what waiting takes. */
+static void print_profile(const hd_profile *p) {
+  enum { SHOWN = 6 };
+  double rest = 1 - p->waiting;
+  printf("profile         %s: ", p->path);
+  for (int i = 0; i < p->items && i < SHOWN; i++) {
+    printf("%s %.0f %%, ", p->item[i].name, 100 * p->item[i].share);
+    rest -= p->item[i].share;
+  }
+  printf("others %.0f %%, waiting %.1f %%", 100 * (rest > 0 ? rest : 0), 100 * p->waiting);
+  if (p->waiter >= 0)
+    printf(" (lane %d for lane %d: %.1f %%)", p->waiter, p->awaited, 100 * p->longest);
+  printf("; %s of %s steps\n", cli_grouped(p->kept), cli_grouped(p->steps));
+}
+
 static void print_end(const hd_report *r) {
   if (!isnan(r->val_accuracy))
     printf("validation      %.2f %% of %s\n", 100 * r->val_accuracy, cli_grouped(r->val_samples));
@@ -210,6 +225,8 @@ static void print_json(const hd_report *r) {
 
 /* The exit code after training: success, a signal's, or a failure's. */
 static int finish(hd_status status, hd_ctx *ctx, const hd_report *r, int json) {
+  if (r->profile)
+    print_profile(r->profile);
   if (status == HD_E_INTERRUPTED) {
     cli_complain("stopped after step %lld, saved in %s; go on with: heddle train --resume %s", (long long)r->steps,
                  r->out, r->out);

@@ -185,6 +185,25 @@ void hd__exec_destroy(hd_exec *exec) {
   hd__free(exec);
 }
 
+void hd__exec_trace(hd_exec *exec, hd_trace *trace) {
+  for (int l = 0; l < exec->lane_count; l++)
+    exec->lane[l].track = trace ? &trace->track[l] : NULL;
+}
+
+/* A group has at least as many shards as fit into the arena when each is of the largest size. */
+int32_t hd__exec_step_slices(const hd_exec *exec) {
+  const hd_plan *plan = exec->plan;
+  int64_t largest = (exec->settings.batch + exec->settings.shards - 1) / exec->settings.shards, most = 0;
+  for (int l = 0; l < exec->lane_count; l++) {
+    int64_t together = exec->group_rows / largest, shards = exec->border[l + 1] - exec->border[l];
+    int64_t groups = (shards + together - 1) / together;
+    most = groups > most ? groups : most;
+  }
+  int64_t of_phases = 4 * plan->phase_count; /* itself, gathering, closing or norms, waiting */
+  int64_t of_parameters = 2 * plan->param_count;
+  return (int32_t)(2 + exec->settings.parts * (most * (plan->call_count + 1) + of_phases + of_parameters));
+}
+
 int64_t hd__exec_bytes(const hd_exec *exec) { return (int64_t)exec->memory.bytes; }
 
 /* Lane 0, while the others still work on the step before: what comes next, and its layout. */
@@ -205,6 +224,7 @@ static void close_step(const lane_at *at, int parity) {
     at->lane->flags |= HD_FLAG_NOT_FINITE;
   at->lane->flags |= exec->driver->flags ? exec->driver->flags(exec->driver->self) : 0;
   prepare(exec, 1 - parity);
+  hd__trace_leaf(at->lane->track, HD_SLICE_CLOSE, 0);
 }
 
 static void run_phase(const lane_at *at, const hd_phase *phase) {
@@ -221,6 +241,9 @@ static uint32_t run_step(lane_at *at, int parity) {
   hd_exec *exec = at->exec;
   uint32_t all = 0;
   at->step = &exec->step[parity];
+  hd_track *track = at->lane->track;
+  hd__trace_step(track);
+  int step = hd__trace_open(track, HD_SLICE_STEP, (int32_t)at->step->samples);
   for (int p = 0; p < exec->settings.parts; p++) {
     at->layout = &exec->layout[parity][p];
     at->last = p == exec->settings.parts - 1;
@@ -228,12 +251,16 @@ static uint32_t run_step(lane_at *at, int parity) {
       bool closing = at->last && i == exec->plan->phase_count - 1;
       if (exec->plan->phases[i].kind == HD_PHASE_UPDATE && !at->last)
         continue;
+      int phase = hd__trace_open(track, HD_SLICE_PHASE, i);
       run_phase(at, &exec->plan->phases[i]);
       if (closing && at->index == 0)
         close_step(at, parity);
+      hd__trace_close(track, phase);
       all = hd__meeting_come(&exec->meeting, at->index, closing ? at->lane->flags : 0);
+      hd__trace_leaf(track, HD_SLICE_WAIT, i);
     }
   }
+  hd__trace_close(track, step);
   return all;
 }
 
@@ -242,6 +269,7 @@ static void run_lane(void *arg, int index) {
   lane_at at = {.exec = exec, .index = index, .lane = &exec->lane[index], .half = hd__store_half(exec->store)};
   at.lane->flags = 0;
   at.lane->bad_param = -1;
+  hd__trace_start(at.lane->track);
   for (int parity = 0; exec->has_step[parity]; parity = 1 - parity) {
     uint32_t all = run_step(&at, parity);
     if (index == 0) {
@@ -249,6 +277,7 @@ static void run_lane(void *arg, int index) {
       if (!(all & HD_FLAG_NOT_FINITE)) {
         hd__store_advance(exec->store);
         exec->driver->done(exec->driver->self, at.step, &exec->result);
+        hd__trace_leaf(at.lane->track, HD_SLICE_REPORT, 0);
       }
     }
     if (all)

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "exec/store.h"
+#include "exec/trace.h"
 #include "plan/plan.h"
 #include "sys/lanes.h"
 
@@ -95,6 +96,12 @@ typedef struct hd_exec_memory {
 /* What hd__exec_create would take with so many lanes. */
 hd_status hd__exec_measure(hd_exec_memory *out, hd_ctx *ctx, const hd_plan *plan, int lanes,
                            const hd_exec_settings *settings);
+
+/* Lets lanes record what they do, from the next run on; the trace must outlive that. NULL: no longer. */
+void hd__exec_trace(hd_exec *exec, hd_trace *trace);
+
+/* The most slices that a lane records in a step. */
+int32_t hd__exec_step_slices(const hd_exec *exec);
 
 /* Bytes of memory that the plan made the executor take: arenas, batch memory, gradients. */
 int64_t hd__exec_bytes(const hd_exec *exec);

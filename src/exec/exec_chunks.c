@@ -199,22 +199,28 @@ void hd__exec_fold(const lane_at *at, hd_phase_kind kind) {
     return; /* a part of the batch without samples passes the others through */
   if (at->exec->plan->gathers)
     hd__exec_gather(at, &at->exec->plan->phases[at->exec->plan->segments - 1]);
+  bool updates = at->last && kind == HD_PHASE_FOLD_UPDATE;
   run r;
   for (int32_t c = at->lane->chunk_lo, taken; (taken = next_run(at, c, &r)) > 0; c += taken) {
     if (at->exec->plan->graph->params[r.param].running) {
-      if (at->last && kind == HD_PHASE_FOLD_UPDATE)
+      if (updates) {
         hd__exec_running(at, r.param, r.j0, r.j1);
+        hd__trace_leaf(at->lane->track, HD_SLICE_UPDATE, r.param);
+      }
       continue;
     }
     if (at->exec->plan->params[r.param].deferred)
       fold_deferred(at, kind, &r);
     else
       fold_direct(at, kind, &r);
-    if (at->last && kind == HD_PHASE_FOLD_UPDATE)
+    if (updates)
       refresh_packed(at, &r);
+    hd__trace_leaf(at->lane->track, updates ? HD_SLICE_FOLD_UPDATE : HD_SLICE_FOLD, r.param);
   }
-  if (at->last && kind == HD_PHASE_FOLD_NORM)
+  if (at->last && kind == HD_PHASE_FOLD_NORM) {
     sum_squares_of_chunks(at);
+    hd__trace_leaf(at->lane->track, HD_SLICE_NORM, 0);
+  }
 }
 
 float hd__exec_clip_factor(const lane_at *at) {
@@ -240,9 +246,11 @@ void hd__exec_update(const lane_at *at) {
     int64_t first = at->exec->plan->params[r.param].offset + r.j0 * r.columns;
     if (at->exec->plan->graph->params[r.param].running) {
       hd__exec_running(at, r.param, r.j0, r.j1);
+      hd__trace_leaf(at->lane->track, HD_SLICE_UPDATE, r.param);
       continue;
     }
     update_elems(at, r.param, at->exec->grad + first, first, (r.j1 - r.j0) * r.columns, scale);
     refresh_packed(at, &r);
+    hd__trace_leaf(at->lane->track, HD_SLICE_UPDATE, r.param);
   }
 }

@@ -51,12 +51,14 @@ static void evaluate_lane(void *arg, int index) {
   hd_exec *exec = e->exec;
   lane_at at = {
       .exec = exec, .index = index, .lane = &exec->lane[index], .step = &e->step, .half = hd__store_half(exec->store)};
+  int64_t began_ns = hd__clock_ns();
   int64_t begin = hd__tree_share(e->step.samples, exec->speed, exec->lane_count, index);
   int64_t end = hd__tree_share(e->step.samples, exec->speed, exec->lane_count, index + 1);
   for (int64_t first = begin; first < end; first += exec->group_rows) {
     int64_t rows = end - first < exec->group_rows ? end - first : exec->group_rows;
     evaluate_group(&at, e, first, rows);
   }
+  hd__trace_event(at.lane->track, HD_SLICE_EVALUATE, (int32_t)e->step.samples, began_ns);
 }
 
 hd_status hd__exec_evaluate(hd_exec *exec, hd_ctx *ctx, const hd_driver *driver, int64_t samples,

@@ -124,13 +124,16 @@ static void run_group(const lane_at *at, const hd_phase *phase, const hd_fold_st
                      .batch_row = at->layout->first + step[0].row0,
                      .losses = exec->losses};
   group.targets = exec->targets + group.batch_row * exec->target_bytes;
-  if (phase->call0 == 0)
+  if (phase->call0 == 0) {
     hd__exec_fetch(at, &group);
+    hd__trace_leaf(at->lane->track, HD_SLICE_FETCH, 0);
+  }
   for (int i = phase->call0; i < phase->call1; i++) {
     if (plan->calls[i].per_shard)
       run_per_shard(at, &plan->calls[i], &group, step, shards, depth);
     else
       hd__exec_call(at, &plan->calls[i], &group);
+    hd__trace_leaf(at->lane->track, HD_SLICE_CALL, plan->calls[i].node);
   }
 }
 

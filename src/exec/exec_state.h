@@ -37,6 +37,7 @@ typedef struct lane_state {
   float *tile, *other_tile; /* of a gradient; of a further use of its parameter */
   double *norms;            /* room for the tree over chunk numbers */
   int32_t chunk_lo, chunk_hi;
+  hd_track *track; /* NULL: nothing is recorded */
   uint32_t flags;
   int bad_param; /* with HD_FLAG_NOT_FINITE: the parameter, -1: the loss, -2: the norm */
 } lane_state;

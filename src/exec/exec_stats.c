@@ -85,6 +85,7 @@ void hd__exec_gather(const lane_at *at, const hd_phase *phase) {
     else
       gather_sums(at, node);
   }
+  hd__trace_leaf(at->lane->track, HD_SLICE_GATHER, 0);
 }
 
 /* As PyTorch: the variance that is followed is the unbiased one. One sample of one pixel has none and counts as it is.

@@ -14,6 +14,12 @@ static double read_clock_s(clockid_t id) {
 
 double hd__clock_s(void) { return read_clock_s(CLOCK_MONOTONIC); }
 
+int64_t hd__clock_ns(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
 double hd__clock_process_s(void) {
   FILE *file = fopen("/proc/self/stat", "r");
   if (!file)

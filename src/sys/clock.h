@@ -2,8 +2,13 @@
 #ifndef HD_SYS_CLOCK_H
 #define HD_SYS_CLOCK_H
 
+#include <stdint.h>
+
 /* Seconds of a clock that never jumps. */
 double hd__clock_s(void);
+
+/* The same clock in nanoseconds. */
+int64_t hd__clock_ns(void);
 
 /* Seconds since this process was started, as the kernel counts; 0 where that is not known. */
 double hd__clock_process_s(void);

@@ -150,6 +150,8 @@ void hd__lanes_destroy(hd_lanes *lanes) {
 
 int hd__lanes_count(const hd_lanes *lanes) { return lanes->count; }
 
+int hd__lanes_cpu(const hd_lanes *lanes, int lane) { return lanes->cpu[lane]; }
+
 int hd__lanes_cpus(const hd_lanes *lanes) { return lanes->cpus; }
 
 int hd__lanes_crowded(const hd_lanes *lanes) { return lanes->count > lanes->cpus; }

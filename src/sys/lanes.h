@@ -29,6 +29,9 @@ void hd__lanes_unbind(hd_lanes *lanes);
 
 int hd__lanes_count(const hd_lanes *lanes);
 
+/* The CPU that a lane is bound to, -1: none. */
+int hd__lanes_cpu(const hd_lanes *lanes, int lane);
+
 /* CPUs that may be busy at once, and whether there are more lanes than these. */
 int hd__lanes_cpus(const hd_lanes *lanes);
 int hd__lanes_crowded(const hd_lanes *lanes);

@@ -130,6 +130,7 @@ hd_status hd__session_open_run(hd_session *s, hd_ctx *ctx) {
   setvbuf(s->metrics, NULL, _IOLBF, 0); /* whoever follows the run sees a line when it is written */
   HD_TRY(hd__saver_init(&s->saver, ctx, s->store, s->schedule.op, s->out, (int)hd__config_int(s->config, HD_OPT_keep)));
   s->report.memory_bytes += s->saver.bytes;
+  s->saver.track = s->profiler.trace ? &s->profiler.trace->track[s->profiler.trace->lanes] : NULL;
   return HD_OK;
 }
 

@@ -168,10 +168,12 @@ static hd_status write_checkpoint(hd_saver *saver, hd_ctx *ctx) {
 
 static void *writer(void *arg) {
   hd_saver *saver = arg;
+  int64_t began_ns = hd__clock_ns();
   const hd_directory *d = saver->store->directory;
   for (int s = 0; s <= d->states; s++)
     hd__tensors_order(saver->ordered + hd__tensors_part(d, s), saver->copy + hd__tensors_part(d, s), d, s > 0);
   saver->status = write_checkpoint(saver, &saver->ctx);
+  hd__trace_event(saver->track, HD_SLICE_WRITE, 0, began_ns);
   return NULL;
 }
 

@@ -8,6 +8,7 @@
 #include <jansson.h>
 #include <pthread.h>
 
+#include "exec/trace.h"
 #include "train/checkpoint_tensors.h"
 
 typedef struct hd_saver {
@@ -19,6 +20,7 @@ typedef struct hd_saver {
   float *ordered; /* the same in file order */
   int64_t bytes;  /* of these two */
   hd_st_tensor *tensor;
+  hd_track *track; /* where the writer records, or NULL */
   /* The job of the writer thread. */
   bool busy, is_best;
   pthread_t thread;

@@ -130,14 +130,19 @@ static hd_status not_finite(hd_session *s, hd_ctx *ctx) {
                   step, what, last);
 }
 
+/* The track of lane 0, whose thread also does what happens between regions; NULL without a profile. */
+static hd_track *first_track(const hd_session *s) { return s->profiler.trace ? s->profiler.trace->track : NULL; }
+
 static hd_status run_region(hd_session *s, hd_ctx *ctx, uint32_t *flags) {
   const hd_driver driver = {
       .self = s, .next = next_step, .flags = raise_flags, .done = step_done, .fetch = fetch_train};
   int64_t epoch = s->counters.step / s->steps_per_epoch;
   s->region_s = hd__clock_s();
   if (s->shuffled_epoch != epoch) {
+    int64_t began_ns = hd__clock_ns();
     hd__feed_shuffle(&s->train_feed, (uint64_t)hd__config_int(s->config, HD_OPT_seed), (uint32_t)epoch);
     s->shuffled_epoch = epoch;
+    hd__trace_event(first_track(s), HD_SLICE_SHUFFLE, 0, began_ns);
   }
   s->planned = s->counters.step;
   s->target = next_stop(s);
@@ -159,7 +164,9 @@ static hd_status save(hd_session *s, hd_ctx *ctx, bool evaluated) {
   bool best = evaluated && score > s->counters.best_score;
   if (best)
     s->counters.best_score = score;
+  int64_t began_ns = hd__clock_ns();
   HD_TRY(hd__saver_begin(&s->saver, ctx, &s->counters, s->record, best));
+  hd__trace_event(first_track(s), HD_SLICE_COPY, 0, began_ns);
   hd_event event = {.kind = HD_EVENT_SAVED, .step = s->counters.step};
   hd__session_tell(s, &event);
   return HD_OK;
@@ -264,12 +271,30 @@ static hd_status train(hd_session *s, hd_ctx *ctx) {
   return hd__session_draw_wrong(s, ctx);
 }
 
+/* However a run ended: writes its profile, and reports that failure unless there was another one before. */
+static hd_status profile_end(hd_session *s, hd_ctx *ctx, hd_status status) {
+  hd_ctx quiet = {0};
+  hd_ctx *heard = status == HD_OK ? ctx : &quiet;
+  if (!s->profiler.trace)
+    return status;
+  hd_status waited = hd__saver_wait(&s->saver, heard); /* its thread records, too */
+  hd_status wrote = hd__profile_write(&s->profiler, heard);
+  s->report.profile = wrote == HD_OK ? &s->profiler.result : NULL;
+  return status != HD_OK ? status : waited != HD_OK ? waited : wrote;
+}
+
 hd_status hd_session_train(hd_session *s, hd_ctx *ctx, hd_event_fn *on_event, void *user) {
   s->on_event = on_event;
   s->user = user;
   hd_status status = train(s, ctx);
   finish_report(s);
-  return status;
+  return profile_end(s, ctx, status);
+}
+
+hd_status hd_session_profile(hd_session *s, hd_ctx *ctx) {
+  if (!s->profiler.trace)
+    return hd__fail(ctx, HD_E_USAGE, "expected a session with the option profile, found one without; set it");
+  return profile_end(s, ctx, HD_OK);
 }
 
 hd_status hd_session_step(double *loss, hd_session *s, hd_ctx *ctx, int64_t steps) {
@@ -296,6 +321,15 @@ hd_status hd_session_save(hd_session *s, hd_ctx *ctx) {
   return hd__saver_wait(&s->saver, ctx);
 }
 
+static hd_status open_profile(hd_session *s, hd_ctx *ctx) {
+  if (!hd__config_has(s->config, HD_OPT_profile))
+    return HD_OK;
+  HD_TRY(hd__profile_open(&s->profiler, ctx, hd__config_text(s->config, HD_OPT_profile), s->exec, s->plan, s->lanes,
+                          s->network.name, s->counters.step));
+  hd__exec_trace(s->eval_exec, s->profiler.trace);
+  return HD_OK;
+}
+
 /* A session that `writes` has a run's folder, and what it resumes for itself from the beginning. */
 static hd_status create(hd_session **out, hd_ctx *ctx, const hd_config *config, bool writes) {
   *out = NULL;
@@ -309,6 +343,8 @@ static hd_status create(hd_session **out, hd_ctx *ctx, const hd_config *config, 
     status = hd__session_lock_resumed(s, ctx);
   if (status == HD_OK)
     status = hd__session_setup(s, ctx);
+  if (status == HD_OK && writes)
+    status = open_profile(s, ctx);
   if (status == HD_OK && writes)
     status = hd__session_open_run(s, ctx);
   if (status != HD_OK)
@@ -336,6 +372,7 @@ void hd_session_destroy(hd_session *s) {
     close(s->lock);
   hd__exec_destroy(s->exec);
   hd__exec_destroy(s->eval_exec);
+  hd__profile_close(&s->profiler);
   hd__store_destroy(s->store);
   hd__plan_destroy(s->plan);
   hd__plan_destroy(s->eval_plan);

@@ -10,6 +10,7 @@
 #include "train/config.h"
 #include "train/feed.h"
 #include "train/network.h"
+#include "train/profile.h"
 #include "train/saver.h"
 #include "train/schedule.h"
 
@@ -27,6 +28,7 @@ struct hd_session {
   hd_feed train_feed, val_feed, test_feed; /* val_feed without samples: no split */
   hd_exec_outcome guesses;                 /* of the last evaluation */
   hd_saver saver;
+  hd_profiler profiler;
   FILE *metrics;
   int lock; /* of the run's folder, -1: none */
   char out[HD_PATH_BYTES], wrong_png[HD_PATH_BYTES];

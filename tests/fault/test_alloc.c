@@ -36,8 +36,9 @@ static hd_status train(hd_ctx *ctx, const char *const *settings) {
 
 static hd_status fresh_run(hd_ctx *ctx) {
   const char *const settings[] = {
-      "model", "simplenet", "data", data,         "batch", "16",  "max-steps", "1", "clip-grad-norm",
-      "1",     "threads",   "2",    "accumulate", "2",     "out", out,         NULL};
+      "model", "simplenet", "data", data,         "batch", "16",  "max-steps", "1",       "clip-grad-norm",
+      "1",     "threads",   "2",    "accumulate", "2",     "out", out,         "profile", in_scratch("profile.json"),
+      NULL};
   return train(ctx, settings);
 }
 

@@ -1,0 +1,115 @@
+/* What lanes did and when, recorded while they run; train/profile.c makes a file of it.
+ *
+ * A lane has a track of its own, which nobody else writes and which is read only when no region runs. Its slices lie in
+ * reels: one with a block of slices for each step, one with a slice for each thing that happens between steps.
+ * A reel has room for a fixed number of blocks: the first half of them keeps the first ones, the other half is a ring
+ * that keeps the last ones. All tracks keep the same steps. Nothing is allocated while recording.
+ *
+ *     steps of a lane:  | step 0 | step 1 | ... | step h-1 |  | step n-2 | step n-1 | step n-h | ... |
+ *                         the first h                            the last h, by number mod h
+ *
+ * Slices of a step are recorded in the order in which they begin, a slice before those inside of it. A leaf begins
+ * where the one before it ended, so that each costs one look at the clock; slices around leaves cost none. What
+ * records takes a track that may be NULL: then nothing happens. */
+#ifndef HD_EXEC_TRACE_H
+#define HD_EXEC_TRACE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/status.h"
+#include "sys/clock.h"
+#include "sys/segment.h"
+
+typedef enum hd_slice_kind {
+  /* Around others. */
+  HD_SLICE_STEP,  /* of: its number of samples */
+  HD_SLICE_PHASE, /* of: the plan's phase */
+  /* Leaves of a step. */
+  HD_SLICE_FETCH,       /* samples, gathered and normalised */
+  HD_SLICE_CALL,        /* of: the node */
+  HD_SLICE_GATHER,      /* sums over all shards, for a later phase */
+  HD_SLICE_FOLD,        /* of: the parameter */
+  HD_SLICE_FOLD_UPDATE, /* likewise */
+  HD_SLICE_UPDATE,      /* likewise */
+  HD_SLICE_NORM,        /* sums of squares of gradients */
+  HD_SLICE_CLOSE,       /* lane 0: the batch's loss, what the next step is */
+  HD_SLICE_WAIT,        /* for the others, at a meeting */
+  HD_SLICE_REPORT,      /* lane 0, behind the step: the callback */
+  /* Between steps. */
+  HD_SLICE_SHUFFLE,
+  HD_SLICE_EVALUATE, /* of: samples of the split */
+  HD_SLICE_COPY,     /* of a version, for a checkpoint; waits for the one before */
+  HD_SLICE_WRITE     /* of a checkpoint, by the writer */
+} hd_slice_kind;
+
+typedef struct hd_slice {
+  int64_t begin_ns, end_ns;
+  int32_t kind, of;
+} hd_slice;
+
+typedef struct hd_reel {
+  hd_slice *slice; /* half * 2 blocks of `room` slices */
+  int32_t *used;   /* per block */
+  int32_t half, room;
+  int64_t count; /* blocks ever begun */
+} hd_reel;
+
+typedef struct hd_track {
+  _Alignas(128) int64_t now_ns; /* where the last leaf ended */
+  int64_t block;                /* of the step under way */
+  hd_reel steps, events;
+} hd_track;
+
+typedef struct hd_trace {
+  hd_track *track; /* one per lane, then that of the writer of checkpoints, without steps */
+  int lanes;
+  int64_t start_ns;
+  hd_segment memory;
+} hd_trace;
+
+/* Room for about `slices` slices of steps in all, with at most `room` of them in a lane's step. */
+hd_status hd__trace_create(hd_trace **out, hd_ctx *ctx, int lanes, int32_t room, int64_t slices);
+void hd__trace_destroy(hd_trace *trace);
+
+/* The block in which a reel keeps number `n`, or -1 if it was overwritten. */
+int64_t hd__reel_block(const hd_reel *reel, int64_t n);
+
+/* Begins a block; NULL-safe like all below. */
+void hd__trace_step(hd_track *track);
+
+/* Something that happened between steps and ends now. */
+void hd__trace_event(hd_track *track, hd_slice_kind kind, int32_t of, int64_t begin_ns);
+
+/* The next leaf begins now: at the start of a region. */
+static inline void hd__trace_start(hd_track *track) {
+  if (track)
+    track->now_ns = hd__clock_ns();
+}
+
+/* A slice that begins where the last leaf ended; returns what to close it with. */
+static inline int hd__trace_open(hd_track *track, hd_slice_kind kind, int32_t of) {
+  if (!track || track->steps.used[track->block] == track->steps.room)
+    return -1;
+  int32_t at = track->steps.used[track->block]++;
+  track->steps.slice[track->block * track->steps.room + at] =
+      (hd_slice){.begin_ns = track->now_ns, .end_ns = track->now_ns, .kind = (int32_t)kind, .of = of};
+  return at;
+}
+
+/* Ends where the last leaf ended. */
+static inline void hd__trace_close(hd_track *track, int opened) {
+  if (track && opened >= 0)
+    track->steps.slice[track->block * track->steps.room + opened].end_ns = track->now_ns;
+}
+
+/* A leaf: from the end of the one before until now. */
+static inline void hd__trace_leaf(hd_track *track, hd_slice_kind kind, int32_t of) {
+  if (!track)
+    return;
+  int leaf = hd__trace_open(track, kind, of);
+  track->now_ns = hd__clock_ns();
+  hd__trace_close(track, leaf);
+}
+
+#endif

@@ -1,0 +1,289 @@
+/* The trace file: see profile.h.
+ *
+ * Times are microseconds since the trace began, with three decimals. Slices of a track nest and never overlap; a slice
+ * stands before those inside of it. An arrow (a flow) leads from the lane that came last to a meeting to each lane that
+ * waited for it. */
+#include "train/profile.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "graph/op.h"
+#include "heddle.h"
+#include "sys/cpu_name.h"
+
+/* Of steps, over all lanes: some 30 MB of file. */
+enum { SLICES = 1 << 18 };
+
+/* Gradients are nodes too, called like the layer whose gradient they are; they stand behind the loss. */
+static bool is_gradient(const hd_graph *graph, int node) { return node > graph->values[graph->loss].producer; }
+
+static const char *direction_of(const hd_graph *graph, int node) {
+  bool reduces = hd__op_info(graph->nodes[node].op)->class == HD_CLASS_REDUCE;
+  return !is_gradient(graph, node) ? "forward" : reduces ? "dw" : "dx";
+}
+
+static char *json_label(const char *name, const char *suffix) {
+  char *text = hd__printf_alloc("%s%s%s", name, *suffix ? " " : "", suffix), *label = NULL;
+  json_t *string = text ? json_string(text) : NULL;
+  char *dumped = string ? json_dumps(string, JSON_ENCODE_ANY) : NULL;
+  if (dumped)
+    label = hd__strdup(dumped);
+  free(dumped);
+  json_decref(string);
+  hd__free(text);
+  return label;
+}
+
+static hd_status make_labels(hd_profiler *p, hd_ctx *ctx) {
+  const hd_graph *graph = p->plan->graph;
+  int nodes = graph->node_count, params = p->plan->param_count;
+  p->label = hd__calloc((size_t)(nodes + params) + 1, sizeof *p->label);
+  bool all = p->label != NULL;
+  for (int i = 0; all && i < nodes; i++)
+    all = (p->label[i] = json_label(graph->nodes[i].name, direction_of(graph, i))) != NULL;
+  for (int i = 0; all && i < params; i++)
+    all = (p->label[nodes + i] = json_label(graph->values[graph->params[i].value].name, "")) != NULL;
+  return all ? HD_OK : hd__fail(ctx, HD_E_NOMEM, "out of memory for the profile");
+}
+
+static hd_status write_nothing(FILE *to, hd_ctx *ctx, void *arg) {
+  fputs("{\"traceEvents\": []}\n", to);
+  return HD_OK;
+}
+
+hd_status hd__profile_open(hd_profiler *p, hd_ctx *ctx, const char *path, hd_exec *exec, const hd_plan *plan,
+                           const hd_lanes *lanes, const char *model, int64_t first_step) {
+  *p = (hd_profiler){.plan = plan, .lanes = lanes, .model = model, .first_step = first_step};
+  if (strlen(path) >= sizeof p->path)
+    return hd__fail(ctx, HD_E_USAGE, "--profile expects a path below %zu bytes, found a longer one", sizeof p->path);
+  snprintf(p->path, sizeof p->path, "%s", path);
+  hd_status status = hd__file_write(ctx, path, write_nothing, NULL);
+  if (status != HD_OK)
+    return status == HD_E_IO ? hd__fail_in(ctx, status, "--profile") : status;
+  HD_TRY(make_labels(p, ctx));
+  HD_TRY(hd__trace_create(&p->trace, ctx, hd__lanes_count(lanes), hd__exec_step_slices(exec), SLICES));
+  hd__exec_trace(exec, p->trace);
+  return HD_OK;
+}
+
+void hd__profile_close(hd_profiler *p) {
+  hd__trace_destroy(p->trace);
+  for (int i = 0; p->label && p->label[i]; i++)
+    hd__free(p->label[i]);
+  hd__free(p->label);
+  hd__free(p->item);
+  hd__free(p->text);
+  *p = (hd_profiler){0};
+}
+
+static bool walk_reel(const hd_reel *reel, bool steps, int track, hd_slice_visit *visit, void *arg) {
+  for (int64_t n = 0; n < reel->count; n++) {
+    int64_t block = hd__reel_block(reel, n);
+    if (block < 0)
+      continue;
+    for (int i = 0; i < reel->used[block]; i++)
+      if (!visit(arg, track, steps ? n : -1, &reel->slice[block * reel->room + i]))
+        return false;
+  }
+  return true;
+}
+
+void hd__profile_walk(const hd_profiler *p, hd_slice_visit *visit, void *arg) {
+  for (int t = 0; t <= p->trace->lanes; t++)
+    if (!walk_reel(&p->trace->track[t].steps, true, t, visit, arg) ||
+        !walk_reel(&p->trace->track[t].events, false, t, visit, arg))
+      return;
+}
+
+/* A lane's n-th wait in a step, NULL if there is none. */
+static const hd_slice *wait_of(const hd_profiler *p, int lane, int64_t step, int n) {
+  const hd_reel *reel = &p->trace->track[lane].steps;
+  int64_t block = hd__reel_block(reel, step);
+  for (int i = 0; i < reel->used[block]; i++) {
+    const hd_slice *slice = &reel->slice[block * reel->room + i];
+    if (slice->kind == HD_SLICE_WAIT && n-- == 0)
+      return slice;
+  }
+  return NULL;
+}
+
+int hd__profile_last_lane(const hd_profiler *p, int64_t step, int n) {
+  int last = 0;
+  for (int l = 1; l < p->trace->lanes; l++)
+    if (wait_of(p, l, step, n)->begin_ns > wait_of(p, last, step, n)->begin_ns)
+      last = l;
+  return last;
+}
+
+/* Writing. */
+
+typedef struct writing {
+  const hd_profiler *profiler;
+  FILE *to;
+  const char *comma;
+  int64_t step; /* under way, and how many of its meetings have been */
+  int meetings;
+  int64_t arrow;
+} writing;
+
+static void put_time(FILE *to, const char *key, int64_t ns) {
+  fprintf(to, "\"%s\": %" PRId64 ".%03d", key, ns / 1000, (int)(ns % 1000));
+}
+
+static void begin_event(writing *w, const char *kind, int track) {
+  fprintf(w->to, "%s\n{\"ph\": \"%s\", \"pid\": 1, \"tid\": %d, ", w->comma, kind, track + 1);
+  w->comma = ",";
+}
+
+static const char *phase_name(hd_phase_kind kind) {
+  switch (kind) {
+  case HD_PHASE_SHARDS: return "shards";
+  case HD_PHASE_FOLD_UPDATE: return "chunks: fold, update";
+  case HD_PHASE_FOLD_NORM: return "chunks: fold, norm";
+  case HD_PHASE_UPDATE: return "chunks: update";
+  }
+  return "";
+}
+
+static void put_step(const writing *w, const hd_slice *slice) {
+  const hd_profiler *p = w->profiler;
+  fprintf(w->to, "\"name\": \"step\", \"cat\": \"step\", \"args\": {\"step\": %" PRId64 ", \"samples\": %d}",
+          p->first_step + w->step + 1, slice->of);
+}
+
+static void put_call(const writing *w, int node) {
+  const hd_profiler *p = w->profiler;
+  const hd_graph *graph = p->plan->graph;
+  fprintf(w->to, "\"name\": %s, \"cat\": \"%s\", \"args\": {\"op\": \"%s\"}", p->label[node],
+          is_gradient(graph, node) ? "backward" : "forward", hd__op_info(graph->nodes[node].op)->name);
+}
+
+static void put_parameter(const writing *w, const char *name, int parameter) {
+  const hd_profiler *p = w->profiler;
+  fprintf(w->to, "\"name\": \"%s\", \"cat\": \"update\", \"args\": {\"parameter\": %s}", name,
+          p->label[p->plan->graph->node_count + parameter]);
+}
+
+static void put_plain(const writing *w, const char *name, const char *category) {
+  fprintf(w->to, "\"name\": \"%s\", \"cat\": \"%s\"", name, category);
+}
+
+static void put_wait(writing *w) {
+  const hd_profiler *p = w->profiler;
+  put_plain(w, "wait", "wait");
+  if (p->trace->lanes > 1)
+    fprintf(w->to, ", \"args\": {\"for\": \"lane %d\"}", hd__profile_last_lane(p, w->step, w->meetings));
+}
+
+static void put_slice(writing *w, const hd_slice *slice) {
+  switch ((hd_slice_kind)slice->kind) {
+  case HD_SLICE_STEP: put_step(w, slice); return;
+  case HD_SLICE_PHASE: put_plain(w, phase_name(w->profiler->plan->phases[slice->of].kind), "phase"); return;
+  case HD_SLICE_FETCH: put_plain(w, "samples", "data"); return;
+  case HD_SLICE_CALL: put_call(w, slice->of); return;
+  case HD_SLICE_GATHER: put_plain(w, "gather", "gather"); return;
+  case HD_SLICE_FOLD: put_parameter(w, "fold", slice->of); return;
+  case HD_SLICE_FOLD_UPDATE: put_parameter(w, "fold, update", slice->of); return;
+  case HD_SLICE_UPDATE: put_parameter(w, "update", slice->of); return;
+  case HD_SLICE_NORM: put_plain(w, "norm", "update"); return;
+  case HD_SLICE_CLOSE: put_plain(w, "loss, next step", "close"); return;
+  case HD_SLICE_WAIT: put_wait(w); return;
+  case HD_SLICE_REPORT: put_plain(w, "report", "report"); return;
+  case HD_SLICE_SHUFFLE: put_plain(w, "shuffle", "data"); return;
+  case HD_SLICE_EVALUATE: put_plain(w, "evaluate", "evaluate"); return;
+  case HD_SLICE_COPY: put_plain(w, "copy for the checkpoint", "checkpoint"); return;
+  case HD_SLICE_WRITE: put_plain(w, "write the checkpoint", "checkpoint"); return;
+  }
+}
+
+/* From the last moment before the last lane came to the last one that this lane waited. */
+static void put_arrow(writing *w, int track, const hd_slice *wait) {
+  const hd_profiler *p = w->profiler;
+  int last = hd__profile_last_lane(p, w->step, w->meetings);
+  int64_t came_ns = wait_of(p, last, w->step, w->meetings)->begin_ns;
+  if (track == last || wait->end_ns - 1 < came_ns)
+    return;
+  w->arrow++;
+  for (int end = 0; end < 2; end++) {
+    begin_event(w, end ? "f" : "s", end ? track : last);
+    put_time(w->to, "ts", (end ? wait->end_ns : came_ns) - 1 - p->trace->start_ns);
+    fprintf(w->to, ", \"id\": %" PRId64 ", \"name\": \"waited for\", \"cat\": \"wait\"%s}", w->arrow,
+            end ? ", \"bp\": \"e\"" : "");
+  }
+}
+
+static bool write_slice(void *arg, int track, int64_t step, const hd_slice *slice) {
+  writing *w = arg;
+  if (slice->kind == HD_SLICE_STEP) {
+    w->step = step;
+    w->meetings = 0;
+  }
+  begin_event(w, "X", track);
+  put_time(w->to, "ts", slice->begin_ns - w->profiler->trace->start_ns);
+  fputs(", ", w->to);
+  put_time(w->to, "dur", slice->end_ns - slice->begin_ns);
+  fputs(", ", w->to);
+  put_slice(w, slice);
+  fputs("}", w->to);
+  if (slice->kind == HD_SLICE_WAIT) {
+    put_arrow(w, track, slice);
+    w->meetings++;
+  }
+  return !ferror(w->to);
+}
+
+static void name_track(writing *w, int track, const char *name) {
+  begin_event(w, "M", track);
+  fprintf(w->to, "\"name\": \"thread_name\", \"args\": {\"name\": \"%s\"}}", name);
+  begin_event(w, "M", track);
+  fprintf(w->to, "\"name\": \"thread_sort_index\", \"args\": {\"sort_index\": %d}}", track);
+}
+
+static void name_tracks(writing *w) {
+  const hd_profiler *p = w->profiler;
+  begin_event(w, "M", -1);
+  fprintf(w->to, "\"name\": \"process_name\", \"args\": {\"name\": \"heddle\"}}");
+  for (int l = 0; l < p->trace->lanes; l++) {
+    char name[64];
+    int cpu = hd__lanes_cpu(p->lanes, l);
+    if (cpu >= 0)
+      snprintf(name, sizeof name, "lane %d, CPU %d", l, cpu);
+    else
+      snprintf(name, sizeof name, "lane %d, not bound", l);
+    name_track(w, l, name);
+  }
+  name_track(w, p->trace->lanes, "checkpoint writer");
+}
+
+static void describe(writing *w) {
+  const hd_profiler *p = w->profiler;
+  char cpu[128];
+  hd__cpu_name(cpu, sizeof cpu);
+  json_t *about = json_pack("{s:s, s:s, s:s, s:s, s:i, s:I, s:I}", "model", p->model, "cpu", cpu, "isa",
+                            p->plan->kernels->isa, "heddle", hd_version(), "lanes", p->trace->lanes, "steps",
+                            (json_int_t)p->result.steps, "steps_kept", (json_int_t)p->result.kept);
+  fputs("{\"displayTimeUnit\": \"ns\", \"otherData\": ", w->to);
+  if (!about || json_dumpf(about, w->to, JSON_PRESERVE_ORDER) != 0)
+    fputs("{}", w->to);
+  json_decref(about);
+}
+
+static hd_status write_trace(FILE *to, hd_ctx *ctx, void *arg) {
+  writing w = {.profiler = arg, .to = to, .comma = ""};
+  describe(&w);
+  fputs(", \"traceEvents\": [", to);
+  name_tracks(&w);
+  hd__profile_walk(w.profiler, write_slice, &w);
+  fputs("\n]}\n", to);
+  return HD_OK;
+}
+
+hd_status hd__profile_write(hd_profiler *p, hd_ctx *ctx) {
+  HD_TRY(hd__profile_sum(p, ctx));
+  hd_status status = hd__file_write(ctx, p->path, write_trace, p);
+  return status == HD_E_IO ? hd__fail_in(ctx, status, "--profile") : status;
+}

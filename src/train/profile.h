@@ -1,0 +1,47 @@
+/* --profile: what lanes did and when, as a file that Perfetto opens, and as shares of their time.
+ *
+ * The file is a trace in Chrome's JSON format: one track per lane and one for the writer of checkpoints. It holds the
+ * steps that exec/trace.h keeps. It is written whole under its final name: empty when the run starts, so that a name
+ * that cannot be written fails before the first step, and with all slices at the run's end, however that comes about.
+ *
+ * A profile reads the session's tracks; call it when no region runs. */
+#ifndef HD_TRAIN_PROFILE_H
+#define HD_TRAIN_PROFILE_H
+
+#include "exec/exec.h"
+#include "heddle/session.h"
+#include "sys/file.h"
+
+typedef struct hd_profiler {
+  hd_trace *trace; /* NULL: nothing is recorded */
+  const hd_plan *plan;
+  const hd_lanes *lanes;
+  const char *model;
+  int64_t first_step; /* done before this session */
+  char path[HD_PATH_BYTES];
+  char **label; /* of nodes, then of parameters: as JSON, quotes included */
+  hd_profile_item *item;
+  char *text; /* the items' names */
+  hd_profile result;
+} hd_profiler;
+
+/* Starts recording for `path`. Plan, lanes and names must outlive the profiler. */
+hd_status hd__profile_open(hd_profiler *profiler, hd_ctx *ctx, const char *path, hd_exec *exec, const hd_plan *plan,
+                           const hd_lanes *lanes, const char *model, int64_t first_step);
+void hd__profile_close(hd_profiler *profiler);
+
+/* Writes the file and sums the shares up. */
+hd_status hd__profile_write(hd_profiler *profiler, hd_ctx *ctx);
+
+/* The shares: fills profiler->result. */
+hd_status hd__profile_sum(hd_profiler *profiler, hd_ctx *ctx);
+
+/* Calls visit for each slice of each kept step and event, track after track, steps before events; `step` is the number
+ * of the step, counted from 0, or -1. Stops early when visit returns false. */
+typedef bool hd_slice_visit(void *arg, int track, int64_t step, const hd_slice *slice);
+void hd__profile_walk(const hd_profiler *profiler, hd_slice_visit *visit, void *arg);
+
+/* The lane that came last to the meeting which the lanes' n-th slices of kind WAIT in a kept step end. */
+int hd__profile_last_lane(const hd_profiler *profiler, int64_t step, int n);
+
+#endif

@@ -1,0 +1,33 @@
+# train --profile FILE: what the command says of it, and that the file is there however the run ends.
+
+load cli
+
+@test "a profile is summed up in one line, and changes no digest" {
+  train
+  plain=$DIGEST
+  train --profile p.json --threads 2
+  [ "$DIGEST" = "$plain" ]
+  grep -Eqx 'profile         p.json: .*fc forward [0-9]+ %.*, waiting [0-9.]+ % \(lane [01] for lane [01]: [0-9.]+ %\); 50 of 50 steps' out
+  [ "$(head -c 1 p.json)" = "{" ]
+  need_json
+  json_keys <<<"$(tr -d '\n' <p.json)" | grep -q traceEvents
+  nothing_half_written
+}
+
+@test "a file that cannot be written is refused before the first step" {
+  fails 1 train $TINY --profile nowhere/p.json
+  says "--profile" "nowhere/p.json"
+  [ ! -e runs ]
+}
+
+@test "a run that is stopped by a signal has its profile" {
+  start --model simplenet --epochs 1000 --log-every 20 --out r --profile p.json
+  await_line 'step 40:'
+  kill -TERM "$CHILD"
+  finish
+  [ "$code" -eq 143 ]
+  grep -q '^profile         p.json: ' rest
+  [ "$(tail -c 3 p.json)" = "]}" ]
+  grep -q '"name": "step", "cat": "step", "args": {"step": 40,' p.json
+  nothing_half_written
+}
