@@ -150,7 +150,7 @@ void hd__lanes_destroy(hd_lanes *lanes) {
 
 int hd__lanes_count(const hd_lanes *lanes) { return lanes->count; }
 
-int hd__lanes_cpu(const hd_lanes *lanes, int lane) { return lanes->cpu[lane]; }
+int hd__lanes_cpu(const hd_lanes *lanes, int lane) { return lanes->lane[lane].cpu; }
 
 int hd__lanes_cpus(const hd_lanes *lanes) { return lanes->cpus; }
 
