@@ -126,6 +126,19 @@ static void fetch_target(const hd_dataset *data, int64_t sample, int64_t row, co
     target[i] = hd__dataset_number(data, sample, i);
 }
 
+/* Asks for the image that the same lane gathers next time at this place: in another order than the file's every image
+ * would be waited for, and gathering one takes as long as fetching another. (Inlined always: gcc takes a function that
+ * only prefetches for one that does nothing.) */
+static inline __attribute__((always_inline)) void ask_for(const hd_feed *feed, int64_t position, int64_t bytes) {
+  enum { LINE_BYTES = 64 };
+  if (!feed->order || position >= feed->count)
+    return;
+  const uint8_t *image = feed->data->images + hd__feed_sample(feed, position) * bytes;
+  for (int64_t i = 0; i < bytes; i += LINE_BYTES)
+    __builtin_prefetch(image + i, 0, 2);
+  __builtin_prefetch(image + bytes - 1, 0, 2);
+}
+
 void hd__feed_fetch(const hd_feed *feed, int64_t first, int64_t rows, const hd_slots *to) {
   const hd_dataset *data = feed->data;
   int64_t plane = (int64_t)data->height * data->width, bytes = plane * data->channels;
@@ -133,6 +146,7 @@ void hd__feed_fetch(const hd_feed *feed, int64_t first, int64_t rows, const hd_s
     int64_t sample = hd__feed_sample(feed, first + r);
     feed->kernels->gather_u8(to->x + r * to->x_stride, data->images + sample * bytes, plane, data->channels,
                              feed->scale, feed->shift);
+    ask_for(feed, first + r + feed->batch, bytes);
     fetch_target(data, sample, r, to);
   }
 }

@@ -21,6 +21,7 @@ typedef struct hd_feed {
   const hd_kernels *kernels;
   float scale[HD_FEED_MAX_CHANNELS], shift[HD_FEED_MAX_CHANNELS];
   int64_t count;     /* samples */
+  int64_t batch;     /* of training: where in the order a lane comes next */
   uint32_t *members; /* which ones, ascending; NULL: all of the data set */
   uint32_t *order;   /* the current epoch's samples, NULL: file order */
   uint64_t *scratch; /* for sorting */

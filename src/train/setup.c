@@ -33,7 +33,7 @@ static hd_status choose_lanes(hd_session *s, hd_ctx *ctx, int threads) {
 static hd_status choose_steps(hd_session *s, hd_ctx *ctx, int32_t *shards) {
   const hd_config *c = s->config;
   int64_t samples = s->train_feed.count, epochs = hd__config_int(c, HD_OPT_epochs);
-  s->batch = hd__config_int(c, HD_OPT_batch);
+  s->batch = s->train_feed.batch = hd__config_int(c, HD_OPT_batch);
   HD_TRY(hd__planned_shards(shards, ctx, c));
   bool drop = hd__config_flag(c, HD_OPT_drop_last);
   s->steps_per_epoch = drop ? samples / s->batch : (samples + s->batch - 1) / s->batch;
