@@ -172,7 +172,10 @@ static void bench_loss(const hd_kernels *table, int32_t classes, int64_t rows) {
                   .sw = 1,
                   .pool = 1,
                   .hp = 1,
-                  .wp = 1};
+                  .wp = 1,
+                  .ignore_index = -1};
+  for (int64_t n = 0; n < rows; n++)
+    labels[n] = (int32_t)(n * 7 % classes);
   l.call = (hd_call){
       .g = &l.g, .rows = rows, .in = {logits, labels}, .in_stride = {padded(classes), 1}, .out = {out}, .divisor = 64};
   for (l.op = HD_OP_cross_entropy; l.op <= HD_OP_cross_entropy_dx; l.op++) {

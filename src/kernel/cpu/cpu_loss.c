@@ -62,17 +62,19 @@ static void fill_zero(float *x, int count) {
     g16_store_some(x + i, g16_zero(), count - i);
 }
 
-/* w * (p - 0) / divisor; the label's own class is overwritten. */
+/* w * (p - 0) / divisor, p - 1 for the label's own class. */
 static void hard_row(const hd_call *call, const float *logits, float *dx, int32_t label) {
   const int classes = call->g->ci;
-  const float m = largest(logits, classes), sum = sum_of_exp(logits, classes, m), w = weight_of(call, label);
-  const g16 weight = g16_all(w), divisor = g16_all(call->divisor);
+  const float m = largest(logits, classes), sum = sum_of_exp(logits, classes, m);
+  const g16 weight = g16_all(weight_of(call, label)), divisor = g16_all(call->divisor);
   for (int i = 0; i < classes; i += 16) {
     g16 p = g16_div(g16_exp(g16_sub(g16_load_some(logits + i, classes - i), g16_all(m))), g16_all(sum));
+    if (label >= i && label < i + 16) {
+      g16 hit = g16_choose(g16_first(label - i + 1), g16_sub(p, g16_all(1)), p);
+      p = g16_choose(g16_first(label - i), p, hit);
+    }
     g16_store_some(dx + i, g16_div(g16_mul(weight, p), divisor), classes - i);
   }
-  float p = hd__ref_expf(logits[label] - m) / sum;
-  dx[label] = w * (p - 1) / call->divisor;
 }
 
 static void soft_row(const hd_call *call, const float *logits, float *dx, int32_t label, float all) {

@@ -2,7 +2,7 @@
  *
  * Sixteen is the number of interleaved chains in every long sum, so a kernel written in groups states its chains once
  * and each instruction set obeys them. Every function here acts on each lane alone, with one rounding per operation,
- * except g16_tree and g16_tree4, which are the fixed tree t[i] = s[i] + s[i + 8], then + 4, + 2, + 1.
+ * except g16_tree and g16_tree4, which are the fixed tree t[i] = s[i] + s[i + 8], then + 4, + 2, + 1, and g16_largest.
  *
  * A mask chooses lanes. g16_first(n) is lanes 0 .. n-1 of a tail; masked loads give zero elsewhere and touch no memory
  * there, masked stores leave memory there alone. No alignment is asked for.

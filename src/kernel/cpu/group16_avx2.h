@@ -111,6 +111,17 @@ G16 float g16_tree(g16 s) {
   return _mm_cvtss_f32(_mm_add_ss(t2, _mm_movehdup_ps(t2)));
 }
 
+/* The largest lane; NaN if there is one. */
+G16 float g16_largest(g16 x) {
+  g16_mask nan = g16_nan(x);
+  if (_mm256_movemask_ps(_mm256_or_ps(nan.lo, nan.hi)))
+    return NAN;
+  __m256 m8 = _mm256_max_ps(x.lo, x.hi);
+  __m128 m4 = _mm_max_ps(_mm256_castps256_ps128(m8), _mm256_extractf128_ps(m8, 1));
+  __m128 m2 = _mm_max_ps(m4, _mm_movehl_ps(m4, m4));
+  return _mm_cvtss_f32(_mm_max_ss(m2, _mm_movehdup_ps(m2)));
+}
+
 /* Sixteen doubles. */
 typedef struct d16 {
   __m256d q[4];

@@ -113,6 +113,11 @@ G16 void g16_tree4(float *out, g16 a, g16 b, g16 c, g16 d) {
   vst1_f32(out + 2, vpadd_f32(g16_tree_pair(c), g16_tree_pair(d)));
 }
 
+/* The largest lane; NaN if there is one. */
+G16 float g16_largest(g16 x) {
+  return vmaxvq_f32(vmaxq_f32(vmaxq_f32(x.q[0], x.q[1]), vmaxq_f32(x.q[2], x.q[3])));
+}
+
 /* Sixteen doubles. */
 typedef struct d16 {
   float64x2_t d[8];

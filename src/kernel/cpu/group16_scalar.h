@@ -80,6 +80,14 @@ G16 void g16_tree4(float *out, g16 a, g16 b, g16 c, g16 d) {
   out[3] = g16_tree(d);
 }
 
+/* The largest lane; NaN if there is one. */
+G16 float g16_largest(g16 x) {
+  float m = x.f[0];
+  for (int i = 1; i < 16; i++)
+    m = x.f[i] > m || x.f[i] != x.f[i] ? x.f[i] : m;
+  return m;
+}
+
 /* Sixteen doubles. */
 typedef struct d16 {
   double f[16];

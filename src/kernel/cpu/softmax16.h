@@ -18,13 +18,7 @@ static inline float largest(const float *x, int count) {
     g16_mask mask = g16_first(count - i);
     best = g16_take_over(best, g16_choose(mask, g16_load_mask(x + i, mask), best));
   }
-  float lane[16], m;
-  g16_store(lane, best);
-  m = lane[0];
-  for (int c = 1; c < 16; c++)
-    if (lane[c] > m || lane[c] != lane[c])
-      m = lane[c];
-  return m;
+  return g16_largest(best);
 }
 
 static inline float sum_of_exp(const float *x, int count, float m) {
