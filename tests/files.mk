@@ -24,7 +24,7 @@ unit_tests += tests/fault/test_alloc
 unit_tests += tests/unit/test_sessions tests/unit/test_own_op
 unit_tests += tests/unit/test_profile
 unit_tests += tests/fuzz/test_fuzz
-op_tests = tests/op/test_expf tests/op/test_gradients tests/op/test_kernels tests/op/test_network_gradients \
+op_tests = tests/op/test_expf tests/op/test_gemm tests/op/test_gradients tests/op/test_kernels tests/op/test_network_gradients \
   tests/op/test_updates
 script_tests = tests/check-layers.sh tests/check-symbols.sh tests/model-files.sh tests/tensors.sh
 script_tests += tests/cli/bench.bats tests/cli/doctor.bats tests/cli/errors.bats tests/cli/from-pytorch.bats tests/cli/locale.bats \
@@ -42,6 +42,7 @@ EXTRA_DIST += $(script_tests) $(bits_tests) tests/tap.h tests/scratch.h tests/cl
 kernel_case = tests/op/kernel_case.c tests/op/kernel_case.h
 kinks = tests/op/kinks.c tests/op/kinks.h
 tests_op_test_kernels_SOURCES = tests/op/test_kernels.c $(kernel_case)
+tests_op_test_gemm_SOURCES = tests/op/test_gemm.c $(kernel_case)
 tests_op_test_updates_SOURCES = tests/op/test_updates.c $(kernel_case)
 tests_op_test_gradients_SOURCES = tests/op/test_gradients.c $(kernel_case) $(kinks)
 tests_op_test_network_gradients_SOURCES = tests/op/test_network_gradients.c $(kernel_case) $(kinks)

@@ -2,7 +2,7 @@ core_sources += src/kernel/kernel.h src/kernel/array.h src/kernel/select.c
 
 # The truth; and what of it is compiled twice, for float and (-DHD_REF_DOUBLE) for double.
 core_sources += src/kernel/ref/ref_real.h src/kernel/ref/ref_math.h src/kernel/ref/ref_table.c src/kernel/ref/ref_array.c \
-  src/kernel/ref/ref_limits.c \
+  src/kernel/ref/ref_gemm.c src/kernel/ref/ref_limits.c \
   src/kernel/ref/gelu_constants.h src/kernel/ref/ref_elementwise.h src/kernel/ref/ref_softmax.h \
   src/kernel/ref/ref_update.c src/kernel/ref/ref_update.h src/kernel/ref/ref_own.c src/kernel/ref/ref_own.h
 kernel_real_sources += src/kernel/ref/ref_batch_norm.c src/kernel/ref/ref_concat.c src/kernel/ref/ref_conv.c \
@@ -18,7 +18,8 @@ kernel_cpu_sources += src/kernel/cpu/group16.h src/kernel/cpu/group16_scalar.h s
   src/kernel/cpu/cpu_batch_norm.c \
   src/kernel/cpu/cpu_concat.c src/kernel/cpu/cpu_conv.h src/kernel/cpu/cpu_conv_depth.c src/kernel/cpu/cpu_conv_dw.c \
   src/kernel/cpu/cpu_conv_dx.c src/kernel/cpu/cpu_conv_forward.c src/kernel/cpu/cpu_conv_live.c src/kernel/cpu/cpu_conv_walk.c \
-  src/kernel/cpu/cpu_dropout.c src/kernel/cpu/cpu_fold.c src/kernel/cpu/cpu_gather.c src/kernel/cpu/cpu_layer_norm.c src/kernel/cpu/cpu_limits.c \
+  src/kernel/cpu/cpu_dropout.c src/kernel/cpu/cpu_fold.c src/kernel/cpu/cpu_gather.c src/kernel/cpu/cpu_gemm.c \
+  src/kernel/cpu/cpu_layer_norm.c src/kernel/cpu/cpu_limits.c \
   src/kernel/cpu/cpu_linear.c src/kernel/cpu/cpu_linear_form.c src/kernel/cpu/cpu_loss.c \
   src/kernel/cpu/cpu_loss_terms.c src/kernel/cpu/cpu_pointwise.c src/kernel/cpu/cpu_pool.c src/kernel/cpu/cpu_softmax.c \
   src/kernel/cpu/cpu_update.c

@@ -151,6 +151,17 @@ typedef struct hd_form {
 
 typedef void hd_form_fn(const hd_form *form);
 
+/* A product of matrices: c[i][j] = a chain from +0, p ascending: acc = fma(a[i][p], b[p][j], acc). Rows of c are
+ * contiguous; a and b lie anyhow, element (i, p) of a at a[i * a_row + p * a_step], (p, j) of b at b[p * b_step + j *
+ * b_column]. Any alignment; nothing behind the last element is touched, nor what lies between two rows of c. */
+typedef struct hd_gemm {
+  int64_t m, n, k;
+  const float *a, *b;
+  int64_t a_row, a_step, b_step, b_column;
+  float *c;
+  int64_t c_row;
+} hd_gemm;
+
 /* The scalars of one update, computed once a step in double and rounded to float. */
 typedef struct hd_hyper {
   float grad_scale; /* clipping; 1 without */
@@ -196,6 +207,8 @@ typedef struct hd_kernels {
    * Elements that no row owns (padding) are zero when the copy is created and are never written. */
   int64_t (*packed_elems[HD_OP_COUNT])(const hd_geom *g);
   void (*pack[HD_OP_COUNT])(const hd_geom *g, const float *w, float *packed, int32_t j0, int32_t j1);
+
+  void (*gemm)(const hd_gemm *gemm);
 
   /* out[i] = the fold of piece[p][i], p as the steps say. out may be one of the pieces only if count(fold) == 1. */
   void (*fold)(float *out, const float *const *piece, const hd_fold *fold, int64_t count);

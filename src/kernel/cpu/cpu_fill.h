@@ -28,6 +28,10 @@
 /* The table of this instruction set: the reference, overridden by all the fills. Filled once, immutable, static. */
 const hd_kernels *HD_SYM(cpu_table)(void);
 
+/* The table's gemm, for the kernels that are products. */
+void HD_SYM(gemm)(const hd_gemm *g);
+
+void HD_SYM(gemm_fill)(hd_kernels *table);
 void HD_SYM(conv_forward_fill)(hd_kernels *table);
 void HD_SYM(conv_dx_fill)(hd_kernels *table);
 void HD_SYM(conv_dw_fill)(hd_kernels *table);

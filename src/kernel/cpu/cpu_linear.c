@@ -1,20 +1,19 @@
-/* The linear layer and the gradient of its input, in register blocks.
+/* The linear layer, in register blocks, and the gradient of its input, a product of matrices.
  *
  * Forward: an output is 16 interleaved chains over k in one group, so a block of OUT_ROWS samples by OUTS outputs keeps
- * that many groups in registers and walks k once; loads of x and w are shared over the block. Gradient of the input:
- * groups lie along k, a block of DX_ROWS samples by DX_GROUPS groups walks j once. An element's chain never depends on
- * the block it fell into, so a tail of samples or outputs runs the same code with smaller constants.
+ * that many groups in registers and walks k once; loads of x and w are shared over the block. An element's chain never
+ * depends on the block it fell into, so a tail of samples or outputs runs the same code with smaller constants.
  *
- * Loops go over outputs (or columns) outside and samples inside: the block's weights stay in L1 while samples stream.
+ * Loops go over outputs outside and samples inside: the block's weights stay in L1 while samples stream.
  * Very long sums go in parts for the same reason; their chains are set aside as they are and taken up again. */
 #include "kernel/cpu/cpu_fill.h"
 #include "kernel/cpu/group16.h"
 
 /* Blocks that fill the registers: 32 of a group each, 16 of half a group, 32 of a quarter. */
 #if HD_ISA_IS(avx512)
-enum { OUT_ROWS = 4, OUTS = 4, DX_ROWS = 8, DX_GROUPS = 3 };
+enum { OUT_ROWS = 4, OUTS = 4 };
 #else
-enum { OUT_ROWS = 3, OUTS = 2, DX_ROWS = 4, DX_GROUPS = 1 };
+enum { OUT_ROWS = 3, OUTS = 2 };
 #endif
 
 /* A block's weights and samples stay in L1 while PART_COLUMNS columns are summed; the chains of SLAB_ROWS rows wait
@@ -124,66 +123,20 @@ static void linear(const hd_call *call) {
     output_column(call, j, 1);
 }
 
-/* Columns k .. k + 16 * groups - 1 of dx for rows n ..; the last group may be short when there is only one. */
-G16 void dx_block(const hd_call *call, int64_t n, int k, int rows, int groups) {
-  const hd_geom *g = call->g;
-  const float *w = (const float *)call->in[1] + k, *dy = (const float *)call->in[0] + n * call->in_stride[0];
-  const int64_t dy_stride = call->in_stride[0];
-  const int left = g->ci - k;
-  g16 acc[DX_ROWS][DX_GROUPS];
-  UNROLL
-  for (int r = 0; r < rows; r++)
-    UNROLL
-  for (int v = 0; v < groups; v++)
-    acc[r][v] = g16_zero();
-  for (int j = 0; j < g->co; j++, w += g->ci) {
-    g16 wv[DX_GROUPS];
-    UNROLL
-    for (int v = 0; v < groups; v++)
-      wv[v] = groups > 1 ? g16_load(w + 16 * v) : g16_load_some(w, left);
-    UNROLL
-    for (int r = 0; r < rows; r++) {
-      g16 d = g16_all(dy[r * dy_stride + j]);
-      UNROLL
-      for (int v = 0; v < groups; v++)
-        acc[r][v] = g16_fma(d, wv[v], acc[r][v]);
-    }
-  }
-  UNROLL
-  for (int r = 0; r < rows; r++) {
-    float *dx = (float *)call->out[0] + (n + r) * call->out_stride[0] + k;
-    UNROLL
-    for (int v = 0; v < groups; v++)
-      if (groups > 1)
-        g16_store(dx + 16 * v, acc[r][v]);
-      else
-        g16_store_some(dx, acc[r][v], left);
-  }
-}
-
-G16 void dx_column(const hd_call *call, int k, int groups) {
-  int64_t n = 0;
-  for (; n + DX_ROWS <= call->rows; n += DX_ROWS)
-    dx_block(call, n, k, DX_ROWS, groups);
-  if (DX_ROWS > 4 && n + 4 <= call->rows) {
-    dx_block(call, n, k, 4, groups);
-    n += 4;
-  }
-  if (n + 2 <= call->rows) {
-    dx_block(call, n, k, 2, groups);
-    n += 2;
-  }
-  if (n < call->rows)
-    dx_block(call, n, k, 1, groups);
-}
-
 static void linear_dx(const hd_call *call) {
-  int k = 0;
-  if (DX_GROUPS > 1)
-    for (; k + 16 * DX_GROUPS <= call->g->ci; k += 16 * DX_GROUPS)
-      dx_column(call, k, DX_GROUPS);
-  for (; k < call->g->ci; k += 16)
-    dx_column(call, k, 1);
+  const hd_geom *g = call->g;
+  HD_SYM(gemm)
+  (&(hd_gemm){.m = call->rows,
+              .n = g->ci,
+              .k = g->co,
+              .a = call->in[0],
+              .a_row = call->in_stride[0],
+              .a_step = 1,
+              .b = call->in[1],
+              .b_step = g->ci,
+              .b_column = 1,
+              .c = call->out[0],
+              .c_row = call->out_stride[0]});
 }
 
 void HD_SYM(linear_fill)(hd_kernels *table) {

@@ -5,7 +5,7 @@
  * small stack that stays in L1: each merge adds the topmost entry to the registers, then the block is pushed, so a
  * shard costs one store of the block and about one load. The lower entry is the left operand, as in every fold.
  *
- * The REDUCE kernel is the same code with a fold of one step: one shard. */
+ * One shard's gradient alone, the REDUCE kernel, is a product of matrices. */
 #include "kernel/cpu/cpu_fill.h"
 #include "kernel/cpu/group16.h"
 
@@ -110,36 +110,39 @@ static g16 form_bias_group(const hd_form *f, int j) {
   return stack[0];
 }
 
+static void form_bias(const hd_form *f) {
+  for (int j = f->j0; j < f->j1; j += 16)
+    g16_store_some(f->out + (j - f->j0), form_bias_group(f, j), f->j1 - j);
+}
+
 static void form_linear_dw(const hd_form *f) {
   if (f->output == 0)
     form_weight(f);
   else
-    for (int j = f->j0; j < f->j1; j += 16)
-      g16_store_some(f->out + (j - f->j0), form_bias_group(f, j), f->j1 - j);
+    form_bias(f);
 }
 
 static void linear_dw(const hd_call *call) {
-  hd_fold one;
-  one.count = 1;
-  one.step[0] = (hd_fold_step){.row0 = 0, .row1 = (int32_t)call->rows, .piece = 0, .merges = 0};
-  hd_form form = {.g = call->g,
-                  .x = call->in[0],
-                  .dy = call->in[1],
-                  .x_stride = call->in_stride[0],
-                  .dy_stride = call->in_stride[1],
-                  .fold = &one,
-                  .output = 0,
-                  .j1 = call->g->co,
-                  .k1 = call->g->ci,
-                  .out = call->out[0],
-                  .out_ld = call->g->ci};
-  if (form.out)
-    form_linear_dw(&form);
+  const hd_geom *g = call->g;
+  if (call->out[0])
+    HD_SYM(gemm)
+    (&(hd_gemm){.m = g->co,
+                .n = g->ci,
+                .k = call->rows,
+                .a = call->in[1],
+                .a_row = 1,
+                .a_step = call->in_stride[1],
+                .b = call->in[0],
+                .b_step = call->in_stride[0],
+                .b_column = 1,
+                .c = call->out[0],
+                .c_row = g->ci});
   if (!call->out[1])
     return;
-  form.output = 1;
-  form.out = call->out[1];
-  form_linear_dw(&form);
+  hd_fold one = {.count = 1};
+  one.step[0] = (hd_fold_step){.row1 = (int32_t)call->rows};
+  form_bias(
+      &(hd_form){.dy = call->in[1], .dy_stride = call->in_stride[1], .fold = &one, .j1 = g->co, .out = call->out[1]});
 }
 
 void HD_SYM(linear_form_fill)(hd_kernels *table) {

@@ -15,6 +15,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static void fill(void) {
   table = *hd__kernels_reference();
   table.name = table.isa = TEXT(HD_ISA);
+  HD_SYM(gemm_fill)(&table);
   HD_SYM(conv_forward_fill)(&table);
   HD_SYM(conv_dx_fill)(&table);
   HD_SYM(conv_dw_fill)(&table);

@@ -7,6 +7,7 @@
 
 void hd__ref_array_fill(hd_kernels *table);
 void hd__ref_limits_fill(hd_kernels *table);
+void hd__ref_gemm_fill(hd_kernels *table);
 void hd__ref64_conv_fill(hd_kernels *table);
 void hd__ref64_pool_fill(hd_kernels *table);
 void hd__ref64_batch_norm_fill(hd_kernels *table);
@@ -52,6 +53,7 @@ static void fill(void) {
   hd__ref_update_fill(&reference);
   hd__ref_array_fill(&reference);
   hd__ref_limits_fill(&reference);
+  hd__ref_gemm_fill(&reference);
   hd__ref64_conv_fill(&reference_f64);
   hd__ref64_pool_fill(&reference_f64);
   hd__ref64_batch_norm_fill(&reference_f64);

@@ -1,0 +1,214 @@
+/* The product of two matrices, as every caller has it: the gradients of linear layers, and eager tensors.
+ *
+ * Groups lie along the columns of c. A block of rows by groups, the registers' fill, stays there while p is walked; a
+ * panel, the columns of one block, meets all rows before the next. A long sum goes in parts that keep the
+ * panel's part of b near: the chains wait in c meanwhile and are taken up again, so that an element's
+ * chain is the same for any shape and part. Rows and panels are shared out evenly: blocks differ by one row at most.
+ *
+ * Columns of b that lie apart are first turned into rows, a panel's part at a time; so is a short last group where
+ * masks cost much. */
+#include "kernel/cpu/cpu_fill.h"
+#include "kernel/cpu/group16.h"
+
+/* 24 groups of the result fill the registers, or 6 of two or four registers each. */
+#if HD_ISA_IS(avx512)
+enum { GROUPS = 4, FILL = 24, MASKS_ARE_FREE = 1 };
+#else
+enum { GROUPS = 1, FILL = 6, MASKS_ARE_FREE = 0 };
+#endif
+
+/* A part of a panel is 96 KB at most, and SLAB_ROWS rows of a meet it: more would leave the second-level cache. */
+enum { MAX_ROWS = 12, WIDTH = 16 * GROUPS, PART_STEPS = 384, SLAB_ROWS = 384 };
+
+/* One panel of c for one part of the sum. */
+typedef struct panel {
+  const float *a, *b;
+  int64_t a_row, a_step, b_step, steps;
+  float *c;
+  int64_t c_row, rows;
+  int groups, left; /* columns in the last group */
+  int first;        /* the chains begin here */
+} panel;
+
+G16 int max_rows(int groups) { return FILL / groups < MAX_ROWS ? FILL / groups : MAX_ROWS; }
+
+/* Rows i .. i + rows - 1; both counts are constants where this is inlined. */
+G16 void block(const panel *p, int64_t i, int rows, int groups) {
+  const int64_t a_row = p->a_row, a_step = p->a_step, b_step = p->b_step;
+  const float *a = p->a + i * a_row, *b = p->b;
+  float *c = p->c + i * p->c_row;
+  const g16_mask last = g16_first(p->left);
+  g16 acc[MAX_ROWS][GROUPS];
+  UNROLL
+  for (int r = 0; r < rows; r++)
+    UNROLL
+  for (int v = 0; v < groups; v++)
+    acc[r][v] = p->first          ? g16_zero()
+                : v == groups - 1 ? g16_load_some(c + r * p->c_row + 16 * v, p->left)
+                                  : g16_load(c + r * p->c_row + 16 * v);
+  for (int64_t s = p->steps; s > 0; s--, a += a_step, b += b_step) {
+    g16 bv[GROUPS];
+    UNROLL
+    for (int v = 0; v < groups; v++)
+      bv[v] = MASKS_ARE_FREE && v == groups - 1 ? g16_load_mask(b + 16 * v, last) : g16_load(b + 16 * v);
+    UNROLL
+    for (int r = 0; r < rows; r++) {
+      g16 av = g16_all(a[r * a_row]);
+      UNROLL
+      for (int v = 0; v < groups; v++)
+        acc[r][v] = g16_fma(av, bv[v], acc[r][v]);
+    }
+  }
+  UNROLL
+  for (int r = 0; r < rows; r++)
+    UNROLL
+  for (int v = 0; v < groups; v++)
+    if (v == groups - 1)
+      g16_store_some(c + r * p->c_row + 16 * v, acc[r][v], p->left);
+    else
+      g16_store(c + r * p->c_row + 16 * v, acc[r][v]);
+}
+
+#define ROWS(count)                                                                                                    \
+  case count:                                                                                                          \
+    if (count <= max_rows(groups))                                                                                     \
+      block(p, i, count, groups);                                                                                      \
+    break
+
+/* All m rows of a panel; `groups` is a constant where this is inlined. */
+G16 void rows_of(const panel *p, int64_t m, int groups) {
+  const int most = max_rows(groups);
+  int64_t i = 0;
+  for (int64_t blocks = (m + most - 1) / most; blocks > 0; blocks--) {
+    const int rows = (int)((m - i + blocks - 1) / blocks);
+    switch (rows) {
+      ROWS(1);
+      ROWS(2);
+      ROWS(3);
+      ROWS(4);
+      ROWS(5);
+      ROWS(6);
+      ROWS(7);
+      ROWS(8);
+      ROWS(9);
+      ROWS(10);
+      ROWS(11);
+      ROWS(12);
+    }
+    i += rows;
+  }
+}
+
+static void run_panel(const panel *p, int64_t m) {
+  if (p->groups == 1)
+    rows_of(p, m, 1);
+  else if (GROUPS > 1 && p->groups == 2)
+    rows_of(p, m, GROUPS > 1 ? 2 : 1);
+  else if (GROUPS > 1 && p->groups == 3)
+    rows_of(p, m, GROUPS > 1 ? 3 : 1);
+  else
+    rows_of(p, m, GROUPS);
+}
+
+/* ---- Copying together ---- */
+
+typedef float quad __attribute__((vector_size(16), aligned(4)));
+
+/* Four rows of four floats, `apart` from each other, become columns. */
+G16 void turn(float *to, int64_t to_apart, const float *from, int64_t apart) {
+  quad a, b, c, d;
+  memcpy(&a, from, sizeof a);
+  memcpy(&b, from + apart, sizeof b);
+  memcpy(&c, from + 2 * apart, sizeof c);
+  memcpy(&d, from + 3 * apart, sizeof d);
+  quad ab = __builtin_shufflevector(a, b, 0, 4, 1, 5), cd = __builtin_shufflevector(c, d, 0, 4, 1, 5);
+  quad x = __builtin_shufflevector(ab, cd, 0, 1, 4, 5), y = __builtin_shufflevector(ab, cd, 2, 3, 6, 7);
+  memcpy(to, &x, sizeof x);
+  memcpy(to + to_apart, &y, sizeof y);
+  ab = __builtin_shufflevector(a, b, 2, 6, 3, 7), cd = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+  x = __builtin_shufflevector(ab, cd, 0, 1, 4, 5), y = __builtin_shufflevector(ab, cd, 2, 3, 6, 7);
+  memcpy(to + 2 * to_apart, &x, sizeof x);
+  memcpy(to + 3 * to_apart, &y, sizeof y);
+}
+
+/* Columns that lie apart, their elements side by side: into rows of `width`, sixteen elements of four columns at a time. */
+static void copy_turned(float *to, const float *from, int64_t column, int64_t steps, int columns, int width) {
+  for (int64_t s = 0; s < steps; s += 16)
+    for (int j = 0; j < columns; j += 4)
+      if (s + 16 <= steps && j + 4 <= columns)
+        for (int q = 0; q < 16; q += 4)
+          turn(to + (s + q) * width + j, width, from + j * column + s + q, column);
+      else
+        for (int64_t q = s; q < s + 16 && q < steps; q++)
+          for (int r = j; r < j + 4 && r < columns; r++)
+            to[q * width + r] = from[r * column + q];
+}
+
+/* The panel's part of b, with zeros behind the last column. */
+static void copy_together(float *to, const hd_gemm *g, const panel *p) {
+  const int width = 16 * p->groups, columns = width - 16 + p->left;
+  if (g->b_column == 1) {
+    for (int64_t s = 0; s < p->steps; s++)
+      for (int v = 0; v < columns; v += 16)
+        g16_store(to + s * width + v, g16_load_some(p->b + s * p->b_step + v, columns - v));
+    return;
+  }
+  if (columns < width)
+    memset(to, 0, (size_t)(p->steps * width) * sizeof *to);
+  if (g->b_step == 1)
+    copy_turned(to, p->b, g->b_column, p->steps, columns, width);
+  else
+    for (int64_t s = 0; s < p->steps; s++)
+      for (int j = 0; j < columns; j++)
+        to[s * width + j] = p->b[s * p->b_step + j * g->b_column];
+}
+
+static void run_part(const hd_gemm *g, panel *p) {
+  _Alignas(64) float copy[PART_STEPS * WIDTH];
+  if (g->b_column != 1 || (p->left < 16 && !MASKS_ARE_FREE)) {
+    copy_together(copy, g, p);
+    p->b = copy;
+    p->b_step = 16 * p->groups;
+  }
+  run_panel(p, p->rows);
+}
+
+/* Rows i .. i + rows - 1, steps s .. s + steps - 1 of their sums. */
+static void run_steps(const hd_gemm *g, int64_t i, int64_t rows, int64_t s, int64_t steps) {
+  const int64_t all = (g->n + 15) / 16;
+  int64_t group = 0;
+  for (int64_t panels = (all + GROUPS - 1) / GROUPS; panels > 0; panels--) {
+    const int groups = (int)((all - group + panels - 1) / panels);
+    const int64_t j = 16 * group, left = g->n - j - 16 * (groups - 1);
+    panel p = {.a = g->a + i * g->a_row + s * g->a_step,
+               .b = g->b + s * g->b_step + j * g->b_column,
+               .a_row = g->a_row,
+               .a_step = g->a_step,
+               .b_step = g->b_step,
+               .steps = steps,
+               .c = g->c + i * g->c_row + j,
+               .c_row = g->c_row,
+               .rows = rows,
+               .groups = groups,
+               .left = left < 16 ? (int)left : 16,
+               .first = s == 0};
+    run_part(g, &p);
+    group += groups;
+  }
+}
+
+void HD_SYM(gemm)(const hd_gemm *g) {
+  int64_t i = 0;
+  for (int64_t slabs = (g->m + SLAB_ROWS - 1) / SLAB_ROWS; slabs > 0; slabs--) {
+    const int64_t rows = (g->m - i + slabs - 1) / slabs;
+    int64_t s = 0;
+    for (int64_t parts = (g->k + PART_STEPS - 1) / PART_STEPS; parts > 0; parts--) {
+      const int64_t steps = (g->k - s + parts - 1) / parts;
+      run_steps(g, i, rows, s, steps);
+      s += steps;
+    }
+    i += rows;
+  }
+}
+
+void HD_SYM(gemm_fill)(hd_kernels *table) { table->gemm = HD_SYM(gemm); }
