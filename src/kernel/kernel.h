@@ -61,6 +61,16 @@ typedef struct hd_geom {
   float label_smoothing, delta;
 } hd_geom;
 
+/* Whether a convolution is computed by Winograd's tiles of 2 x 2 outputs, which take 16 products where 36 are summed:
+ * a rule of the operation, so every device follows it. Narrow ones would spend more on the transforms than they save.
+ * Its gradients are by tiles too, except behind a pool: there most of dy is zero. */
+enum { HD_WINOGRAD_CHANNELS = 16 };
+
+static inline int hd_geom_is_winograd(const hd_geom *g) {
+  return g->kh == 3 && g->kw == 3 && g->sh == 1 && g->sw == 1 && g->groups == 1 && g->pool <= 2 &&
+         g->ci >= HD_WINOGRAD_CHANNELS && g->co >= HD_WINOGRAD_CHANNELS;
+}
+
 /* The keys of a call's random numbers, see base/philox.h. Row r is the sample at `position + r` of the epoch. */
 typedef struct hd_draw {
   uint64_t seed;

@@ -6,10 +6,10 @@
  *   dense   output channels in vector lanes; a block of taps in registers while all windows go by, a pool's positions
  *           one after the other. Best without a pool, and for few input channels.
  *
- * Groups of channels go one after the other. The shape alone decides, by an estimate of vector instructions. Order:
+ * Wide 3 x 3 kernels without a pool go by Winograd's tiles, see cpu_winograd_dw.c. Groups of channels go one after the other. The shape alone decides, by an estimate of vector instructions. Order:
  * per weight, over samples ascending, windows row-major: acc = fma(dy, x, acc), at last acc + 0; the bias: acc = acc +
  * dy. */
-#include "kernel/cpu/cpu_conv.h"
+#include "kernel/cpu/cpu_winograd.h"
 
 enum { TAPS = ACC_GROUPS / BLOCK_GROUPS, LIVE_BYTES = 32 * 1024 };
 
@@ -276,8 +276,12 @@ static void run_group(const hd_call *whole, const hd_geom *g, int group) {
     live_sums(&call, &s);
 }
 
+static int is_tiled(const hd_geom *g) { return hd_geom_is_winograd(g) && g->pool == 1; }
+
 static int64_t scratch_bytes(const hd_geom *g) {
   hd_geom part = group_geom(g);
+  if (is_tiled(g))
+    return HD_SYM(winograd_dw_scratch)(g);
   return is_depthwise(g) ? HD_SYM(conv_depth_dw_scratch)(g) : group_scratch_bytes(&part, g);
 }
 
@@ -285,6 +289,8 @@ static void weight_sums(const hd_call *call) {
   hd_geom part = group_geom(call->g);
   if (is_depthwise(call->g))
     HD_SYM(conv_depth_dw)(call);
+  else if (is_tiled(call->g))
+    HD_SYM(winograd_dw)(call);
   else
     for (int group = 0; group < call->g->groups; group++)
       run_group(call, &part, group);

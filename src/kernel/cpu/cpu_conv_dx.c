@@ -3,11 +3,11 @@
  *   behind a pool   most pixels of the output have a gradient of zero; at each pixel the list of channels that have
  *                   one, then the patch of the input in registers while those channels' weights go by.
  *   without         for each group of channels and phase of the stride one walk over the framed gradient, with the
- *                   kernel turned around.
+ *                   kernel turned around; for wide 3 x 3 kernels by Winograd's tiles, see cpu_winograd.c.
  *
  * Order: per input element, over the output's pixels row-major, inside over channels ascending: acc = fma(dy, w, acc),
  * at last acc + 0. */
-#include "kernel/cpu/cpu_conv.h"
+#include "kernel/cpu/cpu_winograd.h"
 
 /* Weights whose rows are whole groups are read where they are. */
 static int has_whole_groups(const hd_geom *g) { return g->kw * g->ci % 16 == 0; }
@@ -154,6 +154,8 @@ static void conv2d_dx(const hd_call *call) {
     behind_pool(call);
   else if (is_depthwise(call->g))
     HD_SYM(conv_depth_dx)(call);
+  else if (hd_geom_is_winograd(call->g))
+    HD_SYM(winograd_dx)(call);
   else
     for (; part.group < call->g->groups; part.group++)
       without_pool(&part);
@@ -166,6 +168,8 @@ static int64_t scratch_bytes(const hd_geom *g) {
     return HD_SYM(conv_depth_dx_scratch)(g);
   if (g->pool > 1)
     return whole_bytes(frame_slot(&frame)) + g->co * (int64_t)sizeof(conv_live);
+  if (hd_geom_is_winograd(g))
+    return HD_SYM(winograd_scratch)(g);
   return frame_is_image(&frame) ? 0 : whole_bytes(frame_rows(&frame) * frame_slot(&frame));
 }
 
@@ -175,6 +179,8 @@ static int64_t packed_elems(const hd_geom *g) {
     return HD_SYM(conv_depth_packed)(g);
   if (g->pool > 1)
     return has_whole_groups(g) ? 0 : (int64_t)g->co * g->kh * up16(g->kw * g->ci);
+  if (hd_geom_is_winograd(g))
+    return HD_SYM(winograd_dx_packed)(g);
   return g->groups * group_packed_elems(&part);
 }
 
@@ -204,6 +210,8 @@ static void pack(const hd_geom *g, const float *w, float *packed, int32_t j0, in
   } else if (g->pool > 1) {
     for (int64_t line = (int64_t)j0 * g->kh; line < (int64_t)j1 * g->kh; line++)
       memcpy(packed + line * up16((int)run), w + line * run, (size_t)run * sizeof *w);
+  } else if (hd_geom_is_winograd(g)) {
+    HD_SYM(winograd_dx_pack)(g, w, packed, j0, j1);
   } else {
     for (int32_t j = j0; j < j1; j++)
       pack_channel(&part, w + j * taps, packed + j / part.co * group_packed_elems(&part), j % part.co);

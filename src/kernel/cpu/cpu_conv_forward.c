@@ -1,14 +1,21 @@
 /* Forward convolution: one walk over the framed images for each group of channels, weights packed in blocks of
  * channels.
  *
+ * Wide 3 x 3 kernels go by Winograd's tiles instead, see cpu_winograd.c.
+ *
  * Outputs that no window of the pool reads are never computed. The chain is the walk's; see cpu_conv_walk.c. */
-#include "kernel/cpu/cpu_conv.h"
+#include "kernel/cpu/cpu_winograd.h"
+
+/* Of one group. */
+static int64_t group_packed_elems(const hd_geom *g) { return (int64_t)up16(g->co) * g->kh * g->kw * g->ci; }
 
 static int64_t packed_elems(const hd_geom *g) {
+  hd_geom part = group_geom(g);
   if (is_depthwise(g))
     return HD_SYM(conv_depth_packed)(g);
-  hd_geom part = group_geom(g);
-  return (int64_t)g->groups * up16(part.co) * part.kh * part.kw * part.ci;
+  if (hd_geom_is_winograd(g))
+    return HD_SYM(winograd_forward_packed)(g);
+  return g->groups * group_packed_elems(&part);
 }
 
 /* One group's walk over rows n .. n + rows - 1, images where `images` says; g: the group's geometry. */
@@ -23,7 +30,7 @@ static conv_walk forward_walk(const hd_call *call, const hd_geom *g, int group, 
                      .x_line = line,
                      .taps_y = g->kh,
                      .run = g->kw * g->ci,
-                     .w = call->packed + group * packed_elems(g),
+                     .w = call->packed + group * group_packed_elems(g),
                      .bias = bias ? bias + group * g->co : NULL,
                      .channels = g->co,
                      .y = (float *)call->out[0] + n * call->out_stride[0] + group * g->co,
@@ -62,6 +69,8 @@ static void conv2d(const hd_call *call) {
   hd_geom part = group_geom(call->g);
   if (is_depthwise(call->g))
     HD_SYM(conv_depth_forward)(call);
+  else if (hd_geom_is_winograd(call->g))
+    HD_SYM(winograd_forward)(call);
   else
     for (int group = 0; group < call->g->groups; group++)
       run_group(call, &part, group);
@@ -72,6 +81,8 @@ static int64_t scratch_bytes(const hd_geom *g) {
   conv_frame frame = input_frame(&part, g->ci);
   if (is_depthwise(g))
     return HD_SYM(conv_depth_forward_scratch)(g);
+  if (hd_geom_is_winograd(g))
+    return HD_SYM(winograd_scratch)(g);
   return frame_is_image(&frame) ? 0 : whole_bytes(frame_rows(&frame) * frame_slot(&frame));
 }
 
@@ -80,12 +91,16 @@ static void pack(const hd_geom *g, const float *w, float *packed, int32_t j0, in
     HD_SYM(conv_depth_forward_pack)(g, w, packed, j0, j1);
     return;
   }
+  if (hd_geom_is_winograd(g)) {
+    HD_SYM(winograd_forward_pack)(g, w, packed, j0, j1);
+    return;
+  }
   hd_geom part = group_geom(g);
   int taps = part.kh * part.kw * part.ci;
   for (int32_t j = j0; j < j1; j++) {
     int64_t first = walk_weight_at(part.co, taps, j % part.co, 0);
     int64_t step = walk_weight_at(part.co, taps, j % part.co, 1) - first;
-    float *to = packed + j / part.co * packed_elems(&part) + first;
+    float *to = packed + j / part.co * group_packed_elems(&part) + first;
     for (int k = 0; k < taps; k++)
       to[k * step] = w[(int64_t)j * taps + k];
   }

@@ -1,0 +1,73 @@
+/* What the convolutions' files ask of cpu_winograd.c and cpu_winograd_dw.c, and what those two share: convolutions by
+ * tiles of 2 x 2 outputs, see kernel/ref/ref_winograd.c for the chains.
+ *
+ * Both work on as many tiles at a time as stay in the second-level cache once they are transformed. A transformed
+ * patch has 16 places; all tiles' values of one place lie together, as [tile][channel], because what happens between
+ * the transforms is a product of matrices for each place. */
+#ifndef HD_KERNEL_CPU_CPU_WINOGRAD_H
+#define HD_KERNEL_CPU_CPU_WINOGRAD_H
+
+#include "kernel/cpu/cpu_conv.h"
+
+enum { PLACES = 16, TILES_BYTES = 256 * 1024, TILES_STEP = 12 };
+
+/* The image that patches are taken from, and the tiles over it. */
+typedef struct winograd_map {
+  const float *x; /* row 0 */
+  int64_t stride; /* to the next row */
+  int height, width, channels;
+  int top, left; /* how far the first patch begins outside of the image */
+  int tiles_y, tiles_x;
+} winograd_map;
+
+/* The next tile. */
+typedef struct winograd_cursor {
+  int64_t row;
+  int ty, tx;
+} winograd_cursor;
+
+static inline int64_t tiles_of(const winograd_map *map, int64_t rows) { return rows * map->tiles_y * map->tiles_x; }
+
+static inline void next_tile(winograd_cursor *at, const winograd_map *map) {
+  if (++at->tx < map->tiles_x)
+    return;
+  at->tx = 0;
+  if (++at->ty < map->tiles_y)
+    return;
+  at->ty = 0;
+  at->row++;
+}
+
+/* Tiles at a time, for so many channels on both sides together. */
+static inline int tiles_at_once(int channels) {
+  int tiles = TILES_BYTES / (PLACES * (int)sizeof(float) * channels) / TILES_STEP * TILES_STEP;
+  return most(TILES_STEP, tiles);
+}
+
+/* Elements from a place to the next; a little more than the values, or all places would fall into one set of a cache. */
+static inline int64_t place_elems(int tiles, int channels) { return (int64_t)tiles * up16(channels) + 16; }
+
+/* Both axes of 4 x 4 values, of which `in` along each axis are there, by the given transform of one axis. */
+#define WINOGRAD_TRANSFORM(square, line, in, out)                                                                      \
+  do {                                                                                                                 \
+    UNROLL_FOR (x_, in)                                                                                                \
+      line((square) + x_, 4);                                                                                          \
+    UNROLL_FOR (y_, out)                                                                                               \
+      line((square) + 4 * y_, 1);                                                                                      \
+  } while (0)
+
+/* The patches of `count` tiles, transformed: out[place * stride + tile * up16(channels) + channel]. Moves *at on. */
+void HD_SYM(winograd_patches)(float *out, int64_t stride, const winograd_map *map, winograd_cursor *at, int count);
+
+void HD_SYM(winograd_forward)(const hd_call *call);
+void HD_SYM(winograd_dx)(const hd_call *call);
+int64_t HD_SYM(winograd_scratch)(const hd_geom *g); /* of both */
+int64_t HD_SYM(winograd_forward_packed)(const hd_geom *g);
+int64_t HD_SYM(winograd_dx_packed)(const hd_geom *g);
+void HD_SYM(winograd_forward_pack)(const hd_geom *g, const float *w, float *packed, int32_t j0, int32_t j1);
+void HD_SYM(winograd_dx_pack)(const hd_geom *g, const float *w, float *packed, int32_t j0, int32_t j1);
+
+void HD_SYM(winograd_dw)(const hd_call *call); /* the weight's gradient alone */
+int64_t HD_SYM(winograd_dw_scratch)(const hd_geom *g);
+
+#endif
