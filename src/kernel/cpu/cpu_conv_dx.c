@@ -169,7 +169,7 @@ static int64_t scratch_bytes(const hd_geom *g) {
   if (g->pool > 1)
     return whole_bytes(frame_slot(&frame)) + g->co * (int64_t)sizeof(conv_live);
   if (hd_geom_is_winograd(g))
-    return HD_SYM(winograd_scratch)(g);
+    return HD_SYM(winograd_scratch)(g->co);
   return frame_is_image(&frame) ? 0 : whole_bytes(frame_rows(&frame) * frame_slot(&frame));
 }
 

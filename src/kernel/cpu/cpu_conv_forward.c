@@ -82,7 +82,7 @@ static int64_t scratch_bytes(const hd_geom *g) {
   if (is_depthwise(g))
     return HD_SYM(conv_depth_forward_scratch)(g);
   if (hd_geom_is_winograd(g))
-    return HD_SYM(winograd_scratch)(g);
+    return HD_SYM(winograd_scratch)(g->ci);
   return frame_is_image(&frame) ? 0 : whole_bytes(frame_rows(&frame) * frame_slot(&frame));
 }
 

@@ -1,9 +1,11 @@
 /* Convolutions by Winograd's tiles, and the gradient of their input, which is one as well: patches transformed, for
- * each place a walk over the channels, and back.
+ * each place a product of matrices over the channels, and back.
  *
- * Order: as kernel/ref/ref_winograd.c says. Additions of a transform are per element, and a place's sum is the walk's
- * chain: +0; channels ascending: fma(patch, kernel, acc). */
+ * Order: as kernel/ref/ref_winograd.c says. Additions of a transform are per element, and a place's sum is one chain:
+ * +0; channels ascending: fma(patch, kernel, acc). */
 #include "kernel/cpu/cpu_winograd.h"
+
+enum { TILES = ACC_GROUPS / BLOCK_GROUPS, MOST_GROUPS = BLOCK_GROUPS > 1 ? BLOCK_GROUPS + 1 : 1 };
 
 G16 void patch_line(g16 *d, int step) {
   g16 d0 = d[0], d1 = d[step], d2 = d[2 * step], d3 = d[3 * step];
@@ -93,53 +95,126 @@ static void store_pixels(const winograd_job *job, const winograd_cursor *at, int
   }
 }
 
-static void put_tiles(const winograd_job *job, const float *sums, int64_t stride, winograd_cursor *at, int count) {
-  int channels16 = up16(job->channels);
-  for (int t = 0; t < count; t++, sums += channels16, next_tile(at, &job->map))
-    for (int c = 0; c < job->channels; c += 16) {
+/* A block of tiles by a block of channels, whose sums take up a part of the first-level cache: TILES x BLOCK_GROUPS
+ * groups for each place, or fewer tiles by one group more, see walk_block_groups. */
+typedef struct winograd_block {
+  const float *patch; /* the first tile's channels, at place 0 */
+  int64_t patch_place;
+  int patch_tile;
+  const float *w; /* [place][channel][groups of the block * 16] */
+  int channels;   /* of the input */
+  float *sums;    /* [place][tile][groups of the block * 16] */
+} winograd_block;
+
+/* All places' sums; tiles and groups are constants where this is inlined. */
+G16 void sum_block(const winograd_block *block, int tiles, int groups) {
+  const float *w = block->w, *x[TILES];
+  float *sums = block->sums;
+  UNROLL_FOR (t, tiles)
+    x[t] = block->patch + t * block->patch_tile;
+  for (int place = 0; place < PLACES; place++) {
+    g16 acc[TILES][MOST_GROUPS];
+    UNROLL_FOR (t, tiles)
+      UNROLL_FOR (q, groups)
+        acc[t][q] = g16_zero();
+    for (int64_t i = 0; i < block->channels; i++, w += 16 * groups) {
+      g16 wv[MOST_GROUPS];
+      UNROLL_FOR (q, groups)
+        wv[q] = g16_load(w + 16 * q);
+      UNROLL_FOR (t, tiles) {
+        g16 xv = g16_all(x[t][i]);
+        UNROLL_FOR (q, groups)
+          acc[t][q] = g16_fma(xv, wv[q], acc[t][q]);
+      }
+    }
+    UNROLL_FOR (t, tiles) {
+      x[t] += block->patch_place;
+      UNROLL_FOR (q, groups)
+        g16_store(sums + 16 * (t * groups + q), acc[t][q]);
+    }
+    sums += 16 * tiles * groups;
+  }
+}
+
+typedef void block_fn(const winograd_block *block);
+
+#define BLOCK(tiles, groups)                                                                                           \
+  static void block_##tiles##x##groups(const winograd_block *block) { sum_block(block, tiles, groups); }
+
+/* clang-format off */
+#if HD_ISA_IS(avx512)
+BLOCK(1, 1) BLOCK(2, 1) BLOCK(3, 1) BLOCK(4, 1) BLOCK(5, 1) BLOCK(6, 1)
+BLOCK(7, 1) BLOCK(8, 1) BLOCK(9, 1) BLOCK(10, 1) BLOCK(11, 1) BLOCK(12, 1)
+BLOCK(1, 2) BLOCK(2, 2) BLOCK(3, 2) BLOCK(4, 2) BLOCK(5, 2) BLOCK(6, 2)
+BLOCK(7, 2) BLOCK(8, 2) BLOCK(9, 2) BLOCK(10, 2) BLOCK(11, 2) BLOCK(12, 2)
+BLOCK(1, 3) BLOCK(2, 3) BLOCK(3, 3) BLOCK(4, 3) BLOCK(5, 3) BLOCK(6, 3) BLOCK(7, 3) BLOCK(8, 3)
+static block_fn *const blocks[MOST_GROUPS][TILES] = {
+    {block_1x1, block_2x1, block_3x1, block_4x1, block_5x1, block_6x1, block_7x1, block_8x1, block_9x1, block_10x1, block_11x1, block_12x1},
+    {block_1x2, block_2x2, block_3x2, block_4x2, block_5x2, block_6x2, block_7x2, block_8x2, block_9x2, block_10x2, block_11x2, block_12x2},
+    {block_1x3, block_2x3, block_3x3, block_4x3, block_5x3, block_6x3, block_7x3, block_8x3}};
+#elif HD_ISA_IS(scalar)
+BLOCK(1, 1) BLOCK(2, 1)
+static block_fn *const blocks[MOST_GROUPS][TILES] = {{block_1x1, block_2x1}};
+#else
+BLOCK(1, 1) BLOCK(2, 1) BLOCK(3, 1) BLOCK(4, 1) BLOCK(5, 1) BLOCK(6, 1)
+static block_fn *const blocks[MOST_GROUPS][TILES] = {{block_1x1, block_2x1, block_3x1, block_4x1, block_5x1, block_6x1}};
+#endif
+/* clang-format on */
+
+/* The sums of a block, transformed back; the block's channels begin at c. */
+static void put_block(const winograd_job *job, const float *sums, winograd_cursor *at, int tiles, int c, int groups) {
+  int64_t place = 16 * (int64_t)tiles * groups;
+  for (int t = 0; t < tiles; t++, next_tile(at, &job->map))
+    for (int q = 0; q < groups; q++, sums += 16) {
       g16 m[PLACES], value[4];
-      g16 bias = job->bias ? g16_load_some(job->bias + c, job->channels - c) : g16_zero();
+      int first = c + 16 * q;
+      g16 bias = job->bias ? g16_load_some(job->bias + first, job->channels - first) : g16_zero();
       UNROLL_FOR (i, PLACES)
-        m[i] = g16_load(sums + i * stride + c);
+        m[i] = g16_load(sums + i * place);
       WINOGRAD_TRANSFORM(m, tile_line, 4, 2);
       UNROLL_FOR (i, 4)
         value[i] = g16_add(m[i / 2 * 4 + i % 2], bias);
       if (job->pool > 1)
-        store_pool(job, at, c, value);
+        store_pool(job, at, first, value);
       else
-        store_pixels(job, at, c, value);
+        store_pixels(job, at, first, value);
     }
 }
 
-/* One place's sums: a walk over tiles as if they were the pixels of a line. */
-static void sum_place(const winograd_job *job, float *sums, const float *patches, const float *w, int tiles) {
-  conv_walk walk = {.x = patches,
-                    .x_step_x = up16(job->map.channels),
-                    .taps_y = 1,
-                    .run = job->map.channels,
-                    .w = w,
-                    .channels = job->channels,
-                    .y = sums,
-                    .y_step_x = up16(job->channels),
-                    .height = 1,
-                    .width = tiles,
-                    .rows = 1,
-                    .pool = 1};
-  HD_SYM(conv_walk)(&walk);
+/* Some tiles, whose transformed patches these are, by all channels: each block's weights meet all tiles while they are
+ * near. */
+static void run_tiles(const winograd_job *job, const float *patches, int64_t place, float *sums,
+                      const winograd_cursor *at, int tiles) {
+  int all = up16(job->channels) / 16, groups;
+  for (int first = 0; first < all; first += groups) {
+    groups = walk_block_groups(first, all);
+    winograd_cursor to = *at;
+    winograd_block block = {.patch = patches,
+                            .patch_place = place,
+                            .patch_tile = up16(job->map.channels),
+                            .w = job->w + (int64_t)first * 16 * PLACES * job->map.channels,
+                            .channels = job->map.channels,
+                            .sums = sums};
+    int most_tiles = least(TILES, ACC_GROUPS / groups), count = (tiles + most_tiles - 1) / most_tiles, done = 0;
+    for (int i = 0; i < count; i++) {
+      int size = tiles * (i + 1) / count - done;
+      blocks[groups - 1][size - 1](&block);
+      put_block(job, sums, &to, size, first * 16, groups);
+      block.patch += size * block.patch_tile;
+      done += size;
+    }
+  }
 }
 
 static void run_job(const winograd_job *job, int64_t rows, float *scratch) {
-  int at_once = tiles_at_once(up16(job->map.channels) + up16(job->channels));
-  int64_t in = place_elems(at_once, job->map.channels), out = place_elems(at_once, job->channels);
-  int64_t place_w = (int64_t)job->map.channels * up16(job->channels), left = tiles_of(&job->map, rows);
-  float *sums = scratch + PLACES * in;
-  winograd_cursor from = {0}, to = {0};
-  for (; left > 0; left -= at_once) {
+  int at_once = tiles_at_once(FORWARD_BYTES, job->map.channels);
+  int64_t place = place_elems(at_once, job->map.channels);
+  winograd_cursor at = {0};
+  for (int64_t left = tiles_of(&job->map, rows); left > 0; left -= at_once) {
     int tiles = left < at_once ? (int)left : at_once;
-    HD_SYM(winograd_patches)(scratch, in, &job->map, &from, tiles);
-    for (int i = 0; i < PLACES; i++)
-      sum_place(job, sums + i * out, scratch + i * in, job->w + i * place_w, tiles);
-    put_tiles(job, sums, out, &to, tiles);
+    winograd_cursor first = at;
+    HD_SYM(winograd_patches)(scratch, place, &job->map, &at, tiles);
+    run_tiles(job, scratch, place, scratch + PLACES * place, &first, tiles);
   }
 }
 
@@ -190,9 +265,8 @@ void HD_SYM(winograd_dx)(const hd_call *call) {
   run_job(&job, call->rows, call->scratch);
 }
 
-int64_t HD_SYM(winograd_scratch)(const hd_geom *g) {
-  int at_once = tiles_at_once(up16(g->ci) + up16(g->co));
-  return whole_bytes(PLACES * (place_elems(at_once, g->ci) + place_elems(at_once, g->co)));
+int64_t HD_SYM(winograd_scratch)(int channels) {
+  return whole_bytes(PLACES * (place_elems(tiles_at_once(FORWARD_BYTES, channels), channels) + 16 * ACC_GROUPS));
 }
 
 int64_t HD_SYM(winograd_forward_packed)(const hd_geom *g) { return (int64_t)PLACES * g->ci * up16(g->co); }
@@ -206,30 +280,39 @@ G16 void take_kernels(g16 *k, const hd_geom *g, const float *w, int c, int first
   WINOGRAD_TRANSFORM(k, kernel_line, 3, 4);
 }
 
+/* Where the packed value of input channel k, output channel c lies at place 0; to the next place: *place, to the next
+ * input channel: *step. */
+static int64_t weight_at(int64_t *place, int64_t *step, int inputs, int outputs, int k, int c) {
+  int all = up16(outputs) / 16, first = 0;
+  while (first + walk_block_groups(first, all) <= c / 16)
+    first += walk_block_groups(first, all);
+  *step = 16 * walk_block_groups(first, all);
+  *place = inputs * *step;
+  return (int64_t)first * 16 * PLACES * inputs + k * *step + c - first * 16;
+}
+
 void HD_SYM(winograd_forward_pack)(const hd_geom *g, const float *w, float *packed, int32_t j0, int32_t j1) {
-  int64_t place = (int64_t)g->ci * up16(g->co);
-  for (int32_t j = j0; j < j1; j++) {
-    int64_t first = walk_weight_at(g->co, g->ci, j, 0), step = walk_weight_at(g->co, g->ci, j, 1) - first;
+  for (int32_t j = j0; j < j1; j++)
     for (int c = 0; c < g->ci; c += 16) {
       g16 k[PLACES];
       float lanes[PLACES][16];
+      int64_t place, step, first = weight_at(&place, &step, g->ci, g->co, c, j);
       take_kernels(k, g, w + (int64_t)j * 9 * g->ci, c, 0, 1);
       UNROLL_FOR (i, PLACES)
         g16_store(lanes[i], k[i]);
       for (int i = 0; i < PLACES; i++)
         for (int l = 0; l < least(16, g->ci - c); l++)
-          packed[i * place + first + (c + l) * step] = lanes[i][l];
+          packed[first + i * place + l * step] = lanes[i][l];
     }
-  }
 }
 
 void HD_SYM(winograd_dx_pack)(const hd_geom *g, const float *w, float *packed, int32_t j0, int32_t j1) {
-  int64_t place = (int64_t)g->co * up16(g->ci);
   for (int32_t j = j0; j < j1; j++)
     for (int c = 0; c < g->ci; c += 16) {
       g16 k[PLACES];
+      int64_t place, step, first = weight_at(&place, &step, g->co, g->ci, j, c);
       take_kernels(k, g, w + (int64_t)j * 9 * g->ci, c, 8, -1);
       UNROLL_FOR (i, PLACES)
-        g16_store(packed + i * place + walk_weight_at(g->ci, g->co, c, j), k[i]);
+        g16_store(packed + first + i * place, k[i]);
     }
 }

@@ -9,7 +9,7 @@
 
 #include "kernel/cpu/cpu_conv.h"
 
-enum { PLACES = 16, TILES_BYTES = 256 * 1024, TILES_STEP = 12 };
+enum { PLACES = 16, TILES_STEP = 12, FORWARD_BYTES = 64 * 1024, DW_BYTES = 256 * 1024 };
 
 /* The image that patches are taken from, and the tiles over it. */
 typedef struct winograd_map {
@@ -38,9 +38,9 @@ static inline void next_tile(winograd_cursor *at, const winograd_map *map) {
   at->row++;
 }
 
-/* Tiles at a time, for so many channels on both sides together. */
-static inline int tiles_at_once(int channels) {
-  int tiles = TILES_BYTES / (PLACES * (int)sizeof(float) * channels) / TILES_STEP * TILES_STEP;
+/* Tiles at a time: as many as take about so many bytes when that many channels are transformed. */
+static inline int tiles_at_once(int bytes, int channels) {
+  int tiles = bytes / (PLACES * (int)sizeof(float) * up16(channels)) / TILES_STEP * TILES_STEP;
   return most(TILES_STEP, tiles);
 }
 
@@ -61,7 +61,7 @@ void HD_SYM(winograd_patches)(float *out, int64_t stride, const winograd_map *ma
 
 void HD_SYM(winograd_forward)(const hd_call *call);
 void HD_SYM(winograd_dx)(const hd_call *call);
-int64_t HD_SYM(winograd_scratch)(const hd_geom *g); /* of both */
+int64_t HD_SYM(winograd_scratch)(int channels); /* of either, by the channels that patches have */
 int64_t HD_SYM(winograd_forward_packed)(const hd_geom *g);
 int64_t HD_SYM(winograd_dx_packed)(const hd_geom *g);
 void HD_SYM(winograd_forward_pack)(const hd_geom *g, const float *w, float *packed, int32_t j0, int32_t j1);

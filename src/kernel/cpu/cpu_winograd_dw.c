@@ -118,7 +118,7 @@ static void put_kernels(float *dw, const float *sums, const hd_geom *g) {
 
 void HD_SYM(winograd_dw)(const hd_call *call) {
   const hd_geom *g = call->g;
-  int tiles_y = (g->hp + 1) / 2, tiles_x = (g->wp + 1) / 2, at_once = tiles_at_once(up16(g->ci) + up16(g->co));
+  int tiles_y = (g->hp + 1) / 2, tiles_x = (g->wp + 1) / 2, at_once = tiles_at_once(DW_BYTES, g->ci + g->co);
   winograd_map x = {call->in[0], call->in_stride[0], g->hi, g->wi, g->ci, g->ph, g->pw, tiles_y, tiles_x};
   winograd_map dy = {call->in[1], call->in_stride[1], g->hp, g->wp, g->co, 0, 0, tiles_y, tiles_x};
   int64_t in = place_elems(at_once, g->ci), out = place_elems(at_once, g->co), place = (int64_t)g->co * up16(g->ci);
@@ -138,5 +138,6 @@ void HD_SYM(winograd_dw)(const hd_call *call) {
 }
 
 int64_t HD_SYM(winograd_dw_scratch)(const hd_geom *g) {
-  return HD_SYM(winograd_scratch)(g) + whole_bytes((int64_t)PLACES * g->co * up16(g->ci));
+  int at_once = tiles_at_once(DW_BYTES, g->ci + g->co);
+  return whole_bytes(PLACES * (place_elems(at_once, g->ci) + place_elems(at_once, g->co) + g->co * up16(g->ci)));
 }
