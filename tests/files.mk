@@ -53,7 +53,7 @@ tests_plan_test_plan_SOURCES = tests/plan/test_plan.c tests/plan/bad_models.c te
 plan_networks = batch_norm branches doubled flat_branches frozen no_pool own_pool pool_first read_often repeats \
   scores_as_image shard_norm shared
 plan_models = allconv cnn fastmnist lenet5 mlp regression resnet simplenet
-bits_networks = groups losses mixed norm rules shard_norm shared tiny
+bits_networks = groups losses mixed norm rules shard_norm shared tiles tiny
 EXTRA_DIST += $(plan_networks:%=tests/plan/%.yaml) $(plan_networks:%=tests/plan/%.plan) \
   $(plan_models:%=tests/plan/%.plan) $(bits_networks:%=tests/bits/%.yaml)
 

@@ -45,6 +45,8 @@ mkdir "$folder/labels" "$folder/targets"
 # The constants. To change one is to change what every user computes: say why in the commit.
 check groups "$SRCDIR/tests/bits/groups.yaml" labels caf3359ac77b8cf321d2222d42868fcd26f321be4f3a073c61b10dc40d2fef0d \
   --optimizer adamw --lr 0.01 --clip-grad-norm 0.5
+check tiles "$SRCDIR/tests/bits/tiles.yaml" labels 66314589b91c627fb7f11b8c5dceb30f6d6a875f0882c7228bc0b71907409c4d \
+  --optimizer adamw --lr 0.01
 check_loss '{op: cross_entropy, weight: [1, 0, 2.5, 1, 0.3, 1, 1, 4, 1, 0.125], ignore_index: 3, label_smoothing: 0.1}' \
   labels 14309d632b155b807f3f8ec468f4c8aa4fec173ccb3b760081c113d56d0c7d1f
 check_loss '{op: cross_entropy, weight: [1, 0, 2.5, 1, 0.3, 1, 1, 4, 1, 0.125], ignore_index: 5}' \
