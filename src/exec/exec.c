@@ -8,7 +8,7 @@
 #include "exec/exec_state.h"
 
 /* An arena larger than this no longer stays in a core's second-level cache while a group passes through the network. */
-enum { ARENA_TARGET_BYTES = 640 << 10, ALIGN_BYTES = 128 };
+enum { ARENA_TARGET_BYTES = 640 << 10, ALIGN_BYTES = 128, PAGE_BYTES = 4096 };
 
 /* A bump allocator that runs twice: first with base NULL to count, then over the mapped segment. */
 typedef struct bump {
@@ -36,6 +36,7 @@ static void lay_out_lane(hd_exec *exec, bump *b, int index) {
   const hd_plan *plan = exec->plan;
   lane_state *lane = &exec->lane[index];
   int64_t slots = cover_slots(exec->border[index + 1] - exec->border[index]);
+  take(b, &b->by.bookkeeping, -b->used & (PAGE_BYTES - 1)); /* no page has two lanes */
   lane->arena = take(b, &b->by.activations, plan->arena_bytes * exec->group_rows);
   lane->scratch = take(b, &b->by.activations, plan->scratch_bytes);
   lane->targets = take(b, &b->by.activations, exec->group_rows * exec->target_bytes);
@@ -136,6 +137,31 @@ hd_status hd__exec_measure(hd_exec_memory *out, hd_ctx *ctx, const hd_plan *plan
   return status;
 }
 
+/* Pages come from the node of the lane that touches them first. With several nodes, a lane's own memory is bound to its
+ * node, too, and the owners of chunks touch the weights before others fill them. Batch memory and arenas are first
+ * touched by the lanes whose rows they hold, in the first step. */
+static void touch_chunks(void *arg, int index) {
+  const hd_exec *exec = arg;
+  const hd_plan *plan = exec->plan;
+  for (int32_t c = exec->lane[index].chunk_lo; c < exec->lane[index].chunk_hi; c++) {
+    const hd_chunk *chunk = &plan->chunks[c];
+    int64_t columns = hd__param_columns(&plan->graph->params[chunk->param]);
+    hd__store_touch(exec->store, plan->params[chunk->param].offset + chunk->j0 * columns,
+                    (chunk->j1 - chunk->j0) * columns, plan->params[chunk->param].trained);
+  }
+}
+
+static hd_status settle(hd_exec *exec, hd_ctx *ctx) {
+  char *from[HD_MAX_THREADS + 1];
+  if (!hd__lanes_far_apart(exec->lanes))
+    return HD_OK;
+  for (int l = 0; l < exec->lane_count; l++)
+    from[l] = exec->lane[l].arena;
+  from[exec->lane_count] = (char *)exec->memory.base + exec->memory.bytes;
+  hd__lanes_bind_memory(exec->lanes, from);
+  return hd__lanes_run(exec->lanes, ctx, touch_chunks, exec);
+}
+
 static hd_status take_memory(hd_exec *exec, hd_ctx *ctx) {
   bump count = {0};
   lay_out(exec, &count);
@@ -166,6 +192,8 @@ hd_status hd__exec_create(hd_exec **out, hd_ctx *ctx, const hd_plan *plan, hd_st
   status = share_chunks(exec, ctx);
   if (status == HD_OK)
     status = take_memory(exec, ctx);
+  if (status == HD_OK)
+    status = settle(exec, ctx);
   if (status != HD_OK)
     goto out;
   hd__meeting_init(&exec->meeting, exec->lines, exec->lane_count, hd__lanes_crowded(lanes));

@@ -92,6 +92,22 @@ void hd__store_destroy(hd_store *store) {
   hd__free(store);
 }
 
+static void touch(float *first, int64_t count) {
+  enum { PAGE_BYTES = 4096 };
+  volatile char *end = (volatile char *)(first + count);
+  uintptr_t skip = -(uintptr_t)first & (PAGE_BYTES - 1);
+  for (volatile char *at = (volatile char *)first + skip; at < end; at += PAGE_BYTES)
+    *at = *at;
+}
+
+void hd__store_touch(hd_store *store, int64_t first, int64_t count, int trained) {
+  for (int half = 0; half < 2; half++) {
+    touch(store->weights[half] + first, count);
+    for (int s = 0; trained && s < store->directory->states; s++)
+      touch(store->state[half][s] + first, count);
+  }
+}
+
 int hd__store_half(const hd_store *store) { return (int)(atomic_load(&store->directory->version) & 1); }
 
 void hd__store_advance(hd_store *store) { atomic_fetch_add(&store->directory->version, 1); }

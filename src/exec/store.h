@@ -50,6 +50,10 @@ int64_t hd__store_bytes(const hd_plan *plan, int states);
 hd_status hd__store_create(hd_store **out, hd_ctx *ctx, const hd_plan *plan, int states);
 void hd__store_destroy(hd_store *store);
 
+/* Touches the pages that begin in `count` weights from `first` on and, if trained, in their states, in both halves, and
+ * changes nothing: what was never touched is then near this thread. */
+void hd__store_touch(hd_store *store, int64_t first, int64_t count, int trained);
+
 /* The half that holds the last whole version. */
 int hd__store_half(const hd_store *store);
 void hd__store_advance(hd_store *store);

@@ -15,13 +15,17 @@
 #include "base/number.h"
 #include "sys/claim.h"
 #include "sys/fpmode.h"
+#include "sys/topology.h"
 
 enum { MOST_SPEED = 1000 };
 
 typedef struct lane_place {
   int cpu;  /* -1: not bound */
   int kind; /* of its core; -1: unknown */
+  int numa; /* of that CPU; -1: unknown */
 } lane_place;
+
+static const lane_place anywhere = {-1, -1, -1};
 
 struct hd_lanes {
   int count;
@@ -29,6 +33,8 @@ struct hd_lanes {
   lane_place *lane;
   int32_t *speed;
   bool has_speeds; /* else all are alike */
+  atomic_bool lane_refused;
+  bool memory_refused;
   hd_claim claim;
 };
 
@@ -77,7 +83,8 @@ static hd_status fill(hd_lanes *lanes, hd_ctx *ctx, const hd_placement *place) {
   if (!lanes->lane || !lanes->speed)
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for %d lanes", lanes->count);
   for (int i = 0; i < lanes->count; i++)
-    lanes->lane[i] = i < place->lanes ? (lane_place){place->lane[i].cpu, place->lane[i].kind} : (lane_place){-1, -1};
+    lanes->lane[i] =
+        i < place->lanes ? (lane_place){place->lane[i].cpu, place->lane[i].kind, place->lane[i].numa} : anywhere;
   lanes->has_speeds = speeds && *speeds;
   return lanes->has_speeds ? take_speeds(lanes, ctx, speeds) : HD_OK;
 }
@@ -136,7 +143,7 @@ hd_status hd__lanes_open(hd_lanes **out, hd_ctx *ctx, const hd_placement_request
 void hd__lanes_unbind(hd_lanes *lanes) {
   hd__claim_drop(&lanes->claim);
   for (int i = 0; i < lanes->count; i++)
-    lanes->lane[i] = (lane_place){-1, -1};
+    lanes->lane[i] = anywhere;
 }
 
 void hd__lanes_destroy(hd_lanes *lanes) {
@@ -178,10 +185,35 @@ void hd__lanes_take_rates(hd_lanes *lanes, const double *rate) {
   lanes->has_speeds = true;
 }
 
+int hd__lanes_far_apart(const hd_lanes *lanes) {
+  bool differ = false;
+  for (int i = 1; i < lanes->count; i++)
+    differ |= lanes->lane[i].numa != lanes->lane[0].numa;
+  return differ;
+}
+
+void hd__lanes_bind_memory(hd_lanes *lanes, char *const *from) {
+  hd_memory_piece *piece = hd__calloc((size_t)lanes->count, sizeof *piece);
+  int pieces = 0;
+  for (int i = 0; piece && i < lanes->count; i++)
+    if (lanes->lane[i].numa >= 0)
+      piece[pieces++] = (hd_memory_piece){from[i], (size_t)(from[i + 1] - from[i]), lanes->lane[i].numa};
+  lanes->memory_refused |= !piece || hd__topology_bind_memory(NULL, piece, pieces) != HD_OK;
+  hd__free(piece);
+}
+
+const char *hd__lanes_refused(const hd_lanes *lanes) {
+  static const char *const text[] = {NULL, "the system refuses to bind threads to CPUs: they run where it puts them",
+                                     "the system refuses to bind memory to NUMA nodes: it comes from where it is taken",
+                                     "the system refuses to bind threads to CPUs and memory to NUMA nodes: they are "
+                                     "where it puts them"};
+  return text[(lanes->lane_refused ? 1 : 0) + (lanes->memory_refused ? 2 : 0)];
+}
+
 /* Binds this thread to a CPU; *before is what it was bound to. False where it stays as it was. */
 static bool bind(int cpu, cpu_set_t *before) {
   cpu_set_t set;
-  if (cpu < 0 || cpu >= CPU_SETSIZE || sched_getaffinity(0, sizeof *before, before) != 0)
+  if (cpu >= CPU_SETSIZE || sched_getaffinity(0, sizeof *before, before) != 0)
     return false;
   CPU_ZERO(&set);
   CPU_SET(cpu, &set);
@@ -189,9 +221,11 @@ static bool bind(int cpu, cpu_set_t *before) {
 }
 
 /* One lane's part of a region. */
-static void run_lane(const hd_lanes *lanes, int lane, void (*work)(void *, int), void *arg) {
+static void run_lane(hd_lanes *lanes, int lane, void (*work)(void *, int), void *arg) {
   cpu_set_t before;
-  const bool bound = bind(lanes->lane[lane].cpu, &before);
+  const bool wants = lanes->lane[lane].cpu >= 0, bound = wants && bind(lanes->lane[lane].cpu, &before);
+  if (wants && !bound)
+    atomic_store(&lanes->lane_refused, true);
   uint64_t mode = hd__fpmode_enter();
   work(arg, lane);
   hd__fpmode_leave(mode);

@@ -44,6 +44,16 @@ const int32_t *hd__lanes_speeds(const hd_lanes *lanes);
 int hd__lanes_want_rates(const hd_lanes *lanes);
 void hd__lanes_take_rates(hd_lanes *lanes, const double *rate);
 
+/* Whether the lanes run on several NUMA nodes. */
+int hd__lanes_far_apart(const hd_lanes *lanes);
+
+/* Binds memory that nobody has touched yet to the nodes of the lanes: lane i's is [from[i], from[i + 1]). A refusal
+ * costs speed, not results. */
+void hd__lanes_bind_memory(hd_lanes *lanes, char *const *from);
+
+/* One line about what the system refused so far, binding lanes or their memory; NULL: nothing. */
+const char *hd__lanes_refused(const hd_lanes *lanes);
+
 /* Runs work(arg, lane) on every lane and waits for all. Fails, without running anything, if fewer threads came. */
 hd_status hd__lanes_run(hd_lanes *lanes, hd_ctx *ctx, void (*work)(void *arg, int lane), void *arg);
 

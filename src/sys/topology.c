@@ -6,12 +6,14 @@
  * and then the mask says less than the user allowed. */
 #include "sys/topology.h"
 
+#include <errno.h>
 #include <hwloc.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/status.h"
@@ -267,6 +269,28 @@ hd_status hd__topology_describe(hd_topology **out, hd_ctx *ctx, const char *desc
   if (status == HD_OK)
     hd__topology_count_budget(*out);
   return status;
+}
+
+/* 0, or why not. */
+static int bind_piece(hwloc_topology_t machine, const hd_memory_piece *piece) {
+  const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), at = (uintptr_t)piece->from;
+  const uintptr_t first = (at + page - 1) / page * page, end = (at + piece->bytes) / page * page;
+  hwloc_obj_t node = hwloc_get_obj_by_type(machine, HWLOC_OBJ_NUMANODE, (unsigned)piece->numa);
+  if (!node || first >= end)
+    return 0;
+  int failed = hwloc_set_area_membind(machine, (void *)first, end - first, node->nodeset, HWLOC_MEMBIND_BIND,
+                                      HWLOC_MEMBIND_BYNODESET | HWLOC_MEMBIND_NOCPUBIND);
+  return failed ? errno : 0;
+}
+
+hd_status hd__topology_bind_memory(hd_ctx *ctx, const hd_memory_piece *piece, int pieces) {
+  hwloc_topology_t machine;
+  HD_TRY(load(&machine, ctx, NULL));
+  int why = 0;
+  for (int i = 0; i < pieces && why == 0; i++)
+    why = bind_piece(machine, &piece[i]);
+  hwloc_topology_destroy(machine);
+  return why == 0 ? HD_OK : hd__fail(ctx, HD_E_SYSTEM, "memory cannot be bound to NUMA nodes: %s", strerror(why));
 }
 
 void hd_topology_destroy(hd_topology *t) {

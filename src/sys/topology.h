@@ -1,6 +1,9 @@
-/* Machines other than this one, for tests: what hd_topology_create makes of a description. */
+/* Machines other than this one, for tests: what hd_topology_create makes of a description. And what hwloc does with
+ * memory. */
 #ifndef HD_SYS_TOPOLOGY_H
 #define HD_SYS_TOPOLOGY_H
+
+#include <stddef.h>
 
 #include "heddle/topology.h"
 
@@ -10,5 +13,15 @@ hd_status hd__topology_describe(hd_topology **out, hd_ctx *ctx, const char *desc
 
 /* Works cores, mask and budget out again, after `usable` or the quota of a description were changed. */
 void hd__topology_count_budget(hd_topology *t);
+
+typedef struct hd_memory_piece {
+  void *from;
+  size_t bytes;
+  int32_t numa; /* as in hd_cpu */
+} hd_memory_piece;
+
+/* Binds the whole pages inside each piece, which nobody has touched yet, to its NUMA node. HD_E_SYSTEM where the system
+ * refuses: then they come from wherever it takes them. */
+hd_status hd__topology_bind_memory(hd_ctx *ctx, const hd_memory_piece *piece, int pieces);
 
 #endif

@@ -133,6 +133,16 @@ static hd_status not_finite(hd_session *s, hd_ctx *ctx) {
 /* The track of lane 0, whose thread also does what happens between regions; NULL without a profile. */
 static hd_track *first_track(const hd_session *s) { return s->profiler.trace ? s->profiler.trace->track : NULL; }
 
+/* Once: where lanes or their memory are not where they were meant to be. */
+static void tell_refusal(hd_session *s) {
+  const char *text = hd__lanes_refused(s->lanes);
+  if (!text || s->told_refusal)
+    return;
+  hd_event event = {.kind = HD_EVENT_NOTE, .step = s->counters.step, .text = text};
+  hd__session_tell(s, &event);
+  s->told_refusal = true;
+}
+
 static hd_status run_region(hd_session *s, hd_ctx *ctx, uint32_t *flags) {
   const hd_driver driver = {
       .self = s, .next = next_step, .flags = raise_flags, .done = step_done, .fetch = fetch_train};
@@ -147,6 +157,7 @@ static hd_status run_region(hd_session *s, hd_ctx *ctx, uint32_t *flags) {
   s->planned = s->counters.step;
   s->target = next_stop(s);
   hd_status status = hd__exec_run(s->exec, ctx, &driver, flags);
+  tell_refusal(s);
   s->train_s = hd__session_train_s(s);
   s->report.steps = s->counters.step;
   return status == HD_E_NOTFINITE ? not_finite(s, ctx) : status;

@@ -3,6 +3,7 @@
 #define HD_TRAIN_SESSION_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 
 #include "exec/exec.h"
 #include "heddle/session.h"
@@ -44,6 +45,7 @@ struct hd_session {
   int64_t trained_samples, logged_samples;
   int64_t evaluated_step; /* -1: never */
   atomic_int stop;
+  bool told_refusal; /* of the system, to bind lanes or their memory */
   hd_event_fn *on_event;
   void *user;
   hd_report report;

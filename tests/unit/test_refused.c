@@ -1,0 +1,144 @@
+/* Where the system does not let lanes be bound, or their memory, as in many a container, a run goes on, says so in one
+ * line, and comes to the same weights. Each run has a process of its own: what it is refused is refused for ever. */
+#include "scratch.h"
+
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "heddle.h"
+#include "sys/topology.h"
+
+enum { LINE = 256 };
+
+/* From now on binding threads and memory fails for lack of permission. */
+static int refuse_binding(void) {
+  struct sock_filter program[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_sched_setaffinity, 1, 0),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mbind, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  struct sock_fprog filter = {.len = sizeof program / sizeof *program, .filter = program};
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter);
+}
+
+static void at_event(void *notes, const hd_event *event) {
+  if (event->kind == HD_EVENT_NOTE)
+    fprintf(notes, "%s;", event->text);
+}
+
+/* What a run tells: its notes, then its digest. */
+static void run(FILE *to) {
+  const char *const settings[] = {"model", "simplenet", "data", "digits", "max-steps", "700", "epochs", "1"};
+  hd_ctx *ctx;
+  hd_config *config;
+  hd_session *session;
+  if (hd_ctx_create(&ctx) != HD_OK)
+    return;
+  hd_config_create(&config, ctx);
+  hd_config_set(config, ctx, "out", in_scratch("run-%d", (int)getpid()));
+  hd_config_set(config, ctx, "eval-every", "300"); /* several regions */
+  hd_config_set(config, ctx, "threads", getenv("LANES"));
+  hd_config_set(config, ctx, "placement", "all");
+  for (size_t i = 0; i < sizeof settings / sizeof *settings; i += 2)
+    hd_config_set(config, ctx, settings[i], settings[i + 1]);
+  hd_status status = hd_session_create(&session, ctx, config);
+  if (status == HD_OK)
+    status = hd_session_train(session, ctx, at_event, to);
+  fprintf(to, "%s", status == HD_OK ? hd_session_report(session)->weights_sha256 : hd_ctx_message(ctx));
+}
+
+/* machine: in hwloc's words, NULL for this one. 1 if it ran. */
+static int tells(char line[LINE], const char *machine, int refuse) {
+  int channel[2], status = 1;
+  fflush(stdout);
+  if (pipe(channel) != 0)
+    bail_out("no pipe");
+  pid_t child = fork();
+  if (child == 0) {
+    FILE *to = fdopen(channel[1], "w");
+    if (machine) {
+      setenv("HWLOC_SYNTHETIC", machine, 1);
+      setenv("HWLOC_THISSYSTEM", "1", 1); /* so that it does bind */
+    }
+    if (refuse && refuse_binding() != 0)
+      _exit(77);
+    run(to);
+    fclose(to);
+    _exit(0);
+  }
+  close(channel[1]);
+  FILE *from = fdopen(channel[0], "r");
+  if (!fgets(line, LINE, from))
+    line[0] = 0;
+  fclose(from);
+  waitpid(child, &status, 0);
+  return status == 0;
+}
+
+static void check(const char *plain, const char *machine, int refuse, const char *note, const char *name) {
+  char line[LINE];
+  if (!tells(line, machine, refuse)) {
+    skip(2, "%s: this system does not let itself be told to refuse", name);
+    return;
+  }
+  char *digest = strrchr(line, ';');
+  is_str(digest ? digest + 1 : line, plain, "%s: the same digest", name);
+  if (digest)
+    *digest = 0;
+  is_str(digest ? line : "nothing", note, "%s: and one line", name);
+}
+
+/* The pages inside a piece, none that it shares with its neighbours. */
+static void test_bound(void) {
+  enum { PAGES = 4, OF_ADDRESS = 1 << 1 };
+  size_t page = (size_t)sysconf(_SC_PAGESIZE);
+  char *memory = mmap(NULL, PAGES * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  const hd_memory_piece piece = {memory + 100, (PAGES - 1) * page, 0};
+  int policy[PAGES] = {0};
+  if (memory == MAP_FAILED)
+    bail_out("no memory");
+  if (hd__topology_bind_memory(NULL, &piece, 1) != HD_OK) {
+    skip(1, "this system does not bind memory");
+    return;
+  }
+  for (int i = 0; i < PAGES; i++)
+    syscall(SYS_get_mempolicy, &policy[i], NULL, 0, memory + i * page, OF_ADDRESS);
+  ok(policy[0] == 0 && policy[1] != 0 && policy[2] != 0 && policy[3] == 0, "whole pages are bound: %d %d %d %d",
+     policy[0], policy[1], policy[2], policy[3]);
+  munmap(memory, PAGES * page);
+}
+
+int main(void) {
+  char plain[LINE];
+  setenv("LANES", "2", 1);
+  scratch();
+  test_bound();
+  if (!tells(plain, NULL, 0) || strlen(plain) != 64) {
+    skip(7, "this system refuses as it is: %s", plain);
+    return done_testing();
+  }
+  int cpus = (int)sysconf(_SC_NPROCESSORS_ONLN);
+  check(plain, NULL, 1,
+        cpus > 1 ? "the system refuses to bind threads to CPUs: they run where it puts them" : "nothing",
+        "lanes may not be bound");
+  if (access("/sys/devices/system/node/node1", F_OK) != 0)
+    check(plain, "numa:2 core:1 pu:1", 0,
+          cpus > 1 ? "the system refuses to bind memory to NUMA nodes: it comes from where it is taken"
+                   : "the system refuses to bind threads to CPUs and memory to NUMA nodes: they are where it puts them",
+          "a node that is not there");
+  else
+    skip(2, "this machine has a second node");
+  check(plain, "numa:2 core:1 pu:1", 1,
+        "the system refuses to bind threads to CPUs and memory to NUMA nodes: they are where it puts them",
+        "two nodes, and nothing may be bound");
+  return done_testing();
+}
