@@ -26,13 +26,14 @@ unit_tests += tests/unit/test_profile
 unit_tests += tests/fuzz/test_fuzz
 op_tests = tests/op/test_expf tests/op/test_gemm tests/op/test_gradients tests/op/test_kernels tests/op/test_network_gradients \
   tests/op/test_updates
+op_tests += tests/op/test_bf16
 script_tests = tests/check-layers.sh tests/check-symbols.sh tests/model-files.sh tests/tensors.sh
 script_tests += tests/cli/bench.bats tests/cli/doctor.bats tests/cli/errors.bats tests/cli/from-pytorch.bats tests/cli/locale.bats \
   tests/cli/losses.bats tests/cli/manual.bats tests/cli/predict.bats tests/cli/signals.bats tests/cli/summary.bats \
   tests/cli/topo.bats tests/cli/train.bats tests/cli/tune.bats
 script_tests += tests/cli/profile.bats
 script_tests += tests/cli/hostile.sh tests/install.sh
-bits_tests = tests/bits/bits.sh tests/bits/networks.sh tests/bits/readme.sh
+bits_tests = tests/bits/bf16.sh tests/bits/bits.sh tests/bits/networks.sh tests/bits/readme.sh
 TESTS = $(unit_tests) $(op_tests) $(script_tests) $(bits_tests)
 check_PROGRAMS += $(unit_tests) $(op_tests) tests/bits/make_idx tests/golden/print_scores
 EXTRA_DIST += $(script_tests) $(bits_tests) tests/tap.h tests/scratch.h tests/cli/run-bats tests/cli/cli.bash \
@@ -43,6 +44,7 @@ kernel_case = tests/op/kernel_case.c tests/op/kernel_case.h
 kinks = tests/op/kinks.c tests/op/kinks.h
 tests_op_test_kernels_SOURCES = tests/op/test_kernels.c $(kernel_case)
 tests_op_test_gemm_SOURCES = tests/op/test_gemm.c $(kernel_case)
+tests_op_test_bf16_SOURCES = tests/op/test_bf16.c $(kernel_case)
 tests_op_test_updates_SOURCES = tests/op/test_updates.c $(kernel_case)
 tests_op_test_gradients_SOURCES = tests/op/test_gradients.c $(kernel_case) $(kinks)
 tests_op_test_network_gradients_SOURCES = tests/op/test_network_gradients.c $(kernel_case) $(kinks)

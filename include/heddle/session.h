@@ -50,7 +50,7 @@ typedef struct hd_profile {
 /* What a run is and what came of it; texts are owned by the session. Times in seconds, memory in bytes, accuracies as
  * fractions. Losses are means. NAN where something has not been measured. */
 typedef struct hd_report {
-  const char *model, *data, *optimizer, *device, *arithmetic, *isa, *out;
+  const char *model, *data, *optimizer, *device, *arithmetic, *precision, *isa, *out;
   int64_t epochs, steps, batch, shards, accumulate, seed;
   int64_t steps_in_all;            /* where the run is heading: --epochs or --max-steps */
   int64_t parameters, trainable;   /* all, and those that are not frozen */

@@ -162,8 +162,9 @@ static int run(hd_ctx *ctx, const hd_config *config, const request *r) {
 }
 
 int cli_summary(int argc, char **argv) {
-  static const char *const names[] = {"model",          "recipe",     "batch",   "shards",     "optimizer", "momentum",
-                                      "clip-grad-norm", "parameters", "threads", "accumulate", "json",      NULL};
+  static const char *const names[] = {"model",      "recipe",         "batch",      "shards",    "optimizer",
+                                      "momentum",   "clip-grad-norm", "parameters", "precision", "threads",
+                                      "accumulate", "json",           NULL};
   request r = {0};
   const cli_extra input[] = {
       {"input", "CxHxW", "samples of this shape instead of the model's, for example 1x28x28", take_input, &r}, {0}};

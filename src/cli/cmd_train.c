@@ -203,6 +203,8 @@ static void print_json(const hd_report *r) {
   json_int("workers", r->workers);
   json_text("device", r->device);
   json_text("arithmetic", r->arithmetic);
+  if (strcmp(r->precision, "f32"))
+    json_text("precision", r->precision);
   json_text("isa", r->isa);
   json_int("seed", r->seed);
   json_real("train_loss", r->train_loss);

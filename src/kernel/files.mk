@@ -24,3 +24,7 @@ kernel_cpu_sources += src/kernel/cpu/group16.h src/kernel/cpu/group16_scalar.h s
   src/kernel/cpu/cpu_linear.c src/kernel/cpu/cpu_linear_form.c src/kernel/cpu/cpu_loss.c \
   src/kernel/cpu/cpu_loss_terms.c src/kernel/cpu/cpu_pointwise.c src/kernel/cpu/cpu_pool.c src/kernel/cpu/cpu_softmax.c \
   src/kernel/cpu/cpu_update.c src/kernel/cpu/cpu_winograd.c src/kernel/cpu/cpu_winograd.h src/kernel/cpu/cpu_winograd_dw.c
+
+# Products of bfloat16: the tables and the reference in the core; the rest over the avx512 kernels, for CPUs with AVX512_BF16.
+core_sources += src/kernel/bf16/bf16.h src/kernel/bf16/bf16_table.c src/kernel/ref/ref_bf16.c
+kernel_bf16_sources += src/kernel/bf16/bf16_avx512.h src/kernel/bf16/bf16_conv.c src/kernel/bf16/bf16_linear.c

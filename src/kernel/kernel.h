@@ -261,4 +261,9 @@ const hd_kernels *hd__kernels_of(const char *isa);
  * is the best). NULL if the named one is unknown or cannot run here; *why then says so (static text). */
 const hd_kernels *hd__kernels_select(const char *isa, const char **why);
 
+/* The table that computes like `table`, but multiplies bfloat16 numbers where --precision bf16 says so: there is one for
+ * the reference and one for "avx512" on CPUs with AVX512_BF16, and they have the same bits. NULL if there is none; *why
+ * then says so. */
+const hd_kernels *hd__kernels_bf16(const hd_kernels *table, const char **why);
+
 #endif

@@ -21,6 +21,20 @@ hd_status hd__planned_kernels(const hd_kernels **out, hd_ctx *ctx) {
       why);
 }
 
+hd_status hd__planned_run_kernels(const hd_kernels **out, hd_ctx *ctx, const hd_config *config) {
+  const char *why = NULL;
+  HD_TRY(hd__planned_kernels(out, ctx));
+  if (strcmp(hd__config_text(config, HD_OPT_precision), "bf16"))
+    return HD_OK;
+  const hd_kernels *bf16 = hd__kernels_bf16(*out, &why);
+  if (!bf16)
+    return hd__fail(ctx, HD_E_UNSUPPORTED,
+                    "--precision bf16 expects a CPU with AVX512_BF16, found %s kernels: %s; use --precision f32",
+                    (*out)->name, why);
+  *out = bf16;
+  return HD_OK;
+}
+
 hd_status hd__planned_shards(int32_t *out, hd_ctx *ctx, const hd_config *c) {
   int64_t batch = hd__config_int(c, HD_OPT_batch), parts = hd__config_int(c, HD_OPT_accumulate);
   int32_t fitting = hd__tree_default_shards(batch);

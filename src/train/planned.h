@@ -10,6 +10,9 @@
 /* The best kernels of this CPU, or those that HEDDLE_ISA names. */
 hd_status hd__planned_kernels(const hd_kernels **out, hd_ctx *ctx);
 
+/* Those of a run: in its --precision. */
+hd_status hd__planned_run_kernels(const hd_kernels **out, hd_ctx *ctx, const hd_config *config);
+
 /* The shards of a batch: as configured, else by the batch. Checks that --accumulate fits. */
 hd_status hd__planned_shards(int32_t *out, hd_ctx *ctx, const hd_config *config);
 

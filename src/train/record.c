@@ -72,7 +72,8 @@ static hd_status check_same(const hd_config *config, hd_ctx *ctx, const json_t *
   const char *saved = hd__record_setting(record, (hd_option_id)id), *name = hd_option_at(id)->name;
   const char *given = hd__config_text(config, (hd_option_id)id);
   bool off = hd_option_at(id)->type == HD_OPTION_FLAG && !*saved && !strcmp(given, "false");
-  if (!hd__config_given(config, (hd_option_id)id) || may_differ(record, id) || same_value(given, saved) || off)
+  bool older = !*saved && !strcmp(given, hd_option_at(id)->fallback); /* a run from before there was the option */
+  if (!hd__config_given(config, (hd_option_id)id) || may_differ(record, id) || same_value(given, saved) || off || older)
     return HD_OK;
   return hd__fail(ctx, HD_E_USAGE,
                   "--resume %s: expected %s %s as in that run, found %s; leave --%s out or start a new run", folder,

@@ -130,6 +130,7 @@ static void fill_report(hd_session *s, int32_t shards) {
                           .optimizer = hd__config_text(s->config, HD_OPT_optimizer),
                           .device = "cpu",
                           .arithmetic = hd__config_text(s->config, HD_OPT_arithmetic),
+                          .precision = hd__config_text(s->config, HD_OPT_precision),
                           .isa = s->kernels->isa,
                           .out = s->out,
                           .epochs = hd__config_int(s->config, HD_OPT_epochs),
@@ -190,7 +191,7 @@ hd_status hd__session_setup(hd_session *s, hd_ctx *ctx) {
     HD_TRY(hd__network_find(&s->network, ctx, hd__config_text(s->config, HD_OPT_model)));
   if (hd__config_has(s->config, HD_OPT_label_smoothing))
     s->network.label_smoothing = hd__config_real(s->config, HD_OPT_label_smoothing);
-  HD_TRY(hd__planned_kernels(&s->kernels, ctx));
+  HD_TRY(hd__planned_run_kernels(&s->kernels, ctx, s->config));
   HD_TRY(choose_lanes(s, ctx, 0));
   HD_TRY(hd__data_open(&s->data, ctx, hd__config_text(s->config, HD_OPT_data),
                        hd__config_text(s->config, HD_OPT_data_dir), s->network.target.ignored));

@@ -162,7 +162,7 @@ static hd_status summarize(owner *o, hd_ctx *ctx, const hd_config *config, const
   HD_TRY(hd__config_copy(&o->config, ctx, config));
   HD_TRY(hd__config_complete(o->config, ctx));
   HD_TRY(hd__network_find(&o->network, ctx, hd__config_text(o->config, HD_OPT_model)));
-  HD_TRY(hd__planned_kernels(&o->kernels, ctx));
+  HD_TRY(hd__planned_run_kernels(&o->kernels, ctx, o->config));
   HD_TRY(hd__planned_shards(&shards, ctx, o->config));
   HD_TRY(parse(&o->graph, o, ctx, input));
   HD_TRY(hd__lanes_place(&place, ctx, &request));

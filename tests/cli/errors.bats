@@ -451,6 +451,7 @@ recipe fastmnist
 batch 32
 batch-size 32
 shards 8
+precision bf16
 seed 1
 no-shuffle
 drop-last
@@ -471,7 +472,7 @@ EOF
 
 @test "--resume with the same experiment in other words, or on another layout, goes on" {
   train --out r --lr 0.01 --clip-grad-norm 5 --max-steps 20
-  printf 'no-shuffle: false\nlr: 1e-2\nepochs: 7\n' >c.yaml
+  printf 'no-shuffle: false\nlr: 1e-2\nepochs: 7\nprecision: f32\n' >c.yaml
   "$HEDDLE" train --resume r --max-steps 50 --config c.yaml --batch 64 --clip-grad-norm 5.0 --threads 1 \
     --accumulate 2 >out
   resumed=$(digest_of out)
@@ -538,4 +539,11 @@ EXPLODING="--optimizer sgd --lr 1e6 --weight-decay 1e6"
   nothing_half_written
   [ ! -e r/last ]
   train --out r
+}
+
+@test "--precision bf16 is refused where there are no kernels for it, with the way out" {
+  HEDDLE_ISA=scalar fails 1 train $TINY --precision bf16
+  says "--precision bf16" "AVX512_BF16" "--precision f32"
+  fails 2 train $TINY --precision f16
+  says "f32|bf16"
 }

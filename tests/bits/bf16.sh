@@ -1,0 +1,62 @@
+#!/bin/sh
+# TAP: --precision bf16 has one digest, too: over threads, accumulation, resume, and over the reference's emulation and
+# AVX512_BF16, on a network of nearly every operation and one of convolutions under pools.
+set -u
+folder=$(mktemp -d "${TMPDIR:-/tmp}/heddle-bf16.XXXXXX")
+trap 'rm -rf "$folder"' EXIT
+count=0
+
+# The constants. To change one is to change what every user computes: say why in the commit.
+mixed_digest=15753cc5f2332594603c731d91b40831a17764bc78c1934679d2e089b1a946d1
+cnn_digest=20c32b6ba3afa35d749442c6e0d09ec28999f362f7a571bc06acc9e188aa88fd
+mixed="--model $SRCDIR/tests/bits/mixed.yaml --optimizer adamw --lr 0.01 --clip-grad-norm 0.5"
+cnn="--model cnn --optimizer sgd --lr 0.05 --momentum 0.9"
+
+result() { # pass|fail|skip NAME [DETAIL]
+  count=$((count + 1))
+  case $1 in
+  pass) echo "ok $count - $2" ;;
+  skip) echo "ok $count # SKIP $2" ;;
+  *) echo "not ok $count - $2"; echo "# $3" ;;
+  esac
+}
+
+# value KEY FILE: a key of the JSON in the last line.
+value() { tail -n 1 "$2" | sed -n "s/.*\"$1\": \"\{0,1\}\([^,\"}]*\).*/\1/p"; }
+
+train() { "$HEDDLE" train --json "$@"; }
+
+check() { # EXPERIMENT ISA THREADS ACCUMULATE HOW
+  HEDDLE_ISA=$2
+  export HEDDLE_ISA
+  name="$2, $3 threads, accumulate $4, $5, $1" layout="--threads $3 --accumulate $4" ran=$2_bf16 how=$5
+  eval "wanted=\$$1_digest options=\$$1"
+  rm -rf "$folder/run"
+  # shellcheck disable=SC2086
+  set -- $options --data "$folder/data" --batch 32 --epochs 2 --seed 7 --precision bf16 $layout --out "$folder/run"
+  if [ "$how" = whole ]; then
+    train "$@" >"$folder/json" 2>"$folder/err"
+  else
+    # shellcheck disable=SC2086
+    train "$@" --max-steps 7 >/dev/null 2>"$folder/err" &&
+      train --resume "$folder/run" --max-steps 10 $layout >"$folder/json" 2>>"$folder/err"
+  fi
+  found="$(value isa "$folder/json") $(value precision "$folder/json") $(value steps "$folder/json") $(value weights_sha256 "$folder/json")"
+  if [ "$found" = "$ran bf16 10 $wanted" ]; then result pass "$name"
+  else result fail "$name" "expected $ran bf16 10 $wanted, found $found $(cat "$folder/err")"; fi
+}
+
+mkdir "$folder/data"
+"$BUILDDIR/tests/bits/make_idx" "$folder/data" 138 50 || { echo "Bail out! no data"; exit 1; }
+for isa in reference avx512; do
+  if ! HEDDLE_ISA=$isa "$HEDDLE" summary --model mlp --precision bf16 >/dev/null 2>"$folder/err"; then
+    result skip "$isa: $(cat "$folder/err")"
+    continue
+  fi
+  check mixed $isa 1 1 whole
+  check mixed $isa 2 4 resumed
+  check mixed $isa 5 2 whole
+  check cnn $isa 3 1 resumed
+  check cnn $isa 8 4 whole
+done
+echo "1..$count"
