@@ -7,7 +7,7 @@
 
 enum { MOST_PIXELS = ACC_GROUPS / BLOCK_GROUPS, MOST_GROUPS = BLOCK_GROUPS + 1 };
 
-static hd_kernels in_float; /* the table that is overridden: for depthwise convolutions */
+static hd_kernels in_float; /* the table that is overridden: for convolutions that are not taken */
 
 /* One group of channels: g is that group's geometry, x the first window in the first sample's frame. */
 typedef struct bf16_walk {
@@ -184,7 +184,7 @@ static void run_group(const hd_call *call, const hd_geom *g, int group) {
 
 static void conv2d(const hd_call *call) {
   const hd_geom part = group_geom(call->g);
-  if (is_depthwise(call->g))
+  if (!bf16_takes(call->g))
     in_float.run[HD_OP_conv2d](call);
   else
     for (int group = 0; group < call->g->groups; group++)
@@ -194,18 +194,18 @@ static void conv2d(const hd_call *call) {
 static int64_t scratch_bytes(const hd_geom *g) {
   const hd_geom part = group_geom(g);
   const conv_frame frame = input_frame(&part, g->ci);
-  if (is_depthwise(g))
+  if (!bf16_takes(g))
     return in_float.scratch_bytes[HD_OP_conv2d](g);
   return frame_rows(&frame) * frame_slot(&frame) * (int64_t)sizeof(uint16_t);
 }
 
 static int64_t packed_elems(const hd_geom *g) {
   const hd_geom part = group_geom(g);
-  return is_depthwise(g) ? in_float.packed_elems[HD_OP_conv2d](g) : g->groups * group_elems(&part);
+  return !bf16_takes(g) ? in_float.packed_elems[HD_OP_conv2d](g) : g->groups * group_elems(&part);
 }
 
 static void pack(const hd_geom *g, const float *w, float *packed, int32_t j0, int32_t j1) {
-  if (is_depthwise(g)) {
+  if (!bf16_takes(g)) {
     in_float.pack[HD_OP_conv2d](g, w, packed, j0, j1);
     return;
   }

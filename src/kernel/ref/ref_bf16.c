@@ -3,7 +3,7 @@
 
 #include "kernel/bf16/bf16.h"
 
-static hd_run_fn *conv2d_in_float; /* of the table that is overridden: for depthwise convolutions */
+static hd_run_fn *conv2d_in_float; /* of the table that is overridden: for convolutions that are not taken */
 
 static float rounded(float x) {
   uint32_t bits = (uint32_t)bf16_of(x) << 16;
@@ -62,7 +62,7 @@ static void window(const hd_call *call, float *row, int64_t n, int wy, int wx, i
 
 static void conv2d(const hd_call *call) {
   const hd_geom *g = call->g;
-  if (g->groups > 1 && g->groups == g->ci && g->groups == g->co) {
+  if (!bf16_takes(g)) {
     conv2d_in_float(call);
     return;
   }
