@@ -92,6 +92,11 @@ typedef enum hd_placement_policy {
   HD_PLACE_ALL       /* one lane per CPU */
 } hd_placement_policy;
 
+enum { HD_PLACEMENT_POLICIES = HD_PLACE_ALL + 1 };
+
+/* "physical", "compact", "spread" or "all", as --placement has it; never NULL. Static storage. */
+HD_API const char *hd_placement_policy_text(hd_placement_policy policy);
+
 typedef struct hd_placement_request {
   hd_placement_policy policy;
   const char *cpus; /* "0-3,8": these CPUs in this order, instead of a policy; NULL: none */

@@ -1,8 +1,15 @@
-/* The thread-count experiment: how fast a configuration trains at each number of threads on this machine.
+/* The thread-count experiment: how fast a configuration trains on this machine, at each number of threads and with the
+ * threads placed in each way.
+ *
+ *     static hd_tune tune;
+ *     hd_tune_run(&tune, ctx, config, &(hd_tune_request){.seconds = 15});
+ *     printf("%d threads, %s\n", tune.settings[tune.best].threads, tune.settings[tune.best].placement);
  *
  * Settings are measured in turns, over and over, so that whatever else the machine does hits all of them alike. Before
- * that every setting trains the same steps, and the weights must have the same digest: the proof that threads never
- * change the result. Nothing is saved but the best setting, which `threads` = auto then takes. */
+ * that every setting trains the same steps, and the weights must have the same digest: the proof that the layout never
+ * changes the result. Nothing is saved but the best setting, which `threads` = auto then takes.
+ *
+ * Thread safety: one experiment at a time in a process, or they measure each other; a result never changes. */
 #ifndef HEDDLE_TUNE_H
 #define HEDDLE_TUNE_H
 
@@ -18,34 +25,52 @@ extern "C" {
 
 enum { HD_TUNE_MAX_SETTINGS = 64 };
 
-/* One number of threads. Speeds in samples a second: the median over the turns, and the bounds of its 95 % confidence
- * interval. Speed-up is against one thread, efficiency is speed-up per thread. */
+/* What is varied. */
+enum {
+  HD_TUNE_THREADS = 1,  /* every number of threads up to the CPUs; of many CPUs powers of two and quarters */
+  HD_TUNE_PLACEMENT = 2 /* every policy of heddle/topology.h; those that come to the same CPUs are measured once */
+};
+
+/* Called after each turn: `done` of `seconds` are over. Non-zero ends the experiment with what it has. */
+typedef int hd_tune_progress_fn(void *user, double done, double seconds);
+
+typedef struct hd_tune_request {
+  double seconds; /* of measuring, 0.1 to 86400 */
+  uint32_t
+      sweep; /* HD_TUNE_... added up; 0: threads, and placement unless the configuration sets it or a list of CPUs */
+  hd_tune_progress_fn *progress; /* may be NULL */
+  void *user;
+} hd_tune_request;
+
+/* A number of threads in their places. Speeds in samples a second: the median over the turns, and the bounds of its 95 %
+ * confidence interval. Speed-up is against one thread, efficiency is speed-up per thread. Texts have static storage. */
 typedef struct hd_tune_setting {
   int32_t threads;
-  int32_t turns; /* how often it was measured */
+  const char *placement; /* a policy, "physical" for example; "cpus": those of the configuration */
+  const char *same[4];   /* other policies that come to the same CPUs in the same order here, up to a NULL */
+  int32_t turns;         /* how often it was measured */
   double samples_per_s, low, high, speedup, efficiency;
 } hd_tune_setting;
 
 typedef struct hd_tune {
   char model[64], data[64], isa[16], cpu[128]; /* cpu: the processor's name */
   int64_t batch;
-  int32_t cpus; /* that this process may use */
-  hd_tune_setting settings[HD_TUNE_MAX_SETTINGS];
+  int32_t cpus;                                   /* that this process may use */
+  hd_tune_setting settings[HD_TUNE_MAX_SETTINGS]; /* by threads; the first has one */
   int32_t count, best; /* best: an index; of settings that cannot be told apart, the one with the fewest threads */
-  double amdahl;       /* Amdahl's law: the share of the work that does not run in parallel */
+  /* Over the settings of the best one's placement: */
+  double amdahl;                                /* Amdahl's law: the share of the work that does not run in parallel */
   double contention, coherence, predicted_best; /* the universal scalability law; INFINITY: without a limit */
   int64_t proof_steps;                          /* trained by every setting before it was measured, */
   char weights_sha256[HD_SHA256_TEXT_BYTES];    /* to this digest */
   double seconds;                               /* that all of it took */
 } hd_tune;
 
-/* Called after each turn: `done` of `seconds` are over. Non-zero ends the experiment with what it has. */
-typedef int hd_tune_progress_fn(void *user, double done, double seconds);
-
-/* Runs the experiment for about `seconds` (0.1 to 86400). HD_E_SYSTEM if two settings trained to different digests.
- * `progress` may be NULL. The result goes to the cache of best settings. */
-HD_API hd_status hd_tune_run(hd_tune *out, hd_ctx *ctx, const hd_config *config, double seconds,
-                             hd_tune_progress_fn *progress, void *user);
+/* Runs the experiment. Where threads are not varied they are the configuration's, and one for comparison. HD_E_USAGE for
+ * seconds or a sweep out of range, and for a sweep over placements where the configuration sets one; HD_E_SYSTEM if two
+ * settings trained to different digests; else as hd_session_create. A run that the configuration resumes is read, and
+ * neither locked nor written. What is best goes to the cache if threads were varied and CPUs were not listed. */
+HD_API hd_status hd_tune_run(hd_tune *out, hd_ctx *ctx, const hd_config *config, const hd_tune_request *request);
 
 /* S(n) of the fitted universal scalability law: the speed-up to expect of `threads` threads. */
 HD_API double hd_tune_predict(const hd_tune *tune, double threads);

@@ -40,12 +40,25 @@ static hd_status open_session(experiment *e, hd_ctx *ctx, const hd_config *confi
   return HD_OK;
 }
 
+/* Where a run would have its lanes. */
+static hd_status rehearse(hd_rehearsal **out, experiment *e, hd_ctx *ctx, int threads) {
+  hd_placement_request request = hd_config_lanes(e->session->config);
+  hd_placement *place;
+  hd_lanes *lanes;
+  request.threads = threads;
+  *out = NULL;
+  HD_TRY(hd__lanes_place(&place, ctx, &request));
+  hd_status status = hd__lanes_create(&lanes, ctx, place);
+  hd_placement_destroy(place);
+  return status == HD_OK ? hd__rehearsal_create(out, ctx, e->session, lanes) : status;
+}
+
 /* Speed on all lanes: short turns, since others on the machine come and go. */
 static hd_status measure_lanes(experiment *e, hd_ctx *ctx, double seconds) {
   hd_bench_step_result *r = e->out;
   hd_rehearsal *rehearsal;
   double speed[TURNS];
-  HD_TRY(hd__rehearsal_create(&rehearsal, ctx, e->session, e->session->report.threads));
+  HD_TRY(rehearse(&rehearsal, e, ctx, e->session->report.threads));
   r->threads = hd__rehearsal_threads(rehearsal);
   hd_status status = hd__rehearsal_time(&speed[0], rehearsal, ctx, seconds / TURNS / 2);
   for (int t = 0; t < TURNS && status == HD_OK; t++, r->turns = t)
@@ -200,7 +213,7 @@ static hd_status measure_rows(experiment *e, hd_ctx *ctx, hd_rehearsal *rehearsa
 static hd_status measure_ops(experiment *e, hd_ctx *ctx, double seconds) {
   hd_rehearsal *rehearsal = NULL;
   HD_TRY(hd__probe_init(&e->probe, ctx, e->session->plan, e->session->schedule.op));
-  hd_status status = hd__rehearsal_create(&rehearsal, ctx, e->session, 1);
+  hd_status status = rehearse(&rehearsal, e, ctx, 1);
   if (status == HD_OK)
     status = measure_rows(e, ctx, rehearsal, seconds);
   hd__rehearsal_destroy(rehearsal);

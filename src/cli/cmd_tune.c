@@ -10,6 +10,7 @@
 
 typedef struct request {
   double seconds;
+  uint32_t sweep;
   const char *html, *csv;
 } request;
 
@@ -33,11 +34,30 @@ static int take_csv(void *self, const char *value) {
   return -1;
 }
 
-static int take_sweep(void *self, const char *value) {
-  if (!strcmp(value, "threads"))
-    return -1;
-  cli_complain("--sweep expects threads, found '%s'", value);
+static int refuse_sweep(const char *name, const char *value) {
+  if (!strcmp(name, "workers"))
+    cli_complain(
+        "--sweep expects what can vary, found workers; leave it out: the threads that train load their samples");
+  else
+    cli_complain("--sweep expects threads, placement, or both with a comma, found '%s'", value);
   return CLI_USAGE;
+}
+
+static int take_sweep(void *self, const char *value) {
+  request *r = self;
+  r->sweep = 0;
+  for (const char *at = value, *comma; at; at = comma ? comma + 1 : NULL) {
+    char name[16];
+    comma = strchr(at, ',');
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(at, ","), at);
+    if (!strcmp(name, "threads"))
+      r->sweep |= HD_TUNE_THREADS;
+    else if (!strcmp(name, "placement"))
+      r->sweep |= HD_TUNE_PLACEMENT;
+    else
+      return refuse_sweep(name, value);
+  }
+  return -1;
 }
 
 static int show_progress(void *user, double done, double seconds) {
@@ -45,16 +65,36 @@ static int show_progress(void *user, double done, double seconds) {
   return 0;
 }
 
-static void print_table(const hd_tune *t) {
-  printf("%s on %s, batch %lld, %s, %d CPUs of %s\n\n", t->model, t->data, (long long)t->batch, t->isa, t->cpus,
-         t->cpu);
-  printf("threads    samples/s   95 %% interval           speed-up  efficiency\n");
+/* Where a setting's threads were; the names of other policies too, where that differs from row to row. */
+static const char *row_places(char *text, size_t bytes, const hd_tune *t, const hd_tune_setting *s) {
+  snprintf(text, bytes, "%s", s->placement);
+  return tune_same_everywhere(t) ? text : tune_places(text, bytes, s, " = ");
+}
+
+static void print_rows(const hd_tune *t) {
+  char place[64];
+  int width = (int)strlen("placement");
+  for (int i = 0; i < t->count; i++) {
+    const int length = (int)strlen(row_places(place, sizeof place, t, &t->settings[i]));
+    width = length > width ? length : width;
+  }
+  printf("threads  %-*s    samples/s   95 %% interval           speed-up  efficiency\n", width, "placement");
   for (int i = 0; i < t->count; i++) {
     const hd_tune_setting *s = &t->settings[i];
-    printf("%7d %12s   %10s - %-10s  %8.2f  %8.0f %%%s\n", s->threads, cli_grouped((long long)(s->samples_per_s + 0.5)),
+    printf("%7d  %-*s %12s   %10s - %-10s  %8.2f  %8.0f %%%s\n", s->threads, width,
+           row_places(place, sizeof place, t, s), cli_grouped((long long)(s->samples_per_s + 0.5)),
            cli_grouped((long long)(s->low + 0.5)), cli_grouped((long long)(s->high + 0.5)), s->speedup,
            100 * s->efficiency, i == t->best ? "  best" : "");
   }
+  if (tune_same_everywhere(t))
+    printf("\nplacement       %s come to the same CPUs here: measured once\n",
+           tune_places(place, sizeof place, &t->settings[0], ", "));
+}
+
+static void print_table(const hd_tune *t) {
+  printf("%s on %s, batch %lld, %s, %d CPUs of %s\n\n", t->model, t->data, (long long)t->batch, t->isa, t->cpus,
+         t->cpu);
+  print_rows(t);
   printf("\nAmdahl          %.1f %% of the work does not run in parallel\n", 100 * t->amdahl);
   printf("scalability     contention %.4f, coherence %.6f: ", t->contention, t->coherence);
   if (isfinite(t->predicted_best))
@@ -64,7 +104,17 @@ static void print_table(const hd_tune *t) {
   printf("weights_sha256  %s after %lld steps, at every setting\n", t->weights_sha256, (long long)t->proof_steps);
 }
 
+static void print_setting(const hd_tune_setting *s) {
+  printf("{\"threads\": %d, \"placement\": \"%s\", \"same\": [", s->threads, s->placement);
+  for (int i = 0; s->same[i]; i++)
+    printf("%s\"%s\"", i ? ", " : "", s->same[i]);
+  printf("], \"turns\": %d, \"samples_per_s\": %.1f, \"low\": %.1f, \"high\": %.1f, \"speedup\": %.4f, \"efficiency\": "
+         "%.4f}",
+         s->turns, s->samples_per_s, s->low, s->high, s->speedup, s->efficiency);
+}
+
 static void print_json(const hd_tune *t) {
+  const hd_tune_setting *best = &t->settings[t->best];
   printf("{\"model\": ");
   cli_json_text(stdout, t->model);
   printf(", \"data\": ");
@@ -73,15 +123,13 @@ static void print_json(const hd_tune *t) {
   cli_json_text(stdout, t->cpu);
   printf(", \"settings\": [");
   for (int i = 0; i < t->count; i++) {
-    const hd_tune_setting *s = &t->settings[i];
-    printf(
-        "%s{\"threads\": %d, \"turns\": %d, \"samples_per_s\": %.1f, \"low\": %.1f, \"high\": %.1f, \"speedup\": %.4f, "
-        "\"efficiency\": %.4f}",
-        i ? ", " : "", s->threads, s->turns, s->samples_per_s, s->low, s->high, s->speedup, s->efficiency);
+    printf("%s", i ? ", " : "");
+    print_setting(&t->settings[i]);
   }
-  printf("], \"best\": {\"threads\": %d, \"samples_per_s\": %.1f}, \"law\": {\"amdahl\": %.6g, \"contention\": %.6g, "
-         "\"coherence\": %.6g, \"best\": ",
-         t->settings[t->best].threads, t->settings[t->best].samples_per_s, t->amdahl, t->contention, t->coherence);
+  printf("], \"best\": {\"threads\": %d, \"placement\": \"%s\", \"samples_per_s\": %.1f}, ", best->threads,
+         best->placement, best->samples_per_s);
+  printf("\"law\": {\"amdahl\": %.6g, \"contention\": %.6g, \"coherence\": %.6g, \"best\": ", t->amdahl, t->contention,
+         t->coherence);
   cli_json_real(stdout, t->predicted_best);
   printf("}, \"steps\": %lld, \"weights_sha256\": \"%s\"}\n", (long long)t->proof_steps, t->weights_sha256);
 }
@@ -128,7 +176,8 @@ static int run(hd_ctx *ctx, const hd_config *config, const request *r) {
   if (code < 0)
     code = open_file(&csv, r->csv);
   if (code < 0) {
-    hd_status status = hd_tune_run(&tune, ctx, config, r->seconds, terminal ? show_progress : NULL, NULL);
+    const hd_tune_request wanted = {r->seconds, r->sweep, terminal ? show_progress : NULL, NULL};
+    hd_status status = hd_tune_run(&tune, ctx, config, &wanted);
     if (terminal)
       fprintf(stderr, "\r%24s\r", "");
     code = status == HD_OK ? report(&tune, config, html, csv) : cli_fail(status, hd_ctx_message(ctx));
@@ -142,7 +191,7 @@ int cli_tune(int argc, char **argv) {
   const cli_extra extra[] = {{"seconds", "S", "how long to measure (15)", take_seconds, &r},
                              {"html", "FILE", "write a page with charts", take_html, &r},
                              {"csv", "FILE", "write a table", take_csv, &r},
-                             {"sweep", "threads", "what is varied", take_sweep, &r},
+                             {"sweep", "LIST", "what is varied: threads,placement", take_sweep, &r},
                              {0}};
   hd_ctx *ctx;
   hd_config *config;
@@ -150,8 +199,9 @@ int cli_tune(int argc, char **argv) {
     return cli_fail(HD_E_NOMEM, NULL);
   int first = 0, code = hd_config_create(&config, ctx) == HD_OK ? -1 : cli_fail(HD_E_NOMEM, NULL);
   if (code < 0)
-    code = cli_parse_with(&first, config, ctx, argc, argv, NULL, extra,
-                          "usage: heddle tune [options of train]: how many threads are best for this model here?");
+    code = cli_parse_with(
+        &first, config, ctx, argc, argv, NULL, extra,
+        "usage: heddle tune [options of train]: how many threads are best for this model here, and where?");
   if (code < 0 && first < argc) {
     cli_complain("tune expects options only, found '%s'; see heddle tune --help", argv[first]);
     code = CLI_USAGE;

@@ -1,21 +1,56 @@
 /* The tuner's page and table: see tune_page.h.
  *
- * A chart is 640 x 340 units; its plot leaves room for the axes' labels. Threads go to the right, values up from zero.
- */
+ * A chart is 640 x 360 units; its plot leaves room for the axes' labels and, above, for what the marks mean. Threads go
+ * to the right, values up from zero. Each placement has a mark of its own; those of one number of threads stand side by
+ * side. */
 #include "cli/tune_page.h"
 
 #include <math.h>
+#include <stdbool.h>
+#include <string.h>
 #include <time.h>
 
 #include "cli/cli.h"
 
-enum { WIDTH = 640, HEIGHT = 340, LEFT = 84, RIGHT = 16, TOP = 20, BOTTOM = 52, MAX_LABELS = 12 };
+enum { WIDTH = 640, HEIGHT = 360, LEFT = 84, RIGHT = 16, TOP = 40, BOTTOM = 52, MAX_LABELS = 12, MAX_MARKS = 4 };
 
 typedef struct chart {
   FILE *to;
   double threads, most; /* the axes' ends */
   double step;          /* from one horizontal line to the next */
+  const char *mark[MAX_MARKS];
+  int marks; /* placements that have a mark */
 } chart;
+
+/* ---- Placements ---- */
+
+const char *tune_places(char *text, size_t bytes, const hd_tune_setting *s, const char *between) {
+  size_t at = (size_t)snprintf(text, bytes, "%s", s->placement);
+  for (int i = 0; s->same[i] && at < bytes; i++)
+    at += (size_t)snprintf(text + at, bytes - at, "%s%s", between, s->same[i]);
+  return text;
+}
+
+int tune_same_everywhere(const hd_tune *t) {
+  char first[64], other[64];
+  tune_places(first, sizeof first, &t->settings[0], ",");
+  for (int i = 1; i < t->count; i++)
+    if (strcmp(first, tune_places(other, sizeof other, &t->settings[i], ",")))
+      return 0;
+  return t->settings[0].same[0] != NULL;
+}
+
+/* The number of a placement's mark; a new one gets the next. */
+static int mark_of(chart *c, const char *placement) {
+  int i = 0;
+  while (i < c->marks && strcmp(c->mark[i], placement))
+    i++;
+  if (i == c->marks)
+    c->mark[c->marks++] = placement;
+  return i;
+}
+
+/* ---- Charts ---- */
 
 static double x_of(const chart *c, double threads) {
   return LEFT + (WIDTH - LEFT - RIGHT) * (threads - 0.5) / c->threads;
@@ -33,6 +68,9 @@ static void text(const chart *c, double x, double y, const char *anchor, const c
   fprintf(c->to, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">%s</text>\n", x, y, anchor, said);
 }
 
+/* The first setting with as many threads. */
+static bool is_new(const hd_tune *t, int i) { return i == 0 || t->settings[i].threads != t->settings[i - 1].threads; }
+
 static void put_axes(const chart *c, const hd_tune *t, const char *title) {
   char label[48];
   for (double v = 0; v <= c->most * 1.0001; v += c->step) {
@@ -42,9 +80,12 @@ static void put_axes(const chart *c, const hd_tune *t, const char *title) {
       snprintf(label, sizeof label, "%g", v);
     text(c, LEFT - 8, y_of(c, v) + 4, "end", label);
   }
-  int every = (t->count + MAX_LABELS - 1) / MAX_LABELS;
+  int numbers = 0, at = 0; /* of threads: all, and that of this setting */
+  for (int i = 0; i < t->count; i++)
+    numbers += is_new(t, i);
+  const int every = (numbers + MAX_LABELS - 1) / MAX_LABELS;
   for (int i = 0; i < t->count; i++) {
-    if (i % every && i != t->count - 1)
+    if (!is_new(t, i) || (at++ % every && at != numbers))
       continue;
     snprintf(label, sizeof label, "%d", t->settings[i].threads);
     text(c, x_of(c, t->settings[i].threads), HEIGHT - BOTTOM + 20, "middle", label);
@@ -53,11 +94,35 @@ static void put_axes(const chart *c, const hd_tune *t, const char *title) {
   fprintf(c->to, "<title>%s</title>\n", title);
 }
 
+/* A circle, a square, a diamond, a triangle: told apart without colours, too. Whichever chart comes first defines them
+ * for the page. */
+static const char marks[] =
+    "<defs><circle id=\"m0\" r=\"5\"/><path id=\"m1\" d=\"M-4.5-4.5h9v9h-9z\"/>"
+    "<path id=\"m2\" d=\"M0-6.5L6.5 0 0 6.5-6.5 0z\"/><path id=\"m3\" d=\"M0-6l6 10.5H-6z\"/></defs>\n";
+
+static void put_mark(const chart *c, int mark, double x, double y, bool best) {
+  fprintf(c->to, "<use href=\"#m%d\" class=\"p%d%s\" transform=\"translate(%.1f %.1f) scale(%g)\">", mark, mark,
+          best ? " best" : "", x, y, best ? 1.4 : 1.0);
+}
+
+/* What the marks mean, above the plot; one mark needs no words. */
+static void put_key(const chart *c) {
+  for (int i = 0; i < c->marks && c->marks > 1; i++) {
+    const double x = LEFT + 6 + i * (WIDTH - LEFT - RIGHT) / (double)MAX_MARKS;
+    put_mark(c, i, x, TOP - 22, false);
+    fprintf(c->to, "</use>");
+    text(c, x + 10, TOP - 17, "start", c->mark[i]);
+  }
+}
+
 static chart open_chart(FILE *to, const hd_tune *t, double most, const char *title) {
   chart c = {.to = to, .threads = t->settings[t->count - 1].threads, .step = nice_step(most)};
   c.most = ceil(most / c.step) * c.step;
+  for (int i = 0; i < t->count; i++)
+    mark_of(&c, t->settings[i].placement);
   fprintf(to, "<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"%s\">\n", WIDTH, HEIGHT, title);
   put_axes(&c, t, title);
+  put_key(&c);
   return c;
 }
 
@@ -72,17 +137,28 @@ static void put_law(const chart *c, const hd_tune *t, double one) {
   fprintf(c->to, "\"/>\n");
 }
 
+/* How far a setting stands from the middle of those with as many threads, in settings. */
+static double aside(const hd_tune *t, int setting) {
+  int before = 0, after = 0;
+  for (int i = 0; i < t->count; i++)
+    if (t->settings[i].threads == t->settings[setting].threads)
+      *(i < setting ? &before : &after) += i != setting;
+  return (before - after) / 2.0;
+}
+
 /* Each setting's median with its interval, times `scale`. */
-static void put_points(const chart *c, const hd_tune *t, double scale) {
+static void put_points(chart *c, const hd_tune *t, double scale) {
+  const double room = (WIDTH - LEFT - RIGHT) / c->threads / (MAX_MARKS + 1), apart = fmin(room, 14);
   for (int i = 0; i < t->count; i++) {
     const hd_tune_setting *s = &t->settings[i];
-    double x = x_of(c, s->threads);
+    const int mark = mark_of(c, s->placement);
+    const double x = x_of(c, s->threads) + apart * aside(t, i);
+    char place[64];
     fprintf(c->to, "<path class=\"range\" d=\"M%.1f %.1fV%.1f\"/>", x, y_of(c, s->low * scale),
             y_of(c, s->high * scale));
-    fprintf(c->to,
-            "<circle class=\"%s\" cx=\"%.1f\" cy=\"%.1f\" r=\"%d\"><title>%d threads: %s samples/s</title></circle>\n",
-            i == t->best ? "best" : "point", x, y_of(c, s->samples_per_s * scale), i == t->best ? 7 : 5, s->threads,
-            cli_grouped((long long)(s->samples_per_s + 0.5)));
+    put_mark(c, mark, x, y_of(c, s->samples_per_s * scale), i == t->best);
+    fprintf(c->to, "<title>%d threads, %s: %s samples/s</title></use>\n", s->threads,
+            tune_places(place, sizeof place, s, ", "), cli_grouped((long long)(s->samples_per_s + 0.5)));
   }
 }
 
@@ -93,6 +169,7 @@ static void put_speeds(FILE *to, const hd_tune *t) {
   fprintf(to,
           "<figure><figcaption>Samples a second: medians, their 95 %% intervals, and the fitted law</figcaption>\n");
   chart c = open_chart(to, t, most, "samples a second by threads");
+  fprintf(to, "%s", marks);
   put_law(&c, t, t->settings[0].samples_per_s);
   put_points(&c, t, 1);
   fprintf(to, "</svg></figure>\n");
@@ -110,40 +187,63 @@ static void put_speedups(FILE *to, const hd_tune *t) {
   fprintf(to, "</svg></figure>\n");
 }
 
-static void put_table(FILE *to, const hd_tune *t) {
-  fprintf(to, "<table><thead><tr><th>threads</th><th>samples/s</th><th>95 %% interval</th><th>speed-up</th>"
-              "<th>efficiency</th></tr></thead><tbody>\n");
-  for (int i = 0; i < t->count; i++) {
-    const hd_tune_setting *s = &t->settings[i];
-    fprintf(to, "<tr%s><td>%d</td><td>%s</td><td>%s&ndash;%s</td><td>%.2f</td><td>%.0f&nbsp;%%</td></tr>\n",
-            i == t->best ? " class=\"best\"" : "", s->threads, cli_grouped((long long)(s->samples_per_s + 0.5)),
-            cli_grouped((long long)(s->low + 0.5)), cli_grouped((long long)(s->high + 0.5)), s->speedup,
-            100 * s->efficiency);
-  }
-  fprintf(to, "</tbody></table>\n");
+/* Some placements come to the same CPUs. */
+static bool says_same(const hd_tune *t) {
+  bool found = false;
+  for (int i = 0; i < t->count; i++)
+    found |= t->settings[i].same[0] != NULL;
+  return found;
 }
 
+static void put_table(FILE *to, const hd_tune *t) {
+  const int same = tune_same_everywhere(t);
+  char place[64];
+  fprintf(to, "<div class=\"table\"><table><thead><tr><th>threads</th><th "
+              "class=\"name\">placement</th><th>samples/s</th><th>95 %% interval</th>"
+              "<th>speed-up</th><th>efficiency</th></tr></thead><tbody>\n");
+  for (int i = 0; i < t->count; i++) {
+    const hd_tune_setting *s = &t->settings[i];
+    fprintf(to,
+            "<tr%s><td>%d</td><td class=\"name\">%s</td><td>%s</td><td>%s&ndash;%s</td><td>%.2f</td>"
+            "<td>%.0f&nbsp;%%</td></tr>\n",
+            i == t->best ? " class=\"best\"" : "", s->threads,
+            same ? s->placement : tune_places(place, sizeof place, s, ", "),
+            cli_grouped((long long)(s->samples_per_s + 0.5)), cli_grouped((long long)(s->low + 0.5)),
+            cli_grouped((long long)(s->high + 0.5)), s->speedup, 100 * s->efficiency);
+  }
+  fprintf(to, "</tbody></table></div>\n");
+  if (same)
+    fprintf(to, "<p class=\"soft\">The placements %s come to the same CPUs here, and were measured once.</p>\n",
+            tune_places(place, sizeof place, &t->settings[0], ", "));
+  else if (says_same(t))
+    fprintf(to, "<p class=\"soft\">Placements that stand in one line come to the same CPUs there, and were measured "
+                "once.</p>\n");
+}
+
+/* clang-format off */
 static const char style[] =
-    ":root{color-scheme:light "
-    "dark;--ink:#1c2430;--soft:#5d6b7d;--line:#d9dfe7;--paper:#fff;--mark:#0b63ce;--best:#c2410c}\n"
-    "@media(prefers-color-scheme:dark){:root{--ink:#e7ebf0;--soft:#9aa7b8;--line:#323c49;--paper:#14181d;--mark:#"
-    "6aa9ff;"
-    "--best:#ff9a5c}}\n"
-    "body{margin:0 auto;max-width:44rem;padding:1.5rem 1rem;background:var(--paper);color:var(--ink);"
+    ":root{color-scheme:light dark;--ink:#1c2430;--soft:#5d6b7d;--line:#d9dfe7;--paper:#fff;--mark:#0b63ce;"
+    "--best:#c2410c;--p1:#0f8a68;--p2:#9333ea;--p3:#96700a}\n"
+    "@media(prefers-color-scheme:dark){:root{--ink:#e7ebf0;--soft:#9aa7b8;--line:#323c49;--paper:#14181d;"
+    "--mark:#6aa9ff;--best:#ff9a5c;--p1:#34d399;--p2:#c084fc;--p3:#facc15}}\n"
+    "body{margin:0 auto;max-width:46rem;padding:1.5rem 1rem;background:var(--paper);color:var(--ink);"
     "font:16px/1.5 system-ui,sans-serif}\n"
     "h1{font-size:1.6rem;line-height:1.2;margin:0 0 .5rem}.say{font-size:1.15rem}.soft,figcaption{color:var(--soft)}\n"
     "figure{margin:1.5rem 0;break-inside:avoid}svg{width:100%;height:auto;display:block}\n"
     "svg text{fill:var(--soft);font:13px system-ui,sans-serif}.line{stroke:var(--line)}\n"
     ".law{fill:none;stroke:var(--mark);stroke-width:2;opacity:.55}.ideal{stroke:var(--soft);stroke-dasharray:5 5}\n"
-    ".point{fill:var(--mark)}circle.best{fill:var(--best)}.range{stroke:var(--ink);stroke-width:2}\n"
-    "table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}\n"
-    "th,td{padding:.35rem .5rem;text-align:right;border-bottom:1px solid var(--line)}tr.best td{font-weight:700;"
-    "color:var(--best)}\n"
-    "code{overflow-wrap:anywhere}@media(max-width:30rem){svg "
-    "text{font-size:20px}body{font-size:15px}th,td{padding:.3rem "
-    ".2rem;font-size:.85rem}}\n"
-    "@media "
-    "print{:root{--paper:#fff;--ink:#000;--soft:#444;--line:#bbb;--mark:#0b63ce;--best:#c2410c}body{max-width:none}}\n";
+    ".p0{fill:var(--mark)}.p1{fill:var(--p1)}.p2{fill:var(--p2)}.p3{fill:var(--p3)}use.best{fill:var(--best)}\n"
+    ".range{stroke:var(--ink);stroke-width:2}\n"
+    ".table{overflow-x:auto}table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}\n"
+    "th,td{padding:.35rem .5rem;text-align:right;white-space:nowrap;border-bottom:1px solid var(--line)}\n"
+    "tr{break-inside:avoid}tr.best td{font-weight:700;color:var(--best)}\n"
+    "th.name,td.name{text-align:left;white-space:normal}\n"
+    "code{overflow-wrap:anywhere}\n"
+    "@media(max-width:30rem){svg text{font-size:20px}body{font-size:15px}th,td{padding:.3rem .12rem;"
+    "white-space:normal}\nth{font-size:.7rem}td{font-size:.8rem}}\n"
+    "@media print{:root{--paper:#fff;--ink:#000;--soft:#444;--line:#bbb;--mark:#0b63ce;--best:#c2410c;--p1:#0f8a68;"
+    "--p2:#9333ea;--p3:#96700a}\nbody{max-width:none;padding:0}svg{width:auto;height:7.6cm;margin:0 auto}svg text{font-size:17px}}\n";
+/* clang-format on */
 
 static void put_laws(FILE *to, const hd_tune *t) {
   fprintf(
@@ -170,6 +270,9 @@ static void put_escaped(FILE *to, const char *name) {
 
 void tune_write_page(FILE *to, const hd_tune *t) {
   const hd_tune_setting *best = &t->settings[t->best];
+  bool placed = false; /* there was a choice of places */
+  for (int i = 0; i < t->count; i++)
+    placed |= strcmp(t->settings[i].placement, best->placement) != 0;
   char day[32] = "";
   time_t now = time(NULL);
   struct tm utc;
@@ -180,7 +283,8 @@ void tune_write_page(FILE *to, const hd_tune *t) {
           "content=\"width=device-width,initial-scale=1\">\n<title>How many threads? heddle tune</title>\n"
           "<style>\n%s</style></head><body>\n",
           style);
-  fprintf(to, "<h1>%d thread%s for <i>", best->threads, best->threads == 1 ? "" : "s");
+  fprintf(to, "<h1>%d thread%s%s%s%s for <i>", best->threads, best->threads == 1 ? "" : "s", placed ? ", " : "",
+          placed ? best->placement : "", placed ? "," : "");
   put_escaped(to, t->model);
   fprintf(to, "</i></h1>\n<p class=\"say\">%s samples a second, %.2f times one thread.</p>\n",
           cli_grouped((long long)(best->samples_per_s + 0.5)), best->speedup);
@@ -196,16 +300,19 @@ void tune_write_page(FILE *to, const hd_tune *t) {
   put_laws(to, t);
   fprintf(
       to,
-      "<p>Every setting trained the same %lld steps to the same weights, SHA-256 <code>%s</code>: threads change the "
-      "time, never the result.</p>\n</body></html>\n",
+      "<p>Every setting trained the same %lld steps to the same weights, SHA-256 <code>%s</code>: threads and their "
+      "places change the time, never the result.</p>\n</body></html>\n",
       (long long)t->proof_steps, t->weights_sha256);
 }
 
 void tune_write_csv(FILE *to, const hd_tune *t) {
-  fprintf(to, "threads,turns,samples_per_s,low,high,speedup,efficiency\n");
+  fprintf(to, "threads,placement,same,turns,samples_per_s,low,high,speedup,efficiency\n");
   for (int i = 0; i < t->count; i++) {
     const hd_tune_setting *s = &t->settings[i];
-    fprintf(to, "%d,%d,%.1f,%.1f,%.1f,%.4f,%.4f\n", s->threads, s->turns, s->samples_per_s, s->low, s->high, s->speedup,
+    fprintf(to, "%d,%s,", s->threads, s->placement);
+    for (int k = 0; s->same[k]; k++)
+      fprintf(to, "%s%s", k ? " " : "", s->same[k]);
+    fprintf(to, ",%d,%.1f,%.1f,%.1f,%.4f,%.4f\n", s->turns, s->samples_per_s, s->low, s->high, s->speedup,
             s->efficiency);
   }
 }

@@ -33,6 +33,7 @@ struct hd_lanes {
   lane_place *lane;
   int32_t *speed;
   bool has_speeds; /* else all are alike */
+  bool disputed;   /* another job has one of the CPUs, too */
   atomic_bool lane_refused;
   bool memory_refused;
   hd_claim claim;
@@ -123,20 +124,34 @@ hd_status hd__lanes_place(hd_placement **out, hd_ctx *ctx, const hd_placement_re
 hd_status hd__lanes_open(hd_lanes **out, hd_ctx *ctx, const hd_placement_request *request) {
   hd_placement *place = NULL;
   hd_claim claim = {0};
+  bool ours = false;
   *out = NULL;
-  for (int attempt = 0; attempt < 3; attempt++) {
+  for (int attempt = 0; attempt < 3 && !ours; attempt++) {
     hd__claim_drop(&claim);
     hd_placement_destroy(place);
     HD_TRY(hd__lanes_place(&place, ctx, request));
-    if (hd__claim_take(&claim, place))
-      break;
+    ours = hd__claim_take(&claim, place);
   }
   hd_status status = hd__lanes_create(out, ctx, place);
   hd_placement_destroy(place);
-  if (status == HD_OK)
-    (*out)->claim = claim;
-  else
+  if (status != HD_OK) {
     hd__claim_drop(&claim);
+    return status;
+  }
+  (*out)->claim = claim;
+  (*out)->disputed = !ours;
+  return HD_OK;
+}
+
+hd_status hd__lanes_first(hd_lanes **out, hd_ctx *ctx, const hd_lanes *others, int count) {
+  hd_placement place = {.lanes = count, .cpus = others->cpus, .lane = hd__calloc((size_t)count, sizeof *place.lane)};
+  *out = NULL;
+  if (!place.lane)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the places of %d lanes", count);
+  for (int i = 0; i < count; i++)
+    place.lane[i] = (hd_binding){others->lane[i].cpu, others->lane[i].numa, others->lane[i].kind};
+  hd_status status = hd__lanes_create(out, ctx, &place);
+  hd__free(place.lane);
   return status;
 }
 
@@ -158,6 +173,8 @@ void hd__lanes_destroy(hd_lanes *lanes) {
 int hd__lanes_count(const hd_lanes *lanes) { return lanes->count; }
 
 int hd__lanes_cpu(const hd_lanes *lanes, int lane) { return lanes->lane[lane].cpu; }
+
+int hd__lanes_disputed(const hd_lanes *lanes) { return lanes->disputed; }
 
 int hd__lanes_cpus(const hd_lanes *lanes) { return lanes->cpus; }
 

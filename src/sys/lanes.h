@@ -24,6 +24,9 @@ hd_status hd__lanes_place(hd_placement **out, hd_ctx *ctx, const hd_placement_re
 /* The same, and asks for them; other jobs see which CPUs the lanes are bound to, and keep off. */
 hd_status hd__lanes_open(hd_lanes **out, hd_ctx *ctx, const hd_placement_request *request);
 
+/* Asks for `count` more lanes, in the places of the first of others; nothing of this is claimed. */
+hd_status hd__lanes_first(hd_lanes **out, hd_ctx *ctx, const hd_lanes *others, int count);
+
 /* Leaves the lanes wherever the system puts them: for regions so short that binding costs more than it gives. */
 void hd__lanes_unbind(hd_lanes *lanes);
 
@@ -31,6 +34,9 @@ int hd__lanes_count(const hd_lanes *lanes);
 
 /* The CPU that a lane is bound to, -1: none. */
 int hd__lanes_cpu(const hd_lanes *lanes, int lane);
+
+/* Another job is bound to one of these CPUs, too. */
+int hd__lanes_disputed(const hd_lanes *lanes);
 
 /* CPUs that may be busy at once, and whether there are more lanes than these. */
 int hd__lanes_cpus(const hd_lanes *lanes);

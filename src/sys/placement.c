@@ -15,6 +15,16 @@
 #include "heddle/topology.h"
 #include "sys/quota.h"
 
+const char *hd_placement_policy_text(hd_placement_policy policy) {
+  switch (policy) {
+  case HD_PLACE_PHYSICAL: return "physical";
+  case HD_PLACE_COMPACT: return "compact";
+  case HD_PLACE_SPREAD: return "spread";
+  case HD_PLACE_ALL: return "all";
+  }
+  return "unknown";
+}
+
 enum { KEYS = 6 };
 
 typedef struct spot {

@@ -3,6 +3,7 @@
 
 #include <jansson.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,13 +14,16 @@
 #include "sys/cpu_name.h"
 #include "sys/file.h"
 #include "train/rehearsal.h"
-#include "train/scaling.h"
 
-static const double SEARCH_S = 0.3, TURN_S = 0.015, WORTH_S = 5;
-/* A second, on one core: outputs that nobody reads and zero gradients are left out, so that dense counts pass the peak. */
+/* A search takes this share of the run, and no more than that; a shorter run has none. */
+static const double SHARE = 0.05, MOST_S = 0.3, WORTH_S = 0.02, TURN_S = 0.02;
+/* Teams whose speeds are closer than this are equal: then fewer threads are better. */
+static const double SAME = 0.03;
+/* A second, on one core: outputs that nobody reads and zero gradients are left out, so that dense counts pass the
+ * peak. */
 static const double FAST_FLOPS = 300e9;
 
-enum { KEY_BYTES = 512, CANDIDATES = 5, MAX_TURNS = 16 };
+enum { KEY_BYTES = 512, MOST_TEAMS = 16, FIRST_ROUNDS = 2, MAX_ROUNDS = 100, WORTH_STEPS = 64 };
 
 static hd_status path_of(char path[HD_PATH_BYTES], char folder[HD_PATH_BYTES]) {
   const char *own = getenv("HEDDLE_CACHE"), *home = getenv("HOME");
@@ -29,8 +33,14 @@ static hd_status path_of(char path[HD_PATH_BYTES], char folder[HD_PATH_BYTES]) {
   return hd__file_join(path, NULL, folder, "threads.json");
 }
 
+static const char ANY[] = "any placement";
+
+const char *hd__best_threads_asked(const hd_session *s) {
+  return hd__config_given(s->config, HD_OPT_placement) ? hd__config_text(s->config, HD_OPT_placement) : ANY;
+}
+
 /* What the best number depends on. */
-static void key_of(char key[KEY_BYTES], const hd_session *s) {
+static void key_of(char key[KEY_BYTES], const hd_session *s, const char *asked) {
   char digest[HD_SHA256_HEX_BYTES], cpu[128];
   hd_sha256 *sha = hd__sha256_create();
   snprintf(digest, sizeof digest, "?");
@@ -39,9 +49,9 @@ static void key_of(char key[KEY_BYTES], const hd_session *s) {
     hd__sha256_finish(sha, digest);
   }
   hd__cpu_name(cpu, sizeof cpu);
-  snprintf(key, KEY_BYTES, "%.64s %.12s, batch %lld in %lld shards and %lld parts, %s, %.16s on %d CPUs of %s",
+  snprintf(key, KEY_BYTES, "%.64s %.12s, batch %lld in %lld shards and %lld parts, %s %s, %.16s on %d CPUs of %s",
            s->network.name, digest, (long long)s->batch, (long long)s->report.shards, (long long)s->report.accumulate,
-           s->kernels->isa, hd__config_text(s->config, HD_OPT_placement), hd__lanes_cpus(s->lanes), cpu);
+           s->kernels->isa, s->report.precision, asked, hd__lanes_cpus(s->lanes), cpu);
 }
 
 static json_t *read_all(const char *path) {
@@ -52,95 +62,171 @@ static json_t *read_all(const char *path) {
   return json_object();
 }
 
-int hd__best_threads_recall(const hd_session *s) {
+/* The policy of this name, or that of the session. */
+static hd_placement_policy policy_of(const hd_session *s, const char *name) {
+  for (int p = 0; name && p < HD_PLACEMENT_POLICIES; p++)
+    if (!strcmp(name, hd_placement_policy_text((hd_placement_policy)p)))
+      return (hd_placement_policy)p;
+  return hd_config_lanes(s->config).policy;
+}
+
+hd_best hd__best_threads_recall(const hd_session *s) {
   char path[HD_PATH_BYTES], folder[HD_PATH_BYTES], key[KEY_BYTES];
+  hd_best best = {0};
   if (path_of(path, folder) != HD_OK)
-    return 0;
-  key_of(key, s);
-  json_t *all = read_all(path);
-  json_int_t threads = json_integer_value(json_object_get(json_object_get(all, key), "threads"));
+    return best;
+  key_of(key, s, hd__best_threads_asked(s));
+  json_t *all = read_all(path), *entry = json_object_get(all, key);
+  json_int_t threads = json_integer_value(json_object_get(entry, "threads"));
+  if (threads >= 1 && threads <= hd__lanes_cpus(s->lanes))
+    best = (hd_best){.threads = (int)threads,
+                     .placement = policy_of(s, json_string_value(json_object_get(entry, "placement"))),
+                     .samples_per_s = json_number_value(json_object_get(entry, "samples_per_s"))};
   json_decref(all);
-  return threads >= 1 && threads <= hd__lanes_cpus(s->lanes) ? (int)threads : 0;
+  return best;
 }
 
 static hd_status write_all(FILE *to, hd_ctx *ctx, void *all) {
   return json_dumpf(all, to, JSON_INDENT(1) | JSON_SORT_KEYS) ? HD_E_IO : HD_OK;
 }
 
-void hd__best_threads_remember(const hd_session *s, int threads, double samples_per_s) {
+void hd__best_threads_remember(const hd_session *s, const char *asked, const hd_best *best) {
   char path[HD_PATH_BYTES], folder[HD_PATH_BYTES], key[KEY_BYTES];
   if (path_of(path, folder) != HD_OK || hd__file_make_folder(NULL, folder) != HD_OK)
     return;
-  key_of(key, s);
+  key_of(key, s, asked ? asked : ANY);
   json_t *all = read_all(path);
-  json_t *entry = json_pack("{s:i, s:f}", "threads", threads, "samples_per_s", round(samples_per_s));
+  json_t *entry = json_pack("{s:i, s:s, s:f}", "threads", best->threads, "placement",
+                            hd_placement_policy_text(best->placement), "samples_per_s", round(best->samples_per_s));
   json_object_set_new(all, key, entry);
   (void)hd__file_write(NULL, path, write_all, all);
   json_decref(all);
 }
 
-/* Fewer and fewer threads, down to one. */
-static int choose_candidates(int candidate[CANDIDATES], int most) {
-  int count = 0;
-  for (int n = most; n >= 1 && count < CANDIDATES - 1; n = n * 2 / 3)
-    candidate[count++] = n;
-  if (candidate[count - 1] != 1)
-    candidate[count++] = 1;
-  return count;
+/* ---- The search ----
+ *
+ * Teams of the session's first lanes take turns: all lanes, one, then the numbers between. Where all lanes do the work
+ * of all but one, fewer cannot do better, and nothing else is tried. What counts is the work that a team did in all its
+ * time, but for its worst turn: on a busy machine large teams now and then wait long, and will in the run. */
+
+typedef struct team {
+  int threads, turns;
+  hd_rehearsal *rehearsal;
+  hd_paced all, worst; /* of the turns */
+} team;
+
+typedef struct search {
+  const hd_session *session;
+  team team[MOST_TEAMS];
+  int teams;
+  double begin_s, budget_s;
+} search;
+
+static int fewer(int threads) { return threads > 4 ? threads * 2 / 3 : threads - 1; }
+
+static void choose_teams(search *s, int most) {
+  s->team[s->teams++].threads = most;
+  s->team[s->teams++].threads = 1;
+  for (int n = fewer(most); n > 1 && s->teams < MOST_TEAMS; n = fewer(n))
+    s->team[s->teams++].threads = n;
 }
 
-/* Times the candidates in turns until the time is over; the best median. */
-static hd_status search(int *best, double *speed, hd_session *s, hd_ctx *ctx, hd_rehearsal **rehearsal,
-                        const int *candidate, int count) {
-  double measured[CANDIDATES][MAX_TURNS], end = hd__clock_s() + SEARCH_S;
-  int turns = 0;
-  for (int i = 0; i < count; i++)
-    if (!rehearsal[i])
-      HD_TRY(hd__rehearsal_create(&rehearsal[i], ctx, s, candidate[i]));
-  for (; turns < MAX_TURNS && (turns < 1 || hd__clock_s() < end); turns++)
-    for (int i = 0; i < count; i++)
-      HD_TRY(hd__rehearsal_time(&measured[i][turns], rehearsal[i], ctx, TURN_S));
-  *best = 0;
-  for (int i = 0; i < count; i++) {
-    double median = hd__median(measured[i], turns).value;
-    if (*best && median <= *speed)
-      continue;
-    *best = candidate[i];
-    *speed = median;
+/* On the first of the session's lanes: fewer threads would get the same places. */
+static hd_status rehearse(team *t, const hd_session *s, hd_ctx *ctx) {
+  hd_lanes *lanes;
+  HD_TRY(hd__lanes_first(&lanes, ctx, s->lanes, t->threads));
+  return hd__rehearsal_create(&t->rehearsal, ctx, s, lanes);
+}
+
+static hd_status take_turn(team *t, const hd_session *s, hd_ctx *ctx, double seconds) {
+  double speed;
+  if (!t->rehearsal)
+    HD_TRY(rehearse(t, s, ctx));
+  HD_TRY(hd__rehearsal_time(&speed, t->rehearsal, ctx, seconds));
+  const hd_paced now = hd__rehearsal_paced(t->rehearsal);
+  t->all.samples += now.samples;
+  t->all.seconds += now.seconds;
+  if (t->turns++ == 0 || now.samples * t->worst.seconds < t->worst.samples * now.seconds)
+    t->worst = now;
+  return HD_OK;
+}
+
+/* Samples a second; 0 before the first turn. */
+static double speed_of(const team *t) {
+  if (t->turns < 3)
+    return t->turns > 0 ? t->all.samples / t->all.seconds : 0;
+  return (t->all.samples - t->worst.samples) / (t->all.seconds - t->worst.seconds);
+}
+
+/* No fewer lanes can be faster than all: each would have to do more than alone. */
+static bool needs_all(const search *s) {
+  return speed_of(&s->team[0]) >= (s->team[0].threads - 1) * speed_of(&s->team[1]);
+}
+
+static hd_status compare_teams(search *s, hd_ctx *ctx) {
+  const double turn = fmin(TURN_S, s->budget_s / s->teams / 3);
+  for (int round = 0; round < MAX_ROUNDS; round++) {
+    const bool first = round < FIRST_ROUNDS;
+    for (int i = 0; i < (first ? 2 : s->teams); i++) {
+      HD_TRY(take_turn(&s->team[i], s->session, ctx, first ? turn / 4 : turn));
+      if (i > 0 && hd__clock_s() - s->begin_s > s->budget_s)
+        return HD_OK;
+    }
+    if (round == FIRST_ROUNDS - 1 && needs_all(s))
+      return HD_OK;
   }
   return HD_OK;
 }
 
-/* What the run cannot be faster than, by its floating-point operations, were it to keep a fast core busy on each lane:
- * short runs are told from it without a step. */
-static double least_seconds(const hd_session *s) {
-  double flops = 0, samples = (double)((s->steps_in_all - s->counters.step) * s->batch);
+static double steps_left(const hd_session *s) { return (double)(s->steps_in_all - s->counters.step); }
+
+/* What a step cannot be faster than on one lane. */
+static double least_step_s(const hd_session *s) {
+  double flops = 0;
   for (int i = 0; i < s->plan->graph->node_count; i++) {
     const hd_node *node = &s->plan->graph->nodes[i];
     flops += (double)hd__op_flops(node->op, &node->geom);
   }
-  return flops * samples / (FAST_FLOPS * hd__lanes_count(s->lanes));
+  return flops * (double)s->batch / FAST_FLOPS;
 }
 
-int hd__best_threads_search(hd_session *s, hd_ctx *ctx) {
-  int candidate[CANDIDATES], most = hd__lanes_count(s->lanes), best = 0;
-  int count = choose_candidates(candidate, most);
-  hd_rehearsal *rehearsal[CANDIDATES] = {NULL};
-  double speed = 0, left = (double)((s->steps_in_all - s->counters.step) * s->batch);
-  if (most == 1 || least_seconds(s) < WORTH_S / 5)
-    return 0;
-  hd__feed_shuffle(&s->train_feed, (uint64_t)s->report.seed, 0);
-  s->shuffled_epoch = 0;
-  hd_status status = hd__rehearsal_create(&rehearsal[0], ctx, s, most);
-  if (status == HD_OK)
-    status = hd__rehearsal_time(&speed, rehearsal[0], ctx, 0);
-  if (status == HD_OK && left / speed > WORTH_S)
-    status = search(&best, &speed, s, ctx, rehearsal, candidate, count);
-  for (int i = 0; i < count; i++)
-    hd__rehearsal_destroy(rehearsal[i]);
-  if (status != HD_OK)
-    return 0;
-  if (best)
-    hd__best_threads_remember(s, best, speed);
+/* A first turn of all lanes tells how long the run will take, and so what may be spent. */
+static hd_status find_budget(search *s, hd_ctx *ctx) {
+  HD_TRY(take_turn(&s->team[0], s->session, ctx, 0));
+  const double run_s = steps_left(s->session) * (double)s->session->batch / speed_of(&s->team[0]);
+  const double spent_s = hd__clock_s() - s->begin_s;
+  s->budget_s = run_s < WORTH_S ? 0 : fmin(MOST_S, SHARE * run_s);
+  if (spent_s > s->budget_s) /* another team would take as much again */
+    s->budget_s = 0;
+  return HD_OK;
+}
+
+static hd_best best_team(const search *s) {
+  const team *best = &s->team[0];
+  for (int i = 1; i < s->teams; i++) {
+    const team *t = &s->team[i];
+    const double least = speed_of(best) * (t->threads < best->threads ? 1 - SAME : 1 / (1 - SAME));
+    if (t->turns > 0 && speed_of(t) > least)
+      best = t;
+  }
+  return (hd_best){best->threads, hd_config_lanes(s->session->config).policy, speed_of(best)};
+}
+
+hd_best hd__best_threads_search(hd_session *session, hd_ctx *ctx) {
+  search s = {.session = session, .begin_s = hd__clock_s()};
+  hd_best best = {0};
+  const int most = hd__lanes_count(session->lanes);
+  if (most == 1 || steps_left(session) < WORTH_STEPS || least_step_s(session) > MOST_S / 8)
+    return best;
+  choose_teams(&s, most);
+  hd__feed_shuffle(&session->train_feed, (uint64_t)session->report.seed, 0);
+  session->shuffled_epoch = 0;
+  hd_status status = find_budget(&s, ctx);
+  if (status == HD_OK && s.budget_s > 0)
+    status = compare_teams(&s, ctx);
+  if (status == HD_OK && s.budget_s > 0)
+    best = best_team(&s);
+  for (int i = 0; i < s.teams; i++)
+    hd__rehearsal_destroy(s.team[i].rehearsal);
   return best;
 }

@@ -221,13 +221,9 @@ void hd__config_pair(const hd_config *config, hd_option_id id, double pair[2]) {
 }
 
 hd_placement_request hd_config_lanes(const hd_config *config) {
-  static const char *const policies[] = {[HD_PLACE_PHYSICAL] = "physical",
-                                         [HD_PLACE_COMPACT] = "compact",
-                                         [HD_PLACE_SPREAD] = "spread",
-                                         [HD_PLACE_ALL] = "all"};
   hd_placement_request request = {0};
   int64_t number;
-  while (strcmp(policies[request.policy], hd__config_text(config, HD_OPT_placement)))
+  while (strcmp(hd_placement_policy_text(request.policy), hd__config_text(config, HD_OPT_placement)))
     request.policy++;
   if (hd__config_has(config, HD_OPT_cpus))
     request.cpus = hd__config_text(config, HD_OPT_cpus);

@@ -57,23 +57,18 @@ static hd_status run(hd_rehearsal *r, hd_ctx *ctx, int64_t steps, double seconds
   return hd__exec_run(r->exec, ctx, &driver, &flags);
 }
 
-hd_status hd__rehearsal_create(hd_rehearsal **out, hd_ctx *ctx, const hd_session *session, int threads) {
+hd_status hd__rehearsal_create(hd_rehearsal **out, hd_ctx *ctx, const hd_session *session, hd_lanes *lanes) {
   hd_rehearsal *r = hd__calloc(1, sizeof *r);
   *out = NULL;
-  if (!r)
+  if (!r) {
+    hd__lanes_destroy(lanes);
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for a rehearsal");
+  }
   r->session = session;
+  r->lanes = lanes;
   hd_exec_settings settings =
       hd__planned_training(session->config, (int32_t)session->report.shards, session->schedule.op);
-  hd_placement_request request = hd_config_lanes(session->config);
-  hd_placement *place = NULL;
-  request.threads = threads;
-  hd_status status = hd__lanes_place(&place, ctx, &request);
-  if (status == HD_OK)
-    status = hd__lanes_create(&r->lanes, ctx, place);
-  hd_placement_destroy(place);
-  if (status == HD_OK)
-    status = hd__store_create(&r->store, ctx, session->plan, session->schedule.states);
+  hd_status status = hd__store_create(&r->store, ctx, session->plan, session->schedule.states);
   if (status == HD_OK)
     status = hd__exec_create(&r->exec, ctx, session->plan, r->store, r->lanes, &settings);
   if (status != HD_OK) {
@@ -98,10 +93,15 @@ int hd__rehearsal_threads(const hd_rehearsal *r) { return hd__lanes_count(r->lan
 
 hd_status hd__rehearsal_steps(hd_rehearsal *r, hd_ctx *ctx, int64_t steps) { return run(r, ctx, steps, 0); }
 
+hd_paced hd__rehearsal_paced(const hd_rehearsal *r) {
+  const double s = r->end_s - r->start_s;
+  return (hd_paced){.samples = (double)r->samples, .seconds = s > 0 ? s : 1e-9};
+}
+
 hd_status hd__rehearsal_time(double *samples_per_s, hd_rehearsal *r, hd_ctx *ctx, double seconds) {
   HD_TRY(run(r, ctx, INT64_MAX, seconds));
-  double s = r->end_s - r->start_s;
-  *samples_per_s = (double)r->samples / (s > 0 ? s : 1e-9);
+  const hd_paced paced = hd__rehearsal_paced(r);
+  *samples_per_s = paced.samples / paced.seconds;
   return HD_OK;
 }
 

@@ -1,4 +1,4 @@
-/* A rehearsal: the steps of a session's first epoch on a number of lanes of its own, to be timed. Weights start as the
+/* A rehearsal: the steps of a session's first epoch on lanes of its own, to be timed. Weights start as the
  * session's and are thrown away; nothing is written, and the session itself does not move. */
 #ifndef HD_TRAIN_REHEARSAL_H
 #define HD_TRAIN_REHEARSAL_H
@@ -7,8 +7,9 @@
 
 typedef struct hd_rehearsal hd_rehearsal;
 
-/* The session must be set up, its feed shuffled, and outlive the rehearsal. */
-hd_status hd__rehearsal_create(hd_rehearsal **out, hd_ctx *ctx, const hd_session *session, int threads);
+/* The session must be set up, its feed shuffled, and outlive the rehearsal, which owns the lanes from now on, even if it
+ * fails. */
+hd_status hd__rehearsal_create(hd_rehearsal **out, hd_ctx *ctx, const hd_session *session, hd_lanes *lanes);
 void hd__rehearsal_destroy(hd_rehearsal *rehearsal);
 
 /* Threads that came. */
@@ -19,6 +20,13 @@ hd_status hd__rehearsal_steps(hd_rehearsal *rehearsal, hd_ctx *ctx, int64_t step
 
 /* Trains for `seconds`, two steps at least, and tells how fast: without the first step, which wakes the lanes. */
 hd_status hd__rehearsal_time(double *samples_per_s, hd_rehearsal *rehearsal, hd_ctx *ctx, double seconds);
+
+/* Of the last call that timed steps: what was done, and how long it took. */
+typedef struct hd_paced {
+  double samples, seconds;
+} hd_paced;
+
+hd_paced hd__rehearsal_paced(const hd_rehearsal *rehearsal);
 
 /* Of the weights as they are. */
 hd_status hd__rehearsal_digest(char hex[65], hd_rehearsal *rehearsal, hd_ctx *ctx);

@@ -21,11 +21,21 @@ static hd_status adopt_run(hd_session *s, hd_ctx *ctx, char folder[HD_PATH_BYTES
   return status == HD_OK ? HD_OK : hd__fail_in(ctx, status, "%s/run.json", folder);
 }
 
-/* threads: 0 for as many as the configuration asks for. */
-static hd_status choose_lanes(hd_session *s, hd_ctx *ctx, int threads) {
-  hd_placement_request request = hd_config_lanes(s->config);
-  if (threads > 0)
-    request.threads = threads;
+static hd_status choose_lanes(hd_session *s, hd_ctx *ctx) {
+  const hd_placement_request request = hd_config_lanes(s->config);
+  return hd__lanes_open(&s->lanes, ctx, &request);
+}
+
+/* The number and the places that were found best. Only those that a user asks for are shared with other jobs. */
+static hd_status choose_best_lanes(hd_session *s, hd_ctx *ctx, const hd_best *best) {
+  hd_placement_request request = {.threads = best->threads, .policy = best->placement};
+  HD_TRY(hd__lanes_open(&s->lanes, ctx, &request));
+  const hd_placement_policy own = hd_config_lanes(s->config).policy;
+  if (request.policy == own || !hd__lanes_disputed(s->lanes))
+    return HD_OK;
+  hd__lanes_destroy(s->lanes);
+  s->lanes = NULL;
+  request.policy = own;
   return hd__lanes_open(&s->lanes, ctx, &request);
 }
 
@@ -165,16 +175,18 @@ static hd_status settle_threads(hd_session *s, hd_ctx *ctx, int32_t shards) {
   bool said = strcmp(hd__config_text(s->config, HD_OPT_threads), "auto") || hd__config_has(s->config, HD_OPT_cpus);
   if (said || ctx->threads || (omp && *omp))
     return HD_OK;
-  int best = hd__best_threads_recall(s);
-  best = best ? best : hd__best_threads_search(s, ctx);
-  if (best == 0 || best == hd__lanes_count(s->lanes))
+  hd_best best = hd__best_threads_recall(s);
+  if (!best.threads)
+    best = hd__best_threads_search(s, ctx);
+  const bool placed = best.placement == hd_config_lanes(s->config).policy;
+  if (!best.threads || (best.threads == hd__lanes_count(s->lanes) && placed))
     return HD_OK;
   hd__exec_destroy(s->exec);
   hd__exec_destroy(s->eval_exec);
   hd__lanes_destroy(s->lanes);
   s->exec = s->eval_exec = NULL;
   s->lanes = NULL;
-  HD_TRY(choose_lanes(s, ctx, best));
+  HD_TRY(choose_best_lanes(s, ctx, &best));
   HD_TRY(make_executors(s, ctx, shards));
   fill_report(s, shards);
   return HD_OK;
@@ -192,7 +204,7 @@ hd_status hd__session_setup(hd_session *s, hd_ctx *ctx) {
   if (hd__config_has(s->config, HD_OPT_label_smoothing))
     s->network.label_smoothing = hd__config_real(s->config, HD_OPT_label_smoothing);
   HD_TRY(hd__planned_run_kernels(&s->kernels, ctx, s->config));
-  HD_TRY(choose_lanes(s, ctx, 0));
+  HD_TRY(choose_lanes(s, ctx));
   HD_TRY(hd__data_open(&s->data, ctx, hd__config_text(s->config, HD_OPT_data),
                        hd__config_text(s->config, HD_OPT_data_dir), s->network.target.ignored));
   if (resumes)

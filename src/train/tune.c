@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "sys/claim.h"
 #include "sys/clock.h"
 #include "sys/cpu_name.h"
 #include "train/best_threads.h"
@@ -21,40 +22,109 @@ enum { PROOF_STEPS = 20, ALL_UP_TO = 8, MAX_TURNS = 1000 };
 
 typedef struct experiment {
   hd_session *session;
+  const hd_config *config;
+  uint32_t sweep;
+  hd_placement_request wanted; /* by the configuration */
+  hd_topology *machine;
+  hd_claim claim; /* other jobs keep off meanwhile */
+  hd_placement *place[HD_TUNE_MAX_SETTINGS];
   hd_rehearsal *rehearsal[HD_TUNE_MAX_SETTINGS];
   double *speed[HD_TUNE_MAX_SETTINGS]; /* MAX_TURNS each */
   int turns;
   hd_tune *out;
 } experiment;
 
-static void add_threads(hd_tune *t, int threads) {
-  if (threads < 1 || t->count == HD_TUNE_MAX_SETTINGS || (t->count && t->settings[t->count - 1].threads >= threads))
+/* ---- What is tried ---- */
+
+static bool same_places(const hd_placement *a, const hd_placement *b) {
+  bool same = a->lanes == b->lanes;
+  for (int i = 0; same && i < a->lanes; i++)
+    same = a->lane[i].cpu == b->lane[i].cpu;
+  return same;
+}
+
+/* Owns the placement from now on. */
+static void add_setting(experiment *e, hd_placement *place, const char *name) {
+  hd_tune *t = e->out;
+  for (int i = 0; i < t->count; i++) {
+    if (!same_places(place, e->place[i]))
+      continue;
+    const char **same = t->settings[i].same;
+    while (*same)
+      same++;
+    *same = name;
+    hd_placement_destroy(place);
     return;
-  t->settings[t->count++] = (hd_tune_setting){.threads = threads};
+  }
+  e->place[t->count] = place;
+  t->settings[t->count++] = (hd_tune_setting){.threads = place->lanes, .placement = name};
+}
+
+/* A number of threads in every way that is tried; more settings than there is room for are left out. */
+static hd_status add_threads(experiment *e, hd_ctx *ctx, int threads) {
+  hd_placement_request request = e->wanted;
+  const bool all = e->sweep & HD_TUNE_PLACEMENT;
+  request.threads = threads;
+  for (int p = 0; p < HD_PLACEMENT_POLICIES && e->out->count < HD_TUNE_MAX_SETTINGS; p++) {
+    hd_placement *place;
+    if (!all && p != (int)e->wanted.policy)
+      continue;
+    request.policy = (hd_placement_policy)p;
+    HD_TRY(hd_placement_create(&place, ctx, e->machine, &request));
+    add_setting(e, place, request.cpus ? "cpus" : hd_placement_policy_text(request.policy));
+  }
+  return HD_OK;
 }
 
 /* Every number on small machines; on large ones powers of two and the quarters of what there is. */
-static void choose_settings(hd_tune *t) {
-  for (int n = 1; n <= t->cpus; n++) {
-    bool power = (n & (n - 1)) == 0, quarter = n % ((t->cpus + 3) / 4) == 0;
-    if (t->cpus <= ALL_UP_TO || power || quarter || n == t->cpus)
-      add_threads(t, n);
+static hd_status choose_settings(experiment *e, hd_ctx *ctx) {
+  const int cpus = e->out->cpus;
+  HD_TRY(add_threads(e, ctx, 1));
+  for (int n = 2; n <= cpus && (e->sweep & HD_TUNE_THREADS); n++) {
+    bool power = (n & (n - 1)) == 0, quarter = n % ((cpus + 3) / 4) == 0;
+    if (cpus <= ALL_UP_TO || power || quarter || n == cpus)
+      HD_TRY(add_threads(e, ctx, n));
   }
+  if (e->sweep & HD_TUNE_THREADS)
+    return HD_OK;
+  hd_placement *place;
+  HD_TRY(hd_placement_create(&place, ctx, e->machine, &e->wanted));
+  const int threads = place->lanes;
+  hd_placement_destroy(place);
+  return threads > 1 ? add_threads(e, ctx, threads) : HD_OK;
+}
+
+static hd_status choose_sweep(experiment *e, hd_ctx *ctx, uint32_t sweep) {
+  const bool placed = hd__config_given(e->config, HD_OPT_placement), listed = hd__config_has(e->config, HD_OPT_cpus);
+  e->sweep = sweep ? sweep : HD_TUNE_THREADS | (placed || listed ? 0 : HD_TUNE_PLACEMENT);
+  e->wanted = hd_config_lanes(e->config);
+  if (e->wanted.threads == 0)
+    e->wanted.threads = ctx->threads;
+  if (e->sweep & ~(uint32_t)(HD_TUNE_THREADS | HD_TUNE_PLACEMENT))
+    return hd__fail(ctx, HD_E_USAGE, "expected a sweep over threads and placement, found %u", sweep);
+  if ((e->sweep & HD_TUNE_PLACEMENT) && (placed || listed))
+    return hd__fail(ctx, HD_E_USAGE, "a sweep over placement expects to choose it, found --%s; leave one of them out",
+                    listed ? "cpus" : "placement");
+  return HD_OK;
 }
 
 static hd_status open_rehearsals(experiment *e, hd_ctx *ctx) {
   for (int i = 0; i < e->out->count; i++) {
-    hd_tune_setting *s = &e->out->settings[i];
+    const int threads = e->out->settings[i].threads;
+    hd_lanes *lanes;
     e->speed[i] = hd__calloc(MAX_TURNS, sizeof **e->speed);
     if (!e->speed[i])
       return hd__fail(ctx, HD_E_NOMEM, "out of memory for the experiment");
-    HD_TRY(hd__rehearsal_create(&e->rehearsal[i], ctx, e->session, s->threads));
-    if (hd__rehearsal_threads(e->rehearsal[i]) != s->threads)
+    HD_TRY(hd__lanes_create(&lanes, ctx, e->place[i]));
+    HD_TRY(hd__rehearsal_create(&e->rehearsal[i], ctx, e->session, lanes));
+    if (hd__rehearsal_threads(e->rehearsal[i]) != threads)
       return hd__fail(ctx, HD_E_SYSTEM, "expected %d threads, the OpenMP runtime delivered %d; raise OMP_THREAD_LIMIT",
-                      s->threads, hd__rehearsal_threads(e->rehearsal[i]));
+                      threads, hd__rehearsal_threads(e->rehearsal[i]));
   }
   return HD_OK;
 }
+
+/* ---- Proof and measurement ---- */
 
 /* Every setting trains the same steps to the same weights. */
 static hd_status prove(experiment *e, hd_ctx *ctx) {
@@ -69,9 +139,10 @@ static hd_status prove(experiment *e, hd_ctx *ctx) {
     else if (strcmp(t->weights_sha256, digest))
       return hd__fail(
           ctx, HD_E_SYSTEM,
-          "expected one digest, found %.12s with %d threads and %.12s with %d; memory or CPU may be faulty, "
+          "expected one digest, found %.12s with %d threads (%s) and %.12s with %d (%s); memory or CPU may be faulty, "
           "else please report it",
-          t->weights_sha256, t->settings[0].threads, digest, t->settings[i].threads);
+          t->weights_sha256, t->settings[0].threads, t->settings[0].placement, digest, t->settings[i].threads,
+          t->settings[i].placement);
   }
   return HD_OK;
 }
@@ -85,21 +156,60 @@ static hd_status take_turn(experiment *e, hd_ctx *ctx, double seconds) {
   return HD_OK;
 }
 
-static hd_status measure(experiment *e, hd_ctx *ctx, double seconds, hd_tune_progress_fn *progress, void *user) {
-  double start = hd__clock_s(), turn = seconds / TURNS_WANTED / e->out->count;
+static hd_status measure(experiment *e, hd_ctx *ctx, const hd_tune_request *request) {
+  const double seconds = request->seconds, start = hd__clock_s();
+  double turn = seconds / TURNS_WANTED / e->out->count;
   turn = fmin(fmax(turn, LEAST_TURN_S), MOST_TURN_S);
   bool stop = false;
   while (!stop && e->turns < MAX_TURNS && (e->turns < 3 || hd__clock_s() - start < seconds)) {
     HD_TRY(take_turn(e, ctx, turn));
-    stop = progress && progress(user, hd__clock_s() - start, seconds);
+    stop = request->progress && request->progress(request->user, hd__clock_s() - start, seconds);
   }
   return HD_OK;
 }
 
+/* ---- What it says ---- */
+
+/* The placement of this name is among those of the setting. */
+static bool is_placed(const hd_tune_setting *s, const char *name) {
+  bool found = !strcmp(s->placement, name);
+  for (int i = 0; s->same[i]; i++)
+    found |= !strcmp(s->same[i], name);
+  return found;
+}
+
+/* The fastest setting of a placement (NULL: of all); of those that cannot be told apart the one with the fewest
+ * threads. */
+static int best_of(const hd_tune *t, const char *placement) {
+  double most = 0;
+  int best = 0;
+  for (int i = 0; i < t->count; i++)
+    if (!placement || is_placed(&t->settings[i], placement))
+      most = fmax(most, t->settings[i].samples_per_s);
+  while ((placement && !is_placed(&t->settings[best], placement)) ||
+         t->settings[best].samples_per_s < most * (1 - SAME))
+    best++;
+  return best;
+}
+
+static void fit_law(hd_tune *t, const char *placement) {
+  int32_t threads[HD_TUNE_MAX_SETTINGS];
+  double speed[HD_TUNE_MAX_SETTINGS];
+  int count = 0;
+  for (int i = 0; i < t->count; i++)
+    if (is_placed(&t->settings[i], placement)) {
+      threads[count] = t->settings[i].threads;
+      speed[count++] = t->settings[i].samples_per_s;
+    }
+  hd_law law = hd__fit_law(threads, speed, count);
+  t->amdahl = law.amdahl;
+  t->contention = law.contention;
+  t->coherence = law.coherence;
+  t->predicted_best = law.best;
+}
+
 static void conclude(experiment *e) {
   hd_tune *t = e->out;
-  int32_t threads[HD_TUNE_MAX_SETTINGS];
-  double speed[HD_TUNE_MAX_SETTINGS], most = 0;
   for (int i = 0; i < t->count; i++) {
     hd_tune_setting *s = &t->settings[i];
     hd_median m = hd__median(e->speed[i], e->turns);
@@ -109,35 +219,58 @@ static void conclude(experiment *e) {
     s->high = m.high;
     s->speedup = m.value / t->settings[0].samples_per_s;
     s->efficiency = s->speedup / s->threads;
-    threads[i] = s->threads;
-    speed[i] = m.value;
-    most = fmax(most, m.value);
   }
-  while (speed[t->best] < most * (1 - SAME))
-    t->best++;
-  hd_law law = hd__fit_law(threads, speed, t->count);
-  t->amdahl = law.amdahl;
-  t->contention = law.contention;
-  t->coherence = law.coherence;
-  t->predicted_best = law.best;
+  t->best = best_of(t, NULL);
+  fit_law(t, t->settings[t->best].placement);
 }
 
-static hd_status run(experiment *e, hd_ctx *ctx, double seconds, hd_tune_progress_fn *progress, void *user) {
-  hd_tune *t = e->out;
-  hd_session *s = e->session;
-  hd__feed_shuffle(&s->train_feed, (uint64_t)s->report.seed, 0);
+/* The best of each placement for those who will ask for it, the best of all for the others. */
+static void remember(const experiment *e) {
+  const hd_tune *t = e->out;
+  if (!(e->sweep & HD_TUNE_THREADS) || e->wanted.cpus)
+    return;
+  for (int p = 0; p < HD_PLACEMENT_POLICIES; p++) {
+    const char *name = hd_placement_policy_text((hd_placement_policy)p);
+    if (!(e->sweep & HD_TUNE_PLACEMENT) && p != (int)e->wanted.policy)
+      continue;
+    const hd_tune_setting *s = &t->settings[best_of(t, name)];
+    const hd_best best = {s->threads, (hd_placement_policy)p, s->samples_per_s};
+    hd__best_threads_remember(e->session, name, &best);
+    if (!hd__config_given(e->config, HD_OPT_placement) && !strcmp(name, t->settings[t->best].placement))
+      hd__best_threads_remember(e->session, NULL, &best);
+  }
+}
+
+/* ---- All of it ---- */
+
+static void describe(hd_tune *t, const hd_session *s) {
   snprintf(t->model, sizeof t->model, "%s", s->report.model);
   snprintf(t->data, sizeof t->data, "%s", s->report.data);
   snprintf(t->isa, sizeof t->isa, "%s", s->report.isa);
   hd__cpu_name(t->cpu, sizeof t->cpu);
   t->batch = s->report.batch;
   t->cpus = s->report.cpus;
-  choose_settings(t);
+}
+
+/* The session's own lanes let go of their CPUs, before it is looked who holds which. */
+static hd_status look_at_machine(experiment *e, hd_ctx *ctx) {
+  hd__lanes_unbind(e->session->lanes);
+  HD_TRY(hd_topology_create(&e->machine, ctx));
+  HD_TRY(choose_settings(e, ctx));
+  (void)hd__claim_take(&e->claim, e->place[e->out->count - 1]);
+  return HD_OK;
+}
+
+static hd_status run(experiment *e, hd_ctx *ctx, const hd_tune_request *request) {
+  hd_session *s = e->session;
+  hd__feed_shuffle(&s->train_feed, (uint64_t)s->report.seed, 0);
+  describe(e->out, s);
+  HD_TRY(look_at_machine(e, ctx));
   HD_TRY(open_rehearsals(e, ctx));
   HD_TRY(prove(e, ctx));
-  HD_TRY(measure(e, ctx, seconds, progress, user));
+  HD_TRY(measure(e, ctx, request));
   conclude(e);
-  hd__best_threads_remember(s, t->settings[t->best].threads, t->settings[t->best].samples_per_s);
+  remember(e);
   return HD_OK;
 }
 
@@ -152,19 +285,22 @@ static hd_status open_session(hd_session **out, hd_ctx *ctx, const hd_config *co
   return status;
 }
 
-hd_status hd_tune_run(hd_tune *out, hd_ctx *ctx, const hd_config *config, double seconds, hd_tune_progress_fn *progress,
-                      void *user) {
+hd_status hd_tune_run(hd_tune *out, hd_ctx *ctx, const hd_config *config, const hd_tune_request *request) {
   double start = hd__clock_s();
   *out = (hd_tune){0};
-  if (!(seconds >= 0.1) || seconds > 86400)
-    return hd__fail(ctx, HD_E_USAGE, "expected 0.1 to 86400 seconds, found %g", seconds);
-  experiment e = {.out = out};
+  if (!(request->seconds >= 0.1) || request->seconds > 86400)
+    return hd__fail(ctx, HD_E_USAGE, "expected 0.1 to 86400 seconds, found %g", request->seconds);
+  experiment e = {.out = out, .config = config};
+  HD_TRY(choose_sweep(&e, ctx, request->sweep));
   HD_TRY(open_session(&e.session, ctx, config));
-  hd_status status = run(&e, ctx, seconds, progress, user);
+  hd_status status = run(&e, ctx, request);
   for (int i = 0; i < HD_TUNE_MAX_SETTINGS; i++) {
     hd__rehearsal_destroy(e.rehearsal[i]);
+    hd_placement_destroy(e.place[i]);
     hd__free(e.speed[i]);
   }
+  hd__claim_drop(&e.claim);
+  hd_topology_destroy(e.machine);
   hd_session_destroy(e.session);
   out->seconds = hd__clock_s() - start;
   return status;

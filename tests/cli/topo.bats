@@ -109,6 +109,19 @@ member() {
   member 'nothing to see'
   topo
   [ "$(json_get budget <out)" = 16 ]
+  member '4:cpu,cpuacct:/b\n'
+  for text in '' -1 max 0 nonsense; do
+    cgroup cpu,cpuacct/b cpu.cfs_quota_us "$text"
+    cgroup cpu,cpuacct/b cpu.cfs_period_us 100000
+    topo
+    [ "$(json_get budget quota <out)" = "16 null" ]
+  done
+  cgroup cpu,cpuacct/b cpu.cfs_quota_us 200000
+  for text in '' 0 -5 nonsense; do
+    cgroup cpu,cpuacct/b cpu.cfs_period_us "$text"
+    topo
+    [ "$(json_get budget quota <out)" = "16 null" ]
+  done
 }
 
 # in_group FOLDER COMMAND...: runs it as a member of a live cgroup, which goes with it.
@@ -207,6 +220,17 @@ in_group() {
   says OMP_NUM_THREADS "'1025'"
   fails 2 topo here
   says "'here'"
+}
+
+@test "more threads than the machine has: a warning, and the run goes on with them" {
+  need_json
+  train
+  wanted=$DIGEST
+  many=$(($(nproc) + 3))
+  "$HEDDLE" train $TINY --threads $many --json >out 2>err
+  [ "$(json_get threads weights_sha256 <out)" = "$many $wanted" ]
+  [ "$(wc -l <err)" -eq 1 ]
+  grep -Eq "^heddle: warning: $many threads share [0-9]+ CPUs?, which is slower; use --threads [0-9]+ or fewer$" err
 }
 
 @test "the placement leaves the digest alone" {

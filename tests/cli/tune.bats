@@ -6,10 +6,20 @@ tune() {
   "$HEDDLE" tune --model simplenet --seconds 0.1 "$@"
 }
 
+# On two packages of a core with two CPUs each: there the placements differ, and a real machine with four CPUs has them.
+made_up() {
+  HWLOC_SYNTHETIC="pack:2 core:1 pu:2" tune "$@"
+}
+
+# rows: the lines of a table in `out`.
+rows() {
+  grep -E '^ +[0-9]+  [a-z]' out
+}
+
 @test "the table has a line for every number of threads up to the CPUs there are, and names one best" {
   tune >out
   cpus=$(grep -o ', [0-9]* CPUs of' out | tr -dc 0-9)
-  [ "$(grep -cE '^ +[0-9]+ +[0-9,]+ .* %' out)" -eq "$cpus" ] || [ "$cpus" -gt 8 ]
+  [ "$(rows | sed 's/^ *//; s/ .*//' | sort -u | wc -l)" -eq "$cpus" ] || [ "$cpus" -gt 8 ]
   [ "$(grep -c ' best$' out)" -eq 1 ]
 }
 
@@ -17,6 +27,9 @@ tune() {
   need_json
   tune --json >out
   [ "$(json_keys <out)" = "model data isa batch cpus cpu settings best law steps weights_sha256" ]
+  [ "$(json_get settings.0 <out | json_keys)" = \
+    "threads placement same turns samples_per_s low high speedup efficiency" ]
+  [ "$(json_get best <out | json_keys)" = "threads placement samples_per_s" ]
   [ "$(json_get settings.0.threads settings.0.speedup settings.0.efficiency <out)" = "1 1.0 1.0" ] ||
     [ "$(json_get settings.0.threads settings.0.speedup settings.0.efficiency <out)" = "1 1 1" ] ||
     [ "$(json_get settings.0.threads settings.0.speedup settings.0.efficiency <out)" = "1 1.0000 1.0000" ]
@@ -27,14 +40,99 @@ tune() {
 
 @test "CSV and page hold the same settings, and no number that is none" {
   tune --csv t.csv --html t.html >out
-  settings=$(grep -cE '^ +[0-9]+ +[0-9,]+ .* %' out)
-  [ "$(head -n 1 t.csv)" = "threads,turns,samples_per_s,low,high,speedup,efficiency" ]
+  settings=$(rows | wc -l)
+  [ "$(head -n 1 t.csv)" = "threads,placement,same,turns,samples_per_s,low,high,speedup,efficiency" ]
   [ "$(tail -n +2 t.csv | wc -l)" -eq "$settings" ]
   [ "$(grep -cE '^<tr( class="best")?><td>' t.html)" -eq "$settings" ]
   [ "$(grep -c '<svg ' t.html)" -eq 2 ]
   [ "$(grep -c '</svg>' t.html)" -eq 2 ]
   grep -q '^</body></html>' t.html || grep -q '</body></html>$' t.html
   no grep -E '[^a-z](nan|inf)[^a-z]' t.html t.csv
+}
+
+@test "placements: each that comes to other CPUs is measured, those that do not are named beside it" {
+  made_up --csv t.csv --html t.html >out
+  printf '%s\n' 1,physical,'compact spread all' 2,physical,'spread all' 2,compact, 3,physical,'spread all' 3,compact, \
+    4,physical,'spread all' 4,compact, >wanted
+  tail -n +2 t.csv | cut -d, -f1-3 | cmp - wanted
+  rows >lines
+  [ "$(wc -l <lines)" -eq 7 ]
+  grep -Eq '^ +1  physical = compact = spread = all  ' lines
+  grep -Eq '^ +3  compact  ' lines
+  [ "$(grep -c 'class="name">compact<' t.html)" -eq 3 ]
+  [ "$(grep -c '<title>3 threads, physical, spread, all: ' t.html)" -eq 2 ]
+  for label in 1 2 3 4; do # once under each chart
+    [ "$(grep -c "text-anchor=\"middle\">$label</text>" t.html)" -eq 2 ]
+  done
+  HWLOC_SYNTHETIC="core:4 pu:1" tune --csv t.csv >out
+  [ "$(tail -n +2 t.csv | cut -d, -f1-3 | grep -cx '[1-4],physical,compact spread all')" -eq 4 ]
+  grep -q '^placement .*physical, compact, spread, all come to the same CPUs here: measured once' out
+}
+
+@test "--sweep says what is varied; what the options fix is left alone" {
+  made_up --sweep threads --csv t.csv >out
+  [ "$(tail -n +2 t.csv | cut -d, -f1-2 | xargs)" = "1,physical 2,physical 3,physical 4,physical" ]
+  made_up --placement compact --csv t.csv >out
+  [ "$(tail -n +2 t.csv | cut -d, -f1-2 | xargs)" = "1,compact 2,compact 3,compact 4,compact" ]
+  made_up --sweep placement --threads 3 --csv t.csv >out
+  [ "$(tail -n +2 t.csv | cut -d, -f1-2 | xargs)" = "1,physical 3,physical 3,compact" ]
+  made_up --sweep placement,threads --csv t.csv >out
+  [ "$(tail -n +2 t.csv | wc -l)" -eq 7 ]
+  made_up --cpus 1,0 --csv t.csv >out
+  [ "$(tail -n +2 t.csv | cut -d, -f1-3 | xargs)" = "1,cpus, 2,cpus," ]
+}
+
+@test "the best of each placement is remembered for those who ask for it, the best of all for the others" {
+  export HWLOC_SYNTHETIC="pack:2 core:1 pu:2"
+  file=.cache/heddle/threads.json
+  tune --sweep placement --threads 2 >out
+  tune --cpus 0 >out
+  [ ! -e $file ]
+  tune >out
+  for asked in physical compact spread all "any placement"; do
+    grep -q "$asked on 4 CPUs" $file
+  done
+  # what stands there is taken: two threads on the two CPUs of a core, which nobody asked for
+  awk '/^ "/ { any = /any placement/ } any { sub(/"physical"|"spread"|"all"/, "\"compact\""); sub(/"threads": [0-9]*/, "\"threads\": 2") }
+    !any { sub(/"threads": [0-9]*/, "\"threads\": 3") } { print }' $file >changed
+  cp changed $file
+  train --max-steps 2 --out any
+  grep -q '"threads": 2,' out
+  train --max-steps 2 --placement compact --out asked
+  grep -q '"threads": 3,' out
+  train --max-steps 2 --placement compact --threads 1 --out said
+  grep -q '"threads": 1,' out
+}
+
+# lanes_of PROCESS: the CPUs that its two threads are bound to, looked at until both are: between epochs none is.
+lanes_of() {
+  local try lanes=
+  for try in {1..2000}; do
+    lanes=$(cat /proc/"$1"/task/*/status | sed -n 's/^Cpus_allowed_list:[[:space:]]*\([0-9]*\)$/\1/p' | sort -un | xargs)
+    [[ "$lanes" != *\ * ]] || break
+  done
+  echo "$lanes"
+}
+
+@test "threads auto takes the remembered places, but none that another run has" {
+  [ "$(nproc)" -ge 4 ] || skip "there are less than four CPUs"
+  unshare -rn true 2>/dev/null || skip "runs of others cannot be kept out of sight"
+  printf '#!/bin/sh\nexec unshare -rn %s "$@"\n' "$HEDDLE" >alone
+  chmod +x alone
+  export HWLOC_SYNTHETIC="pack:2 core:1 pu:2"
+  tune >out
+  sed -i 's/"placement": "[a-z]*"/"placement": "compact"/; s/"threads": [0-9]*/"threads": 2/' .cache/heddle/threads.json
+  HEDDLE=$PWD/alone start --model simplenet --epochs 1000000 --log-every 1 --out any
+  await_line 'step [0-9]*:'
+  [ "$(lanes_of "$CHILD")" = "0 1" ]
+  nsenter -U -n -t "$CHILD" "$HEDDLE" train --model simplenet --epochs 1000000 --out other >other.out 2>&1 3>&- &
+  other=$!
+  until [ -e other/metrics.jsonl ] && [ -s other/metrics.jsonl ]; do kill -0 "$other"; done
+  lanes=$(lanes_of "$other")
+  kill -TERM "$other" "$CHILD"
+  wait "$other" || true
+  finish
+  [ "$lanes" = "0 2" ] || { echo "expected the placement physical, found CPUs $lanes"; false; }
 }
 
 @test "a model's name cannot write into the page" {
@@ -84,6 +182,15 @@ tune() {
   fails 2 tune --seconds soon
   fails 2 tune --sweep colours
   says "threads" "'colours'"
+  fails 2 tune --sweep threads,workers
+  says "found workers" "leave it out"
+  for list in '' , threads, ,placement 'threads placement'; do
+    fails 2 tune --sweep "$list"
+  done
+  fails 2 tune --sweep placement --placement spread
+  says "found --placement"
+  fails 2 tune --sweep threads,placement --cpus 0
+  says "found --cpus"
   fails 2 tune simplenet
   fails 1 tune --html none/page.html
   says "none/page.html"

@@ -140,6 +140,37 @@ static void test_what_follows(void) {
   hd_ctx_destroy(other);
 }
 
+static int stop_at_once(void *user, double done, double seconds) {
+  ++*(int *)user;
+  return 1;
+}
+
+static void test_tune(void) {
+  static hd_tune tune;
+  hd_config *config;
+  int turns = 0;
+  if (hd_config_create(&config, ctx) != HD_OK)
+    bail_out("%s", hd_ctx_message(ctx));
+  hd_config_set(config, ctx, "model", "simplenet");
+  is_int(hd_tune_run(&tune, ctx, config, &(hd_tune_request){.seconds = 0.05}), HD_E_USAGE, "tuning for 0.05 s");
+  is_int(hd_tune_run(&tune, ctx, config, &(hd_tune_request){.seconds = 0.0 / 0.0}), HD_E_USAGE, "or for no number");
+  is_int(hd_tune_run(&tune, ctx, config, &(hd_tune_request){.seconds = 1, .sweep = 4}), HD_E_USAGE,
+         "and a sweep that there is not are refused");
+  ok(strstr(hd_ctx_message(ctx), "found 4") != NULL, "%s", hd_ctx_message(ctx));
+  hd_set_num_threads(ctx, 2);
+  const hd_tune_request request = {
+      .seconds = 1000, .sweep = HD_TUNE_PLACEMENT, .progress = stop_at_once, .user = &turns};
+  is_int(hd_tune_run(&tune, ctx, config, &request), HD_OK, "a sweep over placements alone");
+  ok(tune.settings[0].threads == 1 && tune.settings[tune.count - 1].threads == 2,
+     "takes the context's number of threads, and one to compare");
+  ok(turns == 1 && tune.settings[0].turns == 1 && tune.seconds < 500, "and ends when it is told to");
+  ok(tune.settings[0].samples_per_s > 0 && tune.settings[0].speedup == 1 && strlen(tune.weights_sha256) == 64,
+     "with what it has");
+  hd_config_set(config, ctx, "placement", "spread");
+  is_int(hd_tune_run(&tune, ctx, config, &request), HD_E_USAGE, "a placement that is set is not varied");
+  hd_config_destroy(config);
+}
+
 int main(void) {
   unsetenv("OMP_NUM_THREADS");
   setenv("HEDDLE_CACHE", in_scratch("cache"), 1);
@@ -149,6 +180,7 @@ int main(void) {
   test_warning();
   test_default();
   test_what_follows();
+  test_tune();
   hd_ctx_destroy(ctx);
   return done_testing();
 }
