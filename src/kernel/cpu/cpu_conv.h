@@ -97,16 +97,9 @@ static inline int64_t whole_bytes(int64_t floats) { return (floats + 15) / 16 * 
 /* out: frame_slot floats; image: one sample, height x width x channels, at the first channel that is framed. */
 void HD_SYM(conv_frame_fill)(float *out, const conv_frame *frame, const float *image);
 
-/* A patch of something, scaled: one term of many chains. */
-typedef struct conv_live {
-  const float *x;
-  float g;
-} conv_live;
-
-/* sum[r][i] += g * x[r][i] for each of `count` entries in turn, r < rows, i < 16 * groups; lines of the sum and of the
- * patches lie sum_line and x_line apart. */
-void HD_SYM(conv_add_live)(float *sum, int64_t sum_line, const conv_live *list, int count, int64_t x_line, int rows,
-                           int groups);
+/* The same of sixteen channels, whatever frame->channels says: pixels of the frame lie sixteen apart, and the channels
+ * from `channels` on are zero. */
+void HD_SYM(conv_slice_fill)(float *out, const conv_frame *frame, const float *image, int channels);
 
 /* out = sum + 0, which makes -0 to +0; may be in place. */
 void HD_SYM(conv_finish_sums)(float *out, const float *sum, int64_t count);

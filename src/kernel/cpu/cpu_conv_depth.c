@@ -16,25 +16,6 @@ static int64_t depth_frame_elems(const conv_frame *f) { return (int64_t)f->heigh
 /* Channels of the group that starts at c. */
 static int channels_at(const hd_geom *g, int c) { return least(LANES, g->ci - c); }
 
-/* out: the frame; image: the first of `count` channels, pixels f->pixel apart. */
-static void fill_frame(float *out, const conv_frame *f, const float *image, int count) {
-  int left = most(f->left, 0), right = least(f->width, f->left + f->image_width);
-  for (int y = 0; y < f->height; y++, out += (int64_t)f->width * LANES) {
-    int from = y - f->top;
-    if (from < 0 || from >= f->image_height || left >= right) {
-      memset(out, 0, (size_t)f->width * LANES * sizeof *out);
-      continue;
-    }
-    const float *pixel = image + ((int64_t)from * f->image_width + left - f->left) * f->pixel;
-    for (int x = 0; x < left; x++)
-      g16_store(out + x * LANES, g16_zero());
-    for (int x = left; x < right; x++, pixel += f->pixel)
-      g16_store(out + x * LANES, g16_load_some(pixel, count));
-    for (int x = right; x < f->width; x++)
-      g16_store(out + x * LANES, g16_zero());
-  }
-}
-
 /* Windows over one frame, a chain for each: forward, or one phase of the input's gradient. */
 typedef struct depth_walk {
   const float *x;             /* the first window's first pixel */
@@ -138,7 +119,7 @@ void HD_SYM(conv_depth_forward)(const hd_call *call) {
   for (int64_t n = 0; n < call->rows; n++)
     for (int c = 0; c < g->ci; c += LANES) {
       const float *x = (const float *)call->in[0] + n * call->in_stride[0] + c;
-      fill_frame(call->scratch, &frame, x, channels_at(g, c));
+      HD_SYM(conv_slice_fill)(call->scratch, &frame, x, channels_at(g, c));
       depth_walk walk = forward_walk(call, &frame, n, c);
       run_walk(&walk);
     }
@@ -180,7 +161,7 @@ void HD_SYM(conv_depth_dx)(const hd_call *call) {
   for (int64_t n = 0; n < call->rows; n++)
     for (int c = 0; c < g->ci; c += LANES) {
       const float *dy = (const float *)call->in[0] + n * call->in_stride[0] + c;
-      fill_frame(call->scratch, &frame, dy, channels_at(g, c));
+      HD_SYM(conv_slice_fill)(call->scratch, &frame, dy, channels_at(g, c));
       run_phases(call, &frame, n, c);
     }
 }
@@ -286,7 +267,7 @@ void HD_SYM(conv_depth_dw)(const hd_call *call) {
     int channels = channels_at(g, c);
     memset(sums, 0, (size_t)taps * LANES * sizeof *sums);
     for (int64_t n = 0; n < call->rows; n++) {
-      fill_frame(x, &frame, (const float *)call->in[0] + n * call->in_stride[0] + c, channels);
+      HD_SYM(conv_slice_fill)(x, &frame, (const float *)call->in[0] + n * call->in_stride[0] + c, channels);
       add_sample(g, &frame, x, (const float *)call->in[1] + n * call->in_stride[1] + c, sums, channels);
     }
     for (int i = 0; i < channels; i++)

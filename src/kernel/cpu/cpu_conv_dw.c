@@ -1,26 +1,26 @@
-/* The gradient of a convolution's weight and bias, in one of two ways that give the same bits:
+/* The gradient of a convolution's weight and bias, in one of three ways; the shape alone decides:
  *
- *   live    taps in vector lanes; per output channel the list of windows whose gradient is not zero, then the channel's
- *           row of the gradient in registers while those windows' patches go by. Best behind a pool with many input
- *           channels.
+ *   tiles   wide 3 x 3 kernels without a pool, see cpu_winograd_dw.c.
+ *   live    over what is not zero, see cpu_conv_live_dw.c. Best behind a pool with many input channels.
  *   dense   output channels in vector lanes; a block of taps in registers while all windows go by, a pool's positions
- *           one after the other. Best without a pool, and for few input channels.
+ *           one after the other. Best without a pool, and for few input channels. Gives the same bits as `live`; an
+ *           estimate of vector instructions chooses.
  *
- * Wide 3 x 3 kernels without a pool go by Winograd's tiles, see cpu_winograd_dw.c. Groups of channels go one after the other. The shape alone decides, by an estimate of vector instructions. Order:
- * per weight, over samples ascending, windows row-major: acc = fma(dy, x, acc), at last acc + 0; the bias: acc = acc +
- * dy. */
+ * Groups of channels go one after the other. Order of the dense way: per weight, over samples ascending, windows
+ * row-major: acc = fma(dy, x, acc), at last acc + 0; of the bias, always: acc = acc + dy. */
+#include "kernel/cpu/cpu_conv_live.h"
 #include "kernel/cpu/cpu_winograd.h"
 
-enum { TAPS = ACC_GROUPS / BLOCK_GROUPS, LIVE_BYTES = 32 * 1024 };
+enum { TAPS = ACC_GROUPS / BLOCK_GROUPS };
 
-/* The geometry of one call, worked out. */
+/* The geometry of one call of the dense way, worked out. */
 typedef struct dw_shape {
   conv_frame frame;
-  int64_t line;         /* elements of a frame's line */
-  int run, run16, taps; /* contiguous taps in a row of the kernel, padded to groups; all taps */
-  int co16, dense, framed;
+  int64_t line;  /* elements of a frame's line */
+  int run, taps; /* contiguous taps in a row of the kernel; all taps */
+  int co16, framed;
   int64_t group, slot; /* samples at once, elements of one in scratch */
-  int64_t sums;        /* elements of the sums in scratch; 0: summed in place */
+  int64_t sums;        /* elements of the sums in scratch */
   int64_t dy_pixel;    /* elements of dy from a window to the next */
 } dw_shape;
 
@@ -33,27 +33,23 @@ static int is_dense(const hd_geom *g) {
 
 /* Of one group of channels, g, that is part of `whole`. */
 static dw_shape shape_of(const hd_geom *g, const hd_geom *whole) {
-  dw_shape s = {.frame = input_frame(g, whole->ci), .run = g->kw * g->ci, .co16 = up16(g->co), .dense = is_dense(g)};
+  dw_shape s = {.frame = input_frame(g, whole->ci), .run = g->kw * g->ci, .co16 = up16(g->co)};
   s.dy_pixel = whole->co;
   s.line = (int64_t)s.frame.width * g->ci;
-  s.run16 = up16(s.run);
   s.taps = g->kh * s.run;
   s.slot = frame_slot(&s.frame);
-  s.framed = !frame_is_image(&s.frame) || (!s.dense && s.run % 16); /* whole groups may read beyond an image's end */
-  int64_t fitting = LIVE_BYTES / (s.slot * (int64_t)sizeof(float));
-  s.group = s.dense ? frame_rows(&s.frame) : fitting < 1 ? 1 : fitting > GROUP_ROWS ? GROUP_ROWS : fitting;
-  if (s.dense)
-    s.sums = (int64_t)s.taps * s.co16;
-  else
-    s.sums = s.run % 16 ? (int64_t)g->co * g->kh * s.run16 : 0;
+  s.framed = !frame_is_image(&s.frame);
+  s.group = frame_rows(&s.frame);
+  s.sums = (int64_t)s.taps * s.co16;
   return s;
 }
 
-/* Scratch: frames, sums, then the list. */
+/* Scratch: frames, sums, then where the taps are. */
 static int64_t group_scratch_bytes(const hd_geom *g, const hd_geom *whole) {
   dw_shape s = shape_of(g, whole);
-  int64_t bytes = (s.framed ? whole_bytes(s.group * s.slot) : 0) + whole_bytes(s.sums);
-  return bytes + (s.dense ? whole_bytes(s.taps) : s.group * g->hp * g->wp * (int64_t)sizeof(conv_live));
+  if (!is_dense(g))
+    return HD_SYM(conv_live_dw_scratch)(g);
+  return (s.framed ? whole_bytes(s.group * s.slot) : 0) + whole_bytes(s.sums) + whole_bytes(s.taps);
 }
 
 /* The images of rows n .. n + rows - 1. */
@@ -64,47 +60,6 @@ static conv_images take_images(const hd_call *call, const dw_shape *s, int64_t n
   for (int64_t r = 0; r < rows; r++)
     HD_SYM(conv_frame_fill)((float *)call->scratch + r * s->slot, &s->frame, x + r * call->in_stride[0]);
   return (conv_images){call->scratch, s->slot};
-}
-
-/* One channel's live windows: where each one's patch lies, and its gradient. */
-static int list_windows(conv_live *list, const hd_call *call, const dw_shape *s, const conv_images *images, int64_t n,
-                        int64_t rows, int co) {
-  const hd_geom *g = call->g;
-  int64_t at[256], step_y = g->pool * g->sh * s->line, step_x = (int64_t)g->pool * g->sw * g->ci;
-  int count = 0;
-  for (int p = 0; p < g->pool * g->pool; p++)
-    at[p] = p / g->pool * g->sh * s->line + (int64_t)(p % g->pool) * g->sw * g->ci;
-  for (int64_t r = 0; r < rows; r++) {
-    const float *dy = (const float *)call->in[1] + (n + r) * call->in_stride[1] + co;
-    const uint8_t *argmax = call->in[2] ? (const uint8_t *)call->in[2] + (n + r) * call->in_stride[2] + co : NULL;
-    const float *x = images->first + r * images->stride;
-    for (int wy = 0; wy < g->hp; wy++, x += step_y)
-      for (int wx = 0; wx < g->wp; wx++, dy += s->dy_pixel) {
-        list[count] = (conv_live){x + wx * step_x + at[argmax ? *argmax : 0], *dy};
-        count += *dy != 0;
-        argmax = argmax ? argmax + g->co : NULL;
-      }
-  }
-  return count;
-}
-
-static void live_sums(const hd_call *call, const dw_shape *s) {
-  const hd_geom *g = call->g;
-  float *free_scratch = (float *)call->scratch + (s->framed ? s->group * s->slot : 0);
-  float *sums = s->sums ? free_scratch : call->out[0], *dw = call->out[0];
-  conv_live *list = (conv_live *)(void *)(free_scratch + whole_bytes(s->sums) / (int64_t)sizeof(float));
-  int64_t sum_line = s->sums ? s->run16 : s->run;
-  memset(sums, 0, (size_t)(g->co * g->kh * sum_line) * sizeof *sums);
-  for (int64_t n = 0; n < call->rows; n += s->group) {
-    int64_t rows = call->rows - n < s->group ? call->rows - n : s->group;
-    conv_images images = take_images(call, s, n, rows);
-    for (int co = 0; co < g->co; co++) {
-      int count = list_windows(list, call, s, &images, n, rows, co);
-      HD_SYM(conv_add_live)(sums + co * g->kh * sum_line, sum_line, list, count, s->line, g->kh, s->run16 / 16);
-    }
-  }
-  for (int64_t i = 0; i < (int64_t)g->co * g->kh; i++)
-    HD_SYM(conv_finish_sums)(dw + i * s->run, sums + i * sum_line, s->run);
 }
 
 /* One block of the dense way: channels c .. , taps t .. , over the windows of `rows` samples. */
@@ -270,10 +225,10 @@ static void run_group(const hd_call *whole, const hd_geom *g, int group) {
   call.in[0] = (const float *)whole->in[0] + group * g->ci;
   call.in[1] = (const float *)whole->in[1] + group * g->co;
   call.out[0] = (float *)whole->out[0] + (int64_t)group * g->co * s.taps;
-  if (s.dense)
+  if (is_dense(g))
     dense_sums(&call, &s);
   else
-    live_sums(&call, &s);
+    HD_SYM(conv_live_dw)(&call, whole->g->co, whole->g->ci);
 }
 
 static int is_tiled(const hd_geom *g) { return hd_geom_is_winograd(g) && g->pool == 1; }

@@ -1,63 +1,13 @@
 /* The gradient of a convolution's input, in one of two ways, as the graph says:
  *
- *   behind a pool   most pixels of the output have a gradient of zero; at each pixel the list of channels that have
- *                   one, then the patch of the input in registers while those channels' weights go by.
+ *   behind a pool   over what is not zero, see cpu_conv_pool_dx.c.
  *   without         for each group of channels and phase of the stride one walk over the framed gradient, with the
  *                   kernel turned around; for wide 3 x 3 kernels by Winograd's tiles, see cpu_winograd.c.
  *
  * Order: per input element, over the output's pixels row-major, inside over channels ascending: acc = fma(dy, w, acc),
  * at last acc + 0. */
+#include "kernel/cpu/cpu_conv_live.h"
 #include "kernel/cpu/cpu_winograd.h"
-
-/* Weights whose rows are whole groups are read where they are. */
-static int has_whole_groups(const hd_geom *g) { return g->kw * g->ci % 16 == 0; }
-
-/* The channels with a gradient at position p of a window. */
-static int list_channels(conv_live *list, const hd_geom *g, const float *dy, const uint8_t *argmax, int p,
-                         const float *w, int64_t w_stride) {
-  int found = 0;
-  for (int c = 0; c < g->co; c += 64) {
-    int count = least(64, g->co - c);
-    uint64_t bits = bits_equal(argmax + c, count, p) & bits_nonzero(dy + c, count);
-    while (bits) {
-      int co = c + bits_take(&bits);
-      list[found++] = (conv_live){w + co * w_stride, dy[co]};
-    }
-  }
-  return found;
-}
-
-static void add_image(const hd_call *call, float *frame, int64_t line, conv_live *list, int64_t n) {
-  const hd_geom *g = call->g;
-  const float *w = has_whole_groups(g) ? call->in[1] : call->packed,
-              *dy = (const float *)call->in[0] + n * call->in_stride[0];
-  const uint8_t *argmax = (const uint8_t *)call->in[2] + n * call->in_stride[2];
-  int64_t w_line = up16(g->kw * g->ci), w_stride = g->kh * w_line;
-  for (int oy = 0; oy < g->hp * g->pool; oy++)
-    for (int ox = 0; ox < g->wp * g->pool; ox++) {
-      int64_t window = ((int64_t)(oy / g->pool) * g->wp + ox / g->pool) * g->co;
-      int p = oy % g->pool * g->pool + ox % g->pool;
-      int count = list_channels(list, g, dy + window, argmax + window, p, w, w_stride);
-      if (count)
-        HD_SYM(conv_add_live)
-      (frame + oy * g->sh * line + (int64_t)ox * g->sw * g->ci, line, list, count, w_line, g->kh, (int)w_line / 16);
-    }
-}
-
-static void behind_pool(const hd_call *call) {
-  const hd_geom *g = call->g;
-  conv_frame f = input_frame(g, g->ci);
-  int64_t line = (int64_t)f.width * g->ci, slot = frame_slot(&f), image_line = (int64_t)g->wi * g->ci;
-  float *frame = call->scratch;
-  conv_live *list = (conv_live *)(void *)(frame + slot);
-  for (int64_t n = 0; n < call->rows; n++) {
-    float *dx = (float *)call->out[0] + n * call->out_stride[0];
-    memset(frame, 0, (size_t)slot * sizeof *frame);
-    add_image(call, frame, line, list, n);
-    for (int y = 0; y < g->hi; y++)
-      HD_SYM(conv_finish_sums)(dx + y * image_line, frame + (y + g->ph) * line + (int64_t)g->pw * g->ci, image_line);
-  }
-}
 
 static int64_t phase_elems(const hd_geom *g, const conv_phase *y, const conv_phase *x) {
   return (int64_t)up16(g->ci) * y->taps * x->taps * g->co;
@@ -151,7 +101,7 @@ static void without_pool(const dx_part *part) {
 static void conv2d_dx(const hd_call *call) {
   dx_part part = {.call = call, .g = group_geom(call->g)};
   if (call->in[2])
-    behind_pool(call);
+    HD_SYM(conv_pool_dx)(call);
   else if (is_depthwise(call->g))
     HD_SYM(conv_depth_dx)(call);
   else if (hd_geom_is_winograd(call->g))
@@ -163,11 +113,11 @@ static void conv2d_dx(const hd_call *call) {
 
 static int64_t scratch_bytes(const hd_geom *g) {
   hd_geom part = group_geom(g);
-  conv_frame frame = g->pool > 1 ? input_frame(g, g->ci) : gradient_frame(&part, g->co);
+  conv_frame frame = gradient_frame(&part, g->co);
   if (is_depthwise(g))
     return HD_SYM(conv_depth_dx_scratch)(g);
   if (g->pool > 1)
-    return whole_bytes(frame_slot(&frame)) + g->co * (int64_t)sizeof(conv_live);
+    return HD_SYM(conv_pool_dx_scratch)(g);
   if (hd_geom_is_winograd(g))
     return HD_SYM(winograd_scratch)(g->co);
   return frame_is_image(&frame) ? 0 : whole_bytes(frame_rows(&frame) * frame_slot(&frame));
@@ -178,7 +128,7 @@ static int64_t packed_elems(const hd_geom *g) {
   if (is_depthwise(g))
     return HD_SYM(conv_depth_packed)(g);
   if (g->pool > 1)
-    return has_whole_groups(g) ? 0 : (int64_t)g->co * g->kh * up16(g->kw * g->ci);
+    return HD_SYM(conv_pool_dx_packed)(g);
   if (hd_geom_is_winograd(g))
     return HD_SYM(winograd_dx_packed)(g);
   return g->groups * group_packed_elems(&part);
@@ -204,12 +154,11 @@ static void pack_channel(const hd_geom *g, const float *w, float *packed, int co
 
 static void pack(const hd_geom *g, const float *w, float *packed, int32_t j0, int32_t j1) {
   hd_geom part = group_geom(g);
-  int64_t run = (int64_t)g->kw * g->ci, taps = (int64_t)part.kh * part.kw * part.ci;
+  int64_t taps = (int64_t)part.kh * part.kw * part.ci;
   if (is_depthwise(g)) {
     HD_SYM(conv_depth_dx_pack)(g, w, packed, j0, j1);
   } else if (g->pool > 1) {
-    for (int64_t line = (int64_t)j0 * g->kh; line < (int64_t)j1 * g->kh; line++)
-      memcpy(packed + line * up16((int)run), w + line * run, (size_t)run * sizeof *w);
+    HD_SYM(conv_pool_dx_pack)(g, w, packed, j0, j1);
   } else if (hd_geom_is_winograd(g)) {
     HD_SYM(winograd_dx_pack)(g, w, packed, j0, j1);
   } else {

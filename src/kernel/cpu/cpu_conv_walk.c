@@ -145,22 +145,3 @@ void HD_SYM(conv_walk)(const conv_walk *walk) {
   for (int first = 0; first < groups; first += walk_block_groups(first, groups))
     walk_channels(walk, first, walk_block_groups(first, groups));
 }
-
-void HD_SYM(conv_frame_fill)(float *out, const conv_frame *frame, const float *image) {
-  int64_t line = (int64_t)frame->width * frame->channels;
-  int left = most(frame->left, 0), right = least(frame->width, frame->left + frame->image_width);
-  for (int y = 0; y < frame->height; y++, out += line) {
-    int from = y - frame->top;
-    memset(out, 0, (size_t)line * sizeof *out);
-    if (from < 0 || from >= frame->image_height)
-      continue;
-    const float *pixel = image + (from * (int64_t)frame->image_width + left - frame->left) * frame->pixel;
-    if (frame->pixel == frame->channels && left < right)
-      memcpy(out + (int64_t)left * frame->channels, pixel,
-             (size_t)(right - left) * (size_t)frame->channels * sizeof *out);
-    else
-      for (int x = left; x < right; x++, pixel += frame->pixel)
-        memcpy(out + (int64_t)x * frame->channels, pixel, (size_t)frame->channels * sizeof *out);
-  }
-  memset(out, 0, FRAME_SLACK * sizeof *out);
-}

@@ -1,0 +1,63 @@
+/* The gradients of a convolution that walk only what is not zero: what the input's (behind a pool) and the weight's
+ * share. Where dy lives is written into lists first; then a patch stays in registers while a list goes by.
+ *
+ * Lists are walked for a slice of the input's channels at a time, so that what their entries point at (weights, or
+ * images) stays in the first-level cache: entries follow no order that a cache could foresee. A slice is SLICE channels,
+ * or all if there are fewer; pixels of a slice lie SLICE apart, channels that do not exist are zero. */
+#ifndef HD_KERNEL_CPU_CPU_CONV_LIVE_H
+#define HD_KERNEL_CPU_CPU_CONV_LIVE_H
+
+#include "kernel/cpu/cpu_conv.h"
+
+enum { SLICE = 16, LIVE_ROWS = 8, LIVE_LINES = 5, LIVE_ACROSS = 8 };
+
+static inline int slice_channels(const hd_geom *g) { return least(SLICE, g->ci); }
+static inline int slice_count(const hd_geom *g) { return up16(g->ci) / 16; }
+
+/* Elements of a row of the kernel in a slice, whole groups. */
+static inline int slice_run(const hd_geom *g) { return up16(g->kw * slice_channels(g)); }
+
+/* One slice of the input with its padding. */
+static inline conv_frame slice_frame(const hd_geom *g, int64_t pixel) {
+  conv_frame f = input_frame(g, pixel);
+  f.channels = slice_channels(g);
+  return f;
+}
+
+/* Entries: where a patch begins, and by what it is scaled. */
+typedef struct conv_list {
+  const int32_t *at;
+  const float *by;
+  int count;
+} conv_list;
+
+/* A patch of rows x groups, cut into blocks that fit into registers. */
+typedef struct conv_cut {
+  int rows, groups;
+  int lines, across; /* of a block */
+} conv_cut;
+
+static inline conv_cut cut_of(const hd_geom *g) {
+  conv_cut cut = {.rows = g->kh, .groups = slice_run(g) / 16};
+  cut.across = even_part(cut.groups, least(LIVE_ACROSS, ACC_GROUPS));
+  cut.lines = even_part(cut.rows, most(1, least(LIVE_LINES, ACC_GROUPS / cut.across)));
+  return cut;
+}
+
+/* sum[r][i] += by * x[at][r][i] for each entry in turn, r < cut->rows, i < 16 * cut->groups; lines of the sum and of
+ * the patches lie sum_line and x_line apart. */
+void HD_SYM(conv_add_live)(float *sum, int64_t sum_line, const conv_list *list, const float *x, int64_t x_line,
+                           const conv_cut *cut);
+
+/* The input's gradient behind a pool. */
+void HD_SYM(conv_pool_dx)(const hd_call *call);
+int64_t HD_SYM(conv_pool_dx_scratch)(const hd_geom *g);
+int64_t HD_SYM(conv_pool_dx_packed)(const hd_geom *g);
+void HD_SYM(conv_pool_dx_pack)(const hd_geom *g, const float *w, float *packed, int32_t j0, int32_t j1);
+
+/* The weight's gradient by lists; with a pool or without. dy_pixel: elements of dy from a window to the next; `pixel`:
+ * of the input. */
+void HD_SYM(conv_live_dw)(const hd_call *call, int64_t dy_pixel, int64_t pixel);
+int64_t HD_SYM(conv_live_dw_scratch)(const hd_geom *g);
+
+#endif
