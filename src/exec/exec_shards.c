@@ -75,18 +75,14 @@ void hd__exec_call(const lane_at *at, const hd_plan_call *planned, const call_ro
   plan->kernels->run[planned->op](&call);
 }
 
-static void add_slots(float *restrict left, const float *restrict right, int64_t count) {
-  for (int64_t i = 0; i < count; i++)
-    left[i] = left[i] + right[i];
-}
-
 static void merge_sums(const lane_at *at, const hd_node *node, int depth) {
   const hd_plan *plan = at->exec->plan;
   float *left = at->lane->cover + (depth - 2) * plan->direct_elems, *right = left + plan->direct_elems;
   for (int o = 0; o < HD_MAX_OUT; o++)
     if (node->out[o] >= 0) {
       int64_t offset = plan->place[node->out[o]].offset;
-      add_slots(left + offset, right + offset, hd__shape_elems(&plan->graph->values[node->out[o]].shape));
+      plan->kernels->array.binary[HD_BINARY_ADD][HD_F32](left + offset, left + offset, right + offset,
+                                                          hd__shape_elems(&plan->graph->values[node->out[o]].shape));
     }
 }
 

@@ -121,6 +121,8 @@ int hd__op_conv2d_sample(hd_geom *g, int index) {
        .pool = 1,
        .relu = 1},
       {.ci = 3, .hi = 4, .wi = 5, .co = 6, .kh = 2, .kw = 3, .sh = 1, .sw = 1, .ph = 1, .groups = 3, .pool = 1},
+      {.ci = 1, .hi = 7, .wi = 6, .co = 35, .kh = 2, .kw = 2, .sh = 1, .sw = 1, .ph = 1, .pool = 3},
+      {.ci = 2, .hi = 5, .wi = 4, .co = 3, .kh = 1, .kw = 1, .sh = 1, .sw = 1, .pool = 2},
       {.ci = 16, .hi = 7, .wi = 6, .co = 18, .kh = 3, .kw = 3, .sh = 1, .sw = 1, .pool = 2, .relu = 1},
       {.ci = 17, .hi = 4, .wi = 5, .co = 16, .kh = 3, .kw = 3, .sh = 1, .sw = 1, .ph = 1, .pw = 2, .pool = 1},
       {.ci = 16, .hi = 1, .wi = 1, .co = 35, .kh = 3, .kw = 3, .sh = 1, .sw = 1, .ph = 3, .pw = 1, .pool = 1},

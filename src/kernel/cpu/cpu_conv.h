@@ -177,6 +177,11 @@ static inline conv_frame gradient_frame(const hd_geom *g, int64_t pixel) {
                       .pixel = pixel};
 }
 
+/* The weight's gradient behind a pool where the patch of a window is at most four lines of four floats; scratch for
+ * one frame. dy_pixel: elements of dy from a window to the next; `pixel`: of the input. */
+int HD_SYM(conv_dw_is_picked)(const hd_geom *g);
+void HD_SYM(conv_dw_pick)(const hd_call *call, int64_t dy_pixel, int64_t pixel);
+
 /* The depthwise kernels, with the scratch and the packed weights that they need. */
 void HD_SYM(conv_depth_forward)(const hd_call *call);
 void HD_SYM(conv_depth_dx)(const hd_call *call);

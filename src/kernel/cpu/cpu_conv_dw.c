@@ -1,10 +1,13 @@
-/* The gradient of a convolution's weight and bias, in one of three ways; the shape alone decides:
+/* The gradient of a convolution's weight and bias, in one of four ways; the shape alone decides:
  *
  *   tiles   wide 3 x 3 kernels without a pool, see cpu_winograd_dw.c.
  *   live    over what is not zero, see cpu_conv_live_dw.c. Best behind a pool with many input channels.
  *   dense   output channels in vector lanes; a block of taps in registers while all windows go by, a pool's positions
  *           one after the other. Best without a pool, and for few input channels. Gives the same bits as `live`; an
  *           estimate of vector instructions chooses.
+ *
+ *   picked  as dense, but a window's whole patch is one group, out of which each channel picks its tap at its own
+ *           position; where patches are that small, see cpu_conv_dw_pick.c. The same bits once more.
  *
  * Groups of channels go one after the other. Order of the dense way: per weight, over samples ascending, windows
  * row-major: acc = fma(dy, x, acc), at last acc + 0; of the bias, always: acc = acc + dy. */
@@ -47,6 +50,8 @@ static dw_shape shape_of(const hd_geom *g, const hd_geom *whole) {
 /* Scratch: frames, sums, then where the taps are. */
 static int64_t group_scratch_bytes(const hd_geom *g, const hd_geom *whole) {
   dw_shape s = shape_of(g, whole);
+  if (HD_SYM(conv_dw_is_picked)(g))
+    return whole_bytes(s.slot);
   if (!is_dense(g))
     return HD_SYM(conv_live_dw_scratch)(g);
   return (s.framed ? whole_bytes(s.group * s.slot) : 0) + whole_bytes(s.sums) + whole_bytes(s.taps);
@@ -225,7 +230,9 @@ static void run_group(const hd_call *whole, const hd_geom *g, int group) {
   call.in[0] = (const float *)whole->in[0] + group * g->ci;
   call.in[1] = (const float *)whole->in[1] + group * g->co;
   call.out[0] = (float *)whole->out[0] + (int64_t)group * g->co * s.taps;
-  if (is_dense(g))
+  if (HD_SYM(conv_dw_is_picked)(g))
+    HD_SYM(conv_dw_pick)(&call, whole->g->co, whole->g->ci);
+  else if (is_dense(g))
     dense_sums(&call, &s);
   else
     HD_SYM(conv_live_dw)(&call, whole->g->co, whole->g->ci);

@@ -9,7 +9,11 @@
  * Windows are independent. */
 #include "kernel/cpu/cpu_conv.h"
 
-enum { MOST_PIXELS = ACC_GROUPS / BLOCK_GROUPS, MOST_GROUPS = BLOCK_GROUPS > 1 ? BLOCK_GROUPS + 1 : 1 };
+enum {
+  MOST_PIXELS = ACC_GROUPS / BLOCK_GROUPS,
+  MOST_GROUPS = BLOCK_GROUPS > 1 ? BLOCK_GROUPS + 1 : 1,
+  SHORT_CHAIN = 64
+};
 
 /* The windows of a block, and where their outputs go. */
 typedef struct walk_block {
@@ -125,9 +129,16 @@ static block_fn *const blocks[MOST_GROUPS][MOST_PIXELS] = {{block_1x1, block_2x1
 #endif
 /* clang-format on */
 
+/* Windows of a block. Behind a pool the maxima and their positions are held beside the sums; chains that are too short
+ * to hide their way to memory and back get a block of which all three fit into registers. */
+static int block_pixels(const conv_walk *walk, int groups) {
+  int held = walk->pool > 1 && walk->taps_y * walk->run < SHORT_CHAIN ? 3 : 1;
+  return most(1, least(MOST_PIXELS, ACC_GROUPS / (held * groups)));
+}
+
 /* All windows for the groups from `first` on, in blocks of nearly equal size. */
 static void walk_channels(const conv_walk *walk, int first, int groups) {
-  int pixels = least(MOST_PIXELS, ACC_GROUPS / groups);
+  int pixels = block_pixels(walk, groups);
   int64_t windows = walk->rows * walk->height * walk->width, count = (windows + pixels - 1) / pixels;
   walk_cursor at = {0};
   walk_block block = {.w = walk->w + (int64_t)first * 16 * walk->taps_y * walk->run,
