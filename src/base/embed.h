@@ -1,4 +1,5 @@
-/* Files that are part of the library: model descriptions and digit strokes, embedded when it is built.
+/* Files that are part of the library, model descriptions and digit strokes, or of the command, the scripts that run its
+ * peers; embedded when they are built.
  *
  * Tables end with an entry without a name. Bytes are followed by a NUL that `length` does not count. */
 #ifndef HD_BASE_EMBED_H
@@ -14,5 +15,6 @@ typedef struct hd_embedded {
 
 extern const hd_embedded hd__embed_models[];
 extern const hd_embedded hd__embed_strokes[];
+extern const hd_embedded hd__embed_peers[];
 
 #endif

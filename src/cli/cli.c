@@ -74,7 +74,7 @@ static void print_help(const char *usage, const char *const *names, const cli_ex
   }
   printf("\n");
   for (; extra && extra->name; extra++)
-    printf("  --%s %-*s %s\n", extra->name, 21 - (int)strlen(extra->name), extra->arg, extra->help);
+    printf("  --%s %-*s %s\n", extra->name, 21 - (int)strlen(extra->name), extra->arg ? extra->arg : "", extra->help);
   printf("  %-24s %s\n  %-24s %s\n", "--config FILE.yaml", "options from a file; the command line wins", "--help",
          "this text");
 }
@@ -91,7 +91,7 @@ static void list_options(struct option *list, const char *const *names, const cl
   if (!names)
     add(list, &count, "batch-size", 1, OPT_BATCH_SIZE);
   for (int i = 0; extra && extra[i].name; i++)
-    add(list, &count, extra[i].name, 1, OPT_EXTRA + i);
+    add(list, &count, extra[i].name, extra[i].arg != NULL, OPT_EXTRA + i);
   add(list, &count, "config", 1, OPT_CONFIG);
   add(list, &count, "help", 0, OPT_HELP);
   list[count] = (struct option){0};

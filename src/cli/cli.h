@@ -39,8 +39,8 @@ int cli_end(int code);
 int cli_parse(int *first, hd_config *config, hd_ctx *ctx, int argc, char **argv, const char *const *names,
               const char *usage);
 
-/* An option of one command that is no setting of a run: `take` gets each value and returns -1, or complains and returns
- * an exit code. */
+/* An option of one command that is no setting of a run: `take` gets each value (NULL where `arg` is NULL: a flag) and
+ * returns -1, or complains and returns an exit code. */
 typedef struct cli_extra {
   const char *name, *arg, *help;
   int (*take)(void *self, const char *value);

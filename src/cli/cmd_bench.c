@@ -7,7 +7,7 @@
 #include "cli/bench_report.h"
 #include "cli/cli.h"
 
-enum { MOST_SHAPES = 64 };
+enum { MOST_SHAPES = 64, MOST_WORDS = 80 };
 
 typedef struct request {
   double seconds;
@@ -15,6 +15,8 @@ typedef struct request {
   hd_bench_conv_shape shape[MOST_SHAPES];
   hd_bench_product product[MOST_SHAPES];
   int shapes, products;
+  const char *peers[MOST_WORDS]; /* options for the script */
+  int words;
 } request;
 
 typedef int bench_fn(hd_ctx *ctx, const hd_config *config, const request *r);
@@ -105,6 +107,36 @@ static int take_size(void *self, const char *value) {
   r->product[r->products++] =
       (hd_bench_product){.m = size[0], .n = size[count == 1 ? 0 : 1], .k = size[count == 1 ? 0 : 2]};
   return -1;
+}
+
+static int take_word(request *r, const char *option, const char *value) {
+  if (r->words + 4 > MOST_WORDS) {
+    cli_complain("%s expects to be given less often, found it once more; leave some out", option);
+    return CLI_USAGE;
+  }
+  r->peers[r->words++] = option;
+  if (value)
+    r->peers[r->words++] = value;
+  return -1;
+}
+
+static int take_python(void *self, const char *value) { return take_word(self, "--python", value); }
+static int take_markdown(void *self, const char *value) { return take_word(self, "--markdown", value); }
+
+static int take_work(void *self, const char *value) {
+  static const char *const works[] = {"cnn", "mlp", "simplenet", "fastmnist"};
+  for (size_t i = 0; i < sizeof works / sizeof *works; i++)
+    if (!strcmp(value, works[i]))
+      return take_word(self, "--work", value);
+  cli_complain("--work expects cnn, mlp, simplenet or fastmnist, found '%s'", value);
+  return CLI_USAGE;
+}
+
+static int take_rounds(void *self, const char *value) {
+  if (strspn(value, "0123456789") == strlen(value) && strlen(value) < 4 && atoi(value) > 0)
+    return take_word(self, "--rounds", value);
+  cli_complain("--rounds expects 1 to 999, found '%s'", value);
+  return CLI_USAGE;
 }
 
 static int wants_json(const hd_config *config) { return !strcmp(hd_config_get(config, "json"), "true"); }
@@ -259,12 +291,41 @@ static int bench_barrier(hd_ctx *ctx, const hd_config *config, const request *as
   return CLI_OK;
 }
 
+/* ---- peers ---- */
+
+static int run_peers(hd_ctx *ctx, const hd_config *config, const request *asked) {
+  const char *word[MOST_WORDS + 12], *threads = hd_config_get(config, "threads");
+  const char *folder = hd_config_get(config, "data-dir");
+  char seconds[32];
+  int count = 0;
+  (void)ctx;
+  snprintf(seconds, sizeof seconds, "%g", asked->seconds);
+  for (int i = 0; i < asked->words; i++)
+    word[count++] = asked->peers[i];
+  word[count++] = "--seconds";
+  word[count++] = seconds;
+  if (strcmp(threads, "auto")) {
+    word[count++] = "--threads";
+    word[count++] = threads;
+  }
+  if (*folder) {
+    word[count++] = "--data-dir";
+    word[count++] = folder;
+  }
+  if (wants_json(config))
+    word[count++] = "--json";
+  word[count] = NULL;
+  return bench_peers(word);
+}
+
 /* ---- the command ---- */
 
 static const char *const lanes_alone[] = {"threads", "cpus", "placement", "seed", "json", NULL};
 static const char *const with_model[] = {"model", "threads", "cpus", "placement", "seed", "json", NULL};
 
-enum { HAS_SVG = 1, HAS_SHAPE = 2, HAS_SIZE = 4 };
+static const char *const for_peers[] = {"data-dir", "threads", "json", NULL};
+
+enum { HAS_SVG = 1, HAS_SHAPE = 2, HAS_SIZE = 4, HAS_PEERS = 8 };
 
 static const struct {
   const char *name;
@@ -278,9 +339,11 @@ static const struct {
      "convolutions, of a model or of given shapes, and their gradients"},
     {"gemm", bench_gemm, lanes_alone, HAS_SIZE, "products of matrices, against OpenBLAS"},
     {"barrier", bench_barrier, lanes_alone, 0, "what it takes lanes to meet, against the OpenMP runtime"},
+    {"peers", run_peers, for_peers, HAS_PEERS,
+     "training against PyTorch and JAX, as far as they are installed, in turns"},
 };
 
-enum { BENCHES = sizeof benches / sizeof *benches, MOST_EXTRA = 6 };
+enum { BENCHES = sizeof benches / sizeof *benches, MOST_EXTRA = 9 };
 
 static void list_extra(cli_extra *out, int has, request *r) {
   int count = 0;
@@ -293,6 +356,13 @@ static void list_extra(cli_extra *out, int has, request *r) {
         "CxHxW,out=N,kernel=3,stride=1,padding=0,groups=1,pool=1 instead of a model's; may be repeated", take_shape, r};
   if (has & HAS_SIZE)
     out[count++] = (cli_extra){"size", "MxNxK", "this product instead of a list; may be repeated", take_size, r};
+  if (has & HAS_PEERS) {
+    out[count++] =
+        (cli_extra){"python", "PATH", "an interpreter with peers (python3); may be repeated", take_python, r};
+    out[count++] = (cli_extra){"work", "NAME", "cnn, mlp, simplenet or fastmnist (all); may be repeated", take_work, r};
+    out[count++] = (cli_extra){"rounds", "N", "how often each is measured (5)", take_rounds, r};
+    out[count++] = (cli_extra){"markdown", NULL, "a table for a page", take_markdown, r};
+  }
   out[count] = (cli_extra){0};
 }
 
@@ -328,9 +398,9 @@ static int help(void) {
   for (int i = 0; i < BENCHES; i++)
     printf("  %-10s %s\n", benches[i].name, benches[i].help);
   printf("\nBeside the options that heddle bench WHAT --help lists:\n");
-  list_extra(extra, HAS_SVG | HAS_SHAPE | HAS_SIZE, NULL);
+  list_extra(extra, HAS_SVG | HAS_SHAPE | HAS_SIZE | HAS_PEERS, NULL);
   for (const cli_extra *e = extra; e->name; e++)
-    printf("  --%s %-*s %s\n", e->name, 21 - (int)strlen(e->name), e->arg, e->help);
+    printf("  --%s %-*s %s\n", e->name, 21 - (int)strlen(e->name), e->arg ? e->arg : "", e->help);
   return CLI_OK;
 }
 

@@ -56,9 +56,43 @@ bench() {
   json_get us openmp_us <out | awk '{ exit !($1 > 0 && $2 > 0) }'
 }
 
+# A python3 that says what it was called with.
+fake_python() {
+  mkdir -p bin
+  printf '#!/bin/sh\n%s\n' "$1" >bin/python3
+  chmod +x bin/python3
+}
+
+@test "bench peers: scripts that it carries, run with its own path, and cleaned up" {
+  mkdir tmp
+  fake_python 'ls "${1%/*}" | xargs; shift; echo "$@"; exit 7'
+  code=0
+  TMPDIR=$PWD/tmp PATH=$PWD/bin:$PATH "$HEDDLE" bench peers --python A --python B --work cnn --rounds 3 --threads 2 \
+    --data-dir D --markdown >out || code=$?
+  [ "$code" -eq 7 ]
+  [ "$(sed -n 1p out)" = "jax_worker.py peer_work.py peers.py torch_worker.py" ]
+  [[ "$(sed -n 2p out)" == "--heddle /"*"heddle --python A --python B --work cnn --rounds 3 --markdown --seconds 3 --threads 2 --data-dir D" ]]
+  [ -z "$(ls tmp)" ]
+}
+
+@test "bench peers: a peer that is missing is said in a line and left out" {
+  command -v python3 >/dev/null || skip "python3 is not installed"
+  need_json
+  printf '#!/bin/sh\n[ "$1" = -c ] && echo\n' >nothing
+  chmod +x nothing
+  mkdir -p mnist
+  "$BUILDDIR/tests/bits/make_idx" mnist 640 64
+  "$HEDDLE" bench peers --python ./nothing --python ./nowhere --data-dir . --work simplenet --rounds 1 --seconds 0.1 --json >out 2>err
+  grep -q '^PyTorch: left out: ./nothing has none' err
+  grep -q '^./nowhere: left out: it does not run' err
+  [ "$(json_get peers works.0.work works.0.peers <out)" = "[] simplenet []" ]
+  fails 1 bench peers --data-dir nowhere
+  says "--data-dir"
+}
+
 @test "bench refuses what it cannot measure" {
   fails 2 bench
-  says "step, conv, gemm, barrier"
+  says "step, conv, gemm, barrier, peers"
   fails 2 bench everything
   fails 2 bench step --seconds 0
   fails 2 bench step extra
@@ -71,5 +105,8 @@ bench() {
     says "--shape expects"
   done
   fails 2 bench conv --model mlp
+  fails 2 bench peers --work resnet
+  says "--work expects"
+  fails 2 bench peers --rounds 0
   fails 1 bench step --model simplenet --seconds 0.1 --svg /nowhere/x.svg
 }

@@ -1,0 +1,318 @@
+#!/usr/bin/env python3
+"""heddle and its peers on the same work, in turns: how heddle bench peers measures.
+
+Each library of each interpreter is searched for its best setting first: ways to run (eager, compiled), memory layouts,
+numbers of threads up to the CPUs that this process may use. All get a C heap that keeps its pages, an OpenBLAS without
+threads of its own, and kernels of OpenBLAS for this CPU where old versions do not know it: each of these is worth up to
+a factor of two to PyTorch. Then heddle and the best setting of each peer take turns, and medians are compared.
+
+heddle runs as anybody runs it: `heddle train` on MNIST. Peers have the data in memory, normalised.
+"""
+import argparse
+import datetime
+import json
+import os
+import select
+import shutil
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+WORKERS = {"torch": "torch_worker.py", "jax": "jax_worker.py"}
+SPOILERS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "HEDDLE_ISA")
+SEARCH_S, PATIENCE_S = 0.7, 600
+
+
+def say(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+def give_up(text):
+    say("heddle: " + text)
+    sys.exit(1)
+
+
+def cpu_info(key):
+    with open("/proc/cpuinfo") as file:
+        for line in file:
+            if line.startswith(key):
+                return line.split(":", 1)[1].strip()
+    return ""
+
+
+def environment():
+    """What is best for the peers, and harms nobody."""
+    env = {k: v for k, v in os.environ.items() if k not in SPOILERS}
+    env.update(OPENBLAS_NUM_THREADS="1", MALLOC_MMAP_THRESHOLD_=str(32 << 20), MALLOC_TRIM_THRESHOLD_=str(1 << 30),
+               MALLOC_TOP_PAD_=str(64 << 20), TF_CPP_MIN_LOG_LEVEL="3", PYTHONDONTWRITEBYTECODE="1")
+    if "AMD" in cpu_info("vendor_id") and " avx512f " in cpu_info("flags"):
+        env["OPENBLAS_CORETYPE"] = "SkylakeX"
+    return env
+
+
+class Worker:
+    """A process of one library: requests and answers are JSON, one a line."""
+
+    def __init__(self, python, library, folder, threads):
+        self.threads = threads
+        self.buffer = b""
+        self.errors = tempfile.TemporaryFile()
+        self.process = subprocess.Popen([python, os.path.join(HERE, WORKERS[library]), folder, str(threads)],
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors,
+                                        env=environment(), cwd=HERE)
+        self.version = self.answer().get("peer")
+
+    def answer(self):
+        while b"\n" not in self.buffer:
+            ready, _, _ = select.select([self.process.stdout], [], [], PATIENCE_S)
+            chunk = os.read(self.process.stdout.fileno(), 65536) if ready else b""
+            if not chunk:
+                self.errors.seek(0)
+                last = self.errors.read().decode(errors="replace").strip().split("\n")[-1]
+                return {"error": last or "it ended" if ready else "no answer in %d s" % PATIENCE_S}
+            self.buffer += chunk
+        line, self.buffer = self.buffer.split(b"\n", 1)
+        return json.loads(line)
+
+    def ask(self, do, **what):
+        try:
+            self.process.stdin.write((json.dumps(dict(what, do=do)) + "\n").encode())
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            pass
+        return self.answer()
+
+    def close(self):
+        try:
+            self.process.stdin.close()
+            self.process.wait(20)
+        except (OSError, subprocess.TimeoutExpired):
+            self.process.kill()
+            self.process.wait()
+
+
+class Peer:
+    """A library of an interpreter, one worker for each number of threads."""
+
+    def __init__(self, python, library, folder, counts):
+        self.python, self.library = python, library
+        self.workers = [Worker(python, library, folder, n) for n in counts]
+        self.name = self.workers[0].version
+
+    def open(self, model, batch):
+        """Searches the best setting: what is measured from now on."""
+        self.tried, best = {}, 0
+        for worker in self.workers:
+            opened = worker.ask("open", model=model, batch=batch)
+            for setting in opened.get("settings", []):
+                rate = max(self.rate_of(worker, setting, SEARCH_S), self.rate_of(worker, setting, SEARCH_S))
+                self.tried["%s, %d threads" % (setting, worker.threads)] = round(rate)
+                if rate > best:
+                    best, self.worker, self.setting = rate, worker, setting
+        self.label = "%s, %d threads" % (self.setting, self.worker.threads) if best else None
+        return best > 0
+
+    def rate_of(self, worker, setting, seconds):
+        answer = worker.ask("rate", setting=setting, seconds=seconds)
+        if "error" in answer:
+            say("%s, %s, %d threads: left out: %s" % (self.name, setting, worker.threads, answer["error"]))
+        return answer.get("samples_per_s", 0)
+
+    def rate(self, seconds):
+        return self.rate_of(self.worker, self.setting, seconds)
+
+    def recipe(self, seed):
+        answer = self.worker.ask("recipe", setting=self.setting, seed=seed)
+        if "error" in answer:
+            give_up("%s failed in the recipe: %s; leave it out with --python" % (self.name, answer["error"]))
+        return answer["train_s"], answer["accuracy"]
+
+    def close(self):
+        for worker in self.workers:
+            worker.close()
+
+
+class Heddle:
+    def __init__(self, program, folder, threads, scratch):
+        self.program, self.folder, self.threads, self.scratch = program, folder, threads, scratch
+        version = subprocess.run([program, "--version"], capture_output=True, text=True, check=True)
+        self.name = version.stdout.strip()
+
+    def train(self, *options):
+        out = os.path.join(self.scratch, "run")
+        shutil.rmtree(out, ignore_errors=True)
+        env = {k: v for k, v in os.environ.items() if k not in SPOILERS[:2]}
+        done = subprocess.run([self.program, "train", "--data", self.folder, "--threads", str(self.threads), "--out",
+                               out, "--json", *options], capture_output=True, text=True, env=env)
+        if done.returncode:
+            give_up(done.stderr.strip().split("\n")[-1].removeprefix("heddle: "))
+        return json.loads(done.stdout.strip().split("\n")[-1])
+
+    def rate(self, model, batch, seconds):
+        options = ["--model", model, "--batch", str(batch), "--optimizer", "sgd", "--lr", "0.01"]
+        if (model, batch) not in self.__dict__.setdefault("epochs", {}):
+            first = self.train(*options, "--epochs", "1")["samples_per_s"]
+            self.epochs[model, batch] = min(40, max(1, round(seconds * first / 60000)))
+        return self.train(*options, "--epochs", str(self.epochs[model, batch]))["samples_per_s"]
+
+    def recipe(self, seed):
+        run = self.train("--recipe", "fastmnist", "--seed", str(seed))
+        return run["train_s"], run["test_accuracy"]
+
+
+def median(values):
+    values = sorted(values)
+    return (values[(len(values) - 1) // 2] + values[len(values) // 2]) / 2
+
+
+def find_mnist(given):
+    """Where heddle looks for it, too."""
+    places = [given, os.environ.get("HEDDLE_DATA"), os.path.expanduser("~/.cache/heddle")]
+    for place in filter(None, places):
+        for below in ("", "mnist", "MNIST", "MNIST/raw", "mnist/MNIST/raw"):
+            folder = os.path.join(place, below)
+            name = os.path.join(folder, "train-images-idx3-ubyte")
+            if os.path.exists(name) or os.path.exists(name + ".gz"):
+                return folder
+    give_up("expected MNIST's IDX files in --data-dir, $HEDDLE_DATA or ~/.cache/heddle, found none; "
+            "say where they are with --data-dir")
+
+
+def libraries_of(python):
+    ask = "import importlib.util as u; print(*[m for m in ('torch', 'jax') if u.find_spec(m) and u.find_spec('numpy')])"
+    try:
+        return subprocess.run([python, "-c", ask], capture_output=True, text=True, check=True, timeout=60).stdout.split()
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def find_peers(args, folder):
+    peers, counts = [], sorted({1, args.threads})
+    pythons = args.python or [p for p in ("python3", "/usr/bin/python3") if shutil.which(p)]
+    for python in pythons:
+        found = libraries_of(python)
+        if found is None:
+            say("%s: left out: it does not run" % python)
+        for library in WORKERS:
+            if found is not None and library not in found:
+                say("%s: left out: %s has none (with numpy)" % ("PyTorch" if library == "torch" else "JAX", python))
+        for library in found or []:
+            peer = Peer(python, library, folder, counts)
+            if peer.name and peer.name not in [p.name for p in peers]:
+                peers.append(peer)
+                continue
+            if not peer.name:
+                say("%s of %s: left out: it does not start" % (library, python))
+            peer.close()
+    return peers
+
+
+def measure(work, args, heddle, peers):
+    """One row: medians over rounds, heddle and every peer once in each."""
+    recipe = work == "fastmnist"
+    batch = 256 if recipe else 64
+    say("%s: searching the peers' best settings" % work)
+    here = [p for p in peers if p.open(work, batch)]
+    values = {id(p): [] for p in here + [heddle]}
+    accuracy = {id(p): [] for p in here + [heddle]}
+    for turn in range(args.rounds):
+        say("%s: round %d of %d" % (work, turn + 1, args.rounds))
+        for who in [heddle] + here:
+            if recipe:
+                value, right = who.recipe(turn)
+                accuracy[id(who)].append(right)
+            else:
+                value = heddle.rate(work, batch, args.seconds) if who is heddle else who.rate(args.seconds)
+            values[id(who)].append(value)
+
+    def told(who):
+        one = {"name": who.name, "median": median(values[id(who)]), "low": min(values[id(who)]),
+               "high": max(values[id(who)])}
+        if recipe:
+            one["accuracy"] = sum(accuracy[id(who)]) / args.rounds
+        if who is not heddle:
+            one.update(setting=who.label, python=who.python, tried=who.tried)
+        return one
+    row = {"work": work, "batch": batch, "unit": "training seconds" if recipe else "samples/s", "heddle": told(heddle),
+           "peers": [told(p) for p in here]}
+    better = min if recipe else max
+    if here:
+        fastest = better(row["peers"], key=lambda p: p["median"])
+        ours, theirs = row["heddle"]["median"], fastest["median"]
+        row.update(fastest=fastest["name"], ratio=theirs / ours if recipe else ours / theirs)
+    return row
+
+
+def number(row, value):
+    return "%.2f" % value if row["unit"].endswith("seconds") else "{:,.0f}".format(value)
+
+
+def title(row):
+    return "`fastmnist` recipe, training seconds" if row["work"] == "fastmnist" else \
+        "`%s`, batch %d, samples/s" % (row["work"], row["batch"])
+
+
+def caption(report):
+    return "%s, %d CPU%s, float32, MNIST; %s; medians of %d, taken in turns; %s." % (
+        report["cpu"], report["cpus"], "s" * (report["cpus"] != 1), report["heddle"], report["rounds"], report["date"])
+
+
+def print_markdown(report):
+    names = report["peers"]
+    print(caption(report) + " Ratio: heddle against the fastest peer.\n")
+    print("| | heddle | " + " | ".join(names) + " | ratio |")
+    print("|---" * (len(names) + 3) + "|")
+    for row in report["works"]:
+        cells = {p["name"]: number(row, p["median"]) for p in row["peers"]}
+        print("| %s | %s | %s | %s |" % (title(row), number(row, row["heddle"]["median"]),
+                                         " | ".join(cells.get(n, "") for n in names),
+                                         "%.1f" % row["ratio"] if "ratio" in row else ""))
+
+
+def print_text(report):
+    print(caption(report))
+    for row in report["works"]:
+        print("\n%s, batch %d: %s" % (row["work"], row["batch"], row["unit"]))
+        for one in [row["heddle"]] + row["peers"]:
+            accuracy = ", accuracy %.4f" % one["accuracy"] if "accuracy" in one else ""
+            ratio = one["median"] / row["heddle"]["median"]
+            ratio = ratio if row["unit"].endswith("seconds") else 1 / ratio
+            print("  %-24s %12s  (%s to %s)  %6.2f  %s%s" % (
+                one["name"], number(row, one["median"]), number(row, one["low"]), number(row, one["high"]), ratio,
+                one.get("setting", ""), accuracy))
+
+
+def main():
+    works = ["cnn", "mlp", "simplenet", "fastmnist"]
+    p = argparse.ArgumentParser(prog="heddle bench peers", description=__doc__.split("\n")[0])
+    p.add_argument("--heddle", default="heddle")
+    p.add_argument("--python", action="append")
+    p.add_argument("--data-dir")
+    p.add_argument("--work", action="append", choices=works)
+    p.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    p.add_argument("--seconds", type=float, default=2)
+    p.add_argument("--rounds", type=int, default=5)
+    p.add_argument("--json", action="store_true")
+    p.add_argument("--markdown", action="store_true")
+    args = p.parse_args()
+    folder = find_mnist(args.data_dir)
+    with tempfile.TemporaryDirectory() as scratch:
+        heddle = Heddle(args.heddle, folder, args.threads, scratch)
+        peers = find_peers(args, folder)
+        try:
+            rows = [measure(work, args, heddle, peers) for work in works if work in (args.work or works)]
+        finally:
+            for peer in peers:
+                peer.close()
+    report = {"cpu": cpu_info("model name"), "cpus": args.threads, "heddle": heddle.name,
+              "date": datetime.date.today().isoformat(), "rounds": args.rounds, "peers": [p.name for p in peers],
+              "works": rows}
+    if args.json:
+        print(json.dumps(report))
+    else:
+        (print_markdown if args.markdown else print_text)(report)
+
+
+if __name__ == "__main__":
+    main()

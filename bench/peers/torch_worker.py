@@ -1,0 +1,97 @@
+"""PyTorch as a peer: see peer_work.py. usage: torch_worker.py FOLDER_OF_MNIST THREADS"""
+import sys
+import time
+
+import torch
+from torch import nn
+
+from peer_work import MODELS, RECIPE, images, is_convolutional, serve
+
+FOLDER, THREADS = sys.argv[1], int(sys.argv[2])
+state = {"trainers": {}}
+
+
+def network(model):
+    make = {"conv": lambda i, o, k: nn.Conv2d(i, o, k), "pool": nn.MaxPool2d, "relu": nn.ReLU, "flatten": nn.Flatten,
+            "linear": nn.Linear}
+    return nn.Sequential(*(make[kind](*sizes) for kind, *sizes in MODELS[model]))
+
+
+def best_form(kind, parameters, **options):
+    """The optimizer in the fastest form that this version has for the CPU."""
+    for form in ({"fused": True}, {"foreach": True}, {}):
+        try:
+            return kind(parameters, **options, **form)
+        except (TypeError, RuntimeError, ValueError):
+            continue
+    raise RuntimeError("no form of %s works" % kind.__name__)
+
+
+class Trainer:
+    def __init__(self, setting, seed=0):
+        way, layout = setting.split("/")
+        torch.manual_seed(seed)
+        self.format = getattr(torch, "channels_last" if layout == "nhwc" else "contiguous_format")
+        self.net = network(state["model"]).to(memory_format=self.format)
+        self.x = state["x"].contiguous(memory_format=self.format)
+        self.optimizer = None
+        self.loss = lambda x, y: nn.functional.cross_entropy(self.net(x), y)
+        if way == "compile":
+            torch._dynamo.reset()
+            self.loss = torch.compile(self.loss, dynamic=False)
+
+    def step(self, x, y):
+        self.optimizer.zero_grad(set_to_none=True)
+        self.loss(x, y).backward()
+        self.optimizer.step()
+
+    def warm_up(self, sizes):
+        for size in sizes * 3:
+            self.loss(self.x[:size], state["y"][:size]).backward()
+        self.net.zero_grad(set_to_none=True)
+
+
+def open_model(model, batch):
+    x, y = images(FOLDER, "train")
+    state.update(model=model, batch=batch, x=torch.from_numpy(x).unsqueeze(1), y=torch.from_numpy(y), trainers={})
+    ways = ["eager"] + ["compile"] * hasattr(torch, "compile")
+    layouts = ["nchw"] + ["nhwc"] * is_convolutional(model)
+    return {"settings": ["%s/%s" % (way, layout) for way in ways for layout in layouts]}
+
+
+def rate(setting, seconds):
+    if setting not in state["trainers"]:
+        trainer = state["trainers"][setting] = Trainer(setting)
+        trainer.optimizer = best_form(torch.optim.SGD, list(trainer.net.parameters()), lr=0.01)
+        trainer.warm_up([state["batch"]])
+    trainer, batch, done = state["trainers"][setting], state["batch"], 0
+    order = torch.randperm(len(state["y"]) // batch * batch).split(batch)
+    for chosen in order[:10]:
+        trainer.step(trainer.x[chosen], state["y"][chosen])
+    start = time.perf_counter()
+    while time.perf_counter() < start + seconds:
+        for chosen in order[done // batch % len(order):][:20]:
+            trainer.step(trainer.x[chosen], state["y"][chosen])
+            done += batch
+    return {"samples_per_s": done / (time.perf_counter() - start)}
+
+
+def recipe(setting, seed):
+    batch, total = RECIPE["batch"], len(state["y"])
+    trainer = Trainer(setting, seed)
+    trainer.optimizer = best_form(torch.optim.Adam, list(trainer.net.parameters()), lr=RECIPE["lr"], betas=(0.7, 0.9))
+    schedule = torch.optim.lr_scheduler.OneCycleLR(trainer.optimizer, max_lr=RECIPE["lr"], total_steps=RECIPE["steps"])
+    trainer.warm_up([batch, total % batch])
+    start = time.perf_counter()
+    for at in range(0, total, batch):
+        trainer.step(trainer.x[at:at + batch], state["y"][at:at + batch])
+        schedule.step()
+    seconds = time.perf_counter() - start
+    x, y = images(FOLDER, "t10k")
+    with torch.no_grad():
+        right = (trainer.net(torch.from_numpy(x).unsqueeze(1)).argmax(1) == torch.from_numpy(y)).float().mean()
+    return {"train_s": seconds, "accuracy": right.item()}
+
+
+torch.set_num_threads(THREADS)
+serve("PyTorch " + torch.__version__, {"open": open_model, "rate": rate, "recipe": recipe})
