@@ -99,6 +99,15 @@ static double node_bytes(const experiment *e, const hd_node *node, double calls)
   return bytes;
 }
 
+/* Bytes of an output that takes an input's place: they move twice and lie once. */
+static double bytes_in_place(const experiment *e, const hd_node *node) {
+  const hd_place *place = e->session->plan->place;
+  if (node->out[0] < 0 || node->in[0] < 0 || !hd__op_works_in_place(node->op))
+    return 0;
+  const hd_place *in = &place[node->in[0]], *out = &place[node->out[0]];
+  return in->where == out->where && in->offset == out->offset ? value_bytes(e, node->out[0], 1) : 0;
+}
+
 /* What a node does in a step. A gradient that is formed in tiles reads and writes everything once. */
 static void describe_node(experiment *e, const hd_node *node, const hd_probe_sum *sum, int64_t steps, hd_bench_op *op) {
   bool formed = hd__op_info(node->op)->class == HD_CLASS_REDUCE && e->probe.inner->form[node->op];
@@ -108,7 +117,7 @@ static void describe_node(experiment *e, const hd_node *node, const hd_probe_sum
   op->flops = (double)hd__op_flops(node->op, &node->geom) * (double)e->out->batch;
   op->executed_flops = op->flops * executed_share(node, sum);
   op->bytes = node_bytes(e, node, formed ? 1 : (double)op->calls);
-  op->bytes_at_once = formed ? op->bytes : op->bytes / (double)op->calls;
+  op->bytes_at_once = formed ? op->bytes : (op->bytes - bytes_in_place(e, node)) / (double)op->calls;
 }
 
 /* What goes over all parameters or samples comes to the same bytes only a step later. */

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/digest.h"
+#include "base/philox.h"
 #include "data/digits.h"
 #include "data/idx.h"
 
@@ -14,7 +15,7 @@ struct hd_data {
   char *name;
   hd_dataset train, test;
   hd_idx file[HD_DATA_PARTS]; /* training images, training labels, test images, test labels */
-  uint8_t *drawn;             /* digits */
+  uint8_t *drawn;             /* digits, random */
   float *targets[2];          /* of training and test, in this machine's byte order; NULL with labels */
   double mean[HD_DATA_MAX_CHANNELS], std[HD_DATA_MAX_CHANNELS];
   uint64_t checksum[HD_DATA_PARTS];
@@ -219,6 +220,35 @@ static hd_status draw_digits(hd_data *data, hd_ctx *ctx) {
   return HD_OK;
 }
 
+/* "random:CxHxW": noise with labels to match, for measurements on samples of any shape. */
+static hd_status draw_random(hd_data *data, hd_ctx *ctx, const char *name) {
+  enum { TRAIN = 8192, TEST = 1024, ALL = TRAIN + TEST, CLASSES = 10, MOST_SIDE = 256 };
+  int c, h, w, end = 0;
+  if (sscanf(name, "random:%1d%*1[x]%3d%*1[x]%3d%n", &c, &h, &w, &end) != 3 || name[end] || c < 1 ||
+      c > HD_DATA_MAX_CHANNELS || h < 1 || h > MOST_SIDE || w < 1 || w > MOST_SIDE)
+    return hd__fail(ctx, HD_E_USAGE,
+                    "--data random: expects 1 to %d channels and sides of 1 to %d, found '%s'; write "
+                    "for example random:3x32x32",
+                    HD_DATA_MAX_CHANNELS, MOST_SIDE, name);
+  const int64_t sample = (int64_t)c * h * w, bytes = ALL * (sample + 1);
+  data->drawn = hd__malloc((size_t)(bytes + 16));
+  if (!data->drawn)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for random samples");
+  for (int64_t at = 0; at < bytes; at += 16) {
+    const uint32_t counter[4] = {(uint32_t)(at / 16)};
+    uint32_t word[4];
+    hd__philox(word, 0, counter);
+    for (int i = 0; i < 16; i++)
+      data->drawn[at + i] = (uint8_t)(word[i / 4] >> (i % 4 * 8));
+  }
+  uint8_t *labels = data->drawn + ALL * sample;
+  for (int i = 0; i < ALL; i++)
+    labels[i] %= CLASSES;
+  data->train = (hd_dataset){data->drawn, labels, TRAIN, c, h, w, CLASSES, NULL, 0};
+  data->test = (hd_dataset){data->drawn + TRAIN * sample, labels + TRAIN, TEST, c, h, w, CLASSES, NULL, 0};
+  return HD_OK;
+}
+
 typedef uint8_t bytes16 __attribute__((vector_size(16)));
 typedef uint16_t words16 __attribute__((vector_size(32)));
 typedef uint32_t sums16 __attribute__((vector_size(64)));
@@ -296,15 +326,17 @@ static hd_status open_any(hd_data *data, hd_ctx *ctx, const char *name, const ch
   char folder[HD_PATH_BYTES];
   if (!strcmp(name, "digits"))
     return draw_digits(data, ctx);
+  if (!strncmp(name, "random:", 7))
+    return draw_random(data, ctx, name);
   if (!strcmp(name, "mnist") || !strcmp(name, "fashion")) {
     HD_TRY(find_named(folder, ctx, name, data_dir));
     return open_folder(data, ctx, folder, ignored);
   }
   if (!hd__file_is_folder(name))
-    return hd__fail(
-        ctx, HD_E_IO,
-        "expected digits, mnist, fashion or a folder of IDX files as --data, found '%s', which is none; check the path",
-        name);
+    return hd__fail(ctx, HD_E_IO,
+                    "expected digits, mnist, fashion, random:CxHxW or a folder of IDX files as --data, found '%s', "
+                    "which is none; check the path",
+                    name);
   return open_folder(data, ctx, name, ignored);
 }
 

@@ -1,9 +1,10 @@
 /* Data sets as the trainer sees them: a training and a test split of 8-bit images with class labels or, for regression,
  * with float targets.
  *
- * Names are `digits` (drawn by heddle), `mnist` and `fashion` (looked for in known folders); anything else is a path to
- * a folder of IDX files. The mean and standard deviation are the training set's, of pixels in [0, 1], computed in
- * integers and rounded to 4 decimals. Checksums are XXH3-64 over the decompressed bytes. */
+ * Names are `digits` (drawn by heddle), `mnist` and `fashion` (looked for in known folders) and `random:CxHxW` (noise of
+ * that shape); anything else is a path to a folder of IDX files. The mean and standard deviation are the training set's,
+ * of pixels in [0, 1], computed in integers and rounded to 4 decimals. Checksums are XXH3-64 over the decompressed
+ * bytes. */
 #ifndef HD_DATA_DATASET_H
 #define HD_DATA_DATASET_H
 

@@ -30,6 +30,24 @@ bench() {
   grep -q '^other ' out
 }
 
+@test "bench step: samples of any shape" {
+  need_json
+  bench step --model "$SRCDIR/bench/models/colour.yaml" --data random:3x32x32 --batch 16 --threads 1 --seconds 0.1
+  [ "$(json_get data operations.0.op <out)" = "random:3x32x32 conv2d" ]
+  for data in random: random:5x8x8 random:3x8 random:1x8x300 random:1x8x8x8 random:ax8x8 random:-1x8x8; do
+    fails 2 bench step --data "$data"
+    says "random:3x32x32"
+  done
+  fails 1 bench step --model simplenet --data random:1x28x29
+}
+
+@test "bench step: the networks of bench/models" {
+  for model in "$SRCDIR"/bench/models/*.yaml; do
+    "$HEDDLE" summary --model "$model" >out
+    grep -q '^parameters: ' out
+  done
+}
+
 @test "bench conv: a model's convolutions without gradients that nobody wants, and shapes" {
   need_json
   bench conv --model lenet5 --seconds 0.2
