@@ -6,7 +6,8 @@
  * The machine's peak is measured first, by independent chains in registers: "of peak" is executed against it.
  *
  * Gradients are as training sees them: half of them are zero behind a ReLU. The best of several runs is printed, since
- * the machine may be shared. Developers' tool; reaches the kernel table directly. */
+ * the machine may be shared. Developers' tool for a list of shapes and for pools, reaches the kernel table directly; any
+ * other convolution: heddle bench conv. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,47 +21,17 @@ static double seconds_now(void) {
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-#if defined(__x86_64__) && defined(__GNUC__)
-#include <immintrin.h>
-
-/* Twelve chains of FMA for `rounds`; returns something that depends on all of them. */
-#define PEAK(name, options, type, set, fma, add, low)                                                                  \
-  __attribute__((target(options), noinline)) static float name(long rounds) {                                          \
-    type x[12], a = set(0.999f), b = set(0.001f);                                                                      \
-    for (int i = 0; i < 12; i++)                                                                                       \
-      x[i] = set((float)i);                                                                                            \
-    for (long r = 0; r < rounds; r++)                                                                                  \
-      _Pragma("GCC unroll 12") for (int i = 0; i < 12; i++) x[i] = fma(x[i], a, b);                                    \
-    for (int i = 1; i < 12; i++)                                                                                       \
-      x[0] = add(x[0], x[i]);                                                                                          \
-    return low(x[0]);                                                                                                  \
-  }
-
-PEAK(peak_avx512, "avx512f", __m512, _mm512_set1_ps, _mm512_fmadd_ps, _mm512_add_ps, _mm512_cvtss_f32)
-PEAK(peak_avx2, "avx2,fma", __m256, _mm256_set1_ps, _mm256_fmadd_ps, _mm256_add_ps, _mm256_cvtss_f32)
-
-static double measure(float (*chains)(long), int lanes) {
-  const long rounds = 2000000;
+/* GFLOP/s of one core with this table's instructions. */
+static double peak_of(const hd_kernels *table) {
   double best = 0;
-  volatile float sink = 0;
+  float sink = 0.5f;
   for (int i = 0; i < 10; i++) {
-    double start = seconds_now();
-    sink = sink + chains(rounds);
-    double rate = 24.0 * (double)rounds * lanes / (seconds_now() - start) * 1e-9;
+    double start = seconds_now(), flops = (double)table->chains(&sink, 2000000);
+    double rate = 1e-9 * flops / (seconds_now() - start);
     best = rate > best ? rate : best;
   }
   return best;
 }
-
-/* GFLOP/s of one core with this table's instructions; 0 if not known. */
-static double peak_of(const hd_kernels *table) {
-  if (!strcmp(table->isa, "avx512"))
-    return measure(peak_avx512, 16);
-  return !strcmp(table->isa, "avx2") ? measure(peak_avx2, 8) : 0;
-}
-#else
-static double peak_of(const hd_kernels *table) { return (void)table, 0; }
-#endif
 
 typedef struct shape {
   const char *name;

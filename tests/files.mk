@@ -12,7 +12,7 @@ AM_TESTS_ENVIRONMENT = HEDDLE='$(abs_top_builddir)/heddle' SRCDIR='$(abs_top_src
   HEDDLE_LANE_SPEEDS; \
   HD_BITS='$(HD_BITS)'; export HD_BITS;
 
-unit_tests = tests/unit/test_digits tests/unit/test_doctor tests/unit/test_feed tests/unit/test_file tests/unit/test_idx \
+unit_tests = tests/unit/test_bench tests/unit/test_digits tests/unit/test_doctor tests/unit/test_feed tests/unit/test_file tests/unit/test_idx \
   tests/unit/test_losses tests/unit/test_meeting tests/unit/test_num_threads tests/unit/test_param_rules tests/unit/test_placement \
   tests/unit/test_pool tests/unit/test_predict tests/unit/test_quota tests/unit/test_safetensors \
   tests/unit/test_scaling tests/unit/test_schedule tests/unit/test_summary tests/unit/test_tensor tests/unit/test_tree \
@@ -32,7 +32,7 @@ script_tests += tests/cli/bench.bats tests/cli/doctor.bats tests/cli/errors.bats
   tests/cli/losses.bats tests/cli/manual.bats tests/cli/predict.bats tests/cli/signals.bats tests/cli/summary.bats \
   tests/cli/topo.bats tests/cli/train.bats tests/cli/tune.bats
 script_tests += tests/cli/profile.bats
-script_tests += tests/cli/hostile.sh tests/install.sh
+script_tests += tests/cli/hostile.sh tests/install.sh tests/instructions.sh
 bits_tests = tests/bits/bf16.sh tests/bits/bits.sh tests/bits/networks.sh tests/bits/readme.sh
 TESTS = $(unit_tests) $(op_tests) $(script_tests) $(bits_tests)
 check_PROGRAMS += $(unit_tests) $(op_tests) tests/bits/make_idx tests/golden/print_scores

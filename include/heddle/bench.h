@@ -7,9 +7,9 @@
  *     hd_bench_step_destroy(result);
  *
  * FLOPs come in two conventions. `flops` is what a dense library would compute, two for each multiply-add of the whole
- * map. `executed_flops` leaves out what nothing reads (outputs outside of every pool window) and what is zero for
- * certain (gradients behind a max pool that did not pass it). Where both could be less than the other's peak allows,
- * percentages above 100 are no mistake: work was left out.
+ * map. `executed_flops` leaves out what nothing reads (outputs outside of every pool window), what is zero for certain
+ * (gradients behind a max pool that did not pass it) and what Winograd's tiles save; it has their products and not
+ * their transforms. So dense rates above the machine's peak are no mistake: work was left out.
  *
  * The bound of an operation is the roofline's: the longer of its executed FLOPs at the FMA peak of a lane, and its
  * bytes at the bandwidth that a lane has where that many bytes fit. Bytes are those that must move: each input read
@@ -73,7 +73,8 @@ typedef struct hd_bench_step_result {
   int64_t batch;
   int32_t threads;
   int32_t turns;
-  double samples_per_s, low, high; /* of the lanes: the median of the turns, the slowest and the fastest */
+  double samples_per_s, low, high; /* of the lanes: the median of the turns and its 95 % confidence interval */
+  double best;                     /* the fastest turn, as the peak is the fastest burst */
   double flops, executed_flops;    /* of a sample */
   double lane_step_s;              /* a step of a whole batch on one lane */
   int32_t op_count;

@@ -16,6 +16,8 @@
 #include "train/planned.h"
 #include "train/scaling.h"
 
+static const double LIVE = 0.5; /* of a pooled gradient */
+
 enum { TURNS = 9, OPERANDS = 8, CALL_BYTES = 512 << 10, MOST_ROWS = 16 };
 
 /* One kernel and what it is called with. */
@@ -78,7 +80,7 @@ static hd_status make_call(experiment *e, job *j, hd_ctx *ctx) {
   int64_t at = slot(y, 64), w = slot((int64_t)g->kh * g->kw * (g->ci / g->groups) * g->co, 16), b = slot(g->co, 16);
   int64_t n = CALL_BYTES / ((x + y) * (int64_t)sizeof(float));
   n = n < 1 ? 1 : n > MOST_ROWS ? MOST_ROWS : n;
-  float *xs = random_floats(e, j, n * x, 0), *ys = random_floats(e, j, n * y, j->op == HD_OP_conv2d ? 0 : 0.5);
+  float *xs = random_floats(e, j, n * x, 0), *ys = random_floats(e, j, n * y, j->op == HD_OP_conv2d ? 0 : 1 - LIVE);
   float *ws = random_floats(e, j, w, 0), *bs = random_floats(e, j, b, 0);
   uint8_t *places = g->pool > 1 ? random_places(e, j, n * at, g->pool * g->pool) : NULL;
   if (j->op == HD_OP_conv2d)
@@ -103,7 +105,7 @@ static hd_status make_call(experiment *e, job *j, hd_ctx *ctx) {
 
 static void describe(experiment *e, const job *j, hd_bench_op *op) {
   const hd_geom *g = &j->g;
-  double windows = (double)g->hp * g->wp / ((double)g->ho * g->wo), n = (double)j->call.rows;
+  double n = (double)j->call.rows;
   double images = (double)g->hi * g->wi * g->ci + (double)g->hp * g->wp * g->co * (g->pool > 1 ? 1.25 : 1);
   double weights = ((double)g->kh * g->kw * (g->ci / g->groups) + 1) * g->co;
   double column[TURNS];
@@ -112,9 +114,7 @@ static void describe(experiment *e, const job *j, hd_bench_op *op) {
   op->calls = 1;
   op->s = hd__median(column, TURNS).value;
   op->flops = (double)hd__op_flops(j->op, g);
-  op->executed_flops = op->flops;
-  if (g->pool > 1)
-    op->executed_flops *= j->op == HD_OP_conv2d ? windows * g->pool * g->pool : windows / 2;
+  op->executed_flops = op->flops * hd__bench_executed_share(j->op, g, LIVE);
   op->bytes_at_once = (images * n + weights) * sizeof(float);
   op->bytes = op->bytes_at_once / n;
   hd__bench_bound(op, &e->out->machine);

@@ -178,6 +178,16 @@ void hd__bench_bound(hd_bench_op *op, const hd_bench_machine *machine) {
   op->least_s = hd_bench_least_s(&op->level, machine, op->executed_flops, op->bytes, op->bytes_at_once);
 }
 
+double hd__bench_executed_share(hd_op op, const hd_geom *g, double live) {
+  static const double TILES = 16.0 / 36.0;
+  if (op != HD_OP_conv2d && op != HD_OP_conv2d_dx && op != HD_OP_conv2d_dw)
+    return 1;
+  double windows = (double)g->hp * g->wp / ((double)g->ho * g->wo);
+  if (op != HD_OP_conv2d && g->pool > 1)
+    return windows * live;
+  return windows * g->pool * g->pool * (hd_geom_is_winograd(g) ? TILES : 1);
+}
+
 hd_status hd__bench_check_seconds(hd_ctx *ctx, double seconds) {
   if (seconds >= 0.1 && seconds <= 3600)
     return HD_OK;

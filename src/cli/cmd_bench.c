@@ -163,9 +163,9 @@ static void print_step(const hd_bench_step_result *r, const bench_ops *ops) {
   const double gflops = 1e-9 * r->flops * r->samples_per_s, executed = 1e-9 * r->executed_flops * r->samples_per_s;
   const double peak = r->machine.all_peak_gflops;
   bench_print_machine(&r->machine);
-  printf("\n%s on %s, batch %lld, %d lane%s: %s samples/s (%s to %s)\n", r->model, r->data, (long long)r->batch,
-         r->threads, r->threads == 1 ? "" : "s", cli_grouped(llround(r->samples_per_s)), cli_grouped(llround(r->low)),
-         cli_grouped(llround(r->high)));
+  printf("\n%s on %s, batch %lld, %d lane%s: %s samples/s (%s to %s, fastest turn %s)\n", r->model, r->data,
+         (long long)r->batch, r->threads, r->threads == 1 ? "" : "s", cli_grouped(llround(r->samples_per_s)),
+         cli_grouped(llround(r->low)), cli_grouped(llround(r->high)), cli_grouped(llround(r->best)));
   printf("  dense     %8.1f GFLOP/s, %5.1f %% of the peak (%.2f MFLOP a sample)\n", gflops, 100 * gflops / peak,
          1e-6 * r->flops);
   printf("  executed  %8.1f GFLOP/s, %5.1f %% of the peak (%.2f MFLOP a sample)\n", executed, 100 * executed / peak,
@@ -179,9 +179,9 @@ static void json_step(const hd_bench_step_result *r, const bench_ops *ops) {
   cli_json_text(stdout, r->model);
   printf(", \"data\": ");
   cli_json_text(stdout, r->data);
-  printf(", \"batch\": %lld, \"samples_per_s\": %.1f, \"low\": %.1f, \"high\": %.1f, \"gflops\": %.3f, "
+  printf(", \"batch\": %lld, \"samples_per_s\": %.1f, \"low\": %.1f, \"high\": %.1f, \"best\": %.1f, \"gflops\": %.3f, "
          "\"executed_gflops\": %.3f, \"percent_of_peak\": %.3f, \"lane_step_us\": %.3f, ",
-         (long long)r->batch, r->samples_per_s, r->low, r->high, gflops, executed,
+         (long long)r->batch, r->samples_per_s, r->low, r->high, r->best, gflops, executed,
          100 * gflops / r->machine.all_peak_gflops, 1e6 * r->lane_step_s);
   bench_json_machine(&r->machine);
   printf(", ");
@@ -271,9 +271,9 @@ static double try_core(const char *self, const char *core) {
     setenv("OPENBLAS_CORETYPE", core, 1);
   else
     unsetenv("OPENBLAS_CORETYPE");
-  FILE *child = popen(
-      "HEDDLE_BENCH_CORE=chosen exec \"$HEDDLE_BENCH_SELF\" bench gemm --threads 1 --size 384 --seconds 0.1 --json 2>/dev/null",
-      "r");
+  FILE *child = popen("HEDDLE_BENCH_CORE=chosen exec \"$HEDDLE_BENCH_SELF\" bench gemm --threads 1 --size 384 "
+                      "--seconds 0.1 --json 2>/dev/null",
+                      "r");
   if (child) {
     while (fgets(line, sizeof line, child)) {
       const char *found = strstr(line, "\"openblas_gflops\": ");

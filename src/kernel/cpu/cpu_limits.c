@@ -10,9 +10,11 @@ enum { CHAINS = HD_ISA_IS(avx512) ? 12 : HD_ISA_IS(scalar) ? 1 : 6, STREAM = 4 }
 static int64_t chains(float *sink, int64_t rounds) {
   g16 x[CHAINS], keep = g16_all(0.999f), add = g16_all(0.001f), sum = g16_zero();
   float out[16];
+  for (int i = 0; i < 16; i++)
+    out[i] = *sink + 0.01f * (float)i; /* no two alike, or the halves of a group would be computed once */
   UNROLL
   for (int c = 0; c < CHAINS; c++)
-    x[c] = g16_all(*sink + (float)c);
+    x[c] = g16_add(g16_load(out), g16_all((float)c));
   for (int64_t r = 0; r < rounds; r++) {
     UNROLL
     for (int c = 0; c < CHAINS; c++)
@@ -21,8 +23,7 @@ static int64_t chains(float *sink, int64_t rounds) {
   UNROLL
   for (int c = 0; c < CHAINS; c++)
     sum = g16_add(sum, x[c]);
-  g16_store(out, sum);
-  *sink = out[0] / CHAINS;
+  *sink = g16_tree(sum) / (16 * CHAINS); /* all of it, or what nobody reads would not be computed */
   return (int64_t)2 * 16 * CHAINS * rounds;
 }
 
