@@ -7,3 +7,15 @@ EXTRA_DIST += bench/performance_table bench/instructions bench/instructions.txt
 # Networks that nobody tuned kernels for.
 EXTRA_DIST += bench/models/cnn-stride.yaml bench/models/colour.yaml bench/models/residual.yaml bench/models/separable.yaml \
   bench/models/wide-5x5.yaml
+
+# With the updates of AVX-512 once more, changed.
+check_PROGRAMS += bench/bench_contract
+bench_bench_contract_SOURCES = bench/bench_contract.c
+if HAVE_AVX512
+check_LTLIBRARIES = bench/libunchecked.la
+bench_libunchecked_la_SOURCES = bench/update_unchecked.c
+bench_libunchecked_la_CPPFLAGS = $(CORE_CPPFLAGS) -DHD_ISA=avx512
+bench_libunchecked_la_CFLAGS = $(KERNEL_CFLAGS) $(AVX512_CFLAGS)
+bench_bench_contract_CPPFLAGS = $(AM_CPPFLAGS) -DHD_HAVE_UNCHECKED
+bench_bench_contract_LDADD = bench/libunchecked.la $(LDADD)
+endif

@@ -1,0 +1,179 @@
+/* What the contract costs: a training step as it is, and without what lets a layout change no bit.
+ *
+ *     bench_contract [SECONDS [MODEL ...]]       default: 5 seconds for each of cnn, mlp, simplenet; OMP_NUM_THREADS lanes
+ *
+ * Taken away one after the other: a sum for each shard (then one for each lane, whose number must be a power of two),
+ * the second version of weights and optimizer state (then both halves of the store are the same memory), and the look
+ * for numbers that are not finite (where the kernels are those of AVX-512). All variants share plan and lanes and run
+ * in turns shorter than a time slice, one after the other. Told are speeds that a tenth of the turns pass, so that who
+ * else is busy on the machine hardly matters. The chain of operations behind one output element stays: it is what the
+ * kernels are made of. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "exec/exec.h"
+#include "kernel/kernel.h"
+#include "sys/clock.h"
+#include "train/planned.h"
+#include "train/session.h"
+
+enum { VARIANTS = 4, MAX_ROUNDS = 4000 };
+
+static const double TURN_S = 0.005;
+
+void hd__update_fill_unchecked(hd_kernels *table);
+
+typedef struct variant {
+  const char *name;
+  bool one_sum, one_version, unchecked;
+  hd_store *store;
+  hd_exec *exec;
+  double rate[MAX_ROUNDS]; /* samples/s */
+} variant;
+
+typedef struct course {
+  const hd_session *session;
+  int64_t at, steps, samples;
+  double start_s, end_s;
+} course;
+
+static int next_step(void *self, hd_step *step) {
+  course *c = self;
+  if (c->steps > 1 && c->end_s - c->start_s >= TURN_S)
+    return 0;
+  hd__session_describe(step, c->session, c->at++ % (c->session->steps_per_epoch - 1));
+  return 1;
+}
+
+static void step_done(void *self, const hd_step *step, const hd_step_result *result) {
+  course *c = self;
+  c->end_s = hd__clock_s();
+  if (c->steps++ == 0)
+    c->start_s = c->end_s;
+  else
+    c->samples += step->samples;
+}
+
+static void fetch(void *self, const hd_step *step, int64_t first, int64_t rows, const hd_slots *to) {
+  course *c = self;
+  hd__feed_fetch(&c->session->train_feed, step->cursor + first, rows, to);
+}
+
+/* Samples/s in a turn. */
+static hd_status run(double *rate, hd_ctx *ctx, const variant *v, const hd_session *s) {
+  course c = {.session = s};
+  const hd_driver driver = {.self = &c, .next = next_step, .done = step_done, .fetch = fetch};
+  uint32_t flags;
+  HD_TRY(hd__exec_run(v->exec, ctx, &driver, &flags));
+  *rate = (double)c.samples / (c.end_s - c.start_s);
+  return HD_OK;
+}
+
+static hd_status prepare(variant *v, hd_ctx *ctx, const hd_session *s) {
+  hd_exec_settings settings = hd__planned_training(s->config, (int32_t)s->report.shards, s->schedule.op);
+  HD_TRY(hd__store_create(&v->store, ctx, s->plan, s->schedule.states));
+  memcpy(v->store->segment.base, s->store->segment.base, s->store->segment.bytes);
+  if (v->one_version) {
+    v->store->weights[1] = v->store->weights[0];
+    v->store->packed[1] = v->store->packed[0];
+    for (int i = 0; i < s->schedule.states; i++)
+      v->store->state[1][i] = v->store->state[0][i];
+  }
+  if (v->one_sum)
+    settings.shards = hd__lanes_count(s->lanes);
+  return hd__exec_create(&v->exec, ctx, s->plan, v->store, s->lanes, &settings);
+}
+
+/* Rounds of turns until the time is over; returns how many, or a status. */
+static int take_turns(variant *v, hd_ctx *ctx, hd_session *s, int variants, double seconds) {
+  const hd_kernels *kernels = s->plan->kernels;
+  hd_kernels unchecked = *kernels;
+  double end_s = hd__clock_s() + seconds;
+  int round = 0;
+#ifdef HD_HAVE_UNCHECKED
+  hd__update_fill_unchecked(&unchecked);
+#endif
+  for (; round < MAX_ROUNDS && (round < 3 || hd__clock_s() < end_s); round++)
+    for (int i = 0; i < variants; i++) {
+      s->plan->kernels = v[i].unchecked ? &unchecked : kernels;
+      hd_status status = run(&v[i].rate[round], ctx, &v[i], s);
+      s->plan->kernels = kernels;
+      if (status != HD_OK)
+        return status;
+    }
+  return round;
+}
+
+static int compare(const void *left, const void *right) {
+  double a = *(const double *)left, b = *(const double *)right;
+  return (a > b) - (a < b);
+}
+
+static void report(variant *v, int variants, int rounds, const hd_session *s) {
+  double as_it_is = 0;
+  for (int i = 0; i < variants; i++) {
+    qsort(v[i].rate, (size_t)rounds, sizeof *v[i].rate, compare);
+    double rate = v[i].rate[rounds * 9 / 10];
+    as_it_is = i ? as_it_is : rate;
+    printf("%-10s %2d lanes, %-35s %10.0f samples/s  %+5.1f %%\n", s->report.model, s->report.threads, v[i].name, rate,
+           100 * (rate / as_it_is - 1));
+  }
+}
+
+static const variant kinds[VARIANTS] = {
+    {.name = "as it is"},
+    {.name = "one sum a lane", .one_sum = true},
+    {.name = "and one version", .one_sum = true, .one_version = true},
+    {.name = "and no look for what is not finite", .one_sum = true, .one_version = true, .unchecked = true}};
+
+static hd_status measure(hd_ctx *ctx, const hd_config *config, double seconds) {
+  static variant v[VARIANTS];
+  hd_session *s;
+  int variants = VARIANTS, rounds = 0;
+  memcpy(v, kinds, sizeof v);
+  HD_TRY(hd__session_rehearse(&s, ctx, config));
+  hd_status status = HD_OK;
+  if (s->report.threads & (s->report.threads - 1))
+    status =
+        hd__fail(ctx, HD_E_USAGE, "expected a power of two of lanes, found %d; set OMP_NUM_THREADS", s->report.threads);
+#ifdef HD_HAVE_UNCHECKED
+  variants -= strcmp(s->kernels->isa, "avx512") != 0;
+#else
+  variants--;
+#endif
+  hd__feed_shuffle(&s->train_feed, 0, 0);
+  for (int i = 0; i < variants && status == HD_OK; i++)
+    status = prepare(&v[i], ctx, s);
+  if (status == HD_OK)
+    rounds = take_turns(v, ctx, s, variants, seconds);
+  if (status == HD_OK && rounds > 0)
+    report(v, variants, rounds, s);
+  for (int i = 0; i < variants; i++) {
+    hd__exec_destroy(v[i].exec);
+    hd__store_destroy(v[i].store);
+  }
+  hd_session_destroy(s);
+  return rounds < 0 ? rounds : status;
+}
+
+int main(int argc, char **argv) {
+  static char *usual[] = {"cnn", "mlp", "simplenet"};
+  char **model = argc > 2 ? argv + 2 : usual;
+  int models = argc > 2 ? argc - 2 : 3;
+  hd_ctx *ctx;
+  hd_config *config;
+  hd_status status = hd_ctx_create(&ctx);
+  for (int i = 0; i < models && status == HD_OK; i++) {
+    status = hd_config_create(&config, ctx);
+    if (status == HD_OK)
+      status = hd_config_set(config, ctx, "model", model[i]);
+    if (status == HD_OK)
+      status = measure(ctx, config, argc > 1 ? atof(argv[1]) : 5);
+    hd_config_destroy(config);
+  }
+  if (status != HD_OK)
+    fprintf(stderr, "%s\n", hd_ctx_message(ctx));
+  hd_ctx_destroy(ctx);
+  return status != HD_OK;
+}
