@@ -5,22 +5,24 @@
  * Taken away one after the other: a sum for each shard (then one for each lane, whose number must be a power of two),
  * the second version of weights and optimizer state (then both halves of the store are the same memory), and the look
  * for numbers that are not finite (where the kernels are those of AVX-512). All variants share plan and lanes and run
- * in turns shorter than a time slice, one after the other. Told are speeds that a tenth of the turns pass, so that who
- * else is busy on the machine hardly matters. The chain of operations behind one output element stays: it is what the
- * kernels are made of. */
+ * in short turns, one after the other. Times are those of the CPU, so that who else is busy on the machine matters less;
+ * told are medians over the turns. The chain of operations behind one output element stays: it is what the kernels are
+ * made of. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "exec/exec.h"
 #include "kernel/kernel.h"
 #include "sys/clock.h"
 #include "train/planned.h"
+#include "train/scaling.h"
 #include "train/session.h"
 
 enum { VARIANTS = 4, MAX_ROUNDS = 4000 };
 
-static const double TURN_S = 0.005;
+static const double TURN_S = 0.01;
 
 void hd__update_fill_unchecked(hd_kernels *table);
 
@@ -29,7 +31,7 @@ typedef struct variant {
   bool one_sum, one_version, unchecked;
   hd_store *store;
   hd_exec *exec;
-  double rate[MAX_ROUNDS]; /* samples/s */
+  double rate[MAX_ROUNDS]; /* samples a second of CPU */
 } variant;
 
 typedef struct course {
@@ -37,6 +39,13 @@ typedef struct course {
   int64_t at, steps, samples;
   double start_s, end_s;
 } course;
+
+/* Of all lanes together. */
+static double cpu_s(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
 
 static int next_step(void *self, hd_step *step) {
   course *c = self;
@@ -48,7 +57,7 @@ static int next_step(void *self, hd_step *step) {
 
 static void step_done(void *self, const hd_step *step, const hd_step_result *result) {
   course *c = self;
-  c->end_s = hd__clock_s();
+  c->end_s = cpu_s();
   if (c->steps++ == 0)
     c->start_s = c->end_s;
   else
@@ -60,7 +69,7 @@ static void fetch(void *self, const hd_step *step, int64_t first, int64_t rows, 
   hd__feed_fetch(&c->session->train_feed, step->cursor + first, rows, to);
 }
 
-/* Samples/s in a turn. */
+/* Samples a second in a turn. */
 static hd_status run(double *rate, hd_ctx *ctx, const variant *v, const hd_session *s) {
   course c = {.session = s};
   const hd_driver driver = {.self = &c, .next = next_step, .done = step_done, .fetch = fetch};
@@ -105,19 +114,13 @@ static int take_turns(variant *v, hd_ctx *ctx, hd_session *s, int variants, doub
   return round;
 }
 
-static int compare(const void *left, const void *right) {
-  double a = *(const double *)left, b = *(const double *)right;
-  return (a > b) - (a < b);
-}
-
 static void report(variant *v, int variants, int rounds, const hd_session *s) {
   double as_it_is = 0;
   for (int i = 0; i < variants; i++) {
-    qsort(v[i].rate, (size_t)rounds, sizeof *v[i].rate, compare);
-    double rate = v[i].rate[rounds * 9 / 10];
+    double rate = hd__median(v[i].rate, rounds).value;
     as_it_is = i ? as_it_is : rate;
-    printf("%-10s %2d lanes, %-35s %10.0f samples/s  %+5.1f %%\n", s->report.model, s->report.threads, v[i].name, rate,
-           100 * (rate / as_it_is - 1));
+    printf("%-10s %2d lanes, %-35s %10.0f samples/s of CPU  %+5.1f %%\n", s->report.model, s->report.threads, v[i].name,
+           rate, 100 * (rate / as_it_is - 1));
   }
 }
 
