@@ -188,7 +188,7 @@ static void bench_loss(const hd_kernels *table, int32_t classes, int64_t rows) {
   free(logits), free(out), free(labels);
 }
 
-/* ---- the gradient of a linear layer as an owner of chunks forms it: in tiles of 8 x 512 ---- */
+/* ---- the gradient of a linear layer as an owner of chunks forms it: in tiles of 16 x 240 ---- */
 
 typedef struct former {
   const hd_kernels *table;
@@ -198,10 +198,10 @@ typedef struct former {
 
 static void run_form(void *self) {
   former *t = self;
-  for (int32_t k = 0; k < t->in; k += 512)
-    for (int32_t j = 0; j < t->out; j += 8) {
-      t->f.k0 = k, t->f.k1 = k + 512 < t->in ? k + 512 : t->in;
-      t->f.j0 = j, t->f.j1 = j + 8 < t->out ? j + 8 : t->out;
+  for (int32_t k = 0; k < t->in; k += 240)
+    for (int32_t j = 0; j < t->out; j += 16) {
+      t->f.k0 = k, t->f.k1 = k + 240 < t->in ? k + 240 : t->in;
+      t->f.j0 = j, t->f.j1 = j + 16 < t->out ? j + 16 : t->out;
       t->table->form[HD_OP_linear_dw](&t->f);
     }
 }
@@ -232,7 +232,7 @@ static void bench_form(const hd_kernels *table, int32_t in, int32_t out, int32_t
                   .dy_stride = padded(out),
                   .fold = &range.pushes,
                   .out = tile,
-                  .out_ld = 512};
+                  .out_ld = 240};
   double s = time_of(run_form, &t), gflops = 2e-9 * (double)in * out * samples / s;
   printf("%-8s %-10s %5d -> %-4d %4d rows, %2d shards %9.2f us %8.1f GFLOP/s", table->name, "form", in, out, samples,
          shards, s * 1e6, gflops);

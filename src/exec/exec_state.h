@@ -11,7 +11,7 @@
 #include "tree/tree.h"
 
 /* Elements of the buffer in which a lane folds: a tile of TILE_ROWS x TILE_COLUMNS, or TILE_ELEMS in a row. */
-enum { TILE_ROWS = 8, TILE_COLUMNS = 512, TILE_ELEMS = TILE_ROWS * TILE_COLUMNS };
+enum { TILE_ROWS = 16, TILE_COLUMNS = 240, TILE_ELEMS = 4096 };
 
 /* How one part of a batch is laid out over lanes. */
 typedef struct part_layout {
