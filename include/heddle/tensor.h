@@ -23,9 +23,8 @@
  * one's there). Integer results wrap around, except sums, whose overflow is an error. Division and exp, log, sqrt, tanh
  * of integers give f32. NaN passes through everything but comparisons.
  *
- * Numbers. Results are the same bits for any number of threads: docs/determinism.md lists each chain. Large products by
- * hd_tensor_matmul are the exception in one respect: they may differ between CPUs, as OpenBLAS computes them.
- * Results that underflow are zero.
+ * Numbers. Results are the same bits for any number of threads and any CPU of one architecture: docs/determinism.md
+ * lists each chain. Results that underflow are zero.
  *
  * Thread safety. A context serves one thread at a time, and owns the threads that compute. Any number of threads with
  * contexts of their own may read one tensor; a tensor that is written belongs to one thread. */
@@ -66,10 +65,6 @@ typedef struct hd_tensor hd_tensor;
 /* Threads for large tensors, 1 .. HD_TENSOR_MAX_THREADS; 0, the default: what hd_get_num_threads tells. They are started
  * by the first large operation. Changes speed, never a bit. */
 HD_API hd_status hd_tensor_set_threads(hd_ctx *ctx, int threads);
-
-/* What computes large products: "OpenBLAS 0.3.21 SkylakeX" or "own kernels". Opens the library `libopenblas.so.0` if no
- * matmul has yet; HEDDLE_BLAS names another one, or "none". Static storage. */
-HD_API const char *hd_tensor_blas(void);
 
 /* ---- Creating: on the CPU, contiguous ---- */
 

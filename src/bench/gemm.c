@@ -38,7 +38,7 @@ typedef struct experiment {
 
 static hd_status run_own(experiment *e, int i) {
   hd_tensor *c;
-  HD_TRY(hd__matmul(&c, e->ctx, e->products[i].a, e->products[i].b, NULL));
+  HD_TRY(hd_tensor_matmul(&c, e->ctx, e->products[i].a, e->products[i].b));
   hd_tensor_destroy(c);
   return HD_OK;
 }

@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "heddle/tensor.h"
 
 /* OpenBLAS 0.3.21 takes every Zen CPU for one without AVX-512, at half of its speed. NULL: it knows better. */
 static const char *better_core(void) {
@@ -91,5 +90,3 @@ const hd_blas *hd__blas(void) {
   pthread_once(&once, open_once);
   return opened;
 }
-
-const char *hd_tensor_blas(void) { return hd__blas() ? hd__blas()->name : "own kernels"; }

@@ -1,4 +1,5 @@
-/* OpenBLAS, where the machine has it: opened at run time, one thread per call.
+/* OpenBLAS, where the machine has it, to be measured against: opened at run time, one thread per call. Nothing that
+ * heddle computes comes from it.
  *
  * Three hazards are met here and nowhere else. The library reads its core type in its constructor, and older ones take
  * new CPUs for old, so the variable is set before it is opened (unless the user set one) and put back. Its own threads
@@ -9,8 +10,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "heddle/tensor.h"
-
 typedef struct hd_blas {
   /* cblas_sgemm, with its enums as int. */
   void (*sgemm)(int order, int trans_a, int trans_b, int m, int n, int k, float alpha, const float *a, int lda,
@@ -19,9 +18,6 @@ typedef struct hd_blas {
 } hd_blas;
 
 enum { HD_BLAS_ROW_MAJOR = 101, HD_BLAS_NO_TRANS = 111, HD_BLAS_TRANS = 112 };
-
-/* hd_tensor_matmul with a given library, NULL for none. */
-hd_status hd__matmul(hd_tensor **out, hd_ctx *ctx, const hd_tensor *a, const hd_tensor *b, const hd_blas *blas);
 
 /* The process's library, opened once: HEDDLE_BLAS or libopenblas.so.0. NULL where there is none. */
 const hd_blas *hd__blas(void);
