@@ -36,7 +36,7 @@ hd_status hd__check_isa(hd_finding *out, hd_ctx *ctx, const hd_patient *p) {
   return HD_OK;
 }
 
-/* A product by OpenBLAS, of the same operands. */
+/* A product by OpenBLAS, of the same operands: heddle computes nothing with it, but other programs do. */
 typedef struct blas_product {
   const hd_blas *blas;
   hd_product operands;
@@ -69,6 +69,6 @@ hd_status hd__check_blas(hd_finding *out, hd_ctx *ctx, const hd_patient *p) {
            core && *core ? "unset OPENBLAS_CORETYPE"
            : !strcmp(p->best->isa, "avx512")
                ? "export OPENBLAS_CORETYPE=SkylakeX"
-               : "install a newer OpenBLAS (libopenblas0-pthread), or export HEDDLE_BLAS=none");
+               : "install a newer OpenBLAS (libopenblas0-pthread)");
   return HD_OK;
 }
