@@ -32,41 +32,71 @@ typedef struct panel {
 
 G16 int max_rows(int groups) { return FILL / groups < MAX_ROWS ? FILL / groups : MAX_ROWS; }
 
+/* The last group of a row of c or of b. */
+G16 g16 load_last(const float *x, int left) {
+  return MASKS_ARE_FREE ? g16_load_mask(x, g16_first(left)) : g16_load_some(x, left);
+}
+
+G16 void store_last(float *x, g16 value, int left) {
+  if (MASKS_ARE_FREE)
+    g16_store_mask(x, value, g16_first(left));
+  else
+    g16_store_some(x, value, left);
+}
+
+G16 void begin(g16 (*acc)[GROUPS], const panel *p, const float *c, int rows, int groups) {
+  if (p->first) {
+    UNROLL
+    for (int r = 0; r < rows; r++)
+      UNROLL
+    for (int v = 0; v < groups; v++)
+      acc[r][v] = g16_zero();
+    return;
+  }
+  UNROLL
+  for (int r = 0; r < rows; r++) {
+    const float *row = c + r * p->c_row;
+    UNROLL
+    for (int v = 0; v < groups - 1; v++)
+      acc[r][v] = g16_load(row + 16 * v);
+    acc[r][groups - 1] = load_last(row + 16 * (groups - 1), p->left);
+  }
+}
+
+/* One step of the chains; b is whole in the last group, or masks are free. */
+G16 void step(g16 (*acc)[GROUPS], const float *a, int64_t a_row, const float *b, int left, int rows, int groups) {
+  g16 bv[GROUPS];
+  UNROLL
+  for (int v = 0; v < groups - 1; v++)
+    bv[v] = g16_load(b + 16 * v);
+  bv[groups - 1] = MASKS_ARE_FREE ? load_last(b + 16 * (groups - 1), left) : g16_load(b + 16 * (groups - 1));
+  UNROLL
+  for (int r = 0; r < rows; r++) {
+    g16 av = g16_all(a[r * a_row]);
+    UNROLL
+    for (int v = 0; v < groups; v++)
+      acc[r][v] = g16_fma(av, bv[v], acc[r][v]);
+  }
+}
+
 /* Rows i .. i + rows - 1; both counts are constants where this is inlined. */
 G16 void block(const panel *p, int64_t i, int rows, int groups) {
   const int64_t a_row = p->a_row, a_step = p->a_step, b_step = p->b_step;
   const float *a = p->a + i * a_row, *b = p->b;
   float *c = p->c + i * p->c_row;
-  const g16_mask last = g16_first(p->left);
+  const int left = p->left;
   g16 acc[MAX_ROWS][GROUPS];
+  begin(acc, p, c, rows, groups);
+  for (int64_t s = p->steps; s > 0; s--, a += a_step, b += b_step)
+    step(acc, a, a_row, b, left, rows, groups);
   UNROLL
-  for (int r = 0; r < rows; r++)
+  for (int r = 0; r < rows; r++) {
+    float *row = c + r * p->c_row;
     UNROLL
-  for (int v = 0; v < groups; v++)
-    acc[r][v] = p->first          ? g16_zero()
-                : v == groups - 1 ? g16_load_some(c + r * p->c_row + 16 * v, p->left)
-                                  : g16_load(c + r * p->c_row + 16 * v);
-  for (int64_t s = p->steps; s > 0; s--, a += a_step, b += b_step) {
-    g16 bv[GROUPS];
-    UNROLL
-    for (int v = 0; v < groups; v++)
-      bv[v] = MASKS_ARE_FREE && v == groups - 1 ? g16_load_mask(b + 16 * v, last) : g16_load(b + 16 * v);
-    UNROLL
-    for (int r = 0; r < rows; r++) {
-      g16 av = g16_all(a[r * a_row]);
-      UNROLL
-      for (int v = 0; v < groups; v++)
-        acc[r][v] = g16_fma(av, bv[v], acc[r][v]);
-    }
+    for (int v = 0; v < groups - 1; v++)
+      g16_store(row + 16 * v, acc[r][v]);
+    store_last(row + 16 * (groups - 1), acc[r][groups - 1], left);
   }
-  UNROLL
-  for (int r = 0; r < rows; r++)
-    UNROLL
-  for (int v = 0; v < groups; v++)
-    if (v == groups - 1)
-      g16_store_some(c + r * p->c_row + 16 * v, acc[r][v], p->left);
-    else
-      g16_store(c + r * p->c_row + 16 * v, acc[r][v]);
 }
 
 #define ROWS(count)                                                                                                    \
