@@ -51,6 +51,7 @@ typedef struct hd_profile {
  * fractions. Losses are means. NAN where something has not been measured. */
 typedef struct hd_report {
   const char *model, *data, *optimizer, *device, *arithmetic, *precision, *isa, *out;
+  const char *library; /* of the arithmetic native, with its core type; else "" */
   int64_t epochs, steps, batch, shards, accumulate, seed;
   int64_t steps_in_all;            /* where the run is heading: --epochs or --max-steps */
   int64_t parameters, trainable;   /* all, and those that are not frozen */

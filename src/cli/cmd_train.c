@@ -169,7 +169,10 @@ static void print_end(const hd_report *r) {
     printf("test loss       %.6g\n", r->test_loss);
   printf("trained         %s steps in %.2f s, %s samples/s\n", cli_grouped(r->steps), r->train_s,
          cli_grouped((long long)r->samples_per_s));
-  printf("weights_sha256  %s\n", r->weights_sha256);
+  if (*r->library)
+    printf("weights_sha256  %s (native, %s)\n", r->weights_sha256, r->library);
+  else
+    printf("weights_sha256  %s\n", r->weights_sha256);
   printf("saved           %s\n", r->out);
   if (r->wrong_png[0])
     printf("what it got wrong: %s\n", r->wrong_png);
@@ -203,6 +206,8 @@ static void print_json(const hd_report *r) {
   json_int("workers", r->workers);
   json_text("device", r->device);
   json_text("arithmetic", r->arithmetic);
+  if (*r->library)
+    json_text("library", r->library);
   if (strcmp(r->precision, "f32"))
     json_text("precision", r->precision);
   json_text("isa", r->isa);

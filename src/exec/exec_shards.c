@@ -72,7 +72,7 @@ void hd__exec_call(const lane_at *at, const hd_plan_call *planned, const call_ro
   }
   if (planned->packed >= 0)
     call.packed = at->exec->store->packed[at->half] + plan->packed[planned->packed].offset;
-  plan->kernels->run[planned->op](&call);
+  (planned->by_shard ? plan->kernels->shard_run : plan->kernels->run)[planned->op](&call);
 }
 
 static void merge_sums(const lane_at *at, const hd_node *node, int depth) {
@@ -98,7 +98,7 @@ static void run_per_shard(const lane_at *at, const hd_plan_call *call, const cal
     rows.part_row = step[s].row0;
     rows.direct = at->lane->cover + depth * slot_elems;
     hd__exec_call(at, call, &rows);
-    if (hd__op_info(node->op)->class == HD_CLASS_SHARD)
+    if (hd__op_info(node->op)->class == HD_CLASS_SHARD || call->by_shard)
       continue; /* nothing is summed */
     at->lane->slot_rows[depth++] = rows.rows;
     for (int m = 0; m < step[s].merges; m++, depth--) {

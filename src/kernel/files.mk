@@ -30,3 +30,5 @@ kernel_cpu_sources += src/kernel/cpu/group16.h src/kernel/cpu/group16_scalar.h s
 # Products of bfloat16: the tables and the reference in the core; the rest over the avx512 kernels, for CPUs with AVX512_BF16.
 core_sources += src/kernel/bf16/bf16.h src/kernel/bf16/bf16_table.c src/kernel/ref/ref_bf16.c
 kernel_bf16_sources += src/kernel/bf16/bf16_avx512.h src/kernel/bf16/bf16_conv.c src/kernel/bf16/bf16_linear.c
+
+core_sources += src/kernel/native/native.c src/kernel/native/native.h

@@ -209,6 +209,11 @@ typedef struct hd_kernels {
   hd_update_fn *update[HD_OP_COUNT]; /* UPDATE */
   hd_form_fn *form[HD_OP_COUNT];     /* REDUCE operations whose gradient can be formed inside the fold, else NULL */
 
+  /* In tables of --arithmetic native, else NULL: a kernel for ROWS operations whose order may depend on the rows, so that
+   * a call must be exactly one shard; and whether it is the better one for shards of so many rows. */
+  hd_run_fn *shard_run[HD_OP_COUNT];
+  int (*shard_wins[HD_OP_COUNT])(const hd_geom *g, int64_t rows);
+
   /* Bytes of lane-local scratch that a call needs for any number of rows; NULL for none. */
   int64_t (*scratch_bytes[HD_OP_COUNT])(const hd_geom *g);
 

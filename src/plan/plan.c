@@ -13,13 +13,24 @@ static bool emits_call(const hd_plan *plan, const hd_node *node) {
   return !node->view && !(reduce && plan->kernels->form[node->op]);
 }
 
-static void lower_calls(hd_plan *plan) {
+/* Whether an operation is done by the kernel for whole shards. */
+static bool is_by_shard(const hd_plan *plan, const hd_node *node, int64_t shard_rows) {
+  const hd_kernels *table = plan->kernels;
+  return shard_rows > 0 && table->shard_run[node->op] && table->shard_wins[node->op](&node->geom, shard_rows);
+}
+
+static void lower_calls(hd_plan *plan, int64_t shard_rows) {
   for (int i = 0; i < plan->graph->node_count; i++) {
     const hd_node *node = &plan->graph->nodes[i];
     if (!emits_call(plan, node))
       continue;
-    plan->calls[plan->call_count++] = (hd_plan_call){
-        .node = i, .op = node->op, .packed = -1, .per_shard = hd__op_info(node->op)->class != HD_CLASS_ROWS};
+    bool by_shard = is_by_shard(plan, node, shard_rows);
+    plan->calls[plan->call_count++] =
+        (hd_plan_call){.node = i,
+                       .op = node->op,
+                       .packed = -1,
+                       .per_shard = by_shard || hd__op_info(node->op)->class != HD_CLASS_ROWS,
+                       .by_shard = by_shard};
     if (!plan->kernels->scratch_bytes[node->op])
       continue;
     int64_t bytes = plan->kernels->scratch_bytes[node->op](&node->geom);
@@ -80,7 +91,7 @@ static hd_status lower(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *setti
   plan->phases = hd__calloc((size_t)plan->segments + 2, sizeof *plan->phases);
   if (!plan->calls || !plan->packed || !plan->phases)
     return out_of_memory(ctx);
-  lower_calls(plan);
+  lower_calls(plan, settings->shard_rows);
   lower_packed(plan);
   lower_phases(plan, settings);
   return HD_OK;

@@ -42,7 +42,8 @@ typedef struct hd_plan_call {
   int node;
   hd_op op;
   int packed;     /* the packed copy that it reads, -1 for none */
-  bool per_shard; /* SHARD, REDUCE, STATS: once per shard; else once for a group of neighbouring shards */
+  bool per_shard; /* SHARD, REDUCE, STATS, by_shard: once per shard; else once for a group of neighbouring shards */
+  bool by_shard;  /* by the table's shard_run */
 } hd_plan_call;
 
 /* Parameters of one group share their learning rate and weight decay; NAN: the run's. */
@@ -132,8 +133,9 @@ typedef struct hd_plan {
 } hd_plan;
 
 typedef struct hd_plan_settings {
-  bool train;     /* with gradients and updates; else forward and loss only */
-  bool clip_norm; /* train: a phase for the gradient's norm */
+  bool train;         /* with gradients and updates; else forward and loss only */
+  int64_t shard_rows; /* train: samples of a shard, for kernels that are chosen by them; 0 for none such */
+  bool clip_norm;     /* train: a phase for the gradient's norm */
 } hd_plan_settings;
 
 /* Takes the graph over, also on failure. The kernel table must outlive the plan. */

@@ -5,7 +5,9 @@
 #include <string.h>
 
 #include "graph/param_rules.h"
+#include "kernel/native/native.h"
 #include "sys/segment.h"
+#include "tensor/blas.h"
 #include "train/checkpoint.h"
 #include "train/saver.h"
 #include "tree/tree.h"
@@ -21,9 +23,28 @@ hd_status hd__planned_kernels(const hd_kernels **out, hd_ctx *ctx) {
       why);
 }
 
+static bool is_native(const hd_config *config) { return !strcmp(hd__config_text(config, HD_OPT_arithmetic), "native"); }
+
+const char *hd__planned_library(const hd_config *config) {
+  return is_native(config) && hd__blas() ? hd__blas()->name : "";
+}
+
+static hd_status take_library(const hd_kernels **out, hd_ctx *ctx) {
+  const hd_blas *blas = hd__blas();
+  if (!blas)
+    return hd__fail(ctx, HD_E_UNSUPPORTED,
+                    "--arithmetic native expects OpenBLAS, found none that can be used; install it (Debian: "
+                    "libopenblas0), name it in HEDDLE_BLAS, or use --arithmetic portable");
+  const char *core = strrchr(blas->name, ' ');
+  *out = hd__kernels_native(*out, blas->sgemm, core ? core + 1 : "");
+  return HD_OK;
+}
+
 hd_status hd__planned_run_kernels(const hd_kernels **out, hd_ctx *ctx, const hd_config *config) {
   const char *why = NULL;
   HD_TRY(hd__planned_kernels(out, ctx));
+  if (is_native(config))
+    HD_TRY(take_library(out, ctx));
   if (strcmp(hd__config_text(config, HD_OPT_precision), "bf16"))
     return HD_OK;
   const hd_kernels *bf16 = hd__kernels_bf16(*out, &why);
@@ -62,7 +83,12 @@ hd_status hd__planned_rules(hd_graph *graph, hd_ctx *ctx, const hd_config *confi
 }
 
 hd_plan_settings hd__planned_passes(const hd_config *config, bool train) {
-  return (hd_plan_settings){.train = train, .clip_norm = hd__config_has(config, HD_OPT_clip_grad_norm)};
+  hd_ctx quiet = {0};
+  int32_t shards = 1; /* checked before */
+  bool by_shard = train && is_native(config) && hd__planned_shards(&shards, &quiet, config) == HD_OK;
+  return (hd_plan_settings){.train = train,
+                            .shard_rows = by_shard ? hd__config_int(config, HD_OPT_batch) / shards : 0,
+                            .clip_norm = hd__config_has(config, HD_OPT_clip_grad_norm)};
 }
 
 hd_exec_settings hd__planned_training(const hd_config *config, int32_t shards, hd_op update) {

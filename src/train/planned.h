@@ -10,8 +10,11 @@
 /* The best kernels of this CPU, or those that HEDDLE_ISA names. */
 hd_status hd__planned_kernels(const hd_kernels **out, hd_ctx *ctx);
 
-/* Those of a run: in its --precision. */
+/* Those of a run: in its --precision and --arithmetic. */
 hd_status hd__planned_run_kernels(const hd_kernels **out, hd_ctx *ctx, const hd_config *config);
+
+/* The library of --arithmetic native, "OpenBLAS 0.3.21 SkylakeX"; "" for portable. Static. */
+const char *hd__planned_library(const hd_config *config);
 
 /* The shards of a batch: as configured, else by the batch. Checks that --accumulate fits. */
 hd_status hd__planned_shards(int32_t *out, hd_ctx *ctx, const hd_config *config);

@@ -50,6 +50,22 @@ hd_status hd__record_make(json_t **out, hd_ctx *ctx, const hd_config *config, co
                          "data folder");
 }
 
+hd_status hd__record_note_library(json_t *record, hd_ctx *ctx, const char *library) {
+  if (!*library || json_object_set_new(record, "library", json_string(library)) == 0)
+    return HD_OK;
+  return hd__fail(ctx, HD_E_NOMEM, "out of memory for the run's record");
+}
+
+hd_status hd__record_check_library(hd_ctx *ctx, const json_t *record, const char *library, const char *folder) {
+  const char *wanted = json_string_value(json_object_get(record, "library"));
+  if (!strcmp(wanted ? wanted : "", library))
+    return HD_OK;
+  return hd__fail(ctx, HD_E_USAGE,
+                  "--resume %s: expected %s as in that run, found %s; name that library in HEDDLE_BLAS and its core in "
+                  "OPENBLAS_CORETYPE, or start a new run",
+                  folder, wanted ? wanted : "no library", *library ? library : "none");
+}
+
 const char *hd__record_setting(const json_t *record, hd_option_id id) {
   const char *text = json_string_value(json_object_get(json_object_get(record, "settings"), hd_option_at(id)->name));
   return text ? text : "";

@@ -18,6 +18,10 @@ hd_status hd__record_adopt(hd_config *config, hd_ctx *ctx, const json_t *record,
 /* The data must be the one the run was trained on: compares checksums. */
 hd_status hd__record_check_data(hd_ctx *ctx, const json_t *record, const hd_data *data, const char *folder);
 
+/* The library of --arithmetic native must be the one the run was trained with, core type included; "" for none. */
+hd_status hd__record_check_library(hd_ctx *ctx, const json_t *record, const char *library, const char *folder);
+hd_status hd__record_note_library(json_t *record, hd_ctx *ctx, const char *library);
+
 /* A setting as recorded, "" for none. */
 const char *hd__record_setting(const json_t *record, hd_option_id id);
 

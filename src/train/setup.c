@@ -142,6 +142,7 @@ static void fill_report(hd_session *s, int32_t shards) {
                           .arithmetic = hd__config_text(s->config, HD_OPT_arithmetic),
                           .precision = hd__config_text(s->config, HD_OPT_precision),
                           .isa = s->kernels->isa,
+                          .library = hd__planned_library(s->config),
                           .out = s->out,
                           .epochs = hd__config_int(s->config, HD_OPT_epochs),
                           .steps = s->counters.step,
@@ -204,6 +205,9 @@ hd_status hd__session_setup(hd_session *s, hd_ctx *ctx) {
   if (hd__config_has(s->config, HD_OPT_label_smoothing))
     s->network.label_smoothing = hd__config_real(s->config, HD_OPT_label_smoothing);
   HD_TRY(hd__planned_run_kernels(&s->kernels, ctx, s->config));
+  if (resumes)
+    HD_TRY(hd__record_check_library(ctx, s->record, hd__planned_library(s->config),
+                                    hd__config_text(s->config, HD_OPT_resume)));
   HD_TRY(choose_lanes(s, ctx));
   HD_TRY(hd__data_open(&s->data, ctx, hd__config_text(s->config, HD_OPT_data),
                        hd__config_text(s->config, HD_OPT_data_dir), s->network.target.ignored));
@@ -220,5 +224,5 @@ hd_status hd__session_setup(hd_session *s, hd_ctx *ctx) {
   s->record = NULL;
   HD_TRY(hd__record_make(&s->record, ctx, s->config, &s->network, s->data, shards, s->kernels->isa,
                          hd__lanes_count(s->lanes)));
-  return HD_OK;
+  return hd__record_note_library(s->record, ctx, hd__planned_library(s->config));
 }
