@@ -3,6 +3,7 @@
 # it is of; where no layer is large enough it is the portable one's. Without a library, or with another one than a run
 # began with, it is refused.
 set -u
+unset OPENBLAS_CORETYPE HEDDLE_BLAS
 folder=$(mktemp -d "${TMPDIR:-/tmp}/heddle-native.XXXXXX")
 trap 'rm -rf "$folder"' EXIT
 count=0
@@ -47,6 +48,15 @@ for layout in "2 1" "3 4" "5 2"; do
   train "layout-${layout% *}" $wide --max-steps 4 --arithmetic native --threads "${layout% *}" --accumulate "${layout#* }"
   same "${layout% *} threads, accumulate ${layout#* }: the digest of one thread" "$wanted" "$digest"
 done
+# shellcheck disable=SC2086
+train own $wide --max-steps 4 --threads 2
+case $(grep '"library"' "$folder/one/run.json") in
+*SkylakeX* | *Cooperlake* | *SapphireRapids*)
+  [ "$digest" != "$wanted" ]
+  same "the large layer's sums are the library's" 0 $?
+  ;;
+*) same "the large layer's sums are the own kernels'" "$wanted" "$digest" ;;
+esac
 # shellcheck disable=SC2086
 train part $wide --max-steps 2 --threads 3 --arithmetic native
 HEDDLE_BLAS=none "$HEDDLE" train --resume "$folder/part" --max-steps 4 >/dev/null 2>"$folder/err"
