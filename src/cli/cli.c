@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { MAX_OPTIONS = 96, MAX_LINE_BYTES = 8192 };
 
@@ -170,6 +171,11 @@ void cli_json_real(FILE *to, double value) {
     fprintf(to, "%.10g", value);
   else
     fputs("null", to);
+}
+
+int cli_is_terminal(void) {
+  const char *term = getenv("TERM");
+  return isatty(STDOUT_FILENO) && term && strcmp(term, "dumb") != 0;
 }
 
 const char *cli_grouped(long long value) {

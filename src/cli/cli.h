@@ -21,6 +21,8 @@ int cli_topo(int argc, char **argv);
 int cli_tune(int argc, char **argv);
 int cli_doctor(int argc, char **argv);
 int cli_bench(int argc, char **argv);
+int cli_devices(int argc, char **argv);
+int cli_top(int argc, char **argv);
 
 /* Prints "heddle: ..." on standard error: one line, whatever control characters the texts of users and files hold. */
 void cli_complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
@@ -54,6 +56,9 @@ int cli_parse_with(int *first, hd_config *config, hd_ctx *ctx, int argc, char **
 /* A JSON string with its quotes, and a number (null if it is not finite), on `to`. */
 void cli_json_text(FILE *to, const char *text);
 void cli_json_real(FILE *to, double value);
+
+/* Whether standard output is a terminal that can rewrite a line. */
+int cli_is_terminal(void);
 
 /* 12,345,678 in a static buffer that the next call but three reuses. */
 const char *cli_grouped(long long value);

@@ -7,7 +7,7 @@
 #include "cli/topo.h"
 
 /* Machines with more cores than this are shown a cache at a time. */
-enum { MOST_ROWS = 32, RANGES_BYTES = 512 };
+enum { MOST_ROWS = 32 };
 
 int topo_end(const hd_topology *t, int from, topo_level level) {
   const hd_cpu *first = &t->cpu[from];
@@ -58,17 +58,16 @@ static int compare_numbers(const void *left, const void *right) {
   return (a > b) - (a < b);
 }
 
-/* "0-3,8" of numbers, which are sorted. */
-static const char *ranges(char text[RANGES_BYTES], int *number, int count) {
+const char *topo_ranges(char text[TOPO_RANGES_BYTES], int *number, int count) {
   size_t at = 0;
   text[0] = 0;
   qsort(number, (size_t)count, sizeof *number, compare_numbers);
-  for (int i = 0; i < count && at < RANGES_BYTES; i++) {
+  for (int i = 0; i < count && at < TOPO_RANGES_BYTES; i++) {
     int from = number[i];
     while (i + 1 < count && number[i + 1] <= number[i] + 1)
       i++;
-    at += (size_t)snprintf(text + at, RANGES_BYTES - at, from == number[i] ? "%s%d" : "%s%d-%d", at ? "," : "", from,
-                           number[i]);
+    at += (size_t)snprintf(text + at, TOPO_RANGES_BYTES - at, from == number[i] ? "%s%d" : "%s%d-%d", at ? "," : "",
+                           from, number[i]);
   }
   return text;
 }
@@ -78,7 +77,7 @@ static const char *plural(int count) { return count == 1 ? "" : "s"; }
 /* A core, or all cores of a group: their CPUs, and the lanes there. */
 static void print_row(const hd_topology *t, const hd_placement *p, int from, int end) {
   int number[4 * HD_MAX_THREADS], usable = 0, busy = 0, count = 0;
-  char text[RANGES_BYTES], name[64];
+  char text[TOPO_RANGES_BYTES], name[64];
   const int first = t->cpu[from].core, last = t->cpu[end - 1].core;
   for (int i = from; i < end && count < HD_MAX_THREADS; i++) {
     number[count++] = t->cpu[i].cpu;
@@ -86,7 +85,7 @@ static void print_row(const hd_topology *t, const hd_placement *p, int from, int
     busy += t->cpu[i].busy != 0;
   }
   snprintf(name, sizeof name, first == last ? "core %d" : "cores %d-%d", first, last);
-  printf("      %-14s CPU%s %-10s", name, count == 1 ? " " : "s", ranges(text, number, count));
+  printf("      %-14s CPU%s %-10s", name, count == 1 ? " " : "s", topo_ranges(text, number, count));
   if (t->kinds > 1)
     printf(" %s", t->kind[t->cpu[from].kind].name);
   if (usable < count)
@@ -99,7 +98,7 @@ static void print_row(const hd_topology *t, const hd_placement *p, int from, int
          lane = topo_lane(p, t->cpu[i].cpu, lane + 1))
       number[count++] = lane;
   if (count > 0)
-    printf("  lane%s %s", plural(count), ranges(text, number, count));
+    printf("  lane%s %s", plural(count), topo_ranges(text, number, count));
   printf("\n");
 }
 

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "cli/cli.h"
 
@@ -32,12 +31,6 @@ typedef struct progress {
   int terminal, quiet;
   double shown_s; /* when the progress line was last drawn */
 } progress;
-
-/* A terminal that can rewrite a line. */
-static int is_terminal(void) {
-  const char *term = getenv("TERM");
-  return isatty(STDOUT_FILENO) && term && strcmp(term, "dumb") != 0;
-}
 
 static double now_s(void) {
   struct timespec t;
@@ -254,7 +247,7 @@ static int run(hd_ctx *ctx, const hd_config *config) {
     return cli_fail(status, hd_ctx_message(ctx));
   running = session;
   catch_signals();
-  progress p = {.session = session, .terminal = is_terminal()};
+  progress p = {.session = session, .terminal = cli_is_terminal()};
   print_start(hd_session_report(session));
   warn_of_threads(hd_session_report(session), hd_config_get(config, "threads"));
   status = hd_session_train(session, ctx, on_event, &p);

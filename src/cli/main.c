@@ -18,6 +18,8 @@ static const struct {
     {"digest", cli_digest, "SHA-256 of a checkpoint's weights"},
     {"topo", cli_topo, "the machine, what may be used of it, and where lanes go"},
     {"doctor", cli_doctor, "what makes this machine slow, what it costs, what mends it"},
+    {"devices", cli_devices, "the CPUs and GPUs of this machine, and who uses them"},
+    {"top", cli_top, "what runs on them just now, live"},
 };
 
 enum { COMMANDS = sizeof commands / sizeof *commands };

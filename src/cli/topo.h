@@ -1,4 +1,4 @@
-/* What the pictures of heddle topo share: the text one and the SVG one. */
+/* How the machine is told: what the text and the picture of heddle topo share with other commands. */
 #ifndef HD_CLI_TOPO_H
 #define HD_CLI_TOPO_H
 
@@ -16,6 +16,10 @@ int topo_lane(const hd_placement *p, int cpu, int from);
 
 /* "32 MiB" in a static buffer that the next call but three reuses. */
 const char *topo_bytes(int64_t bytes);
+
+/* "0-3,8" of numbers, which are sorted; cut off where there is no room. */
+enum { TOPO_RANGES_BYTES = 512 };
+const char *topo_ranges(char text[TOPO_RANGES_BYTES], int *number, int count);
 
 /* The bytes of an L3 cache, 0 without one. */
 int64_t topo_l3_bytes(const hd_topology *t);

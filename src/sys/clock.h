@@ -10,6 +10,9 @@ double hd__clock_s(void);
 /* The same clock in nanoseconds. */
 int64_t hd__clock_ns(void);
 
+/* The same clock, some milliseconds behind, in a few nanoseconds: for what every step asks. */
+double hd__clock_coarse_s(void);
+
 /* Seconds since this process was started, as the kernel counts; 0 where that is not known. */
 double hd__clock_process_s(void);
 

@@ -1,5 +1,6 @@
 /* The run's folder: finding a name, keeping metrics, drawing mistakes. */
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -114,6 +115,23 @@ hd_status hd__session_lock_resumed(hd_session *s, hd_ctx *ctx) {
   return hd__file_lock_folder(&s->lock, ctx, resumed);
 }
 
+/* Shows the run to whoever looks for jobs. */
+static void announce(hd_session *s) {
+  hd_job_facts facts = {.batch = s->batch, .epochs = s->report.epochs, .steps = s->steps_in_all};
+  char path[PATH_MAX];
+  int cpu[HD_MAX_THREADS], lanes = hd__lanes_count(s->lanes);
+  snprintf(facts.model, sizeof facts.model, "%s", s->report.model);
+  snprintf(facts.data, sizeof facts.data, "%s", s->report.data);
+  snprintf(facts.isa, sizeof facts.isa, "%s", s->report.isa);
+  snprintf(facts.device, sizeof facts.device, "%s", s->report.device);
+  snprintf(facts.out, sizeof facts.out, "%.*s", HD_JOB_PATH_BYTES - 1, realpath(s->out, path) ? path : s->out);
+  hd__job_open(&s->page, 1, &facts);
+  for (int i = 0; i < lanes && i < HD_MAX_THREADS; i++)
+    cpu[i] = hd__lanes_cpu(s->lanes, i);
+  hd__job_lanes(&s->page, cpu, lanes);
+  hd__job_step(&s->page, s->counters.step, s->counters.step / s->steps_per_epoch, 0, NAN);
+}
+
 hd_status hd__session_open_run(hd_session *s, hd_ctx *ctx) {
   char path[HD_PATH_BYTES];
   HD_TRY(choose_folder(s, ctx));
@@ -131,6 +149,7 @@ hd_status hd__session_open_run(hd_session *s, hd_ctx *ctx) {
   HD_TRY(hd__saver_init(&s->saver, ctx, s->store, s->schedule.op, s->out, (int)hd__config_int(s->config, HD_OPT_keep)));
   s->report.memory_bytes += s->saver.bytes;
   s->saver.track = s->profiler.trace ? &s->profiler.trace->track[s->profiler.trace->lanes] : NULL;
+  announce(s);
   return HD_OK;
 }
 

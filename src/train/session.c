@@ -47,12 +47,11 @@ static void step_done(void *self, const hd_step *step, const hd_step_result *res
   s->stretch_loss_sum += result->loss_sum;
   s->stretch_divisor += (double)step->divisor;
   s->trained_samples += step->samples;
-  double loss = result->loss_sum / (double)step->divisor;
+  const double loss = result->loss_sum / (double)step->divisor;
+  const int64_t epoch = (s->counters.step - 1) / s->steps_per_epoch;
+  hd__job_step(&s->page, s->counters.step, epoch, s->trained_samples, loss);
   if (s->on_event) {
-    hd_event event = {.kind = HD_EVENT_STEP,
-                      .step = s->counters.step,
-                      .epoch = (s->counters.step - 1) / s->steps_per_epoch,
-                      .loss = loss};
+    hd_event event = {.kind = HD_EVENT_STEP, .step = s->counters.step, .epoch = epoch, .loss = loss};
     hd__session_tell(s, &event);
   }
   if (s->counters.step % hd__config_int(s->config, HD_OPT_log_every) == 0)
@@ -75,10 +74,8 @@ static hd_status evaluate_split(hd_score *out, hd_session *s, hd_ctx *ctx, hd_fe
   return HD_OK;
 }
 
-hd_status hd__session_evaluate(hd_session *s, hd_ctx *ctx) {
+static hd_status evaluate(hd_session *s, hd_ctx *ctx) {
   hd_report *r = &s->report;
-  if (s->evaluated_step == s->counters.step)
-    return HD_OK;
   hd_score score;
   if (s->val_feed.count > 0) {
     HD_TRY(evaluate_split(&score, s, ctx, &s->val_feed));
@@ -91,6 +88,15 @@ hd_status hd__session_evaluate(hd_session *s, hd_ctx *ctx) {
   r->wrong = isnan(score.accuracy) ? -1 : score.judged - score.right;
   s->evaluated_step = s->counters.step;
   return HD_OK;
+}
+
+hd_status hd__session_evaluate(hd_session *s, hd_ctx *ctx) {
+  if (s->evaluated_step == s->counters.step)
+    return HD_OK;
+  hd__job_enter(&s->page, HD_JOB_EVALUATING);
+  hd_status status = evaluate(s, ctx);
+  hd__job_enter(&s->page, HD_JOB_READY);
+  return status;
 }
 
 bool hd__session_impatient(const hd_session *s) {
@@ -156,7 +162,9 @@ static hd_status run_region(hd_session *s, hd_ctx *ctx, uint32_t *flags) {
   }
   s->planned = s->counters.step;
   s->target = next_stop(s);
+  hd__job_enter(&s->page, HD_JOB_TRAINING);
   hd_status status = hd__exec_run(s->exec, ctx, &driver, flags);
+  hd__job_enter(&s->page, HD_JOB_READY);
   tell_refusal(s);
   s->train_s = hd__session_train_s(s);
   s->report.steps = s->counters.step;
@@ -266,6 +274,13 @@ static hd_status train_until(hd_session *s, hd_ctx *ctx, int64_t end) {
   return HD_OK;
 }
 
+static hd_status wait_for_save(hd_session *s, hd_ctx *ctx) {
+  hd__job_enter(&s->page, HD_JOB_SAVING);
+  hd_status status = hd__saver_wait(&s->saver, ctx);
+  hd__job_enter(&s->page, HD_JOB_READY);
+  return status;
+}
+
 static hd_status stopped(hd_session *s, hd_ctx *ctx) {
   return hd__fail(ctx, HD_E_INTERRUPTED, "stopped after step %lld", (long long)s->counters.step);
 }
@@ -275,7 +290,7 @@ static hd_status train(hd_session *s, hd_ctx *ctx) {
   if (s->counters.step < s->steps_in_all && !s->report.stopped)
     tell_impatience(s);
   HD_TRY(hd__checkpoint_digest(s->report.weights_sha256, ctx, s->store));
-  HD_TRY(hd__saver_wait(&s->saver, ctx));
+  HD_TRY(wait_for_save(s, ctx));
   if (s->report.stopped)
     return stopped(s, ctx);
   HD_TRY(hd__session_evaluate(s, ctx));
@@ -329,7 +344,7 @@ hd_status hd_session_evaluate(hd_session *s, hd_ctx *ctx) { return hd__session_e
 hd_status hd_session_save(hd_session *s, hd_ctx *ctx) {
   HD_TRY(save(s, ctx, s->evaluated_step == s->counters.step));
   HD_TRY(hd__checkpoint_digest(s->report.weights_sha256, ctx, s->store));
-  return hd__saver_wait(&s->saver, ctx);
+  return wait_for_save(s, ctx);
 }
 
 static hd_status open_profile(hd_session *s, hd_ctx *ctx) {
@@ -377,6 +392,7 @@ void hd_session_destroy(hd_session *s) {
   if (!s)
     return;
   hd__saver_fini(&s->saver);
+  hd__job_close(&s->page);
   if (s->metrics)
     fclose(s->metrics);
   if (s->lock >= 0)

@@ -7,6 +7,7 @@
 
 #include "exec/exec.h"
 #include "heddle/session.h"
+#include "sys/job_page.h"
 #include "train/checkpoint.h"
 #include "train/config.h"
 #include "train/feed.h"
@@ -31,7 +32,8 @@ struct hd_session {
   hd_saver saver;
   hd_profiler profiler;
   FILE *metrics;
-  int lock; /* of the run's folder, -1: none */
+  hd_job_page page; /* for whoever looks at running jobs */
+  int lock;         /* of the run's folder, -1: none */
   char out[HD_PATH_BYTES], wrong_png[HD_PATH_BYTES];
   char out_data[HD_PATH_BYTES]; /* the data's name for the report */
 

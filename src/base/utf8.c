@@ -1,0 +1,42 @@
+/* Checking UTF-8: see utf8.h. */
+#include "base/utf8.h"
+
+#include <stdint.h>
+#include <string.h>
+
+/* How many bytes of a character stand at `text`; 0: none that may be shown. */
+static size_t character(const unsigned char *text, size_t length) {
+  static const uint32_t least[5] = {0, 0, 0x80, 0x800, 0x10000};
+  const unsigned first = text[0];
+  if (first < 0x80)
+    return first >= 0x20 && first != 0x7f;
+  const size_t bytes = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+  if (first < 0xc2 || first > 0xf4 || bytes > length)
+    return 0;
+  uint32_t code = first & (0x7fu >> bytes);
+  for (size_t i = 1; i < bytes; i++) {
+    if ((text[i] & 0xc0) != 0x80)
+      return 0;
+    code = code << 6 | (text[i] & 0x3f);
+  }
+  const int surrogate = code >= 0xd800 && code < 0xe000, control = code < 0xa0;
+  return code < least[bytes] || code > 0x10ffff || surrogate || control ? 0 : bytes;
+}
+
+void hd__utf8_clean(char *out, size_t bytes, const char *text, size_t length) {
+  const unsigned char *from = (const unsigned char *)text;
+  size_t at = 0;
+  length = strnlen(text, length);
+  for (size_t i = 0; i < length;) {
+    const size_t good = character(from + i, length - i), step = good ? good : 1;
+    if (at + step >= bytes)
+      break;
+    if (good)
+      memcpy(out + at, from + i, good);
+    else
+      out[at] = '?';
+    at += step;
+    i += step;
+  }
+  out[at] = 0;
+}

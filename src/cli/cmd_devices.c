@@ -1,0 +1,67 @@
+/* heddle devices: the CPUs and GPUs of this machine, what they are and who uses them. */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "cli/cli.h"
+#include "cli/look_json.h"
+#include "cli/look_text.h"
+#include "cli/topo.h"
+
+static void print_processor(const hd_look *look) {
+  const hd_topology *t = look->machine;
+  printf("%s: %d package%s, %d core%s, %d CPU%s", *t->model ? t->model : "processor", t->packages,
+         t->packages == 1 ? "" : "s", t->cores, t->cores == 1 ? "" : "s", t->cpus, t->cpus == 1 ? "" : "s");
+  printf(", %s kernels\n", look->isa);
+  for (int i = 0; i < t->caches; i++)
+    printf("%s%d x %s of %s", i ? ", " : "caches: ", t->cache[i].count, t->cache[i].name,
+           topo_bytes(t->cache[i].bytes));
+  if (t->caches > 0)
+    printf("\n");
+}
+
+static int show(hd_ctx *ctx, int json) {
+  const struct timespec a_moment = {.tv_nsec = 200000000}; /* how busy CPUs are shows between two looks alone */
+  const hd_look *look;
+  hd_monitor *monitor;
+  hd_status status = hd_monitor_create(&monitor, ctx);
+  if (status == HD_OK) {
+    nanosleep(&a_moment, NULL);
+    status = hd_monitor_look(&look, monitor, ctx);
+  }
+  if (status != HD_OK) {
+    hd_monitor_destroy(monitor);
+    return cli_fail(status, hd_ctx_message(ctx));
+  }
+  if (json) {
+    look_json(stdout, look);
+  } else {
+    print_processor(look);
+    look_print_use(stdout, look);
+    look_print_gpus(stdout, look);
+    look_print_jobs(stdout, look);
+  }
+  hd_monitor_destroy(monitor);
+  return CLI_OK;
+}
+
+int cli_devices(int argc, char **argv) {
+  static const char *const names[] = {"json", NULL};
+  hd_ctx *ctx;
+  hd_config *config;
+  if (hd_ctx_create(&ctx) != HD_OK)
+    return cli_fail(HD_E_NOMEM, NULL);
+  int first = 0, code = hd_config_create(&config, ctx) == HD_OK ? -1 : cli_fail(HD_E_NOMEM, NULL);
+  if (code < 0)
+    code = cli_parse(&first, config, ctx, argc, argv, names,
+                     "usage: heddle devices [--json]: the CPUs and GPUs of this machine, and who uses them");
+  if (code < 0 && first < argc) {
+    cli_complain("devices expects options alone, found '%s'; see heddle devices --help", argv[first]);
+    code = CLI_USAGE;
+  }
+  if (code < 0)
+    code = show(ctx, !strcmp(hd_config_get(config, "json"), "true"));
+  hd_config_destroy(config);
+  hd_ctx_destroy(ctx);
+  return code;
+}

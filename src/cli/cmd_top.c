@@ -1,0 +1,288 @@
+/* heddle top: what the machine and its jobs do, each second: a screen on a terminal, else plain lines or JSON.
+ *
+ * A job is chosen by its process and that process's start, never by its place in the list. When it ends nothing is
+ * chosen until the user chooses again, so a key that comes a moment too late ends no other job. */
+#include <math.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "cli/cli.h"
+#include "cli/look_json.h"
+#include "cli/look_text.h"
+#include "cli/terminal.h"
+#include "cli/top_screen.h"
+
+enum { MOST_TOLD = 64, MESSAGE_BYTES = 512 };
+
+/* The first look comes soon; --once, too, unless an interval is asked for. */
+static const double SOON_S = 0.25, INTERVAL_S = 1, LONGEST_S = 3600;
+
+typedef struct request {
+  double interval_s; /* 0: not said */
+  int once, json;
+} request;
+
+/* A process for ever. */
+typedef struct identity {
+  int32_t pid; /* 0: none */
+  uint64_t start;
+} identity;
+
+typedef struct top {
+  hd_ctx *ctx;
+  hd_monitor *monitor;
+  const hd_look *look;
+  request asked;
+  identity chosen, doomed; /* doomed: of whom the user is asked whether to kill it */
+  identity told[MOST_TOLD];
+  int told_count; /* of those that were told to end */
+  int help, colour;
+  char message[MESSAGE_BYTES];
+} top;
+
+static double now_s(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+__attribute__((format(printf, 2, 3))) static void say(top *t, const char *fmt, ...) {
+  va_list args;
+  va_start(args, fmt);
+  vsnprintf(t->message, sizeof t->message, fmt, args);
+  va_end(args);
+}
+
+/* ---- Which job ---- */
+
+static identity of(const hd_job *job) { return (identity){job->pid, job->start}; }
+
+static int same(identity a, identity b) { return a.pid == b.pid && a.start == b.start; }
+
+/* Its place in the list, -1: it is not there. */
+static int find(const top *t, identity job) {
+  for (int i = 0; i < t->look->jobs && job.pid; i++)
+    if (same(of(&t->look->job[i]), job))
+      return i;
+  return -1;
+}
+
+/* After a look: what was chosen may be gone, and where nothing was there to choose the first job is. */
+static void follow(top *t, int jobs_before) {
+  if (t->chosen.pid && find(t, t->chosen) < 0) {
+    say(t, "job %d has ended", t->chosen.pid);
+    t->chosen = (identity){0};
+  }
+  if (!t->chosen.pid && jobs_before == 0 && t->look->jobs > 0)
+    t->chosen = of(&t->look->job[0]);
+}
+
+static void choose(top *t, int by) {
+  const int at = find(t, t->chosen), jobs = t->look->jobs;
+  int next = at < 0 ? (by > 0 ? 0 : jobs - 1) : at + by;
+  if (jobs == 0)
+    return;
+  next = next < 0 ? 0 : next >= jobs ? jobs - 1 : next;
+  t->chosen = of(&t->look->job[next]);
+}
+
+/* ---- Ending it ---- */
+
+static void end_job(top *t, identity job, int number) {
+  const int at = find(t, job);
+  if (at < 0)
+    say(t, "job %d has ended", job.pid);
+  else if (hd_job_signal(t->ctx, &t->look->job[at], number) != HD_OK)
+    say(t, "%s", hd_ctx_message(t->ctx));
+  else
+    say(t, number == SIGTERM ? "told job %d to end: it finishes its step and saves" : "killed job %d", job.pid);
+}
+
+/* A second SIGTERM would end it before it has saved. */
+static void tell_to_end(top *t) {
+  for (int i = 0; i < t->told_count && i < MOST_TOLD; i++)
+    if (same(t->told[i], t->chosen)) {
+      say(t, "job %d was told already: it finishes its step and saves; K kills it", t->chosen.pid);
+      return;
+    }
+  t->told[t->told_count++ % MOST_TOLD] = t->chosen;
+  end_job(t, t->chosen, SIGTERM);
+}
+
+/* ---- Keys ---- */
+
+/* 0: quit. */
+static int take_key(top *t, int key) {
+  t->message[0] = 0;
+  if (t->doomed.pid) {
+    if (key == 'y' || key == 'Y')
+      end_job(t, t->doomed, SIGKILL);
+    t->doomed = (identity){0};
+    return 1;
+  }
+  if ((key == 't' || key == 'K') && !t->chosen.pid) {
+    say(t, t->look->jobs ? "choose a job first, with the keys up and down" : "no heddle job runs");
+    return 1;
+  }
+  switch (key) {
+  case TERMINAL_UP: choose(t, -1); break;
+  case TERMINAL_DOWN: choose(t, 1); break;
+  case '?':
+  case 'h': t->help = !t->help; break;
+  case 't': tell_to_end(t); break;
+  case 'K':
+    t->doomed = t->chosen;
+    say(t, "kill job %d at once? What it has not saved is lost. y: yes, any other key: no", t->doomed.pid);
+    break;
+  case 'q': return 0;
+  default: break;
+  }
+  return 1;
+}
+
+/* ---- The screen ---- */
+
+static int draw(top *t) {
+  char *text = NULL;
+  size_t length = 0;
+  top_view view = {
+      .chosen = find(t, t->chosen), .colour = t->colour, .help = t->help, .message = t->message[0] ? t->message : NULL};
+  terminal_size(&view.rows, &view.columns);
+  FILE *to = open_memstream(&text, &length);
+  if (!to)
+    return -1;
+  top_draw(to, t->look, &view);
+  int failed = fclose(to) != 0;
+  failed = failed || terminal_write(text, length) != 0;
+  free(text);
+  return failed ? -1 : 0;
+}
+
+static hd_status look_again(top *t) {
+  const int jobs = t->look ? t->look->jobs : 0;
+  hd_status status = hd_monitor_look(&t->look, t->monitor, t->ctx);
+  if (status == HD_OK)
+    follow(t, jobs);
+  return status;
+}
+
+/* Until the user quits or a signal comes; each event that changes something is shown at once. */
+static hd_status watch(top *t) {
+  double next = now_s() + fmin(t->asked.interval_s, SOON_S);
+  hd_status status = HD_OK;
+  while (status == HD_OK) {
+    int event = terminal_wait(next - now_s());
+    if (event == TERMINAL_END || (event >= 0 && t->look && !take_key(t, event)) || (event == 'q' && !t->look))
+      return HD_OK;
+    if (event == TERMINAL_TIME && now_s() >= next) {
+      status = look_again(t);
+      next = now_s() + t->asked.interval_s;
+    }
+    if (status == HD_OK && t->look && draw(t) != 0)
+      return HD_OK; /* the terminal is gone */
+  }
+  return status;
+}
+
+static int show_screen(top *t) {
+  const hd_status status = watch(t);
+  terminal_close();
+  if (status != HD_OK)
+    return cli_fail(status, hd_ctx_message(t->ctx));
+  return terminal_signal() ? 128 + terminal_signal() : CLI_OK;
+}
+
+/* ---- Plain lines ---- */
+
+static void print(const top *t) {
+  if (t->asked.json) {
+    look_json(stdout, t->look);
+    return;
+  }
+  look_print_use(stdout, t->look);
+  look_print_cpus(stdout, t->look);
+  look_print_gpus(stdout, t->look);
+  look_print_jobs(stdout, t->look);
+  if (!t->asked.once)
+    printf("\n");
+}
+
+static void sleep_s(double seconds) {
+  struct timespec time = {.tv_sec = (time_t)seconds, .tv_nsec = (long)(1e9 * (seconds - (double)(time_t)seconds))};
+  while (nanosleep(&time, &time) != 0)
+    ;
+}
+
+/* Until a signal ends it, or nobody reads any more. */
+static int show_lines(top *t) {
+  double wait_s = fmin(t->asked.interval_s, SOON_S);
+  do {
+    sleep_s(t->asked.once ? t->asked.interval_s : wait_s);
+    wait_s = t->asked.interval_s;
+    const hd_status status = look_again(t);
+    if (status != HD_OK)
+      return cli_fail(status, hd_ctx_message(t->ctx));
+    print(t);
+  } while (!t->asked.once && fflush(stdout) == 0);
+  return CLI_OK;
+}
+
+/* ---- The command ---- */
+
+static int take_interval(void *self, const char *value) {
+  char *end;
+  const double seconds = strtod(value, &end);
+  ((request *)self)->interval_s = seconds;
+  if (end != value && !*end && seconds >= 0.1 && seconds <= LONGEST_S)
+    return -1;
+  cli_complain("--interval expects 0.1 to %.0f seconds, found '%s'", LONGEST_S, value);
+  return CLI_USAGE;
+}
+
+static int take_once(void *self, const char *value) {
+  ((request *)self)->once = value == NULL;
+  return -1;
+}
+
+static int run(hd_ctx *ctx, const request *asked) {
+  const char *no_colour = getenv("NO_COLOR");
+  top t = {.ctx = ctx, .asked = *asked, .colour = !no_colour || !*no_colour};
+  if (t.asked.interval_s == 0)
+    t.asked.interval_s = asked->once ? SOON_S : INTERVAL_S;
+  hd_status status = hd_monitor_create(&t.monitor, ctx);
+  if (status != HD_OK)
+    return cli_fail(status, hd_ctx_message(ctx));
+  const int screen = !asked->once && !asked->json && terminal_open() == 0;
+  const int code = screen ? show_screen(&t) : show_lines(&t);
+  hd_monitor_destroy(t.monitor);
+  return code;
+}
+
+int cli_top(int argc, char **argv) {
+  static const char *const names[] = {"json", NULL};
+  request asked = {0};
+  const cli_extra extra[] = {{"once", NULL, "one look, then the end", take_once, &asked},
+                             {"interval", "S", "seconds between two looks (1)", take_interval, &asked},
+                             {0}};
+  hd_ctx *ctx;
+  hd_config *config;
+  if (hd_ctx_create(&ctx) != HD_OK)
+    return cli_fail(HD_E_NOMEM, NULL);
+  int first = 0, code = hd_config_create(&config, ctx) == HD_OK ? -1 : cli_fail(HD_E_NOMEM, NULL);
+  if (code < 0)
+    code = cli_parse_with(&first, config, ctx, argc, argv, names, extra,
+                          "usage: heddle top [--once] [--interval S] [--json]: what runs on this machine just now");
+  if (code < 0 && first < argc) {
+    cli_complain("top expects options alone, found '%s'; see heddle top --help", argv[first]);
+    code = CLI_USAGE;
+  }
+  asked.json = code < 0 && !strcmp(hd_config_get(config, "json"), "true");
+  if (code < 0)
+    code = run(ctx, &asked);
+  hd_config_destroy(config);
+  hd_ctx_destroy(ctx);
+  return code;
+}

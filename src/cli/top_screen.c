@@ -1,0 +1,441 @@
+/* Laying out the screen of heddle top.
+ *
+ * A canvas takes row after row and cuts each at the terminal's edge, so nothing here can wrap or scroll. From top to
+ * bottom: the machine in two rows, its cores as bars (as numbers, as digits: what fits), memory, GPUs, the jobs with
+ * what there is to tell of the chosen one, and the keys. Texts of other programs are shown in ASCII alone: how wide
+ * other characters are only the terminal knows. */
+#include "cli/top_screen.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/look_text.h"
+#include "cli/topo.h"
+
+enum { MOST_COLUMNS = 1000, BAR_LEAST = 10, NUMBER_WIDTH = 4, DETAIL_ROWS = 4, WIDE_BAR = 40, MOST_ROWS = 64 };
+
+typedef enum style { PLAIN, BOLD, DIM, LOW, MIDDLE, HIGH, CHOSEN } style;
+
+typedef struct canvas {
+  FILE *to;
+  int rows, columns, colour;
+  int row, used; /* rows that are done, columns of the one under way */
+} canvas;
+
+/* ---- The canvas ---- */
+
+static const char *code_of(const canvas *c, style s) {
+  static const char *const code[] = {"", "\033[1m", "\033[2m", "\033[32m", "\033[33m", "\033[31m", "\033[7m"};
+  return (s == LOW || s == MIDDLE || s == HIGH) && !c->colour ? "" : code[s];
+}
+
+__attribute__((format(printf, 3, 4))) static void put(canvas *c, style s, const char *fmt, ...) {
+  char text[MOST_COLUMNS + 1];
+  va_list args;
+  va_start(args, fmt);
+  vsnprintf(text, sizeof text, fmt, args);
+  va_end(args);
+  if (c->row >= c->rows)
+    return;
+  int width = 0;
+  for (const unsigned char *from = (unsigned char *)text; *from && c->used + width < c->columns; from++)
+    if ((*from & 0xc0) != 0x80) /* a character of several bytes becomes one */
+      text[width++] = *from >= 0x20 && *from < 0x7f ? (char)*from : '?';
+  text[width] = 0;
+  const char *code = code_of(c, s);
+  fprintf(c->to, "%s%s%s", code, text, *code ? "\033[0m" : "");
+  c->used += width;
+}
+
+/* Up to a column. */
+static void fill(canvas *c, style s, int column) {
+  if (column > c->used)
+    put(c, s, "%*s", column - c->used < MOST_COLUMNS ? column - c->used : MOST_COLUMNS, "");
+}
+
+static void go_to_row(canvas *c, int row) {
+  c->row = row;
+  c->used = 0;
+  if (row < c->rows)
+    fprintf(c->to, "\033[%d;1H", row + 1);
+}
+
+static void end_row(canvas *c) {
+  if (c->row >= c->rows)
+    return;
+  if (c->used < c->columns)
+    fputs("\033[K", c->to);
+  go_to_row(c, c->row + 1);
+}
+
+/* ---- Bars ---- */
+
+static style heat(double use) { return use < 0.5 ? LOW : use < 0.85 ? MIDDLE : HIGH; }
+
+/* [||||||    text] of a width, with the share filled; an unknown one is empty. */
+static void put_bar(canvas *c, double share, int width, const char *text) {
+  char inner[MOST_COLUMNS + 1];
+  const int room = (width < MOST_COLUMNS ? width : MOST_COLUMNS) - 2;
+  const int length = (int)strlen(text);
+  if (room < 1)
+    return;
+  const int full = isfinite(share) ? (int)(fmin(fmax(share, 0), 1) * room + 0.5) : 0;
+  memset(inner, '|', (size_t)full);
+  memset(inner + full, ' ', (size_t)(room - full));
+  inner[room] = 0;
+  if (length <= room)
+    memcpy(inner + room - length, text, (size_t)length);
+  put(c, PLAIN, "[");
+  put(c, isfinite(share) ? heat(share) : PLAIN, "%.*s", full, inner);
+  put(c, PLAIN, "%s]", inner + full);
+}
+
+/* ---- Cores ---- */
+
+/* A core: its number, how busy its CPUs are on average, and whether the chosen job is bound to one. */
+typedef struct core_use {
+  int core, bound;
+  double use;
+} core_use;
+
+static int is_bound(const hd_job *job, int cpu) {
+  for (int r = 0; job && r < job->ranks; r++)
+    for (int i = 0; i < job->rank[r].lanes; i++)
+      if (job->rank[r].cpu[i] == cpu)
+        return 1;
+  return 0;
+}
+
+static int list_cores(core_use *core, const hd_look *look, const hd_job *job) {
+  const hd_topology *t = look->machine;
+  int count = 0;
+  for (int from = 0, end; from < t->cpus; from = end, count++) {
+    double sum = 0;
+    int known = 0;
+    end = topo_end(t, from, TOPO_CORE);
+    core[count] = (core_use){.core = t->cpu[from].core};
+    for (int i = from; i < end; i++) {
+      core[count].bound |= is_bound(job, t->cpu[i].cpu);
+      known += isfinite(look->use[i]) != 0;
+      sum += isfinite(look->use[i]) ? look->use[i] : 0;
+    }
+    core[count].use = known ? sum / known : NAN;
+  }
+  return count;
+}
+
+/* How cores are shown. */
+typedef struct core_layout {
+  enum { AS_BARS, AS_NUMBERS, AS_DIGITS } as;
+  int per_row, rows, label; /* label: columns of the largest number */
+} core_layout;
+
+static int rows_for(int count, int per_row) { return (count + per_row - 1) / per_row; }
+
+static int round_down(int number, int to) { return number >= to ? number / to * to : number > 0 ? number : 1; }
+
+static core_layout lay_out_cores(int count, int columns, int most_rows) {
+  core_layout l = {.as = AS_BARS, .label = snprintf(NULL, 0, "%d", count - 1)};
+  const int wide = columns / WIDE_BAR > 1 ? columns / WIDE_BAR : 1;
+  l.per_row = rows_for(count, most_rows);
+  l.per_row = l.per_row < wide ? wide : l.per_row;
+  l.per_row = l.per_row > count ? count : l.per_row;
+  if (columns / l.per_row < l.label + 4 + BAR_LEAST) {
+    l.as = AS_NUMBERS;
+    l.per_row = round_down((columns - l.label - 1) / NUMBER_WIDTH, 8);
+  }
+  if (rows_for(count, l.per_row) > most_rows) {
+    l.as = AS_DIGITS;
+    l.per_row = round_down(columns - l.label - 1, 16);
+  }
+  l.rows = rows_for(count, l.per_row);
+  l.rows = l.rows > most_rows ? most_rows : l.rows;
+  return l;
+}
+
+static void put_core_bar(canvas *c, const core_use *core, const core_layout *l, int width) {
+  char percent[16] = "-";
+  if (isfinite(core->use))
+    snprintf(percent, sizeof percent, "%.0f%%", 100 * core->use);
+  put(c, core->bound ? BOLD : PLAIN, "%*d%c", l->label + 1, core->core, core->bound ? '*' : ' ');
+  put_bar(c, core->use, width - l->label - 3, percent);
+  put(c, PLAIN, " ");
+}
+
+static void put_core(canvas *c, const core_use *core, const core_layout *l) {
+  if (l->as == AS_BARS)
+    put_core_bar(c, core, l, c->columns / l->per_row);
+  else if (!isfinite(core->use))
+    put(c, PLAIN, l->as == AS_NUMBERS ? "   -" : "-");
+  else if (l->as == AS_NUMBERS)
+    put(c, heat(core->use), "%4.0f", 100 * core->use);
+  else
+    put(c, heat(core->use), core->use >= 0.95 ? "#" : "%d", (int)(10 * core->use));
+}
+
+static void draw_cores(canvas *c, const core_use *core, int count, const core_layout *l) {
+  const int all = rows_for(count, l->per_row);
+  for (int row = 0, at = 0; row < l->rows; row++) {
+    if (row > 0 && row + 1 == l->rows && all > l->rows) {
+      put(c, DIM, "and %d more cores", count - at);
+      at = count;
+    } else if (l->as != AS_BARS) {
+      put(c, DIM, "%*d ", l->label, core[at].core);
+    }
+    for (int i = 0; i < l->per_row && at < count; i++)
+      put_core(c, &core[at++], l);
+    end_row(c);
+  }
+}
+
+/* ---- The machine ---- */
+
+static void draw_title(canvas *c, const hd_look *look) {
+  const hd_topology *t = look->machine;
+  put(c, BOLD, "heddle top");
+  if (isfinite(look->use_all))
+    put(c, PLAIN, "   %3.0f %% busy", 100 * look->use_all);
+  if (isfinite(look->load[0]))
+    put(c, PLAIN, "   load %.2f %.2f %.2f", look->load[0], look->load[1], look->load[2]);
+  if (isfinite(look->temperature_c))
+    put(c, PLAIN, "   %.0f C", look->temperature_c);
+  if (isfinite(look->power_w))
+    put(c, PLAIN, "   %.1f W", look->power_w);
+  put(c, PLAIN, "   %d job%s", look->jobs, look->jobs == 1 ? "" : "s");
+  end_row(c);
+  put(c, DIM, "%s%s%d core%s, %d CPU%s, %s", t->model, *t->model ? ", " : "", t->cores, t->cores == 1 ? "" : "s",
+      t->cpus, t->cpus == 1 ? "" : "s", look->isa);
+  end_row(c);
+}
+
+static void draw_memory(canvas *c, const hd_look *look) {
+  char text[LOOK_PART_BYTES];
+  const int swaps = look->swap_used_bytes > 0, width = c->columns - 7;
+  if (look->memory_used_bytes < 0 || look->memory_bytes <= 0)
+    return;
+  put(c, PLAIN, "memory ");
+  put_bar(c, (double)look->memory_used_bytes / (double)look->memory_bytes, swaps ? width / 2 : width,
+          look_part(text, look->memory_used_bytes, look->memory_bytes));
+  if (swaps) {
+    put(c, PLAIN, " swap ");
+    put_bar(c, (double)look->swap_used_bytes / (double)look->swap_bytes, c->columns - c->used,
+            look_part(text, look->swap_used_bytes, look->swap_bytes));
+  }
+  end_row(c);
+}
+
+static void draw_gpu(canvas *c, const hd_gpu *gpu) {
+  char text[LOOK_PART_BYTES];
+  const int name = c->columns / 4 < 28 ? c->columns / 4 : 28;
+  put(c, PLAIN, "GPU %d %-*.*s ", gpu->index, name, name, gpu->name);
+  if (gpu->trouble[0]) {
+    put(c, HIGH, "%s", gpu->trouble);
+    end_row(c);
+    return;
+  }
+  snprintf(text, sizeof text, isfinite(gpu->use) ? "%.0f%%" : "-", 100 * gpu->use);
+  put_bar(c, gpu->use, c->columns / 6, text);
+  if (gpu->memory_bytes > 0)
+    put(c, PLAIN, " %s", look_part(text, gpu->memory_used_bytes, gpu->memory_bytes));
+  if (isfinite(gpu->temperature_c))
+    put(c, PLAIN, "  %.0f C", gpu->temperature_c);
+  if (isfinite(gpu->power_w))
+    put(c, PLAIN, "  %.0f W", gpu->power_w);
+  if (gpu->processes > 0)
+    put(c, PLAIN, "  %d process%s", gpu->processes, gpu->processes == 1 ? "" : "es");
+  end_row(c);
+}
+
+static void draw_gpus(canvas *c, const hd_look *look, int rows) {
+  const int shown = look->gpus > rows ? rows - 1 : look->gpus;
+  for (int i = 0; i < shown; i++)
+    draw_gpu(c, &look->gpu[i]);
+  if (shown < look->gpus)
+    put(c, DIM, "and %d more GPUs", look->gpus - shown);
+  if (look->gpus == 0)
+    put(c, DIM, "%s", look->gpu_note);
+  if (shown < look->gpus || look->gpus == 0)
+    end_row(c);
+}
+
+/* ---- Jobs ---- */
+
+/* A number in at most seven characters. */
+static const char *short_number(char text[16], double value) {
+  static const char unit[] = " kMGTP";
+  int u = 0;
+  if (!isfinite(value)) {
+    snprintf(text, 16, "-");
+    return text;
+  }
+  double size = value;
+  for (; size >= 9999999.5 && unit[u + 1]; u++)
+    size /= 1000;
+  snprintf(text, 16, u ? "%.0f%c" : "%.0f", fmin(size, 9e6), unit[u]);
+  return text;
+}
+
+/* A column of the table: whether there is room for it depends on the width, so the least important come last. */
+typedef struct job_column {
+  const char *title;
+  int width; /* negative: set left */
+  void (*tell)(char *text, size_t bytes, const hd_job *job);
+} job_column;
+
+static void tell_pid(char *text, size_t bytes, const hd_job *job) { snprintf(text, bytes, "%d", job->pid); }
+static void tell_model(char *text, size_t bytes, const hd_job *job) { snprintf(text, bytes, "%s", job->model); }
+static void tell_state(char *text, size_t bytes, const hd_job *job) { snprintf(text, bytes, "%s", job->state); }
+static void tell_data(char *text, size_t bytes, const hd_job *job) { snprintf(text, bytes, "%s", job->data); }
+static void tell_out(char *text, size_t bytes, const hd_job *job) { snprintf(text, bytes, "%s", job->out); }
+
+static void tell_step(char *text, size_t bytes, const hd_job *job) {
+  char step[16], steps[16];
+  snprintf(text, bytes, "%s/%s", short_number(step, (double)job->step), short_number(steps, (double)job->steps));
+}
+
+static void tell_loss(char *text, size_t bytes, const hd_job *job) {
+  if (isfinite(job->loss))
+    snprintf(text, bytes, fabs(job->loss) < 99.99 ? "%.4f" : "%.1e", job->loss);
+  else
+    snprintf(text, bytes, "-");
+}
+
+static void tell_speed(char *text, size_t bytes, const hd_job *job) {
+  char number[16];
+  snprintf(text, bytes, "%s", short_number(number, job->samples_per_s));
+}
+
+static void tell_left(char *text, size_t bytes, const hd_job *job) {
+  char time[LOOK_TIME_BYTES];
+  snprintf(text, bytes, "%s", *look_time(time, job->left_s) ? time : "-");
+}
+
+static void tell_elapsed(char *text, size_t bytes, const hd_job *job) {
+  char time[LOOK_TIME_BYTES];
+  snprintf(text, bytes, "%s", look_time(time, job->elapsed_s));
+}
+
+static void tell_lanes(char *text, size_t bytes, const hd_job *job) { snprintf(text, bytes, "%d", job->lanes); }
+static void tell_ranks(char *text, size_t bytes, const hd_job *job) { snprintf(text, bytes, "%d", job->ranks); }
+
+static void tell_epoch(char *text, size_t bytes, const hd_job *job) {
+  snprintf(text, bytes, "%lld/%lld", (long long)job->epoch + 1, (long long)job->epochs);
+}
+
+static const job_column job_columns[] = {
+    {"PID", 7, tell_pid},         {"MODEL", -10, tell_model}, {"STATE", -10, tell_state}, {"STEP/OF", 15, tell_step},
+    {"SAMPLES/S", 9, tell_speed}, {"LOSS", 7, tell_loss},     {"LEFT", 7, tell_left},     {"LANES", 5, tell_lanes},
+    {"RANKS", 5, tell_ranks},     {"EPOCH", 9, tell_epoch},   {"TIME", 8, tell_elapsed},  {"DATA", -12, tell_data},
+    {"FOLDER", -200, tell_out},
+};
+
+enum { JOB_COLUMNS = sizeof job_columns / sizeof *job_columns };
+
+/* A row of the table, or its head (job NULL). */
+static void draw_job(canvas *c, const hd_job *job, style s, const char *mark) {
+  char text[HD_LOOK_PATH_BYTES];
+  put(c, s, "%s", mark);
+  for (int i = 0; i < JOB_COLUMNS; i++) {
+    const job_column *column = &job_columns[i];
+    const int width = abs(column->width), last = i + 1 == JOB_COLUMNS;
+    if (last ? c->columns - c->used < 12 : c->columns - c->used < width + (i > 0))
+      break;
+    if (job)
+      column->tell(text, sizeof text, job);
+    put(c, s, "%s%*.*s", i ? " " : "", column->width, width, job ? text : column->title);
+  }
+  fill(c, s, c->columns);
+  end_row(c);
+}
+
+static void draw_chosen(canvas *c, const hd_job *job) {
+  char cpus[TOPO_RANGES_BYTES];
+  put(c, PLAIN, "folder  %s", job->out);
+  end_row(c);
+  put(c, PLAIN, "command %s", job->command);
+  end_row(c);
+  put(c, PLAIN, "lanes  ");
+  for (int i = 0; i < job->ranks; i++) {
+    const hd_job_rank *rank = &job->rank[i];
+    if (job->ranks > 1)
+      put(c, PLAIN, "%s rank %d pid %d:", i ? "," : "", rank->rank, rank->pid);
+    put(c, PLAIN, " %d", rank->lanes);
+    put(c, PLAIN, *look_cpus(cpus, rank) ? " on CPU%s %s" : ", not bound", strpbrk(cpus, ",-") ? "s" : "", cpus);
+  }
+  end_row(c);
+}
+
+static void draw_jobs(canvas *c, const hd_look *look, int chosen, int rows) {
+  const int detail = chosen >= 0 && rows > DETAIL_ROWS + 2 ? DETAIL_ROWS : 0, room = rows - 1 - detail;
+  int first = chosen >= room ? chosen - room + 1 : 0;
+  draw_job(c, NULL, BOLD, "  ");
+  for (int i = first; i < look->jobs && i < first + room; i++)
+    draw_job(c, &look->job[i], i == chosen ? CHOSEN : PLAIN, i == chosen ? "> " : "  ");
+  if (look->jobs == 0) {
+    put(c, DIM, "  no heddle job runs");
+    end_row(c);
+  }
+  if (!detail)
+    return;
+  end_row(c);
+  draw_chosen(c, &look->job[chosen]);
+}
+
+static void draw_help(canvas *c) {
+  static const char *const line[] = {"up, down   choose a job; * marks the cores that its lanes are bound to",
+                                     "t          tell it to end (SIGTERM): it finishes its step and saves",
+                                     "K          kill it at once (SIGKILL), once you have said yes",
+                                     "?, h       this text, and back",
+                                     "q          quit",
+                                     "",
+                                     "SAMPLES/S  how fast a job has trained of late; LEFT assumes that it goes on so",
+                                     "LANES      its compute threads over all RANKS, which are its processes"};
+  for (size_t i = 0; i < sizeof line / sizeof *line; i++) {
+    put(c, PLAIN, "  %s", line[i]);
+    end_row(c);
+  }
+}
+
+/* ---- The whole ---- */
+
+static void draw_foot(canvas *c, const top_view *view) {
+  while (c->row < c->rows)
+    end_row(c);
+  c->rows = view->rows;
+  go_to_row(c, view->rows - 1);
+  if (view->message)
+    put(c, BOLD, "%s", view->message);
+  else
+    put(c, DIM, "up/down choose   t end   K kill   ? help   q quit");
+  end_row(c);
+}
+
+static int clamp(int value, int least, int most) { return value > most ? most : value < least ? least : value; }
+
+void top_draw(FILE *to, const hd_look *look, const top_view *view) {
+  canvas c = {.to = to,
+              .rows = view->rows - 1, /* the last one is the foot's */
+              .columns = clamp(view->columns, 1, MOST_COLUMNS),
+              .colour = view->colour};
+  const hd_job *job = view->chosen >= 0 ? &look->job[view->chosen] : NULL;
+  core_use *core = malloc((size_t)look->machine->cpus * sizeof *core);
+  go_to_row(&c, 0);
+  draw_title(&c, look);
+  if (core) {
+    const int count = list_cores(core, look, job);
+    const core_layout layout = lay_out_cores(count, c.columns, clamp(view->rows / 3, 1, MOST_ROWS));
+    draw_cores(&c, core, count, &layout);
+  }
+  free(core);
+  draw_memory(&c, look);
+  draw_gpus(&c, look, clamp(view->rows / 4, 2, MOST_ROWS));
+  end_row(&c);
+  if (view->help)
+    draw_help(&c);
+  else
+    draw_jobs(&c, look, view->chosen, c.rows - c.row);
+  draw_foot(&c, view);
+}

@@ -1,0 +1,20 @@
+/* The screen of heddle top as a function of what is shown: text with escape codes, fit for any size of terminal. */
+#ifndef HD_CLI_TOP_SCREEN_H
+#define HD_CLI_TOP_SCREEN_H
+
+#include <stdio.h>
+
+#include "heddle.h"
+
+typedef struct top_view {
+  int rows, columns;
+  int colour;
+  int chosen;          /* index into look->job, -1: none */
+  int help;            /* instead of the jobs */
+  const char *message; /* the last row instead of the keys; NULL: none */
+} top_view;
+
+/* Draws the whole screen anew, over what is there. */
+void top_draw(FILE *to, const hd_look *look, const top_view *view);
+
+#endif

@@ -1,0 +1,130 @@
+/* A monitor: what was read last time, and the look that is told. See heddle/monitor.h. */
+#include "heddle/monitor.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/status.h"
+#include "kernel/kernel.h"
+#include "monitor/jobs.h"
+#include "monitor/nvml.h"
+#include "monitor/use.h"
+#include "sys/clock.h"
+
+struct hd_monitor {
+  const char *root; /* HEDDLE_SYSROOT, or "" */
+  hd_topology *machine;
+  int numbers; /* one more than the largest CPU number */
+  hd_cpu_time *before, *now;
+  double *use; /* of machine->cpu[i] */
+  hd_energy energy;
+  double looked_s;
+  hd_nvml *nvml;
+  hd_gpu *gpu;
+  char gpu_note[HD_LOOK_TEXT_BYTES];
+  hd_jobs jobs;
+  hd_look look;
+};
+
+static hd_status prepare(hd_monitor *m, hd_ctx *ctx) {
+  const char *root = getenv("HEDDLE_SYSROOT"), *isa = getenv("HEDDLE_ISA");
+  m->root = root ? root : "";
+  HD_TRY(hd_topology_create(&m->machine, ctx));
+  for (int i = 0; i < m->machine->cpus; i++)
+    m->numbers = m->machine->cpu[i].cpu >= m->numbers ? m->machine->cpu[i].cpu + 1 : m->numbers;
+  m->nvml = hd__nvml_open(m->gpu_note);
+  m->before = hd__calloc((size_t)m->numbers, sizeof *m->before);
+  m->now = hd__calloc((size_t)m->numbers, sizeof *m->now);
+  m->use = hd__calloc((size_t)m->machine->cpus, sizeof *m->use);
+  m->gpu = hd__calloc((size_t)hd__nvml_count(m->nvml) + 1, sizeof *m->gpu);
+  if (!m->before || !m->now || !m->use || !m->gpu)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for a look at the machine");
+  const hd_kernels *kernels = hd__kernels_select(isa, NULL);
+  m->look = (hd_look){.machine = m->machine,
+                      .isa = kernels ? kernels->isa : "",
+                      .use = m->use,
+                      .gpus = hd__nvml_count(m->nvml),
+                      .gpu = m->gpu,
+                      .gpu_note = m->gpu_note};
+  return HD_OK;
+}
+
+hd_status hd_monitor_create(hd_monitor **out, hd_ctx *ctx) {
+  *out = NULL;
+  hd_monitor *m = hd__calloc(1, sizeof *m);
+  if (!m)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for a monitor");
+  const hd_status status = prepare(m, ctx);
+  if (status != HD_OK) {
+    hd_monitor_destroy(m);
+    return status;
+  }
+  hd__use_cpus(m->now, m->numbers, m->root);
+  m->energy = hd__use_energy(m->root);
+  m->looked_s = hd__clock_s();
+  *out = m;
+  return HD_OK;
+}
+
+void hd_monitor_destroy(hd_monitor *m) {
+  if (!m)
+    return;
+  hd__jobs_fini(&m->jobs);
+  hd__nvml_close(m->nvml);
+  hd_topology_destroy(m->machine);
+  hd__free(m->before);
+  hd__free(m->now);
+  hd__free(m->use);
+  hd__free(m->gpu);
+  hd__free(m);
+}
+
+static void look_at_cpus(hd_monitor *m) {
+  double sum = 0;
+  int known = 0;
+  hd_cpu_time *before = m->now;
+  m->now = m->before;
+  m->before = before;
+  hd__use_cpus(m->now, m->numbers, m->root);
+  for (int i = 0; i < m->machine->cpus; i++) {
+    const int cpu = m->machine->cpu[i].cpu;
+    m->use[i] = hd__use_between(before[cpu], m->now[cpu]);
+    sum += isnan(m->use[i]) ? 0 : m->use[i];
+    known += !isnan(m->use[i]);
+  }
+  m->look.use_all = known > 0 ? sum / known : NAN;
+}
+
+static void look_at_power(hd_monitor *m) {
+  const hd_energy energy = hd__use_energy(m->root);
+  const double now = hd__clock_s();
+  m->look.power_w = hd__use_power_between(&m->energy, &energy, now - m->looked_s);
+  if (isnan(m->look.power_w))
+    m->look.power_w = hd__use_power(m->root);
+  m->energy = energy;
+  m->looked_s = now;
+}
+
+hd_status hd_monitor_look(const hd_look **out, hd_monitor *m, hd_ctx *ctx) {
+  hd_look *look = &m->look;
+  look_at_cpus(m);
+  look_at_power(m);
+  const hd_memory_use memory = hd__use_memory(m->root);
+  look->memory_bytes = memory.bytes;
+  look->memory_used_bytes = memory.used_bytes;
+  look->swap_bytes = memory.swap_bytes;
+  look->swap_used_bytes = memory.swap_used_bytes;
+  look->temperature_c = hd__use_temperature(m->root);
+  hd__use_load(look->load, m->root);
+  for (int i = 0; i < look->gpus; i++)
+    hd__nvml_look(&m->gpu[i], m->nvml, i);
+  hd__jobs_fini(&m->jobs);
+  look->jobs = 0;
+  HD_TRY(hd__jobs_find(&m->jobs, ctx));
+  look->jobs = m->jobs.count;
+  look->job = m->jobs.job;
+  *out = look;
+  return HD_OK;
+}

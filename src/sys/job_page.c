@@ -1,0 +1,131 @@
+/* Making and writing the page of a job: see job_page.h. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "sys/job_page.h"
+
+#include <fcntl.h>
+#include <math.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "sys/clock.h"
+#include "sys/process.h"
+
+enum { SLOT_ALIGN = 128 };
+
+/* Long enough for a speed, short enough to follow it. */
+static const double WINDOW_S = 0.25;
+
+static size_t aligned(size_t bytes) { return (bytes + SLOT_ALIGN - 1) / SLOT_ALIGN * SLOT_ALIGN; }
+
+static void begin_write(hd_job_slot *slot) {
+  uint32_t sequence = atomic_load_explicit(&slot->sequence, memory_order_relaxed);
+  atomic_store_explicit(&slot->sequence, sequence + 1, memory_order_relaxed);
+  atomic_thread_fence(memory_order_release);
+}
+
+static void end_write(hd_job_slot *slot) {
+  uint32_t sequence = atomic_load_explicit(&slot->sequence, memory_order_relaxed);
+  atomic_store_explicit(&slot->sequence, sequence + 1, memory_order_release);
+}
+
+static void write_head(hd_job_page *page, int ranks, const hd_job_facts *facts) {
+  hd_job_head *head = page->head;
+  head->version = HD_JOB_VERSION;
+  head->ranks = (uint32_t)ranks;
+  head->slot_offset = (uint32_t)aligned(sizeof *head);
+  head->slot_bytes = (uint32_t)aligned(sizeof *page->slot);
+  head->facts = *facts;
+  atomic_store_explicit(&head->magic, HD_JOB_MAGIC, memory_order_release); /* from here on it counts */
+}
+
+static void take_slot(hd_job_page *page, int rank) {
+  hd_job_slot *slot = (void *)((char *)page->head + aligned(sizeof *page->head) + (size_t)rank * aligned(sizeof *slot));
+  page->slot = slot;
+  begin_write(slot);
+  slot->pid = (int32_t)getpid();
+  slot->start = hd__process_start(0);
+  slot->progress = (hd_job_progress){.state = HD_JOB_READY, .loss = NAN, .samples_per_s = NAN};
+  end_write(slot);
+}
+
+/* A memory file of its final size: its memory is there, or is refused, now and not in the middle of a step. */
+static int make_file(size_t bytes) {
+  int fd = memfd_create(HD_JOB_FILE, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (fd >= 0 && posix_fallocate(fd, 0, (off_t)bytes) == 0 &&
+      fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
+    return fd;
+  if (fd >= 0)
+    close(fd);
+  return -1;
+}
+
+void hd__job_open(hd_job_page *page, int ranks, const hd_job_facts *facts) {
+  const size_t bytes = aligned(sizeof *page->head) + (size_t)ranks * aligned(sizeof *page->slot);
+  *page = (hd_job_page){0};
+  int fd = make_file(bytes);
+  if (fd < 0)
+    return;
+  void *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (base == MAP_FAILED) {
+    close(fd);
+    return;
+  }
+  *page = (hd_job_page){.fd = fd, .bytes = bytes, .head = base};
+  take_slot(page, 0);
+  write_head(page, ranks, facts);
+}
+
+void hd__job_close(hd_job_page *page) {
+  if (!page->head)
+    return;
+  munmap(page->head, page->bytes);
+  close(page->fd);
+  *page = (hd_job_page){0};
+}
+
+void hd__job_lanes(hd_job_page *page, const int *cpu, int lanes) {
+  hd_job_slot *slot = page->slot;
+  if (!slot)
+    return;
+  begin_write(slot);
+  slot->lanes = lanes < HD_MAX_THREADS ? lanes : HD_MAX_THREADS;
+  for (int i = 0; i < slot->lanes; i++)
+    slot->cpu[i] = cpu[i];
+  end_write(slot);
+}
+
+void hd__job_enter(hd_job_page *page, int state) {
+  hd_job_slot *slot = page->slot;
+  if (!slot)
+    return;
+  const double now = hd__clock_coarse_s();
+  const bool trained = slot->progress.state == HD_JOB_TRAINING, trains = state == HD_JOB_TRAINING;
+  if (trains && !trained)
+    page->window_s += now - page->pause_s;
+  else if (trained && !trains)
+    page->pause_s = now;
+  begin_write(slot);
+  slot->progress.state = state;
+  end_write(slot);
+}
+
+void hd__job_step(hd_job_page *page, int64_t step, int64_t epoch, int64_t samples, double loss) {
+  hd_job_slot *slot = page->slot;
+  if (!slot)
+    return;
+  const double now = hd__clock_coarse_s(), seconds = now - page->window_s;
+  begin_write(slot);
+  slot->progress.step = step;
+  slot->progress.epoch = epoch;
+  slot->progress.loss = loss;
+  if (seconds >= WINDOW_S) {
+    slot->progress.samples_per_s = (double)(samples - page->window_samples) / seconds;
+    page->window_s = now;
+    page->window_samples = samples;
+  }
+  end_write(slot);
+}
