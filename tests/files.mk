@@ -18,6 +18,8 @@ unit_tests = tests/unit/test_bench tests/unit/test_digits tests/unit/test_doctor
   tests/unit/test_scaling tests/unit/test_schedule tests/unit/test_summary tests/unit/test_tensor tests/unit/test_tree \
   tests/unit/test_yaml
 unit_tests += tests/unit/test_lanes tests/unit/test_quiet_steps tests/unit/test_refused
+unit_tests += tests/unit/test_lanes
+unit_tests += tests/unit/test_jobs tests/unit/test_nvml tests/unit/test_top_screen tests/unit/test_use tests/unit/test_utf8
 unit_tests += tests/plan/test_plan
 unit_tests += tests/golden/test_golden
 unit_tests += tests/fault/test_alloc
@@ -30,12 +32,12 @@ op_tests += tests/op/test_bf16
 script_tests = tests/check-layers.sh tests/check-symbols.sh tests/model-files.sh tests/tensors.sh
 script_tests += tests/cli/bench.bats tests/cli/doctor.bats tests/cli/errors.bats tests/cli/from-pytorch.bats tests/cli/locale.bats \
   tests/cli/losses.bats tests/cli/manual.bats tests/cli/predict.bats tests/cli/signals.bats tests/cli/summary.bats \
-  tests/cli/topo.bats tests/cli/train.bats tests/cli/tune.bats
+  tests/cli/top.bats tests/cli/topo.bats tests/cli/train.bats tests/cli/tune.bats
 script_tests += tests/cli/profile.bats
 script_tests += tests/cli/hostile.sh tests/install.sh tests/instructions.sh
 bits_tests = tests/bits/bf16.sh tests/bits/native.sh tests/bits/bits.sh tests/bits/networks.sh tests/bits/readme.sh
 TESTS = $(unit_tests) $(op_tests) $(script_tests) $(bits_tests)
-check_PROGRAMS += $(unit_tests) $(op_tests) tests/bits/make_idx tests/golden/print_scores
+check_PROGRAMS += $(unit_tests) $(op_tests) tests/bits/make_idx tests/cli/on_terminal tests/golden/print_scores
 EXTRA_DIST += $(script_tests) $(bits_tests) tests/tap.h tests/scratch.h tests/cli/run-bats tests/cli/cli.bash \
   tests/golden/networks.json
 
@@ -50,6 +52,21 @@ tests_op_test_gradients_SOURCES = tests/op/test_gradients.c $(kernel_case) $(kin
 tests_op_test_network_gradients_SOURCES = tests/op/test_network_gradients.c $(kernel_case) $(kinks)
 tests_plan_test_plan_SOURCES = tests/plan/test_plan.c tests/plan/bad_models.c tests/plan/bad_models.h \
   tests/plan/plan_memory.c tests/plan/plan_memory.h
+
+tests_unit_test_top_screen_SOURCES = tests/unit/test_top_screen.c src/cli/top_screen.c src/cli/look_text.c \
+  src/cli/cmd_topo.c src/cli/topo_svg.c src/cli/cli.c
+
+# Stand-ins for NVIDIA's library: a whole one, one with what is needed and no more, one without even that.
+check_LTLIBRARIES = tests/unit/nvml_stub.la tests/unit/nvml_bare.la tests/unit/nvml_useless.la
+stub_flags = -module -avoid-version -shared -rpath $(abs_builddir)
+tests_unit_nvml_stub_la_SOURCES = tests/unit/nvml_stub.c
+tests_unit_nvml_stub_la_LDFLAGS = $(stub_flags)
+tests_unit_nvml_bare_la_SOURCES = tests/unit/nvml_stub.c
+tests_unit_nvml_bare_la_CPPFLAGS = -DNVML_STUB_BARE
+tests_unit_nvml_bare_la_LDFLAGS = $(stub_flags)
+tests_unit_nvml_useless_la_SOURCES = tests/unit/nvml_stub.c
+tests_unit_nvml_useless_la_CPPFLAGS = -DNVML_STUB_BARE -DNVML_STUB_NO_HANDLES
+tests_unit_nvml_useless_la_LDFLAGS = $(stub_flags)
 
 # Networks whose plans are held to what is written, those of data/models and some of the tests' own; networks with digests.
 plan_networks = batch_norm branches doubled flat_branches frozen no_pool own_pool pool_first read_often repeats \

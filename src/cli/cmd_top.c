@@ -123,6 +123,10 @@ static int take_key(top *t, int key) {
     t->doomed = (identity){0};
     return 1;
   }
+  if (t->help && key != 'q') {
+    t->help = 0; /* the jobs are hidden: nothing can be meant for one */
+    return 1;
+  }
   if ((key == 't' || key == 'K') && !t->chosen.pid) {
     say(t, t->look->jobs ? "choose a job first, with the keys up and down" : "no heddle job runs");
     return 1;
@@ -131,7 +135,7 @@ static int take_key(top *t, int key) {
   case TERMINAL_UP: choose(t, -1); break;
   case TERMINAL_DOWN: choose(t, 1); break;
   case '?':
-  case 'h': t->help = !t->help; break;
+  case 'h': t->help = 1; break;
   case 't': tell_to_end(t); break;
   case 'K':
     t->doomed = t->chosen;

@@ -32,6 +32,17 @@ static const char *code_of(const canvas *c, style s) {
   return (s == LOW || s == MIDDLE || s == HIGH) && !c->colour ? "" : code[s];
 }
 
+/* A character of several bytes becomes one '?', as does one that is no letter; at most `columns` are left. Returns their
+ * number. */
+static int make_ascii(char *text, int columns) {
+  int width = 0;
+  for (const unsigned char *from = (unsigned char *)text; *from && width < columns; from++)
+    if ((*from & 0xc0) != 0x80)
+      text[width++] = *from >= 0x20 && *from < 0x7f ? (char)*from : '?';
+  text[width] = 0;
+  return width;
+}
+
 __attribute__((format(printf, 3, 4))) static void put(canvas *c, style s, const char *fmt, ...) {
   char text[MOST_COLUMNS + 1];
   va_list args;
@@ -40,20 +51,10 @@ __attribute__((format(printf, 3, 4))) static void put(canvas *c, style s, const 
   va_end(args);
   if (c->row >= c->rows)
     return;
-  int width = 0;
-  for (const unsigned char *from = (unsigned char *)text; *from && c->used + width < c->columns; from++)
-    if ((*from & 0xc0) != 0x80) /* a character of several bytes becomes one */
-      text[width++] = *from >= 0x20 && *from < 0x7f ? (char)*from : '?';
-  text[width] = 0;
+  const int width = make_ascii(text, c->columns - c->used);
   const char *code = code_of(c, s);
   fprintf(c->to, "%s%s%s", code, text, *code ? "\033[0m" : "");
   c->used += width;
-}
-
-/* Up to a column. */
-static void fill(canvas *c, style s, int column) {
-  if (column > c->used)
-    put(c, s, "%*s", column - c->used < MOST_COLUMNS ? column - c->used : MOST_COLUMNS, "");
 }
 
 static void go_to_row(canvas *c, int row) {
@@ -229,7 +230,7 @@ static void draw_memory(canvas *c, const hd_look *look) {
 
 static void draw_gpu(canvas *c, const hd_gpu *gpu) {
   char text[LOOK_PART_BYTES];
-  const int name = c->columns / 4 < 28 ? c->columns / 4 : 28;
+  const int name = c->columns * 3 / 10 < 28 ? c->columns * 3 / 10 : 28;
   put(c, PLAIN, "GPU %d %-*.*s ", gpu->index, name, name, gpu->name);
   if (gpu->trouble[0]) {
     put(c, HIGH, "%s", gpu->trouble);
@@ -288,7 +289,13 @@ typedef struct job_column {
 static void tell_pid(char *text, size_t bytes, const hd_job *job) { snprintf(text, bytes, "%d", job->pid); }
 static void tell_model(char *text, size_t bytes, const hd_job *job) { snprintf(text, bytes, "%s", job->model); }
 static void tell_state(char *text, size_t bytes, const hd_job *job) { snprintf(text, bytes, "%s", job->state); }
-static void tell_data(char *text, size_t bytes, const hd_job *job) { snprintf(text, bytes, "%s", job->data); }
+
+/* Of a path the last part. */
+static void tell_data(char *text, size_t bytes, const hd_job *job) {
+  const char *slash = strrchr(job->data, '/');
+  snprintf(text, bytes, "%s", slash && slash[1] ? slash + 1 : job->data);
+}
+
 static void tell_out(char *text, size_t bytes, const hd_job *job) { snprintf(text, bytes, "%s", job->out); }
 
 static void tell_step(char *text, size_t bytes, const hd_job *job) {
@@ -336,18 +343,20 @@ enum { JOB_COLUMNS = sizeof job_columns / sizeof *job_columns };
 
 /* A row of the table, or its head (job NULL). */
 static void draw_job(canvas *c, const hd_job *job, style s, const char *mark) {
-  char text[HD_LOOK_PATH_BYTES];
-  put(c, s, "%s", mark);
+  char row[MOST_COLUMNS + 256], text[HD_LOOK_PATH_BYTES];
+  int at = snprintf(row, sizeof row, "%s", mark);
   for (int i = 0; i < JOB_COLUMNS; i++) {
     const job_column *column = &job_columns[i];
-    const int width = abs(column->width), last = i + 1 == JOB_COLUMNS;
-    if (last ? c->columns - c->used < 12 : c->columns - c->used < width + (i > 0))
+    const int width = abs(column->width), least = i + 1 == JOB_COLUMNS ? 12 : width + (i > 0);
+    if (c->columns - at < least)
       break;
+    snprintf(text, sizeof text, "%s", column->title);
     if (job)
       column->tell(text, sizeof text, job);
-    put(c, s, "%s%*.*s", i ? " " : "", column->width, width, job ? text : column->title);
+    make_ascii(text, width);
+    at += snprintf(row + at, sizeof row - (size_t)at, "%s%*s", i ? " " : "", column->width, text);
   }
-  fill(c, s, c->columns);
+  put(c, s, "%-*s", c->columns, row);
   end_row(c);
 }
 
@@ -363,7 +372,10 @@ static void draw_chosen(canvas *c, const hd_job *job) {
     if (job->ranks > 1)
       put(c, PLAIN, "%s rank %d pid %d:", i ? "," : "", rank->rank, rank->pid);
     put(c, PLAIN, " %d", rank->lanes);
-    put(c, PLAIN, *look_cpus(cpus, rank) ? " on CPU%s %s" : ", not bound", strpbrk(cpus, ",-") ? "s" : "", cpus);
+    if (*look_cpus(cpus, rank))
+      put(c, PLAIN, " on CPU%s %s", strpbrk(cpus, ",-") ? "s" : "", cpus);
+    else
+      put(c, PLAIN, ", not bound");
   }
   end_row(c);
 }
@@ -388,7 +400,7 @@ static void draw_help(canvas *c) {
   static const char *const line[] = {"up, down   choose a job; * marks the cores that its lanes are bound to",
                                      "t          tell it to end (SIGTERM): it finishes its step and saves",
                                      "K          kill it at once (SIGKILL), once you have said yes",
-                                     "?, h       this text, and back",
+                                     "?, h       this text; any key goes back",
                                      "q          quit",
                                      "",
                                      "SAMPLES/S  how fast a job has trained of late; LEFT assumes that it goes on so",

@@ -169,7 +169,8 @@ static void sum_up(hd_job *job) {
     job->lanes += job->rank[i].lanes;
     job->samples_per_s += job->rank[i].samples_per_s;
   }
-  job->elapsed_s = (double)now.tv_sec - (double)lead->start / (double)sysconf(_SC_CLK_TCK);
+  const double age = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+  job->elapsed_s = fmax(age - (double)lead->start / (double)sysconf(_SC_CLK_TCK), 0);
   const double left = (double)at_least(0, job->steps - job->step) * (double)job->batch;
   job->left_s = job->samples_per_s > 0 ? left / job->samples_per_s : NAN;
   tell_command(job);

@@ -177,7 +177,7 @@ static void look_at_sensors(hd_gpu *out, const nvml_calls *call, nvml_handle gpu
   nvml_use use = {0};
   unsigned value = 0;
   int error = call->use ? call->use(gpu, &use) : -1;
-  out->use = fmin(scaled(error, use.gpu, 100), 1);
+  out->use = scaled(error, use.gpu < 100 ? use.gpu : 100, 100);
   error = call->temperature ? call->temperature(gpu, NVML_TEMPERATURE_GPU, &value) : -1;
   out->temperature_c = scaled(error, value, 1);
   error = call->power ? call->power(gpu, &value) : -1;

@@ -122,7 +122,7 @@ void hd__job_step(hd_job_page *page, int64_t step, int64_t epoch, int64_t sample
   slot->progress.step = step;
   slot->progress.epoch = epoch;
   slot->progress.loss = loss;
-  if (seconds >= WINDOW_S) {
+  if (slot->progress.state == HD_JOB_TRAINING && seconds >= WINDOW_S) {
     slot->progress.samples_per_s = (double)(samples - page->window_samples) / seconds;
     page->window_s = now;
     page->window_samples = samples;

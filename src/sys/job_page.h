@@ -30,7 +30,8 @@ enum { HD_JOB_READY, HD_JOB_TRAINING, HD_JOB_EVALUATING, HD_JOB_SAVING, HD_JOB_S
 
 /* What a job is; texts end with a zero. */
 typedef struct hd_job_facts {
-  char model[HD_JOB_NAME_BYTES], data[HD_JOB_NAME_BYTES], isa[16], device[16];
+  char model[HD_JOB_NAME_BYTES], isa[16], device[16];
+  char data[HD_JOB_PATH_BYTES];
   char out[HD_JOB_PATH_BYTES]; /* the run's folder, from the root */
   int64_t batch, epochs, steps;
 } hd_job_facts;

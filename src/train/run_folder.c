@@ -121,7 +121,7 @@ static void announce(hd_session *s) {
   char path[PATH_MAX];
   int cpu[HD_MAX_THREADS], lanes = hd__lanes_count(s->lanes);
   snprintf(facts.model, sizeof facts.model, "%s", s->report.model);
-  snprintf(facts.data, sizeof facts.data, "%s", s->report.data);
+  snprintf(facts.data, sizeof facts.data, "%.*s", HD_JOB_PATH_BYTES - 1, s->report.data);
   snprintf(facts.isa, sizeof facts.isa, "%s", s->report.isa);
   snprintf(facts.device, sizeof facts.device, "%s", s->report.device);
   snprintf(facts.out, sizeof facts.out, "%.*s", HD_JOB_PATH_BYTES - 1, realpath(s->out, path) ? path : s->out);

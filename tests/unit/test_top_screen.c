@@ -1,0 +1,221 @@
+/* The screen of heddle top at every size: nothing beyond the edges, what matters in view. A small terminal is played
+ * that knows what top_draw writes, and forgets nothing that is not overwritten. */
+#include "scratch.h"
+
+#include "cli/top_screen.h"
+
+enum { ROWS = 120, COLUMNS = 400 };
+
+/* ---- The terminal ---- */
+
+static char screen[ROWS][COLUMNS + 1];
+static int rows, columns, outside, colours;
+
+static void play(const char *text) {
+  int row = 0, column = 0;
+  for (const char *c = text; *c; c++) {
+    if (*c == '\033') {
+      int first = 0, second = 0;
+      char letter = 0;
+      if (sscanf(c, "\033[%d;%d%c", &first, &second, &letter) < 3 && sscanf(c, "\033[%d%c", &first, &letter) < 2)
+        letter = c[2];
+      if (letter == 'H') {
+        row = first - 1;
+        column = second - 1;
+      } else if (letter == 'K') {
+        memset(screen[row] + column, ' ', (size_t)(columns - column));
+      } else if (letter == 'm') {
+        colours += first >= 30 && first < 40;
+      }
+      c = strchr(c, letter);
+    } else if (row < 0 || row >= rows || column >= columns || (unsigned char)*c < 0x20 || (unsigned char)*c > 0x7e) {
+      outside++;
+    } else {
+      screen[row][column++] = *c;
+    }
+  }
+}
+
+/* Draws on a terminal that is full of rubbish. */
+static void draw(const hd_look *look, int r, int c, const top_view *wanted) {
+  char *text;
+  size_t length;
+  top_view view = *wanted;
+  rows = view.rows = r;
+  columns = view.columns = c;
+  outside = colours = 0;
+  memset(screen, 0, sizeof screen);
+  for (int i = 0; i < rows; i++)
+    memset(screen[i], '~', (size_t)columns);
+  FILE *to = open_memstream(&text, &length);
+  top_draw(to, look, &view);
+  fclose(to);
+  play(text);
+  free(text);
+}
+
+/* The row that holds a text, -1: none. */
+static int row_of(const char *text) {
+  for (int i = 0; i < rows; i++)
+    if (strstr(screen[i], text))
+      return i;
+  return -1;
+}
+
+static int rubbish_left(void) {
+  int left = 0;
+  for (int i = 0; i < rows; i++)
+    left += strchr(screen[i], '~') != NULL;
+  return left;
+}
+
+static void show(void) {
+  for (int i = 0; i < rows; i++)
+    diag("|%s|", screen[i]);
+}
+
+/* ---- What is shown ---- */
+
+static hd_cpu cpu[1024];
+static double use[1024];
+static hd_topology machine = {.model = "AMD EPYC 9654", .packages = 1, .cpu = cpu};
+static hd_gpu gpu[12];
+static hd_job job[40];
+static hd_job_rank rank[40];
+static int bound[2] = {1, 3};
+
+static hd_look look_at(int cores, int pus, int gpus, int jobs) {
+  machine.cores = cores;
+  machine.cpus = cores * pus;
+  for (int i = 0; i < machine.cpus; i++) {
+    cpu[i] = (hd_cpu){.cpu = i, .core = i / pus};
+    use[i] = i % 7 == 6 ? NAN : (double)(i % 11) / 10;
+  }
+  for (int i = 0; i < gpus; i++) {
+    gpu[i] = (hd_gpu){.index = i, .name = "NVIDIA H100 80GB HBM3", .use = 0.97, .processes = 2};
+    gpu[i].memory_bytes = 80LL << 30;
+    gpu[i].memory_used_bytes = 41LL << 30;
+    gpu[i].temperature_c = 61;
+    gpu[i].power_w = 412;
+  }
+  if (gpus > 1)
+    strcpy(gpu[1].trouble, "GPU is lost");
+  for (int i = 0; i < jobs; i++) {
+    rank[i] = (hd_job_rank){.pid = 1000 + i, .lanes = 2, .cpu = bound};
+    job[i] = (hd_job){.pid = 1000 + i, .start = 5, .state = "training", .step = 1234, .steps = 2814, .epoch = 1};
+    snprintf(job[i].model, sizeof job[i].model, "model%d", i);
+    strcpy(job[i].data, "../shared/mnist");
+    snprintf(job[i].out, sizeof job[i].out, "/home/user/runs/run-%d", i);
+    strcpy(job[i].command,
+           "heddle train --model cnn --data ../shared/mnist --epochs 3 --batch 64 --threads 4 --seed 1");
+    job[i].epochs = 3;
+    job[i].loss = 0.1234;
+    job[i].samples_per_s = 45678;
+    job[i].left_s = 95;
+    job[i].elapsed_s = 4000;
+    job[i].lanes = 2;
+    job[i].ranks = 1;
+    job[i].rank = &rank[i];
+  }
+  return (hd_look){.machine = &machine,
+                   .isa = "avx512",
+                   .use = use,
+                   .use_all = 0.5,
+                   .memory_bytes = 16LL << 30,
+                   .memory_used_bytes = 5LL << 30,
+                   .swap_bytes = 8LL << 30,
+                   .temperature_c = 54,
+                   .power_w = 38.5,
+                   .load = {1.25, 0.8, 0.5},
+                   .gpus = gpus,
+                   .gpu = gpu,
+                   .gpu_note = gpus ? "" : "no GPU: NVIDIA's library libnvidia-ml.so.1 cannot be loaded",
+                   .jobs = jobs,
+                   .job = job};
+}
+
+/* Any size, any machine: nothing outside, nothing left over, keys in the last row. */
+static void test_sizes(void) {
+  static const int sizes[][2] = {{24, 80}, {24, 200}, {50, 200}, {100, 400}, {10, 40},
+                                 {3, 20},  {1, 1},    {2, 5},    {24, 13}};
+  static const int cores[] = {1, 4, 6, 16, 96, 128, 1024};
+  static const int counts[][2] = {{0, 0}, {1, 1}, {2, 3}, {12, 40}};
+  int wrong = 0;
+  for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
+    for (size_t c = 0; c < sizeof cores / sizeof *cores; c++)
+      for (size_t n = 0; n < sizeof counts / sizeof *counts; n++)
+        for (int chosen = -1; chosen < counts[n][1]; chosen += 13) {
+          const hd_look look = look_at(cores[c], cores[c] <= 512 ? 2 : 1, counts[n][0], counts[n][1]);
+          const top_view view = {.chosen = chosen, .colour = s % 2 == 0, .help = n == 2 && chosen < 0};
+          draw(&look, sizes[s][0], sizes[s][1], &view);
+          const int keys = sizes[s][1] < 20 || row_of("up/down choose") == rows - 1;
+          if (outside || rubbish_left() || !keys || (!view.colour && colours)) {
+            wrong++;
+            diag("%d x %d, %d cores, %d GPUs, %d jobs, chosen %d: %d outside, %d rows left over", rows, columns,
+                 cores[c], counts[n][0], counts[n][1], chosen, outside, rubbish_left());
+            show();
+          }
+        }
+  is_int(wrong, 0, "every size holds every machine");
+}
+
+static void test_small(void) {
+  hd_look look = look_at(4, 1, 0, 2);
+  draw(&look, 24, 80, &(top_view){.chosen = 1, .colour = 1});
+  ok(row_of("heddle top") == 0 && row_of("load 1.25 0.80 0.50") == 0 && row_of("54 C") == 0 && row_of("38.5 W") == 0,
+     "80 x 24, 4 cores: the title");
+  ok(row_of("AMD EPYC 9654, 4 cores, 4 CPUs, avx512") == 1, "the machine");
+  ok(row_of(" 0 [") == 2 && row_of(" 1*[") == 2 && row_of(" 3*[") == 3, "cores, two in a row, the job's marked");
+  ok(row_of("5.0 of 16.0 GiB]") == 4, "memory");
+  ok(row_of("no GPU: ") == 5, "no GPU");
+  const int head = row_of("PID MODEL      STATE");
+  ok(head == 7 && row_of("SAMPLES/S    LOSS    LEFT LANES") == head, "the table of jobs");
+  ok(row_of("     1000 model0") == head + 1 && row_of(">    1001 model1") == head + 2,
+     "two jobs, the second one chosen");
+  ok(row_of("1234/2814") == head + 1 && row_of("45678  0.1234    1:35     2") == head + 1, "how far, how fast");
+  ok(row_of("folder  /home/user/runs/run-1") > 0 && row_of("lanes   2 on CPUs 1,3") > 0,
+     "what is told of the chosen one");
+  ok(colours > 0, "with colours");
+  draw(&look, 24, 80, &(top_view){.chosen = 1});
+  is_int(colours, 0, "and without");
+  draw(&look, 24, 80, &(top_view){.chosen = 0, .message = "job 1000 has ended"});
+  is_int(row_of("job 1000 has ended"), 23, "a message stands in the last row");
+  draw(&look, 24, 80, &(top_view){.chosen = 0, .help = 1});
+  ok(row_of("tell it to end (SIGTERM)") > 0 && row_of("PID MODEL") < 0, "help stands in place of the jobs");
+  draw(&look, 24, 200, &(top_view){.chosen = 0});
+  ok(row_of("RANKS     EPOCH     TIME DATA         FOLDER") > 0 && row_of("2/3  1:06:40 mnist") > 0 &&
+         row_of("/home/user/runs/run-0") > 0,
+     "200 columns: what else there is");
+  ok(row_of(" 3*[") == 2, "all four cores in one row");
+  strcpy(job[0].model, "mod\303\250le\033[2J\n");
+  draw(&look, 24, 80, &(top_view){.chosen = 0});
+  ok(row_of(" mod?le?[2J training") > 0 && !outside, "a model's name cannot write where it likes");
+}
+
+static void test_large(void) {
+  hd_look look = look_at(128, 1, 8, 30);
+  draw(&look, 24, 80, &(top_view){.chosen = 29});
+  ok(row_of("  0    0") == 2 && row_of(" 16 ") == 3 && row_of("112 ") == 9, "80 x 24, 128 cores: numbers, 16 in a row");
+  ok(row_of("GPU 0 NVIDIA H100 80GB HBM3") > 0 && row_of("41.0 of 80.0 GiB  61 C  412 W") > 0, "GPUs");
+  ok(row_of("GPU is lost") > 0 && row_of("and 3 more GPUs") > 0, "a lost one, and those that have no place");
+  ok(row_of(">    1029 model29") > 0 && row_of("1000 model0") < 0, "the chosen job is in view");
+  draw(&look, 50, 200, &(top_view){.chosen = 0});
+  ok(row_of("  0 [") == 2 && row_of("127 [") == 17, "200 x 50, 128 cores: bars, 8 in a row");
+  ok(row_of("GPU 7") > 0 && row_of(">    1000 model0") > 0, "GPUs and jobs");
+  look = look_at(1024, 1, 0, 1);
+  draw(&look, 24, 80, &(top_view){.chosen = 0});
+  ok(row_of("   0 0123456789") < 0 && row_of("   0 012345-789") == 2, "80 x 24, 1024 cores: a digit each");
+  ok(row_of("and 576 more cores") == 9, "and those that have no place");
+  look = look_at(64, 2, 0, 1);
+  draw(&look, 24, 80, &(top_view){.chosen = 0});
+  ok(row_of("48 ") == 5 && row_of("memory [") == 6, "64 cores with two CPUs each are 64 cores");
+}
+
+int main(void) {
+  test_small();
+  test_large();
+  test_sizes();
+  if (getenv("SHOW"))
+    show();
+  return done_testing();
+}

@@ -1,0 +1,32 @@
+/* Text of strangers: what is valid passes, what is not becomes '?', nothing is cut in the middle of a character. */
+#include "tap.h"
+
+#include "base/utf8.h"
+
+static const char *cleaned(const char *text) {
+  static char out[64];
+  hd__utf8_clean(out, sizeof out, text, strlen(text));
+  return out;
+}
+
+int main(void) {
+  is_str(cleaned("cnn on ../data"), "cnn on ../data", "ASCII passes");
+  is_str(cleaned("mod\303\250le \342\202\254 \360\237\247\265"), "mod\303\250le \342\202\254 \360\237\247\265",
+         "so do two, three and four bytes");
+  is_str(cleaned("a\nb\033[2Jc\177"), "a?b?[2Jc?", "control characters do not");
+  is_str(cleaned("\302\233x"), "??x", "nor those above 127");
+  is_str(cleaned("\377\376"), "??", "bytes that never occur");
+  is_str(cleaned("\300\257 \340\200\257 \301\201"), "?? ??? ??", "characters written too long");
+  is_str(cleaned("\355\240\200"), "???", "half a surrogate pair");
+  is_str(cleaned("\364\220\200\200"), "????", "beyond the last character");
+  is_str(cleaned("x\303"), "x?", "one that is cut off");
+  char out[6];
+  hd__utf8_clean(out, sizeof out, "abcd\342\202\254", 7);
+  is_str(out, "abcd", "what does not fit whole is left out");
+  hd__utf8_clean(out, sizeof out, "ab\0cd", 5);
+  is_str(out, "ab", "a zero ends it");
+  const char endless[3] = {'a', 'b', 'c'};
+  hd__utf8_clean(out, sizeof out, endless, sizeof endless);
+  is_str(out, "abc", "and so does its length");
+  return done_testing();
+}
