@@ -63,7 +63,8 @@ typedef struct hd_job_rank {
 typedef struct hd_job {
   int32_t pid; /* of its first rank */
   uint64_t start;
-  char model[HD_LOOK_TEXT_BYTES], data[HD_LOOK_TEXT_BYTES], isa[16], device[16];
+  char model[HD_LOOK_TEXT_BYTES], isa[16], device[16];
+  char data[HD_LOOK_PATH_BYTES];    /* as it was named to the run */
   char out[HD_LOOK_PATH_BYTES];     /* the run's folder */
   char command[HD_LOOK_PATH_BYTES]; /* of that process; "" if it is hidden from us */
   const char *state;
