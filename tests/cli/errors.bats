@@ -9,7 +9,7 @@ load cli
 }
 
 @test "--help, of each command too, goes to standard output" {
-  for command in "" train eval predict digest doctor; do
+  for command in "" train eval predict digest doctor devices top; do
     "$HEDDLE" $command --help >out 2>err
     grep -q "^usage: heddle ${command:-COMMAND}" out
     [ ! -s err ]

@@ -101,9 +101,7 @@ swap_used_bytes use temperature_c power_w load cpus gpus gpu_note jobs" ]
 }
 
 @test "t, once more: the job is not told twice, which would end it before it has saved" {
-  trap '' TERM
-  start_job --eval-every 1000000
-  trap - TERM
+  start_job
   kill -STOP "$CHILD"
   on_terminal 24x80 "wait:$CHILD simplenet" send:t "wait:told job $CHILD to end" send:t "wait:was told already" send:q
   [ "$code" -eq 0 ]
