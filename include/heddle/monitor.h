@@ -10,8 +10,8 @@
  *     hd_monitor_destroy(monitor);
  *
  * Whatever cannot be read, since the machine has it not or this user may not, is NAN, -1 or "", as said below; only
- * memory can run out. Files of the system are read below HEDDLE_SYSROOT, if that is set; jobs are always those of this
- * machine. GPUs are asked through NVIDIA's NVML, which is loaded while the program runs: HEDDLE_NVML names the library,
+ * memory can run out. Files of the system, and jobs in its proc, are looked for below HEDDLE_SYSROOT, if that is set. GPUs
+ * are asked through NVIDIA's NVML, which is loaded while the program runs: HEDDLE_NVML names the library,
  * libnvidia-ml.so.1 without it.
  *
  * Thread safety: a monitor is used by one thread at a time; several may look at once. */

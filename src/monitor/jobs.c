@@ -22,7 +22,7 @@
 #include "sys/process.h"
 
 /* What one process may show, how far into a page its slots may lie, and how often a slot is read that changes. */
-enum { MOST_PAGES = 64, MOST_OFFSET = 1 << 20, ATTEMPTS = 100 };
+enum { MOST_PAGES = 64, MOST_OFFSET = 1 << 20, ATTEMPTS = 100, PATH_BYTES = 1024 };
 
 /* A process that holds a page. */
 typedef struct holder {
@@ -32,6 +32,7 @@ typedef struct holder {
 
 /* What is known of the jobs found so far beside what is told. */
 typedef struct found {
+  const char *root;
   hd_jobs *jobs;
   struct {
     dev_t device;
@@ -130,10 +131,16 @@ static void tell_facts(hd_job *job, const hd_job_facts *facts) {
   job->steps = at_least(0, facts->steps);
 }
 
-static size_t read_text(char *text, size_t bytes, int pid, const char *file) {
-  char path[64];
-  snprintf(path, sizeof path, "/proc/%d/%s", pid, file);
-  FILE *from = fopen(path, "re");
+/* A file or folder of a process; "" if that is too long. */
+static const char *path_of(char path[PATH_BYTES], const char *root, int pid, const char *name) {
+  if (snprintf(path, PATH_BYTES, "%s/proc/%d/%s", root, pid, name) >= PATH_BYTES)
+    path[0] = 0;
+  return path;
+}
+
+static size_t read_text(char *text, size_t bytes, const char *root, int pid, const char *file) {
+  char path[PATH_BYTES];
+  FILE *from = fopen(path_of(path, root, pid, file), "re");
   const size_t got = from ? fread(text, 1, bytes - 1, from) : 0;
   if (from)
     fclose(from);
@@ -142,9 +149,9 @@ static size_t read_text(char *text, size_t bytes, int pid, const char *file) {
 }
 
 /* Its words, parted by blanks. */
-static void tell_command(hd_job *job) {
+static void tell_command(hd_job *job, const char *root) {
   char text[HD_LOOK_PATH_BYTES];
-  size_t got = read_text(text, sizeof text, job->pid, "cmdline");
+  size_t got = read_text(text, sizeof text, root, job->pid, "cmdline");
   while (got > 0 && !text[got - 1])
     got--;
   for (size_t i = 0; i < got; i++)
@@ -153,7 +160,7 @@ static void tell_command(hd_job *job) {
 }
 
 /* What the ranks come to together: the first one leads. */
-static void sum_up(hd_job *job) {
+static void sum_up(hd_job *job, const char *root) {
   const hd_job_rank *lead = &job->rank[0];
   struct timespec now;
   clock_gettime(CLOCK_BOOTTIME, &now);
@@ -173,7 +180,7 @@ static void sum_up(hd_job *job) {
   job->elapsed_s = fmax(age - (double)lead->start / (double)sysconf(_SC_CLK_TCK), 0);
   const double left = (double)at_least(0, job->steps - job->step) * (double)job->batch;
   job->left_s = job->samples_per_s > 0 ? left / job->samples_per_s : NAN;
-  tell_command(job);
+  tell_command(job, root);
 }
 
 /* ---- All pages ---- */
@@ -255,9 +262,9 @@ static int open_page(const char *path, struct stat *file) {
 }
 
 /* The number that the process has in its own world: the last one of the line NSpid. */
-static int own_pid(int pid) {
+static int own_pid(const char *root, int pid) {
   char text[4096];
-  read_text(text, sizeof text, pid, "status");
+  read_text(text, sizeof text, root, pid, "status");
   const char *line = strstr(text, "\nNSpid:");
   int own = pid;
   for (char *end, *at = line ? (char *)line + 7 : NULL; at && *at && *at != '\n'; at = end) {
@@ -270,22 +277,20 @@ static int own_pid(int pid) {
 }
 
 static hd_status look_at_process(found *f, hd_ctx *ctx, int pid) {
-  char path[64];
-  snprintf(path, sizeof path, "/proc/%d/fd", pid);
-  DIR *folder = opendir(path); /* refused for those of other users */
+  char path[PATH_BYTES], descriptor[PATH_BYTES];
+  DIR *folder = opendir(path_of(path, f->root, pid, "fd")); /* refused for those of other users */
   hd_status status = HD_OK;
   holder who = {.pid = pid};
   int pages = 0;
   for (struct dirent *entry; folder && status == HD_OK && pages < MOST_PAGES && (entry = readdir(folder));) {
     struct stat file;
-    char descriptor[64];
-    if (snprintf(descriptor, sizeof descriptor, "%.40s/%.20s", path, entry->d_name) >= (int)sizeof descriptor)
+    if (snprintf(descriptor, sizeof descriptor, "%s/%s", path, entry->d_name) >= (int)sizeof descriptor)
       continue;
     const int fd = open_page(descriptor, &file);
     if (fd < 0)
       continue;
     if (pages++ == 0) {
-      who.own_pid = own_pid(pid);
+      who.own_pid = own_pid(f->root, pid);
       who.start = hd__process_start(pid);
     }
     status = take_page(f, ctx, fd, &file, &who);
@@ -303,10 +308,11 @@ static int by_age(const void *left, const void *right) {
   return (a->pid > b->pid) - (a->pid < b->pid);
 }
 
-hd_status hd__jobs_find(hd_jobs *jobs, hd_ctx *ctx) {
-  found f = {.jobs = jobs};
+hd_status hd__jobs_find(hd_jobs *jobs, hd_ctx *ctx, const char *root) {
+  found f = {.root = root, .jobs = jobs};
+  char path[PATH_BYTES];
   hd_status status = HD_OK;
-  DIR *folder = opendir("/proc");
+  DIR *folder = snprintf(path, sizeof path, "%s/proc", root) < PATH_BYTES ? opendir(path) : NULL;
   for (struct dirent *entry; folder && status == HD_OK && (entry = readdir(folder));) {
     char *end;
     const long pid = strtol(entry->d_name, &end, 10);
@@ -317,7 +323,7 @@ hd_status hd__jobs_find(hd_jobs *jobs, hd_ctx *ctx) {
     closedir(folder);
   hd__free(f.page);
   for (int i = 0; i < jobs->count && status == HD_OK; i++)
-    sum_up(&jobs->job[i]);
+    sum_up(&jobs->job[i], root);
   if (status == HD_OK && jobs->count > 1)
     qsort(jobs->job, (size_t)jobs->count, sizeof *jobs->job, by_age);
   return status;

@@ -13,8 +13,8 @@ typedef struct hd_jobs {
   int count;
 } hd_jobs;
 
-/* Adds to what is there; HD_E_NOMEM alone can happen. */
-hd_status hd__jobs_find(hd_jobs *jobs, hd_ctx *ctx);
+/* Those of the processes in root/proc, "" for this machine. Adds to what is there; HD_E_NOMEM alone can happen. */
+hd_status hd__jobs_find(hd_jobs *jobs, hd_ctx *ctx, const char *root);
 void hd__jobs_fini(hd_jobs *jobs);
 
 #endif

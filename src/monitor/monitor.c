@@ -122,7 +122,7 @@ hd_status hd_monitor_look(const hd_look **out, hd_monitor *m, hd_ctx *ctx) {
     hd__nvml_look(&m->gpu[i], m->nvml, i);
   hd__jobs_fini(&m->jobs);
   look->jobs = 0;
-  HD_TRY(hd__jobs_find(&m->jobs, ctx));
+  HD_TRY(hd__jobs_find(&m->jobs, ctx, m->root));
   look->jobs = m->jobs.count;
   look->job = m->jobs.job;
   *out = look;

@@ -6,18 +6,23 @@ load cli
 TERMINAL=$BUILDDIR/tests/cli/on_terminal
 ENDLESS="--model simplenet --epochs 1000000 --log-every 20"
 
-# start_job: an endless run in the background, its place in the list of jobs in $job.
+# Other people's jobs may run on this machine, and must not be ended: top sees those alone that are shown to it.
+show() {
+  mkdir -p root/proc
+  ln -s /proc/stat /proc/meminfo /proc/loadavg root/proc/ 2>/dev/null || true
+  ln -s "/proc/$1" root/proc/
+}
+
+# seeing COMMAND...: heddle COMMAND with what is shown.
+seeing() {
+  HEDDLE_SYSROOT=$PWD/root "$HEDDLE" "$@"
+}
+
+# start_job: an endless run in the background, shown.
 start_job() {
   start $ENDLESS --out r "$@"
   await_line 'step 40:'
-}
-
-# look: heddle top --once --json in `out`; fails if the job is not there. Its number in the list is $at.
-look() {
-  "$HEDDLE" top --once --json >out
-  at=$(json_get jobs <out | grep -o '"pid":[0-9]*,"model"' | grep -n ":$CHILD,")
-  at=$((${at%%:*} - 1))
-  [ "$at" -ge 0 ]
+  show "$CHILD"
 }
 
 # on_terminal ROWSxCOLUMNS EVENT...: plays heddle top; its exit code in $code, what it wrote in `screen`.
@@ -25,46 +30,51 @@ on_terminal() {
   local size=$1
   shift
   code=0
-  timeout "$LIMIT_S" "$TERMINAL" "$size" screen "$@" -- "$HEDDLE" top --interval 0.1 || code=$?
+  HEDDLE_SYSROOT=$PWD/root timeout "$LIMIT_S" "$TERMINAL" "$size" screen "$@" -- "$HEDDLE" top --interval 0.1 || code=$?
 }
 
 @test "a training job appears, its step advances, SIGKILL leaves nothing behind" {
   need_json
-  before=$(ls /dev/shm)
   start_job --threads 1
-  look
-  [ "$(json_get jobs.$at.model jobs.$at.data jobs.$at.epochs jobs.$at.batch jobs.$at.lanes <out)" = \
-    "simplenet digits 1000000 64 1" ]
-  [ "$(json_get jobs.$at.out <out)" = "$(cd r && pwd -P)" ]
-  [ "$(json_get jobs.$at.ranks.0.rank jobs.$at.ranks.0.pid jobs.$at.ranks.0.lanes <out)" = "0 $CHILD 1" ]
-  json_get jobs.$at.command <out | grep -q 'train --model simplenet'
-  first=$(json_get jobs.$at.step <out)
-  await_line 'step [0-9]*:'
+  "$HEDDLE" top --once --json >all
+  grep -q "\"pid\": $CHILD, \"model\": \"simplenet\"" all
+  seeing top --once --json >out
+  [ "$(json_get jobs.0.pid jobs.0.model jobs.0.data jobs.0.epochs jobs.0.batch jobs.0.lanes <out)" = \
+    "$CHILD simplenet digits 1000000 64 1" ]
+  [ "$(json_get jobs.0.out <out)" = "$(cd r && pwd -P)" ]
+  [ "$(json_get jobs.0.ranks.0.rank jobs.0.ranks.0.pid jobs.0.ranks.0.lanes <out)" = "0 $CHILD 1" ]
+  json_get jobs.0.command <out | grep -q 'train --model simplenet'
+  first=$(json_get jobs.0.step <out)
   for try in $(seq 200); do
     await_line 'step [0-9]*:'
-    look
-    step=$(json_get jobs.$at.step <out)
-    speed=$(json_get jobs.$at.samples_per_s <out || true)
+    seeing top --once --json >out
+    step=$(json_get jobs.0.step <out)
+    speed=$(json_get jobs.0.samples_per_s <out || true)
     [ "$step" -gt "$first" ] && [ "$speed" != null ] && [ "${speed%%.*}" -gt 0 ] && break
   done
   [ "$step" -gt "$first" ]
   [ "${speed%%.*}" -gt 0 ]
-  json_get jobs.$at.left_s <out | grep -q '^[0-9]'
-  [ "$step" -lt "$(json_get jobs.$at.steps <out)" ]
+  json_get jobs.0.left_s <out | grep -q '^[0-9]'
+  [ "$step" -lt "$(json_get jobs.0.steps <out)" ]
   kill -KILL "$CHILD"
   pid=$CHILD
   finish
-  "$HEDDLE" top --once --json >out
-  no grep -q "\"pid\": $pid," out
-  [ "$(ls /dev/shm)" = "$before" ]
+  "$HEDDLE" top --once --json >all
+  no grep -q "\"pid\": $pid, \"model\"" all
+  seeing top --once --json >out
+  [ "$(json_get jobs <out)" = "[]" ]
+  no ls /dev/shm | grep heddle
 }
 
 @test "a job's lanes are told with their CPUs" {
   need_json
-  start_job --cpus "$(taskset -cp $$ | sed 's/.*: *//; s/[-,].*//')"
-  look
-  cpu=$(json_get jobs.$at.ranks.0.cpus.0 <out)
-  "$HEDDLE" top --once | grep -A1 "^job $CHILD: simplenet on digits" | grep -qx "  1 lane on CPU $cpu"
+  cpu=$(taskset -cp $$ | sed 's/.*: *//; s/[-,].*//')
+  start_job --cpus "$cpu"
+  seeing top --once --json >out
+  [ "$(json_get jobs.0.ranks.0.cpus.0 <out)" = "$cpu" ]
+  seeing top --once >out
+  grep -q "^job $CHILD: simplenet on digits, " out
+  grep -qx "  1 lane on CPU $cpu" out
   kill -KILL "$CHILD"
   finish
 }
@@ -73,7 +83,7 @@ on_terminal() {
   need_json
   start_job
   for command in devices "top --once"; do
-    "$HEDDLE" $command --json >out
+    seeing $command --json >out
     [ "$(wc -l <out)" -eq 1 ]
     [ "$(json_keys <out)" = "model isa packages cores pus caches memory_bytes memory_used_bytes swap_bytes \
 swap_used_bytes use temperature_c power_w load cpus gpus gpu_note jobs" ]
@@ -128,6 +138,7 @@ swap_used_bytes use temperature_c power_w load cpus gpus gpu_note jobs" ]
   "$HEDDLE" train $ENDLESS --out second >second.out 2>&1 3>&- &
   second=$!
   while ! grep -q 'step 40:' second.out; do kill -0 "$second"; done
+  show "$second"
   on_terminal 30x120 "wait:>" "send:\e[B\e[B\e[B" "wait:folder  $PWD/second" "send:\eOA\e[A" "wait:folder  $PWD/r" \
     send:K "wait:kill job $first" send:y "wait:job $first has ended" send:t "wait:choose a job first" send:q
   [ "$code" -eq 0 ]
@@ -162,6 +173,7 @@ swap_used_bytes use temperature_c power_w load cpus gpus gpu_note jobs" ]
 }
 
 @test "NO_COLOR: there is no colour; without it there is" {
+  show $$
   on_terminal 24x80 "wait:heddle top" "wait:heddle top" send:q
   grep -q $'\e\\[3[0-9]m' screen
   export NO_COLOR=1
@@ -226,10 +238,4 @@ swap_used_bytes use temperature_c power_w load cpus gpus gpu_note jobs" ]
   fails 2 devices all
   says "'all'"
   fails 2 devices --once
-}
-
-@test "one look is quick" {
-  start=$(date +%s%N)
-  "$HEDDLE" top --once >/dev/null
-  [ $((($(date +%s%N) - start) / 1000000)) -lt 30000 ]
 }

@@ -41,7 +41,7 @@ static hd_job *ours;
 static int look(void) {
   int count = 0;
   hd__jobs_fini(&jobs);
-  if (hd__jobs_find(&jobs, ctx) != HD_OK)
+  if (hd__jobs_find(&jobs, ctx, "") != HD_OK)
     bail_out("%s", hd_ctx_message(ctx));
   for (int i = 0; i < jobs.count; i++)
     if (is_ours(jobs.job[i].pid)) {
@@ -313,7 +313,7 @@ static void test_strangers(void) {
   hd__job_open(&page, 1, &facts);
   if (lose_rights()) {
     hd__jobs_fini(&jobs);
-    is_int(hd__jobs_find(&jobs, ctx), HD_OK, "as another user: processes that cannot be read are passed over");
+    is_int(hd__jobs_find(&jobs, ctx, ""), HD_OK, "as another user: processes that cannot be read are passed over");
     regain_rights();
   } else {
     skip(1, "cannot become another user");
