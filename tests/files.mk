@@ -18,7 +18,6 @@ unit_tests = tests/unit/test_bench tests/unit/test_digits tests/unit/test_doctor
   tests/unit/test_scaling tests/unit/test_schedule tests/unit/test_summary tests/unit/test_tensor tests/unit/test_tree \
   tests/unit/test_yaml
 unit_tests += tests/unit/test_lanes tests/unit/test_quiet_steps tests/unit/test_refused
-unit_tests += tests/unit/test_lanes
 unit_tests += tests/unit/test_jobs tests/unit/test_nvml tests/unit/test_top_screen tests/unit/test_use tests/unit/test_utf8
 unit_tests += tests/plan/test_plan
 unit_tests += tests/golden/test_golden
