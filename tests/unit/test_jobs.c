@@ -86,6 +86,7 @@ static void test_own(void) {
   hd_job_page page;
   const int cpus[3] = {2, 0, -1};
   is_int(look(), 0, "no job");
+  hd__jobs_fini(&jobs);
   const held before = held_now();
   hd__job_open(&page, 1, &facts);
   is_int(look(), 1, "a job of this process");
