@@ -16,10 +16,12 @@ const char *look_time(char text[LOOK_TIME_BYTES], double seconds) {
     return text;
   if (s < 3600)
     snprintf(text, LOOK_TIME_BYTES, "%lld:%02lld", s / 60, s % 60);
-  else if (s < 86400)
+  else if (s < 36000)
     snprintf(text, LOOK_TIME_BYTES, "%lld:%02lld:%02lld", s / 3600, s / 60 % 60, s % 60);
+  else if (s < 360000)
+    snprintf(text, LOOK_TIME_BYTES, "%lldh%02lldm", s / 3600, s / 60 % 60);
   else
-    snprintf(text, LOOK_TIME_BYTES, "%lld d %lld h", s / 86400, s / 3600 % 24);
+    snprintf(text, LOOK_TIME_BYTES, s < 86400000 ? "%lldd%02lldh" : "%lldd", s / 86400, s / 3600 % 24);
   return text;
 }
 

@@ -12,7 +12,7 @@ void look_print_cpus(FILE *to, const hd_look *look); /* how busy each is */
 void look_print_gpus(FILE *to, const hd_look *look); /* or why there is none */
 void look_print_jobs(FILE *to, const hd_look *look);
 
-/* "3:07", "1:02:03", "2 d 5 h"; "" for what is not known. */
+/* "3:07", "1:02:03", "25h30m", "12d05h": at most seven characters; "" for what is not known. */
 enum { LOOK_TIME_BYTES = 24 };
 const char *look_time(char text[LOOK_TIME_BYTES], double seconds);
 

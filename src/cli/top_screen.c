@@ -245,7 +245,7 @@ static void draw_gpu(canvas *c, const hd_gpu *gpu) {
     put(c, PLAIN, "  %.0f C", gpu->temperature_c);
   if (isfinite(gpu->power_w))
     put(c, PLAIN, "  %.0f W", gpu->power_w);
-  if (gpu->processes > 0)
+  if (gpu->processes > 0 && c->columns - c->used >= 14)
     put(c, PLAIN, "  %d process%s", gpu->processes, gpu->processes == 1 ? "" : "es");
   end_row(c);
 }

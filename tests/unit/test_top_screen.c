@@ -2,6 +2,7 @@
  * that knows what top_draw writes, and forgets nothing that is not overwritten. */
 #include "scratch.h"
 
+#include "cli/look_text.h"
 #include "cli/top_screen.h"
 
 enum { ROWS = 120, COLUMNS = 400 };
@@ -211,7 +212,20 @@ static void test_large(void) {
   ok(row_of("48 ") == 5 && row_of("memory [") == 6, "64 cores with two CPUs each are 64 cores");
 }
 
+static void test_times(void) {
+  static const struct {
+    double seconds;
+    const char *text;
+  } list[] = {{0, "0:00"},       {59.9, "0:59"},     {3599, "59:59"},   {3600, "1:00:00"},   {35999, "9:59:59"},
+              {36000, "10h00m"}, {359999, "99h59m"}, {360000, "4d04h"}, {86400000, "1000d"}, {999999999, "11574d"},
+              {1e9, ""},         {-1, ""},           {NAN, ""},         {INFINITY, ""}};
+  char text[LOOK_TIME_BYTES];
+  for (size_t i = 0; i < sizeof list / sizeof *list; i++)
+    is_str(look_time(text, list[i].seconds), list[i].text, "%g s", list[i].seconds);
+}
+
 int main(void) {
+  test_times();
   test_small();
   test_large();
   test_sizes();
