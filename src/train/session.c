@@ -184,7 +184,10 @@ static hd_status save(hd_session *s, hd_ctx *ctx, bool evaluated) {
   if (best)
     s->counters.best_score = score;
   int64_t began_ns = hd__clock_ns();
-  HD_TRY(hd__saver_begin(&s->saver, ctx, &s->counters, s->record, best));
+  hd__job_enter(&s->page, HD_JOB_SAVING); /* it may have to wait for the save before */
+  hd_status status = hd__saver_begin(&s->saver, ctx, &s->counters, s->record, best);
+  hd__job_enter(&s->page, HD_JOB_READY);
+  HD_TRY(status);
   hd__trace_event(first_track(s), HD_SLICE_COPY, 0, began_ns);
   hd_event event = {.kind = HD_EVENT_SAVED, .step = s->counters.step};
   hd__session_tell(s, &event);
