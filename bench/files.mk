@@ -12,7 +12,7 @@ EXTRA_DIST += bench/models/cnn-stride.yaml bench/models/colour.yaml bench/models
 check_PROGRAMS += bench/bench_contract
 bench_bench_contract_SOURCES = bench/bench_contract.c
 if HAVE_AVX512
-check_LTLIBRARIES = bench/libunchecked.la
+check_LTLIBRARIES += bench/libunchecked.la
 bench_libunchecked_la_SOURCES = bench/update_unchecked.c
 bench_libunchecked_la_CPPFLAGS = $(CORE_CPPFLAGS) -DHD_ISA=avx512
 bench_libunchecked_la_CFLAGS = $(KERNEL_CFLAGS) $(AVX512_CFLAGS)

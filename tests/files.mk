@@ -56,7 +56,7 @@ tests_unit_test_top_screen_SOURCES = tests/unit/test_top_screen.c src/cli/top_sc
   src/cli/cmd_topo.c src/cli/topo_svg.c src/cli/cli.c
 
 # Stand-ins for NVIDIA's library: a whole one, one with what is needed and no more, one without even that.
-check_LTLIBRARIES = tests/unit/nvml_stub.la tests/unit/nvml_bare.la tests/unit/nvml_useless.la
+check_LTLIBRARIES += tests/unit/nvml_stub.la tests/unit/nvml_bare.la tests/unit/nvml_useless.la
 stub_flags = -module -avoid-version -shared -rpath $(abs_builddir)
 tests_unit_nvml_stub_la_SOURCES = tests/unit/nvml_stub.c
 tests_unit_nvml_stub_la_LDFLAGS = $(stub_flags)
