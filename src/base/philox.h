@@ -26,7 +26,8 @@ typedef enum hd_rng_purpose {
   HD_RNG_DROPOUT = 5, /* masks: epoch, position in the epoch, node, block = element / 4 */
   HD_RNG_DIGITS = 6,  /* the built-in handwriting: epoch = split, position = sample */
   HD_RNG_TEST = 7,    /* inputs of tests and benches */
-  HD_RNG_TENSOR = 8   /* random tensors: node = 0 uniform, 1 normal; epoch, block = element / 4 (high and low word) */
+  HD_RNG_TENSOR = 8,  /* random tensors: node = 0 uniform, 1 normal; epoch, block = element / 4 (high and low word) */
+  HD_RNG_WEIGHTED = 9 /* draws with replacement: epoch, position in the epoch */
 } hd_rng_purpose;
 
 /* Four random words for a whole counter. */

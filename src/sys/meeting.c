@@ -12,15 +12,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { SPINS = 4000, SPINS_CROWDED = 50, YIELDS = 100 };
+#include "sys/relax.h"
 
-static void relax(void) {
-#if defined(__x86_64__) || defined(__i386__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  __asm__ volatile("yield");
-#endif
-}
+enum { SPINS = 4000, SPINS_CROWDED = 50, YIELDS = 100 };
 
 void hd__meeting_init(hd_meeting *meeting, hd_meeting_line *lines, int lanes, int crowded) {
   memset(lines, 0, (size_t)lanes * sizeof *lines);
@@ -59,7 +53,7 @@ static void wait_for(const hd_meeting *meeting, int lane, hd_meeting_line *line,
   for (int i = 0; i < spins; i++) {
     if (has_come(line, number))
       return;
-    relax();
+    hd__relax();
   }
   for (int i = 0; i < YIELDS; i++) {
     if (has_come(line, number))

@@ -1,0 +1,28 @@
+/* Samplers from the inside: orders written without allocation, and the permutation that they and splits share. */
+#ifndef HD_DATA_SAMPLER_H
+#define HD_DATA_SAMPLER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/philox.h"
+#include "base/status.h"
+#include "heddle/sampler.h"
+
+/* Words of scratch that hd__permute needs for so many positions. */
+static inline size_t hd__permute_words(int64_t count) { return 2 * (size_t)count; }
+
+/* Positions 0 .. count-1 sorted by (Philox word, position): they are the lower words of what is returned, which lies in
+ * `scratch`. */
+const uint64_t *hd__permute(uint64_t *scratch, int64_t count, uint64_t seed, hd_rng_purpose purpose, uint32_t epoch);
+
+/* Words of scratch that hd__sampler_write needs; 0 for some samplers. */
+size_t hd__sampler_words(const hd_sampler *sampler);
+
+/* hd_sampler_order without the possibility of failure. */
+void hd__sampler_write(uint32_t *order, const hd_sampler *sampler, uint64_t *scratch, uint64_t seed, uint32_t epoch);
+
+/* Takes over `members` (from hd__malloc), which are known to be right. */
+hd_status hd__sampler_of_members(hd_sampler **out, hd_ctx *ctx, uint32_t *members, int64_t count, int shuffle);
+
+#endif

@@ -1,0 +1,13 @@
+/* What a thread does between two looks at memory that another one is about to write. */
+#ifndef HD_SYS_RELAX_H
+#define HD_SYS_RELAX_H
+
+static inline void hd__relax(void) {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ volatile("yield");
+#endif
+}
+
+#endif
