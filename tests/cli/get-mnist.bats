@@ -1,0 +1,156 @@
+#!/usr/bin/env bats
+# tools/get-mnist against a server that breaks off, lies, ignores where to go on, and falls asleep.
+
+load cli
+GET_MNIST=$SRCDIR/tools/get-mnist BAD_SERVER=$BUILDDIR/tests/cli/bad_server
+
+setup_file() {
+  command -v curl >/dev/null || command -v wget >/dev/null || skip "neither curl nor wget is installed"
+}
+
+# A table of its own: a set of two gzip files and one in a tar, in $FOLDER/published.
+publish() {
+  mkdir published
+  seq 1 20000 >one
+  seq 5 9 >two
+  gzip -c one >published/one.gz
+  gzip -c two >published/two.gz
+  mkdir -p bundle
+  cp one two bundle
+  tar -czf published/bundle.tar.gz bundle
+  {
+    for f in one.gz two.gz; do echo "file small $f $(sha256sum <published/$f | cut -d' ' -f1)"; done
+    echo "unpack small gzip"
+    echo "dir small small"
+    echo "file packed bundle.tar.gz $(sha256sum <published/bundle.tar.gz | cut -d' ' -f1)"
+    echo "unpack packed tar"
+    echo "dir packed bundle"
+    echo "from small http://127.0.0.1:1"
+  } >table
+  coproc SERVER { exec "$BAD_SERVER" published; }
+  read -r PORT <&"${SERVER[0]}"
+  CHILD=$SERVER_PID
+}
+
+# get MANNERS...: the set "small" from these mirrors in turn.
+get() {
+  local from=()
+  for manner; do from+=(--from "http://127.0.0.1:$PORT/$manner"); done
+  run "$GET_MNIST" --table table --dir cache --patience 1 "${from[@]}" "${SET:-small}"
+}
+
+complete() {
+  [ "$status" -eq 0 ] || { echo "$output"; return 1; }
+  cmp one cache/small/one && cmp two cache/small/two
+  [ "$(ls cache/small)" = "$(printf '%s\n' one one.gz.sums two two.gz.sums)" ]
+}
+
+@test "a good mirror: every file, unpacked, and nothing else" {
+  publish
+  get good
+  complete
+}
+
+@test "what is complete is not fetched again; what was changed is" {
+  publish
+  get good
+  mv published elsewhere
+  get good
+  complete
+  echo changed >cache/small/two
+  get good
+  [ "$status" -eq 1 ]
+  mv elsewhere published
+  get good
+  complete
+}
+
+@test "a mirror that breaks off: goes on from there, again and again" {
+  publish
+  get half
+  complete
+}
+
+@test "a mirror that lies: its bytes are thrown away, the next one is asked" {
+  publish
+  get lies good
+  complete
+  [[ $output == *"with SHA-256"*"expected"* ]]
+}
+
+@test "only liars: nothing is kept, and what to put where is said" {
+  publish
+  get lies
+  [ "$status" -eq 1 ]
+  [ -z "$(ls cache/small)" ]
+  [[ $output == *"put these files into cache/small"*"one.gz  SHA-256"*"two.gz  SHA-256"* ]]
+}
+
+@test "a wrong beginning from one mirror does not spoil the end from another" {
+  publish
+  get spoils good
+  complete
+}
+
+@test "a mirror that does not know how to go on" {
+  publish
+  mkdir -p cache/small
+  head -c 1000 published/one.gz >cache/small/one.gz.part
+  get deaf
+  complete
+}
+
+@test "a mirror that falls asleep is left" {
+  publish
+  get slow good
+  complete
+}
+
+@test "a call that was cut off: the next one goes on" {
+  publish
+  mkdir -p cache/small
+  head -c 5000 published/one.gz >cache/small/one.gz.part
+  get good
+  complete
+}
+
+@test "a whole file that was not yet moved, and one that is too long" {
+  publish
+  mkdir -p cache/small
+  cp published/one.gz cache/small/one.gz.part
+  cat published/two.gz published/two.gz >cache/small/two.gz.part
+  get good
+  complete
+}
+
+@test "files put there by hand are checked and unpacked" {
+  publish
+  mkdir -p cache/small
+  cp published/one.gz published/two.gz cache/small
+  run "$GET_MNIST" --table table --dir cache small
+  complete
+}
+
+@test "offline: which files to put where, and where they are published" {
+  publish
+  run "$GET_MNIST" --table table --dir cache --patience 1 small
+  [ "$status" -eq 1 ]
+  [[ $output == *"put these files into cache/small"*"one.gz  SHA-256"*"published at"*"http://127.0.0.1:1"* ]]
+}
+
+@test "an archive" {
+  publish
+  SET=packed get half
+  [ "$status" -eq 0 ]
+  cmp one cache/bundle/one && cmp two cache/bundle/two
+  SET=packed get
+  [ "$status" -eq 0 ]
+}
+
+@test "wrong usage" {
+  for args in nonesuch --nonsense --dir "--patience soon" "--table absent mnist"; do
+    run "$GET_MNIST" $args
+    [ "$status" -eq 2 ]
+    [ "${#lines[@]}" -eq 1 ]
+  done
+}
