@@ -35,7 +35,7 @@ typedef struct variant {
 } variant;
 
 typedef struct course {
-  const hd_session *session;
+  hd_session *session;
   int64_t at, steps, samples;
   double start_s, end_s;
 } course;
@@ -64,13 +64,13 @@ static void step_done(void *self, const hd_step *step, const hd_step_result *res
     c->samples += step->samples;
 }
 
-static void fetch(void *self, const hd_step *step, int64_t first, int64_t rows, const hd_slots *to) {
+static uint32_t fetch(void *self, const hd_step *step, int64_t first, int64_t rows, const hd_slots *to) {
   course *c = self;
-  hd__feed_fetch(&c->session->train_feed, step->cursor + first, rows, to);
+  return hd__feed_fetch(&c->session->train_feed, step->epoch, step->cursor + first, rows, to);
 }
 
 /* Samples a second in a turn. */
-static hd_status run(double *rate, hd_ctx *ctx, const variant *v, const hd_session *s) {
+static hd_status run(double *rate, hd_ctx *ctx, const variant *v, hd_session *s) {
   course c = {.session = s};
   const hd_driver driver = {.self = &c, .next = next_step, .done = step_done, .fetch = fetch};
   uint32_t flags;

@@ -35,8 +35,7 @@ static hd_status open_session(experiment *e, hd_ctx *ctx, const hd_config *confi
   hd__lanes_destroy(s->lanes);
   s->exec = s->eval_exec = NULL;
   s->lanes = NULL;
-  if (!hd__config_flag(s->config, HD_OPT_no_shuffle))
-    hd__feed_shuffle(&s->train_feed, (uint64_t)s->report.seed, 0);
+  hd__feed_shuffle(&s->train_feed, (uint64_t)s->report.seed, 0);
   return HD_OK;
 }
 

@@ -302,7 +302,7 @@ static void run_lane(void *arg, int index) {
     uint32_t all = run_step(&at, parity);
     if (index == 0) {
       exec->last_flags = all;
-      if (!(all & HD_FLAG_NOT_FINITE)) {
+      if (!(all & (HD_FLAG_NOT_FINITE | HD_FLAG_NO_DATA))) {
         hd__store_advance(exec->store);
         exec->driver->done(exec->driver->self, at.step, &exec->result);
         hd__trace_leaf(at.lane->track, HD_SLICE_REPORT, 0);
@@ -329,7 +329,9 @@ hd_status hd__exec_run(hd_exec *exec, hd_ctx *ctx, const hd_driver *driver, uint
   prepare(exec, 0);
   hd_status status = hd__lanes_run(exec->lanes, ctx, run_lane, exec);
   *flags = exec->last_flags;
-  if (status == HD_OK && exec->last_flags & HD_FLAG_NOT_FINITE)
+  if (status == HD_OK && exec->last_flags & HD_FLAG_NO_DATA) /* before what it made of the numbers */
+    status = driver->why(driver->self, ctx);
+  else if (status == HD_OK && exec->last_flags & HD_FLAG_NOT_FINITE)
     status = not_finite(exec, ctx);
   return status;
 }

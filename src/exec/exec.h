@@ -40,7 +40,7 @@ typedef struct hd_step_result {
 } hd_step_result;
 
 /* What lanes raise at a meeting. */
-enum { HD_FLAG_NOT_FINITE = 1, HD_FLAG_STOP = 2 };
+enum { HD_FLAG_NOT_FINITE = 1, HD_FLAG_STOP = 2, HD_FLAG_NO_DATA = 4 };
 
 typedef struct hd_driver {
   void *self;
@@ -50,8 +50,11 @@ typedef struct hd_driver {
   uint32_t (*flags)(void *self);
   /* Lane 0, after the closing meeting of a step that counts. */
   void (*done)(void *self, const hd_step *step, const hd_step_result *result);
-  /* Any lane: samples [first, first + rows) of the step, normalised, with their targets. */
-  void (*fetch)(void *self, const hd_step *step, int64_t first, int64_t rows, const hd_slots *to);
+  /* Any lane: samples [first, first + rows) of the step, normalised, with their targets. Flags to raise at the step's
+   * closing meeting: HD_FLAG_NO_DATA if they could not be had; then the step does not count. */
+  uint32_t (*fetch)(void *self, const hd_step *step, int64_t first, int64_t rows, const hd_slots *to);
+  /* After the run that HD_FLAG_NO_DATA ended: why. NULL where a fetch cannot fail. */
+  hd_status (*why)(void *self, hd_ctx *ctx);
 } hd_driver;
 
 typedef struct hd_exec_settings {
@@ -69,8 +72,8 @@ hd_status hd__exec_create(hd_exec **out, hd_ctx *ctx, const hd_plan *plan, hd_st
                           const hd_exec_settings *settings);
 void hd__exec_destroy(hd_exec *exec);
 
-/* Runs steps until the driver has no more, a flag stops the run, or a value is not finite: HD_E_NOTFINITE names the
- * parameter or the loss, and the store still holds the last whole version. *flags gets the flags of the last closing
+/* Runs steps until the driver has no more, a flag stops the run, samples cannot be had (what the driver's `why` says), or a
+ * value is not finite: HD_E_NOTFINITE names the parameter or the loss. The store holds the last whole version then. *flags gets the flags of the last closing
  * meeting. */
 hd_status hd__exec_run(hd_exec *exec, hd_ctx *ctx, const hd_driver *driver, uint32_t *flags);
 

@@ -52,6 +52,7 @@ static void evaluate_lane(void *arg, int index) {
   lane_at at = {
       .exec = exec, .index = index, .lane = &exec->lane[index], .step = &e->step, .half = hd__store_half(exec->store)};
   int64_t began_ns = hd__clock_ns();
+  at.lane->flags = 0;
   int64_t begin = hd__tree_share(e->step.samples, exec->speed, exec->lane_count, index);
   int64_t end = hd__tree_share(e->step.samples, exec->speed, exec->lane_count, index + 1);
   for (int64_t first = begin; first < end; first += exec->group_rows) {
@@ -65,5 +66,9 @@ hd_status hd__exec_evaluate(hd_exec *exec, hd_ctx *ctx, const hd_driver *driver,
                             const hd_exec_outcome *out) {
   evaluation e = {.exec = exec, .step = {.samples = samples, .divisor = 1}, .out = out};
   exec->driver = driver;
-  return hd__lanes_run(exec->lanes, ctx, evaluate_lane, &e);
+  HD_TRY(hd__lanes_run(exec->lanes, ctx, evaluate_lane, &e));
+  uint32_t flags = 0;
+  for (int i = 0; i < exec->lane_count; i++)
+    flags |= exec->lane[i].flags;
+  return flags & HD_FLAG_NO_DATA ? driver->why(driver->self, ctx) : HD_OK;
 }

@@ -39,7 +39,7 @@ void hd__exec_fetch(const lane_at *at, const call_rows *group) {
                  .target = group->targets,
                  .target_stride = plan->place[plan->graph->label].stride,
                  .outputs = label->dtype == HD_F32 ? (int32_t)hd__shape_elems(&label->shape) : 0};
-  at->exec->driver->fetch(at->exec->driver->self, at->step, group->batch_row, group->rows, &to);
+  at->lane->flags |= at->exec->driver->fetch(at->exec->driver->self, at->step, group->batch_row, group->rows, &to);
 }
 
 void hd__exec_call(const lane_at *at, const hd_plan_call *planned, const call_rows *rows) {
@@ -82,7 +82,7 @@ static void merge_sums(const lane_at *at, const hd_node *node, int depth) {
     if (node->out[o] >= 0) {
       int64_t offset = plan->place[node->out[o]].offset;
       plan->kernels->array.binary[HD_BINARY_ADD][HD_F32](left + offset, left + offset, right + offset,
-                                                          hd__shape_elems(&plan->graph->values[node->out[o]].shape));
+                                                         hd__shape_elems(&plan->graph->values[node->out[o]].shape));
     }
 }
 

@@ -116,7 +116,7 @@ typedef struct team {
 } team;
 
 typedef struct search {
-  const hd_session *session;
+  hd_session *session;
   team team[MOST_TEAMS];
   int teams;
   double begin_s, budget_s;
@@ -132,13 +132,13 @@ static void choose_teams(search *s, int most) {
 }
 
 /* On the first of the session's lanes: fewer threads would get the same places. */
-static hd_status rehearse(team *t, const hd_session *s, hd_ctx *ctx) {
+static hd_status rehearse(team *t, hd_session *s, hd_ctx *ctx) {
   hd_lanes *lanes;
   HD_TRY(hd__lanes_first(&lanes, ctx, s->lanes, t->threads));
   return hd__rehearsal_create(&t->rehearsal, ctx, s, lanes);
 }
 
-static hd_status take_turn(team *t, const hd_session *s, hd_ctx *ctx, double seconds) {
+static hd_status take_turn(team *t, hd_session *s, hd_ctx *ctx, double seconds) {
   double speed;
   if (!t->rehearsal)
     HD_TRY(rehearse(t, s, ctx));
@@ -220,7 +220,6 @@ hd_best hd__best_threads_search(hd_session *session, hd_ctx *ctx) {
     return best;
   choose_teams(&s, most);
   hd__feed_shuffle(&session->train_feed, (uint64_t)session->report.seed, 0);
-  session->shuffled_epoch = 0;
   hd_status status = find_budget(&s, ctx);
   if (status == HD_OK && s.budget_s > 0)
     status = compare_teams(&s, ctx);

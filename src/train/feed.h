@@ -1,49 +1,75 @@
 /* Feeds samples to the executor: the order of an epoch, gathering and normalising.
  *
- * A feed draws from all samples of a data set or, after a split, from some of them. The order of an epoch depends on
- * the seed and the epoch alone: positions in the feed sorted by (Philox key, position). Pixels are divided by 255 and
- * normalised with the training set's mean and standard deviation, as one FMA per pixel. */
+ * A feed has all samples of a data set or, after a split, some of them, in the order of the file; with a sampler, which
+ * draws from these, it has another order in each epoch. Orders of two neighbouring epochs are kept, since loader workers
+ * run ahead of the lanes, by less than an epoch. Pixels are divided by 255 and normalised with the training set's mean
+ * and standard deviation, as one FMA per pixel. */
 #ifndef HD_TRAIN_FEED_H
 #define HD_TRAIN_FEED_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "base/status.h"
 #include "data/dataset.h"
+#include "data/sampler.h"
 #include "exec/exec.h"
 #include "kernel/kernel.h"
 
 enum { HD_FEED_MAX_CHANNELS = 4 };
 
+/* Why samples could not be had. */
+typedef struct hd_feed_fault {
+  hd_status status;
+  int64_t first; /* position */
+  char message[HD_MESSAGE_BYTES];
+} hd_feed_fault;
+
 typedef struct hd_feed {
   const hd_dataset *data;
   const hd_kernels *kernels;
   float scale[HD_FEED_MAX_CHANNELS], shift[HD_FEED_MAX_CHANNELS];
-  int64_t count;     /* samples */
+  int64_t count;     /* positions of an epoch */
   int64_t batch;     /* of training: where in the order a lane comes next */
-  uint32_t *members; /* which ones, ascending; NULL: all of the data set */
-  uint32_t *order;   /* the current epoch's samples, NULL: file order */
-  uint64_t *scratch; /* for sorting */
+  uint32_t *members; /* which samples, ascending; NULL: all of the data set */
+
+  hd_sampler *sampler; /* NULL: file order */
+  uint32_t *order[2];  /* of an even and of an odd epoch */
+  int64_t epoch[2];    /* whose they are, -1: nobody's */
+  uint64_t *scratch;
+  pthread_mutex_t lock; /* of the orders' making, and of `fault` */
+  hd_feed_fault fault;
 } hd_feed;
 
-/* Prepares for one split. `shuffle` makes room for an order. mean and std are per channel, of pixels in [0, 1]. */
+/* Prepares for one split, in file order. mean and std are per channel, of pixels in [0, 1]. */
 hd_status hd__feed_init(hd_feed *feed, hd_ctx *ctx, const hd_dataset *data, const hd_kernels *kernels,
-                        const double *mean, const double *std, bool shuffle);
+                        const double *mean, const double *std);
 void hd__feed_fini(hd_feed *feed);
 
 /* Moves the last `share` (rounded to whole samples) of a permutation of a feed's samples by the seed to `held_out`,
  * which gives them in file order. HD_E_USAGE if one of the two would be left without samples. */
 hd_status hd__feed_split(hd_feed *held_out, hd_feed *feed, hd_ctx *ctx, double share, uint64_t seed);
 
-/* Orders the samples for an epoch. */
-void hd__feed_shuffle(hd_feed *feed, uint64_t seed, uint32_t epoch);
+/* From now on the sampler, which the feed takes over, draws from the feed's samples. Nothing has an order before
+ * hd__feed_shuffle. */
+hd_status hd__feed_sample_by(hd_feed *feed, hd_ctx *ctx, hd_sampler *sampler);
 
-/* Copies samples at positions [first, first + rows) of the order and their targets; class labels become numbers where
- * floats are wanted. */
-void hd__feed_fetch(const hd_feed *feed, int64_t first, int64_t rows, const hd_slots *to);
+/* Makes an epoch's order unless it is there, and says whether it did; that of the epoch two before it goes. Any thread. */
+bool hd__feed_shuffle(hd_feed *feed, uint64_t seed, uint32_t epoch);
 
-/* The sample at a position of the order. */
-int64_t hd__feed_sample(const hd_feed *feed, int64_t position);
+/* The sample at a position of an epoch. */
+int64_t hd__feed_sample(const hd_feed *feed, uint32_t epoch, int64_t position);
+
+/* Copies samples at positions [first, first + rows) of an epoch and their targets; class labels become numbers where
+ * floats are wanted. Fails as reading a sample does. */
+hd_status hd__feed_read(const hd_feed *feed, hd_ctx *ctx, uint32_t epoch, int64_t first, int64_t rows,
+                        const hd_slots *to);
+
+/* The same as an executor's fetch: returns its flags, and keeps the failure of the lowest position for hd__feed_why. */
+uint32_t hd__feed_fetch(hd_feed *feed, uint32_t epoch, int64_t first, int64_t rows, const hd_slots *to);
+
+/* The failure that was kept, which is then forgotten; HD_OK if there was none. */
+hd_status hd__feed_why(hd_feed *feed, hd_ctx *ctx);
 
 #endif

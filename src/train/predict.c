@@ -132,9 +132,11 @@ static void convert(double *value, const hd_predictor *p, const float *score) {
   }
 }
 
-static void fetch(void *self, const hd_step *step, int64_t first, int64_t rows, const hd_slots *to) {
-  hd__feed_fetch(&((hd_predictor *)self)->feed, step->cursor + first, rows, to);
+static uint32_t fetch(void *self, const hd_step *step, int64_t first, int64_t rows, const hd_slots *to) {
+  return hd__feed_fetch(&((hd_predictor *)self)->feed, step->epoch, step->cursor + first, rows, to);
 }
+
+static hd_status why(void *self, hd_ctx *ctx) { return hd__feed_why(&((hd_predictor *)self)->feed, ctx); }
 
 static hd_status predict_some(double *value, hd_predictor *p, hd_ctx *ctx, const uint8_t *pixels, int64_t count) {
   static const uint8_t no_labels[AT_ONCE];
@@ -146,8 +148,8 @@ static hd_status predict_some(double *value, hd_predictor *p, hd_ctx *ctx, const
                         .channels = shape[0],
                         .height = shape[1],
                         .width = shape[2]};
-  HD_TRY(hd__feed_init(&p->feed, ctx, &samples, p->trained.kernels, p->trained.mean, p->trained.std, false));
-  const hd_driver driver = {.self = p, .fetch = fetch};
+  HD_TRY(hd__feed_init(&p->feed, ctx, &samples, p->trained.kernels, p->trained.mean, p->trained.std));
+  const hd_driver driver = {.self = p, .fetch = fetch, .why = why};
   hd_status status = hd__exec_evaluate(p->trained.exec, ctx, &driver, count, &p->outcome);
   hd__feed_fini(&p->feed);
   for (int64_t i = 0; i < count && status == HD_OK; i++)

@@ -9,7 +9,7 @@
 #include "train/planned.h"
 
 struct hd_rehearsal {
-  const hd_session *session;
+  hd_session *session;
   hd_lanes *lanes;
   hd_store *store;
   hd_exec *exec;
@@ -43,13 +43,18 @@ static void step_done(void *self, const hd_step *step, const hd_step_result *res
     r->samples += step->samples;
 }
 
-static void fetch(void *self, const hd_step *step, int64_t first, int64_t rows, const hd_slots *to) {
+static uint32_t fetch(void *self, const hd_step *step, int64_t first, int64_t rows, const hd_slots *to) {
   hd_rehearsal *r = self;
-  hd__feed_fetch(&r->session->train_feed, step->cursor + first, rows, to);
+  return hd__feed_fetch(&r->session->train_feed, step->epoch, step->cursor + first, rows, to);
+}
+
+static hd_status why(void *self, hd_ctx *ctx) {
+  return hd__feed_why(&((hd_rehearsal *)self)->session->train_feed, ctx);
 }
 
 static hd_status run(hd_rehearsal *r, hd_ctx *ctx, int64_t steps, double seconds) {
-  const hd_driver driver = {.self = r, .next = next_step, .flags = no_flags, .done = step_done, .fetch = fetch};
+  const hd_driver driver = {
+      .self = r, .next = next_step, .flags = no_flags, .done = step_done, .fetch = fetch, .why = why};
   uint32_t flags;
   r->left = steps;
   r->seconds = seconds;
@@ -57,7 +62,7 @@ static hd_status run(hd_rehearsal *r, hd_ctx *ctx, int64_t steps, double seconds
   return hd__exec_run(r->exec, ctx, &driver, &flags);
 }
 
-hd_status hd__rehearsal_create(hd_rehearsal **out, hd_ctx *ctx, const hd_session *session, hd_lanes *lanes) {
+hd_status hd__rehearsal_create(hd_rehearsal **out, hd_ctx *ctx, hd_session *session, hd_lanes *lanes) {
   hd_rehearsal *r = hd__calloc(1, sizeof *r);
   *out = NULL;
   if (!r) {

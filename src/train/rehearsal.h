@@ -9,7 +9,7 @@ typedef struct hd_rehearsal hd_rehearsal;
 
 /* The session must be set up, its feed shuffled, and outlive the rehearsal, which owns the lanes from now on, even if it
  * fails. */
-hd_status hd__rehearsal_create(hd_rehearsal **out, hd_ctx *ctx, const hd_session *session, hd_lanes *lanes);
+hd_status hd__rehearsal_create(hd_rehearsal **out, hd_ctx *ctx, hd_session *session, hd_lanes *lanes);
 void hd__rehearsal_destroy(hd_rehearsal *rehearsal);
 
 /* Threads that came. */

@@ -21,7 +21,7 @@ void hd__session_describe(hd_step *step, const hd_session *s, int64_t index) {
   *step = (hd_step){.samples = left < s->batch ? left : s->batch, .cursor = cursor};
   step->seed = (uint64_t)hd__config_int(s->config, HD_OPT_seed);
   step->epoch = (uint32_t)(index / s->steps_per_epoch);
-  step->divisor = (float)hd__target_divisor(&s->network.target, &s->train_feed, cursor, step->samples);
+  step->divisor = (float)hd__target_divisor(&s->network.target, &s->train_feed, step->epoch, cursor, step->samples);
   for (int g = 0; g < s->plan->group_count; g++) {
     const hd_plan_group *group = &s->plan->groups[g];
     const hd_schedule schedule = hd__schedule_of_group(&s->schedule, group->lr, group->weight_decay);
@@ -58,17 +58,21 @@ static void step_done(void *self, const hd_step *step, const hd_step_result *res
     hd__session_log(s, step, loss);
 }
 
-static void fetch_train(void *self, const hd_step *step, int64_t first, int64_t rows, const hd_slots *to) {
-  hd__feed_fetch(&session_of(self)->train_feed, step->cursor + first, rows, to);
+static uint32_t fetch_train(void *self, const hd_step *step, int64_t first, int64_t rows, const hd_slots *to) {
+  return hd__feed_fetch(&session_of(self)->train_feed, step->epoch, step->cursor + first, rows, to);
 }
 
-static void fetch_from(void *feed, const hd_step *step, int64_t first, int64_t rows, const hd_slots *to) {
-  hd__feed_fetch(feed, step->cursor + first, rows, to);
+static hd_status why_train(void *self, hd_ctx *ctx) { return hd__feed_why(&session_of(self)->train_feed, ctx); }
+
+static uint32_t fetch_from(void *feed, const hd_step *step, int64_t first, int64_t rows, const hd_slots *to) {
+  return hd__feed_fetch(feed, step->epoch, step->cursor + first, rows, to);
 }
+
+static hd_status why_from(void *feed, hd_ctx *ctx) { return hd__feed_why(feed, ctx); }
 
 /* Evaluates one split; leaves what was guessed in s->guesses. */
 static hd_status evaluate_split(hd_score *out, hd_session *s, hd_ctx *ctx, hd_feed *feed) {
-  const hd_driver driver = {.self = feed, .fetch = fetch_from};
+  const hd_driver driver = {.self = feed, .fetch = fetch_from, .why = why_from};
   HD_TRY(hd__exec_evaluate(s->eval_exec, ctx, &driver, feed->count, &s->guesses));
   hd__target_score(out, &s->network.target, feed, &s->guesses);
   return HD_OK;
@@ -151,15 +155,12 @@ static void tell_refusal(hd_session *s) {
 
 static hd_status run_region(hd_session *s, hd_ctx *ctx, uint32_t *flags) {
   const hd_driver driver = {
-      .self = s, .next = next_step, .flags = raise_flags, .done = step_done, .fetch = fetch_train};
+      .self = s, .next = next_step, .flags = raise_flags, .done = step_done, .fetch = fetch_train, .why = why_train};
   int64_t epoch = s->counters.step / s->steps_per_epoch;
   s->region_s = hd__clock_s();
-  if (s->shuffled_epoch != epoch) {
-    int64_t began_ns = hd__clock_ns();
-    hd__feed_shuffle(&s->train_feed, (uint64_t)hd__config_int(s->config, HD_OPT_seed), (uint32_t)epoch);
-    s->shuffled_epoch = epoch;
+  int64_t began_ns = hd__clock_ns();
+  if (hd__feed_shuffle(&s->train_feed, (uint64_t)hd__config_int(s->config, HD_OPT_seed), (uint32_t)epoch))
     hd__trace_event(first_track(s), HD_SLICE_SHUFFLE, 0, began_ns);
-  }
   s->planned = s->counters.step;
   s->target = next_stop(s);
   hd__job_enter(&s->page, HD_JOB_TRAINING);
@@ -365,7 +366,7 @@ static hd_status create(hd_session **out, hd_ctx *ctx, const hd_config *config, 
   hd_session *s = hd__calloc(1, sizeof *s);
   if (!s)
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for the session");
-  s->shuffled_epoch = s->evaluated_step = -1;
+  s->evaluated_step = -1;
   s->lock = -1;
   hd_status status = hd__config_copy(&s->config, ctx, config);
   if (status == HD_OK && writes)

@@ -42,8 +42,7 @@ struct hd_session {
   int64_t planned, target;                  /* steps handed to the executor, and where this run of it ends */
   int64_t pause;                            /* the step at which the caller wants to be asked again */
   double stretch_loss_sum, stretch_divisor; /* since the caller was asked last */
-  int64_t shuffled_epoch;
-  double train_s, logged_s, region_s; /* trained before this region, at the last log line, this region's start */
+  double train_s, logged_s, region_s;       /* trained before this region, at the last log line, this region's start */
   int64_t trained_samples, logged_samples;
   int64_t evaluated_step; /* -1: never */
   atomic_int stop;

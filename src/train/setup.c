@@ -95,13 +95,17 @@ static hd_status make_executors(hd_session *s, hd_ctx *ctx, int32_t shards) {
 static hd_status make_feeds(hd_session *s, hd_ctx *ctx) {
   const double *mean = hd__data_mean(s->data), *std = hd__data_std(s->data);
   const hd_dataset *test = hd__data_test(s->data);
-  bool shuffle = !hd__config_flag(s->config, HD_OPT_no_shuffle);
   double held_out = hd__config_real(s->config, HD_OPT_val_split);
-  HD_TRY(hd__feed_init(&s->train_feed, ctx, hd__data_train(s->data), s->kernels, mean, std, shuffle));
-  HD_TRY(hd__feed_init(&s->test_feed, ctx, test, s->kernels, mean, std, false));
+  HD_TRY(hd__feed_init(&s->train_feed, ctx, hd__data_train(s->data), s->kernels, mean, std));
+  HD_TRY(hd__feed_init(&s->test_feed, ctx, test, s->kernels, mean, std));
   if (held_out > 0)
     HD_TRY(
         hd__feed_split(&s->val_feed, &s->train_feed, ctx, held_out, (uint64_t)hd__config_int(s->config, HD_OPT_seed)));
+  if (!hd__config_flag(s->config, HD_OPT_no_shuffle)) {
+    hd_sampler *sampler;
+    HD_TRY(hd_sampler_random(&sampler, ctx, s->train_feed.count));
+    HD_TRY(hd__feed_sample_by(&s->train_feed, ctx, sampler));
+  }
   size_t most = (size_t)(s->val_feed.count > test->count ? s->val_feed.count : test->count);
   s->guesses.loss = hd__malloc(most * sizeof *s->guesses.loss);
   s->guesses.probability = hd__malloc(most * sizeof *s->guesses.probability);

@@ -70,12 +70,12 @@ hd_status hd__target_check(hd_ctx *ctx, const hd_target *target, const hd_datase
                         : check_labels(ctx, target, split, source, data_name);
 }
 
-double hd__target_divisor(const hd_target *target, const hd_feed *feed, int64_t first, int64_t count) {
+double hd__target_divisor(const hd_target *target, const hd_feed *feed, uint32_t epoch, int64_t first, int64_t count) {
   double sum = 0;
   if (target->loss != HD_OP_cross_entropy)
     return (double)count * target->scores;
   for (int64_t i = first; i < first + count; i++)
-    sum += target->share[feed->data->labels[hd__feed_sample(feed, i)]];
+    sum += target->share[feed->data->labels[hd__feed_sample(feed, epoch, i)]];
   return sum > 0 ? sum : 1;
 }
 
@@ -101,14 +101,14 @@ void hd__target_score(hd_score *out, const hd_target *target, const hd_feed *fee
   double sum = 0;
   *out = (hd_score){.accuracy = NAN};
   for (int64_t i = 0; i < feed->count; i++) {
-    int64_t sample = hd__feed_sample(feed, i);
+    int64_t sample = hd__feed_sample(feed, 0, i);
     sum += (double)outcome->loss[i];
     if (!judges || !hd__target_counts(target, feed->data, sample))
       continue;
     out->judged++;
     out->right += outcome->guess[i] == feed->data->labels[sample];
   }
-  out->loss = sum / hd__target_divisor(target, feed, 0, feed->count);
+  out->loss = sum / hd__target_divisor(target, feed, 0, 0, feed->count);
   if (out->judged > 0)
     out->accuracy = (double)out->right / (double)out->judged;
 }

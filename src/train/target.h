@@ -29,9 +29,9 @@ void hd__target_init(hd_target *out, const hd_graph *graph);
 hd_status hd__target_check(hd_ctx *ctx, const hd_target *target, const hd_dataset *split, const char *source,
                            const char *data_name);
 
-/* What the mean over positions [first, first + count) of a feed divides by: their samples' shares, added in order; 1 if
+/* What the mean over positions [first, first + count) of a feed's epoch divides by: their samples' shares, added in order; 1 if
  * none counts. */
-double hd__target_divisor(const hd_target *target, const hd_feed *feed, int64_t first, int64_t count);
+double hd__target_divisor(const hd_target *target, const hd_feed *feed, uint32_t epoch, int64_t first, int64_t count);
 
 /* How many classes a model with this loss tells: its scores, two by a single bce_with_logits score, else 0. */
 int32_t hd__target_classes(const hd_target *target);

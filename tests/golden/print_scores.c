@@ -6,8 +6,8 @@
 #include "train/feed.h"
 #include "train/trained.h"
 
-static void fetch(void *self, const hd_step *step, int64_t first, int64_t rows, const hd_slots *to) {
-  hd__feed_fetch(self, step->cursor + first, rows, to);
+static uint32_t fetch(void *self, const hd_step *step, int64_t first, int64_t rows, const hd_slots *to) {
+  return hd__feed_fetch(self, step->epoch, step->cursor + first, rows, to);
 }
 
 static hd_status print_all(hd_ctx *ctx, hd_trained *trained, hd_feed *feed) {
@@ -36,7 +36,7 @@ static hd_status run(hd_ctx *ctx, hd_config *config, const char *checkpoint, con
   HD_TRY(hd__trained_open(&trained, ctx, checkpoint, config));
   hd_status status = hd__trained_data(&data, ctx, &trained, config);
   if (status == HD_OK) {
-    status = hd__feed_init(&feed, ctx, hd__data_test(data), trained.kernels, trained.mean, trained.std, false);
+    status = hd__feed_init(&feed, ctx, hd__data_test(data), trained.kernels, trained.mean, trained.std);
     if (status == HD_OK)
       status = print_all(ctx, &trained, &feed);
     hd__feed_fini(&feed);

@@ -163,7 +163,7 @@ static double divisor_of(const hd_target *target, const problem *p, bool classes
   else
     data.targets = p->float_target, data.outputs = scores;
   hd_feed feed = {.data = &data, .count = ROWS};
-  return hd__target_divisor(target, &feed, 0, ROWS);
+  return hd__target_divisor(target, &feed, 0, 0, ROWS);
 }
 
 /* Runs the loss, or its gradient, over all rows. */
