@@ -6,6 +6,7 @@
  * heddle/sampler.h orders samples;
  * heddle/topology.h looks at the machine, heddle/doctor.h at what makes it slow, heddle/monitor.h at what it does just
  * now, heddle/tune.h for the best number of threads, heddle/bench.h for how close to its limits the machine is used;
+ * heddle/transform.h makes of samples what a model sees, cropped, turned, normalised;
  * heddle/status.h says how every call reports failure. */
 #ifndef HEDDLE_H
 #define HEDDLE_H
@@ -24,6 +25,7 @@
 #include "heddle/summary.h"
 #include "heddle/tensor.h"
 #include "heddle/topology.h"
+#include "heddle/transform.h"
 #include "heddle/tune.h"
 
 #ifdef __cplusplus

@@ -24,6 +24,7 @@ unit_tests += tests/golden/test_golden
 unit_tests += tests/fault/test_alloc
 unit_tests += tests/unit/test_sessions tests/unit/test_own_op
 unit_tests += tests/unit/test_profile
+unit_tests += tests/unit/test_transform
 unit_tests += tests/fuzz/test_fuzz
 op_tests = tests/op/test_expf tests/op/test_gemm tests/op/test_gradients tests/op/test_kernels tests/op/test_network_gradients \
   tests/op/test_updates
@@ -54,6 +55,9 @@ tests_plan_test_plan_SOURCES = tests/plan/test_plan.c tests/plan/bad_models.c te
 
 tests_unit_test_top_screen_SOURCES = tests/unit/test_top_screen.c src/cli/top_screen.c src/cli/look_text.c \
   src/cli/cmd_topo.c src/cli/topo_svg.c src/cli/cli.c
+
+tests_unit_test_transform_SOURCES = tests/unit/test_transform.c tests/unit/transform_digests.h \
+  tests/unit/transform_refused.h
 
 # Stand-ins for NVIDIA's library: a whole one, one with what is needed and no more, one without even that.
 check_LTLIBRARIES += tests/unit/nvml_stub.la tests/unit/nvml_bare.la tests/unit/nvml_useless.la

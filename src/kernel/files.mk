@@ -1,7 +1,8 @@
-core_sources += src/kernel/kernel.h src/kernel/array.h src/kernel/select.c
+core_sources += src/kernel/kernel.h src/kernel/array.h src/kernel/image.h src/kernel/select.c
 
 # The truth; and what of it is compiled twice, for float and (-DHD_REF_DOUBLE) for double.
 core_sources += src/kernel/ref/ref_real.h src/kernel/ref/ref_math.h src/kernel/ref/ref_table.c src/kernel/ref/ref_array.c \
+  src/kernel/ref/ref_image.c src/kernel/ref/image_loops.h \
   src/kernel/ref/ref_gemm.c src/kernel/ref/ref_limits.c \
   src/kernel/ref/gelu_constants.h src/kernel/ref/ref_elementwise.h src/kernel/ref/ref_winograd.h src/kernel/ref/ref_softmax.h \
   src/kernel/ref/ref_update.c src/kernel/ref/ref_update.h src/kernel/ref/ref_own.c src/kernel/ref/ref_own.h
@@ -22,7 +23,7 @@ kernel_cpu_sources += src/kernel/cpu/group16.h src/kernel/cpu/group16_scalar.h s
   src/kernel/cpu/cpu_conv_live.c src/kernel/cpu/cpu_conv_live.h src/kernel/cpu/cpu_conv_live_dw.c \
   src/kernel/cpu/cpu_conv_pool_dx.c src/kernel/cpu/cpu_conv_walk.c \
   src/kernel/cpu/cpu_dropout.c src/kernel/cpu/cpu_fold.c src/kernel/cpu/cpu_gather.c src/kernel/cpu/cpu_gemm.c \
-  src/kernel/cpu/cpu_layer_norm.c src/kernel/cpu/cpu_limits.c \
+  src/kernel/cpu/cpu_image.c src/kernel/cpu/cpu_layer_norm.c src/kernel/cpu/cpu_limits.c \
   src/kernel/cpu/cpu_linear.c src/kernel/cpu/cpu_linear_form.c src/kernel/cpu/cpu_loss.c \
   src/kernel/cpu/cpu_loss_terms.c src/kernel/cpu/cpu_pointwise.c src/kernel/cpu/cpu_pool.c src/kernel/cpu/cpu_softmax.c \
   src/kernel/cpu/cpu_update.c src/kernel/cpu/cpu_winograd.c src/kernel/cpu/cpu_winograd.h src/kernel/cpu/cpu_winograd_dw.c

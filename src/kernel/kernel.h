@@ -19,6 +19,7 @@
 
 #include "base/fold.h"
 #include "kernel/array.h"
+#include "kernel/image.h"
 
 typedef enum hd_op {
 #define OP(name, class) HD_OP_##name,
@@ -244,6 +245,7 @@ typedef struct hd_kernels {
                     const float *shift);
 
   hd_array_kernels array; /* what eager tensors ask for */
+  hd_image_kernels image; /* what transforms ask for */
 
   /* What the instructions can do at most, for measurements. `chains` makes `rounds` rounds of FMA in as many independent
    * chains as hide their latency, all in registers; it adds something of every chain to *sink and returns the

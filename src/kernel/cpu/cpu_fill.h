@@ -51,6 +51,7 @@ void HD_SYM(update_fill)(hd_kernels *table);
 void HD_SYM(fold_fill)(hd_kernels *table);
 void HD_SYM(gather_fill)(hd_kernels *table);
 void HD_SYM(array_fill)(hd_kernels *table);
+void HD_SYM(image_fill)(hd_kernels *table);
 void HD_SYM(limits_fill)(hd_kernels *table);
 
 #endif

@@ -35,6 +35,7 @@ static void fill(void) {
   HD_SYM(fold_fill)(&table);
   HD_SYM(gather_fill)(&table);
   HD_SYM(array_fill)(&table);
+  HD_SYM(image_fill)(&table);
   HD_SYM(limits_fill)(&table);
 }
 

@@ -6,6 +6,7 @@
 #include "kernel/ref/ref_update.h"
 
 void hd__ref_array_fill(hd_kernels *table);
+void hd__ref_image_fill(hd_kernels *table);
 void hd__ref_limits_fill(hd_kernels *table);
 void hd__ref_gemm_fill(hd_kernels *table);
 void hd__ref64_conv_fill(hd_kernels *table);
@@ -52,6 +53,7 @@ static void fill(void) {
   hd__ref_own_fill(&reference);
   hd__ref_update_fill(&reference);
   hd__ref_array_fill(&reference);
+  hd__ref_image_fill(&reference);
   hd__ref_limits_fill(&reference);
   hd__ref_gemm_fill(&reference);
   hd__ref64_conv_fill(&reference_f64);
