@@ -35,7 +35,7 @@ script_tests += tests/cli/bench.bats tests/cli/doctor.bats tests/cli/errors.bats
   tests/cli/top.bats tests/cli/topo.bats tests/cli/train.bats tests/cli/tune.bats
 script_tests += tests/cli/profile.bats tests/cli/get-mnist.bats
 script_tests += tests/cli/hostile.sh tests/install.sh tests/instructions.sh
-bits_tests = tests/bits/bf16.sh tests/bits/native.sh tests/bits/bits.sh tests/bits/networks.sh tests/bits/readme.sh
+bits_tests = tests/bits/bf16.sh tests/bits/native.sh tests/bits/bits.sh tests/bits/networks.sh tests/bits/readme.sh tests/bits/transforms.sh
 TESTS = $(unit_tests) $(op_tests) $(script_tests) $(bits_tests)
 check_PROGRAMS += $(unit_tests) $(op_tests) tests/bits/make_idx tests/cli/on_terminal tests/cli/bad_server tests/golden/print_scores
 EXTRA_DIST += $(script_tests) $(bits_tests) tests/tap.h tests/scratch.h tests/cli/run-bats tests/cli/cli.bash \
@@ -75,7 +75,7 @@ tests_unit_nvml_useless_la_LDFLAGS = $(stub_flags)
 plan_networks = batch_norm branches doubled flat_branches frozen no_pool own_pool pool_first read_often repeats \
   scores_as_image shard_norm shared
 plan_models = allconv cnn fastmnist lenet5 mlp regression resnet simplenet
-bits_networks = groups losses mixed native norm rules shard_norm shared tiles tiny
+bits_networks = groups losses mixed mixed_samples native norm rules shard_norm shared soft tiles tiny transforms
 EXTRA_DIST += $(plan_networks:%=tests/plan/%.yaml) $(plan_networks:%=tests/plan/%.plan) \
   $(plan_models:%=tests/plan/%.plan) $(bits_networks:%=tests/bits/%.yaml)
 

@@ -33,7 +33,8 @@ typedef struct hd_pipeline hd_pipeline;
 
 typedef enum hd_pipeline_mode {
   HD_PIPELINE_TRAINING,
-  HD_PIPELINE_EVALUATION /* what is random is left out; a random crop takes the middle */
+  HD_PIPELINE_EVALUATION, /* what is random is left out; a random crop takes the middle */
+  HD_PIPELINE_FITTED      /* to_float and normalise alone, for images that have the model's size already */
 } hd_pipeline_mode;
 
 /* What samples are like. */

@@ -248,6 +248,21 @@ void hd__yaml_destroy(hd_yaml *yaml) {
   hd__free(yaml);
 }
 
+static void place(hd_yaml_node *node, const char *source, int line) {
+  node->source = source;
+  node->line = line;
+  for (int i = 0; i < node->count; i++)
+    place(&node->item[i], source, line);
+}
+
+void hd__yaml_place(hd_yaml *yaml, int entry, const char *source, int line) {
+  if (entry == 0) {
+    yaml->root.source = source;
+    yaml->root.line = line;
+  }
+  place(&yaml->root.item[entry], source, line);
+}
+
 const hd_yaml_node *hd__yaml_root(const hd_yaml *yaml) { return &yaml->root; }
 
 static const char *kind_text(hd_yaml_kind kind) {

@@ -39,6 +39,10 @@ void hd__yaml_destroy(hd_yaml *yaml);
 /* The document's root; a document without content has a mapping without entries. */
 const hd_yaml_node *hd__yaml_root(const hd_yaml *yaml);
 
+/* Says where an entry of the root really stands: messages about it then name this line of `source`, which must live as
+ * long as they may come. */
+void hd__yaml_place(hd_yaml *yaml, int entry, const char *source, int line);
+
 /* Reports an error at a node: HD_E_FORMAT, "SOURCE:LINE: ...". */
 hd_status hd__yaml_fail(hd_ctx *ctx, const hd_yaml_node *node, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));

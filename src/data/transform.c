@@ -149,6 +149,12 @@ static hd_status check_input(hd_ctx *ctx, const hd_pipeline_input *in) {
   return HD_OK;
 }
 
+static bool is_dropped(const hd_transform *row, hd_pipeline_mode mode) {
+  if (mode == HD_PIPELINE_FITTED)
+    return row->touch != HD_TOUCH_SCALES;
+  return mode == HD_PIPELINE_EVALUATION && row->kind == HD_TRANSFORM_RANDOM;
+}
+
 static hd_status build(hd_pipeline *p, hd_ctx *ctx, const hd_yaml_node *list, hd_pipeline_mode mode) {
   hd_transform_fit fit = {.ctx = ctx,
                           .input = &p->input,
@@ -163,7 +169,7 @@ static hd_status build(hd_pipeline *p, hd_ctx *ctx, const hd_yaml_node *list, hd
   for (int i = 0; i < list->count; i++) {
     hd_transform_step step = {.place = (uint32_t)i};
     hd_status status = hd__step_read(&step, ctx, &list->item[i]);
-    const bool dropped = status == HD_OK && mode == HD_PIPELINE_EVALUATION && step.row->kind == HD_TRANSFORM_RANDOM;
+    const bool dropped = status == HD_OK && is_dropped(step.row, mode);
     step.middle = mode == HD_PIPELINE_EVALUATION;
     if (status == HD_OK && !dropped)
       status = fit_step(p, &step, &fit);

@@ -40,6 +40,7 @@ static void lay_out_lane(hd_exec *exec, bump *b, int index) {
   lane->arena = take(b, &b->by.activations, plan->arena_bytes * exec->group_rows);
   lane->scratch = take(b, &b->by.activations, plan->scratch_bytes);
   lane->targets = take(b, &b->by.activations, exec->group_rows * exec->target_bytes);
+  lane->fetch = take(b, &b->by.activations, exec->settings.fetch_bytes);
   lane->cover = take(b, &b->by.gradients, slots * plan->direct_elems * (int64_t)sizeof *lane->cover);
   lane->tile = take(b, &b->by.bookkeeping, TILE_ELEMS * (int64_t)sizeof *lane->tile);
   lane->other_tile = take(b, &b->by.bookkeeping,

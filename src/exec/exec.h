@@ -33,6 +33,7 @@ typedef struct hd_slots {
   void *target; /* int32_t class numbers, or floats */
   int64_t target_stride;
   int32_t outputs; /* floats of a target; 0: class numbers */
+  void *scratch;   /* the lane's own fetch_bytes */
 } hd_slots;
 
 typedef struct hd_step_result {
@@ -63,6 +64,7 @@ typedef struct hd_exec_settings {
   int32_t parts;    /* accumulation: power of two <= shards */
   hd_op update;     /* an UPDATE operation */
   double clip_norm; /* > 0 with a plan that clips */
+  int64_t fetch_bytes; /* of memory that a lane fetches with; may be 0 */
 } hd_exec_settings;
 
 typedef struct hd_exec hd_exec;

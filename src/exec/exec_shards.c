@@ -38,7 +38,8 @@ void hd__exec_fetch(const lane_at *at, const call_rows *group) {
                  .x_stride = plan->place[plan->graph->input].stride,
                  .target = group->targets,
                  .target_stride = plan->place[plan->graph->label].stride,
-                 .outputs = label->dtype == HD_F32 ? (int32_t)hd__shape_elems(&label->shape) : 0};
+                 .outputs = label->dtype == HD_F32 ? (int32_t)hd__shape_elems(&label->shape) : 0,
+                 .scratch = at->lane->fetch};
   at->lane->flags |= at->exec->driver->fetch(at->exec->driver->self, at->step, group->batch_row, group->rows, &to);
 }
 

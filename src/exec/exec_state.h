@@ -30,6 +30,7 @@ typedef struct lane_state {
   _Alignas(128) char *arena;
   void *scratch;
   char *targets; /* evaluation: of a group */
+  void *fetch;   /* settings.fetch_bytes */
   float *cover;  /* slots of direct_elems floats */
   int64_t slot_rows[HD_MAX_COVER];
   float *gathered;          /* direct_elems floats: sums over all shards, as far as a later phase reads them */

@@ -45,7 +45,9 @@ static void key_of(char key[KEY_BYTES], const hd_session *s, const char *asked) 
   hd_sha256 *sha = hd__sha256_create();
   snprintf(digest, sizeof digest, "?");
   if (sha) {
+    const char *transforms = hd__config_text(s->config, HD_OPT_transforms);
     hd__sha256_update(sha, s->network.text, s->network.length);
+    hd__sha256_update(sha, transforms, strlen(transforms));
     hd__sha256_finish(sha, digest);
   }
   hd__cpu_name(cpu, sizeof cpu);

@@ -9,6 +9,7 @@
 #include "base/number.h"
 #include "base/status.h"
 #include "base/yaml_bind.h"
+#include "data/transform.h"
 #include "graph/param_rules.h"
 
 static const hd_option table[HD_OPTION_COUNT + 1] = {
@@ -21,7 +22,8 @@ static const hd_option table[HD_OPTION_COUNT + 1] = {
 enum { TEXT_BYTES = 4096 }; /* of a value in a file */
 
 struct hd_config {
-  char *value[HD_OPTION_COUNT]; /* NULL: the default */
+  char *value[HD_OPTION_COUNT];  /* NULL: the default */
+  char *origin[HD_OPTION_COUNT]; /* of lists; NULL: nowhere */
 };
 
 const hd_option *hd_option_at(int index) { return index >= 0 && index < HD_OPTION_COUNT ? &table[index] : NULL; }
@@ -34,8 +36,10 @@ hd_status hd_config_create(hd_config **out, hd_ctx *ctx) {
 void hd_config_destroy(hd_config *config) {
   if (!config)
     return;
-  for (int i = 0; i < HD_OPTION_COUNT; i++)
+  for (int i = 0; i < HD_OPTION_COUNT; i++) {
     hd__free(config->value[i]);
+    hd__free(config->origin[i]);
+  }
   hd__free(config);
 }
 
@@ -45,7 +49,8 @@ hd_status hd__config_copy(hd_config **out, hd_ctx *ctx, const hd_config *config)
     if (!config->value[i])
       continue;
     (*out)->value[i] = hd__strdup(config->value[i]);
-    if (!(*out)->value[i]) {
+    (*out)->origin[i] = config->origin[i] ? hd__strdup(config->origin[i]) : NULL;
+    if (!(*out)->value[i] || !(*out)->origin[i] != !config->origin[i]) {
       hd_config_destroy(*out);
       *out = NULL;
       return hd__fail(ctx, HD_E_NOMEM, "out of memory for the settings");
@@ -143,31 +148,59 @@ static hd_status check_threads(hd_ctx *ctx, const char *value) {
                   HD_MAX_THREADS, value);
 }
 
-/* Rules are kept as one line, however they were written. */
-static hd_status set_rules(hd_config *config, hd_ctx *ctx, const hd_yaml_node *rules) {
-  char text[TEXT_BYTES];
-  HD_TRY(hd__param_rules_text(text, sizeof text, ctx, rules));
-  char *copy = hd__strdup(text);
-  if (!copy)
+static bool is_list(int id) {
+  return id == HD_OPT_parameters || id == HD_OPT_transforms || id == HD_OPT_eval_transforms;
+}
+
+/* Owns both texts from now on. */
+static hd_status keep_list(hd_config *config, hd_ctx *ctx, int id, char *value, char *origin) {
+  if (!value || !origin) {
+    hd__free(value);
+    hd__free(origin);
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for the settings");
-  hd__free(config->value[HD_OPT_parameters]);
-  config->value[HD_OPT_parameters] = copy;
+  }
+  hd__free(config->value[id]);
+  hd__free(config->origin[id]);
+  config->value[id] = value;
+  config->origin[id] = origin;
   return HD_OK;
 }
 
-static hd_status parse_rules(hd_config *config, hd_ctx *ctx, const char *value) {
+/* Lists are kept as one line, however they were written; with the places of their entries, for later messages. */
+static hd_status set_list(hd_config *config, hd_ctx *ctx, int id, const hd_yaml_node *list, bool file) {
+  char text[TEXT_BYTES], origin[TEXT_BYTES] = "";
+  if (id == HD_OPT_parameters)
+    HD_TRY(hd__param_rules_text(text, sizeof text, ctx, list));
+  else
+    HD_TRY(hd__transforms_text(text, sizeof text, ctx, list, id == HD_OPT_eval_transforms));
+  size_t at = file ? (size_t)snprintf(origin, sizeof origin, "%s:", list->source) : 0;
+  for (int i = 0; file && i < list->count && at < sizeof origin; i++)
+    at += (size_t)snprintf(origin + at, sizeof origin - at, i ? ",%d" : "%d", list->item[i].line);
+  return keep_list(config, ctx, id, hd__strdup(text), hd__strdup(at < sizeof origin ? origin : ""));
+}
+
+/* A list of transforms may be in a file of its own. */
+static bool names_file(int id, const char *value) {
+  const char *dot = strrchr(value, '.');
+  return id != HD_OPT_parameters && dot && (!strcmp(dot, ".yaml") || !strcmp(dot, ".yml")) && !strpbrk(value, "\n[{");
+}
+
+static hd_status parse_list(hd_config *config, hd_ctx *ctx, int id, const char *value) {
+  char option[40];
   hd_yaml *yaml;
-  hd_status status = hd__yaml_parse(&yaml, ctx, value, strlen(value), "--parameters");
+  const bool file = names_file(id, value);
+  snprintf(option, sizeof option, "--%s", table[id].name);
+  hd_status status = file ? hd__yaml_read(&yaml, ctx, value) : hd__yaml_parse(&yaml, ctx, value, strlen(value), option);
   if (status == HD_OK) {
-    status = set_rules(config, ctx, hd__yaml_root(yaml));
+    status = set_list(config, ctx, id, hd__yaml_root(yaml), file);
     hd__yaml_destroy(yaml);
   }
-  return status == HD_E_FORMAT ? HD_E_USAGE : status;
+  return status == HD_E_FORMAT && !file ? HD_E_USAGE : status;
 }
 
 static hd_status set_at(hd_config *config, hd_ctx *ctx, int i, const char *value) {
-  if (i == HD_OPT_parameters)
-    return parse_rules(config, ctx, value);
+  if (is_list(i) && *value)
+    return parse_list(config, ctx, i, value);
   HD_TRY(i == HD_OPT_threads ? check_threads(ctx, value) : check(ctx, &table[i], value));
   char *copy = hd__strdup(value);
   if (!copy)
@@ -197,6 +230,10 @@ bool hd__config_given(const hd_config *config, hd_option_id id) { return config-
 
 const char *hd__config_text(const hd_config *config, hd_option_id id) {
   return config->value[id] ? config->value[id] : table[id].fallback;
+}
+
+const char *hd__config_origin(const hd_config *config, hd_option_id id) {
+  return config->origin[id] ? config->origin[id] : "";
 }
 
 bool hd__config_has(const hd_config *config, hd_option_id id) { return hd__config_text(config, id)[0] != 0; }
@@ -335,9 +372,9 @@ static hd_status load_entries(hd_config *config, hd_ctx *ctx, const hd_yaml_node
       return hd__yaml_fail(ctx, node, "expected --%s once, found it again as '%s' (first in line %d); remove one",
                            table[id].name, node->key, line[id]);
     line[id] = node->line;
-    if (id == HD_OPT_parameters) {
+    if (is_list(id) && (id == HD_OPT_parameters || node->kind != HD_YAML_SCALAR)) { /* else a file's name */
       if (!config->value[id])
-        HD_TRY(set_rules(config, ctx, node));
+        HD_TRY(set_list(config, ctx, id, node, true));
       continue;
     }
     HD_TRY(entry_text(text, sizeof text, ctx, node, table[id].type));

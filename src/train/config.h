@@ -27,6 +27,8 @@ int64_t hd__config_int(const hd_config *config, hd_option_id id);
 double hd__config_real(const hd_config *config, hd_option_id id);
 bool hd__config_flag(const hd_config *config, hd_option_id id);
 const char *hd__config_text(const hd_config *config, hd_option_id id); /* "" for none */
+/* Where a list in YAML was read: "FILE:LINE,LINE,...", a line an entry; "" if it was not. */
+const char *hd__config_origin(const hd_config *config, hd_option_id id);
 void hd__config_pair(const hd_config *config, hd_option_id id, double pair[2]);
 
 /* Gives an option a value unless it was set already; for recipes and resumed runs. */

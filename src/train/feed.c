@@ -19,6 +19,7 @@ hd_status hd__feed_init(hd_feed *feed, hd_ctx *ctx, const hd_dataset *data, cons
 }
 
 void hd__feed_fini(hd_feed *feed) {
+  hd_pipeline_destroy(feed->pipeline);
   hd__free(feed->members);
   hd__free(feed->order[0]);
   hd__free(feed->order[1]);
@@ -122,16 +123,79 @@ static inline __attribute__((always_inline)) void ask_for(const hd_feed *feed, u
   __builtin_prefetch(image + bytes - 1, 0, 2);
 }
 
+hd_status hd__feed_transform(hd_feed *feed, hd_ctx *ctx, const hd_yaml_node *list, hd_pipeline_mode mode,
+                             const double *mean, const double *std, uint64_t seed) {
+  const hd_dataset *data = feed->data;
+  const hd_pipeline_input input = {.channels = data->channels,
+                                   .height = data->height,
+                                   .width = data->width,
+                                   .bytes = 1,
+                                   .classes = data->outputs ? 0 : data->classes,
+                                   .outputs = data->outputs,
+                                   .mean = mean,
+                                   .std = std};
+  feed->seed = seed;
+  return hd__pipeline_create(&feed->pipeline, ctx, list, &input, mode, feed->kernels);
+}
+
+int64_t hd__feed_scratch_bytes(const hd_feed *feed) {
+  return feed->pipeline ? (int64_t)hd_pipeline_shape_of(feed->pipeline)->scratch_bytes : 0;
+}
+
+hd_dataset hd__feed_seen(const hd_feed *feed) {
+  hd_dataset seen = *feed->data;
+  if (!feed->pipeline)
+    return seen;
+  const hd_pipeline_shape *shape = hd_pipeline_shape_of(feed->pipeline);
+  seen.channels = shape->channels;
+  seen.height = shape->height;
+  seen.width = shape->width;
+  if (shape->targets && seen.labels) {
+    seen.labels = NULL;
+    seen.outputs = shape->targets;
+  }
+  return seen;
+}
+
+static hd_sample sample_at(const hd_feed *feed, uint32_t epoch, int64_t position) {
+  const hd_dataset *data = feed->data;
+  const int64_t sample = hd__feed_sample(feed, epoch, position),
+                bytes = (int64_t)data->channels * data->height * data->width;
+  return (hd_sample){.pixels = data->images + sample * bytes,
+                     .label = data->labels ? data->labels[sample] : 0,
+                     .target = data->targets ? data->targets + sample * data->outputs : NULL};
+}
+
+/* Where transforms write a row's target; NULL if they make none. */
+static float *target_of(const hd_feed *feed, int64_t row, const hd_slots *to) {
+  const bool made = feed->pipeline && hd_pipeline_shape_of(feed->pipeline)->targets > 0;
+  return made ? (float *)to->target + row * to->target_stride : NULL;
+}
+
+static void transform_sample(const hd_feed *feed, uint32_t epoch, int64_t position, float *x, float *target,
+                             void *scratch) {
+  const hd_sample_key key = {.seed = feed->seed, .epoch = epoch, .position = position, .count = feed->count};
+  const hd_sample sample = sample_at(feed, epoch, position);
+  hd_sample partner = {0};
+  if (hd_pipeline_shape_of(feed->pipeline)->partner)
+    partner = sample_at(feed, epoch, hd_pipeline_partner(position, feed->count));
+  hd_pipeline_apply(x, target, feed->pipeline, &sample, &partner, &key, scratch);
+}
+
 hd_status hd__feed_read(const hd_feed *feed, hd_ctx *ctx, uint32_t epoch, int64_t first, int64_t rows,
                         const hd_slots *to) {
   const hd_dataset *data = feed->data;
   int64_t plane = (int64_t)data->height * data->width, bytes = plane * data->channels;
   for (int64_t r = 0; r < rows; r++) {
     int64_t sample = hd__feed_sample(feed, epoch, first + r);
-    feed->kernels->gather_u8(to->x + r * to->x_stride, data->images + sample * bytes, plane, data->channels,
-                             feed->scale, feed->shift);
+    if (feed->pipeline)
+      transform_sample(feed, epoch, first + r, to->x + r * to->x_stride, target_of(feed, r, to), to->scratch);
+    else
+      feed->kernels->gather_u8(to->x + r * to->x_stride, data->images + sample * bytes, plane, data->channels,
+                               feed->scale, feed->shift);
     ask_for(feed, epoch, first + r + feed->batch, bytes);
-    fetch_target(data, sample, r, to);
+    if (!target_of(feed, r, to))
+      fetch_target(data, sample, r, to);
   }
   return HD_OK;
 }

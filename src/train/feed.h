@@ -3,7 +3,8 @@
  * A feed has all samples of a data set or, after a split, some of them, in the order of the file; with a sampler, which
  * draws from these, it has another order in each epoch. Orders of two neighbouring epochs are kept, since loader workers
  * run ahead of the lanes, by less than an epoch. Pixels are divided by 255 and normalised with the training set's mean
- * and standard deviation, as one FMA per pixel. */
+ * and standard deviation, as one FMA per pixel; or samples go through a list of transforms, which draw by seed, epoch
+ * and position. */
 #ifndef HD_TRAIN_FEED_H
 #define HD_TRAIN_FEED_H
 
@@ -14,6 +15,7 @@
 #include "base/status.h"
 #include "data/dataset.h"
 #include "data/sampler.h"
+#include "data/transform.h"
 #include "exec/exec.h"
 #include "kernel/kernel.h"
 
@@ -33,6 +35,9 @@ typedef struct hd_feed {
   int64_t count;     /* positions of an epoch */
   int64_t batch;     /* of training: where in the order a lane comes next */
   uint32_t *members; /* which samples, ascending; NULL: all of the data set */
+
+  hd_pipeline *pipeline; /* of transforms; NULL: the FMA alone */
+  uint64_t seed;         /* of their draws */
 
   hd_sampler *sampler; /* NULL: file order */
   uint32_t *order[2];  /* of an even and of an odd epoch */
@@ -54,6 +59,17 @@ hd_status hd__feed_split(hd_feed *held_out, hd_feed *feed, hd_ctx *ctx, double s
 /* From now on the sampler, which the feed takes over, draws from the feed's samples. Nothing has an order before
  * hd__feed_shuffle. */
 hd_status hd__feed_sample_by(hd_feed *feed, hd_ctx *ctx, hd_sampler *sampler);
+
+/* Lets samples go through a list of transforms from now on. mean and std are those of hd__feed_init. */
+hd_status hd__feed_transform(hd_feed *feed, hd_ctx *ctx, const hd_yaml_node *list, hd_pipeline_mode mode,
+                             const double *mean, const double *std, uint64_t seed);
+
+/* What whoever reads must have as the slots' scratch. */
+int64_t hd__feed_scratch_bytes(const hd_feed *feed);
+
+/* The data set as a model sees it behind the transforms: its shape, and whether targets are labels or numbers. Pixels
+ * stay those before. */
+hd_dataset hd__feed_seen(const hd_feed *feed);
 
 /* Makes an epoch's order unless it is there, and says whether it did; that of the epoch two before it goes. Any thread. */
 bool hd__feed_shuffle(hd_feed *feed, uint64_t seed, uint32_t epoch);

@@ -1,5 +1,5 @@
 core_sources += src/train/options.def src/train/config.c src/train/config.h src/train/schedule.c src/train/schedule.h src/train/init.c \
-  src/train/init.h src/train/target.c src/train/target.h src/train/feed.c src/train/feed.h src/train/network.c src/train/network.h src/train/record.c src/train/record.h \
+  src/train/init.h src/train/target.c src/train/target.h src/train/augment.c src/train/augment.h src/train/feed.c src/train/feed.h src/train/network.c src/train/network.h src/train/record.c src/train/record.h \
   src/train/checkpoint.c src/train/checkpoint.h src/train/checkpoint_tensors.c src/train/checkpoint_tensors.h \
   src/train/saver.c src/train/saver.h src/train/session.c src/train/session.h src/train/setup.c src/train/run_folder.c \
   src/train/evaluate.c src/train/trained.c src/train/trained.h src/train/predict.c src/train/planned.c src/train/planned.h \

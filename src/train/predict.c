@@ -138,19 +138,13 @@ static uint32_t fetch(void *self, const hd_step *step, int64_t first, int64_t ro
 
 static hd_status why(void *self, hd_ctx *ctx) { return hd__feed_why(&((hd_predictor *)self)->feed, ctx); }
 
-static hd_status predict_some(double *value, hd_predictor *p, hd_ctx *ctx, const uint8_t *pixels, int64_t count) {
-  static const uint8_t no_labels[AT_ONCE];
-  int32_t shape[3];
-  hd_predictor_input(shape, p);
-  hd_dataset samples = {.images = pixels,
-                        .labels = no_labels,
-                        .count = count,
-                        .channels = shape[0],
-                        .height = shape[1],
-                        .width = shape[2]};
-  HD_TRY(hd__feed_init(&p->feed, ctx, &samples, p->trained.kernels, p->trained.mean, p->trained.std));
+static hd_status predict_some(double *value, hd_predictor *p, hd_ctx *ctx, const hd_dataset *samples,
+                              hd_pipeline_mode mode) {
   const hd_driver driver = {.self = p, .fetch = fetch, .why = why};
-  hd_status status = hd__exec_evaluate(p->trained.exec, ctx, &driver, count, &p->outcome);
+  const int64_t count = samples->count;
+  hd_status status = hd__trained_feed(&p->feed, ctx, &p->trained, samples, mode);
+  if (status == HD_OK)
+    status = hd__exec_evaluate(p->trained.exec, ctx, &driver, count, &p->outcome);
   hd__feed_fini(&p->feed);
   for (int64_t i = 0; i < count && status == HD_OK; i++)
     convert(value + i * hd_predictor_count(p), p, p->outcome.score + i * p->trained.network.target.scores);
@@ -158,12 +152,18 @@ static hd_status predict_some(double *value, hd_predictor *p, hd_ctx *ctx, const
 }
 
 hd_status hd_predict_pixels(double *value, hd_predictor *p, hd_ctx *ctx, const uint8_t *pixels, int64_t count) {
+  static const uint8_t no_labels[AT_ONCE];
   int32_t shape[3];
   hd_predictor_input(shape, p);
   for (int64_t first = 0; first < count; first += AT_ONCE) {
-    int64_t some = count - first < AT_ONCE ? count - first : AT_ONCE;
-    HD_TRY(predict_some(value + first * hd_predictor_count(p), p, ctx, pixels + first * shape[0] * shape[1] * shape[2],
-                        some));
+    const hd_dataset samples = {.images = pixels + first * shape[0] * shape[1] * shape[2],
+                                .labels = no_labels,
+                                .count = count - first < AT_ONCE ? count - first : AT_ONCE,
+                                .channels = shape[0],
+                                .height = shape[1],
+                                .width = shape[2],
+                                .classes = 1};
+    HD_TRY(predict_some(value + first * hd_predictor_count(p), p, ctx, &samples, HD_PIPELINE_FITTED));
   }
   return HD_OK;
 }
@@ -190,7 +190,12 @@ hd_status hd_predict_item(double *value, int32_t *label, hd_predictor *p, hd_ctx
                     (long long)test->count - 1, hd__data_name(p->data), (long long)index);
   if (label)
     *label = test->labels ? test->labels[index] : -1;
-  return hd_predict_pixels(value, p, ctx, test->images + index * test->channels * test->height * test->width, 1);
+  hd_dataset one = *test;
+  one.count = 1;
+  one.images += index * test->channels * test->height * test->width;
+  one.labels = test->labels ? test->labels + index : NULL;
+  one.targets = test->targets ? test->targets + index * test->outputs : NULL;
+  return predict_some(value, p, ctx, &one, HD_PIPELINE_EVALUATION);
 }
 
 const char *hd_predictor_data(const hd_predictor *p) { return p->data ? hd__data_name(p->data) : ""; }

@@ -73,6 +73,7 @@ hd_status hd__rehearsal_create(hd_rehearsal **out, hd_ctx *ctx, hd_session *sess
   r->lanes = lanes;
   hd_exec_settings settings =
       hd__planned_training(session->config, (int32_t)session->report.shards, session->schedule.op);
+  settings.fetch_bytes = hd__feed_scratch_bytes(&session->train_feed);
   hd_status status = hd__store_create(&r->store, ctx, session->plan, session->schedule.states);
   if (status == HD_OK)
     status = hd__exec_create(&r->exec, ctx, session->plan, r->store, r->lanes, &settings);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "train/augment.h"
 #include "train/best_threads.h"
 #include "train/init.h"
 #include "train/planned.h"
@@ -74,8 +75,9 @@ static hd_status make_plan(hd_plan **out, hd_session *s, hd_ctx *ctx, bool train
 
 static hd_status check_fit(const hd_session *s, hd_ctx *ctx) {
   const char *name = hd__data_name(s->data);
-  HD_TRY(hd__network_check(ctx, &s->network, s->plan->graph, hd__data_train(s->data), name));
-  return hd__network_check(ctx, &s->network, s->plan->graph, hd__data_test(s->data), name);
+  const hd_dataset train = hd__feed_seen(&s->train_feed), test = hd__feed_seen(&s->test_feed);
+  HD_TRY(hd__network_check(ctx, &s->network, s->plan->graph, &train, name));
+  return hd__network_check(ctx, &s->network, s->plan->graph, &test, name);
 }
 
 static hd_status make_plans(hd_session *s, hd_ctx *ctx) {
@@ -88,8 +90,22 @@ static hd_status make_plans(hd_session *s, hd_ctx *ctx) {
 static hd_status make_executors(hd_session *s, hd_ctx *ctx, int32_t shards) {
   hd_exec_settings train = hd__planned_training(s->config, shards, s->schedule.op);
   hd_exec_settings eval = hd__planned_evaluation(s->config);
+  train.fetch_bytes = hd__feed_scratch_bytes(&s->train_feed);
+  eval.fetch_bytes = hd__feed_scratch_bytes(&s->test_feed); /* validation is alike */
   HD_TRY(hd__exec_create(&s->exec, ctx, s->plan, s->store, s->lanes, &train));
   return hd__exec_create(&s->eval_exec, ctx, s->eval_plan, s->store, s->lanes, &eval);
+}
+
+static hd_status augment_feeds(hd_session *s, hd_ctx *ctx) {
+  const hd_augment lists = hd__augment_of(s->config);
+  hd_feed *const feed[3] = {&s->train_feed, &s->test_feed, &s->val_feed};
+  for (int i = 0; i < 3; i++)
+    if (feed[i]->count > 0)
+      HD_TRY(hd__augment_feed(feed[i], ctx, &lists, i == 0 ? HD_PIPELINE_TRAINING : HD_PIPELINE_EVALUATION,
+                              hd__data_mean(s->data), hd__data_std(s->data),
+                              (uint64_t)hd__config_int(s->config, HD_OPT_seed)));
+  s->network.target.of_classes = hd__augment_of_classes(&s->train_feed);
+  return HD_OK;
 }
 
 static hd_status make_feeds(hd_session *s, hd_ctx *ctx) {
@@ -106,6 +122,7 @@ static hd_status make_feeds(hd_session *s, hd_ctx *ctx) {
     HD_TRY(hd_sampler_random(&sampler, ctx, s->train_feed.count));
     HD_TRY(hd__feed_sample_by(&s->train_feed, ctx, sampler));
   }
+  HD_TRY(augment_feeds(s, ctx));
   size_t most = (size_t)(s->val_feed.count > test->count ? s->val_feed.count : test->count);
   s->guesses.loss = hd__malloc(most * sizeof *s->guesses.loss);
   s->guesses.probability = hd__malloc(most * sizeof *s->guesses.probability);

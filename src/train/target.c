@@ -56,7 +56,7 @@ static hd_status check_numbers(hd_ctx *ctx, const hd_target *target, const hd_da
     return hd__fail(ctx, HD_E_SHAPE,
                     "%s: expected %d outputs for the targets of %s, found %d; give the last layer 'out: %d'", source,
                     split->outputs, data_name, target->scores, split->outputs);
-  for (int64_t i = 0; target->loss == HD_OP_bce_with_logits && i < split->count * split->outputs; i++)
+  for (int64_t i = 0; target->loss == HD_OP_bce_with_logits && split->targets && i < split->count * split->outputs; i++)
     if (split->targets[i] < 0 || split->targets[i] > 1)
       return hd__fail(ctx, HD_E_FORMAT,
                       "%s: expected targets from 0 to 1 in %s for the loss %s, found %g at index %lld; use mse", source,
@@ -66,7 +66,7 @@ static hd_status check_numbers(hd_ctx *ctx, const hd_target *target, const hd_da
 
 hd_status hd__target_check(hd_ctx *ctx, const hd_target *target, const hd_dataset *split, const char *source,
                            const char *data_name) {
-  return split->targets ? check_numbers(ctx, target, split, source, data_name)
+  return split->outputs ? check_numbers(ctx, target, split, source, data_name)
                         : check_labels(ctx, target, split, source, data_name);
 }
 
@@ -81,11 +81,11 @@ double hd__target_divisor(const hd_target *target, const hd_feed *feed, uint32_t
 
 int32_t hd__target_classes(const hd_target *target) {
   bool binary = target->loss == HD_OP_bce_with_logits && target->scores == 1;
-  return target->loss == HD_OP_cross_entropy ? target->scores : binary ? 2 : 0;
+  return target->loss == HD_OP_cross_entropy || target->of_classes ? target->scores : binary ? 2 : 0;
 }
 
 bool hd__target_numbers(const hd_target *target) {
-  return target->loss != HD_OP_cross_entropy && target->loss != HD_OP_bce_with_logits;
+  return target->loss != HD_OP_cross_entropy && target->loss != HD_OP_bce_with_logits && !target->of_classes;
 }
 
 bool hd__target_judges(const hd_target *target, const hd_dataset *split) {

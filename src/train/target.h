@@ -20,6 +20,7 @@ typedef struct hd_target {
   hd_op loss;
   int32_t scores;
   int32_t ignored;                /* a label, -1 for none */
+  bool of_classes;                /* numbers were made of labels, a score for each class */
   double share[HD_TARGET_LABELS]; /* by label: what a sample adds to the divisor */
 } hd_target;
 
@@ -33,7 +34,8 @@ hd_status hd__target_check(hd_ctx *ctx, const hd_target *target, const hd_datase
  * none counts. */
 double hd__target_divisor(const hd_target *target, const hd_feed *feed, uint32_t epoch, int64_t first, int64_t count);
 
-/* How many classes a model with this loss tells: its scores, two by a single bce_with_logits score, else 0. */
+/* How many classes a model with this loss tells: its scores where they are classes', two by a single bce_with_logits
+ * score, else 0. */
 int32_t hd__target_classes(const hd_target *target);
 
 /* Whether its outputs are numbers of the targets' kind: mse, l1, huber. */

@@ -12,6 +12,8 @@ static hd_status choose_machine(hd_trained *t, hd_ctx *ctx, const hd_config *con
   return hd__lanes_open(&t->lanes, ctx, &request);
 }
 
+static const hd_exec_settings settings = {.batch = 64, .shards = 1, .parts = 1};
+
 static hd_status make_executor(hd_trained *t, hd_ctx *ctx, const char *folder) {
   char path[HD_PATH_BYTES];
   hd_graph *graph;
@@ -22,8 +24,7 @@ static hd_status make_executor(hd_trained *t, hd_ctx *ctx, const char *folder) {
   HD_TRY(hd__network_graph(&graph, ctx, &t->network));
   HD_TRY(hd__plan_create(&t->plan, ctx, graph, t->kernels, &(hd_plan_settings){.train = false}));
   HD_TRY(hd__store_create(&t->store, ctx, t->plan, 0));
-  HD_TRY(hd__exec_create(&t->exec, ctx, t->plan, t->store, t->lanes,
-                         &(hd_exec_settings){.batch = 64, .shards = 1, .parts = 1}));
+  HD_TRY(hd__exec_create(&t->exec, ctx, t->plan, t->store, t->lanes, &settings));
   HD_TRY(hd__file_join(path, ctx, folder, "model.safetensors"));
   HD_TRY(hd__checkpoint_load_weights(t->store, ctx, path, t->record));
   hd__store_pack(t->store, t->plan);
@@ -73,13 +74,41 @@ void hd__trained_fini(hd_trained *t) {
   *t = (hd_trained){0};
 }
 
-hd_status hd__trained_data(hd_data **out, hd_ctx *ctx, const hd_trained *t, const hd_config *config) {
+hd_status hd__trained_feed(hd_feed *out, hd_ctx *ctx, hd_trained *t, const hd_dataset *samples, hd_pipeline_mode mode) {
+  const hd_augment lists = {.train = hd__record_setting(t->record, HD_OPT_transforms),
+                            .eval = hd__record_setting(t->record, HD_OPT_eval_transforms),
+                            .train_origin = "",
+                            .eval_origin = ""};
+  HD_TRY(hd__feed_init(out, ctx, samples, t->kernels, t->mean, t->std));
+  HD_TRY(hd__augment_feed(out, ctx, &lists, mode, t->mean, t->std, 0)); /* nothing is drawn */
+  hd_exec_settings larger = settings;
+  larger.fetch_bytes = hd__feed_scratch_bytes(out);
+  if (larger.fetch_bytes <= t->fetch_bytes)
+    return HD_OK;
+  hd__exec_destroy(t->exec);
+  t->exec = NULL;
+  t->fetch_bytes = larger.fetch_bytes;
+  return hd__exec_create(&t->exec, ctx, t->plan, t->store, t->lanes, &larger);
+}
+
+static hd_status check_fit(hd_trained *t, hd_ctx *ctx, const hd_data *data) {
+  hd_feed feed;
+  hd_status status = hd__trained_feed(&feed, ctx, t, hd__data_test(data), HD_PIPELINE_EVALUATION);
+  if (status == HD_OK) {
+    const hd_dataset seen = hd__feed_seen(&feed);
+    status = hd__network_check(ctx, &t->network, t->plan->graph, &seen, hd__data_name(data));
+  }
+  hd__feed_fini(&feed);
+  return status;
+}
+
+hd_status hd__trained_data(hd_data **out, hd_ctx *ctx, hd_trained *t, const hd_config *config) {
   const hd_option_id id[2] = {HD_OPT_data, HD_OPT_data_dir};
   const char *from[2];
   for (int i = 0; i < 2; i++)
     from[i] = hd__config_given(config, id[i]) ? hd__config_text(config, id[i]) : hd__record_setting(t->record, id[i]);
   HD_TRY(hd__data_open(out, ctx, *from[0] ? from[0] : "digits", from[1], t->network.target.ignored));
-  hd_status status = hd__network_check(ctx, &t->network, t->plan->graph, hd__data_test(*out), hd__data_name(*out));
+  hd_status status = check_fit(t, ctx, *out);
   if (status != HD_OK) {
     hd__data_close(*out);
     *out = NULL;

@@ -7,6 +7,7 @@
 
 #include "data/dataset.h"
 #include "exec/exec.h"
+#include "train/augment.h"
 #include "train/config.h"
 #include "train/network.h"
 
@@ -18,6 +19,7 @@ typedef struct hd_trained {
   hd_plan *plan;
   hd_store *store;
   hd_exec *exec;
+  int64_t fetch_bytes;                                          /* that it has for fetching */
   double mean[HD_DATA_MAX_CHANNELS], std[HD_DATA_MAX_CHANNELS]; /* of the data it was trained on */
 } hd_trained;
 
@@ -26,7 +28,12 @@ typedef struct hd_trained {
 hd_status hd__trained_open(hd_trained *out, hd_ctx *ctx, const char *checkpoint, const hd_config *config);
 void hd__trained_fini(hd_trained *trained);
 
+/* A feed of samples that go through what the run's evaluation had: its statistics, its transforms; in the executor there
+ * is then room for them. */
+hd_status hd__trained_feed(hd_feed *out, hd_ctx *ctx, hd_trained *trained, const hd_dataset *samples,
+                           hd_pipeline_mode mode);
+
 /* Opens the configuration's data, or the run's own if the configuration names none, and checks that it fits. */
-hd_status hd__trained_data(hd_data **out, hd_ctx *ctx, const hd_trained *trained, const hd_config *config);
+hd_status hd__trained_data(hd_data **out, hd_ctx *ctx, hd_trained *trained, const hd_config *config);
 
 #endif

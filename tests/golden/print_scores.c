@@ -36,7 +36,7 @@ static hd_status run(hd_ctx *ctx, hd_config *config, const char *checkpoint, con
   HD_TRY(hd__trained_open(&trained, ctx, checkpoint, config));
   hd_status status = hd__trained_data(&data, ctx, &trained, config);
   if (status == HD_OK) {
-    status = hd__feed_init(&feed, ctx, hd__data_test(data), trained.kernels, trained.mean, trained.std);
+    status = hd__trained_feed(&feed, ctx, &trained, hd__data_test(data), HD_PIPELINE_EVALUATION);
     if (status == HD_OK)
       status = print_all(ctx, &trained, &feed);
     hd__feed_fini(&feed);

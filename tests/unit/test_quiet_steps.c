@@ -130,6 +130,9 @@ int main(void) {
   count_in(ctx, "cnn", "3", "accumulate", "4");
   count_in(ctx, "resnet", "4", "batch", "16");
   count_in(ctx, "mlp", "4", "optimizer", "sgd");
+  count_in(ctx, "cnn", "3", "transforms",
+           "[{random_crop: {size: 28, padding: 2}}, {affine: {degrees: 10, shear: 5}}, {elastic: 20}, erase, to_float, "
+           "normalise]");
   hd_ctx_destroy(ctx);
   return done_testing();
 }
