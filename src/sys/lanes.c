@@ -31,6 +31,7 @@ struct hd_lanes {
   int count;
   int cpus; /* that may be busy at once */
   lane_place *lane;
+  hd_binding *worker; /* NULL: none were asked for */
   int32_t *speed;
   bool has_speeds; /* else all are alike */
   bool disputed;   /* another job has one of the CPUs, too */
@@ -81,8 +82,12 @@ static hd_status fill(hd_lanes *lanes, hd_ctx *ctx, const hd_placement *place) {
   const char *speeds = getenv("HEDDLE_LANE_SPEEDS");
   lanes->lane = hd__calloc((size_t)lanes->count, sizeof *lanes->lane);
   lanes->speed = hd__calloc((size_t)lanes->count, sizeof *lanes->speed);
-  if (!lanes->lane || !lanes->speed)
+  if (place->workers > 0)
+    lanes->worker = hd__calloc((size_t)place->workers, sizeof *lanes->worker);
+  if (!lanes->lane || !lanes->speed || (place->workers > 0 && !lanes->worker))
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for %d lanes", lanes->count);
+  if (place->workers > 0)
+    memcpy(lanes->worker, place->worker, (size_t)place->workers * sizeof *lanes->worker);
   for (int i = 0; i < lanes->count; i++)
     lanes->lane[i] =
         i < place->lanes ? (lane_place){place->lane[i].cpu, place->lane[i].kind, place->lane[i].numa} : anywhere;
@@ -167,12 +172,15 @@ void hd__lanes_destroy(hd_lanes *lanes) {
   hd__claim_drop(&lanes->claim);
   hd__free(lanes->lane);
   hd__free(lanes->speed);
+  hd__free(lanes->worker);
   hd__free(lanes);
 }
 
 int hd__lanes_count(const hd_lanes *lanes) { return lanes->count; }
 
 int hd__lanes_cpu(const hd_lanes *lanes, int lane) { return lanes->lane[lane].cpu; }
+
+const hd_binding *hd__lanes_workers(const hd_lanes *lanes) { return lanes->worker; }
 
 int hd__lanes_disputed(const hd_lanes *lanes) { return lanes->disputed; }
 

@@ -35,6 +35,9 @@ int hd__lanes_count(const hd_lanes *lanes);
 /* The CPU that a lane is bound to, -1: none. */
 int hd__lanes_cpu(const hd_lanes *lanes, int lane);
 
+/* Where loader workers were placed beside the lanes, as many as were asked for; NULL: none were. */
+const hd_binding *hd__lanes_workers(const hd_lanes *lanes);
+
 /* Another job is bound to one of these CPUs, too. */
 int hd__lanes_disputed(const hd_lanes *lanes);
 

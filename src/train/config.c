@@ -266,6 +266,7 @@ hd_placement_request hd_config_lanes(const hd_config *config) {
     request.cpus = hd__config_text(config, HD_OPT_cpus);
   if (hd__parse_int64(&number, hd__config_text(config, HD_OPT_threads)))
     request.threads = (int32_t)number;
+  request.workers = (int32_t)hd__config_int(config, HD_OPT_workers);
   return request;
 }
 

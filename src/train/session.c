@@ -41,6 +41,8 @@ static uint32_t raise_flags(void *self) { return atomic_load(&session_of(self)->
 
 static void step_done(void *self, const hd_step *step, const hd_step_result *result) {
   hd_session *s = session_of(self);
+  if (s->supply)
+    hd__supply_done(s->supply, s->counters.step);
   s->counters.step++;
   s->counters.epoch_loss_sum += result->loss_sum;
   s->counters.epoch_divisor += (double)step->divisor;
@@ -59,10 +61,16 @@ static void step_done(void *self, const hd_step *step, const hd_step_result *res
 }
 
 static uint32_t fetch_train(void *self, const hd_step *step, int64_t first, int64_t rows, const hd_slots *to) {
-  return hd__feed_fetch(&session_of(self)->train_feed, step->epoch, step->cursor + first, rows, to);
+  hd_session *s = session_of(self);
+  if (s->supply)
+    return hd__supply_fetch(s->supply, step->epoch * s->steps_per_epoch + step->cursor / s->batch, first, rows, to);
+  return hd__feed_fetch(&s->train_feed, step->epoch, step->cursor + first, rows, to);
 }
 
-static hd_status why_train(void *self, hd_ctx *ctx) { return hd__feed_why(&session_of(self)->train_feed, ctx); }
+static hd_status why_train(void *self, hd_ctx *ctx) {
+  hd_session *s = session_of(self);
+  return s->supply ? hd__supply_why(s->supply, ctx, s->counters.step) : hd__feed_why(&s->train_feed, ctx);
+}
 
 static uint32_t fetch_from(void *feed, const hd_step *step, int64_t first, int64_t rows, const hd_slots *to) {
   return hd__feed_fetch(feed, step->epoch, step->cursor + first, rows, to);
@@ -143,14 +151,21 @@ static hd_status not_finite(hd_session *s, hd_ctx *ctx) {
 /* The track of lane 0, whose thread also does what happens between regions; NULL without a profile. */
 static hd_track *first_track(const hd_session *s) { return s->profiler.trace ? s->profiler.trace->track : NULL; }
 
-/* Once: where lanes or their memory are not where they were meant to be. */
-static void tell_refusal(hd_session *s) {
-  const char *text = hd__lanes_refused(s->lanes);
-  if (!text || s->told_refusal)
+static void tell_once(hd_session *s, bool *told, const char *text) {
+  if (!text || *told)
     return;
   hd_event event = {.kind = HD_EVENT_NOTE, .step = s->counters.step, .text = text};
   hd__session_tell(s, &event);
-  s->told_refusal = true;
+  *told = true;
+}
+
+/* Once each: where lanes, their memory or the loader's are not where they were meant to be. */
+static void tell_refusals(hd_session *s) {
+  tell_once(s, &s->told_refusal, hd__lanes_refused(s->lanes));
+  if (s->supply && hd__ring_is_loose(hd__supply_ring(s->supply)))
+    tell_once(s, &s->told_loose,
+              "the system does not let the loader's batches be locked in memory: they may be swapped "
+              "out; raise `ulimit -l`, or leave --pin-memory out");
 }
 
 static hd_status run_region(hd_session *s, hd_ctx *ctx, uint32_t *flags) {
@@ -163,10 +178,12 @@ static hd_status run_region(hd_session *s, hd_ctx *ctx, uint32_t *flags) {
     hd__trace_event(first_track(s), HD_SLICE_SHUFFLE, 0, began_ns);
   s->planned = s->counters.step;
   s->target = next_stop(s);
+  if (s->supply)
+    hd__supply_seek(s->supply, s->counters.step, s->steps_in_all);
   hd__job_enter(&s->page, HD_JOB_TRAINING);
   hd_status status = hd__exec_run(s->exec, ctx, &driver, flags);
   hd__job_enter(&s->page, HD_JOB_READY);
-  tell_refusal(s);
+  tell_refusals(s);
   s->train_s = hd__session_train_s(s);
   s->report.steps = s->counters.step;
   return status == HD_E_NOTFINITE ? not_finite(s, ctx) : status;
@@ -408,6 +425,7 @@ void hd_session_destroy(hd_session *s) {
   hd__plan_destroy(s->plan);
   hd__plan_destroy(s->eval_plan);
   hd__lanes_destroy(s->lanes);
+  hd__supply_destroy(s->supply); /* before what its workers read */
   hd__feed_fini(&s->train_feed);
   hd__feed_fini(&s->val_feed);
   hd__feed_fini(&s->test_feed);

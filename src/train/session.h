@@ -15,6 +15,7 @@
 #include "train/profile.h"
 #include "train/saver.h"
 #include "train/schedule.h"
+#include "train/supply.h"
 
 struct hd_session {
   hd_config *config;
@@ -28,6 +29,7 @@ struct hd_session {
   hd_exec *exec, *eval_exec;
   hd_schedule schedule;
   hd_feed train_feed, val_feed, test_feed; /* val_feed without samples: no split */
+  hd_supply *supply;                       /* of train_feed by workers; NULL: lanes read it */
   hd_exec_outcome guesses;                 /* of the last evaluation */
   hd_saver saver;
   hd_profiler profiler;
@@ -47,6 +49,7 @@ struct hd_session {
   int64_t evaluated_step; /* -1: never */
   atomic_int stop;
   bool told_refusal; /* of the system, to bind lanes or their memory */
+  bool told_loose;   /* that the loader's ring is not locked */
   hd_event_fn *on_event;
   void *user;
   hd_report report;

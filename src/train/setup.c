@@ -29,7 +29,8 @@ static hd_status choose_lanes(hd_session *s, hd_ctx *ctx) {
 
 /* The number and the places that were found best. Only those that a user asks for are shared with other jobs. */
 static hd_status choose_best_lanes(hd_session *s, hd_ctx *ctx, const hd_best *best) {
-  hd_placement_request request = {.threads = best->threads, .policy = best->placement};
+  hd_placement_request request = {
+      .threads = best->threads, .policy = best->placement, .workers = hd_config_lanes(s->config).workers};
   HD_TRY(hd__lanes_open(&s->lanes, ctx, &request));
   const hd_placement_policy own = hd_config_lanes(s->config).policy;
   if (request.policy == own || !hd__lanes_disputed(s->lanes))
@@ -214,6 +215,27 @@ static hd_status settle_threads(hd_session *s, hd_ctx *ctx, int32_t shards) {
   return HD_OK;
 }
 
+/* The workers, where the lanes left room for them. */
+static hd_status make_supply(hd_session *s, hd_ctx *ctx) {
+  const hd_graph *graph = s->plan->graph;
+  const hd_value *input = &graph->values[graph->input], *label = &graph->values[graph->label];
+  const hd_supply_settings settings = {.feed = &s->train_feed,
+                                       .seed = (uint64_t)s->report.seed,
+                                       .batch = s->batch,
+                                       .steps_per_epoch = s->steps_per_epoch,
+                                       .sample_elems = hd__shape_elems(&input->shape),
+                                       .outputs = label->dtype == HD_F32 ? (int32_t)hd__shape_elems(&label->shape) : 0,
+                                       .workers = (int32_t)hd__config_int(s->config, HD_OPT_workers),
+                                       .prefetch_factor = (int32_t)hd__config_int(s->config, HD_OPT_prefetch_factor),
+                                       .pin = hd__config_flag(s->config, HD_OPT_pin_memory),
+                                       .place = hd__lanes_workers(s->lanes)};
+  if (settings.workers == 0)
+    return HD_OK;
+  HD_TRY(hd__supply_create(&s->supply, ctx, &settings));
+  s->report.workers = hd__ring_workers(hd__supply_ring(s->supply));
+  return HD_OK;
+}
+
 hd_status hd__session_setup(hd_session *s, hd_ctx *ctx) {
   char folder[HD_PATH_BYTES];
   int32_t shards;
@@ -241,6 +263,7 @@ hd_status hd__session_setup(hd_session *s, hd_ctx *ctx) {
   HD_TRY(fill_weights(s, ctx, resumes ? folder : NULL));
   fill_report(s, shards);
   HD_TRY(settle_threads(s, ctx, shards));
+  HD_TRY(make_supply(s, ctx));
   json_decref(s->record);
   s->record = NULL;
   HD_TRY(hd__record_make(&s->record, ctx, s->config, &s->network, s->data, shards, s->kernels->isa,

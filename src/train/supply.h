@@ -1,0 +1,44 @@
+/* A session's training samples from loader workers: the feed, read ahead of the lanes into a ring of batches.
+ *
+ * Step n of a run, counted from 0 through all epochs, is batch n of the ring. Lanes copy their rows out of it while
+ * they are warm; a batch is given back when its step has counted. The ring holds less than an epoch, since a feed has
+ * the orders of two. */
+#ifndef HD_TRAIN_SUPPLY_H
+#define HD_TRAIN_SUPPLY_H
+
+#include "data/ring.h"
+#include "train/feed.h"
+
+typedef struct hd_supply hd_supply;
+
+typedef struct hd_supply_settings {
+  hd_feed *feed; /* must outlive the supply */
+  uint64_t seed;
+  int64_t batch, steps_per_epoch;
+  int64_t sample_elems;    /* floats of a sample */
+  int32_t outputs;         /* floats of a target; 0: a class number */
+  int32_t workers;         /* at least 1 */
+  int32_t prefetch_factor; /* batches in the ring for each worker */
+  bool pin;
+  const hd_binding *place; /* of each worker; NULL: anywhere */
+} hd_supply_settings;
+
+/* Starts the workers, which wait for hd__supply_seek. */
+hd_status hd__supply_create(hd_supply **out, hd_ctx *ctx, const hd_supply_settings *settings);
+void hd__supply_destroy(hd_supply *supply); /* NULL is allowed */
+
+/* Steps `first` to `end` - 1 are wanted. Does nothing where the workers are at `first` already and go on to `end`. */
+void hd__supply_seek(hd_supply *supply, int64_t first, int64_t end);
+
+/* The executor's fetch: rows [first, first + rows) of a step. */
+uint32_t hd__supply_fetch(hd_supply *supply, int64_t step, int64_t first, int64_t rows, const hd_slots *to);
+
+/* A step that counted, in order. */
+void hd__supply_done(hd_supply *supply, int64_t step);
+
+/* Why a step's fetch failed. */
+hd_status hd__supply_why(hd_supply *supply, hd_ctx *ctx, int64_t step);
+
+hd_ring *hd__supply_ring(hd_supply *supply);
+
+#endif
