@@ -30,7 +30,7 @@ static hd_status run(hd_ctx *ctx, hd_config *config, char **argv) {
   hd_lanes *lanes;
   hd_status status = hd__lanes_open(&lanes, ctx, &(hd_placement_request){.threads = 1});
   if (status == HD_OK)
-    status = hd__rehearsal_create(&rehearsal, ctx, session, lanes);
+    status = hd__rehearsal_create(&rehearsal, ctx, session, lanes, 0);
   if (status == HD_OK)
     status = hd__rehearsal_steps(rehearsal, ctx, atoi(argv[3]));
   hd__rehearsal_destroy(rehearsal);

@@ -27,8 +27,9 @@ enum { HD_TUNE_MAX_SETTINGS = 64 };
 
 /* What is varied. */
 enum {
-  HD_TUNE_THREADS = 1,  /* every number of threads up to the CPUs; of many CPUs powers of two and quarters */
-  HD_TUNE_PLACEMENT = 2 /* every policy of heddle/topology.h; those that come to the same CPUs are measured once */
+  HD_TUNE_THREADS = 1,   /* every number of threads up to the CPUs; of many CPUs powers of two and quarters */
+  HD_TUNE_PLACEMENT = 2, /* every policy of heddle/topology.h; those that come to the same CPUs are measured once */
+  HD_TUNE_WORKERS = 4    /* 0, 1, 2 and 4 loader workers, as far as there are CPUs */
 };
 
 /* Called after each turn: `done` of `seconds` are over. Non-zero ends the experiment with what it has. */
@@ -42,10 +43,10 @@ typedef struct hd_tune_request {
   void *user;
 } hd_tune_request;
 
-/* A number of threads in their places. Speeds in samples a second: the median over the turns, and the bounds of its 95 %
+/* A number of threads in their places, and of loader workers. Speeds in samples a second: the median over the turns, and the bounds of its 95 %
  * confidence interval. Speed-up is against one thread, efficiency is speed-up per thread. Texts have static storage. */
 typedef struct hd_tune_setting {
-  int32_t threads;
+  int32_t threads, workers;
   const char *placement; /* a policy, "physical" for example; "cpus": those of the configuration */
   const char *same[4];   /* other policies that come to the same CPUs in the same order here, up to a NULL */
   int32_t turns;         /* how often it was measured */
@@ -56,9 +57,9 @@ typedef struct hd_tune {
   char model[64], data[64], isa[16], cpu[128]; /* cpu: the processor's name */
   int64_t batch;
   int32_t cpus;                                   /* that this process may use */
-  hd_tune_setting settings[HD_TUNE_MAX_SETTINGS]; /* by threads; the first has one */
+  hd_tune_setting settings[HD_TUNE_MAX_SETTINGS]; /* by threads; the first has one, and the fewest workers */
   int32_t count, best; /* best: an index; of settings that cannot be told apart, the one with the fewest threads */
-  /* Over the settings of the best one's placement: */
+  /* Over the settings of the best one's placement and workers: */
   double amdahl;                                /* Amdahl's law: the share of the work that does not run in parallel */
   double contention, coherence, predicted_best; /* the universal scalability law; INFINITY: without a limit */
   int64_t proof_steps;                          /* trained by every setting before it was measured, */

@@ -49,7 +49,7 @@ static hd_status rehearse(hd_rehearsal **out, experiment *e, hd_ctx *ctx, int th
   HD_TRY(hd__lanes_place(&place, ctx, &request));
   hd_status status = hd__lanes_create(&lanes, ctx, place);
   hd_placement_destroy(place);
-  return status == HD_OK ? hd__rehearsal_create(out, ctx, e->session, lanes) : status;
+  return status == HD_OK ? hd__rehearsal_create(out, ctx, e->session, lanes, request.workers) : status;
 }
 
 /* Speed on all lanes: short turns, since others on the machine come and go. */

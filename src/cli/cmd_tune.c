@@ -34,12 +34,8 @@ static int take_csv(void *self, const char *value) {
   return -1;
 }
 
-static int refuse_sweep(const char *name, const char *value) {
-  if (!strcmp(name, "workers"))
-    cli_complain(
-        "--sweep expects what can vary, found workers; leave it out: the threads that train load their samples");
-  else
-    cli_complain("--sweep expects threads, placement, or both with a comma, found '%s'", value);
+static int refuse_sweep(const char *value) {
+  cli_complain("--sweep expects threads, placement, workers, or several with commas, found '%s'", value);
   return CLI_USAGE;
 }
 
@@ -54,8 +50,10 @@ static int take_sweep(void *self, const char *value) {
       r->sweep |= HD_TUNE_THREADS;
     else if (!strcmp(name, "placement"))
       r->sweep |= HD_TUNE_PLACEMENT;
+    else if (!strcmp(name, "workers"))
+      r->sweep |= HD_TUNE_WORKERS;
     else
-      return refuse_sweep(name, value);
+      return refuse_sweep(value);
   }
   return -1;
 }
@@ -78,13 +76,17 @@ static void print_rows(const hd_tune *t) {
     const int length = (int)strlen(row_places(place, sizeof place, t, &t->settings[i]));
     width = length > width ? length : width;
   }
-  printf("threads  %-*s    samples/s   95 %% interval           speed-up  efficiency\n", width, "placement");
+  const int workers = tune_has_workers(t);
+  printf("threads  %s%-*s    samples/s   95 %% interval           speed-up  efficiency\n", workers ? "workers  " : "",
+         width, "placement");
   for (int i = 0; i < t->count; i++) {
     const hd_tune_setting *s = &t->settings[i];
-    printf("%7d  %-*s %12s   %10s - %-10s  %8.2f  %8.0f %%%s\n", s->threads, width,
-           row_places(place, sizeof place, t, s), cli_grouped((long long)(s->samples_per_s + 0.5)),
-           cli_grouped((long long)(s->low + 0.5)), cli_grouped((long long)(s->high + 0.5)), s->speedup,
-           100 * s->efficiency, i == t->best ? "  best" : "");
+    printf("%7d  ", s->threads);
+    if (workers)
+      printf("%7d  ", s->workers);
+    printf("%-*s %12s   %10s - %-10s  %8.2f  %8.0f %%%s\n", width, row_places(place, sizeof place, t, s),
+           cli_grouped((long long)(s->samples_per_s + 0.5)), cli_grouped((long long)(s->low + 0.5)),
+           cli_grouped((long long)(s->high + 0.5)), s->speedup, 100 * s->efficiency, i == t->best ? "  best" : "");
   }
   if (tune_same_everywhere(t))
     printf("\nplacement       %s come to the same CPUs here: measured once\n",
@@ -105,7 +107,7 @@ static void print_table(const hd_tune *t) {
 }
 
 static void print_setting(const hd_tune_setting *s) {
-  printf("{\"threads\": %d, \"placement\": \"%s\", \"same\": [", s->threads, s->placement);
+  printf("{\"threads\": %d, \"workers\": %d, \"placement\": \"%s\", \"same\": [", s->threads, s->workers, s->placement);
   for (int i = 0; s->same[i]; i++)
     printf("%s\"%s\"", i ? ", " : "", s->same[i]);
   printf("], \"turns\": %d, \"samples_per_s\": %.1f, \"low\": %.1f, \"high\": %.1f, \"speedup\": %.4f, \"efficiency\": "
@@ -126,8 +128,8 @@ static void print_json(const hd_tune *t) {
     printf("%s", i ? ", " : "");
     print_setting(&t->settings[i]);
   }
-  printf("], \"best\": {\"threads\": %d, \"placement\": \"%s\", \"samples_per_s\": %.1f}, ", best->threads,
-         best->placement, best->samples_per_s);
+  printf("], \"best\": {\"threads\": %d, \"workers\": %d, \"placement\": \"%s\", \"samples_per_s\": %.1f}, ",
+         best->threads, best->workers, best->placement, best->samples_per_s);
   printf("\"law\": {\"amdahl\": %.6g, \"contention\": %.6g, \"coherence\": %.6g, \"best\": ", t->amdahl, t->contention,
          t->coherence);
   cli_json_real(stdout, t->predicted_best);
@@ -191,7 +193,7 @@ int cli_tune(int argc, char **argv) {
   const cli_extra extra[] = {{"seconds", "S", "how long to measure (15)", take_seconds, &r},
                              {"html", "FILE", "write a page with charts", take_html, &r},
                              {"csv", "FILE", "write a table", take_csv, &r},
-                             {"sweep", "LIST", "what is varied: threads,placement", take_sweep, &r},
+                             {"sweep", "LIST", "what is varied: threads,placement,workers", take_sweep, &r},
                              {0}};
   hd_ctx *ctx;
   hd_config *config;

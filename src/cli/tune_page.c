@@ -1,8 +1,8 @@
 /* The tuner's page and table: see tune_page.h.
  *
  * A chart is 640 x 360 units; its plot leaves room for the axes' labels and, above, for what the marks mean. Threads go
- * to the right, values up from zero. Each placement has a mark of its own; those of one number of threads stand side by
- * side. */
+ * to the right, values up from zero. Each placement has a mark of its own or, where they were varied, each number of loader
+ * workers; settings of one number of threads stand side by side. */
 #include "cli/tune_page.h"
 
 #include <math.h>
@@ -18,8 +18,9 @@ typedef struct chart {
   FILE *to;
   double threads, most; /* the axes' ends */
   double step;          /* from one horizontal line to the next */
-  const char *mark[MAX_MARKS];
-  int marks; /* placements that have a mark */
+  char mark[MAX_MARKS][24];
+  int marks;    /* what has a mark: placements, or numbers of workers */
+  bool workers; /* which of them */
 } chart;
 
 /* ---- Placements ---- */
@@ -40,13 +41,38 @@ int tune_same_everywhere(const hd_tune *t) {
   return t->settings[0].same[0] != NULL;
 }
 
-/* The number of a placement's mark; a new one gets the next. */
-static int mark_of(chart *c, const char *placement) {
+int tune_has_workers(const hd_tune *t) {
+  int found = 0;
+  for (int i = 0; i < t->count; i++)
+    found |= t->settings[i].workers > 0;
+  return found;
+}
+
+static bool workers_vary(const hd_tune *t) {
+  bool vary = false;
+  for (int i = 1; i < t->count; i++)
+    vary |= t->settings[i].workers != t->settings[0].workers;
+  return vary;
+}
+
+/* "2 threads", "1 worker". */
+static const char *counted(char *text, size_t bytes, int count, const char *what) {
+  snprintf(text, bytes, "%d %s%s", count, what, count == 1 ? "" : "s");
+  return text;
+}
+
+/* The number of a setting's mark; a new one gets the next. */
+static int mark_of(chart *c, const hd_tune_setting *s) {
+  char name[sizeof c->mark[0]];
   int i = 0;
-  while (i < c->marks && strcmp(c->mark[i], placement))
+  if (c->workers)
+    counted(name, sizeof name, s->workers, "worker");
+  else
+    snprintf(name, sizeof name, "%s", s->placement);
+  while (i < c->marks && strcmp(c->mark[i], name))
     i++;
   if (i == c->marks)
-    c->mark[c->marks++] = placement;
+    memcpy(c->mark[c->marks++], name, sizeof name);
   return i;
 }
 
@@ -70,6 +96,25 @@ static void text(const chart *c, double x, double y, const char *anchor, const c
 
 /* The first setting with as many threads. */
 static bool is_new(const hd_tune *t, int i) { return i == 0 || t->settings[i].threads != t->settings[i - 1].threads; }
+
+/* The most settings that have the same number of threads. */
+static int most_together(const hd_tune *t) {
+  int most = 0, here = 0;
+  for (int i = 0; i < t->count; i++) {
+    here = is_new(t, i) ? 1 : here + 1;
+    most = here > most ? here : most;
+  }
+  return most;
+}
+
+/* What one thread does in the place and with the workers of the best setting: the fitted law's unit. */
+static double unit_of(const hd_tune *t) {
+  const hd_tune_setting *best = &t->settings[t->best];
+  for (int i = 0; i < t->count && t->settings[i].threads == 1; i++)
+    if (t->settings[i].workers == best->workers)
+      return t->settings[i].samples_per_s;
+  return t->settings[0].samples_per_s;
+}
 
 static void put_axes(const chart *c, const hd_tune *t, const char *title) {
   char label[48];
@@ -116,10 +161,11 @@ static void put_key(const chart *c) {
 }
 
 static chart open_chart(FILE *to, const hd_tune *t, double most, const char *title) {
-  chart c = {.to = to, .threads = t->settings[t->count - 1].threads, .step = nice_step(most)};
+  chart c = {
+      .to = to, .threads = t->settings[t->count - 1].threads, .step = nice_step(most), .workers = workers_vary(t)};
   c.most = ceil(most / c.step) * c.step;
   for (int i = 0; i < t->count; i++)
-    mark_of(&c, t->settings[i].placement);
+    mark_of(&c, &t->settings[i]);
   fprintf(to, "<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"%s\">\n", WIDTH, HEIGHT, title);
   put_axes(&c, t, title);
   put_key(&c);
@@ -148,17 +194,19 @@ static double aside(const hd_tune *t, int setting) {
 
 /* Each setting's median with its interval, times `scale`. */
 static void put_points(chart *c, const hd_tune *t, double scale) {
-  const double room = (WIDTH - LEFT - RIGHT) / c->threads / (MAX_MARKS + 1), apart = fmin(room, 14);
+  const double room = (WIDTH - LEFT - RIGHT) / c->threads / (most_together(t) + 1), apart = fmin(room, 14);
   for (int i = 0; i < t->count; i++) {
     const hd_tune_setting *s = &t->settings[i];
-    const int mark = mark_of(c, s->placement);
+    const int mark = mark_of(c, s);
     const double x = x_of(c, s->threads) + apart * aside(t, i);
-    char place[64];
+    char place[64], workers[24] = "";
+    if (c->workers)
+      snprintf(workers, sizeof workers, ", %d worker%s", s->workers, s->workers == 1 ? "" : "s");
     fprintf(c->to, "<path class=\"range\" d=\"M%.1f %.1fV%.1f\"/>", x, y_of(c, s->low * scale),
             y_of(c, s->high * scale));
     put_mark(c, mark, x, y_of(c, s->samples_per_s * scale), i == t->best);
-    fprintf(c->to, "<title>%d threads, %s: %s samples/s</title></use>\n", s->threads,
-            tune_places(place, sizeof place, s, ", "), cli_grouped((long long)(s->samples_per_s + 0.5)));
+    fprintf(c->to, "<title>%d threads, %s%s: %s samples/s</title></use>\n", s->threads,
+            tune_places(place, sizeof place, s, ", "), workers, cli_grouped((long long)(s->samples_per_s + 0.5)));
   }
 }
 
@@ -170,7 +218,7 @@ static void put_speeds(FILE *to, const hd_tune *t) {
           "<figure><figcaption>Samples a second: medians, their 95 %% intervals, and the fitted law</figcaption>\n");
   chart c = open_chart(to, t, most, "samples a second by threads");
   fprintf(to, "%s", marks);
-  put_law(&c, t, t->settings[0].samples_per_s);
+  put_law(&c, t, unit_of(t));
   put_points(&c, t, 1);
   fprintf(to, "</svg></figure>\n");
 }
@@ -182,7 +230,7 @@ static void put_speedups(FILE *to, const hd_tune *t) {
   chart c = open_chart(to, t, threads, "speed-up by threads");
   fprintf(to, "<path class=\"ideal\" d=\"M%.1f %.1fL%.1f %.1f\"/>\n", x_of(&c, 1), y_of(&c, 1), x_of(&c, threads),
           y_of(&c, threads));
-  put_law(&c, t, 1);
+  put_law(&c, t, unit_of(t) / t->settings[0].samples_per_s);
   put_points(&c, t, 1 / t->settings[0].samples_per_s);
   fprintf(to, "</svg></figure>\n");
 }
@@ -196,17 +244,21 @@ static bool says_same(const hd_tune *t) {
 }
 
 static void put_table(FILE *to, const hd_tune *t) {
-  const int same = tune_same_everywhere(t);
-  char place[64];
-  fprintf(to, "<div class=\"table\"><table><thead><tr><th>threads</th><th "
-              "class=\"name\">placement</th><th>samples/s</th><th>95 %% interval</th>"
-              "<th>speed-up</th><th>efficiency</th></tr></thead><tbody>\n");
+  const int same = tune_same_everywhere(t), workers = tune_has_workers(t);
+  char place[64], cell[32] = "";
+  fprintf(to,
+          "<div class=\"table\"><table><thead><tr><th>threads</th>%s<th "
+          "class=\"name\">placement</th><th>samples/s</th><th>95 %% interval</th>"
+          "<th>speed-up</th><th>efficiency</th></tr></thead><tbody>\n",
+          workers ? "<th>workers</th>" : "");
   for (int i = 0; i < t->count; i++) {
     const hd_tune_setting *s = &t->settings[i];
+    if (workers)
+      snprintf(cell, sizeof cell, "<td>%d</td>", s->workers);
     fprintf(to,
-            "<tr%s><td>%d</td><td class=\"name\">%s</td><td>%s</td><td>%s&ndash;%s</td><td>%.2f</td>"
+            "<tr%s><td>%d</td>%s<td class=\"name\">%s</td><td>%s</td><td>%s&ndash;%s</td><td>%.2f</td>"
             "<td>%.0f&nbsp;%%</td></tr>\n",
-            i == t->best ? " class=\"best\"" : "", s->threads,
+            i == t->best ? " class=\"best\"" : "", s->threads, cell,
             same ? s->placement : tune_places(place, sizeof place, s, ", "),
             cli_grouped((long long)(s->samples_per_s + 0.5)), cli_grouped((long long)(s->low + 0.5)),
             cli_grouped((long long)(s->high + 0.5)), s->speedup, 100 * s->efficiency);
@@ -235,7 +287,7 @@ static const char style[] =
     ".p0{fill:var(--mark)}.p1{fill:var(--p1)}.p2{fill:var(--p2)}.p3{fill:var(--p3)}use.best{fill:var(--best)}\n"
     ".range{stroke:var(--ink);stroke-width:2}\n"
     ".table{overflow-x:auto}table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}\n"
-    "th,td{padding:.35rem .5rem;text-align:right;white-space:nowrap;border-bottom:1px solid var(--line)}\n"
+    "th,td{padding:.35rem .3rem;text-align:right;white-space:nowrap;border-bottom:1px solid var(--line)}\n"
     "tr{break-inside:avoid}tr.best td{font-weight:700;color:var(--best)}\n"
     "th.name,td.name{text-align:left;white-space:normal}\n"
     "code{overflow-wrap:anywhere}\n"
@@ -283,8 +335,11 @@ void tune_write_page(FILE *to, const hd_tune *t) {
           "content=\"width=device-width,initial-scale=1\">\n<title>How many threads? heddle tune</title>\n"
           "<style>\n%s</style></head><body>\n",
           style);
-  fprintf(to, "<h1>%d thread%s%s%s%s for <i>", best->threads, best->threads == 1 ? "" : "s", placed ? ", " : "",
-          placed ? best->placement : "", placed ? "," : "");
+  char threads[24], workers[24];
+  fprintf(to, "<h1>%s%s%s%s%s%s for <i>", counted(threads, sizeof threads, best->threads, "thread"), placed ? ", " : "",
+          placed ? best->placement : "", workers_vary(t) ? ", " : "",
+          workers_vary(t) ? counted(workers, sizeof workers, best->workers, "loader worker") : "",
+          placed || workers_vary(t) ? "," : "");
   put_escaped(to, t->model);
   fprintf(to, "</i></h1>\n<p class=\"say\">%s samples a second, %.2f times one thread.</p>\n",
           cli_grouped((long long)(best->samples_per_s + 0.5)), best->speedup);
@@ -298,18 +353,17 @@ void tune_write_page(FILE *to, const hd_tune *t) {
   put_speedups(to, t);
   put_table(to, t);
   put_laws(to, t);
-  fprintf(
-      to,
-      "<p>Every setting trained the same %lld steps to the same weights, SHA-256 <code>%s</code>: threads and their "
-      "places change the time, never the result.</p>\n</body></html>\n",
-      (long long)t->proof_steps, t->weights_sha256);
+  fprintf(to,
+          "<p>Every setting trained the same %lld steps to the same weights, SHA-256 <code>%s</code>: threads, "
+          "their places and loader workers change the time, never the result.</p>\n</body></html>\n",
+          (long long)t->proof_steps, t->weights_sha256);
 }
 
 void tune_write_csv(FILE *to, const hd_tune *t) {
-  fprintf(to, "threads,placement,same,turns,samples_per_s,low,high,speedup,efficiency\n");
+  fprintf(to, "threads,workers,placement,same,turns,samples_per_s,low,high,speedup,efficiency\n");
   for (int i = 0; i < t->count; i++) {
     const hd_tune_setting *s = &t->settings[i];
-    fprintf(to, "%d,%s,", s->threads, s->placement);
+    fprintf(to, "%d,%d,%s,", s->threads, s->workers, s->placement);
     for (int k = 0; s->same[k]; k++)
       fprintf(to, "%s%s", k ? " " : "", s->same[k]);
     fprintf(to, ",%d,%.1f,%.1f,%.1f,%.4f,%.4f\n", s->turns, s->samples_per_s, s->low, s->high, s->speedup,

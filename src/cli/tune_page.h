@@ -15,6 +15,9 @@ void tune_write_csv(FILE *to, const hd_tune *tune);
 /* "physical, compact": where a setting's threads were, and which other policies come to the same CPUs. Returns `text`. */
 const char *tune_places(char *text, size_t bytes, const hd_tune_setting *setting, const char *between);
 
+/* Loader workers were there at all. */
+int tune_has_workers(const hd_tune *tune);
+
 /* All settings have the same such policies: it need not be said for each. */
 int tune_same_everywhere(const hd_tune *tune);
 

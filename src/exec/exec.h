@@ -20,6 +20,7 @@
 typedef struct hd_step {
   int64_t samples; /* 1 .. batch */
   int64_t cursor;  /* where its samples start in the epoch */
+  int64_t number;  /* of the run's steps, counted from 0 */
   uint64_t seed;   /* with the epoch and the samples' places in it, keys of random numbers */
   uint32_t epoch;
   hd_hyper hyper[HD_MAX_GROUPS]; /* one per group of the plan */

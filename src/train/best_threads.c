@@ -137,7 +137,7 @@ static void choose_teams(search *s, int most) {
 static hd_status rehearse(team *t, hd_session *s, hd_ctx *ctx) {
   hd_lanes *lanes;
   HD_TRY(hd__lanes_first(&lanes, ctx, s->lanes, t->threads));
-  return hd__rehearsal_create(&t->rehearsal, ctx, s, lanes);
+  return hd__rehearsal_create(&t->rehearsal, ctx, s, lanes, (int)hd__config_int(s->config, HD_OPT_workers));
 }
 
 static hd_status take_turn(team *t, hd_session *s, hd_ctx *ctx, double seconds) {

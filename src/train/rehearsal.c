@@ -13,12 +13,18 @@ struct hd_rehearsal {
   hd_lanes *lanes;
   hd_store *store;
   hd_exec *exec;
-  int64_t at;              /* steps planned so far, over all runs */
+  hd_supply *supply;       /* NULL: lanes read their samples */
+  int64_t at, done;        /* steps planned so far and done, over all runs */
   int64_t left;            /* of this run; INT64_MAX: until the time is over */
   double seconds, start_s; /* of this run; start_s: when its first step was done */
   double end_s;            /* when its last one was */
   int64_t steps, samples;  /* done in this run, the first step's samples left out */
 };
+
+/* Steps after which it begins again. */
+static int64_t length_of(const hd_session *s) {
+  return s->steps_per_epoch < s->steps_in_all ? s->steps_per_epoch : s->steps_in_all;
+}
 
 static int next_step(void *self, hd_step *step) {
   hd_rehearsal *r = self;
@@ -26,8 +32,8 @@ static int next_step(void *self, hd_step *step) {
   bool over = r->steps > 1 && r->end_s - r->start_s >= r->seconds;
   if (r->left == 0 || (r->left == INT64_MAX && over))
     return 0;
-  int64_t epoch = s->steps_per_epoch < s->steps_in_all ? s->steps_per_epoch : s->steps_in_all;
-  hd__session_describe(step, s, r->at++ % epoch);
+  hd__session_describe(step, s, r->at % length_of(s));
+  step->number = r->at++;
   r->left -= r->left != INT64_MAX;
   return 1;
 }
@@ -36,6 +42,9 @@ static uint32_t no_flags(void *self) { return 0; }
 
 static void step_done(void *self, const hd_step *step, const hd_step_result *result) {
   hd_rehearsal *r = self;
+  if (r->supply)
+    hd__supply_done(r->supply, step->number);
+  r->done++;
   r->end_s = hd__clock_s();
   if (r->steps++ == 0)
     r->start_s = r->end_s;
@@ -45,11 +54,14 @@ static void step_done(void *self, const hd_step *step, const hd_step_result *res
 
 static uint32_t fetch(void *self, const hd_step *step, int64_t first, int64_t rows, const hd_slots *to) {
   hd_rehearsal *r = self;
+  if (r->supply)
+    return hd__supply_fetch(r->supply, step->number, first, rows, to);
   return hd__feed_fetch(&r->session->train_feed, step->epoch, step->cursor + first, rows, to);
 }
 
 static hd_status why(void *self, hd_ctx *ctx) {
-  return hd__feed_why(&((hd_rehearsal *)self)->session->train_feed, ctx);
+  hd_rehearsal *r = self;
+  return r->supply ? hd__supply_why(r->supply, ctx, r->done) : hd__feed_why(&r->session->train_feed, ctx);
 }
 
 static hd_status run(hd_rehearsal *r, hd_ctx *ctx, int64_t steps, double seconds) {
@@ -59,10 +71,12 @@ static hd_status run(hd_rehearsal *r, hd_ctx *ctx, int64_t steps, double seconds
   r->left = steps;
   r->seconds = seconds;
   r->steps = r->samples = 0;
+  if (r->supply)
+    hd__supply_seek(r->supply, r->at, INT64_MAX);
   return hd__exec_run(r->exec, ctx, &driver, &flags);
 }
 
-hd_status hd__rehearsal_create(hd_rehearsal **out, hd_ctx *ctx, hd_session *session, hd_lanes *lanes) {
+hd_status hd__rehearsal_create(hd_rehearsal **out, hd_ctx *ctx, hd_session *session, hd_lanes *lanes, int workers) {
   hd_rehearsal *r = hd__calloc(1, sizeof *r);
   *out = NULL;
   if (!r) {
@@ -75,6 +89,8 @@ hd_status hd__rehearsal_create(hd_rehearsal **out, hd_ctx *ctx, hd_session *sess
       hd__planned_training(session->config, (int32_t)session->report.shards, session->schedule.op);
   settings.fetch_bytes = hd__feed_scratch_bytes(&session->train_feed);
   hd_status status = hd__store_create(&r->store, ctx, session->plan, session->schedule.states);
+  if (status == HD_OK)
+    status = hd__session_supply(&r->supply, ctx, session, lanes, workers, length_of(session));
   if (status == HD_OK)
     status = hd__exec_create(&r->exec, ctx, session->plan, r->store, r->lanes, &settings);
   if (status != HD_OK) {
@@ -89,6 +105,7 @@ hd_status hd__rehearsal_create(hd_rehearsal **out, hd_ctx *ctx, hd_session *sess
 void hd__rehearsal_destroy(hd_rehearsal *r) {
   if (!r)
     return;
+  hd__supply_destroy(r->supply);
   hd__exec_destroy(r->exec);
   hd__store_destroy(r->store);
   hd__lanes_destroy(r->lanes);

@@ -18,7 +18,7 @@ double hd__session_train_s(const hd_session *s) { return s->train_s + (hd__clock
 void hd__session_describe(hd_step *step, const hd_session *s, int64_t index) {
   int64_t in_epoch = index % s->steps_per_epoch, cursor = in_epoch * s->batch;
   int64_t left = s->train_feed.count - cursor;
-  *step = (hd_step){.samples = left < s->batch ? left : s->batch, .cursor = cursor};
+  *step = (hd_step){.samples = left < s->batch ? left : s->batch, .cursor = cursor, .number = index};
   step->seed = (uint64_t)hd__config_int(s->config, HD_OPT_seed);
   step->epoch = (uint32_t)(index / s->steps_per_epoch);
   step->divisor = (float)hd__target_divisor(&s->network.target, &s->train_feed, step->epoch, cursor, step->samples);
@@ -42,7 +42,7 @@ static uint32_t raise_flags(void *self) { return atomic_load(&session_of(self)->
 static void step_done(void *self, const hd_step *step, const hd_step_result *result) {
   hd_session *s = session_of(self);
   if (s->supply)
-    hd__supply_done(s->supply, s->counters.step);
+    hd__supply_done(s->supply, step->number);
   s->counters.step++;
   s->counters.epoch_loss_sum += result->loss_sum;
   s->counters.epoch_divisor += (double)step->divisor;
@@ -63,7 +63,7 @@ static void step_done(void *self, const hd_step *step, const hd_step_result *res
 static uint32_t fetch_train(void *self, const hd_step *step, int64_t first, int64_t rows, const hd_slots *to) {
   hd_session *s = session_of(self);
   if (s->supply)
-    return hd__supply_fetch(s->supply, step->epoch * s->steps_per_epoch + step->cursor / s->batch, first, rows, to);
+    return hd__supply_fetch(s->supply, step->number, first, rows, to);
   return hd__feed_fetch(&s->train_feed, step->epoch, step->cursor + first, rows, to);
 }
 
@@ -377,7 +377,13 @@ static hd_status open_profile(hd_session *s, hd_ctx *ctx) {
   return HD_OK;
 }
 
-/* A session that `writes` has a run's folder, and what it resumes for itself from the beginning. */
+static hd_status open_supply(hd_session *s, hd_ctx *ctx) {
+  HD_TRY(hd__session_supply(&s->supply, ctx, s, s->lanes, (int)hd__config_int(s->config, HD_OPT_workers), 0));
+  s->report.workers = s->supply ? hd__ring_workers(hd__supply_ring(s->supply)) : 0;
+  return HD_OK;
+}
+
+/* A session that `writes` has a run's folder, what it resumes for itself from the beginning, and loader workers. */
 static hd_status create(hd_session **out, hd_ctx *ctx, const hd_config *config, bool writes) {
   *out = NULL;
   hd_session *s = hd__calloc(1, sizeof *s);
@@ -390,6 +396,8 @@ static hd_status create(hd_session **out, hd_ctx *ctx, const hd_config *config, 
     status = hd__session_lock_resumed(s, ctx);
   if (status == HD_OK)
     status = hd__session_setup(s, ctx);
+  if (status == HD_OK && writes)
+    status = open_supply(s, ctx);
   if (status == HD_OK && writes)
     status = open_profile(s, ctx);
   if (status == HD_OK && writes)

@@ -61,6 +61,11 @@ hd_status hd__session_rehearse(hd_session **out, hd_ctx *ctx, const hd_config *c
 /* Everything from the configuration up to the first step: settings, data, model, plan, memory, weights. */
 hd_status hd__session_setup(hd_session *session, hd_ctx *ctx);
 
+/* Loader workers for the session's training samples, beside these lanes; *out is NULL without workers. `repeats`:
+ * as in hd_supply_settings. */
+hd_status hd__session_supply(hd_supply **out, hd_ctx *ctx, hd_session *session, const hd_lanes *lanes, int workers,
+                             int64_t repeats);
+
 /* What step number `index` of the run is, counted from 0. */
 void hd__session_describe(hd_step *step, const hd_session *session, int64_t index);
 

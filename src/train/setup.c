@@ -215,8 +215,8 @@ static hd_status settle_threads(hd_session *s, hd_ctx *ctx, int32_t shards) {
   return HD_OK;
 }
 
-/* The workers, where the lanes left room for them. */
-static hd_status make_supply(hd_session *s, hd_ctx *ctx) {
+hd_status hd__session_supply(hd_supply **out, hd_ctx *ctx, hd_session *s, const hd_lanes *lanes, int workers,
+                             int64_t repeats) {
   const hd_graph *graph = s->plan->graph;
   const hd_value *input = &graph->values[graph->input], *label = &graph->values[graph->label];
   const hd_supply_settings settings = {.feed = &s->train_feed,
@@ -225,15 +225,13 @@ static hd_status make_supply(hd_session *s, hd_ctx *ctx) {
                                        .steps_per_epoch = s->steps_per_epoch,
                                        .sample_elems = hd__shape_elems(&input->shape),
                                        .outputs = label->dtype == HD_F32 ? (int32_t)hd__shape_elems(&label->shape) : 0,
-                                       .workers = (int32_t)hd__config_int(s->config, HD_OPT_workers),
+                                       .workers = workers,
                                        .prefetch_factor = (int32_t)hd__config_int(s->config, HD_OPT_prefetch_factor),
                                        .pin = hd__config_flag(s->config, HD_OPT_pin_memory),
-                                       .place = hd__lanes_workers(s->lanes)};
-  if (settings.workers == 0)
-    return HD_OK;
-  HD_TRY(hd__supply_create(&s->supply, ctx, &settings));
-  s->report.workers = hd__ring_workers(hd__supply_ring(s->supply));
-  return HD_OK;
+                                       .repeats = repeats,
+                                       .place = hd__lanes_workers(lanes)};
+  *out = NULL;
+  return workers > 0 ? hd__supply_create(out, ctx, &settings) : HD_OK;
 }
 
 hd_status hd__session_setup(hd_session *s, hd_ctx *ctx) {
@@ -263,7 +261,6 @@ hd_status hd__session_setup(hd_session *s, hd_ctx *ctx) {
   HD_TRY(fill_weights(s, ctx, resumes ? folder : NULL));
   fill_report(s, shards);
   HD_TRY(settle_threads(s, ctx, shards));
-  HD_TRY(make_supply(s, ctx));
   json_decref(s->record);
   s->record = NULL;
   HD_TRY(hd__record_make(&s->record, ctx, s->config, &s->network, s->data, shards, s->kernels->isa,

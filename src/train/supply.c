@@ -19,8 +19,9 @@ static int32_t target_elems(const hd_supply *s) { return s->is.outputs > 0 ? s->
 /* A worker's part of a batch; the last batch of an epoch may be short. */
 static hd_status fill(void *self, hd_ctx *ctx, int64_t batch, int64_t first, int64_t rows, char *to) {
   const hd_supply *s = self;
-  const uint32_t epoch = (uint32_t)(batch / s->is.steps_per_epoch);
-  const int64_t cursor = batch % s->is.steps_per_epoch * s->is.batch + first, left = s->is.feed->count - cursor;
+  const int64_t step = s->is.repeats > 0 ? batch % s->is.repeats : batch;
+  const uint32_t epoch = (uint32_t)(step / s->is.steps_per_epoch);
+  const int64_t cursor = step % s->is.steps_per_epoch * s->is.batch + first, left = s->is.feed->count - cursor;
   float *x = (float *)to;
   const hd_slots slots = {.x = x,
                           .x_stride = s->row_elems,

@@ -18,7 +18,7 @@ static const double LEAST_TURN_S = 0.02, MOST_TURN_S = 0.5, TURNS_WANTED = 15;
 /* Speeds closer than this are the same: then fewer threads are better. */
 static const double SAME = 0.01;
 
-enum { PROOF_STEPS = 20, ALL_UP_TO = 8, MAX_TURNS = 1000 };
+enum { PROOF_STEPS = 20, ALL_UP_TO = 8, MAX_TURNS = 1000, MOST_WORKERS = 4 };
 
 typedef struct experiment {
   hd_session *session;
@@ -47,7 +47,7 @@ static bool same_places(const hd_placement *a, const hd_placement *b) {
 static void add_setting(experiment *e, hd_placement *place, const char *name) {
   hd_tune *t = e->out;
   for (int i = 0; i < t->count; i++) {
-    if (!same_places(place, e->place[i]))
+    if (place->workers != e->place[i]->workers || !same_places(place, e->place[i]))
       continue;
     const char **same = t->settings[i].same;
     while (*same)
@@ -57,14 +57,15 @@ static void add_setting(experiment *e, hd_placement *place, const char *name) {
     return;
   }
   e->place[t->count] = place;
-  t->settings[t->count++] = (hd_tune_setting){.threads = place->lanes, .placement = name};
+  t->settings[t->count++] = (hd_tune_setting){.threads = place->lanes, .workers = place->workers, .placement = name};
 }
 
-/* A number of threads in every way that is tried; more settings than there is room for are left out. */
-static hd_status add_threads(experiment *e, hd_ctx *ctx, int threads) {
+/* Threads and workers in every way that is tried; more settings than there is room for are left out. */
+static hd_status add_places(experiment *e, hd_ctx *ctx, int threads, int workers) {
   hd_placement_request request = e->wanted;
   const bool all = e->sweep & HD_TUNE_PLACEMENT;
   request.threads = threads;
+  request.workers = workers;
   for (int p = 0; p < HD_PLACEMENT_POLICIES && e->out->count < HD_TUNE_MAX_SETTINGS; p++) {
     hd_placement *place;
     if (!all && p != (int)e->wanted.policy)
@@ -73,6 +74,14 @@ static hd_status add_threads(experiment *e, hd_ctx *ctx, int threads) {
     HD_TRY(hd_placement_create(&place, ctx, e->machine, &request));
     add_setting(e, place, request.cpus ? "cpus" : hd_placement_policy_text(request.policy));
   }
+  return HD_OK;
+}
+
+static hd_status add_threads(experiment *e, hd_ctx *ctx, int threads) {
+  if (!(e->sweep & HD_TUNE_WORKERS))
+    return add_places(e, ctx, threads, e->wanted.workers);
+  for (int workers = 0; workers <= MOST_WORKERS && workers <= e->out->cpus; workers += workers > 0 ? workers : 1)
+    HD_TRY(add_places(e, ctx, threads, workers));
   return HD_OK;
 }
 
@@ -100,8 +109,11 @@ static hd_status choose_sweep(experiment *e, hd_ctx *ctx, uint32_t sweep) {
   e->wanted = hd_config_lanes(e->config);
   if (e->wanted.threads == 0)
     e->wanted.threads = ctx->threads;
-  if (e->sweep & ~(uint32_t)(HD_TUNE_THREADS | HD_TUNE_PLACEMENT))
-    return hd__fail(ctx, HD_E_USAGE, "expected a sweep over threads and placement, found %u", sweep);
+  if (e->sweep & ~(uint32_t)(HD_TUNE_THREADS | HD_TUNE_PLACEMENT | HD_TUNE_WORKERS))
+    return hd__fail(ctx, HD_E_USAGE, "expected a sweep over threads, placement and workers, found %u", sweep);
+  if ((e->sweep & HD_TUNE_WORKERS) && hd__config_given(e->config, HD_OPT_workers))
+    return hd__fail(ctx, HD_E_USAGE,
+                    "a sweep over workers expects to choose them, found --workers; leave one of them out");
   if ((e->sweep & HD_TUNE_PLACEMENT) && (placed || listed))
     return hd__fail(ctx, HD_E_USAGE, "a sweep over placement expects to choose it, found --%s; leave one of them out",
                     listed ? "cpus" : "placement");
@@ -116,7 +128,7 @@ static hd_status open_rehearsals(experiment *e, hd_ctx *ctx) {
     if (!e->speed[i])
       return hd__fail(ctx, HD_E_NOMEM, "out of memory for the experiment");
     HD_TRY(hd__lanes_create(&lanes, ctx, e->place[i]));
-    HD_TRY(hd__rehearsal_create(&e->rehearsal[i], ctx, e->session, lanes));
+    HD_TRY(hd__rehearsal_create(&e->rehearsal[i], ctx, e->session, lanes, e->out->settings[i].workers));
     if (hd__rehearsal_threads(e->rehearsal[i]) != threads)
       return hd__fail(ctx, HD_E_SYSTEM, "expected %d threads, the OpenMP runtime delivered %d; raise OMP_THREAD_LIMIT",
                       threads, hd__rehearsal_threads(e->rehearsal[i]));
@@ -137,12 +149,12 @@ static hd_status prove(experiment *e, hd_ctx *ctx) {
     if (i == 0)
       memcpy(t->weights_sha256, digest, sizeof digest);
     else if (strcmp(t->weights_sha256, digest))
-      return hd__fail(
-          ctx, HD_E_SYSTEM,
-          "expected one digest, found %.12s with %d threads (%s) and %.12s with %d (%s); memory or CPU may be faulty, "
-          "else please report it",
-          t->weights_sha256, t->settings[0].threads, t->settings[0].placement, digest, t->settings[i].threads,
-          t->settings[i].placement);
+      return hd__fail(ctx, HD_E_SYSTEM,
+                      "expected one digest, found %.12s with %d threads (%s) and %.12s with %d (%s, %d workers); "
+                      "memory or CPU may be "
+                      "faulty, else please report it",
+                      t->weights_sha256, t->settings[0].threads, t->settings[0].placement, digest,
+                      t->settings[i].threads, t->settings[i].placement, t->settings[i].workers);
   }
   return HD_OK;
 }
@@ -170,9 +182,11 @@ static hd_status measure(experiment *e, hd_ctx *ctx, const hd_tune_request *requ
 
 /* ---- What it says ---- */
 
-/* The placement of this name is among those of the setting. */
-static bool is_placed(const hd_tune_setting *s, const char *name) {
+/* The placement of this name is among those of the setting, and its workers are as many as these; -1: any. */
+static bool is_such(const hd_tune_setting *s, const char *name, int workers) {
   bool found = !strcmp(s->placement, name);
+  if (workers >= 0 && s->workers != workers)
+    return false;
   for (int i = 0; s->same[i]; i++)
     found |= !strcmp(s->same[i], name);
   return found;
@@ -180,24 +194,24 @@ static bool is_placed(const hd_tune_setting *s, const char *name) {
 
 /* The fastest setting of a placement (NULL: of all); of those that cannot be told apart the one with the fewest
  * threads. */
-static int best_of(const hd_tune *t, const char *placement) {
+static int best_of(const hd_tune *t, const char *placement, int workers) {
   double most = 0;
   int best = 0;
   for (int i = 0; i < t->count; i++)
-    if (!placement || is_placed(&t->settings[i], placement))
+    if (!placement || is_such(&t->settings[i], placement, workers))
       most = fmax(most, t->settings[i].samples_per_s);
-  while ((placement && !is_placed(&t->settings[best], placement)) ||
+  while ((placement && !is_such(&t->settings[best], placement, workers)) ||
          t->settings[best].samples_per_s < most * (1 - SAME))
     best++;
   return best;
 }
 
-static void fit_law(hd_tune *t, const char *placement) {
+static void fit_law(hd_tune *t, const char *placement, int workers) {
   int32_t threads[HD_TUNE_MAX_SETTINGS];
   double speed[HD_TUNE_MAX_SETTINGS];
   int count = 0;
   for (int i = 0; i < t->count; i++)
-    if (is_placed(&t->settings[i], placement)) {
+    if (is_such(&t->settings[i], placement, workers)) {
       threads[count] = t->settings[i].threads;
       speed[count++] = t->settings[i].samples_per_s;
     }
@@ -220,11 +234,12 @@ static void conclude(experiment *e) {
     s->speedup = m.value / t->settings[0].samples_per_s;
     s->efficiency = s->speedup / s->threads;
   }
-  t->best = best_of(t, NULL);
-  fit_law(t, t->settings[t->best].placement);
+  t->best = best_of(t, NULL, -1);
+  fit_law(t, t->settings[t->best].placement, t->settings[t->best].workers);
 }
 
-/* The best of each placement for those who will ask for it, the best of all for the others. */
+/* The best of each placement for those who will ask for it, the best of all for the others; with the first settings'
+ * workers, who are few. */
 static void remember(const experiment *e) {
   const hd_tune *t = e->out;
   if (!(e->sweep & HD_TUNE_THREADS) || e->wanted.cpus)
@@ -233,7 +248,7 @@ static void remember(const experiment *e) {
     const char *name = hd_placement_policy_text((hd_placement_policy)p);
     if (!(e->sweep & HD_TUNE_PLACEMENT) && p != (int)e->wanted.policy)
       continue;
-    const hd_tune_setting *s = &t->settings[best_of(t, name)];
+    const hd_tune_setting *s = &t->settings[best_of(t, name, t->settings[0].workers)];
     const hd_best best = {s->threads, (hd_placement_policy)p, s->samples_per_s};
     hd__best_threads_remember(e->session, name, &best);
     if (!hd__config_given(e->config, HD_OPT_placement) && !strcmp(name, t->settings[t->best].placement))

@@ -5,7 +5,7 @@
 # Experiments, each with a committed digest: AdamW with clipping (three phases), SGD with momentum under a schedule (two), a
 # network with batch norm under clipping (statistics meet between phases), one whose batch norm keeps to the shard, one of
 # nearly every operation, dropout among them, one with frozen parameters and groups, and one whose layers share weights. The
-# reference's kernels are one more instruction set. Lanes of unequal speed, some without a shard, come on top. By default a cover of all pairs of settings runs; with HD_BITS=all, as `make check-bits` sets it, every
+# reference's kernels are one more instruction set. Lanes of unequal speed, some without a shard, and loader workers come on top. By default a cover of all pairs of settings runs; with HD_BITS=all, as `make check-bits` sets it, every
 # combination, and each resumed run was killed. A run proves that the asked threads and instruction set ran by its JSON.
 set -u
 folder=$(mktemp -d "${TMPDIR:-/tmp}/heddle-bits.XXXXXX")
@@ -13,6 +13,7 @@ trap 'rm -rf "$folder"' EXIT
 data=$folder/data
 count=0
 all=${HD_BITS:-pairs}
+extra= workers=0
 
 # The constants. To change one is to change what every user computes: say why in the commit.
 adamw_digest=0b1cd9be49b62c5df7773a6da8c5855cca16b3cb78b624fbc440917751485a08
@@ -44,7 +45,8 @@ value() { tail -n 1 "$2" | sed -n "s/.*\"$1\": \"\{0,1\}\([^,\"}]*\).*/\1/p"; }
 
 # To be run in a subshell, which becomes the process: that of a background job is then its own to kill.
 train() { # OPTIONS...
-  exec "$HEDDLE" train --data "$data" --batch 32 --epochs 2 --seed 7 --json --log-every 1 "$@"
+  # shellcheck disable=SC2086
+  exec "$HEDDLE" train --data "$data" --batch 32 --epochs 2 --seed 7 --json --log-every 1 $extra "$@"
 }
 
 # Ends in the middle of the second epoch, by its own end or by SIGKILL.
@@ -79,9 +81,10 @@ check_run() { # EXPERIMENT ISA THREADS ACCUMULATE HOW
     begin_run "$how" "$threads" "$accumulate" "$@" 2>"$folder/err" &&
       (train --resume "$folder/run" --max-steps 10 --threads "$threads" --accumulate "$accumulate" >"$folder/json" 2>>"$folder/err")
   fi
-  found="$(value isa "$folder/json") $(value threads "$folder/json") $(value accumulate "$folder/json") $(value steps "$folder/json") $(value weights_sha256 "$folder/json")"
-  if [ "$found" = "$isa $threads $accumulate 10 $wanted" ]; then result pass "$name"
-  else result fail "$name" "expected $isa $threads $accumulate 10 $wanted, found $found $(cat "$folder/err")"; fi
+  name="$name${extra:+, $extra}"
+  found="$(value workers "$folder/json") $(value isa "$folder/json") $(value threads "$folder/json") $(value accumulate "$folder/json") $(value steps "$folder/json") $(value weights_sha256 "$folder/json")"
+  if [ "$found" = "$workers $isa $threads $accumulate 10 $wanted" ]; then result pass "$name"
+  else result fail "$name" "expected $workers $isa $threads $accumulate 10 $wanted, found $found $(cat "$folder/err")"; fi
 }
 
 mkdir "$data"
@@ -123,6 +126,19 @@ for speeds in 1,0,3 0,0,1 1000,1,1,550; do
     check_run adamw scalar "$threads" 2 whole
     check_run norm scalar "$threads" 1 whole
     check_run mixed scalar "$threads" 1 stopped
+  done
+done
+unset HEDDLE_LANE_SPEEDS
+
+# Loader workers: as many as asked for ran, through two epochs, a short last batch, and a ring smaller and larger than an
+# epoch.
+for layout in "1 1 1" "1 2 2" "2 1 3" "2 8 2" "5 3 256" "3 2 1"; do
+  # shellcheck disable=SC2086
+  set -- $layout
+  for how in whole killed stopped; do
+    workers=$2
+    extra="--workers $2 --prefetch-factor $3 --pin-memory"
+    check_run adamw scalar "$1" 2 $how
   done
 done
 echo "1..$count"

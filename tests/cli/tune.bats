@@ -28,8 +28,8 @@ rows() {
   tune --json >out
   [ "$(json_keys <out)" = "model data isa batch cpus cpu settings best law steps weights_sha256" ]
   [ "$(json_get settings.0 <out | json_keys)" = \
-    "threads placement same turns samples_per_s low high speedup efficiency" ]
-  [ "$(json_get best <out | json_keys)" = "threads placement samples_per_s" ]
+    "threads workers placement same turns samples_per_s low high speedup efficiency" ]
+  [ "$(json_get best <out | json_keys)" = "threads workers placement samples_per_s" ]
   [ "$(json_get settings.0.threads settings.0.speedup settings.0.efficiency <out)" = "1 1.0 1.0" ] ||
     [ "$(json_get settings.0.threads settings.0.speedup settings.0.efficiency <out)" = "1 1 1" ] ||
     [ "$(json_get settings.0.threads settings.0.speedup settings.0.efficiency <out)" = "1 1.0000 1.0000" ]
@@ -41,7 +41,7 @@ rows() {
 @test "CSV and page hold the same settings, and no number that is none" {
   tune --csv t.csv --html t.html >out
   settings=$(rows | wc -l)
-  [ "$(head -n 1 t.csv)" = "threads,placement,same,turns,samples_per_s,low,high,speedup,efficiency" ]
+  [ "$(head -n 1 t.csv)" = "threads,workers,placement,same,turns,samples_per_s,low,high,speedup,efficiency" ]
   [ "$(tail -n +2 t.csv | wc -l)" -eq "$settings" ]
   [ "$(grep -cE '^<tr( class="best")?><td>' t.html)" -eq "$settings" ]
   [ "$(grep -c '<svg ' t.html)" -eq 2 ]
@@ -54,7 +54,7 @@ rows() {
   made_up --csv t.csv --html t.html >out
   printf '%s\n' 1,physical,'compact spread all' 2,physical,'spread all' 2,compact, 3,physical,'spread all' 3,compact, \
     4,physical,'spread all' 4,compact, >wanted
-  tail -n +2 t.csv | cut -d, -f1-3 | cmp - wanted
+  tail -n +2 t.csv | cut -d, -f1,3-4 | cmp - wanted
   rows >lines
   [ "$(wc -l <lines)" -eq 7 ]
   grep -Eq '^ +1  physical = compact = spread = all  ' lines
@@ -65,21 +65,34 @@ rows() {
     [ "$(grep -c "text-anchor=\"middle\">$label</text>" t.html)" -eq 2 ]
   done
   HWLOC_SYNTHETIC="core:4 pu:1" tune --csv t.csv >out
-  [ "$(tail -n +2 t.csv | cut -d, -f1-3 | grep -cx '[1-4],physical,compact spread all')" -eq 4 ]
+  [ "$(tail -n +2 t.csv | cut -d, -f1,3-4 | grep -cx '[1-4],physical,compact spread all')" -eq 4 ]
   grep -q '^placement .*physical, compact, spread, all come to the same CPUs here: measured once' out
 }
 
 @test "--sweep says what is varied; what the options fix is left alone" {
   made_up --sweep threads --csv t.csv >out
-  [ "$(tail -n +2 t.csv | cut -d, -f1-2 | xargs)" = "1,physical 2,physical 3,physical 4,physical" ]
+  [ "$(tail -n +2 t.csv | cut -d, -f1,3 | xargs)" = "1,physical 2,physical 3,physical 4,physical" ]
   made_up --placement compact --csv t.csv >out
-  [ "$(tail -n +2 t.csv | cut -d, -f1-2 | xargs)" = "1,compact 2,compact 3,compact 4,compact" ]
+  [ "$(tail -n +2 t.csv | cut -d, -f1,3 | xargs)" = "1,compact 2,compact 3,compact 4,compact" ]
   made_up --sweep placement --threads 3 --csv t.csv >out
-  [ "$(tail -n +2 t.csv | cut -d, -f1-2 | xargs)" = "1,physical 3,physical 3,compact" ]
+  [ "$(tail -n +2 t.csv | cut -d, -f1,3 | xargs)" = "1,physical 3,physical 3,compact" ]
   made_up --sweep placement,threads --csv t.csv >out
   [ "$(tail -n +2 t.csv | wc -l)" -eq 7 ]
   made_up --cpus 1,0 --csv t.csv >out
-  [ "$(tail -n +2 t.csv | cut -d, -f1-3 | xargs)" = "1,cpus, 2,cpus," ]
+  [ "$(tail -n +2 t.csv | cut -d, -f1,3-4 | xargs)" = "1,cpus, 2,cpus," ]
+}
+
+@test "--sweep workers: 0, 1, 2 and 4 of them, by themselves or with threads" {
+  made_up --sweep workers --threads 2 --csv t.csv --html t.html >out
+  [ "$(tail -n +2 t.csv | cut -d, -f1,2 | xargs)" = "1,0 1,1 1,2 1,4 2,0 2,1 2,2 2,4" ]
+  [ "$(head -n 3 out | tail -n 1 | xargs)" = "threads workers placement samples/s 95 % interval speed-up efficiency" ]
+  [ "$(grep -c '<title>2 threads, physical, 4 workers: ' t.html)" -eq 2 ]
+  [ "$(grep -c '>4 workers</text>' t.html)" -eq 2 ]
+  made_up --sweep threads,workers --csv t.csv >out
+  [ "$(tail -n +2 t.csv | wc -l)" -eq 16 ]
+  made_up --sweep threads --workers 3 --csv t.csv >out
+  [ "$(tail -n +2 t.csv | cut -d, -f2 | sort -u)" = 3 ]
+  fails 2 tune --sweep workers --workers 1
 }
 
 @test "the best of each placement is remembered for those who ask for it, the best of all for the others" {
@@ -182,8 +195,6 @@ lanes_of() {
   fails 2 tune --seconds soon
   fails 2 tune --sweep colours
   says "threads" "'colours'"
-  fails 2 tune --sweep threads,workers
-  says "found workers" "leave it out"
   for list in '' , threads, ,placement 'threads placement'; do
     fails 2 tune --sweep "$list"
   done

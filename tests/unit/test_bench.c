@@ -92,7 +92,7 @@ static void steps_to(char digest[65], hd_session *s, hd_ctx *ctx, hd_probe *prob
   hd_rehearsal *rehearsal;
   hd_lanes *lanes;
   must(hd__lanes_open(&lanes, ctx, &(hd_placement_request){.threads = 1}), ctx);
-  must(hd__rehearsal_create(&rehearsal, ctx, s, lanes), ctx);
+  must(hd__rehearsal_create(&rehearsal, ctx, s, lanes, 0), ctx);
   if (probe) {
     s->plan->kernels = s->train_feed.kernels = &probe->table;
     hd__probe_enter(probe);

@@ -1,4 +1,4 @@
-/* Where the system does not let lanes be bound, or their memory, as in many a container, a run goes on, says so in one
+/* Where the system does not let lanes be bound, or memory bound or locked, as in many a container, a run goes on, says so in one
  * line, and comes to the same weights. Each run has a process of its own: what it is refused is refused for ever. */
 #include "scratch.h"
 
@@ -15,13 +15,14 @@
 #include "heddle.h"
 #include "sys/topology.h"
 
-enum { LINE = 256 };
+enum { LINE = 512 };
 
-/* From now on binding threads and memory fails for lack of permission. */
-static int refuse_binding(void) {
+/* From now on binding threads, and binding and locking memory, fail for lack of permission. */
+static int refuse(void) {
   struct sock_filter program[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_sched_setaffinity, 1, 0),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_sched_setaffinity, 2, 0),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mlock, 1, 0),
       BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mbind, 0, 1),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
@@ -48,6 +49,10 @@ static void run(FILE *to) {
   hd_config_set(config, ctx, "eval-every", "300"); /* several regions */
   hd_config_set(config, ctx, "threads", getenv("LANES"));
   hd_config_set(config, ctx, "placement", "all");
+  if (getenv("WORKERS")) {
+    hd_config_set(config, ctx, "workers", getenv("WORKERS"));
+    hd_config_set(config, ctx, "pin-memory", "true");
+  }
   for (size_t i = 0; i < sizeof settings / sizeof *settings; i += 2)
     hd_config_set(config, ctx, settings[i], settings[i + 1]);
   hd_status status = hd_session_create(&session, ctx, config);
@@ -57,7 +62,7 @@ static void run(FILE *to) {
 }
 
 /* machine: in hwloc's words, NULL for this one. 1 if it ran. */
-static int tells(char line[LINE], const char *machine, int refuse) {
+static int tells(char line[LINE], const char *machine, int refused) {
   int channel[2], status = 1;
   fflush(stdout);
   if (pipe(channel) != 0)
@@ -69,7 +74,7 @@ static int tells(char line[LINE], const char *machine, int refuse) {
       setenv("HWLOC_SYNTHETIC", machine, 1);
       setenv("HWLOC_THISSYSTEM", "1", 1); /* so that it does bind */
     }
-    if (refuse && refuse_binding() != 0)
+    if (refused && refuse() != 0)
       _exit(77);
     run(to);
     fclose(to);
@@ -84,9 +89,9 @@ static int tells(char line[LINE], const char *machine, int refuse) {
   return status == 0;
 }
 
-static void check(const char *plain, const char *machine, int refuse, const char *note, const char *name) {
+static void check(const char *plain, const char *machine, int refused, const char *note, const char *name) {
   char line[LINE];
-  if (!tells(line, machine, refuse)) {
+  if (!tells(line, machine, refused)) {
     skip(2, "%s: this system does not let itself be told to refuse", name);
     return;
   }
@@ -140,5 +145,14 @@ int main(void) {
   check(plain, "numa:2 core:1 pu:1", 1,
         "the system refuses to bind threads to CPUs and memory to NUMA nodes: they are where it puts them",
         "two nodes, and nothing may be bound");
+  setenv("WORKERS", "2", 1);
+  setenv("LANES", "1", 1);
+  check(plain, NULL, 1,
+        cpus > 1 ? "the system refuses to bind threads to CPUs: they run where it puts them;the system does not let the "
+                   "loader's batches be locked in memory: they may be swapped out; raise `ulimit -l`, or leave "
+                   "--pin-memory out"
+                 : "the system does not let the loader's batches be locked in memory: they may be swapped out; raise "
+                   "`ulimit -l`, or leave --pin-memory out",
+        "loader workers whose batches may not be locked");
   return done_testing();
 }
