@@ -154,9 +154,9 @@ static void test_tune(void) {
   hd_config_set(config, ctx, "model", "simplenet");
   is_int(hd_tune_run(&tune, ctx, config, &(hd_tune_request){.seconds = 0.05}), HD_E_USAGE, "tuning for 0.05 s");
   is_int(hd_tune_run(&tune, ctx, config, &(hd_tune_request){.seconds = 0.0 / 0.0}), HD_E_USAGE, "or for no number");
-  is_int(hd_tune_run(&tune, ctx, config, &(hd_tune_request){.seconds = 1, .sweep = 4}), HD_E_USAGE,
+  is_int(hd_tune_run(&tune, ctx, config, &(hd_tune_request){.seconds = 1, .sweep = 8}), HD_E_USAGE,
          "and a sweep that there is not are refused");
-  ok(strstr(hd_ctx_message(ctx), "found 4") != NULL, "%s", hd_ctx_message(ctx));
+  ok(strstr(hd_ctx_message(ctx), "found 8") != NULL, "%s", hd_ctx_message(ctx));
   hd_set_num_threads(ctx, 2);
   const hd_tune_request request = {
       .seconds = 1000, .sweep = HD_TUNE_PLACEMENT, .progress = stop_at_once, .user = &turns};
