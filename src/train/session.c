@@ -280,6 +280,18 @@ static void finish_report(hd_session *s) {
   s->report.wall_s = hd__clock_process_s();
 }
 
+/* Samples that cannot be had end a run, but lose nothing of it: what failed is said, and how to go on. */
+static hd_status save_without_data(hd_session *s, hd_ctx *ctx, hd_status status) {
+  char what[512];
+  hd_ctx quiet = {0};
+  snprintf(what, sizeof what, "%.511s", ctx->message);
+  const bool saved = handle_stop(s, &quiet, true) == HD_OK && hd__saver_wait(&s->saver, &quiet) == HD_OK;
+  if (!saved)
+    return hd__fail(ctx, status, "step %lld: %s", (long long)s->counters.step + 1, what);
+  return hd__fail(ctx, status, "step %lld: %s; mend it, or use --on-error skip, and go on with --resume %.400s",
+                  (long long)s->counters.step + 1, what, s->out);
+}
+
 /* Trains up to the step `end`. */
 static hd_status train_until(hd_session *s, hd_ctx *ctx, int64_t end) {
   uint32_t flags = 0;
@@ -288,7 +300,10 @@ static hd_status train_until(hd_session *s, hd_ctx *ctx, int64_t end) {
   s->pause = end < s->steps_in_all ? end : s->steps_in_all;
   s->report.stopped = 0;
   while (s->counters.step < s->pause && !s->report.stopped && !hd__session_impatient(s)) {
-    HD_TRY(run_region(s, ctx, &flags));
+    hd_status status = run_region(s, ctx, &flags);
+    if (status != HD_OK && flags & HD_FLAG_NO_DATA)
+      return save_without_data(s, ctx, status);
+    HD_TRY(status);
     s->report.stopped = (flags & HD_FLAG_STOP) && s->counters.step < s->steps_in_all;
     HD_TRY(handle_stop(s, ctx, s->report.stopped));
   }
