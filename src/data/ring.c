@@ -27,6 +27,7 @@ typedef struct worker {
   hd_ring *ring;
   pthread_t thread;
   hd_ctx *ctx;
+  void *scratch;
   int cpu; /* -1: anywhere */
   int64_t filled;
 } worker;
@@ -48,6 +49,7 @@ struct hd_ring {
   atomic_llong *state; /* of each slot's parts */
   failure *failed;     /* of each slot */
   worker *workers;
+  void *scratch; /* of all of them */
   int32_t started;
 
   pthread_mutex_t lock;
@@ -110,7 +112,7 @@ static void *work(void *arg) {
       r->failed[batch % r->is.batches].part = -1;
     pthread_mutex_unlock(&r->lock);
     const int64_t first = part * r->part_rows, left = r->is.rows - first;
-    const hd_status status = r->source.fill(r->source.self, w->ctx, batch, first,
+    const hd_status status = r->source.fill(r->source.self, w->ctx, w->scratch, batch, first,
                                             left < r->part_rows ? left : r->part_rows, row_at(r, batch, first));
     pthread_mutex_lock(&r->lock);
     if (status != HD_OK)
@@ -237,7 +239,8 @@ static int start_worker(worker *w) {
 static hd_status start_workers(hd_ring *r, hd_ctx *ctx) {
   for (int32_t i = 0; i < r->is.workers; i++) {
     worker *w = &r->workers[i];
-    *w = (worker){.ring = r, .cpu = r->is.place ? r->is.place[i].cpu : -1};
+    w->ring = r;
+    w->cpu = r->is.place ? r->is.place[i].cpu : -1;
     if (hd_ctx_create(&w->ctx) != HD_OK)
       return hd__fail(ctx, HD_E_NOMEM, "out of memory for %d loader workers", r->is.workers);
     const int error = start_worker(w);
@@ -259,6 +262,12 @@ static hd_status take_memory(hd_ring *r, hd_ctx *ctx) {
   if (!r->state || !r->failed || !r->workers)
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for a ring of %d batches", r->is.batches);
   HD_TRY(hd__segment_create(&r->memory, ctx, bytes, "the loader's ring of batches"));
+  const size_t scratch = ((size_t)r->is.scratch_bytes / HD_ALIGNED_BYTES + 1) * HD_ALIGNED_BYTES;
+  r->scratch = hd__malloc_aligned((size_t)r->is.workers * scratch);
+  if (!r->scratch)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for %d loader workers", r->is.workers);
+  for (int32_t i = 0; i < r->is.workers; i++)
+    r->workers[i].scratch = (char *)r->scratch + (size_t)i * scratch;
   r->loose = r->is.pin && mlock(r->memory.base, r->memory.bytes) != 0;
   return HD_OK;
 }
@@ -303,6 +312,7 @@ void hd__ring_destroy(hd_ring *r) {
   pthread_mutex_destroy(&r->lock);
   hd__segment_destroy(&r->memory);
   hd__free(r->workers);
+  hd__free(r->scratch);
   hd__free(r->failed);
   hd__free(r->state);
   hd__free(r);

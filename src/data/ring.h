@@ -25,15 +25,16 @@ typedef struct hd_ring hd_ring;
 
 typedef struct hd_ring_source {
   void *self;
-  /* Any worker: writes rows [first, first + rows) of batch `batch`, the first of them at `to`. Leaves rows behind the
+  /* Any worker, with scratch_bytes of its own: writes rows [first, first + rows) of batch `batch`, the first of them at `to`. Leaves rows behind the
    * batch's end alone. A failure is told to whoever takes the part; the ring goes on. */
-  hd_status (*fill)(void *self, hd_ctx *ctx, int64_t batch, int64_t first, int64_t rows, char *to);
+  hd_status (*fill)(void *self, hd_ctx *ctx, void *scratch, int64_t batch, int64_t first, int64_t rows, char *to);
 } hd_ring_source;
 
 typedef struct hd_ring_settings {
   int32_t workers;         /* 1 .. HD_RING_MAX_WORKERS */
   int32_t batches;         /* slots */
   int64_t rows, row_bytes; /* of a batch */
+  int64_t scratch_bytes;   /* of each worker */
   bool pin;                /* lock the ring in memory, if the system lets us */
   const hd_binding *place; /* of each worker; NULL: anywhere */
 } hd_ring_settings;

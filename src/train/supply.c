@@ -17,7 +17,7 @@ enum { LINE_ELEMS = 16 };
 static int32_t target_elems(const hd_supply *s) { return s->is.outputs > 0 ? s->is.outputs : 1; }
 
 /* A worker's part of a batch; the last batch of an epoch may be short. */
-static hd_status fill(void *self, hd_ctx *ctx, int64_t batch, int64_t first, int64_t rows, char *to) {
+static hd_status fill(void *self, hd_ctx *ctx, void *scratch, int64_t batch, int64_t first, int64_t rows, char *to) {
   const hd_supply *s = self;
   const int64_t step = s->is.repeats > 0 ? batch % s->is.repeats : batch;
   const uint32_t epoch = (uint32_t)(step / s->is.steps_per_epoch);
@@ -27,7 +27,8 @@ static hd_status fill(void *self, hd_ctx *ctx, int64_t batch, int64_t first, int
                           .x_stride = s->row_elems,
                           .target = x + s->is.sample_elems,
                           .target_stride = s->row_elems,
-                          .outputs = s->is.outputs};
+                          .outputs = s->is.outputs,
+                          .scratch = scratch};
   hd__feed_shuffle(s->is.feed, s->is.seed, epoch);
   return left <= 0 ? HD_OK : hd__feed_read(s->is.feed, ctx, epoch, cursor, rows < left ? rows : left, &slots);
 }
@@ -45,6 +46,7 @@ hd_status hd__supply_create(hd_supply **out, hd_ctx *ctx, const hd_supply_settin
                                      (int32_t)(wanted < settings->steps_per_epoch ? wanted : settings->steps_per_epoch),
                                  .rows = settings->batch,
                                  .row_bytes = s->row_elems * (int64_t)sizeof(float),
+                                 .scratch_bytes = hd__feed_scratch_bytes(settings->feed),
                                  .pin = settings->pin,
                                  .place = settings->place};
   const hd_ring_source source = {s, fill};

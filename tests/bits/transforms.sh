@@ -1,11 +1,12 @@
 #!/bin/sh
 # TAP: samples that go through random transforms are the same ones whatever the layout: threads x accumulation x instruction set x
-# resume within an epoch, by a run's own end or after SIGKILL, over two epochs with a ragged last batch.
+# loader workers x resume within an epoch, by a run's own end or after SIGKILL, over two epochs with a ragged last batch.
 set -u
 folder=$(mktemp -d "${TMPDIR:-/tmp}/heddle-transforms.XXXXXX")
 trap 'rm -rf "$folder"' EXIT
 data=$folder/data
 count=0
+workers=0
 
 # The constants. To change one is to change what every user computes: say why in the commit.
 labels_digest=00bb3472b9b0881a513f6b777db97d3d8e5288085c301f41fd5721e6f732d47f
@@ -27,7 +28,8 @@ value() { tail -n 1 "$2" | sed -n "s/.*\"$1\": \"\{0,1\}\([^,\"}]*\).*/\1/p"; }
 
 # To be run in a subshell, which becomes the process: that of a background job is then its own to kill.
 train() { # OPTIONS...
-  exec "$HEDDLE" train --data "$data" --batch 32 --epochs 2 --seed 7 --optimizer adamw --lr 0.01 --json --log-every 1 "$@"
+  exec "$HEDDLE" train --data "$data" --batch 32 --epochs 2 --seed 7 --optimizer adamw --lr 0.01 --json --log-every 1 \
+    --workers $workers "$@"
 }
 
 # Ends in the middle of the second epoch, or is killed behind the third step's checkpoint.
@@ -48,7 +50,7 @@ begin_run() { # HOW THREADS ACCUMULATE EXPERIMENT...
 
 check_run() { # EXPERIMENT ISA THREADS ACCUMULATE HOW
   isa=$2 threads=$3 accumulate=$4 how=$5
-  name="$isa, $threads threads, accumulate $accumulate, $how, $1"
+  name="$isa, $threads threads, $workers workers, accumulate $accumulate, $how, $1"
   eval "wanted=\$$1_digest options=\$$1"
   # shellcheck disable=SC2086
   set -- $options
@@ -61,9 +63,9 @@ check_run() { # EXPERIMENT ISA THREADS ACCUMULATE HOW
     begin_run "$how" "$threads" "$accumulate" "$@" 2>"$folder/err" &&
       (train --resume "$folder/run" --max-steps 10 --threads "$threads" --accumulate "$accumulate" >"$folder/json" 2>>"$folder/err")
   fi
-  found="$(value isa "$folder/json") $(value threads "$folder/json") $(value accumulate "$folder/json") $(value steps "$folder/json") $(value weights_sha256 "$folder/json")"
-  if [ "$found" = "$isa $threads $accumulate 10 $wanted" ]; then result pass "$name"
-  else result fail "$name" "expected $isa $threads $accumulate 10 $wanted, found $found $(cat "$folder/err")"; fi
+  found="$(value workers "$folder/json") $(value isa "$folder/json") $(value threads "$folder/json") $(value accumulate "$folder/json") $(value steps "$folder/json") $(value weights_sha256 "$folder/json")"
+  if [ "$found" = "$workers $isa $threads $accumulate 10 $wanted" ]; then result pass "$name"
+  else result fail "$name" "expected $workers $isa $threads $accumulate 10 $wanted, found $found $(cat "$folder/err")"; fi
 }
 
 mkdir "$data"
@@ -101,4 +103,12 @@ done
 (train --resume "$folder/run" --transforms '[to_float]' --max-steps 12 >"$folder/json" 2>"$folder/err")
 if grep -q "expected transforms .* as in that run, found \[to_float\]" "$folder/err"; then result pass "other transforms are refused"
 else result fail "other transforms are refused" "$(cat "$folder/err")"; fi
+for workers in 1 2 8; do
+  for threads in 1 2 5; do
+    for how in whole stopped killed; do
+      check_run labels scalar $threads 1 $how
+      [ $how = killed ] || check_run mixed scalar $threads 4 $how
+    done
+  done
+done
 echo "1..$count"

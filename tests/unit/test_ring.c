@@ -9,7 +9,7 @@
 #include "data/ring.h"
 #include "tap.h"
 
-enum { ROWS = 37, ROW_BYTES = 64, NONE = -1 };
+enum { ROWS = 37, ROW_BYTES = 64, SCRATCH_BYTES = 1000, NONE = -1 };
 
 static hd_ctx *ctx;
 
@@ -20,8 +20,9 @@ typedef struct book {
   atomic_llong fills, highest;
 } book;
 
-static hd_status fill(void *self, hd_ctx *worker, int64_t batch, int64_t first, int64_t rows, char *to) {
+static hd_status fill(void *self, hd_ctx *worker, void *scratch, int64_t batch, int64_t first, int64_t rows, char *to) {
   book *b = self;
+  memset(scratch, 0xff, SCRATCH_BYTES); /* each worker has its own */
   atomic_fetch_add(&b->fills, 1);
   long long seen = atomic_load(&b->highest);
   while (batch > seen && !atomic_compare_exchange_weak(&b->highest, &seen, batch)) {
@@ -40,8 +41,12 @@ static hd_status fill(void *self, hd_ctx *worker, int64_t batch, int64_t first, 
 
 static hd_ring *make(book *b, int workers, int batches, bool pin) {
   hd_ring *ring;
-  const hd_ring_settings settings = {
-      .workers = workers, .batches = batches, .rows = ROWS, .row_bytes = ROW_BYTES, .pin = pin};
+  const hd_ring_settings settings = {.workers = workers,
+                                     .batches = batches,
+                                     .rows = ROWS,
+                                     .row_bytes = ROW_BYTES,
+                                     .scratch_bytes = SCRATCH_BYTES,
+                                     .pin = pin};
   const hd_ring_source source = {b, fill};
   if (hd__ring_create(&ring, ctx, &settings, &source) != HD_OK)
     fail("a ring: %s", hd_ctx_message(ctx));
