@@ -26,7 +26,7 @@ unit_tests += tests/unit/test_sessions tests/unit/test_own_op
 unit_tests += tests/unit/test_profile
 unit_tests += tests/unit/test_transform
 unit_tests += tests/fuzz/test_fuzz
-op_tests = tests/op/test_expf tests/op/test_gemm tests/op/test_gradients tests/op/test_kernels tests/op/test_network_gradients \
+op_tests = tests/op/test_array tests/op/test_expf tests/op/test_gemm tests/op/test_gradients tests/op/test_kernels tests/op/test_network_gradients \
   tests/op/test_updates
 op_tests += tests/op/test_bf16
 script_tests = tests/check-layers.sh tests/check-symbols.sh tests/model-files.sh tests/tensors.sh
@@ -42,9 +42,10 @@ EXTRA_DIST += $(script_tests) $(bits_tests) tests/tap.h tests/scratch.h tests/cl
   tests/golden/networks.json
 
 # Programs of several files.
-kernel_case = tests/op/kernel_case.c tests/op/kernel_case.h
+kernel_case = tests/op/kernel_case.c tests/op/kernel_case.h tests/op/guarded.c tests/op/guarded.h
 kinks = tests/op/kinks.c tests/op/kinks.h
 tests_op_test_kernels_SOURCES = tests/op/test_kernels.c $(kernel_case)
+tests_op_test_array_SOURCES = tests/op/test_array.c $(kernel_case)
 tests_op_test_gemm_SOURCES = tests/op/test_gemm.c $(kernel_case)
 tests_op_test_bf16_SOURCES = tests/op/test_bf16.c $(kernel_case)
 tests_op_test_updates_SOURCES = tests/op/test_updates.c $(kernel_case)

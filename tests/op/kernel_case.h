@@ -1,8 +1,8 @@
 /* One kernel call as a test sees it: what each argument is, guarded memory for it, random contents.
  *
  * A case is made from an operation, a geometry, a number of rows and a seed; it owns its inputs. Outputs are made
- * afresh for each run. Every buffer stands between canaries; an input's padding is filled with NaN, so that a kernel
- * that lets padding into a sum is seen; outputs start as garbage, so that a kernel that leaves one out is seen. */
+ * afresh for each run. Every buffer is guarded; an input's padding is filled with NaN, so that a kernel that lets padding
+ * into a sum is seen; outputs start as garbage, so that a kernel that leaves one out is seen. */
 #ifndef HD_TEST_KERNEL_CASE_H
 #define HD_TEST_KERNEL_CASE_H
 
@@ -11,18 +11,7 @@
 #include <stdint.h>
 
 #include "kernel/kernel.h"
-
-enum { CANARY_BYTES = 256 };
-
-/* Guarded memory: `data` is 64-byte aligned, plus `skew` bytes. */
-typedef struct guarded {
-  unsigned char *base, *data;
-  size_t bytes, skew;
-} guarded;
-
-guarded guarded_create(size_t bytes, size_t skew);
-void guarded_destroy(guarded *memory);
-bool guarded_is_intact(const guarded *memory);
+#include "op/guarded.h"
 
 /* A stream of random numbers. */
 typedef struct random_stream {
@@ -58,6 +47,9 @@ typedef struct kernel_case {
 void kernel_case_create(kernel_case *c, hd_op op, const hd_geom *g, int64_t rows, fill_kind fill, bool drop,
                         uint32_t seed);
 void kernel_case_destroy(kernel_case *c);
+
+/* What to call it in a message. */
+void kernel_case_text(char *text, size_t size, const kernel_case *c, const hd_kernels *table);
 
 typedef struct kernel_result {
   guarded output[HD_MAX_OUT];

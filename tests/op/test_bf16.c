@@ -69,9 +69,11 @@ static void check_op(hd_op op, const hd_kernels *want, const hd_kernels *fast) {
       const char *wrong = compare(&c, want, fast, 1);
       if (!wrong && rows > 1)
         wrong = compare(&c, want, fast, 2);
-      if (wrong && failed++ < 4)
-        diag("%s: %s; %d rows, in %dx%dx%d, out %d, window %dx%d, groups %d, pool %d, variant %d",
-             hd__op_info(op)->name, wrong, (int)rows, g.ci, g.hi, g.wi, g.co, g.kh, g.kw, g.groups, g.pool, variant);
+      if (wrong && failed++ < 4) {
+        char text[256];
+        kernel_case_text(text, sizeof text, &c, fast);
+        diag("%s, variant %d: %s", text, variant, wrong);
+      }
       kernel_case_destroy(&c);
     }
   }

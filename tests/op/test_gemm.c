@@ -1,7 +1,6 @@
 /* Products of matrices, every table against the reference bit for bit: sides of one, of whole groups and beside them,
  * sums longer than a part, operands upright, turned and scattered. Inputs end where their memory does. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "op/kernel_case.h"
@@ -28,14 +27,12 @@ static layout lay_out(random_stream *random, int64_t rows, int64_t columns) {
   return out;
 }
 
-/* Memory that ends with the last float. */
-static float *some_floats(random_stream *random, int64_t count) {
-  float *x = malloc((size_t)count * sizeof *x);
-  if (!x)
-    abort();
+static guarded some_floats(random_stream *random, int64_t count) {
+  guarded memory = guarded_create((size_t)count * sizeof(float), AT_THE_END);
+  float *x = (float *)(void *)memory.data;
   for (int64_t i = 0; i < count; i++)
     x[i] = random_below(random, 8) ? random_float(random) : random_below(random, 2) ? 0.0f : -0.0f;
-  return x;
+  return memory;
 }
 
 static int64_t side(random_stream *random, uint32_t longest) {
@@ -45,7 +42,7 @@ static int64_t side(random_stream *random, uint32_t longest) {
 
 typedef struct product {
   hd_gemm g;
-  float *a, *b;
+  guarded a, b;
   int64_t elems; /* of c */
 } product;
 
@@ -58,8 +55,8 @@ static product make_product(uint32_t seed) {
   p.g = (hd_gemm){.m = m,
                   .n = n,
                   .k = k,
-                  .a = p.a,
-                  .b = p.b,
+                  .a = (const float *)(const void *)p.a.data,
+                  .b = (const float *)(const void *)p.b.data,
                   .a_row = a.row,
                   .a_step = a.column,
                   .b_step = b.row,
@@ -71,7 +68,7 @@ static product make_product(uint32_t seed) {
 
 /* The result of a table; what lies between two rows stays as it was. */
 static guarded result_of(const hd_kernels *table, const product *p) {
-  guarded c = guarded_create((size_t)p->elems * sizeof(float), 4);
+  guarded c = guarded_create((size_t)p->elems * sizeof(float), AT_THE_END);
   memset(c.data, 0x5a, c.bytes);
   hd_gemm g = p->g;
   g.c = (float *)(void *)c.data;
@@ -96,8 +93,8 @@ int main(void) {
       guarded_destroy(&got);
     }
     guarded_destroy(&want);
-    free(p.a);
-    free(p.b);
+    guarded_destroy(&p.a);
+    guarded_destroy(&p.b);
   }
   for (int t = 0; t < TABLES; t++)
     if (hd__kernels_of(isas[t]))

@@ -49,6 +49,21 @@ static void random_groups(hd_geom *g, random_stream *random) {
   hd__geom_finish(g);
 }
 
+/* What Winograd's tiles take: the tiles' edges beside those of the image, of the padding and of the pool. */
+static void random_tiled(hd_geom *g, random_stream *random) {
+  static const int32_t channels[] = {16, 16, 17, 31, 32, 33, 47, 48, 49, 65};
+  do {
+    *g = (hd_geom){.ci = choose(random, channels, 10), .co = choose(random, channels, 10), .kh = 3, .kw = 3};
+    g->hi = 1 + (int32_t)random_below(random, 9);
+    g->wi = 1 + (int32_t)random_below(random, 9);
+    g->ph = (int32_t)random_below(random, 4);
+    g->pw = (int32_t)random_below(random, 4);
+    g->sh = g->sw = 1;
+    g->pool = 1 + (int32_t)random_below(random, 2);
+    g->relu = (int32_t)random_below(random, 2);
+  } while (!hd__geom_finish(g));
+}
+
 static void random_pool(hd_geom *g, random_stream *random) {
   static const int32_t channels[] = {1, 3, 15, 16, 17, 32, 33, 70};
   do {
@@ -114,7 +129,9 @@ static void random_geom(hd_geom *g, hd_op op, random_stream *random) {
   switch (op) {
   case HD_OP_conv2d:
   case HD_OP_conv2d_dx:
-  case HD_OP_conv2d_dw: (random_below(random, 3) ? random_conv : random_groups)(g, random); break;
+  case HD_OP_conv2d_dw:
+    (random_below(random, 2) ? random_conv : random_below(random, 2) ? random_groups : random_tiled)(g, random);
+    break;
   case HD_OP_max_pool2d:
   case HD_OP_max_pool2d_dx:
   case HD_OP_avg_pool2d:
@@ -202,11 +219,9 @@ static const char *check_table(const kernel_case *c, const hd_kernels *table, co
 }
 
 static void say(const kernel_case *c, const hd_kernels *table, fill_kind fill, const char *wrong) {
-  const hd_geom *g = &c->g;
-  diag("%s %s: %s; %d rows, fill %d, in %dx%dx%d, out %dx%dx%d, window %dx%d, stride %dx%d, padding %dx%d, "
-       "groups %d, pool %d, relu %d",
-       table->name, hd__op_info(c->op)->name, wrong, (int)c->rows, (int)fill, g->ci, g->hi, g->wi, g->co, g->ho, g->wo,
-       g->kh, g->kw, g->sh, g->sw, g->ph, g->pw, g->groups, g->pool, g->relu);
+  char text[256];
+  kernel_case_text(text, sizeof text, c, table);
+  diag("%s, fill %d: %s", text, (int)fill, wrong);
 }
 
 /* One case: the reference once, then every table. */
@@ -257,6 +272,44 @@ static void check_op(hd_op op) {
     check_shape(op, &g, 1 + (int64_t)random_below(&random, 9), 100 + (uint32_t)i, failed);
   }
   report(failed, hd__op_info(op)->name);
+}
+
+/* One sample of every combination of small and odd: images of one pixel, of one line, channels beside a group's. */
+static void check_odd_conv(void) {
+  static const int32_t channels[] = {1, 16, 17}, height[] = {1, 1, 5, 6}, width[] = {1, 7, 4, 6};
+  int failed[TABLES] = {0}, shapes = 0;
+  for (int n = 0; n < 3 * 3 * 4 * 3 * 3 * 3 * 3; n++) {
+    int i = n;
+    hd_geom g = {.ci = channels[i % 3], .co = channels[i / 3 % 3], .hi = height[i / 9 % 4], .wi = width[i / 9 % 4]};
+    i /= 36;
+    g.kh = 1 + i % 3, g.kw = g.kh == 2 ? 5 : g.kh;
+    g.sh = 1 + i / 3 % 3, g.sw = g.sh == 3 ? 1 : g.sh;
+    g.ph = i / 9 % 3, g.pw = g.ph == 2 ? 1 : g.ph;
+    g.pool = 1 + i / 27 % 3;
+    g.relu = n % 2;
+    if (!hd__geom_finish(&g))
+      continue;
+    shapes++;
+    for (hd_op op = HD_OP_conv2d; op <= HD_OP_conv2d_dw; op++) {
+      kernel_case c;
+      kernel_case_create(&c, op, &g, 1, FILL_ZEROS, n / 2 % 2, (uint32_t)n);
+      check_case(&c, FILL_ZEROS, failed);
+      kernel_case_destroy(&c);
+    }
+  }
+  diag("%d convolutions", shapes);
+  report(failed, "one sample of odd convolutions");
+}
+
+static void check_odd_linear(void) {
+  static const int32_t sides[] = {1, 2, 3, 5, 15, 16, 17, 31, 33, 65};
+  int failed[TABLES] = {0};
+  for (int n = 0; n < 10 * 10 * 3; n++) {
+    hd_geom g = flat(sides[n % 10], sides[n / 10 % 10]);
+    for (hd_op op = HD_OP_linear; op <= HD_OP_linear_dw; op++)
+      check_shape(op, &g, (int[]){1, 2, 7}[n / 100], (uint32_t)n, failed);
+  }
+  report(failed, "odd linear layers");
 }
 
 /* Layers that blocked kernels take apart: wide, and with many rows. */
@@ -384,6 +437,8 @@ int main(void) {
   for (hd_op op = 0; op < HD_OP_COUNT; op++)
     if (hd__op_info(op)->class != HD_CLASS_UPDATE && hd__op_info(op)->sample(&g, 0)) /* else the caller's own */
       check_op(op);
+  check_odd_conv();
+  check_odd_linear();
   check_large_linear();
   check_large_conv();
   for (int t = 0; t < TABLES; t++)

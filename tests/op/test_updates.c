@@ -22,9 +22,13 @@ static void report(const int failed[TABLES], const char *what) {
       skip(1, "%s: this CPU or this build lacks it", isas[t]);
 }
 
-/* `count` floats at an odd place: nothing is aligned beyond a float, canaries follow at once. */
+/* Nothing is aligned beyond an element: an odd place, or one that ends where memory does. */
+static size_t some_skew(random_stream *random, uint32_t elem_bytes) {
+  return random_below(random, 2) ? AT_THE_END : elem_bytes * random_below(random, 64 / elem_bytes);
+}
+
 static guarded some_floats(random_stream *random, int64_t count, float scale) {
-  guarded memory = guarded_create((size_t)count * sizeof(float), 4 * random_below(random, 16));
+  guarded memory = guarded_create((size_t)count * sizeof(float), some_skew(random, 4));
   for (int64_t i = 0; i < count; i++)
     ((float *)memory.data)[i] = scale * random_float(random);
   return memory;
@@ -79,10 +83,11 @@ static update_case random_update(hd_op op, random_stream *random, int64_t count)
   return c;
 }
 
-static update_result run_update(const update_case *c, const hd_kernels *table, uint32_t skew) {
+static update_result run_update(const update_case *c, const hd_kernels *table, uint32_t seed) {
   update_result r;
+  random_stream random = {seed, 0};
   for (int f = 0; f < 3; f++)
-    r.field[f] = guarded_create((size_t)c->count * sizeof(float), 4 * ((skew + 5 * (uint32_t)f) % 16));
+    r.field[f] = guarded_create((size_t)c->count * sizeof(float), some_skew(&random, 4));
   hd_update u = {.g = floats_of(&c->field[0]),
                  .w = floats_of(&c->field[1]),
                  .w1 = floats_of(&r.field[0]),
@@ -112,13 +117,13 @@ static void destroy_fields(guarded *field, int count) {
     guarded_destroy(&field[f]);
 }
 
-static void compare_update(const update_case *c, int failed[TABLES], uint32_t skew, int expected_bad) {
+static void compare_update(const update_case *c, int failed[TABLES], uint32_t seed, int expected_bad) {
   update_result want = run_update(c, hd__kernels_reference(), 0);
   for (int t = 0; t < TABLES; t++) {
     const hd_kernels *table = hd__kernels_of(isas[t]);
     if (!table)
       continue;
-    update_result got = run_update(c, table, skew);
+    update_result got = run_update(c, table, seed);
     failed[t] += !updates_agree(c, &want, &got) || got.bad != expected_bad;
     destroy_fields(got.field, 3);
   }
@@ -131,7 +136,7 @@ static void check_update(hd_op op) {
   int failed[TABLES] = {0};
   for (size_t i = 0; i < 5 * sizeof counts / sizeof *counts; i++) {
     update_case c = random_update(op, &random, counts[i % (sizeof counts / sizeof *counts)]);
-    compare_update(&c, failed, random_below(&random, 16), 0);
+    compare_update(&c, failed, (uint32_t)i, 0);
     destroy_fields(c.field, 4);
   }
   report(failed, hd__op_info(op)->name);
@@ -197,7 +202,7 @@ static void check_fold(void) {
       const hd_kernels *table = hd__kernels_of(isas[t]);
       if (!table)
         continue;
-      guarded got = guarded_create((size_t)count * 4, 4 * random_below(&random, 16));
+      guarded got = guarded_create((size_t)count * 4, some_skew(&random, 4));
       table->fold(floats_of(&got), piece, &fold, count);
       failed[t] += !floats_equal(floats_of(&want), floats_of(&got), count) || !guarded_is_intact(&got);
       guarded_destroy(&got);
@@ -305,7 +310,7 @@ static bool forms_alike(const form_case *c, const hd_kernels *table, const guard
   f.k1 = f.output ? 1 : f.k0 + 1 + (int32_t)random_below(random, (uint32_t)(c->g.ci - f.k0));
   int64_t width = f.k1 - f.k0, rows = f.j1 - f.j0;
   f.out_ld = f.output ? 1 : width + random_below(random, 20);
-  guarded out = guarded_create((size_t)((rows - 1) * f.out_ld + width) * 4, 0);
+  guarded out = guarded_create((size_t)((rows - 1) * f.out_ld + width) * 4, AT_THE_END);
   f.out = floats_of(&out);
   table->form[HD_OP_linear_dw](&f);
   bool alike = guarded_is_intact(&out);
@@ -366,7 +371,7 @@ static void check_gather(void) {
     int64_t plane = 1 + random_below(&random, trial % 4 ? 70 : 1100);
     int32_t channels = trial % 2 ? 1 : 1 + (int32_t)random_below(&random, 4);
     float scale[4], shift[4];
-    guarded pixels = guarded_create((size_t)(plane * channels), random_below(&random, 64)),
+    guarded pixels = guarded_create((size_t)(plane * channels), some_skew(&random, 1)),
             want = guarded_create((size_t)(plane * channels) * 4, 0);
     for (int64_t i = 0; i < plane * channels; i++)
       pixels.data[i] = (unsigned char)random_below(&random, 256);
@@ -377,7 +382,7 @@ static void check_gather(void) {
       const hd_kernels *table = hd__kernels_of(isas[t]);
       if (!table)
         continue;
-      guarded got = guarded_create(want.bytes, 0);
+      guarded got = guarded_create(want.bytes, AT_THE_END);
       table->gather_u8(floats_of(&got), pixels.data, plane, channels, scale, shift);
       failed[t] += !floats_equal(floats_of(&want), floats_of(&got), plane * channels) || !guarded_is_intact(&got);
       guarded_destroy(&got);

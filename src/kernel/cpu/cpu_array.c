@@ -1,4 +1,4 @@
-/* Kernels over plain arrays of floats, in groups of sixteen; integers keep the reference's loops.
+/* Kernels over plain arrays of floats, in groups of sixteen; integers, and what is done to bits, keep the reference's loops.
  *
  * Each lane of a group computes what the reference computes for its element. The sum's 16 chains are the lanes of one
  * group. */
@@ -14,7 +14,6 @@
       g16_store_some(y + i, (expression), count - i);                                                                  \
     }                                                                                                                  \
   }
-UNARY(relu, g16_relu(x))
 UNARY(exponential, g16_exp(x))
 UNARY(square_root, g16_sqrt(x))
 UNARY(tangent, g16_tanh(x))
@@ -109,7 +108,6 @@ static int64_t find_min(const void *x, int64_t count) { return find(x, count, 1)
 
 void HD_SYM(array_fill)(hd_kernels *table) {
   hd_array_kernels *array = &table->array;
-  array->unary[HD_UNARY_RELU][HD_F32] = relu;
   array->unary[HD_UNARY_EXP][HD_F32] = exponential;
   array->unary[HD_UNARY_SQRT][HD_F32] = square_root;
   array->unary[HD_UNARY_TANH][HD_F32] = tangent;
