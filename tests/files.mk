@@ -85,6 +85,12 @@ check-bits:
 	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(bits_tests)' HD_BITS=all
 .PHONY: check-bits
 
+# The NEON kernels on any machine, by cross-compiler and emulator.
+check-neon:
+	+$(SHELL) $(srcdir)/tools/check-neon neon
+.PHONY: check-neon
+EXTRA_DIST += tools/check-neon
+
 # What strangers may hand over: kept inputs are replayed, new ones made up by tools/fuzz, with clang.
 fuzz_targets = tests/fuzz/targets.c tests/fuzz/fuzz.h
 tests_fuzz_test_fuzz_SOURCES = tests/fuzz/test_fuzz.c $(fuzz_targets)

@@ -8,9 +8,10 @@
 #include "tensor/blas.h"
 #include "tensor/eager.h"
 
-/* Under the address sanitizer, too, memory that is not there is a NULL. */
-const char *__asan_default_options(void);
+/* Under a sanitizer, too, memory that is not there is a NULL. */
+const char *__asan_default_options(void), *__tsan_default_options(void);
 const char *__asan_default_options(void) { return "allocator_may_return_null=1"; }
+const char *__tsan_default_options(void) { return "allocator_may_return_null=1"; }
 
 static hd_ctx *ctx;
 
