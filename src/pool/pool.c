@@ -93,16 +93,27 @@ typedef struct tally {
   hd_task_result first;
 } tally;
 
+/* Inputs and outputs may have no bytes, and then no place either: C adds nothing to NULL, nor clears nothing there. */
+static const char *input_of(const job *j, size_t i) {
+  return j->task->input_bytes > 0 ? j->inputs + i * j->task->input_bytes : j->inputs;
+}
+
+static char *output_of(const job *j, size_t i) {
+  return j->task->output_bytes > 0 ? j->outputs + i * j->task->output_bytes : j->outputs;
+}
+
+static void clear_output(const job *j, size_t i) {
+  if (j->task->output_bytes > 0)
+    memset(output_of(j, i), 0, j->task->output_bytes);
+}
+
 static void run_range(tally *t, worker *w, const job *j, size_t first, size_t end) {
   for (size_t i = first; i < end; i++) {
-    const hd_task *task = j->task;
     hd_task_result result = {HD_OK, ""};
-    char *output = j->outputs + i * task->output_bytes;
-    memset(output, 0, task->output_bytes);
-    (w->pool->kind == HD_POOL_THREADS ? run_here : run_there)(&result, output, w, task,
-                                                              j->inputs + i * task->input_bytes);
+    clear_output(j, i);
+    (w->pool->kind == HD_POOL_THREADS ? run_here : run_there)(&result, output_of(j, i), w, j->task, input_of(j, i));
     if (result.status != HD_OK) {
-      memset(output, 0, task->output_bytes);
+      clear_output(j, i);
       if (t->failed++ == 0) {
         t->first_failed = i;
         t->first = result;
