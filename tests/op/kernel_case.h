@@ -1,8 +1,8 @@
 /* One kernel call as a test sees it: what each argument is, guarded memory for it, random contents.
  *
  * A case is made from an operation, a geometry, a number of rows and a seed; it owns its inputs. Outputs are made
- * afresh for each run. Every buffer is guarded; an input's padding is filled with NaN, so that a kernel that lets padding
- * into a sum is seen; outputs start as garbage, so that a kernel that leaves one out is seen. */
+ * afresh for each run. Every buffer is guarded; an input's padding is filled with NaN, so that a kernel that lets
+ * padding into a sum is seen; outputs start as garbage, so that a kernel that leaves one out is seen. */
 #ifndef HD_TEST_KERNEL_CASE_H
 #define HD_TEST_KERNEL_CASE_H
 

@@ -1,6 +1,6 @@
-/* Kernels over plain arrays of floats, every table against the reference bit for bit: counts of none, of a few, of whole
- * groups and beside them, zeros of both signs, NaN and infinities, arrays at odd places that end where memory does; and
- * statistics merged by Chan's formula. */
+/* Kernels over plain arrays of floats, every table against the reference bit for bit: counts of none, of a few, of
+ * whole groups and beside them, zeros of both signs, NaN, infinities and denormals, arrays at odd places that end where
+ * memory does; and statistics merged by Chan's formula. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
