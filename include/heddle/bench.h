@@ -136,6 +136,19 @@ typedef struct hd_bench_barrier_result {
 
 HD_API hd_status hd_bench_barrier(hd_bench_barrier_result *out, hd_ctx *ctx, const hd_config *config, double seconds);
 
+/* What a loader brings (heddle/loader.h): every sample read, transformed, normalised, and all of it summed. */
+typedef struct hd_bench_loader_result {
+  char cpu[128], data[128];
+  int32_t workers, turns;
+  int64_t batch, samples;          /* samples: of an epoch */
+  double samples_per_s, low, high; /* the median of the turns and its 95 % confidence interval */
+  double mean, std;                /* of all numbers of an epoch, as they were delivered */
+  double start_s, stop_s;          /* opening the data and the workers; ending them, in the middle of an epoch */
+} hd_bench_loader_result;
+
+/* Loads the configuration's training samples for about `seconds`, after a first epoch. */
+HD_API hd_status hd_bench_loader(hd_bench_loader_result *out, hd_ctx *ctx, const hd_config *config, double seconds);
+
 #ifdef __cplusplus
 }
 #endif

@@ -341,6 +341,34 @@ static int bench_barrier(hd_ctx *ctx, const hd_config *config, const request *as
   return CLI_OK;
 }
 
+/* ---- loader ---- */
+
+static int bench_loader(hd_ctx *ctx, const hd_config *config, const request *asked) {
+  hd_bench_loader_result r;
+  hd_status status = hd_bench_loader(&r, ctx, config, asked->seconds);
+  if (status != HD_OK)
+    return cli_fail(status, hd_ctx_message(ctx));
+  if (wants_json(config)) {
+    printf("{\"cpu\": ");
+    cli_json_text(stdout, r.cpu);
+    printf(", \"data\": ");
+    cli_json_text(stdout, r.data);
+    printf(", \"workers\": %d, \"batch\": %lld, \"samples\": %lld, \"samples_per_s\": %.1f, \"low\": %.1f, \"high\": "
+           "%.1f, \"mean\": %.6g, \"std\": %.6g, \"start_s\": %.6f, \"stop_s\": %.6f}\n",
+           r.workers, (long long)r.batch, (long long)r.samples, r.samples_per_s, r.low, r.high, r.mean, r.std,
+           r.start_s, r.stop_s);
+    return CLI_OK;
+  }
+  printf("%s on %s, batch %lld, %d worker%s\n", r.data, r.cpu, (long long)r.batch, r.workers,
+         r.workers == 1 ? "" : "s");
+  printf("  %s samples/s", cli_grouped((long long)(r.samples_per_s + 0.5)));
+  printf(" (%s", cli_grouped((long long)(r.low + 0.5)));
+  printf(" to %s), medians of %d turns\n", cli_grouped((long long)(r.high + 0.5)), r.turns);
+  printf("  mean %.4f, standard deviation %.4f of what was delivered\n", r.mean, r.std);
+  printf("  started in %.1f ms, ended in %.1f ms\n", 1e3 * r.start_s, 1e3 * r.stop_s);
+  return CLI_OK;
+}
+
 /* ---- peers ---- */
 
 static int run_peers(hd_ctx *ctx, const hd_config *config, const request *asked) {
@@ -373,6 +401,9 @@ static int run_peers(hd_ctx *ctx, const hd_config *config, const request *asked)
 static const char *const lanes_alone[] = {"threads", "cpus", "placement", "seed", "json", NULL};
 static const char *const with_model[] = {"model", "threads", "cpus", "placement", "seed", "json", NULL};
 
+static const char *const for_loader[] = {
+    "data",    "data-dir",        "batch",      "seed",    "no-shuffle", "drop-last", "transforms", "eval-transforms",
+    "workers", "prefetch-factor", "pin-memory", "threads", "cpus",       "placement", "json",       NULL};
 static const char *const for_peers[] = {"data-dir", "threads", "json", NULL};
 
 enum { HAS_SVG = 1, HAS_SHAPE = 2, HAS_SIZE = 4, HAS_PEERS = 8 };
@@ -389,6 +420,7 @@ static const struct {
      "convolutions, of a model or of given shapes, and their gradients"},
     {"gemm", bench_gemm, lanes_alone, HAS_SIZE, "products of matrices, against OpenBLAS"},
     {"barrier", bench_barrier, lanes_alone, 0, "what it takes lanes to meet, against the OpenMP runtime"},
+    {"loader", bench_loader, for_loader, 0, "reading, transforming and normalising samples, by workers or without"},
     {"peers", run_peers, for_peers, HAS_PEERS,
      "training against PyTorch and JAX, as far as they are installed, in turns"},
 };

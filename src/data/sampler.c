@@ -62,6 +62,13 @@ static uint32_t draw(const hd_sampler *s, uint64_t seed, uint32_t epoch, int64_t
   return (uint32_t)low;
 }
 
+int64_t hd__sampler_samples(const hd_sampler *s) {
+  int64_t most = s->samples;
+  for (int64_t i = 0; s->members && i < s->count; i++)
+    most = i == 0 || s->members[i] + (int64_t)1 > most ? s->members[i] + (int64_t)1 : most;
+  return most;
+}
+
 size_t hd__sampler_words(const hd_sampler *s) { return s->shuffles ? hd__permute_words(s->count) : 0; }
 
 void hd__sampler_write(uint32_t *order, const hd_sampler *s, uint64_t *scratch, uint64_t seed, uint32_t epoch) {

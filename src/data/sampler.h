@@ -19,6 +19,9 @@ const uint64_t *hd__permute(uint64_t *scratch, int64_t count, uint64_t seed, hd_
 /* Words of scratch that hd__sampler_write needs; 0 for some samplers. */
 size_t hd__sampler_words(const hd_sampler *sampler);
 
+/* One more than the largest sample that it may give. */
+int64_t hd__sampler_samples(const hd_sampler *sampler);
+
 /* hd_sampler_order without the possibility of failure. */
 void hd__sampler_write(uint32_t *order, const hd_sampler *sampler, uint64_t *scratch, uint64_t seed, uint32_t epoch);
 

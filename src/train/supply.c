@@ -7,14 +7,18 @@
 
 struct hd_supply {
   hd_supply_settings is;
-  int64_t row_elems; /* of the ring: a sample, then its target, in whole cache lines */
+  int64_t row_elems;
   int64_t next, end; /* steps that the workers were sent to and that are not done */
   hd_ring *ring;
 };
 
 enum { LINE_ELEMS = 16 };
 
-static int32_t target_elems(const hd_supply *s) { return s->is.outputs > 0 ? s->is.outputs : 1; }
+static int32_t target_elems(int32_t outputs) { return outputs > 0 ? outputs : 1; }
+
+int64_t hd__supply_row_elems(int64_t sample_elems, int32_t outputs) {
+  return (sample_elems + target_elems(outputs) + LINE_ELEMS - 1) / LINE_ELEMS * LINE_ELEMS;
+}
 
 /* A worker's part of a batch; the last batch of an epoch may be short. */
 static hd_status fill(void *self, hd_ctx *ctx, void *scratch, int64_t batch, int64_t first, int64_t rows, char *to) {
@@ -39,7 +43,7 @@ hd_status hd__supply_create(hd_supply **out, hd_ctx *ctx, const hd_supply_settin
   if (!s)
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for the loader");
   s->is = *settings;
-  s->row_elems = (settings->sample_elems + target_elems(s) + LINE_ELEMS - 1) / LINE_ELEMS * LINE_ELEMS;
+  s->row_elems = hd__supply_row_elems(settings->sample_elems, settings->outputs);
   const int64_t wanted = (int64_t)settings->workers * settings->prefetch_factor;
   const hd_ring_settings ring = {.workers = settings->workers,
                                  .batches =
@@ -78,7 +82,8 @@ uint32_t hd__supply_fetch(hd_supply *s, int64_t step, int64_t first, int64_t row
     return HD_FLAG_NO_DATA;
   for (int64_t r = 0; r < rows; r++, x += s->row_elems) {
     memcpy(to->x + r * to->x_stride, x, (size_t)s->is.sample_elems * sizeof *x);
-    memcpy((float *)to->target + r * to->target_stride, x + s->is.sample_elems, (size_t)target_elems(s) * sizeof *x);
+    memcpy((float *)to->target + r * to->target_stride, x + s->is.sample_elems,
+           (size_t)target_elems(s->is.outputs) * sizeof *x);
   }
   return 0;
 }

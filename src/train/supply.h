@@ -24,6 +24,9 @@ typedef struct hd_supply_settings {
   const hd_binding *place; /* of each worker; NULL: anywhere */
 } hd_supply_settings;
 
+/* Floats from one row of the ring to the next: a sample, then its target, in whole cache lines. */
+int64_t hd__supply_row_elems(int64_t sample_elems, int32_t outputs);
+
 /* Starts the workers, which wait for hd__supply_seek. */
 hd_status hd__supply_create(hd_supply **out, hd_ctx *ctx, const hd_supply_settings *settings);
 void hd__supply_destroy(hd_supply *supply); /* NULL is allowed */

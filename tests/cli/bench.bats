@@ -74,6 +74,19 @@ bench() {
   json_get us openmp_us <out | awk '{ exit !($1 > 0 && $2 > 0) }'
 }
 
+@test "bench loader: what it delivers, by as many workers as asked for" {
+  need_json
+  for workers in 0 2; do
+    bench loader --data digits --workers $workers --batch 100 --seconds 0.2
+    [ "$(json_keys <out)" = "cpu data workers batch samples samples_per_s low high mean std start_s stop_s" ]
+    [ "$(json_get data workers batch samples <out)" = "digits $workers 100 8192" ]
+    # normalised by its own mean and standard deviation
+    json_get samples_per_s mean std <out | awk '{ exit !($1 > 0 && $2 < 0.001 && $2 > -0.001 && $3 > 0.999 && $3 < 1.001) }'
+  done
+  bench loader --data random:1x4x4 --seconds 0.1
+  fails 1 bench loader --data nowhere
+}
+
 # A python3 that says what it was called with.
 fake_python() {
   mkdir -p bin
@@ -110,7 +123,7 @@ fake_python() {
 
 @test "bench refuses what it cannot measure" {
   fails 2 bench
-  says "step, conv, gemm, barrier, peers"
+  says "step, conv, gemm, barrier, loader, peers"
   fails 2 bench everything
   fails 2 bench step --seconds 0
   fails 2 bench step extra
