@@ -79,7 +79,7 @@ bench() {
   for workers in 0 2; do
     bench loader --data digits --workers $workers --batch 100 --seconds 0.2
     [ "$(json_keys <out)" = "cpu data workers batch samples samples_per_s low high mean std start_s stop_s" ]
-    [ "$(json_get data workers batch samples <out)" = "digits $workers 100 8192" ]
+    [ "$(json_get data workers batch samples <out)" = "digits $workers 100 60000" ]
     # normalised by its own mean and standard deviation
     json_get samples_per_s mean std <out | awk '{ exit !($1 > 0 && $2 < 0.001 && $2 > -0.001 && $3 > 0.999 && $3 < 1.001) }'
   done
