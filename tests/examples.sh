@@ -39,6 +39,13 @@ result $? "inference runs" inference.out
 check "it predicts what is in memory" shows inference '^a seven drawn by the program: [0-9] \('
 check "and what is in a file" shows inference '^runs/cnn-1/wrong.png: [0-9] \('
 
+run batches 0
+lone=$(cat batches.out)
+run batches 3
+result $? "batches runs" batches.out
+check "most samples are nearest to their own class" shows batches '^([3-5][0-9]|6[0-4]) test samples'
+check "with workers as without" test "$(cat batches.out)" = "$lone"
+
 run set_seed 5
 result $? "set_seed runs" set_seed.out
 check "one seed, one result" shows set_seed 'the same seed gives the same weights, another seed others'

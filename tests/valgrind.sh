@@ -37,5 +37,6 @@ check "own_op" run own_op data 2
 check "inference" run inference run run/wrong.png
 check "squares" run squares 1000
 check "files" run files "$SRCDIR/README.md" none
+check "batches" run batches data 2
 check "set_seed" run set_seed data 2
 echo "1..$count"
