@@ -130,6 +130,104 @@ G16 uint64_t g16_bits_nonzero(g16 x) {
 
 #endif
 
+/* Places: in each lane a number below 4, which picks a float out of a quad. */
+#if HD_ISA_IS(avx512)
+
+typedef struct g16_places {
+  __m512i of[4]; /* in each of four neighbouring quads */
+} g16_places;
+
+G16 g16_places g16_places_from_bytes(const uint8_t *bytes) {
+  g16_places out = {{_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)bytes))}};
+  for (int i = 1; i < 4; i++)
+    out.of[i] = _mm512_add_epi32(out.of[0], _mm512_set1_epi32(4 * i));
+  return out;
+}
+
+/* quads[4 * i + place] in each lane; four quads are loaded at once, so three more than asked for must be there. */
+G16 g16 g16_pick(const float *quads, int i, const g16_places *places) {
+  return _mm512_permutexvar_ps(places->of[i % 4], _mm512_loadu_ps(quads + i / 4 * 16));
+}
+
+/* Sixteen quads: out[4 * i ..] = a[i], b[i], c[i], d[i]. */
+G16 void g16_store_quads(float *out, g16 a, g16 b, g16 c, g16 d) {
+  __m512d ab = _mm512_castps_pd(_mm512_unpacklo_ps(a, b)), ab_high = _mm512_castps_pd(_mm512_unpackhi_ps(a, b));
+  __m512d cd = _mm512_castps_pd(_mm512_unpacklo_ps(c, d)), cd_high = _mm512_castps_pd(_mm512_unpackhi_ps(c, d));
+  g16 q0 = _mm512_castpd_ps(_mm512_unpacklo_pd(ab, cd)), q1 = _mm512_castpd_ps(_mm512_unpackhi_pd(ab, cd));
+  g16 q2 = _mm512_castpd_ps(_mm512_unpacklo_pd(ab_high, cd_high));
+  g16 q3 = _mm512_castpd_ps(_mm512_unpackhi_pd(ab_high, cd_high)); /* lane k of q[j]: quad 4 * k + j */
+  g16 even = _mm512_shuffle_f32x4(q0, q1, 0x88), even_high = _mm512_shuffle_f32x4(q2, q3, 0x88);
+  g16 odd = _mm512_shuffle_f32x4(q0, q1, 0xdd), odd_high = _mm512_shuffle_f32x4(q2, q3, 0xdd);
+  g16_store(out, _mm512_shuffle_f32x4(even, even_high, 0x88));
+  g16_store(out + 16, _mm512_shuffle_f32x4(odd, odd_high, 0x88));
+  g16_store(out + 32, _mm512_shuffle_f32x4(even, even_high, 0xdd));
+  g16_store(out + 48, _mm512_shuffle_f32x4(odd, odd_high, 0xdd));
+}
+
+#elif HD_ISA_IS(avx2)
+
+typedef struct g16_places {
+  __m256i lo, hi;
+} g16_places;
+
+G16 g16_places g16_places_from_bytes(const uint8_t *bytes) {
+  __m128i all = _mm_loadu_si128((const __m128i *)(const void *)bytes);
+  return (g16_places){_mm256_cvtepu8_epi32(all), _mm256_cvtepu8_epi32(_mm_srli_si128(all, 8))};
+}
+
+G16 g16 g16_pick(const float *quads, int i, const g16_places *places) {
+  __m256 quad = _mm256_broadcast_ps((const __m128 *)(const void *)(quads + 4 * i));
+  return (g16){_mm256_permutevar_ps(quad, places->lo), _mm256_permutevar_ps(quad, places->hi)};
+}
+
+G16 void store_eight_quads(float *out, __m256 a, __m256 b, __m256 c, __m256 d) {
+  __m256d ab = _mm256_castps_pd(_mm256_unpacklo_ps(a, b)), ab_high = _mm256_castps_pd(_mm256_unpackhi_ps(a, b));
+  __m256d cd = _mm256_castps_pd(_mm256_unpacklo_ps(c, d)), cd_high = _mm256_castps_pd(_mm256_unpackhi_ps(c, d));
+  __m256 q0 = _mm256_castpd_ps(_mm256_unpacklo_pd(ab, cd)), q1 = _mm256_castpd_ps(_mm256_unpackhi_pd(ab, cd));
+  __m256 q2 = _mm256_castpd_ps(_mm256_unpacklo_pd(ab_high, cd_high));
+  __m256 q3 = _mm256_castpd_ps(_mm256_unpackhi_pd(ab_high, cd_high));
+  _mm256_storeu_ps(out, _mm256_permute2f128_ps(q0, q1, 0x20));
+  _mm256_storeu_ps(out + 8, _mm256_permute2f128_ps(q2, q3, 0x20));
+  _mm256_storeu_ps(out + 16, _mm256_permute2f128_ps(q0, q1, 0x31));
+  _mm256_storeu_ps(out + 24, _mm256_permute2f128_ps(q2, q3, 0x31));
+}
+
+G16 void g16_store_quads(float *out, g16 a, g16 b, g16 c, g16 d) {
+  store_eight_quads(out, a.lo, b.lo, c.lo, d.lo);
+  store_eight_quads(out + 32, a.hi, b.hi, c.hi, d.hi);
+}
+
+#else
+
+typedef struct g16_places {
+  uint8_t lane[16];
+} g16_places;
+
+G16 g16_places g16_places_from_bytes(const uint8_t *bytes) {
+  g16_places out;
+  memcpy(out.lane, bytes, 16);
+  return out;
+}
+
+G16 g16 g16_pick(const float *quads, int i, const g16_places *places) {
+  float lane[16];
+  for (int l = 0; l < 16; l++)
+    lane[l] = quads[4 * i + places->lane[l]];
+  return g16_load(lane);
+}
+
+G16 void g16_store_quads(float *out, g16 a, g16 b, g16 c, g16 d) {
+  float lane[4][16];
+  g16_store(lane[0], a);
+  g16_store(lane[1], b);
+  g16_store(lane[2], c);
+  g16_store(lane[3], d);
+  for (int i = 0; i < 64; i++)
+    out[i] = lane[i % 4][i / 4];
+}
+
+#endif
+
 /* Which of up to 64 gradients are not zero; NaN counts as such. */
 G16 uint64_t bits_nonzero(const float *x, int count) {
   uint64_t out = 0;

@@ -27,11 +27,17 @@ typedef struct dw_shape {
   int64_t dy_pixel;    /* elements of dy from a window to the next */
 } dw_shape;
 
-static int is_dense(const hd_geom *g) {
+typedef enum dw_way { LIVE, DENSE, PICKED } dw_way;
+
+/* Vector instructions of each way; half of a pooled gradient is taken to be zero. */
+static dw_way way_of(const hd_geom *g) {
   double live_share = g->pool > 1 ? 0.5 : 1, windows = (double)g->hp * g->wp;
+  double taps = (double)g->kh * g->kw * g->ci * (up16(g->co) / 16);
   double live = windows * g->co * (4 + live_share * g->kh * (up16(g->kw * g->ci) / 16));
-  double dense = windows * g->pool * g->pool * g->kh * g->kw * g->ci * (up16(g->co) / 16);
-  return dense <= live;
+  double dense = windows * g->pool * g->pool * taps, picked = windows * 1.5 * taps;
+  if (g->pool == 2)
+    return picked <= live ? PICKED : LIVE;
+  return dense <= live ? DENSE : LIVE;
 }
 
 /* Of one group of channels, g, that is part of `whole`. */
@@ -50,9 +56,9 @@ static dw_shape shape_of(const hd_geom *g, const hd_geom *whole) {
 /* Scratch: frames, sums, then where the taps are. */
 static int64_t group_scratch_bytes(const hd_geom *g, const hd_geom *whole) {
   dw_shape s = shape_of(g, whole);
-  if (HD_SYM(conv_dw_is_picked)(g))
-    return whole_bytes(s.slot);
-  if (!is_dense(g))
+  if (way_of(g) == PICKED)
+    return HD_SYM(conv_dw_pick_scratch)(g);
+  if (way_of(g) == LIVE)
     return HD_SYM(conv_live_dw_scratch)(g);
   return (s.framed ? whole_bytes(s.group * s.slot) : 0) + whole_bytes(s.sums) + whole_bytes(s.taps);
 }
@@ -130,23 +136,23 @@ G16 void run_block(const dense_block *b, int taps, int groups) {
 
 typedef void dense_fn(const dense_block *block);
 
-#define DENSE(taps, groups)                                                                                            \
+#define DENSE_BLOCK(taps, groups)                                                                                      \
   static void dense_##taps##x##groups(const dense_block *block) { run_block(block, taps, groups); }
 
 /* clang-format off */
 #if HD_ISA_IS(avx512)
-DENSE(1, 1) DENSE(2, 1) DENSE(3, 1) DENSE(4, 1) DENSE(5, 1) DENSE(6, 1)
-DENSE(7, 1) DENSE(8, 1) DENSE(9, 1) DENSE(10, 1) DENSE(11, 1) DENSE(12, 1)
-DENSE(1, 2) DENSE(2, 2) DENSE(3, 2) DENSE(4, 2) DENSE(5, 2) DENSE(6, 2)
-DENSE(7, 2) DENSE(8, 2) DENSE(9, 2) DENSE(10, 2) DENSE(11, 2) DENSE(12, 2)
+DENSE_BLOCK(1, 1) DENSE_BLOCK(2, 1) DENSE_BLOCK(3, 1) DENSE_BLOCK(4, 1) DENSE_BLOCK(5, 1) DENSE_BLOCK(6, 1)
+DENSE_BLOCK(7, 1) DENSE_BLOCK(8, 1) DENSE_BLOCK(9, 1) DENSE_BLOCK(10, 1) DENSE_BLOCK(11, 1) DENSE_BLOCK(12, 1)
+DENSE_BLOCK(1, 2) DENSE_BLOCK(2, 2) DENSE_BLOCK(3, 2) DENSE_BLOCK(4, 2) DENSE_BLOCK(5, 2) DENSE_BLOCK(6, 2)
+DENSE_BLOCK(7, 2) DENSE_BLOCK(8, 2) DENSE_BLOCK(9, 2) DENSE_BLOCK(10, 2) DENSE_BLOCK(11, 2) DENSE_BLOCK(12, 2)
 static dense_fn *const dense[BLOCK_GROUPS][TAPS] = {
     {dense_1x1, dense_2x1, dense_3x1, dense_4x1, dense_5x1, dense_6x1, dense_7x1, dense_8x1, dense_9x1, dense_10x1, dense_11x1, dense_12x1},
     {dense_1x2, dense_2x2, dense_3x2, dense_4x2, dense_5x2, dense_6x2, dense_7x2, dense_8x2, dense_9x2, dense_10x2, dense_11x2, dense_12x2}};
 #elif HD_ISA_IS(scalar)
-DENSE(1, 1) DENSE(2, 1)
+DENSE_BLOCK(1, 1) DENSE_BLOCK(2, 1)
 static dense_fn *const dense[BLOCK_GROUPS][TAPS] = {{dense_1x1, dense_2x1}};
 #else
-DENSE(1, 1) DENSE(2, 1) DENSE(3, 1) DENSE(4, 1) DENSE(5, 1) DENSE(6, 1)
+DENSE_BLOCK(1, 1) DENSE_BLOCK(2, 1) DENSE_BLOCK(3, 1) DENSE_BLOCK(4, 1) DENSE_BLOCK(5, 1) DENSE_BLOCK(6, 1)
 static dense_fn *const dense[BLOCK_GROUPS][TAPS] = {{dense_1x1, dense_2x1, dense_3x1, dense_4x1, dense_5x1, dense_6x1}};
 #endif
 /* clang-format on */
@@ -230,12 +236,11 @@ static void run_group(const hd_call *whole, const hd_geom *g, int group) {
   call.in[0] = (const float *)whole->in[0] + group * g->ci;
   call.in[1] = (const float *)whole->in[1] + group * g->co;
   call.out[0] = (float *)whole->out[0] + (int64_t)group * g->co * s.taps;
-  if (HD_SYM(conv_dw_is_picked)(g))
-    HD_SYM(conv_dw_pick)(&call, whole->g->co, whole->g->ci);
-  else if (is_dense(g))
-    dense_sums(&call, &s);
-  else
-    HD_SYM(conv_live_dw)(&call, whole->g->co, whole->g->ci);
+  switch (way_of(g)) {
+  case PICKED: HD_SYM(conv_dw_pick)(&call, whole->g->co, whole->g->ci); break;
+  case LIVE: HD_SYM(conv_live_dw)(&call, whole->g->co, whole->g->ci); break;
+  default: dense_sums(&call, &s);
+  }
 }
 
 static int is_tiled(const hd_geom *g) { return hd_geom_is_winograd(g) && g->pool == 1; }
