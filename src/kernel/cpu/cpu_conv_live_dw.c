@@ -83,12 +83,12 @@ static void list_rows(const live_scratch *to, const live_shape *s, const hd_call
   }
 }
 
-/* The sums of one slice, back to the weights' order: + 0. dw: the slice's first channel. */
+/* The sums of one slice, back to the weights' order: + 0. dw: the slice's first channel; channels: from it on. */
 static void put_slice(float *dw, const float *sums, const hd_geom *g, const live_shape *s, int channels) {
-  int pixel = s->frame.channels;
+  int pixel = s->frame.channels, count = least(pixel, channels);
   for (int line = 0; line < g->co * g->kh; line++, sums += s->run)
     for (int x = 0; x < g->kw; x++, dw += g->ci)
-      g16_store_some(dw, g16_add(g16_load_some(sums + x * pixel, channels), g16_zero()), channels);
+      HD_SYM(conv_finish_sums)(dw, sums + x * pixel, count);
 }
 
 void HD_SYM(conv_live_dw)(const hd_call *call, int64_t dy_pixel, int64_t pixel) {

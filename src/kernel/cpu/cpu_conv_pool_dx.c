@@ -1,68 +1,92 @@
-/* The gradient of a convolution's input behind a pool: most pixels of the output have a gradient of zero. At each pixel
- * the list of channels that have one; then, slice by slice of the input's channels, the pixel's patch of the input in
- * registers while those channels' weights go by.
+/* The gradient of a convolution's input behind a pool: most pixels of the output have a gradient of zero. For each pixel
+ * the bits of the channels that have one; then, slice by slice of the input's channels, the pixel's patch of the input
+ * in registers while those channels' weights go by.
  *
  * Order: per input element, over the output's pixels row-major, inside over channels ascending: acc = fma(dy, w, acc),
  * at last acc + 0. */
 #include "kernel/cpu/cpu_conv_live.h"
 
-/* The lists of some samples: entry e of pixel i is at[first[i] + e] and by[first[i] + e]. */
-typedef struct pixel_lists {
-  int32_t *first, *at;
-  float *by;
-} pixel_lists;
+enum { CHUNK = 64 }; /* channels of a word of bits */
 
+static int chunks_of(const hd_geom *g) { return (g->co + CHUNK - 1) / CHUNK; }
 static int64_t pixels_of(const hd_geom *g) { return (int64_t)g->hp * g->pool * g->wp * g->pool; }
-static int64_t entries_of(const hd_geom *g) { return (int64_t)g->hp * g->wp * g->co; }
 
-/* Elements of one slice's weights: [co][kh][slice_run]. */
+/* Elements of one slice's weights: for each block of a patch [co][lines][across * 16]. */
 static int64_t slice_weights(const hd_geom *g) { return (int64_t)g->co * g->kh * slice_run(g); }
 
-static pixel_lists lists_in(float *scratch, const hd_geom *g) {
-  int64_t entries = whole_bytes(LIVE_ROWS * entries_of(g) + 16) / (int64_t)sizeof(float);
-  return (pixel_lists){
-      .at = (int32_t *)(void *)scratch, .by = scratch + entries, .first = (int32_t *)(void *)(scratch + 2 * entries)};
-}
-
-/* The live channels of one pixel, appended from entry `found` on; the new number of entries. */
-G16 int32_t list_pixel(const pixel_lists *lists, int32_t found, const float *dy, const uint8_t *argmax, int co,
-                       int position, int32_t step) {
-  for (int c = 0; c < co; c += 16)
-    found += g16_list_live(lists->at + found, lists->by + found, dy + c, argmax + c, least(16, co - c), position,
-                           c * step, step);
-  return found;
-}
-
-/* Sample n's lists from entry `found` on; the new number of entries. first: of the sample's first pixel. */
-static int32_t list_sample(const pixel_lists *lists, int32_t *first, int32_t found, const hd_call *call, int64_t n) {
+/* Sample n's bits: [pixel][chunk]. */
+static void mark_sample(uint64_t *bits, const hd_call *call, int64_t n) {
   const hd_geom *g = call->g;
-  const float *line = (const float *)call->in[0] + n * call->in_stride[0];
-  const uint8_t *taken = (const uint8_t *)call->in[2] + n * call->in_stride[2];
-  int64_t windows = (int64_t)g->wp * g->co;
-  int32_t step = g->kh * slice_run(g);
-  for (int wy = 0; wy < g->hp; wy++, line += windows, taken += windows)
-    for (int py = 0; py < g->pool; py++)
-      for (int64_t at = 0; at < windows; at += g->co)
-        for (int px = 0; px < g->pool; px++) {
-          *first++ = found;
-          found = list_pixel(lists, found, line + at, taken + at, g->co, py * g->pool + px, step);
-        }
-  *first = found;
-  return found;
+  const float *dy = (const float *)call->in[0] + n * call->in_stride[0];
+  const uint8_t *argmax = (const uint8_t *)call->in[2] + n * call->in_stride[2];
+  int chunks = chunks_of(g), line = g->wp * g->pool * chunks;
+  for (int wy = 0; wy < g->hp; wy++, bits += (g->pool - 1) * line)
+    for (int wx = 0; wx < g->wp; wx++, dy += g->co, argmax += g->co, bits += g->pool * chunks)
+      for (int c = 0, k = 0; c < g->co; c += CHUNK, k++) {
+        int count = least(CHUNK, g->co - c);
+        uint64_t live = bits_nonzero(dy + c, count);
+        for (int py = 0, p = 0; py < g->pool; py++)
+          for (int px = 0; px < g->pool; px++, p++)
+            bits[py * line + px * chunks + k] = live & bits_equal(argmax + c, count, p);
+      }
 }
 
-/* One slice of one sample: out of the lists into the frame. */
-static void add_slice(const hd_geom *g, const conv_frame *f, float *frame, const pixel_lists *lists,
-                      const int32_t *first, const float *w) {
+typedef void block_fn(float *sum, int64_t sum_line, uint64_t bits, const float *dy, const float *w);
+
+/* Adds the channels of one word of bits to a block of a patch; dy and w: of bit 0's. lines and across are constants where
+ * this is inlined. */
+G16 void add_block(float *sum, int64_t sum_line, uint64_t bits, const float *dy, const float *w, int lines,
+                   int across) {
+  g16 acc[LIVE_LINES][LIVE_ACROSS];
+  UNROLL_FOR (r, lines)
+    UNROLL_FOR (q, across)
+      acc[r][q] = g16_load(sum + r * sum_line + 16 * q);
+  for (int left = __builtin_popcountll(bits); left > 0; left--) {
+    int channel = bits_take(&bits);
+    const float *patch = w + channel * (lines * across * 16);
+    g16 by = g16_all(dy[channel]);
+    UNROLL_FOR (r, lines)
+      UNROLL_FOR (q, across)
+        acc[r][q] = g16_fma(by, g16_load(patch + (r * across + q) * 16), acc[r][q]);
+  }
+  UNROLL_FOR (r, lines)
+    UNROLL_FOR (q, across)
+      g16_store(sum + r * sum_line + 16 * q, acc[r][q]);
+}
+
+#define LIVE_BLOCK(lines, across)                                                                                      \
+  static void block_##lines##x##across(float *sum, int64_t sum_line, uint64_t bits, const float *dy, const float *w) { \
+    add_block(sum, sum_line, bits, dy, w, lines, across);                                                              \
+  }
+LIVE_BLOCKS(block_fn)
+
+/* One word of a pixel's channels, block by block of its patch; w: of channel 0. */
+static void add_channels(float *patch, int64_t line, uint64_t bits, const float *dy, const float *w, int first,
+                         const hd_geom *g, const conv_cut *cut) {
+  for (int row = 0; row < cut->rows; row += cut->lines)
+    for (int group = 0; group < cut->groups; group += cut->across) {
+      int lines = least(cut->lines, cut->rows - row), across = least(cut->across, cut->groups - group);
+      int64_t channel = (int64_t)lines * across * 16;
+      blocks[lines - 1][across - 1](patch + row * line + 16 * group, line, bits, dy, w + first * channel);
+      w += g->co * channel;
+    }
+}
+
+/* One slice of one sample into its frame. */
+static void add_slice(const hd_geom *g, const conv_frame *f, float *frame, const uint64_t *bits, const float *dy,
+                      const float *w) {
   conv_cut cut = cut_of(g);
   int64_t line = (int64_t)f->width * f->channels;
   memset(frame, 0, (size_t)frame_slot(f) * sizeof *frame);
-  for (int oy = 0; oy < g->hp * g->pool; oy++)
-    for (int ox = 0; ox < g->wp * g->pool; ox++, first++) {
-      conv_list list = {lists->at + *first, lists->by + *first, first[1] - first[0]};
-      if (list.count)
-        HD_SYM(conv_add_live)
-      (frame + oy * g->sh * line + (int64_t)ox * g->sw * f->channels, line, &list, w, slice_run(g), &cut);
+  for (int wy = 0; wy < g->hp; wy++, dy += g->wp * g->co)
+    for (int py = 0; py < g->pool; py++, frame += g->sh * line) {
+      const float *here = dy;
+      float *patch = frame;
+      for (int wx = 0; wx < g->wp; wx++, here += g->co)
+        for (int px = 0; px < g->pool; px++, patch += g->sw * f->channels)
+          for (int c = 0; c < g->co; c += CHUNK, bits++)
+            if (*bits)
+              add_channels(patch, line, *bits, here + c, w, c, g, &cut);
     }
 }
 
@@ -83,16 +107,16 @@ void HD_SYM(conv_pool_dx)(const hd_call *call) {
   const hd_geom *g = call->g;
   conv_frame f = slice_frame(g, g->ci);
   float *frame = call->scratch;
-  pixel_lists lists = lists_in(frame + frame_slot(&f), g);
-  int64_t pixels = pixels_of(g);
+  uint64_t *bits = (uint64_t *)(void *)(frame + frame_slot(&f));
+  int64_t words = pixels_of(g) * chunks_of(g);
   for (int64_t n = 0; n < call->rows; n += LIVE_ROWS) {
     int rows = call->rows - n < LIVE_ROWS ? (int)(call->rows - n) : LIVE_ROWS;
-    int32_t found = 0;
     for (int r = 0; r < rows; r++)
-      found = list_sample(&lists, lists.first + r * pixels, found, call, n + r);
+      mark_sample(bits + r * words, call, n + r);
     for (int s = 0; s < slice_count(g); s++)
       for (int r = 0; r < rows; r++) {
-        add_slice(g, &f, frame, &lists, lists.first + r * pixels, call->packed + s * slice_weights(g));
+        const float *dy = (const float *)call->in[0] + (n + r) * call->in_stride[0];
+        add_slice(g, &f, frame, bits + r * words, dy, call->packed + s * slice_weights(g));
         put_slice((float *)call->out[0] + (n + r) * call->out_stride[0] + s * SLICE, &f, frame, g->ci - s * SLICE);
       }
   }
@@ -100,17 +124,29 @@ void HD_SYM(conv_pool_dx)(const hd_call *call) {
 
 int64_t HD_SYM(conv_pool_dx_scratch)(const hd_geom *g) {
   conv_frame f = slice_frame(g, g->ci);
-  return whole_bytes(frame_slot(&f)) + 2 * whole_bytes(LIVE_ROWS * entries_of(g) + 16) +
-         whole_bytes(LIVE_ROWS * pixels_of(g) + 1);
+  return whole_bytes(frame_slot(&f)) + LIVE_ROWS * pixels_of(g) * chunks_of(g) * (int64_t)sizeof(uint64_t);
 }
 
 int64_t HD_SYM(conv_pool_dx_packed)(const hd_geom *g) { return slice_count(g) * slice_weights(g); }
 
+/* One slice of one channel's weights: its lines, cut into blocks. */
+static void pack_slice(const hd_geom *g, const float *w, float *packed, int32_t j, int channels) {
+  conv_cut cut = cut_of(g);
+  int slice = slice_channels(g);
+  for (int row = 0; row < cut.rows; row += cut.lines)
+    for (int group = 0; group < cut.groups; group += cut.across) {
+      int lines = least(cut.lines, cut.rows - row), run = 16 * least(cut.across, cut.groups - group);
+      float *to = packed + (int64_t)j * lines * run;
+      for (int i = 0; i < lines * run; i++) {
+        int k = 16 * group + i % run, x = k / slice, c = k % slice;
+        to[i] = x < g->kw && c < channels ? w[((int64_t)(row + i / run) * g->kw + x) * g->ci + c] : 0;
+      }
+      packed += (int64_t)g->co * lines * run;
+    }
+}
+
 void HD_SYM(conv_pool_dx_pack)(const hd_geom *g, const float *w, float *packed, int32_t j0, int32_t j1) {
-  int channels = slice_channels(g);
   for (int s = 0; s < slice_count(g); s++, packed += slice_weights(g))
-    for (int64_t line = (int64_t)j0 * g->kh; line < (int64_t)j1 * g->kh; line++)
-      for (int x = 0; x < g->kw; x++)
-        memcpy(packed + line * slice_run(g) + x * channels, w + (line * g->kw + x) * g->ci + s * SLICE,
-               (size_t)least(channels, g->ci - s * SLICE) * sizeof *w);
+    for (int32_t j = j0; j < j1; j++)
+      pack_slice(g, w + (int64_t)j * g->kh * g->kw * g->ci + s * SLICE, packed, j, g->ci - s * SLICE);
 }
