@@ -19,6 +19,7 @@ kernel_cpu_sources += src/kernel/cpu/group16.h src/kernel/cpu/group16_scalar.h s
   src/kernel/cpu/cpu_fill.h src/kernel/cpu/cpu_table.c src/kernel/cpu/cpu_activation.c src/kernel/cpu/cpu_array.c \
   src/kernel/cpu/cpu_batch_norm.c \
   src/kernel/cpu/cpu_concat.c src/kernel/cpu/cpu_conv.h src/kernel/cpu/cpu_conv_depth.c src/kernel/cpu/cpu_conv_dw.c src/kernel/cpu/cpu_conv_dw_pick.c \
+  src/kernel/cpu/cpu_conv_dw_wide.c \
   src/kernel/cpu/cpu_conv_dx.c src/kernel/cpu/cpu_conv_forward.c src/kernel/cpu/cpu_conv_frame.c \
   src/kernel/cpu/cpu_conv_live.c src/kernel/cpu/cpu_conv_live.h src/kernel/cpu/cpu_conv_live_dw.c \
   src/kernel/cpu/cpu_conv_pool_dx.c src/kernel/cpu/cpu_conv_walk.c \

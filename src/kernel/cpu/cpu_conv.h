@@ -182,6 +182,10 @@ static inline conv_frame gradient_frame(const hd_geom *g, int64_t pixel) {
 void HD_SYM(conv_dw_pick)(const hd_call *call, int64_t dy_pixel, int64_t pixel);
 int64_t HD_SYM(conv_dw_pick_scratch)(const hd_geom *g);
 
+/* The weight's gradient without a pool, for wide rows of the kernel, see cpu_conv_dw_wide.c; as above. */
+void HD_SYM(conv_dw_wide)(const hd_call *call, int64_t dy_pixel, int64_t pixel);
+int64_t HD_SYM(conv_dw_wide_scratch)(const hd_geom *g, int64_t pixel);
+
 /* The depthwise kernels, with the scratch and the packed weights that they need. */
 void HD_SYM(conv_depth_forward)(const hd_call *call);
 void HD_SYM(conv_depth_dx)(const hd_call *call);

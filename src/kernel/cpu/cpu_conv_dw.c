@@ -1,13 +1,13 @@
-/* The gradient of a convolution's weight and bias, in one of four ways; the shape alone decides:
+/* The gradient of a convolution's weight and bias, in one of five ways, which have the same bits; the shape alone
+ * decides:
  *
- *   tiles   wide 3 x 3 kernels without a pool, see cpu_winograd_dw.c.
- *   live    over what is not zero, see cpu_conv_live_dw.c. Best behind a pool with many input channels.
- *   dense   output channels in vector lanes; a block of taps in registers while all windows go by, a pool's positions
- *           one after the other. Best without a pool, and for few input channels. Gives the same bits as `live`; an
- *           estimate of vector instructions chooses.
- *
- *   picked  as dense, but a window's whole patch is one group, out of which each channel picks its tap at its own
- *           position; where patches are that small, see cpu_conv_dw_pick.c. The same bits once more.
+ *   tiles   wide 3 x 3 kernels without a pool, see cpu_winograd_dw.c. (These have bits of their own.)
+ *   wide    taps in vector lanes: without a pool, see cpu_conv_dw_wide.c.
+ *   dense   output channels in vector lanes, for few input channels; a block of taps in registers while all windows go
+ *           by, a pool's positions one after the other.
+ *   picked  as dense, but each channel picks its tap at its own position: behind a pool of side 2, see
+ *           cpu_conv_dw_pick.c.
+ *   live    over what is not zero: behind a pool with many input channels, see cpu_conv_live_dw.c.
  *
  * Groups of channels go one after the other. Order of the dense way: per weight, over samples ascending, windows
  * row-major: acc = fma(dy, x, acc), at last acc + 0; of the bias, always: acc = acc + dy. */
@@ -27,17 +27,17 @@ typedef struct dw_shape {
   int64_t dy_pixel;    /* elements of dy from a window to the next */
 } dw_shape;
 
-typedef enum dw_way { LIVE, DENSE, PICKED } dw_way;
+typedef enum dw_way { LIVE, DENSE, PICKED, WIDE } dw_way;
 
-/* Vector instructions of each way; half of a pooled gradient is taken to be zero. */
+/* By the number of vector instructions; half of a pooled gradient is taken to be zero. */
 static dw_way way_of(const hd_geom *g) {
-  double live_share = g->pool > 1 ? 0.5 : 1, windows = (double)g->hp * g->wp;
-  double taps = (double)g->kh * g->kw * g->ci * (up16(g->co) / 16);
-  double live = windows * g->co * (4 + live_share * g->kh * (up16(g->kw * g->ci) / 16));
-  double dense = windows * g->pool * g->pool * taps, picked = windows * 1.5 * taps;
+  double run16 = up16(g->kw * g->ci) / 16, wide = (double)g->co * g->kh * run16;
+  double dense = (double)g->kh * g->kw * g->ci * (up16(g->co) / 16), live = 4 * g->co + 0.5 * wide;
+  if (g->pool == 1)
+    return wide <= dense ? WIDE : DENSE;
   if (g->pool == 2)
-    return picked <= live ? PICKED : LIVE;
-  return dense <= live ? DENSE : LIVE;
+    return 1.5 * dense <= live ? PICKED : LIVE;
+  return g->pool * g->pool * dense <= live ? DENSE : LIVE;
 }
 
 /* Of one group of channels, g, that is part of `whole`. */
@@ -60,6 +60,8 @@ static int64_t group_scratch_bytes(const hd_geom *g, const hd_geom *whole) {
     return HD_SYM(conv_dw_pick_scratch)(g);
   if (way_of(g) == LIVE)
     return HD_SYM(conv_live_dw_scratch)(g);
+  if (way_of(g) == WIDE)
+    return HD_SYM(conv_dw_wide_scratch)(g, whole->ci);
   return (s.framed ? whole_bytes(s.group * s.slot) : 0) + whole_bytes(s.sums) + whole_bytes(s.taps);
 }
 
@@ -239,6 +241,7 @@ static void run_group(const hd_call *whole, const hd_geom *g, int group) {
   switch (way_of(g)) {
   case PICKED: HD_SYM(conv_dw_pick)(&call, whole->g->co, whole->g->ci); break;
   case LIVE: HD_SYM(conv_live_dw)(&call, whole->g->co, whole->g->ci); break;
+  case WIDE: HD_SYM(conv_dw_wide)(&call, whole->g->co, whole->g->ci); break;
   default: dense_sums(&call, &s);
   }
 }

@@ -196,7 +196,7 @@ static block_fn *const fours[MOST_GROUPS][MOST_WINDOWS] = {{four_1x1}};
 
 /* Windows of a block, all of whose sums stay in registers. */
 static int block_windows(const conv_walk *walk, int groups) {
-  return most(1, ACC_GROUPS / ((walk->pool == 2 ? POSITIONS : 1) * groups));
+  return walk->pool == 2 ? most(1, ACC_GROUPS / (POSITIONS * groups)) : least(MOST_PIXELS, ACC_GROUPS / groups);
 }
 
 /* All windows for the groups from `first` on, in blocks of nearly equal size. */
