@@ -160,7 +160,10 @@ static void time_conv(const setting *s, const shape *what) {
         *dbs = random_floats(slot(g.co, 16), 0);
   uint8_t *at = random_bytes(n * bytes, g.pool * g.pool), *argmax = g.pool > 1 ? at : NULL;
   hd_call calls[] = {
-      {.in = {xs, ws, bs}, .out = {ys, random_bytes(n * bytes, 1)}, .in_stride = {x}, .out_stride = {y, bytes}},
+      {.in = {xs, ws, bs},
+       .out = {ys, g.pool > 1 ? random_bytes(n * bytes, 1) : NULL},
+       .in_stride = {x},
+       .out_stride = {y, bytes}},
       {.in = {dys, ws, argmax}, .out = {dxs}, .in_stride = {y, 0, bytes}, .out_stride = {x}},
       {.in = {xs, dys, argmax}, .out = {dws, dbs}, .in_stride = {x, y, bytes}},
   };

@@ -28,23 +28,33 @@ typedef struct walk_block {
 
 /* The next window to be put into a block. */
 typedef struct walk_cursor {
-  int64_t row;
+  const float *x;
+  float *y;
+  uint8_t *argmax; /* or NULL */
   int wy, wx;
 } walk_cursor;
 
-static void take_windows(walk_block *block, walk_cursor *at, const conv_walk *walk, int pixels, int channel) {
+static void take_windows(walk_block *block, walk_cursor *at, const conv_walk *walk, int pixels) {
   for (int p = 0; p < pixels; p++) {
-    int64_t out = at->wy * walk->y_step_y + at->wx * walk->y_step_x + channel;
-    block->x[p] = walk->x + at->row * walk->x_stride + at->wy * walk->x_step_y + at->wx * walk->x_step_x;
-    block->y[p] = walk->y + at->row * walk->y_stride + out;
-    block->argmax[p] = walk->argmax ? walk->argmax + at->row * walk->argmax_stride + out : NULL;
-    if (++at->wx < walk->width)
-      continue;
-    at->wx = 0;
-    if (++at->wy < walk->height)
-      continue;
-    at->wy = 0;
-    at->row++;
+    int64_t x = walk->x_step_x, y = walk->y_step_x, argmax = y;
+    block->x[p] = at->x;
+    block->y[p] = at->y;
+    block->argmax[p] = at->argmax;
+    if (++at->wx == walk->width) {
+      at->wx = 0;
+      x += walk->x_step_y - walk->width * walk->x_step_x;
+      y += walk->y_step_y - walk->width * walk->y_step_x;
+      argmax = y;
+      if (++at->wy == walk->height) {
+        at->wy = 0;
+        x += walk->x_stride - walk->height * walk->x_step_y;
+        y += walk->y_stride - walk->height * walk->y_step_y;
+        argmax += walk->argmax_stride - walk->height * walk->y_step_y;
+      }
+    }
+    at->x += x;
+    at->y += y;
+    at->argmax = at->argmax ? at->argmax + argmax : NULL;
   }
 }
 
@@ -80,16 +90,39 @@ G16 void take_over(g16 *best, g16 *taken, g16 later, int position) {
   *taken = g16_choose(over, g16_all((float)position), *taken);
 }
 
-G16 void finish(const conv_walk *walk, const walk_block *block, g16 best, g16 taken, int p, int q) {
+/* The chains' ends. */
+G16 g16 ended(const conv_walk *walk, g16 value) {
+  value = walk->plus_zero ? g16_add(value, g16_zero()) : value;
+  return walk->relu ? g16_relu(value) : value;
+}
+
+G16 void put_maximum(const conv_walk *walk, const walk_block *block, g16 best, g16 taken, int p, int q) {
   int count = block->channels - 16 * q;
-  best = walk->plus_zero ? g16_add(best, g16_zero()) : best;
-  g16_store_some(block->y[p] + 16 * q, walk->relu ? g16_relu(best) : best, count);
+  g16_store_some(block->y[p] + 16 * q, ended(walk, best), count);
   if (block->argmax[p])
     g16_to_bytes(block->argmax[p] + 16 * q, taken, count);
 }
 
-/* All positions of a block's windows; pixels and groups are constants where this is inlined. */
-G16 void run_block(const conv_walk *walk, const walk_block *block, int pixels, int groups) {
+/* A block without a pool; pixels and groups are constants where this is inlined. */
+G16 void run_plain(const conv_walk *walk, const walk_block *block, int pixels, int groups) {
+  g16 acc[MOST_PIXELS][MOST_GROUPS];
+  taps(acc, walk, block, 0, pixels, groups);
+  if (walk->plus_zero || walk->relu)
+    UNROLL_FOR (p, pixels)
+      UNROLL_FOR (q, groups)
+        acc[p][q] = ended(walk, acc[p][q]);
+  if (block->channels >= 16 * groups)
+    UNROLL_FOR (p, pixels)
+      UNROLL_FOR (q, groups)
+        g16_store(block->y[p] + 16 * q, acc[p][q]);
+  else
+    UNROLL_FOR (p, pixels)
+      UNROLL_FOR (q, groups)
+        g16_store_some(block->y[p] + 16 * q, acc[p][q], block->channels - 16 * q);
+}
+
+/* Behind a pool of any side, position after position. */
+G16 void run_many(const conv_walk *walk, const walk_block *block, int pixels, int groups) {
   g16 best[MOST_PIXELS][MOST_GROUPS], taken[MOST_PIXELS][MOST_GROUPS], acc[MOST_PIXELS][MOST_GROUPS];
   taps(best, walk, block, 0, pixels, groups);
   UNROLL_FOR (p, pixels)
@@ -104,7 +137,7 @@ G16 void run_block(const conv_walk *walk, const walk_block *block, int pixels, i
   }
   UNROLL_FOR (p, pixels)
     UNROLL_FOR (q, groups)
-      finish(walk, block, best[p][q], taken[p][q], p, q);
+      put_maximum(walk, block, best[p][q], taken[p][q], p, q);
 }
 
 /* All four positions' chains of some windows behind a pool of side 2. */
@@ -140,7 +173,7 @@ G16 void taps_of_four(g16 (*acc)[POSITIONS][MOST_GROUPS], const conv_walk *walk,
   }
 }
 
-/* As run_block, behind a pool of side 2: nothing but sums while weights go by. */
+/* Behind a pool of side 2: nothing but sums while weights go by. */
 G16 void run_four(const conv_walk *walk, const walk_block *block, int windows, int groups) {
   g16 acc[MOST_WINDOWS][POSITIONS][MOST_GROUPS];
   taps_of_four(acc, walk, block, windows, groups);
@@ -149,74 +182,100 @@ G16 void run_four(const conv_walk *walk, const walk_block *block, int windows, i
       g16 best = acc[p][0][q], taken = g16_zero();
       UNROLL_FOR (i, POSITIONS - 1)
         take_over(&best, &taken, acc[p][i + 1][q], i + 1);
-      finish(walk, block, best, taken, p, q);
+      put_maximum(walk, block, best, taken, p, q);
     }
 }
 
 typedef void block_fn(const conv_walk *walk, const walk_block *block);
 
-#define BLOCK(pixels, groups)                                                                                          \
-  static void block_##pixels##x##groups(const conv_walk *walk, const walk_block *block) {                              \
-    run_block(walk, block, pixels, groups);                                                                            \
+#define BLOCK(kind, pixels, groups)                                                                                    \
+  static void kind##_##pixels##x##groups(const conv_walk *walk, const walk_block *block) {                             \
+    run_##kind(walk, block, pixels, groups);                                                                           \
   }
 
-#define FOUR(windows, groups)                                                                                          \
-  static void four_##windows##x##groups(const conv_walk *walk, const walk_block *block) {                              \
-    run_four(walk, block, windows, groups);                                                                            \
-  }
-
+/* Each kind's blocks by their size, as far as what a block holds in registers fits: one sum an output, four, or a sum, a
+ * maximum and its position. */
 /* clang-format off */
 #if HD_ISA_IS(avx512)
-BLOCK(1, 1) BLOCK(2, 1) BLOCK(3, 1) BLOCK(4, 1) BLOCK(5, 1) BLOCK(6, 1)
-BLOCK(7, 1) BLOCK(8, 1) BLOCK(9, 1) BLOCK(10, 1) BLOCK(11, 1) BLOCK(12, 1)
-BLOCK(1, 2) BLOCK(2, 2) BLOCK(3, 2) BLOCK(4, 2) BLOCK(5, 2) BLOCK(6, 2)
-BLOCK(7, 2) BLOCK(8, 2) BLOCK(9, 2) BLOCK(10, 2) BLOCK(11, 2) BLOCK(12, 2)
-BLOCK(1, 3) BLOCK(2, 3) BLOCK(3, 3) BLOCK(4, 3) BLOCK(5, 3) BLOCK(6, 3) BLOCK(7, 3) BLOCK(8, 3)
-static block_fn *const blocks[MOST_GROUPS][MOST_PIXELS] = {
-    {block_1x1, block_2x1, block_3x1, block_4x1, block_5x1, block_6x1, block_7x1, block_8x1, block_9x1, block_10x1, block_11x1, block_12x1},
-    {block_1x2, block_2x2, block_3x2, block_4x2, block_5x2, block_6x2, block_7x2, block_8x2, block_9x2, block_10x2, block_11x2, block_12x2},
-    {block_1x3, block_2x3, block_3x3, block_4x3, block_5x3, block_6x3, block_7x3, block_8x3}};
-FOUR(1, 1) FOUR(2, 1) FOUR(3, 1) FOUR(4, 1) FOUR(5, 1) FOUR(6, 1)
-FOUR(1, 2) FOUR(2, 2) FOUR(3, 2)
-FOUR(1, 3) FOUR(2, 3)
-static block_fn *const fours[MOST_GROUPS][MOST_WINDOWS] = {
+BLOCK(plain, 1, 1) BLOCK(plain, 2, 1) BLOCK(plain, 3, 1) BLOCK(plain, 4, 1) BLOCK(plain, 5, 1) BLOCK(plain, 6, 1)
+BLOCK(plain, 7, 1) BLOCK(plain, 8, 1) BLOCK(plain, 9, 1) BLOCK(plain, 10, 1) BLOCK(plain, 11, 1) BLOCK(plain, 12, 1)
+BLOCK(plain, 1, 2) BLOCK(plain, 2, 2) BLOCK(plain, 3, 2) BLOCK(plain, 4, 2) BLOCK(plain, 5, 2) BLOCK(plain, 6, 2)
+BLOCK(plain, 7, 2) BLOCK(plain, 8, 2) BLOCK(plain, 9, 2) BLOCK(plain, 10, 2) BLOCK(plain, 11, 2) BLOCK(plain, 12, 2)
+BLOCK(plain, 1, 3) BLOCK(plain, 2, 3) BLOCK(plain, 3, 3) BLOCK(plain, 4, 3) BLOCK(plain, 5, 3) BLOCK(plain, 6, 3)
+BLOCK(plain, 7, 3) BLOCK(plain, 8, 3)
+static block_fn *const plain[MOST_GROUPS][MOST_PIXELS] = {
+    {plain_1x1, plain_2x1, plain_3x1, plain_4x1, plain_5x1, plain_6x1, plain_7x1, plain_8x1, plain_9x1, plain_10x1, plain_11x1, plain_12x1},
+    {plain_1x2, plain_2x2, plain_3x2, plain_4x2, plain_5x2, plain_6x2, plain_7x2, plain_8x2, plain_9x2, plain_10x2, plain_11x2, plain_12x2},
+    {plain_1x3, plain_2x3, plain_3x3, plain_4x3, plain_5x3, plain_6x3, plain_7x3, plain_8x3}};
+BLOCK(four, 1, 1) BLOCK(four, 2, 1) BLOCK(four, 3, 1) BLOCK(four, 4, 1) BLOCK(four, 5, 1) BLOCK(four, 6, 1)
+BLOCK(four, 1, 2) BLOCK(four, 2, 2) BLOCK(four, 3, 2)
+BLOCK(four, 1, 3) BLOCK(four, 2, 3)
+static block_fn *const four[MOST_GROUPS][MOST_WINDOWS] = {
     {four_1x1, four_2x1, four_3x1, four_4x1, four_5x1, four_6x1}, {four_1x2, four_2x2, four_3x2}, {four_1x3, four_2x3}};
+BLOCK(many, 1, 1) BLOCK(many, 2, 1) BLOCK(many, 3, 1) BLOCK(many, 4, 1)
+BLOCK(many, 5, 1) BLOCK(many, 6, 1) BLOCK(many, 7, 1) BLOCK(many, 8, 1)
+BLOCK(many, 1, 2) BLOCK(many, 2, 2) BLOCK(many, 3, 2) BLOCK(many, 4, 2)
+BLOCK(many, 1, 3) BLOCK(many, 2, 3)
+static block_fn *const many[MOST_GROUPS][MOST_PIXELS] = {
+    {many_1x1, many_2x1, many_3x1, many_4x1, many_5x1, many_6x1, many_7x1, many_8x1},
+    {many_1x2, many_2x2, many_3x2, many_4x2},
+    {many_1x3, many_2x3}};
 #elif HD_ISA_IS(scalar)
-BLOCK(1, 1) BLOCK(2, 1)
-static block_fn *const blocks[MOST_GROUPS][MOST_PIXELS] = {{block_1x1, block_2x1}};
-FOUR(1, 1)
-static block_fn *const fours[MOST_GROUPS][MOST_WINDOWS] = {{four_1x1}};
+BLOCK(plain, 1, 1) BLOCK(plain, 2, 1)
+BLOCK(four, 1, 1)
+BLOCK(many, 1, 1)
+static block_fn *const plain[MOST_GROUPS][MOST_PIXELS] = {{plain_1x1, plain_2x1}};
+static block_fn *const four[MOST_GROUPS][MOST_WINDOWS] = {{four_1x1}};
+static block_fn *const many[MOST_GROUPS][MOST_PIXELS] = {{many_1x1}};
 #else
-BLOCK(1, 1) BLOCK(2, 1) BLOCK(3, 1) BLOCK(4, 1) BLOCK(5, 1) BLOCK(6, 1)
-static block_fn *const blocks[MOST_GROUPS][MOST_PIXELS] = {{block_1x1, block_2x1, block_3x1, block_4x1, block_5x1, block_6x1}};
-FOUR(1, 1)
-static block_fn *const fours[MOST_GROUPS][MOST_WINDOWS] = {{four_1x1}};
+BLOCK(plain, 1, 1) BLOCK(plain, 2, 1) BLOCK(plain, 3, 1) BLOCK(plain, 4, 1) BLOCK(plain, 5, 1) BLOCK(plain, 6, 1)
+BLOCK(four, 1, 1)
+BLOCK(many, 1, 1) BLOCK(many, 2, 1)
+static block_fn *const plain[MOST_GROUPS][MOST_PIXELS] = {
+    {plain_1x1, plain_2x1, plain_3x1, plain_4x1, plain_5x1, plain_6x1}};
+static block_fn *const four[MOST_GROUPS][MOST_WINDOWS] = {{four_1x1}};
+static block_fn *const many[MOST_GROUPS][MOST_PIXELS] = {{many_1x1, many_2x1}};
 #endif
 /* clang-format on */
 
-/* Windows of a block, all of whose sums stay in registers. */
-static int block_windows(const conv_walk *walk, int groups) {
-  return walk->pool == 2 ? most(1, ACC_GROUPS / (POSITIONS * groups)) : least(MOST_PIXELS, ACC_GROUPS / groups);
+/* A walk's blocks by their number of windows, and the largest. */
+static block_fn *const *sized_blocks(const conv_walk *walk, int groups, int *most_windows) {
+  int held = walk->pool == 1 ? 1 : walk->pool == 2 ? POSITIONS : 3;
+  *most_windows = most(1, least(MOST_PIXELS, ACC_GROUPS / (held * groups)));
+  return walk->pool == 1 ? plain[groups - 1] : walk->pool == 2 ? four[groups - 1] : many[groups - 1];
 }
 
 /* All windows for the groups from `first` on, in blocks of nearly equal size. */
 static void walk_channels(const conv_walk *walk, int first, int groups) {
-  int pixels = block_windows(walk, groups);
-  block_fn *const *sized = walk->pool == 2 ? fours[groups - 1] : blocks[groups - 1];
+  int pixels;
+  block_fn *const *blocks = sized_blocks(walk, groups, &pixels);
   int64_t windows = walk->rows * walk->height * walk->width, count = (windows + pixels - 1) / pixels;
-  walk_cursor at = {0};
-  walk_block block = {.w = walk->w + (int64_t)first * 16 * walk->taps_y * walk->run,
-                      .bias = walk->bias ? walk->bias + first * 16 : NULL,
-                      .channels = walk->channels - first * 16};
+  int64_t size = windows / count, larger = windows % count;
+  int channel = first * 16;
+  walk_cursor at = {walk->x, walk->y + channel, walk->argmax ? walk->argmax + channel : NULL, 0, 0};
+  walk_block block = {.w = walk->w + (int64_t)channel * walk->taps_y * walk->run,
+                      .bias = walk->bias ? walk->bias + channel : NULL,
+                      .channels = walk->channels - channel};
   for (int64_t b = 0; b < count; b++) {
-    int size = (int)(windows * (b + 1) / count - windows * b / count);
-    take_windows(&block, &at, walk, size, first * 16);
-    sized[size - 1](walk, &block);
+    int here = (int)(b < larger ? size + 1 : size);
+    take_windows(&block, &at, walk, here);
+    blocks[here - 1](walk, &block);
   }
+}
+
+/* Without a pool every maximum is its only position's. */
+static void clear_argmax(const conv_walk *walk) {
+  for (int64_t r = 0; r < walk->rows; r++)
+    for (int wy = 0; wy < walk->height; wy++)
+      for (int wx = 0; wx < walk->width; wx++)
+        memset(walk->argmax + r * walk->argmax_stride + wy * walk->y_step_y + wx * walk->y_step_x, 0,
+               (size_t)walk->channels);
 }
 
 void HD_SYM(conv_walk)(const conv_walk *walk) {
   int groups = up16(walk->channels) / 16;
+  if (walk->pool == 1 && walk->argmax)
+    clear_argmax(walk);
   for (int first = 0; first < groups; first += walk_block_groups(first, groups))
     walk_channels(walk, first, walk_block_groups(first, groups));
 }
