@@ -49,8 +49,17 @@ G16 void run_pixels(const depth_walk *walk, const float *x, float *y, int pixels
   if (walk->relu)
     UNROLL_FOR (p, pixels)
       acc[p] = g16_relu(acc[p]);
-  UNROLL_FOR (p, pixels)
-    g16_store_some(y + p * walk->y_step_x, acc[p], walk->channels);
+  int64_t next = walk->y_step_x;
+  if (walk->channels >= LANES)
+    UNROLL_FOR (p, pixels) {
+      g16_store(y, acc[p]);
+      y += next;
+    }
+  else
+    UNROLL_FOR (p, pixels) {
+      g16_store_some(y, acc[p], walk->channels);
+      y += next;
+    }
 }
 
 /* All lines of a column of windows. */
@@ -176,7 +185,23 @@ typedef struct depth_taps {
   int height, width, channels;
 } depth_taps;
 
-enum { TAPS_DOWN = 5, TAPS_ACROSS = 8 };
+enum { TAPS_DOWN = 5, TAPS_ACROSS = 8, WINDOWS = HD_ISA_IS(avx512) ? 4 : 1 };
+
+/* `windows` neighbours; what lies side by side is loaded once for all of them if `step` is one pixel. All but the
+ * block are constants where this is inlined. */
+G16 void add_neighbours(g16 (*acc)[TAPS_ACROSS], const depth_taps *b, const float *x, const float *dy, int windows,
+                        int down, int across) {
+  g16 d[WINDOWS];
+  UNROLL_FOR (i, windows)
+    d[i] = g16_load_some(dy + i * b->dy_pixel, b->channels);
+  UNROLL_FOR (r, down)
+    UNROLL_FOR (i, windows + across - 1) {
+      g16 xv = g16_load(x + r * b->x_line + i * LANES);
+      UNROLL_FOR (k, windows)
+        if (i - k >= 0 && i - k < across)
+          acc[r][i - k] = g16_fma(d[k], xv, acc[r][i - k]);
+    }
+}
 
 /* down and across are constants where this is inlined. */
 G16 void add_windows(const depth_taps *b, int down, int across) {
@@ -187,12 +212,12 @@ G16 void add_windows(const depth_taps *b, int down, int across) {
       acc[r][q] = g16_load(b->sum + r * b->sum_line + q * LANES);
   for (int wy = 0; wy < b->height; wy++) {
     const float *x = b->x + wy * b->x_step_y;
-    for (int wx = 0; wx < b->width; wx++, x += b->x_step_x, dy += b->dy_pixel) {
-      g16 d = g16_load_some(dy, b->channels);
-      UNROLL_FOR (r, down)
-        UNROLL_FOR (q, across)
-          acc[r][q] = g16_fma(d, g16_load(x + r * b->x_line + q * LANES), acc[r][q]);
-    }
+    int wx = 0;
+    if (WINDOWS > 1 && b->x_step_x == LANES)
+      for (; wx + WINDOWS <= b->width; wx += WINDOWS, x += WINDOWS * LANES, dy += WINDOWS * b->dy_pixel)
+        add_neighbours(acc, b, x, dy, WINDOWS, down, across);
+    for (; wx < b->width; wx++, x += b->x_step_x, dy += b->dy_pixel)
+      add_neighbours(acc, b, x, dy, 1, down, across);
   }
   UNROLL_FOR (r, down)
     UNROLL_FOR (q, across)
