@@ -139,6 +139,25 @@ static inline int64_t walk_weight_at(int channels, int taps, int c, int k) {
   return (int64_t)first * 16 * taps + k * width + (c - first * 16);
 }
 
+/* Whether channel c is in a last group of which at most half exists: such a group serves two windows at once, and its
+ * weights stand twice, eight lanes apart. */
+static inline int walk_is_half(int channels, int c) {
+  int left = channels % 16;
+  return left > 0 && left <= 8 && c / 16 == channels / 16;
+}
+
+/* Puts the weights of channel c, `count` of them from tap k on, into their places. */
+static inline void walk_pack(float *packed, int channels, int taps, int c, int k, const float *w, int64_t w_step,
+                             int count) {
+  int64_t first = walk_weight_at(channels, taps, c, 0), step = walk_weight_at(channels, taps, c, 1) - first;
+  int half = walk_is_half(channels, c);
+  float *to = packed + first + k * step;
+  for (int i = 0; i < count; i++, to += step, w += w_step) {
+    to[0] = *w;
+    to[half ? 8 : 0] = *w;
+  }
+}
+
 void HD_SYM(conv_walk)(const conv_walk *walk);
 
 /* Along one axis, the input's pixels i = first, first + stride, ... whose windows meet the kernel at the same taps: */

@@ -141,13 +141,11 @@ static void pack_channel(const hd_geom *g, const float *w, float *packed, int co
     conv_phase y, x;
     phases_of(&y, &x, g, i);
     int taps = y.taps * x.taps * g->co;
-    for (int c = 0; c < g->ci; c++) {
-      int64_t first = walk_weight_at(g->ci, taps, c, 0), step = walk_weight_at(g->ci, taps, c, 1) - first;
+    for (int c = 0; c < g->ci; c++)
       for (int t = 0; t < y.taps * x.taps; t++) {
         int ky = y.last - t / x.taps * g->sh, kx = x.last - t % x.taps * g->sw;
-        packed[first + ((int64_t)t * g->co + co) * step] = w[(ky * g->kw + kx) * g->ci + c];
+        walk_pack(packed, g->ci, taps, c, t * g->co + co, w + (ky * g->kw + kx) * g->ci + c, 0, 1);
       }
-    }
     packed += phase_elems(g, &y, &x);
   }
 }

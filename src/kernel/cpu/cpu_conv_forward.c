@@ -97,13 +97,9 @@ static void pack(const hd_geom *g, const float *w, float *packed, int32_t j0, in
   }
   hd_geom part = group_geom(g);
   int taps = part.kh * part.kw * part.ci;
-  for (int32_t j = j0; j < j1; j++) {
-    int64_t first = walk_weight_at(part.co, taps, j % part.co, 0);
-    int64_t step = walk_weight_at(part.co, taps, j % part.co, 1) - first;
-    float *to = packed + j / part.co * group_packed_elems(&part) + first;
-    for (int k = 0; k < taps; k++)
-      to[k * step] = w[(int64_t)j * taps + k];
-  }
+  for (int32_t j = j0; j < j1; j++)
+    walk_pack(packed + j / part.co * group_packed_elems(&part), part.co, taps, j % part.co, 0, w + (int64_t)j * taps, 1,
+              taps);
 }
 
 void HD_SYM(conv_forward_fill)(hd_kernels *table) {

@@ -5,6 +5,9 @@
  * positions of fewer windows, whose maxima then need no registers meanwhile. Blocks of weights lie outside, windows inside,
  * so a block's weights stay in the nearest caches while windows stream.
  *
+ * Of a last group whose upper half would be empty, the lower half is one window's and the upper half its neighbour's;
+ * groups' sums are then held by the even windows.
+ *
  * Order: acc = bias or +0; over the kernel's rows, inside over the row's elements: acc = fma(x, w, acc). Then the
  * maximum over positions, row-major, a later one taken if it is greater or NaN; then + 0 or the ReLU, if asked for.
  * Windows are independent. */
@@ -14,7 +17,9 @@ enum {
   MOST_PIXELS = ACC_GROUPS / BLOCK_GROUPS,
   MOST_GROUPS = BLOCK_GROUPS > 1 ? BLOCK_GROUPS + 1 : 1,
   POSITIONS = 4, /* positions of a pool of side 2 */
-  MOST_WINDOWS = ACC_GROUPS < POSITIONS ? 1 : ACC_GROUPS / POSITIONS
+  MOST_WINDOWS = ACC_GROUPS < 2 * POSITIONS ? 2 : ACC_GROUPS / POSITIONS,
+  MOST_MAXIMA = ACC_GROUPS < 6 ? 2 : ACC_GROUPS / 3,
+  LONG_CHAIN = 64
 };
 
 /* The windows of a block, and where their outputs go. */
@@ -58,13 +63,19 @@ static void take_windows(walk_block *block, walk_cursor *at, const conv_walk *wa
   }
 }
 
-/* One position of all windows: acc[p][q] = the whole chain. */
-G16 void taps(g16 (*acc)[MOST_GROUPS], const conv_walk *walk, const walk_block *block, int64_t at, int pixels,
-              int groups) {
-  const float *x[MOST_PIXELS], *w = block->w;
-  g16 bias[MOST_GROUPS];
+G16 void take_bias(g16 *bias, const walk_block *block, int groups, int half) {
   UNROLL_FOR (q, groups)
     bias[q] = block->bias ? g16_load_some(block->bias + 16 * q, block->channels - 16 * q) : g16_zero();
+  if (half)
+    bias[groups - 1] = g16_low_twice(bias[groups - 1]);
+}
+
+/* One position of all windows: acc[p][q] = the whole chain. `half`: whether the last group is one of halves. */
+G16 void taps(g16 (*acc)[MOST_GROUPS], const conv_walk *walk, const walk_block *block, int64_t at, int pixels,
+              int groups, int half) {
+  const float *x[MOST_PIXELS], *w = block->w;
+  g16 bias[MOST_GROUPS], before = g16_zero();
+  take_bias(bias, block, groups, half);
   UNROLL_FOR (p, pixels) {
     x[p] = block->x[p];
     UNROLL_FOR (q, groups)
@@ -77,8 +88,11 @@ G16 void taps(g16 (*acc)[MOST_GROUPS], const conv_walk *walk, const walk_block *
         wv[q] = g16_load(w + 16 * q);
       UNROLL_FOR (p, pixels) {
         g16 xv = g16_all(x[p][i]);
-        UNROLL_FOR (q, groups)
+        UNROLL_FOR (q, groups - half)
           acc[p][q] = g16_fma(xv, wv[q], acc[p][q]);
+        if (half && p % 2)
+          acc[p - 1][groups - 1] = g16_fma(g16_halves(before, xv), wv[groups - 1], acc[p - 1][groups - 1]);
+        before = xv;
       }
     }
 }
@@ -96,6 +110,9 @@ G16 g16 ended(const conv_walk *walk, g16 value) {
   return walk->relu ? g16_relu(value) : value;
 }
 
+/* Window p's of what a group holds. */
+G16 g16 half_of(g16 both, int p) { return p % 2 ? g16_high(both) : both; }
+
 G16 void put_maximum(const conv_walk *walk, const walk_block *block, g16 best, g16 taken, int p, int q) {
   int count = block->channels - 16 * q;
   g16_store_some(block->y[p] + 16 * q, ended(walk, best), count);
@@ -103,10 +120,17 @@ G16 void put_maximum(const conv_walk *walk, const walk_block *block, g16 best, g
     g16_to_bytes(block->argmax[p] + 16 * q, taken, count);
 }
 
-/* A block without a pool; pixels and groups are constants where this is inlined. */
-G16 void run_plain(const conv_walk *walk, const walk_block *block, int pixels, int groups) {
+/* Of a group of halves, to both windows. */
+G16 void put_maxima(const conv_walk *walk, const walk_block *block, g16 best, g16 taken, int p, int q, int half) {
+  put_maximum(walk, block, best, taken, p, q);
+  if (half)
+    put_maximum(walk, block, g16_high(best), g16_high(taken), p + 1, q);
+}
+
+/* A block without a pool; pixels, groups and half are constants where this is inlined. */
+G16 void run_plain(const conv_walk *walk, const walk_block *block, int pixels, int groups, int half) {
   g16 acc[MOST_PIXELS][MOST_GROUPS];
-  taps(acc, walk, block, 0, pixels, groups);
+  taps(acc, walk, block, 0, pixels, groups, half);
   if (walk->plus_zero || walk->relu)
     UNROLL_FOR (p, pixels)
       UNROLL_FOR (q, groups)
@@ -117,36 +141,38 @@ G16 void run_plain(const conv_walk *walk, const walk_block *block, int pixels, i
         g16_store(block->y[p] + 16 * q, acc[p][q]);
   else
     UNROLL_FOR (p, pixels)
-      UNROLL_FOR (q, groups)
-        g16_store_some(block->y[p] + 16 * q, acc[p][q], block->channels - 16 * q);
+      UNROLL_FOR (q, groups) {
+        g16 value = half && q == groups - 1 ? half_of(acc[p - p % 2][q], p) : acc[p][q];
+        g16_store_some(block->y[p] + 16 * q, value, block->channels - 16 * q);
+      }
 }
 
 /* Behind a pool of any side, position after position. */
-G16 void run_many(const conv_walk *walk, const walk_block *block, int pixels, int groups) {
+G16 void run_many(const conv_walk *walk, const walk_block *block, int pixels, int groups, int half) {
   g16 best[MOST_PIXELS][MOST_GROUPS], taken[MOST_PIXELS][MOST_GROUPS], acc[MOST_PIXELS][MOST_GROUPS];
-  taps(best, walk, block, 0, pixels, groups);
+  taps(best, walk, block, 0, pixels, groups, half);
   UNROLL_FOR (p, pixels)
     UNROLL_FOR (q, groups)
       taken[p][q] = g16_zero();
   for (int position = 1; position < walk->pool * walk->pool; position++) {
     int64_t at = position / walk->pool * walk->at_step_y + position % walk->pool * walk->at_step_x;
-    taps(acc, walk, block, at, pixels, groups);
+    taps(acc, walk, block, at, pixels, groups, half);
     UNROLL_FOR (p, pixels)
       UNROLL_FOR (q, groups)
         take_over(&best[p][q], &taken[p][q], acc[p][q], position);
   }
   UNROLL_FOR (p, pixels)
     UNROLL_FOR (q, groups)
-      put_maximum(walk, block, best[p][q], taken[p][q], p, q);
+      if (!half || q < groups - 1 || p % 2 == 0)
+        put_maxima(walk, block, best[p][q], taken[p][q], p, q, half && q == groups - 1);
 }
 
 /* All four positions' chains of some windows behind a pool of side 2. */
 G16 void taps_of_four(g16 (*acc)[POSITIONS][MOST_GROUPS], const conv_walk *walk, const walk_block *block, int windows,
-                      int groups) {
+                      int groups, int half) {
   const float *upper[MOST_WINDOWS], *lower[MOST_WINDOWS], *w = block->w;
-  g16 bias[MOST_GROUPS];
-  UNROLL_FOR (q, groups)
-    bias[q] = block->bias ? g16_load_some(block->bias + 16 * q, block->channels - 16 * q) : g16_zero();
+  g16 bias[MOST_GROUPS], before[POSITIONS];
+  take_bias(bias, block, groups, half);
   UNROLL_FOR (p, windows) {
     upper[p] = block->x[p];
     lower[p] = block->x[p] + walk->at_step_y;
@@ -162,8 +188,11 @@ G16 void taps_of_four(g16 (*acc)[POSITIONS][MOST_GROUPS], const conv_walk *walk,
       UNROLL_FOR (p, windows)
         UNROLL_FOR (i, POSITIONS) {
           g16 xv = g16_all((i < 2 ? upper : lower)[p][i % 2 ? right : left]);
-          UNROLL_FOR (q, groups)
+          UNROLL_FOR (q, groups - half)
             acc[p][i][q] = g16_fma(xv, wv[q], acc[p][i][q]);
+          if (half && p % 2)
+            acc[p - 1][i][groups - 1] = g16_fma(g16_halves(before[i], xv), wv[groups - 1], acc[p - 1][i][groups - 1]);
+          before[i] = xv;
         }
     }
     UNROLL_FOR (p, windows) {
@@ -174,15 +203,16 @@ G16 void taps_of_four(g16 (*acc)[POSITIONS][MOST_GROUPS], const conv_walk *walk,
 }
 
 /* Behind a pool of side 2: nothing but sums while weights go by. */
-G16 void run_four(const conv_walk *walk, const walk_block *block, int windows, int groups) {
+G16 void run_four(const conv_walk *walk, const walk_block *block, int windows, int groups, int half) {
   g16 acc[MOST_WINDOWS][POSITIONS][MOST_GROUPS];
-  taps_of_four(acc, walk, block, windows, groups);
+  taps_of_four(acc, walk, block, windows, groups, half);
   UNROLL_FOR (p, windows)
     UNROLL_FOR (q, groups) {
       g16 best = acc[p][0][q], taken = g16_zero();
       UNROLL_FOR (i, POSITIONS - 1)
         take_over(&best, &taken, acc[p][i + 1][q], i + 1);
-      put_maximum(walk, block, best, taken, p, q);
+      if (!half || q < groups - 1 || p % 2 == 0)
+        put_maxima(walk, block, best, taken, p, q, half && q == groups - 1);
     }
 }
 
@@ -190,7 +220,12 @@ typedef void block_fn(const conv_walk *walk, const walk_block *block);
 
 #define BLOCK(kind, pixels, groups)                                                                                    \
   static void kind##_##pixels##x##groups(const conv_walk *walk, const walk_block *block) {                             \
-    run_##kind(walk, block, pixels, groups);                                                                           \
+    run_##kind(walk, block, pixels, groups, 0);                                                                        \
+  }
+
+#define HALF(kind, pixels, groups)                                                                                     \
+  static void half_##kind##_##pixels##x##groups(const conv_walk *walk, const walk_block *block) {                      \
+    run_##kind(walk, block, pixels, groups, 1);                                                                        \
   }
 
 /* Each kind's blocks by their size, as far as what a block holds in registers fits: one sum an output, four, or a sum, a
@@ -220,6 +255,19 @@ static block_fn *const many[MOST_GROUPS][MOST_PIXELS] = {
     {many_1x1, many_2x1, many_3x1, many_4x1, many_5x1, many_6x1, many_7x1, many_8x1},
     {many_1x2, many_2x2, many_3x2, many_4x2},
     {many_1x3, many_2x3}};
+HALF(plain, 2, 1) HALF(plain, 4, 1) HALF(plain, 6, 1) HALF(plain, 8, 1) HALF(plain, 10, 1) HALF(plain, 12, 1)
+HALF(plain, 2, 2) HALF(plain, 4, 2) HALF(plain, 6, 2) HALF(plain, 8, 2) HALF(plain, 10, 2) HALF(plain, 12, 2)
+HALF(plain, 2, 3) HALF(plain, 4, 3) HALF(plain, 6, 3) HALF(plain, 8, 3)
+static block_fn *const half_plain[MOST_GROUPS][MOST_PIXELS / 2] = {
+    {half_plain_2x1, half_plain_4x1, half_plain_6x1, half_plain_8x1, half_plain_10x1, half_plain_12x1},
+    {half_plain_2x2, half_plain_4x2, half_plain_6x2, half_plain_8x2, half_plain_10x2, half_plain_12x2},
+    {half_plain_2x3, half_plain_4x3, half_plain_6x3, half_plain_8x3}};
+HALF(four, 2, 1) HALF(four, 4, 1) HALF(four, 6, 1) HALF(four, 2, 2) HALF(four, 4, 2) HALF(four, 2, 3)
+static block_fn *const half_four[MOST_GROUPS][MOST_WINDOWS / 2] = {
+    {half_four_2x1, half_four_4x1, half_four_6x1}, {half_four_2x2, half_four_4x2}, {half_four_2x3}};
+HALF(many, 2, 1) HALF(many, 4, 1) HALF(many, 6, 1) HALF(many, 8, 1) HALF(many, 2, 2) HALF(many, 4, 2) HALF(many, 2, 3)
+static block_fn *const half_many[MOST_GROUPS][MOST_PIXELS / 2] = {
+    {half_many_2x1, half_many_4x1, half_many_6x1, half_many_8x1}, {half_many_2x2, half_many_4x2}, {half_many_2x3}};
 #elif HD_ISA_IS(scalar)
 BLOCK(plain, 1, 1) BLOCK(plain, 2, 1)
 BLOCK(four, 1, 1)
@@ -227,6 +275,10 @@ BLOCK(many, 1, 1)
 static block_fn *const plain[MOST_GROUPS][MOST_PIXELS] = {{plain_1x1, plain_2x1}};
 static block_fn *const four[MOST_GROUPS][MOST_WINDOWS] = {{four_1x1}};
 static block_fn *const many[MOST_GROUPS][MOST_PIXELS] = {{many_1x1}};
+HALF(plain, 2, 1) HALF(four, 2, 1) HALF(many, 2, 1)
+static block_fn *const half_plain[MOST_GROUPS][MOST_PIXELS / 2] = {{half_plain_2x1}};
+static block_fn *const half_four[MOST_GROUPS][MOST_WINDOWS / 2] = {{half_four_2x1}};
+static block_fn *const half_many[MOST_GROUPS][MOST_PIXELS / 2] = {{half_many_2x1}};
 #else
 BLOCK(plain, 1, 1) BLOCK(plain, 2, 1) BLOCK(plain, 3, 1) BLOCK(plain, 4, 1) BLOCK(plain, 5, 1) BLOCK(plain, 6, 1)
 BLOCK(four, 1, 1)
@@ -235,30 +287,58 @@ static block_fn *const plain[MOST_GROUPS][MOST_PIXELS] = {
     {plain_1x1, plain_2x1, plain_3x1, plain_4x1, plain_5x1, plain_6x1}};
 static block_fn *const four[MOST_GROUPS][MOST_WINDOWS] = {{four_1x1}};
 static block_fn *const many[MOST_GROUPS][MOST_PIXELS] = {{many_1x1, many_2x1}};
+HALF(plain, 2, 1) HALF(plain, 4, 1) HALF(plain, 6, 1)
+HALF(four, 2, 1)
+HALF(many, 2, 1) HALF(many, 4, 1)
+static block_fn *const half_plain[MOST_GROUPS][MOST_PIXELS / 2] = {{half_plain_2x1, half_plain_4x1, half_plain_6x1}};
+static block_fn *const half_four[MOST_GROUPS][MOST_WINDOWS / 2] = {{half_four_2x1}};
+static block_fn *const half_many[MOST_GROUPS][MOST_PIXELS / 2] = {{half_many_2x1, half_many_4x1}};
 #endif
 /* clang-format on */
 
-/* A walk's blocks by their number of windows, and the largest. */
-static block_fn *const *sized_blocks(const conv_walk *walk, int groups, int *most_windows) {
-  int held = walk->pool == 1 ? 1 : walk->pool == 2 ? POSITIONS : 3;
-  *most_windows = most(1, least(MOST_PIXELS, ACC_GROUPS / (held * groups)));
+/* A walk's blocks by their number of windows, or of pairs of windows; and the largest. */
+static block_fn *const *sized_blocks(const conv_walk *walk, int groups, int half, int *most_windows) {
+  int held = walk->pool == 1   ? 1
+             : walk->pool == 2 ? POSITIONS
+                               : 3,
+      cap = held == 1           ? MOST_PIXELS
+            : held == POSITIONS ? MOST_WINDOWS
+                                : MOST_MAXIMA;
+  if (half) {
+    *most_windows = most(2, least(cap, 2 * (ACC_GROUPS / (held * (2 * groups - 1)))));
+    return walk->pool == 1 ? half_plain[groups - 1] : walk->pool == 2 ? half_four[groups - 1] : half_many[groups - 1];
+  }
+  *most_windows = most(1, least(cap, ACC_GROUPS / (held * groups)));
   return walk->pool == 1 ? plain[groups - 1] : walk->pool == 2 ? four[groups - 1] : many[groups - 1];
 }
 
+/* The window before once more, where pairs are wanted and one is left. */
+static void repeat_window(walk_block *block, int p) {
+  block->x[p] = block->x[p - 1];
+  block->y[p] = block->y[p - 1];
+  block->argmax[p] = block->argmax[p - 1];
+}
+
+/* Halves are blended for every product and parted in the end: not for short chains that no pool lengthens. */
+static int worth_halves(const conv_walk *walk) { return walk->pool > 1 || walk->taps_y * walk->run >= LONG_CHAIN; }
+
 /* All windows for the groups from `first` on, in blocks of nearly equal size. */
 static void walk_channels(const conv_walk *walk, int first, int groups) {
-  int pixels;
-  block_fn *const *blocks = sized_blocks(walk, groups, &pixels);
-  int64_t windows = walk->rows * walk->height * walk->width, count = (windows + pixels - 1) / pixels;
-  int64_t size = windows / count, larger = windows % count;
-  int channel = first * 16;
+  int channel = first * 16, half = walk_is_half(walk->channels, channel + 16 * groups - 16) && worth_halves(walk),
+      step = half + 1, size;
+  block_fn *const *blocks = sized_blocks(walk, groups, half, &size);
+  int64_t left = walk->rows * walk->height * walk->width, steps = (left + step - 1) / step;
+  int64_t count = (steps + size / step - 1) / (size / step), larger = steps % count;
   walk_cursor at = {walk->x, walk->y + channel, walk->argmax ? walk->argmax + channel : NULL, 0, 0};
   walk_block block = {.w = walk->w + (int64_t)channel * walk->taps_y * walk->run,
                       .bias = walk->bias ? walk->bias + channel : NULL,
                       .channels = walk->channels - channel};
   for (int64_t b = 0; b < count; b++) {
-    int here = (int)(b < larger ? size + 1 : size);
-    take_windows(&block, &at, walk, here);
+    int here = (int)(steps / count) + (b < larger), windows = here * step;
+    take_windows(&block, &at, walk, left < windows ? (int)left : windows);
+    if (left < windows)
+      repeat_window(&block, windows - 1);
+    left -= windows;
     blocks[here - 1](walk, &block);
   }
 }

@@ -58,6 +58,11 @@ G16 g16 g16_choose(g16_mask mask, g16 yes, g16 no) {
   return (g16){_mm256_blendv_ps(no.lo, yes.lo, mask.lo), _mm256_blendv_ps(no.hi, yes.hi, mask.hi)};
 }
 
+/* Lanes 0 .. 7 of a and 8 .. 15 of b; the lower half twice; the upper half, moved down. */
+G16 g16 g16_halves(g16 a, g16 b) { return (g16){a.lo, b.hi}; }
+G16 g16 g16_low_twice(g16 x) { return (g16){x.lo, x.lo}; }
+G16 g16 g16_high(g16 x) { return (g16){x.hi, x.hi}; }
+
 /* x < 0 ? 0 : x. The instruction gives its second operand for a NaN and for two zeros. */
 G16 g16 g16_relu(g16 x) {
   return (g16){_mm256_max_ps(_mm256_setzero_ps(), x.lo), _mm256_max_ps(_mm256_setzero_ps(), x.hi)};

@@ -28,6 +28,11 @@ G16 g16_mask g16_nan(g16 a) { return _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q); }
 G16 g16_mask g16_or(g16_mask a, g16_mask b) { return (g16_mask)(a | b); }
 G16 g16 g16_choose(g16_mask mask, g16 yes, g16 no) { return _mm512_mask_blend_ps(mask, no, yes); }
 
+/* Lanes 0 .. 7 of a and 8 .. 15 of b; the lower half twice; the upper half, moved down. */
+G16 g16 g16_halves(g16 a, g16 b) { return _mm512_mask_blend_ps(0xff00, a, b); }
+G16 g16 g16_low_twice(g16 x) { return _mm512_shuffle_f32x4(x, x, 0x44); }
+G16 g16 g16_high(g16 x) { return _mm512_shuffle_f32x4(x, x, 0xee); }
+
 /* x < 0 ? 0 : x. The instruction gives its second operand for a NaN and for two zeros. */
 G16 g16 g16_relu(g16 x) { return _mm512_max_ps(_mm512_setzero_ps(), x); }
 

@@ -66,6 +66,11 @@ G16 g16_mask g16_nan(g16 a) { G16_QUARTERS(g16_mask, vmvnq_u32(vceqq_f32(a.q[i],
 G16 g16_mask g16_or(g16_mask a, g16_mask b) { G16_QUARTERS(g16_mask, vorrq_u32(a.q[i], b.q[i])); }
 G16 g16 g16_choose(g16_mask mask, g16 yes, g16 no) { G16_QUARTERS(g16, vbslq_f32(mask.q[i], yes.q[i], no.q[i])); }
 
+/* Lanes 0 .. 7 of a and 8 .. 15 of b; the lower half twice; the upper half, moved down. */
+G16 g16 g16_halves(g16 a, g16 b) { return (g16){{a.q[0], a.q[1], b.q[2], b.q[3]}}; }
+G16 g16 g16_low_twice(g16 x) { return (g16){{x.q[0], x.q[1], x.q[0], x.q[1]}}; }
+G16 g16 g16_high(g16 x) { return (g16){{x.q[2], x.q[3], x.q[2], x.q[3]}}; }
+
 /* x < 0 ? 0 : x */
 G16 g16 g16_relu(g16 x) { return g16_choose(g16_less(x, g16_zero()), g16_zero(), x); }
 
@@ -114,9 +119,7 @@ G16 void g16_tree4(float *out, g16 a, g16 b, g16 c, g16 d) {
 }
 
 /* The largest lane; NaN if there is one. */
-G16 float g16_largest(g16 x) {
-  return vmaxvq_f32(vmaxq_f32(vmaxq_f32(x.q[0], x.q[1]), vmaxq_f32(x.q[2], x.q[3])));
-}
+G16 float g16_largest(g16 x) { return vmaxvq_f32(vmaxq_f32(vmaxq_f32(x.q[0], x.q[1]), vmaxq_f32(x.q[2], x.q[3]))); }
 
 /* Sixteen doubles. */
 typedef struct d16 {

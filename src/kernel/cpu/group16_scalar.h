@@ -46,6 +46,11 @@ G16 g16_mask g16_nan(g16 a) { G16_BITS(a.f[i] != a.f[i]); }
 G16 g16_mask g16_or(g16_mask a, g16_mask b) { return a | b; }
 G16 g16 g16_choose(g16_mask mask, g16 yes, g16 no) { G16_LANES(mask >> i & 1 ? yes.f[i] : no.f[i]); }
 
+/* Lanes 0 .. 7 of a and 8 .. 15 of b; the lower half twice; the upper half, moved down. */
+G16 g16 g16_halves(g16 a, g16 b) { G16_LANES(i < 8 ? a.f[i] : b.f[i]); }
+G16 g16 g16_low_twice(g16 x) { G16_LANES(x.f[i % 8]); }
+G16 g16 g16_high(g16 x) { G16_LANES(x.f[i % 8 + 8]); }
+
 G16 g16 g16_relu(g16 x) { G16_LANES(x.f[i] < 0 ? 0 : x.f[i]); }
 
 /* p times 2^n, n in the low bits of `shifted`. */
