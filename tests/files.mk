@@ -23,7 +23,7 @@ unit_tests += tests/plan/test_plan
 unit_tests += tests/golden/test_golden
 unit_tests += tests/fault/test_alloc
 unit_tests += tests/unit/test_sessions tests/unit/test_own_op
-unit_tests += tests/unit/test_profile
+unit_tests += tests/unit/test_profile tests/unit/test_sources
 unit_tests += tests/unit/test_transform
 unit_tests += tests/fuzz/test_fuzz
 op_tests = tests/op/test_array tests/op/test_expf tests/op/test_gemm tests/op/test_gradients tests/op/test_kernels tests/op/test_network_gradients \
@@ -54,6 +54,7 @@ tests_op_test_network_gradients_SOURCES = tests/op/test_network_gradients.c $(ke
 tests_plan_test_plan_SOURCES = tests/plan/test_plan.c tests/plan/bad_models.c tests/plan/bad_models.h \
   tests/plan/plan_memory.c tests/plan/plan_memory.h
 
+tests_unit_test_sources_SOURCES = tests/unit/test_sources.c tests/unit/source_files.h
 tests_unit_test_top_screen_SOURCES = tests/unit/test_top_screen.c src/cli/top_screen.c src/cli/look_text.c \
   src/cli/cmd_topo.c src/cli/topo_svg.c src/cli/cli.c
 

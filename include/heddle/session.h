@@ -25,7 +25,7 @@
 extern "C" {
 #endif
 
-enum { HD_SHA256_TEXT_BYTES = 65, HD_MAX_CLASSES_REPORTED = 256 };
+enum { HD_SHA256_TEXT_BYTES = 65, HD_MAX_CLASSES_REPORTED = 4096 };
 
 typedef struct hd_session hd_session;
 
@@ -133,12 +133,13 @@ typedef struct hd_evaluation {
   double loss, accuracy;      /* accuracy: NAN where the model tells no classes */
   double mean_absolute_error; /* of the outputs, with the losses mse, l1 and huber; else NAN */
   int32_t classes;            /* 0 where the model tells none */
-  int64_t class_samples[HD_MAX_CLASSES_REPORTED], class_right[HD_MAX_CLASSES_REPORTED];
-  int64_t *confusion; /* classes x classes, row: label, column: guess; release with hd_evaluation_fini */
+  int64_t *class_samples, *class_right; /* of each class */
+  int64_t *confusion;                   /* classes x classes, row: label, column: guess */
 } hd_evaluation;
 
 /* Evaluates a checkpoint (a run's folder or a step's) on the test set of the configuration's data, or of the run's own
- * data if `data` was not set. Uses the configuration's data, data-dir and threads only. */
+ * data if `data` was not set. Uses the configuration's data, data-dir and threads only. Release what comes with
+ * hd_evaluation_fini. */
 HD_API hd_status hd_evaluate(hd_evaluation *out, hd_ctx *ctx, const char *checkpoint, const hd_config *config);
 HD_API void hd_evaluation_fini(hd_evaluation *evaluation);
 

@@ -34,3 +34,30 @@ void hd__sha256_finish(hd_sha256 *sha, char hex[HD_SHA256_HEX_BYTES]) {
 }
 
 uint64_t hd__xxh3(const void *bytes, size_t length) { return XXH3_64bits(bytes, length); }
+
+struct hd_xxh3 {
+  XXH3_state_t *state;
+};
+
+hd_xxh3 *hd__xxh3_create(void) {
+  hd_xxh3 *sum = hd__malloc(sizeof *sum);
+  if (!sum)
+    return NULL;
+  sum->state = XXH3_createState();
+  if (sum->state && XXH3_64bits_reset(sum->state) == XXH_OK)
+    return sum;
+  XXH3_freeState(sum->state);
+  hd__free(sum);
+  return NULL;
+}
+
+void hd__xxh3_update(hd_xxh3 *sum, const void *bytes, size_t length) { XXH3_64bits_update(sum->state, bytes, length); }
+
+uint64_t hd__xxh3_finish(hd_xxh3 *sum) {
+  if (!sum)
+    return 0;
+  uint64_t value = XXH3_64bits_digest(sum->state);
+  XXH3_freeState(sum->state);
+  hd__free(sum);
+  return value;
+}

@@ -77,6 +77,14 @@ static void gather(float *out, const uint8_t *pixels, int64_t plane, int32_t cha
   here->gathers.bytes += (double)(plane * channels) * (sizeof *out + sizeof *pixels);
 }
 
+static void gather_floats(float *out, const float *pixels, int64_t plane, int32_t channels, const float *scale,
+                          const float *shift) {
+  double start = begin();
+  here->inner->gather_f32(out, pixels, plane, channels, scale, shift);
+  end(&here->gathers, start);
+  here->gathers.bytes += (double)(plane * channels) * (sizeof *out + sizeof *pixels);
+}
+
 static void pack(const hd_geom *g, const float *w, float *packed, int32_t j0, int32_t j1) {
   const hd_plan_packed *copy = (const hd_plan_packed *)(const void *)((const char *)g - offsetof(hd_plan_packed, geom));
   double start = begin();
@@ -108,6 +116,7 @@ hd_status hd__probe_init(hd_probe *p, hd_ctx *ctx, const hd_plan *plan, hd_op op
   }
   p->table.fold = fold;
   p->table.gather_u8 = gather;
+  p->table.gather_f32 = gather_floats;
   return HD_OK;
 }
 

@@ -1,40 +1,95 @@
-/* Data sets as the trainer sees them: a training and a test split of 8-bit images with class labels or, for regression,
- * with float targets.
+/* Data sets as the trainer sees them: a training and a test split, each a source of samples with class labels or, for
+ * regression, with float targets.
  *
- * Names are `digits` (drawn by heddle), `mnist` and `fashion` (looked for in known folders) and `random:CxHxW` (noise of
- * that shape); anything else is a path to a folder of IDX files. The mean and standard deviation are the training set's,
- * of pixels in [0, 1], computed in integers and rounded to 4 decimals. Checksums are XXH3-64 over the decompressed
- * bytes. */
+ * A name or a path is opened by the first of a table of formats that takes it (dataset.c). Samples are bytes, which
+ * stand for pixels in [0, 1], or floats, which stand for themselves. The mean and standard deviation are the training
+ * set's, per channel, of pixels in [0, 1] or of the floats, rounded to 4 decimals (survey.h). Labels and targets are
+ * always in memory; samples are, except where a set is decoded sample by sample. */
 #ifndef HD_DATA_DATASET_H
 #define HD_DATA_DATASET_H
 
+#include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/status.h"
 
-/* One split. Images lie sample by sample, each in planes: channel, row, column. */
-typedef struct hd_dataset {
-  const uint8_t *images;
-  const uint8_t *labels; /* class numbers; NULL with targets */
+enum { HD_DATA_MAX_CHANNELS = 4, HD_DATA_MAX_SIDE = 65535, HD_DATA_MAX_CLASSES = 65536, HD_DATA_PARTS = 4 };
+
+typedef enum hd_elem { HD_ELEM_U8, HD_ELEM_F32 } hd_elem;
+
+typedef struct hd_dataset hd_dataset;
+
+/* Fills `elems` (room for hd__dataset_most_bytes) with one sample in planes: channel, row, column; size gets its height
+ * and width. A failure names the file. Safe to call from many threads at once, each with a context of its own. */
+typedef hd_status hd_get_fn(void *elems, int size[2], hd_ctx *ctx, const hd_dataset *split, int64_t sample);
+
+/* One split: a source of samples. */
+struct hd_dataset {
   int64_t count;
-  int channels, height, width;
-  int classes;          /* 0 with targets */
-  const float *targets; /* finite numbers, `outputs` a sample; NULL with labels */
+  hd_elem elem;
+  int channels, height, width; /* of every sample; height and width 0: each has its own */
+  bool flat;          /* rows of numbers, 1 x 1 x width: they fit any input of one channel and as many elements */
+  int64_t most_elems; /* of the largest sample; 0: channels * height * width */
+  const char *mixed;  /* where each has its own size: the first two that differ, "a.png 3x4, b.png 5x6" */
+
+  /* Samples that are in memory, one after the other, each in planes; NULL where they are not. */
+  const uint8_t *images; /* HD_ELEM_U8 */
+  const float *floats;   /* HD_ELEM_F32 */
+  hd_get_fn *get;        /* where they are not */
+  void *self;            /* the get's */
+
+  const int32_t *labels;          /* class numbers; NULL with targets */
+  int classes;                    /* 0 with targets */
+  const char *const *class_names; /* NULL where nobody knows them */
+  const float *targets;           /* finite numbers, `outputs` a sample; NULL with labels */
   int outputs;
-} hd_dataset;
+};
+
+static inline int64_t hd__dataset_elems(const hd_dataset *split) {
+  return (int64_t)split->channels * split->height * split->width;
+}
+
+static inline int64_t hd__dataset_elem_bytes(const hd_dataset *split) { return split->elem == HD_ELEM_U8 ? 1 : 4; }
+
+/* Bytes that the largest sample takes. */
+static inline int64_t hd__dataset_most_bytes(const hd_dataset *split) {
+  int64_t elems = split->most_elems ? split->most_elems : hd__dataset_elems(split);
+  return elems * hd__dataset_elem_bytes(split);
+}
+
+/* Every sample is at hand, all of one size: sample i begins at element i * hd__dataset_elems. */
+static inline bool hd__dataset_resident(const hd_dataset *split) { return split->images || split->floats; }
+
+/* One sample of any split, as hd_get_fn. */
+static inline hd_status hd__dataset_get(void *elems, int size[2], hd_ctx *ctx, const hd_dataset *split,
+                                        int64_t sample) {
+  if (!hd__dataset_resident(split))
+    return split->get(elems, size, ctx, split, sample);
+  int64_t bytes = hd__dataset_elems(split) * hd__dataset_elem_bytes(split);
+  const uint8_t *all = split->images ? split->images : (const uint8_t *)split->floats;
+  memcpy(elems, all + sample * bytes, (size_t)bytes);
+  size[0] = split->height;
+  size[1] = split->width;
+  return HD_OK;
+}
 
 /* What a loss on numbers reads: a target, or the label as a number. */
 static inline float hd__dataset_number(const hd_dataset *split, int64_t sample, int output) {
   return split->targets ? split->targets[sample * split->outputs + output] : (float)split->labels[sample];
 }
 
-enum { HD_DATA_MAX_CHANNELS = 4, HD_DATA_PARTS = 4 };
+typedef struct hd_data_request {
+  const char *name;     /* or path */
+  const char *data_dir; /* where named sets are looked for first; may be NULL or "" */
+  int ignored;          /* a label that need not be a class; -1: none */
+} hd_data_request;
 
 typedef struct hd_data hd_data;
 
-/* Opens both splits. `data_dir` may be NULL or "". Labels are checked to be classes or `ignored` (-1: no label). */
-hd_status hd__data_open(hd_data **out, hd_ctx *ctx, const char *name_or_path, const char *data_dir, int ignored);
-void hd__data_close(hd_data *data);
+/* Opens both splits. */
+hd_status hd__data_open(hd_data **out, hd_ctx *ctx, const hd_data_request *request);
+void hd__data_close(hd_data *data); /* NULL allowed */
 
 const hd_dataset *hd__data_train(const hd_data *data);
 const hd_dataset *hd__data_test(const hd_data *data);
@@ -42,10 +97,7 @@ const char *hd__data_name(const hd_data *data);
 const double *hd__data_mean(const hd_data *data); /* per channel */
 const double *hd__data_std(const hd_data *data);
 
-/* Training images, training labels, test images, test labels. */
+/* Training samples, training labels, test samples, test labels. */
 const uint64_t *hd__data_checksums(const hd_data *data);
-
-/* Mean and standard deviation of bytes in [0, 1], rounded to 4 decimals; a standard deviation of 0 becomes 1. */
-void hd__data_statistics(double *mean, double *std, const hd_dataset *split, int channel);
 
 #endif

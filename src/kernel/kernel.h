@@ -244,6 +244,10 @@ typedef struct hd_kernels {
   void (*gather_u8)(float *out, const uint8_t *pixels, int64_t plane, int32_t channels, const float *scale,
                     const float *shift);
 
+  /* The same of floats, in place of (float)pixels. */
+  void (*gather_f32)(float *out, const float *pixels, int64_t plane, int32_t channels, const float *scale,
+                     const float *shift);
+
   hd_array_kernels array; /* what eager tensors ask for */
   hd_image_kernels image; /* what transforms ask for */
 

@@ -61,7 +61,9 @@ static hd_status count_guesses(hd_evaluation *out, hd_ctx *ctx, const evaluator 
     return hd__fail(ctx, HD_E_UNSUPPORTED, "expected at most %d classes, found %d", HD_MAX_CLASSES_REPORTED, classes);
   *out = (hd_evaluation){.samples = test->count, .classes = classes};
   out->confusion = hd__calloc((size_t)classes * (size_t)classes + 1, sizeof *out->confusion);
-  if (!out->confusion)
+  out->class_samples = hd__calloc((size_t)classes + 1, sizeof *out->class_samples);
+  out->class_right = hd__calloc((size_t)classes + 1, sizeof *out->class_right);
+  if (!out->confusion || !out->class_samples || !out->class_right)
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for the evaluation");
   hd_score score;
   hd__target_score(&score, target, &e->feed, &e->outcome);
@@ -104,6 +106,8 @@ hd_status hd_evaluate(hd_evaluation *out, hd_ctx *ctx, const char *checkpoint, c
 
 void hd_evaluation_fini(hd_evaluation *evaluation) {
   hd__free(evaluation->confusion);
+  hd__free(evaluation->class_samples);
+  hd__free(evaluation->class_right);
   *evaluation = (hd_evaluation){0};
 }
 

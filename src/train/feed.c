@@ -12,7 +12,7 @@ hd_status hd__feed_init(hd_feed *feed, hd_ctx *ctx, const hd_dataset *data, cons
     return hd__fail(ctx, HD_E_UNSUPPORTED, "expected images of at most %d channels, found %d", HD_FEED_MAX_CHANNELS,
                     data->channels);
   for (int c = 0; c < data->channels; c++) {
-    feed->scale[c] = (float)(1 / (255 * std[c]));
+    feed->scale[c] = (float)(1 / ((data->elem == HD_ELEM_U8 ? 255 : 1) * std[c]));
     feed->shift[c] = (float)(-mean[c] / std[c]);
   }
   return HD_OK;
@@ -115,9 +115,10 @@ static void fetch_target(const hd_dataset *data, int64_t sample, int64_t row, co
 static inline __attribute__((always_inline)) void ask_for(const hd_feed *feed, uint32_t epoch, int64_t position,
                                                           int64_t bytes) {
   enum { LINE_BYTES = 64 };
-  if (!feed->sampler || position >= feed->count)
+  if (!feed->sampler || position >= feed->count || !hd__dataset_resident(feed->data))
     return;
-  const uint8_t *image = feed->data->images + hd__feed_sample(feed, epoch, position) * bytes;
+  const uint8_t *all = feed->data->images ? feed->data->images : (const uint8_t *)feed->data->floats;
+  const uint8_t *image = all + hd__feed_sample(feed, epoch, position) * bytes;
   for (int64_t i = 0; i < bytes; i += LINE_BYTES)
     __builtin_prefetch(image + i, 0, 2);
   __builtin_prefetch(image + bytes - 1, 0, 2);
@@ -129,7 +130,7 @@ hd_status hd__feed_transform(hd_feed *feed, hd_ctx *ctx, const hd_yaml_node *lis
   const hd_pipeline_input input = {.channels = data->channels,
                                    .height = data->height,
                                    .width = data->width,
-                                   .bytes = 1,
+                                   .bytes = data->elem == HD_ELEM_U8,
                                    .classes = data->outputs ? 0 : data->classes,
                                    .outputs = data->outputs,
                                    .mean = mean,
@@ -150,6 +151,8 @@ hd_dataset hd__feed_seen(const hd_feed *feed) {
   seen.channels = shape->channels;
   seen.height = shape->height;
   seen.width = shape->width;
+  seen.mixed = NULL;
+  seen.flat = seen.flat && seen.channels == 1 && seen.height == 1;
   if (shape->targets && seen.labels) {
     seen.labels = NULL;
     seen.outputs = shape->targets;
@@ -157,13 +160,27 @@ hd_dataset hd__feed_seen(const hd_feed *feed) {
   return seen;
 }
 
-static hd_sample sample_at(const hd_feed *feed, uint32_t epoch, int64_t position) {
+/* Memory for a sample that has to be decoded, which *held keeps; or the one that is there. */
+static hd_status sample_at(hd_sample *out, void **held, const hd_feed *feed, hd_ctx *ctx, int64_t sample) {
   const hd_dataset *data = feed->data;
-  const int64_t sample = hd__feed_sample(feed, epoch, position),
-                bytes = (int64_t)data->channels * data->height * data->width;
-  return (hd_sample){.pixels = data->images + sample * bytes,
-                     .label = data->labels ? data->labels[sample] : 0,
+  const int64_t elems = hd__dataset_elems(data);
+  int size[2] = {data->height, data->width};
+  *out = (hd_sample){.label = data->labels ? data->labels[sample] : 0,
                      .target = data->targets ? data->targets + sample * data->outputs : NULL};
+  *held = NULL;
+  if (data->images)
+    out->pixels = data->images + sample * elems;
+  else if (data->floats)
+    out->pixels = data->floats + sample * elems;
+  else {
+    out->pixels = *held = hd__malloc((size_t)hd__dataset_most_bytes(data));
+    if (!*held)
+      return hd__fail(ctx, HD_E_NOMEM, "out of memory for a sample");
+    HD_TRY(hd__dataset_get(*held, size, ctx, data, sample));
+  }
+  out->height = size[0];
+  out->width = size[1];
+  return HD_OK;
 }
 
 /* Where transforms write a row's target; NULL if they make none. */
@@ -172,29 +189,52 @@ static float *target_of(const hd_feed *feed, int64_t row, const hd_slots *to) {
   return made ? (float *)to->target + row * to->target_stride : NULL;
 }
 
-static void transform_sample(const hd_feed *feed, uint32_t epoch, int64_t position, float *x, float *target,
-                             void *scratch) {
+static hd_status transform_sample(float *x, float *target, const hd_feed *feed, hd_ctx *ctx, uint32_t epoch,
+                                  int64_t position, void *scratch) {
   const hd_sample_key key = {.seed = feed->seed, .epoch = epoch, .position = position, .count = feed->count};
-  const hd_sample sample = sample_at(feed, epoch, position);
-  hd_sample partner = {0};
-  if (hd_pipeline_shape_of(feed->pipeline)->partner)
-    partner = sample_at(feed, epoch, hd_pipeline_partner(position, feed->count));
-  hd_pipeline_apply(x, target, feed->pipeline, &sample, &partner, &key, scratch);
+  hd_sample sample, partner = {0};
+  void *held[2] = {NULL};
+  hd_status status = sample_at(&sample, &held[0], feed, ctx, hd__feed_sample(feed, epoch, position));
+  if (status == HD_OK && hd_pipeline_shape_of(feed->pipeline)->partner) {
+    const int64_t other = hd_pipeline_partner(position, feed->count);
+    status = sample_at(&partner, &held[1], feed, ctx, hd__feed_sample(feed, epoch, other));
+  }
+  if (status == HD_OK)
+    hd_pipeline_apply(x, target, feed->pipeline, &sample, &partner, &key, scratch);
+  hd__free(held[0]);
+  hd__free(held[1]);
+  return status;
+}
+
+/* Without transforms. */
+static hd_status normalise_sample(float *x, const hd_feed *feed, hd_ctx *ctx, int64_t number) {
+  const hd_dataset *data = feed->data;
+  const int64_t plane = (int64_t)data->height * data->width;
+  hd_sample sample;
+  void *held;
+  hd_status status = sample_at(&sample, &held, feed, ctx, number);
+  if (status == HD_OK && data->elem == HD_ELEM_U8)
+    feed->kernels->gather_u8(x, sample.pixels, plane, data->channels, feed->scale, feed->shift);
+  else if (status == HD_OK)
+    feed->kernels->gather_f32(x, sample.pixels, plane, data->channels, feed->scale, feed->shift);
+  if (held)
+    hd__free(held);
+  return status;
 }
 
 hd_status hd__feed_read(const hd_feed *feed, hd_ctx *ctx, uint32_t epoch, int64_t first, int64_t rows,
                         const hd_slots *to) {
   const hd_dataset *data = feed->data;
-  int64_t plane = (int64_t)data->height * data->width, bytes = plane * data->channels;
+  const int64_t bytes = hd__dataset_elems(data) * hd__dataset_elem_bytes(data);
   for (int64_t r = 0; r < rows; r++) {
     int64_t sample = hd__feed_sample(feed, epoch, first + r);
+    float *x = to->x + r * to->x_stride, *target = target_of(feed, r, to);
     if (feed->pipeline)
-      transform_sample(feed, epoch, first + r, to->x + r * to->x_stride, target_of(feed, r, to), to->scratch);
+      HD_TRY(transform_sample(x, target, feed, ctx, epoch, first + r, to->scratch));
     else
-      feed->kernels->gather_u8(to->x + r * to->x_stride, data->images + sample * bytes, plane, data->channels,
-                               feed->scale, feed->shift);
+      HD_TRY(normalise_sample(x, feed, ctx, sample));
     ask_for(feed, epoch, first + r + feed->batch, bytes);
-    if (!target_of(feed, r, to))
+    if (!target)
       fetch_target(data, sample, r, to);
   }
   return HD_OK;

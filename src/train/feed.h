@@ -2,9 +2,9 @@
  *
  * A feed has all samples of a data set or, after a split, some of them, in the order of the file; with a sampler, which
  * draws from these, it has another order in each epoch. Orders of two neighbouring epochs are kept, since loader workers
- * run ahead of the lanes, by less than an epoch. Pixels are divided by 255 and normalised with the training set's mean
- * and standard deviation, as one FMA per pixel; or samples go through a list of transforms, which draw by seed, epoch
- * and position. */
+ * run ahead of the lanes, by less than an epoch. Pixels are divided by 255, floats are not, and both are normalised with
+ * the training set's mean and standard deviation, as one FMA each; or samples go through a list of transforms, which draw
+ * by seed, epoch and position. What is in memory is read there; other samples are decoded by whoever reads them. */
 #ifndef HD_TRAIN_FEED_H
 #define HD_TRAIN_FEED_H
 
@@ -47,7 +47,7 @@ typedef struct hd_feed {
   hd_feed_fault fault;
 } hd_feed;
 
-/* Prepares for one split, in file order. mean and std are per channel, of pixels in [0, 1]. */
+/* Prepares for one split, in file order. mean and std are per channel, of pixels in [0, 1] or of floats. */
 hd_status hd__feed_init(hd_feed *feed, hd_ctx *ctx, const hd_dataset *data, const hd_kernels *kernels,
                         const double *mean, const double *std);
 void hd__feed_fini(hd_feed *feed);

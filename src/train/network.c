@@ -20,7 +20,7 @@ static hd_status keep(hd_network *out, hd_ctx *ctx, const void *bytes, size_t le
     out->text[length] = 0;
     status = hd__model_parse(&graph, &out->name, ctx, out->text, length, source); /* to fail early */
     if (status == HD_OK)
-      hd__target_init(&out->target, graph);
+      status = hd__target_init(&out->target, ctx, graph);
     hd__graph_destroy(graph);
   }
   if (status != HD_OK)
@@ -66,6 +66,7 @@ void hd__network_fini(hd_network *network) {
   hd__free(network->text);
   hd__free(network->source);
   hd__free(network->name);
+  hd__target_fini(&network->target);
   *network = (hd_network){0};
 }
 
@@ -74,7 +75,11 @@ hd_status hd__network_check(hd_ctx *ctx, const hd_network *network, const hd_gra
   hd_shape image = {3, {split->channels, split->height, split->width}};
   const hd_shape *input = &graph->values[graph->input].shape;
   char wanted[HD_SHAPE_TEXT_BYTES], found[HD_SHAPE_TEXT_BYTES];
-  if (!hd__shape_equal(&image, input))
+  if (split->mixed)
+    return hd__fail(ctx, HD_E_SHAPE, "%s: expected samples of one size, found %s; bring them to one size", data_name,
+                    split->mixed);
+  bool fits = split->flat && input->dim[0] == 1 && hd__shape_elems(input) == split->width;
+  if (!fits && !hd__shape_equal(&image, input))
     return hd__fail(ctx, HD_E_SHAPE,
                     "%s: expected the input %s of the data set %s, found input %s; change 'input' or --data",
                     network->source, hd__shape_text(wanted, sizeof wanted, &image), data_name,

@@ -152,7 +152,7 @@ static hd_status predict_some(double *value, hd_predictor *p, hd_ctx *ctx, const
 }
 
 hd_status hd_predict_pixels(double *value, hd_predictor *p, hd_ctx *ctx, const uint8_t *pixels, int64_t count) {
-  static const uint8_t no_labels[AT_ONCE];
+  static const int32_t no_labels[AT_ONCE];
   int32_t shape[3];
   hd_predictor_input(shape, p);
   for (int64_t first = 0; first < count; first += AT_ONCE) {
@@ -190,12 +190,25 @@ hd_status hd_predict_item(double *value, int32_t *label, hd_predictor *p, hd_ctx
                     (long long)test->count - 1, hd__data_name(p->data), (long long)index);
   if (label)
     *label = test->labels ? test->labels[index] : -1;
-  hd_dataset one = *test;
-  one.count = 1;
-  one.images += index * test->channels * test->height * test->width;
-  one.labels = test->labels ? test->labels + index : NULL;
-  one.targets = test->targets ? test->targets + index * test->outputs : NULL;
-  return predict_some(value, p, ctx, &one, HD_PIPELINE_EVALUATION);
+  float *elems = hd__malloc((size_t)hd__dataset_most_bytes(test)); /* or bytes */
+  int size[2];
+  if (!elems)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for a sample");
+  hd_status status = hd__dataset_get(elems, size, ctx, test, index);
+  if (status == HD_OK) {
+    hd_dataset one = *test;
+    one.count = 1;
+    one.height = size[0];
+    one.width = size[1];
+    one.mixed = NULL;
+    one.images = test->elem == HD_ELEM_U8 ? (const uint8_t *)elems : NULL;
+    one.floats = test->elem == HD_ELEM_U8 ? NULL : elems;
+    one.labels = test->labels ? test->labels + index : NULL;
+    one.targets = test->targets ? test->targets + index * test->outputs : NULL;
+    status = predict_some(value, p, ctx, &one, HD_PIPELINE_EVALUATION);
+  }
+  hd__free(elems);
+  return status;
 }
 
 const char *hd_predictor_data(const hd_predictor *p) { return p->data ? hd__data_name(p->data) : ""; }

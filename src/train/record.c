@@ -25,6 +25,16 @@ static json_t *settings_of(const hd_config *config, int32_t shards) {
   return settings;
 }
 
+/* A number, or one per channel. */
+static json_t *per_channel(const double *value, int channels) {
+  if (channels == 1)
+    return json_real(value[0]);
+  json_t *list = json_array();
+  for (int c = 0; c < channels; c++)
+    json_array_append_new(list, json_real(value[c]));
+  return list;
+}
+
 static json_t *data_of(const hd_data *data) {
   json_t *sums = json_array();
   for (int i = 0; i < HD_DATA_PARTS; i++) {
@@ -32,9 +42,11 @@ static json_t *data_of(const hd_data *data) {
     snprintf(text, sizeof text, "%016llx", (unsigned long long)hd__data_checksums(data)[i]);
     json_array_append_new(sums, json_string(text));
   }
-  return json_pack("{s:s, s:I, s:I, s:f, s:f, s:o}", "name", hd__data_name(data), "train_samples",
+  const int channels = hd__data_train(data)->channels;
+  return json_pack("{s:s, s:I, s:I, s:o, s:o, s:o}", "name", hd__data_name(data), "train_samples",
                    (json_int_t)hd__data_train(data)->count, "test_samples", (json_int_t)hd__data_test(data)->count,
-                   "mean", hd__data_mean(data)[0], "std", hd__data_std(data)[0], "xxh3", sums);
+                   "mean", per_channel(hd__data_mean(data), channels), "std", per_channel(hd__data_std(data), channels),
+                   "xxh3", sums);
 }
 
 hd_status hd__record_make(json_t **out, hd_ctx *ctx, const hd_config *config, const hd_network *network,

@@ -210,7 +210,7 @@ static int64_t pick_mistakes(const hd_session *s, hd_mistake shown[MISTAKES_SHOW
       continue;
     int tail = *count < MISTAKES_SHOWN ? (*count)++ : MISTAKES_SHOWN - 1;
     memmove(&shown[at + 1], &shown[at], (size_t)(tail - at) * sizeof *shown);
-    shown[at] = (hd_mistake){.image = test->images + i * test->channels * test->height * test->width,
+    shown[at] = (hd_mistake){.image = test->images + i * hd__dataset_elems(test),
                              .label = test->labels[i],
                              .guess = s->guesses.guess[i],
                              .confidence = s->guesses.probability[i],
@@ -223,10 +223,10 @@ hd_status hd__session_draw_wrong(hd_session *s, hd_ctx *ctx) {
   hd_mistake shown[MISTAKES_SHOWN];
   const hd_dataset *test = hd__data_test(s->data);
   int count;
-  if (!hd__target_judges(&s->network.target, test))
-    return HD_OK;
+  if (!hd__target_judges(&s->network.target, test) || !test->images || test->channels != 1 || test->flat)
+    return HD_OK; /* nothing to judge, or to draw */
   int64_t wrong = pick_mistakes(s, shown, &count);
-  if (wrong == 0 || test->channels != 1)
+  if (wrong == 0)
     return HD_OK;
   HD_TRY(hd__file_join(s->wrong_png, ctx, s->out, "wrong.png"));
   hd_status status =

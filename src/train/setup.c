@@ -250,8 +250,10 @@ hd_status hd__session_setup(hd_session *s, hd_ctx *ctx) {
     HD_TRY(hd__record_check_library(ctx, s->record, hd__planned_library(s->config),
                                     hd__config_text(s->config, HD_OPT_resume)));
   HD_TRY(choose_lanes(s, ctx));
-  HD_TRY(hd__data_open(&s->data, ctx, hd__config_text(s->config, HD_OPT_data),
-                       hd__config_text(s->config, HD_OPT_data_dir), s->network.target.ignored));
+  const hd_data_request request = {.name = hd__config_text(s->config, HD_OPT_data),
+                                   .data_dir = hd__config_text(s->config, HD_OPT_data_dir),
+                                   .ignored = s->network.target.ignored};
+  HD_TRY(hd__data_open(&s->data, ctx, &request));
   if (resumes)
     HD_TRY(hd__record_check_data(ctx, s->record, s->data, hd__config_text(s->config, HD_OPT_resume)));
   HD_TRY(make_feeds(s, ctx));

@@ -3,21 +3,36 @@
 
 #include <math.h>
 
+#include "base/alloc.h"
 #include "graph/op.h"
 
-void hd__target_init(hd_target *out, const hd_graph *graph) {
+hd_status hd__target_init(hd_target *out, hd_ctx *ctx, const hd_graph *graph) {
   const hd_node *node = hd__graph_loss_node(graph);
   bool classes = node->op == HD_OP_cross_entropy;
   const float *weight = node->in[2] < 0 ? NULL : graph->values[node->in[2]].constant;
   *out = (hd_target){.loss = node->op, .scores = node->geom.ci, .ignored = -1};
-  if (classes && node->geom.ignore_index >= 0 && node->geom.ignore_index < HD_TARGET_LABELS)
+  if (classes && node->geom.ignore_index >= 0)
     out->ignored = node->geom.ignore_index;
-  for (int i = 0; i < HD_TARGET_LABELS; i++) {
-    if (!classes)
-      out->share[i] = out->scores;
-    else if (i < out->scores && i != out->ignored)
-      out->share[i] = weight ? (double)weight[i] : 1;
-  }
+  if (!classes || !weight)
+    return HD_OK;
+  out->weight = hd__malloc((size_t)out->scores * sizeof *out->weight);
+  if (!out->weight)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the weights of classes");
+  for (int32_t i = 0; i < out->scores; i++)
+    out->weight[i] = (double)weight[i];
+  return HD_OK;
+}
+
+void hd__target_fini(hd_target *target) {
+  hd__free(target->weight);
+  target->weight = NULL;
+}
+
+/* What a sample of cross_entropy adds to the divisor. */
+static double share_of(const hd_target *target, int32_t label) {
+  if (label == target->ignored || label >= target->scores)
+    return 0;
+  return target->weight ? target->weight[label] : 1;
 }
 
 /* Class labels as targets: probabilities are 0 or 1. */
@@ -75,7 +90,7 @@ double hd__target_divisor(const hd_target *target, const hd_feed *feed, uint32_t
   if (target->loss != HD_OP_cross_entropy)
     return (double)count * target->scores;
   for (int64_t i = first; i < first + count; i++)
-    sum += target->share[feed->data->labels[hd__feed_sample(feed, epoch, i)]];
+    sum += share_of(target, feed->data->labels[hd__feed_sample(feed, epoch, i)]);
   return sum > 0 ? sum : 1;
 }
 

@@ -14,17 +14,16 @@
 #include "graph/graph.h"
 #include "train/feed.h"
 
-enum { HD_TARGET_LABELS = 256 };
-
 typedef struct hd_target {
   hd_op loss;
   int32_t scores;
-  int32_t ignored;                /* a label, -1 for none */
-  bool of_classes;                /* numbers were made of labels, a score for each class */
-  double share[HD_TARGET_LABELS]; /* by label: what a sample adds to the divisor */
+  int32_t ignored; /* a label, -1 for none */
+  bool of_classes; /* numbers were made of labels, a score for each class */
+  double *weight;  /* of the classes, `scores` of them; NULL: all are 1 */
 } hd_target;
 
-void hd__target_init(hd_target *out, const hd_graph *graph);
+hd_status hd__target_init(hd_target *out, hd_ctx *ctx, const hd_graph *graph);
+void hd__target_fini(hd_target *target);
 
 /* Whether the split's targets are what the loss reads; `source` names the model, `data_name` the data in messages. */
 hd_status hd__target_check(hd_ctx *ctx, const hd_target *target, const hd_dataset *split, const char *source,

@@ -31,14 +31,22 @@ static hd_status make_executor(hd_trained *t, hd_ctx *ctx, const char *folder) {
   return HD_OK;
 }
 
+/* A channel's number: of a list, or the one for all. */
+static double of_channel(const json_t *value, int c) {
+  return json_number_value(json_is_array(value) ? json_array_get(value, (size_t)c) : value);
+}
+
 /* The run's own statistics, so that the weights see what they were trained on. */
 static hd_status read_statistics(hd_trained *t, hd_ctx *ctx, const char *folder) {
   const json_t *data = json_object_get(t->record, "data");
+  const json_t *mean = json_object_get(data, "mean"), *std = json_object_get(data, "std");
+  bool good = true;
   for (int c = 0; c < HD_DATA_MAX_CHANNELS; c++) {
-    t->mean[c] = json_number_value(json_object_get(data, "mean"));
-    t->std[c] = json_number_value(json_object_get(data, "std"));
+    t->mean[c] = of_channel(mean, c);
+    t->std[c] = of_channel(std, c);
+    good = good && (t->std[c] > 0 || (c > 0 && json_is_array(std) && c >= (int)json_array_size(std)));
   }
-  if (t->std[0] > 0)
+  if (good)
     return HD_OK;
   return hd__fail(ctx, HD_E_FORMAT,
                   "%s/run.json: expected the data's mean and std, found none; the checkpoint is damaged, use another",
@@ -107,7 +115,9 @@ hd_status hd__trained_data(hd_data **out, hd_ctx *ctx, hd_trained *t, const hd_c
   const char *from[2];
   for (int i = 0; i < 2; i++)
     from[i] = hd__config_given(config, id[i]) ? hd__config_text(config, id[i]) : hd__record_setting(t->record, id[i]);
-  HD_TRY(hd__data_open(out, ctx, *from[0] ? from[0] : "digits", from[1], t->network.target.ignored));
+  const hd_data_request request = {
+      .name = *from[0] ? from[0] : "digits", .data_dir = from[1], .ignored = t->network.target.ignored};
+  HD_TRY(hd__data_open(out, ctx, &request));
   hd_status status = check_fit(t, ctx, *out);
   if (status != HD_OK) {
     hd__data_close(*out);

@@ -393,6 +393,35 @@ static void check_gather(void) {
   report(failed, "gathered pixels");
 }
 
+static void check_gather_floats(void) {
+  random_stream random = {12, 0};
+  int failed[TABLES] = {0};
+  for (int trial = 0; trial < 40; trial++) {
+    int64_t plane = 1 + random_below(&random, trial % 4 ? 70 : 1100);
+    int32_t channels = trial % 2 ? 1 : 1 + (int32_t)random_below(&random, 4);
+    size_t bytes = (size_t)(plane * channels) * 4;
+    float scale[4], shift[4];
+    guarded numbers = guarded_create(bytes, 4 * random_below(&random, 16)), want = guarded_create(bytes, 0);
+    for (int64_t i = 0; i < plane * channels; i++)
+      floats_of(&numbers)[i] = random_float(&random);
+    for (int c = 0; c < 4; c++)
+      scale[c] = random_float(&random), shift[c] = random_float(&random);
+    hd__kernels_reference()->gather_f32(floats_of(&want), floats_of(&numbers), plane, channels, scale, shift);
+    for (int t = 0; t < TABLES; t++) {
+      const hd_kernels *table = hd__kernels_of(isas[t]);
+      if (!table)
+        continue;
+      guarded got = guarded_create(want.bytes, 0);
+      table->gather_f32(floats_of(&got), floats_of(&numbers), plane, channels, scale, shift);
+      failed[t] += !floats_equal(floats_of(&want), floats_of(&got), plane * channels) || !guarded_is_intact(&got);
+      guarded_destroy(&got);
+    }
+    guarded_destroy(&numbers);
+    guarded_destroy(&want);
+  }
+  report(failed, "gathered floats");
+}
+
 int main(void) {
   uint64_t before = hd__fpmode_enter();
   for (hd_op op = HD_OP_sgd; op <= HD_OP_adamw; op++) {
@@ -404,6 +433,7 @@ int main(void) {
   check_form();
   check_sum_squares();
   check_gather();
+  check_gather_floats();
   hd__fpmode_leave(before);
   return done_testing();
 }

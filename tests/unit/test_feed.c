@@ -7,7 +7,8 @@
 enum { SAMPLES = 1003 };
 
 /* Sample i is one pixel of value i mod 256 and has the label i mod 7. */
-static uint8_t images[SAMPLES], labels[SAMPLES];
+static uint8_t images[SAMPLES];
+static int32_t labels[SAMPLES];
 static const hd_dataset data = {
     .images = images, .labels = labels, .count = SAMPLES, .channels = 1, .height = 1, .width = 1, .classes = 7};
 
@@ -124,7 +125,7 @@ int main(void) {
     return 1;
   for (int i = 0; i < SAMPLES; i++) {
     images[i] = (uint8_t)i;
-    labels[i] = (uint8_t)(i % 7);
+    labels[i] = i % 7;
   }
   test_split(ctx);
   test_fetch(ctx);

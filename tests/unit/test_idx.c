@@ -9,6 +9,7 @@
 #include "base/digest.h"
 #include "data/dataset.h"
 #include "data/idx.h"
+#include "data/survey.h"
 
 enum {
   IMAGES = 50,
@@ -297,7 +298,7 @@ static void expected_statistics(double *mean, double *std) {
 static void check_folder(const char *name, const char *data_dir, const char *title) {
   hd_data *data;
   double mean, std;
-  if (!is_int(hd__data_open(&data, ctx, name, data_dir, -1), HD_OK, "%s: opens", title)) {
+  if (!is_int(hd__data_open(&data, ctx, &(hd_data_request){name, data_dir, -1}), HD_OK, "%s: opens", title)) {
     diag("%s", hd_ctx_message(ctx));
     return;
   }
@@ -312,7 +313,10 @@ static void check_folder(const char *name, const char *data_dir, const char *tit
   int wrong = 0;
   for (int i = 0; i < HD_DATA_PARTS; i++) {
     size_t count = (size_t)split[i / 2]->count;
-    uint64_t want = i % 2 ? hd__xxh3(split[i / 2]->labels, count) : hd__xxh3(split[i / 2]->images, count * PIXELS);
+    uint8_t label[IMAGES];
+    for (size_t k = 0; k < count; k++)
+      label[k] = (uint8_t)split[i / 2]->labels[k];
+    uint64_t want = i % 2 ? hd__xxh3(label, count) : hd__xxh3(split[i / 2]->images, count * PIXELS);
     wrong += hd__data_checksums(data)[i] != want;
   }
   is_int(wrong, 0, "%s: the checksums are over the unpacked bytes", title);
@@ -338,7 +342,7 @@ static void test_good_folders(void) {
   setenv("HEDDLE_DATA", in_scratch("nowhere"), 1);
   setenv("HOME", in_scratch("nowhere"), 1);
   hd_data *data;
-  refuses(hd__data_open(&data, ctx, "mnist", NULL, -1), HD_E_IO, ctx, "", "train-images-idx3-ubyte",
+  refuses(hd__data_open(&data, ctx, &(hd_data_request){"mnist", NULL, -1}), HD_E_IO, ctx, "", "train-images-idx3-ubyte",
           "mnist that is nowhere is refused");
   ok(!data, "and there is no data set");
 }
@@ -346,9 +350,9 @@ static void test_good_folders(void) {
 /* Opens a folder in which one file was spoilt. */
 static void folder_refused(const char *folder, const char *place, hd_status want, const char *says, const char *name) {
   hd_data *data;
-  hd__data_open(&data, ctx, folder, NULL, -1);
+  hd__data_open(&data, ctx, &(hd_data_request){folder, NULL, -1});
   held before = held_now();
-  hd_status status = hd__data_open(&data, ctx, folder, NULL, -1);
+  hd_status status = hd__data_open(&data, ctx, &(hd_data_request){folder, NULL, -1});
   refuses(status, want, ctx, place, says, "%s is refused", name);
   ok(!data, "%s: there is no data set", name);
   holds_same(before, "%s: nothing is left behind", name);
@@ -405,7 +409,7 @@ static void test_no_memory(int gzip) {
     before = held_now();
     for (count = 0, status = HD_E_NOMEM; status != HD_OK && count < 1000; count++) {
       hd__alloc_fail_after(count);
-      status = hd__data_open(&data, ctx, folder, NULL, -1);
+      status = hd__data_open(&data, ctx, &(hd_data_request){folder, NULL, -1});
       hd__alloc_fail_after(-1);
       wrong += status != HD_OK && (status != HD_E_NOMEM || data || !strstr(hd_ctx_message(ctx), "memory"));
     }

@@ -137,15 +137,13 @@ static double weigh(int row, int i) { return ((row * 11 + i * 17) % 23 - 11) / 8
 typedef struct problem {
   double score[ROWS * MOST], target[ROWS * MOST], loss[ROWS], dx[ROWS * MOST], weight[MOST];
   int32_t label[ROWS];
-  uint8_t byte_label[ROWS];
   float float_target[ROWS * MOST];
 } problem;
 
 static void fill(problem *p, const loss_case *c) {
   bool chances = c->op == HD_OP_bce_with_logits;
   for (int n = 0; n < ROWS; n++) {
-    p->byte_label[n] = (uint8_t)(n * 3 % c->scores);
-    p->label[n] = p->byte_label[n];
+    p->label[n] = n * 3 % c->scores;
     for (int i = 0; i < c->scores; i++) {
       double target = chances ? (n * 5 + i * 3) % 5 * 0.25 : ((n * 5 + i * 3) % 9 - 4) * 0.5;
       p->score[n * c->scores + i] = ((n * 7 + i * 5) % 13 - 6) * 0.75 * c->scale;
@@ -159,7 +157,7 @@ static void fill(problem *p, const loss_case *c) {
 static double divisor_of(const hd_target *target, const problem *p, bool classes, int scores) {
   hd_dataset data = {.count = ROWS, .channels = 1, .height = 1, .width = scores};
   if (classes)
-    data.labels = p->byte_label;
+    data.labels = p->label;
   else
     data.targets = p->float_target, data.outputs = scores;
   hd_feed feed = {.data = &data, .count = ROWS};
@@ -237,7 +235,7 @@ static void test_nothing_counts(hd_ctx *ctx) {
     bail_out("%s", hd_ctx_message(ctx));
   fill(p, &c);
   for (int n = 0; n < ROWS; n++)
-    p->label[n] = p->byte_label[n] = 1;
+    p->label[n] = 1;
   double divisor = divisor_of(&network.target, p, true, 3), sum = 0;
   run(p->loss, 1, HD_OP_cross_entropy, p, graph, divisor);
   run(p->dx, 3, HD_OP_cross_entropy_dx, p, graph, divisor);

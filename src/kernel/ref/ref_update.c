@@ -118,6 +118,13 @@ static void gather_u8(float *out, const uint8_t *pixels, int64_t plane, int32_t 
       out[i * channels + c] = fmaf((float)pixels[c * plane + i], scale[c], shift[c]);
 }
 
+static void gather_f32(float *out, const float *pixels, int64_t plane, int32_t channels, const float *scale,
+                       const float *shift) {
+  for (int64_t i = 0; i < plane; i++)
+    for (int32_t c = 0; c < channels; c++)
+      out[i * channels + c] = fmaf(pixels[c * plane + i], scale[c], shift[c]);
+}
+
 void hd__ref_update_fill(hd_kernels *table) {
   table->update[HD_OP_sgd] = sgd;
   table->update[HD_OP_adam] = adam;
@@ -127,4 +134,5 @@ void hd__ref_update_fill(hd_kernels *table) {
   table->merge_stats = merge_stats;
   table->sum_squares = sum_squares;
   table->gather_u8 = gather_u8;
+  table->gather_f32 = gather_f32;
 }
