@@ -201,6 +201,36 @@ idx "a folder where a file should be" "rm $images; mkdir $images" $images
 idx "gzip data cut short" "gzip $images; truncate -s -9 $images.gz" $images.gz
 idx "gzip data that are none" "mv $images $images.gz" $images.gz
 idx "a gzip file with bytes behind it" "gzip $images; echo >>$images.gz" $images.gz
+case_ "data: a folder of nothing" 1 'mkdir e' 'train --data e' e 'folder of IDX files'
+case_ "data: a file of no format" 1 '' 'train --data good.png' "'good.png'"
+case_ "data: the path of a folder that is not there" 1 '' 'train --data no/such' "'no/such'"
+
+# A folder of NPY files with 10 samples of 1x28x28 and one wrong.
+npy() { # FILE DICTIONARY BYTES
+  mkdir -p n
+  { printf '\223NUMPY\1\0\166\0%-117s\n' "$2"; head -c "$3" /dev/zero; } >"n/$1.npy"
+}
+arrays() {
+  local part
+  for part in train test; do
+    npy x_$part "{'descr': '|u1', 'fortran_order': False, 'shape': (10, 28, 28)}" 7840
+    npy y_$part "{'descr': '|u1', 'fortran_order': False, 'shape': (10,)}" 10
+  done
+  eval "$1"
+}
+npy_case() { case_ "NPY: $1" 1 "arrays '$2'" 'train --data n --model simplenet --max-steps 2' "${@:3}"; }
+npy_case "no labels" 'rm n/y_train.npy' n y_train
+npy_case "a file cut short" 'truncate -s -1 n/x_train.npy' n/x_train.npy 7840 7839
+npy_case "an empty file" ': >n/x_train.npy' n/x_train.npy
+npy_case "objects" 'sed -i "s/|u1/|O/" n/x_train.npy' n/x_train.npy 'Python objects'
+npy_case "a shape beyond any memory" 'sed -i "s/(10, 28, 28)}  /(9999999999, 28)}/" n/x_train.npy' n/x_train.npy
+npy_case "a header that is none" 'sed -i "s/descr/decsr/" n/x_train.npy' n/x_train.npy
+npy_case "labels of another count" 'cp n/x_train.npy n/y_train.npy' n/y_train.npy
+npy_case "a pipe" 'rm n/x_test.npy; mkfifo n/x_test.npy' n/x_test.npy
+case_ "NPZ: a file that is none" 1 'cp good.png a.npz' 'train --data a.npz' a.npz
+case_ "NPZ: no file at all" 1 '' 'train --data a.npz' a.npz
+case_ "CIFAR: files missing" 1 'mkdir c; head -c 3073 /dev/zero >c/data_batch_1.bin' 'train --data c' c/data_batch_2.bin
+case_ "CIFAR: half a record" 1 'mkdir c; head -c 3000 /dev/zero >c/data_batch_1.bin' 'train --data c' c/data_batch_1.bin 3073
 idx "a pipe" "rm $images; mkfifo $images" $images
 
 # Checkpoints.

@@ -1,0 +1,156 @@
+/* make_data KIND PATH TRAIN TEST: the same samples in another format, for small runs.
+ *
+ *   npy     a folder of .npy files: the first of the built-in digits, what make_idx writes as IDX files
+ *   npz     an .npz file of them (with libzip)
+ *   cifar   a folder of CIFAR-10's binary files of noise; TRAIN is a multiple of 5
+ *   planes  a folder of .npy files of that noise, channels first
+ *   floats  a folder of .npy files of that noise as float64 in Fortran's order, each pixel divided by 256 */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/philox.h"
+#include "data/digits.h"
+
+#ifdef HD_HAVE_LIBZIP
+#include <zip.h>
+#endif
+
+enum { SIDE = HD_DIGITS_SIDE, PIXELS = SIDE * SIDE, COLORS = 3072, MOST = 4096 };
+
+static const char *kind, *where;
+
+static int put(const char *name, const void *head, size_t head_bytes, const void *bytes, size_t length) {
+  char path[MOST];
+  snprintf(path, sizeof path, "%s/%s", where, name);
+  FILE *file = fopen(path, "wb");
+  int good = file && fwrite(head, 1, head_bytes, file) == head_bytes && fwrite(bytes, 1, length, file) == length;
+  return file && !fclose(file) && good;
+}
+
+#ifdef HD_HAVE_LIBZIP
+
+static int put_member(const char *name, const void *head, size_t head_bytes, const void *bytes, size_t length) {
+  int error;
+  zip_t *zip = zip_open(where, ZIP_CREATE, &error);
+  uint8_t *all = malloc(head_bytes + length);
+  if (!zip || !all)
+    return 0;
+  memcpy(all, head, head_bytes);
+  memcpy(all + head_bytes, bytes, length);
+  zip_source_t *source = zip_source_buffer(zip, all, head_bytes + length, 0);
+  int good = source && zip_file_add(zip, name, source, ZIP_FL_OVERWRITE) >= 0;
+  good = zip_close(zip) == 0 && good;
+  free(all);
+  return good;
+}
+
+#else
+#define put_member put
+#endif
+
+static int put_array(const char *name, const char *descr, int fortran, const char *shape, const void *bytes,
+                     size_t length) {
+  char head[128], dictionary[118];
+  snprintf(dictionary, sizeof dictionary, "{'descr': '%s', 'fortran_order': %s, 'shape': %s, }", descr,
+           fortran ? "True" : "False", shape);
+  snprintf(head, sizeof head, "\x93NUMPY\1%c\x76%c%-116s", '!', '!', dictionary);
+  head[7] = head[9] = 0;
+  head[126] = ' ';
+  head[127] = '\n';
+  return (!strcmp(kind, "npz") ? put_member : put)(name, head, sizeof head, bytes, length);
+}
+
+static int write_digits(int split, int64_t count, hd_digits *digits) {
+  static const char *const name[2][2] = {{"x_train.npy", "y_train.npy"}, {"x_test.npy", "y_test.npy"}};
+  char shape[64];
+  uint8_t *images = malloc((size_t)count * PIXELS + 1), *labels = malloc((size_t)count + 1);
+  if (!images || !labels)
+    return 0;
+  hd__digits_render(digits, images, labels, split, 0, count);
+  snprintf(shape, sizeof shape, "(%lld, %d, %d)", (long long)count, SIDE, SIDE);
+  int good = put_array(name[split][0], "|u1", 0, shape, images, (size_t)count * PIXELS);
+  snprintf(shape, sizeof shape, "(%lld,)", (long long)count);
+  good = good && put_array(name[split][1], "|u1", 0, shape, labels, (size_t)count);
+  free(images);
+  free(labels);
+  return good;
+}
+
+static void noise(uint8_t *to, int64_t count, int split) {
+  for (int64_t at = 0; at < count; at++) {
+    uint32_t word[4];
+    hd__rng_block(word, 0, HD_RNG_TEST, (uint32_t)split, (uint32_t)(at / 4), 0, 0);
+    to[at] = (uint8_t)(word[at % 4] >> 24);
+  }
+}
+
+static int write_noise(int split, int64_t count) {
+  char name[64], shape[64];
+  uint8_t *images = malloc((size_t)count * COLORS), *labels = malloc((size_t)count);
+  double *floats = malloc((size_t)count * COLORS * sizeof *floats);
+  int good = images && labels && floats;
+  if (!good)
+    return 0;
+  noise(images, count * COLORS, split);
+  for (int64_t n = 0; n < count; n++)
+    labels[n] = (uint8_t)(images[n * COLORS] % 10);
+  if (!strcmp(kind, "cifar")) {
+    const int files = split ? 1 : 5;
+    uint8_t *records = malloc((size_t)count * (COLORS + 1));
+    for (int64_t n = 0; records && n < count; n++) {
+      records[n * (COLORS + 1)] = labels[n];
+      memcpy(records + n * (COLORS + 1) + 1, images + n * COLORS, COLORS);
+    }
+    for (int i = 0; i < files; i++) {
+      const size_t bytes = (size_t)(count / files) * (COLORS + 1);
+      snprintf(name, sizeof name, split ? "test_batch.bin" : "data_batch_%d.bin", i + 1);
+      good = good && records && put(name, "", 0, records + (size_t)i * bytes, bytes);
+    }
+    free(records);
+  } else {
+    const int fortran = !strcmp(kind, "floats");
+    if (fortran) /* (N, C, H, W) with N fastest, then C, H, W */
+      for (int64_t n = 0; n < count; n++)
+        for (int c = 0; c < 3; c++)
+          for (int p = 0; p < 1024; p++)
+            floats[((p % 32 * 32 + p / 32) * 3 + c) * count + n] = images[(n * 3 + c) * 1024 + p] / 256.0;
+    snprintf(name, sizeof name, "x_%s.npy", split ? "test" : "train");
+    snprintf(shape, sizeof shape, "(%lld, 3, 32, 32)", (long long)count);
+    good = put_array(name, fortran ? "<f8" : "|u1", fortran, shape, fortran ? (void *)floats : images,
+                     (size_t)count * COLORS * (fortran ? sizeof *floats : 1));
+    snprintf(name, sizeof name, "y_%s.npy", split ? "test" : "train");
+    snprintf(shape, sizeof shape, "(%lld,)", (long long)count);
+    good = good && put_array(name, "|u1", 0, shape, labels, (size_t)count);
+  }
+  free(images);
+  free(labels);
+  free(floats);
+  return good;
+}
+
+int main(int argc, char **argv) {
+  hd_ctx *ctx;
+  hd_digits *digits;
+  if (argc < 5 || hd_ctx_create(&ctx) != HD_OK || hd__digits_create(&digits, ctx) != HD_OK)
+    return 2;
+  kind = argv[1];
+  where = argv[2];
+  const int drawn = !strncmp(kind, "np", 2);
+#ifndef HD_HAVE_LIBZIP
+  if (!strcmp(kind, "npz"))
+    return 77;
+#endif
+  if (strcmp(kind, "npz"))
+    mkdir(where, 0777);
+  int good = 1;
+  for (int split = 0; split < 2; split++) {
+    int64_t count = strtoll(argv[3 + split], NULL, 10);
+    good = good && (drawn ? write_digits(split, count, digits) : write_noise(split, count));
+  }
+  hd__digits_destroy(digits);
+  hd_ctx_destroy(ctx);
+  return !good;
+}
