@@ -222,7 +222,7 @@ npy_case() { case_ "NPY: $1" 1 "arrays '$2'" 'train --data n --model simplenet -
 npy_case "no labels" 'rm n/y_train.npy' n y_train
 npy_case "a file cut short" 'truncate -s -1 n/x_train.npy' n/x_train.npy 7840 7839
 npy_case "an empty file" ': >n/x_train.npy' n/x_train.npy
-npy_case "objects" 'sed -i "s/|u1/|O/" n/x_train.npy' n/x_train.npy 'Python objects'
+npy_case "objects" 'sed -i "s/|u1\(.\)/|O\1 /" n/x_train.npy' n/x_train.npy 'Python objects'
 npy_case "a shape beyond any memory" 'sed -i "s/(10, 28, 28)}  /(9999999999, 28)}/" n/x_train.npy' n/x_train.npy
 npy_case "a header that is none" 'sed -i "s/descr/decsr/" n/x_train.npy' n/x_train.npy
 npy_case "labels of another count" 'cp n/x_train.npy n/y_train.npy' n/y_train.npy
