@@ -34,6 +34,10 @@ result $? "own_op runs" own_op.out
 check "its operation stands beside the built-in ones" shows own_op '^squared: +test accuracy [0-9.]+ %'
 check "other programs say what they lack" test "$("$HEDDLE" eval runs/squared-1 --data data 2>&1 | grep -c "'squared_relu'")" = 1
 
+"$BUILDDIR/examples/own_data" 300 >own_data.out 2>&1
+result $? "own_data runs" own_data.out
+check "it learns its own samples" shows own_data '^test accuracy (9[0-9]|100)'
+
 "$BUILDDIR/examples/inference" runs/cnn-1 runs/cnn-1/wrong.png >inference.out 2>&1
 result $? "inference runs" inference.out
 check "it predicts what is in memory" shows inference '^a seven drawn by the program: [0-9] \('

@@ -32,6 +32,8 @@ hd_status hd_ctx_create(hd_ctx **out) {
 void hd_ctx_destroy(hd_ctx *ctx) {
   if (ctx && ctx->service)
     ctx->end_service(ctx->service);
+  if (ctx && ctx->own_data)
+    ctx->end_own_data(ctx->own_data);
   hd__free(ctx);
 }
 

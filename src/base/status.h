@@ -15,6 +15,8 @@ struct hd_ctx {
   int own_op_count;
   void *service; /* what an upper layer keeps here (the threads of tensors), ended with the context */
   void (*end_service)(void *service);
+  void *own_data; /* data sets of the caller's own, ended after that */
+  void (*end_own_data)(void *own_data);
 };
 
 /* Stores the formatted message in ctx (ctx may be NULL: the message is lost, the code is not) and returns `code`. */

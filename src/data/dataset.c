@@ -2,10 +2,12 @@
 #include "data/dataset.h"
 
 #include "base/alloc.h"
+#include "data/cache.h"
 #include "data/format.h"
 #include "data/sampler.h"
 #include "data/survey.h"
 #include "sys/file.h"
+#include "sys/memory.h"
 
 #include <stdlib.h>
 #include <strings.h>
@@ -13,12 +15,14 @@
 struct hd_data {
   char *name;
   hd_opened opened;
+  hd_cache cache[2];
   hd_survey survey;
 };
 
 /* The first that takes a name or path opens it. */
-static const hd_format *const formats[] = {&hd__format_digits, &hd__format_random, &hd__format_named, &hd__format_idx,
-                                           &hd__format_cifar,  &hd__format_npz,    &hd__format_npy};
+static const hd_format *const formats[] = {
+    &hd__format_own,   &hd__format_digits, &hd__format_random, &hd__format_named, &hd__format_idx,
+    &hd__format_cifar, &hd__format_npz,    &hd__format_npy,    &hd__format_csv,   &hd__format_image_folder};
 
 bool hd__path_ends(const char *path, const char *end) {
   size_t length = strlen(path), tail = strlen(end);
@@ -63,14 +67,17 @@ static hd_status find_format(const hd_format **out, hd_ctx *ctx, const char *nam
       return HD_OK;
     }
   if (hd__file_is_folder(name))
-    return hd__fail(ctx, HD_E_IO,
-                    "%s: expected a folder of IDX files (train-images-idx3-ubyte, ...), of CIFAR's binary files or of "
-                    "NPY files (x_train.npy, ...), found none of them; check the path",
-                    name);
-  return hd__fail(ctx, HD_E_IO,
-                  "expected digits, mnist, fashion, random:CxHxW, a data folder or an .npz file as --data, found '%s', "
-                  "which is none; check the path",
-                  name);
+    return hd__fail(
+        ctx, HD_E_IO,
+        "%s: expected a folder of IDX files (train-images-idx3-ubyte, ...), of CIFAR's binary files, of NPY "
+        "files (x_train.npy, ...), train.csv and test.csv, or class folders of pictures, found none of "
+        "them; check the path",
+        name);
+  return hd__fail(
+      ctx, HD_E_IO,
+      "expected digits, mnist, fashion, random:CxHxW, a data folder, an .npz or a .csv file as --data, found '%s', "
+      "which is none; check the path",
+      name);
 }
 
 /* What nobody may break: feeds count samples in 32 bits, kernels take so many channels. */
@@ -108,6 +115,25 @@ static hd_status check_alike(hd_ctx *ctx, const char *name, const hd_dataset *a,
   return HD_OK;
 }
 
+/* Decodes once what must be decoded, if it is to be kept and has its place. */
+static hd_status keep_decoded(hd_data *data, hd_ctx *ctx, hd_cache_kind kind) {
+  enum { SHARE = 4 };
+  hd_dataset *split = data->opened.split;
+  int64_t bytes = 0;
+  for (int s = 0; s < 2; s++)
+    bytes += hd__dataset_resident(&split[s]) ? 0 : hd__cache_bytes(&split[s]);
+  const bool fits = bytes <= hd__memory_budget(NULL, NULL) / SHARE;
+  for (int s = 0; s < 2; s++) {
+    if (hd__dataset_resident(&split[s]) || kind == HD_CACHE_NONE)
+      continue;
+    if (kind == HD_CACHE_DISK && split[s].key)
+      HD_TRY(hd__cache_on_disk(&data->cache[s], &split[s], ctx));
+    else if (fits)
+      HD_TRY(hd__cache_in_memory(&data->cache[s], &split[s], ctx));
+  }
+  return HD_OK;
+}
+
 static hd_status open_all(hd_data *data, hd_ctx *ctx, const hd_data_request *request) {
   const hd_dataset *split = data->opened.split;
   const hd_format *format = NULL;
@@ -119,6 +145,7 @@ static hd_status open_all(hd_data *data, hd_ctx *ctx, const hd_data_request *req
   HD_TRY(check_split(ctx, data->name, &split[0]));
   HD_TRY(check_split(ctx, data->name, &split[1]));
   HD_TRY(check_alike(ctx, data->name, &split[0], &split[1]));
+  HD_TRY(keep_decoded(data, ctx, request->cache));
   return hd__survey(&data->survey, ctx, &split[0], &split[1]);
 }
 
@@ -140,6 +167,8 @@ void hd__data_close(hd_data *data) {
     return;
   if (data->opened.release)
     data->opened.release(data->opened.self);
+  for (int s = 0; s < 2; s++)
+    hd__cache_fini(&data->cache[s]);
   hd__free(data->name);
   hd__free(data);
 }

@@ -31,6 +31,7 @@ struct hd_dataset {
   int channels, height, width; /* of every sample; height and width 0: each has its own */
   bool flat;          /* rows of numbers, 1 x 1 x width: they fit any input of one channel and as many elements */
   int64_t most_elems; /* of the largest sample; 0: channels * height * width */
+  int64_t all_elems;  /* of all together, where each has its own size */
   const char *mixed;  /* where each has its own size: the first two that differ, "a.png 3x4, b.png 5x6" */
 
   /* Samples that are in memory, one after the other, each in planes; NULL where they are not. */
@@ -38,6 +39,7 @@ struct hd_dataset {
   const float *floats;   /* HD_ELEM_F32 */
   hd_get_fn *get;        /* where they are not */
   void *self;            /* the get's */
+  uint64_t key;          /* what the samples are known by before they are decoded; 0: nothing */
 
   const int32_t *labels;          /* class numbers; NULL with targets */
   int classes;                    /* 0 with targets */
@@ -79,10 +81,14 @@ static inline float hd__dataset_number(const hd_dataset *split, int64_t sample, 
   return split->targets ? split->targets[sample * split->outputs + output] : (float)split->labels[sample];
 }
 
+/* Where samples that must be decoded are kept. */
+typedef enum hd_cache_kind { HD_CACHE_RAM, HD_CACHE_DISK, HD_CACHE_NONE } hd_cache_kind;
+
 typedef struct hd_data_request {
   const char *name;     /* or path */
   const char *data_dir; /* where named sets are looked for first; may be NULL or "" */
   int ignored;          /* a label that need not be a class; -1: none */
+  hd_cache_kind cache;
 } hd_data_request;
 
 typedef struct hd_data hd_data;

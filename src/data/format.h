@@ -20,10 +20,13 @@ typedef struct hd_format {
   hd_status (*open)(hd_opened *out, hd_ctx *ctx, const hd_data_request *request);
 } hd_format;
 
+/* What a program made known by hd_data_add. */
+extern const hd_format hd__format_own;
 /* Names: digits, random:CxHxW, mnist and fashion. */
 extern const hd_format hd__format_digits, hd__format_random, hd__format_named;
 /* Paths. */
-extern const hd_format hd__format_idx, hd__format_cifar, hd__format_npy, hd__format_npz;
+extern const hd_format hd__format_idx, hd__format_cifar, hd__format_npy, hd__format_npz, hd__format_csv,
+    hd__format_image_folder;
 
 /* Allocates what a reader keeps, cleared, as out->self. */
 hd_status hd__opened_hold(void **self, hd_opened *out, hd_ctx *ctx, size_t bytes, void (*release)(void *self));

@@ -1,9 +1,10 @@
 /* NPY files, as numpy saves arrays: a header in text, and the elements.
  *
- *     | 0x93 N U M P Y | version | header's length | {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), } | ... |
+ *     | 0x93 N U M P Y | version | length | {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), } | ... |
  *
- * Versions 1 to 3; booleans, integers of 1 to 8 bytes, floats of 2, 4 and 8 bytes, of either byte order, in C's order or
- * Fortran's. Objects (pickled Python), texts and records are refused. The elements must be exactly those of the shape. */
+ * Versions 1 to 3; booleans, integers of 1 to 8 bytes, floats of 2, 4 and 8 bytes, of either byte order, in C's
+ * order or Fortran's. Objects (pickled Python), texts and records are refused. The elements must be exactly those
+ * of the shape. */
 #ifndef HD_DATA_NPY_H
 #define HD_DATA_NPY_H
 

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/digest.h"
+#include "data/walk.h"
 
 typedef uint8_t bytes16 __attribute__((vector_size(16)));
 typedef uint16_t words16 __attribute__((vector_size(32)));
@@ -118,14 +119,62 @@ static hd_status labels_checksum(uint64_t *out, hd_ctx *ctx, const hd_dataset *s
   return HD_OK;
 }
 
+/* A split that is not in memory, on a walk. */
+typedef struct walker {
+  const hd_dataset *split;
+  hd_xxh3 *sum;
+  int64_t pixels;                          /* a channel, so far */
+  uint64_t bytes[HD_DATA_MAX_CHANNELS][2]; /* sums and squares */
+  double floats[HD_DATA_MAX_CHANNELS][2];  /* of differences to `origin` */
+  double origin[HD_DATA_MAX_CHANNELS];
+} walker;
+
+static hd_status visit(void *self, hd_ctx *ctx, int64_t sample, const void *elems, const int size[2]) {
+  walker *w = self;
+  const int64_t plane = (int64_t)size[0] * size[1];
+  hd__xxh3_update(w->sum, elems, (size_t)(plane * w->split->channels * hd__dataset_elem_bytes(w->split)));
+  w->pixels += plane;
+  for (int c = 0; c < w->split->channels; c++) {
+    if (w->split->elem == HD_ELEM_U8) {
+      sum_bytes((const uint8_t *)elems + c * plane, plane, &w->bytes[c][0], &w->bytes[c][1]);
+      continue;
+    }
+    const float *from = (const float *)elems + c * plane;
+    if (sample == 0)
+      w->origin[c] = (double)from[0];
+    sum_floats(from, plane, w->origin[c], &w->floats[c][0], &w->floats[c][1]);
+  }
+  return HD_OK;
+}
+
+static hd_status survey_walk(hd_survey *out, hd_ctx *ctx, const hd_dataset *split, int part) {
+  walker w = {.split = split, .sum = hd__xxh3_create()};
+  if (!w.sum)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for a checksum");
+  hd_status status = hd__walk(ctx, split, visit, &w);
+  out->checksum[part] = hd__xxh3_finish(w.sum);
+  for (int c = 0; c < split->channels && part == 0 && status == HD_OK; c++) {
+    const bool bytes = split->elem == HD_ELEM_U8;
+    const double count = (double)w.pixels;
+    const double sum = bytes ? (double)w.bytes[c][0] / count / 255 : w.floats[c][0] / count;
+    const double squares = bytes ? (double)w.bytes[c][1] / count / (255.0 * 255) : w.floats[c][1] / count;
+    round_both(&out->mean[c], &out->std[c], bytes ? sum : w.origin[c] + sum, squares - sum * sum);
+  }
+  return status;
+}
+
 hd_status hd__survey(hd_survey *out, hd_ctx *ctx, const hd_dataset *train, const hd_dataset *test) {
   const hd_dataset *split[2] = {train, test};
-  for (int c = 0; c < train->channels; c++)
+  for (int s = 0; s < 2; s++) {
+    HD_TRY(labels_checksum(&out->checksum[2 * s + 1], ctx, split[s]));
+    if (!hd__dataset_resident(split[s]))
+      HD_TRY(survey_walk(out, ctx, split[s], 2 * s));
+  }
+  for (int c = 0; c < train->channels && hd__dataset_resident(train); c++)
     hd__data_statistics(&out->mean[c], &out->std[c], train, c);
-  for (int i = 0; i < 2; i++)
-    HD_TRY(labels_checksum(&out->checksum[2 * i + 1], ctx, split[i]));
 #pragma omp parallel for schedule(dynamic, 1)
-  for (int i = 0; i < 2; i++)
-    out->checksum[2 * i] = samples_checksum(split[i]);
+  for (int s = 0; s < 2; s++)
+    if (hd__dataset_resident(split[s]))
+      out->checksum[2 * s] = samples_checksum(split[s]);
   return HD_OK;
 }

@@ -251,6 +251,11 @@ double hd__config_real(const hd_config *config, hd_option_id id) {
   return number;
 }
 
+hd_cache_kind hd__config_cache(const hd_config *config) {
+  const char *kind = hd__config_text(config, HD_OPT_cache);
+  return !strcmp(kind, "disk") ? HD_CACHE_DISK : !strcmp(kind, "none") ? HD_CACHE_NONE : HD_CACHE_RAM;
+}
+
 bool hd__config_flag(const hd_config *config, hd_option_id id) { return !strcmp(hd__config_text(config, id), "true"); }
 
 void hd__config_pair(const hd_config *config, hd_option_id id, double pair[2]) {

@@ -252,7 +252,8 @@ hd_status hd__session_setup(hd_session *s, hd_ctx *ctx) {
   HD_TRY(choose_lanes(s, ctx));
   const hd_data_request request = {.name = hd__config_text(s->config, HD_OPT_data),
                                    .data_dir = hd__config_text(s->config, HD_OPT_data_dir),
-                                   .ignored = s->network.target.ignored};
+                                   .ignored = s->network.target.ignored,
+                                   .cache = hd__config_cache(s->config)};
   HD_TRY(hd__data_open(&s->data, ctx, &request));
   if (resumes)
     HD_TRY(hd__record_check_data(ctx, s->record, s->data, hd__config_text(s->config, HD_OPT_resume)));

@@ -115,8 +115,10 @@ hd_status hd__trained_data(hd_data **out, hd_ctx *ctx, hd_trained *t, const hd_c
   const char *from[2];
   for (int i = 0; i < 2; i++)
     from[i] = hd__config_given(config, id[i]) ? hd__config_text(config, id[i]) : hd__record_setting(t->record, id[i]);
-  const hd_data_request request = {
-      .name = *from[0] ? from[0] : "digits", .data_dir = from[1], .ignored = t->network.target.ignored};
+  const hd_data_request request = {.name = *from[0] ? from[0] : "digits",
+                                   .data_dir = from[1],
+                                   .ignored = t->network.target.ignored,
+                                   .cache = hd__config_cache(config)};
   HD_TRY(hd__data_open(out, ctx, &request));
   hd_status status = check_fit(t, ctx, *out);
   if (status != HD_OK) {

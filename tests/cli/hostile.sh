@@ -231,6 +231,23 @@ case_ "NPZ: a file that is none" 1 'cp good.png a.npz' 'train --data a.npz' a.np
 case_ "NPZ: no file at all" 1 '' 'train --data a.npz' a.npz
 case_ "CIFAR: files missing" 1 'mkdir c; head -c 3073 /dev/zero >c/data_batch_1.bin' 'train --data c' c/data_batch_2.bin
 case_ "CIFAR: half a record" 1 'mkdir c; head -c 3000 /dev/zero >c/data_batch_1.bin' 'train --data c' c/data_batch_1.bin 3073
+csv() { case_ "CSV: $1" 1 "$2 >t.csv" 'train --data t.csv --model simplenet' "${@:3}"; }
+csv "an empty file" ':' t.csv found
+csv "a row too short" "printf '1,2,0\n3,0\n'" t.csv:2
+csv "decimal commas" "printf '1.5,2,0\n\"2,5\",3,1\n'" t.csv:2 'decimal point'
+csv "semicolons" "printf 'a;b;c\n1,5;2,5;0\n'" t.csv commas
+csv "no number" "printf '1,2,0\n1,x,0\n'" t.csv:2 "'x'"
+csv "a binary file" "head -c 5000 \"\$HEDDLE\"" t.csv
+pictures() { case_ "pictures: $1" 1 "mkdir -p p/cat p/dog; cp good.png p/cat/1.png; cp good.png p/dog/1.png; $2" \
+  'train --data p --model simplenet' "${@:3}"; }
+pictures "an empty class" 'mkdir p/emu' p/emu
+pictures "another file" 'echo >p/cat/list.txt' p/cat/list.txt
+pictures "a picture cut short" 'truncate -s 200 p/dog/1.png' p/dog/1.png
+pictures "an empty picture" ': >p/dog/1.png' p/dog/1.png
+pictures "the start of a JPEG" "printf '\377\330\377\340' >p/dog/2.jpg" p/dog/2.jpg
+pictures "a pipe" 'mkfifo p/dog/2.png' p/dog/2.png
+pictures "a link to nowhere" 'ln -s none p/dog/2.png' p/dog/2.png
+pictures "another input than the model's" '' 'expected the input 3x'
 idx "a pipe" "rm $images; mkfifo $images" $images
 
 # Checkpoints.

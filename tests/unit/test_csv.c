@@ -1,0 +1,211 @@
+/* CSV files: numbers, classes and targets arrive as they were written, in any locale; a bad line is refused by its
+ * number. */
+#include "scratch.h"
+
+#include <locale.h>
+#include <stdint.h>
+
+#include "base/alloc.h"
+#include "data/dataset.h"
+
+static hd_ctx *ctx;
+
+static hd_status open_data(hd_data **data, const char *path) {
+  return hd__data_open(data, ctx, &(hd_data_request){.name = path, .ignored = -1});
+}
+
+static const char *put_text(const char *name, const char *text) {
+  const char *path = in_scratch("%s", name);
+  put_file(path, text, strlen(text));
+  return path;
+}
+
+static void make_folder(const char *train, const char *test) {
+  mkdir(in_scratch("csv"), 0755);
+  put_text("csv/train.csv", train);
+  put_text("csv/test.csv", test);
+}
+
+static hd_data *opens(const char *train, const char *test, const char *title) {
+  hd_data *data;
+  make_folder(train, test);
+  if (!is_int(open_data(&data, in_scratch("csv")), HD_OK, "%s: opens", title))
+    diag("%s", hd_ctx_message(ctx));
+  return data;
+}
+
+static void refused(const char *train, const char *test, const char *says, const char *title) {
+  hd_data *data;
+  make_folder(train, test);
+  open_data(&data, in_scratch("csv"));
+  hd__data_close(data);
+  held before = held_now();
+  hd_status status = open_data(&data, in_scratch("csv"));
+  refuses(status, HD_E_FORMAT, ctx, "", says, "%s is refused", title);
+  hd__data_close(data);
+  holds_same(before, "%s: nothing is left behind", title);
+}
+
+static void is_rows(const hd_data *data, const float *want, int rows, int width, const char *title) {
+  const hd_dataset *train = data ? hd__data_train(data) : NULL;
+  int wrong = !train || train->count != rows || train->width != width || !train->flat;
+  for (int i = 0; !wrong && i < rows * width; i++)
+    wrong += train->floats[i] != want[i];
+  is_int(wrong, 0, "%s: rows are the file's", title);
+}
+
+static void test_classes(void) {
+  static const float want[] = {1, -2.5f, 0.125f, 3e4f};
+  static const char *const file[] = {
+      "1,-2.5,0\n0.125,3e4,2\n",
+      ("\xef\xbb\xbf"
+       "1,-2.5,0\r\n\r\n0.125,3e4,2"),
+      "a,b,class\n1,-2.5,0\n0.125,3e4,2\n\n\n",
+      "a,label,b\n1,0,-2.5\n0.125,2,3e4\n",
+      "\"label\",\"a, first\",\"b \"\"second\"\"\"\n0,\"1\",-2.5\n2, 0.125 ,3e4\n",
+  };
+  for (size_t i = 0; i < sizeof file / sizeof *file; i++) {
+    hd_data *data = opens(file[i], file[i], "classes");
+    is_rows(data, want, 2, 2, "classes");
+    const hd_dataset *train = data ? hd__data_train(data) : NULL;
+    ok(train && train->classes == 3 && train->labels[0] == 0 && train->labels[1] == 2, "classes are whole numbers");
+    hd__data_close(data);
+  }
+}
+
+static void test_targets(void) {
+  static const float want[] = {1, 2};
+  hd_data *data = opens("1,0.5\n2,3\n", "1,4\n", "targets");
+  is_rows(data, want, 2, 1, "targets");
+  const hd_dataset *train = data ? hd__data_train(data) : NULL, *test = data ? hd__data_test(data) : NULL;
+  ok(train && train->outputs == 1 && train->targets[0] == 0.5f && train->targets[1] == 3 && test->targets[0] == 4,
+     "one number that is not whole makes all of them targets");
+  hd__data_close(data);
+  data = opens("target,a\n5,1\n70000,2\n", "target,a\n5,1\n", "a column target");
+  is_rows(data, want, 2, 1, "a column target");
+  ok(data && hd__data_train(data)->targets && hd__data_train(data)->targets[1] == 70000, "is one, whole or not");
+  hd__data_close(data);
+}
+
+static void test_texts(void) {
+  hd_data *data =
+      opens("x,species\n1,versicolor\n2,setosa\n3,versicolor\n4,virginica\n", "x,species\n5,virginica\n", "texts");
+  const hd_dataset *train = data ? hd__data_train(data) : NULL;
+  ok(train && train->classes == 3 && train->labels[0] == 1 && train->labels[1] == 0 && train->labels[3] == 2 &&
+         !strcmp(train->class_names[0], "setosa") && hd__data_test(data)->labels[0] == 2,
+     "are classes, numbered in their order");
+  hd__data_close(data);
+  refused("1,a\n2,b\n", "1,a\n2,c\n", "test.csv:2: expected a class of the training set, found 'c'", "a new class");
+}
+
+static void test_one_file(void) {
+  char text[1024] = "";
+  for (int i = 0; i < 20; i++)
+    snprintf(text + strlen(text), sizeof text - strlen(text), "%d,%d\n", i, i % 2);
+  hd_data *data;
+  is_int(open_data(&data, put_text("one.csv", text)), HD_OK, "one file opens");
+  int wrong = !data || hd__data_train(data)->count != 16 || hd__data_test(data)->count != 4;
+  for (int i = 0; !wrong && i < 16; i++)
+    wrong += hd__data_train(data)->labels[i] != (int)hd__data_train(data)->floats[i] % 2;
+  is_int(wrong, 0, "a fifth of it is the test set, with its labels");
+  hd__data_close(data);
+}
+
+static void test_bad(void) {
+  static const struct {
+    const char *train, *test, *says;
+  } bad[] = {
+      {"1,2,0\n3,0\n", "1,2,0\n", "train.csv:2: expected 3 fields as in the first line, found 2"},
+      {"1,2,0\n\n3,4,5,0\n", "1,2,0\n", "train.csv:3: expected 3 fields as in the first line, found 4"},
+      {"1,2,0\n", "a,b,c\n1,x,0\n", "test.csv:2: expected a finite number in column 2, found 'x'"},
+      {"1,,0\n1,2,0\n", "1,2,0\n", "train.csv:1: expected a finite number in column 2, found an empty field"},
+      {"1,2,0\n1,,0\n", "1,2,0\n", "train.csv:2: expected a finite number in column 2, found an empty field"},
+      {"1,nan,0\n2,nan,1\n", "1,2,0\n", "train.csv:1: expected a finite number in column 2, found 'nan'"},
+      {"1,2,0\n2,inf,1\n", "1,2,0\n", "column 2, found 'inf'"},
+      {"1,2,0\n2,1e39,1\n", "1,2,0\n", "column 2, found '1e39'"},
+      {"1,2,0\n2,0x10,1\n", "1,2,0\n", "column 2, found '0x10'"},
+      {"1,2,0\n2,\"3,5\",1\n", "1,2,0\n", "write a decimal point, not a comma"},
+      {"a;b;c\n1,5;2,5;0\n", "1,2,0\n", "separate fields by commas"},
+      {"1,5;2,5;0\n1,5;2,5;0\n", "1,2,0\n", "train.csv:1"},
+      {"1\n2\n", "1\n", "at least two columns"},
+      {"", "1,0\n", "train.csv: expected at least one row of numbers, found none"},
+      {"a,b\n", "1,0\n", "train.csv: expected at least one row of numbers, found none"},
+      {"1,2,0\n", "\n\n", "test.csv: expected at least one row"},
+      {"label,a\n0.5,1\n1,1\n", "label,a\n0,1\n",
+       "train.csv:2: expected a class from 0 to 65535 as label, found '0.5'"},
+      {"label,a\n70000,1\n1,1\n", "label,a\n0,1\n", "found '70000'; name the column target"},
+      {"label,target,a\n1,1,1\n", "label,a\n0,1\n", "expected one column label or target, found two"},
+      {"label,a\n1,1\n", "a,label\n1,1\n", "test.csv: expected 2 columns with the label in column 1"},
+      {"1,2,0\n", "1,0\n", "test.csv: expected 3 columns"},
+      {"1,\"2,0\n", "1,2,0\n", "train.csv:1: expected a quote at the end of a field"},
+      {"1,\"2\"x,0\n", "1,2,0\n", "train.csv:1: expected a comma behind a field in quotes, found 'x'"},
+      {"1,0\n2,x\n", "1,0\n", "train.csv:2: expected a finite number in column 2, found 'x'"},
+  };
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+    refused(bad[i].train, bad[i].test, bad[i].says, bad[i].says);
+}
+
+/* Lines that promise more numbers than there are bytes. */
+static void test_greedy(void) {
+  static char text[1 << 18];
+  size_t at = 0;
+  for (int i = 0; i < 60000; i++)
+    at += (size_t)snprintf(text + at, sizeof text - at, "%s0", i ? "," : "");
+  for (int i = 0; i < 60000; i++)
+    at += (size_t)snprintf(text + at, sizeof text - at, "\n1");
+  refused(text, "1,0\n", "train.csv:2: expected 60000 fields", "a wide line over many short ones");
+}
+
+static void test_locale(void) {
+  static const char *const names[] = {"de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8", "nl_NL.UTF-8"};
+  static const float want[] = {1.5f, 2.25f};
+  const char *set = NULL;
+  for (int i = 0; i < 4 && !set; i++)
+    set = setlocale(LC_ALL, names[i]);
+  if (!set) {
+    skip(1, "no locale with decimal commas is installed");
+    return;
+  }
+  hd_data *data = opens("1.5,0\n2.25,1\n", "1.5,0\n", "in a locale with decimal commas");
+  is_rows(data, want, 2, 1, "in a locale with decimal commas");
+  hd__data_close(data);
+  setlocale(LC_ALL, "C");
+}
+
+static void test_no_memory(void) {
+  for (int texts = 0; texts < 2; texts++) {
+    hd_data *data;
+    hd_status status = HD_E_NOMEM;
+    int wrong = 0;
+    long count = 0;
+    held before = {0};
+    put_text("one.csv", texts ? "1,a\n2,b\n3,a\n" : "1,0\n2,1\n3,0\n");
+    for (int round = 0; round < 2; round++) {
+      before = held_now();
+      for (count = 0, status = HD_E_NOMEM; status != HD_OK && count < 1000; count++) {
+        hd__alloc_fail_after(count);
+        status = open_data(&data, in_scratch("one.csv"));
+        hd__alloc_fail_after(-1);
+        wrong += status != HD_OK && (status != HD_E_NOMEM || data || !strstr(hd_ctx_message(ctx), "memory"));
+      }
+      hd__data_close(data);
+    }
+    ok(status == HD_OK && wrong == 0, "each of %ld failed allocations is reported", count - 1);
+    holds_same(before, "they leave nothing behind");
+  }
+}
+
+int main(void) {
+  if (hd_ctx_create(&ctx) != HD_OK)
+    return 1;
+  test_classes();
+  test_targets();
+  test_texts();
+  test_one_file();
+  test_bad();
+  test_greedy();
+  test_locale();
+  test_no_memory();
+  hd_ctx_destroy(ctx);
+  return done_testing();
+}

@@ -1,0 +1,411 @@
+/* Folders of class folders of pictures: PNG and JPEG arrive pixel for pixel, in the order of names; every kind of
+ * bad one is refused with one line that names the file, and leaves nothing behind. Decoded sets are kept in memory
+ * and on disk. */
+#include "scratch.h"
+
+#include <png.h>
+#include <stdint.h>
+
+#include "base/alloc.h"
+#include "data/dataset.h"
+#include "train/feed.h"
+
+#ifdef HD_HAVE_TURBOJPEG
+#include <turbojpeg.h>
+#endif
+
+static hd_ctx *ctx;
+static hd_cache_kind cache = HD_CACHE_RAM;
+
+static hd_status open_data(hd_data **data, const char *path) {
+  return hd__data_open(data, ctx, &(hd_data_request){.name = path, .ignored = -1, .cache = cache});
+}
+
+static hd_data *opens(const char *path, const char *title) {
+  hd_data *data;
+  if (!is_int(open_data(&data, path), HD_OK, "%s: opens", title))
+    diag("%s", hd_ctx_message(ctx));
+  return data;
+}
+
+static void refused(const char *path, hd_status want, const char *says, const char *title) {
+  hd_data *data;
+  open_data(&data, path); /* what libraries keep for the next time is kept now */
+  hd__data_close(data);
+  held before = held_now();
+  hd_status status = open_data(&data, path);
+  refuses(status, want, ctx, "", says, "%s is refused", title);
+  ok(!data, "%s: there is no data set", title);
+  hd__data_close(data);
+  holds_same(before, "%s: nothing is left behind", title);
+}
+
+/* Pixel i of channel c of the picture `salt`. */
+static uint8_t pixel(int salt, int c, int i) { return (uint8_t)(salt * 40 + c * 70 + i * 3); }
+
+static void put_png(const char *path, int salt, int height, int width, int channels) {
+  static uint8_t pixels[4 * 4096];
+  png_image image = {.version = PNG_IMAGE_VERSION, .width = (png_uint_32)width, .height = (png_uint_32)height};
+  image.format = channels == 1   ? PNG_FORMAT_GRAY
+                 : channels == 2 ? PNG_FORMAT_GA
+                 : channels == 3 ? PNG_FORMAT_RGB
+                                 : PNG_FORMAT_RGBA;
+  for (int i = 0; i < height * width; i++)
+    for (int c = 0; c < channels; c++)
+      pixels[i * channels + c] = pixel(salt, c, i);
+  if (!png_image_write_to_file(&image, path, 0, pixels, 0, NULL))
+    bail_out("expected to write %s, found no way", path);
+}
+
+/* PATH/CLASS/N.png, `count` of them in each of three classes. */
+static void make_split(const char *split, int count, int height, int width, int channels) {
+  static const char *const name[] = {"b", "a", "a b"};
+  mkdir(in_scratch("photos/%s", split), 0755);
+  for (int k = 0; k < 3; k++) {
+    mkdir(in_scratch("photos/%s/%s", split, name[k]), 0755);
+    for (int i = 0; i < count; i++)
+      put_png(in_scratch("photos/%s/%s/%d.png", split, name[k], i), 10 * k + i, height, width, channels);
+  }
+}
+
+static const char *make_folder(int channels) {
+  static char folder[SCRATCH_PATH_BYTES];
+  snprintf(folder, sizeof folder, "%s", in_scratch("photos"));
+  scratch_remove(folder);
+  mkdir(folder, 0755);
+  make_split("train", 3, 5, 4, channels);
+  make_split("test", 2, 5, 4, channels);
+  return folder;
+}
+
+/* Sample n of a split with `count` pictures a class: classes are sorted a, a b, b. */
+static int wrong_sample(const hd_dataset *split, int count, int n, const uint8_t *elems, int channels) {
+  static const int salt_of[] = {1, 2, 0};
+  const int k = n / count, salt = 10 * salt_of[k] + n % count;
+  int wrong = split->labels[n] != k;
+  for (int c = 0; c < split->channels; c++)
+    for (int i = 0; i < 20; i++)
+      wrong += elems[c * 20 + i] != pixel(salt, channels < 3 ? 0 : c, i);
+  return wrong;
+}
+
+static void check_all(const hd_data *data, int channels, const char *title) {
+  const hd_dataset *split[2] = {hd__data_train(data), hd__data_test(data)};
+  uint8_t elems[64];
+  int wrong = 0, size[2];
+  for (int s = 0; s < 2; s++)
+    for (int n = 0; n < split[s]->count; n++) {
+      wrong += hd__dataset_get(elems, size, ctx, split[s], n) != HD_OK || size[0] != 5 || size[1] != 4;
+      wrong += wrong_sample(split[s], s ? 2 : 3, n, elems, channels);
+    }
+  is_int(wrong, 0, "%s: pixels and labels are the files', by class and by name", title);
+}
+
+static void test_png(void) {
+  for (int channels = 1; channels <= 4; channels++)
+    for (int kind = 0; kind < 2; kind++) {
+      char title[64];
+      cache = kind ? HD_CACHE_NONE : HD_CACHE_RAM;
+      snprintf(title, sizeof title, "PNG of %d channels, %s", channels, kind ? "decoded each time" : "kept in memory");
+      hd_data *data = opens(make_folder(channels), title);
+      if (data) {
+        const hd_dataset *train = hd__data_train(data);
+        ok(train->count == 9 && hd__data_test(data)->count == 6 && train->channels == (channels < 3 ? 1 : 3) &&
+               train->height == 5 && train->width == 4 && train->classes == 3,
+           "%s: 9 and 6 samples in 3 classes", title);
+        ok(hd__dataset_resident(train) == !kind, "%s: they are", title);
+        ok(!strcmp(train->class_names[1], "a b"), "%s: classes are called as folders are, in their order", title);
+        check_all(data, channels, title);
+      }
+      hd__data_close(data);
+    }
+  cache = HD_CACHE_RAM;
+}
+
+/* However samples are kept, mean, standard deviation and checksums are the same. */
+static void test_same_survey(void) {
+  const char *folder = make_folder(3);
+  setenv("HOME", in_scratch("home"), 1);
+  hd_data *data[4];
+  static const hd_cache_kind kind[] = {HD_CACHE_RAM, HD_CACHE_NONE, HD_CACHE_DISK, HD_CACHE_DISK};
+  int wrong = 0;
+  for (int i = 0; i < 4; i++) {
+    cache = kind[i];
+    data[i] = opens(folder, "one folder");
+    for (int p = 0; data[0] && data[i] && p < HD_DATA_PARTS; p++)
+      wrong += hd__data_checksums(data[i])[p] != hd__data_checksums(data[0])[p];
+    for (int c = 0; data[0] && data[i] && c < 3; c++)
+      wrong += hd__data_mean(data[i])[c] != hd__data_mean(data[0])[c] ||
+               hd__data_std(data[i])[c] != hd__data_std(data[0])[c];
+  }
+  is_int(wrong, 0, "statistics and checksums do not depend on where samples are kept");
+  check_all(data[3], 3, "from the disk");
+  for (int i = 0; i < 4; i++)
+    hd__data_close(data[i]);
+  cache = HD_CACHE_RAM;
+}
+
+/* The only file of the cache. */
+static const char *kept_file(int which) {
+  static char path[2 * SCRATCH_PATH_BYTES];
+  DIR *folder = opendir(in_scratch("home/.cache/heddle"));
+  for (struct dirent *entry = NULL; folder && (entry = readdir(folder));)
+    if (!strncmp(entry->d_name, "decoded-", 8) && which-- == 0)
+      snprintf(path, sizeof path, "%s/%s", in_scratch("home/.cache/heddle"), entry->d_name);
+  if (folder)
+    closedir(folder);
+  return path;
+}
+
+static void test_disk(void) {
+  char home[SCRATCH_PATH_BYTES];
+  snprintf(home, sizeof home, "%s", in_scratch("home"));
+  scratch_remove(home);
+  setenv("HOME", home, 1);
+  const char *folder = make_folder(3);
+  cache = HD_CACHE_DISK;
+  hd__data_close(opens(folder, "written"));
+  is_int(entries_in(in_scratch("home/.cache/heddle")), 2, "a file for each split");
+  for (int damage = 0; damage < 3; damage++) {
+    struct stat info;
+    const char *path = kept_file(0);
+    FILE *file = fopen(path, "r+b");
+    if (!file || stat(path, &info) != 0)
+      bail_out("expected to change %s, found no way", path);
+    fseek(file, damage == 0 ? info.st_size - 1 : damage == 1 ? 8 : 0, SEEK_SET);
+    fputc(damage == 0 ? fgetc(file) + 1 : 7, file);
+    if (damage == 2 && ftruncate(fileno(file), info.st_size / 2) != 0)
+      bail_out("expected to cut %s short, found no way", path);
+    fclose(file);
+    hd_data *data = opens(folder, "a damaged file");
+    check_all(data, 3, "what was damaged is written anew");
+    hd__data_close(data);
+  }
+  is_int(entries_in(in_scratch("home/.cache/heddle")), 2, "under the same names");
+  put_png(in_scratch("photos/train/a/0.png"), 99, 5, 4, 3);
+  hd_data *data = opens(folder, "a changed picture");
+  ok(data && hd__data_train(data)->images[0] == pixel(99, 0, 0), "is seen");
+  hd__data_close(data);
+  unsetenv("HOME");
+  refused(folder, HD_E_USAGE, "--cache disk", "a cache without a home");
+  setenv("HOME", home, 1);
+  cache = HD_CACHE_RAM;
+}
+
+static void test_mixed(void) {
+  static const hd_cache_kind kind[] = {HD_CACHE_RAM, HD_CACHE_NONE, HD_CACHE_DISK, HD_CACHE_DISK};
+  const char *folder = make_folder(3);
+  uint64_t first = 0;
+  put_png(in_scratch("photos/test/b/1.png"), 7, 3, 6, 3);
+  setenv("HOME", in_scratch("home"), 1);
+  for (int i = 0; i < 4; i++) {
+    cache = kind[i];
+    hd_data *data = opens(folder, "pictures of two sizes");
+    if (data) {
+      const hd_dataset *test = hd__data_test(data);
+      uint8_t elems[64];
+      int size[2] = {0}, wrong = 0;
+      ok(test->mixed && strstr(test->mixed, "train/a/0.png: 4x5 and ") && strstr(test->mixed, "test/b/1.png: 6x3"),
+         "the first that differs is told");
+      ok(!hd__dataset_resident(test) && hd__dataset_most_bytes(test) == 60, "samples have sizes of their own");
+      wrong += hd__dataset_get(elems, size, ctx, test, 5) != HD_OK || size[0] != 3 || size[1] != 6;
+      for (int p = 0; p < 18; p++)
+        wrong += elems[18 + p] != pixel(7, 1, p);
+      wrong += hd__dataset_get(elems, size, ctx, test, 0) != HD_OK || size[0] != 5 || size[1] != 4;
+      wrong += wrong_sample(test, 2, 0, elems, 3);
+      is_int(wrong, 0, "each comes in its own");
+      first = i ? first : hd__data_checksums(data)[2];
+      ok(hd__data_checksums(data)[2] == first, "with one checksum");
+    }
+    hd__data_close(data);
+  }
+  cache = HD_CACHE_RAM;
+}
+
+/* A folder of classes alone: a fifth is the test set. */
+static void test_one_folder(void) {
+  make_folder(1);
+  hd_data *data = opens(in_scratch("photos/train"), "one folder of classes");
+  ok(data && hd__data_train(data)->count == 7 && hd__data_test(data)->count == 2, "is divided");
+  hd__data_close(data);
+  scratch_remove(in_scratch("photos/test"));
+  data = opens(in_scratch("photos"), "a folder with train alone");
+  ok(data && hd__data_train(data)->count == 7 && hd__data_test(data)->count == 2, "is divided too");
+  hd__data_close(data);
+  make_split("val", 2, 5, 4, 1);
+  data = opens(in_scratch("photos"), "a folder with train and val");
+  ok(data && hd__data_train(data)->count == 9 && hd__data_test(data)->count == 6, "tests on val");
+  hd__data_close(data);
+}
+
+static void test_bad(void) {
+  static const uint8_t png_start[] = "\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\1\0\0\0\1\0\0\10\2\0\0\0xxxx";
+  const char *folder = make_folder(3);
+  mkdir(in_scratch("photos/train/c"), 0755);
+  mkdir(in_scratch("photos/test/c"), 0755);
+  refused(folder, HD_E_FORMAT, "train/c: expected pictures of this class, found none", "an empty class");
+  put_png(in_scratch("photos/train/c/0.png"), 1, 5, 4, 3);
+  refused(folder, HD_E_FORMAT, "test/c: expected pictures", "an empty class of the test set");
+  rmdir(in_scratch("photos/test/c"));
+  refused(folder, HD_E_FORMAT, "found no 'c'", "a class without tests");
+  folder = make_folder(3);
+  mkdir(in_scratch("photos/test/aa"), 0755);
+  refused(folder, HD_E_FORMAT, "found besides them 'aa'", "a class of tests alone");
+  folder = make_folder(3);
+  put_file(in_scratch("photos/train/a/x.txt"), "x", 1);
+  refused(folder, HD_E_FORMAT, "train/a/x.txt: expected pictures alone", "another file");
+  unlink(in_scratch("photos/train/a/x.txt"));
+  put_file(in_scratch("photos/train/a/.hidden"), "x", 1);
+  hd__data_close(opens(folder, "a hidden file"));
+  put_file(in_scratch("photos/train/b/2.png"), "", 0);
+  refused(folder, HD_E_FORMAT, "train/b/2.png: expected a PNG or JPEG picture, found an empty file",
+          "an empty picture");
+  put_file(in_scratch("photos/train/b/2.png"), "GIF89a and so on, for more bytes than a header", 46);
+  refused(folder, HD_E_FORMAT, "train/b/2.png", "a picture of another format");
+  put_file(in_scratch("photos/train/b/2.png"), png_start, 33);
+  refused(folder, HD_E_UNSUPPORTED, "found 65536x65536", "a picture that promises too much");
+  for (int kind = 0; kind < 3; kind++) { /* the header is good, the rest is not */
+    cache = (hd_cache_kind)kind;
+    struct stat info;
+    put_png(in_scratch("photos/train/b/2.png"), 1, 5, 4, 3);
+    if (stat(in_scratch("photos/train/b/2.png"), &info) != 0 ||
+        truncate(in_scratch("photos/train/b/2.png"), info.st_size - 20) != 0)
+      bail_out("expected to cut a picture short, found no way");
+    refused(folder, HD_E_FORMAT, "train/b/2.png: expected a whole PNG picture", "a picture cut short");
+  }
+  cache = HD_CACHE_RAM;
+  scratch_remove(in_scratch("photos/train/b"));
+  mkdir(in_scratch("photos/train/b"), 0755);
+  mkdir(in_scratch("photos/train/b/deep.png"), 0755);
+  refused(folder, HD_E_IO, "train/b/deep.png: expected a regular file", "a folder in a class");
+}
+
+/* A picture that is damaged while a run is under way. */
+static void test_late_damage(void) {
+  const double mean[3] = {0}, std[3] = {1, 1, 1};
+  static float x[20 * 3];
+  int32_t label;
+  hd_feed feed;
+  cache = HD_CACHE_NONE;
+  hd_data *data = opens(make_folder(3), "a folder without a cache");
+  if (data && hd__feed_init(&feed, ctx, hd__data_train(data), hd__kernels_reference(), mean, std) == HD_OK) {
+    const hd_slots to = {.x = x, .x_stride = 60, .target = &label, .target_stride = 1};
+    is_int(hd__feed_read(&feed, ctx, 0, 0, 1, &to), HD_OK, "a sample is decoded by who reads it");
+    near((double)x[4], pixel(10, 1, 1) / 255.0, 1e-6, "into pixels of [0, 1], channels fastest");
+    put_file(in_scratch("photos/train/a/1.png"), "no more", 7);
+    is_int((int)hd__feed_fetch(&feed, 0, 1, 1, &to), HD_FLAG_NO_DATA, "a damaged one ends the step");
+    refuses(hd__feed_why(&feed, ctx), HD_E_FORMAT, ctx, "", "train/a/1.png", "and says why");
+    put_png(in_scratch("photos/train/a/1.png"), 1, 4, 4, 3);
+    hd__feed_fetch(&feed, 0, 1, 1, &to);
+    refuses(hd__feed_why(&feed, ctx), HD_E_FORMAT, ctx, "", "expected a picture of 4x5 as before, found 4x4",
+            "so does "
+            "one of another size");
+    hd__feed_fini(&feed);
+  }
+  hd__data_close(data);
+  cache = HD_CACHE_RAM;
+}
+
+static void test_no_memory(void) {
+  for (int kind = 0; kind < 3; kind++) {
+    const char *folder = make_folder(3);
+    hd_data *data;
+    hd_status status = HD_E_NOMEM;
+    int wrong = 0;
+    long count = 0;
+    held before = {0};
+    if (kind == 1)
+      put_png(in_scratch("photos/test/b/1.png"), 7, 3, 6, 3);
+    cache = (hd_cache_kind)kind;
+    for (int round = 0; round < 2; round++) {
+      before = held_now();
+      for (count = 0, status = HD_E_NOMEM; status != HD_OK && count < 2000; count++) {
+        hd__alloc_fail_after(count);
+        status = open_data(&data, folder);
+        hd__alloc_fail_after(-1);
+        const int good = status == HD_OK || (!data && strstr(hd_ctx_message(ctx), "memory"));
+        if (!good)
+          diag("allocation %ld: status %d, '%s'", count, (int)status, hd_ctx_message(ctx));
+        wrong += !good;
+      }
+      hd__data_close(data);
+    }
+    ok(status == HD_OK && wrong == 0, "each of %ld failed allocations is reported", count - 1);
+    holds_same(before, "they leave nothing behind");
+  }
+  cache = HD_CACHE_RAM;
+}
+
+#ifdef HD_HAVE_TURBOJPEG
+
+static void put_jpeg(const char *path, int salt, int height, int width, int space) {
+  static uint8_t pixels[3 * 4096];
+  unsigned char *bytes = NULL;
+  unsigned long length = 0;
+  tjhandle tj = tjInitCompress();
+  for (int i = 0; i < height * width * 3; i++)
+    pixels[i] = (uint8_t)(128 + salt + i / 3 / width * 4 + i % 3 * 8);
+  const int bad = tjCompress2(tj, pixels, width, 0, height, space == TJSAMP_GRAY ? TJPF_GRAY : TJPF_RGB, &bytes,
+                              &length, space, 100, 0);
+  if (bad)
+    bail_out("expected to pack a JPEG, found: %s", tjGetErrorStr2(tj));
+  put_file(path, bytes, length);
+  tjFree(bytes);
+  tjDestroy(tj);
+}
+
+static void test_jpeg(void) {
+  const char *folder = make_folder(3);
+  unlink(in_scratch("photos/train/a/0.png"));
+  put_jpeg(in_scratch("photos/train/a/0.jpeg"), 5, 5, 4, TJSAMP_444);
+  hd_data *data = opens(folder, "a JPEG among PNGs");
+  if (data) {
+    const uint8_t *image = hd__data_train(data)->images;
+    int far = 0;
+    for (int c = 0; c < 3; c++)
+      for (int i = 0; i < 20; i++) {
+        const int away = image[c * 20 + i] - (133 + i / 4 * 4 + c * 8);
+        far += away > 4 || away < -4;
+      }
+    is_int(far, 0, "its pixels are nearly those that were packed, in planes");
+  }
+  hd__data_close(data);
+  struct stat info;
+  if (stat(in_scratch("photos/train/a/0.jpeg"), &info) != 0 ||
+      truncate(in_scratch("photos/train/a/0.jpeg"), info.st_size - 30) != 0)
+    bail_out("expected to cut a picture short, found no way");
+  refused(folder, HD_E_FORMAT, "train/a/0.jpeg: expected a whole JPEG picture", "a JPEG cut short");
+  put_file(in_scratch("photos/train/a/0.jpeg"), "\xff\xd8\xff\xe0nothing more", 16);
+  refused(folder, HD_E_FORMAT, "train/a/0.jpeg", "the start of a JPEG");
+  make_folder(1);
+  put_jpeg(in_scratch("photos/test/b/0.jpg"), 5, 5, 4, TJSAMP_GRAY);
+  data = opens(folder, "a grey JPEG among grey PNGs");
+  ok(data && hd__data_test(data)->channels == 1, "all have one channel");
+  hd__data_close(data);
+  put_jpeg(in_scratch("photos/test/b/0.jpg"), 5, 5, 4, TJSAMP_420);
+  data = opens(folder, "a JPEG in colour among grey PNGs");
+  ok(data && hd__data_test(data)->channels == 3, "all have three");
+  hd__data_close(data);
+}
+
+#endif
+
+int main(void) {
+  if (hd_ctx_create(&ctx) != HD_OK)
+    return 1;
+  test_png();
+  test_same_survey();
+  test_disk();
+  test_mixed();
+  test_one_folder();
+  test_bad();
+  test_late_damage();
+  test_no_memory();
+#ifdef HD_HAVE_TURBOJPEG
+  test_jpeg();
+#else
+  skip(1, "libjpeg-turbo was not there when this was built");
+#endif
+  hd_ctx_destroy(ctx);
+  return done_testing();
+}
