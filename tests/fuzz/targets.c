@@ -4,13 +4,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 
 #include "base/alloc.h"
 #include "base/safetensors.h"
+#include "data/dataset.h"
 #include "data/fit.h"
 #include "data/idx.h"
+#include "data/npy.h"
+#include "data/photo.h"
 #include "data/png.h"
 #include "graph/model.h"
 #include "plan/plan.h"
@@ -207,12 +211,95 @@ static void fuzz_record(const uint8_t *bytes, size_t length) {
   hd_ctx_destroy(ctx);
 }
 
+/* Opens a data set, and reads every sample of it. */
+static void open_data(const char *path) {
+  hd_ctx *ctx = context();
+  hd_data *data;
+  hd_status status = hd__data_open(&data, ctx, &(hd_data_request){.name = path, .ignored = -1});
+  judge(status, ctx);
+  if (status == HD_OK) {
+    const hd_dataset *split[2] = {hd__data_train(data), hd__data_test(data)};
+    for (int s = 0; s < 2; s++) {
+      void *elems = malloc((size_t)hd__dataset_most_bytes(split[s]));
+      int size[2];
+      for (int64_t i = 0; elems && i < split[s]->count; i++) {
+        demand(hd__dataset_get(elems, size, ctx, split[s], i) == HD_OK, "a sample", hd_ctx_message(ctx));
+        demand(!split[s]->labels || split[s]->labels[i] < split[s]->classes, "a class", path);
+      }
+      free(elems);
+    }
+    demand(hd__data_std(data)[0] > 0, "a standard deviation", path);
+    hd__data_close(data);
+  }
+  hd_ctx_destroy(ctx);
+}
+
+static void fuzz_csv(const uint8_t *bytes, size_t length) { open_data(put("data.csv", bytes, length)); }
+
+static void fuzz_npz(const uint8_t *bytes, size_t length) { open_data(put("data.npz", bytes, length)); }
+
+/* A whole file, and each of its elements. */
+static void fuzz_npy(const uint8_t *bytes, size_t length) {
+  hd_ctx *ctx = context();
+  hd_npy npy;
+  hd_status status = hd__npy_parse(&npy, ctx, "a.npy", bytes, length);
+  judge(status, ctx);
+  if (status == HD_OK) {
+    int64_t last = 0;
+    for (int i = 0; i < npy.rank; i++)
+      last += npy.count > 0 ? (npy.size[i] - 1) * npy.stride[i] : 0;
+    demand(npy.count == 0 || last == npy.count - 1, "strides that reach the last element", "others");
+    volatile float sum = 0;
+    for (int64_t i = 0; i < npy.count; i++)
+      sum += hd__npy_float(&npy, i) + (npy.kind == 'f' ? 0 : (float)hd__npy_int(&npy, i));
+    (void)sum;
+  }
+  hd_ctx_destroy(ctx);
+}
+
+/* The first byte says which of the files it is: training records, test records, or names. */
+static void fuzz_cifar(const uint8_t *bytes, size_t length) {
+  static uint8_t good[2 * 3074];
+  char path[128];
+  if (length == 0)
+    return;
+  put("unused", bytes, 0);
+  snprintf(path, sizeof path, "%s/cifar", folder);
+  mkdir(path, 0755);
+  for (int i = 0; i < 3; i++) {
+    static const char *const name[] = {"cifar/train.bin", "cifar/test.bin", "cifar/fine_label_names.txt"};
+    const bool this = bytes[0] % 3 == i;
+    if (!this && i == 2)
+      unlink(put(name[i], bytes, 0));
+    else
+      put(name[i], this ? bytes + 1 : good, this ? length - 1 : sizeof good);
+  }
+  open_data(path);
+  hd__file_remove_folder(path);
+}
+
+/* A picture of a class, beside a good one. */
+static void fuzz_photo(const uint8_t *bytes, size_t length) {
+  enum { MOST_BYTES = 1 << 22 };
+  hd_ctx *ctx = context();
+  hd_photo_head head;
+  hd_status status = hd__photo_head(&head, ctx, "p.jpg", bytes, length);
+  if (status == HD_OK && (int64_t)head.size[0] * head.size[1] <= MOST_BYTES) {
+    const int channels = head.grey ? 1 : 3;
+    uint8_t *planes = malloc((size_t)head.size[0] * (size_t)head.size[1] * (size_t)channels);
+    if (planes)
+      status = hd__photo_read(planes, channels, head.size, ctx, "p.jpg", bytes, length);
+    free(planes);
+  }
+  judge(status, ctx);
+  hd_ctx_destroy(ctx);
+}
+
 const fuzz_target fuzz_targets[] = {
-    {"idx", fuzz_idx},
-    {"model", fuzz_model},
-    {"config", fuzz_config},
-    {"safetensors", fuzz_safetensors},
-    {"png", fuzz_png},
-    {"record", fuzz_record},
-    {NULL, NULL},
+    {"idx", fuzz_idx}, {"model", fuzz_model},   {"config", fuzz_config}, {"safetensors", fuzz_safetensors},
+    {"png", fuzz_png}, {"record", fuzz_record}, {"npy", fuzz_npy},
+#ifdef HD_HAVE_LIBZIP
+    {"npz", fuzz_npz},
+#endif
+    {"csv", fuzz_csv}, {"cifar", fuzz_cifar},   {"photo", fuzz_photo},   {NULL, NULL},
 };
