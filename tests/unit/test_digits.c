@@ -259,7 +259,7 @@ static void test_no_memory(void) {
   hd_data *data;
   hd__digits_destroy(NULL);
   hd__alloc_fail_after(3);
-  hd__data_open(&data, ctx, &(hd_data_request){"digits", NULL, -1});
+  hd__data_open(&data, ctx, &(hd_data_request){.name = "digits", .ignored = -1});
   held before = held_now();
   hd__alloc_fail_after(0);
   hd_status status = hd__digits_create(&digits, ctx);
@@ -268,7 +268,7 @@ static void test_no_memory(void) {
   int wrong = 0;
   for (long n = 0; n < 4; n++) {
     hd__alloc_fail_after(n);
-    status = hd__data_open(&data, ctx, &(hd_data_request){"digits", NULL, -1});
+    status = hd__data_open(&data, ctx, &(hd_data_request){.name = "digits", .ignored = -1});
     hd__alloc_fail_after(-1);
     wrong += status != HD_E_NOMEM || data;
   }
@@ -279,7 +279,8 @@ static void test_no_memory(void) {
 int main(void) {
   hd_data *data;
   hd_digits *digits;
-  if (hd_ctx_create(&ctx) != HD_OK || hd__data_open(&data, ctx, &(hd_data_request){"digits", NULL, -1}) != HD_OK ||
+  if (hd_ctx_create(&ctx) != HD_OK ||
+      hd__data_open(&data, ctx, &(hd_data_request){.name = "digits", .ignored = -1}) != HD_OK ||
       hd__digits_create(&digits, ctx) != HD_OK)
     bail_out("expected the digits, found: %s", hd_ctx_message(ctx));
   test_whole_set(data);

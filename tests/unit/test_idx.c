@@ -298,7 +298,8 @@ static void expected_statistics(double *mean, double *std) {
 static void check_folder(const char *name, const char *data_dir, const char *title) {
   hd_data *data;
   double mean, std;
-  if (!is_int(hd__data_open(&data, ctx, &(hd_data_request){name, data_dir, -1}), HD_OK, "%s: opens", title)) {
+  if (!is_int(hd__data_open(&data, ctx, &(hd_data_request){.name = name, .data_dir = data_dir, .ignored = -1}), HD_OK,
+              "%s: opens", title)) {
     diag("%s", hd_ctx_message(ctx));
     return;
   }
@@ -342,17 +343,17 @@ static void test_good_folders(void) {
   setenv("HEDDLE_DATA", in_scratch("nowhere"), 1);
   setenv("HOME", in_scratch("nowhere"), 1);
   hd_data *data;
-  refuses(hd__data_open(&data, ctx, &(hd_data_request){"mnist", NULL, -1}), HD_E_IO, ctx, "", "train-images-idx3-ubyte",
-          "mnist that is nowhere is refused");
+  refuses(hd__data_open(&data, ctx, &(hd_data_request){.name = "mnist", .ignored = -1}), HD_E_IO, ctx, "",
+          "train-images-idx3-ubyte", "mnist that is nowhere is refused");
   ok(!data, "and there is no data set");
 }
 
 /* Opens a folder in which one file was spoilt. */
 static void folder_refused(const char *folder, const char *place, hd_status want, const char *says, const char *name) {
   hd_data *data;
-  hd__data_open(&data, ctx, &(hd_data_request){folder, NULL, -1});
+  hd__data_open(&data, ctx, &(hd_data_request){.name = folder, .ignored = -1});
   held before = held_now();
-  hd_status status = hd__data_open(&data, ctx, &(hd_data_request){folder, NULL, -1});
+  hd_status status = hd__data_open(&data, ctx, &(hd_data_request){.name = folder, .ignored = -1});
   refuses(status, want, ctx, place, says, "%s is refused", name);
   ok(!data, "%s: there is no data set", name);
   holds_same(before, "%s: nothing is left behind", name);
@@ -409,7 +410,7 @@ static void test_no_memory(int gzip) {
     before = held_now();
     for (count = 0, status = HD_E_NOMEM; status != HD_OK && count < 1000; count++) {
       hd__alloc_fail_after(count);
-      status = hd__data_open(&data, ctx, &(hd_data_request){folder, NULL, -1});
+      status = hd__data_open(&data, ctx, &(hd_data_request){.name = folder, .ignored = -1});
       hd__alloc_fail_after(-1);
       wrong += status != HD_OK && (status != HD_E_NOMEM || data || !strstr(hd_ctx_message(ctx), "memory"));
     }
