@@ -224,7 +224,8 @@ static hd_status read_row(table *t, float *numbers, int64_t row, cursor *c, hd_c
 
 static hd_status read_table(table *t, hd_dataset *d, hd_resident *to, hd_ctx *ctx) {
   HD_TRY(hd__file_map(&t->file, ctx, t->path));
-  cursor c = {(const char *)t->file.bytes, (const char *)t->file.bytes + t->file.length, 1};
+  const char *text = t->file.bytes ? (const char *)t->file.bytes : "";
+  cursor c = {text, text + t->file.length, 1};
   if (t->file.length >= 3 && !memcmp(c.at, "\xef\xbb\xbf", 3))
     c.at += 3;
   bool header = false;

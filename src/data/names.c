@@ -10,7 +10,7 @@
 enum { MOST_BYTES = 1 << 16 };
 
 static hd_status take_lines(hd_names *out, hd_ctx *ctx, const char *path, const hd_mapping *file, int count) {
-  const char *at = (const char *)file->bytes, *end = at + file->length;
+  const char *at = file->bytes ? (const char *)file->bytes : "", *end = at + file->length;
   out->text = hd__malloc(file->length + (size_t)count + 1);
   out->name = hd__calloc((size_t)count, sizeof *out->name);
   if (!out->text || !out->name)
