@@ -28,8 +28,11 @@ static hd_status open_feed(hd_loader *l, hd_ctx *ctx, const hd_config *config, h
   const bool trains = part == HD_LOADER_TRAINING;
   const hd_augment lists = hd__augment_of(config);
   HD_TRY(hd__planned_kernels(&kernels, ctx));
-  HD_TRY(
-      hd__data_open(&l->data, ctx, hd__config_text(config, HD_OPT_data), hd__config_text(config, HD_OPT_data_dir), -1));
+  const hd_data_request request = {.name = hd__config_text(config, HD_OPT_data),
+                                   .data_dir = hd__config_text(config, HD_OPT_data_dir),
+                                   .ignored = -1,
+                                   .cache = hd__config_cache(config)};
+  HD_TRY(hd__data_open(&l->data, ctx, &request));
   const double *mean = hd__data_mean(l->data), *std = hd__data_std(l->data);
   const hd_dataset *split = trains ? hd__data_train(l->data) : hd__data_test(l->data);
   HD_TRY(hd__feed_init(&l->feed, ctx, split, kernels, mean, std));
@@ -55,6 +58,9 @@ static hd_status order(hd_loader *l, hd_ctx *ctx, const hd_config *config, hd_lo
 static hd_status describe(hd_loader *l, hd_ctx *ctx, const hd_config *config) {
   const hd_dataset seen = hd__feed_seen(&l->feed);
   const bool drop = hd__config_flag(config, HD_OPT_drop_last);
+  if (seen.mixed)
+    return hd__fail(ctx, HD_E_SHAPE, "%s: expected samples of one size, found %s; bring them to one with a transform",
+                    hd__data_name(l->data), seen.mixed);
   l->shape = (hd_loader_shape){.channels = seen.channels,
                                .height = seen.height,
                                .width = seen.width,

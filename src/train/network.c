@@ -76,8 +76,8 @@ hd_status hd__network_check(hd_ctx *ctx, const hd_network *network, const hd_gra
   const hd_shape *input = &graph->values[graph->input].shape;
   char wanted[HD_SHAPE_TEXT_BYTES], found[HD_SHAPE_TEXT_BYTES];
   if (split->mixed)
-    return hd__fail(ctx, HD_E_SHAPE, "%s: expected samples of one size, found %s; bring them to one size", data_name,
-                    split->mixed);
+    return hd__fail(ctx, HD_E_SHAPE, "%s: expected samples of one size, found %s; bring them to one with a transform",
+                    data_name, split->mixed);
   bool fits = split->flat && input->dim[0] == 1 && hd__shape_elems(input) == split->width;
   if (!fits && !hd__shape_equal(&image, input))
     return hd__fail(ctx, HD_E_SHAPE,
