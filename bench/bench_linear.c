@@ -188,7 +188,9 @@ static void bench_loss(const hd_kernels *table, int32_t classes, int64_t rows) {
   free(logits), free(out), free(labels);
 }
 
-/* ---- the gradient of a linear layer as an owner of chunks forms it: in tiles of 16 x 240 ---- */
+/* ---- the gradient of a linear layer as an owner of chunks forms it: whole rows of the weight, twelve at a time ---- */
+
+enum { TILE_ROWS = 12 };
 
 typedef struct former {
   const hd_kernels *table;
@@ -198,12 +200,11 @@ typedef struct former {
 
 static void run_form(void *self) {
   former *t = self;
-  for (int32_t k = 0; k < t->in; k += 240)
-    for (int32_t j = 0; j < t->out; j += 16) {
-      t->f.k0 = k, t->f.k1 = k + 240 < t->in ? k + 240 : t->in;
-      t->f.j0 = j, t->f.j1 = j + 16 < t->out ? j + 16 : t->out;
-      t->table->form[HD_OP_linear_dw](&t->f);
-    }
+  t->f.k1 = t->in;
+  for (int32_t j = 0; j < t->out; j += TILE_ROWS) {
+    t->f.j0 = j, t->f.j1 = j + TILE_ROWS < t->out ? j + TILE_ROWS : t->out;
+    t->table->form[HD_OP_linear_dw](&t->f);
+  }
 }
 
 static void bench_form(const hd_kernels *table, int32_t in, int32_t out, int32_t samples, int32_t shards, double peak) {
@@ -223,7 +224,8 @@ static void bench_form(const hd_kernels *table, int32_t in, int32_t out, int32_t
   hd_part part = hd__tree_part(samples, shards, 1, 0);
   hd_range_plan range;
   hd__tree_range(&range, &part, 0, shards);
-  float *x = floats(samples * padded(in), 1), *dy = floats(samples * padded(out), 1), *tile = floats(8 * 512, 0);
+  float *x = floats(samples * padded(in), 1), *dy = floats(samples * padded(out), 1),
+        *tile = floats((int64_t)TILE_ROWS * in, 0);
   former t = {.table = table, .in = in, .out = out};
   t.f = (hd_form){.g = &g,
                   .x = x,
@@ -232,7 +234,7 @@ static void bench_form(const hd_kernels *table, int32_t in, int32_t out, int32_t
                   .dy_stride = padded(out),
                   .fold = &range.pushes,
                   .out = tile,
-                  .out_ld = 240};
+                  .out_ld = in};
   double s = time_of(run_form, &t), gflops = 2e-9 * (double)in * out * samples / s;
   printf("%-8s %-10s %5d -> %-4d %4d rows, %2d shards %9.2f us %8.1f GFLOP/s", table->name, "form", in, out, samples,
          shards, s * 1e6, gflops);

@@ -15,7 +15,7 @@ enum {
 }; /* depth: log2 of the shards, plus the entry being pushed, plus one */
 
 typedef struct hd_fold_step {
-  int32_t row0, row1; /* the samples of the piece, counted from the start of the batch part */
+  int32_t row0, row1; /* the samples of the piece, counted from the start of the batch part; pieces follow each other */
   int32_t piece;      /* which piece is pushed: an index into the caller's list */
   int32_t merges;     /* additions after the push */
 } hd_fold_step;

@@ -1,8 +1,9 @@
 /* The chunk phases: the owner of a chunk folds its gradient over all shards and writes the new weights once.
  *
- * Work goes tile by tile, small enough to stay in the first-level cache: a deferred gradient is formed, a direct one
- * folded from all lanes' covers, sums of earlier batch parts are added, and the optimizer's update reads the tile while
- * it is hot. Neighbouring chunks of one parameter are handled as one run of rows; that changes no sum. */
+ * Work goes tile by tile: a deferred gradient is formed, a direct one folded from all lanes' covers, sums of earlier batch
+ * parts are added, and the optimizer's update reads the tile while it is hot. A tile of a deferred gradient has whole home
+ * rows where they fit and is as large as the second-level cache likes, since the update waits for the third-level one and
+ * long runs of memory are fetched ahead; one of a direct gradient stays in the first-level cache. Neighbouring chunks of one parameter are handled as one run of rows; that changes no sum. */
 #include <math.h>
 
 #include "exec/exec_state.h"
@@ -15,7 +16,8 @@ typedef struct run {
 } run;
 
 /* A tile of a parameter's gradient: rows x columns, `ld` apart in the lane's memory; `elem` is the first one's place
- * in the parameter, rows lie `elem_ld` apart there. Deferred: home rows j0 .. j1-1 and columns k0 .. k1-1. */
+ * in the parameter, rows lie `elem_ld` apart there. Deferred: home rows j0 .. j1-1 and columns k0 .. k1-1; whole home
+ * rows are one row of the tile. */
 typedef struct tile {
   int64_t ld, rows, columns;
   int64_t elem, elem_ld;
@@ -111,7 +113,7 @@ static void form_tile(const lane_at *at, const hd_plan_use *use, float *g, const
                   .k0 = t->k0,
                   .k1 = t->k1,
                   .out = g,
-                  .out_ld = t->ld > 0 ? t->ld : 1};
+                  .out_ld = t->ld};
   plan->kernels->form[node->op](&form);
 }
 
@@ -144,28 +146,23 @@ static void fold_tile(const lane_at *at, hd_phase_kind kind, int param, const ti
 }
 
 static void fold_deferred(const lane_at *at, hd_phase_kind kind, const run *r) {
-  int32_t columns = (int32_t)r->columns, rows = columns == 1 ? TILE_ELEMS : TILE_ROWS;
-  for (int32_t k = 0; k < columns; k += TILE_COLUMNS)
+  int32_t columns = (int32_t)r->columns, parts = (columns + TILE_COLUMNS - 1) / TILE_COLUMNS;
+  int32_t width = ((columns + parts - 1) / parts + 15) / 16 * 16, rows = TILE_ELEMS / width / TILE_ROWS * TILE_ROWS;
+  for (int32_t k = 0; k < columns; k += width)
     for (int32_t j = r->j0; j < r->j1; j += rows) {
-      tile t = {.j0 = j, .j1 = j + rows < r->j1 ? j + rows : r->j1, .k0 = k};
-      t.k1 = k + TILE_COLUMNS < columns ? k + TILE_COLUMNS : columns;
-      t.elem = (int64_t)j * columns + k;
-      if (columns == 1) { /* a column of biases lies in a row */
-        t.rows = 1;
-        t.columns = t.j1 - t.j0;
-      } else {
-        t.rows = t.j1 - t.j0;
-        t.columns = t.k1 - t.k0;
-        t.ld = TILE_COLUMNS;
-        t.elem_ld = columns;
-      }
+      tile t = {.j0 = j, .j1 = j + rows < r->j1 ? j + rows : r->j1, .k0 = k, .elem = (int64_t)j * columns + k};
+      t.k1 = k + width < columns ? k + width : columns;
+      t.ld = parts > 1 ? width : columns;
+      t.elem_ld = columns;
+      t.rows = parts > 1 ? t.j1 - t.j0 : 1;
+      t.columns = (parts > 1 ? 1 : t.j1 - t.j0) * (t.k1 - t.k0);
       fold_tile(at, kind, r->param, &t);
     }
 }
 
 static void fold_direct(const lane_at *at, hd_phase_kind kind, const run *r) {
-  for (int64_t e = r->j0 * r->columns, end = r->j1 * r->columns; e < end; e += TILE_ELEMS) {
-    tile t = {.rows = 1, .columns = e + TILE_ELEMS < end ? TILE_ELEMS : end - e, .elem = e};
+  for (int64_t e = r->j0 * r->columns, end = r->j1 * r->columns; e < end; e += FOLD_ELEMS) {
+    tile t = {.rows = 1, .columns = e + FOLD_ELEMS < end ? FOLD_ELEMS : end - e, .elem = e};
     fold_tile(at, kind, r->param, &t);
   }
 }

@@ -10,8 +10,9 @@
 #include "sys/meeting.h"
 #include "tree/tree.h"
 
-/* Elements of the buffer in which a lane folds: a tile of TILE_ROWS x TILE_COLUMNS, or TILE_ELEMS in a row. */
-enum { TILE_ROWS = 16, TILE_COLUMNS = 240, TILE_ELEMS = 4096 };
+/* Elements of the buffer in which a lane folds. A tile of a deferred gradient has a multiple of TILE_ROWS home rows and
+ * at most TILE_COLUMNS columns; one of a direct gradient has FOLD_ELEMS in a row. */
+enum { TILE_ELEMS = 24576, TILE_ROWS = 12, TILE_COLUMNS = TILE_ELEMS / TILE_ROWS, FOLD_ELEMS = 4096 };
 
 /* How one part of a batch is laid out over lanes. */
 typedef struct part_layout {

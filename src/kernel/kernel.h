@@ -147,8 +147,8 @@ typedef void hd_run_fn(const hd_call *call);
 
 /* Forms a rectangle of a parameter's gradient directly from stored activations, over all shards of a batch part: every
  * element is, per step of the fold, the chain over rows row0 .. row1-1 that the REDUCE kernel would compute, pushed and
- * merged on a stack in registers. out[(j - j0) * out_ld + (k - k0)] for home rows j and columns k; output 1 is the
- * bias: out[j - j0]. x and dy point at row 0 of the part. */
+ * merged on a stack in registers. out[(j - j0) * out_ld + (k - k0)] for home rows j and columns k, k0 a multiple of 16;
+ * output 1 is the bias: out[j - j0]. x and dy point at row 0 of the part. */
 typedef struct hd_form {
   const hd_geom *g;
   const float *x, *dy;

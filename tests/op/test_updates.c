@@ -306,7 +306,7 @@ static bool forms_alike(const form_case *c, const hd_kernels *table, const guard
   f.output = !random_below(random, 4);
   f.j0 = (int32_t)random_below(random, (uint32_t)c->g.co);
   f.j1 = f.j0 + 1 + (int32_t)random_below(random, (uint32_t)(c->g.co - f.j0));
-  f.k0 = f.output ? 0 : (int32_t)random_below(random, (uint32_t)c->g.ci) / 16 * (random_below(random, 2) ? 16 : 1);
+  f.k0 = f.output ? 0 : (int32_t)random_below(random, (uint32_t)c->g.ci) / 16 * 16;
   f.k1 = f.output ? 1 : f.k0 + 1 + (int32_t)random_below(random, (uint32_t)(c->g.ci - f.k0));
   int64_t width = f.k1 - f.k0, rows = f.j1 - f.j0;
   f.out_ld = f.output ? 1 : width + random_below(random, 20);

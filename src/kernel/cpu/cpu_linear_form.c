@@ -1,52 +1,86 @@
 /* The gradient of a linear layer's weight and bias, formed from activations inside the fold over shards.
  *
- * A block of ROWS outputs j by GROUPS groups along k stays in registers. Per step of the fold it walks the shard's
- * samples, ascending, as REDUCE does; loads of x serve all j. Then the block meets the entries below it on a small stack
- * that stays in L1: each merge adds the topmost entry to the registers, then the block is pushed. The lower entry is the
- * left operand, as in every fold. All outputs meet the block's columns of x, which stay in L1, before the next columns.
+ * A block of a few outputs j by groups along k stays in registers. Per step of the fold it walks the shard's samples,
+ * ascending, as REDUCE does; loads of x serve all j. Then the block meets the entries below it on a small stack that
+ * stays in L1: each merge adds the topmost entry to the registers, then the block is pushed. The lower entry is the left
+ * operand, as in every fold. Where registers are many, two neighbouring shards are taken one after the other and merged
+ * before anything is pushed: a store of 64 bytes takes the time of two FMA. All outputs meet the block's columns of x,
+ * which stay in L1, before the next columns.
  *
- * One shard's gradient alone, the REDUCE kernel, is a product of matrices. */
+ * Rows of x are read in whole groups: their slots are padded. One shard's gradient alone, the REDUCE kernel, is a
+ * product of matrices. */
 #include "kernel/cpu/cpu_fill.h"
 #include "kernel/cpu/group16.h"
 
+/* Groups of a block, the registers' fill; of one that goes by pairs, and the samples of a shard from which stores weigh
+ * less than the loads that larger blocks save; groups along k. */
 #if HD_ISA_IS(avx512)
-enum { ROWS = 8, GROUPS = 3 };
+enum { FILL = 24, PAIR_FILL = 12, LONG_SHARD = 12, GROUPS = 3 };
 #else
-enum { ROWS = 6, GROUPS = 1 };
+enum { FILL = 6, PAIR_FILL = 0, LONG_SHARD = 0, GROUPS = 1 };
 #endif
 
-/* A block of the result: its first output and column, columns in its last group. */
+enum { MAX_ROWS = FILL < 8 ? FILL : 8, SAMPLES = 4 };
+
+/* A block of the result: where its first output and column are in row 0 of x and dy and in the result. */
 typedef struct block {
-  const hd_form *f;
-  int j, k, left;
+  const float *x, *dy;
+  int64_t x_stride, dy_stride;
+  const hd_fold *fold;
+  float *out;
+  int64_t out_ld;
+  int left; /* columns in the last group */
 } block;
 
-/* One shard's chains: acc = +0; samples ascending: acc = fma(dy[j], x[k], acc). */
-G16 void shard(g16 (*acc)[GROUPS], const block *b, const hd_fold_step *step, int rows, int groups) {
-  const hd_form *f = b->f;
-  const float *x = f->x + step->row0 * f->x_stride + b->k, *dy = f->dy + step->row0 * f->dy_stride + b->j;
+typedef g16 sums[MAX_ROWS][GROUPS];
+
+G16 void sample(sums acc, const float *x, const float *dy, int rows, int groups) {
+  g16 xv[GROUPS];
+  UNROLL
+  for (int v = 0; v < groups; v++)
+    xv[v] = g16_load(x + 16 * v);
+  UNROLL
+  for (int r = 0; r < rows; r++) {
+    g16 d = g16_all(dy[r]);
+    UNROLL
+    for (int v = 0; v < groups; v++)
+      acc[r][v] = g16_fma(d, xv[v], acc[r][v]);
+  }
+}
+
+/* Where a block is in its walk over the samples. */
+typedef struct walk {
+  const float *x, *dy;
+  int64_t x_stride, dy_stride;
+} walk;
+
+/* One shard's chains: acc = +0; samples ascending: acc = fma(dy[j], x[k], acc). The first four in one go. */
+G16 void shard(sums acc, walk *at, int samples, int rows, int groups) {
   UNROLL
   for (int r = 0; r < rows; r++)
     UNROLL
   for (int v = 0; v < groups; v++)
     acc[r][v] = g16_zero();
-  for (int n = step->row0; n < step->row1; n++, x += f->x_stride, dy += f->dy_stride) {
-    g16 xv[GROUPS];
+  if (samples >= SAMPLES) {
     UNROLL
-    for (int v = 0; v < groups; v++)
-      xv[v] = groups > 1 ? g16_load(x + 16 * v) : g16_load_some(x, b->left);
-    UNROLL
-    for (int r = 0; r < rows; r++) {
-      g16 d = g16_all(dy[r]);
-      UNROLL
-      for (int v = 0; v < groups; v++)
-        acc[r][v] = g16_fma(d, xv[v], acc[r][v]);
-    }
+    for (int n = 0; n < SAMPLES; n++)
+      sample(acc, at->x, at->dy, rows, groups), at->x += at->x_stride, at->dy += at->dy_stride;
+    samples -= SAMPLES;
   }
+  for (; samples > 0; samples--, at->x += at->x_stride, at->dy += at->dy_stride)
+    sample(acc, at->x, at->dy, rows, groups);
+}
+
+G16 void add_right(sums acc, const sums right, int rows, int groups) {
+  UNROLL
+  for (int r = 0; r < rows; r++)
+    UNROLL
+  for (int v = 0; v < groups; v++)
+    acc[r][v] = g16_add(acc[r][v], right[r][v]);
 }
 
 /* Takes the topmost entry off the stack, onto the registers. */
-G16 float *merge(g16 (*acc)[GROUPS], float *top, int rows, int groups) {
+G16 float *merge(sums acc, float *top, int rows, int groups) {
   top -= rows * groups * 16;
   UNROLL
   for (int r = 0; r < rows; r++)
@@ -56,7 +90,7 @@ G16 float *merge(g16 (*acc)[GROUPS], float *top, int rows, int groups) {
   return top;
 }
 
-G16 float *push(const g16 (*acc)[GROUPS], float *top, int rows, int groups) {
+G16 float *push(const sums acc, float *top, int rows, int groups) {
   UNROLL
   for (int r = 0; r < rows; r++)
     UNROLL
@@ -65,63 +99,101 @@ G16 float *push(const g16 (*acc)[GROUPS], float *top, int rows, int groups) {
   return top + rows * groups * 16;
 }
 
-/* The last group may be short when there is only one; counts are constants where this is inlined. */
-G16 void form_block(const block *b, int rows, int groups) {
-  _Alignas(64) float stack[HD_MAX_FOLD_DEPTH * ROWS * GROUPS * 16];
-  const hd_form *f = b->f;
-  const hd_fold_step *step = f->fold->step, *end = step + f->fold->count;
-  g16 acc[ROWS][GROUPS];
-  for (float *top = stack;; top = push(acc, top, rows, groups)) {
-    shard(acc, b, step, rows, groups);
-    for (int m = 0; m < step->merges; m++)
-      top = merge(acc, top, rows, groups);
-    if (++step == end)
-      break;
-  }
+G16 void write_out(const block *b, const sums acc, int rows, int groups) {
   UNROLL
   for (int r = 0; r < rows; r++) {
-    float *out = f->out + (b->j + r - f->j0) * f->out_ld + (b->k - f->k0);
+    float *out = b->out + r * b->out_ld;
     UNROLL
-    for (int v = 0; v < groups; v++)
-      if (groups > 1)
-        g16_store(out + 16 * v, acc[r][v]);
-      else
-        g16_store_some(out, acc[r][v], b->left);
+    for (int v = 0; v < groups - 1; v++)
+      g16_store(out + 16 * v, acc[r][v]);
+    g16_store_some(out + 16 * (groups - 1), acc[r][groups - 1], b->left);
   }
 }
 
-#define FORM_ROWS(count)                                                                                               \
+/* Counts are constants where this is inlined. */
+G16 void form_block(const block *b, int rows, int groups) {
+  _Alignas(64) float stack[HD_MAX_FOLD_DEPTH * FILL * 16];
+  const hd_fold_step *step = b->fold->step, *end = step + b->fold->count;
+  walk at = {b->x + step->row0 * b->x_stride, b->dy + step->row0 * b->dy_stride, b->x_stride, b->dy_stride};
+  sums acc;
+  for (float *top = stack;; top = push(acc, top, rows, groups)) {
+    int merges = step->merges;
+    shard(acc, &at, step->row1 - step->row0, rows, groups);
+    if (++step < end && rows * groups <= PAIR_FILL && merges == 0 && step->merges > 0) {
+      sums right;
+      merges = step->merges - 1;
+      shard(right, &at, step->row1 - step->row0, rows, groups);
+      add_right(acc, right, rows, groups);
+      step++;
+    }
+    for (; merges > 0; merges--)
+      top = merge(acc, top, rows, groups);
+    if (step == end)
+      break;
+  }
+  write_out(b, acc, rows, groups);
+}
+
+#define ROWS(count)                                                                                                    \
   case count:                                                                                                          \
-    if (count <= ROWS)                                                                                                 \
-      form_block(&b, count, groups);                                                                                   \
+    if (count <= MAX_ROWS && count <= FILL / groups)                                                                   \
+      form_block(b, count, groups);                                                                                    \
     break
 
+/* `groups` is a constant where this is inlined. */
+G16 void form_rows(const block *b, int rows, int groups) {
+  switch (rows) {
+    ROWS(1);
+    ROWS(2);
+    ROWS(3);
+    ROWS(4);
+    ROWS(5);
+    ROWS(6);
+    ROWS(7);
+    ROWS(8);
+  }
+}
+
+/* Not inlined: what their caller keeps in registers would push out what they need. */
+static __attribute__((noinline)) void form_1(const block *b, int rows) { form_rows(b, rows, 1); }
+#if HD_ISA_IS(avx512)
+static __attribute__((noinline)) void form_2(const block *b, int rows) { form_rows(b, rows, 2); }
+static __attribute__((noinline)) void form_3(const block *b, int rows) { form_rows(b, rows, 3); }
+static void (*const form_of[GROUPS + 1])(const block *, int) = {NULL, form_1, form_2, form_3};
+#else
+static void (*const form_of[GROUPS + 1])(const block *, int) = {NULL, form_1};
+#endif
+
 /* All outputs, in blocks as even as they can be, of some groups of columns: their x stays in L1. */
-G16 void form_columns(const hd_form *f, int k, int groups) {
-  block b = {.f = f, .j = f->j0, .k = k, .left = f->k1 - k};
-  for (int blocks = (f->j1 - b.j + ROWS - 1) / ROWS; blocks > 0; blocks--) {
-    const int rows = (f->j1 - b.j + blocks - 1) / blocks;
-    switch (rows) {
-      FORM_ROWS(1);
-      FORM_ROWS(2);
-      FORM_ROWS(3);
-      FORM_ROWS(4);
-      FORM_ROWS(5);
-      FORM_ROWS(6);
-      FORM_ROWS(7);
-      FORM_ROWS(8);
-    }
-    b.j += rows;
+static void form_columns(const hd_form *f, int k, int groups) {
+  const hd_fold_step *first = f->fold->step;
+  const int fill = first->row1 - first->row0 < LONG_SHARD ? PAIR_FILL : FILL;
+  const int most = fill / groups < MAX_ROWS ? fill / groups : MAX_ROWS;
+  const int left = f->k1 - k - 16 * (groups - 1);
+  block b = {.x = f->x + k,
+             .x_stride = f->x_stride,
+             .dy_stride = f->dy_stride,
+             .fold = f->fold,
+             .out_ld = f->out_ld,
+             .left = left < 16 ? left : 16};
+  int j = f->j0;
+  for (int blocks = (f->j1 - j + most - 1) / most; blocks > 0; blocks--) {
+    const int rows = (f->j1 - j + blocks - 1) / blocks;
+    b.dy = f->dy + j;
+    b.out = f->out + (j - f->j0) * f->out_ld + (k - f->k0);
+    form_of[groups](&b, rows);
+    j += rows;
   }
 }
 
 static void form_weight(const hd_form *f) {
-  int k = f->k0;
-  if (GROUPS > 1)
-    for (; k + 16 * GROUPS <= f->k1; k += 16 * GROUPS)
-      form_columns(f, k, GROUPS);
-  for (; k < f->k1; k += 16)
-    form_columns(f, k, 1);
+  const int all = (f->k1 - f->k0 + 15) / 16;
+  int group = 0;
+  for (int panels = (all + GROUPS - 1) / GROUPS; panels > 0; panels--) {
+    const int groups = (all - group + panels - 1) / panels;
+    form_columns(f, f->k0 + 16 * group, groups);
+    group += groups;
+  }
 }
 
 /* One group of biases: per shard acc = +0; samples ascending: acc = acc + dy[j]. */
