@@ -54,35 +54,32 @@ G16 g16 adam_group(span at, g16 seen, int decoupled) {
   return put(u->w1, w, at, seen);
 }
 
-static int sgd_plain(const hd_update *u) {
+typedef enum rule { SGD, MOMENTUM, ADAM, ADAMW } rule;
+
+G16 g16 group(span at, g16 seen, rule by) {
+  return by <= MOMENTUM ? sgd_group(at, seen, by == MOMENTUM) : adam_group(at, seen, by == ADAMW);
+}
+
+/* The rule is a constant where this is inlined. Of the scalars a copy is taken, which no store can change: they stay in
+ * registers. */
+G16 int all_groups(const hd_update *given, rule by) {
+  const hd_hyper hyper = *given->hyper;
+  hd_update u = *given;
+  u.hyper = &hyper;
   g16 seen = g16_zero();
-  for (int64_t i = 0; i < u->count; i += 16)
-    seen = sgd_group((span){u, i, u->count - i}, seen, 0);
+  int64_t i = 0;
+  for (; i + 16 <= u.count; i += 16)
+    seen = group((span){&u, i, 16}, seen, by);
+  if (i < u.count)
+    seen = group((span){&u, i, u.count - i}, seen, by);
   return g16_any_noted(seen);
 }
 
-static int sgd_with_state(const hd_update *u) {
-  g16 seen = g16_zero();
-  for (int64_t i = 0; i < u->count; i += 16)
-    seen = sgd_group((span){u, i, u->count - i}, seen, 1);
-  return g16_any_noted(seen);
-}
-
-static int sgd(const hd_update *u) { return u->m ? sgd_with_state(u) : sgd_plain(u); }
-
-static int adam(const hd_update *u) {
-  g16 seen = g16_zero();
-  for (int64_t i = 0; i < u->count; i += 16)
-    seen = adam_group((span){u, i, u->count - i}, seen, 0);
-  return g16_any_noted(seen);
-}
-
-static int adamw(const hd_update *u) {
-  g16 seen = g16_zero();
-  for (int64_t i = 0; i < u->count; i += 16)
-    seen = adam_group((span){u, i, u->count - i}, seen, 1);
-  return g16_any_noted(seen);
-}
+static int sgd_plain(const hd_update *u) { return all_groups(u, SGD); }
+static int sgd_momentum(const hd_update *u) { return all_groups(u, MOMENTUM); }
+static int sgd(const hd_update *u) { return u->m ? sgd_momentum(u) : sgd_plain(u); }
+static int adam(const hd_update *u) { return all_groups(u, ADAM); }
+static int adamw(const hd_update *u) { return all_groups(u, ADAMW); }
 
 void HD_SYM(update_fill)(hd_kernels *table) {
   table->update[HD_OP_sgd] = sgd;
