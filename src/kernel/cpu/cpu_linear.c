@@ -17,7 +17,8 @@ enum { ROWS = 6, OUTS = 4 };
 enum { ROWS = 3, OUTS = 2 };
 #endif
 
-enum { PART_COLUMNS = 1024, SLAB_BLOCKS = 8 };
+/* A slab: 640 KB of weights, and no more blocks than its chains have room to be set aside. */
+enum { PART_COLUMNS = 1024, SLAB_ELEMS = 160 << 10, SLAB_BLOCKS = 32 };
 
 /* Some outputs of some samples, for one part of the columns: rows of x, w and y from the first one on. */
 typedef struct block {
@@ -154,7 +155,8 @@ static void finish_row(float *y, const float *bias, int outs, int relu) {
 }
 
 static void linear(const hd_call *call) {
-  const int outs = call->g->co, slab = SLAB_BLOCKS * OUTS;
+  const int outs = call->g->co, fitting = SLAB_ELEMS / call->g->ci / OUTS;
+  const int slab = OUTS * (fitting > SLAB_BLOCKS ? SLAB_BLOCKS : fitting > 0 ? fitting : 1);
   for (int j = 0; j < outs; j += slab)
     run_slab(call, j, outs - j < slab ? outs - j : slab);
   for (int64_t n = 0; n < call->rows && (call->in[2] || call->g->relu); n++)
