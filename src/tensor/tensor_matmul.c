@@ -6,9 +6,9 @@
 
 #include <string.h>
 
-/* Rows and columns of a tile: of many more, so that each is worth its start and its operands stay in the caches; and
- * how many tiles a product is cut into if it can be. */
-enum { LEAST_ROWS = 12, MOST_ROWS = 384, TILE_COLUMNS = 512, WANTED_TILES = 16 };
+/* Rows and columns of a tile, columns in whole groups, and how many tiles a product is cut into if it can be. Tiles that
+ * lie below each other follow each other: a lane takes its own in one call, which fetches b as seldom as it can. */
+enum { LEAST_ROWS = 12, MOST_ROWS = 384, TILE_COLUMNS = 256, COLUMN_GROUP = 64, WANTED_TILES = 16 };
 
 /* A multiplication costs this much less than what a team's start is compared with. */
 enum { PRODUCTS_PER_ELEM = 64 };
@@ -44,17 +44,20 @@ static int64_t border(int64_t count, int64_t parts, int64_t at) {
 static void run_tiles(void *arg, int64_t first, int64_t last) {
   const product *job = arg;
   const int64_t per_batch = job->row_tiles * job->column_tiles;
+  const int64_t groups = (job->n + COLUMN_GROUP - 1) / COLUMN_GROUP;
   hd_gemm g = {.k = job->k, .c_row = job->n};
   g.a_row = stride_from_end(job->a, 2);
   g.a_step = stride_from_end(job->a, 1);
   g.b_step = stride_from_end(job->b, 2);
   g.b_column = stride_from_end(job->b, 1);
-  for (int64_t part = first; part < last; part++) {
-    const int64_t batch = part / per_batch, row = part % per_batch / job->column_tiles,
-                  column = part % job->column_tiles;
-    const int64_t i = border(job->m, job->row_tiles, row), j = column * TILE_COLUMNS;
-    g.m = border(job->m, job->row_tiles, row + 1) - i;
-    g.n = job->n - j < TILE_COLUMNS ? job->n - j : TILE_COLUMNS;
+  for (int64_t part = first, taken; part < last; part += taken) {
+    const int64_t batch = part / per_batch, column = part % per_batch / job->row_tiles, row = part % job->row_tiles;
+    taken = job->row_tiles - row < last - part ? job->row_tiles - row : last - part;
+    const int64_t i = border(job->m, job->row_tiles, row);
+    const int64_t j = border(groups, job->column_tiles, column) * COLUMN_GROUP;
+    const int64_t end = border(groups, job->column_tiles, column + 1) * COLUMN_GROUP;
+    g.m = border(job->m, job->row_tiles, row + taken) - i;
+    g.n = (end < job->n ? end : job->n) - j;
     g.a = matrix_of(job, job->a, batch) + i * g.a_row;
     g.b = matrix_of(job, job->b, batch) + j * g.b_column;
     g.c = (float *)(void *)job->out->data + (batch * job->m + i) * job->n + j;

@@ -10,9 +10,12 @@
 #include "kernel/cpu/cpu_fill.h"
 #include "kernel/cpu/group16.h"
 
-/* Blocks that fill the registers: 32 of a group each, 16 of half a group, 32 of a quarter. */
+/* Blocks that fill the registers: 32 of a group each, 16 of half a group, 32 of a quarter. gcc reads x from memory once
+ * for each output where registers are few, so that one output by more samples is faster there. */
 #if HD_ISA_IS(avx512)
 enum { ROWS = 6, OUTS = 4 };
+#elif HD_ISA_IS(avx2) && !defined(__clang__)
+enum { ROWS = 6, OUTS = 1 };
 #else
 enum { ROWS = 3, OUTS = 2 };
 #endif
