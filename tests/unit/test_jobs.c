@@ -292,6 +292,7 @@ static void test_torn(void) {
   hd_job_page page;
   int torn = 0, seen = 0;
   hd__job_open(&page, 1, &facts);
+  hd__job_step(&page, 0, 0, 0, 0); /* before, its loss is not known */
   const pid_t writer = fork();
   if (writer == 0 && prctl(PR_SET_PDEATHSIG, SIGKILL) == 0)
     for (int64_t i = 0;; i++)
