@@ -43,6 +43,14 @@ hd_status hd__augment_feed(hd_feed *feed, hd_ctx *ctx, const hd_augment *lists, 
   return status;
 }
 
+hd_status hd__augment_check(hd_ctx *ctx, const hd_feed *feed, const hd_network *network, const hd_graph *graph,
+                            const char *data_name) {
+  char name[HD_PATH_BYTES];
+  const hd_dataset seen = hd__feed_seen(feed);
+  snprintf(name, sizeof name, "%s%s", data_name, feed->pipeline ? " through its transforms" : "");
+  return hd__network_check(ctx, network, graph, &seen, name);
+}
+
 bool hd__augment_of_classes(const hd_feed *feed) {
   return feed->pipeline && feed->data->labels && hd_pipeline_shape_of(feed->pipeline)->targets > 0;
 }

@@ -76,9 +76,8 @@ static hd_status make_plan(hd_plan **out, hd_session *s, hd_ctx *ctx, bool train
 
 static hd_status check_fit(const hd_session *s, hd_ctx *ctx) {
   const char *name = hd__data_name(s->data);
-  const hd_dataset train = hd__feed_seen(&s->train_feed), test = hd__feed_seen(&s->test_feed);
-  HD_TRY(hd__network_check(ctx, &s->network, s->plan->graph, &train, name));
-  return hd__network_check(ctx, &s->network, s->plan->graph, &test, name);
+  HD_TRY(hd__augment_check(ctx, &s->train_feed, &s->network, s->plan->graph, name));
+  return hd__augment_check(ctx, &s->test_feed, &s->network, s->plan->graph, name);
 }
 
 static hd_status make_plans(hd_session *s, hd_ctx *ctx) {

@@ -144,6 +144,34 @@ static hd_status apply_rules(const hd_config *config, hd_ctx *ctx) {
   return status;
 }
 
+/* What --transforms says, for small images, and what one becomes. */
+static hd_status apply_transforms(const hd_config *config, hd_ctx *ctx) {
+  static const uint8_t pixels[3 * 9 * 7];
+  static const double mean[3] = {0.5, 0.5, 0.5};
+  const char *list = hd_config_get(config, "transforms");
+  const hd_pipeline_input input = {
+      .channels = 3, .height = 9, .width = 7, .bytes = 1, .classes = 10, .mean = mean, .std = mean};
+  hd_pipeline *p;
+  hd_status status = *list ? hd_pipeline_create(&p, ctx, list, &input, HD_PIPELINE_TRAINING) : HD_OK;
+  if (status != HD_OK || !*list)
+    return status;
+  const hd_pipeline_shape *shape = hd_pipeline_shape_of(p);
+  const int64_t elems = (int64_t)shape->height * shape->width * shape->channels;
+  if (elems < 1 << 14 && shape->scratch_bytes < 1 << 22) {
+    const hd_sample sample = {.pixels = pixels};
+    float *image = malloc((size_t)elems * sizeof *image), *target = malloc((size_t)shape->targets * sizeof *target + 1);
+    void *scratch = aligned_alloc(64, shape->scratch_bytes);
+    if (!image || !target || !scratch)
+      abort();
+    hd_pipeline_apply(image, target, p, &sample, &sample, &(hd_sample_key){.count = 2}, scratch);
+    free(image);
+    free(target);
+    free(scratch);
+  }
+  hd_pipeline_destroy(p);
+  return HD_OK;
+}
+
 static void fuzz_config(const uint8_t *bytes, size_t length) {
   hd_ctx *ctx = context();
   hd_config *config;
@@ -154,6 +182,8 @@ static void fuzz_config(const uint8_t *bytes, size_t length) {
     status = hd__config_complete(config, ctx);
   if (status == HD_OK)
     status = apply_rules(config, ctx);
+  if (status == HD_OK)
+    status = apply_transforms(config, ctx);
   judge(status, ctx);
   for (int i = 0; hd_option_at(i); i++)
     demand(hd_config_get(config, hd_option_at(i)->name) != NULL, "a value of each option", hd_option_at(i)->name);
