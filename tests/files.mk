@@ -78,7 +78,8 @@ tests_unit_nvml_useless_la_LDFLAGS = $(stub_flags)
 plan_networks = batch_norm branches doubled flat_branches frozen no_pool own_pool pool_first read_often repeats \
   scores_as_image shard_norm shared
 plan_models = allconv cnn fastmnist lenet5 mlp regression resnet simplenet
-bits_networks = groups losses mixed mixed_samples native norm rules shard_norm shared soft tiles tiny transforms
+bits_networks = groups losses mixed mixed_samples native norm probabilities rules shard_norm shared soft tiles tiny \
+  transforms
 EXTRA_DIST += $(plan_networks:%=tests/plan/%.yaml) $(plan_networks:%=tests/plan/%.plan) \
   $(plan_models:%=tests/plan/%.plan) $(bits_networks:%=tests/bits/%.yaml)
 

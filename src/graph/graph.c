@@ -181,6 +181,15 @@ hd_status hd__graph_add_loss(hd_graph *graph, hd_ctx *ctx, int logits, const hd_
 
 const hd_node *hd__graph_loss_node(const hd_graph *graph) { return &graph->nodes[graph->values[graph->loss].producer]; }
 
+void hd__graph_soften_labels(hd_graph *graph) {
+  hd_node *node = &graph->nodes[graph->values[graph->loss].producer];
+  if (node->op != HD_OP_cross_entropy)
+    return;
+  node->geom.soft_labels = 1;
+  graph->values[graph->label].dtype = HD_F32;
+  graph->values[graph->label].shape = graph->values[graph->logits].shape;
+}
+
 hd_status hd__graph_smooth_labels(hd_graph *graph, hd_ctx *ctx, double smoothing) {
   hd_node *node = &graph->nodes[graph->values[graph->loss].producer];
   if (node->op != HD_OP_cross_entropy)

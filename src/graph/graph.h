@@ -140,6 +140,10 @@ hd_status hd__graph_add_loss(hd_graph *graph, hd_ctx *ctx, int logits, const hd_
 /* The node that makes the loss. */
 const hd_node *hd__graph_loss_node(const hd_graph *graph);
 
+/* Lets cross_entropy read a probability for each class in place of a label, before any pass. Other losses read numbers
+ * anyway. */
+void hd__graph_soften_labels(hd_graph *graph);
+
 /* Changes the label smoothing, before any pass; refused unless the loss is cross_entropy. */
 hd_status hd__graph_smooth_labels(hd_graph *graph, hd_ctx *ctx, double smoothing);
 

@@ -59,6 +59,7 @@ typedef struct hd_geom {
 
   /* Of a loss, as in hd_attrs. */
   int32_t ignore_index;
+  int32_t soft_labels; /* cross_entropy: the target holds a probability per class */
   float label_smoothing, delta;
 } hd_geom;
 

@@ -54,3 +54,7 @@ hd_status hd__augment_check(hd_ctx *ctx, const hd_feed *feed, const hd_network *
 bool hd__augment_of_classes(const hd_feed *feed) {
   return feed->pipeline && feed->data->labels && hd_pipeline_shape_of(feed->pipeline)->targets > 0;
 }
+
+bool hd__augment_makes_numbers(const hd_augment *lists) {
+  return strstr(*lists->eval ? lists->eval : lists->train, "one_hot") != NULL; /* a list has names and numbers only */
+}

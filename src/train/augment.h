@@ -25,4 +25,7 @@ hd_status hd__augment_check(hd_ctx *ctx, const hd_feed *feed, const hd_network *
 /* Whether targets are numbers that were made of the feed's labels. */
 bool hd__augment_of_classes(const hd_feed *feed);
 
+/* The same of lists alone, for data with labels. */
+bool hd__augment_makes_numbers(const hd_augment *lists);
+
 #endif

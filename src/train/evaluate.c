@@ -33,7 +33,6 @@ static hd_status open_all(evaluator *e, hd_ctx *ctx, const char *checkpoint, con
   HD_TRY(hd__trained_data(&e->data, ctx, &e->trained, config));
   const hd_dataset *test = hd__data_test(e->data);
   HD_TRY(hd__trained_feed(&e->feed, ctx, &e->trained, test, HD_PIPELINE_EVALUATION));
-  e->trained.network.target.of_classes = hd__augment_of_classes(&e->feed);
   e->outcome.loss = hd__malloc((size_t)test->count * sizeof *e->outcome.loss);
   e->outcome.guess = hd__malloc((size_t)test->count * sizeof *e->outcome.guess);
   e->outcome.score = hd__malloc((size_t)test->count * (size_t)e->trained.network.target.scores * sizeof(float));

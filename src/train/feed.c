@@ -79,6 +79,7 @@ hd_status hd__feed_split(hd_feed *held_out, hd_feed *feed, hd_ctx *ctx, double s
                     "use another",
                     (long long)taken, (long long)all);
   *held_out = *feed;
+  held_out->pipeline = NULL; /* each has its own */
   held_out->members = hd__malloc((size_t)taken * sizeof *held_out->members);
   feed->members = hd__malloc((size_t)(all - taken) * sizeof *feed->members);
   uint64_t *scratch = hd__malloc(hd__permute_words(all) * sizeof *scratch);

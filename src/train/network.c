@@ -92,6 +92,8 @@ hd_status hd__network_graph(hd_graph **out, hd_ctx *ctx, const hd_network *netwo
   hd_status status = HD_OK;
   if (network->label_smoothing >= 0)
     status = hd__graph_smooth_labels(*out, ctx, network->label_smoothing);
+  if (network->target.of_classes)
+    hd__graph_soften_labels(*out);
   if (status != HD_OK) {
     hd__graph_destroy(*out);
     *out = NULL;

@@ -105,6 +105,10 @@ static hd_status augment_feeds(hd_session *s, hd_ctx *ctx) {
                               hd__data_mean(s->data), hd__data_std(s->data),
                               (uint64_t)hd__config_int(s->config, HD_OPT_seed)));
   s->network.target.of_classes = hd__augment_of_classes(&s->train_feed);
+  if (hd__augment_of_classes(&s->test_feed) != s->network.target.of_classes)
+    return hd__fail(
+        ctx, HD_E_USAGE,
+        "--eval-transforms expects one_hot as --transforms does, found it in one list alone; give it in both");
   return HD_OK;
 }
 

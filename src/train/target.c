@@ -62,7 +62,7 @@ static hd_status check_labels(hd_ctx *ctx, const hd_target *target, const hd_dat
 static hd_status check_numbers(hd_ctx *ctx, const hd_target *target, const hd_dataset *split, const char *source,
                                const char *data_name) {
   const char *loss = hd__op_info(target->loss)->name;
-  if (target->loss == HD_OP_cross_entropy)
+  if (target->loss == HD_OP_cross_entropy && !target->of_classes)
     return hd__fail(ctx, HD_E_SHAPE,
                     "%s: expected class labels for the loss cross_entropy, found float targets in %s; use 'loss: mse', "
                     "l1, huber or bce_with_logits",
@@ -89,6 +89,8 @@ double hd__target_divisor(const hd_target *target, const hd_feed *feed, uint32_t
   double sum = 0;
   if (target->loss != HD_OP_cross_entropy)
     return (double)count * target->scores;
+  if (target->of_classes)
+    return (double)count;
   for (int64_t i = first; i < first + count; i++)
     sum += share_of(target, feed->data->labels[hd__feed_sample(feed, epoch, i)]);
   return sum > 0 ? sum : 1;

@@ -2,8 +2,8 @@
  * guess can be right.
  *
  * cross_entropy reads class labels; a sample adds its class's weight to the divisor, or 1, or nothing if its label is
- * ignored. The other losses read numbers, or class labels as numbers where the model has one output; a sample adds one
- * per output. */
+ * ignored; where transforms made probabilities of the labels it reads these, and a sample adds 1. The other losses read
+ * numbers, or class labels as numbers where the model has one output; a sample adds one per output. */
 #ifndef HD_TRAIN_TARGET_H
 #define HD_TRAIN_TARGET_H
 

@@ -53,6 +53,14 @@ static hd_status read_statistics(hd_trained *t, hd_ctx *ctx, const char *folder)
                   folder);
 }
 
+/* The lists of transforms that its run had. */
+static hd_augment lists_of(const hd_trained *t) {
+  return (hd_augment){.train = hd__record_setting(t->record, HD_OPT_transforms),
+                      .eval = hd__record_setting(t->record, HD_OPT_eval_transforms),
+                      .train_origin = "",
+                      .eval_origin = ""};
+}
+
 static hd_status open_all(hd_trained *t, hd_ctx *ctx, const char *checkpoint, const hd_config *config) {
   char folder[HD_PATH_BYTES], path[HD_PATH_BYTES];
   HD_TRY(hd__checkpoint_find(folder, ctx, checkpoint));
@@ -60,6 +68,8 @@ static hd_status open_all(hd_trained *t, hd_ctx *ctx, const char *checkpoint, co
   HD_TRY(read_statistics(t, ctx, folder));
   HD_TRY(hd__file_join(path, ctx, folder, "run.json"));
   HD_TRY(hd__network_from_text(&t->network, ctx, json_string_value(json_object_get(t->record, "model_yaml")), path));
+  const hd_augment lists = lists_of(t);
+  t->network.target.of_classes = hd__augment_makes_numbers(&lists);
   HD_TRY(choose_machine(t, ctx, config));
   return make_executor(t, ctx, folder);
 }
@@ -83,10 +93,7 @@ void hd__trained_fini(hd_trained *t) {
 }
 
 hd_status hd__trained_feed(hd_feed *out, hd_ctx *ctx, hd_trained *t, const hd_dataset *samples, hd_pipeline_mode mode) {
-  const hd_augment lists = {.train = hd__record_setting(t->record, HD_OPT_transforms),
-                            .eval = hd__record_setting(t->record, HD_OPT_eval_transforms),
-                            .train_origin = "",
-                            .eval_origin = ""};
+  const hd_augment lists = lists_of(t);
   HD_TRY(hd__feed_init(out, ctx, samples, t->kernels, t->mean, t->std));
   HD_TRY(hd__augment_feed(out, ctx, &lists, mode, t->mean, t->std, 0)); /* nothing is drawn */
   hd_exec_settings larger = settings;

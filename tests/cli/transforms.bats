@@ -66,8 +66,10 @@ run_digest() {
   make_data
   fails 1 train $RUN --transforms '[{pad: 2}, to_float]'
   says "expected the input 1x32x32 of the data set" "through its transforms, found input 1x28x28"
-  fails 1 train $RUN --transforms '[to_float, one_hot]'
-  says "expected class labels for the loss cross_entropy, found float targets" "bce_with_logits"
+  fails 1 train $RUN --transforms '[to_float, {one_hot: 12}]'
+  says "expected 12 outputs for the targets" "found 10"
+  fails 2 train $RUN --transforms '[to_float, one_hot, mixup]' --eval-transforms '[to_float]'
+  says "--eval-transforms expects one_hot as --transforms does"
   fails 1 train $RUN --transforms '[{centre_crop: 28}, to_float]' --eval-transforms '[{centre_crop: 27}, to_float]'
   says "expected the input 1x27x27"
 }
@@ -83,6 +85,19 @@ run_digest() {
   cmp one two
   "$HEDDLE" predict run --index 3 --json | grep -q '"predictions"'
   "$HEDDLE" predict run --index 3 --data data --json | grep -q '"class"'
+}
+
+@test "cross_entropy takes numbers made of labels as probabilities" {
+  make_data
+  "$HEDDLE" train $RUN --json --out run --transforms '[to_float, normalise, one_hot]' >out
+  "$HEDDLE" train $RUN --json --out hard >hard.out
+  for key in train_loss test_loss test_accuracy; do
+    soft=$(tail -n 1 out | sed "s/.*\"$key\": \([0-9.]*\).*/\1/")
+    hard=$(tail -n 1 hard.out | sed "s/.*\"$key\": \([0-9.]*\).*/\1/")
+    awk "BEGIN { exit !($soft - $hard < 1e-5 && $hard - $soft < 1e-5) }"
+  done
+  "$HEDDLE" eval run --json | grep -q "\"accuracy\": $soft"
+  "$HEDDLE" predict run --index 3 --json | grep -q '"class"'
 }
 
 @test "a loss on numbers per class is judged by the classes that labels were" {

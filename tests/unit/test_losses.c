@@ -24,6 +24,34 @@ typedef struct loss_case {
 
 static const int elements[SHOWN][2] = {{0, 0}, {1, 2}, {6, 1}}; /* row, score; the last score if there are fewer */
 
+/* Of probabilities. */
+static const loss_case soft_cases[] = {
+    {HD_OP_cross_entropy,
+     HD_OP_cross_entropy_dx,
+     "cross_entropy",
+     5,
+     1,
+     9.496921516712188,
+     0.3168464372562404,
+     {0.00017450447491996603, -0.03493200923893305, -0.04351601551870546}},
+    {HD_OP_cross_entropy,
+     HD_OP_cross_entropy_dx,
+     "{op: cross_entropy, weight: [1, 2.5, 0, 0.5, 3]}",
+     5,
+     1,
+     15.578710493761033,
+     -0.05643266510997008,
+     {0.0002704819361259473, 0.0012125285367966306, -0.1692355383397077}},
+    {HD_OP_cross_entropy,
+     HD_OP_cross_entropy_dx,
+     "{op: cross_entropy, label_smoothing: 0.25}",
+     18,
+     1,
+     36.50095986612619,
+     -0.4228881625287683,
+     {-0.0019297443126754653, -0.027994778293642778, -0.060672997933952394}},
+};
+
 static const loss_case cases[] = {
     {HD_OP_cross_entropy,
      HD_OP_cross_entropy_dx,
@@ -140,8 +168,8 @@ typedef struct problem {
   float float_target[ROWS * MOST];
 } problem;
 
-static void fill(problem *p, const loss_case *c) {
-  bool chances = c->op == HD_OP_bce_with_logits;
+static void fill(problem *p, const loss_case *c, bool soft) {
+  bool chances = c->op == HD_OP_bce_with_logits || soft;
   for (int n = 0; n < ROWS; n++) {
     p->label[n] = n * 3 % c->scores;
     for (int i = 0; i < c->scores; i++) {
@@ -167,7 +195,7 @@ static double divisor_of(const hd_target *target, const problem *p, bool classes
 /* Runs the loss, or its gradient, over all rows. */
 static void run(void *out, int64_t out_stride, hd_op op, problem *p, const hd_graph *graph, double divisor) {
   const hd_node *node = hd__graph_loss_node(graph);
-  bool classes = node->op == HD_OP_cross_entropy;
+  bool classes = node->op == HD_OP_cross_entropy && !node->geom.soft_labels;
   int scores = node->geom.ci;
   hd_call call = {.g = &node->geom,
                   .rows = ROWS,
@@ -200,7 +228,7 @@ static void compare(problem *p, const loss_case *c, double divisor) {
   }
 }
 
-static void check(hd_ctx *ctx, const loss_case *c) {
+static void check(hd_ctx *ctx, const loss_case *c, bool soft) {
   char text[512];
   hd_network network;
   hd_graph *graph;
@@ -209,11 +237,13 @@ static void check(hd_ctx *ctx, const loss_case *c) {
            "model: m\ninput: [1, 1, 2]\nlayers:\n  - f: {op: flatten}\n  - l: {op: linear, out: %d}\n"
            "loss: %s\n",
            c->scores, c->text);
-  if (!p || hd__network_from_text(&network, ctx, text, "m.yaml") != HD_OK ||
-      hd__network_graph(&graph, ctx, &network) != HD_OK)
+  if (!p || hd__network_from_text(&network, ctx, text, "m.yaml") != HD_OK)
     bail_out("%s", hd_ctx_message(ctx));
-  fill(p, c);
-  double divisor = divisor_of(&network.target, p, c->op == HD_OP_cross_entropy, c->scores);
+  network.target.of_classes = soft;
+  if (hd__network_graph(&graph, ctx, &network) != HD_OK)
+    bail_out("%s", hd_ctx_message(ctx));
+  fill(p, c, soft);
+  double divisor = divisor_of(&network.target, p, c->op == HD_OP_cross_entropy && !soft, c->scores);
   run(p->loss, 1, c->op, p, graph, divisor);
   run(p->dx, c->scores, c->gradient, p, graph, divisor);
   compare(p, c, divisor);
@@ -233,7 +263,7 @@ static void test_nothing_counts(hd_ctx *ctx) {
   if (!p || hd__network_from_text(&network, ctx, text, "m.yaml") != HD_OK ||
       hd__network_graph(&graph, ctx, &network) != HD_OK)
     bail_out("%s", hd_ctx_message(ctx));
-  fill(p, &c);
+  fill(p, &c, false);
   for (int n = 0; n < ROWS; n++)
     p->label[n] = 1;
   double divisor = divisor_of(&network.target, p, true, 3), sum = 0;
@@ -253,7 +283,9 @@ int main(void) {
   if (hd_ctx_create(&ctx) != HD_OK)
     bail_out("no context");
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-    check(ctx, &cases[i]);
+    check(ctx, &cases[i], false);
+  for (size_t i = 0; i < sizeof soft_cases / sizeof *soft_cases; i++)
+    check(ctx, &soft_cases[i], true);
   test_nothing_counts(ctx);
   hd_ctx_destroy(ctx);
   return done_testing();

@@ -40,8 +40,15 @@ static float sum_of_weights(const hd_call *call) {
   return g16_tree(chains);
 }
 
+/* The reference's, for targets that are probabilities. */
+static void (*soft_cross_entropy)(const hd_call *call), (*soft_cross_entropy_dx)(const hd_call *call);
+
 static void cross_entropy(const hd_call *call) {
   const int classes = call->g->ci;
+  if (call->g->soft_labels) {
+    soft_cross_entropy(call);
+    return;
+  }
   const float smoothing = call->g->label_smoothing, share = smoothing / (float)classes;
   for (int64_t n = 0; n < call->rows; n++) {
     const float *logits = row_of(call, 0, n);
@@ -93,6 +100,10 @@ static void soft_row(const hd_call *call, const float *logits, float *dx, int32_
 }
 
 static void cross_entropy_dx(const hd_call *call) {
+  if (call->g->soft_labels) {
+    soft_cross_entropy_dx(call);
+    return;
+  }
   const float all = call->g->label_smoothing > 0 ? sum_of_weights(call) : 0;
   for (int64_t n = 0; n < call->rows; n++) {
     const float *logits = row_of(call, 0, n);
@@ -108,6 +119,8 @@ static void cross_entropy_dx(const hd_call *call) {
 }
 
 void HD_SYM(loss_fill)(hd_kernels *table) {
+  soft_cross_entropy = table->run[HD_OP_cross_entropy];
+  soft_cross_entropy_dx = table->run[HD_OP_cross_entropy_dx];
   table->run[HD_OP_cross_entropy] = cross_entropy;
   table->run[HD_OP_cross_entropy_dx] = cross_entropy_dx;
 }

@@ -33,9 +33,46 @@ static int32_t label_of(const hd_call *call, int64_t n) {
   return ((const int32_t *)call->in[1])[n * call->in_stride[1]];
 }
 
+/* Of probabilities t: u_i = t_i, with smoothing s fma(1 - s, t_i, s / classes); this is w_i * u_i. */
+static real soft_weight(const hd_call *call, int64_t n, int32_t i) {
+  const real smoothing = (real)call->g->label_smoothing, t = row_of(call, 1, n)[i];
+  return weight_of(call, i) * (smoothing > 0 ? REAL_FMA(1 - smoothing, t, smoothing / (real)call->g->ci) : t);
+}
+
+/* 16 chains of fma(w_i * u_i, nll_i, chain) and the tree. */
+static void soft_cross_entropy(const hd_call *call) {
+  const int classes = call->g->ci;
+  for (int64_t n = 0; n < call->rows; n++) {
+    const real *logits = row_of(call, 0, n);
+    real chain[16] = {0}, m = largest(logits, classes), log_sum = REAL_LOG(sum_of_exp(logits, classes, m));
+    for (int i = 0; i < classes; i++)
+      chain[i % 16] = REAL_FMA(soft_weight(call, n, i), log_sum - (logits[i] - m), chain[i % 16]);
+    ((real *)call->out[0])[n * call->out_stride[0]] = tree16(chain);
+  }
+}
+
+/* a = 16 chains of additions of w_i * u_i and the tree; fma(a, p_i, -(w_i * u_i)) / divisor. */
+static void soft_cross_entropy_dx(const hd_call *call) {
+  const int classes = call->g->ci;
+  for (int64_t n = 0; n < call->rows; n++) {
+    const real *logits = row_of(call, 0, n);
+    real *dx = (real *)call->out[0] + n * call->out_stride[0];
+    real chain[16] = {0}, m = largest(logits, classes), sum = sum_of_exp(logits, classes, m);
+    for (int i = 0; i < classes; i++)
+      chain[i % 16] = chain[i % 16] + soft_weight(call, n, i);
+    const real all = tree16(chain);
+    for (int i = 0; i < classes; i++)
+      dx[i] = REAL_FMA(all, REAL_EXP(logits[i] - m) / sum, -soft_weight(call, n, i)) / (real)call->divisor;
+  }
+}
+
 /* hard = w_y * nll_y. Without smoothing that is the loss; with it fma(1 - s, hard, s / classes * sum(w_i * nll_i)). */
 static void cross_entropy(const hd_call *call) {
   int classes = call->g->ci;
+  if (call->g->soft_labels) {
+    soft_cross_entropy(call);
+    return;
+  }
   real smoothing = (real)call->g->label_smoothing, share = smoothing / (real)classes;
   for (int64_t n = 0; n < call->rows; n++) {
     const real *logits = row_of(call, 0, n);
@@ -56,6 +93,10 @@ static void cross_entropy(const hd_call *call) {
  * kept): dlogits = fma(a, p_i, -t) / divisor. */
 static void cross_entropy_dx(const hd_call *call) {
   int classes = call->g->ci;
+  if (call->g->soft_labels) {
+    soft_cross_entropy_dx(call);
+    return;
+  }
   real smoothing = (real)call->g->label_smoothing, share = smoothing / (real)classes, all = sum_of_weights(call);
   for (int64_t n = 0; n < call->rows; n++) {
     const real *logits = row_of(call, 0, n);
