@@ -4,12 +4,9 @@
 load cli
 GET_MNIST=$SRCDIR/tools/get-mnist BAD_SERVER=$BUILDDIR/tests/cli/bad_server
 
-setup_file() {
-  command -v curl >/dev/null || command -v wget >/dev/null || skip "neither curl nor wget is installed"
-}
-
 # A table of its own: a set of two gzip files and one in a tar, in $FOLDER/published.
 publish() {
+  command -v curl >/dev/null || command -v wget >/dev/null || skip "neither curl nor wget is installed"
   mkdir published
   seq 1 20000 >one
   seq 5 9 >two
