@@ -288,7 +288,7 @@ static hd_status save_without_data(hd_session *s, hd_ctx *ctx, hd_status status)
   const bool saved = handle_stop(s, &quiet, true) == HD_OK && hd__saver_wait(&s->saver, &quiet) == HD_OK;
   if (!saved)
     return hd__fail(ctx, status, "step %lld: %s", (long long)s->counters.step + 1, what);
-  return hd__fail(ctx, status, "step %lld: %s; mend it, or use --on-error skip, and go on with --resume %.400s",
+  return hd__fail(ctx, status, "step %lld: %s; mend it, and go on with --resume %.400s",
                   (long long)s->counters.step + 1, what, s->out);
 }
 
