@@ -18,7 +18,8 @@
  * three, from the sampler and from the epoch: never from the number of workers or from what was read before.
  *
  * Workers live as long as the loader, through all epochs; what they hold ready is prefetch-factor batches each, and
- * never more. Ending a loader in the middle of an epoch is no error, and takes as long as a worker's part of a batch, a sixteenth.
+ * never more. Ending a loader in the middle of an epoch is no error, and takes as long as a worker's part of a batch, a
+ * sixteenth.
  *
  * Thread safety: one thread at a time for each loader. */
 #ifndef HEDDLE_LOADER_H
