@@ -215,6 +215,13 @@ int64_t hd__ring_filled(hd_ring *r, int32_t index) {
   return filled;
 }
 
+int32_t hd__ring_sleeping(hd_ring *r) {
+  pthread_mutex_lock(&r->lock);
+  int32_t sleeping = r->takers;
+  pthread_mutex_unlock(&r->lock);
+  return sleeping;
+}
+
 /* A place that the system refuses is none: the worker runs anywhere. Signals are for the program's own threads. */
 static int start_worker(worker *w) {
   sigset_t all, before;

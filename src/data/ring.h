@@ -25,8 +25,8 @@ typedef struct hd_ring hd_ring;
 
 typedef struct hd_ring_source {
   void *self;
-  /* Any worker, with scratch_bytes of its own: writes rows [first, first + rows) of batch `batch`, the first of them at `to`. Leaves rows behind the
-   * batch's end alone. A failure is told to whoever takes the part; the ring goes on. */
+  /* Any worker, with scratch_bytes of its own: writes rows [first, first + rows) of batch `batch`, the first of them at
+   * `to`. Leaves rows behind the batch's end alone. A failure is told to whoever takes the part; the ring goes on. */
   hd_status (*fill)(void *self, hd_ctx *ctx, void *scratch, int64_t batch, int64_t first, int64_t rows, char *to);
 } hd_ring_source;
 
@@ -67,5 +67,8 @@ bool hd__ring_is_loose(const hd_ring *ring);
 /* What takers waited for so far, all together, and how many parts each worker filled. */
 int64_t hd__ring_waited_ns(const hd_ring *ring);
 int64_t hd__ring_filled(hd_ring *ring, int32_t index);
+
+/* How many takers sleep until their rows are there. */
+int32_t hd__ring_sleeping(hd_ring *ring);
 
 #endif

@@ -107,6 +107,7 @@ made_up_host() { # QUOTA (cgroup version 2)
     [ -e "$runtime" ] || continue
     name=${runtime##*/}
     ! ldd "$BUILDDIR/.libs/libheddle.so" | grep -q "${name%%.so*}" || continue # it is the build's own
+    [ -z "$(LD_PRELOAD=$runtime cat /dev/null 2>&1)" ] || continue # one of another architecture, for a cross compiler
     LD_PRELOAD=$runtime finding omp-runtimes --threads 1
     holds libomp libgomp
     return 0

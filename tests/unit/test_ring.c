@@ -155,7 +155,7 @@ static void test_waiting(void) {
     all[i] = (taker){.ring = ring, .first = 12 * i};
     pthread_create(&thread[i], NULL, take_third, &all[i]);
   }
-  while (atomic_load(&b.fills) < 2)
+  while (atomic_load(&b.fills) < 2 || hd__ring_sleeping(ring) < 3)
     sched_yield();
   atomic_store(&b.open, 1);
   for (int i = 0; i < 3; i++)
