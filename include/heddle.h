@@ -3,7 +3,8 @@
  * From simple to expert: heddle/config.h and heddle/session.h train a model from a table of settings; heddle/predict.h
  * uses it; heddle/summary.h tells what it costs; heddle/model.h builds a network, heddle/own_op.h with operations of
  * the program's own; heddle/tensor.h computes with arrays at once; heddle/pool.h maps functions over inputs;
- * heddle/sampler.h orders samples, heddle/dataset.h makes them, heddle/loader.h brings them in batches;
+ * heddle/sampler.h orders samples, heddle/dataset.h makes them and looks at them, heddle/loader.h brings them in
+ * batches;
  * heddle/topology.h looks at the machine, heddle/doctor.h at what makes it slow, heddle/monitor.h at what it does just
  * now, heddle/tune.h for the best number of threads, heddle/bench.h for how close to its limits the machine is used;
  * heddle/transform.h makes of samples what a model sees, cropped, turned, normalised;

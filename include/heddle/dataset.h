@@ -1,5 +1,9 @@
-/* Data sets of one's own: samples that a program makes or fetches itself, by three callbacks, and trains on by
- * name.
+/* What data sets hold, and data sets of one's own.
+ *
+ * A look at a set tells what heddle data tells: counts, shapes, mean and standard deviation, which samples cannot be
+ * read; and draws a contact sheet.
+ *
+ * A set of one's own: samples that a program makes or fetches itself, by three callbacks, and trains on by name.
  *
  *     static int64_t len(void *self) { return 60000; }
  *     static int get(void *self, int64_t index, hd_own_sample *sample) {
@@ -30,6 +34,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "heddle/config.h"
 #include "heddle/dtype.h"
 #include "heddle/status.h"
 
@@ -66,6 +71,47 @@ typedef struct hd_own_data {
  * unfit, sizes out of bounds, a missing callback, more than HD_OWN_DATA; `free` is not called then. A `get` that fails
  * ends the run with HD_E_IO and what it said. */
 HD_API hd_status hd_data_add(hd_ctx *ctx, const hd_own_data *data);
+
+/* A look at what any data set holds, one's own or another. */
+typedef struct hd_data_look hd_data_look;
+
+/* A sample that cannot be read. */
+typedef struct hd_data_bad {
+  int32_t part;    /* 0: of the training set, 1: of the test set */
+  int64_t sample;  /* its number there */
+  const char *why; /* one line, which names the file */
+} hd_data_bad;
+
+/* All texts and arrays are owned by the look. Arrays of two: training set, test set. */
+typedef struct hd_data_facts {
+  const char *name;                /* as asked for */
+  const char *format;              /* "a folder of IDX files" */
+  hd_dtype dtype;                  /* of elements: HD_U8, pixels, or HD_F32 */
+  int32_t channels, height, width; /* of every sample; height and width 0: they differ */
+  int32_t smallest[2], largest[2]; /* height and width: the least and the most of each in any sample */
+  int64_t samples[2];              /* unreadable ones too */
+  int64_t bytes[2];                /* of the decoded samples */
+  int32_t classes;                 /* 0 with targets */
+  const char *const *class_names;  /* NULL if they have none */
+  const int64_t *per_class[2];     /* samples of each class; NULL with targets */
+  int32_t outputs;                 /* targets a sample; 0 with classes */
+  double target_low, target_high;  /* of all targets of the training set */
+  double mean[4], std[4];          /* per channel, of the training set; of bytes as numbers from 0 to 1 */
+  int64_t bad_count;               /* only with on-error skip; else such a sample is a failure */
+  const hd_data_bad *bad;          /* in the order of the sets */
+} hd_data_facts;
+
+/* Opens the data set of a configuration's options data and data-dir and reads every sample. With on-error skip what
+ * cannot be read is listed in the facts, and the next readable sample counts in its place; else the first of them is
+ * the failure, as it is of whoever opens the set to train. */
+HD_API hd_status hd_data_look_create(hd_data_look **out, hd_ctx *ctx, const hd_config *config);
+HD_API void hd_data_look_destroy(hd_data_look *look); /* NULL is allowed */
+
+HD_API const hd_data_facts *hd_data_look_facts(const hd_data_look *look);
+
+/* Writes a contact sheet of the training set as PNG: a dozen samples of each class, a row a class, with names; of up to
+ * 128 classes. */
+HD_API hd_status hd_data_look_sheet(const hd_data_look *look, hd_ctx *ctx, const char *path);
 
 #ifdef __cplusplus
 }

@@ -14,8 +14,8 @@
  *     hd_loader_destroy(loader);
  *
  * Of the configuration it takes data, data-dir, batch (or batch-size), seed, no-shuffle, drop-last, transforms,
- * eval-transforms, workers, prefetch-factor and pin-memory. What a batch holds follows from these but for the last
- * three, from the sampler and from the epoch: never from the number of workers or from what was read before.
+ * eval-transforms, on-error, workers, prefetch-factor and pin-memory. What a batch holds follows from these but for the
+ * last three, from the sampler and from the epoch: never from the number of workers or from what was read before.
  *
  * Workers live as long as the loader, through all epochs; what they hold ready is prefetch-factor batches each, and
  * never more. Ending a loader in the middle of an epoch is no error, and takes as long as a worker's part of a batch, a

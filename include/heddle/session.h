@@ -63,9 +63,11 @@ typedef struct hd_report {
   int64_t peak_rss_bytes;
   int64_t memory_bytes; /* allocated for weights, state, activations, gradients, copies: hd_summary predicts it */
   char weights_sha256[HD_SHA256_TEXT_BYTES];
-  int64_t resumed_step;      /* 0 for a fresh run */
-  int stopped;               /* ended by hd_session_stop */
-  int64_t wrong;             /* test samples that the model got wrong, -1 before an evaluation */
+  int64_t resumed_step; /* 0 for a fresh run */
+  int stopped;          /* ended by hd_session_stop */
+  int64_t wrong;        /* test samples that the model got wrong, -1 before an evaluation */
+  int64_t skipped,
+      test_skipped;          /* samples to train on, and to test, that could not be read; -1 unless on-error is skip */
   const hd_profile *profile; /* NULL without the option, and before it was written */
   const char *wrong_png;     /* the picture of them, "" if there was none to draw */
 } hd_report;
@@ -130,15 +132,16 @@ HD_API const hd_report *hd_session_report(const hd_session *session);
 
 typedef struct hd_evaluation {
   int64_t samples;
-  double loss, accuracy;      /* accuracy: NAN where the model tells no classes */
-  double mean_absolute_error; /* of the outputs, with the losses mse, l1 and huber; else NAN */
-  int32_t classes;            /* 0 where the model tells none */
+  int64_t skipped;                      /* further ones, that could not be read (the option on-error) */
+  double loss, accuracy;                /* accuracy: NAN where the model tells no classes */
+  double mean_absolute_error;           /* of the outputs, with the losses mse, l1 and huber; else NAN */
+  int32_t classes;                      /* 0 where the model tells none */
   int64_t *class_samples, *class_right; /* of each class */
   int64_t *confusion;                   /* classes x classes, row: label, column: guess */
 } hd_evaluation;
 
 /* Evaluates a checkpoint (a run's folder or a step's) on the test set of the configuration's data, or of the run's own
- * data if `data` was not set. Uses the configuration's data, data-dir and threads only. Release what comes with
+ * data if `data` was not set. Uses the configuration's data, data-dir, on-error and threads only. Release what comes with
  * hd_evaluation_fini. */
 HD_API hd_status hd_evaluate(hd_evaluation *out, hd_ctx *ctx, const char *checkpoint, const hd_config *config);
 HD_API void hd_evaluation_fini(hd_evaluation *evaluation);

@@ -16,6 +16,7 @@ int cli_train(int argc, char **argv);
 int cli_eval(int argc, char **argv);
 int cli_predict(int argc, char **argv);
 int cli_summary(int argc, char **argv);
+int cli_data(int argc, char **argv);
 int cli_digest(int argc, char **argv);
 int cli_topo(int argc, char **argv);
 int cli_tune(int argc, char **argv);

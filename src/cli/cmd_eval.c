@@ -72,7 +72,10 @@ static void print_table(const hd_evaluation *e) {
   int64_t wrong = 0;
   for (int c = 0; c < e->classes; c++)
     wrong += e->class_samples[c] - e->class_right[c];
-  printf("samples   %s\nloss      %.6f\n", cli_grouped(e->samples), e->loss);
+  printf("samples   %s", cli_grouped(e->samples));
+  if (e->skipped > 0)
+    printf(" (%s more could not be read)", cli_grouped(e->skipped));
+  printf("\nloss      %.6f\n", e->loss);
   if (!isnan(e->mean_absolute_error))
     printf("mean absolute error  %.6f\n", e->mean_absolute_error);
   if (e->classes == 0)
@@ -111,7 +114,10 @@ static void print_json(const hd_evaluation *e) {
       printf("%s%lld", col ? ", " : "", (long long)e->confusion[row * e->classes + col]);
     printf("]");
   }
-  printf("]}\n");
+  printf("]");
+  if (e->skipped > 0)
+    printf(", \"skipped\": %lld", (long long)e->skipped);
+  printf("}\n");
 }
 
 static int run(hd_ctx *ctx, const hd_config *config, const char *checkpoint) {
@@ -128,15 +134,17 @@ static int run(hd_ctx *ctx, const hd_config *config, const char *checkpoint) {
 }
 
 int cli_eval(int argc, char **argv) {
-  static const char *const names[] = {"data", "data-dir", "threads", "json", NULL};
+  static const char *const names[] = {"data", "data-dir", "on-error", "threads", "json", NULL};
   hd_ctx *ctx;
   hd_config *config;
   if (hd_ctx_create(&ctx) != HD_OK)
     return cli_fail(HD_E_NOMEM, NULL);
   int first = 0, code = hd_config_create(&config, ctx) == HD_OK ? -1 : cli_fail(HD_E_NOMEM, NULL);
   if (code < 0)
-    code = cli_parse(&first, config, ctx, argc, argv, names,
-                     "usage: heddle eval CHECKPOINT [--data NAME|PATH] [--data-dir DIR] [--threads N] [--json]");
+    code = cli_parse(
+        &first, config, ctx, argc, argv, names,
+        "usage: heddle eval CHECKPOINT [--data NAME|PATH] [--data-dir DIR] [--on-error stop|skip] [--threads N] "
+        "[--json]");
   if (code < 0 && first + 1 != argc) {
     cli_complain("eval expects one checkpoint (a run's folder or a step's), found %d; see heddle eval --help",
                  argc - first);

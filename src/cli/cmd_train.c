@@ -160,6 +160,9 @@ static void print_end(const hd_report *r) {
     printf("test accuracy   %.2f %% (%s wrong)\n", 100 * r->test_accuracy, cli_grouped(r->wrong));
   else if (!isnan(r->test_loss))
     printf("test loss       %.6g\n", r->test_loss);
+  if (r->skipped >= 0)
+    printf("skipped         %s to train on and %s to test, which could not be read\n", cli_grouped(r->skipped),
+           cli_grouped(r->test_skipped));
   printf("trained         %s steps in %.2f s, %s samples/s\n", cli_grouped(r->steps), r->train_s,
          cli_grouped((long long)r->samples_per_s));
   if (*r->library)
@@ -217,6 +220,10 @@ static void print_json(const hd_report *r) {
   json_real("wall_s", r->wall_s);
   json_real("samples_per_s", r->samples_per_s);
   json_int("peak_rss_bytes", r->peak_rss_bytes);
+  if (r->skipped >= 0) {
+    json_int("skipped", r->skipped);
+    json_int("test_skipped", r->test_skipped);
+  }
   json_text("weights_sha256", r->weights_sha256);
   printf("\"out\": ");
   cli_json_text(stdout, r->out);

@@ -13,6 +13,7 @@ static const struct {
     {"eval", cli_eval, "accuracy and loss of a checkpoint"},
     {"predict", cli_predict, "classes of pictures, with probabilities"},
     {"summary", cli_summary, "layers, parameters, costs and memory of a model"},
+    {"data", cli_data, "what a data set holds, and which samples cannot be read"},
     {"tune", cli_tune, "how many threads are best for a model here"},
     {"bench", cli_bench, "this machine's limits, and how close to them heddle comes"},
     {"digest", cli_digest, "SHA-256 of a checkpoint's weights"},
@@ -30,8 +31,8 @@ static int help(void) {
   printf("usage: heddle COMMAND [options]\n\n");
   for (int i = 0; i < COMMANDS; i++)
     printf("  %-10s %s\n", commands[i].name, commands[i].help);
-  printf("\nheddle COMMAND --help tells more. Exit codes: 0 success, 1 failure, 2 wrong usage, 3 doctor found "
-         "something, 129, 130 and 143 after signals.\n");
+  printf("\nheddle COMMAND --help tells more. Exit codes: 0 success, 1 failure, 2 wrong usage, 3 doctor or data "
+         "--check found something, 129, 130 and 143 after signals.\n");
   return CLI_OK;
 }
 

@@ -5,6 +5,7 @@
 #include "data/cache.h"
 #include "data/format.h"
 #include "data/sampler.h"
+#include "data/skip.h"
 #include "data/survey.h"
 #include "sys/file.h"
 #include "sys/memory.h"
@@ -14,7 +15,9 @@
 
 struct hd_data {
   char *name;
+  const hd_format *format;
   hd_opened opened;
+  hd_skips *skips[2];
   hd_cache cache[2];
   hd_survey survey;
 };
@@ -135,16 +138,18 @@ static hd_status keep_decoded(hd_data *data, hd_ctx *ctx, hd_cache_kind kind) {
 }
 
 static hd_status open_all(hd_data *data, hd_ctx *ctx, const hd_data_request *request) {
-  const hd_dataset *split = data->opened.split;
-  const hd_format *format = NULL;
+  hd_dataset *split = data->opened.split;
   data->name = hd__strdup(request->name);
   if (!data->name)
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for the data set");
-  HD_TRY(find_format(&format, ctx, request->name));
-  HD_TRY(format->open(&data->opened, ctx, request));
+  HD_TRY(find_format(&data->format, ctx, request->name));
+  HD_TRY(data->format->open(&data->opened, ctx, request));
   HD_TRY(check_split(ctx, data->name, &split[0]));
   HD_TRY(check_split(ctx, data->name, &split[1]));
   HD_TRY(check_alike(ctx, data->name, &split[0], &split[1]));
+  for (int s = 0; s < 2; s++)
+    if (request->skip && !hd__dataset_resident(&split[s]))
+      HD_TRY(hd__skips_find(&data->skips[s], &split[s], ctx));
   HD_TRY(keep_decoded(data, ctx, request->cache));
   return hd__survey(&data->survey, ctx, &split[0], &split[1]);
 }
@@ -167,8 +172,10 @@ void hd__data_close(hd_data *data) {
     return;
   if (data->opened.release)
     data->opened.release(data->opened.self);
-  for (int s = 0; s < 2; s++)
+  for (int s = 0; s < 2; s++) {
     hd__cache_fini(&data->cache[s]);
+    hd__skips_destroy(data->skips[s]);
+  }
   hd__free(data->name);
   hd__free(data);
 }
@@ -176,6 +183,7 @@ void hd__data_close(hd_data *data) {
 const hd_dataset *hd__data_train(const hd_data *data) { return &data->opened.split[0]; }
 const hd_dataset *hd__data_test(const hd_data *data) { return &data->opened.split[1]; }
 const char *hd__data_name(const hd_data *data) { return data->name; }
+const char *hd__data_format(const hd_data *data) { return data->format->name; }
 const double *hd__data_mean(const hd_data *data) { return data->survey.mean; }
 const double *hd__data_std(const hd_data *data) { return data->survey.std; }
 const uint64_t *hd__data_checksums(const hd_data *data) { return data->survey.checksum; }

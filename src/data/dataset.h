@@ -35,11 +35,12 @@ struct hd_dataset {
   const char *mixed;  /* where each has its own size: the first two that differ, "a.png 3x4, b.png 5x6" */
 
   /* Samples that are in memory, one after the other, each in planes; NULL where they are not. */
-  const uint8_t *images; /* HD_ELEM_U8 */
-  const float *floats;   /* HD_ELEM_F32 */
-  hd_get_fn *get;        /* where they are not */
-  void *self;            /* the get's */
-  uint64_t key;          /* what the samples are known by before they are decoded; 0: nothing */
+  const uint8_t *images;  /* HD_ELEM_U8 */
+  const float *floats;    /* HD_ELEM_F32 */
+  hd_get_fn *get;         /* where they are not */
+  void *self;             /* the get's */
+  struct hd_skips *skips; /* of samples that cannot be read; NULL: such a one is a failure (skip.h) */
+  uint64_t key;           /* what the samples are known by before they are decoded; 0: nothing */
 
   const int32_t *labels;          /* class numbers; NULL with targets */
   int classes;                    /* 0 with targets */
@@ -89,6 +90,7 @@ typedef struct hd_data_request {
   const char *data_dir; /* where named sets are looked for first; may be NULL or "" */
   int ignored;          /* a label that need not be a class; -1: none */
   hd_cache_kind cache;
+  bool skip; /* samples that cannot be read, where they are read one by one */
 } hd_data_request;
 
 typedef struct hd_data hd_data;
@@ -100,6 +102,7 @@ void hd__data_close(hd_data *data); /* NULL allowed */
 const hd_dataset *hd__data_train(const hd_data *data);
 const hd_dataset *hd__data_test(const hd_data *data);
 const char *hd__data_name(const hd_data *data);
+const char *hd__data_format(const hd_data *data); /* "a folder of IDX files" */
 const double *hd__data_mean(const hd_data *data); /* per channel */
 const double *hd__data_std(const hd_data *data);
 

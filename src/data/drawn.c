@@ -91,5 +91,5 @@ static hd_status draw_random(hd_opened *out, hd_ctx *ctx, const hd_data_request 
   return HD_OK;
 }
 
-const hd_format hd__format_digits = {"digits", takes_digits, draw_digits};
-const hd_format hd__format_random = {"random:CxHxW", takes_random, draw_random};
+const hd_format hd__format_digits = {"handwriting that is drawn", takes_digits, draw_digits};
+const hd_format hd__format_random = {"noise", takes_random, draw_random};

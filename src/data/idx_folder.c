@@ -234,5 +234,5 @@ static hd_status open_name(hd_opened *out, hd_ctx *ctx, const hd_data_request *r
   return open_folder(out, ctx, folder, request->ignored);
 }
 
-const hd_format hd__format_named = {"mnist or fashion", takes_name, open_name};
+const hd_format hd__format_named = {"IDX files, found by name", takes_name, open_name};
 const hd_format hd__format_idx = {"a folder of IDX files", takes_folder, open_path};

@@ -5,7 +5,8 @@
  *
  * Classes are numbered by name, in the order of its bytes, pictures by class and then by name. Names that begin with a
  * dot do not count; anything else in a class folder is a picture or an error. All pictures grey: one channel; else
- * three. Headers are read when the set is opened, pictures when they are asked for. */
+ * three. Headers are read when the set is opened, pictures when they are asked for. A header that is to be skipped has
+ * the size 0x0. */
 #include "data/format.h"
 
 #include <dirent.h>
@@ -217,24 +218,40 @@ static hd_status read_head(photo *p, hd_ctx *ctx) {
   return status;
 }
 
-/* All headers; the first failure in the pictures' order is told. */
-static hd_status read_heads(album *a, hd_ctx *ctx) {
-  int64_t worst = a->count;
+/* All headers; the first failure in the pictures' order is told, unless pictures may be skipped and one is good. */
+static hd_status read_heads(album *a, hd_ctx *ctx, bool skip) {
+  int64_t worst = a->count, good = 0, starved = 0;
 #pragma omp parallel for schedule(dynamic, 16)
   for (int64_t i = 0; i < a->count; i++) {
     hd_ctx own = {0};
-    if (read_head(&a->photo[i], &own) == HD_OK)
+    const hd_status status = read_head(&a->photo[i], &own);
+    if (status == HD_OK || status == HD_E_NOMEM)
+      __atomic_add_fetch(status == HD_OK ? &good : &starved, 1, __ATOMIC_RELAXED);
+    if (status == HD_OK)
       continue;
+    a->photo[i].head = (hd_photo_head){0};
     int64_t lowest = __atomic_load_n(&worst, __ATOMIC_RELAXED);
     while (i < lowest && !__atomic_compare_exchange_n(&worst, &lowest, i, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
       ;
   }
-  return worst < a->count ? read_head(&a->photo[worst], ctx) : HD_OK; /* it fails again, and says why */
+  return worst == a->count || (skip && good > 0 && !starved) ? HD_OK
+                                                             : read_head(&a->photo[worst], ctx); /* it fails again */
+}
+
+static bool is_known(const photo *p) { return p->head.size[0] > 0; }
+
+/* Why the header could not be read; a picture that was mended since then waits for the next run. */
+static hd_status unknown(hd_ctx *ctx, const photo *p) {
+  photo again = *p;
+  HD_TRY(read_head(&again, ctx));
+  return hd__fail(ctx, HD_E_FORMAT, "%s: expected a picture as before, found another; start again", p->path);
 }
 
 static hd_status get(void *elems, int size[2], hd_ctx *ctx, const hd_dataset *split, int64_t sample) {
   const photo *p = &((const album *)split->self)->photo[sample];
   hd_mapping file;
+  if (!is_known(p))
+    return unknown(ctx, p);
   HD_TRY(hd__file_map(&file, ctx, p->path));
   hd_status status = hd__photo_read(elems, split->channels, p->head.size, ctx, p->path, file.bytes, file.length);
   hd__file_unmap(&file);
@@ -246,11 +263,11 @@ static bool same_size(const photo *a, const photo *b) {
   return !memcmp(a->head.size, b->head.size, sizeof a->head.size);
 }
 
-/* The first picture of another size than the first; NULL if there is none. */
-static const photo *odd_one(const folder_set *set) {
+/* The first picture that is known, of another size than `than` unless that is NULL; NULL if there is none. */
+static const photo *first_photo(const folder_set *set, const photo *than) {
   for (int s = 0; s < 2; s++)
     for (int64_t i = 0; i < set->album[s].count; i++)
-      if (!same_size(&set->album[s].photo[i], &set->album[0].photo[0]))
+      if (is_known(&set->album[s].photo[i]) && !(than && same_size(&set->album[s].photo[i], than)))
         return &set->album[s].photo[i];
   return NULL;
 }
@@ -269,7 +286,7 @@ static hd_status find_key(hd_dataset *d, const album *a, hd_ctx *ctx) {
 }
 
 static hd_status describe(hd_opened *out, folder_set *set, hd_ctx *ctx, const char *path) {
-  const photo *first = &set->album[0].photo[0], *odd = odd_one(set);
+  const photo *first = first_photo(set, NULL), *odd = first_photo(set, first);
   bool grey = true;
   if (odd)
     set->mixed = hd__printf_alloc("%s: %dx%d and %s: %dx%d", first->path, first->head.size[1], first->head.size[0],
@@ -293,7 +310,7 @@ static hd_status describe(hd_opened *out, folder_set *set, hd_ctx *ctx, const ch
     for (int64_t i = 0; i < a->count; i++) {
       const int64_t pixels = (int64_t)a->photo[i].head.size[0] * a->photo[i].head.size[1];
       a->labels[i] = a->photo[i].label;
-      grey = grey && a->photo[i].head.grey;
+      grey = grey && (a->photo[i].head.grey || !is_known(&a->photo[i]));
       d->all_elems += pixels;
       d->most_elems = pixels > d->most_elems ? pixels : d->most_elems;
     }
@@ -348,8 +365,8 @@ static hd_status open_folder(hd_opened *out, hd_ctx *ctx, const hd_data_request 
     HD_TRY(add_split(&set->album[1], &set->classes, ctx, test));
   else
     HD_TRY(divide(set->album, ctx, path));
-  HD_TRY(read_heads(&set->album[0], ctx));
-  HD_TRY(read_heads(&set->album[1], ctx));
+  HD_TRY(read_heads(&set->album[0], ctx, request->skip));
+  HD_TRY(read_heads(&set->album[1], ctx, request->skip));
   return describe(out, set, ctx, path);
 }
 

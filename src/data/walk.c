@@ -2,6 +2,7 @@
 #include "data/walk.h"
 
 #include "base/alloc.h"
+#include "data/skip.h"
 
 enum { MOST_BLOCK = 256, BLOCK_BYTES = 1 << 26 };
 
@@ -23,11 +24,14 @@ static hd_status fill(uint8_t *elems, slot *at, hd_ctx *ctx, const hd_dataset *s
 #pragma omp parallel for schedule(dynamic, 1)
   for (int64_t i = 0; i < count; i++) {
     hd_ctx own = {0};
-    at[i].status = hd__dataset_get(elems + i * bytes, at[i].size, &own, split, first + i);
+    int64_t sample = first + i;
+    at[i].status = hd__skips_get(elems + i * bytes, at[i].size, &own, split, &sample);
   }
   for (int64_t i = 0; i < count; i++)
-    if (at[i].status != HD_OK)
-      HD_TRY(hd__dataset_get(elems + i * bytes, at[i].size, ctx, split, first + i));
+    if (at[i].status != HD_OK) {
+      int64_t sample = first + i;
+      HD_TRY(hd__skips_get(elems + i * bytes, at[i].size, ctx, split, &sample));
+    }
   return HD_OK;
 }
 

@@ -8,7 +8,7 @@
 /* Gets each sample in turn; may fail, which ends the walk. */
 typedef hd_status hd_visit_fn(void *self, hd_ctx *ctx, int64_t sample, const void *elems, const int size[2]);
 
-/* A sample that cannot be had ends the walk: the first in the split's order is told. */
+/* A sample that cannot be had ends the walk, unless it is skipped: the first in the split's order is told. */
 hd_status hd__walk(hd_ctx *ctx, const hd_dataset *split, hd_visit_fn *visit, void *self);
 
 #endif

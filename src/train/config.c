@@ -251,9 +251,14 @@ double hd__config_real(const hd_config *config, hd_option_id id) {
   return number;
 }
 
-hd_cache_kind hd__config_cache(const hd_config *config) {
+hd_data_request hd__config_data(const hd_config *config) {
   const char *kind = hd__config_text(config, HD_OPT_cache);
-  return !strcmp(kind, "disk") ? HD_CACHE_DISK : !strcmp(kind, "none") ? HD_CACHE_NONE : HD_CACHE_RAM;
+  return (hd_data_request){
+      .name = hd__config_text(config, HD_OPT_data),
+      .data_dir = hd__config_text(config, HD_OPT_data_dir),
+      .ignored = -1,
+      .cache = !strcmp(kind, "disk") ? HD_CACHE_DISK : !strcmp(kind, "none") ? HD_CACHE_NONE : HD_CACHE_RAM,
+      .skip = !strcmp(hd__config_text(config, HD_OPT_on_error), "skip")};
 }
 
 bool hd__config_flag(const hd_config *config, hd_option_id id) { return !strcmp(hd__config_text(config, id), "true"); }

@@ -27,10 +27,11 @@ bool hd__config_has(const hd_config *config, hd_option_id id);
 int64_t hd__config_int(const hd_config *config, hd_option_id id);
 double hd__config_real(const hd_config *config, hd_option_id id);
 bool hd__config_flag(const hd_config *config, hd_option_id id);
-hd_cache_kind hd__config_cache(const hd_config *config);
 const char *hd__config_text(const hd_config *config, hd_option_id id); /* "" for none */
 /* Where a list in YAML was read: "FILE:LINE,LINE,...", a line an entry; "" if it was not. */
 const char *hd__config_origin(const hd_config *config, hd_option_id id);
+/* The data set that is asked for, with no label ignored. */
+hd_data_request hd__config_data(const hd_config *config);
 void hd__config_pair(const hd_config *config, hd_option_id id, double pair[2]);
 
 /* Gives an option a value unless it was set already; for recipes and resumed runs. */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "data/skip.h"
 #include "heddle.h"
 #include "train/checkpoint.h"
 #include "train/feed.h"
@@ -46,9 +47,9 @@ static double absolute_error(const evaluator *e, const hd_dataset *test) {
   int32_t outputs = e->trained.network.target.scores;
   double sum = 0;
   for (int64_t i = 0; i < test->count; i++)
-    for (int32_t k = 0; k < outputs; k++)
+    for (int32_t k = 0; k < outputs && !hd__skips_has(test, i); k++)
       sum += fabs((double)e->outcome.score[i * outputs + k] - (double)hd__dataset_number(test, i, k));
-  return sum / ((double)test->count * outputs);
+  return sum / ((double)(test->count - hd__skips_count(test)) * outputs);
 }
 
 static hd_status count_guesses(hd_evaluation *out, hd_ctx *ctx, const evaluator *e) {
@@ -58,7 +59,8 @@ static hd_status count_guesses(hd_evaluation *out, hd_ctx *ctx, const evaluator 
   int classes = judges ? hd__target_classes(target) : 0;
   if (classes > HD_MAX_CLASSES_REPORTED)
     return hd__fail(ctx, HD_E_UNSUPPORTED, "expected at most %d classes, found %d", HD_MAX_CLASSES_REPORTED, classes);
-  *out = (hd_evaluation){.samples = test->count, .classes = classes};
+  const int64_t skipped = hd__skips_count(test);
+  *out = (hd_evaluation){.samples = test->count - skipped, .skipped = skipped, .classes = classes};
   out->confusion = hd__calloc((size_t)classes * (size_t)classes + 1, sizeof *out->confusion);
   out->class_samples = hd__calloc((size_t)classes + 1, sizeof *out->class_samples);
   out->class_right = hd__calloc((size_t)classes + 1, sizeof *out->class_right);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "data/skip.h"
 
 hd_status hd__feed_init(hd_feed *feed, hd_ctx *ctx, const hd_dataset *data, const hd_kernels *kernels,
                         const double *mean, const double *std) {
@@ -161,24 +162,26 @@ hd_dataset hd__feed_seen(const hd_feed *feed) {
   return seen;
 }
 
-/* Memory for a sample that has to be decoded, which *held keeps; or the one that is there. */
-static hd_status sample_at(hd_sample *out, void **held, const hd_feed *feed, hd_ctx *ctx, int64_t sample) {
+/* Memory for a sample that has to be decoded, which *held keeps; or the one that is there. Another one may stand for it,
+ * which *sample then is. */
+static hd_status sample_at(hd_sample *out, void **held, const hd_feed *feed, hd_ctx *ctx, int64_t *sample) {
   const hd_dataset *data = feed->data;
   const int64_t elems = hd__dataset_elems(data);
   int size[2] = {data->height, data->width};
-  *out = (hd_sample){.label = data->labels ? data->labels[sample] : 0,
-                     .target = data->targets ? data->targets + sample * data->outputs : NULL};
+  *out = (hd_sample){0};
   *held = NULL;
   if (data->images)
-    out->pixels = data->images + sample * elems;
+    out->pixels = data->images + *sample * elems;
   else if (data->floats)
-    out->pixels = data->floats + sample * elems;
+    out->pixels = data->floats + *sample * elems;
   else {
     out->pixels = *held = hd__malloc((size_t)hd__dataset_most_bytes(data));
     if (!*held)
       return hd__fail(ctx, HD_E_NOMEM, "out of memory for a sample");
-    HD_TRY(hd__dataset_get(*held, size, ctx, data, sample));
+    HD_TRY(hd__skips_get(*held, size, ctx, data, sample));
   }
+  out->label = data->labels ? data->labels[*sample] : 0;
+  out->target = data->targets ? data->targets + *sample * data->outputs : NULL;
   out->height = size[0];
   out->width = size[1];
   return HD_OK;
@@ -191,14 +194,14 @@ static float *target_of(const hd_feed *feed, int64_t row, const hd_slots *to) {
 }
 
 static hd_status transform_sample(float *x, float *target, const hd_feed *feed, hd_ctx *ctx, uint32_t epoch,
-                                  int64_t position, void *scratch) {
+                                  int64_t position, int64_t *number, void *scratch) {
   const hd_sample_key key = {.seed = feed->seed, .epoch = epoch, .position = position, .count = feed->count};
   hd_sample sample, partner = {0};
   void *held[2] = {NULL};
-  hd_status status = sample_at(&sample, &held[0], feed, ctx, hd__feed_sample(feed, epoch, position));
+  hd_status status = sample_at(&sample, &held[0], feed, ctx, number);
   if (status == HD_OK && hd_pipeline_shape_of(feed->pipeline)->partner) {
-    const int64_t other = hd_pipeline_partner(position, feed->count);
-    status = sample_at(&partner, &held[1], feed, ctx, hd__feed_sample(feed, epoch, other));
+    int64_t other = hd__feed_sample(feed, epoch, hd_pipeline_partner(position, feed->count));
+    status = sample_at(&partner, &held[1], feed, ctx, &other);
   }
   if (status == HD_OK)
     hd_pipeline_apply(x, target, feed->pipeline, &sample, &partner, &key, scratch);
@@ -208,7 +211,7 @@ static hd_status transform_sample(float *x, float *target, const hd_feed *feed, 
 }
 
 /* Without transforms. */
-static hd_status normalise_sample(float *x, const hd_feed *feed, hd_ctx *ctx, int64_t number) {
+static hd_status normalise_sample(float *x, const hd_feed *feed, hd_ctx *ctx, int64_t *number) {
   const hd_dataset *data = feed->data;
   const int64_t plane = (int64_t)data->height * data->width;
   hd_sample sample;
@@ -231,9 +234,9 @@ hd_status hd__feed_read(const hd_feed *feed, hd_ctx *ctx, uint32_t epoch, int64_
     int64_t sample = hd__feed_sample(feed, epoch, first + r);
     float *x = to->x + r * to->x_stride, *target = target_of(feed, r, to);
     if (feed->pipeline)
-      HD_TRY(transform_sample(x, target, feed, ctx, epoch, first + r, to->scratch));
+      HD_TRY(transform_sample(x, target, feed, ctx, epoch, first + r, &sample, to->scratch));
     else
-      HD_TRY(normalise_sample(x, feed, ctx, sample));
+      HD_TRY(normalise_sample(x, feed, ctx, &sample));
     ask_for(feed, epoch, first + r + feed->batch, bytes);
     if (!target)
       fetch_target(data, sample, r, to);

@@ -28,10 +28,7 @@ static hd_status open_feed(hd_loader *l, hd_ctx *ctx, const hd_config *config, h
   const bool trains = part == HD_LOADER_TRAINING;
   const hd_augment lists = hd__augment_of(config);
   HD_TRY(hd__planned_kernels(&kernels, ctx));
-  const hd_data_request request = {.name = hd__config_text(config, HD_OPT_data),
-                                   .data_dir = hd__config_text(config, HD_OPT_data_dir),
-                                   .ignored = -1,
-                                   .cache = hd__config_cache(config)};
+  const hd_data_request request = hd__config_data(config);
   HD_TRY(hd__data_open(&l->data, ctx, &request));
   const double *mean = hd__data_mean(l->data), *std = hd__data_std(l->data);
   const hd_dataset *split = trains ? hd__data_train(l->data) : hd__data_test(l->data);

@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/hdmath.h"
 #include "data/fit.h"
+#include "data/skip.h"
 #include "train/feed.h"
 #include "train/trained.h"
 
@@ -188,6 +189,10 @@ hd_status hd_predict_item(double *value, int32_t *label, hd_predictor *p, hd_ctx
   if (index < 0 || index >= test->count)
     return hd__fail(ctx, HD_E_USAGE, "expected an index from 0 to %lld in the test set of %s, found %lld",
                     (long long)test->count - 1, hd__data_name(p->data), (long long)index);
+  if (hd__skips_has(test, index))
+    return hd__fail(ctx, HD_E_IO,
+                    "expected sample %lld of the test set of %s, found that it cannot be read; choose another",
+                    (long long)index, hd__data_name(p->data));
   if (label)
     *label = test->labels ? test->labels[index] : -1;
   float *elems = hd__malloc((size_t)hd__dataset_most_bytes(test)); /* or bytes */

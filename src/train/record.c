@@ -6,6 +6,7 @@
 
 #include "base/number.h"
 #include "base/status.h"
+#include "data/skip.h"
 #include "heddle.h"
 #include "sys/cpu_name.h"
 
@@ -64,6 +65,14 @@ hd_status hd__record_make(json_t **out, hd_ctx *ctx, const hd_config *config, co
 
 hd_status hd__record_note_library(json_t *record, hd_ctx *ctx, const char *library) {
   if (!*library || json_object_set_new(record, "library", json_string(library)) == 0)
+    return HD_OK;
+  return hd__fail(ctx, HD_E_NOMEM, "out of memory for the run's record");
+}
+
+hd_status hd__record_note_skips(json_t *record, hd_ctx *ctx, const hd_data *data) {
+  json_t *skipped = json_pack("{s:I, s:I}", "train", (json_int_t)hd__skips_count(hd__data_train(data)), "test",
+                              (json_int_t)hd__skips_count(hd__data_test(data)));
+  if (skipped && json_object_set_new(record, "skipped", skipped) == 0)
     return HD_OK;
   return hd__fail(ctx, HD_E_NOMEM, "out of memory for the run's record");
 }

@@ -22,6 +22,9 @@ hd_status hd__record_check_data(hd_ctx *ctx, const json_t *record, const hd_data
 hd_status hd__record_check_library(hd_ctx *ctx, const json_t *record, const char *library, const char *folder);
 hd_status hd__record_note_library(json_t *record, hd_ctx *ctx, const char *library);
 
+/* How many samples could not be read and are skipped: top-level "skipped". */
+hd_status hd__record_note_skips(json_t *record, hd_ctx *ctx, const hd_data *data);
+
 /* A setting as recorded, "" for none. */
 const char *hd__record_setting(const json_t *record, hd_option_id id);
 

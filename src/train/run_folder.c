@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "data/picture.h"
+#include "data/skip.h"
 #include "train/session.h"
 
 enum { MISTAKES_SHOWN = 40 };
@@ -229,8 +230,8 @@ hd_status hd__session_draw_wrong(hd_session *s, hd_ctx *ctx) {
   if (wrong == 0)
     return HD_OK;
   HD_TRY(hd__file_join(s->wrong_png, ctx, s->out, "wrong.png"));
-  hd_status status =
-      hd__picture_mistakes(ctx, s->wrong_png, shown, count, wrong, test->count, test->height, test->width);
+  hd_status status = hd__picture_mistakes(ctx, s->wrong_png, shown, count, wrong,
+                                          test->count - hd__skips_count(test), test->height, test->width);
   if (status != HD_OK)
     s->wrong_png[0] = 0;
   return status;

@@ -7,7 +7,9 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "data/skip.h"
 #include "sys/clock.h"
+#include "train/record.h"
 
 static hd_session *session_of(void *self) { return self; }
 
@@ -193,6 +195,14 @@ static bool is_multiple(const hd_session *s, hd_option_id every) {
   return hd__config_has(s->config, every) && s->counters.step % hd__config_int(s->config, every) == 0;
 }
 
+hd_status hd__session_count_skips(hd_session *s, hd_ctx *ctx) {
+  if (strcmp(hd__config_text(s->config, HD_OPT_on_error), "skip"))
+    return HD_OK;
+  s->report.skipped = hd__skips_count(hd__data_train(s->data));
+  s->report.test_skipped = hd__skips_count(hd__data_test(s->data));
+  return hd__record_note_skips(s->record, ctx, s->data);
+}
+
 static hd_status save(hd_session *s, hd_ctx *ctx, bool evaluated) {
   const hd_report *r = &s->report;
   bool split = s->val_feed.count > 0;
@@ -202,6 +212,7 @@ static hd_status save(hd_session *s, hd_ctx *ctx, bool evaluated) {
   if (best)
     s->counters.best_score = score;
   int64_t began_ns = hd__clock_ns();
+  HD_TRY(hd__session_count_skips(s, ctx));
   hd__job_enter(&s->page, HD_JOB_SAVING); /* it may have to wait for the save before */
   hd_status status = hd__saver_begin(&s->saver, ctx, &s->counters, s->record, best);
   hd__job_enter(&s->page, HD_JOB_READY);

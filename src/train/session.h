@@ -73,6 +73,9 @@ void hd__session_describe(hd_step *step, const hd_session *session, int64_t inde
  * whoever still writes it would remove checkpoints meanwhile. */
 hd_status hd__session_lock_resumed(hd_session *session, hd_ctx *ctx);
 
+/* Counts the samples that could not be read so far, where such are skipped, in report and record. */
+hd_status hd__session_count_skips(hd_session *session, hd_ctx *ctx);
+
 /* The run's folder, its record and its metrics file. */
 hd_status hd__session_open_run(hd_session *session, hd_ctx *ctx);
 

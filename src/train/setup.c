@@ -191,6 +191,8 @@ static void fill_report(hd_session *s, int32_t shards) {
                               (int64_t)s->store->segment.bytes + hd__exec_bytes(s->exec) + hd__exec_bytes(s->eval_exec),
                           .resumed_step = s->counters.step,
                           .wrong = -1,
+                          .skipped = -1,
+                          .test_skipped = -1,
                           .wrong_png = s->wrong_png};
 }
 
@@ -253,10 +255,8 @@ hd_status hd__session_setup(hd_session *s, hd_ctx *ctx) {
     HD_TRY(hd__record_check_library(ctx, s->record, hd__planned_library(s->config),
                                     hd__config_text(s->config, HD_OPT_resume)));
   HD_TRY(choose_lanes(s, ctx));
-  const hd_data_request request = {.name = hd__config_text(s->config, HD_OPT_data),
-                                   .data_dir = hd__config_text(s->config, HD_OPT_data_dir),
-                                   .ignored = s->network.target.ignored,
-                                   .cache = hd__config_cache(s->config)};
+  hd_data_request request = hd__config_data(s->config);
+  request.ignored = s->network.target.ignored;
   HD_TRY(hd__data_open(&s->data, ctx, &request));
   if (resumes)
     HD_TRY(hd__record_check_data(ctx, s->record, s->data, hd__config_text(s->config, HD_OPT_resume)));
@@ -271,5 +271,6 @@ hd_status hd__session_setup(hd_session *s, hd_ctx *ctx) {
   s->record = NULL;
   HD_TRY(hd__record_make(&s->record, ctx, s->config, &s->network, s->data, shards, s->kernels->isa,
                          hd__lanes_count(s->lanes)));
-  return hd__record_note_library(s->record, ctx, hd__planned_library(s->config));
+  HD_TRY(hd__record_note_library(s->record, ctx, hd__planned_library(s->config)));
+  return hd__session_count_skips(s, ctx);
 }

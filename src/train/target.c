@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "base/alloc.h"
+#include "data/skip.h"
 #include "graph/op.h"
 
 hd_status hd__target_init(hd_target *out, hd_ctx *ctx, const hd_graph *graph) {
@@ -85,14 +86,19 @@ hd_status hd__target_check(hd_ctx *ctx, const hd_target *target, const hd_datase
                         : check_labels(ctx, target, split, source, data_name);
 }
 
+/* What the sample at a position adds to the divisor. */
+static double share_at(const hd_target *target, const hd_feed *feed, uint32_t epoch, int64_t position) {
+  if (target->loss != HD_OP_cross_entropy)
+    return target->scores;
+  return target->of_classes ? 1 : share_of(target, feed->data->labels[hd__feed_sample(feed, epoch, position)]);
+}
+
 double hd__target_divisor(const hd_target *target, const hd_feed *feed, uint32_t epoch, int64_t first, int64_t count) {
   double sum = 0;
-  if (target->loss != HD_OP_cross_entropy)
-    return (double)count * target->scores;
-  if (target->of_classes)
-    return (double)count;
+  if (target->loss != HD_OP_cross_entropy || target->of_classes)
+    return (double)count * share_at(target, feed, epoch, first);
   for (int64_t i = first; i < first + count; i++)
-    sum += share_of(target, feed->data->labels[hd__feed_sample(feed, epoch, i)]);
+    sum += share_at(target, feed, epoch, i);
   return sum > 0 ? sum : 1;
 }
 
@@ -110,7 +116,18 @@ bool hd__target_judges(const hd_target *target, const hd_dataset *split) {
 }
 
 bool hd__target_counts(const hd_target *target, const hd_dataset *split, int64_t sample) {
-  return split->labels[sample] != target->ignored;
+  return split->labels[sample] != target->ignored && !hd__skips_has(split, sample);
+}
+
+/* What the mean of an evaluation divides by. */
+static double sum_of_shares(const hd_target *target, const hd_feed *feed) {
+  if (hd__skips_count(feed->data) == 0)
+    return hd__target_divisor(target, feed, 0, 0, feed->count);
+  double sum = 0;
+  for (int64_t i = 0; i < feed->count; i++)
+    if (!hd__skips_has(feed->data, hd__feed_sample(feed, 0, i)))
+      sum += share_at(target, feed, 0, i);
+  return sum > 0 ? sum : 1;
 }
 
 void hd__target_score(hd_score *out, const hd_target *target, const hd_feed *feed, const hd_exec_outcome *outcome) {
@@ -119,13 +136,15 @@ void hd__target_score(hd_score *out, const hd_target *target, const hd_feed *fee
   *out = (hd_score){.accuracy = NAN};
   for (int64_t i = 0; i < feed->count; i++) {
     int64_t sample = hd__feed_sample(feed, 0, i);
+    if (hd__skips_has(feed->data, sample))
+      continue;
     sum += (double)outcome->loss[i];
     if (!judges || !hd__target_counts(target, feed->data, sample))
       continue;
     out->judged++;
     out->right += outcome->guess[i] == feed->data->labels[sample];
   }
-  out->loss = sum / hd__target_divisor(target, feed, 0, 0, feed->count);
+  out->loss = sum / sum_of_shares(target, feed);
   if (out->judged > 0)
     out->accuracy = (double)out->right / (double)out->judged;
 }

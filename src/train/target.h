@@ -43,10 +43,10 @@ bool hd__target_numbers(const hd_target *target);
 /* Whether guesses of classes can be compared with the split's labels. */
 bool hd__target_judges(const hd_target *target, const hd_dataset *split);
 
-/* Whether this sample's guess is: its label is not ignored. */
+/* Whether this sample's guess is: its label is not ignored, and it could be read. */
 bool hd__target_counts(const hd_target *target, const hd_dataset *split, int64_t sample);
 
-/* What an evaluation comes to. */
+/* What an evaluation comes to, of samples that could be read (data/skip.h). */
 typedef struct hd_score {
   double loss;           /* the mean */
   double accuracy;       /* NAN where guesses are not judged */

@@ -1,6 +1,8 @@
 /* Opening checkpoints for inference; see trained.h. */
 #include "train/trained.h"
 
+#include <string.h>
+
 #include "base/number.h"
 #include "train/checkpoint.h"
 #include "train/planned.h"
@@ -116,14 +118,15 @@ static hd_status check_fit(hd_trained *t, hd_ctx *ctx, const hd_data *data) {
 }
 
 hd_status hd__trained_data(hd_data **out, hd_ctx *ctx, hd_trained *t, const hd_config *config) {
-  const hd_option_id id[2] = {HD_OPT_data, HD_OPT_data_dir};
-  const char *from[2];
-  for (int i = 0; i < 2; i++)
+  const hd_option_id id[3] = {HD_OPT_data, HD_OPT_data_dir, HD_OPT_on_error};
+  const char *from[3];
+  for (int i = 0; i < 3; i++)
     from[i] = hd__config_given(config, id[i]) ? hd__config_text(config, id[i]) : hd__record_setting(t->record, id[i]);
-  const hd_data_request request = {.name = *from[0] ? from[0] : "digits",
-                                   .data_dir = from[1],
-                                   .ignored = t->network.target.ignored,
-                                   .cache = hd__config_cache(config)};
+  hd_data_request request = hd__config_data(config);
+  request.name = *from[0] ? from[0] : "digits";
+  request.data_dir = from[1];
+  request.skip = !strcmp(from[2], "skip");
+  request.ignored = t->network.target.ignored;
   HD_TRY(hd__data_open(out, ctx, &request));
   hd_status status = check_fit(t, ctx, *out);
   if (status != HD_OK) {

@@ -4,7 +4,9 @@
  *   npz     an .npz file of them (with libzip)
  *   cifar   a folder of CIFAR-10's binary files of noise; TRAIN is a multiple of 5
  *   planes  a folder of .npy files of that noise, channels first
+ *   pictures  train/CLASS/NUMBER.png and test/… of that noise, classes called c0 to c9
  *   floats  a folder of .npy files of that noise as float64 in Fortran's order, each pixel divided by 256 */
+#include <png.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -87,6 +89,25 @@ static void noise(uint8_t *to, int64_t count, int split) {
   }
 }
 
+static int write_pictures(int split, int64_t count) {
+  uint8_t planes[COLORS], pixels[COLORS];
+  char path[MOST];
+  png_image image = {.version = PNG_IMAGE_VERSION, .width = 32, .height = 32, .format = PNG_FORMAT_RGB};
+  int good = 1;
+  snprintf(path, sizeof path, "%s/%s", where, split ? "test" : "train");
+  mkdir(path, 0755);
+  for (int64_t n = 0; n < count && good; n++) {
+    noise(planes, COLORS, (int)(2 * n) + split);
+    for (int i = 0; i < COLORS; i++)
+      pixels[i] = planes[i % 3 * 1024 + i / 3];
+    snprintf(path, sizeof path, "%s/%s/c%d", where, split ? "test" : "train", (int)(n % 10));
+    mkdir(path, 0755);
+    snprintf(path, sizeof path, "%s/%s/c%d/%03d.png", where, split ? "test" : "train", (int)(n % 10), (int)n);
+    good = png_image_write_to_file(&image, path, 0, pixels, 0, NULL);
+  }
+  return good;
+}
+
 static int write_noise(int split, int64_t count) {
   char name[64], shape[64];
   uint8_t *images = malloc((size_t)count * COLORS), *labels = malloc((size_t)count);
@@ -148,7 +169,10 @@ int main(int argc, char **argv) {
   int good = 1;
   for (int split = 0; split < 2; split++) {
     int64_t count = strtoll(argv[3 + split], NULL, 10);
-    good = good && (drawn ? write_digits(split, count, digits) : write_noise(split, count));
+    if (!strcmp(kind, "pictures"))
+      good = good && write_pictures(split, count);
+    else
+      good = good && (drawn ? write_digits(split, count, digits) : write_noise(split, count));
   }
   hd__digits_destroy(digits);
   hd_ctx_destroy(ctx);

@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "data/dataset.h"
+#include "data/skip.h"
 #include "train/feed.h"
 
 #ifdef HD_HAVE_TURBOJPEG
@@ -16,9 +17,10 @@
 
 static hd_ctx *ctx;
 static hd_cache_kind cache = HD_CACHE_RAM;
+static bool skips;
 
 static hd_status open_data(hd_data **data, const char *path) {
-  return hd__data_open(data, ctx, &(hd_data_request){.name = path, .ignored = -1, .cache = cache});
+  return hd__data_open(data, ctx, &(hd_data_request){.name = path, .ignored = -1, .cache = cache, .skip = skips});
 }
 
 static hd_data *opens(const char *path, const char *title) {
@@ -390,6 +392,95 @@ static void test_jpeg(void) {
 
 #endif
 
+/* What is wrong with a picture. */
+typedef enum damage { EMPTY, OTHER, TORN, TORN_JPEG, DAMAGES } damage;
+
+static void cut(const char *path, int bytes) {
+  struct stat info;
+  if (stat(path, &info) != 0 || truncate(path, info.st_size - bytes) != 0)
+    bail_out("expected to cut %s short, found no way", path);
+}
+
+/* Damages a/1.png, for which a/2.png stands; or writes what stands there. */
+static void spoil(damage what) {
+  const char *path = in_scratch("photos/train/a/1.png");
+  if (what == DAMAGES)
+    put_png(path, 12, 5, 4, 3);
+  else if (what == TORN)
+    cut(path, 20);
+  else
+    put_file(path, "GIF89a and so on, for more bytes than a header", what == EMPTY ? 0 : 46);
+#ifdef HD_HAVE_TURBOJPEG
+  if (what == TORN_JPEG) {
+    put_jpeg(path, 5, 5, 4, TJSAMP_444);
+    cut(path, 30);
+  }
+#endif
+}
+
+/* The same set, but for what it is kept in and how it is called. */
+static void check_same(const hd_data *a, const hd_data *b, const char *title) {
+  int wrong = 0;
+  for (int p = 0; a && b && p < HD_DATA_PARTS; p++)
+    wrong += hd__data_checksums(a)[p] != hd__data_checksums(b)[p];
+  for (int c = 0; a && b && c < 3; c++)
+    wrong += hd__data_mean(a)[c] != hd__data_mean(b)[c] || hd__data_std(a)[c] != hd__data_std(b)[c];
+  ok(a && b && wrong == 0, "%s", title);
+}
+
+/* Each kind of damage is skipped, wherever samples are kept, in sets of one size and of two. */
+static void test_skip(void) {
+  setenv("HOME", in_scratch("home"), 1);
+  for (int round = 0; round < 3 * 2 * DAMAGES; round++) {
+    const damage what = (damage)(round / 6);
+    const bool mixed = round / 3 % 2;
+    char title[96];
+    snprintf(title, sizeof title, "damage %d, %s, cache %d", (int)what, mixed ? "two sizes" : "one size", round % 3);
+    cache = (hd_cache_kind)(round % 3);
+    const char *folder = make_folder(3);
+    if (mixed)
+      put_png(in_scratch("photos/train/b/1.png"), 7, 3, 6, 3);
+    spoil(DAMAGES);
+    hd_data *whole = opens(folder, "a copy");
+    spoil(what);
+    refused(folder, HD_E_FORMAT, "train/a/1.png", title);
+    skips = true;
+    hd_data *data = opens(folder, title), *again = opens(folder, title);
+    check_same(data, whole, "is as if the next picture were there twice");
+    check_same(again, whole, "once more, too");
+    ok(data && hd__skips_count(hd__data_train(data)) == 1 && hd__skips_has(hd__data_train(data), 1) &&
+           hd__skips_count(hd__data_test(data)) == 0,
+       "one sample cannot be read");
+    hd__data_close(data);
+    hd__data_close(again);
+    hd__data_close(whole);
+    skips = false;
+    refused(folder, HD_E_FORMAT, "train/a/1.png", "what is not to be skipped");
+  }
+  cache = HD_CACHE_RAM;
+}
+
+static void test_skip_all(void) {
+  const char *folder = make_folder(3);
+  skips = true;
+  for (int torn = 0; torn < 2; torn++) {
+    for (int i = 0; i < 6; i++) {
+      const char *path = in_scratch("photos/test/%s/%d.png", i / 2 == 0 ? "a" : i / 2 == 1 ? "a b" : "b", i % 2);
+      put_png(path, 1, 5, 4, 3);
+      if (torn)
+        cut(path, 20);
+      else
+        put_file(path, "", 0);
+    }
+    refused(folder, HD_E_FORMAT, "test/a/0.png", "a set of which nothing can be read");
+  }
+  put_png(in_scratch("photos/test/b/1.png"), 1, 5, 4, 3);
+  hd__data_close(opens(folder, "a set of which one can be read"));
+  put_file(in_scratch("photos/train/a/0.png"), "", 0);
+  test_no_memory();
+  skips = false;
+}
+
 int main(void) {
   if (hd_ctx_create(&ctx) != HD_OK)
     return 1;
@@ -401,6 +492,8 @@ int main(void) {
   test_bad();
   test_late_damage();
   test_no_memory();
+  test_skip();
+  test_skip_all();
 #ifdef HD_HAVE_TURBOJPEG
   test_jpeg();
 #else

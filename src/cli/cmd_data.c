@@ -1,0 +1,217 @@
+/* heddle data: what a data set holds, which samples of it cannot be read, and a contact sheet. */
+#include <string.h>
+
+#include "cli/cli.h"
+
+enum { CLASSES_SHOWN = 200, NAME_ROOM = 32 };
+
+typedef struct request {
+  const char *sheet; /* NULL: none */
+  int check;
+} request;
+
+static int take_sheet(void *self, const char *value) {
+  ((request *)self)->sheet = value;
+  return -1;
+}
+
+static int take_check(void *self, const char *value) {
+  (void)value;
+  ((request *)self)->check = 1;
+  return -1;
+}
+
+/* "1x28x28", or "3 channels, 20x20 to 640x480". */
+static void print_shape(const hd_data_facts *f) {
+  printf("shape      ");
+  if (f->height)
+    printf("%dx%dx%d", f->channels, f->height, f->width);
+  else
+    printf("%d channel%s, heights %d to %d, widths %d to %d", f->channels, f->channels == 1 ? "" : "s", f->smallest[0],
+           f->largest[0], f->smallest[1], f->largest[1]);
+  printf(", %s\n", f->dtype == HD_U8 ? "bytes" : "floats");
+}
+
+static void print_channels(const char *what, const double *value, int channels) {
+  printf("%-10s", what);
+  for (int c = 0; c < channels; c++)
+    printf(" %.4f", value[c]);
+  printf("\n");
+}
+
+/* Characters of UTF-8. */
+static int length_of(const char *text) {
+  int length = 0;
+  for (; *text; text++)
+    length += ((unsigned char)*text & 0xc0) != 0x80;
+  return length;
+}
+
+static const char *name_of(const hd_data_facts *f, int c) { return f->class_names ? f->class_names[c] : ""; }
+
+static int padding(int width, const char *name) { return length_of(name) < width ? width - length_of(name) : 0; }
+
+/* A line for each class: its number, its name, its samples. */
+static void print_classes(const hd_data_facts *f) {
+  int width = 0;
+  for (int c = 0; c < f->classes && c < CLASSES_SHOWN; c++)
+    width = length_of(name_of(f, c)) > width ? length_of(name_of(f, c)) : width;
+  width = width > NAME_ROOM ? NAME_ROOM : width;
+  printf("\nclass  %-*s      train        test\n", width, "");
+  for (int c = 0; c < f->classes && c < CLASSES_SHOWN; c++)
+    printf("%5d  %s%*s %10s  %10s\n", c, name_of(f, c), padding(width, name_of(f, c)), "",
+           cli_grouped(f->per_class[0][c]), cli_grouped(f->per_class[1][c]));
+  if (f->classes > CLASSES_SHOWN)
+    printf("and %s more, which --json has too\n", cli_grouped(f->classes - CLASSES_SHOWN));
+}
+
+static void print_facts(const hd_data_facts *f) {
+  printf("data       %s: %s\n", f->name, f->format);
+  printf("samples    %s to train, %s to test\n", cli_grouped(f->samples[0]), cli_grouped(f->samples[1]));
+  print_shape(f);
+  printf("size       %s bytes to train, %s to test\n", cli_grouped(f->bytes[0]), cli_grouped(f->bytes[1]));
+  print_channels("mean", f->mean, f->channels);
+  print_channels("std", f->std, f->channels);
+  if (f->classes) {
+    printf("classes    %s\n", cli_grouped(f->classes));
+    print_classes(f);
+  } else {
+    printf("targets    %d a sample, %.6g to %.6g\n", f->outputs, f->target_low, f->target_high);
+  }
+}
+
+static void print_bad(const hd_data_facts *f) {
+  printf("\n");
+  for (int64_t i = 0; i < f->bad_count; i++)
+    printf("bad        %s %lld: %s\n", f->bad[i].part ? "test" : "train", (long long)f->bad[i].sample, f->bad[i].why);
+  printf("checked    %s samples: ", cli_grouped(f->samples[0] + f->samples[1]));
+  if (f->bad_count)
+    printf("%s cannot be read\n", cli_grouped(f->bad_count));
+  else
+    printf("all can be read\n");
+}
+
+static void json_counts(const char *key, const int64_t *count, int classes) {
+  printf(", \"%s\": [", key);
+  for (int c = 0; c < classes; c++)
+    printf("%s%lld", c ? ", " : "", (long long)count[c]);
+  printf("]");
+}
+
+/* A number, or a list for several channels. */
+static void json_channels(const char *key, const double *value, int channels) {
+  printf(", \"%s\": %s", key, channels > 1 ? "[" : "");
+  for (int c = 0; c < channels; c++) {
+    printf("%s", c ? ", " : "");
+    cli_json_real(stdout, value[c]);
+  }
+  printf("%s", channels > 1 ? "]" : "");
+}
+
+static void json_classes(const hd_data_facts *f) {
+  printf(", \"classes\": %d", f->classes);
+  json_counts("per_class", f->per_class[0], f->classes);
+  json_counts("test_per_class", f->per_class[1], f->classes);
+  if (!f->class_names)
+    return;
+  printf(", \"class_names\": [");
+  for (int c = 0; c < f->classes; c++) {
+    printf("%s", c ? ", " : "");
+    cli_json_text(stdout, f->class_names[c]);
+  }
+  printf("]");
+}
+
+static void json_bad(const hd_data_facts *f) {
+  printf(", \"bad\": [");
+  for (int64_t i = 0; i < f->bad_count; i++) {
+    printf("%s{\"part\": \"%s\", \"sample\": %lld, \"why\": ", i ? ", " : "", f->bad[i].part ? "test" : "train",
+           (long long)f->bad[i].sample);
+    cli_json_text(stdout, f->bad[i].why);
+    printf("}");
+  }
+  printf("]");
+}
+
+static void print_json(const hd_data_facts *f, int check) {
+  printf("{\"data\": ");
+  cli_json_text(stdout, f->name);
+  printf(", \"format\": \"%s\", \"samples\": %lld, \"test_samples\": %lld", f->format, (long long)f->samples[0],
+         (long long)f->samples[1]);
+  if (f->height)
+    printf(", \"shape\": [%d, %d, %d]", f->channels, f->height, f->width);
+  else
+    printf(", \"shape\": [%d, null, null], \"smallest\": [%d, %d], \"largest\": [%d, %d]", f->channels, f->smallest[0],
+           f->smallest[1], f->largest[0], f->largest[1]);
+  printf(", \"type\": \"%s\", \"bytes\": %lld, \"test_bytes\": %lld", f->dtype == HD_U8 ? "u8" : "f32",
+         (long long)f->bytes[0], (long long)f->bytes[1]);
+  if (f->classes)
+    json_classes(f);
+  else
+    printf(", \"outputs\": %d, \"target_low\": %.9g, \"target_high\": %.9g", f->outputs, f->target_low, f->target_high);
+  json_channels("mean", f->mean, f->channels);
+  json_channels("std", f->std, f->channels);
+  if (check)
+    json_bad(f);
+  printf("}\n");
+}
+
+static int show(const hd_data_look *look, hd_ctx *ctx, const request *r, int json) {
+  const hd_data_facts *f = hd_data_look_facts(look);
+  const hd_status status = r->sheet ? hd_data_look_sheet(look, ctx, r->sheet) : HD_OK;
+  if (status != HD_OK)
+    return cli_fail(status, hd_ctx_message(ctx));
+  if (json) {
+    print_json(f, r->check);
+    return f->bad_count ? CLI_FOUND : CLI_OK;
+  }
+  print_facts(f);
+  if (r->check)
+    print_bad(f);
+  if (r->sheet)
+    printf("%ssheet      %s\n", r->check ? "" : "\n", r->sheet);
+  return f->bad_count ? CLI_FOUND : CLI_OK;
+}
+
+/* What is wrong with a set as a whole is something found, too. */
+static int run(hd_ctx *ctx, hd_config *config, const request *r, const char *name) {
+  hd_data_look *look;
+  hd_status status = hd_config_set(config, ctx, "data", name);
+  if (status == HD_OK && r->check)
+    status = hd_config_set(config, ctx, "on-error", "skip");
+  if (status == HD_OK)
+    status = hd_data_look_create(&look, ctx, config);
+  if (status != HD_OK) {
+    const int code = cli_fail(status, hd_ctx_message(ctx));
+    return r->check && status == HD_E_FORMAT ? CLI_FOUND : code;
+  }
+  int code = show(look, ctx, r, !strcmp(hd_config_get(config, "json"), "true"));
+  hd_data_look_destroy(look);
+  return code;
+}
+
+int cli_data(int argc, char **argv) {
+  static const char *const names[] = {"data-dir", "json", NULL};
+  request r = {0};
+  const cli_extra extra[] = {
+      {"sheet", "FILE.png", "draw a dozen samples of each class", take_sheet, &r},
+      {"check", NULL, "name every sample that cannot be read; exit code 3 if there is one", take_check, &r},
+      {0}};
+  hd_ctx *ctx;
+  hd_config *config;
+  if (hd_ctx_create(&ctx) != HD_OK)
+    return cli_fail(HD_E_NOMEM, NULL);
+  int first = 0, code = hd_config_create(&config, ctx) == HD_OK ? -1 : cli_fail(HD_E_NOMEM, NULL);
+  if (code < 0)
+    code = cli_parse_with(&first, config, ctx, argc, argv, names, extra,
+                          "usage: heddle data NAME|PATH [--data-dir DIR] [--sheet FILE.png] [--check] [--json]");
+  if (code < 0 && first + 1 != argc) {
+    cli_complain("data expects one data set (a name or a path), found %d; see heddle data --help", argc - first);
+    code = CLI_USAGE;
+  }
+  if (code < 0)
+    code = run(ctx, config, &r, argv[first]);
+  hd_config_destroy(config);
+  hd_ctx_destroy(ctx);
+  return code;
+}

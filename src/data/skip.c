@@ -1,0 +1,150 @@
+/* Finding samples that cannot be read, and what stands for them; see skip.h. */
+#include "data/skip.h"
+
+#include "base/alloc.h"
+#include "base/digest.h"
+
+struct hd_skips {
+  int64_t count, found;
+  uint8_t *marks; /* of samples that cannot be read; they and `found` change while others read */
+  int32_t *labels;
+  float *targets; /* the split's, with the stand-ins' */
+};
+
+static bool marked(const hd_skips *s, int64_t sample) { return __atomic_load_n(&s->marks[sample], __ATOMIC_RELAXED); }
+
+static void mark(hd_skips *s, int64_t sample) {
+  if (!__atomic_exchange_n(&s->marks[sample], 1, __ATOMIC_RELAXED))
+    __atomic_add_fetch(&s->found, 1, __ATOMIC_RELAXED);
+}
+
+static int64_t next_of(const hd_skips *s, int64_t sample) { return sample + 1 < s->count ? sample + 1 : 0; }
+
+/* Itself, or the next without a mark; there is one. */
+static int64_t stand_in(const hd_skips *s, int64_t sample) {
+  while (marked(s, sample))
+    sample = next_of(s, sample);
+  return sample;
+}
+
+bool hd__skips_has(const hd_dataset *split, int64_t sample) { return split->skips && marked(split->skips, sample); }
+
+int64_t hd__skips_count(const hd_dataset *split) {
+  return split->skips ? __atomic_load_n(&split->skips->found, __ATOMIC_RELAXED) : 0;
+}
+
+hd_status hd__skips_get(void *elems, int size[2], hd_ctx *ctx, const hd_dataset *split, int64_t *sample) {
+  hd_skips *s = split->skips;
+  if (!s)
+    return hd__dataset_get(elems, size, ctx, split, *sample);
+  for (int64_t tried = 0; tried < s->count; tried++, *sample = next_of(s, *sample)) {
+    if (marked(s, *sample))
+      continue;
+    hd_status status = hd__dataset_get(elems, size, ctx, split, *sample);
+    if (status == HD_OK || status == HD_E_NOMEM)
+      return status;
+    mark(s, *sample);
+  }
+  return hd__fail(ctx, HD_E_IO,
+                  "expected samples that can be read, found none of %lld any longer; look after the files",
+                  (long long)s->count);
+}
+
+/* Reads all; elems[i], if asked for, gets the elements of sample i. */
+static hd_status mark_all(hd_skips *s, const hd_dataset *split, int64_t *elems, hd_ctx *ctx) {
+  int starved = 0;
+#pragma omp parallel
+  {
+    void *room = hd__malloc((size_t)hd__dataset_most_bytes(split));
+#pragma omp for schedule(dynamic, 4)
+    for (int64_t i = 0; i < s->count; i++) {
+      hd_ctx own = {0};
+      int size[2] = {0};
+      const hd_status status = room ? hd__dataset_get(room, size, &own, split, i) : HD_E_NOMEM;
+      if (status == HD_E_NOMEM)
+        __atomic_store_n(&starved, 1, __ATOMIC_RELAXED);
+      else if (status != HD_OK)
+        mark(s, i);
+      else if (elems)
+        elems[i] = (int64_t)size[0] * size[1] * split->channels;
+    }
+    hd__free(room);
+  }
+  return starved ? hd__fail(ctx, HD_E_NOMEM, "out of memory for a sample") : HD_OK;
+}
+
+/* What the first sample says, if no other says something better. */
+static hd_status check_rest(const hd_skips *s, const hd_dataset *split, hd_ctx *ctx) {
+  int size[2];
+  if (s->found < s->count)
+    return HD_OK;
+  void *room = hd__malloc((size_t)hd__dataset_most_bytes(split));
+  hd_status status = room ? hd__dataset_get(room, size, ctx, split, 0) : HD_E_NOMEM;
+  hd__free(room);
+  if (status == HD_E_NOMEM || status == HD_OK)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for a sample");
+  return hd__fail_in(ctx, status, "no sample of %lld can be read", (long long)s->count);
+}
+
+/* Labels and targets of the stand-ins, in memory of our own. */
+static hd_status adopt_labels(hd_skips *s, hd_dataset *split, hd_ctx *ctx) {
+  const size_t outputs = (size_t)split->outputs;
+  if (split->labels)
+    s->labels = hd__malloc((size_t)s->count * sizeof *s->labels);
+  if (split->targets)
+    s->targets = hd__malloc((size_t)s->count * outputs * sizeof *s->targets);
+  if ((split->labels && !s->labels) || (split->targets && !s->targets))
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the labels of %lld samples", (long long)s->count);
+  for (int64_t i = 0; i < s->count; i++) {
+    const int64_t from = stand_in(s, i);
+    if (s->labels)
+      s->labels[i] = split->labels[from];
+    if (s->targets)
+      memcpy(s->targets + (size_t)i * outputs, split->targets + (size_t)from * outputs, outputs * sizeof *s->targets);
+  }
+  split->labels = s->labels;
+  split->targets = s->targets;
+  return HD_OK;
+}
+
+/* From samples as they are to samples with stand-ins. */
+static hd_status adopt(hd_skips *s, hd_dataset *split, const int64_t *elems, hd_ctx *ctx) {
+  HD_TRY(check_rest(s, split, ctx));
+  if (s->found == 0)
+    return HD_OK;
+  HD_TRY(adopt_labels(s, split, ctx));
+  split->all_elems = 0;
+  for (int64_t i = 0; elems && i < s->count; i++)
+    split->all_elems += elems[stand_in(s, i)];
+  if (split->key) { /* what is kept on a disk holds the stand-ins */
+    const uint64_t both[2] = {split->key, hd__xxh3(s->marks, (size_t)s->count)};
+    split->key = hd__xxh3(both, sizeof both);
+  }
+  return HD_OK;
+}
+
+hd_status hd__skips_find(hd_skips **out, hd_dataset *split, hd_ctx *ctx) {
+  hd_skips *s = *out = hd__calloc(1, sizeof *s);
+  if (!s)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for a list of samples");
+  s->count = split->count;
+  s->marks = hd__calloc((size_t)s->count, 1);
+  int64_t *elems = split->mixed ? hd__calloc((size_t)s->count, sizeof *elems) : NULL;
+  hd_status status = s->marks && (elems || !split->mixed)
+                         ? mark_all(s, split, elems, ctx)
+                         : hd__fail(ctx, HD_E_NOMEM, "out of memory for a list of %lld samples", (long long)s->count);
+  if (status == HD_OK)
+    status = adopt(s, split, elems, ctx);
+  hd__free(elems);
+  split->skips = s;
+  return status;
+}
+
+void hd__skips_destroy(hd_skips *s) {
+  if (!s)
+    return;
+  hd__free(s->marks);
+  hd__free(s->labels);
+  hd__free(s->targets);
+  hd__free(s);
+}

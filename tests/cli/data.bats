@@ -1,0 +1,190 @@
+# heddle data: what it tells of every format, its sheet, what it finds wrong; and training past samples that cannot be read.
+
+load cli
+
+setup_file() {
+  export KEYS="data format samples test_samples shape type bytes test_bytes classes per_class test_per_class"
+}
+
+make() { # KIND NAME
+  "$BUILDDIR/tests/bits/make_data" "$1" "$2" 140 50
+}
+
+is_png() {
+  [ "$(head -c 8 "$1" | od -An -tx1 | tr -d ' \n')" = 89504e470d0a1a0a ]
+  [ "$(tail -c 8 "$1" | od -An -c | tr -d ' ' | cut -c 1-4)" = IEND ]
+}
+
+@test "MNIST has the mean 0.1307 and the standard deviation 0.3081" {
+  need_json
+  mnist=$SRCDIR/../shared/data/mnist
+  [ -d "$mnist" ] || skip "MNIST is not there"
+  "$HEDDLE" data "$mnist" --sheet sheet.png >out
+  grep -qx 'samples    60,000 to train, 10,000 to test' out
+  grep -qx 'mean       0.1307' out
+  grep -qx 'std        0.3081' out
+  grep -Eq '^ +1 +6,742 +1,135$' out
+  is_png sheet.png
+  "$HEDDLE" data mnist --data-dir "$mnist" --json >out
+  [ "$(json_get mean std samples test_samples shape type bytes per_class.5 test_per_class.5 <out)" = \
+    "0.1307 0.3081 60000 10000 [1,28,28] u8 47040000 5421 892" ]
+}
+
+@test "every format is told, checked and drawn" {
+  need_json
+  mkdir idx
+  "$BUILDDIR/tests/bits/make_idx" idx 140 50
+  for kind in npy cifar planes floats pictures; do make $kind $kind; done
+  printf 'a,b,label\n' >rows.csv
+  for i in $(seq 30); do printf '%d,0.%d,%s\n' "$i" "$i" "k$((i % 3))" >>rows.csv; done
+  printf 'a,b,target\n' >numbers.csv
+  for i in $(seq 30); do printf '%d,0.%d,%d.5\n' "$i" "$i" $((i - 10)) >>numbers.csv; done
+  for data in idx npy cifar planes floats pictures rows.csv numbers.csv random:3x8x8 digits; do
+    "$HEDDLE" data $data --check --sheet sheet.png >out 2>err
+    grep -q "^data  *$data: " out
+    grep -Eq '^checked +[0-9,]+ samples: all can be read$' out
+    is_png sheet.png
+    rm sheet.png
+    "$HEDDLE" data $data --json >out
+    [ "$(wc -l <out)" -eq 1 ]
+    case $data in
+    numbers.csv)
+      [ "$(json_keys <out)" = "${KEYS%% classes*} outputs target_low target_high mean std" ]
+      [ "$(json_get outputs <out)" = 1 ]
+      [[ "$(json_get target_low)" == -*.5 ]] <out
+      ;;
+    rows.csv | pictures) [ "$(json_keys <out)" = "$KEYS class_names mean std" ] ;;
+    *) [ "$(json_keys <out)" = "$KEYS mean std" ] ;;
+    esac
+  done
+  make npz digits.npz && "$HEDDLE" data digits.npz --sheet sheet.png >out || [ $? -eq 77 ]
+}
+
+@test "pictures of several sizes are told and drawn" {
+  need_json
+  make pictures photos
+  "$HEDDLE" data random:1x8x8 --sheet photos/train/c3/003.png >out
+  "$HEDDLE" data photos --sheet sheet.png >out
+  grep -Eq '^shape      3 channels, heights 32 to [0-9]+, widths 32 to [0-9]+, bytes$' out
+  is_png sheet.png
+  "$HEDDLE" data photos --json >out
+  [ "$(json_get shape smallest <out)" = "[3,null,null] [32,32]" ]
+  [ "$(json_get largest.1 <out)" -gt 500 ]
+}
+
+@test "--check names what is wrong, and ends with 3" {
+  need_json
+  make pictures photos
+  : >photos/train/c3/003.png
+  head -c 700 photos/train/c4/104.png >cut && mv cut photos/train/c4/104.png
+  echo no picture >photos/test/c0/040.png
+  fails 1 data photos
+  says "photos/train/c3/003.png: expected" "found an empty file"
+  code=0
+  "$HEDDLE" data photos --check >out || code=$?
+  [ "$code" -eq 3 ]
+  grep -Eq '^bad +train 42: photos/train/c3/003.png: expected .* found an empty file' out
+  grep -Eq '^bad +train 66: photos/train/c4/104.png: expected a whole PNG' out
+  grep -Eq '^bad +test 4: photos/test/c0/040.png: expected a PNG or JPEG' out
+  grep -qx 'checked    190 samples: 3 cannot be read' out
+  "$HEDDLE" data photos --check --json >out || code=$?
+  [ "$code" -eq 3 ]
+  [ "$(json_keys <out)" = "$KEYS class_names mean std bad" ]
+  [ "$(json_get bad.1.part bad.1.sample bad.2.part per_class.3 <out)" = "train 66 test 14" ]
+  printf 'a,label\n1,0\n2,x,1\n' >rows.csv
+  fails 3 data rows.csv --check
+  says "rows.csv:3"
+  fails 1 data rows.csv
+}
+
+@test "what is wrong with the command is one line" {
+  fails 2 data
+  says "found 0" "heddle data --help"
+  fails 2 data digits mnist
+  fails 2 data digits --sheet
+  fails 2 data digits --epochs 3
+  fails 1 data nowhere
+  says "found 'nowhere'"
+  fails 1 data random:1x8x8 --sheet there/sheet.png
+  fails 2 data random:1x8
+}
+
+PHOTOS="--data photos --batch 16 --epochs 2 --model net.yaml --threads 2"
+
+make_net() {
+  make pictures photos
+  printf 'model: net\ninput: [3, 32, 32]\nlayers:\n  - flat: {op: flatten}\n  - fc: {op: linear, out: 10}\n' >net.yaml
+}
+
+# learn ARGS...: a run on photos; its digest.
+learn() {
+  "$HEDDLE" train $PHOTOS --json "$@" >out 2>err || { cat err; return 1; }
+  digest_of out
+}
+
+@test "skipped pictures have the next in their place, whoever reads them and wherever they are kept" {
+  need_json
+  make_net
+  whole=$(learn --out whole)
+  cp photos/train/c3/013.png photos/train/c3/003.png
+  wanted=$(learn --out copy)
+  [ "$wanted" != "$whole" ]
+  head -c 700 photos/train/c3/003.png >cut && mv cut photos/train/c3/003.png
+  echo no picture >photos/test/c0/040.png
+  fails 1 train $PHOTOS
+  says "photos/test/c0/040.png: expected a PNG or JPEG picture"
+  number=0
+  for layout in "--workers 0" "--workers 1" "--workers 4" "--cache none" "--cache none --workers 4" "--cache disk" \
+    "--threads 3 --accumulate 2"; do
+    number=$((number + 1))
+    [ "$(learn --on-error skip --out "run$number" $layout)" = "$wanted" ]
+    grep -qx 'skipped         1 to train on and 1 to test, which could not be read' out
+    [ "$(json_get skipped test_skipped <out)" = "1 1" ]
+  done
+  tr -d ' \n' <run1/run.json | grep -q '"skipped":{"train":1,"test":1}'
+  "$HEDDLE" eval run1 >out
+  grep -q '^samples   49 (1 more could not be read)$' out
+  fails 1 eval run1 --on-error stop
+  fails 1 predict run1 --index 4
+  says "found that it cannot be read"
+}
+
+@test "a run that skips is resumed, on the same files alone, and no other policy" {
+  make_net
+  : >photos/train/c3/003.png
+  wanted=$(learn --on-error skip --out whole)
+  learn --on-error skip --max-steps 7 --out half >/dev/null
+  "$HEDDLE" train --resume half --workers 2 --max-steps 18 >out
+  [ "$(digest_of out)" = "$wanted" ]
+  fails 2 train --resume half --on-error stop
+  says "expected on-error skip as in that run"
+  cp photos/train/c3/013.png photos/train/c3/003.png
+  "$HEDDLE" train --resume half --max-steps 18 >out
+  make pictures photos
+  fails 2 train --resume half
+  says "expected training images with checksum"
+}
+
+@test "a picture that is damaged during a run ends it; once mended it goes on to the same weights" {
+  make_net
+  PHOTOS="--data photos --batch 16 --epochs 3000 --model net.yaml --threads 2 --cache none --log-every 1"
+  for workers in 0 4; do
+    rm -rf half
+    start $PHOTOS --out half --workers $workers
+    await_line '^epoch 1, step 1:'
+    kill -STOP "$CHILD"
+    cp photos/train/c3/003.png saved.png
+    echo no picture >photos/train/c3/003.png
+    kill -CONT "$CHILD"
+    finish
+    [ "$code" -eq 1 ]
+    grep -q 'heddle: step [0-9]*: .*photos/train/c3/003.png: expected .*; mend it, and go on with --resume half$' err
+    steps=$(($(sed 's/heddle: step \([0-9]*\).*/\1/' err) + 15))
+    fails 1 train --resume half
+    says "photos/train/c3/003.png"
+    mv saved.png photos/train/c3/003.png
+    "$HEDDLE" train --resume half --max-steps $steps --cache none >out
+    resumed=$(digest_of out)
+    [ "$(learn --max-steps $steps --cache ram --out "whole$workers")" = "$resumed" ]
+  done
+}
