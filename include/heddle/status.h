@@ -28,7 +28,8 @@ typedef enum hd_status {
   HD_E_UNSUPPORTED = -7, /* valid, but this build or this machine cannot do it */
   HD_E_INTERRUPTED = -8, /* stopped on request, state saved */
   HD_E_SYSTEM = -9,      /* threads, memory mapping or another service of the system failed */
-  HD_E_TIMEOUT = -10     /* it did not happen in the time that was given */
+  HD_E_TIMEOUT = -10,    /* it did not happen in the time that was given */
+  HD_E_PEER = -11        /* another rank of the run is gone, or gave up */
 } hd_status;
 
 typedef struct hd_ctx hd_ctx;

@@ -4,21 +4,29 @@
 #endif
 #include "sys/meeting.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <sched.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "sys/clock.h"
 #include "sys/relax.h"
 
 enum { SPINS = 4000, SPINS_CROWDED = 50, YIELDS = 100 };
 
+void hd__meeting_join(hd_meeting *meeting, hd_meeting_line *lines, int lanes, int crowded,
+                      const hd_meeting_watch *watch) {
+  *meeting = (hd_meeting){.line = lines, .lanes = lanes, .spins = crowded ? SPINS_CROWDED : SPINS, .watch = watch};
+}
+
 void hd__meeting_init(hd_meeting *meeting, hd_meeting_line *lines, int lanes, int crowded) {
   memset(lines, 0, (size_t)lanes * sizeof *lines);
-  *meeting = (hd_meeting){.line = lines, .lanes = lanes, .spins = crowded ? SPINS_CROWDED : SPINS};
+  hd__meeting_join(meeting, lines, lanes, crowded, NULL);
 }
 
 /* Whether a line has caught up; numbers wrap, so compare their difference. */
@@ -26,13 +34,22 @@ static int has_come(hd_meeting_line *line, unsigned number) {
   return (int)(atomic_load_explicit(&line->came, memory_order_acquire) - number) >= 0;
 }
 
-static void sleep_until(hd_meeting_line *line, unsigned number) {
+static int is_broken(const hd_meeting *meeting) {
+  return meeting->watch && atomic_load_explicit(meeting->watch->broken, memory_order_acquire) != 0;
+}
+
+static void sleep_until(const hd_meeting *meeting, hd_meeting_line *line, unsigned number) {
+  const hd_meeting_watch *watch = meeting->watch;
+  const struct timespec look = {.tv_nsec = HD_MEETING_LOOK_MS * 1000000L};
+  const int64_t began_ns = watch ? hd__clock_ns() : 0;
   atomic_fetch_add(&line->sleepers, 1);
-  for (;;) {
+  while (!is_broken(meeting)) {
     unsigned seen = atomic_load(&line->came);
     if ((int)(seen - number) >= 0)
       break;
-    syscall(SYS_futex, &line->came, FUTEX_WAIT, seen, NULL, NULL, 0);
+    long woken = syscall(SYS_futex, &line->came, FUTEX_WAIT, seen, watch ? &look : NULL, NULL, 0);
+    if (woken != 0 && errno == ETIMEDOUT && !has_come(line, number))
+      watch->late(watch->self, (int)(line - meeting->line), hd__clock_ns() - began_ns);
   }
   atomic_fetch_sub(&line->sleepers, 1);
 }
@@ -60,7 +77,7 @@ static void wait_for(const hd_meeting *meeting, int lane, hd_meeting_line *line,
       return;
     sched_yield();
   }
-  sleep_until(line, number);
+  sleep_until(meeting, line, number);
 }
 
 uint32_t hd__meeting_come(hd_meeting *meeting, int lane, uint32_t flags) {
@@ -76,6 +93,8 @@ uint32_t hd__meeting_come(hd_meeting *meeting, int lane, uint32_t flags) {
     hd_meeting_line *other = &meeting->line[(lane + i) % meeting->lanes];
     if (!has_come(other, number))
       wait_for(meeting, lane, other, number);
+    if (meeting->watch && !has_come(other, number))
+      return flags | HD_MEETING_BROKEN;
     flags |= other->flags[number & 1];
   }
   return flags;

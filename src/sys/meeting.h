@@ -9,7 +9,10 @@
  * Waiting is a bounded spin, then yields, then a futex on the line that is missing. Each lane notes the CPU on which it
  * came: who waits while a lane is missing that was last seen on the same CPU does not spin but makes way at once. So
  * lanes that share CPUs lose little, whether that was foreseen or not. Reads of shared memory after the meeting see all
- * writes before it. */
+ * writes before it.
+ *
+ * Lanes of several processes meet on lines in memory that all of them map. There somebody may be missing for ever, so
+ * who sleeps wakes now and then, and looks: see hd_meeting_watch. */
 #ifndef HD_SYS_MEETING_H
 #define HD_SYS_MEETING_H
 
@@ -23,17 +26,34 @@ typedef struct hd_meeting_line {
   uint32_t flags[2];
 } hd_meeting_line;
 
+/* What a lane that sleeps asks for, every HD_MEETING_LOOK_MS. */
+typedef struct hd_meeting_watch {
+  const atomic_uint *broken;                             /* not 0: somebody will never come */
+  void (*late)(void *self, int lane, int64_t waited_ns); /* this lane has not come yet, although it lives; any lane */
+  void *self;
+} hd_meeting_watch;
+
 typedef struct hd_meeting {
   hd_meeting_line *line; /* one per lane, zeroed by the owner before the first meeting */
   int lanes;
-  int spins; /* looks at a line before yielding */
+  int spins;                     /* looks at a line before yielding */
+  const hd_meeting_watch *watch; /* NULL: lanes of one process, which live and die together */
 } hd_meeting;
+
+enum { HD_MEETING_LOOK_MS = 50 };
+
+/* Among the flags that come back: not all lanes came, and they never will. */
+#define HD_MEETING_BROKEN (1U << 31)
 
 /* Prepares for `lanes` lanes on lines that the caller owns; `crowded` says that there are more lanes than CPUs that may
  * be busy at once: then no one spins for long, whoever is where. */
 void hd__meeting_init(hd_meeting *meeting, hd_meeting_line *lines, int lanes, int crowded);
 
-/* Comes to the next meeting with `flags` and returns the OR of everybody's. */
+/* The same on lines that are zero already and that lanes of other processes use, too. The watch must outlive it. */
+void hd__meeting_join(hd_meeting *meeting, hd_meeting_line *lines, int lanes, int crowded,
+                      const hd_meeting_watch *watch);
+
+/* Comes to the next meeting with `flags` and returns the OR of everybody's, or HD_MEETING_BROKEN. */
 uint32_t hd__meeting_come(hd_meeting *meeting, int lane, uint32_t flags);
 
 #endif

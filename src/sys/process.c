@@ -7,27 +7,58 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-uint64_t hd__process_start(int pid) {
+/* What of /proc/PID/stat is asked for. */
+typedef struct stat_line {
+  char state;
+  unsigned long long start;
+  int end;
+  bool whole; /* `end` was there */
+} stat_line;
+
+/* Fields are counted behind the parenthesis that ends the name (field 2), which may hold spaces: the state is field 3,
+ * the start 22, and how it ended 52. */
+static bool read_stat(stat_line *out, int pid) {
   char text[1024], path[32] = "/proc/self/stat";
   if (pid > 0)
     snprintf(path, sizeof path, "/proc/%d/stat", pid);
   FILE *file = fopen(path, "re");
   if (!file)
-    return 0;
+    return false;
   size_t got = fread(text, 1, sizeof text - 1, file);
   fclose(file);
   text[got] = 0;
-  /* Field 22, counted behind the parenthesis that ends the name (field 2), which may hold spaces. */
   const char *at = strrchr(text, ')');
-  unsigned long long start = 0;
-  if (!at ||
-      sscanf(at + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", &start) != 1)
-    return 0;
-  return start;
+  *out = (stat_line){0};
+  int field = 2;
+  for (at = at ? strchr(at, ' ') : NULL; at && *at == ' '; at += 1 + strcspn(at + 1, " \n")) {
+    field++;
+    if (field == 3)
+      out->state = at[1];
+    else if (field == 22)
+      out->start = strtoull(at + 1, NULL, 10);
+    else if (field == 52)
+      out->end = (int)strtol(at + 1, NULL, 10);
+  }
+  out->whole = field >= 52;
+  return field >= 22;
+}
+
+uint64_t hd__process_start(int pid) {
+  stat_line line;
+  return read_stat(&line, pid) ? line.start : 0;
+}
+
+hd_process_look hd__process_look(int pid, uint64_t start) {
+  stat_line line;
+  if (pid <= 0 || !read_stat(&line, pid) || line.start != start)
+    return (hd_process_look){.has_ended = true};
+  const bool ended = line.state == 'Z' || line.state == 'X';
+  return (hd_process_look){line.state, ended, ended && line.whole, line.end};
 }
 
 /* A descriptor stays with its process: opened first, then compared, there is no gap in which the number could come to

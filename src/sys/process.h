@@ -12,6 +12,18 @@
  * such process. */
 uint64_t hd__process_start(int pid);
 
+/* What a process does. */
+typedef struct hd_process_look {
+  char state;     /* as ps shows it: R, S, D, T (stopped), Z (ended, not yet waited for), ...; 0: there is none */
+  bool has_ended; /* Z, or none */
+  bool knows_end; /* and `end` is how, as waitpid says it */
+  int end;
+} hd_process_look;
+
+/* Looks at the process that has this number and this start. How one ended is known while its parent has not waited for
+ * it, and to processes of the same user. */
+hd_process_look hd__process_look(int pid, uint64_t start);
+
 /* Sends a signal to the process that has this number and this start; 0, or an errno: ESRCH if it has ended. */
 int hd__process_signal(int pid, uint64_t start, int number);
 

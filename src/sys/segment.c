@@ -18,12 +18,13 @@ size_t hd__segment_bytes(size_t bytes) {
   return bytes == 0 ? page : (bytes + page - 1) & ~(page - 1);
 }
 
-hd_status hd__segment_create(hd_segment *out, hd_ctx *ctx, size_t bytes, const char *what) {
+static hd_status map(hd_segment *out, hd_ctx *ctx, int fd, int64_t offset, size_t bytes, const char *what) {
   *out = (hd_segment){0};
   size_t rounded = hd__segment_bytes(bytes);
+  const int kind = fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
   /* Counted like any allocation, so that the allocation-failure sweep reaches mappings too. */
   void *token = hd__malloc(1);
-  void *base = token ? mmap(NULL, rounded, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) : MAP_FAILED;
+  void *base = token ? mmap(NULL, rounded, PROT_READ | PROT_WRITE, kind, fd, (off_t)offset) : MAP_FAILED;
   int why = token ? errno : ENOMEM;
   hd__free(token);
   if (base == MAP_FAILED)
@@ -33,6 +34,14 @@ hd_status hd__segment_create(hd_segment *out, hd_ctx *ctx, size_t bytes, const c
     madvise(base, rounded, MADV_HUGEPAGE); /* a refusal costs speed, not results */
   *out = (hd_segment){base, rounded};
   return HD_OK;
+}
+
+hd_status hd__segment_create(hd_segment *out, hd_ctx *ctx, size_t bytes, const char *what) {
+  return map(out, ctx, -1, 0, bytes, what);
+}
+
+hd_status hd__segment_map(hd_segment *out, hd_ctx *ctx, int fd, int64_t offset, size_t bytes, const char *what) {
+  return map(out, ctx, fd, offset, bytes, what);
 }
 
 void hd__segment_destroy(hd_segment *segment) {

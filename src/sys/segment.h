@@ -1,9 +1,11 @@
-/* Memory that outlives a step and that all lanes (and ranks) of a host share: mapped, zeroed, 2 MiB pages where the
- * system gives them, and nameless, so that nothing is left behind whatever happens to the process. */
+/* Memory that outlives a step and that all lanes, and where it is a part of a memory file all ranks, of a host share:
+ * mapped, zeroed, 2 MiB pages where the system gives them, and without a name in any file system, so that nothing is
+ * left behind whatever happens to the processes. */
 #ifndef HD_SYS_SEGMENT_H
 #define HD_SYS_SEGMENT_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/status.h"
 
@@ -17,6 +19,10 @@ size_t hd__segment_bytes(size_t bytes);
 
 /* `what` names the purpose in the error message. */
 hd_status hd__segment_create(hd_segment *out, hd_ctx *ctx, size_t bytes, const char *what);
+/* Maps `bytes` of a memory file from `offset` on, a multiple of HD_SEGMENT_ALIGN; they are inside the file. */
+enum { HD_SEGMENT_ALIGN = 2 << 20 };
+hd_status hd__segment_map(hd_segment *out, hd_ctx *ctx, int fd, int64_t offset, size_t bytes, const char *what);
+
 void hd__segment_destroy(hd_segment *segment);
 
 #endif

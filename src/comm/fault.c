@@ -1,0 +1,66 @@
+/* The box of a fault, and its line. */
+#include "comm/fault.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+
+enum { NOTHING, BEING_WRITTEN, WRITTEN, LOOKS = 100000 };
+
+bool hd__fault_put(hd_fault_box *box, const hd_fault *fault) {
+  unsigned nothing = NOTHING;
+  if (!atomic_compare_exchange_strong(&box->state, &nothing, BEING_WRITTEN))
+    return false;
+  box->fault = *fault;
+  atomic_store_explicit(&box->state, WRITTEN, memory_order_release);
+  return true;
+}
+
+/* Who writes may have died over it: then the fault is what stands there. */
+bool hd__fault_get(hd_fault *out, hd_fault_box *box) {
+  if (atomic_load(&box->state) == NOTHING)
+    return false;
+  for (int i = 0; i < LOOKS && atomic_load_explicit(&box->state, memory_order_acquire) != WRITTEN; i++)
+    sched_yield();
+  *out = box->fault;
+  out->host[sizeof out->host - 1] = 0;
+  out->text[sizeof out->text - 1] = 0;
+  return true;
+}
+
+void hd__fault_of_end(hd_fault *fault, int end) {
+  fault->kind = WIFSIGNALED(end) ? HD_FAULT_SIGNAL : HD_FAULT_EXIT;
+  fault->number = WIFSIGNALED(end) ? WTERMSIG(end) : WEXITSTATUS(end);
+}
+
+static void describe(char *text, size_t bytes, const hd_fault *f) {
+  switch ((hd_fault_kind)f->kind) {
+  case HD_FAULT_SIGNAL: snprintf(text, bytes, "was killed by signal %d (%s)", f->number, strsignal(f->number)); break;
+  case HD_FAULT_EXIT: snprintf(text, bytes, "ended with exit status %d in the middle of the run", f->number); break;
+  case HD_FAULT_GONE:
+    snprintf(text, bytes, "ended in the middle of the run, in a way that its parent alone knows");
+    break;
+  case HD_FAULT_STOPPED: snprintf(text, bytes, "is stopped, by SIGSTOP or a debugger,"); break;
+  case HD_FAULT_LATE:
+    snprintf(text, bytes, "lives, but has not come to a meeting for %d s (is that right? then raise --stall-timeout)",
+             f->number);
+    break;
+  case HD_FAULT_GAVE_UP: snprintf(text, bytes, "gave up"); break;
+  case HD_FAULT_PARENT: break;
+  }
+}
+
+const char *hd__fault_line(char line[HD_FAULT_LINE_BYTES], const hd_fault *f) {
+  char what[160] = "", step[48] = "";
+  if (f->kind == HD_FAULT_PARENT) {
+    snprintf(line, HD_FAULT_LINE_BYTES, "the process that started the ranks (pid %d on %s) is gone", f->pid, f->host);
+    return line;
+  }
+  describe(what, sizeof what, f);
+  if (f->step >= 0)
+    snprintf(step, sizeof step, " after step %lld", (long long)f->step);
+  snprintf(line, HD_FAULT_LINE_BYTES, "rank %d (pid %d on %s) %s%s%s%s", f->rank, f->pid, f->host, what, step,
+           f->text[0] ? ": " : "", f->text);
+  return line;
+}

@@ -1,0 +1,485 @@
+/* The memory file of a world, joining it, and what all ranks do together; see world.h. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "comm/world.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "comm/watch.h"
+#include "sys/clock.h"
+#include "sys/process.h"
+
+#define WORLD_MAGIC UINT64_C(0x646c726f77646468) /* "hddworld" */
+
+enum { WORLD_VERSION = 1, LINE_TEXT_BYTES = 400 };
+
+static const double PATIENCE_S = 60;
+
+typedef struct world_slot {
+  _Alignas(128) atomic_int state;
+  int32_t pid;
+  uint64_t start;
+  _Atomic int64_t step;
+} world_slot;
+
+typedef struct world_place { /* in the exchange */
+  uint32_t bytes;
+  _Alignas(8) char data[HD_WORLD_GATHER_BYTES];
+} world_place;
+
+/* What ranks asked for together; rank 0 writes it. */
+typedef struct world_memory {
+  char name[HD_WORLD_NAME_BYTES];
+  int64_t offset, bytes;
+} world_memory;
+
+typedef struct world_head {
+  _Atomic uint64_t magic;
+  int32_t version, ranks, parent; /* parent: pid, 0: none */
+  uint64_t parent_start;
+  atomic_uint joined; /* a futex word */
+  hd_fault_box box;
+  int64_t used; /* of the file */
+  atomic_int memories;
+  world_memory memory[HD_WORLD_MEMORIES];
+} world_head;
+
+struct hd_world {
+  int fd, rank, ranks;
+  hd_segment map;
+  world_head *head;
+  world_slot *slot;
+  world_place *place;
+  hd_meeting meeting;
+  hd_meeting_watch meeting_watch;
+  hd_watch *watch; /* NULL: nobody looks after the others */
+  uint64_t gathers;
+  double patience_s;
+  char host[HD_FAULT_HOST_BYTES];
+};
+
+/* Where the parts of the head's memory begin; returns its size. */
+static size_t lay_out(hd_world *w, char *base, int ranks) {
+  size_t slots = (sizeof(world_head) + 127) / 128 * 128, lines = slots + (size_t)ranks * sizeof(world_slot);
+  size_t places = lines + (size_t)ranks * sizeof(hd_meeting_line);
+  if (base) {
+    w->head = (world_head *)base;
+    w->slot = (world_slot *)(base + slots);
+    w->place = (world_place *)(base + places);
+    w->meeting_watch = (hd_meeting_watch){.broken = &w->head->box.state};
+    hd__meeting_join(&w->meeting, (hd_meeting_line *)(base + lines), ranks, 1, &w->meeting_watch);
+  }
+  return places + 2 * (size_t)ranks * sizeof(world_place);
+}
+
+static void late_for_meeting(void *self, int rank, int64_t waited_ns) { hd__world_late(self, rank, waited_ns); }
+
+static hd_status make(hd_world **out, hd_ctx *ctx) {
+  *out = NULL;
+  hd_world *w = hd__calloc(1, sizeof *w);
+  if (!w)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the ranks' world");
+  w->fd = w->rank = -1;
+  w->patience_s = PATIENCE_S;
+  if (gethostname(w->host, sizeof w->host - 1) != 0)
+    snprintf(w->host, sizeof w->host, "this host");
+  *out = w;
+  return HD_OK;
+}
+
+static void release(hd_world *w) {
+  hd__segment_destroy(&w->map);
+  if (w->fd >= 0)
+    close(w->fd);
+  hd__free(w);
+}
+
+static hd_status no_memory_file(hd_ctx *ctx) {
+  return hd__fail(ctx, HD_E_SYSTEM, "expected a memory file for the ranks to share, found: %s", strerror(errno));
+}
+
+/* Maps the head of a world of `ranks`, and knows where its parts are. */
+static hd_status map_head(hd_world *w, hd_ctx *ctx, int ranks) {
+  HD_TRY(hd__segment_map(&w->map, ctx, w->fd, 0, lay_out(w, NULL, ranks), "the ranks' world"));
+  lay_out(w, w->map.base, ranks);
+  w->ranks = ranks;
+  w->meeting_watch.self = w;
+  w->meeting_watch.late = late_for_meeting;
+  return HD_OK;
+}
+
+static hd_status found(hd_world *w, hd_ctx *ctx, int ranks, bool parented) {
+  const int64_t size =
+      (int64_t)((lay_out(w, NULL, ranks) + HD_SEGMENT_ALIGN - 1) / HD_SEGMENT_ALIGN * HD_SEGMENT_ALIGN);
+  w->fd = memfd_create("heddle-world", MFD_CLOEXEC);
+  if (w->fd < 0 || ftruncate(w->fd, (off_t)size) != 0)
+    return no_memory_file(ctx);
+  HD_TRY(map_head(w, ctx, ranks));
+  w->head->version = WORLD_VERSION;
+  w->head->ranks = ranks;
+  w->head->used = size;
+  if (parented) {
+    w->head->parent = (int32_t)getpid();
+    w->head->parent_start = hd__process_start(0);
+  }
+  for (int r = 0; r < ranks; r++)
+    atomic_store(&w->slot[r].step, -1);
+  atomic_store_explicit(&w->head->magic, WORLD_MAGIC, memory_order_release);
+  return HD_OK;
+}
+
+hd_status hd__world_found(hd_world **out, hd_ctx *ctx, int ranks, bool parented) {
+  *out = NULL;
+  if (ranks < 1 || ranks > HD_WORLD_MOST_RANKS)
+    return hd__fail(ctx, HD_E_USAGE, "expected 1 to %d ranks, found %d", HD_WORLD_MOST_RANKS, ranks);
+  hd_world *w;
+  HD_TRY(make(&w, ctx));
+  hd_status status = found(w, ctx, ranks, parented);
+  if (status == HD_OK)
+    *out = w;
+  else
+    release(w);
+  return status;
+}
+
+/* The descriptor must be that of a world: it may come from an environment that somebody else left. */
+static hd_status read_head(int *ranks, hd_ctx *ctx, int fd) {
+  world_head head;
+  if (pread(fd, &head, sizeof head, 0) == (ssize_t)sizeof head && head.magic == WORLD_MAGIC &&
+      head.version == WORLD_VERSION && head.ranks >= 1 && head.ranks <= HD_WORLD_MOST_RANKS) {
+    *ranks = head.ranks;
+    return HD_OK;
+  }
+  return hd__fail(ctx, HD_E_USAGE,
+                  "expected the memory of the ranks at descriptor %d, found another file or none; start the ranks with "
+                  "`heddle launch` of this version, and let them keep their descriptors",
+                  fd);
+}
+
+static hd_status take_slot(hd_world *w, hd_ctx *ctx, int rank) {
+  int absent = HD_RANK_ABSENT;
+  if (rank < 0 || rank >= w->ranks)
+    return hd__fail(ctx, HD_E_USAGE, "expected a rank from 0 to %d, found %d", w->ranks - 1, rank);
+  world_slot *slot = &w->slot[rank];
+  if (!atomic_compare_exchange_strong(&slot->state, &absent, HD_RANK_JOINING))
+    return hd__fail(ctx, HD_E_USAGE,
+                    "expected rank %d to be free, found it taken by pid %d; give each rank its own number", rank,
+                    slot->pid);
+  slot->pid = (int32_t)getpid();
+  slot->start = hd__process_start(0);
+  w->rank = rank;
+  atomic_store(&slot->state, HD_RANK_JOINED);
+  atomic_fetch_add(&w->head->joined, 1);
+  syscall(SYS_futex, &w->head->joined, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+  return HD_OK;
+}
+
+/* Before anybody watches: a rank that joined and ended, or a parent that did. */
+static void look_for_losses(hd_world *w) {
+  const world_head *head = w->head;
+  if (head->parent && hd__process_look(head->parent, head->parent_start).has_ended)
+    hd__world_break(w, &(hd_fault){.kind = HD_FAULT_PARENT, .pid = head->parent, .step = -1});
+  for (int r = 0; r < w->ranks; r++) {
+    hd_rank_view view = hd__world_view(w, r);
+    if (view.state != HD_RANK_JOINED)
+      continue;
+    const hd_process_look look = hd__process_look(view.pid, view.start);
+    hd_fault fault = {.kind = HD_FAULT_GONE, .rank = r, .pid = view.pid, .step = view.step};
+    if (look.knows_end)
+      hd__fault_of_end(&fault, look.end);
+    if (look.has_ended)
+      hd__world_break(w, &fault);
+  }
+}
+
+static hd_status nobody_came(const hd_world *w, hd_ctx *ctx, double timeout_s) {
+  char missing[160] = "";
+  int count = 0;
+  for (int r = 0; r < w->ranks; r++) {
+    if (atomic_load(&w->slot[r].state) != HD_RANK_ABSENT)
+      continue;
+    const size_t at = strlen(missing);
+    if (count++ < 16)
+      snprintf(missing + at, sizeof missing - at, "%s%d", at ? ", " : "", r);
+  }
+  return hd__fail(ctx, HD_E_TIMEOUT, "expected %d ranks to join within %g s, rank%s %s%s did not; were all started?",
+                  w->ranks, timeout_s, count == 1 ? "" : "s", missing, count > 16 ? ", ..." : "");
+}
+
+static hd_status wait_for_all(hd_world *w, hd_ctx *ctx, double timeout_s) {
+  const struct timespec look = {.tv_nsec = HD_MEETING_LOOK_MS * 1000000L};
+  const double begin_s = hd__clock_s();
+  unsigned joined;
+  while ((int)(joined = atomic_load(&w->head->joined)) < w->ranks) {
+    syscall(SYS_futex, &w->head->joined, FUTEX_WAIT, joined, &look, NULL, 0);
+    look_for_losses(w);
+    HD_TRY(hd__world_check(w, ctx));
+    if (hd__clock_s() - begin_s > timeout_s)
+      return nobody_came(w, ctx, timeout_s);
+  }
+  return HD_OK;
+}
+
+static hd_status join(hd_world *w, hd_ctx *ctx, int fd, int rank, double timeout_s) {
+  int ranks;
+  HD_TRY(read_head(&ranks, ctx, fd));
+  w->fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+  if (w->fd < 0)
+    return no_memory_file(ctx);
+  HD_TRY(map_head(w, ctx, ranks));
+  HD_TRY(take_slot(w, ctx, rank));
+  HD_TRY(wait_for_all(w, ctx, timeout_s));
+  return w->ranks > 1 || w->head->parent ? hd__watch_start(&w->watch, ctx, w) : HD_OK;
+}
+
+hd_status hd__world_join(hd_world **out, hd_ctx *ctx, int fd, int rank, double timeout_s) {
+  hd_world *w;
+  HD_TRY(make(&w, ctx));
+  *out = NULL;
+  hd_status status = join(w, ctx, fd, rank, timeout_s);
+  if (status == HD_OK)
+    *out = w;
+  else
+    hd__world_leave(w);
+  return status;
+}
+
+void hd__world_leave(hd_world *w) {
+  if (!w)
+    return;
+  hd__watch_end(w->watch);
+  if (w->rank >= 0)
+    atomic_store(&w->slot[w->rank].state, HD_RANK_LEFT);
+  release(w);
+}
+
+int hd__world_rank(const hd_world *w) { return w ? w->rank : 0; }
+
+int hd__world_ranks(const hd_world *w) { return w ? w->ranks : 1; }
+
+int hd__world_fd(const hd_world *w) { return w ? w->fd : -1; }
+
+bool hd__world_is_parented(const hd_world *w) { return w && w->head->parent != 0; }
+
+int hd__world_parent(const hd_world *w, uint64_t *start) {
+  *start = w->head->parent_start;
+  return w->head->parent;
+}
+
+const char *hd__world_host(const hd_world *w) { return w->host; }
+
+hd_rank_view hd__world_view(const hd_world *w, int rank) {
+  world_slot *slot = &w->slot[rank];
+  const int state = atomic_load(&slot->state);
+  if (state < HD_RANK_JOINED) /* the rest is not written yet */
+    return (hd_rank_view){.state = state, .step = -1};
+  return (hd_rank_view){state, slot->pid, slot->start, atomic_load_explicit(&slot->step, memory_order_relaxed)};
+}
+
+/* What all ranks do together. */
+
+hd_status hd__world_gather(void *all, hd_world *w, hd_ctx *ctx, const void *mine, size_t bytes) {
+  if (!w || w->ranks == 1) {
+    memcpy(all, mine, bytes);
+    return HD_OK;
+  }
+  world_place *place = w->place + (w->gathers++ & 1) * (uint64_t)w->ranks;
+  place[w->rank].bytes = (uint32_t)bytes;
+  memcpy(place[w->rank].data, mine, bytes);
+  if (hd__meeting_come(&w->meeting, w->rank, 0) & HD_MEETING_BROKEN)
+    return hd__world_check(w, ctx);
+  for (int r = 0; r < w->ranks; r++) {
+    if (place[r].bytes != bytes)
+      return hd__fail(ctx, HD_E_USAGE,
+                      "expected all ranks to do the same, found that rank %d hands in %u bytes where rank %d hands in "
+                      "%zu; do all ranks make the same calls in the same order?",
+                      r, place[r].bytes, w->rank, bytes);
+    memcpy((char *)all + (size_t)r * bytes, place[r].data, bytes);
+  }
+  return HD_OK;
+}
+
+hd_status hd__world_meet(hd_world *w, hd_ctx *ctx) {
+  char all[HD_WORLD_MOST_RANKS];
+  return hd__world_gather(all, w, ctx, "", 1);
+}
+
+/* What a rank asks for; rank 0 adds where it is. */
+typedef struct wish {
+  world_memory memory;
+  hd_status status;
+} wish;
+
+/* Rank 0: makes the file longer. */
+static void take_memory(hd_world *w, wish *mine) {
+  world_head *head = w->head;
+  const int index = atomic_load(&head->memories);
+  const int64_t whole =
+      (mine->memory.bytes + HD_SEGMENT_ALIGN - 1) / HD_SEGMENT_ALIGN * HD_SEGMENT_ALIGN + HD_SEGMENT_ALIGN;
+  mine->memory.offset = head->used;
+  if (index == HD_WORLD_MEMORIES || ftruncate(w->fd, (off_t)(head->used + whole)) != 0) {
+    mine->status = HD_E_NOMEM;
+    return;
+  }
+  head->used += whole;
+  head->memory[index] = mine->memory;
+  atomic_store_explicit(&head->memories, index + 1, memory_order_release);
+}
+
+hd_status hd__world_memory(hd_segment *out, hd_world *w, hd_ctx *ctx, size_t bytes, const char *what) {
+  *out = (hd_segment){0};
+  if (!w)
+    return hd__segment_create(out, ctx, bytes, what);
+  wish mine = {.memory.bytes = (int64_t)bytes};
+  snprintf(mine.memory.name, sizeof mine.memory.name, "%s", what);
+  if (w->rank == 0)
+    take_memory(w, &mine);
+  wish *all = hd__calloc((size_t)w->ranks, sizeof *all);
+  if (!all)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for %s", what);
+  hd_status status = hd__world_gather(all, w, ctx, &mine, sizeof mine);
+  const wish first = all[0];
+  for (int r = 1; r < w->ranks && status == HD_OK; r++)
+    if (all[r].memory.bytes != first.memory.bytes || strcmp(all[r].memory.name, first.memory.name))
+      status = hd__fail(ctx, HD_E_USAGE,
+                        "expected all ranks to share the same memory, found that rank %d wants %lld bytes for %s and "
+                        "rank 0 %lld for %s; are they of one version, with the same settings?",
+                        r, (long long)all[r].memory.bytes, all[r].memory.name, (long long)first.memory.bytes,
+                        first.memory.name);
+  hd__free(all);
+  if (status == HD_OK && first.status != HD_OK)
+    status = hd__fail(ctx, first.status, "expected %zu MiB of shared memory for %s, found less", bytes >> 20, what);
+  return status == HD_OK ? hd__segment_map(out, ctx, w->fd, first.memory.offset, bytes, what) : status;
+}
+
+hd_status hd__world_find(hd_segment *out, hd_world *w, hd_ctx *ctx, const char *what) {
+  *out = (hd_segment){0};
+  for (int i = atomic_load_explicit(&w->head->memories, memory_order_acquire) - 1; i >= 0; i--) {
+    const world_memory *m = &w->head->memory[i];
+    if (!strncmp(m->name, what, sizeof m->name))
+      return hd__segment_map(out, ctx, w->fd, m->offset, (size_t)m->bytes, what);
+  }
+  return hd__fail(ctx, HD_E_USAGE, "expected the ranks to share %s, found nothing of that name", what);
+}
+
+/* Line number `n` of a text, cut to the room there is; "" behind the last. */
+static void line_of(char line[LINE_TEXT_BYTES], const char *text, int n) {
+  for (; n > 0 && *text; n--)
+    text += strcspn(text, "\n") + (text[strcspn(text, "\n")] == '\n');
+  snprintf(line, LINE_TEXT_BYTES, "%.*s", (int)strcspn(text, "\n"), text);
+}
+
+static int lines_of(const char *text) {
+  int lines = 1;
+  for (; *text; text++)
+    lines += *text == '\n';
+  return lines;
+}
+
+/* FNV-1a: only unequal texts of unequal sums are looked at any closer. */
+static uint64_t sum_of(const char *text) {
+  uint64_t sum = UINT64_C(0xcbf29ce484222325);
+  for (; *text; text++)
+    sum = (sum ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
+  return sum;
+}
+
+typedef struct opinion {
+  uint64_t sum;
+  int32_t lines;
+} opinion;
+
+static hd_status name_difference(hd_world *w, hd_ctx *ctx, const char *what, const char *text, int lines) {
+  char mine[LINE_TEXT_BYTES], *all = hd__malloc((size_t)w->ranks * sizeof mine);
+  hd_status status = all ? HD_OK : hd__fail(ctx, HD_E_NOMEM, "out of memory for %s", what);
+  for (int n = 0; n < lines && status == HD_OK; n++) {
+    memset(mine, 0, sizeof mine);
+    line_of(mine, text, n);
+    status = hd__world_gather(all, w, ctx, mine, sizeof mine);
+    for (int r = 1; r < w->ranks && status == HD_OK; r++)
+      if (strcmp(all, all + (size_t)r * sizeof mine))
+        status = hd__fail(ctx, HD_E_USAGE,
+                          "expected all ranks to have the same %s, found that rank 0 has '%s' and rank %d '%s'", what,
+                          all, r, all + (size_t)r * sizeof mine);
+  }
+  hd__free(all);
+  return status;
+}
+
+hd_status hd__world_agree(hd_world *w, hd_ctx *ctx, const char *what, const char *text) {
+  opinion all[HD_WORLD_MOST_RANKS], mine = {.sum = sum_of(text), .lines = lines_of(text)};
+  if (!w || w->ranks == 1)
+    return HD_OK;
+  HD_TRY(hd__world_gather(all, w, ctx, &mine, sizeof mine));
+  bool differs = false;
+  int lines = 0;
+  for (int r = 0; r < w->ranks; r++) {
+    differs |= all[r].sum != all[0].sum;
+    lines = all[r].lines > lines ? all[r].lines : lines;
+  }
+  return differs ? name_difference(w, ctx, what, text, lines) : HD_OK;
+}
+
+/* What breaks it. */
+
+void hd__world_set_patience(hd_world *w, double seconds) {
+  if (w)
+    w->patience_s = seconds;
+}
+
+void hd__world_step(hd_world *w, int64_t step) {
+  if (w)
+    atomic_store_explicit(&w->slot[w->rank].step, step, memory_order_relaxed);
+}
+
+void hd__world_break(hd_world *w, const hd_fault *fault) {
+  hd_fault whole = *fault;
+  snprintf(whole.host, sizeof whole.host, "%s", w->host);
+  hd__fault_put(&w->head->box, &whole);
+}
+
+void hd__world_give_up(hd_world *w, const char *why) {
+  if (!w || w->rank < 0)
+    return;
+  const hd_rank_view view = hd__world_view(w, w->rank);
+  hd_fault fault = {.kind = HD_FAULT_GAVE_UP, .rank = w->rank, .pid = view.pid, .step = view.step};
+  snprintf(fault.text, sizeof fault.text, "%s", why);
+  hd__world_break(w, &fault);
+}
+
+const atomic_uint *hd__world_broken_word(const hd_world *w) { return &w->head->box.state; }
+
+void hd__world_late(hd_world *w, int rank, int64_t waited_ns) {
+  if ((double)waited_ns < 1e9 * w->patience_s)
+    return;
+  const hd_rank_view view = hd__world_view(w, rank);
+  hd__world_break(w, &(hd_fault){.kind = HD_FAULT_LATE,
+                                 .rank = rank,
+                                 .pid = view.pid,
+                                 .number = (int32_t)(waited_ns / 1000000000),
+                                 .step = view.step});
+}
+
+bool hd__world_fault(hd_fault *out, const hd_world *w) { return w && hd__fault_get(out, &w->head->box); }
+
+hd_status hd__world_check(hd_world *w, hd_ctx *ctx) {
+  hd_fault fault;
+  char line[HD_FAULT_LINE_BYTES];
+  if (!hd__world_fault(&fault, w))
+    return HD_OK;
+  if (w->watch)
+    hd__watch_heard(w->watch);
+  return hd__fail(ctx, HD_E_PEER, "%s", hd__fault_line(line, &fault));
+}
