@@ -82,7 +82,7 @@ static hd_status run(double *rate, hd_ctx *ctx, const variant *v, hd_session *s)
 static hd_status prepare(variant *v, hd_ctx *ctx, const hd_session *s) {
   hd_exec_settings settings = hd__planned_training(s->config, (int32_t)s->report.shards, s->schedule.op);
   settings.fetch_bytes = hd__feed_scratch_bytes(&s->train_feed);
-  HD_TRY(hd__store_create(&v->store, ctx, s->plan, s->schedule.states));
+  HD_TRY(hd__store_create(&v->store, ctx, NULL, s->plan, s->schedule.states));
   memcpy(v->store->segment.base, s->store->segment.base, s->store->segment.bytes);
   if (v->one_version) {
     v->store->weights[1] = v->store->weights[0];

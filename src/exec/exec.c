@@ -35,13 +35,11 @@ static int64_t cover_slots(int64_t shards) {
 static void lay_out_lane(hd_exec *exec, bump *b, int index) {
   const hd_plan *plan = exec->plan;
   lane_state *lane = &exec->lane[index];
-  int64_t slots = cover_slots(exec->border[index + 1] - exec->border[index]);
   take(b, &b->by.bookkeeping, -b->used & (PAGE_BYTES - 1)); /* no page has two lanes */
   lane->arena = take(b, &b->by.activations, plan->arena_bytes * exec->group_rows);
   lane->scratch = take(b, &b->by.activations, plan->scratch_bytes);
   lane->targets = take(b, &b->by.activations, exec->group_rows * exec->target_bytes);
   lane->fetch = take(b, &b->by.activations, exec->settings.fetch_bytes);
-  lane->cover = take(b, &b->by.gradients, slots * plan->direct_elems * (int64_t)sizeof *lane->cover);
   lane->tile = take(b, &b->by.bookkeeping, TILE_ELEMS * (int64_t)sizeof *lane->tile);
   lane->other_tile = take(b, &b->by.bookkeeping,
                           plan->grad_elems > plan->trained_elems ? TILE_ELEMS * (int64_t)sizeof *lane->tile : 0);
@@ -58,7 +56,8 @@ static int part_levels(int parts) {
   return levels;
 }
 
-static void lay_out(hd_exec *exec, bump *b) {
+/* What lanes of all ranks read. */
+static void lay_out_common(hd_exec *exec, bump *b) {
   const hd_plan *plan = exec->plan;
   int parts = exec->settings.parts;
   int64_t capacity = (exec->settings.batch + parts - 1) / parts;
@@ -66,9 +65,19 @@ static void lay_out(hd_exec *exec, bump *b) {
   exec->batch_memory = take(b, &b->by.activations, plan->batch_bytes * capacity);
   exec->losses = take(b, &b->by.activations, exec->settings.batch * (int64_t)sizeof *exec->losses);
   exec->targets = take(b, &b->by.activations, exec->settings.batch * exec->target_bytes);
+  exec->bad_param = take(b, &b->by.bookkeeping, exec->lane_count * (int64_t)sizeof *exec->bad_param);
   exec->chunk_norm = take(b, &b->by.bookkeeping, plan->chunk_count * (int64_t)sizeof *exec->chunk_norm);
   exec->grad = take(b, &b->by.gradients, exec->settings.clip_norm > 0 ? plan->trained_elems * 4 : 0);
   exec->part_sum = take(b, &b->by.gradients, part_levels(parts) * plan->grad_elems * 4);
+  for (int l = 0; l < exec->lane_count; l++) {
+    const int64_t slots = cover_slots(exec->border[l + 1] - exec->border[l]);
+    take(b, &b->by.bookkeeping, -b->used & (PAGE_BYTES - 1));
+    exec->lane[l].cover = take(b, &b->by.gradients, slots * plan->direct_elems * (int64_t)sizeof(float));
+  }
+}
+
+static void lay_out_own(hd_exec *exec, bump *b) {
+  int parts = exec->settings.parts;
   for (int parity = 0; parity < 2; parity++) {
     exec->layout[parity] = take(b, &b->by.bookkeeping, parts * (int64_t)sizeof *exec->layout[parity]);
     for (int p = 0; p < parts; p++) {
@@ -77,8 +86,8 @@ static void lay_out(hd_exec *exec, bump *b) {
         exec->layout[parity][p].range = ranges;
     }
   }
-  for (int l = 0; l < exec->lane_count; l++)
-    lay_out_lane(exec, b, l);
+  for (int l = 0; l < exec->own_lanes; l++)
+    lay_out_lane(exec, b, exec->first_lane + l);
 }
 
 /* Lanes without a shard still work on chunks. */
@@ -125,13 +134,17 @@ static hd_status take_lanes(hd_exec *exec, hd_ctx *ctx) {
 
 hd_status hd__exec_measure(hd_exec_memory *out, hd_ctx *ctx, const hd_plan *plan, int lanes,
                            const hd_exec_settings *settings) {
-  hd_exec exec = {.plan = plan, .settings = *settings, .lane_count = lanes};
-  bump count = {0};
+  hd_exec exec = {.plan = plan, .settings = *settings, .lane_count = lanes, .own_lanes = lanes};
+  bump common = {0}, own = {0};
   hd_status status = take_lanes(&exec, ctx);
   if (status == HD_OK) {
     share_out(&exec);
-    lay_out(&exec, &count);
-    *out = count.by;
+    lay_out_common(&exec, &common);
+    lay_out_own(&exec, &own);
+    *out = (hd_exec_memory){.activations = common.by.activations + own.by.activations,
+                            .gradients = common.by.gradients + own.by.gradients,
+                            .bookkeeping = common.by.bookkeeping + own.by.bookkeeping};
+    out->mapped = (int64_t)(hd__segment_bytes((size_t)common.used) + hd__segment_bytes((size_t)own.used));
   }
   hd__free(exec.lane);
   hd__free(exec.border);
@@ -141,9 +154,10 @@ hd_status hd__exec_measure(hd_exec_memory *out, hd_ctx *ctx, const hd_plan *plan
 /* Pages come from the node of the lane that touches them first. With several nodes, a lane's own memory is bound to its
  * node, too, and the owners of chunks touch the weights before others fill them. Batch memory and arenas are first
  * touched by the lanes whose rows they hold, in the first step. */
-static void touch_chunks(void *arg, int index) {
+static void touch_chunks(void *arg, int own) {
   const hd_exec *exec = arg;
   const hd_plan *plan = exec->plan;
+  const int index = exec->first_lane + own;
   for (int32_t c = exec->lane[index].chunk_lo; c < exec->lane[index].chunk_hi; c++) {
     const hd_chunk *chunk = &plan->chunks[c];
     int64_t columns = hd__param_columns(&plan->graph->params[chunk->param]);
@@ -156,19 +170,25 @@ static hd_status settle(hd_exec *exec, hd_ctx *ctx) {
   char *from[HD_MAX_THREADS + 1];
   if (!hd__lanes_far_apart(exec->lanes))
     return HD_OK;
-  for (int l = 0; l < exec->lane_count; l++)
-    from[l] = exec->lane[l].arena;
-  from[exec->lane_count] = (char *)exec->memory.base + exec->memory.bytes;
+  for (int l = 0; l < exec->own_lanes; l++)
+    from[l] = exec->lane[exec->first_lane + l].arena;
+  from[exec->own_lanes] = (char *)exec->memory.base + exec->memory.bytes;
+  hd__lanes_bind_memory(exec->lanes, from);
+  for (int l = 0; l <= exec->own_lanes; l++)
+    from[l] = exec->first_lane + l < exec->lane_count ? (char *)exec->lane[exec->first_lane + l].cover
+                                                      : (char *)exec->common.base + exec->common.bytes;
   hd__lanes_bind_memory(exec->lanes, from);
   return hd__lanes_run(exec->lanes, ctx, touch_chunks, exec);
 }
 
 static hd_status take_memory(hd_exec *exec, hd_ctx *ctx) {
-  bump count = {0};
-  lay_out(exec, &count);
-  HD_TRY(hd__segment_create(&exec->memory, ctx, (size_t)count.used, "activations and gradients"));
-  bump real = {.base = exec->memory.base};
-  lay_out(exec, &real);
+  bump own = {0}, common = {0};
+  lay_out_common(exec, &common);
+  lay_out_own(exec, &own);
+  HD_TRY(hd__world_memory(&exec->common, exec->settings.world, ctx, (size_t)common.used, "batches and gradients"));
+  HD_TRY(hd__segment_create(&exec->memory, ctx, (size_t)own.used, "activations"));
+  lay_out_common(exec, &(bump){.base = exec->common.base});
+  lay_out_own(exec, &(bump){.base = exec->memory.base});
   return HD_OK;
 }
 
@@ -182,9 +202,9 @@ hd_status hd__exec_create(hd_exec **out, hd_ctx *ctx, const hd_plan *plan, hd_st
   exec->store = store;
   exec->lanes = lanes;
   exec->settings = *settings;
-  exec->lane_count = hd__lanes_count(lanes);
   hd_status status = hd__exec_time_lanes(lanes, ctx, plan->kernels);
-  exec->speed = hd__lanes_speeds(lanes);
+  if (status == HD_OK)
+    status = hd__exec_number_lanes(exec, ctx);
   if (status == HD_OK)
     status = take_lanes(exec, ctx);
   if (status != HD_OK)
@@ -197,7 +217,7 @@ hd_status hd__exec_create(hd_exec **out, hd_ctx *ctx, const hd_plan *plan, hd_st
     status = settle(exec, ctx);
   if (status != HD_OK)
     goto out;
-  hd__meeting_init(&exec->meeting, exec->lines, exec->lane_count, hd__lanes_crowded(lanes));
+  hd__exec_open_meeting(exec);
   *out = exec;
 out:
   if (status != HD_OK)
@@ -209,14 +229,17 @@ void hd__exec_destroy(hd_exec *exec) {
   if (!exec)
     return;
   hd__segment_destroy(&exec->memory);
+  hd__segment_destroy(&exec->common);
   hd__free(exec->lane);
   hd__free(exec->border);
+  hd__free(exec->rank_lane);
+  hd__free(exec->speed);
   hd__free(exec);
 }
 
 void hd__exec_trace(hd_exec *exec, hd_trace *trace) {
-  for (int l = 0; l < exec->lane_count; l++)
-    exec->lane[l].track = trace ? &trace->track[l] : NULL;
+  for (int l = 0; l < exec->own_lanes; l++)
+    exec->lane[exec->first_lane + l].track = trace ? &trace->track[l] : NULL;
 }
 
 /* A group has at least as many shards as fit into the arena when each is of the largest size. */
@@ -233,16 +256,16 @@ int32_t hd__exec_step_slices(const hd_exec *exec) {
   return (int32_t)(2 + exec->settings.parts * (most * (plan->call_count + 1) + of_phases + of_parameters));
 }
 
-int64_t hd__exec_bytes(const hd_exec *exec) { return (int64_t)exec->memory.bytes; }
+int64_t hd__exec_bytes(const hd_exec *exec) { return (int64_t)(exec->memory.bytes + exec->common.bytes); }
 
-/* Lane 0, while the others still work on the step before: what comes next, and its layout. */
+/* The process's first lane, while the others still work on the step before: what comes next, and its layout. */
 static void prepare(hd_exec *exec, int parity) {
   exec->has_step[parity] = exec->driver->next(exec->driver->self, &exec->step[parity]);
   if (exec->has_step[parity])
     hd__exec_layout(exec, parity, exec->step[parity].samples);
 }
 
-/* Lane 0 before the closing meeting: adds the losses in order, asks for flags, prepares the next step. */
+/* The process's first lane before the closing meeting: adds the losses in order, asks for flags, prepares the next step. */
 static void close_step(const lane_at *at, int parity) {
   hd_exec *exec = at->exec;
   double sum = 0;
@@ -251,7 +274,8 @@ static void close_step(const lane_at *at, int parity) {
   exec->result.loss_sum = sum;
   if (!isfinite(sum))
     at->lane->flags |= HD_FLAG_NOT_FINITE;
-  at->lane->flags |= exec->driver->flags ? exec->driver->flags(exec->driver->self) : 0;
+  if (exec->driver->closing)
+    at->lane->flags |= exec->driver->closing(exec->driver->self, at->step, &exec->result);
   prepare(exec, 1 - parity);
   hd__trace_leaf(at->lane->track, HD_SLICE_CLOSE, 0);
 }
@@ -282,29 +306,34 @@ static uint32_t run_step(lane_at *at, int parity) {
         continue;
       int phase = hd__trace_open(track, HD_SLICE_PHASE, i);
       run_phase(at, &exec->plan->phases[i]);
-      if (closing && at->index == 0)
+      if (closing && at->index == exec->first_lane)
         close_step(at, parity);
       hd__trace_close(track, phase);
       all = hd__meeting_come(&exec->meeting, at->index, closing ? at->lane->flags : 0);
       hd__trace_leaf(track, HD_SLICE_WAIT, i);
+      if (all & HD_MEETING_BROKEN)
+        return all;
     }
   }
   hd__trace_close(track, step);
   return all;
 }
 
-static void run_lane(void *arg, int index) {
+static void run_lane(void *arg, int own) {
   hd_exec *exec = arg;
-  lane_at at = {.exec = exec, .index = index, .lane = &exec->lane[index], .half = hd__store_half(exec->store)};
+  const int index = exec->first_lane + own;
+  lane_at at = {.exec = exec, .index = index, .lane = &exec->lane[index]};
+  uint64_t version = hd__store_version(exec->store);
+  at.half = (int)(version & 1);
   at.lane->flags = 0;
-  at.lane->bad_param = -1;
+  exec->bad_param[index] = -1;
   hd__trace_start(at.lane->track);
   for (int parity = 0; exec->has_step[parity]; parity = 1 - parity) {
     uint32_t all = run_step(&at, parity);
-    if (index == 0) {
+    if (own == 0) {
       exec->last_flags = all;
-      if (!(all & (HD_FLAG_NOT_FINITE | HD_FLAG_NO_DATA))) {
-        hd__store_advance(exec->store);
+      if (!(all & (HD_FLAG_NOT_FINITE | HD_FLAG_NO_DATA | HD_MEETING_BROKEN))) {
+        hd__store_set_version(exec->store, ++version);
         exec->driver->done(exec->driver->self, at.step, &exec->result);
         hd__trace_leaf(at.lane->track, HD_SLICE_REPORT, 0);
       }
@@ -318,8 +347,8 @@ static void run_lane(void *arg, int index) {
 static hd_status not_finite(hd_exec *exec, hd_ctx *ctx) {
   const char *what = "the loss";
   for (int l = exec->lane_count - 1; l >= 0; l--)
-    if (exec->lane[l].bad_param >= 0)
-      what = exec->plan->graph->values[exec->plan->graph->params[exec->lane[l].bad_param].value].name;
+    if (exec->bad_param[l] >= 0)
+      what = exec->plan->graph->values[exec->plan->graph->params[exec->bad_param[l]].value].name;
   return hd__fail(ctx, HD_E_NOTFINITE, "expected finite numbers, found NaN or infinity in %s%s",
                   what[0] == 't' && what[1] == 'h' ? "" : "the update of ", what);
 }
@@ -330,8 +359,10 @@ hd_status hd__exec_run(hd_exec *exec, hd_ctx *ctx, const hd_driver *driver, uint
   prepare(exec, 0);
   hd_status status = hd__lanes_run(exec->lanes, ctx, run_lane, exec);
   *flags = exec->last_flags;
-  if (status == HD_OK && exec->last_flags & HD_FLAG_NO_DATA) /* before what it made of the numbers */
-    status = driver->why(driver->self, ctx);
+  if (status == HD_OK && exec->last_flags & HD_MEETING_BROKEN)
+    status = hd__world_check(exec->settings.world, ctx);
+  else if (status == HD_OK && exec->last_flags & HD_FLAG_NO_DATA) /* before what it made of the numbers */
+    status = hd__exec_why(exec, ctx, driver);
   else if (status == HD_OK && exec->last_flags & HD_FLAG_NOT_FINITE)
     status = not_finite(exec, ctx);
   return status;

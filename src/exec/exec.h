@@ -5,7 +5,11 @@
  *
  * The driver says what each step is. Lane 0 asks it for the next step while the others fold, and tells it the outcome
  * after the closing meeting; samples are fetched by every lane for its own rows. None of that may depend on
- * the layout. */
+ * the layout.
+ *
+ * Several ranks run the same plan together: each has an executor with its own lanes and a driver of its own, all make the
+ * same calls, and what lane 0 does, the first lane of each rank does for its process. Lanes are numbered across ranks.
+ * Memory that another lane reads lies in the world's; the rest is each process's own. */
 #ifndef HD_EXEC_EXEC_H
 #define HD_EXEC_EXEC_H
 
@@ -48,8 +52,8 @@ typedef struct hd_driver {
   void *self;
   /* Lane 0: fills *step and returns 1, or returns 0 if there is no further step. */
   int (*next)(void *self, hd_step *step);
-  /* Lane 0: flags to raise at this step's closing meeting (HD_FLAG_STOP). */
-  uint32_t (*flags)(void *self);
+  /* Lane 0, before the closing meeting of a step, with its result: flags to raise there (HD_FLAG_STOP). May be NULL. */
+  uint32_t (*closing)(void *self, const hd_step *step, const hd_step_result *result);
   /* Lane 0, after the closing meeting of a step that counts. */
   void (*done)(void *self, const hd_step *step, const hd_step_result *result);
   /* Any lane: samples [first, first + rows) of the step, normalised, with their targets. Flags to raise at the step's
@@ -61,22 +65,23 @@ typedef struct hd_driver {
 
 typedef struct hd_exec_settings {
   int64_t batch;
-  int32_t shards;   /* power of two */
-  int32_t parts;    /* accumulation: power of two <= shards */
-  hd_op update;     /* an UPDATE operation */
-  double clip_norm; /* > 0 with a plan that clips */
+  int32_t shards;      /* power of two */
+  int32_t parts;       /* accumulation: power of two <= shards */
+  hd_op update;        /* an UPDATE operation */
+  double clip_norm;    /* > 0 with a plan that clips */
   int64_t fetch_bytes; /* of memory that a lane fetches with; may be 0 */
+  hd_world *world;     /* whose ranks' lanes share each step; NULL: this process alone */
 } hd_exec_settings;
 
 typedef struct hd_exec hd_exec;
 
-/* The plan, store and lanes must outlive the executor. */
+/* The plan, store, lanes and world must outlive the executor. */
 hd_status hd__exec_create(hd_exec **out, hd_ctx *ctx, const hd_plan *plan, hd_store *store, hd_lanes *lanes,
                           const hd_exec_settings *settings);
 void hd__exec_destroy(hd_exec *exec);
 
 /* Runs steps until the driver has no more, a flag stops the run, samples cannot be had (what the driver's `why` says), or a
- * value is not finite: HD_E_NOTFINITE names the parameter or the loss. The store holds the last whole version then. *flags gets the flags of the last closing
+ * value is not finite: HD_E_NOTFINITE names the parameter or the loss; or a rank is lost: HD_E_PEER. The store holds the last whole version then. *flags gets the flags of the last closing
  * meeting. */
 hd_status hd__exec_run(hd_exec *exec, hd_ctx *ctx, const hd_driver *driver, uint32_t *flags);
 
@@ -97,6 +102,7 @@ typedef struct hd_exec_memory {
   int64_t activations; /* arenas, batch memory, scratch */
   int64_t gradients;   /* sums that wait to be folded */
   int64_t bookkeeping;
+  int64_t mapped; /* all of it, in whole pages */
 } hd_exec_memory;
 
 /* What hd__exec_create would take with so many lanes. */

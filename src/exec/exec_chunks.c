@@ -39,8 +39,9 @@ static int next_run(const lane_at *at, int32_t chunk, run *out) {
 
 static void note_not_finite(const lane_at *at, int param) {
   at->lane->flags |= HD_FLAG_NOT_FINITE;
-  if (at->lane->bad_param < 0 || param < at->lane->bad_param)
-    at->lane->bad_param = param;
+  int32_t *bad = &at->exec->bad_param[at->index];
+  if (*bad < 0 || param < *bad)
+    *bad = param;
 }
 
 static void update_elems(const lane_at *at, int param, const float *g, int64_t elem, int64_t count, float grad_scale) {

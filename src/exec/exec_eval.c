@@ -46,9 +46,10 @@ static void evaluate_group(const lane_at *at, const evaluation *e, int64_t first
   }
 }
 
-static void evaluate_lane(void *arg, int index) {
+static void evaluate_lane(void *arg, int own) {
   evaluation *e = arg;
   hd_exec *exec = e->exec;
+  const int index = exec->first_lane + own;
   lane_at at = {
       .exec = exec, .index = index, .lane = &exec->lane[index], .step = &e->step, .half = hd__store_half(exec->store)};
   int64_t began_ns = hd__clock_ns();
@@ -59,6 +60,9 @@ static void evaluate_lane(void *arg, int index) {
     int64_t rows = end - first < exec->group_rows ? end - first : exec->group_rows;
     evaluate_group(&at, e, first, rows);
   }
+  const uint32_t all = hd__meeting_come(&exec->meeting, index, at.lane->flags);
+  if (own == 0)
+    exec->last_flags = all;
   hd__trace_event(at.lane->track, HD_SLICE_EVALUATE, (int32_t)e->step.samples, began_ns);
 }
 
@@ -67,8 +71,7 @@ hd_status hd__exec_evaluate(hd_exec *exec, hd_ctx *ctx, const hd_driver *driver,
   evaluation e = {.exec = exec, .step = {.samples = samples, .divisor = 1}, .out = out};
   exec->driver = driver;
   HD_TRY(hd__lanes_run(exec->lanes, ctx, evaluate_lane, &e));
-  uint32_t flags = 0;
-  for (int i = 0; i < exec->lane_count; i++)
-    flags |= exec->lane[i].flags;
-  return flags & HD_FLAG_NO_DATA ? driver->why(driver->self, ctx) : HD_OK;
+  if (exec->last_flags & HD_MEETING_BROKEN)
+    return hd__world_check(exec->settings.world, ctx);
+  return exec->last_flags & HD_FLAG_NO_DATA ? hd__exec_why(exec, ctx, driver) : HD_OK;
 }

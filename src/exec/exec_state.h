@@ -41,7 +41,6 @@ typedef struct lane_state {
   int32_t chunk_lo, chunk_hi;
   hd_track *track; /* NULL: nothing is recorded */
   uint32_t flags;
-  int bad_param; /* with HD_FLAG_NOT_FINITE: the parameter, -1: the loss, -2: the norm */
 } lane_state;
 
 struct hd_exec {
@@ -49,14 +48,19 @@ struct hd_exec {
   hd_store *store;
   hd_lanes *lanes;
   hd_exec_settings settings;
-  int lane_count;
-  const int32_t *speed; /* of the lanes; NULL: all alike */
-  int32_t *border;      /* shards of lane l inside part 0: [border[l], border[l + 1]); other parts alike */
-  int64_t group_rows;   /* samples that an arena holds */
-  lane_state *lane;
+  int lane_count;            /* of all ranks */
+  int first_lane, own_lanes; /* those of this process */
+  int32_t *rank_lane;        /* rank r has lanes [rank_lane[r], rank_lane[r + 1]) */
+  int32_t *speed;            /* of the lanes; NULL: all alike */
+  int32_t *border;           /* shards of lane l inside part 0: [border[l], border[l + 1]); other parts alike */
+  int64_t group_rows;        /* samples that an arena holds */
+  lane_state *lane;          /* of all; other processes' have nothing but a cover */
   hd_meeting meeting;
+  hd_meeting_watch watch;
+  hd_segment memory; /* this process's own: layouts, and its lanes' parts */
+  hd_segment common; /* what lanes of all ranks read: everything below up to layouts, and covers */
   hd_meeting_line *lines;
-  hd_segment memory; /* everything below, and the lanes' parts */
+  int32_t *bad_param; /* per lane, with HD_FLAG_NOT_FINITE: the parameter, -1: the loss, -2: the norm */
   float *batch_memory;
   float *losses; /* per sample of the batch */
   char *targets; /* likewise: labels, or slots of floats, target_bytes each */
@@ -72,7 +76,6 @@ struct hd_exec {
   const hd_driver *driver;
   hd_step_result result;
   uint32_t last_flags;
-  int bad_param;
 };
 
 /* Where a lane is. */
@@ -102,6 +105,13 @@ float *hd__exec_rows_at(const lane_at *at, int value, const call_rows *rows);
 
 /* Asks the driver for a group's samples and targets. */
 void hd__exec_fetch(const lane_at *at, const call_rows *group);
+
+/* Numbers the lanes of all ranks, and says how fast they are; and lets them meet, on lines that are there by then. */
+hd_status hd__exec_number_lanes(hd_exec *exec, hd_ctx *ctx);
+void hd__exec_open_meeting(hd_exec *exec);
+
+/* Why samples could not be had: what the first rank says that knows. */
+hd_status hd__exec_why(hd_exec *exec, hd_ctx *ctx, const hd_driver *driver);
 
 /* Where lanes run on cores of several kinds, and nobody has timed them yet: does so. */
 hd_status hd__exec_time_lanes(hd_lanes *lanes, hd_ctx *ctx, const hd_kernels *kernels);

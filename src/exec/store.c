@@ -63,23 +63,48 @@ int64_t hd__store_bytes(const hd_plan *plan, int states) {
   return head_bytes(plan) + 2 * 4 * (plan->param_elems + states * plan->trained_elems + plan->packed_elems);
 }
 
-hd_status hd__store_create(hd_store **out, hd_ctx *ctx, const hd_plan *plan, int states) {
+static const char purpose[] = "weights and optimizer state";
+
+/* One rank writes the directory for all. */
+static hd_status fill(hd_store *store, hd_ctx *ctx, hd_world *world, const hd_plan *plan, int states) {
+  HD_TRY(hd__world_memory(&store->segment, world, ctx, (size_t)hd__store_bytes(plan, states), purpose));
+  store->directory = store->segment.base;
+  int64_t head = head_bytes(plan), weights = 2 * 4 * plan->param_elems, state = 2 * 4 * states * plan->trained_elems;
+  if (hd__world_rank(world) == 0) {
+    store->directory->weights_offset = head;
+    store->directory->state_offset = head + weights;
+    store->directory->packed_offset = head + weights + state;
+    fill_directory(store->directory, plan, states);
+  }
+  HD_TRY(hd__world_meet(world, ctx));
+  find_halves(store);
+  return HD_OK;
+}
+
+hd_status hd__store_create(hd_store **out, hd_ctx *ctx, hd_world *world, const hd_plan *plan, int states) {
   *out = NULL;
   hd_store *store = hd__calloc(1, sizeof *store);
   if (!store)
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for the weights");
-  hd_status status =
-      hd__segment_create(&store->segment, ctx, (size_t)hd__store_bytes(plan, states), "weights and optimizer state");
+  hd_status status = fill(store, ctx, world, plan, states);
+  if (status == HD_OK)
+    *out = store;
+  else
+    hd__store_destroy(store);
+  return status;
+}
+
+hd_status hd__store_find(hd_store **out, hd_ctx *ctx, hd_world *world) {
+  *out = NULL;
+  hd_store *store = hd__calloc(1, sizeof *store);
+  if (!store)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the weights");
+  hd_status status = hd__world_find(&store->segment, world, ctx, purpose);
   if (status != HD_OK) {
     hd__free(store);
     return status;
   }
   store->directory = store->segment.base;
-  int64_t head = head_bytes(plan), weights = 2 * 4 * plan->param_elems, state = 2 * 4 * states * plan->trained_elems;
-  store->directory->weights_offset = head;
-  store->directory->state_offset = head + weights;
-  store->directory->packed_offset = head + weights + state;
-  fill_directory(store->directory, plan, states);
   find_halves(store);
   *out = store;
   return HD_OK;
@@ -108,9 +133,9 @@ void hd__store_touch(hd_store *store, int64_t first, int64_t count, int trained)
   }
 }
 
-int hd__store_half(const hd_store *store) { return (int)(atomic_load(&store->directory->version) & 1); }
+uint64_t hd__store_version(const hd_store *store) { return atomic_load(&store->directory->version); }
 
-void hd__store_advance(hd_store *store) { atomic_fetch_add(&store->directory->version, 1); }
+int hd__store_half(const hd_store *store) { return (int)(hd__store_version(store) & 1); }
 
 void hd__store_set_version(hd_store *store, uint64_t version) { atomic_store(&store->directory->version, version); }
 

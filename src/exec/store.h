@@ -3,7 +3,7 @@
  *     | directory | weights 0 | weights 1 | state 0 | state 1 | packed 0 | packed 1 |
  *
  * Version t lies in half t mod 2. A step reads version t and writes version t+1 into the other half; only the closing
- * meeting makes t+1 count (hd__store_advance). So a step that saw a NaN leaves the last whole version untouched. Packed
+ * meeting makes t+1 count (hd__store_set_version, by each rank: all say the same). So a step that saw a NaN leaves the last whole version untouched. Packed
  * copies belong to their version. The directory at the segment's start says what lies where (names, file shapes, home
  * orders), enough to save the last whole version without a plan. */
 #ifndef HD_EXEC_STORE_H
@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "comm/world.h"
 #include "plan/plan.h"
 #include "sys/segment.h"
 
@@ -46,17 +47,21 @@ typedef struct hd_store {
 /* Bytes of the segment below, before rounding to pages. */
 int64_t hd__store_bytes(const hd_plan *plan, int states);
 
-/* Room for the plan's parameters with `states` optimizer states each, all zero, version 0. */
-hd_status hd__store_create(hd_store **out, hd_ctx *ctx, const hd_plan *plan, int states);
+/* Room for the plan's parameters with `states` optimizer states each, all zero, version 0. The ranks of a world share
+ * it (NULL: this process alone); all of them call this. */
+hd_status hd__store_create(hd_store **out, hd_ctx *ctx, hd_world *world, const hd_plan *plan, int states);
+
+/* The store of a world's ranks, for who is none. */
+hd_status hd__store_find(hd_store **out, hd_ctx *ctx, hd_world *world);
 void hd__store_destroy(hd_store *store);
 
 /* Touches the pages that begin in `count` weights from `first` on and, if trained, in their states, in both halves, and
  * changes nothing: what was never touched is then near this thread. */
 void hd__store_touch(hd_store *store, int64_t first, int64_t count, int trained);
 
-/* The half that holds the last whole version. */
+/* The last whole version, and the half that holds it. */
+uint64_t hd__store_version(const hd_store *store);
 int hd__store_half(const hd_store *store);
-void hd__store_advance(hd_store *store);
 
 /* Makes version `version` the last whole one; what its half holds is the caller's business. */
 void hd__store_set_version(hd_store *store, uint64_t version);

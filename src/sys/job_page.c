@@ -7,8 +7,10 @@
 #include <fcntl.h>
 #include <math.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "sys/clock.h"
@@ -77,6 +79,24 @@ void hd__job_open(hd_job_page *page, int ranks, const hd_job_facts *facts) {
   *page = (hd_job_page){.fd = fd, .bytes = bytes, .head = base};
   take_slot(page, 0);
   write_head(page, ranks, facts);
+}
+
+void hd__job_join(hd_job_page *page, int pid, int fd, int rank) {
+  char path[64];
+  struct stat file;
+  *page = (hd_job_page){0};
+  snprintf(path, sizeof path, "/proc/%d/fd/%d", pid, fd);
+  int own = fd < 0 ? -1 : open(path, O_RDWR | O_CLOEXEC);
+  if (own < 0)
+    return;
+  void *base = fstat(own, &file) == 0 ? mmap(NULL, (size_t)file.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, own, 0)
+                                      : MAP_FAILED;
+  if (base == MAP_FAILED) {
+    close(own);
+    return;
+  }
+  *page = (hd_job_page){.fd = own, .bytes = (size_t)file.st_size, .head = base};
+  take_slot(page, rank);
 }
 
 void hd__job_close(hd_job_page *page) {

@@ -72,6 +72,9 @@ typedef struct hd_job_page {
 /* Makes the page of a job and takes the slot of rank 0. Where the system gives no memory file nobody sees the job: that
  * is no reason not to run it, and the page is a zeroed one. */
 void hd__job_open(hd_job_page *page, int ranks, const hd_job_facts *facts);
+/* Takes the slot of another rank on the page that process `pid` holds as its descriptor `fd`. */
+void hd__job_join(hd_job_page *page, int pid, int fd, int rank);
+
 void hd__job_close(hd_job_page *page);
 
 /* Which CPU each lane is bound to. */

@@ -127,18 +127,23 @@ hd_status hd__lanes_place(hd_placement **out, hd_ctx *ctx, const hd_placement_re
 
 /* Two jobs that start at once may choose the same CPUs. One of them gets the names, the other one chooses again. */
 hd_status hd__lanes_open(hd_lanes **out, hd_ctx *ctx, const hd_placement_request *request) {
-  hd_placement *place = NULL;
-  hd_claim claim = {0};
-  bool ours = false;
+  enum { ATTEMPTS = 3 };
   *out = NULL;
-  for (int attempt = 0; attempt < 3 && !ours; attempt++) {
-    hd__claim_drop(&claim);
-    hd_placement_destroy(place);
+  for (int attempt = 1;; attempt++) {
+    hd_placement *place;
     HD_TRY(hd__lanes_place(&place, ctx, request));
-    ours = hd__claim_take(&claim, place);
+    hd_status status = hd__lanes_open_at(out, ctx, place);
+    hd_placement_destroy(place);
+    if (status != HD_OK || !(*out)->disputed || attempt == ATTEMPTS)
+      return status;
+    hd__lanes_destroy(*out);
   }
+}
+
+hd_status hd__lanes_open_at(hd_lanes **out, hd_ctx *ctx, const hd_placement *place) {
+  hd_claim claim = {0};
+  const bool ours = hd__claim_take(&claim, place);
   hd_status status = hd__lanes_create(out, ctx, place);
-  hd_placement_destroy(place);
   if (status != HD_OK) {
     hd__claim_drop(&claim);
     return status;

@@ -24,6 +24,9 @@ hd_status hd__lanes_place(hd_placement **out, hd_ctx *ctx, const hd_placement_re
 /* The same, and asks for them; other jobs see which CPUs the lanes are bound to, and keep off. */
 hd_status hd__lanes_open(hd_lanes **out, hd_ctx *ctx, const hd_placement_request *request);
 
+/* The same in places that somebody chose already. */
+hd_status hd__lanes_open_at(hd_lanes **out, hd_ctx *ctx, const hd_placement *place);
+
 /* Asks for `count` more lanes, in the places of the first of others; nothing of this is claimed. */
 hd_status hd__lanes_first(hd_lanes **out, hd_ctx *ctx, const hd_lanes *others, int count);
 

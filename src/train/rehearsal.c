@@ -38,8 +38,6 @@ static int next_step(void *self, hd_step *step) {
   return 1;
 }
 
-static uint32_t no_flags(void *self) { return 0; }
-
 static void step_done(void *self, const hd_step *step, const hd_step_result *result) {
   hd_rehearsal *r = self;
   if (r->supply)
@@ -66,7 +64,7 @@ static hd_status why(void *self, hd_ctx *ctx) {
 
 static hd_status run(hd_rehearsal *r, hd_ctx *ctx, int64_t steps, double seconds) {
   const hd_driver driver = {
-      .self = r, .next = next_step, .flags = no_flags, .done = step_done, .fetch = fetch, .why = why};
+      .self = r, .next = next_step, .done = step_done, .fetch = fetch, .why = why};
   uint32_t flags;
   r->left = steps;
   r->seconds = seconds;
@@ -88,7 +86,7 @@ hd_status hd__rehearsal_create(hd_rehearsal **out, hd_ctx *ctx, hd_session *sess
   hd_exec_settings settings =
       hd__planned_training(session->config, (int32_t)session->report.shards, session->schedule.op);
   settings.fetch_bytes = hd__feed_scratch_bytes(&session->train_feed);
-  hd_status status = hd__store_create(&r->store, ctx, session->plan, session->schedule.states);
+  hd_status status = hd__store_create(&r->store, ctx, NULL, session->plan, session->schedule.states);
   if (status == HD_OK)
     status = hd__session_supply(&r->supply, ctx, session, lanes, workers, length_of(session));
   if (status == HD_OK)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "data/picture.h"
@@ -107,7 +108,7 @@ static hd_status keep_lines(FILE *to, hd_ctx *ctx, void *arg) {
   return HD_OK;
 }
 
-hd_status hd__session_lock_resumed(hd_session *s, hd_ctx *ctx) {
+static hd_status lock_resumed(hd_session *s, hd_ctx *ctx) {
   const char *wanted = hd__config_text(s->config, HD_OPT_out);
   char resumed[HD_PATH_BYTES];
   if (!hd__config_has(s->config, HD_OPT_resume) || resumed_folder(resumed, s, ctx) != HD_OK ||
@@ -116,8 +117,32 @@ hd_status hd__session_lock_resumed(hd_session *s, hd_ctx *ctx) {
   return hd__file_lock_folder(&s->lock, ctx, resumed);
 }
 
+hd_status hd__session_lock_resumed(hd_session *s, hd_ctx *ctx) {
+  if (hd__session_writes(s))
+    HD_TRY(lock_resumed(s, ctx));
+  return hd__world_meet(s->world, ctx); /* before the others read anything of it */
+}
+
+/* Rank 0 makes the page, the others open it through that rank's descriptor: nobody else needs to know it. */
+static hd_status open_page(hd_session *s, hd_ctx *ctx, const hd_job_facts *facts) {
+  typedef struct holder {
+    int32_t pid, fd;
+  } holder;
+  const int ranks = hd__world_ranks(s->world);
+  if (hd__session_writes(s))
+    hd__job_open(&s->page, ranks, facts);
+  holder mine = {(int32_t)getpid(), s->page.head ? s->page.fd : -1}, *all = hd__malloc((size_t)ranks * sizeof *all);
+  if (!all)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for a job of %d ranks", ranks);
+  hd_status status = hd__world_gather(all, s->world, ctx, &mine, sizeof mine);
+  if (status == HD_OK && !hd__session_writes(s))
+    hd__job_join(&s->page, all[0].pid, all[0].fd, hd__world_rank(s->world));
+  hd__free(all);
+  return status == HD_OK ? hd__world_meet(s->world, ctx) : status; /* before rank 0 may close it */
+}
+
 /* Shows the run to whoever looks for jobs. */
-static void announce(hd_session *s) {
+static hd_status announce(hd_session *s, hd_ctx *ctx) {
   hd_job_facts facts = {.batch = s->batch, .epochs = s->report.epochs, .steps = s->steps_in_all};
   char path[PATH_MAX];
   int cpu[HD_MAX_THREADS], lanes = hd__lanes_count(s->lanes);
@@ -126,14 +151,15 @@ static void announce(hd_session *s) {
   snprintf(facts.isa, sizeof facts.isa, "%s", s->report.isa);
   snprintf(facts.device, sizeof facts.device, "%s", s->report.device);
   snprintf(facts.out, sizeof facts.out, "%.*s", HD_JOB_PATH_BYTES - 1, realpath(s->out, path) ? path : s->out);
-  hd__job_open(&s->page, 1, &facts);
+  HD_TRY(open_page(s, ctx, &facts));
   for (int i = 0; i < lanes && i < HD_MAX_THREADS; i++)
     cpu[i] = hd__lanes_cpu(s->lanes, i);
   hd__job_lanes(&s->page, cpu, lanes);
   hd__job_step(&s->page, s->counters.step, s->counters.step / s->steps_per_epoch, 0, NAN);
+  return HD_OK;
 }
 
-hd_status hd__session_open_run(hd_session *s, hd_ctx *ctx) {
+static hd_status open_folder(hd_session *s, hd_ctx *ctx) {
   char path[HD_PATH_BYTES];
   HD_TRY(choose_folder(s, ctx));
   if (s->lock < 0)
@@ -150,8 +176,19 @@ hd_status hd__session_open_run(hd_session *s, hd_ctx *ctx) {
   HD_TRY(hd__saver_init(&s->saver, ctx, s->store, s->schedule.op, s->out, (int)hd__config_int(s->config, HD_OPT_keep)));
   s->report.memory_bytes += s->saver.bytes;
   s->saver.track = s->profiler.trace ? &s->profiler.trace->track[s->profiler.trace->lanes] : NULL;
-  announce(s);
   return HD_OK;
+}
+
+hd_status hd__session_open_run(hd_session *s, hd_ctx *ctx) {
+  if (hd__session_writes(s))
+    HD_TRY(open_folder(s, ctx));
+  HD_TRY(hd__rescue_open(&s->rescue, ctx, s->world, s->out, (int)hd__config_int(s->config, HD_OPT_keep), s->schedule.op,
+                         s->record));
+  if (!hd__session_writes(s))
+    snprintf(s->out, sizeof s->out, "%s", hd__rescue_run(s->rescue));
+  hd__rescue_note(s->rescue, &s->counters);
+  hd__world_step(s->world, s->counters.step);
+  return announce(s, ctx);
 }
 
 void hd__session_tell(hd_session *s, const hd_event *event) {
@@ -161,7 +198,7 @@ void hd__session_tell(hd_session *s, const hd_event *event) {
 
 /* Writes a line of metrics.jsonl and releases it. */
 static void write_line(const hd_session *s, json_t *line) {
-  if (line && json_dumpf(line, s->metrics, JSON_COMPACT | JSON_PRESERVE_ORDER) == 0)
+  if (line && s->metrics && json_dumpf(line, s->metrics, JSON_COMPACT | JSON_PRESERVE_ORDER) == 0)
     fputc('\n', s->metrics);
   json_decref(line);
 }

@@ -13,6 +13,8 @@
 
 static hd_session *session_of(void *self) { return self; }
 
+bool hd__session_writes(const hd_session *s) { return hd__world_rank(s->world) == 0; }
+
 double hd__session_train_s(const hd_session *s) { return s->train_s + (hd__clock_s() - s->region_s); }
 
 /* The executor's questions. */
@@ -39,15 +41,30 @@ static int next_step(void *self, hd_step *step) {
   return 1;
 }
 
-static uint32_t raise_flags(void *self) { return atomic_load(&session_of(self)->stop) ? HD_FLAG_STOP : 0; }
+/* The counters when a step counts. */
+static hd_counters counted(const hd_session *s, const hd_step *step, const hd_step_result *result) {
+  hd_counters counters = s->counters;
+  counters.step++;
+  counters.epoch_loss_sum += result->loss_sum;
+  counters.epoch_divisor += (double)step->divisor;
+  return counters;
+}
+
+static uint32_t closing(void *self, const hd_step *step, const hd_step_result *result) {
+  hd_session *s = session_of(self);
+  if (s->rescue) {
+    const hd_counters next = counted(s, step, result);
+    hd__rescue_note(s->rescue, &next);
+  }
+  return atomic_load(&s->stop) ? HD_FLAG_STOP : 0;
+}
 
 static void step_done(void *self, const hd_step *step, const hd_step_result *result) {
   hd_session *s = session_of(self);
   if (s->supply)
     hd__supply_done(s->supply, step->number);
-  s->counters.step++;
-  s->counters.epoch_loss_sum += result->loss_sum;
-  s->counters.epoch_divisor += (double)step->divisor;
+  s->counters = counted(s, step, result);
+  hd__world_step(s->world, s->counters.step);
   s->stretch_loss_sum += result->loss_sum;
   s->stretch_divisor += (double)step->divisor;
   s->trained_samples += step->samples;
@@ -172,7 +189,7 @@ static void tell_refusals(hd_session *s) {
 
 static hd_status run_region(hd_session *s, hd_ctx *ctx, uint32_t *flags) {
   const hd_driver driver = {
-      .self = s, .next = next_step, .flags = raise_flags, .done = step_done, .fetch = fetch_train, .why = why_train};
+      .self = s, .next = next_step, .closing = closing, .done = step_done, .fetch = fetch_train, .why = why_train};
   int64_t epoch = s->counters.step / s->steps_per_epoch;
   s->region_s = hd__clock_s();
   int64_t began_ns = hd__clock_ns();
@@ -211,6 +228,8 @@ static hd_status save(hd_session *s, hd_ctx *ctx, bool evaluated) {
   bool best = evaluated && score > s->counters.best_score;
   if (best)
     s->counters.best_score = score;
+  if (!hd__session_writes(s))
+    return HD_OK;
   int64_t began_ns = hd__clock_ns();
   HD_TRY(hd__session_count_skips(s, ctx));
   hd__job_enter(&s->page, HD_JOB_SAVING); /* it may have to wait for the save before */
@@ -272,7 +291,7 @@ static hd_status handle_stop(hd_session *s, hd_ctx *ctx, bool stopped) {
     s->counters.epoch_loss_sum = 0;
     s->counters.epoch_divisor = 0;
   }
-  if (fflush(s->metrics) != 0 || ferror(s->metrics)) {
+  if (s->metrics && (fflush(s->metrics) != 0 || ferror(s->metrics))) {
     char path[HD_PATH_BYTES];
     HD_TRY(hd__file_join(path, ctx, s->out, "metrics.jsonl"));
     return hd__file_check(ctx, s->metrics, path);
@@ -317,6 +336,7 @@ static hd_status train_until(hd_session *s, hd_ctx *ctx, int64_t end) {
     HD_TRY(status);
     s->report.stopped = (flags & HD_FLAG_STOP) && s->counters.step < s->steps_in_all;
     HD_TRY(handle_stop(s, ctx, s->report.stopped));
+    hd__rescue_note(s->rescue, &s->counters);
   }
   return HD_OK;
 }
@@ -341,7 +361,7 @@ static hd_status train(hd_session *s, hd_ctx *ctx) {
   if (s->report.stopped)
     return stopped(s, ctx);
   HD_TRY(hd__session_evaluate(s, ctx));
-  return hd__session_draw_wrong(s, ctx);
+  return hd__session_writes(s) ? hd__session_draw_wrong(s, ctx) : HD_OK;
 }
 
 /* However a run ended: writes its profile, and reports that failure unless there was another one before. */
@@ -356,10 +376,17 @@ static hd_status profile_end(hd_session *s, hd_ctx *ctx, hd_status status) {
   return status != HD_OK ? status : waited != HD_OK ? waited : wrote;
 }
 
+/* The other ranks must not wait for this one. Some ends all ranks come to at the same step, or know already. */
+static hd_status tell_ranks(hd_world *world, hd_ctx *ctx, hd_status status) {
+  if (status != HD_OK && status != HD_E_INTERRUPTED && status != HD_E_NOTFINITE && status != HD_E_PEER)
+    hd__world_give_up(world, hd_ctx_message(ctx));
+  return status;
+}
+
 hd_status hd_session_train(hd_session *s, hd_ctx *ctx, hd_event_fn *on_event, void *user) {
   s->on_event = on_event;
   s->user = user;
-  hd_status status = train(s, ctx);
+  hd_status status = tell_ranks(s->world, ctx, train(s, ctx));
   finish_report(s);
   return profile_end(s, ctx, status);
 }
@@ -375,7 +402,7 @@ hd_status hd_session_step(double *loss, hd_session *s, hd_ctx *ctx, int64_t step
   s->stretch_loss_sum = 0;
   s->stretch_divisor = 0;
   int64_t left = s->steps_in_all - s->counters.step;
-  hd_status status = train_until(s, ctx, s->counters.step + (steps < left ? steps : left));
+  hd_status status = tell_ranks(s->world, ctx, train_until(s, ctx, s->counters.step + (steps < left ? steps : left)));
   if (loss)
     *loss = s->stretch_divisor > 0 ? s->stretch_loss_sum / s->stretch_divisor : 0.0 / 0.0;
   finish_report(s);
@@ -395,7 +422,7 @@ hd_status hd_session_save(hd_session *s, hd_ctx *ctx) {
 }
 
 static hd_status open_profile(hd_session *s, hd_ctx *ctx) {
-  if (!hd__config_has(s->config, HD_OPT_profile))
+  if (!hd__config_has(s->config, HD_OPT_profile) || !hd__session_writes(s))
     return HD_OK;
   HD_TRY(hd__profile_open(&s->profiler, ctx, hd__config_text(s->config, HD_OPT_profile), s->exec, s->plan, s->lanes,
                           s->network.name, s->counters.step));
@@ -410,11 +437,14 @@ static hd_status open_supply(hd_session *s, hd_ctx *ctx) {
 }
 
 /* A session that `writes` has a run's folder, what it resumes for itself from the beginning, and loader workers. */
-static hd_status create(hd_session **out, hd_ctx *ctx, const hd_config *config, bool writes) {
+static hd_status create(hd_session **out, hd_ctx *ctx, const hd_config *config, hd_world *world, bool writes) {
   *out = NULL;
   hd_session *s = hd__calloc(1, sizeof *s);
-  if (!s)
+  if (!s) {
+    hd__world_leave(world);
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for the session");
+  }
+  s->world = world;
   s->evaluated_step = -1;
   s->lock = -1;
   hd_status status = hd__config_copy(&s->config, ctx, config);
@@ -428,7 +458,7 @@ static hd_status create(hd_session **out, hd_ctx *ctx, const hd_config *config, 
     status = open_profile(s, ctx);
   if (status == HD_OK && writes)
     status = hd__session_open_run(s, ctx);
-  if (status != HD_OK)
+  if (tell_ranks(world, ctx, status) != HD_OK)
     hd_session_destroy(s);
   else
     *out = s;
@@ -436,11 +466,16 @@ static hd_status create(hd_session **out, hd_ctx *ctx, const hd_config *config, 
 }
 
 hd_status hd__session_rehearse(hd_session **out, hd_ctx *ctx, const hd_config *config) {
-  return create(out, ctx, config, false);
+  return create(out, ctx, config, NULL, false);
+}
+
+hd_status hd__session_create_in(hd_session **out, hd_ctx *ctx, const hd_config *config, hd_world *world) {
+  hd__world_set_patience(world, hd__config_real(config, HD_OPT_stall_timeout));
+  return create(out, ctx, config, world, true);
 }
 
 hd_status hd_session_create(hd_session **out, hd_ctx *ctx, const hd_config *config) {
-  return create(out, ctx, config, true);
+  return hd__session_create_in(out, ctx, config, NULL);
 }
 
 void hd_session_destroy(hd_session *s) {
@@ -463,13 +498,13 @@ void hd_session_destroy(hd_session *s) {
   hd__feed_fini(&s->train_feed);
   hd__feed_fini(&s->val_feed);
   hd__feed_fini(&s->test_feed);
-  hd__free(s->guesses.loss);
-  hd__free(s->guesses.probability);
-  hd__free(s->guesses.guess);
+  hd__segment_destroy(&s->guess_memory);
+  hd__rescue_close(s->rescue);
   hd__data_close(s->data);
   hd__network_fini(&s->network);
   json_decref(s->record);
   hd_config_destroy(s->config);
+  hd__world_leave(s->world);
   hd__free(s);
 }
 

@@ -13,12 +13,14 @@
 #include "train/feed.h"
 #include "train/network.h"
 #include "train/profile.h"
+#include "train/rescue.h"
 #include "train/saver.h"
 #include "train/schedule.h"
 #include "train/supply.h"
 
 struct hd_session {
   hd_config *config;
+  hd_world *world; /* of the ranks that share each step; NULL: this process alone. The session leaves it */
   hd_network network;
   hd_data *data;
   json_t *record;
@@ -30,8 +32,10 @@ struct hd_session {
   hd_schedule schedule;
   hd_feed train_feed, val_feed, test_feed; /* val_feed without samples: no split */
   hd_supply *supply;                       /* of train_feed by workers; NULL: lanes read it */
-  hd_exec_outcome guesses;                 /* of the last evaluation */
-  hd_saver saver;
+  hd_exec_outcome guesses;                 /* of the last evaluation, in memory that all ranks write */
+  hd_segment guess_memory;
+  hd_saver saver;    /* of rank 0, as the metrics, the lock and the profile */
+  hd_rescue *rescue; /* NULL without other ranks */
   hd_profiler profiler;
   FILE *metrics;
   hd_job_page page; /* for whoever looks at running jobs */
@@ -54,6 +58,10 @@ struct hd_session {
   void *user;
   hd_report report;
 };
+
+/* A session whose steps the ranks of a world share: all of them create one, of the same configuration but for its
+ * layout. The session takes the world over, and leaves it at its end or when this fails. */
+hd_status hd__session_create_in(hd_session **out, hd_ctx *ctx, const hd_config *config, hd_world *world);
 
 /* A session without a run's folder: it is set up, saves nothing and logs nothing. */
 hd_status hd__session_rehearse(hd_session **out, hd_ctx *ctx, const hd_config *config);
@@ -94,6 +102,9 @@ void hd__session_log_validation(hd_session *session);
 
 /* One line of metrics.jsonl. */
 void hd__session_log(hd_session *session, const hd_step *step, double loss);
+
+/* Whether it is this rank that keeps the run's folder. */
+bool hd__session_writes(const hd_session *session);
 
 /* Tells the callback. */
 void hd__session_tell(hd_session *session, const hd_event *event);

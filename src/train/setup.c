@@ -4,10 +4,12 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "train/agreement.h"
 #include "train/augment.h"
 #include "train/best_threads.h"
 #include "train/init.h"
 #include "train/planned.h"
+#include "train/rank_lanes.h"
 #include "train/record.h"
 #include "train/session.h"
 
@@ -24,7 +26,7 @@ static hd_status adopt_run(hd_session *s, hd_ctx *ctx, char folder[HD_PATH_BYTES
 
 static hd_status choose_lanes(hd_session *s, hd_ctx *ctx) {
   const hd_placement_request request = hd_config_lanes(s->config);
-  return hd__lanes_open(&s->lanes, ctx, &request);
+  return hd__rank_lanes_open(&s->lanes, ctx, s->world, &request);
 }
 
 /* The number and the places that were found best. Only those that a user asks for are shared with other jobs. */
@@ -84,12 +86,13 @@ static hd_status make_plans(hd_session *s, hd_ctx *ctx) {
   HD_TRY(make_plan(&s->plan, s, ctx, true));
   HD_TRY(make_plan(&s->eval_plan, s, ctx, false));
   HD_TRY(check_fit(s, ctx));
-  return hd__store_create(&s->store, ctx, s->plan, s->schedule.states);
+  return hd__store_create(&s->store, ctx, s->world, s->plan, s->schedule.states);
 }
 
 static hd_status make_executors(hd_session *s, hd_ctx *ctx, int32_t shards) {
   hd_exec_settings train = hd__planned_training(s->config, shards, s->schedule.op);
   hd_exec_settings eval = hd__planned_evaluation(s->config);
+  train.world = eval.world = s->world;
   train.fetch_bytes = hd__feed_scratch_bytes(&s->train_feed);
   eval.fetch_bytes = hd__feed_scratch_bytes(&s->test_feed); /* validation is alike */
   HD_TRY(hd__exec_create(&s->exec, ctx, s->plan, s->store, s->lanes, &train));
@@ -127,17 +130,22 @@ static hd_status make_feeds(hd_session *s, hd_ctx *ctx) {
     HD_TRY(hd__feed_sample_by(&s->train_feed, ctx, sampler));
   }
   HD_TRY(augment_feeds(s, ctx));
-  size_t most = (size_t)(s->val_feed.count > test->count ? s->val_feed.count : test->count);
-  s->guesses.loss = hd__malloc(most * sizeof *s->guesses.loss);
-  s->guesses.probability = hd__malloc(most * sizeof *s->guesses.probability);
-  s->guesses.guess = hd__malloc(most * sizeof *s->guesses.guess);
-  if (s->guesses.loss && s->guesses.probability && s->guesses.guess)
-    return HD_OK;
-  return hd__fail(ctx, HD_E_NOMEM, "out of memory for the evaluation of %zu samples", most);
+  return HD_OK;
+}
+
+/* Each rank fills in the samples that its lanes evaluate. */
+static hd_status make_guesses(hd_session *s, hd_ctx *ctx) {
+  const int64_t test = hd__data_test(s->data)->count, most = s->val_feed.count > test ? s->val_feed.count : test;
+  const size_t each = sizeof(float) + sizeof(float) + sizeof(int32_t);
+  HD_TRY(hd__world_memory(&s->guess_memory, s->world, ctx, (size_t)most * each, "the evaluation's samples"));
+  s->guesses.loss = s->guess_memory.base;
+  s->guesses.probability = s->guesses.loss + most;
+  s->guesses.guess = (int32_t *)(s->guesses.probability + most);
+  return HD_OK;
 }
 
 /* First weights: drawn, from --init, or from the checkpoint. */
-static hd_status fill_weights(hd_session *s, hd_ctx *ctx, const char *resumed) {
+static hd_status fill_store(hd_session *s, hd_ctx *ctx, const char *resumed) {
   char path[HD_PATH_BYTES];
   s->counters = (hd_counters){.best_score = -INFINITY, .best_loss = INFINITY};
   if (resumed) {
@@ -151,6 +159,20 @@ static hd_status fill_weights(hd_session *s, hd_ctx *ctx, const char *resumed) {
   }
   hd__store_pack(s->store, s->plan);
   return HD_OK;
+}
+
+/* One rank fills them in for all, and tells the counters that belong to them. */
+static hd_status fill_weights(hd_session *s, hd_ctx *ctx, const char *resumed) {
+  hd_counters *all = hd__malloc((size_t)hd__world_ranks(s->world) * sizeof *all);
+  if (!all)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the counters of %d ranks", hd__world_ranks(s->world));
+  hd_status status = hd__session_writes(s) ? fill_store(s, ctx, resumed) : HD_OK;
+  if (status == HD_OK)
+    status = hd__world_gather(all, s->world, ctx, &s->counters, sizeof s->counters);
+  if (status == HD_OK)
+    s->counters = all[0];
+  hd__free(all);
+  return status;
 }
 
 static void fill_report(hd_session *s, int32_t shards) {
@@ -179,7 +201,7 @@ static void fill_report(hd_session *s, int32_t shards) {
                           .parameters = parameters,
                           .trainable = trainable,
                           .threads = hd__lanes_count(s->lanes),
-                          .ranks = 1,
+                          .ranks = hd__world_ranks(s->world),
                           .cpus = hd__lanes_cpus(s->lanes),
                           .val_samples = s->val_feed.count,
                           .train_loss = NAN,
@@ -201,7 +223,7 @@ static void fill_report(hd_session *s, int32_t shards) {
 static hd_status settle_threads(hd_session *s, hd_ctx *ctx, int32_t shards) {
   const char *omp = getenv("OMP_NUM_THREADS");
   bool said = strcmp(hd__config_text(s->config, HD_OPT_threads), "auto") || hd__config_has(s->config, HD_OPT_cpus);
-  if (said || ctx->threads || (omp && *omp))
+  if (said || ctx->threads || (omp && *omp) || s->world)
     return HD_OK;
   hd_best best = hd__best_threads_recall(s);
   if (!best.threads)
@@ -261,6 +283,8 @@ hd_status hd__session_setup(hd_session *s, hd_ctx *ctx) {
   if (resumes)
     HD_TRY(hd__record_check_data(ctx, s->record, s->data, hd__config_text(s->config, HD_OPT_resume)));
   HD_TRY(make_feeds(s, ctx));
+  HD_TRY(hd__agree(s, ctx));
+  HD_TRY(make_guesses(s, ctx));
   HD_TRY(choose_steps(s, ctx, &shards));
   HD_TRY(make_plans(s, ctx));
   HD_TRY(make_executors(s, ctx, shards));

@@ -25,7 +25,7 @@ static hd_status make_executor(hd_trained *t, hd_ctx *ctx, const char *folder) {
                     t->network.source, smoothing);
   HD_TRY(hd__network_graph(&graph, ctx, &t->network));
   HD_TRY(hd__plan_create(&t->plan, ctx, graph, t->kernels, &(hd_plan_settings){.train = false}));
-  HD_TRY(hd__store_create(&t->store, ctx, t->plan, 0));
+  HD_TRY(hd__store_create(&t->store, ctx, NULL, t->plan, 0));
   HD_TRY(hd__exec_create(&t->exec, ctx, t->plan, t->store, t->lanes, &settings));
   HD_TRY(hd__file_join(path, ctx, folder, "model.safetensors"));
   HD_TRY(hd__checkpoint_load_weights(t->store, ctx, path, t->record));

@@ -1,0 +1,103 @@
+/* What executors of several ranks settle among themselves: whose lanes are which, how fast they are, and who knows why
+ * samples could not be had. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "exec/exec_state.h"
+
+enum { MOST_LANES = 960, EVEN_SPEED = 1000, WHY_BYTES = 1600 };
+
+/* The lanes that a rank brings. */
+typedef struct offer {
+  int32_t lanes, cpus;
+  int16_t has_speeds, speed[MOST_LANES];
+} offer;
+
+_Static_assert(sizeof(offer) <= HD_WORLD_GATHER_BYTES, "an offer fits into a gather");
+
+static void describe(offer *mine, const hd_lanes *lanes) {
+  const int32_t *speed = hd__lanes_speeds(lanes);
+  *mine = (offer){.lanes = hd__lanes_count(lanes), .cpus = hd__lanes_cpus(lanes), .has_speeds = speed != NULL};
+  for (int i = 0; i < mine->lanes; i++)
+    mine->speed[i] = (int16_t)(speed ? speed[i] : EVEN_SPEED);
+}
+
+static hd_status take_numbers(hd_exec *exec, hd_ctx *ctx, const offer *all, int ranks, int rank) {
+  bool differ = false;
+  for (int r = 0; r < ranks; r++) {
+    exec->rank_lane[r + 1] = exec->rank_lane[r] + all[r].lanes;
+    differ |= all[r].has_speeds;
+  }
+  exec->lane_count = exec->rank_lane[ranks];
+  exec->first_lane = exec->rank_lane[rank];
+  if (!differ)
+    return HD_OK;
+  exec->speed = hd__malloc((size_t)exec->lane_count * sizeof *exec->speed);
+  if (!exec->speed)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for %d lanes", exec->lane_count);
+  for (int r = 0; r < ranks; r++)
+    for (int i = 0; i < all[r].lanes; i++)
+      exec->speed[exec->rank_lane[r] + i] = all[r].speed[i];
+  return HD_OK;
+}
+
+hd_status hd__exec_number_lanes(hd_exec *exec, hd_ctx *ctx) {
+  hd_world *world = exec->settings.world;
+  const int ranks = hd__world_ranks(world);
+  offer mine, *all = hd__malloc((size_t)ranks * sizeof *all);
+  exec->own_lanes = hd__lanes_count(exec->lanes);
+  exec->rank_lane = hd__calloc((size_t)ranks + 1, sizeof *exec->rank_lane);
+  hd_status status = HD_OK;
+  if (!all || !exec->rank_lane)
+    status = hd__fail(ctx, HD_E_NOMEM, "out of memory for the lanes of %d ranks", ranks);
+  else if (ranks > 1 && exec->own_lanes > MOST_LANES)
+    status = hd__fail(ctx, HD_E_USAGE, "expected at most %d threads in each of several ranks, found %d", MOST_LANES,
+                      exec->own_lanes);
+  if (status == HD_OK) {
+    describe(&mine, exec->lanes);
+    status = hd__world_gather(all, world, ctx, &mine, sizeof mine);
+  }
+  if (status == HD_OK)
+    status = take_numbers(exec, ctx, all, ranks, hd__world_rank(world));
+  hd__free(all);
+  return status;
+}
+
+static void late(void *self, int lane, int64_t waited_ns) {
+  const hd_exec *exec = self;
+  int rank = 0;
+  while (exec->rank_lane[rank + 1] <= lane)
+    rank++;
+  hd__world_late(exec->settings.world, rank, waited_ns);
+}
+
+void hd__exec_open_meeting(hd_exec *exec) {
+  hd_world *world = exec->settings.world;
+  const int crowded = exec->lane_count > hd__lanes_cpus(exec->lanes);
+  if (world)
+    exec->watch = (hd_meeting_watch){.broken = hd__world_broken_word(world), .late = late, .self = exec};
+  hd__meeting_join(&exec->meeting, exec->lines, exec->lane_count, crowded, world ? &exec->watch : NULL);
+}
+
+typedef struct reason {
+  int32_t status;
+  char text[WHY_BYTES];
+} reason;
+
+hd_status hd__exec_why(hd_exec *exec, hd_ctx *ctx, const hd_driver *driver) {
+  hd_world *world = exec->settings.world;
+  const int ranks = hd__world_ranks(world);
+  hd_status status = driver->why(driver->self, ctx);
+  if (ranks == 1)
+    return status;
+  reason mine = {.status = status}, *all = hd__malloc((size_t)ranks * sizeof *all);
+  snprintf(mine.text, sizeof mine.text, "%s", status == HD_OK ? "" : ctx->message);
+  if (!all)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the reasons of %d ranks", ranks);
+  status = hd__world_gather(all, world, ctx, &mine, sizeof mine);
+  for (int r = 0; r < ranks && status == HD_OK; r++)
+    if (all[r].status != HD_OK)
+      status = hd__fail(ctx, (hd_status)all[r].status, "%s", all[r].text);
+  hd__free(all);
+  return status;
+}

@@ -1,0 +1,41 @@
+/* Comparing what ranks are about to do, line by line: see agreement.h. */
+#include "train/agreement.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "heddle.h"
+#include "train/planned.h"
+
+static void write_settings(FILE *to, const hd_config *config) {
+  for (int i = 0; hd_option_at(i); i++)
+    if (hd_option_at(i)->kind == HD_OPTION_EXPERIMENT)
+      fprintf(to, "%s %s\n", hd_option_at(i)->name, hd__config_text(config, (hd_option_id)i));
+}
+
+static void write_data(FILE *to, const hd_data *data) {
+  fprintf(to, "data %s", hd__data_name(data));
+  for (int i = 0; i < HD_DATA_PARTS; i++)
+    fprintf(to, " %016llx", (unsigned long long)hd__data_checksums(data)[i]);
+  fprintf(to, " %lld training, %lld test samples\n", (long long)hd__data_train(data)->count,
+          (long long)hd__data_test(data)->count);
+}
+
+hd_status hd__agree(hd_session *s, hd_ctx *ctx) {
+  char *text = NULL;
+  size_t bytes;
+  if (hd__world_ranks(s->world) == 1)
+    return HD_OK;
+  FILE *to = open_memstream(&text, &bytes);
+  if (!to)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for comparing ranks");
+  write_settings(to, s->config);
+  write_data(to, s->data);
+  fprintf(to, "library %s\n%s", hd__planned_library(s->config), s->network.text);
+  const int closed = fclose(to);
+  hd_status status = closed == 0 ? hd__world_agree(s->world, ctx, "experiment", text)
+                                 : hd__fail(ctx, HD_E_NOMEM, "out of memory for comparing ranks");
+  free(text);
+  return status;
+}
