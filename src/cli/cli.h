@@ -13,6 +13,7 @@
 enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_FOUND = 3 };
 
 int cli_train(int argc, char **argv);
+int cli_launch(int argc, char **argv);
 int cli_eval(int argc, char **argv);
 int cli_predict(int argc, char **argv);
 int cli_summary(int argc, char **argv);
@@ -30,6 +31,10 @@ void cli_complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* Complains of a failure and returns the exit code that the status stands for. */
 int cli_fail(hd_status status, const char *message);
+
+/* Starts ranks, tells what happens to them on standard error, passes signals on to them; returns the exit code, that of
+ * the rank that failed first. argv as in hd_launch_settings. */
+int cli_launch_ranks(hd_ctx *ctx, int ranks, int max_restarts, char *const *argv);
 
 /* A command's end: what it found, or that all went well, counts only if all of its output could be written. Returns the
  * exit code. */

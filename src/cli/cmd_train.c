@@ -28,8 +28,8 @@ static void catch_signals(void) {
 
 typedef struct progress {
   hd_session *session;
-  int terminal, quiet;
-  double shown_s; /* when the progress line was last drawn */
+  int terminal, quiet; /* quiet: of a rank behind the first */
+  double shown_s;      /* when the progress line was last drawn */
 } progress;
 
 static double now_s(void) {
@@ -247,22 +247,51 @@ static int finish(hd_status status, hd_ctx *ctx, const hd_report *r, int json) {
   return CLI_OK;
 }
 
-static int run(hd_ctx *ctx, const hd_config *config) {
+/* What all ranks come to at the same step is said by one of them. */
+static int finish_quietly(hd_status status, hd_ctx *ctx) {
+  if (status == HD_E_INTERRUPTED)
+    return caught ? 128 + (int)caught : CLI_FAILED;
+  if (status == HD_E_NOTFINITE)
+    return CLI_FAILED;
+  return status == HD_OK ? CLI_OK : cli_fail(status, hd_ctx_message(ctx));
+}
+
+/* `rank` prints what there is to see if it is the first. */
+static int run(hd_ctx *ctx, const hd_config *config, int rank) {
   hd_session *session;
   hd_status status = hd_session_create(&session, ctx, config);
   if (status != HD_OK)
     return cli_fail(status, hd_ctx_message(ctx));
   running = session;
   catch_signals();
-  progress p = {.session = session, .terminal = cli_is_terminal()};
-  print_start(hd_session_report(session));
-  warn_of_threads(hd_session_report(session), hd_config_get(config, "threads"));
+  progress p = {.session = session, .terminal = rank == 0 && cli_is_terminal(), .quiet = rank > 0};
+  if (!p.quiet) {
+    print_start(hd_session_report(session));
+    warn_of_threads(hd_session_report(session), hd_config_get(config, "threads"));
+  }
   status = hd_session_train(session, ctx, on_event, &p);
   clear_line(&p);
-  int code = finish(status, ctx, hd_session_report(session), !strcmp(hd_config_get(config, "json"), "true"));
+  int code = p.quiet ? finish_quietly(status, ctx)
+                     : finish(status, ctx, hd_session_report(session), !strcmp(hd_config_get(config, "json"), "true"));
   running = NULL;
   hd_session_destroy(session);
   return code;
+}
+
+/* A rank of ranks that somebody started takes their number, and goes on with the run that they were started again for. */
+static int join_ranks(hd_config *config, hd_ctx *ctx, int ranks) {
+  char text[16];
+  const char *again = getenv("HEDDLE_RESTART");
+  const int asked = atoi(hd_config_get(config, "procs"));
+  snprintf(text, sizeof text, "%d", ranks);
+  if (asked > 1 && asked != ranks) {
+    cli_complain("--procs expects %d, the ranks that were started, found %d; leave it out", ranks, asked);
+    return CLI_USAGE;
+  }
+  hd_status status = hd_config_set(config, ctx, "procs", text);
+  if (status == HD_OK && again && *again)
+    status = hd_config_set(config, ctx, "resume", again);
+  return status == HD_OK ? -1 : cli_fail(status, hd_ctx_message(ctx));
 }
 
 int cli_train(int argc, char **argv) {
@@ -278,8 +307,13 @@ int cli_train(int argc, char **argv) {
     cli_complain("train expects options only, found '%s'; see heddle train --help", argv[first]);
     code = CLI_USAGE;
   }
+  int32_t rank, ranks;
+  if (code < 0 && hd_launched(&rank, &ranks))
+    code = join_ranks(config, ctx, ranks);
+  else if (code < 0 && (ranks = atoi(hd_config_get(config, "procs"))) > 1)
+    code = cli_launch_ranks(ctx, ranks, 0, NULL);
   if (code < 0)
-    code = run(ctx, config);
+    code = run(ctx, config, rank);
   hd_config_destroy(config);
   hd_ctx_destroy(ctx);
   return code;

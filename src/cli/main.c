@@ -10,6 +10,7 @@ static const struct {
   const char *help;
 } commands[] = {
     {"train", cli_train, "train a model, evaluate it, save it"},
+    {"launch", cli_launch, "start a program as several ranks that share a run"},
     {"eval", cli_eval, "accuracy and loss of a checkpoint"},
     {"predict", cli_predict, "classes of pictures, with probabilities"},
     {"summary", cli_summary, "layers, parameters, costs and memory of a model"},

@@ -9,6 +9,7 @@
 #include <linux/futex.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -20,6 +21,7 @@
 #include "comm/watch.h"
 #include "sys/clock.h"
 #include "sys/process.h"
+#include "sys/spawn.h"
 
 #define WORLD_MAGIC UINT64_C(0x646c726f77646468) /* "hddworld" */
 
@@ -254,6 +256,22 @@ hd_status hd__world_join(hd_world **out, hd_ctx *ctx, int fd, int rank, double t
   else
     hd__world_leave(w);
   return status;
+}
+
+bool hd__world_launched(int *rank, int *ranks) {
+  const char *text = getenv(HD_WORLD_VARIABLE);
+  char rest;
+  return text && sscanf(text, "%d/%d%c", rank, ranks, &rest) == 2;
+}
+
+hd_status hd__world_join_launched(hd_world **out, hd_ctx *ctx, double timeout_s) {
+  int rank, ranks;
+  *out = NULL;
+  if (!hd__world_launched(&rank, &ranks))
+    return hd__fail(ctx, HD_E_USAGE,
+                    "expected to be started as one of several ranks, found no " HD_WORLD_VARIABLE
+                    "; start the program with `heddle launch -n N -- PROGRAM`");
+  return hd__world_join(out, ctx, HD_SPAWN_FD, rank, timeout_s);
 }
 
 void hd__world_leave(hd_world *w) {

@@ -46,6 +46,15 @@ hd_status hd__world_found(hd_world **out, hd_ctx *ctx, int ranks, bool parented)
  * to join: HD_E_TIMEOUT names those that did not. HD_E_USAGE for a rank that is out of range or taken. */
 hd_status hd__world_join(hd_world **out, hd_ctx *ctx, int fd, int rank, double timeout_s);
 
+/* What a rank is told by whoever started it, beside the memory file at HD_SPAWN_FD: "RANK/RANKS". */
+#define HD_WORLD_VARIABLE "HEDDLE_WORLD"
+
+/* Whether this process was started as a rank, which one, and of how many. */
+bool hd__world_launched(int *rank, int *ranks);
+
+/* Joins as the rank that this process was started as; HD_E_USAGE if it was not. */
+hd_status hd__world_join_launched(hd_world **out, hd_ctx *ctx, double timeout_s);
+
 /* Lets go: a rank leaves, and whoever waits for it afterwards waits in vain. NULL is allowed. */
 void hd__world_leave(hd_world *world);
 

@@ -101,14 +101,15 @@ void hd_pool_serve(const hd_task *tasks, int count) {
 
 hd_status hd__worker_process_start(hd_worker_process *out, hd_ctx *ctx) {
   int pair[2];
-  char parent[32];
+  char parent[64];
   char worker[] = "heddle-pool-worker";
   *out = (hd_worker_process){0};
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair))
     return hd__fail(ctx, HD_E_SYSTEM, "cannot open a socket for a worker: %s; look at `ulimit -n`", strerror(errno));
-  snprintf(parent, sizeof parent, "%ld", (long)getpid());
-  hd_status status = hd__spawn(
-      &out->pid, ctx, &(hd_spawn){.argv = (char *[]){worker, NULL}, .name = variable, .value = parent, .fd = pair[1]});
+  snprintf(parent, sizeof parent, "%s=%ld", variable, (long)getpid());
+  const hd_spawn_how how = {
+      .argv = (char *[]){worker, NULL}, .set = (const char *const[]){parent, NULL}, .fd = pair[1]};
+  hd_status status = hd__spawn(&out->pid, ctx, &how);
   close(pair[1]);
   out->fd = pair[0];
   if (status != HD_OK) {

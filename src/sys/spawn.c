@@ -15,22 +15,26 @@
 
 extern char **environ;
 
-/* The environment with one variable more; the copy shares its texts, but for `added`, the last. */
-static char **environment_with(char **added, const hd_spawn *how) {
-  size_t count = 0, kept = 0, length = strlen(how->name);
+static int is_set(const char *variable, const char *const *set) {
+  for (; *set; set++)
+    if (!strncmp(variable, *set, strcspn(*set, "=") + 1))
+      return 1;
+  return 0;
+}
+
+/* The environment with some variables set; the copy shares its texts. NULL: out of memory. */
+static char **environment_with(const char *const *set) {
+  size_t count = 0, more = 0, kept = 0;
   while (environ[count])
     count++;
-  char **copy = hd__calloc(count + 2, sizeof *copy);
-  *added = hd__printf_alloc("%s=%s", how->name, how->value);
-  if (!copy || !*added) {
-    hd__free(copy);
-    hd__free(*added);
-    return NULL;
-  }
-  for (size_t i = 0; i < count; i++)
-    if (strncmp(environ[i], how->name, length) || environ[i][length] != '=')
+  while (set[more])
+    more++;
+  char **copy = hd__calloc(count + more + 1, sizeof *copy);
+  for (size_t i = 0; copy && i < count; i++)
+    if (!is_set(environ[i], set))
       copy[kept++] = environ[i];
-  copy[kept] = *added;
+  for (size_t i = 0; copy && i < more; i++)
+    copy[kept++] = (char *)set[i]; /* exec takes them as they are */
   return copy;
 }
 
@@ -49,11 +53,11 @@ static int prepare(posix_spawnattr_t *attr, posix_spawn_file_actions_t *actions,
   return error;
 }
 
-hd_status hd__spawn(pid_t *out, hd_ctx *ctx, const hd_spawn *how) {
+hd_status hd__spawn(pid_t *out, hd_ctx *ctx, const hd_spawn_how *how) {
   const char *program = how->program ? how->program : "/proc/self/exe";
   posix_spawnattr_t attr;
   posix_spawn_file_actions_t actions;
-  char *added = NULL, **environment = how->name ? environment_with(&added, how) : environ;
+  char **environment = how->set ? environment_with(how->set) : environ;
   if (!environment)
     return hd__fail(ctx, HD_E_NOMEM, "out of memory while starting a process");
   int error = posix_spawnattr_init(&attr);
@@ -62,14 +66,12 @@ hd_status hd__spawn(pid_t *out, hd_ctx *ctx, const hd_spawn *how) {
   if (!error) {
     error = prepare(&attr, &actions, how->fd);
     if (!error)
-      error = posix_spawn(out, program, &actions, &attr, how->argv, environment);
+      error = posix_spawnp(out, program, &actions, &attr, how->argv, environment);
     posix_spawn_file_actions_destroy(&actions);
     posix_spawnattr_destroy(&attr);
   }
-  if (how->name) {
+  if (how->set)
     hd__free(environment);
-    hd__free(added);
-  }
   if (error)
     return hd__fail(ctx, HD_E_SYSTEM,
                     "cannot start a process of %s: %s; look at the limits of `ulimit -u` and of memory", program,

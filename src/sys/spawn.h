@@ -14,14 +14,14 @@
 /* The number under which a process finds the descriptor that it was given. */
 enum { HD_SPAWN_FD = 3, HD_SPAWN_END_BYTES = 96 };
 
-typedef struct hd_spawn {
-  const char *program;      /* a path; NULL for this process's own program */
-  char *const *argv;        /* ends with NULL */
-  const char *name, *value; /* a variable that is added to the environment; name NULL for none */
-  int fd;                   /* handed down as HD_SPAWN_FD; -1 for none. Stays open here */
-} hd_spawn;
+typedef struct hd_spawn_how {
+  const char *program;    /* a path, or a name to look for in PATH; NULL for this process's own program */
+  char *const *argv;      /* ends with NULL */
+  const char *const *set; /* "NAME=VALUE" to add to the environment, ends with NULL; NULL for none */
+  int fd;                 /* handed down as HD_SPAWN_FD; -1 for none. Stays open here */
+} hd_spawn_how;
 
-hd_status hd__spawn(pid_t *out, hd_ctx *ctx, const hd_spawn *how);
+hd_status hd__spawn(pid_t *out, hd_ctx *ctx, const hd_spawn_how *how);
 
 /* In a spawned process: closes what it inherited beyond HD_SPAWN_FD and asks to be killed when its parent ends. False
  * if that has happened already. */

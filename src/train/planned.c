@@ -118,8 +118,7 @@ hd_status hd__planned_memory(hd_memory *out, hd_ctx *ctx, const hd_planned *p) {
                      .gradients_bytes = train.gradients,
                      .evaluation_bytes = sum_of(&eval),
                      .checkpoint_bytes = hd__saver_bytes(p->plan, p->states)};
-  out->total_bytes =
-      (int64_t)hd__segment_bytes((size_t)store) + train.mapped + eval.mapped + out->checkpoint_bytes;
+  out->total_bytes = (int64_t)hd__segment_bytes((size_t)store) + train.mapped + eval.mapped + out->checkpoint_bytes;
   out->other_bytes = out->total_bytes - out->weights_bytes - out->optimizer_bytes - out->packed_bytes -
                      out->activations_bytes - out->gradients_bytes - out->evaluation_bytes - out->checkpoint_bytes;
   return HD_OK;

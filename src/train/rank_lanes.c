@@ -64,7 +64,7 @@ static hd_status place_all(places *out, hd_ctx *ctx, const hd_placement_request 
 hd_status hd__rank_lanes_open(hd_lanes **out, hd_ctx *ctx, hd_world *world, const hd_placement_request *request) {
   const int ranks = hd__world_ranks(world), rank = hd__world_rank(world);
   hd_segment memory;
-  bool same;
+  bool same = true;
   *out = NULL;
   if (ranks == 1)
     return hd__lanes_open(out, ctx, request);

@@ -63,8 +63,7 @@ static hd_status why(void *self, hd_ctx *ctx) {
 }
 
 static hd_status run(hd_rehearsal *r, hd_ctx *ctx, int64_t steps, double seconds) {
-  const hd_driver driver = {
-      .self = r, .next = next_step, .done = step_done, .fetch = fetch, .why = why};
+  const hd_driver driver = {.self = r, .next = next_step, .done = step_done, .fetch = fetch, .why = why};
   uint32_t flags;
   r->left = steps;
   r->seconds = seconds;

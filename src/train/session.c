@@ -474,8 +474,19 @@ hd_status hd__session_create_in(hd_session **out, hd_ctx *ctx, const hd_config *
   return create(out, ctx, config, world, true);
 }
 
+/* The option procs: this process is one of so many ranks. */
 hd_status hd_session_create(hd_session **out, hd_ctx *ctx, const hd_config *config) {
-  return hd__session_create_in(out, ctx, config, NULL);
+  const int64_t ranks = hd__config_int(config, HD_OPT_procs);
+  hd_world *world = NULL;
+  *out = NULL;
+  if (ranks > 1)
+    HD_TRY(hd__world_join_launched(&world, ctx, hd__config_real(config, HD_OPT_stall_timeout)));
+  if (ranks == 1 || hd__world_ranks(world) == ranks)
+    return hd__session_create_in(out, ctx, config, world);
+  hd_status status = hd__fail(ctx, HD_E_USAGE, "--procs expects %d, the ranks that were started, found %lld",
+                              hd__world_ranks(world), (long long)ranks);
+  hd__world_leave(world);
+  return status;
 }
 
 void hd_session_destroy(hd_session *s) {
