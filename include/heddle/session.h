@@ -47,6 +47,12 @@ typedef struct hd_profile {
   double longest;              /* the share of its time that the waiter did */
 } hd_profile;
 
+/* A rank of a run: its process, and the CPUs that its lanes are bound to, "0,2" or "any". */
+typedef struct hd_rank_place {
+  int32_t pid, lanes;
+  char cpus[248];
+} hd_rank_place;
+
 /* What a run is and what came of it; texts are owned by the session. Times in seconds, memory in bytes, accuracies as
  * fractions. Losses are means. NAN where something has not been measured. */
 typedef struct hd_report {
@@ -55,7 +61,8 @@ typedef struct hd_report {
   int64_t epochs, steps, batch, shards, accumulate, seed;
   int64_t steps_in_all;            /* where the run is heading: --epochs or --max-steps */
   int64_t parameters, trainable;   /* all, and those that are not frozen */
-  int32_t threads, ranks, workers; /* what really ran */
+  int32_t threads, ranks, workers; /* what really ran; threads and workers of this rank */
+  const hd_rank_place *rank;       /* each of them */
   int32_t cpus;                    /* that this process may use */
   int64_t val_samples;             /* held out by --val-split */
   double train_loss, val_loss, val_accuracy, test_loss, test_accuracy;

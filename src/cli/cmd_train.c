@@ -114,13 +114,18 @@ static void on_event(void *user, const hd_event *event) {
 }
 
 static void print_start(const hd_report *r) {
-  char frozen[48] = "";
+  char frozen[48] = "", ranks[48] = "";
+  if (r->ranks > 1)
+    snprintf(ranks, sizeof ranks, "%d ranks of ", r->ranks);
   if (r->trainable < r->parameters)
     snprintf(frozen, sizeof frozen, ", %s trainable", cli_grouped(r->trainable));
-  printf("heddle %s: %s (%s parameters%s) on %s, batch %lld in %lld shards, %s, %d thread%s on %d CPU%s, %s, %s "
+  for (int i = 0; r->ranks > 1 && i < r->ranks; i++)
+    printf("rank %d pid %d cpus %s\n", i, (int)r->rank[i].pid, r->rank[i].cpus);
+  printf("heddle %s: %s (%s parameters%s) on %s, batch %lld in %lld shards, %s, %s%d thread%s on %d CPU%s, %s, %s "
          "arithmetic\n",
          hd_version(), r->model, cli_grouped(r->parameters), frozen, r->data, (long long)r->batch, (long long)r->shards,
-         r->optimizer, r->threads, r->threads == 1 ? "" : "s", r->cpus, r->cpus == 1 ? "" : "s", r->isa, r->arithmetic);
+         r->optimizer, ranks, r->threads, r->threads == 1 ? "" : "s", r->cpus, r->cpus == 1 ? "" : "s", r->isa,
+         r->arithmetic);
   if (r->resumed_step > 0)
     printf("resumed at step %s\n", cli_grouped(r->resumed_step));
   fflush(stdout);
@@ -131,9 +136,10 @@ static void warn_of_threads(const hd_report *r, const char *asked) {
   if (atoi(asked) > r->threads)
     cli_complain("warning: expected %s threads, the OpenMP runtime delivered %d; raise OMP_THREAD_LIMIT", asked,
                  r->threads);
-  if (r->threads > r->cpus)
-    cli_complain("warning: %d threads share %d CPU%s, which is slower; use --threads %d or fewer", r->threads, r->cpus,
-                 r->cpus == 1 ? "" : "s", r->cpus);
+  const int threads = r->threads * r->ranks;
+  if (threads > r->cpus)
+    cli_complain("warning: %d threads share %d CPU%s, which is slower; use --threads %d or fewer", threads, r->cpus,
+                 r->cpus == 1 ? "" : "s", r->cpus / r->ranks > 0 ? r->cpus / r->ranks : 1);
 }
 
 /* The largest shares, and what waiting takes. */

@@ -137,6 +137,7 @@ hd_status hd__lanes_open(hd_lanes **out, hd_ctx *ctx, const hd_placement_request
     if (status != HD_OK || !(*out)->disputed || attempt == ATTEMPTS)
       return status;
     hd__lanes_destroy(*out);
+    *out = NULL;
   }
 }
 

@@ -511,6 +511,7 @@ void hd_session_destroy(hd_session *s) {
   hd__feed_fini(&s->test_feed);
   hd__segment_destroy(&s->guess_memory);
   hd__rescue_close(s->rescue);
+  hd__free(s->places);
   hd__data_close(s->data);
   hd__network_fini(&s->network);
   json_decref(s->record);

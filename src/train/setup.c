@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "train/agreement.h"
@@ -202,6 +203,7 @@ static void fill_report(hd_session *s, int32_t shards) {
                           .trainable = trainable,
                           .threads = hd__lanes_count(s->lanes),
                           .ranks = hd__world_ranks(s->world),
+                          .rank = s->places,
                           .cpus = hd__lanes_cpus(s->lanes),
                           .val_samples = s->val_feed.count,
                           .train_loss = NAN,
@@ -216,6 +218,21 @@ static void fill_report(hd_session *s, int32_t shards) {
                           .skipped = -1,
                           .test_skipped = -1,
                           .wrong_png = s->wrong_png};
+}
+
+/* Who is where, for the report. */
+static hd_status find_places(hd_session *s, hd_ctx *ctx) {
+  const int lanes = hd__lanes_count(s->lanes);
+  hd_rank_place mine = {.pid = (int32_t)getpid(), .lanes = lanes};
+  size_t at = 0;
+  for (int i = 0; i < lanes && at < sizeof mine.cpus && hd__lanes_cpu(s->lanes, i) >= 0; i++)
+    at += (size_t)snprintf(mine.cpus + at, sizeof mine.cpus - at, "%s%d", i ? "," : "", hd__lanes_cpu(s->lanes, i));
+  if (at == 0)
+    snprintf(mine.cpus, sizeof mine.cpus, "any");
+  s->places = hd__calloc((size_t)hd__world_ranks(s->world), sizeof *s->places);
+  if (!s->places)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the places of ranks");
+  return hd__world_gather(s->places, s->world, ctx, &mine, sizeof mine);
 }
 
 /* --threads auto: as many as were found best. What the user says, by --cpus, hd_set_num_threads or OMP_NUM_THREADS too,
@@ -277,6 +294,7 @@ hd_status hd__session_setup(hd_session *s, hd_ctx *ctx) {
     HD_TRY(hd__record_check_library(ctx, s->record, hd__planned_library(s->config),
                                     hd__config_text(s->config, HD_OPT_resume)));
   HD_TRY(choose_lanes(s, ctx));
+  HD_TRY(find_places(s, ctx));
   hd_data_request request = hd__config_data(s->config);
   request.ignored = s->network.target.ignored;
   HD_TRY(hd__data_open(&s->data, ctx, &request));

@@ -1,6 +1,6 @@
 #!/bin/sh
-# TAP: one digest whatever the layout: threads x accumulation x instruction set x resume, over two epochs with a ragged last
-# batch that leaves shards empty.
+# TAP: one digest whatever the layout: ranks x threads x accumulation x instruction set x resume, over two epochs with a
+# ragged last batch that leaves shards empty.
 #
 # Experiments, each with a committed digest: AdamW with clipping (three phases), SGD with momentum under a schedule (two), a
 # network with batch norm under clipping (statistics meet between phases), one whose batch norm keeps to the shard, one of
@@ -13,7 +13,7 @@ trap 'rm -rf "$folder"' EXIT
 data=$folder/data
 count=0
 all=${HD_BITS:-pairs}
-extra= workers=0
+extra= workers=0 ranks=1
 
 # The constants. To change one is to change what every user computes: say why in the commit.
 adamw_digest=0b1cd9be49b62c5df7773a6da8c5855cca16b3cb78b624fbc440917751485a08
@@ -82,9 +82,9 @@ check_run() { # EXPERIMENT ISA THREADS ACCUMULATE HOW
       (train --resume "$folder/run" --max-steps 10 --threads "$threads" --accumulate "$accumulate" >"$folder/json" 2>>"$folder/err")
   fi
   name="$name${extra:+, $extra}"
-  found="$(value workers "$folder/json") $(value isa "$folder/json") $(value threads "$folder/json") $(value accumulate "$folder/json") $(value steps "$folder/json") $(value weights_sha256 "$folder/json")"
-  if [ "$found" = "$workers $isa $threads $accumulate 10 $wanted" ]; then result pass "$name"
-  else result fail "$name" "expected $workers $isa $threads $accumulate 10 $wanted, found $found $(cat "$folder/err")"; fi
+  found="$(value ranks "$folder/json") $(value workers "$folder/json") $(value isa "$folder/json") $(value threads "$folder/json") $(value accumulate "$folder/json") $(value steps "$folder/json") $(value weights_sha256 "$folder/json")"
+  if [ "$found" = "$ranks $workers $isa $threads $accumulate 10 $wanted" ]; then result pass "$name"
+  else result fail "$name" "expected $ranks $workers $isa $threads $accumulate 10 $wanted, found $found $(cat "$folder/err")"; fi
 }
 
 mkdir "$data"
@@ -140,5 +140,45 @@ for layout in "1 1 1" "1 2 2" "2 1 3" "2 8 2" "5 3 256" "3 2 1"; do
     extra="--workers $2 --prefetch-factor $3 --pin-memory"
     check_run adamw scalar "$1" 2 $how
   done
+done
+workers=0 extra=
+
+# Ranks: as many as asked for took part. A run that lost one, or all at once, goes on with another number of them.
+lose() { # WHICH RANKS THREADS EXPERIMENT...: one|all of the ranks are killed in the second epoch
+  which=$1 ranks=$2 threads=$3
+  shift 3
+  (train --threads "$threads" --procs "$ranks" "$@" --max-steps 10 --save-every 1 --out "$folder/run" >"$folder/lost" 2>"$folder/err") &
+  child=$!
+  while kill -0 "$child" 2>/dev/null && [ ! -e "$folder/run/step-6" ]; do :; done
+  pids=$(sed -n 's/^rank [0-9]* pid \([0-9]*\) .*/\1/p' "$folder/lost")
+  # shellcheck disable=SC2086
+  if [ "$which" = all ]; then kill -KILL $pids; else kill -KILL "$(echo "$pids" | tail -n 1)"; fi 2>/dev/null
+  wait "$child" 2>/dev/null
+  return 0
+}
+
+for layout in "1 2 1" "2 2 2" "1 3 1" "2 3 4" "1 4 2" "2 4 1"; do
+  # shellcheck disable=SC2086
+  set -- $layout
+  ranks=$2
+  extra="--procs $2"
+  for experiment in adamw mixed norm shard; do
+    check_run $experiment scalar "$1" "$3" whole
+  done
+  check_run shared scalar "$1" "$3" stopped
+  check_run sgd reference "$1" "$3" whole
+done
+for layout in "one 2 1 3" "one 4 2 1" "all 3 1 2" "all 2 2 4"; do
+  # shellcheck disable=SC2086
+  set -- $layout
+  rm -rf "$folder/run"
+  extra=
+  # shellcheck disable=SC2086
+  lose "$1" "$2" "$3" $adamw
+  extra="--procs $4"
+  (train --resume "$folder/run" --max-steps 10 >"$folder/json" 2>>"$folder/err")
+  found="$(value ranks "$folder/json") $(value steps "$folder/json") $(value weights_sha256 "$folder/json")"
+  if [ "$found" = "$4 10 $adamw_digest" ]; then result pass "$2 ranks lose $1, $4 go on"
+  else result fail "$2 ranks lose $1, $4 go on" "expected $4 10 $adamw_digest, found $found $(cat "$folder/err")"; fi
 done
 echo "1..$count"

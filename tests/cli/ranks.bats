@@ -1,0 +1,196 @@
+# Several ranks of one run: who is told what when one of them is lost, what is saved, what is left behind; and what is
+# refused.
+
+load cli
+
+ENDLESS="--model simplenet --epochs 1000 --log-every 20 --threads 1"
+
+# start_ranks N ARGS...: an endless run of N ranks in the folder r, past its step 40; their pids are in PID[0], PID[1], ...
+start_ranks() {
+  local ranks=$1 i
+  shift
+  start $ENDLESS --procs "$ranks" --out r "$@"
+  PID=()
+  for ((i = 0; i < ranks; i++)); do
+    await_line "^rank $i pid [0-9]+ cpus "
+    line=${line#rank * pid }
+    PID+=("${line%% *}")
+  done
+  await_line 'step 40:'
+}
+
+# All of PID are gone, and so is every process that holds memory of ranks.
+nobody_left() {
+  local pid
+  for pid in "${PID[@]}"; do
+    [ ! -e "/proc/$pid" ] || { echo "expected pid $pid to be gone: $(cat "/proc/$pid/stat")"; return 1; }
+  done
+}
+
+# told TEXT: each survivor's line, and the parent's, name what happened.
+told() {
+  grep -q "^heddle: $1" err || { echo "expected a line 'heddle: $1', found: $(cat err)"; return 1; }
+}
+
+# The run has its last whole step, and goes on from there to the digest of an undisturbed run.
+nothing_lost() {
+  local last
+  last=$(readlink r/last)
+  grep -q "^heddle: saved ${last/-/ } in .*/r; go on with: heddle train --resume " err
+  grep -q "after step ${last#step-}\$" err
+  last=$((${last#step-} + 25))
+  "$HEDDLE" train --resume r --procs 3 --max-steps $last >out
+  "$HEDDLE" train $ENDLESS --max-steps $last --out undisturbed >wanted
+  [ "$(digest_of out)" = "$(digest_of wanted)" ]
+  nothing_half_written r
+}
+
+@test "ranks share each step: their number is told, and the digest is that of one" {
+  need_json
+  train --threads 1 --out one
+  was=$DIGEST
+  train --threads 1 --procs 3 --out three
+  [ "$DIGEST" = "$was" ]
+  [ "$(json_get ranks threads <out)" = "3 1" ]
+  [ "$(grep -Ec '^rank [012] pid [0-9]+ cpus ([0-9]+|any)$' out)" -eq 3 ]
+  [ "$(head -n 3 out | grep -c '^rank')" -eq 3 ]
+  [ "$(grep -c '^heddle' out)" -eq 1 ]
+  [ "$("$HEDDLE" digest three)" = "$was" ]
+  [ ! -s err ] || grep -q 'threads share' err
+}
+
+@test "launch starts heddle train as ranks, too" {
+  train --threads 1 --out one
+  was=$DIGEST
+  "$HEDDLE" launch -n 2 -- "$HEDDLE" train $TINY --threads 1 --out two >out
+  [ "$(digest_of out)" = "$was" ]
+}
+
+@test "a rank that is killed: the others are gone, with its line, and its last step is saved" {
+  start_ranks 3
+  kill -KILL "${PID[1]}"
+  finish
+  [ "$code" -eq 137 ]
+  told "rank 1 (pid ${PID[1]} on .*) was killed by signal 9 (Killed) after step [0-9]*"
+  [ "$(grep -c 'rank 1 (pid' err)" -eq 3 ]
+  nobody_left
+  nothing_lost
+}
+
+@test "rank 0 is no better" {
+  start_ranks 2
+  kill -SEGV "${PID[0]}"
+  finish
+  [ "$code" -eq 139 ]
+  told "rank 0 (pid ${PID[0]} on .*) was killed by signal 11"
+  nobody_left
+  nothing_lost
+}
+
+@test "a rank that is stopped" {
+  start_ranks 3
+  kill -STOP "${PID[2]}"
+  finish
+  [ "$code" -eq 137 ]
+  told "rank 2 (pid ${PID[2]} on .*) is stopped"
+  nobody_left
+  nothing_lost
+}
+
+@test "all ranks at once" {
+  start_ranks 3
+  kill -KILL "${PID[@]}"
+  finish
+  [ "$code" -eq 137 ]
+  told "rank [012] (pid .* was killed by signal 9"
+  nobody_left
+  nothing_lost
+}
+
+@test "the parent: its ranks do not stay behind" {
+  start_ranks 2
+  kill -KILL "$CHILD"
+  finish
+  [ "$code" -eq 137 ]
+  while [ -e "/proc/${PID[0]}" ] || [ -e "/proc/${PID[1]}" ]; do :; done
+  told "the process that started the ranks (pid .* is gone"
+}
+
+@test "SIGINT to the whole group, and SIGTERM to the parent alone: saved once, and 130 and 143" {
+  start_ranks 2
+  kill -INT "$CHILD" "${PID[@]}"
+  finish
+  [ "$code" -eq 130 ]
+  [ "$(grep -c '^heddle: stopped after step' err)" -eq 1 ]
+  rm -r r
+  start_ranks 2
+  kill -TERM "$CHILD"
+  finish
+  [ "$code" -eq 143 ]
+  nobody_left
+}
+
+@test "stopped together, and together again: nobody is accused" {
+  start_ranks 3 --max-steps 100000
+  kill -STOP "${PID[@]}"
+  for pid in "${PID[@]}"; do
+    while ! grep -q '^State:.*stopped' "/proc/$pid/status"; do :; done
+  done
+  kill -CONT "${PID[@]}"
+  await_line 'step [0-9]*:'
+  await_line 'step [0-9]*:'
+  kill -INT "$CHILD" "${PID[@]}"
+  finish
+  [ "$code" -eq 130 ]
+}
+
+@test "--max-restarts: lost once, and the digest of an undisturbed run" {
+  rm -f pipe
+  mkfifo pipe
+  "$HEDDLE" launch -n 2 --max-restarts 1 -- "$HEDDLE" train $ENDLESS --max-steps 3000 --save-every 100 --out r >pipe 2>err 3>&- &
+  CHILD=$!
+  exec 9<pipe
+  await_line '^rank 1 pid '
+  line=${line#rank * pid }
+  pid=${line%% *}
+  await_line 'step 40:'
+  kill -KILL "$pid"
+  finish
+  [ "$code" -eq 0 ]
+  grep -q 'resumed at step' rest
+  told "starting all 2 ranks again"
+  "$HEDDLE" train $ENDLESS --max-steps 3000 --out undisturbed >wanted
+  [ "$(digest_of rest)" = "$(digest_of wanted)" ]
+}
+
+@test "what ranks do not agree on is refused by name" {
+  code=0
+  "$HEDDLE" launch -n 2 -- sh -c 'exec "$0" train --model simplenet --max-steps 5 --seed $RANK --out r' "$HEDDLE" >out 2>err || code=$?
+  [ "$code" -eq 1 ] || [ "$code" -eq 2 ]
+  grep -q "rank 0 has 'seed 0' and rank 1 'seed 1'" err
+}
+
+@test "a rank that never comes is missed, and one that fails before it comes ends the others" {
+  code=0
+  "$HEDDLE" launch -n 2 -- sh -c '[ $RANK = 1 ] && exit 7; exec "$0" train --model simplenet --max-steps 5 --out r' "$HEDDLE" >out 2>err || code=$?
+  [ "$code" -eq 7 ]
+  told "rank 1 (pid .*) ended with exit status 7"
+}
+
+@test "launch passes on the environment of ranks, and the exit code of the first that fails" {
+  "$HEDDLE" launch -n 3 -- sh -c 'echo "$RANK/$LOCAL_RANK/$WORLD_SIZE/$LOCAL_WORLD_SIZE/$MASTER_ADDR"' >out
+  [ "$(sort out | tr '\n' ' ')" = "0/0/3/3/127.0.0.1 1/1/3/3/127.0.0.1 2/2/3/3/127.0.0.1 " ]
+  code=0
+  "$HEDDLE" launch -n 2 -- sh -c 'exit $((RANK * 5))' 2>err || code=$?
+  [ "$code" -eq 5 ]
+}
+
+@test "numbers of ranks that are none" {
+  fails 2 train --procs 0
+  fails 2 launch -n 0 -- true
+  fails 2 launch -n 2
+  fails 1 launch -n 2 -- /no/such/program
+  says "/no/such/program"
+  HEDDLE_WORLD=0/2 fails 2 train $TINY
+  says "descriptor 3"
+}
