@@ -53,7 +53,7 @@ typedef struct world_head {
   uint64_t parent_start;
   atomic_uint joined; /* a futex word */
   hd_fault_box box;
-  int64_t used; /* of the file */
+  _Atomic int64_t used; /* of the file */
   atomic_int memories;
   world_memory memory[HD_WORLD_MEMORIES];
 } world_head;
@@ -131,7 +131,7 @@ static hd_status found(hd_world *w, hd_ctx *ctx, int ranks, bool parented) {
   HD_TRY(map_head(w, ctx, ranks));
   w->head->version = WORLD_VERSION;
   w->head->ranks = ranks;
-  w->head->used = size;
+  atomic_store(&w->head->used, size);
   if (parented) {
     w->head->parent = (int32_t)getpid();
     w->head->parent_start = hd__process_start(0);
@@ -340,18 +340,25 @@ typedef struct wish {
   hd_status status;
 } wish;
 
+/* Several ranks may do so at once: the file never becomes shorter, as ftruncate would make it for who comes late. */
+hd_status hd__world_grow(int64_t *offset, hd_world *w, hd_ctx *ctx, size_t bytes) {
+  const int64_t align = HD_SEGMENT_ALIGN, whole = ((int64_t)bytes + align - 1) / align * align + align;
+  *offset = atomic_fetch_add(&w->head->used, whole);
+  if (pwrite(w->fd, "", 1, (off_t)(*offset + whole - 1)) == 1)
+    return HD_OK;
+  return hd__fail(ctx, HD_E_NOMEM, "expected %zu MiB of memory for the ranks to share, found: %s", bytes >> 20,
+                  strerror(errno));
+}
+
 /* Rank 0: makes the file longer. */
 static void take_memory(hd_world *w, wish *mine) {
   world_head *head = w->head;
   const int index = atomic_load(&head->memories);
-  const int64_t whole =
-      (mine->memory.bytes + HD_SEGMENT_ALIGN - 1) / HD_SEGMENT_ALIGN * HD_SEGMENT_ALIGN + HD_SEGMENT_ALIGN;
-  mine->memory.offset = head->used;
-  if (index == HD_WORLD_MEMORIES || ftruncate(w->fd, (off_t)(head->used + whole)) != 0) {
+  if (index == HD_WORLD_MEMORIES ||
+      hd__world_grow(&mine->memory.offset, w, NULL, (size_t)mine->memory.bytes) != HD_OK) {
     mine->status = HD_E_NOMEM;
     return;
   }
-  head->used += whole;
   head->memory[index] = mine->memory;
   atomic_store_explicit(&head->memories, index + 1, memory_order_release);
 }
@@ -488,6 +495,11 @@ void hd__world_late(hd_world *w, int rank, int64_t waited_ns) {
                                  .pid = view.pid,
                                  .number = (int32_t)(waited_ns / 1000000000),
                                  .step = view.step});
+}
+
+void hd__world_keep_process(hd_world *w) {
+  if (w && w->watch)
+    hd__watch_heard(w->watch);
 }
 
 bool hd__world_fault(hd_fault *out, const hd_world *w) { return w && hd__fault_get(out, &w->head->box); }

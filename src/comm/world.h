@@ -69,6 +69,10 @@ hd_rank_view hd__world_view(const hd_world *world, int rank);
 /* Memory for all ranks, zeroed, released with hd__segment_destroy. All ask for the same: HD_E_USAGE otherwise. */
 hd_status hd__world_memory(hd_segment *out, hd_world *world, hd_ctx *ctx, size_t bytes, const char *what);
 
+/* Room for `bytes` in the memory file, zeroed, for hd__segment_map: ranks that share it tell each other the offset. Any
+ * rank, any thread, any time. */
+hd_status hd__world_grow(int64_t *offset, hd_world *world, hd_ctx *ctx, size_t bytes);
+
 /* Maps what the ranks know by this name: for who is not a rank. HD_E_USAGE: there is none. */
 hd_status hd__world_find(hd_segment *out, hd_world *world, hd_ctx *ctx, const char *what);
 
@@ -98,6 +102,9 @@ void hd__world_late(hd_world *world, int rank, int64_t waited_ns);
 /* HD_OK, or HD_E_PEER with the line of what broke the world. Who got it has heard: else the process is ended, with that
  * line on standard error and exit status 1, some time after the world broke. Any thread. */
 hd_status hd__world_check(hd_world *world, hd_ctx *ctx);
+
+/* This process will look for itself, and is not to be ended when the world breaks. */
+void hd__world_keep_process(hd_world *world);
 
 /* The fault itself, and putting one there, for who is not a rank. */
 bool hd__world_fault(hd_fault *out, const hd_world *world);

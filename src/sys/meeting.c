@@ -80,15 +80,20 @@ static void wait_for(const hd_meeting *meeting, int lane, hd_meeting_line *line,
   sleep_until(meeting, line, number);
 }
 
-uint32_t hd__meeting_come(hd_meeting *meeting, int lane, uint32_t flags) {
-  hd_meeting_line *mine = &meeting->line[lane];
-  unsigned number = atomic_load_explicit(&mine->came, memory_order_relaxed) + 1;
+/* Says that a lane comes to meeting `number`; flags and note stand in its line. */
+static void announce(hd_meeting *meeting, hd_meeting_line *mine, unsigned number, uint32_t flags) {
+  const int cpu = sched_getcpu();
   mine->flags[number & 1] = flags;
-  atomic_store_explicit(&mine->cpu, sched_getcpu(), memory_order_relaxed);
+  if (atomic_load_explicit(&mine->cpu, memory_order_relaxed) != cpu)
+    atomic_store_explicit(&mine->cpu, cpu, memory_order_relaxed);
   /* Sequentially consistent on both sides: either we see the sleeper or it sees our number. */
   atomic_store(&mine->came, number);
   if (meeting->lanes > 1 && atomic_load(&mine->sleepers) > 0)
     syscall(SYS_futex, &mine->came, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+/* Waits for all others; returns everybody's flags. */
+static uint32_t await(hd_meeting *meeting, int lane, unsigned number, uint32_t flags) {
   for (int i = 1; i < meeting->lanes; i++) {
     hd_meeting_line *other = &meeting->line[(lane + i) % meeting->lanes];
     if (!has_come(other, number))
@@ -98,4 +103,24 @@ uint32_t hd__meeting_come(hd_meeting *meeting, int lane, uint32_t flags) {
     flags |= other->flags[number & 1];
   }
   return flags;
+}
+
+uint32_t hd__meeting_come(hd_meeting *meeting, int lane, uint32_t flags) {
+  hd_meeting_line *mine = &meeting->line[lane];
+  const unsigned number = atomic_load_explicit(&mine->came, memory_order_relaxed) + 1;
+  announce(meeting, mine, number, flags);
+  return await(meeting, lane, number, flags);
+}
+
+uint32_t hd__meeting_come_with(hd_meeting *meeting, int lane, uint32_t flags, const void *note) {
+  hd_meeting_line *mine = &meeting->line[lane];
+  const unsigned number = atomic_load_explicit(&mine->came, memory_order_relaxed) + 1;
+  memcpy(mine->note[number & 1], note, HD_MEETING_NOTE_BYTES);
+  announce(meeting, mine, number, flags);
+  return await(meeting, lane, number, flags);
+}
+
+const void *hd__meeting_note(const hd_meeting *meeting, int self, int lane) {
+  const unsigned number = atomic_load_explicit(&meeting->line[self].came, memory_order_relaxed);
+  return meeting->line[lane].note[number & 1];
 }

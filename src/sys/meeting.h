@@ -4,7 +4,10 @@
  * number and its flags, then waits until all other lines have caught up. Flags live in two places by the parity of the
  * meeting, so a fast lane that already enters the next meeting cannot overwrite what a slow one still reads.
  *
- *     line of lane i:  | came | sleepers | cpu | flags[0] | flags[1] | pad |
+ *     line of lane i:  | came | flags[0] | flags[1] | note[0] | note[1] |     64 bytes, which others look at
+ *                      | sleepers | cpu |                                      64 bytes, which seldom change
+ *
+ * A note, a few bytes that only those who want them look at, travels with the number in the one cache line.
  *
  * Waiting is a bounded spin, then yields, then a futex on the line that is missing. Each lane notes the CPU on which it
  * came: who waits while a lane is missing that was last seen on the same CPU does not spin but makes way at once. So
@@ -19,11 +22,14 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+enum { HD_MEETING_NOTE_BYTES = 24 };
+
 typedef struct hd_meeting_line {
   _Alignas(128) atomic_uint came; /* a futex word */
-  atomic_uint sleepers;
-  atomic_int cpu; /* where it was when it came last */
   uint32_t flags[2];
+  _Alignas(8) char note[2][HD_MEETING_NOTE_BYTES];
+  _Alignas(64) atomic_uint sleepers;
+  atomic_int cpu; /* where it was when it came last */
 } hd_meeting_line;
 
 /* What a lane that sleeps asks for, every HD_MEETING_LOOK_MS. */
@@ -55,5 +61,11 @@ void hd__meeting_join(hd_meeting *meeting, hd_meeting_line *lines, int lanes, in
 
 /* Comes to the next meeting with `flags` and returns the OR of everybody's, or HD_MEETING_BROKEN. */
 uint32_t hd__meeting_come(hd_meeting *meeting, int lane, uint32_t flags);
+
+/* The same with a note of HD_MEETING_NOTE_BYTES, which all can read until they come to the next meeting. */
+uint32_t hd__meeting_come_with(hd_meeting *meeting, int lane, uint32_t flags, const void *note);
+
+/* The note of `lane` at the meeting that `self` came to last; aligned for numbers of 8 bytes. */
+const void *hd__meeting_note(const hd_meeting *meeting, int self, int lane);
 
 #endif

@@ -91,6 +91,8 @@ double hd__load(hd_dtype dtype, const void *element) {
   case HD_F32: return *(const float *)element;
   case HD_U8: return *(const uint8_t *)element;
   case HD_I32: return *(const int32_t *)element;
+  case HD_F64: return *(const double *)element;
+  case HD_I64: return (double)*(const int64_t *)element;
   }
   return NAN;
 }
@@ -105,6 +107,8 @@ void hd__store(hd_dtype dtype, void *element, double value) {
   case HD_F32: *(float *)element = (float)value; break;
   case HD_U8: *(uint8_t *)element = (uint8_t)to_range(value, 0, 255); break;
   case HD_I32: *(int32_t *)element = (int32_t)to_range(value, -0x1p31, 0x1p31 - 1); break;
+  case HD_F64: *(double *)element = value; break;
+  case HD_I64: *(int64_t *)element = (int64_t)to_range(value, -0x1p63, 0x1.fffffffffffffp62); break;
   }
 }
 

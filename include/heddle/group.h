@@ -1,0 +1,141 @@
+/* Groups of processes on a host, and what they do together: PyTorch's process groups and collectives, in C.
+ *
+ *     hd_group *group;
+ *     hd_group_init(&group, ctx, NULL);                    // who I am says the environment
+ *     float sums[10];
+ *     hd_group_all_reduce(sums, group, ctx, mine, 10, HD_F32, HD_REDUCE_SUM);
+ *     hd_group_destroy(group);
+ *
+ * Start the processes with `heddle launch -n 4 -- program`, torchrun, mpirun or srun, or by hand with RANK and WORLD_SIZE
+ * in their environments. They share memory: no port is opened, no file made.
+ *
+ * All ranks of a group make the same calls in the same order. Ranks whose calls differ (another collective, number of
+ * elements, type, operation or root) all get HD_E_USAGE with the difference, and may go on.
+ *
+ * Sums, products, minima and maxima go by rank number: ((rank 0 + rank 1) + rank 2) + ..., for every element and any
+ * number of them. So all ranks get the same bits, and each run does. Floats that underflow count as zero, integers wrap
+ * around, an average of integers is cut towards zero, a NaN gets through. Sums of uint8 wrap at 256.
+ *
+ * When a rank ends, is killed or is stopped, all calls of the others return HD_E_PEER with a line that names it, in less
+ * than a second. A call that waits for longer than its timeout returns HD_E_TIMEOUT with who did not come, to all ranks
+ * of the group, which is of no use any more.
+ *
+ * Thread safety: calls for one group come from one thread at a time; different groups are independent. */
+#ifndef HEDDLE_GROUP_H
+#define HEDDLE_GROUP_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "heddle/dtype.h"
+#include "heddle/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct hd_group hd_group;
+typedef struct hd_work hd_work;
+
+/* How processes meet. {NULL, NULL, -1, -1, 0} is what NULL stands for: everything from the environment. */
+typedef struct hd_group_settings {
+  const char *backend;     /* NULL or "shm": memory that the ranks of a host share. "mpi": HD_E_UNSUPPORTED so far */
+  const char *init_method; /* NULL or "env://"; "file://PATH", "tcp://HOST:PORT": names under which ranks meet */
+  int32_t rank;            /* from 0 on; -1: from the environment */
+  int32_t world_size;      /* how many ranks, at most 1024; -1: from the environment */
+  double timeout_s;        /* for meeting, and for calls without a timeout of their own; 0: 1800 */
+} hd_group_settings;
+
+/* Waits for all ranks. The environment is asked for what `heddle launch` says; then RANK and WORLD_SIZE as torchrun says
+ * it, with MASTER_ADDR and MASTER_PORT as a mere name to meet under; then what Open MPI, MPICH and srun say. HD_E_USAGE:
+ * rank or size is missing, out of range, or taken by another process; HD_E_TIMEOUT names who did not come;
+ * HD_E_UNSUPPORTED: the world spans hosts. The caller destroys the group, before the process ends: who ends with a
+ * group is lost to the others. */
+HD_API hd_status hd_group_init(hd_group **out, hd_ctx *ctx, const hd_group_settings *settings);
+HD_API void hd_group_destroy(hd_group *group); /* after its work was waited for; NULL is allowed */
+
+/* A group of some ranks of a group, numbered in the order of `ranks`: a collective call of all ranks of the parent, with
+ * the same list. *out is NULL in those that are not on the list. Destroyed before its parent. */
+HD_API hd_status hd_group_new(hd_group **out, hd_group *parent, hd_ctx *ctx, const int32_t *ranks, int32_t count);
+
+HD_API int32_t hd_group_rank(const hd_group *group); /* 0 for NULL */
+HD_API int32_t hd_group_size(const hd_group *group); /* 1 for NULL */
+
+typedef enum hd_reduce_op { HD_REDUCE_SUM, HD_REDUCE_AVG, HD_REDUCE_MIN, HD_REDUCE_MAX, HD_REDUCE_PROD } hd_reduce_op;
+enum { HD_REDUCE_OP_COUNT = HD_REDUCE_PROD + 1 };
+
+/* `count` elements of `dtype` at `data`, or at `output` and `input`, which may be the same; n is the group's size.
+ * Buffers that only the root uses may be NULL elsewhere. */
+HD_API hd_status hd_group_barrier(hd_group *group, hd_ctx *ctx);
+HD_API hd_status hd_group_broadcast(void *data, hd_group *group, hd_ctx *ctx, int64_t count, hd_dtype dtype,
+                                    int32_t root);
+HD_API hd_status hd_group_all_reduce(void *output, hd_group *group, hd_ctx *ctx, const void *input, int64_t count,
+                                     hd_dtype dtype, hd_reduce_op op);
+HD_API hd_status hd_group_reduce(void *output, hd_group *group, hd_ctx *ctx, const void *input, int64_t count,
+                                 hd_dtype dtype, hd_reduce_op op, int32_t root);
+/* output: n * count, rank by rank. */
+HD_API hd_status hd_group_gather(void *output, hd_group *group, hd_ctx *ctx, const void *input, int64_t count,
+                                 hd_dtype dtype, int32_t root);
+HD_API hd_status hd_group_all_gather(void *output, hd_group *group, hd_ctx *ctx, const void *input, int64_t count,
+                                     hd_dtype dtype);
+/* input: n * count; rank r gets part r, of the root's, or of all ranks' sum. */
+HD_API hd_status hd_group_scatter(void *output, hd_group *group, hd_ctx *ctx, const void *input, int64_t count,
+                                  hd_dtype dtype, int32_t root);
+HD_API hd_status hd_group_reduce_scatter(void *output, hd_group *group, hd_ctx *ctx, const void *input, int64_t count,
+                                         hd_dtype dtype, hd_reduce_op op);
+/* input and output: n * count; part r goes to rank r, and comes from it. */
+HD_API hd_status hd_group_all_to_all(void *output, hd_group *group, hd_ctx *ctx, const void *input, int64_t count,
+                                     hd_dtype dtype);
+/* Between two ranks; messages arrive in the order in which they were sent. A small one is sent before it is received, a
+ * large one while it is. Sender and receiver must name the same count and type: else both get HD_E_USAGE, the sender
+ * perhaps at its next call, and the group is of no use any more. */
+HD_API hd_status hd_group_send(hd_group *group, hd_ctx *ctx, const void *input, int64_t count, hd_dtype dtype,
+                               int32_t to);
+HD_API hd_status hd_group_recv(void *output, hd_group *group, hd_ctx *ctx, int64_t count, hd_dtype dtype, int32_t from);
+
+/* The same calls as data, with a timeout each, and asynchronously. */
+typedef enum hd_group_kind {
+  HD_GROUP_BARRIER,
+  HD_GROUP_BROADCAST,
+  HD_GROUP_ALL_REDUCE,
+  HD_GROUP_REDUCE,
+  HD_GROUP_GATHER,
+  HD_GROUP_ALL_GATHER,
+  HD_GROUP_SCATTER,
+  HD_GROUP_REDUCE_SCATTER,
+  HD_GROUP_ALL_TO_ALL,
+  HD_GROUP_SEND,
+  HD_GROUP_RECV
+} hd_group_kind;
+
+typedef struct hd_group_call {
+  hd_group_kind kind;
+  void *output;
+  const void *input;
+  int64_t count;
+  hd_dtype dtype;
+  hd_reduce_op op;
+  int32_t peer;     /* the root, or the other rank */
+  double timeout_s; /* how long it may wait for another rank; 0: as the group */
+} hd_group_call;
+
+HD_API hd_status hd_group_run(hd_group *group, hd_ctx *ctx, const hd_group_call *call);
+
+/* Returns at once; a thread of the group's does the call, after all that were started before. Collectives are done in
+ * order, each send and each receive in the order of those with the same rank. Buffers belong to the call until it was
+ * waited for. */
+HD_API hd_status hd_group_start(hd_work **out, hd_group *group, hd_ctx *ctx, const hd_group_call *call);
+
+/* Waits until it is done, ends the work and returns how the call ended. */
+HD_API hd_status hd_work_wait(hd_work *work, hd_ctx *ctx);
+HD_API int hd_work_is_done(hd_work *work); /* then waiting takes no time */
+
+/* `bytes` of memory that all ranks of the group share, zeroed, for each rank its own: all_reduce in place on it copies
+ * nothing. A collective call, with the same number on all ranks. */
+HD_API hd_status hd_group_alloc(void **out, hd_group *group, hd_ctx *ctx, size_t bytes);
+HD_API void hd_group_free(hd_group *group, void *memory); /* this rank's; NULL is allowed */
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,385 @@
+/* Collectives in rounds of put, meet, take: see group.h. What distinguishes them stands in one table.
+ *
+ * Three sizes. Up to 8 bytes travel in the notes of the meeting: one cache line a rank. What is below `PARTS_FROM` bytes
+ * over all ranks goes whole into each rank's slot, and everybody sums all of it: one meeting. Larger sums go in parts:
+ * each rank sums its own part of a chunk and all copy the results, one meeting later, while the next chunk is put. */
+#include <string.h>
+
+#include "base/status.h"
+#include "comm/group.h"
+#include "comm/reduce.h"
+#include "comm/stream.h"
+#include "sys/fpmode.h"
+
+enum { NOBODY, ROOT, ALL };
+enum { TAKE_NOTHING, COPY_ROOT, COPY_ALL, REDUCE };
+enum { REFUSED = 255, IN_BUFFER = 1, PART_ALIGN = 64 };
+enum { PARTS_FROM = 1 << 20, STREAM_FROM = 4 << 20 };
+
+typedef struct kind {
+  const char *name;
+  int puts, takes;      /* who */
+  bool input_per_rank;  /* input has a block for each rank */
+  bool output_per_rank; /* output has one of each rank */
+  int how;
+} kind;
+
+static const kind kinds[] = {
+    [HD_GROUP_BARRIER] = {"barrier", NOBODY, NOBODY, false, false, TAKE_NOTHING},
+    [HD_GROUP_BROADCAST] = {"broadcast", ROOT, ALL, false, false, COPY_ROOT},
+    [HD_GROUP_ALL_REDUCE] = {"all_reduce", ALL, ALL, false, false, REDUCE},
+    [HD_GROUP_REDUCE] = {"reduce", ALL, ROOT, false, false, REDUCE},
+    [HD_GROUP_GATHER] = {"gather", ALL, ROOT, false, true, COPY_ALL},
+    [HD_GROUP_ALL_GATHER] = {"all_gather", ALL, ALL, false, true, COPY_ALL},
+    [HD_GROUP_SCATTER] = {"scatter", ROOT, ALL, true, false, COPY_ROOT},
+    [HD_GROUP_REDUCE_SCATTER] = {"reduce_scatter", ALL, ALL, true, false, REDUCE},
+    [HD_GROUP_ALL_TO_ALL] = {"all_to_all", ALL, ALL, true, true, COPY_ALL}};
+
+/* What a rank says it calls: the note of its first meeting. */
+typedef struct note {
+  uint8_t kind, dtype, op, flags;
+  int32_t root;
+  uint64_t count;
+  char data[HD_GROUP_INLINE_BYTES]; /* small data, or where the buffer is */
+} note;
+
+_Static_assert(sizeof(note) == HD_MEETING_NOTE_BYTES, "a call fits into a note");
+
+/* A call on its way. */
+typedef struct run {
+  hd_group *g;
+  hd_ctx *ctx;
+  const hd_group_call *call;
+  const kind *kind;
+  size_t size, bytes; /* of an element; of a block */
+  bool puts, takes, in_notes;
+  bool mixed;     /* some have their data in a buffer of the group, others have not */
+  uint64_t first; /* the group's number of this call's round 0 */
+  note mine;
+} run;
+
+static bool has_root(const hd_group_call *call) { return kinds[call->kind].puts == ROOT || kinds[call->kind].takes == ROOT; }
+
+static bool computes(const hd_group_call *call) { return kinds[call->kind].how == REDUCE; }
+
+static hd_status check_call(const hd_group *g, hd_ctx *ctx, const hd_group_call *c) {
+  const kind *k = &kinds[c->kind];
+  const bool puts = k->puts == ALL || (k->puts == ROOT && c->peer == g->rank);
+  const bool takes = k->takes == ALL || (k->takes == ROOT && c->peer == g->rank);
+  const size_t size = hd__dtype_size(c->dtype);
+  if (k->how == TAKE_NOTHING)
+    return HD_OK;
+  if (size == 0)
+    return hd__fail(ctx, HD_E_USAGE, "%s expects HD_F32, HD_F64, HD_I32, HD_I64 or HD_U8, found type %d", k->name,
+                    (int)c->dtype);
+  if (c->count < 0 || (uint64_t)c->count > (UINT64_MAX >> 12) / size)
+    return hd__fail(ctx, HD_E_USAGE, "%s expects a number of elements, found %lld", k->name, (long long)c->count);
+  if (computes(c) && (unsigned)c->op >= HD_REDUCE_OP_COUNT)
+    return hd__fail(ctx, HD_E_USAGE, "%s expects HD_REDUCE_SUM, AVG, MIN, MAX or PROD, found %d", k->name, (int)c->op);
+  if (has_root(c) && (c->peer < 0 || c->peer >= g->ranks))
+    return hd__fail(ctx, HD_E_USAGE, "%s expects a root from 0 to %d, found %d", k->name, g->ranks - 1, c->peer);
+  if (c->count > 0 && ((puts && !c->input) || (takes && !c->output)))
+    return hd__fail(ctx, HD_E_USAGE, "%s expects a buffer for its %s, found NULL", k->name,
+                    takes && !c->output ? "output" : "input");
+  return HD_OK;
+}
+
+/* ---- the calls of all ranks are one call ---- */
+
+static void describe(char *text, size_t bytes, const note *n) {
+  if (n->kind == REFUSED) {
+    snprintf(text, bytes, "a call that it could not make");
+    return;
+  }
+  const kind *k = &kinds[n->kind];
+  int at = snprintf(text, bytes, "%s", k->name);
+  if (k->how != TAKE_NOTHING)
+    at += snprintf(text + at, bytes - (size_t)at, " of %llu %s", (unsigned long long)n->count, hd__dtype_name(n->dtype));
+  if (k->how == REDUCE)
+    at += snprintf(text + at, bytes - (size_t)at, " by %s", hd__reduce_name(n->op));
+  if (n->root >= 0)
+    snprintf(text + at, bytes - (size_t)at, " with root %d", n->root);
+}
+
+static bool same_call(const note *a, const note *b) {
+  return a->kind == b->kind && a->dtype == b->dtype && a->op == b->op && a->root == b->root && a->count == b->count;
+}
+
+static hd_status meet(run *r) {
+  hd_group *g = r->g;
+  g->rounds++;
+  if (hd__meeting_come_with(&g->meeting, g->rank, 0, &r->mine) & HD_MEETING_BROKEN)
+    return hd__group_check(g, r->ctx);
+  return HD_OK;
+}
+
+static const note *note_of(const run *r, int rank) { return hd__meeting_note(&r->g->meeting, r->g->rank, rank); }
+
+static hd_status compare_calls(run *r) {
+  char mine[96], other[96];
+  int odd = -1;
+  r->mixed = false;
+  for (int i = 0; i < r->g->ranks && odd < 0; i++) {
+    if (!same_call(note_of(r, i), note_of(r, 0)) || note_of(r, i)->kind == REFUSED)
+      odd = i;
+    r->mixed |= note_of(r, i)->flags != note_of(r, 0)->flags;
+  }
+  if (odd < 0)
+    return HD_OK;
+  if (r->mine.kind == REFUSED)
+    return HD_E_USAGE; /* its message is there */
+  describe(mine, sizeof mine, note_of(r, 0));
+  describe(other, sizeof other, note_of(r, odd));
+  if (odd == 0)
+    return hd__fail(r->ctx, HD_E_USAGE, "expected all ranks to make the same call, found that rank 0 makes %s", other);
+  return hd__fail(r->ctx, HD_E_USAGE,
+                  "expected all ranks to make the same call, found that rank 0 calls %s, and rank %d %s", mine, odd,
+                  other);
+}
+
+/* ---- where data is ---- */
+
+static char *slot_of(const run *r, int rank, uint64_t round) {
+  return r->g->slots + (size_t)rank * r->g->stride + ((r->first + round) & 1) * r->g->slot_bytes;
+}
+
+static char *result_of(const run *r, int rank, uint64_t round) {
+  return r->g->slots + (size_t)rank * r->g->stride + 2 * r->g->slot_bytes +
+         ((r->first + round) & 1) * r->g->result_bytes;
+}
+
+/* Where this rank puts, and where others find it after the meeting. */
+static char *put_place(run *r, uint64_t round) {
+  return r->in_notes ? r->mine.data : slot_of(r, r->g->rank, round);
+}
+
+static const char *take_place(const run *r, int rank, uint64_t round) {
+  return r->in_notes ? note_of(r, rank)->data : slot_of(r, rank, round);
+}
+
+/* ---- rounds ---- */
+
+static size_t at_most(size_t length, size_t limit) { return length < limit ? length : limit; }
+
+static int parties(const run *r) { return r->kind->input_per_rank ? r->g->ranks : 1; }
+
+static void put(run *r, uint64_t round, size_t from, size_t length) {
+  char *place = put_place(r, round);
+  for (int i = 0; r->puts && i < parties(r); i++)
+    memcpy(place + (size_t)i * length, (const char *)r->call->input + (size_t)i * r->bytes + from, length);
+}
+
+static void take(run *r, uint64_t round, size_t from, size_t length) {
+  hd_group *g = r->g;
+  char *output = (char *)r->call->output;
+  const size_t mine = r->kind->input_per_rank ? (size_t)g->rank * length : 0;
+  if (!r->takes)
+    return;
+  switch (r->kind->how) {
+  case COPY_ROOT: memcpy(output + from, take_place(r, r->call->peer, round) + mine, length); break;
+  case COPY_ALL:
+    for (int i = 0; i < g->ranks; i++)
+      memcpy(output + (size_t)i * r->bytes + from, take_place(r, i, round) + mine, length);
+    break;
+  case REDUCE:
+    for (int i = 0; i < g->ranks; i++)
+      g->inputs[i] = take_place(r, i, round) + mine;
+    hd__reduce(output + from, g->inputs, g->ranks, (int64_t)(length / r->size), r->call->dtype, r->call->op);
+    break;
+  default: break;
+  }
+}
+
+/* Round 0 also shows whether all make the same call. */
+static hd_status plain_rounds(run *r) {
+  const size_t chunk = r->g->slot_bytes / (size_t)parties(r) / PART_ALIGN * PART_ALIGN;
+  size_t from = 0;
+  for (uint64_t round = 0; round == 0 || from < r->bytes; round++) {
+    const size_t length = at_most(r->bytes - from, chunk);
+    put(r, round, from, length);
+    HD_TRY(meet(r));
+    if (round == 0)
+      HD_TRY(compare_calls(r));
+    if (r->mixed)
+      return HD_OK;
+    take(r, round, from, length);
+    from += length;
+  }
+  return HD_OK;
+}
+
+/* ---- in parts ---- */
+
+typedef struct span {
+  size_t from, length;
+} span;
+
+/* The part of `rank` of a chunk of `length` bytes: whole cache lines but for the last. */
+static span part_of(size_t length, int rank, int ranks) {
+  const size_t lines = (length + PART_ALIGN - 1) / PART_ALIGN, share = (lines + (size_t)ranks - 1) / (size_t)ranks;
+  const size_t begin = share * (size_t)rank * PART_ALIGN, end = begin + share * PART_ALIGN;
+  const size_t from = begin < length ? begin : length;
+  return (span){from, (end < length ? end : length) - from};
+}
+
+static void reduce_part(run *r, uint64_t round, size_t length) {
+  hd_group *g = r->g;
+  const span part = part_of(length, g->rank, g->ranks);
+  for (int i = 0; i < g->ranks; i++)
+    g->inputs[i] = slot_of(r, i, round) + part.from;
+  hd__reduce(result_of(r, g->rank, round), g->inputs, g->ranks, (int64_t)(part.length / r->size), r->call->dtype,
+             r->call->op);
+}
+
+static void take_parts(run *r, uint64_t round, size_t from, size_t length) {
+  const bool streams = r->bytes >= STREAM_FROM;
+  for (int i = 0; i < r->g->ranks; i++) {
+    const int rank = (r->g->rank + i) % r->g->ranks;
+    const span part = part_of(length, rank, r->g->ranks);
+    char *to = (char *)r->call->output + from + part.from;
+    if (streams)
+      hd__stream(to, result_of(r, rank, round), part.length);
+    else
+      memcpy(to, result_of(r, rank, round), part.length);
+  }
+  if (streams)
+    hd__stream_end();
+}
+
+/* In round i chunk i is put, and the own part of chunk i - 1 summed; after the meeting chunk i - 1 is taken. */
+static hd_status rounds_in_parts(run *r) {
+  const size_t chunk = r->g->slot_bytes, chunks = (r->bytes + chunk - 1) / chunk;
+  for (uint64_t round = 0; round <= chunks; round++) {
+    const size_t from = round * chunk, before = from - (round ? chunk : 0);
+    const size_t last = at_most(r->bytes - before, chunk);
+    if (round < chunks)
+      memcpy(slot_of(r, r->g->rank, round), (const char *)r->call->input + from, at_most(r->bytes - from, chunk));
+    if (round > 0)
+      reduce_part(r, round - 1, last);
+    HD_TRY(meet(r));
+    if (round == 0)
+      HD_TRY(compare_calls(r));
+    if (r->mixed)
+      return HD_OK;
+    if (round > 0)
+      take_parts(r, round - 1, before, last);
+  }
+  return HD_OK;
+}
+
+/* ---- in memory that all share ---- */
+
+static hd_group_buffer *buffer_of(hd_group *g, const void *memory, size_t bytes) {
+  for (int i = 0; i < HD_GROUP_BUFFERS && g->buffers_made; i++) {
+    hd_group_buffer *b = &g->buffer[i];
+    const char *own = b->number ? (char *)b->map.base + (size_t)g->rank * b->stride : NULL;
+    if (own && (const char *)memory >= own && (const char *)memory + bytes <= own + b->stride)
+      return b;
+  }
+  return NULL;
+}
+
+typedef struct whereabouts {
+  uint64_t number : 16, offset : 48;
+} whereabouts;
+
+/* Says in the note where the buffer is. */
+static void say_where(run *r) {
+  const hd_group_call *call = r->call;
+  const hd_group_buffer *b =
+      call->kind == HD_GROUP_ALL_REDUCE && call->output == call->input ? buffer_of(r->g, call->input, r->bytes) : NULL;
+  if (!b || r->in_notes)
+    return;
+  const size_t at = (size_t)((const char *)call->input - (const char *)b->map.base) - (size_t)r->g->rank * b->stride;
+  const whereabouts where = {.number = b->number, .offset = at};
+  r->mine.flags = IN_BUFFER;
+  memcpy(r->mine.data, &where, sizeof where);
+}
+
+/* Where the buffer of a rank is for this one; NULL: somewhere else. */
+static char *find_buffer(run *r, int rank) {
+  whereabouts where;
+  const note *n = note_of(r, rank);
+  memcpy(&where, n->data, sizeof where);
+  for (int i = 0; i < HD_GROUP_BUFFERS && n->flags == IN_BUFFER; i++) {
+    const hd_group_buffer *b = &r->g->buffer[i];
+    if (b->number == where.number)
+      return (char *)b->map.base + (size_t)rank * b->stride + where.offset;
+  }
+  return NULL;
+}
+
+/* All have it there: each rank sums its part, and writes it to all. */
+static void reduce_in_place(run *r) {
+  hd_group *g = r->g;
+  const span part = part_of(r->bytes, g->rank, g->ranks);
+  char block[4096];
+  for (size_t at = 0; at < part.length; at += sizeof block) {
+    const size_t length = at_most(part.length - at, sizeof block);
+    for (int i = 0; i < g->ranks; i++)
+      g->inputs[i] = find_buffer(r, i) + part.from + at;
+    hd__reduce(block, g->inputs, g->ranks, (int64_t)(length / r->size), r->call->dtype, r->call->op);
+    for (int i = 0; i < g->ranks; i++)
+      memcpy((char *)(uintptr_t)g->inputs[i], block, length);
+  }
+}
+
+/* All say that they have it there. */
+static hd_status rounds_in_place(run *r) {
+  HD_TRY(meet(r));
+  HD_TRY(compare_calls(r));
+  if (r->mixed)
+    return HD_OK;
+  reduce_in_place(r);
+  return meet(r);
+}
+
+/* ---- a call ---- */
+
+static hd_status do_rounds(run *r) {
+  r->first = r->g->rounds;
+  if (r->mine.flags == IN_BUFFER)
+    return rounds_in_place(r);
+  if (r->call->kind == HD_GROUP_ALL_REDUCE && r->bytes * (size_t)r->g->ranks >= PARTS_FROM)
+    return rounds_in_parts(r);
+  return plain_rounds(r);
+}
+
+/* Where only some have their data in the group's memory, all copy. */
+static hd_status do_call(run *r) {
+  HD_TRY(do_rounds(r));
+  if (!r->mixed)
+    return HD_OK;
+  r->mine.flags = 0;
+  return do_rounds(r);
+}
+
+static hd_status refuse(run *r, hd_status why) {
+  r->mine = (note){.kind = REFUSED};
+  const hd_status status = meet(r);
+  return status == HD_OK ? why : status;
+}
+
+hd_status hd__collective(hd_group *g, hd_ctx *ctx, const hd_group_call *call) {
+  run r = {.g = g, .ctx = ctx, .call = call, .kind = &kinds[call->kind]};
+  const hd_status sound = check_call(g, ctx, call);
+  if (sound != HD_OK)
+    return refuse(&r, sound);
+  const bool barrier = call->kind == HD_GROUP_BARRIER;
+  r.size = barrier ? 1 : hd__dtype_size(call->dtype);
+  r.bytes = barrier ? 0 : (size_t)call->count * r.size;
+  r.puts = r.kind->puts == ALL || (r.kind->puts == ROOT && call->peer == g->rank);
+  r.takes = r.kind->takes == ALL || (r.kind->takes == ROOT && call->peer == g->rank);
+  r.in_notes = r.bytes * (size_t)parties(&r) <= HD_GROUP_INLINE_BYTES;
+  r.mine = (note){.kind = (uint8_t)call->kind,
+                  .dtype = barrier ? 0 : (uint8_t)call->dtype,
+                  .op = computes(call) ? (uint8_t)call->op : 0,
+                  .root = has_root(call) ? call->peer : -1,
+                  .count = barrier ? 0 : (uint64_t)call->count};
+  say_where(&r);
+  const uint64_t mode = computes(call) ? hd__fpmode_enter() : 0;
+  const hd_status status = do_call(&r);
+  if (computes(call))
+    hd__fpmode_leave(mode);
+  return status;
+}

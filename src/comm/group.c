@@ -1,0 +1,354 @@
+/* Groups: making and ending them, their memory, and how they come to their end. See group.h. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "comm/group.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "comm/desk.h"
+#include "comm/message.h"
+#include "comm/rendezvous.h"
+
+enum { MOST_SLOT_BYTES = 256 << 10, LEAST_SLOT_BYTES = 16 << 10, ALL_SLOT_BYTES = 64 << 20, PAGE_BYTES = 4096 };
+
+static const double TIMEOUT_S = 1800;
+
+/* ---- its end ---- */
+
+void hd__group_break(hd_group *g, hd_status status, const char *format, ...) {
+  unsigned runs = HD_GROUP_RUNS;
+  if (!atomic_compare_exchange_strong(&g->end->state, &runs, HD_GROUP_ENDING))
+    return;
+  va_list args;
+  va_start(args, format);
+  vsnprintf(g->end->text, sizeof g->end->text, format, args);
+  va_end(args);
+  g->end->status = status;
+  atomic_store(&g->end->state, HD_GROUP_ENDED);
+}
+
+hd_status hd__group_check(hd_group *g, hd_ctx *ctx) {
+  HD_TRY(hd__world_check(g->world, ctx));
+  if (atomic_load(&g->end->state) == HD_GROUP_RUNS)
+    return HD_OK;
+  while (atomic_load(&g->end->state) == HD_GROUP_ENDING && hd__world_check(g->world, ctx) == HD_OK)
+    sched_yield();
+  return hd__fail(ctx, (hd_status)g->end->status, "%s", g->end->text);
+}
+
+void hd__group_look(hd_group *g, int rank) {
+  if (hd__world_check(g->world, NULL) != HD_OK)
+    hd__group_break(g, HD_E_PEER, "the group lost a rank");
+  else if (hd__world_view(g->world, g->member[rank]).state == HD_RANK_LEFT)
+    hd__group_break(g, HD_E_PEER, "expected rank %d at a call, found that it has left the group; do all ranks make the "
+                                  "same calls?", rank);
+}
+
+static void not_come(hd_group *g, int64_t waited_ns) {
+  char missing[160] = "";
+  const unsigned number = atomic_load(&g->meeting.line[g->rank].came);
+  int count = 0;
+  for (int r = 0; r < g->ranks; r++) {
+    const size_t at = strlen(missing);
+    if ((int)(atomic_load(&g->meeting.line[r].came) - number) < 0 && count++ < 16)
+      snprintf(missing + at, sizeof missing - at, "%s%d", at ? ", " : "", r);
+  }
+  hd__group_break(g, HD_E_TIMEOUT,
+                  "expected all ranks at a call within %g s, found that rank%s %s%s did not come, while rank %d waited; "
+                  "do all ranks make the same calls? If so, raise the timeout",
+                  g->patience_s, count == 1 ? "" : "s", missing, count > 16 ? ", ..." : "", g->rank);
+}
+
+/* The meeting calls it now and then, while this rank sleeps. */
+static void late(void *self, int rank, int64_t waited_ns) {
+  hd_group *g = self;
+  hd__group_look(g, rank);
+  if ((double)waited_ns > 1e9 * g->patience_s)
+    not_come(g, waited_ns);
+}
+
+/* ---- its memory ---- */
+
+/* Where the parts lie; returns the size. */
+static size_t lay_out(hd_group *g, char *base) {
+  const size_t n = (size_t)g->ranks, lines = (sizeof(hd_group_end) + 127) / 128 * 128;
+  const size_t bells = lines + n * sizeof(hd_meeting_line);
+  const size_t slots = (bells + hd__bells_bytes(g->ranks) + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
+  size_t slot = MOST_SLOT_BYTES;
+  while (slot > LEAST_SLOT_BYTES && slot * 4 * n > ALL_SLOT_BYTES)
+    slot /= 2;
+  g->slot_bytes = slot;
+  g->result_bytes = ((slot + n - 1) / n + 2 * 64 + 63) / 64 * 64;
+  g->stride = (2 * (g->slot_bytes + g->result_bytes) + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
+  const size_t boxes = slots + n * g->stride;
+  if (base) {
+    g->end = (hd_group_end *)base;
+    g->bell = (hd_bell *)(base + bells);
+    g->slots = base + slots;
+    g->boxes = base + boxes;
+    g->watch = (hd_meeting_watch){.broken = &g->end->state, .late = late, .self = g};
+  }
+  return boxes + hd__boxes_bytes(&g->fragment_bytes, g->ranks);
+}
+
+/* More ranks than CPUs: nobody looks out for long. */
+static bool is_crowded(int ranks) {
+  cpu_set_t set;
+  return sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) < ranks;
+}
+
+/* A group without memory yet. */
+static hd_status make(hd_group **out, hd_ctx *ctx, hd_world *world, int rank, int ranks) {
+  hd_group *g = hd__calloc(1, sizeof *g);
+  *out = g;
+  if (!g)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for a group of ranks");
+  g->world = world;
+  g->rank = rank;
+  g->ranks = ranks;
+  g->patience_s = g->timeout_s = TIMEOUT_S;
+  g->member = hd__calloc((size_t)ranks, sizeof *g->member);
+  g->inputs = hd__calloc((size_t)ranks, sizeof *g->inputs);
+  return g->member && g->inputs ? HD_OK : hd__fail(ctx, HD_E_NOMEM, "out of memory for a group of %d ranks", ranks);
+}
+
+static hd_status map_memory(hd_group *g, hd_ctx *ctx, int64_t offset) {
+  HD_TRY(hd__segment_map(&g->memory, ctx, hd__world_fd(g->world), offset, lay_out(g, NULL), "a group of ranks"));
+  lay_out(g, g->memory.base);
+  char *lines = (char *)g->memory.base + (sizeof(hd_group_end) + 127) / 128 * 128;
+  g->crowded = is_crowded(g->ranks);
+  hd__meeting_join(&g->meeting, (hd_meeting_line *)lines, g->ranks, g->crowded, &g->watch);
+  return HD_OK;
+}
+
+/* Who makes room says so to those who share it. */
+typedef struct room {
+  int64_t offset;
+  uint64_t wants; /* what for: the same on all ranks */
+  int64_t status;
+} room;
+
+static hd_status read_room(hd_ctx *ctx, const room *all, int ranks, int maker, const char *what) {
+  for (int r = 1; r < ranks; r++)
+    if (all[r].wants != all[0].wants)
+      return hd__fail(ctx, HD_E_USAGE, "expected all ranks to ask for the same %s, found that rank %d asks for another "
+                                       "one than rank 0", what, r);
+  if (all[maker].status != HD_OK)
+    return hd__fail(ctx, (hd_status)all[maker].status, "expected memory for %s, found that the file of the ranks cannot "
+                                                       "grow", what);
+  return HD_OK;
+}
+
+/* ---- making and ending ---- */
+
+static void release(hd_group *g) {
+  if (!g)
+    return;
+  for (int i = 0; i < HD_GROUP_BUFFERS; i++)
+    hd__segment_destroy(&g->buffer[i].map);
+  hd__segment_destroy(&g->memory);
+  hd__free(g->member);
+  hd__free(g->inputs);
+  if (g->owns_world)
+    hd__world_leave(g->world);
+  hd__free(g);
+}
+
+static hd_status share_world(hd_group *g, hd_ctx *ctx) {
+  room mine = {0}, *all = hd__calloc((size_t)g->ranks, sizeof *all);
+  if (!all)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for a group of %d ranks", g->ranks);
+  if (g->rank == 0)
+    mine.status = hd__world_grow(&mine.offset, g->world, ctx, lay_out(g, NULL));
+  hd_status status = hd__world_gather(all, g->world, ctx, &mine, sizeof mine);
+  if (status == HD_OK)
+    status = read_room(ctx, all, g->ranks, 0, "a group");
+  if (status == HD_OK)
+    status = map_memory(g, ctx, all[0].offset);
+  hd__free(all);
+  return status;
+}
+
+hd_status hd__group_of_world(hd_group **out, hd_ctx *ctx, hd_world *world, double timeout_s) {
+  hd_group *g;
+  hd_status status = make(&g, ctx, world, hd__world_rank(world), hd__world_ranks(world));
+  for (int r = 0; status == HD_OK && r < g->ranks; r++)
+    g->member[r] = r;
+  if (status == HD_OK)
+    status = share_world(g, ctx);
+  if (status == HD_OK && timeout_s > 0)
+    g->patience_s = g->timeout_s = timeout_s;
+  if (status != HD_OK)
+    release(g);
+  *out = status == HD_OK ? g : NULL;
+  return status;
+}
+
+static hd_status check_settings(hd_ctx *ctx, const hd_group_settings *s) {
+  const char *backend = s->backend ? s->backend : "shm";
+  if (!strcmp(backend, "mpi"))
+    return hd__fail(ctx, HD_E_UNSUPPORTED, "backend mpi is not there yet: for ranks on one host use shm, which ranks that "
+                                           "mpirun started can use, too");
+  if (strcmp(backend, "shm"))
+    return hd__fail(ctx, HD_E_USAGE, "expected backend shm or mpi, found '%.60s'", backend);
+  if (!(s->timeout_s >= 0 && s->timeout_s <= 1e9))
+    return hd__fail(ctx, HD_E_USAGE, "expected a timeout in seconds, 0 for %g, found %g", TIMEOUT_S, s->timeout_s);
+  return HD_OK;
+}
+
+hd_status hd_group_init(hd_group **out, hd_ctx *ctx, const hd_group_settings *settings) {
+  static const hd_group_settings usual = {.rank = -1, .world_size = -1};
+  const hd_group_settings *s = settings ? settings : &usual;
+  hd_world *world;
+  *out = NULL;
+  HD_TRY(check_settings(ctx, s));
+  const double timeout_s = s->timeout_s > 0 ? s->timeout_s : TIMEOUT_S;
+  HD_TRY(hd__rendezvous(&world, ctx, s->init_method, s->rank, s->world_size, timeout_s));
+  hd__world_keep_process(world);
+  const hd_status status = hd__group_of_world(out, ctx, world, timeout_s);
+  if (status == HD_OK)
+    (*out)->owns_world = true;
+  else
+    hd__world_leave(world);
+  return status;
+}
+
+/* Everybody's list must be the same. */
+static uint64_t sum_of_list(const int32_t *ranks, int32_t count) {
+  uint64_t sum = UINT64_C(0xcbf29ce484222325) ^ (uint64_t)count;
+  for (int32_t i = 0; i < count; i++)
+    sum = (sum ^ (uint64_t)ranks[i]) * UINT64_C(0x100000001b3);
+  return sum;
+}
+
+static hd_status check_list(hd_ctx *ctx, const hd_group *parent, const int32_t *ranks, int32_t count) {
+  if (count < 1 || count > parent->ranks || !ranks)
+    return hd__fail(ctx, HD_E_USAGE, "expected 1 to %d ranks for a group, found %d", parent->ranks, count);
+  for (int32_t i = 0; i < count; i++) {
+    if (ranks[i] < 0 || ranks[i] >= parent->ranks)
+      return hd__fail(ctx, HD_E_USAGE, "expected ranks from 0 to %d, found %d", parent->ranks - 1, ranks[i]);
+    for (int32_t j = 0; j < i; j++)
+      if (ranks[j] == ranks[i])
+        return hd__fail(ctx, HD_E_USAGE, "expected each rank once, found rank %d twice", ranks[i]);
+  }
+  return HD_OK;
+}
+
+static int place_in(const int32_t *ranks, int32_t count, int rank) {
+  for (int32_t i = 0; i < count; i++)
+    if (ranks[i] == rank)
+      return i;
+  return -1;
+}
+
+/* All ranks of the parent tell each other: a list that is wrong, and so differs, is known to all. */
+static hd_status share_parent(hd_group *g, hd_group *parent, hd_ctx *ctx, const int32_t *ranks, int32_t count) {
+  room mine = {.wants = sum_of_list(ranks, count)}, *all = hd__calloc((size_t)parent->ranks, sizeof *all);
+  if (!all)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for a group of %d ranks", count);
+  if (g->rank == 0)
+    mine.status = hd__world_grow(&mine.offset, g->world, ctx, lay_out(g, NULL));
+  hd_status status = hd_group_all_gather(all, parent, ctx, &mine, sizeof mine, HD_U8);
+  if (status == HD_OK)
+    status = read_room(ctx, all, parent->ranks, ranks[0], "group");
+  if (status == HD_OK && g->rank >= 0)
+    status = map_memory(g, ctx, all[ranks[0]].offset);
+  hd__free(all);
+  return status;
+}
+
+hd_status hd_group_new(hd_group **out, hd_group *parent, hd_ctx *ctx, const int32_t *ranks, int32_t count) {
+  hd_group *g = NULL;
+  *out = NULL;
+  const hd_status sound = check_list(ctx, parent, ranks, count);
+  if (sound != HD_OK) { /* the others wait: a call that they do not make tells them */
+    hd_group_all_gather(NULL, parent, NULL, NULL, -1, HD_U8);
+    return sound;
+  }
+  hd_status status = make(&g, ctx, parent->world, place_in(ranks, count, parent->rank), count);
+  for (int32_t i = 0; status == HD_OK && i < count; i++)
+    g->member[i] = parent->member[ranks[i]];
+  if (status == HD_OK) {
+    g->patience_s = g->timeout_s = parent->timeout_s;
+    status = share_parent(g, parent, ctx, ranks, count);
+  }
+  if (status != HD_OK || g->rank < 0)
+    release(g);
+  else
+    *out = g;
+  return status;
+}
+
+void hd_group_destroy(hd_group *g) {
+  if (!g)
+    return;
+  hd__desk_destroy(g->desk);
+  release(g);
+}
+
+int32_t hd_group_rank(const hd_group *g) { return g ? g->rank : 0; }
+
+int32_t hd_group_size(const hd_group *g) { return g ? g->ranks : 1; }
+
+hd_world *hd__group_world(const hd_group *g) { return g ? g->world : NULL; }
+
+/* ---- buffers ---- */
+
+static hd_group_buffer *free_buffer(hd_group *g) {
+  for (int i = 0; i < HD_GROUP_BUFFERS; i++)
+    if (g->buffer[i].number == 0)
+      return &g->buffer[i];
+  return NULL;
+}
+
+static hd_status share_buffer(hd_group_buffer *b, hd_group *g, hd_ctx *ctx, size_t bytes) {
+  room mine = {.wants = bytes}, *all = hd__calloc((size_t)g->ranks, sizeof *all);
+  if (!all)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for a buffer of the group");
+  const size_t stride = hd__segment_bytes(bytes);
+  if (g->rank == 0)
+    mine.status = hd__world_grow(&mine.offset, g->world, ctx, stride * (size_t)g->ranks);
+  hd_status status = hd_group_all_gather(all, g, ctx, &mine, sizeof mine, HD_U8);
+  if (status == HD_OK)
+    status = read_room(ctx, all, g->ranks, 0, "buffer");
+  if (status == HD_OK)
+    status = hd__segment_map(&b->map, ctx, hd__world_fd(g->world), all[0].offset, stride * (size_t)g->ranks,
+                             "a buffer of the group");
+  b->stride = stride;
+  b->offset = all[0].offset;
+  hd__free(all);
+  return status;
+}
+
+hd_status hd_group_alloc(void **out, hd_group *g, hd_ctx *ctx, size_t bytes) {
+  hd_group_buffer *b = free_buffer(g), made = {0};
+  *out = NULL;
+  if (!b || g->buffers_made == UINT16_MAX || bytes > (SIZE_MAX >> 24)) {
+    hd_group_all_gather(NULL, g, NULL, NULL, -1, HD_U8);
+    return hd__fail(ctx, HD_E_USAGE, "expected at most %d buffers of a group at a time, of a size that there is; free "
+                                     "some", HD_GROUP_BUFFERS);
+  }
+  HD_TRY(share_buffer(&made, g, ctx, bytes));
+  made.number = ++g->buffers_made;
+  *b = made;
+  *out = (char *)made.map.base + (size_t)g->rank * made.stride;
+  return HD_OK;
+}
+
+void hd_group_free(hd_group *g, void *memory) {
+  for (int i = 0; memory && i < HD_GROUP_BUFFERS; i++) {
+    hd_group_buffer *b = &g->buffer[i];
+    if (b->number == 0 || memory != (char *)b->map.base + (size_t)g->rank * b->stride)
+      continue;
+    hd__segment_destroy(&b->map);
+    fallocate(hd__world_fd(g->world), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+              (off_t)b->offset + (off_t)g->rank * (off_t)b->stride, (off_t)b->stride);
+    *b = (hd_group_buffer){0};
+  }
+}
