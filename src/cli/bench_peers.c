@@ -1,4 +1,4 @@
-/* heddle bench peers: the scripts that the command carries, written into a folder that goes when they have ended, and
+/* Benches with peers: the scripts that the command carries, written into a folder that goes when they have ended, and
  * run by python3 as a child, which gets this program's own path. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -88,7 +88,7 @@ static int run_python(char *const *argv) {
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-int bench_peers(const char *const *given) {
+int bench_peers(const char *name, const char *const *given) {
   char folder[FOLDER_BYTES], script[PATH_BYTES], self[PATH_MAX];
   char *argv[MOST_WORDS] = {(char *)"python3", script, (char *)"--heddle", self};
   int count = 4;
@@ -98,7 +98,7 @@ int bench_peers(const char *const *given) {
     argv[count++] = (char *)*given;
   fflush(stdout);
   int code = write_scripts(folder);
-  path_of(script, folder, "peers.py");
+  path_of(script, folder, name);
   if (code == CLI_OK)
     code = run_python(argv);
   remove_folder(folder);

@@ -17,7 +17,7 @@ typedef struct request {
   hd_bench_product product[MOST_SHAPES];
   int shapes, products;
   const char *peers[MOST_WORDS]; /* options for the script */
-  int words;
+  int words, with_peers;
 } request;
 
 typedef int bench_fn(hd_ctx *ctx, const hd_config *config, const request *r);
@@ -393,7 +393,31 @@ static int run_peers(hd_ctx *ctx, const hd_config *config, const request *asked)
   if (wants_json(config))
     word[count++] = "--json";
   word[count] = NULL;
-  return bench_peers(word);
+  return bench_peers("peers.py", word);
+}
+
+/* ---- allreduce ---- */
+
+static int take_peers(void *self, const char *value) {
+  ((request *)self)->with_peers = 1;
+  return -1;
+}
+
+static int run_allreduce(hd_ctx *ctx, const hd_config *config, const request *asked) {
+  const char *word[MOST_WORDS + 4], *procs = hd_config_get(config, "procs");
+  int count = 0;
+  if (!strcmp(procs, "1"))
+    procs = "2";
+  if (!asked->with_peers)
+    return bench_allreduce(ctx, atoi(procs), wants_json(config));
+  for (int i = 0; i < asked->words; i++)
+    word[count++] = asked->peers[i];
+  word[count++] = "--procs";
+  word[count++] = procs;
+  if (wants_json(config))
+    word[count++] = "--json";
+  word[count] = NULL;
+  return bench_peers("allreduce.py", word);
 }
 
 /* ---- the command ---- */
@@ -406,7 +430,9 @@ static const char *const for_loader[] = {
     "workers", "prefetch-factor", "pin-memory", "threads", "cpus",       "placement", "json",       NULL};
 static const char *const for_peers[] = {"data-dir", "threads", "json", NULL};
 
-enum { HAS_SVG = 1, HAS_SHAPE = 2, HAS_SIZE = 4, HAS_PEERS = 8 };
+static const char *const for_allreduce[] = {"procs", "json", NULL};
+
+enum { HAS_SVG = 1, HAS_SHAPE = 2, HAS_SIZE = 4, HAS_WORK = 8, HAS_PEERS = 16, HAS_RANKS = 32 };
 
 static const struct {
   const char *name;
@@ -421,15 +447,21 @@ static const struct {
     {"gemm", bench_gemm, lanes_alone, HAS_SIZE, "products of matrices, against OpenBLAS"},
     {"barrier", bench_barrier, lanes_alone, 0, "what it takes lanes to meet, against the OpenMP runtime"},
     {"loader", bench_loader, for_loader, 0, "reading, transforming and normalising samples, by workers or without"},
-    {"peers", run_peers, for_peers, HAS_PEERS,
+    {"allreduce", run_allreduce, for_allreduce, HAS_PEERS | HAS_RANKS,
+     "sums over --procs ranks (2), by size; with --peers against MPI and gloo"},
+    {"peers", run_peers, for_peers, HAS_PEERS | HAS_WORK,
      "training against PyTorch and JAX, as far as they are installed, in turns"},
 };
 
-enum { BENCHES = sizeof benches / sizeof *benches, MOST_EXTRA = 9 };
+enum { BENCHES = sizeof benches / sizeof *benches, MOST_EXTRA = 10 };
 
 static void list_extra(cli_extra *out, int has, request *r) {
   int count = 0;
-  out[count++] = (cli_extra){"seconds", "S", "how long to measure (3)", take_seconds, r};
+  if (!(has & HAS_RANKS))
+    out[count++] = (cli_extra){"seconds", "S", "how long to measure (3)", take_seconds, r};
+  else
+    out[count++] =
+        (cli_extra){"peers", NULL, "against MPI and gloo, as far as they are installed, in turns", take_peers, r};
   if (has & HAS_SVG)
     out[count++] = (cli_extra){"svg", "FILE", "draw the operations under the machine's limits", take_svg, r};
   if (has & HAS_SHAPE)
@@ -441,7 +473,9 @@ static void list_extra(cli_extra *out, int has, request *r) {
   if (has & HAS_PEERS) {
     out[count++] =
         (cli_extra){"python", "PATH", "an interpreter with peers (python3); may be repeated", take_python, r};
-    out[count++] = (cli_extra){"work", "NAME", "cnn, mlp, simplenet or fastmnist (all); may be repeated", take_work, r};
+    if (has & HAS_WORK)
+      out[count++] =
+          (cli_extra){"work", "NAME", "cnn, mlp, simplenet or fastmnist (all); may be repeated", take_work, r};
     out[count++] = (cli_extra){"rounds", "N", "how often each is measured (5)", take_rounds, r};
     out[count++] = (cli_extra){"markdown", NULL, "a table for a page", take_markdown, r};
   }
@@ -480,7 +514,7 @@ static int help(void) {
   for (int i = 0; i < BENCHES; i++)
     printf("  %-10s %s\n", benches[i].name, benches[i].help);
   printf("\nBeside the options that heddle bench WHAT --help lists:\n");
-  list_extra(extra, HAS_SVG | HAS_SHAPE | HAS_SIZE | HAS_PEERS, NULL);
+  list_extra(extra, HAS_SVG | HAS_SHAPE | HAS_SIZE | HAS_PEERS | HAS_WORK, NULL);
   for (const cli_extra *e = extra; e->name; e++)
     printf("  --%s %-*s %s\n", e->name, 21 - (int)strlen(e->name), e->arg ? e->arg : "", e->help);
   return CLI_OK;

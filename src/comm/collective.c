@@ -3,6 +3,7 @@
  * Three sizes. Up to 8 bytes travel in the notes of the meeting: one cache line a rank. What is below `PARTS_FROM` bytes
  * over all ranks goes whole into each rank's slot, and everybody sums all of it: one meeting. Larger sums go in parts:
  * each rank sums its own part of a chunk and all copy the results, one meeting later, while the next chunk is put. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/status.h"
@@ -24,16 +25,15 @@ typedef struct kind {
   int how;
 } kind;
 
-static const kind kinds[] = {
-    [HD_GROUP_BARRIER] = {"barrier", NOBODY, NOBODY, false, false, TAKE_NOTHING},
-    [HD_GROUP_BROADCAST] = {"broadcast", ROOT, ALL, false, false, COPY_ROOT},
-    [HD_GROUP_ALL_REDUCE] = {"all_reduce", ALL, ALL, false, false, REDUCE},
-    [HD_GROUP_REDUCE] = {"reduce", ALL, ROOT, false, false, REDUCE},
-    [HD_GROUP_GATHER] = {"gather", ALL, ROOT, false, true, COPY_ALL},
-    [HD_GROUP_ALL_GATHER] = {"all_gather", ALL, ALL, false, true, COPY_ALL},
-    [HD_GROUP_SCATTER] = {"scatter", ROOT, ALL, true, false, COPY_ROOT},
-    [HD_GROUP_REDUCE_SCATTER] = {"reduce_scatter", ALL, ALL, true, false, REDUCE},
-    [HD_GROUP_ALL_TO_ALL] = {"all_to_all", ALL, ALL, true, true, COPY_ALL}};
+static const kind kinds[] = {[HD_GROUP_BARRIER] = {"barrier", NOBODY, NOBODY, false, false, TAKE_NOTHING},
+                             [HD_GROUP_BROADCAST] = {"broadcast", ROOT, ALL, false, false, COPY_ROOT},
+                             [HD_GROUP_ALL_REDUCE] = {"all_reduce", ALL, ALL, false, false, REDUCE},
+                             [HD_GROUP_REDUCE] = {"reduce", ALL, ROOT, false, false, REDUCE},
+                             [HD_GROUP_GATHER] = {"gather", ALL, ROOT, false, true, COPY_ALL},
+                             [HD_GROUP_ALL_GATHER] = {"all_gather", ALL, ALL, false, true, COPY_ALL},
+                             [HD_GROUP_SCATTER] = {"scatter", ROOT, ALL, true, false, COPY_ROOT},
+                             [HD_GROUP_REDUCE_SCATTER] = {"reduce_scatter", ALL, ALL, true, false, REDUCE},
+                             [HD_GROUP_ALL_TO_ALL] = {"all_to_all", ALL, ALL, true, true, COPY_ALL}};
 
 /* What a rank says it calls: the note of its first meeting. */
 typedef struct note {
@@ -58,7 +58,9 @@ typedef struct run {
   note mine;
 } run;
 
-static bool has_root(const hd_group_call *call) { return kinds[call->kind].puts == ROOT || kinds[call->kind].takes == ROOT; }
+static bool has_root(const hd_group_call *call) {
+  return kinds[call->kind].puts == ROOT || kinds[call->kind].takes == ROOT;
+}
 
 static bool computes(const hd_group_call *call) { return kinds[call->kind].how == REDUCE; }
 
@@ -94,7 +96,8 @@ static void describe(char *text, size_t bytes, const note *n) {
   const kind *k = &kinds[n->kind];
   int at = snprintf(text, bytes, "%s", k->name);
   if (k->how != TAKE_NOTHING)
-    at += snprintf(text + at, bytes - (size_t)at, " of %llu %s", (unsigned long long)n->count, hd__dtype_name(n->dtype));
+    at +=
+        snprintf(text + at, bytes - (size_t)at, " of %llu %s", (unsigned long long)n->count, hd__dtype_name(n->dtype));
   if (k->how == REDUCE)
     at += snprintf(text + at, bytes - (size_t)at, " by %s", hd__reduce_name(n->op));
   if (n->root >= 0)
@@ -149,9 +152,7 @@ static char *result_of(const run *r, int rank, uint64_t round) {
 }
 
 /* Where this rank puts, and where others find it after the meeting. */
-static char *put_place(run *r, uint64_t round) {
-  return r->in_notes ? r->mine.data : slot_of(r, r->g->rank, round);
-}
+static char *put_place(run *r, uint64_t round) { return r->in_notes ? r->mine.data : slot_of(r, r->g->rank, round); }
 
 static const char *take_place(const run *r, int rank, uint64_t round) {
   return r->in_notes ? note_of(r, rank)->data : slot_of(r, rank, round);

@@ -136,9 +136,9 @@ static hd_status start_thread(hd_desk *desk, hd_ctx *ctx, int which) {
   const int error = pthread_create(&q->thread, NULL, which == MESSAGES ? do_messages : do_collectives, desk);
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   q->has_thread = error == 0;
-  return error ? hd__fail(ctx, HD_E_SYSTEM, "cannot start a thread for the group: %s; raise `ulimit -u`",
-                          strerror(error))
-               : HD_OK;
+  return error
+             ? hd__fail(ctx, HD_E_SYSTEM, "cannot start a thread for the group: %s; raise `ulimit -u`", strerror(error))
+             : HD_OK;
 }
 
 static hd_status open_desk(hd_group *g, hd_ctx *ctx, int which) {
@@ -251,48 +251,76 @@ hd_status hd_group_barrier(hd_group *g, hd_ctx *ctx) {
 }
 
 hd_status hd_group_broadcast(void *data, hd_group *g, hd_ctx *ctx, int64_t count, hd_dtype dtype, int32_t root) {
-  return hd_group_run(g, ctx, &(hd_group_call){HD_GROUP_BROADCAST, data, data, count, dtype, .peer = root});
+  return hd_group_run(
+      g, ctx,
+      &(hd_group_call){
+          .kind = HD_GROUP_BROADCAST, .output = data, .input = data, .count = count, .dtype = dtype, .peer = root});
 }
 
 hd_status hd_group_all_reduce(void *output, hd_group *g, hd_ctx *ctx, const void *input, int64_t count, hd_dtype dtype,
                               hd_reduce_op op) {
-  return hd_group_run(g, ctx, &(hd_group_call){HD_GROUP_ALL_REDUCE, output, input, count, dtype, op});
+  return hd_group_run(
+      g, ctx,
+      &(hd_group_call){
+          .kind = HD_GROUP_ALL_REDUCE, .output = output, .input = input, .count = count, .dtype = dtype, .op = op});
 }
 
 hd_status hd_group_reduce(void *output, hd_group *g, hd_ctx *ctx, const void *input, int64_t count, hd_dtype dtype,
                           hd_reduce_op op, int32_t root) {
-  return hd_group_run(g, ctx, &(hd_group_call){HD_GROUP_REDUCE, output, input, count, dtype, op, root});
+  return hd_group_run(g, ctx,
+                      &(hd_group_call){.kind = HD_GROUP_REDUCE,
+                                       .output = output,
+                                       .input = input,
+                                       .count = count,
+                                       .dtype = dtype,
+                                       .op = op,
+                                       .peer = root});
 }
 
 hd_status hd_group_gather(void *output, hd_group *g, hd_ctx *ctx, const void *input, int64_t count, hd_dtype dtype,
                           int32_t root) {
-  return hd_group_run(g, ctx, &(hd_group_call){HD_GROUP_GATHER, output, input, count, dtype, .peer = root});
+  return hd_group_run(
+      g, ctx,
+      &(hd_group_call){
+          .kind = HD_GROUP_GATHER, .output = output, .input = input, .count = count, .dtype = dtype, .peer = root});
 }
 
 hd_status hd_group_all_gather(void *output, hd_group *g, hd_ctx *ctx, const void *input, int64_t count,
                               hd_dtype dtype) {
-  return hd_group_run(g, ctx, &(hd_group_call){HD_GROUP_ALL_GATHER, output, input, count, dtype});
+  return hd_group_run(
+      g, ctx,
+      &(hd_group_call){.kind = HD_GROUP_ALL_GATHER, .output = output, .input = input, .count = count, .dtype = dtype});
 }
 
 hd_status hd_group_scatter(void *output, hd_group *g, hd_ctx *ctx, const void *input, int64_t count, hd_dtype dtype,
                            int32_t root) {
-  return hd_group_run(g, ctx, &(hd_group_call){HD_GROUP_SCATTER, output, input, count, dtype, .peer = root});
+  return hd_group_run(
+      g, ctx,
+      &(hd_group_call){
+          .kind = HD_GROUP_SCATTER, .output = output, .input = input, .count = count, .dtype = dtype, .peer = root});
 }
 
 hd_status hd_group_reduce_scatter(void *output, hd_group *g, hd_ctx *ctx, const void *input, int64_t count,
                                   hd_dtype dtype, hd_reduce_op op) {
-  return hd_group_run(g, ctx, &(hd_group_call){HD_GROUP_REDUCE_SCATTER, output, input, count, dtype, op});
+  return hd_group_run(
+      g, ctx,
+      &(hd_group_call){
+          .kind = HD_GROUP_REDUCE_SCATTER, .output = output, .input = input, .count = count, .dtype = dtype, .op = op});
 }
 
 hd_status hd_group_all_to_all(void *output, hd_group *g, hd_ctx *ctx, const void *input, int64_t count,
                               hd_dtype dtype) {
-  return hd_group_run(g, ctx, &(hd_group_call){HD_GROUP_ALL_TO_ALL, output, input, count, dtype});
+  return hd_group_run(
+      g, ctx,
+      &(hd_group_call){.kind = HD_GROUP_ALL_TO_ALL, .output = output, .input = input, .count = count, .dtype = dtype});
 }
 
 hd_status hd_group_send(hd_group *g, hd_ctx *ctx, const void *input, int64_t count, hd_dtype dtype, int32_t to) {
-  return hd_group_run(g, ctx, &(hd_group_call){HD_GROUP_SEND, NULL, input, count, dtype, .peer = to});
+  return hd_group_run(
+      g, ctx, &(hd_group_call){.kind = HD_GROUP_SEND, .input = input, .count = count, .dtype = dtype, .peer = to});
 }
 
 hd_status hd_group_recv(void *output, hd_group *g, hd_ctx *ctx, int64_t count, hd_dtype dtype, int32_t from) {
-  return hd_group_run(g, ctx, &(hd_group_call){HD_GROUP_RECV, output, NULL, count, dtype, .peer = from});
+  return hd_group_run(
+      g, ctx, &(hd_group_call){.kind = HD_GROUP_RECV, .output = output, .count = count, .dtype = dtype, .peer = from});
 }

@@ -46,8 +46,10 @@ void hd__group_look(hd_group *g, int rank) {
   if (hd__world_check(g->world, NULL) != HD_OK)
     hd__group_break(g, HD_E_PEER, "the group lost a rank");
   else if (hd__world_view(g->world, g->member[rank]).state == HD_RANK_LEFT)
-    hd__group_break(g, HD_E_PEER, "expected rank %d at a call, found that it has left the group; do all ranks make the "
-                                  "same calls?", rank);
+    hd__group_break(g, HD_E_PEER,
+                    "expected rank %d at a call, found that it has left the group; do all ranks make the "
+                    "same calls?",
+                    rank);
 }
 
 static void not_come(hd_group *g, int64_t waited_ns) {
@@ -59,10 +61,11 @@ static void not_come(hd_group *g, int64_t waited_ns) {
     if ((int)(atomic_load(&g->meeting.line[r].came) - number) < 0 && count++ < 16)
       snprintf(missing + at, sizeof missing - at, "%s%d", at ? ", " : "", r);
   }
-  hd__group_break(g, HD_E_TIMEOUT,
-                  "expected all ranks at a call within %g s, found that rank%s %s%s did not come, while rank %d waited; "
-                  "do all ranks make the same calls? If so, raise the timeout",
-                  g->patience_s, count == 1 ? "" : "s", missing, count > 16 ? ", ..." : "", g->rank);
+  hd__group_break(
+      g, HD_E_TIMEOUT,
+      "expected all ranks at a call within %g s, found that rank%s %s%s did not come, while rank %d waited; "
+      "do all ranks make the same calls? If so, raise the timeout",
+      g->patience_s, count == 1 ? "" : "s", missing, count > 16 ? ", ..." : "", g->rank);
 }
 
 /* The meeting calls it now and then, while this rank sleeps. */
@@ -137,11 +140,15 @@ typedef struct room {
 static hd_status read_room(hd_ctx *ctx, const room *all, int ranks, int maker, const char *what) {
   for (int r = 1; r < ranks; r++)
     if (all[r].wants != all[0].wants)
-      return hd__fail(ctx, HD_E_USAGE, "expected all ranks to ask for the same %s, found that rank %d asks for another "
-                                       "one than rank 0", what, r);
+      return hd__fail(ctx, HD_E_USAGE,
+                      "expected all ranks to ask for the same %s, found that rank %d asks for another "
+                      "one than rank 0",
+                      what, r);
   if (all[maker].status != HD_OK)
-    return hd__fail(ctx, (hd_status)all[maker].status, "expected memory for %s, found that the file of the ranks cannot "
-                                                       "grow", what);
+    return hd__fail(ctx, (hd_status)all[maker].status,
+                    "expected memory for %s, found that the file of the ranks cannot "
+                    "grow",
+                    what);
   return HD_OK;
 }
 
@@ -193,8 +200,9 @@ hd_status hd__group_of_world(hd_group **out, hd_ctx *ctx, hd_world *world, doubl
 static hd_status check_settings(hd_ctx *ctx, const hd_group_settings *s) {
   const char *backend = s->backend ? s->backend : "shm";
   if (!strcmp(backend, "mpi"))
-    return hd__fail(ctx, HD_E_UNSUPPORTED, "backend mpi is not there yet: for ranks on one host use shm, which ranks that "
-                                           "mpirun started can use, too");
+    return hd__fail(ctx, HD_E_UNSUPPORTED,
+                    "backend mpi is not there yet: for ranks on one host use shm, which ranks that "
+                    "mpirun started can use, too");
   if (strcmp(backend, "shm"))
     return hd__fail(ctx, HD_E_USAGE, "expected backend shm or mpi, found '%.60s'", backend);
   if (!(s->timeout_s >= 0 && s->timeout_s <= 1e9))
@@ -331,8 +339,10 @@ hd_status hd_group_alloc(void **out, hd_group *g, hd_ctx *ctx, size_t bytes) {
   *out = NULL;
   if (!b || g->buffers_made == UINT16_MAX || bytes > (SIZE_MAX >> 24)) {
     hd_group_all_gather(NULL, g, NULL, NULL, -1, HD_U8);
-    return hd__fail(ctx, HD_E_USAGE, "expected at most %d buffers of a group at a time, of a size that there is; free "
-                                     "some", HD_GROUP_BUFFERS);
+    return hd__fail(ctx, HD_E_USAGE,
+                    "expected at most %d buffers of a group at a time, of a size that there is; free "
+                    "some",
+                    HD_GROUP_BUFFERS);
   }
   HD_TRY(share_buffer(&made, g, ctx, bytes));
   made.number = ++g->buffers_made;

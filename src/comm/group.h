@@ -30,10 +30,10 @@ enum { HD_GROUP_RUNS, HD_GROUP_ENDING, HD_GROUP_ENDED };
 
 /* Memory of hd_group_alloc. */
 typedef struct hd_group_buffer {
-  hd_segment map;      /* of all ranks */
-  size_t stride;       /* from one rank's to the next */
-  int64_t offset;      /* in the world's file */
-  uint32_t number;     /* the same on all ranks; 0: a free entry */
+  hd_segment map;  /* of all ranks */
+  size_t stride;   /* from one rank's to the next */
+  int64_t offset;  /* in the world's file */
+  uint32_t number; /* the same on all ranks; 0: a free entry */
 } hd_group_buffer;
 
 typedef struct hd_box hd_box;

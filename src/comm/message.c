@@ -37,7 +37,9 @@ typedef struct fragment {
 
 size_t hd__bells_bytes(int ranks) { return (size_t)ranks * sizeof(hd_bell); }
 
-static size_t box_bytes(size_t fragment_bytes) { return sizeof(hd_box) + FRAGMENTS * (sizeof(fragment) + fragment_bytes); }
+static size_t box_bytes(size_t fragment_bytes) {
+  return sizeof(hd_box) + FRAGMENTS * (sizeof(fragment) + fragment_bytes);
+}
 
 size_t hd__boxes_bytes(size_t *fragment_bytes, int ranks) {
   const size_t pairs = (size_t)ranks * (size_t)ranks;

@@ -15,26 +15,31 @@ enum { BLOCK_BYTES = 8192 };
 
 #define ELEMENT float
 #define SUMMED float
+#define IS_NAN(x) ((x) != (x))
 #define NAME(x) f32_##x
 #include "comm/reduce_loops.h"
 
 #define ELEMENT double
 #define SUMMED double
+#define IS_NAN(x) ((x) != (x))
 #define NAME(x) f64_##x
 #include "comm/reduce_loops.h"
 
 #define ELEMENT int32_t
 #define SUMMED uint32_t
+#define IS_NAN(x) 0
 #define NAME(x) i32_##x
 #include "comm/reduce_loops.h"
 
 #define ELEMENT int64_t
 #define SUMMED uint64_t
+#define IS_NAN(x) 0
 #define NAME(x) i64_##x
 #include "comm/reduce_loops.h"
 
 #define ELEMENT uint8_t
 #define SUMMED unsigned
+#define IS_NAN(x) 0
 #define NAME(x) u8_##x
 #include "comm/reduce_loops.h"
 

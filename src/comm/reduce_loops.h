@@ -1,13 +1,13 @@
 /* The loops of reduce.c for one type of elements: ELEMENT is what they are, SUMMED what sums and products are formed in
- * (unsigned for integers, which wrap), NAME(x) what a function is called. */
+ * (unsigned for integers, which wrap), IS_NAN, NAME(x) what a function is called. */
 
 enum { NAME(run) = 256 / sizeof(ELEMENT) };
 
 static inline ELEMENT NAME(one)(hd_reduce_op op, ELEMENT x, ELEMENT y) {
   switch (op) {
   case HD_REDUCE_PROD: return (ELEMENT)((SUMMED)x * (SUMMED)y);
-  case HD_REDUCE_MIN: return y < x || y != y ? y : x;
-  case HD_REDUCE_MAX: return y > x || y != y ? y : x;
+  case HD_REDUCE_MIN: return y < x || IS_NAN(y) ? y : x;
+  case HD_REDUCE_MAX: return y > x || IS_NAN(y) ? y : x;
   default: return (ELEMENT)((SUMMED)x + (SUMMED)y);
   }
 }
@@ -49,4 +49,5 @@ static void NAME(divide)(void *out, int ranks, int64_t count) {
 
 #undef ELEMENT
 #undef SUMMED
+#undef IS_NAN
 #undef NAME

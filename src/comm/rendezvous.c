@@ -17,7 +17,7 @@
 #include "comm/watch.h"
 #include "sys/clock.h"
 
-enum { VERSION = 1, ANSWER_BYTES = 400, LOOK_MS = 20, METHOD_BYTES = 1024 };
+enum { HELLO_VERSION = 1, ANSWER_BYTES = 400, LOOK_MS = 20, METHOD_BYTES = 1024 };
 
 /* What a rank says to rank 0. */
 typedef struct hello {
@@ -86,7 +86,7 @@ static bool same_user(int peer) {
 /* What is wrong with who says hello; "": nothing. */
 static void judge(char why[ANSWER_BYTES], const place *p, const int *pid_of, const hello *h) {
   *why = 0;
-  if (h->version != VERSION)
+  if (h->version != HELLO_VERSION)
     snprintf(why, ANSWER_BYTES, "expected ranks of one version of heddle, found another one in pid %d", h->pid);
   else if (h->ranks != p->ranks)
     snprintf(why, ANSWER_BYTES, "expected all ranks to have the same world size, found %d in rank 0 and %d in rank %d",
@@ -122,8 +122,9 @@ static hd_status missing(hd_ctx *ctx, const place *p, const int *pid_of) {
     if (!pid_of[r] && count++ < 16)
       snprintf(list + at, sizeof list - at, "%s%d", at ? ", " : "", r);
   }
-  return hd__fail(ctx, HD_E_TIMEOUT, "expected %d ranks to meet at %s within %g s, rank%s %s%s did not come; were all "
-                                     "started, on this host, by this user?",
+  return hd__fail(ctx, HD_E_TIMEOUT,
+                  "expected %d ranks to meet at %s within %g s, rank%s %s%s did not come; were all "
+                  "started, on this host, by this user?",
                   p->ranks, p->shown, p->timeout_s, count == 1 ? "" : "s", list, count > 16 ? ", ..." : "");
 }
 
@@ -159,9 +160,10 @@ static hd_status listen_at(int *out, hd_ctx *ctx, const place *p) {
     return HD_OK;
   const int error = errno;
   close(*out);
-  return error == EADDRINUSE ? hd__fail(ctx, HD_E_USAGE, "expected to be the one rank 0 at %s, found that another process "
-                                                         "waits there: two jobs at once need different names (another "
-                                                         "MASTER_PORT, port or path), and each rank its own number",
+  return error == EADDRINUSE ? hd__fail(ctx, HD_E_USAGE,
+                                        "expected to be the one rank 0 at %s, found that another process "
+                                        "waits there: two jobs at once need different names (another "
+                                        "MASTER_PORT, port or path), and each rank its own number",
                                         p->shown)
                              : hd__fail(ctx, HD_E_SYSTEM, "cannot wait for ranks at %s: %s", p->shown, strerror(error));
 }
@@ -208,8 +210,9 @@ static hd_status connect_to(int *out, hd_ctx *ctx, const place *p) {
       return HD_OK;
     close(*out);
     if (left_s(p) <= 0)
-      return hd__fail(ctx, HD_E_TIMEOUT, "expected rank 0 of %d at %s within %g s, it did not come; was it started, on "
-                                         "this host, by this user?",
+      return hd__fail(ctx, HD_E_TIMEOUT,
+                      "expected rank 0 of %d at %s within %g s, it did not come; was it started, on "
+                      "this host, by this user?",
                       p->ranks, p->shown, p->timeout_s);
     poll(NULL, 0, LOOK_MS);
   }
@@ -240,7 +243,7 @@ static hd_status hear_answer(int *fd, hd_ctx *ctx, const place *p, int peer) {
 }
 
 static hd_status come_to(hd_world **out, hd_ctx *ctx, const place *p) {
-  const hello mine = {HELLO_MAGIC, VERSION, p->rank, p->ranks, (int32_t)getpid()};
+  const hello mine = {HELLO_MAGIC, HELLO_VERSION, p->rank, p->ranks, (int32_t)getpid()};
   int peer, fd;
   HD_TRY(connect_to(&peer, ctx, p));
   send(peer, &mine, sizeof mine, MSG_NOSIGNAL);
@@ -268,21 +271,25 @@ static hd_status read_method(char key[METHOD_BYTES], place *p, hd_ctx *ctx, cons
     return HD_OK;
   }
   const char *port = strrchr(method, ':');
-  if (!strncmp(method, "tcp://", 6) && port > method + 6 && port[1] && strspn(port + 1, "0123456789") == strlen(port + 1) &&
-      strlen(method) < METHOD_BYTES) {
+  if (!strncmp(method, "tcp://", 6) && port > method + 6 && port[1] &&
+      strspn(port + 1, "0123456789") == strlen(port + 1) && strlen(method) < METHOD_BYTES) {
     snprintf(key, METHOD_BYTES, "%s", method);
     return HD_OK;
   }
-  return hd__fail(ctx, HD_E_USAGE, "expected env://, file:///PATH or tcp://HOST:PORT to meet at, found '%.80s'", method);
+  return hd__fail(ctx, HD_E_USAGE, "expected env://, file:///PATH or tcp://HOST:PORT to meet at, found '%.80s'",
+                  method);
 }
 
 static hd_status settle_numbers(place *p, hd_ctx *ctx, const hd_start *start, int rank, int ranks) {
   p->rank = rank == -1 ? start->rank : rank;
   p->ranks = ranks == -1 ? start->ranks : ranks;
   if (p->ranks == -1 || p->rank == -1)
-    return hd__fail(ctx, HD_E_USAGE, "expected a rank and a world size, found no %s; start the program with `heddle launch "
-                                     "-n N -- PROGRAM`, or set RANK and WORLD_SIZE",
-                    p->rank != -1 ? "world size" : p->ranks != -1 ? "rank" : "rank and no world size");
+    return hd__fail(ctx, HD_E_USAGE,
+                    "expected a rank and a world size, found no %s; start the program with `heddle launch "
+                    "-n N -- PROGRAM`, or set RANK and WORLD_SIZE",
+                    p->rank != -1    ? "world size"
+                    : p->ranks != -1 ? "rank"
+                                     : "rank and no world size");
   if (p->ranks < 1 || p->ranks > HD_WORLD_MOST_RANKS)
     return hd__fail(ctx, HD_E_USAGE, "expected a world size from 1 to %d, found %d", HD_WORLD_MOST_RANKS, p->ranks);
   if (p->rank < 0 || p->rank >= p->ranks)
@@ -295,8 +302,9 @@ static hd_status join_launched(hd_world **out, hd_ctx *ctx, int rank, int ranks,
   int own_rank, own_ranks;
   hd__world_launched(&own_rank, &own_ranks);
   if ((rank != -1 && rank != own_rank) || (ranks != -1 && ranks != own_ranks))
-    return hd__fail(ctx, HD_E_USAGE, "expected rank %d of %d, as heddle launch says, found rank %d of %d; leave both -1",
-                    own_rank, own_ranks, rank, ranks);
+    return hd__fail(ctx, HD_E_USAGE,
+                    "expected rank %d of %d, as heddle launch says, found rank %d of %d; leave both -1", own_rank,
+                    own_ranks, rank, ranks);
   return hd__world_join_launched(out, ctx, timeout_s);
 }
 

@@ -16,9 +16,9 @@ hd_status hd__rendezvous(hd_world **out, hd_ctx *ctx, const char *method, int ra
 /* What the environment says; `rank` and `ranks` are -1 where it says nothing. */
 typedef struct hd_start {
   int rank, ranks;
-  const char *by;           /* "torchrun", ...; NULL: nobody */
+  const char *by;            /* "torchrun", ...; NULL: nobody */
   const char *rank_variable; /* where the rank stands */
-  char key[512];            /* what ranks of one job have in common */
+  char key[512];             /* what ranks of one job have in common */
 } hd_start;
 
 /* HD_E_USAGE: numbers that are none; HD_E_UNSUPPORTED: ranks on several hosts. */

@@ -18,12 +18,27 @@ typedef struct launcher {
 } launcher;
 
 static const launcher launchers[] = {
-    {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", NULL,
-     {"MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT"}, false},
-    {"Open MPI's mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", NULL,
-     {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"}, true},
+    {"torchrun",
+     "RANK",
+     "WORLD_SIZE",
+     "LOCAL_WORLD_SIZE",
+     NULL,
+     {"MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT"},
+     false},
+    {"Open MPI's mpirun",
+     "OMPI_COMM_WORLD_RANK",
+     "OMPI_COMM_WORLD_SIZE",
+     "OMPI_COMM_WORLD_LOCAL_SIZE",
+     NULL,
+     {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"},
+     true},
     {"mpiexec", "PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS", NULL, {"PMI_ID_OF_JOB"}, true},
-    {"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", NULL, "SLURM_STEP_NUM_NODES", {"SLURM_JOB_ID", "SLURM_STEP_ID"},
+    {"srun",
+     "SLURM_PROCID",
+     "SLURM_STEP_NUM_TASKS",
+     NULL,
+     "SLURM_STEP_NUM_NODES",
+     {"SLURM_JOB_ID", "SLURM_STEP_ID"},
      true}};
 
 static const char *value_of(const char *name) {
@@ -59,10 +74,11 @@ static void make_key(hd_start *start, const launcher *l) {
 }
 
 static hd_status several_hosts(hd_ctx *ctx, const hd_start *start, const char *what, int number) {
-  return hd__fail(ctx, HD_E_UNSUPPORTED,
-                  "expected all %d ranks on this host, found %s=%d: a world that spans hosts needs MPI; start the ranks "
-                  "with `mpirun -n %d PROGRAM` and backend mpi, or all of them on one host",
-                  start->ranks, what, number, start->ranks);
+  return hd__fail(
+      ctx, HD_E_UNSUPPORTED,
+      "expected all %d ranks on this host, found %s=%d: a world that spans hosts needs MPI; start the ranks "
+      "with `mpirun -n %d PROGRAM` and backend mpi, or all of them on one host",
+      start->ranks, what, number, start->ranks);
 }
 
 static hd_status read_launcher(hd_start *out, hd_ctx *ctx, const launcher *l) {

@@ -8,6 +8,7 @@
 #include <limits.h>
 #include <linux/futex.h>
 #include <sched.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -17,7 +18,7 @@
 #include "sys/clock.h"
 #include "sys/relax.h"
 
-enum { SPINS = 4000, SPINS_CROWDED = 50, YIELDS = 100 };
+enum { SPINS = 4000, SPINS_CROWDED = 50, YIELDS = 100, SHARED_BEFORE_SLEEP = 64 };
 
 void hd__meeting_join(hd_meeting *meeting, hd_meeting_line *lines, int lanes, int crowded,
                       const hd_meeting_watch *watch) {
@@ -55,24 +56,29 @@ static void sleep_until(const hd_meeting *meeting, hd_meeting_line *line, unsign
 }
 
 /* Whether a lane that has not come was last seen on this lane's CPU: it cannot come while we look out for it. */
-static int blocks_another(const hd_meeting *meeting, int lane, unsigned number) {
+static bool blocks_another(const hd_meeting *meeting, int lane, unsigned number) {
   int cpu = atomic_load_explicit(&meeting->line[lane].cpu, memory_order_relaxed);
   for (int i = 0; i < meeting->lanes; i++) {
     hd_meeting_line *other = &meeting->line[i];
     if (i != lane && atomic_load_explicit(&other->cpu, memory_order_relaxed) == cpu && !has_come(other, number))
-      return 1;
+      return true;
   }
-  return 0;
+  return false;
 }
 
 static void wait_for(const hd_meeting *meeting, int lane, hd_meeting_line *line, unsigned number) {
-  int spins = blocks_another(meeting, lane, number) ? 0 : meeting->spins;
+  const bool shares = blocks_another(meeting, lane, number);
+  const int spins = shares ? 0 : meeting->spins;
+  int *shared = &meeting->line[lane].shared;
+  if (shares || *shared) /* others look at this line, too */
+    *shared = shares ? *shared + 1 : 0;
+  const int yields = *shared % SHARED_BEFORE_SLEEP == SHARED_BEFORE_SLEEP - 1 ? 0 : YIELDS;
   for (int i = 0; i < spins; i++) {
     if (has_come(line, number))
       return;
     hd__relax();
   }
-  for (int i = 0; i < YIELDS; i++) {
+  for (int i = 0; i < yields; i++) {
     if (has_come(line, number))
       return;
     sched_yield();

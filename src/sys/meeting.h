@@ -5,13 +5,14 @@
  * meeting, so a fast lane that already enters the next meeting cannot overwrite what a slow one still reads.
  *
  *     line of lane i:  | came | flags[0] | flags[1] | note[0] | note[1] |     64 bytes, which others look at
- *                      | sleepers | cpu |                                      64 bytes, which seldom change
+ *                      | sleepers | cpu | shared |                             64 bytes, which seldom change
  *
  * A note, a few bytes that only those who want them look at, travels with the number in the one cache line.
  *
  * Waiting is a bounded spin, then yields, then a futex on the line that is missing. Each lane notes the CPU on which it
  * came: who waits while a lane is missing that was last seen on the same CPU does not spin but makes way at once. So
- * lanes that share CPUs lose little, whether that was foreseen or not. Reads of shared memory after the meeting see all
+ * lanes that share CPUs lose little, whether that was foreseen or not; now and then it sleeps, and the system may wake
+ * it on a CPU that is free. Reads of shared memory after the meeting see all
  * writes before it.
  *
  * Lanes of several processes meet on lines in memory that all of them map. There somebody may be missing for ever, so
@@ -30,6 +31,7 @@ typedef struct hd_meeting_line {
   _Alignas(8) char note[2][HD_MEETING_NOTE_BYTES];
   _Alignas(64) atomic_uint sleepers;
   atomic_int cpu; /* where it was when it came last */
+  int shared;     /* how often in a row it had to wait for a lane on its own CPU */
 } hd_meeting_line;
 
 /* What a lane that sleeps asks for, every HD_MEETING_LOOK_MS. */

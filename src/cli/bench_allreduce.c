@@ -1,0 +1,42 @@
+/* heddle bench allreduce: starts this command again as the ranks, of which rank 0 tells. */
+#include "cli/bench_report.h"
+#include "cli/cli.h"
+#include "heddle/launch.h"
+
+static void print_text(const hd_bench_allreduce_result *r) {
+  printf("%s, %d rank%s on %d CPU%s; medians of the slowest rank, microseconds\n\n", r->cpu, r->ranks,
+         r->ranks == 1 ? "" : "s", r->cpus, r->cpus == 1 ? "" : "s");
+  printf("%12s %15s %15s\n", "bytes", "private", "in the segment");
+  for (int i = 0; i < HD_BENCH_ALLREDUCE_SIZES; i++)
+    printf("%12lld %15.2f %15.2f\n", (long long)r->size[i].bytes, r->size[i].us, r->size[i].shared_us);
+}
+
+static void print_json(const hd_bench_allreduce_result *r) {
+  printf("{\"ranks\": %d, \"cpus\": %d, \"cpu\": ", r->ranks, r->cpus);
+  cli_json_text(stdout, r->cpu);
+  printf(", \"us_by_bytes\": {");
+  for (int i = 0; i < HD_BENCH_ALLREDUCE_SIZES; i++)
+    printf("%s\"%lld\": %.3f", i ? ", " : "", (long long)r->size[i].bytes, r->size[i].us);
+  printf("}, \"shared_us_by_bytes\": {");
+  for (int i = 0; i < HD_BENCH_ALLREDUCE_SIZES; i++)
+    printf("%s\"%lld\": %.3f", i ? ", " : "", (long long)r->size[i].bytes, r->size[i].shared_us);
+  printf("}}\n");
+}
+
+int bench_allreduce(hd_ctx *ctx, int ranks, int json) {
+  int32_t rank;
+  hd_group *group;
+  hd_bench_allreduce_result result;
+  hd_status status = hd_spawn(&rank, ctx, ranks);
+  if (rank < 0)
+    return status == HD_OK ? CLI_OK : cli_fail(status, hd_ctx_message(ctx));
+  if (status == HD_OK)
+    status = hd_group_init(&group, ctx, NULL);
+  if (status != HD_OK)
+    return cli_fail(status, hd_ctx_message(ctx));
+  status = hd_bench_allreduce(&result, ctx, group);
+  if (status == HD_OK && rank == 0)
+    json ? print_json(&result) : print_text(&result);
+  hd_group_destroy(group);
+  return status == HD_OK ? CLI_OK : cli_fail(status, hd_ctx_message(ctx));
+}
