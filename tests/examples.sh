@@ -63,6 +63,21 @@ result $? "files runs" files.out
 check "each file has its line" test "$(wc -l <files.out)" = 3
 check "the one that is not there says so" shows files "^none: task 1 \('count_lines'\): expected a file"
 
+"$HEDDLE" launch -n 3 -- "$BUILDDIR/examples/allreduce" 10 >allreduce.out 2>&1
+result $? "allreduce runs" allreduce.out
+check "three ranks have one mean" shows allreduce '^the mean of 30 numbers on 3 ranks is 14.5, the token says 3$'
+RANK=0 WORLD_SIZE=2 "$BUILDDIR/examples/allreduce" 10 >first.out 2>&1 &
+RANK=1 WORLD_SIZE=2 "$BUILDDIR/examples/allreduce" 10 >second.out 2>&1 && wait $!
+result $? "allreduce runs by RANK and WORLD_SIZE" first.out
+check "two ranks have theirs" shows first '^the mean of 20 numbers on 2 ranks is 9.5, the token says 1$'
+if command -v mpirun >/dev/null && mpirun --version 2>/dev/null | grep -q 'Open MPI'; then
+  mpirun --allow-run-as-root --oversubscribe --mca plm_rsh_agent : -n 3 "$BUILDDIR/examples/allreduce" 10 >mpirun.out 2>&1
+  result $? "allreduce runs by mpirun" mpirun.out
+  check "with the same mean" shows mpirun '^the mean of 30 numbers on 3 ranks is 14.5, the token says 3$'
+fi
+env -u RANK "$BUILDDIR/examples/allreduce" >alone.out 2>&1
+check "alone it says how to start it" shows alone 'heddle launch -n N -- PROGRAM'
+
 "$BUILDDIR/examples/inference" none >missing.out 2>&1
 check "a failure is told in the library's line" test "$(wc -l <missing.out)" = 1
 echo "1..$count"

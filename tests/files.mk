@@ -25,7 +25,7 @@ unit_tests += tests/fault/test_alloc
 unit_tests += tests/unit/test_sessions tests/unit/test_own_op
 unit_tests += tests/unit/test_profile tests/unit/test_sources tests/unit/test_pictures tests/unit/test_csv \
   tests/unit/test_own_data
-unit_tests += tests/unit/test_transform tests/unit/test_skip tests/unit/test_group
+unit_tests += tests/unit/test_transform tests/unit/test_skip tests/unit/test_rendezvous tests/unit/test_world tests/unit/test_group
 unit_tests += tests/fuzz/test_fuzz
 op_tests = tests/op/test_array tests/op/test_expf tests/op/test_gemm tests/op/test_gradients tests/op/test_kernels tests/op/test_network_gradients \
   tests/op/test_updates

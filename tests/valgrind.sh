@@ -38,5 +38,6 @@ check "inference" run inference run run/wrong.png
 check "squares" run squares 1000
 check "files" run files "$SRCDIR/README.md" none
 check "batches" run batches data 2
+RANK=0 WORLD_SIZE=1 check "allreduce" run allreduce 100
 check "set_seed" run set_seed data 2
 echo "1..$count"

@@ -432,7 +432,7 @@ static const char *const for_peers[] = {"data-dir", "threads", "json", NULL};
 
 static const char *const for_allreduce[] = {"procs", "json", NULL};
 
-enum { HAS_SVG = 1, HAS_SHAPE = 2, HAS_SIZE = 4, HAS_WORK = 8, HAS_PEERS = 16, HAS_RANKS = 32 };
+enum { HAS_SVG = 1, HAS_SHAPE = 2, HAS_SIZE = 4, HAS_WORK = 8, HAS_PEERS = 16, HAS_AGAINST = 32, HAS_SECONDS = 64 };
 
 static const struct {
   const char *name;
@@ -441,25 +441,27 @@ static const struct {
   int has;
   const char *help;
 } benches[] = {
-    {"step", bench_step, NULL, HAS_SVG, "a model's training step as train runs it, and where its time goes"},
-    {"conv", bench_conv, with_model, HAS_SVG | HAS_SHAPE,
+    {"step", bench_step, NULL, HAS_SECONDS | HAS_SVG,
+     "a model's training step as train runs it, and where its time goes"},
+    {"conv", bench_conv, with_model, HAS_SECONDS | HAS_SVG | HAS_SHAPE,
      "convolutions, of a model or of given shapes, and their gradients"},
-    {"gemm", bench_gemm, lanes_alone, HAS_SIZE, "products of matrices, against OpenBLAS"},
-    {"barrier", bench_barrier, lanes_alone, 0, "what it takes lanes to meet, against the OpenMP runtime"},
-    {"loader", bench_loader, for_loader, 0, "reading, transforming and normalising samples, by workers or without"},
-    {"allreduce", run_allreduce, for_allreduce, HAS_PEERS | HAS_RANKS,
+    {"gemm", bench_gemm, lanes_alone, HAS_SECONDS | HAS_SIZE, "products of matrices, against OpenBLAS"},
+    {"barrier", bench_barrier, lanes_alone, HAS_SECONDS, "what it takes lanes to meet, against the OpenMP runtime"},
+    {"loader", bench_loader, for_loader, HAS_SECONDS,
+     "reading, transforming and normalising samples, by workers or without"},
+    {"allreduce", run_allreduce, for_allreduce, HAS_PEERS | HAS_AGAINST,
      "sums over --procs ranks (2), by size; with --peers against MPI and gloo"},
-    {"peers", run_peers, for_peers, HAS_PEERS | HAS_WORK,
+    {"peers", run_peers, for_peers, HAS_SECONDS | HAS_PEERS | HAS_WORK,
      "training against PyTorch and JAX, as far as they are installed, in turns"},
 };
 
-enum { BENCHES = sizeof benches / sizeof *benches, MOST_EXTRA = 10 };
+enum { BENCHES = sizeof benches / sizeof *benches, MOST_EXTRA = 11 };
 
 static void list_extra(cli_extra *out, int has, request *r) {
   int count = 0;
-  if (!(has & HAS_RANKS))
+  if (has & HAS_SECONDS)
     out[count++] = (cli_extra){"seconds", "S", "how long to measure (3)", take_seconds, r};
-  else
+  if (has & HAS_AGAINST)
     out[count++] =
         (cli_extra){"peers", NULL, "against MPI and gloo, as far as they are installed, in turns", take_peers, r};
   if (has & HAS_SVG)
@@ -514,7 +516,7 @@ static int help(void) {
   for (int i = 0; i < BENCHES; i++)
     printf("  %-10s %s\n", benches[i].name, benches[i].help);
   printf("\nBeside the options that heddle bench WHAT --help lists:\n");
-  list_extra(extra, HAS_SVG | HAS_SHAPE | HAS_SIZE | HAS_PEERS | HAS_WORK, NULL);
+  list_extra(extra, HAS_SVG | HAS_SHAPE | HAS_SIZE | HAS_PEERS | HAS_WORK | HAS_AGAINST | HAS_SECONDS, NULL);
   for (const cli_extra *e = extra; e->name; e++)
     printf("  --%s %-*s %s\n", e->name, 21 - (int)strlen(e->name), e->arg ? e->arg : "", e->help);
   return CLI_OK;

@@ -141,3 +141,10 @@ fake_python() {
   fails 2 bench peers --rounds 0
   fails 1 bench step --model simplenet --seconds 0.1 --svg /nowhere/x.svg
 }
+
+@test "bench allreduce: sums of two ranks, by size" {
+  need_json
+  bench allreduce --procs 2
+  [ "$(json_get ranks <out)" = 2 ]
+  json_get us_by_bytes.4 us_by_bytes.33554432 shared_us_by_bytes.65536 <out | awk '{ exit !($1 > 0 && $2 > $1 && $3 > 0) }'
+}

@@ -70,7 +70,9 @@ static const int64_t counts[] = {0, 1, 2, 3, 17, 64, 1000, 4097, 100003, 300001}
 
 static double number(int rank, int64_t i, hd_dtype dtype) {
   const int64_t mix = (i * 7919 + rank * 104729 + 13) % 1009;
-  return dtype == HD_U8 ? (double)(mix % 23) : dtype == HD_F32 || dtype == HD_F64 ? (double)mix / 7 - 60 : (double)(mix - 500);
+  return dtype == HD_U8                       ? (double)(mix % 23)
+         : dtype == HD_F32 || dtype == HD_F64 ? (double)mix / 7 - 60
+                                              : (double)(mix - 500);
 }
 
 static void set(void *x, int64_t i, hd_dtype dtype, double value) {
@@ -408,8 +410,7 @@ static void other_count(member *m) {
 
 static void other_kind(member *m) {
   double x[4] = {0};
-  keep(m, m->rank == 1 ? hd_group_barrier(m->group, &m->ctx)
-                       : hd_group_broadcast(x, m->group, &m->ctx, 4, HD_F64, 0));
+  keep(m, m->rank == 1 ? hd_group_barrier(m->group, &m->ctx) : hd_group_broadcast(x, m->group, &m->ctx, 4, HD_F64, 0));
   m->wrong += hd_group_barrier(m->group, &m->ctx) != HD_OK;
 }
 
@@ -531,8 +532,8 @@ int main(void) {
   refused("a call that cannot be made", bad_call, HD_E_USAGE, "rank 1 a call that it could not make", 1);
   refused("a list that is wrong", bad_list, HD_E_USAGE, "rank 1 a call that it could not make", 1);
   refused("another list", other_list, HD_E_USAGE, "rank 1 asks for another one than rank 0", -1);
-  refused("another message", other_message, HD_E_USAGE, "a message of 4 int32 from rank 1 to rank 0, found one of 5 int32",
-          -1);
+  refused("another message", other_message, HD_E_USAGE,
+          "a message of 4 int32 from rank 1 to rank 0, found one of 5 int32", -1);
   refused("a rank that is late", too_late, HD_E_TIMEOUT, "rank 1 did not come", -1);
   refused("a message that nobody sends", no_message, HD_E_TIMEOUT, "expected rank 1 to send within 0.1 s", -1);
   refused("a rank that leaves", leaves, HD_E_PEER, "has left", -1);
