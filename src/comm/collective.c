@@ -166,7 +166,7 @@ static int parties(const run *r) { return r->kind->input_per_rank ? r->g->ranks 
 
 static void put(run *r, uint64_t round, size_t from, size_t length) {
   char *place = put_place(r, round);
-  for (int i = 0; r->puts && i < parties(r); i++)
+  for (int i = 0; r->puts && length > 0 && i < parties(r); i++)
     memcpy(place + (size_t)i * length, (const char *)r->call->input + (size_t)i * r->bytes + from, length);
 }
 
@@ -174,7 +174,7 @@ static void take(run *r, uint64_t round, size_t from, size_t length) {
   hd_group *g = r->g;
   char *output = (char *)r->call->output;
   const size_t mine = r->kind->input_per_rank ? (size_t)g->rank * length : 0;
-  if (!r->takes)
+  if (!r->takes || length == 0)
     return;
   switch (r->kind->how) {
   case COPY_ROOT: memcpy(output + from, take_place(r, r->call->peer, round) + mine, length); break;

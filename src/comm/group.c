@@ -16,6 +16,7 @@
 #include "comm/rendezvous.h"
 
 enum { MOST_SLOT_BYTES = 256 << 10, LEAST_SLOT_BYTES = 16 << 10, ALL_SLOT_BYTES = 64 << 20, PAGE_BYTES = 4096 };
+enum { LINE_BYTES = 128 };
 
 static const double TIMEOUT_S = 1800;
 
@@ -80,18 +81,19 @@ static void late(void *self, int rank, int64_t waited_ns) {
 
 /* Where the parts lie; returns the size. */
 static size_t lay_out(hd_group *g, char *base) {
-  const size_t n = (size_t)g->ranks, lines = (sizeof(hd_group_end) + 127) / 128 * 128;
+  const size_t n = (size_t)g->ranks, lines = (sizeof(hd_group_end) / LINE_BYTES + 1) * LINE_BYTES;
   const size_t bells = lines + n * sizeof(hd_meeting_line);
   const size_t slots = (bells + hd__bells_bytes(g->ranks) + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
   size_t slot = MOST_SLOT_BYTES;
-  while (slot > LEAST_SLOT_BYTES && slot * 4 * n > ALL_SLOT_BYTES)
-    slot /= 2;
+  while (slot > LEAST_SLOT_BYTES && slot > LINE_BYTES * n && slot * 4 * n > ALL_SLOT_BYTES)
+    slot /= 2; /* a line for each rank fits into any */
   g->slot_bytes = slot;
-  g->result_bytes = ((slot + n - 1) / n + 2 * 64 + 63) / 64 * 64;
+  g->result_bytes = (slot / n / LINE_BYTES + 2) * LINE_BYTES;
   g->stride = (2 * (g->slot_bytes + g->result_bytes) + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
   const size_t boxes = slots + n * g->stride;
   if (base) {
     g->end = (hd_group_end *)base;
+    g->line = (hd_meeting_line *)(base + lines);
     g->bell = (hd_bell *)(base + bells);
     g->slots = base + slots;
     g->boxes = base + boxes;
@@ -124,9 +126,8 @@ static hd_status make(hd_group **out, hd_ctx *ctx, hd_world *world, int rank, in
 static hd_status map_memory(hd_group *g, hd_ctx *ctx, int64_t offset) {
   HD_TRY(hd__segment_map(&g->memory, ctx, hd__world_fd(g->world), offset, lay_out(g, NULL), "a group of ranks"));
   lay_out(g, g->memory.base);
-  char *lines = (char *)g->memory.base + (sizeof(hd_group_end) + 127) / 128 * 128;
   g->crowded = is_crowded(g->ranks);
-  hd__meeting_join(&g->meeting, (hd_meeting_line *)lines, g->ranks, g->crowded, &g->watch);
+  hd__meeting_join(&g->meeting, g->line, g->ranks, g->crowded, &g->watch);
   return HD_OK;
 }
 

@@ -48,6 +48,7 @@ struct hd_group {
   double timeout_s;
   hd_segment memory;
   hd_group_end *end;
+  hd_meeting_line *line;
   hd_meeting meeting;
   hd_meeting_watch watch;
   double patience_s; /* of the call that is being done */

@@ -229,6 +229,7 @@ static int be_rank(const char *what, const char *path) {
   hd_world *world;
   hd_ctx_create(&ctx);
   signal(SIGUSR1, leave_at_once);
+  signal(SIGSEGV, SIG_DFL); /* a sanitizer has its own idea */
   hd_status status = hd__world_join_launched(&world, ctx, WAIT_S);
   const int rank = hd__world_rank(world);
   if (status == HD_OK) {
@@ -258,7 +259,7 @@ static pid_t start_rank(int fd, const char *what, int rank, const char *path) {
 
 /* Between the test and its ranks, to be killed. */
 static int be_parent(const char *path) {
-  char own[SCRATCH_PATH_BYTES];
+  char own[SCRATCH_PATH_BYTES + 16];
   hd_ctx_create(&ctx);
   if (hd__world_found(&founder, ctx, RANKS, true) != HD_OK)
     return 1;
@@ -322,7 +323,7 @@ static void test_loss(const char *what, int number, const char *text) {
 }
 
 static void test_orphans(void) {
-  char path[SCRATCH_PATH_BYTES], own[SCRATCH_PATH_BYTES + 8], want[128];
+  char path[SCRATCH_PATH_BYTES], own[SCRATCH_PATH_BYTES + 16], want[128];
   pid_t parent;
   snprintf(path, sizeof path, "%s", in_scratch("orphan"));
   char *const argv[] = {(char *)"test_world", (char *)"parent", path, NULL};
