@@ -13,6 +13,7 @@
 #ifndef HD_EXEC_EXEC_H
 #define HD_EXEC_EXEC_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "exec/store.h"
@@ -108,6 +109,9 @@ typedef struct hd_exec_memory {
 /* What hd__exec_create would take with so many lanes. */
 hd_status hd__exec_measure(hd_exec_memory *out, hd_ctx *ctx, const hd_plan *plan, int lanes,
                            const hd_exec_settings *settings);
+
+/* Whether one of this process's lanes fetches one of the rows [first, first + rows) of a step of so many samples. */
+bool hd__exec_fetches(const hd_exec *exec, int64_t samples, int64_t first, int64_t rows);
 
 /* Lets lanes record what they do, from the next run on; the trace must outlive that. NULL: no longer. */
 void hd__exec_trace(hd_exec *exec, hd_trace *trace);

@@ -26,6 +26,19 @@ static void lay_part(hd_exec *exec, part_layout *layout) {
   layout->shards = whole.pushes;
 }
 
+bool hd__exec_fetches(const hd_exec *exec, int64_t samples, int64_t first, int64_t rows) {
+  for (int p = 0; p < exec->settings.parts; p++) {
+    const hd_part part = hd__tree_part(samples, exec->settings.shards, exec->settings.parts, p);
+    const int64_t lo = part.lo + exec->border[exec->first_lane];
+    const int64_t hi = part.lo + exec->border[exec->first_lane + exec->own_lanes];
+    const int64_t begin = hd__tree_first_sample(part.samples, part.shards, lo);
+    const int64_t end = hd__tree_first_sample(part.samples, part.shards, hi);
+    if (first < end && begin < first + rows)
+      return true;
+  }
+  return false;
+}
+
 void hd__exec_layout(hd_exec *exec, int parity, int64_t samples) {
   if (exec->layout[parity][0].samples == samples)
     return;

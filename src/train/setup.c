@@ -272,6 +272,7 @@ hd_status hd__session_supply(hd_supply **out, hd_ctx *ctx, hd_session *s, const 
                                        .workers = workers,
                                        .prefetch_factor = (int32_t)hd__config_int(s->config, HD_OPT_prefetch_factor),
                                        .pin = hd__config_flag(s->config, HD_OPT_pin_memory),
+                                       .exec = s->world ? s->exec : NULL, /* other ranks read the other rows */
                                        .repeats = repeats,
                                        .place = hd__lanes_workers(lanes)};
   *out = NULL;

@@ -33,8 +33,11 @@ static hd_status fill(void *self, hd_ctx *ctx, void *scratch, int64_t batch, int
                           .target_stride = s->row_elems,
                           .outputs = s->is.outputs,
                           .scratch = scratch};
+  const int64_t rest = left + first, samples = rest < s->is.batch ? rest : s->is.batch;
+  if (left <= 0 || (s->is.exec && !hd__exec_fetches(s->is.exec, samples, first, rows)))
+    return HD_OK;
   hd__feed_shuffle(s->is.feed, s->is.seed, epoch);
-  return left <= 0 ? HD_OK : hd__feed_read(s->is.feed, ctx, epoch, cursor, rows < left ? rows : left, &slots);
+  return hd__feed_read(s->is.feed, ctx, epoch, cursor, rows < left ? rows : left, &slots);
 }
 
 hd_status hd__supply_create(hd_supply **out, hd_ctx *ctx, const hd_supply_settings *settings) {

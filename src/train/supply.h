@@ -20,6 +20,7 @@ typedef struct hd_supply_settings {
   int32_t workers;         /* at least 1 */
   int32_t prefetch_factor; /* batches in the ring for each worker */
   bool pin;
+  const hd_exec *exec;     /* only rows that its lanes fetch are read; NULL: all */
   int64_t repeats;         /* step n is step n mod this again, for rehearsals; 0: never */
   const hd_binding *place; /* of each worker; NULL: anywhere */
 } hd_supply_settings;

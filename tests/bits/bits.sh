@@ -167,6 +167,9 @@ for layout in "1 2 1" "2 2 2" "1 3 1" "2 3 4" "1 4 2" "2 4 1"; do
   done
   check_run shared scalar "$1" "$3" stopped
   check_run sgd reference "$1" "$3" whole
+  extra="--procs $2 --workers 2" workers=2
+  check_run adamw scalar "$1" "$3" whole
+  workers=0
 done
 for layout in "one 2 1 3" "one 4 2 1" "all 3 1 2" "all 2 2 4"; do
   # shellcheck disable=SC2086

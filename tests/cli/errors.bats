@@ -74,6 +74,8 @@ out_of_range() {
   clip-grad-norm) echo "-1 0 1e10" ;;
   betas) echo "-0.1,0.9 1,0.9 0.9,1 0.9 0.9,0.9,0.9 0.9, ,0.9" ;;
   threads) echo "-1 0 1025" ;;
+  procs) echo "-1 0 1025" ;;
+  stall-timeout) echo "-1 0 0.5 1000001" ;;
   workers) echo "-1 257" ;;
   prefetch-factor) echo "-1 0 257" ;;
   *) return 1 ;;
