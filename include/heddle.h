@@ -4,7 +4,7 @@
  * uses it; heddle/summary.h tells what it costs; heddle/model.h builds a network, heddle/own_op.h with operations of
  * the program's own; heddle/tensor.h computes with arrays at once; heddle/pool.h maps functions over inputs;
  * heddle/sampler.h orders samples, heddle/dataset.h makes them and looks at them, heddle/loader.h brings them in
- * batches; heddle/launch.h starts a program as several ranks of one run; heddle/topology.h looks at the machine, heddle/doctor.h at what makes it slow, heddle/monitor.h at what it does just
+ * batches; heddle/launch.h starts a program as several ranks, heddle/ddp.h lets them share a session; heddle/topology.h looks at the machine, heddle/doctor.h at what makes it slow, heddle/monitor.h at what it does just
  * now, heddle/tune.h for the best number of threads, heddle/bench.h for how close to its limits the machine is used;
  * heddle/transform.h makes of samples what a model sees, cropped, turned, normalised;
  * heddle/group.h lets several processes compute together, by broadcasts, sums and messages;
@@ -15,6 +15,7 @@
 #include "heddle/bench.h"
 #include "heddle/config.h"
 #include "heddle/dataset.h"
+#include "heddle/ddp.h"
 #include "heddle/doctor.h"
 #include "heddle/group.h"
 #include "heddle/launch.h"

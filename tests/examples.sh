@@ -71,12 +71,18 @@ RANK=1 WORLD_SIZE=2 "$BUILDDIR/examples/allreduce" 10 >second.out 2>&1 && wait $
 result $? "allreduce runs by RANK and WORLD_SIZE" first.out
 check "two ranks have theirs" shows first '^the mean of 20 numbers on 2 ranks is 9.5, the token says 1$'
 if command -v mpirun >/dev/null && mpirun --version 2>/dev/null | grep -q 'Open MPI'; then
-  mpirun --allow-run-as-root --oversubscribe --mca plm_rsh_agent : -n 3 "$BUILDDIR/examples/allreduce" 10 >mpirun.out 2>&1
+  mpirun --allow-run-as-root --oversubscribe --mca plm_rsh_agent /bin/false -n 3 "$BUILDDIR/examples/allreduce" 10 >mpirun.out 2>&1
   result $? "allreduce runs by mpirun" mpirun.out
   check "with the same mean" shows mpirun '^the mean of 30 numbers on 3 ranks is 14.5, the token says 3$'
 fi
 env -u RANK "$BUILDDIR/examples/allreduce" >alone.out 2>&1
 check "alone it says how to start it" shows alone 'heddle launch -n N -- PROGRAM'
+
+"$BUILDDIR/examples/ddp" data >ddp.out 2>&1
+result $? "ddp starts itself as four ranks" ddp.out
+check "all of them say the same losses" test "$(grep -c '^Rank [0123], Epoch 1, Batch 0, Loss' ddp.out) $(sed -n 's/^Rank .* Batch 0, //p' ddp.out | sort -u | wc -l)" = "4 1"
+"$HEDDLE" train --model simplenet --data data --epochs 1 --batch 256 --lr 0.01 --optimizer sgd --threads 1 --out alone >alone.out 2>&1
+check "and end in the weights of one process" shows ddp "^weights_sha256 $(sed -n 's/^weights_sha256 *//p' alone.out)\$"
 
 "$BUILDDIR/examples/inference" none >missing.out 2>&1
 check "a failure is told in the library's line" test "$(wc -l <missing.out)" = 1

@@ -48,7 +48,8 @@ typedef struct hd_launch_result {
  * Thread safety: any thread; other threads may wait for children of their own meanwhile, by their numbers. */
 HD_API hd_status hd_launch(hd_launch_result *out, hd_ctx *ctx, const hd_launch_settings *settings);
 
-/* Whether this process was started as a rank: fills in which one, and of how many. 0, rank 0 of 1, if it was not. */
+/* Whether this process was started as a rank, by heddle, torchrun, mpirun or srun: fills in which one, and of how many.
+ * 0, rank 0 of 1, if it was not. */
 HD_API int hd_launched(int32_t *rank, int32_t *ranks);
 
 /* As torch.multiprocessing.spawn: starts this very program again as so many ranks, with the arguments that this process

@@ -262,10 +262,11 @@ static int finish_quietly(hd_status status, hd_ctx *ctx) {
   return status == HD_OK ? CLI_OK : cli_fail(status, hd_ctx_message(ctx));
 }
 
-/* `rank` prints what there is to see if it is the first. */
-static int run(hd_ctx *ctx, const hd_config *config, int rank) {
+/* Rank 0 prints what there is to see. */
+static int run_in(hd_ctx *ctx, const hd_config *config, const hd_group *group) {
+  const int rank = hd_group_rank(group);
   hd_session *session;
-  hd_status status = hd_session_create(&session, ctx, config);
+  hd_status status = hd_ddp(&session, ctx, config, group);
   if (status != HD_OK)
     return cli_fail(status, hd_ctx_message(ctx));
   running = session;
@@ -281,6 +282,18 @@ static int run(hd_ctx *ctx, const hd_config *config, int rank) {
                      : finish(status, ctx, hd_session_report(session), !strcmp(hd_config_get(config, "json"), "true"));
   running = NULL;
   hd_session_destroy(session);
+  return code;
+}
+
+static int run(hd_ctx *ctx, const hd_config *config, int is_rank) {
+  hd_group *group = NULL;
+  const hd_group_settings settings = {
+      .rank = -1, .world_size = -1, .timeout_s = atof(hd_config_get(config, "stall-timeout"))};
+  hd_status status = is_rank ? hd_group_init(&group, ctx, &settings) : HD_OK;
+  if (status != HD_OK)
+    return cli_fail(status, hd_ctx_message(ctx));
+  int code = run_in(ctx, config, group);
+  hd_group_destroy(group);
   return code;
 }
 
@@ -314,12 +327,13 @@ int cli_train(int argc, char **argv) {
     code = CLI_USAGE;
   }
   int32_t rank, ranks;
-  if (code < 0 && hd_launched(&rank, &ranks))
+  const int is_rank = hd_launched(&rank, &ranks);
+  if (code < 0 && is_rank)
     code = join_ranks(config, ctx, ranks);
   else if (code < 0 && (ranks = atoi(hd_config_get(config, "procs"))) > 1)
     code = cli_launch_ranks(ctx, ranks, 0, NULL);
   if (code < 0)
-    code = run(ctx, config, rank);
+    code = run(ctx, config, is_rank);
   hd_config_destroy(config);
   hd_ctx_destroy(ctx);
   return code;

@@ -502,6 +502,19 @@ void hd__world_keep_process(hd_world *w) {
     hd__watch_heard(w->watch);
 }
 
+bool hd__world_is_heir(const hd_world *w) {
+  hd_fault fault;
+  if (!hd__world_fault(&fault, w) || (w->head->parent && fault.kind != HD_FAULT_PARENT))
+    return false;
+  for (int r = 0; r < w->rank; r++) {
+    const hd_rank_view view = hd__world_view(w, r);
+    const bool lost = fault.kind != HD_FAULT_PARENT && fault.rank == r;
+    if (view.state == HD_RANK_JOINED && !lost && !hd__process_look(view.pid, view.start).has_ended)
+      return false;
+  }
+  return true;
+}
+
 bool hd__world_fault(hd_fault *out, const hd_world *w) { return w && hd__fault_get(out, &w->head->box); }
 
 hd_status hd__world_check(hd_world *w, hd_ctx *ctx) {

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "comm/rendezvous.h"
 #include "comm/world.h"
 #include "sys/clock.h"
 #include "sys/spawn.h"
@@ -323,9 +324,12 @@ hd_status hd_launch(hd_launch_result *out, hd_ctx *ctx, const hd_launch_settings
 
 int hd_launched(int32_t *rank, int32_t *ranks) {
   int mine = 0, all = 1;
-  const bool launched = hd__world_launched(&mine, &all);
-  *rank = launched ? mine : 0;
-  *ranks = launched ? all : 1;
+  hd_start start;
+  hd_ctx quiet = {0};
+  const bool by_us = hd__world_launched(&mine, &all);
+  const bool launched = by_us || (hd__start_read(&start, &quiet) == HD_OK && start.rank >= 0);
+  *rank = by_us ? mine : launched ? start.rank : 0;
+  *ranks = by_us ? all : launched ? start.ranks : 1;
   return launched;
 }
 

@@ -7,6 +7,8 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "comm/group.h"
+#include "heddle/ddp.h"
 #include "data/skip.h"
 #include "sys/clock.h"
 #include "train/record.h"
@@ -376,6 +378,20 @@ static hd_status profile_end(hd_session *s, hd_ctx *ctx, hd_status status) {
   return status != HD_OK ? status : waited != HD_OK ? waited : wrote;
 }
 
+/* A rank was lost. Where nobody stays behind to save what was trained, the first of those left does. */
+static hd_status save_for_ranks(hd_session *s, hd_ctx *ctx) {
+  char what[HD_FAULT_LINE_BYTES], run[HD_PATH_BYTES];
+  hd_ctx quiet = {0};
+  int64_t step;
+  if (!s->rescue || !hd__world_is_heir(s->world))
+    return HD_E_PEER;
+  snprintf(what, sizeof what, "%s", hd_ctx_message(ctx));
+  hd__saver_wait(&s->saver, &quiet);
+  if (hd__rescue_save(&step, run, &quiet, s->world) != HD_OK)
+    return hd__fail(ctx, HD_E_PEER, "%s; it could not be saved: %.500s", what, quiet.message);
+  return hd__fail(ctx, HD_E_PEER, "%s; saved step %lld, go on with --resume %.900s", what, (long long)step, run);
+}
+
 /* The other ranks must not wait for this one. Some ends all ranks come to at the same step, or know already. */
 static hd_status tell_ranks(hd_world *world, hd_ctx *ctx, hd_status status) {
   if (status != HD_OK && status != HD_E_INTERRUPTED && status != HD_E_NOTFINITE && status != HD_E_PEER)
@@ -387,6 +403,8 @@ hd_status hd_session_train(hd_session *s, hd_ctx *ctx, hd_event_fn *on_event, vo
   s->on_event = on_event;
   s->user = user;
   hd_status status = tell_ranks(s->world, ctx, train(s, ctx));
+  if (status == HD_E_PEER)
+    status = save_for_ranks(s, ctx);
   finish_report(s);
   return profile_end(s, ctx, status);
 }
@@ -403,6 +421,8 @@ hd_status hd_session_step(double *loss, hd_session *s, hd_ctx *ctx, int64_t step
   s->stretch_divisor = 0;
   int64_t left = s->steps_in_all - s->counters.step;
   hd_status status = tell_ranks(s->world, ctx, train_until(s, ctx, s->counters.step + (steps < left ? steps : left)));
+  if (status == HD_E_PEER)
+    status = save_for_ranks(s, ctx);
   if (loss)
     *loss = s->stretch_divisor > 0 ? s->stretch_loss_sum / s->stretch_divisor : 0.0 / 0.0;
   finish_report(s);
@@ -440,10 +460,8 @@ static hd_status open_supply(hd_session *s, hd_ctx *ctx) {
 static hd_status create(hd_session **out, hd_ctx *ctx, const hd_config *config, hd_world *world, bool writes) {
   *out = NULL;
   hd_session *s = hd__calloc(1, sizeof *s);
-  if (!s) {
-    hd__world_leave(world);
+  if (!s)
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for the session");
-  }
   s->world = world;
   s->evaluated_step = -1;
   s->lock = -1;
@@ -474,19 +492,19 @@ hd_status hd__session_create_in(hd_session **out, hd_ctx *ctx, const hd_config *
   return create(out, ctx, config, world, true);
 }
 
-/* The option procs: this process is one of so many ranks. */
 hd_status hd_session_create(hd_session **out, hd_ctx *ctx, const hd_config *config) {
+  return hd_ddp(out, ctx, config, NULL);
+}
+
+hd_status hd_ddp(hd_session **out, hd_ctx *ctx, const hd_config *config, const hd_group *group) {
   const int64_t ranks = hd__config_int(config, HD_OPT_procs);
-  hd_world *world = NULL;
   *out = NULL;
-  if (ranks > 1)
-    HD_TRY(hd__world_join_launched(&world, ctx, hd__config_real(config, HD_OPT_stall_timeout)));
-  if (ranks == 1 || hd__world_ranks(world) == ranks)
-    return hd__session_create_in(out, ctx, config, world);
-  hd_status status = hd__fail(ctx, HD_E_USAGE, "--procs expects %d, the ranks that were started, found %lld",
-                              hd__world_ranks(world), (long long)ranks);
-  hd__world_leave(world);
-  return status;
+  if (ranks > 1 && ranks != hd_group_size(group))
+    return hd__fail(ctx, HD_E_USAGE,
+                    "--procs expects the number of ranks that were started, %d, found %lld; start them with `heddle "
+                    "launch` or hd_spawn, and give their group to hd_ddp",
+                    hd_group_size(group), (long long)ranks);
+  return hd__session_create_in(out, ctx, config, hd__group_world(group));
 }
 
 void hd_session_destroy(hd_session *s) {
@@ -516,7 +534,6 @@ void hd_session_destroy(hd_session *s) {
   hd__network_fini(&s->network);
   json_decref(s->record);
   hd_config_destroy(s->config);
-  hd__world_leave(s->world);
   hd__free(s);
 }
 

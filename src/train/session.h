@@ -20,7 +20,7 @@
 
 struct hd_session {
   hd_config *config;
-  hd_world *world; /* of the ranks that share each step; NULL: this process alone. The session leaves it */
+  hd_world *world; /* of the ranks that share each step; NULL: this process alone. It outlives the session */
   hd_network network;
   hd_data *data;
   json_t *record;
@@ -61,7 +61,7 @@ struct hd_session {
 };
 
 /* A session whose steps the ranks of a world share: all of them create one, of the same configuration but for its
- * layout. The session takes the world over, and leaves it at its end or when this fails. */
+ * layout. The world outlives it. */
 hd_status hd__session_create_in(hd_session **out, hd_ctx *ctx, const hd_config *config, hd_world *world);
 
 /* A session without a run's folder: it is set up, saves nothing and logs nothing. */

@@ -66,6 +66,42 @@ nothing_lost() {
   [ "$(digest_of out)" = "$was" ]
 }
 
+@test "so do torchrun's variables, by hand, and mpirun" {
+  train --threads 1 --out one
+  was=$DIGEST
+  RANK=1 WORLD_SIZE=2 MASTER_PORT=$$ "$HEDDLE" train $TINY --threads 1 --out two >second 2>&1 3>&- &
+  RANK=0 WORLD_SIZE=2 MASTER_PORT=$$ "$HEDDLE" train $TINY --threads 1 --out two >out
+  wait
+  [ "$(digest_of out)" = "$was" ]
+  [ ! -s second ]
+  mpirun --version 2>/dev/null | grep -q 'Open MPI' || skip "the rest needs Open MPI's mpirun"
+  mpirun --allow-run-as-root --oversubscribe --mca plm_rsh_agent /bin/false -n 3 "$HEDDLE" train $TINY --threads 1 --out three >out 2>err
+  [ "$(digest_of out)" = "$was" ]
+  [ "$(grep -c '^rank [012] pid' out)" -eq 3 ]
+}
+
+@test "where nobody stays behind, the first rank that is left saves" {
+  rm -f pipe
+  mkfifo pipe
+  RANK=0 WORLD_SIZE=2 MASTER_PORT=$$ "$HEDDLE" train $ENDLESS --out r >pipe 2>err 3>&- &
+  CHILD=$!
+  exec 9<pipe
+  RANK=1 WORLD_SIZE=2 MASTER_PORT=$$ "$HEDDLE" train $ENDLESS --out r 2>err1 3>&- &
+  other=$!
+  await_line 'step 40:'
+  kill -KILL $CHILD
+  code=0
+  wait $other || code=$?
+  [ "$code" -eq 1 ]
+  finish
+  cp err1 err
+  grep -q "^heddle: rank 0 (pid .*; saved step $(readlink r/last | sed 's/step-//'), go on with --resume " err
+  last=$(($(readlink r/last | sed 's/step-//') + 25))
+  "$HEDDLE" train --resume r --max-steps $last >out
+  "$HEDDLE" train $ENDLESS --max-steps $last --out undisturbed >wanted
+  [ "$(digest_of out)" = "$(digest_of wanted)" ]
+}
+
 @test "a rank that is killed: the others are gone, with its line, and its last step is saved" {
   start_ranks 3
   kill -KILL "${PID[1]}"
