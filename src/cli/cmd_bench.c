@@ -401,9 +401,10 @@ static int run_peers(hd_ctx *ctx, const hd_config *config, const request *asked)
 static const char *const lanes_alone[] = {"threads", "cpus", "placement", "seed", "json", NULL};
 static const char *const with_model[] = {"model", "threads", "cpus", "placement", "seed", "json", NULL};
 
-static const char *const for_loader[] = {
-    "data",    "data-dir",        "batch",      "seed",    "no-shuffle", "drop-last", "transforms", "eval-transforms",
-    "workers", "prefetch-factor", "pin-memory", "threads", "cpus",       "placement", "json",       NULL};
+static const char *const for_loader[] = {"data",       "data-dir",   "batch",           "seed",    "no-shuffle",
+                                         "drop-last",  "transforms", "eval-transforms", "workers", "prefetch-factor",
+                                         "pin-memory", "cache",      "threads",         "cpus",    "placement",
+                                         "json",       NULL};
 static const char *const for_peers[] = {"data-dir", "threads", "json", NULL};
 
 enum { HAS_SVG = 1, HAS_SHAPE = 2, HAS_SIZE = 4, HAS_PEERS = 8 };
