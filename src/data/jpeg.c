@@ -54,12 +54,13 @@ static hd_status decompress(tjhandle tj, uint8_t *pixels, const int size[2], int
 
 typedef uint8_t bytes16 __attribute__((vector_size(16)));
 
-static bytes16 low_halves(bytes16 a, bytes16 b) {
+/* The first eight of a and of b in turns, and a's last eight as the first. */
+static bytes16 in_turns(bytes16 a, bytes16 b) {
   return __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
 }
 
-static bytes16 high_halves(bytes16 a, bytes16 b) {
-  return __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+static bytes16 last_half(bytes16 a) {
+  return __builtin_shufflevector(a, a, 8, 9, 10, 11, 12, 13, 14, 15, 8, 9, 10, 11, 12, 13, 14, 15);
 }
 
 /* Every third byte to a plane of its own. Of 48 bytes that lie in three parts, a round moves byte i to 2i mod 47: after
@@ -72,9 +73,9 @@ static void part_colors(uint8_t *planes, size_t plane, const uint8_t *rgb) {
     memcpy(part, rgb + 3 * i, sizeof part);
     for (int round = 0; round < ROUNDS; round++) {
       const bytes16 a = part[0], b = part[1], c = part[2];
-      part[0] = low_halves(a, high_halves(b, b));
-      part[1] = low_halves(high_halves(a, a), c);
-      part[2] = low_halves(b, high_halves(c, c));
+      part[0] = in_turns(a, last_half(b));
+      part[1] = in_turns(last_half(a), c);
+      part[2] = in_turns(b, last_half(c));
     }
     for (size_t c = 0; c < 3; c++)
       memcpy(planes + c * plane + i, &part[c], sizeof part[c]);
