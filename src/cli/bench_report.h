@@ -25,8 +25,9 @@ void bench_print_ops(const bench_ops *all);
 void bench_json_machine(const hd_bench_machine *machine);
 void bench_json_ops(const bench_ops *all);
 
-/* heddle bench peers: hands its options to the scripts that it carries; `given` are names and values, NULL-ended. */
-int bench_peers(const char *const *given);
+/* Runs one of the scripts that the command carries, "peers.py" or "loaders.py", and hands options to it; `given` are names
+ * and values, NULL-ended. */
+int bench_peers(const char *script, const char *const *given);
 
 /* A roofline with the operations as points, and how long each takes against its bound. */
 void bench_draw(FILE *file, const bench_ops *all);

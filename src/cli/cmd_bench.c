@@ -1,6 +1,7 @@
 /* heddle bench: what this machine can do at most, and how close heddle comes to it. */
 #include <errno.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -123,6 +124,8 @@ static int take_word(request *r, const char *option, const char *value) {
 
 static int take_python(void *self, const char *value) { return take_word(self, "--python", value); }
 static int take_markdown(void *self, const char *value) { return take_word(self, "--markdown", value); }
+
+static int take_nothing(void *self, const char *value) { return -1; }
 
 static int take_work(void *self, const char *value) {
   static const char *const works[] = {"cnn", "mlp", "simplenet", "fastmnist"};
@@ -371,12 +374,11 @@ static int bench_loader(hd_ctx *ctx, const hd_config *config, const request *ask
 
 /* ---- peers ---- */
 
-static int run_peers(hd_ctx *ctx, const hd_config *config, const request *asked) {
+static int run_script(const char *script, const hd_config *config, const request *asked) {
   const char *word[MOST_WORDS + 12], *threads = hd_config_get(config, "threads");
   const char *folder = hd_config_get(config, "data-dir");
   char seconds[32];
   int count = 0;
-  (void)ctx;
   snprintf(seconds, sizeof seconds, "%g", asked->seconds);
   for (int i = 0; i < asked->words; i++)
     word[count++] = asked->peers[i];
@@ -393,7 +395,15 @@ static int run_peers(hd_ctx *ctx, const hd_config *config, const request *asked)
   if (wants_json(config))
     word[count++] = "--json";
   word[count] = NULL;
-  return bench_peers(word);
+  return bench_peers(script, word);
+}
+
+static int run_peers(hd_ctx *ctx, const hd_config *config, const request *asked) {
+  return run_script("peers.py", config, asked);
+}
+
+static int run_loader_peers(hd_ctx *ctx, const hd_config *config, const request *asked) {
+  return run_script("loaders.py", config, asked);
 }
 
 /* ---- the command ---- */
@@ -407,7 +417,7 @@ static const char *const for_loader[] = {"data",       "data-dir",   "batch",   
                                          "json",       NULL};
 static const char *const for_peers[] = {"data-dir", "threads", "json", NULL};
 
-enum { HAS_SVG = 1, HAS_SHAPE = 2, HAS_SIZE = 4, HAS_PEERS = 8 };
+enum { HAS_SVG = 1, HAS_SHAPE = 2, HAS_SIZE = 4, HAS_PEERS = 8, HAS_WORK = 16, MAY_HAVE_PEERS = 32 };
 
 static const struct {
   const char *name;
@@ -421,12 +431,25 @@ static const struct {
      "convolutions, of a model or of given shapes, and their gradients"},
     {"gemm", bench_gemm, lanes_alone, HAS_SIZE, "products of matrices, against OpenBLAS"},
     {"barrier", bench_barrier, lanes_alone, 0, "what it takes lanes to meet, against the OpenMP runtime"},
-    {"loader", bench_loader, for_loader, 0, "reading, transforming and normalising samples, by workers or without"},
-    {"peers", run_peers, for_peers, HAS_PEERS,
+    {"loader", bench_loader, for_loader, MAY_HAVE_PEERS,
+     "reading, transforming and normalising samples, by workers or without"},
+    {"peers", run_peers, for_peers, HAS_PEERS | HAS_WORK,
      "training against PyTorch and JAX, as far as they are installed, in turns"},
+    {"loader --peers", run_loader_peers, for_peers, HAS_PEERS | MAY_HAVE_PEERS,
+     "reading MNIST and JPEG pictures against PyTorch's DataLoader, in turns"},
 };
 
-enum { BENCHES = sizeof benches / sizeof *benches, MOST_EXTRA = 9 };
+enum { BENCHES = sizeof benches / sizeof *benches, MOST_EXTRA = 10 };
+
+/* "loader --peers" is asked for with that option at any place. */
+static bool asks_for(const char *name, int argc, char **argv) {
+  const size_t length = strcspn(name, " ");
+  bool found = argc > 1 && strlen(argv[1]) == length && !strncmp(argv[1], name, length);
+  bool option = !name[length];
+  for (int i = 2; i < argc && !option; i++)
+    option = !strcmp(argv[i], name + length + 1);
+  return found && option;
+}
 
 static void list_extra(cli_extra *out, int has, request *r) {
   int count = 0;
@@ -442,10 +465,14 @@ static void list_extra(cli_extra *out, int has, request *r) {
   if (has & HAS_PEERS) {
     out[count++] =
         (cli_extra){"python", "PATH", "an interpreter with peers (python3); may be repeated", take_python, r};
-    out[count++] = (cli_extra){"work", "NAME", "cnn, mlp, simplenet or fastmnist (all); may be repeated", take_work, r};
     out[count++] = (cli_extra){"rounds", "N", "how often each is measured (5)", take_rounds, r};
     out[count++] = (cli_extra){"markdown", NULL, "a table for a page", take_markdown, r};
   }
+  if (has & HAS_WORK)
+    out[count++] = (cli_extra){"work", "NAME", "cnn, mlp, simplenet or fastmnist (all); may be repeated", take_work, r};
+  if (has & MAY_HAVE_PEERS)
+    out[count++] = (cli_extra){"peers", NULL, "against PyTorch's DataLoader; see heddle bench loader --peers --help",
+                               take_nothing, r};
   out[count] = (cli_extra){0};
 }
 
@@ -479,9 +506,9 @@ static int help(void) {
   cli_extra extra[MOST_EXTRA];
   printf("usage: heddle bench WHAT [options]: this machine's limits, and how close to them heddle comes\n\n");
   for (int i = 0; i < BENCHES; i++)
-    printf("  %-10s %s\n", benches[i].name, benches[i].help);
+    printf("  %-14s %s\n", benches[i].name, benches[i].help);
   printf("\nBeside the options that heddle bench WHAT --help lists:\n");
-  list_extra(extra, HAS_SVG | HAS_SHAPE | HAS_SIZE | HAS_PEERS, NULL);
+  list_extra(extra, -1, NULL);
   for (const cli_extra *e = extra; e->name; e++)
     printf("  --%s %-*s %s\n", e->name, 21 - (int)strlen(e->name), e->arg ? e->arg : "", e->help);
   return CLI_OK;
@@ -492,15 +519,15 @@ int cli_bench(int argc, char **argv) {
   int at = 0;
   if (argc > 1 && !strcmp(argv[1], "--help"))
     return help();
-  for (int i = 0; i < BENCHES; i++) {
-    if (argc > 1 && !strcmp(argv[1], benches[i].name)) {
+  for (int i = BENCHES - 1; i >= 0; i--)
+    if (asks_for(benches[i].name, argc, argv)) {
       char name[32];
       snprintf(name, sizeof name, "bench %s", benches[i].name);
       argv[1] = name;
       return run_bench(i, argc - 1, argv + 1);
     }
+  for (int i = 0; i < BENCHES; i++)
     at += snprintf(list + at, sizeof list - (size_t)at, "%s%s", i ? ", " : "", benches[i].name);
-  }
   cli_complain("bench expects what to measure (%s), found %s%.80s%s; see heddle bench --help", list,
                argc > 1 ? "'" : "", argc > 1 ? argv[1] : "none", argc > 1 ? "'" : "");
   return CLI_USAGE;
