@@ -111,8 +111,8 @@ fake_python() {
   PATH=$PWD/bin:$PATH "$HEDDLE" bench loader --rounds 2 --peers --threads 2 --seconds 1 --json >out
   [ "$(sed -n 1p out)" = loaders.py ]
   [[ "$(sed -n 2p out)" == "--heddle /"*"heddle --rounds 2 --seconds 1 --threads 2 --json" ]]
-  fails 2 bench loader --peers --data digits
-  says "--data"
+  fails 2 bench loader --peers --workers 2
+  says "--workers"
   fails 2 bench loader --rounds 2
 }
 
