@@ -6,4 +6,4 @@ core_sources += src/train/options.def src/train/config.c src/train/config.h src/
   src/train/summary.c src/train/model_builder.c
 core_sources += src/train/profile.c src/train/profile.h src/train/profile_shares.c
 core_sources += src/train/rehearsal.c src/train/rehearsal.h src/train/scaling.c src/train/scaling.h src/train/tune.c \
-  src/train/best_threads.c src/train/best_threads.h src/train/supply.c src/train/supply.h src/train/loader.c src/train/look.c
+  src/train/best_threads.c src/train/best_threads.h src/train/supply.c src/train/supply.h src/train/loader.c src/train/look.c src/train/order.c src/train/order.h

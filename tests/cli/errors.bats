@@ -257,7 +257,8 @@ EOF
   mkdir empty
   fails 1 train --data empty
   says empty train-images-idx3-ubyte
-  fails 1 train --data fashion --data-dir empty
+  fails 1 train --data cifar10 --data-dir empty
+  says cifar10 empty data_batch_1.bin
   head -c 100 /dev/zero >empty/train-images-idx3-ubyte
   fails 1 train --data empty
   says empty/
@@ -456,6 +457,8 @@ shards 8
 precision bf16
 seed 1
 no-shuffle
+sampler balanced
+on-error skip
 drop-last
 optimizer sgd
 lr 0.02
