@@ -411,11 +411,10 @@ static int run_loader_peers(hd_ctx *ctx, const hd_config *config, const request 
 static const char *const lanes_alone[] = {"threads", "cpus", "placement", "seed", "json", NULL};
 static const char *const with_model[] = {"model", "threads", "cpus", "placement", "seed", "json", NULL};
 
-static const char *const for_loader[] = {"data",       "data-dir",        "batch",           "seed",
-                                         "sampler",    "no-shuffle",      "drop-last",       "on-error",
-                                         "transforms", "eval-transforms", "workers",         "prefetch-factor",
-                                         "pin-memory", "cache",           "threads",         "cpus",
-                                         "placement",  "json",            NULL};
+static const char *const for_loader[] = {"data",       "data-dir",        "batch",      "seed",       "sampler",
+                                         "no-shuffle", "drop-last",       "on-error",   "transforms", "eval-transforms",
+                                         "workers",    "prefetch-factor", "pin-memory", "cache",      "threads",
+                                         "cpus",       "placement",       "json",       NULL};
 static const char *const for_peers[] = {"data-dir", "threads", "json", NULL};
 
 enum { HAS_SVG = 1, HAS_SHAPE = 2, HAS_SIZE = 4, HAS_PEERS = 8, HAS_WORK = 16, MAY_HAVE_PEERS = 32 };
