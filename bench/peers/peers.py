@@ -54,11 +54,12 @@ def environment():
 class Worker:
     """A process of one library: requests and answers are JSON, one a line."""
 
-    def __init__(self, python, library, folder, threads):
+    def __init__(self, python, script, folder, threads):
         self.threads = threads
         self.buffer = b""
         self.errors = tempfile.TemporaryFile()
-        self.process = subprocess.Popen([python, os.path.join(HERE, WORKERS[library]), folder, str(threads)],
+        python = os.path.abspath(python) if os.sep in python else python
+        self.process = subprocess.Popen([python, os.path.join(HERE, script), folder, str(threads)],
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors,
                                         env=environment(), cwd=HERE)
         self.version = self.answer().get("peer")
@@ -97,7 +98,7 @@ class Peer:
 
     def __init__(self, python, library, folder, counts):
         self.python, self.library = python, library
-        self.workers = [Worker(python, library, folder, n) for n in counts]
+        self.workers = [Worker(python, WORKERS[library], folder, n) for n in counts]
         self.name = self.workers[0].version
 
     def open(self, model, batch):

@@ -13,8 +13,8 @@
  *     }
  *     hd_loader_destroy(loader);
  *
- * Of the configuration it takes data, data-dir, batch (or batch-size), seed, no-shuffle, drop-last, transforms,
- * eval-transforms, on-error, workers, prefetch-factor and pin-memory. What a batch holds follows from these but for the
+ * Of the configuration it takes data, data-dir, batch (or batch-size), seed, sampler, no-shuffle, drop-last,
+ * transforms, eval-transforms, on-error, workers, prefetch-factor and pin-memory. What a batch holds follows from these but for the
  * last three, from the sampler and from the epoch: never from the number of workers or from what was read before.
  *
  * Workers live as long as the loader, through all epochs; what they hold ready is prefetch-factor batches each, and
@@ -38,7 +38,7 @@ extern "C" {
 typedef struct hd_loader hd_loader;
 
 typedef enum hd_loader_part {
-  HD_LOADER_TRAINING, /* in another order in each epoch, unless no-shuffle; with `transforms` */
+  HD_LOADER_TRAINING, /* in another order in each epoch, or as the option sampler says; with `transforms` */
   HD_LOADER_TEST      /* in the order of the file; with `eval-transforms` */
 } hd_loader_part;
 

@@ -67,6 +67,7 @@ typedef struct hd_report {
   int64_t val_samples;             /* held out by --val-split */
   double train_loss, val_loss, val_accuracy, test_loss, test_accuracy;
   double startup_s, train_s, wall_s, samples_per_s;
+  double waited_s; /* of train_s, what a lane waited for loader workers, on average */
   int64_t peak_rss_bytes;
   int64_t memory_bytes; /* allocated for weights, state, activations, gradients, copies: hd_summary predicts it */
   char weights_sha256[HD_SHA256_TEXT_BYTES];

@@ -1,6 +1,7 @@
 /* How many samples a second a loader brings: read, transformed and normalised by its workers or by this thread, and all of
  * each summed here, as whoever trains would have to read it. */
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -9,31 +10,25 @@
 #include "heddle/loader.h"
 #include "sys/clock.h"
 #include "sys/cpu_name.h"
+#include "train/planned.h"
 #include "train/scaling.h"
 
-enum { TURNS = 15, WIDE = 16 };
+enum { TURNS = 15 };
 
-/* Over what was delivered. */
+/* Over what was delivered; squares if they are asked for. */
 typedef struct tally {
+  const hd_kernels *kernels;
+  bool squared;
   double sum, squares;
   int64_t samples, elems;
 } tally;
 
 static void add_sample(tally *t, const float *x, int64_t elems) {
-  float sum[WIDE] = {0}, squares[WIDE] = {0};
-  int64_t i = 0;
-  for (; i + WIDE <= elems; i += WIDE)
-    for (int k = 0; k < WIDE; k++) {
-      sum[k] += x[i + k];
-      squares[k] += x[i + k] * x[i + k];
-    }
-  for (; i < elems; i++) {
-    sum[0] += x[i];
-    squares[0] += x[i] * x[i];
-  }
-  for (int k = 0; k < WIDE; k++) {
-    t->sum += (double)sum[k];
-    t->squares += (double)squares[k];
+  for (int64_t i = 0; i < elems; i += HD_ARRAY_BLOCK) {
+    const int64_t count = elems - i < HD_ARRAY_BLOCK ? elems - i : HD_ARRAY_BLOCK;
+    t->sum += (double)t->kernels->array.sum[HD_F32](x + i, count).f;
+    if (t->squared)
+      t->squares += t->kernels->sum_squares(x + i, count);
   }
   t->samples++;
   t->elems += elems;
@@ -58,13 +53,15 @@ static hd_status measure(hd_bench_loader_result *out, hd_ctx *ctx, hd_loader *lo
   const hd_loader_shape shape = hd_loader_shape_of(loader);
   double rate[TURNS];
   uint32_t epoch = 0;
-  tally all = {0};
+  const hd_kernels *kernels;
+  HD_TRY(hd__planned_kernels(&kernels, ctx));
+  tally all = {.kernels = kernels, .squared = true};
   while (all.samples < shape.samples && epoch == 0)
     HD_TRY(take_batch(&all, loader, ctx, &epoch));
   out->mean = all.sum / (double)all.elems;
   out->std = sqrt(all.squares / (double)all.elems - out->mean * out->mean);
   for (out->turns = 0; out->turns < TURNS; out->turns++) {
-    tally t = {0};
+    tally t = {.kernels = kernels};
     const double start = hd__clock_s();
     double end = start;
     for (; end - start < seconds / TURNS; end = hd__clock_s())

@@ -88,9 +88,9 @@ static int run_python(char *const *argv) {
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-int bench_peers(const char *name, const char *const *given) {
-  char folder[FOLDER_BYTES], script[PATH_BYTES], self[PATH_MAX];
-  char *argv[MOST_WORDS] = {(char *)"python3", script, (char *)"--heddle", self};
+int bench_peers(const char *script, const char *const *given) {
+  char folder[FOLDER_BYTES], path[PATH_BYTES], self[PATH_MAX];
+  char *argv[MOST_WORDS] = {(char *)"python3", path, (char *)"--heddle", self};
   int count = 4;
   ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
   self[length > 0 ? length : 0] = 0;
@@ -98,7 +98,7 @@ int bench_peers(const char *name, const char *const *given) {
     argv[count++] = (char *)*given;
   fflush(stdout);
   int code = write_scripts(folder);
-  path_of(script, folder, name);
+  path_of(path, folder, script);
   if (code == CLI_OK)
     code = run_python(argv);
   remove_folder(folder);

@@ -1,6 +1,7 @@
 /* heddle bench: what this machine can do at most, and how close heddle comes to it. */
 #include <errno.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -17,7 +18,7 @@ typedef struct request {
   hd_bench_product product[MOST_SHAPES];
   int shapes, products;
   const char *peers[MOST_WORDS]; /* options for the script */
-  int words, with_peers;
+  int words;
 } request;
 
 typedef int bench_fn(hd_ctx *ctx, const hd_config *config, const request *r);
@@ -123,6 +124,8 @@ static int take_word(request *r, const char *option, const char *value) {
 
 static int take_python(void *self, const char *value) { return take_word(self, "--python", value); }
 static int take_markdown(void *self, const char *value) { return take_word(self, "--markdown", value); }
+
+static int take_nothing(void *self, const char *value) { return -1; }
 
 static int take_work(void *self, const char *value) {
   static const char *const works[] = {"cnn", "mlp", "simplenet", "fastmnist"};
@@ -371,12 +374,11 @@ static int bench_loader(hd_ctx *ctx, const hd_config *config, const request *ask
 
 /* ---- peers ---- */
 
-static int run_peers(hd_ctx *ctx, const hd_config *config, const request *asked) {
+static int run_script(const char *script, const hd_config *config, const request *asked) {
   const char *word[MOST_WORDS + 12], *threads = hd_config_get(config, "threads");
   const char *folder = hd_config_get(config, "data-dir");
   char seconds[32];
   int count = 0;
-  (void)ctx;
   snprintf(seconds, sizeof seconds, "%g", asked->seconds);
   for (int i = 0; i < asked->words; i++)
     word[count++] = asked->peers[i];
@@ -393,23 +395,33 @@ static int run_peers(hd_ctx *ctx, const hd_config *config, const request *asked)
   if (wants_json(config))
     word[count++] = "--json";
   word[count] = NULL;
-  return bench_peers("peers.py", word);
+  return bench_peers(script, word);
+}
+
+static int run_peers(hd_ctx *ctx, const hd_config *config, const request *asked) {
+  return run_script("peers.py", config, asked);
+}
+
+static int run_loader_peers(hd_ctx *ctx, const hd_config *config, const request *asked) {
+  return run_script("loaders.py", config, asked);
 }
 
 /* ---- allreduce ---- */
 
-static int take_peers(void *self, const char *value) {
-  ((request *)self)->with_peers = 1;
-  return -1;
+static int ranks_of(const hd_config *config) {
+  const int procs = atoi(hd_config_get(config, "procs"));
+  return procs > 1 ? procs : 2;
 }
 
 static int run_allreduce(hd_ctx *ctx, const hd_config *config, const request *asked) {
-  const char *word[MOST_WORDS + 4], *procs = hd_config_get(config, "procs");
+  return bench_allreduce(ctx, ranks_of(config), wants_json(config));
+}
+
+static int run_allreduce_peers(hd_ctx *ctx, const hd_config *config, const request *asked) {
+  const char *word[MOST_WORDS + 4];
+  char procs[16];
   int count = 0;
-  if (!strcmp(procs, "1"))
-    procs = "2";
-  if (!asked->with_peers)
-    return bench_allreduce(ctx, atoi(procs), wants_json(config));
+  snprintf(procs, sizeof procs, "%d", ranks_of(config));
   for (int i = 0; i < asked->words; i++)
     word[count++] = asked->peers[i];
   word[count++] = "--procs";
@@ -425,14 +437,14 @@ static int run_allreduce(hd_ctx *ctx, const hd_config *config, const request *as
 static const char *const lanes_alone[] = {"threads", "cpus", "placement", "seed", "json", NULL};
 static const char *const with_model[] = {"model", "threads", "cpus", "placement", "seed", "json", NULL};
 
-static const char *const for_loader[] = {
-    "data",    "data-dir",        "batch",      "seed",    "no-shuffle", "drop-last", "transforms", "eval-transforms",
-    "workers", "prefetch-factor", "pin-memory", "threads", "cpus",       "placement", "json",       NULL};
+static const char *const for_loader[] = {"data",       "data-dir",        "batch",      "seed",       "sampler",
+                                         "no-shuffle", "drop-last",       "on-error",   "transforms", "eval-transforms",
+                                         "workers",    "prefetch-factor", "pin-memory", "cache",      "threads",
+                                         "cpus",       "placement",       "json",       NULL};
 static const char *const for_peers[] = {"data-dir", "threads", "json", NULL};
-
 static const char *const for_allreduce[] = {"procs", "json", NULL};
 
-enum { HAS_SVG = 1, HAS_SHAPE = 2, HAS_SIZE = 4, HAS_WORK = 8, HAS_PEERS = 16, HAS_AGAINST = 32, HAS_SECONDS = 64 };
+enum { HAS_SVG = 1, HAS_SHAPE = 2, HAS_SIZE = 4, HAS_PEERS = 8, HAS_WORK = 16, MAY_HAVE_PEERS = 32, NO_SECONDS = 64 };
 
 static const struct {
   const char *name;
@@ -441,29 +453,38 @@ static const struct {
   int has;
   const char *help;
 } benches[] = {
-    {"step", bench_step, NULL, HAS_SECONDS | HAS_SVG,
-     "a model's training step as train runs it, and where its time goes"},
-    {"conv", bench_conv, with_model, HAS_SECONDS | HAS_SVG | HAS_SHAPE,
+    {"step", bench_step, NULL, HAS_SVG, "a model's training step as train runs it, and where its time goes"},
+    {"conv", bench_conv, with_model, HAS_SVG | HAS_SHAPE,
      "convolutions, of a model or of given shapes, and their gradients"},
-    {"gemm", bench_gemm, lanes_alone, HAS_SECONDS | HAS_SIZE, "products of matrices, against OpenBLAS"},
-    {"barrier", bench_barrier, lanes_alone, HAS_SECONDS, "what it takes lanes to meet, against the OpenMP runtime"},
-    {"loader", bench_loader, for_loader, HAS_SECONDS,
+    {"gemm", bench_gemm, lanes_alone, HAS_SIZE, "products of matrices, against OpenBLAS"},
+    {"barrier", bench_barrier, lanes_alone, 0, "what it takes lanes to meet, against the OpenMP runtime"},
+    {"loader", bench_loader, for_loader, MAY_HAVE_PEERS,
      "reading, transforming and normalising samples, by workers or without"},
-    {"allreduce", run_allreduce, for_allreduce, HAS_PEERS | HAS_AGAINST,
-     "sums over --procs ranks (2), by size; with --peers against MPI and gloo"},
-    {"peers", run_peers, for_peers, HAS_SECONDS | HAS_PEERS | HAS_WORK,
+    {"peers", run_peers, for_peers, HAS_PEERS | HAS_WORK,
      "training against PyTorch and JAX, as far as they are installed, in turns"},
+    {"allreduce", run_allreduce, for_allreduce, NO_SECONDS | MAY_HAVE_PEERS, "sums over --procs ranks (2), by size"},
+    {"loader --peers", run_loader_peers, for_peers, HAS_PEERS | MAY_HAVE_PEERS,
+     "reading MNIST and JPEG pictures against PyTorch's DataLoader, in turns"},
+    {"allreduce --peers", run_allreduce_peers, for_allreduce, NO_SECONDS | HAS_PEERS | MAY_HAVE_PEERS,
+     "sums over ranks against MPI and gloo, in turns"},
 };
 
-enum { BENCHES = sizeof benches / sizeof *benches, MOST_EXTRA = 11 };
+enum { BENCHES = sizeof benches / sizeof *benches, MOST_EXTRA = 10 };
+
+/* "loader --peers" is asked for with that option at any place. */
+static bool asks_for(const char *name, int argc, char **argv) {
+  const size_t length = strcspn(name, " ");
+  bool found = argc > 1 && strlen(argv[1]) == length && !strncmp(argv[1], name, length);
+  bool option = !name[length];
+  for (int i = 2; i < argc && !option; i++)
+    option = !strcmp(argv[i], name + length + 1);
+  return found && option;
+}
 
 static void list_extra(cli_extra *out, int has, request *r) {
   int count = 0;
-  if (has & HAS_SECONDS)
+  if (!(has & NO_SECONDS))
     out[count++] = (cli_extra){"seconds", "S", "how long to measure (3)", take_seconds, r};
-  if (has & HAS_AGAINST)
-    out[count++] =
-        (cli_extra){"peers", NULL, "against MPI and gloo, as far as they are installed, in turns", take_peers, r};
   if (has & HAS_SVG)
     out[count++] = (cli_extra){"svg", "FILE", "draw the operations under the machine's limits", take_svg, r};
   if (has & HAS_SHAPE)
@@ -475,12 +496,13 @@ static void list_extra(cli_extra *out, int has, request *r) {
   if (has & HAS_PEERS) {
     out[count++] =
         (cli_extra){"python", "PATH", "an interpreter with peers (python3); may be repeated", take_python, r};
-    if (has & HAS_WORK)
-      out[count++] =
-          (cli_extra){"work", "NAME", "cnn, mlp, simplenet or fastmnist (all); may be repeated", take_work, r};
     out[count++] = (cli_extra){"rounds", "N", "how often each is measured (5)", take_rounds, r};
     out[count++] = (cli_extra){"markdown", NULL, "a table for a page", take_markdown, r};
   }
+  if (has & HAS_WORK)
+    out[count++] = (cli_extra){"work", "NAME", "cnn, mlp, simplenet or fastmnist (all); may be repeated", take_work, r};
+  if (has & MAY_HAVE_PEERS)
+    out[count++] = (cli_extra){"peers", NULL, "against other libraries, in turns; see --peers --help", take_nothing, r};
   out[count] = (cli_extra){0};
 }
 
@@ -514,9 +536,9 @@ static int help(void) {
   cli_extra extra[MOST_EXTRA];
   printf("usage: heddle bench WHAT [options]: this machine's limits, and how close to them heddle comes\n\n");
   for (int i = 0; i < BENCHES; i++)
-    printf("  %-10s %s\n", benches[i].name, benches[i].help);
+    printf("  %-17s %s\n", benches[i].name, benches[i].help);
   printf("\nBeside the options that heddle bench WHAT --help lists:\n");
-  list_extra(extra, HAS_SVG | HAS_SHAPE | HAS_SIZE | HAS_PEERS | HAS_WORK | HAS_AGAINST | HAS_SECONDS, NULL);
+  list_extra(extra, ~NO_SECONDS, NULL);
   for (const cli_extra *e = extra; e->name; e++)
     printf("  --%s %-*s %s\n", e->name, 21 - (int)strlen(e->name), e->arg ? e->arg : "", e->help);
   return CLI_OK;
@@ -527,15 +549,15 @@ int cli_bench(int argc, char **argv) {
   int at = 0;
   if (argc > 1 && !strcmp(argv[1], "--help"))
     return help();
-  for (int i = 0; i < BENCHES; i++) {
-    if (argc > 1 && !strcmp(argv[1], benches[i].name)) {
+  for (int i = BENCHES - 1; i >= 0; i--)
+    if (asks_for(benches[i].name, argc, argv)) {
       char name[32];
       snprintf(name, sizeof name, "bench %s", benches[i].name);
       argv[1] = name;
       return run_bench(i, argc - 1, argv + 1);
     }
+  for (int i = 0; i < BENCHES; i++)
     at += snprintf(list + at, sizeof list - (size_t)at, "%s%s", i ? ", " : "", benches[i].name);
-  }
   cli_complain("bench expects what to measure (%s), found %s%.80s%s; see heddle bench --help", list,
                argc > 1 ? "'" : "", argc > 1 ? argv[1] : "none", argc > 1 ? "'" : "");
   return CLI_USAGE;

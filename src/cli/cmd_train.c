@@ -171,6 +171,9 @@ static void print_end(const hd_report *r) {
            cli_grouped(r->test_skipped));
   printf("trained         %s steps in %.2f s, %s samples/s\n", cli_grouped(r->steps), r->train_s,
          cli_grouped((long long)r->samples_per_s));
+  if (r->workers > 0)
+    printf("waited          %.2f s for %d loader worker%s, %.1f %% of that\n", r->waited_s, r->workers,
+           r->workers == 1 ? "" : "s", r->train_s > 0 ? 100 * r->waited_s / r->train_s : 0);
   if (*r->library)
     printf("weights_sha256  %s (native, %s)\n", r->weights_sha256, r->library);
   else
@@ -223,6 +226,8 @@ static void print_json(const hd_report *r) {
   json_real("test_accuracy", r->test_accuracy);
   json_real("startup_s", r->startup_s);
   json_real("train_s", r->train_s);
+  if (r->workers > 0)
+    json_real("waited_s", r->waited_s);
   json_real("wall_s", r->wall_s);
   json_real("samples_per_s", r->samples_per_s);
   json_int("peak_rss_bytes", r->peak_rss_bytes);

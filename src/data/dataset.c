@@ -15,7 +15,6 @@
 
 struct hd_data {
   char *name;
-  const hd_format *format;
   hd_opened opened;
   hd_skips *skips[2];
   hd_cache cache[2];
@@ -76,11 +75,11 @@ static hd_status find_format(const hd_format **out, hd_ctx *ctx, const char *nam
         "files (x_train.npy, ...), train.csv and test.csv, or class folders of pictures, found none of "
         "them; check the path",
         name);
-  return hd__fail(
-      ctx, HD_E_IO,
-      "expected digits, mnist, fashion, random:CxHxW, a data folder, an .npz or a .csv file as --data, found '%s', "
-      "which is none; check the path",
-      name);
+  return hd__fail(ctx, HD_E_IO,
+                  "expected digits, mnist, fashion, cifar10, cifar100, random:CxHxW, a data folder, an .npz or a .csv "
+                  "file as --data, found '%s', "
+                  "which is none; check the path",
+                  name);
 }
 
 /* What nobody may break: feeds count samples in 32 bits, kernels take so many channels. */
@@ -142,8 +141,8 @@ static hd_status open_all(hd_data *data, hd_ctx *ctx, const hd_data_request *req
   data->name = hd__strdup(request->name);
   if (!data->name)
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for the data set");
-  HD_TRY(find_format(&data->format, ctx, request->name));
-  HD_TRY(data->format->open(&data->opened, ctx, request));
+  HD_TRY(find_format(&data->opened.format, ctx, request->name));
+  HD_TRY(data->opened.format->open(&data->opened, ctx, request));
   HD_TRY(check_split(ctx, data->name, &split[0]));
   HD_TRY(check_split(ctx, data->name, &split[1]));
   HD_TRY(check_alike(ctx, data->name, &split[0], &split[1]));
@@ -183,7 +182,7 @@ void hd__data_close(hd_data *data) {
 const hd_dataset *hd__data_train(const hd_data *data) { return &data->opened.split[0]; }
 const hd_dataset *hd__data_test(const hd_data *data) { return &data->opened.split[1]; }
 const char *hd__data_name(const hd_data *data) { return data->name; }
-const char *hd__data_format(const hd_data *data) { return data->format->name; }
+const char *hd__data_format(const hd_data *data) { return data->opened.format->name; }
 const double *hd__data_mean(const hd_data *data) { return data->survey.mean; }
 const double *hd__data_std(const hd_data *data) { return data->survey.std; }
 const uint64_t *hd__data_checksums(const hd_data *data) { return data->survey.checksum; }

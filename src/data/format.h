@@ -7,22 +7,25 @@
 
 #include "data/dataset.h"
 
+typedef struct hd_format hd_format;
+
 /* What a reader makes. `self` holds the memory behind both splits; `release` frees it, after a failure too. */
 typedef struct hd_opened {
   hd_dataset split[2]; /* training, test */
   void *self;
   void (*release)(void *self);
+  const hd_format *format; /* who opened it */
 } hd_opened;
 
-typedef struct hd_format {
+struct hd_format {
   const char *name; /* "a folder of IDX files" */
   bool (*takes)(hd_ctx *ctx, const char *name_or_path);
   hd_status (*open)(hd_opened *out, hd_ctx *ctx, const hd_data_request *request);
-} hd_format;
+};
 
 /* What a program made known by hd_data_add. */
 extern const hd_format hd__format_own;
-/* Names: digits, random:CxHxW, mnist and fashion. */
+/* Names: digits, random:CxHxW, published sets (named.h). */
 extern const hd_format hd__format_digits, hd__format_random, hd__format_named;
 /* Paths. */
 extern const hd_format hd__format_idx, hd__format_cifar, hd__format_npy, hd__format_npz, hd__format_csv,

@@ -12,6 +12,8 @@
 #include "base/status.h"
 #include "sys/file.h"
 
+#define HD_IDX_TRAIN_IMAGES "train-images-idx3-ubyte"
+
 enum { HD_IDX_MAX_RANK = 4 };
 
 typedef struct hd_idx {
@@ -29,5 +31,9 @@ hd_status hd__idx_read(hd_idx *out, hd_ctx *ctx, const char *path, int rank);
 /* The same for what belongs to the samples: bytes of rank 1 (class labels), or floats of rank 1 or 2 (targets). */
 hd_status hd__idx_read_labels(hd_idx *out, hd_ctx *ctx, const char *path);
 void hd__idx_fini(hd_idx *idx);
+
+/* Finds folder/part as published, with a dot for the last hyphen but one, or with .gz behind. Returns 0 if it is
+ * nowhere. */
+int hd__idx_find(char out[HD_PATH_BYTES], const char *folder, const char *part);
 
 #endif

@@ -1,11 +1,10 @@
-/* A folder of the four IDX files of MNIST's kind, and the names mnist and fashion of such folders.
+/* A folder of the four IDX files of MNIST's kind.
  *
  * Images are bytes of one channel, mapped where the files are plain. Labels are bytes from 0 to 9 or, in a regression,
  * floats: the file's type says which. */
 #include "data/format.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 #include "base/alloc.h"
 #include "data/idx.h"
@@ -27,12 +26,10 @@ static void release(void *self) {
   hd__free(set);
 }
 
-static const char *const parts[HD_DATA_PARTS] = {"train-images-idx3-ubyte", "train-labels-idx1-ubyte",
+static const char *const parts[HD_DATA_PARTS] = {HD_IDX_TRAIN_IMAGES, "train-labels-idx1-ubyte",
                                                  "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"};
 
-/* Finds folder/part as published, with a dot for the last hyphen but one, or with .gz behind. Returns 0 if it is
- * nowhere. */
-static int find_part(char out[HD_PATH_BYTES], const char *folder, const char *part) {
+int hd__idx_find(char out[HD_PATH_BYTES], const char *folder, const char *part) {
   char dotted[64];
   snprintf(dotted, sizeof dotted, "%s", part);
   *strstr(dotted, "-idx") = '.';
@@ -43,40 +40,6 @@ static int find_part(char out[HD_PATH_BYTES], const char *folder, const char *pa
           hd__file_exists(out))
         return 1;
   return 0;
-}
-
-static int holds_data(const char *folder) {
-  char path[HD_PATH_BYTES];
-  return find_part(path, folder, parts[0]);
-}
-
-/* folder, folder/NAME, folder/NAME/raw, as torchvision lays it out (MNIST, FashionMNIST) and as we do. */
-static int find_below(char out[HD_PATH_BYTES], const char *folder, const char *name) {
-  const char *torchvision = !strcmp(name, "mnist") ? "MNIST" : "FashionMNIST";
-  const char *const form[] = {"%s/%s", "%s/%s/raw"};
-  for (int i = 0; i < 2; i++)
-    for (int k = 0; k < 2; k++)
-      if (snprintf(out, HD_PATH_BYTES, i ? form[1] : form[0], folder, k ? torchvision : name) < HD_PATH_BYTES &&
-          holds_data(out))
-        return 1;
-  snprintf(out, HD_PATH_BYTES, "%s", folder);
-  return holds_data(out);
-}
-
-static hd_status find_named(char out[HD_PATH_BYTES], hd_ctx *ctx, const char *name, const char *data_dir) {
-  char cache[HD_PATH_BYTES] = "";
-  const char *home = getenv("HOME"), *env = getenv("HEDDLE_DATA");
-  if (home)
-    snprintf(cache, sizeof cache, "%s/.cache/heddle", home);
-  const char *const folder[] = {data_dir, env, cache};
-  for (int i = 0; i < 3; i++)
-    if (folder[i] && *folder[i] && find_below(out, folder[i], name))
-      return HD_OK;
-  return hd__fail(ctx, HD_E_IO,
-                  "expected the data set '%s' under --data-dir, $HEDDLE_DATA or %s, found none; put %s, %s, %s and %s "
-                  "(plain or .gz) into %s/%s",
-                  name, *cache ? cache : "~/.cache/heddle", parts[0], parts[1], parts[2], parts[3],
-                  *cache ? cache : "~/.cache/heddle", name);
 }
 
 /* Class numbers from their bytes, each a class or the ignored one. */
@@ -122,7 +85,7 @@ static hd_status find_labels(char out[HD_PATH_BYTES], hd_ctx *ctx, const char *f
   char path[HD_PATH_BYTES];
   int found = 0;
   for (int i = 0; i < 3; i++) {
-    if (!find_part(path, folder, name[i]))
+    if (!hd__idx_find(path, folder, name[i]))
       continue;
     if (found++)
       return hd__fail(ctx, HD_E_FORMAT, "%s: expected one file of labels, found %s too; move one elsewhere", out, path);
@@ -144,7 +107,7 @@ static hd_status open_parts(idx_set *set, hd_ctx *ctx, const char *folder, char 
       HD_TRY(hd__idx_read_labels(&set->file[i], ctx, path[i]));
       continue;
     }
-    if (!find_part(path[i], folder, parts[i]))
+    if (!hd__idx_find(path[i], folder, parts[i]))
       return hd__fail(ctx, HD_E_IO, "%s: expected the file %s (plain or .gz), found none; put the four IDX files there",
                       folder, parts[i]);
     HD_TRY(hd__idx_read(&set->file[i], ctx, path[i], 3));
@@ -199,7 +162,8 @@ static hd_status check_alike(const hd_dataset split[2], hd_ctx *ctx, char path[H
                   path[3], a->outputs, b->outputs);
 }
 
-static hd_status open_folder(hd_opened *out, hd_ctx *ctx, const char *folder, int ignored) {
+static hd_status open_folder(hd_opened *out, hd_ctx *ctx, const hd_data_request *request) {
+  const char *folder = request->name;
   void *set;
   HD_TRY(hd__opened_hold(&set, out, ctx, sizeof(idx_set), release));
   char(*path)[HD_PATH_BYTES] = hd__malloc((size_t)HD_DATA_PARTS * sizeof *path);
@@ -207,7 +171,7 @@ static hd_status open_folder(hd_opened *out, hd_ctx *ctx, const char *folder, in
     return hd__fail(ctx, HD_E_NOMEM, "%s: out of memory while opening", folder);
   hd_status status = open_parts(set, ctx, folder, path);
   for (int split = 0; split < 2 && status == HD_OK; split++)
-    status = open_split(&out->split[split], set, ctx, path, split, ignored);
+    status = open_split(&out->split[split], set, ctx, path, split, request->ignored);
   if (status == HD_OK)
     status = check_alike(out->split, ctx, path);
   hd__free(path);
@@ -217,22 +181,9 @@ static hd_status open_folder(hd_opened *out, hd_ctx *ctx, const char *folder, in
 static bool takes_folder(hd_ctx *ctx, const char *path) {
   char found[HD_PATH_BYTES];
   for (int i = 0; i < HD_DATA_PARTS; i++)
-    if (find_part(found, path, parts[i]))
+    if (hd__idx_find(found, path, parts[i]))
       return true;
   return false;
 }
 
-static hd_status open_path(hd_opened *out, hd_ctx *ctx, const hd_data_request *request) {
-  return open_folder(out, ctx, request->name, request->ignored);
-}
-
-static bool takes_name(hd_ctx *ctx, const char *name) { return !strcmp(name, "mnist") || !strcmp(name, "fashion"); }
-
-static hd_status open_name(hd_opened *out, hd_ctx *ctx, const hd_data_request *request) {
-  char folder[HD_PATH_BYTES];
-  HD_TRY(find_named(folder, ctx, request->name, request->data_dir));
-  return open_folder(out, ctx, folder, request->ignored);
-}
-
-const hd_format hd__format_named = {"IDX files, found by name", takes_name, open_name};
-const hd_format hd__format_idx = {"a folder of IDX files", takes_folder, open_path};
+const hd_format hd__format_idx = {"a folder of IDX files", takes_folder, open_folder};

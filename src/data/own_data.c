@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "data/format.h"
+#include "data/named.h"
 
 enum { MOST_NAME = 32, MOST_OUTPUTS = 1 << 20 };
 
@@ -55,7 +56,7 @@ static const hd_own_data *find(const hd_ctx *ctx, const char *name) {
 static bool is_name(const char *name) {
   static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
   return name && *name && strlen(name) <= MOST_NAME && strspn(name, letters) == strlen(name) &&
-         strcmp(name, "digits") && strcmp(name, "mnist") && strcmp(name, "fashion");
+         strcmp(name, "digits") && !hd__data_is_published(name);
 }
 
 static bool within(int64_t value, int64_t least, int64_t most) { return value >= least && value <= most; }

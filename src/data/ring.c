@@ -20,8 +20,8 @@
 
 enum { PARTS = 16, SPINS = 1000 };
 
-/* A part's state is 0, or that of the last batch that filled it: the batch's number and how it went. */
-enum { FILLED = 1, FAILED = 2, STATES = 4 };
+/* A part's state is 0, or that of the last batch that claimed it: the batch's number and how it goes. */
+enum { FILLED = 1, FAILED = 2, FILLING = 3, STATES = 4 };
 
 typedef struct worker {
   hd_ring *ring;
@@ -71,8 +71,12 @@ static char *row_at(const hd_ring *r, int64_t batch, int64_t row) {
   return (char *)r->memory.base + (batch % r->is.batches * r->is.rows + row) * r->is.row_bytes;
 }
 
-/* The lock is held. */
-static bool has_room(hd_ring *r) { return r->batch < r->end && r->batch < atomic_load(&r->returned) + r->is.batches; }
+/* The lock is held. Of a batch that was given back a part may still be in a worker's hands: nobody took rows behind the end
+ * of a short one. */
+static bool has_room(hd_ring *r) {
+  return r->batch < r->end && r->batch < atomic_load(&r->returned) + r->is.batches &&
+         atomic_load_explicit(state_of(r, r->batch, r->part), memory_order_relaxed) % STATES != FILLING;
+}
 
 /* Waits for a part to fill. The lock is held. False: the ring closes. */
 static bool claim(int64_t *batch, int32_t *part, hd_ring *r) {
@@ -84,6 +88,7 @@ static bool claim(int64_t *batch, int32_t *part, hd_ring *r) {
   *part = r->part;
   if (r->closing)
     return false;
+  atomic_store_explicit(state_of(r, *batch, *part), *batch * STATES + FILLING, memory_order_relaxed);
   r->part = (r->part + 1) % r->parts;
   r->batch += r->part == 0;
   r->busy++;
@@ -121,6 +126,8 @@ static void *work(void *arg) {
                           memory_order_release);
     w->filled++;
     r->busy--;
+    if (r->batch == batch + r->is.batches && r->part == part)
+      pthread_cond_broadcast(&r->room); /* what the others waited for */
     if (r->takers > 0)
       pthread_cond_broadcast(&r->there);
     if (r->busy == 0)
@@ -134,7 +141,7 @@ static void *work(void *arg) {
 /* FILLED, FAILED, or 0 while the part is not there. */
 static int look(const atomic_llong *state, int64_t batch) {
   const long long seen = atomic_load_explicit(state, memory_order_acquire);
-  return seen / STATES == batch ? (int)(seen % STATES) : 0; /* batch 0's own states are not 0 */
+  return seen / STATES == batch && seen % STATES != FILLING ? (int)(seen % STATES) : 0; /* batch 0's own are not 0 */
 }
 
 static int wait_for(hd_ring *r, const atomic_llong *state, int64_t batch) {

@@ -252,13 +252,15 @@ double hd__config_real(const hd_config *config, hd_option_id id) {
 }
 
 hd_data_request hd__config_data(const hd_config *config) {
-  const char *kind = hd__config_text(config, HD_OPT_cache);
-  return (hd_data_request){
-      .name = hd__config_text(config, HD_OPT_data),
-      .data_dir = hd__config_text(config, HD_OPT_data_dir),
-      .ignored = -1,
-      .cache = !strcmp(kind, "disk") ? HD_CACHE_DISK : !strcmp(kind, "none") ? HD_CACHE_NONE : HD_CACHE_RAM,
-      .skip = !strcmp(hd__config_text(config, HD_OPT_on_error), "skip")};
+  const char *cache = hd__config_text(config, HD_OPT_cache);
+  hd_cache_kind kind = HD_CACHE_RAM;
+  if (strcmp(cache, "ram"))
+    kind = !strcmp(cache, "disk") ? HD_CACHE_DISK : HD_CACHE_NONE;
+  return (hd_data_request){.name = hd__config_text(config, HD_OPT_data),
+                           .data_dir = hd__config_text(config, HD_OPT_data_dir),
+                           .ignored = -1,
+                           .cache = kind,
+                           .skip = !strcmp(hd__config_text(config, HD_OPT_on_error), "skip")};
 }
 
 bool hd__config_flag(const hd_config *config, hd_option_id id) { return !strcmp(hd__config_text(config, id), "true"); }
@@ -342,8 +344,19 @@ static hd_status check_optimizer(const hd_config *config, hd_ctx *ctx) {
   return HD_OK;
 }
 
+hd_status hd__config_check_order(const hd_config *config, hd_ctx *ctx) {
+  const char *sampler = hd__config_text(config, HD_OPT_sampler);
+  if (!hd__config_flag(config, HD_OPT_no_shuffle) || !hd__config_given(config, HD_OPT_sampler) ||
+      !strcmp(sampler, "sequential"))
+    return HD_OK;
+  return hd__fail(ctx, HD_E_USAGE, "--no-shuffle expects --sampler sequential, found %s; leave one out", sampler);
+}
+
 hd_status hd__config_complete(hd_config *config, hd_ctx *ctx) {
   HD_TRY(apply_recipe(config, ctx));
+  HD_TRY(hd__config_check_order(config, ctx));
+  if (hd__config_flag(config, HD_OPT_no_shuffle))
+    HD_TRY(hd__config_suggest(config, ctx, HD_OPT_sampler, "sequential"));
   HD_TRY(check_power_of_two(config, ctx, HD_OPT_shards));
   HD_TRY(check_power_of_two(config, ctx, HD_OPT_accumulate));
   HD_TRY(check_schedule(config, ctx));

@@ -39,6 +39,9 @@ hd_status hd__config_suggest(hd_config *config, hd_ctx *ctx, hd_option_id id, co
 
 hd_status hd__config_copy(hd_config **out, hd_ctx *ctx, const hd_config *config);
 
+/* --no-shuffle and --sampler do not contradict each other. */
+hd_status hd__config_check_order(const hd_config *config, hd_ctx *ctx);
+
 /* Applies --recipe and checks what no single option can see: powers of two, options that contradict each other. */
 hd_status hd__config_complete(hd_config *config, hd_ctx *ctx);
 

@@ -7,6 +7,7 @@
 #include "sys/fpmode.h"
 #include "sys/lanes.h"
 #include "train/augment.h"
+#include "train/order.h"
 #include "train/planned.h"
 #include "train/supply.h"
 
@@ -39,7 +40,6 @@ static hd_status open_feed(hd_loader *l, hd_ctx *ctx, const hd_config *config, h
 
 /* Takes over `given`. */
 static hd_status order(hd_loader *l, hd_ctx *ctx, const hd_config *config, hd_loader_part part, hd_sampler *given) {
-  const bool shuffles = part == HD_LOADER_TRAINING && !hd__config_flag(config, HD_OPT_no_shuffle);
   if (given && hd__sampler_samples(given) > l->feed.count) {
     hd_status status =
         hd__fail(ctx, HD_E_USAGE, "expected a sampler of at most the %lld samples of %s, found one of %lld",
@@ -47,9 +47,9 @@ static hd_status order(hd_loader *l, hd_ctx *ctx, const hd_config *config, hd_lo
     hd_sampler_destroy(given);
     return status;
   }
-  if (!given && shuffles)
-    HD_TRY(hd_sampler_random(&given, ctx, l->feed.count));
-  return given ? hd__feed_sample_by(&l->feed, ctx, given) : HD_OK;
+  if (given)
+    return hd__feed_sample_by(&l->feed, ctx, given);
+  return part == HD_LOADER_TRAINING ? hd__order_feed(&l->feed, ctx, config, hd__data_name(l->data)) : HD_OK;
 }
 
 static hd_status describe(hd_loader *l, hd_ctx *ctx, const hd_config *config) {

@@ -308,6 +308,8 @@ static void finish_report(hd_session *s) {
   getrusage(RUSAGE_SELF, &usage);
   s->report.peak_rss_bytes = (int64_t)usage.ru_maxrss * 1024;
   s->report.train_s = s->train_s;
+  if (s->supply)
+    s->report.waited_s = 1e-9 * (double)hd__ring_waited_ns(hd__supply_ring(s->supply)) / s->report.threads;
   s->report.samples_per_s = s->train_s > 0 ? (double)s->trained_samples / s->train_s : 0;
   s->report.wall_s = hd__clock_process_s();
 }

@@ -9,6 +9,7 @@
 #include "train/augment.h"
 #include "train/best_threads.h"
 #include "train/init.h"
+#include "train/order.h"
 #include "train/planned.h"
 #include "train/rank_lanes.h"
 #include "train/record.h"
@@ -125,11 +126,7 @@ static hd_status make_feeds(hd_session *s, hd_ctx *ctx) {
   if (held_out > 0)
     HD_TRY(
         hd__feed_split(&s->val_feed, &s->train_feed, ctx, held_out, (uint64_t)hd__config_int(s->config, HD_OPT_seed)));
-  if (!hd__config_flag(s->config, HD_OPT_no_shuffle)) {
-    hd_sampler *sampler;
-    HD_TRY(hd_sampler_random(&sampler, ctx, s->train_feed.count));
-    HD_TRY(hd__feed_sample_by(&s->train_feed, ctx, sampler));
-  }
+  HD_TRY(hd__order_feed(&s->train_feed, ctx, s->config, hd__data_name(s->data)));
   HD_TRY(augment_feeds(s, ctx));
   return HD_OK;
 }

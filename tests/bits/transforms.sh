@@ -1,5 +1,5 @@
 #!/bin/sh
-# TAP: samples that go through random transforms are the same ones whatever the layout: threads x accumulation x instruction set x
+# TAP: samples in a random or a balanced order that go through random transforms are the same ones whatever the layout: threads x accumulation x instruction set x
 # loader workers x resume within an epoch, by a run's own end or after SIGKILL, over two epochs with a ragged last batch.
 set -u
 folder=$(mktemp -d "${TMPDIR:-/tmp}/heddle-transforms.XXXXXX")
@@ -11,8 +11,10 @@ workers=0
 # The constants. To change one is to change what every user computes: say why in the commit.
 soft_digest=dc203379ccbaf0fc6ab5d144b85bce844366b9a70cb75792955a183e3b72940d
 labels_digest=00bb3472b9b0881a513f6b777db97d3d8e5288085c301f41fd5721e6f732d47f
+balanced_digest=0c38ec01fd11e647c20f16664b673204af6408931ddbb0634e1ee2b81af206d5
 mixed_digest=1e83f35888b8e98bebfc899c272edab191a2c9d500195c38e73b22564648f812
 labels="--model $SRCDIR/tests/bits/tiny.yaml --transforms $SRCDIR/tests/bits/transforms.yaml --val-split 0.1"
+balanced="--model $SRCDIR/tests/bits/tiny.yaml --sampler balanced --transforms $SRCDIR/tests/bits/transforms.yaml"
 soft="--model $SRCDIR/tests/bits/tiny.yaml --label-smoothing 0.1 --transforms $SRCDIR/tests/bits/probabilities.yaml"
 mixed="--model $SRCDIR/tests/bits/soft.yaml --config $SRCDIR/tests/bits/mixed_samples.yaml"
 
@@ -89,6 +91,7 @@ for isa in reference scalar avx2 avx512 neon; do
       for how in $hows; do
         check_run labels "$isa" "$threads" "$accumulate" "$how"
         [ "$accumulate" = 4 ] || [ "$hows" != "$how" ] || check_run soft "$isa" "$threads" "$accumulate" "$how"
+        [ "$accumulate" != 2 ] || [ "$hows" != "$how" ] || check_run balanced "$isa" "$threads" "$accumulate" "$how"
         [ "$accumulate" = 2 ] || [ "$hows" != "$how" ] || check_run mixed "$isa" "$threads" "$accumulate" "$how"
       done
     done
@@ -111,6 +114,7 @@ for workers in 1 2 8; do
     for how in whole stopped killed; do
       check_run labels scalar $threads 1 $how
       [ $how = killed ] || check_run mixed scalar $threads 4 $how
+      [ $how = whole ] || check_run balanced scalar $threads 2 $how
     done
   done
 done

@@ -101,9 +101,31 @@ fake_python() {
   TMPDIR=$PWD/tmp PATH=$PWD/bin:$PATH "$HEDDLE" bench peers --python A --python B --work cnn --rounds 3 --threads 2 \
     --data-dir D --markdown >out || code=$?
   [ "$code" -eq 7 ]
-  [ "$(sed -n 1p out)" = "jax_worker.py peer_work.py peers.py torch_worker.py" ]
+  [ "$(sed -n 1p out)" = "jax_worker.py loader_worker.py loaders.py peer_work.py peers.py torch_worker.py" ]
   [[ "$(sed -n 2p out)" == "--heddle /"*"heddle --python A --python B --work cnn --rounds 3 --markdown --seconds 3 --threads 2 --data-dir D" ]]
   [ -z "$(ls tmp)" ]
+}
+
+@test "bench loader --peers: its own script, and options of its own" {
+  fake_python 'basename "$1"; shift; echo "$@"'
+  PATH=$PWD/bin:$PATH "$HEDDLE" bench loader --rounds 2 --peers --threads 2 --seconds 1 --json >out
+  [ "$(sed -n 1p out)" = loaders.py ]
+  [[ "$(sed -n 2p out)" == "--heddle /"*"heddle --rounds 2 --seconds 1 --threads 2 --json" ]]
+  fails 2 bench loader --peers --workers 2
+  says "--workers"
+  fails 2 bench loader --rounds 2
+}
+
+@test "bench loader --peers: without peers the table has heddle alone" {
+  command -v python3 >/dev/null || skip "python3 is not installed"
+  need_json
+  mkdir -p mnist
+  "$BUILDDIR/tests/bits/make_idx" mnist 640 64
+  "$HEDDLE" bench loader --peers --python ./nowhere --data-dir . --rounds 1 --seconds 0.1 --json >out 2>err
+  grep -q '^PyTorch: left out: ./nowhere does not run' err
+  grep -q '^JPEG pictures: left out' err
+  [ "$(json_get peers works.0.peers <out)" = "[] []" ]
+  [ "$(json_get works.0.heddle.median <out | cut -d . -f 1)" -gt 0 ]
 }
 
 @test "bench peers: a peer that is missing is said in a line and left out" {

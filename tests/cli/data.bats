@@ -97,6 +97,37 @@ is_png() {
   fails 1 data rows.csv
 }
 
+@test "published sets are found by name: cifar10 and cifar100 in the cache, fashion-mnist where Debian has it" {
+  need_json
+  fails 1 data cifar10
+  says "cifar-10-batches-bin" "data_batch_1.bin"
+  make cifar fetched
+  mkdir -p .cache/heddle
+  mv fetched .cache/heddle/cifar-10-batches-bin
+  "$HEDDLE" data cifar10 --json >out
+  [ "$(json_get data format samples shape <out)" = "cifar10 a folder of CIFAR's binary files 140 [3,32,32]" ]
+  make_net
+  "$HEDDLE" train --data cifar-10 --model net.yaml --max-steps 1 --out run >out
+  fails 1 data cifar100
+  mkdir -p .cache/heddle/cifar-100-binary
+  head -c 30740 /dev/zero >.cache/heddle/cifar-100-binary/train.bin
+  head -c 6148 /dev/zero >.cache/heddle/cifar-100-binary/test.bin
+  "$HEDDLE" data cifar100 --json >out
+  [ "$(json_get samples test_samples classes <out)" = "10 2 100" ]
+  "$HEDDLE" data cifar100 --data-dir .cache/heddle/cifar-100-binary >out
+  mkdir -p root/usr/share/datasets/fashion-mnist
+  "$BUILDDIR/tests/bits/make_idx" root/usr/share/datasets/fashion-mnist 140 50
+  gzip root/usr/share/datasets/fashion-mnist/*
+  for name in fashion fashion-mnist; do
+    HEDDLE_SYSROOT=$PWD/root "$HEDDLE" data $name --json >out
+    [ "$(json_get data format samples <out)" = "$name a folder of IDX files 140" ]
+  done
+  mkdir -p elsewhere/fashion
+  "$BUILDDIR/tests/bits/make_idx" elsewhere/fashion 30 10
+  HEDDLE_SYSROOT=$PWD/root HEDDLE_DATA=$PWD/elsewhere "$HEDDLE" data fashion-mnist >out
+  grep -q '^samples    30 to train' out
+}
+
 @test "what is wrong with the command is one line" {
   fails 2 data
   says "found 0" "heddle data --help"

@@ -144,6 +144,8 @@ out_of_range() {
   says --step-size "found cosine"
   fails 2 train --gamma 0.5
   says --gamma "found const"
+  fails 2 train --no-shuffle --sampler balanced
+  says --no-shuffle "found balanced"
   fails 2 train --schedule onecycle --warmup 5
   says --warmup onecycle
   fails 2 train $TINY --epochs 1 --warmup 938
@@ -259,7 +261,8 @@ EOF
   mkdir empty
   fails 1 train --data empty
   says empty train-images-idx3-ubyte
-  fails 1 train --data fashion --data-dir empty
+  fails 1 train --data cifar10 --data-dir empty
+  says cifar10 HEDDLE_DATA data_batch_1.bin
   head -c 100 /dev/zero >empty/train-images-idx3-ubyte
   fails 1 train --data empty
   says empty/
@@ -458,6 +461,8 @@ shards 8
 precision bf16
 seed 1
 no-shuffle
+sampler balanced
+on-error skip
 drop-last
 optimizer sgd
 lr 0.02

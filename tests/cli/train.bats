@@ -27,6 +27,15 @@ test_loss test_accuracy startup_s train_s wall_s samples_per_s peak_rss_bytes we
     'BEGIN { exit !(s > 0 && t > 0 && w >= s + t) }'
 }
 
+@test "with loader workers the end says how long lanes waited for them" {
+  need_json
+  train --workers 2
+  [ "$(json_keys <out)" = "${keys/train_s wall_s/train_s waited_s wall_s}" ]
+  [ "$(json_get workers <out)" = 2 ]
+  awk -v w="$(json_get waited_s <out)" -v t="$(json_get train_s <out)" 'BEGIN { exit !(w >= 0 && w <= t) }'
+  grep -q '^waited  *[0-9.]* s for 2 loader workers, [0-9.]* % of that$' out
+}
+
 @test "--json: a folder's name with quotes, backslash and accents is still valid JSON" {
   need_json
   name='a "b" \c é'

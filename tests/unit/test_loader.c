@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "heddle/dataset.h"
 #include "heddle/loader.h"
 #include "tap.h"
 
@@ -162,12 +163,59 @@ static void test_starts_and_ends(void) {
   hd_loader_destroy(NULL);
 }
 
+/* 1000 samples, 900 of which are of class 0, 90 of class 1 and 10 of class 3; none is of class 2. */
+static int64_t skewed_len(void *self) { return 1000; }
+
+static int skewed_get(void *self, int64_t index, hd_own_sample *sample) {
+  for (int i = 0; i < ELEMS; i++)
+    sample->bytes[i] = (uint8_t)(index >> (i % 2 * 8));
+  sample->label = index % 100 == 0 ? 3 : index % 10 == 0 ? 1 : 0;
+  return 0;
+}
+
+static void test_balanced(void) {
+  static hd_own_data skewed = {.name = "skewed",
+                               .channels = 1,
+                               .height = SIDE,
+                               .width = SIDE,
+                               .dtype = HD_U8,
+                               .classes = 4,
+                               .len = skewed_len,
+                               .get = skewed_get};
+  enum { EPOCHS = 20 };
+  skewed.train = skewed.test = &skewed;
+  hd_data_add(ctx, &skewed);
+  int64_t count[4] = {0}, samples;
+  hd_batch b;
+  hd_loader *loader =
+      make((const char *const[]){"data", "skewed", "sampler", "balanced", NULL}, HD_LOADER_TRAINING, NULL);
+  hd_loader *ahead = make((const char *const[]){"data", "skewed", "sampler", "balanced", "workers", "3", NULL},
+                          HD_LOADER_TRAINING, NULL);
+  for (uint32_t e = 0; e < EPOCHS; e++) {
+    hd_loader_begin(loader, ctx, e);
+    while (hd_loader_next(&b, loader, ctx) == HD_OK && b.count > 0)
+      for (int64_t i = 0; i < b.count; i++)
+        count[b.label[i * b.stride]]++;
+  }
+  ok(count[0] + count[1] + count[3] == EPOCHS * 1000 && count[2] == 0, "balanced: as many draws as samples");
+  for (int c = 0; c < 4; c += c == 1 ? 2 : 1)
+    ok(count[c] > 6400 && count[c] < 6930, "class %d has a third of them (%d)", c, (int)count[c]);
+  ok(read_epoch(loader, 5, &samples) == read_epoch(ahead, 5, &samples) && samples == 1000, "workers change nothing");
+  ok(read_epoch(loader, 5, &samples) != read_epoch(loader, 6, &samples), "epochs differ");
+  hd_loader_destroy(loader);
+  hd_loader_destroy(ahead);
+  hd_config *config = config_of((const char *const[]){"sampler", "balanced", "no-shuffle", "true", NULL});
+  is_int(hd_loader_create(&loader, ctx, config, HD_LOADER_TRAINING, NULL), HD_E_USAGE, "two orders are one too many");
+  hd_config_destroy(config);
+}
+
 int main(void) {
   hd_ctx_create(&ctx);
   test_workers("[to_float, normalise]");
   test_workers(augmented);
   test_parts();
   test_samplers();
+  test_balanced();
   test_starts_and_ends();
   hd_ctx_destroy(ctx);
   return done_testing();

@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "data/dataset.h"
+#include "data/photo.h"
 #include "data/skip.h"
 #include "train/feed.h"
 
@@ -356,6 +357,28 @@ static void put_jpeg(const char *path, int salt, int height, int width, int spac
   tjDestroy(tj);
 }
 
+/* Colours that change from pixel to pixel, more than are parted at once: each arrives as the library decodes it. */
+static void test_jpeg_planes(void) {
+  enum { HEIGHT = 13, WIDTH = 11, PIXELS = HEIGHT * WIDTH };
+  uint8_t rgb[3 * PIXELS], planes[3 * PIXELS], *bytes = NULL;
+  const int size[2] = {HEIGHT, WIDTH};
+  unsigned long length = 0;
+  int wrong = 0;
+  for (int i = 0; i < 3 * PIXELS; i++)
+    rgb[i] = (uint8_t)(i * i * 7 / 5);
+  tjhandle pack = tjInitCompress(), unpack = tjInitDecompress();
+  int bad = tjCompress2(pack, rgb, WIDTH, 0, HEIGHT, TJPF_RGB, &bytes, &length, TJSAMP_420, 90, 0);
+  bad |= tjDecompress2(unpack, bytes, length, rgb, WIDTH, 0, HEIGHT, TJPF_RGB, TJFLAG_ACCURATEDCT);
+  is_int(bad, 0, "a colourful JPEG is packed and unpacked");
+  is_int(hd__photo_read(planes, 3, size, ctx, "p.jpg", bytes, length), HD_OK, "and read");
+  for (int i = 0; i < 3 * PIXELS; i++)
+    wrong += planes[i % 3 * PIXELS + i / 3] != rgb[i];
+  is_int(wrong, 0, "every colour of every pixel is in its plane");
+  tjFree(bytes);
+  tjDestroy(pack);
+  tjDestroy(unpack);
+}
+
 static void test_jpeg(void) {
   const char *folder = make_folder(3);
   unlink(in_scratch("photos/train/a/0.png"));
@@ -495,6 +518,7 @@ int main(void) {
   test_skip();
   test_skip_all();
 #ifdef HD_HAVE_TURBOJPEG
+  test_jpeg_planes();
   test_jpeg();
 #else
   skip(1, "libjpeg-turbo was not there when this was built");

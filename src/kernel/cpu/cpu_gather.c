@@ -1,10 +1,15 @@
 /* From planes of bytes or floats to floats with channels fastest: what a batch is gathered with.
  *
- * An element is fma((float)pixel, scale, shift) of its channel. One channel needs no reordering and runs in groups;
- * several are converted a group of pixels at a time and then dealt out, so that every output line is written while it
- * is in L1. Only whole groups of bytes are read as such: nothing behind the last pixel is touched. */
+ * An element is fma((float)pixel, scale, shift) of its channel. One channel needs no reordering and runs in groups; of
+ * three, colours, bytes are dealt out before they become floats; others are converted a group of pixels at a time and
+ * then dealt out, so that every output line is written while it is in L1. Only whole groups of bytes are read as such:
+ * nothing behind the last pixel is touched. */
 #include "kernel/cpu/cpu_fill.h"
 #include "kernel/cpu/group16.h"
+
+typedef uint8_t bytes16 __attribute__((vector_size(16)));
+
+enum { COLORS = 3 };
 
 /* Pixels i .. i + 15 of one plane, or fewer at its end. */
 G16 g16 pixels_of(const uint8_t *plane, int64_t i, int64_t count, float scale, float shift) {
@@ -22,13 +27,48 @@ static void gather_plane(float *out, const uint8_t *pixels, int64_t plane, float
     g16_store_some(out + i, pixels_of(pixels, i, plane, scale, shift), plane - i);
 }
 
+/* Sixteen pixels of three planes, one colour beside the other. */
+G16 void deal_colors(uint8_t to[COLORS * 16], const uint8_t *pixels, int64_t plane) {
+  bytes16 r, g, b, rg, all;
+  memcpy(&r, pixels, sizeof r);
+  memcpy(&g, pixels + plane, sizeof g);
+  memcpy(&b, pixels + 2 * plane, sizeof b);
+  rg = __builtin_shufflevector(r, g, 0, 16, -1, 1, 17, -1, 2, 18, -1, 3, 19, -1, 4, 20, -1, 5);
+  all = __builtin_shufflevector(rg, b, 0, 1, 16, 3, 4, 17, 6, 7, 18, 9, 10, 19, 12, 13, 20, 15);
+  memcpy(to, &all, sizeof all);
+  rg = __builtin_shufflevector(r, g, 21, -1, 6, 22, -1, 7, 23, -1, 8, 24, -1, 9, 25, -1, 10, 26);
+  all = __builtin_shufflevector(rg, b, 0, 21, 2, 3, 22, 5, 6, 23, 8, 9, 24, 11, 12, 25, 14, 15);
+  memcpy(to + 16, &all, sizeof all);
+  rg = __builtin_shufflevector(r, g, -1, 11, 27, -1, 12, 28, -1, 13, 29, -1, 14, 30, -1, 15, 31, -1);
+  all = __builtin_shufflevector(rg, b, 26, 1, 2, 27, 4, 5, 28, 7, 8, 29, 10, 11, 30, 13, 14, 31);
+  memcpy(to + 32, &all, sizeof all);
+}
+
+/* Whole groups of pixels of three planes; returns how many pixels that were. */
+static int64_t gather_colors(float *out, const uint8_t *pixels, int64_t plane, const float *scale, const float *shift) {
+  float by[COLORS * 16], plus[COLORS * 16];
+  uint8_t dealt[COLORS * 16];
+  int64_t i = 0;
+  for (int k = 0; k < COLORS * 16; k++) {
+    by[k] = scale[k % COLORS];
+    plus[k] = shift[k % COLORS];
+  }
+  for (; i + 16 <= plane; i += 16) {
+    deal_colors(dealt, pixels + i, plane);
+    UNROLL
+    for (int k = 0; k < COLORS * 16; k += 16)
+      g16_store(out + COLORS * i + k, g16_fma(g16_from_u8(dealt + k), g16_load(by + k), g16_load(plus + k)));
+  }
+  return i;
+}
+
 static void gather_u8(float *out, const uint8_t *pixels, int64_t plane, int32_t channels, const float *scale,
                       const float *shift) {
   if (channels == 1) {
     gather_plane(out, pixels, plane, scale[0], shift[0]);
     return;
   }
-  for (int64_t i = 0; i < plane; i += 16)
+  for (int64_t i = channels == COLORS ? gather_colors(out, pixels, plane, scale, shift) : 0; i < plane; i += 16)
     for (int32_t c = 0; c < channels; c++) {
       float lane[16];
       g16_store(lane, pixels_of(pixels + c * plane, i, plane, scale[c], shift[c]));
