@@ -88,6 +88,12 @@ check-bits:
 	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(bits_tests)' HD_BITS=all
 .PHONY: check-bits
 
+# Ranks that are killed and stopped, over a hundred runs: minutes, on an idle machine.
+check-long:
+	$(MAKE) $(AM_MAKEFLAGS) check TESTS=tests/long-ranks.sh
+.PHONY: check-long
+EXTRA_DIST += tests/long-ranks.sh
+
 # The NEON kernels on any machine, by cross-compiler and emulator.
 check-neon:
 	+$(SHELL) $(srcdir)/tools/check-neon neon

@@ -21,7 +21,7 @@
 enum { TICK_MS = 100, TICKS_PER_LOOK = 2 };
 
 /* How long the parent may take to say how a rank ended, and a process to notice that its world is broken. */
-static const double PARENT_S = 0.15, GRACE_S = 0.3;
+static const double PARENT_S = 0.15, GRACE_S = 0.4;
 
 struct hd_watch {
   hd_world *world;
