@@ -30,7 +30,7 @@ random_below() { # N
 traces() { # what the last run's processes left behind
   ls -A "$folder/tmp"
   for pid in $pids $parent; do
-    ls /dev/shm | grep "_${pid}_\|heddle.*$pid"
+    for left in /dev/shm/*"$pid"*; do [ ! -e "$left" ] || echo "$left"; done
     [ ! -e "/proc/$pid" ] || cat "/proc/$pid/stat"
   done
 }
