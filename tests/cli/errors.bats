@@ -18,7 +18,7 @@ load cli
 
 @test "an unknown command, and none, are wrong usage" {
   fails 2 weave
-  says "found 'weave'" "train, eval, predict, summary, "
+  says "found 'weave'" "train, launch, eval, predict, summary, "
   fails 2
 }
 
