@@ -9,13 +9,12 @@
 #include "base/status.h"
 #include "comm/group.h"
 #include "comm/reduce.h"
-#include "comm/stream.h"
 #include "sys/fpmode.h"
 
 enum { NOBODY, ROOT, ALL };
 enum { TAKE_NOTHING, COPY_ROOT, COPY_ALL, REDUCE };
 enum { REFUSED = 255, IN_BUFFER = 1, PART_ALIGN = 64 };
-enum { PARTS_FROM = 1 << 20, STREAM_FROM = 4 << 20 };
+enum { PARTS_FROM = 256 << 10 };
 
 typedef struct kind {
   const char *name;
@@ -223,28 +222,32 @@ static span part_of(size_t length, int rank, int ranks) {
   return (span){from, (end < length ? end : length) - from};
 }
 
-static void reduce_part(run *r, uint64_t round, size_t length) {
+/* The others' parts of a chunk; the own one stays where it is. */
+static void put_parts(run *r, uint64_t round, size_t from, size_t length) {
+  const span own = part_of(length, r->g->rank, r->g->ranks);
+  const size_t behind = own.from + own.length;
+  const char *chunk = (const char *)r->call->input + from;
+  char *slot = slot_of(r, r->g->rank, round);
+  memcpy(slot, chunk, own.from);
+  memcpy(slot + behind, chunk + behind, length - behind);
+}
+
+static void reduce_part(run *r, uint64_t round, size_t from, size_t length) {
   hd_group *g = r->g;
   const span part = part_of(length, g->rank, g->ranks);
   for (int i = 0; i < g->ranks; i++)
     g->inputs[i] = slot_of(r, i, round) + part.from;
+  g->inputs[g->rank] = (const char *)r->call->input + from + part.from;
   hd__reduce(result_of(r, g->rank, round), g->inputs, g->ranks, (int64_t)(part.length / r->size), r->call->dtype,
              r->call->op);
 }
 
 static void take_parts(run *r, uint64_t round, size_t from, size_t length) {
-  const bool streams = r->bytes >= STREAM_FROM;
   for (int i = 0; i < r->g->ranks; i++) {
     const int rank = (r->g->rank + i) % r->g->ranks;
     const span part = part_of(length, rank, r->g->ranks);
-    char *to = (char *)r->call->output + from + part.from;
-    if (streams)
-      hd__stream(to, result_of(r, rank, round), part.length);
-    else
-      memcpy(to, result_of(r, rank, round), part.length);
+    memcpy((char *)r->call->output + from + part.from, result_of(r, rank, round), part.length);
   }
-  if (streams)
-    hd__stream_end();
 }
 
 /* In round i chunk i is put, and the own part of chunk i - 1 summed; after the meeting chunk i - 1 is taken. */
@@ -254,9 +257,9 @@ static hd_status rounds_in_parts(run *r) {
     const size_t from = round * chunk, before = from - (round ? chunk : 0);
     const size_t last = at_most(r->bytes - before, chunk);
     if (round < chunks)
-      memcpy(slot_of(r, r->g->rank, round), (const char *)r->call->input + from, at_most(r->bytes - from, chunk));
+      put_parts(r, round, from, at_most(r->bytes - from, chunk));
     if (round > 0)
-      reduce_part(r, round - 1, last);
+      reduce_part(r, round - 1, before, last);
     HD_TRY(meet(r));
     if (round == 0)
       HD_TRY(compare_calls(r));

@@ -1,4 +1,4 @@
 core_sources += src/comm/fault.c src/comm/fault.h src/comm/watch.c src/comm/watch.h src/comm/world.c src/comm/world.h
 core_sources += src/comm/group.c src/comm/group.h src/comm/collective.c src/comm/reduce.c src/comm/reduce.h \
-  src/comm/reduce_loops.h src/comm/stream.h src/comm/message.c src/comm/message.h src/comm/desk.c src/comm/desk.h \
+  src/comm/reduce_loops.h src/comm/message.c src/comm/message.h src/comm/desk.c src/comm/desk.h \
   src/comm/rendezvous.c src/comm/rendezvous.h src/comm/start.c
