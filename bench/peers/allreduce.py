@@ -2,7 +2,7 @@
 """heddle's all-reduce and its peers', in turns: how heddle bench allreduce --peers measures.
 
 Each round runs heddle, MPI (built with mpicc here) and gloo of each PyTorch that is found, as fresh processes with the
-same sizes and the same method: private buffers that were written before, a barrier, the slowest rank, medians.
+same sizes and the same method, each rank bound to the same CPU: private buffers that were written before, a barrier, the slowest rank, medians.
 """
 import argparse
 import json
@@ -22,6 +22,12 @@ def say(text):
     print(text, file=sys.stderr, flush=True)
 
 
+def cpus_of(ranks):
+    """A CPU for each rank, none if there are fewer."""
+    cpus = sorted(os.sched_getaffinity(0))
+    return cpus[:ranks] if ranks <= len(cpus) else []
+
+
 def median(values):
     values = sorted(values)
     return (values[(len(values) - 1) // 2] + values[len(values) // 2]) / 2
@@ -33,6 +39,8 @@ def gloo_rank(rank, ranks, path):
     import torch
     import torch.distributed as dist
     torch.set_num_threads(1)
+    if cpus_of(ranks):
+        os.sched_setaffinity(0, {cpus_of(ranks)[rank]})
     dist.init_process_group("gloo", init_method="file://" + path, rank=rank, world_size=ranks)
     found = {}
     for size in SIZES:
@@ -78,11 +86,14 @@ class Mpi:
         subprocess.run(["mpicc", "-O2", os.path.join(HERE, "mpi_allreduce.c"), "-o", program], check=True)
         version = subprocess.run(["mpirun", "--version"], capture_output=True, text=True).stdout.split("\n")[0]
         self.name = version.replace("mpirun (", "").replace(")", "") or "MPI"
-        more = ["--allow-run-as-root", "--oversubscribe"] if "Open MPI" in version else []
-        cpus = len(os.sched_getaffinity(0))
-        if more and ranks > cpus:  # or it collapses
-            more += ["--bind-to", "none", "--mca", "mpi_yield_when_idle", "1"]
+        more = ["--allow-run-as-root", "--oversubscribe", "--bind-to", "none"] if "Open MPI" in version else []
+        cpus = cpus_of(ranks)
+        if more and not cpus:  # or it collapses
+            more += ["--mca", "mpi_yield_when_idle", "1"]
         self.command = ["mpirun", *more, "-n", str(ranks), program]
+        if cpus:  # the same as heddle's ranks have: mpirun's own choice may lie outside of the affinity
+            each = [["-n", "1", "taskset", "-c", str(cpu), program] for cpu in cpus]
+            self.command = ["mpirun", *more, *each[0], *[word for one in each[1:] for word in [":", *one]]]
 
     def measure(self):
         return run(self.command)

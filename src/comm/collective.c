@@ -2,7 +2,8 @@
  *
  * Three sizes. Up to 8 bytes travel in the notes of the meeting: one cache line a rank. What is below `PARTS_FROM` bytes
  * over all ranks goes whole into each rank's slot, and everybody sums all of it: one meeting. Larger sums go in parts:
- * each rank sums its own part of a chunk and all copy the results, one meeting later, while the next chunk is put. */
+ * each rank sums its own part of a chunk and all copy the results, one meeting later, while the next chunk is put. Two
+ * ranks do without parts: as many bytes come from the other one either way, and there is less to wait for. */
 #include <stdio.h>
 #include <string.h>
 
@@ -344,7 +345,7 @@ static hd_status do_rounds(run *r) {
   r->first = r->g->rounds;
   if (r->mine.flags == IN_BUFFER)
     return rounds_in_place(r);
-  if (r->call->kind == HD_GROUP_ALL_REDUCE && r->bytes * (size_t)r->g->ranks >= PARTS_FROM)
+  if (r->call->kind == HD_GROUP_ALL_REDUCE && r->g->ranks > 2 && r->bytes * (size_t)r->g->ranks >= PARTS_FROM)
     return rounds_in_parts(r);
   return plain_rounds(r);
 }
