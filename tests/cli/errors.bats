@@ -110,7 +110,7 @@ out_of_range() {
     done
   done
   for value in 1.5 1e3 1. 99999999999999999999; do
-    fails 2 train $TINY --epochs $value
+    fails 2 train $TINY --batch $value
   done
   [ ! -e runs ]
 }
