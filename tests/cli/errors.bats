@@ -119,7 +119,7 @@ out_of_range() {
   fails 2 train --model weaver
   says simplenet cnn "'weaver'"
   fails 2 train --recipe soup
-  says fastmnist "'soup'"
+  says "fastmnist|mnist-99" "'soup'"
   fails 2 train --optimizer sgdx
   says "sgd|adam|adamw" "'sgdx'"
   fails 2 train --schedule sometimes
