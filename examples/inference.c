@@ -27,7 +27,7 @@ static hd_status predict(hd_predictor *predictor, hd_ctx *ctx, char **file, doub
   if (status == HD_OK)
     tell("a seven drawn by the program", probability, classes);
   for (; *file && status == HD_OK; file++) {
-    status = hd_predict_png(probability, predictor, ctx, *file);
+    status = hd_predict_picture(probability, predictor, ctx, *file);
     if (status == HD_OK)
       tell(*file, probability, classes);
   }

@@ -36,7 +36,7 @@ script_tests += tests/cli/bench.bats tests/cli/doctor.bats tests/cli/errors.bats
   tests/cli/top.bats tests/cli/topo.bats tests/cli/train.bats tests/cli/transforms.bats tests/cli/tune.bats
 script_tests += tests/cli/data.bats tests/cli/ranks.bats tests/cli/profile.bats tests/cli/get-mnist.bats
 script_tests += tests/cli/hostile.sh tests/install.sh tests/instructions.sh
-bits_tests = tests/bits/bf16.sh tests/bits/native.sh tests/bits/bits.sh tests/bits/formats.sh tests/bits/networks.sh tests/bits/readme.sh tests/bits/transforms.sh
+bits_tests = tests/bits/bf16.sh tests/bits/native.sh tests/bits/bits.sh tests/bits/formats.sh tests/bits/networks.sh tests/bits/readme.sh tests/bits/recipes.sh tests/bits/transforms.sh
 TESTS = $(unit_tests) $(op_tests) $(script_tests) $(bits_tests)
 check_PROGRAMS += $(unit_tests) $(op_tests) tests/bits/make_data tests/bits/make_idx tests/cli/on_terminal tests/cli/bad_server tests/golden/print_scores
 EXTRA_DIST += $(script_tests) $(bits_tests) tests/tap.h tests/scratch.h tests/cli/run-bats tests/cli/cli.bash \
@@ -77,7 +77,7 @@ tests_unit_nvml_useless_la_LDFLAGS = $(stub_flags)
 # Networks whose plans are held to what is written, those of data/models and some of the tests' own; networks with digests.
 plan_networks = batch_norm branches doubled flat_branches frozen no_pool own_pool pool_first read_often repeats \
   scores_as_image shard_norm shared
-plan_models = allconv cnn fastmnist lenet5 mlp regression resnet simplenet
+plan_models = allconv cnn fastmnist lenet5 mlp mnist-99 regression resnet simplenet
 bits_networks = groups losses mixed mixed_samples native norm probabilities rules shard_norm shared soft tiles tiny \
   transforms
 EXTRA_DIST += $(plan_networks:%=tests/plan/%.yaml) $(plan_networks:%=tests/plan/%.plan) \

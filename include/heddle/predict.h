@@ -3,7 +3,7 @@
  *     hd_predictor *predictor;
  *     double probability[10];
  *     hd_predictor_create(&predictor, ctx, "runs/cnn-1", NULL);
- *     hd_predict_png(probability, predictor, ctx, "seven.png");
+ *     hd_predict_picture(probability, predictor, ctx, "seven.png");
  *     int seven = hd_predict_class(probability, hd_predictor_count(predictor));
  *     hd_predictor_destroy(predictor);
  *
@@ -50,11 +50,15 @@ HD_API void hd_predictor_input(int32_t shape[3], const hd_predictor *predictor);
 HD_API hd_status hd_predict_pixels(double *value, hd_predictor *predictor, hd_ctx *ctx, const uint8_t *pixels,
                                    int64_t count);
 
-/* A PNG file of any size (up to 32768 pixels a side, 67,108,864 in all), colour type and bit depth. It is fitted as
- * MNIST was made: turned to grey, transparent parts white; dark ink on light paper inverted; scaled to 20/28 of the
- * input, centred by its centre of mass. A picture that has the input's size is taken as fitted. For models with one
- * channel (else HD_E_UNSUPPORTED). HD_E_FORMAT: no whole PNG, or nothing drawn on it. value: hd_predictor_count. */
-HD_API hd_status hd_predict_png(double *value, hd_predictor *predictor, hd_ctx *ctx, const char *path);
+/* A PNG or JPEG file of any size (up to 32768 pixels a side, 67,108,864 in all), colour type and bit depth.
+ *
+ * For a model with one channel it is fitted as MNIST was made: turned to grey, transparent parts white; dark ink on light
+ * paper inverted; scaled to 20/28 of the input, centred by its centre of mass. A picture that has the input's size is
+ * taken as fitted. For a model with three channels it goes through what the run's evaluation does with a picture: its
+ * transforms, a resize or a crop for example; without such the picture must have the input's size (HD_E_SHAPE).
+ * HD_E_UNSUPPORTED: another number of channels. HD_E_FORMAT: no whole picture, or nothing drawn on it. value:
+ * hd_predictor_count. */
+HD_API hd_status hd_predict_picture(double *value, hd_predictor *predictor, hd_ctx *ctx, const char *path);
 
 /* Sample `index` of the test set of the configuration's data, or of the data that the run was trained on. *label gets
  * its label, -1 where the data has float targets (label may be NULL). The first call opens the data. HD_E_USAGE: no

@@ -54,7 +54,7 @@ typedef struct hd_rank_place {
 } hd_rank_place;
 
 /* What a run is and what came of it; texts are owned by the session. Times in seconds, memory in bytes, accuracies as
- * fractions. Losses are means. NAN where something has not been measured. */
+ * fractions. Losses are means; an epoch that is begun counts. NAN where something has not been measured. */
 typedef struct hd_report {
   const char *model, *data, *optimizer, *device, *arithmetic, *precision, *isa, *out;
   const char *library; /* of the arithmetic native, with its core type; else "" */

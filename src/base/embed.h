@@ -1,4 +1,4 @@
-/* Files that are part of the library, model descriptions and digit strokes, or of the command, the scripts that run its
+/* Files that are part of the library, model descriptions, recipes and digit strokes, or of the command, the scripts that run its
  * peers; embedded when they are built.
  *
  * Tables end with an entry without a name. Bytes are followed by a NUL that `length` does not count. */
@@ -14,6 +14,7 @@ typedef struct hd_embedded {
 } hd_embedded;
 
 extern const hd_embedded hd__embed_models[];
+extern const hd_embedded hd__embed_recipes[];
 extern const hd_embedded hd__embed_strokes[];
 extern const hd_embedded hd__embed_peers[];
 

@@ -102,7 +102,7 @@ static void print_json(const predict *p, const char *name, long long index, int 
 
 /* Returns an exit code. */
 static int predict_file(predict *p, const char *path) {
-  hd_status status = hd_predict_png(p->value, p->predictor, p->ctx, path);
+  hd_status status = hd_predict_picture(p->value, p->predictor, p->ctx, path);
   if (status != HD_OK)
     return cli_fail(status, hd_ctx_message(p->ctx));
   if (p->json)
@@ -182,7 +182,7 @@ int cli_predict(int argc, char **argv) {
   int first = 0, code = hd_config_create(&config, p.ctx) == HD_OK ? -1 : cli_fail(HD_E_NOMEM, NULL);
   if (code < 0)
     code = cli_parse_with(&first, config, p.ctx, argc, argv, names, index,
-                          "usage: heddle predict CHECKPOINT [FILE.png...] [--index N...] [--data NAME|PATH] "
+                          "usage: heddle predict CHECKPOINT [FILE...] [--index N...] [--data NAME|PATH] "
                           "[--data-dir DIR]\n                      [--threads N] [--json]");
   if (code < 0)
     code = run(&p, config, argc - first, argv + first);

@@ -3,7 +3,7 @@ core_sources += src/data/dataset.c src/data/dataset.h src/data/idx.c src/data/id
   src/data/strokes.h src/data/png.c src/data/png.h src/data/fit.c src/data/fit.h
 core_sources += src/data/sampler.c src/data/sampler.h src/data/ring.c src/data/ring.h
 core_sources += src/data/transform.c src/data/transform.h src/data/transform_step.h src/data/transform_list.c \
-  src/data/transform_move.c src/data/transform_resize.c src/data/transform_target.c src/data/transform_value.c src/data/transform_warp.c
+  src/data/transform_box.c src/data/transform_move.c src/data/transform_resize.c src/data/transform_target.c src/data/transform_value.c src/data/transform_warp.c
 # Formats of data sets, and what they share.
 core_sources += src/data/format.h src/data/survey.c src/data/survey.h src/data/resident.c src/data/resident.h \
   src/data/named.c src/data/named.h src/data/names.c src/data/names.h src/data/drawn.c src/data/idx_folder.c src/data/cifar.c src/data/npy.c \

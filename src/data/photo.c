@@ -3,8 +3,9 @@
 
 #include <string.h>
 
+#include "base/alloc.h"
 #include "data/jpeg.h"
-#include "data/png.h"
+#include "sys/file.h"
 
 static bool is_jpeg(const uint8_t *bytes, size_t length) { return length >= 3 && !memcmp(bytes, "\xff\xd8\xff", 3); }
 
@@ -61,4 +62,36 @@ hd_status hd__photo_read(uint8_t *planes, int channels, const int size[2], hd_ct
     return wrong_size(ctx, path, size, head.size[0], head.size[1]);
   return is_jpeg(bytes, length) ? hd__jpeg_read(planes, channels, ctx, path, bytes, length)
                                 : png_planes(planes, channels, size, ctx, path, bytes, length);
+}
+
+static hd_status jpeg_picture(hd_picture *out, hd_ctx *ctx, const char *path, const uint8_t *bytes, size_t length) {
+  int size[2];
+  bool grey;
+  HD_TRY(hd__jpeg_head(size, &grey, ctx, path, bytes, length));
+  const int channels = grey ? 1 : 3;
+  const size_t plane = (size_t)size[0] * (size_t)size[1];
+  uint8_t *planes = hd__malloc((size_t)channels * plane), *rgba = hd__malloc(4 * plane);
+  hd_status status = planes && rgba ? hd__jpeg_read(planes, channels, ctx, path, bytes, length)
+                                    : hd__fail(ctx, HD_E_NOMEM, "%s: out of memory for a picture", path);
+  for (size_t i = 0; i < plane && status == HD_OK; i++) {
+    for (size_t c = 0; c < 3; c++)
+      rgba[4 * i + c] = planes[(grey ? 0 : c) * plane + i];
+    rgba[4 * i + 3] = 255;
+  }
+  hd__free(planes);
+  if (status == HD_OK)
+    *out = (hd_picture){.width = size[1], .height = size[0], .rgba = rgba};
+  else
+    hd__free(rgba);
+  return status;
+}
+
+hd_status hd__photo_picture(hd_picture *out, hd_ctx *ctx, const char *path) {
+  hd_mapping file;
+  *out = (hd_picture){0};
+  HD_TRY(hd__file_map(&file, ctx, path));
+  hd_status status = is_jpeg(file.bytes, file.length) ? jpeg_picture(out, ctx, path, file.bytes, file.length)
+                                                      : hd__png_parse(out, ctx, path, file.bytes, file.length);
+  hd__file_unmap(&file);
+  return status;
 }

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "base/status.h"
+#include "data/png.h"
 
 typedef struct hd_photo_head {
   int size[2]; /* height, width */
@@ -21,5 +22,8 @@ hd_status hd__photo_head(hd_photo_head *out, hd_ctx *ctx, const char *path, cons
 /* Fills 1 or 3 planes. HD_E_FORMAT if the picture has not this size. */
 hd_status hd__photo_read(uint8_t *planes, int channels, const int size[2], hd_ctx *ctx, const char *path,
                          const uint8_t *bytes, size_t length);
+
+/* A whole file as a picture of its own size; without transparency if it is a JPEG. */
+hd_status hd__photo_picture(hd_picture *out, hd_ctx *ctx, const char *path);
 
 #endif

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "sys/file.h"
 
 enum { SIGNATURE_BYTES = 8, REASON_BYTES = 128, MAX_CHUNK_BYTES = 1 << 23 };
 
@@ -125,7 +124,7 @@ static const char *kind_of(const uint8_t *bytes, size_t length) {
 hd_status hd__png_parse(hd_picture *out, hd_ctx *ctx, const char *path, const uint8_t *bytes, size_t length) {
   *out = (hd_picture){0};
   if (length < SIGNATURE_BYTES || png_sig_cmp(bytes, 0, SIGNATURE_BYTES))
-    return hd__fail(ctx, HD_E_FORMAT, "%s: expected a PNG picture, found %s; convert it to PNG", path,
+    return hd__fail(ctx, HD_E_FORMAT, "%s: expected a PNG or JPEG picture, found %s; convert it", path,
                     kind_of(bytes, length));
   reader r = {.bytes = bytes, .length = length};
   hd_status status = decode(&r, ctx, path);
@@ -135,15 +134,6 @@ hd_status hd__png_parse(hd_picture *out, hd_ctx *ctx, const char *path, const ui
     *out = (hd_picture){.width = r.width, .height = r.height, .rgba = r.rgba};
   else
     hd__free(r.rgba);
-  return status;
-}
-
-hd_status hd__png_read(hd_picture *out, hd_ctx *ctx, const char *path) {
-  hd_mapping file;
-  *out = (hd_picture){0};
-  HD_TRY(hd__file_map(&file, ctx, path));
-  hd_status status = hd__png_parse(out, ctx, path, file.bytes, file.length);
-  hd__file_unmap(&file);
   return status;
 }
 

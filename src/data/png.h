@@ -17,9 +17,6 @@ typedef struct hd_picture {
   uint8_t *rgba; /* height x width x 4, alpha not multiplied in; release with hd__picture_fini */
 } hd_picture;
 
-/* Reads a file. */
-hd_status hd__png_read(hd_picture *out, hd_ctx *ctx, const char *path);
-
 /* Reads a file's bytes; `path` is for messages. */
 hd_status hd__png_parse(hd_picture *out, hd_ctx *ctx, const char *path, const uint8_t *bytes, size_t length);
 

@@ -92,11 +92,11 @@ static hd_status fit_step(hd_pipeline *p, hd_transform_step *step, hd_transform_
   const bool any_size = fit->shape.height == 0;
   const hd_transform_touch touch = step->row->touch;
   bool fills = step->padding[0] || step->padding[1] || any_size;
-  if (any_size && touch == HD_TOUCH_COMPUTES && strcmp(step->row->name, "resize"))
+  if (any_size && touch == HD_TOUCH_COMPUTES)
     return hd__yaml_fail(fit->ctx, step->where,
                          "expected a resize or a crop before %s for images of any size, found none; put one first",
                          step->row->name);
-  if (fit->scale.given && (touch == HD_TOUCH_COMPUTES || (touch == HD_TOUCH_CROPS && fills)))
+  if (fit->scale.given && (touch >= HD_TOUCH_COMPUTES || (touch == HD_TOUCH_CROPS && fills)))
     HD_TRY(insert_scaling(p, step, fit));
   step->in = fit->shape;
   hd_status status = step->row->fit(step, fit);

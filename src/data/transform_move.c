@@ -65,8 +65,7 @@ static void take_window(hd_transform_run *run, const hd_transform_step *step, in
                         int32_t width) {
   hd_image *image = &run->image;
   if (top >= 0 && left >= 0 && top + height <= image->height && left + width <= image->width) {
-    image->at = image->bytes ? (const void *)hd__image_byte(image, 0, (int32_t)top, (int32_t)left)
-                             : (const void *)hd__image_float(image, 0, (int32_t)top, (int32_t)left);
+    hd__image_move(image, (int32_t)top, (int32_t)left);
     image->height = height;
     image->width = width;
     return;
@@ -177,17 +176,11 @@ static bool chosen(const hd_transform_step *step, const hd_transform_run *run) {
   return hd__drawn_chance(word[0], step->p);
 }
 
-/* The view from another corner. */
-static void look_from(hd_image *image, int32_t y, int32_t x) {
-  image->at =
-      image->bytes ? (const void *)hd__image_byte(image, 0, y, x) : (const void *)hd__image_float(image, 0, y, x);
-}
-
 void hd__apply_horizontal_flip(const hd_transform_step *step, hd_transform_run *run) {
   hd_image *image = &run->image;
   if (!chosen(step, run))
     return;
-  look_from(image, 0, image->width - 1);
+  hd__image_move(image, 0, image->width - 1);
   image->column = -image->column;
 }
 
@@ -195,6 +188,6 @@ void hd__apply_vertical_flip(const hd_transform_step *step, hd_transform_run *ru
   hd_image *image = &run->image;
   if (!chosen(step, run))
     return;
-  look_from(image, image->height - 1, 0);
+  hd__image_move(image, image->height - 1, 0);
   image->row = -image->row;
 }

@@ -107,7 +107,8 @@ typedef enum hd_transform_touch {
   HD_TOUCH_MOVES,  /* each pixel is one of those before */
   HD_TOUCH_CROPS,  /* likewise, unless it pads */
   HD_TOUCH_SCALES, /* kept back itself */
-  HD_TOUCH_COMPUTES
+  HD_TOUCH_COMPUTES,
+  HD_TOUCH_RESIZES /* computes, and takes images of any size */
 } hd_transform_touch;
 
 typedef struct hd_transform {
@@ -205,6 +206,20 @@ static inline const float *hd__image_float(const hd_image *image, int32_t c, int
   return (const float *)image->at + c * image->plane + y * image->row + x * image->column;
 }
 
+/* The view from another corner. */
+static inline void hd__image_move(hd_image *image, int32_t y, int32_t x) {
+  image->at =
+      image->bytes ? (const void *)hd__image_byte(image, 0, y, x) : (const void *)hd__image_float(image, 0, y, x);
+}
+
+typedef struct hd_box {
+  int32_t top, left, height, width;
+} hd_box;
+
+/* A box inside the image, by the step's scale (of the area) and ratio (height to width, or the other way round), drawn
+ * from blocks 1 to 10; false if none fitted after so many attempts. */
+bool hd__drawn_box(hd_box *out, const hd_transform_step *step, const hd_transform_run *run, bool ratio_is_width);
+
 /* ---- The families ---- */
 
 #define HD_TRANSFORM_ROW(name)                                                                                         \
@@ -216,6 +231,7 @@ HD_TRANSFORM_ROW(normalise)
 HD_TRANSFORM_ROW(resize)
 HD_TRANSFORM_ROW(pad)
 HD_TRANSFORM_ROW(random_crop)
+HD_TRANSFORM_ROW(random_resized_crop)
 HD_TRANSFORM_ROW(centre_crop)
 HD_TRANSFORM_ROW(horizontal_flip)
 HD_TRANSFORM_ROW(vertical_flip)

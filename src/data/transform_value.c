@@ -195,7 +195,7 @@ void hd__apply_colour_jitter(const hd_transform_step *step, hd_transform_run *ru
 
 /* ---- erase ---- */
 
-enum { ATTEMPTS = 10, FIRST_NOISE = 16 /* blocks of draws */ };
+enum { FIRST_NOISE = 16 /* block of draws */ };
 
 hd_status hd__read_erase(hd_transform_step *step, hd_ctx *ctx) {
   const hd_yaml_node *value = hd__step_param(step, "value");
@@ -213,30 +213,6 @@ hd_status hd__fit_erase(hd_transform_step *step, hd_transform_fit *fit) {
   return hd__fit_fill(step, fit, step->fill, "value");
 }
 
-typedef struct box {
-  int32_t top, left, height, width;
-} box;
-
-/* A box that fits into the image; none after so many attempts. */
-static bool draw_box(box *out, const hd_transform_step *step, const hd_transform_run *run) {
-  const int32_t height = run->image.height, width = run->image.width;
-  const hd_range form = {hd__log(step->ratio.low), hd__log(step->ratio.high)};
-  for (uint32_t i = 0; i < ATTEMPTS; i++) {
-    uint32_t word[4];
-    hd__run_draw(word, run, step, 1 + i);
-    const double area = hd__drawn_between(word[0], step->scale) * height * width;
-    const double ratio = hd__exp(hd__drawn_between(word[1], form));
-    const double tall = floor(sqrt(area * ratio) + 0.5), wide = floor(sqrt(area / ratio) + 0.5);
-    if (tall < 1 || wide < 1 || tall > height || wide > width)
-      continue;
-    *out = (box){.height = (int32_t)tall, .width = (int32_t)wide};
-    out->top = (int32_t)hd__rng_below(word[2], (uint32_t)(height - out->height + 1));
-    out->left = (int32_t)hd__rng_below(word[3], (uint32_t)(width - out->width + 1));
-    return true;
-  }
-  return false;
-}
-
 /* Two standard normal numbers by Box and Muller. */
 static double normal(uint32_t first, uint32_t second, bool sine) {
   static const double TURN = 6.28318530717958647693;
@@ -252,7 +228,7 @@ static float noise_of(const uint32_t word[4], int k, hd_pixel_unit unit) {
   return hd__rng_uniform(word[k]) * (unit == HD_PIXEL_255 ? 255.0f : 1.0f);
 }
 
-static void fill_box(void *pixels, const box *b, const hd_transform_step *step, const hd_transform_run *run) {
+static void fill_box(void *pixels, const hd_box *b, const hd_transform_step *step, const hd_transform_run *run) {
   uint32_t word[4], element = 0;
   for (int32_t c = 0; c < run->image.channels; c++)
     for (int32_t y = b->top; y < b->top + b->height; y++)
@@ -269,8 +245,8 @@ static void fill_box(void *pixels, const box *b, const hd_transform_step *step, 
 
 void hd__apply_erase(const hd_transform_step *step, hd_transform_run *run) {
   uint32_t word[4];
-  box b;
+  hd_box b;
   hd__run_draw(word, run, step, 0);
-  if (hd__drawn_chance(word[0], step->p) && draw_box(&b, step, run))
+  if (hd__drawn_chance(word[0], step->p) && hd__drawn_box(&b, step, run, false))
     fill_box(hd__run_copy(run), &b, step, run);
 }

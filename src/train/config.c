@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/embed.h"
 #include "base/number.h"
 #include "base/status.h"
 #include "base/yaml_bind.h"
@@ -291,20 +292,6 @@ bool hd__config_applies(const hd_config *config, hd_option_id id) {
   return !sgd || (id != HD_OPT_betas && id != HD_OPT_eps);
 }
 
-static hd_status apply_recipe(hd_config *config, hd_ctx *ctx) {
-  static const struct {
-    hd_option_id id;
-    const char *value;
-  } fastmnist[] = {{HD_OPT_model, "fastmnist"},  {HD_OPT_batch, "256"},     {HD_OPT_optimizer, "adam"},
-                   {HD_OPT_lr, "0.01"},          {HD_OPT_betas, "0.7,0.9"}, {HD_OPT_epochs, "1"},
-                   {HD_OPT_schedule, "onecycle"}};
-  if (strcmp(hd__config_text(config, HD_OPT_recipe), "fastmnist"))
-    return HD_OK;
-  for (size_t i = 0; i < sizeof fastmnist / sizeof *fastmnist; i++)
-    HD_TRY(hd__config_suggest(config, ctx, fastmnist[i].id, fastmnist[i].value));
-  return HD_OK;
-}
-
 static hd_status check_power_of_two(const hd_config *config, hd_ctx *ctx, hd_option_id id) {
   int64_t n = hd__config_int(config, id);
   if (hd__config_has(config, id) && (n & (n - 1)))
@@ -352,22 +339,6 @@ hd_status hd__config_check_order(const hd_config *config, hd_ctx *ctx) {
   return hd__fail(ctx, HD_E_USAGE, "--no-shuffle expects --sampler sequential, found %s; leave one out", sampler);
 }
 
-hd_status hd__config_complete(hd_config *config, hd_ctx *ctx) {
-  HD_TRY(apply_recipe(config, ctx));
-  HD_TRY(hd__config_check_order(config, ctx));
-  if (hd__config_flag(config, HD_OPT_no_shuffle))
-    HD_TRY(hd__config_suggest(config, ctx, HD_OPT_sampler, "sequential"));
-  HD_TRY(check_power_of_two(config, ctx, HD_OPT_shards));
-  HD_TRY(check_power_of_two(config, ctx, HD_OPT_accumulate));
-  HD_TRY(check_schedule(config, ctx));
-  if (!strcmp(hd__config_text(config, HD_OPT_precision), "bf16") &&
-      strcmp(hd__config_text(config, HD_OPT_arithmetic), "portable"))
-    return hd__fail(
-        ctx, HD_E_USAGE,
-        "--precision bf16 expects --arithmetic portable, whose promise it keeps, found native; leave one out");
-  return check_optimizer(config, ctx);
-}
-
 /* The value of a YAML entry as a user would type it; a pair may be a list of two. */
 static hd_status entry_text(char *text, size_t bytes, hd_ctx *ctx, const hd_yaml_node *node, hd_option_type type) {
   const char *first, *second;
@@ -407,6 +378,37 @@ static hd_status load_entries(hd_config *config, hd_ctx *ctx, const hd_yaml_node
       return hd__fail_in(ctx, status == HD_E_NOMEM ? status : HD_E_FORMAT, "%s:%d", node->source, node->line);
   }
   return HD_OK;
+}
+
+/* Recipes are files of settings that the library carries; what was given before wins, as over a file of --config. */
+static hd_status apply_recipe(hd_config *config, hd_ctx *ctx) {
+  const char *name = hd__config_text(config, HD_OPT_recipe);
+  const hd_embedded *file = hd__embed_recipes;
+  hd_yaml *yaml;
+  while (file->name && (strncmp(file->name, name, strlen(name)) || strcmp(file->name + strlen(name), ".yaml")))
+    file++;
+  if (!file->name)
+    return HD_OK; /* none */
+  HD_TRY(hd__yaml_parse(&yaml, ctx, (const char *)file->bytes, file->length, file->name));
+  hd_status status = load_entries(config, ctx, hd__yaml_root(yaml));
+  hd__yaml_destroy(yaml);
+  return status;
+}
+
+hd_status hd__config_complete(hd_config *config, hd_ctx *ctx) {
+  HD_TRY(apply_recipe(config, ctx));
+  HD_TRY(hd__config_check_order(config, ctx));
+  if (hd__config_flag(config, HD_OPT_no_shuffle))
+    HD_TRY(hd__config_suggest(config, ctx, HD_OPT_sampler, "sequential"));
+  HD_TRY(check_power_of_two(config, ctx, HD_OPT_shards));
+  HD_TRY(check_power_of_two(config, ctx, HD_OPT_accumulate));
+  HD_TRY(check_schedule(config, ctx));
+  if (!strcmp(hd__config_text(config, HD_OPT_precision), "bf16") &&
+      strcmp(hd__config_text(config, HD_OPT_arithmetic), "portable"))
+    return hd__fail(
+        ctx, HD_E_USAGE,
+        "--precision bf16 expects --arithmetic portable, whose promise it keeps, found native; leave one out");
+  return check_optimizer(config, ctx);
 }
 
 hd_status hd_config_load(hd_config *config, hd_ctx *ctx, const char *path) {

@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/hdmath.h"
 #include "data/fit.h"
+#include "data/photo.h"
 #include "data/skip.h"
 #include "train/feed.h"
 #include "train/trained.h"
@@ -169,17 +170,61 @@ hd_status hd_predict_pixels(double *value, hd_predictor *p, hd_ctx *ctx, const u
   return HD_OK;
 }
 
-hd_status hd_predict_png(double *value, hd_predictor *p, hd_ctx *ctx, const char *path) {
+/* The model takes a picture as it is behind the run's transforms. */
+static hd_status check_size(hd_predictor *p, hd_ctx *ctx, const hd_dataset *one, const char *path) {
+  int32_t shape[3];
+  hd_feed feed;
+  hd_predictor_input(shape, p);
+  HD_TRY(hd__trained_feed(&feed, ctx, &p->trained, one, HD_PIPELINE_EVALUATION));
+  const hd_dataset seen = hd__feed_seen(&feed);
+  hd__feed_fini(&feed);
+  if (seen.channels == shape[0] && seen.height == shape[1] && seen.width == shape[2])
+    return HD_OK;
+  return hd__fail(
+      ctx, HD_E_SHAPE,
+      "%s: expected a picture of %dx%d, or a run whose transforms make one of it, found %dx%d; scale it, or "
+      "train with a resize",
+      path, shape[2], shape[1], seen.width, seen.height);
+}
+
+/* In colour: as one of a data set. */
+static hd_status predict_colours(double *value, hd_predictor *p, hd_ctx *ctx, const char *path,
+                                 const hd_picture *picture) {
+  static const int32_t no_label;
+  const size_t plane = (size_t)picture->height * (size_t)picture->width;
+  const int32_t classes = hd__target_classes(&p->trained.network.target);
+  uint8_t *planes = hd__malloc(3 * plane);
+  if (!planes)
+    return hd__fail(ctx, HD_E_NOMEM, "%s: out of memory for a picture", path);
+  for (size_t i = 0; i < plane; i++)
+    for (size_t c = 0; c < 3; c++)
+      planes[c * plane + i] = picture->rgba[4 * i + c];
+  const hd_dataset one = {.images = planes,
+                          .labels = &no_label,
+                          .count = 1,
+                          .channels = 3,
+                          .height = picture->height,
+                          .width = picture->width,
+                          .classes = classes > 0 ? classes : 1};
+  hd_status status = check_size(p, ctx, &one, path);
+  if (status == HD_OK)
+    status = predict_some(value, p, ctx, &one, HD_PIPELINE_EVALUATION);
+  hd__free(planes);
+  return status;
+}
+
+hd_status hd_predict_picture(double *value, hd_predictor *p, hd_ctx *ctx, const char *path) {
   hd_picture picture;
   int32_t shape[3];
   hd_predictor_input(shape, p);
-  if (shape[0] != 1)
-    return hd__fail(ctx, HD_E_UNSUPPORTED, "%s: expected a model with one channel for pictures, found one with %d",
+  if (shape[0] != 1 && shape[0] != 3)
+    return hd__fail(ctx, HD_E_UNSUPPORTED, "%s: expected a model with 1 or 3 channels for pictures, found one with %d",
                     path, shape[0]);
-  HD_TRY(hd__png_read(&picture, ctx, path));
-  hd_status status = hd__fit_picture(p->pixels, ctx, path, &picture, shape[1], shape[2]);
+  HD_TRY(hd__photo_picture(&picture, ctx, path));
+  hd_status status = shape[0] == 3 ? predict_colours(value, p, ctx, path, &picture)
+                                   : hd__fit_picture(p->pixels, ctx, path, &picture, shape[1], shape[2]);
   hd__picture_fini(&picture);
-  return status == HD_OK ? hd_predict_pixels(value, p, ctx, p->pixels, 1) : status;
+  return status == HD_OK && shape[0] == 1 ? hd_predict_pixels(value, p, ctx, p->pixels, 1) : status;
 }
 
 hd_status hd_predict_item(double *value, int32_t *label, hd_predictor *p, hd_ctx *ctx, int64_t index) {

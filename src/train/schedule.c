@@ -1,5 +1,5 @@
 /* Schedules as PyTorch defines them, by step. step is StepLR, whose epochs are counted from the end of the warm-up;
- * cosine is CosineAnnealingLR down to 0; the warm-up is LinearLR from 1/warmup of the rate in the first step to all of
+ * cosine is CosineAnnealingLR down to 0, linear a LinearLR from the whole rate to 0; the warm-up is LinearLR from 1/warmup of the rate in the first step to all of
  * it in the last, and the schedule starts behind it, as in a SequentialLR of the two. onecycle, which warms up by
  * itself, is OneCycleLR with its defaults: cosine from lr/25 up to lr over the first 30 % of the steps, then down to
  * lr/25/1e4; the momentum (sgd) or first beta (adam) runs the other way, from 0.95 to 0.85 and back. The bias
@@ -18,6 +18,7 @@ static hd_curve curve_of(const hd_config *config) {
   const char *name = hd__config_text(config, HD_OPT_schedule);
   return !strcmp(name, "step")     ? HD_CURVE_STEP
          : !strcmp(name, "cosine") ? HD_CURVE_COSINE
+         : !strcmp(name, "linear") ? HD_CURVE_LINEAR
          : !strcmp(name, "const")  ? HD_CURVE_CONST
                                    : HD_CURVE_ONECYCLE;
 }
@@ -32,9 +33,9 @@ hd_op hd__schedule_update(int *states, const hd_config *config) {
   return !strcmp(optimizer, "adam") ? HD_OP_adam : HD_OP_adamw;
 }
 
-hd_status hd__schedule_init(hd_schedule *out, hd_ctx *ctx, const hd_config *config, int64_t epochs,
+hd_status hd__schedule_init(hd_schedule *out, hd_ctx *ctx, const hd_config *config, int64_t steps,
                             int64_t steps_per_epoch) {
-  int64_t warmup = hd__config_int(config, HD_OPT_warmup), steps = epochs * steps_per_epoch;
+  int64_t warmup = hd__config_int(config, HD_OPT_warmup);
   double betas[2];
   hd__config_pair(config, HD_OPT_betas, betas);
   *out = (hd_schedule){.lr = hd__config_real(config, HD_OPT_lr),
@@ -97,6 +98,7 @@ void hd__schedule_at(const hd_schedule *s, int64_t step, double *lr, double *bet
   case HD_CURVE_CONST: return;
   case HD_CURVE_STEP: *lr *= hd__pow_int(s->gamma, (uint64_t)(at / s->every)); return;
   case HD_CURVE_COSINE: *lr = cosine_between(s->lr, 0, (double)at / (double)s->length); return;
+  case HD_CURVE_LINEAR: *lr *= (double)(s->length - at) / (double)s->length; return;
   case HD_CURVE_ONECYCLE: onecycle_at(s, (double)at, lr, beta1); return;
   }
 }

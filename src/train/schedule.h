@@ -7,7 +7,7 @@
 #include "kernel/kernel.h"
 #include "train/config.h"
 
-typedef enum hd_curve { HD_CURVE_CONST, HD_CURVE_STEP, HD_CURVE_COSINE, HD_CURVE_ONECYCLE } hd_curve;
+typedef enum hd_curve { HD_CURVE_CONST, HD_CURVE_STEP, HD_CURVE_COSINE, HD_CURVE_LINEAR, HD_CURVE_ONECYCLE } hd_curve;
 
 typedef struct hd_schedule {
   hd_op op;   /* the update operation */
@@ -24,9 +24,9 @@ typedef struct hd_schedule {
 /* The update operation of the configured optimizer, and how many states per parameter it keeps. */
 hd_op hd__schedule_update(int *states, const hd_config *config);
 
-/* Reads the settings of the optimizer and the schedule. HD_E_USAGE if the warm-up leaves no step of `epochs` x
- * `steps_per_epoch`. */
-hd_status hd__schedule_init(hd_schedule *out, hd_ctx *ctx, const hd_config *config, int64_t epochs,
+/* Reads the settings of the optimizer and the schedule. HD_E_USAGE if the warm-up leaves no step of `steps`, those of
+ * all epochs. */
+hd_status hd__schedule_init(hd_schedule *out, hd_ctx *ctx, const hd_config *config, int64_t steps,
                             int64_t steps_per_epoch);
 
 /* The schedule of a group of parameters with a learning rate or weight decay of its own; NAN for the run's. */

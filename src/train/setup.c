@@ -45,10 +45,16 @@ static hd_status choose_best_lanes(hd_session *s, hd_ctx *ctx, const hd_best *be
   return hd__lanes_open(&s->lanes, ctx, &request);
 }
 
+/* The last of the epochs may be begun and not finished; a run has a step. */
+static int64_t steps_of(double epochs, int64_t steps_per_epoch) {
+  const double steps = floor(epochs * (double)steps_per_epoch + 0.5);
+  return steps < 1 ? 1 : (int64_t)steps;
+}
+
 /* Batch, shards, steps. */
 static hd_status choose_steps(hd_session *s, hd_ctx *ctx, int32_t *shards) {
   const hd_config *c = s->config;
-  int64_t samples = s->train_feed.count, epochs = hd__config_int(c, HD_OPT_epochs);
+  int64_t samples = s->train_feed.count;
   s->batch = s->train_feed.batch = hd__config_int(c, HD_OPT_batch);
   HD_TRY(hd__planned_shards(shards, ctx, c));
   bool drop = hd__config_flag(c, HD_OPT_drop_last);
@@ -57,10 +63,8 @@ static hd_status choose_steps(hd_session *s, hd_ctx *ctx, int32_t *shards) {
     return hd__fail(ctx, HD_E_USAGE,
                     "--drop-last expects at least one full batch of %lld, found %lld samples; use a smaller --batch",
                     (long long)s->batch, (long long)samples);
-  if (epochs > INT64_MAX / s->steps_per_epoch)
-    return hd__fail(ctx, HD_E_USAGE, "--epochs expects fewer, found %lld", (long long)epochs);
-  s->steps_in_all = epochs * s->steps_per_epoch;
-  HD_TRY(hd__schedule_init(&s->schedule, ctx, c, epochs, s->steps_per_epoch));
+  s->steps_in_all = steps_of(hd__config_real(c, HD_OPT_epochs), s->steps_per_epoch);
+  HD_TRY(hd__schedule_init(&s->schedule, ctx, c, s->steps_in_all, s->steps_per_epoch));
   if (hd__config_has(c, HD_OPT_max_steps) && hd__config_int(c, HD_OPT_max_steps) < s->steps_in_all)
     s->steps_in_all = hd__config_int(c, HD_OPT_max_steps);
   return HD_OK;
@@ -189,7 +193,7 @@ static void fill_report(hd_session *s, int32_t shards) {
                           .isa = s->kernels->isa,
                           .library = hd__planned_library(s->config),
                           .out = s->out,
-                          .epochs = hd__config_int(s->config, HD_OPT_epochs),
+                          .epochs = (int64_t)ceil(hd__config_real(s->config, HD_OPT_epochs)),
                           .steps = s->counters.step,
                           .batch = s->batch,
                           .shards = shards,

@@ -170,3 +170,11 @@ fake_python() {
   [ "$(json_get ranks <out)" = 2 ]
   json_get us_by_bytes.4 us_by_bytes.33554432 shared_us_by_bytes.65536 <out | awk '{ exit !($1 > 0 && $2 > $1 && $3 > 0) }'
 }
+
+@test "recipe_seeds: a line for each recipe, over its seeds" {
+  command -v python3 >/dev/null || skip "python3 is not installed"
+  python3 "$SRCDIR/bench/recipe_seeds" --heddle "$HEDDLE" --data digits --seeds 2 --max-steps 2 >out
+  [ "$(grep -Ec '^\| `(mnist-99|fastmnist)` \| [0-9.]+ % \| [0-9.]+ \| [0-9.]+ to [0-9.]+ % \| [0-9.]+ s \|' out)" -eq 2 ]
+  python3 "$SRCDIR/bench/recipe_seeds" --heddle "$HEDDLE" --recipe soup 2>err && false
+  grep -q "^recipe_seeds: heddle: --recipe expects fastmnist|mnist-99, found 'soup'" err
+}

@@ -112,7 +112,7 @@ out_of_range() {
     done
   done
   for value in 1.5 1e3 1. 99999999999999999999; do
-    fails 2 train $TINY --epochs $value
+    fails 2 train $TINY --batch $value
   done
   [ ! -e runs ]
 }
@@ -121,7 +121,7 @@ out_of_range() {
   fails 2 train --model weaver
   says simplenet cnn "'weaver'"
   fails 2 train --recipe soup
-  says fastmnist "'soup'"
+  says "fastmnist|mnist-99" "'soup'"
   fails 2 train --optimizer sgdx
   says "sgd|adam|adamw" "'sgdx'"
   fails 2 train --schedule sometimes

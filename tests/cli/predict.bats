@@ -40,8 +40,30 @@ load cli
   [ "$(wc -l <out)" -eq 2 ]
   [ "$(wc -l <err)" -eq 3 ]
   grep -q '^heddle: cut.png: expected a whole PNG picture, found: .*; save the picture again' err
-  grep -q '^heddle: text.png: expected a PNG picture, found another format; convert it to PNG' err
+  grep -q '^heddle: text.png: expected a PNG or JPEG picture, found another format; convert it' err
   grep -q '^heddle: none.png: expected a readable file, found: ' err
+}
+
+@test "a model in colour takes pictures through its run's transforms, as items of a data set" {
+  need_json
+  "$BUILDDIR/tests/bits/make_data" pictures photos 140 50
+  printf 'model: net\ninput: [3, 24, 24]\nlayers:\n  - flat: {op: flatten}\n  - fc: {op: linear, out: 10}\n' >net.yaml
+  "$HEDDLE" train --data photos --model net.yaml --epochs 1 --out r \
+    --transforms '[{random_resized_crop: 24}, horizontal_flip, to_float, normalise]' >out
+  for i in 0 3; do
+    "$HEDDLE" predict r --index $((5 * i)) --json >item
+    "$HEDDLE" predict r photos/test/c$i/00$i.png --json >file
+    [ "$(json_get predictions.0.probabilities <item)" = "$(json_get predictions.0.probabilities <file)" ]
+  done
+  "$HEDDLE" data random:1x8x8 --sheet large.png >out
+  "$HEDDLE" predict r large.png >out
+  "$HEDDLE" train --data photos --model net.yaml --epochs 1 --out plain --transforms '[{resize: 24}, to_float]' >out
+  "$HEDDLE" predict plain large.png >out
+  sed -i 's/24, 24/32, 32/' net.yaml
+  "$HEDDLE" train --data photos --model net.yaml --epochs 1 --out exact >out
+  "$HEDDLE" predict exact photos/test/c0/000.png >out
+  fails 1 predict exact large.png
+  says "large.png: expected a picture of 32x32"
 }
 
 @test "wrong usage of predict" {

@@ -51,6 +51,23 @@ test_loss test_accuracy startup_s train_s wall_s samples_per_s peak_rss_bytes we
   grep -Eq '^weights_sha256  *[0-9a-f]{64}$' out
 }
 
+@test "--epochs may be a fraction: its steps, an evaluation, and schedules that end with it" {
+  need_json
+  "$HEDDLE" train --model simplenet --batch 1000 --epochs 1.26 --schedule linear --log-every 1 --out r --json >out
+  [ "$(json_get epochs steps <out)" = "2 76" ] # 75.6, 60 an epoch
+  [ "$(readlink r/last)" = step-76 ]
+  [ "$(json_get test_accuracy <out)" != null ]
+  last=$(tail -n 1 r/metrics.jsonl)
+  [ "$(echo "$last" | json_get step epoch)" = "76 1" ]
+  awk -v lr="$(echo "$last" | json_get lr)" 'BEGIN { exit !(lr > 0.0000131 && lr < 0.0000132) }' # 0.001 / 76
+  wanted=$(digest_of out)
+  "$HEDDLE" train --model simplenet --batch 1000 --epochs 1.26 --schedule linear --max-steps 70 --out part >out
+  "$HEDDLE" train --resume part --max-steps 76 >out
+  [ "$(digest_of out)" = "$wanted" ]
+  "$HEDDLE" train --model simplenet --epochs 0.00001 --json >out
+  [ "$(json_get epochs steps <out)" = "1 1" ]
+}
+
 @test "runs without --out get the next free number" {
   need_json
   train

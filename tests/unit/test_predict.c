@@ -7,6 +7,10 @@
 #include <setjmp.h>
 #include <stdint.h>
 
+#ifdef HD_HAVE_TURBOJPEG
+#include <turbojpeg.h>
+#endif
+
 #include "data/digits.h"
 #include "data/fit.h"
 #include "data/png.h"
@@ -134,7 +138,7 @@ static void test_recognition(hd_predictor *predictor) {
     const char *path = in_scratch("picture.png");
     double probability[10], sum = 0;
     write_picture(path, images + (size_t)i * PIXELS, &forms[i % FORMS]);
-    if (hd_predict_png(probability, predictor, ctx, path) != HD_OK) {
+    if (hd_predict_picture(probability, predictor, ctx, path) != HD_OK) {
       fail("%s: %s", forms[i % FORMS].name, hd_ctx_message(ctx));
       continue;
     }
@@ -152,6 +156,43 @@ static void test_recognition(hd_predictor *predictor) {
   ok(right * 100 >= PICTURES * 95, "%d of %d pictures are recognised", right, PICTURES);
 }
 
+#ifdef HD_HAVE_TURBOJPEG
+
+/* Photographs of digits: grey and in colour. */
+static void test_jpeg(hd_predictor *predictor) {
+  enum { SIDE_OF_PHOTO = 90, PHOTOS = 60 };
+  static uint8_t pixels[SIDE_OF_PHOTO][SIDE_OF_PHOTO * 8];
+  int right = 0;
+  for (int i = 0; i < PHOTOS; i++) {
+    const form f = {
+        "", SIDE_OF_PHOTO, SIDE_OF_PHOTO, 10, 20, 2, i % 2 ? PNG_COLOR_TYPE_RGB : PNG_COLOR_TYPE_GRAY, 8, 0, 240, 20,
+        0};
+    double probability[10];
+    unsigned char *bytes = NULL;
+    unsigned long length = 0;
+    tjhandle tj = tjInitCompress();
+    for (int y = 0; y < SIDE_OF_PHOTO; y++)
+      fill_row(pixels[y], images + (size_t)i * PIXELS, &f, y);
+    if (tjCompress2(tj, pixels[0], SIDE_OF_PHOTO, sizeof pixels[0], SIDE_OF_PHOTO, i % 2 ? TJPF_RGB : TJPF_GRAY, &bytes,
+                    &length, i % 2 ? TJSAMP_420 : TJSAMP_GRAY, 90, 0) != 0)
+      bail_out("expected to pack a JPEG, found: %s", tjGetErrorStr2(tj));
+    put_file(in_scratch("photo.jpg"), bytes, length);
+    if (hd_predict_picture(probability, predictor, ctx, in_scratch("photo.jpg")) != HD_OK)
+      fail("a JPEG: %s", hd_ctx_message(ctx));
+    else
+      right += hd_predict_class(probability, 10) == labels[i];
+    put_file(in_scratch("cut.jpg"), bytes, length / 2);
+    if (i == 0)
+      refuses(hd_predict_picture(probability, predictor, ctx, in_scratch("cut.jpg")), HD_E_FORMAT, ctx, "",
+              "cut.jpg: expected a whole JPEG picture", "one cut short");
+    tjFree(bytes);
+    tjDestroy(tj);
+  }
+  ok(right * 100 >= PHOTOS * 90, "%d of %d JPEG files are recognised", right, PHOTOS);
+}
+
+#endif
+
 /* A picture of the input's size is the sample itself, whichever way round its colours are. */
 static void test_own_size(hd_predictor *predictor) {
   double want[10], found[10];
@@ -163,7 +204,7 @@ static void test_own_size(hd_predictor *predictor) {
     f.paper = dark ? 255 : 0;
     f.ink = 255 - f.paper;
     write_picture(in_scratch("own.png"), images + 5 * PIXELS, &f);
-    is_int(hd_predict_png(found, predictor, ctx, in_scratch("own.png")), HD_OK, "a picture of the input's size");
+    is_int(hd_predict_picture(found, predictor, ctx, in_scratch("own.png")), HD_OK, "a picture of the input's size");
     is_bytes(found, want, sizeof want, "%s is the item, bit by bit", dark ? "dark on white" : "white on black");
   }
   double many[3 * 10];
@@ -259,6 +300,9 @@ int main(void) {
     bail_out("%s", hd_ctx_message(ctx));
   test_recognition(predictor);
   test_own_size(predictor);
+#ifdef HD_HAVE_TURBOJPEG
+  test_jpeg(predictor);
+#endif
   hd_predictor_destroy(predictor);
   hd_ctx_destroy(ctx);
   free((void *)run);

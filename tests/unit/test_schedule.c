@@ -1,19 +1,31 @@
 /* Schedules and the SGD update against PyTorch 2: learning rates and momenta of torch.optim.lr_scheduler (StepLR,
- * CosineAnnealingLR, OneCycleLR, and each behind a LinearLR in a SequentialLR), step by step over 7 epochs of 5 steps,
- * and weights of torch.optim.SGD with Nesterov's momentum. The numbers below are what PyTorch printed. */
+ * CosineAnnealingLR, LinearLR, OneCycleLR, and each behind a LinearLR in a SequentialLR), step by step over 7 epochs of 5
+ * steps, and weights of torch.optim.SGD with Nesterov's momentum. The numbers below are what PyTorch printed. */
 #include "kernel/kernel.h"
 #include "tap.h"
 #include "train/schedule.h"
 
-enum { EPOCHS = 7, STEPS_PER_EPOCH = 5 };
+enum { EPOCHS = 7, STEPS_PER_EPOCH = 5, STEPS = EPOCHS * STEPS_PER_EPOCH };
 
-typedef enum which { STEP, STEP_WARM, COSINE, COSINE_WARM, ONECYCLE, ONECYCLE_ADAM, CONST_WARM, SCHEDULES } which;
+typedef enum which {
+  STEP,
+  STEP_WARM,
+  COSINE,
+  COSINE_WARM,
+  LINEAR,
+  LINEAR_WARM,
+  ONECYCLE,
+  ONECYCLE_ADAM,
+  CONST_WARM,
+  SCHEDULES
+} which;
 
 /* Settings beside lr 0.05, and momentum 0.9 of sgd. */
 static const struct {
   const char *schedule, *optimizer, *warmup;
 } settings[SCHEDULES] = {[STEP] = {"step", "sgd", "0"},         [STEP_WARM] = {"step", "sgd", "8"},
                          [COSINE] = {"cosine", "sgd", "0"},     [COSINE_WARM] = {"cosine", "sgd", "8"},
+                         [LINEAR] = {"linear", "sgd", "0"},     [LINEAR_WARM] = {"linear", "adam", "8"},
                          [ONECYCLE] = {"onecycle", "sgd", "0"}, [ONECYCLE_ADAM] = {"onecycle", "adam", "0"},
                          [CONST_WARM] = {"const", "sgd", "8"}};
 
@@ -70,6 +82,31 @@ static const struct {
     {COSINE_WARM, 18, 0.034901994150978922, 0.90000000000000002},
     {COSINE_WARM, 33, 0.00067387823550440487, 0.90000000000000002},
     {COSINE_WARM, 34, 0.00016904105645142441, 0.90000000000000002},
+    {LINEAR, 0, 0.050000000000000003, 0.90000000000000002},
+    {LINEAR, 1, 0.048571428571428571, 0.90000000000000002},
+    {LINEAR, 2, 0.047142857142857139, 0.90000000000000002},
+    {LINEAR, 3, 0.045714285714285714, 0.90000000000000002},
+    {LINEAR, 5, 0.042857142857142858, 0.90000000000000002},
+    {LINEAR, 9, 0.037142857142857158, 0.90000000000000002},
+    {LINEAR, 10, 0.035714285714285733, 0.90000000000000002},
+    {LINEAR, 11, 0.034285714285714301, 0.90000000000000002},
+    {LINEAR, 17, 0.025714285714285724, 0.90000000000000002},
+    {LINEAR, 33, 0.0028571428571428593, 0.90000000000000002},
+    {LINEAR, 34, 0.0014285714285714297, 0.90000000000000002},
+    {LINEAR_WARM, 0, 0.0062500000000000003, 0.90000000000000002},
+    {LINEAR_WARM, 1, 0.012500000000000001, 0.90000000000000002},
+    {LINEAR_WARM, 2, 0.018750000000000003, 0.90000000000000002},
+    {LINEAR_WARM, 3, 0.025000000000000001, 0.90000000000000002},
+    {LINEAR_WARM, 5, 0.037499999999999999, 0.90000000000000002},
+    {LINEAR_WARM, 7, 0.050000000000000003, 0.90000000000000002},
+    {LINEAR_WARM, 8, 0.050000000000000003, 0.90000000000000002},
+    {LINEAR_WARM, 9, 0.048148148148148155, 0.90000000000000002},
+    {LINEAR_WARM, 10, 0.046296296296296308, 0.90000000000000002},
+    {LINEAR_WARM, 11, 0.044444444444444453, 0.90000000000000002},
+    {LINEAR_WARM, 17, 0.033333333333333347, 0.90000000000000002},
+    {LINEAR_WARM, 18, 0.031481481481481492, 0.90000000000000002},
+    {LINEAR_WARM, 33, 0.003703703703703706, 0.90000000000000002},
+    {LINEAR_WARM, 34, 0.001851851851851853, 0.90000000000000002},
     {ONECYCLE, 0, 0.0020000000000000018, 0.94999999999999996},
     {ONECYCLE, 1, 0.0033003861991847752, 0.94729086208503166},
     {ONECYCLE, 2, 0.0070606277744865512, 0.93945702546981968},
@@ -123,7 +160,7 @@ static void test_schedules(hd_ctx *ctx) {
   for (int s = 0; s < SCHEDULES; s++) {
     hd_config *config = make_config(ctx, settings[s].schedule, settings[s].optimizer, settings[s].warmup);
     ok(hd__config_complete(config, ctx) == HD_OK &&
-           hd__schedule_init(&schedule[s], ctx, config, EPOCHS, STEPS_PER_EPOCH) == HD_OK,
+           hd__schedule_init(&schedule[s], ctx, config, STEPS, STEPS_PER_EPOCH) == HD_OK,
        "%s, %s, warm-up %s: accepted", settings[s].schedule, settings[s].optimizer, settings[s].warmup);
     hd_config_destroy(config);
   }
@@ -141,9 +178,9 @@ static void test_schedules(hd_ctx *ctx) {
 static void test_warmup_length(hd_ctx *ctx) {
   hd_schedule schedule;
   hd_config *config = make_config(ctx, "cosine", "sgd", "34");
-  ok(hd__schedule_init(&schedule, ctx, config, EPOCHS, STEPS_PER_EPOCH) == HD_OK, "a warm-up may leave one step");
+  ok(hd__schedule_init(&schedule, ctx, config, STEPS, STEPS_PER_EPOCH) == HD_OK, "a warm-up may leave one step");
   hd_config_set(config, ctx, "warmup", "35");
-  ok(hd__schedule_init(&schedule, ctx, config, EPOCHS, STEPS_PER_EPOCH) == HD_E_USAGE &&
+  ok(hd__schedule_init(&schedule, ctx, config, STEPS, STEPS_PER_EPOCH) == HD_E_USAGE &&
          strstr(hd_ctx_message(ctx), "35 steps"),
      "but must leave one");
   hd_config_destroy(config);
@@ -175,7 +212,7 @@ static void test_sgd(hd_ctx *ctx, int nesterov) {
   hd_config_set(config, ctx, "lr", "0.1");
   hd_config_set(config, ctx, "weight-decay", "0.01");
   hd_config_set(config, ctx, "nesterov", nesterov ? "true" : "false");
-  hd__schedule_init(&schedule, ctx, config, EPOCHS, STEPS_PER_EPOCH);
+  hd__schedule_init(&schedule, ctx, config, STEPS, STEPS_PER_EPOCH);
   float w[2][WEIGHTS], m[2][WEIGHTS] = {{0}}, g[WEIGHTS];
   double worst = 0;
   memcpy(w[0], first, sizeof first);

@@ -72,7 +72,7 @@ static void check_peers(hd_ctx *ctx) {
   } peers[] = {
       {"model simplenet", 7850, 7840},  {"model mlp", 101770, 101632},        {"model lenet5", 61706, 416520},
       {"model cnn", 225034, 2631040},   {"model fastmnist", 215194, 1244160}, {"model allconv", 53002, 11531072},
-      {"model resnet", 51642, 3867008}, {"model regression", 50769, 50696},
+      {"model resnet", 51642, 3867008}, {"model regression", 50769, 50696},   {"model mnist-99", 15066, 610048},
   };
   for (size_t i = 0; i < sizeof peers / sizeof *peers; i++) {
     hd_config *config = config_of(ctx, peers[i].settings);

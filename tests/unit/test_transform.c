@@ -347,6 +347,7 @@ static void test_identity(void) {
       "[{centre_crop: [19, 22]}, to_float, normalise]",
       "[{resize: [19, 22]}, to_float, normalise]",
       "[{resize: {size: [19, 22], interpolation: nearest}}, to_float, normalise]",
+      "[{random_resized_crop: {size: [19, 22], scale: [1, 1], ratio: [1.15789474, 1.15789474]}}, to_float, normalise]",
       "[{rotation: 0}, to_float, normalise]",
       "[{rotation: {degrees: 0, interpolation: nearest, fill: 77}}, to_float, normalise]",
       "[{affine: {degrees: 0}}, to_float, normalise]",
@@ -471,6 +472,7 @@ static void test_shapes(void) {
   } shapes[] = {{"[to_float]", 20, 30, 0},
                 {"[{resize: 8}, to_float]", 8, 8, 0},
                 {"[{resize: [5, 9]}, to_float]", 5, 9, 0},
+                {"[{random_resized_crop: [5, 9]}, to_float]", 5, 9, 0},
                 {"[{pad: 2}, to_float]", 24, 34, 0},
                 {"[{pad: [1, 0]}, to_float]", 22, 30, 0},
                 {"[{random_crop: 20}, to_float]", 20, 20, 0},
@@ -511,6 +513,53 @@ static void test_evaluation(void) {
   close_subject(&b);
 }
 
+/* The crop lies in the image, has its share of the area and its ratio; in evaluation it is the middle. */
+static void test_resized_crop(void) {
+  static subject s, middle, whole;
+  enum { SIDE = 100 };
+  static uint8_t slope[2 * SIDE * SIDE]; /* columns in the first channel, rows in the second */
+  const hd_pipeline_input input = input_of(2, SIDE, SIDE);
+  int outside = 0, odd = 0, crops[2] = {0};
+  for (int y = 0; y < SIDE; y++)
+    for (int x = 0; x < SIDE; x++) {
+      slope[y * SIDE + x] = (uint8_t)x;
+      slope[SIDE * SIDE + y * SIDE + x] = (uint8_t)y;
+    }
+  open_subject(&s, "[{random_resized_crop: {size: 2, scale: [0.2, 0.5], ratio: [0.5, 2]}}, to_float]", &input,
+               HD_PIPELINE_TRAINING, hd__kernels_reference());
+  for (int i = 0; i < 500; i++) {
+    hd_pipeline_apply(s.image, NULL, s.p, &(hd_sample){.pixels = slope}, NULL,
+                      &(hd_sample_key){.seed = 1, .position = i, .count = 1000}, s.scratch);
+    /* The two halves' means lie half a side apart. */
+    const double wide = 2 * 255 * (double)(s.image[2] - s.image[0]), tall = 2 * 255 * (double)(s.image[5] - s.image[1]);
+    const double area = wide * tall / (SIDE * SIDE), ratio = wide / tall;
+    outside += 255 * (double)s.image[0] < wide / 4 - 1 || 255 * (double)s.image[2] > SIDE - wide / 4 + 1;
+    odd += area < 0.19 || area > 0.51 || ratio < 0.48 || ratio > 2.08;
+    crops[ratio > 1]++;
+  }
+  is_int(outside, 0, "crops lie inside the image");
+  is_int(odd, 0, "with a share of its area and a ratio of those that are wanted");
+  ok(crops[0] > 200 && crops[1] > 200, "upright ones as often as others");
+  close_subject(&s);
+  const hd_pipeline_input wide = input_of(1, 20, 60);
+  open_subject(&s, "[{random_resized_crop: {size: [20, 24], ratio: [0.8, 1.2]}}, to_float]", &wide,
+               HD_PIPELINE_EVALUATION, hd__kernels_reference());
+  open_subject(&middle, "[{centre_crop: [20, 24]}, to_float]", &wide, HD_PIPELINE_TRAINING, hd__kernels_reference());
+  apply_at(&s, 0, (hd_sample_key){.position = 3});
+  apply_at(&middle, 0, (hd_sample_key){0});
+  is_bytes(s.image, middle.image, 480 * sizeof(float), "in evaluation the largest box in the middle");
+  close_subject(&s);
+  close_subject(&middle);
+  open_subject(&s, "[{random_resized_crop: {size: [20, 60], ratio: [0.1, 10]}}, to_float]", &wide,
+               HD_PIPELINE_EVALUATION, hd__kernels_reference());
+  open_subject(&whole, "[to_float]", &wide, HD_PIPELINE_TRAINING, hd__kernels_reference());
+  apply_at(&s, 0, (hd_sample_key){.position = 3});
+  apply_at(&whole, 0, (hd_sample_key){0});
+  is_bytes(s.image, whole.image, 1200 * sizeof(float), "which is the whole where its ratio is allowed");
+  close_subject(&s);
+  close_subject(&whole);
+}
+
 /* Images of any size: a pipeline made for one size and one for any give the same. */
 static void test_any_size(void) {
   static const char *const lists[] = {
@@ -518,6 +567,9 @@ static void test_any_size(void) {
       "[{resize: {size: [9, 14], antialias: false}}, to_float]",
       "[{resize: {size: [9, 14], interpolation: nearest}}, {rotation: 9}, to_float]",
       "[horizontal_flip, vertical_flip, {resize: [9, 14]}, to_float, normalise]",
+      "[{random_resized_crop: [9, 14]}, to_float, normalise]",
+      "[horizontal_flip, vertical_flip, {random_resized_crop: {size: 7, ratio: [0.2, 0.4], interpolation: nearest}}, "
+      "to_float]",
       "[{random_crop: [3, 2]}, to_float]",
       "[horizontal_flip, one_hot, {centre_crop: [3, 2]}, {elastic: 4}, to_float, mixup]"};
   static const int sizes[][2] = {{3, 2}, {9, 14}, {40, 30}, {5, 61}, {64, 2}};
@@ -650,6 +702,7 @@ int main(int argc, char **argv) {
   test_colours();
   test_shapes();
   test_evaluation();
+  test_resized_crop();
   test_any_size();
   test_refused();
   test_text();
