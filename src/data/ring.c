@@ -47,6 +47,7 @@ struct hd_ring {
   hd_segment memory;
   bool loose;
   atomic_llong *state; /* of each slot's parts */
+  int32_t *awaited;    /* of each slot's parts: takers asleep */
   failure *failed;     /* of each slot */
   worker *workers;
   void *scratch; /* of all of them */
@@ -63,8 +64,13 @@ struct hd_ring {
   atomic_llong waited_ns;
 };
 
+/* Where a part's state is. */
+static int64_t place_of(const hd_ring *r, int64_t batch, int64_t part) {
+  return batch % r->is.batches * r->parts + part;
+}
+
 static atomic_llong *state_of(const hd_ring *r, int64_t batch, int64_t part) {
-  return &r->state[batch % r->is.batches * r->parts + part];
+  return &r->state[place_of(r, batch, part)];
 }
 
 static char *row_at(const hd_ring *r, int64_t batch, int64_t row) {
@@ -128,7 +134,7 @@ static void *work(void *arg) {
     r->busy--;
     if (r->batch == batch + r->is.batches && r->part == part)
       pthread_cond_broadcast(&r->room); /* what the others waited for */
-    if (r->takers > 0)
+    if (r->awaited[place_of(r, batch, part)] > 0)
       pthread_cond_broadcast(&r->there);
     if (r->busy == 0)
       pthread_cond_broadcast(&r->still);
@@ -144,16 +150,20 @@ static int look(const atomic_llong *state, int64_t batch) {
   return seen / STATES == batch && seen % STATES != FILLING ? (int)(seen % STATES) : 0; /* batch 0's own are not 0 */
 }
 
-static int wait_for(hd_ring *r, const atomic_llong *state, int64_t batch) {
+static int wait_for(hd_ring *r, int64_t batch, int64_t part) {
   const int64_t began_ns = hd__clock_ns();
+  const atomic_llong *state = state_of(r, batch, part);
+  int32_t *awaited = &r->awaited[place_of(r, batch, part)];
   int seen = 0;
   for (int i = 0; i < SPINS && !(seen = look(state, batch)); i++)
     hd__relax();
   if (!seen) {
     pthread_mutex_lock(&r->lock);
     r->takers++;
+    ++*awaited;
     while (!(seen = look(state, batch)))
       pthread_cond_wait(&r->there, &r->lock);
+    --*awaited;
     r->takers--;
     pthread_mutex_unlock(&r->lock);
   }
@@ -161,12 +171,12 @@ static int wait_for(hd_ring *r, const atomic_llong *state, int64_t batch) {
   return seen;
 }
 
+/* From the last part on: workers begin with the first, so who has slept until the last is there finds the others. */
 const char *hd__ring_take(hd_ring *r, int64_t batch, int64_t first, int64_t rows) {
   bool whole = true;
-  for (int64_t part = first / r->part_rows; part * r->part_rows < first + rows; part++) {
-    const atomic_llong *state = state_of(r, batch, part);
-    int seen = look(state, batch);
-    whole &= (seen ? seen : wait_for(r, state, batch)) == FILLED;
+  for (int64_t part = (first + rows - 1) / r->part_rows; part >= first / r->part_rows; part--) {
+    const int seen = look(state_of(r, batch, part), batch);
+    whole &= (seen ? seen : wait_for(r, batch, part)) == FILLED;
   }
   return whole ? row_at(r, batch, first) : NULL;
 }
@@ -198,11 +208,9 @@ void hd__ring_seek(hd_ring *r, int64_t first, int64_t end) {
 }
 
 hd_status hd__ring_failure(hd_ring *r, hd_ctx *ctx, int64_t batch) {
-  for (int32_t p = 0; p < r->parts; p++) { /* an earlier part may fail later */
-    const atomic_llong *state = state_of(r, batch, p);
-    if (!look(state, batch))
-      wait_for(r, state, batch);
-  }
+  for (int32_t p = 0; p < r->parts; p++) /* an earlier part may fail later */
+    if (!look(state_of(r, batch, p), batch))
+      wait_for(r, batch, p);
   pthread_mutex_lock(&r->lock);
   const failure f = r->failed[batch % r->is.batches];
   pthread_mutex_unlock(&r->lock);
@@ -271,9 +279,10 @@ static hd_status start_workers(hd_ring *r, hd_ctx *ctx) {
 static hd_status take_memory(hd_ring *r, hd_ctx *ctx) {
   const size_t bytes = (size_t)r->is.batches * (size_t)r->is.rows * (size_t)r->is.row_bytes;
   r->state = hd__calloc((size_t)r->is.batches * (size_t)r->parts, sizeof *r->state);
+  r->awaited = hd__calloc((size_t)r->is.batches * (size_t)r->parts, sizeof *r->awaited);
   r->failed = hd__calloc((size_t)r->is.batches, sizeof *r->failed);
   r->workers = hd__calloc((size_t)r->is.workers, sizeof *r->workers);
-  if (!r->state || !r->failed || !r->workers)
+  if (!r->state || !r->awaited || !r->failed || !r->workers)
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for a ring of %d batches", r->is.batches);
   HD_TRY(hd__segment_create(&r->memory, ctx, bytes, "the loader's ring of batches"));
   const size_t scratch = ((size_t)r->is.scratch_bytes / HD_ALIGNED_BYTES + 1) * HD_ALIGNED_BYTES;
@@ -328,6 +337,7 @@ void hd__ring_destroy(hd_ring *r) {
   hd__free(r->workers);
   hd__free(r->scratch);
   hd__free(r->failed);
+  hd__free(r->awaited);
   hd__free(r->state);
   hd__free(r);
 }

@@ -141,8 +141,26 @@ hd_status hd__feed_transform(hd_feed *feed, hd_ctx *ctx, const hd_yaml_node *lis
   return hd__pipeline_create(&feed->pipeline, ctx, list, &input, mode, feed->kernels);
 }
 
+static int64_t whole_lines(int64_t bytes) {
+  enum { LINE_BYTES = 64 };
+  return (bytes + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
+}
+
+/* Scratch is the transforms', then room for a decoded sample, then for its partner. */
+static int64_t pipeline_bytes(const hd_feed *feed) {
+  return feed->pipeline ? whole_lines((int64_t)hd_pipeline_shape_of(feed->pipeline)->scratch_bytes) : 0;
+}
+
+static int64_t room_bytes(const hd_feed *feed) {
+  return hd__dataset_resident(feed->data) ? 0 : whole_lines(hd__dataset_most_bytes(feed->data));
+}
+
+static bool has_partner(const hd_feed *feed) {
+  return feed->pipeline && hd_pipeline_shape_of(feed->pipeline)->partner;
+}
+
 int64_t hd__feed_scratch_bytes(const hd_feed *feed) {
-  return feed->pipeline ? (int64_t)hd_pipeline_shape_of(feed->pipeline)->scratch_bytes : 0;
+  return pipeline_bytes(feed) + (has_partner(feed) ? 2 : 1) * room_bytes(feed);
 }
 
 hd_dataset hd__feed_seen(const hd_feed *feed) {
@@ -162,24 +180,19 @@ hd_dataset hd__feed_seen(const hd_feed *feed) {
   return seen;
 }
 
-/* Memory for a sample that has to be decoded, which *held keeps; or the one that is there. Another one may stand for it,
- * which *sample then is. */
-static hd_status sample_at(hd_sample *out, void **held, const hd_feed *feed, hd_ctx *ctx, int64_t *sample) {
+/* A sample that is there, or that has to be decoded, into `room`. Another one may stand for it, which *sample then is. */
+static hd_status sample_at(hd_sample *out, void *room, const hd_feed *feed, hd_ctx *ctx, int64_t *sample) {
   const hd_dataset *data = feed->data;
   const int64_t elems = hd__dataset_elems(data);
   int size[2] = {data->height, data->width};
   *out = (hd_sample){0};
-  *held = NULL;
+  out->pixels = room;
   if (data->images)
     out->pixels = data->images + *sample * elems;
   else if (data->floats)
     out->pixels = data->floats + *sample * elems;
-  else {
-    out->pixels = *held = hd__malloc((size_t)hd__dataset_most_bytes(data));
-    if (!*held)
-      return hd__fail(ctx, HD_E_NOMEM, "out of memory for a sample");
-    HD_TRY(hd__skips_get(*held, size, ctx, data, sample));
-  }
+  else
+    HD_TRY(hd__skips_get(room, size, ctx, data, sample));
   out->label = data->labels ? data->labels[*sample] : 0;
   out->target = data->targets ? data->targets + *sample * data->outputs : NULL;
   out->height = size[0];
@@ -197,33 +210,27 @@ static hd_status transform_sample(float *x, float *target, const hd_feed *feed, 
                                   int64_t position, int64_t *number, void *scratch) {
   const hd_sample_key key = {.seed = feed->seed, .epoch = epoch, .position = position, .count = feed->count};
   hd_sample sample, partner = {0};
-  void *held[2] = {NULL};
-  hd_status status = sample_at(&sample, &held[0], feed, ctx, number);
-  if (status == HD_OK && hd_pipeline_shape_of(feed->pipeline)->partner) {
+  char *room = (char *)scratch + pipeline_bytes(feed);
+  HD_TRY(sample_at(&sample, room, feed, ctx, number));
+  if (has_partner(feed)) {
     int64_t other = hd__feed_sample(feed, epoch, hd_pipeline_partner(position, feed->count));
-    status = sample_at(&partner, &held[1], feed, ctx, &other);
+    HD_TRY(sample_at(&partner, room + room_bytes(feed), feed, ctx, &other));
   }
-  if (status == HD_OK)
-    hd_pipeline_apply(x, target, feed->pipeline, &sample, &partner, &key, scratch);
-  hd__free(held[0]);
-  hd__free(held[1]);
-  return status;
+  hd_pipeline_apply(x, target, feed->pipeline, &sample, &partner, &key, scratch);
+  return HD_OK;
 }
 
 /* Without transforms. */
-static hd_status normalise_sample(float *x, const hd_feed *feed, hd_ctx *ctx, int64_t *number) {
+static hd_status normalise_sample(float *x, const hd_feed *feed, hd_ctx *ctx, int64_t *number, void *scratch) {
   const hd_dataset *data = feed->data;
   const int64_t plane = (int64_t)data->height * data->width;
   hd_sample sample;
-  void *held;
-  hd_status status = sample_at(&sample, &held, feed, ctx, number);
-  if (status == HD_OK && data->elem == HD_ELEM_U8)
+  HD_TRY(sample_at(&sample, scratch, feed, ctx, number));
+  if (data->elem == HD_ELEM_U8)
     feed->kernels->gather_u8(x, sample.pixels, plane, data->channels, feed->scale, feed->shift);
-  else if (status == HD_OK)
+  else
     feed->kernels->gather_f32(x, sample.pixels, plane, data->channels, feed->scale, feed->shift);
-  if (held)
-    hd__free(held);
-  return status;
+  return HD_OK;
 }
 
 hd_status hd__feed_read(const hd_feed *feed, hd_ctx *ctx, uint32_t epoch, int64_t first, int64_t rows,
@@ -236,7 +243,7 @@ hd_status hd__feed_read(const hd_feed *feed, hd_ctx *ctx, uint32_t epoch, int64_
     if (feed->pipeline)
       HD_TRY(transform_sample(x, target, feed, ctx, epoch, first + r, &sample, to->scratch));
     else
-      HD_TRY(normalise_sample(x, feed, ctx, &sample));
+      HD_TRY(normalise_sample(x, feed, ctx, &sample, to->scratch));
     ask_for(feed, epoch, first + r + feed->batch, bytes);
     if (!target)
       fetch_target(data, sample, r, to);

@@ -100,7 +100,9 @@ static hd_status make_executors(hd_session *s, hd_ctx *ctx, int32_t shards) {
   hd_exec_settings eval = hd__planned_evaluation(s->config);
   train.world = eval.world = s->world;
   train.fetch_bytes = hd__feed_scratch_bytes(&s->train_feed);
-  eval.fetch_bytes = hd__feed_scratch_bytes(&s->test_feed); /* validation is alike */
+  const int64_t test = hd__feed_scratch_bytes(&s->test_feed);
+  const int64_t val = s->val_feed.count > 0 ? hd__feed_scratch_bytes(&s->val_feed) : 0;
+  eval.fetch_bytes = val > test ? val : test;
   HD_TRY(hd__exec_create(&s->exec, ctx, s->plan, s->store, s->lanes, &train));
   return hd__exec_create(&s->eval_exec, ctx, s->eval_plan, s->store, s->lanes, &eval);
 }

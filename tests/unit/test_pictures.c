@@ -292,7 +292,8 @@ static void test_late_damage(void) {
   cache = HD_CACHE_NONE;
   hd_data *data = opens(make_folder(3), "a folder without a cache");
   if (data && hd__feed_init(&feed, ctx, hd__data_train(data), hd__kernels_reference(), mean, std) == HD_OK) {
-    const hd_slots to = {.x = x, .x_stride = 60, .target = &label, .target_stride = 1};
+    void *scratch = hd__malloc_aligned((size_t)hd__feed_scratch_bytes(&feed));
+    const hd_slots to = {.x = x, .x_stride = 60, .target = &label, .target_stride = 1, .scratch = scratch};
     is_int(hd__feed_read(&feed, ctx, 0, 0, 1, &to), HD_OK, "a sample is decoded by who reads it");
     near((double)x[4], pixel(10, 1, 1) / 255.0, 1e-6, "into pixels of [0, 1], channels fastest");
     put_file(in_scratch("photos/train/a/1.png"), "no more", 7);
@@ -303,6 +304,7 @@ static void test_late_damage(void) {
     refuses(hd__feed_why(&feed, ctx), HD_E_FORMAT, ctx, "", "expected a picture of 4x5 as before, found 4x4",
             "so does "
             "one of another size");
+    hd__free(scratch);
     hd__feed_fini(&feed);
   }
   hd__data_close(data);

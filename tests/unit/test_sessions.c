@@ -1,6 +1,6 @@
 /* Sessions share nothing: two in one process, their steps taken in turn or in two threads at once, end in the digests
- * of runs on their own, however their steps are cut; and a thousand of them, created and destroyed, leave no memory,
- * no thread, no open file and no mapping behind. */
+ * of runs on their own, however their steps are cut; and a thousand of them, with loader workers or without, created
+ * and destroyed, leave no memory, no thread, no open file and no mapping behind. */
 #include "scratch.h"
 
 #include <pthread.h>
@@ -125,12 +125,14 @@ static census count_all(void) {
 }
 
 static void test_many(hd_ctx *ctx) {
-  const char *const pair[] = {"model", "simplenet", "max-steps", "1", "threads", "2", "batch", "16", NULL};
+  static const char *const workers[] = {"0", "1", "3"};
   int failed = 0, run = runs++;
   census before = {0}, after;
   for (int i = 0; i < WARM_UP + SESSIONS; i++) {
     if (i == WARM_UP)
       before = count_all();
+    const char *const pair[] = {"model", "simplenet", "max-steps",    "1", "threads", "2", "batch",
+                                "16",    "workers",   workers[i % 3], NULL};
     hd_session *session = open_session(ctx, pair, run);
     if (!session) {
       diag("%s", hd_ctx_message(ctx));

@@ -1,0 +1,85 @@
+#!/bin/sh
+# TAP: a convolutional network trains on a folder of JPEG pictures and on an .npz file with random crops and flips, each from the
+# one command that docs/data.md shows, and the weights are the same whatever the layout: threads x instruction set x loader
+# workers x where decoded pictures are kept, and whatever instructions libjpeg-turbo decodes with.
+set -u
+folder=$(mktemp -d "${TMPDIR:-/tmp}/heddle-pictures.XXXXXX")
+trap 'rm -rf "$folder"' EXIT
+export HEDDLE_CACHE="$folder/cache"
+count=0
+
+# The constants. To change one is to change what every user computes: say why in the commit.
+jpegs_digest=55dd29f6a1d654c4c8ba2b0c2a9fd6e84d872234bba0d4d5d02a2e53aefea282
+npz_digest=1e3504ea81fcff06c6a82b7802f11a5448fc94676b442a71d5dc771cb3655e75
+
+# value KEY FILE: a key of the JSON in the last line.
+value() { tail -n 1 "$2" | sed -n "s/.*\"$1\": \"\{0,1\}\([^,\"}]*\).*/\1/p"; }
+
+result() { # 0|1 NAME [DETAIL]
+  count=$((count + 1))
+  if [ "$1" = 0 ]; then echo "ok $count - $2"; else echo "not ok $count - $2"; printf '%s\n' "${3-}" | sed 's/^/# /'; fi
+}
+
+# train DATA OPTIONS...: ten steps; workers that ran and the digest.
+train() {
+  data=$1
+  shift
+  rm -rf "$folder/run"
+  "$HEDDLE" train --model "$SRCDIR/examples/pictures.yaml" --data "$data" \
+    --transforms '[{random_crop: {size: 32, padding: 4}}, horizontal_flip, to_float, normalise]' --batch 32 --epochs 2 --seed 7 \
+    --out "$folder/run" --json "$@" >"$folder/json" 2>"$folder/err" || { cat "$folder/err"; return 1; }
+  echo "$(value workers "$folder/json") $(value weights_sha256 "$folder/json")"
+}
+
+same() { # NAME WANTED DATA OPTIONS...
+  name=$1 wanted=$2
+  shift 2
+  found=$(train "$@")
+  [ "$found" = "$wanted" ]
+  result $? "$name" "expected $wanted, found $found"
+}
+
+# make KIND NAME: whether it could be.
+make() {
+  "$BUILDDIR/tests/bits/make_data" "$1" "$folder/$2" 140 50
+  case $? in
+  0) return 0 ;;
+  77) result 0 "# SKIP $1: built without the library for it" ;;
+  *) result 1 "$1 are written" ;;
+  esac
+  return 1
+}
+
+jpegs=$(make jpegs jpegs) && jpegs=yes || { echo "$jpegs"; count=$((count + 1)); }
+npz=$(make planes-npz colours.npz) && npz=yes || { echo "$npz"; count=$((count + 1)); }
+
+turn=0
+for isa in scalar avx2 avx512 neon reference; do
+  export HEDDLE_ISA=$isa
+  if ! "$HEDDLE" train --model simplenet --max-steps 1 --out "$folder/probe-$isa" >/dev/null 2>"$folder/err"; then
+    grep -q HEDDLE_ISA "$folder/err"
+    result $? "# SKIP $isa: $(cat "$folder/err")"
+    continue
+  fi
+  for threads in 1 3; do
+    for workers in 0 1 8; do
+      turn=$((turn + 1))
+      case $((turn % 3)) in 0) cache=ram ;; 1) cache=none ;; *) cache=disk ;; esac
+      how="$isa, $threads threads, $workers workers"
+      [ "$jpegs" != yes ] || same "JPEG pictures, $how, --cache $cache" "$workers $jpegs_digest" "$folder/jpegs" \
+        --threads $threads --workers $workers --cache $cache
+      [ "$npz" != yes ] || [ $workers = 1 ] || same "an .npz file, $how" "$workers $npz_digest" "$folder/colours.npz" \
+        --threads $threads --workers $workers
+    done
+  done
+done
+unset HEDDLE_ISA
+
+# libjpeg-turbo's own switches.
+for switch in JSIMD_FORCENONE JSIMD_FORCESSE2 JSIMD_FORCEAVX2; do
+  [ "$jpegs" = yes ] || continue
+  export $switch=1
+  same "JPEG pictures, $switch" "0 $jpegs_digest" "$folder/jpegs" --cache none
+  unset $switch
+done
+echo "1..$count"
