@@ -22,7 +22,7 @@ enum { HD_FAULT_HOST_BYTES = 65, HD_FAULT_TEXT_BYTES = 1024, HD_FAULT_LINE_BYTES
 
 typedef struct hd_fault {
   int32_t kind, rank, pid, number;
-  int64_t step; /* the rank's last whole step; -1: it counts none */
+  int64_t step; /* the last whole step that any rank has counted; -1: it counts none */
   char host[HD_FAULT_HOST_BYTES];
   char text[HD_FAULT_TEXT_BYTES]; /* of GAVE_UP; "" in others */
 } hd_fault;

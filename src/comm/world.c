@@ -471,6 +471,10 @@ void hd__world_step(hd_world *w, int64_t step) {
 
 void hd__world_break(hd_world *w, const hd_fault *fault) {
   hd_fault whole = *fault;
+  for (int r = 0; r < w->ranks && fault->step >= 0; r++) { /* it may be lost before it counts a step that counts */
+    const int64_t step = hd__world_view(w, r).step;
+    whole.step = step > whole.step ? step : whole.step;
+  }
   snprintf(whole.host, sizeof whole.host, "%s", w->host);
   hd__fault_put(&w->head->box, &whole);
 }
