@@ -5,9 +5,9 @@
  * Taken away one after the other: a sum for each shard (then one for each lane, whose number must be a power of two),
  * the second version of weights and optimizer state (then both halves of the store are the same memory), and the look
  * for numbers that are not finite (where the kernels are those of AVX-512). All variants share plan and lanes and run
- * in short turns, one after the other. Times are those of the CPU, so that who else is busy on the machine matters less;
- * told are medians over the turns. The chain of operations behind one output element stays: it is what the kernels are
- * made of. */
+ * in short turns, one after the other. Times are those of the CPU, so that who else is busy on the machine matters
+ * less; told are medians over the turns. The chain of operations behind one output element stays: it is what the
+ * kernels are made of. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,5 @@
-/* Trains a few steps of a model on noise of its shape, 16 samples each, with one thread: what bench/instructions counts.
+/* Trains a few steps of a model on noise of its shape, 16 samples each, with one thread: what bench/instructions
+ * counts.
  *
  *     count_steps MODEL CxHxW STEPS
  *

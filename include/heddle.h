@@ -4,11 +4,11 @@
  * uses it; heddle/summary.h tells what it costs; heddle/model.h builds a network, heddle/own_op.h with operations of
  * the program's own; heddle/tensor.h computes with arrays at once; heddle/pool.h maps functions over inputs;
  * heddle/sampler.h orders samples, heddle/dataset.h makes them and looks at them, heddle/loader.h brings them in
- * batches; heddle/launch.h starts a program as several ranks, heddle/ddp.h lets them share a session; heddle/topology.h looks at the machine, heddle/doctor.h at what makes it slow, heddle/monitor.h at what it does just
- * now, heddle/tune.h for the best number of threads, heddle/bench.h for how close to its limits the machine is used;
- * heddle/transform.h makes of samples what a model sees, cropped, turned, normalised;
- * heddle/group.h lets several processes compute together, by broadcasts, sums and messages;
- * heddle/status.h says how every call reports failure. */
+ * batches; heddle/launch.h starts a program as several ranks, heddle/ddp.h lets them share a session; heddle/topology.h
+ * looks at the machine, heddle/doctor.h at what makes it slow, heddle/monitor.h at what it does just now, heddle/tune.h
+ * for the best number of threads, heddle/bench.h for how close to its limits the machine is used; heddle/transform.h
+ * makes of samples what a model sees, cropped, turned, normalised; heddle/group.h lets several processes compute
+ * together, by broadcasts, sums and messages; heddle/status.h says how every call reports failure. */
 #ifndef HEDDLE_H
 #define HEDDLE_H
 

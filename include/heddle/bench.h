@@ -150,9 +150,9 @@ typedef struct hd_bench_loader_result {
 /* Loads the configuration's training samples for about `seconds`, after a first epoch. */
 HD_API hd_status hd_bench_loader(hd_bench_loader_result *out, hd_ctx *ctx, const hd_config *config, double seconds);
 
-/* What a sum of float32 over the ranks of a group takes, by its size: barrier, then the time of the slowest rank; medians
- * of many, in microseconds. Buffers are private, input and output apart, and were written before; the second time is
- * that of sums in place in memory of hd_group_alloc. */
+/* What a sum of float32 over the ranks of a group takes, by its size: barrier, then the time of the slowest rank;
+ * medians of many, in microseconds. Buffers are private, input and output apart, and were written before; the second
+ * time is that of sums in place in memory of hd_group_alloc. */
 enum { HD_BENCH_ALLREDUCE_SIZES = 9 };
 
 typedef struct hd_bench_allreduce_size {
@@ -166,8 +166,8 @@ typedef struct hd_bench_allreduce_result {
   hd_bench_allreduce_size size[HD_BENCH_ALLREDUCE_SIZES];
 } hd_bench_allreduce_result;
 
-/* A collective call: all ranks get a result. The calling threads are bound to a CPU each, if there are as many as ranks.
- * Fails if a sum is wrong. */
+/* A collective call: all ranks get a result. The calling threads are bound to a CPU each, if there are as many as
+ * ranks. Fails if a sum is wrong. */
 HD_API hd_status hd_bench_allreduce(hd_bench_allreduce_result *out, hd_ctx *ctx, hd_group *group);
 
 #ifdef __cplusplus

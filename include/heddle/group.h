@@ -6,8 +6,8 @@
  *     hd_group_all_reduce(sums, group, ctx, mine, 10, HD_F32, HD_REDUCE_SUM);
  *     hd_group_destroy(group);
  *
- * Start the processes with `heddle launch -n 4 -- program`, torchrun, mpirun or srun, or by hand with RANK and WORLD_SIZE
- * in their environments. They share memory: no port is opened, no file made.
+ * Start the processes with `heddle launch -n 4 -- program`, torchrun, mpirun or srun, or by hand with RANK and
+ * WORLD_SIZE in their environments. They share memory: no port is opened, no file made.
  *
  * All ranks of a group make the same calls in the same order. Ranks whose calls differ (another collective, number of
  * elements, type, operation or root) all get HD_E_USAGE with the difference, and may go on.
@@ -16,9 +16,9 @@
  * number of them. So all ranks get the same bits, and each run does. Floats that underflow count as zero, integers wrap
  * around, an average of integers is cut towards zero, a NaN gets through. Sums of uint8 wrap at 256.
  *
- * When a rank ends, is killed or is stopped, all calls of the others return HD_E_PEER with a line that names it, in less
- * than a second. A call that waits for longer than its timeout returns HD_E_TIMEOUT with who did not come, to all ranks
- * of the group, which is of no use any more.
+ * When a rank ends, is killed or is stopped, all calls of the others return HD_E_PEER with a line that names it, in
+ * less than a second. A call that waits for longer than its timeout returns HD_E_TIMEOUT with who did not come, to all
+ * ranks of the group, which is of no use any more.
  *
  * Thread safety: calls for one group come from one thread at a time; different groups are independent. */
 #ifndef HEDDLE_GROUP_H
@@ -46,16 +46,16 @@ typedef struct hd_group_settings {
   double timeout_s;        /* for meeting, and for calls without a timeout of their own; 0: 1800 */
 } hd_group_settings;
 
-/* Waits for all ranks. The environment is asked for what `heddle launch` says; then RANK and WORLD_SIZE as torchrun says
- * it, with MASTER_ADDR and MASTER_PORT as a mere name to meet under; then what Open MPI, MPICH and srun say. HD_E_USAGE:
- * rank or size is missing, out of range, or taken by another process; HD_E_TIMEOUT names who did not come;
+/* Waits for all ranks. The environment is asked for what `heddle launch` says; then RANK and WORLD_SIZE as torchrun
+ * says it, with MASTER_ADDR and MASTER_PORT as a mere name to meet under; then what Open MPI, MPICH and srun say.
+ * HD_E_USAGE: rank or size is missing, out of range, or taken by another process; HD_E_TIMEOUT names who did not come;
  * HD_E_UNSUPPORTED: the world spans hosts. The caller destroys the group, before the process ends: who ends with a
  * group is lost to the others. */
 HD_API hd_status hd_group_init(hd_group **out, hd_ctx *ctx, const hd_group_settings *settings);
 HD_API void hd_group_destroy(hd_group *group); /* after its work was waited for; NULL is allowed */
 
-/* A group of some ranks of a group, numbered in the order of `ranks`: a collective call of all ranks of the parent, with
- * the same list. *out is NULL in those that are not on the list. Destroyed before its parent. */
+/* A group of some ranks of a group, numbered in the order of `ranks`: a collective call of all ranks of the parent,
+ * with the same list. *out is NULL in those that are not on the list. Destroyed before its parent. */
 HD_API hd_status hd_group_new(hd_group **out, hd_group *parent, hd_ctx *ctx, const int32_t *ranks, int32_t count);
 
 HD_API int32_t hd_group_rank(const hd_group *group); /* 0 for NULL */

@@ -5,9 +5,9 @@
  *     hd_launch(&result, ctx, &(hd_launch_settings){.ranks = 4, .argv = argv});
  *
  * Each rank finds RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT in its environment, and
- * memory that all of them share at descriptor 3. No port is opened and no file is made. Whoever launches is no rank: when
- * one is lost, however it ended, the others end within a second, and the last whole step of a run that they trained is
- * saved. */
+ * memory that all of them share at descriptor 3. No port is opened and no file is made. Whoever launches is no rank:
+ * when one is lost, however it ended, the others end within a second, and the last whole step of a run that they
+ * trained is saved. */
 #ifndef HEDDLE_LAUNCH_H
 #define HEDDLE_LAUNCH_H
 

@@ -1,5 +1,5 @@
-/* Batches of samples for a program with a training loop of its own: read, transformed and normalised as a session's are,
- * by worker threads that run ahead, or by the caller.
+/* Batches of samples for a program with a training loop of its own: read, transformed and normalised as a session's
+ * are, by worker threads that run ahead, or by the caller.
  *
  *     hd_loader *loader;
  *     hd_batch batch;
@@ -14,8 +14,9 @@
  *     hd_loader_destroy(loader);
  *
  * Of the configuration it takes data, data-dir, batch (or batch-size), seed, sampler, no-shuffle, drop-last,
- * transforms, eval-transforms, on-error, workers, prefetch-factor and pin-memory. What a batch holds follows from these but for the
- * last three, from the sampler and from the epoch: never from the number of workers or from what was read before.
+ * transforms, eval-transforms, on-error, workers, prefetch-factor and pin-memory. What a batch holds follows from these
+ * but for the last three, from the sampler and from the epoch: never from the number of workers or from what was read
+ * before.
  *
  * Workers live as long as the loader, through all epochs; what they hold ready is prefetch-factor batches each, and
  * never more. Ending a loader in the middle of an epoch is no error, and takes as long as a worker's part of a batch, a
@@ -65,8 +66,8 @@ typedef struct hd_batch {
 } hd_batch;
 
 /* Opens the data and starts the workers. `sampler`: in whose order samples come; the loader takes it over, even if it
- * fails; NULL: as `part` says. Fails as hd_session_create does over data and transforms; HD_E_USAGE for a sampler of more
- * samples than there are, or for a batch that drop-last leaves empty. */
+ * fails; NULL: as `part` says. Fails as hd_session_create does over data and transforms; HD_E_USAGE for a sampler of
+ * more samples than there are, or for a batch that drop-last leaves empty. */
 HD_API hd_status hd_loader_create(hd_loader **out, hd_ctx *ctx, const hd_config *config, hd_loader_part part,
                                   hd_sampler *sampler);
 

@@ -10,8 +10,8 @@
  *     hd_monitor_destroy(monitor);
  *
  * Whatever cannot be read, since the machine has it not or this user may not, is NAN, -1 or "", as said below; only
- * memory can run out. Files of the system, and jobs in its proc, are looked for below HEDDLE_SYSROOT, if that is set. GPUs
- * are asked through NVIDIA's NVML, which is loaded while the program runs: HEDDLE_NVML names the library,
+ * memory can run out. Files of the system, and jobs in its proc, are looked for below HEDDLE_SYSROOT, if that is set.
+ * GPUs are asked through NVIDIA's NVML, which is loaded while the program runs: HEDDLE_NVML names the library,
  * libnvidia-ml.so.1 without it.
  *
  * Thread safety: a monitor is used by one thread at a time; several may look at once. */
@@ -58,8 +58,8 @@ typedef struct hd_job_rank {
   int32_t *cpu; /* of each lane; -1: not bound */
 } hd_job_rank;
 
-/* A run that goes on just now, in what process whatever. What it says of itself is checked to be well-formed; that it is
- * true only its own user knows. Texts are UTF-8 without control characters. */
+/* A run that goes on just now, in what process whatever. What it says of itself is checked to be well-formed; that it
+ * is true only its own user knows. Texts are UTF-8 without control characters. */
 typedef struct hd_job {
   int32_t pid; /* of its first rank */
   uint64_t start;

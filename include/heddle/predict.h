@@ -52,12 +52,12 @@ HD_API hd_status hd_predict_pixels(double *value, hd_predictor *predictor, hd_ct
 
 /* A PNG or JPEG file of any size (up to 32768 pixels a side, 67,108,864 in all), colour type and bit depth.
  *
- * For a model with one channel it is fitted as MNIST was made: turned to grey, transparent parts white; dark ink on light
- * paper inverted; scaled to 20/28 of the input, centred by its centre of mass. A picture that has the input's size is
- * taken as fitted. For a model with three channels it goes through what the run's evaluation does with a picture: its
- * transforms, a resize or a crop for example; without such the picture must have the input's size (HD_E_SHAPE).
- * HD_E_UNSUPPORTED: another number of channels. HD_E_FORMAT: no whole picture, or nothing drawn on it. value:
- * hd_predictor_count. */
+ * For a model with one channel it is fitted as MNIST was made: turned to grey, transparent parts white; dark ink on
+ * light paper inverted; scaled to 20/28 of the input, centred by its centre of mass. A picture that has the input's
+ * size is taken as fitted. For a model with three channels it goes through what the run's evaluation does with a
+ * picture: its transforms, a resize or a crop for example; without such the picture must have the input's size
+ * (HD_E_SHAPE). HD_E_UNSUPPORTED: another number of channels. HD_E_FORMAT: no whole picture, or nothing drawn on it.
+ * value: hd_predictor_count. */
 HD_API hd_status hd_predict_picture(double *value, hd_predictor *predictor, hd_ctx *ctx, const char *path);
 
 /* Sample `index` of the test set of the configuration's data, or of the data that the run was trained on. *label gets

@@ -7,8 +7,8 @@
  *     hd_sampler_order(order, sampler, ctx, seed, epoch);
  *     hd_sampler_destroy(sampler);
  *
- * An order is a pure function of sampler, seed and epoch: it is the same on every machine, whatever number of threads or
- * workers asks for it, and needs no epoch before it. A random one sorts positions by (Philox4x32-10 word, position).
+ * An order is a pure function of sampler, seed and epoch: it is the same on every machine, whatever number of threads
+ * or workers asks for it, and needs no epoch before it. A random one sorts positions by (Philox4x32-10 word, position).
  *
  * A sampler never changes once it is distributed; any thread may read it. The caller owns it; NULL may be destroyed. */
 #ifndef HEDDLE_SAMPLER_H

@@ -62,8 +62,8 @@ typedef struct hd_tensor hd_tensor;
 
 /* ---- The threads of a context ---- */
 
-/* Threads for large tensors, 1 .. HD_TENSOR_MAX_THREADS; 0, the default: what hd_get_num_threads tells. They are started
- * by the first large operation. Changes speed, never a bit. */
+/* Threads for large tensors, 1 .. HD_TENSOR_MAX_THREADS; 0, the default: what hd_get_num_threads tells. They are
+ * started by the first large operation. Changes speed, never a bit. */
 HD_API hd_status hd_tensor_set_threads(hd_ctx *ctx, int threads);
 
 /* ---- Creating: on the CPU, contiguous ---- */

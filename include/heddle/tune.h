@@ -43,8 +43,9 @@ typedef struct hd_tune_request {
   void *user;
 } hd_tune_request;
 
-/* A number of threads in their places, and of loader workers. Speeds in samples a second: the median over the turns, and the bounds of its 95 %
- * confidence interval. Speed-up is against one thread, efficiency is speed-up per thread. Texts have static storage. */
+/* A number of threads in their places, and of loader workers. Speeds in samples a second: the median over the turns,
+ * and the bounds of its 95 % confidence interval. Speed-up is against one thread, efficiency is speed-up per thread.
+ * Texts have static storage. */
 typedef struct hd_tune_setting {
   int32_t threads, workers;
   const char *placement; /* a policy, "physical" for example; "cpus": those of the configuration */
@@ -67,10 +68,10 @@ typedef struct hd_tune {
   double seconds;                               /* that all of it took */
 } hd_tune;
 
-/* Runs the experiment. Where threads are not varied they are the configuration's, and one for comparison. HD_E_USAGE for
- * seconds or a sweep out of range, and for a sweep over placements where the configuration sets one; HD_E_SYSTEM if two
- * settings trained to different digests; else as hd_session_create. A run that the configuration resumes is read, and
- * neither locked nor written. What is best goes to the cache if threads were varied and CPUs were not listed. */
+/* Runs the experiment. Where threads are not varied they are the configuration's, and one for comparison. HD_E_USAGE
+ * for seconds or a sweep out of range, and for a sweep over placements where the configuration sets one; HD_E_SYSTEM if
+ * two settings trained to different digests; else as hd_session_create. A run that the configuration resumes is read,
+ * and neither locked nor written. What is best goes to the cache if threads were varied and CPUs were not listed. */
 HD_API hd_status hd_tune_run(hd_tune *out, hd_ctx *ctx, const hd_config *config, const hd_tune_request *request);
 
 /* S(n) of the fitted universal scalability law: the speed-up to expect of `threads` threads. */

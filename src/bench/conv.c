@@ -1,8 +1,8 @@
 /* Convolutions by themselves: the kernels' own calls on one lane, hot, in turns.
  *
- * Shapes are given, or those of a model as its plan has them, with what is fused behind. A call takes as many samples as
- * stay in the second-level cache. Images and weights are random; of a gradient behind a max pool half is zero, as behind
- * a ReLU, and the rest goes to random places of the windows. */
+ * Shapes are given, or those of a model as its plan has them, with what is fused behind. A call takes as many samples
+ * as stay in the second-level cache. Images and weights are random; of a gradient behind a max pool half is zero, as
+ * behind a ReLU, and the rest goes to random places of the windows. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* How many samples a second a loader brings: read, transformed and normalised by its workers or by this thread, and all of
- * each summed here, as whoever trains would have to read it. */
+/* How many samples a second a loader brings: read, transformed and normalised by its workers or by this thread, and all
+ * of each summed here, as whoever trains would have to read it. */
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>

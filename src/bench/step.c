@@ -1,8 +1,8 @@
 /* A model's training step against the machine's limits.
  *
  * Its speed is that of a rehearsal: the session's own steps on lanes of their own, nothing left out and nothing saved.
- * Where the time goes is seen on one lane, in turns: steps as they are, then the same steps through a probe. The fastest of
- * the turns are told; what the probe did not see is the row "other". */
+ * Where the time goes is seen on one lane, in turns: steps as they are, then the same steps through a probe. The
+ * fastest of the turns are told; what the probe did not see is the row "other". */
 #include <stdio.h>
 #include <string.h>
 

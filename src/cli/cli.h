@@ -1,8 +1,8 @@
 /* What the commands share: exit codes, the one way to report an error, options, and numbers as text.
  *
  * A command is a function that gets its own argv (argv[0] is its name) and returns an exit code: 0 success, 1 a
- * failure at run time, 2 wrong usage, 3 something found, 129, 130 and 143 after SIGHUP, SIGINT and SIGTERM. Errors are one line on
- * standard error. Commands use the public headers alone. */
+ * failure at run time, 2 wrong usage, 3 something found, 129, 130 and 143 after SIGHUP, SIGINT and SIGTERM. Errors are
+ * one line on standard error. Commands use the public headers alone. */
 #ifndef HD_CLI_CLI_H
 #define HD_CLI_CLI_H
 

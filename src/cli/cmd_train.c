@@ -302,7 +302,8 @@ static int run(hd_ctx *ctx, const hd_config *config, int is_rank) {
   return code;
 }
 
-/* A rank of ranks that somebody started takes their number, and goes on with the run that they were started again for. */
+/* A rank of ranks that somebody started takes their number, and goes on with the run that they were started again
+ * for. */
 static int join_ranks(hd_config *config, hd_ctx *ctx, int ranks) {
   char text[16];
   const char *again = getenv("HEDDLE_RESTART");

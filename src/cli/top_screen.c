@@ -32,8 +32,8 @@ static const char *code_of(const canvas *c, style s) {
   return (s == LOW || s == MIDDLE || s == HIGH) && !c->colour ? "" : code[s];
 }
 
-/* A character of several bytes becomes one '?', as does one that is no letter; at most `columns` are left. Returns their
- * number. */
+/* A character of several bytes becomes one '?', as does one that is no letter; at most `columns` are left. Returns
+ * their number. */
 static int make_ascii(char *text, int columns) {
   int width = 0;
   for (const unsigned char *from = (unsigned char *)text; *from && width < columns; from++)

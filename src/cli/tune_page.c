@@ -1,8 +1,8 @@
 /* The tuner's page and table: see tune_page.h.
  *
  * A chart is 640 x 360 units; its plot leaves room for the axes' labels and, above, for what the marks mean. Threads go
- * to the right, values up from zero. Each placement has a mark of its own or, where they were varied, each number of loader
- * workers; settings of one number of threads stand side by side. */
+ * to the right, values up from zero. Each placement has a mark of its own or, where they were varied, each number of
+ * loader workers; settings of one number of threads stand side by side. */
 #include "cli/tune_page.h"
 
 #include <math.h>

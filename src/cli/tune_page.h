@@ -12,7 +12,8 @@ void tune_write_page(FILE *to, const hd_tune *tune);
 /* A line of heads, then one line per setting. */
 void tune_write_csv(FILE *to, const hd_tune *tune);
 
-/* "physical, compact": where a setting's threads were, and which other policies come to the same CPUs. Returns `text`. */
+/* "physical, compact": where a setting's threads were, and which other policies come to the same CPUs. Returns
+ * `text`. */
 const char *tune_places(char *text, size_t bytes, const hd_tune_setting *setting, const char *between);
 
 /* Loader workers were there at all. */

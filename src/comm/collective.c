@@ -1,9 +1,9 @@
 /* Collectives in rounds of put, meet, take: see group.h. What distinguishes them stands in one table.
  *
- * Three sizes. Up to 8 bytes travel in the notes of the meeting: one cache line a rank. What is below `PARTS_FROM` bytes
- * over all ranks goes whole into each rank's slot, and everybody sums all of it: one meeting. Larger sums go in parts:
- * each rank sums its own part of a chunk and all copy the results, one meeting later, while the next chunk is put. Two
- * ranks do without parts: as many bytes come from the other one either way, and there is less to wait for. */
+ * Three sizes. Up to 8 bytes travel in the notes of the meeting: one cache line a rank. What is below `PARTS_FROM`
+ * bytes over all ranks goes whole into each rank's slot, and everybody sums all of it: one meeting. Larger sums go in
+ * parts: each rank sums its own part of a chunk and all copy the results, one meeting later, while the next chunk is
+ * put. Two ranks do without parts: as many bytes come from the other one either way, and there is less to wait for. */
 #include <stdio.h>
 #include <string.h>
 

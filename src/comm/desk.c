@@ -1,5 +1,5 @@
-/* Calls of a group, done at once or later; see desk.h. A call that waits its turn behind work that was started is handed
- * in like that, and waited for. */
+/* Calls of a group, done at once or later; see desk.h. A call that waits its turn behind work that was started is
+ * handed in like that, and waited for. */
 #include "comm/desk.h"
 
 #include <pthread.h>

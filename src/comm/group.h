@@ -7,7 +7,8 @@
  *
  * A collective is a series of rounds. In each a rank puts something into its own slot, meets the others, and takes from
  * theirs. It may write the slot of the next round while others still read this one; the slot after that is this one
- * again, and by then all have come to a later meeting. So there is one meeting for a round, and a slot has one writer. */
+ * again, and by then all have come to a later meeting. So there is one meeting for a round, and a slot has one
+ * writer. */
 #ifndef HD_COMM_GROUP_H
 #define HD_COMM_GROUP_H
 

@@ -1,9 +1,9 @@
 /* How the ranks of a host find each other, and become a world.
  *
- * Who was started by `heddle launch` has the world's memory file already. All others meet at a UNIX socket in the abstract
- * name space, whose name is made of the user and of what the ranks have in common: a path, an address, the number of a
- * job. Rank 0 makes the world and hands the descriptor of its memory to the others, who must be processes of the same
- * user. The socket is gone when all have come, or with rank 0; no port is opened and no file made. */
+ * Who was started by `heddle launch` has the world's memory file already. All others meet at a UNIX socket in the
+ * abstract name space, whose name is made of the user and of what the ranks have in common: a path, an address, the
+ * number of a job. Rank 0 makes the world and hands the descriptor of its memory to the others, who must be processes
+ * of the same user. The socket is gone when all have come, or with rank 0; no port is opened and no file made. */
 #ifndef HD_COMM_RENDEZVOUS_H
 #define HD_COMM_RENDEZVOUS_H
 

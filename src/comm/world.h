@@ -106,8 +106,8 @@ hd_status hd__world_check(hd_world *world, hd_ctx *ctx);
 /* This process will look for itself, and is not to be ended when the world breaks. */
 void hd__world_keep_process(hd_world *world);
 
-/* Of a broken world: whether this rank has to look after what the ranks leave. Their parent does where there is one, else
- * the first rank that is left. */
+/* Of a broken world: whether this rank has to look after what the ranks leave. Their parent does where there is one,
+ * else the first rank that is left. */
 bool hd__world_is_heir(const hd_world *world);
 
 /* The fault itself, and putting one there, for who is not a rank. */

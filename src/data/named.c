@@ -1,8 +1,8 @@
 /* Published data sets by name: which folders below which places may hold them.
  *
  * Places are asked in their order: --data-dir, $HEDDLE_DATA, ~/.cache/heddle (where tools/get-mnist puts sets), and
- * /usr/share/datasets, Debian's. In each a set may lie in a folder of its name, of torchvision's, of its archive's, or in
- * the place itself. */
+ * /usr/share/datasets, Debian's. In each a set may lie in a folder of its name, of torchvision's, of its archive's, or
+ * in the place itself. */
 #include "data/named.h"
 
 #include <stdio.h>

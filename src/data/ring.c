@@ -77,8 +77,8 @@ static char *row_at(const hd_ring *r, int64_t batch, int64_t row) {
   return (char *)r->memory.base + (batch % r->is.batches * r->is.rows + row) * r->is.row_bytes;
 }
 
-/* The lock is held. Of a batch that was given back a part may still be in a worker's hands: nobody took rows behind the end
- * of a short one. */
+/* The lock is held. Of a batch that was given back a part may still be in a worker's hands: nobody took rows behind the
+ * end of a short one. */
 static bool has_room(hd_ring *r) {
   return r->batch < r->end && r->batch < atomic_load(&r->returned) + r->is.batches &&
          atomic_load_explicit(state_of(r, r->batch, r->part), memory_order_relaxed) % STATES != FILLING;

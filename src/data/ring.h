@@ -1,8 +1,8 @@
 /* Loader workers: threads that fill a bounded ring of batches ahead of those who use them.
  *
- * Batches are numbered from 0 through all epochs of a run; batch b lies in slot b mod `batches`. A batch has parts, and a
- * part is what one worker fills at a time. Workers claim parts in order, so that a batch is whole soon, and never more
- * than `batches` ahead of the oldest batch that has not been given back: memory does not grow.
+ * Batches are numbered from 0 through all epochs of a run; batch b lies in slot b mod `batches`. A batch has parts, and
+ * a part is what one worker fills at a time. Workers claim parts in order, so that a batch is whole soon, and never
+ * more than `batches` ahead of the oldest batch that has not been given back: memory does not grow.
  *
  *     slot 0:  | part 0 | part 1 | ... |       slot 1:  | part 0 | ...
  *

@@ -45,8 +45,8 @@ const uint64_t *hd__permute(uint64_t *scratch, int64_t count, uint64_t seed, hd_
   return b;
 }
 
-/* The first sample whose sum is above u · total, u in [0, 1) of 53 bits. Samples of weight 0 are never met: their sum is
- * that of the one before. */
+/* The first sample whose sum is above u · total, u in [0, 1) of 53 bits. Samples of weight 0 are never met: their sum
+ * is that of the one before. */
 static uint32_t draw(const hd_sampler *s, uint64_t seed, uint32_t epoch, int64_t position) {
   uint32_t word[4];
   hd__rng_block(word, seed, HD_RNG_WEIGHTED, epoch, (uint32_t)position, 0, 0);

@@ -1,7 +1,7 @@
 /* Resizing: first along rows, then along columns, each output pixel a chain of its own.
  *
- * Pixels are squares, their centres at halves, and both images cover the same area (PyTorch's align_corners=False). Of n
- * output pixels in place of m, number i has its centre at ((2i + 1) m - n) / 2n in input pixels, cut at 0: an exact
+ * Pixels are squares, their centres at halves, and both images cover the same area (PyTorch's align_corners=False). Of
+ * n output pixels in place of m, number i has its centre at ((2i + 1) m - n) / 2n in input pixels, cut at 0: an exact
  * fraction, whose floor and rest are taken in integers.
  *
  *   bilinear   a, b = the pixels at the floor and behind it (the last one twice); fma(rest, b - a, a)
@@ -62,7 +62,8 @@ static void make_axis(axis *a, int32_t from, int32_t to, bool antialias) {
     line_tables(a, from, to);
 }
 
-/* A row of the view, of its own width, becomes `count` floats. The tables hold elements: pixels times the column's step.
+/* A row of the view, of its own width, becomes `count` floats. The tables hold elements: pixels times the column's
+ * step.
  */
 static void resize_row(float *out, const hd_transform_run *run, int32_t c, int32_t y, const axis *across,
                        int32_t count) {

@@ -1,11 +1,11 @@
 /* The insides of pipelines, shared by the files that hold the families of transforms; nobody else includes this.
  *
- * A transform is a row of the table in transform_list.c: its names, the keys of its parameters, and three functions. `read`
- * checks the parameters, `fit` the shape that comes in (and says what goes out), `apply` works on a sample. A run's image
- * is a view: of the sample, or of one of two buffers that take turns. Moves (crops, flips) make a new view; whoever
- * computes writes to the next buffer. Bytes stay bytes until something computes with them. to_float and normalise are
- * kept back, and done together with the next pass over the pixels that may do it: mostly the one that writes the
- * result. */
+ * A transform is a row of the table in transform_list.c: its names, the keys of its parameters, and three functions.
+ * `read` checks the parameters, `fit` the shape that comes in (and says what goes out), `apply` works on a sample. A
+ * run's image is a view: of the sample, or of one of two buffers that take turns. Moves (crops, flips) make a new view;
+ * whoever computes writes to the next buffer. Bytes stay bytes until something computes with them. to_float and
+ * normalise are kept back, and done together with the next pass over the pixels that may do it: mostly the one that
+ * writes the result. */
 #ifndef HD_DATA_TRANSFORM_STEP_H
 #define HD_DATA_TRANSFORM_STEP_H
 

@@ -265,7 +265,8 @@ static void prepare(hd_exec *exec, int parity) {
     hd__exec_layout(exec, parity, exec->step[parity].samples);
 }
 
-/* The process's first lane before the closing meeting: adds the losses in order, asks for flags, prepares the next step. */
+/* The process's first lane before the closing meeting: adds the losses in order, asks for flags, prepares the next
+ * step. */
 static void close_step(const lane_at *at, int parity) {
   hd_exec *exec = at->exec;
   double sum = 0;

@@ -7,9 +7,9 @@
  * after the closing meeting; samples are fetched by every lane for its own rows. None of that may depend on
  * the layout.
  *
- * Several ranks run the same plan together: each has an executor with its own lanes and a driver of its own, all make the
- * same calls, and what lane 0 does, the first lane of each rank does for its process. Lanes are numbered across ranks.
- * Memory that another lane reads lies in the world's; the rest is each process's own. */
+ * Several ranks run the same plan together: each has an executor with its own lanes and a driver of its own, all make
+ * the same calls, and what lane 0 does, the first lane of each rank does for its process. Lanes are numbered across
+ * ranks. Memory that another lane reads lies in the world's; the rest is each process's own. */
 #ifndef HD_EXEC_EXEC_H
 #define HD_EXEC_EXEC_H
 
@@ -81,9 +81,9 @@ hd_status hd__exec_create(hd_exec **out, hd_ctx *ctx, const hd_plan *plan, hd_st
                           const hd_exec_settings *settings);
 void hd__exec_destroy(hd_exec *exec);
 
-/* Runs steps until the driver has no more, a flag stops the run, samples cannot be had (what the driver's `why` says), or a
- * value is not finite: HD_E_NOTFINITE names the parameter or the loss; or a rank is lost: HD_E_PEER. The store holds the last whole version then. *flags gets the flags of the last closing
- * meeting. */
+/* Runs steps until the driver has no more, a flag stops the run, samples cannot be had (what the driver's `why` says),
+ * or a value is not finite: HD_E_NOTFINITE names the parameter or the loss; or a rank is lost: HD_E_PEER. The store
+ * holds the last whole version then. *flags gets the flags of the last closing meeting. */
 hd_status hd__exec_run(hd_exec *exec, hd_ctx *ctx, const hd_driver *driver, uint32_t *flags);
 
 /* What an evaluation writes, per sample. */

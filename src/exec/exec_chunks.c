@@ -1,9 +1,10 @@
 /* The chunk phases: the owner of a chunk folds its gradient over all shards and writes the new weights once.
  *
- * Work goes tile by tile: a deferred gradient is formed, a direct one folded from all lanes' covers, sums of earlier batch
- * parts are added, and the optimizer's update reads the tile while it is hot. A tile of a deferred gradient has whole home
- * rows where they fit and is as large as the second-level cache likes, since the update waits for the third-level one and
- * long runs of memory are fetched ahead; one of a direct gradient stays in the first-level cache. Neighbouring chunks of one parameter are handled as one run of rows; that changes no sum. */
+ * Work goes tile by tile: a deferred gradient is formed, a direct one folded from all lanes' covers, sums of earlier
+ * batch parts are added, and the optimizer's update reads the tile while it is hot. A tile of a deferred gradient has
+ * whole home rows where they fit and is as large as the second-level cache likes, since the update waits for the
+ * third-level one and long runs of memory are fetched ahead; one of a direct gradient stays in the first-level cache.
+ * Neighbouring chunks of one parameter are handled as one run of rows; that changes no sum. */
 #include <math.h>
 
 #include "exec/exec_state.h"

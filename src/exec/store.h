@@ -3,9 +3,9 @@
  *     | directory | weights 0 | weights 1 | state 0 | state 1 | packed 0 | packed 1 |
  *
  * Version t lies in half t mod 2. A step reads version t and writes version t+1 into the other half; only the closing
- * meeting makes t+1 count (hd__store_set_version, by each rank: all say the same). So a step that saw a NaN leaves the last whole version untouched. Packed
- * copies belong to their version. The directory at the segment's start says what lies where (names, file shapes, home
- * orders), enough to save the last whole version without a plan. */
+ * meeting makes t+1 count (hd__store_set_version, by each rank: all say the same). So a step that saw a NaN leaves the
+ * last whole version untouched. Packed copies belong to their version. The directory at the segment's start says what
+ * lies where (names, file shapes, home orders), enough to save the last whole version without a plan. */
 #ifndef HD_EXEC_STORE_H
 #define HD_EXEC_STORE_H
 

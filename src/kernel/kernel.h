@@ -211,8 +211,8 @@ typedef struct hd_kernels {
   hd_update_fn *update[HD_OP_COUNT]; /* UPDATE */
   hd_form_fn *form[HD_OP_COUNT];     /* REDUCE operations whose gradient can be formed inside the fold, else NULL */
 
-  /* In tables of --arithmetic native, else NULL: a kernel for ROWS operations whose order may depend on the rows, so that
-   * a call must be exactly one shard; and whether it is the better one for shards of so many rows. */
+  /* In tables of --arithmetic native, else NULL: a kernel for ROWS operations whose order may depend on the rows, so
+   * that a call must be exactly one shard; and whether it is the better one for shards of so many rows. */
   hd_run_fn *shard_run[HD_OP_COUNT];
   int (*shard_wins[HD_OP_COUNT])(const hd_geom *g, int64_t rows);
 
@@ -252,9 +252,9 @@ typedef struct hd_kernels {
   hd_array_kernels array; /* what eager tensors ask for */
   hd_image_kernels image; /* what transforms ask for */
 
-  /* What the instructions can do at most, for measurements. `chains` makes `rounds` rounds of FMA in as many independent
-   * chains as hide their latency, all in registers; it adds something of every chain to *sink and returns the
-   * floating-point operations. `triad`: a[i] = fma(c[i], scale, b[i]), arrays aligned to 64 bytes. */
+  /* What the instructions can do at most, for measurements. `chains` makes `rounds` rounds of FMA in as many
+   * independent chains as hide their latency, all in registers; it adds something of every chain to *sink and returns
+   * the floating-point operations. `triad`: a[i] = fma(c[i], scale, b[i]), arrays aligned to 64 bytes. */
   int64_t (*chains)(float *sink, int64_t rounds);
   void (*triad)(float *a, const float *b, const float *c, float scale, int64_t count);
 } hd_kernels;
@@ -273,9 +273,9 @@ const hd_kernels *hd__kernels_of(const char *isa);
  * is the best). NULL if the named one is unknown or cannot run here; *why then says so (static text). */
 const hd_kernels *hd__kernels_select(const char *isa, const char **why);
 
-/* The table that computes like `table`, but multiplies bfloat16 numbers where --precision bf16 says so: there is one for
- * the reference and one for "avx512" on CPUs with AVX512_BF16, and they have the same bits. NULL if there is none; *why
- * then says so. */
+/* The table that computes like `table`, but multiplies bfloat16 numbers where --precision bf16 says so: there is one
+ * for the reference and one for "avx512" on CPUs with AVX512_BF16, and they have the same bits. NULL if there is none;
+ * *why then says so. */
 const hd_kernels *hd__kernels_bf16(const hd_kernels *table, const char **why);
 
 #endif

@@ -1,7 +1,7 @@
 /* What the system's files say of use: CPUs, memory, temperature, power.
  *
- * Paths begin with `root`, "" for this machine: tests hand over recorded trees. What is not there, or makes no sense, is
- * NAN or -1. */
+ * Paths begin with `root`, "" for this machine: tests hand over recorded trees. What is not there, or makes no sense,
+ * is NAN or -1. */
 #ifndef HD_MONITOR_USE_H
 #define HD_MONITOR_USE_H
 

@@ -1,13 +1,14 @@
 /* Products of matrices: tiles of the result, shared out over the lanes.
  *
- * An element is one chain, k ascending, whatever its tile, the lanes, the CPU and how the operands lie: the kernel takes
- * any strides, so nothing is laid out first. Tiles are small enough that every lane gets some. */
+ * An element is one chain, k ascending, whatever its tile, the lanes, the CPU and how the operands lie: the kernel
+ * takes any strides, so nothing is laid out first. Tiles are small enough that every lane gets some. */
 #include "tensor/eager.h"
 
 #include <string.h>
 
-/* Rows and columns of a tile, columns in whole groups, and how many tiles a product is cut into if it can be. Tiles that
- * lie below each other follow each other: a lane takes its own in one call, which fetches b as seldom as it can. */
+/* Rows and columns of a tile, columns in whole groups, and how many tiles a product is cut into if it can be. Tiles
+ * that lie below each other follow each other: a lane takes its own in one call, which fetches b as seldom as it
+ * can. */
 enum { LEAST_ROWS = 12, MOST_ROWS = 384, TILE_COLUMNS = 256, COLUMN_GROUP = 64, WANTED_TILES = 16 };
 
 /* A multiplication costs this much less than what a team's start is compared with. */

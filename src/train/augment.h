@@ -13,8 +13,8 @@ typedef struct hd_augment {
 
 hd_augment hd__augment_of(const hd_config *config);
 
-/* Lets a feed's samples go through the training's list; or, unless they are for training, through that of evaluation, or
- * else through what the mode leaves of the training's. Without lists the feed stays as it is. */
+/* Lets a feed's samples go through the training's list; or, unless they are for training, through that of evaluation,
+ * or else through what the mode leaves of the training's. Without lists the feed stays as it is. */
 hd_status hd__augment_feed(hd_feed *feed, hd_ctx *ctx, const hd_augment *lists, hd_pipeline_mode mode,
                            const double *mean, const double *std, uint64_t seed);
 

@@ -24,9 +24,9 @@ hd_best hd__best_threads_recall(const hd_session *session);
 /* `asked`: for which askers; NULL: those to whom any placement will do. */
 void hd__best_threads_remember(const hd_session *session, const char *asked, const hd_best *best);
 
-/* For a session that is set up and would run on as many threads as it has: tries fewer of them, in steps that are thrown
- * away, for a twentieth of the run and at most 0.3 s; not where all do nearly all they could, nor for a run of a few
- * steps. What it finds is not remembered: it was true of this moment. */
+/* For a session that is set up and would run on as many threads as it has: tries fewer of them, in steps that are
+ * thrown away, for a twentieth of the run and at most 0.3 s; not where all do nearly all they could, nor for a run of a
+ * few steps. What it finds is not remembered: it was true of this moment. */
 hd_best hd__best_threads_search(hd_session *session, hd_ctx *ctx);
 
 #endif

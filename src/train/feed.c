@@ -180,7 +180,8 @@ hd_dataset hd__feed_seen(const hd_feed *feed) {
   return seen;
 }
 
-/* A sample that is there, or that has to be decoded, into `room`. Another one may stand for it, which *sample then is. */
+/* A sample that is there, or that has to be decoded, into `room`. Another one may stand for it, which *sample then
+ * is. */
 static hd_status sample_at(hd_sample *out, void *room, const hd_feed *feed, hd_ctx *ctx, int64_t *sample) {
   const hd_dataset *data = feed->data;
   const int64_t elems = hd__dataset_elems(data);

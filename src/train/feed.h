@@ -1,10 +1,11 @@
 /* Feeds samples to the executor: the order of an epoch, gathering and normalising.
  *
  * A feed has all samples of a data set or, after a split, some of them, in the order of the file; with a sampler, which
- * draws from these, it has another order in each epoch. Orders of two neighbouring epochs are kept, since loader workers
- * run ahead of the lanes, by less than an epoch. Pixels are divided by 255, floats are not, and both are normalised with
- * the training set's mean and standard deviation, as one FMA each; or samples go through a list of transforms, which draw
- * by seed, epoch and position. What is in memory is read there; other samples are decoded by whoever reads them. */
+ * draws from these, it has another order in each epoch. Orders of two neighbouring epochs are kept, since loader
+ * workers run ahead of the lanes, by less than an epoch. Pixels are divided by 255, floats are not, and both are
+ * normalised with the training set's mean and standard deviation, as one FMA each; or samples go through a list of
+ * transforms, which draw by seed, epoch and position. What is in memory is read there; other samples are decoded by
+ * whoever reads them. */
 #ifndef HD_TRAIN_FEED_H
 #define HD_TRAIN_FEED_H
 
@@ -71,7 +72,8 @@ int64_t hd__feed_scratch_bytes(const hd_feed *feed);
  * stay those before. */
 hd_dataset hd__feed_seen(const hd_feed *feed);
 
-/* Makes an epoch's order unless it is there, and says whether it did; that of the epoch two before it goes. Any thread. */
+/* Makes an epoch's order unless it is there, and says whether it did; that of the epoch two before it goes. Any
+ * thread. */
 bool hd__feed_shuffle(hd_feed *feed, uint64_t seed, uint32_t epoch);
 
 /* The sample at a position of an epoch. */

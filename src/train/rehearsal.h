@@ -7,8 +7,8 @@
 
 typedef struct hd_rehearsal hd_rehearsal;
 
-/* The session must be set up, its feed shuffled, and outlive the rehearsal, which owns the lanes from now on, even if it
- * fails. `workers` read its samples, or with 0 the lanes do. */
+/* The session must be set up, its feed shuffled, and outlive the rehearsal, which owns the lanes from now on, even if
+ * it fails. `workers` read its samples, or with 0 the lanes do. */
 hd_status hd__rehearsal_create(hd_rehearsal **out, hd_ctx *ctx, hd_session *session, hd_lanes *lanes, int workers);
 void hd__rehearsal_destroy(hd_rehearsal *rehearsal);
 

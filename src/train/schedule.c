@@ -1,9 +1,10 @@
 /* Schedules as PyTorch defines them, by step. step is StepLR, whose epochs are counted from the end of the warm-up;
- * cosine is CosineAnnealingLR down to 0, linear a LinearLR from the whole rate to 0; the warm-up is LinearLR from 1/warmup of the rate in the first step to all of
- * it in the last, and the schedule starts behind it, as in a SequentialLR of the two. onecycle, which warms up by
- * itself, is OneCycleLR with its defaults: cosine from lr/25 up to lr over the first 30 % of the steps, then down to
- * lr/25/1e4; the momentum (sgd) or first beta (adam) runs the other way, from 0.95 to 0.85 and back. The bias
- * corrections use beta^t with the beta of the step, as PyTorch's optimizers do. */
+ * cosine is CosineAnnealingLR down to 0, linear a LinearLR from the whole rate to 0; the warm-up is LinearLR from
+ * 1/warmup of the rate in the first step to all of it in the last, and the schedule starts behind it, as in a
+ * SequentialLR of the two. onecycle, which warms up by itself, is OneCycleLR with its defaults: cosine from lr/25 up to
+ * lr over the first 30 % of the steps, then down to lr/25/1e4; the momentum (sgd) or first beta (adam) runs the other
+ * way, from 0.95 to 0.85 and back. The bias corrections use beta^t with the beta of the step, as PyTorch's optimizers
+ * do. */
 #include "train/schedule.h"
 
 #include <math.h>

@@ -29,8 +29,8 @@ void hd__target_fini(hd_target *target);
 hd_status hd__target_check(hd_ctx *ctx, const hd_target *target, const hd_dataset *split, const char *source,
                            const char *data_name);
 
-/* What the mean over positions [first, first + count) of a feed's epoch divides by: their samples' shares, added in order; 1 if
- * none counts. */
+/* What the mean over positions [first, first + count) of a feed's epoch divides by: their samples' shares, added in
+ * order; 1 if none counts. */
 double hd__target_divisor(const hd_target *target, const hd_feed *feed, uint32_t epoch, int64_t first, int64_t count);
 
 /* How many classes a model with this loss tells: its scores where they are classes', two by a single bce_with_logits

@@ -28,8 +28,8 @@ typedef struct hd_trained {
 hd_status hd__trained_open(hd_trained *out, hd_ctx *ctx, const char *checkpoint, const hd_config *config);
 void hd__trained_fini(hd_trained *trained);
 
-/* A feed of samples that go through what the run's evaluation had: its statistics, its transforms; in the executor there
- * is then room for them. */
+/* A feed of samples that go through what the run's evaluation had: its statistics, its transforms; in the executor
+ * there is then room for them. */
 hd_status hd__trained_feed(hd_feed *out, hd_ctx *ctx, hd_trained *trained, const hd_dataset *samples,
                            hd_pipeline_mode mode);
 

@@ -1,5 +1,5 @@
-/* What benches rest on: limits that every instruction set computes alike, bounds, executed shares, and a probe that sees
- * every call and changes no bit. */
+/* What benches rest on: limits that every instruction set computes alike, bounds, executed shares, and a probe that
+ * sees every call and changes no bit. */
 #include <math.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* Loaders: the same batches with any number of workers, in every epoch, from wherever one begins; samplers of one's own;
- * starts and ends without a leak. */
+/* Loaders: the same batches with any number of workers, in every epoch, from wherever one begins; samplers of one's
+ * own; starts and ends without a leak. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

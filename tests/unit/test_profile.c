@@ -1,6 +1,6 @@
 /* --profile: the file is a trace that viewers open. Every lane has a track, slices nest and never overlap, operations
- * carry the layers' names, steps their numbers, and every meeting one waiting slice a lane. It is there after a run that
- * was stopped or that found a NaN; a long run keeps its first and its last steps; recording allocates nothing and
+ * carry the layers' names, steps their numbers, and every meeting one waiting slice a lane. It is there after a run
+ * that was stopped or that found a NaN; a long run keeps its first and its last steps; recording allocates nothing and
  * changes no digest. */
 #include "scratch.h"
 

@@ -1,5 +1,6 @@
-/* Where the system does not let lanes be bound, or memory bound or locked, as in many a container, a run goes on, says so in one
- * line, and comes to the same weights. Each run has a process of its own: what it is refused is refused for ever. */
+/* Where the system does not let lanes be bound, or memory bound or locked, as in many a container, a run goes on, says
+ * so in one line, and comes to the same weights. Each run has a process of its own: what it is refused is refused for
+ * ever. */
 #include "scratch.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
-/* How ranks meet: by a path, by an address, by what launchers say in the environment; and what becomes of ranks that are
- * missing, doubled, out of range, of another size, or on another host. */
+/* How ranks meet: by a path, by an address, by what launchers say in the environment; and what becomes of ranks that
+ * are missing, doubled, out of range, of another size, or on another host. */
 #include "scratch.h"
 
 #include <errno.h>

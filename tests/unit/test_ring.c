@@ -1,4 +1,5 @@
-/* The ring of loader workers: everybody gets the same rows, failures come with their batch, starts and ends are clean. */
+/* The ring of loader workers: everybody gets the same rows, failures come with their batch, starts and ends are
+ * clean. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* Schedules and the SGD update against PyTorch 2: learning rates and momenta of torch.optim.lr_scheduler (StepLR,
- * CosineAnnealingLR, LinearLR, OneCycleLR, and each behind a LinearLR in a SequentialLR), step by step over 7 epochs of 5
- * steps, and weights of torch.optim.SGD with Nesterov's momentum. The numbers below are what PyTorch printed. */
+ * CosineAnnealingLR, LinearLR, OneCycleLR, and each behind a LinearLR in a SequentialLR), step by step over 7 epochs of
+ * 5 steps, and weights of torch.optim.SGD with Nesterov's momentum. The numbers below are what PyTorch printed. */
 #include "kernel/kernel.h"
 #include "tap.h"
 #include "train/schedule.h"

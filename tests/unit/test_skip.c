@@ -1,6 +1,6 @@
 /* Samples that cannot be read. Skipped ones have the next readable one in their place, in training, and are left out of
- * evaluation: for any number of workers, wherever samples are kept, whether they fail from the beginning or later. Where
- * they are not to be skipped a run ends, says which it was, and can be resumed. */
+ * evaluation: for any number of workers, wherever samples are kept, whether they fail from the beginning or later.
+ * Where they are not to be skipped a run ends, says which it was, and can be resumed. */
 #include "scratch.h"
 
 #include <stdatomic.h>

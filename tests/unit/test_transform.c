@@ -1,8 +1,8 @@
 /* Transforms: constants of what each makes of samples, with every set of kernels; what is random, what changes nothing,
  * what comes out in which shape, odd sizes, any size, and what is refused.
  *
- * The constants are those of docs/determinism.md's chains: to change one changes what every user computes, so say why in
- * the commit. */
+ * The constants are those of docs/determinism.md's chains: to change one changes what every user computes, so say why
+ * in the commit. */
 #include "tap.h"
 
 #include "base/digest.h"

@@ -196,8 +196,8 @@ static inline conv_frame gradient_frame(const hd_geom *g, int64_t pixel) {
                       .pixel = pixel};
 }
 
-/* The weight's gradient behind a pool of side 2 by picking, see cpu_conv_dw_pick.c. dy_pixel: elements of dy from a window
- * to the next; `pixel`: of the input. */
+/* The weight's gradient behind a pool of side 2 by picking, see cpu_conv_dw_pick.c. dy_pixel: elements of dy from a
+ * window to the next; `pixel`: of the input. */
 void HD_SYM(conv_dw_pick)(const hd_call *call, int64_t dy_pixel, int64_t pixel);
 int64_t HD_SYM(conv_dw_pick_scratch)(const hd_geom *g);
 

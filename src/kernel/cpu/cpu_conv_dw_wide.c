@@ -1,6 +1,6 @@
-/* The gradient of a convolution's weight without a pool, for rows of the kernel that fill vectors: the row's taps lie in
- * lanes, and a block of output channels by a block of taps stays in registers while all windows go by. So sums lie as the
- * weights do.
+/* The gradient of a convolution's weight without a pool, for rows of the kernel that fill vectors: the row's taps lie
+ * in lanes, and a block of output channels by a block of taps stays in registers while all windows go by. So sums lie
+ * as the weights do.
  *
  * Order: per weight, over samples ascending, windows row-major: acc = fma(dy, x, acc), at last acc + 0. */
 #include "kernel/cpu/cpu_conv.h"

@@ -2,8 +2,9 @@
  * share. Where dy lives is written into lists first; then a patch stays in registers while a list goes by.
  *
  * Lists are walked for a slice of the input's channels at a time, so that what their entries point at (weights, or
- * images) stays in the first-level cache: entries follow no order that a cache could foresee. A slice is SLICE channels,
- * or all if there are fewer or not many more; pixels of a slice lie SLICE apart, channels that do not exist are zero. */
+ * images) stays in the first-level cache: entries follow no order that a cache could foresee. A slice is SLICE
+ * channels, or all if there are fewer or not many more; pixels of a slice lie SLICE apart, channels that do not exist
+ * are zero. */
 #ifndef HD_KERNEL_CPU_CPU_CONV_LIVE_H
 #define HD_KERNEL_CPU_CPU_CONV_LIVE_H
 

@@ -1,6 +1,6 @@
-/* The gradient of a convolution's input behind a pool: most pixels of the output have a gradient of zero. For each pixel
- * the bits of the channels that have one; then, slice by slice of the input's channels, the pixel's patch of the input
- * in registers while those channels' weights go by.
+/* The gradient of a convolution's input behind a pool: most pixels of the output have a gradient of zero. For each
+ * pixel the bits of the channels that have one; then, slice by slice of the input's channels, the pixel's patch of the
+ * input in registers while those channels' weights go by.
  *
  * Order: per input element, over the output's pixels row-major, inside over channels ascending: acc = fma(dy, w, acc),
  * at last acc + 0. */
@@ -33,8 +33,8 @@ static void mark_sample(uint64_t *bits, const hd_call *call, int64_t n) {
 
 typedef void block_fn(float *sum, int64_t sum_line, uint64_t bits, const float *dy, const float *w);
 
-/* Adds the channels of one word of bits to a block of a patch; dy and w: of bit 0's. lines and across are constants where
- * this is inlined. */
+/* Adds the channels of one word of bits to a block of a patch; dy and w: of bit 0's. lines and across are constants
+ * where this is inlined. */
 G16 void add_block(float *sum, int64_t sum_line, uint64_t bits, const float *dy, const float *w, int lines,
                    int across) {
   g16 acc[LIVE_LINES][LIVE_ACROSS];

@@ -2,8 +2,8 @@
  *
  * A block is `pixels` windows (of one row or several, or of several samples) by `groups` groups of channels: that many
  * accumulators, walked once over all taps for each position of the pool; behind a pool of side 2 a block has all four
- * positions of fewer windows, whose maxima then need no registers meanwhile. Blocks of weights lie outside, windows inside,
- * so a block's weights stay in the nearest caches while windows stream.
+ * positions of fewer windows, whose maxima then need no registers meanwhile. Blocks of weights lie outside, windows
+ * inside, so a block's weights stay in the nearest caches while windows stream.
  *
  * Of a last group whose upper half would be empty, the lower half is one window's and the upper half its neighbour's;
  * groups' sums are then held by the even windows.
@@ -228,8 +228,8 @@ typedef void block_fn(const conv_walk *walk, const walk_block *block);
     run_##kind(walk, block, pixels, groups, 1);                                                                        \
   }
 
-/* Each kind's blocks by their size, as far as what a block holds in registers fits: one sum an output, four, or a sum, a
- * maximum and its position. */
+/* Each kind's blocks by their size, as far as what a block holds in registers fits: one sum an output, four, or a sum,
+ * a maximum and its position. */
 /* clang-format off */
 #if HD_ISA_IS(avx512)
 BLOCK(plain, 1, 1) BLOCK(plain, 2, 1) BLOCK(plain, 3, 1) BLOCK(plain, 4, 1) BLOCK(plain, 5, 1) BLOCK(plain, 6, 1)

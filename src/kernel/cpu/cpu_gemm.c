@@ -161,7 +161,8 @@ G16 void turn(float *to, int64_t to_apart, const float *from, int64_t apart) {
   memcpy(to + 3 * to_apart, &y, sizeof y);
 }
 
-/* Columns that lie apart, their elements side by side: into rows of `width`, sixteen elements of four columns at a time. */
+/* Columns that lie apart, their elements side by side: into rows of `width`, sixteen elements of four columns at a
+ * time. */
 static void copy_turned(float *to, const float *from, int64_t column, int64_t steps, int columns, int width) {
   for (int64_t s = 0; s < steps; s += 16)
     for (int j = 0; j < columns; j += 4)

@@ -1,7 +1,8 @@
 /* What an instruction set can do at most: FMA in registers, and a stream through memory.
  *
  * A CPU with two FMA units and a latency of four cycles needs eight chains of its widest vectors: as groups of 16 that
- * is eight with AVX-512, four with AVX2, two with NEON. Some more hide hiccups; too many would not fit the registers. */
+ * is eight with AVX-512, four with AVX2, two with NEON. Some more hide hiccups; too many would not fit the
+ * registers. */
 #include "kernel/cpu/cpu_fill.h"
 #include "kernel/cpu/group16.h"
 

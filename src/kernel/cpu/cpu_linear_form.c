@@ -2,10 +2,10 @@
  *
  * A block of a few outputs j by groups along k stays in registers. Per step of the fold it walks the shard's samples,
  * ascending, as REDUCE does; loads of x serve all j. Then the block meets the entries below it on a small stack that
- * stays in L1: each merge adds the topmost entry to the registers, then the block is pushed. The lower entry is the left
- * operand, as in every fold. Where registers are many, two neighbouring shards are taken one after the other and merged
- * before anything is pushed: a store of 64 bytes takes the time of two FMA. All outputs meet the block's columns of x,
- * which stay in L1, before the next columns.
+ * stays in L1: each merge adds the topmost entry to the registers, then the block is pushed. The lower entry is the
+ * left operand, as in every fold. Where registers are many, two neighbouring shards are taken one after the other and
+ * merged before anything is pushed: a store of 64 bytes takes the time of two FMA. All outputs meet the block's columns
+ * of x, which stay in L1, before the next columns.
  *
  * Rows of x are read in whole groups: their slots are padded. One shard's gradient alone, the REDUCE kernel, is a
  * product of matrices. */

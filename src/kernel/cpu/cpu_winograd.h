@@ -44,7 +44,8 @@ static inline int tiles_at_once(int bytes, int channels) {
   return most(TILES_STEP, tiles);
 }
 
-/* Elements from a place to the next; a little more than the values, or all places would fall into one set of a cache. */
+/* Elements from a place to the next; a little more than the values, or all places would fall into one set of a
+ * cache. */
 static inline int64_t place_elems(int tiles, int channels) { return (int64_t)tiles * up16(channels) + 16; }
 
 /* Both axes of 4 x 4 values, of which `in` along each axis are there, by the given transform of one axis. */

@@ -20,8 +20,8 @@
 
 #define G16 static inline __attribute__((always_inline, unused))
 
-/* Before a loop whose bounds are constants once it is inlined: unrolls it completely, and so early that arrays of groups
- * become registers. (clang obeys GCC's pragma only when they have become memory: five times slower.) */
+/* Before a loop whose bounds are constants once it is inlined: unrolls it completely, and so early that arrays of
+ * groups become registers. (clang obeys GCC's pragma only when they have become memory: five times slower.) */
 #if defined(__clang__)
 #define UNROLL _Pragma("clang loop unroll(full)")
 #pragma clang diagnostic ignored "-Wpass-failed" /* it complains of loops of one round, too */

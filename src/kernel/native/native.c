@@ -7,8 +7,8 @@
 
 enum { TABLES = 8, ROW_MAJOR = 101, NO_TRANS = 111, TRANS = 112 };
 
-/* From how many rows of a shard and weights of a layer on the library's product is faster than the own kernel; measured,
- * see docs/performance.md. Core types that are not listed have not been found faster anywhere. */
+/* From how many rows of a shard and weights of a layer on the library's product is faster than the own kernel;
+ * measured, see docs/performance.md. Core types that are not listed have not been found faster anywhere. */
 typedef struct bound {
   const char *core;
   int64_t forward_rows, forward_weights, dx_rows, dx_weights;

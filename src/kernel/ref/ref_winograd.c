@@ -90,7 +90,8 @@ void REF(winograd_tile)(real *out, const winograd_map *map, const real *image, i
     out[i] = m[i / 2 * 4 + i % 2] + bias;
 }
 
-/* s = +0; samples ascending, tiles row-major: s = fma(gradient, patch, s), for each of 16 places; then back, and + 0. */
+/* s = +0; samples ascending, tiles row-major: s = fma(gradient, patch, s), for each of 16 places; then back, and +
+ * 0. */
 void REF(winograd_dw)(const hd_call *call, int co, real *dw) {
   const hd_geom *g = call->g;
   winograd_map x_map = {g->hi, g->wi, g->ci, g->ph, g->pw}, dy_map = {g->hp, g->wp, g->co, 0, 0};
