@@ -9,17 +9,32 @@
 
 static hd_session *running; /* for the signal handler */
 static volatile sig_atomic_t caught;
+static double caught_s, apart_s; /* when, and how long after it another signal is a second one */
+
+static double now_s(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
 
 static void on_signal(int number) {
+  if (caught && now_s() - caught_s >= apart_s) {
+    signal(number, SIG_DFL);
+    raise(number);
+    return;
+  }
+  caught_s = caught ? caught_s : now_s();
   caught = number;
   if (running)
     hd_session_stop(running);
 }
 
-/* A second signal ends the process at once. A terminal that hangs up is a reason to stop too, unless nohup or the like
+/* A second signal ends the process at once. What is sent to a whole group reaches a rank twice, from the sender and from
+ * its parent: that is one signal. A terminal that hangs up is a reason to stop too, unless nohup or the like
  * said it is none. */
-static void catch_signals(void) {
-  struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND}, before;
+static void catch_signals(int is_rank) {
+  struct sigaction action = {.sa_handler = on_signal}, before;
+  apart_s = is_rank ? 0.5 : 0;
   sigaction(SIGINT, &action, NULL);
   sigaction(SIGTERM, &action, NULL);
   if (sigaction(SIGHUP, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
@@ -31,12 +46,6 @@ typedef struct progress {
   int terminal, quiet; /* quiet: of a rank behind the first */
   double shown_s;      /* when the progress line was last drawn */
 } progress;
-
-static double now_s(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static void clear_line(const progress *p) {
   if (!p->terminal)
@@ -275,7 +284,7 @@ static int run_in(hd_ctx *ctx, const hd_config *config, const hd_group *group) {
   if (status != HD_OK)
     return cli_fail(status, hd_ctx_message(ctx));
   running = session;
-  catch_signals();
+  catch_signals(group != NULL);
   progress p = {.session = session, .terminal = rank == 0 && cli_is_terminal(), .quiet = rank > 0};
   if (!p.quiet) {
     print_start(hd_session_report(session));

@@ -41,7 +41,7 @@ typedef struct world_place { /* in the exchange */
   _Alignas(8) char data[HD_WORLD_GATHER_BYTES];
 } world_place;
 
-/* What ranks asked for together; rank 0 writes it. */
+/* What ranks asked for together, the last of it; rank 0 writes it. */
 typedef struct world_memory {
   char name[HD_WORLD_NAME_BYTES];
   int64_t offset, bytes;
@@ -353,14 +353,12 @@ hd_status hd__world_grow(int64_t *offset, hd_world *w, hd_ctx *ctx, size_t bytes
 /* Rank 0: makes the file longer. */
 static void take_memory(hd_world *w, wish *mine) {
   world_head *head = w->head;
-  const int index = atomic_load(&head->memories);
-  if (index == HD_WORLD_MEMORIES ||
-      hd__world_grow(&mine->memory.offset, w, NULL, (size_t)mine->memory.bytes) != HD_OK) {
-    mine->status = HD_E_NOMEM;
+  const int count = atomic_load(&head->memories);
+  mine->status = hd__world_grow(&mine->memory.offset, w, NULL, (size_t)mine->memory.bytes);
+  if (mine->status != HD_OK)
     return;
-  }
-  head->memory[index] = mine->memory;
-  atomic_store_explicit(&head->memories, index + 1, memory_order_release);
+  head->memory[count % HD_WORLD_MEMORIES] = mine->memory;
+  atomic_store_explicit(&head->memories, count + 1, memory_order_release);
 }
 
 hd_status hd__world_memory(hd_segment *out, hd_world *w, hd_ctx *ctx, size_t bytes, const char *what) {
@@ -391,8 +389,9 @@ hd_status hd__world_memory(hd_segment *out, hd_world *w, hd_ctx *ctx, size_t byt
 
 hd_status hd__world_find(hd_segment *out, hd_world *w, hd_ctx *ctx, const char *what) {
   *out = (hd_segment){0};
-  for (int i = atomic_load_explicit(&w->head->memories, memory_order_acquire) - 1; i >= 0; i--) {
-    const world_memory *m = &w->head->memory[i];
+  const int count = atomic_load_explicit(&w->head->memories, memory_order_acquire);
+  for (int i = count - 1; i >= 0 && i >= count - HD_WORLD_MEMORIES; i--) {
+    const world_memory *m = &w->head->memory[i % HD_WORLD_MEMORIES];
     if (!strncmp(m->name, what, sizeof m->name))
       return hd__segment_map(out, ctx, w->fd, m->offset, (size_t)m->bytes, what);
   }

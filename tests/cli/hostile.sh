@@ -81,7 +81,7 @@ case_ "an option without its value" 2 '' 'train --epochs' --epochs
 case_ "a value for a flag" 2 '' 'train --json=1' "--json"
 case_ "a terminal's escape in an option" 2 '' 'train --lr $(printf "\033[31m1\n2")' --lr
 case_ "no epochs" 2 '' 'train $T --epochs 0' --epochs "'0'"
-case_ "a fraction of an epoch" 2 '' 'train $T --epochs 1.5' --epochs "'1.5'"
+case_ "a version of an epoch" 2 '' 'train $T --epochs 1.5.1' --epochs "'1.5.1'"
 case_ "a number beyond 64 bits" 2 '' 'train $T --max-steps 99999999999999999999' --max-steps
 case_ "a negative batch" 2 '' 'train $T --batch -1' --batch
 case_ "an infinite learning rate" 2 '' 'train $T --lr inf' --lr "'inf'"

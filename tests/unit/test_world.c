@@ -98,6 +98,16 @@ static void share_memory(member *m, hd_world *world) {
   m->wrong += hd__world_find(&found, world, &m->ctx, "letters") != HD_E_USAGE;
   hd__segment_destroy(&a);
   hd__segment_destroy(&b);
+  for (int i = 0; i < 2 * HD_WORLD_MEMORIES; i++) { /* more than are known by name: the last are */
+    m->wrong += hd__world_memory(&a, world, &m->ctx, 64, "one of many") != HD_OK;
+    if (m->rank == 0)
+      *(int *)a.base = i;
+    m->wrong += hd__world_meet(world, &m->ctx) != HD_OK;
+    m->wrong += hd__world_find(&found, world, &m->ctx, "one of many") != HD_OK || *(int *)found.base != i;
+    m->wrong += hd__world_meet(world, &m->ctx) != HD_OK;
+    hd__segment_destroy(&found);
+    hd__segment_destroy(&a);
+  }
 }
 
 static void share_other_memory(member *m, hd_world *world) {
