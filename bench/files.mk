@@ -6,7 +6,7 @@ EXTRA_DIST += bench/performance_table bench/recipe_seeds bench/instructions benc
 
 # Networks that nobody tuned kernels for.
 EXTRA_DIST += bench/models/cnn-stride.yaml bench/models/colour.yaml bench/models/residual.yaml bench/models/separable.yaml \
-  bench/models/wide-5x5.yaml
+  bench/models/wide-5x5.yaml bench/models/wide-linear.yaml
 
 # With the updates of AVX-512 once more, changed.
 check_PROGRAMS += bench/bench_contract
