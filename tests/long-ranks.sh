@@ -2,7 +2,7 @@
 # TAP: ranks that are lost, over and over: in HD_LOST runs (100) a rank, chosen at random, gets SIGKILL or SIGSTOP at a
 # moment chosen at random; in HD_ALL_LOST runs (20) all of them get SIGKILL at once. Each time all others are gone within a
 # second, the right rank is named, the last whole step is saved, nothing is left in /dev/shm, /tmp or the process table, and
-# the resumed run ends in the digest of an undisturbed one. `make check-long` runs it: it takes minutes and wants an idle
+# the resumed run ends in the digest of an undisturbed one. Then 20 jobs run at once. `make check-long` runs it: it takes minutes and wants an idle
 # machine.
 set -u
 folder=$(mktemp -d "${TMPDIR:-/tmp}/heddle-long.XXXXXX")
@@ -107,4 +107,17 @@ while [ $run -lt "${HD_ALL_LOST:-20}" ]; do
   trouble=$(examine "rank [0-9]+ \(pid [0-9]+ on [^)]*\) was killed by signal 9")
   if [ -z "$trouble" ]; then result pass "$name"; else result fail "$name" "$trouble"; fi
 done
+
+# Twenty jobs of four ranks at once, where there is no network: all end, in one digest, and none accuses another.
+cut=
+unshare -n true 2>/dev/null && cut="unshare -n"
+mkdir jobs
+# shellcheck disable=SC2016
+$cut sh -c 'for job in $(seq 20); do
+  "$HEDDLE" train --model mlp --epochs 1 --max-steps 300 --procs 4 --threads 1 --out jobs/$job >jobs/$job.out 2>jobs/$job.err &
+done; wait'
+digests=$(cat jobs/*.out | digest_of | sort | uniq -c | sed 's/^ *//; s/ .*//')
+accused=$(cat jobs/*.err | grep 'rank [0-9]')
+if [ "$digests" = 20 ] && [ -z "$accused" ]; then result pass "20 jobs of 4 ranks${cut:+ without a network}"
+else result fail "20 jobs of 4 ranks" "expected 20 runs of one digest, found $digests; $accused"; fi
 echo "1..$count"
