@@ -21,6 +21,4 @@ void hd__watch_heard(hd_watch *watch);
 /* The parent's pid and start, 0: none. */
 int hd__world_parent(const hd_world *world, uint64_t *start);
 
-const char *hd__world_host(const hd_world *world);
-
 #endif

@@ -296,8 +296,6 @@ int hd__world_parent(const hd_world *w, uint64_t *start) {
   return w->head->parent;
 }
 
-const char *hd__world_host(const hd_world *w) { return w->host; }
-
 hd_rank_view hd__world_view(const hd_world *w, int rank) {
   world_slot *slot = &w->slot[rank];
   const int state = atomic_load(&slot->state);

@@ -269,7 +269,7 @@ static hd_status run_with_restarts(launch *l, hd_ctx *ctx) {
     if (status == HD_OK || !lost || l->out->restarts >= l->is->max_restarts)
       return status;
     l->out->restarts++;
-    snprintf(line, sizeof line, "starting all %d ranks again, for the %d. time of %d", l->is->ranks, l->out->restarts,
+    snprintf(line, sizeof line, "starting all %d ranks again, restart %d of %d", l->is->ranks, l->out->restarts,
              l->is->max_restarts);
     note(l, line);
   }

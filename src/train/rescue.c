@@ -26,7 +26,7 @@ struct hd_rescue {
   bool writes;
 };
 
-static hd_status fill(rescue_page *page, hd_ctx *ctx, const char *run, int keep, hd_op update, const char *record) {
+static void fill(rescue_page *page, const char *run, int keep, hd_op update, const char *record) {
   char path[PATH_MAX];
   snprintf(page->run, sizeof page->run, "%.*s", HD_PATH_BYTES - 1, realpath(run, path) ? path : run);
   page->keep = keep;
@@ -34,7 +34,6 @@ static hd_status fill(rescue_page *page, hd_ctx *ctx, const char *run, int keep,
   page->record_bytes = (int64_t)strlen(record);
   memcpy(page->record, record, (size_t)page->record_bytes);
   atomic_store(&page->ready, 1);
-  return HD_OK;
 }
 
 static hd_status open_page(hd_rescue *rescue, hd_ctx *ctx, hd_world *world, const char *run, int keep, hd_op update,
@@ -52,7 +51,7 @@ static hd_status open_page(hd_rescue *rescue, hd_ctx *ctx, hd_world *world, cons
   HD_TRY(status);
   rescue->page = rescue->memory.base;
   if (rescue->writes)
-    HD_TRY(fill(rescue->page, ctx, run, keep, update, record));
+    fill(rescue->page, run, keep, update, record);
   return hd__world_meet(world, ctx);
 }
 
