@@ -43,8 +43,9 @@ typedef struct hd_profile {
   int32_t items;
   const hd_profile_item *item; /* largest first */
   double waiting;              /* share of meetings: with those of the items nearly 1 */
-  int32_t waiter, awaited;     /* lanes: who waited longest, and for whom; -1 with one lane */
-  double longest;              /* the share of its time that the waiter did */
+  int32_t waiter, awaited;     /* lanes of all ranks: who waited longest, and for whom; -1 with one lane */
+  int32_t waiter_rank, awaited_rank;
+  double longest; /* the share of its time that the waiter did */
 } hd_profile;
 
 /* A rank of a run: its process, and the CPUs that its lanes are bound to, "0,2" or "any". */
@@ -52,6 +53,15 @@ typedef struct hd_rank_place {
   int32_t pid, lanes;
   char cpus[248];
 } hd_rank_place;
+
+/* Where the time of a rank's lanes went inside of steps: seconds, on average over its lanes. */
+typedef struct hd_rank_time {
+  double data_s;       /* samples: read by lanes, or waited for and copied from loader workers */
+  double compute_s;    /* everything else but waiting */
+  double waiting_s;    /* for lanes that came later */
+  int32_t waited_for;  /* the rank it waited longest for; its own number: for other lanes of its own; -1: for none */
+  double waited_for_s; /* of waiting_s */
+} hd_rank_time;
 
 /* What a run is and what came of it; texts are owned by the session. Times in seconds, memory in bytes, accuracies as
  * fractions. Losses are means; an epoch that is begun counts. NAN where something has not been measured. */
@@ -63,6 +73,7 @@ typedef struct hd_report {
   int64_t parameters, trainable;   /* all, and those that are not frozen */
   int32_t threads, ranks, workers; /* what really ran; threads and workers of this rank */
   const hd_rank_place *rank;       /* each of them */
+  const hd_rank_time *rank_time;   /* of each; NULL without other ranks, and before the first step */
   int32_t cpus;                    /* that this process may use */
   int64_t val_samples;             /* held out by --val-split */
   double train_loss, val_loss, val_accuracy, test_loss, test_accuracy;
@@ -128,7 +139,7 @@ HD_API hd_status hd_session_evaluate(hd_session *session, hd_ctx *ctx);
 HD_API hd_status hd_session_save(hd_session *session, hd_ctx *ctx);
 
 /* Writes what the option profile recorded so far, as hd_session_train does at its end, and sums it up in the report.
- * HD_E_USAGE without that option. */
+ * Several ranks call it together, and rank 0 writes. HD_E_USAGE without that option. */
 HD_API hd_status hd_session_profile(hd_session *session, hd_ctx *ctx);
 
 /* Asks a running hd_session_train or hd_session_step to finish its step, save and return. Safe in a signal handler and

@@ -152,7 +152,7 @@ static void warn_of_threads(const hd_report *r, const char *asked) {
 }
 
 /* The largest shares, and what waiting takes. */
-static void print_profile(const hd_profile *p) {
+static void print_profile(const hd_profile *p, int ranks) {
   enum { SHOWN = 6 };
   double rest = 1 - p->waiting;
   printf("profile         %s: ", p->path);
@@ -161,9 +161,27 @@ static void print_profile(const hd_profile *p) {
     rest -= p->item[i].share;
   }
   printf("others %.0f %%, waiting %.1f %%", 100 * (rest > 0 ? rest : 0), 100 * p->waiting);
-  if (p->waiter >= 0)
+  if (p->waiter >= 0 && ranks > 1)
+    printf(" (lane %d of rank %d for lane %d of rank %d: %.1f %%)", p->waiter, p->waiter_rank, p->awaited,
+           p->awaited_rank, 100 * p->longest);
+  else if (p->waiter >= 0)
     printf(" (lane %d for lane %d: %.1f %%)", p->waiter, p->awaited, 100 * p->longest);
   printf("; %s of %s steps\n", cli_grouped(p->kept), cli_grouped(p->steps));
+}
+
+/* Where the time of each rank's lanes went. */
+static void print_ranks(const hd_report *r) {
+  printf("rank     data s  compute s  waiting s  most of it for\n");
+  for (int i = 0; i < r->ranks; i++) {
+    const hd_rank_time *t = &r->rank_time[i];
+    printf("%4d  %9.3f  %9.3f  %9.3f  ", i, t->data_s, t->compute_s, t->waiting_s);
+    if (t->waited_for < 0)
+      printf("nobody\n");
+    else if (t->waited_for == i)
+      printf("its own lanes, %.3f s\n", t->waited_for_s);
+    else
+      printf("rank %d, %.3f s\n", t->waited_for, t->waited_for_s);
+  }
 }
 
 static void print_end(const hd_report *r) {
@@ -206,6 +224,16 @@ static void json_real(const char *key, double value) {
   printf(", ");
 }
 
+static void json_ranks(const hd_report *r) {
+  printf("\"rank_times\": [");
+  for (int i = 0; i < r->ranks; i++) {
+    const hd_rank_time *t = &r->rank_time[i];
+    printf("%s{\"data_s\": %.6f, \"compute_s\": %.6f, \"waiting_s\": %.6f, \"waited_for\": %d, \"waited_for_s\": %.6f}",
+           i ? ", " : "", t->data_s, t->compute_s, t->waiting_s, t->waited_for, t->waited_for_s);
+  }
+  printf("], ");
+}
+
 static void print_json(const hd_report *r) {
   printf("{");
   json_text("model", r->model);
@@ -244,6 +272,8 @@ static void print_json(const hd_report *r) {
     json_int("skipped", r->skipped);
     json_int("test_skipped", r->test_skipped);
   }
+  if (r->rank_time)
+    json_ranks(r);
   json_text("weights_sha256", r->weights_sha256);
   printf("\"out\": ");
   cli_json_text(stdout, r->out);
@@ -253,7 +283,9 @@ static void print_json(const hd_report *r) {
 /* The exit code after training: success, a signal's, or a failure's. */
 static int finish(hd_status status, hd_ctx *ctx, const hd_report *r, int json) {
   if (r->profile)
-    print_profile(r->profile);
+    print_profile(r->profile, r->ranks);
+  if (r->rank_time && r->steps > r->resumed_step)
+    print_ranks(r);
   if (status == HD_E_INTERRUPTED) {
     cli_complain("stopped after step %lld, saved in %s; go on with: heddle train --resume %s", (long long)r->steps,
                  r->out, r->out);

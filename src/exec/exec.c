@@ -59,7 +59,7 @@ static int part_levels(int parts) {
 /* What lanes of all ranks read. */
 static void lay_out_common(hd_exec *exec, bump *b) {
   const hd_plan *plan = exec->plan;
-  int parts = exec->settings.parts;
+  const int parts = exec->settings.parts, ranks = hd__world_ranks(exec->settings.world);
   int64_t capacity = (exec->settings.batch + parts - 1) / parts;
   exec->lines = take(b, &b->by.bookkeeping, exec->lane_count * (int64_t)sizeof *exec->lines);
   exec->batch_memory = take(b, &b->by.activations, plan->batch_bytes * capacity);
@@ -73,6 +73,8 @@ static void lay_out_common(hd_exec *exec, bump *b) {
     const int64_t slots = cover_slots(exec->border[l + 1] - exec->border[l]);
     take(b, &b->by.bookkeeping, -b->used & (PAGE_BYTES - 1));
     exec->lane[l].cover = take(b, &b->by.gradients, slots * plan->direct_elems * (int64_t)sizeof(float));
+    if (ranks > 1)
+      exec->lane[l].tally = take(b, &b->by.bookkeeping, hd__tally_bytes(ranks));
   }
 }
 
@@ -239,11 +241,12 @@ void hd__exec_destroy(hd_exec *exec) {
 
 void hd__exec_trace(hd_exec *exec, hd_trace *trace) {
   for (int l = 0; l < exec->own_lanes; l++)
-    exec->lane[exec->first_lane + l].track = trace ? &trace->track[l] : NULL;
+    exec->lane[exec->first_lane + l].track = trace ? &trace->track[exec->first_lane + l] : NULL;
 }
 
-/* A group has at least as many shards as fit into the arena when each is of the largest size. */
-int32_t hd__exec_step_slices(const hd_exec *exec) {
+/* The most slices that a lane records in a step. A group has at least as many shards as fit into the arena when each is
+ * of the largest size. */
+static int32_t most_step_slices(const hd_exec *exec) {
   const hd_plan *plan = exec->plan;
   int64_t largest = (exec->settings.batch + exec->settings.shards - 1) / exec->settings.shards, most = 0;
   for (int l = 0; l < exec->lane_count; l++) {
@@ -254,6 +257,14 @@ int32_t hd__exec_step_slices(const hd_exec *exec) {
   int64_t of_phases = 4 * plan->phase_count; /* itself, gathering, closing or norms, waiting */
   int64_t of_parameters = 2 * plan->param_count;
   return (int32_t)(2 + exec->settings.parts * (most * (plan->call_count + 1) + of_phases + of_parameters));
+}
+
+hd_trace_size hd__exec_trace_size(const hd_exec *exec, int64_t slices) {
+  return (hd_trace_size){.lanes = exec->lane_count,
+                         .first = exec->first_lane,
+                         .own = exec->own_lanes,
+                         .room = most_step_slices(exec),
+                         .slices = slices};
 }
 
 int64_t hd__exec_bytes(const hd_exec *exec) { return (int64_t)(exec->memory.bytes + exec->common.bytes); }
@@ -310,7 +321,7 @@ static uint32_t run_step(lane_at *at, int parity) {
       if (closing && at->index == exec->first_lane)
         close_step(at, parity);
       hd__trace_close(track, phase);
-      all = hd__meeting_come(&exec->meeting, at->index, closing ? at->lane->flags : 0);
+      all = hd__exec_meet(at, closing ? at->lane->flags : 0);
       hd__trace_leaf(track, HD_SLICE_WAIT, i);
       if (all & HD_MEETING_BROKEN)
         return all;
@@ -329,6 +340,7 @@ static void run_lane(void *arg, int own) {
   at.lane->flags = 0;
   exec->bad_param[index] = -1;
   hd__trace_start(at.lane->track);
+  hd__tally_start(at.lane->tally);
   for (int parity = 0; exec->has_step[parity]; parity = 1 - parity) {
     uint32_t all = run_step(&at, parity);
     if (own == 0) {

@@ -116,8 +116,12 @@ bool hd__exec_fetches(const hd_exec *exec, int64_t samples, int64_t first, int64
 /* Lets lanes record what they do, from the next run on; the trace must outlive that. NULL: no longer. */
 void hd__exec_trace(hd_exec *exec, hd_trace *trace);
 
-/* The most slices that a lane records in a step. */
-int32_t hd__exec_step_slices(const hd_exec *exec);
+/* What the lanes of each rank have spent in steps so far, in nanoseconds added over them: per rank HD_SPENT_KINDS sums,
+ * and those of its waiting for each rank (see exec/tally.h). All 0 without other ranks. Any time, from any lane. */
+void hd__exec_spent(int64_t *sums, const hd_exec *exec);
+
+/* What a trace of this executor's steps needs; about `slices` of them in all. */
+hd_trace_size hd__exec_trace_size(const hd_exec *exec, int64_t slices);
 
 /* Bytes of memory that the plan made the executor take: arenas, batch memory, gradients. */
 int64_t hd__exec_bytes(const hd_exec *exec);

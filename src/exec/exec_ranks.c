@@ -63,12 +63,16 @@ hd_status hd__exec_number_lanes(hd_exec *exec, hd_ctx *ctx) {
   return status;
 }
 
-static void late(void *self, int lane, int64_t waited_ns) {
-  const hd_exec *exec = self;
+static int rank_of(const hd_exec *exec, int lane) {
   int rank = 0;
   while (exec->rank_lane[rank + 1] <= lane)
     rank++;
-  hd__world_late(exec->settings.world, rank, waited_ns);
+  return rank;
+}
+
+static void late(void *self, int lane, int64_t waited_ns) {
+  const hd_exec *exec = self;
+  hd__world_late(exec->settings.world, rank_of(exec, lane), waited_ns);
 }
 
 void hd__exec_open_meeting(hd_exec *exec) {
@@ -77,6 +81,50 @@ void hd__exec_open_meeting(hd_exec *exec) {
   if (world)
     exec->watch = (hd_meeting_watch){.broken = hd__world_broken_word(world), .late = late, .self = exec};
   hd__meeting_join(&exec->meeting, exec->lines, exec->lane_count, crowded, world ? &exec->watch : NULL);
+}
+
+/* In a lane's note at a meeting. */
+typedef union came {
+  int64_t ns;
+  char note[HD_MEETING_NOTE_BYTES];
+} came;
+
+/* Who came last to the meeting that all have come to. */
+static int last_lane(const lane_at *at) {
+  const hd_exec *exec = at->exec;
+  int64_t latest_ns = INT64_MIN;
+  int last = 0;
+  for (int l = 0; l < exec->lane_count; l++) {
+    const int64_t *ns = hd__meeting_note(&exec->meeting, at->index, l);
+    if (*ns > latest_ns) {
+      latest_ns = *ns;
+      last = l;
+    }
+  }
+  return last;
+}
+
+uint32_t hd__exec_meet(const lane_at *at, uint32_t flags) {
+  hd_exec *exec = at->exec;
+  hd_tally *tally = at->lane->tally;
+  if (!tally)
+    return hd__meeting_come(&exec->meeting, at->index, flags);
+  hd__tally_end(tally, HD_SPENT_COMPUTE);
+  const came mine = {.ns = tally->since_ns};
+  const uint32_t all = hd__meeting_come_with(&exec->meeting, at->index, flags, &mine);
+  if (all & HD_MEETING_BROKEN)
+    return all;
+  const int last = last_lane(at);
+  hd__tally_waited(tally, last == at->index ? -1 : rank_of(exec, last));
+  return all;
+}
+
+void hd__exec_spent(int64_t *sums, const hd_exec *exec) {
+  const int ranks = hd__world_ranks(exec->settings.world), each = HD_SPENT_KINDS + ranks;
+  memset(sums, 0, (size_t)ranks * (size_t)each * sizeof *sums);
+  for (int r = 0; r < ranks && ranks > 1; r++)
+    for (int l = exec->rank_lane[r]; l < exec->rank_lane[r + 1]; l++)
+      hd__tally_add(sums + r * each, exec->lane[l].tally, ranks);
 }
 
 typedef struct reason {

@@ -122,7 +122,9 @@ static void run_group(const lane_at *at, const hd_phase *phase, const hd_fold_st
                      .losses = exec->losses};
   group.targets = exec->targets + group.batch_row * exec->target_bytes;
   if (phase->call0 == 0) {
+    hd__tally_end(at->lane->tally, HD_SPENT_COMPUTE);
     hd__exec_fetch(at, &group);
+    hd__tally_end(at->lane->tally, HD_SPENT_DATA);
     hd__trace_leaf(at->lane->track, HD_SLICE_FETCH, 0);
   }
   for (int i = phase->call0; i < phase->call1; i++) {

@@ -7,6 +7,7 @@
 #define HD_EXEC_EXEC_STATE_H
 
 #include "exec/exec.h"
+#include "exec/tally.h"
 #include "sys/meeting.h"
 #include "tree/tree.h"
 
@@ -40,6 +41,7 @@ typedef struct lane_state {
   double *norms;            /* room for the tree over chunk numbers */
   int32_t chunk_lo, chunk_hi;
   hd_track *track; /* NULL: nothing is recorded */
+  hd_tally *tally; /* NULL without other ranks */
   uint32_t flags;
 } lane_state;
 
@@ -109,6 +111,9 @@ void hd__exec_fetch(const lane_at *at, const call_rows *group);
 /* Numbers the lanes of all ranks, and says how fast they are; and lets them meet, on lines that are there by then. */
 hd_status hd__exec_number_lanes(hd_exec *exec, hd_ctx *ctx);
 void hd__exec_open_meeting(hd_exec *exec);
+
+/* Comes to the next meeting, and accounts for the waiting there; returns everybody's flags. */
+uint32_t hd__exec_meet(const lane_at *at, uint32_t flags);
 
 /* Why samples could not be had: what the first rank says that knows. */
 hd_status hd__exec_why(hd_exec *exec, hd_ctx *ctx, const hd_driver *driver);

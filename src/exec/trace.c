@@ -13,36 +13,39 @@ static int64_t reel_bytes(int64_t half, int32_t room) {
   return aligned(2 * half * room * (int64_t)sizeof(hd_slice)) + aligned(2 * half * (int64_t)sizeof(int32_t));
 }
 
-/* Cuts a reel off the memory at `at`; returns what is behind it. */
-static char *place(hd_reel *reel, char *at, int64_t half, int32_t room) {
-  *reel = (hd_reel){.slice = (hd_slice *)(void *)at, .half = (int32_t)half, .room = room};
-  reel->used = (int32_t *)(void *)(at + aligned(2 * half * room * (int64_t)sizeof(hd_slice)));
-  return at + reel_bytes(half, room);
+/* The reel's memory is at `at`. It is touched now, so that no step takes the first touch of a page. */
+static void place(hd_reel *reel, char *at, int64_t half, int32_t room) {
+  memset(at, 0, (size_t)reel_bytes(half, room));
+  *reel = (hd_reel){.half = (int32_t)half, .room = room, .slices_at = at - (char *)reel};
+  reel->used_at = reel->slices_at + aligned(2 * half * room * (int64_t)sizeof(hd_slice));
 }
 
-hd_status hd__trace_create(hd_trace **out, hd_ctx *ctx, int lanes, int32_t room, int64_t slices) {
+hd_status hd__trace_create(hd_trace **out, hd_ctx *ctx, hd_world *world, const hd_trace_size *size) {
+  const int lanes = size->lanes;
+  const int64_t fitting = size->slices / lanes / size->room / 2, half = fitting < LEAST_HALF ? LEAST_HALF : fitting;
+  const int64_t head = aligned((lanes + 1) * (int64_t)sizeof(hd_track));
+  const int64_t events = reel_bytes(EVENT_HALF, 1), steps = reel_bytes(half, size->room);
   *out = NULL;
-  int64_t half = slices / lanes / room / 2;
-  half = half < LEAST_HALF ? LEAST_HALF : half;
   hd_trace *trace = hd__calloc(1, sizeof *trace);
-  int64_t head = aligned((lanes + 1) * (int64_t)sizeof *trace->track);
-  int64_t bytes = head + lanes * reel_bytes(half, room) + (lanes + 1) * reel_bytes(EVENT_HALF, 1);
   if (!trace)
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for the profile");
-  hd_status status = hd__segment_create(&trace->memory, ctx, (size_t)bytes, "the profile");
+  hd_status status =
+      hd__world_memory(&trace->memory, world, ctx, (size_t)(head + lanes * (events + steps) + events), "the profile");
   if (status != HD_OK) {
     hd__free(trace);
     return status;
   }
-  memset(trace->memory.base, 0, (size_t)bytes); /* so that no step takes the first touch of a page */
   trace->lanes = lanes;
+  trace->first = size->first;
+  trace->own = size->own;
   trace->track = trace->memory.base;
-  char *at = (char *)trace->memory.base + head;
-  for (int l = 0; l <= lanes; l++) {
-    at = place(&trace->track[l].events, at, EVENT_HALF, 1);
-    if (l < lanes)
-      at = place(&trace->track[l].steps, at, half, room);
+  char *const reels = (char *)trace->memory.base + head;
+  for (int l = size->first; l < size->first + size->own; l++) {
+    place(&trace->track[l].events, reels + l * (events + steps), EVENT_HALF, 1);
+    place(&trace->track[l].steps, reels + l * (events + steps) + events, half, size->room);
   }
+  if (size->first == 0)
+    place(&trace->track[lanes].events, reels + lanes * (events + steps), EVENT_HALF, 1);
   trace->start_ns = hd__clock_ns();
   *out = trace;
   return HD_OK;
@@ -60,12 +63,13 @@ static int64_t block_of(const hd_reel *reel, int64_t n) {
 }
 
 int64_t hd__reel_block(const hd_reel *reel, int64_t n) {
-  return n < reel->half || n >= reel->count - reel->half ? block_of(reel, n) : -1;
+  const bool kept = n < reel->count && (n < reel->half || n >= reel->count - reel->half);
+  return kept ? block_of(reel, n) : -1;
 }
 
 static int64_t begin(hd_reel *reel) {
   int64_t block = block_of(reel, reel->count++);
-  reel->used[block] = 0;
+  *hd__reel_used(reel, block) = 0;
   return block;
 }
 
@@ -78,7 +82,7 @@ void hd__trace_event(hd_track *track, hd_slice_kind kind, int32_t of, int64_t be
   if (!track)
     return;
   int64_t block = begin(&track->events);
-  track->events.slice[block] =
+  *hd__reel_slices(&track->events, block) =
       (hd_slice){.begin_ns = begin_ns, .end_ns = hd__clock_ns(), .kind = (int32_t)kind, .of = of};
-  track->events.used[block] = 1;
+  *hd__reel_used(&track->events, block) = 1;
 }

@@ -1,7 +1,8 @@
 /* What lanes did and when, recorded while they run; train/profile.c makes a file of it.
  *
- * A lane has a track of its own, which nobody else writes and which is read only when no region runs. Its slices lie in
- * reels: one with a block of slices for each step, one with a slice for each thing that happens between steps.
+ * A lane has a track of its own, which nobody else writes and which is read only when no region runs. Tracks of all
+ * ranks lie in memory that they share, where everything is told by its distance, since each rank maps it elsewhere: so
+ * one of them can write all down, also what a rank recorded that is gone. A track's slices lie in reels: one with a block of slices for each step, one with a slice for each thing that happens between steps.
  * A reel has room for a fixed number of blocks: the first half of them keeps the first ones, the other half is a ring
  * that keeps the last ones. All tracks keep the same steps. Nothing is allocated while recording.
  *
@@ -18,6 +19,7 @@
 #include <stdint.h>
 
 #include "base/status.h"
+#include "comm/world.h"
 #include "sys/clock.h"
 #include "sys/segment.h"
 
@@ -49,8 +51,8 @@ typedef struct hd_slice {
 } hd_slice;
 
 typedef struct hd_reel {
-  hd_slice *slice; /* half * 2 blocks of `room` slices */
-  int32_t *used;   /* per block */
+  int64_t slices_at; /* from the reel, in bytes: half * 2 blocks of `room` slices */
+  int64_t used_at;   /* likewise: how many of a block's slices there are, an int32_t per block */
   int32_t half, room;
   int64_t count; /* blocks ever begun */
 } hd_reel;
@@ -59,21 +61,39 @@ typedef struct hd_track {
   _Alignas(128) int64_t now_ns; /* where the last leaf ended */
   int64_t block;                /* of the step under way */
   hd_reel steps, events;
+  int32_t rank, pid, cpu; /* whose it is; cpu: that the lane is bound to, -1: none */
 } hd_track;
 
 typedef struct hd_trace {
-  hd_track *track; /* one per lane, then that of the writer of checkpoints, without steps */
+  hd_track *track; /* one per lane of all ranks, then that of the writer of checkpoints, without steps */
   int lanes;
+  int first, own; /* this process's lanes */
   int64_t start_ns;
   hd_segment memory;
 } hd_trace;
 
-/* Room for about `slices` slices of steps in all, with at most `room` of them in a lane's step. */
-hd_status hd__trace_create(hd_trace **out, hd_ctx *ctx, int lanes, int32_t room, int64_t slices);
+typedef struct hd_trace_size {
+  int lanes;      /* of all ranks */
+  int first, own; /* this process's */
+  int32_t room;   /* slices of a lane's step, at most */
+  int64_t slices; /* of steps in all, about */
+} hd_trace_size;
+
+/* All ranks of a world (NULL: this process alone), each with its lanes. */
+hd_status hd__trace_create(hd_trace **out, hd_ctx *ctx, hd_world *world, const hd_trace_size *size);
 void hd__trace_destroy(hd_trace *trace);
 
-/* The block in which a reel keeps number `n`, or -1 if it was overwritten. */
+/* The block in which a reel keeps number `n`, or -1 if it was overwritten or not begun. */
 int64_t hd__reel_block(const hd_reel *reel, int64_t n);
+
+/* A block's slices, and how many there are. */
+static inline hd_slice *hd__reel_slices(const hd_reel *reel, int64_t block) {
+  return (hd_slice *)((intptr_t)reel + reel->slices_at) + block * reel->room;
+}
+
+static inline int32_t *hd__reel_used(const hd_reel *reel, int64_t block) {
+  return (int32_t *)((intptr_t)reel + reel->used_at) + block;
+}
 
 /* Begins a block; NULL-safe like all below. */
 void hd__trace_step(hd_track *track);
@@ -89,18 +109,18 @@ static inline void hd__trace_start(hd_track *track) {
 
 /* A slice that begins where the last leaf ended; returns what to close it with. */
 static inline int hd__trace_open(hd_track *track, hd_slice_kind kind, int32_t of) {
-  if (!track || track->steps.used[track->block] == track->steps.room)
+  int32_t *used = track ? hd__reel_used(&track->steps, track->block) : NULL;
+  if (!used || *used == track->steps.room)
     return -1;
-  int32_t at = track->steps.used[track->block]++;
-  track->steps.slice[track->block * track->steps.room + at] =
+  hd__reel_slices(&track->steps, track->block)[*used] =
       (hd_slice){.begin_ns = track->now_ns, .end_ns = track->now_ns, .kind = (int32_t)kind, .of = of};
-  return at;
+  return (*used)++;
 }
 
 /* Ends where the last leaf ended. */
 static inline void hd__trace_close(hd_track *track, int opened) {
   if (track && opened >= 0)
-    track->steps.slice[track->block * track->steps.room + opened].end_ns = track->now_ns;
+    hd__reel_slices(&track->steps, track->block)[opened].end_ns = track->now_ns;
 }
 
 /* A leaf: from the end of the one before until now. */

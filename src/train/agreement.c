@@ -32,6 +32,7 @@ hd_status hd__agree(hd_session *s, hd_ctx *ctx) {
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for comparing ranks");
   write_settings(to, s->config);
   write_data(to, s->data);
+  fprintf(to, "profile %s\n", hd__config_has(s->config, HD_OPT_profile) ? "yes" : "no"); /* all record, or none */
   fprintf(to, "library %s\n%s", hd__planned_library(s->config), s->network.text);
   const int closed = fclose(to);
   hd_status status = closed == 0 ? hd__world_agree(s->world, ctx, "experiment", text)

@@ -9,6 +9,7 @@
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "graph/op.h"
@@ -55,20 +56,40 @@ static hd_status write_nothing(FILE *to, hd_ctx *ctx, void *arg) {
   return HD_OK;
 }
 
-hd_status hd__profile_open(hd_profiler *p, hd_ctx *ctx, const char *path, hd_exec *exec, const hd_plan *plan,
-                           const hd_lanes *lanes, const char *model, int64_t first_step) {
-  *p = (hd_profiler){.plan = plan, .lanes = lanes, .model = model, .first_step = first_step};
+static hd_status claim_file(hd_profiler *p, hd_ctx *ctx, const char *path) {
   if (strlen(path) >= sizeof p->path)
     return hd__fail(ctx, HD_E_USAGE, "--profile expects a path below %zu bytes, found a longer one", sizeof p->path);
   snprintf(p->path, sizeof p->path, "%s", path);
   hd_status status = hd__file_write(ctx, path, write_nothing, NULL);
-  if (status != HD_OK)
-    return status == HD_E_IO ? hd__fail_in(ctx, status, "--profile") : status;
+  return status == HD_E_IO ? hd__fail_in(ctx, status, "--profile") : status;
+}
+
+static bool writes(const hd_profiler *p) { return hd__world_rank(p->world) == 0; }
+
+static void sign(hd_track *track, const hd_profiler *p, int cpu) {
+  track->rank = hd__world_rank(p->world);
+  track->pid = (int32_t)getpid();
+  track->cpu = cpu;
+}
+
+hd_status hd__profile_open(hd_profiler *p, hd_ctx *ctx, const hd_profile_of *of) {
+  const hd_trace_size size = hd__exec_trace_size(of->exec, SLICES);
+  *p = (hd_profiler){.plan = of->plan, .world = of->world, .model = of->model, .first_step = of->first_step};
+  if (writes(p))
+    HD_TRY(claim_file(p, ctx, of->path));
   HD_TRY(make_labels(p, ctx));
-  HD_TRY(hd__trace_create(&p->trace, ctx, hd__lanes_count(lanes), hd__exec_step_slices(exec), SLICES));
-  hd__exec_trace(exec, p->trace);
+  HD_TRY(hd__trace_create(&p->trace, ctx, of->world, &size));
+  for (int l = 0; l < size.own; l++)
+    sign(&p->trace->track[size.first + l], p, hd__lanes_cpu(of->lanes, l));
+  if (writes(p))
+    sign(hd__profile_writer_track(p), p, -1);
+  hd__exec_trace(of->exec, p->trace);
   return HD_OK;
 }
+
+hd_track *hd__profile_first_track(const hd_profiler *p) { return p->trace ? &p->trace->track[p->trace->first] : NULL; }
+
+hd_track *hd__profile_writer_track(const hd_profiler *p) { return p->trace ? &p->trace->track[p->trace->lanes] : NULL; }
 
 void hd__profile_close(hd_profiler *p) {
   hd__trace_destroy(p->trace);
@@ -85,8 +106,9 @@ static bool walk_reel(const hd_reel *reel, bool steps, int track, hd_slice_visit
     int64_t block = hd__reel_block(reel, n);
     if (block < 0)
       continue;
-    for (int i = 0; i < reel->used[block]; i++)
-      if (!visit(arg, track, steps ? n : -1, &reel->slice[block * reel->room + i]))
+    const hd_slice *slice = hd__reel_slices(reel, block);
+    for (int i = 0; i < *hd__reel_used(reel, block); i++)
+      if (!visit(arg, track, steps ? n : -1, &slice[i]))
         return false;
   }
   return true;
@@ -103,19 +125,23 @@ void hd__profile_walk(const hd_profiler *p, hd_slice_visit *visit, void *arg) {
 static const hd_slice *wait_of(const hd_profiler *p, int lane, int64_t step, int n) {
   const hd_reel *reel = &p->trace->track[lane].steps;
   int64_t block = hd__reel_block(reel, step);
-  for (int i = 0; i < reel->used[block]; i++) {
-    const hd_slice *slice = &reel->slice[block * reel->room + i];
-    if (slice->kind == HD_SLICE_WAIT && n-- == 0)
-      return slice;
-  }
+  const hd_slice *slice = block < 0 ? NULL : hd__reel_slices(reel, block);
+  for (int i = 0; slice && i < *hd__reel_used(reel, block); i++)
+    if (slice[i].kind == HD_SLICE_WAIT && n-- == 0)
+      return &slice[i];
   return NULL;
 }
 
 int hd__profile_last_lane(const hd_profiler *p, int64_t step, int n) {
+  int64_t latest_ns = INT64_MIN;
   int last = 0;
-  for (int l = 1; l < p->trace->lanes; l++)
-    if (wait_of(p, l, step, n)->begin_ns > wait_of(p, last, step, n)->begin_ns)
-      last = l;
+  for (int l = 0; l < p->trace->lanes; l++) {
+    const hd_slice *wait = wait_of(p, l, step, n);
+    if (!wait || wait->begin_ns <= latest_ns)
+      continue;
+    latest_ns = wait->begin_ns;
+    last = l;
+  }
   return last;
 }
 
@@ -125,8 +151,9 @@ typedef struct writing {
   const hd_profiler *profiler;
   FILE *to;
   const char *comma;
-  int64_t step; /* under way, and how many of its meetings have been */
-  int meetings;
+  int64_t step; /* under way, */
+  int track;    /* of whom, */
+  int meetings; /* and how many of its meetings have been */
   int64_t arrow;
 } writing;
 
@@ -134,8 +161,11 @@ static void put_time(FILE *to, const char *key, int64_t ns) {
   fprintf(to, "\"%s\": %" PRId64 ".%03d", key, ns / 1000, (int)(ns % 1000));
 }
 
+/* Of a track, or, with -1 - rank, of a process. */
 static void begin_event(writing *w, const char *kind, int track) {
-  fprintf(w->to, "%s\n{\"ph\": \"%s\", \"pid\": 1, \"tid\": %d, ", w->comma, kind, track + 1);
+  const int rank = track < 0 ? -1 - track : w->profiler->trace->track[track].rank;
+  fprintf(w->to, "%s\n{\"ph\": \"%s\", \"pid\": %d, \"tid\": %d, ", w->comma, kind, rank + 1,
+          track < 0 ? 0 : track + 1);
   w->comma = ",";
 }
 
@@ -149,10 +179,25 @@ static const char *phase_name(hd_phase_kind kind) {
   return "";
 }
 
-static void put_step(const writing *w, const hd_slice *slice) {
-  const hd_profiler *p = w->profiler;
-  fprintf(w->to, "\"name\": \"step\", \"cat\": \"step\", \"args\": {\"step\": %" PRId64 ", \"samples\": %d}",
-          p->first_step + w->step + 1, slice->of);
+/* With the sums of the slices inside of it. */
+static void put_step(const writing *w, const hd_slice *step) {
+  const hd_reel *reel = &w->profiler->trace->track[w->track].steps;
+  const int64_t block = hd__reel_block(reel, w->step);
+  const hd_slice *slice = hd__reel_slices(reel, block);
+  int64_t data_ns = 0, waiting_ns = 0, all_ns = step->end_ns - step->begin_ns;
+  for (int i = 0; i < *hd__reel_used(reel, block); i++) {
+    const int64_t ns = slice[i].end_ns - slice[i].begin_ns;
+    data_ns += slice[i].kind == HD_SLICE_FETCH ? ns : 0;
+    waiting_ns += slice[i].kind == HD_SLICE_WAIT ? ns : 0;
+  }
+  fprintf(w->to, "\"name\": \"step\", \"cat\": \"step\", \"args\": {\"step\": %" PRId64 ", \"samples\": %d, ",
+          w->profiler->first_step + w->step + 1, step->of);
+  put_time(w->to, "data_us", data_ns);
+  fputs(", ", w->to);
+  put_time(w->to, "compute_us", all_ns > data_ns + waiting_ns ? all_ns - data_ns - waiting_ns : 0);
+  fputs(", ", w->to);
+  put_time(w->to, "waiting_us", waiting_ns);
+  fputs("}", w->to);
 }
 
 static void put_call(const writing *w, int node) {
@@ -175,8 +220,13 @@ static void put_plain(const writing *w, const char *name, const char *category) 
 static void put_wait(writing *w) {
   const hd_profiler *p = w->profiler;
   put_plain(w, "wait", "wait");
-  if (p->trace->lanes > 1)
-    fprintf(w->to, ", \"args\": {\"for\": \"lane %d\"}", hd__profile_last_lane(p, w->step, w->meetings));
+  if (p->trace->lanes == 1)
+    return;
+  const int last = hd__profile_last_lane(p, w->step, w->meetings);
+  fprintf(w->to, ", \"args\": {\"for\": \"");
+  if (hd__world_ranks(p->world) > 1)
+    fprintf(w->to, "rank %d, ", p->trace->track[last].rank);
+  fprintf(w->to, "lane %d\"}", last);
 }
 
 static void put_slice(writing *w, const hd_slice *slice) {
@@ -204,13 +254,13 @@ static void put_slice(writing *w, const hd_slice *slice) {
 static void put_arrow(writing *w, int track, const hd_slice *wait) {
   const hd_profiler *p = w->profiler;
   int last = hd__profile_last_lane(p, w->step, w->meetings);
-  int64_t came_ns = wait_of(p, last, w->step, w->meetings)->begin_ns;
-  if (track == last || wait->end_ns - 1 < came_ns)
+  const hd_slice *came = wait_of(p, last, w->step, w->meetings);
+  if (track == last || !came || wait->end_ns - 1 < came->begin_ns)
     return;
   w->arrow++;
   for (int end = 0; end < 2; end++) {
     begin_event(w, end ? "f" : "s", end ? track : last);
-    put_time(w->to, "ts", (end ? wait->end_ns : came_ns) - 1 - p->trace->start_ns);
+    put_time(w->to, "ts", (end ? wait->end_ns : came->begin_ns) - 1 - p->trace->start_ns);
     fprintf(w->to, ", \"id\": %" PRId64 ", \"name\": \"waited for\", \"cat\": \"wait\"%s}", w->arrow,
             end ? ", \"bp\": \"e\"" : "");
   }
@@ -220,6 +270,7 @@ static bool write_slice(void *arg, int track, int64_t step, const hd_slice *slic
   writing *w = arg;
   if (slice->kind == HD_SLICE_STEP) {
     w->step = step;
+    w->track = track;
     w->meetings = 0;
   }
   begin_event(w, "X", track);
@@ -243,13 +294,27 @@ static void name_track(writing *w, int track, const char *name) {
   fprintf(w->to, "\"name\": \"thread_sort_index\", \"args\": {\"sort_index\": %d}}", track);
 }
 
+static void name_process(writing *w, const hd_track *first) {
+  const int ranks = hd__world_ranks(w->profiler->world);
+  begin_event(w, "M", -1 - first->rank);
+  if (ranks > 1)
+    fprintf(w->to, "\"name\": \"process_name\", \"args\": {\"name\": \"rank %d\"}}", first->rank);
+  else
+    fprintf(w->to, "\"name\": \"process_name\", \"args\": {\"name\": \"heddle\"}}");
+  begin_event(w, "M", -1 - first->rank);
+  fprintf(w->to, "\"name\": \"process_labels\", \"args\": {\"labels\": \"pid %d\"}}", first->pid);
+  begin_event(w, "M", -1 - first->rank);
+  fprintf(w->to, "\"name\": \"process_sort_index\", \"args\": {\"sort_index\": %d}}", first->rank);
+}
+
 static void name_tracks(writing *w) {
   const hd_profiler *p = w->profiler;
-  begin_event(w, "M", -1);
-  fprintf(w->to, "\"name\": \"process_name\", \"args\": {\"name\": \"heddle\"}}");
   for (int l = 0; l < p->trace->lanes; l++) {
     char name[64];
-    int cpu = hd__lanes_cpu(p->lanes, l);
+    const hd_track *track = &p->trace->track[l];
+    const int cpu = track->cpu;
+    if (l == 0 || track->rank != track[-1].rank)
+      name_process(w, track);
     if (cpu >= 0)
       snprintf(name, sizeof name, "lane %d, CPU %d", l, cpu);
     else
@@ -263,9 +328,10 @@ static void describe(writing *w) {
   const hd_profiler *p = w->profiler;
   char cpu[128];
   hd__cpu_name(cpu, sizeof cpu);
-  json_t *about = json_pack("{s:s, s:s, s:s, s:s, s:i, s:I, s:I}", "model", p->model, "cpu", cpu, "isa",
-                            p->plan->kernels->isa, "heddle", hd_version(), "lanes", p->trace->lanes, "steps",
-                            (json_int_t)p->result.steps, "steps_kept", (json_int_t)p->result.kept);
+  json_t *about =
+      json_pack("{s:s, s:s, s:s, s:s, s:i, s:i, s:I, s:I}", "model", p->model, "cpu", cpu, "isa", p->plan->kernels->isa,
+                "heddle", hd_version(), "ranks", hd__world_ranks(p->world), "lanes", p->trace->lanes, "steps",
+                (json_int_t)p->result.steps, "steps_kept", (json_int_t)p->result.kept);
   fputs("{\"displayTimeUnit\": \"ns\", \"otherData\": ", w->to);
   if (!about || json_dumpf(about, w->to, JSON_PRESERVE_ORDER) != 0)
     fputs("{}", w->to);
@@ -283,6 +349,10 @@ static hd_status write_trace(FILE *to, hd_ctx *ctx, void *arg) {
 }
 
 hd_status hd__profile_write(hd_profiler *p, hd_ctx *ctx) {
+  hd_ctx quiet = {0};
+  hd__world_meet(p->world, &quiet); /* if one is lost, what the others did is worth more than ever */
+  if (!writes(p))
+    return HD_OK;
   HD_TRY(hd__profile_sum(p, ctx));
   hd_status status = hd__file_write(ctx, p->path, write_trace, p);
   return status == HD_E_IO ? hd__fail_in(ctx, status, "--profile") : status;

@@ -1,10 +1,10 @@
 /* --profile: what lanes did and when, as a file that Perfetto opens, and as shares of their time.
  *
- * The file is a trace in Chrome's JSON format: one track per lane and one for the writer of checkpoints. It holds the
- * steps that exec/trace.h keeps. It is written whole under its final name: empty when the run starts, so that a name
+ * The file is a trace in Chrome's JSON format: one process per rank, with a track per lane, and in that of rank 0 one for
+ * the writer of checkpoints. It holds the steps that exec/trace.h keeps. It is written whole under its final name: empty when the run starts, so that a name
  * that cannot be written fails before the first step, and with all slices at the run's end, however that comes about.
  *
- * A profile reads the session's tracks; call it when no region runs. */
+ * A profile reads the tracks of all ranks, and rank 0 writes it; call it when no region runs in any of them. */
 #ifndef HD_TRAIN_PROFILE_H
 #define HD_TRAIN_PROFILE_H
 
@@ -15,7 +15,7 @@
 typedef struct hd_profiler {
   hd_trace *trace; /* NULL: nothing is recorded */
   const hd_plan *plan;
-  const hd_lanes *lanes;
+  hd_world *world;
   const char *model;
   int64_t first_step; /* done before this session */
   char path[HD_PATH_BYTES];
@@ -25,12 +25,27 @@ typedef struct hd_profiler {
   hd_profile result;
 } hd_profiler;
 
-/* Starts recording for `path`. Plan, lanes and names must outlive the profiler. */
-hd_status hd__profile_open(hd_profiler *profiler, hd_ctx *ctx, const char *path, hd_exec *exec, const hd_plan *plan,
-                           const hd_lanes *lanes, const char *model, int64_t first_step);
+/* What is recorded, by all ranks of a world (NULL: this process alone), for rank 0 to write to `path`. Plan, world and
+ * names must outlive the profiler. */
+typedef struct hd_profile_of {
+  const char *path, *model;
+  hd_exec *exec;
+  const hd_plan *plan;
+  const hd_lanes *lanes;
+  hd_world *world;
+  int64_t first_step; /* done before */
+} hd_profile_of;
+
+/* Starts recording. */
+hd_status hd__profile_open(hd_profiler *profiler, hd_ctx *ctx, const hd_profile_of *of);
 void hd__profile_close(hd_profiler *profiler);
 
-/* Writes the file and sums the shares up. */
+/* The track of this process's first lane, whose thread also does what happens between regions, and that of the writer of
+ * checkpoints; NULL without a profile. */
+hd_track *hd__profile_first_track(const hd_profiler *profiler);
+hd_track *hd__profile_writer_track(const hd_profiler *profiler);
+
+/* Writes the file and sums the shares up; waits until the other ranks have come here, unless one is lost. */
 hd_status hd__profile_write(hd_profiler *profiler, hd_ctx *ctx);
 
 /* The shares: fills profiler->result. */
@@ -41,7 +56,8 @@ hd_status hd__profile_sum(hd_profiler *profiler, hd_ctx *ctx);
 typedef bool hd_slice_visit(void *arg, int track, int64_t step, const hd_slice *slice);
 void hd__profile_walk(const hd_profiler *profiler, hd_slice_visit *visit, void *arg);
 
-/* The lane that came last to the meeting which the lanes' n-th slices of kind WAIT in a kept step end. */
+/* The lane that came last to the meeting which the lanes' n-th slices of kind WAIT in a kept step end. Of a rank that was
+ * lost some slices may be missing. */
 int hd__profile_last_lane(const hd_profiler *profiler, int64_t step, int n);
 
 #endif

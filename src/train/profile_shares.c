@@ -81,7 +81,7 @@ static void make_items(hd_profiler *p, const sums *s, double all_ns) {
 }
 
 /* Of one lane on the last one to come it says nothing: each lane's own meeting costs something. */
-static void find_waiting(hd_profile *r, const sums *s, double all_ns) {
+static void find_waiting(hd_profile *r, const sums *s, const hd_track *track, double all_ns) {
   r->waiter = r->awaited = -1;
   for (int l = 0; l < s->lanes; l++)
     for (int k = 0; k < s->lanes; k++) {
@@ -93,6 +93,8 @@ static void find_waiting(hd_profile *r, const sums *s, double all_ns) {
       r->longest = share;
       r->waiter = l;
       r->awaited = k;
+      r->waiter_rank = track[l].rank;
+      r->awaited_rank = track[k].rank;
     }
 }
 
@@ -128,7 +130,7 @@ hd_status hd__profile_sum(hd_profiler *p, hd_ctx *ctx) {
     p->result.kept = reel->count < 2 * reel->half ? reel->count : 2 * reel->half;
     if (all_ns > 0) {
       make_items(p, &s, all_ns);
-      find_waiting(&p->result, &s, all_ns);
+      find_waiting(&p->result, &s, p->trace->track, all_ns);
     }
   }
   hd__free(s.spent_ns);

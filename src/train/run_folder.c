@@ -93,16 +93,18 @@ static hd_status choose_folder(hd_session *s, hd_ctx *ctx) {
 /* Copies the lines of old metrics up to the resumed step; later ones will be written again. */
 static hd_status keep_lines(FILE *to, hd_ctx *ctx, void *arg) {
   const hd_session *s = arg;
-  char path[HD_PATH_BYTES], line[1024];
+  char path[HD_PATH_BYTES], *line = NULL;
+  size_t room = 0;
   HD_TRY(hd__file_join(path, ctx, s->out, "metrics.jsonl"));
   FILE *from = fopen(path, "r");
-  while (from && fgets(line, sizeof line, from)) {
+  while (from && getline(&line, &room, from) >= 0) {
     json_t *object = json_loads(line, 0, NULL);
     json_int_t step = json_integer_value(json_object_get(object, "step"));
     if (object && step > 0 && step <= s->counters.step)
       fputs(line, to);
     json_decref(object);
   }
+  free(line);
   if (from)
     fclose(from);
   return HD_OK;
@@ -175,7 +177,7 @@ static hd_status open_folder(hd_session *s, hd_ctx *ctx) {
   setvbuf(s->metrics, NULL, _IOLBF, 0); /* whoever follows the run sees a line when it is written */
   HD_TRY(hd__saver_init(&s->saver, ctx, s->store, s->schedule.op, s->out, (int)hd__config_int(s->config, HD_OPT_keep)));
   s->report.memory_bytes += s->saver.bytes;
-  s->saver.track = s->profiler.trace ? &s->profiler.trace->track[s->profiler.trace->lanes] : NULL;
+  s->saver.track = hd__profile_writer_track(&s->profiler);
   return HD_OK;
 }
 
@@ -213,9 +215,9 @@ void hd__session_log(hd_session *s, const hd_step *step, double loss) {
   double beta;
   hd__schedule_at(&s->schedule, s->counters.step - 1, &event.lr, &beta);
   (void)step;
-  json_t *line =
-      json_pack("{s:I, s:I, s:f, s:f, s:f}", "step", (json_int_t)event.step, "epoch", (json_int_t)event.epoch, "loss",
-                event.loss, "lr", event.lr, "samples_per_s", event.samples_per_s);
+  json_t *line = json_pack("{s:I, s:I, s:f, s:f, s:f, s:o*}", "step", (json_int_t)event.step, "epoch",
+                           (json_int_t)event.epoch, "loss", event.loss, "lr", event.lr, "samples_per_s",
+                           event.samples_per_s, "ranks", hd__rank_times_tell(&s->rank_times));
   write_line(s, line);
   s->logged_s = now;
   s->logged_samples = s->trained_samples;
@@ -267,8 +269,8 @@ hd_status hd__session_draw_wrong(hd_session *s, hd_ctx *ctx) {
   if (wrong == 0)
     return HD_OK;
   HD_TRY(hd__file_join(s->wrong_png, ctx, s->out, "wrong.png"));
-  hd_status status = hd__picture_mistakes(ctx, s->wrong_png, shown, count, wrong,
-                                          test->count - hd__skips_count(test), test->height, test->width);
+  hd_status status = hd__picture_mistakes(ctx, s->wrong_png, shown, count, wrong, test->count - hd__skips_count(test),
+                                          test->height, test->width);
   if (status != HD_OK)
     s->wrong_png[0] = 0;
   return status;

@@ -169,9 +169,6 @@ static hd_status not_finite(hd_session *s, hd_ctx *ctx) {
                   step, what, last);
 }
 
-/* The track of lane 0, whose thread also does what happens between regions; NULL without a profile. */
-static hd_track *first_track(const hd_session *s) { return s->profiler.trace ? s->profiler.trace->track : NULL; }
-
 static void tell_once(hd_session *s, bool *told, const char *text) {
   if (!text || *told)
     return;
@@ -196,7 +193,7 @@ static hd_status run_region(hd_session *s, hd_ctx *ctx, uint32_t *flags) {
   s->region_s = hd__clock_s();
   int64_t began_ns = hd__clock_ns();
   if (hd__feed_shuffle(&s->train_feed, (uint64_t)hd__config_int(s->config, HD_OPT_seed), (uint32_t)epoch))
-    hd__trace_event(first_track(s), HD_SLICE_SHUFFLE, 0, began_ns);
+    hd__trace_event(hd__profile_first_track(&s->profiler), HD_SLICE_SHUFFLE, 0, began_ns);
   s->planned = s->counters.step;
   s->target = next_stop(s);
   if (s->supply)
@@ -238,7 +235,7 @@ static hd_status save(hd_session *s, hd_ctx *ctx, bool evaluated) {
   hd_status status = hd__saver_begin(&s->saver, ctx, &s->counters, s->record, best);
   hd__job_enter(&s->page, HD_JOB_READY);
   HD_TRY(status);
-  hd__trace_event(first_track(s), HD_SLICE_COPY, 0, began_ns);
+  hd__trace_event(hd__profile_first_track(&s->profiler), HD_SLICE_COPY, 0, began_ns);
   hd_event event = {.kind = HD_EVENT_SAVED, .step = s->counters.step};
   hd__session_tell(s, &event);
   return HD_OK;
@@ -312,6 +309,7 @@ static void finish_report(hd_session *s) {
     s->report.waited_s = 1e-9 * (double)hd__ring_waited_ns(hd__supply_ring(s->supply)) / s->report.threads;
   s->report.samples_per_s = s->train_s > 0 ? (double)s->trained_samples / s->train_s : 0;
   s->report.wall_s = hd__clock_process_s();
+  s->report.rank_time = hd__rank_times_whole(&s->rank_times);
 }
 
 /* Samples that cannot be had end a run, but lose nothing of it: what failed is said, and how to go on. */
@@ -376,7 +374,7 @@ static hd_status profile_end(hd_session *s, hd_ctx *ctx, hd_status status) {
     return status;
   hd_status waited = hd__saver_wait(&s->saver, heard); /* its thread records, too */
   hd_status wrote = hd__profile_write(&s->profiler, heard);
-  s->report.profile = wrote == HD_OK ? &s->profiler.result : NULL;
+  s->report.profile = wrote == HD_OK && hd__session_writes(s) ? &s->profiler.result : NULL;
   return status != HD_OK ? status : waited != HD_OK ? waited : wrote;
 }
 
@@ -444,10 +442,16 @@ hd_status hd_session_save(hd_session *s, hd_ctx *ctx) {
 }
 
 static hd_status open_profile(hd_session *s, hd_ctx *ctx) {
-  if (!hd__config_has(s->config, HD_OPT_profile) || !hd__session_writes(s))
+  const hd_profile_of of = {.path = hd__config_text(s->config, HD_OPT_profile),
+                            .model = s->network.name,
+                            .exec = s->exec,
+                            .plan = s->plan,
+                            .lanes = s->lanes,
+                            .world = s->world,
+                            .first_step = s->counters.step};
+  if (!hd__config_has(s->config, HD_OPT_profile))
     return HD_OK;
-  HD_TRY(hd__profile_open(&s->profiler, ctx, hd__config_text(s->config, HD_OPT_profile), s->exec, s->plan, s->lanes,
-                          s->network.name, s->counters.step));
+  HD_TRY(hd__profile_open(&s->profiler, ctx, &of));
   hd__exec_trace(s->eval_exec, s->profiler.trace);
   return HD_OK;
 }
@@ -531,6 +535,7 @@ void hd_session_destroy(hd_session *s) {
   hd__feed_fini(&s->test_feed);
   hd__segment_destroy(&s->guess_memory);
   hd__rescue_close(s->rescue);
+  hd__rank_times_fini(&s->rank_times);
   hd__free(s->places);
   hd__data_close(s->data);
   hd__network_fini(&s->network);

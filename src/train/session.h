@@ -13,6 +13,7 @@
 #include "train/feed.h"
 #include "train/network.h"
 #include "train/profile.h"
+#include "train/rank_times.h"
 #include "train/rescue.h"
 #include "train/saver.h"
 #include "train/schedule.h"
@@ -37,6 +38,7 @@ struct hd_session {
   hd_saver saver;        /* of rank 0, as the metrics, the lock and the profile */
   hd_rescue *rescue;     /* NULL without other ranks */
   hd_rank_place *places; /* of the ranks, for the report */
+  hd_rank_times rank_times;
   hd_profiler profiler;
   FILE *metrics;
   hd_job_page page; /* for whoever looks at running jobs */

@@ -231,3 +231,60 @@ nothing_lost() {
   HEDDLE_WORLD=0/2 fails 2 train $TINY
   says "descriptor 3"
 }
+
+# Rank 1 has 14 of the 16 shards, or so it is told: the others must wait for it.
+slow_rank_1() {
+  "$HEDDLE" launch -n 3 -- sh -c 'HEDDLE_LANE_SPEEDS=$([ $RANK = 1 ] && echo 14 || echo 1) exec "$0" train "$@"' "$HEDDLE" \
+    --model cnn --max-steps 60 --log-every 20 --threads 1 "$@" >out
+}
+
+@test "where time goes: the rank that has most to do is the one waited for" {
+  need_json
+  train --model cnn --max-steps 60 --threads 1 --out one
+  slow_rank_1 --out r --json
+  [ "$(digest_of out)" = "$DIGEST" ]
+  [ "$(json_get rank_times.0.waited_for rank_times.2.waited_for <out)" = "1 1" ]
+  [ "$(json_get rank_times.1.waited_for <out)" != 1 ]
+  [ "$(wc -l <r/metrics.jsonl)" -eq 3 ]
+  json_get ranks.0.waited_for ranks.2.waiting_s <r/metrics.jsonl
+  awk -v compute="$(json_get rank_times.1.compute_s <out)" -v data="$(json_get rank_times.1.data_s <out)" \
+    -v waiting="$(json_get rank_times.1.waiting_s <out)" -v all="$(json_get train_s <out)" \
+    'BEGIN { exit !(compute > 0 && data > 0 && waiting > 0 && compute + data + waiting < 1.1 * all) }'
+  grep -Eq '^rank +data s +compute s +waiting s +most of it for$' out
+  [ "$(grep -Ec '^   [02] ( +[0-9.]+){3}  rank 1, [0-9.]+ s$' out)" -eq 2 ]
+  train --threads 1 --out alone
+  no grep -q '^rank ' out
+  no grep -q '"ranks":\[' alone/metrics.jsonl
+}
+
+@test "a profile has the lanes of all ranks, and names the rank waited for" {
+  slow_rank_1 --out r --profile p.json
+  for rank in 0 1 2; do
+    grep -q "\"ph\": \"M\", \"pid\": $((rank + 1)), .*\"process_name\", \"args\": {\"name\": \"rank $rank\"}" p.json
+    [ "$(grep -c "\"ph\": \"X\", \"pid\": $((rank + 1)), \"tid\": $((rank + 1)), .*\"name\": \"step\"" p.json)" -eq 60 ]
+  done
+  grep -q '"pid": 1, .*"wait", "args": {"for": "rank 1, lane 1"}' p.json
+  grep -q '"pid": 3, .*"wait", "args": {"for": "rank 1, lane 1"}' p.json
+  grep -q '"step": 60, "samples": 64, "data_us": [0-9.]*, "compute_us": [0-9.]*, "waiting_us": [0-9.]*}' p.json
+  grep -Eq '^profile .*waiting [0-9.]+ % \(lane [02] of rank [02] for lane 1 of rank 1: [0-9.]+ %\); 60 of 60 steps$' out
+  need_json
+  json_keys <<<"$(tr -d '\n' <p.json)" | grep -q traceEvents
+  nothing_half_written
+}
+
+@test "a profile of a run that lost a rank shows what that one did" {
+  start_ranks 3 --profile p.json
+  kill -KILL "${PID[2]}"
+  finish
+  told "rank 2 (pid ${PID[2]} on .*) was killed"
+  grep -q '"pid": 3, "tid": 3, .*"name": "step", "cat": "step", "args": {"step": 40, ' p.json
+  [ "$(tail -c 3 p.json)" = "]}" ]
+  nobody_left
+}
+
+@test "ranks record together or not at all" {
+  code=0
+  "$HEDDLE" launch -n 2 -- sh -c 'exec "$0" train --model simplenet --max-steps 5 --out r $([ $RANK = 0 ] && echo --profile p)' "$HEDDLE" >out 2>err || code=$?
+  [ "$code" -ne 0 ]
+  grep -q "rank 0 has 'profile yes' and rank 1 'profile no'" err
+}

@@ -306,7 +306,8 @@ static void test_reel(void) {
   enum { STEPS = 100, HALF = 8 };
   hd_ctx *ctx;
   hd_trace *trace;
-  if (hd_ctx_create(&ctx) != HD_OK || hd__trace_create(&trace, ctx, 2, 2, 64) != HD_OK)
+  const hd_trace_size size = {.lanes = 2, .own = 2, .room = 2, .slices = 64};
+  if (hd_ctx_create(&ctx) != HD_OK || hd__trace_create(&trace, ctx, NULL, &size) != HD_OK)
     bail_out("no trace");
   hd_track *lane = &trace->track[1];
   for (int n = 0; n < STEPS; n++) {
@@ -318,7 +319,7 @@ static void test_reel(void) {
   for (int n = 0; n < STEPS; n++) {
     int64_t block = hd__reel_block(&lane->steps, n);
     kept += block >= 0;
-    right += block >= 0 && lane->steps.used[block] == 2 && lane->steps.slice[2 * block + 1].of == n;
+    right += block >= 0 && *hd__reel_used(&lane->steps, block) == 2 && hd__reel_slices(&lane->steps, block)[1].of == n;
     if (n < HALF || n >= STEPS - HALF)
       ok(block >= 0, "step %d is kept", n);
   }
