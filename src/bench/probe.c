@@ -46,6 +46,18 @@ static void run(const hd_call *call) {
   end(sum, start);
 }
 
+static void run_outputs(const hd_call *call, int32_t j0, int32_t j1) {
+  int index = node_of(call->g);
+  hd_probe_sum *sum = &here->node[index];
+  if (here->counting) {
+    sum->live_rows += (double)call->rows;
+    sum->rows += (double)call->rows;
+  }
+  double start = begin();
+  here->inner->run_outputs[here->plan->graph->nodes[index].op](call, j0, j1);
+  end(sum, start);
+}
+
 static void form(const hd_form *f) {
   int index = node_of(f->g);
   double start = begin();
@@ -110,6 +122,7 @@ hd_status hd__probe_init(hd_probe *p, hd_ctx *ctx, const hd_plan *plan, hd_op op
   p->table = *p->inner;
   for (int i = 0; i < HD_OP_COUNT; i++) {
     p->table.run[i] = p->inner->run[i] ? run : NULL;
+    p->table.run_outputs[i] = p->inner->run_outputs[i] ? run_outputs : NULL;
     p->table.form[i] = p->inner->form[i] ? form : NULL;
     p->table.update[i] = p->inner->update[i] ? update : NULL;
     p->table.pack[i] = p->inner->pack[i] ? pack : NULL;

@@ -295,6 +295,7 @@ static void close_step(const lane_at *at, int parity) {
 static void run_phase(const lane_at *at, const hd_phase *phase) {
   switch (phase->kind) {
   case HD_PHASE_SHARDS: hd__exec_shards(at, phase); break;
+  case HD_PHASE_OUTPUTS: hd__exec_outputs(at, phase); break;
   case HD_PHASE_FOLD_UPDATE:
   case HD_PHASE_FOLD_NORM: hd__exec_fold(at, phase->kind); break;
   case HD_PHASE_UPDATE: hd__exec_update(at); break;

@@ -193,6 +193,26 @@ static void sum_squares_of_chunks(const lane_at *at) {
   }
 }
 
+/* The outputs that a lane's rows of the weight make, for all samples of the part. */
+void hd__exec_outputs(const lane_at *at, const hd_phase *phase) {
+  const hd_plan *plan = at->exec->plan;
+  const hd_plan_call *call = &plan->calls[phase->call0];
+  const int param = plan->graph->values[plan->graph->nodes[call->node].in[1]].param;
+  const hd_fold *shards = &at->layout->shards;
+  if (shards->count == 0)
+    return;
+  hd__exec_gather(at, phase - 1);
+  run r;
+  for (int32_t c = at->lane->chunk_lo, taken; (taken = next_run(at, c, &r)) > 0; c += taken) {
+    if (r.param != param)
+      continue;
+    call_rows rows = {
+        .rows = shards->step[shards->count - 1].row1, .batch_row = at->layout->first, .j0 = r.j0, .j1 = r.j1};
+    hd__exec_call(at, call, &rows);
+    hd__trace_leaf(at->lane->track, HD_SLICE_CALL, call->node);
+  }
+}
+
 void hd__exec_fold(const lane_at *at, hd_phase_kind kind) {
   if (at->layout->shards.count == 0)
     return; /* a part of the batch without samples passes the others through */

@@ -73,7 +73,10 @@ void hd__exec_call(const lane_at *at, const hd_plan_call *planned, const call_ro
   }
   if (planned->packed >= 0)
     call.packed = at->exec->store->packed[at->half] + plan->packed[planned->packed].offset;
-  (planned->by_shard ? plan->kernels->shard_run : plan->kernels->run)[planned->op](&call);
+  if (rows->j1 > 0)
+    plan->kernels->run_outputs[planned->op](&call, rows->j0, rows->j1);
+  else
+    (planned->by_shard ? plan->kernels->shard_run : plan->kernels->run)[planned->op](&call);
 }
 
 static void merge_sums(const lane_at *at, const hd_node *node, int depth) {
@@ -121,7 +124,7 @@ static void run_group(const lane_at *at, const hd_phase *phase, const hd_fold_st
                      .batch_row = at->layout->first + step[0].row0,
                      .losses = exec->losses};
   group.targets = exec->targets + group.batch_row * exec->target_bytes;
-  if (phase->call0 == 0) {
+  if (phase == plan->phases) {
     hd__tally_end(at->lane->tally, HD_SPENT_COMPUTE);
     hd__exec_fetch(at, &group);
     hd__tally_end(at->lane->tally, HD_SPENT_DATA);

@@ -100,6 +100,7 @@ typedef struct call_rows {
   float *losses;     /* row 0 of the batch */
   char *targets;     /* row 0 of the group */
   float *direct;     /* REDUCE, STATS: where shard sums go */
+  int32_t j0, j1;    /* outputs j0 .. j1-1 alone; all of them where j1 is 0 */
 } call_rows;
 
 void hd__exec_call(const lane_at *at, const hd_plan_call *call, const call_rows *rows);
@@ -123,6 +124,7 @@ hd_status hd__exec_time_lanes(hd_lanes *lanes, hd_ctx *ctx, const hd_kernels *ke
 
 void hd__exec_layout(hd_exec *exec, int parity, int64_t samples);
 void hd__exec_shards(const lane_at *at, const hd_phase *phase);
+void hd__exec_outputs(const lane_at *at, const hd_phase *phase);
 
 /* Merges the statistics in the two topmost slots of a lane's stack; depth counts both. */
 void hd__exec_merge_stats(const lane_at *at, const hd_node *node, int depth);

@@ -146,6 +146,9 @@ typedef struct hd_call {
 
 typedef void hd_run_fn(const hd_call *call);
 
+/* Outputs j0 .. j1-1 of every row alone; writes nothing else, not even padding. */
+typedef void hd_run_outputs_fn(const hd_call *call, int32_t j0, int32_t j1);
+
 /* Forms a rectangle of a parameter's gradient directly from stored activations, over all shards of a batch part: every
  * element is, per step of the fold, the chain over rows row0 .. row1-1 that the REDUCE kernel would compute, pushed and
  * merged on a stack in registers. out[(j - j0) * out_ld + (k - k0)] for home rows j and columns k, k0 a multiple of 16;
@@ -210,6 +213,8 @@ typedef struct hd_kernels {
   hd_run_fn *run[HD_OP_COUNT];       /* all classes but UPDATE */
   hd_update_fn *update[HD_OP_COUNT]; /* UPDATE */
   hd_form_fn *form[HD_OP_COUNT];     /* REDUCE operations whose gradient can be formed inside the fold, else NULL */
+  hd_run_outputs_fn *run_outputs[HD_OP_COUNT]; /* ROWS operations whose output j needs home row j of in[1] and in[2]
+                                                  alone, else NULL */
 
   /* In tables of --arithmetic native, else NULL: a kernel for ROWS operations whose order may depend on the rows, so
    * that a call must be exactly one shard; and whether it is the better one for shards of so many rows. */

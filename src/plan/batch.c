@@ -7,7 +7,7 @@
  * Segments: what shards sum and others read (statistics, the sums that batch_norm_dx needs) exists after a meeting.
  * The nodes are cut, in order, into segments: a node that reads such a value starts a new one if its maker is in this
  * one. The shards phase becomes one phase a segment, and what a later segment reads of an earlier one lives in batch
- * memory. */
+ * memory. A node that lanes share by its outputs is a segment of its own. */
 #include "base/alloc.h"
 #include "graph/op.h"
 #include "plan/plan.h"
@@ -53,11 +53,46 @@ static bool meets(const hd_graph *graph, int value) {
   return class == HD_CLASS_REDUCE || class == HD_CLASS_STATS;
 }
 
-hd_status hd__pass_segments(hd_plan *plan, hd_ctx *ctx) {
+static bool is_read_by_others(const hd_graph *graph, int value, int reader) {
+  for (int i = 0; i < graph->node_count; i++)
+    for (int k = 0; k < HD_MAX_IN; k++)
+      if (i != reader && graph->nodes[i].in[k] == value)
+        return true;
+  return false;
+}
+
+/* Whether a parameter's gradient will be formed from what its node reads. */
+static bool is_formed(const hd_plan *plan, int param) {
+  for (int i = 0; i < plan->graph->node_count; i++)
+    for (int k = 0; k < HD_MAX_OUT; k++) {
+      const int value = plan->graph->nodes[i].out[k];
+      if (value >= 0 && plan->graph->values[value].kind == HD_VALUE_PARAM_GRAD &&
+          plan->graph->values[value].param == param)
+        return plan->kernels->form[plan->graph->nodes[i].op];
+    }
+  return false;
+}
+
+/* Whether lanes share a node by its outputs instead of by its samples, at the price of two meetings: each makes those
+ * outputs whose weights it updates, so that weights never leave their lane. The input goes to all lanes instead, where
+ * forming the weight's gradient needs it anyway, and the outputs go back. It pays for large weights that meet fewer
+ * samples than they have columns, unless the input's gradient needs all of them in every lane after all. */
+static bool is_by_outputs(const hd_plan *plan, int index, const hd_plan_settings *settings) {
+  enum { WORTH_MEETING = 16384 };
+  const hd_node *node = &plan->graph->nodes[index];
+  if (!settings->train || settings->shard_rows > 0 || !plan->kernels->run_outputs[node->op])
+    return false;
+  const hd_value *weight = &plan->graph->values[node->in[1]];
+  return (int64_t)node->geom.ci * node->geom.co >= WORTH_MEETING && node->geom.ci >= settings->batch &&
+         is_formed(plan, weight->param) && !is_read_by_others(plan->graph, node->in[1], index);
+}
+
+hd_status hd__pass_segments(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *settings) {
   const hd_graph *graph = plan->graph;
   plan->segment = hd__calloc((size_t)graph->node_count, sizeof *plan->segment);
+  plan->by_outputs = hd__calloc((size_t)graph->node_count, sizeof *plan->by_outputs);
   plan->gathered = hd__calloc((size_t)graph->node_count, sizeof *plan->gathered);
-  if (!plan->segment || !plan->gathered)
+  if (!plan->segment || !plan->by_outputs || !plan->gathered)
     return hd__fail(ctx, HD_E_NOMEM, "out of memory while planning");
   for (int p = 0; p < graph->param_count; p++)
     if (graph->params[p].running && plan->trains)
@@ -73,7 +108,9 @@ hd_status hd__pass_segments(hd_plan *plan, hd_ctx *ctx) {
       if (plan->segment[producer] == now)
         now++;
     }
-    plan->segment[i] = now;
+    plan->by_outputs[i] = is_by_outputs(plan, i, settings);
+    plan->segment[i] = plan->by_outputs[i] ? ++now : now;
+    now += plan->by_outputs[i];
   }
   plan->segments = now + 1;
   return HD_OK;

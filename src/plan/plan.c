@@ -74,7 +74,8 @@ static void lower_phases(hd_plan *plan, const hd_plan_settings *settings) {
   for (int s = 0, call = 0, end; s < plan->segments; s++, call = end) {
     for (end = call; end < plan->call_count && plan->segment[plan->calls[end].node] == s;)
       end++;
-    add_phase(plan, HD_PHASE_SHARDS, call, end);
+    bool by_outputs = end > call && plan->by_outputs[plan->calls[call].node];
+    add_phase(plan, by_outputs ? HD_PHASE_OUTPUTS : HD_PHASE_SHARDS, call, end);
   }
   if (settings->train && settings->clip_norm) {
     add_phase(plan, HD_PHASE_FOLD_NORM, 0, 0);
@@ -110,7 +111,7 @@ static hd_status run_passes(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *
     HD_TRY(hd__pass_batch_statistics(plan->graph, ctx));
     HD_TRY(hd__pass_grad(plan->graph, ctx));
   }
-  HD_TRY(hd__pass_segments(plan, ctx));
+  HD_TRY(hd__pass_segments(plan, ctx, settings));
   plan->param_count = plan->graph->param_count;
   plan->params = hd__calloc((size_t)plan->param_count, sizeof *plan->params);
   if (!plan->params)
@@ -153,6 +154,7 @@ void hd__plan_destroy(hd_plan *plan) {
   hd__free(plan->chunks);
   hd__free(plan->phases);
   hd__free(plan->segment);
+  hd__free(plan->by_outputs);
   hd__free(plan->gathered);
   hd__free(plan);
 }

@@ -91,6 +91,7 @@ typedef struct hd_chunk {
 
 typedef enum hd_phase_kind {
   HD_PHASE_SHARDS,      /* run a segment's calls for every shard */
+  HD_PHASE_OUTPUTS,     /* run a segment's one call for every chunk of its weight: those outputs of all samples */
   HD_PHASE_FOLD_UPDATE, /* per chunk: fold, update */
   HD_PHASE_FOLD_NORM,   /* per chunk: fold, keep the gradient, sum its squares */
   HD_PHASE_UPDATE       /* per chunk: scale by the norm's factor, update */
@@ -119,8 +120,9 @@ typedef struct hd_plan {
   int chunk_count;
   hd_phase *phases;
   int phase_count;
-  int *segment;   /* per node */
-  bool *gathered; /* per node: its sums over all shards are read by a later segment or become running statistics */
+  int *segment;     /* per node */
+  bool *by_outputs; /* per node: it is a segment, which lanes share by its outputs instead of by shards */
+  bool *gathered;   /* per node: its sums over all shards are read by a later segment or become running statistics */
   int segments;
   bool gathers; /* some node's are */
 
@@ -134,6 +136,7 @@ typedef struct hd_plan {
 
 typedef struct hd_plan_settings {
   bool train;         /* with gradients and updates; else forward and loss only */
+  int64_t batch;      /* train: samples of a batch; 0: not known */
   int64_t shard_rows; /* train: samples of a shard, for kernels that are chosen by them; 0 for none such */
   bool clip_norm;     /* train: a phase for the gradient's norm */
 } hd_plan_settings;
@@ -151,7 +154,7 @@ void hd__pass_evaluation(hd_graph *graph); /* without training: what only traini
 void hd__pass_fuse(hd_graph *graph);
 hd_status hd__pass_batch_statistics(hd_graph *graph, hd_ctx *ctx);
 hd_status hd__pass_grad(hd_graph *graph, hd_ctx *ctx);
-hd_status hd__pass_segments(hd_plan *plan, hd_ctx *ctx);
+hd_status hd__pass_segments(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *settings);
 hd_status hd__pass_groups(hd_plan *plan, hd_ctx *ctx);
 hd_status hd__pass_memory(hd_plan *plan, hd_ctx *ctx);
 hd_status hd__pass_chunks(hd_plan *plan, hd_ctx *ctx);

@@ -8,7 +8,7 @@ static const char *where_text(hd_where where) {
 }
 
 static const char *phase_text(hd_phase_kind kind) {
-  static const char *text[] = {"shards", "chunks: fold, update", "chunks: fold, norm", "chunks: update"};
+  static const char *text[] = {"shards", "outputs", "chunks: fold, update", "chunks: fold, norm", "chunks: update"};
   return text[kind];
 }
 

@@ -87,6 +87,7 @@ hd_plan_settings hd__planned_passes(const hd_config *config, bool train) {
   int32_t shards = 1; /* checked before */
   bool by_shard = train && is_native(config) && hd__planned_shards(&shards, &quiet, config) == HD_OK;
   return (hd_plan_settings){.train = train,
+                            .batch = hd__config_int(config, HD_OPT_batch),
                             .shard_rows = by_shard ? hd__config_int(config, HD_OPT_batch) / shards : 0,
                             .clip_norm = hd__config_has(config, HD_OPT_clip_grad_norm)};
 }

@@ -172,6 +172,7 @@ static void begin_event(writing *w, const char *kind, int track) {
 static const char *phase_name(hd_phase_kind kind) {
   switch (kind) {
   case HD_PHASE_SHARDS: return "shards";
+  case HD_PHASE_OUTPUTS: return "outputs";
   case HD_PHASE_FOLD_UPDATE: return "chunks: fold, update";
   case HD_PHASE_FOLD_NORM: return "chunks: fold, norm";
   case HD_PHASE_UPDATE: return "chunks: update";

@@ -193,6 +193,40 @@ static const char *differs_in_place(const kernel_case *c, const hd_kernels *tabl
   return wrong;
 }
 
+enum { UNWRITTEN = 0x5a };
+
+/* Whether columns from `j` on of every row are as they were. */
+static bool is_unwritten(const guarded *memory, const arg *out, int64_t rows, int64_t j) {
+  for (int64_t n = 0; n < rows; n++)
+    for (int64_t b = 4 * (n * out->stride + j); b < 4 * (n + 1) * out->stride; b++)
+      if (((const unsigned char *)memory->data)[b] != UNWRITTEN)
+        return false;
+  return true;
+}
+
+/* The outputs in two calls, which must leave each other's, and padding, alone. */
+static const char *differs_by_outputs(const kernel_case *c, const hd_kernels *table, const kernel_result *want) {
+  const int32_t cut = (c->g.co + 2) / 3;
+  guarded memory = guarded_create((size_t)(c->rows * c->out[0].stride) * 4, AT_THE_END);
+  memset(memory.data, UNWRITTEN, memory.bytes);
+  hd_call call = {.g = &c->g, .rows = c->rows, .out = {memory.data}};
+  for (int i = 0; i < HD_MAX_IN; i++) {
+    call.in[i] = c->in[i].kind == ARG_NONE ? NULL : c->input[i].data;
+    call.in_stride[i] = c->in[i].stride;
+  }
+  call.out_stride[0] = c->out[0].stride;
+  table->run_outputs[c->op](&call, 0, cut);
+  const char *wrong = is_unwritten(&memory, &c->out[0], c->rows, cut) ? NULL : "some outputs' call wrote others";
+  table->run_outputs[c->op](&call, cut, c->g.co);
+  kernel_result got = {.output = {memory}};
+  if (!wrong && (!guarded_is_intact(&memory) || !is_unwritten(&memory, &c->out[0], c->rows, c->g.co)))
+    wrong = "some outputs' call wrote padding";
+  if (!wrong && !kernel_results_equal(c, want, &got))
+    wrong = "other bits when the outputs come in two calls";
+  guarded_destroy(&memory);
+  return wrong;
+}
+
 /* Of a frozen parameter no gradient is wanted: each output alone. */
 static const char *differs_alone(const kernel_case *c, const hd_kernels *table, const kernel_result *want) {
   const char *wrong = NULL;
@@ -213,6 +247,8 @@ static const char *check_table(const kernel_case *c, const hd_kernels *table, co
   }
   if (!wrong && hd__op_info(c->op)->class == HD_CLASS_REDUCE)
     wrong = differs_alone(c, table, want);
+  if (!wrong && table->run_outputs[c->op])
+    wrong = differs_by_outputs(c, table, want);
   if (!wrong && hd__op_works_in_place(c->op))
     wrong = differs_in_place(c, table, want);
   return wrong;

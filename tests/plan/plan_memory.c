@@ -243,15 +243,23 @@ static void check_segments(walk *w) {
     }
 }
 
+/* Whether the weight of a call has a gradient that is formed from stored inputs. */
+static bool is_deferred_call(const hd_plan *plan, int call) {
+  const hd_node *node = &plan->graph->nodes[plan->calls[call].node];
+  return plan->params[plan->graph->values[node->in[1]].param].deferred;
+}
+
 /* Phase after phase, the calls of all segments in order. */
 static void check_phases(walk *w) {
   int call = 0;
   for (int i = 0; i < w->plan->phase_count; i++) {
     const hd_phase *phase = &w->plan->phases[i];
-    if (phase->kind != HD_PHASE_SHARDS)
+    if (phase->kind != HD_PHASE_SHARDS && phase->kind != HD_PHASE_OUTPUTS)
       continue;
     if (phase->call0 != call || phase->call1 < call)
       say(w, "phase %d does not follow its neighbour", i);
+    if (phase->kind == HD_PHASE_OUTPUTS && (phase->call1 != call + 1 || !is_deferred_call(w->plan, call)))
+      say(w, "phase %d shares out what is not one call with a deferred gradient", i);
     for (int c = phase->call0; c < phase->call1; c++)
       if (w->plan->segment[w->plan->calls[c].node] != i)
         say(w, "phase %d runs a call of another segment", i);

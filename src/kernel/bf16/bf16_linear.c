@@ -144,6 +144,7 @@ static void linear_dx(const hd_call *call) {
 
 void hd__bf16_linear_fill(hd_kernels *table) {
   table->run[HD_OP_linear] = linear;
+  table->run_outputs[HD_OP_linear] = NULL;
   table->scratch_bytes[HD_OP_linear] = linear_scratch;
   table->packed_elems[HD_OP_linear] = linear_packed;
   table->pack[HD_OP_linear] = linear_pack;

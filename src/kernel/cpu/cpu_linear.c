@@ -157,14 +157,17 @@ static void finish_row(float *y, const float *bias, int outs, int relu) {
   }
 }
 
-static void linear(const hd_call *call) {
-  const int outs = call->g->co, fitting = SLAB_ELEMS / call->g->ci / OUTS;
+static void linear_outputs(const hd_call *call, int32_t j0, int32_t j1) {
+  const float *bias = call->in[2] ? (const float *)call->in[2] + j0 : NULL;
+  const int fitting = SLAB_ELEMS / call->g->ci / OUTS;
   const int slab = OUTS * (fitting > SLAB_BLOCKS ? SLAB_BLOCKS : fitting > 0 ? fitting : 1);
-  for (int j = 0; j < outs; j += slab)
-    run_slab(call, j, outs - j < slab ? outs - j : slab);
-  for (int64_t n = 0; n < call->rows && (call->in[2] || call->g->relu); n++)
-    finish_row((float *)call->out[0] + n * call->out_stride[0], call->in[2], outs, call->g->relu);
+  for (int j = j0; j < j1; j += slab)
+    run_slab(call, j, j1 - j < slab ? j1 - j : slab);
+  for (int64_t n = 0; n < call->rows && (bias || call->g->relu); n++)
+    finish_row((float *)call->out[0] + n * call->out_stride[0] + j0, bias, j1 - j0, call->g->relu);
 }
+
+static void linear(const hd_call *call) { linear_outputs(call, 0, call->g->co); }
 
 static void linear_dx(const hd_call *call) {
   const hd_geom *g = call->g;
@@ -184,5 +187,6 @@ static void linear_dx(const hd_call *call) {
 
 void HD_SYM(linear_fill)(hd_kernels *table) {
   table->run[HD_OP_linear] = linear;
+  table->run_outputs[HD_OP_linear] = linear_outputs;
   table->run[HD_OP_linear_dx] = linear_dx;
 }

@@ -113,5 +113,6 @@ void hd__bf16_reference_fill(hd_kernels *table) {
   table->run[HD_OP_conv2d] = conv2d;
   table->scratch_bytes[HD_OP_conv2d] = conv_scratch;
   table->run[HD_OP_linear] = linear;
+  table->run_outputs[HD_OP_linear] = NULL;
   table->run[HD_OP_linear_dx] = linear_dx;
 }

@@ -12,12 +12,14 @@ static real output(const hd_geom *g, const real *x, const real *w, const real *b
   return g->relu && y < 0 ? 0 : y;
 }
 
-static void linear(const hd_call *call) {
+static void linear_outputs(const hd_call *call, int32_t j0, int32_t j1) {
   for (int64_t n = 0; n < call->rows; n++)
-    for (int j = 0; j < call->g->co; j++)
+    for (int j = j0; j < j1; j++)
       ((real *)call->out[0])[n * call->out_stride[0] + j] =
           output(call->g, (const real *)call->in[0] + n * call->in_stride[0], call->in[1], call->in[2], j);
 }
+
+static void linear(const hd_call *call) { linear_outputs(call, 0, call->g->co); }
 
 /* acc = +0; j ascending: acc = fma(dy[j], w[j][k], acc). */
 static void linear_dx(const hd_call *call) {
@@ -57,6 +59,7 @@ static void linear_dw(const hd_call *call) {
 
 void REF(linear_fill)(hd_kernels *table) {
   table->run[HD_OP_linear] = linear;
+  table->run_outputs[HD_OP_linear] = linear_outputs;
   table->run[HD_OP_linear_dx] = linear_dx;
   table->run[HD_OP_linear_dw] = linear_dw;
 }
