@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 static atomic_long g_made;
 static atomic_long g_limit = -1;
@@ -25,6 +27,15 @@ void hd__alloc_fail_after(long count) {
 long hd__alloc_count(void) { return atomic_load(&g_made); }
 
 void *hd__malloc(size_t bytes) { return may_allocate() ? malloc(bytes ? bytes : 1) : NULL; }
+
+void *hd__malloc_scattered(size_t bytes) {
+  const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+  void *memory = hd__malloc(bytes);
+  const uintptr_t first = ((uintptr_t)memory + page - 1) / page * page, end = ((uintptr_t)memory + bytes) / page * page;
+  if (memory && first < end)
+    madvise((void *)first, end - first, MADV_HUGEPAGE); /* a refusal costs speed, not results */
+  return memory;
+}
 
 void *hd__calloc(size_t count, size_t bytes) {
   return may_allocate() ? calloc(count ? count : 1, bytes ? bytes : 1) : NULL;

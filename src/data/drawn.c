@@ -26,7 +26,8 @@ static hd_status make_room(hd_opened *out, drawn **d, hd_ctx *ctx, const int sha
   void *self;
   HD_TRY(hd__opened_hold(&self, out, ctx, sizeof(drawn), release));
   *d = self;
-  (*d)->images = hd__malloc((size_t)((train + test) * (sample + 1) + SLACK_BYTES)); /* labels as bytes behind them */
+  (*d)->images =
+      hd__malloc_scattered((size_t)((train + test) * (sample + 1) + SLACK_BYTES)); /* labels as bytes behind them */
   (*d)->labels = hd__malloc((size_t)(train + test) * sizeof *(*d)->labels);
   if (!(*d)->images || !(*d)->labels)
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for %lld drawn samples", (long long)(train + test));

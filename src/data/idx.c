@@ -159,7 +159,7 @@ static hd_status read_unpacked(hd_idx *idx, hd_ctx *ctx, const char *path, int r
   snprintf(text, sizeof text, "%zu packed ones that cannot hold them", packed);
   if (idx->length / MOST_PER_BYTE > (int64_t)packed)
     return wrong_length(ctx, path, idx->length, text);
-  idx->copy = hd__malloc((size_t)idx->length);
+  idx->copy = hd__malloc_scattered((size_t)idx->length);
   if (!idx->copy)
     return hd__fail(ctx, HD_E_NOMEM, "%s: expected %lld bytes of memory, found less; free some", path,
                     (long long)idx->length);

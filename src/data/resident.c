@@ -5,7 +5,7 @@
 #include "data/format.h"
 
 static bool make(void *pointer, int64_t count, int64_t bytes) {
-  void *memory = hd__malloc(count > 0 ? (size_t)(count * bytes) : 1);
+  void *memory = hd__malloc_scattered(count > 0 ? (size_t)(count * bytes) : 1);
   memcpy(pointer, &memory, sizeof memory);
   return memory != NULL;
 }
