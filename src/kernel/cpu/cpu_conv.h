@@ -146,15 +146,23 @@ static inline int walk_is_half(int channels, int c) {
   return left > 0 && left <= 8 && c / 16 == channels / 16;
 }
 
-/* Puts the weights of channel c, `count` of them from tap k on, into their places. */
-static inline void walk_pack(float *packed, int channels, int taps, int c, int k, const float *w, int64_t w_step,
-                             int count) {
-  int64_t first = walk_weight_at(channels, taps, c, 0), step = walk_weight_at(channels, taps, c, 1) - first;
-  int half = walk_is_half(channels, c);
-  float *to = packed + first + k * step;
-  for (int i = 0; i < count; i++, to += step, w += w_step) {
-    to[0] = *w;
-    to[half ? 8 : 0] = *w;
+/* Puts all weights of channel c into their places, w[tap]. */
+static inline void walk_pack_channel(float *packed, int channels, int taps, int c, const float *w) {
+  const int64_t first = walk_weight_at(channels, taps, c, 0), step = walk_weight_at(channels, taps, c, 1) - first;
+  for (int i = 0; i < taps; i++)
+    packed[first + i * step] = w[i];
+  for (int i = 0; i < taps && walk_is_half(channels, c); i++)
+    packed[first + i * step + 8] = w[i];
+}
+
+/* Puts all channels' weights of tap k into their places, w[channel]. */
+static inline void walk_pack_tap(float *packed, int channels, int taps, int k, const float *w) {
+  for (int c = 0; c < channels; c += 16) {
+    float *to = packed + walk_weight_at(channels, taps, c, k);
+    const size_t bytes = (size_t)least(16, channels - c) * sizeof *to;
+    memcpy(to, w + c, bytes);
+    if (walk_is_half(channels, c))
+      memcpy(to + 8, w + c, bytes);
   }
 }
 

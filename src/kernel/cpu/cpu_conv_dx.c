@@ -141,11 +141,10 @@ static void pack_channel(const hd_geom *g, const float *w, float *packed, int co
     conv_phase y, x;
     phases_of(&y, &x, g, i);
     int taps = y.taps * x.taps * g->co;
-    for (int c = 0; c < g->ci; c++)
-      for (int t = 0; t < y.taps * x.taps; t++) {
-        int ky = y.last - t / x.taps * g->sh, kx = x.last - t % x.taps * g->sw;
-        walk_pack(packed, g->ci, taps, c, t * g->co + co, w + (ky * g->kw + kx) * g->ci + c, 0, 1);
-      }
+    for (int t = 0; t < y.taps * x.taps; t++) {
+      int ky = y.last - t / x.taps * g->sh, kx = x.last - t % x.taps * g->sw;
+      walk_pack_tap(packed, g->ci, taps, t * g->co + co, w + (ky * g->kw + kx) * g->ci);
+    }
     packed += phase_elems(g, &y, &x);
   }
 }

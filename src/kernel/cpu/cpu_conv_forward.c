@@ -98,8 +98,8 @@ static void pack(const hd_geom *g, const float *w, float *packed, int32_t j0, in
   hd_geom part = group_geom(g);
   int taps = part.kh * part.kw * part.ci;
   for (int32_t j = j0; j < j1; j++)
-    walk_pack(packed + j / part.co * group_packed_elems(&part), part.co, taps, j % part.co, 0, w + (int64_t)j * taps, 1,
-              taps);
+    walk_pack_channel(packed + j / part.co * group_packed_elems(&part), part.co, taps, j % part.co,
+                      w + (int64_t)j * taps);
 }
 
 void HD_SYM(conv_forward_fill)(hd_kernels *table) {

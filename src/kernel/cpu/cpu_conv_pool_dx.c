@@ -129,6 +129,16 @@ int64_t HD_SYM(conv_pool_dx_scratch)(const hd_geom *g) {
 
 int64_t HD_SYM(conv_pool_dx_packed)(const hd_geom *g) { return slice_count(g) * slice_weights(g); }
 
+/* The weights of one of the kernel's lines as far as they lie in elements first .. first + run - 1 of the slice's line,
+ * which has `slice` for each tap; what is left is padding. */
+static void pack_line(float *to, const hd_geom *g, const float *w, int first, int run, int slice, int channels) {
+  for (int x = 0; x < g->kw; x++) {
+    const int begin = x * slice > first ? x * slice : first, end = least(x * slice + channels, first + run);
+    if (begin < end)
+      memcpy(to + begin - first, w + (int64_t)x * g->ci + begin - x * slice, (size_t)(end - begin) * sizeof *to);
+  }
+}
+
 /* One slice of one channel's weights: its lines, cut into blocks. */
 static void pack_slice(const hd_geom *g, const float *w, float *packed, int32_t j, int channels) {
   conv_cut cut = cut_of(g);
@@ -137,10 +147,9 @@ static void pack_slice(const hd_geom *g, const float *w, float *packed, int32_t 
     for (int group = 0; group < cut.groups; group += cut.across) {
       int lines = least(cut.lines, cut.rows - row), run = 16 * least(cut.across, cut.groups - group);
       float *to = packed + (int64_t)j * lines * run;
-      for (int i = 0; i < lines * run; i++) {
-        int k = 16 * group + i % run, x = k / slice, c = k % slice;
-        to[i] = x < g->kw && c < channels ? w[((int64_t)(row + i / run) * g->kw + x) * g->ci + c] : 0;
-      }
+      for (int i = 0; i < lines; i++)
+        pack_line(to + i * run, g, w + (int64_t)(row + i) * g->kw * g->ci, 16 * group, run, slice,
+                  least(channels, slice));
       packed += (int64_t)g->co * lines * run;
     }
 }
