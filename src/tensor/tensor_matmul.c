@@ -119,27 +119,60 @@ static int result_sizes(int64_t *size, const product *job, const hd_tensor *a, c
   return ndim;
 }
 
-hd_status hd_tensor_matmul(hd_tensor **out, hd_ctx *ctx, const hd_tensor *a, const hd_tensor *b) {
-  *out = NULL;
+/* A product and its operands as matrices. */
+typedef struct prepared {
+  product job;
+  hd_tensor a, b;
+  int ndim;
+  int64_t size[HD_TENSOR_MAX_DIMS]; /* of the result */
+} prepared;
+
+static hd_status prepare(prepared *p, hd_ctx *ctx, const hd_tensor *a, const hd_tensor *b) {
   HD_TRY(check_operands(ctx, a, b));
-  const hd_tensor left = as_matrix(a, true), right = as_matrix(b, false);
-  hd_tensor left_batch = left, right_batch = right;
-  product job = {.a = &left,
-                 .b = &right,
-                 .m = size_from_end(&left, 2),
-                 .n = size_from_end(&right, 1),
-                 .k = size_from_end(&left, 1)};
-  left_batch.ndim -= 2;
-  right_batch.ndim -= 2;
-  HD_TRY(hd__broadcast(&job.batch_ndim, job.batch_size, ctx, &left_batch, &right_batch));
-  int64_t size[HD_TENSOR_MAX_DIMS];
-  const int ndim = result_sizes(size, &job, a, b);
-  HD_TRY(hd__tensor_new(out, ctx, HD_F32, ndim, size));
-  if (hd_tensor_elems(*out) == 0 || job.k == 0)
-    return hd__tensor_keep(out, hd_tensor_fill(*out, ctx, 0));
-  job.out = *out;
-  cut(&job);
-  const double work = (double)job.batches * (double)job.m * (double)job.n * (double)job.k / PRODUCTS_PER_ELEM;
-  return hd__tensor_keep(out, hd__team_run(ctx, job.batches * job.row_tiles * job.column_tiles,
-                                           work < 0x1p60 ? (int64_t)work : INT64_C(1) << 60, run_tiles, &job));
+  p->a = as_matrix(a, true);
+  p->b = as_matrix(b, false);
+  p->job = (product){
+      .a = &p->a, .b = &p->b, .m = size_from_end(&p->a, 2), .n = size_from_end(&p->b, 1), .k = size_from_end(&p->a, 1)};
+  if (a->ndim > 2 || b->ndim > 2) {
+    hd_tensor left = p->a, right = p->b;
+    left.ndim -= 2;
+    right.ndim -= 2;
+    HD_TRY(hd__broadcast(&p->job.batch_ndim, p->job.batch_size, ctx, &left, &right));
+  }
+  p->ndim = result_sizes(p->size, &p->job, a, b);
+  return HD_OK;
+}
+
+static hd_status multiply(product *job, hd_ctx *ctx, hd_tensor *out) {
+  if (hd_tensor_elems(out) == 0 || job->k == 0)
+    return hd_tensor_fill(out, ctx, 0);
+  job->out = out;
+  cut(job);
+  const double work = (double)job->batches * (double)job->m * (double)job->n * (double)job->k / PRODUCTS_PER_ELEM;
+  return hd__team_run(ctx, job->batches * job->row_tiles * job->column_tiles,
+                      work < 0x1p60 ? (int64_t)work : INT64_C(1) << 60, run_tiles, job);
+}
+
+hd_status hd_tensor_matmul(hd_tensor **out, hd_ctx *ctx, const hd_tensor *a, const hd_tensor *b) {
+  prepared p;
+  *out = NULL;
+  HD_TRY(prepare(&p, ctx, a, b));
+  HD_TRY(hd__tensor_new(out, ctx, HD_F32, p.ndim, p.size));
+  return hd__tensor_keep(out, multiply(&p.job, ctx, *out));
+}
+
+hd_status hd_tensor_matmul_into(hd_tensor *x, hd_ctx *ctx, const hd_tensor *a, const hd_tensor *b) {
+  char wanted[HD_SIZES_TEXT_BYTES], found[HD_SIZES_TEXT_BYTES];
+  prepared p;
+  HD_TRY(prepare(&p, ctx, a, b));
+  HD_TRY(hd__tensors_together(ctx, a, x));
+  if (x->dtype != HD_F32 || x->ndim != p.ndim || memcmp(x->size, p.size, (size_t)p.ndim * sizeof *p.size))
+    return hd__fail(ctx, HD_E_SHAPE, "expected float32 of sizes %s for the product, found %s of %s; make another",
+                    hd__sizes_text(wanted, p.ndim, p.size), hd__dtype_text(x->dtype),
+                    hd__sizes_text(found, x->ndim, x->size));
+  if (!hd__tensor_contiguous(x) || x->storage == a->storage || x->storage == b->storage)
+    return hd__fail(ctx, HD_E_USAGE,
+                    "expected a contiguous tensor with elements of its own for the product, found a view; write to a "
+                    "clone");
+  return multiply(&p.job, ctx, x);
 }

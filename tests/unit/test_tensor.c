@@ -437,6 +437,25 @@ static void test_matmul_views(void) {
   drop_all();
 }
 
+static void test_matmul_into(void) {
+  hd_tensor *a = MAKE(randn, 1, D(2, 30, 41)), *b = MAKE(randn, 2, D(41, 19)), *want = MAKE(matmul, a, b);
+  hd_tensor *x = MAKE(full, HD_F32, 7, D(2, 30, 19)), *none = MAKE(zeros, HD_F32, D(3, 0));
+  is_int(hd_tensor_matmul_into(x, ctx, a, b), HD_OK, "a product into a tensor that is there");
+  is_int(item(MAKE(sum, MAKE(ne, want, x), HD_ALL_DIMS, 0)) != 0, 0, "has the bits of one into its own");
+  hd_tensor *full = MAKE(full, HD_F32, 7, D(3, 3));
+  is_int(hd_tensor_matmul_into(full, ctx, none, MAKE(zeros, HD_F32, D(0, 3))), HD_OK, "a product over nothing");
+  HAS(full, "is zero", 0, 0, 0, 0, 0, 0, 0, 0, 0);
+  is_int(hd_tensor_matmul_into(full, ctx, a, b), HD_E_SHAPE, "other sizes are refused");
+  ok(strstr(hd_ctx_message(ctx), "expected float32 of sizes [2, 30, 19]") != NULL, "and named: %s",
+     hd_ctx_message(ctx));
+  is_int(hd_tensor_matmul_into(MAKE(zeros, HD_I32, D(2, 30, 19)), ctx, a, b), HD_E_SHAPE, "so are integers");
+  hd_tensor *square = MAKE(randn, 3, D(5, 5)), *turned = MAKE(transpose, MAKE(zeros, HD_F32, D(5, 5)), 0, 1);
+  is_int(hd_tensor_matmul_into(square, ctx, square, square), HD_E_USAGE, "so is an operand");
+  is_int(hd_tensor_matmul_into(turned, ctx, square, square), HD_E_USAGE, "so is what does not lie in rows");
+  is_int(hd_tensor_matmul_into(NULL, ctx, square, square), HD_E_USAGE, "so is nothing");
+  drop_all();
+}
+
 static void test_blas(void) {
   hd_blas none;
   ok(!hd__blas_open(&none, "libno-such-blas.so.0"), "a missing library is not there");
@@ -783,6 +802,7 @@ int main(void) {
   test_matmul();
   test_matmul_shapes();
   test_matmul_views();
+  test_matmul_into();
   test_blas();
   test_bits();
   test_tables();
