@@ -8,7 +8,7 @@ SH_LOG_COMPILER = $(SHELL)
 BATS_LOG_DRIVER = $(LOG_DRIVER)
 BATS_LOG_COMPILER = $(SHELL) $(top_srcdir)/tests/cli/run-bats
 AM_TESTS_ENVIRONMENT = HEDDLE='$(abs_top_builddir)/heddle' SRCDIR='$(abs_top_srcdir)' BUILDDIR='$(abs_top_builddir)' \
-  BATS='$(BATS)'; export HEDDLE SRCDIR BUILDDIR BATS; unset OMP_NUM_THREADS HEDDLE_ISA HEDDLE_DATA HEDDLE_SYSROOT \
+  BATS='$(BATS)'; export HEDDLE SRCDIR BUILDDIR BATS; unset OMP_NUM_THREADS HEDDLE_ISA HEDDLE_DATA HEDDLE_SYSROOT HEDDLE_HOST_ID \
   HEDDLE_LANE_SPEEDS; \
   HD_BITS='$(HD_BITS)'; export HD_BITS;
 
@@ -36,10 +36,10 @@ script_tests += tests/cli/bench.bats tests/cli/doctor.bats tests/cli/errors.bats
   tests/cli/top.bats tests/cli/topo.bats tests/cli/train.bats tests/cli/transforms.bats tests/cli/tune.bats
 script_tests += tests/cli/data.bats tests/cli/ranks.bats tests/cli/profile.bats tests/cli/get-mnist.bats
 script_tests += tests/cli/hostile.sh tests/install.sh tests/instructions.sh
-bits_tests = tests/bits/bf16.sh tests/bits/native.sh tests/bits/bits.sh tests/bits/formats.sh tests/bits/networks.sh tests/bits/pictures.sh tests/bits/readme.sh tests/bits/recipes.sh tests/bits/transforms.sh
+bits_tests = tests/bits/hosts.sh tests/bits/bf16.sh tests/bits/native.sh tests/bits/bits.sh tests/bits/formats.sh tests/bits/networks.sh tests/bits/pictures.sh tests/bits/readme.sh tests/bits/recipes.sh tests/bits/transforms.sh
 TESTS = $(unit_tests) $(op_tests) $(script_tests) $(bits_tests)
 check_PROGRAMS += $(unit_tests) $(op_tests) tests/bits/make_data tests/bits/make_idx tests/cli/on_terminal tests/cli/bad_server tests/golden/print_scores
-EXTRA_DIST += $(script_tests) $(bits_tests) tests/tap.h tests/scratch.h tests/cli/run-bats tests/cli/cli.bash \
+EXTRA_DIST += $(script_tests) $(bits_tests) tests/mpi_lib.sh tests/bits/experiments.sh tests/tap.h tests/scratch.h tests/cli/run-bats tests/cli/cli.bash \
   tests/golden/networks.json
 
 # Programs of several files.

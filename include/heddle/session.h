@@ -48,10 +48,10 @@ typedef struct hd_profile {
   double longest; /* the share of its time that the waiter did */
 } hd_profile;
 
-/* A rank of a run: its process, and the CPUs that its lanes are bound to, "0,2" or "any". */
+/* A rank of a run: its process, where it runs, and the CPUs that its lanes are bound to, "0,2" or "any". */
 typedef struct hd_rank_place {
   int32_t pid, lanes;
-  char cpus[248];
+  char host[72], cpus[248];
 } hd_rank_place;
 
 /* Where the time of a rank's lanes went inside of steps: seconds, on average over its lanes. */
@@ -74,6 +74,8 @@ typedef struct hd_report {
   int32_t threads, ranks, workers; /* what really ran; threads and workers of this rank */
   const hd_rank_place *rank;       /* each of them */
   const hd_rank_time *rank_time;   /* of each; NULL without other ranks, and before the first step */
+  int32_t hosts;                   /* that they live on */
+  const char *transport;           /* between hosts, "Open MPI v4.1.4"; "" on one */
   int32_t cpus;                    /* that this process may use */
   int64_t val_samples;             /* held out by --val-split */
   double train_loss, val_loss, val_accuracy, test_loss, test_accuracy;

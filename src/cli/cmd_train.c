@@ -123,13 +123,16 @@ static void on_event(void *user, const hd_event *event) {
 }
 
 static void print_start(const hd_report *r) {
-  char frozen[48] = "", ranks[48] = "";
-  if (r->ranks > 1)
+  char frozen[48] = "", ranks[160] = "";
+  if (r->hosts > 1)
+    snprintf(ranks, sizeof ranks, "%d ranks on %d hosts over %.64s of ", r->ranks, r->hosts, r->transport);
+  else if (r->ranks > 1)
     snprintf(ranks, sizeof ranks, "%d ranks of ", r->ranks);
   if (r->trainable < r->parameters)
     snprintf(frozen, sizeof frozen, ", %s trainable", cli_grouped(r->trainable));
   for (int i = 0; r->ranks > 1 && i < r->ranks; i++)
-    printf("rank %d pid %d cpus %s\n", i, (int)r->rank[i].pid, r->rank[i].cpus);
+    printf("rank %d pid %d cpus %s%s%s\n", i, (int)r->rank[i].pid, r->rank[i].cpus, r->hosts > 1 ? " on " : "",
+           r->hosts > 1 ? r->rank[i].host : "");
   printf("heddle %s: %s (%s parameters%s) on %s, batch %lld in %lld shards, %s, %s%d thread%s on %d CPU%s, %s, %s "
          "arithmetic\n",
          hd_version(), r->model, cli_grouped(r->parameters), frozen, r->data, (long long)r->batch, (long long)r->shards,
@@ -145,10 +148,13 @@ static void warn_of_threads(const hd_report *r, const char *asked) {
   if (atoi(asked) > r->threads)
     cli_complain("warning: expected %s threads, the OpenMP runtime delivered %d; raise OMP_THREAD_LIMIT", asked,
                  r->threads);
-  const int threads = r->threads * r->ranks;
+  int ranks = 0; /* on this host */
+  for (int i = 0; i < r->ranks; i++)
+    ranks += !strcmp(r->rank[i].host, r->rank[0].host);
+  const int threads = r->threads * ranks;
   if (threads > r->cpus)
     cli_complain("warning: %d threads share %d CPU%s, which is slower; use --threads %d or fewer", threads, r->cpus,
-                 r->cpus == 1 ? "" : "s", r->cpus / r->ranks > 0 ? r->cpus / r->ranks : 1);
+                 r->cpus == 1 ? "" : "s", r->cpus / ranks > 0 ? r->cpus / ranks : 1);
 }
 
 /* The largest shares, and what waiting takes. */
@@ -245,6 +251,8 @@ static void print_json(const hd_report *r) {
   json_int("accumulate", r->accumulate);
   json_int("threads", r->threads);
   json_int("ranks", r->ranks);
+  if (r->hosts > 1)
+    json_int("hosts", r->hosts);
   json_int("workers", r->workers);
   json_text("device", r->device);
   json_text("arithmetic", r->arithmetic);

@@ -40,6 +40,8 @@ static int queue_of(const hd_group_call *call) {
 }
 
 static hd_status do_now(hd_group *g, hd_ctx *ctx, const hd_group_call *call) {
+  if (!g->end)
+    return hd__fail(ctx, HD_E_UNSUPPORTED, "expected ranks on one host for calls of a group, found several hosts");
   HD_TRY(hd__group_check(g, ctx));
   if (queue_of(call) == MESSAGES)
     return hd__message(g, ctx, call);

@@ -47,6 +47,14 @@ static void describe(char *text, size_t bytes, const hd_fault *f) {
              f->number);
     break;
   case HD_FAULT_GAVE_UP: snprintf(text, bytes, "gave up"); break;
+  case HD_FAULT_SILENT:
+    snprintf(text, bytes,
+             "has not been heard of for %d s: its host is lost or cut off, or it stands still (is it slow? then raise "
+             "--stall-timeout)",
+             f->number);
+    break;
+  case HD_FAULT_ENDING: snprintf(text, bytes, "does not answer while the job is being ended"); break;
+  case HD_FAULT_CUT: snprintf(text, bytes, "cannot be reached"); break;
   case HD_FAULT_PARENT: break;
   }
 }
@@ -60,7 +68,7 @@ const char *hd__fault_line(char line[HD_FAULT_LINE_BYTES], const hd_fault *f) {
   describe(what, sizeof what, f);
   if (f->step >= 0)
     snprintf(step, sizeof step, " after step %lld", (long long)f->step);
-  snprintf(line, HD_FAULT_LINE_BYTES, "rank %d (pid %d on %s) %s%s%s%s", f->rank, f->pid, f->host, what, step,
+  snprintf(line, HD_FAULT_LINE_BYTES, "rank %d (pid %d on %s) %s%s%s%s", f->named, f->pid, f->host, what, step,
            f->text[0] ? ": " : "", f->text);
   return line;
 }

@@ -15,16 +15,22 @@ typedef enum hd_fault_kind {
   HD_FAULT_STOPPED, /* by SIGSTOP or the like; it may wake up */
   HD_FAULT_LATE,    /* it lives and has not come to a meeting; number: seconds */
   HD_FAULT_GAVE_UP, /* it said why: text */
+  HD_FAULT_SILENT,  /* the first rank of another host: not heard of; number: seconds */
+  HD_FAULT_ENDING,  /* likewise, while the launcher was ending the job */
+  HD_FAULT_CUT,     /* likewise, the transport says why: text */
   HD_FAULT_PARENT   /* who started the ranks is gone; pid: who it was */
 } hd_fault_kind;
 
 enum { HD_FAULT_HOST_BYTES = 65, HD_FAULT_TEXT_BYTES = 1024, HD_FAULT_LINE_BYTES = 1536 };
 
 typedef struct hd_fault {
-  int32_t kind, rank, pid, number;
+  int32_t kind;
+  int32_t rank;  /* in the world; -1: on another host */
+  int32_t named; /* in the job */
+  int32_t pid, number;
   int64_t step; /* the last whole step that any rank has counted; -1: it counts none */
   char host[HD_FAULT_HOST_BYTES];
-  char text[HD_FAULT_TEXT_BYTES]; /* of GAVE_UP; "" in others */
+  char text[HD_FAULT_TEXT_BYTES]; /* of GAVE_UP and CUT; "" in others */
 } hd_fault;
 
 typedef struct hd_fault_box {

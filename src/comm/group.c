@@ -12,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "comm/desk.h"
+#include "comm/hosts.h"
 #include "comm/message.h"
 #include "comm/rendezvous.h"
 
@@ -185,10 +186,10 @@ static hd_status share_world(hd_group *g, hd_ctx *ctx) {
 
 hd_status hd__group_of_world(hd_group **out, hd_ctx *ctx, hd_world *world, double timeout_s) {
   hd_group *g;
-  hd_status status = make(&g, ctx, world, hd__world_rank(world), hd__world_ranks(world));
+  hd_status status = make(&g, ctx, world, hd__hosts_rank(world), hd__hosts_ranks(world));
   for (int r = 0; status == HD_OK && r < g->ranks; r++)
     g->member[r] = r;
-  if (status == HD_OK)
+  if (status == HD_OK && hd__hosts_count(world) == 1)
     status = share_world(g, ctx);
   if (status == HD_OK && timeout_s > 0)
     g->patience_s = g->timeout_s = timeout_s;
@@ -199,13 +200,8 @@ hd_status hd__group_of_world(hd_group **out, hd_ctx *ctx, hd_world *world, doubl
 }
 
 static hd_status check_settings(hd_ctx *ctx, const hd_group_settings *s) {
-  const char *backend = s->backend ? s->backend : "shm";
-  if (!strcmp(backend, "mpi"))
-    return hd__fail(ctx, HD_E_UNSUPPORTED,
-                    "backend mpi is not there yet: for ranks on one host use shm, which ranks that "
-                    "mpirun started can use, too");
-  if (strcmp(backend, "shm"))
-    return hd__fail(ctx, HD_E_USAGE, "expected backend shm or mpi, found '%.60s'", backend);
+  if (s->backend && strcmp(s->backend, "shm") && strcmp(s->backend, "mpi"))
+    return hd__fail(ctx, HD_E_USAGE, "expected backend shm or mpi, found '%.60s'", s->backend);
   if (!(s->timeout_s >= 0 && s->timeout_s <= 1e9))
     return hd__fail(ctx, HD_E_USAGE, "expected a timeout in seconds, 0 for %g, found %g", TIMEOUT_S, s->timeout_s);
   return HD_OK;
@@ -218,7 +214,8 @@ hd_status hd_group_init(hd_group **out, hd_ctx *ctx, const hd_group_settings *se
   *out = NULL;
   HD_TRY(check_settings(ctx, s));
   const double timeout_s = s->timeout_s > 0 ? s->timeout_s : TIMEOUT_S;
-  HD_TRY(hd__rendezvous(&world, ctx, s->init_method, s->rank, s->world_size, timeout_s));
+  const hd_way way = !s->backend ? HD_WAY_ANY : strcmp(s->backend, "mpi") ? HD_WAY_SHM : HD_WAY_MPI;
+  HD_TRY(hd__rendezvous(&world, ctx, way, s->init_method, s->rank, s->world_size, timeout_s));
   hd__world_keep_process(world);
   const hd_status status = hd__group_of_world(out, ctx, world, timeout_s);
   if (status == HD_OK)

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "comm/hosts.h"
 #include "comm/watch.h"
 #include "sys/clock.h"
 
@@ -308,18 +309,64 @@ static hd_status join_launched(hd_world **out, hd_ctx *ctx, int rank, int ranks,
   return hd__world_join_launched(out, ctx, timeout_s);
 }
 
-hd_status hd__rendezvous(hd_world **out, hd_ctx *ctx, const char *method, int rank, int ranks, double timeout_s) {
+static hd_status come_together(hd_world **out, hd_ctx *ctx, place *p, const char *key) {
+  name_socket(p, key);
+  return p->rank == 0 ? receive_others(out, ctx, p) : come_to(out, ctx, p);
+}
+
+/* MPI says who lives where; the ranks of each host then meet as on one. */
+static hd_status come_over_mpi(hd_world **out, hd_ctx *ctx, place *p, const hd_start *start) {
+  char key[METHOD_BYTES];
+  hd_hosts *hosts;
+  HD_TRY(hd__hosts_open(&hosts, ctx, start->by, p->ranks));
+  p->rank = hd__hosts_local_rank(hosts);
+  p->ranks = hd__hosts_local_ranks(hosts);
+  hd__hosts_key(key, sizeof key, hosts);
+  snprintf(p->shown, sizeof p->shown, "the ranks of a host (%.60s)", key);
+  hd_status status = come_together(out, ctx, p, key);
+  if (status != HD_OK) {
+    hd__hosts_close(hosts, false);
+    return status;
+  }
+  status = hd__hosts_enter(*out, ctx, hosts);
+  if (status != HD_OK) {
+    hd__world_give_up(*out, hd_ctx_message(ctx));
+    hd__world_leave(*out);
+    *out = NULL;
+  }
+  return status;
+}
+
+/* Which way it is: MPI, or shared memory. */
+static hd_status choose_way(bool *mpi, hd_ctx *ctx, hd_way way, const hd_start *start) {
+  *mpi = way == HD_WAY_MPI || (way == HD_WAY_ANY && start->spans);
+  if (way == HD_WAY_SHM && start->spans)
+    return hd__fail(ctx, HD_E_UNSUPPORTED,
+                    "expected all %d ranks on this host for backend shm, found several hosts: start them with `mpirun "
+                    "-n %d PROGRAM` and backend mpi, or leave the backend out",
+                    start->ranks, start->ranks);
+  if (way == HD_WAY_MPI && !start->has_mpi)
+    return hd__fail(ctx, HD_E_USAGE,
+                    "expected ranks that mpirun or srun started for backend mpi, found %s; start them with `mpirun -n "
+                    "%d PROGRAM`",
+                    start->by ? start->by : "none of their variables", start->ranks > 0 ? start->ranks : 2);
+  return HD_OK;
+}
+
+hd_status hd__rendezvous(hd_world **out, hd_ctx *ctx, hd_way way, const char *method, int rank, int ranks,
+                         double timeout_s) {
   hd_start start = {.rank = -1, .ranks = -1};
   place p = {.timeout_s = timeout_s, .end_s = hd__clock_s() + timeout_s};
   char key[METHOD_BYTES];
   int given_rank, given_ranks;
+  bool mpi;
   *out = NULL;
-  if ((!method || !strcmp(method, "env://")) && hd__world_launched(&given_rank, &given_ranks))
+  if ((!method || !strcmp(method, "env://")) && hd__world_launched(&given_rank, &given_ranks) && way != HD_WAY_MPI)
     return join_launched(out, ctx, rank, ranks, timeout_s);
-  if (rank == -1 || ranks == -1)
+  if (rank == -1 || ranks == -1 || way == HD_WAY_MPI)
     HD_TRY(hd__start_read(&start, ctx));
+  HD_TRY(choose_way(&mpi, ctx, way, &start));
   HD_TRY(read_method(key, &p, ctx, method, &start));
   HD_TRY(settle_numbers(&p, ctx, &start, rank, ranks));
-  name_socket(&p, key);
-  return p.rank == 0 ? receive_others(out, ctx, &p) : come_to(out, ctx, &p);
+  return mpi ? come_over_mpi(out, ctx, &p, &start) : come_together(out, ctx, &p, key);
 }

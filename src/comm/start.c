@@ -15,6 +15,7 @@ typedef struct launcher {
   const char *rank, *ranks, *local_ranks, *hosts; /* NULL: it does not say */
   const char *job[MOST_NAMES];
   bool job_is_parent; /* where no variable names the job, the parent does */
+  bool has_mpi;
 } launcher;
 
 static const launcher launchers[] = {
@@ -24,6 +25,7 @@ static const launcher launchers[] = {
      "LOCAL_WORLD_SIZE",
      NULL,
      {"MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT"},
+     false,
      false},
     {"Open MPI's mpirun",
      "OMPI_COMM_WORLD_RANK",
@@ -31,14 +33,16 @@ static const launcher launchers[] = {
      "OMPI_COMM_WORLD_LOCAL_SIZE",
      NULL,
      {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"},
+     true,
      true},
-    {"mpiexec", "PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS", NULL, {"PMI_ID_OF_JOB"}, true},
+    {"mpiexec", "PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS", NULL, {"PMI_ID_OF_JOB"}, true, true},
     {"srun",
      "SLURM_PROCID",
      "SLURM_STEP_NUM_TASKS",
      NULL,
      "SLURM_STEP_NUM_NODES",
      {"SLURM_JOB_ID", "SLURM_STEP_ID"},
+     true,
      true}};
 
 static const char *value_of(const char *name) {
@@ -77,7 +81,7 @@ static hd_status several_hosts(hd_ctx *ctx, const hd_start *start, const char *w
   return hd__fail(
       ctx, HD_E_UNSUPPORTED,
       "expected all %d ranks on this host, found %s=%d: a world that spans hosts needs MPI; start the ranks "
-      "with `mpirun -n %d PROGRAM` and backend mpi, or all of them on one host",
+      "with `mpirun -n %d PROGRAM`, or all of them on one host",
       start->ranks, what, number, start->ranks);
 }
 
@@ -96,10 +100,10 @@ static hd_status read_launcher(hd_start *out, hd_ctx *ctx, const launcher *l) {
   if (out->rank >= out->ranks)
     return hd__fail(ctx, HD_E_USAGE, "expected %s from 0 to %d, as %s is %d, found %d", l->rank, out->ranks - 1,
                     l->ranks, out->ranks, out->rank);
-  if (local > 0 && local != out->ranks)
+  out->has_mpi = l->has_mpi;
+  out->spans = hosts > 1 || (local > 0 && local != out->ranks) || (l->has_mpi && value_of("HEDDLE_HOST_ID"));
+  if (out->spans && !l->has_mpi)
     return several_hosts(ctx, out, l->local_ranks, local);
-  if (hosts > 1)
-    return several_hosts(ctx, out, l->hosts, hosts);
   return HD_OK;
 }
 

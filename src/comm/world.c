@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "comm/hosts.h"
 #include "comm/watch.h"
 #include "sys/clock.h"
 #include "sys/process.h"
@@ -25,7 +26,7 @@
 
 #define WORLD_MAGIC UINT64_C(0x646c726f77646468) /* "hddworld" */
 
-enum { WORLD_VERSION = 1, LINE_TEXT_BYTES = 400 };
+enum { WORLD_VERSION = 1 };
 
 static const double PATIENCE_S = 60;
 
@@ -69,6 +70,7 @@ struct hd_world {
   hd_watch *watch; /* NULL: nobody looks after the others */
   uint64_t gathers;
   double patience_s;
+  _Atomic(hd_hosts *) hosts;
   char host[HD_FAULT_HOST_BYTES];
 };
 
@@ -280,6 +282,8 @@ void hd__world_leave(hd_world *w) {
   hd__watch_end(w->watch);
   if (w->rank >= 0)
     atomic_store(&w->slot[w->rank].state, HD_RANK_LEFT);
+  if (hd__world_hosts(w))
+    hd__hosts_close(hd__world_hosts(w), atomic_load(&w->head->box.state) == 0);
   release(w);
 }
 
@@ -396,64 +400,6 @@ hd_status hd__world_find(hd_segment *out, hd_world *w, hd_ctx *ctx, const char *
   return hd__fail(ctx, HD_E_USAGE, "expected the ranks to share %s, found nothing of that name", what);
 }
 
-/* Line number `n` of a text, cut to the room there is; "" behind the last. */
-static void line_of(char line[LINE_TEXT_BYTES], const char *text, int n) {
-  for (; n > 0 && *text; n--)
-    text += strcspn(text, "\n") + (text[strcspn(text, "\n")] == '\n');
-  snprintf(line, LINE_TEXT_BYTES, "%.*s", (int)strcspn(text, "\n"), text);
-}
-
-static int lines_of(const char *text) {
-  int lines = 1;
-  for (; *text; text++)
-    lines += *text == '\n';
-  return lines;
-}
-
-/* FNV-1a: only unequal texts of unequal sums are looked at any closer. */
-static uint64_t sum_of(const char *text) {
-  uint64_t sum = UINT64_C(0xcbf29ce484222325);
-  for (; *text; text++)
-    sum = (sum ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
-  return sum;
-}
-
-typedef struct opinion {
-  uint64_t sum;
-  int32_t lines;
-} opinion;
-
-static hd_status name_difference(hd_world *w, hd_ctx *ctx, const char *what, const char *text, int lines) {
-  char mine[LINE_TEXT_BYTES], *all = hd__malloc((size_t)w->ranks * sizeof mine);
-  hd_status status = all ? HD_OK : hd__fail(ctx, HD_E_NOMEM, "out of memory for %s", what);
-  for (int n = 0; n < lines && status == HD_OK; n++) {
-    memset(mine, 0, sizeof mine);
-    line_of(mine, text, n);
-    status = hd__world_gather(all, w, ctx, mine, sizeof mine);
-    for (int r = 1; r < w->ranks && status == HD_OK; r++)
-      if (strcmp(all, all + (size_t)r * sizeof mine))
-        status = hd__fail(ctx, HD_E_USAGE,
-                          "expected all ranks to have the same %s, found that rank 0 has '%s' and rank %d '%s'", what,
-                          all, r, all + (size_t)r * sizeof mine);
-  }
-  hd__free(all);
-  return status;
-}
-
-hd_status hd__world_agree(hd_world *w, hd_ctx *ctx, const char *what, const char *text) {
-  opinion all[HD_WORLD_MOST_RANKS], mine = {.sum = sum_of(text), .lines = lines_of(text)};
-  if (!w || w->ranks == 1)
-    return HD_OK;
-  HD_TRY(hd__world_gather(all, w, ctx, &mine, sizeof mine));
-  bool differs = false;
-  int lines = 0;
-  for (int r = 0; r < w->ranks; r++) {
-    differs |= all[r].sum != all[0].sum;
-    lines = all[r].lines > lines ? all[r].lines : lines;
-  }
-  return differs ? name_difference(w, ctx, what, text, lines) : HD_OK;
-}
-
 /* What breaks it. */
 
 void hd__world_set_patience(hd_world *w, double seconds) {
@@ -461,18 +407,30 @@ void hd__world_set_patience(hd_world *w, double seconds) {
     w->patience_s = seconds;
 }
 
+double hd__world_patience(const hd_world *w) { return w->patience_s; }
+
+hd_hosts *hd__world_hosts(const hd_world *w) { return w ? atomic_load(&w->hosts) : NULL; }
+
+void hd__world_set_hosts(hd_world *w, hd_hosts *hosts) { atomic_store(&w->hosts, hosts); }
+
+const char *hd__world_host_name(const hd_world *w) { return w ? w->host : "this host"; }
+
 void hd__world_step(hd_world *w, int64_t step) {
   if (w)
     atomic_store_explicit(&w->slot[w->rank].step, step, memory_order_relaxed);
 }
 
 void hd__world_break(hd_world *w, const hd_fault *fault) {
+  const hd_hosts *hosts = hd__world_hosts(w);
   hd_fault whole = *fault;
   for (int r = 0; r < w->ranks && fault->step >= 0; r++) { /* it may be lost before it counts a step that counts */
     const int64_t step = hd__world_view(w, r).step;
     whole.step = step > whole.step ? step : whole.step;
   }
-  snprintf(whole.host, sizeof whole.host, "%s", w->host);
+  if (fault->rank >= 0) {
+    whole.named = hd__hosts_named(hosts, fault->rank);
+    snprintf(whole.host, sizeof whole.host, "%s", hosts ? hd__hosts_name(w, hd__hosts_mine(w)) : w->host);
+  }
   hd__fault_put(&w->head->box, &whole);
 }
 
@@ -483,6 +441,8 @@ void hd__world_give_up(hd_world *w, const char *why) {
   hd_fault fault = {.kind = HD_FAULT_GAVE_UP, .rank = w->rank, .pid = view.pid, .step = view.step};
   snprintf(fault.text, sizeof fault.text, "%s", why);
   hd__world_break(w, &fault);
+  if (hd__world_fault(&fault, w))
+    hd__hosts_tell(hd__world_hosts(w), &fault);
 }
 
 const atomic_uint *hd__world_broken_word(const hd_world *w) { return &w->head->box.state; }
@@ -503,17 +463,19 @@ void hd__world_keep_process(hd_world *w) {
     hd__watch_heard(w->watch);
 }
 
-bool hd__world_is_heir(const hd_world *w) {
-  hd_fault fault;
-  if (!hd__world_fault(&fault, w) || (w->head->parent && fault.kind != HD_FAULT_PARENT))
-    return false;
+static bool is_first_left(const hd_world *w, const hd_fault *fault) {
   for (int r = 0; r < w->rank; r++) {
     const hd_rank_view view = hd__world_view(w, r);
-    const bool lost = fault.kind != HD_FAULT_PARENT && fault.rank == r;
+    const bool lost = fault->kind != HD_FAULT_PARENT && fault->rank == r;
     if (view.state == HD_RANK_JOINED && !lost && !hd__process_look(view.pid, view.start).has_ended)
       return false;
   }
   return true;
+}
+
+bool hd__world_is_heir(const hd_world *w) {
+  hd_fault fault;
+  return hd__world_fault(&fault, w) && (!w->head->parent || fault.kind == HD_FAULT_PARENT) && is_first_left(w, &fault);
 }
 
 bool hd__world_fault(hd_fault *out, const hd_world *w) { return w && hd__fault_get(out, &w->head->box); }
@@ -525,5 +487,7 @@ hd_status hd__world_check(hd_world *w, hd_ctx *ctx) {
     return HD_OK;
   if (w->watch)
     hd__watch_heard(w->watch);
+  if (hd__world_hosts(w) && is_first_left(w, &fault))
+    hd__hosts_tell(hd__world_hosts(w), &fault);
   return hd__fail(ctx, HD_E_PEER, "%s", hd__fault_line(line, &fault));
 }

@@ -83,11 +83,14 @@ hd_status hd__world_gather(void *all, hd_world *world, hd_ctx *ctx, const void *
 /* A gather of nothing. */
 hd_status hd__world_meet(hd_world *world, hd_ctx *ctx);
 
-/* `text` must be the same in all ranks: HD_E_USAGE names the ranks that differ, `what` and both texts. */
-hd_status hd__world_agree(hd_world *world, hd_ctx *ctx, const char *what, const char *text);
-
 /* After how many seconds without coming to a meeting a rank that lives counts as lost; at first 60. */
 void hd__world_set_patience(hd_world *world, double seconds);
+double hd__world_patience(const hd_world *world);
+
+/* The hosts of the job that the world is a part of, NULL: it is the whole job; see hosts.h. */
+struct hd_hosts *hd__world_hosts(const hd_world *world);
+void hd__world_set_hosts(hd_world *world, struct hd_hosts *hosts);
+const char *hd__world_host_name(const hd_world *world);
 
 /* This rank has done so many whole steps. Any thread. */
 void hd__world_step(hd_world *world, int64_t step);

@@ -56,12 +56,27 @@ static int part_levels(int parts) {
   return levels;
 }
 
+/* What comes from other hosts, and goes there. */
+static void lay_out_crossing(hd_exec *exec, bump *b) {
+  const hd_plan *plan = exec->plan;
+  int64_t slots = 0;
+  if (exec->hosts == 1)
+    return;
+  for (int h = 0; h < exec->hosts; h++)
+    slots += cover_slots(exec->border[exec->host_lane[h + 1]] - exec->border[exec->host_lane[h]]);
+  exec->host_sum = take(b, &b->by.gradients, slots * plan->grad_elems * (int64_t)sizeof *exec->host_sum);
+  const int64_t gathered = plan->gathers ? exec->settings.shards * plan->direct_elems : 0;
+  exec->crossing = take(b, &b->by.gradients, gathered * (int64_t)sizeof *exec->crossing);
+  exec->host_flags = take(b, &b->by.bookkeeping, exec->hosts * (int64_t)sizeof *exec->host_flags);
+  exec->agreed_flags = take(b, &b->by.bookkeeping, sizeof *exec->agreed_flags);
+}
+
 /* What lanes of all ranks read. */
 static void lay_out_common(hd_exec *exec, bump *b) {
   const hd_plan *plan = exec->plan;
   const int parts = exec->settings.parts, ranks = hd__world_ranks(exec->settings.world);
   int64_t capacity = (exec->settings.batch + parts - 1) / parts;
-  exec->lines = take(b, &b->by.bookkeeping, exec->lane_count * (int64_t)sizeof *exec->lines);
+  exec->lines = take(b, &b->by.bookkeeping, hd__exec_host_lanes(exec) * (int64_t)sizeof *exec->lines);
   exec->batch_memory = take(b, &b->by.activations, plan->batch_bytes * capacity);
   exec->losses = take(b, &b->by.activations, exec->settings.batch * (int64_t)sizeof *exec->losses);
   exec->targets = take(b, &b->by.activations, exec->settings.batch * exec->target_bytes);
@@ -69,6 +84,7 @@ static void lay_out_common(hd_exec *exec, bump *b) {
   exec->chunk_norm = take(b, &b->by.bookkeeping, plan->chunk_count * (int64_t)sizeof *exec->chunk_norm);
   exec->grad = take(b, &b->by.gradients, exec->settings.clip_norm > 0 ? plan->trained_elems * 4 : 0);
   exec->part_sum = take(b, &b->by.gradients, part_levels(parts) * plan->grad_elems * 4);
+  lay_out_crossing(exec, b);
   for (int l = 0; l < exec->lane_count; l++) {
     const int64_t slots = cover_slots(exec->border[l + 1] - exec->border[l]);
     take(b, &b->by.bookkeeping, -b->used & (PAGE_BYTES - 1));
@@ -84,10 +100,21 @@ static void lay_out_own(hd_exec *exec, bump *b) {
     exec->layout[parity] = take(b, &b->by.bookkeeping, parts * (int64_t)sizeof *exec->layout[parity]);
     for (int p = 0; p < parts; p++) {
       hd_range_plan *ranges = take(b, &b->by.bookkeeping, exec->lane_count * (int64_t)sizeof *ranges);
-      if (b->base)
+      host_layout *hosts = exec->hosts > 1 ? take(b, &b->by.bookkeeping, sizeof *hosts) : NULL;
+      const int64_t numbers = exec->hosts > 1 ? 2 * (exec->hosts + 1) * (int64_t)sizeof *hosts->cover : 0;
+      int32_t *number = take(b, &b->by.bookkeeping, numbers);
+      if (b->base) {
         exec->layout[parity][p].range = ranges;
+        exec->layout[parity][p].hosts = hosts;
+      }
+      if (hosts && b->base) {
+        hosts->cover = number;
+        hosts->piece = number + exec->hosts + 1;
+      }
     }
   }
+  const int64_t blocks = exec->hosts > 1 ? HOST_BLOCKS * exec->hosts : 0;
+  exec->block_bytes = take(b, &b->by.bookkeeping, blocks * (int64_t)sizeof *exec->block_bytes);
   for (int l = 0; l < exec->own_lanes; l++)
     lay_out_lane(exec, b, exec->first_lane + l);
 }
@@ -117,9 +144,10 @@ static hd_status share_chunks(hd_exec *exec, hd_ctx *ctx) {
     return hd__fail(ctx, HD_E_NOMEM, "out of memory while sharing out chunks");
   for (int c = 0; c < plan->chunk_count; c++)
     weight[c] = plan->chunks[c].weight;
-  for (int l = 0; l < exec->lane_count; l++)
-    hd__tree_split(&exec->lane[l].chunk_lo, &exec->lane[l].chunk_hi, weight, plan->chunk_count, exec->speed,
-                   exec->lane_count, l);
+  const int first = hd__exec_host_first(exec), lanes = hd__exec_host_lanes(exec);
+  for (int l = 0; l < lanes; l++) /* each host has all chunks */
+    hd__tree_split(&exec->lane[first + l].chunk_lo, &exec->lane[first + l].chunk_hi, weight, plan->chunk_count,
+                   exec->speed ? exec->speed + first : NULL, lanes, l);
   hd__free(weight);
   return HD_OK;
 }
@@ -136,7 +164,9 @@ static hd_status take_lanes(hd_exec *exec, hd_ctx *ctx) {
 
 hd_status hd__exec_measure(hd_exec_memory *out, hd_ctx *ctx, const hd_plan *plan, int lanes,
                            const hd_exec_settings *settings) {
-  hd_exec exec = {.plan = plan, .settings = *settings, .lane_count = lanes, .own_lanes = lanes};
+  int32_t all[2] = {0, lanes};
+  hd_exec exec = {.plan = plan, .settings = *settings, .lane_count = lanes, .own_lanes = lanes, .hosts = 1};
+  exec.host_lane = all;
   bump common = {0}, own = {0};
   hd_status status = take_lanes(&exec, ctx);
   if (status == HD_OK) {
@@ -235,13 +265,15 @@ void hd__exec_destroy(hd_exec *exec) {
   hd__free(exec->lane);
   hd__free(exec->border);
   hd__free(exec->rank_lane);
+  hd__free(exec->host_lane);
   hd__free(exec->speed);
   hd__free(exec);
 }
 
 void hd__exec_trace(hd_exec *exec, hd_trace *trace) {
   for (int l = 0; l < exec->own_lanes; l++)
-    exec->lane[exec->first_lane + l].track = trace ? &trace->track[exec->first_lane + l] : NULL;
+    exec->lane[exec->first_lane + l].track =
+        trace ? &trace->track[exec->first_lane - hd__exec_host_first(exec) + l] : NULL;
 }
 
 /* The most slices that a lane records in a step. A group has at least as many shards as fit into the arena when each is
@@ -254,14 +286,14 @@ static int32_t most_step_slices(const hd_exec *exec) {
     int64_t groups = (shards + together - 1) / together;
     most = groups > most ? groups : most;
   }
-  int64_t of_phases = 4 * plan->phase_count; /* itself, gathering, closing or norms, waiting */
-  int64_t of_parameters = 2 * plan->param_count;
+  int64_t of_phases = (exec->hosts > 1 ? 8 : 4) * plan->phase_count; /* itself, gathering, closing or norms, waiting */
+  int64_t of_parameters = (exec->hosts > 1 ? 3 : 2) * plan->param_count;
   return (int32_t)(2 + exec->settings.parts * (most * (plan->call_count + 1) + of_phases + of_parameters));
 }
 
 hd_trace_size hd__exec_trace_size(const hd_exec *exec, int64_t slices) {
-  return (hd_trace_size){.lanes = exec->lane_count,
-                         .first = exec->first_lane,
+  return (hd_trace_size){.lanes = hd__exec_host_lanes(exec),
+                         .first = exec->first_lane - hd__exec_host_first(exec),
                          .own = exec->own_lanes,
                          .room = most_step_slices(exec),
                          .slices = slices};
@@ -302,6 +334,27 @@ static void run_phase(const lane_at *at, const hd_phase *phase) {
   }
 }
 
+/* Sums over all hosts, before a phase that folds; what a gather reads, behind one of the other shards phases. */
+static uint32_t cross_before(const lane_at *at, const hd_phase *phase) {
+  const bool folds = phase->kind == HD_PHASE_FOLD_UPDATE || phase->kind == HD_PHASE_FOLD_NORM;
+  return at->exec->hosts > 1 && folds ? hd__exec_cross_sums(at) : 0;
+}
+
+static uint32_t cross_behind(const lane_at *at, const hd_phase *phase) {
+  const bool gathers = phase->kind == HD_PHASE_SHARDS && phase + 1 < at->exec->plan->phases + at->exec->plan->segments;
+  return at->exec->hosts > 1 && gathers ? hd__exec_cross_phase(at, phase) : 0;
+}
+
+/* What all hosts know of each other's flags; those that were raised since go with the next step's sums. */
+static uint32_t agree_on_flags(const lane_at *at, uint32_t all) {
+  hd_exec *exec = at->exec;
+  if (exec->hosts == 1 || all & HD_MEETING_BROKEN)
+    return all;
+  if (hd__exec_leads(at))
+    exec->carried |= all & HD_FLAG_STOP;
+  return (all & HD_FLAG_NOT_FINITE) | *exec->agreed_flags;
+}
+
 /* All phases of one step; returns everybody's flags. */
 static uint32_t run_step(lane_at *at, int parity) {
   hd_exec *exec = at->exec;
@@ -318,18 +371,23 @@ static uint32_t run_step(lane_at *at, int parity) {
       if (exec->plan->phases[i].kind == HD_PHASE_UPDATE && !at->last)
         continue;
       int phase = hd__trace_open(track, HD_SLICE_PHASE, i);
+      all = cross_before(at, &exec->plan->phases[i]);
+      if (all & HD_MEETING_BROKEN)
+        return all;
       run_phase(at, &exec->plan->phases[i]);
       if (closing && at->index == exec->first_lane)
         close_step(at, parity);
       hd__trace_close(track, phase);
       all = hd__exec_meet(at, closing ? at->lane->flags : 0);
       hd__trace_leaf(track, HD_SLICE_WAIT, i);
+      if (!(all & HD_MEETING_BROKEN))
+        all |= cross_behind(at, &exec->plan->phases[i]) & HD_MEETING_BROKEN;
       if (all & HD_MEETING_BROKEN)
         return all;
     }
   }
   hd__trace_close(track, step);
-  return all;
+  return agree_on_flags(at, all);
 }
 
 static void run_lane(void *arg, int own) {
@@ -360,7 +418,7 @@ static void run_lane(void *arg, int own) {
 
 static hd_status not_finite(hd_exec *exec, hd_ctx *ctx) {
   const char *what = "the loss";
-  for (int l = exec->lane_count - 1; l >= 0; l--)
+  for (int l = exec->host_lane[exec->host + 1] - 1; l >= hd__exec_host_first(exec); l--)
     if (exec->bad_param[l] >= 0)
       what = exec->plan->graph->values[exec->plan->graph->params[exec->bad_param[l]].value].name;
   return hd__fail(ctx, HD_E_NOTFINITE, "expected finite numbers, found NaN or infinity in %s%s",

@@ -4,7 +4,10 @@
  * batch parts are added, and the optimizer's update reads the tile while it is hot. A tile of a deferred gradient has
  * whole home rows where they fit and is as large as the second-level cache likes, since the update waits for the
  * third-level one and long runs of memory are fetched ahead; one of a direct gradient stays in the first-level cache.
- * Neighbouring chunks of one parameter are handled as one run of rows; that changes no sum. */
+ * Neighbouring chunks of one parameter are handled as one run of rows; that changes no sum.
+ *
+ * With several hosts each sums over its own shards first, cover by cover; what all handed in is then folded as lanes'
+ * covers are. */
 #include <math.h>
 
 #include "exec/exec_state.h"
@@ -99,7 +102,9 @@ static void finish_tile(const lane_at *at, hd_phase_kind kind, int param, const 
   }
 }
 
-static void form_tile(const lane_at *at, const hd_plan_use *use, float *g, const tile *t) {
+/* g: the tile, its rows `ld` apart. */
+static void form_tile(const lane_at *at, const hd_plan_use *use, const hd_fold *fold, float *g, int64_t ld,
+                      const tile *t) {
   const hd_plan *plan = at->exec->plan;
   const hd_node *node = &plan->graph->nodes[use->node];
   call_rows part = {.rows = 0};
@@ -108,25 +113,53 @@ static void form_tile(const lane_at *at, const hd_plan_use *use, float *g, const
                   .dy = hd__exec_rows_at(at, node->in[1], &part),
                   .x_stride = plan->place[node->in[0]].stride,
                   .dy_stride = plan->place[node->in[1]].stride,
-                  .fold = &at->layout->shards,
+                  .fold = fold,
                   .output = use->output,
                   .j0 = t->j0,
                   .j1 = t->j1,
                   .k0 = t->k0,
                   .k1 = t->k1,
                   .out = g,
-                  .out_ld = t->ld};
+                  .out_ld = ld};
   plan->kernels->form[node->op](&form);
 }
 
-static void sum_tile(const lane_at *at, const hd_plan_use *use, float *g, const tile *t) {
+static void sum_tile(const lane_at *at, const hd_plan_use *use, const hd_fold *fold, float *g, const tile *t) {
   const hd_exec *exec = at->exec;
-  const hd_fold *fold = &at->layout->covers;
   const float *piece[HD_MAX_SHARDS];
-  for (int32_t p = 0; p < fold->count; p++)
+  for (int32_t i = 0; i < fold->count; i++) {
+    const int32_t p = fold->step[i].piece;
     piece[p] = exec->lane[at->layout->piece_lane[p]].cover + at->layout->piece_slot[p] * exec->plan->direct_elems +
                use->direct + t->elem;
+  }
   exec->plan->kernels->fold(g, piece, fold, t->columns);
+}
+
+/* From what hosts handed in. */
+static void join_tile(const lane_at *at, const hd_plan_use *use, float *g, const tile *t) {
+  const hd_exec *exec = at->exec;
+  const hd_fold *fold = &at->layout->hosts->covers;
+  const float *piece[HD_MAX_SHARDS];
+  for (int32_t p = 0; p < fold->count; p++)
+    piece[p] = exec->host_sum + p * exec->plan->grad_elems + use->offset + t->elem;
+  exec->plan->kernels->fold(g, piece, fold, t->columns);
+}
+
+/* A tile of each of this host's covers. */
+static void hand_in_tile(const lane_at *at, int param, const tile *t) {
+  const hd_exec *exec = at->exec;
+  const hd_plan_param *way = &exec->plan->params[param];
+  const host_layout *hosts = at->layout->hosts;
+  const int32_t first = hosts->cover[exec->host], covers = hosts->cover[exec->host + 1] - first;
+  for (int u = 0; u < way->uses; u++)
+    for (int32_t c = 0; c < covers; c++) {
+      const hd_plan_use *use = &exec->plan->uses[way->first_use + u];
+      float *sum = exec->host_sum + (first + c) * exec->plan->grad_elems + use->offset + t->elem;
+      if (way->deferred)
+        form_tile(at, use, &hosts->shards[c], sum, t->elem_ld, t);
+      else
+        sum_tile(at, use, &hosts->lanes[c], sum, t);
+    }
 }
 
 /* Each use's gradient is summed over all samples; then the uses are added, the last node's first. */
@@ -135,10 +168,12 @@ static void fold_tile(const lane_at *at, hd_phase_kind kind, int param, const ti
   for (int u = 0; u < way->uses; u++) {
     const hd_plan_use *use = &at->exec->plan->uses[way->first_use + u];
     float *g = u == 0 ? at->lane->tile : at->lane->other_tile;
-    if (way->deferred)
-      form_tile(at, use, g, t);
+    if (at->layout->hosts)
+      join_tile(at, use, g, t);
+    else if (way->deferred)
+      form_tile(at, use, &at->layout->shards, g, t->ld, t);
     else
-      sum_tile(at, use, g, t);
+      sum_tile(at, use, &at->layout->covers, g, t);
     carry_parts(at, use, g, t);
     for (int64_t r = 0; u > 0 && r < t->rows; r++)
       add_row(at->lane->tile + r * t->ld, g + r * t->ld, t->columns);
@@ -158,14 +193,20 @@ static void fold_deferred(const lane_at *at, hd_phase_kind kind, const run *r) {
       t.elem_ld = columns;
       t.rows = parts > 1 ? t.j1 - t.j0 : 1;
       t.columns = (parts > 1 ? 1 : t.j1 - t.j0) * (t.k1 - t.k0);
-      fold_tile(at, kind, r->param, &t);
+      if (at->hands_in)
+        hand_in_tile(at, r->param, &t);
+      else
+        fold_tile(at, kind, r->param, &t);
     }
 }
 
 static void fold_direct(const lane_at *at, hd_phase_kind kind, const run *r) {
   for (int64_t e = r->j0 * r->columns, end = r->j1 * r->columns; e < end; e += FOLD_ELEMS) {
     tile t = {.rows = 1, .columns = e + FOLD_ELEMS < end ? FOLD_ELEMS : end - e, .elem = e};
-    fold_tile(at, kind, r->param, &t);
+    if (at->hands_in)
+      hand_in_tile(at, r->param, &t);
+    else
+      fold_tile(at, kind, r->param, &t);
   }
 }
 
@@ -228,7 +269,7 @@ void hd__exec_fold(const lane_at *at, hd_phase_kind kind) {
       }
       continue;
     }
-    if (at->exec->plan->params[r.param].deferred)
+    if (at->exec->plan->params[r.param].deferred && !at->layout->hosts)
       fold_deferred(at, kind, &r);
     else
       fold_direct(at, kind, &r);
@@ -239,6 +280,21 @@ void hd__exec_fold(const lane_at *at, hd_phase_kind kind) {
   if (at->last && kind == HD_PHASE_FOLD_NORM) {
     sum_squares_of_chunks(at);
     hd__trace_leaf(at->lane->track, HD_SLICE_NORM, 0);
+  }
+}
+
+void hd__exec_hand_in(const lane_at *at) {
+  lane_at here = *at;
+  run r;
+  here.hands_in = true;
+  for (int32_t c = at->lane->chunk_lo, taken; (taken = next_run(at, c, &r)) > 0; c += taken) {
+    if (at->exec->plan->graph->params[r.param].running)
+      continue;
+    if (at->exec->plan->params[r.param].deferred)
+      fold_deferred(&here, HD_PHASE_FOLD_NORM, &r);
+    else
+      fold_direct(&here, HD_PHASE_FOLD_NORM, &r);
+    hd__trace_leaf(at->lane->track, HD_SLICE_FOLD, r.param);
   }
 }
 

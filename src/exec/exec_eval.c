@@ -60,7 +60,9 @@ static void evaluate_lane(void *arg, int own) {
     int64_t rows = end - first < exec->group_rows ? end - first : exec->group_rows;
     evaluate_group(&at, e, first, rows);
   }
-  const uint32_t all = hd__meeting_come(&exec->meeting, index, at.lane->flags);
+  uint32_t all = hd__exec_meet(&at, at.lane->flags);
+  if (exec->hosts > 1 && !(all & HD_MEETING_BROKEN))
+    all = hd__exec_cross_outcome(&at, e->out, all);
   if (own == 0)
     exec->last_flags = all;
   hd__trace_event(at.lane->track, HD_SLICE_EVALUATE, (int32_t)e->step.samples, began_ns);

@@ -21,6 +21,7 @@ static void lay_part(hd_exec *exec, part_layout *layout) {
     }
   }
   hd__tree_fold_covers(&layout->covers, part, piece, pieces);
+  hd__exec_lay_hosts(exec, layout, piece);
   hd_range_plan whole;
   hd__tree_range(&whole, part, part->lo, part->hi);
   layout->shards = whole.pushes;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "comm/hosts.h"
 #include "exec/exec_state.h"
 
 enum { MOST_LANES = 960, EVEN_SPEED = 1000, WHY_BYTES = 1600 };
@@ -22,50 +23,66 @@ static void describe(offer *mine, const hd_lanes *lanes) {
     mine->speed[i] = (int16_t)(speed ? speed[i] : EVEN_SPEED);
 }
 
-static hd_status take_numbers(hd_exec *exec, hd_ctx *ctx, const offer *all, int ranks, int rank) {
+/* `all` is in the order of the job's ranks, lanes are numbered host after host. */
+static hd_status take_numbers(hd_exec *exec, hd_ctx *ctx, const offer *all) {
+  const hd_world *world = exec->settings.world;
+  const int here = hd__hosts_first(world, exec->host);
   bool differ = false;
-  for (int r = 0; r < ranks; r++) {
-    exec->rank_lane[r + 1] = exec->rank_lane[r] + all[r].lanes;
-    differ |= all[r].has_speeds;
+  for (int h = 0, lanes = 0; h < exec->hosts; h++) {
+    exec->host_lane[h] = lanes;
+    for (int place = hd__hosts_first(world, h); place < hd__hosts_first(world, h + 1); place++) {
+      const offer *of = &all[hd__hosts_member(world, place)];
+      if (h == exec->host)
+        exec->rank_lane[place - here] = lanes;
+      lanes += of->lanes;
+      differ |= of->has_speeds;
+    }
+    if (h == exec->host)
+      exec->rank_lane[hd__world_ranks(world)] = lanes;
+    exec->host_lane[h + 1] = lanes;
   }
-  exec->lane_count = exec->rank_lane[ranks];
-  exec->first_lane = exec->rank_lane[rank];
+  exec->lane_count = exec->host_lane[exec->hosts];
+  exec->first_lane = exec->rank_lane[hd__world_rank(world)];
   if (!differ)
     return HD_OK;
   exec->speed = hd__malloc((size_t)exec->lane_count * sizeof *exec->speed);
   if (!exec->speed)
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for %d lanes", exec->lane_count);
-  for (int r = 0; r < ranks; r++)
-    for (int i = 0; i < all[r].lanes; i++)
-      exec->speed[exec->rank_lane[r] + i] = all[r].speed[i];
+  for (int place = 0, lane = 0; place < hd__hosts_ranks(world); place++)
+    for (int i = 0; i < all[hd__hosts_member(world, place)].lanes; i++)
+      exec->speed[lane++] = all[hd__hosts_member(world, place)].speed[i];
   return HD_OK;
 }
 
 hd_status hd__exec_number_lanes(hd_exec *exec, hd_ctx *ctx) {
   hd_world *world = exec->settings.world;
-  const int ranks = hd__world_ranks(world);
+  const int ranks = hd__hosts_ranks(world);
   offer mine, *all = hd__malloc((size_t)ranks * sizeof *all);
   exec->own_lanes = hd__lanes_count(exec->lanes);
-  exec->rank_lane = hd__calloc((size_t)ranks + 1, sizeof *exec->rank_lane);
+  exec->hosts = hd__hosts_count(world);
+  exec->host = hd__hosts_mine(world);
+  exec->rank_lane = hd__calloc((size_t)hd__world_ranks(world) + 1, sizeof *exec->rank_lane);
+  exec->host_lane = hd__calloc((size_t)exec->hosts + 1, sizeof *exec->host_lane);
   hd_status status = HD_OK;
-  if (!all || !exec->rank_lane)
+  if (!all || !exec->rank_lane || !exec->host_lane)
     status = hd__fail(ctx, HD_E_NOMEM, "out of memory for the lanes of %d ranks", ranks);
   else if (ranks > 1 && exec->own_lanes > MOST_LANES)
     status = hd__fail(ctx, HD_E_USAGE, "expected at most %d threads in each of several ranks, found %d", MOST_LANES,
                       exec->own_lanes);
   if (status == HD_OK) {
     describe(&mine, exec->lanes);
-    status = hd__world_gather(all, world, ctx, &mine, sizeof mine);
+    status = hd__hosts_gather(all, world, ctx, &mine, sizeof mine);
   }
   if (status == HD_OK)
-    status = take_numbers(exec, ctx, all, ranks, hd__world_rank(world));
+    status = take_numbers(exec, ctx, all);
   hd__free(all);
   return status;
 }
 
+/* Of a lane of this host, counted from its first. */
 static int rank_of(const hd_exec *exec, int lane) {
   int rank = 0;
-  while (exec->rank_lane[rank + 1] <= lane)
+  while (exec->rank_lane[rank + 1] <= hd__exec_host_first(exec) + lane)
     rank++;
   return rank;
 }
@@ -77,10 +94,10 @@ static void late(void *self, int lane, int64_t waited_ns) {
 
 void hd__exec_open_meeting(hd_exec *exec) {
   hd_world *world = exec->settings.world;
-  const int crowded = exec->lane_count > hd__lanes_cpus(exec->lanes);
+  const int lanes = hd__exec_host_lanes(exec), crowded = lanes > hd__lanes_cpus(exec->lanes);
   if (world)
     exec->watch = (hd_meeting_watch){.broken = hd__world_broken_word(world), .late = late, .self = exec};
-  hd__meeting_join(&exec->meeting, exec->lines, exec->lane_count, crowded, world ? &exec->watch : NULL);
+  hd__meeting_join(&exec->meeting, exec->lines, lanes, crowded, world ? &exec->watch : NULL);
 }
 
 /* In a lane's note at a meeting. */
@@ -89,13 +106,12 @@ typedef union came {
   char note[HD_MEETING_NOTE_BYTES];
 } came;
 
-/* Who came last to the meeting that all have come to. */
-static int last_lane(const lane_at *at) {
-  const hd_exec *exec = at->exec;
+/* Who came last to the meeting that all have come to; lanes of this host, counted from its first. */
+static int last_lane(const hd_exec *exec, int own) {
   int64_t latest_ns = INT64_MIN;
   int last = 0;
-  for (int l = 0; l < exec->lane_count; l++) {
-    const int64_t *ns = hd__meeting_note(&exec->meeting, at->index, l);
+  for (int l = 0; l < exec->meeting.lanes; l++) {
+    const int64_t *ns = hd__meeting_note(&exec->meeting, own, l);
     if (*ns > latest_ns) {
       latest_ns = *ns;
       last = l;
@@ -107,15 +123,16 @@ static int last_lane(const lane_at *at) {
 uint32_t hd__exec_meet(const lane_at *at, uint32_t flags) {
   hd_exec *exec = at->exec;
   hd_tally *tally = at->lane->tally;
+  const int own = at->index - hd__exec_host_first(exec);
   if (!tally)
-    return hd__meeting_come(&exec->meeting, at->index, flags);
+    return hd__meeting_come(&exec->meeting, own, flags);
   hd__tally_end(tally, HD_SPENT_COMPUTE);
   const came mine = {.ns = tally->since_ns};
-  const uint32_t all = hd__meeting_come_with(&exec->meeting, at->index, flags, &mine);
+  const uint32_t all = hd__meeting_come_with(&exec->meeting, own, flags, &mine);
   if (all & HD_MEETING_BROKEN)
     return all;
-  const int last = last_lane(at);
-  hd__tally_waited(tally, last == at->index ? -1 : rank_of(exec, last));
+  const int last = last_lane(exec, own);
+  hd__tally_waited(tally, last == own ? -1 : rank_of(exec, last));
   return all;
 }
 
@@ -134,7 +151,7 @@ typedef struct reason {
 
 hd_status hd__exec_why(hd_exec *exec, hd_ctx *ctx, const hd_driver *driver) {
   hd_world *world = exec->settings.world;
-  const int ranks = hd__world_ranks(world);
+  const int ranks = hd__hosts_ranks(world);
   hd_status status = driver->why(driver->self, ctx);
   if (ranks == 1)
     return status;
@@ -142,7 +159,7 @@ hd_status hd__exec_why(hd_exec *exec, hd_ctx *ctx, const hd_driver *driver) {
   snprintf(mine.text, sizeof mine.text, "%s", status == HD_OK ? "" : ctx->message);
   if (!all)
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for the reasons of %d ranks", ranks);
-  status = hd__world_gather(all, world, ctx, &mine, sizeof mine);
+  status = hd__hosts_gather(all, world, ctx, &mine, sizeof mine);
   for (int r = 0; r < ranks && status == HD_OK; r++)
     if (all[r].status != HD_OK)
       status = hd__fail(ctx, (hd_status)all[r].status, "%s", all[r].text);

@@ -15,6 +15,14 @@
  * at most TILE_COLUMNS columns; one of a direct gradient has FOLD_ELEMS in a row. */
 enum { TILE_ELEMS = 24576, TILE_ROWS = 12, TILE_COLUMNS = TILE_ELEMS / TILE_ROWS, FOLD_ELEMS = 4096 };
 
+/* How a part's sums cross between hosts; see exec_hosts.c. */
+typedef struct host_layout {
+  hd_fold shards[HD_MAX_COVER]; /* for each cover of this host: of its shards, */
+  hd_fold lanes[HD_MAX_COVER];  /* and of its lanes' covers */
+  hd_fold covers;               /* over all hosts' covers, host after host */
+  int32_t *cover, *piece;       /* host h has the covers [cover[h], cover[h + 1]), its lanes the pieces likewise */
+} host_layout;
+
 /* How one part of a batch is laid out over lanes. */
 typedef struct part_layout {
   int64_t samples; /* of the batch this was made for, 0: not made yet */
@@ -26,6 +34,7 @@ typedef struct part_layout {
   int32_t piece_lane[HD_MAX_SHARDS], piece_slot[HD_MAX_SHARDS]; /* whose cover, and which slot of it */
   int64_t piece_rows[HD_MAX_SHARDS];                            /* samples under it */
   int32_t merges, level; /* additions of earlier parts' sums, and where on their stack this part's goes */
+  host_layout *hosts;    /* NULL: there is one */
 } part_layout;
 
 typedef struct lane_state {
@@ -50,9 +59,11 @@ struct hd_exec {
   hd_store *store;
   hd_lanes *lanes;
   hd_exec_settings settings;
-  int lane_count;            /* of all ranks */
+  int lane_count;            /* of all ranks of all hosts, host after host */
+  int hosts, host;           /* how many, and which is this one */
+  int32_t *host_lane;        /* host h has lanes [host_lane[h], host_lane[h + 1]) */
   int first_lane, own_lanes; /* those of this process */
-  int32_t *rank_lane;        /* rank r has lanes [rank_lane[r], rank_lane[r + 1]) */
+  int32_t *rank_lane;        /* rank r of this host has lanes [rank_lane[r], rank_lane[r + 1]) */
   int32_t *speed;            /* of the lanes; NULL: all alike */
   int32_t *border;           /* shards of lane l inside part 0: [border[l], border[l + 1]); other parts alike */
   int64_t group_rows;        /* samples that an arena holds */
@@ -69,7 +80,12 @@ struct hd_exec {
   int64_t target_bytes;
   float *grad; /* folded gradients, for the norm */
   double *chunk_norm;
-  float *part_sum; /* accumulation: stack of sums, grad_elems each */
+  float *part_sum;                     /* accumulation: stack of sums, grad_elems each */
+  float *host_sum;                     /* covers of all hosts, grad_elems each */
+  float *crossing;                     /* what a gather reads of lanes of all hosts */
+  uint32_t *host_flags, *agreed_flags; /* that each host raised before its sums crossed; and all of them */
+  int64_t *block_bytes;                /* room for what crosses: HOST_BLOCKS numbers for each host */
+  uint32_t carried;                    /* the first lane of the host: flags that other hosts have not heard of yet */
   hd_range_plan *ranges;
   part_layout *layout[2]; /* per parity, one per part */
 
@@ -86,10 +102,13 @@ typedef struct lane_at {
   lane_state *lane;
   const hd_step *step;
   const part_layout *layout;
-  int index; /* of the lane */
-  int half;  /* of the store that is read */
-  bool last; /* the batch's last part */
+  int index;     /* of the lane */
+  int half;      /* of the store that is read */
+  bool last;     /* the batch's last part */
+  bool hands_in; /* gradients are summed over this host's shards, for other hosts */
 } lane_at;
+
+enum { HOST_BLOCKS = 4 };
 
 /* Where one kernel call works: rows of a group in the arena, of a part in batch memory, of the batch in the losses. */
 typedef struct call_rows {
@@ -113,8 +132,24 @@ void hd__exec_fetch(const lane_at *at, const call_rows *group);
 hd_status hd__exec_number_lanes(hd_exec *exec, hd_ctx *ctx);
 void hd__exec_open_meeting(hd_exec *exec);
 
-/* Comes to the next meeting, and accounts for the waiting there; returns everybody's flags. */
+/* This host's lanes, and whether a lane speaks for its host. */
+static inline int hd__exec_host_first(const hd_exec *exec) { return exec->host_lane[exec->host]; }
+static inline int hd__exec_host_lanes(const hd_exec *exec) {
+  return exec->host_lane[exec->host + 1] - exec->host_lane[exec->host];
+}
+static inline bool hd__exec_leads(const lane_at *at) { return at->index == hd__exec_host_first(at->exec); }
+
+/* Comes to the next meeting of this host's lanes, and accounts for the waiting there; returns everybody's flags. */
 uint32_t hd__exec_meet(const lane_at *at, uint32_t flags);
+
+/* Between hosts, all lanes: what a gather of the phase will read; sums of gradients, losses and flags; what an
+ * evaluation wrote. They return the flags of the meeting that closes it. */
+uint32_t hd__exec_cross_phase(const lane_at *at, const hd_phase *phase);
+uint32_t hd__exec_cross_sums(const lane_at *at);
+uint32_t hd__exec_cross_outcome(const lane_at *at, const hd_exec_outcome *out, uint32_t flags);
+
+/* Sums this host's gradients, each lane its chunks of them, for hd__exec_cross_sums. */
+void hd__exec_hand_in(const lane_at *at);
 
 /* Why samples could not be had: what the first rank says that knows. */
 hd_status hd__exec_why(hd_exec *exec, hd_ctx *ctx, const hd_driver *driver);
@@ -123,6 +158,9 @@ hd_status hd__exec_why(hd_exec *exec, hd_ctx *ctx, const hd_driver *driver);
 hd_status hd__exec_time_lanes(hd_lanes *lanes, hd_ctx *ctx, const hd_kernels *kernels);
 
 void hd__exec_layout(hd_exec *exec, int parity, int64_t samples);
+
+/* `piece`: the covers of all lanes. */
+void hd__exec_lay_hosts(hd_exec *exec, part_layout *layout, const hd_subtree *piece);
 void hd__exec_shards(const lane_at *at, const hd_phase *phase);
 void hd__exec_outputs(const lane_at *at, const hd_phase *phase);
 

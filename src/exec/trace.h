@@ -37,6 +37,7 @@ typedef enum hd_slice_kind {
   HD_SLICE_NORM,        /* sums of squares of gradients */
   HD_SLICE_CLOSE,       /* lane 0: the batch's loss, what the next step is */
   HD_SLICE_WAIT,        /* for the others, at a meeting */
+  HD_SLICE_CROSS,       /* the first lane of a host: bytes to other hosts and from them */
   HD_SLICE_REPORT,      /* lane 0, behind the step: the callback */
   /* Between steps. */
   HD_SLICE_SHUFFLE,

@@ -3,8 +3,10 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/alloc.h"
+#include "comm/hosts.h"
 #include "heddle.h"
 #include "train/planned.h"
 
@@ -25,7 +27,7 @@ static void write_data(FILE *to, const hd_data *data) {
 hd_status hd__agree(hd_session *s, hd_ctx *ctx) {
   char *text = NULL;
   size_t bytes;
-  if (hd__world_ranks(s->world) == 1)
+  if (hd__hosts_ranks(s->world) == 1)
     return HD_OK;
   FILE *to = open_memstream(&text, &bytes);
   if (!to)
@@ -33,9 +35,12 @@ hd_status hd__agree(hd_session *s, hd_ctx *ctx) {
   write_settings(to, s->config);
   write_data(to, s->data);
   fprintf(to, "profile %s\n", hd__config_has(s->config, HD_OPT_profile) ? "yes" : "no"); /* all record, or none */
-  fprintf(to, "library %s\n%s", hd__planned_library(s->config), s->network.text);
+  fprintf(to, "library %s\n", hd__planned_library(s->config));
+  if (strcmp(hd__config_text(s->config, HD_OPT_arithmetic), "portable"))
+    fprintf(to, "instructions %s\n", s->kernels->isa);
+  fprintf(to, "%s", s->network.text);
   const int closed = fclose(to);
-  hd_status status = closed == 0 ? hd__world_agree(s->world, ctx, "experiment", text)
+  hd_status status = closed == 0 ? hd__hosts_agree(s->world, ctx, "experiment", text)
                                  : hd__fail(ctx, HD_E_NOMEM, "out of memory for comparing ranks");
   free(text);
   return status;

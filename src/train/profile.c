@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "comm/hosts.h"
 #include "graph/op.h"
 #include "heddle.h"
 #include "sys/cpu_name.h"
@@ -64,7 +65,7 @@ static hd_status claim_file(hd_profiler *p, hd_ctx *ctx, const char *path) {
   return status == HD_E_IO ? hd__fail_in(ctx, status, "--profile") : status;
 }
 
-static bool writes(const hd_profiler *p) { return hd__world_rank(p->world) == 0; }
+static bool writes(const hd_profiler *p) { return hd__hosts_rank(p->world) == 0; }
 
 static void sign(hd_track *track, const hd_profiler *p, int cpu) {
   track->rank = hd__world_rank(p->world);
@@ -243,6 +244,7 @@ static void put_slice(writing *w, const hd_slice *slice) {
   case HD_SLICE_NORM: put_plain(w, "norm", "update"); return;
   case HD_SLICE_CLOSE: put_plain(w, "loss, next step", "close"); return;
   case HD_SLICE_WAIT: put_wait(w); return;
+  case HD_SLICE_CROSS: put_plain(w, "to other hosts", "hosts"); return;
   case HD_SLICE_REPORT: put_plain(w, "report", "report"); return;
   case HD_SLICE_SHUFFLE: put_plain(w, "shuffle", "data"); return;
   case HD_SLICE_EVALUATE: put_plain(w, "evaluate", "evaluate"); return;

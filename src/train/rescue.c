@@ -81,8 +81,6 @@ void hd__rescue_close(hd_rescue *rescue) {
   hd__free(rescue);
 }
 
-const char *hd__rescue_run(const hd_rescue *rescue) { return rescue->page->run; }
-
 void hd__rescue_note(hd_rescue *rescue, const hd_counters *counters) {
   if (rescue && rescue->writes)
     rescue->page->counters[counters->step & 1] = *counters;

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "comm/hosts.h"
 #include "data/picture.h"
 #include "data/skip.h"
 #include "train/session.h"
@@ -125,22 +126,23 @@ hd_status hd__session_lock_resumed(hd_session *s, hd_ctx *ctx) {
   return hd__world_meet(s->world, ctx); /* before the others read anything of it */
 }
 
-/* Rank 0 makes the page, the others open it through that rank's descriptor: nobody else needs to know it. */
+/* The first rank of a host makes the page, the others open it through that rank's descriptor: nobody else needs to know
+ * it. */
 static hd_status open_page(hd_session *s, hd_ctx *ctx, const hd_job_facts *facts) {
   typedef struct holder {
     int32_t pid, fd;
   } holder;
   const int ranks = hd__world_ranks(s->world);
-  if (hd__session_writes(s))
+  if (hd__world_rank(s->world) == 0)
     hd__job_open(&s->page, ranks, facts);
   holder mine = {(int32_t)getpid(), s->page.head ? s->page.fd : -1}, *all = hd__malloc((size_t)ranks * sizeof *all);
   if (!all)
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for a job of %d ranks", ranks);
   hd_status status = hd__world_gather(all, s->world, ctx, &mine, sizeof mine);
-  if (status == HD_OK && !hd__session_writes(s))
+  if (status == HD_OK && hd__world_rank(s->world) > 0)
     hd__job_join(&s->page, all[0].pid, all[0].fd, hd__world_rank(s->world));
   hd__free(all);
-  return status == HD_OK ? hd__world_meet(s->world, ctx) : status; /* before rank 0 may close it */
+  return status == HD_OK ? hd__world_meet(s->world, ctx) : status; /* before the first may close it */
 }
 
 /* Shows the run to whoever looks for jobs. */
@@ -181,13 +183,28 @@ static hd_status open_folder(hd_session *s, hd_ctx *ctx) {
   return HD_OK;
 }
 
+/* Where rank 0 keeps the run: a path of its host. */
+static hd_status hear_folder(hd_session *s, hd_ctx *ctx) {
+  typedef char path[HD_WORLD_GATHER_BYTES];
+  path mine, *all = hd__malloc((size_t)hd__hosts_ranks(s->world) * sizeof *all);
+  if (!all)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the run's folder");
+  snprintf(mine, sizeof mine, "%.*s", (int)sizeof mine - 1, s->out);
+  hd_status status = hd__hosts_gather(all, s->world, ctx, mine, sizeof mine);
+  if (status == HD_OK && !hd__session_writes(s))
+    snprintf(s->out, sizeof s->out, "%s", all[0]);
+  hd__free(all);
+  return status;
+}
+
+/* What is saved when ranks are lost is saved on the host of rank 0, where the run is. */
 hd_status hd__session_open_run(hd_session *s, hd_ctx *ctx) {
   if (hd__session_writes(s))
     HD_TRY(open_folder(s, ctx));
-  HD_TRY(hd__rescue_open(&s->rescue, ctx, s->world, s->out, (int)hd__config_int(s->config, HD_OPT_keep), s->schedule.op,
-                         s->record));
-  if (!hd__session_writes(s))
-    snprintf(s->out, sizeof s->out, "%s", hd__rescue_run(s->rescue));
+  HD_TRY(hear_folder(s, ctx));
+  if (hd__hosts_mine(s->world) == 0)
+    HD_TRY(hd__rescue_open(&s->rescue, ctx, s->world, s->out, (int)hd__config_int(s->config, HD_OPT_keep),
+                           s->schedule.op, s->record));
   hd__rescue_note(s->rescue, &s->counters);
   hd__world_step(s->world, s->counters.step);
   return announce(s, ctx);

@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "comm/group.h"
+#include "comm/hosts.h"
 #include "heddle/ddp.h"
 #include "data/skip.h"
 #include "sys/clock.h"
@@ -15,7 +16,7 @@
 
 static hd_session *session_of(void *self) { return self; }
 
-bool hd__session_writes(const hd_session *s) { return hd__world_rank(s->world) == 0; }
+bool hd__session_writes(const hd_session *s) { return hd__hosts_rank(s->world) == 0; }
 
 double hd__session_train_s(const hd_session *s) { return s->train_s + (hd__clock_s() - s->region_s); }
 
@@ -544,6 +545,9 @@ void hd_session_destroy(hd_session *s) {
   hd__free(s);
 }
 
-void hd_session_stop(hd_session *s) { atomic_store(&s->stop, 1); }
+void hd_session_stop(hd_session *s) {
+  atomic_store(&s->stop, 1);
+  hd__hosts_hurry(s->world);
+}
 
 const hd_report *hd_session_report(const hd_session *s) { return &s->report; }

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "comm/hosts.h"
 #include "train/agreement.h"
 #include "train/augment.h"
 #include "train/best_threads.h"
@@ -165,16 +166,38 @@ static hd_status fill_store(hd_session *s, hd_ctx *ctx, const char *resumed) {
   return HD_OK;
 }
 
+/* The other hosts' weights and states are copies of the first one's. */
+static hd_status copy_to_hosts(hd_session *s, hd_ctx *ctx, uint64_t version) {
+  hd_store *store = s->store;
+  const hd_directory *d = store->directory;
+  if (hd__hosts_count(s->world) > 1 && hd__world_rank(s->world) == 0) {
+    hd__store_set_version(store, version);
+    const int half = hd__store_half(store);
+    HD_TRY(hd__hosts_spread(s->world, ctx, store->weights[half], d->param_elems * (int64_t)sizeof(float)));
+    for (int i = 0; i < d->states; i++)
+      HD_TRY(hd__hosts_spread(s->world, ctx, store->state[half][i], d->trained_elems * (int64_t)sizeof(float)));
+    hd__store_pack(store, s->plan);
+  }
+  return hd__world_meet(s->world, ctx);
+}
+
 /* One rank fills them in for all, and tells the counters that belong to them. */
 static hd_status fill_weights(hd_session *s, hd_ctx *ctx, const char *resumed) {
-  hd_counters *all = hd__malloc((size_t)hd__world_ranks(s->world) * sizeof *all);
+  typedef struct filled {
+    hd_counters counters;
+    uint64_t version;
+  } filled;
+  filled mine, *all = hd__malloc((size_t)hd__hosts_ranks(s->world) * sizeof *all);
   if (!all)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the counters of %d ranks", hd__world_ranks(s->world));
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the counters of %d ranks", hd__hosts_ranks(s->world));
   hd_status status = hd__session_writes(s) ? fill_store(s, ctx, resumed) : HD_OK;
+  mine = (filled){s->counters, hd__store_version(s->store)};
   if (status == HD_OK)
-    status = hd__world_gather(all, s->world, ctx, &s->counters, sizeof s->counters);
-  if (status == HD_OK)
-    s->counters = all[0];
+    status = hd__hosts_gather(all, s->world, ctx, &mine, sizeof mine);
+  if (status == HD_OK) {
+    s->counters = all[0].counters;
+    status = copy_to_hosts(s, ctx, all[0].version);
+  }
   hd__free(all);
   return status;
 }
@@ -205,7 +228,9 @@ static void fill_report(hd_session *s, int32_t shards) {
                           .parameters = parameters,
                           .trainable = trainable,
                           .threads = hd__lanes_count(s->lanes),
-                          .ranks = hd__world_ranks(s->world),
+                          .ranks = hd__hosts_ranks(s->world),
+                          .hosts = hd__hosts_count(s->world),
+                          .transport = hd__hosts_transport(s->world),
                           .rank = s->places,
                           .cpus = hd__lanes_cpus(s->lanes),
                           .val_samples = s->val_feed.count,
@@ -225,17 +250,18 @@ static void fill_report(hd_session *s, int32_t shards) {
 
 /* Who is where, for the report. */
 static hd_status find_places(hd_session *s, hd_ctx *ctx) {
-  const int lanes = hd__lanes_count(s->lanes);
+  const int lanes = hd__lanes_count(s->lanes), ranks = hd__hosts_ranks(s->world);
   hd_rank_place mine = {.pid = (int32_t)getpid(), .lanes = lanes};
+  snprintf(mine.host, sizeof mine.host, "%s", hd__hosts_name(s->world, hd__hosts_mine(s->world)));
   size_t at = 0;
   for (int i = 0; i < lanes && at < sizeof mine.cpus && hd__lanes_cpu(s->lanes, i) >= 0; i++)
     at += (size_t)snprintf(mine.cpus + at, sizeof mine.cpus - at, "%s%d", i ? "," : "", hd__lanes_cpu(s->lanes, i));
   if (at == 0)
     snprintf(mine.cpus, sizeof mine.cpus, "any");
-  s->places = hd__calloc((size_t)hd__world_ranks(s->world), sizeof *s->places);
+  s->places = hd__calloc((size_t)ranks, sizeof *s->places);
   if (!s->places)
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for the places of ranks");
-  return hd__world_gather(s->places, s->world, ctx, &mine, sizeof mine);
+  return hd__hosts_gather(s->places, s->world, ctx, &mine, sizeof mine);
 }
 
 /* --threads auto: as many as were found best. What the user says, by --cpus, hd_set_num_threads or OMP_NUM_THREADS too,
@@ -313,7 +339,8 @@ hd_status hd__session_setup(hd_session *s, hd_ctx *ctx) {
   HD_TRY(fill_weights(s, ctx, resumes ? folder : NULL));
   fill_report(s, shards);
   HD_TRY(settle_threads(s, ctx, shards));
-  HD_TRY(hd__rank_times_init(&s->rank_times, ctx, s->exec, s->places, hd__world_ranks(s->world)));
+  const int timed = hd__hosts_count(s->world) > 1 ? 1 : hd__world_ranks(s->world); /* on one clock */
+  HD_TRY(hd__rank_times_init(&s->rank_times, ctx, s->exec, s->places, timed));
   json_decref(s->record);
   s->record = NULL;
   HD_TRY(hd__record_make(&s->record, ctx, s->config, &s->network, s->data, shards, s->kernels->isa,

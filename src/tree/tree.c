@@ -87,6 +87,21 @@ void hd__tree_fold_covers(hd_fold *out, const hd_part *part, const hd_subtree *p
   }
 }
 
+int32_t hd__tree_cut_fold(hd_fold out[HD_MAX_COVER], const hd_fold *fold) {
+  int32_t begin[HD_MAX_SHARDS + 1], depth = 0; /* of each sum on the stack: its first step */
+  for (int32_t i = 0; i < fold->count; i++) {
+    begin[depth++] = i;
+    depth -= fold->step[i].merges;
+  }
+  begin[depth] = fold->count;
+  for (int32_t c = 0; c < depth; c++) {
+    out[c].count = begin[c + 1] - begin[c];
+    for (int32_t i = 0; i < out[c].count; i++)
+      out[c].step[i] = fold->step[begin[c] + i];
+  }
+  return depth;
+}
+
 static int64_t speed_of(const int32_t *speed, int32_t lane) { return speed ? speed[lane] : 1; }
 
 /* The speed of the lanes before `lane`, all added. */

@@ -59,6 +59,9 @@ void hd__tree_range(hd_range_plan *out, const hd_part *part, int32_t lo, int32_t
 /* The fold of pieces that are the concatenated covers of neighbouring ranges which together are the whole part. */
 void hd__tree_fold_covers(hd_fold *out, const hd_part *part, const hd_subtree *piece, int32_t count);
 
+/* A fold that leaves several sums, cut into those that leave one each, in order; returns how many. */
+int32_t hd__tree_cut_fold(hd_fold out[HD_MAX_COVER], const hd_fold *fold);
+
 /* Whether a complete subtree holds a sample. */
 int hd__tree_has_samples(const hd_part *part, int32_t lo, int32_t hi);
 

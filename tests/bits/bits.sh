@@ -15,33 +15,7 @@ count=0
 all=${HD_BITS:-pairs}
 extra= workers=0 ranks=1
 
-# The constants. To change one is to change what every user computes: say why in the commit.
-adamw_digest=0b1cd9be49b62c5df7773a6da8c5855cca16b3cb78b624fbc440917751485a08
-sgd_digest=a845baaf6116caf59e73f795b85ecb0d712880df8d7d2d962548efe3b6f32d6a
-mixed_digest=96baa90a6b3cb59dcdd89649433e2cf6d24d471ca95fc7c4aac39d5f4edb1442
-norm_digest=b9868c457b30f8e6f8bd9c2289b157e71b62d7ec7e5d5ba74d41b1facda26ec0
-shard_digest=1077619ba19dde530759c1b3e6a1bc5234334b8a5ca7e81beef075eca5d09156
-shared_digest=6bd28e90be3ecb9dfb5c158c7feca95ae4e1285e19ff5077e3c478a0757dfcc9
-rules_digest=f7d293ebbb5890babcb462f11d28d41ebff9f0dc98659d9fe5ae60420d73c246
-adamw="--model $SRCDIR/tests/bits/tiny.yaml --optimizer adamw --lr 0.01 --clip-grad-norm 0.5"
-mixed="--model $SRCDIR/tests/bits/mixed.yaml --optimizer adamw --lr 0.01 --clip-grad-norm 0.5"
-norm="--model $SRCDIR/tests/bits/norm.yaml --optimizer adamw --lr 0.01 --clip-grad-norm 0.5"
-shard="--model $SRCDIR/tests/bits/shard_norm.yaml --optimizer sgd --lr 0.1 --momentum 0.9"
-shared="--model $SRCDIR/tests/bits/shared.yaml --optimizer adamw --lr 0.01 --clip-grad-norm 0.5"
-rules="--model $SRCDIR/tests/bits/rules.yaml --optimizer adamw --lr 0.01 --clip-grad-norm 0.5 --schedule cosine"
-sgd="--model $SRCDIR/tests/bits/tiny.yaml --optimizer sgd --lr 0.1 --momentum 0.9 --nesterov --weight-decay 0.001 --schedule onecycle"
-
-result() { # pass|fail NAME [DETAIL]
-  count=$((count + 1))
-  case $1 in
-  pass) echo "ok $count - $2" ;;
-  skip) echo "ok $count # SKIP $2" ;;
-  *) echo "not ok $count - $2"; echo "# $3" ;;
-  esac
-}
-
-# value KEY FILE: a key of the JSON in the last line.
-value() { tail -n 1 "$2" | sed -n "s/.*\"$1\": \"\{0,1\}\([^,\"}]*\).*/\1/p"; }
+. "$SRCDIR/tests/bits/experiments.sh"
 
 # To be run in a subshell, which becomes the process: that of a background job is then its own to kill.
 train() { # OPTIONS...

@@ -122,7 +122,7 @@ static void test_settings(void) {
     hd_status status;
     const char *text;
   } bad[] = {
-      {{"mpi", NULL, 0, 1, 0}, HD_E_UNSUPPORTED, "use shm"},
+      {{"mpi", NULL, 0, 2, 0}, HD_E_USAGE, "expected ranks that mpirun or srun started"},
       {{"gloo", NULL, 0, 1, 0}, HD_E_USAGE, "backend shm or mpi, found 'gloo'"},
       {{NULL, NULL, -1, -1, 0}, HD_E_USAGE, "found no rank and no world size; start the program with `heddle launch"},
       {{NULL, NULL, 0, -1, 0}, HD_E_USAGE, "found no world size"},
@@ -165,7 +165,8 @@ static const char *const variables[] = {"RANK",
                                         "SLURM_NTASKS",
                                         "SLURM_JOB_ID",
                                         "HEDDLE_WORLD",
-                                        "PMIX_NAMESPACE"};
+                                        "PMIX_NAMESPACE",
+                                        "HEDDLE_HOST_ID"};
 
 static void clear_environment(void) {
   for (size_t i = 0; i < sizeof variables / sizeof *variables; i++)
@@ -195,22 +196,32 @@ static void test_environment(void) {
       {{"RANK=0", "WORLD_SIZE=99999999999"}, HD_E_USAGE, 0, 0, "in WORLD_SIZE"},
       {{"RANK=0", "WORLD_SIZE=4", "LOCAL_WORLD_SIZE=2"}, HD_E_UNSUPPORTED, 0, 0, "`mpirun -n 4 PROGRAM`"},
       {{"OMPI_COMM_WORLD_RANK=2", "OMPI_COMM_WORLD_SIZE=4", "OMPI_COMM_WORLD_LOCAL_SIZE=2"},
-       HD_E_UNSUPPORTED,
-       0,
-       0,
-       "OMPI_COMM_WORLD_LOCAL_SIZE=2"},
-      {{"SLURM_PROCID=1", "SLURM_STEP_NUM_TASKS=2", "SLURM_STEP_NUM_NODES=2"},
-       HD_E_UNSUPPORTED,
-       0,
-       0,
-       "SLURM_STEP_NUM_NODES=2"}};
+       HD_OK,
+       2,
+       4,
+       "Open MPI's mpirun, several hosts"},
+      {{"OMPI_COMM_WORLD_RANK=2", "OMPI_COMM_WORLD_SIZE=4", "HEDDLE_HOST_ID=a"},
+       HD_OK,
+       2,
+       4,
+       "Open MPI's mpirun, several hosts"},
+      {{"PMI_RANK=0", "PMI_SIZE=2", "MPI_LOCALNRANKS=1"}, HD_OK, 0, 2, "mpiexec, several hosts"},
+      {{"SLURM_PROCID=1", "SLURM_STEP_NUM_TASKS=2", "SLURM_STEP_NUM_NODES=2"}, HD_OK, 1, 2, "srun, several hosts"},
+      {{"RANK=1", "WORLD_SIZE=3", "HEDDLE_HOST_ID=a"}, HD_OK, 1, 3, "torchrun, one host"}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     hd_start start;
     clear_environment();
     for (int v = 0; v < 6 && cases[i].set[v]; v++)
       putenv((char *)cases[i].set[v]);
     const hd_status status = hd__start_read(&start, ctx);
-    const char *said = status != HD_OK ? hd_ctx_message(ctx) : start.by ? start.by : "";
+    char said[2048];
+    snprintf(said, sizeof said, "%s%s",
+             status != HD_OK ? hd_ctx_message(ctx)
+             : start.by      ? start.by
+                             : "",
+             status != HD_OK ? ""
+             : start.spans   ? ", several hosts"
+                             : ", one host");
     ok(status == cases[i].status && strstr(said, cases[i].text) &&
            (status != HD_OK || (start.rank == cases[i].rank && start.ranks == cases[i].ranks)),
        "%s: %s", cases[i].set[0] ? cases[i].set[0] : "nothing", said);

@@ -70,6 +70,32 @@ static void test_cuts(int64_t samples, int shards) {
          want);
 }
 
+/* Of every range: each sum that is left gets the steps that make it, in order, and no others. */
+static void test_cut(int64_t samples, int shards) {
+  static hd_fold cut[HD_MAX_COVER];
+  hd_part part = hd__tree_part(samples, shards, 1, 0);
+  int wrong = 0;
+  for (int lo = 0; lo <= shards; lo++)
+    for (int hi = lo; hi <= shards; hi++) {
+      hd_range_plan range;
+      hd__tree_range(&range, &part, lo, hi);
+      int at = 0, left = hd__tree_cut_fold(cut, &range.pushes);
+      wrong += left != range.covers;
+      for (int c = 0; c < left; c++) {
+        int merges = 0;
+        for (int i = 0; i < cut[c].count; i++, at++) {
+          const hd_fold_step *step = &cut[c].step[i];
+          merges += step->merges;
+          wrong += step->piece != range.pushes.step[at].piece || step->merges != range.pushes.step[at].merges ||
+                   step->piece < range.cover[c].start || step->piece >= range.cover[c].start + range.cover[c].size;
+        }
+        wrong += merges != cut[c].count - 1;
+      }
+      wrong += at != range.pushes.count;
+    }
+  ok(wrong == 0, "%lld samples in %d shards: each range's fold is cut into its cover", (long long)samples, shards);
+}
+
 static void test_parts(void) {
   int wrong = 0;
   for (int64_t samples = 1; samples < 70; samples++)
@@ -217,6 +243,9 @@ int main(void) {
   for (int shards = 1; shards <= 16; shards *= 2)
     for (int64_t samples = 1; samples <= 2 * shards + 1; samples += shards > 4 ? 3 : 1)
       test_cuts(samples, shards);
+  test_cut(64, 16);
+  test_cut(11, 16);
+  test_cut(200, 32);
   test_parts();
   test_split();
   test_deal();

@@ -10,6 +10,7 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
+#include "comm/hosts.h"
 #include "comm/world.h"
 #include "sys/clock.h"
 #include "sys/spawn.h"
@@ -136,8 +137,8 @@ static void grow(member *m, hd_world *world) {
 
 static void agree(member *m, hd_world *world) {
   const char *const texts[RANKS] = {"a: 1\nb: 2\n", "a: 1\nb: 2\n", "a: 1\nb: 3\n"};
-  m->wrong += hd__world_agree(world, &m->ctx, "settings", "same\n") != HD_OK;
-  m->wrong += hd__world_agree(world, &m->ctx, "settings", texts[m->rank]) != HD_E_USAGE;
+  m->wrong += hd__hosts_agree(world, &m->ctx, "settings", "same\n") != HD_OK;
+  m->wrong += hd__hosts_agree(world, &m->ctx, "settings", texts[m->rank]) != HD_E_USAGE;
   m->wrong +=
       strcmp(m->ctx.message,
              "expected all ranks to have the same settings, found that rank 0 has 'b: 2' and rank 2 'b: 3'") != 0;

@@ -1,0 +1,80 @@
+/* The hosts of a job, and what crosses between them.
+ *
+ * Each host has a world of its own, in which its ranks share memory; the world knows the hosts of its job. The ranks of
+ * a job are numbered by whoever started them. Hosts are numbered by the first rank that lives on them, and one rank of
+ * each, the first of its world, speaks for it: that one is its leader.
+ *
+ *     job's ranks       0   1   2   3   4   5          member: 0 1 4 | 2 3 5
+ *     lives on host     0   0   1   1   0   1          leaders: ranks 0 and 2
+ *
+ * A host that is lost, or that says that one of its ranks is, breaks the worlds of all others. So does one that is not
+ * heard of for too long, and one that is waited for while the launcher ends the job.
+ *
+ * A world without hosts (started by heddle launch, or NULL) is one host, and everything here is true for it, too. */
+#ifndef HD_COMM_HOSTS_H
+#define HD_COMM_HOSTS_H
+
+#include "comm/transport.h"
+#include "comm/world.h"
+
+typedef struct hd_hosts hd_hosts;
+
+/* Tags of transfers; those of groups follow. */
+enum { HD_TAG_HOSTS, HD_TAG_FAULT, HD_TAG_GROUPS = 16 };
+
+/* Starts the transport, and finds out who lives where: all ranks of the job. HEDDLE_HOST_ID, where it is set, is what
+ * tells hosts apart; else the system's boot and the host's name are. `by`: the launcher that says that there are so many
+ * ranks, for messages; -1: it does not say. */
+hd_status hd__hosts_open(hd_hosts **out, hd_ctx *ctx, const char *by, int ranks);
+void hd__hosts_close(hd_hosts *hosts, bool all_is_well);
+
+/* Which rank of its host this process is, and of how many; and what those have in common that nobody else has. */
+int hd__hosts_local_rank(const hd_hosts *hosts);
+int hd__hosts_local_ranks(const hd_hosts *hosts);
+void hd__hosts_key(char *text, size_t bytes, const hd_hosts *hosts);
+
+/* The world takes the hosts, and closes them when it is left. All ranks of the job; closed at once on failure. */
+hd_status hd__hosts_enter(hd_world *world, hd_ctx *ctx, hd_hosts *hosts);
+
+/* Of the job. */
+int hd__hosts_count(const hd_world *world);
+int hd__hosts_mine(const hd_world *world); /* the host of this process */
+int hd__hosts_rank(const hd_world *world);
+int hd__hosts_ranks(const hd_world *world);
+int hd__hosts_member(const hd_world *world, int place); /* the rank at a place, host after host */
+int hd__hosts_first(const hd_world *world, int host);   /* place of its first rank; host = count: of none */
+const char *hd__hosts_name(const hd_world *world, int host);
+const char *hd__hosts_transport(const hd_world *world); /* "Open MPI v4.1.4"; "": there is none */
+
+/* Everybody's `bytes`, at most HD_WORLD_GATHER_BYTES, in the order of the job's ranks. All ranks. */
+hd_status hd__hosts_gather(void *all, hd_world *world, hd_ctx *ctx, const void *mine, size_t bytes);
+
+/* `text` must be the same in all ranks: HD_E_USAGE names the ranks that differ, `what` and both texts. */
+hd_status hd__hosts_agree(hd_world *world, hd_ctx *ctx, const char *what, const char *text);
+
+/* A leader moves bytes to and from other ranks, and waits for that. Parts of one peer follow each other. It breaks the
+ * world when it fails, so that whoever waits for this rank at a meeting comes to know. */
+hd_status hd__hosts_move(hd_world *world, hd_ctx *ctx, const hd_transfer_part *parts, int count);
+
+/* Leaders: what the first host has in `data`, all have. */
+hd_status hd__hosts_spread(hd_world *world, hd_ctx *ctx, void *data, int64_t bytes);
+
+/* Blocks that lie one after the other from `data` on, bytes[h] of host h. */
+typedef struct hd_blocks {
+  void *data;
+  const int64_t *bytes;
+} hd_blocks;
+
+/* Leaders: each host has filled its own block, and all have all of them afterwards; of several such at once. */
+hd_status hd__hosts_join_blocks(hd_world *world, hd_ctx *ctx, const hd_blocks *blocks, int count);
+
+/* This process was asked to end: who is waited for between hosts has a moment left. May be called by signal handlers. */
+void hd__hosts_hurry(hd_world *world);
+
+/* For worlds: tells the other hosts what broke this one. */
+void hd__hosts_tell(hd_hosts *hosts, const hd_fault *fault);
+
+/* For worlds: what a rank of this host is called in the job. */
+int hd__hosts_named(const hd_hosts *hosts, int local_rank);
+
+#endif

@@ -1,0 +1,82 @@
+#!/bin/sh
+# TAP: the digests of bits.sh over ranks that mpirun starts, on one host, and on two and three that are this machine under
+# several names, with as many samples as leave shards and hosts empty. A run proves by its JSON that the asked ranks and
+# hosts took part.
+set -u
+folder=$(mktemp -d "${TMPDIR:-/tmp}/heddle-hosts.XXXXXX")
+trap 'rm -rf "$folder"' EXIT
+. "$SRCDIR/tests/bits/experiments.sh"
+. "$SRCDIR/tests/mpi_lib.sh"
+data=$folder/data
+count=0 MPI_EXTRA=
+mpi_missing
+[ -z "$MISSING" ] || { echo "1..0 # SKIP $MISSING"; exit 0; }
+
+train() { # HOSTS OPTIONS...
+  hosts=$1
+  shift
+  over "$hosts" "$HEDDLE" train --data "$data" --batch 32 --epochs 2 --seed 7 --json --threads "$threads" \
+    --accumulate "$accumulate" "$@" >"$folder/json" 2>"$folder/err"
+}
+
+check() { # NAME HOSTS DIGEST
+  found="$(value ranks "$folder/json") $(value hosts "$folder/json") $(value threads "$folder/json") $(value accumulate "$folder/json") $(value steps "$folder/json") $(value weights_sha256 "$folder/json")"
+  hosts=$(echo "$2" | tr ' ' '\n' | sort -u | wc -l)
+  [ "$hosts" -gt 1 ] || hosts=
+  wanted="$(echo "$2" | wc -w) $hosts $threads $accumulate 10 $3"
+  if [ "$found" = "$wanted" ]; then result pass "$1"
+  else result fail "$1" "expected $wanted, found $found $(cat "$folder/err")"; fi
+}
+
+check_run() { # EXPERIMENT HOSTS THREADS ACCUMULATE OPTIONS...
+  experiment=$1 where=$2 threads=$3 accumulate=$4
+  eval "digest=\$${experiment}_digest options=\$$experiment"
+  shift 4
+  rm -rf "$folder/run"
+  # shellcheck disable=SC2086
+  train "$where" $options --out "$folder/run" "$@"
+  check "$experiment, ranks on $where, $threads threads, accumulate $accumulate${*:+, $*}${MPI_EXTRA:+, $MPI_EXTRA}" "$where" "$digest"
+}
+
+mkdir "$data"
+"$BUILDDIR/tests/bits/make_idx" "$data" 138 50 || { echo "Bail out! no data"; exit 1; }
+check_run adamw "- -" 1 2
+check_run norm "- - - -" 1 1
+number=0
+for layout in "a b,1" "a a b,2" "a b c,1" "a b a b,1" "b a a,1" "a b c,2"; do
+  where=${layout%,*} threads=${layout#*,}
+  for experiment in adamw mixed norm; do
+    check_run $experiment "$where" "$threads" $((1 << number % 3))
+  done
+  case $number in
+  0 | 2) check_run sgd "$where" "$threads" 1; check_run shared "$where" "$threads" 2 ;;
+  1 | 4) check_run shard "$where" "$threads" 1; check_run rules "$where" "$threads" 4 ;;
+  esac
+  number=$((number + 1))
+done
+check_run adamw "a b" 1 1 --workers 2
+check_run rules "a b a" 1 1 --eval-every 2
+HEDDLE_ISA=reference
+export HEDDLE_ISA
+check_run mixed "a b" 1 1
+unset HEDDLE_ISA
+
+# Stopped on two hosts, goes on on three.
+threads=1 accumulate=2
+rm -rf "$folder/run"
+# shellcheck disable=SC2086
+train "a b" $adamw --max-steps 7 --out "$folder/run"
+train "a b c" --resume "$folder/run" --max-steps 10
+# shellcheck disable=SC2154
+check "stopped on two hosts, goes on on three" "a b c" "$adamw_digest"
+
+# Through TCP, where the transport can be chosen.
+if [ "$MPI_KIND" = openmpi ]; then
+  MPI_EXTRA='--mca btl tcp,self --mca pml ob1'
+  check_run adamw "a b" 2 1
+  check_run norm "a b c" 1 1
+  check_run adamw "- -" 1 1
+else
+  result skip "forcing TCP is for Open MPI"
+fi
+echo "1..$count"
