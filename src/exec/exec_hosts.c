@@ -141,10 +141,12 @@ static void add_sums(crossing *c) {
     bytes[h] = (cover[h + 1] - cover[h]) * exec->plan->grad_elems * (int64_t)sizeof *exec->host_sum;
 }
 
-/* A failure breaks the host's world, which the next meeting tells. */
-static void move(const crossing *c) {
-  hd__hosts_join_blocks(c->at->exec->settings.world, NULL, c->block, c->count);
+/* False: a host is lost, and this one's world is broken. Whoever moves must not come to the next meeting then, where the
+ * others see that: what they would go on with is not there. */
+static bool move(const crossing *c) {
+  const hd_status status = hd__hosts_join_blocks(c->at->exec->settings.world, NULL, c->block, c->count);
   hd__trace_leaf(c->at->lane->track, HD_SLICE_CROSS, 0);
+  return status == HD_OK;
 }
 
 /* ---- all lanes ---- */
@@ -153,7 +155,8 @@ uint32_t hd__exec_cross_phase(const lane_at *at, const hd_phase *phase) {
   if (hd__exec_leads(at)) {
     crossing c = {.at = at};
     add_gathered(&c, phase);
-    move(&c);
+    if (!move(&c))
+      return HD_MEETING_BROKEN;
     take_gathered(at, phase);
   }
   const uint32_t all = hd__exec_meet(at, 0);
@@ -161,7 +164,7 @@ uint32_t hd__exec_cross_phase(const lane_at *at, const hd_phase *phase) {
   return all;
 }
 
-static void move_sums(const lane_at *at, uint32_t flags) {
+static bool move_sums(const lane_at *at, uint32_t flags) {
   const hd_plan *plan = at->exec->plan;
   const hd_phase *last = &plan->phases[plan->segments - 1];
   crossing c = {.at = at};
@@ -171,10 +174,12 @@ static void move_sums(const lane_at *at, uint32_t flags) {
     add_sums(&c);
   if (plan->gathers)
     add_gathered(&c, last);
-  move(&c);
+  if (!move(&c))
+    return false;
   if (plan->gathers)
     take_gathered(at, last);
   take_flags(at);
+  return true;
 }
 
 uint32_t hd__exec_cross_sums(const lane_at *at) {
@@ -184,8 +189,8 @@ uint32_t hd__exec_cross_sums(const lane_at *at) {
   hd__trace_leaf(at->lane->track, HD_SLICE_WAIT, 0);
   if (all & HD_MEETING_BROKEN)
     return all;
-  if (hd__exec_leads(at))
-    move_sums(at, all);
+  if (hd__exec_leads(at) && !move_sums(at, all))
+    return HD_MEETING_BROKEN;
   all = hd__exec_meet(at, 0);
   hd__trace_leaf(at->lane->track, HD_SLICE_WAIT, 0);
   return all;
@@ -203,7 +208,8 @@ uint32_t hd__exec_cross_outcome(const lane_at *at, const hd_exec_outcome *out, u
         bytes[h] = 4 * (hd__tree_share(at->step->samples, exec->speed, exec->lane_count, exec->host_lane[h + 1]) -
                         hd__tree_share(at->step->samples, exec->speed, exec->lane_count, exec->host_lane[h]));
     }
-    move(&c);
+    if (!move(&c))
+      return HD_MEETING_BROKEN;
     take_flags(at);
   }
   const uint32_t all = hd__exec_meet(at, 0);

@@ -31,6 +31,10 @@ static int failed(char *why, const char *what, int error) {
   return -1;
 }
 
+/* Open MPI copies between two processes of one machine straight out of the other's memory, and takes it for done when
+ * that process is gone. Nobody needs it here: ranks of one machine share memory anyway. */
+static void choose_settings(void) { setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 0); }
+
 static int init(int32_t *rank, int32_t *ranks, char *why) {
   int is_there = 0, was_there = 0, level = MPI_THREAD_SINGLE, error = MPI_SUCCESS, r, n;
   MPI_Finalized(&was_there);
@@ -38,6 +42,7 @@ static int init(int32_t *rank, int32_t *ranks, char *why) {
     snprintf(why, HD_TRANSPORT_WHY_BYTES, "expected MPI to be started once in a process, found that it was already");
     return -1;
   }
+  choose_settings();
   MPI_Initialized(&is_there);
   if (is_there)
     error = MPI_Query_thread(&level);
