@@ -38,7 +38,7 @@ script_tests += tests/cli/data.bats tests/cli/ranks.bats tests/cli/profile.bats 
 script_tests += tests/cli/hostile.sh tests/install.sh tests/instructions.sh
 bits_tests = tests/bits/hosts.sh tests/bits/bf16.sh tests/bits/native.sh tests/bits/bits.sh tests/bits/formats.sh tests/bits/networks.sh tests/bits/pictures.sh tests/bits/readme.sh tests/bits/recipes.sh tests/bits/transforms.sh
 TESTS = $(unit_tests) $(op_tests) $(script_tests) $(bits_tests)
-check_PROGRAMS += $(unit_tests) $(op_tests) tests/bits/make_data tests/bits/make_idx tests/cli/on_terminal tests/cli/bad_server tests/golden/print_scores
+check_PROGRAMS += $(unit_tests) $(op_tests) tests/bits/make_data tests/bits/make_idx tests/cli/on_terminal tests/cli/group_calls tests/cli/bad_server tests/golden/print_scores
 EXTRA_DIST += $(script_tests) $(bits_tests) tests/mpi_lib.sh tests/bits/experiments.sh tests/tap.h tests/scratch.h tests/cli/run-bats tests/cli/cli.bash \
   tests/golden/networks.json
 

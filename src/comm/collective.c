@@ -8,7 +8,9 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "base/alloc.h"
 #include "comm/group.h"
+#include "comm/hosts.h"
 #include "comm/reduce.h"
 #include "sys/fpmode.h"
 
@@ -53,8 +55,9 @@ typedef struct run {
   const kind *kind;
   size_t size, bytes; /* of an element; of a block */
   bool puts, takes, in_notes;
-  bool mixed;     /* some have their data in a buffer of the group, others have not */
-  uint64_t first; /* the group's number of this call's round 0 */
+  size_t round_bytes; /* that each rank which puts anything put in this round */
+  bool mixed;         /* some have their data in a buffer of the group, others have not */
+  uint64_t first;     /* the group's number of this call's round 0 */
   note mine;
 } run;
 
@@ -108,15 +111,23 @@ static bool same_call(const note *a, const note *b) {
   return a->kind == b->kind && a->dtype == b->dtype && a->op == b->op && a->root == b->root && a->count == b->count;
 }
 
+static hd_status cross(run *r);
+
 static hd_status meet(run *r) {
   hd_group *g = r->g;
   g->rounds++;
-  if (hd__meeting_come_with(&g->meeting, g->rank, 0, &r->mine) & HD_MEETING_BROKEN)
+  if (hd__meeting_come_with(&g->meeting, g->place[g->rank], 0, &r->mine) & HD_MEETING_BROKEN)
     return hd__group_check(g, r->ctx);
-  return HD_OK;
+  return g->hosts > 1 ? cross(r) : HD_OK;
 }
 
-static const note *note_of(const run *r, int rank) { return hd__meeting_note(&r->g->meeting, r->g->rank, rank); }
+/* Between hosts, where the notes of all ranks are. */
+static note *far_notes(const run *r) { return (note *)r->g->notes + (r->g->rounds & 1) * (uint64_t)r->g->ranks; }
+
+static const note *note_of(const run *r, int rank) {
+  const hd_group *g = r->g;
+  return g->hosts > 1 ? &far_notes(r)[rank] : hd__meeting_note(&g->meeting, g->place[g->rank], g->place[rank]);
+}
 
 static hd_status compare_calls(run *r) {
   char mine[96], other[96];
@@ -158,6 +169,71 @@ static const char *take_place(const run *r, int rank, uint64_t round) {
   return r->in_notes ? note_of(r, rank)->data : slot_of(r, rank, round);
 }
 
+/* ---- between hosts ---- */
+
+/* The first of this host sends what each of its ranks has in `of`, and receives what the others have. */
+static hd_status exchange(run *r, char *(*of)(const run *r, int rank), size_t bytes, int root) {
+  hd_group *g = r->g;
+  hd_transfer_part *parts = hd__calloc((size_t)g->ranks * (size_t)(g->ranks + 1), sizeof *parts);
+  int count = 0, late;
+  if (!parts)
+    return hd__fail(r->ctx, HD_E_NOMEM, "out of memory for a call of %d ranks", g->ranks);
+  for (int leader = 0; leader < g->ranks; leader++) {
+    if (g->place[leader] != 0 || leader == g->leader)
+      continue;
+    const int host = hd__hosts_of(g->world, g->member[leader]);
+    for (int rank = 0; rank < g->ranks; rank++) {
+      const bool theirs = hd__hosts_of(g->world, g->member[rank]) == host;
+      if ((root < 0 || root == rank) && (theirs || !hd__group_is_far(g, rank)))
+        parts[count++] = (hd_transfer_part){of(r, rank), (int64_t)bytes, g->member[leader], g->tag, theirs};
+    }
+  }
+  hd_status status = hd__hosts_move_within(&late, g->world, r->ctx, parts, count, g->patience_s);
+  hd__free(parts);
+  for (int rank = 0; status == HD_E_TIMEOUT && rank < g->ranks; rank++)
+    if (g->member[rank] == late)
+      hd__group_break(g, HD_E_TIMEOUT,
+                      "expected all ranks at a call within %g s, found that rank %d and its host did not come, while "
+                      "rank %d waited; do all ranks make the same calls? If so, raise the timeout",
+                      g->patience_s, rank, g->rank);
+  return status;
+}
+
+static char *place_of_note(const run *r, int rank) { return (char *)&far_notes(r)[rank]; }
+
+/* Of the round that was put last. */
+static char *place_of_slot(const run *r, int rank) {
+  return r->g->slots + (size_t)rank * r->g->stride + ((r->g->rounds - 1) & 1) * r->g->slot_bytes;
+}
+
+/* Notes first: what else crosses is only known when all make the same call. */
+static hd_status cross_all(run *r) {
+  hd_group *g = r->g;
+  bool same = true;
+  for (int rank = 0; rank < g->ranks; rank++)
+    if (!hd__group_is_far(g, rank))
+      far_notes(r)[rank] = *(const note *)hd__meeting_note(&g->meeting, g->place[g->rank], g->place[rank]);
+  HD_TRY(exchange(r, place_of_note, sizeof(note), -1));
+  for (int rank = 0; rank < g->ranks; rank++)
+    same &= same_call(note_of(r, rank), note_of(r, 0)) && note_of(r, rank)->kind != REFUSED;
+  if (!same || r->in_notes || r->round_bytes == 0 || r->kind->puts == NOBODY)
+    return HD_OK;
+  return exchange(r, place_of_slot, r->round_bytes, r->kind->puts == ROOT ? r->call->peer : -1);
+}
+
+/* Who moves and fails does not come: the others see why. */
+static hd_status cross(run *r) {
+  hd_group *g = r->g;
+  if (g->rank == g->leader) {
+    hd_status status = cross_all(r);
+    if (status != HD_OK)
+      return status == HD_E_NOMEM ? status : hd__group_check(g, r->ctx);
+  }
+  if (hd__meeting_come(&g->meeting, g->place[g->rank], 0) & HD_MEETING_BROKEN)
+    return hd__group_check(g, r->ctx);
+  return HD_OK;
+}
+
 /* ---- rounds ---- */
 
 static size_t at_most(size_t length, size_t limit) { return length < limit ? length : limit; }
@@ -166,6 +242,7 @@ static int parties(const run *r) { return r->kind->input_per_rank ? r->g->ranks 
 
 static void put(run *r, uint64_t round, size_t from, size_t length) {
   char *place = put_place(r, round);
+  r->round_bytes = length * (size_t)parties(r);
   for (int i = 0; r->puts && length > 0 && i < parties(r); i++)
     memcpy(place + (size_t)i * length, (const char *)r->call->input + (size_t)i * r->bytes + from, length);
 }
@@ -291,8 +368,9 @@ typedef struct whereabouts {
 /* Says in the note where the buffer is. */
 static void say_where(run *r) {
   const hd_group_call *call = r->call;
-  const hd_group_buffer *b =
-      call->kind == HD_GROUP_ALL_REDUCE && call->output == call->input ? buffer_of(r->g, call->input, r->bytes) : NULL;
+  const hd_group_buffer *b = call->kind == HD_GROUP_ALL_REDUCE && call->output == call->input && r->g->hosts == 1
+                                 ? buffer_of(r->g, call->input, r->bytes)
+                                 : NULL;
   if (!b || r->in_notes)
     return;
   const size_t at = (size_t)((const char *)call->input - (const char *)b->map.base) - (size_t)r->g->rank * b->stride;
@@ -345,7 +423,8 @@ static hd_status do_rounds(run *r) {
   r->first = r->g->rounds;
   if (r->mine.flags == IN_BUFFER)
     return rounds_in_place(r);
-  if (r->call->kind == HD_GROUP_ALL_REDUCE && r->g->ranks > 2 && r->bytes * (size_t)r->g->ranks >= PARTS_FROM)
+  if (r->call->kind == HD_GROUP_ALL_REDUCE && r->g->hosts == 1 && r->g->ranks > 2 &&
+      r->bytes * (size_t)r->g->ranks >= PARTS_FROM)
     return rounds_in_parts(r);
   return plain_rounds(r);
 }
@@ -361,6 +440,7 @@ static hd_status do_call(run *r) {
 
 static hd_status refuse(run *r, hd_status why) {
   r->mine = (note){.kind = REFUSED};
+  r->round_bytes = 0;
   const hd_status status = meet(r);
   return status == HD_OK ? why : status;
 }

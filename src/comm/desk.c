@@ -40,8 +40,6 @@ static int queue_of(const hd_group_call *call) {
 }
 
 static hd_status do_now(hd_group *g, hd_ctx *ctx, const hd_group_call *call) {
-  if (!g->end)
-    return hd__fail(ctx, HD_E_UNSUPPORTED, "expected ranks on one host for calls of a group, found several hosts");
   HD_TRY(hd__group_check(g, ctx));
   if (queue_of(call) == MESSAGES)
     return hd__message(g, ctx, call);
@@ -92,12 +90,14 @@ static bool must_wait(const queue *q, const hd_work *work) {
   return false;
 }
 
-/* Moves what can be moved of all messages; says whether one is done. */
-static bool move_all(hd_desk *desk, queue *q, bool in_vain) {
+/* Moves what can be moved of all messages; says whether one is done, and whether one goes to another host. */
+static bool move_all(hd_desk *desk, queue *q, bool in_vain, bool *far) {
   bool any = false;
+  *far = false;
   for (hd_work *work = q->first, *next; work; work = next) {
     bool done;
     next = work->next;
+    *far |= hd__group_is_far(desk->group, work->call.peer);
     if (must_wait(q, work))
       continue;
     hd_status status = hd__message_move(&done, desk->group, &work->ctx, &work->message);
@@ -117,10 +117,14 @@ static void *do_messages(void *arg) {
   pthread_mutex_lock(&desk->lock);
   while (wait_for_work(desk, q)) {
     const unsigned seen = hd__bell_seen(desk->group);
-    if (move_all(desk, q, in_vain))
+    bool far;
+    if (move_all(desk, q, in_vain, &far))
       continue;
     pthread_mutex_unlock(&desk->lock);
-    hd__bell_wait(desk->group, seen);
+    if (far)
+      hd__bell_rest();
+    else
+      hd__bell_wait(desk->group, seen);
     in_vain = hd__bell_seen(desk->group) == seen;
     pthread_mutex_lock(&desk->lock);
   }

@@ -45,9 +45,11 @@ hd_status hd__group_check(hd_group *g, hd_ctx *ctx) {
 }
 
 void hd__group_look(hd_group *g, int rank) {
+  hd__hosts_listen(g->world);
   if (hd__world_check(g->world, NULL) != HD_OK)
     hd__group_break(g, HD_E_PEER, "the group lost a rank");
-  else if (hd__world_view(g->world, g->member[rank]).state == HD_RANK_LEFT)
+  else if (!hd__group_is_far(g, rank) &&
+           hd__world_view(g->world, hd__hosts_local(g->world, g->member[rank])).state == HD_RANK_LEFT)
     hd__group_break(g, HD_E_PEER,
                     "expected rank %d at a call, found that it has left the group; do all ranks make the "
                     "same calls?",
@@ -56,11 +58,11 @@ void hd__group_look(hd_group *g, int rank) {
 
 static void not_come(hd_group *g, int64_t waited_ns) {
   char missing[160] = "";
-  const unsigned number = atomic_load(&g->meeting.line[g->rank].came);
+  const unsigned number = atomic_load(&g->meeting.line[g->place[g->rank]].came);
   int count = 0;
   for (int r = 0; r < g->ranks; r++) {
     const size_t at = strlen(missing);
-    if ((int)(atomic_load(&g->meeting.line[r].came) - number) < 0 && count++ < 16)
+    if (!hd__group_is_far(g, r) && (int)(atomic_load(&g->meeting.line[g->place[r]].came) - number) < 0 && count++ < 16)
       snprintf(missing + at, sizeof missing - at, "%s%d", at ? ", " : "", r);
   }
   hd__group_break(
@@ -70,11 +72,20 @@ static void not_come(hd_group *g, int64_t waited_ns) {
       g->patience_s, count == 1 ? "" : "s", missing, count > 16 ? ", ..." : "", g->rank);
 }
 
-/* The meeting calls it now and then, while this rank sleeps. */
-static void late(void *self, int rank, int64_t waited_ns) {
+bool hd__group_is_far(const hd_group *g, int rank) {
+  return g->hosts > 1 && hd__hosts_of(g->world, g->member[rank]) != hd__hosts_mine(g->world);
+}
+
+/* The meeting calls it now and then, while this rank sleeps. The first of a host waits for other hosts, too, and says
+ * so. */
+static void late(void *self, int place, int64_t waited_ns) {
+  const double more_s = 2;
   hd_group *g = self;
+  int rank = 0;
+  while (hd__group_is_far(g, rank) || g->place[rank] != place)
+    rank++;
   hd__group_look(g, rank);
-  if ((double)waited_ns > 1e9 * g->patience_s)
+  if ((double)waited_ns > 1e9 * (g->patience_s + (g->hosts > 1 && rank == g->leader ? more_s : 0)))
     not_come(g, waited_ns);
 }
 
@@ -83,7 +94,8 @@ static void late(void *self, int rank, int64_t waited_ns) {
 /* Where the parts lie; returns the size. */
 static size_t lay_out(hd_group *g, char *base) {
   const size_t n = (size_t)g->ranks, lines = (sizeof(hd_group_end) / LINE_BYTES + 1) * LINE_BYTES;
-  const size_t bells = lines + n * sizeof(hd_meeting_line);
+  const size_t notes = lines + (size_t)g->here * sizeof(hd_meeting_line);
+  const size_t bells = notes + (g->hosts > 1 ? (2 * n * HD_MEETING_NOTE_BYTES / LINE_BYTES + 1) * LINE_BYTES : 0);
   const size_t slots = (bells + hd__bells_bytes(g->ranks) + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
   size_t slot = MOST_SLOT_BYTES;
   while (slot > LEAST_SLOT_BYTES && slot > LINE_BYTES * n && slot * 4 * n > ALL_SLOT_BYTES)
@@ -95,6 +107,7 @@ static size_t lay_out(hd_group *g, char *base) {
   if (base) {
     g->end = (hd_group_end *)base;
     g->line = (hd_meeting_line *)(base + lines);
+    g->notes = base + notes;
     g->bell = (hd_bell *)(base + bells);
     g->slots = base + slots;
     g->boxes = base + boxes;
@@ -120,15 +133,36 @@ static hd_status make(hd_group **out, hd_ctx *ctx, hd_world *world, int rank, in
   g->ranks = ranks;
   g->patience_s = g->timeout_s = TIMEOUT_S;
   g->member = hd__calloc((size_t)ranks, sizeof *g->member);
+  g->place = hd__calloc((size_t)ranks, sizeof *g->place);
   g->inputs = hd__calloc((size_t)ranks, sizeof *g->inputs);
-  return g->member && g->inputs ? HD_OK : hd__fail(ctx, HD_E_NOMEM, "out of memory for a group of %d ranks", ranks);
+  return g->member && g->place && g->inputs ? HD_OK
+                                            : hd__fail(ctx, HD_E_NOMEM, "out of memory for a group of %d ranks", ranks);
+}
+
+/* Who of its members lives with whom. */
+static void find_places(hd_group *g) {
+  const hd_world *world = g->world;
+  g->leader = -1;
+  for (int r = 0; r < g->ranks; r++) {
+    bool is_first = true;
+    for (int other = 0; other < r; other++)
+      if (hd__hosts_of(world, g->member[other]) == hd__hosts_of(world, g->member[r])) {
+        g->place[r]++;
+        is_first = false;
+      }
+    g->hosts += is_first;
+    if (hd__hosts_of(world, g->member[r]) != hd__hosts_mine(world))
+      continue;
+    g->leader = is_first ? r : g->leader;
+    g->here++;
+  }
 }
 
 static hd_status map_memory(hd_group *g, hd_ctx *ctx, int64_t offset) {
   HD_TRY(hd__segment_map(&g->memory, ctx, hd__world_fd(g->world), offset, lay_out(g, NULL), "a group of ranks"));
   lay_out(g, g->memory.base);
-  g->crowded = is_crowded(g->ranks);
-  hd__meeting_join(&g->meeting, g->line, g->ranks, g->crowded, &g->watch);
+  g->crowded = is_crowded(g->here);
+  hd__meeting_join(&g->meeting, g->line, g->here, g->crowded, &g->watch);
   return HD_OK;
 }
 
@@ -137,6 +171,7 @@ typedef struct room {
   int64_t offset;
   uint64_t wants; /* what for: the same on all ranks */
   int64_t status;
+  int64_t tag; /* the next one that is free for this rank */
 } room;
 
 static hd_status read_room(hd_ctx *ctx, const room *all, int ranks, int maker, const char *what) {
@@ -154,6 +189,13 @@ static hd_status read_room(hd_ctx *ctx, const room *all, int ranks, int maker, c
   return HD_OK;
 }
 
+/* The next tag that is free for all. */
+static void settle_tag(hd_group *g, const room *all, int ranks) {
+  for (int r = 0; r < ranks; r++)
+    g->tag = all[r].tag > g->tag ? (int32_t)all[r].tag : g->tag;
+  hd__world_set_tag(g->world, g->tag + 2);
+}
+
 /* ---- making and ending ---- */
 
 static void release(hd_group *g) {
@@ -163,6 +205,7 @@ static void release(hd_group *g) {
     hd__segment_destroy(&g->buffer[i].map);
   hd__segment_destroy(&g->memory);
   hd__free(g->member);
+  hd__free(g->place);
   hd__free(g->inputs);
   if (g->owns_world)
     hd__world_leave(g->world);
@@ -170,16 +213,18 @@ static void release(hd_group *g) {
 }
 
 static hd_status share_world(hd_group *g, hd_ctx *ctx) {
-  room mine = {0}, *all = hd__calloc((size_t)g->ranks, sizeof *all);
+  room mine = {.tag = hd__world_tag(g->world)}, *all = hd__calloc((size_t)g->ranks, sizeof *all);
   if (!all)
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for a group of %d ranks", g->ranks);
-  if (g->rank == 0)
+  if (g->rank == g->leader)
     mine.status = hd__world_grow(&mine.offset, g->world, ctx, lay_out(g, NULL));
-  hd_status status = hd__world_gather(all, g->world, ctx, &mine, sizeof mine);
+  hd_status status = hd__hosts_gather(all, g->world, ctx, &mine, sizeof mine);
   if (status == HD_OK)
-    status = read_room(ctx, all, g->ranks, 0, "a group");
-  if (status == HD_OK)
-    status = map_memory(g, ctx, all[0].offset);
+    status = read_room(ctx, all, g->ranks, g->leader, "a group");
+  if (status == HD_OK) {
+    settle_tag(g, all, g->ranks);
+    status = map_memory(g, ctx, all[g->leader].offset);
+  }
   hd__free(all);
   return status;
 }
@@ -189,8 +234,10 @@ hd_status hd__group_of_world(hd_group **out, hd_ctx *ctx, hd_world *world, doubl
   hd_status status = make(&g, ctx, world, hd__hosts_rank(world), hd__hosts_ranks(world));
   for (int r = 0; status == HD_OK && r < g->ranks; r++)
     g->member[r] = r;
-  if (status == HD_OK && hd__hosts_count(world) == 1)
+  if (status == HD_OK) {
+    find_places(g);
     status = share_world(g, ctx);
+  }
   if (status == HD_OK && timeout_s > 0)
     g->patience_s = g->timeout_s = timeout_s;
   if (status != HD_OK)
@@ -255,16 +302,19 @@ static int place_in(const int32_t *ranks, int32_t count, int rank) {
 
 /* All ranks of the parent tell each other: a list that is wrong, and so differs, is known to all. */
 static hd_status share_parent(hd_group *g, hd_group *parent, hd_ctx *ctx, const int32_t *ranks, int32_t count) {
-  room mine = {.wants = sum_of_list(ranks, count)}, *all = hd__calloc((size_t)parent->ranks, sizeof *all);
+  room mine = {.wants = sum_of_list(ranks, count), .tag = hd__world_tag(g->world)};
+  room *all = hd__calloc((size_t)parent->ranks, sizeof *all);
   if (!all)
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for a group of %d ranks", count);
-  if (g->rank == 0)
+  if (g->rank >= 0 && g->rank == g->leader)
     mine.status = hd__world_grow(&mine.offset, g->world, ctx, lay_out(g, NULL));
   hd_status status = hd_group_all_gather(all, parent, ctx, &mine, sizeof mine, HD_U8);
   if (status == HD_OK)
-    status = read_room(ctx, all, parent->ranks, ranks[0], "group");
+    status = read_room(ctx, all, parent->ranks, ranks[g->rank >= 0 ? g->leader : 0], "group");
+  if (status == HD_OK)
+    settle_tag(g, all, parent->ranks);
   if (status == HD_OK && g->rank >= 0)
-    status = map_memory(g, ctx, all[ranks[0]].offset);
+    status = map_memory(g, ctx, all[ranks[g->leader]].offset);
   hd__free(all);
   return status;
 }
@@ -282,6 +332,7 @@ hd_status hd_group_new(hd_group **out, hd_group *parent, hd_ctx *ctx, const int3
     g->member[i] = parent->member[ranks[i]];
   if (status == HD_OK) {
     g->patience_s = g->timeout_s = parent->timeout_s;
+    find_places(g);
     status = share_parent(g, parent, ctx, ranks, count);
   }
   if (status != HD_OK || g->rank < 0)
@@ -318,16 +369,16 @@ static hd_status share_buffer(hd_group_buffer *b, hd_group *g, hd_ctx *ctx, size
   if (!all)
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for a buffer of the group");
   const size_t stride = hd__segment_bytes(bytes);
-  if (g->rank == 0)
-    mine.status = hd__world_grow(&mine.offset, g->world, ctx, stride * (size_t)g->ranks);
+  if (g->rank == g->leader)
+    mine.status = hd__world_grow(&mine.offset, g->world, ctx, stride * (size_t)g->here);
   hd_status status = hd_group_all_gather(all, g, ctx, &mine, sizeof mine, HD_U8);
   if (status == HD_OK)
-    status = read_room(ctx, all, g->ranks, 0, "buffer");
+    status = read_room(ctx, all, g->ranks, g->leader, "buffer");
   if (status == HD_OK)
-    status = hd__segment_map(&b->map, ctx, hd__world_fd(g->world), all[0].offset, stride * (size_t)g->ranks,
+    status = hd__segment_map(&b->map, ctx, hd__world_fd(g->world), all[g->leader].offset, stride * (size_t)g->here,
                              "a buffer of the group");
   b->stride = stride;
-  b->offset = all[0].offset;
+  b->offset = all[g->leader].offset;
   hd__free(all);
   return status;
 }
@@ -345,18 +396,18 @@ hd_status hd_group_alloc(void **out, hd_group *g, hd_ctx *ctx, size_t bytes) {
   HD_TRY(share_buffer(&made, g, ctx, bytes));
   made.number = ++g->buffers_made;
   *b = made;
-  *out = (char *)made.map.base + (size_t)g->rank * made.stride;
+  *out = (char *)made.map.base + (size_t)g->place[g->rank] * made.stride;
   return HD_OK;
 }
 
 void hd_group_free(hd_group *g, void *memory) {
   for (int i = 0; memory && i < HD_GROUP_BUFFERS; i++) {
     hd_group_buffer *b = &g->buffer[i];
-    if (b->number == 0 || memory != (char *)b->map.base + (size_t)g->rank * b->stride)
+    if (b->number == 0 || memory != (char *)b->map.base + (size_t)g->place[g->rank] * b->stride)
       continue;
     hd__segment_destroy(&b->map);
     fallocate(hd__world_fd(g->world), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-              (off_t)b->offset + (off_t)g->rank * (off_t)b->stride, (off_t)b->stride);
+              (off_t)b->offset + (off_t)g->place[g->rank] * (off_t)b->stride, (off_t)b->stride);
     *b = (hd_group_buffer){0};
   }
 }

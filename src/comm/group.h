@@ -8,7 +8,11 @@
  * A collective is a series of rounds. In each a rank puts something into its own slot, meets the others, and takes from
  * theirs. It may write the slot of the next round while others still read this one; the slot after that is this one
  * again, and by then all have come to a later meeting. So there is one meeting for a round, and a slot has one
- * writer. */
+ * writer.
+ *
+ * Where the ranks live on several hosts each host has such memory, with slots and notes for all ranks; those that live
+ * here meet, the first of them moves what was put to the other hosts and takes what was put there, and they meet once
+ * more. Sums are then added as on one host, in the order of ranks: the same bits. Messages go from rank to rank. */
 #ifndef HD_COMM_GROUP_H
 #define HD_COMM_GROUP_H
 
@@ -45,11 +49,16 @@ struct hd_group {
   hd_world *world;
   bool owns_world, crowded;
   int rank, ranks;
-  int *member; /* their ranks in the world */
+  int *member;      /* their ranks in the job */
+  int *place;       /* of a rank among those of its host */
+  int here, leader; /* how many live on this host, and which is the first of them */
+  int hosts;        /* on how many they live */
+  int32_t tag;      /* of what goes to other hosts, two of them */
   double timeout_s;
   hd_segment memory;
   hd_group_end *end;
-  hd_meeting_line *line;
+  hd_meeting_line *line; /* one per rank that lives here */
+  char *notes;           /* with several hosts: of all ranks, by the parity of the round */
   hd_meeting meeting;
   hd_meeting_watch watch;
   double patience_s; /* of the call that is being done */
@@ -79,6 +88,9 @@ hd_status hd__group_check(hd_group *group, hd_ctx *ctx);
 
 /* What who waits does every now and then: notices that the world broke, or that `rank` has left. */
 void hd__group_look(hd_group *group, int rank);
+
+/* Whether a rank lives on another host. */
+bool hd__group_is_far(const hd_group *group, int rank);
 
 /* Collectives (collective.c), and messages (message.c), in the caller's thread. */
 hd_status hd__collective(hd_group *group, hd_ctx *ctx, const hd_group_call *call);

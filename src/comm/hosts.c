@@ -230,6 +230,26 @@ int hd__hosts_first(const hd_world *world, int which) {
   return h ? h->host[which].first : which ? hd__world_ranks(world) : 0;
 }
 
+static int place_of(const hd_hosts *h, int rank) {
+  int place = 0;
+  while (h->member[place] != rank)
+    place++;
+  return place;
+}
+
+int hd__hosts_of(const hd_world *world, int rank) {
+  const hd_hosts *h = hd__world_hosts(world);
+  int which = 0;
+  for (int place = h ? place_of(h, rank) : 0; h && h->host[which + 1].first <= place; which++) {
+  }
+  return which;
+}
+
+int hd__hosts_local(const hd_world *world, int rank) {
+  const hd_hosts *h = hd__world_hosts(world);
+  return h ? place_of(h, rank) - h->host[hd__hosts_of(world, rank)].first : rank;
+}
+
 const char *hd__hosts_name(const hd_world *world, int which) {
   const hd_hosts *h = hd__world_hosts(world);
   return h ? h->host[which].name : hd__world_host_name(world);
@@ -261,6 +281,12 @@ static void hear(hd_hosts *h) {
   hd__world_break(h->world, &h->heard);
 }
 
+void hd__hosts_listen(hd_world *world) {
+  hd_hosts *h = hd__world_hosts(world);
+  if (h && hd__world_rank(world) == 0)
+    hear(h);
+}
+
 void hd__hosts_tell(hd_hosts *h, const hd_fault *fault) {
   char why[HD_TRANSPORT_WHY_BYTES];
   int untold = 0;
@@ -283,11 +309,9 @@ void hd__hosts_tell(hd_hosts *h, const hd_fault *fault) {
   hd__free(sent);
 }
 
-/* The leader of a host that is not heard of. */
+/* A rank of a host that is not heard of; the pid is known of leaders. */
 static void give_up_host(hd_hosts *h, int rank, hd_fault_kind kind, int32_t seconds, const char *text) {
-  int which = 0;
-  while (h->member[h->host[which].first] != rank && which + 1 < h->count)
-    which++;
+  const int which = hd__hosts_of(h->world, rank);
   const int64_t step = hd__world_view(h->world, hd__world_rank(h->world)).step;
   hd_fault fault = {
       .kind = kind, .rank = -1, .named = rank, .pid = h->host[which].pid, .number = seconds, .step = step};
@@ -310,7 +334,8 @@ typedef struct movement {
   hd_transfer **transfer;
   int *peer;
   int count, left;
-  double began_s;
+  double began_s, patience_s;
+  bool may_break; /* the world, when patience is at its end */
 } movement;
 
 /* Whoever is still waited for. */
@@ -323,10 +348,10 @@ static int missing(const movement *m) {
 
 static void look(movement *m) {
   hd_hosts *h = m->hosts;
-  const double now_s = hd__clock_s(), hurried_s = atomic_load(&h->hurried_s), patience_s = hd__world_patience(h->world);
-  hear(h);
-  if (now_s - m->began_s > patience_s)
-    give_up_host(h, missing(m), HD_FAULT_SILENT, (int32_t)patience_s, "");
+  const double now_s = hd__clock_s(), hurried_s = atomic_load(&h->hurried_s);
+  hd__hosts_listen(h->world);
+  if (m->may_break && now_s - m->began_s > m->patience_s)
+    give_up_host(h, missing(m), HD_FAULT_SILENT, (int32_t)m->patience_s, "");
   if (hurried_s > 0 && now_s - hurried_s > HURRY_S && now_s - m->began_s > HURRY_S)
     give_up_host(h, missing(m), HD_FAULT_ENDING, 0, "");
 }
@@ -359,7 +384,7 @@ static hd_status wait_for(movement *m, hd_ctx *ctx) {
     looked_s = hd__clock_s();
     look(m);
     nanosleep(&rest, NULL);
-    if (atomic_load(broken))
+    if (atomic_load(broken) || (!m->may_break && looked_s - m->began_s > m->patience_s))
       break;
   }
   return hd__world_check(m->hosts->world, ctx);
@@ -381,24 +406,61 @@ static hd_status start_all(movement *m, hd_ctx *ctx, const hd_transfer_part *par
   return HD_OK;
 }
 
+static hd_status move(movement *m, hd_ctx *ctx, const hd_transfer_part *parts, int count) {
+  hd_world *world = m->hosts->world;
+  m->transfer = hd__calloc((size_t)count, sizeof(hd_transfer *));
+  m->peer = hd__calloc((size_t)count, sizeof *m->peer);
+  if (!m->transfer || !m->peer) {
+    hd__world_give_up(world, "out of memory for what hosts exchange");
+    return hd__world_check(world, ctx);
+  }
+  HD_TRY(start_all(m, ctx, parts, count));
+  return wait_for(m, ctx);
+}
+
+static hd_status end(movement *m, hd_status status) {
+  hd__free(m->transfer);
+  hd__free(m->peer);
+  return status;
+}
+
 hd_status hd__hosts_move(hd_world *world, hd_ctx *ctx, const hd_transfer_part *parts, int count) {
-  movement m = {.hosts = hd__world_hosts(world)};
+  movement m = {.hosts = hd__world_hosts(world), .patience_s = hd__world_patience(world), .may_break = true};
+  return count > 0 ? end(&m, move(&m, ctx, parts, count)) : HD_OK;
+}
+
+hd_status hd__hosts_move_within(int *late, hd_world *world, hd_ctx *ctx, const hd_transfer_part *parts, int count,
+                                double patience_s) {
+  movement m = {.hosts = hd__world_hosts(world), .patience_s = patience_s};
+  *late = -1;
   if (count == 0)
     return HD_OK;
-  m.transfer = hd__calloc((size_t)count, sizeof(hd_transfer *));
-  m.peer = hd__calloc((size_t)count, sizeof *m.peer);
-  hd_status status = HD_E_NOMEM;
-  if (!m.transfer || !m.peer) {
-    hd__fail(ctx, status, "out of memory for what hosts exchange");
-    hd__world_give_up(world, "out of memory for what hosts exchange");
-  } else {
-    status = start_all(&m, ctx, parts, count);
-    if (status == HD_OK)
-      status = wait_for(&m, ctx);
+  hd_status status = move(&m, ctx, parts, count);
+  if (status == HD_OK && m.left > 0) {
+    *late = missing(&m);
+    for (int i = 0; i < m.count; i++)
+      m.hosts->transport->drop(m.transfer[i]);
+    status = hd__fail(ctx, HD_E_TIMEOUT, "expected rank %d within %g s, found that it did not come", *late, patience_s);
   }
-  hd__free(m.transfer);
-  hd__free(m.peer);
-  return status;
+  return end(&m, status);
+}
+
+hd_status hd__hosts_start(hd_transfer **out, hd_world *world, hd_ctx *ctx, const hd_transfer_part *parts, int count) {
+  char why[HD_TRANSPORT_WHY_BYTES];
+  hd_hosts *h = hd__world_hosts(world);
+  if (h->transport->start(out, parts, count, why) == 0)
+    return HD_OK;
+  give_up_host(h, parts[0].peer, HD_FAULT_CUT, 0, why);
+  return hd__world_check(world, ctx);
+}
+
+int hd__hosts_test(hd_world *world, hd_transfer *transfer, int peer) {
+  char why[HD_TRANSPORT_WHY_BYTES];
+  hd_hosts *h = hd__world_hosts(world);
+  const int done = h->transport->test(transfer, why);
+  if (done < 0)
+    give_up_host(h, peer, HD_FAULT_CUT, 0, why);
+  return done;
 }
 
 static char *block_of(const hd_blocks *blocks, int which) {

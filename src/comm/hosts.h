@@ -43,6 +43,8 @@ int hd__hosts_rank(const hd_world *world);
 int hd__hosts_ranks(const hd_world *world);
 int hd__hosts_member(const hd_world *world, int place); /* the rank at a place, host after host */
 int hd__hosts_first(const hd_world *world, int host);   /* place of its first rank; host = count: of none */
+int hd__hosts_of(const hd_world *world, int rank);      /* the host on which a rank of the job lives */
+int hd__hosts_local(const hd_world *world, int rank);   /* what it is in the world of its host */
 const char *hd__hosts_name(const hd_world *world, int host);
 const char *hd__hosts_transport(const hd_world *world); /* "Open MPI v4.1.4"; "": there is none */
 
@@ -55,6 +57,17 @@ hd_status hd__hosts_agree(hd_world *world, hd_ctx *ctx, const char *what, const 
 /* A leader moves bytes to and from other ranks, and waits for that. Parts of one peer follow each other. It breaks the
  * world when it fails, so that whoever waits for this rank at a meeting comes to know. */
 hd_status hd__hosts_move(hd_world *world, hd_ctx *ctx, const hd_transfer_part *parts, int count);
+
+/* The same by any rank, and another patience: HD_E_TIMEOUT leaves the world whole, and says for whom one waited. */
+hd_status hd__hosts_move_within(int *missing, hd_world *world, hd_ctx *ctx, const hd_transfer_part *parts, int count,
+                                double patience_s);
+
+/* One transfer that is not waited for: see hd_transport. 1, 0, or -1: the world is broken then. */
+hd_status hd__hosts_start(hd_transfer **out, hd_world *world, hd_ctx *ctx, const hd_transfer_part *parts, int count);
+int hd__hosts_test(hd_world *world, hd_transfer *transfer, int peer);
+
+/* Who waits for something else hears of other hosts' faults by this, every now and then. */
+void hd__hosts_listen(hd_world *world);
 
 /* Leaders: what the first host has in `data`, all have. */
 hd_status hd__hosts_spread(hd_world *world, hd_ctx *ctx, void *data, int64_t bytes);

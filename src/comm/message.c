@@ -7,11 +7,13 @@
 #include <limits.h>
 #include <linux/futex.h>
 #include <sched.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "comm/hosts.h"
 #include "comm/reduce.h"
 #include "sys/clock.h"
 #include "sys/relax.h"
@@ -84,6 +86,11 @@ void hd__bell_wait(hd_group *g, unsigned seen) {
   atomic_fetch_add(&bell->sleepers, 1);
   syscall(SYS_futex, &bell->rings, FUTEX_WAIT, seen, &look, NULL, 0);
   atomic_fetch_sub(&bell->sleepers, 1);
+}
+
+void hd__bell_rest(void) {
+  static const struct timespec rest = {.tv_nsec = 20000};
+  nanosleep(&rest, NULL);
 }
 
 /* ---- messages ---- */
@@ -160,9 +167,60 @@ static bool receive_some(hd_group *g, hd_message *m) {
   return true;
 }
 
+/* ---- to other hosts ---- */
+
+/* Starts what comes next; the message is begun when its letter is on its way, and its elements are when moved is 1. */
+static hd_status start_far(hd_group *g, hd_ctx *ctx, hd_message *m, bool elements) {
+  const hd_group_call *call = m->call;
+  const int32_t receives = call->kind == HD_GROUP_RECV, peer = g->member[call->peer], tag = g->tag + 1;
+  const hd_transfer_part letter = {&m->letter, sizeof m->letter, peer, tag, receives};
+  const int64_t bytes = call->count * (int64_t)hd__dtype_size(call->dtype);
+  const hd_transfer_part body = {receives ? call->output : (void *)(uintptr_t)call->input, bytes, peer, tag, receives};
+  const hd_transfer_part parts[2] = {letter, body};
+  m->begun = true;
+  if (!receives) {
+    m->letter = (hd_letter){(uint64_t)call->count, (uint64_t)call->dtype};
+    m->moved = 1;
+    return hd__hosts_start(&m->transfer, g->world, ctx, parts, 2);
+  }
+  m->moved = elements;
+  return hd__hosts_start(&m->transfer, g->world, ctx, elements ? &body : &letter, 1);
+}
+
+/* The other host cannot see why this one ends: the world tells it. */
+static hd_status refuse_letter(hd_group *g, hd_ctx *ctx, const hd_message *m) {
+  const hd_group_call *call = m->call;
+  char text[HD_GROUP_TEXT_BYTES];
+  snprintf(text, sizeof text,
+           "expected a message of %lld %s from rank %d to rank %d, found one of %llu %s; do both name the same count "
+           "and type?",
+           (long long)call->count, hd__dtype_name(call->dtype), call->peer, g->rank,
+           (unsigned long long)m->letter.count, hd__dtype_name((hd_dtype)m->letter.dtype));
+  hd__world_give_up(g->world, text);
+  return hd__fail(ctx, HD_E_USAGE, "%s", text);
+}
+
+static hd_status move_far(bool *done, hd_group *g, hd_ctx *ctx, hd_message *m) {
+  const hd_group_call *call = m->call;
+  *done = false;
+  if (!m->begun)
+    HD_TRY(start_far(g, ctx, m, false));
+  const int moved = hd__hosts_test(g->world, m->transfer, g->member[call->peer]);
+  if (moved <= 0)
+    return hd__group_check(g, ctx);
+  *done = m->moved;
+  if (*done)
+    return HD_OK;
+  if (m->letter.count != (uint64_t)call->count || m->letter.dtype != (uint64_t)call->dtype)
+    return refuse_letter(g, ctx, m);
+  return start_far(g, ctx, m, true);
+}
+
 hd_status hd__message_move(bool *done, hd_group *g, hd_ctx *ctx, hd_message *m) {
   *done = false;
   HD_TRY(hd__group_check(g, ctx));
+  if (hd__group_is_far(g, m->call->peer))
+    return move_far(done, g, ctx, m);
   *done = m->call->kind == HD_GROUP_SEND ? send_some(g, m) : receive_some(g, m);
   return *done ? HD_OK : hd__group_check(g, ctx);
 }
@@ -188,7 +246,10 @@ hd_status hd__message(hd_group *g, hd_ctx *ctx, const hd_group_call *call) {
     HD_TRY(hd__message_move(&done, g, ctx, &message));
     if (done)
       return HD_OK;
-    hd__bell_wait(g, seen);
+    if (hd__group_is_far(g, call->peer))
+      hd__bell_rest();
+    else
+      hd__bell_wait(g, seen);
     if (hd__bell_seen(g) == seen)
       hd__message_look(g, &message);
   }

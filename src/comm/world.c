@@ -70,6 +70,7 @@ struct hd_world {
   hd_watch *watch; /* NULL: nobody looks after the others */
   uint64_t gathers;
   double patience_s;
+  int32_t tag;
   _Atomic(hd_hosts *) hosts;
   char host[HD_FAULT_HOST_BYTES];
 };
@@ -97,6 +98,7 @@ static hd_status make(hd_world **out, hd_ctx *ctx) {
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for the ranks' world");
   w->fd = w->rank = -1;
   w->patience_s = PATIENCE_S;
+  w->tag = HD_TAG_GROUPS;
   if (gethostname(w->host, sizeof w->host - 1) != 0)
     snprintf(w->host, sizeof w->host, "this host");
   *out = w;
@@ -408,6 +410,10 @@ void hd__world_set_patience(hd_world *w, double seconds) {
 }
 
 double hd__world_patience(const hd_world *w) { return w->patience_s; }
+
+int32_t hd__world_tag(const hd_world *w) { return w->tag; }
+
+void hd__world_set_tag(hd_world *w, int32_t tag) { w->tag = tag; }
 
 hd_hosts *hd__world_hosts(const hd_world *w) { return w ? atomic_load(&w->hosts) : NULL; }
 

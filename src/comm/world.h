@@ -87,6 +87,10 @@ hd_status hd__world_meet(hd_world *world, hd_ctx *ctx);
 void hd__world_set_patience(hd_world *world, double seconds);
 double hd__world_patience(const hd_world *world);
 
+/* The next tag that is free for a group's transfers between hosts. */
+int32_t hd__world_tag(const hd_world *world);
+void hd__world_set_tag(hd_world *world, int32_t tag);
+
 /* The hosts of the job that the world is a part of, NULL: it is the whole job; see hosts.h. */
 struct hd_hosts *hd__world_hosts(const hd_world *world);
 void hd__world_set_hosts(hd_world *world, struct hd_hosts *hosts);

@@ -1,0 +1,158 @@
+/* A rank of a group that makes every call there is, over types and sizes: inline, in one round, in many. Rank 0 prints
+ * "RANKS ranks SUM", a sum over what all ranks got: the same wherever they live. "group_calls differ": rank 1 makes another
+ * call; "group_calls late": it makes none. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "heddle.h"
+
+enum { MOST = 300000 };
+
+static hd_ctx *ctx;
+static hd_group *group;
+static int rank, ranks;
+static uint64_t sum = UINT64_C(0xcbf29ce484222325);
+static int64_t input[8 * MOST], output[8 * MOST];
+
+static void must(hd_status status) {
+  if (status == HD_OK)
+    return;
+  fprintf(stderr, "rank %d: %s\n", rank, hd_ctx_message(ctx));
+  exit(1);
+}
+
+static void add(const void *data, size_t bytes) {
+  for (size_t i = 0; i < bytes; i++)
+    sum = (sum ^ ((const unsigned char *)data)[i]) * UINT64_C(0x100000001b3);
+}
+
+static void fill(hd_dtype dtype, int64_t count, int seed) {
+  for (int64_t i = 0; i < count; i++) {
+    const double x = (double)((i * 7919 + 31 * rank + seed) % 1009) / 997 + 1e-3 * rank;
+    if (dtype == HD_F32)
+      ((float *)(void *)input)[i] = (float)x;
+    else if (dtype == HD_F64)
+      ((double *)(void *)input)[i] = x;
+    else if (dtype == HD_I32)
+      ((int32_t *)(void *)input)[i] = (int32_t)(1000 * x);
+    else if (dtype == HD_I64)
+      input[i] = (int64_t)(1000 * x);
+    else
+      ((uint8_t *)(void *)input)[i] = (uint8_t)(100 * x);
+  }
+}
+
+static size_t size_of(hd_dtype dtype) { return dtype == HD_U8 ? 1 : dtype == HD_F32 || dtype == HD_I32 ? 4 : 8; }
+
+static void all_calls(hd_group *g, hd_dtype dtype, int64_t count) {
+  const int n = hd_group_size(g);
+  static const hd_reduce_op op[] = {HD_REDUCE_SUM, HD_REDUCE_AVG, HD_REDUCE_MIN, HD_REDUCE_MAX, HD_REDUCE_PROD};
+  const size_t bytes = (size_t)count * size_of(dtype);
+  fill(dtype, count * n, (int)count);
+  for (int i = 0; i < 5; i++) {
+    must(hd_group_all_reduce(output, g, ctx, input, count, dtype, op[i]));
+    add(output, bytes);
+  }
+  memset(output, 0, bytes * (size_t)n);
+  must(hd_group_reduce(output, g, ctx, input, count, dtype, HD_REDUCE_SUM, n - 1));
+  must(hd_group_gather(output + (hd_group_rank(g) == 0 ? 0 : MOST), g, ctx, input, count, dtype, 0));
+  add(output, bytes * (size_t)n);
+  must(hd_group_all_gather(output, g, ctx, input, count, dtype));
+  add(output, bytes * (size_t)n);
+  must(hd_group_scatter(output, g, ctx, input, count, dtype, n - 1));
+  add(output, bytes);
+  must(hd_group_reduce_scatter(output, g, ctx, input, count, dtype, HD_REDUCE_SUM));
+  add(output, bytes);
+  must(hd_group_all_to_all(output, g, ctx, input, count, dtype));
+  add(output, bytes * (size_t)n);
+  must(hd_group_broadcast(input, g, ctx, count, dtype, n / 2));
+  add(input, bytes);
+  must(hd_group_barrier(g, ctx));
+}
+
+/* To the next rank, from the one before, twice; then the other way round, asynchronously. */
+static void messages(int64_t count) {
+  const int next = (rank + 1) % ranks, before = (rank + ranks - 1) % ranks;
+  hd_work *sent, *received;
+  fill(HD_F32, count, rank);
+  const hd_group_call send = {.kind = HD_GROUP_SEND, .input = input, .count = count, .dtype = HD_F32, .peer = next};
+  const hd_group_call recv = {.kind = HD_GROUP_RECV, .output = output, .count = count, .dtype = HD_F32, .peer = before};
+  for (int i = 0; i < 2 && ranks > 1; i++) {
+    must(hd_group_start(&sent, group, ctx, &send));
+    must(hd_group_start(&received, group, ctx, &recv));
+    must(hd_work_wait(received, ctx));
+    must(hd_work_wait(sent, ctx));
+    add(output, (size_t)count * 4);
+  }
+  for (int i = 0; i < ranks && ranks > 1; i++)
+    if (rank == i)
+      must(hd_group_send(group, ctx, input, count, HD_F32, next));
+    else if (rank == (i + 1) % ranks)
+      must(hd_group_recv(output, group, ctx, count, HD_F32, before));
+  add(output, (size_t)count * 4);
+}
+
+static void all_types(void) {
+  static const hd_dtype type[] = {HD_F32, HD_F64, HD_I32, HD_I64, HD_U8};
+  static const int64_t count[] = {0, 1, 3, 1000, MOST / 4};
+  for (int t = 0; t < 5; t++)
+    for (int c = 0; c < 5; c++)
+      all_calls(group, type[t], count[c]);
+}
+
+/* Every second rank, the last first; then the last two. */
+static void sub_groups(void) {
+  int32_t list[64], count = 0;
+  hd_group *some;
+  for (int r = ranks - 1; r >= 0; r -= 2)
+    list[count++] = r;
+  must(hd_group_new(&some, group, ctx, list, count));
+  if (some)
+    all_calls(some, HD_F32, 1000);
+  hd_group *others;
+  list[0] = ranks - 1;
+  list[1] = ranks - 2;
+  must(hd_group_new(&others, group, ctx, list, ranks > 1 ? 2 : 1));
+  if (others)
+    all_calls(others, HD_F64, 20000);
+  hd_group_destroy(others);
+  hd_group_destroy(some);
+}
+
+int main(int argc, char **argv) {
+  const hd_group_settings settings = {getenv("GROUP_BACKEND"), NULL, -1, -1, argc > 1 ? 2 : 30};
+  if (hd_ctx_create(&ctx) != HD_OK)
+    return 1;
+  must(hd_group_init(&group, ctx, &settings));
+  rank = hd_group_rank(group);
+  ranks = hd_group_size(group);
+  if (argc > 1 && !strcmp(argv[1], "differ")) {
+    if (rank == 1)
+      must(hd_group_barrier(group, ctx));
+    must(hd_group_all_reduce(output, group, ctx, input, 4, HD_F32, HD_REDUCE_SUM));
+  } else if (argc > 1) {
+    if (rank == 1)
+      pause();
+    must(hd_group_barrier(group, ctx));
+  }
+  void *shared;
+  must(hd_group_alloc(&shared, group, ctx, 4096));
+  memset(shared, rank, 4096);
+  must(hd_group_all_reduce(shared, group, ctx, shared, 4096, HD_U8, HD_REDUCE_MAX));
+  add(shared, 4096);
+  hd_group_free(group, shared);
+  all_types();
+  messages(1);
+  messages(1000);
+  messages(MOST);
+  sub_groups();
+  uint64_t all = 0;
+  must(hd_group_all_reduce(&all, group, ctx, &sum, 1, HD_I64, HD_REDUCE_SUM));
+  if (rank == 0)
+    printf("%d ranks %016llx\n", ranks, (unsigned long long)all);
+  hd_group_destroy(group);
+  hd_ctx_destroy(ctx);
+  return 0;
+}
