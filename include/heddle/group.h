@@ -1,4 +1,4 @@
-/* Groups of processes on a host, and what they do together: PyTorch's process groups and collectives, in C.
+/* Groups of processes, on one host or several, and what they do together: PyTorch's process groups and collectives, in C.
  *
  *     hd_group *group;
  *     hd_group_init(&group, ctx, NULL);                    // who I am says the environment
@@ -39,7 +39,9 @@ typedef struct hd_work hd_work;
 
 /* How processes meet. {NULL, NULL, -1, -1, 0} is what NULL stands for: everything from the environment. */
 typedef struct hd_group_settings {
-  const char *backend;     /* NULL or "shm": memory that the ranks of a host share. "mpi": HD_E_UNSUPPORTED so far */
+  /* "shm": memory that the ranks of one host share; "mpi": MPI between hosts, for ranks that mpirun or srun started; NULL:
+   * the latter where they live on several hosts. */
+  const char *backend;
   const char *init_method; /* NULL or "env://"; "file://PATH", "tcp://HOST:PORT": names under which ranks meet */
   int32_t rank;            /* from 0 on; -1: from the environment */
   int32_t world_size;      /* how many ranks, at most 1024; -1: from the environment */
@@ -49,7 +51,7 @@ typedef struct hd_group_settings {
 /* Waits for all ranks. The environment is asked for what `heddle launch` says; then RANK and WORLD_SIZE as torchrun
  * says it, with MASTER_ADDR and MASTER_PORT as a mere name to meet under; then what Open MPI, MPICH and srun say.
  * HD_E_USAGE: rank or size is missing, out of range, or taken by another process; HD_E_TIMEOUT names who did not come;
- * HD_E_UNSUPPORTED: the world spans hosts. The caller destroys the group, before the process ends: who ends with a
+ * HD_E_UNSUPPORTED: the world spans hosts, and backend, launcher or build have no MPI. The caller destroys the group, before the process ends: who ends with a
  * group is lost to the others. */
 HD_API hd_status hd_group_init(hd_group **out, hd_ctx *ctx, const hd_group_settings *settings);
 HD_API void hd_group_destroy(hd_group *group); /* after its work was waited for; NULL is allowed */

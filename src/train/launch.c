@@ -20,6 +20,7 @@
 #include "comm/world.h"
 #include "sys/clock.h"
 #include "sys/spawn.h"
+#include "train/launch_hosts.h"
 #include "train/rescue.h"
 
 enum { TICK_MS = 50, VARIABLES = 9, VARIABLE_BYTES = 64 };
@@ -308,6 +309,8 @@ static hd_status read_own_arguments(launch *l, hd_ctx *ctx) {
 hd_status hd_launch(hd_launch_result *out, hd_ctx *ctx, const hd_launch_settings *settings) {
   launch l = {.is = settings, .out = out};
   *out = (hd_launch_result){.failed_rank = -1, .saved_step = -1};
+  if (settings->hosts)
+    return hd__launch_hosts(out, ctx, settings);
   if (settings->ranks < 1 || settings->ranks > HD_WORLD_MOST_RANKS)
     return hd__fail(ctx, HD_E_USAGE, "expected 1 to %d ranks, found %d", HD_WORLD_MOST_RANKS, settings->ranks);
   l.child = hd__calloc((size_t)settings->ranks, sizeof *l.child);
@@ -327,7 +330,9 @@ int hd_launched(int32_t *rank, int32_t *ranks) {
   hd_start start;
   hd_ctx quiet = {0};
   const bool by_us = hd__world_launched(&mine, &all);
-  const bool launched = by_us || (hd__start_read(&start, &quiet) == HD_OK && start.rank >= 0);
+  const hd_status status = by_us ? HD_OK : hd__start_read(&start, &quiet);
+  const bool several = status == HD_E_UNSUPPORTED; /* hosts, without MPI: making a group will say so */
+  const bool launched = by_us || several || (status == HD_OK && start.rank >= 0);
   *rank = by_us ? mine : launched ? start.rank : 0;
   *ranks = by_us ? all : launched ? start.ranks : 1;
   return launched;

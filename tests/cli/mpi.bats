@@ -1,0 +1,187 @@
+# Ranks that mpirun starts, on hosts that are this machine under several names: what is told when one is lost, what is
+# refused, calls of groups, and launch --hosts. tests/bits/hosts.sh has the digests.
+
+load cli
+
+ENDLESS="--model simplenet --epochs 1000 --log-every 20 --threads 1 --out r"
+
+setup_file() {
+  . "$SRCDIR/tests/mpi_lib.sh"
+  mpi_missing
+  export MPIRUN MPI_KIND MISSING MPI_EXTRA=
+}
+
+need_mpi() {
+  [ -z "$MISSING" ] || skip "$MISSING"
+  . "$SRCDIR/tests/mpi_lib.sh"
+  mpi_missing
+}
+
+# start_on HOSTS: an endless run, past its step 40; pids of ranks are in PID[0], PID[1], ...
+start_on() {
+  local rank
+  PID=()
+  over "$1" "$HEDDLE" train $ENDLESS >out 2>err 3>&- &
+  CHILD=$!
+  until grep -qs '"step":40,' r/metrics.jsonl; do
+    kill -0 $CHILD || { cat out err; return 1; }
+    sleep 0.05 # it looks again; the event is the line
+  done
+  while read -r _ rank _ pid _; do PID[rank]=$pid; done < <(grep '^rank [0-9]* pid' out)
+}
+
+ended() {
+  local pid
+  wait $CHILD || true
+  CHILD=
+  for pid in "${PID[@]}"; do while [ -e "/proc/$pid" ]; do sleep 0.05; done; done
+}
+
+# saved WORDS: rank 0's host saved the last whole step, and says so with these words; the run goes on from there to the
+# digest of an undisturbed one.
+saved() {
+  grep -q "^heddle: rank $1; saved step $(readlink r/last | sed 's/step-//'), go on with --resume " err || { cat err; return 1; }
+  last=$(($(readlink r/last | sed 's/step-//') + 25))
+  over "a b" "$HEDDLE" train --resume r --max-steps $last >out
+  "$HEDDLE" train --model simplenet --epochs 1000 --threads 1 --max-steps $last --out undisturbed >wanted
+  [ "$(tr -d '\r' <out | grep -o 'weights_sha256.*')" = "$(grep -o 'weights_sha256.*' wanted)" ]
+}
+
+@test "one of several ranks on a host is lost: all hosts name it, and the first saves" {
+  need_mpi
+  start_on "a a b b"
+  kill -KILL "${PID[3]}"
+  ended
+  grep -q "^heddle: rank 3 (pid ${PID[3]} on b)" err
+  saved "3 (pid ${PID[3]} on b) .*"
+}
+
+@test "a host is lost: the first says which, and saves" {
+  need_mpi
+  [ $MPI_KIND = openmpi ] || skip "MPICH's mpirun leaves no time to save anything"
+  start_on "a b"
+  kill -KILL "${PID[1]}"
+  ended
+  saved "1 (pid ${PID[1]} on b) does not answer while the job is being ended after step [0-9]*"
+}
+
+@test "a rank that stands still on another host" {
+  need_mpi
+  start_on "a b b"
+  kill -STOP "${PID[2]}"
+  grep -q . <(tail --pid=$CHILD -f err | grep -m 1 'is stopped')
+  kill -KILL "${PID[2]}"
+  ended
+  saved "2 (pid ${PID[2]} on b) is stopped, by SIGSTOP or a debugger,.*"
+}
+
+@test "SIGTERM to mpirun stops all hosts at one step, and saves it" {
+  need_mpi
+  [ $MPI_KIND = openmpi ] || skip "MPICH's mpirun leaves no time to save anything"
+  start_on "a b"
+  kill -TERM $CHILD "${PID[@]}"
+  ended
+  grep -q "^heddle: stopped after step" err
+  [ "$(readlink r/last)" = "step-$(sed -n 's/^heddle: stopped after step \([0-9]*\),.*/\1/p' err)" ]
+}
+
+@test "ranks and hosts are told, and each sample is evaluated once" {
+  need_mpi
+  need_json
+  over "a b a" "$HEDDLE" train $TINY --threads 1 --json --out three >out 2>err
+  tr -d '\r' <out >plain
+  [ "$(json_get ranks hosts threads <plain)" = "3 2 1" ]
+  grep -Eq '^rank 1 pid [0-9]+ cpus .* on b$' plain
+  grep -q '3 ranks on 2 hosts over ' plain
+  train --threads 1 --out one
+  [ "$(json_get weights_sha256 test_loss test_accuracy train_loss <plain)" = \
+    "$(json_get weights_sha256 test_loss test_accuracy train_loss <out)" ]
+}
+
+@test "srun is known by its variables" {
+  need_mpi
+  need_json
+  over "a b" sh -c '
+    rank=${OMPI_COMM_WORLD_RANK:-$PMI_RANK}
+    if [ -n "$OMPI_COMM_WORLD_RANK" ]; then unset OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE OMPI_COMM_WORLD_LOCAL_SIZE
+      export SLURM_PROCID=$rank SLURM_STEP_NUM_TASKS=2 SLURM_STEP_NUM_NODES=2 SLURM_JOB_ID=1; fi
+    exec "$@"' sh "$HEDDLE" train $TINY --threads 1 --json --out two >out 2>err
+  tr -d '\r' <out >plain
+  [ "$(json_get ranks hosts <plain)" = "2 2" ]
+}
+
+@test "what hosts do not agree on is refused by name" {
+  need_mpi
+  code=0
+  over "a b" sh -c 'exec "$0" train --model simplenet --max-steps 5 --seed ${OMPI_COMM_WORLD_RANK:-$PMI_RANK} --out r' \
+    "$HEDDLE" >out 2>err || code=$?
+  [ $code -ne 0 ]
+  grep -q "rank 0 on a has 'seed 0' and rank 1 on b 'seed 1'" err
+}
+
+@test "without the module, and with ranks of another launcher" {
+  need_mpi
+  HEDDLE_MODULE_PATH=/nowhere over "a b" "$HEDDLE" train $TINY --out r >out 2>err || true
+  grep -q 'expected the module heddle-mpi.so for ranks on several hosts, found none in HEDDLE_MODULE_PATH; install' err
+  OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_LOCAL_SIZE=2 fails 2 train $TINY --out r || true
+  [[ "$message" == *"expected 4 ranks, as Open MPI's mpirun says, found 1 in "* ]]
+}
+
+@test "torchrun on several hosts is told what to type" {
+  RANK=0 WORLD_SIZE=4 LOCAL_WORLD_SIZE=2 fails 1 train $TINY --out r || true
+  says 'mpirun -n 4 PROGRAM'
+}
+
+@test "a group sums over hosts as on one" {
+  need_mpi
+  export HEDDLE_MODULE_PATH=$BUILDDIR/.libs
+  calls=$BUILDDIR/tests/cli/group_calls
+  "$HEDDLE" launch -n 3 -- "$calls" >wanted
+  grep -q '^3 ranks ' wanted
+  for hosts in "a b b" "a b c" "b a b"; do
+    over "$hosts" "$calls" >out
+    [ "$(tr -d '\r' <out)" = "$(cat wanted)" ]
+  done
+  GROUP_BACKEND=mpi over "- - -" "$calls" >out
+  [ "$(tr -d '\r' <out)" = "$(cat wanted)" ]
+}
+
+@test "calls of a group that differ between hosts, and one that never comes" {
+  need_mpi
+  export HEDDLE_MODULE_PATH=$BUILDDIR/.libs
+  over "a b" "$BUILDDIR/tests/cli/group_calls" differ >out 2>err || true
+  grep -q 'rank 0 calls all_reduce of 4 float32 by sum, and rank 1 barrier' err
+  over "a b" "$BUILDDIR/tests/cli/group_calls" late >out 2>err || true
+  grep -q 'rank 0: expected all ranks at a call within 2 s, found that rank 1 and its host did not come' err
+}
+
+# fake_mpirun WORDS: says that it is of these words, and writes down what it is called with.
+fake_mpirun() {
+  printf '#!/bin/sh\n[ "$1" = --version ] && echo "%s" && exit\nprintf "%%s\\n" "$*" >called\nexit 7\n' "$1" >mpi_run
+  chmod +x mpi_run
+}
+
+@test "launch --hosts calls mpirun, each kind in its way" {
+  unset LD_LIBRARY_PATH HEDDLE_MODULE_PATH
+  export HEDDLE_MPIRUN=$PWD/mpi_run
+  fake_mpirun 'mpirun (Open MPI) 4.1.4'
+  code=0
+  HEDDLE_DATA=/data "$HEDDLE" launch --hosts node1:2,node2 -- prog -x 1 2>err || code=$?
+  [ "$code" -eq 7 ]
+  [ "$(sed 's/ -x LD_LIBRARY_PATH//' called)" = "-n 3 --host node1:2,node2 --mca odls_base_sigkill_timeout 10 -x HEDDLE_DATA prog -x 1" ]
+  fake_mpirun 'HYDRA build details: Version: 4.0.2'
+  "$HEDDLE" launch --hosts node1:2,node2:2 -- prog 2>err || true
+  [ "$(cat called)" = "-n 4 -hosts node1:2,node2:2 prog" ]
+}
+
+@test "launch --hosts without an mpirun, or with hosts that are none" {
+  HEDDLE_MPIRUN=/no/mpirun fails 1 launch --hosts a:2,b:2 -- true
+  says 'found none in HEDDLE_MPIRUN' 'tools/install-deps --mpi'
+  for hosts in "" a:0 a: a:x ,a a,,b a:2000; do
+    fails 2 launch --hosts "$hosts" -- true
+    says 'such as node1:2,node2:2'
+  done
+  fails 2 launch --hosts a:2 -n 3 -- true
+  fails 2 launch --hosts a:2 --max-restarts 1 -- true
+  fails 2 launch --hosts a:2
+}
