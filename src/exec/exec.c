@@ -341,7 +341,8 @@ static uint32_t cross_before(const lane_at *at, const hd_phase *phase) {
 }
 
 static uint32_t cross_behind(const lane_at *at, const hd_phase *phase) {
-  const bool gathers = phase->kind == HD_PHASE_SHARDS && phase + 1 < at->exec->plan->phases + at->exec->plan->segments;
+  const bool gathers = at->exec->plan->gathers && phase->kind == HD_PHASE_SHARDS &&
+                       phase + 1 < at->exec->plan->phases + at->exec->plan->segments;
   return at->exec->hosts > 1 && gathers ? hd__exec_cross_phase(at, phase) : 0;
 }
 

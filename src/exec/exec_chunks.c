@@ -234,21 +234,22 @@ static void sum_squares_of_chunks(const lane_at *at) {
   }
 }
 
-/* The outputs that a lane's rows of the weight make, for all samples of the part. */
+/* The outputs that a lane's rows of the weight make, for all samples of the part that this host has. */
 void hd__exec_outputs(const lane_at *at, const hd_phase *phase) {
   const hd_plan *plan = at->exec->plan;
   const hd_plan_call *call = &plan->calls[phase->call0];
   const int param = plan->graph->values[plan->graph->nodes[call->node].in[1]].param;
-  const hd_fold *shards = &at->layout->shards;
-  if (shards->count == 0)
-    return;
+  int64_t row0, row1;
+  hd__exec_host_rows(&row0, &row1, at->exec, &at->layout->part, at->exec->host);
   hd__exec_gather(at, phase - 1);
+  if (row0 == row1)
+    return;
   run r;
   for (int32_t c = at->lane->chunk_lo, taken; (taken = next_run(at, c, &r)) > 0; c += taken) {
     if (r.param != param)
       continue;
     call_rows rows = {
-        .rows = shards->step[shards->count - 1].row1, .batch_row = at->layout->first, .j0 = r.j0, .j1 = r.j1};
+        .rows = row1 - row0, .part_row = row0, .batch_row = at->layout->first + row0, .j0 = r.j0, .j1 = r.j1};
     hd__exec_call(at, call, &rows);
     hd__trace_leaf(at->lane->track, HD_SLICE_CALL, call->node);
   }

@@ -127,10 +127,11 @@ static void add_losses(crossing *c) {
   const hd_exec *exec = c->at->exec;
   const hd_part *part = &c->at->layout->part;
   int64_t *bytes = add_block(c, exec->losses + c->at->layout->first);
-  for (int h = 0; h < exec->hosts; h++)
-    bytes[h] = (int64_t)sizeof *exec->losses *
-               (hd__tree_first_sample(part->samples, part->shards, part->lo + exec->border[exec->host_lane[h + 1]]) -
-                hd__tree_first_sample(part->samples, part->shards, part->lo + exec->border[exec->host_lane[h]]));
+  for (int h = 0; h < exec->hosts; h++) {
+    int64_t row0, row1;
+    hd__exec_host_rows(&row0, &row1, exec, part, h);
+    bytes[h] = (row1 - row0) * (int64_t)sizeof *exec->losses;
+  }
 }
 
 static void add_sums(crossing *c) {

@@ -27,6 +27,14 @@ static void lay_part(hd_exec *exec, part_layout *layout) {
   layout->shards = whole.pushes;
 }
 
+void hd__exec_host_rows(int64_t *row0, int64_t *row1, const hd_exec *exec, const hd_part *part, int host) {
+  const int64_t first = hd__tree_first_sample(part->samples, part->shards, part->lo);
+  const int32_t lo = part->lo + exec->border[exec->host_lane[host]],
+                hi = part->lo + exec->border[exec->host_lane[host + 1]];
+  *row0 = hd__tree_first_sample(part->samples, part->shards, lo) - first;
+  *row1 = hd__tree_first_sample(part->samples, part->shards, hi) - first;
+}
+
 bool hd__exec_fetches(const hd_exec *exec, int64_t samples, int64_t first, int64_t rows) {
   for (int p = 0; p < exec->settings.parts; p++) {
     const hd_part part = hd__tree_part(samples, exec->settings.shards, exec->settings.parts, p);

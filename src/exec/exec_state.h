@@ -142,6 +142,9 @@ static inline bool hd__exec_leads(const lane_at *at) { return at->index == hd__e
 /* Comes to the next meeting of this host's lanes, and accounts for the waiting there; returns everybody's flags. */
 uint32_t hd__exec_meet(const lane_at *at, uint32_t flags);
 
+/* The rows of a part, counted from its first, that a host has. */
+void hd__exec_host_rows(int64_t *row0, int64_t *row1, const hd_exec *exec, const hd_part *part, int host);
+
 /* Between hosts, all lanes: what a gather of the phase will read; sums of gradients, losses and flags; what an
  * evaluation wrote. They return the flags of the meeting that closes it. */
 uint32_t hd__exec_cross_phase(const lane_at *at, const hd_phase *phase);
