@@ -92,7 +92,7 @@ static int add_options(const char **argv, kind is, const char *hosts, const char
   argv[n++] = hosts;
   argv[n++] = "--mca";
   argv[n++] = "odls_base_sigkill_timeout";
-  argv[n++] = "10";
+  argv[n++] = "3";
   for (size_t i = 0; i < sizeof handed_on / sizeof *handed_on; i++)
     if (getenv(handed_on[i])) {
       argv[n++] = "-x";

@@ -17,6 +17,13 @@ need_mpi() {
   mpi_missing
 }
 
+# needs_time: for what ranks do when one is lost.
+needs_time() {
+  need_mpi
+  [ "$MPI_KIND" = openmpi ] || skip "MPICH's mpirun kills all ranks at once"
+  MPI_EXTRA='--mca odls_base_sigkill_timeout 2'
+}
+
 # start_on HOSTS: an endless run, past its step 40; pids of ranks are in PID[0], PID[1], ...
 start_on() {
   local rank
@@ -48,7 +55,7 @@ saved() {
 }
 
 @test "one of several ranks on a host is lost: all hosts name it, and the first saves" {
-  need_mpi
+  needs_time
   start_on "a a b b"
   kill -KILL "${PID[3]}"
   ended
@@ -57,8 +64,7 @@ saved() {
 }
 
 @test "a host is lost: the first says which, and saves" {
-  need_mpi
-  [ $MPI_KIND = openmpi ] || skip "MPICH's mpirun leaves no time to save anything"
+  needs_time
   start_on "a b"
   kill -KILL "${PID[1]}"
   ended
@@ -66,7 +72,7 @@ saved() {
 }
 
 @test "a rank that stands still on another host" {
-  need_mpi
+  needs_time
   start_on "a b b"
   kill -STOP "${PID[2]}"
   grep -q . <(tail --pid=$CHILD -f err | grep -m 1 'is stopped')
@@ -76,8 +82,7 @@ saved() {
 }
 
 @test "SIGTERM to mpirun stops all hosts at one step, and saves it" {
-  need_mpi
-  [ $MPI_KIND = openmpi ] || skip "MPICH's mpirun leaves no time to save anything"
+  needs_time
   start_on "a b"
   kill -TERM $CHILD "${PID[@]}"
   ended
@@ -168,7 +173,7 @@ fake_mpirun() {
   code=0
   HEDDLE_DATA=/data "$HEDDLE" launch --hosts node1:2,node2 -- prog -x 1 2>err || code=$?
   [ "$code" -eq 7 ]
-  [ "$(sed 's/ -x LD_LIBRARY_PATH//' called)" = "-n 3 --host node1:2,node2 --mca odls_base_sigkill_timeout 10 -x HEDDLE_DATA prog -x 1" ]
+  [ "$(sed 's/ -x LD_LIBRARY_PATH//' called)" = "-n 3 --host node1:2,node2 --mca odls_base_sigkill_timeout 3 -x HEDDLE_DATA prog -x 1" ]
   fake_mpirun 'HYDRA build details: Version: 4.0.2'
   "$HEDDLE" launch --hosts node1:2,node2:2 -- prog 2>err || true
   [ "$(cat called)" = "-n 4 -hosts node1:2,node2:2 prog" ]
