@@ -74,6 +74,14 @@ tests_unit_nvml_useless_la_SOURCES = tests/unit/nvml_stub.c
 tests_unit_nvml_useless_la_CPPFLAGS = -DNVML_STUB_BARE -DNVML_STUB_NO_HANDLES
 tests_unit_nvml_useless_la_LDFLAGS = $(stub_flags)
 
+# And for its CUDA driver, whose kernels are the GPU's sources compiled for the CPU; and for the module with machine code.
+check_LTLIBRARIES += tests/cuda/driver_stub.la tests/cuda/module_stub.la
+tests_cuda_driver_stub_la_SOURCES = tests/cuda/driver_stub.c src/sys/fpmode.c
+tests_cuda_driver_stub_la_CFLAGS = $(AM_CFLAGS) $(EXACT)
+tests_cuda_driver_stub_la_LDFLAGS = $(stub_flags)
+tests_cuda_module_stub_la_SOURCES = tests/cuda/module_stub.c
+tests_cuda_module_stub_la_LDFLAGS = $(stub_flags)
+
 # Networks whose plans are held to what is written, those of data/models and some of the tests' own; networks with digests.
 plan_networks = batch_norm branches doubled flat_branches frozen no_pool own_pool pool_first read_often repeats \
   scores_as_image shard_norm shared

@@ -18,6 +18,8 @@
 
 #include <stdint.h>
 
+#include "base/both.h"
+
 typedef enum hd_rng_purpose {
   HD_RNG_INIT = 1,    /* first values of parameters: node, position = parameter of the node, block = element / 4 */
   HD_RNG_SHUFFLE = 2, /* sort keys of an epoch's permutation: epoch, position = sample / 4 */
@@ -30,7 +32,26 @@ typedef enum hd_rng_purpose {
   HD_RNG_WEIGHTED = 9 /* draws with replacement: epoch, position in the epoch */
 } hd_rng_purpose;
 
-/* Four random words for a whole counter. */
+/* Four random words for a whole counter: the rounds, with the constants of the paper. */
+HD_BOTH void hd__philox_rounds(uint32_t out[4], uint64_t seed, const uint32_t counter[4]) {
+  uint32_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3];
+  uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
+  for (int round = 0; round < 10; round++) {
+    uint64_t p0 = (uint64_t)0xD2511F53u * c0, p1 = (uint64_t)0xCD9E8D57u * c2;
+    c0 = (uint32_t)(p1 >> 32) ^ c1 ^ k0;
+    c1 = (uint32_t)p1;
+    c2 = (uint32_t)(p0 >> 32) ^ c3 ^ k1;
+    c3 = (uint32_t)p0;
+    k0 += 0x9E3779B9u; /* what the key grows by after each round */
+    k1 += 0xBB67AE85u;
+  }
+  out[0] = c0;
+  out[1] = c1;
+  out[2] = c2;
+  out[3] = c3;
+}
+
+/* The same as a call. */
 void hd__philox(uint32_t out[4], uint64_t seed, const uint32_t counter[4]);
 
 /* The same for a counter composed as drawn above. node < 2^24. */
@@ -38,11 +59,11 @@ void hd__rng_block(uint32_t out[4], uint64_t seed, uint32_t purpose, uint32_t ep
                    uint32_t block);
 
 /* [0, 1) in steps of 2^-24, from the upper 24 bits: exact in float, and never rounded up to 1. */
-static inline float hd__rng_uniform(uint32_t bits) { return (float)(bits >> 8) * 0x1p-24f; }
+HD_BOTH float hd__rng_uniform(uint32_t bits) { return (float)(bits >> 8) * 0x1p-24f; }
 
 /* [0, bound), by multiplication. Its bias is below bound / 2^32: enough for choices, too coarse for statistics over
  * bounds near 2^32. */
-static inline uint32_t hd__rng_below(uint32_t bits, uint32_t bound) {
+HD_BOTH uint32_t hd__rng_below(uint32_t bits, uint32_t bound) {
   return (uint32_t)(((uint64_t)bits * bound) >> 32);
 }
 

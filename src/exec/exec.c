@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "exec/exec_cuda.h"
 #include "exec/exec_state.h"
 
 /* An arena larger than this no longer stays in a core's second-level cache while a group passes through the network. */
@@ -234,6 +235,14 @@ hd_status hd__exec_create(hd_exec **out, hd_ctx *ctx, const hd_plan *plan, hd_st
   exec->store = store;
   exec->lanes = lanes;
   exec->settings = *settings;
+  if (settings->cuda) {
+    const hd_status on_gpu = hd__exec_cuda_create(&exec->cuda, ctx, plan, store, lanes, settings);
+    if (on_gpu == HD_OK)
+      *out = exec;
+    else
+      hd__free(exec);
+    return on_gpu;
+  }
   hd_status status = hd__exec_time_lanes(lanes, ctx, plan->kernels);
   if (status == HD_OK)
     status = hd__exec_number_lanes(exec, ctx);
@@ -260,6 +269,7 @@ out:
 void hd__exec_destroy(hd_exec *exec) {
   if (!exec)
     return;
+  hd__exec_cuda_destroy(exec->cuda);
   hd__segment_destroy(&exec->memory);
   hd__segment_destroy(&exec->common);
   hd__free(exec->lane);
@@ -417,16 +427,22 @@ static void run_lane(void *arg, int own) {
   }
 }
 
-static hd_status not_finite(hd_exec *exec, hd_ctx *ctx) {
-  const char *what = "the loss";
-  for (int l = exec->host_lane[exec->host + 1] - 1; l >= hd__exec_host_first(exec); l--)
-    if (exec->bad_param[l] >= 0)
-      what = exec->plan->graph->values[exec->plan->graph->params[exec->bad_param[l]].value].name;
+hd_status hd__exec_not_finite(hd_ctx *ctx, const hd_plan *plan, int32_t param) {
+  const char *what = param < 0 ? "the loss" : plan->graph->values[plan->graph->params[param].value].name;
   return hd__fail(ctx, HD_E_NOTFINITE, "expected finite numbers, found NaN or infinity in %s%s",
-                  what[0] == 't' && what[1] == 'h' ? "" : "the update of ", what);
+                  param < 0 ? "" : "the update of ", what);
+}
+
+static hd_status not_finite(hd_exec *exec, hd_ctx *ctx) {
+  int32_t param = -1;
+  for (int l = exec->host_lane[exec->host + 1] - 1; l >= hd__exec_host_first(exec); l--)
+    param = exec->bad_param[l] >= 0 ? exec->bad_param[l] : param;
+  return hd__exec_not_finite(ctx, exec->plan, param);
 }
 
 hd_status hd__exec_run(hd_exec *exec, hd_ctx *ctx, const hd_driver *driver, uint32_t *flags) {
+  if (exec->cuda)
+    return hd__exec_cuda_run(exec->cuda, ctx, driver, flags);
   exec->driver = driver;
   exec->last_flags = 0;
   prepare(exec, 0);

@@ -72,6 +72,8 @@ typedef struct hd_exec_settings {
   double clip_norm;    /* > 0 with a plan that clips */
   int64_t fetch_bytes; /* of memory that a lane fetches with; may be 0 */
   hd_world *world;     /* whose ranks' lanes share each step; NULL: this process alone */
+  struct hd_cuda *cuda; /* the GPU that computes, for which the plan was made; lanes fetch. NULL: lanes compute */
+  int32_t lookahead;    /* of a GPU: steps that may be under way before the driver hears of the first, at least 1 */
 } hd_exec_settings;
 
 typedef struct hd_exec hd_exec;

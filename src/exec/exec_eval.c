@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/hdmath.h"
+#include "exec/exec_cuda.h"
 #include "exec/exec_state.h"
 
 typedef struct evaluation {
@@ -29,6 +30,14 @@ static float probability_of(const float *score, int32_t count, int32_t guess) {
   return (float)(1 / sum);
 }
 
+void hd__exec_judge(const hd_exec_outcome *out, int64_t sample, const float *score, int32_t classes) {
+  out->guess[sample] = guess_of(score, classes);
+  if (out->probability)
+    out->probability[sample] = probability_of(score, classes, out->guess[sample]);
+  if (out->score)
+    memcpy(out->score + sample * classes, score, (size_t)classes * sizeof *score);
+}
+
 static void evaluate_group(const lane_at *at, const evaluation *e, int64_t first, int64_t rows) {
   const hd_plan *plan = e->exec->plan;
   call_rows group = {.rows = rows, .batch_row = first, .losses = e->out->loss, .targets = at->lane->targets};
@@ -37,13 +46,8 @@ static void evaluate_group(const lane_at *at, const evaluation *e, int64_t first
     hd__exec_call(at, &plan->calls[i], &group);
   const float *score = hd__exec_rows_at(at, plan->graph->logits, &group);
   int32_t classes = plan->graph->values[plan->graph->logits].shape.dim[0];
-  for (int64_t r = 0; r < rows; r++, score += plan->place[plan->graph->logits].stride) {
-    e->out->guess[first + r] = guess_of(score, classes);
-    if (e->out->probability)
-      e->out->probability[first + r] = probability_of(score, classes, e->out->guess[first + r]);
-    if (e->out->score)
-      memcpy(e->out->score + (first + r) * classes, score, (size_t)classes * sizeof *score);
-  }
+  for (int64_t r = 0; r < rows; r++, score += plan->place[plan->graph->logits].stride)
+    hd__exec_judge(e->out, first + r, score, classes);
 }
 
 static void evaluate_lane(void *arg, int own) {
@@ -71,6 +75,8 @@ static void evaluate_lane(void *arg, int own) {
 hd_status hd__exec_evaluate(hd_exec *exec, hd_ctx *ctx, const hd_driver *driver, int64_t samples,
                             const hd_exec_outcome *out) {
   evaluation e = {.exec = exec, .step = {.samples = samples, .divisor = 1}, .out = out};
+  if (exec->cuda)
+    return hd__exec_cuda_evaluate(exec->cuda, ctx, driver, samples, out);
   exec->driver = driver;
   HD_TRY(hd__lanes_run(exec->lanes, ctx, evaluate_lane, &e));
   if (exec->last_flags & HD_MEETING_BROKEN)

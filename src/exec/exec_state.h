@@ -55,6 +55,7 @@ typedef struct lane_state {
 } lane_state;
 
 struct hd_exec {
+  struct hd_exec_cuda *cuda; /* runs the plan on a GPU: of what follows only `plan` is there; NULL: on lanes */
   const hd_plan *plan;
   hd_store *store;
   hd_lanes *lanes;
@@ -159,6 +160,12 @@ hd_status hd__exec_why(hd_exec *exec, hd_ctx *ctx, const hd_driver *driver);
 
 /* Where lanes run on cores of several kinds, and nobody has timed them yet: does so. */
 hd_status hd__exec_time_lanes(hd_lanes *lanes, hd_ctx *ctx, const hd_kernels *kernels);
+
+/* A run's end: names the parameter whose update is not finite, -1: the loss. */
+hd_status hd__exec_not_finite(hd_ctx *ctx, const hd_plan *plan, int32_t param);
+
+/* Notes what a sample's scores say. */
+void hd__exec_judge(const hd_exec_outcome *out, int64_t sample, const float *score, int32_t classes);
 
 void hd__exec_layout(hd_exec *exec, int parity, int64_t samples);
 

@@ -17,6 +17,7 @@
 
 #include <stdint.h>
 
+#include "base/both.h"
 #include "base/fold.h"
 #include "kernel/array.h"
 #include "kernel/image.h"
@@ -68,7 +69,7 @@ typedef struct hd_geom {
  * Its gradients are by tiles too, except behind a pool: there most of dy is zero. */
 enum { HD_WINOGRAD_CHANNELS = 16 };
 
-static inline int hd_geom_is_winograd(const hd_geom *g) {
+HD_BOTH int hd_geom_is_winograd(const hd_geom *g) {
   return g->kh == 3 && g->kw == 3 && g->sh == 1 && g->sw == 1 && g->groups == 1 && g->pool <= 2 &&
          g->ci >= HD_WINOGRAD_CHANNELS && g->co >= HD_WINOGRAD_CHANNELS;
 }
@@ -273,6 +274,9 @@ const hd_kernels *hd__kernels_reference_f64(void);
 
 /* The table of an instruction set, or NULL if this build or this CPU lacks it. */
 const hd_kernels *hd__kernels_of(const char *isa);
+
+/* The table that plans for a GPU are made with; its slots are empty. */
+const hd_kernels *hd__kernels_cuda(void);
 
 /* The best table of this CPU, or the one that `isa` names ("scalar", "avx2", "avx512", "neon", "reference"; NULL or ""
  * is the best). NULL if the named one is unknown or cannot run here; *why then says so (static text). */

@@ -12,6 +12,7 @@
 #include "base/yaml_bind.h"
 #include "data/transform.h"
 #include "graph/param_rules.h"
+#include "train/device.h"
 
 static const hd_option table[HD_OPTION_COUNT + 1] = {
 #define OPT(id, name, kind, type, fallback, min, max, choices, arg, help)                                              \
@@ -202,7 +203,9 @@ static hd_status parse_list(hd_config *config, hd_ctx *ctx, int id, const char *
 static hd_status set_at(hd_config *config, hd_ctx *ctx, int i, const char *value) {
   if (is_list(i) && *value)
     return parse_list(config, ctx, i, value);
-  HD_TRY(i == HD_OPT_threads ? check_threads(ctx, value) : check(ctx, &table[i], value));
+  HD_TRY(i == HD_OPT_threads  ? check_threads(ctx, value)
+         : i == HD_OPT_device ? hd__device_check(ctx, value)
+                              : check(ctx, &table[i], value));
   char *copy = hd__strdup(value);
   if (!copy)
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for the settings");

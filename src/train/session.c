@@ -526,6 +526,7 @@ void hd_session_destroy(hd_session *s) {
   hd__exec_destroy(s->exec);
   hd__exec_destroy(s->eval_exec);
   hd__profile_close(&s->profiler);
+  hd__cuda_close(s->cuda);
   hd__store_destroy(s->store);
   hd__plan_destroy(s->plan);
   hd__plan_destroy(s->eval_plan);

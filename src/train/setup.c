@@ -9,6 +9,7 @@
 #include "train/agreement.h"
 #include "train/augment.h"
 #include "train/best_threads.h"
+#include "train/device.h"
 #include "train/init.h"
 #include "train/order.h"
 #include "train/planned.h"
@@ -80,7 +81,7 @@ static hd_status make_plan(hd_plan **out, hd_session *s, hd_ctx *ctx, bool train
     return status;
   }
   hd_plan_settings settings = hd__planned_passes(s->config, train);
-  return hd__plan_create(out, ctx, graph, s->kernels, &settings);
+  return hd__plan_create(out, ctx, graph, s->cuda ? hd__kernels_cuda() : s->kernels, &settings);
 }
 
 static hd_status check_fit(const hd_session *s, hd_ctx *ctx) {
@@ -96,10 +97,21 @@ static hd_status make_plans(hd_session *s, hd_ctx *ctx) {
   return hd__store_create(&s->store, ctx, s->world, s->plan, s->schedule.states);
 }
 
+/* Steps that a GPU may have under way: as many as loader workers have room for, since a batch of theirs is given back
+ * when its step has counted. */
+static int32_t steps_ahead(const hd_session *s) {
+  const int64_t workers = hd__config_int(s->config, HD_OPT_workers);
+  const int64_t room = workers * hd__config_int(s->config, HD_OPT_prefetch_factor);
+  const int64_t fitting = room < s->steps_per_epoch ? room : s->steps_per_epoch;
+  return workers == 0 || fitting > INT32_MAX ? INT32_MAX : (int32_t)fitting;
+}
+
 static hd_status make_executors(hd_session *s, hd_ctx *ctx, int32_t shards) {
   hd_exec_settings train = hd__planned_training(s->config, shards, s->schedule.op);
   hd_exec_settings eval = hd__planned_evaluation(s->config);
   train.world = eval.world = s->world;
+  train.cuda = eval.cuda = s->cuda;
+  train.lookahead = steps_ahead(s);
   train.fetch_bytes = hd__feed_scratch_bytes(&s->train_feed);
   const int64_t test = hd__feed_scratch_bytes(&s->test_feed);
   const int64_t val = s->val_feed.count > 0 ? hd__feed_scratch_bytes(&s->val_feed) : 0;
@@ -202,6 +214,8 @@ static hd_status fill_weights(hd_session *s, hd_ctx *ctx, const char *resumed) {
   return status;
 }
 
+static const char *isa_of(const hd_session *s) { return s->cuda ? s->cuda->arch : s->kernels->isa; }
+
 static void fill_report(hd_session *s, int32_t shards) {
   int64_t parameters = 0, trainable = 0;
   for (int p = 0; p < s->plan->param_count; p++) {
@@ -212,10 +226,10 @@ static void fill_report(hd_session *s, int32_t shards) {
   s->report = (hd_report){.model = s->network.name,
                           .data = hd__data_name(s->data),
                           .optimizer = hd__config_text(s->config, HD_OPT_optimizer),
-                          .device = "cpu",
+                          .device = s->device,
                           .arithmetic = hd__config_text(s->config, HD_OPT_arithmetic),
                           .precision = hd__config_text(s->config, HD_OPT_precision),
-                          .isa = s->kernels->isa,
+                          .isa = isa_of(s),
                           .library = hd__planned_library(s->config),
                           .out = s->out,
                           .epochs = (int64_t)ceil(hd__config_real(s->config, HD_OPT_epochs)),
@@ -269,7 +283,7 @@ static hd_status find_places(hd_session *s, hd_ctx *ctx) {
 static hd_status settle_threads(hd_session *s, hd_ctx *ctx, int32_t shards) {
   const char *omp = getenv("OMP_NUM_THREADS");
   bool said = strcmp(hd__config_text(s->config, HD_OPT_threads), "auto") || hd__config_has(s->config, HD_OPT_cpus);
-  if (said || ctx->threads || (omp && *omp) || s->world)
+  if (said || ctx->threads || (omp && *omp) || s->world || s->cuda)
     return HD_OK;
   hd_best best = hd__best_threads_recall(s);
   if (!best.threads)
@@ -320,6 +334,8 @@ hd_status hd__session_setup(hd_session *s, hd_ctx *ctx) {
   if (hd__config_has(s->config, HD_OPT_label_smoothing))
     s->network.label_smoothing = hd__config_real(s->config, HD_OPT_label_smoothing);
   HD_TRY(hd__planned_run_kernels(&s->kernels, ctx, s->config));
+  HD_TRY(hd__device_open(&s->cuda, ctx, s->config));
+  snprintf(s->device, sizeof s->device, s->cuda ? "cuda:%d" : "cpu", s->cuda ? s->cuda->index : 0);
   if (resumes)
     HD_TRY(hd__record_check_library(ctx, s->record, hd__planned_library(s->config),
                                     hd__config_text(s->config, HD_OPT_resume)));
@@ -343,7 +359,7 @@ hd_status hd__session_setup(hd_session *s, hd_ctx *ctx) {
   HD_TRY(hd__rank_times_init(&s->rank_times, ctx, s->exec, s->places, timed));
   json_decref(s->record);
   s->record = NULL;
-  HD_TRY(hd__record_make(&s->record, ctx, s->config, &s->network, s->data, shards, s->kernels->isa,
+  HD_TRY(hd__record_make(&s->record, ctx, s->config, &s->network, s->data, shards, isa_of(s),
                          hd__lanes_count(s->lanes)));
   HD_TRY(hd__record_note_library(s->record, ctx, hd__planned_library(s->config)));
   return hd__session_count_skips(s, ctx);

@@ -18,6 +18,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/both.h"
+
 #define HD_EXPF_LOW (-87.0f)
 #define HD_EXPF_HIGH 88.0f
 #define HD_EXPF_LOG2E 1.44269504f
@@ -59,19 +61,19 @@
 #define HD_ERFF_L1 -1.1278089f
 #define HD_ERFF_L0 -0.00016367144f
 
-static inline float hd__float_of_bits(uint32_t bits) {
+HD_BOTH float hd__float_of_bits(uint32_t bits) {
   float x;
   memcpy(&x, &bits, sizeof x);
   return x;
 }
 
-static inline uint32_t hd__bits_of_float(float x) {
+HD_BOTH uint32_t hd__bits_of_float(float x) {
   uint32_t bits;
   memcpy(&bits, &x, sizeof bits);
   return bits;
 }
 
-static inline float hd__ref_expf(float x) {
+HD_BOTH float hd__ref_expf(float x) {
   if (x != x)
     return x;
   if (x < HD_EXPF_LOW)
@@ -93,7 +95,7 @@ static inline float hd__ref_expf(float x) {
   return hd__float_of_bits(hd__bits_of_float(p) + (hd__bits_of_float(shifted) << 23));
 }
 
-static inline float hd__ref_logf(float x) {
+HD_BOTH float hd__ref_logf(float x) {
   if (x != x || x < 0)
     return NAN;
   if (x == 0)
@@ -113,7 +115,7 @@ static inline float hd__ref_logf(float x) {
   return head + tail;
 }
 
-static inline float hd__ref_tanhf(float x) {
+HD_BOTH float hd__ref_tanhf(float x) {
   float a = x < 0 ? 0.0f - x : x;
   if (a < HD_TANHF_SMALL) {
     float z = x * x;
@@ -126,7 +128,7 @@ static inline float hd__ref_tanhf(float x) {
   return x < 0 ? 0.0f - y : y;
 }
 
-static inline float hd__ref_erff(float x) {
+HD_BOTH float hd__ref_erff(float x) {
   float a = x < 0 ? 0.0f - x : x;
   if (a < HD_ERFF_SMALL) {
     float z = x * x;

@@ -1,0 +1,23 @@
+core_sources += src/cuda/driver.c src/cuda/driver.h src/cuda/cuda.c src/cuda/cuda.h
+
+# The module: kernels for the GPU, which the command loads when it is asked for one. As exact as the others: no contraction,
+# IEEE division and square root; denormals are flushed, as lanes of the CPU do.
+NVCC_FLAGS = -std=c++17 -O3 --fmad=false --ftz=true --prec-div=true --prec-sqrt=true
+CUDA_CPPFLAGS = -DHD_CUDA_IMAGE='"cuda_kernels.fatbin"' -DHD_CUDA_ARCHS='"$(CUDA_ARCHS)"' -DHD_CUDA_TOOLKIT=$(CUDA_TOOLKIT)
+kernel_cuda_headers = src/base/both.h src/base/fold.h src/base/philox.h src/kernel/kernel.h src/kernel/ref/ref_math.h \
+  src/graph/ops.def src/kernel/cuda/cuda_call.h src/kernel/cuda/cuda_conv.h src/kernel/cuda/cuda_kernels.h \
+  src/kernel/cuda/cuda_linear.h src/kernel/cuda/cuda_loss.h src/kernel/cuda/cuda_names.h src/kernel/cuda/cuda_norm.h \
+  src/kernel/cuda/cuda_params.h src/kernel/cuda/cuda_pointwise.h src/kernel/cuda/cuda_pool.h
+EXTRA_DIST += src/kernel/cuda/cuda_kernels.cu src/kernel/cuda/cuda_module.c
+pkglib_LTLIBRARIES =
+if HAVE_NVCC
+pkglib_LTLIBRARIES += heddle-cuda.la
+heddle_cuda_la_SOURCES = src/kernel/cuda/cuda_module.c
+heddle_cuda_la_CPPFLAGS = $(CORE_CPPFLAGS) $(CUDA_CPPFLAGS)
+heddle_cuda_la_LDFLAGS = -module -avoid-version -shared
+heddle_cuda_la_LIBADD =
+$(heddle_cuda_la_OBJECTS): cuda_kernels.fatbin
+cuda_kernels.fatbin: src/kernel/cuda/cuda_kernels.cu $(kernel_cuda_headers)
+	$(AM_V_GEN)$(NVCC) -fatbin $(NVCC_FLAGS) $(CUDA_GENCODE) -I$(srcdir)/src -I$(srcdir)/include -o $@ $(srcdir)/src/kernel/cuda/cuda_kernels.cu
+CLEANFILES += cuda_kernels.fatbin
+endif

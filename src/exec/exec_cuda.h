@@ -1,0 +1,17 @@
+/* The executor on a GPU: exec.h's promises, kept by one device. See exec_cuda.c. */
+#ifndef HD_EXEC_EXEC_CUDA_H
+#define HD_EXEC_EXEC_CUDA_H
+
+#include "cuda/cuda.h"
+#include "exec/exec.h"
+
+typedef struct hd_exec_cuda hd_exec_cuda;
+
+hd_status hd__exec_cuda_create(hd_exec_cuda **out, hd_ctx *ctx, const hd_plan *plan, hd_store *store, hd_lanes *lanes,
+                               const hd_exec_settings *settings);
+void hd__exec_cuda_destroy(hd_exec_cuda *exec); /* NULL is allowed */
+hd_status hd__exec_cuda_run(hd_exec_cuda *exec, hd_ctx *ctx, const hd_driver *driver, uint32_t *flags);
+hd_status hd__exec_cuda_evaluate(hd_exec_cuda *exec, hd_ctx *ctx, const hd_driver *driver, int64_t samples,
+                                 const hd_exec_outcome *out);
+
+#endif

@@ -1,0 +1,178 @@
+/* A plan's step as launches of kernels, one after the other on the compute stream. What changes from step to step stands
+ * in the GPU's memory, so the launches are recorded once for each half of the store and replayed. */
+#include "exec/exec_cuda_state.h"
+#include "graph/op.h"
+
+_Static_assert((int)HD_CUDA_GROUPS == (int)HD_MAX_GROUPS, "a step has the scalars of all groups");
+
+/* Threads of an operation for each sample or shard. */
+#include "kernel/cuda/cuda_conv.h"
+#include "kernel/cuda/cuda_linear.h"
+#include "kernel/cuda/cuda_loss.h"
+#include "kernel/cuda/cuda_norm.h"
+#include "kernel/cuda/cuda_pointwise.h"
+#include "kernel/cuda/cuda_pool.h"
+
+typedef int64_t count_fn(const hd_geom *g);
+#define OP_ROWS(name) [HD_OP_##name] = name##_count,
+#define OP_SHARD OP_ROWS
+#define OP_REDUCE OP_ROWS
+#define OP_STATS OP_ROWS
+#define OP_UPDATE(name)
+static count_fn *const counts[HD_OP_COUNT] = {
+#define OP(name, class) OP_##class(name)
+#include "graph/ops.def"
+};
+
+/* ---- Places ---- */
+
+static void *resolve(const hd_exec_cuda *x, int value, int half, float *direct) {
+  const hd_place *place = &x->plan->place[value];
+  switch (place->where) {
+  case HD_AT_ARENA: return x->arena + place->offset * x->settings.batch;
+  case HD_AT_BATCH: return x->batch_memory + place->offset * x->settings.batch;
+  case HD_AT_LABELS: return x->inlet[half].target;
+  case HD_AT_LOSSES: return x->losses;
+  case HD_AT_PARAM: return x->weights[half] + x->plan->params[place->offset].offset;
+  case HD_AT_CONST: return x->constants + x->constant[place->offset];
+  case HD_AT_DIRECT: return direct + place->offset;
+  case HD_AT_NOWHERE: break;
+  }
+  return NULL;
+}
+
+void *hd__exec_cuda_rows(const hd_exec_cuda *x, int value) { return resolve(x, value, 0, NULL); }
+
+/* ---- Shards ---- */
+
+/* A statistic or sum of the batch is one array: it has no stride. */
+static int64_t stride_of(const hd_exec_cuda *x, int value) {
+  return x->plan->place[value].where == HD_AT_DIRECT ? 0 : x->plan->place[value].stride;
+}
+
+static hd_status launch_call(const hd_exec_cuda *x, hd_ctx *ctx, const hd_plan_call *planned, int half) {
+  const hd_node *node = &x->plan->graph->nodes[planned->node];
+  hd_cuda_call call = {.g = node->geom,
+                       .sums_stride = x->plan->direct_elems,
+                       .step = x->inlet[half].step,
+                       .node = (uint32_t)node->written};
+  for (int i = 0; i < HD_MAX_IN; i++)
+    if (node->in[i] >= 0) {
+      call.in[i] = resolve(x, node->in[i], half, x->gathered);
+      call.in_stride[i] = stride_of(x, node->in[i]);
+    }
+  for (int i = 0; i < HD_MAX_OUT; i++)
+    if (node->out[i] >= 0) {
+      call.out[i] = resolve(x, node->out[i], half, x->sums);
+      call.out_stride[i] = stride_of(x, node->out[i]);
+    }
+  const int64_t rows = planned->per_shard ? x->settings.shards : x->settings.batch;
+  return hd__cuda_launch(x->cuda, ctx, (int)planned->op, counts[planned->op](&node->geom), rows, &call);
+}
+
+/* What a call summed over shards becomes one for later kernels. */
+static hd_status launch_meet(const hd_exec_cuda *x, hd_ctx *ctx, const hd_node *node, int half) {
+  const hd_plan *plan = x->plan;
+  hd_cuda_meet meet = {.sums_stride = plan->direct_elems,
+                       .pixels = (int64_t)node->geom.hi * node->geom.wi,
+                       .step = x->inlet[half].step};
+  const bool stats = hd__op_info(node->op)->class == HD_CLASS_STATS;
+  for (int o = 0; o < (stats ? 1 : HD_MAX_OUT); o++) {
+    if (node->out[o] < 0)
+      continue;
+    meet.sums = resolve(x, node->out[o], half, x->sums);
+    meet.out = resolve(x, node->out[o], half, x->gathered);
+    meet.count = hd__shape_elems(&plan->graph->values[node->out[o]].shape);
+    if (stats) {
+      meet.sums2 = resolve(x, node->out[1], half, x->sums);
+      meet.out2 = resolve(x, node->out[1], half, x->gathered);
+    }
+    HD_TRY(hd__cuda_launch(x->cuda, ctx, stats ? HD_CUDA_meet_stats : HD_CUDA_meet, meet.count, 1, &meet));
+  }
+  return HD_OK;
+}
+
+static hd_status lower_shards(const hd_exec_cuda *x, hd_ctx *ctx, const hd_phase *phase, int half) {
+  const hd_plan *plan = x->plan;
+  for (int i = phase->call0; i < phase->call1; i++) {
+    HD_TRY(launch_call(x, ctx, &plan->calls[i], half));
+    if (plan->gathered[plan->calls[i].node])
+      HD_TRY(launch_meet(x, ctx, &plan->graph->nodes[plan->calls[i].node], half));
+  }
+  return HD_OK;
+}
+
+/* ---- Chunks ---- */
+
+static hd_status lower_running(const hd_exec_cuda *x, hd_ctx *ctx, int half) {
+  const hd_plan *plan = x->plan;
+  for (int p = 0; p < plan->param_count; p++) {
+    const hd_param *param = &plan->graph->params[p];
+    if (!param->running || plan->params[p].chunks == 0)
+      continue;
+    const hd_node *stats = &plan->graph->nodes[plan->graph->values[param->statistic].producer];
+    const hd_cuda_running running = {.batch = resolve(x, param->statistic, half, x->gathered),
+                                     .old = x->weights[half] + plan->params[p].offset,
+                                     .now = x->weights[1 - half] + plan->params[p].offset,
+                                     .count = hd__param_elems(param),
+                                     .pixels = (int64_t)stats->geom.hi * stats->geom.wi,
+                                     .momentum = param->momentum,
+                                     .unbias = param->statistic == stats->out[1],
+                                     .step = x->inlet[half].step,
+                                     .state = x->flags};
+    HD_TRY(hd__cuda_launch(x->cuda, ctx, HD_CUDA_running, running.count, 1, &running));
+  }
+  return HD_OK;
+}
+
+static hd_cuda_chunks chunks_of(const hd_exec_cuda *x, int half) {
+  const hd_plan *plan = x->plan;
+  return (hd_cuda_chunks){.chunk = x->chunk,
+                          .use = x->use,
+                          .chunks = plan->chunk_count,
+                          .params = plan->param_count,
+                          .sums = x->sums,
+                          .sums_stride = plan->direct_elems,
+                          .grad = x->grad,
+                          .squares = x->squares,
+                          .clip_norm = x->settings.clip_norm,
+                          .w = x->weights[half],
+                          .m = x->state[half][0],
+                          .v = x->state[half][1],
+                          .w1 = x->weights[1 - half],
+                          .m1 = x->state[1 - half][0],
+                          .v1 = x->state[1 - half][1],
+                          .bad = x->bad,
+                          .losses = x->losses,
+                          .state = x->flags,
+                          .result = x->results,
+                          .step = x->inlet[half].step};
+}
+
+static hd_status lower_phase(const hd_exec_cuda *x, hd_ctx *ctx, const hd_phase *phase, int half) {
+  const hd_cuda_chunks chunks = chunks_of(x, half);
+  switch (phase->kind) {
+  case HD_PHASE_SHARDS: return lower_shards(x, ctx, phase, half);
+  case HD_PHASE_FOLD_NORM:
+    HD_TRY(hd__cuda_launch(x->cuda, ctx, HD_CUDA_fold, HD_CUDA_BLOCK, chunks.chunks, &chunks));
+    HD_TRY(hd__cuda_launch(x->cuda, ctx, HD_CUDA_squares, 16, chunks.chunks, &chunks));
+    return hd__cuda_launch(x->cuda, ctx, HD_CUDA_clip, 1, 1, &chunks);
+  case HD_PHASE_FOLD_UPDATE:
+  case HD_PHASE_UPDATE: break;
+  }
+  HD_TRY(hd__cuda_launch(x->cuda, ctx, (int)x->settings.update, HD_CUDA_BLOCK, chunks.chunks, &chunks));
+  HD_TRY(lower_running(x, ctx, half));
+  return hd__cuda_launch(x->cuda, ctx, HD_CUDA_close, 1, 1, &chunks);
+}
+
+hd_status hd__exec_cuda_lower(hd_exec_cuda *x, hd_ctx *ctx, int half) {
+  const hd_plan *plan = x->plan;
+  const cu_pointer x_at = (cu_pointer)(uintptr_t)resolve(x, plan->graph->input, half, NULL);
+  HD_TRY(hd__cuda_check(x->cuda, ctx,
+                        x->cuda->driver.move(x_at, (cu_pointer)(uintptr_t)x->inlet[half].x,
+                                             (size_t)hd__exec_cuda_x_bytes(x), x->cuda->compute),
+                        "copying samples"));
+  for (int i = 0; i < plan->phase_count; i++)
+    HD_TRY(lower_phase(x, ctx, &plan->phases[i], half));
+  return HD_OK;
+}

@@ -1,0 +1,184 @@
+/* The executor's memory on a GPU: one block, cut up once. The whole batch is there at a time: an arena has a slot for
+ * each of its samples, and gradients have one for each shard. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "exec/exec_cuda_state.h"
+#include "graph/op.h"
+
+enum { ALIGN_BYTES = 256 };
+
+/* Runs twice: first with base 0 to count, then to hand out. */
+typedef struct bump {
+  char *base;
+  int64_t used;
+} bump;
+
+static void *take(bump *b, int64_t *use, int64_t bytes) {
+  const int64_t whole = (bytes + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES;
+  void *at = b->base ? b->base + b->used : NULL;
+  b->used += whole;
+  if (!b->base)
+    *use += whole;
+  return at;
+}
+
+int64_t hd__exec_cuda_x_bytes(const hd_exec_cuda *x) {
+  return x->settings.batch * x->plan->place[x->plan->graph->input].stride * (int64_t)sizeof(float);
+}
+
+int64_t hd__exec_cuda_target_bytes(const hd_exec_cuda *x) {
+  const int label = x->plan->graph->label;
+  return x->settings.batch * x->plan->place[label].stride * hd__dtype_bytes(x->plan->graph->values[label].dtype);
+}
+
+static int64_t constant_elems(const hd_exec_cuda *x) {
+  int64_t elems = 0;
+  for (int v = 0; v < x->plan->graph->value_count; v++)
+    if (x->plan->graph->values[v].kind == HD_VALUE_CONST)
+      elems += hd__shape_elems(&x->plan->graph->values[v].shape);
+  return elems;
+}
+
+static int64_t score_bytes(const hd_exec_cuda *x) {
+  return x->settings.batch * x->plan->place[x->plan->graph->logits].stride * (int64_t)sizeof(float);
+}
+
+static void lay_out(hd_exec_cuda *x, bump *b) {
+  const hd_plan *plan = x->plan;
+  const int64_t batch = x->settings.batch, floats = (int64_t)sizeof(float);
+  const int states = plan->trains ? x->store->directory->states : 0;
+  for (int half = 0; half < 2; half++) {
+    x->weights[half] = take(b, &x->bytes.weights, plan->param_elems * floats);
+    for (int s = 0; s < states; s++)
+      x->state[half][s] = take(b, &x->bytes.state, plan->trained_elems * floats);
+    x->inlet[half].x = take(b, &x->bytes.samples, hd__exec_cuda_x_bytes(x));
+    x->inlet[half].target = take(b, &x->bytes.samples, hd__exec_cuda_target_bytes(x));
+    x->inlet[half].step = take(b, &x->bytes.tables, (int64_t)sizeof(hd_cuda_step));
+  }
+  x->arena = take(b, &x->bytes.samples, plan->arena_bytes * batch);
+  x->batch_memory = take(b, &x->bytes.samples, plan->batch_bytes * batch);
+  x->losses = take(b, &x->bytes.samples, batch * floats);
+  x->sums = take(b, &x->bytes.gradients, x->settings.shards * plan->direct_elems * floats);
+  x->gathered = take(b, &x->bytes.gradients, (plan->gathers ? plan->direct_elems : 0) * floats);
+  x->grad = x->settings.clip_norm > 0 ? take(b, &x->bytes.gradients, plan->trained_elems * floats) : NULL;
+  x->squares = take(b, &x->bytes.tables, plan->chunk_count * (int64_t)(16 * sizeof(double)));
+  x->constants = take(b, &x->bytes.tables, constant_elems(x) * floats);
+  x->chunk = take(b, &x->bytes.tables, plan->chunk_count * (int64_t)sizeof *x->chunk);
+  x->use = take(b, &x->bytes.tables, plan->use_count * (int64_t)sizeof *x->use);
+  x->bad = take(b, &x->bytes.tables, plan->param_count * (int64_t)sizeof *x->bad);
+  x->flags = take(b, &x->bytes.tables, (int64_t)sizeof *x->flags);
+  x->results = take(b, &x->bytes.tables, (int64_t)(HD_CUDA_RESULTS * sizeof *x->results));
+}
+
+static void lay_out_host(hd_exec_cuda *x, bump *b) {
+  int64_t unused = 0;
+  for (int half = 0; half < 2; half++) {
+    x->inlet[half].host_x = take(b, &unused, hd__exec_cuda_x_bytes(x));
+    x->inlet[half].host_target = take(b, &unused, hd__exec_cuda_target_bytes(x));
+    x->inlet[half].host_step = take(b, &unused, (int64_t)sizeof(hd_cuda_step));
+  }
+  x->host_results = take(b, &unused, (int64_t)(HD_CUDA_RESULTS * sizeof *x->host_results));
+  x->host_scores = take(b, &unused, x->plan->trains ? 0 : score_bytes(x));
+  x->host_losses = take(b, &unused, x->settings.batch * (int64_t)sizeof(float));
+}
+
+/* What would fit into what is free: a batch of which size. */
+static hd_status too_little(hd_exec_cuda *x, hd_ctx *ctx, int64_t bytes) {
+  const double mib = 1 << 20;
+  const int64_t available = hd__cuda_free_bytes(x->cuda), fixed = bytes - x->bytes.samples;
+  const int64_t each = x->bytes.samples / x->settings.batch + 1, fitting = (available - fixed) / each;
+  char remedy[96] = "use a smaller model, or --device cpu";
+  int64_t batch = 1;
+  while (2 * batch <= fitting && 2 * batch < x->settings.batch)
+    batch *= 2;
+  if (fitting >= 1 && batch < x->settings.batch)
+    snprintf(remedy, sizeof remedy, "a batch of %lld would fit: use --batch %lld", (long long)batch, (long long)batch);
+  return hd__fail(ctx, HD_E_NOMEM,
+                  "GPU %d (%s) is out of memory: expected %.1f MiB free for a batch of %lld (weights %.1f, optimizer "
+                  "%.1f, samples and activations %.1f, gradients %.1f MiB), found %.1f of %.1f MiB; %s",
+                  x->cuda->index, x->cuda->name, (double)bytes / mib, (long long)x->settings.batch,
+                  (double)x->bytes.weights / mib, (double)x->bytes.state / mib, (double)x->bytes.samples / mib,
+                  (double)x->bytes.gradients / mib, (double)available / mib, (double)x->cuda->memory_bytes / mib,
+                  remedy);
+}
+
+/* ---- Tables ---- */
+
+static hd_status upload(const hd_exec_cuda *x, hd_ctx *ctx, void *to, const void *from, int64_t bytes) {
+  if (bytes == 0)
+    return HD_OK;
+  HD_TRY(hd__cuda_check(x->cuda, ctx,
+                        x->cuda->driver.upload((cu_pointer)(uintptr_t)to, from, (size_t)bytes, x->cuda->compute),
+                        "copying to the GPU"));
+  return hd__cuda_check(x->cuda, ctx, x->cuda->driver.stream_wait(x->cuda->compute), "copying to the GPU");
+}
+
+static hd_status upload_chunks(hd_exec_cuda *x, hd_ctx *ctx) {
+  const hd_plan *plan = x->plan;
+  hd_cuda_chunk *chunk = hd__calloc((size_t)plan->chunk_count + 1, sizeof *chunk);
+  int64_t *use = hd__calloc((size_t)plan->use_count + 1, sizeof *use);
+  hd_status status = HD_OK;
+  if (!chunk || !use)
+    status = hd__fail(ctx, HD_E_NOMEM, "out of memory for the GPU's chunks");
+  for (int c = 0; status == HD_OK && c < plan->chunk_count; c++) {
+    const hd_chunk *from = &plan->chunks[c];
+    const hd_plan_param *way = &plan->params[from->param];
+    const hd_param *param = &plan->graph->params[from->param];
+    const int64_t columns = hd__param_columns(param);
+    chunk[c] = (hd_cuda_chunk){.first = way->offset + from->j0 * columns,
+                               .inside = from->j0 * columns,
+                               .count = param->running ? 0 : (int32_t)((from->j1 - from->j0) * columns),
+                               .param = from->param,
+                               .group = way->group,
+                               .first_use = way->first_use,
+                               .uses = way->uses};
+  }
+  for (int u = 0; status == HD_OK && u < plan->use_count; u++)
+    use[u] = plan->uses[u].direct;
+  if (status == HD_OK)
+    status = upload(x, ctx, x->chunk, chunk, plan->chunk_count * (int64_t)sizeof *chunk);
+  if (status == HD_OK)
+    status = upload(x, ctx, x->use, use, plan->use_count * (int64_t)sizeof *use);
+  hd__free(chunk);
+  hd__free(use);
+  return status;
+}
+
+static hd_status upload_constants(hd_exec_cuda *x, hd_ctx *ctx) {
+  const hd_graph *graph = x->plan->graph;
+  int64_t at = 0;
+  x->constant = hd__calloc((size_t)graph->value_count, sizeof *x->constant);
+  if (!x->constant)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the model's constants");
+  for (int v = 0; v < graph->value_count; v++) {
+    const hd_value *value = &graph->values[v];
+    if (value->kind != HD_VALUE_CONST)
+      continue;
+    const int64_t elems = hd__shape_elems(&value->shape);
+    x->constant[v] = at;
+    HD_TRY(upload(x, ctx, x->constants + at, value->constant, elems * (int64_t)sizeof(float)));
+    at += elems;
+  }
+  return HD_OK;
+}
+
+hd_status hd__exec_cuda_memory(hd_exec_cuda *x, hd_ctx *ctx) {
+  bump gpu = {0}, host = {0};
+  hd_ctx quiet = {0};
+  lay_out(x, &gpu);
+  lay_out_host(x, &host);
+  const hd_status status = hd__cuda_take(&x->memory, x->cuda, &quiet, gpu.used, "training");
+  if (status == HD_E_NOMEM)
+    return too_little(x, ctx, gpu.used);
+  if (status != HD_OK)
+    return hd__fail(ctx, status, "%s", quiet.message);
+  HD_TRY(hd__cuda_take_host(&x->host, x->cuda, ctx, host.used));
+  memset(x->host, 0, (size_t)host.used);
+  lay_out(x, &(bump){.base = (char *)(uintptr_t)x->memory});
+  lay_out_host(x, &(bump){.base = x->host});
+  if (x->plan->trains)
+    HD_TRY(upload_chunks(x, ctx));
+  return upload_constants(x, ctx);
+}

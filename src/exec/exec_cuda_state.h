@@ -1,0 +1,70 @@
+/* The insides of the executor on a GPU, shared by the files that plan its memory, record its steps and run them. */
+#ifndef HD_EXEC_EXEC_CUDA_STATE_H
+#define HD_EXEC_EXEC_CUDA_STATE_H
+
+#include "exec/exec_cuda.h"
+#include "kernel/cuda/cuda_names.h"
+
+enum { HD_CUDA_RESULTS = 16 }; /* steps whose outcomes the GPU keeps until they are read back */
+
+/* Bytes of the GPU's memory, by use. Those of samples grow with the batch. */
+typedef struct cuda_bytes {
+  int64_t weights, state, samples, gradients, tables;
+} cuda_bytes;
+
+/* What a step is given, twice, by its parity: the host fills one while the GPU works on the other. */
+typedef struct cuda_inlet {
+  char *host_x, *host_target; /* pinned; laid out as on the GPU */
+  hd_cuda_step *host_step;
+  char *x, *target;
+  hd_cuda_step *step;
+  cu_event copied, used; /* the copy is done; the step that read it is */
+  cu_graph_exec recorded;
+} cuda_inlet;
+
+struct hd_exec_cuda {
+  const hd_plan *plan;
+  hd_store *store;
+  hd_lanes *lanes;
+  hd_exec_settings settings;
+  hd_cuda *cuda;
+  char *fetch; /* of all lanes */
+  cuda_bytes bytes;
+  cu_pointer memory; /* of the GPU: everything below that is not the host's */
+  void *host;
+
+  float *weights[2], *state[2][HD_MAX_STATES];
+  char *arena, *batch_memory;
+  float *losses, *sums, *gathered, *grad;
+  double *squares;
+  float *constants; /* by value: at constant[value] */
+  int64_t *constant;
+  hd_cuda_chunk *chunk;
+  int64_t *use;
+  int32_t *bad;
+  hd_cuda_state *flags;
+  hd_cuda_result *results, *host_results;
+  float *host_scores, *host_losses; /* evaluation */
+  cuda_inlet inlet[2];
+
+  bool uploaded; /* the GPU has the store's last whole version, */
+  uint64_t version; /* which is this one */
+  hd_step step[HD_CUDA_RESULTS];
+  int64_t launched, seen;
+  int32_t bad_param;
+};
+
+/* Takes memory and fills the tables that never change. */
+hd_status hd__exec_cuda_memory(hd_exec_cuda *exec, hd_ctx *ctx);
+
+/* Records a step that reads half `half` of the weights and inlet `half`, or launches it. */
+hd_status hd__exec_cuda_lower(hd_exec_cuda *exec, hd_ctx *ctx, int half);
+
+/* Bytes of a batch's input and of its targets. */
+int64_t hd__exec_cuda_x_bytes(const hd_exec_cuda *exec);
+int64_t hd__exec_cuda_target_bytes(const hd_exec_cuda *exec);
+
+/* Where a value of the batch lies: its slot of row 0. */
+void *hd__exec_cuda_rows(const hd_exec_cuda *exec, int value);
+
+#endif

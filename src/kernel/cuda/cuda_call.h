@@ -1,0 +1,194 @@
+/* What a kernel of the GPU is told, and where in its grid it is; shared by whoever launches kernels and by the kernels.
+ *
+ * A kernel covers the whole batch: ROWS operations every sample, the others every shard that has samples. Nothing in
+ * its arguments changes from step to step, so that a step can be recorded once and replayed; what does change stands in
+ * the hd_cuda_step of the device's memory that `step` points to. Kernels are written in the common subset of C and CUDA
+ * C++: nvcc makes the GPU's of them, tests run the same source on the CPU.
+ *
+ * The laws of kernel/kernel.h hold: an output element is one chain, made by one thread. Nothing is added by atomics. */
+#ifndef HD_KERNEL_CUDA_CALL_H
+#define HD_KERNEL_CUDA_CALL_H
+
+#include <math.h>
+#include <stdint.h>
+
+#include "base/both.h"
+#include "base/fold.h"
+#include "kernel/kernel.h"
+#include "kernel/ref/ref_math.h"
+
+enum { HD_CUDA_GROUPS = 32, HD_CUDA_CHANNELS = 4 };
+
+/* What a step is. Shards without samples are left out: slot k of the sums is that of fold.step[k], which says the rows. */
+typedef struct hd_cuda_step {
+  int64_t samples;
+  uint64_t seed;
+  uint32_t epoch, position;
+  float divisor;
+  int32_t result; /* where in the ring of results its own goes */
+  hd_fold fold;
+  hd_hyper hyper[HD_CUDA_GROUPS];
+} hd_cuda_step;
+
+/* What came of it. */
+typedef struct hd_cuda_result {
+  double loss_sum;
+  int32_t failed;    /* a value was not finite, in this step or one before: its version does not count */
+  int32_t bad_param; /* the first parameter whose update was not; -1: none */
+} hd_cuda_result;
+
+/* What outlives a step: `failed` stops all later updates. */
+typedef struct hd_cuda_state {
+  int32_t failed;
+  float grad_scale; /* of clipping; NaN if the norm is not finite */
+} hd_cuda_state;
+
+/* An operation over the batch. Slots of in[] and out[] are those of kernel.h, row 0 first; outputs of REDUCE and STATS
+ * are slot 0, sums_stride floats from one shard's to the next. */
+typedef struct hd_cuda_call {
+  hd_geom g;
+  const void *in[HD_MAX_IN];
+  void *out[HD_MAX_OUT];
+  int64_t in_stride[HD_MAX_IN], out_stride[HD_MAX_OUT];
+  int64_t sums_stride;
+  const hd_cuda_step *step;
+  uint32_t node; /* of random numbers */
+} hd_cuda_call;
+
+/* Samples from the data set in the device's memory. */
+typedef struct hd_cuda_gather {
+  const void *data; /* bytes or floats in planes */
+  const int32_t *labels;
+  const float *numbers; /* targets; else labels, which are numbers where `outputs` is not 0 */
+  const int32_t *sample;
+  float *x;
+  void *target;
+  int64_t x_stride, target_stride, elems, plane;
+  int32_t bytes, outputs;
+  float scale[HD_CUDA_CHANNELS], shift[HD_CUDA_CHANNELS];
+  const hd_cuda_step *step;
+} hd_cuda_gather;
+
+/* Sums over shards become one, for later kernels to read: `count` floats, or a mean and a sum of squares of each channel
+ * and then its variance. */
+typedef struct hd_cuda_meet {
+  const float *sums, *sums2;
+  float *out, *out2;
+  int64_t sums_stride, count, pixels; /* pixels: of a sample, for statistics */
+  const hd_cuda_step *step;
+} hd_cuda_meet;
+
+/* Running statistics follow the batch's. */
+typedef struct hd_cuda_running {
+  const float *batch, *old;
+  float *now;
+  int64_t count, pixels;
+  float momentum;
+  int32_t unbias;
+  const hd_cuda_step *step;
+  const hd_cuda_state *state;
+} hd_cuda_running;
+
+/* A chunk of a parameter, one block's work. */
+typedef struct hd_cuda_chunk {
+  int64_t first; /* of weights, gradients and states */
+  int64_t inside; /* of the parameter */
+  int32_t count, param, group;
+  int32_t first_use, uses;
+} hd_cuda_chunk;
+
+/* Folding and updating all chunks. */
+typedef struct hd_cuda_chunks {
+  const hd_cuda_chunk *chunk;
+  const int64_t *use; /* where a use's gradient begins in a shard's sums, in reverse order of the nodes */
+  int32_t chunks, params;
+  const float *sums;
+  int64_t sums_stride;
+  float *grad; /* clipping: folded gradients; else NULL */
+  double *squares; /* 16 chains a chunk, then one sum a chunk */
+  double clip_norm;
+  const float *w, *m, *v;
+  float *w1, *m1, *v1;
+  int32_t *bad; /* per parameter */
+  const float *losses;
+  hd_cuda_state *state;
+  hd_cuda_result *result;
+  const hd_cuda_step *step;
+} hd_cuda_chunks;
+
+/* ---- Where a thread is: its column and row in the grid, and the grid's size. ---- */
+
+#ifdef __CUDACC__
+#define HD_UNROLL _Pragma("unroll")
+#define HD_X ((int64_t)blockIdx.x * blockDim.x + threadIdx.x)
+#define HD_Y ((int64_t)blockIdx.y * blockDim.y + threadIdx.y)
+#define HD_WIDTH ((int64_t)gridDim.x * blockDim.x)
+#define HD_HEIGHT ((int64_t)gridDim.y * blockDim.y)
+#else
+#define HD_UNROLL
+#define HD_X (hd_cuda_here.x)
+#define HD_Y (hd_cuda_here.y)
+#define HD_WIDTH (hd_cuda_here.width)
+#define HD_HEIGHT (hd_cuda_here.height)
+typedef struct hd_cuda_place {
+  int64_t x, y, width, height;
+} hd_cuda_place;
+#endif
+
+/* ---- What elements are made of. ---- */
+
+HD_BOTH const float *cuda_in(const hd_cuda_call *c, int k, int64_t n) {
+  return (const float *)c->in[k] + n * c->in_stride[k];
+}
+
+HD_BOTH const uint8_t *cuda_bytes_in(const hd_cuda_call *c, int k, int64_t n) {
+  return (const uint8_t *)c->in[k] + n * c->in_stride[k];
+}
+
+HD_BOTH const float *cuda_param(const hd_cuda_call *c, int k) { return (const float *)c->in[k]; }
+
+HD_BOTH float *cuda_out(const hd_cuda_call *c, int k, int64_t n) { return (float *)c->out[k] + n * c->out_stride[k]; }
+
+/* The sums of the shard in slot k. */
+HD_BOTH float *cuda_sums(const hd_cuda_call *c, int output, int64_t k) {
+  return (float *)c->out[output] + k * c->sums_stride;
+}
+
+HD_BOTH int64_t cuda_row0(const hd_cuda_call *c, int64_t k) { return c->step->fold.step[k].row0; }
+HD_BOTH int64_t cuda_row1(const hd_cuda_call *c, int64_t k) { return c->step->fold.step[k].row1; }
+
+HD_BOTH int64_t cuda_elems(const hd_geom *g) { return (int64_t)g->ci * g->hi * g->wi; }
+
+/* The rule of every maximum: a later value is taken only if it is greater or NaN. */
+HD_BOTH int cuda_takes_over(float later, float best) { return later > best || later != later; }
+
+/* The fixed tree over 16 interleaved chains. */
+HD_BOTH float cuda_tree16(float *s) {
+  HD_UNROLL
+  for (int half = 8; half > 0; half /= 2)
+    HD_UNROLL
+    for (int i = 0; i < 8; i++)
+      if (i < half)
+        s[i] = s[i] + s[i + half];
+  return s[0];
+}
+
+/* 16 chains over i < count of an expression in `i` and its chain's last value `s`: chain k takes i = k mod 16. */
+#define HD_CHAINS16(result, count, expression)                                                                         \
+  float result;                                                                                                        \
+  do {                                                                                                                 \
+    float chain_[16] = {0};                                                                                            \
+    for (int64_t first_ = 0; first_ < (count); first_ += 16) {                                                         \
+      HD_UNROLL                                                                                                        \
+      for (int k_ = 0; k_ < 16; k_++) {                                                                                \
+        const int64_t i = first_ + k_;                                                                                 \
+        if (i < (count)) {                                                                                             \
+          const float s = chain_[k_];                                                                                  \
+          chain_[k_] = (expression);                                                                                   \
+        }                                                                                                              \
+      }                                                                                                                \
+    }                                                                                                                  \
+    result = cuda_tree16(chain_);                                                                                      \
+  } while (0)
+
+#endif

@@ -1,0 +1,76 @@
+/* The kernels: loops of a grid's threads around the element functions, one kernel for each row of ops.def and a few of
+ * their own. Whoever includes this makes them: nvcc for the GPU (cuda_kernels.cu), a test for the CPU.
+ *
+ * HD_CUDA_OWN lists those beside the operations, with what they take: the enum and the names follow it. */
+#ifndef HD_KERNEL_CUDA_KERNELS_H
+#define HD_KERNEL_CUDA_KERNELS_H
+
+#include "kernel/cuda/cuda_conv.h"
+#include "kernel/cuda/cuda_linear.h"
+#include "kernel/cuda/cuda_loss.h"
+#include "kernel/cuda/cuda_names.h"
+#include "kernel/cuda/cuda_norm.h"
+#include "kernel/cuda/cuda_params.h"
+#include "kernel/cuda/cuda_pointwise.h"
+#include "kernel/cuda/cuda_pool.h"
+
+#ifdef __CUDACC__
+#define HD_KERNEL(name, args)                                                                                          \
+  static __device__ void name##_body(const args *c);                                                                   \
+  extern "C" __global__ void __launch_bounds__(HD_CUDA_BLOCK) hdk_##name(const __grid_constant__ args c) {              \
+    name##_body(&c);                                                                                                   \
+  }                                                                                                                    \
+  static __device__ void name##_body(const args *c)
+#else
+static hd_cuda_place hd_cuda_here;
+#define HD_KERNEL(name, args)                                                                                          \
+  static void name##_body(const args *c);                                                                              \
+  static void hdk_##name(const void *c) { name##_body((const args *)c); }                                               \
+  static void name##_body(const args *c)
+#endif
+
+/* Rows of the grid take samples (or shards), columns take elements. */
+#define HD_OVER(rows, name, count)                                                                                     \
+  for (int64_t n = HD_Y; n < (rows); n += HD_HEIGHT)                                                                   \
+    for (int64_t i = HD_X; i < (count); i += HD_WIDTH)                                                                 \
+  name##_at(c, n, i)
+
+#define OP_ROWS(name)                                                                                                  \
+  HD_KERNEL(name, hd_cuda_call) { HD_OVER(c->step->samples, name, name##_count(&c->g)); }
+#define OP_SHARDS(name)                                                                                                \
+  HD_KERNEL(name, hd_cuda_call) { HD_OVER(c->step->fold.count, name, name##_count(&c->g)); }
+#define OP_SHARD OP_SHARDS
+#define OP_REDUCE OP_SHARDS
+#define OP_STATS OP_SHARDS
+#define OP_CHUNKS(name)                                                                                                \
+  HD_KERNEL(name, hd_cuda_chunks) {                                                                                    \
+    for (int64_t y = HD_Y; y < c->chunks; y += HD_HEIGHT)                                                              \
+      name##_over(c, HD_X, HD_WIDTH, y);                                                                               \
+  }
+#define OP_UPDATE OP_CHUNKS
+#define OP(name, class) OP_##class(name)
+#include "graph/ops.def"
+
+OP_CHUNKS(fold)
+OP_CHUNKS(squares)
+
+#define OP_ONCE(name)                                                                                                  \
+  HD_KERNEL(name, hd_cuda_chunks) {                                                                                    \
+    if (HD_X == 0 && HD_Y == 0)                                                                                        \
+      name##_over(c, 0, 1, 0);                                                                                         \
+  }
+OP_ONCE(clip)
+OP_ONCE(close)
+
+#define OP_LINE(name, args)                                                                                            \
+  HD_KERNEL(name, args) {                                                                                              \
+    for (int64_t i = HD_X; i < c->count; i += HD_WIDTH)                                                                \
+      name##_at(c, i);                                                                                                 \
+  }
+OP_LINE(meet, hd_cuda_meet)
+OP_LINE(meet_stats, hd_cuda_meet)
+OP_LINE(running, hd_cuda_running)
+
+HD_KERNEL(gather, hd_cuda_gather) { HD_OVER(c->step->samples, gather, c->elems); }
+
+#endif

@@ -1,0 +1,168 @@
+/* Softmax and losses on the GPU: a thread makes a pixel's softmax, a sample's loss, or its gradient. Chains as in
+ * ref_softmax.c and ref_loss.c. */
+#ifndef HD_KERNEL_CUDA_LOSS_H
+#define HD_KERNEL_CUDA_LOSS_H
+
+#include "kernel/cuda/cuda_call.h"
+
+HD_BOTH float cuda_largest(const float *x, int count) {
+  float m = x[0];
+  for (int i = 1; i < count; i++)
+    if (cuda_takes_over(x[i], m))
+      m = x[i];
+  return m;
+}
+
+HD_BOTH float cuda_sum_of_exp(const float *x, int count, float m) {
+  HD_CHAINS16(sum, count, s + hd__ref_expf(x[i] - m));
+  return sum;
+}
+
+/* ---- Softmax ---- */
+
+HD_BOTH int64_t softmax_count(const hd_geom *g) { return (int64_t)g->hi * g->wi; }
+HD_BOTH void softmax_at(const hd_cuda_call *c, int64_t n, int64_t pixel) {
+  const int channels = c->g.ci;
+  const float *x = cuda_in(c, 0, n) + pixel * channels;
+  float *y = cuda_out(c, 0, n) + pixel * channels;
+  const float m = cuda_largest(x, channels), sum = cuda_sum_of_exp(x, channels, m);
+  for (int i = 0; i < channels; i++)
+    y[i] = hd__ref_expf(x[i] - m) / sum;
+}
+
+HD_BOTH int64_t softmax_dx_count(const hd_geom *g) { return (int64_t)g->hi * g->wi; }
+HD_BOTH void softmax_dx_at(const hd_cuda_call *c, int64_t n, int64_t pixel) {
+  const int channels = c->g.ci;
+  const float *dy = cuda_in(c, 0, n) + pixel * channels, *y = cuda_in(c, 1, n) + pixel * channels;
+  float *dx = cuda_out(c, 0, n) + pixel * channels;
+  HD_CHAINS16(dot, channels, fmaf(dy[i], y[i], s));
+  for (int i = 0; i < channels; i++)
+    dx[i] = y[i] * (dy[i] - dot);
+}
+
+/* ---- Cross-entropy ---- */
+
+HD_BOTH float cuda_weight(const hd_cuda_call *c, int64_t i) { return c->in[2] ? cuda_param(c, 2)[i] : 1; }
+
+HD_BOTH int32_t cuda_label(const hd_cuda_call *c, int64_t n) {
+  return ((const int32_t *)c->in[1])[n * c->in_stride[1]];
+}
+
+/* What class i of a target of probabilities weighs, smoothed. */
+HD_BOTH float cuda_soft_weight(const hd_cuda_call *c, int64_t n, int64_t i) {
+  const float smoothing = c->g.label_smoothing, t = cuda_in(c, 1, n)[i];
+  return cuda_weight(c, i) * (smoothing > 0 ? fmaf(1 - smoothing, t, smoothing / (float)c->g.ci) : t);
+}
+
+HD_BOTH int64_t cross_entropy_count(const hd_geom *g) { return 1; }
+HD_BOTH void cross_entropy_at(const hd_cuda_call *c, int64_t n, int64_t unused) {
+  const int classes = c->g.ci;
+  const float *logits = cuda_in(c, 0, n), smoothing = c->g.label_smoothing;
+  const int32_t label = c->g.soft_labels ? 0 : cuda_label(c, n);
+  float *loss = cuda_out(c, 0, n);
+  *loss = 0;
+  if (!c->g.soft_labels && label == c->g.ignore_index)
+    return;
+  const float m = cuda_largest(logits, classes), log_sum = hd__ref_logf(cuda_sum_of_exp(logits, classes, m));
+  if (c->g.soft_labels) {
+    HD_CHAINS16(sum, classes, fmaf(cuda_soft_weight(c, n, i), log_sum - (logits[i] - m), s));
+    *loss = sum;
+    return;
+  }
+  *loss = cuda_weight(c, label) * (log_sum - (logits[label] - m));
+  if (smoothing > 0) {
+    HD_CHAINS16(all, classes, fmaf(cuda_weight(c, i), log_sum - (logits[i] - m), s));
+    *loss = fmaf(1 - smoothing, *loss, smoothing / (float)classes * all);
+  }
+}
+
+HD_BOTH void cuda_soft_cross_entropy_dx(const hd_cuda_call *c, int64_t n, float m, float sum) {
+  const int classes = c->g.ci;
+  const float *logits = cuda_in(c, 0, n);
+  HD_CHAINS16(all, classes, s + cuda_soft_weight(c, n, i));
+  for (int i = 0; i < classes; i++)
+    cuda_out(c, 0, n)[i] =
+        fmaf(all, hd__ref_expf(logits[i] - m) / sum, -cuda_soft_weight(c, n, i)) / c->step->divisor;
+}
+
+HD_BOTH int64_t cross_entropy_dx_count(const hd_geom *g) { return 1; }
+HD_BOTH void cross_entropy_dx_at(const hd_cuda_call *c, int64_t n, int64_t unused) {
+  const int classes = c->g.ci;
+  const float *logits = cuda_in(c, 0, n);
+  const float m = cuda_largest(logits, classes), sum = cuda_sum_of_exp(logits, classes, m);
+  if (c->g.soft_labels) {
+    cuda_soft_cross_entropy_dx(c, n, m, sum);
+    return;
+  }
+  const float smoothing = c->g.label_smoothing, share = smoothing / (float)classes;
+  const int32_t label = cuda_label(c, n);
+  const int counts = label != c->g.ignore_index;
+  const float w = counts ? cuda_weight(c, label) : 0, kept = (1 - smoothing) * w;
+  HD_CHAINS16(all, classes, s + cuda_weight(c, i));
+  const float a = fmaf(share, all, kept);
+  for (int i = 0; i < classes; i++) {
+    const float p = hd__ref_expf(logits[i] - m) / sum, of_class = cuda_weight(c, i);
+    const float hard = w * (p - (i == label ? 1 : 0));
+    const float soft = fmaf(a, p, -(i == label ? fmaf(share, of_class, kept) : share * of_class));
+    cuda_out(c, 0, n)[i] = counts ? (smoothing > 0 ? soft : hard) / c->step->divisor : 0;
+  }
+}
+
+/* ---- Losses of terms: NAME_term is a step of a chain, NAME_slope the term's derivative. ---- */
+
+HD_BOTH float cuda_magnitude(float d) { return d < 0 ? -d : d; }
+
+HD_BOTH float mse_term(const hd_cuda_call *c, int64_t i, float y, float target, float chain) {
+  const float d = y - target;
+  return fmaf(d, d, chain);
+}
+HD_BOTH float mse_slope(const hd_cuda_call *c, int64_t i, float y, float target) {
+  const float d = y - target;
+  return d + d;
+}
+
+HD_BOTH float l1_term(const hd_cuda_call *c, int64_t i, float y, float target, float chain) {
+  return chain + cuda_magnitude(y - target);
+}
+HD_BOTH float l1_slope(const hd_cuda_call *c, int64_t i, float y, float target) {
+  const float d = y - target;
+  return d > 0 ? 1 : d < 0 ? -1 : d;
+}
+
+HD_BOTH float huber_term(const hd_cuda_call *c, int64_t i, float y, float target, float chain) {
+  const float delta = c->g.delta, a = cuda_magnitude(y - target);
+  return chain + (a < delta ? (0.5f * a) * a : delta * (a - 0.5f * delta));
+}
+HD_BOTH float huber_slope(const hd_cuda_call *c, int64_t i, float y, float target) {
+  const float delta = c->g.delta, d = y - target;
+  return d > delta ? delta : d < -delta ? -delta : d;
+}
+
+HD_BOTH float bce_with_logits_term(const hd_cuda_call *c, int64_t i, float y, float target, float chain) {
+  const float e = hd__ref_expf(-cuda_magnitude(y)), u = 1 + e;
+  const float log1p = u == 1 ? e : hd__ref_logf(u) * e / (u - 1), softplus = log1p + (y < 0 ? -y : 0);
+  return chain + fmaf(fmaf(cuda_weight(c, i) - 1, target, 1), softplus, (1 - target) * y);
+}
+HD_BOTH float bce_with_logits_slope(const hd_cuda_call *c, int64_t i, float y, float target) {
+  const float e = hd__ref_expf(-cuda_magnitude(y)), w = cuda_weight(c, i), sigma = (y < 0 ? e : 1) / (1 + e);
+  return fmaf(fmaf(w, target, 1 - target), sigma, -(w * target));
+}
+
+#define HD_LOSS(name)                                                                                                  \
+  HD_BOTH int64_t name##_count(const hd_geom *g) { return 1; }                                                         \
+  HD_BOTH void name##_at(const hd_cuda_call *c, int64_t n, int64_t unused) {                                           \
+    const float *y = cuda_in(c, 0, n), *target = cuda_in(c, 1, n);                                                     \
+    HD_CHAINS16(sum, c->g.ci, name##_term(c, i, y[i], target[i], s));                                                  \
+    cuda_out(c, 0, n)[0] = sum;                                                                                        \
+  }                                                                                                                    \
+  HD_BOTH int64_t name##_dx_count(const hd_geom *g) { return g->ci; }                                                  \
+  HD_BOTH void name##_dx_at(const hd_cuda_call *c, int64_t n, int64_t i) {                                             \
+    cuda_out(c, 0, n)[i] = name##_slope(c, i, cuda_in(c, 0, n)[i], cuda_in(c, 1, n)[i]) / c->step->divisor;            \
+  }
+HD_LOSS(mse)
+HD_LOSS(l1)
+HD_LOSS(huber)
+HD_LOSS(bce_with_logits)
+#undef HD_LOSS
+
+#endif

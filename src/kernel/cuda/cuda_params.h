@@ -1,0 +1,191 @@
+/* What the GPU does with parameters: shard sums are folded along the tree, clipped, and the optimizer's update writes the
+ * next version. A block has a chunk, a thread some of its elements. Chains as in ref_update.c and exec_stats.c. */
+#ifndef HD_KERNEL_CUDA_PARAMS_H
+#define HD_KERNEL_CUDA_PARAMS_H
+
+#include "kernel/cuda/cuda_call.h"
+
+HD_BOTH int cuda_finite(float x) { return x - x == 0; }
+
+/* Pushes and merges the shards' values of one float. */
+HD_BOTH float cuda_fold(const hd_fold *fold, const float *sums, int64_t stride) {
+  float stack[HD_MAX_FOLD_DEPTH];
+  int top = 0;
+  for (int k = 0; k < fold->count; k++) {
+    stack[top++] = sums[k * stride];
+    for (int m = 0; m < fold->step[k].merges; m++, top--)
+      stack[top - 2] = stack[top - 2] + stack[top - 1];
+  }
+  return stack[0];
+}
+
+/* An element's gradient: of each use the fold, then the uses in reverse order of the nodes. */
+HD_BOTH float cuda_gradient(const hd_cuda_chunks *p, const hd_cuda_chunk *chunk, int64_t i) {
+  float g = 0;
+  for (int u = 0; u < chunk->uses; u++) {
+    const float *sums = p->sums + p->use[chunk->first_use + u] + chunk->inside + i;
+    const float one = cuda_fold(&p->step->fold, sums, p->sums_stride);
+    g = u == 0 ? one : one + g;
+  }
+  return g;
+}
+
+/* ---- Optimizers: element e with gradient g; whether all is finite ---- */
+
+HD_BOTH int cuda_sgd(const hd_cuda_chunks *p, const hd_hyper *h, float scale, int64_t e, float folded) {
+  const float g = fmaf(h->weight_decay, p->w[e], folded * scale);
+  float d = g, m = 0;
+  if (p->m) {
+    m = fmaf(h->momentum, p->m[e], g);
+    d = h->nesterov ? fmaf(h->momentum, m, g) : m;
+    p->m1[e] = m;
+  }
+  const float w = fmaf(-h->lr, d, p->w[e]);
+  p->w1[e] = w;
+  return cuda_finite(folded) && cuda_finite(w) && cuda_finite(m);
+}
+
+HD_BOTH int cuda_adam_step(const hd_cuda_chunks *p, const hd_hyper *h, int64_t e, float folded, float g, float w) {
+  const float m = fmaf(h->one_minus_beta1, g - p->m[e], p->m[e]);
+  const float v = fmaf(h->one_minus_beta2, g * g, h->beta2 * p->v[e]);
+  const float w1 = fmaf(-h->step_size, m / (sqrtf(v) / h->sqrt_bias2 + h->eps), w);
+  p->m1[e] = m;
+  p->v1[e] = v;
+  p->w1[e] = w1;
+  return cuda_finite(folded) && cuda_finite(w1) && cuda_finite(m) && cuda_finite(v);
+}
+
+HD_BOTH int cuda_adam(const hd_cuda_chunks *p, const hd_hyper *h, float scale, int64_t e, float folded) {
+  return cuda_adam_step(p, h, e, folded, fmaf(h->weight_decay, p->w[e], folded * scale), p->w[e]);
+}
+
+HD_BOTH int cuda_adamw(const hd_cuda_chunks *p, const hd_hyper *h, float scale, int64_t e, float folded) {
+  return cuda_adam_step(p, h, e, folded, folded * scale, p->w[e] * h->decay_keep);
+}
+
+/* Row y of the grid is a chunk, column x starts at its element x. Without clipping the gradient is folded here. */
+#define HD_UPDATE(name)                                                                                                \
+  HD_BOTH void name##_over(const hd_cuda_chunks *p, int64_t x, int64_t width, int64_t y) {                             \
+    const hd_cuda_chunk *chunk = &p->chunk[y];                                                                         \
+    const float scale = p->grad && cuda_finite(p->state->grad_scale) ? p->state->grad_scale : 1;                       \
+    if (p->state->failed)                                                                                              \
+      return;                                                                                                          \
+    for (int64_t i = x; i < chunk->count; i += width) {                                                                \
+      const int64_t e = chunk->first + i;                                                                              \
+      const float g = p->grad ? p->grad[e] : cuda_gradient(p, chunk, i);                                               \
+      if (!cuda_##name(p, &p->step->hyper[chunk->group], scale, e, g))                                                 \
+        p->bad[chunk->param] = 1; /* whoever writes, writes the same */                                                \
+    }                                                                                                                  \
+  }
+HD_UPDATE(sgd)
+HD_UPDATE(adam)
+HD_UPDATE(adamw)
+#undef HD_UPDATE
+
+/* ---- Clipping ---- */
+
+HD_BOTH void fold_over(const hd_cuda_chunks *p, int64_t x, int64_t width, int64_t y) {
+  const hd_cuda_chunk *chunk = &p->chunk[y];
+  for (int64_t i = x; i < chunk->count; i += width)
+    p->grad[chunk->first + i] = cuda_gradient(p, chunk, i);
+}
+
+/* Chain x of the 16 of chunk y. */
+HD_BOTH void squares_over(const hd_cuda_chunks *p, int64_t x, int64_t width, int64_t y) {
+  const hd_cuda_chunk *chunk = &p->chunk[y];
+  for (; x < 16; x += width) {
+    double sum = 0;
+    for (int64_t i = x; i < chunk->count; i += 16)
+      sum = fma((double)p->grad[chunk->first + i], (double)p->grad[chunk->first + i], sum);
+    p->squares[y * 16 + x] = sum;
+  }
+}
+
+/* One thread: the trees over chains and over chunks, and the factor. */
+HD_BOTH void clip_over(const hd_cuda_chunks *p, int64_t x, int64_t width, int64_t y) {
+  double *sum = p->squares;
+  for (int32_t c = 0; c < p->chunks; c++) {
+    double *chain = p->squares + (int64_t)c * 16;
+    for (int half = 8; half > 0; half /= 2)
+      for (int i = 0; i < half; i++)
+        chain[i] = chain[i] + chain[i + half];
+    sum[c] = chain[0];
+  }
+  for (int32_t count = p->chunks; count > 1; count = (count + 1) / 2)
+    for (int32_t i = 0; i < count / 2 + count % 2; i++)
+      sum[i] = 2 * i + 1 < count ? sum[2 * i] + sum[2 * i + 1] : sum[2 * i];
+  const double factor = p->clip_norm / (sqrt(sum[0]) + 1e-6);
+  p->state->grad_scale = sum[0] - sum[0] == 0 ? (float)(factor < 1 ? factor : 1) : NAN;
+}
+
+/* ---- The end of a step ---- */
+
+/* One thread: the losses in order, and whether the version that was written counts. */
+HD_BOTH void close_over(const hd_cuda_chunks *p, int64_t x, int64_t width, int64_t y) {
+  hd_cuda_result *result = &p->result[p->step->result];
+  double sum = 0;
+  for (int64_t i = 0; i < p->step->samples; i++)
+    sum += (double)p->losses[i];
+  result->loss_sum = sum;
+  result->bad_param = -1;
+  for (int32_t i = p->params - 1; i >= 0; i--)
+    if (p->bad[i])
+      result->bad_param = i;
+  if (result->bad_param >= 0 || sum - sum != 0 || (p->grad && !cuda_finite(p->state->grad_scale)))
+    p->state->failed = 1;
+  result->failed = p->state->failed;
+}
+
+/* ---- Sums that later kernels read ---- */
+
+HD_BOTH void meet_at(const hd_cuda_meet *p, int64_t i) {
+  p->out[i] = cuda_fold(&p->step->fold, p->sums + i, p->sums_stride);
+}
+
+/* Chan's formula along the tree, and the batch's variance. */
+HD_BOTH void meet_stats_at(const hd_cuda_meet *p, int64_t i) {
+  const hd_fold *fold = &p->step->fold;
+  float mean[HD_MAX_FOLD_DEPTH], m2[HD_MAX_FOLD_DEPTH];
+  int64_t rows[HD_MAX_FOLD_DEPTH];
+  int top = 0;
+  for (int k = 0; k < fold->count; k++) {
+    mean[top] = p->sums[k * p->sums_stride + i];
+    m2[top] = p->sums2[k * p->sums_stride + i];
+    rows[top++] = fold->step[k].row1 - fold->step[k].row0;
+    for (int m = 0; m < fold->step[k].merges; m++, top--) {
+      const int left = top - 2, right = top - 1;
+      const double n = (double)(rows[left] * p->pixels), more = (double)(rows[right] * p->pixels);
+      const float d = mean[right] - mean[left];
+      mean[left] = fmaf(d, (float)(more / (n + more)), mean[left]);
+      m2[left] = fmaf(d * d, (float)(n * more / (n + more)), m2[left] + m2[right]);
+      rows[left] += rows[right];
+    }
+  }
+  p->out[i] = mean[0];
+  p->out2[i] = m2[0] / (float)(p->step->samples * p->pixels);
+}
+
+HD_BOTH void running_at(const hd_cuda_running *p, int64_t i) {
+  const int64_t count = p->step->samples * p->pixels;
+  const float unbias = p->unbias && count > 1 ? (float)((double)count / (double)(count - 1)) : 1;
+  if (!p->state->failed)
+    p->now[i] = fmaf(p->momentum, p->batch[i] * unbias - p->old[i], p->old[i]);
+}
+
+/* ---- Samples ---- */
+
+/* Element i of a sample, as images lie in memory. */
+HD_BOTH void gather_at(const hd_cuda_gather *p, int64_t n, int64_t i) {
+  const int64_t channels = p->elems / p->plane, channel = i % channels;
+  const int64_t from = p->sample[n] * p->elems + channel * p->plane + i / channels;
+  const float pixel = p->bytes ? (float)((const uint8_t *)p->data)[from] : ((const float *)p->data)[from];
+  p->x[n * p->x_stride + i] = fmaf(pixel, p->scale[channel], p->shift[channel]);
+  if (i > 0)
+    return;
+  if (p->outputs == 0)
+    ((int32_t *)p->target)[n * p->target_stride] = p->labels[p->sample[n]];
+  for (int32_t k = 0; k < p->outputs; k++)
+    ((float *)p->target)[n * p->target_stride + k] = p->numbers[(int64_t)p->sample[n] * p->outputs + k];
+}
+
+#endif
