@@ -9,7 +9,7 @@ BATS_LOG_DRIVER = $(LOG_DRIVER)
 BATS_LOG_COMPILER = $(SHELL) $(top_srcdir)/tests/cli/run-bats
 AM_TESTS_ENVIRONMENT = HEDDLE='$(abs_top_builddir)/heddle' SRCDIR='$(abs_top_srcdir)' BUILDDIR='$(abs_top_builddir)' \
   BATS='$(BATS)'; export HEDDLE SRCDIR BUILDDIR BATS; unset OMP_NUM_THREADS HEDDLE_ISA HEDDLE_DATA HEDDLE_SYSROOT HEDDLE_HOST_ID \
-  HEDDLE_LANE_SPEEDS; \
+  HEDDLE_LANE_SPEEDS HEDDLE_CUDA_DRIVER HEDDLE_CUDA_MODULE; \
   HD_BITS='$(HD_BITS)'; export HD_BITS;
 
 unit_tests = tests/unit/test_bench tests/unit/test_digits tests/unit/test_doctor tests/unit/test_feed tests/unit/test_file tests/unit/test_idx \
@@ -33,7 +33,7 @@ op_tests += tests/op/test_bf16
 script_tests = tests/check-layers.sh tests/check-symbols.sh tests/model-files.sh tests/tensors.sh
 script_tests += tests/cli/bench.bats tests/cli/doctor.bats tests/cli/errors.bats tests/cli/from-pytorch.bats tests/cli/loader.bats tests/cli/locale.bats \
   tests/cli/losses.bats tests/cli/manual.bats tests/cli/predict.bats tests/cli/signals.bats tests/cli/summary.bats \
-  tests/cli/top.bats tests/cli/topo.bats tests/cli/train.bats tests/cli/transforms.bats tests/cli/tune.bats
+  tests/cli/device.bats tests/cli/top.bats tests/cli/topo.bats tests/cli/train.bats tests/cli/transforms.bats tests/cli/tune.bats
 script_tests += tests/cli/mpi.bats tests/cli/data.bats tests/cli/ranks.bats tests/cli/profile.bats tests/cli/get-mnist.bats
 script_tests += tests/cli/hostile.sh tests/install.sh tests/instructions.sh
 bits_tests = tests/bits/hosts.sh tests/bits/bf16.sh tests/bits/native.sh tests/bits/bits.sh tests/bits/formats.sh tests/bits/networks.sh tests/bits/pictures.sh tests/bits/readme.sh tests/bits/recipes.sh tests/bits/transforms.sh
@@ -45,7 +45,8 @@ EXTRA_DIST += $(script_tests) $(bits_tests) tests/mpi_lib.sh tests/bits/experime
 # Programs of several files.
 kernel_case = tests/op/kernel_case.c tests/op/kernel_case.h tests/op/guarded.c tests/op/guarded.h
 kinks = tests/op/kinks.c tests/op/kinks.h
-tests_op_test_kernels_SOURCES = tests/op/test_kernels.c $(kernel_case)
+cuda_table = tests/cuda/cuda_table.c tests/cuda/cuda_table.h
+tests_op_test_kernels_SOURCES = tests/op/test_kernels.c $(kernel_case) $(cuda_table)
 tests_op_test_array_SOURCES = tests/op/test_array.c $(kernel_case)
 tests_op_test_gemm_SOURCES = tests/op/test_gemm.c $(kernel_case)
 tests_op_test_bf16_SOURCES = tests/op/test_bf16.c $(kernel_case)
@@ -82,6 +83,8 @@ tests_cuda_driver_stub_la_LDFLAGS = $(stub_flags)
 tests_cuda_module_stub_la_SOURCES = tests/cuda/module_stub.c
 tests_cuda_module_stub_la_LDFLAGS = $(stub_flags)
 
+EXTRA_DIST += tests/cuda/gpu.sh
+
 # Networks whose plans are held to what is written, those of data/models and some of the tests' own; networks with digests.
 plan_networks = batch_norm branches doubled flat_branches frozen no_pool own_pool pool_first read_often repeats \
   scores_as_image shard_norm shared
@@ -115,3 +118,12 @@ EXTRA_PROGRAMS += tests/fuzz/libfuzzer
 tests_fuzz_libfuzzer_SOURCES = tests/fuzz/libfuzzer.c $(fuzz_targets)
 tests_fuzz_libfuzzer_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
 EXTRA_DIST += tests/fuzz/corpus tools/fuzz
+
+# The same operations and digests on this machine's GPU, with the module of this build.
+check-gpu: all
+	@HEDDLE_CUDA_MODULE='$(abs_top_builddir)/.libs/heddle-cuda.so' ./heddle train --device cuda --model simplenet --max-steps 1 \
+	  --out gpu-probe >gpu-probe.log 2>&1; code=$$?; rm -rf gpu-probe; \
+	if test $$code -ne 0; then echo "check-gpu: skipped: `cat gpu-probe.log`"; else \
+	  HD_GPU=real $(MAKE) $(AM_MAKEFLAGS) check TESTS='tests/op/test_kernels tests/bits/bits.sh tests/bits/networks.sh'; fi
+.PHONY: check-gpu
+CLEANFILES += gpu-probe.log

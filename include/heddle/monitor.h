@@ -87,6 +87,7 @@ typedef struct hd_look {
   double load[3];       /* average numbers of waiting threads over 1, 5 and 15 minutes */
   int32_t gpus;
   const hd_gpu *gpu;
+  const char *cuda_note; /* one line: how many GPUs --device cuda can use, or why none */
   const char *gpu_note; /* one line: why there is none, "" if there is one */
   int32_t jobs;
   const hd_job *job; /* the oldest first */

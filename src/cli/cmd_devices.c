@@ -39,6 +39,7 @@ static int show(hd_ctx *ctx, int json) {
     print_processor(look);
     look_print_use(stdout, look);
     look_print_gpus(stdout, look);
+    printf("CUDA: %s\n", look->cuda_note);
     look_print_jobs(stdout, look);
   }
   hd_monitor_destroy(monitor);

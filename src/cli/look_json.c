@@ -103,6 +103,7 @@ static void put_gpus(FILE *to, const hd_look *look) {
   }
   fprintf(to, "], ");
   text(to, "gpu_note", look->gpu_note);
+  text(to, "cuda_note", look->cuda_note);
 }
 
 static void put_rank(FILE *to, const hd_job_rank *rank) {

@@ -27,11 +27,12 @@ static hd_status find_module(const hd_cuda_module **out, hd_ctx *ctx) {
   const hd_cuda_module *module = library ? dlsym(library, HD_CUDA_MODULE_SYMBOL) : NULL;
   *out = module;
   if (!library)
-    return hd__fail(ctx, HD_E_UNSUPPORTED,
-                    "--device cuda expects heddle's CUDA module, found none: %.400s cannot be loaded; build and install "
-                    "heddle where nvcc is (./configure --with-cuda=DIR), name it in HEDDLE_CUDA_MODULE, or use "
-                    "--device cpu",
-                    path);
+    return hd__fail(
+        ctx, HD_E_UNSUPPORTED,
+        "--device cuda expects heddle's CUDA module, found none: %.400s cannot be loaded; build and install "
+        "heddle where nvcc is (./configure --with-cuda=DIR), name it in HEDDLE_CUDA_MODULE, or use "
+        "--device cpu",
+        path);
   if (!module || strcmp(module->version, PACKAGE_VERSION) || module->args_bytes != HD_CUDA_ARGS_BYTES)
     return hd__fail(ctx, HD_E_UNSUPPORTED,
                     "--device cuda expects the CUDA module of this heddle %s, found another build's in %.400s; install "
@@ -106,8 +107,8 @@ static hd_status open_device(hd_cuda *cuda, hd_ctx *ctx) {
   HD_TRY(count_devices(&count, ctx, &cuda->driver));
   if (cuda->index >= count)
     return hd__fail(ctx, HD_E_UNSUPPORTED,
-                    "--device cuda:%d expects a GPU of that number, found %d GPU%s, numbered from 0; use %s%d", cuda->index,
-                    count, count == 1 ? "" : "s", count == 1 ? "cuda:" : "cuda:0 to cuda:", count - 1);
+                    "--device cuda:%d expects a GPU of that number, found %d GPU%s, numbered from 0; use %s%d",
+                    cuda->index, count, count == 1 ? "" : "s", count == 1 ? "cuda:" : "cuda:0 to cuda:", count - 1);
   HD_TRY(hd__cuda_check(cuda, ctx, cuda->driver.device_get(&cuda->device, cuda->index), "finding the GPU"));
   return hd__cuda_check(cuda, ctx, cuda->driver.device_name(cuda->name, sizeof cuda->name, cuda->device),
                         "asking the GPU's name");
@@ -119,8 +120,7 @@ static hd_status load_kernels(hd_cuda *cuda, hd_ctx *ctx, const hd_cuda_module *
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for the GPU's kernels");
   HD_TRY(hd__cuda_check(cuda, ctx, cuda->driver.module_load(&cuda->module, module->image), "loading the kernels"));
   for (int i = 0; i < HD_CUDA_COUNT; i++)
-    HD_TRY(hd__cuda_check(cuda, ctx, cuda->driver.module_function(&cuda->kernel[i], cuda->module, names[i]),
-                          names[i]));
+    HD_TRY(hd__cuda_check(cuda, ctx, cuda->driver.module_function(&cuda->kernel[i], cuda->module, names[i]), names[i]));
   return HD_OK;
 }
 
@@ -132,7 +132,8 @@ static hd_status open_context(hd_cuda *cuda, hd_ctx *ctx) {
   cuda->memory_bytes = (int64_t)all;
   HD_TRY(hd__cuda_check(cuda, ctx, cuda->driver.stream_create(&cuda->compute, CU_STREAM_NON_BLOCKING),
                         "creating a stream"));
-  return hd__cuda_check(cuda, ctx, cuda->driver.stream_create(&cuda->copy, CU_STREAM_NON_BLOCKING), "creating a stream");
+  return hd__cuda_check(cuda, ctx, cuda->driver.stream_create(&cuda->copy, CU_STREAM_NON_BLOCKING),
+                        "creating a stream");
 }
 
 static hd_status open_all(hd_cuda *cuda, hd_ctx *ctx) {
@@ -197,13 +198,13 @@ hd_status hd__cuda_take(cu_pointer *out, hd_cuda *cuda, hd_ctx *ctx, int64_t byt
   const cu_result error = cuda->driver.memory_take(out, (size_t)(bytes > 0 ? bytes : 1));
   if (error == CU_OUT_OF_MEMORY) {
     *out = 0;
-    return hd__fail(ctx, HD_E_NOMEM,
-                    "GPU %d (%s) is out of memory: %s takes %.1f MiB, of %.1f MiB there are %.1f free", cuda->index,
-                    cuda->name, purpose, (double)bytes / mib, (double)cuda->memory_bytes / mib,
+    return hd__fail(ctx, HD_E_NOMEM, "GPU %d (%s) is out of memory: %s takes %.1f MiB, of %.1f MiB there are %.1f free",
+                    cuda->index, cuda->name, purpose, (double)bytes / mib, (double)cuda->memory_bytes / mib,
                     (double)hd__cuda_free_bytes(cuda) / mib);
   }
   HD_TRY(hd__cuda_check(cuda, ctx, error, "taking memory"));
-  HD_TRY(hd__cuda_check(cuda, ctx, cuda->driver.memory_clear(*out, 0, (size_t)bytes, cuda->compute), "clearing memory"));
+  HD_TRY(
+      hd__cuda_check(cuda, ctx, cuda->driver.memory_clear(*out, 0, (size_t)bytes, cuda->compute), "clearing memory"));
   return hd__cuda_check(cuda, ctx, cuda->driver.stream_wait(cuda->compute), "clearing memory");
 }
 
@@ -243,8 +244,8 @@ hd_status hd__cuda_launch(hd_cuda *cuda, hd_ctx *ctx, int kernel, int64_t column
   void *list[] = {(void *)arguments};
   return hd__cuda_check(cuda, ctx,
                         cuda->driver.launch(cuda->kernel[kernel], blocks(columns, block_x, INT32_MAX),
-                                            blocks(rows, block_y, 65535), 1, block_x, block_y, 1, 0, cuda->compute, list,
-                                            NULL),
+                                            blocks(rows, block_y, 65535), 1, block_x, block_y, 1, 0, cuda->compute,
+                                            list, NULL),
                         names[kernel]);
 }
 

@@ -42,7 +42,7 @@ enum {
   CALL(context_retain, "cuDevicePrimaryCtxRetain", (cu_context * context, cu_device device))                           \
   CALL(context_release, "cuDevicePrimaryCtxRelease_v2", (cu_device device))                                            \
   CALL(context_use, "cuCtxSetCurrent", (cu_context context))                                                           \
-  CALL(memory_info, "cuMemGetInfo_v2", (size_t * free, size_t *total))                                                 \
+  CALL(memory_info, "cuMemGetInfo_v2", (size_t * free, size_t * total))                                                \
   CALL(memory_take, "cuMemAlloc_v2", (cu_pointer * memory, size_t bytes))                                              \
   CALL(memory_free, "cuMemFree_v2", (cu_pointer memory))                                                               \
   CALL(memory_clear, "cuMemsetD8Async", (cu_pointer to, unsigned char value, size_t bytes, cu_stream stream))          \

@@ -9,7 +9,6 @@ kernel_cuda_headers = src/base/both.h src/base/fold.h src/base/philox.h src/kern
   src/kernel/cuda/cuda_linear.h src/kernel/cuda/cuda_loss.h src/kernel/cuda/cuda_names.h src/kernel/cuda/cuda_norm.h \
   src/kernel/cuda/cuda_params.h src/kernel/cuda/cuda_pointwise.h src/kernel/cuda/cuda_pool.h
 EXTRA_DIST += src/kernel/cuda/cuda_kernels.cu src/kernel/cuda/cuda_module.c
-pkglib_LTLIBRARIES =
 if HAVE_NVCC
 pkglib_LTLIBRARIES += heddle-cuda.la
 heddle_cuda_la_SOURCES = src/kernel/cuda/cuda_module.c

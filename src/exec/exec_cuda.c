@@ -117,11 +117,11 @@ static hd_status upload(const hd_exec_cuda *x, hd_ctx *ctx, void *to, const void
 }
 
 static hd_status download(const hd_exec_cuda *x, hd_ctx *ctx, void *to, const void *from, int64_t bytes) {
-  return bytes == 0
-             ? HD_OK
-             : hd__cuda_check(x->cuda, ctx,
-                              x->cuda->driver.download(to, (cu_pointer)(uintptr_t)from, (size_t)bytes, x->cuda->compute),
-                              "copying from the GPU");
+  return bytes == 0 ? HD_OK
+                    : hd__cuda_check(
+                          x->cuda, ctx,
+                          x->cuda->driver.download(to, (cu_pointer)(uintptr_t)from, (size_t)bytes, x->cuda->compute),
+                          "copying from the GPU");
 }
 
 static hd_status wait(const hd_exec_cuda *x, hd_ctx *ctx) {
@@ -178,14 +178,14 @@ static void fetch_lane(void *arg, int lane) {
   const hd_value *label = &plan->graph->values[plan->graph->label];
   const hd_place *to_x = &plan->place[plan->graph->input], *to_target = &plan->place[plan->graph->label];
   const int lanes = hd__lanes_count(x->lanes);
-  const int64_t begin = hd__tree_share(f->rows, NULL, lanes, lane), end = hd__tree_share(f->rows, NULL, lanes, lane + 1);
-  const hd_slots slots = {
-      .x = (float *)f->inlet->host_x + begin * to_x->stride,
-      .x_stride = to_x->stride,
-      .target = f->inlet->host_target + begin * to_target->stride * hd__dtype_bytes(label->dtype),
-      .target_stride = to_target->stride,
-      .outputs = label->dtype == HD_F32 ? (int32_t)hd__shape_elems(&label->shape) : 0,
-      .scratch = x->fetch + lane * x->settings.fetch_bytes};
+  const int64_t begin = hd__tree_share(f->rows, NULL, lanes, lane),
+                end = hd__tree_share(f->rows, NULL, lanes, lane + 1);
+  const hd_slots slots = {.x = (float *)f->inlet->host_x + begin * to_x->stride,
+                          .x_stride = to_x->stride,
+                          .target = f->inlet->host_target + begin * to_target->stride * hd__dtype_bytes(label->dtype),
+                          .target_stride = to_target->stride,
+                          .outputs = label->dtype == HD_F32 ? (int32_t)hd__shape_elems(&label->shape) : 0,
+                          .scratch = x->fetch + lane * x->settings.fetch_bytes};
   f->flags[lane] = end > begin ? f->driver->fetch(f->driver->self, f->step, f->first + begin, end - begin, &slots) : 0;
 }
 
@@ -210,7 +210,7 @@ static void describe(const hd_exec_cuda *x, hd_cuda_step *to, const hd_step *ste
   memcpy(to->hyper, step->hyper, sizeof to->hyper);
   if (to->samples == rows)
     return; /* the same shards */
-  to->samples = rows;
+  to->rows = to->samples = rows;
   hd__tree_range(&whole, &part, 0, x->settings.shards);
   to->fold = whole.pushes;
 }
@@ -307,7 +307,8 @@ static hd_status evaluate_group(hd_exec_cuda *x, hd_ctx *ctx, const hd_driver *d
     return driver->why(driver->self, ctx);
   describe(x, inlet->host_step, step, rows);
   HD_TRY(launch(x, ctx, inlet));
-  HD_TRY(download(x, ctx, x->host_scores, hd__exec_cuda_rows(x, graph->logits), rows * stride * (int64_t)sizeof(float)));
+  HD_TRY(
+      download(x, ctx, x->host_scores, hd__exec_cuda_rows(x, graph->logits), rows * stride * (int64_t)sizeof(float)));
   HD_TRY(download(x, ctx, x->host_losses, x->losses, rows * (int64_t)sizeof(float)));
   HD_TRY(wait(x, ctx));
   memcpy(out->loss + first, x->host_losses, (size_t)rows * sizeof *out->loss);

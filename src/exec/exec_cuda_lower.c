@@ -24,6 +24,8 @@ static count_fn *const counts[HD_OP_COUNT] = {
 #include "graph/ops.def"
 };
 
+int64_t hd__exec_cuda_columns(hd_op op, const hd_geom *g) { return counts[op](g); }
+
 /* ---- Places ---- */
 
 static void *resolve(const hd_exec_cuda *x, int value, int half, float *direct) {
@@ -73,9 +75,8 @@ static hd_status launch_call(const hd_exec_cuda *x, hd_ctx *ctx, const hd_plan_c
 /* What a call summed over shards becomes one for later kernels. */
 static hd_status launch_meet(const hd_exec_cuda *x, hd_ctx *ctx, const hd_node *node, int half) {
   const hd_plan *plan = x->plan;
-  hd_cuda_meet meet = {.sums_stride = plan->direct_elems,
-                       .pixels = (int64_t)node->geom.hi * node->geom.wi,
-                       .step = x->inlet[half].step};
+  hd_cuda_meet meet = {
+      .sums_stride = plan->direct_elems, .pixels = (int64_t)node->geom.hi * node->geom.wi, .step = x->inlet[half].step};
   const bool stats = hd__op_info(node->op)->class == HD_CLASS_STATS;
   for (int o = 0; o < (stats ? 1 : HD_MAX_OUT); o++) {
     if (node->out[o] < 0)
@@ -152,7 +153,8 @@ static hd_cuda_chunks chunks_of(const hd_exec_cuda *x, int half) {
 static hd_status lower_phase(const hd_exec_cuda *x, hd_ctx *ctx, const hd_phase *phase, int half) {
   const hd_cuda_chunks chunks = chunks_of(x, half);
   switch (phase->kind) {
-  case HD_PHASE_SHARDS: return lower_shards(x, ctx, phase, half);
+  case HD_PHASE_SHARDS:
+  case HD_PHASE_OUTPUTS: return lower_shards(x, ctx, phase, half);
   case HD_PHASE_FOLD_NORM:
     HD_TRY(hd__cuda_launch(x->cuda, ctx, HD_CUDA_fold, HD_CUDA_BLOCK, chunks.chunks, &chunks));
     HD_TRY(hd__cuda_launch(x->cuda, ctx, HD_CUDA_squares, 16, chunks.chunks, &chunks));

@@ -84,11 +84,11 @@ static void lay_out_host(hd_exec_cuda *x, bump *b) {
   x->host_losses = take(b, &unused, x->settings.batch * (int64_t)sizeof(float));
 }
 
-/* What would fit into what is free: a batch of which size. */
+/* What would fit into what is free, and leave a quarter of it for evaluating: a batch of which size. */
 static hd_status too_little(hd_exec_cuda *x, hd_ctx *ctx, int64_t bytes) {
   const double mib = 1 << 20;
   const int64_t available = hd__cuda_free_bytes(x->cuda), fixed = bytes - x->bytes.samples;
-  const int64_t each = x->bytes.samples / x->settings.batch + 1, fitting = (available - fixed) / each;
+  const int64_t each = x->bytes.samples / x->settings.batch + 1, fitting = (available * 3 / 4 - fixed) / each;
   char remedy[96] = "use a smaller model, or --device cpu";
   int64_t batch = 1;
   while (2 * batch <= fitting && 2 * batch < x->settings.batch)
@@ -164,16 +164,26 @@ static hd_status upload_constants(hd_exec_cuda *x, hd_ctx *ctx) {
   return HD_OK;
 }
 
+/* Evaluation takes fewer samples at a time where memory is short: nothing depends on their number. */
+static hd_status take_memory(hd_exec_cuda *x, hd_ctx *ctx) {
+  for (;; x->settings.batch /= 2) {
+    bump gpu = {0};
+    hd_ctx quiet = {0};
+    x->bytes = (cuda_bytes){0};
+    lay_out(x, &gpu);
+    const hd_status status = hd__cuda_take(&x->memory, x->cuda, &quiet, gpu.used, "a run");
+    if (status == HD_E_NOMEM && !x->plan->trains && x->settings.batch > 1)
+      continue;
+    return status == HD_E_NOMEM ? too_little(x, ctx, gpu.used)
+           : status == HD_OK    ? HD_OK
+                                : hd__fail(ctx, status, "%s", quiet.message);
+  }
+}
+
 hd_status hd__exec_cuda_memory(hd_exec_cuda *x, hd_ctx *ctx) {
-  bump gpu = {0}, host = {0};
-  hd_ctx quiet = {0};
-  lay_out(x, &gpu);
+  bump host = {0};
+  HD_TRY(take_memory(x, ctx));
   lay_out_host(x, &host);
-  const hd_status status = hd__cuda_take(&x->memory, x->cuda, &quiet, gpu.used, "training");
-  if (status == HD_E_NOMEM)
-    return too_little(x, ctx, gpu.used);
-  if (status != HD_OK)
-    return hd__fail(ctx, status, "%s", quiet.message);
   HD_TRY(hd__cuda_take_host(&x->host, x->cuda, ctx, host.used));
   memset(x->host, 0, (size_t)host.used);
   lay_out(x, &(bump){.base = (char *)(uintptr_t)x->memory});

@@ -47,7 +47,7 @@ struct hd_exec_cuda {
   float *host_scores, *host_losses; /* evaluation */
   cuda_inlet inlet[2];
 
-  bool uploaded; /* the GPU has the store's last whole version, */
+  bool uploaded;    /* the GPU has the store's last whole version, */
   uint64_t version; /* which is this one */
   hd_step step[HD_CUDA_RESULTS];
   int64_t launched, seen;
@@ -56,6 +56,9 @@ struct hd_exec_cuda {
 
 /* Takes memory and fills the tables that never change. */
 hd_status hd__exec_cuda_memory(hd_exec_cuda *exec, hd_ctx *ctx);
+
+/* Threads that an operation wants for each sample or shard. */
+int64_t hd__exec_cuda_columns(hd_op op, const hd_geom *g);
 
 /* Records a step that reads half `half` of the weights and inlet `half`, or launches it. */
 hd_status hd__exec_cuda_lower(hd_exec_cuda *exec, hd_ctx *ctx, int half);

@@ -2,11 +2,13 @@
 #include "heddle/monitor.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/status.h"
+#include "cuda/cuda.h"
 #include "kernel/kernel.h"
 #include "monitor/jobs.h"
 #include "monitor/nvml.h"
@@ -23,10 +25,22 @@ struct hd_monitor {
   double looked_s;
   hd_nvml *nvml;
   hd_gpu *gpu;
-  char gpu_note[HD_LOOK_TEXT_BYTES];
+  char gpu_note[HD_LOOK_TEXT_BYTES], cuda_note[2 * HD_LOOK_TEXT_BYTES];
   hd_jobs jobs;
   hd_look look;
 };
+
+/* Asks the driver no more than how many GPUs it has. The remedy is left out: nobody asked for a GPU. */
+static void note_cuda(hd_monitor *m) {
+  hd_ctx why = {0};
+  const int count = hd__cuda_count(&why);
+  const char *found = strstr(why.message, ", found ");
+  if (count > 0)
+    snprintf(m->cuda_note, sizeof m->cuda_note, "%d GPU%s can be used", count, count == 1 ? "" : "s");
+  else
+    snprintf(m->cuda_note, sizeof m->cuda_note, "found %.*s", (int)strcspn(found ? found + 8 : "none", ";"),
+             found ? found + 8 : "none");
+}
 
 static hd_status prepare(hd_monitor *m, hd_ctx *ctx) {
   const char *root = getenv("HEDDLE_SYSROOT"), *isa = getenv("HEDDLE_ISA");
@@ -35,6 +49,7 @@ static hd_status prepare(hd_monitor *m, hd_ctx *ctx) {
   for (int i = 0; i < m->machine->cpus; i++)
     m->numbers = m->machine->cpu[i].cpu >= m->numbers ? m->machine->cpu[i].cpu + 1 : m->numbers;
   m->nvml = hd__nvml_open(m->gpu_note);
+  note_cuda(m);
   m->before = hd__calloc((size_t)m->numbers, sizeof *m->before);
   m->now = hd__calloc((size_t)m->numbers, sizeof *m->now);
   m->use = hd__calloc((size_t)m->machine->cpus, sizeof *m->use);
@@ -47,7 +62,8 @@ static hd_status prepare(hd_monitor *m, hd_ctx *ctx) {
                       .use = m->use,
                       .gpus = hd__nvml_count(m->nvml),
                       .gpu = m->gpu,
-                      .gpu_note = m->gpu_note};
+                      .gpu_note = m->gpu_note,
+                      .cuda_note = m->cuda_note};
   return HD_OK;
 }
 

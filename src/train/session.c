@@ -170,6 +170,18 @@ static hd_status not_finite(hd_session *s, hd_ctx *ctx) {
                   step, what, last);
 }
 
+/* Says how to go on: what was trained since the last checkpoint is gone with the GPU's memory. */
+static hd_status lost_gpu(hd_session *s, hd_ctx *ctx, hd_status status) {
+  char what[512], last[HD_PATH_BYTES];
+  hd_ctx quiet = {0};
+  snprintf(what, sizeof what, "%.511s", ctx->message);
+  const bool saved = hd__saver_wait(&s->saver, &quiet) == HD_OK &&
+                     hd__file_join(last, &quiet, s->out, "last/model.safetensors") == HD_OK && hd__file_exists(last);
+  if (!saved)
+    return hd__fail(ctx, status, "%s", what);
+  return hd__fail(ctx, status, "%s; go on from the last checkpoint with --resume %.400s", what, s->out);
+}
+
 static void tell_once(hd_session *s, bool *told, const char *text) {
   if (!text || *told)
     return;
@@ -205,6 +217,8 @@ static hd_status run_region(hd_session *s, hd_ctx *ctx, uint32_t *flags) {
   tell_refusals(s);
   s->train_s = hd__session_train_s(s);
   s->report.steps = s->counters.step;
+  if (status != HD_OK && s->cuda && !(*flags & HD_FLAG_NO_DATA) && status != HD_E_NOTFINITE)
+    return lost_gpu(s, ctx, status);
   return status == HD_E_NOTFINITE ? not_finite(s, ctx) : status;
 }
 

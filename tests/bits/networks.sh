@@ -14,13 +14,16 @@ value() { tail -n 1 "$2" | sed -n "s/.*\"$1\": \"\{0,1\}\([^,\"}]*\).*/\1/p"; }
 check() {
   name=$1 model=$2 data=$3 wanted=$4
   shift 4
-  for isa in scalar avx2 avx512 neon; do
-    for layout in 1,1 3,4 8,2; do
+  for isa in scalar avx2 avx512 neon $gpu; do
+    layouts="1,1 3,4 8,2" kernels=$isa
+    [ "$isa" != "$gpu" ] || layouts=2,1 kernels=scalar
+    for layout in $layouts; do
       threads=${layout%,*} accumulate=${layout#*,} title="$name, $isa, threads,accumulate $layout"
       count=$((count + 1))
       rm -rf "$folder/run"
-      if HEDDLE_ISA=$isa "$HEDDLE" train --model "$model" --data "$folder/$data" --batch 32 --epochs 2 --seed 7 \
-        --threads "$threads" --accumulate "$accumulate" --json --out "$folder/run" "$@" >"$folder/json" 2>"$folder/err"; then
+      if HEDDLE_ISA=$kernels "$HEDDLE" train --model "$model" --data "$folder/$data" --batch 32 --epochs 2 --seed 7 \
+        --threads "$threads" --accumulate "$accumulate" --json --out "$folder/run" \
+        --device "$([ "$isa" = "$gpu" ] && echo cuda || echo cpu)" "$@" >"$folder/json" 2>"$folder/err"; then
         found="$(value isa "$folder/json") $(value threads "$folder/json") $(value steps "$folder/json") $(value weights_sha256 "$folder/json")"
         if [ "$found" = "$isa $threads 10 $wanted" ]; then echo "ok $count - $title"
         else echo "not ok $count - $title"; echo "# expected $isa $threads 10 $wanted, found $found"; fi
@@ -41,6 +44,9 @@ check_loss() {
 mkdir "$folder/labels" "$folder/targets"
 "$BUILDDIR/tests/bits/make_idx" "$folder/labels" 138 50 || { echo "Bail out! no data"; exit 1; }
 "$BUILDDIR/tests/bits/make_idx" "$folder/targets" 138 50 targets || { echo "Bail out! no data"; exit 1; }
+
+. "$SRCDIR/tests/cuda/gpu.sh"
+gpu=$(gpu_arch "$folder") || { count=1; echo "ok 1 # SKIP a GPU: $gpu"; gpu=; }
 
 # The constants. To change one is to change what every user computes: say why in the commit.
 check groups "$SRCDIR/tests/bits/groups.yaml" labels caf3359ac77b8cf321d2222d42868fcd26f321be4f3a073c61b10dc40d2fef0d \

@@ -33,6 +33,8 @@ typedef struct left_memory {
 
 static left_memory *left[SIZES];
 
+void *(*guarded_pages)(size_t bytes);
+
 static int size_of(size_t pages) {
   int size = 0;
   while ((size_t)1 << size < pages)
@@ -47,6 +49,12 @@ static unsigned char *take(size_t all, size_t page) {
     ALLOW(base, all);
     *kept = (*kept)->next;
     return base;
+  }
+  if (guarded_pages) {
+    unsigned char *given = guarded_pages(all);
+    if (!given)
+      abort();
+    return given;
   }
   unsigned char *base = mmap(NULL, all + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (base == MAP_FAILED || mprotect(base + all, page, PROT_NONE))

@@ -16,6 +16,9 @@ typedef struct guarded {
 /* `data` is 64-byte aligned, plus `skew` bytes, and as near the forbidden page as that lets it be: up against it if
  * `bytes` plus the skew is a multiple of 64, or if the skew is AT_THE_END, whatever alignment that makes. */
 enum { AT_THE_END = 64 };
+/* Where pages come from; NULL: from the system, with a forbidden one behind them. A GPU reads its own kind alone. */
+extern void *(*guarded_pages)(size_t bytes);
+
 guarded guarded_create(size_t bytes, size_t skew);
 void guarded_destroy(guarded *memory);
 bool guarded_is_intact(const guarded *memory);

@@ -6,14 +6,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cuda/cuda_table.h"
 #include "graph/op.h"
 #include "op/kernel_case.h"
 #include "sys/fpmode.h"
 #include "tap.h"
 
-enum { RANDOM_SHAPES = 80, TABLES = 5 };
+enum { RANDOM_SHAPES = 80, TABLES = 6 };
 
-static const char *const isas[TABLES] = {"reference", "scalar", "avx2", "avx512", "neon"};
+static const char *const isas[TABLES] = {"reference", "scalar", "avx2", "avx512", "neon", "cuda"};
+
+/* NULL: this CPU, this build or this machine lacks it. */
+static const hd_kernels *table_of(int t) { return strcmp(isas[t], "cuda") ? hd__kernels_of(isas[t]) : cuda_table(); }
 
 static int32_t choose(random_stream *random, const int32_t *list, uint32_t count) {
   return list[random_below(random, count)];
@@ -266,7 +270,7 @@ static void check_case(const kernel_case *c, fill_kind fill, int failed[TABLES])
   if (kernel_case_run(&want, c, hd__kernels_reference(), 1))
     failed[0]++;
   for (int t = 0; t < TABLES; t++) {
-    const hd_kernels *table = hd__kernels_of(isas[t]);
+    const hd_kernels *table = table_of(t);
     const char *wrong = table ? check_table(c, table, &want) : NULL;
     if (wrong)
       say(c, table, fill, wrong);
@@ -291,10 +295,10 @@ static void check_shape(hd_op op, const hd_geom *g, int64_t rows, uint32_t seed,
 /* One line for each table. */
 static void report(const int failed[TABLES], const char *what) {
   for (int t = 0; t < TABLES; t++)
-    if (hd__kernels_of(isas[t]))
+    if (table_of(t))
       ok(failed[t] == 0, "%s: %s, the reference's bits", isas[t], what);
     else
-      skip(1, "%s: this CPU or this build lacks it", isas[t]);
+      skip(1, "%s: %s", isas[t], strcmp(isas[t], "cuda") ? "this CPU or this build lacks it" : cuda_table_lacks());
 }
 
 static void check_op(hd_op op) {
@@ -470,6 +474,7 @@ static void check_dropout(const hd_kernels *table) {
 int main(void) {
   hd_geom g;
   uint64_t before = hd__fpmode_enter();
+  cuda_table_open();
   for (hd_op op = 0; op < HD_OP_COUNT; op++)
     if (hd__op_info(op)->class != HD_CLASS_UPDATE && hd__op_info(op)->sample(&g, 0)) /* else the caller's own */
       check_op(op);
@@ -478,10 +483,11 @@ int main(void) {
   check_large_linear();
   check_large_conv();
   for (int t = 0; t < TABLES; t++)
-    if (hd__kernels_of(isas[t])) {
-      check_special_values(hd__kernels_of(isas[t]));
-      check_dropout(hd__kernels_of(isas[t]));
+    if (table_of(t)) {
+      check_special_values(table_of(t));
+      check_dropout(table_of(t));
     }
+  cuda_table_close();
   hd__fpmode_leave(before);
   return done_testing();
 }

@@ -21,7 +21,7 @@ enum { HD_CUDA_GROUPS = 32, HD_CUDA_CHANNELS = 4 };
 
 /* What a step is. Shards without samples are left out: slot k of the sums is that of fold.step[k], which says the rows. */
 typedef struct hd_cuda_step {
-  int64_t samples;
+  int64_t rows, samples; /* that there are; of the batch that sums over all of it divide by */
   uint64_t seed;
   uint32_t epoch, position;
   float divisor;
@@ -91,7 +91,7 @@ typedef struct hd_cuda_running {
 
 /* A chunk of a parameter, one block's work. */
 typedef struct hd_cuda_chunk {
-  int64_t first; /* of weights, gradients and states */
+  int64_t first;  /* of weights, gradients and states */
   int64_t inside; /* of the parameter */
   int32_t count, param, group;
   int32_t first_use, uses;
@@ -104,7 +104,7 @@ typedef struct hd_cuda_chunks {
   int32_t chunks, params;
   const float *sums;
   int64_t sums_stride;
-  float *grad; /* clipping: folded gradients; else NULL */
+  float *grad;     /* clipping: folded gradients; else NULL */
   double *squares; /* 16 chains a chunk, then one sum a chunk */
   double clip_norm;
   const float *w, *m, *v;
@@ -167,9 +167,9 @@ HD_BOTH float cuda_tree16(float *s) {
   HD_UNROLL
   for (int half = 8; half > 0; half /= 2)
     HD_UNROLL
-    for (int i = 0; i < 8; i++)
-      if (i < half)
-        s[i] = s[i] + s[i + half];
+  for (int i = 0; i < 8; i++)
+    if (i < half)
+      s[i] = s[i] + s[i + half];
   return s[0];
 }
 

@@ -242,10 +242,10 @@ HD_BOTH float cuda_conv_dw_value(const hd_cuda_call *c, int64_t k, int co, int c
       const int p = argmax ? argmax[at] : 0;
       const int oy = window / g->wp * g->pool + p / g->pool, ox = window % g->wp * g->pool + p % g->pool;
       if (dy[at] != 0)
-        acc = fmaf(dy[at],
-                   cuda_pixel(x, g->hi, g->wi, g->ci, oy * g->sh + tap / g->kw - g->ph,
-                              ox * g->sw + tap % g->kw - g->pw, ci),
-                   acc);
+        acc = fmaf(
+            dy[at],
+            cuda_pixel(x, g->hi, g->wi, g->ci, oy * g->sh + tap / g->kw - g->ph, ox * g->sw + tap % g->kw - g->pw, ci),
+            acc);
     }
   }
   return acc + 0;
@@ -262,8 +262,7 @@ HD_BOTH void cuda_conv_dw_tiled(const hd_cuda_call *c, int64_t k, int co, int ci
       cuda_take_patch(d, &map, ty, tx, ci);
       HD_UNROLL
       for (int i = 0; i < 4; i++)
-        z[i / 2 * 4 + i % 2] =
-            cuda_pixel(cuda_in(c, 1, n), g->hp, g->wp, g->co, 2 * ty + i / 2, 2 * tx + i % 2, co);
+        z[i / 2 * 4 + i % 2] = cuda_pixel(cuda_in(c, 1, n), g->hp, g->wp, g->co, 2 * ty + i / 2, 2 * tx + i % 2, co);
       HD_TRANSFORM(z, cuda_tile_gradient_line, 2, 4);
       HD_UNROLL
       for (int i = 0; i < 16; i++)

@@ -17,7 +17,7 @@
 #ifdef __CUDACC__
 #define HD_KERNEL(name, args)                                                                                          \
   static __device__ void name##_body(const args *c);                                                                   \
-  extern "C" __global__ void __launch_bounds__(HD_CUDA_BLOCK) hdk_##name(const __grid_constant__ args c) {              \
+  extern "C" __global__ void __launch_bounds__(HD_CUDA_BLOCK) hdk_##name(const __grid_constant__ args c) {             \
     name##_body(&c);                                                                                                   \
   }                                                                                                                    \
   static __device__ void name##_body(const args *c)
@@ -25,7 +25,7 @@
 static hd_cuda_place hd_cuda_here;
 #define HD_KERNEL(name, args)                                                                                          \
   static void name##_body(const args *c);                                                                              \
-  static void hdk_##name(const void *c) { name##_body((const args *)c); }                                               \
+  static void hdk_##name(const void *c) { name##_body((const args *)c); }                                              \
   static void name##_body(const args *c)
 #endif
 
@@ -36,7 +36,7 @@ static hd_cuda_place hd_cuda_here;
   name##_at(c, n, i)
 
 #define OP_ROWS(name)                                                                                                  \
-  HD_KERNEL(name, hd_cuda_call) { HD_OVER(c->step->samples, name, name##_count(&c->g)); }
+  HD_KERNEL(name, hd_cuda_call) { HD_OVER(c->step->rows, name, name##_count(&c->g)); }
 #define OP_SHARDS(name)                                                                                                \
   HD_KERNEL(name, hd_cuda_call) { HD_OVER(c->step->fold.count, name, name##_count(&c->g)); }
 #define OP_SHARD OP_SHARDS
@@ -71,6 +71,6 @@ OP_LINE(meet, hd_cuda_meet)
 OP_LINE(meet_stats, hd_cuda_meet)
 OP_LINE(running, hd_cuda_running)
 
-HD_KERNEL(gather, hd_cuda_gather) { HD_OVER(c->step->samples, gather, c->elems); }
+HD_KERNEL(gather, hd_cuda_gather) { HD_OVER(c->step->rows, gather, c->elems); }
 
 #endif

@@ -81,8 +81,7 @@ HD_BOTH void cuda_soft_cross_entropy_dx(const hd_cuda_call *c, int64_t n, float 
   const float *logits = cuda_in(c, 0, n);
   HD_CHAINS16(all, classes, s + cuda_soft_weight(c, n, i));
   for (int i = 0; i < classes; i++)
-    cuda_out(c, 0, n)[i] =
-        fmaf(all, hd__ref_expf(logits[i] - m) / sum, -cuda_soft_weight(c, n, i)) / c->step->divisor;
+    cuda_out(c, 0, n)[i] = fmaf(all, hd__ref_expf(logits[i] - m) / sum, -cuda_soft_weight(c, n, i)) / c->step->divisor;
 }
 
 HD_BOTH int64_t cross_entropy_dx_count(const hd_geom *g) { return 1; }

@@ -13,9 +13,8 @@ __asm__(".section .rodata\n"
 extern const unsigned char hd_cuda_image[] __attribute__((visibility("hidden")));
 
 extern const hd_cuda_module hd_cuda_module_1;
-__attribute__((visibility("default"))) const hd_cuda_module hd_cuda_module_1 = {
-    .version = PACKAGE_VERSION,
-    .args_bytes = HD_CUDA_ARGS_BYTES,
-    .toolkit = HD_CUDA_TOOLKIT,
-    .archs = HD_CUDA_ARCHS,
-    .image = hd_cuda_image};
+__attribute__((visibility("default"))) const hd_cuda_module hd_cuda_module_1 = {.version = PACKAGE_VERSION,
+                                                                                .args_bytes = HD_CUDA_ARGS_BYTES,
+                                                                                .toolkit = HD_CUDA_TOOLKIT,
+                                                                                .archs = HD_CUDA_ARCHS,
+                                                                                .image = hd_cuda_image};

@@ -22,7 +22,7 @@ typedef enum hd_cuda_own {
 #define KERNEL(name, args) HD_CUDA_##name,
   HD_CUDA_OWN(KERNEL)
 #undef KERNEL
-  HD_CUDA_COUNT
+      HD_CUDA_COUNT
 } hd_cuda_own;
 
 #endif

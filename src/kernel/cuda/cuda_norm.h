@@ -57,8 +57,7 @@ HD_BOTH int64_t batch_norm_count(const hd_geom *g) { return cuda_elems(g); }
 HD_BOTH void batch_norm_at(const hd_cuda_call *c, int64_t n, int64_t i) {
   const int64_t channel = i % c->g.ci;
   const float scale = cuda_param(c, 1)[channel] / sqrtf(cuda_param(c, 4)[channel] + c->g.eps);
-  cuda_out(c, 0, n)[i] =
-      fmaf(cuda_in(c, 0, n)[i] - cuda_param(c, 3)[channel], scale, cuda_param(c, 2)[channel]);
+  cuda_out(c, 0, n)[i] = fmaf(cuda_in(c, 0, n)[i] - cuda_param(c, 3)[channel], scale, cuda_param(c, 2)[channel]);
 }
 
 /* The statistics may be the shard's, in the slot of its first row; the batch's have no stride. */
@@ -110,8 +109,8 @@ HD_BOTH void shard_norm_dx_at(const hd_cuda_call *c, int64_t k, int64_t channel)
   for (int64_t n = row0; n < row1; n++)
     for (int64_t p = 0; p < pixels; p++) {
       const int64_t i = p * c->g.ci + channel;
-      cuda_out(c, 0, n)[i] = cuda_norm_dx(cuda_in(c, 0, n)[i], cuda_in(c, 2, n)[i], w, mean, r, dw, db,
-                                          (float)((row1 - row0) * pixels));
+      cuda_out(c, 0, n)[i] =
+          cuda_norm_dx(cuda_in(c, 0, n)[i], cuda_in(c, 2, n)[i], w, mean, r, dw, db, (float)((row1 - row0) * pixels));
     }
 }
 

@@ -124,7 +124,7 @@ HD_BOTH void clip_over(const hd_cuda_chunks *p, int64_t x, int64_t width, int64_
 HD_BOTH void close_over(const hd_cuda_chunks *p, int64_t x, int64_t width, int64_t y) {
   hd_cuda_result *result = &p->result[p->step->result];
   double sum = 0;
-  for (int64_t i = 0; i < p->step->samples; i++)
+  for (int64_t i = 0; i < p->step->rows; i++)
     sum += (double)p->losses[i];
   result->loss_sum = sum;
   result->bad_param = -1;

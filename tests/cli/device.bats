@@ -1,0 +1,112 @@
+# Training on a GPU through a stand-in for NVIDIA's driver: what is missing is said in one line, what breaks costs nothing that
+# was saved.
+
+load cli
+
+STUB=$BUILDDIR/tests/cuda/.libs/driver_stub.so
+MODULE=$BUILDDIR/tests/cuda/.libs/module_stub.so
+GPU="train --device cuda --model simplenet --out run"
+
+stub() { export HEDDLE_CUDA_DRIVER=$STUB HEDDLE_CUDA_MODULE=$MODULE; }
+
+@test "without a driver, a module or a GPU, what is missing is named" {
+  export HEDDLE_CUDA_DRIVER=/no/such/driver HEDDLE_CUDA_MODULE=$MODULE
+  fails 1 $GPU
+  [[ $message == *"expects NVIDIA's driver, found none: /no/such/driver"*"--device cpu"* ]]
+  export HEDDLE_CUDA_DRIVER=$BUILDDIR/tests/unit/.libs/nvml_stub.so
+  fails 1 $GPU
+  [[ $message == *"expects a newer driver, found "*"without cuInit"* ]]
+  stub
+  STUB_CUDA_INIT=100 fails 1 $GPU
+  [[ $message == *"expects a GPU that the driver can use, found none (CUDA_ERROR_NO_DEVICE"* ]]
+  STUB_CUDA_GPUS=0 fails 1 $GPU
+  [[ $message == *"expects a GPU, found none"*CUDA_VISIBLE_DEVICES* ]]
+  HEDDLE_CUDA_MODULE=/no/such/module fails 1 $GPU
+  [[ $message == *"expects heddle's CUDA module, found none: /no/such/module"*"./configure --with-cuda=DIR"* ]]
+  HEDDLE_CUDA_MODULE=$STUB fails 1 $GPU
+  [[ $message == *"found another build's"* ]]
+  [ ! -e run ]
+}
+
+@test "a GPU that is not there, a driver too old, an architecture that the build lacks" {
+  stub
+  fails 1 train --device cuda:7 --model simplenet --out run
+  [[ $message == *"--device cuda:7 expects a GPU of that number, found 1 GPU"* ]]
+  STUB_CUDA_VERSION=12040 fails 1 $GPU
+  [[ $message == *"expects a driver for CUDA 13.0 or later, found one for 12.4"* ]]
+  STUB_CUDA_ARCH=75 fails 1 $GPU
+  [[ $message == *"(80 90), found Stub GPU of 75; build with ./configure --with-cuda-arch=75"* ]]
+  STUB_CUDA_ARCH=89 "$HEDDLE" $GPU --max-steps 1 --json >out
+  grep -q '"isa": "sm_89"' out
+  rm -r run
+  STUB_CUDA_ARCH=120 STUB_CUDA_GPUS=2 "$HEDDLE" train --device cuda:1 --model simplenet --max-steps 1 --out run --json >out
+  grep -q '"device": "cuda:1"' out
+  fails 2 train --device gpu
+  [[ $message == *"--device expects cpu, cuda or cuda:N, found 'gpu'"* ]]
+}
+
+@test "what only the CPU does is refused on a GPU" {
+  stub
+  fails 1 $GPU --precision bf16
+  fails 1 $GPU --arithmetic native
+  fails 1 $GPU --profile trace.json
+  [[ $message == *"expects no --profile"* ]]
+}
+
+@test "too little memory: what was asked, what is free, and the batch that would fit" {
+  stub
+  export STUB_CUDA_MEMORY=2000000
+  fails 1 $GPU --batch 4096
+  [[ $message == *"out of memory: expected "*" MiB free for a batch of 4096 (weights "*"; a batch of "*" would fit: use --batch "* ]]
+  batch=$(echo "$message" | sed 's/.*use --batch //')
+  [ "$batch" -ge 1 ]
+  "$HEDDLE" $GPU --batch "$batch" --max-steps 1 >out
+  rm -r run
+  STUB_CUDA_MEMORY=1000 fails 1 $GPU
+  [[ $message == *"--device cpu"* ]]
+}
+
+@test "each allocation may fail" {
+  stub
+  for n in 1 2 4; do
+    STUB_CUDA_NO_MEMORY=$n fails 1 $GPU
+    [[ $message == *"GPU 0 (Stub GPU)"* ]]
+    [ ! -e run ]
+  done
+  STUB_CUDA_NO_MEMORY=3 "$HEDDLE" $GPU --max-steps 1 >out # evaluation makes do with less
+}
+
+@test "a launch that is refused is named before the first step" {
+  stub
+  STUB_CUDA_REFUSE=3 fails 1 $GPU
+  [[ $message == *"GPU 0 (Stub GPU): hdk_"*" failed (CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES"* ]]
+}
+
+@test "a GPU that is lost ends the run, and what was saved before is whole" {
+  stub
+  "$HEDDLE" $GPU --max-steps 20 --save-every 10 --no-shuffle >out
+  whole=$(digest_of out)
+  rm -r run
+  STUB_CUDA_LOSE=90 fails 1 $GPU --max-steps 20 --save-every 10 --no-shuffle # a step has 5 kernels
+  [[ $message == *"GPU 0 (Stub GPU): "*" failed (CUDA_ERROR_ILLEGAL_ADDRESS"*"--resume run"* ]]
+  [ -e run/step-10 ]
+  "$HEDDLE" train --resume run --max-steps 20 >out
+  [ "$(digest_of out)" = "$whole" ]
+}
+
+@test "a number that is not finite keeps the last whole version" {
+  stub
+  fails 1 $GPU --optimizer sgd --lr 1e6 --weight-decay 1e6 --save-every 1 --max-steps 50
+  on_gpu=$message
+  fails 1 train --model simplenet --out run2 --optimizer sgd --lr 1e6 --weight-decay 1e6 --save-every 1 --max-steps 50
+  [ "$on_gpu" = "${message//run2/run}" ]
+  [ "$("$HEDDLE" digest run)" = "$("$HEDDLE" digest run2)" ]
+}
+
+@test "heddle devices says whether GPUs can be used" {
+  stub
+  "$HEDDLE" devices >out
+  grep -q '^CUDA: 1 GPU can be used' out
+  HEDDLE_CUDA_MODULE=/no/such/module "$HEDDLE" devices >out
+  grep -q '^CUDA: .*/no/such/module cannot be loaded' out
+}

@@ -1,0 +1,102 @@
+/* See cuda_table.h. */
+#include "cuda/cuda_table.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cuda/cuda.h"
+#include "exec/exec_cuda_state.h"
+#include "graph/op.h"
+#include "kernel/cuda/cuda_names.h"
+#include "op/guarded.h"
+
+static hd_ctx ctx;
+static hd_cuda *cuda;
+static hd_cuda_step *step;
+static hd_kernels table = {.name = "cuda", .isa = "cuda"};
+static void *pages[4096];
+static int page_count;
+
+void cuda_table_environment(void) {
+  const char *real = getenv("HD_GPU"), *build = getenv("BUILDDIR");
+  char path[1024];
+  if (real && !strcmp(real, "real")) {
+    snprintf(path, sizeof path, "%s/.libs/heddle-cuda.so", build ? build : ".");
+    setenv("HEDDLE_CUDA_MODULE", path, 0);
+    return;
+  }
+  snprintf(path, sizeof path, "%s/tests/cuda/.libs/driver_stub.so", build ? build : ".");
+  setenv("HEDDLE_CUDA_DRIVER", path, 1);
+  snprintf(path, sizeof path, "%s/tests/cuda/.libs/module_stub.so", build ? build : ".");
+  setenv("HEDDLE_CUDA_MODULE", path, 1);
+}
+
+/* On a failure there is nothing to compare: the test ends. */
+static void must(hd_status status) {
+  if (status == HD_OK)
+    return;
+  printf("Bail out! %s\n", ctx.message);
+  exit(1);
+}
+
+static void *take_pages(size_t bytes) {
+  void *memory = NULL;
+  if (page_count == 4096)
+    return NULL;
+  must(hd__cuda_take_host(&memory, cuda, &ctx, (int64_t)bytes));
+  return pages[page_count++] = memory;
+}
+
+/* One shard of all rows. */
+static void run(hd_op op, const hd_call *call) {
+  hd_cuda_call c = {.g = *call->g, .step = step, .node = call->draw.node};
+  memcpy(c.in, call->in, sizeof c.in);
+  memcpy(c.out, call->out, sizeof c.out);
+  memcpy(c.in_stride, call->in_stride, sizeof c.in_stride);
+  memcpy(c.out_stride, call->out_stride, sizeof c.out_stride);
+  *step = (hd_cuda_step){.rows = call->rows,
+                         .samples = call->batch_rows,
+                         .seed = call->draw.seed,
+                         .epoch = call->draw.epoch,
+                         .position = call->draw.position,
+                         .divisor = call->divisor,
+                         .fold = {.count = 1, .step = {{.row1 = (int32_t)call->rows}}}};
+  const int64_t rows = hd__op_info(op)->class == HD_CLASS_ROWS ? call->rows : 1;
+  must(hd__cuda_launch(cuda, &ctx, (int)op, hd__exec_cuda_columns(op, call->g), rows, &c));
+  must(hd__cuda_check(cuda, &ctx, cuda->driver.stream_wait(cuda->compute), "computing"));
+}
+
+#define OP_ROWS(name)                                                                                                  \
+  static void run_##name(const hd_call *call) { run(HD_OP_##name, call); }
+#define OP_SHARD OP_ROWS
+#define OP_REDUCE OP_ROWS
+#define OP_STATS OP_ROWS
+#define OP_UPDATE(name)
+#define OP(name, class) OP_##class(name)
+#include "graph/ops.def"
+#undef OP_ROWS
+#define OP_ROWS(name) table.run[HD_OP_##name] = run_##name;
+
+void cuda_table_open(void) {
+  void *memory;
+  cuda_table_environment();
+  if (hd__cuda_open(&cuda, &ctx, 0) != HD_OK)
+    return;
+  guarded_pages = take_pages;
+  must(hd__cuda_take_host(&memory, cuda, &ctx, sizeof *step));
+  step = memory;
+#define OP(name, class) OP_##class(name)
+#include "graph/ops.def"
+}
+
+void cuda_table_close(void) {
+  for (int i = 0; i < page_count; i++)
+    hd__cuda_free_host(cuda, pages[i]);
+  if (cuda)
+    hd__cuda_free_host(cuda, step);
+  hd__cuda_close(cuda);
+}
+
+const hd_kernels *cuda_table(void) { return cuda ? &table : NULL; }
+const char *cuda_table_lacks(void) { return ctx.message; }

@@ -1,0 +1,18 @@
+/* The GPU's kernels in the form of a table, one call after the other, for the tests of tables.
+ *
+ * By default the stand-in driver runs them; with HD_GPU=real in the environment, as `make check-gpu` sets it, the
+ * machine's driver does. Memory of guarded.h is then the driver's, which a GPU reads from the host. */
+#ifndef HD_TEST_CUDA_TABLE_H
+#define HD_TEST_CUDA_TABLE_H
+
+#include "kernel/kernel.h"
+
+void cuda_table_open(void);
+void cuda_table_close(void);
+const hd_kernels *cuda_table(void); /* NULL: there is none */
+const char *cuda_table_lacks(void); /* why */
+
+/* Sets the environment for the driver and the module that tests use; also for processes that they start. */
+void cuda_table_environment(void);
+
+#endif
