@@ -42,6 +42,16 @@ typedef struct hd_slots {
   void *scratch;   /* the lane's own fetch_bytes */
 } hd_slots;
 
+/* Samples that stand in memory all the time, for a device that gathers them by itself: bytes or floats in planes, x =
+ * fma(element, scale, shift) of the channel, with class numbers as targets. */
+typedef struct hd_resident {
+  const void *data;
+  const int32_t *labels;
+  int64_t count, elems, plane;
+  bool bytes;
+  float scale[4], shift[4];
+} hd_resident;
+
 typedef struct hd_step_result {
   double loss_sum; /* of the samples' losses, added in order */
 } hd_step_result;
@@ -60,20 +70,23 @@ typedef struct hd_driver {
   /* Any lane: samples [first, first + rows) of the step, normalised, with their targets. Flags to raise at the step's
    * closing meeting: HD_FLAG_NO_DATA if they could not be had; then the step does not count. */
   uint32_t (*fetch)(void *self, const hd_step *step, int64_t first, int64_t rows, const hd_slots *to);
+  /* With resident samples, in place of fetch: which of them the step's are. */
+  void (*choose)(void *self, const hd_step *step, int32_t *sample);
   /* After the run that HD_FLAG_NO_DATA ended: why. NULL where a fetch cannot fail. */
   hd_status (*why)(void *self, hd_ctx *ctx);
 } hd_driver;
 
 typedef struct hd_exec_settings {
   int64_t batch;
-  int32_t shards;      /* power of two */
-  int32_t parts;       /* accumulation: power of two <= shards */
-  hd_op update;        /* an UPDATE operation */
-  double clip_norm;    /* > 0 with a plan that clips */
-  int64_t fetch_bytes; /* of memory that a lane fetches with; may be 0 */
-  hd_world *world;     /* whose ranks' lanes share each step; NULL: this process alone */
+  int32_t shards;       /* power of two */
+  int32_t parts;        /* accumulation: power of two <= shards */
+  hd_op update;         /* an UPDATE operation */
+  double clip_norm;     /* > 0 with a plan that clips */
+  int64_t fetch_bytes;  /* of memory that a lane fetches with; may be 0 */
+  hd_world *world;      /* whose ranks' lanes share each step; NULL: this process alone */
   struct hd_cuda *cuda; /* the GPU that computes, for which the plan was made; lanes fetch. NULL: lanes compute */
-  int32_t lookahead;    /* of a GPU: steps that may be under way before the driver hears of the first, at least 1 */
+  const hd_resident *resident; /* copied to the GPU if it fits, which asks `choose` then; NULL: there is none */
+  int32_t lookahead; /* of a GPU: steps that may be under way before the driver hears of the first, at least 1 */
 } hd_exec_settings;
 
 typedef struct hd_exec hd_exec;

@@ -100,6 +100,8 @@ void hd__exec_cuda_destroy(hd_exec_cuda *x) {
       x->cuda->driver.event_destroy(inlet->used);
   }
   hd__cuda_free(x->cuda, x->memory);
+  hd__cuda_free(x->cuda, x->data);
+  hd__cuda_free(x->cuda, x->labels);
   hd__cuda_free_host(x->cuda, x->host);
   hd__free(x->constant);
   hd__free(x->fetch);
@@ -192,6 +194,10 @@ static void fetch_lane(void *arg, int lane) {
 /* Samples [first, first + rows) of the step into the inlet's memory of the host. */
 static hd_status fetch(uint32_t *flags, hd_exec_cuda *x, hd_ctx *ctx, const hd_driver *driver, const hd_step *step,
                        int64_t first, int64_t rows, const cuda_inlet *inlet) {
+  if (x->data) {
+    driver->choose(driver->self, step, inlet->host_sample);
+    return HD_OK;
+  }
   fetching f = {.exec = x, .inlet = inlet, .driver = driver, .step = step, .first = first, .rows = rows};
   HD_TRY(hd__lanes_run(x->lanes, ctx, fetch_lane, &f));
   for (int l = 0; l < hd__lanes_count(x->lanes); l++)
@@ -220,7 +226,11 @@ static hd_status launch(hd_exec_cuda *x, hd_ctx *ctx, cuda_inlet *inlet) {
   const hd_cuda *cuda = x->cuda;
   HD_TRY(hd__cuda_check(cuda, ctx, cuda->driver.stream_after(cuda->copy, inlet->used, 0), "ordering copies"));
   HD_TRY(upload(x, ctx, inlet->x, inlet->host_x, hd__exec_cuda_x_bytes(x), cuda->copy));
-  HD_TRY(upload(x, ctx, inlet->target, inlet->host_target, hd__exec_cuda_target_bytes(x), cuda->copy));
+  if (x->data)
+    HD_TRY(upload(x, ctx, inlet->sample, inlet->host_sample, inlet->host_step->rows * (int64_t)sizeof(int32_t),
+                  cuda->copy));
+  else
+    HD_TRY(upload(x, ctx, inlet->target, inlet->host_target, hd__exec_cuda_target_bytes(x), cuda->copy));
   HD_TRY(upload(x, ctx, inlet->step, inlet->host_step, (int64_t)sizeof *inlet->step, cuda->copy));
   HD_TRY(hd__cuda_check(cuda, ctx, cuda->driver.event_record(inlet->copied, cuda->copy), "ordering copies"));
   HD_TRY(hd__cuda_check(cuda, ctx, cuda->driver.stream_after(cuda->compute, inlet->copied, 0), "ordering steps"));

@@ -1,5 +1,7 @@
 /* A plan's step as launches of kernels, one after the other on the compute stream. What changes from step to step stands
  * in the GPU's memory, so the launches are recorded once for each half of the store and replayed. */
+#include <string.h>
+
 #include "exec/exec_cuda_state.h"
 #include "graph/op.h"
 
@@ -167,14 +169,39 @@ static hd_status lower_phase(const hd_exec_cuda *x, hd_ctx *ctx, const hd_phase 
   return hd__cuda_launch(x->cuda, ctx, HD_CUDA_close, 1, 1, &chunks);
 }
 
-hd_status hd__exec_cuda_lower(hd_exec_cuda *x, hd_ctx *ctx, int half) {
+/* ---- Samples ---- */
+
+static hd_status lower_gather(const hd_exec_cuda *x, hd_ctx *ctx, int half) {
   const hd_plan *plan = x->plan;
-  const cu_pointer x_at = (cu_pointer)(uintptr_t)resolve(x, plan->graph->input, half, NULL);
-  HD_TRY(hd__cuda_check(x->cuda, ctx,
-                        x->cuda->driver.move(x_at, (cu_pointer)(uintptr_t)x->inlet[half].x,
+  const hd_resident *data = x->settings.resident;
+  hd_cuda_gather gather = {.data = (const void *)(uintptr_t)x->data,
+                           .labels = (const int32_t *)(uintptr_t)x->labels,
+                           .sample = x->inlet[half].sample,
+                           .x = resolve(x, plan->graph->input, half, NULL),
+                           .label = resolve(x, plan->graph->label, half, NULL),
+                           .x_stride = plan->place[plan->graph->input].stride,
+                           .label_stride = plan->place[plan->graph->label].stride,
+                           .elems = data->elems,
+                           .plane = data->plane,
+                           .bytes = data->bytes,
+                           .step = x->inlet[half].step};
+  memcpy(gather.scale, data->scale, sizeof gather.scale);
+  memcpy(gather.shift, data->shift, sizeof gather.shift);
+  return hd__cuda_launch(x->cuda, ctx, HD_CUDA_gather, data->elems, x->settings.batch, &gather);
+}
+
+/* From the inlet to where the plan has its input. */
+static hd_status lower_copy(const hd_exec_cuda *x, hd_ctx *ctx, int half) {
+  const cu_pointer to = (cu_pointer)(uintptr_t)resolve(x, x->plan->graph->input, half, NULL);
+  return hd__cuda_check(x->cuda, ctx,
+                        x->cuda->driver.move(to, (cu_pointer)(uintptr_t)x->inlet[half].x,
                                              (size_t)hd__exec_cuda_x_bytes(x), x->cuda->compute),
-                        "copying samples"));
-  for (int i = 0; i < plan->phase_count; i++)
-    HD_TRY(lower_phase(x, ctx, &plan->phases[i], half));
+                        "copying samples");
+}
+
+hd_status hd__exec_cuda_lower(hd_exec_cuda *x, hd_ctx *ctx, int half) {
+  HD_TRY(x->data ? lower_gather(x, ctx, half) : lower_copy(x, ctx, half));
+  for (int i = 0; i < x->plan->phase_count; i++)
+    HD_TRY(lower_phase(x, ctx, &x->plan->phases[i], half));
   return HD_OK;
 }

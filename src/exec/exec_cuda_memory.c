@@ -25,7 +25,7 @@ static void *take(bump *b, int64_t *use, int64_t bytes) {
 }
 
 int64_t hd__exec_cuda_x_bytes(const hd_exec_cuda *x) {
-  return x->settings.batch * x->plan->place[x->plan->graph->input].stride * (int64_t)sizeof(float);
+  return x->data ? 0 : x->settings.batch * x->plan->place[x->plan->graph->input].stride * (int64_t)sizeof(float);
 }
 
 int64_t hd__exec_cuda_target_bytes(const hd_exec_cuda *x) {
@@ -55,6 +55,7 @@ static void lay_out(hd_exec_cuda *x, bump *b) {
       x->state[half][s] = take(b, &x->bytes.state, plan->trained_elems * floats);
     x->inlet[half].x = take(b, &x->bytes.samples, hd__exec_cuda_x_bytes(x));
     x->inlet[half].target = take(b, &x->bytes.samples, hd__exec_cuda_target_bytes(x));
+    x->inlet[half].sample = take(b, &x->bytes.samples, x->data ? batch * (int64_t)sizeof(int32_t) : 0);
     x->inlet[half].step = take(b, &x->bytes.tables, (int64_t)sizeof(hd_cuda_step));
   }
   x->arena = take(b, &x->bytes.samples, plan->arena_bytes * batch);
@@ -77,6 +78,7 @@ static void lay_out_host(hd_exec_cuda *x, bump *b) {
   for (int half = 0; half < 2; half++) {
     x->inlet[half].host_x = take(b, &unused, hd__exec_cuda_x_bytes(x));
     x->inlet[half].host_target = take(b, &unused, hd__exec_cuda_target_bytes(x));
+    x->inlet[half].host_sample = take(b, &unused, x->settings.batch * (int64_t)sizeof(int32_t));
     x->inlet[half].host_step = take(b, &unused, (int64_t)sizeof(hd_cuda_step));
   }
   x->host_results = take(b, &unused, (int64_t)(HD_CUDA_RESULTS * sizeof *x->host_results));
@@ -180,8 +182,22 @@ static hd_status take_memory(hd_exec_cuda *x, hd_ctx *ctx) {
   }
 }
 
+/* Half of what is free is left for the rest. Where it does not fit, samples are fetched. */
+static hd_status take_data(hd_exec_cuda *x, hd_ctx *ctx) {
+  const hd_resident *data = x->settings.resident;
+  const int64_t bytes = data ? data->count * data->elems * (data->bytes ? 1 : (int64_t)sizeof(float)) : 0;
+  const int64_t labels = data ? data->count * (int64_t)sizeof *data->labels : 0;
+  if (!data || bytes + labels > hd__cuda_free_bytes(x->cuda) / 2)
+    return HD_OK;
+  HD_TRY(hd__cuda_take(&x->labels, x->cuda, ctx, labels, "the data set's labels"));
+  HD_TRY(hd__cuda_take(&x->data, x->cuda, ctx, bytes, "the data set"));
+  HD_TRY(upload(x, ctx, (void *)(uintptr_t)x->labels, data->labels, labels));
+  return upload(x, ctx, (void *)(uintptr_t)x->data, data->data, bytes);
+}
+
 hd_status hd__exec_cuda_memory(hd_exec_cuda *x, hd_ctx *ctx) {
   bump host = {0};
+  HD_TRY(take_data(x, ctx));
   HD_TRY(take_memory(x, ctx));
   lay_out_host(x, &host);
   HD_TRY(hd__cuda_take_host(&x->host, x->cuda, ctx, host.used));

@@ -14,7 +14,8 @@ typedef struct cuda_bytes {
 
 /* What a step is given, twice, by its parity: the host fills one while the GPU works on the other. */
 typedef struct cuda_inlet {
-  char *host_x, *host_target; /* pinned; laid out as on the GPU */
+  char *host_x, *host_target;    /* pinned; laid out as on the GPU */
+  int32_t *host_sample, *sample; /* in their place, if the data set is on the GPU */
   hd_cuda_step *host_step;
   char *x, *target;
   hd_cuda_step *step;
@@ -30,7 +31,8 @@ struct hd_exec_cuda {
   hd_cuda *cuda;
   char *fetch; /* of all lanes */
   cuda_bytes bytes;
-  cu_pointer memory; /* of the GPU: everything below that is not the host's */
+  cu_pointer memory;       /* of the GPU: everything below that is not the host's */
+  cu_pointer data, labels; /* the data set; 0: it is not there, and samples are fetched */
   void *host;
 
   float *weights[2], *state[2][HD_MAX_STATES];

@@ -155,9 +155,7 @@ static int64_t room_bytes(const hd_feed *feed) {
   return hd__dataset_resident(feed->data) ? 0 : whole_lines(hd__dataset_most_bytes(feed->data));
 }
 
-static bool has_partner(const hd_feed *feed) {
-  return feed->pipeline && hd_pipeline_shape_of(feed->pipeline)->partner;
-}
+static bool has_partner(const hd_feed *feed) { return feed->pipeline && hd_pipeline_shape_of(feed->pipeline)->partner; }
 
 int64_t hd__feed_scratch_bytes(const hd_feed *feed) {
   return pipeline_bytes(feed) + (has_partner(feed) ? 2 : 1) * room_bytes(feed);
@@ -250,6 +248,19 @@ hd_status hd__feed_read(const hd_feed *feed, hd_ctx *ctx, uint32_t epoch, int64_
       fetch_target(data, sample, r, to);
   }
   return HD_OK;
+}
+
+bool hd__feed_resident(hd_resident *out, const hd_feed *feed) {
+  const hd_dataset *data = feed->data;
+  *out = (hd_resident){.data = data->images ? (const void *)data->images : data->floats,
+                       .labels = data->labels,
+                       .count = data->count,
+                       .elems = hd__dataset_elems(data),
+                       .plane = (int64_t)data->height * data->width,
+                       .bytes = data->elem == HD_ELEM_U8};
+  memcpy(out->scale, feed->scale, sizeof out->scale);
+  memcpy(out->shift, feed->shift, sizeof out->shift);
+  return hd__dataset_resident(data) && !feed->pipeline && data->labels && data->count <= INT32_MAX;
 }
 
 uint32_t hd__feed_fetch(hd_feed *feed, uint32_t epoch, int64_t first, int64_t rows, const hd_slots *to) {

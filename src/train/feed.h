@@ -65,6 +65,10 @@ hd_status hd__feed_sample_by(hd_feed *feed, hd_ctx *ctx, hd_sampler *sampler);
 hd_status hd__feed_transform(hd_feed *feed, hd_ctx *ctx, const hd_yaml_node *list, hd_pipeline_mode mode,
                              const double *mean, const double *std, uint64_t seed);
 
+/* The samples as a device can gather them by itself; false where lanes must: they are decoded, transformed, or have
+ * other targets than class numbers. The feed must outlive *out. */
+bool hd__feed_resident(hd_resident *out, const hd_feed *feed);
+
 /* What whoever reads must have as the slots' scratch. */
 int64_t hd__feed_scratch_bytes(const hd_feed *feed);
 

@@ -89,6 +89,12 @@ static uint32_t fetch_train(void *self, const hd_step *step, int64_t first, int6
   return hd__feed_fetch(&s->train_feed, step->epoch, step->cursor + first, rows, to);
 }
 
+static void choose_train(void *self, const hd_step *step, int32_t *sample) {
+  const hd_session *s = self;
+  for (int64_t r = 0; r < step->samples; r++)
+    sample[r] = (int32_t)hd__feed_sample(&s->train_feed, step->epoch, step->cursor + r);
+}
+
 static hd_status why_train(void *self, hd_ctx *ctx) {
   hd_session *s = session_of(self);
   return s->supply ? hd__supply_why(s->supply, ctx, s->counters.step) : hd__feed_why(&s->train_feed, ctx);
@@ -200,8 +206,13 @@ static void tell_refusals(hd_session *s) {
 }
 
 static hd_status run_region(hd_session *s, hd_ctx *ctx, uint32_t *flags) {
-  const hd_driver driver = {
-      .self = s, .next = next_step, .closing = closing, .done = step_done, .fetch = fetch_train, .why = why_train};
+  const hd_driver driver = {.self = s,
+                            .next = next_step,
+                            .closing = closing,
+                            .done = step_done,
+                            .fetch = fetch_train,
+                            .choose = choose_train,
+                            .why = why_train};
   int64_t epoch = s->counters.step / s->steps_per_epoch;
   s->region_s = hd__clock_s();
   int64_t began_ns = hd__clock_ns();

@@ -27,6 +27,7 @@ struct hd_session {
   hd_data *data;
   json_t *record;
   const hd_kernels *kernels; /* of the CPU */
+  hd_resident resident;      /* training samples for the GPU */
   hd_cuda *cuda;             /* the GPU that computes in its place; NULL: none */
   hd_lanes *lanes;
   hd_plan *plan, *eval_plan;
@@ -46,7 +47,7 @@ struct hd_session {
   hd_job_page page; /* for whoever looks at running jobs */
   int lock;         /* of the run's folder, -1: none */
   char out[HD_PATH_BYTES], wrong_png[HD_PATH_BYTES];
-  char device[16]; /* for the report: "cpu", "cuda:0" */
+  char device[16];              /* for the report: "cpu", "cuda:0" */
   char out_data[HD_PATH_BYTES]; /* the data's name for the report */
 
   int64_t batch, steps_per_epoch, steps_in_all;

@@ -112,6 +112,10 @@ static hd_status make_executors(hd_session *s, hd_ctx *ctx, int32_t shards) {
   train.world = eval.world = s->world;
   train.cuda = eval.cuda = s->cuda;
   train.lookahead = steps_ahead(s);
+  const bool labels = s->plan->graph->values[s->plan->graph->label].dtype == HD_I32;
+  if (s->cuda && labels && hd__config_int(s->config, HD_OPT_workers) == 0 &&
+      hd__feed_resident(&s->resident, &s->train_feed))
+    train.resident = &s->resident;
   train.fetch_bytes = hd__feed_scratch_bytes(&s->train_feed);
   const int64_t test = hd__feed_scratch_bytes(&s->test_feed);
   const int64_t val = s->val_feed.count > 0 ? hd__feed_scratch_bytes(&s->val_feed) : 0;
@@ -359,8 +363,8 @@ hd_status hd__session_setup(hd_session *s, hd_ctx *ctx) {
   HD_TRY(hd__rank_times_init(&s->rank_times, ctx, s->exec, s->places, timed));
   json_decref(s->record);
   s->record = NULL;
-  HD_TRY(hd__record_make(&s->record, ctx, s->config, &s->network, s->data, shards, isa_of(s),
-                         hd__lanes_count(s->lanes)));
+  HD_TRY(
+      hd__record_make(&s->record, ctx, s->config, &s->network, s->data, shards, isa_of(s), hd__lanes_count(s->lanes)));
   HD_TRY(hd__record_note_library(s->record, ctx, hd__planned_library(s->config)));
   return hd__session_count_skips(s, ctx);
 }

@@ -87,7 +87,7 @@ on_terminal() {
     seeing $command --json >out
     [ "$(wc -l <out)" -eq 1 ]
     [ "$(json_keys <out)" = "model isa packages cores pus caches memory_bytes memory_used_bytes swap_bytes \
-swap_used_bytes use temperature_c power_w load cpus gpus gpu_note jobs" ]
+swap_used_bytes use temperature_c power_w load cpus gpus gpu_note cuda_note jobs" ]
     [ "$(json_get cpus.0 <out | grep -o '"[a-z_]*":' | tr -d '":' | tr '\n' ' ')" = "cpu core package numa kind use " ]
   done
   pattern='^{'

@@ -59,12 +59,11 @@ typedef struct hd_cuda_call {
 typedef struct hd_cuda_gather {
   const void *data; /* bytes or floats in planes */
   const int32_t *labels;
-  const float *numbers; /* targets; else labels, which are numbers where `outputs` is not 0 */
-  const int32_t *sample;
+  const int32_t *sample; /* which one each row is */
   float *x;
-  void *target;
-  int64_t x_stride, target_stride, elems, plane;
-  int32_t bytes, outputs;
+  int32_t *label;
+  int64_t x_stride, label_stride, elems, plane;
+  int32_t bytes;
   float scale[HD_CUDA_CHANNELS], shift[HD_CUDA_CHANNELS];
   const hd_cuda_step *step;
 } hd_cuda_gather;

@@ -180,12 +180,8 @@ HD_BOTH void gather_at(const hd_cuda_gather *p, int64_t n, int64_t i) {
   const int64_t from = p->sample[n] * p->elems + channel * p->plane + i / channels;
   const float pixel = p->bytes ? (float)((const uint8_t *)p->data)[from] : ((const float *)p->data)[from];
   p->x[n * p->x_stride + i] = fmaf(pixel, p->scale[channel], p->shift[channel]);
-  if (i > 0)
-    return;
-  if (p->outputs == 0)
-    ((int32_t *)p->target)[n * p->target_stride] = p->labels[p->sample[n]];
-  for (int32_t k = 0; k < p->outputs; k++)
-    ((float *)p->target)[n * p->target_stride + k] = p->numbers[(int64_t)p->sample[n] * p->outputs + k];
+  if (i == 0)
+    p->label[n * p->label_stride] = p->labels[p->sample[n]];
 }
 
 #endif
