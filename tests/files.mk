@@ -35,8 +35,8 @@ script_tests += tests/cli/bench.bats tests/cli/doctor.bats tests/cli/errors.bats
   tests/cli/losses.bats tests/cli/manual.bats tests/cli/predict.bats tests/cli/signals.bats tests/cli/summary.bats \
   tests/cli/device.bats tests/cli/top.bats tests/cli/topo.bats tests/cli/train.bats tests/cli/transforms.bats tests/cli/tune.bats
 script_tests += tests/cli/mpi.bats tests/cli/data.bats tests/cli/ranks.bats tests/cli/profile.bats tests/cli/get-mnist.bats
-script_tests += tests/cli/hostile.sh tests/install.sh tests/instructions.sh
-bits_tests = tests/bits/hosts.sh tests/bits/bf16.sh tests/bits/native.sh tests/bits/bits.sh tests/bits/formats.sh tests/bits/networks.sh tests/bits/pictures.sh tests/bits/readme.sh tests/bits/recipes.sh tests/bits/transforms.sh
+script_tests += tests/gpu-report.sh tests/cli/hostile.sh tests/install.sh tests/instructions.sh
+bits_tests = tests/bits/gpu_digests.sh tests/bits/hosts.sh tests/bits/bf16.sh tests/bits/native.sh tests/bits/bits.sh tests/bits/formats.sh tests/bits/networks.sh tests/bits/pictures.sh tests/bits/readme.sh tests/bits/recipes.sh tests/bits/transforms.sh
 TESTS = $(unit_tests) $(op_tests) $(script_tests) $(bits_tests)
 check_PROGRAMS += $(unit_tests) $(op_tests) tests/bits/make_data tests/bits/make_idx tests/cli/on_terminal tests/cli/group_calls tests/cli/bad_server tests/golden/print_scores
 EXTRA_DIST += $(script_tests) $(bits_tests) tests/mpi_lib.sh tests/bits/experiments.sh tests/tap.h tests/scratch.h tests/cli/run-bats tests/cli/cli.bash \
@@ -83,7 +83,7 @@ tests_cuda_driver_stub_la_LDFLAGS = $(stub_flags)
 tests_cuda_module_stub_la_SOURCES = tests/cuda/module_stub.c
 tests_cuda_module_stub_la_LDFLAGS = $(stub_flags)
 
-EXTRA_DIST += tests/cuda/gpu.sh
+EXTRA_DIST += tests/cuda/which_gpu.sh tests/bits/trained.sh tools/gpu-report
 
 # Networks whose plans are held to what is written, those of data/models and some of the tests' own; networks with digests.
 plan_networks = batch_norm branches doubled flat_branches frozen no_pool own_pool pool_first read_often repeats \
@@ -124,6 +124,6 @@ check-gpu: all
 	@HEDDLE_CUDA_MODULE='$(abs_top_builddir)/.libs/heddle-cuda.so' ./heddle train --device cuda --model simplenet --max-steps 1 \
 	  --out gpu-probe >gpu-probe.log 2>&1; code=$$?; rm -rf gpu-probe; \
 	if test $$code -ne 0; then echo "check-gpu: skipped: `cat gpu-probe.log`"; else \
-	  HD_GPU=real $(MAKE) $(AM_MAKEFLAGS) check TESTS='tests/op/test_kernels tests/bits/bits.sh tests/bits/networks.sh'; fi
+	  HD_GPU=real $(MAKE) $(AM_MAKEFLAGS) check TESTS='tests/op/test_kernels tests/bits/gpu_digests.sh tests/bits/networks.sh'; fi
 .PHONY: check-gpu
 CLEANFILES += gpu-probe.log

@@ -7,62 +7,8 @@
 # nearly every operation, dropout among them, one with frozen parameters and groups, and one whose layers share weights. The
 # reference's kernels are one more instruction set. Lanes of unequal speed, some without a shard, and loader workers come on top. By default a cover of all pairs of settings runs; with HD_BITS=all, as `make check-bits` sets it, every
 # combination, and each resumed run was killed. A run proves that the asked threads and instruction set ran by its JSON.
-set -u
-folder=$(mktemp -d "${TMPDIR:-/tmp}/heddle-bits.XXXXXX")
-trap 'rm -rf "$folder"' EXIT
-data=$folder/data
-count=0
-all=${HD_BITS:-pairs}
-extra= workers=0 ranks=1 kernels=
+. "$SRCDIR/tests/bits/trained.sh"
 
-. "$SRCDIR/tests/bits/experiments.sh"
-
-# To be run in a subshell, which becomes the process: that of a background job is then its own to kill.
-train() { # OPTIONS...
-  # shellcheck disable=SC2086
-  exec "$HEDDLE" train --data "$data" --batch 32 --epochs 2 --seed 7 --json --log-every 1 $extra "$@"
-}
-
-# Ends in the middle of the second epoch, by its own end or by SIGKILL.
-begin_run() { # HOW THREADS ACCUMULATE EXPERIMENT...
-  how=$1 threads=$2 accumulate=$3
-  shift 3
-  if [ "$how" = stopped ]; then
-    (train --threads "$threads" --accumulate "$accumulate" "$@" --max-steps 7 --out "$folder/run" >/dev/null)
-    return
-  fi
-  train --threads "$threads" --accumulate "$accumulate" "$@" --save-every 1 --out "$folder/run" >/dev/null &
-  child=$!
-  # Wait for the third checkpoint or for the end, whichever comes first.
-  while kill -0 "$child" 2>/dev/null && [ ! -e "$folder/run/step-3" ]; do :; done
-  kill -KILL "$child" 2>/dev/null
-  wait "$child" 2>/dev/null
-  return 0
-}
-
-check_run() { # EXPERIMENT ISA THREADS ACCUMULATE HOW
-  isa=$2 threads=$3 accumulate=$4 how=$5
-  name="$isa, $threads threads${HEDDLE_LANE_SPEEDS:+ of speeds $HEDDLE_LANE_SPEEDS}, accumulate $accumulate, $how, $1"
-  eval "wanted=\$$1_digest options=\$$1"
-  # shellcheck disable=SC2086
-  set -- $options
-  rm -rf "$folder/run"
-  HEDDLE_ISA=${kernels:-$isa}
-  export HEDDLE_ISA
-  if [ "$how" = whole ]; then
-    (train --threads "$threads" --accumulate "$accumulate" "$@" --out "$folder/run" >"$folder/json" 2>"$folder/err")
-  else
-    begin_run "$how" "$threads" "$accumulate" "$@" 2>"$folder/err" &&
-      (train --resume "$folder/run" --max-steps 10 --threads "$threads" --accumulate "$accumulate" >"$folder/json" 2>>"$folder/err")
-  fi
-  name="$name${extra:+, $extra}"
-  found="$(value ranks "$folder/json") $(value workers "$folder/json") $(value isa "$folder/json") $(value threads "$folder/json") $(value accumulate "$folder/json") $(value steps "$folder/json") $(value weights_sha256 "$folder/json")"
-  if [ "$found" = "$ranks $workers $isa $threads $accumulate 10 $wanted" ]; then result pass "$name"
-  else result fail "$name" "expected $ranks $workers $isa $threads $accumulate 10 $wanted, found $found $(cat "$folder/err")"; fi
-}
-
-mkdir "$data"
-"$BUILDDIR/tests/bits/make_idx" "$data" 138 50 || { echo "Bail out! no data"; exit 1; }
 isa_number=0
 for isa in reference scalar avx2 avx512 neon; do
   (HEDDLE_ISA=$isa train --model simplenet --max-steps 1 --out "$folder/probe-$isa" >/dev/null 2>"$folder/err") || {
@@ -158,35 +104,4 @@ for layout in "one 2 1 3" "one 4 2 1" "all 3 1 2" "all 2 2 4"; do
   if [ "$found" = "$4 10 $adamw_digest" ]; then result pass "$2 ranks lose $1, $4 go on"
   else result fail "$2 ranks lose $1, $4 go on" "expected $4 10 $adamw_digest, found $found $(cat "$folder/err")"; fi
 done
-
-# A GPU: that of a stand-in for the driver, whose kernels are the GPU's sources, or with HD_GPU=real this machine's own. Loader
-# workers on top, and runs that change the device in the middle.
-. "$SRCDIR/tests/cuda/gpu.sh"
-kernels=scalar extra="--device cuda" workers=0 ranks=1
-if gpu=$(gpu_arch "$folder"); then
-  for experiment in adamw sgd mixed norm shard shared rules; do
-    check_run $experiment "$gpu" 2 1 whole
-  done
-  check_run mixed "$gpu" 3 1 stopped
-  check_run norm "$gpu" 1 1 killed
-  extra="--device cuda --workers 2 --prefetch-factor 1" workers=2
-  check_run adamw "$gpu" 2 1 whole
-  for experiment in adamw mixed norm; do
-    for to in cuda cpu; do
-      name="begun on the other device, ended on $to, $experiment"
-      rm -rf "$folder/run"
-      eval "wanted=\$${experiment}_digest options=\$$experiment"
-      extra="--device $([ $to = cuda ] && echo cpu || echo cuda)"
-      # shellcheck disable=SC2086
-      begin_run stopped 2 1 $options 2>"$folder/err"
-      extra="--device $to"
-      (train --resume "$folder/run" --max-steps 10 >"$folder/json" 2>>"$folder/err")
-      found="$(value steps "$folder/json") $(value weights_sha256 "$folder/json")"
-      if [ "$found" = "10 $wanted" ]; then result pass "$name"
-      else result fail "$name" "expected 10 $wanted, found $found $(cat "$folder/err")"; fi
-    done
-  done
-else
-  result skip "a GPU: $gpu"
-fi
 echo "1..$count"

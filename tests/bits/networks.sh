@@ -14,7 +14,7 @@ value() { tail -n 1 "$2" | sed -n "s/.*\"$1\": \"\{0,1\}\([^,\"}]*\).*/\1/p"; }
 check() {
   name=$1 model=$2 data=$3 wanted=$4
   shift 4
-  for isa in scalar avx2 avx512 neon $gpu; do
+  for isa in $isas $gpu; do
     layouts="1,1 3,4 8,2" kernels=$isa
     [ "$isa" != "$gpu" ] || layouts=2,1 kernels=scalar
     for layout in $layouts; do
@@ -45,7 +45,9 @@ mkdir "$folder/labels" "$folder/targets"
 "$BUILDDIR/tests/bits/make_idx" "$folder/labels" 138 50 || { echo "Bail out! no data"; exit 1; }
 "$BUILDDIR/tests/bits/make_idx" "$folder/targets" 138 50 targets || { echo "Bail out! no data"; exit 1; }
 
-. "$SRCDIR/tests/cuda/gpu.sh"
+. "$SRCDIR/tests/cuda/which_gpu.sh"
+isas="scalar avx2 avx512 neon"
+[ "${HD_BITS:-}" != gpu ] || isas= # as tools/gpu-report asks
 gpu=$(gpu_arch "$folder") || { count=1; echo "ok 1 # SKIP a GPU: $gpu"; gpu=; }
 
 # The constants. To change one is to change what every user computes: say why in the commit.

@@ -1,0 +1,33 @@
+#!/bin/sh
+# TAP: the digests of bits.sh on a GPU: that of a stand-in for the driver, whose kernels are the GPU's sources, or with
+# HD_GPU=real this machine's own. Loader workers on top, and runs that change the device in the middle.
+. "$SRCDIR/tests/bits/trained.sh"
+. "$SRCDIR/tests/cuda/which_gpu.sh"
+kernels=scalar extra="--device cuda" workers=0 ranks=1
+if gpu=$(gpu_arch "$folder"); then
+  for experiment in adamw sgd mixed norm shard shared rules; do
+    check_run $experiment "$gpu" 2 1 whole
+  done
+  check_run mixed "$gpu" 3 1 stopped
+  check_run norm "$gpu" 1 1 killed
+  extra="--device cuda --workers 2 --prefetch-factor 1" workers=2
+  check_run adamw "$gpu" 2 1 whole
+  for experiment in adamw mixed norm; do
+    for to in cuda cpu; do
+      name="begun on the other device, ended on $to, $experiment"
+      rm -rf "$folder/run"
+      eval "wanted=\$${experiment}_digest options=\$$experiment"
+      extra="--device $([ $to = cuda ] && echo cpu || echo cuda)"
+      # shellcheck disable=SC2086
+      begin_run stopped 2 1 $options 2>"$folder/err"
+      extra="--device $to"
+      (train --resume "$folder/run" --max-steps 10 >"$folder/json" 2>>"$folder/err")
+      found="$(value steps "$folder/json") $(value weights_sha256 "$folder/json")"
+      if [ "$found" = "10 $wanted" ]; then result pass "$name"
+      else result fail "$name" "expected 10 $wanted, found $found $(cat "$folder/err")"; fi
+    done
+  done
+else
+  result skip "a GPU: $gpu"
+fi
+echo "1..$count"

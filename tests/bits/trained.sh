@@ -1,0 +1,57 @@
+# What bits.sh and gpu_digests.sh share: runs of experiments, in a folder that goes at the end. Sourced.
+set -u
+folder=$(mktemp -d "${TMPDIR:-/tmp}/heddle-bits.XXXXXX")
+trap 'rm -rf "$folder"' EXIT
+data=$folder/data
+count=0
+all=${HD_BITS:-pairs}
+extra= workers=0 ranks=1 kernels=
+
+. "$SRCDIR/tests/bits/experiments.sh"
+
+# To be run in a subshell, which becomes the process: that of a background job is then its own to kill.
+train() { # OPTIONS...
+  # shellcheck disable=SC2086
+  exec "$HEDDLE" train --data "$data" --batch 32 --epochs 2 --seed 7 --json --log-every 1 $extra "$@"
+}
+
+# Ends in the middle of the second epoch, by its own end or by SIGKILL.
+begin_run() { # HOW THREADS ACCUMULATE EXPERIMENT...
+  how=$1 threads=$2 accumulate=$3
+  shift 3
+  if [ "$how" = stopped ]; then
+    (train --threads "$threads" --accumulate "$accumulate" "$@" --max-steps 7 --out "$folder/run" >/dev/null)
+    return
+  fi
+  train --threads "$threads" --accumulate "$accumulate" "$@" --save-every 1 --out "$folder/run" >/dev/null &
+  child=$!
+  # Wait for the third checkpoint or for the end, whichever comes first.
+  while kill -0 "$child" 2>/dev/null && [ ! -e "$folder/run/step-3" ]; do :; done
+  kill -KILL "$child" 2>/dev/null
+  wait "$child" 2>/dev/null
+  return 0
+}
+
+check_run() { # EXPERIMENT ISA THREADS ACCUMULATE HOW
+  isa=$2 threads=$3 accumulate=$4 how=$5
+  name="$isa, $threads threads${HEDDLE_LANE_SPEEDS:+ of speeds $HEDDLE_LANE_SPEEDS}, accumulate $accumulate, $how, $1"
+  eval "wanted=\$$1_digest options=\$$1"
+  # shellcheck disable=SC2086
+  set -- $options
+  rm -rf "$folder/run"
+  HEDDLE_ISA=${kernels:-$isa}
+  export HEDDLE_ISA
+  if [ "$how" = whole ]; then
+    (train --threads "$threads" --accumulate "$accumulate" "$@" --out "$folder/run" >"$folder/json" 2>"$folder/err")
+  else
+    begin_run "$how" "$threads" "$accumulate" "$@" 2>"$folder/err" &&
+      (train --resume "$folder/run" --max-steps 10 --threads "$threads" --accumulate "$accumulate" >"$folder/json" 2>>"$folder/err")
+  fi
+  name="$name${extra:+, $extra}"
+  found="$(value ranks "$folder/json") $(value workers "$folder/json") $(value isa "$folder/json") $(value threads "$folder/json") $(value accumulate "$folder/json") $(value steps "$folder/json") $(value weights_sha256 "$folder/json")"
+  if [ "$found" = "$ranks $workers $isa $threads $accumulate 10 $wanted" ]; then result pass "$name"
+  else result fail "$name" "expected $ranks $workers $isa $threads $accumulate 10 $wanted, found $found $(cat "$folder/err")"; fi
+}
+
+mkdir "$data"
+"$BUILDDIR/tests/bits/make_idx" "$data" 138 50 || { echo "Bail out! no data"; exit 1; }

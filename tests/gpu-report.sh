@@ -1,0 +1,21 @@
+#!/bin/sh
+# TAP: the report of a GPU machine, tried on the stand-in for NVIDIA's driver; and what is packed for such a machine.
+folder=$(mktemp -d "${TMPDIR:-/tmp}/heddle-gpu-report.XXXXXX")
+trap 'rm -rf "$folder"' EXIT
+unset HEDDLE_CUDA_DRIVER HEDDLE_CUDA_MODULE
+echo 1..4
+cd "$folder" || exit 1
+if HD_GPU=stub "$SRCDIR/tools/gpu-report" --build "$BUILDDIR" --only machine,first --out report.md >out 2>&1 &&
+  grep -q '^## first: passed' report.md && grep -q 'CUDA: 1 GPU can be used' report.md &&
+  [ "$(grep -c 'GPU \([0-9a-f]\{64\}\), CPU \1' report.md)" = 2 ]; then echo "ok 1 - a report with equal digests"
+else echo "not ok 1 - a report with equal digests"; sed 's/^/# /' out report.md; fi
+if HD_GPU=real HEDDLE_CUDA_DRIVER=/no/such/driver "$SRCDIR/tools/gpu-report" --build "$BUILDDIR" --out none.md >out 2>&1; then
+  echo "not ok 2 - no GPU, no report"
+elif grep -q '^gpu-report: heddle: --device cuda expects' out && [ ! -e none.md ]; then echo "ok 2 - no GPU, no report"
+else echo "not ok 2 - no GPU, no report"; sed 's/^/# /' out; fi
+if [ "$("$SRCDIR/tools/gpu-report" --list | awk '{ s += $2 } END { print (s <= 480) }')" = 1 ]; then echo "ok 3 - all steps within 8 minutes"
+else echo "not ok 3 - all steps within 8 minutes"; fi
+if [ ! -f "$BUILDDIR/.libs/heddle-cuda.so" ] || [ ! -f "$BUILDDIR/tests/op/test_kernels" ]; then echo "ok 4 # SKIP a pack: the module was not built"
+elif "$SRCDIR/tools/gpu-report" --pack --build "$BUILDDIR" --out pack >out 2>&1 && env -i LD_LIBRARY_PATH=pack/lib pack/heddle --version >>out &&
+  [ -s pack/.libs/heddle-cuda.so ] && ! LD_LIBRARY_PATH=pack/lib ldd pack/heddle | grep 'not found'; then echo "ok 4 - a pack, $(tail -n 2 out | head -n 1)"
+else echo "not ok 4 - a pack"; sed 's/^/# /' out; fi
