@@ -7,7 +7,7 @@ echo 1..4
 cd "$folder" || exit 1
 if HD_GPU=stub "$SRCDIR/tools/gpu-report" --build "$BUILDDIR" --only machine,first --out report.md >out 2>&1 &&
   grep -q '^## first: passed' report.md && grep -q 'CUDA: 1 GPU can be used' report.md &&
-  [ "$(grep -c 'GPU \([0-9a-f]\{64\}\), CPU \1' report.md)" = 2 ]; then echo "ok 1 - a report with equal digests"
+  [ "$(grep -c 'GPU \([0-9a-f]\{64\}\), CPU \1' report.md)" = 1 ]; then echo "ok 1 - a report with equal digests"
 else echo "not ok 1 - a report with equal digests"; sed 's/^/# /' out report.md; fi
 if HD_GPU=real HEDDLE_CUDA_DRIVER=/no/such/driver "$SRCDIR/tools/gpu-report" --build "$BUILDDIR" --out none.md >out 2>&1; then
   echo "not ok 2 - no GPU, no report"

@@ -19,4 +19,10 @@ $(heddle_cuda_la_OBJECTS): cuda_kernels.fatbin
 cuda_kernels.fatbin: src/kernel/cuda/cuda_kernels.cu $(kernel_cuda_headers)
 	$(AM_V_GEN)$(NVCC) -fatbin $(NVCC_FLAGS) $(CUDA_GENCODE) -I$(srcdir)/src -I$(srcdir)/include -o $@ $(srcdir)/src/kernel/cuda/cuda_kernels.cu
 CLEANFILES += cuda_kernels.fatbin
+
+# For tests that read it.
+check_DATA = cuda_kernels.ptx
+cuda_kernels.ptx: src/kernel/cuda/cuda_kernels.cu $(kernel_cuda_headers)
+	$(AM_V_GEN)$(NVCC) -ptx $(NVCC_FLAGS) -arch=compute_$(CUDA_HIGHEST) -I$(srcdir)/src -I$(srcdir)/include -o $@ $(srcdir)/src/kernel/cuda/cuda_kernels.cu
+CLEANFILES += cuda_kernels.ptx
 endif
