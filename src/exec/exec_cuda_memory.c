@@ -189,8 +189,12 @@ static hd_status take_data(hd_exec_cuda *x, hd_ctx *ctx) {
   const int64_t labels = data ? data->count * (int64_t)sizeof *data->labels : 0;
   if (!data || bytes + labels > hd__cuda_free_bytes(x->cuda) / 2)
     return HD_OK;
-  HD_TRY(hd__cuda_take(&x->labels, x->cuda, ctx, labels, "the data set's labels"));
-  HD_TRY(hd__cuda_take(&x->data, x->cuda, ctx, bytes, "the data set"));
+  hd_status status = hd__cuda_take(&x->labels, x->cuda, ctx, labels, "the labels of the data set");
+  if (status == HD_OK)
+    status = hd__cuda_take(&x->data, x->cuda, ctx, bytes, "the data set");
+  if (status == HD_E_NOMEM)
+    return HD_OK;
+  HD_TRY(status);
   HD_TRY(upload(x, ctx, (void *)(uintptr_t)x->labels, data->labels, labels));
   return upload(x, ctx, (void *)(uintptr_t)x->data, data->data, bytes);
 }
