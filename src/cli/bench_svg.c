@@ -11,6 +11,7 @@
 
 #include "cli/bench_report.h"
 #include "cli/cli.h"
+#include "cli/svg.h"
 
 enum { WIDTH = 860, PLOT_TOP = 70, PLOT_HEIGHT = 330, LEFT = 70, RIGHT = 30, ROW = 20, NAMES = 230, NUMBERS = 190 };
 
@@ -30,21 +31,6 @@ static double x_of(const chart *c, double value) {
 
 static double y_of(const chart *c, double value) {
   return PLOT_TOP + PLOT_HEIGHT * (c->y1 - log2(value)) / (c->y1 - c->y0);
-}
-
-static void put_text(const chart *c, double x, double y, const char *class, const char *text) {
-  fprintf(c->file, "<text x=\"%.1f\" y=\"%.1f\" class=\"%s\">", x, y, class);
-  for (; *text; text++) {
-    if (*text == '&' || *text == '<' || *text == '>')
-      fprintf(c->file, "&#%d;", *text);
-    else if ((unsigned char)*text >= 0x20)
-      fputc(*text, c->file);
-  }
-  fprintf(c->file, "</text>\n");
-}
-
-static void put_line(const chart *c, double x0, double y0, double x1, double y1, const char *class) {
-  fprintf(c->file, "<path d=\"M%.1f %.1fL%.1f %.1f\" class=\"%s\"/>\n", x0, y0, x1, y1, class);
 }
 
 /* Whole powers of two around all points and the roofs' corners. */
@@ -70,18 +56,18 @@ static void draw_axes(const chart *c) {
   char label[32];
   for (double p = c->x0; p <= c->x1; p += 1) {
     double x = x_of(c, exp2(p));
-    put_line(c, x, PLOT_TOP, x, PLOT_TOP + PLOT_HEIGHT, "grid");
+    svg_line(c->file, x, PLOT_TOP, x, PLOT_TOP + PLOT_HEIGHT, "grid");
     snprintf(label, sizeof label, "%.4g", exp2(p));
-    put_text(c, x, PLOT_TOP + PLOT_HEIGHT + 16, "mid small", label);
+    svg_text(c->file, x, PLOT_TOP + PLOT_HEIGHT + 16, "mid small", label);
   }
   for (double p = c->y0; p <= c->y1; p += 1) {
     double y = y_of(c, exp2(p));
-    put_line(c, LEFT, y, WIDTH - RIGHT, y, "grid");
+    svg_line(c->file, LEFT, y, WIDTH - RIGHT, y, "grid");
     snprintf(label, sizeof label, "%.4g", exp2(p));
-    put_text(c, LEFT - 6, y + 4, "end small", label);
+    svg_text(c->file, LEFT - 6, y + 4, "end small", label);
   }
-  put_text(c, (LEFT + WIDTH - RIGHT) / 2.0, PLOT_TOP + PLOT_HEIGHT + 36, "mid", "executed FLOP a byte");
-  put_text(c, LEFT, PLOT_TOP - 8, "small", "executed GFLOP/s, one lane");
+  svg_text(c->file, (LEFT + WIDTH - RIGHT) / 2.0, PLOT_TOP + PLOT_HEIGHT + 36, "mid", "executed FLOP a byte");
+  svg_text(c->file, LEFT, PLOT_TOP - 8, "small", "executed GFLOP/s, one lane");
 }
 
 /* The roof of one bandwidth: a slope up to the peak. */
@@ -91,7 +77,7 @@ static void draw_slope(const chart *c, const hd_bench_level *level) {
   double from = exp2(c->x0);
   if (from * level->gbytes_per_s < exp2(c->y0))
     from = exp2(c->y0) / level->gbytes_per_s;
-  put_line(c, x_of(c, from), y_of(c, from * level->gbytes_per_s), x_of(c, corner), y_of(c, peak), "roof");
+  svg_line(c->file, x_of(c, from), y_of(c, from * level->gbytes_per_s), x_of(c, corner), y_of(c, peak), "roof");
   const double dx = x_of(c, corner) - x_of(c, from), dy = y_of(c, peak) - y_of(c, from * level->gbytes_per_s);
   snprintf(label, sizeof label, "%s %.0f GB/s", level->where, level->gbytes_per_s);
   fprintf(c->file, "<text class=\"small roofs\" transform=\"translate(%.1f %.1f) rotate(%.1f)\">%s</text>\n",
@@ -105,10 +91,10 @@ static void draw_roofs(const chart *c) {
   for (int i = 0; i < m->levels; i++)
     if (i == m->levels - 1 || (i == 0 || strcmp(m->level[i].where, m->level[i - 1].where)))
       draw_slope(c, &m->level[i]);
-  put_line(c, x_of(c, m->peak_gflops / m->level[0].gbytes_per_s), y_of(c, m->peak_gflops), WIDTH - RIGHT,
+  svg_line(c->file, x_of(c, m->peak_gflops / m->level[0].gbytes_per_s), y_of(c, m->peak_gflops), WIDTH - RIGHT,
            y_of(c, m->peak_gflops), "roof");
   snprintf(label, sizeof label, "FMA %.0f GFLOP/s", m->peak_gflops);
-  put_text(c, WIDTH - RIGHT - 4, y_of(c, m->peak_gflops) - 6, "end small roofs", label);
+  svg_text(c->file, WIDTH - RIGHT - 4, y_of(c, m->peak_gflops) - 6, "end small roofs", label);
 }
 
 static void draw_points(const chart *c) {
@@ -120,7 +106,7 @@ static void draw_points(const chart *c) {
     double x = x_of(c, intensity(op)), y = y_of(c, speed(op));
     fprintf(c->file, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"9\" class=\"point\"/>\n", x, y);
     snprintf(label, sizeof label, "%d", i + 1);
-    put_text(c, x, y + 4, "mid number", label);
+    svg_text(c->file, x, y + 4, "mid number", label);
   }
 }
 
@@ -130,12 +116,12 @@ static void draw_bar(const chart *c, int index, double top, double longest) {
   const double least = space * fmin(op->least_s, op->s) / longest;
   char text[192];
   snprintf(text, sizeof text, "%d", index + 1);
-  put_text(c, 24, top + 14, "end small", text);
+  svg_text(c->file, 24, top + 14, "end small", text);
   if (strncmp(op->op, op->name, strlen(op->op)))
     snprintf(text, sizeof text, "%s: %s", op->name, op->op);
   else
     snprintf(text, sizeof text, "%s", op->name);
-  put_text(c, 34, top + 14, "small", text);
+  svg_text(c->file, 34, top + 14, "small", text);
   fprintf(c->file, "<rect x=\"%d\" y=\"%.1f\" width=\"%.1f\" height=\"%d\" class=\"took\"/>\n", NAMES, top + 3, length,
           ROW - 6);
   fprintf(c->file, "<rect x=\"%d\" y=\"%.1f\" width=\"%.1f\" height=\"%d\" class=\"least\"/>\n", NAMES, top + 3, least,
@@ -145,7 +131,7 @@ static void draw_bar(const chart *c, int index, double top, double longest) {
              bench_bound(c->all, op));
   else
     snprintf(text, sizeof text, "%.4g us", 1e6 * op->s);
-  put_text(c, NAMES + length + 6, top + 14, "small", text);
+  svg_text(c->file, NAMES + length + 6, top + 14, "small", text);
 }
 
 static void draw_head(const chart *c, int height) {
@@ -158,9 +144,9 @@ static void draw_head(const chart *c, int height) {
           ".number{font-size:10px;font-weight:bold;fill:#fff}.took{fill:#bfdbfe}.least{fill:#1d4ed8}</style>\n"
           "<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n",
           WIDTH, height, WIDTH, height);
-  put_text(c, 20, 28, "title", c->all->title);
+  svg_text(c->file, 20, 28, "title", c->all->title);
   snprintf(text, sizeof text, "%.120s, %s", c->all->machine->cpu, c->all->machine->isa);
-  put_text(c, 20, 46, "", text);
+  svg_text(c->file, 20, 46, "", text);
 }
 
 void bench_draw(FILE *file, const bench_ops *all) {
@@ -176,7 +162,7 @@ void bench_draw(FILE *file, const bench_ops *all) {
   draw_roofs(&c);
   draw_points(&c);
   snprintf(text, sizeof text, "Time of a %s on one lane; dark: what the bound would take", all->per);
-  put_text(&c, 20, bars - 10, "", text);
+  svg_text(c.file, 20, bars - 10, "", text);
   for (int i = 0; i < all->count; i++)
     draw_bar(&c, i, bars + i * ROW, longest);
   fprintf(file, "</svg>\n");

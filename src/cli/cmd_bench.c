@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/bench_ranks.h"
 #include "cli/bench_report.h"
 #include "cli/cli.h"
 
@@ -19,6 +20,7 @@ typedef struct request {
   int shapes, products;
   const char *peers[MOST_WORDS]; /* options for the script */
   int words;
+  int rounds;
 } request;
 
 typedef int bench_fn(hd_ctx *ctx, const hd_config *config, const request *r);
@@ -137,6 +139,7 @@ static int take_work(void *self, const char *value) {
 }
 
 static int take_rounds(void *self, const char *value) {
+  ((request *)self)->rounds = atoi(value);
   if (strspn(value, "0123456789") == strlen(value) && strlen(value) < 4 && atoi(value) > 0)
     return take_word(self, "--rounds", value);
   cli_complain("--rounds expects 1 to 999, found '%s'", value);
@@ -432,6 +435,12 @@ static int run_allreduce_peers(hd_ctx *ctx, const hd_config *config, const reque
   return bench_peers("allreduce.py", word);
 }
 
+/* ---- ranks ---- */
+
+static int run_ranks(hd_ctx *ctx, const hd_config *config, const request *asked) {
+  return bench_ranks(ctx, config, asked->seconds, asked->rounds, asked->svg);
+}
+
 /* ---- the command ---- */
 
 static const char *const lanes_alone[] = {"threads", "cpus", "placement", "seed", "json", NULL};
@@ -443,8 +452,20 @@ static const char *const for_loader[] = {"data",       "data-dir",        "batch
                                          "cpus",       "placement",       "json",       NULL};
 static const char *const for_peers[] = {"data-dir", "threads", "json", NULL};
 static const char *const for_allreduce[] = {"procs", "json", NULL};
+static const char *const for_ranks[] = {"model",      "data",      "data-dir",   "batch",      "shards",  "optimizer",
+                                        "accumulate", "precision", "arithmetic", "transforms", "workers", "threads",
+                                        "cpus",       "placement", "seed",       "json",       NULL};
 
-enum { HAS_SVG = 1, HAS_SHAPE = 2, HAS_SIZE = 4, HAS_PEERS = 8, HAS_WORK = 16, MAY_HAVE_PEERS = 32, NO_SECONDS = 64 };
+enum {
+  HAS_SVG = 1,
+  HAS_SHAPE = 2,
+  HAS_SIZE = 4,
+  HAS_PEERS = 8,
+  HAS_WORK = 16,
+  MAY_HAVE_PEERS = 32,
+  NO_SECONDS = 64,
+  HAS_ROUNDS = 128
+};
 
 static const struct {
   const char *name;
@@ -463,6 +484,8 @@ static const struct {
     {"peers", run_peers, for_peers, HAS_PEERS | HAS_WORK,
      "training against PyTorch and JAX, as far as they are installed, in turns"},
     {"allreduce", run_allreduce, for_allreduce, NO_SECONDS | MAY_HAVE_PEERS, "sums over --procs ranks (2), by size"},
+    {"ranks", run_ranks, for_ranks, HAS_SVG | HAS_ROUNDS,
+     "training with threads against ranks, at equal numbers of cores, in turns"},
     {"loader --peers", run_loader_peers, for_peers, HAS_PEERS | MAY_HAVE_PEERS,
      "reading MNIST and JPEG pictures against PyTorch's DataLoader, in turns"},
     {"allreduce --peers", run_allreduce_peers, for_allreduce, NO_SECONDS | HAS_PEERS | MAY_HAVE_PEERS,
@@ -484,9 +507,11 @@ static bool asks_for(const char *name, int argc, char **argv) {
 static void list_extra(cli_extra *out, int has, request *r) {
   int count = 0;
   if (!(has & NO_SECONDS))
-    out[count++] = (cli_extra){"seconds", "S", "how long to measure (3)", take_seconds, r};
+    out[count++] = (cli_extra){
+        "seconds", "S", has & HAS_ROUNDS ? "how long a run on all cores takes, about (1)" : "how long to measure (3)",
+        take_seconds, r};
   if (has & HAS_SVG)
-    out[count++] = (cli_extra){"svg", "FILE", "draw the operations under the machine's limits", take_svg, r};
+    out[count++] = (cli_extra){"svg", "FILE", "draw it", take_svg, r};
   if (has & HAS_SHAPE)
     out[count++] = (cli_extra){
         "shape", "SHAPE",
@@ -496,9 +521,10 @@ static void list_extra(cli_extra *out, int has, request *r) {
   if (has & HAS_PEERS) {
     out[count++] =
         (cli_extra){"python", "PATH", "an interpreter with peers (python3); may be repeated", take_python, r};
-    out[count++] = (cli_extra){"rounds", "N", "how often each is measured (5)", take_rounds, r};
     out[count++] = (cli_extra){"markdown", NULL, "a table for a page", take_markdown, r};
   }
+  if (has & (HAS_PEERS | HAS_ROUNDS))
+    out[count++] = (cli_extra){"rounds", "N", "how often each is measured (5)", take_rounds, r};
   if (has & HAS_WORK)
     out[count++] = (cli_extra){"work", "NAME", "cnn, mlp, simplenet or fastmnist (all); may be repeated", take_work, r};
   if (has & MAY_HAVE_PEERS)
@@ -507,7 +533,7 @@ static void list_extra(cli_extra *out, int has, request *r) {
 }
 
 static int run_bench(int which, int argc, char **argv) {
-  request r = {.seconds = 3};
+  request r = {.seconds = benches[which].run == run_ranks ? 1 : 3, .rounds = 5};
   cli_extra extra[MOST_EXTRA];
   char usage[192];
   hd_ctx *ctx;
@@ -538,7 +564,7 @@ static int help(void) {
   for (int i = 0; i < BENCHES; i++)
     printf("  %-17s %s\n", benches[i].name, benches[i].help);
   printf("\nBeside the options that heddle bench WHAT --help lists:\n");
-  list_extra(extra, ~NO_SECONDS, NULL);
+  list_extra(extra, ~(NO_SECONDS | HAS_ROUNDS), NULL);
   for (const cli_extra *e = extra; e->name; e++)
     printf("  --%s %-*s %s\n", e->name, 21 - (int)strlen(e->name), e->arg ? e->arg : "", e->help);
   return CLI_OK;

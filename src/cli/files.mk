@@ -3,4 +3,4 @@ cli_sources += src/cli/main.c src/cli/cli.c src/cli/cli.h src/cli/cmd_bench.c sr
   src/cli/topo_svg.c src/cli/tune_page.c src/cli/tune_page.h
 cli_sources += src/cli/cmd_devices.c src/cli/cmd_top.c src/cli/look_text.c src/cli/look_text.h src/cli/look_json.c \
   src/cli/look_json.h src/cli/top_screen.c src/cli/top_screen.h src/cli/terminal.c src/cli/terminal.h
-cli_sources += src/cli/bench_allreduce.c
+cli_sources += src/cli/bench_allreduce.c src/cli/bench_ranks.c src/cli/bench_ranks.h src/cli/bench_ranks_svg.c src/cli/svg.c src/cli/svg.h

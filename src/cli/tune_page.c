@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "cli/cli.h"
+#include "cli/svg.h"
 
 enum { WIDTH = 640, HEIGHT = 360, LEFT = 84, RIGHT = 16, TOP = 40, BOTTOM = 52, MAX_LABELS = 12, MAX_MARKS = 4 };
 
@@ -84,12 +85,6 @@ static double x_of(const chart *c, double threads) {
 
 static double y_of(const chart *c, double value) { return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * value / c->most; }
 
-/* 1, 2 or 5 times a power of ten, so that a handful of lines reach `most`. */
-static double nice_step(double most) {
-  double rough = most / 5, power = pow(10, floor(log10(rough))), unit = rough / power;
-  return power * (unit <= 1 ? 1 : unit <= 2 ? 2 : unit <= 5 ? 5 : 10);
-}
-
 static void text(const chart *c, double x, double y, const char *anchor, const char *said) {
   fprintf(c->to, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">%s</text>\n", x, y, anchor, said);
 }
@@ -162,7 +157,7 @@ static void put_key(const chart *c) {
 
 static chart open_chart(FILE *to, const hd_tune *t, double most, const char *title) {
   chart c = {
-      .to = to, .threads = t->settings[t->count - 1].threads, .step = nice_step(most), .workers = workers_vary(t)};
+      .to = to, .threads = t->settings[t->count - 1].threads, .step = svg_step(most), .workers = workers_vary(t)};
   c.most = ceil(most / c.step) * c.step;
   for (int i = 0; i < t->count; i++)
     mark_of(&c, &t->settings[i]);

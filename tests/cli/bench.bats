@@ -178,3 +178,22 @@ fake_python() {
   python3 "$SRCDIR/bench/recipe_seeds" --heddle "$HEDDLE" --recipe soup 2>err && false
   grep -q "^recipe_seeds: heddle: --recipe expects fastmnist|mnist-99, found 'soup'" err
 }
+
+@test "bench ranks: all ways to divide the cores, the same weights, and a picture" {
+  need_json
+  bench ranks --model simplenet --threads 3 --seconds 0.1 --rounds 2 --svg r.svg
+  [ "$(json_keys <out)" = "cpu isa model data batch shards steps rounds settings weights_sha256" ]
+  [ "$(json_get settings.0 <out | json_keys)" = "cores ranks threads samples_per_s low high ratio ratio_low ratio_high startup_s" ]
+  [ "$(grep -o '"ranks": [0-9]*, "threads": [0-9]*' out | tr -dc '0-9\n' | xargs)" = "11 12 21 13 31" ]
+  "$HEDDLE" train --model simplenet --threads 1 --max-steps "$(json_get steps <out)" --epochs 100000 --out one >one.out
+  [ "$(json_get weights_sha256 <out)" = "$(digest_of one.out)" ]
+  grep -q '^<svg xmlns' r.svg
+  grep -q '</svg>' r.svg
+  no grep -q nan r.svg out
+  [ ! -e runs ]
+  [ -z "$(find "${TMPDIR:-/tmp}" -maxdepth 1 -name 'heddle-ranks-*' -newer one.out)" ]
+  "$HEDDLE" bench ranks --model simplenet --threads 1 --seconds 0.1 --rounds 1 >out
+  grep -Eq '^ +1 +1 x 1 ' out
+  fails 1 bench ranks --model simplenet --threads 1 --seconds 0.1 --rounds 1 --svg no/such/r.svg
+  fails 2 bench ranks --rounds 0
+}

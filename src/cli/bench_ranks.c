@@ -1,0 +1,366 @@
+/* heddle bench ranks: runs heddle train with the cores divided into ranks and threads in all ways, in turns.
+ *
+ * Each run is a process of its own, started as a user would, and tells in its JSON what it trained and how fast. Start-up
+ * and evaluation are not in its speed. All runs train the same steps, so they must end in the same weights: a run that
+ * does not is an error, not a row. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "cli/bench_ranks.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <limits.h>
+#include <math.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+
+extern char **environ;
+
+enum { MOST_WORDS = 96, FIRST_STEPS = 200, LINE_BYTES = 1 << 16 };
+
+/* What a run told. */
+typedef struct outcome {
+  double rate, startup_s;
+  char line[LINE_BYTES]; /* its JSON */
+} outcome;
+
+typedef struct sweep {
+  const hd_config *config;
+  bench_ranks_table *table;
+  double (*rate)[BENCH_RANKS_ROUNDS]; /* per row */
+  double (*startup_s)[BENCH_RANKS_ROUNDS];
+  outcome last;
+  char self[PATH_MAX], folder[PATH_MAX];
+} sweep;
+
+/* ---- One run ---- */
+
+static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *where) { return remove(path); }
+
+static void remove_all(const char *folder) { nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS); }
+
+/* Options of the run that were not left at their defaults. */
+static int pass_on(const char **word, int count, const hd_config *config) {
+  static const char *const fixed[] = {"procs", "threads", "json", NULL};
+  for (int i = 0; hd_option_at(i) && count < MOST_WORDS - 16; i++) {
+    const hd_option *option = hd_option_at(i);
+    const char *value = hd_config_get(config, option->name);
+    int own = 0;
+    for (int k = 0; fixed[k]; k++)
+      own |= !strcmp(option->name, fixed[k]);
+    if (own || !value || !*value || !strcmp(value, option->fallback) || option->type == HD_OPTION_FLAG)
+      continue;
+    static char name[MOST_WORDS][48];
+    snprintf(name[count], sizeof name[count], "--%s", option->name);
+    word[count] = name[count];
+    word[count + 1] = value;
+    count += 2;
+  }
+  return count;
+}
+
+/* Starts a program whose output comes from *from; signals of the terminal reach it too, and end it. */
+static int start(pid_t *child, FILE **from, char *const *argv) {
+  int ends[2];
+  sigset_t usual;
+  posix_spawnattr_t how;
+  posix_spawn_file_actions_t files;
+  if (pipe2(ends, O_CLOEXEC) != 0)
+    return errno;
+  sigemptyset(&usual);
+  sigaddset(&usual, SIGINT);
+  sigaddset(&usual, SIGTERM);
+  sigaddset(&usual, SIGPIPE);
+  posix_spawnattr_init(&how);
+  posix_spawnattr_setsigdefault(&how, &usual);
+  posix_spawnattr_setflags(&how, POSIX_SPAWN_SETSIGDEF);
+  posix_spawn_file_actions_init(&files);
+  posix_spawn_file_actions_adddup2(&files, ends[1], STDOUT_FILENO);
+  const int failed = posix_spawn(child, argv[0], &files, &how, argv, environ);
+  posix_spawn_file_actions_destroy(&files);
+  posix_spawnattr_destroy(&how);
+  close(ends[1]);
+  *from = failed ? NULL : fdopen(ends[0], "r");
+  if (!*from)
+    close(ends[0]);
+  return failed;
+}
+
+/* Runs it to its end, and keeps the last line that it wrote. */
+static int run(char line[LINE_BYTES], char *const *argv) {
+  pid_t child;
+  FILE *from;
+  int status = 0;
+  const int failed = start(&child, &from, argv);
+  if (failed) {
+    cli_complain("expected to start %s, found: %s", argv[0], strerror(failed));
+    return CLI_FAILED;
+  }
+  while (from && fgets(line, LINE_BYTES, from)) {
+  }
+  if (from)
+    fclose(from);
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+/* What stands behind "key": in the line; "" if there is none. */
+static const char *value_of(const char *line, const char *key) {
+  char quoted[48];
+  snprintf(quoted, sizeof quoted, "\"%s\": ", key);
+  const char *at = strstr(line, quoted);
+  return at ? at + strlen(quoted) : "";
+}
+
+static void text_of(char *out, size_t bytes, const char *line, const char *key) {
+  const char *at = value_of(line, key);
+  at += *at == '"';
+  snprintf(out, bytes, "%.*s", (int)strcspn(at, "\""), at);
+}
+
+static int train(sweep *s, int ranks, int threads, long long steps) {
+  char out[PATH_MAX + 16], procs[16], lanes[16], most[32];
+  const char *word[MOST_WORDS] = {s->self, "train"};
+  snprintf(out, sizeof out, "%s/run", s->folder);
+  snprintf(procs, sizeof procs, "%d", ranks);
+  snprintf(lanes, sizeof lanes, "%d", threads);
+  snprintf(most, sizeof most, "%lld", steps);
+  int count = pass_on(word, 2, s->config);
+  const char *own[] = {"--procs", procs,   "--threads", lanes,         "--max-steps", most,    "--epochs",
+                       "100000",  "--out", out,         "--log-every", "1000000",     "--json"};
+  for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+    word[count++] = own[i];
+  s->last.line[0] = 0;
+  int code = run(s->last.line, (char *const *)word);
+  remove_all(out);
+  s->last.rate = atof(value_of(s->last.line, "samples_per_s"));
+  s->last.startup_s = atof(value_of(s->last.line, "startup_s"));
+  if (code != CLI_OK || s->last.rate > 0)
+    return code;
+  cli_complain("expected the JSON of heddle train, found '%.80s'", s->last.line);
+  return CLI_FAILED;
+}
+
+/* ---- The sweep ---- */
+
+/* Powers of two and the whole; of each all ways to divide it. */
+static void list_rows(bench_ranks_table *t, int most) {
+  for (int cores = 1; cores <= most; cores = cores < most && 2 * cores > most ? most : 2 * cores)
+    for (int ranks = 1; ranks <= cores && t->rows < BENCH_RANKS_ROWS; ranks++)
+      if (cores % ranks == 0)
+        t->row[t->rows++] = (bench_ranks_row){.cores = cores, .ranks = ranks, .threads = cores / ranks};
+}
+
+/* Takes what all runs have in common from the first, and how many steps take the time asked for. */
+static int begin(sweep *s, int most, double seconds) {
+  bench_ranks_table *t = s->table;
+  int code = train(s, 1, most, FIRST_STEPS);
+  if (code != CLI_OK)
+    return code;
+  text_of(t->model, sizeof t->model, s->last.line, "model");
+  text_of(t->data, sizeof t->data, s->last.line, "data");
+  text_of(t->isa, sizeof t->isa, s->last.line, "isa");
+  t->batch = atoll(value_of(s->last.line, "batch"));
+  t->shards = atoll(value_of(s->last.line, "shards"));
+  const double steps = ceil(seconds * s->last.rate / (double)t->batch);
+  t->steps = steps < 10 ? 10 : (long long)steps;
+  return CLI_OK;
+}
+
+static int measure(sweep *s, int index, int round) {
+  bench_ranks_table *t = s->table;
+  const bench_ranks_row *row = &t->row[index];
+  char digest[HD_SHA256_TEXT_BYTES];
+  int code = train(s, row->ranks, row->threads, t->steps);
+  if (code != CLI_OK)
+    return code;
+  s->rate[index][round] = s->last.rate;
+  s->startup_s[index][round] = s->last.startup_s;
+  text_of(digest, sizeof digest, s->last.line, "weights_sha256");
+  if (!t->digest[0])
+    memcpy(t->digest, digest, sizeof digest);
+  if (!strcmp(t->digest, digest))
+    return CLI_OK;
+  cli_complain("expected the weights %s from %d ranks of %d threads as from the others, found %s", t->digest,
+               row->ranks, row->threads, digest);
+  return CLI_FAILED;
+}
+
+/* One round forwards, one backwards: what drifts in between evens out. */
+static int measure_all(sweep *s) {
+  bench_ranks_table *t = s->table;
+  int code = CLI_OK;
+  for (int round = 0; round < t->rounds && code == CLI_OK; round++)
+    for (int i = 0; i < t->rows && code == CLI_OK; i++)
+      code = measure(s, round % 2 ? t->rows - 1 - i : i, round);
+  return code;
+}
+
+static int ascending(const void *a, const void *b) {
+  const double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+/* Returns the median, and the ends of the middle half; sorts the values. */
+static double median(double *low, double *high, double *value, int count) {
+  qsort(value, (size_t)count, sizeof *value, ascending);
+  *low = value[count / 4];
+  *high = value[count - 1 - count / 4];
+  return (value[(count - 1) / 2] + value[count / 2]) / 2;
+}
+
+static void conclude(sweep *s) {
+  bench_ranks_table *t = s->table;
+  double ratio[BENCH_RANKS_ROUNDS];
+  int alone = 0;
+  for (int i = 0; i < t->rows; i++) { /* ratios first: sorting loses the rounds */
+    bench_ranks_row *row = &t->row[i];
+    alone = row->ranks == 1 ? i : alone;
+    for (int r = 0; r < t->rounds; r++)
+      ratio[r] = s->rate[i][r] / s->rate[alone][r];
+    row->ratio = median(&row->ratio_low, &row->ratio_high, ratio, t->rounds);
+  }
+  for (int i = 0; i < t->rows; i++) {
+    bench_ranks_row *row = &t->row[i];
+    double fastest, slowest;
+    row->rate = median(&row->low, &row->high, s->rate[i], t->rounds);
+    row->startup_s = median(&fastest, &slowest, s->startup_s[i], t->rounds);
+  }
+}
+
+/* ---- What it found ---- */
+
+static void print_text(const bench_ranks_table *t) {
+  printf("%s, %s: %s on %s, batch %lld in %lld shards, %lld steps; medians of %d rounds (their middle half)\n\n",
+         t->cpu, t->isa, t->model, t->data, t->batch, t->shards, t->steps, t->rounds);
+  printf("cores  ranks x threads     samples/s  (middle half)              against threads     start-up s\n");
+  for (int i = 0; i < t->rows; i++) {
+    const bench_ranks_row *row = &t->row[i];
+    printf("%5d  %5d x %-7d  %12s  (%s to %s)", row->cores, row->ranks, row->threads, cli_grouped(llround(row->rate)),
+           cli_grouped(llround(row->low)), cli_grouped(llround(row->high)));
+    const int used = (int)(strlen(cli_grouped(llround(row->low))) + strlen(cli_grouped(llround(row->high)))) + 6;
+    printf("%*s  ", used < 25 ? 25 - used : 0, "");
+    if (row->ranks > 1)
+      printf("%5.3f (%.3f to %.3f)", row->ratio, row->ratio_low, row->ratio_high);
+    else
+      printf("%22s", "");
+    printf("  %7.3f\n", row->startup_s);
+  }
+  printf("\nweights_sha256  %s, of all %d runs\n", t->digest, t->rows * t->rounds);
+}
+
+static void print_json(const bench_ranks_table *t) {
+  printf("{\"cpu\": ");
+  cli_json_text(stdout, t->cpu);
+  printf(", \"isa\": \"%s\", \"model\": ", t->isa);
+  cli_json_text(stdout, t->model);
+  printf(", \"data\": ");
+  cli_json_text(stdout, t->data);
+  printf(", \"batch\": %lld, \"shards\": %lld, \"steps\": %lld, \"rounds\": %d, \"settings\": [", t->batch, t->shards,
+         t->steps, t->rounds);
+  for (int i = 0; i < t->rows; i++) {
+    const bench_ranks_row *row = &t->row[i];
+    printf("%s{\"cores\": %d, \"ranks\": %d, \"threads\": %d, \"samples_per_s\": %.1f, \"low\": %.1f, \"high\": %.1f, "
+           "\"ratio\": %.4f, \"ratio_low\": %.4f, \"ratio_high\": %.4f, \"startup_s\": %.4f}",
+           i ? ", " : "", row->cores, row->ranks, row->threads, row->rate, row->low, row->high, row->ratio,
+           row->ratio_low, row->ratio_high, row->startup_s);
+  }
+  printf("], \"weights_sha256\": \"%s\"}\n", t->digest);
+}
+
+static int save_picture(const char *path, const bench_ranks_table *t) {
+  if (!path)
+    return CLI_OK;
+  FILE *file = fopen(path, "w");
+  if (file)
+    bench_ranks_draw(file, t);
+  int failed = !file || ferror(file) != 0;
+  if (file)
+    failed |= fclose(file) != 0;
+  if (!failed)
+    return CLI_OK;
+  cli_complain("--svg expects a file that can be written, found %s: %s; choose another one", path, strerror(errno));
+  return CLI_FAILED;
+}
+
+/* ---- The command ---- */
+
+/* The cores that a run here would use, and what the CPU is called. */
+static int look_at_machine(bench_ranks_table *t, int *cores, hd_ctx *ctx, const hd_config *config) {
+  const hd_placement_request request = hd_config_lanes(config);
+  hd_topology *machine = NULL;
+  hd_placement *place = NULL;
+  hd_status status = hd_topology_create(&machine, ctx);
+  if (status == HD_OK)
+    status = hd_placement_create(&place, ctx, machine, &request);
+  if (status == HD_OK) {
+    *cores = place->lanes;
+    snprintf(t->cpu, sizeof t->cpu, "%s", machine->model);
+  }
+  hd_placement_destroy(place);
+  hd_topology_destroy(machine);
+  return status == HD_OK ? CLI_OK : cli_fail(status, hd_ctx_message(ctx));
+}
+
+static int open_folder(sweep *s) {
+  const char *parent = getenv("TMPDIR");
+  const ssize_t length = readlink("/proc/self/exe", s->self, sizeof s->self - 1);
+  s->self[length > 0 ? length : 0] = 0;
+  snprintf(s->folder, sizeof s->folder, "%.3000s/heddle-ranks-XXXXXX", parent && *parent ? parent : "/tmp");
+  if (mkdtemp(s->folder))
+    return CLI_OK;
+  cli_complain("expected a folder for runs, found %s: %s; set TMPDIR", s->folder, strerror(errno));
+  return CLI_FAILED;
+}
+
+static int run_sweep(sweep *s, int cores, double seconds) {
+  int code = open_folder(s);
+  if (code != CLI_OK)
+    return code;
+  void (*interrupt)(int) = signal(SIGINT, SIG_IGN), (*terminate)(int) = signal(SIGTERM, SIG_IGN);
+  code = begin(s, cores, seconds);
+  if (code == CLI_OK)
+    code = measure_all(s);
+  remove_all(s->folder);
+  signal(SIGINT, interrupt);
+  signal(SIGTERM, terminate);
+  return code;
+}
+
+int bench_ranks(hd_ctx *ctx, const hd_config *config, double seconds, int rounds, const char *svg) {
+  bench_ranks_table *table = calloc(1, sizeof *table);
+  sweep *s = calloc(1, sizeof *s);
+  int cores = 1, code = table && s ? CLI_OK : cli_fail(HD_E_NOMEM, NULL);
+  if (code == CLI_OK)
+    code = look_at_machine(table, &cores, ctx, config);
+  if (code == CLI_OK) {
+    table->rounds = rounds;
+    list_rows(table, cores);
+    s->config = config;
+    s->table = table;
+    s->rate = calloc((size_t)table->rows, sizeof *s->rate);
+    s->startup_s = calloc((size_t)table->rows, sizeof *s->startup_s);
+    code = s->rate && s->startup_s ? run_sweep(s, cores, seconds) : cli_fail(HD_E_NOMEM, NULL);
+  }
+  if (code == CLI_OK) {
+    conclude(s);
+    (!strcmp(hd_config_get(config, "json"), "true") ? print_json : print_text)(table);
+    code = save_picture(svg, table);
+  }
+  if (s) {
+    free(s->rate);
+    free(s->startup_s);
+  }
+  free(s);
+  free(table);
+  return code;
+}
