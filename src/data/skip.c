@@ -4,18 +4,26 @@
 #include "base/alloc.h"
 #include "base/digest.h"
 
+/* What changes while others read. */
+typedef struct marks {
+  int64_t found;
+  uint8_t of[]; /* samples that cannot be read */
+} marks;
+
 struct hd_skips {
-  int64_t count, found;
-  uint8_t *marks; /* of samples that cannot be read; they and `found` change while others read */
+  int64_t count;
+  marks *marks, *own; /* own: before they were shared */
   int32_t *labels;
   float *targets; /* the split's, with the stand-ins' */
 };
 
-static bool marked(const hd_skips *s, int64_t sample) { return __atomic_load_n(&s->marks[sample], __ATOMIC_RELAXED); }
+static bool marked(const hd_skips *s, int64_t sample) {
+  return __atomic_load_n(&s->marks->of[sample], __ATOMIC_RELAXED);
+}
 
 static void mark(hd_skips *s, int64_t sample) {
-  if (!__atomic_exchange_n(&s->marks[sample], 1, __ATOMIC_RELAXED))
-    __atomic_add_fetch(&s->found, 1, __ATOMIC_RELAXED);
+  if (!__atomic_exchange_n(&s->marks->of[sample], 1, __ATOMIC_RELAXED))
+    __atomic_add_fetch(&s->marks->found, 1, __ATOMIC_RELAXED);
 }
 
 static int64_t next_of(const hd_skips *s, int64_t sample) { return sample + 1 < s->count ? sample + 1 : 0; }
@@ -30,7 +38,19 @@ static int64_t stand_in(const hd_skips *s, int64_t sample) {
 bool hd__skips_has(const hd_dataset *split, int64_t sample) { return split->skips && marked(split->skips, sample); }
 
 int64_t hd__skips_count(const hd_dataset *split) {
-  return split->skips ? __atomic_load_n(&split->skips->found, __ATOMIC_RELAXED) : 0;
+  return split->skips ? __atomic_load_n(&split->skips->marks->found, __ATOMIC_RELAXED) : 0;
+}
+
+size_t hd__skips_bytes(const hd_dataset *split) {
+  return split->skips ? sizeof(marks) + (size_t)split->skips->count : 0;
+}
+
+void hd__skips_share(const hd_dataset *split, void *memory) {
+  hd_skips *s = split->skips;
+  s->marks = memory;
+  for (int64_t i = 0; i < s->count; i++)
+    if (s->own->of[i])
+      mark(s, i);
 }
 
 hd_status hd__skips_get(void *elems, int size[2], hd_ctx *ctx, const hd_dataset *split, int64_t *sample) {
@@ -76,7 +96,7 @@ static hd_status mark_all(hd_skips *s, const hd_dataset *split, int64_t *elems, 
 /* What the first sample says, if no other says something better. */
 static hd_status check_rest(const hd_skips *s, const hd_dataset *split, hd_ctx *ctx) {
   int size[2];
-  if (s->found < s->count)
+  if (s->marks->found < s->count)
     return HD_OK;
   void *room = hd__malloc((size_t)hd__dataset_most_bytes(split));
   hd_status status = room ? hd__dataset_get(room, size, ctx, split, 0) : HD_E_NOMEM;
@@ -110,14 +130,14 @@ static hd_status adopt_labels(hd_skips *s, hd_dataset *split, hd_ctx *ctx) {
 /* From samples as they are to samples with stand-ins. */
 static hd_status adopt(hd_skips *s, hd_dataset *split, const int64_t *elems, hd_ctx *ctx) {
   HD_TRY(check_rest(s, split, ctx));
-  if (s->found == 0)
+  if (s->marks->found == 0)
     return HD_OK;
   HD_TRY(adopt_labels(s, split, ctx));
   split->all_elems = 0;
   for (int64_t i = 0; elems && i < s->count; i++)
     split->all_elems += elems[stand_in(s, i)];
   if (split->key) { /* what is kept on a disk holds the stand-ins */
-    const uint64_t both[2] = {split->key, hd__xxh3(s->marks, (size_t)s->count)};
+    const uint64_t both[2] = {split->key, hd__xxh3(s->marks->of, (size_t)s->count)};
     split->key = hd__xxh3(both, sizeof both);
   }
   return HD_OK;
@@ -128,7 +148,7 @@ hd_status hd__skips_find(hd_skips **out, hd_dataset *split, hd_ctx *ctx) {
   if (!s)
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for a list of samples");
   s->count = split->count;
-  s->marks = hd__calloc((size_t)s->count, 1);
+  s->marks = s->own = hd__calloc(1, sizeof(marks) + (size_t)s->count);
   int64_t *elems = split->mixed ? hd__calloc((size_t)s->count, sizeof *elems) : NULL;
   hd_status status = s->marks && (elems || !split->mixed)
                          ? mark_all(s, split, elems, ctx)
@@ -143,7 +163,7 @@ hd_status hd__skips_find(hd_skips **out, hd_dataset *split, hd_ctx *ctx) {
 void hd__skips_destroy(hd_skips *s) {
   if (!s)
     return;
-  hd__free(s->marks);
+  hd__free(s->own);
   hd__free(s->labels);
   hd__free(s->targets);
   hd__free(s);

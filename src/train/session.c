@@ -565,6 +565,7 @@ void hd_session_destroy(hd_session *s) {
   hd__rank_times_fini(&s->rank_times);
   hd__free(s->places);
   hd__data_close(s->data);
+  hd__segment_destroy(&s->skip_memory); /* behind whoever reads the data */
   hd__network_fini(&s->network);
   json_decref(s->record);
   hd_config_destroy(s->config);

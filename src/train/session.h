@@ -38,9 +38,10 @@ struct hd_session {
   hd_supply *supply;                       /* of train_feed by workers; NULL: lanes read it */
   hd_exec_outcome guesses;                 /* of the last evaluation, in memory that all ranks write */
   hd_segment guess_memory;
-  hd_saver saver;        /* of rank 0, as the metrics, the lock and the profile */
-  hd_rescue *rescue;     /* NULL without other ranks */
-  hd_rank_place *places; /* of the ranks, for the report */
+  hd_segment skip_memory; /* marks of samples that a rank could not read */
+  hd_saver saver;         /* of rank 0, as the metrics, the lock and the profile */
+  hd_rescue *rescue;      /* NULL without other ranks */
+  hd_rank_place *places;  /* of the ranks, for the report */
   hd_rank_times rank_times;
   hd_profiler profiler;
   FILE *metrics;

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "comm/hosts.h"
+#include "data/skip.h"
 #include "train/agreement.h"
 #include "train/augment.h"
 #include "train/best_threads.h"
@@ -163,6 +164,20 @@ static hd_status make_guesses(hd_session *s, hd_ctx *ctx) {
   s->guesses.probability = s->guesses.loss + most;
   s->guesses.guess = (int32_t *)(s->guesses.probability + most);
   return HD_OK;
+}
+
+/* What one rank cannot read, all leave out and count. */
+static hd_status share_skips(hd_session *s, hd_ctx *ctx) {
+  const hd_dataset *train = hd__data_train(s->data), *test = hd__data_test(s->data);
+  const size_t first = (hd__skips_bytes(train) + 7) / 8 * 8, bytes = first + hd__skips_bytes(test);
+  if (hd__world_ranks(s->world) == 1 || bytes == 0)
+    return HD_OK;
+  HD_TRY(hd__world_memory(&s->skip_memory, s->world, ctx, bytes, "the marks of samples"));
+  if (hd__skips_bytes(train) > 0)
+    hd__skips_share(train, s->skip_memory.base);
+  if (hd__skips_bytes(test) > 0)
+    hd__skips_share(test, (char *)s->skip_memory.base + first);
+  return hd__world_meet(s->world, ctx);
 }
 
 /* First weights: drawn, from --init, or from the checkpoint. */
@@ -352,6 +367,7 @@ hd_status hd__session_setup(hd_session *s, hd_ctx *ctx) {
     HD_TRY(hd__record_check_data(ctx, s->record, s->data, hd__config_text(s->config, HD_OPT_resume)));
   HD_TRY(make_feeds(s, ctx));
   HD_TRY(hd__agree(s, ctx));
+  HD_TRY(share_skips(s, ctx));
   HD_TRY(make_guesses(s, ctx));
   HD_TRY(choose_steps(s, ctx, &shards));
   HD_TRY(make_plans(s, ctx));

@@ -180,6 +180,22 @@ learn() {
   says "found that it cannot be read"
 }
 
+@test "what one rank can no longer read, all leave out and count" {
+  make_net
+  start --data photos --batch 16 --epochs 100000 --model net.yaml --threads 1 --procs 2 --no-shuffle --cache none \
+    --on-error skip --out r
+  await_line '^epoch 1:'
+  # Of the second half of a batch, and of the tests: rank 0 reads neither.
+  rm "$(find photos/train -name '*.png' | sort | sed -n 16p)" "$(find photos/test -name '*.png' | sort | tail -n 1)"
+  for _ in 1 2 3; do
+    await_line '^epoch [0-9]+:'
+  done
+  kill -TERM "$CHILD"
+  finish
+  [ "$code" -eq 143 ]
+  tr -d ' \n' <r/run.json | grep -q '"skipped":{"train":1,"test":1}'
+}
+
 @test "a run that skips is resumed, on the same files alone, and no other policy" {
   make_net
   : >photos/train/c3/003.png

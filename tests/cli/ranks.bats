@@ -181,6 +181,18 @@ nothing_lost() {
   [ "$code" -eq 130 ]
 }
 
+@test "Ctrl-Z and fg of the whole job, in a shell on a terminal" {
+  all_stopped='while awk -v g=$(jobs -p) "\$5 == g && \$3 != \"T\"" /proc/[0-9]*/stat 2>/dev/null | grep -q .; do :; done'
+  PS1='ready> ' "$BUILDDIR/tests/cli/on_terminal" 24x400 screen 'wait:ready> ' \
+    "send:$HEDDLE train $ENDLESS --procs 3 --out r"$'\r' 'wait:rank 2 pid' 'wait:step ' $'send:\x1a' 'wait:Stopped' \
+    "send:$all_stopped; echo all \"are\" stopped"$'\r' 'wait:all are stopped' $'send:fg\r' 'wait:step ' 'wait:step ' \
+    $'send:\x03' 'wait:stopped after step' 'wait:ready> ' $'send:echo code=$?\r' 'wait:code=130' $'send:exit 0\r' \
+    -- bash --norc --noprofile -i
+  no grep -q 'is stopped' screen
+  grep -q 'stopped after step' screen
+  [ -L r/last ]
+}
+
 @test "--max-restarts: lost once, and the digest of an undisturbed run" {
   rm -f pipe
   mkfifo pipe
