@@ -6,7 +6,8 @@ numbers of threads up to the CPUs that this process may use. All get a C heap th
 threads of its own, and kernels of OpenBLAS for this CPU where old versions do not know it: each of these is worth up to
 a factor of two to PyTorch. Then heddle and the best setting of each peer take turns, and medians are compared.
 
-heddle runs as anybody runs it: `heddle train` on MNIST. Peers have the data in memory, normalised.
+heddle runs as anybody runs it: `heddle train` on MNIST. Peers have the data in memory, normalised; but with `ddp`, where
+both read and normalise samples as they train, an epoch of SimpleNet in 4 ranks of one thread.
 """
 import argparse
 import datetime
@@ -22,6 +23,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 WORKERS = {"torch": "torch_worker.py", "jax": "jax_worker.py"}
 SPOILERS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "HEDDLE_ISA")
 SEARCH_S, PATIENCE_S = 0.7, 600
+DDP_RANKS = 4
 
 
 def say(text):
@@ -245,11 +247,50 @@ def measure(work, args, heddle, peers):
     return row
 
 
+def ddp_epoch(peer, folder, scratch, turn):
+    """Training seconds of an epoch of PyTorch's DistributedDataParallel; None where it fails."""
+    path = os.path.join(scratch, "ddp-%d-%d" % (id(peer), turn))
+    python = os.path.abspath(peer.python) if os.sep in peer.python else peer.python
+    ranks = [subprocess.Popen([python, os.path.join(HERE, "ddp_rank.py"), folder, str(r), str(DDP_RANKS), path],
+                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment(), cwd=HERE)
+             for r in range(DDP_RANKS)]
+    said = [process.communicate(timeout=PATIENCE_S)[0] for process in ranks]
+    if any(process.returncode for process in ranks):
+        say("%s, ddp: left out: a rank failed" % peer.name)
+        return None
+    return json.loads(said[0])["train_s"]
+
+
+def measure_ddp(args, heddle, peers, folder, scratch):
+    """A row like those of measure, of processes that share each step."""
+    options = ["--model", "simplenet", "--batch", str(64 * DDP_RANKS), "--epochs", "1", "--optimizer", "sgd", "--lr", "0.01",
+               "--procs", str(DDP_RANKS), "--threads", "1"]
+    ours, theirs = [], {p.name: [] for p in peers if p.library == "torch"}
+    for turn in range(args.rounds):
+        say("ddp: round %d of %d" % (turn + 1, args.rounds))
+        ours.append(heddle.train(*options)["train_s"])
+        for peer in peers:
+            if peer.name in theirs:
+                theirs[peer.name].append(ddp_epoch(peer, folder, scratch, turn))
+
+    def told(name, values):
+        return {"name": name, "median": median(values), "low": min(values), "high": max(values)}
+    row = {"work": "ddp", "batch": 64 * DDP_RANKS, "unit": "training seconds", "heddle": told(heddle.name, ours),
+           "peers": [dict(told(name, values), setting="gloo, %d ranks of 1 thread" % DDP_RANKS)
+                     for name, values in theirs.items() if None not in values]}
+    if row["peers"]:
+        fastest = min(row["peers"], key=lambda p: p["median"])
+        row.update(fastest=fastest["name"], ratio=fastest["median"] / row["heddle"]["median"])
+    return row
+
+
 def number(row, value):
-    return "%.2f" % value if row["unit"].endswith("seconds") else "{:,.0f}".format(value)
+    return "%.3g" % value if row["unit"].endswith("seconds") else "{:,.0f}".format(value)
 
 
 def title(row):
+    if row["work"] == "ddp":
+        return "`simplenet`, %d ranks, an epoch with its loader, training seconds" % DDP_RANKS
     return "`fastmnist` recipe, training seconds" if row["work"] == "fastmnist" else \
         "`%s`, batch %d, samples/s" % (row["work"], row["batch"])
 
@@ -285,7 +326,7 @@ def print_text(report):
 
 
 def main():
-    works = ["cnn", "mlp", "simplenet", "fastmnist"]
+    works = ["cnn", "mlp", "simplenet", "fastmnist", "ddp"]
     p = argparse.ArgumentParser(prog="heddle bench peers", description=__doc__.split("\n")[0])
     p.add_argument("--heddle", default="heddle")
     p.add_argument("--python", action="append")
@@ -302,7 +343,8 @@ def main():
         heddle = Heddle(args.heddle, folder, args.threads, scratch)
         peers = find_peers(args, folder)
         try:
-            rows = [measure(work, args, heddle, peers) for work in works if work in (args.work or works)]
+            rows = [measure_ddp(args, heddle, peers, folder, scratch) if work == "ddp" else
+                    measure(work, args, heddle, peers) for work in works if work in (args.work or works)]
         finally:
             for peer in peers:
                 peer.close()

@@ -130,11 +130,11 @@ static int take_markdown(void *self, const char *value) { return take_word(self,
 static int take_nothing(void *self, const char *value) { return -1; }
 
 static int take_work(void *self, const char *value) {
-  static const char *const works[] = {"cnn", "mlp", "simplenet", "fastmnist"};
+  static const char *const works[] = {"cnn", "mlp", "simplenet", "fastmnist", "ddp"};
   for (size_t i = 0; i < sizeof works / sizeof *works; i++)
     if (!strcmp(value, works[i]))
       return take_word(self, "--work", value);
-  cli_complain("--work expects cnn, mlp, simplenet or fastmnist, found '%s'", value);
+  cli_complain("--work expects cnn, mlp, simplenet, fastmnist or ddp, found '%s'", value);
   return CLI_USAGE;
 }
 
@@ -526,7 +526,8 @@ static void list_extra(cli_extra *out, int has, request *r) {
   if (has & (HAS_PEERS | HAS_ROUNDS))
     out[count++] = (cli_extra){"rounds", "N", "how often each is measured (5)", take_rounds, r};
   if (has & HAS_WORK)
-    out[count++] = (cli_extra){"work", "NAME", "cnn, mlp, simplenet or fastmnist (all); may be repeated", take_work, r};
+    out[count++] =
+        (cli_extra){"work", "NAME", "cnn, mlp, simplenet, fastmnist or ddp (all); may be repeated", take_work, r};
   if (has & MAY_HAVE_PEERS)
     out[count++] = (cli_extra){"peers", NULL, "against other libraries, in turns; see --peers --help", take_nothing, r};
   out[count] = (cli_extra){0};

@@ -101,7 +101,7 @@ fake_python() {
   TMPDIR=$PWD/tmp PATH=$PWD/bin:$PATH "$HEDDLE" bench peers --python A --python B --work cnn --rounds 3 --threads 2 \
     --data-dir D --markdown >out || code=$?
   [ "$code" -eq 7 ]
-  [ "$(sed -n 1p out)" = "allreduce.py jax_worker.py loader_worker.py loaders.py mpi_allreduce.c peer_work.py peers.py torch_worker.py" ]
+  [ "$(sed -n 1p out)" = "allreduce.py ddp_rank.py jax_worker.py loader_worker.py loaders.py mpi_allreduce.c peer_work.py peers.py torch_worker.py" ]
   [[ "$(sed -n 2p out)" == "--heddle /"*"heddle --python A --python B --work cnn --rounds 3 --markdown --seconds 3 --threads 2 --data-dir D" ]]
   [ -z "$(ls tmp)" ]
 }
