@@ -19,3 +19,12 @@ bench_libunchecked_la_CFLAGS = $(KERNEL_CFLAGS) $(AVX512_CFLAGS)
 bench_bench_contract_CPPFLAGS = $(AM_CPPFLAGS) -DHD_HAVE_UNCHECKED
 bench_bench_contract_LDADD = bench/libunchecked.la $(LDADD)
 endif
+
+# Step time over hosts; and a module that delays the one between them: make bench/delayed/heddle-mpi.la
+EXTRA_DIST += bench/scaling_model
+check_LTLIBRARIES += bench/delayed/heddle-mpi.la
+bench_delayed_heddle_mpi_la_SOURCES = bench/delayed_transport.c
+bench_delayed_heddle_mpi_la_CPPFLAGS = $(CORE_CPPFLAGS)
+bench_delayed_heddle_mpi_la_CFLAGS = -std=gnu11 $(WARNINGS) $(SANITIZE) -fvisibility=hidden
+bench_delayed_heddle_mpi_la_LDFLAGS = $(SANITIZE) $(module_flags) -rpath $(abs_builddir)/bench/delayed
+bench_delayed_heddle_mpi_la_LIBADD = -ldl

@@ -197,3 +197,12 @@ fake_python() {
   fails 1 bench ranks --model simplenet --threads 1 --seconds 0.1 --rounds 1 --svg no/such/r.svg
   fails 2 bench ranks --rounds 0
 }
+
+@test "docs/scaling.md has the tables of bench/scaling_model" {
+  command -v python3 >/dev/null || skip "python3 is not installed"
+  python3 "$SRCDIR/bench/scaling_model" | grep '^|' >rows
+  [ "$(wc -l <rows)" -gt 30 ]
+  no grep -vxFf "$SRCDIR/docs/scaling.md" rows
+  python3 "$SRCDIR/bench/scaling_model" --sample-us 33 | grep "^|" >other
+  no cmp -s rows other
+}
