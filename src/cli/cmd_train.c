@@ -288,6 +288,10 @@ static void print_json(const hd_report *r) {
   printf("}\n");
 }
 
+/* After a run that was told to stop: the signal's exit code. A rank that stopped because another one was told has not
+ * failed: the job's exit code is that of who was. */
+static int interrupted_code(void) { return caught ? 128 + (int)caught : CLI_OK; }
+
 /* The exit code after training: success, a signal's, or a failure's. */
 static int finish(hd_status status, hd_ctx *ctx, const hd_report *r, int json) {
   if (r->profile)
@@ -297,7 +301,7 @@ static int finish(hd_status status, hd_ctx *ctx, const hd_report *r, int json) {
   if (status == HD_E_INTERRUPTED) {
     cli_complain("stopped after step %lld, saved in %s; go on with: heddle train --resume %s", (long long)r->steps,
                  r->out, r->out);
-    return caught ? 128 + (int)caught : CLI_FAILED;
+    return interrupted_code();
   }
   if (status != HD_OK)
     return cli_fail(status, hd_ctx_message(ctx));
@@ -310,7 +314,7 @@ static int finish(hd_status status, hd_ctx *ctx, const hd_report *r, int json) {
 /* What all ranks come to at the same step is said by one of them. */
 static int finish_quietly(hd_status status, hd_ctx *ctx) {
   if (status == HD_E_INTERRUPTED)
-    return caught ? 128 + (int)caught : CLI_FAILED;
+    return interrupted_code();
   if (status == HD_E_NOTFINITE)
     return CLI_FAILED;
   return status == HD_OK ? CLI_OK : cli_fail(status, hd_ctx_message(ctx));

@@ -167,6 +167,18 @@ nothing_lost() {
   nobody_left
 }
 
+@test "SIGTERM to one rank alone: all stop, and the job ends as that rank does" {
+  for told in 0 1; do
+    start_ranks 2
+    kill -TERM "${PID[$told]}"
+    finish
+    [ "$code" -eq 143 ]
+    [ "$(grep -c '^heddle: stopped after step' err)" -eq 1 ]
+    nobody_left
+    rm -r r
+  done
+}
+
 @test "stopped together, and together again: nobody is accused" {
   start_ranks 3 --max-steps 100000
   kill -STOP "${PID[@]}"
