@@ -283,13 +283,7 @@ static int save_picture(const char *path, const bench_ranks_table *t) {
   FILE *file = fopen(path, "w");
   if (file)
     bench_ranks_draw(file, t);
-  int failed = !file || ferror(file) != 0;
-  if (file)
-    failed |= fclose(file) != 0;
-  if (!failed)
-    return CLI_OK;
-  cli_complain("--svg expects a file that can be written, found %s: %s; choose another one", path, strerror(errno));
-  return CLI_FAILED;
+  return cli_close_svg(file, path);
 }
 
 /* ---- The command ---- */

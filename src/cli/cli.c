@@ -1,6 +1,7 @@
 /* Options, errors and numbers for all commands. */
 #include "cli/cli.h"
 
+#include <errno.h>
 #include <getopt.h>
 #include <math.h>
 #include <stdarg.h>
@@ -24,6 +25,16 @@ void cli_complain(const char *fmt, ...) {
     if ((unsigned char)*c < 0x20 || *c == 0x7f)
       *c = '?';
   fprintf(stderr, "heddle: %s\n", line);
+}
+
+int cli_close_svg(FILE *file, const char *path) {
+  int failed = !file || ferror(file) != 0;
+  if (file)
+    failed |= fclose(file) != 0;
+  if (!failed)
+    return CLI_OK;
+  cli_complain("--svg expects a file that can be written, found %s: %s; choose another one", path, strerror(errno));
+  return CLI_FAILED;
 }
 
 int cli_fail(hd_status status, const char *message) {

@@ -29,6 +29,10 @@ int cli_top(int argc, char **argv);
 /* Prints "heddle: ..." on standard error: one line, whatever control characters the texts of users and files hold. */
 void cli_complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
+/* Closes the picture that --svg names, NULL if it could not be opened; an exit code, after a complaint if it is not
+ * whole. */
+int cli_close_svg(FILE *file, const char *path);
+
 /* Complains of a failure and returns the exit code that the status stands for. */
 int cli_fail(hd_status status, const char *message);
 

@@ -1,5 +1,4 @@
 /* heddle bench: what this machine can do at most, and how close heddle comes to it. */
-#include <errno.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -154,13 +153,7 @@ static int save_svg(const char *path, const bench_ops *ops) {
   FILE *file = fopen(path, "w");
   if (file)
     bench_draw(file, ops);
-  int failed = !file || ferror(file) != 0;
-  if (file)
-    failed |= fclose(file) != 0;
-  if (!failed)
-    return CLI_OK;
-  cli_complain("--svg expects a file that can be written, found %s: %s; choose another one", path, strerror(errno));
-  return CLI_FAILED;
+  return cli_close_svg(file, path);
 }
 
 /* ---- step ---- */

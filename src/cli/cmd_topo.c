@@ -1,5 +1,4 @@
 /* heddle topo: the machine as a tree, what this process may use of it and why, and where lanes go. */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -209,13 +208,7 @@ static int save_svg(const char *path, const hd_topology *t, const hd_placement *
   FILE *file = fopen(path, "w");
   if (file)
     topo_draw(file, t, p);
-  int failed = !file || ferror(file) != 0;
-  if (file)
-    failed |= fclose(file) != 0;
-  if (!failed)
-    return CLI_OK;
-  cli_complain("--svg expects a file that can be written, found %s: %s; choose another one", path, strerror(errno));
-  return CLI_FAILED;
+  return cli_close_svg(file, path);
 }
 
 static int show(hd_ctx *ctx, const hd_config *config, const char *svg) {
