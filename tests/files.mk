@@ -36,7 +36,7 @@ script_tests += tests/cli/bench.bats tests/cli/doctor.bats tests/cli/errors.bats
   tests/cli/device.bats tests/cli/top.bats tests/cli/topo.bats tests/cli/train.bats tests/cli/transforms.bats tests/cli/tune.bats
 script_tests += tests/cli/mpi.bats tests/cli/data.bats tests/cli/ranks.bats tests/cli/profile.bats tests/cli/get-mnist.bats
 script_tests += tests/cuda/ptx.sh tests/gpu-report.sh tests/cli/hostile.sh tests/install.sh tests/instructions.sh
-bits_tests = tests/bits/gpu_digests.sh tests/bits/hosts.sh tests/bits/bf16.sh tests/bits/native.sh tests/bits/bits.sh tests/bits/formats.sh tests/bits/networks.sh tests/bits/pictures.sh tests/bits/readme.sh tests/bits/recipes.sh tests/bits/transforms.sh
+bits_tests = tests/bits/gpu_digests.sh tests/bits/gpu_native.sh tests/bits/hosts.sh tests/bits/bf16.sh tests/bits/native.sh tests/bits/bits.sh tests/bits/formats.sh tests/bits/networks.sh tests/bits/pictures.sh tests/bits/readme.sh tests/bits/recipes.sh tests/bits/transforms.sh
 TESTS = $(unit_tests) $(op_tests) $(script_tests) $(bits_tests)
 check_PROGRAMS += $(unit_tests) $(op_tests) tests/bits/make_data tests/bits/make_idx tests/cli/on_terminal tests/cli/group_calls tests/cli/bad_server tests/golden/print_scores
 EXTRA_DIST += $(script_tests) $(bits_tests) tests/mpi_lib.sh tests/bits/experiments.sh tests/tap.h tests/scratch.h tests/cli/run-bats tests/cli/cli.bash \
@@ -76,12 +76,14 @@ tests_unit_nvml_useless_la_CPPFLAGS = -DNVML_STUB_BARE -DNVML_STUB_NO_HANDLES
 tests_unit_nvml_useless_la_LDFLAGS = $(stub_flags)
 
 # And for its CUDA driver, whose kernels are the GPU's sources compiled for the CPU; and for the module with machine code.
-check_LTLIBRARIES += tests/cuda/driver_stub.la tests/cuda/module_stub.la
+check_LTLIBRARIES += tests/cuda/driver_stub.la tests/cuda/module_stub.la tests/cuda/library_stub.la
 tests_cuda_driver_stub_la_SOURCES = tests/cuda/driver_stub.c src/sys/fpmode.c
 tests_cuda_driver_stub_la_CFLAGS = $(AM_CFLAGS) $(EXACT)
 tests_cuda_driver_stub_la_LDFLAGS = $(stub_flags)
 tests_cuda_module_stub_la_SOURCES = tests/cuda/module_stub.c
 tests_cuda_module_stub_la_LDFLAGS = $(stub_flags)
+tests_cuda_library_stub_la_SOURCES = tests/cuda/library_stub.c
+tests_cuda_library_stub_la_LDFLAGS = $(stub_flags)
 
 EXTRA_DIST += tests/cuda/which_gpu.sh tests/bits/trained.sh tools/gpu-report
 
@@ -124,6 +126,6 @@ check-gpu: all
 	@HEDDLE_CUDA_MODULE='$(abs_top_builddir)/.libs/heddle-cuda.so' ./heddle train --device cuda --model simplenet --max-steps 1 \
 	  --out gpu-probe >gpu-probe.log 2>&1; code=$$?; rm -rf gpu-probe; \
 	if test $$code -ne 0; then echo "check-gpu: skipped: `cat gpu-probe.log`"; else \
-	  HD_GPU=real $(MAKE) $(AM_MAKEFLAGS) check TESTS='tests/op/test_kernels tests/bits/gpu_digests.sh tests/bits/networks.sh'; fi
+	  HD_GPU=real $(MAKE) $(AM_MAKEFLAGS) check TESTS='tests/op/test_kernels tests/bits/gpu_digests.sh tests/bits/gpu_native.sh tests/bits/networks.sh'; fi
 .PHONY: check-gpu
 CLEANFILES += gpu-probe.log

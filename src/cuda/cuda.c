@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "cuda/native.h"
 #include "kernel/cuda/cuda_module.h"
 #include "kernel/cuda/cuda_names.h"
 
@@ -164,6 +165,7 @@ hd_status hd__cuda_open(hd_cuda **out, hd_ctx *ctx, int index) {
 void hd__cuda_close(hd_cuda *cuda) {
   if (!cuda)
     return;
+  hd__cuda_native_destroy(cuda->native);
   if (cuda->copy)
     cuda->driver.stream_destroy(cuda->copy);
   if (cuda->compute)

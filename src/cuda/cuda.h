@@ -26,6 +26,7 @@ typedef struct hd_cuda {
   cu_module module;
   cu_function *kernel; /* by number, see kernel/cuda/cuda_names.h */
   cu_stream compute, copy;
+  struct hd_cuda_native *native; /* NVIDIA's libraries, if --arithmetic native asked for them; closed with it */
 } hd_cuda;
 
 /* Opens GPU `index` with the module's kernels. HD_E_UNSUPPORTED says what is missing: driver, GPU, module, or machine

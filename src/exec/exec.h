@@ -85,6 +85,8 @@ typedef struct hd_exec_settings {
   int64_t fetch_bytes;  /* of memory that a lane fetches with; may be 0 */
   hd_world *world;      /* whose ranks' lanes share each step; NULL: this process alone */
   struct hd_cuda *cuda; /* the GPU that computes, for which the plan was made; lanes fetch. NULL: lanes compute */
+  bool native;   /* of a GPU: its libraries compute what they are faster at, */
+  int precision; /* with factors rounded so: hd_cuda_precision */
   const hd_resident *resident; /* copied to the GPU if it fits, which asks `choose` then; NULL: there is none */
   int32_t lookahead; /* of a GPU: steps that may be under way before the driver hears of the first, at least 1 */
 } hd_exec_settings;

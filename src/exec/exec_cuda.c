@@ -62,7 +62,9 @@ static hd_status create(hd_exec_cuda *x, hd_ctx *ctx) {
   if (!x->fetch)
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for fetching samples");
   HD_TRY(create_events(x, ctx));
+  HD_TRY(hd__exec_cuda_native_plan(x, ctx));
   HD_TRY(hd__exec_cuda_memory(x, ctx));
+  HD_TRY(hd__exec_cuda_warm_up(x, ctx));
   return record(x, ctx);
 }
 
@@ -103,6 +105,7 @@ void hd__exec_cuda_destroy(hd_exec_cuda *x) {
   hd__cuda_free(x->cuda, x->data);
   hd__cuda_free(x->cuda, x->labels);
   hd__cuda_free_host(x->cuda, x->host);
+  hd__free(x->native.taken);
   hd__free(x->constant);
   hd__free(x->fetch);
   hd__free(x);

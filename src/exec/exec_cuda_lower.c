@@ -70,8 +70,18 @@ static hd_status launch_call(const hd_exec_cuda *x, hd_ctx *ctx, const hd_plan_c
       call.out[i] = resolve(x, node->out[i], half, x->sums);
       call.out_stride[i] = stride_of(x, node->out[i]);
     }
+  if (hd__exec_cuda_native_takes(x, planned))
+    return hd__exec_cuda_native_launch(x, ctx, planned, &call, half);
   const int64_t rows = planned->per_shard ? x->settings.shards : x->settings.batch;
   return hd__cuda_launch(x->cuda, ctx, (int)planned->op, counts[planned->op](&node->geom), rows, &call);
+}
+
+/* While a step is recorded a library must not load code any more: it computes each of its calls once before, of zeros. */
+hd_status hd__exec_cuda_warm_up(const hd_exec_cuda *x, hd_ctx *ctx) {
+  for (int i = 0; i < x->plan->call_count; i++)
+    if (hd__exec_cuda_native_takes(x, &x->plan->calls[i]))
+      HD_TRY(launch_call(x, ctx, &x->plan->calls[i], 0));
+  return hd__cuda_check(x->cuda, ctx, x->cuda->driver.stream_wait(x->cuda->compute), "starting the libraries");
 }
 
 /* What a call summed over shards becomes one for later kernels. */

@@ -64,6 +64,10 @@ static void lay_out(hd_exec_cuda *x, bump *b) {
   x->sums = take(b, &x->bytes.gradients, x->settings.shards * plan->direct_elems * floats);
   x->gathered = take(b, &x->bytes.gradients, (plan->gathers ? plan->direct_elems : 0) * floats);
   x->grad = x->settings.clip_norm > 0 ? take(b, &x->bytes.gradients, plan->trained_elems * floats) : NULL;
+  for (int i = 0; i < 3; i++)
+    x->native.half[i] = take(b, &x->bytes.libraries, x->native.half_bytes[i]);
+  x->native.dense = take(b, &x->bytes.libraries, x->native.dense_bytes);
+  x->native.workspace = take(b, &x->bytes.libraries, x->native.workspace_bytes);
   x->squares = take(b, &x->bytes.tables, plan->chunk_count * (int64_t)(16 * sizeof(double)));
   x->constants = take(b, &x->bytes.tables, constant_elems(x) * floats);
   x->chunk = take(b, &x->bytes.tables, plan->chunk_count * (int64_t)sizeof *x->chunk);
@@ -208,6 +212,8 @@ hd_status hd__exec_cuda_memory(hd_exec_cuda *x, hd_ctx *ctx) {
   memset(x->host, 0, (size_t)host.used);
   lay_out(x, &(bump){.base = (char *)(uintptr_t)x->memory});
   lay_out_host(x, &(bump){.base = x->host});
+  if (x->native.taken)
+    HD_TRY(hd__cuda_native_workspace(x->cuda->native, ctx, x->native.workspace, x->native.workspace_bytes));
   if (x->plan->trains)
     HD_TRY(upload_chunks(x, ctx));
   return upload_constants(x, ctx);

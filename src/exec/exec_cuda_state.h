@@ -2,6 +2,7 @@
 #ifndef HD_EXEC_EXEC_CUDA_STATE_H
 #define HD_EXEC_EXEC_CUDA_STATE_H
 
+#include "cuda/native.h"
 #include "exec/exec_cuda.h"
 #include "kernel/cuda/cuda_names.h"
 
@@ -9,8 +10,17 @@ enum { HD_CUDA_RESULTS = 16 }; /* steps whose outcomes the GPU keeps until they 
 
 /* Bytes of the GPU's memory, by use. Those of samples grow with the batch. */
 typedef struct cuda_bytes {
-  int64_t weights, state, samples, gradients, tables;
+  int64_t weights, state, samples, gradients, tables, libraries;
 } cuda_bytes;
+
+/* What NVIDIA's libraries compute, and with which memory: see exec_cuda_native.c. */
+typedef struct cuda_native {
+  bool *taken; /* per call of the plan; NULL: nothing is */
+  int64_t half_bytes[3], dense_bytes, workspace_bytes;
+  uint16_t *half[3]; /* x, w and y as bfloat16 */
+  float *dense;      /* a convolution's result of every position, before the max pool */
+  char *workspace;
+} cuda_native;
 
 /* What a step is given, twice, by its parity: the host fills one while the GPU works on the other. */
 typedef struct cuda_inlet {
@@ -48,6 +58,7 @@ struct hd_exec_cuda {
   hd_cuda_result *results, *host_results;
   float *host_scores, *host_losses; /* evaluation */
   cuda_inlet inlet[2];
+  cuda_native native;
 
   bool uploaded;    /* the GPU has the store's last whole version, */
   uint64_t version; /* which is this one */
@@ -62,8 +73,18 @@ hd_status hd__exec_cuda_memory(hd_exec_cuda *exec, hd_ctx *ctx);
 /* Threads that an operation wants for each sample or shard. */
 int64_t hd__exec_cuda_columns(hd_op op, const hd_geom *g);
 
+/* Lets NVIDIA's libraries prepare what a recorded step asks of them. */
+hd_status hd__exec_cuda_warm_up(const hd_exec_cuda *exec, hd_ctx *ctx);
+
 /* Records a step that reads half `half` of the weights and inlet `half`, or launches it. */
 hd_status hd__exec_cuda_lower(hd_exec_cuda *exec, hd_ctx *ctx, int half);
+
+/* --arithmetic native: chooses the calls that the libraries compute; whether a call is one of them; launches what it is
+ * made of, where `call` says its places. */
+hd_status hd__exec_cuda_native_plan(hd_exec_cuda *exec, hd_ctx *ctx);
+bool hd__exec_cuda_native_takes(const hd_exec_cuda *exec, const hd_plan_call *planned);
+hd_status hd__exec_cuda_native_launch(const hd_exec_cuda *exec, hd_ctx *ctx, const hd_plan_call *planned,
+                                      const hd_cuda_call *call, int half);
 
 /* Bytes of a batch's input and of its targets. */
 int64_t hd__exec_cuda_x_bytes(const hd_exec_cuda *exec);

@@ -406,11 +406,6 @@ hd_status hd__config_complete(hd_config *config, hd_ctx *ctx) {
   HD_TRY(check_power_of_two(config, ctx, HD_OPT_shards));
   HD_TRY(check_power_of_two(config, ctx, HD_OPT_accumulate));
   HD_TRY(check_schedule(config, ctx));
-  if (!strcmp(hd__config_text(config, HD_OPT_precision), "bf16") &&
-      strcmp(hd__config_text(config, HD_OPT_arithmetic), "portable"))
-    return hd__fail(
-        ctx, HD_E_USAGE,
-        "--precision bf16 expects --arithmetic portable, whose promise it keeps, found native; leave one out");
   return check_optimizer(config, ctx);
 }
 

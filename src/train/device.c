@@ -29,17 +29,37 @@ static hd_status refuse(hd_ctx *ctx, const char *what, const char *remedy) {
   return hd__fail(ctx, HD_E_UNSUPPORTED, "--device cuda expects %s; %s, or use --device cpu", what, remedy);
 }
 
-/* What only the CPU does. */
+static bool is_native(const hd_config *config) { return !strcmp(hd__config_text(config, HD_OPT_arithmetic), "native"); }
+
+/* What only the other device does. */
+static hd_status check_cpu_settings(hd_ctx *ctx, const hd_config *config) {
+  const char *precision = hd__config_text(config, HD_OPT_precision);
+  if (!strcmp(precision, "tf32"))
+    return hd__fail(ctx, HD_E_USAGE, "--precision tf32 expects a GPU, found --device cpu; use --device cuda, or f32");
+  if (strcmp(precision, "f32") && is_native(config))
+    return hd__fail(
+        ctx, HD_E_USAGE,
+        "--precision bf16 expects --arithmetic portable, whose promise it keeps, found native; leave one out");
+  return HD_OK;
+}
+
 static hd_status check_settings(hd_ctx *ctx, const hd_config *config) {
-  if (strcmp(hd__config_text(config, HD_OPT_arithmetic), "portable"))
-    return refuse(ctx, "--arithmetic portable, found native", "leave it out");
-  if (strcmp(hd__config_text(config, HD_OPT_precision), "f32"))
-    return refuse(ctx, "--precision f32, found bf16", "leave it out");
+  const char *precision = hd__config_text(config, HD_OPT_precision);
+  if (strcmp(precision, "f32") && !is_native(config))
+    return hd__fail(ctx, HD_E_USAGE,
+                    "--precision %s on a GPU expects --arithmetic native, since NVIDIA's libraries compute it, found "
+                    "portable; give that, or --precision f32",
+                    precision);
   if (hd__config_int(config, HD_OPT_procs) > 1)
     return refuse(ctx, "one process, found --procs", "leave it out");
   if (hd__config_has(config, HD_OPT_profile))
     return refuse(ctx, "no --profile, found one", "leave it out");
   return HD_OK;
+}
+
+hd_cuda_precision hd__device_precision(const hd_config *config) {
+  const char *precision = hd__config_text(config, HD_OPT_precision);
+  return !strcmp(precision, "tf32") ? HD_CUDA_TF32 : !strcmp(precision, "bf16") ? HD_CUDA_BF16 : HD_CUDA_F32;
 }
 
 hd_status hd__device_open(hd_cuda **out, hd_ctx *ctx, const hd_config *config) {
@@ -49,7 +69,13 @@ hd_status hd__device_open(hd_cuda **out, hd_ctx *ctx, const hd_config *config) {
   HD_TRY(hd__device_check(ctx, text));
   parse(&index, text);
   if (index == CPU)
-    return HD_OK;
+    return check_cpu_settings(ctx, config);
   HD_TRY(check_settings(ctx, config));
-  return hd__cuda_open(out, ctx, index);
+  HD_TRY(hd__cuda_open(out, ctx, index));
+  const hd_status status = is_native(config) ? hd__cuda_native_create(&(*out)->native, ctx, *out) : HD_OK;
+  if (status != HD_OK) {
+    hd__cuda_close(*out);
+    *out = NULL;
+  }
+  return status;
 }

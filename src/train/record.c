@@ -83,7 +83,7 @@ hd_status hd__record_check_library(hd_ctx *ctx, const json_t *record, const char
     return HD_OK;
   return hd__fail(ctx, HD_E_USAGE,
                   "--resume %s: expected %s as in that run, found %s; name that library in HEDDLE_BLAS and its core in "
-                  "OPENBLAS_CORETYPE, or start a new run",
+                  "OPENBLAS_CORETYPE, give that run's --device, or start a new run",
                   folder, wanted ? wanted : "no library", *library ? library : "none");
 }
 

@@ -82,6 +82,9 @@ hd_status hd__session_setup(hd_session *session, hd_ctx *ctx);
 hd_status hd__session_supply(hd_supply **out, hd_ctx *ctx, hd_session *session, const hd_lanes *lanes, int workers,
                              int64_t repeats);
 
+/* The library of --arithmetic native that computes the session; "" for none. Lives as long as the session. */
+const char *hd__session_library(const hd_session *session);
+
 /* What step number `index` of the run is, counted from 0. */
 void hd__session_describe(hd_step *step, const hd_session *session, int64_t index);
 

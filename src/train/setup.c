@@ -112,6 +112,8 @@ static hd_status make_executors(hd_session *s, hd_ctx *ctx, int32_t shards) {
   hd_exec_settings eval = hd__planned_evaluation(s->config);
   train.world = eval.world = s->world;
   train.cuda = eval.cuda = s->cuda;
+  train.native = s->cuda && s->cuda->native;
+  train.precision = train.native ? hd__device_precision(s->config) : HD_CUDA_F32;
   train.lookahead = steps_ahead(s);
   const bool labels = s->plan->graph->values[s->plan->graph->label].dtype == HD_I32;
   if (s->cuda && labels && hd__config_int(s->config, HD_OPT_workers) == 0 &&
@@ -233,6 +235,12 @@ static hd_status fill_weights(hd_session *s, hd_ctx *ctx, const char *resumed) {
   return status;
 }
 
+const char *hd__session_library(const hd_session *s) {
+  if (!s->cuda)
+    return hd__planned_library(s->config);
+  return s->cuda->native ? hd__cuda_native_name(s->cuda->native) : "";
+}
+
 static const char *isa_of(const hd_session *s) { return s->cuda ? s->cuda->arch : s->kernels->isa; }
 
 static void fill_report(hd_session *s, int32_t shards) {
@@ -249,7 +257,7 @@ static void fill_report(hd_session *s, int32_t shards) {
                           .arithmetic = hd__config_text(s->config, HD_OPT_arithmetic),
                           .precision = hd__config_text(s->config, HD_OPT_precision),
                           .isa = isa_of(s),
-                          .library = hd__planned_library(s->config),
+                          .library = hd__session_library(s),
                           .out = s->out,
                           .epochs = (int64_t)ceil(hd__config_real(s->config, HD_OPT_epochs)),
                           .steps = s->counters.step,
@@ -352,11 +360,11 @@ hd_status hd__session_setup(hd_session *s, hd_ctx *ctx) {
     HD_TRY(hd__network_find(&s->network, ctx, hd__config_text(s->config, HD_OPT_model)));
   if (hd__config_has(s->config, HD_OPT_label_smoothing))
     s->network.label_smoothing = hd__config_real(s->config, HD_OPT_label_smoothing);
-  HD_TRY(hd__planned_run_kernels(&s->kernels, ctx, s->config));
   HD_TRY(hd__device_open(&s->cuda, ctx, s->config));
+  HD_TRY(s->cuda ? hd__planned_kernels(&s->kernels, ctx) : hd__planned_run_kernels(&s->kernels, ctx, s->config));
   snprintf(s->device, sizeof s->device, s->cuda ? "cuda:%d" : "cpu", s->cuda ? s->cuda->index : 0);
   if (resumes)
-    HD_TRY(hd__record_check_library(ctx, s->record, hd__planned_library(s->config),
+    HD_TRY(hd__record_check_library(ctx, s->record, hd__session_library(s),
                                     hd__config_text(s->config, HD_OPT_resume)));
   HD_TRY(choose_lanes(s, ctx));
   HD_TRY(find_places(s, ctx));
@@ -381,6 +389,6 @@ hd_status hd__session_setup(hd_session *s, hd_ctx *ctx) {
   s->record = NULL;
   HD_TRY(
       hd__record_make(&s->record, ctx, s->config, &s->network, s->data, shards, isa_of(s), hd__lanes_count(s->lanes)));
-  HD_TRY(hd__record_note_library(s->record, ctx, hd__planned_library(s->config)));
+  HD_TRY(hd__record_note_library(s->record, ctx, hd__session_library(s)));
   return hd__session_count_skips(s, ctx);
 }

@@ -47,10 +47,31 @@ stub() { export HEDDLE_CUDA_DRIVER=$STUB HEDDLE_CUDA_MODULE=$MODULE; }
 
 @test "what only the CPU does is refused on a GPU" {
   stub
-  fails 1 $GPU --precision bf16
-  fails 1 $GPU --arithmetic native
   fails 1 $GPU --profile trace.json
   [[ $message == *"expects no --profile"* ]]
+}
+
+@test "native: without the libraries, and what only they compute" {
+  stub
+  fails 2 $GPU --precision bf16
+  [[ $message == *"--precision bf16 on a GPU expects --arithmetic native"* ]]
+  fails 2 train --device cpu --precision tf32 --model simplenet --out run
+  [[ $message == *"--precision tf32 expects a GPU, found --device cpu"* ]]
+  HEDDLE_CUDA_LIBRARIES=/nowhere/libcublas.so fails 1 $GPU --arithmetic native
+  [[ $message == *"--arithmetic native on a GPU expects cuBLAS, found none: /nowhere/libcublas.so"*"--arithmetic portable"* ]]
+  HEDDLE_CUDA_LIBRARIES=$HEDDLE_CUDA_DRIVER fails 1 $GPU --arithmetic native
+  [[ $message == *"found it without cublasCreate_v2"* ]]
+  [ ! -e run ]
+  export HEDDLE_CUDA_LIBRARIES=$BUILDDIR/tests/cuda/.libs/library_stub.so
+  STUB_CUBLAS_FAILS=3 fails 1 $GPU --arithmetic native --precision tf32
+  [[ $message == *"GPU 0 (Stub GPU): cuBLAS failed while multiplying (CUBLAS_STATUS_EXECUTION_FAILED)"* ]]
+  STUB_CUDNN_REFUSES=1 STUB_CUDA_SAY=said "$HEDDLE" train --device cuda --model cnn --max-steps 2 --out run --arithmetic native --precision tf32 >out
+  grep -q "tf32 [1-9].* convolutions 0" said
+  grep -q "(native, cuBLAS 13.0.2, cuDNN 9.13.0)" out
+  rm -r run
+  "$HEDDLE" $GPU --arithmetic native --max-steps 2 >out
+  fails 2 train --resume run --device cpu --max-steps 3
+  [[ $message == *"expected cuBLAS 13.0.2, cuDNN 9.13.0 as in that run"* ]]
 }
 
 @test "too little memory: what was asked, what is free, and the batch that would fit" {

@@ -48,12 +48,13 @@ static struct cu_function functions[] = {
 
 /* ---- Queues ---- */
 
-typedef enum op_kind { OP_LAUNCH, OP_COPY, OP_CLEAR, OP_RECORD, OP_AFTER } op_kind;
+typedef enum op_kind { OP_LAUNCH, OP_CALL, OP_COPY, OP_CLEAR, OP_RECORD, OP_AFTER } op_kind;
 
 typedef struct queued {
   op_kind kind;
   struct queued *next;
   const struct cu_function *function;
+  void (*call)(const void *arguments);
   hd_cuda_place grid; /* x, y unused */
   char arguments[MOST_ARGUMENTS];
   void *to;
@@ -142,6 +143,8 @@ static void run_one(struct cu_stream *stream) {
     run_until(op->event, op->mark);
   else if (gpu.broken == CU_DONE && op->kind == OP_LAUNCH)
     run_grid(op);
+  else if (gpu.broken == CU_DONE && op->kind == OP_CALL)
+    op->call(op->arguments);
   else if (gpu.broken == CU_DONE && op->kind == OP_COPY)
     memcpy(op->to, op->from, op->bytes);
   else if (gpu.broken == CU_DONE && op->kind == OP_CLEAR)
@@ -377,6 +380,17 @@ STUB cuLaunchKernel(cu_function function, unsigned grid_x, unsigned grid_y, unsi
   memcpy(op.arguments, arguments[0], function->bytes);
   return add(stream, &op);
 }
+
+/* For the stand-ins of libraries that compute on the GPU: queues a function of the host. */
+STUB stub_cuda_call(cu_stream stream, void (*call)(const void *), const void *arguments, size_t bytes) {
+  queued op = {.kind = OP_CALL, .call = call};
+  if (bytes > MOST_ARGUMENTS)
+    return INVALID_VALUE;
+  memcpy(op.arguments, arguments, bytes);
+  return add(stream, &op);
+}
+
+STUB stub_cuda_is_recording(cu_stream stream) { return stream->recording != NULL; }
 
 STUB cuStreamBeginCapture_v2(cu_stream stream, int mode) {
   stream->recording = calloc(1, sizeof *stream->recording);

@@ -4,7 +4,8 @@ if [ "${HD_GPU:-stub}" = real ]; then
 else
   HEDDLE_CUDA_DRIVER=$BUILDDIR/tests/cuda/.libs/driver_stub.so
   HEDDLE_CUDA_MODULE=$BUILDDIR/tests/cuda/.libs/module_stub.so
-  export HEDDLE_CUDA_DRIVER
+  HEDDLE_CUDA_LIBRARIES=$BUILDDIR/tests/cuda/.libs/library_stub.so
+  export HEDDLE_CUDA_DRIVER HEDDLE_CUDA_LIBRARIES
 fi
 export HEDDLE_CUDA_MODULE
 

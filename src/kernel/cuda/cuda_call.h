@@ -68,6 +68,14 @@ typedef struct hd_cuda_gather {
   const hd_cuda_step *step;
 } hd_cuda_gather;
 
+/* Rows of floats between two places, for what NVIDIA's libraries compute: packed on the side of bfloat16. */
+typedef struct hd_cuda_convert {
+  const void *from;
+  void *to;
+  int64_t rows, columns, stride; /* stride: of the floats' rows */
+  const hd_cuda_step *step;
+} hd_cuda_convert;
+
 /* Sums over shards become one, for later kernels to read: `count` floats, or a mean and a sum of squares of each channel
  * and then its variance. */
 typedef struct hd_cuda_meet {

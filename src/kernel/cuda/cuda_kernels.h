@@ -9,6 +9,7 @@
 #include "kernel/cuda/cuda_linear.h"
 #include "kernel/cuda/cuda_loss.h"
 #include "kernel/cuda/cuda_names.h"
+#include "kernel/cuda/cuda_native.h"
 #include "kernel/cuda/cuda_norm.h"
 #include "kernel/cuda/cuda_params.h"
 #include "kernel/cuda/cuda_pointwise.h"
@@ -72,5 +73,11 @@ OP_LINE(meet_stats, hd_cuda_meet)
 OP_LINE(running, hd_cuda_running)
 
 HD_KERNEL(gather, hd_cuda_gather) { HD_OVER(c->step->rows, gather, c->elems); }
+
+HD_KERNEL(narrow, hd_cuda_convert) { HD_OVER(c->rows, narrow, c->columns); }
+HD_KERNEL(widen, hd_cuda_convert) { HD_OVER(c->rows, widen, c->columns); }
+HD_KERNEL(blank, hd_cuda_convert) { HD_OVER(c->rows, blank, c->columns); }
+HD_KERNEL(finish, hd_cuda_call) { HD_OVER(c->step->rows, finish, finish_count(&c->g)); }
+HD_KERNEL(spread, hd_cuda_call) { HD_OVER(c->step->rows, spread, spread_count(&c->g)); }
 
 #endif

@@ -15,7 +15,12 @@ enum { HD_CUDA_BLOCK = 256 }; /* threads of a block, at most */
   KERNEL(meet, hd_cuda_meet)                                                                                           \
   KERNEL(meet_stats, hd_cuda_meet)                                                                                     \
   KERNEL(running, hd_cuda_running)                                                                                     \
-  KERNEL(gather, hd_cuda_gather)
+  KERNEL(gather, hd_cuda_gather)                                                                                       \
+  KERNEL(narrow, hd_cuda_convert)                                                                                      \
+  KERNEL(widen, hd_cuda_convert)                                                                                       \
+  KERNEL(blank, hd_cuda_convert)                                                                                       \
+  KERNEL(finish, hd_cuda_call)                                                                                         \
+  KERNEL(spread, hd_cuda_call)
 
 typedef enum hd_cuda_own {
   HD_CUDA_before_own = HD_OP_COUNT - 1,
