@@ -3,7 +3,7 @@
 folder=$(mktemp -d "${TMPDIR:-/tmp}/heddle-gpu-report.XXXXXX")
 trap 'rm -rf "$folder"' EXIT
 unset HEDDLE_CUDA_DRIVER HEDDLE_CUDA_MODULE
-echo 1..4
+echo 1..5
 cd "$folder" || exit 1
 if HD_GPU=stub "$SRCDIR/tools/gpu-report" --build "$BUILDDIR" --only machine,first --out report.md >out 2>&1 &&
   grep -q '^## first: passed' report.md && grep -q 'CUDA: 1 GPU can be used' report.md &&
@@ -19,3 +19,8 @@ if [ ! -f "$BUILDDIR/.libs/heddle-cuda.so" ] || [ ! -f "$BUILDDIR/tests/op/test_
 elif "$SRCDIR/tools/gpu-report" --pack --build "$BUILDDIR" --out pack >out 2>&1 && env -i LD_LIBRARY_PATH=pack/lib pack/heddle --version >>out &&
   [ -s pack/.libs/heddle-cuda.so ] && ! LD_LIBRARY_PATH=pack/lib ldd pack/heddle | grep 'not found'; then echo "ok 4 - a pack, $(tail -n 2 out | head -n 1)"
 else echo "not ok 4 - a pack"; sed 's/^/# /' out; fi
+printf '%s\n' '#!/bin/sh' 'case "$*" in *is_available*) echo PyTorch 9 ;; *) printf "eager 10\\ngraph 40\\n" ;; esac' >python
+chmod +x python
+if HD_GPU=stub PYTHON=./python "$SRCDIR/tools/gpu-report" --build "$BUILDDIR" --only peers --out peers.md >out 2>&1 &&
+  grep -Eq '^\| simplenet, batch 64 \| [0-9.]+ \| [0-9.]+ \| 10 \| 40 \| [0-9.]+ \| [0-9.]+ \|$' peers.md; then echo "ok 5 - beside PyTorch, of which a stand-in answers"
+else echo "not ok 5 - beside PyTorch"; sed 's/^/# /' out peers.md; fi
