@@ -86,9 +86,9 @@ tests_cuda_library_stub_la_SOURCES = tests/cuda/library_stub.c
 tests_cuda_library_stub_la_LDFLAGS = $(stub_flags)
 
 if HAVE_NVCC
-check_LTLIBRARIES += tests/cuda/constants.la
-tests_cuda_constants_la_SOURCES = tests/cuda/constants.c
-tests_cuda_constants_la_CPPFLAGS = $(AM_CPPFLAGS) -isystem $(dir $(NVCC))../include
+check_LTLIBRARIES += tests/cuda/libconstants.la
+tests_cuda_libconstants_la_SOURCES = tests/cuda/constants.c
+tests_cuda_libconstants_la_CPPFLAGS = $(AM_CPPFLAGS) -isystem $(dir $(NVCC))../include
 endif
 
 EXTRA_DIST += tests/cuda/which_gpu.sh tests/bits/trained.sh tools/gpu-report
