@@ -22,7 +22,7 @@ unit_tests += tests/unit/test_jobs tests/unit/test_nvml tests/unit/test_top_scre
 unit_tests += tests/plan/test_plan
 unit_tests += tests/golden/test_golden
 unit_tests += tests/fault/test_alloc
-unit_tests += tests/unit/test_sessions tests/unit/test_own_op
+unit_tests += tests/unit/test_sessions tests/unit/test_own_op tests/unit/test_device
 unit_tests += tests/unit/test_profile tests/unit/test_sources tests/unit/test_pictures tests/unit/test_csv \
   tests/unit/test_own_data
 unit_tests += tests/unit/test_transform tests/unit/test_skip tests/unit/test_rendezvous tests/unit/test_world tests/unit/test_group
@@ -47,6 +47,7 @@ kernel_case = tests/op/kernel_case.c tests/op/kernel_case.h tests/op/guarded.c t
 kinks = tests/op/kinks.c tests/op/kinks.h
 cuda_table = tests/cuda/cuda_table.c tests/cuda/cuda_table.h
 tests_op_test_kernels_SOURCES = tests/op/test_kernels.c $(kernel_case) $(cuda_table)
+tests_unit_test_device_SOURCES = tests/unit/test_device.c tests/op/guarded.c tests/op/guarded.h $(cuda_table)
 tests_op_test_array_SOURCES = tests/op/test_array.c $(kernel_case)
 tests_op_test_gemm_SOURCES = tests/op/test_gemm.c $(kernel_case)
 tests_op_test_bf16_SOURCES = tests/op/test_bf16.c $(kernel_case)

@@ -37,6 +37,7 @@ typedef struct hd_gpu_process {
 
 typedef struct hd_gpu {
   int32_t index; /* as nvidia-smi counts */
+  int32_t cuda;  /* N of --device cuda:N; -1: it cannot be used so, or CUDA_VISIBLE_DEVICES hides it */
   char name[HD_LOOK_TEXT_BYTES], uuid[HD_LOOK_TEXT_BYTES];
   char trouble[HD_LOOK_TEXT_BYTES]; /* in the driver's words, why it cannot be asked: "GPU is lost"; "": it can */
   double use;                       /* of the last moments, 0 to 1 */
@@ -88,7 +89,7 @@ typedef struct hd_look {
   int32_t gpus;
   const hd_gpu *gpu;
   const char *cuda_note; /* one line: how many GPUs --device cuda can use, or why none */
-  const char *gpu_note; /* one line: why there is none, "" if there is one */
+  const char *gpu_note;  /* one line: why there is none, "" if there is one */
   int32_t jobs;
   const hd_job *job; /* the oldest first */
 } hd_look;

@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 #include "heddle/config.h"
+#include "heddle/device.h"
 #include "heddle/status.h"
 
 #ifdef __cplusplus
@@ -67,7 +68,8 @@ typedef struct hd_rank_time {
  * fractions. Losses are means; an epoch that is begun counts. NAN where something has not been measured. */
 typedef struct hd_report {
   const char *model, *data, *optimizer, *device, *arithmetic, *precision, *isa, *out;
-  const char *library; /* of the arithmetic native, with its core type; else "" */
+  const char *device_note; /* one line: why --device auto chose it, or that a GPU is idle meanwhile; "" */
+  const char *library;     /* of the arithmetic native, with its core type; else "" */
   int64_t epochs, steps, batch, shards, accumulate, seed;
   int64_t steps_in_all;            /* where the run is heading: --epochs or --max-steps */
   int64_t parameters, trainable;   /* all, and those that are not frozen */
@@ -82,6 +84,8 @@ typedef struct hd_report {
   double startup_s, train_s, wall_s, samples_per_s;
   double waited_s; /* of train_s, what a lane waited for loader workers, on average */
   int64_t peak_rss_bytes;
+  int32_t idle_gpus;               /* while the CPU computes: GPUs that had nothing to do when the run began */
+  const hd_gpu_memory *gpu_memory; /* NULL on the CPU, and before the end of hd_session_train or hd_session_step */
   int64_t memory_bytes; /* allocated for weights, state, activations, gradients, copies: hd_summary predicts it */
   char weights_sha256[HD_SHA256_TEXT_BYTES];
   int64_t resumed_step; /* 0 for a fresh run */
@@ -143,6 +147,12 @@ HD_API hd_status hd_session_save(hd_session *session, hd_ctx *ctx);
 /* Writes what the option profile recorded so far, as hd_session_train does at its end, and sums it up in the report.
  * Several ranks call it together, and rank 0 writes. HD_E_USAGE without that option. */
 HD_API hd_status hd_session_profile(hd_session *session, hd_ctx *ctx);
+
+/* What computes the session; and another device for what is left to do: the weights and the optimizer's state keep their
+ * bits, and the run's checkpoints go on where they are. The session stays where it was if that fails: HD_E_UNSUPPORTED
+ * where there is no such GPU, or where the run asks for something that only the CPU does; HD_E_NOMEM. */
+HD_API hd_device hd_session_device(const hd_session *session);
+HD_API hd_status hd_session_to(hd_session *session, hd_ctx *ctx, hd_device device);
 
 /* Asks a running hd_session_train or hd_session_step to finish its step, save and return. Safe in a signal handler and
  * from any thread. */

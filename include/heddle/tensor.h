@@ -34,6 +34,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "heddle/device.h"
 #include "heddle/dtype.h"
 #include "heddle/status.h"
 
@@ -50,13 +51,6 @@ enum { HD_TENSOR_MAX_DIMS = 8, HD_TENSOR_MAX_THREADS = 1024 };
 /* No dimensions: the shape of a single number; for a reduction, all dimensions. */
 #define HD_NO_DIMS 0, NULL
 #define HD_ALL_DIMS 0, NULL
-
-typedef enum hd_device_kind { HD_CPU, HD_CUDA } hd_device_kind;
-
-typedef struct hd_device {
-  hd_device_kind kind;
-  int32_t index; /* which GPU; 0 for the CPU */
-} hd_device;
 
 typedef struct hd_tensor hd_tensor;
 

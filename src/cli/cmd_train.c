@@ -138,6 +138,8 @@ static void print_start(const hd_report *r) {
          hd_version(), r->model, cli_grouped(r->parameters), frozen, r->data, (long long)r->batch, (long long)r->shards,
          r->optimizer, ranks, r->threads, r->threads == 1 ? "" : "s", r->cpus, r->cpus == 1 ? "" : "s", r->isa,
          r->arithmetic);
+  if (*r->device_note)
+    printf("%s\n", r->device_note);
   if (r->resumed_step > 0)
     printf("resumed at step %s\n", cli_grouped(r->resumed_step));
   fflush(stdout);
@@ -190,6 +192,20 @@ static void print_ranks(const hd_report *r) {
   }
 }
 
+static void print_gpu_memory(const hd_gpu_memory *m) {
+  const double mib = 1 << 20;
+  printf(
+      "GPU memory      %.1f MiB allocated, %.1f reserved, %.1f at its peak, of %.1f:", (double)m->allocated_bytes / mib,
+      (double)m->reserved_bytes / mib, (double)m->peak_bytes / mib, (double)m->total_bytes / mib);
+  const char *comma = "";
+  for (int i = 0; i < HD_GPU_PARTS; i++)
+    if (m->part[i].peak_bytes > 0) {
+      printf("%s %s %.1f", comma, m->part[i].name, (double)m->part[i].peak_bytes / mib);
+      comma = ",";
+    }
+  printf("; %.1f of the host pinned\n", (double)m->host_bytes / mib);
+}
+
 static void print_end(const hd_report *r) {
   if (!isnan(r->val_accuracy))
     printf("validation      %.2f %% of %s\n", 100 * r->val_accuracy, cli_grouped(r->val_samples));
@@ -207,6 +223,8 @@ static void print_end(const hd_report *r) {
   if (r->workers > 0)
     printf("waited          %.2f s for %d loader worker%s, %.1f %% of that\n", r->waited_s, r->workers,
            r->workers == 1 ? "" : "s", r->train_s > 0 ? 100 * r->waited_s / r->train_s : 0);
+  if (r->gpu_memory)
+    print_gpu_memory(r->gpu_memory);
   if (*r->library)
     printf("weights_sha256  %s (native, %s)\n", r->weights_sha256, r->library);
   else
@@ -240,6 +258,21 @@ static void json_ranks(const hd_report *r) {
   printf("], ");
 }
 
+static void json_gpu_memory(const hd_gpu_memory *m) {
+  printf("\"gpu_memory\": {");
+  json_int("allocated_bytes", m->allocated_bytes);
+  json_int("reserved_bytes", m->reserved_bytes);
+  json_int("peak_bytes", m->peak_bytes);
+  json_int("host_bytes", m->host_bytes);
+  json_int("free_bytes", m->free_bytes);
+  json_int("total_bytes", m->total_bytes);
+  printf("\"parts\": {");
+  for (int i = 0; i < HD_GPU_PARTS; i++)
+    printf("%s\"%s\": {\"bytes\": %lld, \"peak_bytes\": %lld}", i ? ", " : "", m->part[i].name,
+           (long long)m->part[i].bytes, (long long)m->part[i].peak_bytes);
+  printf("}}, ");
+}
+
 static void print_json(const hd_report *r) {
   printf("{");
   json_text("model", r->model);
@@ -255,6 +288,10 @@ static void print_json(const hd_report *r) {
     json_int("hosts", r->hosts);
   json_int("workers", r->workers);
   json_text("device", r->device);
+  if (*r->device_note)
+    json_text("device_note", r->device_note);
+  if (r->idle_gpus > 0)
+    json_int("idle_gpus", r->idle_gpus);
   json_text("arithmetic", r->arithmetic);
   if (*r->library)
     json_text("library", r->library);
@@ -276,6 +313,8 @@ static void print_json(const hd_report *r) {
   json_real("wall_s", r->wall_s);
   json_real("samples_per_s", r->samples_per_s);
   json_int("peak_rss_bytes", r->peak_rss_bytes);
+  if (r->gpu_memory)
+    json_gpu_memory(r->gpu_memory);
   if (r->skipped >= 0) {
     json_int("skipped", r->skipped);
     json_int("test_skipped", r->test_skipped);

@@ -89,6 +89,7 @@ static void put_gpus(FILE *to, const hd_look *look) {
     const hd_gpu *gpu = &look->gpu[i];
     fprintf(to, "%s{", i ? ", " : "");
     whole(to, "gpu", gpu->index);
+    bytes(to, "cuda", gpu->cuda);
     text(to, "name", gpu->name);
     text(to, "uuid", gpu->uuid);
     text(to, "trouble", gpu->trouble);

@@ -75,6 +75,8 @@ void look_print_cpus(FILE *to, const hd_look *look) {
 static void print_gpu(FILE *to, const hd_gpu *gpu) {
   char part[LOOK_PART_BYTES];
   fprintf(to, "GPU %d: %s", gpu->index, gpu->name);
+  if (gpu->cuda >= 0)
+    fprintf(to, ", cuda:%d", gpu->cuda);
   if (gpu->trouble[0])
     fprintf(to, ", %s", gpu->trouble);
   if (isfinite(gpu->use))

@@ -1,4 +1,4 @@
-/* Opening a GPU, its memory, launching kernels; see cuda.h. */
+/* Opening a GPU and launching kernels; see cuda.h. */
 #include "cuda/cuda.h"
 
 #include <dlfcn.h>
@@ -40,6 +40,12 @@ static hd_status find_module(const hd_cuda_module **out, hd_ctx *ctx) {
                     "both from one build, or use --device cpu",
                     PACKAGE_VERSION, path);
   return HD_OK;
+}
+
+bool hd__cuda_installed(void) {
+  const hd_cuda_module *module;
+  hd_ctx quiet = {0};
+  return hd__cuda_driver_there() && find_module(&module, &quiet) == HD_OK;
 }
 
 static hd_status count_devices(int *out, hd_ctx *ctx, const hd_cuda_driver *driver) {
@@ -106,7 +112,7 @@ static hd_status check_arch(hd_cuda *cuda, hd_ctx *ctx, const hd_cuda_module *mo
 static hd_status open_device(hd_cuda *cuda, hd_ctx *ctx) {
   int count;
   HD_TRY(count_devices(&count, ctx, &cuda->driver));
-  if (cuda->index >= count)
+  if (cuda->index < 0 || cuda->index >= count)
     return hd__fail(ctx, HD_E_UNSUPPORTED,
                     "--device cuda:%d expects a GPU of that number, found %d GPU%s, numbered from 0; use %s%d",
                     cuda->index, count, count == 1 ? "" : "s", count == 1 ? "cuda:" : "cuda:0 to cuda:", count - 1);
@@ -137,10 +143,15 @@ static hd_status open_context(hd_cuda *cuda, hd_ctx *ctx) {
                         "creating a stream");
 }
 
-static hd_status open_all(hd_cuda *cuda, hd_ctx *ctx) {
+hd_status hd__cuda_find(hd_cuda *out, hd_ctx *ctx, int index) {
+  *out = (hd_cuda){.index = index};
+  HD_TRY(hd__cuda_driver_open(&out->driver, ctx));
+  return open_device(out, ctx);
+}
+
+static hd_status open_all(hd_cuda *cuda, hd_ctx *ctx, int index) {
   const hd_cuda_module *module;
-  HD_TRY(hd__cuda_driver_open(&cuda->driver, ctx));
-  HD_TRY(open_device(cuda, ctx));
+  HD_TRY(hd__cuda_find(cuda, ctx, index));
   HD_TRY(find_module(&module, ctx));
   HD_TRY(check_driver(cuda, ctx, module));
   HD_TRY(check_arch(cuda, ctx, module));
@@ -153,8 +164,7 @@ hd_status hd__cuda_open(hd_cuda **out, hd_ctx *ctx, int index) {
   hd_cuda *cuda = hd__calloc(1, sizeof *cuda);
   if (!cuda)
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for the GPU");
-  cuda->index = index;
-  const hd_status status = open_all(cuda, ctx);
+  const hd_status status = open_all(cuda, ctx, index);
   if (status == HD_OK)
     *out = cuda;
   else
@@ -185,45 +195,6 @@ hd_status hd__cuda_check(const hd_cuda *cuda, hd_ctx *ctx, cu_result error, cons
   return hd__fail(ctx, error == CU_OUT_OF_MEMORY ? HD_E_NOMEM : HD_E_SYSTEM,
                   "GPU %d (%s): %s failed (%s); see dmesg and nvidia-smi, or use --device cpu", cuda->index,
                   *cuda->name ? cuda->name : "not known", doing, hd__cuda_driver_error(text, &cuda->driver, error));
-}
-
-/* ---- Memory ---- */
-
-int64_t hd__cuda_free_bytes(hd_cuda *cuda) {
-  size_t free_bytes = 0, all;
-  return cuda->driver.memory_info(&free_bytes, &all) == CU_DONE ? (int64_t)free_bytes : 0;
-}
-
-hd_status hd__cuda_take(cu_pointer *out, hd_cuda *cuda, hd_ctx *ctx, int64_t bytes, const char *purpose) {
-  const double mib = 1 << 20;
-  *out = 0;
-  const cu_result error = cuda->driver.memory_take(out, (size_t)(bytes > 0 ? bytes : 1));
-  if (error == CU_OUT_OF_MEMORY) {
-    *out = 0;
-    return hd__fail(ctx, HD_E_NOMEM, "GPU %d (%s) is out of memory: %s takes %.1f MiB, of %.1f MiB there are %.1f free",
-                    cuda->index, cuda->name, purpose, (double)bytes / mib, (double)cuda->memory_bytes / mib,
-                    (double)hd__cuda_free_bytes(cuda) / mib);
-  }
-  HD_TRY(hd__cuda_check(cuda, ctx, error, "taking memory"));
-  HD_TRY(
-      hd__cuda_check(cuda, ctx, cuda->driver.memory_clear(*out, 0, (size_t)bytes, cuda->compute), "clearing memory"));
-  return hd__cuda_check(cuda, ctx, cuda->driver.stream_wait(cuda->compute), "clearing memory");
-}
-
-void hd__cuda_free(hd_cuda *cuda, cu_pointer memory) {
-  if (memory)
-    cuda->driver.memory_free(memory);
-}
-
-hd_status hd__cuda_take_host(void **out, hd_cuda *cuda, hd_ctx *ctx, int64_t bytes) {
-  *out = NULL;
-  return hd__cuda_check(cuda, ctx, cuda->driver.host_take(out, (size_t)(bytes > 0 ? bytes : 1), 0),
-                        "taking memory of the host for copies");
-}
-
-void hd__cuda_free_host(hd_cuda *cuda, void *memory) {
-  if (memory)
-    cuda->driver.host_free(memory);
 }
 
 /* ---- Kernels ---- */

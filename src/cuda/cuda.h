@@ -12,8 +12,34 @@
 
 #include "base/status.h"
 #include "cuda/driver.h"
+#include "heddle/device.h"
 
 enum { HD_CUDA_TEXT_BYTES = 96 };
+
+/* What memory is for, in the order of heddle/device.h's names. */
+typedef enum hd_cuda_purpose {
+  HD_GPU_WEIGHTS,
+  HD_GPU_OPTIMIZER,
+  HD_GPU_SAMPLES, /* and activations: what grows with the batch */
+  HD_GPU_GRADIENTS,
+  HD_GPU_TABLES,    /* that kernels read: chunks, constants, a step's description */
+  HD_GPU_LIBRARIES, /* NVIDIA's, for --arithmetic native */
+  HD_GPU_DATA,      /* a data set that stays there */
+  HD_GPU_EVALUATION,
+  HD_GPU_TENSORS,
+  HD_GPU_PURPOSES
+} hd_cuda_purpose;
+
+typedef struct hd_cuda_bytes {
+  int64_t of[HD_GPU_PURPOSES];
+} hd_cuda_bytes;
+
+/* The account of what this device's memory is taken for: see cuda_memory.c. */
+typedef struct hd_cuda_account {
+  struct cuda_block *blocks;
+  int64_t reserved, allocated, peak, host;
+  hd_cuda_bytes now, most;
+} hd_cuda_account;
 
 typedef struct hd_cuda {
   hd_cuda_driver driver;
@@ -27,6 +53,7 @@ typedef struct hd_cuda {
   cu_function *kernel; /* by number, see kernel/cuda/cuda_names.h */
   cu_stream compute, copy;
   struct hd_cuda_native *native; /* NVIDIA's libraries, if --arithmetic native asked for them; closed with it */
+  hd_cuda_account account;
 } hd_cuda;
 
 /* Opens GPU `index` with the module's kernels. HD_E_UNSUPPORTED says what is missing: driver, GPU, module, or machine
@@ -34,19 +61,43 @@ typedef struct hd_cuda {
 hd_status hd__cuda_open(hd_cuda **out, hd_ctx *ctx, int index);
 void hd__cuda_close(hd_cuda *cuda); /* NULL is allowed */
 
+/* The driver, and the name of GPU `index`, alone: nothing is started, nothing is left to close. */
+hd_status hd__cuda_find(hd_cuda *out, hd_ctx *ctx, int index);
+
+/* Whether there are a driver and a module that can be loaded: nothing is started. */
+bool hd__cuda_installed(void);
+
+/* The names that a GPU has for ever, "GPU-...", in the driver's order of those that can be seen; returns how many. */
+enum { HD_CUDA_MOST = 64 };
+typedef struct hd_cuda_uuid {
+  char text[48];
+} hd_cuda_uuid;
+int hd__cuda_uuids(hd_cuda_uuid out[HD_CUDA_MOST]);
+
 /* Whether GPUs could be used: how many; 0 with a line that says why not, without a remedy. */
 int hd__cuda_count(hd_ctx *ctx);
 
 /* HD_OK, or a line of what was being done and what the driver said. */
 hd_status hd__cuda_check(const hd_cuda *cuda, hd_ctx *ctx, cu_result error, const char *doing);
 
-/* Memory of the GPU, cleared; and of the host, which it copies from at full speed. Free with the functions below, which
- * take 0 and NULL. When there is too little, HD_E_NOMEM tells what was asked and what is free. */
-hd_status hd__cuda_take(cu_pointer *out, hd_cuda *cuda, hd_ctx *ctx, int64_t bytes, const char *purpose);
+/* Memory of the GPU, cleared: one block of `bytes`, in which each purpose has its part. When there is too little,
+ * HD_E_NOMEM tells what was asked, what is free and what this process holds. Free it with the function below, which
+ * takes 0. */
+hd_status hd__cuda_take(cu_pointer *out, hd_cuda *cuda, hd_ctx *ctx, int64_t bytes, const hd_cuda_bytes *parts);
+hd_status hd__cuda_take_for(cu_pointer *out, hd_cuda *cuda, hd_ctx *ctx, int64_t bytes, hd_cuda_purpose purpose);
 void hd__cuda_free(hd_cuda *cuda, cu_pointer memory);
+
+/* Memory of the host, which a GPU copies from at full speed; NULL may be freed. */
 hd_status hd__cuda_take_host(void **out, hd_cuda *cuda, hd_ctx *ctx, int64_t bytes);
 void hd__cuda_free_host(hd_cuda *cuda, void *memory);
+
+/* What the driver has left. */
 int64_t hd__cuda_free_bytes(hd_cuda *cuda);
+
+/* The account, for who asks from outside; and bytes in words: "weights 1.7, gradients 0.4 MiB", "nothing". */
+void hd__cuda_memory(hd_gpu_memory *out, hd_cuda *cuda);
+enum { HD_CUDA_BYTES_TEXT = 320 };
+const char *hd__cuda_bytes_text(char text[HD_CUDA_BYTES_TEXT], const hd_cuda_bytes *bytes);
 
 /* Launches a kernel on the compute stream over columns times rows of work. The arguments are copied. */
 hd_status hd__cuda_launch(hd_cuda *cuda, hd_ctx *ctx, int kernel, int64_t columns, int64_t rows, const void *arguments);

@@ -36,8 +36,15 @@ const char *hd__cuda_driver_error(char text[HD_CUDA_ERROR_BYTES], const hd_cuda_
   return text;
 }
 
+static const char *name_of(void) {
+  const char *wanted = getenv("HEDDLE_CUDA_DRIVER");
+  return wanted && *wanted ? wanted : "libcuda.so.1";
+}
+
+bool hd__cuda_driver_there(void) { return dlopen(name_of(), RTLD_NOW | RTLD_LOCAL) != NULL; }
+
 hd_status hd__cuda_driver_open(hd_cuda_driver *driver, hd_ctx *ctx) {
-  const char *wanted = getenv("HEDDLE_CUDA_DRIVER"), *name = wanted && *wanted ? wanted : "libcuda.so.1";
+  const char *name = name_of();
   char text[HD_CUDA_ERROR_BYTES];
   *driver = (hd_cuda_driver){0};
   snprintf(driver->file, sizeof driver->file, "%s", name);

@@ -4,6 +4,7 @@
 #ifndef HD_CUDA_DRIVER_H
 #define HD_CUDA_DRIVER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -11,6 +12,9 @@
 
 typedef int cu_result, cu_device;
 typedef unsigned long long cu_pointer;
+typedef struct cu_uuid {
+  unsigned char byte[16];
+} cu_uuid;
 typedef struct cu_context *cu_context;
 typedef struct cu_module *cu_module;
 typedef struct cu_function *cu_function;
@@ -38,6 +42,7 @@ enum {
   CALL(device_count, "cuDeviceGetCount", (int *count))                                                                 \
   CALL(device_get, "cuDeviceGet", (cu_device * device, int index))                                                     \
   CALL(device_name, "cuDeviceGetName", (char *name, int bytes, cu_device device))                                      \
+  CALL(device_uuid, "cuDeviceGetUuid", (cu_uuid * uuid, cu_device device))                                             \
   CALL(device_attribute, "cuDeviceGetAttribute", (int *value, int attribute, cu_device device))                        \
   CALL(context_retain, "cuDevicePrimaryCtxRetain", (cu_context * context, cu_device device))                           \
   CALL(context_release, "cuDevicePrimaryCtxRelease_v2", (cu_device device))                                            \
@@ -85,6 +90,9 @@ typedef struct hd_cuda_driver {
 
 /* Loads the driver and starts it. HD_E_UNSUPPORTED says what is missing, and the way out. */
 hd_status hd__cuda_driver_open(hd_cuda_driver *driver, hd_ctx *ctx);
+
+/* Whether there is one that can be loaded. */
+bool hd__cuda_driver_there(void);
 
 /* "CUDA_ERROR_NO_DEVICE: no CUDA-capable device is detected" */
 enum { HD_CUDA_ERROR_BYTES = 200 };

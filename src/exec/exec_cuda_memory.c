@@ -13,14 +13,14 @@ enum { ALIGN_BYTES = 256 };
 typedef struct bump {
   char *base;
   int64_t used;
+  hd_cuda_bytes parts;
 } bump;
 
-static void *take(bump *b, int64_t *use, int64_t bytes) {
+static void *take(bump *b, hd_cuda_purpose purpose, int64_t bytes) {
   const int64_t whole = (bytes + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES;
   void *at = b->base ? b->base + b->used : NULL;
   b->used += whole;
-  if (!b->base)
-    *use += whole;
+  b->parts.of[purpose] += bytes;
   return at;
 }
 
@@ -50,63 +50,61 @@ static void lay_out(hd_exec_cuda *x, bump *b) {
   const int64_t batch = x->settings.batch, floats = (int64_t)sizeof(float);
   const int states = plan->trains ? x->store->directory->states : 0;
   for (int half = 0; half < 2; half++) {
-    x->weights[half] = take(b, &x->bytes.weights, plan->param_elems * floats);
+    x->weights[half] = take(b, HD_GPU_WEIGHTS, plan->param_elems * floats);
     for (int s = 0; s < states; s++)
-      x->state[half][s] = take(b, &x->bytes.state, plan->trained_elems * floats);
-    x->inlet[half].x = take(b, &x->bytes.samples, hd__exec_cuda_x_bytes(x));
-    x->inlet[half].target = take(b, &x->bytes.samples, hd__exec_cuda_target_bytes(x));
-    x->inlet[half].sample = take(b, &x->bytes.samples, x->data ? batch * (int64_t)sizeof(int32_t) : 0);
-    x->inlet[half].step = take(b, &x->bytes.tables, (int64_t)sizeof(hd_cuda_step));
+      x->state[half][s] = take(b, HD_GPU_OPTIMIZER, plan->trained_elems * floats);
+    x->inlet[half].x = take(b, HD_GPU_SAMPLES, hd__exec_cuda_x_bytes(x));
+    x->inlet[half].target = take(b, HD_GPU_SAMPLES, hd__exec_cuda_target_bytes(x));
+    x->inlet[half].sample = take(b, HD_GPU_SAMPLES, x->data ? batch * (int64_t)sizeof(int32_t) : 0);
+    x->inlet[half].step = take(b, HD_GPU_TABLES, (int64_t)sizeof(hd_cuda_step));
   }
-  x->arena = take(b, &x->bytes.samples, plan->arena_bytes * batch);
-  x->batch_memory = take(b, &x->bytes.samples, plan->batch_bytes * batch);
-  x->losses = take(b, &x->bytes.samples, batch * floats);
-  x->sums = take(b, &x->bytes.gradients, x->settings.shards * plan->direct_elems * floats);
-  x->gathered = take(b, &x->bytes.gradients, (plan->gathers ? plan->direct_elems : 0) * floats);
-  x->grad = x->settings.clip_norm > 0 ? take(b, &x->bytes.gradients, plan->trained_elems * floats) : NULL;
+  x->arena = take(b, HD_GPU_SAMPLES, plan->arena_bytes * batch);
+  x->batch_memory = take(b, HD_GPU_SAMPLES, plan->batch_bytes * batch);
+  x->losses = take(b, HD_GPU_SAMPLES, batch * floats);
+  x->sums = take(b, HD_GPU_GRADIENTS, x->settings.shards * plan->direct_elems * floats);
+  x->gathered = take(b, HD_GPU_GRADIENTS, (plan->gathers ? plan->direct_elems : 0) * floats);
+  x->grad = x->settings.clip_norm > 0 ? take(b, HD_GPU_GRADIENTS, plan->trained_elems * floats) : NULL;
   for (int i = 0; i < 3; i++)
-    x->native.half[i] = take(b, &x->bytes.libraries, x->native.half_bytes[i]);
-  x->native.dense = take(b, &x->bytes.libraries, x->native.dense_bytes);
-  x->native.workspace = take(b, &x->bytes.libraries, x->native.workspace_bytes);
-  x->squares = take(b, &x->bytes.tables, plan->chunk_count * (int64_t)(16 * sizeof(double)));
-  x->constants = take(b, &x->bytes.tables, constant_elems(x) * floats);
-  x->chunk = take(b, &x->bytes.tables, plan->chunk_count * (int64_t)sizeof *x->chunk);
-  x->use = take(b, &x->bytes.tables, plan->use_count * (int64_t)sizeof *x->use);
-  x->bad = take(b, &x->bytes.tables, plan->param_count * (int64_t)sizeof *x->bad);
-  x->flags = take(b, &x->bytes.tables, (int64_t)sizeof *x->flags);
-  x->results = take(b, &x->bytes.tables, (int64_t)(HD_CUDA_RESULTS * sizeof *x->results));
+    x->native.half[i] = take(b, HD_GPU_LIBRARIES, x->native.half_bytes[i]);
+  x->native.dense = take(b, HD_GPU_LIBRARIES, x->native.dense_bytes);
+  x->native.workspace = take(b, HD_GPU_LIBRARIES, x->native.workspace_bytes);
+  x->squares = take(b, HD_GPU_TABLES, plan->chunk_count * (int64_t)(16 * sizeof(double)));
+  x->constants = take(b, HD_GPU_TABLES, constant_elems(x) * floats);
+  x->chunk = take(b, HD_GPU_TABLES, plan->chunk_count * (int64_t)sizeof *x->chunk);
+  x->use = take(b, HD_GPU_TABLES, plan->use_count * (int64_t)sizeof *x->use);
+  x->bad = take(b, HD_GPU_TABLES, plan->param_count * (int64_t)sizeof *x->bad);
+  x->flags = take(b, HD_GPU_TABLES, (int64_t)sizeof *x->flags);
+  x->results = take(b, HD_GPU_TABLES, (int64_t)(HD_CUDA_RESULTS * sizeof *x->results));
 }
 
 static void lay_out_host(hd_exec_cuda *x, bump *b) {
-  int64_t unused = 0;
   for (int half = 0; half < 2; half++) {
-    x->inlet[half].host_x = take(b, &unused, hd__exec_cuda_x_bytes(x));
-    x->inlet[half].host_target = take(b, &unused, hd__exec_cuda_target_bytes(x));
-    x->inlet[half].host_sample = take(b, &unused, x->settings.batch * (int64_t)sizeof(int32_t));
-    x->inlet[half].host_step = take(b, &unused, (int64_t)sizeof(hd_cuda_step));
+    x->inlet[half].host_x = take(b, HD_GPU_TABLES, hd__exec_cuda_x_bytes(x));
+    x->inlet[half].host_target = take(b, HD_GPU_TABLES, hd__exec_cuda_target_bytes(x));
+    x->inlet[half].host_sample = take(b, HD_GPU_TABLES, x->settings.batch * (int64_t)sizeof(int32_t));
+    x->inlet[half].host_step = take(b, HD_GPU_TABLES, (int64_t)sizeof(hd_cuda_step));
   }
-  x->host_results = take(b, &unused, (int64_t)(HD_CUDA_RESULTS * sizeof *x->host_results));
-  x->host_scores = take(b, &unused, x->plan->trains ? 0 : score_bytes(x));
-  x->host_losses = take(b, &unused, x->settings.batch * (int64_t)sizeof(float));
+  x->host_results = take(b, HD_GPU_TABLES, (int64_t)(HD_CUDA_RESULTS * sizeof *x->host_results));
+  x->host_scores = take(b, HD_GPU_TABLES, x->plan->trains ? 0 : score_bytes(x));
+  x->host_losses = take(b, HD_GPU_TABLES, x->settings.batch * (int64_t)sizeof(float));
 }
 
-/* What would fit into what is free, and leave a quarter of it for evaluating: a batch of which size. */
-static hd_status too_little(hd_exec_cuda *x, hd_ctx *ctx, int64_t bytes) {
+/* The batch that would fit into what is free, and leave a quarter of it for evaluating. */
+static hd_status too_little(const hd_exec_cuda *x, hd_ctx *ctx, int64_t bytes) {
   const double mib = 1 << 20;
-  const int64_t available = hd__cuda_free_bytes(x->cuda), fixed = bytes - x->bytes.samples;
-  const int64_t each = x->bytes.samples / x->settings.batch + 1, fitting = (available * 3 / 4 - fixed) / each;
-  char remedy[96] = "use a smaller model, or --device cpu";
+  const int64_t samples = x->parts.of[HD_GPU_SAMPLES], available = hd__cuda_free_bytes(x->cuda);
+  const int64_t each = samples / x->settings.batch + 1, fitting = (available * 3 / 4 - (bytes - samples)) / each;
+  char remedy[96] = "use a smaller model, or --device cpu", parts[HD_CUDA_BYTES_TEXT];
   int64_t batch = 1;
   while (2 * batch <= fitting && 2 * batch < x->settings.batch)
     batch *= 2;
   if (fitting >= 1 && batch < x->settings.batch)
     snprintf(remedy, sizeof remedy, "a batch of %lld would fit: use --batch %lld", (long long)batch, (long long)batch);
   return hd__fail(ctx, HD_E_NOMEM,
-                  "GPU %d (%s) is out of memory: expected %.1f MiB free for a batch of %lld (weights %.1f, optimizer "
-                  "%.1f, samples and activations %.1f, gradients %.1f MiB), found %.1f of %.1f MiB; %s",
+                  "GPU %d (%s) is out of memory: expected %.1f MiB free for a batch of %lld (%s), found %.1f of %.1f "
+                  "MiB; %s",
                   x->cuda->index, x->cuda->name, (double)bytes / mib, (long long)x->settings.batch,
-                  (double)x->bytes.weights / mib, (double)x->bytes.state / mib, (double)x->bytes.samples / mib,
-                  (double)x->bytes.gradients / mib, (double)available / mib, (double)x->cuda->memory_bytes / mib,
+                  hd__cuda_bytes_text(parts, &x->parts), (double)available / mib, (double)x->cuda->memory_bytes / mib,
                   remedy);
 }
 
@@ -170,19 +168,38 @@ static hd_status upload_constants(hd_exec_cuda *x, hd_ctx *ctx) {
   return HD_OK;
 }
 
-/* Evaluation takes fewer samples at a time where memory is short: nothing depends on their number. */
+/* All that evaluating takes is told as one. */
+static hd_cuda_bytes parts_of(const hd_exec_cuda *x, const bump *gpu) {
+  hd_cuda_bytes parts = {{0}};
+  for (int p = 0; p < HD_GPU_PURPOSES; p++)
+    parts.of[x->plan->trains ? p : HD_GPU_EVALUATION] += gpu->parts.of[p];
+  return parts;
+}
+
+static void give_data_back(hd_exec_cuda *x) {
+  hd__cuda_free(x->cuda, x->data);
+  hd__cuda_free(x->cuda, x->labels);
+  x->data = x->labels = 0;
+}
+
+/* Where memory is short, samples are fetched, and evaluation takes fewer of them at a time: nothing depends on that. */
 static hd_status take_memory(hd_exec_cuda *x, hd_ctx *ctx) {
-  for (;; x->settings.batch /= 2) {
+  for (;;) {
     bump gpu = {0};
     hd_ctx quiet = {0};
-    x->bytes = (cuda_bytes){0};
     lay_out(x, &gpu);
-    const hd_status status = hd__cuda_take(&x->memory, x->cuda, &quiet, gpu.used, "a run");
-    if (status == HD_E_NOMEM && !x->plan->trains && x->settings.batch > 1)
-      continue;
-    return status == HD_E_NOMEM ? too_little(x, ctx, gpu.used)
-           : status == HD_OK    ? HD_OK
-                                : hd__fail(ctx, status, "%s", quiet.message);
+    x->parts = parts_of(x, &gpu);
+    const hd_status status = hd__cuda_take(&x->memory, x->cuda, &quiet, gpu.used, &x->parts);
+    if (status == HD_OK)
+      return HD_OK;
+    if (status != HD_E_NOMEM)
+      return hd__fail(ctx, status, "%s", quiet.message);
+    if (x->data)
+      give_data_back(x);
+    else if (!x->plan->trains && x->settings.batch > 1)
+      x->settings.batch /= 2;
+    else
+      return too_little(x, ctx, gpu.used);
   }
 }
 
@@ -193,11 +210,13 @@ static hd_status take_data(hd_exec_cuda *x, hd_ctx *ctx) {
   const int64_t labels = data ? data->count * (int64_t)sizeof *data->labels : 0;
   if (!data || bytes + labels > hd__cuda_free_bytes(x->cuda) / 2)
     return HD_OK;
-  hd_status status = hd__cuda_take(&x->labels, x->cuda, ctx, labels, "the labels of the data set");
+  hd_status status = hd__cuda_take_for(&x->labels, x->cuda, ctx, labels, HD_GPU_DATA);
   if (status == HD_OK)
-    status = hd__cuda_take(&x->data, x->cuda, ctx, bytes, "the data set");
-  if (status == HD_E_NOMEM)
+    status = hd__cuda_take_for(&x->data, x->cuda, ctx, bytes, HD_GPU_DATA);
+  if (status == HD_E_NOMEM) {
+    give_data_back(x);
     return HD_OK;
+  }
   HD_TRY(status);
   HD_TRY(upload(x, ctx, (void *)(uintptr_t)x->labels, data->labels, labels));
   return upload(x, ctx, (void *)(uintptr_t)x->data, data->data, bytes);

@@ -8,11 +8,6 @@
 
 enum { HD_CUDA_RESULTS = 16 }; /* steps whose outcomes the GPU keeps until they are read back */
 
-/* Bytes of the GPU's memory, by use. Those of samples grow with the batch. */
-typedef struct cuda_bytes {
-  int64_t weights, state, samples, gradients, tables, libraries;
-} cuda_bytes;
-
 /* What NVIDIA's libraries compute, and with which memory: see exec_cuda_native.c. */
 typedef struct cuda_native {
   bool *taken; /* per call of the plan; NULL: nothing is */
@@ -39,8 +34,8 @@ struct hd_exec_cuda {
   hd_lanes *lanes;
   hd_exec_settings settings;
   hd_cuda *cuda;
-  char *fetch; /* of all lanes */
-  cuda_bytes bytes;
+  char *fetch;             /* of all lanes */
+  hd_cuda_bytes parts;     /* of `memory` */
   cu_pointer memory;       /* of the GPU: everything below that is not the host's */
   cu_pointer data, labels; /* the data set; 0: it is not there, and samples are fetched */
   void *host;

@@ -25,6 +25,8 @@ struct hd_monitor {
   double looked_s;
   hd_nvml *nvml;
   hd_gpu *gpu;
+  hd_cuda_uuid uuid[HD_CUDA_MOST]; /* of the GPUs that --device cuda can use, by its numbers */
+  int uuids;
   char gpu_note[HD_LOOK_TEXT_BYTES], cuda_note[2 * HD_LOOK_TEXT_BYTES];
   hd_jobs jobs;
   hd_look look;
@@ -35,6 +37,7 @@ static void note_cuda(hd_monitor *m) {
   hd_ctx why = {0};
   const int count = hd__cuda_count(&why);
   const char *found = strstr(why.message, ", found ");
+  m->uuids = count > 0 ? hd__cuda_uuids(m->uuid) : 0;
   if (count > 0)
     snprintf(m->cuda_note, sizeof m->cuda_note, "%d GPU%s can be used", count, count == 1 ? "" : "s");
   else
@@ -123,6 +126,14 @@ static void look_at_power(hd_monitor *m) {
   m->looked_s = now;
 }
 
+static void look_at_gpu(hd_monitor *m, int index) {
+  hd_gpu *gpu = &m->gpu[index];
+  hd__nvml_look(gpu, m->nvml, index);
+  for (int i = 0; i < m->uuids; i++)
+    if (!strcmp(m->uuid[i].text, gpu->uuid))
+      gpu->cuda = i;
+}
+
 hd_status hd_monitor_look(const hd_look **out, hd_monitor *m, hd_ctx *ctx) {
   hd_look *look = &m->look;
   look_at_cpus(m);
@@ -135,7 +146,7 @@ hd_status hd_monitor_look(const hd_look **out, hd_monitor *m, hd_ctx *ctx) {
   look->temperature_c = hd__use_temperature(m->root);
   hd__use_load(look->load, m->root);
   for (int i = 0; i < look->gpus; i++)
-    hd__nvml_look(&m->gpu[i], m->nvml, i);
+    look_at_gpu(m, i);
   hd__jobs_fini(&m->jobs);
   look->jobs = 0;
   HD_TRY(hd__jobs_find(&m->jobs, ctx, m->root));

@@ -220,7 +220,7 @@ void hd__nvml_look(hd_gpu *out, const hd_nvml *nvml, int index) {
   const nvml_calls *call = &nvml->call;
   char text[NVML_TEXT_BYTES];
   nvml_handle gpu = NULL;
-  *out = (hd_gpu){.index = index, .memory_bytes = -1, .memory_used_bytes = -1, .processes = -1};
+  *out = (hd_gpu){.index = index, .cuda = -1, .memory_bytes = -1, .memory_used_bytes = -1, .processes = -1};
   out->use = out->temperature_c = out->power_w = out->power_limit_w = NAN;
   snprintf(out->name, sizeof out->name, "GPU");
   int error = call->handle((unsigned)index, &gpu);

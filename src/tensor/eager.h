@@ -46,9 +46,8 @@ const char *hd__dtype_text(hd_dtype dtype); /* "float32" */
 bool hd__tensor_contiguous(const hd_tensor *x);
 
 /* "[2, 3]" */
-enum { HD_SIZES_TEXT_BYTES = 192, HD_DEVICE_TEXT_BYTES = 32 };
+enum { HD_SIZES_TEXT_BYTES = 192 };
 const char *hd__sizes_text(char text[HD_SIZES_TEXT_BYTES], int ndim, const int64_t *size);
-const char *hd__device_text(char text[HD_DEVICE_TEXT_BYTES], hd_device device);
 
 /* Is there a tensor? Keeps an earlier message. */
 hd_status hd__tensor_given(hd_ctx *ctx, const hd_tensor *x);

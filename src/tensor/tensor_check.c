@@ -18,14 +18,6 @@ const char *hd__sizes_text(char text[HD_SIZES_TEXT_BYTES], int ndim, const int64
   return text;
 }
 
-const char *hd__device_text(char text[HD_DEVICE_TEXT_BYTES], hd_device device) {
-  if (device.kind == HD_CPU)
-    snprintf(text, HD_DEVICE_TEXT_BYTES, "cpu");
-  else
-    snprintf(text, HD_DEVICE_TEXT_BYTES, "cuda:%d", (int)device.index);
-  return text;
-}
-
 hd_status hd__tensor_given(hd_ctx *ctx, const hd_tensor *x) {
   if (x)
     return HD_OK;
@@ -39,7 +31,7 @@ hd_status hd__tensor_here(hd_ctx *ctx, const hd_tensor *x) {
   HD_TRY(hd__tensor_given(ctx, x));
   if (x->device.kind != HD_CPU)
     return hd__fail(ctx, HD_E_UNSUPPORTED, "expected a tensor on cpu, found %s; move it with hd_tensor_to",
-                    hd__device_text(text, x->device));
+                    hd_device_text(text, x->device));
   return HD_OK;
 }
 
@@ -49,7 +41,7 @@ hd_status hd__tensors_together(hd_ctx *ctx, const hd_tensor *a, const hd_tensor 
   HD_TRY(hd__tensor_given(ctx, b));
   if (a->device.kind != b->device.kind || a->device.index != b->device.index)
     return hd__fail(ctx, HD_E_USAGE, "expected both tensors on %s, found %s; move one with hd_tensor_to",
-                    hd__device_text(first, a->device), hd__device_text(second, b->device));
+                    hd_device_text(first, a->device), hd_device_text(second, b->device));
   return hd__tensor_here(ctx, a);
 }
 

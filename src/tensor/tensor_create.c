@@ -138,5 +138,5 @@ hd_status hd_tensor_to(hd_tensor **out, hd_ctx *ctx, const hd_tensor *x, hd_devi
   if (device.kind == x->device.kind && device.index == x->device.index)
     return hd__tensor_share(out, ctx, x);
   return hd__fail(ctx, HD_E_UNSUPPORTED, "expected a device of this build, found %s; tensors live on cpu",
-                  hd__device_text(text, device));
+                  hd_device_text(text, device));
 }

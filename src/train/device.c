@@ -5,13 +5,13 @@
 
 #include "base/number.h"
 
-enum { CPU = -1 };
+enum { AUTO = -2, CPU = -1 };
 
 /* The GPU's number, or CPU; false if it is neither. */
 static bool parse(int *index, const char *text) {
   int64_t number = 0;
-  *index = strcmp(text, "cpu") ? 0 : CPU;
-  if (*index == CPU || !strcmp(text, "cuda"))
+  *index = !strcmp(text, "auto") ? AUTO : !strcmp(text, "cpu") ? CPU : 0;
+  if (*index < 0 || !strcmp(text, "cuda"))
     return true;
   if (strncmp(text, "cuda:", 5) || !hd__parse_int64(&number, text + 5) || number < 0 || number > 1023)
     return false;
@@ -21,8 +21,9 @@ static bool parse(int *index, const char *text) {
 
 hd_status hd__device_check(hd_ctx *ctx, const char *text) {
   int index;
-  return parse(&index, text) ? HD_OK
-                             : hd__fail(ctx, HD_E_USAGE, "--device expects cpu, cuda or cuda:N, found '%.60s'", text);
+  return parse(&index, text)
+             ? HD_OK
+             : hd__fail(ctx, HD_E_USAGE, "--device expects auto, cpu, cuda or cuda:N, found '%.60s'", text);
 }
 
 static hd_status refuse(hd_ctx *ctx, const char *what, const char *remedy) {
@@ -41,6 +42,15 @@ static hd_status check_cpu_settings(hd_ctx *ctx, const hd_config *config) {
         ctx, HD_E_USAGE,
         "--precision bf16 expects --arithmetic portable, whose promise it keeps, found native; leave one out");
   return HD_OK;
+}
+
+/* Which numbers come out must not depend on which device was faster. */
+static hd_status check_auto_settings(hd_ctx *ctx, const hd_config *config) {
+  if (is_native(config))
+    return hd__fail(ctx, HD_E_USAGE,
+                    "--device auto expects --arithmetic portable, found native, whose numbers are each device's own; "
+                    "name the device");
+  return check_cpu_settings(ctx, config);
 }
 
 static hd_status check_settings(hd_ctx *ctx, const hd_config *config) {
@@ -63,11 +73,16 @@ hd_cuda_precision hd__device_precision(const hd_config *config) {
 }
 
 hd_status hd__device_open(hd_cuda **out, hd_ctx *ctx, const hd_config *config) {
-  const char *text = hd__config_text(config, HD_OPT_device);
+  return hd__device_open_named(out, ctx, config, hd__config_text(config, HD_OPT_device));
+}
+
+hd_status hd__device_open_named(hd_cuda **out, hd_ctx *ctx, const hd_config *config, const char *text) {
   int index;
   *out = NULL;
   HD_TRY(hd__device_check(ctx, text));
   parse(&index, text);
+  if (index == AUTO)
+    return check_auto_settings(ctx, config);
   if (index == CPU)
     return check_cpu_settings(ctx, config);
   HD_TRY(check_settings(ctx, config));

@@ -4,16 +4,24 @@
 
 #include "cuda/cuda.h"
 #include "cuda/native.h"
-#include "train/config.h"
+#include "train/session.h"
 
-/* Checks what is written: cpu, cuda or cuda:N. */
+/* Checks what is written: auto, cpu, cuda or cuda:N. */
 hd_status hd__device_check(hd_ctx *ctx, const char *text);
 
-/* Opens the GPU that --device names; *out is NULL for the CPU. HD_E_UNSUPPORTED where the run asks for something that
+/* Opens the GPU that --device names; *out is NULL for the CPU, and for `auto`, which begins there. HD_E_UNSUPPORTED where the run asks for something that
  * only the CPU does. */
 hd_status hd__device_open(hd_cuda **out, hd_ctx *ctx, const hd_config *config);
 
 /* --precision, as a GPU's libraries know it. */
 hd_cuda_precision hd__device_precision(const hd_config *config);
+
+/* The same for a device that is named otherwise. */
+hd_status hd__device_open_named(hd_cuda **out, hd_ctx *ctx, const hd_config *config, const char *device);
+
+/* For a session that is set up. --device auto: times a few steps here and on the first GPU, which leave no trace, and
+ * goes on where they were faster, or where the run that is resumed was; what cannot be used is said, and is no failure.
+ * On the CPU otherwise: says if a GPU is idle meanwhile. */
+hd_status hd__device_settle(hd_session *session, hd_ctx *ctx);
 
 #endif

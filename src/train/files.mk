@@ -4,7 +4,7 @@ core_sources += src/train/options.def src/train/config.c src/train/config.h src/
   src/train/saver.c src/train/saver.h src/train/session.c src/train/session.h src/train/setup.c src/train/run_folder.c \
   src/train/evaluate.c src/train/trained.c src/train/trained.h src/train/predict.c src/train/planned.c src/train/planned.h \
   src/train/summary.c src/train/model_builder.c
-core_sources += src/train/device.c src/train/device.h
+core_sources += src/train/device.c src/train/device.h src/train/best_device.c src/train/move.c
 core_sources += src/train/profile.c src/train/profile.h src/train/profile_shares.c
 core_sources += src/train/rehearsal.c src/train/rehearsal.h src/train/scaling.c src/train/scaling.h src/train/tune.c \
   src/train/best_threads.c src/train/best_threads.h src/train/supply.c src/train/supply.h src/train/loader.c src/train/look.c src/train/order.c src/train/order.h

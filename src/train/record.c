@@ -51,12 +51,12 @@ static json_t *data_of(const hd_data *data) {
 }
 
 hd_status hd__record_make(json_t **out, hd_ctx *ctx, const hd_config *config, const hd_network *network,
-                          const hd_data *data, int32_t shards, const char *isa, int threads) {
+                          const hd_data *data, int32_t shards, int threads) {
   char cpu[128];
   hd__cpu_name(cpu, sizeof cpu);
-  *out = json_pack("{s:s, s:s, s:o, s:o, s:{s:s, s:s, s:i}, s:s}", "heddle", hd_version(), "model", network->name,
-                   "settings", settings_of(config, shards), "data", data_of(data), "machine", "cpu", cpu, "isa", isa,
-                   "threads", threads, "model_yaml", network->text);
+  *out = json_pack("{s:s, s:s, s:o, s:o, s:{s:s, s:i}, s:s}", "heddle", hd_version(), "model", network->name,
+                   "settings", settings_of(config, shards), "data", data_of(data), "machine", "cpu", cpu, "threads",
+                   threads, "model_yaml", network->text);
   return *out ? HD_OK
               : hd__fail(ctx, HD_E_FORMAT,
                          "expected names and model text in UTF-8, found other bytes (or memory ran out); rename the "
@@ -65,6 +65,14 @@ hd_status hd__record_make(json_t **out, hd_ctx *ctx, const hd_config *config, co
 
 hd_status hd__record_note_library(json_t *record, hd_ctx *ctx, const char *library) {
   if (!*library || json_object_set_new(record, "library", json_string(library)) == 0)
+    return HD_OK;
+  return hd__fail(ctx, HD_E_NOMEM, "out of memory for the run's record");
+}
+
+hd_status hd__record_note_device(json_t *record, hd_ctx *ctx, const char *device, const char *isa) {
+  json_t *machine = json_object_get(record, "machine");
+  if (json_object_set_new(machine, "device", json_string(device)) == 0 &&
+      json_object_set_new(machine, "isa", json_string(isa)) == 0)
     return HD_OK;
   return hd__fail(ctx, HD_E_NOMEM, "out of memory for the run's record");
 }

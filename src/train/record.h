@@ -10,7 +10,10 @@
 
 /* The record of a run that starts; the caller owns it. `shards` is what was chosen. */
 hd_status hd__record_make(json_t **out, hd_ctx *ctx, const hd_config *config, const hd_network *network,
-                          const hd_data *data, int32_t shards, const char *isa, int threads);
+                          const hd_data *data, int32_t shards, int threads);
+
+/* What computes: machine.device and machine.isa. */
+hd_status hd__record_note_device(json_t *record, hd_ctx *ctx, const char *device, const char *isa);
 
 /* Takes the experiment from a record into `config`; what the user gave must agree, except what may differ. */
 hd_status hd__record_adopt(hd_config *config, hd_ctx *ctx, const json_t *record, const char *folder);

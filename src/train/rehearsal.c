@@ -11,13 +11,14 @@
 struct hd_rehearsal {
   hd_session *session;
   hd_lanes *lanes;
-  hd_store *store;
+  hd_store *store; /* NULL with the session's own executor, */
+  void *before;    /* whose store is kept here */
   hd_exec *exec;
   hd_supply *supply;       /* NULL: lanes read their samples */
   int64_t at, done;        /* steps planned so far and done, over all runs */
   int64_t left;            /* of this run; INT64_MAX: until the time is over */
   double seconds, start_s; /* of this run; start_s: when its first step was done */
-  double end_s;            /* when its last one was */
+  double begin_s, end_s;   /* when this run began, and when its last step was done */
   int64_t steps, samples;  /* done in this run, the first step's samples left out */
 };
 
@@ -57,20 +58,49 @@ static uint32_t fetch(void *self, const hd_step *step, int64_t first, int64_t ro
   return hd__feed_fetch(&r->session->train_feed, step->epoch, step->cursor + first, rows, to);
 }
 
+static void choose(void *self, const hd_step *step, int32_t *sample) {
+  const hd_rehearsal *r = self;
+  for (int64_t i = 0; i < step->samples; i++)
+    sample[i] = (int32_t)hd__feed_sample(&r->session->train_feed, step->epoch, step->cursor + i);
+}
+
 static hd_status why(void *self, hd_ctx *ctx) {
   hd_rehearsal *r = self;
   return r->supply ? hd__supply_why(r->supply, ctx, r->done) : hd__feed_why(&r->session->train_feed, ctx);
 }
 
 static hd_status run(hd_rehearsal *r, hd_ctx *ctx, int64_t steps, double seconds) {
-  const hd_driver driver = {.self = r, .next = next_step, .done = step_done, .fetch = fetch, .why = why};
+  const hd_driver driver = {
+      .self = r, .next = next_step, .done = step_done, .fetch = fetch, .choose = choose, .why = why};
   uint32_t flags;
+  r->begin_s = r->end_s = hd__clock_s();
   r->left = steps;
   r->seconds = seconds;
   r->steps = r->samples = 0;
   if (r->supply)
     hd__supply_seek(r->supply, r->at, INT64_MAX);
   return hd__exec_run(r->exec, ctx, &driver, &flags);
+}
+
+/* Whatever becomes of it, the session's weights come back. */
+static hd_status borrow(hd_rehearsal *r, hd_ctx *ctx) {
+  const hd_segment *own = &r->session->store->segment;
+  r->before = hd__malloc(own->bytes);
+  if (!r->before)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for a rehearsal");
+  memcpy(r->before, own->base, own->bytes);
+  r->exec = r->session->exec;
+  return HD_OK;
+}
+
+static hd_status make_own(hd_rehearsal *r, hd_ctx *ctx) {
+  hd_session *s = r->session;
+  hd_exec_settings settings = hd__planned_training(s->config, (int32_t)s->report.shards, s->schedule.op);
+  settings.fetch_bytes = hd__feed_scratch_bytes(&s->train_feed);
+  HD_TRY(hd__store_create(&r->store, ctx, NULL, s->plan, s->schedule.states));
+  HD_TRY(hd__exec_create(&r->exec, ctx, s->plan, r->store, r->lanes, &settings));
+  memcpy(r->store->segment.base, s->store->segment.base, s->store->segment.bytes);
+  return HD_OK;
 }
 
 hd_status hd__rehearsal_create(hd_rehearsal **out, hd_ctx *ctx, hd_session *session, hd_lanes *lanes, int workers) {
@@ -82,19 +112,14 @@ hd_status hd__rehearsal_create(hd_rehearsal **out, hd_ctx *ctx, hd_session *sess
   }
   r->session = session;
   r->lanes = lanes;
-  hd_exec_settings settings =
-      hd__planned_training(session->config, (int32_t)session->report.shards, session->schedule.op);
-  settings.fetch_bytes = hd__feed_scratch_bytes(&session->train_feed);
-  hd_status status = hd__store_create(&r->store, ctx, NULL, session->plan, session->schedule.states);
+  hd_status status =
+      hd__session_supply(&r->supply, ctx, session, lanes ? lanes : session->lanes, workers, length_of(session));
   if (status == HD_OK)
-    status = hd__session_supply(&r->supply, ctx, session, lanes, workers, length_of(session));
-  if (status == HD_OK)
-    status = hd__exec_create(&r->exec, ctx, session->plan, r->store, r->lanes, &settings);
+    status = lanes ? make_own(r, ctx) : borrow(r, ctx);
   if (status != HD_OK) {
     hd__rehearsal_destroy(r);
     return status;
   }
-  memcpy(r->store->segment.base, session->store->segment.base, session->store->segment.bytes);
   *out = r;
   return HD_OK;
 }
@@ -103,7 +128,11 @@ void hd__rehearsal_destroy(hd_rehearsal *r) {
   if (!r)
     return;
   hd__supply_destroy(r->supply);
-  hd__exec_destroy(r->exec);
+  if (r->before)
+    memcpy(r->session->store->segment.base, r->before, r->session->store->segment.bytes);
+  else
+    hd__exec_destroy(r->exec);
+  hd__free(r->before);
   hd__store_destroy(r->store);
   hd__lanes_destroy(r->lanes);
   hd__free(r);
@@ -112,6 +141,8 @@ void hd__rehearsal_destroy(hd_rehearsal *r) {
 int hd__rehearsal_threads(const hd_rehearsal *r) { return hd__lanes_count(r->lanes); }
 
 hd_status hd__rehearsal_steps(hd_rehearsal *r, hd_ctx *ctx, int64_t steps) { return run(r, ctx, steps, 0); }
+
+double hd__rehearsal_spent(const hd_rehearsal *r) { return r->end_s - r->begin_s; }
 
 hd_paced hd__rehearsal_paced(const hd_rehearsal *r) {
   const double s = r->end_s - r->start_s;

@@ -178,7 +178,7 @@ static hd_status open_folder(hd_session *s, hd_ctx *ctx) {
     return hd__fail(ctx, HD_E_IO, "%s: expected to write it, found: %s; use --out", path, strerror(errno));
   setvbuf(s->metrics, NULL, _IOLBF, 0); /* whoever follows the run sees a line when it is written */
   HD_TRY(hd__saver_init(&s->saver, ctx, s->store, s->schedule.op, s->out, (int)hd__config_int(s->config, HD_OPT_keep)));
-  s->report.memory_bytes += s->saver.bytes;
+  s->report.memory_bytes = hd__session_bytes(s);
   s->saver.track = hd__profile_writer_track(&s->profiler);
   return HD_OK;
 }

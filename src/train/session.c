@@ -12,6 +12,7 @@
 #include "heddle/ddp.h"
 #include "data/skip.h"
 #include "sys/clock.h"
+#include "train/device.h"
 #include "train/record.h"
 
 static hd_session *session_of(void *self) { return self; }
@@ -336,6 +337,9 @@ static void finish_report(hd_session *s) {
   s->report.samples_per_s = s->train_s > 0 ? (double)s->trained_samples / s->train_s : 0;
   s->report.wall_s = hd__clock_process_s();
   s->report.rank_time = hd__rank_times_whole(&s->rank_times);
+  if (s->cuda)
+    hd__cuda_memory(&s->gpu_memory, s->cuda);
+  s->report.gpu_memory = s->cuda ? &s->gpu_memory : NULL;
 }
 
 /* Samples that cannot be had end a run, but lose nothing of it: what failed is said, and how to go on. */
@@ -502,6 +506,8 @@ static hd_status create(hd_session **out, hd_ctx *ctx, const hd_config *config, 
     status = hd__session_lock_resumed(s, ctx);
   if (status == HD_OK)
     status = hd__session_setup(s, ctx);
+  if (status == HD_OK && writes)
+    status = hd__device_settle(s, ctx);
   if (status == HD_OK && writes)
     status = open_supply(s, ctx);
   if (status == HD_OK && writes)

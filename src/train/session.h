@@ -49,6 +49,9 @@ struct hd_session {
   int lock;         /* of the run's folder, -1: none */
   char out[HD_PATH_BYTES], wrong_png[HD_PATH_BYTES];
   char device[16];              /* for the report: "cpu", "cuda:0" */
+  char resumed_device[16];      /* what --device auto chose in the run that goes on; "": nothing */
+  char device_note[256];        /* for the report: why that device */
+  hd_gpu_memory gpu_memory;     /* for the report */
   char out_data[HD_PATH_BYTES]; /* the data's name for the report */
 
   int64_t batch, steps_per_epoch, steps_in_all;
@@ -76,6 +79,17 @@ hd_status hd__session_rehearse(hd_session **out, hd_ctx *ctx, const hd_config *c
 
 /* Everything from the configuration up to the first step: settings, data, model, plan, memory, weights. */
 hd_status hd__session_setup(hd_session *session, hd_ctx *ctx);
+
+/* What computes: plans, the store, which has no weights yet, and executors, for the GPU in `cuda` or the lanes. */
+hd_status hd__session_equip(hd_session *session, hd_ctx *ctx, int32_t shards);
+
+/* The instruction set, or the GPU's architecture; and what the session's memory takes. */
+const char *hd__session_isa(const hd_session *session);
+int64_t hd__session_bytes(const hd_session *session);
+
+/* Goes on on another device, a GPU or with NULL the lanes, with the last whole version's bits. The session owns the GPU
+ * from now on; if it fails the session stays where it was, and the GPU is closed. No region may run. */
+hd_status hd__session_move(hd_session *session, hd_ctx *ctx, hd_cuda *cuda);
 
 /* Loader workers for the session's training samples, beside these lanes; *out is NULL without workers. `repeats`:
  * as in hd_supply_settings. */

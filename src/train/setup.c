@@ -18,12 +18,22 @@
 #include "train/record.h"
 #include "train/session.h"
 
+/* The choice of --device auto stands: it was made for this model and this data. */
+static hd_status adopt_device(hd_session *s, hd_ctx *ctx) {
+  if (strcmp(hd__record_setting(s->record, HD_OPT_device), "auto"))
+    return HD_OK;
+  const char *chosen = json_string_value(json_object_get(json_object_get(s->record, "machine"), "device"));
+  snprintf(s->resumed_device, sizeof s->resumed_device, "%s", chosen ? chosen : "");
+  return hd__config_suggest(s->config, ctx, HD_OPT_device, "auto");
+}
+
 /* A resumed run: its record, the experiment taken from it, the folder to load from. */
 static hd_status adopt_run(hd_session *s, hd_ctx *ctx, char folder[HD_PATH_BYTES]) {
   const char *from = hd__config_text(s->config, HD_OPT_resume);
   HD_TRY(hd__checkpoint_find(folder, ctx, from));
   HD_TRY(hd__checkpoint_record(&s->record, ctx, folder));
   HD_TRY(hd__record_adopt(s->config, ctx, s->record, from));
+  HD_TRY(adopt_device(s, ctx));
   const char *text = json_string_value(json_object_get(s->record, "model_yaml"));
   hd_status status = hd__network_from_text(&s->network, ctx, text, hd__config_text(s->config, HD_OPT_model));
   return status == HD_OK ? HD_OK : hd__fail_in(ctx, status, "%s/run.json", folder);
@@ -125,6 +135,11 @@ static hd_status make_executors(hd_session *s, hd_ctx *ctx, int32_t shards) {
   eval.fetch_bytes = val > test ? val : test;
   HD_TRY(hd__exec_create(&s->exec, ctx, s->plan, s->store, s->lanes, &train));
   return hd__exec_create(&s->eval_exec, ctx, s->eval_plan, s->store, s->lanes, &eval);
+}
+
+hd_status hd__session_equip(hd_session *s, hd_ctx *ctx, int32_t shards) {
+  HD_TRY(make_plans(s, ctx));
+  return make_executors(s, ctx, shards);
 }
 
 static hd_status augment_feeds(hd_session *s, hd_ctx *ctx) {
@@ -241,7 +256,11 @@ const char *hd__session_library(const hd_session *s) {
   return s->cuda->native ? hd__cuda_native_name(s->cuda->native) : "";
 }
 
-static const char *isa_of(const hd_session *s) { return s->cuda ? s->cuda->arch : s->kernels->isa; }
+const char *hd__session_isa(const hd_session *s) { return s->cuda ? s->cuda->arch : s->kernels->isa; }
+
+int64_t hd__session_bytes(const hd_session *s) {
+  return (int64_t)s->store->segment.bytes + hd__exec_bytes(s->exec) + hd__exec_bytes(s->eval_exec) + s->saver.bytes;
+}
 
 static void fill_report(hd_session *s, int32_t shards) {
   int64_t parameters = 0, trainable = 0;
@@ -256,7 +275,8 @@ static void fill_report(hd_session *s, int32_t shards) {
                           .device = s->device,
                           .arithmetic = hd__config_text(s->config, HD_OPT_arithmetic),
                           .precision = hd__config_text(s->config, HD_OPT_precision),
-                          .isa = isa_of(s),
+                          .isa = hd__session_isa(s),
+                          .device_note = s->device_note,
                           .library = hd__session_library(s),
                           .out = s->out,
                           .epochs = (int64_t)ceil(hd__config_real(s->config, HD_OPT_epochs)),
@@ -280,8 +300,7 @@ static void fill_report(hd_session *s, int32_t shards) {
                           .val_accuracy = NAN,
                           .test_loss = NAN,
                           .test_accuracy = NAN,
-                          .memory_bytes =
-                              (int64_t)s->store->segment.bytes + hd__exec_bytes(s->exec) + hd__exec_bytes(s->eval_exec),
+                          .memory_bytes = hd__session_bytes(s),
                           .resumed_step = s->counters.step,
                           .wrong = -1,
                           .skipped = -1,
@@ -364,8 +383,7 @@ hd_status hd__session_setup(hd_session *s, hd_ctx *ctx) {
   HD_TRY(s->cuda ? hd__planned_kernels(&s->kernels, ctx) : hd__planned_run_kernels(&s->kernels, ctx, s->config));
   snprintf(s->device, sizeof s->device, s->cuda ? "cuda:%d" : "cpu", s->cuda ? s->cuda->index : 0);
   if (resumes)
-    HD_TRY(hd__record_check_library(ctx, s->record, hd__session_library(s),
-                                    hd__config_text(s->config, HD_OPT_resume)));
+    HD_TRY(hd__record_check_library(ctx, s->record, hd__session_library(s), hd__config_text(s->config, HD_OPT_resume)));
   HD_TRY(choose_lanes(s, ctx));
   HD_TRY(find_places(s, ctx));
   hd_data_request request = hd__config_data(s->config);
@@ -378,8 +396,7 @@ hd_status hd__session_setup(hd_session *s, hd_ctx *ctx) {
   HD_TRY(share_skips(s, ctx));
   HD_TRY(make_guesses(s, ctx));
   HD_TRY(choose_steps(s, ctx, &shards));
-  HD_TRY(make_plans(s, ctx));
-  HD_TRY(make_executors(s, ctx, shards));
+  HD_TRY(hd__session_equip(s, ctx, shards));
   HD_TRY(fill_weights(s, ctx, resumes ? folder : NULL));
   fill_report(s, shards);
   HD_TRY(settle_threads(s, ctx, shards));
@@ -387,8 +404,8 @@ hd_status hd__session_setup(hd_session *s, hd_ctx *ctx) {
   HD_TRY(hd__rank_times_init(&s->rank_times, ctx, s->exec, s->places, timed));
   json_decref(s->record);
   s->record = NULL;
-  HD_TRY(
-      hd__record_make(&s->record, ctx, s->config, &s->network, s->data, shards, isa_of(s), hd__lanes_count(s->lanes)));
+  HD_TRY(hd__record_make(&s->record, ctx, s->config, &s->network, s->data, shards, hd__lanes_count(s->lanes)));
+  HD_TRY(hd__record_note_device(s->record, ctx, s->device, hd__session_isa(s)));
   HD_TRY(hd__record_note_library(s->record, ctx, hd__session_library(s)));
   return hd__session_count_skips(s, ctx);
 }

@@ -42,7 +42,7 @@ stub() { export HEDDLE_CUDA_DRIVER=$STUB HEDDLE_CUDA_MODULE=$MODULE; }
   STUB_CUDA_ARCH=120 STUB_CUDA_GPUS=2 "$HEDDLE" train --device cuda:1 --model simplenet --max-steps 1 --out run --json >out
   grep -q '"device": "cuda:1"' out
   fails 2 train --device gpu
-  [[ $message == *"--device expects cpu, cuda or cuda:N, found 'gpu'"* ]]
+  [[ $message == *"--device expects auto, cpu, cuda or cuda:N, found 'gpu'"* ]]
 }
 
 @test "what only the CPU does is refused on a GPU" {
@@ -89,12 +89,12 @@ stub() { export HEDDLE_CUDA_DRIVER=$STUB HEDDLE_CUDA_MODULE=$MODULE; }
 
 @test "each allocation may fail" {
   stub
-  for n in 3 4 6; do
+  for n in 4 6; do
     STUB_CUDA_NO_MEMORY=$n fails 1 $GPU
     [[ $message == *"GPU 0 (Stub GPU)"* ]]
     [ ! -e run ]
   done
-  for n in 1 2 5; do # without the data set there samples are fetched; evaluation makes do with less
+  for n in 1 2 3 5; do # without the data set there samples are fetched; evaluation makes do with less
     STUB_CUDA_NO_MEMORY=$n "$HEDDLE" $GPU --max-steps 1 >out
     rm -r run
   done
@@ -125,6 +125,106 @@ stub() { export HEDDLE_CUDA_DRIVER=$STUB HEDDLE_CUDA_MODULE=$MODULE; }
   fails 1 train --model simplenet --out run2 --optimizer sgd --lr 1e6 --weight-decay 1e6 --save-every 1 --max-steps 50
   [ "$on_gpu" = "${message//run2/run}" ]
   [ "$("$HEDDLE" digest run)" = "$("$HEDDLE" digest run2)" ]
+}
+
+@test "auto times both devices, says so, leaves no trace and is kept" {
+  stub
+  AUTO="train --device auto --model simplenet --max-steps 20 --threads 1"
+  "$HEDDLE" train --model simplenet --max-steps 20 --out alone >out
+  alone=$(digest_of out)
+  "$HEDDLE" $AUTO --out run --json >out
+  grep -qE '^--device auto: cpu, with [0-9]+ samples/s on the GPU and [0-9]+ on [0-9]+ threads? of the CPU, measured in' out
+  grep -q '"device": "cpu", "device_note": "--device auto: cpu, with' out
+  [ "$(digest_of out)" = "$alone" ]
+  "$HEDDLE" train --resume run --max-steps 21 >out
+  grep -qx -- '--device auto: cpu, as in the run that goes on' out
+  STUB_CUDA_SKIP=1 "$HEDDLE" $AUTO --out fast --json >out # so fast is no CPU
+  grep -q '^--device auto: cuda:0, with ' out
+  grep -q '"device": "cuda:0"' out
+  grep -q '"device": "cuda:0"' fast/last/run.json
+  "$HEDDLE" train --resume fast --max-steps 21 --json >out
+  grep -qx -- '--device auto: cuda:0, as in the run that goes on' out
+  grep -q '"device": "cuda:0"' fast/last/run.json
+  grep -q '"device": "auto"' fast/last/run.json
+  "$HEDDLE" train --resume fast --max-steps 22 --device cpu --json >out
+  grep -q '"device": "cpu", "arithmetic"' out
+  HEDDLE_CUDA_DRIVER=/no/such/driver "$HEDDLE" train --resume fast --device auto --max-steps 23 >out
+  grep -q '^--device auto: cpu, since a GPU needs NVIDIA.s driver, found none: /no/such/driver cannot be loaded$' out
+}
+
+@test "auto takes the CPU where a GPU cannot be used, and says why" {
+  stub
+  AUTO="train --device auto --model simplenet --max-steps 2 --out run"
+  says_cpu() {
+    "$HEDDLE" $AUTO "$@" >out 2>err
+    grep '^--device auto: ' out
+    rm -r run
+  }
+  [[ "$(STUB_CUDA_GPUS=0 says_cpu)" == "--device auto: cpu, since a GPU needs a GPU, found none (the driver counts 0)" ]]
+  [[ "$(STUB_CUDA_VERSION=12040 says_cpu)" == *"cpu, since a GPU needs a driver for CUDA 13.0 or later, found one for 12.4" ]]
+  [[ "$(STUB_CUDA_ARCH=75 says_cpu)" == *"cpu, since a GPU needs a GPU of one of the architectures that this build has"* ]]
+  [[ "$(STUB_CUDA_MEMORY=1000 says_cpu)" == *"cpu, since GPU 0 (Stub GPU) is out of memory: expected"* ]]
+  [[ "$(STUB_CUDA_LOSE=3 says_cpu)" == *"cpu, since GPU 0 (Stub GPU): computing failed (CUDA_ERROR_ILLEGAL_ADDRESS"* ]]
+  fails 2 train --device auto --arithmetic native --model simplenet --out run
+  [[ $message == *"--device auto expects --arithmetic portable, found native"* ]]
+  HEDDLE_CUDA_DRIVER=/no/such/driver "$HEDDLE" train --model simplenet --max-steps 2 --out run >out
+  ! grep -qi -e gpu -e cuda -e driver out
+}
+
+@test "a run on the CPU says that a GPU is idle, if it can be seen" {
+  stub
+  export HEDDLE_NVML=$BUILDDIR/tests/unit/.libs/nvml_stub.so STUB_CUDA_GPUS=2 # the second one is idle
+  RUN="train --model simplenet --max-steps 2 --out run"
+  "$HEDDLE" $RUN --json >out
+  grep -q '^1 GPU is idle (NVIDIA GeForce RTX 4090) while the CPU computes; ' out
+  grep -q '"device_note": "1 GPU is idle .*", "idle_gpus": 1, ' out
+  rm -r run
+  CUDA_VISIBLE_DEVICES=1 "$HEDDLE" $RUN >out
+  grep -q '^1 GPU is idle' out
+  rm -r run
+  for hidden in 0 "" -1; do
+    CUDA_VISIBLE_DEVICES=$hidden "$HEDDLE" $RUN --json >out
+    ! grep -q idle out
+    rm -r run
+  done
+  STUB_GPU=lost "$HEDDLE" $RUN >out
+  ! grep -q idle out
+  rm -r run
+  HEDDLE_CUDA_MODULE=/no/such/module "$HEDDLE" $RUN >out
+  ! grep -q idle out
+  rm -r run
+  "$HEDDLE" $RUN --device cuda --json >out
+  ! grep -q idle out
+}
+
+@test "what memory of the GPU was for" {
+  stub
+  "$HEDDLE" $GPU --max-steps 2 --json >out
+  grep -qE '^GPU memory      [0-9.]+ MiB allocated, [0-9.]+ reserved, [0-9.]+ at its peak, of 1024.0: weights .*data set' out
+  tail -n 1 out | python3 -c '
+import json, sys
+m = json.load(sys.stdin)["gpu_memory"]
+parts = m["parts"]
+assert sum(p["bytes"] for p in parts.values()) == m["allocated_bytes"] <= m["reserved_bytes"] <= m["peak_bytes"], m
+assert m["total_bytes"] == 1 << 30 and m["free_bytes"] == m["total_bytes"] - m["reserved_bytes"], m
+assert 2 * 4 * 7850 <= parts["weights"]["bytes"] < 2 * 4 * 7900 and parts["data set"]["bytes"] == 60000 * (784 + 4), parts
+assert parts["tensors"] == {"bytes": 0, "peak_bytes": 0} and m["host_bytes"] > 0, m'
+  "$HEDDLE" train --model simplenet --max-steps 2 --out cpu --json >out
+  ! grep -qi gpu out
+}
+
+@test "messages and devices number GPUs as the user does" {
+  stub
+  export HEDDLE_NVML=$BUILDDIR/tests/unit/.libs/nvml_stub.so STUB_CUDA_GPUS=2
+  CUDA_VISIBLE_DEVICES=1 fails 1 train --device cuda:1 --model simplenet --out run
+  [[ $message == *"--device cuda:1 expects a GPU of that number, found 1 GPU, numbered from 0; use cuda:0"* ]]
+  numbers() { "$HEDDLE" devices --json | python3 -c 'import json, sys; print([g["cuda"] for g in json.load(sys.stdin)["gpus"]])'; }
+  [ "$(numbers)" = "[0, 1]" ]
+  [ "$(CUDA_VISIBLE_DEVICES=1,0 numbers)" = "[1, 0]" ]
+  [ "$(CUDA_VISIBLE_DEVICES=1 numbers)" = "[None, 0]" ]
+  [ "$(HEDDLE_CUDA_MODULE=/no/such/module numbers)" = "[None, None]" ]
+  CUDA_VISIBLE_DEVICES=1 "$HEDDLE" devices >out
+  grep -q '^GPU 1: NVIDIA GeForce RTX 4090, cuda:0, ' out
 }
 
 @test "heddle devices says whether GPUs can be used" {

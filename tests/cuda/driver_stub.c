@@ -8,6 +8,10 @@
  *   STUB_CUDA_INIT=CODE      what cuInit returns           STUB_CUDA_GPUS=N        1
  *   STUB_CUDA_VERSION=N      of the driver, 13000          STUB_CUDA_ARCH=NN       compute capability, 90
  *   STUB_CUDA_MEMORY=BYTES   of a GPU, 1 GiB               STUB_CUDA_NO_MEMORY=N   the N-th allocation fails, from 1
+ *   STUB_CUDA_SKIP=1         kernels do nothing, in no time
+ *
+ * CUDA_VISIBLE_DEVICES hides GPUs as from the real one, as far as numbers go.
+ *
  *   STUB_CUDA_REFUSE=N       the N-th launch is refused    STUB_CUDA_LOSE=N        the N-th kernel that runs kills the GPU */
 #include <stdio.h>
 #include <stdlib.h>
@@ -121,6 +125,8 @@ static void drop(queue *q) {
 }
 
 static void run_grid(const queued *op) {
+  if (number("STUB_CUDA_SKIP", 0))
+    return;
   hd_cuda_here = op->grid;
   for (int64_t y = 0; y < op->grid.height; y++)
     for (int64_t x = 0; x < op->grid.width; x++) {
@@ -183,8 +189,24 @@ STUB cuDriverGetVersion(int *version) {
   return CU_DONE;
 }
 
+/* The numbers of the GPUs that can be seen; a number that is none ends the list. */
+static int visible(int gpus[64]) {
+  const char *at = getenv("CUDA_VISIBLE_DEVICES");
+  const int all = (int)number("STUB_CUDA_GPUS", 1);
+  int count = 0;
+  for (; !at && count < all && count < 64; count++)
+    gpus[count] = count;
+  while (at && *at >= '0' && *at <= '9' && atoi(at) < all && count < 64) {
+    gpus[count++] = atoi(at);
+    at += strspn(at, "0123456789");
+    at += *at == ',';
+  }
+  return count;
+}
+
 STUB cuDeviceGetCount(int *count) {
-  *count = (int)number("STUB_CUDA_GPUS", 1);
+  int gpus[64];
+  *count = visible(gpus);
   return CU_DONE;
 }
 
@@ -195,6 +217,15 @@ STUB cuDeviceGet(cu_device *device, int index) {
 
 STUB cuDeviceGetName(char *name, int bytes, cu_device device) {
   snprintf(name, (size_t)bytes, "Stub GPU");
+  return CU_DONE;
+}
+
+/* Of the stand-in for NVML's GPUs (tests/unit/nvml_stub.c), whose first ones these are. */
+STUB cuDeviceGetUuid(cu_uuid *uuid, cu_device device) {
+  int gpus[64] = {0};
+  visible(gpus);
+  memset(uuid, 0, sizeof *uuid);
+  uuid->byte[15] = (unsigned char)gpus[device];
   return CU_DONE;
 }
 

@@ -69,7 +69,7 @@ API int nvmlDeviceGetName(gpu *g, char *name, unsigned length) {
 API int nvmlDeviceGetUUID(gpu *g, char *uuid, unsigned length);
 API int nvmlDeviceGetUUID(gpu *g, char *uuid, unsigned length) {
   ANSWERS(g);
-  snprintf(uuid, length, "GPU-%08d", g->index);
+  snprintf(uuid, length, "GPU-00000000-0000-0000-0000-%012d", g->index);
   return DONE;
 }
 

@@ -31,7 +31,7 @@ static void test_two(void) {
   is_int(hd__nvml_count(nvml), 2, "two GPUs");
   hd__nvml_look(&gpu, nvml, 0);
   is_str(gpu.name, "NVIDIA H100 80GB HBM3", "the first one's name");
-  is_str(gpu.uuid, "GPU-00000000", "and UUID");
+  is_str(gpu.uuid, "GPU-00000000-0000-0000-0000-000000000000", "and UUID");
   is_str(gpu.trouble, "", "and no trouble");
   near(gpu.use, 0.97, 1e-12, "97 %% busy");
   is_int(gpu.memory_bytes, 80LL << 30, "memory");
