@@ -172,9 +172,40 @@ hd_status hd__cuda_open(hd_cuda **out, hd_ctx *ctx, int index) {
   return status;
 }
 
-void hd__cuda_close(hd_cuda *cuda) {
-  if (!cuda)
-    return;
+/* Where they cannot reach each other's memory, the driver copies by way of the host's. */
+static void let_reach(const hd_cuda *all) {
+  for (const hd_cuda *a = all; a; a = a->next)
+    for (const hd_cuda *b = all; b; b = b->next) {
+      int can = 0;
+      hd__cuda_use(a);
+      if (a != b && a->driver.can_reach(&can, a->device, b->device) == CU_DONE && can)
+        a->driver.reach(b->context, 0); /* or it was let already */
+    }
+}
+
+hd_status hd__cuda_open_all(hd_cuda **out, hd_ctx *ctx, const int *index, int count) {
+  hd_cuda **end = out;
+  *out = NULL;
+  for (int i = 0; i < count; i++) {
+    const hd_status status = hd__cuda_open(end, ctx, index[i]);
+    if (status != HD_OK) {
+      hd__cuda_close(*out);
+      *out = NULL;
+      return status;
+    }
+    end = &(*end)->next;
+  }
+  let_reach(*out);
+  return HD_OK;
+}
+
+void hd__cuda_use(const hd_cuda *cuda) {
+  cuda->driver.context_use(cuda->context); /* what is wrong the next call says */
+}
+
+static void close_one(hd_cuda *cuda) {
+  if (cuda->context)
+    hd__cuda_use(cuda);
   hd__cuda_native_destroy(cuda->native);
   if (cuda->copy)
     cuda->driver.stream_destroy(cuda->copy);
@@ -186,6 +217,14 @@ void hd__cuda_close(hd_cuda *cuda) {
     cuda->driver.context_release(cuda->device);
   hd__free(cuda->kernel);
   hd__free(cuda);
+}
+
+void hd__cuda_close(hd_cuda *cuda) {
+  while (cuda) {
+    hd_cuda *next = cuda->next;
+    close_one(cuda);
+    cuda = next;
+  }
 }
 
 hd_status hd__cuda_check(const hd_cuda *cuda, hd_ctx *ctx, cu_result error, const char *doing) {
@@ -223,6 +262,7 @@ hd_status hd__cuda_launch(hd_cuda *cuda, hd_ctx *ctx, int kernel, int64_t column
 }
 
 hd_status hd__cuda_record(hd_cuda *cuda, hd_ctx *ctx) {
+  hd__cuda_use(cuda);
   return hd__cuda_check(cuda, ctx, cuda->driver.capture_begin(cuda->compute, CU_CAPTURE_THREAD), "recording a step");
 }
 

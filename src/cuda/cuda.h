@@ -54,12 +54,19 @@ typedef struct hd_cuda {
   cu_stream compute, copy;
   struct hd_cuda_native *native; /* NVIDIA's libraries, if --arithmetic native asked for them; closed with it */
   hd_cuda_account account;
+  struct hd_cuda *next; /* of the run's GPUs in this process; NULL: the last */
 } hd_cuda;
 
 /* Opens GPU `index` with the module's kernels. HD_E_UNSUPPORTED says what is missing: driver, GPU, module, or machine
  * code for this GPU. */
 hd_status hd__cuda_open(hd_cuda **out, hd_ctx *ctx, int index);
-void hd__cuda_close(hd_cuda *cuda); /* NULL is allowed */
+
+/* The same of several, as a list; they copy to each other directly where the machine lets them. */
+hd_status hd__cuda_open_all(hd_cuda **out, hd_ctx *ctx, const int *index, int count);
+void hd__cuda_close(hd_cuda *cuda); /* and those that follow it; NULL is allowed */
+
+/* Calls of the driver are for this GPU from now on, in this thread. The functions below do so by themselves. */
+void hd__cuda_use(const hd_cuda *cuda);
 
 /* The driver, and the name of GPU `index`, alone: nothing is started, nothing is left to close. */
 hd_status hd__cuda_find(hd_cuda *out, hd_ctx *ctx, int index);

@@ -62,6 +62,7 @@ static void enter(hd_cuda_account *a, const cuda_block *block, int sign) {
 
 int64_t hd__cuda_free_bytes(hd_cuda *cuda) {
   size_t free_bytes = 0, all;
+  hd__cuda_use(cuda);
   return cuda->driver.memory_info(&free_bytes, &all) == CU_DONE ? (int64_t)free_bytes : 0;
 }
 
@@ -114,6 +115,7 @@ hd_status hd__cuda_take(cu_pointer *out, hd_cuda *cuda, hd_ctx *ctx, int64_t byt
   if (!block)
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for the account of the GPU's");
   block->parts = *parts;
+  hd__cuda_use(cuda);
   const cu_result error = cuda->driver.memory_take(&block->memory, (size_t)block->bytes);
   if (error != CU_DONE) {
     hd__free(block);
@@ -133,8 +135,10 @@ hd_status hd__cuda_take_for(cu_pointer *out, hd_cuda *cuda, hd_ctx *ctx, int64_t
 
 void hd__cuda_free(hd_cuda *cuda, cu_pointer memory) {
   cuda_block *block = memory ? drop(cuda, memory) : NULL;
-  if (block)
+  if (block) {
+    hd__cuda_use(cuda);
     cuda->driver.memory_free(memory);
+  }
   hd__free(block);
 }
 
@@ -143,6 +147,7 @@ hd_status hd__cuda_take_host(void **out, hd_cuda *cuda, hd_ctx *ctx, int64_t byt
   cuda_block *block = new_block(bytes, true);
   if (!block)
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for the account of the GPU's");
+  hd__cuda_use(cuda);
   const cu_result error = cuda->driver.host_take(out, (size_t)block->bytes, 0);
   if (error != CU_DONE) {
     *out = NULL;
@@ -156,7 +161,9 @@ hd_status hd__cuda_take_host(void **out, hd_cuda *cuda, hd_ctx *ctx, int64_t byt
 
 void hd__cuda_free_host(hd_cuda *cuda, void *memory) {
   cuda_block *block = memory ? drop(cuda, (cu_pointer)(uintptr_t)memory) : NULL;
-  if (block)
+  if (block) {
+    hd__cuda_use(cuda);
     cuda->driver.host_free(memory);
+  }
   hd__free(block);
 }

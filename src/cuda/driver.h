@@ -31,6 +31,7 @@ enum {
   CU_CAPABILITY_MAJOR = 75,
   CU_CAPABILITY_MINOR = 76,
   CU_STREAM_NON_BLOCKING = 1,
+  CU_PIN_FOR_ALL = 1,
   CU_EVENT_NO_TIMING = 2,
   CU_CAPTURE_THREAD = 1
 };
@@ -56,6 +57,12 @@ enum {
   CALL(upload, "cuMemcpyHtoDAsync_v2", (cu_pointer to, const void *from, size_t bytes, cu_stream stream))              \
   CALL(download, "cuMemcpyDtoHAsync_v2", (void *to, cu_pointer from, size_t bytes, cu_stream stream))                  \
   CALL(move, "cuMemcpyDtoDAsync_v2", (cu_pointer to, cu_pointer from, size_t bytes, cu_stream stream))                 \
+  CALL(move_across, "cuMemcpyPeerAsync",                                                                               \
+       (cu_pointer to, cu_context there, cu_pointer from, cu_context here, size_t bytes, cu_stream stream))            \
+  CALL(can_reach, "cuDeviceCanAccessPeer", (int *can, cu_device device, cu_device other))                              \
+  CALL(reach, "cuCtxEnablePeerAccess", (cu_context other, unsigned flags))                                             \
+  CALL(pin, "cuMemHostRegister_v2", (void *memory, size_t bytes, unsigned flags))                                      \
+  CALL(unpin, "cuMemHostUnregister", (void *memory))                                                                   \
   CALL(stream_create, "cuStreamCreate", (cu_stream * stream, unsigned flags))                                          \
   CALL(stream_destroy, "cuStreamDestroy_v2", (cu_stream stream))                                                       \
   CALL(stream_wait, "cuStreamSynchronize", (cu_stream stream))                                                         \

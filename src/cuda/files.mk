@@ -6,7 +6,7 @@ core_sources += src/cuda/driver.c src/cuda/driver.h src/cuda/cuda.c src/cuda/cud
 NVCC_FLAGS = -std=c++17 -O3 --fmad=false --ftz=true --prec-div=true --prec-sqrt=true
 CUDA_CPPFLAGS = -DHD_CUDA_IMAGE='"cuda_kernels.fatbin"' -DHD_CUDA_ARCHS='"$(CUDA_ARCHS)"' -DHD_CUDA_TOOLKIT=$(CUDA_TOOLKIT)
 kernel_cuda_headers = src/base/both.h src/base/fold.h src/base/philox.h src/kernel/kernel.h src/kernel/ref/ref_math.h \
-  src/graph/ops.def src/kernel/cuda/cuda_call.h src/kernel/cuda/cuda_conv.h src/kernel/cuda/cuda_kernels.h \
+  src/graph/ops.def src/kernel/cuda/cuda_call.h src/kernel/cuda/cuda_conv.h src/kernel/cuda/cuda_cover.h src/kernel/cuda/cuda_kernels.h \
   src/kernel/cuda/cuda_linear.h src/kernel/cuda/cuda_loss.h src/kernel/cuda/cuda_names.h src/kernel/cuda/cuda_native.h \
   src/kernel/cuda/cuda_norm.h \
   src/kernel/cuda/cuda_params.h src/kernel/cuda/cuda_pointwise.h src/kernel/cuda/cuda_pool.h

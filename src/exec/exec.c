@@ -441,8 +441,10 @@ static hd_status not_finite(hd_exec *exec, hd_ctx *ctx) {
 }
 
 hd_status hd__exec_run(hd_exec *exec, hd_ctx *ctx, const hd_driver *driver, uint32_t *flags) {
-  if (exec->cuda)
-    return hd__exec_cuda_run(exec->cuda, ctx, driver, flags);
+  if (exec->cuda) {
+    HD_TRY(hd__exec_cuda_run(exec->cuda, ctx, driver, flags));
+    return *flags & HD_FLAG_NO_DATA ? hd__exec_why(exec, ctx, driver) : HD_OK;
+  }
   exec->driver = driver;
   exec->last_flags = 0;
   prepare(exec, 0);

@@ -7,6 +7,9 @@
  *     copy               | copy 0      | copy 1      | copy 2
  *     compute                   | step 0      | step 1      | step 2
  *
+ * With several GPUs (exec_cuda_share.h) each has such a pair of streams, and a step is recorded in stretches: between two
+ * of them sums cross from GPU to GPU.
+ *
  * An inlet is filled again when the step before the last has been copied, and copied into when that step is done. What
  * came of steps is read back for several at once: the driver hears of a step up to `lookahead` steps late. Where a value
  * is not finite the GPU itself stops updating, so the last whole version stands whatever was launched behind it.
@@ -36,28 +39,36 @@ static hd_status refuse_own(hd_ctx *ctx, const hd_plan *plan) {
 }
 
 static hd_status create_events(hd_exec_cuda *x, hd_ctx *ctx) {
-  for (int half = 0; half < 2; half++) {
-    cuda_inlet *inlet = &x->inlet[half];
-    HD_TRY(hd__cuda_check(x->cuda, ctx, x->cuda->driver.event_create(&inlet->copied, CU_EVENT_NO_TIMING), "starting"));
-    HD_TRY(hd__cuda_check(x->cuda, ctx, x->cuda->driver.event_create(&inlet->used, CU_EVENT_NO_TIMING), "starting"));
-  }
+  cu_event *const all[] = {&x->inlet[0].copied, &x->inlet[0].used, &x->inlet[1].copied,
+                           &x->inlet[1].used,   &x->ready,         &x->taken};
+  hd__cuda_use(x->cuda);
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+    HD_TRY(hd__cuda_check(x->cuda, ctx, x->cuda->driver.event_create(all[i], CU_EVENT_NO_TIMING), "starting"));
   return HD_OK;
+}
+
+hd_status hd__exec_cuda_cut(hd_exec_cuda *x, hd_ctx *ctx, int half) {
+  HD_TRY(hd__cuda_recorded(&x->inlet[half].recorded[x->stretches++], x->cuda, ctx));
+  return hd__cuda_record(x->cuda, ctx);
 }
 
 /* Evaluation reads one half alone, whichever it is. */
 static hd_status record(hd_exec_cuda *x, hd_ctx *ctx) {
   for (int half = 0; half < (x->plan->trains ? 2 : 1); half++) {
+    x->stretches = 0;
+    x->inlet[half].recorded = hd__calloc((size_t)x->share->crossings + 1, sizeof *x->inlet[half].recorded);
+    if (!x->inlet[half].recorded)
+      return hd__fail(ctx, HD_E_NOMEM, "out of memory for a recorded step");
     HD_TRY(hd__cuda_record(x->cuda, ctx));
     const hd_status status = hd__exec_cuda_lower(x, ctx, half);
     hd_ctx quiet = {0};
-    HD_TRY(hd__cuda_recorded(&x->inlet[half].recorded, x->cuda, status == HD_OK ? ctx : &quiet));
+    HD_TRY(hd__cuda_recorded(&x->inlet[half].recorded[x->stretches], x->cuda, status == HD_OK ? ctx : &quiet));
     HD_TRY(status);
   }
   return HD_OK;
 }
 
-static hd_status create(hd_exec_cuda *x, hd_ctx *ctx) {
-  HD_TRY(refuse_own(ctx, x->plan));
+static hd_status fill(hd_exec_cuda *x, hd_ctx *ctx) {
   x->fetch = hd__malloc_aligned((size_t)(hd__lanes_count(x->lanes) * x->settings.fetch_bytes) + 1);
   if (!x->fetch)
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for fetching samples");
@@ -68,39 +79,66 @@ static hd_status create(hd_exec_cuda *x, hd_ctx *ctx) {
   return record(x, ctx);
 }
 
-hd_status hd__exec_cuda_create(hd_exec_cuda **out, hd_ctx *ctx, const hd_plan *plan, hd_store *store, hd_lanes *lanes,
-                               const hd_exec_settings *settings) {
-  *out = NULL;
-  hd_exec_cuda *x = hd__calloc(1, sizeof *x);
+/* One GPU's. *out is there in any case, unless there is no memory for it. */
+static hd_status add(hd_exec_cuda **out, hd_ctx *ctx, const hd_exec_cuda *like, hd_cuda *cuda) {
+  hd_exec_cuda *x = *out = hd__calloc(1, sizeof *x);
   if (!x)
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for the executor");
-  x->plan = plan;
-  x->store = store;
-  x->lanes = lanes;
-  x->settings = *settings;
-  x->cuda = settings->cuda;
-  const hd_status status = create(x, ctx);
-  if (status == HD_OK)
-    *out = x;
-  else
-    hd__exec_cuda_destroy(x);
+  *x = *like;
+  x->cuda = cuda;
+  if (x->plan->trains) {
+    x->settings.batch = hd__cuda_share_rows(x->share, x->number);
+    x->settings.shards = hd__cuda_share_shards(x->share, x->number);
+  }
+  return fill(x, ctx);
+}
+
+static hd_status create(hd_exec_cuda **out, hd_ctx *ctx, hd_exec_cuda *like) {
+  HD_TRY(refuse_own(ctx, like->plan));
+  HD_TRY(hd__cuda_share_create(&like->share, ctx, like->plan, &like->settings));
+  like->number = like->share->own_first;
+  hd_status status = HD_OK;
+  for (hd_cuda *cuda = like->settings.cuda; cuda && status == HD_OK; cuda = cuda->next) {
+    status = add(out, ctx, like, cuda);
+    like->number++;
+    out = *out ? &(*out)->next : out;
+  }
   return status;
 }
 
-void hd__exec_cuda_destroy(hd_exec_cuda *x) {
-  if (!x)
-    return;
-  x->cuda->driver.stream_wait(x->cuda->copy);
-  x->cuda->driver.stream_wait(x->cuda->compute);
+hd_status hd__exec_cuda_create(hd_exec_cuda **out, hd_ctx *ctx, const hd_plan *plan, hd_store *store, hd_lanes *lanes,
+                               const hd_exec_settings *settings) {
+  hd_exec_cuda like = {.plan = plan, .store = store, .lanes = lanes, .settings = *settings};
+  *out = NULL;
+  const hd_status status = create(out, ctx, &like);
+  if (*out)
+    like.share->first = *out;
+  if (status == HD_OK)
+    return HD_OK;
+  if (!*out)
+    hd__cuda_share_destroy(like.share);
+  hd__exec_cuda_destroy(*out);
+  *out = NULL;
+  return status;
+}
+
+static void destroy_events(const hd_exec_cuda *x) {
+  cu_event const all[] = {x->inlet[0].copied, x->inlet[0].used, x->inlet[1].copied,
+                          x->inlet[1].used,   x->ready,         x->taken};
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+    if (all[i])
+      x->cuda->driver.event_destroy(all[i]);
+}
+
+static void destroy_one(hd_exec_cuda *x) {
+  hd__cuda_use(x->cuda);
   for (int half = 0; half < 2; half++) {
-    const cuda_inlet *inlet = &x->inlet[half];
-    if (inlet->recorded)
-      x->cuda->driver.graph_exec_destroy(inlet->recorded);
-    if (inlet->copied)
-      x->cuda->driver.event_destroy(inlet->copied);
-    if (inlet->used)
-      x->cuda->driver.event_destroy(inlet->used);
+    for (int i = 0; x->inlet[half].recorded && i <= x->share->crossings; i++)
+      if (x->inlet[half].recorded[i])
+        x->cuda->driver.graph_exec_destroy(x->inlet[half].recorded[i]);
+    hd__free(x->inlet[half].recorded);
   }
+  destroy_events(x);
   hd__cuda_free(x->cuda, x->memory);
   hd__cuda_free(x->cuda, x->data);
   hd__cuda_free(x->cuda, x->labels);
@@ -109,6 +147,28 @@ void hd__exec_cuda_destroy(hd_exec_cuda *x) {
   hd__free(x->constant);
   hd__free(x->fetch);
   hd__free(x);
+}
+
+static void settle(const hd_exec_cuda *first) {
+  for (const hd_exec_cuda *x = first; x; x = x->next) {
+    hd__cuda_use(x->cuda);
+    x->cuda->driver.stream_wait(x->cuda->copy);
+    x->cuda->driver.stream_wait(x->cuda->compute);
+  }
+}
+
+/* Those after it, too. */
+void hd__exec_cuda_destroy(hd_exec_cuda *x) {
+  cuda_share *share = x ? x->share : NULL;
+  settle(x);
+  if (share && share->first)
+    hd__cuda_share_forget(share);
+  while (x) {
+    hd_exec_cuda *next = x->next;
+    destroy_one(x);
+    x = next;
+  }
+  hd__cuda_share_destroy(share);
 }
 
 /* ---- Copies ---- */
@@ -121,7 +181,11 @@ static hd_status upload(const hd_exec_cuda *x, hd_ctx *ctx, void *to, const void
                                      "copying to the GPU");
 }
 
-static hd_status download(const hd_exec_cuda *x, hd_ctx *ctx, void *to, const void *from, int64_t bytes) {
+hd_status hd__exec_cuda_upload(const hd_exec_cuda *x, hd_ctx *ctx, void *to, const void *from, int64_t bytes) {
+  return upload(x, ctx, to, from, bytes, x->cuda->compute);
+}
+
+hd_status hd__exec_cuda_download(const hd_exec_cuda *x, hd_ctx *ctx, void *to, const void *from, int64_t bytes) {
   return bytes == 0 ? HD_OK
                     : hd__cuda_check(
                           x->cuda, ctx,
@@ -129,7 +193,7 @@ static hd_status download(const hd_exec_cuda *x, hd_ctx *ctx, void *to, const vo
                           "copying from the GPU");
 }
 
-static hd_status wait(const hd_exec_cuda *x, hd_ctx *ctx) {
+hd_status hd__exec_cuda_wait(const hd_exec_cuda *x, hd_ctx *ctx) {
   return hd__cuda_check(x->cuda, ctx, x->cuda->driver.stream_wait(x->cuda->compute), "computing");
 }
 
@@ -137,10 +201,10 @@ static int64_t weight_bytes(const hd_exec_cuda *x) { return x->plan->param_elems
 static int64_t state_bytes(const hd_exec_cuda *x) { return x->plan->trained_elems * (int64_t)sizeof(float); }
 
 /* Both halves: frozen parameters stand in both. */
-static hd_status upload_store(hd_exec_cuda *x, hd_ctx *ctx) {
+static hd_status upload_one(const hd_exec_cuda *x, hd_ctx *ctx) {
   const hd_store *store = x->store;
   const int32_t good = 0;
-  x->version = hd__store_version(store);
+  hd__cuda_use(x->cuda);
   for (int half = 0; half < 2; half++) {
     HD_TRY(upload(x, ctx, x->weights[half], store->weights[half], weight_bytes(x), x->cuda->compute));
     for (int s = 0; s < store->directory->states && x->state[half][s]; s++)
@@ -149,20 +213,38 @@ static hd_status upload_store(hd_exec_cuda *x, hd_ctx *ctx) {
   for (int p = 0; p < x->plan->param_count; p++)
     HD_TRY(upload(x, ctx, x->bad + p, &good, sizeof good, x->cuda->compute));
   HD_TRY(upload(x, ctx, &x->flags->failed, &good, sizeof good, x->cuda->compute));
-  HD_TRY(wait(x, ctx));
+  return hd__exec_cuda_wait(x, ctx);
+}
+
+static hd_status upload_store(hd_exec_cuda *x, hd_ctx *ctx) {
+  x->version = hd__store_version(x->store);
+  for (const hd_exec_cuda *each = x; each; each = each->next)
+    HD_TRY(upload_one(each, ctx));
   x->uploaded = true;
   return HD_OK;
 }
 
+/* Any GPU has all of it. */
 static hd_status download_store(hd_exec_cuda *x, hd_ctx *ctx) {
   hd_store *store = x->store;
   const int half = (int)(x->version & 1);
-  HD_TRY(download(x, ctx, store->weights[half], x->weights[half], weight_bytes(x)));
+  hd__cuda_use(x->cuda);
+  HD_TRY(hd__exec_cuda_download(x, ctx, store->weights[half], x->weights[half], weight_bytes(x)));
   for (int s = 0; s < store->directory->states; s++)
-    HD_TRY(download(x, ctx, store->state[half][s], x->state[half][s], state_bytes(x)));
-  HD_TRY(wait(x, ctx));
+    HD_TRY(hd__exec_cuda_download(x, ctx, store->state[half][s], x->state[half][s], state_bytes(x)));
+  HD_TRY(hd__exec_cuda_wait(x, ctx));
   hd__store_set_version(store, x->version);
   return HD_OK;
+}
+
+/* Ranks of a host share the store: the first fills it. */
+static hd_status fill_store(hd_exec_cuda *x, hd_ctx *ctx) {
+  hd_world *world = x->share->world;
+  if (!hd__cuda_share_is_ranked(x->share))
+    return download_store(x, ctx);
+  if (hd__world_rank(world) == 0)
+    HD_TRY(download_store(x, ctx));
+  return hd__world_meet(world, ctx);
 }
 
 /* ---- Samples ---- */
@@ -197,10 +279,6 @@ static void fetch_lane(void *arg, int lane) {
 /* Samples [first, first + rows) of the step into the inlet's memory of the host. */
 static hd_status fetch(uint32_t *flags, hd_exec_cuda *x, hd_ctx *ctx, const hd_driver *driver, const hd_step *step,
                        int64_t first, int64_t rows, const cuda_inlet *inlet) {
-  if (x->data) {
-    driver->choose(driver->self, step, inlet->host_sample);
-    return HD_OK;
-  }
   fetching f = {.exec = x, .inlet = inlet, .driver = driver, .step = step, .first = first, .rows = rows};
   HD_TRY(hd__lanes_run(x->lanes, ctx, fetch_lane, &f));
   for (int l = 0; l < hd__lanes_count(x->lanes); l++)
@@ -208,25 +286,43 @@ static hd_status fetch(uint32_t *flags, hd_exec_cuda *x, hd_ctx *ctx, const hd_d
   return HD_OK;
 }
 
-static void describe(const hd_exec_cuda *x, hd_cuda_step *to, const hd_step *step, int64_t rows) {
-  const hd_part part = hd__tree_part(rows, x->settings.shards, 1, 0);
-  hd_range_plan whole;
+/* The samples [first, first + rows) of the step, `samples` of the batch. */
+static void describe(hd_cuda_step *to, const hd_step *step, int64_t first, int64_t rows, int64_t samples,
+                     const hd_fold *fold) {
   to->seed = step->seed;
   to->epoch = step->epoch;
-  to->position = (uint32_t)step->cursor;
+  to->position = (uint32_t)(step->cursor + first);
   to->divisor = step->divisor;
-  to->result = (int32_t)(x->launched % HD_CUDA_RESULTS);
   memcpy(to->hyper, step->hyper, sizeof to->hyper);
-  if (to->samples == rows)
+  if (to->rows == rows && to->samples == samples)
     return; /* the same shards */
-  to->rows = to->samples = rows;
-  hd__tree_range(&whole, &part, 0, x->settings.shards);
-  to->fold = whole.pushes;
+  to->rows = rows;
+  to->samples = samples;
+  to->fold = *fold;
 }
 
-/* Brings an inlet's content over and launches the step that reads it. */
-static hd_status launch(hd_exec_cuda *x, hd_ctx *ctx, cuda_inlet *inlet) {
+/* What each GPU of this process has to do. */
+static void describe_all(const hd_exec_cuda *first, const hd_step *step, int half) {
+  const cuda_share *s = first->share;
+  for (const hd_exec_cuda *x = first; x; x = x->next) {
+    const cuda_inlet *inlet = &x->inlet[half];
+    const int64_t row0 = s->row[x->number], rows = s->row[x->number + 1] - row0;
+    describe(inlet->host_step, step, row0, rows, step->samples, &s->local[x->number - s->own_first]);
+    describe(inlet->host_whole, step, 0, step->samples, step->samples, &s->whole);
+    inlet->host_step->result = inlet->host_whole->result = (int32_t)(first->launched % HD_CUDA_RESULTS);
+  }
+}
+
+static hd_status launch_stretch(const hd_exec_cuda *x, hd_ctx *ctx, const cuda_inlet *inlet, int stretch) {
+  hd__cuda_use(x->cuda);
+  return hd__cuda_check(x->cuda, ctx, x->cuda->driver.graph_launch(inlet->recorded[stretch], x->cuda->compute),
+                        "launching a step");
+}
+
+/* Brings an inlet's content over and launches the first stretch of the step that reads it. */
+static hd_status launch(const hd_exec_cuda *x, hd_ctx *ctx, const cuda_inlet *inlet) {
   const hd_cuda *cuda = x->cuda;
+  hd__cuda_use(cuda);
   HD_TRY(hd__cuda_check(cuda, ctx, cuda->driver.stream_after(cuda->copy, inlet->used, 0), "ordering copies"));
   HD_TRY(upload(x, ctx, inlet->x, inlet->host_x, hd__exec_cuda_x_bytes(x), cuda->copy));
   if (x->data)
@@ -235,25 +331,30 @@ static hd_status launch(hd_exec_cuda *x, hd_ctx *ctx, cuda_inlet *inlet) {
   else
     HD_TRY(upload(x, ctx, inlet->target, inlet->host_target, hd__exec_cuda_target_bytes(x), cuda->copy));
   HD_TRY(upload(x, ctx, inlet->step, inlet->host_step, (int64_t)sizeof *inlet->step, cuda->copy));
+  if (inlet->whole != inlet->step)
+    HD_TRY(upload(x, ctx, inlet->whole, inlet->host_whole, (int64_t)sizeof *inlet->whole, cuda->copy));
   HD_TRY(hd__cuda_check(cuda, ctx, cuda->driver.event_record(inlet->copied, cuda->copy), "ordering copies"));
   HD_TRY(hd__cuda_check(cuda, ctx, cuda->driver.stream_after(cuda->compute, inlet->copied, 0), "ordering steps"));
-  HD_TRY(hd__cuda_check(cuda, ctx, cuda->driver.graph_launch(inlet->recorded, cuda->compute), "launching a step"));
-  return hd__cuda_check(cuda, ctx, cuda->driver.event_record(inlet->used, cuda->compute), "ordering steps");
+  return launch_stretch(x, ctx, inlet, 0);
+}
+
+/* The step that is queued is the last one to read the inlet. */
+static hd_status mark_used(const hd_exec_cuda *x, hd_ctx *ctx, const cuda_inlet *inlet) {
+  hd__cuda_use(x->cuda);
+  return hd__cuda_check(x->cuda, ctx, x->cuda->driver.event_record(inlet->used, x->cuda->compute), "ordering steps");
 }
 
 /* Until the host may fill the inlet again. */
 static hd_status wait_for_inlet(const hd_exec_cuda *x, hd_ctx *ctx, const cuda_inlet *inlet) {
+  hd__cuda_use(x->cuda);
   return hd__cuda_check(x->cuda, ctx, x->cuda->driver.event_wait(inlet->copied), "copying to the GPU");
 }
 
 /* ---- Training ---- */
 
-/* Reads back what came of the steps under way, and tells the driver. */
-static hd_status collect(hd_exec_cuda *x, hd_ctx *ctx, const hd_driver *driver, uint32_t *flags) {
-  if (x->seen == x->launched)
-    return HD_OK;
-  HD_TRY(download(x, ctx, x->host_results, x->results, (int64_t)(HD_CUDA_RESULTS * sizeof *x->results)));
-  HD_TRY(wait(x, ctx));
+/* Tells the driver what came of the steps whose results have been read back. Ranks close a step before it counts. */
+static void tell(hd_exec_cuda *x, const hd_driver *driver, uint32_t *flags) {
+  const bool ranked = hd__cuda_share_is_ranked(x->share);
   for (; x->seen < x->launched; x->seen++) {
     const int at = (int)(x->seen % HD_CUDA_RESULTS);
     const hd_step_result result = {.loss_sum = x->host_results[at].loss_sum};
@@ -261,27 +362,91 @@ static hd_status collect(hd_exec_cuda *x, hd_ctx *ctx, const hd_driver *driver, 
       x->bad_param = x->host_results[at].bad_param;
       x->seen = x->launched;
       *flags |= HD_FLAG_NOT_FINITE;
-      return HD_OK;
+      return;
     }
     x->version++;
-    if (driver->closing)
+    if (driver->closing && !ranked)
       *flags |= driver->closing(driver->self, &x->step[at], &result);
     driver->done(driver->self, &x->step[at], &result);
   }
+}
+
+static hd_status read_results(hd_exec_cuda *x, hd_ctx *ctx) {
+  hd__cuda_use(x->cuda);
+  HD_TRY(hd__exec_cuda_download(x, ctx, x->host_results, x->results, (int64_t)(HD_CUDA_RESULTS * sizeof *x->results)));
+  return hd__exec_cuda_wait(x, ctx);
+}
+
+/* Reads back what came of the steps under way, and tells the driver. */
+static hd_status collect(hd_exec_cuda *x, hd_ctx *ctx, const hd_driver *driver, uint32_t *flags) {
+  if (x->seen == x->launched)
+    return HD_OK;
+  HD_TRY(read_results(x, ctx));
+  tell(x, driver, flags);
+  return HD_OK;
+}
+
+/* Ranks, when the last covers of a step have crossed: steps before it have counted, and this one's losses are known. What
+ * is saved with the next version is so noted before any GPU can have it; flags that are raised here go with the next
+ * step's sums, so that all ranks hear of them at once. */
+static void close_ranked(hd_exec_cuda *x, const hd_driver *driver, const hd_step *step, uint32_t *flags) {
+  const hd_step_result result = {.loss_sum = x->share->loss_sum};
+  tell(x, driver, flags);
+  if (!*flags && driver->closing)
+    x->share->carried |= driver->closing(driver->self, step, &result);
+}
+
+/* Samples for all GPUs of this process. */
+static hd_status fetch_all(uint32_t *flags, hd_exec_cuda *first, hd_ctx *ctx, const hd_driver *driver,
+                           const hd_step *step, int half) {
+  const cuda_share *s = first->share;
+  if (first->settings.resident)
+    driver->choose(driver->self, step, s->chosen);
+  for (hd_exec_cuda *x = first; x; x = x->next) {
+    const int64_t row0 = s->row[x->number], rows = s->row[x->number + 1] - row0;
+    HD_TRY(wait_for_inlet(x, ctx, &x->inlet[half]));
+    if (x->data)
+      memcpy(x->inlet[half].host_sample, s->chosen + row0, (size_t)rows * sizeof *s->chosen);
+    else
+      HD_TRY(fetch(flags, x, ctx, driver, step, row0, rows, &x->inlet[half]));
+  }
+  return HD_OK;
+}
+
+/* Queues a step on all GPUs. With a flag it was given up before anything was updated. */
+static hd_status launch_step(hd_exec_cuda *first, hd_ctx *ctx, const hd_driver *driver, const hd_step *step, int half,
+                             uint32_t *flags) {
+  cuda_share *s = first->share;
+  describe_all(first, step, half);
+  for (const hd_exec_cuda *x = first; x; x = x->next)
+    HD_TRY(launch(x, ctx, &x->inlet[half]));
+  for (int i = 0; i < s->crossings && !*flags; i++) {
+    HD_TRY(hd__cuda_share_cross(s, ctx, i, flags));
+    if (!*flags && i == s->crossings - 1 && hd__cuda_share_is_ranked(s))
+      close_ranked(first, driver, step, flags);
+    for (const hd_exec_cuda *x = first; x && !*flags; x = x->next)
+      HD_TRY(launch_stretch(x, ctx, &x->inlet[half], i + 1));
+  }
+  for (const hd_exec_cuda *x = first; x; x = x->next)
+    HD_TRY(mark_used(x, ctx, &x->inlet[half]));
   return HD_OK;
 }
 
 static hd_status run_steps(hd_exec_cuda *x, hd_ctx *ctx, const hd_driver *driver, uint32_t *flags) {
   const int32_t most = x->settings.lookahead < HD_CUDA_RESULTS ? x->settings.lookahead : HD_CUDA_RESULTS;
+  const bool ranked = hd__cuda_share_is_ranked(x->share);
   uint64_t version = x->version;
   for (hd_step step; !*flags && driver->next(driver->self, &step); version++) {
-    cuda_inlet *inlet = &x->inlet[version & 1];
-    HD_TRY(wait_for_inlet(x, ctx, inlet));
-    HD_TRY(fetch(flags, x, ctx, driver, &step, 0, step.samples, inlet));
+    const int half = (int)(version & 1);
+    uint32_t own = 0;
+    hd__cuda_share_lay(x->share, step.samples);
+    HD_TRY(fetch_all(&own, x, ctx, driver, &step, half));
+    *flags |= ranked ? 0 : own;
+    x->share->carried |= ranked ? own : 0;
+    if (!*flags)
+      HD_TRY(launch_step(x, ctx, driver, &step, half, flags));
     if (*flags)
       break;
-    describe(x, inlet->host_step, &step, step.samples);
-    HD_TRY(launch(x, ctx, inlet));
     x->step[x->launched++ % HD_CUDA_RESULTS] = step;
     if (x->launched - x->seen >= most)
       HD_TRY(collect(x, ctx, driver, flags));
@@ -289,55 +454,106 @@ static hd_status run_steps(hd_exec_cuda *x, hd_ctx *ctx, const hd_driver *driver
   return collect(x, ctx, driver, flags);
 }
 
+/* A rank is lost, and this one's GPUs are not: what they have trained goes to the store, for who saves it. */
+static void save_for_peers(hd_exec_cuda *x) {
+  hd_ctx quiet = {0};
+  if (read_results(x, &quiet) != HD_OK)
+    return;
+  for (; x->seen < x->launched && !x->host_results[x->seen % HD_CUDA_RESULTS].failed; x->seen++)
+    x->version++;
+  download_store(x, &quiet);
+}
+
 hd_status hd__exec_cuda_run(hd_exec_cuda *x, hd_ctx *ctx, const hd_driver *driver, uint32_t *flags) {
   *flags = 0;
   if (!x->uploaded || x->version != hd__store_version(x->store))
     HD_TRY(upload_store(x, ctx));
   hd_status status = run_steps(x, ctx, driver, flags);
+  if (status == HD_E_PEER)
+    save_for_peers(x);
   if (status != HD_OK) {
     x->uploaded = false;
-    return status; /* the GPU is lost: the store has what was trained before this run */
+    return status; /* a GPU is lost: the store has what was trained before this run */
   }
-  HD_TRY(download_store(x, ctx));
+  HD_TRY(fill_store(x, ctx));
   if (*flags & HD_FLAG_NOT_FINITE) {
     x->uploaded = false;
     return hd__exec_not_finite(ctx, x->plan, x->bad_param);
   }
-  return *flags & HD_FLAG_NO_DATA ? driver->why(driver->self, ctx) : HD_OK;
+  return HD_OK;
 }
 
 /* ---- Evaluation ---- */
 
-static hd_status evaluate_group(hd_exec_cuda *x, hd_ctx *ctx, const hd_driver *driver, const hd_step *step,
-                                int64_t first, int64_t rows, const hd_exec_outcome *out) {
+static hd_status begin_group(uint32_t *flags, hd_exec_cuda *x, hd_ctx *ctx, const hd_driver *driver,
+                             const hd_step *step, int64_t first, int64_t rows) {
   cuda_inlet *inlet = &x->inlet[0];
+  const hd_part part = hd__tree_part(rows, x->share->shards, 1, 0);
+  hd_range_plan whole;
+  hd__tree_range(&whole, &part, 0, x->share->shards);
+  HD_TRY(fetch(flags, x, ctx, driver, step, first, rows, inlet));
+  if (*flags & HD_FLAG_NO_DATA)
+    return HD_OK;
+  describe(inlet->host_step, step, 0, rows, rows, &whole.pushes);
+  HD_TRY(launch(x, ctx, inlet));
+  return mark_used(x, ctx, inlet);
+}
+
+static hd_status end_group(hd_exec_cuda *x, hd_ctx *ctx, int64_t first, int64_t rows, const hd_exec_outcome *out) {
   const hd_graph *graph = x->plan->graph;
   const int64_t stride = x->plan->place[graph->logits].stride;
   const int32_t classes = graph->values[graph->logits].shape.dim[0];
-  uint32_t flags = 0;
-  HD_TRY(fetch(&flags, x, ctx, driver, step, first, rows, inlet));
-  if (flags & HD_FLAG_NO_DATA)
-    return driver->why(driver->self, ctx);
-  describe(x, inlet->host_step, step, rows);
-  HD_TRY(launch(x, ctx, inlet));
-  HD_TRY(
-      download(x, ctx, x->host_scores, hd__exec_cuda_rows(x, graph->logits), rows * stride * (int64_t)sizeof(float)));
-  HD_TRY(download(x, ctx, x->host_losses, x->losses, rows * (int64_t)sizeof(float)));
-  HD_TRY(wait(x, ctx));
+  hd__cuda_use(x->cuda);
+  HD_TRY(hd__exec_cuda_download(x, ctx, x->host_scores, hd__exec_cuda_rows(x, graph->logits),
+                                rows * stride * (int64_t)sizeof(float)));
+  HD_TRY(hd__exec_cuda_download(x, ctx, x->host_losses, x->losses, rows * (int64_t)sizeof(float)));
+  HD_TRY(hd__exec_cuda_wait(x, ctx));
   memcpy(out->loss + first, x->host_losses, (size_t)rows * sizeof *out->loss);
   for (int64_t r = 0; r < rows; r++)
     hd__exec_judge(out, first + r, x->host_scores + r * stride, classes);
   return HD_OK;
 }
 
-hd_status hd__exec_cuda_evaluate(hd_exec_cuda *x, hd_ctx *ctx, const hd_driver *driver, int64_t samples,
-                                 const hd_exec_outcome *out) {
-  const hd_step step = {.samples = samples, .divisor = 1};
-  HD_TRY(upload(x, ctx, x->weights[0], x->store->weights[hd__store_half(x->store)], weight_bytes(x), x->cuda->compute));
-  HD_TRY(wait(x, ctx));
-  for (int64_t first = 0; first < samples; first += x->settings.batch) {
-    const int64_t rows = samples - first < x->settings.batch ? samples - first : x->settings.batch;
-    HD_TRY(evaluate_group(x, ctx, driver, &step, first, rows, out));
-  }
+/* Group `group` of the samples that a GPU evaluates; false: it has no such. */
+static bool group_of(int64_t *first, int64_t *rows, const hd_exec_cuda *x, int64_t samples, int64_t group) {
+  int64_t begin, end;
+  hd__cuda_share_evaluates(&begin, &end, x->share, x->number, samples);
+  *first = begin + group * x->settings.batch;
+  *rows = end - *first < x->settings.batch ? end - *first : x->settings.batch;
+  return *first < end;
+}
+
+/* All GPUs compute at the same time; *more: whether one of them did. */
+static hd_status evaluate_groups(bool *more, hd_exec_cuda *all, hd_ctx *ctx, const hd_driver *driver,
+                                 const hd_step *step, int64_t group, const hd_exec_outcome *out, uint32_t *flags) {
+  int64_t first, rows;
+  *more = false;
+  for (hd_exec_cuda *x = all; x; x = x->next)
+    if (group_of(&first, &rows, x, step->samples, group))
+      HD_TRY(begin_group(flags, x, ctx, driver, step, first, rows));
+  for (hd_exec_cuda *x = all; x && !*flags; x = x->next)
+    if (group_of(&first, &rows, x, step->samples, group)) {
+      HD_TRY(end_group(x, ctx, first, rows, out));
+      *more = true;
+    }
   return HD_OK;
+}
+
+hd_status hd__exec_cuda_evaluate(hd_exec_cuda *all, hd_ctx *ctx, const hd_driver *driver, int64_t samples,
+                                 const hd_exec_outcome *out, uint32_t *flags) {
+  const hd_step step = {.samples = samples, .divisor = 1};
+  *flags = 0;
+  for (const hd_exec_cuda *x = all; x; x = x->next) {
+    hd__cuda_use(x->cuda);
+    HD_TRY(hd__exec_cuda_upload(x, ctx, x->weights[0], x->store->weights[hd__store_half(x->store)], weight_bytes(x)));
+    HD_TRY(hd__exec_cuda_wait(x, ctx));
+  }
+  bool more = true;
+  for (int64_t group = 0; more && !*flags; group++)
+    HD_TRY(evaluate_groups(&more, all, ctx, driver, &step, group, out, flags));
+  return hd__cuda_share_outcome(all->share, ctx, out, samples, flags);
+}
+
+bool hd__exec_cuda_fetches(const hd_exec_cuda *x, int64_t samples, int64_t first, int64_t rows) {
+  return hd__cuda_share_fetches(x->share, samples, first, rows);
 }

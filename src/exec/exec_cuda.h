@@ -12,6 +12,9 @@ hd_status hd__exec_cuda_create(hd_exec_cuda **out, hd_ctx *ctx, const hd_plan *p
 void hd__exec_cuda_destroy(hd_exec_cuda *exec); /* NULL is allowed */
 hd_status hd__exec_cuda_run(hd_exec_cuda *exec, hd_ctx *ctx, const hd_driver *driver, uint32_t *flags);
 hd_status hd__exec_cuda_evaluate(hd_exec_cuda *exec, hd_ctx *ctx, const hd_driver *driver, int64_t samples,
-                                 const hd_exec_outcome *out);
+                                 const hd_exec_outcome *out, uint32_t *flags);
+
+/* See hd__exec_fetches. */
+bool hd__exec_cuda_fetches(const hd_exec_cuda *exec, int64_t samples, int64_t first, int64_t rows);
 
 #endif

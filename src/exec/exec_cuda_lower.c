@@ -9,11 +9,14 @@ _Static_assert((int)HD_CUDA_GROUPS == (int)HD_MAX_GROUPS, "a step has the scalar
 
 /* Threads of an operation for each sample or shard. */
 #include "kernel/cuda/cuda_conv.h"
+#include "kernel/cuda/cuda_cover.h"
 #include "kernel/cuda/cuda_linear.h"
 #include "kernel/cuda/cuda_loss.h"
 #include "kernel/cuda/cuda_norm.h"
 #include "kernel/cuda/cuda_pointwise.h"
 #include "kernel/cuda/cuda_pool.h"
+
+_Static_assert((int)HD_CUDA_COVERS >= (int)HD_MAX_COVER, "a thread folds any range of shards");
 
 typedef int64_t count_fn(const hd_geom *g);
 #define OP_ROWS(name) [HD_OP_##name] = name##_count,
@@ -84,35 +87,94 @@ hd_status hd__exec_cuda_warm_up(const hd_exec_cuda *x, hd_ctx *ctx) {
   return hd__cuda_check(x->cuda, ctx, x->cuda->driver.stream_wait(x->cuda->compute), "starting the libraries");
 }
 
-/* What a call summed over shards becomes one for later kernels. */
-static hd_status launch_meet(const hd_exec_cuda *x, hd_ctx *ctx, const hd_node *node, int half) {
-  const hd_plan *plan = x->plan;
-  hd_cuda_meet meet = {
-      .sums_stride = plan->direct_elems, .pixels = (int64_t)node->geom.hi * node->geom.wi, .step = x->inlet[half].step};
-  const bool stats = hd__op_info(node->op)->class == HD_CLASS_STATS;
+/* ---- Sums ---- */
+
+/* From a GPU's shards to its covers; from all GPUs' covers, or from the shards of one alone, to one sum. */
+typedef enum sums_way { TO_COVERS, FROM_COVERS, FROM_SHARDS } sums_way;
+
+static float *crossing_at(float *base, int64_t offset) { return base ? base + offset : NULL; }
+
+/* Of a node's output, which lies `offset` floats into what crosses; of a statistic also the next one's. */
+static hd_cuda_meet meet_of(const hd_exec_cuda *x, const hd_node *node, int o, int64_t offset, int64_t elems, int half,
+                            sums_way way) {
+  const int second = hd__op_info(node->op)->class == HD_CLASS_STATS ? node->out[o + 1] : -1;
+  const int64_t count = hd__shape_elems(&x->plan->graph->values[node->out[o]].shape);
+  const bool crosses = way == FROM_COVERS, covers = way == TO_COVERS;
+  return (hd_cuda_meet){
+      .sums = crosses ? crossing_at(x->covers, offset) : resolve(x, node->out[o], half, x->sums),
+      .out = covers ? crossing_at(x->own, offset) : resolve(x, node->out[o], half, x->gathered),
+      .sums2 = second < 0 ? NULL : crosses ? crossing_at(x->covers, offset + count) : resolve(x, second, half, x->sums),
+      .out2 = second < 0 ? NULL : covers ? crossing_at(x->own, offset + count) : resolve(x, second, half, x->gathered),
+      .sums_stride = crosses ? elems : x->plan->direct_elems,
+      .out_stride = elems,
+      .count = count,
+      .pixels = (int64_t)node->geom.hi * node->geom.wi,
+      .step = covers ? x->inlet[half].step : x->inlet[half].whole};
+}
+
+/* What a node's calls summed over shards. */
+static hd_status launch_sums_of(const hd_exec_cuda *x, hd_ctx *ctx, const hd_node *node, int64_t *offset, int64_t elems,
+                                int half, sums_way way) {
+  const bool stats = hd__op_info(node->op)->class == HD_CLASS_STATS, covers = way == TO_COVERS;
+  const int kernel = stats ? (covers ? HD_CUDA_cover_stats : HD_CUDA_meet_stats) : covers ? HD_CUDA_cover : HD_CUDA_meet;
   for (int o = 0; o < (stats ? 1 : HD_MAX_OUT); o++) {
     if (node->out[o] < 0)
       continue;
-    meet.sums = resolve(x, node->out[o], half, x->sums);
-    meet.out = resolve(x, node->out[o], half, x->gathered);
-    meet.count = hd__shape_elems(&plan->graph->values[node->out[o]].shape);
-    if (stats) {
-      meet.sums2 = resolve(x, node->out[1], half, x->sums);
-      meet.out2 = resolve(x, node->out[1], half, x->gathered);
-    }
-    HD_TRY(hd__cuda_launch(x->cuda, ctx, stats ? HD_CUDA_meet_stats : HD_CUDA_meet, meet.count, 1, &meet));
+    const hd_cuda_meet meet = meet_of(x, node, o, *offset, elems, half, way);
+    HD_TRY(hd__cuda_launch(x->cuda, ctx, kernel, meet.count, 1, &meet));
+    *offset += stats ? 2 * meet.count : meet.count;
   }
   return HD_OK;
 }
 
-static hd_status lower_shards(const hd_exec_cuda *x, hd_ctx *ctx, const hd_phase *phase, int half) {
+/* Gradients come first in what crosses. */
+static int64_t crossing_gradients(const hd_exec_cuda *x, const hd_phase *phase) {
+  return phase == x->plan->phases + x->plan->segments - 1 ? x->plan->grad_elems : 0;
+}
+
+int64_t hd__exec_cuda_crossing(const hd_exec_cuda *x, const hd_phase *phase) {
   const hd_plan *plan = x->plan;
+  int64_t elems = crossing_gradients(x, phase);
+  if (phase->kind != HD_PHASE_SHARDS && phase->kind != HD_PHASE_OUTPUTS)
+    return 0;
   for (int i = phase->call0; i < phase->call1; i++) {
-    HD_TRY(launch_call(x, ctx, &plan->calls[i], half));
-    if (plan->gathered[plan->calls[i].node])
-      HD_TRY(launch_meet(x, ctx, &plan->graph->nodes[plan->calls[i].node], half));
+    const hd_node *node = &plan->graph->nodes[plan->calls[i].node];
+    for (int o = 0; o < HD_MAX_OUT && plan->gathered[plan->calls[i].node]; o++)
+      elems += node->out[o] < 0 ? 0 : hd__shape_elems(&plan->graph->values[node->out[o]].shape);
   }
+  return elems;
+}
+
+/* Sums that the calls of a phase leave become one, where later phases read them. */
+static hd_status launch_sums(const hd_exec_cuda *x, hd_ctx *ctx, const hd_phase *phase, int half, sums_way way) {
+  const hd_plan *plan = x->plan;
+  const int64_t elems = hd__exec_cuda_crossing(x, phase), gradients = crossing_gradients(x, phase);
+  int64_t offset = gradients;
+  const hd_cuda_meet cover = {.sums = x->sums,
+                              .out = x->own,
+                              .sums_stride = plan->direct_elems,
+                              .out_stride = elems,
+                              .count = gradients,
+                              .step = x->inlet[half].step};
+  if (way == TO_COVERS && gradients > 0)
+    HD_TRY(hd__cuda_launch(x->cuda, ctx, HD_CUDA_cover, gradients, 1, &cover));
+  for (int i = phase->call0; i < phase->call1; i++)
+    if (plan->gathered[plan->calls[i].node])
+      HD_TRY(launch_sums_of(x, ctx, &plan->graph->nodes[plan->calls[i].node], &offset, elems, half, way));
   return HD_OK;
+}
+
+static hd_status lower_shards(hd_exec_cuda *x, hd_ctx *ctx, const hd_phase *phase, int half) {
+  const hd_plan *plan = x->plan;
+  for (int i = phase->call0; i < phase->call1; i++)
+    HD_TRY(launch_call(x, ctx, &plan->calls[i], half));
+  if (x->share->crossings == 0)
+    return launch_sums(x, ctx, phase, half, FROM_SHARDS);
+  if (hd__exec_cuda_crossing(x, phase) == 0)
+    return HD_OK;
+  HD_TRY(launch_sums(x, ctx, phase, half, TO_COVERS));
+  HD_TRY(hd__exec_cuda_cut(x, ctx, half));
+  return launch_sums(x, ctx, phase, half, FROM_COVERS);
 }
 
 /* ---- Chunks ---- */
@@ -131,7 +193,7 @@ static hd_status lower_running(const hd_exec_cuda *x, hd_ctx *ctx, int half) {
                                      .pixels = (int64_t)stats->geom.hi * stats->geom.wi,
                                      .momentum = param->momentum,
                                      .unbias = param->statistic == stats->out[1],
-                                     .step = x->inlet[half].step,
+                                     .step = x->inlet[half].whole,
                                      .state = x->flags};
     HD_TRY(hd__cuda_launch(x->cuda, ctx, HD_CUDA_running, running.count, 1, &running));
   }
@@ -140,12 +202,13 @@ static hd_status lower_running(const hd_exec_cuda *x, hd_ctx *ctx, int half) {
 
 static hd_cuda_chunks chunks_of(const hd_exec_cuda *x, int half) {
   const hd_plan *plan = x->plan;
+  const bool several = x->share->crossings > 0;
   return (hd_cuda_chunks){.chunk = x->chunk,
                           .use = x->use,
                           .chunks = plan->chunk_count,
                           .params = plan->param_count,
-                          .sums = x->sums,
-                          .sums_stride = plan->direct_elems,
+                          .sums = several ? x->covers : x->sums,
+                          .sums_stride = several ? x->share->elems[x->share->crossings - 1] : plan->direct_elems,
                           .grad = x->grad,
                           .squares = x->squares,
                           .clip_norm = x->settings.clip_norm,
@@ -156,13 +219,13 @@ static hd_cuda_chunks chunks_of(const hd_exec_cuda *x, int half) {
                           .m1 = x->state[1 - half][0],
                           .v1 = x->state[1 - half][1],
                           .bad = x->bad,
-                          .losses = x->losses,
+                          .losses = x->all_losses,
                           .state = x->flags,
                           .result = x->results,
-                          .step = x->inlet[half].step};
+                          .step = x->inlet[half].whole};
 }
 
-static hd_status lower_phase(const hd_exec_cuda *x, hd_ctx *ctx, const hd_phase *phase, int half) {
+static hd_status lower_phase(hd_exec_cuda *x, hd_ctx *ctx, const hd_phase *phase, int half) {
   const hd_cuda_chunks chunks = chunks_of(x, half);
   switch (phase->kind) {
   case HD_PHASE_SHARDS:

@@ -48,6 +48,8 @@ static int64_t score_bytes(const hd_exec_cuda *x) {
 static void lay_out(hd_exec_cuda *x, bump *b) {
   const hd_plan *plan = x->plan;
   const int64_t batch = x->settings.batch, floats = (int64_t)sizeof(float);
+  const cuda_share *share = x->share;
+  const bool several = share->crossings > 0;
   const int states = plan->trains ? x->store->directory->states : 0;
   for (int half = 0; half < 2; half++) {
     x->weights[half] = take(b, HD_GPU_WEIGHTS, plan->param_elems * floats);
@@ -57,11 +59,17 @@ static void lay_out(hd_exec_cuda *x, bump *b) {
     x->inlet[half].target = take(b, HD_GPU_SAMPLES, hd__exec_cuda_target_bytes(x));
     x->inlet[half].sample = take(b, HD_GPU_SAMPLES, x->data ? batch * (int64_t)sizeof(int32_t) : 0);
     x->inlet[half].step = take(b, HD_GPU_TABLES, (int64_t)sizeof(hd_cuda_step));
+    x->inlet[half].whole = several ? take(b, HD_GPU_TABLES, (int64_t)sizeof(hd_cuda_step)) : x->inlet[half].step;
   }
   x->arena = take(b, HD_GPU_SAMPLES, plan->arena_bytes * batch);
   x->batch_memory = take(b, HD_GPU_SAMPLES, plan->batch_bytes * batch);
   x->losses = take(b, HD_GPU_SAMPLES, batch * floats);
   x->sums = take(b, HD_GPU_GRADIENTS, x->settings.shards * plan->direct_elems * floats);
+  x->all_losses = several ? take(b, HD_GPU_SAMPLES, share->batch * floats) : x->losses;
+  if (several) {
+    x->own = take(b, HD_GPU_GRADIENTS, hd__cuda_share_covers(share, x->number) * share->most_elems * floats);
+    x->covers = take(b, HD_GPU_GRADIENTS, share->most_all * share->most_elems * floats);
+  }
   x->gathered = take(b, HD_GPU_GRADIENTS, (plan->gathers ? plan->direct_elems : 0) * floats);
   x->grad = x->settings.clip_norm > 0 ? take(b, HD_GPU_GRADIENTS, plan->trained_elems * floats) : NULL;
   for (int i = 0; i < 3; i++)
@@ -83,6 +91,7 @@ static void lay_out_host(hd_exec_cuda *x, bump *b) {
     x->inlet[half].host_target = take(b, HD_GPU_TABLES, hd__exec_cuda_target_bytes(x));
     x->inlet[half].host_sample = take(b, HD_GPU_TABLES, x->settings.batch * (int64_t)sizeof(int32_t));
     x->inlet[half].host_step = take(b, HD_GPU_TABLES, (int64_t)sizeof(hd_cuda_step));
+    x->inlet[half].host_whole = take(b, HD_GPU_TABLES, (int64_t)sizeof(hd_cuda_step));
   }
   x->host_results = take(b, HD_GPU_TABLES, (int64_t)(HD_CUDA_RESULTS * sizeof *x->host_results));
   x->host_scores = take(b, HD_GPU_TABLES, x->plan->trains ? 0 : score_bytes(x));
@@ -93,17 +102,19 @@ static void lay_out_host(hd_exec_cuda *x, bump *b) {
 static hd_status too_little(const hd_exec_cuda *x, hd_ctx *ctx, int64_t bytes) {
   const double mib = 1 << 20;
   const int64_t samples = x->parts.of[HD_GPU_SAMPLES], available = hd__cuda_free_bytes(x->cuda);
-  const int64_t each = samples / x->settings.batch + 1, fitting = (available * 3 / 4 - (bytes - samples)) / each;
+  const int64_t each = samples / x->settings.batch + 1, here = (available * 3 / 4 - (bytes - samples)) / each;
+  const int64_t whole = x->plan->trains ? x->share->batch : x->settings.batch;
+  const int64_t fitting = here * whole / x->settings.batch; /* over all GPUs */
   char remedy[96] = "use a smaller model, or --device cpu", parts[HD_CUDA_BYTES_TEXT];
   int64_t batch = 1;
-  while (2 * batch <= fitting && 2 * batch < x->settings.batch)
+  while (2 * batch <= fitting && 2 * batch < whole)
     batch *= 2;
-  if (fitting >= 1 && batch < x->settings.batch)
+  if (fitting >= 1 && batch < whole)
     snprintf(remedy, sizeof remedy, "a batch of %lld would fit: use --batch %lld", (long long)batch, (long long)batch);
   return hd__fail(ctx, HD_E_NOMEM,
                   "GPU %d (%s) is out of memory: expected %.1f MiB free for a batch of %lld (%s), found %.1f of %.1f "
                   "MiB; %s",
-                  x->cuda->index, x->cuda->name, (double)bytes / mib, (long long)x->settings.batch,
+                  x->cuda->index, x->cuda->name, (double)bytes / mib, (long long)whole,
                   hd__cuda_bytes_text(parts, &x->parts), (double)available / mib, (double)x->cuda->memory_bytes / mib,
                   remedy);
 }
@@ -111,12 +122,8 @@ static hd_status too_little(const hd_exec_cuda *x, hd_ctx *ctx, int64_t bytes) {
 /* ---- Tables ---- */
 
 static hd_status upload(const hd_exec_cuda *x, hd_ctx *ctx, void *to, const void *from, int64_t bytes) {
-  if (bytes == 0)
-    return HD_OK;
-  HD_TRY(hd__cuda_check(x->cuda, ctx,
-                        x->cuda->driver.upload((cu_pointer)(uintptr_t)to, from, (size_t)bytes, x->cuda->compute),
-                        "copying to the GPU"));
-  return hd__cuda_check(x->cuda, ctx, x->cuda->driver.stream_wait(x->cuda->compute), "copying to the GPU");
+  HD_TRY(hd__exec_cuda_upload(x, ctx, to, from, bytes));
+  return hd__exec_cuda_wait(x, ctx);
 }
 
 static hd_status upload_chunks(hd_exec_cuda *x, hd_ctx *ctx) {

@@ -4,6 +4,7 @@
 
 #include "cuda/native.h"
 #include "exec/exec_cuda.h"
+#include "exec/exec_cuda_share.h"
 #include "kernel/cuda/cuda_names.h"
 
 enum { HD_CUDA_RESULTS = 16 }; /* steps whose outcomes the GPU keeps until they are read back */
@@ -21,19 +22,23 @@ typedef struct cuda_native {
 typedef struct cuda_inlet {
   char *host_x, *host_target;    /* pinned; laid out as on the GPU */
   int32_t *host_sample, *sample; /* in their place, if the data set is on the GPU */
-  hd_cuda_step *host_step;
+  hd_cuda_step *host_step, *host_whole;
   char *x, *target;
-  hd_cuda_step *step;
-  cu_event copied, used; /* the copy is done; the step that read it is */
-  cu_graph_exec recorded;
+  hd_cuda_step *step, *whole; /* of this GPU's samples and shards; of the batch and all GPUs' covers: alone the same */
+  cu_event copied, used;      /* the copy is done; the step that read it is */
+  cu_graph_exec *recorded;    /* stretches: what lies between two crossings */
 } cuda_inlet;
 
 struct hd_exec_cuda {
   const hd_plan *plan;
   hd_store *store;
   hd_lanes *lanes;
-  hd_exec_settings settings;
+  hd_exec_settings settings; /* batch and shards: as many of them as this GPU has, at most */
   hd_cuda *cuda;
+  cuda_share *share; /* of all GPUs of this process */
+  hd_exec_cuda *next;
+  int number;              /* of the run's GPUs */
+  int stretches;           /* that are recorded so far */
   char *fetch;             /* of all lanes */
   hd_cuda_bytes parts;     /* of `memory` */
   cu_pointer memory;       /* of the GPU: everything below that is not the host's */
@@ -43,6 +48,7 @@ struct hd_exec_cuda {
   float *weights[2], *state[2][HD_MAX_STATES];
   char *arena, *batch_memory;
   float *losses, *sums, *gathered, *grad;
+  float *own, *covers, *all_losses; /* with several GPUs: this one's covers; those of all, and the batch's losses */
   double *squares;
   float *constants; /* by value: at constant[value] */
   int64_t *constant;
@@ -55,6 +61,7 @@ struct hd_exec_cuda {
   cuda_inlet inlet[2];
   cuda_native native;
 
+  cu_event ready, taken; /* this GPU's covers are there; it has copied the others' */
   bool uploaded;    /* the GPU has the store's last whole version, */
   uint64_t version; /* which is this one */
   hd_step step[HD_CUDA_RESULTS];
@@ -71,6 +78,12 @@ int64_t hd__exec_cuda_columns(hd_op op, const hd_geom *g);
 /* Lets NVIDIA's libraries prepare what a recorded step asks of them. */
 hd_status hd__exec_cuda_warm_up(const hd_exec_cuda *exec, hd_ctx *ctx);
 
+/* Floats of each cover that cross behind a phase; 0: the GPUs need not meet there. */
+int64_t hd__exec_cuda_crossing(const hd_exec_cuda *exec, const hd_phase *phase);
+
+/* Ends the stretch that is recorded, and begins the next one. */
+hd_status hd__exec_cuda_cut(hd_exec_cuda *exec, hd_ctx *ctx, int half);
+
 /* Records a step that reads half `half` of the weights and inlet `half`, or launches it. */
 hd_status hd__exec_cuda_lower(hd_exec_cuda *exec, hd_ctx *ctx, int half);
 
@@ -80,6 +93,11 @@ hd_status hd__exec_cuda_native_plan(hd_exec_cuda *exec, hd_ctx *ctx);
 bool hd__exec_cuda_native_takes(const hd_exec_cuda *exec, const hd_plan_call *planned);
 hd_status hd__exec_cuda_native_launch(const hd_exec_cuda *exec, hd_ctx *ctx, const hd_plan_call *planned,
                                       const hd_cuda_call *call, int half);
+
+/* Queues copies between the host and a GPU, which is the one in use. */
+hd_status hd__exec_cuda_upload(const hd_exec_cuda *exec, hd_ctx *ctx, void *to, const void *from, int64_t bytes);
+hd_status hd__exec_cuda_download(const hd_exec_cuda *exec, hd_ctx *ctx, void *to, const void *from, int64_t bytes);
+hd_status hd__exec_cuda_wait(const hd_exec_cuda *exec, hd_ctx *ctx);
 
 /* Bytes of a batch's input and of its targets. */
 int64_t hd__exec_cuda_x_bytes(const hd_exec_cuda *exec);

@@ -75,10 +75,9 @@ static void evaluate_lane(void *arg, int own) {
 hd_status hd__exec_evaluate(hd_exec *exec, hd_ctx *ctx, const hd_driver *driver, int64_t samples,
                             const hd_exec_outcome *out) {
   evaluation e = {.exec = exec, .step = {.samples = samples, .divisor = 1}, .out = out};
-  if (exec->cuda)
-    return hd__exec_cuda_evaluate(exec->cuda, ctx, driver, samples, out);
   exec->driver = driver;
-  HD_TRY(hd__lanes_run(exec->lanes, ctx, evaluate_lane, &e));
+  HD_TRY(exec->cuda ? hd__exec_cuda_evaluate(exec->cuda, ctx, driver, samples, out, &exec->last_flags)
+                    : hd__lanes_run(exec->lanes, ctx, evaluate_lane, &e));
   if (exec->last_flags & HD_MEETING_BROKEN)
     return hd__world_check(exec->settings.world, ctx);
   return exec->last_flags & HD_FLAG_NO_DATA ? hd__exec_why(exec, ctx, driver) : HD_OK;

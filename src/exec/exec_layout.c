@@ -1,6 +1,7 @@
 /* Laying the shards of each batch part out over the lanes: ranges, covers and the folds that join them.
  *
  * Made once for the full batch and again only when the number of samples changes (the last batch of an epoch). */
+#include "exec/exec_cuda.h"
 #include "exec/exec_state.h"
 
 static void lay_part(hd_exec *exec, part_layout *layout) {
@@ -36,6 +37,8 @@ void hd__exec_host_rows(int64_t *row0, int64_t *row1, const hd_exec *exec, const
 }
 
 bool hd__exec_fetches(const hd_exec *exec, int64_t samples, int64_t first, int64_t rows) {
+  if (exec->cuda)
+    return hd__exec_cuda_fetches(exec->cuda, samples, first, rows);
   for (int p = 0; p < exec->settings.parts; p++) {
     const hd_part part = hd__tree_part(samples, exec->settings.shards, exec->settings.parts, p);
     const int64_t lo = part.lo + exec->border[exec->first_lane];

@@ -139,7 +139,7 @@ uint32_t hd__exec_meet(const lane_at *at, uint32_t flags) {
 void hd__exec_spent(int64_t *sums, const hd_exec *exec) {
   const int ranks = hd__world_ranks(exec->settings.world), each = HD_SPENT_KINDS + ranks;
   memset(sums, 0, (size_t)ranks * (size_t)each * sizeof *sums);
-  for (int r = 0; r < ranks && ranks > 1; r++)
+  for (int r = 0; r < ranks && ranks > 1 && !exec->cuda; r++) /* GPUs tell no times */
     for (int l = exec->rank_lane[r]; l < exec->rank_lane[r + 1]; l++)
       hd__tally_add(sums + r * each, exec->lane[l].tally, ranks);
 }

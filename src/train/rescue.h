@@ -20,7 +20,7 @@ hd_status hd__rescue_open(hd_rescue **out, hd_ctx *ctx, hd_world *world, const c
                           const json_t *record);
 void hd__rescue_close(hd_rescue *rescue);
 
-/* Rank 0: what version counters->step, which is about to count, or does already, will be saved with. */
+/* All ranks: what version counters->step, which is about to count, or does already, will be saved with. */
 void hd__rescue_note(hd_rescue *rescue, const hd_counters *counters);
 
 /* Who is not a rank: saves the last whole version into the run, unless it is there; *step is which, and `run` the

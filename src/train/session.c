@@ -229,7 +229,7 @@ static hd_status run_region(hd_session *s, hd_ctx *ctx, uint32_t *flags) {
   tell_refusals(s);
   s->train_s = hd__session_train_s(s);
   s->report.steps = s->counters.step;
-  if (status != HD_OK && s->cuda && !(*flags & HD_FLAG_NO_DATA) && status != HD_E_NOTFINITE)
+  if (status != HD_OK && s->cuda && !(*flags & HD_FLAG_NO_DATA) && status != HD_E_NOTFINITE && status != HD_E_PEER)
     return lost_gpu(s, ctx, status);
   return status == HD_E_NOTFINITE ? not_finite(s, ctx) : status;
 }

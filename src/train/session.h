@@ -48,7 +48,7 @@ struct hd_session {
   hd_job_page page; /* for whoever looks at running jobs */
   int lock;         /* of the run's folder, -1: none */
   char out[HD_PATH_BYTES], wrong_png[HD_PATH_BYTES];
-  char device[16];              /* for the report: "cpu", "cuda:0" */
+  char device[64];              /* for the report: "cpu", "cuda:0,1" */
   char resumed_device[16];      /* what --device auto chose in the run that goes on; "": nothing */
   char device_note[256];        /* for the report: why that device */
   hd_gpu_memory gpu_memory;     /* for the report */

@@ -379,9 +379,8 @@ hd_status hd__session_setup(hd_session *s, hd_ctx *ctx) {
     HD_TRY(hd__network_find(&s->network, ctx, hd__config_text(s->config, HD_OPT_model)));
   if (hd__config_has(s->config, HD_OPT_label_smoothing))
     s->network.label_smoothing = hd__config_real(s->config, HD_OPT_label_smoothing);
-  HD_TRY(hd__device_open(&s->cuda, ctx, s->config));
+  HD_TRY(hd__device_open(&s->cuda, s->device, sizeof s->device, ctx, s->config, s->world));
   HD_TRY(s->cuda ? hd__planned_kernels(&s->kernels, ctx) : hd__planned_run_kernels(&s->kernels, ctx, s->config));
-  snprintf(s->device, sizeof s->device, s->cuda ? "cuda:%d" : "cpu", s->cuda ? s->cuda->index : 0);
   if (resumes)
     HD_TRY(hd__record_check_library(ctx, s->record, hd__session_library(s), hd__config_text(s->config, HD_OPT_resume)));
   HD_TRY(choose_lanes(s, ctx));

@@ -77,11 +77,11 @@ typedef struct hd_cuda_convert {
 } hd_cuda_convert;
 
 /* Sums over shards become one, for later kernels to read: `count` floats, or a mean and a sum of squares of each channel
- * and then its variance. */
+ * and then its variance. Or, with several GPUs, those of this GPU's shards become its covers, out_stride floats apart. */
 typedef struct hd_cuda_meet {
   const float *sums, *sums2;
   float *out, *out2;
-  int64_t sums_stride, count, pixels; /* pixels: of a sample, for statistics */
+  int64_t sums_stride, out_stride, count, pixels; /* pixels: of a sample, for statistics */
   const hd_cuda_step *step;
 } hd_cuda_meet;
 

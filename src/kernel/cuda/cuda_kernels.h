@@ -6,6 +6,7 @@
 #define HD_KERNEL_CUDA_KERNELS_H
 
 #include "kernel/cuda/cuda_conv.h"
+#include "kernel/cuda/cuda_cover.h"
 #include "kernel/cuda/cuda_linear.h"
 #include "kernel/cuda/cuda_loss.h"
 #include "kernel/cuda/cuda_names.h"
@@ -70,6 +71,8 @@ OP_ONCE(close)
   }
 OP_LINE(meet, hd_cuda_meet)
 OP_LINE(meet_stats, hd_cuda_meet)
+OP_LINE(cover, hd_cuda_meet)
+OP_LINE(cover_stats, hd_cuda_meet)
 OP_LINE(running, hd_cuda_running)
 
 HD_KERNEL(gather, hd_cuda_gather) { HD_OVER(c->step->rows, gather, c->elems); }

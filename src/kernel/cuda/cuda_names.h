@@ -14,6 +14,8 @@ enum { HD_CUDA_BLOCK = 256 }; /* threads of a block, at most */
   KERNEL(close, hd_cuda_chunks)                                                                                        \
   KERNEL(meet, hd_cuda_meet)                                                                                           \
   KERNEL(meet_stats, hd_cuda_meet)                                                                                     \
+  KERNEL(cover, hd_cuda_meet)                                                                                          \
+  KERNEL(cover_stats, hd_cuda_meet)                                                                                    \
   KERNEL(running, hd_cuda_running)                                                                                     \
   KERNEL(gather, hd_cuda_gather)                                                                                       \
   KERNEL(narrow, hd_cuda_convert)                                                                                      \

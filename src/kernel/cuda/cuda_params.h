@@ -142,11 +142,9 @@ HD_BOTH void meet_at(const hd_cuda_meet *p, int64_t i) {
   p->out[i] = cuda_fold(&p->step->fold, p->sums + i, p->sums_stride);
 }
 
-/* Chan's formula along the tree, and the batch's variance. */
-HD_BOTH void meet_stats_at(const hd_cuda_meet *p, int64_t i) {
+/* Chan's formula along the tree; what is left on the stack is the number that is returned. */
+HD_BOTH int cuda_fold_stats(const hd_cuda_meet *p, int64_t i, float *mean, float *m2, int64_t *rows) {
   const hd_fold *fold = &p->step->fold;
-  float mean[HD_MAX_FOLD_DEPTH], m2[HD_MAX_FOLD_DEPTH];
-  int64_t rows[HD_MAX_FOLD_DEPTH];
   int top = 0;
   for (int k = 0; k < fold->count; k++) {
     mean[top] = p->sums[k * p->sums_stride + i];
@@ -161,6 +159,14 @@ HD_BOTH void meet_stats_at(const hd_cuda_meet *p, int64_t i) {
       rows[left] += rows[right];
     }
   }
+  return top;
+}
+
+/* And the batch's variance. */
+HD_BOTH void meet_stats_at(const hd_cuda_meet *p, int64_t i) {
+  float mean[HD_MAX_FOLD_DEPTH], m2[HD_MAX_FOLD_DEPTH];
+  int64_t rows[HD_MAX_FOLD_DEPTH];
+  cuda_fold_stats(p, i, mean, m2, rows);
   p->out[i] = mean[0];
   p->out2[i] = m2[0] / (float)(p->step->samples * p->pixels);
 }

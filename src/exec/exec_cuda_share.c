@@ -1,0 +1,390 @@
+/* Several GPUs: see exec_cuda_share.h. */
+#include "exec/exec_cuda_share.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "comm/hosts.h"
+#include "exec/exec_cuda_state.h"
+
+/* ---- who has what ---- */
+
+int32_t hd__cuda_share_shards(const cuda_share *s, int number) { return s->border[number + 1] - s->border[number]; }
+
+int64_t hd__cuda_share_rows(const cuda_share *s, int number) {
+  const int64_t shards = hd__cuda_share_shards(s, number), rows = (shards * s->batch + s->shards - 1) / s->shards;
+  return rows > 0 ? rows : 1;
+}
+
+int64_t hd__cuda_share_covers(const cuda_share *s, int number) {
+  const int32_t shards = hd__cuda_share_shards(s, number);
+  return shards < HD_MAX_COVER ? shards : HD_MAX_COVER;
+}
+
+void hd__cuda_share_evaluates(int64_t *begin, int64_t *end, const cuda_share *s, int number, int64_t samples) {
+  *begin = hd__tree_share(samples, NULL, s->count, number);
+  *end = hd__tree_share(samples, NULL, s->count, number + 1);
+}
+
+bool hd__cuda_share_fetches(const cuda_share *s, int64_t samples, int64_t first, int64_t rows) {
+  const int64_t begin = hd__tree_first_sample(samples, s->shards, s->border[s->own_first]);
+  const int64_t end = hd__tree_first_sample(samples, s->shards, s->border[s->own_first + s->own]);
+  return first < end && begin < first + rows;
+}
+
+static hd_fold fold_from(const hd_fold *fold, int64_t first) {
+  hd_fold local = *fold;
+  for (int32_t k = 0; k < local.count; k++) {
+    local.step[k].row0 -= (int32_t)first;
+    local.step[k].row1 -= (int32_t)first;
+  }
+  return local;
+}
+
+void hd__cuda_share_lay(cuda_share *s, int64_t samples) {
+  if (s->samples == samples)
+    return;
+  const hd_part part = hd__tree_part(samples, s->shards, 1, 0);
+  hd_subtree piece[HD_MAX_SHARDS];
+  int32_t pieces = 0;
+  s->samples = samples;
+  for (int g = 0; g < s->count; g++) {
+    hd_range_plan range;
+    hd__tree_range(&range, &part, s->border[g], s->border[g + 1]);
+    s->row[g] = hd__tree_first_sample(samples, s->shards, s->border[g]);
+    s->cover[g] = pieces;
+    for (int32_t c = 0; c < range.covers; c++)
+      piece[pieces++] = range.cover[c];
+    if (g >= s->own_first && g < s->own_first + s->own)
+      s->local[g - s->own_first] = fold_from(&range.pushes, s->row[g]);
+  }
+  s->row[s->count] = samples;
+  s->cover[s->count] = pieces;
+  hd__tree_fold_covers(&s->whole, &part, piece, pieces);
+  for (int32_t p = 0; p < pieces; p++) {
+    s->whole.step[p].row0 = (int32_t)hd__tree_first_sample(samples, s->shards, piece[p].start);
+    s->whole.step[p].row1 = (int32_t)hd__tree_first_sample(samples, s->shards, piece[p].start + piece[p].size);
+  }
+  if (s->count == 1)
+    s->whole = s->local[0];
+}
+
+/* ---- creating ---- */
+
+static hd_status number(cuda_share *s, hd_ctx *ctx) {
+  const int ranks = hd__hosts_ranks(s->world);
+  int32_t *all = hd__calloc((size_t)ranks, sizeof *all), mine = s->own;
+  s->hosts = hd__hosts_count(s->world);
+  s->host = hd__hosts_mine(s->world);
+  s->host_first = hd__calloc((size_t)s->hosts + 1, sizeof *s->host_first);
+  if (!all || !s->host_first) {
+    hd__free(all);
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the GPUs of %d ranks", ranks);
+  }
+  const hd_status status = hd__hosts_gather(all, s->world, ctx, &mine, sizeof mine);
+  for (int h = 0; h < s->hosts && status == HD_OK; h++) {
+    s->host_first[h] = s->count;
+    for (int place = hd__hosts_first(s->world, h); place < hd__hosts_first(s->world, h + 1); place++) {
+      const int member = hd__hosts_member(s->world, place);
+      if (member == hd__hosts_rank(s->world))
+        s->own_first = s->count;
+      s->count += all[member];
+    }
+    s->host_first[h + 1] = s->count;
+  }
+  hd__free(all);
+  return status;
+}
+
+static hd_status take_tables(cuda_share *s, hd_ctx *ctx, const hd_plan *plan) {
+  const size_t gpus = (size_t)s->count;
+  s->border = hd__calloc(gpus + 1, sizeof *s->border);
+  s->row = hd__calloc(gpus + 1, sizeof *s->row);
+  s->cover = hd__calloc(gpus + 1, sizeof *s->cover);
+  s->local = hd__calloc((size_t)s->own, sizeof *s->local);
+  s->elems = hd__calloc((size_t)plan->phase_count + 1, sizeof *s->elems);
+  s->chosen = hd__calloc((size_t)s->batch, sizeof *s->chosen);
+  s->block_bytes = hd__calloc(3 * (size_t)s->hosts, sizeof *s->block_bytes);
+  return s->border && s->row && s->cover && s->local && s->elems && s->chosen && s->block_bytes
+             ? HD_OK
+             : hd__fail(ctx, HD_E_NOMEM, "out of memory for %d GPUs", s->count);
+}
+
+static void list_crossings(cuda_share *s, const hd_plan *plan) {
+  const hd_exec_cuda x = {.plan = plan};
+  for (int i = 0; i < plan->phase_count && plan->trains && s->count > 1; i++) {
+    const int64_t elems = hd__exec_cuda_crossing(&x, &plan->phases[i]);
+    if (elems == 0)
+      continue;
+    s->elems[s->crossings++] = elems;
+    s->most_elems = elems > s->most_elems ? elems : s->most_elems;
+  }
+  for (int g = 0; g < s->count; g++)
+    s->most_all += hd__cuda_share_covers(s, g);
+}
+
+/* What ranks share: flags of all hosts and those that were agreed on, losses, covers. */
+typedef struct meeting_place {
+  uint32_t *flags, *agreed;
+  float *losses, *covers;
+} meeting_place;
+
+static int64_t place_bytes(const cuda_share *s) {
+  const int64_t words = s->hosts + 1 + s->batch + s->most_all * s->most_elems;
+  return (words * 4 + 4095) / 4096 * 4096;
+}
+
+static meeting_place place_of(const cuda_share *s, uint64_t crossing) {
+  uint32_t *words = (uint32_t *)((char *)s->memory.base + (int64_t)(crossing & 1) * place_bytes(s));
+  float *losses = (float *)(words + s->hosts + 1);
+  return (meeting_place){words, words + s->hosts, losses, losses + s->batch};
+}
+
+/* Pinned memory is copied at full speed, and while the host does something else; other memory does as well. */
+static hd_status take_memory(cuda_share *s, hd_ctx *ctx, hd_cuda *cuda) {
+  HD_TRY(hd__world_memory(&s->memory, s->world, ctx, (size_t)(2 * place_bytes(s)), "what GPUs tell each other"));
+  hd__cuda_use(cuda);
+  s->pinned = cuda->driver.pin(s->memory.base, (size_t)(2 * place_bytes(s)), CU_PIN_FOR_ALL) == CU_DONE;
+  return HD_OK;
+}
+
+static hd_status create(cuda_share *s, hd_ctx *ctx, const hd_plan *plan, const hd_exec_settings *settings) {
+  for (const hd_cuda *cuda = settings->cuda; cuda; cuda = cuda->next)
+    s->own++;
+  HD_TRY(number(s, ctx));
+  if (plan->trains && s->count > s->shards)
+    return hd__fail(ctx, HD_E_UNSUPPORTED,
+                    "--device expects no more GPUs than a batch has shards, found %d GPUs and %d shards; use fewer GPUs, "
+                    "a larger --batch or more --shards",
+                    s->count, s->shards);
+  HD_TRY(take_tables(s, ctx, plan));
+  hd__tree_deal(s->border, s->shards, NULL, s->count);
+  list_crossings(s, plan);
+  return plan->trains && hd__cuda_share_is_ranked(s) ? take_memory(s, ctx, settings->cuda) : HD_OK;
+}
+
+hd_status hd__cuda_share_create(cuda_share **out, hd_ctx *ctx, const hd_plan *plan, const hd_exec_settings *settings) {
+  *out = NULL;
+  cuda_share *s = hd__calloc(1, sizeof *s);
+  if (!s)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the GPUs of a run");
+  s->world = settings->world;
+  s->shards = settings->shards > 0 ? settings->shards : 1;
+  s->batch = settings->batch;
+  const hd_status status = create(s, ctx, plan, settings);
+  if (status == HD_OK)
+    *out = s;
+  else
+    hd__cuda_share_destroy(s);
+  return status;
+}
+
+void hd__cuda_share_forget(cuda_share *s) {
+  hd__cuda_use(s->first->cuda);
+  if (s->pinned)
+    s->first->cuda->driver.unpin(s->memory.base);
+  s->pinned = false;
+  s->first = NULL;
+}
+
+void hd__cuda_share_destroy(cuda_share *s) {
+  if (!s)
+    return;
+  hd__segment_destroy(&s->memory);
+  hd__free(s->host_first);
+  hd__free(s->border);
+  hd__free(s->row);
+  hd__free(s->cover);
+  hd__free(s->local);
+  hd__free(s->elems);
+  hd__free(s->chosen);
+  hd__free(s->block_bytes);
+  hd__free(s);
+}
+
+/* ---- crossing inside a process ---- */
+
+static hd_status copy_across(const hd_exec_cuda *to, const hd_exec_cuda *from, hd_ctx *ctx, float *there,
+                             const float *here, int64_t elems) {
+  if (elems == 0)
+    return HD_OK;
+  const cu_pointer target = (cu_pointer)(uintptr_t)there, source = (cu_pointer)(uintptr_t)here;
+  return hd__cuda_check(to->cuda, ctx,
+                        to->cuda->driver.move_across(target, to->cuda->context, source, from->cuda->context,
+                                                     (size_t)elems * sizeof *here, to->cuda->compute),
+                        "copying from another GPU");
+}
+
+/* GPU x takes what all have. */
+static hd_status take_from_all(const cuda_share *s, hd_exec_cuda *x, hd_ctx *ctx, int index) {
+  const int64_t elems = s->elems[index];
+  for (const hd_exec_cuda *from = s->first; from; from = from->next) {
+    const int g = from->number;
+    if (from != x)
+      HD_TRY(hd__cuda_check(x->cuda, ctx, x->cuda->driver.stream_after(x->cuda->compute, from->ready, 0),
+                            "waiting for another GPU"));
+    HD_TRY(copy_across(x, from, ctx, x->covers + s->cover[g] * elems, from->own,
+                       (s->cover[g + 1] - s->cover[g]) * elems));
+    if (index == s->crossings - 1)
+      HD_TRY(copy_across(x, from, ctx, x->all_losses + s->row[g], from->losses, s->row[g + 1] - s->row[g]));
+  }
+  return HD_OK;
+}
+
+static hd_status mark(const hd_exec_cuda *x, hd_ctx *ctx, cu_event event) {
+  return hd__cuda_check(x->cuda, ctx, x->cuda->driver.event_record(event, x->cuda->compute), "ordering GPUs");
+}
+
+/* Nobody goes on before all have copied: a GPU's covers are its own again then. */
+static hd_status cross_here(cuda_share *s, hd_ctx *ctx, int index) {
+  for (hd_exec_cuda *x = s->first; x; x = x->next) {
+    hd__cuda_use(x->cuda);
+    HD_TRY(mark(x, ctx, x->ready));
+  }
+  for (hd_exec_cuda *x = s->first; x; x = x->next) {
+    hd__cuda_use(x->cuda);
+    HD_TRY(take_from_all(s, x, ctx, index));
+    HD_TRY(mark(x, ctx, x->taken));
+  }
+  for (hd_exec_cuda *x = s->first; x; x = x->next) {
+    hd__cuda_use(x->cuda);
+    for (const hd_exec_cuda *other = s->first; other; other = other->next)
+      if (other != x)
+        HD_TRY(hd__cuda_check(x->cuda, ctx, x->cuda->driver.stream_after(x->cuda->compute, other->taken, 0),
+                              "waiting for another GPU"));
+  }
+  return HD_OK;
+}
+
+/* ---- crossing between ranks ---- */
+
+static hd_status lay_down(const cuda_share *s, hd_ctx *ctx, int index, const meeting_place *place) {
+  const int64_t elems = s->elems[index], floats = (int64_t)sizeof(float);
+  for (const hd_exec_cuda *x = s->first; x; x = x->next) {
+    const int g = x->number;
+    hd__cuda_use(x->cuda);
+    HD_TRY(hd__exec_cuda_download(x, ctx, place->covers + s->cover[g] * elems, x->own,
+                                  (s->cover[g + 1] - s->cover[g]) * elems * floats));
+    if (index == s->crossings - 1)
+      HD_TRY(hd__exec_cuda_download(x, ctx, place->losses + s->row[g], x->losses,
+                                    (s->row[g + 1] - s->row[g]) * floats));
+  }
+  if (index == s->crossings - 1) { /* what came of the steps before */
+    hd__cuda_use(s->first->cuda);
+    HD_TRY(hd__exec_cuda_download(s->first, ctx, s->first->host_results, s->first->results,
+                                  (int64_t)(HD_CUDA_RESULTS * sizeof *s->first->results)));
+  }
+  for (const hd_exec_cuda *x = s->first; x; x = x->next) {
+    hd__cuda_use(x->cuda);
+    HD_TRY(hd__exec_cuda_wait(x, ctx));
+  }
+  return HD_OK;
+}
+
+static hd_status pick_up(const cuda_share *s, hd_ctx *ctx, int index, const meeting_place *place) {
+  const int64_t floats = (int64_t)sizeof(float);
+  for (const hd_exec_cuda *x = s->first; x; x = x->next) {
+    hd__cuda_use(x->cuda);
+    HD_TRY(hd__exec_cuda_upload(x, ctx, x->covers, place->covers, s->cover[s->count] * s->elems[index] * floats));
+    if (index == s->crossings - 1)
+      HD_TRY(hd__exec_cuda_upload(x, ctx, x->all_losses, place->losses, s->samples * floats));
+  }
+  return HD_OK;
+}
+
+/* This host's ranks meet; what they raised. */
+static hd_status meet(const cuda_share *s, hd_ctx *ctx, uint32_t *flags) {
+  uint32_t all[HD_WORLD_MOST_RANKS];
+  HD_TRY(hd__world_gather(all, s->world, ctx, flags, sizeof *flags));
+  for (int r = 0; r < hd__world_ranks(s->world); r++)
+    *flags |= all[r];
+  return HD_OK;
+}
+
+/* A host's leader gets what other hosts laid down. */
+static hd_status join_hosts(const cuda_share *s, hd_ctx *ctx, int index, const meeting_place *place, uint32_t flags) {
+  const int64_t floats = (int64_t)sizeof(float);
+  int64_t *of_flags = s->block_bytes, *of_covers = of_flags + s->hosts, *of_losses = of_covers + s->hosts;
+  for (int h = 0; h < s->hosts; h++) {
+    const int begin = s->host_first[h], end = s->host_first[h + 1];
+    of_flags[h] = (int64_t)sizeof *place->flags;
+    of_covers[h] = (s->cover[end] - s->cover[begin]) * s->elems[index] * floats;
+    of_losses[h] = (s->row[end] - s->row[begin]) * floats;
+  }
+  place->flags[s->host] = flags;
+  const hd_blocks blocks[] = {{place->flags, of_flags}, {place->covers, of_covers}, {place->losses, of_losses}};
+  HD_TRY(hd__hosts_join_blocks(s->world, ctx, blocks, index == s->crossings - 1 ? 3 : 2));
+  *place->agreed = 0;
+  for (int h = 0; h < s->hosts; h++)
+    *place->agreed |= place->flags[h];
+  return HD_OK;
+}
+
+static hd_status meet_all(const cuda_share *s, hd_ctx *ctx, int index, const meeting_place *place, uint32_t *flags) {
+  HD_TRY(meet(s, ctx, flags));
+  if (s->hosts == 1)
+    return HD_OK;
+  if (hd__world_rank(s->world) == 0)
+    HD_TRY(join_hosts(s, ctx, index, place, *flags));
+  uint32_t none = 0;
+  HD_TRY(meet(s, ctx, &none));
+  *flags = *place->agreed;
+  return HD_OK;
+}
+
+static hd_status cross_ranks(cuda_share *s, hd_ctx *ctx, int index, uint32_t *flags) {
+  const meeting_place place = place_of(s, s->crossed++);
+  HD_TRY(lay_down(s, ctx, index, &place));
+  if (index == 0) { /* before anything is updated */
+    *flags |= s->carried;
+    s->carried = 0;
+  }
+  HD_TRY(meet_all(s, ctx, index, &place, flags));
+  if (*flags)
+    return HD_OK;
+  s->loss_sum = 0;
+  for (int64_t i = 0; i < s->samples && index == s->crossings - 1; i++)
+    s->loss_sum += (double)place.losses[i];
+  return pick_up(s, ctx, index, &place);
+}
+
+hd_status hd__cuda_share_cross(cuda_share *s, hd_ctx *ctx, int index, uint32_t *flags) {
+  return hd__cuda_share_is_ranked(s) ? cross_ranks(s, ctx, index, flags) : cross_here(s, ctx, index);
+}
+
+/* ---- evaluation ---- */
+
+static hd_status join_outcome(const cuda_share *s, hd_ctx *ctx, const hd_exec_outcome *out, int64_t samples) {
+  void *const array[] = {out->loss, out->guess, out->probability};
+  hd_blocks blocks[3];
+  int count = 0;
+  for (int h = 0; h < s->hosts; h++)
+    s->block_bytes[h] = 4 * (hd__tree_share(samples, NULL, s->count, s->host_first[h + 1]) -
+                             hd__tree_share(samples, NULL, s->count, s->host_first[h]));
+  for (int i = 0; i < 3; i++)
+    if (array[i])
+      blocks[count++] = (hd_blocks){array[i], s->block_bytes};
+  return hd__hosts_join_blocks(s->world, ctx, blocks, count);
+}
+
+/* Flags go with a gather over all ranks, which is a meeting of its own. */
+hd_status hd__cuda_share_outcome(cuda_share *s, hd_ctx *ctx, const hd_exec_outcome *out, int64_t samples,
+                                 uint32_t *flags) {
+  if (!hd__cuda_share_is_ranked(s))
+    return HD_OK;
+  const int ranks = hd__hosts_ranks(s->world);
+  uint32_t *all = hd__calloc((size_t)ranks, sizeof *all);
+  if (!all)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the flags of %d ranks", ranks);
+  hd_status status = hd__hosts_gather(all, s->world, ctx, flags, sizeof *flags);
+  for (int r = 0; r < ranks && status == HD_OK; r++)
+    *flags |= all[r];
+  hd__free(all);
+  HD_TRY(status);
+  if (s->hosts == 1)
+    return HD_OK;
+  if (hd__world_rank(s->world) == 0)
+    HD_TRY(join_outcome(s, ctx, out, samples));
+  return hd__world_meet(s->world, ctx);
+}
