@@ -100,23 +100,28 @@ static hd_cuda_meet meet_of(const hd_exec_cuda *x, const hd_node *node, int o, i
   const int second = hd__op_info(node->op)->class == HD_CLASS_STATS ? node->out[o + 1] : -1;
   const int64_t count = hd__shape_elems(&x->plan->graph->values[node->out[o]].shape);
   const bool crosses = way == FROM_COVERS, covers = way == TO_COVERS;
-  return (hd_cuda_meet){
-      .sums = crosses ? crossing_at(x->covers, offset) : resolve(x, node->out[o], half, x->sums),
-      .out = covers ? crossing_at(x->own, offset) : resolve(x, node->out[o], half, x->gathered),
-      .sums2 = second < 0 ? NULL : crosses ? crossing_at(x->covers, offset + count) : resolve(x, second, half, x->sums),
-      .out2 = second < 0 ? NULL : covers ? crossing_at(x->own, offset + count) : resolve(x, second, half, x->gathered),
-      .sums_stride = crosses ? elems : x->plan->direct_elems,
-      .out_stride = elems,
-      .count = count,
-      .pixels = (int64_t)node->geom.hi * node->geom.wi,
-      .step = covers ? x->inlet[half].step : x->inlet[half].whole};
+  return (hd_cuda_meet){.sums = crosses ? crossing_at(x->covers, offset) : resolve(x, node->out[o], half, x->sums),
+                        .out = covers ? crossing_at(x->own, offset) : resolve(x, node->out[o], half, x->gathered),
+                        .sums2 = second < 0 ? NULL
+                                 : crosses  ? crossing_at(x->covers, offset + count)
+                                            : resolve(x, second, half, x->sums),
+                        .out2 = second < 0 ? NULL
+                                : covers   ? crossing_at(x->own, offset + count)
+                                           : resolve(x, second, half, x->gathered),
+                        .sums_stride = crosses ? elems : x->plan->direct_elems,
+                        .out_stride = elems,
+                        .count = count,
+                        .pixels = (int64_t)node->geom.hi * node->geom.wi,
+                        .step = covers ? x->inlet[half].step : x->inlet[half].whole};
 }
 
 /* What a node's calls summed over shards. */
 static hd_status launch_sums_of(const hd_exec_cuda *x, hd_ctx *ctx, const hd_node *node, int64_t *offset, int64_t elems,
                                 int half, sums_way way) {
   const bool stats = hd__op_info(node->op)->class == HD_CLASS_STATS, covers = way == TO_COVERS;
-  const int kernel = stats ? (covers ? HD_CUDA_cover_stats : HD_CUDA_meet_stats) : covers ? HD_CUDA_cover : HD_CUDA_meet;
+  const int kernel = stats    ? (covers ? HD_CUDA_cover_stats : HD_CUDA_meet_stats)
+                     : covers ? HD_CUDA_cover
+                              : HD_CUDA_meet;
   for (int o = 0; o < (stats ? 1 : HD_MAX_OUT); o++) {
     if (node->out[o] < 0)
       continue;

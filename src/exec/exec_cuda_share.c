@@ -154,10 +154,11 @@ static hd_status create(cuda_share *s, hd_ctx *ctx, const hd_plan *plan, const h
     s->own++;
   HD_TRY(number(s, ctx));
   if (plan->trains && s->count > s->shards)
-    return hd__fail(ctx, HD_E_UNSUPPORTED,
-                    "--device expects no more GPUs than a batch has shards, found %d GPUs and %d shards; use fewer GPUs, "
-                    "a larger --batch or more --shards",
-                    s->count, s->shards);
+    return hd__fail(
+        ctx, HD_E_UNSUPPORTED,
+        "--device expects no more GPUs than a batch has shards, found %d GPUs and %d shards; use fewer GPUs, "
+        "a larger --batch or more --shards",
+        s->count, s->shards);
   HD_TRY(take_tables(s, ctx, plan));
   hd__tree_deal(s->border, s->shards, NULL, s->count);
   list_crossings(s, plan);
@@ -224,8 +225,8 @@ static hd_status take_from_all(const cuda_share *s, hd_exec_cuda *x, hd_ctx *ctx
     if (from != x)
       HD_TRY(hd__cuda_check(x->cuda, ctx, x->cuda->driver.stream_after(x->cuda->compute, from->ready, 0),
                             "waiting for another GPU"));
-    HD_TRY(copy_across(x, from, ctx, x->covers + s->cover[g] * elems, from->own,
-                       (s->cover[g + 1] - s->cover[g]) * elems));
+    HD_TRY(
+        copy_across(x, from, ctx, x->covers + s->cover[g] * elems, from->own, (s->cover[g + 1] - s->cover[g]) * elems));
     if (index == s->crossings - 1)
       HD_TRY(copy_across(x, from, ctx, x->all_losses + s->row[g], from->losses, s->row[g + 1] - s->row[g]));
   }
@@ -267,8 +268,8 @@ static hd_status lay_down(const cuda_share *s, hd_ctx *ctx, int index, const mee
     HD_TRY(hd__exec_cuda_download(x, ctx, place->covers + s->cover[g] * elems, x->own,
                                   (s->cover[g + 1] - s->cover[g]) * elems * floats));
     if (index == s->crossings - 1)
-      HD_TRY(hd__exec_cuda_download(x, ctx, place->losses + s->row[g], x->losses,
-                                    (s->row[g + 1] - s->row[g]) * floats));
+      HD_TRY(
+          hd__exec_cuda_download(x, ctx, place->losses + s->row[g], x->losses, (s->row[g + 1] - s->row[g]) * floats));
   }
   if (index == s->crossings - 1) { /* what came of the steps before */
     hd__cuda_use(s->first->cuda);

@@ -40,9 +40,9 @@ typedef struct cuda_share {
   int32_t *chosen;   /* samples of a step, for GPUs that have the data */
   hd_segment memory; /* ranks: two places in turn for what crosses */
   bool pinned;
-  uint64_t crossed;   /* so often */
-  uint32_t carried;   /* flags that other ranks have not heard of yet */
-  double loss_sum;    /* ranks: of the step whose covers crossed last */
+  uint64_t crossed;     /* so often */
+  uint32_t carried;     /* flags that other ranks have not heard of yet */
+  double loss_sum;      /* ranks: of the step whose covers crossed last */
   int64_t *block_bytes; /* hosts: three for each */
 } cuda_share;
 

@@ -399,7 +399,8 @@ hd_status hd__session_setup(hd_session *s, hd_ctx *ctx) {
   HD_TRY(fill_weights(s, ctx, resumes ? folder : NULL));
   fill_report(s, shards);
   HD_TRY(settle_threads(s, ctx, shards));
-  const int timed = hd__hosts_count(s->world) > 1 ? 1 : hd__world_ranks(s->world); /* on one clock */
+  const bool one_clock = hd__hosts_count(s->world) == 1 && !s->cuda;
+  const int timed = one_clock ? hd__world_ranks(s->world) : 1;
   HD_TRY(hd__rank_times_init(&s->rank_times, ctx, s->exec, s->places, timed));
   json_decref(s->record);
   s->record = NULL;

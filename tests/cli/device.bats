@@ -42,7 +42,7 @@ stub() { export HEDDLE_CUDA_DRIVER=$STUB HEDDLE_CUDA_MODULE=$MODULE; }
   STUB_CUDA_ARCH=120 STUB_CUDA_GPUS=2 "$HEDDLE" train --device cuda:1 --model simplenet --max-steps 1 --out run --json >out
   grep -q '"device": "cuda:1"' out
   fails 2 train --device gpu
-  [[ $message == *"--device expects auto, cpu, cuda or cuda:N, found 'gpu'"* ]]
+  [[ $message == *"--device expects auto, cpu, cuda, cuda:N, a list such as cuda:0,1 or cuda:all, found 'gpu'"* ]]
 }
 
 @test "what only the CPU does is refused on a GPU" {

@@ -9,19 +9,31 @@
  *   STUB_CUDA_VERSION=N      of the driver, 13000          STUB_CUDA_ARCH=NN       compute capability, 90
  *   STUB_CUDA_MEMORY=BYTES   of a GPU, 1 GiB               STUB_CUDA_NO_MEMORY=N   the N-th allocation fails, from 1
  *   STUB_CUDA_SKIP=1         kernels do nothing, in no time
+ *   STUB_CUDA_REFUSE=N       the N-th launch is refused    STUB_CUDA_LOSE=N        the N-th kernel of a GPU kills it:
+ *   STUB_CUDA_APART=1        GPUs cannot reach each other  STUB_CUDA_LOSE_GPU=N    of GPU 0
+ *   STUB_CUDA_TOLD=FILE      gets, for each GPU that worked, its number, its kernels, and bytes from other GPUs
  *
  * CUDA_VISIBLE_DEVICES hides GPUs as from the real one, as far as numbers go.
  *
- *   STUB_CUDA_REFUSE=N       the N-th launch is refused    STUB_CUDA_LOSE=N        the N-th kernel that runs kills the GPU */
+ * Each GPU has memory of its own: while a kernel of one runs, the others' is closed, and who touches it ends the program.
+ * Calls must be made for the GPU in whose context they are. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "cuda/driver.h"
 #include "kernel/cuda/cuda_kernels.h"
 #include "sys/fpmode.h"
 
 enum { ILLEGAL_ADDRESS = 700, INVALID_VALUE = 1, LAUNCH_REFUSED = 701, NOT_FOUND = 500, MOST_ARGUMENTS = 1024 };
+enum { OTHER_CONTEXT = 201, CANNOT_REACH = 217, MOST_GPUS = 8, MOST_BLOCKS = 4096, PAGE = 4096, TOUCHED = 86 };
 
 static long number(const char *variable, long fallback) {
   const char *text = getenv(variable);
@@ -34,6 +46,7 @@ struct cu_function {
   const char *name;
   void (*run)(const void *arguments);
   size_t bytes; /* of the arguments */
+  int gpu;
 };
 
 #define OP_ROWS_ARGS hd_cuda_call
@@ -42,13 +55,14 @@ struct cu_function {
 #define OP_STATS_ARGS hd_cuda_call
 #define OP_UPDATE_ARGS hd_cuda_chunks
 #undef OP
-static struct cu_function functions[] = {
-#define OP(name, class) {"hdk_" #name, hdk_##name, sizeof(OP_##class##_ARGS)},
+static const struct cu_function functions[] = {
+#define OP(name, class) {"hdk_" #name, hdk_##name, sizeof(OP_##class##_ARGS), 0},
 #include "graph/ops.def"
-#define KERNEL(name, args) {"hdk_" #name, hdk_##name, sizeof(args)},
+#define KERNEL(name, args) {"hdk_" #name, hdk_##name, sizeof(args), 0},
     HD_CUDA_OWN(KERNEL)
 #undef KERNEL
 };
+enum { FUNCTIONS = sizeof functions / sizeof *functions };
 
 /* ---- Queues ---- */
 
@@ -64,6 +78,7 @@ typedef struct queued {
   void *to;
   const void *from;
   size_t bytes;
+  int across; /* from another GPU */
   struct cu_event *event;
   long mark; /* RECORD, AFTER: which record of the event */
 } queued;
@@ -74,11 +89,13 @@ typedef struct queue {
 
 struct cu_stream {
   queue work;
+  int gpu;
   struct cu_graph *recording;
 };
 
 struct cu_event {
   struct cu_stream *stream;
+  int gpu;
   long recorded, done;
 };
 
@@ -90,21 +107,74 @@ struct cu_graph_exec {
   queue work;
 };
 
+typedef enum block_kind { OF_GPU, OF_HOST, PINNED } block_kind;
+
 typedef struct block {
   char *memory;
   size_t bytes;
-  int host;
+  block_kind kind;
+  int gpu;
 } block;
 
-static struct {
-  block list[4096];
-  int count;
-  size_t used;
-  long allocations, launches, kernels;
+struct cu_context {
+  int gpu, retained;
+  struct cu_function function[FUNCTIONS];
+  size_t used, from_others;
+  long kernels;
   cu_result broken;
-} gpu;
+};
 
-static struct cu_stream *streams[16];
+static struct cu_context gpus[MOST_GPUS];
+static block blocks[MOST_BLOCKS];
+static int block_count;
+static long allocations, launches;
+static struct cu_stream *streams[16 * MOST_GPUS];
+static _Thread_local int current = -1;
+
+static int gpu_count(void) {
+  const long count = number("STUB_CUDA_GPUS", 1);
+  return (int)(count < 0 ? 0 : count > MOST_GPUS ? MOST_GPUS : count);
+}
+
+/* Whose memory is open: -1: everybody's. */
+static int open_gpu = -1;
+
+static void open_memory(int gpu) {
+  if (open_gpu == gpu || gpu_count() < 2)
+    return;
+  for (int i = 0; i < block_count; i++)
+    if (blocks[i].kind == OF_GPU)
+      mprotect(blocks[i].memory, (blocks[i].bytes + PAGE - 1) / PAGE * PAGE,
+               gpu < 0 || blocks[i].gpu == gpu ? PROT_READ | PROT_WRITE : PROT_NONE);
+  open_gpu = gpu;
+}
+
+static void touched(int signal_number, siginfo_t *info, void *context) {
+  char text[96];
+  for (int i = 0; i < block_count; i++)
+    if ((char *)info->si_addr >= blocks[i].memory && (char *)info->si_addr < blocks[i].memory + blocks[i].bytes &&
+        open_gpu >= 0 && blocks[i].gpu != open_gpu) {
+      const int length = snprintf(text, sizeof text, "stub driver: a kernel of GPU %d touches GPU %d's memory\n",
+                                  open_gpu, blocks[i].gpu);
+      (void)!write(STDERR_FILENO, text, (size_t)length);
+      _exit(TOUCHED);
+    }
+  signal(SIGSEGV, SIG_DFL);
+}
+
+/* Each process that used GPUs adds its lines. */
+__attribute__((destructor)) static void report(void) {
+  const char *path = getenv("STUB_CUDA_TOLD");
+  const int file = path ? open(path, O_WRONLY | O_CREAT | O_APPEND, 0666) : -1;
+  char text[96];
+  for (int g = 0; file >= 0 && g < MOST_GPUS; g++) {
+    const int length = snprintf(text, sizeof text, "%d %ld %zu\n", g, gpus[g].kernels, gpus[g].from_others);
+    if (gpus[g].kernels > 0 && write(file, text, (size_t)length) != length)
+      abort();
+  }
+  if (file >= 0)
+    close(file);
+}
 
 static void put(queue *q, const queued *op) {
   queued *copy = malloc(sizeof *copy);
@@ -139,22 +209,27 @@ static void run_grid(const queued *op) {
 static void run_until(struct cu_event *event, long mark);
 
 static void run_one(struct cu_stream *stream) {
+  struct cu_context *gpu = &gpus[stream->gpu];
   queued *op = stream->work.first;
   stream->work.first = op->next;
-  if (op->kind == OP_LAUNCH && ++gpu.kernels == number("STUB_CUDA_LOSE", 0))
-    gpu.broken = ILLEGAL_ADDRESS;
+  if (op->kind == OP_LAUNCH && ++gpu->kernels == number("STUB_CUDA_LOSE", 0) &&
+      stream->gpu == number("STUB_CUDA_LOSE_GPU", 0))
+    gpu->broken = ILLEGAL_ADDRESS;
+  if (op->kind == OP_LAUNCH || op->kind == OP_COPY || op->kind == OP_CLEAR || op->kind == OP_CALL)
+    open_memory(op->kind == OP_LAUNCH || op->kind == OP_CALL ? stream->gpu : -1);
   if (op->kind == OP_RECORD)
     op->event->done = op->mark;
   else if (op->kind == OP_AFTER)
     run_until(op->event, op->mark);
-  else if (gpu.broken == CU_DONE && op->kind == OP_LAUNCH)
+  else if (gpu->broken == CU_DONE && op->kind == OP_LAUNCH)
     run_grid(op);
-  else if (gpu.broken == CU_DONE && op->kind == OP_CALL)
+  else if (gpu->broken == CU_DONE && op->kind == OP_CALL)
     op->call(op->arguments);
-  else if (gpu.broken == CU_DONE && op->kind == OP_COPY)
+  else if (gpu->broken == CU_DONE && op->kind == OP_COPY)
     memcpy(op->to, op->from, op->bytes);
-  else if (gpu.broken == CU_DONE && op->kind == OP_CLEAR)
+  else if (gpu->broken == CU_DONE && op->kind == OP_CLEAR)
     memset(op->to, 0, op->bytes);
+  gpu->from_others += op->across ? op->bytes : 0;
   free(op);
 }
 
@@ -168,13 +243,17 @@ static cu_result drain(struct cu_stream *stream) {
   while (stream->work.first)
     run_one(stream);
   hd__fpmode_leave(before);
-  return gpu.broken;
+  return gpus[stream->gpu].broken;
 }
 
+/* What is wrong with a call for this GPU. */
+static cu_result state_of(int gpu) { return current < 0 || gpu != current ? OTHER_CONTEXT : gpus[current].broken; }
+
 static cu_result add(struct cu_stream *stream, const queued *op) {
-  if (gpu.broken == CU_DONE)
+  const cu_result state = state_of(stream->gpu);
+  if (state == CU_DONE)
     put(stream->recording ? &stream->recording->work : &stream->work, op);
-  return gpu.broken;
+  return state;
 }
 
 /* ---- The driver's functions ---- */
@@ -182,7 +261,12 @@ static cu_result add(struct cu_stream *stream, const queued *op) {
 #pragma GCC diagnostic ignored "-Wmissing-prototypes" /* the driver's own header is not needed to build heddle */
 #define STUB __attribute__((visibility("default"))) cu_result
 
-STUB cuInit(unsigned flags) { return (cu_result)number("STUB_CUDA_INIT", CU_DONE); }
+STUB cuInit(unsigned flags) {
+  const struct sigaction action = {.sa_sigaction = touched, .sa_flags = SA_SIGINFO};
+  if (gpu_count() > 1)
+    sigaction(SIGSEGV, &action, NULL);
+  return (cu_result)number("STUB_CUDA_INIT", CU_DONE);
+}
 
 STUB cuDriverGetVersion(int *version) {
   *version = (int)number("STUB_CUDA_VERSION", 13000);
@@ -190,14 +274,14 @@ STUB cuDriverGetVersion(int *version) {
 }
 
 /* The numbers of the GPUs that can be seen; a number that is none ends the list. */
-static int visible(int gpus[64]) {
+static int visible(int numbers[64]) {
   const char *at = getenv("CUDA_VISIBLE_DEVICES");
   const int all = (int)number("STUB_CUDA_GPUS", 1);
   int count = 0;
   for (; !at && count < all && count < 64; count++)
-    gpus[count] = count;
+    numbers[count] = count;
   while (at && *at >= '0' && *at <= '9' && atoi(at) < all && count < 64) {
-    gpus[count++] = atoi(at);
+    numbers[count++] = atoi(at);
     at += strspn(at, "0123456789");
     at += *at == ',';
   }
@@ -205,14 +289,14 @@ static int visible(int gpus[64]) {
 }
 
 STUB cuDeviceGetCount(int *count) {
-  int gpus[64];
-  *count = visible(gpus);
+  int numbers[64];
+  *count = visible(numbers);
   return CU_DONE;
 }
 
 STUB cuDeviceGet(cu_device *device, int index) {
   *device = index;
-  return CU_DONE;
+  return index < gpu_count() ? CU_DONE : INVALID_VALUE;
 }
 
 STUB cuDeviceGetName(char *name, int bytes, cu_device device) {
@@ -222,10 +306,10 @@ STUB cuDeviceGetName(char *name, int bytes, cu_device device) {
 
 /* Of the stand-in for NVML's GPUs (tests/unit/nvml_stub.c), whose first ones these are. */
 STUB cuDeviceGetUuid(cu_uuid *uuid, cu_device device) {
-  int gpus[64] = {0};
-  visible(gpus);
+  int numbers[64] = {0};
+  visible(numbers);
   memset(uuid, 0, sizeof *uuid);
-  uuid->byte[15] = (unsigned char)gpus[device];
+  uuid->byte[15] = (unsigned char)numbers[device];
   return CU_DONE;
 }
 
@@ -236,107 +320,155 @@ STUB cuDeviceGetAttribute(int *value, int attribute, cu_device device) {
 }
 
 STUB cuDevicePrimaryCtxRetain(cu_context *context, cu_device device) {
-  *context = (cu_context)&gpu;
+  *context = &gpus[device];
+  gpus[device].gpu = device;
+  gpus[device].retained++;
   return CU_DONE;
 }
 
 STUB cuDevicePrimaryCtxRelease_v2(cu_device device) {
-  if (gpu.count == 0)
+  int left = 0;
+  for (int i = 0; i < block_count; i++)
+    left += blocks[i].gpu == device;
+  if (--gpus[device].retained > 0 || left == 0)
     return CU_DONE;
-  fprintf(stderr, "stub driver: %d blocks of memory were not freed\n", gpu.count);
+  fprintf(stderr, "stub driver: %d blocks of GPU %d's memory were not freed\n", left, device);
   abort();
 }
 
-STUB cuCtxSetCurrent(cu_context context) { return gpu.broken; }
+STUB cuCtxSetCurrent(cu_context context) {
+  current = context ? context->gpu : -1;
+  return CU_DONE;
+}
+
+STUB cuDeviceCanAccessPeer(int *can, cu_device device, cu_device other) {
+  *can = device != other && number("STUB_CUDA_APART", 0) == 0;
+  return CU_DONE;
+}
+
+STUB cuCtxEnablePeerAccess(cu_context other, unsigned flags) {
+  return current < 0 || other->gpu == current || number("STUB_CUDA_APART", 0) ? CANNOT_REACH : CU_DONE;
+}
 
 static size_t memory_bytes(void) { return (size_t)number("STUB_CUDA_MEMORY", 1l << 30); }
 
 STUB cuMemGetInfo_v2(size_t *free_bytes, size_t *total) {
   *total = memory_bytes();
-  *free_bytes = *total - gpu.used;
-  return gpu.broken;
+  *free_bytes = *total - (current < 0 ? 0 : gpus[current].used);
+  return state_of(current);
 }
 
-static cu_result take(void **out, size_t bytes, int host) {
-  if (gpu.broken != CU_DONE)
-    return gpu.broken;
-  if (++gpu.allocations == number("STUB_CUDA_NO_MEMORY", 0) || gpu.count == 4096 ||
-      (!host && gpu.used + bytes > memory_bytes()))
+static cu_result take(void **out, size_t bytes, block_kind kind) {
+  if (state_of(current) != CU_DONE)
+    return state_of(current);
+  if (++allocations == number("STUB_CUDA_NO_MEMORY", 0) || block_count == MOST_BLOCKS ||
+      (kind == OF_GPU && gpus[current].used + bytes > memory_bytes()))
     return CU_OUT_OF_MEMORY;
-  *out = malloc(bytes);
-  memset(*out, 0xa5, bytes);
-  gpu.list[gpu.count++] = (block){*out, bytes, host};
-  gpu.used += host ? 0 : bytes;
+  if (kind != PINNED) {
+    *out = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (*out == MAP_FAILED)
+      return CU_OUT_OF_MEMORY;
+    memset(*out, 0xa5, bytes);
+  }
+  open_memory(-1);
+  blocks[block_count++] = (block){*out, bytes, kind, current};
+  gpus[current].used += kind == OF_GPU ? bytes : 0;
   return CU_DONE;
 }
 
-static cu_result give_back(void *memory, int host) {
-  for (int i = 0; i < 16; i++)
+static cu_result give_back(void *memory, block_kind kind) {
+  for (size_t i = 0; i < sizeof streams / sizeof *streams; i++)
     if (streams[i])
       drain(streams[i]);
-  for (int i = 0; i < gpu.count; i++)
-    if (gpu.list[i].memory == memory && gpu.list[i].host == host) {
-      gpu.used -= host ? 0 : gpu.list[i].bytes;
-      gpu.list[i] = gpu.list[--gpu.count];
-      free(memory);
-      return gpu.broken;
+  for (int i = 0; i < block_count; i++)
+    if (blocks[i].memory == memory && blocks[i].kind == kind) {
+      if (blocks[i].gpu != current)
+        return OTHER_CONTEXT;
+      open_memory(-1);
+      gpus[current].used -= kind == OF_GPU ? blocks[i].bytes : 0;
+      if (kind != PINNED)
+        munmap(memory, blocks[i].bytes);
+      blocks[i] = blocks[--block_count];
+      return gpus[current].broken;
     }
   return INVALID_VALUE;
 }
 
-/* Whether all of it is taken: the GPU's for copies' ends there. */
-static int is_taken(const void *memory, size_t bytes, int host) {
+/* Whether all of it is this GPU's: copies' ends there. */
+static int is_of(int gpu, const void *memory, size_t bytes) {
   const char *first = memory;
-  for (int i = 0; i < gpu.count; i++)
-    if (gpu.list[i].host == host && first >= gpu.list[i].memory &&
-        first + bytes <= gpu.list[i].memory + gpu.list[i].bytes)
+  for (int i = 0; i < block_count; i++)
+    if (blocks[i].kind == OF_GPU && blocks[i].gpu == gpu && first >= blocks[i].memory &&
+        first + bytes <= blocks[i].memory + blocks[i].bytes)
+      return 1;
+  return 0;
+}
+
+/* Whether it is memory of the host that GPUs copy from by themselves. */
+static int is_pinned(const void *memory, size_t bytes) {
+  const char *first = memory;
+  for (int i = 0; i < block_count; i++)
+    if (blocks[i].kind != OF_GPU && first >= blocks[i].memory && first + bytes <= blocks[i].memory + blocks[i].bytes)
       return 1;
   return 0;
 }
 
 STUB cuMemAlloc_v2(cu_pointer *memory, size_t bytes) {
   void *taken = NULL;
-  const cu_result error = take(&taken, bytes, 0);
+  const cu_result error = take(&taken, bytes, OF_GPU);
   *memory = (cu_pointer)(uintptr_t)taken;
   return error;
 }
 
-STUB cuMemFree_v2(cu_pointer memory) { return give_back((void *)(uintptr_t)memory, 0); }
-STUB cuMemHostAlloc(void **memory, size_t bytes, unsigned flags) { return take(memory, bytes, 1); }
-STUB cuMemFreeHost(void *memory) { return give_back(memory, 1); }
+STUB cuMemFree_v2(cu_pointer memory) { return give_back((void *)(uintptr_t)memory, OF_GPU); }
+STUB cuMemHostAlloc(void **memory, size_t bytes, unsigned flags) { return take(memory, bytes, OF_HOST); }
+STUB cuMemFreeHost(void *memory) { return give_back(memory, OF_HOST); }
+STUB cuMemHostRegister_v2(void *memory, size_t bytes, unsigned flags) { return take(&memory, bytes, PINNED); }
+STUB cuMemHostUnregister(void *memory) { return give_back(memory, PINNED); }
 
 STUB cuMemsetD8Async(cu_pointer to, unsigned char value, size_t bytes, cu_stream stream) {
   const queued op = {.kind = OP_CLEAR, .to = (void *)(uintptr_t)to, .bytes = bytes};
-  return value == 0 && is_taken(op.to, bytes, 0) ? add(stream, &op) : INVALID_VALUE;
+  return value == 0 && is_of(current, op.to, bytes) ? add(stream, &op) : INVALID_VALUE;
 }
 
 /* From memory that the driver did not give, bytes are read at once, as the driver does, too. */
 STUB cuMemcpyHtoDAsync_v2(cu_pointer to, const void *from, size_t bytes, cu_stream stream) {
   const queued op = {.kind = OP_COPY, .to = (void *)(uintptr_t)to, .from = from, .bytes = bytes};
-  if (!is_taken(op.to, bytes, 0))
+  if (!is_of(current, op.to, bytes))
     return INVALID_VALUE;
   const cu_result error = add(stream, &op);
-  return is_taken(from, bytes, 1) || stream->recording ? error : drain(stream);
+  return is_pinned(from, bytes) || stream->recording ? error : drain(stream);
 }
 
 STUB cuMemcpyDtoHAsync_v2(void *to, cu_pointer from, size_t bytes, cu_stream stream) {
   const queued op = {.kind = OP_COPY, .to = to, .from = (const void *)(uintptr_t)from, .bytes = bytes};
-  if (!is_taken(op.from, bytes, 0))
+  if (!is_of(current, op.from, bytes))
     return INVALID_VALUE;
   const cu_result error = add(stream, &op);
-  return is_taken(to, bytes, 1) || stream->recording ? error : drain(stream);
+  return is_pinned(to, bytes) || stream->recording ? error : drain(stream);
 }
 
 STUB cuMemcpyDtoDAsync_v2(cu_pointer to, cu_pointer from, size_t bytes, cu_stream stream) {
   const queued op = {
       .kind = OP_COPY, .to = (void *)(uintptr_t)to, .from = (const void *)(uintptr_t)from, .bytes = bytes};
-  return is_taken(op.to, bytes, 0) && is_taken(op.from, bytes, 0) ? add(stream, &op) : INVALID_VALUE;
+  return is_of(current, op.to, bytes) && is_of(current, op.from, bytes) ? add(stream, &op) : INVALID_VALUE;
+}
+
+STUB cuMemcpyPeerAsync(cu_pointer to, cu_context there, cu_pointer from, cu_context here, size_t bytes,
+                       cu_stream stream) {
+  const queued op = {.kind = OP_COPY,
+                     .to = (void *)(uintptr_t)to,
+                     .from = (const void *)(uintptr_t)from,
+                     .bytes = bytes,
+                     .across = there != here};
+  return is_of(there->gpu, op.to, bytes) && is_of(here->gpu, op.from, bytes) ? add(stream, &op) : INVALID_VALUE;
 }
 
 STUB cuStreamCreate(cu_stream *stream, unsigned flags) {
-  for (int i = 0; i < 16; i++)
+  for (size_t i = 0; i < sizeof streams / sizeof *streams && current >= 0; i++)
     if (!streams[i]) {
       *stream = streams[i] = calloc(1, sizeof **stream);
+      (*stream)->gpu = current;
       return CU_DONE;
     }
   return CU_OUT_OF_MEMORY;
@@ -344,14 +476,14 @@ STUB cuStreamCreate(cu_stream *stream, unsigned flags) {
 
 STUB cuStreamDestroy_v2(cu_stream stream) {
   drain(stream);
-  for (int i = 0; i < 16; i++)
+  for (size_t i = 0; i < sizeof streams / sizeof *streams; i++)
     if (streams[i] == stream)
       streams[i] = NULL;
   free(stream);
   return CU_DONE;
 }
 
-STUB cuStreamSynchronize(cu_stream stream) { return drain(stream); }
+STUB cuStreamSynchronize(cu_stream stream) { return stream->gpu == current ? drain(stream) : OTHER_CONTEXT; }
 
 STUB cuStreamWaitEvent(cu_stream stream, cu_event event, unsigned flags) {
   const queued op = {.kind = OP_AFTER, .event = event, .mark = event->recorded};
@@ -360,6 +492,7 @@ STUB cuStreamWaitEvent(cu_stream stream, cu_event event, unsigned flags) {
 
 STUB cuEventCreate(cu_event *event, unsigned flags) {
   *event = calloc(1, sizeof **event);
+  (*event)->gpu = current;
   return CU_DONE;
 }
 
@@ -370,8 +503,10 @@ STUB cuEventDestroy_v2(cu_event event) {
 
 STUB cuEventRecord(cu_event event, cu_stream stream) {
   const queued op = {.kind = OP_RECORD, .event = event, .mark = event->recorded + 1};
+  if (event->gpu != stream->gpu)
+    return OTHER_CONTEXT;
   event->stream = stream;
-  if (gpu.broken == CU_DONE)
+  if (state_of(stream->gpu) == CU_DONE)
     event->recorded++;
   return add(stream, &op);
 }
@@ -380,20 +515,25 @@ STUB cuEventSynchronize(cu_event event) {
   const uint64_t before = hd__fpmode_enter();
   run_until(event, event->recorded);
   hd__fpmode_leave(before);
-  return gpu.broken;
+  return gpus[event->gpu].broken;
 }
 
 STUB cuModuleLoadData(cu_module *module, const void *image) {
-  *module = (cu_module)functions;
-  return image ? CU_DONE : INVALID_VALUE;
+  for (int i = 0; i < FUNCTIONS && current >= 0; i++) {
+    gpus[current].function[i] = functions[i];
+    gpus[current].function[i].gpu = current;
+  }
+  *module = current < 0 ? NULL : (cu_module)&gpus[current];
+  return image && *module ? CU_DONE : INVALID_VALUE;
 }
 
 STUB cuModuleUnload(cu_module module) { return CU_DONE; }
 
 STUB cuModuleGetFunction(cu_function *function, cu_module module, const char *name) {
-  for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
+  struct cu_context *gpu = (struct cu_context *)module;
+  for (int i = 0; i < FUNCTIONS; i++)
     if (!strcmp(functions[i].name, name)) {
-      *function = &functions[i];
+      *function = &gpu->function[i];
       return CU_DONE;
     }
   return NOT_FOUND;
@@ -403,7 +543,9 @@ STUB cuLaunchKernel(cu_function function, unsigned grid_x, unsigned grid_y, unsi
                     unsigned block_y, unsigned block_z, unsigned shared_bytes, cu_stream stream, void **arguments,
                     void **extra) {
   queued op = {.kind = OP_LAUNCH, .function = function, .grid = {0, 0, grid_x * block_x, grid_y * block_y}};
-  if (++gpu.launches == number("STUB_CUDA_REFUSE", 0))
+  if (function->gpu != stream->gpu)
+    return OTHER_CONTEXT;
+  if (++launches == number("STUB_CUDA_REFUSE", 0))
     return LAUNCH_REFUSED;
   if (grid_x == 0 || grid_y == 0 || grid_y > 65535 || block_x * block_y > HD_CUDA_BLOCK || grid_z * block_z != 1 ||
       function->bytes > MOST_ARGUMENTS || extra)
@@ -425,26 +567,26 @@ STUB stub_cuda_is_recording(cu_stream stream) { return stream->recording != NULL
 
 STUB cuStreamBeginCapture_v2(cu_stream stream, int mode) {
   stream->recording = calloc(1, sizeof *stream->recording);
-  return gpu.broken;
+  return state_of(stream->gpu);
 }
 
 STUB cuStreamEndCapture(cu_stream stream, cu_graph *graph) {
   *graph = stream->recording;
   stream->recording = NULL;
-  return gpu.broken;
+  return state_of(stream->gpu);
 }
 
 STUB cuGraphInstantiateWithFlags(cu_graph_exec *exec, cu_graph graph, unsigned long long flags) {
   *exec = calloc(1, sizeof **exec);
   for (const queued *op = graph->work.first; op; op = op->next)
     put(&(*exec)->work, op);
-  return gpu.broken;
+  return state_of(current);
 }
 
 STUB cuGraphLaunch(cu_graph_exec exec, cu_stream stream) {
   for (const queued *op = exec->work.first; op; op = op->next)
     add(stream, op);
-  return gpu.broken;
+  return state_of(stream->gpu);
 }
 
 STUB cuGraphExecDestroy(cu_graph_exec exec) {
@@ -463,6 +605,7 @@ STUB cuGetErrorName(cu_result error, const char **text) {
   *text = error == CU_OUT_OF_MEMORY  ? "CUDA_ERROR_OUT_OF_MEMORY"
           : error == CU_NO_DEVICE    ? "CUDA_ERROR_NO_DEVICE"
           : error == ILLEGAL_ADDRESS ? "CUDA_ERROR_ILLEGAL_ADDRESS"
+          : error == OTHER_CONTEXT   ? "CUDA_ERROR_INVALID_CONTEXT"
           : error == LAUNCH_REFUSED  ? "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES"
                                      : NULL;
   return CU_DONE;

@@ -1,0 +1,124 @@
+# Several GPUs through a stand-in for NVIDIA's driver: what makes no sense is refused in one line, a GPU or a rank that is lost
+# costs what it costs with one, and the rest goes on from what is whole.
+
+load cli
+load ranks
+
+export HEDDLE_CUDA_DRIVER=$BUILDDIR/tests/cuda/.libs/driver_stub.so HEDDLE_CUDA_MODULE=$BUILDDIR/tests/cuda/.libs/module_stub.so
+export STUB_CUDA_GPUS=3
+RUN="train --model simplenet --out run"
+
+@test "lists of GPUs that are none, or not there" {
+  fails 2 $RUN --device cuda:0,0
+  says "GPU 0 twice in 'cuda:0,0'"
+  for list in cuda: cuda:0, cuda:,1 cuda:1,x cuda:all,1 cuda:-1; do
+    fails 2 $RUN --device "$list"
+    says "found '$list'"
+  done
+  fails 1 $RUN --device cuda:0,9
+  says "--device cuda:9 expects a GPU of that number, found 3 GPUs"
+  [ ! -e run ]
+}
+
+@test "more GPUs than shards, more ranks than GPUs, other numbers of both" {
+  fails 1 $RUN --device cuda:0,1,2 --shards 2
+  says "found 3 GPUs and 2 shards"
+  code=0
+  "$HEDDLE" $RUN --device cuda --procs 4 >out 2>err || code=$?
+  [ "$code" -eq 1 ]
+  grep -q 'expects a GPU for each rank of a host, .* found 3 GPUs and 4 ranks' err
+  code=0
+  "$HEDDLE" $RUN --device cuda:0,1,2 --procs 2 >out 2>err || code=$?
+  [ "$code" -eq 1 ]
+  grep -q 'found 3 GPUs and 2 ranks; start 3' err
+  [ ! -e run ]
+}
+
+@test "cuda:all takes all, and the report names them" {
+  need_json
+  "$HEDDLE" $RUN --device cuda:all --max-steps 3 --json >out
+  [ "$(json_get device <out)" = cuda:0,1,2 ]
+  "$HEDDLE" $RUN-2 --device cuda:2,0 --procs 2 --max-steps 3 --json >out
+  [ "$(json_get device ranks <out)" = "cuda:2,0 2" ]
+}
+
+@test "GPUs that cannot reach each other, too little memory on one of them" {
+  "$HEDDLE" $RUN --device cuda:0,1 --max-steps 3 >out
+  STUB_CUDA_APART=1 "$HEDDLE" $RUN-2 --device cuda:0,1 --max-steps 3 >out2
+  [ "$(digest_of out)" = "$(digest_of out2)" ]
+  rm -r run run-2
+  STUB_CUDA_NO_MEMORY=8 fails 1 $RUN --device cuda:0,1
+  says "GPU 1 (Stub GPU)"
+  STUB_CUDA_MEMORY=3000000 fails 1 $RUN --device cuda:0,1 --batch 4096
+  batch=$(echo "$message" | sed 's/.*use --batch //')
+  [ "$batch" -ge 1 ]
+  STUB_CUDA_MEMORY=3000000 "$HEDDLE" $RUN --device cuda:0,1 --batch "$batch" --max-steps 1 >out
+}
+
+@test "a GPU that is lost while others go on: it is named, and what was saved before is whole" {
+  "$HEDDLE" $RUN --device cuda:0,1 --max-steps 20 --save-every 10 --no-shuffle >out
+  whole=$(digest_of out)
+  rm -r run
+  STUB_CUDA_LOSE=110 STUB_CUDA_LOSE_GPU=1 fails 1 $RUN --device cuda:0,1 --max-steps 20 --save-every 10 --no-shuffle
+  says "GPU 1 (Stub GPU): " "CUDA_ERROR_ILLEGAL_ADDRESS" "--resume run"
+  [ -e run/step-10 ]
+  "$HEDDLE" train --resume run --max-steps 20 >out
+  [ "$(digest_of out)" = "$whole" ]
+}
+
+@test "a rank that is killed: its last step is saved from the others' GPUs" {
+  start_ranks 3 --device cuda
+  kill -KILL "${PID[1]}"
+  finish
+  [ "$code" -eq 137 ]
+  told "rank 1 (pid ${PID[1]} on .*) was killed by signal 9 (Killed) after step [0-9]*"
+  nobody_left
+  nothing_lost
+}
+
+@test "rank 0 is no better" {
+  start_ranks 2 --device cuda
+  kill -KILL "${PID[0]}"
+  finish
+  [ "$code" -eq 137 ]
+  told "rank 0 (pid ${PID[0]} on .*) was killed"
+  nobody_left
+  nothing_lost
+}
+
+@test "a rank whose GPU is lost gives up, and the others' last step is saved" {
+  export STUB_CUDA_LOSE=2000 STUB_CUDA_LOSE_GPU=1
+  start_ranks 3 --device cuda
+  finish
+  [ "$code" -eq 1 ]
+  grep -q 'GPU 1 (Stub GPU): .*CUDA_ERROR_ILLEGAL_ADDRESS' err
+  nobody_left
+  unset STUB_CUDA_LOSE
+  last=$(readlink r/last)
+  grep -q "^heddle: saved ${last/-/ } in .*/r; go on with: heddle train --resume " err
+  last=$((${last#step-} + 5))
+  "$HEDDLE" train --resume r --max-steps $last >out
+  "$HEDDLE" train $ENDLESS --max-steps $last --out undisturbed >wanted
+  [ "$(digest_of out)" = "$(digest_of wanted)" ]
+}
+
+@test "SIGTERM to one rank alone: all stop at the same step, which is saved" {
+  start_ranks 2 --device cuda
+  kill -TERM "${PID[1]}"
+  finish
+  [ "$code" -eq 143 ]
+  nobody_left
+  last=$(readlink r/last)
+  last=$((${last#step-} + 5))
+  "$HEDDLE" train --resume r --device cuda:0,1 --max-steps $last >out
+  "$HEDDLE" train $ENDLESS --max-steps $last --out undisturbed >wanted
+  [ "$(digest_of out)" = "$(digest_of wanted)" ]
+}
+
+@test "GPUs and CPUs do not share a step" {
+  code=0
+  "$HEDDLE" launch -n 2 -- sh -c 'd=cpu; [ "$RANK" = 0 ] || d=cuda:0,1; exec "$HEDDLE" train --model simplenet --out run --device $d' \
+    >out 2>err || code=$?
+  [ "$code" -eq 2 ]
+  grep -q 'device' err
+}

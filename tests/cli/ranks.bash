@@ -1,0 +1,44 @@
+# What tests of runs that several ranks share have in common.
+
+ENDLESS="--model simplenet --epochs 1000 --log-every 20 --threads 1"
+
+# start_ranks N ARGS...: an endless run of N ranks in the folder r, past its step 40; their pids are in PID[0], PID[1], ...
+start_ranks() {
+  local ranks=$1 i
+  shift
+  start $ENDLESS --procs "$ranks" --out r "$@"
+  PID=()
+  for ((i = 0; i < ranks; i++)); do
+    await_line "^rank $i pid [0-9]+ cpus "
+    line=${line#rank * pid }
+    PID+=("${line%% *}")
+  done
+  await_line 'step 40:'
+}
+
+# All of PID are gone, and so is every process that holds memory of ranks.
+nobody_left() {
+  local pid
+  for pid in "${PID[@]}"; do
+    [ ! -e "/proc/$pid" ] || { echo "expected pid $pid to be gone: $(cat "/proc/$pid/stat")"; return 1; }
+  done
+}
+
+# told TEXT: each survivor's line, and the parent's, name what happened.
+told() {
+  grep -q "^heddle: $1" err || { echo "expected a line 'heddle: $1', found: $(cat err)"; return 1; }
+}
+
+# The run has its last whole step, and goes on from there to the digest of an undisturbed run.
+nothing_lost() {
+  local last
+  last=$(readlink r/last)
+  grep -q "^heddle: saved ${last/-/ } in .*/r; go on with: heddle train --resume " err
+  # All may be lost between the meeting that makes a step count and their own count of it.
+  grep -Eq "after step (${last#step-}|$((${last#step-} - 1)))\$" err
+  last=$((${last#step-} + 25))
+  "$HEDDLE" train --resume r --procs 3 --max-steps $last >out
+  "$HEDDLE" train $ENDLESS --max-steps $last --out undisturbed >wanted
+  [ "$(digest_of out)" = "$(digest_of wanted)" ]
+  nothing_half_written r
+}
