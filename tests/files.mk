@@ -34,12 +34,12 @@ op_tests += tests/op/test_bf16
 script_tests = tests/check-layers.sh tests/check-symbols.sh tests/model-files.sh tests/tensors.sh
 script_tests += tests/cli/bench.bats tests/cli/doctor.bats tests/cli/errors.bats tests/cli/from-pytorch.bats tests/cli/loader.bats tests/cli/locale.bats \
   tests/cli/losses.bats tests/cli/manual.bats tests/cli/predict.bats tests/cli/signals.bats tests/cli/summary.bats \
-  tests/cli/device.bats tests/cli/gpus.bats tests/cli/top.bats tests/cli/topo.bats tests/cli/train.bats tests/cli/transforms.bats tests/cli/tune.bats
+  tests/cli/device.bats tests/cli/gpus.bats tests/cli/nccl.bats tests/cli/top.bats tests/cli/topo.bats tests/cli/train.bats tests/cli/transforms.bats tests/cli/tune.bats
 script_tests += tests/cli/mpi.bats tests/cli/data.bats tests/cli/ranks.bats tests/cli/profile.bats tests/cli/get-mnist.bats
 script_tests += tests/cuda/ptx.sh tests/gpu-report.sh tests/cli/hostile.sh tests/install.sh tests/instructions.sh
 bits_tests = tests/bits/gpu_digests.sh tests/bits/gpu_native.sh tests/bits/gpus_digests.sh tests/bits/hosts.sh tests/bits/bf16.sh tests/bits/native.sh tests/bits/bits.sh tests/bits/formats.sh tests/bits/networks.sh tests/bits/pictures.sh tests/bits/readme.sh tests/bits/recipes.sh tests/bits/transforms.sh
 TESTS = $(unit_tests) $(op_tests) $(script_tests) $(bits_tests)
-check_PROGRAMS += $(unit_tests) $(op_tests) tests/bits/make_data tests/bits/make_idx tests/cli/on_terminal tests/cli/group_calls tests/cli/bad_server tests/golden/print_scores
+check_PROGRAMS += $(unit_tests) $(op_tests) tests/bits/make_data tests/bits/make_idx tests/cli/on_terminal tests/cli/group_calls tests/cuda/gpu_calls tests/cli/bad_server tests/golden/print_scores
 EXTRA_DIST += $(script_tests) $(bits_tests) tests/mpi_lib.sh tests/bits/experiments.sh tests/tap.h tests/scratch.h tests/cli/run-bats tests/cli/cli.bash tests/cli/ranks.bash \
   tests/golden/networks.json
 
@@ -92,6 +92,15 @@ if HAVE_NVCC
 check_LTLIBRARIES += tests/cuda/libconstants.la
 tests_cuda_libconstants_la_SOURCES = tests/cuda/constants.c
 tests_cuda_libconstants_la_CPPFLAGS = $(AM_CPPFLAGS) -isystem $(dir $(NVCC))../include
+endif
+
+# And for NCCL, where its header is.
+EXTRA_DIST += tests/cuda/nccl_stub.c
+if HAVE_NCCL
+check_LTLIBRARIES += tests/cuda/nccl_stub.la
+tests_cuda_nccl_stub_la_SOURCES = tests/cuda/nccl_stub.c
+tests_cuda_nccl_stub_la_CFLAGS = $(AM_CFLAGS) $(NCCL_CFLAGS)
+tests_cuda_nccl_stub_la_LDFLAGS = $(stub_flags)
 endif
 
 EXTRA_DIST += tests/cuda/which_gpu.sh tests/bits/trained.sh tools/gpu-report

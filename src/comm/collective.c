@@ -9,6 +9,7 @@
 
 #include "base/status.h"
 #include "base/alloc.h"
+#include "comm/gpu_group.h"
 #include "comm/group.h"
 #include "comm/hosts.h"
 #include "comm/reduce.h"
@@ -445,14 +446,14 @@ static hd_status refuse(run *r, hd_status why) {
   return status == HD_OK ? why : status;
 }
 
-hd_status hd__collective(hd_group *g, hd_ctx *ctx, const hd_group_call *call) {
+static hd_status collective(hd_group *g, hd_ctx *ctx, const hd_group_call *call, bool of_gpus) {
   run r = {.g = g, .ctx = ctx, .call = call, .kind = &kinds[call->kind]};
   const hd_status sound = check_call(g, ctx, call);
   if (sound != HD_OK)
     return refuse(&r, sound);
   const bool barrier = call->kind == HD_GROUP_BARRIER;
   r.size = barrier ? 1 : hd__dtype_size(call->dtype);
-  r.bytes = barrier ? 0 : (size_t)call->count * r.size;
+  r.bytes = barrier || of_gpus ? 0 : (size_t)call->count * r.size; /* of GPUs ranks only agree on the call */
   r.puts = r.kind->puts == ALL || (r.kind->puts == ROOT && call->peer == g->rank);
   r.takes = r.kind->takes == ALL || (r.kind->takes == ROOT && call->peer == g->rank);
   r.in_notes = r.bytes * (size_t)parties(&r) <= HD_GROUP_INLINE_BYTES;
@@ -467,4 +468,16 @@ hd_status hd__collective(hd_group *g, hd_ctx *ctx, const hd_group_call *call) {
   if (computes(call))
     hd__fpmode_leave(mode);
   return status;
+}
+
+hd_status hd__collective(hd_group *g, hd_ctx *ctx, const hd_group_call *call) {
+  HD_TRY(collective(g, ctx, call, g->gpu != NULL));
+  return g->gpu ? hd__gpu_collective(g, ctx, call) : HD_OK;
+}
+
+hd_status hd__group_gather_host(void *all, hd_group *g, hd_ctx *ctx, const void *mine, int64_t bytes) {
+  const hd_group_call call = {
+      .kind = HD_GROUP_ALL_GATHER, .output = all, .input = mine, .count = bytes, .dtype = HD_U8};
+  HD_TRY(hd__group_check(g, ctx));
+  return collective(g, ctx, &call, false);
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "comm/gpu_group.h"
 #include "comm/message.h"
 
 enum { COLLECTIVES, MESSAGES, QUEUES };
@@ -35,15 +36,20 @@ struct hd_desk {
   bool ends;
 };
 
-static int queue_of(const hd_group_call *call) {
-  return call->kind == HD_GROUP_SEND || call->kind == HD_GROUP_RECV ? MESSAGES : COLLECTIVES;
+static bool is_message(const hd_group_call *call) { return call->kind == HD_GROUP_SEND || call->kind == HD_GROUP_RECV; }
+
+/* A GPU does one thing after the other. */
+static int queue_of(const hd_group *g, const hd_group_call *call) {
+  return is_message(call) && !g->gpu ? MESSAGES : COLLECTIVES;
 }
 
 static hd_status do_now(hd_group *g, hd_ctx *ctx, const hd_group_call *call) {
   HD_TRY(hd__group_check(g, ctx));
-  if (queue_of(call) == MESSAGES)
+  if (queue_of(g, call) == MESSAGES)
     return hd__message(g, ctx, call);
   g->patience_s = call->timeout_s > 0 ? call->timeout_s : g->timeout_s;
+  if (is_message(call))
+    return hd__gpu_message(g, ctx, call);
   return hd__collective(g, ctx, call);
 }
 
@@ -190,8 +196,8 @@ static hd_status check_kind(hd_ctx *ctx, const hd_group_call *call) {
 hd_status hd_group_start(hd_work **out, hd_group *g, hd_ctx *ctx, const hd_group_call *call) {
   *out = NULL;
   HD_TRY(check_kind(ctx, call));
-  const int which = queue_of(call);
-  if (which == MESSAGES)
+  const int which = queue_of(g, call);
+  if (is_message(call))
     HD_TRY(hd__message_check(g, ctx, call));
   HD_TRY(open_desk(g, ctx, which));
   hd_work *work = hd__calloc(1, sizeof *work);
@@ -243,7 +249,7 @@ static bool is_idle(hd_desk *desk, int which) {
 
 hd_status hd_group_run(hd_group *g, hd_ctx *ctx, const hd_group_call *call) {
   HD_TRY(check_kind(ctx, call));
-  if (is_idle(g->desk, queue_of(call)))
+  if (is_idle(g->desk, queue_of(g, call)))
     return do_now(g, ctx, call);
   hd_work *work;
   HD_TRY(hd_group_start(&work, g, ctx, call));

@@ -12,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "comm/desk.h"
+#include "comm/gpu_group.h"
 #include "comm/hosts.h"
 #include "comm/message.h"
 #include "comm/rendezvous.h"
@@ -203,6 +204,7 @@ static void release(hd_group *g) {
     return;
   for (int i = 0; i < HD_GROUP_BUFFERS; i++)
     hd__segment_destroy(&g->buffer[i].map);
+  hd__gpu_group_close(g->gpu);
   hd__segment_destroy(&g->memory);
   hd__free(g->member);
   hd__free(g->place);
@@ -247,11 +249,31 @@ hd_status hd__group_of_world(hd_group **out, hd_ctx *ctx, hd_world *world, doubl
 }
 
 static hd_status check_settings(hd_ctx *ctx, const hd_group_settings *s) {
-  if (s->backend && strcmp(s->backend, "shm") && strcmp(s->backend, "mpi"))
-    return hd__fail(ctx, HD_E_USAGE, "expected backend shm or mpi, found '%.60s'", s->backend);
+  if (s->backend && strcmp(s->backend, "shm") && strcmp(s->backend, "mpi") && strcmp(s->backend, "nccl"))
+    return hd__fail(ctx, HD_E_USAGE, "expected backend shm, mpi or nccl, found '%.60s'", s->backend);
+  if (s->arithmetic && strcmp(s->arithmetic, "portable") && strcmp(s->arithmetic, "native"))
+    return hd__fail(ctx, HD_E_USAGE, "expected arithmetic portable or native, found '%.60s'", s->arithmetic);
   if (!(s->timeout_s >= 0 && s->timeout_s <= 1e9))
     return hd__fail(ctx, HD_E_USAGE, "expected a timeout in seconds, 0 for %g, found %g", TIMEOUT_S, s->timeout_s);
   return HD_OK;
+}
+
+/* GPUs meet as their ranks do, wherever those are. */
+static hd_way way_of(const char *backend) {
+  if (!backend || !strcmp(backend, "nccl"))
+    return HD_WAY_ANY;
+  return strcmp(backend, "mpi") ? HD_WAY_SHM : HD_WAY_MPI;
+}
+
+static hd_status open_gpus(hd_group **group, hd_ctx *ctx, const hd_group_settings *s) {
+  if (!s->backend || strcmp(s->backend, "nccl"))
+    return HD_OK;
+  const hd_status status = hd__gpu_group_open(*group, ctx, s->arithmetic && !strcmp(s->arithmetic, "native"));
+  if (status == HD_OK)
+    return HD_OK;
+  release(*group);
+  *group = NULL;
+  return status;
 }
 
 hd_status hd_group_init(hd_group **out, hd_ctx *ctx, const hd_group_settings *settings) {
@@ -261,15 +283,16 @@ hd_status hd_group_init(hd_group **out, hd_ctx *ctx, const hd_group_settings *se
   *out = NULL;
   HD_TRY(check_settings(ctx, s));
   const double timeout_s = s->timeout_s > 0 ? s->timeout_s : TIMEOUT_S;
-  const hd_way way = !s->backend ? HD_WAY_ANY : strcmp(s->backend, "mpi") ? HD_WAY_SHM : HD_WAY_MPI;
+  const hd_way way = way_of(s->backend);
   HD_TRY(hd__rendezvous(&world, ctx, way, s->init_method, s->rank, s->world_size, timeout_s));
   hd__world_keep_process(world);
   const hd_status status = hd__group_of_world(out, ctx, world, timeout_s);
-  if (status == HD_OK)
-    (*out)->owns_world = true;
-  else
+  if (status != HD_OK) {
     hd__world_leave(world);
-  return status;
+    return status;
+  }
+  (*out)->owns_world = true;
+  return open_gpus(out, ctx, s);
 }
 
 /* Everybody's list must be the same. */
@@ -308,7 +331,7 @@ static hd_status share_parent(hd_group *g, hd_group *parent, hd_ctx *ctx, const 
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for a group of %d ranks", count);
   if (g->rank >= 0 && g->rank == g->leader)
     mine.status = hd__world_grow(&mine.offset, g->world, ctx, lay_out(g, NULL));
-  hd_status status = hd_group_all_gather(all, parent, ctx, &mine, sizeof mine, HD_U8);
+  hd_status status = hd__group_gather_host(all, parent, ctx, &mine, sizeof mine);
   if (status == HD_OK)
     status = read_room(ctx, all, parent->ranks, ranks[g->rank >= 0 ? g->leader : 0], "group");
   if (status == HD_OK)
@@ -335,6 +358,8 @@ hd_status hd_group_new(hd_group **out, hd_group *parent, hd_ctx *ctx, const int3
     find_places(g);
     status = share_parent(g, parent, ctx, ranks, count);
   }
+  if (status == HD_OK && g->rank >= 0 && parent->gpu)
+    status = hd__gpu_group_open(g, ctx, hd__gpu_group_is_native(parent->gpu));
   if (status != HD_OK || g->rank < 0)
     release(g);
   else
@@ -384,6 +409,8 @@ static hd_status share_buffer(hd_group_buffer *b, hd_group *g, hd_ctx *ctx, size
 }
 
 hd_status hd_group_alloc(void **out, hd_group *g, hd_ctx *ctx, size_t bytes) {
+  if (g->gpu)
+    return hd__gpu_group_alloc(out, g, ctx, bytes);
   hd_group_buffer *b = free_buffer(g), made = {0};
   *out = NULL;
   if (!b || g->buffers_made == UINT16_MAX || bytes > (SIZE_MAX >> 24)) {
@@ -400,7 +427,25 @@ hd_status hd_group_alloc(void **out, hd_group *g, hd_ctx *ctx, size_t bytes) {
   return HD_OK;
 }
 
+hd_status hd_group_upload(void *to, hd_group *g, hd_ctx *ctx, const void *from, size_t bytes) {
+  if (g->gpu)
+    return hd__gpu_group_upload(g, ctx, to, from, bytes);
+  memcpy(to, from, bytes);
+  return HD_OK;
+}
+
+hd_status hd_group_download(void *to, hd_group *g, hd_ctx *ctx, const void *from, size_t bytes) {
+  if (g->gpu)
+    return hd__gpu_group_download(g, ctx, to, from, bytes);
+  memcpy(to, from, bytes);
+  return HD_OK;
+}
+
 void hd_group_free(hd_group *g, void *memory) {
+  if (g->gpu) {
+    hd__gpu_group_free(g, memory);
+    return;
+  }
   for (int i = 0; memory && i < HD_GROUP_BUFFERS; i++) {
     hd_group_buffer *b = &g->buffer[i];
     if (b->number == 0 || memory != (char *)b->map.base + (size_t)g->place[g->rank] * b->stride)

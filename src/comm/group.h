@@ -71,7 +71,8 @@ struct hd_group {
   hd_bell *bell; /* one per rank */
   char *boxes;
   size_t fragment_bytes;
-  hd_desk *desk; /* NULL: no work was ever started */
+  hd_desk *desk;            /* NULL: no work was ever started */
+  struct hd_gpu_group *gpu; /* buffers are a GPU's, see gpu_group.h; NULL: the host's */
 };
 
 /* The world of a group that hd_group_init made; NULL for NULL. */
@@ -91,6 +92,9 @@ void hd__group_look(hd_group *group, int rank);
 
 /* Whether a rank lives on another host. */
 bool hd__group_is_far(const hd_group *group, int rank);
+
+/* Everybody's bytes of the host's memory, in a group of GPUs, too. */
+hd_status hd__group_gather_host(void *all, hd_group *group, hd_ctx *ctx, const void *mine, int64_t bytes);
 
 /* Collectives (collective.c), and messages (message.c), in the caller's thread. */
 hd_status hd__collective(hd_group *group, hd_ctx *ctx, const hd_group_call *call);

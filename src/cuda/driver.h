@@ -33,7 +33,8 @@ enum {
   CU_STREAM_NON_BLOCKING = 1,
   CU_PIN_FOR_ALL = 1,
   CU_EVENT_NO_TIMING = 2,
-  CU_CAPTURE_THREAD = 1
+  CU_CAPTURE_THREAD = 1,
+  CU_NOT_READY = 600
 };
 
 /* CALL(field, name in the library, parameters) */
@@ -66,6 +67,7 @@ enum {
   CALL(stream_create, "cuStreamCreate", (cu_stream * stream, unsigned flags))                                          \
   CALL(stream_destroy, "cuStreamDestroy_v2", (cu_stream stream))                                                       \
   CALL(stream_wait, "cuStreamSynchronize", (cu_stream stream))                                                         \
+  CALL(stream_query, "cuStreamQuery", (cu_stream stream))                                                              \
   CALL(stream_after, "cuStreamWaitEvent", (cu_stream stream, cu_event event, unsigned flags))                          \
   CALL(event_create, "cuEventCreate", (cu_event * event, unsigned flags))                                              \
   CALL(event_destroy, "cuEventDestroy_v2", (cu_event event))                                                           \

@@ -9,7 +9,7 @@ kernel_cuda_headers = src/base/both.h src/base/fold.h src/base/philox.h src/kern
   src/graph/ops.def src/kernel/cuda/cuda_call.h src/kernel/cuda/cuda_conv.h src/kernel/cuda/cuda_cover.h src/kernel/cuda/cuda_kernels.h \
   src/kernel/cuda/cuda_linear.h src/kernel/cuda/cuda_loss.h src/kernel/cuda/cuda_names.h src/kernel/cuda/cuda_native.h \
   src/kernel/cuda/cuda_norm.h \
-  src/kernel/cuda/cuda_params.h src/kernel/cuda/cuda_pointwise.h src/kernel/cuda/cuda_pool.h
+  src/kernel/cuda/cuda_params.h src/kernel/cuda/cuda_pointwise.h src/kernel/cuda/cuda_pool.h src/kernel/cuda/cuda_ranks.h
 EXTRA_DIST += src/kernel/cuda/cuda_kernels.cu src/kernel/cuda/cuda_module.c
 if HAVE_NVCC
 pkglib_LTLIBRARIES += heddle-cuda.la

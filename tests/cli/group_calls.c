@@ -122,7 +122,7 @@ static void sub_groups(void) {
 }
 
 int main(int argc, char **argv) {
-  const hd_group_settings settings = {getenv("GROUP_BACKEND"), NULL, -1, -1, argc > 1 ? 2 : 30};
+  const hd_group_settings settings = {getenv("GROUP_BACKEND"), NULL, -1, -1, argc > 1 ? 2 : 30, NULL};
   if (hd_ctx_create(&ctx) != HD_OK)
     return 1;
   must(hd_group_init(&group, ctx, &settings));

@@ -21,6 +21,7 @@
 #define _GNU_SOURCE
 #endif
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,13 +67,15 @@ enum { FUNCTIONS = sizeof functions / sizeof *functions };
 
 /* ---- Queues ---- */
 
-typedef enum op_kind { OP_LAUNCH, OP_CALL, OP_COPY, OP_CLEAR, OP_RECORD, OP_AFTER } op_kind;
+typedef enum op_kind { OP_LAUNCH, OP_CALL, OP_POLL, OP_COPY, OP_CLEAR, OP_RECORD, OP_AFTER } op_kind;
 
 typedef struct queued {
   op_kind kind;
   struct queued *next;
   const struct cu_function *function;
   void (*call)(const void *arguments);
+  int (*poll)(void *arguments); /* POLL: whether it is done; frees the arguments then */
+  void *polled;
   hd_cuda_place grid; /* x, y unused */
   char arguments[MOST_ARGUMENTS];
   void *to;
@@ -211,6 +214,11 @@ static void run_until(struct cu_event *event, long mark);
 static void run_one(struct cu_stream *stream) {
   struct cu_context *gpu = &gpus[stream->gpu];
   queued *op = stream->work.first;
+  open_memory(op->kind == OP_POLL ? -1 : open_gpu);
+  if (op->kind == OP_POLL && gpu->broken == CU_DONE && !op->poll(op->polled)) {
+    sched_yield();
+    return;
+  }
   stream->work.first = op->next;
   if (op->kind == OP_LAUNCH && ++gpu->kernels == number("STUB_CUDA_LOSE", 0) &&
       stream->gpu == number("STUB_CUDA_LOSE_GPU", 0))
@@ -485,6 +493,18 @@ STUB cuStreamDestroy_v2(cu_stream stream) {
 
 STUB cuStreamSynchronize(cu_stream stream) { return stream->gpu == current ? drain(stream) : OTHER_CONTEXT; }
 
+STUB cuStreamQuery(cu_stream stream) {
+  if (state_of(stream->gpu) != CU_DONE)
+    return state_of(stream->gpu);
+  const uint64_t before = hd__fpmode_enter();
+  for (const queued *last = NULL; stream->work.first && stream->work.first != last;) {
+    last = stream->work.first->kind == OP_POLL ? stream->work.first : NULL;
+    run_one(stream);
+  }
+  hd__fpmode_leave(before);
+  return stream->work.first ? CU_NOT_READY : gpus[stream->gpu].broken;
+}
+
 STUB cuStreamWaitEvent(cu_stream stream, cu_event event, unsigned flags) {
   const queued op = {.kind = OP_AFTER, .event = event, .mark = event->recorded};
   return add(stream, &op);
@@ -560,6 +580,12 @@ STUB stub_cuda_call(cu_stream stream, void (*call)(const void *), const void *ar
   if (bytes > MOST_ARGUMENTS)
     return INVALID_VALUE;
   memcpy(op.arguments, arguments, bytes);
+  return add(stream, &op);
+}
+
+/* The same for one that waits for other processes: work behind it waits until `poll` says that it is done. */
+STUB stub_cuda_poll(cu_stream stream, int (*poll)(void *), void *polled) {
+  const queued op = {.kind = OP_POLL, .poll = poll, .polled = polled};
   return add(stream, &op);
 }
 

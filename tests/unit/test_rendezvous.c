@@ -122,21 +122,21 @@ static void test_settings(void) {
     hd_status status;
     const char *text;
   } bad[] = {
-      {{"mpi", NULL, 0, 2, 0}, HD_E_USAGE, "expected ranks that mpirun or srun started"},
-      {{"gloo", NULL, 0, 1, 0}, HD_E_USAGE, "backend shm or mpi, found 'gloo'"},
-      {{NULL, NULL, -1, -1, 0}, HD_E_USAGE, "found no rank and no world size; start the program with `heddle launch"},
-      {{NULL, NULL, 0, -1, 0}, HD_E_USAGE, "found no world size"},
-      {{NULL, NULL, -1, 2, 0}, HD_E_USAGE, "found no rank"},
-      {{NULL, NULL, 2, 2, 0}, HD_E_USAGE, "a rank from 0 to 1, found 2"},
-      {{NULL, NULL, -2, 2, 0}, HD_E_USAGE, "a rank from 0 to 1, found -2"},
-      {{NULL, NULL, 0, 0, 0}, HD_E_USAGE, "a world size from 1 to 1024, found 0"},
-      {{NULL, NULL, 0, 1025, 0}, HD_E_USAGE, "found 1025"},
-      {{NULL, "http://x", 0, 2, 0}, HD_E_USAGE, "env://, file:///PATH or tcp://HOST:PORT"},
-      {{NULL, "tcp://host", 0, 2, 0}, HD_E_USAGE, "found 'tcp://host'"},
-      {{NULL, "tcp://:1", 0, 2, 0}, HD_E_USAGE, "found 'tcp://:1'"},
-      {{NULL, "file://relative", 0, 2, 0}, HD_E_USAGE, "found 'file://relative'"},
-      {{NULL, NULL, 0, 1, -1}, HD_E_USAGE, "a timeout in seconds"},
-      {{NULL, NULL, 0, 1, NAN}, HD_E_USAGE, "a timeout in seconds"}};
+      {{"mpi", NULL, 0, 2, 0, NULL}, HD_E_USAGE, "expected ranks that mpirun or srun started"},
+      {{"gloo", NULL, 0, 1, 0, NULL}, HD_E_USAGE, "backend shm, mpi or nccl, found 'gloo'"},
+      {{NULL, NULL, -1, -1, 0, NULL}, HD_E_USAGE, "found no rank and no world size; start the program with `heddle launch"},
+      {{NULL, NULL, 0, -1, 0, NULL}, HD_E_USAGE, "found no world size"},
+      {{NULL, NULL, -1, 2, 0, NULL}, HD_E_USAGE, "found no rank"},
+      {{NULL, NULL, 2, 2, 0, NULL}, HD_E_USAGE, "a rank from 0 to 1, found 2"},
+      {{NULL, NULL, -2, 2, 0, NULL}, HD_E_USAGE, "a rank from 0 to 1, found -2"},
+      {{NULL, NULL, 0, 0, 0, NULL}, HD_E_USAGE, "a world size from 1 to 1024, found 0"},
+      {{NULL, NULL, 0, 1025, 0, NULL}, HD_E_USAGE, "found 1025"},
+      {{NULL, "http://x", 0, 2, 0, NULL}, HD_E_USAGE, "env://, file:///PATH or tcp://HOST:PORT"},
+      {{NULL, "tcp://host", 0, 2, 0, NULL}, HD_E_USAGE, "found 'tcp://host'"},
+      {{NULL, "tcp://:1", 0, 2, 0, NULL}, HD_E_USAGE, "found 'tcp://:1'"},
+      {{NULL, "file://relative", 0, 2, 0, NULL}, HD_E_USAGE, "found 'file://relative'"},
+      {{NULL, NULL, 0, 1, -1, NULL}, HD_E_USAGE, "a timeout in seconds"},
+      {{NULL, NULL, 0, 1, NAN, NULL}, HD_E_USAGE, "a timeout in seconds"}};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     hd_group *group;
     const hd_status status = hd_group_init(&group, ctx, &bad[i].settings);

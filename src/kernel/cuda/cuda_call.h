@@ -85,6 +85,14 @@ typedef struct hd_cuda_meet {
   const hd_cuda_step *step;
 } hd_cuda_meet;
 
+/* What several ranks handed in, `stride` elements apart, becomes one, of a hd_dtype by a hd_reduce_op. */
+typedef struct hd_cuda_ranks {
+  const void *from;
+  void *to;
+  int64_t stride, count;
+  int32_t ranks, dtype, op;
+} hd_cuda_ranks;
+
 /* Running statistics follow the batch's. */
 typedef struct hd_cuda_running {
   const float *batch, *old;

@@ -15,6 +15,7 @@
 #include "kernel/cuda/cuda_params.h"
 #include "kernel/cuda/cuda_pointwise.h"
 #include "kernel/cuda/cuda_pool.h"
+#include "kernel/cuda/cuda_ranks.h"
 
 #ifdef __CUDACC__
 #define HD_KERNEL(name, args)                                                                                          \
@@ -73,6 +74,7 @@ OP_LINE(meet, hd_cuda_meet)
 OP_LINE(meet_stats, hd_cuda_meet)
 OP_LINE(cover, hd_cuda_meet)
 OP_LINE(cover_stats, hd_cuda_meet)
+OP_LINE(ranks, hd_cuda_ranks)
 OP_LINE(running, hd_cuda_running)
 
 HD_KERNEL(gather, hd_cuda_gather) { HD_OVER(c->step->rows, gather, c->elems); }

@@ -16,6 +16,7 @@ enum { HD_CUDA_BLOCK = 256 }; /* threads of a block, at most */
   KERNEL(meet_stats, hd_cuda_meet)                                                                                     \
   KERNEL(cover, hd_cuda_meet)                                                                                          \
   KERNEL(cover_stats, hd_cuda_meet)                                                                                    \
+  KERNEL(ranks, hd_cuda_ranks)                                                                                         \
   KERNEL(running, hd_cuda_running)                                                                                     \
   KERNEL(gather, hd_cuda_gather)                                                                                       \
   KERNEL(narrow, hd_cuda_convert)                                                                                      \
