@@ -84,6 +84,15 @@ check "all of them say the same losses" test "$(grep -c '^Rank [0123], Epoch 1, 
 "$HEDDLE" train --model simplenet --data data --epochs 1 --batch 256 --lr 0.01 --optimizer sgd --threads 1 --out alone >alone.out 2>&1
 check "and end in the weights of one process" shows ddp "^weights_sha256 $(sed -n 's/^weights_sha256 *//p' alone.out)\$"
 
+run devices cpu
+result $? "devices runs" devices.out
+cpu=$(sed -n 's/^20 steps, the last on cpu: //p' devices.out) corner=$(grep '^the product' devices.out)
+HEDDLE_CUDA_DRIVER=$BUILDDIR/tests/cuda/.libs/driver_stub.so HEDDLE_CUDA_MODULE=$BUILDDIR/tests/cuda/.libs/module_stub.so run devices cuda
+result $? "devices runs on a GPU" devices.out
+check "it names the GPU" shows devices '^cuda:0 is Stub GPU$'
+check "a run that goes on there has the same weights" shows devices "^20 steps, the last on cuda:0: $cpu\$"
+check "and the product the same corner" shows devices "^$corner\$"
+
 "$BUILDDIR/examples/inference" none >missing.out 2>&1
 check "a failure is told in the library's line" test "$(wc -l <missing.out)" = 1
 echo "1..$count"

@@ -87,7 +87,10 @@ HD_API hd_status hd_tensor_clone(hd_tensor **out, hd_ctx *ctx, const hd_tensor *
  * becomes a u8 keeps its lowest eight bits. */
 HD_API hd_status hd_tensor_to_dtype(hd_tensor **out, hd_ctx *ctx, const hd_tensor *x, hd_dtype dtype);
 
-/* The tensor on a device; on the one where it is, a view. HD_E_UNSUPPORTED where this build has no such device. */
+/* The tensor on a device: a contiguous copy; on the one where it is, a view. HD_E_UNSUPPORTED where there is no such
+ * device, HD_E_NOMEM where it has too little memory. On a GPU there are views, clone, and for contiguous f32 matmul of
+ * two matrices, add of equal sizes, relu and tanh, with the bits of the CPU; everything else is refused there with
+ * HD_E_UNSUPPORTED, and operands on two devices with HD_E_USAGE. Nothing is moved unasked. */
 HD_API hd_status hd_tensor_to(hd_tensor **out, hd_ctx *ctx, const hd_tensor *x, hd_device device);
 
 /* NULL is allowed. */
@@ -102,7 +105,7 @@ HD_API int64_t hd_tensor_elems(const hd_tensor *x);
 HD_API hd_dtype hd_tensor_dtype(const hd_tensor *x);
 HD_API hd_device hd_tensor_device(const hd_tensor *x);
 
-/* Element 0; the others follow by the strides. Owned by the tensor. */
+/* Element 0; the others follow by the strides. Owned by the tensor. Of one on a GPU its address there. */
 HD_API void *hd_tensor_data(const hd_tensor *x);
 
 /* ---- Elements ---- */

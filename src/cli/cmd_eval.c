@@ -134,7 +134,7 @@ static int run(hd_ctx *ctx, const hd_config *config, const char *checkpoint) {
 }
 
 int cli_eval(int argc, char **argv) {
-  static const char *const names[] = {"data", "data-dir", "on-error", "threads", "json", NULL};
+  static const char *const names[] = {"data", "data-dir", "on-error", "threads", "device", "json", NULL};
   hd_ctx *ctx;
   hd_config *config;
   if (hd_ctx_create(&ctx) != HD_OK)
@@ -144,7 +144,7 @@ int cli_eval(int argc, char **argv) {
     code = cli_parse(
         &first, config, ctx, argc, argv, names,
         "usage: heddle eval CHECKPOINT [--data NAME|PATH] [--data-dir DIR] [--on-error stop|skip] [--threads N] "
-        "[--json]");
+        "[--device D] [--json]");
   if (code < 0 && first + 1 != argc) {
     cli_complain("eval expects one checkpoint (a run's folder or a step's), found %d; see heddle eval --help",
                  argc - first);

@@ -173,7 +173,7 @@ static int run(predict *p, const hd_config *config, int operands, char **operand
 }
 
 int cli_predict(int argc, char **argv) {
-  static const char *const names[] = {"data", "data-dir", "threads", "json", NULL};
+  static const char *const names[] = {"data", "data-dir", "threads", "device", "json", NULL};
   predict p = {0};
   const cli_extra index[] = {{"index", "N", "an item of the data's test set; may be given again", take_index, &p}, {0}};
   hd_config *config;
@@ -183,7 +183,7 @@ int cli_predict(int argc, char **argv) {
   if (code < 0)
     code = cli_parse_with(&first, config, p.ctx, argc, argv, names, index,
                           "usage: heddle predict CHECKPOINT [FILE...] [--index N...] [--data NAME|PATH] "
-                          "[--data-dir DIR]\n                      [--threads N] [--json]");
+                          "[--data-dir DIR]\n                      [--threads N] [--device D] [--json]");
   if (code < 0)
     code = run(&p, config, argc - first, argv + first);
   hd_config_destroy(config);

@@ -1,4 +1,4 @@
-core_sources += src/cuda/driver.c src/cuda/driver.h src/cuda/cuda.c src/cuda/cuda.h src/cuda/cuda_memory.c src/cuda/devices.c \
+core_sources += src/cuda/driver.c src/cuda/driver.h src/cuda/cuda.c src/cuda/cuda.h src/cuda/cuda_memory.c src/cuda/devices.c src/cuda/shared.c src/cuda/shared.h \
   src/cuda/libraries.c src/cuda/libraries.h src/cuda/native.c src/cuda/native.h
 
 # The module: kernels for the GPU, which the command loads when it is asked for one. As exact as the others: no contraction,

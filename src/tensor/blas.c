@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-
 /* OpenBLAS 0.3.21 takes every Zen CPU for one without AVX-512, at half of its speed. NULL: it knows better. */
 static const char *better_core(void) {
 #if defined(__x86_64__)

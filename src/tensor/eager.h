@@ -13,6 +13,7 @@
 #include <stdbool.h>
 
 #include "base/status.h"
+#include "cuda/shared.h"
 #include "graph/graph.h"
 #include "heddle/tensor.h"
 #include "kernel/kernel.h"
@@ -20,6 +21,8 @@
 typedef struct hd_storage {
   atomic_int users;
   int64_t bytes;
+  hd_cuda_shared *gpu; /* that has the elements; NULL: they follow here */
+  cu_pointer memory;   /* there */
 } hd_storage;
 
 struct hd_tensor {
@@ -35,6 +38,10 @@ struct hd_tensor {
 
 /* A contiguous tensor on the CPU whose elements mean nothing yet. Checks type, number of dimensions and sizes. */
 hd_status hd__tensor_new(hd_tensor **out, hd_ctx *ctx, hd_dtype dtype, int ndim, const int64_t *size);
+
+/* The same on a device. */
+hd_status hd__tensor_new_on(hd_tensor **out, hd_ctx *ctx, hd_device device, hd_dtype dtype, int ndim,
+                            const int64_t *size);
 
 /* Passes `status` on; where it is a failure, *out goes. */
 hd_status hd__tensor_keep(hd_tensor **out, hd_status status);
@@ -56,6 +63,10 @@ hd_status hd__tensor_given(hd_ctx *ctx, const hd_tensor *x);
 hd_status hd__tensors_together(hd_ctx *ctx, const hd_tensor *a, const hd_tensor *b);
 hd_status hd__tensor_here(hd_ctx *ctx, const hd_tensor *x);
 
+/* Are there two tensors on one device? And is that a GPU? */
+hd_status hd__tensors_beside(hd_ctx *ctx, const hd_tensor *a, const hd_tensor *b);
+static inline bool hd__tensor_on_gpu(const hd_tensor *x) { return x->device.kind == HD_CUDA; }
+
 /* *out = dim, counted from the end if negative; HD_E_USAGE if there is none such among ndim. */
 hd_status hd__find_dim(int *out, hd_ctx *ctx, int64_t dim, int ndim);
 
@@ -64,6 +75,17 @@ hd_status hd__value_fits(hd_ctx *ctx, hd_dtype dtype, double value);
 
 /* The shape that a and b are broadcast to. */
 hd_status hd__broadcast(int *ndim, int64_t *size, hd_ctx *ctx, const hd_tensor *a, const hd_tensor *b);
+
+/* ---- tensor_device.c ---- */
+
+/* Memory for storage->bytes on a GPU, and its end. */
+hd_status hd__storage_take(hd_storage *storage, hd_ctx *ctx, int gpu);
+void hd__storage_give_back(hd_storage *storage);
+
+/* Operations on tensors of one GPU: a copy; relu, tanh, or a + b of one shape; a product of matrices whose sizes fit. */
+hd_status hd__gpu_clone(hd_tensor **out, hd_ctx *ctx, const hd_tensor *x);
+hd_status hd__gpu_each(hd_tensor **out, hd_ctx *ctx, hd_op op, const hd_tensor *a, const hd_tensor *b);
+hd_status hd__gpu_matmul(hd_tensor **out, hd_ctx *ctx, const hd_tensor *a, const hd_tensor *b);
 
 /* ---- team.c ---- */
 

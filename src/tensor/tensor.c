@@ -48,12 +48,18 @@ static void set_contiguous(hd_tensor *x, int ndim, const int64_t *size) {
 }
 
 hd_status hd__tensor_new(hd_tensor **out, hd_ctx *ctx, hd_dtype dtype, int ndim, const int64_t *size) {
+  return hd__tensor_new_on(out, ctx, (hd_device){HD_CPU, 0}, dtype, ndim, size);
+}
+
+hd_status hd__tensor_new_on(hd_tensor **out, hd_ctx *ctx, hd_device device, hd_dtype dtype, int ndim,
+                            const int64_t *size) {
+  const bool there = device.kind == HD_CUDA;
   char text[HD_SIZES_TEXT_BYTES];
   int64_t bytes = 0;
   *out = NULL;
   HD_TRY(check_sizes(&bytes, ctx, dtype, ndim, size));
   hd_tensor *x = hd__calloc(1, sizeof *x);
-  hd_storage *storage = hd__malloc_aligned((size_t)bytes + HEADER_BYTES);
+  hd_storage *storage = hd__malloc_aligned((size_t)(there ? 0 : bytes) + HEADER_BYTES);
   if (!x || !storage) {
     hd__free(x);
     hd__free(storage);
@@ -62,10 +68,17 @@ hd_status hd__tensor_new(hd_tensor **out, hd_ctx *ctx, hd_dtype dtype, int ndim,
   }
   atomic_init(&storage->users, 1);
   storage->bytes = bytes;
+  storage->gpu = NULL;
+  const hd_status status = there ? hd__storage_take(storage, ctx, device.index) : HD_OK;
+  if (status != HD_OK) {
+    hd__free(x);
+    hd__free(storage);
+    return status;
+  }
   x->storage = storage;
-  x->data = (uint8_t *)storage + HEADER_BYTES;
+  x->data = there ? (uint8_t *)(uintptr_t)storage->memory : (uint8_t *)storage + HEADER_BYTES;
   x->dtype = dtype;
-  x->device = (hd_device){HD_CPU, 0};
+  x->device = device;
   set_contiguous(x, ndim, size);
   *out = x;
   return HD_OK;
@@ -92,8 +105,11 @@ hd_status hd__tensor_keep(hd_tensor **out, hd_status status) {
 void hd_tensor_destroy(hd_tensor *x) {
   if (!x)
     return;
-  if (atomic_fetch_sub_explicit(&x->storage->users, 1, memory_order_acq_rel) == 1)
+  if (atomic_fetch_sub_explicit(&x->storage->users, 1, memory_order_acq_rel) == 1) {
+    if (x->storage->gpu)
+      hd__storage_give_back(x->storage);
     hd__free(x->storage);
+  }
   hd__free(x);
 }
 

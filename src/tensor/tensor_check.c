@@ -30,18 +30,26 @@ hd_status hd__tensor_here(hd_ctx *ctx, const hd_tensor *x) {
   char text[HD_DEVICE_TEXT_BYTES];
   HD_TRY(hd__tensor_given(ctx, x));
   if (x->device.kind != HD_CPU)
-    return hd__fail(ctx, HD_E_UNSUPPORTED, "expected a tensor on cpu, found %s; move it with hd_tensor_to",
-                    hd_device_text(text, x->device));
+    return hd__fail(
+        ctx, HD_E_UNSUPPORTED,
+        "expected a tensor on cpu, found %s, where there are matmul, add, relu, tanh and clone alone; move it with "
+        "hd_tensor_to",
+        hd_device_text(text, x->device));
   return HD_OK;
 }
 
-hd_status hd__tensors_together(hd_ctx *ctx, const hd_tensor *a, const hd_tensor *b) {
+hd_status hd__tensors_beside(hd_ctx *ctx, const hd_tensor *a, const hd_tensor *b) {
   char first[HD_DEVICE_TEXT_BYTES], second[HD_DEVICE_TEXT_BYTES];
   HD_TRY(hd__tensor_given(ctx, a));
   HD_TRY(hd__tensor_given(ctx, b));
   if (a->device.kind != b->device.kind || a->device.index != b->device.index)
     return hd__fail(ctx, HD_E_USAGE, "expected both tensors on %s, found %s; move one with hd_tensor_to",
                     hd_device_text(first, a->device), hd_device_text(second, b->device));
+  return HD_OK;
+}
+
+hd_status hd__tensors_together(hd_ctx *ctx, const hd_tensor *a, const hd_tensor *b) {
+  HD_TRY(hd__tensors_beside(ctx, a, b));
   return hd__tensor_here(ctx, a);
 }
 

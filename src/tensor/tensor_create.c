@@ -125,18 +125,7 @@ hd_status hd_tensor_to_dtype(hd_tensor **out, hd_ctx *ctx, const hd_tensor *x, h
 }
 
 hd_status hd_tensor_clone(hd_tensor **out, hd_ctx *ctx, const hd_tensor *x) {
-  return hd_tensor_to_dtype(out, ctx, x, hd_tensor_dtype(x));
-}
-
-hd_status hd_tensor_to(hd_tensor **out, hd_ctx *ctx, const hd_tensor *x, hd_device device) {
-  char text[HD_DEVICE_TEXT_BYTES];
   *out = NULL;
   HD_TRY(hd__tensor_given(ctx, x));
-  if ((device.kind != HD_CPU && device.kind != HD_CUDA) || device.index < 0 || (device.kind == HD_CPU && device.index))
-    return hd__fail(ctx, HD_E_USAGE, "expected a device (HD_CPU, 0) or (HD_CUDA, index), found kind %d, index %d",
-                    (int)device.kind, (int)device.index);
-  if (device.kind == x->device.kind && device.index == x->device.index)
-    return hd__tensor_share(out, ctx, x);
-  return hd__fail(ctx, HD_E_UNSUPPORTED, "expected a device of this build, found %s; tensors live on cpu",
-                  hd_device_text(text, device));
+  return hd__tensor_on_gpu(x) ? hd__gpu_clone(out, ctx, x) : hd_tensor_to_dtype(out, ctx, x, x->dtype);
 }

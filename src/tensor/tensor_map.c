@@ -49,6 +49,9 @@ static void map_unary(void *arg, int64_t first, int64_t last) {
 static hd_status unary(hd_tensor **out, hd_ctx *ctx, const hd_tensor *x, hd_unary which) {
   hd_unary_fn *const *kernel = hd__tensor_kernels()->array.unary[which];
   *out = NULL;
+  HD_TRY(hd__tensor_given(ctx, x));
+  if (hd__tensor_on_gpu(x) && (which == HD_UNARY_RELU || which == HD_UNARY_TANH))
+    return hd__gpu_each(out, ctx, which == HD_UNARY_RELU ? HD_OP_relu : HD_OP_tanh, x, NULL);
   HD_TRY(hd__tensor_here(ctx, x));
   map job = {.dtype = kernel[x->dtype] ? x->dtype : HD_F32};
   job.unary = kernel[job.dtype];
@@ -71,12 +74,19 @@ static hd_dtype wider(hd_dtype a, hd_dtype b) {
   return a == HD_F32 || b == HD_F32 ? HD_F32 : a == HD_I32 || b == HD_I32 ? HD_I32 : HD_U8;
 }
 
+static bool same_sizes(const hd_tensor *a, const hd_tensor *b) {
+  return a->ndim == b->ndim && !memcmp(a->size, b->size, (size_t)a->ndim * sizeof *a->size);
+}
+
 static hd_status binary(hd_tensor **out, hd_ctx *ctx, const hd_tensor *a, const hd_tensor *b, hd_binary which) {
   hd_binary_fn *const *kernel = hd__tensor_kernels()->array.binary[which];
   int64_t size[HD_TENSOR_MAX_DIMS];
   int ndim;
   *out = NULL;
-  HD_TRY(hd__tensors_together(ctx, a, b));
+  HD_TRY(hd__tensors_beside(ctx, a, b));
+  if (hd__tensor_on_gpu(a) && which == HD_BINARY_ADD && same_sizes(a, b))
+    return hd__gpu_each(out, ctx, HD_OP_add, a, b);
+  HD_TRY(hd__tensor_here(ctx, a));
   HD_TRY(hd__broadcast(&ndim, size, ctx, a, b));
   map job = {.dtype = wider(a->dtype, b->dtype)};
   if (!kernel[job.dtype])

@@ -80,7 +80,7 @@ static void cut(product *job) {
 
 static hd_status check_operands(hd_ctx *ctx, const hd_tensor *a, const hd_tensor *b) {
   char left[HD_SIZES_TEXT_BYTES], right[HD_SIZES_TEXT_BYTES];
-  HD_TRY(hd__tensors_together(ctx, a, b));
+  HD_TRY(hd__tensors_beside(ctx, a, b));
   if (a->dtype != HD_F32 || b->dtype != HD_F32)
     return hd__fail(ctx, HD_E_USAGE, "expected float32, found %s by %s; convert with hd_tensor_to_dtype",
                     hd__dtype_text(a->dtype), hd__dtype_text(b->dtype));
@@ -129,6 +129,7 @@ typedef struct prepared {
 
 static hd_status prepare(prepared *p, hd_ctx *ctx, const hd_tensor *a, const hd_tensor *b) {
   HD_TRY(check_operands(ctx, a, b));
+  HD_TRY(hd__tensor_here(ctx, a));
   p->a = as_matrix(a, true);
   p->b = as_matrix(b, false);
   p->job = (product){
@@ -156,6 +157,9 @@ static hd_status multiply(product *job, hd_ctx *ctx, hd_tensor *out) {
 hd_status hd_tensor_matmul(hd_tensor **out, hd_ctx *ctx, const hd_tensor *a, const hd_tensor *b) {
   prepared p;
   *out = NULL;
+  HD_TRY(check_operands(ctx, a, b));
+  if (hd__tensor_on_gpu(a))
+    return hd__gpu_matmul(out, ctx, a, b);
   HD_TRY(prepare(&p, ctx, a, b));
   HD_TRY(hd__tensor_new(out, ctx, HD_F32, p.ndim, p.size));
   return hd__tensor_keep(out, multiply(&p.job, ctx, *out));

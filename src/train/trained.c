@@ -5,16 +5,27 @@
 
 #include "base/number.h"
 #include "train/checkpoint.h"
+#include "train/device.h"
 #include "train/planned.h"
 #include "train/record.h"
 
+/* What --device auto chose for the run; else the CPU. */
+static const char *chosen_device(const hd_trained *t) {
+  const char *chosen = json_string_value(json_object_get(json_object_get(t->record, "machine"), "device"));
+  return chosen && !strcmp(hd__record_setting(t->record, HD_OPT_device), "auto") ? chosen : "cpu";
+}
+
 static hd_status choose_machine(hd_trained *t, hd_ctx *ctx, const hd_config *config) {
   const hd_placement_request request = hd_config_lanes(config);
+  const char *device = hd__config_text(config, HD_OPT_device);
   HD_TRY(hd__planned_kernels(&t->kernels, ctx));
+  HD_TRY(hd__device_open_named(&t->cuda, ctx, config, strcmp(device, "auto") ? device : chosen_device(t)));
   return hd__lanes_open(&t->lanes, ctx, &request);
 }
 
-static const hd_exec_settings settings = {.batch = 64, .shards = 1, .parts = 1};
+static hd_exec_settings settings_of(const hd_trained *t) {
+  return (hd_exec_settings){.batch = 64, .shards = 1, .parts = 1, .fetch_bytes = t->fetch_bytes, .cuda = t->cuda};
+}
 
 static hd_status make_executor(hd_trained *t, hd_ctx *ctx, const char *folder) {
   char path[HD_PATH_BYTES];
@@ -24,8 +35,10 @@ static hd_status make_executor(hd_trained *t, hd_ctx *ctx, const char *folder) {
     return hd__fail(ctx, HD_E_FORMAT, "%s: expected a number as label-smoothing, found '%.40s'; the file is damaged",
                     t->network.source, smoothing);
   HD_TRY(hd__network_graph(&graph, ctx, &t->network));
-  HD_TRY(hd__plan_create(&t->plan, ctx, graph, t->kernels, &(hd_plan_settings){.train = false}));
+  HD_TRY(hd__plan_create(&t->plan, ctx, graph, t->cuda ? hd__kernels_cuda() : t->kernels,
+                         &(hd_plan_settings){.train = false}));
   HD_TRY(hd__store_create(&t->store, ctx, NULL, t->plan, 0));
+  const hd_exec_settings settings = settings_of(t);
   HD_TRY(hd__exec_create(&t->exec, ctx, t->plan, t->store, t->lanes, &settings));
   HD_TRY(hd__file_join(path, ctx, folder, "model.safetensors"));
   HD_TRY(hd__checkpoint_load_weights(t->store, ctx, path, t->record));
@@ -86,6 +99,7 @@ hd_status hd__trained_open(hd_trained *out, hd_ctx *ctx, const char *checkpoint,
 
 void hd__trained_fini(hd_trained *t) {
   hd__exec_destroy(t->exec);
+  hd__cuda_close(t->cuda);
   hd__store_destroy(t->store);
   hd__plan_destroy(t->plan);
   hd__lanes_destroy(t->lanes);
@@ -98,13 +112,12 @@ hd_status hd__trained_feed(hd_feed *out, hd_ctx *ctx, hd_trained *t, const hd_da
   const hd_augment lists = lists_of(t);
   HD_TRY(hd__feed_init(out, ctx, samples, t->kernels, t->mean, t->std));
   HD_TRY(hd__augment_feed(out, ctx, &lists, mode, t->mean, t->std, 0)); /* nothing is drawn */
-  hd_exec_settings larger = settings;
-  larger.fetch_bytes = hd__feed_scratch_bytes(out);
-  if (larger.fetch_bytes <= t->fetch_bytes)
+  if (hd__feed_scratch_bytes(out) <= t->fetch_bytes)
     return HD_OK;
   hd__exec_destroy(t->exec);
   t->exec = NULL;
-  t->fetch_bytes = larger.fetch_bytes;
+  t->fetch_bytes = hd__feed_scratch_bytes(out);
+  const hd_exec_settings larger = settings_of(t);
   return hd__exec_create(&t->exec, ctx, t->plan, t->store, t->lanes, &larger);
 }
 

@@ -5,6 +5,7 @@
 
 #include <jansson.h>
 
+#include "cuda/cuda.h"
 #include "data/dataset.h"
 #include "exec/exec.h"
 #include "train/augment.h"
@@ -16,6 +17,7 @@ typedef struct hd_trained {
   hd_network network;
   const hd_kernels *kernels;
   hd_lanes *lanes;
+  hd_cuda *cuda; /* the GPU that computes; NULL: the lanes do */
   hd_plan *plan;
   hd_store *store;
   hd_exec *exec;
@@ -23,7 +25,7 @@ typedef struct hd_trained {
   double mean[HD_DATA_MAX_CHANNELS], std[HD_DATA_MAX_CHANNELS]; /* of the data it was trained on */
 } hd_trained;
 
-/* Opens a run's folder or a step's. Of the configuration it uses `threads`. On failure nothing is left to release, but
+/* Opens a run's folder or a step's. Of the configuration it uses `threads` and `device`. On failure nothing is left to release, but
  * hd__trained_fini may be called. */
 hd_status hd__trained_open(hd_trained *out, hd_ctx *ctx, const char *checkpoint, const hd_config *config);
 void hd__trained_fini(hd_trained *trained);

@@ -213,6 +213,23 @@ assert parts["tensors"] == {"bytes": 0, "peak_bytes": 0} and m["host_bytes"] > 0
   ! grep -qi gpu out
 }
 
+@test "eval and predict on a GPU say what the CPU says, to the last digit" {
+  stub
+  "$HEDDLE" train --model lenet5 --data random:1x28x28 --max-steps 3 --threads 1 --out run --device cuda >out
+  for device in cpu cuda cuda:0 auto; do
+    "$HEDDLE" eval run --device $device --json >eval-$device
+    "$HEDDLE" predict run --index 0 --index 70 --device $device --json >predict-$device
+    cmp eval-cpu eval-$device
+    cmp predict-cpu predict-$device
+  done
+  fails 1 eval run --device cuda:7
+  [[ $message == *"--device cuda:7 expects a GPU of that number"* ]]
+  STUB_CUDA_LOSE=3 fails 1 eval run --device cuda
+  [[ $message == *"GPU 0 (Stub GPU): "*CUDA_ERROR_ILLEGAL_ADDRESS* ]]
+  STUB_CUDA_MEMORY=1000 fails 1 predict run --index 0 --device cuda
+  [[ $message == *"is out of memory: expected"* ]]
+}
+
 @test "messages and devices number GPUs as the user does" {
   stub
   export HEDDLE_NVML=$BUILDDIR/tests/unit/.libs/nvml_stub.so STUB_CUDA_GPUS=2

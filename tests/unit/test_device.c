@@ -1,6 +1,8 @@
 /* Devices from C: counted, named, chosen; a session that moves between them has the digest of one that never did. */
 #include "scratch.h"
 
+#include <pthread.h>
+
 #include "cuda/cuda_table.h"
 #include "heddle.h"
 
@@ -77,6 +79,110 @@ static void test_moves(hd_ctx *ctx, const char *optimizer, int run) {
   hd_session_destroy(session);
 }
 
+/* ---- Tensors ---- */
+
+static int same(hd_ctx *ctx, const hd_tensor *here, const hd_tensor *there) {
+  hd_tensor *back;
+  if (!there || hd_tensor_to(&back, ctx, there, cpu) != HD_OK) {
+    diag("%s", hd_ctx_message(ctx));
+    return 0;
+  }
+  const size_t bytes = (size_t)hd_tensor_elems(here) * 4;
+  const int equal = hd_tensor_elems(back) == hd_tensor_elems(here) && hd_tensor_device(back).kind == HD_CPU &&
+                    !memcmp(hd_tensor_data(back), hd_tensor_data(here), bytes);
+  hd_tensor_destroy(back);
+  return equal;
+}
+
+/* The same call here and there, and the same bits. */
+#define BOTH(name, what, here, there)                                                                                  \
+  do {                                                                                                                 \
+    hd_tensor *mine_, *its_;                                                                                           \
+    hd_status mine_status_ = hd_tensor_##name(&mine_, ctx, UNPACK here);                                               \
+    hd_status its_status_ = hd_tensor_##name(&its_, ctx, UNPACK there);                                                \
+    hd_tensor *dense_ = NULL;                                                                                          \
+    if (mine_status_ == HD_OK)                                                                                         \
+      hd_tensor_clone(&dense_, ctx, mine_);                                                                            \
+    ok(its_status_ == HD_OK && dense_ && hd_tensor_device(its_).kind == HD_CUDA && same(ctx, dense_, its_), "%s",      \
+       what);                                                                                                          \
+    hd_tensor_destroy(dense_);                                                                                         \
+    hd_tensor_destroy(mine_);                                                                                          \
+    hd_tensor_destroy(its_);                                                                                           \
+  } while (0)
+#define UNPACK(...) __VA_ARGS__
+
+/* Fails so, with a line that has `text`, and leaves NULL. */
+#define REFUSED(status, text, name, ...)                                                                               \
+  do {                                                                                                                 \
+    hd_tensor *none_;                                                                                                  \
+    const hd_status found_ = hd_tensor_##name(&none_, ctx, __VA_ARGS__);                                               \
+    ok(found_ == (status) && !none_ && strstr(hd_ctx_message(ctx), text), #name ": %s", hd_ctx_message(ctx));          \
+  } while (0)
+
+static void test_tensors(hd_ctx *ctx) {
+  hd_tensor *a, *b, *far_a, *far_b, *view, *far_view, *ints, *far_ints, *again;
+  double value;
+  hd_tensor_randn(&a, ctx, 1, HD_DIMS(33, 70));
+  hd_tensor_randn(&b, ctx, 2, HD_DIMS(70, 19));
+  hd_tensor_arange(&ints, ctx, HD_I32, 0, 10, 1);
+  is_int(hd_tensor_to(&far_a, ctx, a, gpu), HD_OK, "to a GPU");
+  is_int(hd_tensor_to(&far_b, ctx, b, gpu), HD_OK, "another one");
+  is_int(hd_tensor_to(&far_ints, ctx, ints, gpu), HD_OK, "integers, too");
+  is_int(hd_tensor_device(far_a).kind == HD_CUDA && hd_tensor_device(far_a).index == 0, 1, "it knows where it is");
+  ok(same(ctx, a, far_a) && same(ctx, ints, far_ints), "and back, with the same bits");
+  BOTH(matmul, "a product of matrices has the CPU's bits", (a, b), (far_a, far_b));
+  BOTH(add, "so has a sum", (a, a), (far_a, far_a));
+  BOTH(relu, "relu", (a), (far_a));
+  BOTH(tanh, "tanh", (a), (far_a));
+  BOTH(clone, "a copy", (a), (far_a));
+  BOTH(transpose, "a view of what is there", (a, 0, 1), (far_a, 0, 1));
+  BOTH(slice, "a slice of it", (a, 0, 3, 30, 7), (far_a, 0, 3, 30, 7));
+  hd_tensor_transpose(&view, ctx, a, 0, 1);
+  is_int(hd_tensor_to(&far_view, ctx, view, gpu), HD_OK, "a view goes over dense");
+  is_int(hd_tensor_to(&again, ctx, far_view, gpu), HD_OK, "to where it is: a view");
+  ok(hd_tensor_data(again) == hd_tensor_data(far_view), "of the same elements");
+  REFUSED(HD_E_USAGE, "expected both tensors on cpu, found cuda:0; move one with hd_tensor_to", add, a, far_a);
+  REFUSED(HD_E_USAGE, "expected both tensors on cuda:0, found cpu", matmul, far_a, b);
+  REFUSED(HD_E_UNSUPPORTED, "expected a tensor on cpu, found cuda:0", exp, far_a);
+  REFUSED(HD_E_UNSUPPORTED, "move it with hd_tensor_to", sum, far_a, HD_ALL_DIMS, 0);
+  REFUSED(HD_E_UNSUPPORTED, "expected float32 on cuda:0, found int32", relu, far_ints);
+  REFUSED(HD_E_SHAPE, "transpose or reshape", matmul, far_a, far_a);
+  REFUSED(HD_E_UNSUPPORTED, "expects a GPU of that number", to, a, (hd_device){HD_CUDA, 999});
+  is_int(hd_tensor_item(&value, ctx, far_a), HD_E_UNSUPPORTED, "an element is not read unasked");
+  is_int(hd_tensor_fill(far_a, ctx, 0), HD_E_UNSUPPORTED, "nor written");
+  hd_tensor *all[] = {a, b, far_a, far_b, view, far_view, ints, far_ints, again};
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+    hd_tensor_destroy(all[i]);
+}
+
+/* A session goes on in another thread, and tensors come and go beside it. */
+static void *train_there(void *arg) {
+  hd_session *session = arg;
+  hd_ctx *ctx;
+  hd_tensor *a, *far;
+  hd_ctx_create(&ctx);
+  hd_tensor_zeros(&a, ctx, HD_F32, HD_DIMS(5));
+  int failed = hd_tensor_to(&far, ctx, a, gpu);
+  failed |= hd_session_step(NULL, session, ctx, 4);
+  hd_tensor_destroy(far);
+  failed |= hd_session_step(NULL, session, ctx, 8);
+  if (failed)
+    diag("%s", hd_ctx_message(ctx));
+  hd_tensor_destroy(a);
+  hd_ctx_destroy(ctx);
+  return failed ? session : NULL;
+}
+
+static void test_threads(hd_ctx *ctx) {
+  pthread_t thread;
+  void *failed = ctx;
+  hd_session *session = open_session(ctx, "cuda", 9, "adam");
+  if (pthread_create(&thread, NULL, train_there, session) == 0)
+    pthread_join(thread, &failed);
+  is_int(failed == NULL, 1, "a session that was made on a GPU goes on in another thread");
+  hd_session_destroy(session);
+}
+
 int main(void) {
   hd_ctx *ctx;
   cuda_table_environment();
@@ -86,6 +192,8 @@ int main(void) {
   test_names(ctx);
   test_moves(ctx, "adamw", 0);
   test_moves(ctx, "sgd", 2);
+  test_tensors(ctx);
+  test_threads(ctx);
   hd_ctx_destroy(ctx);
   return done_testing();
 }
