@@ -15,8 +15,19 @@ static const char *const names[HD_CUDA_COUNT] = {
 #define OP(name, class) [HD_OP_##name] = "hdk_" #name,
 #include "graph/ops.def"
 #define KERNEL(name, args) [HD_CUDA_##name] = "hdk_" #name,
-    HD_CUDA_OWN(KERNEL)
+    HD_CUDA_OWN(KERNEL) HD_CUDA_BLOCKS(KERNEL)
 #undef KERNEL
+#define SIXTEEN(op, what, T) [HD_CUDA_##what##_##T] = "hdk_" #what "_" #T,
+#define PRODUCT(op, what, TA, TB) [HD_CUDA_##what##_##TA##_##TB] = "hdk_" #what "_" #TA "_" #TB,
+#define LIVE(op, what, R, threads) [HD_CUDA_##what##_##R] = "hdk_" #what "_" #R,
+#define SCATTER(op, what, elements) [HD_CUDA_##what##_##elements] = "hdk_" #what "_" #elements,
+#define CHANNELS(op, what) [HD_CUDA_##what] = "hdk_" #what,
+        HD_CUDA_TILED(SIXTEEN, PRODUCT, LIVE, SCATTER, CHANNELS)
+#undef SIXTEEN
+#undef LIVE
+#undef SCATTER
+#undef CHANNELS
+#undef PRODUCT
 };
 
 /* ---- Opening ---- */
@@ -100,6 +111,8 @@ static hd_status check_arch(hd_cuda *cuda, hd_ctx *ctx, const hd_cuda_module *mo
                         "asking the GPU's compute capability"));
   HD_TRY(hd__cuda_check(cuda, ctx, cuda->driver.device_attribute(&minor, CU_CAPABILITY_MINOR, cuda->device),
                         "asking the GPU's compute capability"));
+  HD_TRY(hd__cuda_check(cuda, ctx, cuda->driver.device_attribute(&cuda->processors, CU_MULTIPROCESSORS, cuda->device),
+                        "asking the GPU's number of multiprocessors"));
   snprintf(cuda->arch, sizeof cuda->arch, "sm_%d", 10 * major + minor);
   if (runs_on(module->archs, 10 * major + minor))
     return HD_OK;

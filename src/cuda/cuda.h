@@ -46,6 +46,7 @@ typedef struct hd_cuda {
   int index; /* as the driver counts those that CUDA_VISIBLE_DEVICES leaves */
   char name[HD_CUDA_TEXT_BYTES];
   char arch[16]; /* "sm_90" */
+  int processors;
   int64_t memory_bytes;
   cu_device device;
   cu_context context;

@@ -7,29 +7,9 @@
 
 _Static_assert((int)HD_CUDA_GROUPS == (int)HD_MAX_GROUPS, "a step has the scalars of all groups");
 
-/* Threads of an operation for each sample or shard. */
-#include "kernel/cuda/cuda_conv.h"
 #include "kernel/cuda/cuda_cover.h"
-#include "kernel/cuda/cuda_linear.h"
-#include "kernel/cuda/cuda_loss.h"
-#include "kernel/cuda/cuda_norm.h"
-#include "kernel/cuda/cuda_pointwise.h"
-#include "kernel/cuda/cuda_pool.h"
 
 _Static_assert((int)HD_CUDA_COVERS >= (int)HD_MAX_COVER, "a thread folds any range of shards");
-
-typedef int64_t count_fn(const hd_geom *g);
-#define OP_ROWS(name) [HD_OP_##name] = name##_count,
-#define OP_SHARD OP_ROWS
-#define OP_REDUCE OP_ROWS
-#define OP_STATS OP_ROWS
-#define OP_UPDATE(name)
-static count_fn *const counts[HD_OP_COUNT] = {
-#define OP(name, class) OP_##class(name)
-#include "graph/ops.def"
-};
-
-int64_t hd__exec_cuda_columns(hd_op op, const hd_geom *g) { return counts[op](g); }
 
 /* ---- Places ---- */
 
@@ -75,8 +55,7 @@ static hd_status launch_call(const hd_exec_cuda *x, hd_ctx *ctx, const hd_plan_c
     }
   if (hd__exec_cuda_native_takes(x, planned))
     return hd__exec_cuda_native_launch(x, ctx, planned, &call, half);
-  const int64_t rows = planned->per_shard ? x->settings.shards : x->settings.batch;
-  return hd__cuda_launch(x->cuda, ctx, (int)planned->op, counts[planned->op](&node->geom), rows, &call);
+  return hd__exec_cuda_launch(x->cuda, ctx, planned->op, x->settings.batch, x->settings.shards, &call);
 }
 
 /* While a step is recorded a library must not load code any more: it computes each of its calls once before, of zeros. */
@@ -230,21 +209,33 @@ static hd_cuda_chunks chunks_of(const hd_exec_cuda *x, int half) {
                           .step = x->inlet[half].whole};
 }
 
+/* Threads for each chunk: an element each of the largest. */
+static int64_t largest_chunk(const hd_plan *plan) {
+  int64_t most = 1;
+  for (int c = 0; c < plan->chunk_count; c++) {
+    const hd_param *param = &plan->graph->params[plan->chunks[c].param];
+    const int64_t elems = (plan->chunks[c].j1 - plan->chunks[c].j0) * hd__param_columns(param);
+    most = elems > most ? elems : most;
+  }
+  return most;
+}
+
 static hd_status lower_phase(hd_exec_cuda *x, hd_ctx *ctx, const hd_phase *phase, int half) {
   const hd_cuda_chunks chunks = chunks_of(x, half);
+  const int64_t elems = largest_chunk(x->plan);
   switch (phase->kind) {
   case HD_PHASE_SHARDS:
   case HD_PHASE_OUTPUTS: return lower_shards(x, ctx, phase, half);
   case HD_PHASE_FOLD_NORM:
-    HD_TRY(hd__cuda_launch(x->cuda, ctx, HD_CUDA_fold, HD_CUDA_BLOCK, chunks.chunks, &chunks));
+    HD_TRY(hd__cuda_launch(x->cuda, ctx, HD_CUDA_fold, elems, chunks.chunks, &chunks));
     HD_TRY(hd__cuda_launch(x->cuda, ctx, HD_CUDA_squares, 16, chunks.chunks, &chunks));
     return hd__cuda_launch(x->cuda, ctx, HD_CUDA_clip, 1, 1, &chunks);
   case HD_PHASE_FOLD_UPDATE:
   case HD_PHASE_UPDATE: break;
   }
-  HD_TRY(hd__cuda_launch(x->cuda, ctx, (int)x->settings.update, HD_CUDA_BLOCK, chunks.chunks, &chunks));
+  HD_TRY(hd__cuda_launch(x->cuda, ctx, (int)x->settings.update, elems, chunks.chunks, &chunks));
   HD_TRY(lower_running(x, ctx, half));
-  return hd__cuda_launch(x->cuda, ctx, HD_CUDA_close, 1, 1, &chunks);
+  return hd__cuda_launch(x->cuda, ctx, HD_CUDA_close, HD_CUDA_BLOCK, 1, &chunks);
 }
 
 /* ---- Samples ---- */

@@ -252,8 +252,7 @@ static hd_status weights(const hd_exec_cuda *x, hd_ctx *ctx, const hd_plan_call 
   hd_cuda_call bias = *call;
   bias.out[0] = NULL;
   if (call->out[1])
-    HD_TRY(hd__cuda_launch(x->cuda, ctx, (int)planned->op, hd__exec_cuda_columns(planned->op, &call->g),
-                           x->settings.shards, &bias));
+    HD_TRY(hd__exec_cuda_launch(x->cuda, ctx, planned->op, x->settings.batch, x->settings.shards, &bias));
   if (!call->out[0])
     return HD_OK;
   if (planned->op == HD_OP_conv2d_dw)

@@ -72,8 +72,9 @@ struct hd_exec_cuda {
 /* Takes memory and fills the tables that never change. */
 hd_status hd__exec_cuda_memory(hd_exec_cuda *exec, hd_ctx *ctx);
 
-/* Threads that an operation wants for each sample or shard. */
-int64_t hd__exec_cuda_columns(hd_op op, const hd_geom *g);
+/* Launches what does an operation for a batch of `rows` samples in `shards` shards, or for what of it there will be. */
+hd_status hd__exec_cuda_launch(hd_cuda *cuda, hd_ctx *ctx, hd_op op, int64_t rows, int64_t shards,
+                               const hd_cuda_call *call);
 
 /* Lets NVIDIA's libraries prepare what a recorded step asks of them. */
 hd_status hd__exec_cuda_warm_up(const hd_exec_cuda *exec, hd_ctx *ctx);

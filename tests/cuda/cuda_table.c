@@ -14,9 +14,13 @@
 static hd_ctx ctx;
 static hd_cuda *cuda;
 static hd_cuda_step *step;
-static hd_kernels table = {.name = "cuda", .isa = "cuda"};
+static hd_kernels plain = {.name = "cuda_plain", .isa = "cuda"}, small = {.name = "cuda_small", .isa = "cuda"},
+                  large = {.name = "cuda_large", .isa = "cuda"};
 static void *pages[4096];
 static int page_count;
+
+/* A batch may be larger than the step that is run, as at the end of an epoch: blocks for samples and shards that are not. */
+enum { spare_rows = 1 };
 
 void cuda_table_environment(void) {
   const char *real = getenv("HD_GPU"), *build = getenv("BUILDDIR");
@@ -48,8 +52,8 @@ static void *take_pages(size_t bytes) {
   return pages[page_count++] = memory;
 }
 
-/* One shard of all rows. */
-static void run(hd_op op, const hd_call *call) {
+/* One shard of all rows, for a GPU of so many processors. */
+static void run(hd_op op, const hd_call *call, int processors) {
   hd_cuda_call c = {.g = *call->g, .step = step, .node = call->draw.node};
   memcpy(c.in, call->in, sizeof c.in);
   memcpy(c.out, call->out, sizeof c.out);
@@ -62,13 +66,15 @@ static void run(hd_op op, const hd_call *call) {
                          .position = call->draw.position,
                          .divisor = call->divisor,
                          .fold = {.count = 1, .step = {{.row1 = (int32_t)call->rows}}}};
-  const int64_t rows = hd__op_info(op)->class == HD_CLASS_ROWS ? call->rows : 1;
-  must(hd__cuda_launch(cuda, &ctx, (int)op, hd__exec_cuda_columns(op, call->g), rows, &c));
+  cuda->processors = processors;
+  must(hd__exec_cuda_launch(cuda, &ctx, op, call->rows + spare_rows, 1 + spare_rows, &c));
   must(hd__cuda_check(cuda, &ctx, cuda->driver.stream_wait(cuda->compute), "computing"));
 }
 
 #define OP_ROWS(name)                                                                                                  \
-  static void run_##name(const hd_call *call) { run(HD_OP_##name, call); }
+  static void plain_##name(const hd_call *call) { run(HD_OP_##name, call, 0); }                                        \
+  static void small_##name(const hd_call *call) { run(HD_OP_##name, call, 1 << 20); }                                  \
+  static void large_##name(const hd_call *call) { run(HD_OP_##name, call, 1); }
 #define OP_SHARD OP_ROWS
 #define OP_REDUCE OP_ROWS
 #define OP_STATS OP_ROWS
@@ -76,7 +82,10 @@ static void run(hd_op op, const hd_call *call) {
 #define OP(name, class) OP_##class(name)
 #include "graph/ops.def"
 #undef OP_ROWS
-#define OP_ROWS(name) table.run[HD_OP_##name] = run_##name;
+#define OP_ROWS(name)                                                                                                  \
+  plain.run[HD_OP_##name] = plain_##name;                                                                              \
+  small.run[HD_OP_##name] = small_##name;                                                                              \
+  large.run[HD_OP_##name] = large_##name;
 
 void cuda_table_open(void) {
   void *memory;
@@ -98,5 +107,11 @@ void cuda_table_close(void) {
   hd__cuda_close(cuda);
 }
 
-const hd_kernels *cuda_table(void) { return cuda ? &table : NULL; }
+const hd_kernels *cuda_table(const char *name) {
+  const hd_kernels *const all[] = {&plain, &small, &large};
+  for (int i = 0; cuda && i < 3; i++)
+    if (!strcmp(all[i]->name, name))
+      return all[i];
+  return NULL;
+}
 const char *cuda_table_lacks(void) { return ctx.message; }

@@ -9,7 +9,10 @@
 
 void cuda_table_open(void);
 void cuda_table_close(void);
-const hd_kernels *cuda_table(void); /* NULL: there is none */
+
+/* "cuda_plain": kernels with a thread for each element; "cuda_small", "cuda_large": block kernels of small and of large
+ * parts, where an operation has them. NULL: there is none. */
+const hd_kernels *cuda_table(const char *name);
 const char *cuda_table_lacks(void); /* why */
 
 /* Sets the environment for the driver and the module that tests use; also for processes that they start. */

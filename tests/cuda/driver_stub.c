@@ -7,6 +7,7 @@
  *
  *   STUB_CUDA_INIT=CODE      what cuInit returns           STUB_CUDA_GPUS=N        1
  *   STUB_CUDA_VERSION=N      of the driver, 13000          STUB_CUDA_ARCH=NN       compute capability, 90
+ *   STUB_CUDA_PROCESSORS=N   multiprocessors, 4
  *   STUB_CUDA_MEMORY=BYTES   of a GPU, 1 GiB               STUB_CUDA_NO_MEMORY=N   the N-th allocation fails, from 1
  *   STUB_CUDA_SKIP=1         kernels do nothing, in no time
  *   STUB_CUDA_REFUSE=N       the N-th launch is refused    STUB_CUDA_LOSE=N        the N-th kernel of a GPU kills it:
@@ -46,7 +47,8 @@ static long number(const char *variable, long fallback) {
 struct cu_function {
   const char *name;
   void (*run)(const void *arguments);
-  size_t bytes; /* of the arguments */
+  size_t bytes;  /* of the arguments */
+  int by_blocks; /* runs once a block, not once a thread */
   int gpu;
 };
 
@@ -57,10 +59,18 @@ struct cu_function {
 #define OP_UPDATE_ARGS hd_cuda_chunks
 #undef OP
 static const struct cu_function functions[] = {
-#define OP(name, class) {"hdk_" #name, hdk_##name, sizeof(OP_##class##_ARGS), 0},
+#define OP(name, class) {"hdk_" #name, hdk_##name, sizeof(OP_##class##_ARGS), 0, 0},
 #include "graph/ops.def"
-#define KERNEL(name, args) {"hdk_" #name, hdk_##name, sizeof(args), 0},
+#define KERNEL(name, args) {"hdk_" #name, hdk_##name, sizeof(args), 0, 0},
     HD_CUDA_OWN(KERNEL)
+#undef KERNEL
+#define KERNEL(name, args) {"hdk_" #name, hdk_##name, sizeof(args), 1, 0},
+#define SIXTEEN(op, what, T) KERNEL(what##_##T, hd_cuda_call)
+#define PRODUCT(op, what, TA, TB) KERNEL(what##_##TA##_##TB, hd_cuda_call)
+#define LIVE(op, what, R, threads) KERNEL(what##_##R, hd_cuda_call)
+#define SCATTER(op, what, elements) KERNEL(what##_##elements, hd_cuda_call)
+#define CHANNELS(op, what) KERNEL(what, hd_cuda_call)
+        HD_CUDA_BLOCKS(KERNEL) HD_CUDA_TILED(SIXTEEN, PRODUCT, LIVE, SCATTER, CHANNELS)
 #undef KERNEL
 };
 enum { FUNCTIONS = sizeof functions / sizeof *functions };
@@ -197,6 +207,16 @@ static void drop(queue *q) {
   q->first = NULL;
 }
 
+/* Block by block; the order of a block's threads is another one every time, since none may depend on it. */
+static void run_blocks(const queued *op) {
+  static int order;
+  if (number("STUB_CUDA_SKIP", 0))
+    return;
+  hd_cuda_here.backwards = order++ & 1;
+  for (hd_cuda_here.block = 0; hd_cuda_here.block < op->grid.width / HD_CUDA_BLOCK; hd_cuda_here.block++)
+    op->function->run(op->arguments);
+}
+
 static void run_grid(const queued *op) {
   if (number("STUB_CUDA_SKIP", 0))
     return;
@@ -230,7 +250,7 @@ static void run_one(struct cu_stream *stream) {
   else if (op->kind == OP_AFTER)
     run_until(op->event, op->mark);
   else if (gpu->broken == CU_DONE && op->kind == OP_LAUNCH)
-    run_grid(op);
+    (op->function->by_blocks ? run_blocks : run_grid)(op);
   else if (gpu->broken == CU_DONE && op->kind == OP_CALL)
     op->call(op->arguments);
   else if (gpu->broken == CU_DONE && op->kind == OP_COPY)
@@ -323,7 +343,9 @@ STUB cuDeviceGetUuid(cu_uuid *uuid, cu_device device) {
 
 STUB cuDeviceGetAttribute(int *value, int attribute, cu_device device) {
   const long arch = number("STUB_CUDA_ARCH", 90);
-  *value = (int)(attribute == CU_CAPABILITY_MAJOR ? arch / 10 : arch % 10);
+  *value = (int)(attribute == CU_MULTIPROCESSORS    ? number("STUB_CUDA_PROCESSORS", 4)
+                 : attribute == CU_CAPABILITY_MAJOR ? arch / 10
+                                                    : arch % 10);
   return CU_DONE;
 }
 
@@ -562,13 +584,15 @@ STUB cuModuleGetFunction(cu_function *function, cu_module module, const char *na
 STUB cuLaunchKernel(cu_function function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
                     unsigned block_y, unsigned block_z, unsigned shared_bytes, cu_stream stream, void **arguments,
                     void **extra) {
-  queued op = {.kind = OP_LAUNCH, .function = function, .grid = {0, 0, grid_x * block_x, grid_y * block_y}};
+  queued op = {
+      .kind = OP_LAUNCH, .function = function, .grid = {.width = grid_x * block_x, .height = grid_y * block_y}};
   if (function->gpu != stream->gpu)
     return OTHER_CONTEXT;
   if (++launches == number("STUB_CUDA_REFUSE", 0))
     return LAUNCH_REFUSED;
   if (grid_x == 0 || grid_y == 0 || grid_y > 65535 || block_x * block_y > HD_CUDA_BLOCK || grid_z * block_z != 1 ||
-      function->bytes > MOST_ARGUMENTS || extra)
+      function->bytes > MOST_ARGUMENTS || extra ||
+      (function->by_blocks && (block_x != HD_CUDA_BLOCK || grid_y * block_y != 1)))
     return INVALID_VALUE;
   memcpy(op.arguments, arguments[0], function->bytes);
   return add(stream, &op);

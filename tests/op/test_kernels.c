@@ -12,12 +12,14 @@
 #include "sys/fpmode.h"
 #include "tap.h"
 
-enum { RANDOM_SHAPES = 80, TABLES = 6 };
+enum { RANDOM_SHAPES = 80, TABLES = 8 };
 
-static const char *const isas[TABLES] = {"reference", "scalar", "avx2", "avx512", "neon", "cuda"};
+static const char *const isas[TABLES] = {"reference", "scalar",     "avx2",       "avx512",
+                                         "neon",      "cuda_plain", "cuda_small", "cuda_large"};
 
 /* NULL: this CPU, this build or this machine lacks it. */
-static const hd_kernels *table_of(int t) { return strcmp(isas[t], "cuda") ? hd__kernels_of(isas[t]) : cuda_table(); }
+static bool is_cuda(int t) { return !strncmp(isas[t], "cuda", 4); }
+static const hd_kernels *table_of(int t) { return is_cuda(t) ? cuda_table(isas[t]) : hd__kernels_of(isas[t]); }
 
 static int32_t choose(random_stream *random, const int32_t *list, uint32_t count) {
   return list[random_below(random, count)];
@@ -298,7 +300,7 @@ static void report(const int failed[TABLES], const char *what) {
     if (table_of(t))
       ok(failed[t] == 0, "%s: %s, the reference's bits", isas[t], what);
     else
-      skip(1, "%s: %s", isas[t], strcmp(isas[t], "cuda") ? "this CPU or this build lacks it" : cuda_table_lacks());
+      skip(1, "%s: %s", isas[t], is_cuda(t) ? cuda_table_lacks() : "this CPU or this build lacks it");
 }
 
 static void check_op(hd_op op) {

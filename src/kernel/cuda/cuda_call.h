@@ -135,18 +135,22 @@ typedef struct hd_cuda_chunks {
 
 #ifdef __CUDACC__
 #define HD_UNROLL _Pragma("unroll")
+#define HD_UNROLL_BY_8 _Pragma("unroll 8")
 #define HD_X ((int64_t)blockIdx.x * blockDim.x + threadIdx.x)
 #define HD_Y ((int64_t)blockIdx.y * blockDim.y + threadIdx.y)
 #define HD_WIDTH ((int64_t)gridDim.x * blockDim.x)
 #define HD_HEIGHT ((int64_t)gridDim.y * blockDim.y)
 #else
 #define HD_UNROLL
+#define HD_UNROLL_BY_8
 #define HD_X (hd_cuda_here.x)
 #define HD_Y (hd_cuda_here.y)
 #define HD_WIDTH (hd_cuda_here.width)
 #define HD_HEIGHT (hd_cuda_here.height)
 typedef struct hd_cuda_place {
   int64_t x, y, width, height;
+  int64_t block;     /* of a block kernel, which runs once a block, see cuda_block.h */
+  int32_t backwards; /* its threads run from the last to the first */
 } hd_cuda_place;
 #endif
 

@@ -76,6 +76,13 @@ HD_BOTH void cuda_take_patch(float *d, const cuda_map *map, int ty, int tx, int 
   HD_TRANSFORM(d, cuda_patch_line, 4, 4);
 }
 
+HD_BOTH void cuda_tile_back(float out[4], float m[16], float bias) {
+  HD_TRANSFORM(m, cuda_tile_line, 4, 2);
+  HD_UNROLL
+  for (int i = 0; i < 4; i++)
+    out[i] = m[i / 2 * 4 + i % 2] + bias;
+}
+
 /* The four outputs of a tile; w: a channel's first tap, floats to the next tap and to the next channel. */
 HD_BOTH void cuda_tile(float out[4], const cuda_map *map, int ty, int tx, const float *w, int64_t tap, int64_t channel,
                        float bias) {
@@ -90,10 +97,7 @@ HD_BOTH void cuda_tile(float out[4], const cuda_map *map, int ty, int tx, const 
     for (int i = 0; i < 16; i++)
       m[i] = fmaf(d[i], k[i], m[i]);
   }
-  HD_TRANSFORM(m, cuda_tile_line, 4, 2);
-  HD_UNROLL
-  for (int i = 0; i < 4; i++)
-    out[i] = m[i / 2 * 4 + i % 2] + bias;
+  cuda_tile_back(out, m, bias);
 }
 
 /* ---- Forward ---- */
@@ -123,15 +127,11 @@ HD_BOTH void cuda_put_window(const hd_cuda_call *c, int64_t n, int64_t window, i
 HD_BOTH int cuda_tile_side(const hd_geom *g) { return 2 / g->pool; }
 HD_BOTH int cuda_tiles(int windows, int side) { return (windows + side - 1) / side; }
 
-HD_BOTH void cuda_conv_tile(const hd_cuda_call *c, int64_t n, int64_t i) {
+/* A tile's outputs: the maximum of a window of side 2, or those of four windows that exist. */
+HD_BOTH void cuda_put_tile(const hd_cuda_call *c, int64_t n, int tile, int co, const float value[4]) {
   const hd_geom *g = &c->g;
-  const int side = cuda_tile_side(g), across = cuda_tiles(g->wp, side), co = (int)(i % g->co);
-  const int ty = (int)(i / g->co) / across, tx = (int)(i / g->co) % across;
-  const cuda_map map = {cuda_in(c, 0, n), g->hi, g->wi, g->ci, -g->ph, -g->pw};
-  float value[4];
-  cuda_tile(value, &map, ty, tx, cuda_param(c, 1) + (int64_t)co * 9 * g->ci, g->ci, 1,
-            c->in[2] ? cuda_param(c, 2)[co] : 0);
-  if (side == 1) {
+  const int across = cuda_tiles(g->wp, cuda_tile_side(g)), ty = tile / across, tx = tile % across;
+  if (cuda_tile_side(g) == 1) {
     float best = value[0];
     int at = 0;
     HD_UNROLL
@@ -140,7 +140,7 @@ HD_BOTH void cuda_conv_tile(const hd_cuda_call *c, int64_t n, int64_t i) {
         best = value[p];
         at = p;
       }
-    cuda_put_window(c, n, (int64_t)ty * g->wp + tx, co, best, at);
+    cuda_put_window(c, n, tile, co, best, at);
     return;
   }
   HD_UNROLL
@@ -149,6 +149,16 @@ HD_BOTH void cuda_conv_tile(const hd_cuda_call *c, int64_t n, int64_t i) {
     if (wy < g->hp && wx < g->wp)
       cuda_put_window(c, n, (int64_t)wy * g->wp + wx, co, value[p], 0);
   }
+}
+
+HD_BOTH void cuda_conv_tile(const hd_cuda_call *c, int64_t n, int64_t i) {
+  const hd_geom *g = &c->g;
+  const int across = cuda_tiles(g->wp, cuda_tile_side(g)), co = (int)(i % g->co), tile = (int)(i / g->co);
+  const cuda_map map = {cuda_in(c, 0, n), g->hi, g->wi, g->ci, -g->ph, -g->pw};
+  float value[4];
+  cuda_tile(value, &map, tile / across, tile % across, cuda_param(c, 1) + (int64_t)co * 9 * g->ci, g->ci, 1,
+            c->in[2] ? cuda_param(c, 2)[co] : 0);
+  cuda_put_tile(c, n, tile, co, value);
 }
 
 HD_BOTH int64_t conv2d_count(const hd_geom *g) {
@@ -210,21 +220,27 @@ HD_BOTH int64_t conv2d_dx_count(const hd_geom *g) {
   return cuda_conv_tiled_gradients(g) ? (int64_t)cuda_tiles(g->hi, 2) * cuda_tiles(g->wi, 2) * g->ci : cuda_elems(g);
 }
 
+HD_BOTH void cuda_put_dx_tile(const hd_cuda_call *c, int64_t n, int ty, int tx, int ci, const float value[4]) {
+  HD_UNROLL
+  for (int p = 0; p < 4; p++) {
+    const int y = 2 * ty + p / 2, x = 2 * tx + p % 2;
+    if (y < c->g.hi && x < c->g.wi)
+      cuda_out(c, 0, n)[((int64_t)y * c->g.wi + x) * c->g.ci + ci] = value[p];
+  }
+}
+
 HD_BOTH void conv2d_dx_at(const hd_cuda_call *c, int64_t n, int64_t i) {
   const hd_geom *g = &c->g;
   const int ci = (int)(i % g->ci), at = (int)(i / g->ci);
-  float *dx = cuda_out(c, 0, n), value[4];
+  float value[4];
   if (!cuda_conv_tiled_gradients(g)) {
-    dx[i] = cuda_conv_dx_value(c, n, at / g->wi, at % g->wi, ci);
+    cuda_out(c, 0, n)[i] = cuda_conv_dx_value(c, n, at / g->wi, at % g->wi, ci);
     return;
   }
-  const int across = cuda_tiles(g->wi, 2), y = at / across * 2, x = at % across * 2;
+  const int ty = at / cuda_tiles(g->wi, 2), tx = at % cuda_tiles(g->wi, 2);
   const cuda_map map = {cuda_in(c, 0, n), g->hp, g->wp, g->co, g->ph - 2, g->pw - 2};
-  cuda_tile(value, &map, y / 2, x / 2, cuda_param(c, 1) + 8 * g->ci + ci, -g->ci, 9 * (int64_t)g->ci, 0);
-  HD_UNROLL
-  for (int p = 0; p < 4; p++)
-    if (y + p / 2 < g->hi && x + p % 2 < g->wi)
-      dx[((int64_t)(y + p / 2) * g->wi + x + p % 2) * g->ci + ci] = value[p];
+  cuda_tile(value, &map, ty, tx, cuda_param(c, 1) + 8 * g->ci + ci, -g->ci, 9 * (int64_t)g->ci, 0);
+  cuda_put_dx_tile(c, n, ty, tx, ci, value);
 }
 
 /* ---- Gradients of weight and bias, per shard ---- */
@@ -251,10 +267,17 @@ HD_BOTH float cuda_conv_dw_value(const hd_cuda_call *c, int64_t k, int co, int c
   return acc + 0;
 }
 
+HD_BOTH void cuda_kernel_back(float *dw, float s[16], int64_t tap) {
+  HD_TRANSFORM(s, cuda_kernel_gradient_line, 4, 3);
+  HD_UNROLL
+  for (int i = 0; i < 9; i++)
+    dw[i * tap] = s[i / 3 * 4 + i % 3] + 0;
+}
+
 HD_BOTH void cuda_conv_dw_tiled(const hd_cuda_call *c, int64_t k, int co, int ci) {
   const hd_geom *g = &c->g;
   const int down = cuda_tiles(g->hp, 2), across = cuda_tiles(g->wp, 2);
-  float s[16] = {0}, z[16], d[16], *dw = cuda_sums(c, 0, k) + (int64_t)co * 9 * g->ci;
+  float s[16] = {0}, z[16], d[16];
   for (int64_t n = cuda_row0(c, k); n < cuda_row1(c, k); n++) {
     const cuda_map map = {cuda_in(c, 0, n), g->hi, g->wi, g->ci, -g->ph, -g->pw};
     for (int tile = 0; tile < down * across; tile++) {
@@ -269,10 +292,7 @@ HD_BOTH void cuda_conv_dw_tiled(const hd_cuda_call *c, int64_t k, int co, int ci
         s[i] = fmaf(z[i], d[i], s[i]);
     }
   }
-  HD_TRANSFORM(s, cuda_kernel_gradient_line, 4, 3);
-  HD_UNROLL
-  for (int i = 0; i < 9; i++)
-    dw[i * g->ci + ci] = s[i / 3 * 4 + i % 3] + 0;
+  cuda_kernel_back(cuda_sums(c, 0, k) + (int64_t)co * 9 * g->ci + ci, s, g->ci);
 }
 
 HD_BOTH float cuda_conv_db_value(const hd_cuda_call *c, int64_t k, int co) {

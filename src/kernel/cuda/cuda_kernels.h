@@ -5,9 +5,14 @@
 #ifndef HD_KERNEL_CUDA_KERNELS_H
 #define HD_KERNEL_CUDA_KERNELS_H
 
+#include "kernel/cuda/cuda_block.h"
 #include "kernel/cuda/cuda_conv.h"
+#include "kernel/cuda/cuda_conv_live.h"
+#include "kernel/cuda/cuda_conv_scatter.h"
+#include "kernel/cuda/cuda_conv_tiles.h"
 #include "kernel/cuda/cuda_cover.h"
 #include "kernel/cuda/cuda_linear.h"
+#include "kernel/cuda/cuda_linear_tiles.h"
 #include "kernel/cuda/cuda_loss.h"
 #include "kernel/cuda/cuda_names.h"
 #include "kernel/cuda/cuda_native.h"
@@ -24,8 +29,16 @@
     name##_body(&c);                                                                                                   \
   }                                                                                                                    \
   static __device__ void name##_body(const args *c)
+/* At least two blocks at a time on a multiprocessor: at most 128 registers a thread, 48 KiB of shared memory a block. */
+#define HD_BLOCK_KERNEL(name, args)                                                                                    \
+  static __device__ void name##_block(const args *c);                                                                  \
+  extern "C" __global__ void __launch_bounds__(HD_CUDA_BLOCK, 2) hdk_##name(const __grid_constant__ args c) {          \
+    name##_block(&c);                                                                                                  \
+  }                                                                                                                    \
+  static __device__ void name##_block(const args *c)
 #else
 static hd_cuda_place hd_cuda_here;
+#define HD_BLOCK_KERNEL HD_KERNEL
 #define HD_KERNEL(name, args)                                                                                          \
   static void name##_body(const args *c);                                                                              \
   static void hdk_##name(const void *c) { name##_body((const args *)c); }                                              \
@@ -63,7 +76,6 @@ OP_CHUNKS(squares)
       name##_over(c, 0, 1, 0);                                                                                         \
   }
 OP_ONCE(clip)
-OP_ONCE(close)
 
 #define OP_LINE(name, args)                                                                                            \
   HD_KERNEL(name, args) {                                                                                              \
@@ -76,6 +88,15 @@ OP_LINE(cover, hd_cuda_meet)
 OP_LINE(cover_stats, hd_cuda_meet)
 OP_LINE(ranks, hd_cuda_ranks)
 OP_LINE(running, hd_cuda_running)
+
+#define OP_SIXTEEN(op, what, T) HD_SIXTEEN(what##_##T, what, T)
+#define OP_PRODUCT(op, what, TA, TB) HD_PRODUCT(what##_##TA##_##TB, what, TA, TB)
+#define OP_LIVE(op, what, R, threads) HD_LIVE(what##_##R, what, R, threads)
+#define OP_SCATTER(op, what, elements) HD_SCATTER(what##_##elements, what, elements)
+#define OP_CHANNELS(op, what)
+HD_CUDA_TILED(OP_SIXTEEN, OP_PRODUCT, OP_LIVE, OP_SCATTER, OP_CHANNELS)
+#include "kernel/cuda/cuda_channels.h"
+#include "kernel/cuda/cuda_close.h"
 
 HD_KERNEL(gather, hd_cuda_gather) { HD_OVER(c->step->rows, gather, c->elems); }
 

@@ -11,7 +11,6 @@ enum { HD_CUDA_BLOCK = 256 }; /* threads of a block, at most */
   KERNEL(fold, hd_cuda_chunks)                                                                                         \
   KERNEL(squares, hd_cuda_chunks)                                                                                      \
   KERNEL(clip, hd_cuda_chunks)                                                                                         \
-  KERNEL(close, hd_cuda_chunks)                                                                                        \
   KERNEL(meet, hd_cuda_meet)                                                                                           \
   KERNEL(meet_stats, hd_cuda_meet)                                                                                     \
   KERNEL(cover, hd_cuda_meet)                                                                                          \
@@ -25,12 +24,60 @@ enum { HD_CUDA_BLOCK = 256 }; /* threads of a block, at most */
   KERNEL(finish, hd_cuda_call)                                                                                         \
   KERNEL(spread, hd_cuda_call)
 
+/* Block kernels that do an operation's work faster than a thread for each element does, see cuda_block.h; those of an
+ * operation from the largest parts of its outputs to the smallest. SIXTEEN(operation, what, T) is what_T, made as
+ * cuda_sixteen.h says, PRODUCT(operation, what, TA, TB) is what_TA_TB, as cuda_product.h says, LIVE(operation, what, R, threads)
+ * what_R, as cuda_conv_live.h says, SCATTER(operation, what, elements) is what_elements, as cuda_conv_scatter.h says;
+ * CHANNELS(operation, what) is what, written in cuda_channels.h. */
+#define HD_CUDA_TILED(SIXTEEN, PRODUCT, LIVE, SCATTER, CHANNELS)                                                       \
+  SIXTEEN(linear, linear_sums, 8)                                                                                      \
+  SIXTEEN(linear, linear_sums, 4)                                                                                      \
+  SIXTEEN(linear, linear_sums, 2)                                                                                      \
+  PRODUCT(linear_dx, linear_dx_product, 4, 4)                                                                          \
+  PRODUCT(linear_dx, linear_dx_product, 2, 2)                                                                          \
+  PRODUCT(linear_dw, linear_dw_product, 4, 4)                                                                          \
+  PRODUCT(linear_dw, linear_dw_product, 2, 2)                                                                          \
+  SIXTEEN(conv2d, conv_tiles, 8)                                                                                       \
+  SIXTEEN(conv2d, conv_tiles, 4)                                                                                       \
+  PRODUCT(conv2d, conv_sums, 2, 4)                                                                                     \
+  PRODUCT(conv2d, conv_sums, 2, 2)                                                                                     \
+  SIXTEEN(conv2d_dx, conv_dx_tiles, 8)                                                                                 \
+  SIXTEEN(conv2d_dx, conv_dx_tiles, 4)                                                                                 \
+  SCATTER(conv2d_dx, conv_dx_scatter, 8192)                                                                            \
+  SCATTER(conv2d_dx, conv_dx_scatter, 2048)                                                                            \
+  PRODUCT(conv2d_dx, conv_dx_sums, 2, 4)                                                                               \
+  PRODUCT(conv2d_dx, conv_dx_sums, 2, 2)                                                                               \
+  SIXTEEN(conv2d_dw, conv_dw_tiles, 4)                                                                                 \
+  SIXTEEN(conv2d_dw, conv_dw_tiles, 2)                                                                                 \
+  LIVE(conv2d_dw, conv_dw_live, 9, 128)                                                                                \
+  LIVE(conv2d_dw, conv_dw_thin, 1, 64)                                                                                 \
+  PRODUCT(conv2d_dw, conv_dw_sums, 4, 2)                                                                               \
+  PRODUCT(conv2d_dw, conv_dw_sums, 2, 2)                                                                               \
+  CHANNELS(batch_stats, batch_stats_walk)                                                                              \
+  CHANNELS(batch_norm_dw, batch_norm_dw_walk)
+
+/* Block kernels beside those. */
+#define HD_CUDA_BLOCKS(KERNEL)                                                                                         \
+  KERNEL(conv_db, hd_cuda_call)                                                                                        \
+  KERNEL(close, hd_cuda_chunks)
+
 typedef enum hd_cuda_own {
   HD_CUDA_before_own = HD_OP_COUNT - 1,
 #define KERNEL(name, args) HD_CUDA_##name,
-  HD_CUDA_OWN(KERNEL)
+  HD_CUDA_OWN(KERNEL) HD_CUDA_BLOCKS(KERNEL)
 #undef KERNEL
-      HD_CUDA_COUNT
+#define SIXTEEN(op, what, T) HD_CUDA_##what##_##T,
+#define PRODUCT(op, what, TA, TB) HD_CUDA_##what##_##TA##_##TB,
+#define LIVE(op, what, R, threads) HD_CUDA_##what##_##R,
+#define SCATTER(op, what, elements) HD_CUDA_##what##_##elements,
+#define CHANNELS(op, what) HD_CUDA_##what,
+      HD_CUDA_TILED(SIXTEEN, PRODUCT, LIVE, SCATTER, CHANNELS)
+#undef SIXTEEN
+#undef LIVE
+#undef SCATTER
+#undef CHANNELS
+#undef PRODUCT
+          HD_CUDA_COUNT
 } hd_cuda_own;
 
 #endif

@@ -7,14 +7,27 @@
 
 HD_BOTH int cuda_finite(float x) { return x - x == 0; }
 
+/* Shards whose values are on their way at a time. */
+enum { HD_FOLD_AHEAD = 16 };
+
 /* Pushes and merges the shards' values of one float. */
 HD_BOTH float cuda_fold(const hd_fold *fold, const float *sums, int64_t stride) {
-  float stack[HD_MAX_FOLD_DEPTH];
+  float stack[HD_MAX_FOLD_DEPTH], value[HD_FOLD_AHEAD];
   int top = 0;
-  for (int k = 0; k < fold->count; k++) {
-    stack[top++] = sums[k * stride];
-    for (int m = 0; m < fold->step[k].merges; m++, top--)
-      stack[top - 2] = stack[top - 2] + stack[top - 1];
+  for (int first = 0; first < fold->count; first += HD_FOLD_AHEAD) {
+    HD_UNROLL
+    for (int i = 0; i < HD_FOLD_AHEAD; i++)
+      value[i] = first + i < fold->count ? sums[(first + i) * stride] : 0;
+    HD_UNROLL
+    for (int i = 0; i < HD_FOLD_AHEAD; i++) {
+      const int k = first + i;
+      if (k >= fold->count)
+        break;
+      float sum = value[i];
+      for (int m = 0; m < fold->step[k].merges; m++)
+        sum = stack[--top] + sum;
+      stack[top++] = sum;
+    }
   }
   return stack[0];
 }
@@ -118,24 +131,6 @@ HD_BOTH void clip_over(const hd_cuda_chunks *p, int64_t x, int64_t width, int64_
   p->state->grad_scale = sum[0] - sum[0] == 0 ? (float)(factor < 1 ? factor : 1) : NAN;
 }
 
-/* ---- The end of a step ---- */
-
-/* One thread: the losses in order, and whether the version that was written counts. */
-HD_BOTH void close_over(const hd_cuda_chunks *p, int64_t x, int64_t width, int64_t y) {
-  hd_cuda_result *result = &p->result[p->step->result];
-  double sum = 0;
-  for (int64_t i = 0; i < p->step->rows; i++)
-    sum += (double)p->losses[i];
-  result->loss_sum = sum;
-  result->bad_param = -1;
-  for (int32_t i = p->params - 1; i >= 0; i--)
-    if (p->bad[i])
-      result->bad_param = i;
-  if (result->bad_param >= 0 || sum - sum != 0 || (p->grad && !cuda_finite(p->state->grad_scale)))
-    p->state->failed = 1;
-  result->failed = p->state->failed;
-}
-
 /* ---- Sums that later kernels read ---- */
 
 HD_BOTH void meet_at(const hd_cuda_meet *p, int64_t i) {
@@ -145,10 +140,17 @@ HD_BOTH void meet_at(const hd_cuda_meet *p, int64_t i) {
 /* Chan's formula along the tree; what is left on the stack is the number that is returned. */
 HD_BOTH int cuda_fold_stats(const hd_cuda_meet *p, int64_t i, float *mean, float *m2, int64_t *rows) {
   const hd_fold *fold = &p->step->fold;
+  float next_mean[HD_FOLD_AHEAD], next_m2[HD_FOLD_AHEAD];
   int top = 0;
   for (int k = 0; k < fold->count; k++) {
-    mean[top] = p->sums[k * p->sums_stride + i];
-    m2[top] = p->sums2[k * p->sums_stride + i];
+    if (k % HD_FOLD_AHEAD == 0)
+      HD_UNROLL
+    for (int a = 0; a < HD_FOLD_AHEAD; a++) {
+      next_mean[a] = k + a < fold->count ? p->sums[(k + a) * p->sums_stride + i] : 0;
+      next_m2[a] = k + a < fold->count ? p->sums2[(k + a) * p->sums_stride + i] : 0;
+    }
+    mean[top] = next_mean[k % HD_FOLD_AHEAD];
+    m2[top] = next_m2[k % HD_FOLD_AHEAD];
     rows[top++] = fold->step[k].row1 - fold->step[k].row0;
     for (int m = 0; m < fold->step[k].merges; m++, top--) {
       const int left = top - 2, right = top - 1;

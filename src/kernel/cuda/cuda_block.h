@@ -1,0 +1,104 @@
+/* Block kernels: the threads of a block work together, in phases. This is how to write one.
+ *
+ *     HD_BLOCK_KERNEL(name, hd_cuda_call) {            arguments are c->...; the block's number is HD_BLOCK
+ *       HD_SHARED(float, tile, [16][33]);              one for the block
+ *       HD_OWN(float, sum, 4);                         4 for each thread, in registers if every index is a constant
+ *       HD_PHASE { tile[t / 32][t % 32] = ...; }       all threads t < HD_CUDA_BLOCK; then a barrier
+ *       HD_PHASE { MINE(sum)[0] = tile[0][t]; }        `continue` ends a thread's phase, nothing else leaves it
+ *     }
+ *
+ * nvcc makes of a phase its body and a barrier. A C compiler makes a loop over the threads of it, so that everything that
+ * outlives a phase is either shared or own: the thread's own arrays get one row a thread. What is outside of phases is
+ * computed by every thread alike and must not depend on t.
+ *
+ * On the CPU shared and own memory begin as NaN, and the stand-in for the driver changes the order of threads from launch
+ * to launch: reading what nobody wrote, or what another thread writes in the same phase, gives other results there. */
+#ifndef HD_KERNEL_CUDA_BLOCK_H
+#define HD_KERNEL_CUDA_BLOCK_H
+
+#include "kernel/cuda/cuda_call.h"
+#include "kernel/cuda/cuda_names.h"
+
+#ifdef __CUDACC__
+
+#define HD_BLOCK ((int64_t)blockIdx.x)
+#define HD_SHARED(type, name, size) __shared__ __align__(16) type name size
+#define HD_OWN(type, name, count) type name[count]
+#define MINE(name) (name)
+#define HD_PHASE for (int t = (int)threadIdx.x, once_ = 1; once_ && t >= 0; once_ = 0, __syncthreads())
+
+#else
+
+#include <string.h>
+
+#define HD_BLOCK (hd_cuda_here.block)
+#define HD_SHARED(type, name, size)                                                                                    \
+  type name size;                                                                                                      \
+  memset(name, 0xff, sizeof name)
+#define HD_OWN(type, name, count)                                                                                      \
+  type name[HD_CUDA_BLOCK][count];                                                                                     \
+  memset(name, 0xff, sizeof name)
+#define MINE(name) (name[t])
+#define HD_PHASE                                                                                                       \
+  for (int i_ = 0, t = hd_cuda_here.backwards ? HD_CUDA_BLOCK - 1 : 0; i_ < HD_CUDA_BLOCK;                             \
+       i_++, t += hd_cuda_here.backwards ? -1 : 1)
+
+#endif
+
+/* An operation's outputs as a matrix: rows of the one factor (a) by rows of the other (b), one matrix or one a shard. A
+ * block has the part that begins at (a0, b0); the last blocks' parts reach over the end. */
+typedef struct cuda_part {
+  int32_t a_rows, b_rows; /* of the matrix; in a block, behind the last that is its own */
+  int32_t steps;          /* of a chain; where there is a matrix a shard, for each of its samples */
+  int32_t unit;           /* rows of b that stay together */
+  int32_t by_shard;
+  const hd_cuda_call *c;
+  int64_t shard, row0; /* and its first sample */
+  int32_t a0, b0;
+} cuda_part;
+
+/* Of an operation that cannot be done so for this shape. */
+HD_BOTH cuda_part cuda_no_matrix(void) {
+  const cuda_part none = {0, 0, 0, 1, 0, 0, 0, 0, 0, 0};
+  return none;
+}
+
+/* One matrix, or, if `shard_rows` is not 0, one for each shard of a batch of so many samples. */
+HD_BOTH cuda_part cuda_matrix(int64_t a_rows, int64_t b_rows, int64_t steps, int32_t unit, int64_t shard_rows) {
+  const cuda_part p = {(int32_t)a_rows, (int32_t)b_rows, (int32_t)steps, unit, shard_rows > 0, 0, 0, 0, 0, 0};
+  const int64_t most = INT32_MAX / 2;
+  if (a_rows > most || b_rows > most || steps * (shard_rows > 0 ? shard_rows : 1) > most)
+    return cuda_no_matrix();
+  return p;
+}
+
+HD_BOTH int64_t cuda_ceil(int64_t rows, int64_t side) { return (rows + side - 1) / side; }
+
+/* Blocks of a matrix. */
+HD_BOTH int64_t cuda_blocks(const cuda_part *p, int a_side, int b_side) {
+  return b_side < p->unit ? 0 : cuda_ceil(p->a_rows, a_side) * cuda_ceil(p->b_rows, b_side / p->unit * p->unit);
+}
+
+/* Moves to the part of block `block`. 0: nothing is there, the batch has fewer samples or shards. */
+HD_BOTH int cuda_place(cuda_part *p, const hd_cuda_call *c, int64_t block, int a_side, int b_side) {
+  const int64_t across = cuda_ceil(p->a_rows, a_side), side = b_side / p->unit * p->unit;
+  p->c = c;
+  if (p->by_shard) {
+    const int64_t blocks = cuda_blocks(p, a_side, b_side);
+    p->shard = block / blocks;
+    if (p->shard >= c->step->fold.count)
+      return 0;
+    p->row0 = cuda_row0(c, p->shard);
+    p->steps *= (int32_t)(cuda_row1(c, p->shard) - p->row0);
+    block %= blocks;
+  }
+  if (block / across * side >= p->b_rows)
+    return 0;
+  p->a0 = (int32_t)(block % across * a_side);
+  p->b0 = (int32_t)(block / across * side);
+  if (p->b_rows > p->b0 + side)
+    p->b_rows = (int32_t)(p->b0 + side);
+  return 1;
+}
+
+#endif

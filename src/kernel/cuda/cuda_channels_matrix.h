@@ -1,0 +1,20 @@
+/* Where blocks of cuda_channels.h work: channels of a shard, over the pixels of its samples. */
+#ifndef HD_KERNEL_CUDA_CHANNELS_MATRIX_H
+#define HD_KERNEL_CUDA_CHANNELS_MATRIX_H
+
+#include "kernel/cuda/cuda_block.h"
+#include "kernel/cuda/cuda_norm.h"
+
+enum { HD_WALK_CHANNELS = 32, HD_WALK_PIXELS = 128 };
+
+HD_BOTH cuda_part conv_db_matrix(const hd_geom *g, int64_t rows) {
+  return cuda_matrix(g->co, 1, (int64_t)g->hp * g->wp, 1, rows);
+}
+HD_BOTH cuda_part batch_stats_walk_matrix(const hd_geom *g, int64_t rows) {
+  return cuda_matrix(g->ci, 1, cuda_pixels(g), 1, rows);
+}
+HD_BOTH cuda_part batch_norm_dw_walk_matrix(const hd_geom *g, int64_t rows) {
+  return cuda_matrix(g->ci, 1, cuda_pixels(g), 1, rows);
+}
+
+#endif

@@ -1,0 +1,45 @@
+/* The end of a step: one block adds the losses in order, and says whether the version that was written counts. All its
+ * threads bring losses into shared memory, one adds them. */
+#ifndef HD_KERNEL_CUDA_CLOSE_H
+#define HD_KERNEL_CUDA_CLOSE_H
+
+#include "kernel/cuda/cuda_block.h"
+#include "kernel/cuda/cuda_params.h"
+
+enum { HD_CLOSE_LOSSES = 2048 };
+
+HD_BOTH void cuda_judge(const hd_cuda_chunks *p, double loss_sum) {
+  hd_cuda_result *result = &p->result[p->step->result];
+  result->loss_sum = loss_sum;
+  result->bad_param = -1;
+  for (int32_t i = p->params - 1; i >= 0; i--)
+    if (p->bad[i])
+      result->bad_param = i;
+  if (result->bad_param >= 0 || loss_sum - loss_sum != 0 || (p->grad && !cuda_finite(p->state->grad_scale)))
+    p->state->failed = 1;
+  result->failed = p->state->failed;
+}
+
+HD_BLOCK_KERNEL(close, hd_cuda_chunks) {
+  HD_SHARED(float, loss, [HD_CLOSE_LOSSES]);
+  HD_OWN(double, sum, 1);
+  HD_PHASE { MINE(sum)[0] = 0; }
+  for (int64_t first = 0; first < c->step->rows; first += HD_CLOSE_LOSSES) {
+    const int count = (int)(c->step->rows - first < HD_CLOSE_LOSSES ? c->step->rows - first : HD_CLOSE_LOSSES);
+    HD_PHASE {
+      for (int i = t; i < count; i += HD_CUDA_BLOCK)
+        loss[i] = c->losses[first + i];
+    }
+    HD_PHASE {
+      HD_UNROLL_BY_8
+      for (int i = 0; t == 0 && i < count; i++)
+        MINE(sum)[0] = MINE(sum)[0] + (double)loss[i];
+    }
+  }
+  HD_PHASE {
+    if (t == 0)
+      cuda_judge(c, MINE(sum)[0]);
+  }
+}
+
+#endif

@@ -1,0 +1,90 @@
+/* Linear layers by blocks; the chains are those of cuda_linear.h. Rows of a are what lies side by side in the result. */
+#ifndef HD_KERNEL_CUDA_LINEAR_TILES_H
+#define HD_KERNEL_CUDA_LINEAR_TILES_H
+
+#include "kernel/cuda/cuda_linear.h"
+#include "kernel/cuda/cuda_product.h"
+#include "kernel/cuda/cuda_sixteen.h"
+
+/* ---- Forward: outputs by samples, 16 chains ---- */
+
+HD_BOTH cuda_part linear_sums_matrix(const hd_geom *g, int64_t rows) {
+  return cuda_matrix(g->co, rows, cuda_ceil(g->ci, 16), 1, 0);
+}
+HD_BOTH int32_t linear_sums_steps(const cuda_part *p, int chain) { return (p->c->g.ci - chain + 15) / 16; }
+
+/* A step is 16 numbers of a row. Threads of a side bring lines of 512 / T neighbours, or pieces of HD_SIDE of one: */
+HD_BOTH int cuda_piece(int T) { return 512 / T < HD_SIDE ? 512 / T : HD_SIDE; }
+HD_BOTH int cuda_pieces(int T) { return 512 / T / cuda_piece(T); }
+HD_BOTH int cuda_piece_row(int T, int i, int e) { return e * HD_SIDE / (512 / T) + i / cuda_piece(T); }
+HD_BOTH int cuda_piece_column(int T, int i, int e) { return e % cuda_pieces(T) * cuda_piece(T) + i % cuda_piece(T); }
+
+HD_BOTH void linear_sums_take(float raw[16], const cuda_part *p, int T, int side, int i, int32_t step) {
+  const int64_t stride = side ? p->c->in_stride[0] : p->c->g.ci;
+  const float *from = (side ? cuda_in(p->c, 0, p->b0) : cuda_param(p->c, 1) + p->a0 * stride) + (int64_t)step * 16 +
+                      i / cuda_piece(T) * stride + i % cuda_piece(T);
+  const int rows = side ? p->b_rows - p->b0 : p->a_rows - p->a0, columns = p->c->g.ci - step * 16;
+  HD_UNROLL
+  for (int e = 0; e < 16; e++) {
+    raw[e] = 0;
+    if (cuda_piece_row(T, i, e) < rows && cuda_piece_column(T, i, e) < columns)
+      raw[e] = from[e % cuda_pieces(T) * cuda_piece(T)];
+    if ((e + 1) % cuda_pieces(T) == 0)
+      from += cuda_piece_row(T, 0, cuda_pieces(T)) * stride;
+  }
+}
+HD_BOTH void linear_sums_put(float *factors, const float raw[16], int T, int side, int i) {
+  HD_UNROLL
+  for (int e = 0; e < 16; e++) {
+    const int column = cuda_piece_column(T, i, e), first = e % cuda_pieces(T) * cuda_piece(T) / 16;
+    factors[cuda_factor(T, cuda_piece_row(T, i, e), first + i % cuda_piece(T) / 16, column % 16)] = raw[e];
+  }
+}
+HD_BOTH void linear_sums_store(const cuda_part *p, float chain[16], int32_t j, int32_t n) {
+  const float sum = cuda_tree16(chain), y = p->c->in[2] ? sum + cuda_param(p->c, 2)[j] : sum;
+  cuda_out(p->c, 0, n)[j] = p->c->g.relu && y < 0 ? 0 : y;
+}
+
+/* ---- Gradient of the input: inputs by samples ---- */
+
+enum { linear_dx_product_A_DEEP = 0, linear_dx_product_B_DEEP = 1 };
+HD_BOTH cuda_part linear_dx_product_matrix(const hd_geom *g, int64_t rows) {
+  return cuda_matrix(g->ci, rows, g->co, 1, 0);
+}
+HD_BOTH float linear_dx_product_a(const cuda_part *p, int32_t k, int32_t j) {
+  return cuda_param(p->c, 1)[(int64_t)j * p->c->g.ci + k];
+}
+HD_BOTH float linear_dx_product_b(const cuda_part *p, int32_t n, int32_t j) { return cuda_in(p->c, 0, n)[j]; }
+HD_BOTH float linear_dx_product_first(const cuda_part *p, int32_t k) { return 0; }
+HD_BOTH void linear_dx_product_store(const cuda_part *p, const float *outputs, int line, int a_side, int b_side,
+                                     int t) {
+  HD_EACH_OUTPUT(p, a_side, b_side, t, k, n)
+  cuda_out(p->c, 0, p->b0 + n)[p->a0 + k] = outputs[n * line + k];
+}
+
+/* ---- Gradient of the weight: inputs, and behind them ones for the bias, by outputs, for each shard ---- */
+
+enum { linear_dw_product_A_DEEP = 0, linear_dw_product_B_DEEP = 0 };
+HD_BOTH cuda_part linear_dw_product_matrix(const hd_geom *g, int64_t rows) {
+  return cuda_matrix((int64_t)g->ci + 1, g->co, 1, 1, rows);
+}
+HD_BOTH float linear_dw_product_a(const cuda_part *p, int32_t k, int32_t n) {
+  return k < p->c->g.ci ? cuda_in(p->c, 0, p->row0 + n)[k] : 1;
+}
+HD_BOTH float linear_dw_product_b(const cuda_part *p, int32_t j, int32_t n) { return cuda_in(p->c, 1, p->row0 + n)[j]; }
+HD_BOTH float linear_dw_product_first(const cuda_part *p, int32_t k) { return 0; }
+
+/* Column `columns` of a row of weights is the bias. */
+HD_BOTH void cuda_store_weights(const cuda_part *p, int64_t columns, int32_t column, int32_t j, float value) {
+  if (column < columns && p->c->out[0])
+    cuda_sums(p->c, 0, p->shard)[j * columns + column] = value;
+  if (column == columns && p->c->out[1])
+    cuda_sums(p->c, 1, p->shard)[j] = value;
+}
+HD_BOTH void linear_dw_product_store(const cuda_part *p, const float *outputs, int line, int a_side, int b_side,
+                                     int t) {
+  HD_EACH_OUTPUT(p, a_side, b_side, t, k, j)
+  cuda_store_weights(p, p->c->g.ci, p->a0 + k, p->b0 + j, outputs[j * line + k]);
+}
+
+#endif

@@ -1,0 +1,117 @@
+/* Products of matrices by blocks: an output is one chain, acc = fma(a, b, acc) over the steps, ascending. A block brings 16
+ * steps of its rows of a and b into shared memory at a time; while it multiplies them, the next are on their way into
+ * registers. Every thread has TA x TB outputs, so that it reads TA + TB numbers for TA * TB products.
+ *
+ * HD_PRODUCT(NAME, WHAT, TA, TB) makes the kernel NAME. WHAT are functions that say what is multiplied:
+ *
+ *   cuda_part WHAT_matrix(g, rows)                          of a batch, see cuda_block.h; what it lacks is not asked for
+ *   enum { WHAT_A_DEEP, WHAT_B_DEEP }                       1: neighbouring steps are neighbours in memory; 0: rows are
+ *   float WHAT_a(p, row, step), WHAT_b(p, row, step)        factors; rows and steps are inside
+ *   float WHAT_first(p, a row)                              what the chains of a row of a start from
+ *   void WHAT_store(p, outputs, line, a_side, b_side, t)    thread t's share of storing outputs[b * line + a] */
+#ifndef HD_KERNEL_CUDA_PRODUCT_H
+#define HD_KERNEL_CUDA_PRODUCT_H
+
+#include "kernel/cuda/cuda_block.h"
+
+enum { HD_PRODUCT_DEPTH = 16 };
+
+/* Where the e-th of the numbers that thread t brings stands in a side of `rows`. */
+HD_BOTH int cuda_taken_row(int e, int t, int rows, int deep) {
+  const int i = e * HD_CUDA_BLOCK + t;
+  return deep ? i / HD_PRODUCT_DEPTH : i % rows;
+}
+HD_BOTH int cuda_taken_step(int e, int t, int rows, int deep) {
+  const int i = e * HD_CUDA_BLOCK + t;
+  return deep ? i % HD_PRODUCT_DEPTH : i / rows;
+}
+
+/* A step of a thread's outputs; a and b are its first rows. */
+#define HD_PRODUCT_STEP(acc, a, b, TA, TB)                                                                             \
+  do {                                                                                                                 \
+    float x_[TA], y_[TB];                                                                                              \
+    HD_UNROLL                                                                                                          \
+    for (int i_a = 0; i_a < TA; i_a++)                                                                                 \
+      x_[i_a] = (a)[i_a];                                                                                              \
+    HD_UNROLL                                                                                                          \
+    for (int i_b = 0; i_b < TB; i_b++)                                                                                 \
+      y_[i_b] = (b)[i_b];                                                                                              \
+    HD_UNROLL                                                                                                          \
+    for (int i_p = 0; i_p < TA * TB; i_p++)                                                                            \
+      (acc)[i_p] = fmaf(x_[i_p % TA], y_[i_p / TA], (acc)[i_p]);                                                       \
+  } while (0)
+
+#define HD_PRODUCT_TAKE(side, name, WHAT, T, DEEP)                                                                     \
+  HD_UNROLL                                                                                                            \
+  for (int e = 0; e < T; e++) {                                                                                        \
+    const int32_t row = p.side##0 + cuda_taken_row(e, t, 16 * T, DEEP);                                                \
+    const int32_t step = next + cuda_taken_step(e, t, 16 * T, DEEP);                                                   \
+    MINE(name)[e] = row < p.side##_rows && step < p.steps ? WHAT##_##side(&p, row, step) : 0;                          \
+  }
+
+#define HD_PRODUCT_PUT(side, name, T, DEEP)                                                                            \
+  HD_UNROLL                                                                                                            \
+  for (int e = 0; e < T; e++)                                                                                          \
+  side[cuda_taken_step(e, t, 16 * T, DEEP) * side##_line + cuda_taken_row(e, t, 16 * T, DEEP)] = MINE(name)[e]
+
+#define HD_PRODUCT(NAME, WHAT, TA, TB)                                                                                 \
+  HD_BLOCK_KERNEL(NAME, hd_cuda_call) {                                                                                \
+    enum {                                                                                                             \
+      a_line = 16 * TA + 4,                                                                                            \
+      b_line = 16 * TB + 4,                                                                                            \
+      out_line = 16 * TA + 1,                                                                                          \
+      in_floats = HD_PRODUCT_DEPTH * (a_line + b_line),                                                                \
+      out_floats = 16 * TB * out_line,                                                                                 \
+      floats = in_floats > out_floats ? in_floats : out_floats                                                         \
+    };                                                                                                                 \
+    cuda_part p = WHAT##_matrix(&c->g, c->step->rows);                                                                 \
+    if (!cuda_place(&p, c, HD_BLOCK, 16 * TA, 16 * TB))                                                                \
+      return;                                                                                                          \
+    HD_SHARED(float, shared, [floats]);                                                                                \
+    HD_OWN(float, acc, TA *TB);                                                                                        \
+    HD_OWN(float, next_a, TA);                                                                                         \
+    HD_OWN(float, next_b, TB);                                                                                         \
+    float *a = shared, *b = shared + HD_PRODUCT_DEPTH * a_line;                                                        \
+    int32_t next = 0;                                                                                                  \
+    HD_PHASE {                                                                                                         \
+      HD_UNROLL                                                                                                        \
+      for (int i = 0; i < TA * TB; i++) {                                                                              \
+        const int32_t row = p.a0 + t % 16 * TA + i % TA;                                                               \
+        MINE(acc)[i] = row < p.a_rows ? WHAT##_first(&p, row) : 0;                                                     \
+      }                                                                                                                \
+      HD_PRODUCT_TAKE(a, next_a, WHAT, TA, WHAT##_A_DEEP)                                                              \
+      HD_PRODUCT_TAKE(b, next_b, WHAT, TB, WHAT##_B_DEEP)                                                              \
+    }                                                                                                                  \
+    for (int32_t first = 0; first < p.steps; first = next) {                                                           \
+      HD_PHASE {                                                                                                       \
+        HD_PRODUCT_PUT(a, next_a, TA, WHAT##_A_DEEP);                                                                  \
+        HD_PRODUCT_PUT(b, next_b, TB, WHAT##_B_DEEP);                                                                  \
+      }                                                                                                                \
+      next = first + HD_PRODUCT_DEPTH;                                                                                 \
+      HD_PHASE {                                                                                                       \
+        const float *const my_a = a + t % 16 * TA, *const my_b = b + t / 16 * TB;                                      \
+        HD_PRODUCT_TAKE(a, next_a, WHAT, TA, WHAT##_A_DEEP)                                                            \
+        HD_PRODUCT_TAKE(b, next_b, WHAT, TB, WHAT##_B_DEEP)                                                            \
+        if (next <= p.steps) {                                                                                         \
+          HD_UNROLL                                                                                                    \
+          for (int k = 0; k < HD_PRODUCT_DEPTH; k++)                                                                   \
+            HD_PRODUCT_STEP(MINE(acc), my_a + k * a_line, my_b + k * b_line, TA, TB);                                  \
+        } else                                                                                                         \
+          for (int k = 0; k < (int)(p.steps - first); k++)                                                             \
+            HD_PRODUCT_STEP(MINE(acc), my_a + k * a_line, my_b + k * b_line, TA, TB);                                  \
+      }                                                                                                                \
+    }                                                                                                                  \
+    HD_PHASE {                                                                                                         \
+      HD_UNROLL                                                                                                        \
+      for (int i = 0; i < TA * TB; i++)                                                                                \
+        shared[(t / 16 * TB + i / TA) * out_line + t % 16 * TA + i % TA] = MINE(acc)[i];                               \
+    }                                                                                                                  \
+    HD_PHASE { WHAT##_store(&p, shared, out_line, 16 * TA, 16 * TB, t); }                                              \
+  }
+
+/* Walks a part's outputs that exist: thread t's. a is the fast side of the walk. */
+#define HD_EACH_OUTPUT(p, a_side, b_side, t, a, b)                                                                     \
+  for (int o_ = (t), a, b; o_ < (a_side) * (b_side); o_ += HD_CUDA_BLOCK)                                              \
+    if (a = o_ % (a_side), b = o_ / (a_side), (p)->a0 + a < (p)->a_rows && (p)->b0 + b < (p)->b_rows)
+
+#endif
