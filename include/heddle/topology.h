@@ -108,6 +108,7 @@ typedef struct hd_binding {
   int32_t cpu;  /* -1: wherever the system puts it */
   int32_t numa; /* of that CPU; -1: unknown */
   int32_t kind; /* of its core, as in hd_cpu; -1: unknown */
+  int32_t l3;   /* that it lives under, as in hd_cpu; -1: unknown */
 } hd_binding;
 
 typedef struct hd_placement {

@@ -56,6 +56,9 @@ static hd_status measure(hd_bench_barrier_result *out, hd_ctx *ctx, hd_lanes *la
   gathering g = {0};
   double own[TURNS], openmp[TURNS], turn = seconds / TURNS / 4;
   hd__meeting_init(&g.meeting, lines, out->threads, hd__lanes_crowded(lanes));
+  for (int i = 0; i < out->threads; i++)
+    hd__meeting_live(lines, i, hd__lanes_cache(lanes, i));
+  hd__meeting_join_caches(&g.meeting);
   for (int t = 0; t < TURNS; t++, out->turns = t) {
     HD_TRY(time_turn(&own[t], ctx, &g, lanes, meet, turn));
     HD_TRY(time_turn(&openmp[t], ctx, &g, lanes, meet_by_openmp, turn));
@@ -79,12 +82,10 @@ hd_status hd_bench_barrier(hd_bench_barrier_result *out, hd_ctx *ctx, const hd_c
   out->threads = hd__lanes_count(lanes);
   out->cpus = hd__lanes_cpus(lanes);
   hd__cpu_name(out->cpu, sizeof out->cpu);
-  hd_meeting_line *lines = hd__malloc_aligned((size_t)out->threads * sizeof *lines);
+  hd_meeting_line *lines = hd__malloc_aligned((size_t)HD_MEETING_LINES(out->threads) * sizeof *lines);
   hd_status status = lines ? HD_OK : hd__fail(ctx, HD_E_NOMEM, "out of memory for a measurement");
-  if (lines) {
-    memset(lines, 0, (size_t)out->threads * sizeof *lines);
+  if (lines)
     status = measure(out, ctx, lanes, lines, seconds);
-  }
   hd__free(lines);
   hd__lanes_destroy(lanes);
   return status;

@@ -58,6 +58,7 @@ typedef struct run {
   bool puts, takes, in_notes;
   size_t round_bytes; /* that each rank which puts anything put in this round */
   bool mixed;         /* some have their data in a buffer of the group, others have not */
+  bool varied;        /* ranks under one cache have different notes */
   uint64_t first;     /* the group's number of this call's round 0 */
   note mine;
 } run;
@@ -117,8 +118,10 @@ static hd_status cross(run *r);
 static hd_status meet(run *r) {
   hd_group *g = r->g;
   g->rounds++;
-  if (hd__meeting_come_with(&g->meeting, g->place[g->rank], 0, &r->mine) & HD_MEETING_BROKEN)
+  const uint32_t flags = hd__meeting_come_with(&g->meeting, g->place[g->rank], 0, &r->mine);
+  if (flags & HD_MEETING_BROKEN)
     return hd__group_check(g, r->ctx);
+  r->varied = (flags & HD_MEETING_VARIED) != 0;
   return g->hosts > 1 ? cross(r) : HD_OK;
 }
 
@@ -130,10 +133,23 @@ static const note *note_of(const run *r, int rank) {
   return g->hosts > 1 ? &far_notes(r)[rank] : hd__meeting_note(&g->meeting, g->place[g->rank], g->place[rank]);
 }
 
+/* Where ranks meet by caches and all notes are the same, those of the caches tell it. */
+static bool all_alike(const run *r) {
+  const hd_meeting *m = &r->g->meeting;
+  if (m->caches == 1 || r->g->hosts > 1 || r->varied)
+    return false;
+  for (int c = 0; c < m->caches; c++)
+    if (memcmp(hd__meeting_note_of_cache(m, r->g->rank, c), &r->mine, sizeof r->mine))
+      return false;
+  return r->mine.kind != REFUSED;
+}
+
 static hd_status compare_calls(run *r) {
   char mine[96], other[96];
   int odd = -1;
   r->mixed = false;
+  if (all_alike(r))
+    return HD_OK;
   for (int i = 0; i < r->g->ranks && odd < 0; i++) {
     if (!same_call(note_of(r, i), note_of(r, 0)) || note_of(r, i)->kind == REFUSED)
       odd = i;

@@ -95,7 +95,7 @@ static void late(void *self, int place, int64_t waited_ns) {
 /* Where the parts lie; returns the size. */
 static size_t lay_out(hd_group *g, char *base) {
   const size_t n = (size_t)g->ranks, lines = (sizeof(hd_group_end) / LINE_BYTES + 1) * LINE_BYTES;
-  const size_t notes = lines + (size_t)g->here * sizeof(hd_meeting_line);
+  const size_t notes = lines + (size_t)HD_MEETING_LINES(g->here) * sizeof(hd_meeting_line);
   const size_t bells = notes + (g->hosts > 1 ? (2 * n * HD_MEETING_NOTE_BYTES / LINE_BYTES + 1) * LINE_BYTES : 0);
   const size_t slots = (bells + hd__bells_bytes(g->ranks) + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
   size_t slot = MOST_SLOT_BYTES;
@@ -172,7 +172,8 @@ typedef struct room {
   int64_t offset;
   uint64_t wants; /* what for: the same on all ranks */
   int64_t status;
-  int64_t tag; /* the next one that is free for this rank */
+  int64_t tag;   /* the next one that is free for this rank */
+  int64_t cache; /* that it lives under */
 } room;
 
 static hd_status read_room(hd_ctx *ctx, const room *all, int ranks, int maker, const char *what) {
@@ -197,6 +198,15 @@ static void settle_tag(hd_group *g, const room *all, int ranks) {
   hd__world_set_tag(g->world, g->tag + 2);
 }
 
+/* Ranks meet by caches, where those of this host live under several; `all` are their ranks' in the order of `ranks`, NULL:
+ * in that of the group. */
+static void join_caches(hd_group *g, const room *all, const int32_t *ranks) {
+  for (int r = 0; r < g->ranks; r++)
+    if (!hd__group_is_far(g, r))
+      hd__meeting_live(g->line, g->place[r], (int)all[ranks ? ranks[r] : r].cache);
+  hd__meeting_join_caches(&g->meeting);
+}
+
 /* ---- making and ending ---- */
 
 static void release(hd_group *g) {
@@ -215,7 +225,8 @@ static void release(hd_group *g) {
 }
 
 static hd_status share_world(hd_group *g, hd_ctx *ctx) {
-  room mine = {.tag = hd__world_tag(g->world)}, *all = hd__calloc((size_t)g->ranks, sizeof *all);
+  room mine = {.tag = hd__world_tag(g->world), .cache = hd__world_cache(g->world)};
+  room *all = hd__calloc((size_t)g->ranks, sizeof *all);
   if (!all)
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for a group of %d ranks", g->ranks);
   if (g->rank == g->leader)
@@ -227,6 +238,8 @@ static hd_status share_world(hd_group *g, hd_ctx *ctx) {
     settle_tag(g, all, g->ranks);
     status = map_memory(g, ctx, all[g->leader].offset);
   }
+  if (status == HD_OK)
+    join_caches(g, all, NULL);
   hd__free(all);
   return status;
 }
@@ -325,7 +338,7 @@ static int place_in(const int32_t *ranks, int32_t count, int rank) {
 
 /* All ranks of the parent tell each other: a list that is wrong, and so differs, is known to all. */
 static hd_status share_parent(hd_group *g, hd_group *parent, hd_ctx *ctx, const int32_t *ranks, int32_t count) {
-  room mine = {.wants = sum_of_list(ranks, count), .tag = hd__world_tag(g->world)};
+  room mine = {.wants = sum_of_list(ranks, count), .tag = hd__world_tag(g->world), .cache = hd__world_cache(g->world)};
   room *all = hd__calloc((size_t)parent->ranks, sizeof *all);
   if (!all)
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for a group of %d ranks", count);
@@ -338,6 +351,8 @@ static hd_status share_parent(hd_group *g, hd_group *parent, hd_ctx *ctx, const 
     settle_tag(g, all, parent->ranks);
   if (status == HD_OK && g->rank >= 0)
     status = map_memory(g, ctx, all[ranks[g->leader]].offset);
+  if (status == HD_OK && g->rank >= 0)
+    join_caches(g, all, ranks);
   hd__free(all);
   return status;
 }

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <sched.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +21,7 @@
 #include "base/alloc.h"
 #include "comm/hosts.h"
 #include "comm/watch.h"
+#include "heddle/topology.h"
 #include "sys/clock.h"
 #include "sys/process.h"
 #include "sys/spawn.h"
@@ -71,6 +73,7 @@ struct hd_world {
   uint64_t gathers;
   double patience_s;
   int32_t tag;
+  int cache; /* -2: not looked up yet */
   _Atomic(hd_hosts *) hosts;
   char host[HD_FAULT_HOST_BYTES];
 };
@@ -99,6 +102,7 @@ static hd_status make(hd_world **out, hd_ctx *ctx) {
   w->fd = w->rank = -1;
   w->patience_s = PATIENCE_S;
   w->tag = HD_TAG_GROUPS;
+  w->cache = -2;
   if (gethostname(w->host, sizeof w->host - 1) != 0)
     snprintf(w->host, sizeof w->host, "this host");
   *out = w;
@@ -410,6 +414,29 @@ void hd__world_set_patience(hd_world *w, double seconds) {
 }
 
 double hd__world_patience(const hd_world *w) { return w->patience_s; }
+
+/* -1 where the CPUs that this thread may use live under several. */
+static int find_cache(void) {
+  hd_topology *machine;
+  cpu_set_t may;
+  int cache = -2;
+  if (sched_getaffinity(0, sizeof may, &may) != 0 || hd_topology_create(&machine, NULL) != HD_OK)
+    return -1;
+  for (int i = 0; i < machine->cpus; i++) {
+    const hd_cpu *cpu = &machine->cpu[i];
+    if (cpu->cpu < CPU_SETSIZE && CPU_ISSET(cpu->cpu, &may))
+      cache = cache == -2 || cache == cpu->l3 ? cpu->l3 : -1;
+  }
+  hd_topology_destroy(machine);
+  return cache < 0 ? -1 : cache;
+}
+
+int hd__world_cache(hd_world *w) {
+  enum { FEWEST = 4 };
+  if (w->cache == -2)
+    w->cache = w->ranks < FEWEST ? -1 : find_cache();
+  return w->cache;
+}
 
 int32_t hd__world_tag(const hd_world *w) { return w->tag; }
 

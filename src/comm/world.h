@@ -87,6 +87,10 @@ hd_status hd__world_meet(hd_world *world, hd_ctx *ctx);
 void hd__world_set_patience(hd_world *world, double seconds);
 double hd__world_patience(const hd_world *world);
 
+/* The third-level cache under which the calling thread may run, by the machine's number; -1: several, unknown, or too few
+ * ranks for that to matter. Looked up once. */
+int hd__world_cache(hd_world *world);
+
 /* The next tag that is free for a group's transfers between hosts. */
 int32_t hd__world_tag(const hd_world *world);
 void hd__world_set_tag(hd_world *world, int32_t tag);

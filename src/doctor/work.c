@@ -120,11 +120,11 @@ static void *run_member(void *arg) {
 static hd_status prepare(team *t, hd_ctx *ctx, const hd_kernels *kernels, int count) {
   t->count = count;
   t->member = hd__malloc_aligned((size_t)count * sizeof *t->member);
-  t->line = hd__malloc_aligned((size_t)count * sizeof *t->line);
+  t->line = hd__malloc_aligned((size_t)HD_MEETING_LINES(count) * sizeof *t->line);
   if (!t->member || !t->line)
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for a measurement");
   memset(t->member, 0, (size_t)count * sizeof *t->member);
-  memset(t->line, 0, (size_t)count * sizeof *t->line);
+  memset(t->line, 0, (size_t)HD_MEETING_LINES(count) * sizeof *t->line);
   for (int i = 0; i < count; i++) {
     t->member[i].of = t;
     t->member[i].index = i;

@@ -77,7 +77,7 @@ static void lay_out_common(hd_exec *exec, bump *b) {
   const hd_plan *plan = exec->plan;
   const int parts = exec->settings.parts, ranks = hd__world_ranks(exec->settings.world);
   int64_t capacity = (exec->settings.batch + parts - 1) / parts;
-  exec->lines = take(b, &b->by.bookkeeping, hd__exec_host_lanes(exec) * (int64_t)sizeof *exec->lines);
+  exec->lines = take(b, &b->by.bookkeeping, HD_MEETING_LINES(hd__exec_host_lanes(exec)) * (int64_t)sizeof *exec->lines);
   exec->batch_memory = take(b, &b->by.activations, plan->batch_bytes * capacity);
   exec->losses = take(b, &b->by.activations, exec->settings.batch * (int64_t)sizeof *exec->losses);
   exec->targets = take(b, &b->by.activations, exec->settings.batch * exec->target_bytes);
@@ -256,12 +256,12 @@ hd_status hd__exec_create(hd_exec **out, hd_ctx *ctx, const hd_plan *plan, hd_st
     status = take_memory(exec, ctx);
   if (status == HD_OK)
     status = settle(exec, ctx);
-  if (status != HD_OK)
-    goto out;
-  hd__exec_open_meeting(exec);
-  *out = exec;
+  if (status == HD_OK)
+    status = hd__exec_open_meeting(exec, ctx);
 out:
-  if (status != HD_OK)
+  if (status == HD_OK)
+    *out = exec;
+  else
     hd__exec_destroy(exec);
   return status;
 }

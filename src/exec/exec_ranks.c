@@ -92,32 +92,19 @@ static void late(void *self, int lane, int64_t waited_ns) {
   hd__world_late(exec->settings.world, rank_of(exec, lane), waited_ns);
 }
 
-void hd__exec_open_meeting(hd_exec *exec) {
+/* By caches, where the lanes of this host live under several. */
+hd_status hd__exec_open_meeting(hd_exec *exec, hd_ctx *ctx) {
   hd_world *world = exec->settings.world;
+  const int own = exec->first_lane - hd__exec_host_first(exec);
   const int lanes = hd__exec_host_lanes(exec), crowded = lanes > hd__lanes_cpus(exec->lanes);
   if (world)
     exec->watch = (hd_meeting_watch){.broken = hd__world_broken_word(world), .late = late, .self = exec};
   hd__meeting_join(&exec->meeting, exec->lines, lanes, crowded, world ? &exec->watch : NULL);
-}
-
-/* In a lane's note at a meeting. */
-typedef union came {
-  int64_t ns;
-  char note[HD_MEETING_NOTE_BYTES];
-} came;
-
-/* Who came last to the meeting that all have come to; lanes of this host, counted from its first. */
-static int last_lane(const hd_exec *exec, int own) {
-  int64_t latest_ns = INT64_MIN;
-  int last = 0;
-  for (int l = 0; l < exec->meeting.lanes; l++) {
-    const int64_t *ns = hd__meeting_note(&exec->meeting, own, l);
-    if (*ns > latest_ns) {
-      latest_ns = *ns;
-      last = l;
-    }
-  }
-  return last;
+  for (int l = 0; l < exec->own_lanes; l++)
+    hd__meeting_live(exec->lines, own + l, hd__lanes_cache(exec->lanes, l));
+  HD_TRY(hd__world_meet(world, ctx));
+  hd__meeting_join_caches(&exec->meeting);
+  return HD_OK;
 }
 
 uint32_t hd__exec_meet(const lane_at *at, uint32_t flags) {
@@ -127,11 +114,11 @@ uint32_t hd__exec_meet(const lane_at *at, uint32_t flags) {
   if (!tally)
     return hd__meeting_come(&exec->meeting, own, flags);
   hd__tally_end(tally, HD_SPENT_COMPUTE);
-  const came mine = {.ns = tally->since_ns};
-  const uint32_t all = hd__meeting_come_with(&exec->meeting, own, flags, &mine);
+  const hd_meeting_stamp mine = {.ns = tally->since_ns, .lane = own};
+  const uint32_t all = hd__meeting_come_at(&exec->meeting, own, flags, &mine);
   if (all & HD_MEETING_BROKEN)
     return all;
-  const int last = last_lane(exec, own);
+  const int last = hd__meeting_latest(&exec->meeting, own).lane;
   hd__tally_waited(tally, last == own ? -1 : rank_of(exec, last));
   return all;
 }

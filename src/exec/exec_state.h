@@ -131,7 +131,7 @@ void hd__exec_fetch(const lane_at *at, const call_rows *group);
 
 /* Numbers the lanes of all ranks, and says how fast they are; and lets them meet, on lines that are there by then. */
 hd_status hd__exec_number_lanes(hd_exec *exec, hd_ctx *ctx);
-void hd__exec_open_meeting(hd_exec *exec);
+hd_status hd__exec_open_meeting(hd_exec *exec, hd_ctx *ctx);
 
 /* This host's lanes, and whether a lane speaks for its host. */
 static inline int hd__exec_host_first(const hd_exec *exec) { return exec->host_lane[exec->host]; }

@@ -23,9 +23,10 @@ typedef struct lane_place {
   int cpu;  /* -1: not bound */
   int kind; /* of its core; -1: unknown */
   int numa; /* of that CPU; -1: unknown */
+  int l3;   /* that the CPU lives under; -1: unknown */
 } lane_place;
 
-static const lane_place anywhere = {-1, -1, -1};
+static const lane_place anywhere = {-1, -1, -1, -1};
 
 struct hd_lanes {
   int count;
@@ -88,9 +89,10 @@ static hd_status fill(hd_lanes *lanes, hd_ctx *ctx, const hd_placement *place) {
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for %d lanes", lanes->count);
   if (place->workers > 0)
     memcpy(lanes->worker, place->worker, (size_t)place->workers * sizeof *lanes->worker);
-  for (int i = 0; i < lanes->count; i++)
-    lanes->lane[i] =
-        i < place->lanes ? (lane_place){place->lane[i].cpu, place->lane[i].kind, place->lane[i].numa} : anywhere;
+  for (int i = 0; i < lanes->count; i++) {
+    const hd_binding *at = &place->lane[i];
+    lanes->lane[i] = i < place->lanes ? (lane_place){at->cpu, at->kind, at->numa, at->l3} : anywhere;
+  }
   lanes->has_speeds = speeds && *speeds;
   return lanes->has_speeds ? take_speeds(lanes, ctx, speeds) : HD_OK;
 }
@@ -160,7 +162,7 @@ hd_status hd__lanes_first(hd_lanes **out, hd_ctx *ctx, const hd_lanes *others, i
   if (!place.lane)
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for the places of %d lanes", count);
   for (int i = 0; i < count; i++)
-    place.lane[i] = (hd_binding){others->lane[i].cpu, others->lane[i].numa, others->lane[i].kind};
+    place.lane[i] = (hd_binding){others->lane[i].cpu, others->lane[i].numa, others->lane[i].kind, others->lane[i].l3};
   hd_status status = hd__lanes_create(out, ctx, &place);
   hd__free(place.lane);
   return status;
@@ -185,6 +187,8 @@ void hd__lanes_destroy(hd_lanes *lanes) {
 int hd__lanes_count(const hd_lanes *lanes) { return lanes->count; }
 
 int hd__lanes_cpu(const hd_lanes *lanes, int lane) { return lanes->lane[lane].cpu; }
+
+int hd__lanes_cache(const hd_lanes *lanes, int lane) { return lanes->lane[lane].l3; }
 
 const hd_binding *hd__lanes_workers(const hd_lanes *lanes) { return lanes->worker; }
 

@@ -38,6 +38,9 @@ int hd__lanes_count(const hd_lanes *lanes);
 /* The CPU that a lane is bound to, -1: none. */
 int hd__lanes_cpu(const hd_lanes *lanes, int lane);
 
+/* The third-level cache that a bound lane lives under, by the machine's number; -1: unknown. */
+int hd__lanes_cache(const hd_lanes *lanes, int lane);
+
 /* Where loader workers were placed beside the lanes, as many as were asked for; NULL: none were. */
 const hd_binding *hd__lanes_workers(const hd_lanes *lanes);
 

@@ -266,7 +266,7 @@ static bool may_bind(placing *p) {
 
 /* ---- Places ---- */
 
-static hd_binding binding_of(const hd_cpu *cpu) { return (hd_binding){cpu->cpu, cpu->numa, cpu->kind}; }
+static hd_binding binding_of(const hd_cpu *cpu) { return (hd_binding){cpu->cpu, cpu->numa, cpu->kind, cpu->l3}; }
 
 static bool has_lane(const placing *p, const hd_cpu *cpu, bool same_core) {
   for (int i = 0; i < p->out->lanes && i < p->spots; i++)
@@ -298,12 +298,12 @@ static void fill_places(placing *p) {
   hd_placement *out = p->out;
   const bool bind = may_bind(p);
   for (int i = 0; i < out->lanes; i++)
-    out->lane[i] = bind ? binding_of(p->spot[i % p->spots].cpu) : (hd_binding){-1, -1, -1};
+    out->lane[i] = bind ? binding_of(p->spot[i % p->spots].cpu) : (hd_binding){-1, -1, -1, -1};
   for (int w = 0; w < out->workers; w++) {
     const hd_cpu *cpu = bind ? spare(p, w, true) : NULL;
     if (bind && !cpu)
       cpu = spare(p, w, false);
-    out->worker[w] = cpu ? binding_of(cpu) : (hd_binding){-1, -1, -1};
+    out->worker[w] = cpu ? binding_of(cpu) : (hd_binding){-1, -1, -1, -1};
   }
 }
 

@@ -10,7 +10,7 @@ static hd_ctx *ctx;
 static hd_status make(hd_lanes **out, const int *kind, int count) {
   hd_binding lane[8];
   for (int i = 0; i < count; i++)
-    lane[i] = (hd_binding){-1, -1, kind[i]};
+    lane[i] = (hd_binding){-1, -1, kind[i], -1};
   return hd__lanes_create(out, ctx, &(hd_placement){.lanes = count, .lane = lane, .cpus = count});
 }
 
