@@ -22,7 +22,7 @@ unit_tests += tests/unit/test_jobs tests/unit/test_nvml tests/unit/test_top_scre
 unit_tests += tests/plan/test_plan
 unit_tests += tests/golden/test_golden
 unit_tests += tests/fault/test_alloc
-unit_tests += tests/unit/test_sessions tests/unit/test_own_op tests/unit/test_device
+unit_tests += tests/unit/test_sessions tests/unit/test_shared_sessions tests/unit/test_own_op tests/unit/test_device
 unit_tests += tests/unit/test_profile tests/unit/test_sources tests/unit/test_pictures tests/unit/test_csv \
   tests/unit/test_own_data
 unit_tests += tests/unit/test_transform tests/unit/test_skip tests/unit/test_rendezvous tests/unit/test_world tests/unit/test_group

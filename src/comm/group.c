@@ -159,8 +159,8 @@ static void find_places(hd_group *g) {
   }
 }
 
-static hd_status map_memory(hd_group *g, hd_ctx *ctx, int64_t offset) {
-  HD_TRY(hd__segment_map(&g->memory, ctx, hd__world_fd(g->world), offset, lay_out(g, NULL), "a group of ranks"));
+static hd_status map_memory(hd_group *g, hd_ctx *ctx, int64_t piece) {
+  HD_TRY(hd__world_map(&g->memory, g->world, ctx, (int32_t)piece, "a group of ranks"));
   lay_out(g, g->memory.base);
   g->crowded = is_crowded(g->here);
   hd__meeting_join(&g->meeting, g->line, g->here, g->crowded, &g->watch);
@@ -169,7 +169,7 @@ static hd_status map_memory(hd_group *g, hd_ctx *ctx, int64_t offset) {
 
 /* Who makes room says so to those who share it. */
 typedef struct room {
-  int64_t offset;
+  int32_t piece, unused;
   uint64_t wants; /* what for: the same on all ranks */
   int64_t status;
   int64_t tag;   /* the next one that is free for this rank */
@@ -230,13 +230,13 @@ static hd_status share_world(hd_group *g, hd_ctx *ctx) {
   if (!all)
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for a group of %d ranks", g->ranks);
   if (g->rank == g->leader)
-    mine.status = hd__world_grow(&mine.offset, g->world, ctx, lay_out(g, NULL));
+    mine.status = hd__world_take(&mine.piece, g->world, ctx, lay_out(g, NULL), g->here);
   hd_status status = hd__hosts_gather(all, g->world, ctx, &mine, sizeof mine);
   if (status == HD_OK)
     status = read_room(ctx, all, g->ranks, g->leader, "a group");
   if (status == HD_OK) {
     settle_tag(g, all, g->ranks);
-    status = map_memory(g, ctx, all[g->leader].offset);
+    status = map_memory(g, ctx, all[g->leader].piece);
   }
   if (status == HD_OK)
     join_caches(g, all, NULL);
@@ -343,14 +343,14 @@ static hd_status share_parent(hd_group *g, hd_group *parent, hd_ctx *ctx, const 
   if (!all)
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for a group of %d ranks", count);
   if (g->rank >= 0 && g->rank == g->leader)
-    mine.status = hd__world_grow(&mine.offset, g->world, ctx, lay_out(g, NULL));
+    mine.status = hd__world_take(&mine.piece, g->world, ctx, lay_out(g, NULL), g->here);
   hd_status status = hd__group_gather_host(all, parent, ctx, &mine, sizeof mine);
   if (status == HD_OK)
     status = read_room(ctx, all, parent->ranks, ranks[g->rank >= 0 ? g->leader : 0], "group");
   if (status == HD_OK)
     settle_tag(g, all, parent->ranks);
   if (status == HD_OK && g->rank >= 0)
-    status = map_memory(g, ctx, all[ranks[g->leader]].offset);
+    status = map_memory(g, ctx, all[ranks[g->leader]].piece);
   if (status == HD_OK && g->rank >= 0)
     join_caches(g, all, ranks);
   hd__free(all);
@@ -410,15 +410,13 @@ static hd_status share_buffer(hd_group_buffer *b, hd_group *g, hd_ctx *ctx, size
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for a buffer of the group");
   const size_t stride = hd__segment_bytes(bytes);
   if (g->rank == g->leader)
-    mine.status = hd__world_grow(&mine.offset, g->world, ctx, stride * (size_t)g->here);
+    mine.status = hd__world_take(&mine.piece, g->world, ctx, stride * (size_t)g->here, g->here);
   hd_status status = hd_group_all_gather(all, g, ctx, &mine, sizeof mine, HD_U8);
   if (status == HD_OK)
     status = read_room(ctx, all, g->ranks, g->leader, "buffer");
   if (status == HD_OK)
-    status = hd__segment_map(&b->map, ctx, hd__world_fd(g->world), all[g->leader].offset, stride * (size_t)g->here,
-                             "a buffer of the group");
+    status = hd__world_map(&b->map, g->world, ctx, all[g->leader].piece, "a buffer of the group");
   b->stride = stride;
-  b->offset = all[g->leader].offset;
   hd__free(all);
   return status;
 }
@@ -465,9 +463,9 @@ void hd_group_free(hd_group *g, void *memory) {
     hd_group_buffer *b = &g->buffer[i];
     if (b->number == 0 || memory != (char *)b->map.base + (size_t)g->place[g->rank] * b->stride)
       continue;
+    fallocate(b->map.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+              (off_t)b->map.offset + (off_t)g->place[g->rank] * (off_t)b->stride, (off_t)b->stride);
     hd__segment_destroy(&b->map);
-    fallocate(hd__world_fd(g->world), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-              (off_t)b->offset + (off_t)g->place[g->rank] * (off_t)b->stride, (off_t)b->stride);
     *b = (hd_group_buffer){0};
   }
 }

@@ -37,7 +37,6 @@ enum { HD_GROUP_RUNS, HD_GROUP_ENDING, HD_GROUP_ENDED };
 typedef struct hd_group_buffer {
   hd_segment map;  /* of all ranks */
   size_t stride;   /* from one rank's to the next */
-  int64_t offset;  /* in the world's file */
   uint32_t number; /* the same on all ranks; 0: a free entry */
 } hd_group_buffer;
 

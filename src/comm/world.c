@@ -28,7 +28,7 @@
 
 #define WORLD_MAGIC UINT64_C(0x646c726f77646468) /* "hddworld" */
 
-enum { WORLD_VERSION = 1 };
+enum { WORLD_VERSION = 2 };
 
 static const double PATIENCE_S = 60;
 
@@ -44,11 +44,17 @@ typedef struct world_place { /* in the exchange */
   _Alignas(8) char data[HD_WORLD_GATHER_BYTES];
 } world_place;
 
-/* What ranks asked for together, the last of it; rank 0 writes it. */
-typedef struct world_memory {
+/* A part of the file. */
+typedef struct world_piece {
+  atomic_int held;      /* HELD_BY(so many ranks); FREE; or TAKING: somebody is about to */
+  int64_t offset, room; /* room: of it all */
+  int64_t bytes;        /* that were asked for */
+  uint64_t number;      /* later pieces have higher ones */
   char name[HD_WORLD_NAME_BYTES];
-  int64_t offset, bytes;
-} world_memory;
+} world_piece;
+
+enum { TAKING = -1, FREE = 0 };
+#define HELD_BY(ranks) ((ranks) + 1) /* 1: the last one gives it back */
 
 typedef struct world_head {
   _Atomic uint64_t magic;
@@ -56,9 +62,9 @@ typedef struct world_head {
   uint64_t parent_start;
   atomic_uint joined; /* a futex word */
   hd_fault_box box;
-  _Atomic int64_t used; /* of the file */
-  atomic_int memories;
-  world_memory memory[HD_WORLD_MEMORIES];
+  _Atomic int64_t used;   /* of the file */
+  atomic_int pieces;      /* that there ever were */
+  _Atomic uint64_t taken; /* how often one was */
 } world_head;
 
 struct hd_world {
@@ -67,6 +73,7 @@ struct hd_world {
   world_head *head;
   world_slot *slot;
   world_place *place;
+  world_piece *piece;
   hd_meeting meeting;
   hd_meeting_watch meeting_watch;
   hd_watch *watch; /* NULL: nobody looks after the others */
@@ -81,15 +88,17 @@ struct hd_world {
 /* Where the parts of the head's memory begin; returns its size. */
 static size_t lay_out(hd_world *w, char *base, int ranks) {
   size_t slots = (sizeof(world_head) + 127) / 128 * 128, lines = slots + (size_t)ranks * sizeof(world_slot);
-  size_t places = lines + (size_t)ranks * sizeof(hd_meeting_line);
+  size_t places = lines + (size_t)HD_MEETING_LINES(ranks) * sizeof(hd_meeting_line);
+  size_t pieces = places + 2 * (size_t)ranks * sizeof(world_place);
   if (base) {
     w->head = (world_head *)base;
     w->slot = (world_slot *)(base + slots);
     w->place = (world_place *)(base + places);
+    w->piece = (world_piece *)(base + pieces);
     w->meeting_watch = (hd_meeting_watch){.broken = &w->head->box.state};
     hd__meeting_join(&w->meeting, (hd_meeting_line *)(base + lines), ranks, 1, &w->meeting_watch);
   }
-  return places + 2 * (size_t)ranks * sizeof(world_place);
+  return pieces + HD_WORLD_PIECES * sizeof(world_piece);
 }
 
 static void late_for_meeting(void *self, int rank, int64_t waited_ns) { hd__world_late(self, rank, waited_ns); }
@@ -342,67 +351,111 @@ hd_status hd__world_meet(hd_world *w, hd_ctx *ctx) {
   return hd__world_gather(all, w, ctx, "", 1);
 }
 
-/* What a rank asks for; rank 0 adds where it is. */
-typedef struct wish {
-  world_memory memory;
-  hd_status status;
-} wish;
+/* The smallest free piece that has room, taken; NULL: there is none. */
+static world_piece *reuse(hd_world *w, int64_t bytes) {
+  const int count = atomic_load(&w->head->pieces);
+  for (;;) {
+    int free = FREE;
+    world_piece *best = NULL;
+    for (int i = 0; i < count && i < HD_WORLD_PIECES; i++) {
+      world_piece *p = &w->piece[i];
+      if (atomic_load(&p->held) == FREE && p->room >= bytes && (!best || p->room < best->room))
+        best = p;
+    }
+    if (!best || atomic_compare_exchange_strong(&best->held, &free, TAKING))
+      return best;
+  }
+}
 
 /* Several ranks may do so at once: the file never becomes shorter, as ftruncate would make it for who comes late. */
-hd_status hd__world_grow(int64_t *offset, hd_world *w, hd_ctx *ctx, size_t bytes) {
-  const int64_t align = HD_SEGMENT_ALIGN, whole = ((int64_t)bytes + align - 1) / align * align + align;
-  *offset = atomic_fetch_add(&w->head->used, whole);
-  if (pwrite(w->fd, "", 1, (off_t)(*offset + whole - 1)) == 1)
-    return HD_OK;
-  return hd__fail(ctx, HD_E_NOMEM, "expected %zu MiB of memory for the ranks to share, found: %s", bytes >> 20,
-                  strerror(errno));
+static hd_status lengthen(world_piece **out, hd_world *w, hd_ctx *ctx, int64_t bytes) {
+  const int64_t align = HD_SEGMENT_ALIGN, room = (bytes + align - 1) / align * align;
+  const int which = atomic_fetch_add(&w->head->pieces, 1);
+  if (which >= HD_WORLD_PIECES) {
+    atomic_fetch_sub(&w->head->pieces, 1);
+    return hd__fail(ctx, HD_E_NOMEM, "expected at most %d pieces of shared memory at a time, found more; free some",
+                    HD_WORLD_PIECES);
+  }
+  world_piece *p = &w->piece[which];
+  atomic_store(&p->held, TAKING);
+  p->offset = atomic_fetch_add(&w->head->used, room + align);
+  if (pwrite(w->fd, "", 1, (off_t)(p->offset + room + align - 1)) !=
+      1) /* behind it, where pages are never given back */
+    return hd__fail(ctx, HD_E_NOMEM, "expected %lld MiB of memory for the ranks to share, found: %s",
+                    (long long)(bytes >> 20), strerror(errno));
+  p->room = room;
+  *out = p;
+  return HD_OK;
 }
 
-/* Rank 0: makes the file longer. */
-static void take_memory(hd_world *w, wish *mine) {
-  world_head *head = w->head;
-  const int count = atomic_load(&head->memories);
-  mine->status = hd__world_grow(&mine->memory.offset, w, NULL, (size_t)mine->memory.bytes);
-  if (mine->status != HD_OK)
-    return;
-  head->memory[count % HD_WORLD_MEMORIES] = mine->memory;
-  atomic_store_explicit(&head->memories, count + 1, memory_order_release);
+static hd_status take(int32_t *piece, hd_world *w, hd_ctx *ctx, size_t bytes, int holders, const char *name) {
+  world_piece *p = reuse(w, (int64_t)bytes);
+  if (!p)
+    HD_TRY(lengthen(&p, w, ctx, (int64_t)bytes));
+  p->bytes = (int64_t)bytes;
+  p->number = atomic_fetch_add(&w->head->taken, 1);
+  snprintf(p->name, sizeof p->name, "%s", name);
+  *piece = (int32_t)(p - w->piece);
+  atomic_store(&p->held, HELD_BY(holders));
+  return HD_OK;
 }
+
+hd_status hd__world_take(int32_t *piece, hd_world *w, hd_ctx *ctx, size_t bytes, int holders) {
+  return take(piece, w, ctx, bytes, holders, "");
+}
+
+hd_status hd__world_map(hd_segment *out, hd_world *w, hd_ctx *ctx, int32_t piece, const char *what) {
+  world_piece *p = &w->piece[piece];
+  HD_TRY(hd__segment_map(out, ctx, w->fd, p->offset, (size_t)p->bytes, what));
+  hd__segment_count(out, w->fd, p->offset, &p->held);
+  return HD_OK;
+}
+
+/* What a rank asks for; rank 0 adds where it is. */
+typedef struct wish {
+  char name[HD_WORLD_NAME_BYTES];
+  int64_t bytes;
+  int32_t piece;
+  hd_status status;
+} wish;
 
 hd_status hd__world_memory(hd_segment *out, hd_world *w, hd_ctx *ctx, size_t bytes, const char *what) {
   *out = (hd_segment){0};
   if (!w)
     return hd__segment_create(out, ctx, bytes, what);
-  wish mine = {.memory.bytes = (int64_t)bytes};
-  snprintf(mine.memory.name, sizeof mine.memory.name, "%s", what);
+  wish mine = {.bytes = (int64_t)bytes};
+  snprintf(mine.name, sizeof mine.name, "%s", what);
   if (w->rank == 0)
-    take_memory(w, &mine);
+    mine.status = take(&mine.piece, w, NULL, bytes, w->ranks, what);
   wish *all = hd__calloc((size_t)w->ranks, sizeof *all);
   if (!all)
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for %s", what);
   hd_status status = hd__world_gather(all, w, ctx, &mine, sizeof mine);
   const wish first = all[0];
   for (int r = 1; r < w->ranks && status == HD_OK; r++)
-    if (all[r].memory.bytes != first.memory.bytes || strcmp(all[r].memory.name, first.memory.name))
+    if (all[r].bytes != first.bytes || strcmp(all[r].name, first.name))
       status = hd__fail(ctx, HD_E_USAGE,
                         "expected all ranks to share the same memory, found that rank %d wants %lld bytes for %s and "
                         "rank 0 %lld for %s; are they of one version, with the same settings?",
-                        r, (long long)all[r].memory.bytes, all[r].memory.name, (long long)first.memory.bytes,
-                        first.memory.name);
+                        r, (long long)all[r].bytes, all[r].name, (long long)first.bytes, first.name);
   hd__free(all);
   if (status == HD_OK && first.status != HD_OK)
     status = hd__fail(ctx, first.status, "expected %zu MiB of shared memory for %s, found less", bytes >> 20, what);
-  return status == HD_OK ? hd__segment_map(out, ctx, w->fd, first.memory.offset, bytes, what) : status;
+  return status == HD_OK ? hd__world_map(out, w, ctx, first.piece, what) : status;
 }
 
 hd_status hd__world_find(hd_segment *out, hd_world *w, hd_ctx *ctx, const char *what) {
+  const int count = atomic_load_explicit(&w->head->pieces, memory_order_acquire);
+  const world_piece *last = NULL;
   *out = (hd_segment){0};
-  const int count = atomic_load_explicit(&w->head->memories, memory_order_acquire);
-  for (int i = count - 1; i >= 0 && i >= count - HD_WORLD_MEMORIES; i--) {
-    const world_memory *m = &w->head->memory[i % HD_WORLD_MEMORIES];
-    if (!strncmp(m->name, what, sizeof m->name))
-      return hd__segment_map(out, ctx, w->fd, m->offset, (size_t)m->bytes, what);
+  for (int i = 0; i < count && i < HD_WORLD_PIECES; i++) {
+    const world_piece *p = &w->piece[i];
+    if (atomic_load(&p->held) > HELD_BY(0) && !strncmp(p->name, what, sizeof p->name) &&
+        (!last || p->number > last->number))
+      last = p;
   }
+  if (last)
+    return hd__segment_map(out, ctx, w->fd, last->offset, (size_t)last->bytes, what);
   return hd__fail(ctx, HD_E_USAGE, "expected the ranks to share %s, found nothing of that name", what);
 }
 

@@ -7,7 +7,9 @@
  *     slots        one per rank, which alone writes it: who it is, how far it has come
  *     lines        one per rank: where ranks meet
  *     exchange     two places per rank, by the parity of the meeting: what a gather carries
- *     2 MiB * n    memory that the ranks asked for together
+ *     pieces       which part of what follows is whose, by which name, and how many ranks hold it
+ *     2 MiB * n    the pieces: memory that the ranks asked for together. One that nobody holds any more has no pages, and is
+ *                  the next one of its size: sessions and groups may come and go as long as the world lives
  *
  * A rank that ends without leaving, that is stopped, or that does not come for too long, breaks the world: everybody's
  * waiting ends within a fraction of a second, with HD_E_PEER and a line that names it. A broken world stays broken.
@@ -25,7 +27,7 @@
 #include "sys/meeting.h"
 #include "sys/segment.h"
 
-enum { HD_WORLD_MOST_RANKS = 1024, HD_WORLD_GATHER_BYTES = 2048, HD_WORLD_MEMORIES = 64, HD_WORLD_NAME_BYTES = 64 };
+enum { HD_WORLD_MOST_RANKS = 1024, HD_WORLD_GATHER_BYTES = 2048, HD_WORLD_PIECES = 4096, HD_WORLD_NAME_BYTES = 64 };
 
 typedef struct hd_world hd_world;
 
@@ -69,11 +71,14 @@ hd_rank_view hd__world_view(const hd_world *world, int rank);
 /* Memory for all ranks, zeroed, released with hd__segment_destroy. All ask for the same: HD_E_USAGE otherwise. */
 hd_status hd__world_memory(hd_segment *out, hd_world *world, hd_ctx *ctx, size_t bytes, const char *what);
 
-/* Room for `bytes` in the memory file, zeroed, for hd__segment_map: ranks that share it tell each other the offset. Any
- * rank, any thread, any time. */
-hd_status hd__world_grow(int64_t *offset, hd_world *world, hd_ctx *ctx, size_t bytes);
+/* The number of a piece of `bytes`, zeroed, that `holders` ranks are going to map: who takes it tells the others. Any rank,
+ * any thread, any time. */
+hd_status hd__world_take(int32_t *piece, hd_world *world, hd_ctx *ctx, size_t bytes, int holders);
 
-/* Maps what the ranks know by this name: for who is not a rank. HD_E_USAGE: there is none. */
+/* Maps a piece: each holder once. It is free when all have destroyed it. */
+hd_status hd__world_map(hd_segment *out, hd_world *world, hd_ctx *ctx, int32_t piece, const char *what);
+
+/* Maps what the ranks hold by this name, the last of them: for who is not a rank. HD_E_USAGE: there is none. */
 hd_status hd__world_find(hd_segment *out, hd_world *world, hd_ctx *ctx, const char *what);
 
 /* Everybody's `bytes`, at most HD_WORLD_GATHER_BYTES, in the order of ranks. Whatever was written to shared memory

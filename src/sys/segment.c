@@ -5,6 +5,7 @@
 #include "sys/segment.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -32,7 +33,7 @@ static hd_status map(hd_segment *out, hd_ctx *ctx, int fd, int64_t offset, size_
                     rounded >> 20, what, strerror(why));
   if (rounded >= HUGE_BYTES)
     madvise(base, rounded, MADV_HUGEPAGE); /* a refusal costs speed, not results */
-  *out = (hd_segment){base, rounded};
+  *out = (hd_segment){.base = base, .bytes = rounded};
   return HD_OK;
 }
 
@@ -44,8 +45,18 @@ hd_status hd__segment_map(hd_segment *out, hd_ctx *ctx, int fd, int64_t offset, 
   return map(out, ctx, fd, offset, bytes, what);
 }
 
+void hd__segment_count(hd_segment *segment, int fd, int64_t offset, atomic_int *held) {
+  segment->fd = fd;
+  segment->offset = offset;
+  segment->held = held;
+}
+
 void hd__segment_destroy(hd_segment *segment) {
   if (segment->base)
     munmap(segment->base, segment->bytes);
+  if (segment->held && atomic_fetch_sub(segment->held, 1) == 2) {
+    fallocate(segment->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)segment->offset, (off_t)segment->bytes);
+    atomic_store(segment->held, 0);
+  }
   *segment = (hd_segment){0};
 }

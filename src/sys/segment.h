@@ -4,6 +4,7 @@
 #ifndef HD_SYS_SEGMENT_H
 #define HD_SYS_SEGMENT_H
 
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -12,6 +13,9 @@
 typedef struct hd_segment {
   void *base;
   size_t bytes;
+  atomic_int *held; /* how many processes hold this part of a memory file, and 1; NULL: nobody counts */
+  int fd;           /* with it: of the file, open as long as the segment is there, */
+  int64_t offset;   /* and where the part is */
 } hd_segment;
 
 /* What a segment for `bytes` really maps: whole pages, small or large. */
@@ -22,6 +26,10 @@ hd_status hd__segment_create(hd_segment *out, hd_ctx *ctx, size_t bytes, const c
 /* Maps `bytes` of a memory file from `offset` on, a multiple of HD_SEGMENT_ALIGN; they are inside the file. */
 enum { HD_SEGMENT_ALIGN = 2 << 20 };
 hd_status hd__segment_map(hd_segment *out, hd_ctx *ctx, int fd, int64_t offset, size_t bytes, const char *what);
+
+/* The last process that destroys it gives its pages back to the system, so that they read as zeros, and then makes
+ * *held 0. */
+void hd__segment_count(hd_segment *segment, int fd, int64_t offset, atomic_int *held);
 
 void hd__segment_destroy(hd_segment *segment);
 

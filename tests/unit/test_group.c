@@ -64,6 +64,41 @@ static int with_ranks(member *all, int ranks, scene_fn *fn) {
   return wrong;
 }
 
+/* ---- what comes and goes ---- */
+
+/* A thousand sub-groups with a buffer each, of all ranks or of some: the file is as long as after the first ones, give or
+ * take what a fast rank takes before a slow one has given back, and no page is left in it. */
+static void come_and_go(member *m) {
+  enum { GROUPS = 1000, FIRST = 4, PAGE_BLOCKS = 8, PIECES = 4 };
+  struct stat before = {0}, after = {0};
+  int64_t longest = 0;
+  for (int i = 0; i < GROUPS; i++) {
+    const int32_t ranks[] = {i % 3, (i + 1) % 3, (i + 2) % 3};
+    hd_group *some;
+    void *memory;
+    float x[3000] = {1};
+    m->wrong += hd_group_new(&some, m->group, &m->ctx, ranks, i % 2 ? 3 : 2) != HD_OK;
+    if (some) {
+      m->wrong += hd_group_alloc(&memory, some, &m->ctx, 100000 + 1000 * (size_t)(i % 7)) != HD_OK;
+      ((char *)memory)[99999] = 1;
+      m->wrong += hd_group_all_reduce(x, some, &m->ctx, x, 3000, HD_F32, HD_REDUCE_SUM) != HD_OK;
+      longest = some->memory.bytes > (size_t)longest ? (int64_t)some->memory.bytes : longest;
+      hd_group_free(some, memory);
+      hd_group_destroy(some);
+    }
+    if (i != FIRST && i != GROUPS - 1)
+      continue;
+    m->wrong += hd_group_barrier(m->group, &m->ctx) != HD_OK;
+    fstat(hd__world_fd(m->world), i == FIRST ? &before : &after);
+    m->wrong += hd_group_barrier(m->group, &m->ctx) != HD_OK;
+  }
+  m->wrong += after.st_size > before.st_size + PIECES * 2 * longest;
+  m->wrong += after.st_blocks > before.st_blocks + 2 * PIECES * PAGE_BLOCKS;
+  if (m->wrong)
+    diag("file of %lld bytes and %lld blocks, then %lld and %lld", (long long)before.st_size,
+         (long long)before.st_blocks, (long long)after.st_size, (long long)after.st_blocks);
+}
+
 /* ---- against plain loops ---- */
 
 static const int64_t counts[] = {0, 1, 2, 3, 17, 64, 1000, 4097, 100003, 300001};
@@ -522,6 +557,7 @@ int main(void) {
   for (size_t s = 0; s < sizeof scenes / sizeof *scenes; s++)
     for (size_t r = 0; r < sizeof ranks / sizeof *ranks; r++)
       is_int(with_ranks(all, ranks[r], scenes[s].fn), 0, "%s, %d ranks", scenes[s].name, ranks[r]);
+  is_int(with_ranks(all, 3, come_and_go), 0, "a thousand groups with buffers leave no memory behind");
   refused("another count", other_count, HD_E_USAGE,
           "rank 0 calls all_reduce of 4 float32 by sum, and rank 1 all_reduce of 5 float32 by sum", -1);
   refused("another collective", other_kind, HD_E_USAGE,

@@ -99,7 +99,7 @@ static void share_memory(member *m, hd_world *world) {
   m->wrong += hd__world_find(&found, world, &m->ctx, "letters") != HD_E_USAGE;
   hd__segment_destroy(&a);
   hd__segment_destroy(&b);
-  for (int i = 0; i < 2 * HD_WORLD_MEMORIES; i++) { /* more than are known by name: the last are */
+  for (int i = 0; i < 128; i++) { /* the last of them is known by name */
     m->wrong += hd__world_memory(&a, world, &m->ctx, 64, "one of many") != HD_OK;
     if (m->rank == 0)
       *(int *)a.base = i;
@@ -118,21 +118,54 @@ static void share_other_memory(member *m, hd_world *world) {
 }
 
 /* All at once, several times: nobody gets what another one has, and the file never becomes shorter. */
-static void grow(member *m, hd_world *world) {
+static void take(member *m, hd_world *world) {
   enum { TIMES = 20 };
-  int64_t mine[TIMES], all[RANKS][TIMES];
+  int32_t mine[TIMES], all[RANKS][TIMES];
   for (int i = 0; i < TIMES; i++)
-    m->wrong += hd__world_grow(&mine[i], world, &m->ctx, 1000) != HD_OK;
+    m->wrong += hd__world_take(&mine[i], world, &m->ctx, 1000, RANKS) != HD_OK;
   m->wrong += hd__world_gather(all, world, &m->ctx, mine, sizeof mine) != HD_OK;
   for (int r = 0; r < RANKS; r++)
     for (int i = 0; i < TIMES; i++) {
       hd_segment s;
       for (int j = 0; j < TIMES; j++)
         m->wrong += all[r][i] == mine[j] && (r != m->rank || i != j);
-      m->wrong += hd__segment_map(&s, &m->ctx, hd__world_fd(world), all[r][i], 1000, "a piece") != HD_OK;
+      m->wrong += hd__world_map(&s, world, &m->ctx, all[r][i], "a piece") != HD_OK;
       m->wrong += ((volatile char *)s.base)[999] != 0; /* SIGBUS if the file were too short */
+      ((volatile char *)s.base)[m->rank] = 1;
       hd__segment_destroy(&s);
     }
+  m->wrong += hd__world_meet(world, &m->ctx) != HD_OK;
+}
+
+static struct stat file_of(const hd_world *world) {
+  struct stat file = {0};
+  fstat(hd__world_fd(world), &file);
+  return file;
+}
+
+/* What all have destroyed has no pages, is zero when it comes back, and is not found any more; and nothing is added to
+ * the file by what comes and goes. */
+static void give_back(member *m, hd_world *world) {
+  enum { TIMES = 1000, BYTES = 3 << 20 };
+  hd_segment a, b;
+  m->wrong += hd__world_memory(&a, world, &m->ctx, BYTES, "what comes and goes") != HD_OK;
+  hd__segment_destroy(&a);
+  m->wrong += hd__world_meet(world, &m->ctx) != HD_OK;
+  const struct stat before = file_of(world);
+  for (int i = 0; i < TIMES; i++) {
+    m->wrong += hd__world_memory(&a, world, &m->ctx, BYTES - 4096 * (size_t)(i % 5), "what comes and goes") != HD_OK;
+    m->wrong += ((volatile int *)a.base)[m->rank] != 0;
+    ((volatile int *)a.base)[m->rank] = i;
+    if (i == 0) { /* held by some is held */
+      m->wrong += hd__world_find(&b, world, &m->ctx, "what comes and goes") != HD_OK || b.held;
+      hd__segment_destroy(&b);
+    }
+    hd__segment_destroy(&a);
+    m->wrong += hd__world_meet(world, &m->ctx) != HD_OK;
+  }
+  m->wrong += hd__world_find(&b, world, &m->ctx, "what comes and goes") != HD_E_USAGE;
+  const struct stat after = file_of(world);
+  m->wrong += after.st_size != before.st_size || after.st_blocks != before.st_blocks;
 }
 
 static void agree(member *m, hd_world *world) {
@@ -163,7 +196,8 @@ static void test_together(void) {
                 {"unequal sizes are refused", gather_other_sizes},
                 {"memory is shared, zeroed and found by name", share_memory},
                 {"unequal memory is refused", share_other_memory},
-                {"the file grows for all at once", grow},
+                {"all take pieces at once", take},
+                {"what all have given back is there again", give_back},
                 {"texts agree, or the first line that differs is named", agree},
                 {"a rank that gives up says why to all", give_up}};
   member all[RANKS];
