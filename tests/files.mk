@@ -9,7 +9,7 @@ BATS_LOG_DRIVER = $(LOG_DRIVER)
 BATS_LOG_COMPILER = $(SHELL) $(top_srcdir)/tests/cli/run-bats
 AM_TESTS_ENVIRONMENT = HEDDLE='$(abs_top_builddir)/heddle' SRCDIR='$(abs_top_srcdir)' BUILDDIR='$(abs_top_builddir)' \
   BATS='$(BATS)'; export HEDDLE SRCDIR BUILDDIR BATS; unset OMP_NUM_THREADS HEDDLE_ISA HEDDLE_DATA HEDDLE_SYSROOT HEDDLE_HOST_ID \
-  HEDDLE_LANE_SPEEDS HEDDLE_CUDA_DRIVER HEDDLE_CUDA_MODULE; \
+  HEDDLE_LANE_SPEEDS HEDDLE_HOST_SUMS HEDDLE_CUDA_DRIVER HEDDLE_CUDA_MODULE; \
   HD_BITS='$(HD_BITS)'; export HD_BITS;
 
 unit_tests = tests/unit/test_bench tests/unit/test_digits tests/unit/test_doctor tests/unit/test_feed tests/unit/test_file tests/unit/test_idx \
@@ -39,7 +39,7 @@ script_tests += tests/cli/mpi.bats tests/cli/data.bats tests/cli/ranks.bats test
 script_tests += tests/cuda/ptx.sh tests/cuda/resources.sh tests/gpu-report.sh tests/cli/hostile.sh tests/install.sh tests/instructions.sh
 bits_tests = tests/bits/gpu_digests.sh tests/bits/gpu_native.sh tests/bits/gpus_digests.sh tests/bits/hosts.sh tests/bits/bf16.sh tests/bits/native.sh tests/bits/bits.sh tests/bits/formats.sh tests/bits/networks.sh tests/bits/pictures.sh tests/bits/readme.sh tests/bits/recipes.sh tests/bits/transforms.sh
 TESTS = $(unit_tests) $(op_tests) $(script_tests) $(bits_tests)
-check_PROGRAMS += $(unit_tests) $(op_tests) tests/bits/make_data tests/bits/make_idx tests/cli/on_terminal tests/cli/group_calls tests/cuda/gpu_calls tests/cli/bad_server tests/golden/print_scores
+check_PROGRAMS += $(unit_tests) $(op_tests) tests/bits/make_data tests/bits/make_idx tests/cli/on_terminal tests/cli/group_calls tests/cli/host_steps tests/cuda/gpu_calls tests/cli/bad_server tests/golden/print_scores
 EXTRA_DIST += $(script_tests) $(bits_tests) tests/mpi_lib.sh tests/bits/experiments.sh tests/tap.h tests/scratch.h tests/cli/run-bats tests/cli/cli.bash tests/cli/ranks.bash \
   tests/golden/networks.json
 

@@ -191,9 +191,9 @@ static const char *take_place(const run *r, int rank, uint64_t round) {
 /* The first of this host sends what each of its ranks has in `of`, and receives what the others have. */
 static hd_status exchange(run *r, char *(*of)(const run *r, int rank), size_t bytes, int root) {
   hd_group *g = r->g;
-  hd_transfer_part *parts = hd__calloc((size_t)g->ranks * (size_t)(g->ranks + 1), sizeof *parts);
-  int count = 0, late;
-  if (!parts)
+  hd_movement *m = hd__hosts_movement(g->world, g->ranks * (g->ranks + 1));
+  int late;
+  if (!m)
     return hd__fail(r->ctx, HD_E_NOMEM, "out of memory for a call of %d ranks", g->ranks);
   for (int leader = 0; leader < g->ranks; leader++) {
     if (g->place[leader] != 0 || leader == g->leader)
@@ -202,11 +202,10 @@ static hd_status exchange(run *r, char *(*of)(const run *r, int rank), size_t by
     for (int rank = 0; rank < g->ranks; rank++) {
       const bool theirs = hd__hosts_of(g->world, g->member[rank]) == host;
       if ((root < 0 || root == rank) && (theirs || !hd__group_is_far(g, rank)))
-        parts[count++] = (hd_transfer_part){of(r, rank), (int64_t)bytes, g->member[leader], g->tag, theirs};
+        m->part[m->count++] = (hd_transfer_part){of(r, rank), (int64_t)bytes, g->member[leader], g->tag, theirs};
     }
   }
-  hd_status status = hd__hosts_move_within(&late, g->world, r->ctx, parts, count, g->patience_s);
-  hd__free(parts);
+  hd_status status = hd__hosts_move_within(&late, g->world, r->ctx, m, g->patience_s);
   for (int rank = 0; status == HD_E_TIMEOUT && rank < g->ranks; rank++)
     if (g->member[rank] == late)
       hd__group_break(g, HD_E_TIMEOUT,

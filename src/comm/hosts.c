@@ -4,6 +4,7 @@
 #endif
 #include "comm/hosts.h"
 
+#include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,6 +54,8 @@ struct hd_hosts {
   hd_fault heard, telling;
   atomic_int told;
   _Atomic double hurried_s; /* since when; 0: not */
+  pthread_mutex_t lock;     /* of: */
+  hd_movement *resting;
 };
 
 /* ---- who lives where ---- */
@@ -156,6 +159,7 @@ hd_status hd__hosts_open(hd_hosts **out, hd_ctx *ctx, const char *by, int ranks)
   *out = NULL;
   if (!h)
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for the hosts of a job");
+  pthread_mutex_init(&h->lock, NULL);
   hd_status status = start_transport(h, ctx, by, ranks);
   if (status == HD_OK)
     status = find_hosts(h, ctx);
@@ -166,10 +170,22 @@ hd_status hd__hosts_open(hd_hosts **out, hd_ctx *ctx, const char *by, int ranks)
   return status;
 }
 
+static void free_movement(hd_movement *m) {
+  hd__free(m->part);
+  hd__free(m->transfer);
+  hd__free(m->peer);
+  hd__free(m);
+}
+
 void hd__hosts_close(hd_hosts *h, bool all_is_well) {
   char why[HD_TRANSPORT_WHY_BYTES];
   if (!h)
     return;
+  for (hd_movement *m = h->resting, *next; m; m = next) {
+    next = m->next;
+    free_movement(m);
+  }
+  h->resting = NULL;
   if (all_is_well) {
     h->transport->drop(h->hearing);
     h->transport->finalize(why);
@@ -328,25 +344,67 @@ void hd__hosts_hurry(hd_world *world) {
 
 /* ---- moving bytes ---- */
 
+static bool make_room(hd_movement *m, int parts) {
+  if (m->room >= parts)
+    return true;
+  hd_transfer_part *part = hd__realloc(m->part, (size_t)parts * sizeof *part);
+  m->part = part ? part : m->part;
+  hd_transfer **transfer = hd__realloc(m->transfer, (size_t)parts * sizeof(hd_transfer *));
+  m->transfer = transfer ? transfer : m->transfer;
+  int *peer = hd__realloc(m->peer, (size_t)parts * sizeof *peer);
+  m->peer = peer ? peer : m->peer;
+  if (!part || !transfer || !peer)
+    return false;
+  m->room = parts;
+  return true;
+}
+
+hd_movement *hd__hosts_movement(hd_world *world, int parts) {
+  hd_hosts *h = hd__world_hosts(world);
+  pthread_mutex_lock(&h->lock);
+  hd_movement *m = h->resting;
+  if (m)
+    h->resting = m->next;
+  pthread_mutex_unlock(&h->lock);
+  if (!m)
+    m = hd__calloc(1, sizeof *m);
+  if (m && !make_room(m, parts)) {
+    free_movement(m);
+    m = NULL;
+  }
+  if (m)
+    m->count = 0;
+  return m;
+}
+
+void hd__hosts_rest(hd_world *world, hd_movement *m) {
+  hd_hosts *h = hd__world_hosts(world);
+  pthread_mutex_lock(&h->lock);
+  m->next = h->resting;
+  h->resting = m;
+  pthread_mutex_unlock(&h->lock);
+}
+
 /* Transfers on their way, one for each peer. */
-typedef struct movement {
+typedef struct moving {
   hd_hosts *hosts;
   hd_transfer **transfer;
   int *peer;
   int count, left;
+  int last; /* whose ended last, -1: nobody's */
   double began_s, patience_s;
   bool may_break; /* the world, when patience is at its end */
-} movement;
+} moving;
 
 /* Whoever is still waited for. */
-static int missing(const movement *m) {
+static int missing(const moving *m) {
   for (int i = 0; i < m->count; i++)
     if (m->transfer[i])
       return m->peer[i];
   return -1;
 }
 
-static void look(movement *m) {
+static void look(moving *m) {
   hd_hosts *h = m->hosts;
   const double now_s = hd__clock_s(), hurried_s = atomic_load(&h->hurried_s);
   hd__hosts_listen(h->world);
@@ -356,7 +414,7 @@ static void look(movement *m) {
     give_up_host(h, missing(m), HD_FAULT_ENDING, 0, "");
 }
 
-static void test_all(movement *m) {
+static void test_all(moving *m) {
   char why[HD_TRANSPORT_WHY_BYTES];
   for (int i = 0; i < m->count; i++) {
     const int done = m->transfer[i] ? m->hosts->transport->test(m->transfer[i], why) : 0;
@@ -365,12 +423,13 @@ static void test_all(movement *m) {
     if (done == 0)
       continue;
     m->transfer[i] = NULL;
+    m->last = m->peer[i];
     m->left--;
   }
 }
 
 /* Spins for a moment, then makes way, then rests between two looks. */
-static hd_status wait_for(movement *m, hd_ctx *ctx) {
+static hd_status wait_for(moving *m, hd_ctx *ctx) {
   const struct timespec rest = {.tv_nsec = REST_US * 1000L};
   const atomic_uint *broken = hd__world_broken_word(m->hosts->world);
   double looked_s = m->began_s = hd__clock_s();
@@ -390,7 +449,7 @@ static hd_status wait_for(movement *m, hd_ctx *ctx) {
   return hd__world_check(m->hosts->world, ctx);
 }
 
-static hd_status start_all(movement *m, hd_ctx *ctx, const hd_transfer_part *parts, int count) {
+static hd_status start_all(moving *m, hd_ctx *ctx, const hd_transfer_part *parts, int count) {
   char why[HD_TRANSPORT_WHY_BYTES];
   for (int first = 0, end; first < count; first = end) {
     for (end = first + 1; end < count && parts[end].peer == parts[first].peer; end++) {
@@ -406,43 +465,27 @@ static hd_status start_all(movement *m, hd_ctx *ctx, const hd_transfer_part *par
   return HD_OK;
 }
 
-static hd_status move(movement *m, hd_ctx *ctx, const hd_transfer_part *parts, int count) {
-  hd_world *world = m->hosts->world;
-  m->transfer = hd__calloc((size_t)count, sizeof(hd_transfer *));
-  m->peer = hd__calloc((size_t)count, sizeof *m->peer);
-  if (!m->transfer || !m->peer) {
-    hd__world_give_up(world, "out of memory for what hosts exchange");
-    return hd__world_check(world, ctx);
-  }
-  HD_TRY(start_all(m, ctx, parts, count));
-  return wait_for(m, ctx);
+static hd_status move(moving *m, hd_ctx *ctx, hd_movement *of) {
+  m->transfer = of->transfer;
+  m->peer = of->peer;
+  m->last = -1;
+  memset(of->transfer, 0, (size_t)of->count * sizeof(hd_transfer *));
+  hd_status status = start_all(m, ctx, of->part, of->count);
+  return status == HD_OK && of->count > 0 ? wait_for(m, ctx) : status;
 }
 
-static hd_status end(movement *m, hd_status status) {
-  hd__free(m->transfer);
-  hd__free(m->peer);
-  return status;
-}
-
-hd_status hd__hosts_move(hd_world *world, hd_ctx *ctx, const hd_transfer_part *parts, int count) {
-  movement m = {.hosts = hd__world_hosts(world), .patience_s = hd__world_patience(world), .may_break = true};
-  return count > 0 ? end(&m, move(&m, ctx, parts, count)) : HD_OK;
-}
-
-hd_status hd__hosts_move_within(int *late, hd_world *world, hd_ctx *ctx, const hd_transfer_part *parts, int count,
-                                double patience_s) {
-  movement m = {.hosts = hd__world_hosts(world), .patience_s = patience_s};
+hd_status hd__hosts_move_within(int *late, hd_world *world, hd_ctx *ctx, hd_movement *of, double patience_s) {
+  moving m = {.hosts = hd__world_hosts(world), .patience_s = patience_s};
   *late = -1;
-  if (count == 0)
-    return HD_OK;
-  hd_status status = move(&m, ctx, parts, count);
+  hd_status status = move(&m, ctx, of);
   if (status == HD_OK && m.left > 0) {
     *late = missing(&m);
     for (int i = 0; i < m.count; i++)
       m.hosts->transport->drop(m.transfer[i]);
     status = hd__fail(ctx, HD_E_TIMEOUT, "expected rank %d within %g s, found that it did not come", *late, patience_s);
   }
-  return end(&m, status);
+  hd__hosts_rest(world, of);
+  return status;
 }
 
 hd_status hd__hosts_start(hd_transfer **out, hd_world *world, hd_ctx *ctx, const hd_transfer_part *parts, int count) {
@@ -470,26 +513,56 @@ static char *block_of(const hd_blocks *blocks, int which) {
   return at;
 }
 
-hd_status hd__hosts_join_blocks(hd_world *world, hd_ctx *ctx, const hd_blocks *blocks, int count) {
-  const hd_hosts *h = hd__world_hosts(world);
+/* What this host and another one give each other of blocks. */
+static void add_blocks(hd_movement *m, const hd_hosts *h, int other, const hd_blocks *b) {
+  const int32_t peer = h->member[h->host[other].first];
+  const int64_t theirs = b->to_first && h->mine > 0 ? 0 : b->bytes[other];
+  const int64_t own = b->to_first && other > 0 ? 0 : b->bytes[h->mine];
+  if (theirs > 0)
+    m->part[m->count++] = (hd_transfer_part){block_of(b, other), theirs, peer, HD_TAG_HOSTS, 1};
+  if (own > 0)
+    m->part[m->count++] = (hd_transfer_part){block_of(b, h->mine), own, peer, HD_TAG_HOSTS, 0};
+}
+
+/* The bytes of rows that one host has filled and another one gets. */
+static void add_slices(hd_movement *m, const hd_hosts *h, int filled, int gets, const hd_slices *s) {
+  const bool receives = gets == h->mine;
+  const int32_t peer = h->member[h->host[receives ? filled : gets].first];
+  const int64_t bytes = s->from[gets + 1] - s->from[gets];
+  for (int32_t row = s->row[filled]; row < s->row[filled + 1] && bytes > 0; row++)
+    m->part[m->count++] =
+        (hd_transfer_part){(char *)s->data + row * s->stride + s->from[gets], bytes, peer, HD_TAG_HOSTS, receives};
+}
+
+static int most_parts(const hd_hosts *h, int blocks, const hd_slices *s) {
+  return 2 * blocks * h->count + (s ? s->row[h->count] + h->count * (s->row[h->mine + 1] - s->row[h->mine]) : 0);
+}
+
+hd_status hd__hosts_join_blocks(int *last, hd_world *world, hd_ctx *ctx, const hd_blocks *blocks, int count,
+                                const hd_slices *slices) {
+  hd_hosts *h = hd__world_hosts(world);
+  if (last)
+    *last = -1;
   if (!h || h->count == 1)
     return HD_OK;
-  hd_transfer_part *parts = hd__calloc(2 * (size_t)(count * h->count), sizeof *parts);
-  int used = 0;
-  for (int i = 0; parts && i < h->count; i++) {
-    const int32_t peer = h->member[h->host[i].first];
-    for (int b = 0; b < count && i != h->mine; b++) {
-      const int64_t theirs = blocks[b].bytes[i], own = blocks[b].bytes[h->mine];
-      if (theirs > 0)
-        parts[used++] = (hd_transfer_part){block_of(&blocks[b], i), theirs, peer, HD_TAG_HOSTS, 1};
-      if (own > 0)
-        parts[used++] = (hd_transfer_part){block_of(&blocks[b], h->mine), own, peer, HD_TAG_HOSTS, 0};
+  hd_movement *m = hd__hosts_movement(world, most_parts(h, count, slices));
+  if (!m) {
+    hd__world_give_up(world, "out of memory for what hosts exchange");
+    return hd__world_check(world, ctx);
+  }
+  for (int i = 0; i < h->count; i++) {
+    for (int b = 0; b < count && i != h->mine; b++)
+      add_blocks(m, h, i, &blocks[b]);
+    if (slices && i != h->mine) {
+      add_slices(m, h, i, h->mine, slices);
+      add_slices(m, h, h->mine, i, slices);
     }
   }
-  if (!parts)
-    hd__world_give_up(world, "out of memory for what hosts exchange");
-  hd_status status = parts ? hd__hosts_move(world, ctx, parts, used) : hd__world_check(world, ctx);
-  hd__free(parts);
+  moving way = {.hosts = h, .patience_s = hd__world_patience(world), .may_break = true};
+  const hd_status status = move(&way, ctx, m);
+  if (last)
+    *last = way.last;
+  hd__hosts_rest(world, m);
   return status;
 }
 
@@ -499,7 +572,7 @@ hd_status hd__hosts_spread(hd_world *world, hd_ctx *ctx, void *data, int64_t byt
   if (!of)
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for %d hosts", hosts);
   of[0] = bytes;
-  hd_status status = hd__hosts_join_blocks(world, ctx, &(hd_blocks){data, of}, 1);
+  hd_status status = hd__hosts_join_blocks(NULL, world, ctx, &(hd_blocks){.data = data, .bytes = of}, 1, NULL);
   hd__free(of);
   return status;
 }
@@ -515,7 +588,8 @@ static hd_status fill_board(hd_hosts *h, hd_ctx *ctx, const void *own, size_t by
   for (int i = 0; i < h->count; i++)
     of[i] = (int64_t)bytes * (h->host[i + 1].first - h->host[i].first);
   memcpy((char *)h->board.base + bytes * (size_t)h->host[h->mine].first, own, (size_t)of[h->mine]);
-  hd_status status = hd__hosts_join_blocks(h->world, ctx, &(hd_blocks){h->board.base, of}, 1);
+  hd_status status =
+      hd__hosts_join_blocks(NULL, h->world, ctx, &(hd_blocks){.data = h->board.base, .bytes = of}, 1, NULL);
   hd__free(of);
   return status;
 }

@@ -54,13 +54,24 @@ hd_status hd__hosts_gather(void *all, hd_world *world, hd_ctx *ctx, const void *
 /* `text` must be the same in all ranks: HD_E_USAGE names the ranks that differ, `what` and both texts. */
 hd_status hd__hosts_agree(hd_world *world, hd_ctx *ctx, const char *what, const char *text);
 
-/* A leader moves bytes to and from other ranks, and waits for that. Parts of one peer follow each other. It breaks the
- * world when it fails, so that whoever waits for this rank at a meeting comes to know. */
-hd_status hd__hosts_move(hd_world *world, hd_ctx *ctx, const hd_transfer_part *parts, int count);
+/* What is to move at once: parts of one peer follow each other. */
+typedef struct hd_movement {
+  hd_transfer_part *part;
+  int count;
+  int room; /* for parts */
+  hd_transfer **transfer;
+  int *peer;
+  struct hd_movement *next; /* that rests */
+} hd_movement;
 
-/* The same by any rank, and another patience: HD_E_TIMEOUT leaves the world whole, and says for whom one waited. */
-hd_status hd__hosts_move_within(int *missing, hd_world *world, hd_ctx *ctx, const hd_transfer_part *parts, int count,
-                                double patience_s);
+/* An empty one with room for `parts`: one that rests, if there is one, so that steps allocate nothing. Whoever takes it
+ * lets it move or rest. NULL without memory. Any thread. */
+hd_movement *hd__hosts_movement(hd_world *world, int parts);
+void hd__hosts_rest(hd_world *world, hd_movement *movement);
+
+/* Moves bytes to and from other ranks, and waits for that, `patience_s` at most: HD_E_TIMEOUT leaves the world whole, and
+ * says for whom one waited. Any rank. The movement rests then. */
+hd_status hd__hosts_move_within(int *missing, hd_world *world, hd_ctx *ctx, hd_movement *movement, double patience_s);
 
 /* One transfer that is not waited for: see hd_transport. 1, 0, or -1: the world is broken then. */
 hd_status hd__hosts_start(hd_transfer **out, hd_world *world, hd_ctx *ctx, const hd_transfer_part *parts, int count);
@@ -76,10 +87,23 @@ hd_status hd__hosts_spread(hd_world *world, hd_ctx *ctx, void *data, int64_t byt
 typedef struct hd_blocks {
   void *data;
   const int64_t *bytes;
+  bool to_first; /* the first host alone gets them */
 } hd_blocks;
 
-/* Leaders: each host has filled its own block, and all have all of them afterwards; of several such at once. */
-hd_status hd__hosts_join_blocks(hd_world *world, hd_ctx *ctx, const hd_blocks *blocks, int count);
+/* Rows of `stride` bytes that lie one after the other from `data` on: host h has filled [row[h], row[h + 1]), and gets the
+ * bytes [from[h], from[h + 1]) of all rows. */
+typedef struct hd_slices {
+  void *data;
+  int64_t stride;
+  const int32_t *row;
+  const int64_t *from;
+} hd_slices;
+
+/* Leaders: each host has filled its own block, and all have all of them afterwards; of several such at once, and slices,
+ * if they are not NULL, with them. *last is the first rank of the host that one waited for last, -1: for none; it may be
+ * NULL. Breaks the world when it fails, so that whoever waits for this rank at a meeting comes to know. */
+hd_status hd__hosts_join_blocks(int *last, hd_world *world, hd_ctx *ctx, const hd_blocks *blocks, int count,
+                                const hd_slices *slices);
 
 /* This process was asked to end: who is waited for between hosts has a moment left. May be called by signal handlers. */
 void hd__hosts_hurry(hd_world *world);

@@ -41,6 +41,19 @@ int64_t hd__skips_count(const hd_dataset *split) {
   return split->skips ? __atomic_load_n(&split->skips->marks->found, __ATOMIC_RELAXED) : 0;
 }
 
+int64_t hd__skips_list(int64_t *sample, const hd_dataset *split, int64_t most) {
+  int64_t found = 0;
+  for (int64_t i = 0; i < split->count && found < most; i++)
+    if (hd__skips_has(split, i))
+      sample[found++] = i;
+  return found;
+}
+
+void hd__skips_mark(const hd_dataset *split, int64_t sample) {
+  if (sample >= 0 && sample < split->skips->count)
+    mark(split->skips, sample);
+}
+
 size_t hd__skips_bytes(const hd_dataset *split) {
   return split->skips ? sizeof(marks) + (size_t)split->skips->count : 0;
 }

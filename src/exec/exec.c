@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "comm/hosts.h"
 #include "exec/exec_cuda.h"
 #include "exec/exec_state.h"
 
@@ -66,6 +67,10 @@ static void lay_out_crossing(hd_exec *exec, bump *b) {
   for (int h = 0; h < exec->hosts; h++)
     slots += cover_slots(exec->border[exec->host_lane[h + 1]] - exec->border[exec->host_lane[h]]);
   exec->host_sum = take(b, &b->by.gradients, slots * plan->grad_elems * (int64_t)sizeof *exec->host_sum);
+  if (exec->has_owners)
+    exec->owned_sum = take(b, &b->by.gradients, plan->grad_elems * (int64_t)sizeof *exec->owned_sum);
+  const int64_t ranks = hd__hosts_ranks(exec->settings.world);
+  exec->host_spent = take(b, &b->by.bookkeeping, ranks * (HD_SPENT_KINDS + ranks) * (int64_t)sizeof *exec->host_spent);
   const int64_t gathered = plan->gathers ? exec->settings.shards * plan->direct_elems : 0;
   exec->crossing = take(b, &b->by.gradients, gathered * (int64_t)sizeof *exec->crossing);
   exec->host_flags = take(b, &b->by.bookkeeping, exec->hosts * (int64_t)sizeof *exec->host_flags);
@@ -75,7 +80,7 @@ static void lay_out_crossing(hd_exec *exec, bump *b) {
 /* What lanes of all ranks read. */
 static void lay_out_common(hd_exec *exec, bump *b) {
   const hd_plan *plan = exec->plan;
-  const int parts = exec->settings.parts, ranks = hd__world_ranks(exec->settings.world);
+  const int parts = exec->settings.parts, ranks = hd__hosts_ranks(exec->settings.world);
   int64_t capacity = (exec->settings.batch + parts - 1) / parts;
   exec->lines = take(b, &b->by.bookkeeping, HD_MEETING_LINES(hd__exec_host_lanes(exec)) * (int64_t)sizeof *exec->lines);
   exec->batch_memory = take(b, &b->by.activations, plan->batch_bytes * capacity);
@@ -90,7 +95,7 @@ static void lay_out_common(hd_exec *exec, bump *b) {
     const int64_t slots = cover_slots(exec->border[l + 1] - exec->border[l]);
     take(b, &b->by.bookkeeping, -b->used & (PAGE_BYTES - 1));
     exec->lane[l].cover = take(b, &b->by.gradients, slots * plan->direct_elems * (int64_t)sizeof(float));
-    if (ranks > 1)
+    if (ranks > 1 && l >= hd__exec_host_first(exec) && l < exec->host_lane[exec->host + 1])
       exec->lane[l].tally = take(b, &b->by.bookkeeping, hd__tally_bytes(ranks));
   }
 }
@@ -252,6 +257,8 @@ hd_status hd__exec_create(hd_exec **out, hd_ctx *ctx, const hd_plan *plan, hd_st
     goto out;
   share_out(exec);
   status = share_chunks(exec, ctx);
+  if (status == HD_OK && exec->hosts > 1)
+    status = hd__exec_choose_owners(exec, ctx);
   if (status == HD_OK)
     status = take_memory(exec, ctx);
   if (status == HD_OK)
@@ -276,6 +283,7 @@ void hd__exec_destroy(hd_exec *exec) {
   hd__free(exec->border);
   hd__free(exec->rank_lane);
   hd__free(exec->host_lane);
+  hd__free(exec->owned_bytes);
   hd__free(exec->speed);
   hd__free(exec);
 }
@@ -296,7 +304,7 @@ static int32_t most_step_slices(const hd_exec *exec) {
     int64_t groups = (shards + together - 1) / together;
     most = groups > most ? groups : most;
   }
-  int64_t of_phases = (exec->hosts > 1 ? 8 : 4) * plan->phase_count; /* itself, gathering, closing or norms, waiting */
+  int64_t of_phases = (exec->hosts > 1 ? 12 : 4) * plan->phase_count; /* itself, gathering, closing or norms, waiting */
   int64_t of_parameters = (exec->hosts > 1 ? 3 : 2) * plan->param_count;
   return (int32_t)(2 + exec->settings.parts * (most * (plan->call_count + 1) + of_phases + of_parameters));
 }
@@ -305,6 +313,7 @@ hd_trace_size hd__exec_trace_size(const hd_exec *exec, int64_t slices) {
   return (hd_trace_size){.lanes = hd__exec_host_lanes(exec),
                          .first = exec->first_lane - hd__exec_host_first(exec),
                          .own = exec->own_lanes,
+                         .all_lanes = exec->lane_count,
                          .room = most_step_slices(exec),
                          .slices = slices};
 }
@@ -408,6 +417,7 @@ static void run_lane(void *arg, int own) {
   uint64_t version = hd__store_version(exec->store);
   at.half = (int)(version & 1);
   at.lane->flags = 0;
+  at.lane->held_by = -1;
   exec->bad_param[index] = -1;
   hd__trace_start(at.lane->track);
   hd__tally_start(at.lane->tally);

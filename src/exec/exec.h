@@ -30,6 +30,7 @@ typedef struct hd_step {
   uint32_t epoch;
   hd_hyper hyper[HD_MAX_GROUPS]; /* one per group of the plan */
   float divisor;                 /* of the loss's gradient */
+  bool reports;                  /* times of other hosts' ranks are wanted behind it */
 } hd_step;
 
 /* Where fetched samples go: that of row r at x + r * x_stride, its target at row r of `target`. */
@@ -134,7 +135,8 @@ bool hd__exec_fetches(const hd_exec *exec, int64_t samples, int64_t first, int64
 void hd__exec_trace(hd_exec *exec, hd_trace *trace);
 
 /* What the lanes of each rank have spent in steps so far, in nanoseconds added over them: per rank HD_SPENT_KINDS sums,
- * and those of its waiting for each rank (see exec/tally.h). All 0 without other ranks. Any time, from any lane. */
+ * and those of its waiting for each rank (see exec/tally.h). All 0 without other ranks. Those of other hosts are as old as
+ * the last step that reports, and only the first host knows them. Any time, from any lane. */
 void hd__exec_spent(int64_t *sums, const hd_exec *exec);
 
 /* What a trace of this executor's steps needs; about `slices` of them in all. */

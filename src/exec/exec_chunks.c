@@ -136,13 +136,25 @@ static void sum_tile(const lane_at *at, const hd_plan_use *use, const hd_fold *f
 }
 
 /* From what hosts handed in. */
-static void join_tile(const lane_at *at, const hd_plan_use *use, float *g, const tile *t) {
+static void join_hosts(const lane_at *at, float *sum, int64_t first, int64_t count) {
   const hd_exec *exec = at->exec;
   const hd_fold *fold = &at->layout->hosts->covers;
   const float *piece[HD_MAX_SHARDS];
   for (int32_t p = 0; p < fold->count; p++)
-    piece[p] = exec->host_sum + p * exec->plan->grad_elems + use->offset + t->elem;
-  exec->plan->kernels->fold(g, piece, fold, t->columns);
+    piece[p] = exec->host_sum + p * exec->plan->grad_elems + first;
+  exec->plan->kernels->fold(sum, piece, fold, count);
+}
+
+void hd__exec_sum_owned(const lane_at *at, int64_t first, int64_t count) {
+  join_hosts(at, at->exec->owned_sum + first, first, count);
+}
+
+/* Owners have summed, or each host does. */
+static void join_tile(const lane_at *at, const hd_plan_use *use, float *g, const tile *t) {
+  if (at->exec->has_owners)
+    copy_row(g, at->exec->owned_sum + use->offset + t->elem, t->columns);
+  else
+    join_hosts(at, g, use->offset + t->elem, t->columns);
 }
 
 /* A tile of each of this host's covers. */

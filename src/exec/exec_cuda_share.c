@@ -315,7 +315,7 @@ static hd_status join_hosts(const cuda_share *s, hd_ctx *ctx, int index, const m
   }
   place->flags[s->host] = flags;
   const hd_blocks blocks[] = {{place->flags, of_flags}, {place->covers, of_covers}, {place->losses, of_losses}};
-  HD_TRY(hd__hosts_join_blocks(s->world, ctx, blocks, index == s->crossings - 1 ? 3 : 2));
+  HD_TRY(hd__hosts_join_blocks(NULL, s->world, ctx, blocks, index == s->crossings - 1 ? 3 : 2, NULL));
   *place->agreed = 0;
   for (int h = 0; h < s->hosts; h++)
     *place->agreed |= place->flags[h];
@@ -366,7 +366,7 @@ static hd_status join_outcome(const cuda_share *s, hd_ctx *ctx, const hd_exec_ou
   for (int i = 0; i < 3; i++)
     if (array[i])
       blocks[count++] = (hd_blocks){array[i], s->block_bytes};
-  return hd__hosts_join_blocks(s->world, ctx, blocks, count);
+  return hd__hosts_join_blocks(NULL, s->world, ctx, blocks, count, NULL);
 }
 
 /* Flags go with a gather over all ranks, which is a meeting of its own. */

@@ -1,5 +1,6 @@
 /* What executors of several ranks settle among themselves: whose lanes are which, how fast they are, and who knows why
  * samples could not be had. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -10,17 +11,24 @@ enum { MOST_LANES = 960, EVEN_SPEED = 1000, WHY_BYTES = 1600 };
 
 /* The lanes that a rank brings. */
 typedef struct offer {
-  int32_t lanes, cpus;
+  int32_t lanes, cpus, said_owners;
   int16_t has_speeds, speed[MOST_LANES];
 } offer;
 
 _Static_assert(sizeof(offer) <= HD_WORLD_GATHER_BYTES, "an offer fits into a gather");
 
-static void describe(offer *mine, const hd_lanes *lanes) {
+static hd_status describe(offer *mine, hd_ctx *ctx, const hd_lanes *lanes) {
   const int32_t *speed = hd__lanes_speeds(lanes);
+  const char *sums = getenv("HEDDLE_HOST_SUMS");
   *mine = (offer){.lanes = hd__lanes_count(lanes), .cpus = hd__lanes_cpus(lanes), .has_speeds = speed != NULL};
   for (int i = 0; i < mine->lanes; i++)
     mine->speed[i] = (int16_t)(speed ? speed[i] : EVEN_SPEED);
+  if (!sums || !*sums)
+    return HD_OK;
+  mine->said_owners = !strcmp(sums, "everybody") ? 1 : !strcmp(sums, "owners") ? 2 : 0;
+  return mine->said_owners
+             ? HD_OK
+             : hd__fail(ctx, HD_E_USAGE, "HEDDLE_HOST_SUMS expects everybody or owners, found '%.40s'", sums);
 }
 
 /* `all` is in the order of the job's ranks, lanes are numbered host after host. */
@@ -43,6 +51,7 @@ static hd_status take_numbers(hd_exec *exec, hd_ctx *ctx, const offer *all) {
   }
   exec->lane_count = exec->host_lane[exec->hosts];
   exec->first_lane = exec->rank_lane[hd__world_rank(world)];
+  exec->said_owners = all[0].said_owners;
   if (!differ)
     return HD_OK;
   exec->speed = hd__malloc((size_t)exec->lane_count * sizeof *exec->speed);
@@ -69,10 +78,10 @@ hd_status hd__exec_number_lanes(hd_exec *exec, hd_ctx *ctx) {
   else if (ranks > 1 && exec->own_lanes > MOST_LANES)
     status = hd__fail(ctx, HD_E_USAGE, "expected at most %d threads in each of several ranks, found %d", MOST_LANES,
                       exec->own_lanes);
-  if (status == HD_OK) {
-    describe(&mine, exec->lanes);
+  if (status == HD_OK)
+    status = describe(&mine, ctx, exec->lanes);
+  if (status == HD_OK)
     status = hd__hosts_gather(all, world, ctx, &mine, sizeof mine);
-  }
   if (status == HD_OK)
     status = take_numbers(exec, ctx, all);
   hd__free(all);
@@ -107,6 +116,12 @@ hd_status hd__exec_open_meeting(hd_exec *exec, hd_ctx *ctx) {
   return HD_OK;
 }
 
+/* A rank of this host, as the job calls it. */
+static int named(const hd_exec *exec, int rank) {
+  const hd_world *world = exec->settings.world;
+  return hd__hosts_member(world, hd__hosts_first(world, exec->host) + rank);
+}
+
 uint32_t hd__exec_meet(const lane_at *at, uint32_t flags) {
   hd_exec *exec = at->exec;
   hd_tally *tally = at->lane->tally;
@@ -114,21 +129,36 @@ uint32_t hd__exec_meet(const lane_at *at, uint32_t flags) {
   if (!tally)
     return hd__meeting_come(&exec->meeting, own, flags);
   hd__tally_end(tally, HD_SPENT_COMPUTE);
-  const hd_meeting_stamp mine = {.ns = tally->since_ns, .lane = own};
+  const hd_meeting_stamp mine = {.ns = tally->since_ns, .lane = own, .more = at->lane->held_by};
+  at->lane->held_by = -1;
   const uint32_t all = hd__meeting_come_at(&exec->meeting, own, flags, &mine);
   if (all & HD_MEETING_BROKEN)
     return all;
-  const int last = hd__meeting_latest(&exec->meeting, own).lane;
-  hd__tally_waited(tally, last == own ? -1 : rank_of(exec, last));
+  const hd_meeting_stamp last = hd__meeting_latest(&exec->meeting, own);
+  hd__tally_waited(tally, last.lane == own ? -1 : last.more >= 0 ? last.more : named(exec, rank_of(exec, last.lane)));
   return all;
 }
 
 void hd__exec_spent(int64_t *sums, const hd_exec *exec) {
-  const int ranks = hd__world_ranks(exec->settings.world), each = HD_SPENT_KINDS + ranks;
+  const hd_world *world = exec->settings.world;
+  const int ranks = hd__hosts_ranks(world), each = HD_SPENT_KINDS + ranks;
+  const int here = hd__hosts_first(world, exec->host);
   memset(sums, 0, (size_t)ranks * (size_t)each * sizeof *sums);
-  for (int r = 0; r < ranks && ranks > 1 && !exec->cuda; r++) /* GPUs tell no times */
-    for (int l = exec->rank_lane[r]; l < exec->rank_lane[r + 1]; l++)
-      hd__tally_add(sums + r * each, exec->lane[l].tally, ranks);
+  for (int place = 0; place < ranks && ranks > 1 && !exec->cuda; place++) { /* GPUs tell no times */
+    int64_t *of = sums + hd__hosts_member(world, place) * each;
+    const int r = place - here;
+    if (r < 0 || r >= hd__world_ranks(world)) /* there are several hosts */
+      memcpy(of, exec->host_spent + place * each, (size_t)each * sizeof *of);
+    else
+      hd__exec_spent_here(of, exec, r);
+  }
+}
+
+void hd__exec_spent_here(int64_t *sum, const hd_exec *exec, int rank) {
+  const int ranks = hd__hosts_ranks(exec->settings.world);
+  memset(sum, 0, (size_t)(HD_SPENT_KINDS + ranks) * sizeof *sum);
+  for (int l = exec->rank_lane[rank]; l < exec->rank_lane[rank + 1]; l++)
+    hd__tally_add(sum, exec->lane[l].tally, ranks);
 }
 
 typedef struct reason {

@@ -13,7 +13,7 @@
 
 /* Elements of the buffer in which a lane folds. A tile of a deferred gradient has a multiple of TILE_ROWS home rows and
  * at most TILE_COLUMNS columns; one of a direct gradient has FOLD_ELEMS in a row. */
-enum { TILE_ELEMS = 24576, TILE_ROWS = 12, TILE_COLUMNS = TILE_ELEMS / TILE_ROWS, FOLD_ELEMS = 4096 };
+enum { TILE_ELEMS = 24576, TILE_ROWS = 12, TILE_COLUMNS = TILE_ELEMS / TILE_ROWS, FOLD_ELEMS = 4096, OWNED_ALIGN = 16 };
 
 /* How a part's sums cross between hosts; see exec_hosts.c. */
 typedef struct host_layout {
@@ -50,7 +50,8 @@ typedef struct lane_state {
   double *norms;            /* room for the tree over chunk numbers */
   int32_t chunk_lo, chunk_hi;
   hd_track *track; /* NULL: nothing is recorded */
-  hd_tally *tally; /* NULL without other ranks */
+  hd_tally *tally; /* NULL without other ranks, and for lanes of other hosts */
+  int32_t held_by; /* the first lane of a host: the rank of another one that it waited for between meetings; -1: none */
   uint32_t flags;
 } lane_state;
 
@@ -81,9 +82,15 @@ struct hd_exec {
   int64_t target_bytes;
   float *grad; /* folded gradients, for the norm */
   double *chunk_norm;
-  float *part_sum;                     /* accumulation: stack of sums, grad_elems each */
-  float *host_sum;                     /* covers of all hosts, grad_elems each */
-  float *crossing;                     /* what a gather reads of lanes of all hosts */
+  float *part_sum;      /* accumulation: stack of sums, grad_elems each */
+  float *host_sum;      /* covers of all hosts, grad_elems each */
+  int32_t said_owners;  /* HEDDLE_HOST_SUMS of rank 0: 1: everybody, 2: owners, 0: neither */
+  bool has_owners;      /* sums of gradients cross by way of owners; see exec_hosts.c */
+  int64_t *owned_bytes; /* host h owns the bytes [owned_bytes[h], owned_bytes[h + 1]) of grad_elems floats, */
+  int64_t *owned_each;  /* so many */
+  float *owned_sum;     /* finished, of all owners */
+  int64_t *host_spent;  /* the accounts of all ranks, host after host, as they crossed last */
+  float *crossing;      /* what a gather reads of lanes of all hosts */
   uint32_t *host_flags, *agreed_flags; /* that each host raised before its sums crossed; and all of them */
   int64_t *block_bytes;                /* room for what crosses: HOST_BLOCKS numbers for each host */
   uint32_t carried;                    /* the first lane of the host: flags that other hosts have not heard of yet */
@@ -109,7 +116,7 @@ typedef struct lane_at {
   bool hands_in; /* gradients are summed over this host's shards, for other hosts */
 } lane_at;
 
-enum { HOST_BLOCKS = 4 };
+enum { HOST_BLOCKS = 5 };
 
 /* Where one kernel call works: rows of a group in the arena, of a part in batch memory, of the batch in the losses. */
 typedef struct call_rows {
@@ -143,6 +150,9 @@ static inline bool hd__exec_leads(const lane_at *at) { return at->index == hd__e
 /* Comes to the next meeting of this host's lanes, and accounts for the waiting there; returns everybody's flags. */
 uint32_t hd__exec_meet(const lane_at *at, uint32_t flags);
 
+/* What the lanes of a rank of this host, counted from its first, have spent: one rank's sums of hd__exec_spent. */
+void hd__exec_spent_here(int64_t *sum, const hd_exec *exec, int rank);
+
 /* The rows of a part, counted from its first, that a host has. */
 void hd__exec_host_rows(int64_t *row0, int64_t *row1, const hd_exec *exec, const hd_part *part, int host);
 
@@ -152,8 +162,14 @@ uint32_t hd__exec_cross_phase(const lane_at *at, const hd_phase *phase);
 uint32_t hd__exec_cross_sums(const lane_at *at);
 uint32_t hd__exec_cross_outcome(const lane_at *at, const hd_exec_outcome *out, uint32_t flags);
 
+/* Whether hosts hand sums to owners; what this host owns, and the rest, is laid out then. All hosts say the same. */
+hd_status hd__exec_choose_owners(hd_exec *exec, hd_ctx *ctx);
+
 /* Sums this host's gradients, each lane its chunks of them, for hd__exec_cross_sums. */
 void hd__exec_hand_in(const lane_at *at);
+
+/* Sums the elements [first, first + count) of what all hosts handed in. */
+void hd__exec_sum_owned(const lane_at *at, int64_t first, int64_t count);
 
 /* Why samples could not be had: what the first rank says that knows. */
 hd_status hd__exec_why(hd_exec *exec, hd_ctx *ctx, const hd_driver *driver);

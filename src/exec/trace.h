@@ -37,8 +37,8 @@ typedef enum hd_slice_kind {
   HD_SLICE_NORM,        /* sums of squares of gradients */
   HD_SLICE_CLOSE,       /* lane 0: the batch's loss, what the next step is */
   HD_SLICE_WAIT,        /* for the others, at a meeting */
-  HD_SLICE_CROSS,       /* the first lane of a host: bytes to other hosts and from them */
-  HD_SLICE_REPORT,      /* lane 0, behind the step: the callback */
+  HD_SLICE_CROSS,  /* the first lane of a host: bytes to other hosts and from them; of: the last one's first rank */
+  HD_SLICE_REPORT, /* lane 0, behind the step: the callback */
   /* Between steps. */
   HD_SLICE_SHUFFLE,
   HD_SLICE_EVALUATE, /* of: samples of the split */
@@ -66,16 +66,21 @@ typedef struct hd_track {
 } hd_track;
 
 typedef struct hd_trace {
-  hd_track *track; /* one per lane of all ranks, then that of the writer of checkpoints, without steps */
+  hd_track *track; /* one per lane of this host, then that of the writer of checkpoints, without steps */
   int lanes;
   int first, own; /* this process's lanes */
   int64_t start_ns;
   hd_segment memory;
+  /* For who reads: the tracks of all hosts, after hd__trace_collect; before, of this one alone. */
+  int hosts, all_lanes;
+  hd_track **of_host;
+  int *host_lane; /* host h has the lanes [host_lane[h], host_lane[h + 1]) of all */
 } hd_trace;
 
 typedef struct hd_trace_size {
-  int lanes;      /* of all ranks */
+  int lanes;      /* of this host */
   int first, own; /* this process's */
+  int all_lanes;  /* of all hosts; 0: there is one */
   int32_t room;   /* slices of a lane's step, at most */
   int64_t slices; /* of steps in all, about */
 } hd_trace_size;
@@ -83,6 +88,14 @@ typedef struct hd_trace_size {
 /* All ranks of a world (NULL: this process alone), each with its lanes. */
 hd_status hd__trace_create(hd_trace **out, hd_ctx *ctx, hd_world *world, const hd_trace_size *size);
 void hd__trace_destroy(hd_trace *trace);
+
+/* All ranks, when no region runs in any of them: the first host gets the tracks of the others, with their times put on its
+ * clock: two hosts that exchange something are both at it for a moment. */
+hd_status hd__trace_collect(hd_trace *trace, hd_ctx *ctx, hd_world *world);
+
+/* The host of a lane of all, and the lane's track; the last one's is followed by that of the writer. */
+int hd__trace_host(const hd_trace *trace, int lane);
+hd_track *hd__trace_track(const hd_trace *trace, int lane);
 
 /* The block in which a reel keeps number `n`, or -1 if it was overwritten or not begun. */
 int64_t hd__reel_block(const hd_reel *reel, int64_t n);

@@ -68,7 +68,7 @@ static hd_status claim_file(hd_profiler *p, hd_ctx *ctx, const char *path) {
 static bool writes(const hd_profiler *p) { return hd__hosts_rank(p->world) == 0; }
 
 static void sign(hd_track *track, const hd_profiler *p, int cpu) {
-  track->rank = hd__world_rank(p->world);
+  track->rank = hd__hosts_rank(p->world);
   track->pid = (int32_t)getpid();
   track->cpu = cpu;
 }
@@ -116,15 +116,16 @@ static bool walk_reel(const hd_reel *reel, bool steps, int track, hd_slice_visit
 }
 
 void hd__profile_walk(const hd_profiler *p, hd_slice_visit *visit, void *arg) {
-  for (int t = 0; t <= p->trace->lanes; t++)
-    if (!walk_reel(&p->trace->track[t].steps, true, t, visit, arg) ||
-        !walk_reel(&p->trace->track[t].events, false, t, visit, arg))
+  for (int t = 0; t <= p->trace->all_lanes; t++) {
+    const hd_track *track = hd__trace_track(p->trace, t);
+    if (!walk_reel(&track->steps, true, t, visit, arg) || !walk_reel(&track->events, false, t, visit, arg))
       return;
+  }
 }
 
 /* A lane's n-th wait in a step, NULL if there is none. */
 static const hd_slice *wait_of(const hd_profiler *p, int lane, int64_t step, int n) {
-  const hd_reel *reel = &p->trace->track[lane].steps;
+  const hd_reel *reel = &hd__trace_track(p->trace, lane)->steps;
   int64_t block = hd__reel_block(reel, step);
   const hd_slice *slice = block < 0 ? NULL : hd__reel_slices(reel, block);
   for (int i = 0; slice && i < *hd__reel_used(reel, block); i++)
@@ -133,10 +134,11 @@ static const hd_slice *wait_of(const hd_profiler *p, int lane, int64_t step, int
   return NULL;
 }
 
-int hd__profile_last_lane(const hd_profiler *p, int64_t step, int n) {
+int hd__profile_last_lane(const hd_profiler *p, int lane, int64_t step, int n) {
+  const int host = hd__trace_host(p->trace, lane);
   int64_t latest_ns = INT64_MIN;
-  int last = 0;
-  for (int l = 0; l < p->trace->lanes; l++) {
+  int last = p->trace->host_lane[host];
+  for (int l = last; l < p->trace->host_lane[host + 1]; l++) {
     const hd_slice *wait = wait_of(p, l, step, n);
     if (!wait || wait->begin_ns <= latest_ns)
       continue;
@@ -164,7 +166,7 @@ static void put_time(FILE *to, const char *key, int64_t ns) {
 
 /* Of a track, or, with -1 - rank, of a process. */
 static void begin_event(writing *w, const char *kind, int track) {
-  const int rank = track < 0 ? -1 - track : w->profiler->trace->track[track].rank;
+  const int rank = track < 0 ? -1 - track : hd__trace_track(w->profiler->trace, track)->rank;
   fprintf(w->to, "%s\n{\"ph\": \"%s\", \"pid\": %d, \"tid\": %d, ", w->comma, kind, rank + 1,
           track < 0 ? 0 : track + 1);
   w->comma = ",";
@@ -183,7 +185,7 @@ static const char *phase_name(hd_phase_kind kind) {
 
 /* With the sums of the slices inside of it. */
 static void put_step(const writing *w, const hd_slice *step) {
-  const hd_reel *reel = &w->profiler->trace->track[w->track].steps;
+  const hd_reel *reel = &hd__trace_track(w->profiler->trace, w->track)->steps;
   const int64_t block = hd__reel_block(reel, w->step);
   const hd_slice *slice = hd__reel_slices(reel, block);
   int64_t data_ns = 0, waiting_ns = 0, all_ns = step->end_ns - step->begin_ns;
@@ -222,13 +224,20 @@ static void put_plain(const writing *w, const char *name, const char *category) 
 static void put_wait(writing *w) {
   const hd_profiler *p = w->profiler;
   put_plain(w, "wait", "wait");
-  if (p->trace->lanes == 1)
+  if (p->trace->all_lanes == 1)
     return;
-  const int last = hd__profile_last_lane(p, w->step, w->meetings);
+  const int last = hd__profile_last_lane(p, w->track, w->step, w->meetings);
   fprintf(w->to, ", \"args\": {\"for\": \"");
-  if (hd__world_ranks(p->world) > 1)
-    fprintf(w->to, "rank %d, ", p->trace->track[last].rank);
+  if (hd__hosts_ranks(p->world) > 1)
+    fprintf(w->to, "rank %d, ", hd__trace_track(p->trace, last)->rank);
   fprintf(w->to, "lane %d\"}", last);
+}
+
+/* With the rank of another host that was waited for last. */
+static void put_crossing(const writing *w, int rank) {
+  put_plain(w, "to other hosts", "hosts");
+  if (rank >= 0)
+    fprintf(w->to, ", \"args\": {\"for\": \"rank %d\"}", rank);
 }
 
 static void put_slice(writing *w, const hd_slice *slice) {
@@ -244,7 +253,7 @@ static void put_slice(writing *w, const hd_slice *slice) {
   case HD_SLICE_NORM: put_plain(w, "norm", "update"); return;
   case HD_SLICE_CLOSE: put_plain(w, "loss, next step", "close"); return;
   case HD_SLICE_WAIT: put_wait(w); return;
-  case HD_SLICE_CROSS: put_plain(w, "to other hosts", "hosts"); return;
+  case HD_SLICE_CROSS: put_crossing(w, slice->of); return;
   case HD_SLICE_REPORT: put_plain(w, "report", "report"); return;
   case HD_SLICE_SHUFFLE: put_plain(w, "shuffle", "data"); return;
   case HD_SLICE_EVALUATE: put_plain(w, "evaluate", "evaluate"); return;
@@ -256,7 +265,7 @@ static void put_slice(writing *w, const hd_slice *slice) {
 /* From the last moment before the last lane came to the last one that this lane waited. */
 static void put_arrow(writing *w, int track, const hd_slice *wait) {
   const hd_profiler *p = w->profiler;
-  int last = hd__profile_last_lane(p, w->step, w->meetings);
+  int last = hd__profile_last_lane(p, track, w->step, w->meetings);
   const hd_slice *came = wait_of(p, last, w->step, w->meetings);
   if (track == last || !came || wait->end_ns - 1 < came->begin_ns)
     return;
@@ -298,7 +307,7 @@ static void name_track(writing *w, int track, const char *name) {
 }
 
 static void name_process(writing *w, const hd_track *first) {
-  const int ranks = hd__world_ranks(w->profiler->world);
+  const int ranks = hd__hosts_ranks(w->profiler->world);
   begin_event(w, "M", -1 - first->rank);
   if (ranks > 1)
     fprintf(w->to, "\"name\": \"process_name\", \"args\": {\"name\": \"rank %d\"}}", first->rank);
@@ -312,11 +321,11 @@ static void name_process(writing *w, const hd_track *first) {
 
 static void name_tracks(writing *w) {
   const hd_profiler *p = w->profiler;
-  for (int l = 0; l < p->trace->lanes; l++) {
+  for (int l = 0; l < p->trace->all_lanes; l++) {
     char name[64];
-    const hd_track *track = &p->trace->track[l];
+    const hd_track *track = hd__trace_track(p->trace, l);
     const int cpu = track->cpu;
-    if (l == 0 || track->rank != track[-1].rank)
+    if (l == 0 || track->rank != hd__trace_track(p->trace, l - 1)->rank)
       name_process(w, track);
     if (cpu >= 0)
       snprintf(name, sizeof name, "lane %d, CPU %d", l, cpu);
@@ -324,7 +333,7 @@ static void name_tracks(writing *w) {
       snprintf(name, sizeof name, "lane %d, not bound", l);
     name_track(w, l, name);
   }
-  name_track(w, p->trace->lanes, "checkpoint writer");
+  name_track(w, p->trace->all_lanes, "checkpoint writer");
 }
 
 static void describe(writing *w) {
@@ -333,7 +342,7 @@ static void describe(writing *w) {
   hd__cpu_name(cpu, sizeof cpu);
   json_t *about =
       json_pack("{s:s, s:s, s:s, s:s, s:i, s:i, s:I, s:I}", "model", p->model, "cpu", cpu, "isa", p->plan->kernels->isa,
-                "heddle", hd_version(), "ranks", hd__world_ranks(p->world), "lanes", p->trace->lanes, "steps",
+                "heddle", hd_version(), "ranks", hd__hosts_ranks(p->world), "lanes", p->trace->all_lanes, "steps",
                 (json_int_t)p->result.steps, "steps_kept", (json_int_t)p->result.kept);
   fputs("{\"displayTimeUnit\": \"ns\", \"otherData\": ", w->to);
   if (!about || json_dumpf(about, w->to, JSON_PRESERVE_ORDER) != 0)
@@ -353,7 +362,7 @@ static hd_status write_trace(FILE *to, hd_ctx *ctx, void *arg) {
 
 hd_status hd__profile_write(hd_profiler *p, hd_ctx *ctx) {
   hd_ctx quiet = {0};
-  hd__world_meet(p->world, &quiet); /* if one is lost, what the others did is worth more than ever */
+  hd__trace_collect(p->trace, &quiet, p->world); /* if one is lost, what the others did is worth more than ever */
   if (!writes(p))
     return HD_OK;
   HD_TRY(hd__profile_sum(p, ctx));

@@ -4,7 +4,8 @@
  * the writer of checkpoints. It holds the steps that exec/trace.h keeps. It is written whole under its final name: empty when the run starts, so that a name
  * that cannot be written fails before the first step, and with all slices at the run's end, however that comes about.
  *
- * A profile reads the tracks of all ranks, and rank 0 writes it; call it when no region runs in any of them. */
+ * A profile reads the tracks of all ranks, those of other hosts after it has fetched them, and rank 0 writes it; call it
+ * when no region runs in any of them. */
 #ifndef HD_TRAIN_PROFILE_H
 #define HD_TRAIN_PROFILE_H
 
@@ -56,8 +57,8 @@ hd_status hd__profile_sum(hd_profiler *profiler, hd_ctx *ctx);
 typedef bool hd_slice_visit(void *arg, int track, int64_t step, const hd_slice *slice);
 void hd__profile_walk(const hd_profiler *profiler, hd_slice_visit *visit, void *arg);
 
-/* The lane that came last to the meeting which the lanes' n-th slices of kind WAIT in a kept step end. Of a rank that was
- * lost some slices may be missing. */
-int hd__profile_last_lane(const hd_profiler *profiler, int64_t step, int n);
+/* The lane of `lane`'s host that came last to the meeting which the lanes' n-th slices of kind WAIT in a kept step end. Of
+ * a rank that was lost some slices may be missing. */
+int hd__profile_last_lane(const hd_profiler *profiler, int lane, int64_t step, int n);
 
 #endif

@@ -9,9 +9,10 @@
 #include "graph/op.h"
 
 /* Beside the nodes. */
-enum { FETCHING, GATHERING, UPDATING, CLOSING, OTHERS };
+enum { FETCHING, GATHERING, UPDATING, CLOSING, CROSSING, OTHERS };
 
-static const char *const other_name[OTHERS] = {"samples", "gather", "fold and update", "loss, next step"};
+static const char *const other_name[OTHERS] = {"samples", "gather", "fold and update", "loss, next step",
+                                               "to other hosts"};
 
 typedef struct sums {
   const hd_profiler *profiler;
@@ -31,6 +32,7 @@ static int other_of(hd_slice_kind kind) {
   case HD_SLICE_UPDATE:
   case HD_SLICE_NORM: return UPDATING;
   case HD_SLICE_CLOSE: return CLOSING;
+  case HD_SLICE_CROSS: return CROSSING;
   default: return -1;
   }
 }
@@ -43,7 +45,7 @@ static bool add_slice(void *arg, int track, int64_t step, const hd_slice *slice)
     s->meetings = 0;
     s->lane_ns[track] += spent;
   } else if (slice->kind == HD_SLICE_WAIT) {
-    s->waited_ns[track * s->lanes + hd__profile_last_lane(s->profiler, step, s->meetings++)] += spent;
+    s->waited_ns[track * s->lanes + hd__profile_last_lane(s->profiler, track, step, s->meetings++)] += spent;
   } else if (slice->kind == HD_SLICE_CALL) {
     s->spent_ns[slice->of] += spent;
   } else if (other >= 0) {
@@ -81,7 +83,7 @@ static void make_items(hd_profiler *p, const sums *s, double all_ns) {
 }
 
 /* Of one lane on the last one to come it says nothing: each lane's own meeting costs something. */
-static void find_waiting(hd_profile *r, const sums *s, const hd_track *track, double all_ns) {
+static void find_waiting(hd_profile *r, const sums *s, const hd_trace *trace, double all_ns) {
   r->waiter = r->awaited = -1;
   for (int l = 0; l < s->lanes; l++)
     for (int k = 0; k < s->lanes; k++) {
@@ -93,8 +95,8 @@ static void find_waiting(hd_profile *r, const sums *s, const hd_track *track, do
       r->longest = share;
       r->waiter = l;
       r->awaited = k;
-      r->waiter_rank = track[l].rank;
-      r->awaited_rank = track[k].rank;
+      r->waiter_rank = hd__trace_track(trace, l)->rank;
+      r->awaited_rank = hd__trace_track(trace, k)->rank;
     }
 }
 
@@ -112,7 +114,7 @@ static hd_status take_room(hd_profiler *p, hd_ctx *ctx, const sums *s) {
 }
 
 hd_status hd__profile_sum(hd_profiler *p, hd_ctx *ctx) {
-  int nodes = p->plan->graph->node_count, lanes = p->trace->lanes;
+  int nodes = p->plan->graph->node_count, lanes = p->trace->all_lanes;
   const hd_reel *reel = &p->trace->track[0].steps;
   sums s = {.profiler = p, .nodes = nodes, .lanes = lanes};
   s.spent_ns = hd__calloc((size_t)(nodes + OTHERS + lanes * lanes + lanes), sizeof *s.spent_ns);
@@ -130,7 +132,7 @@ hd_status hd__profile_sum(hd_profiler *p, hd_ctx *ctx) {
     p->result.kept = reel->count < 2 * reel->half ? reel->count : 2 * reel->half;
     if (all_ns > 0) {
       make_items(p, &s, all_ns);
-      find_waiting(&p->result, &s, p->trace->track, all_ns);
+      find_waiting(&p->result, &s, p->trace, all_ns);
     }
   }
   hd__free(s.spent_ns);

@@ -42,6 +42,7 @@ static int next_step(void *self, hd_step *step) {
   if (s->planned >= s->target)
     return 0;
   hd__session_describe(step, s, s->planned++);
+  step->reports = s->planned == s->target || s->planned % hd__config_int(s->config, HD_OPT_log_every) == 0;
   return 1;
 }
 
@@ -305,8 +306,10 @@ static hd_status handle_stop(hd_session *s, hd_ctx *ctx, bool stopped) {
   bool evaluates = !stopped && (epoch_end || run_end || is_multiple(s, HD_OPT_eval_every));
   if (s->counters.epoch_divisor > 0)
     s->report.train_loss = s->counters.epoch_loss_sum / s->counters.epoch_divisor;
-  if (evaluates) {
+  if (evaluates)
     HD_TRY(hd__session_evaluate(s, ctx));
+  HD_TRY(hd__session_spread_skips(s, ctx));
+  if (evaluates) {
     double rate = s->train_s > 0 ? (double)s->trained_samples / s->train_s : 0;
     tell_evaluation(s, epoch_end ? HD_EVENT_EPOCH : HD_EVENT_EVAL, rate);
     hd__session_log_validation(s);

@@ -63,8 +63,9 @@ struct hd_session {
   int64_t trained_samples, logged_samples;
   int64_t evaluated_step; /* -1: never */
   atomic_int stop;
-  bool told_refusal; /* of the system, to bind lanes or their memory */
-  bool told_loose;   /* that the loader's ring is not locked */
+  int64_t spread_skips[2]; /* marks of train and test that all hosts have */
+  bool told_refusal;       /* of the system, to bind lanes or their memory */
+  bool told_loose;         /* that the loader's ring is not locked */
   hd_event_fn *on_event;
   void *user;
   hd_report report;
@@ -108,6 +109,9 @@ hd_status hd__session_lock_resumed(hd_session *session, hd_ctx *ctx);
 
 /* Counts the samples that could not be read so far, where such are skipped, in report and record. */
 hd_status hd__session_count_skips(hd_session *session, hd_ctx *ctx);
+
+/* What a rank of another host could not read, this host leaves out and counts, too. All ranks. */
+hd_status hd__session_spread_skips(hd_session *session, hd_ctx *ctx);
 
 /* The run's folder, its record and its metrics file. */
 hd_status hd__session_open_run(hd_session *session, hd_ctx *ctx);

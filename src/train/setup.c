@@ -197,6 +197,81 @@ static hd_status share_skips(hd_session *s, hd_ctx *ctx) {
   return hd__world_meet(s->world, ctx);
 }
 
+static int by_number(const void *a, const void *b) {
+  const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+  return (x > y) - (x < y);
+}
+
+/* Leaders: marks what hosts have found, found[h] samples of host h; *distinct is how many that are in all. */
+static hd_status join_marks(int64_t *distinct, hd_session *s, hd_ctx *ctx, const hd_dataset *split,
+                            const int64_t *found) {
+  const int hosts = hd__hosts_count(s->world), own = hd__hosts_mine(s->world);
+  int64_t all = 0, before = 0, *bytes = hd__calloc((size_t)hosts, sizeof *bytes);
+  for (int h = 0; h < hosts; h++) {
+    before += h < own ? found[h] : 0;
+    all += found[h];
+  }
+  int64_t *list = hd__calloc((size_t)all + 1, sizeof *list);
+  hd_status status = HD_OK;
+  if (!list || !bytes)
+    status = hd__fail(ctx, HD_E_NOMEM, "out of memory for the marks of %lld samples", (long long)all);
+  for (int h = 0; h < hosts && status == HD_OK; h++)
+    bytes[h] = found[h] * (int64_t)sizeof *list;
+  if (status == HD_OK) {
+    hd__skips_list(list + before, split, found[own]);
+    status = hd__hosts_join_blocks(NULL, s->world, ctx, &(hd_blocks){.data = list, .bytes = bytes}, 1, NULL);
+  }
+  if (status == HD_OK)
+    qsort(list, (size_t)all, sizeof *list, by_number);
+  *distinct = 0;
+  for (int64_t i = 0; i < all && status == HD_OK; i++) {
+    hd__skips_mark(split, list[i]);
+    *distinct += i == 0 || list[i] != list[i - 1];
+  }
+  hd__free(list);
+  hd__free(bytes);
+  return status;
+}
+
+/* `counts` are those of all ranks, this split's at [r][which]. Nothing crosses unless somebody found something since all
+ * had the same marks; all ranks know how many those were. */
+static hd_status spread_marks(hd_session *s, hd_ctx *ctx, const int64_t (*counts)[2], int which) {
+  const hd_dataset *split = which ? hd__data_test(s->data) : hd__data_train(s->data);
+  const int hosts = hd__hosts_count(s->world);
+  int64_t *found = hd__calloc((size_t)hosts, sizeof *found), distinct = 0;
+  int64_t *here = hd__calloc((size_t)hd__world_ranks(s->world), sizeof *here);
+  bool news = false;
+  hd_status status = found && here ? HD_OK : hd__fail(ctx, HD_E_NOMEM, "out of memory for the marks of samples");
+  for (int h = 0; h < hosts && status == HD_OK; h++) {
+    found[h] = counts[hd__hosts_member(s->world, hd__hosts_first(s->world, h))][which];
+    news |= found[h] != s->spread_skips[which];
+  }
+  if (news && hd__world_rank(s->world) == 0)
+    status = join_marks(&distinct, s, ctx, split, found);
+  if (news && status == HD_OK)
+    status = hd__world_gather(here, s->world, ctx, &distinct, sizeof distinct);
+  if (news && status == HD_OK)
+    s->spread_skips[which] = here[0];
+  hd__free(found);
+  hd__free(here);
+  return status;
+}
+
+hd_status hd__session_spread_skips(hd_session *s, hd_ctx *ctx) {
+  const hd_dataset *train = hd__data_train(s->data), *test = hd__data_test(s->data);
+  if (hd__hosts_count(s->world) == 1 || hd__skips_bytes(train) + hd__skips_bytes(test) == 0)
+    return HD_OK;
+  const int64_t mine[2] = {hd__skips_count(train), hd__skips_count(test)};
+  int64_t(*all)[2] = hd__malloc((size_t)hd__hosts_ranks(s->world) * sizeof *all);
+  if (!all)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the marks of samples");
+  hd_status status = hd__hosts_gather(all, s->world, ctx, mine, sizeof mine);
+  for (int which = 0; which < 2 && status == HD_OK; which++)
+    status = spread_marks(s, ctx, (const int64_t(*)[2])all, which);
+  hd__free(all);
+  return status;
+}
+
 /* First weights: drawn, from --init, or from the checkpoint. */
 static hd_status fill_store(hd_session *s, hd_ctx *ctx, const char *resumed) {
   char path[HD_PATH_BYTES];
@@ -399,9 +474,7 @@ hd_status hd__session_setup(hd_session *s, hd_ctx *ctx) {
   HD_TRY(fill_weights(s, ctx, resumes ? folder : NULL));
   fill_report(s, shards);
   HD_TRY(settle_threads(s, ctx, shards));
-  const bool one_clock = hd__hosts_count(s->world) == 1 && !s->cuda;
-  const int timed = one_clock ? hd__world_ranks(s->world) : 1;
-  HD_TRY(hd__rank_times_init(&s->rank_times, ctx, s->exec, s->places, timed));
+  HD_TRY(hd__rank_times_init(&s->rank_times, ctx, s->exec, s->places, s->cuda ? 1 : hd__hosts_ranks(s->world)));
   json_decref(s->record);
   s->record = NULL;
   HD_TRY(hd__record_make(&s->record, ctx, s->config, &s->network, s->data, shards, hd__lanes_count(s->lanes)));

@@ -103,6 +103,64 @@ saved() {
     "$(json_get weights_sha256 test_loss test_accuracy train_loss <out)" ]
 }
 
+@test "where time goes, on all hosts" {
+  need_mpi
+  need_json
+  over "a b a" "$HEDDLE" train --model simplenet --threads 1 --max-steps 60 --log-every 20 --json --out r --profile p.json \
+    >out 2>err
+  tr -d '\r' <out >plain
+  for rank in 0 1 2; do # each computed, and waited for another one
+    [ "$(json_get rank_times.$rank.waited_for <plain)" != $rank ]
+    json_get "rank_times.$rank.data_s" "rank_times.$rank.compute_s" "rank_times.$rank.waiting_s" <plain |
+      awk '{ exit !($1 > 0 && $2 > 0 && $3 > 0) }'
+    grep -q "\"ph\": \"M\", \"pid\": $((rank + 1)), .*\"process_name\", \"args\": {\"name\": \"rank $rank\"}" p.json
+    [ "$(grep -c "\"ph\": \"X\", \"pid\": $((rank + 1)), .*\"name\": \"step\"" p.json)" -eq 60 ]
+  done
+  [ "$(json_get rank_times.1.waited_for <plain)" = 0 ] # of the other host it hears by rank 0
+  [ "$(wc -l <r/metrics.jsonl)" -eq 3 ]
+  json_get ranks.0.compute_s ranks.1.compute_s ranks.2.compute_s <r/metrics.jsonl | awk '{ exit !($1 * $2 * $3 > 0) }'
+  grep -Eq '^rank +data s +compute s +waiting s +most of it for$' plain
+  grep -Eq '^   1 ( +[0-9.]+){3}  rank 0, [0-9.]+ s$' plain
+  grep -q '"pid": 2, "tid": 3, .*"to other hosts", "cat": "hosts", "args": {"for": "rank 0"}' p.json
+  grep -q '"pid": 1, "tid": 1, .*"to other hosts", "cat": "hosts", "args": {"for": "rank 1"}' p.json
+  json_keys <<<"$(tr -d '\n' <p.json)" | grep -q traceEvents
+}
+
+# crossings OPTIONS...: how often two hosts exchange something in a step, as the profile shows.
+crossings() {
+  rm -rf r p.json
+  over "a b" "$HEDDLE" train --threads 1 --max-steps 20 --out r --profile p.json "$@" >out 2>err
+  echo $(($(grep -c '"ph": "X", "pid": 1, .*"to other hosts"' p.json) / 20))
+}
+
+@test "sums go to everybody, or by way of owners: the same digest" {
+  need_mpi
+  export HEDDLE_HOST_SUMS=everybody
+  crossings --model cnn >found
+  [ "$(cat found)" = 1 ]
+  everybody=$(tr -d '\r' <out | sed -n 's/^weights_sha256 *//p')
+  HEDDLE_HOST_SUMS=owners
+  crossings --model cnn >found
+  [ "$(cat found)" = 2 ]
+  [ "$(tr -d '\r' <out | sed -n 's/^weights_sha256 *//p')" = "$everybody" ]
+  unset HEDDLE_HOST_SUMS # two hosts: everybody
+  crossings --model cnn >found
+  [ "$(cat found)" = 1 ]
+  HEDDLE_HOST_SUMS=all over "a b" "$HEDDLE" train $TINY --out bad >out 2>err || true
+  grep -q "HEDDLE_HOST_SUMS expects everybody or owners, found 'all'" err
+}
+
+@test "what hosts exchange in a steady state allocates nothing" {
+  need_mpi
+  export HEDDLE_MODULE_PATH=$BUILDDIR/.libs
+  for hosts in "a b" "a b b"; do
+    for sums in everybody owners; do
+      HEDDLE_HOST_SUMS=$sums over "$hosts" "$BUILDDIR/tests/cli/host_steps" r-$sums-${#hosts} >out 2>err || { cat out err; return 1; }
+      [ "$(grep -c 'nothing was allocated in 1000 calls and 35 steps' out)" = "$(echo "$hosts" | wc -w)" ]
+    done
+  done
+}
+
 @test "srun is known by its variables" {
   need_mpi
   need_json

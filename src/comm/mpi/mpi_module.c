@@ -15,13 +15,15 @@
 enum { MOST_BYTES = 1 << 30 }; /* MPI counts in int */
 
 struct hd_transfer {
-  int32_t count;
+  hd_transfer *next; /* that is over */
+  int32_t room, count;
   MPI_Request request[];
 };
 
 static MPI_Comm all_ranks = MPI_COMM_NULL;
 static bool is_ours; /* who initialises MPI finalizes it */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static hd_transfer *over; /* kept for the next ones: steps allocate nothing */
 
 static int failed(char *why, const char *what, int error) {
   char text[MPI_MAX_ERROR_STRING] = "";
@@ -106,22 +108,45 @@ static int start_part(MPI_Request *request, const hd_transfer_part *part) {
   return error;
 }
 
+/* One with room for `requests`, of those that are over if one has it. Under the lock. */
+static hd_transfer *take(int32_t requests) {
+  hd_transfer **at = &over;
+  while (*at && (*at)->room < requests)
+    at = &(*at)->next;
+  hd_transfer *t = *at;
+  if (t) {
+    *at = t->next;
+  } else {
+    t = malloc(sizeof *t + (size_t)requests * sizeof *t->request);
+    if (!t)
+      return NULL;
+    t->room = requests;
+  }
+  t->count = requests;
+  for (int32_t i = 0; i < requests; i++)
+    t->request[i] = MPI_REQUEST_NULL;
+  return t;
+}
+
+static void keep(hd_transfer *t) {
+  t->next = over;
+  over = t;
+}
+
 /* Receives first: what is expected needs no place to wait in. */
 static int start(hd_transfer **out, const hd_transfer_part *parts, int32_t count, char *why) {
   int32_t requests = 0, used = 0;
   int error = MPI_SUCCESS;
   for (int32_t i = 0; i < count; i++)
     requests += pieces_of(&parts[i]);
-  hd_transfer *t = malloc(sizeof *t + (size_t)requests * sizeof *t->request);
+  pthread_mutex_lock(&lock);
+  hd_transfer *t = take(requests);
   *out = t;
   if (!t) {
+    pthread_mutex_unlock(&lock);
     snprintf(why, HD_TRANSPORT_WHY_BYTES, "out of memory for a transfer of %d parts", count);
     return -1;
   }
-  t->count = requests;
-  for (int32_t i = 0; i < requests; i++)
-    t->request[i] = MPI_REQUEST_NULL;
-  pthread_mutex_lock(&lock);
   for (int pass = 1; pass >= 0; pass--)
     for (int32_t i = 0; i < count && error == MPI_SUCCESS; i++) {
       if ((parts[i].receives != 0) != pass)
@@ -146,12 +171,10 @@ static int test(hd_transfer *t, char *why) {
       error = MPI_Test(&t->request[i], &is_done, &status);
     done &= is_done;
   }
+  if (error == MPI_SUCCESS && done)
+    keep(t);
   pthread_mutex_unlock(&lock);
-  if (error != MPI_SUCCESS)
-    return failed(why, "a send or a receive", error);
-  if (done)
-    free(t);
-  return done;
+  return error == MPI_SUCCESS ? done : failed(why, "a send or a receive", error);
 }
 
 static void drop(hd_transfer *t) {
@@ -163,13 +186,18 @@ static void drop(hd_transfer *t) {
       MPI_Cancel(&t->request[i]);
       MPI_Request_free(&t->request[i]);
     }
+  keep(t);
   pthread_mutex_unlock(&lock);
-  free(t);
 }
 
 static void end_all(int32_t code) { MPI_Abort(MPI_COMM_WORLD, code); }
 
 static int finalize(char *why) {
+  for (hd_transfer *t = over, *next; t; t = next) {
+    next = t->next;
+    free(t);
+  }
+  over = NULL;
   int error = MPI_Comm_free(&all_ranks);
   if (error == MPI_SUCCESS && is_ours)
     error = MPI_Finalize();
