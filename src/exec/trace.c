@@ -57,7 +57,8 @@ static hd_status open_trace(hd_trace *t, hd_ctx *ctx, hd_world *world, const hd_
   if (size->first == 0)
     place(&t->track[lanes].events, reels + lanes * (events + steps), EVENT_HALF, 1);
   char *met = hd__malloc((size_t)hd__hosts_ranks(world));
-  hd_status status = met ? hd__hosts_gather(met, world, ctx, "", 1) : HD_E_NOMEM;
+  hd_status status =
+      met ? hd__hosts_gather(met, world, ctx, "", 1) : hd__fail(ctx, HD_E_NOMEM, "out of memory for the profile");
   hd__free(met);
   t->start_ns = hd__clock_ns();
   return status;

@@ -187,13 +187,34 @@ learn() {
   await_line '^epoch 1:'
   # Of the second half of a batch, and of the tests: rank 0 reads neither.
   rm "$(find photos/train -name '*.png' | sort | sed -n 16p)" "$(find photos/test -name '*.png' | sort | tail -n 1)"
-  for _ in 1 2 3; do
+  until tr -d ' \n' <r/last/run.json | grep -q '"skipped":{"train":1,"test":1}'; do
     await_line '^epoch [0-9]+:'
   done
   kill -TERM "$CHILD"
   finish
   [ "$code" -eq 143 ]
   tr -d ' \n' <r/run.json | grep -q '"skipped":{"train":1,"test":1}'
+}
+
+@test "what a rank of another host can no longer read, all hosts leave out and count" {
+  . "$SRCDIR/tests/mpi_lib.sh"
+  mpi_missing
+  [ -z "$MISSING" ] || skip "$MISSING"
+  [ "$MPI_KIND" = openmpi ] || skip "MPICH's mpirun kills all ranks at once"
+  MPI_EXTRA='--mca odls_base_sigkill_timeout 2'
+  make_net
+  over "a b" "$HEDDLE" train --data photos --batch 16 --epochs 100000 --model net.yaml --threads 1 --no-shuffle \
+    --cache none --on-error skip --out r >out 2>err 3>&- &
+  CHILD=$!
+  until grep -qs 'epoch 1:' out; do kill -0 $CHILD || { cat out err; return 1; }; sleep 0.05; done # the event is the line
+  rm "$(find photos/train -name '*.png' | sort | sed -n 16p)" "$(find photos/test -name '*.png' | sort | tail -n 1)"
+  until tr -d ' \n' <r/last/run.json | grep -q '"skipped":{"train":1,"test":1}'; do
+    kill -0 $CHILD || { cat out err; return 1; }
+    sleep 0.05 # it looks again; the event is the file
+  done
+  kill -TERM $CHILD $(sed -n 's/^rank [0-9]* pid \([0-9]*\) .*/\1/p' out)
+  wait $CHILD || true
+  CHILD=
 }
 
 @test "a run that skips is resumed, on the same files alone, and no other policy" {
