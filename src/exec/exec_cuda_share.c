@@ -314,7 +314,9 @@ static hd_status join_hosts(const cuda_share *s, hd_ctx *ctx, int index, const m
     of_losses[h] = (s->row[end] - s->row[begin]) * floats;
   }
   place->flags[s->host] = flags;
-  const hd_blocks blocks[] = {{place->flags, of_flags}, {place->covers, of_covers}, {place->losses, of_losses}};
+  const hd_blocks blocks[] = {{.data = place->flags, .bytes = of_flags},
+                              {.data = place->covers, .bytes = of_covers},
+                              {.data = place->losses, .bytes = of_losses}};
   HD_TRY(hd__hosts_join_blocks(NULL, s->world, ctx, blocks, index == s->crossings - 1 ? 3 : 2, NULL));
   *place->agreed = 0;
   for (int h = 0; h < s->hosts; h++)
@@ -365,7 +367,7 @@ static hd_status join_outcome(const cuda_share *s, hd_ctx *ctx, const hd_exec_ou
                              hd__tree_share(samples, NULL, s->count, s->host_first[h]));
   for (int i = 0; i < 3; i++)
     if (array[i])
-      blocks[count++] = (hd_blocks){array[i], s->block_bytes};
+      blocks[count++] = (hd_blocks){.data = array[i], .bytes = s->block_bytes};
   return hd__hosts_join_blocks(NULL, s->world, ctx, blocks, count, NULL);
 }
 
