@@ -407,7 +407,8 @@ hd_status hd__world_take(int32_t *piece, hd_world *w, hd_ctx *ctx, size_t bytes,
 hd_status hd__world_map(hd_segment *out, hd_world *w, hd_ctx *ctx, int32_t piece, const char *what) {
   world_piece *p = &w->piece[piece];
   HD_TRY(hd__segment_map(out, ctx, w->fd, p->offset, (size_t)p->bytes, what));
-  hd__segment_count(out, w->fd, p->offset, &p->held);
+  /* What ranks had when one failed is the parent's to save. */
+  hd__segment_count(out, w->fd, p->offset, &p->held, &w->head->box.state);
   return HD_OK;
 }
 

@@ -45,16 +45,18 @@ hd_status hd__segment_map(hd_segment *out, hd_ctx *ctx, int fd, int64_t offset, 
   return map(out, ctx, fd, offset, bytes, what);
 }
 
-void hd__segment_count(hd_segment *segment, int fd, int64_t offset, atomic_int *held) {
+void hd__segment_count(hd_segment *segment, int fd, int64_t offset, atomic_int *held,
+                       const atomic_uint *wanted) {
   segment->fd = fd;
   segment->offset = offset;
   segment->held = held;
+  segment->wanted = wanted;
 }
 
 void hd__segment_destroy(hd_segment *segment) {
   if (segment->base)
     munmap(segment->base, segment->bytes);
-  if (segment->held && atomic_fetch_sub(segment->held, 1) == 2) {
+  if (segment->held && atomic_load(segment->wanted) == 0 && atomic_fetch_sub(segment->held, 1) == 2) {
     fallocate(segment->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)segment->offset, (off_t)segment->bytes);
     atomic_store(segment->held, 0);
   }

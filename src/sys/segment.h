@@ -13,9 +13,10 @@
 typedef struct hd_segment {
   void *base;
   size_t bytes;
-  atomic_int *held; /* how many processes hold this part of a memory file, and 1; NULL: nobody counts */
-  int fd;           /* with it: of the file, open as long as the segment is there, */
-  int64_t offset;   /* and where the part is */
+  atomic_int *held;          /* how many processes hold this part of a memory file, and 1; NULL: nobody counts */
+  int fd;                    /* with it: of the file, open as long as the segment is there, */
+  int64_t offset;            /* and where the part is; */
+  const atomic_uint *wanted; /* while it is not 0, what the part holds is still wanted */
 } hd_segment;
 
 /* What a segment for `bytes` really maps: whole pages, small or large. */
@@ -28,8 +29,8 @@ enum { HD_SEGMENT_ALIGN = 2 << 20 };
 hd_status hd__segment_map(hd_segment *out, hd_ctx *ctx, int fd, int64_t offset, size_t bytes, const char *what);
 
 /* The last process that destroys it gives its pages back to the system, so that they read as zeros, and then makes
- * *held 0. */
-void hd__segment_count(hd_segment *segment, int fd, int64_t offset, atomic_int *held);
+ * *held 0; while *wanted is not 0 nobody does, and the memory stays for who comes after. */
+void hd__segment_count(hd_segment *segment, int fd, int64_t offset, atomic_int *held, const atomic_uint *wanted);
 
 void hd__segment_destroy(hd_segment *segment);
 
