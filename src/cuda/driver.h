@@ -45,7 +45,7 @@ enum {
   CALL(device_count, "cuDeviceGetCount", (int *count))                                                                 \
   CALL(device_get, "cuDeviceGet", (cu_device * device, int index))                                                     \
   CALL(device_name, "cuDeviceGetName", (char *name, int bytes, cu_device device))                                      \
-  CALL(device_uuid, "cuDeviceGetUuid", (cu_uuid * uuid, cu_device device))                                             \
+  CALL(device_uuid, "cuDeviceGetUuid_v2", (cu_uuid * uuid, cu_device device))                                          \
   CALL(device_attribute, "cuDeviceGetAttribute", (int *value, int attribute, cu_device device))                        \
   CALL(context_retain, "cuDevicePrimaryCtxRetain", (cu_context * context, cu_device device))                           \
   CALL(context_release, "cuDevicePrimaryCtxRelease_v2", (cu_device device))                                            \

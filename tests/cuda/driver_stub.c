@@ -333,7 +333,7 @@ STUB cuDeviceGetName(char *name, int bytes, cu_device device) {
 }
 
 /* Of the stand-in for NVML's GPUs (tests/unit/nvml_stub.c), whose first ones these are. */
-STUB cuDeviceGetUuid(cu_uuid *uuid, cu_device device) {
+STUB cuDeviceGetUuid_v2(cu_uuid *uuid, cu_device device) {
   int numbers[64] = {0};
   visible(numbers);
   memset(uuid, 0, sizeof *uuid);
