@@ -8,7 +8,8 @@
  * looks at the machine, heddle/doctor.h at what makes it slow, heddle/monitor.h at what it does just now, heddle/tune.h
  * for the best number of threads, heddle/bench.h for how close to its limits the machine is used; heddle/transform.h
  * makes of samples what a model sees, cropped, turned, normalised; heddle/group.h lets several processes compute
- * together, by broadcasts, sums and messages; heddle/device.h counts and names devices; heddle/status.h says how every call reports failure. */
+ * together, by broadcasts, sums and messages; heddle/device.h counts and names devices; heddle/status.h says how every
+ * call reports failure. */
 #ifndef HEDDLE_H
 #define HEDDLE_H
 

@@ -49,8 +49,8 @@ typedef struct hd_launch_result {
 } hd_launch_result;
 
 /* Starts the ranks, waits for their end, and fills in the result. HD_OK: all ended with 0. HD_E_PEER: one did not, the
- * message says which and how. HD_E_USAGE, HD_E_NOMEM, HD_E_SYSTEM, HD_E_UNSUPPORTED (no mpirun): they could not be started; none is left behind
- * then.
+ * message says which and how. HD_E_USAGE, HD_E_NOMEM, HD_E_SYSTEM, HD_E_UNSUPPORTED (no mpirun): they could not be
+ * started; none is left behind then.
  * Thread safety: any thread; other threads may wait for children of their own meanwhile, by their numbers. */
 HD_API hd_status hd_launch(hd_launch_result *out, hd_ctx *ctx, const hd_launch_settings *settings);
 

@@ -172,8 +172,8 @@ typedef struct hd_evaluation {
 } hd_evaluation;
 
 /* Evaluates a checkpoint (a run's folder or a step's) on the test set of the configuration's data, or of the run's own
- * data if `data` was not set. Uses the configuration's data, data-dir, on-error, threads and device only. Release what comes
- * with hd_evaluation_fini. */
+ * data if `data` was not set. Uses the configuration's data, data-dir, on-error, threads and device only. Release what
+ * comes with hd_evaluation_fini. */
 HD_API hd_status hd_evaluate(hd_evaluation *out, hd_ctx *ctx, const char *checkpoint, const hd_config *config);
 HD_API void hd_evaluation_fini(hd_evaluation *evaluation);
 

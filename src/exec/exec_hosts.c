@@ -1,13 +1,13 @@
 /* What crosses between hosts in a step, so that each then finishes all sums by itself.
  *
- * Hosts have neighbouring ranges of shards, as lanes have inside them. Each host sums what it can, the complete subtrees
- * inside its range (its cover), and everybody gets everybody's covers, puts them together in the order of the tree, and
- * updates all weights: all hosts get the same bits, and weights never cross. With more hosts, or large gradients, each
- * host owns a range of the numbers instead: it alone gets everybody's covers of them, sums them in the same order, and
- * hands the sums to all. That is twice as many latencies, and bytes that do not grow with the hosts; docs/scaling.md has
- * the model which chooses. The lane that speaks for its host moves the bytes while the others wait at a meeting. With the sums go the losses of the host's samples, what a gather reads, and
- * the flags that were raised by then; flags that are raised later, to stop, are heard of a step later, by all hosts at
- * once. */
+ * Hosts have neighbouring ranges of shards, as lanes have inside them. Each host sums what it can, the complete
+ * subtrees inside its range (its cover), and everybody gets everybody's covers, puts them together in the order of the
+ * tree, and updates all weights: all hosts get the same bits, and weights never cross. With more hosts, or large
+ * gradients, each host owns a range of the numbers instead: it alone gets everybody's covers of them, sums them in the
+ * same order, and hands the sums to all. That is twice as many latencies, and bytes that do not grow with the hosts;
+ * docs/scaling.md has the model which chooses. The lane that speaks for its host moves the bytes while the others wait
+ * at a meeting. With the sums go the losses of the host's samples, what a gather reads, and the flags that were raised
+ * by then; flags that are raised later, to stop, are heard of a step later, by all hosts at once. */
 #include <limits.h>
 #include <string.h>
 

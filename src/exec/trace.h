@@ -2,9 +2,10 @@
  *
  * A lane has a track of its own, which nobody else writes and which is read only when no region runs. Tracks of all
  * ranks lie in memory that they share, where everything is told by its distance, since each rank maps it elsewhere: so
- * one of them can write all down, also what a rank recorded that is gone. A track's slices lie in reels: one with a block of slices for each step, one with a slice for each thing that happens between steps.
- * A reel has room for a fixed number of blocks: the first half of them keeps the first ones, the other half is a ring
- * that keeps the last ones. All tracks keep the same steps. Nothing is allocated while recording.
+ * one of them can write all down, also what a rank recorded that is gone. A track's slices lie in reels: one with a
+ * block of slices for each step, one with a slice for each thing that happens between steps. A reel has room for a
+ * fixed number of blocks: the first half of them keeps the first ones, the other half is a ring that keeps the last
+ * ones. All tracks keep the same steps. Nothing is allocated while recording.
  *
  *     steps of a lane:  | step 0 | step 1 | ... | step h-1 |  | step n-2 | step n-1 | step n-h | ... |
  *                         the first h                            the last h, by number mod h

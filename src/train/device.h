@@ -10,9 +10,10 @@
 /* Checks what is written: auto, cpu, cuda, cuda:N, a list of GPUs or cuda:all. */
 hd_status hd__device_check(hd_ctx *ctx, const char *text);
 
-/* Opens the GPUs that --device names; *out is NULL for the CPU, and for `auto`, which begins there. Each rank of a host takes one, in the order in which they
- * are named; without names those that the driver counts. `text` gets what all ranks of the host take, "cuda:0,1".
- * HD_E_UNSUPPORTED where the run asks for something that only the CPU does, or there are not as many GPUs. */
+/* Opens the GPUs that --device names; *out is NULL for the CPU, and for `auto`, which begins there. Each rank of a host
+ * takes one, in the order in which they are named; without names those that the driver counts. `text` gets what all
+ * ranks of the host take, "cuda:0,1". HD_E_UNSUPPORTED where the run asks for something that only the CPU does, or
+ * there are not as many GPUs. */
 hd_status hd__device_open(hd_cuda **out, char *text, size_t bytes, hd_ctx *ctx, const hd_config *config,
                           const hd_world *world);
 

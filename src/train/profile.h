@@ -1,8 +1,9 @@
 /* --profile: what lanes did and when, as a file that Perfetto opens, and as shares of their time.
  *
- * The file is a trace in Chrome's JSON format: one process per rank, with a track per lane, and in that of rank 0 one for
- * the writer of checkpoints. It holds the steps that exec/trace.h keeps. It is written whole under its final name: empty when the run starts, so that a name
- * that cannot be written fails before the first step, and with all slices at the run's end, however that comes about.
+ * The file is a trace in Chrome's JSON format: one process per rank, with a track per lane, and in that of rank 0 one
+ * for the writer of checkpoints. It holds the steps that exec/trace.h keeps. It is written whole under its final name:
+ * empty when the run starts, so that a name that cannot be written fails before the first step, and with all slices at
+ * the run's end, however that comes about.
  *
  * A profile reads the tracks of all ranks, those of other hosts after it has fetched them, and rank 0 writes it; call it
  * when no region runs in any of them. */

@@ -25,8 +25,8 @@ typedef struct hd_trained {
   double mean[HD_DATA_MAX_CHANNELS], std[HD_DATA_MAX_CHANNELS]; /* of the data it was trained on */
 } hd_trained;
 
-/* Opens a run's folder or a step's. Of the configuration it uses `threads` and `device`. On failure nothing is left to release, but
- * hd__trained_fini may be called. */
+/* Opens a run's folder or a step's. Of the configuration it uses `threads` and `device`. On failure nothing is left to
+ * release, but hd__trained_fini may be called. */
 hd_status hd__trained_open(hd_trained *out, hd_ctx *ctx, const char *checkpoint, const hd_config *config);
 void hd__trained_fini(hd_trained *trained);
 

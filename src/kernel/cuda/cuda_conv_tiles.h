@@ -229,7 +229,7 @@ HD_BOTH void conv_dx_sums_store(const cuda_part *p, const float *outputs, int li
   }
 }
 
-/* ---- Gradient of the weight behind a pool, see cuda_conv_live.h: a thread has R taps where there are channels enough ---- */
+/* ---- Gradient of the weight behind a pool, see cuda_conv_live.h: a thread has R taps if channels are enough ---- */
 
 enum { HD_LIVE_FLOATS = 8192, HD_LIVE_WINDOWS = 2048 };
 

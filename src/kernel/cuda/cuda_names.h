@@ -26,9 +26,9 @@ enum { HD_CUDA_BLOCK = 256 }; /* threads of a block, at most */
 
 /* Block kernels that do an operation's work faster than a thread for each element does, see cuda_block.h; those of an
  * operation from the largest parts of its outputs to the smallest. SIXTEEN(operation, what, T) is what_T, made as
- * cuda_sixteen.h says, PRODUCT(operation, what, TA, TB) is what_TA_TB, as cuda_product.h says, LIVE(operation, what, R, threads)
- * what_R, as cuda_conv_live.h says, SCATTER(operation, what, elements) is what_elements, as cuda_conv_scatter.h says;
- * CHANNELS(operation, what) is what, written in cuda_channels.h. */
+ * cuda_sixteen.h says, PRODUCT(operation, what, TA, TB) is what_TA_TB, as cuda_product.h says, LIVE(operation, what, R,
+ * threads) what_R, as cuda_conv_live.h says, SCATTER(operation, what, elements) is what_elements, as
+ * cuda_conv_scatter.h says; CHANNELS(operation, what) is what, written in cuda_channels.h. */
 #define HD_CUDA_TILED(SIXTEEN, PRODUCT, LIVE, SCATTER, CHANNELS)                                                       \
   SIXTEEN(linear, linear_sums, 8)                                                                                      \
   SIXTEEN(linear, linear_sums, 4)                                                                                      \
