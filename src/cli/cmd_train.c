@@ -168,7 +168,9 @@ static void print_profile(const hd_profile *p, int ranks) {
     printf("%s %.0f %%, ", p->item[i].name, 100 * p->item[i].share);
     rest -= p->item[i].share;
   }
-  printf("others %.0f %%, waiting %.1f %%", 100 * (rest > 0 ? rest : 0), 100 * p->waiting);
+  printf("others %.0f %%", 100 * (rest > 0 ? rest : 0));
+  if (p->waiting > 0)
+    printf(", waiting %.1f %%", 100 * p->waiting);
   if (p->waiter >= 0 && ranks > 1)
     printf(" (lane %d of rank %d for lane %d of rank %d: %.1f %%)", p->waiter, p->waiter_rank, p->awaited,
            p->awaited_rank, 100 * p->longest);

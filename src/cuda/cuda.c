@@ -263,15 +263,26 @@ static unsigned blocks(int64_t threads, unsigned block, int64_t most) {
   return (unsigned)(wanted < 1 ? 1 : wanted > most ? most : wanted);
 }
 
+/* Launches beyond the room are not timed. */
+static hd_status mark(const hd_cuda *cuda, hd_ctx *ctx, int kernel) {
+  hd_cuda_marks *m = cuda->marks;
+  if (!m || m->count == m->room)
+    return HD_OK;
+  m->kernel[m->count] = kernel;
+  m->label[m->count] = m->next_label;
+  return hd__cuda_check(cuda, ctx, cuda->driver.event_record(m->event[m->count++], cuda->compute), "timing a kernel");
+}
+
 hd_status hd__cuda_launch(hd_cuda *cuda, hd_ctx *ctx, int kernel, int64_t columns, int64_t rows,
                           const void *arguments) {
   const unsigned block_x = power_of_two(columns, HD_CUDA_BLOCK), block_y = power_of_two(rows, HD_CUDA_BLOCK / block_x);
   void *list[] = {(void *)arguments};
-  return hd__cuda_check(cuda, ctx,
+  HD_TRY(hd__cuda_check(cuda, ctx,
                         cuda->driver.launch(cuda->kernel[kernel], blocks(columns, block_x, INT32_MAX),
                                             blocks(rows, block_y, 65535), 1, block_x, block_y, 1, 0, cuda->compute,
                                             list, NULL),
-                        names[kernel]);
+                        names[kernel]));
+  return mark(cuda, ctx, kernel);
 }
 
 hd_status hd__cuda_record(hd_cuda *cuda, hd_ctx *ctx) {

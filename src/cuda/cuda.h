@@ -41,6 +41,14 @@ typedef struct hd_cuda_account {
   hd_cuda_bytes now, most;
 } hd_cuda_account;
 
+/* Events behind launches: of each its kernel's number and the label that it was given, if it was. */
+enum { HD_CUDA_NO_LABEL = -1 };
+typedef struct hd_cuda_marks {
+  cu_event *event;
+  int32_t *kernel, *label;
+  int32_t count, room, next_label;
+} hd_cuda_marks;
+
 typedef struct hd_cuda {
   hd_cuda_driver driver;
   int index; /* as the driver counts those that CUDA_VISIBLE_DEVICES leaves */
@@ -55,6 +63,7 @@ typedef struct hd_cuda {
   cu_stream compute, copy;
   struct hd_cuda_native *native; /* NVIDIA's libraries, if --arithmetic native asked for them; closed with it */
   hd_cuda_account account;
+  hd_cuda_marks *marks; /* launches are timed; NULL: they are not */
   struct hd_cuda *next; /* of the run's GPUs in this process; NULL: the last */
 } hd_cuda;
 
@@ -109,6 +118,12 @@ const char *hd__cuda_bytes_text(char text[HD_CUDA_BYTES_TEXT], const hd_cuda_byt
 
 /* Launches a kernel on the compute stream over columns times rows of work. The arguments are copied. */
 hd_status hd__cuda_launch(hd_cuda *cuda, hd_ctx *ctx, int kernel, int64_t columns, int64_t rows, const void *arguments);
+
+/* What the next launches are for, where they are timed. */
+static inline void hd__cuda_label(const hd_cuda *cuda, int32_t label) {
+  if (cuda->marks)
+    cuda->marks->next_label = label;
+}
 
 /* Between the two calls launches are recorded and nothing runs. */
 hd_status hd__cuda_record(hd_cuda *cuda, hd_ctx *ctx);

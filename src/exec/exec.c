@@ -288,10 +288,12 @@ void hd__exec_destroy(hd_exec *exec) {
   hd__free(exec);
 }
 
-void hd__exec_trace(hd_exec *exec, hd_trace *trace) {
+hd_status hd__exec_trace(hd_exec *exec, hd_ctx *ctx, hd_trace *trace) {
+  if (exec->cuda)
+    return hd__exec_cuda_trace(exec->cuda, ctx, trace);
   for (int l = 0; l < exec->own_lanes; l++)
-    exec->lane[exec->first_lane + l].track =
-        trace ? &trace->track[exec->first_lane - hd__exec_host_first(exec) + l] : NULL;
+    exec->lane[exec->first_lane + l].track = &trace->track[exec->first_lane - hd__exec_host_first(exec) + l];
+  return HD_OK;
 }
 
 /* The most slices that a lane records in a step. A group has at least as many shards as fit into the arena when each is
@@ -310,6 +312,8 @@ static int32_t most_step_slices(const hd_exec *exec) {
 }
 
 hd_trace_size hd__exec_trace_size(const hd_exec *exec, int64_t slices) {
+  if (exec->cuda)
+    return hd__exec_cuda_trace_size(exec->cuda, slices);
   return (hd_trace_size){.lanes = hd__exec_host_lanes(exec),
                          .first = exec->first_lane - hd__exec_host_first(exec),
                          .own = exec->own_lanes,

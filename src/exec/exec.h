@@ -86,8 +86,8 @@ typedef struct hd_exec_settings {
   int64_t fetch_bytes;  /* of memory that a lane fetches with; may be 0 */
   hd_world *world;      /* whose ranks' lanes share each step; NULL: this process alone */
   struct hd_cuda *cuda; /* the GPU that computes, for which the plan was made; lanes fetch. NULL: lanes compute */
-  bool native;   /* of a GPU: its libraries compute what they are faster at, */
-  int precision; /* with factors rounded so: hd_cuda_precision */
+  bool native;          /* of a GPU: its libraries compute what they are faster at, */
+  int precision;        /* with factors rounded so: hd_cuda_precision */
   const hd_resident *resident; /* copied to the GPU if it fits, which asks `choose` then; NULL: there is none */
   int32_t lookahead; /* of a GPU: steps that may be under way before the driver hears of the first, at least 1 */
 } hd_exec_settings;
@@ -131,8 +131,8 @@ hd_status hd__exec_measure(hd_exec_memory *out, hd_ctx *ctx, const hd_plan *plan
 /* Whether one of this process's lanes fetches one of the rows [first, first + rows) of a step of so many samples. */
 bool hd__exec_fetches(const hd_exec *exec, int64_t samples, int64_t first, int64_t rows);
 
-/* Lets lanes record what they do, from the next run on; the trace must outlive that. NULL: no longer. */
-void hd__exec_trace(hd_exec *exec, hd_trace *trace);
+/* Lets lanes, or host and GPU, record what they do from the next run on. The trace must outlive the executor. */
+hd_status hd__exec_trace(hd_exec *exec, hd_ctx *ctx, hd_trace *trace);
 
 /* What the lanes of each rank have spent in steps so far, in nanoseconds added over them: per rank HD_SPENT_KINDS sums,
  * and those of its waiting for each rank (see exec/tally.h). All 0 without other ranks. Those of other hosts are as old as

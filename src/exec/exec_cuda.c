@@ -138,6 +138,7 @@ static void destroy_one(hd_exec_cuda *x) {
         x->cuda->driver.graph_exec_destroy(x->inlet[half].recorded[i]);
     hd__free(x->inlet[half].recorded);
   }
+  hd__exec_cuda_trace_end(x);
   destroy_events(x);
   hd__cuda_free(x->cuda, x->memory);
   hd__cuda_free(x->cuda, x->data);
@@ -320,10 +321,11 @@ static hd_status launch_stretch(const hd_exec_cuda *x, hd_ctx *ctx, const cuda_i
 }
 
 /* Brings an inlet's content over and launches the first stretch of the step that reads it. */
-static hd_status launch(const hd_exec_cuda *x, hd_ctx *ctx, const cuda_inlet *inlet) {
+static hd_status launch(hd_exec_cuda *x, hd_ctx *ctx, const cuda_inlet *inlet) {
   const hd_cuda *cuda = x->cuda;
   hd__cuda_use(cuda);
   HD_TRY(hd__cuda_check(cuda, ctx, cuda->driver.stream_after(cuda->copy, inlet->used, 0), "ordering copies"));
+  HD_TRY(hd__exec_cuda_time_copies(x, ctx, true));
   HD_TRY(upload(x, ctx, inlet->x, inlet->host_x, hd__exec_cuda_x_bytes(x), cuda->copy));
   if (x->data)
     HD_TRY(upload(x, ctx, inlet->sample, inlet->host_sample, inlet->host_step->rows * (int64_t)sizeof(int32_t),
@@ -333,9 +335,11 @@ static hd_status launch(const hd_exec_cuda *x, hd_ctx *ctx, const cuda_inlet *in
   HD_TRY(upload(x, ctx, inlet->step, inlet->host_step, (int64_t)sizeof *inlet->step, cuda->copy));
   if (inlet->whole != inlet->step)
     HD_TRY(upload(x, ctx, inlet->whole, inlet->host_whole, (int64_t)sizeof *inlet->whole, cuda->copy));
+  HD_TRY(hd__exec_cuda_time_copies(x, ctx, false));
   HD_TRY(hd__cuda_check(cuda, ctx, cuda->driver.event_record(inlet->copied, cuda->copy), "ordering copies"));
   HD_TRY(hd__cuda_check(cuda, ctx, cuda->driver.stream_after(cuda->compute, inlet->copied, 0), "ordering steps"));
-  return launch_stretch(x, ctx, inlet, 0);
+  return x->timing && x->plan->trains ? hd__exec_cuda_time_step(x, ctx, (int)(inlet - x->inlet))
+                                      : launch_stretch(x, ctx, inlet, 0);
 }
 
 /* The step that is queued is the last one to read the inlet. */
@@ -365,6 +369,7 @@ static void tell(hd_exec_cuda *x, const hd_driver *driver, uint32_t *flags) {
       return;
     }
     x->version++;
+    hd__exec_cuda_write_times(x, x->seen);
     if (driver->closing && !ranked)
       *flags |= driver->closing(driver->self, &x->step[at], &result);
     driver->done(driver->self, &x->step[at], &result);
@@ -405,6 +410,7 @@ static hd_status fetch_all(uint32_t *flags, hd_exec_cuda *first, hd_ctx *ctx, co
   for (hd_exec_cuda *x = first; x; x = x->next) {
     const int64_t row0 = s->row[x->number], rows = s->row[x->number + 1] - row0;
     HD_TRY(wait_for_inlet(x, ctx, &x->inlet[half]));
+    hd__trace_leaf(hd__exec_cuda_host_track(x), HD_SLICE_INLET, 0);
     if (x->data)
       memcpy(x->inlet[half].host_sample, s->chosen + row0, (size_t)rows * sizeof *s->chosen);
     else
@@ -418,7 +424,7 @@ static hd_status launch_step(hd_exec_cuda *first, hd_ctx *ctx, const hd_driver *
                              uint32_t *flags) {
   cuda_share *s = first->share;
   describe_all(first, step, half);
-  for (const hd_exec_cuda *x = first; x; x = x->next)
+  for (hd_exec_cuda *x = first; x; x = x->next)
     HD_TRY(launch(x, ctx, &x->inlet[half]));
   for (int i = 0; i < s->crossings && !*flags; i++) {
     HD_TRY(hd__cuda_share_cross(s, ctx, i, flags));
@@ -436,20 +442,28 @@ static hd_status run_steps(hd_exec_cuda *x, hd_ctx *ctx, const hd_driver *driver
   const int32_t most = x->settings.lookahead < HD_CUDA_RESULTS ? x->settings.lookahead : HD_CUDA_RESULTS;
   const bool ranked = hd__cuda_share_is_ranked(x->share);
   uint64_t version = x->version;
+  hd_track *host = hd__exec_cuda_host_track(x);
+  HD_TRY(hd__exec_cuda_time_region(x, ctx));
   for (hd_step step; !*flags && driver->next(driver->self, &step); version++) {
     const int half = (int)(version & 1);
     uint32_t own = 0;
+    hd__trace_step(host);
+    const int whole = hd__trace_open(host, HD_SLICE_STEP, (int32_t)step.samples);
     hd__cuda_share_lay(x->share, step.samples);
     HD_TRY(fetch_all(&own, x, ctx, driver, &step, half));
+    hd__trace_leaf(host, HD_SLICE_FETCH, 0);
     *flags |= ranked ? 0 : own;
     x->share->carried |= ranked ? own : 0;
     if (!*flags)
       HD_TRY(launch_step(x, ctx, driver, &step, half, flags));
     if (*flags)
       break;
+    hd__trace_leaf(host, HD_SLICE_LAUNCH, 0);
     x->step[x->launched++ % HD_CUDA_RESULTS] = step;
     if (x->launched - x->seen >= most)
       HD_TRY(collect(x, ctx, driver, flags));
+    hd__trace_leaf(host, HD_SLICE_COLLECT, 0);
+    hd__trace_close(host, whole);
   }
   return collect(x, ctx, driver, flags);
 }
@@ -542,6 +556,7 @@ static hd_status evaluate_groups(bool *more, hd_exec_cuda *all, hd_ctx *ctx, con
 hd_status hd__exec_cuda_evaluate(hd_exec_cuda *all, hd_ctx *ctx, const hd_driver *driver, int64_t samples,
                                  const hd_exec_outcome *out, uint32_t *flags) {
   const hd_step step = {.samples = samples, .divisor = 1};
+  const int64_t began_ns = hd__clock_ns();
   *flags = 0;
   for (const hd_exec_cuda *x = all; x; x = x->next) {
     hd__cuda_use(x->cuda);
@@ -551,7 +566,9 @@ hd_status hd__exec_cuda_evaluate(hd_exec_cuda *all, hd_ctx *ctx, const hd_driver
   bool more = true;
   for (int64_t group = 0; more && !*flags; group++)
     HD_TRY(evaluate_groups(&more, all, ctx, driver, &step, group, out, flags));
-  return hd__cuda_share_outcome(all->share, ctx, out, samples, flags);
+  HD_TRY(hd__cuda_share_outcome(all->share, ctx, out, samples, flags));
+  hd__trace_event(hd__exec_cuda_host_track(all), HD_SLICE_EVALUATE, (int32_t)samples, began_ns);
+  return HD_OK;
 }
 
 bool hd__exec_cuda_fetches(const hd_exec_cuda *x, int64_t samples, int64_t first, int64_t rows) {

@@ -17,4 +17,8 @@ hd_status hd__exec_cuda_evaluate(hd_exec_cuda *exec, hd_ctx *ctx, const hd_drive
 /* See hd__exec_fetches. */
 bool hd__exec_cuda_fetches(const hd_exec_cuda *exec, int64_t samples, int64_t first, int64_t rows);
 
+/* As those of exec.h. The trace's tracks are the host's, copies' and computing's. */
+hd_status hd__exec_cuda_trace(hd_exec_cuda *exec, hd_ctx *ctx, hd_trace *trace);
+hd_trace_size hd__exec_cuda_trace_size(const hd_exec_cuda *exec, int64_t slices);
+
 #endif

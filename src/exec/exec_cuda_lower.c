@@ -53,9 +53,13 @@ static hd_status launch_call(const hd_exec_cuda *x, hd_ctx *ctx, const hd_plan_c
       call.out[i] = resolve(x, node->out[i], half, x->sums);
       call.out_stride[i] = stride_of(x, node->out[i]);
     }
-  if (hd__exec_cuda_native_takes(x, planned))
-    return hd__exec_cuda_native_launch(x, ctx, planned, &call, half);
-  return hd__exec_cuda_launch(x->cuda, ctx, planned->op, x->settings.batch, x->settings.shards, &call);
+  hd__cuda_label(x->cuda, planned->node);
+  const hd_status status =
+      hd__exec_cuda_native_takes(x, planned)
+          ? hd__exec_cuda_native_launch(x, ctx, planned, &call, half)
+          : hd__exec_cuda_launch(x->cuda, ctx, planned->op, x->settings.batch, x->settings.shards, &call);
+  hd__cuda_label(x->cuda, HD_CUDA_NO_LABEL);
+  return status;
 }
 
 /* While a step is recorded a library must not load code any more: it computes each of its calls once before, of zeros. */

@@ -67,6 +67,7 @@ struct hd_exec_cuda {
   hd_step step[HD_CUDA_RESULTS];
   int64_t launched, seen;
   int32_t bad_param;
+  struct hd_cuda_timing *timing; /* for a profile; NULL: there is none */
 };
 
 /* Takes memory and fills the tables that never change. */
@@ -99,6 +100,16 @@ hd_status hd__exec_cuda_native_launch(const hd_exec_cuda *exec, hd_ctx *ctx, con
 hd_status hd__exec_cuda_upload(const hd_exec_cuda *exec, hd_ctx *ctx, void *to, const void *from, int64_t bytes);
 hd_status hd__exec_cuda_download(const hd_exec_cuda *exec, hd_ctx *ctx, void *to, const void *from, int64_t bytes);
 hd_status hd__exec_cuda_wait(const hd_exec_cuda *exec, hd_ctx *ctx);
+
+/* Timing for a profile, see exec_cuda_trace.c: a region begins; copies of the step to be launched begin or end; that
+ * step is launched kernel by kernel; step `number` is done and written down. Without a profile they do nothing. */
+typedef struct hd_cuda_timing hd_cuda_timing;
+hd_status hd__exec_cuda_time_region(hd_exec_cuda *exec, hd_ctx *ctx);
+hd_status hd__exec_cuda_time_copies(hd_exec_cuda *exec, hd_ctx *ctx, bool begin);
+hd_status hd__exec_cuda_time_step(hd_exec_cuda *exec, hd_ctx *ctx, int half);
+void hd__exec_cuda_write_times(hd_exec_cuda *exec, int64_t number);
+hd_track *hd__exec_cuda_host_track(const hd_exec_cuda *exec); /* NULL without a profile */
+void hd__exec_cuda_trace_end(hd_exec_cuda *exec);
 
 /* Bytes of a batch's input and of its targets. */
 int64_t hd__exec_cuda_x_bytes(const hd_exec_cuda *exec);

@@ -38,8 +38,12 @@ typedef enum hd_slice_kind {
   HD_SLICE_NORM,        /* sums of squares of gradients */
   HD_SLICE_CLOSE,       /* lane 0: the batch's loss, what the next step is */
   HD_SLICE_WAIT,        /* for the others, at a meeting */
-  HD_SLICE_CROSS,  /* the first lane of a host: bytes to other hosts and from them; of: the last one's first rank */
-  HD_SLICE_REPORT, /* lane 0, behind the step: the callback */
+  HD_SLICE_CROSS,       /* the first lane of a host: bytes to and from others; of: the last one's first rank */
+  HD_SLICE_INLET,       /* the host of a GPU: waits until it may fill the next step's inlet; */
+  HD_SLICE_LAUNCH,      /* tells the GPU what to do; */
+  HD_SLICE_COLLECT,     /* waits for what came of steps */
+  HD_SLICE_UPLOAD,      /* a step's copies to the GPU */
+  HD_SLICE_REPORT,      /* lane 0, behind the step: the callback */
   /* Between steps. */
   HD_SLICE_SHUFFLE,
   HD_SLICE_EVALUATE, /* of: samples of the split */

@@ -88,8 +88,6 @@ static hd_status check_settings(hd_ctx *ctx, const hd_config *config) {
                     "--precision %s on a GPU expects --arithmetic native, since NVIDIA's libraries compute it, found "
                     "portable; give that, or --precision f32",
                     precision);
-  if (hd__config_has(config, HD_OPT_profile))
-    return refuse(ctx, "no --profile, found one", "leave it out");
   return HD_OK;
 }
 
@@ -150,6 +148,8 @@ static hd_status open_as(hd_cuda **out, char *text, size_t bytes, hd_ctx *ctx, c
   HD_TRY(check_settings(ctx, config));
   HD_TRY(name_all(&c, ctx, ranks));
   HD_TRY(check_ranks(ctx, &c, ranks));
+  if (c.count > 1 && hd__config_has(config, HD_OPT_profile))
+    return refuse(ctx, "one GPU with --profile, found several", "name one");
   tell(text, bytes, &c);
   HD_TRY(ranks == 1 ? hd__cuda_open_all(out, ctx, c.index, c.count) : hd__cuda_open_all(out, ctx, &c.index[rank], 1));
   const hd_status status = is_native(config) ? open_libraries(*out, ctx) : HD_OK;

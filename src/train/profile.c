@@ -75,17 +75,17 @@ static void sign(hd_track *track, const hd_profiler *p, int cpu) {
 
 hd_status hd__profile_open(hd_profiler *p, hd_ctx *ctx, const hd_profile_of *of) {
   const hd_trace_size size = hd__exec_trace_size(of->exec, SLICES);
-  *p = (hd_profiler){.plan = of->plan, .world = of->world, .model = of->model, .first_step = of->first_step};
+  *p = (hd_profiler){
+      .plan = of->plan, .world = of->world, .model = of->model, .first_step = of->first_step, .gpu = !of->lanes};
   if (writes(p))
     HD_TRY(claim_file(p, ctx, of->path));
   HD_TRY(make_labels(p, ctx));
   HD_TRY(hd__trace_create(&p->trace, ctx, of->world, &size));
   for (int l = 0; l < size.own; l++)
-    sign(&p->trace->track[size.first + l], p, hd__lanes_cpu(of->lanes, l));
+    sign(&p->trace->track[size.first + l], p, of->lanes ? hd__lanes_cpu(of->lanes, l) : -1);
   if (writes(p))
     sign(hd__profile_writer_track(p), p, -1);
-  hd__exec_trace(of->exec, p->trace);
-  return HD_OK;
+  return hd__exec_trace(of->exec, ctx, p->trace);
 }
 
 hd_track *hd__profile_first_track(const hd_profiler *p) { return p->trace ? &p->trace->track[p->trace->first] : NULL; }
@@ -211,14 +211,18 @@ static void put_call(const writing *w, int node) {
           is_gradient(graph, node) ? "backward" : "forward", hd__op_info(graph->nodes[node].op)->name);
 }
 
-static void put_parameter(const writing *w, const char *name, int parameter) {
-  const hd_profiler *p = w->profiler;
-  fprintf(w->to, "\"name\": \"%s\", \"cat\": \"update\", \"args\": {\"parameter\": %s}", name,
-          p->label[p->plan->graph->node_count + parameter]);
-}
-
 static void put_plain(const writing *w, const char *name, const char *category) {
   fprintf(w->to, "\"name\": \"%s\", \"cat\": \"%s\"", name, category);
+}
+
+static void put_parameter(const writing *w, const char *name, int parameter) {
+  const hd_profiler *p = w->profiler;
+  if (parameter < 0) { /* all of them */
+    put_plain(w, name, "update");
+    return;
+  }
+  fprintf(w->to, "\"name\": \"%s\", \"cat\": \"update\", \"args\": {\"parameter\": %s}", name,
+          p->label[p->plan->graph->node_count + parameter]);
 }
 
 static void put_wait(writing *w) {
@@ -253,6 +257,10 @@ static void put_slice(writing *w, const hd_slice *slice) {
   case HD_SLICE_NORM: put_plain(w, "norm", "update"); return;
   case HD_SLICE_CLOSE: put_plain(w, "loss, next step", "close"); return;
   case HD_SLICE_WAIT: put_wait(w); return;
+  case HD_SLICE_INLET: put_plain(w, "wait for a copy", "wait"); return;
+  case HD_SLICE_LAUNCH: put_plain(w, "launch", "launch"); return;
+  case HD_SLICE_COLLECT: put_plain(w, "wait for the GPU", "wait"); return;
+  case HD_SLICE_UPLOAD: put_plain(w, "copy to the GPU", "data"); return;
   case HD_SLICE_CROSS: put_crossing(w, slice->of); return;
   case HD_SLICE_REPORT: put_plain(w, "report", "report"); return;
   case HD_SLICE_SHUFFLE: put_plain(w, "shuffle", "data"); return;
@@ -327,7 +335,9 @@ static void name_tracks(writing *w) {
     const int cpu = track->cpu;
     if (l == 0 || track->rank != hd__trace_track(p->trace, l - 1)->rank)
       name_process(w, track);
-    if (cpu >= 0)
+    if (p->gpu)
+      snprintf(name, sizeof name, "%s", (const char *[]){"host", "GPU copy", "GPU compute"}[l]);
+    else if (cpu >= 0)
       snprintf(name, sizeof name, "lane %d, CPU %d", l, cpu);
     else
       snprintf(name, sizeof name, "lane %d, not bound", l);

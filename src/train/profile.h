@@ -1,9 +1,10 @@
 /* --profile: what lanes did and when, as a file that Perfetto opens, and as shares of their time.
  *
  * The file is a trace in Chrome's JSON format: one process per rank, with a track per lane, and in that of rank 0 one
- * for the writer of checkpoints. It holds the steps that exec/trace.h keeps. It is written whole under its final name:
- * empty when the run starts, so that a name that cannot be written fails before the first step, and with all slices at
- * the run's end, however that comes about.
+ * for the writer of checkpoints; on a GPU tracks for the host, for copies and for computing, whose shares are told. It
+ * holds the steps that exec/trace.h keeps. It is written whole under its final name: empty when the run starts, so that
+ * a name that cannot be written fails before the first step, and with all slices at the run's end, however that comes
+ * about.
  *
  * A profile reads the tracks of all ranks, those of other hosts after it has fetched them, and rank 0 writes it; call it
  * when no region runs in any of them. */
@@ -20,6 +21,7 @@ typedef struct hd_profiler {
   hd_world *world;
   const char *model;
   int64_t first_step; /* done before this session */
+  bool gpu;           /* tracks are those of a GPU: host, copy, compute */
   char path[HD_PATH_BYTES];
   char **label; /* of nodes, then of parameters: as JSON, quotes included */
   hd_profile_item *item;
@@ -33,7 +35,7 @@ typedef struct hd_profile_of {
   const char *path, *model;
   hd_exec *exec;
   const hd_plan *plan;
-  const hd_lanes *lanes;
+  const hd_lanes *lanes; /* NULL: a GPU computes */
   hd_world *world;
   int64_t first_step; /* done before */
 } hd_profile_of;

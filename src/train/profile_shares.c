@@ -41,6 +41,8 @@ static bool add_slice(void *arg, int track, int64_t step, const hd_slice *slice)
   sums *s = arg;
   int64_t spent = slice->end_ns - slice->begin_ns;
   int other = other_of((hd_slice_kind)slice->kind);
+  if (s->profiler->gpu && track != s->lanes - 1)
+    return true; /* what the GPU computes counts */
   if (slice->kind == HD_SLICE_STEP) {
     s->meetings = 0;
     s->lane_ns[track] += spent;

@@ -479,14 +479,13 @@ static hd_status open_profile(hd_session *s, hd_ctx *ctx) {
                             .model = s->network.name,
                             .exec = s->exec,
                             .plan = s->plan,
-                            .lanes = s->lanes,
+                            .lanes = s->cuda ? NULL : s->lanes,
                             .world = s->world,
                             .first_step = s->counters.step};
   if (!hd__config_has(s->config, HD_OPT_profile))
     return HD_OK;
   HD_TRY(hd__profile_open(&s->profiler, ctx, &of));
-  hd__exec_trace(s->eval_exec, s->profiler.trace);
-  return HD_OK;
+  return hd__exec_trace(s->eval_exec, ctx, s->profiler.trace);
 }
 
 static hd_status open_supply(hd_session *s, hd_ctx *ctx) {

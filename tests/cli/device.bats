@@ -45,10 +45,11 @@ stub() { export HEDDLE_CUDA_DRIVER=$STUB HEDDLE_CUDA_MODULE=$MODULE; }
   [[ $message == *"--device expects auto, cpu, cuda, cuda:N, a list such as cuda:0,1 or cuda:all, found 'gpu'"* ]]
 }
 
-@test "what only the CPU does is refused on a GPU" {
+@test "a profile is of one GPU" {
   stub
-  fails 1 $GPU --profile trace.json
-  [[ $message == *"expects no --profile"* ]]
+  STUB_CUDA_GPUS=2 fails 1 train --device cuda:0,1 --model simplenet --out run --profile trace.json
+  [[ $message == *"expects one GPU with --profile, found several"* ]]
+  [ ! -e trace.json ]
 }
 
 @test "native: without the libraries, and what only they compute" {
@@ -211,6 +212,37 @@ assert 2 * 4 * 7850 <= parts["weights"]["bytes"] < 2 * 4 * 7900 and parts["data 
 assert parts["tensors"] == {"bytes": 0, "peak_bytes": 0} and m["host_bytes"] > 0, m'
   "$HEDDLE" train --model simplenet --max-steps 2 --out cpu --json >out
   ! grep -qi gpu out
+}
+
+@test "a profile of a GPU: host, copies and each operation, and the same weights" {
+  stub
+  RUN="train --device cuda --model lenet5 --data random:1x28x28 --batch 8 --max-steps 20 --threads 1 --clip-grad-norm 1"
+  "$HEDDLE" $RUN --out plain >out
+  plain=$(digest_of out)
+  "$HEDDLE" $RUN --out run --profile trace.json >out
+  [ "$(digest_of out)" = "$plain" ]
+  grep -qE '^profile  +trace.json: conv.* %, others [0-9]+ %; 20 of 20 steps$' out
+  python3 -c '
+import json
+events = json.load(open("trace.json"))["traceEvents"]
+track = {e["args"]["name"]: e["tid"] for e in events if e["name"] == "thread_name"}
+assert list(track) == ["host", "GPU copy", "GPU compute", "checkpoint writer"], track
+def of(name):
+  return [e for e in events if e["ph"] == "X" and e["tid"] == track[name]]
+assert {"step", "launch", "samples", "wait for the GPU", "evaluate"} <= {e["name"] for e in of("host")}
+assert len(of("GPU copy")) == 20
+compute = of("GPU compute")
+steps = [e for e in compute if e["name"] == "step"]
+assert len(steps) == 20 and steps[0]["args"] == steps[0]["args"] | {"step": 1, "samples": 8}, steps[0]
+names = {e["name"] for e in compute}
+assert "gather" not in names, names
+assert {"conv1 forward", "conv2 dx", "fc1 dw", "loss forward", "fold", "norm", "fold, update"} - names <= {"fold, update"}, names
+for before, after in zip(steps, steps[1:]):
+  assert after["ts"] >= before["ts"] + before["dur"] - 0.01
+for copy, step in zip(of("GPU copy"), steps):
+  assert copy["ts"] + copy["dur"] <= step["ts"] + 0.01
+for inside in compute:
+  assert any(s["ts"] - 0.01 <= inside["ts"] and inside["ts"] + inside["dur"] <= s["ts"] + s["dur"] + 0.01 for s in steps)'
 }
 
 @test "eval and predict on a GPU say what the CPU says, to the last digit" {

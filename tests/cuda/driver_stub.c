@@ -28,13 +28,21 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "cuda/driver.h"
 #include "kernel/cuda/cuda_kernels.h"
 #include "sys/fpmode.h"
 
-enum { ILLEGAL_ADDRESS = 700, INVALID_VALUE = 1, LAUNCH_REFUSED = 701, NOT_FOUND = 500, MOST_ARGUMENTS = 1024 };
+enum {
+  ILLEGAL_ADDRESS = 700,
+  INVALID_VALUE = 1,
+  LAUNCH_REFUSED = 701,
+  NOT_FOUND = 500,
+  NOT_READY = 600,
+  MOST_ARGUMENTS = 1024
+};
 enum { OTHER_CONTEXT = 201, CANNOT_REACH = 217, MOST_GPUS = 8, MOST_BLOCKS = 4096, PAGE = 4096, TOUCHED = 86 };
 
 static long number(const char *variable, long fallback) {
@@ -110,6 +118,8 @@ struct cu_event {
   struct cu_stream *stream;
   int gpu;
   long recorded, done;
+  double done_ms; /* when */
+  int is_timed;
 };
 
 struct cu_graph {
@@ -229,6 +239,12 @@ static void run_grid(const queued *op) {
     }
 }
 
+static double now_ms(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
+}
+
 static void run_until(struct cu_event *event, long mark);
 
 static void run_one(struct cu_stream *stream) {
@@ -245,9 +261,10 @@ static void run_one(struct cu_stream *stream) {
     gpu->broken = ILLEGAL_ADDRESS;
   if (op->kind == OP_LAUNCH || op->kind == OP_COPY || op->kind == OP_CLEAR || op->kind == OP_CALL)
     open_memory(op->kind == OP_LAUNCH || op->kind == OP_CALL ? stream->gpu : -1);
-  if (op->kind == OP_RECORD)
+  if (op->kind == OP_RECORD) {
     op->event->done = op->mark;
-  else if (op->kind == OP_AFTER)
+    op->event->done_ms = now_ms();
+  } else if (op->kind == OP_AFTER)
     run_until(op->event, op->mark);
   else if (gpu->broken == CU_DONE && op->kind == OP_LAUNCH)
     (op->function->by_blocks ? run_blocks : run_grid)(op);
@@ -535,6 +552,7 @@ STUB cuStreamWaitEvent(cu_stream stream, cu_event event, unsigned flags) {
 STUB cuEventCreate(cu_event *event, unsigned flags) {
   *event = calloc(1, sizeof **event);
   (*event)->gpu = current;
+  (*event)->is_timed = !(flags & CU_EVENT_NO_TIMING);
   return CU_DONE;
 }
 
@@ -558,6 +576,15 @@ STUB cuEventSynchronize(cu_event event) {
   run_until(event, event->recorded);
   hd__fpmode_leave(before);
   return gpus[event->gpu].broken;
+}
+
+STUB cuEventElapsedTime(float *ms, cu_event begin, cu_event end) {
+  if (!begin->is_timed || !end->is_timed || begin->done == 0 || end->done == 0)
+    return INVALID_VALUE;
+  if (begin->done != begin->recorded || end->done != end->recorded)
+    return NOT_READY;
+  *ms = (float)(end->done_ms - begin->done_ms);
+  return CU_DONE;
 }
 
 STUB cuModuleLoadData(cu_module *module, const void *image) {
