@@ -212,8 +212,10 @@ learn() {
     kill -0 $CHILD || { cat out err; return 1; }
     sleep 0.05 # it looks again; the event is the file
   done
-  kill -TERM $CHILD $(sed -n 's/^rank [0-9]* pid \([0-9]*\) .*/\1/p' out)
+  ranks=$(sed -n 's/^rank [0-9]* pid \([0-9]*\) .*/\1/p' out)
+  kill -TERM $CHILD $ranks
   wait $CHILD || true
+  for pid in $ranks; do while [ -e "/proc/$pid" ]; do sleep 0.05; done; done # they write until then
   CHILD=
 }
 

@@ -169,7 +169,7 @@ stub() { export HEDDLE_CUDA_DRIVER=$STUB HEDDLE_CUDA_MODULE=$MODULE; }
   fails 2 train --device auto --arithmetic native --model simplenet --out run
   [[ $message == *"--device auto expects --arithmetic portable, found native"* ]]
   HEDDLE_CUDA_DRIVER=/no/such/driver "$HEDDLE" train --model simplenet --max-steps 2 --out run >out
-  ! grep -qi -e gpu -e cuda -e driver out
+  [ -z "$(grep -i -e gpu -e cuda -e driver out)" ]
 }
 
 @test "a run on the CPU says that a GPU is idle, if it can be seen" {
@@ -189,19 +189,22 @@ stub() { export HEDDLE_CUDA_DRIVER=$STUB HEDDLE_CUDA_MODULE=$MODULE; }
     rm -r run
   done
   STUB_GPU=lost "$HEDDLE" $RUN >out
-  ! grep -q idle out
+  [ -z "$(grep idle out)" ]
   rm -r run
   HEDDLE_CUDA_MODULE=/no/such/module "$HEDDLE" $RUN >out
-  ! grep -q idle out
+  [ -z "$(grep idle out)" ]
   rm -r run
   "$HEDDLE" $RUN --device cuda --json >out
-  ! grep -q idle out
+  [ -z "$(grep idle out)" ]
 }
 
 @test "what memory of the GPU was for" {
   stub
   "$HEDDLE" $GPU --max-steps 2 --json >out
   grep -qE '^GPU memory      [0-9.]+ MiB allocated, [0-9.]+ reserved, [0-9.]+ at its peak, of 1024.0: weights .*data set' out
+  "$HEDDLE" train --model simplenet --max-steps 2 --out cpu --json >on-cpu
+  [ -z "$(grep -i gpu on-cpu)" ]
+  command -v python3 >/dev/null || skip "python3 is not installed"
   tail -n 1 out | python3 -c '
 import json, sys
 m = json.load(sys.stdin)["gpu_memory"]
@@ -210,8 +213,6 @@ assert sum(p["bytes"] for p in parts.values()) == m["allocated_bytes"] <= m["res
 assert m["total_bytes"] == 1 << 30 and m["free_bytes"] == m["total_bytes"] - m["reserved_bytes"], m
 assert 2 * 4 * 7850 <= parts["weights"]["bytes"] < 2 * 4 * 7900 and parts["data set"]["bytes"] == 60000 * (784 + 4), parts
 assert parts["tensors"] == {"bytes": 0, "peak_bytes": 0} and m["host_bytes"] > 0, m'
-  "$HEDDLE" train --model simplenet --max-steps 2 --out cpu --json >out
-  ! grep -qi gpu out
 }
 
 @test "a profile of a GPU: host, copies and each operation, and the same weights" {
@@ -222,6 +223,7 @@ assert parts["tensors"] == {"bytes": 0, "peak_bytes": 0} and m["host_bytes"] > 0
   "$HEDDLE" $RUN --out run --profile trace.json >out
   [ "$(digest_of out)" = "$plain" ]
   grep -qE '^profile  +trace.json: conv.* %, others [0-9]+ %; 20 of 20 steps$' out
+  command -v python3 >/dev/null || skip "python3 is not installed"
   python3 -c '
 import json
 events = json.load(open("trace.json"))["traceEvents"]
@@ -267,11 +269,11 @@ for inside in compute:
   export HEDDLE_NVML=$BUILDDIR/tests/unit/.libs/nvml_stub.so STUB_CUDA_GPUS=2
   CUDA_VISIBLE_DEVICES=1 fails 1 train --device cuda:1 --model simplenet --out run
   [[ $message == *"--device cuda:1 expects a GPU of that number, found 1 GPU, numbered from 0; use cuda:0"* ]]
-  numbers() { "$HEDDLE" devices --json | python3 -c 'import json, sys; print([g["cuda"] for g in json.load(sys.stdin)["gpus"]])'; }
-  [ "$(numbers)" = "[0, 1]" ]
-  [ "$(CUDA_VISIBLE_DEVICES=1,0 numbers)" = "[1, 0]" ]
-  [ "$(CUDA_VISIBLE_DEVICES=1 numbers)" = "[None, 0]" ]
-  [ "$(HEDDLE_CUDA_MODULE=/no/such/module numbers)" = "[None, None]" ]
+  numbers() { "$HEDDLE" devices --json | grep -oE '"cuda": *(null|[0-9]+)' | sed 's/.*: *//' | tr '\n' ' '; }
+  [ "$(numbers)" = "0 1 " ]
+  [ "$(CUDA_VISIBLE_DEVICES=1,0 numbers)" = "1 0 " ]
+  [ "$(CUDA_VISIBLE_DEVICES=1 numbers)" = "null 0 " ]
+  [ "$(HEDDLE_CUDA_MODULE=/no/such/module numbers)" = "null null " ]
   CUDA_VISIBLE_DEVICES=1 "$HEDDLE" devices >out
   grep -q '^GPU 1: NVIDIA GeForce RTX 4090, cuda:0, ' out
 }
