@@ -185,7 +185,7 @@ stub() { export HEDDLE_CUDA_DRIVER=$STUB HEDDLE_CUDA_MODULE=$MODULE; }
   rm -r run
   for hidden in 0 "" -1; do
     CUDA_VISIBLE_DEVICES=$hidden "$HEDDLE" $RUN --json >out
-    ! grep -q idle out
+    [ -z "$(grep idle out)" ]
     rm -r run
   done
   STUB_GPU=lost "$HEDDLE" $RUN >out
