@@ -109,7 +109,8 @@ typedef struct conv_walk {
   int64_t x_stride, x_step_y, x_step_x; /* to the next row (sample), window below, window to the right */
   int64_t x_line;                       /* to the kernel's next row */
   int taps_y, run;                      /* the kernel's rows, and contiguous elements in each */
-  const float *w;                       /* [block][taps_y * run][groups of the block * 16], see walk_block_groups */
+  const float *w;                       /* [block][w_taps][groups of the block * 16], see walk_block_groups */
+  int64_t w_taps, w_first, w_skip;      /* elements of the kernel: all, before the first, left out behind each row */
   const float *bias;                    /* or NULL */
   int channels;
   float *y; /* the first window's output in row 0; channels are contiguous */

@@ -1,8 +1,9 @@
 /* The gradient of a convolution's input, in one of two ways, as the graph says:
  *
  *   behind a pool   over what is not zero, see cpu_conv_pool_dx.c.
- *   without         for each group of channels and phase of the stride one walk over the framed gradient, with the
- *                   kernel turned around; for wide 3 x 3 kernels by Winograd's tiles, see cpu_winograd.c.
+ *   without         for each group of channels and phase of the stride walks over the gradient with the kernel turned
+ *                   around, one for all pixels whose windows meet the same taps inside of it: at the edges there are
+ *                   fewer. For wide 3 x 3 kernels by Winograd's tiles, see cpu_winograd.c.
  *
  * Order: per input element, over the output's pixels row-major, inside over channels ascending: acc = fma(dy, w, acc),
  * at last acc + 0. */
@@ -37,63 +38,115 @@ static float *dx_at(const dx_part *p, int64_t n, int y, int x) {
          p->group * p->g.ci;
 }
 
-/* No tap of the kernel meets these pixels. */
-static void clear_pixels(const dx_part *part, const conv_phase *py, const conv_phase *px, int64_t n, int64_t rows) {
-  const hd_geom *g = &part->g;
-  for (int64_t r = n; r < n + rows; r++)
-    for (int y = 0; y < py->count; y++)
-      for (int x = 0; x < px->count; x++)
-        memset(dx_at(part, r, py->first + y * g->sh, px->first + x * g->sw), 0, (size_t)g->ci * sizeof(float));
+/* Pixels i0 .. i1-1 of a phase along one axis, whose windows all have taps t0 .. t1-1 inside the gradient. */
+typedef struct dx_span {
+  int i0, i1, t0, t1;
+} dx_span;
+
+static void meet_taps(dx_span *s, const conv_phase *phase, int i, int image) {
+  const int first = phase->start + i;
+  s->t0 = most(0, -first);
+  s->t1 = most(s->t0, least(phase->taps, image - first));
 }
 
-static void walk_phase(const dx_part *part, const conv_frame *frame, const conv_images *images, const conv_phase *y,
-                       const conv_phase *x, const float *w, int64_t n, int64_t rows) {
+static dx_span span_from(const conv_phase *phase, int i, int image) {
+  dx_span s = {.i0 = i, .i1 = i + 1}, next;
+  meet_taps(&s, phase, i, image);
+  for (; s.i1 < phase->count; s.i1++) {
+    meet_taps(&next, phase, s.i1, image);
+    if (next.t0 != s.t0 || next.t1 != s.t1)
+      break;
+  }
+  return s;
+}
+
+/* Rows n .. n + rows - 1 of a phase, and its weights. */
+typedef struct dx_phase {
+  conv_phase y, x;
+  const float *w;
+  conv_images images;
+  int64_t n, rows;
+} dx_phase;
+
+/* No tap of the kernel meets these pixels. */
+static void clear_spans(const dx_part *part, const dx_phase *p, const dx_span *v, const dx_span *h) {
   const hd_geom *g = &part->g;
-  int64_t line = (int64_t)frame->width * g->co, pixel = part->call->g->ci;
-  conv_walk walk = {.x = images->first + (y->start + frame->top) * line + (int64_t)(x->start + frame->left) * g->co,
-                    .x_stride = images->stride,
+  for (int64_t r = p->n; r < p->n + p->rows; r++)
+    for (int y = v->i0; y < v->i1; y++)
+      for (int x = h->i0; x < h->i1; x++)
+        memset(dx_at(part, r, p->y.first + y * g->sh, p->x.first + x * g->sw), 0, (size_t)g->ci * sizeof(float));
+}
+
+static void walk_spans(const dx_part *part, const dx_phase *p, const dx_span *v, const dx_span *h) {
+  const hd_geom *g = &part->g;
+  const int64_t line = (int64_t)g->wp * g->co, pixel = part->call->g->ci, across = h->t1 - h->t0;
+  conv_walk walk = {.x = p->images.first + (p->y.start + v->i0 + v->t0) * line +
+                         (int64_t)(p->x.start + h->i0 + h->t0) * g->co,
+                    .x_stride = p->images.stride,
                     .x_step_y = line,
                     .x_step_x = g->co,
                     .x_line = line,
-                    .taps_y = y->taps,
-                    .run = x->taps * g->co,
-                    .w = w,
+                    .taps_y = v->t1 - v->t0,
+                    .run = (int)across * g->co,
+                    .w = p->w,
+                    .w_taps = (int64_t)p->y.taps * p->x.taps * g->co,
+                    .w_first = ((int64_t)v->t0 * p->x.taps + h->t0) * g->co,
+                    .w_skip = (p->x.taps - across) * g->co,
                     .channels = g->ci,
-                    .y = dx_at(part, n, y->first, x->first),
+                    .y = dx_at(part, p->n, p->y.first + v->i0 * g->sh, p->x.first + h->i0 * g->sw),
                     .y_stride = part->call->out_stride[0],
                     .y_step_y = (int64_t)g->sh * g->wi * pixel,
                     .y_step_x = g->sw * pixel,
-                    .height = y->count,
-                    .width = x->count,
-                    .rows = rows,
+                    .height = v->i1 - v->i0,
+                    .width = h->i1 - h->i0,
+                    .rows = p->rows,
                     .pool = 1,
                     .plus_zero = 1};
   HD_SYM(conv_walk)(&walk);
 }
 
+static void walk_phase(const dx_part *part, const dx_phase *p) {
+  for (int i = 0; i < p->y.count;) {
+    const dx_span v = span_from(&p->y, i, part->g.hp);
+    for (int j = 0; j < p->x.count;) {
+      const dx_span h = span_from(&p->x, j, part->g.wp);
+      if (v.t0 < v.t1 && h.t0 < h.t1)
+        walk_spans(part, p, &v, &h);
+      else
+        clear_spans(part, p, &v, &h);
+      j = h.i1;
+    }
+    i = v.i1;
+  }
+}
+
+/* dy of one group, without a border: a copy only where other groups' channels lie between its pixels. */
+static conv_frame group_frame(const hd_geom *g, int64_t pixel) {
+  return (conv_frame){
+      .height = g->hp, .width = g->wp, .image_height = g->hp, .image_width = g->wp, .channels = g->co, .pixel = pixel};
+}
+
 static void without_pool(const dx_part *part) {
   const hd_call *call = part->call;
   const hd_geom *g = &part->g;
-  conv_frame frame = gradient_frame(g, call->g->co);
+  conv_frame frame = group_frame(g, call->g->co);
   int64_t group = frame_rows(&frame), slot = frame_slot(&frame);
   for (int64_t n = 0; n < call->rows; n += group) {
     int64_t rows = call->rows - n < group ? call->rows - n : group;
     const float *dy = (const float *)call->in[0] + n * call->in_stride[0] + part->group * g->co;
-    const float *w = call->packed + part->group * group_packed_elems(g);
-    conv_images images = {dy, call->in_stride[0]};
+    dx_phase phase = {.w = call->packed + part->group * group_packed_elems(g),
+                      .images = {dy, call->in_stride[0]},
+                      .n = n,
+                      .rows = rows};
     if (!frame_is_image(&frame)) {
-      images = (conv_images){call->scratch, slot};
+      phase.images = (conv_images){call->scratch, slot};
       for (int64_t r = 0; r < rows; r++)
         HD_SYM(conv_frame_fill)((float *)call->scratch + r * slot, &frame, dy + r * call->in_stride[0]);
     }
     for (int i = 0; i < g->sh * g->sw; i++) {
-      conv_phase y, x;
-      phases_of(&y, &x, g, i);
-      if (!y.taps || !x.taps)
-        clear_pixels(part, &y, &x, n, rows);
-      else if (y.count && x.count)
-        walk_phase(part, &frame, &images, &y, &x, w, n, rows);
-      w += phase_elems(g, &y, &x);
+      phases_of(&phase.y, &phase.x, g, i);
+      walk_phase(part, &phase);
+      phase.w += phase_elems(g, &phase.y, &phase.x);
     }
   }
 }
@@ -113,7 +166,7 @@ static void conv2d_dx(const hd_call *call) {
 
 static int64_t scratch_bytes(const hd_geom *g) {
   hd_geom part = group_geom(g);
-  conv_frame frame = gradient_frame(&part, g->co);
+  conv_frame frame = group_frame(&part, g->co);
   if (is_depthwise(g))
     return HD_SYM(conv_depth_dx_scratch)(g);
   if (g->pool > 1)

@@ -81,7 +81,7 @@ G16 void taps(g16 (*acc)[MOST_GROUPS], const conv_walk *walk, const walk_block *
     UNROLL_FOR (q, groups)
       acc[p][q] = bias[q];
   }
-  for (int ky = 0; ky < walk->taps_y; ky++, at += walk->x_line)
+  for (int ky = 0; ky < walk->taps_y; ky++, at += walk->x_line, w += walk->w_skip * 16 * groups)
     for (int64_t i = at; i < at + walk->run; i++, w += 16 * groups) {
       g16 wv[MOST_GROUPS];
       UNROLL_FOR (q, groups)
@@ -180,7 +180,7 @@ G16 void taps_of_four(g16 (*acc)[POSITIONS][MOST_GROUPS], const conv_walk *walk,
       UNROLL_FOR (q, groups)
         acc[p][i][q] = bias[q];
   }
-  for (int ky = 0; ky < walk->taps_y; ky++) {
+  for (int ky = 0; ky < walk->taps_y; ky++, w += walk->w_skip * 16 * groups) {
     for (int64_t left = 0, right = walk->at_step_x; left < walk->run; left++, right++, w += 16 * groups) {
       g16 wv[MOST_GROUPS];
       UNROLL_FOR (q, groups)
@@ -330,7 +330,7 @@ static void walk_channels(const conv_walk *walk, int first, int groups) {
   int64_t left = walk->rows * walk->height * walk->width, steps = (left + step - 1) / step;
   int64_t count = (steps + size / step - 1) / (size / step), larger = steps % count;
   walk_cursor at = {walk->x, walk->y + channel, walk->argmax ? walk->argmax + channel : NULL, 0, 0};
-  walk_block block = {.w = walk->w + (int64_t)channel * walk->taps_y * walk->run,
+  walk_block block = {.w = walk->w + channel * walk->w_taps + walk->w_first * 16 * groups,
                       .bias = walk->bias ? walk->bias + channel : NULL,
                       .channels = walk->channels - channel};
   for (int64_t b = 0; b < count; b++) {
