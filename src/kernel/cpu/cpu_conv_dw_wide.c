@@ -35,13 +35,20 @@ int64_t HD_SYM(conv_dw_wide_scratch)(const hd_geom *g, int64_t pixel) {
   return whole_bytes(sums_elems(g, &s)) + (s.framed ? whole_bytes(s.at_once * s.slot) : 0);
 }
 
-/* Some output channels by some taps of one row of the kernel, over the windows of some samples. */
+/* Windows from .. to - 1 along one axis. */
+typedef struct wide_span {
+  int from, to;
+} wide_span;
+
+/* Some output channels by some taps of one row of the kernel, over the windows of some samples that meet the image
+ * through one of these taps: a window whose taps lie in the padding adds zeros. */
 typedef struct wide_block {
   const hd_geom *g;
   const float *x, *dy; /* the first window's first tap, first output channel */
   int64_t x_stride, x_line, dy_stride, dy_pixel, rows;
   float *sum;
   int64_t sum_step; /* from an output channel to the next */
+  wide_span wy, wx;
 } wide_block;
 
 /* outputs and groups are constants where this is inlined. */
@@ -52,11 +59,14 @@ G16 void add_windows(const wide_block *b, int outputs, int groups) {
   UNROLL_FOR (o, outputs)
     UNROLL_FOR (q, groups)
       acc[o][q] = g16_load(b->sum + o * b->sum_step + 16 * q);
+  const int across = b->wx.to - b->wx.from;
+  const int64_t dy_line = g->wo * b->dy_pixel, dy_first = b->wy.from * dy_line + b->wx.from * b->dy_pixel;
+  const int64_t x_line = g->sh * b->x_line, x_first = b->wy.from * x_line + b->wx.from * step;
   for (int64_t r = 0; r < b->rows; r++) {
-    const float *dy = b->dy + r * b->dy_stride;
-    for (int wy = 0; wy < g->ho; wy++) {
-      const float *x = b->x + r * b->x_stride + wy * g->sh * b->x_line;
-      for (int wx = 0; wx < g->wo; wx++, x += step, dy += b->dy_pixel) {
+    const float *dy_row = b->dy + r * b->dy_stride + dy_first, *x_row = b->x + r * b->x_stride + x_first;
+    for (int wy = b->wy.from; wy < b->wy.to; wy++, dy_row += dy_line, x_row += x_line) {
+      const float *dy = dy_row, *x = x_row;
+      for (int wx = across; wx > 0; wx--, x += step, dy += b->dy_pixel) {
         g16 xv[WIDE_GROUPS];
         UNROLL_FOR (q, groups)
           xv[q] = g16_load(x + 16 * q);
@@ -98,6 +108,13 @@ static block_fn *const blocks[WIDE_GROUPS][WIDE_OUTPUTS] = {{block_1x1, block_2x
 #endif
 /* clang-format on */
 
+/* Of `windows`, those that meet an image of `size` pixels through one of the taps first .. last. */
+static wide_span span_of(int windows, int stride, int padding, int size, int first, int last) {
+  const int before = padding - last, behind = size - 1 + padding - first;
+  return (wide_span){before > 0 ? (before + stride - 1) / stride : 0,
+                     behind < 0 ? 0 : least(windows, behind / stride + 1)};
+}
+
 /* All blocks over the windows of some samples; one row of the kernel after the other, and all output channels for some
  * of its taps, so that what images are read stays near. */
 static void add_rows(const wide_block *whole, const wide_shape *s) {
@@ -105,14 +122,16 @@ static void add_rows(const wide_block *whole, const wide_shape *s) {
   int groups = s->run16 / 16, across = even_part(groups, WIDE_GROUPS);
   int outputs = even_part(g->co, least(WIDE_OUTPUTS, ACC_GROUPS / across));
   for (int ky = 0; ky < g->kh; ky++)
-    for (int q = 0; q < groups; q += across)
-      for (int j = 0; j < g->co; j += outputs) {
-        wide_block block = *whole;
-        block.x += ky * s->line + 16 * q;
-        block.dy += j;
-        block.sum += j * whole->sum_step + ky * s->run16 + 16 * q;
+    for (int q = 0; q < groups; q += across) {
+      const int first = 16 * q / g->ci, last = (least(16 * (q + across), g->kw * g->ci) - 1) / g->ci;
+      wide_block block = *whole;
+      block.wy = span_of(g->ho, g->sh, g->ph, g->hi, ky, ky);
+      block.wx = span_of(g->wo, g->sw, g->pw, g->wi, first, last);
+      block.x += ky * s->line + 16 * q;
+      block.sum += ky * s->run16 + 16 * q;
+      for (int j = 0; j < g->co; j += outputs, block.dy += outputs, block.sum += outputs * block.sum_step)
         blocks[least(across, groups - q) - 1][least(outputs, g->co - j) - 1](&block);
-      }
+    }
 }
 
 void HD_SYM(conv_dw_wide)(const hd_call *call, int64_t dy_pixel, int64_t pixel) {
