@@ -13,16 +13,23 @@
 
 #include "base/alloc.h"
 
+/* A socket, and a CPU's name; the length that goes with it, or 0. */
+static socklen_t name_of(struct sockaddr_un *address, int *fd, int cpu) {
+  *address = (struct sockaddr_un){.sun_family = AF_UNIX};
+  const int length = snprintf(address->sun_path + 1, sizeof address->sun_path - 1, "heddle/cpu/%d", cpu);
+  *fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  /* The length ends the name; the leading zero makes it an abstract one. */
+  return *fd < 0 ? 0 : (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
+}
+
 /* A socket that holds the CPU's name; -1 if it cannot be had, *taken says whether another one has it. */
 static int hold(int cpu, bool *taken) {
-  struct sockaddr_un address = {.sun_family = AF_UNIX};
-  int length = snprintf(address.sun_path + 1, sizeof address.sun_path - 1, "heddle/cpu/%d", cpu);
-  int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  struct sockaddr_un address;
+  int fd;
+  const socklen_t bytes = name_of(&address, &fd, cpu);
   *taken = false;
   if (fd < 0)
     return -1;
-  /* The length ends the name; the leading zero makes it an abstract one. */
-  const socklen_t bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
   if (bind(fd, (const struct sockaddr *)(const void *)&address, bytes) == 0)
     return fd;
   *taken = errno == EADDRINUSE;
@@ -30,11 +37,16 @@ static int hold(int cpu, bool *taken) {
   return -1;
 }
 
+/* By a call to whoever holds the name: one who looks must not hold it meanwhile, or a run that starts just then would
+ * take it for taken. */
 bool hd__claim_seen(int cpu) {
-  bool taken;
-  int fd = hold(cpu, &taken);
-  if (fd >= 0)
-    close(fd);
+  struct sockaddr_un address;
+  int fd;
+  const socklen_t bytes = name_of(&address, &fd, cpu);
+  if (fd < 0)
+    return false;
+  const bool taken = connect(fd, (const struct sockaddr *)(const void *)&address, bytes) == 0;
+  close(fd);
   return taken;
 }
 

@@ -20,12 +20,17 @@ typedef struct stat_line {
   bool whole; /* `end` was there */
 } stat_line;
 
-/* Fields are counted behind the parenthesis that ends the name (field 2), which may hold spaces: the state is field 3,
+/* This process's own is the line of its first thread: that of /proc/self/stat is made up where the program runs under
+ * an emulator, and its start is not what others see.
+ *
+ * Fields are counted behind the parenthesis that ends the name (field 2), which may hold spaces: the state is field 3,
  * the start 22, and how it ended 52. */
 static bool read_stat(stat_line *out, int pid) {
-  char text[1024], path[32] = "/proc/self/stat";
+  char text[1024], path[48];
   if (pid > 0)
     snprintf(path, sizeof path, "/proc/%d/stat", pid);
+  else
+    snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)getpid());
   FILE *file = fopen(path, "re");
   if (!file)
     return false;

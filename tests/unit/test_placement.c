@@ -2,6 +2,7 @@
 #include "scratch.h"
 
 #include <hwloc.h>
+#include <pthread.h>
 #include <sched.h>
 
 #include "base/alloc.h"
@@ -281,6 +282,32 @@ static void test_workers(void) {
   GOES("0/1,-1", "one spare core, two workers", .threads = 1, .workers = 2);
 }
 
+enum { FAR = 1000003, LOOKS = 20000 }; /* no machine has such a CPU */
+
+static void *look_often(void *unused) {
+  for (int i = 0; i < LOOKS; i++)
+    hd__claim_seen(FAR);
+  return unused;
+}
+
+/* Takes and gives back, while others look whether somebody has it. */
+static void test_looking(void) {
+  hd_binding lane = {.cpu = FAR};
+  pthread_t looker;
+  int missed = 0;
+  if (pthread_create(&looker, NULL, look_often, NULL) != 0) {
+    skip(1, "no second thread here");
+    return;
+  }
+  for (int i = 0; i < LOOKS; i++) {
+    hd_claim claim;
+    missed += !hd__claim_take(&claim, &(hd_placement){.lanes = 1, .lane = &lane});
+    hd__claim_drop(&claim);
+  }
+  pthread_join(looker, NULL);
+  is_int(missed, 0, "who looks takes nothing meanwhile");
+}
+
 static void test_other_jobs(void) {
   make("core:4 pu:2");
   machine->cpu[0].busy = machine->cpu[3].busy = 1; /* cores 0 and 1 */
@@ -291,12 +318,12 @@ static void test_other_jobs(void) {
   GOES("0,2", "policies that are asked for take no notice", .threads = 2, .policy = HD_PLACE_SPREAD);
   GOES("1", "nor do lists", .cpus = "1");
 
-  const int far = 1000003; /* no machine has such a CPU */
+  const int far = FAR;
   hd_binding lane[2] = {{.cpu = far}, {.cpu = far + 1}};
   const hd_placement place = {.lanes = 2, .lane = lane};
   hd_claim first, second;
   if (hd__claim_seen(far) || !hd__claim_take(&first, &place) || !hd__claim_seen(far)) {
-    skip(4, "no sockets here, or another test of this kind");
+    skip(5, "no sockets here, or another test of this kind");
     return;
   }
   ok(hd__claim_seen(far + 1) && !hd__claim_seen(far + 2), "a job's CPUs are seen");
@@ -305,6 +332,7 @@ static void test_other_jobs(void) {
   ok(hd__claim_seen(far), "which takes nothing away");
   hd__claim_drop(&first);
   ok(!hd__claim_seen(far), "until the job ends");
+  test_looking();
 }
 
 static void test_omp(void) {
