@@ -26,11 +26,9 @@ typedef struct stat_line {
  * Fields are counted behind the parenthesis that ends the name (field 2), which may hold spaces: the state is field 3,
  * the start 22, and how it ended 52. */
 static bool read_stat(stat_line *out, int pid) {
+  const int own = (int)getpid();
   char text[1024], path[48];
-  if (pid > 0)
-    snprintf(path, sizeof path, "/proc/%d/stat", pid);
-  else
-    snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)getpid());
+  snprintf(path, sizeof path, pid > 0 && pid != own ? "/proc/%d/stat" : "/proc/self/task/%d/stat", pid > 0 ? pid : own);
   FILE *file = fopen(path, "re");
   if (!file)
     return false;
