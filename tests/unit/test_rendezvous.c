@@ -44,7 +44,7 @@ static void meet(comer *c, int count) {
 }
 
 static comer comer_of(const char *method, int rank, int size, double timeout_s) {
-  return (comer){.settings = {"shm", method, rank, size, timeout_s}};
+  return (comer){.settings = {"shm", method, rank, size, timeout_s, NULL}};
 }
 
 static const char *method_of(const char *name) {
