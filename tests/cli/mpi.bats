@@ -218,6 +218,14 @@ crossings() {
   grep -q 'rank 0: expected all ranks at a call within 2 s, found that rank 1 and its host did not come' err
 }
 
+@test "tags of groups over hosts come again, and what nobody received is not mistaken" {
+  need_mpi
+  export HEDDLE_MODULE_PATH=$BUILDDIR/.libs
+  over "a b" "$BUILDDIR/tests/cli/group_calls" tags >out 2>err || { cat err; return 1; }
+  over "a b" "$BUILDDIR/tests/cli/group_calls" unreceived >out 2>err || true
+  grep -q 'rank 1: expected a message of this group from rank 0 to rank 1, found one of a group that is no more' err
+}
+
 # fake_mpirun WORDS: says that it is of these words, and writes down what it is called with.
 fake_mpirun() {
   printf '#!/bin/sh\n[ "$1" = --version ] && echo "%s" && exit\nprintf "%%s\\n" "$*" >called\nexit 7\n' "$1" >mpi_run
