@@ -20,7 +20,7 @@ need_mpi() {
 # needs_time: for what ranks do when one is lost.
 needs_time() {
   need_mpi
-  [ "$MPI_KIND" = openmpi ] || skip "MPICH's mpirun kills all ranks at once"
+  [ "$MPI_KIND" = openmpi ] || skip "MPICH's mpirun kills all ranks at once, see docs/cluster.md"
   MPI_EXTRA='--mca odls_base_sigkill_timeout 2'
 }
 
