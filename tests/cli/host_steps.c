@@ -1,6 +1,7 @@
 /* A rank of a group on several hosts that counts what heddle allocates while it calls and trains: "host_steps OUT" says
  * "nothing was allocated in 1000 calls and 35 steps", or how much was. What counts is asked for by this program, in which
- * heddle is, or by its module for MPI, in whatever way; the MPI library's own does not. */
+ * heddle is, or by its module for MPI, in whatever way; the MPI library's own does not. "host_steps OUT stall": rank 1
+ * stands still behind a step, and lives. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -10,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "heddle.h"
@@ -19,6 +21,7 @@ enum { CALLS = 1000, WARM_UP = 10, ELEMS = 40000, FIRST_STEP = 4, LAST_STEP = 39
 static atomic_bool counts;
 static atomic_long asked; /* of the system's allocator */
 static long in_steps = -1;
+static bool stalls;
 
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
@@ -80,6 +83,8 @@ static void must(hd_status status, hd_ctx *ctx) {
 static void at_event(void *unused, const hd_event *event) {
   if (event->kind != HD_EVENT_STEP)
     return;
+  if (event->step == FIRST_STEP && stalls)
+    pause();
   if (event->step == FIRST_STEP)
     begin_count();
   if (event->step == LAST_STEP)
@@ -97,9 +102,9 @@ static long count_calls(hd_ctx *ctx, hd_group *group) {
   return end_count();
 }
 
-static long count_steps(hd_ctx *ctx, hd_group *group, const char *out) {
-  const char *const settings[] = {"model",     "cnn", "data",      "digits", "threads", "1",
-                                  "max-steps", "40",  "log-every", "1000",   "out",     out};
+static long count_steps(hd_ctx *ctx, hd_group *group, const char *out, const char *patience) {
+  const char *const settings[] = {"model",     "cnn",  "data", "digits", "threads",       "1",     "max-steps", "40",
+                                  "log-every", "1000", "out",  out,      "stall-timeout", patience};
   hd_config *config;
   hd_session *session;
   must(hd_config_create(&config, ctx), ctx);
@@ -115,10 +120,11 @@ static long count_steps(hd_ctx *ctx, hd_group *group, const char *out) {
 int main(int argc, char **argv) {
   hd_ctx *ctx;
   hd_group *group;
-  if (argc != 2 || hd_ctx_create(&ctx) != HD_OK)
+  if (argc < 2 || hd_ctx_create(&ctx) != HD_OK)
     return 2;
   must(hd_group_init(&group, ctx, NULL), ctx);
-  const long calls = count_calls(ctx, group), steps = count_steps(ctx, group, argv[1]);
+  stalls = argc > 2 && hd_group_rank(group) == 1;
+  const long calls = count_calls(ctx, group), steps = count_steps(ctx, group, argv[1], argc > 2 ? "1" : "60");
   if (calls == 0 && steps == 0)
     printf("nothing was allocated in %d calls and %d steps\n", CALLS, LAST_STEP - FIRST_STEP);
   else

@@ -94,6 +94,16 @@ load ranks
   nothing_lost
 }
 
+@test "a rank that lives and does not come is given up after --stall-timeout, and not before" {
+  code=0
+  begin=$SECONDS
+  "$HEDDLE" launch -n 2 -- "$BUILDDIR/tests/cli/host_steps" r stall >out 2>err || code=$?
+  [ "$code" -eq 137 ] # it was killed, for it may never end by itself
+  [ $((SECONDS - begin)) -ge 1 ]
+  told "rank 1 (pid .*) lives, but has not come to a meeting for 1 s (is that right? then raise --stall-timeout) after step [34]"
+  [ "$(readlink r/last)" = step-4 ]
+}
+
 @test "all ranks at once" {
   start_ranks 3
   kill -KILL "${PID[@]}"
