@@ -199,7 +199,8 @@ static room make_room(hd_group *g, hd_ctx *ctx, uint64_t wants) {
   return mine;
 }
 
-/* Whether all of the group name the same tag; the highest is in *most. `all` are in the order of `ranks`, NULL: its own. */
+/* Whether all of the group name the same tag; the highest is in *most. `all` are in the order of `ranks`, NULL: of its
+ * own. */
 static bool is_settled(int32_t *most, const hd_group *g, const room *all, const int32_t *ranks) {
   int32_t least = HD_TRANSPORT_TAGS;
   *most = 0;
@@ -211,9 +212,9 @@ static bool is_settled(int32_t *most, const hd_group *g, const room *all, const 
   return least == *most || *most == HD_TRANSPORT_TAGS;
 }
 
-/* All ranks of the parent, NULL: of the world, tell each other what they have. Those of a group that spans hosts name the
- * lowest tag that none of their groups has, and then the lowest from the highest of these on, until all name one: a tag
- * comes again when all ranks of its group have destroyed it, and ranks that are in none together may use the same. */
+/* All ranks of the parent, NULL: of the world, tell each other what they have. Those of a group that spans hosts name
+ * the lowest tag that none of their groups has, and then the lowest from the highest of these on, until all name one: a
+ * tag comes again when all ranks of its group have destroyed it, and ranks that are in none together may use the same. */
 static hd_status gather_rooms(room *all, hd_group *g, hd_group *parent, hd_ctx *ctx, room *mine, const int32_t *ranks) {
   const int asked = parent ? parent->ranks : g->ranks;
   int32_t most;

@@ -71,8 +71,8 @@ hd_rank_view hd__world_view(const hd_world *world, int rank);
 /* Memory for all ranks, zeroed, released with hd__segment_destroy. All ask for the same: HD_E_USAGE otherwise. */
 hd_status hd__world_memory(hd_segment *out, hd_world *world, hd_ctx *ctx, size_t bytes, const char *what);
 
-/* The number of a piece of `bytes`, zeroed, that `holders` ranks are going to map: who takes it tells the others. HD_E_USAGE:
- * there are HD_WORLD_PIECES. Any rank, any thread, any time. */
+/* The number of a piece of `bytes`, zeroed, that `holders` ranks are going to map: who takes it tells the others.
+ * HD_E_USAGE: there are HD_WORLD_PIECES. Any rank, any thread, any time. */
 hd_status hd__world_take(int32_t *piece, hd_world *world, hd_ctx *ctx, size_t bytes, int holders);
 
 /* Why there is none, where another rank asked for it and got `why`. */

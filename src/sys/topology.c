@@ -34,8 +34,8 @@ static void choose_parts(hwloc_topology_t machine) {
   hwloc_topology_set_flags(machine, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED);
 }
 
-/* Held as long as the process is, so that hwloc looks for its plugins once: the environment, in which it is told not to,
- * is the process's, and other threads read it whenever they like, hwloc's own calls among them. */
+/* Held as long as the process is, so that hwloc looks for its plugins once: the environment, in which it is told not
+ * to, is the process's, and other threads read it whenever they like, hwloc's own calls among them. */
 static hwloc_topology_t kept_open;
 
 static void keep_plugins_out(void) {

@@ -1,6 +1,7 @@
 /* A rank of a group that makes every call there is, over types and sizes: inline, in one round, in many. Rank 0 prints
- * "RANKS ranks SUM", a sum over what all ranks got: the same wherever they live. "group_calls differ": rank 1 makes another
- * call; "group_calls late": it makes none; "group_calls tags": ranks 0 and 1 on two hosts make groups and destroy them. */
+ * "RANKS ranks SUM", a sum over what all ranks got: the same wherever they live. "group_calls differ": rank 1 makes
+ * another call; "late": it makes none; "tags": ranks 0 and 1, on two hosts, make groups and destroy them; "unreceived":
+ * they do so while a message is on its way. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
