@@ -30,8 +30,7 @@ random_below() { # N
 traces() { # what the last run's processes left behind
   ls -A "$folder/tmp"
   for pid in $pids $parent; do
-    for left in /dev/shm/*"$pid"*; do # LLVM's OpenMP runtime registers itself there until a proper end
-      case $left in */__KMP_*) continue ;; esac
+    for left in /dev/shm/*_"$pid"_* /dev/shm/*"$pid"; do
       [ ! -e "$left" ] || echo "$left"
     done
     [ ! -e "/proc/$pid" ] || cat "/proc/$pid/stat"

@@ -60,7 +60,8 @@ HD_API hd_status hd_group_init(hd_group **out, hd_ctx *ctx, const hd_group_setti
 HD_API void hd_group_destroy(hd_group *group); /* after its work was waited for; NULL is allowed */
 
 /* A group of some ranks of a group, numbered in the order of `ranks`: a collective call of all ranks of the parent,
- * with the same list. *out is NULL in those that are not on the list. Destroyed before its parent. */
+ * with the same list. *out is NULL in those that are not on the list. Destroyed before its parent, and after all that
+ * was sent in it has been received. HD_E_USAGE: too many groups, buffers and sessions are there at a time. */
 HD_API hd_status hd_group_new(hd_group **out, hd_group *parent, hd_ctx *ctx, const int32_t *ranks, int32_t count);
 
 HD_API int32_t hd_group_rank(const hd_group *group); /* 0 for NULL */

@@ -48,9 +48,11 @@ static hd_status differ(const hd_world *w, hd_ctx *ctx, const char *what, const 
   char here[80], there[80];
   where_is(here, w, 0);
   where_is(there, w, rank);
-  return hd__fail(ctx, HD_E_USAGE,
-                  "expected all ranks to have the same %s, found that rank 0%s has '%s' and rank %d%s '%s'", what, here,
-                  first, rank, there, other);
+  return hd__fail(
+      ctx, HD_E_USAGE,
+      "expected all ranks to have the same %s, found that rank 0%s has '%s' and rank %d%s '%s'; give all of them "
+      "the same",
+      what, here, first, rank, there, other);
 }
 
 static hd_status name_difference(hd_world *w, hd_ctx *ctx, const char *what, const char *text, int lines) {

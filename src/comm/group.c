@@ -169,33 +169,75 @@ static hd_status map_memory(hd_group *g, hd_ctx *ctx, int64_t piece) {
 
 /* Who makes room says so to those who share it. */
 typedef struct room {
-  int32_t piece, unused;
-  uint64_t wants; /* what for: the same on all ranks */
+  int32_t piece, tag; /* tag: that this rank would have, see gather_rooms */
+  uint64_t wants;     /* what for: the same on all ranks */
   int64_t status;
-  int64_t tag;   /* the next one that is free for this rank */
-  int64_t cache; /* that it lives under */
+  int64_t number; /* of the group, at least */
+  int64_t cache;  /* that it lives under */
 } room;
 
-static hd_status read_room(hd_ctx *ctx, const room *all, int ranks, int maker, const char *what) {
+static hd_status read_room(hd_ctx *ctx, const room *all, int ranks, const char *what) {
   for (int r = 1; r < ranks; r++)
     if (all[r].wants != all[0].wants)
       return hd__fail(ctx, HD_E_USAGE,
                       "expected all ranks to ask for the same %s, found that rank %d asks for another "
                       "one than rank 0",
                       what, r);
-  if (all[maker].status != HD_OK)
-    return hd__fail(ctx, (hd_status)all[maker].status,
-                    "expected memory for %s, found that the file of the ranks cannot "
-                    "grow",
-                    what);
+  for (int r = 0; r < ranks; r++)
+    if (all[r].status != HD_OK)
+      return hd__world_no_piece(ctx, (hd_status)all[r].status, what);
   return HD_OK;
 }
 
-/* The next tag that is free for all. */
-static void settle_tag(hd_group *g, const room *all, int ranks) {
-  for (int r = 0; r < ranks; r++)
-    g->tag = all[r].tag > g->tag ? (int32_t)all[r].tag : g->tag;
-  hd__world_set_tag(g->world, g->tag + 2);
+/* What to say of a group: its leader takes memory, and each of its ranks tags, where the group spans hosts. */
+static room make_room(hd_group *g, hd_ctx *ctx, uint64_t wants) {
+  room mine = {.wants = wants, .number = hd__world_next_group(g->world), .cache = hd__world_cache(g->world)};
+  if (g->rank >= 0 && g->hosts > 1)
+    mine.tag = g->tag = hd__hosts_take_tags(g->world, 0);
+  if (g->rank >= 0 && g->rank == g->leader)
+    mine.status = hd__world_take(&mine.piece, g->world, ctx, lay_out(g, NULL), g->here);
+  return mine;
+}
+
+/* Whether all of the group name the same tag; the highest is in *most. `all` are in the order of `ranks`, NULL: of its
+ * own. */
+static bool is_settled(int32_t *most, const hd_group *g, const room *all, const int32_t *ranks) {
+  int32_t least = HD_TRANSPORT_TAGS;
+  *most = 0;
+  for (int i = 0; i < g->ranks; i++) {
+    const room *r = &all[ranks ? ranks[i] : i];
+    *most = r->tag > *most ? r->tag : *most;
+    least = r->tag < least ? r->tag : least;
+  }
+  return least == *most || *most == HD_TRANSPORT_TAGS;
+}
+
+/* All ranks of the parent, NULL: of the world, tell each other what they have. Those of a group that spans hosts name
+ * the lowest tag that none of their groups has, and then the lowest from the highest of these on, until all name one: a
+ * tag comes again when all ranks of its group have destroyed it, and ranks that are in none together may use the same. */
+static hd_status gather_rooms(room *all, hd_group *g, hd_group *parent, hd_ctx *ctx, room *mine, const int32_t *ranks) {
+  const int asked = parent ? parent->ranks : g->ranks;
+  int32_t most;
+  for (;;) {
+    HD_TRY(parent ? hd__group_gather_host(all, parent, ctx, mine, sizeof *mine)
+                  : hd__hosts_gather(all, g->world, ctx, mine, sizeof *mine));
+    HD_TRY(read_room(ctx, all, asked, "a group"));
+    if (is_settled(&most, g, all, ranks))
+      break;
+    if (g->rank < 0)
+      continue;
+    hd__hosts_give_tags(g->world, g->tag);
+    mine->tag = g->tag = hd__hosts_take_tags(g->world, most);
+  }
+  if (most == HD_TRANSPORT_TAGS)
+    return hd__fail(ctx, HD_E_USAGE,
+                    "expected at most %d groups over several hosts at a time, found more; destroy those that are done "
+                    "with",
+                    HD_HOSTS_MOST_GROUPS);
+  for (int r = 0; r < asked; r++)
+    g->number = all[r].number > g->number ? all[r].number : g->number;
+  hd__world_set_next_group(g->world, g->number + 1);
+  return HD_OK;
 }
 
 /* Ranks meet by caches, where those of this host live under several; `all` are their ranks' in the order of `ranks`, NULL:
@@ -215,6 +257,8 @@ static void release(hd_group *g) {
   for (int i = 0; i < HD_GROUP_BUFFERS; i++)
     hd__segment_destroy(&g->buffer[i].map);
   hd__gpu_group_close(g->gpu);
+  if (!g->end || atomic_load(&g->end->state) == HD_GROUP_RUNS) /* else something may still be on its way */
+    hd__hosts_give_tags(g->world, g->tag);
   hd__segment_destroy(&g->memory);
   hd__free(g->member);
   hd__free(g->place);
@@ -224,22 +268,24 @@ static void release(hd_group *g) {
   hd__free(g);
 }
 
-static hd_status share_world(hd_group *g, hd_ctx *ctx) {
-  room mine = {.tag = hd__world_tag(g->world), .cache = hd__world_cache(g->world)};
-  room *all = hd__calloc((size_t)g->ranks, sizeof *all);
+/* Comes to the memory that its leader took; `all` and `ranks` as in gather_rooms. */
+static hd_status enter_room(hd_group *g, hd_ctx *ctx, const room *all, const int32_t *ranks) {
+  HD_TRY(map_memory(g, ctx, all[ranks ? ranks[g->leader] : g->leader].piece));
+  join_caches(g, all, ranks);
+  return HD_OK;
+}
+
+/* All ranks of the parent, or of the world: a list of ranks that is wrong, and so differs, is known to all. */
+static hd_status share_room(hd_group *g, hd_group *parent, hd_ctx *ctx, const int32_t *ranks, uint64_t wants) {
+  room *all = hd__calloc((size_t)(parent ? parent->ranks : g->ranks), sizeof *all);
   if (!all)
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for a group of %d ranks", g->ranks);
-  if (g->rank == g->leader)
-    mine.status = hd__world_take(&mine.piece, g->world, ctx, lay_out(g, NULL), g->here);
-  hd_status status = hd__hosts_gather(all, g->world, ctx, &mine, sizeof mine);
-  if (status == HD_OK)
-    status = read_room(ctx, all, g->ranks, g->leader, "a group");
-  if (status == HD_OK) {
-    settle_tag(g, all, g->ranks);
-    status = map_memory(g, ctx, all[g->leader].piece);
-  }
-  if (status == HD_OK)
-    join_caches(g, all, NULL);
+  room mine = make_room(g, ctx, wants);
+  hd_status status = gather_rooms(all, g, parent, ctx, &mine, ranks);
+  if (status == HD_OK && g->rank >= 0)
+    status = enter_room(g, ctx, all, ranks);
+  else if (status == HD_E_USAGE && g->rank >= 0 && g->rank == g->leader && mine.status == HD_OK)
+    hd__world_untake(g->world, mine.piece); /* nobody enters */
   hd__free(all);
   return status;
 }
@@ -251,7 +297,7 @@ hd_status hd__group_of_world(hd_group **out, hd_ctx *ctx, hd_world *world, doubl
     g->member[r] = r;
   if (status == HD_OK) {
     find_places(g);
-    status = share_world(g, ctx);
+    status = share_room(g, NULL, ctx, NULL, 0);
   }
   if (status == HD_OK && timeout_s > 0)
     g->patience_s = g->timeout_s = timeout_s;
@@ -336,27 +382,6 @@ static int place_in(const int32_t *ranks, int32_t count, int rank) {
   return -1;
 }
 
-/* All ranks of the parent tell each other: a list that is wrong, and so differs, is known to all. */
-static hd_status share_parent(hd_group *g, hd_group *parent, hd_ctx *ctx, const int32_t *ranks, int32_t count) {
-  room mine = {.wants = sum_of_list(ranks, count), .tag = hd__world_tag(g->world), .cache = hd__world_cache(g->world)};
-  room *all = hd__calloc((size_t)parent->ranks, sizeof *all);
-  if (!all)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for a group of %d ranks", count);
-  if (g->rank >= 0 && g->rank == g->leader)
-    mine.status = hd__world_take(&mine.piece, g->world, ctx, lay_out(g, NULL), g->here);
-  hd_status status = hd__group_gather_host(all, parent, ctx, &mine, sizeof mine);
-  if (status == HD_OK)
-    status = read_room(ctx, all, parent->ranks, ranks[g->rank >= 0 ? g->leader : 0], "group");
-  if (status == HD_OK)
-    settle_tag(g, all, parent->ranks);
-  if (status == HD_OK && g->rank >= 0)
-    status = map_memory(g, ctx, all[ranks[g->leader]].piece);
-  if (status == HD_OK && g->rank >= 0)
-    join_caches(g, all, ranks);
-  hd__free(all);
-  return status;
-}
-
 hd_status hd_group_new(hd_group **out, hd_group *parent, hd_ctx *ctx, const int32_t *ranks, int32_t count) {
   hd_group *g = NULL;
   *out = NULL;
@@ -371,7 +396,7 @@ hd_status hd_group_new(hd_group **out, hd_group *parent, hd_ctx *ctx, const int3
   if (status == HD_OK) {
     g->patience_s = g->timeout_s = parent->timeout_s;
     find_places(g);
-    status = share_parent(g, parent, ctx, ranks, count);
+    status = share_room(g, parent, ctx, ranks, sum_of_list(ranks, count));
   }
   if (status == HD_OK && g->rank >= 0 && parent->gpu)
     status = hd__gpu_group_open(g, ctx, hd__gpu_group_is_native(parent->gpu));
@@ -413,9 +438,11 @@ static hd_status share_buffer(hd_group_buffer *b, hd_group *g, hd_ctx *ctx, size
     mine.status = hd__world_take(&mine.piece, g->world, ctx, stride * (size_t)g->here, g->here);
   hd_status status = hd_group_all_gather(all, g, ctx, &mine, sizeof mine, HD_U8);
   if (status == HD_OK)
-    status = read_room(ctx, all, g->ranks, g->leader, "buffer");
+    status = read_room(ctx, all, g->ranks, "a buffer");
   if (status == HD_OK)
     status = hd__world_map(&b->map, g->world, ctx, all[g->leader].piece, "a buffer of the group");
+  else if (status == HD_E_USAGE && g->rank == g->leader && mine.status == HD_OK)
+    hd__world_untake(g->world, mine.piece);
   b->stride = stride;
   hd__free(all);
   return status;

@@ -52,7 +52,8 @@ struct hd_group {
   int *place;       /* of a rank among those of its host */
   int here, leader; /* how many live on this host, and which is the first of them */
   int hosts;        /* on how many they live */
-  int32_t tag;      /* of what goes to other hosts, two of them */
+  int32_t tag;      /* of what goes to other hosts, two of them; 0: nothing does */
+  int64_t number;   /* no other group of any of its ranks ever had it; tags come again */
   double timeout_s;
   hd_segment memory;
   hd_group_end *end;

@@ -56,6 +56,7 @@ struct hd_hosts {
   _Atomic double hurried_s; /* since when; 0: not */
   pthread_mutex_t lock;     /* of: */
   hd_movement *resting;
+  bool taken[HD_HOSTS_MOST_GROUPS]; /* tags, by groups of this rank */
 };
 
 /* ---- who lives where ---- */
@@ -382,6 +383,27 @@ void hd__hosts_rest(hd_world *world, hd_movement *m) {
   pthread_mutex_lock(&h->lock);
   m->next = h->resting;
   h->resting = m;
+  pthread_mutex_unlock(&h->lock);
+}
+
+int32_t hd__hosts_take_tags(hd_world *world, int32_t from) {
+  hd_hosts *h = hd__world_hosts(world);
+  int which = from > HD_TAG_GROUPS ? (from - HD_TAG_GROUPS) / HD_TAGS_OF_GROUP : 0;
+  pthread_mutex_lock(&h->lock);
+  while (which < HD_HOSTS_MOST_GROUPS && h->taken[which])
+    which++;
+  if (which < HD_HOSTS_MOST_GROUPS)
+    h->taken[which] = true;
+  pthread_mutex_unlock(&h->lock);
+  return which < HD_HOSTS_MOST_GROUPS ? HD_TAG_GROUPS + which * HD_TAGS_OF_GROUP : HD_TRANSPORT_TAGS;
+}
+
+void hd__hosts_give_tags(hd_world *world, int32_t tag) {
+  hd_hosts *h = hd__world_hosts(world);
+  if (!h || tag < HD_TAG_GROUPS || tag >= HD_TRANSPORT_TAGS)
+    return;
+  pthread_mutex_lock(&h->lock);
+  h->taken[(tag - HD_TAG_GROUPS) / HD_TAGS_OF_GROUP] = false;
   pthread_mutex_unlock(&h->lock);
 }
 

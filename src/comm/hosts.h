@@ -19,8 +19,9 @@
 
 typedef struct hd_hosts hd_hosts;
 
-/* Tags of transfers; those of groups follow. */
-enum { HD_TAG_HOSTS, HD_TAG_FAULT, HD_TAG_GROUPS = 16 };
+/* Tags of transfers; those of groups follow, two of each. */
+enum { HD_TAG_HOSTS, HD_TAG_FAULT, HD_TAG_GROUPS = 16, HD_TAGS_OF_GROUP = 2 };
+enum { HD_HOSTS_MOST_GROUPS = (HD_TRANSPORT_TAGS - HD_TAG_GROUPS) / HD_TAGS_OF_GROUP };
 
 /* Starts the transport, and finds out who lives where: all ranks of the job. HEDDLE_HOST_ID, where it is set, is what
  * tells hosts apart; else the system's boot and the host's name are. `by`: the launcher that says that there are so many
@@ -76,6 +77,11 @@ hd_status hd__hosts_move_within(int *missing, hd_world *world, hd_ctx *ctx, hd_m
 /* One transfer that is not waited for: see hd_transport. 1, 0, or -1: the world is broken then. */
 hd_status hd__hosts_start(hd_transfer **out, hd_world *world, hd_ctx *ctx, const hd_transfer_part *parts, int count);
 int hd__hosts_test(hd_world *world, hd_transfer *transfer, int peer);
+
+/* Takes the lowest tags for a group, from `from` on, that no group of this rank has: returns the first of them, or
+ * HD_TRANSPORT_TAGS if there are none. And gives them back; 0, or none: nothing. Any thread. */
+int32_t hd__hosts_take_tags(hd_world *world, int32_t from);
+void hd__hosts_give_tags(hd_world *world, int32_t tag);
 
 /* Who waits for something else hears of other hosts' faults by this, every now and then. */
 void hd__hosts_listen(hd_world *world);

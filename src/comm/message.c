@@ -179,7 +179,7 @@ static hd_status start_far(hd_group *g, hd_ctx *ctx, hd_message *m, bool element
   const hd_transfer_part parts[2] = {letter, body};
   m->begun = true;
   if (!receives) {
-    m->letter = (hd_letter){(uint64_t)call->count, (uint64_t)call->dtype};
+    m->letter = (hd_letter){(uint64_t)call->count, (uint64_t)call->dtype, g->number};
     m->moved = 1;
     return hd__hosts_start(&m->transfer, g->world, ctx, parts, 2);
   }
@@ -191,11 +191,17 @@ static hd_status start_far(hd_group *g, hd_ctx *ctx, hd_message *m, bool element
 static hd_status refuse_letter(hd_group *g, hd_ctx *ctx, const hd_message *m) {
   const hd_group_call *call = m->call;
   char text[HD_GROUP_TEXT_BYTES];
-  snprintf(text, sizeof text,
-           "expected a message of %lld %s from rank %d to rank %d, found one of %llu %s; do both name the same count "
-           "and type?",
-           (long long)call->count, hd__dtype_name(call->dtype), call->peer, g->rank,
-           (unsigned long long)m->letter.count, hd__dtype_name((hd_dtype)m->letter.dtype));
+  if (m->letter.group != g->number)
+    snprintf(text, sizeof text,
+             "expected a message of this group from rank %d to rank %d, found one of a group that is no more; receive "
+             "what was sent before a group is destroyed",
+             call->peer, g->rank);
+  else
+    snprintf(text, sizeof text,
+             "expected a message of %lld %s from rank %d to rank %d, found one of %llu %s; do both name the same count "
+             "and type?",
+             (long long)call->count, hd__dtype_name(call->dtype), call->peer, g->rank,
+             (unsigned long long)m->letter.count, hd__dtype_name((hd_dtype)m->letter.dtype));
   hd__world_give_up(g->world, text);
   return hd__fail(ctx, HD_E_USAGE, "%s", text);
 }
@@ -211,7 +217,8 @@ static hd_status move_far(bool *done, hd_group *g, hd_ctx *ctx, hd_message *m) {
   *done = m->moved;
   if (*done)
     return HD_OK;
-  if (m->letter.count != (uint64_t)call->count || m->letter.dtype != (uint64_t)call->dtype)
+  if (m->letter.count != (uint64_t)call->count || m->letter.dtype != (uint64_t)call->dtype ||
+      m->letter.group != g->number)
     return refuse_letter(g, ctx, m);
   return start_far(g, ctx, m, true);
 }

@@ -18,8 +18,8 @@ size_t hd__boxes_bytes(size_t *fragment_bytes, int ranks);
 
 /* What a message to another host is. */
 typedef struct hd_letter {
-  uint64_t count;
-  uint64_t dtype;
+  uint64_t count, dtype;
+  int64_t group; /* that it was sent in */
 } hd_letter;
 
 /* A send or a receive on its way; all zero but for the call at first. */

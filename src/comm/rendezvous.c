@@ -5,6 +5,8 @@
 #include "comm/rendezvous.h"
 
 #include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -26,12 +28,16 @@ typedef struct hello {
   int32_t rank, ranks, pid;
 } hello;
 
+/* How soon rank 0 has to come where it is said to live on another machine. */
+static const double SOON_S = 5;
+
 #define HELLO_MAGIC UINT32_C(0x6864646c) /* "lddh" */
 
 typedef struct place {
   int rank, ranks;
   double timeout_s, end_s;
   char shown[96]; /* for messages */
+  char host[256]; /* where rank 0 is, for all that was said; "": not said */
   struct sockaddr_un address;
   socklen_t length;
 } place;
@@ -125,8 +131,8 @@ static hd_status missing(hd_ctx *ctx, const place *p, const int *pid_of) {
   }
   return hd__fail(ctx, HD_E_TIMEOUT,
                   "expected %d ranks to meet at %s within %g s, rank%s %s%s did not come; were all "
-                  "started, on this host, by this user?",
-                  p->ranks, p->shown, p->timeout_s, count == 1 ? "" : "s", list, count > 16 ? ", ..." : "");
+                  "started, on this host, by this user? On several hosts start them with `mpirun -n %d PROGRAM`",
+                  p->ranks, p->shown, p->timeout_s, count == 1 ? "" : "s", list, count > 16 ? ", ..." : "", p->ranks);
 }
 
 /* Until all others have the descriptor. */
@@ -201,8 +207,43 @@ static hd_status receive_others(hd_world **out, hd_ctx *ctx, const place *p) {
 
 /* ---- the others ---- */
 
-/* Waits for rank 0's socket to be there. */
+static bool is_own(const struct sockaddr *address, socklen_t length) {
+  const struct sockaddr_in *four = (const struct sockaddr_in *)(const void *)address;
+  if (address->sa_family == AF_INET && ntohl(four->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET)
+    return true; /* also where no network is up */
+  const int fd = socket(address->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  const bool foreign = fd >= 0 && bind(fd, address, length) != 0 && errno == EADDRNOTAVAIL;
+  if (fd >= 0)
+    close(fd);
+  return !foreign;
+}
+
+/* Whether HOST is known, and no address of it is this machine's; a mere name is nobody's. */
+static bool lives_elsewhere(const char *host) {
+  const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_DGRAM};
+  struct addrinfo *all = NULL;
+  bool own = false;
+  if (!*host || !strcmp(host, "localhost") || getaddrinfo(host, NULL, &hints, &all) != 0)
+    return false;
+  for (const struct addrinfo *a = all; a && !own; a = a->ai_next)
+    own = is_own(a->ai_addr, a->ai_addrlen);
+  freeaddrinfo(all);
+  return !own;
+}
+
+static hd_status on_another_host(hd_ctx *ctx, const place *p) {
+  return hd__fail(
+      ctx, HD_E_UNSUPPORTED,
+      "expected all %d ranks on this host, found no rank 0 here and that %.80s is another host: a world that "
+      "spans hosts needs MPI; start the ranks with `mpirun -n %d PROGRAM`",
+      p->ranks, p->host, p->ranks);
+}
+
+/* Waits for rank 0's socket to be there. An address of another machine may be a mere name for ranks of this one: then
+ * rank 0 comes soon. */
 static hd_status connect_to(int *out, hd_ctx *ctx, const place *p) {
+  const double ask_s = hd__clock_s() + SOON_S;
+  bool asked = false;
   for (;;) {
     *out = open_socket();
     if (*out < 0)
@@ -210,11 +251,16 @@ static hd_status connect_to(int *out, hd_ctx *ctx, const place *p) {
     if (connect(*out, (const struct sockaddr *)&p->address, p->length) == 0)
       return HD_OK;
     close(*out);
+    if (!asked && (left_s(p) <= 0 || hd__clock_s() > ask_s)) {
+      asked = true;
+      if (lives_elsewhere(p->host))
+        return on_another_host(ctx, p);
+    }
     if (left_s(p) <= 0)
       return hd__fail(ctx, HD_E_TIMEOUT,
                       "expected rank 0 of %d at %s within %g s, it did not come; was it started, on "
-                      "this host, by this user?",
-                      p->ranks, p->shown, p->timeout_s);
+                      "this host, by this user? On several hosts start them with `mpirun -n %d PROGRAM`",
+                      p->ranks, p->shown, p->timeout_s, p->ranks);
     poll(NULL, 0, LOOK_MS);
   }
 }
@@ -264,6 +310,7 @@ static hd_status read_method(char key[METHOD_BYTES], place *p, hd_ctx *ctx, cons
   if (!method || !strcmp(method, "env://")) {
     snprintf(key, METHOD_BYTES, "env|%s", start->key);
     snprintf(p->shown, sizeof p->shown, "env:// (%.70s)", start->key);
+    snprintf(p->host, sizeof p->host, "%s", start->master ? start->master : "");
     return HD_OK;
   }
   snprintf(p->shown, sizeof p->shown, "%.90s", method);
@@ -275,6 +322,7 @@ static hd_status read_method(char key[METHOD_BYTES], place *p, hd_ctx *ctx, cons
   if (!strncmp(method, "tcp://", 6) && port > method + 6 && port[1] &&
       strspn(port + 1, "0123456789") == strlen(port + 1) && strlen(method) < METHOD_BYTES) {
     snprintf(key, METHOD_BYTES, "%s", method);
+    snprintf(p->host, sizeof p->host, "%.*s", (int)(port - method - 6), method + 6);
     return HD_OK;
   }
   return hd__fail(ctx, HD_E_USAGE, "expected env://, file:///PATH or tcp://HOST:PORT to meet at, found '%.80s'",

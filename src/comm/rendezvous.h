@@ -24,6 +24,7 @@ typedef struct hd_start {
   int rank, ranks;
   const char *by;            /* "torchrun", ...; NULL: nobody */
   const char *rank_variable; /* where the rank stands */
+  const char *master;        /* the host of rank 0, where it may be another one; NULL: not said, or this one */
   char key[512];             /* what ranks of one job have in common */
   bool has_mpi;              /* MPI_Init works in what it starts */
   bool spans;                /* the ranks live on several hosts, for all it says */

@@ -102,6 +102,8 @@ static hd_status read_launcher(hd_start *out, hd_ctx *ctx, const launcher *l) {
                     l->ranks, out->ranks, out->rank);
   out->has_mpi = l->has_mpi;
   out->spans = hosts > 1 || (local > 0 && local != out->ranks) || (l->has_mpi && value_of("HEDDLE_HOST_ID"));
+  if (local < 0 && !l->has_mpi)
+    out->master = value_of("MASTER_ADDR");
   if (out->spans && !l->has_mpi)
     return several_hosts(ctx, out, l->local_ranks, local);
   return HD_OK;

@@ -79,7 +79,7 @@ struct hd_world {
   hd_watch *watch; /* NULL: nobody looks after the others */
   uint64_t gathers;
   double patience_s;
-  int32_t tag;
+  int64_t next_group;
   int cache; /* -2: not looked up yet */
   _Atomic(hd_hosts *) hosts;
   char host[HD_FAULT_HOST_BYTES];
@@ -110,7 +110,6 @@ static hd_status make(hd_world **out, hd_ctx *ctx) {
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for the ranks' world");
   w->fd = w->rank = -1;
   w->patience_s = PATIENCE_S;
-  w->tag = HD_TAG_GROUPS;
   w->cache = -2;
   if (gethostname(w->host, sizeof w->host - 1) != 0)
     snprintf(w->host, sizeof w->host, "this host");
@@ -367,14 +366,30 @@ static world_piece *reuse(hd_world *w, int64_t bytes) {
   }
 }
 
+static hd_status too_many_pieces(hd_ctx *ctx) {
+  return hd__fail(
+      ctx, HD_E_USAGE,
+      "expected at most %d pieces of memory that ranks share at a time, found more; destroy groups, buffers "
+      "and sessions that are done with",
+      HD_WORLD_PIECES);
+}
+
+hd_status hd__world_no_piece(hd_ctx *ctx, hd_status why, const char *what) {
+  return why == HD_E_USAGE
+             ? too_many_pieces(ctx)
+             : hd__fail(ctx, why,
+                        "expected memory for %s, found that the file of the ranks cannot grow; raise the limit "
+                        "on memory, or share less",
+                        what);
+}
+
 /* Several ranks may do so at once: the file never becomes shorter, as ftruncate would make it for who comes late. */
 static hd_status lengthen(world_piece **out, hd_world *w, hd_ctx *ctx, int64_t bytes) {
   const int64_t align = HD_SEGMENT_ALIGN, room = (bytes + align - 1) / align * align;
   const int which = atomic_fetch_add(&w->head->pieces, 1);
   if (which >= HD_WORLD_PIECES) {
     atomic_fetch_sub(&w->head->pieces, 1);
-    return hd__fail(ctx, HD_E_NOMEM, "expected at most %d pieces of shared memory at a time, found more; free some",
-                    HD_WORLD_PIECES);
+    return too_many_pieces(ctx);
   }
   world_piece *p = &w->piece[which];
   atomic_store(&p->held, TAKING);
@@ -403,6 +418,8 @@ static hd_status take(int32_t *piece, hd_world *w, hd_ctx *ctx, size_t bytes, in
 hd_status hd__world_take(int32_t *piece, hd_world *w, hd_ctx *ctx, size_t bytes, int holders) {
   return take(piece, w, ctx, bytes, holders, "");
 }
+
+void hd__world_untake(hd_world *w, int32_t piece) { atomic_store(&w->piece[piece].held, FREE); }
 
 hd_status hd__world_map(hd_segment *out, hd_world *w, hd_ctx *ctx, int32_t piece, const char *what) {
   world_piece *p = &w->piece[piece];
@@ -441,7 +458,7 @@ hd_status hd__world_memory(hd_segment *out, hd_world *w, hd_ctx *ctx, size_t byt
                         r, (long long)all[r].bytes, all[r].name, (long long)first.bytes, first.name);
   hd__free(all);
   if (status == HD_OK && first.status != HD_OK)
-    status = hd__fail(ctx, first.status, "expected %zu MiB of shared memory for %s, found less", bytes >> 20, what);
+    status = hd__world_no_piece(ctx, first.status, what);
   return status == HD_OK ? hd__world_map(out, w, ctx, first.piece, what) : status;
 }
 
@@ -492,9 +509,9 @@ int hd__world_cache(hd_world *w) {
   return w->cache;
 }
 
-int32_t hd__world_tag(const hd_world *w) { return w->tag; }
+int64_t hd__world_next_group(const hd_world *w) { return w->next_group; }
 
-void hd__world_set_tag(hd_world *w, int32_t tag) { w->tag = tag; }
+void hd__world_set_next_group(hd_world *w, int64_t number) { w->next_group = number; }
 
 hd_hosts *hd__world_hosts(const hd_world *w) { return w ? atomic_load(&w->hosts) : NULL; }
 

@@ -71,9 +71,15 @@ hd_rank_view hd__world_view(const hd_world *world, int rank);
 /* Memory for all ranks, zeroed, released with hd__segment_destroy. All ask for the same: HD_E_USAGE otherwise. */
 hd_status hd__world_memory(hd_segment *out, hd_world *world, hd_ctx *ctx, size_t bytes, const char *what);
 
-/* The number of a piece of `bytes`, zeroed, that `holders` ranks are going to map: who takes it tells the others. Any rank,
- * any thread, any time. */
+/* The number of a piece of `bytes`, zeroed, that `holders` ranks are going to map: who takes it tells the others.
+ * HD_E_USAGE: there are HD_WORLD_PIECES. Any rank, any thread, any time. */
 hd_status hd__world_take(int32_t *piece, hd_world *world, hd_ctx *ctx, size_t bytes, int holders);
+
+/* Why there is none, where another rank asked for it and got `why`. */
+hd_status hd__world_no_piece(hd_ctx *ctx, hd_status why, const char *what);
+
+/* Gives back what was taken, and nobody is going to map. */
+void hd__world_untake(hd_world *world, int32_t piece);
 
 /* Maps a piece: each holder once. It is free when all have destroyed it. */
 hd_status hd__world_map(hd_segment *out, hd_world *world, hd_ctx *ctx, int32_t piece, const char *what);
@@ -96,9 +102,9 @@ double hd__world_patience(const hd_world *world);
  * ranks for that to matter. Looked up once. */
 int hd__world_cache(hd_world *world);
 
-/* The next tag that is free for a group's transfers between hosts. */
-int32_t hd__world_tag(const hd_world *world);
-void hd__world_set_tag(hd_world *world, int32_t tag);
+/* What the next group of this rank is numbered, at least: it has a higher number than all that its ranks had before. */
+int64_t hd__world_next_group(const hd_world *world);
+void hd__world_set_next_group(hd_world *world, int64_t number);
 
 /* The hosts of the job that the world is a part of, NULL: it is the whole job; see hosts.h. */
 struct hd_hosts *hd__world_hosts(const hd_world *world);

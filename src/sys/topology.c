@@ -34,19 +34,25 @@ static void choose_parts(hwloc_topology_t machine) {
   hwloc_topology_set_flags(machine, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED);
 }
 
-/* The environment is the process's: one thread at a time. */
-static int start(hwloc_topology_t *machine) {
-  static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+/* Held as long as the process is, so that hwloc looks for its plugins once: the environment, in which it is told not
+ * to, is the process's, and other threads read it whenever they like, hwloc's own calls among them. */
+static hwloc_topology_t kept_open;
+
+static void keep_plugins_out(void) {
   const char *const plugins = "HWLOC_PLUGINS_PATH";
-  pthread_mutex_lock(&lock);
-  bool ours = !getenv(plugins);
+  const bool ours = !getenv(plugins);
   if (ours)
     setenv(plugins, "/dev/null", 1);
-  int failed = hwloc_topology_init(machine);
+  if (hwloc_topology_init(&kept_open) != 0)
+    kept_open = NULL;
   if (ours)
     unsetenv(plugins);
-  pthread_mutex_unlock(&lock);
-  return failed;
+}
+
+static int start(hwloc_topology_t *machine) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, keep_plugins_out);
+  return hwloc_topology_init(machine);
 }
 
 static bool is_xml(const char *description) {

@@ -136,6 +136,13 @@ static void tell_ranks(launch *l, int rank, int end) {
     hd__world_break(l->world, &fault);
 }
 
+/* LLVM's OpenMP runtime registers itself by its process's number, and takes that back only at a proper end. */
+static void clear_traces(int pid) {
+  char name[64];
+  snprintf(name, sizeof name, "/dev/shm/__KMP_REGISTERED_LIB_%d_%d", pid, (int)getuid());
+  unlink(name);
+}
+
 static void note_end(launch *l, int rank) {
   child *c = &l->child[rank];
   siginfo_t info;
@@ -143,6 +150,7 @@ static void note_end(launch *l, int rank) {
   if (waitid(P_PID, (id_t)c->pid, &info, WEXITED | WNOWAIT) == 0)
     end = info.si_code == CLD_EXITED ? info.si_status << 8 : info.si_status;
   tell_ranks(l, rank, end); /* before it is waited for: until then others can see how it ended */
+  clear_traces(c->pid);     /* while the number is still its own */
   while (waitpid(c->pid, &end, 0) < 0 && errno == EINTR) {
   }
   close(c->fd);

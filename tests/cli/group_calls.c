@@ -1,11 +1,14 @@
 /* A rank of a group that makes every call there is, over types and sizes: inline, in one round, in many. Rank 0 prints
- * "RANKS ranks SUM", a sum over what all ranks got: the same wherever they live. "group_calls differ": rank 1 makes another
- * call; "group_calls late": it makes none. */
+ * "RANKS ranks SUM", a sum over what all ranks got: the same wherever they live. "group_calls differ": rank 1 makes
+ * another call; "late": it makes none; "tags": ranks 0 and 1, on two hosts, make groups and destroy them; "unreceived":
+ * they do so while a message is on its way. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "comm/group.h"
+#include "comm/hosts.h"
 #include "heddle.h"
 
 enum { MOST = 300000 };
@@ -121,6 +124,65 @@ static void sub_groups(void) {
   hd_group_destroy(some);
 }
 
+static hd_group *make_pair(void) {
+  static const int32_t both[] = {0, 1};
+  hd_group *made;
+  must(hd_group_new(&made, group, ctx, both, 2));
+  return made;
+}
+
+static void expect(int is_so, const char *what) {
+  if (is_so)
+    return;
+  fprintf(stderr, "rank %d: expected %s\n", rank, what);
+  exit(1);
+}
+
+/* Tags come again when both have destroyed a group, and not before. */
+static void tags_come_again(void) {
+  static const int32_t both[] = {0, 1};
+  hd_group *first = make_pair(), *second = make_pair(), *third;
+  const int32_t tag = first->tag;
+  expect(tag > group->tag && second->tag > tag, "three groups to have three tags");
+  if (rank == 0)
+    hd_group_destroy(first);
+  third = make_pair();
+  expect(third->tag > second->tag, "the tag of a group that rank 1 still has to be in use");
+  if (rank == 1)
+    hd_group_destroy(first);
+  hd_group_destroy(third);
+  for (int i = 0; i < 100; i++) {
+    hd_group *again = make_pair();
+    const int32_t found = again->tag;
+    all_calls(again, HD_F32, 10);
+    hd_group_destroy(again);
+    expect(found == tag, "the tag that both had given back");
+  }
+  int32_t last = 0;
+  for (int32_t next; rank == 0 && (next = hd__hosts_take_tags(group->world, 0)) < HD_TRANSPORT_TAGS;)
+    last = next;
+  expect(hd_group_new(&third, group, ctx, both, 2) == HD_E_USAGE && strstr(hd_ctx_message(ctx), "at most 16376 groups"),
+         "no tag to be left");
+  hd__hosts_give_tags(group->world, last);
+  hd_group_destroy(make_pair());
+  hd_group_destroy(second);
+}
+
+/* A message that nobody received is not taken for one of the next group. */
+static void unreceived(void) {
+  const int32_t tag = group->tag + HD_TAGS_OF_GROUP;
+  for (int i = 0; i < 2; i++) {
+    hd_group *pair = make_pair();
+    expect(pair->tag == tag, "the lowest tag");
+    if (rank == 0)
+      must(hd_group_send(pair, ctx, input, 1, HD_I64, 1));
+    if (rank == 1 && i == 1)
+      must(hd_group_recv(output, pair, ctx, 1, HD_I64, 0));
+    hd_group_destroy(pair);
+  }
+  hd_group_barrier(group, ctx);
+}
+
 int main(int argc, char **argv) {
   const hd_group_settings settings = {getenv("GROUP_BACKEND"), NULL, -1, -1, argc > 1 ? 2 : 30, NULL};
   if (hd_ctx_create(&ctx) != HD_OK)
@@ -132,6 +194,13 @@ int main(int argc, char **argv) {
     if (rank == 1)
       must(hd_group_barrier(group, ctx));
     must(hd_group_all_reduce(output, group, ctx, input, 4, HD_F32, HD_REDUCE_SUM));
+  } else if (argc > 1 && !strcmp(argv[1], "tags")) {
+    tags_come_again();
+    hd_group_destroy(group);
+    hd_ctx_destroy(ctx);
+    return 0;
+  } else if (argc > 1 && !strcmp(argv[1], "unreceived")) {
+    unreceived();
   } else if (argc > 1) {
     if (rank == 1)
       pause();

@@ -20,7 +20,7 @@ need_mpi() {
 # needs_time: for what ranks do when one is lost.
 needs_time() {
   need_mpi
-  [ "$MPI_KIND" = openmpi ] || skip "MPICH's mpirun kills all ranks at once"
+  [ "$MPI_KIND" = openmpi ] || skip "MPICH's mpirun kills all ranks at once, see docs/cluster.md"
   MPI_EXTRA='--mca odls_base_sigkill_timeout 2'
 }
 
@@ -216,6 +216,14 @@ crossings() {
   grep -q 'rank 0 calls all_reduce of 4 float32 by sum, and rank 1 barrier' err
   over "a b" "$BUILDDIR/tests/cli/group_calls" late >out 2>err || true
   grep -q 'rank 0: expected all ranks at a call within 2 s, found that rank 1 and its host did not come' err
+}
+
+@test "tags of groups over hosts come again, and what nobody received is not mistaken" {
+  need_mpi
+  export HEDDLE_MODULE_PATH=$BUILDDIR/.libs
+  over "a b" "$BUILDDIR/tests/cli/group_calls" tags >out 2>err || { cat err; return 1; }
+  over "a b" "$BUILDDIR/tests/cli/group_calls" unreceived >out 2>err || true
+  grep -q 'rank 1: expected a message of this group from rank 0 to rank 1, found one of a group that is no more' err
 }
 
 # fake_mpirun WORDS: says that it is of these words, and writes down what it is called with.

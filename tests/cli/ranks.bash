@@ -16,12 +16,14 @@ start_ranks() {
   await_line 'step 40:'
 }
 
-# All of PID are gone, and so is every process that holds memory of ranks.
+# All of PID are gone, and have left nothing behind.
 nobody_left() {
-  local pid
+  local pid left
   for pid in "${PID[@]}"; do
     [ ! -e "/proc/$pid" ] || { echo "expected pid $pid to be gone: $(cat "/proc/$pid/stat")"; return 1; }
+    left=$(compgen -G "/dev/shm/*_${pid}_*") && { echo "expected nothing of pid $pid in /dev/shm, found $left"; return 1; }
   done
+  return 0
 }
 
 # told TEXT: each survivor's line, and the parent's, name what happened.

@@ -5,6 +5,7 @@
 #include "scratch.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdint.h>
 
@@ -335,6 +336,8 @@ static void try_work(member *m) {
                                 .op = HD_REDUCE_SUM};
     m->wrong += hd_group_start(&work[c], m->group, &m->ctx, &call) != HD_OK;
   }
+  while (!hd_work_is_done(work[CALLS / 2])) /* it ends: with HD_E_TIMEOUT, if with nothing else */
+    sched_yield();
   int32_t last = m->rank, all[MOST_RANKS];
   m->wrong += hd_group_all_gather(all, m->group, &m->ctx, &last, 1, HD_I32) != HD_OK; /* behind them */
   m->wrong += all[m->ranks - 1] != m->ranks - 1;
@@ -496,6 +499,22 @@ static void other_message(member *m) {
 
 static atomic_int slow_ones; /* until all others are done */
 
+/* Rank 0 takes what there is; then the others hear, by its own words, why there is no group and no buffer. */
+static void no_piece_left(member *m) {
+  static const int32_t all[] = {0, 1, 2};
+  static int32_t taken;
+  hd_group *made;
+  void *memory;
+  while (m->rank == 0 && hd__world_take(&taken, m->world, NULL, 4 << 20, 1) == HD_OK) {
+  }
+  m->wrong += hd_group_new(&made, m->group, &m->ctx, all, 3) != HD_E_USAGE || made;
+  keep(m, hd_group_alloc(&memory, m->group, &m->ctx, 100));
+  if (m->rank == 0)
+    hd__world_untake(m->world, taken);
+  m->wrong += hd_group_new(&made, m->group, &m->ctx, all, 3) != HD_OK;
+  hd_group_destroy(made);
+}
+
 static void too_late(member *m) {
   if (m->rank == 1) {
     while (atomic_load(&slow_ones) < m->ranks - 1)
@@ -570,6 +589,8 @@ int main(void) {
   refused("another list", other_list, HD_E_USAGE, "rank 1 asks for another one than rank 0", -1);
   refused("another message", other_message, HD_E_USAGE,
           "a message of 4 int32 from rank 1 to rank 0, found one of 5 int32", -1);
+  refused("more pieces than there are", no_piece_left, HD_E_USAGE,
+          "expected at most 4096 pieces of memory that ranks share at a time, found more; destroy", -1);
   refused("a rank that is late", too_late, HD_E_TIMEOUT, "rank 1 did not come", -1);
   refused("a message that nobody sends", no_message, HD_E_TIMEOUT, "expected rank 1 to send within 0.1 s", -1);
   refused("a rank that leaves", leaves, HD_E_PEER, "has left", -1);

@@ -1,6 +1,10 @@
 /* Where lanes go, on machines that hwloc makes up from a line, and on this one. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
 #include "scratch.h"
 
+#include <dlfcn.h>
 #include <hwloc.h>
 #include <pthread.h>
 #include <sched.h>
@@ -14,6 +18,16 @@
 
 static hd_ctx *ctx;
 static hd_topology *machine;
+static int environment_changes;
+
+/* In the place of the system's, to count. */
+int setenv(const char *name, const char *value, int overwrite) {
+  int (*real)(const char *, const char *, int);
+  void *found = dlsym(RTLD_NEXT, "setenv");
+  memcpy(&real, &found, sizeof real);
+  environment_changes++;
+  return real(name, value, overwrite);
+}
 
 static void make(const char *description) {
   hd_topology_destroy(machine);
@@ -91,6 +105,17 @@ static void test_tables(void) {
   hd_topology *none;
   hd_status status = hd__topology_describe(&none, ctx, "a fridge");
   ok(status == HD_E_USAGE && !none && strstr(hd_ctx_message(ctx), "'a fridge'"), "what is no machine is refused");
+}
+
+/* Other threads may read it meanwhile, those of the program that uses the library, too. */
+static void test_environment(void) {
+  environment_changes = 0;
+  make("pu:2");
+  hd_topology *this_one;
+  if (hd_topology_create(&this_one, ctx) != HD_OK)
+    bail_out("%s", hd_ctx_message(ctx));
+  hd_topology_destroy(this_one);
+  is_int(environment_changes, 0, "a machine is looked at again without a change to the environment");
 }
 
 static void test_policies(void) {
@@ -514,6 +539,7 @@ int main(void) {
   if (hd_ctx_create(&ctx) != HD_OK)
     bail_out("out of memory");
   test_tables();
+  test_environment();
   test_policies();
   test_sizes();
   test_masks();

@@ -44,7 +44,7 @@ static void meet(comer *c, int count) {
 }
 
 static comer comer_of(const char *method, int rank, int size, double timeout_s) {
-  return (comer){.settings = {"shm", method, rank, size, timeout_s}};
+  return (comer){.settings = {"shm", method, rank, size, timeout_s, NULL}};
 }
 
 static const char *method_of(const char *name) {
@@ -89,6 +89,23 @@ static void test_refused(void) {
   c[0] = comer_of(method_of("no-first"), 1, 2, 0.3);
   meet(c, 1);
   expect(&c[0], HD_E_TIMEOUT, "expected rank 0 of 2 at file://", "no rank 0");
+  /* An address for examples is no machine's here; a name that nobody has is a mere name. */
+  c[0] = comer_of("tcp://192.0.2.1:29500", 1, 3, 0.3);
+  meet(c, 1);
+  expect(&c[0], HD_E_UNSUPPORTED,
+         "192.0.2.1 is another host: a world that spans hosts needs MPI; start the ranks with "
+         "`mpirun -n 3 PROGRAM`",
+         "another host");
+  c[0] = comer_of("tcp://192.0.2.1:29500", 1, 3, 1800);
+  meet(c, 1);
+  expect(&c[0], HD_E_UNSUPPORTED, "`mpirun -n 3 PROGRAM`", "another host, long before the timeout");
+  c[0] = comer_of("tcp://192.0.2.1:29500", 1, 2, WAIT_S);
+  c[1] = comer_of("tcp://192.0.2.1:29500", 0, 2, WAIT_S);
+  meet(c, 2);
+  ok(c[0].status == HD_OK && c[1].status == HD_OK, "as a mere name it will do");
+  c[0] = comer_of("tcp://127.0.0.1:29500", 1, 2, 0.3);
+  meet(c, 1);
+  expect(&c[0], HD_E_TIMEOUT, "On several hosts start them with `mpirun -n 2 PROGRAM`", "this host");
 
   at = method_of("doubled");
   c[0] = comer_of(at, 0, 3, WAIT_S);
@@ -121,22 +138,23 @@ static void test_settings(void) {
     hd_group_settings settings;
     hd_status status;
     const char *text;
-  } bad[] = {
-      {{"mpi", NULL, 0, 2, 0, NULL}, HD_E_USAGE, "expected ranks that mpirun or srun started"},
-      {{"gloo", NULL, 0, 1, 0, NULL}, HD_E_USAGE, "backend shm, mpi or nccl, found 'gloo'"},
-      {{NULL, NULL, -1, -1, 0, NULL}, HD_E_USAGE, "found no rank and no world size; start the program with `heddle launch"},
-      {{NULL, NULL, 0, -1, 0, NULL}, HD_E_USAGE, "found no world size"},
-      {{NULL, NULL, -1, 2, 0, NULL}, HD_E_USAGE, "found no rank"},
-      {{NULL, NULL, 2, 2, 0, NULL}, HD_E_USAGE, "a rank from 0 to 1, found 2"},
-      {{NULL, NULL, -2, 2, 0, NULL}, HD_E_USAGE, "a rank from 0 to 1, found -2"},
-      {{NULL, NULL, 0, 0, 0, NULL}, HD_E_USAGE, "a world size from 1 to 1024, found 0"},
-      {{NULL, NULL, 0, 1025, 0, NULL}, HD_E_USAGE, "found 1025"},
-      {{NULL, "http://x", 0, 2, 0, NULL}, HD_E_USAGE, "env://, file:///PATH or tcp://HOST:PORT"},
-      {{NULL, "tcp://host", 0, 2, 0, NULL}, HD_E_USAGE, "found 'tcp://host'"},
-      {{NULL, "tcp://:1", 0, 2, 0, NULL}, HD_E_USAGE, "found 'tcp://:1'"},
-      {{NULL, "file://relative", 0, 2, 0, NULL}, HD_E_USAGE, "found 'file://relative'"},
-      {{NULL, NULL, 0, 1, -1, NULL}, HD_E_USAGE, "a timeout in seconds"},
-      {{NULL, NULL, 0, 1, NAN, NULL}, HD_E_USAGE, "a timeout in seconds"}};
+  } bad[] = {{{"mpi", NULL, 0, 2, 0, NULL}, HD_E_USAGE, "expected ranks that mpirun or srun started"},
+             {{"gloo", NULL, 0, 1, 0, NULL}, HD_E_USAGE, "backend shm, mpi or nccl, found 'gloo'"},
+             {{NULL, NULL, -1, -1, 0, NULL},
+              HD_E_USAGE,
+              "found no rank and no world size; start the program with `heddle launch"},
+             {{NULL, NULL, 0, -1, 0, NULL}, HD_E_USAGE, "found no world size"},
+             {{NULL, NULL, -1, 2, 0, NULL}, HD_E_USAGE, "found no rank"},
+             {{NULL, NULL, 2, 2, 0, NULL}, HD_E_USAGE, "a rank from 0 to 1, found 2"},
+             {{NULL, NULL, -2, 2, 0, NULL}, HD_E_USAGE, "a rank from 0 to 1, found -2"},
+             {{NULL, NULL, 0, 0, 0, NULL}, HD_E_USAGE, "a world size from 1 to 1024, found 0"},
+             {{NULL, NULL, 0, 1025, 0, NULL}, HD_E_USAGE, "found 1025"},
+             {{NULL, "http://x", 0, 2, 0, NULL}, HD_E_USAGE, "env://, file:///PATH or tcp://HOST:PORT"},
+             {{NULL, "tcp://host", 0, 2, 0, NULL}, HD_E_USAGE, "found 'tcp://host'"},
+             {{NULL, "tcp://:1", 0, 2, 0, NULL}, HD_E_USAGE, "found 'tcp://:1'"},
+             {{NULL, "file://relative", 0, 2, 0, NULL}, HD_E_USAGE, "found 'file://relative'"},
+             {{NULL, NULL, 0, 1, -1, NULL}, HD_E_USAGE, "a timeout in seconds"},
+             {{NULL, NULL, 0, 1, NAN, NULL}, HD_E_USAGE, "a timeout in seconds"}};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     hd_group *group;
     const hd_status status = hd_group_init(&group, ctx, &bad[i].settings);

@@ -172,9 +172,8 @@ static void agree(member *m, hd_world *world) {
   const char *const texts[RANKS] = {"a: 1\nb: 2\n", "a: 1\nb: 2\n", "a: 1\nb: 3\n"};
   m->wrong += hd__hosts_agree(world, &m->ctx, "settings", "same\n") != HD_OK;
   m->wrong += hd__hosts_agree(world, &m->ctx, "settings", texts[m->rank]) != HD_E_USAGE;
-  m->wrong +=
-      strcmp(m->ctx.message,
-             "expected all ranks to have the same settings, found that rank 0 has 'b: 2' and rank 2 'b: 3'") != 0;
+  m->wrong += strcmp(m->ctx.message, "expected all ranks to have the same settings, found that rank 0 has 'b: 2' and "
+                                     "rank 2 'b: 3'; give all of them the same") != 0;
 }
 
 static void give_up(member *m, hd_world *world) {
