@@ -13,12 +13,9 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/version.h"
 #include "sys/clock.h"
 #include "sys/module.h"
-
-#ifndef PACKAGE_VERSION
-#define PACKAGE_VERSION "0.1.0"
-#endif
 
 enum { ID_BYTES = 192, SPINS = 2000, LOOK_MS = 5, REST_US = 50 };
 
@@ -74,7 +71,7 @@ static void describe(identity *own) {
   const char *given = getenv("HEDDLE_HOST_ID");
   char boot[64];
   *own = (identity){.pid = (int32_t)getpid(), .nonce = (uint64_t)hd__clock_ns() ^ (uint64_t)getpid() << 40};
-  snprintf(own->version, sizeof own->version, "%s", PACKAGE_VERSION);
+  snprintf(own->version, sizeof own->version, "%s", hd__version());
   if (gethostname(own->name, sizeof own->name - 1) != 0)
     snprintf(own->name, sizeof own->name, "a host");
   read_line(boot, sizeof boot, "/proc/sys/kernel/random/boot_id");

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/version.h"
 #include "cuda/native.h"
 #include "kernel/cuda/cuda_module.h"
 #include "kernel/cuda/cuda_names.h"
@@ -45,11 +46,11 @@ static hd_status find_module(const hd_cuda_module **out, hd_ctx *ctx) {
         "heddle where nvcc is (./configure --with-cuda=DIR), name it in HEDDLE_CUDA_MODULE, or use "
         "--device cpu",
         path);
-  if (!module || strcmp(module->version, PACKAGE_VERSION) || module->args_bytes != HD_CUDA_ARGS_BYTES)
+  if (!module || strcmp(module->version, hd__version()) || module->args_bytes != HD_CUDA_ARGS_BYTES)
     return hd__fail(ctx, HD_E_UNSUPPORTED,
                     "--device cuda expects the CUDA module of this heddle %s, found another build's in %.400s; install "
                     "both from one build, or use --device cpu",
-                    PACKAGE_VERSION, path);
+                    hd__version(), path);
   return HD_OK;
 }
 

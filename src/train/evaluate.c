@@ -3,17 +3,14 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/version.h"
 #include "data/skip.h"
 #include "heddle.h"
 #include "train/checkpoint.h"
 #include "train/feed.h"
 #include "train/trained.h"
 
-#ifndef PACKAGE_VERSION
-#define PACKAGE_VERSION "0.1.0"
-#endif
-
-const char *hd_version(void) { return PACKAGE_VERSION; }
+const char *hd_version(void) { return hd__version(); }
 
 /* What an evaluation of a checkpoint owns. */
 typedef struct evaluator {

@@ -182,6 +182,28 @@ crossings() {
   grep -q "rank 0 on a has 'seed 0' and rank 1 on b 'seed 1'" err
 }
 
+@test "hosts with other versions of heddle are refused by name" {
+  need_mpi
+  local library="$BUILDDIR/.libs/libheddle.so.0"
+  [ -f "$library" ] || skip "heddle was configured without shared libraries"
+  version=$("$HEDDLE" --version)
+  version=${version##* }
+  mkdir other
+  LC_ALL=C sed "s/$(echo "$version" | sed 's/[.]/\\./g')/$(echo "$version" | tr 0-9 9)/g" "$library" >other/libheddle.so.0
+  cat >either <<'END'
+#!/bin/sh
+[ "$HEDDLE_HOST_ID" = b ] && LD_LIBRARY_PATH=$PWD/other
+LD_LIBRARY_PATH=${LD_LIBRARY_PATH:-$BUILDDIR/.libs}
+export LD_LIBRARY_PATH
+exec "$BUILDDIR/.libs/heddle" "$@"
+END
+  chmod +x either
+  unset LD_LIBRARY_PATH
+  HEDDLE_MODULE_PATH=$BUILDDIR/.libs over "a b" ./either train --model simplenet --max-steps 1 --out r >out 2>err && false
+  grep "expected one version of heddle on all hosts, found $version in rank 0 on .* and $(echo "$version" | tr 0-9 9) in rank 1" err
+  [ ! -e r ]
+}
+
 @test "without the module, and with ranks of another launcher" {
   need_mpi
   HEDDLE_MODULE_PATH=/nowhere over "a b" "$HEDDLE" train $TINY --out r >out 2>err || true

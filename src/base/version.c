@@ -1,0 +1,8 @@
+/* The version that configure.ac gives. */
+#include "base/version.h"
+
+#ifndef PACKAGE_VERSION
+#define PACKAGE_VERSION "0.1.0"
+#endif
+
+const char *hd__version(void) { return PACKAGE_VERSION; }
