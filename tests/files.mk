@@ -34,7 +34,7 @@ op_tests += tests/op/test_bf16
 script_tests = tests/check-layers.sh tests/check-symbols.sh tests/model-files.sh tests/tensors.sh
 script_tests += tests/cli/bench.bats tests/cli/doctor.bats tests/cli/errors.bats tests/cli/from-pytorch.bats tests/cli/loader.bats tests/cli/locale.bats \
   tests/cli/losses.bats tests/cli/manual.bats tests/cli/predict.bats tests/cli/signals.bats tests/cli/summary.bats \
-  tests/cli/device.bats tests/cli/gpus.bats tests/cli/nccl.bats tests/cli/top.bats tests/cli/topo.bats tests/cli/train.bats tests/cli/transforms.bats tests/cli/tune.bats
+  tests/cli/device.bats tests/cli/gpus.bats tests/cli/gpu_sums.bats tests/cli/nccl.bats tests/cli/top.bats tests/cli/topo.bats tests/cli/train.bats tests/cli/transforms.bats tests/cli/tune.bats
 script_tests += tests/cli/mpi.bats tests/cli/data.bats tests/cli/ranks.bats tests/cli/profile.bats tests/cli/get-mnist.bats
 script_tests += tests/cuda/ptx.sh tests/cuda/resources.sh tests/gpu-report.sh tests/cli/hostile.sh tests/install.sh tests/instructions.sh
 bits_tests = tests/bits/gpu_digests.sh tests/bits/gpu_native.sh tests/bits/gpus_digests.sh tests/bits/hosts.sh tests/bits/bf16.sh tests/bits/native.sh tests/bits/bits.sh tests/bits/formats.sh tests/bits/networks.sh tests/bits/pictures.sh tests/bits/readme.sh tests/bits/recipes.sh tests/bits/transforms.sh

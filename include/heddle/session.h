@@ -68,8 +68,10 @@ typedef struct hd_rank_time {
  * fractions. Losses are means; an epoch that is begun counts. NAN where something has not been measured. */
 typedef struct hd_report {
   const char *model, *data, *optimizer, *device, *arithmetic, *precision, *isa, *out;
-  const char *device_note; /* one line: why --device auto chose it, or that a GPU is idle meanwhile; "" */
-  const char *library;     /* of the arithmetic native, with its core type; else "" */
+  const char
+      *device_note; /* one line: why --device auto chose it, that a GPU is idle meanwhile, why NCCL is not used; "" */
+  const char *library;  /* of the arithmetic native, with its core type; else "" */
+  const char *gpu_sums; /* who adds the gradients of several GPUs: "tree", or "NCCL 2.28.3"; "" without several */
   int64_t epochs, steps, batch, shards, accumulate, seed;
   int64_t steps_in_all;            /* where the run is heading: --epochs or --max-steps */
   int64_t parameters, trainable;   /* all, and those that are not frozen */

@@ -122,6 +122,8 @@ static void on_event(void *user, const hd_event *event) {
   fflush(stdout);
 }
 
+static int is_by_nccl(const hd_report *r) { return !strncmp(r->gpu_sums, "NCCL", 4); }
+
 static void print_start(const hd_report *r) {
   char frozen[48] = "", ranks[160] = "";
   if (r->hosts > 1)
@@ -134,10 +136,10 @@ static void print_start(const hd_report *r) {
     printf("rank %d pid %d cpus %s%s%s\n", i, (int)r->rank[i].pid, r->rank[i].cpus, r->hosts > 1 ? " on " : "",
            r->hosts > 1 ? r->rank[i].host : "");
   printf("heddle %s: %s (%s parameters%s) on %s, batch %lld in %lld shards, %s, %s%d thread%s on %d CPU%s, %s, %s "
-         "arithmetic\n",
+         "arithmetic%s%s\n",
          hd_version(), r->model, cli_grouped(r->parameters), frozen, r->data, (long long)r->batch, (long long)r->shards,
          r->optimizer, ranks, r->threads, r->threads == 1 ? "" : "s", r->cpus, r->cpus == 1 ? "" : "s", r->isa,
-         r->arithmetic);
+         r->arithmetic, is_by_nccl(r) ? ", gradients added by " : "", is_by_nccl(r) ? r->gpu_sums : "");
   if (*r->device_note)
     printf("%s\n", r->device_note);
   if (r->resumed_step > 0)
@@ -228,7 +230,8 @@ static void print_end(const hd_report *r) {
   if (r->gpu_memory)
     print_gpu_memory(r->gpu_memory);
   if (*r->library)
-    printf("weights_sha256  %s (native, %s)\n", r->weights_sha256, r->library);
+    printf("weights_sha256  %s (native, %s%s%s)\n", r->weights_sha256, r->library, is_by_nccl(r) ? ", " : "",
+           is_by_nccl(r) ? r->gpu_sums : "");
   else
     printf("weights_sha256  %s\n", r->weights_sha256);
   printf("saved           %s\n", r->out);
@@ -297,6 +300,8 @@ static void print_json(const hd_report *r) {
   json_text("arithmetic", r->arithmetic);
   if (*r->library)
     json_text("library", r->library);
+  if (*r->gpu_sums)
+    json_text("gpu_sums", r->gpu_sums);
   if (strcmp(r->precision, "f32"))
     json_text("precision", r->precision);
   json_text("isa", r->isa);

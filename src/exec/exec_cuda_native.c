@@ -98,6 +98,13 @@ bool hd__exec_cuda_native_takes(const hd_exec_cuda *x, const hd_plan_call *call)
   return x->native.taken && x->native.taken[call - x->plan->calls];
 }
 
+bool hd__exec_cuda_is_sum(const hd_exec_cuda *x, const hd_plan_use *use) {
+  bool is_sum = x->share->nccl != NULL;
+  for (int i = 0; i < x->plan->call_count && use->output == 0 && x->share->crossings == 0; i++)
+    is_sum = is_sum || (x->plan->calls[i].node == use->node && hd__exec_cuda_native_takes(x, &x->plan->calls[i]));
+  return is_sum;
+}
+
 /* ---- Launches around a product ---- */
 
 static hd_status convert(const hd_exec_cuda *x, hd_ctx *ctx, int kernel, const void *from, void *to, int64_t rows,

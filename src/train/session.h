@@ -50,7 +50,7 @@ struct hd_session {
   char out[HD_PATH_BYTES], wrong_png[HD_PATH_BYTES];
   char device[64];              /* for the report: "cpu", "cuda:0,1" */
   char resumed_device[16];      /* what --device auto chose in the run that goes on; "": nothing */
-  char device_note[256];        /* for the report: why that device */
+  char device_note[320];        /* for the report: why that device, or why NCCL does not add */
   hd_gpu_memory gpu_memory;     /* for the report */
   char out_data[HD_PATH_BYTES]; /* the data's name for the report */
 
