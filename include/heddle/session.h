@@ -87,7 +87,9 @@ typedef struct hd_report {
   double waited_s; /* of train_s, what a lane waited for loader workers, on average */
   int64_t peak_rss_bytes;
   int32_t idle_gpus;               /* while the CPU computes: GPUs that had nothing to do when the run began */
-  const hd_gpu_memory *gpu_memory; /* NULL on the CPU, and before the end of hd_session_train or hd_session_step */
+  const hd_gpu_memory *gpu_memory; /* of each GPU, rank after rank; other ranks' as when training began. NULL on the
+                                    * CPU, and before the end of hd_session_train or hd_session_step */
+  int32_t gpus;                    /* that gpu_memory has */
   int64_t memory_bytes; /* allocated for weights, state, activations, gradients, copies: hd_summary predicts it */
   char weights_sha256[HD_SHA256_TEXT_BYTES];
   int64_t resumed_step; /* 0 for a fresh run */

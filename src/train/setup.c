@@ -483,6 +483,7 @@ hd_status hd__session_setup(hd_session *s, hd_ctx *ctx) {
   fill_report(s, shards);
   HD_TRY(settle_threads(s, ctx, shards));
   HD_TRY(hd__rank_times_init(&s->rank_times, ctx, s->exec, s->places, s->cuda ? 1 : hd__hosts_ranks(s->world)));
+  HD_TRY(hd__gpu_accounts_gather(&s->gpu_memory, ctx, s->world, s->cuda));
   json_decref(s->record);
   s->record = NULL;
   HD_TRY(hd__record_make(&s->record, ctx, s->config, &s->network, s->data, shards, hd__lanes_count(s->lanes)));

@@ -42,6 +42,20 @@ RUN="train --model simplenet --out run"
   [ "$(json_get device ranks <out)" = "cuda:2,0 2" ]
 }
 
+@test "the memory of each GPU, of each rank" {
+  need_json
+  "$HEDDLE" $RUN --device cuda:2,0 --max-steps 3 --json >out
+  [ "$(grep -Ec '^GPU memory      GPU [02]: [0-9.]+ MiB allocated, .*: weights .*data set' out)" -eq 2 ]
+  [ "$(json_get gpu_memory.0.rank gpu_memory.0.gpu gpu_memory.1.rank gpu_memory.1.gpu <out)" = "0 2 0 0" ]
+  [ "$(json_get gpu_memory.0.reserved_bytes gpu_memory.0.parts.weights.bytes <out)" = \
+    "$(json_get gpu_memory.1.reserved_bytes gpu_memory.1.parts.weights.bytes <out)" ]
+  "$HEDDLE" $RUN-2 --device cuda --procs 3 --max-steps 3 --json >out
+  [ "$(grep -Ec '^GPU memory      rank [012], GPU [012]: ' out)" -eq 3 ]
+  [ "$(json_get gpu_memory.2.rank gpu_memory.2.gpu <out)" = "2 2" ]
+  [ "$(json_get gpu_memory.2.parts.optimizer.bytes <out)" = "$(json_get gpu_memory.0.parts.optimizer.bytes <out)" ]
+  [ "$(json_get gpu_memory.2.allocated_bytes <out)" -gt 0 ]
+}
+
 @test "GPUs that cannot reach each other, too little memory on one of them" {
   "$HEDDLE" $RUN --device cuda:0,1 --max-steps 3 >out
   STUB_CUDA_APART=1 "$HEDDLE" $RUN-2 --device cuda:0,1 --max-steps 3 >out2
