@@ -488,6 +488,7 @@ static hd_status run_steps(hd_exec_cuda *x, hd_ctx *ctx, const hd_driver *driver
   const bool ranked = hd__cuda_share_is_ranked(x->share);
   uint64_t version = x->version;
   hd_track *host = hd__exec_cuda_host_track(x);
+  hd__tally_start(x->share->tally);
   HD_TRY(hd__exec_cuda_time_region(x, ctx));
   for (hd_step step; !*flags && driver->next(driver->self, &step); version++) {
     const int half = (int)(version & 1);
@@ -495,7 +496,9 @@ static hd_status run_steps(hd_exec_cuda *x, hd_ctx *ctx, const hd_driver *driver
     hd__trace_step(host);
     const int whole = hd__trace_open(host, HD_SLICE_STEP, (int32_t)step.samples);
     hd__cuda_share_lay(x->share, step.samples);
+    hd__tally_end(x->share->tally, HD_SPENT_COMPUTE);
     HD_TRY(fetch_all(&own, x, ctx, driver, &step, half));
+    hd__tally_end(x->share->tally, HD_SPENT_DATA);
     hd__trace_leaf(host, HD_SLICE_FETCH, 0);
     *flags |= ranked ? 0 : own;
     x->share->carried |= ranked ? own : 0;
@@ -510,7 +513,9 @@ static hd_status run_steps(hd_exec_cuda *x, hd_ctx *ctx, const hd_driver *driver
     hd__trace_leaf(host, HD_SLICE_COLLECT, 0);
     hd__trace_close(host, whole);
   }
-  return collect(x, ctx, driver, flags);
+  const hd_status status = collect(x, ctx, driver, flags);
+  hd__tally_end(x->share->tally, HD_SPENT_COMPUTE);
+  return status;
 }
 
 /* A rank is lost, and this one's GPUs are not: what they have trained goes to the store, for who saves it. A step whose
@@ -625,6 +630,8 @@ const char *hd__exec_cuda_sums(const hd_exec_cuda *x) {
   const cuda_share *s = x->share;
   return s->count == 1 ? "" : s->nccl ? hd__cuda_nccl_name(s->nccl) : "tree";
 }
+
+void hd__exec_cuda_spent(int64_t *sums, const hd_exec_cuda *x) { hd__cuda_share_spent(sums, x->share); }
 
 const char *hd__exec_cuda_sums_why(const hd_exec_cuda *x) { return x->share->why; }
 

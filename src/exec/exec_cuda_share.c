@@ -154,26 +154,45 @@ static hd_status begin_nccl(cuda_share *s, hd_ctx *ctx, const hd_plan *plan, con
   return hd__cuda_nccl_begin(&s->nccl, s->why, ctx, s->world, settings->cuda, s->own_first, s->count);
 }
 
-/* What ranks share: flags of all hosts and those that were agreed on, losses, covers. */
+/* What ranks share: when each came, flags of all hosts and those that were agreed on, losses, covers. */
 typedef struct meeting_place {
+  int64_t *came_ns;
   uint32_t *flags, *agreed;
   float *losses, *covers;
 } meeting_place;
 
 static int64_t place_bytes(const cuda_share *s) {
-  const int64_t words = s->hosts + 1 + s->batch + most_crossing(s);
+  const int64_t words = 2 * hd__world_ranks(s->world) + s->hosts + 1 + s->batch + most_crossing(s);
   return (words * 4 + 4095) / 4096 * 4096;
 }
 
 static meeting_place place_of(const cuda_share *s, uint64_t crossing) {
-  uint32_t *words = (uint32_t *)((char *)s->memory.base + (int64_t)(crossing & 1) * place_bytes(s));
+  int64_t *came_ns = (int64_t *)(void *)((char *)s->memory.base + (int64_t)(crossing & 1) * place_bytes(s));
+  uint32_t *words = (uint32_t *)(came_ns + hd__world_ranks(s->world));
   float *losses = (float *)(words + s->hosts + 1);
-  return (meeting_place){words, words + s->hosts, losses, losses + s->batch};
+  return (meeting_place){came_ns, words, words + s->hosts, losses, losses + s->batch};
+}
+
+/* Of ranks of one host: those of others would have to be told. */
+static hd_tally *tally_of(const cuda_share *s, int rank) {
+  const int ranks = hd__world_ranks(s->world);
+  return s->hosts > 1 || !s->memory.base
+             ? NULL
+             : (hd_tally *)(void *)((char *)s->memory.base + 2 * place_bytes(s) + rank * hd__tally_bytes(ranks));
+}
+
+void hd__cuda_share_spent(int64_t *sums, const cuda_share *s) {
+  const int ranks = hd__world_ranks(s->world);
+  for (int r = 0; r < ranks && tally_of(s, r); r++)
+    hd__tally_add(sums + r * (HD_SPENT_KINDS + ranks), tally_of(s, r), ranks);
 }
 
 /* Pinned memory is copied at full speed, and while the host does something else; other memory does as well. */
 static hd_status take_memory(cuda_share *s, hd_ctx *ctx, hd_cuda *cuda) {
-  HD_TRY(hd__world_memory(&s->memory, s->world, ctx, (size_t)(2 * place_bytes(s)), "what GPUs tell each other"));
+  const int ranks = hd__world_ranks(s->world);
+  const int64_t bytes = 2 * place_bytes(s) + ranks * hd__tally_bytes(ranks);
+  HD_TRY(hd__world_memory(&s->memory, s->world, ctx, (size_t)bytes, "what GPUs tell each other"));
+  s->tally = tally_of(s, hd__world_rank(s->world));
   hd__cuda_use(cuda);
   s->pinned = cuda->driver.pin(s->memory.base, (size_t)(2 * place_bytes(s)), CU_PIN_FOR_ALL) == CU_DONE;
   return HD_OK;
@@ -333,10 +352,23 @@ static hd_status pick_up(const cuda_share *s, hd_ctx *ctx, int index, const meet
   return HD_OK;
 }
 
+/* This rank waited for the one that came last. */
+static void count_waiting(const cuda_share *s, const meeting_place *place) {
+  int last = 0;
+  for (int r = 1; r < hd__world_ranks(s->world); r++)
+    last = place->came_ns[r] > place->came_ns[last] ? r : last;
+  hd__tally_waited(s->tally, last == hd__world_rank(s->world) ? -1 : last);
+}
+
 /* This host's ranks meet; what they raised. */
-static hd_status meet(const cuda_share *s, hd_ctx *ctx, uint32_t *flags) {
+static hd_status meet(const cuda_share *s, hd_ctx *ctx, const meeting_place *place, uint32_t *flags) {
   uint32_t all[HD_WORLD_MOST_RANKS];
+  hd__tally_end(s->tally, HD_SPENT_COMPUTE);
+  if (s->tally)
+    place->came_ns[hd__world_rank(s->world)] = s->tally->since_ns;
   HD_TRY(hd__world_gather(all, s->world, ctx, flags, sizeof *flags));
+  if (s->tally)
+    count_waiting(s, place);
   for (int r = 0; r < hd__world_ranks(s->world); r++)
     *flags |= all[r];
   return HD_OK;
@@ -364,13 +396,13 @@ static hd_status join_hosts(const cuda_share *s, hd_ctx *ctx, int index, const m
 }
 
 static hd_status meet_all(const cuda_share *s, hd_ctx *ctx, int index, const meeting_place *place, uint32_t *flags) {
-  HD_TRY(meet(s, ctx, flags));
+  HD_TRY(meet(s, ctx, place, flags));
   if (s->hosts == 1)
     return HD_OK;
   if (hd__world_rank(s->world) == 0)
     HD_TRY(join_hosts(s, ctx, index, place, *flags));
   uint32_t none = 0;
-  HD_TRY(meet(s, ctx, &none));
+  HD_TRY(meet(s, ctx, place, &none));
   *flags = *place->agreed;
   return HD_OK;
 }

@@ -18,6 +18,7 @@
 
 #include "exec/exec.h"
 #include "exec/exec_cuda_nccl.h"
+#include "exec/tally.h"
 #include "tree/tree.h"
 
 struct hd_exec_cuda;
@@ -43,7 +44,8 @@ typedef struct cuda_share {
   hd_fold *local;  /* of each own GPU: over its shards, samples counted from its first */
 
   int32_t *chosen;   /* samples of a step, for GPUs that have the data */
-  hd_segment memory; /* ranks: two places in turn for what crosses */
+  hd_segment memory; /* ranks: two places in turn for what crosses, and an account of each rank's time */
+  hd_tally *tally;   /* this rank's; NULL: alone, or there are several hosts */
   bool pinned;
   uint64_t crossed;     /* so often */
   uint32_t carried;     /* flags that other ranks have not heard of yet */
@@ -73,6 +75,9 @@ void hd__cuda_share_lay(cuda_share *share, int64_t samples);
 /* Crossing `index` of a step: what has been queued on each GPU goes before it, what is queued then behind it. Ranks wait,
  * and agree on flags; HD_E_PEER: one is lost. */
 hd_status hd__cuda_share_cross(cuda_share *share, hd_ctx *ctx, int index, uint32_t *flags);
+
+/* What ranks have spent, as hd__exec_spent tells it; it adds nothing where there are no accounts. */
+void hd__cuda_share_spent(int64_t *sums, const cuda_share *share);
 
 /* The samples that GPU `number` evaluates: [*begin, *end) of so many; and afterwards: all know what each wrote. */
 void hd__cuda_share_evaluates(int64_t *begin, int64_t *end, const cuda_share *share, int number, int64_t samples);
