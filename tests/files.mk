@@ -26,7 +26,7 @@ unit_tests += tests/unit/test_sessions tests/unit/test_shared_sessions tests/uni
 unit_tests += tests/unit/test_profile tests/unit/test_sources tests/unit/test_pictures tests/unit/test_csv \
   tests/unit/test_own_data
 unit_tests += tests/unit/test_transform tests/unit/test_skip tests/unit/test_rendezvous tests/unit/test_world tests/unit/test_group
-unit_tests += tests/cuda/test_gpus
+unit_tests += tests/cuda/test_gpus tests/cuda/test_gpu_gradients
 unit_tests += tests/fuzz/test_fuzz
 op_tests = tests/op/test_array tests/op/test_expf tests/op/test_gemm tests/op/test_gradients tests/op/test_kernels tests/op/test_network_gradients \
   tests/op/test_updates
@@ -48,6 +48,7 @@ kernel_case = tests/op/kernel_case.c tests/op/kernel_case.h tests/op/guarded.c t
 kinks = tests/op/kinks.c tests/op/kinks.h
 cuda_table = tests/cuda/cuda_table.c tests/cuda/cuda_table.h
 tests_cuda_test_gpus_SOURCES = tests/cuda/test_gpus.c
+tests_cuda_test_gpu_gradients_SOURCES = tests/cuda/test_gpu_gradients.c tests/op/guarded.c tests/op/guarded.h $(cuda_table)
 tests_op_test_kernels_SOURCES = tests/op/test_kernels.c $(kernel_case) $(cuda_table)
 tests_unit_test_device_SOURCES = tests/unit/test_device.c tests/op/guarded.c tests/op/guarded.h $(cuda_table)
 tests_op_test_array_SOURCES = tests/op/test_array.c $(kernel_case)
