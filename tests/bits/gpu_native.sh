@@ -4,6 +4,9 @@
 # precision; and the libraries really computed.
 . "$SRCDIR/tests/bits/trained.sh"
 . "$SRCDIR/tests/cuda/which_gpu.sh"
+if [ "${HD_GPU:-stub}" = real ]; then there=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU'); else there=2; fi
+STUB_CUDA_GPUS=$there
+export STUB_CUDA_GPUS
 
 # near WANTED FOUND BOUND: within the bound, relatively.
 near() { awk -v a="$1" -v b="$2" -v bound="$3" 'BEGIN {
@@ -36,6 +39,22 @@ if ! gpu=$(gpu_arch "$folder"); then
 elif ! "$HEDDLE" train --device cuda --arithmetic native --model simplenet --max-steps 1 --out "$folder/probe" >/dev/null 2>"$folder/err"; then
   result skip "the GPU's libraries: $(cat "$folder/err")"
 else
+  if [ "$there" -ge 2 ]; then
+    several="--model simplenet --optimizer sgd --lr 0.02 --momentum 0.9"
+    # shellcheck disable=SC2086
+    run $several
+    wanted=$loss by=tree
+    [ ! -e "$BUILDDIR/.libs/heddle-nccl.so" ] || [ "${HD_GPU:-stub}" = real ] || by=NCCL
+    for layout in "cuda:0,1" "cuda --procs 2"; do
+      # shellcheck disable=SC2086
+      check "simplenet in TF32 on $layout" 0.001 tf32 "$wanted" $several --device $layout --arithmetic native --precision tf32
+      sums=$(value gpu_sums "$folder/json")
+      case $sums in "$by"*) : ;; *) [ "${HD_GPU:-stub}" = real ] ;; esac
+      if [ $? = 0 ] && [ -n "$sums" ]; then result pass "gradients of two GPUs are added by $sums"
+      else result fail "gradients of two GPUs are added by $by" "found '$sums'"; fi
+    done
+  fi
+  [ -z "${HD_MODELS:-}" ] || { echo "1..$count"; exit 0; } # as tools/gpu-report asks
   for model in cnn simplenet "$SRCDIR/tests/bits/mixed.yaml" "$SRCDIR/tests/bits/norm.yaml" "$SRCDIR/tests/bits/shared.yaml"; do
     options="--model $model --optimizer sgd --lr 0.02 --momentum 0.9"
     net=$(basename "$model" .yaml)
