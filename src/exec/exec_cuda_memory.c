@@ -73,7 +73,7 @@ static void lay_out(hd_exec_cuda *x, bump *b) {
   x->gathered = take(b, HD_GPU_GRADIENTS, (plan->gathers ? plan->direct_elems : 0) * floats);
   x->grad = x->settings.clip_norm > 0 ? take(b, HD_GPU_GRADIENTS, plan->trained_elems * floats) : NULL;
   for (int i = 0; i < 3; i++)
-    x->native.half[i] = take(b, HD_GPU_LIBRARIES, x->native.half_bytes[i]);
+    x->native.bf16[i] = take(b, HD_GPU_LIBRARIES, x->native.bf16_bytes[i]);
   x->native.dense = take(b, HD_GPU_LIBRARIES, x->native.dense_bytes);
   x->native.workspace = take(b, HD_GPU_LIBRARIES, x->native.workspace_bytes);
   x->squares = take(b, HD_GPU_TABLES, plan->chunk_count * (int64_t)(16 * sizeof(double)));

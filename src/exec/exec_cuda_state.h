@@ -12,8 +12,8 @@ enum { HD_CUDA_RESULTS = 16 }; /* steps whose outcomes the GPU keeps until they 
 /* What NVIDIA's libraries compute, and with which memory: see exec_cuda_native.c. */
 typedef struct cuda_native {
   bool *taken; /* per call of the plan; NULL: nothing is */
-  int64_t half_bytes[3], dense_bytes, workspace_bytes;
-  uint16_t *half[3]; /* x, w and y as bfloat16 */
+  int64_t bf16_bytes[3], dense_bytes, workspace_bytes;
+  uint16_t *bf16[3]; /* x, w and y as such */
   float *dense;      /* a convolution's result of every position, before the max pool */
   char *workspace;
 } cuda_native;
