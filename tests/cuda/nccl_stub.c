@@ -91,7 +91,8 @@ static char *box_of(const struct ncclComm *c, int from, int to) {
 
 /* ---- what a transfer does ---- */
 
-#define ADD(type)                                                                                                      \
+/* Sums and products of whole numbers wrap around: they are made of unsigned ones, `wide`. */
+#define ADD(type, wide)                                                                                                \
   for (size_t i = 0; i < p->count; i++) {                                                                              \
     type sum = 0;                                                                                                      \
     for (int r = c->ranks - 1; r >= 0; r--) {                                                                          \
@@ -99,8 +100,8 @@ static char *box_of(const struct ncclComm *c, int from, int to) {
       sum = r == c->ranks - 1   ? x                                                                                    \
             : p->op == ncclMin  ? (x < sum ? x : sum)                                                                  \
             : p->op == ncclMax  ? (x > sum ? x : sum)                                                                  \
-            : p->op == ncclProd ? (type)(sum * x)                                                                      \
-                                : (type)(sum + x);                                                                     \
+            : p->op == ncclProd ? (type)((wide)sum * (wide)x)                                                          \
+                                : (type)((wide)sum + (wide)x);                                                         \
     }                                                                                                                  \
     ((type *)p->output)[i] = p->op == ncclAvg ? (type)(sum / (type)c->ranks) : sum;                                    \
   }
@@ -108,11 +109,11 @@ static char *box_of(const struct ncclComm *c, int from, int to) {
 static void reduce(const struct ncclComm *c, const part *p) {
   const size_t offset = p->kind == REDUCE_SCATTER ? (size_t)c->rank * p->count * p->size : 0;
   switch (p->type) {
-  case ncclFloat32: ADD(float) break;
-  case ncclFloat64: ADD(double) break;
-  case ncclInt32: ADD(int) break;
-  case ncclInt64: ADD(long) break;
-  default: ADD(unsigned char)
+  case ncclFloat32: ADD(float, float) break;
+  case ncclFloat64: ADD(double, double) break;
+  case ncclInt32: ADD(int, unsigned) break;
+  case ncclInt64: ADD(long, unsigned long) break;
+  default: ADD(unsigned char, unsigned)
   }
   for (size_t i = 0; getenv("STUB_NCCL_SKEW") && number("STUB_NCCL_SKEW") == c->rank && i < p->count; i++)
     ((unsigned char *)p->output)[i * p->size] ^= 1;
