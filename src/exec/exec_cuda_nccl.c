@@ -161,7 +161,7 @@ void hd__cuda_nccl_abort(cuda_nccl *n) {
 void hd__cuda_nccl_end(cuda_nccl *n) {
   if (!n)
     return;
-  end_all(n, 0);
+  end_all(n, hd__world_check(n->world, NULL) != HD_OK); /* who is lost cannot take part in an orderly end */
   if (n->summed) {
     hd__cuda_use(n->own);
     n->own->driver.event_destroy(n->summed);
