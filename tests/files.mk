@@ -26,7 +26,7 @@ unit_tests += tests/unit/test_sessions tests/unit/test_shared_sessions tests/uni
 unit_tests += tests/unit/test_profile tests/unit/test_sources tests/unit/test_pictures tests/unit/test_csv \
   tests/unit/test_own_data
 unit_tests += tests/unit/test_transform tests/unit/test_skip tests/unit/test_rendezvous tests/unit/test_world tests/unit/test_group
-unit_tests += tests/cuda/test_gpus
+unit_tests += tests/cuda/test_gpus tests/cuda/test_gpu_gradients
 unit_tests += tests/fuzz/test_fuzz
 op_tests = tests/op/test_array tests/op/test_expf tests/op/test_gemm tests/op/test_gradients tests/op/test_kernels tests/op/test_network_gradients \
   tests/op/test_updates
@@ -34,9 +34,9 @@ op_tests += tests/op/test_bf16
 script_tests = tests/check-layers.sh tests/check-symbols.sh tests/model-files.sh tests/tensors.sh
 script_tests += tests/cli/bench.bats tests/cli/doctor.bats tests/cli/errors.bats tests/cli/from-pytorch.bats tests/cli/loader.bats tests/cli/locale.bats \
   tests/cli/losses.bats tests/cli/manual.bats tests/cli/predict.bats tests/cli/signals.bats tests/cli/summary.bats \
-  tests/cli/device.bats tests/cli/gpus.bats tests/cli/nccl.bats tests/cli/top.bats tests/cli/topo.bats tests/cli/train.bats tests/cli/transforms.bats tests/cli/tune.bats
+  tests/cli/device.bats tests/cli/gpus.bats tests/cli/gpu_sums.bats tests/cli/nccl.bats tests/cli/top.bats tests/cli/topo.bats tests/cli/train.bats tests/cli/transforms.bats tests/cli/tune.bats
 script_tests += tests/cli/mpi.bats tests/cli/data.bats tests/cli/ranks.bats tests/cli/profile.bats tests/cli/get-mnist.bats
-script_tests += tests/cuda/ptx.sh tests/cuda/resources.sh tests/gpu-report.sh tests/cli/hostile.sh tests/install.sh tests/instructions.sh
+script_tests += tests/cuda/ptx.sh tests/cuda/resources.sh tests/cuda/sanitizer.sh tests/gpu-report.sh tests/cli/hostile.sh tests/install.sh tests/instructions.sh
 bits_tests = tests/bits/gpu_digests.sh tests/bits/gpu_native.sh tests/bits/gpus_digests.sh tests/bits/hosts.sh tests/bits/bf16.sh tests/bits/native.sh tests/bits/bits.sh tests/bits/formats.sh tests/bits/networks.sh tests/bits/pictures.sh tests/bits/readme.sh tests/bits/recipes.sh tests/bits/transforms.sh
 TESTS = $(unit_tests) $(op_tests) $(script_tests) $(bits_tests)
 check_PROGRAMS += $(unit_tests) $(op_tests) tests/bits/make_data tests/bits/make_idx tests/cli/on_terminal tests/cli/group_calls tests/cli/host_steps tests/cuda/gpu_calls tests/cli/bad_server tests/golden/print_scores
@@ -48,6 +48,8 @@ kernel_case = tests/op/kernel_case.c tests/op/kernel_case.h tests/op/guarded.c t
 kinks = tests/op/kinks.c tests/op/kinks.h
 cuda_table = tests/cuda/cuda_table.c tests/cuda/cuda_table.h
 tests_cuda_test_gpus_SOURCES = tests/cuda/test_gpus.c
+tests_cuda_test_gpu_gradients_SOURCES = tests/cuda/test_gpu_gradients.c tests/op/guarded.c tests/op/guarded.h $(cuda_table)
+tests_golden_test_golden_SOURCES = tests/golden/test_golden.c tests/op/guarded.c tests/op/guarded.h $(cuda_table)
 tests_op_test_kernels_SOURCES = tests/op/test_kernels.c $(kernel_case) $(cuda_table)
 tests_unit_test_device_SOURCES = tests/unit/test_device.c tests/op/guarded.c tests/op/guarded.h $(cuda_table)
 tests_op_test_array_SOURCES = tests/op/test_array.c $(kernel_case)
@@ -139,11 +141,14 @@ tests_fuzz_libfuzzer_SOURCES = tests/fuzz/libfuzzer.c $(fuzz_targets)
 tests_fuzz_libfuzzer_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
 EXTRA_DIST += tests/fuzz/corpus tools/fuzz
 
-# The same operations and digests on this machine's GPU, with the module of this build.
+# Operations, gradients, trajectories, digests and checkpoints that change the device, on this machine's GPUs with the modules
+# of this build, and compute-sanitizer over a run.
+gpu_tests = tests/op/test_kernels tests/cuda/test_gpu_gradients tests/golden/test_golden tests/bits/gpu_digests.sh \
+  tests/bits/gpu_native.sh tests/bits/gpus_digests.sh tests/bits/networks.sh tests/cuda/sanitizer.sh
 check-gpu: all
 	@HEDDLE_CUDA_MODULE='$(abs_top_builddir)/.libs/heddle-cuda.so' ./heddle train --device cuda --model simplenet --max-steps 1 \
 	  --out gpu-probe >gpu-probe.log 2>&1; code=$$?; rm -rf gpu-probe; \
 	if test $$code -ne 0; then echo "check-gpu: skipped: `cat gpu-probe.log`"; else \
-	  HD_GPU=real $(MAKE) $(AM_MAKEFLAGS) check TESTS='tests/op/test_kernels tests/bits/gpu_digests.sh tests/bits/gpu_native.sh tests/bits/gpus_digests.sh tests/bits/networks.sh'; fi
+	  HD_GPU=real $(MAKE) $(AM_MAKEFLAGS) check TESTS='$(gpu_tests)'; fi
 .PHONY: check-gpu
 CLEANFILES += gpu-probe.log

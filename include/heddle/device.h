@@ -52,6 +52,7 @@ typedef struct hd_gpu_part {
 
 /* The memory of a GPU as a session uses it, in bytes. What the driver keeps for itself is not in it. */
 typedef struct hd_gpu_memory {
+  int32_t rank, index;             /* whose it is, and which one of those that rank sees */
   int64_t allocated_bytes;         /* that are used: the sum of the parts */
   int64_t reserved_bytes;          /* taken from the driver */
   int64_t peak_bytes;              /* the most that were reserved at a time */

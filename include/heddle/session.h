@@ -68,8 +68,10 @@ typedef struct hd_rank_time {
  * fractions. Losses are means; an epoch that is begun counts. NAN where something has not been measured. */
 typedef struct hd_report {
   const char *model, *data, *optimizer, *device, *arithmetic, *precision, *isa, *out;
-  const char *device_note; /* one line: why --device auto chose it, or that a GPU is idle meanwhile; "" */
-  const char *library;     /* of the arithmetic native, with its core type; else "" */
+  const char
+      *device_note; /* one line: why --device auto chose it, that a GPU is idle meanwhile, why NCCL is not used; "" */
+  const char *library;  /* of the arithmetic native, with its core type; else "" */
+  const char *gpu_sums; /* who adds the gradients of several GPUs: "tree", or "NCCL 2.28.3"; "" without several */
   int64_t epochs, steps, batch, shards, accumulate, seed;
   int64_t steps_in_all;            /* where the run is heading: --epochs or --max-steps */
   int64_t parameters, trainable;   /* all, and those that are not frozen */
@@ -85,7 +87,9 @@ typedef struct hd_report {
   double waited_s; /* of train_s, what a lane waited for loader workers, on average */
   int64_t peak_rss_bytes;
   int32_t idle_gpus;               /* while the CPU computes: GPUs that had nothing to do when the run began */
-  const hd_gpu_memory *gpu_memory; /* NULL on the CPU, and before the end of hd_session_train or hd_session_step */
+  const hd_gpu_memory *gpu_memory; /* of each GPU, rank after rank; other ranks' as when training began. NULL on the
+                                    * CPU, and before the end of hd_session_train or hd_session_step */
+  int32_t gpus;                    /* that gpu_memory has */
   int64_t memory_bytes; /* allocated for weights, state, activations, gradients, copies: hd_summary predicts it */
   char weights_sha256[HD_SHA256_TEXT_BYTES];
   int64_t resumed_step; /* 0 for a fresh run */

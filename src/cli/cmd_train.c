@@ -122,6 +122,8 @@ static void on_event(void *user, const hd_event *event) {
   fflush(stdout);
 }
 
+static int is_by_nccl(const hd_report *r) { return !strncmp(r->gpu_sums, "NCCL", 4); }
+
 static void print_start(const hd_report *r) {
   char frozen[48] = "", ranks[160] = "";
   if (r->hosts > 1)
@@ -134,10 +136,10 @@ static void print_start(const hd_report *r) {
     printf("rank %d pid %d cpus %s%s%s\n", i, (int)r->rank[i].pid, r->rank[i].cpus, r->hosts > 1 ? " on " : "",
            r->hosts > 1 ? r->rank[i].host : "");
   printf("heddle %s: %s (%s parameters%s) on %s, batch %lld in %lld shards, %s, %s%d thread%s on %d CPU%s, %s, %s "
-         "arithmetic\n",
+         "arithmetic%s%s\n",
          hd_version(), r->model, cli_grouped(r->parameters), frozen, r->data, (long long)r->batch, (long long)r->shards,
          r->optimizer, ranks, r->threads, r->threads == 1 ? "" : "s", r->cpus, r->cpus == 1 ? "" : "s", r->isa,
-         r->arithmetic);
+         r->arithmetic, is_by_nccl(r) ? ", gradients added by " : "", is_by_nccl(r) ? r->gpu_sums : "");
   if (*r->device_note)
     printf("%s\n", r->device_note);
   if (r->resumed_step > 0)
@@ -196,9 +198,8 @@ static void print_ranks(const hd_report *r) {
 
 static void print_gpu_memory(const hd_gpu_memory *m) {
   const double mib = 1 << 20;
-  printf(
-      "GPU memory      %.1f MiB allocated, %.1f reserved, %.1f at its peak, of %.1f:", (double)m->allocated_bytes / mib,
-      (double)m->reserved_bytes / mib, (double)m->peak_bytes / mib, (double)m->total_bytes / mib);
+  printf("%.1f MiB allocated, %.1f reserved, %.1f at its peak, of %.1f:", (double)m->allocated_bytes / mib,
+         (double)m->reserved_bytes / mib, (double)m->peak_bytes / mib, (double)m->total_bytes / mib);
   const char *comma = "";
   for (int i = 0; i < HD_GPU_PARTS; i++)
     if (m->part[i].peak_bytes > 0) {
@@ -206,6 +207,17 @@ static void print_gpu_memory(const hd_gpu_memory *m) {
       comma = ",";
     }
   printf("; %.1f of the host pinned\n", (double)m->host_bytes / mib);
+}
+
+static void print_gpus(const hd_report *r) {
+  for (int i = 0; i < r->gpus; i++) {
+    printf("GPU memory      ");
+    if (r->ranks > 1)
+      printf("rank %d, ", (int)r->gpu_memory[i].rank);
+    if (r->gpus > 1)
+      printf("GPU %d: ", (int)r->gpu_memory[i].index);
+    print_gpu_memory(&r->gpu_memory[i]);
+  }
 }
 
 static void print_end(const hd_report *r) {
@@ -225,10 +237,10 @@ static void print_end(const hd_report *r) {
   if (r->workers > 0)
     printf("waited          %.2f s for %d loader worker%s, %.1f %% of that\n", r->waited_s, r->workers,
            r->workers == 1 ? "" : "s", r->train_s > 0 ? 100 * r->waited_s / r->train_s : 0);
-  if (r->gpu_memory)
-    print_gpu_memory(r->gpu_memory);
+  print_gpus(r);
   if (*r->library)
-    printf("weights_sha256  %s (native, %s)\n", r->weights_sha256, r->library);
+    printf("weights_sha256  %s (native, %s%s%s)\n", r->weights_sha256, r->library, is_by_nccl(r) ? ", " : "",
+           is_by_nccl(r) ? r->gpu_sums : "");
   else
     printf("weights_sha256  %s\n", r->weights_sha256);
   printf("saved           %s\n", r->out);
@@ -261,7 +273,9 @@ static void json_ranks(const hd_report *r) {
 }
 
 static void json_gpu_memory(const hd_gpu_memory *m) {
-  printf("\"gpu_memory\": {");
+  printf("{");
+  json_int("rank", m->rank);
+  json_int("gpu", m->index);
   json_int("allocated_bytes", m->allocated_bytes);
   json_int("reserved_bytes", m->reserved_bytes);
   json_int("peak_bytes", m->peak_bytes);
@@ -272,7 +286,16 @@ static void json_gpu_memory(const hd_gpu_memory *m) {
   for (int i = 0; i < HD_GPU_PARTS; i++)
     printf("%s\"%s\": {\"bytes\": %lld, \"peak_bytes\": %lld}", i ? ", " : "", m->part[i].name,
            (long long)m->part[i].bytes, (long long)m->part[i].peak_bytes);
-  printf("}}, ");
+  printf("}}");
+}
+
+static void json_gpus(const hd_report *r) {
+  printf("\"gpu_memory\": [");
+  for (int i = 0; i < r->gpus; i++) {
+    printf("%s", i ? ", " : "");
+    json_gpu_memory(&r->gpu_memory[i]);
+  }
+  printf("], ");
 }
 
 static void print_json(const hd_report *r) {
@@ -297,6 +320,8 @@ static void print_json(const hd_report *r) {
   json_text("arithmetic", r->arithmetic);
   if (*r->library)
     json_text("library", r->library);
+  if (*r->gpu_sums)
+    json_text("gpu_sums", r->gpu_sums);
   if (strcmp(r->precision, "f32"))
     json_text("precision", r->precision);
   json_text("isa", r->isa);
@@ -316,7 +341,7 @@ static void print_json(const hd_report *r) {
   json_real("samples_per_s", r->samples_per_s);
   json_int("peak_rss_bytes", r->peak_rss_bytes);
   if (r->gpu_memory)
-    json_gpu_memory(r->gpu_memory);
+    json_gpus(r);
   if (r->skipped >= 0) {
     json_int("skipped", r->skipped);
     json_int("test_skipped", r->test_skipped);

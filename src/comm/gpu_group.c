@@ -3,19 +3,17 @@
 
 #include <sched.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/alloc.h"
 #include "comm/hosts.h"
 #include "comm/message.h"
-#include "comm/nccl.h"
+#include "comm/nccl_find.h"
 #include "comm/reduce.h"
 #include "cuda/cuda.h"
 #include "kernel/cuda/cuda_names.h"
 #include "sys/clock.h"
-#include "sys/module.h"
 
 /* What is collected for a sum at a time, of all ranks; how long a rank that waits looks out before it sleeps. */
 enum { COLLECTED_BYTES = 32 << 20, LOOK_NS = 200000, SLEEP_NS = 50000 };
@@ -113,25 +111,6 @@ static hd_status open_gpu(hd_gpu_group *gpu, hd_ctx *ctx, const hd_world *world)
   return hd__cuda_open(&gpu->cuda, ctx, hd__world_rank(world));
 }
 
-static hd_status open_module(hd_gpu_group *gpu, hd_ctx *ctx) {
-  const char *remedy = "build heddle where nccl.h is (./configure --with-cuda=DIR), or use another backend";
-  const char *library = getenv("HEDDLE_NCCL");
-  char why[HD_NCCL_WHY_BYTES] = "";
-  void *table;
-  HD_TRY(hd__module_find(&table, ctx, "nccl", HD_NCCL_SYMBOL, "backend nccl", remedy));
-  gpu->nccl = table;
-  if (gpu->nccl->version != HD_NCCL_VERSION)
-    return hd__fail(ctx, HD_E_UNSUPPORTED,
-                    "expected the module heddle-nccl.so of this heddle, found another build's; "
-                    "install both from one build");
-  if (gpu->nccl->open(library && *library ? library : NULL, why) == 0)
-    return HD_OK;
-  return hd__fail(ctx, HD_E_UNSUPPORTED,
-                  "backend nccl expects NVIDIA's NCCL, found none: %s; install libnccl2, or use "
-                  "another backend",
-                  why);
-}
-
 /* What rank 0 tells the others: the communicator's id, or that there is none. */
 typedef struct invitation {
   int32_t status;
@@ -175,7 +154,7 @@ static hd_status prepare(hd_gpu_group *gpu, hd_ctx *ctx, const hd_group *g) {
   gpu->calls = hd__calloc(2 * (size_t)g->ranks, sizeof *gpu->calls);
   if (!gpu->calls)
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for a group of %d GPUs", g->ranks);
-  HD_TRY(open_module(gpu, ctx));
+  HD_TRY(hd__nccl_find(&gpu->nccl, ctx, "backend nccl", "use another backend"));
   return open_gpu(gpu, ctx, g->world);
 }
 

@@ -35,7 +35,8 @@ const char *hd__cuda_bytes_text(char text[HD_CUDA_BYTES_TEXT], const hd_cuda_byt
 
 void hd__cuda_memory(hd_gpu_memory *out, hd_cuda *cuda) {
   const hd_cuda_account *a = &cuda->account;
-  *out = (hd_gpu_memory){.allocated_bytes = a->allocated,
+  *out = (hd_gpu_memory){.index = cuda->index,
+                         .allocated_bytes = a->allocated,
                          .reserved_bytes = a->reserved,
                          .peak_bytes = a->peak,
                          .host_bytes = a->host,

@@ -75,6 +75,7 @@ enum {
   CALL(event_record, "cuEventRecord", (cu_event event, cu_stream stream))                                              \
   CALL(event_elapsed, "cuEventElapsedTime", (float *ms, cu_event begin, cu_event end))                                 \
   CALL(event_wait, "cuEventSynchronize", (cu_event event))                                                             \
+  CALL(event_query, "cuEventQuery", (cu_event event))                                                                  \
   CALL(module_load, "cuModuleLoadData", (cu_module * module, const void *image))                                       \
   CALL(module_unload, "cuModuleUnload", (cu_module module))                                                            \
   CALL(module_function, "cuModuleGetFunction", (cu_function * function, cu_module module, const char *name))           \

@@ -288,6 +288,9 @@ void hd__exec_destroy(hd_exec *exec) {
   hd__free(exec);
 }
 
+const char *hd__exec_gpu_sums(const hd_exec *exec) { return exec->cuda ? hd__exec_cuda_sums(exec->cuda) : ""; }
+const char *hd__exec_gpu_sums_why(const hd_exec *exec) { return exec->cuda ? hd__exec_cuda_sums_why(exec->cuda) : ""; }
+
 hd_status hd__exec_trace(hd_exec *exec, hd_ctx *ctx, hd_trace *trace) {
   if (exec->cuda)
     return hd__exec_cuda_trace(exec->cuda, ctx, trace);

@@ -131,6 +131,11 @@ hd_status hd__exec_measure(hd_exec_memory *out, hd_ctx *ctx, const hd_plan *plan
 /* Whether one of this process's lanes fetches one of the rows [first, first + rows) of a step of so many samples. */
 bool hd__exec_fetches(const hd_exec *exec, int64_t samples, int64_t first, int64_t rows);
 
+/* How several GPUs add their gradients: "tree", or by "NCCL 2.28.3"; "": there are not several. And why NCCL does not,
+ * where it was to; else "". Both live as long as the executor. */
+const char *hd__exec_gpu_sums(const hd_exec *exec);
+const char *hd__exec_gpu_sums_why(const hd_exec *exec);
+
 /* Lets lanes, or host and GPU, record what they do from the next run on. The trace must outlive the executor. */
 hd_status hd__exec_trace(hd_exec *exec, hd_ctx *ctx, hd_trace *trace);
 

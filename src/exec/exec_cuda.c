@@ -18,9 +18,12 @@
  * same bytes wherever they were computed. */
 #include "exec/exec_cuda.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/digest.h"
+#include "comm/hosts.h"
 #include "exec/exec_cuda_state.h"
 #include "exec/exec_state.h"
 #include "sys/lanes.h"
@@ -195,7 +198,7 @@ hd_status hd__exec_cuda_download(const hd_exec_cuda *x, hd_ctx *ctx, void *to, c
 }
 
 hd_status hd__exec_cuda_wait(const hd_exec_cuda *x, hd_ctx *ctx) {
-  return hd__cuda_check(x->cuda, ctx, x->cuda->driver.stream_wait(x->cuda->compute), "computing");
+  return hd__cuda_nccl_wait(x->share->nccl, ctx, x->cuda, NULL);
 }
 
 static int64_t weight_bytes(const hd_exec_cuda *x) { return x->plan->param_elems * (int64_t)sizeof(float); }
@@ -236,6 +239,49 @@ static hd_status download_store(hd_exec_cuda *x, hd_ctx *ctx) {
   HD_TRY(hd__exec_cuda_wait(x, ctx));
   hd__store_set_version(store, x->version);
   return HD_OK;
+}
+
+/* What NCCL adds must have the same bits on all GPUs, since weights never cross: here this is seen. Of the last whole
+ * version of each GPU of all ranks a sum is made on the host, and compared. */
+static hd_status sum_weights(uint64_t *sum, const hd_exec_cuda *x, hd_ctx *ctx, float *copy) {
+  HD_TRY(hd__exec_cuda_download(x, ctx, copy, x->weights[x->share->first->version & 1], weight_bytes(x)));
+  HD_TRY(hd__exec_cuda_wait(x, ctx));
+  *sum = hd__xxh3(copy, (size_t)weight_bytes(x));
+  return HD_OK;
+}
+
+static hd_status compare_own(uint64_t *sum, const hd_exec_cuda *first, hd_ctx *ctx, float *copy) {
+  for (const hd_exec_cuda *x = first; x; x = x->next) {
+    uint64_t one;
+    hd__cuda_use(x->cuda);
+    HD_TRY(sum_weights(&one, x, ctx, copy));
+    if (x != first && one != *sum)
+      return hd__cuda_nccl_differs(ctx, x->cuda, "the first one");
+    *sum = one;
+  }
+  return HD_OK;
+}
+
+static hd_status compare_weights(const hd_exec_cuda *x, hd_ctx *ctx) {
+  hd_world *world = x->share->world;
+  const int ranks = hd__hosts_ranks(world);
+  char whose[32];
+  if (!x->share->nccl)
+    return HD_OK;
+  uint64_t sum = 0, *all = hd__calloc((size_t)ranks, sizeof *all);
+  float *copy = hd__malloc_aligned((size_t)weight_bytes(x));
+  hd_status status = all && copy ? compare_own(&sum, x, ctx, copy)
+                                 : hd__fail(ctx, HD_E_NOMEM, "out of memory for comparing the weights of GPUs");
+  if (status == HD_OK)
+    status = hd__hosts_gather(all, world, ctx, &sum, sizeof sum);
+  for (int r = 0; r < ranks && status == HD_OK; r++)
+    if (all[r] != sum) {
+      snprintf(whose, sizeof whose, "rank %d", r);
+      status = hd__cuda_nccl_differs(ctx, x->cuda, whose);
+    }
+  hd__free(all);
+  hd__free(copy);
+  return status;
 }
 
 /* Ranks of a host share the store: the first fills it. */
@@ -350,8 +396,7 @@ static hd_status mark_used(const hd_exec_cuda *x, hd_ctx *ctx, const cuda_inlet 
 
 /* Until the host may fill the inlet again. */
 static hd_status wait_for_inlet(const hd_exec_cuda *x, hd_ctx *ctx, const cuda_inlet *inlet) {
-  hd__cuda_use(x->cuda);
-  return hd__cuda_check(x->cuda, ctx, x->cuda->driver.event_wait(inlet->copied), "copying to the GPU");
+  return hd__cuda_nccl_wait(x->share->nccl, ctx, x->cuda, inlet->copied);
 }
 
 /* ---- Training ---- */
@@ -443,6 +488,7 @@ static hd_status run_steps(hd_exec_cuda *x, hd_ctx *ctx, const hd_driver *driver
   const bool ranked = hd__cuda_share_is_ranked(x->share);
   uint64_t version = x->version;
   hd_track *host = hd__exec_cuda_host_track(x);
+  hd__tally_start(x->share->tally);
   HD_TRY(hd__exec_cuda_time_region(x, ctx));
   for (hd_step step; !*flags && driver->next(driver->self, &step); version++) {
     const int half = (int)(version & 1);
@@ -450,7 +496,9 @@ static hd_status run_steps(hd_exec_cuda *x, hd_ctx *ctx, const hd_driver *driver
     hd__trace_step(host);
     const int whole = hd__trace_open(host, HD_SLICE_STEP, (int32_t)step.samples);
     hd__cuda_share_lay(x->share, step.samples);
+    hd__tally_end(x->share->tally, HD_SPENT_COMPUTE);
     HD_TRY(fetch_all(&own, x, ctx, driver, &step, half));
+    hd__tally_end(x->share->tally, HD_SPENT_DATA);
     hd__trace_leaf(host, HD_SLICE_FETCH, 0);
     *flags |= ranked ? 0 : own;
     x->share->carried |= ranked ? own : 0;
@@ -465,15 +513,19 @@ static hd_status run_steps(hd_exec_cuda *x, hd_ctx *ctx, const hd_driver *driver
     hd__trace_leaf(host, HD_SLICE_COLLECT, 0);
     hd__trace_close(host, whole);
   }
-  return collect(x, ctx, driver, flags);
+  const hd_status status = collect(x, ctx, driver, flags);
+  hd__tally_end(x->share->tally, HD_SPENT_COMPUTE);
+  return status;
 }
 
-/* A rank is lost, and this one's GPUs are not: what they have trained goes to the store, for who saves it. */
+/* A rank is lost, and this one's GPUs are not: what they have trained goes to the store, for who saves it. A step whose
+ * gradients NCCL was adding counts for nothing. */
 static void save_for_peers(hd_exec_cuda *x) {
+  const int64_t whole = x->launched - hd__cuda_nccl_is_torn(x->share->nccl);
   hd_ctx quiet = {0};
   if (read_results(x, &quiet) != HD_OK)
     return;
-  for (; x->seen < x->launched && !x->host_results[x->seen % HD_CUDA_RESULTS].failed; x->seen++)
+  for (; x->seen < whole && !x->host_results[x->seen % HD_CUDA_RESULTS].failed; x->seen++)
     x->version++;
   download_store(x, &quiet);
 }
@@ -483,12 +535,15 @@ hd_status hd__exec_cuda_run(hd_exec_cuda *x, hd_ctx *ctx, const hd_driver *drive
   if (!x->uploaded || x->version != hd__store_version(x->store))
     HD_TRY(upload_store(x, ctx));
   hd_status status = run_steps(x, ctx, driver, flags);
+  if (status != HD_OK)
+    hd__cuda_nccl_abort(x->share->nccl);
   if (status == HD_E_PEER)
     save_for_peers(x);
   if (status != HD_OK) {
     x->uploaded = false;
     return status; /* a GPU is lost: the store has what was trained before this run */
   }
+  HD_TRY(compare_weights(x, ctx));
   HD_TRY(fill_store(x, ctx));
   if (*flags & HD_FLAG_NOT_FINITE) {
     x->uploaded = false;
@@ -570,6 +625,15 @@ hd_status hd__exec_cuda_evaluate(hd_exec_cuda *all, hd_ctx *ctx, const hd_driver
   hd__trace_event(hd__exec_cuda_host_track(all), HD_SLICE_EVALUATE, (int32_t)samples, began_ns);
   return HD_OK;
 }
+
+const char *hd__exec_cuda_sums(const hd_exec_cuda *x) {
+  const cuda_share *s = x->share;
+  return s->count == 1 ? "" : s->nccl ? hd__cuda_nccl_name(s->nccl) : "tree";
+}
+
+void hd__exec_cuda_spent(int64_t *sums, const hd_exec_cuda *x) { hd__cuda_share_spent(sums, x->share); }
+
+const char *hd__exec_cuda_sums_why(const hd_exec_cuda *x) { return x->share->why; }
 
 bool hd__exec_cuda_fetches(const hd_exec_cuda *x, int64_t samples, int64_t first, int64_t rows) {
   return hd__cuda_share_fetches(x->share, samples, first, rows);

@@ -14,6 +14,13 @@ hd_status hd__exec_cuda_run(hd_exec_cuda *exec, hd_ctx *ctx, const hd_driver *dr
 hd_status hd__exec_cuda_evaluate(hd_exec_cuda *exec, hd_ctx *ctx, const hd_driver *driver, int64_t samples,
                                  const hd_exec_outcome *out, uint32_t *flags);
 
+/* See hd__exec_spent: of a rank's host thread, which waits for its GPU. */
+void hd__exec_cuda_spent(int64_t *sums, const hd_exec_cuda *exec);
+
+/* See hd__exec_gpu_sums. */
+const char *hd__exec_cuda_sums(const hd_exec_cuda *exec);
+const char *hd__exec_cuda_sums_why(const hd_exec_cuda *exec);
+
 /* See hd__exec_fetches. */
 bool hd__exec_cuda_fetches(const hd_exec_cuda *exec, int64_t samples, int64_t first, int64_t rows);
 

@@ -143,6 +143,7 @@ static hd_status launch_sums(const hd_exec_cuda *x, hd_ctx *ctx, const hd_phase 
                               .sums_stride = plan->direct_elems,
                               .out_stride = elems,
                               .count = gradients,
+                              .as_one = x->share->nccl != NULL,
                               .step = x->inlet[half].step};
   if (way == TO_COVERS && gradients > 0)
     HD_TRY(hd__cuda_launch(x->cuda, ctx, HD_CUDA_cover, gradients, 1, &cover));

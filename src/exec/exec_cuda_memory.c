@@ -67,13 +67,13 @@ static void lay_out(hd_exec_cuda *x, bump *b) {
   x->sums = take(b, HD_GPU_GRADIENTS, x->settings.shards * plan->direct_elems * floats);
   x->all_losses = several ? take(b, HD_GPU_SAMPLES, share->batch * floats) : x->losses;
   if (several) {
-    x->own = take(b, HD_GPU_GRADIENTS, hd__cuda_share_covers(share, x->number) * share->most_elems * floats);
-    x->covers = take(b, HD_GPU_GRADIENTS, share->most_all * share->most_elems * floats);
+    x->own = take(b, HD_GPU_GRADIENTS, hd__cuda_share_own_elems(share, x->number) * floats);
+    x->covers = take(b, HD_GPU_GRADIENTS, hd__cuda_share_all_elems(share) * floats);
   }
   x->gathered = take(b, HD_GPU_GRADIENTS, (plan->gathers ? plan->direct_elems : 0) * floats);
   x->grad = x->settings.clip_norm > 0 ? take(b, HD_GPU_GRADIENTS, plan->trained_elems * floats) : NULL;
   for (int i = 0; i < 3; i++)
-    x->native.half[i] = take(b, HD_GPU_LIBRARIES, x->native.half_bytes[i]);
+    x->native.bf16[i] = take(b, HD_GPU_LIBRARIES, x->native.bf16_bytes[i]);
   x->native.dense = take(b, HD_GPU_LIBRARIES, x->native.dense_bytes);
   x->native.workspace = take(b, HD_GPU_LIBRARIES, x->native.workspace_bytes);
   x->squares = take(b, HD_GPU_TABLES, plan->chunk_count * (int64_t)(16 * sizeof(double)));
@@ -129,7 +129,7 @@ static hd_status upload(const hd_exec_cuda *x, hd_ctx *ctx, void *to, const void
 static hd_status upload_chunks(hd_exec_cuda *x, hd_ctx *ctx) {
   const hd_plan *plan = x->plan;
   hd_cuda_chunk *chunk = hd__calloc((size_t)plan->chunk_count + 1, sizeof *chunk);
-  int64_t *use = hd__calloc((size_t)plan->use_count + 1, sizeof *use);
+  hd_cuda_use *use = hd__calloc((size_t)plan->use_count + 1, sizeof *use);
   hd_status status = HD_OK;
   if (!chunk || !use)
     status = hd__fail(ctx, HD_E_NOMEM, "out of memory for the GPU's chunks");
@@ -147,7 +147,7 @@ static hd_status upload_chunks(hd_exec_cuda *x, hd_ctx *ctx) {
                                .uses = way->uses};
   }
   for (int u = 0; status == HD_OK && u < plan->use_count; u++)
-    use[u] = plan->uses[u].direct;
+    use[u] = (hd_cuda_use){.at = plan->uses[u].direct, .is_sum = hd__exec_cuda_is_sum(x, &plan->uses[u])};
   if (status == HD_OK)
     status = upload(x, ctx, x->chunk, chunk, plan->chunk_count * (int64_t)sizeof *chunk);
   if (status == HD_OK)

@@ -35,7 +35,23 @@ static bool is_countable(const hd_exec_cuda *x, const hd_geom *g) {
   return x->settings.batch * (in > out ? in : out) < INT32_MAX / 2;
 }
 
-static hd_cuda_conv conv_of(const hd_exec_cuda *x, const hd_plan_call *call);
+static int64_t in_elems(const hd_geom *g) { return (int64_t)g->ci * g->hi * g->wi; }
+static int64_t out_elems(const hd_geom *g) { return (int64_t)g->co * g->ho * g->wo; }
+static int64_t weight_elems(const hd_geom *g) { return (int64_t)g->co * g->kh * g->kw * (g->ci / g->groups); }
+
+/* x and y as they are, or packed: of bfloat16, and y where a pool makes it a place of its own. */
+static hd_cuda_conv conv_of(const hd_exec_cuda *x, const hd_plan_call *call) {
+  const hd_node *node = &x->plan->graph->nodes[call->node];
+  const hd_geom *g = &node->geom;
+  const bool packed = x->settings.precision == HD_CUDA_BF16;
+  const int image = call->op == HD_OP_conv2d_dx ? node->out[0] : node->in[0];
+  const int result = call->op == HD_OP_conv2d ? node->out[0] : call->op == HD_OP_conv2d_dx ? node->in[0] : node->in[1];
+  return (hd_cuda_conv){.g = g,
+                        .precision = x->settings.precision,
+                        .rows = x->settings.batch,
+                        .x_stride = packed ? in_elems(g) : x->plan->place[image].stride,
+                        .y_stride = packed || g->pool > 1 ? out_elems(g) : x->plan->place[result].stride};
+}
 
 static hd_cuda_conv_way way_of(hd_op op) {
   return op == HD_OP_conv2d ? HD_CUDA_CONV_FORWARD : op == HD_OP_conv2d_dx ? HD_CUDA_CONV_DATA : HD_CUDA_CONV_FILTER;
@@ -60,10 +76,6 @@ static hd_status decide(bool *taken, hd_exec_cuda *x, hd_ctx *ctx, const hd_plan
 
 /* ---- Memory ---- */
 
-static int64_t in_elems(const hd_geom *g) { return (int64_t)g->ci * g->hi * g->wi; }
-static int64_t out_elems(const hd_geom *g) { return (int64_t)g->co * g->ho * g->wo; }
-static int64_t weight_elems(const hd_geom *g) { return (int64_t)g->co * g->kh * g->kw * (g->ci / g->groups); }
-
 static int64_t elems_of(const hd_exec_cuda *x, const hd_plan_call *call, int what) {
   const hd_geom *g = geom_of(x, call);
   if (is_linear(call->op))
@@ -87,7 +99,7 @@ hd_status hd__exec_cuda_native_plan(hd_exec_cuda *x, hd_ctx *ctx) {
     if (!n->taken[i])
       continue;
     for (int what = 0; what < 3 && x->settings.precision == HD_CUDA_BF16; what++)
-      n->half_bytes[what] = larger(n->half_bytes[what], elems_of(x, call, what) * (int64_t)sizeof(uint16_t));
+      n->bf16_bytes[what] = larger(n->bf16_bytes[what], elems_of(x, call, what) * (int64_t)sizeof(uint16_t));
     if (is_conv(call->op) && geom_of(x, call)->pool > 1)
       n->dense_bytes = larger(n->dense_bytes, elems_of(x, call, 2) * (int64_t)sizeof(float));
   }
@@ -96,6 +108,13 @@ hd_status hd__exec_cuda_native_plan(hd_exec_cuda *x, hd_ctx *ctx) {
 
 bool hd__exec_cuda_native_takes(const hd_exec_cuda *x, const hd_plan_call *call) {
   return x->native.taken && x->native.taken[call - x->plan->calls];
+}
+
+bool hd__exec_cuda_is_sum(const hd_exec_cuda *x, const hd_plan_use *use) {
+  bool is_sum = x->share->nccl != NULL;
+  for (int i = 0; i < x->plan->call_count && use->output == 0 && x->share->crossings == 0; i++)
+    is_sum = is_sum || (x->plan->calls[i].node == use->node && hd__exec_cuda_native_takes(x, &x->plan->calls[i]));
+  return is_sum;
 }
 
 /* ---- Launches around a product ---- */
@@ -118,7 +137,7 @@ static hd_status take(operand *out, const hd_exec_cuda *x, hd_ctx *ctx, int what
   *out = (operand){(void *)(uintptr_t)at, stride};
   if (x->settings.precision != HD_CUDA_BF16)
     return HD_OK;
-  *out = (operand){x->native.half[what], columns};
+  *out = (operand){x->native.bf16[what], columns};
   return convert(x, ctx, HD_CUDA_narrow, at, out->at, rows, columns, stride, half);
 }
 
@@ -170,20 +189,6 @@ static hd_status linear_dw(const hd_exec_cuda *x, hd_ctx *ctx, const hd_cuda_cal
 
 /* ---- Convolutions ---- */
 
-/* x and y as they are, or packed: of bfloat16, and y where a pool makes it a place of its own. */
-static hd_cuda_conv conv_of(const hd_exec_cuda *x, const hd_plan_call *call) {
-  const hd_node *node = &x->plan->graph->nodes[call->node];
-  const hd_geom *g = &node->geom;
-  const bool packed = x->settings.precision == HD_CUDA_BF16;
-  const int image = call->op == HD_OP_conv2d_dx ? node->out[0] : node->in[0];
-  const int result = call->op == HD_OP_conv2d ? node->out[0] : call->op == HD_OP_conv2d_dx ? node->in[0] : node->in[1];
-  return (hd_cuda_conv){.g = g,
-                        .precision = x->settings.precision,
-                        .rows = x->settings.batch,
-                        .x_stride = packed ? in_elems(g) : x->plan->place[image].stride,
-                        .y_stride = packed || g->pool > 1 ? out_elems(g) : x->plan->place[result].stride};
-}
-
 static hd_status conv(const hd_exec_cuda *x, hd_ctx *ctx, const hd_cuda_call *call, const hd_cuda_conv *way, int half) {
   const hd_geom *g = &call->g;
   const bool packed = x->settings.precision == HD_CUDA_BF16, pooled = g->pool > 1;
@@ -193,9 +198,9 @@ static hd_status conv(const hd_exec_cuda *x, hd_ctx *ctx, const hd_cuda_call *ca
   HD_TRY(take(&in, x, ctx, 0, call->in[0], way->rows, in_elems(g), call->in_stride[0], half));
   HD_TRY(take(&w, x, ctx, 1, call->in[1], 1, weight_elems(g), weight_elems(g), half));
   HD_TRY(hd__cuda_conv_run(x->cuda->native, ctx, way, HD_CUDA_CONV_FORWARD, in.at, w.at,
-                           packed ? (void *)x->native.half[2] : product));
+                           packed ? (void *)x->native.bf16[2] : product));
   if (packed)
-    HD_TRY(convert(x, ctx, HD_CUDA_widen, x->native.half[2], product, way->rows, out_elems(g), stride, half));
+    HD_TRY(convert(x, ctx, HD_CUDA_widen, x->native.bf16[2], product, way->rows, out_elems(g), stride, half));
   return finish(x, ctx, call, product, stride);
 }
 
@@ -226,8 +231,8 @@ static hd_status conv_dx(const hd_exec_cuda *x, hd_ctx *ctx, const hd_cuda_call 
   HD_TRY(all_positions(&dy, x, ctx, call, 0, half));
   HD_TRY(take(&w, x, ctx, 1, call->in[1], 1, weight_elems(g), weight_elems(g), half));
   HD_TRY(hd__cuda_conv_run(x->cuda->native, ctx, way, HD_CUDA_CONV_DATA,
-                           packed ? (void *)x->native.half[0] : call->out[0], w.at, dy.at));
-  return packed ? convert(x, ctx, HD_CUDA_widen, x->native.half[0], call->out[0], way->rows, in_elems(g),
+                           packed ? (void *)x->native.bf16[0] : call->out[0], w.at, dy.at));
+  return packed ? convert(x, ctx, HD_CUDA_widen, x->native.bf16[0], call->out[0], way->rows, in_elems(g),
                           call->out_stride[0], half)
                 : HD_OK;
 }
@@ -240,8 +245,8 @@ static hd_status conv_dw(const hd_exec_cuda *x, hd_ctx *ctx, const hd_cuda_call 
   HD_TRY(all_positions(&dy, x, ctx, call, 1, half));
   HD_TRY(take(&in, x, ctx, 0, call->in[0], way->rows, in_elems(g), call->in_stride[0], half));
   HD_TRY(hd__cuda_conv_run(x->cuda->native, ctx, way, HD_CUDA_CONV_FILTER, in.at,
-                           packed ? (void *)x->native.half[1] : call->out[0], dy.at));
-  return packed ? convert(x, ctx, HD_CUDA_widen, x->native.half[1], call->out[0], 1, weight_elems(g), weight_elems(g),
+                           packed ? (void *)x->native.bf16[1] : call->out[0], dy.at));
+  return packed ? convert(x, ctx, HD_CUDA_widen, x->native.bf16[1], call->out[0], 1, weight_elems(g), weight_elems(g),
                           half)
                 : HD_OK;
 }

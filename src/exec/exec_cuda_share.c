@@ -17,9 +17,35 @@ int64_t hd__cuda_share_rows(const cuda_share *s, int number) {
   return rows > 0 ? rows : 1;
 }
 
-int64_t hd__cuda_share_covers(const cuda_share *s, int number) {
+static int64_t most_covers(const cuda_share *s, int number) {
   const int32_t shards = hd__cuda_share_shards(s, number);
   return shards < HD_MAX_COVER ? shards : HD_MAX_COVER;
+}
+
+/* Whether NCCL makes one sum of a crossing. */
+static bool is_summed(const cuda_share *s, int index) { return s->nccl && index == s->crossings - 1; }
+
+static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
+
+int64_t hd__cuda_share_own_elems(const cuda_share *s, int number) {
+  int64_t most = 0;
+  for (int i = 0; i < s->crossings; i++)
+    most = larger(most, s->elems[i] * (is_summed(s, i) ? 1 : most_covers(s, number)));
+  return most;
+}
+
+/* Floats of the covers of all GPUs that cross, at most; NCCL's do not. */
+static int64_t most_crossing(const cuda_share *s) {
+  int64_t covers = 0, most = 0;
+  for (int g = 0; g < s->count; g++)
+    covers += most_covers(s, g);
+  for (int i = 0; i < s->crossings; i++)
+    most = larger(most, is_summed(s, i) ? 0 : s->elems[i] * covers);
+  return most;
+}
+
+int64_t hd__cuda_share_all_elems(const cuda_share *s) {
+  return s->nccl ? larger(most_crossing(s), s->elems[s->crossings - 1]) : most_crossing(s);
 }
 
 void hd__cuda_share_evaluates(int64_t *begin, int64_t *end, const cuda_share *s, int number, int64_t samples) {
@@ -118,32 +144,55 @@ static void list_crossings(cuda_share *s, const hd_plan *plan) {
     if (elems == 0)
       continue;
     s->elems[s->crossings++] = elems;
-    s->most_elems = elems > s->most_elems ? elems : s->most_elems;
   }
-  for (int g = 0; g < s->count; g++)
-    s->most_all += hd__cuda_share_covers(s, g);
 }
 
-/* What ranks share: flags of all hosts and those that were agreed on, losses, covers. */
+/* What crosses last are gradients alone, unless a network has something to tell there that is no sum. */
+static hd_status begin_nccl(cuda_share *s, hd_ctx *ctx, const hd_plan *plan, const hd_exec_settings *settings) {
+  if (!settings->native || s->crossings == 0 || s->elems[s->crossings - 1] != plan->grad_elems)
+    return HD_OK;
+  return hd__cuda_nccl_begin(&s->nccl, s->why, ctx, s->world, settings->cuda, s->own_first, s->count);
+}
+
+/* What ranks share: when each came, flags of all hosts and those that were agreed on, losses, covers. */
 typedef struct meeting_place {
+  int64_t *came_ns;
   uint32_t *flags, *agreed;
   float *losses, *covers;
 } meeting_place;
 
 static int64_t place_bytes(const cuda_share *s) {
-  const int64_t words = s->hosts + 1 + s->batch + s->most_all * s->most_elems;
+  const int64_t words = 2 * hd__world_ranks(s->world) + s->hosts + 1 + s->batch + most_crossing(s);
   return (words * 4 + 4095) / 4096 * 4096;
 }
 
 static meeting_place place_of(const cuda_share *s, uint64_t crossing) {
-  uint32_t *words = (uint32_t *)((char *)s->memory.base + (int64_t)(crossing & 1) * place_bytes(s));
+  int64_t *came_ns = (int64_t *)(void *)((char *)s->memory.base + (int64_t)(crossing & 1) * place_bytes(s));
+  uint32_t *words = (uint32_t *)(came_ns + hd__world_ranks(s->world));
   float *losses = (float *)(words + s->hosts + 1);
-  return (meeting_place){words, words + s->hosts, losses, losses + s->batch};
+  return (meeting_place){came_ns, words, words + s->hosts, losses, losses + s->batch};
+}
+
+/* Of ranks of one host: those of others would have to be told. */
+static hd_tally *tally_of(const cuda_share *s, int rank) {
+  const int ranks = hd__world_ranks(s->world);
+  return s->hosts > 1 || !s->memory.base
+             ? NULL
+             : (hd_tally *)(void *)((char *)s->memory.base + 2 * place_bytes(s) + rank * hd__tally_bytes(ranks));
+}
+
+void hd__cuda_share_spent(int64_t *sums, const cuda_share *s) {
+  const int ranks = hd__world_ranks(s->world);
+  for (int r = 0; r < ranks && tally_of(s, r); r++)
+    hd__tally_add(sums + r * (HD_SPENT_KINDS + ranks), tally_of(s, r), ranks);
 }
 
 /* Pinned memory is copied at full speed, and while the host does something else; other memory does as well. */
 static hd_status take_memory(cuda_share *s, hd_ctx *ctx, hd_cuda *cuda) {
-  HD_TRY(hd__world_memory(&s->memory, s->world, ctx, (size_t)(2 * place_bytes(s)), "what GPUs tell each other"));
+  const int ranks = hd__world_ranks(s->world);
+  const int64_t bytes = 2 * place_bytes(s) + ranks * hd__tally_bytes(ranks);
+  HD_TRY(hd__world_memory(&s->memory, s->world, ctx, (size_t)bytes, "what GPUs tell each other"));
+  s->tally = tally_of(s, hd__world_rank(s->world));
   hd__cuda_use(cuda);
   s->pinned = cuda->driver.pin(s->memory.base, (size_t)(2 * place_bytes(s)), CU_PIN_FOR_ALL) == CU_DONE;
   return HD_OK;
@@ -162,6 +211,7 @@ static hd_status create(cuda_share *s, hd_ctx *ctx, const hd_plan *plan, const h
   HD_TRY(take_tables(s, ctx, plan));
   hd__tree_deal(s->border, s->shards, NULL, s->count);
   list_crossings(s, plan);
+  HD_TRY(begin_nccl(s, ctx, plan, settings));
   return plan->trains && hd__cuda_share_is_ranked(s) ? take_memory(s, ctx, settings->cuda) : HD_OK;
 }
 
@@ -182,6 +232,8 @@ hd_status hd__cuda_share_create(cuda_share **out, hd_ctx *ctx, const hd_plan *pl
 }
 
 void hd__cuda_share_forget(cuda_share *s) {
+  hd__cuda_nccl_end(s->nccl);
+  s->nccl = NULL;
   hd__cuda_use(s->first->cuda);
   if (s->pinned)
     s->first->cuda->driver.unpin(s->memory.base);
@@ -192,6 +244,7 @@ void hd__cuda_share_forget(cuda_share *s) {
 void hd__cuda_share_destroy(cuda_share *s) {
   if (!s)
     return;
+  hd__cuda_nccl_end(s->nccl);
   hd__segment_destroy(&s->memory);
   hd__free(s->host_first);
   hd__free(s->border);
@@ -217,9 +270,12 @@ static hd_status copy_across(const hd_exec_cuda *to, const hd_exec_cuda *from, h
                         "copying from another GPU");
 }
 
+/* Floats of each cover that this crossing moves. */
+static int64_t moved_elems(const cuda_share *s, int index) { return is_summed(s, index) ? 0 : s->elems[index]; }
+
 /* GPU x takes what all have. */
 static hd_status take_from_all(const cuda_share *s, hd_exec_cuda *x, hd_ctx *ctx, int index) {
-  const int64_t elems = s->elems[index];
+  const int64_t elems = moved_elems(s, index);
   for (const hd_exec_cuda *from = s->first; from; from = from->next) {
     const int g = from->number;
     if (from != x)
@@ -261,9 +317,11 @@ static hd_status cross_here(cuda_share *s, hd_ctx *ctx, int index) {
 /* ---- crossing between ranks ---- */
 
 static hd_status lay_down(const cuda_share *s, hd_ctx *ctx, int index, const meeting_place *place) {
-  const int64_t elems = s->elems[index], floats = (int64_t)sizeof(float);
+  const int64_t elems = moved_elems(s, index), floats = (int64_t)sizeof(float);
   for (const hd_exec_cuda *x = s->first; x; x = x->next) {
     const int g = x->number;
+    if (!s->pinned) /* what is not pinned the driver copies while it waits, and it looks at nobody */
+      HD_TRY(hd__exec_cuda_wait(x, ctx));
     hd__cuda_use(x->cuda);
     HD_TRY(hd__exec_cuda_download(x, ctx, place->covers + s->cover[g] * elems, x->own,
                                   (s->cover[g + 1] - s->cover[g]) * elems * floats));
@@ -287,17 +345,30 @@ static hd_status pick_up(const cuda_share *s, hd_ctx *ctx, int index, const meet
   const int64_t floats = (int64_t)sizeof(float);
   for (const hd_exec_cuda *x = s->first; x; x = x->next) {
     hd__cuda_use(x->cuda);
-    HD_TRY(hd__exec_cuda_upload(x, ctx, x->covers, place->covers, s->cover[s->count] * s->elems[index] * floats));
+    HD_TRY(hd__exec_cuda_upload(x, ctx, x->covers, place->covers, s->cover[s->count] * moved_elems(s, index) * floats));
     if (index == s->crossings - 1)
       HD_TRY(hd__exec_cuda_upload(x, ctx, x->all_losses, place->losses, s->samples * floats));
   }
   return HD_OK;
 }
 
+/* This rank waited for the one that came last. */
+static void count_waiting(const cuda_share *s, const meeting_place *place) {
+  int last = 0;
+  for (int r = 1; r < hd__world_ranks(s->world); r++)
+    last = place->came_ns[r] > place->came_ns[last] ? r : last;
+  hd__tally_waited(s->tally, last == hd__world_rank(s->world) ? -1 : last);
+}
+
 /* This host's ranks meet; what they raised. */
-static hd_status meet(const cuda_share *s, hd_ctx *ctx, uint32_t *flags) {
+static hd_status meet(const cuda_share *s, hd_ctx *ctx, const meeting_place *place, uint32_t *flags) {
   uint32_t all[HD_WORLD_MOST_RANKS];
+  hd__tally_end(s->tally, HD_SPENT_COMPUTE);
+  if (s->tally)
+    place->came_ns[hd__world_rank(s->world)] = s->tally->since_ns;
   HD_TRY(hd__world_gather(all, s->world, ctx, flags, sizeof *flags));
+  if (s->tally)
+    count_waiting(s, place);
   for (int r = 0; r < hd__world_ranks(s->world); r++)
     *flags |= all[r];
   return HD_OK;
@@ -310,7 +381,7 @@ static hd_status join_hosts(const cuda_share *s, hd_ctx *ctx, int index, const m
   for (int h = 0; h < s->hosts; h++) {
     const int begin = s->host_first[h], end = s->host_first[h + 1];
     of_flags[h] = (int64_t)sizeof *place->flags;
-    of_covers[h] = (s->cover[end] - s->cover[begin]) * s->elems[index] * floats;
+    of_covers[h] = (s->cover[end] - s->cover[begin]) * moved_elems(s, index) * floats;
     of_losses[h] = (s->row[end] - s->row[begin]) * floats;
   }
   place->flags[s->host] = flags;
@@ -325,13 +396,13 @@ static hd_status join_hosts(const cuda_share *s, hd_ctx *ctx, int index, const m
 }
 
 static hd_status meet_all(const cuda_share *s, hd_ctx *ctx, int index, const meeting_place *place, uint32_t *flags) {
-  HD_TRY(meet(s, ctx, flags));
+  HD_TRY(meet(s, ctx, place, flags));
   if (s->hosts == 1)
     return HD_OK;
   if (hd__world_rank(s->world) == 0)
     HD_TRY(join_hosts(s, ctx, index, place, *flags));
   uint32_t none = 0;
-  HD_TRY(meet(s, ctx, &none));
+  HD_TRY(meet(s, ctx, place, &none));
   *flags = *place->agreed;
   return HD_OK;
 }
@@ -353,7 +424,8 @@ static hd_status cross_ranks(cuda_share *s, hd_ctx *ctx, int index, uint32_t *fl
 }
 
 hd_status hd__cuda_share_cross(cuda_share *s, hd_ctx *ctx, int index, uint32_t *flags) {
-  return hd__cuda_share_is_ranked(s) ? cross_ranks(s, ctx, index, flags) : cross_here(s, ctx, index);
+  HD_TRY(hd__cuda_share_is_ranked(s) ? cross_ranks(s, ctx, index, flags) : cross_here(s, ctx, index));
+  return is_summed(s, index) && !*flags ? hd__cuda_nccl_sum(s->nccl, ctx, s->first, s->elems[index]) : HD_OK;
 }
 
 /* ---- evaluation ---- */

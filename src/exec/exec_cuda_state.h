@@ -12,8 +12,8 @@ enum { HD_CUDA_RESULTS = 16 }; /* steps whose outcomes the GPU keeps until they 
 /* What NVIDIA's libraries compute, and with which memory: see exec_cuda_native.c. */
 typedef struct cuda_native {
   bool *taken; /* per call of the plan; NULL: nothing is */
-  int64_t half_bytes[3], dense_bytes, workspace_bytes;
-  uint16_t *half[3]; /* x, w and y as bfloat16 */
+  int64_t bf16_bytes[3], dense_bytes, workspace_bytes;
+  uint16_t *bf16[3]; /* x, w and y as such */
   float *dense;      /* a convolution's result of every position, before the max pool */
   char *workspace;
 } cuda_native;
@@ -53,7 +53,7 @@ struct hd_exec_cuda {
   float *constants; /* by value: at constant[value] */
   int64_t *constant;
   hd_cuda_chunk *chunk;
-  int64_t *use;
+  hd_cuda_use *use;
   int32_t *bad;
   hd_cuda_state *flags;
   hd_cuda_result *results, *host_results;
@@ -62,8 +62,8 @@ struct hd_exec_cuda {
   cuda_native native;
 
   cu_event ready, taken; /* this GPU's covers are there; it has copied the others' */
-  bool uploaded;    /* the GPU has the store's last whole version, */
-  uint64_t version; /* which is this one */
+  bool uploaded;         /* the GPU has the store's last whole version, */
+  uint64_t version;      /* which is this one */
   hd_step step[HD_CUDA_RESULTS];
   int64_t launched, seen;
   int32_t bad_param;
@@ -114,6 +114,9 @@ void hd__exec_cuda_trace_end(hd_exec_cuda *exec);
 /* Bytes of a batch's input and of its targets. */
 int64_t hd__exec_cuda_x_bytes(const hd_exec_cuda *exec);
 int64_t hd__exec_cuda_target_bytes(const hd_exec_cuda *exec);
+
+/* Whether a use's gradient, when it is folded, is the sum of the batch already. */
+bool hd__exec_cuda_is_sum(const hd_exec_cuda *exec, const hd_plan_use *use);
 
 /* Where a value of the batch lies: its slot of row 0. */
 void *hd__exec_cuda_rows(const hd_exec_cuda *exec, int value);

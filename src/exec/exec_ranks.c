@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "comm/hosts.h"
+#include "exec/exec_cuda.h"
 #include "exec/exec_state.h"
 
 enum { MOST_LANES = 960, EVEN_SPEED = 1000, WHY_BYTES = 1600 };
@@ -144,7 +145,9 @@ void hd__exec_spent(int64_t *sums, const hd_exec *exec) {
   const int ranks = hd__hosts_ranks(world), each = HD_SPENT_KINDS + ranks;
   const int here = hd__hosts_first(world, exec->host);
   memset(sums, 0, (size_t)ranks * (size_t)each * sizeof *sums);
-  for (int place = 0; place < ranks && ranks > 1 && !exec->cuda; place++) { /* GPUs tell no times */
+  if (exec->cuda)
+    hd__exec_cuda_spent(sums, exec->cuda);
+  for (int place = 0; place < ranks && ranks > 1 && !exec->cuda; place++) {
     int64_t *of = sums + hd__hosts_member(world, place) * each;
     const int r = place - here;
     if (r < 0 || r >= hd__world_ranks(world)) /* there are several hosts */

@@ -3,5 +3,5 @@ core_sources += src/exec/exec.c src/exec/exec.h src/exec/exec_state.h src/exec/e
 core_sources += src/exec/exec_cuda.c src/exec/exec_cuda.h src/exec/exec_cuda_state.h src/exec/exec_cuda_launch.c \
   src/exec/exec_cuda_lower.c src/exec/exec_cuda_memory.c \
   src/exec/exec_cuda_native.c src/exec/exec_cuda_trace.c src/exec/exec_cuda_share.c \
-  src/exec/exec_cuda_share.h
+  src/exec/exec_cuda_share.h src/exec/exec_cuda_nccl.c src/exec/exec_cuda_nccl.h
 core_sources += src/exec/trace.c src/exec/trace.h src/exec/tally.c src/exec/tally.h

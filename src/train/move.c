@@ -73,8 +73,11 @@ static hd_status tell(hd_session *s, hd_ctx *ctx) {
   s->report.isa = hd__session_isa(s);
   s->report.memory_bytes = hd__session_bytes(s);
   s->report.gpu_memory = NULL;
+  s->report.gpus = 0;
+  s->report.gpu_sums = hd__exec_gpu_sums(s->exec);
   s->rank_times.exec = s->exec;
   s->saver.store = s->saver.store ? s->store : NULL;
+  HD_TRY(hd__gpu_accounts_gather(&s->gpu_memory, ctx, s->world, s->cuda));
   return hd__record_note_device(s->record, ctx, s->device, s->report.isa);
 }
 

@@ -8,9 +8,9 @@
 
 static size_t sums_of(const hd_rank_times *t) { return (size_t)t->ranks * (size_t)(HD_SPENT_KINDS + t->ranks); }
 
-hd_status hd__rank_times_init(hd_rank_times *t, hd_ctx *ctx, const hd_exec *exec, const hd_rank_place *place,
-                              int ranks) {
-  *t = (hd_rank_times){.exec = exec, .place = place, .ranks = ranks > 1 ? ranks : 0};
+hd_status hd__rank_times_init(hd_rank_times *t, hd_ctx *ctx, const hd_exec *exec, const hd_rank_place *place, int ranks,
+                              bool of_gpus) {
+  *t = (hd_rank_times){.exec = exec, .place = place, .ranks = ranks > 1 ? ranks : 0, .of_gpus = of_gpus};
   t->now = hd__calloc(sums_of(t) + 1, sizeof *t->now);
   t->told = hd__calloc(sums_of(t) + 1, sizeof *t->told);
   t->time = hd__calloc((size_t)t->ranks + 1, sizeof *t->time);
@@ -47,7 +47,8 @@ static void read_times(hd_rank_times *t, const int64_t *before) {
   static const int64_t nothing[HD_SPENT_KINDS + HD_WORLD_MOST_RANKS];
   hd__exec_spent(t->now, t->exec);
   for (int r = 0; r < t->ranks; r++)
-    t->time[r] = time_of(t->now + r * each, before ? before + r * each : nothing, t->ranks, t->place[r].lanes);
+    t->time[r] =
+        time_of(t->now + r * each, before ? before + r * each : nothing, t->ranks, t->of_gpus ? 1 : t->place[r].lanes);
 }
 
 const hd_rank_time *hd__rank_times_whole(hd_rank_times *t) {

@@ -341,8 +341,9 @@ static void finish_report(hd_session *s) {
   s->report.wall_s = hd__clock_process_s();
   s->report.rank_time = hd__rank_times_whole(&s->rank_times);
   if (s->cuda)
-    hd__cuda_memory(&s->gpu_memory, s->cuda);
-  s->report.gpu_memory = s->cuda ? &s->gpu_memory : NULL;
+    hd__gpu_accounts_read(&s->gpu_memory, s->cuda);
+  s->report.gpu_memory = s->cuda ? s->gpu_memory.of : NULL;
+  s->report.gpus = s->cuda ? s->gpu_memory.count : 0;
 }
 
 /* Samples that cannot be had end a run, but lose nothing of it: what failed is said, and how to go on. */
@@ -571,6 +572,7 @@ void hd_session_destroy(hd_session *s) {
   hd__segment_destroy(&s->guess_memory);
   hd__rescue_close(s->rescue);
   hd__rank_times_fini(&s->rank_times);
+  hd__gpu_accounts_fini(&s->gpu_memory);
   hd__free(s->places);
   hd__data_close(s->data);
   hd__segment_destroy(&s->skip_memory); /* behind whoever reads the data */

@@ -12,6 +12,7 @@
 #include "train/checkpoint.h"
 #include "train/config.h"
 #include "train/feed.h"
+#include "train/gpu_accounts.h"
 #include "train/network.h"
 #include "train/profile.h"
 #include "train/rank_times.h"
@@ -50,8 +51,8 @@ struct hd_session {
   char out[HD_PATH_BYTES], wrong_png[HD_PATH_BYTES];
   char device[64];              /* for the report: "cpu", "cuda:0,1" */
   char resumed_device[16];      /* what --device auto chose in the run that goes on; "": nothing */
-  char device_note[256];        /* for the report: why that device */
-  hd_gpu_memory gpu_memory;     /* for the report */
+  char device_note[320];        /* for the report: why that device, or why NCCL does not add */
+  hd_gpu_accounts gpu_memory;   /* for the report */
   char out_data[HD_PATH_BYTES]; /* the data's name for the report */
 
   int64_t batch, steps_per_epoch, steps_in_all;

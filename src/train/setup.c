@@ -337,6 +337,12 @@ int64_t hd__session_bytes(const hd_session *s) {
   return (int64_t)s->store->segment.bytes + hd__exec_bytes(s->exec) + hd__exec_bytes(s->eval_exec) + s->saver.bytes;
 }
 
+static void note_sums(hd_session *s) {
+  const char *why = hd__exec_gpu_sums_why(s->exec);
+  if (*why)
+    snprintf(s->device_note, sizeof s->device_note, "gradients of GPUs are added along the tree, not by NCCL: %s", why);
+}
+
 static void fill_report(hd_session *s, int32_t shards) {
   int64_t parameters = 0, trainable = 0;
   for (int p = 0; p < s->plan->param_count; p++) {
@@ -353,6 +359,7 @@ static void fill_report(hd_session *s, int32_t shards) {
                           .isa = hd__session_isa(s),
                           .device_note = s->device_note,
                           .library = hd__session_library(s),
+                          .gpu_sums = hd__exec_gpu_sums(s->exec),
                           .out = s->out,
                           .epochs = (int64_t)ceil(hd__config_real(s->config, HD_OPT_epochs)),
                           .steps = s->counters.step,
@@ -472,9 +479,13 @@ hd_status hd__session_setup(hd_session *s, hd_ctx *ctx) {
   HD_TRY(choose_steps(s, ctx, &shards));
   HD_TRY(hd__session_equip(s, ctx, shards));
   HD_TRY(fill_weights(s, ctx, resumes ? folder : NULL));
+  note_sums(s);
   fill_report(s, shards);
   HD_TRY(settle_threads(s, ctx, shards));
-  HD_TRY(hd__rank_times_init(&s->rank_times, ctx, s->exec, s->places, s->cuda ? 1 : hd__hosts_ranks(s->world)));
+  const bool tells_times = !s->cuda || hd__hosts_count(s->world) == 1;
+  HD_TRY(hd__rank_times_init(&s->rank_times, ctx, s->exec, s->places, tells_times ? hd__hosts_ranks(s->world) : 1,
+                             s->cuda != NULL));
+  HD_TRY(hd__gpu_accounts_gather(&s->gpu_memory, ctx, s->world, s->cuda));
   json_decref(s->record);
   s->record = NULL;
   HD_TRY(hd__record_make(&s->record, ctx, s->config, &s->network, s->data, shards, hd__lanes_count(s->lanes)));

@@ -4,6 +4,9 @@
 # precision; and the libraries really computed.
 . "$SRCDIR/tests/bits/trained.sh"
 . "$SRCDIR/tests/cuda/which_gpu.sh"
+if [ "${HD_GPU:-stub}" = real ]; then there=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU'); else there=2; fi
+STUB_CUDA_GPUS=$there
+export STUB_CUDA_GPUS
 
 # near WANTED FOUND BOUND: within the bound, relatively.
 near() { awk -v a="$1" -v b="$2" -v bound="$3" 'BEGIN {
@@ -36,8 +39,24 @@ if ! gpu=$(gpu_arch "$folder"); then
 elif ! "$HEDDLE" train --device cuda --arithmetic native --model simplenet --max-steps 1 --out "$folder/probe" >/dev/null 2>"$folder/err"; then
   result skip "the GPU's libraries: $(cat "$folder/err")"
 else
+  if [ "$there" -ge 2 ]; then
+    several="--model simplenet --optimizer sgd --lr 0.02 --momentum 0.9"
+    # shellcheck disable=SC2086
+    run $several
+    wanted=$loss by=tree
+    [ ! -e "$BUILDDIR/.libs/heddle-nccl.so" ] || [ "${HD_GPU:-stub}" = real ] || by=NCCL
+    for layout in "cuda:0,1" "cuda --procs 2"; do
+      # shellcheck disable=SC2086
+      check "simplenet in TF32 on $layout" 0.001 tf32 "$wanted" $several --device $layout --arithmetic native --precision tf32
+      sums=$(value gpu_sums "$folder/json")
+      case $sums in "$by"*) : ;; *) [ "${HD_GPU:-stub}" = real ] ;; esac
+      if [ $? = 0 ] && [ -n "$sums" ]; then result pass "gradients of two GPUs are added by $sums"
+      else result fail "gradients of two GPUs are added by $by" "found '$sums'"; fi
+    done
+  fi
+  [ -z "${HD_MODELS:-}" ] || { echo "1..$count"; exit 0; } # as tools/gpu-report asks
   for model in cnn simplenet "$SRCDIR/tests/bits/mixed.yaml" "$SRCDIR/tests/bits/norm.yaml" "$SRCDIR/tests/bits/shared.yaml"; do
-    options="--model $model --optimizer sgd --lr 0.02 --momentum 0.9"
+    options="--model $model --optimizer sgd --lr 0.02 --momentum 0.9 --max-steps 5"
     net=$(basename "$model" .yaml)
     # shellcheck disable=SC2086
     run $options
@@ -47,18 +66,19 @@ else
     # shellcheck disable=SC2086
     check "$net in bfloat16" 0.01 bf16 "$wanted" $options --device cuda --arithmetic native --precision bf16
   done
-  run --model cnn --lr 0.01
-  check "large convolutions of cnn in float32" 0.00001 convolutions "$loss" --model cnn --lr 0.01 --device cuda --arithmetic native
+  run --model cnn --lr 0.01 --max-steps 3
+  check "large convolutions of cnn in float32" 0.00001 convolutions "$loss" --model cnn --lr 0.01 --max-steps 3 --device cuda \
+    --arithmetic native
   sed 's/out: 1400/out: 2800/' "$SRCDIR/tests/bits/native.yaml" >"$folder/wide.yaml"
   wide="--model $folder/wide.yaml --lr 0.01 --max-steps 2"
   # shellcheck disable=SC2086
   run $wide
   # shellcheck disable=SC2086
   check "wide linear layers in float32" 0.00001 products "$loss" $wide --device cuda --arithmetic native
-  run --model cnn --device cuda --arithmetic native --precision tf32
+  run --model cnn --device cuda --arithmetic native --precision tf32 --max-steps 6
   whole=$digest
-  (train --model cnn --device cuda --arithmetic native --precision tf32 --max-steps 7 --out "$folder/half" >/dev/null 2>"$folder/err")
-  (train --resume "$folder/half" --device cuda --max-steps 10 >"$folder/json" 2>>"$folder/err")
+  (train --model cnn --device cuda --arithmetic native --precision tf32 --max-steps 4 --out "$folder/half" >/dev/null 2>"$folder/err")
+  (train --resume "$folder/half" --device cuda --max-steps 6 >"$folder/json" 2>>"$folder/err")
   if [ -n "$whole" ] && [ "$(value weights_sha256 "$folder/json")" = "$whole" ]; then result pass "stopped and resumed: the same bits"
   else result fail "stopped and resumed: the same bits" "$whole, found $(value weights_sha256 "$folder/json") $(cat "$folder/err")"; fi
 fi

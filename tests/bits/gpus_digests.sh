@@ -7,6 +7,7 @@
 . "$SRCDIR/tests/mpi_lib.sh"
 kernels=scalar workers=0 MPI_EXTRA=
 if [ "${HD_GPU:-stub}" = real ]; then there=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU'); else there=4; fi
+[ "$there" -le "${HD_MOST_GPUS:-8}" ] || there=$HD_MOST_GPUS
 STUB_CUDA_GPUS=4
 export STUB_CUDA_GPUS
 
@@ -61,7 +62,7 @@ on_hosts() {
 if [ "$there" -lt 2 ]; then
   result skip "several GPUs: there is one at most"
 elif gpu=$(gpu_arch "$folder"); then
-  for experiment in adamw sgd mixed norm shard shared rules; do
+  for experiment in ${HD_EXPERIMENTS:-adamw sgd mixed norm shard shared rules}; do
     for gpus in 2 3 4; do
       [ "$gpus" -gt "$there" ] || on_gpus $gpus $experiment whole ""
     done
@@ -71,7 +72,7 @@ elif gpu=$(gpu_arch "$folder"); then
   on_ranks 2 mixed whole "--workers 2 --prefetch-factor 1"
   workers=0
   on_gpus 2 norm stopped ""
-  for experiment in adamw mixed norm shard rules; do
+  for experiment in ${HD_EXPERIMENTS:-adamw mixed norm shard rules}; do
     for gpus in 2 3; do
       [ "$gpus" -gt "$there" ] || on_ranks $gpus $experiment whole ""
     done

@@ -207,7 +207,8 @@ stub() { export HEDDLE_CUDA_DRIVER=$STUB HEDDLE_CUDA_MODULE=$MODULE; }
   command -v python3 >/dev/null || skip "python3 is not installed"
   tail -n 1 out | python3 -c '
 import json, sys
-m = json.load(sys.stdin)["gpu_memory"]
+(m,) = json.load(sys.stdin)["gpu_memory"]
+assert (m["rank"], m["gpu"]) == (0, 0), m
 parts = m["parts"]
 assert sum(p["bytes"] for p in parts.values()) == m["allocated_bytes"] <= m["reserved_bytes"] <= m["peak_bytes"], m
 assert m["total_bytes"] == 1 << 30 and m["free_bytes"] == m["total_bytes"] - m["reserved_bytes"], m

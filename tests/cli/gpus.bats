@@ -42,6 +42,34 @@ RUN="train --model simplenet --out run"
   [ "$(json_get device ranks <out)" = "cuda:2,0 2" ]
 }
 
+@test "the memory of each GPU, of each rank" {
+  need_json
+  "$HEDDLE" $RUN --device cuda:2,0 --max-steps 3 --json >out
+  [ "$(grep -Ec '^GPU memory      GPU [02]: [0-9.]+ MiB allocated, .*: weights .*data set' out)" -eq 2 ]
+  [ "$(json_get gpu_memory.0.rank gpu_memory.0.gpu gpu_memory.1.rank gpu_memory.1.gpu <out)" = "0 2 0 0" ]
+  [ "$(json_get gpu_memory.0.reserved_bytes gpu_memory.0.parts.weights.bytes <out)" = \
+    "$(json_get gpu_memory.1.reserved_bytes gpu_memory.1.parts.weights.bytes <out)" ]
+  "$HEDDLE" $RUN-2 --device cuda --procs 3 --max-steps 3 --json >out
+  [ "$(grep -Ec '^GPU memory      rank [012], GPU [012]: ' out)" -eq 3 ]
+  [ "$(json_get gpu_memory.2.rank gpu_memory.2.gpu <out)" = "2 2" ]
+  [ "$(json_get gpu_memory.2.parts.optimizer.bytes <out)" = "$(json_get gpu_memory.0.parts.optimizer.bytes <out)" ]
+  [ "$(json_get gpu_memory.2.allocated_bytes <out)" -gt 0 ]
+}
+
+@test "where ranks' time went: to computing, or to waiting for whom" {
+  need_json
+  "$HEDDLE" launch -n 3 -- sh -c '[ "$RANK" = 1 ] || export STUB_CUDA_SKIP=1 # the others have nothing to do
+    exec "$HEDDLE" '"$RUN"' --device cuda --batch 1024 --epochs 1 --threads 1 --json' >out
+  [ "$(json_get rank_times.0.waited_for rank_times.2.waited_for <out)" = "1 1" ]
+  grep -Eq '^ +0 +[0-9.]+ +[0-9.]+ +[0-9.]+  rank 1, [0-9.]+ s$' out
+  for rank in 0 1; do
+    awk -v data="$(json_get rank_times.$rank.data_s <out)" -v compute="$(json_get rank_times.$rank.compute_s <out)" \
+      -v waiting="$(json_get rank_times.$rank.waiting_s <out)" -v all="$(json_get train_s <out)" -v rank=$rank 'BEGIN {
+        sum = data + compute + waiting
+        exit !(sum > 0.5 * all && sum < 1.05 * all && (rank == 1 || waiting > 0)) }'
+  done
+}
+
 @test "GPUs that cannot reach each other, too little memory on one of them" {
   "$HEDDLE" $RUN --device cuda:0,1 --max-steps 3 >out
   STUB_CUDA_APART=1 "$HEDDLE" $RUN-2 --device cuda:0,1 --max-steps 3 >out2

@@ -30,10 +30,14 @@ void cuda_table_environment(void) {
     setenv("HEDDLE_CUDA_MODULE", path, 0);
     return;
   }
-  snprintf(path, sizeof path, "%s/tests/cuda/.libs/driver_stub.so", build ? build : ".");
-  setenv("HEDDLE_CUDA_DRIVER", path, 1);
-  snprintf(path, sizeof path, "%s/tests/cuda/.libs/module_stub.so", build ? build : ".");
-  setenv("HEDDLE_CUDA_MODULE", path, 1);
+  static const char *const stub[][2] = {{"HEDDLE_CUDA_DRIVER", "driver"},
+                                        {"HEDDLE_CUDA_MODULE", "module"},
+                                        {"HEDDLE_CUDA_LIBRARIES", "library"},
+                                        {"HEDDLE_NCCL", "nccl"}};
+  for (size_t i = 0; i < sizeof stub / sizeof *stub; i++) {
+    snprintf(path, sizeof path, "%s/tests/cuda/.libs/%s_stub.so", build ? build : ".", stub[i][1]);
+    setenv(stub[i][0], path, 1);
+  }
 }
 
 /* On a failure there is nothing to compare: the test ends. */

@@ -245,16 +245,45 @@ static double now_ms(void) {
   return 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
 }
 
-static void run_until(struct cu_event *event, long mark);
+static int run_one(struct cu_stream *stream);
 
-static void run_one(struct cu_stream *stream) {
+static int waits(const queued *op) { return op->kind == OP_AFTER && op->event->done < op->mark; }
+
+/* GPUs compute side by side: while one waits for others, the other streams of this process do what they can. Whether one
+ * of them did something. */
+static int run_others(const struct cu_stream *waiting) {
+  static int running;
+  int ran = 0;
+  for (size_t i = 0; i < sizeof streams / sizeof *streams && !running; i++) {
+    struct cu_stream *s = streams[i];
+    running = 1;
+    while (s && s != waiting && s->work.first && !waits(s->work.first) && run_one(s))
+      ran = 1;
+    running = 0;
+  }
+  return ran;
+}
+
+static void run_op(struct cu_context *gpu, const queued *op) {
+  switch (op->kind) {
+  case OP_LAUNCH: (op->function->by_blocks ? run_blocks : run_grid)(op); break;
+  case OP_CALL: op->call(op->arguments); break;
+  case OP_COPY: memcpy(op->to, op->from, op->bytes); break;
+  case OP_CLEAR: memset(op->to, 0, op->bytes); break;
+  default: return;
+  }
+  gpu->from_others += op->across ? op->bytes : 0;
+}
+
+/* The first thing on the stream, or what that waits for; whether anything was done. */
+static int run_one(struct cu_stream *stream) {
   struct cu_context *gpu = &gpus[stream->gpu];
   queued *op = stream->work.first;
+  if (waits(op))
+    return run_one(op->event->stream);
   open_memory(op->kind == OP_POLL ? -1 : open_gpu);
-  if (op->kind == OP_POLL && gpu->broken == CU_DONE && !op->poll(op->polled)) {
-    sched_yield();
-    return;
-  }
+  if (op->kind == OP_POLL && gpu->broken == CU_DONE && !op->poll(op->polled))
+    return run_others(stream);
   stream->work.first = op->next;
   if (op->kind == OP_LAUNCH && ++gpu->kernels == number("STUB_CUDA_LOSE", 0) &&
       stream->gpu == number("STUB_CUDA_LOSE_GPU", 0))
@@ -264,29 +293,27 @@ static void run_one(struct cu_stream *stream) {
   if (op->kind == OP_RECORD) {
     op->event->done = op->mark;
     op->event->done_ms = now_ms();
-  } else if (op->kind == OP_AFTER)
-    run_until(op->event, op->mark);
-  else if (gpu->broken == CU_DONE && op->kind == OP_LAUNCH)
-    (op->function->by_blocks ? run_blocks : run_grid)(op);
-  else if (gpu->broken == CU_DONE && op->kind == OP_CALL)
-    op->call(op->arguments);
-  else if (gpu->broken == CU_DONE && op->kind == OP_COPY)
-    memcpy(op->to, op->from, op->bytes);
-  else if (gpu->broken == CU_DONE && op->kind == OP_CLEAR)
-    memset(op->to, 0, op->bytes);
-  gpu->from_others += op->across ? op->bytes : 0;
+  } else if (gpu->broken == CU_DONE)
+    run_op(gpu, op);
   free(op);
+  return 1;
+}
+
+/* Where nothing can be done another process has to. */
+static void run_or_rest(struct cu_stream *stream) {
+  if (!run_one(stream))
+    sched_yield();
 }
 
 static void run_until(struct cu_event *event, long mark) {
   while (event->done < mark)
-    run_one(event->stream);
+    run_or_rest(event->stream);
 }
 
 static cu_result drain(struct cu_stream *stream) {
   const uint64_t before = hd__fpmode_enter(); /* as kernels are compiled: denormals are zeros */
   while (stream->work.first)
-    run_one(stream);
+    run_or_rest(stream);
   hd__fpmode_leave(before);
   return gpus[stream->gpu].broken;
 }
@@ -536,10 +563,8 @@ STUB cuStreamQuery(cu_stream stream) {
   if (state_of(stream->gpu) != CU_DONE)
     return state_of(stream->gpu);
   const uint64_t before = hd__fpmode_enter();
-  for (const queued *last = NULL; stream->work.first && stream->work.first != last;) {
-    last = stream->work.first->kind == OP_POLL ? stream->work.first : NULL;
-    run_one(stream);
-  }
+  while (stream->work.first && run_one(stream))
+    ;
   hd__fpmode_leave(before);
   return stream->work.first ? CU_NOT_READY : gpus[stream->gpu].broken;
 }
@@ -576,6 +601,14 @@ STUB cuEventSynchronize(cu_event event) {
   run_until(event, event->recorded);
   hd__fpmode_leave(before);
   return gpus[event->gpu].broken;
+}
+
+STUB cuEventQuery(cu_event event) {
+  const uint64_t before = hd__fpmode_enter();
+  while (event->done < event->recorded && run_one(event->stream))
+    ;
+  hd__fpmode_leave(before);
+  return event->done < event->recorded ? CU_NOT_READY : gpus[event->gpu].broken;
 }
 
 STUB cuEventElapsedTime(float *ms, cu_event begin, cu_event end) {

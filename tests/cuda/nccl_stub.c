@@ -1,12 +1,16 @@
 /* A stand-in for libnccl.so.2: ranks of one host copy through memory that they share, from and to the memory of the
  * stand-in driver's GPUs, whose streams wait as long as a peer does not come.
  *
- * Nothing happens when a call returns, and a communicator is begun only when all ranks have come: who forgets to ask sees
- * it. Its own sums go from the last rank to the first, so that they differ from sums by rank. Variables say what breaks:
+ * Nothing happens when a call returns: a communicator is begun only when all ranks have come, and a transfer is on its
+ * stream only when somebody has asked after it. Who forgets to ask sees it. Its own sums go from the last rank to the
+ * first, so that they differ from sums by rank. Variables say what breaks:
  *
  *   STUB_NCCL_ERROR=N   the N-th transfer of a rank ends in an error
- *   STUB_NCCL_HANG=N    it never ends
- *   STUB_NCCL_DIE=R:N   rank R ends in its N-th transfer */
+ *   STUB_NCCL_REFUSE=N  the N-th call of a process is refused
+ *   STUB_NCCL_HANG=N    the N-th transfer never ends
+ *   STUB_NCCL_DIE=R:N   rank R ends in its N-th transfer
+ *   STUB_NCCL_SKEW=R    rank R's sums are wrong in the last bit
+ *   STUB_NCCL_TOLD=FILE gets, for each communicator that ends, its rank, its ranks, and how many sums and floats they were */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -23,6 +27,8 @@
 
 enum { MOST_RANKS = 8, SLOT_BYTES = 8 << 20, BOX_BYTES = 8 << 20, MOST_PARTS = 64 };
 
+typedef struct transfer transfer;
+
 typedef struct shared {
   atomic_int joined;
   atomic_ulong put[MOST_RANKS], taken[MOST_RANKS];
@@ -36,6 +42,9 @@ struct ncclComm {
   unsigned long collectives, sends[MOST_RANKS], receives[MOST_RANKS], transfers;
   ncclResult_t state;
   int aborted, queued; /* queued: transfers that hold it */
+  transfer *pending;   /* not on its stream yet */
+  cudaStream_t stream;
+  unsigned long sums, floats;
 };
 
 typedef enum part_kind { BROADCAST, REDUCE, ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, SEND, RECV } part_kind;
@@ -51,17 +60,18 @@ typedef struct part {
   unsigned long number;
 } part;
 
-typedef struct transfer {
+struct transfer {
   ncclComm_t comm;
   int parts, hangs;
   part part[];
-} transfer;
+};
 
+/* Of one thread; those of a communicator follow each other. */
 static struct {
   int depth, count;
   part part[MOST_PARTS];
-  ncclComm_t comm;
-  cudaStream_t stream;
+  ncclComm_t comm[MOST_PARTS];
+  cudaStream_t stream[MOST_PARTS];
 } group;
 
 static long number(const char *variable) {
@@ -81,7 +91,8 @@ static char *box_of(const struct ncclComm *c, int from, int to) {
 
 /* ---- what a transfer does ---- */
 
-#define ADD(type)                                                                                                      \
+/* Sums and products of whole numbers wrap around: they are made of unsigned ones, `wide`. */
+#define ADD(type, wide)                                                                                                \
   for (size_t i = 0; i < p->count; i++) {                                                                              \
     type sum = 0;                                                                                                      \
     for (int r = c->ranks - 1; r >= 0; r--) {                                                                          \
@@ -89,8 +100,8 @@ static char *box_of(const struct ncclComm *c, int from, int to) {
       sum = r == c->ranks - 1   ? x                                                                                    \
             : p->op == ncclMin  ? (x < sum ? x : sum)                                                                  \
             : p->op == ncclMax  ? (x > sum ? x : sum)                                                                  \
-            : p->op == ncclProd ? (type)(sum * x)                                                                      \
-                                : (type)(sum + x);                                                                     \
+            : p->op == ncclProd ? (type)((wide)sum * (wide)x)                                                          \
+                                : (type)((wide)sum + (wide)x);                                                         \
     }                                                                                                                  \
     ((type *)p->output)[i] = p->op == ncclAvg ? (type)(sum / (type)c->ranks) : sum;                                    \
   }
@@ -98,12 +109,14 @@ static char *box_of(const struct ncclComm *c, int from, int to) {
 static void reduce(const struct ncclComm *c, const part *p) {
   const size_t offset = p->kind == REDUCE_SCATTER ? (size_t)c->rank * p->count * p->size : 0;
   switch (p->type) {
-  case ncclFloat32: ADD(float) break;
-  case ncclFloat64: ADD(double) break;
-  case ncclInt32: ADD(int) break;
-  case ncclInt64: ADD(long) break;
-  default: ADD(unsigned char)
+  case ncclFloat32: ADD(float, float) break;
+  case ncclFloat64: ADD(double, double) break;
+  case ncclInt32: ADD(int, unsigned) break;
+  case ncclInt64: ADD(long, unsigned long) break;
+  default: ADD(unsigned char, unsigned)
   }
+  for (size_t i = 0; getenv("STUB_NCCL_SKEW") && number("STUB_NCCL_SKEW") == c->rank && i < p->count; i++)
+    ((unsigned char *)p->output)[i * p->size] ^= 1;
 }
 
 static void take(const struct ncclComm *c, const part *p) {
@@ -161,8 +174,18 @@ static int move_message(struct ncclComm *c, part *p) {
   return 1;
 }
 
+static void tell(const struct ncclComm *c) {
+  const char *path = getenv("STUB_NCCL_TOLD");
+  FILE *file = path ? fopen(path, "a") : NULL;
+  if (!file)
+    return;
+  fprintf(file, "%d %d %lu %lu\n", c->rank, c->ranks, c->sums, c->floats);
+  fclose(file);
+}
+
 static void let_go(ncclComm_t c) {
   if (--c->queued == 0 && c->aborted) {
+    tell(c);
     munmap(c->all, sizeof *c->all);
     free(c);
   }
@@ -187,40 +210,64 @@ static int poll_transfer(void *arg) {
 
 /* ---- queueing ---- */
 
-static ncclResult_t flush_group(void) {
-  ncclComm_t c = group.comm;
+/* Called by who asks after the communicator, with its GPU in use. */
+static ncclResult_t put_on_stream(ncclComm_t c) {
   int (*queue)(cudaStream_t, int (*)(void *), void *);
   void *driver = dlopen(getenv("HEDDLE_CUDA_DRIVER"), RTLD_NOW | RTLD_NOLOAD);
   void *found = driver ? dlsym(driver, "stub_cuda_poll") : NULL;
+  transfer *t = c->pending;
+  c->pending = NULL;
+  if (!found)
+    return ncclSystemError;
+  memcpy(&queue, &found, sizeof queue);
+  return queue(c->stream, poll_transfer, t) == 0 ? ncclSuccess : ncclUnhandledCudaError;
+}
+
+/* Parts [first, end) of the group, of one communicator. */
+static void begin_transfer(int first, int end) {
+  ncclComm_t c = group.comm[first];
   const char *dies = getenv("STUB_NCCL_DIE");
   int rank, at;
-  if (group.count == 0 || !found)
-    return group.count == 0 ? ncclSuccess : ncclSystemError;
-  transfer *t = calloc(1, sizeof *t + (size_t)group.count * sizeof *t->part);
+  transfer *t = calloc(1, sizeof *t + (size_t)(end - first) * sizeof *t->part);
   t->comm = c;
-  t->parts = group.count;
-  memcpy(t->part, group.part, (size_t)group.count * sizeof *t->part);
-  group.count = 0;
+  t->parts = end - first;
+  memcpy(t->part, group.part + first, (size_t)t->parts * sizeof *t->part);
   c->transfers++;
   c->queued++;
+  c->pending = t;
+  c->stream = group.stream[first];
+  for (int i = first; i < end; i++) {
+    c->sums += group.part[i].kind == ALL_REDUCE;
+    c->floats += group.part[i].kind == ALL_REDUCE ? group.part[i].count : 0;
+  }
   t->hangs = (long)c->transfers == number("STUB_NCCL_HANG");
   if ((long)c->transfers == number("STUB_NCCL_ERROR"))
     c->state = ncclRemoteError;
   if (dies && sscanf(dies, "%d:%d", &rank, &at) == 2 && rank == c->rank && at == (int)c->transfers)
     raise(SIGKILL);
-  memcpy(&queue, &found, sizeof queue);
-  return queue(group.stream, poll_transfer, t) == 0 ? ncclSuccess : ncclUnhandledCudaError;
+}
+
+static ncclResult_t flush_group(void) {
+  const int count = group.count;
+  group.count = 0;
+  for (int first = 0, end = 1; first < count; first = end++) {
+    while (end < count && group.comm[end] == group.comm[first])
+      end++;
+    begin_transfer(first, end);
+  }
+  return count > 0 ? ncclInProgress : ncclSuccess;
 }
 
 static ncclResult_t add(part p, ncclComm_t c, cudaStream_t stream) {
+  static long calls;
   p.size = size_of(p.type);
-  if (c->state != ncclSuccess || p.count * p.size * (p.kind == REDUCE_SCATTER ? (size_t)c->ranks : 1) > SLOT_BYTES ||
-      group.count == MOST_PARTS)
+  if (++calls == number("STUB_NCCL_REFUSE") || c->pending || c->state != ncclSuccess ||
+      p.count * p.size * (p.kind == REDUCE_SCATTER ? (size_t)c->ranks : 1) > SLOT_BYTES || group.count == MOST_PARTS)
     return ncclInvalidUsage;
   p.number = p.kind == SEND ? ++c->sends[p.peer] : p.kind == RECV ? ++c->receives[p.peer] : ++c->collectives;
-  group.part[group.count++] = p;
-  group.comm = c;
-  group.stream = stream;
+  group.part[group.count] = p;
+  group.comm[group.count] = c;
+  group.stream[group.count++] = stream;
   return group.depth > 0 ? ncclSuccess : flush_group();
 }
 
@@ -231,6 +278,11 @@ static ncclResult_t add(part p, ncclComm_t c, cudaStream_t stream) {
 
 const char *ncclGetErrorString(ncclResult_t result) {
   return result == ncclRemoteError ? "remote process exited or there was a network error" : "said by the stub";
+}
+
+ncclResult_t ncclGetVersion(int *version) {
+  *version = 22903;
+  return ncclSuccess;
 }
 
 ncclResult_t ncclGetUniqueId(ncclUniqueId *id) {
@@ -261,13 +313,17 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *out, int ranks, ncclUniqueId id,
 ncclResult_t ncclCommGetAsyncError(ncclComm_t c, ncclResult_t *state) {
   if (c->state == ncclInProgress && atomic_load(&c->all->joined) == c->ranks)
     c->state = ncclSuccess;
+  if (c->pending && c->state == ncclSuccess)
+    c->state = put_on_stream(c);
   *state = c->state;
   return ncclSuccess;
 }
 
 ncclResult_t ncclCommAbort(ncclComm_t c) {
   c->aborted = 1;
-  c->queued++;
+  c->queued += c->pending ? 0 : 1; /* what is not on a stream holds it no more */
+  free(c->pending);
+  c->pending = NULL;
   let_go(c);
   return ncclSuccess;
 }

@@ -5,7 +5,8 @@ else
   HEDDLE_CUDA_DRIVER=$BUILDDIR/tests/cuda/.libs/driver_stub.so
   HEDDLE_CUDA_MODULE=$BUILDDIR/tests/cuda/.libs/module_stub.so
   HEDDLE_CUDA_LIBRARIES=$BUILDDIR/tests/cuda/.libs/library_stub.so
-  export HEDDLE_CUDA_DRIVER HEDDLE_CUDA_LIBRARIES
+  HEDDLE_NCCL=$BUILDDIR/tests/cuda/.libs/nccl_stub.so
+  export HEDDLE_CUDA_DRIVER HEDDLE_CUDA_LIBRARIES HEDDLE_NCCL
 fi
 export HEDDLE_CUDA_MODULE
 

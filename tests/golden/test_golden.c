@@ -4,11 +4,15 @@
  * tests/golden/networks.json holds those of the networks with batch norm and with strides, on the built-in digits,
  * from heddle's first weights (tools/pytorch/torch_golden.py made it). Others, from PyTorch's own first weights and on
  * MNIST in file order, are not part of the project: they are looked for in ../shared beside the source folder, and
- * skipped where they are not. */
+ * skipped where they are not.
+ *
+ * With HD_GPU=real, as make check-gpu sets it, the machine's GPU follows them, once by heddle's kernels and once by
+ * NVIDIA's libraries; with HD_GPU=stub the stand-in for one does, which takes minutes. */
 #include <jansson.h>
 #include <unistd.h>
 
 #include "heddle/session.h"
+#include "cuda/cuda_table.h"
 #include "tap.h"
 
 static const double LOSS_TOLERANCE = 1e-3, LR_TOLERANCE = 1e-6;
@@ -21,6 +25,7 @@ typedef struct golden_source {
   char init[PATH]; /* folder of NAME.init.safetensors; "": heddle's own first weights */
   const char *out; /* runs go there */
   json_t *cases;
+  const char *device, *arithmetic;
 } golden_source;
 
 /* The cases of ../shared, whose file does not say heddle's settings. */
@@ -65,20 +70,13 @@ static hd_status configure(hd_config *config, hd_ctx *ctx, const golden_source *
                            const char *const *settings) {
   char init[2 * PATH], out[2 * PATH];
   snprintf(init, sizeof init, "%s/%s.init.safetensors", from->init, name);
-  snprintf(out, sizeof out, "%s/%s", from->out, name);
-  const char *const common[] = {"data",
-                                from->data,
-                                "no-shuffle",
-                                "true",
-                                "max-steps",
-                                "100",
-                                "log-every",
-                                "1",
-                                "out",
-                                out,
-                                *from->init ? "init" : NULL,
-                                init,
-                                NULL};
+  snprintf(out, sizeof out, "%s/%s-%s-%s", from->out, name, from->device, from->arithmetic);
+  const char *const common[] = {"data",       from->data,   "no-shuffle",
+                                "true",       "max-steps",  "100",
+                                "log-every",  "1",          "device",
+                                from->device, "arithmetic", from->arithmetic,
+                                "out",        out,          *from->init ? "init" : NULL,
+                                init,         NULL};
   hd_status status = set_all(config, ctx, settings);
   return status == HD_OK ? set_all(config, ctx, common) : status;
 }
@@ -120,7 +118,7 @@ static void follow(const golden_source *from, const char *name, const char *cons
     int steps = (int)json_integer_value(json_object_get(want, "steps"));
     double loss = worst(t.loss, json_object_get(want, "losses"), steps),
            lr = worst(t.lr, json_object_get(want, "lr"), t.steps);
-    is_int(t.steps, MOST_STEPS, "%s: 100 steps ran", name);
+    is_int(t.steps, MOST_STEPS, "%s, %s %s: 100 steps ran", name, from->device, from->arithmetic);
     ok(steps > 0 && loss <= LOSS_TOLERANCE, "%s: the losses of %d steps, off by %.1e at most", name, steps, loss);
     ok(lr <= LR_TOLERANCE, "%s: the learning rates of %d steps, off by %.1e at most", name, t.steps, lr);
   }
@@ -128,14 +126,14 @@ static void follow(const golden_source *from, const char *name, const char *cons
 }
 
 /* Trajectories that stand beside this file: digits, heddle's first weights, the settings in the file. */
-static void follow_own(const char *source, const char *out) {
+static void follow_own(const char *source, const char *out, const char *device, const char *arithmetic) {
   const char *build = getenv("BUILDDIR"), *settings[2 * MOST_SETTINGS + 1], *label, *name;
   char path[PATH], command[3 * PATH];
-  golden_source own = {.out = out};
+  golden_source own = {.out = out, .device = device, .arithmetic = arithmetic};
   json_t *one, *setting;
   snprintf(path, sizeof path, "%s/tests/golden/networks.json", source);
   snprintf(own.data, sizeof own.data, "%s/digits", out);
-  snprintf(command, sizeof command, "mkdir '%s' && '%s/tests/bits/make_idx' '%s' 6400 50", own.data,
+  snprintf(command, sizeof command, "mkdir -p '%s' && '%s/tests/bits/make_idx' '%s' 6400 50", own.data,
            build ? build : ".", own.data);
   json_t *losses = json_load_file(path, 0, NULL);
   if (!losses || system(command) != 0)
@@ -153,8 +151,8 @@ static void follow_own(const char *source, const char *out) {
   json_decref(losses);
 }
 
-static void follow_shared(const char *source, const char *out) {
-  golden_source shared = {.out = out};
+static void follow_shared(const char *source, const char *out, const char *device, const char *arithmetic) {
+  golden_source shared = {.out = out, .device = device, .arithmetic = arithmetic};
   char path[PATH];
   snprintf(shared.data, sizeof shared.data, "%s/../shared/data/mnist", source);
   snprintf(shared.init, sizeof shared.init, "%s/../shared/golden", source);
@@ -173,10 +171,16 @@ static void follow_shared(const char *source, const char *out) {
 int main(void) {
   const char *source = getenv("SRCDIR") ? getenv("SRCDIR") : ".";
   char folder[] = "/tmp/heddle-golden.XXXXXX", command[PATH];
+  const int gpu = getenv("HD_GPU") != NULL;
   if (!mkdtemp(folder))
     bail_out("no temporary folder");
-  follow_own(source, folder);
-  follow_shared(source, folder);
+  if (gpu)
+    cuda_table_environment();
+  for (int native = 0; native < (gpu ? 2 : 1); native++) {
+    const char *arithmetic = native ? "native" : "portable";
+    follow_own(source, folder, gpu ? "cuda" : "cpu", arithmetic);
+    follow_shared(source, folder, gpu ? "cuda" : "cpu", arithmetic);
+  }
   snprintf(command, sizeof command, "rm -rf '%s'", folder);
   if (system(command) != 0)
     diag("%s is left behind", folder);

@@ -24,7 +24,8 @@
   CALL(ncclAllGather, (const void *, void *, size_t, ncclDataType_t, ncclComm_t, cudaStream_t))                        \
   CALL(ncclReduceScatter, (const void *, void *, size_t, ncclDataType_t, ncclRedOp_t, ncclComm_t, cudaStream_t))       \
   CALL(ncclSend, (const void *, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t))                                \
-  CALL(ncclRecv, (void *, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t))
+  CALL(ncclRecv, (void *, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t))                                      \
+  CALL(ncclGetVersion, (int *))
 
 static struct {
 #define CALL(name, parameters) ncclResult_t(*name) parameters;
@@ -74,6 +75,11 @@ static int open_library(const char *name, char *why) {
   return 0;
 }
 
+static int number(int *version, char *why) { return check(nccl.ncclGetVersion(version), "ncclGetVersion", why); }
+
+static int open_group(char *why) { return check(nccl.ncclGroupStart(), "ncclGroupStart", why); }
+static int close_group(char *why) { return check(nccl.ncclGroupEnd(), "ncclGroupEnd", why); }
+
 static int make_id(void *id, char *why) {
   ncclUniqueId made;
   if (check(nccl.ncclGetUniqueId(&made), "ncclGetUniqueId", why))
@@ -119,10 +125,10 @@ static ncclResult_t queue(ncclComm_t to, const hd_nccl_call *c, cudaStream_t str
 }
 
 static int call(void *communicator, const hd_nccl_call *calls, int count, void *stream, char *why) {
-  int failed = check(nccl.ncclGroupStart(), "ncclGroupStart", why);
+  int failed = open_group(why);
   for (int i = 0; i < count && !failed; i++)
     failed = check(queue(communicator, &calls[i], stream), "queueing a transfer", why);
-  return check(nccl.ncclGroupEnd(), "ncclGroupEnd", why) || failed ? -1 : 0;
+  return close_group(why) || failed ? -1 : 0;
 }
 
 static void end(void *communicator, int aborts) {
@@ -135,7 +141,10 @@ static void end(void *communicator, int aborts) {
 extern const hd_nccl hd_module_nccl;
 __attribute__((visibility("default"))) const hd_nccl hd_module_nccl = {.version = HD_NCCL_VERSION,
                                                                        .open = open_library,
+                                                                       .number = number,
                                                                        .make_id = make_id,
+                                                                       .open_group = open_group,
+                                                                       .close_group = close_group,
                                                                        .begin = begin,
                                                                        .test = test,
                                                                        .call = call,

@@ -82,6 +82,7 @@ typedef struct hd_cuda_meet {
   const float *sums, *sums2;
   float *out, *out2;
   int64_t sums_stride, out_stride, count, pixels; /* pixels: of a sample, for statistics */
+  int32_t as_one;                                 /* covers are added, too: NCCL takes one sum of each GPU */
   const hd_cuda_step *step;
 } hd_cuda_meet;
 
@@ -112,10 +113,16 @@ typedef struct hd_cuda_chunk {
   int32_t first_use, uses;
 } hd_cuda_chunk;
 
+/* Where a use's gradient begins in a shard's sums; in reverse order of the nodes. */
+typedef struct hd_cuda_use {
+  int64_t at;
+  int32_t is_sum; /* of the batch already: in the first shard's place alone */
+} hd_cuda_use;
+
 /* Folding and updating all chunks. */
 typedef struct hd_cuda_chunks {
   const hd_cuda_chunk *chunk;
-  const int64_t *use; /* where a use's gradient begins in a shard's sums, in reverse order of the nodes */
+  const hd_cuda_use *use;
   int32_t chunks, params;
   const float *sums;
   int64_t sums_stride;

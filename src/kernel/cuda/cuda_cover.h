@@ -16,6 +16,8 @@ HD_BOTH void cover_at(const hd_cuda_meet *p, int64_t i) {
     for (int m = 0; m < fold->step[k].merges; m++, top--)
       stack[top - 2] = stack[top - 2] + stack[top - 1];
   }
+  for (; p->as_one && top > 1; top--)
+    stack[top - 2] = stack[top - 2] + stack[top - 1];
   for (int k = 0; k < top; k++)
     p->out[k * p->out_stride + i] = stack[k];
 }

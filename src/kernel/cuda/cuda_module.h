@@ -20,6 +20,6 @@ typedef struct hd_cuda_module {
 #define HD_CUDA_ARGS_BYTES                                                                                             \
   ((uint32_t)(sizeof(hd_cuda_call) + sizeof(hd_cuda_chunks) + sizeof(hd_cuda_meet) + sizeof(hd_cuda_running) +         \
               sizeof(hd_cuda_gather) + sizeof(hd_cuda_ranks) + sizeof(hd_cuda_convert) + sizeof(hd_cuda_step) +        \
-              sizeof(hd_cuda_chunk) + sizeof(hd_cuda_result)))
+              sizeof(hd_cuda_chunk) + sizeof(hd_cuda_use) + sizeof(hd_cuda_result)))
 
 #endif

@@ -32,12 +32,14 @@ HD_BOTH float cuda_fold(const hd_fold *fold, const float *sums, int64_t stride) 
   return stack[0];
 }
 
-/* An element's gradient: of each use the fold, then the uses in reverse order of the nodes. */
+/* An element's gradient: of each use the fold, or what NVIDIA's libraries summed, then the uses in reverse order of the
+ * nodes. */
 HD_BOTH float cuda_gradient(const hd_cuda_chunks *p, const hd_cuda_chunk *chunk, int64_t i) {
   float g = 0;
   for (int u = 0; u < chunk->uses; u++) {
-    const float *sums = p->sums + p->use[chunk->first_use + u] + chunk->inside + i;
-    const float one = cuda_fold(&p->step->fold, sums, p->sums_stride);
+    const hd_cuda_use *use = &p->use[chunk->first_use + u];
+    const float *sums = p->sums + use->at + chunk->inside + i;
+    const float one = use->is_sum ? sums[0] : cuda_fold(&p->step->fold, sums, p->sums_stride);
     g = u == 0 ? one : one + g;
   }
   return g;

@@ -1,0 +1,82 @@
+/* What GPUs' memory is for, over ranks: see gpu_accounts.h. */
+#include "train/gpu_accounts.h"
+
+#include "base/alloc.h"
+#include "comm/hosts.h"
+
+_Static_assert(sizeof(hd_gpu_memory) <= HD_WORLD_GATHER_BYTES, "an account is gathered whole");
+
+void hd__gpu_accounts_read(hd_gpu_accounts *a, hd_cuda *first) {
+  int i = a->own;
+  for (hd_cuda *cuda = first; cuda; cuda = cuda->next, i++) {
+    const int32_t rank = a->of[i].rank;
+    hd__cuda_memory(&a->of[i], cuda);
+    a->of[i].rank = rank;
+  }
+}
+
+/* How many each rank has, and all in all. */
+static hd_status count_all(int32_t *of_rank, hd_gpu_accounts *a, hd_ctx *ctx, hd_world *world, const hd_cuda *first) {
+  int32_t mine = 0;
+  for (const hd_cuda *cuda = first; cuda; cuda = cuda->next)
+    mine++;
+  HD_TRY(hd__hosts_gather(of_rank, world, ctx, &mine, sizeof mine));
+  for (int r = 0; r < hd__hosts_ranks(world); r++) {
+    a->own = r == hd__hosts_rank(world) ? a->count : a->own;
+    a->count += of_rank[r];
+  }
+  return HD_OK;
+}
+
+/* Each rank's first, then each rank's second. */
+static hd_status gather_all(hd_gpu_accounts *a, hd_ctx *ctx, hd_world *world, hd_cuda *first, const int32_t *of_rank) {
+  const int ranks = hd__hosts_ranks(world);
+  hd_gpu_memory *all = hd__calloc((size_t)ranks, sizeof *all), mine = {0};
+  hd_status status = all ? HD_OK : hd__fail(ctx, HD_E_NOMEM, "out of memory for the accounts of GPUs");
+  hd_cuda *cuda = first;
+  for (int round = 0, left = a->count; left > 0 && status == HD_OK; round++) {
+    if (cuda)
+      hd__cuda_memory(&mine, cuda);
+    mine.rank = hd__hosts_rank(world);
+    status = hd__hosts_gather(all, world, ctx, &mine, sizeof mine);
+    for (int r = 0, before = 0; r < ranks; before += of_rank[r++])
+      if (round < of_rank[r]) {
+        a->of[before + round] = all[r];
+        left--;
+      }
+    cuda = cuda ? cuda->next : NULL;
+  }
+  hd__free(all);
+  return status;
+}
+
+/* Names are texts of the process that told them. */
+static void name_parts(hd_gpu_accounts *a, hd_cuda *cuda) {
+  hd_gpu_memory named;
+  hd__cuda_memory(&named, cuda);
+  for (int i = 0; i < a->count; i++)
+    for (int p = 0; p < HD_GPU_PARTS; p++)
+      a->of[i].part[p].name = named.part[p].name;
+}
+
+hd_status hd__gpu_accounts_gather(hd_gpu_accounts *a, hd_ctx *ctx, hd_world *world, hd_cuda *cuda) {
+  hd__gpu_accounts_fini(a);
+  int32_t *of_rank = hd__calloc((size_t)hd__hosts_ranks(world), sizeof *of_rank);
+  if (!of_rank)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the accounts of GPUs");
+  hd_status status = count_all(of_rank, a, ctx, world, cuda);
+  if (status == HD_OK && a->count > 0) {
+    a->of = hd__calloc((size_t)a->count, sizeof *a->of);
+    status = a->of ? gather_all(a, ctx, world, cuda, of_rank)
+                   : hd__fail(ctx, HD_E_NOMEM, "out of memory for the accounts of GPUs");
+  }
+  if (status == HD_OK && cuda)
+    name_parts(a, cuda);
+  hd__free(of_rank);
+  return status;
+}
+
+void hd__gpu_accounts_fini(hd_gpu_accounts *a) {
+  hd__free(a->of);
+  *a = (hd_gpu_accounts){0};
+}
