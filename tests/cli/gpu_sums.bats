@@ -37,6 +37,7 @@ whole_until() {
 }
 
 @test "NCCL adds on all GPUs, of one process and of ranks, to the same weights" {
+  need_json
   need_nccl
   "$HEDDLE" $RUN --device cuda --out one --json >out
   one=$(json_get train_loss <out)
@@ -59,6 +60,7 @@ whole_until() {
 }
 
 @test "networks with statistics of the batch, clipping, and shared weights" {
+  need_json
   need_nccl
   for model in norm shared; do
     options="$RUN --model $SRCDIR/tests/bits/$model.yaml --clip-grad-norm 1 --max-steps 5"
@@ -86,7 +88,7 @@ whole_until() {
 @test "without NCCL the GPUs exchange by themselves, and say so" {
   export STUB_NCCL_TOLD=told
   HEDDLE_NCCL=/no/such/nccl "$HEDDLE" $RUN --device cuda:0,1 --out a --json >out
-  [ "$(json_get gpu_sums <out)" = tree ]
+  grep -q '"gpu_sums": "tree"' out
   grep -q "^gradients of GPUs are added along the tree, not by NCCL: .*found none: /no/such/nccl cannot be loaded" out ||
     grep -q "^gradients of GPUs are added along the tree, not by NCCL: expected the module heddle-nccl.so" out
   HEDDLE_NCCL=none "$HEDDLE" $RUN --device cuda --procs 2 --out b >out
@@ -95,7 +97,7 @@ whole_until() {
   grep -q "not by NCCL: expected the module heddle-nccl.so for --arithmetic native, found none in HEDDLE_MODULE_PATH" out
   [ ! -e told ]
   "$HEDDLE" train --model simplenet --max-steps 3 --device cuda:0,1 --out d --json >out # portable sums are never NCCL's
-  [ "$(json_get gpu_sums <out)" = tree ]
+  grep -q '"gpu_sums": "tree"' out
   [ ! -e told ]
   "$HEDDLE" train --model simplenet --max-steps 3 --device cuda --out e --json >out
   [ -z "$(grep gpu_sums out)" ]
