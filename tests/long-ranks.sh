@@ -27,11 +27,12 @@ random_below() { # N
   echo $(($(od -An -N4 -tu4 /dev/urandom) % $1))
 }
 
-traces() { # what the last run's processes left behind
+# What the last run's processes left behind; older files are of others, whose numbers came again.
+traces() {
   ls -A "$folder/tmp"
   for pid in $pids $parent; do
     for left in /dev/shm/*_"$pid"_* /dev/shm/*"$pid"; do
-      [ ! -e "$left" ] || echo "$left"
+      [ ! "$left" -nt begun ] || echo "$left"
     done
     [ ! -e "/proc/$pid" ] || cat "/proc/$pid/stat"
   done
@@ -40,6 +41,7 @@ traces() { # what the last run's processes left behind
 # Starts RANKS ranks; waits until step MOMENT has been logged; their pids are in $pids.
 begin() { # RANKS MOMENT
   rm -rf run out
+  touch begun
   # shellcheck disable=SC2086
   "$HEDDLE" train $options --procs "$1" --out run >out 2>err &
   parent=$!
