@@ -2,11 +2,11 @@
  *
  *     on_terminal ROWSxCOLUMNS OUTPUT EVENT... -- PROGRAM ARGUMENT...
  *
- * An EVENT is wait:TEXT (until the program writes it, after what was waited for last), send:KEYS (\e is escape),
- * size:ROWSxCOLUMNS, signal:NUMBER to the program, stopped: (until it has stopped), or plain: (the terminal must echo
- * and edit lines, as a shell needs it; so it must at the end). Everything that the program writes goes to OUTPUT. Exits
- * as the program does, 128 and the signal that killed it; 99 and a line if a text does not come in minutes, or the
- * terminal is not as it must be. */
+ * An EVENT is wait:TEXT (until the program writes it, after what was waited for last and, as far as that was read, after
+ * what its user did since), send:KEYS (\e is escape), size:ROWSxCOLUMNS, signal:NUMBER to the program, stopped: (until it
+ * has stopped), or plain: (the terminal must echo and edit lines, as a shell needs it; so it must at the end).
+ * Everything that the program writes goes to OUTPUT. Exits as the program does, 128 and the signal that killed it; 99
+ * and a line if a text does not come in minutes, or the terminal is not as it must be. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -25,7 +25,7 @@ enum { LIMIT_MS = 120000, TROUBLE = 99, SEEN_BYTES = 1 << 22 };
 
 static int terminal, program;
 static FILE *output;
-static char seen[SEEN_BYTES]; /* since the last event */
+static char seen[SEEN_BYTES]; /* since the text that was waited for last, or since what its user did last */
 static size_t seen_bytes;
 
 static void give_up(const char *why, const char *what) {
@@ -37,6 +37,7 @@ static void give_up(const char *why, const char *what) {
 
 static void set_size(const char *text) {
   struct winsize size = {0};
+  seen_bytes = 0;
   if (sscanf(text, "%hux%hu", &size.ws_row, &size.ws_col) != 2 || ioctl(terminal, TIOCSWINSZ, &size) != 0)
     give_up("expected ROWSxCOLUMNS, found ", text);
 }
@@ -55,13 +56,17 @@ static int read_some(void) {
 
 static void wait_for(const char *text) {
   struct pollfd input = {.fd = terminal, .events = POLLIN};
-  for (int waited_ms = 0; !memmem(seen, seen_bytes, text, strlen(text)); waited_ms += 20)
+  const char *found;
+  for (int waited_ms = 0; !(found = memmem(seen, seen_bytes, text, strlen(text))); waited_ms += 20)
     if ((poll(&input, 1, 20) == 1 && !read_some()) || waited_ms > LIMIT_MS)
       give_up("the program never wrote: ", text);
-  seen_bytes = 0;
+  const size_t done = (size_t)(found - seen) + strlen(text); /* what one read brought may hold the next text, too */
+  seen_bytes -= done;
+  memmove(seen, seen + done, seen_bytes);
 }
 
 static void send_keys(const char *keys) {
+  seen_bytes = 0;
   for (; *keys; keys++) {
     const int escape = keys[0] == '\\' && keys[1] == 'e';
     if (write(terminal, escape ? "\033" : keys, 1) != 1)
@@ -82,7 +87,10 @@ static void check_plain(const char *nothing) {
     give_up("the terminal was not put back", nothing);
 }
 
-static void send_signal(const char *number) { kill(program, atoi(number)); }
+static void send_signal(const char *number) {
+  seen_bytes = 0;
+  kill(program, atoi(number));
+}
 
 static void play(const char *event) {
   static const struct {

@@ -253,15 +253,15 @@ slow_rank_1() {
 }
 
 @test "a profile has the lanes of all ranks, and names the rank waited for" {
-  slow_rank_1 --max-steps 60 --log-every 20 --out r --profile p.json
+  slow_rank_1 --batch 1024 --max-steps 12 --epochs 100 --log-every 4 --out r --profile p.json # long steps: see above
   for rank in 0 1 2; do
     grep -q "\"ph\": \"M\", \"pid\": $((rank + 1)), .*\"process_name\", \"args\": {\"name\": \"rank $rank\"}" p.json
-    [ "$(grep -c "\"ph\": \"X\", \"pid\": $((rank + 1)), \"tid\": $((rank + 1)), .*\"name\": \"step\"" p.json)" -eq 60 ]
+    [ "$(grep -c "\"ph\": \"X\", \"pid\": $((rank + 1)), \"tid\": $((rank + 1)), .*\"name\": \"step\"" p.json)" -eq 12 ]
   done
   grep -q '"pid": 1, .*"wait", "args": {"for": "rank 1, lane 1"}' p.json
   grep -q '"pid": 3, .*"wait", "args": {"for": "rank 1, lane 1"}' p.json
-  grep -q '"step": 60, "samples": 64, "data_us": [0-9.]*, "compute_us": [0-9.]*, "waiting_us": [0-9.]*}' p.json
-  grep -Eq '^profile .*waiting [0-9.]+ % \(lane [02] of rank [02] for lane 1 of rank 1: [0-9.]+ %\); 60 of 60 steps$' out
+  grep -q '"step": 12, "samples": 1024, "data_us": [0-9.]*, "compute_us": [0-9.]*, "waiting_us": [0-9.]*}' p.json
+  grep -Eq '^profile .*waiting [0-9.]+ % \(lane [02] of rank [02] for lane 1 of rank 1: [0-9.]+ %\); 12 of 12 steps$' out
   need_json
   json_keys <<<"$(tr -d '\n' <p.json)" | grep -q traceEvents
   nothing_half_written
