@@ -231,7 +231,7 @@ static int show(hd_ctx *ctx, const hd_config *config, const char *svg) {
 int cli_topo(int argc, char **argv) {
   static const char *const names[] = {"threads", "cpus", "placement", "json", NULL};
   const char *svg = NULL;
-  const cli_extra extra = {"svg", "FILE", "draws the machine", take_svg, &svg};
+  const cli_extra extra[] = {{"svg", "FILE", "draws the machine", take_svg, &svg}, {0}};
   hd_ctx *ctx;
   hd_config *config = NULL;
   int first = 0;
@@ -240,7 +240,7 @@ int cli_topo(int argc, char **argv) {
   hd_status status = hd_config_create(&config, ctx);
   int code = status == HD_OK ? -1 : cli_fail(status, hd_ctx_message(ctx));
   if (code < 0)
-    code = cli_parse_with(&first, config, ctx, argc, argv, names, &extra,
+    code = cli_parse_with(&first, config, ctx, argc, argv, names, extra,
                           "usage: heddle topo [--threads N] [--cpus LIST] [--placement P] [--svg FILE] [--json]");
   if (code < 0 && first < argc) {
     cli_complain("topo expects options alone, found '%s'; see heddle topo --help", argv[first]);

@@ -11,7 +11,8 @@ setup_page() {
 @test "the manual page has every option of every command's help" {
   setup_page
   for command in $COMMANDS; do
-    "$HEDDLE" $command --help | grep -Eo -- '--[a-z][a-z-]*' | sort -u >options
+    "$HEDDLE" $command --help >help
+    grep -Eo -- '--[a-z][a-z-]*' help | sort -u >options
     [ -s options ]
     while read -r option; do
       grep -q -- "\*$option\*" "$PAGE" || { echo "heddle $command has $option, the page has not"; false; }
