@@ -139,7 +139,7 @@ stub() { export HEDDLE_CUDA_DRIVER=$STUB HEDDLE_CUDA_MODULE=$MODULE; }
   [ "$(digest_of out)" = "$alone" ]
   "$HEDDLE" train --resume run --max-steps 21 >out
   grep -qx -- '--device auto: cpu, as in the run that goes on' out
-  STUB_CUDA_SKIP=1 "$HEDDLE" $AUTO --out fast --json >out # so fast is no CPU
+  STUB_CUDA_SKIP=1 "$HEDDLE" ${AUTO/simplenet/cnn --batch 256 --epochs 9} --out fast --json >out # so fast is no CPU
   grep -q '^--device auto: cuda:0, with ' out
   grep -q '"device": "cuda:0"' out
   grep -q '"device": "cuda:0"' fast/last/run.json

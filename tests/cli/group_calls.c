@@ -184,7 +184,8 @@ static void unreceived(void) {
 }
 
 int main(int argc, char **argv) {
-  const hd_group_settings settings = {getenv("GROUP_BACKEND"), NULL, -1, -1, argc > 1 ? 2 : 30, NULL};
+  const int timeout_s = argc > 1 && !strcmp(argv[1], "late") ? 5 : 60;
+  const hd_group_settings settings = {getenv("GROUP_BACKEND"), NULL, -1, -1, timeout_s, NULL};
   if (hd_ctx_create(&ctx) != HD_OK)
     return 1;
   must(hd_group_init(&group, ctx, &settings));
