@@ -63,6 +63,13 @@ HD_API int hd_launched(int32_t *rank, int32_t *ranks);
  * ended, *rank is -1, and the status is that of hd_launch. */
 HD_API hd_status hd_spawn(int32_t *rank, hd_ctx *ctx, int32_t ranks);
 
+/* The first call in main(), where there is one. Ranks that mpirun, srun or a user starts have nobody behind them, and
+ * when one is lost some launchers kill all others at once. After this call the first rank of a run starts this program
+ * once more, as the run's keeper: it holds the ranks' memory, and when they have ended, not all in good order, it saves
+ * the last whole step, and says so on standard error. In that process the call does not return. `heddle train` makes it;
+ * without it ranks that are left save, if they are given the time. */
+HD_API void hd_keeper(void);
+
 #ifdef __cplusplus
 }
 #endif

@@ -46,6 +46,7 @@ static void complain_of_command(const char *found) {
 }
 
 int main(int argc, char **argv) {
+  hd_keeper();
   signal(SIGPIPE, SIG_IGN); /* a closed pipe is an error of the write, not the end of a training run */
   signal(SIGXFSZ, SIG_IGN); /* and so is a limit on the size of files */
   if (argc < 2) {

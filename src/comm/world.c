@@ -250,13 +250,25 @@ static hd_status wait_for_all(hd_world *w, hd_ctx *ctx, double timeout_s) {
   return HD_OK;
 }
 
-static hd_status join(hd_world *w, hd_ctx *ctx, int fd, int rank, double timeout_s) {
+static hd_status hold(hd_world *w, hd_ctx *ctx, int fd) {
   int ranks;
   HD_TRY(read_head(&ranks, ctx, fd));
   w->fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-  if (w->fd < 0)
-    return no_memory_file(ctx);
-  HD_TRY(map_head(w, ctx, ranks));
+  return w->fd < 0 ? no_memory_file(ctx) : map_head(w, ctx, ranks);
+}
+
+hd_status hd__world_hold(hd_world **out, hd_ctx *ctx, int fd) {
+  hd_world *w;
+  HD_TRY(make(&w, ctx));
+  hd_status status = hold(w, ctx, fd);
+  *out = status == HD_OK ? w : NULL;
+  if (status != HD_OK)
+    release(w);
+  return status;
+}
+
+static hd_status join(hd_world *w, hd_ctx *ctx, int fd, int rank, double timeout_s) {
+  HD_TRY(hold(w, ctx, fd));
   HD_TRY(take_slot(w, ctx, rank));
   HD_TRY(wait_for_all(w, ctx, timeout_s));
   return w->ranks > 1 || w->head->parent ? hd__watch_start(&w->watch, ctx, w) : HD_OK;

@@ -48,6 +48,9 @@ hd_status hd__world_found(hd_world **out, hd_ctx *ctx, int ranks, bool parented)
  * to join: HD_E_TIMEOUT names those that did not. HD_E_USAGE for a rank that is out of range or taken. */
 hd_status hd__world_join(hd_world **out, hd_ctx *ctx, int fd, int rank, double timeout_s);
 
+/* Holds the world of the memory file `fd` without being a rank, and waits for nobody. */
+hd_status hd__world_hold(hd_world **out, hd_ctx *ctx, int fd);
+
 /* What a rank is told by whoever started it, beside the memory file at HD_SPAWN_FD: "RANK/RANKS". */
 #define HD_WORLD_VARIABLE "HEDDLE_WORLD"
 

@@ -11,7 +11,10 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
+
+#include "sys/clock.h"
 
 static const char *remedy_for(int why) {
   switch (why) {
@@ -211,13 +214,21 @@ void hd__file_remove_leftovers(const char *folder) {
     closedir(list);
 }
 
-hd_status hd__file_lock_folder(int *lock, hd_ctx *ctx, const char *path) {
+hd_status hd__file_lock_folder(int *lock, hd_ctx *ctx, const char *path, double wait_s) {
+  const struct timespec pause = {.tv_nsec = 20000000};
+  const double end_s = hd__clock_s() + wait_s;
+  int busy = 1;
   *lock = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (*lock < 0)
     return io_error(ctx, path, "a folder to write in");
-  if (syscall(SYS_flock, *lock, LOCK_EX | LOCK_NB) == 0) /* flock is declared in a header of this one's name */
-    return HD_OK;
-  int busy = errno == EWOULDBLOCK;
+  while (busy) {
+    if (syscall(SYS_flock, *lock, LOCK_EX | LOCK_NB) == 0) /* flock is declared in a header of this one's name */
+      return HD_OK;
+    busy = errno == EWOULDBLOCK;
+    if (!busy || hd__clock_s() >= end_s)
+      break;
+    nanosleep(&pause, NULL);
+  }
   close(*lock);
   *lock = -1;
   return busy ? hd__fail(ctx, HD_E_IO,

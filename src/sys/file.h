@@ -44,9 +44,9 @@ hd_status hd__file_folder_commit(hd_ctx *ctx, const char *temporary, const char 
  * no one else writes. */
 void hd__file_remove_leftovers(const char *folder);
 
-/* Makes this process the only one that writes a folder, until *lock is closed: HD_E_IO if another one does. Where the
- * file system knows no locks *lock is -1. */
-hd_status hd__file_lock_folder(int *lock, hd_ctx *ctx, const char *path);
+/* Makes this process the only one that writes a folder, until *lock is closed: HD_E_IO if another one does, and goes on
+ * doing so for `wait_s` seconds. Where the file system knows no locks *lock is -1. */
+hd_status hd__file_lock_folder(int *lock, hd_ctx *ctx, const char *path, double wait_s);
 
 /* Removes a folder of plain files and links and what is in it; silent, for clean-up. */
 void hd__file_remove_folder(const char *path);

@@ -9,5 +9,5 @@ core_sources += src/train/profile.c src/train/profile.h src/train/profile_shares
 core_sources += src/train/rehearsal.c src/train/rehearsal.h src/train/scaling.c src/train/scaling.h src/train/tune.c \
   src/train/best_threads.c src/train/best_threads.h src/train/supply.c src/train/supply.h src/train/loader.c src/train/look.c src/train/order.c src/train/order.h
 core_sources += src/train/rank_times.c src/train/rank_times.h src/train/gpu_accounts.c src/train/gpu_accounts.h
-core_sources += src/train/rank_lanes.c src/train/rank_lanes.h src/train/rescue.c src/train/rescue.h src/train/launch.c src/train/agreement.c src/train/agreement.h
+core_sources += src/train/rank_lanes.c src/train/rank_lanes.h src/train/rescue.c src/train/rescue.h src/train/keeper.c src/train/keeper.h src/train/launch.c src/train/agreement.c src/train/agreement.h
 core_sources += src/train/launch_hosts.c src/train/launch_hosts.h

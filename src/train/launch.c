@@ -218,7 +218,7 @@ static hd_status wait_for_end(launch *l, hd_ctx *ctx) {
 static void rescue(launch *l) {
   char line[2 * HD_PATH_BYTES + 128], run[HD_PATH_BYTES];
   hd_ctx quiet = {0};
-  hd_status status = hd__rescue_save(&l->out->saved_step, run, &quiet, l->world);
+  hd_status status = hd__rescue_save(&l->out->saved_step, run, NULL, &quiet, l->world);
   if (status == HD_E_USAGE)
     return; /* there was nothing to save */
   if (status == HD_OK) {

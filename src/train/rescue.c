@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "train/saver.h"
@@ -103,7 +104,8 @@ static hd_status save(hd_ctx *ctx, hd_store *store, const rescue_page *page, con
   return status;
 }
 
-static hd_status save_last(int64_t *step, char run[HD_PATH_BYTES], hd_ctx *ctx, hd_world *world, rescue_page *page) {
+static hd_status save_last(int64_t *step, char run[HD_PATH_BYTES], bool *wrote, hd_ctx *ctx, hd_world *world,
+                           rescue_page *page) {
   char folder[HD_PATH_BYTES], name[48];
   hd_store *store;
   if (!atomic_load(&page->ready))
@@ -118,20 +120,28 @@ static hd_status save_last(int64_t *step, char run[HD_PATH_BYTES], hd_ctx *ctx, 
     status = hd__fail(ctx, HD_E_USAGE, "expected a run to save, found none that had begun");
   if (status == HD_OK)
     status = hd__file_join(folder, ctx, run, name);
+  int lock = -1;
+  if (status == HD_OK && hd__world_rank(world) < 0) /* a rank has it */
+    status = hd__file_lock_folder(&lock, ctx, run, 0);
   if (status == HD_OK && !hd__file_exists(folder)) {
     hd__file_remove_leftovers(run); /* of the rank that was writing */
     status = save(ctx, store, page, &counters);
+    *wrote = status == HD_OK;
   }
+  if (lock >= 0)
+    close(lock);
   hd__store_destroy(store);
   return status;
 }
 
-hd_status hd__rescue_save(int64_t *step, char run[HD_PATH_BYTES], hd_ctx *ctx, hd_world *world) {
+hd_status hd__rescue_save(int64_t *step, char run[HD_PATH_BYTES], bool *wrote, hd_ctx *ctx, hd_world *world) {
   hd_segment memory;
+  bool ignored, *fresh = wrote ? wrote : &ignored;
+  *fresh = false;
   *step = -1;
   run[0] = 0;
   HD_TRY(hd__world_find(&memory, world, ctx, purpose));
-  hd_status status = save_last(step, run, ctx, world, memory.base);
+  hd_status status = save_last(step, run, fresh, ctx, world, memory.base);
   hd__segment_destroy(&memory);
   return status;
 }

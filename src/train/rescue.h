@@ -23,8 +23,9 @@ void hd__rescue_close(hd_rescue *rescue);
 /* All ranks: what version counters->step, which is about to count, or does already, will be saved with. */
 void hd__rescue_note(hd_rescue *rescue, const hd_counters *counters);
 
-/* Who is not a rank: saves the last whole version into the run, unless it is there; *step is which, and `run` the
- * folder. HD_E_USAGE if the ranks shared no run yet: then there is nothing to save. */
-hd_status hd__rescue_save(int64_t *step, char run[HD_PATH_BYTES], hd_ctx *ctx, hd_world *world);
+/* When the ranks have ended, or by the one that looks after what they leave: saves the last whole version into the run,
+ * unless it is there; *step is which, `run` the folder, and *wrote (may be NULL) whether it was not there. HD_E_USAGE if
+ * the ranks shared no run yet: then there is nothing to save. */
+hd_status hd__rescue_save(int64_t *step, char run[HD_PATH_BYTES], bool *wrote, hd_ctx *ctx, hd_world *world);
 
 #endif

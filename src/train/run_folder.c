@@ -11,6 +11,7 @@
 #include "comm/hosts.h"
 #include "data/picture.h"
 #include "data/skip.h"
+#include "train/keeper.h"
 #include "train/session.h"
 
 enum { MISTAKES_SHOWN = 40 };
@@ -111,13 +112,16 @@ static hd_status keep_lines(FILE *to, hd_ctx *ctx, void *arg) {
   return HD_OK;
 }
 
+/* How long who goes on with a run waits for the keeper of its ranks, which may just be saving. */
+static const double KEEPER_S = 3;
+
 static hd_status lock_resumed(hd_session *s, hd_ctx *ctx) {
   const char *wanted = hd__config_text(s->config, HD_OPT_out);
   char resumed[HD_PATH_BYTES];
   if (!hd__config_has(s->config, HD_OPT_resume) || resumed_folder(resumed, s, ctx) != HD_OK ||
       (*wanted && !same_folder(resumed, wanted)))
     return HD_OK; /* it goes on elsewhere, or nowhere */
-  return hd__file_lock_folder(&s->lock, ctx, resumed);
+  return hd__file_lock_folder(&s->lock, ctx, resumed, KEEPER_S);
 }
 
 hd_status hd__session_lock_resumed(hd_session *s, hd_ctx *ctx) {
@@ -167,7 +171,7 @@ static hd_status open_folder(hd_session *s, hd_ctx *ctx) {
   char path[HD_PATH_BYTES];
   HD_TRY(choose_folder(s, ctx));
   if (s->lock < 0)
-    HD_TRY(hd__file_lock_folder(&s->lock, ctx, s->out));
+    HD_TRY(hd__file_lock_folder(&s->lock, ctx, s->out, 0));
   if (s->lock >= 0)
     hd__file_remove_leftovers(s->out);
   HD_TRY(hd__file_join(path, ctx, s->out, "metrics.jsonl"));
@@ -205,6 +209,8 @@ hd_status hd__session_open_run(hd_session *s, hd_ctx *ctx) {
   if (hd__hosts_mine(s->world) == 0)
     HD_TRY(hd__rescue_open(&s->rescue, ctx, s->world, s->out, (int)hd__config_int(s->config, HD_OPT_keep),
                            s->schedule.op, s->record));
+  if (hd__session_writes(s))
+    hd__keeper_start(s->world, s->out);
   hd__rescue_note(s->rescue, &s->counters);
   hd__world_step(s->world, s->counters.step);
   return announce(s, ctx);

@@ -421,7 +421,7 @@ static hd_status save_for_ranks(hd_session *s, hd_ctx *ctx) {
     return HD_E_PEER;
   snprintf(what, sizeof what, "%s", hd_ctx_message(ctx));
   hd__saver_wait(&s->saver, &quiet);
-  if (hd__rescue_save(&step, run, &quiet, s->world) != HD_OK)
+  if (hd__rescue_save(&step, run, NULL, &quiet, s->world) != HD_OK)
     return hd__fail(ctx, HD_E_PEER, "%s; it could not be saved: %.500s", what, quiet.message);
   return hd__fail(ctx, HD_E_PEER, "%s; saved step %lld, go on with --resume %.900s", what, (long long)step, run);
 }

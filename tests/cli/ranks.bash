@@ -26,6 +26,11 @@ nobody_left() {
   return 0
 }
 
+# No keeper holds the run in the folder r any more.
+await_keeper() {
+  while grep -qsxz "[k]eeps the last step of $(pwd -P)/r" /proc/[0-9]*/cmdline; do sleep 0.05; done # the event is its end
+}
+
 # told TEXT: each survivor's line, and the parent's, name what happened.
 told() {
   grep -q "^heddle: $1" err || { echo "expected a line 'heddle: $1', found: $(cat err)"; return 1; }

@@ -61,6 +61,44 @@ load ranks
   [ "$(digest_of out)" = "$(digest_of wanted)" ]
 }
 
+@test "where nobody stays behind and all are killed at once, their keeper saves, and goes" {
+  rm -f pipe
+  mkfifo pipe
+  RANK=0 WORLD_SIZE=2 MASTER_PORT=$$ "$HEDDLE" train $ENDLESS --out r >pipe 2>err 3>&- &
+  CHILD=$!
+  exec 9<pipe
+  RANK=1 WORLD_SIZE=2 MASTER_PORT=$$ "$HEDDLE" train $ENDLESS --out r 2>err1 3>&- &
+  other=$!
+  await_line 'step 40:'
+  [ "$(grep -lsxz "[k]eeps the last step of $(pwd -P)/r" /proc/[0-9]*/cmdline | wc -l)" -eq 1 ]
+  kill -STOP $CHILD $other # so that neither hears of the other
+  kill -KILL $CHILD $other
+  finish
+  await_keeper
+  last=$(readlink r/last | sed 's/step-//')
+  told "the ranks on .* ended in the middle of the run; saved step $last, go on with --resume $(pwd -P)/r\$"
+  [ "$(cat err err1 | wc -l)" -eq 1 ]
+  nothing_half_written r
+  last=$((last + 25))
+  "$HEDDLE" train --resume r --max-steps $last >out
+  "$HEDDLE" train $ENDLESS --max-steps $last --out undisturbed >wanted
+  [ "$(digest_of out)" = "$(digest_of wanted)" ]
+}
+
+@test "a keeper says nothing of ranks that ended in good order, and is none of those that have a parent" {
+  for r in 1 0; do RANK=$r WORLD_SIZE=2 MASTER_PORT=$$ "$HEDDLE" train $TINY --threads 1 --out r >out$r 2>err$r 3>&- & done
+  wait
+  await_keeper
+  [ ! -s err0 ]
+  [ ! -s err1 ]
+  rm -r r
+  start_ranks 2
+  no grep -lsxz "[k]eeps the last step of $(pwd -P)/r" /proc/[0-9]*/cmdline
+  kill -INT "$CHILD"
+  finish
+  [ "$code" -eq 130 ]
+}
+
 @test "a rank that is killed: the others are gone, with its line, and its last step is saved" {
   start_ranks 3
   trace=/dev/shm/__KMP_REGISTERED_LIB_${PID[1]}_$(id -u)

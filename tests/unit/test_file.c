@@ -398,17 +398,17 @@ static void test_lock(void) {
   const char *folder = fresh("locked");
   int first, second;
   held before = held_now();
-  if (hd__file_lock_folder(&first, ctx, folder) != HD_OK || first < 0) {
+  if (hd__file_lock_folder(&first, ctx, folder, 0) != HD_OK || first < 0) {
     skip(3, "this file system knows no locks");
   } else {
-    refuses(hd__file_lock_folder(&second, ctx, folder), HD_E_IO, ctx, folder, "wait for it",
+    refuses(hd__file_lock_folder(&second, ctx, folder, 0), HD_E_IO, ctx, folder, "wait for it",
             "a folder that another one writes");
     is_int(second, -1, "is not locked");
     close(first);
-    ok(hd__file_lock_folder(&second, ctx, folder) == HD_OK && second >= 0, "until that one is done");
+    ok(hd__file_lock_folder(&second, ctx, folder, 0) == HD_OK && second >= 0, "until that one is done");
     close(second);
   }
-  refuses(hd__file_lock_folder(&first, ctx, below(folder, "missing")), HD_E_IO, ctx, folder, "No such file",
+  refuses(hd__file_lock_folder(&first, ctx, below(folder, "missing"), 0), HD_E_IO, ctx, folder, "No such file",
           "a missing folder");
   is_int(entries_in(folder), 0, "a lock leaves nothing behind");
   holds_same(before, "and no open file");
