@@ -261,6 +261,13 @@ EOF
   [ "$(cd s && echo step-*)" = "step-50" ]
 }
 
+@test "--keep leaves alone what only looks like a checkpoint, and comes to an end" {
+  mkdir -p r/step-007 r/step-+1
+  timeout -k 1 "$LIMIT_S" "$HEDDLE" train $TINY --keep 1 --save-every 10 --out r >out
+  [ -d r/step-007 ] && [ -d r/step-+1 ] && [ -d r/step-50 ]
+  [ ! -e r/step-10 ] && [ ! -e r/step-20 ]
+}
+
 @test "--keep never removes what best names" {
   train --out r --save-every 10 --eval-every 10 --keep 2 --lr 0
   [ "$(readlink r/best) $(readlink r/last)" = "step-10 step-50" ]
