@@ -387,6 +387,15 @@ EOF
   [ "$(json_get weights_sha256 <out)" = "$DIGEST" ]
 }
 
+@test "closed standard streams: nothing that is printed goes into a file of the run" {
+  local code=0
+  "$HEDDLE" train $TINY --log-every 1 --save-every 5 --keep 99 --out r <&- >&- 2>&- || code=$?
+  [ "$code" -eq 1 ] # the output was lost
+  [ "$(wc -l <r/metrics.jsonl)" -ge 50 ]
+  [ -z "$(grep -v '^{"step":.*}$' r/metrics.jsonl)" ]
+  for step in r/step-*; do "$HEDDLE" digest "$step" >/dev/null; done
+}
+
 @test "not on a terminal: plain lines" {
   "$HEDDLE" train $TINY --log-every 25 >out
   [ "$(grep -c '^epoch 1, step [0-9]*: loss ' out)" -eq 2 ]
