@@ -332,6 +332,21 @@ EOF
   [ "$(json_get isa <out) $DIGEST" = "scalar $wanted" ]
 }
 
+# room_for N: N processes may be started; a limit that cannot be read is none.
+room_for() {
+  local most=$(cat /sys/fs/cgroup/pids.max 2>/dev/null || echo max) own=$(ulimit -u)
+  [ "$most" = max ] || [ "$most" -ge "$1" ] || return 1
+  [ "$own" = unlimited ] || [ "$own" -ge "$1" ]
+}
+
+@test "as many threads as there may be come to the same weights, of whatever speed they are" {
+  room_for 4096 || skip "there is a limit on processes"
+  train --max-steps 2 --threads 1
+  local alone=$DIGEST
+  HEDDLE_LANE_SPEEDS=1,2 train --max-steps 2 --threads 1024
+  [ "$DIGEST" = "$alone" ]
+}
+
 @test "a finished run is resumed by more steps, under the same folder, and ends as an undisturbed one" {
   need_json
   train --out whole --log-every 10
