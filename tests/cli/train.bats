@@ -374,6 +374,16 @@ room_for() {
 EOF
 }
 
+@test "metrics that cannot be read when a run is resumed are not replaced" {
+  train --out r
+  rm r/metrics.jsonl
+  ln -s metrics.jsonl r/metrics.jsonl # a link to itself: nobody may read it, root neither
+  fails 1 train --resume r --max-steps 55
+  says "r/metrics.jsonl" "expected to read what was written before"
+  [ "$(readlink r/metrics.jsonl)" = metrics.jsonl ]
+  nothing_half_written r
+}
+
 @test "a resumed run keeps its checkpoints and its rhythm" {
   train --out r --keep 9 --save-every 10 --log-every 5
   "$HEDDLE" train --resume r --max-steps 60 >out
