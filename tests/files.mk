@@ -17,7 +17,7 @@ unit_tests = tests/unit/test_bench tests/unit/test_digits tests/unit/test_doctor
   tests/unit/test_pool tests/unit/test_predict tests/unit/test_quota tests/unit/test_loader tests/unit/test_ring tests/unit/test_sampler tests/unit/test_safetensors \
   tests/unit/test_scaling tests/unit/test_schedule tests/unit/test_summary tests/unit/test_tensor tests/unit/test_tree \
   tests/unit/test_yaml
-unit_tests += tests/unit/test_lanes tests/unit/test_quiet_steps tests/unit/test_refused
+unit_tests += tests/unit/test_lanes tests/unit/test_quiet_steps tests/unit/test_refused tests/unit/test_no_pidfd
 unit_tests += tests/unit/test_jobs tests/unit/test_nvml tests/unit/test_top_screen tests/unit/test_use tests/unit/test_utf8
 unit_tests += tests/plan/test_plan
 unit_tests += tests/golden/test_golden

@@ -1,4 +1,5 @@
 /* The heddle command: finds the command and runs it. */
+#include <fcntl.h>
 #include <signal.h>
 #include <string.h>
 
@@ -45,10 +46,20 @@ static void complain_of_command(const char *found) {
   cli_complain("expected a command (%s), found %s; see heddle --help", list, found);
 }
 
+/* The next file that is opened would take the number of a standard stream that is closed, and what is printed would go
+ * into it. What stands there instead can be neither read nor written, so that a closed stream still is an error. */
+static void keep_streams_closed(void) {
+  for (int fd = 0; fd < 3; fd++)
+    if (fcntl(fd, F_GETFD) < 0 && open("/", O_RDONLY) < 0)
+      return;
+}
+
 int main(int argc, char **argv) {
+  keep_streams_closed();
   hd_keeper();
   signal(SIGPIPE, SIG_IGN); /* a closed pipe is an error of the write, not the end of a training run */
   signal(SIGXFSZ, SIG_IGN); /* and so is a limit on the size of files */
+  signal(SIGCHLD, SIG_DFL); /* whoever started this may have ignored it: then nobody would know how a rank ended */
   if (argc < 2) {
     complain_of_command("none");
     return CLI_USAGE;

@@ -31,6 +31,9 @@ typedef struct hello {
 /* How soon rank 0 has to come where it is said to live on another machine. */
 static const double SOON_S = 5;
 
+/* How long one that came may take to say hello. */
+static const double HELLO_S = 1;
+
 #define HELLO_MAGIC UINT32_C(0x6864646c) /* "lddh" */
 
 typedef struct place {
@@ -60,6 +63,17 @@ static int open_socket(void) { return socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOE
 static hd_status no_socket(hd_ctx *ctx) {
   return hd__fail(ctx, HD_E_SYSTEM, "expected a socket for the ranks to meet at, found: %s; raise `ulimit -n`",
                   strerror(errno));
+}
+
+/* Whether there is something to read by then; signals that the program takes meanwhile do not end the wait. */
+static bool comes_by(int fd, double end_s) {
+  struct pollfd ready = {.fd = fd, .events = POLLIN};
+  int got;
+  do {
+    const double rest_s = end_s - hd__clock_s();
+    got = poll(&ready, 1, rest_s > 1 ? 1000 : rest_s > 0 ? (int)(1000 * rest_s) + 1 : 0);
+  } while (got != 1 && (got == 0 || errno == EINTR) && hd__clock_s() < end_s);
+  return got == 1;
 }
 
 /* ---- rank 0 ---- */
@@ -109,10 +123,9 @@ static void judge(char why[ANSWER_BYTES], const place *p, const int *pid_of, con
 /* Serves one that came; false: there is a rank with which no world can be made, `why` says so. */
 static bool serve(char why[ANSWER_BYTES], const place *p, const hd_world *world, int *pid_of, int peer) {
   hello h;
-  struct pollfd ready = {.fd = peer, .events = POLLIN};
   *why = 0;
-  if (!same_user(peer) || poll(&ready, 1, 1000) != 1 || recv(peer, &h, sizeof h, 0) != (ssize_t)sizeof h ||
-      h.magic != HELLO_MAGIC)
+  if (!same_user(peer) || !comes_by(peer, hd__clock_s() + HELLO_S) ||
+      recv(peer, &h, sizeof h, 0) != (ssize_t)sizeof h || h.magic != HELLO_MAGIC)
     return true; /* none of ours */
   judge(why, p, pid_of, &h);
   answer(peer, *why ? -1 : hd__world_fd(world), why);
@@ -139,15 +152,13 @@ static hd_status missing(hd_ctx *ctx, const place *p, const int *pid_of) {
 static hd_status serve_all(hd_ctx *ctx, const place *p, hd_world *world, int listener, int *pid_of) {
   char why[ANSWER_BYTES];
   for (int left = p->ranks - 1; left > 0;) {
-    struct pollfd ready = {.fd = listener, .events = POLLIN};
-    const double rest_s = left_s(p);
-    if (rest_s <= 0)
+    if (!comes_by(listener, p->end_s))
       return missing(ctx, p, pid_of);
-    if (poll(&ready, 1, rest_s > 1 ? 1000 : (int)(1000 * rest_s) + 1) != 1)
-      continue;
     const int peer = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
-    if (peer < 0)
+    if (peer < 0) { /* there may be a descriptor later */
+      poll(NULL, 0, LOOK_MS);
       continue;
+    }
     const bool fine = serve(why, p, world, pid_of, peer);
     close(peer);
     if (!fine)
@@ -275,11 +286,9 @@ static hd_status hear_answer(int *fd, hd_ctx *ctx, const place *p, int peer) {
   struct iovec part = {text, sizeof text - 1};
   struct msghdr message = {
       .msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control.bytes};
-  struct pollfd ready = {.fd = peer, .events = POLLIN};
   *fd = -1;
-  const double rest_s = left_s(p) > 1 ? left_s(p) : 1;
-  const ssize_t got =
-      poll(&ready, 1, rest_s > 1e6 ? -1 : (int)(1000 * rest_s)) == 1 ? recvmsg(peer, &message, MSG_CMSG_CLOEXEC) : -1;
+  const double end_s = left_s(p) > 1 ? p->end_s : hd__clock_s() + 1;
+  const ssize_t got = comes_by(peer, end_s) ? recvmsg(peer, &message, MSG_CMSG_CLOEXEC) : -1;
   if (got <= 0)
     return hd__fail(ctx, HD_E_PEER, "expected rank 0 at %s to answer, found that it is gone", p->shown);
   text[got] = 0;

@@ -26,7 +26,7 @@ static const double PARENT_S = 0.15, GRACE_S = 0.4;
 struct hd_watch {
   hd_world *world;
   pthread_t thread;
-  struct pollfd *fd; /* of each rank, then of the parent, then what ends the thread; -1: not watched */
+  struct pollfd *fd; /* of each rank, then of the parent, then what ends the thread; -1: looked after, if need be */
   int fds, end;
   int stopped_rank; /* found stopped at the last look, -1: none */
   atomic_bool heard;
@@ -44,6 +44,12 @@ static void note_end(hd_world *world, int rank) {
   hd__world_break(world, &fault);
 }
 
+static void note_parent(hd_watch *w) {
+  uint64_t start;
+  hd__world_break(w->world,
+                  &(hd_fault){.kind = HD_FAULT_PARENT, .pid = hd__world_parent(w->world, &start), .step = -1});
+}
+
 static void note_ends(hd_watch *w) {
   const int ranks = hd__world_ranks(w->world);
   for (int i = 0; i < w->fds - 1; i++) {
@@ -53,10 +59,8 @@ static void note_ends(hd_watch *w) {
     w->fd[i].fd = -1;
     if (i < ranks && hd__world_view(w->world, i).state == HD_RANK_JOINED)
       note_end(w->world, i);
-    uint64_t start;
     if (i == ranks)
-      hd__world_break(w->world,
-                      &(hd_fault){.kind = HD_FAULT_PARENT, .pid = hd__world_parent(w->world, &start), .step = -1});
+      note_parent(w);
   }
 }
 
@@ -94,16 +98,24 @@ static void end_process(hd_watch *w) {
   _exit(1);
 }
 
-/* Those that are gone so long that nothing is left of them to watch. */
-static void note_gone(hd_watch *w) {
-  for (int r = 0; r < hd__world_ranks(w->world); r++)
-    if (w->fd[r].fd < 0 && r != hd__world_rank(w->world) && hd__world_view(w->world, r).state == HD_RANK_JOINED)
+/* Ends that no descriptor tells of: of those that were gone before there was one, and of all where the system gives
+ * none (kernels before 5.3, some containers, beyond `ulimit -n`). */
+static void look_for_ended(hd_watch *w) {
+  const int ranks = hd__world_ranks(w->world);
+  for (int r = 0; r < ranks; r++) {
+    const hd_rank_view view = hd__world_view(w->world, r);
+    if (w->fd[r].fd < 0 && r != hd__world_rank(w->world) && view.state == HD_RANK_JOINED &&
+        hd__process_look(view.pid, view.start).has_ended)
       note_end(w->world, r);
+  }
+  uint64_t start;
+  const int parent = hd__world_parent(w->world, &start);
+  if (parent && w->fd[ranks].fd < 0 && hd__process_look(parent, start).has_ended)
+    note_parent(w);
 }
 
 static void *watch(void *arg) {
   hd_watch *w = arg;
-  note_gone(w);
   double broken_s = 0;
   for (int tick = 0;; tick++) {
     if (poll(w->fd, (nfds_t)w->fds, TICK_MS) > 0)
@@ -115,6 +127,7 @@ static void *watch(void *arg) {
       if (hd__clock_s() - broken_s > GRACE_S)
         end_process(w);
     } else if (tick % TICKS_PER_LOOK == 0) {
+      look_for_ended(w);
       look_for_stopped(w);
     }
   }

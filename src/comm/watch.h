@@ -1,7 +1,7 @@
 /* Watching the other ranks of a world, from a thread of its own: who ended, who is stopped, and that this process does
  * not stay behind when the world is broken.
  *
- * The end of a process is seen through a descriptor of it, at once. Whether one is stopped is looked at every 200 ms,
+ * The end of a process is seen through a descriptor of it, at once; where there is none, every 200 ms. Whether one is stopped is looked at every 200 ms,
  * each rank at the next one, and counts when two looks in a row say so: when all ranks are stopped together, and go on
  * together, nobody finds another one stopped. */
 #ifndef HD_COMM_WATCH_H

@@ -28,7 +28,7 @@
 
 #define WORLD_MAGIC UINT64_C(0x646c726f77646468) /* "hddworld" */
 
-enum { WORLD_VERSION = 2 };
+enum { WORLD_VERSION = 3 };
 
 static const double PATIENCE_S = 60;
 

@@ -27,7 +27,7 @@
 #include "sys/meeting.h"
 #include "sys/segment.h"
 
-enum { HD_WORLD_MOST_RANKS = 1024, HD_WORLD_GATHER_BYTES = 2048, HD_WORLD_PIECES = 4096, HD_WORLD_NAME_BYTES = 64 };
+enum { HD_WORLD_MOST_RANKS = 1024, HD_WORLD_GATHER_BYTES = 2112, HD_WORLD_PIECES = 4096, HD_WORLD_NAME_BYTES = 64 };
 
 typedef struct hd_world hd_world;
 

@@ -166,9 +166,9 @@ static hd_status survey_walk(hd_survey *out, hd_ctx *ctx, const hd_dataset *spli
 hd_status hd__survey(hd_survey *out, hd_ctx *ctx, const hd_dataset *train, const hd_dataset *test) {
   const hd_dataset *split[2] = {train, test};
   for (int s = 0; s < 2; s++) {
-    HD_TRY(labels_checksum(&out->checksum[2 * s + 1], ctx, split[s]));
-    if (!hd__dataset_resident(split[s]))
+    if (!hd__dataset_resident(split[s])) /* before its labels, which may come with its samples */
       HD_TRY(survey_walk(out, ctx, split[s], 2 * s));
+    HD_TRY(labels_checksum(&out->checksum[2 * s + 1], ctx, split[s]));
   }
   for (int c = 0; c < train->channels && hd__dataset_resident(train); c++)
     hd__data_statistics(&out->mean[c], &out->std[c], train, c);

@@ -8,12 +8,12 @@
 #include "exec/exec_cuda.h"
 #include "exec/exec_state.h"
 
-enum { MOST_LANES = 960, EVEN_SPEED = 1000, WHY_BYTES = 1600 };
+enum { EVEN_SPEED = 1000, WHY_BYTES = 1600 };
 
 /* The lanes that a rank brings. */
 typedef struct offer {
   int32_t lanes, cpus, said_owners;
-  int16_t has_speeds, speed[MOST_LANES];
+  int16_t has_speeds, speed[HD_MAX_THREADS];
 } offer;
 
 _Static_assert(sizeof(offer) <= HD_WORLD_GATHER_BYTES, "an offer fits into a gather");
@@ -76,9 +76,6 @@ hd_status hd__exec_number_lanes(hd_exec *exec, hd_ctx *ctx) {
   hd_status status = HD_OK;
   if (!all || !exec->rank_lane || !exec->host_lane)
     status = hd__fail(ctx, HD_E_NOMEM, "out of memory for the lanes of %d ranks", ranks);
-  else if (ranks > 1 && exec->own_lanes > MOST_LANES)
-    status = hd__fail(ctx, HD_E_USAGE, "expected at most %d threads in each of several ranks, found %d", MOST_LANES,
-                      exec->own_lanes);
   if (status == HD_OK)
     status = describe(&mine, ctx, exec->lanes);
   if (status == HD_OK)

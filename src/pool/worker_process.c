@@ -2,6 +2,7 @@
 #include "pool/worker_process.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
@@ -90,6 +91,8 @@ void hd_pool_serve(const hd_task *tasks, int count) {
   unsetenv(variable);
   if (!hd__spawn_join_fate(getppid()))
     exit(EXIT_FAILURE);
+  /* What a task starts, and leaves behind when it crashes, must not look like an answer to come. */
+  fcntl(HD_SPAWN_FD, F_SETFD, FD_CLOEXEC);
   signal(SIGINT, SIG_IGN); /* the terminal tells everybody; the program decides what it means */
   hd_ctx *ctx;
   int failed = hd_ctx_create(&ctx) != HD_OK;

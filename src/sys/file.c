@@ -89,11 +89,11 @@ static void sync_parent(const char *path) {
   }
 }
 
-/* A name beside `path` that no one else uses: the process number is in it. */
+/* A name beside `path` that no one else uses: the thread's number is in it, which no other thread of any process has. */
 static hd_status temporary_name(char out[HD_PATH_BYTES], hd_ctx *ctx, const char *path) {
   const char *slash = strrchr(path, '/');
   int folder = slash ? (int)(slash - path) + 1 : 0;
-  int n = snprintf(out, HD_PATH_BYTES, "%.*s.%s.tmp-%ld", folder, path, path + folder, (long)getpid());
+  int n = snprintf(out, HD_PATH_BYTES, "%.*s.%s.tmp-%ld", folder, path, path + folder, (long)syscall(SYS_gettid));
   return n < HD_PATH_BYTES
              ? HD_OK
              : hd__fail(ctx, HD_E_USAGE,

@@ -5,7 +5,9 @@
 #include "sys/lanes.h"
 
 #include <omp.h>
+#include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -45,6 +47,43 @@ static hd_status region_failed(hd_ctx *ctx, int wanted, int came) {
   return hd__fail(ctx, HD_E_SYSTEM,
                   "expected %d threads, the OpenMP runtime delivered %d; lower --threads or raise OMP_THREAD_LIMIT",
                   wanted, came);
+}
+
+static hd_status threads_refused(hd_ctx *ctx, int wanted, int there) {
+  return hd__fail(ctx, HD_E_SYSTEM,
+                  "expected %d threads, the system starts no more than %d; lower --threads, or raise `ulimit -u`, "
+                  "`ulimit -v` or the container's limit on processes",
+                  wanted, there);
+}
+
+static void *pass_gate(void *gate) {
+  pthread_mutex_lock(gate);
+  pthread_mutex_unlock(gate);
+  return NULL;
+}
+
+/* How many threads there may be at a time, up to `wanted`, with this one. An OpenMP runtime that is refused one ends the
+ * process, so the system is asked first: once, since the runtime keeps those that it has for whoever opens a region. */
+static int startable(int wanted) {
+  static _Thread_local int known = 1;
+  pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
+  sigset_t all, before;
+  int more = 0;
+  pthread_t *thread = wanted > known ? hd__calloc((size_t)wanted, sizeof *thread) : NULL;
+  if (!thread)
+    return wanted;
+  sigfillset(&all); /* signals are for the program's own threads */
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_mutex_lock(&gate);
+  while (more < wanted - 1 && pthread_create(&thread[more], NULL, pass_gate, &gate) == 0)
+    more++;
+  pthread_mutex_unlock(&gate);
+  for (int i = 0; i < more; i++)
+    pthread_join(thread[i], NULL);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  hd__free(thread);
+  known = more + 1 > known ? more + 1 : known;
+  return more + 1;
 }
 
 /* How many threads a region of `wanted` delivers. */
@@ -100,6 +139,11 @@ static hd_status fill(hd_lanes *lanes, hd_ctx *ctx, const hd_placement *place) {
 hd_status hd__lanes_create(hd_lanes **out, hd_ctx *ctx, const hd_placement *place) {
   *out = NULL;
   omp_set_dynamic(0);
+  const int most = omp_get_max_threads(), there = startable(place->lanes > most ? place->lanes : most);
+  if (there < place->lanes)
+    return threads_refused(ctx, place->lanes, there);
+  if (there < most)
+    omp_set_num_threads(there); /* of other regions */
   int came = probe(place->lanes);
   if (came < 1)
     return region_failed(ctx, place->lanes, came);
@@ -270,6 +314,9 @@ static void run_lane(hd_lanes *lanes, int lane, void (*work)(void *, int), void 
 
 hd_status hd__lanes_run(hd_lanes *lanes, hd_ctx *ctx, void (*work)(void *arg, int lane), void *arg) {
   atomic_int came = 0;
+  const int there = startable(lanes->count); /* whoever made them may have been another thread */
+  if (there < lanes->count)
+    return threads_refused(ctx, lanes->count, there);
 #pragma omp parallel num_threads(lanes->count)
   {
     if (omp_get_thread_num() == 0)

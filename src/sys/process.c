@@ -58,6 +58,8 @@ uint64_t hd__process_start(int pid) {
 
 hd_process_look hd__process_look(int pid, uint64_t start) {
   stat_line line;
+  if (pid > 0 && start == 0) /* nothing could be read of it when it lived: there is no /proc */
+    return (hd_process_look){.has_ended = kill(pid, 0) != 0 && errno == ESRCH};
   if (pid <= 0 || !read_stat(&line, pid) || line.start != start)
     return (hd_process_look){.has_ended = true};
   const bool ended = line.state == 'Z' || line.state == 'X';
@@ -65,13 +67,15 @@ hd_process_look hd__process_look(int pid, uint64_t start) {
 }
 
 /* A descriptor stays with its process: opened first, then compared, there is no gap in which the number could come to
- * mean another one. */
+ * mean another one. Kernels before 5.3 and some containers give none: then the gap is as short as can be. */
 int hd__process_signal(int pid, uint64_t start, int number) {
   if (pid <= 0)
     return ESRCH;
   int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+  if (fd < 0 && (errno == ESRCH || errno == EINVAL))
+    return ESRCH;
   if (fd < 0)
-    return errno;
+    return start == 0 || hd__process_start(pid) != start ? ESRCH : kill(pid, number) ? errno : 0;
   int error = hd__process_start(pid) == start && start > 0 ? 0 : ESRCH;
   if (!error && syscall(SYS_pidfd_send_signal, fd, number, NULL, 0) != 0)
     error = errno;

@@ -30,7 +30,7 @@ static const double ASK_S = 1, KILL_S = 6;
 
 typedef struct child {
   pid_t pid; /* 0: it has ended, or was not started */
-  int fd;    /* that becomes readable at its end, -1 after it */
+  int fd;    /* that becomes readable at its end; -1 after it, and where the system gives none: then it is asked for */
   int end;   /* how it ended, as waitpid says */
 } child;
 
@@ -98,9 +98,6 @@ static hd_status start_rank(launch *l, hd_ctx *ctx, int rank, int port) {
   HD_TRY(hd__spawn(&c->pid, ctx, &how));
   l->left++;
   c->fd = (int)syscall(SYS_pidfd_open, c->pid, 0);
-  if (c->fd < 0)
-    return hd__fail(ctx, HD_E_SYSTEM, "expected a descriptor of rank %d, found: %s; raise `ulimit -n`", rank,
-                    strerror(errno));
   return HD_OK;
 }
 
@@ -143,17 +140,32 @@ static void clear_traces(int pid) {
   unlink(name);
 }
 
+/* Kernels before 5.3, some containers and low limits give no descriptor of a process. */
+static bool has_ended(const child *c) {
+  siginfo_t info = {0};
+  if (c->pid <= 0 || c->fd >= 0)
+    return false;
+  return waitid(P_PID, (id_t)c->pid, &info, WEXITED | WNOWAIT | WNOHANG) != 0 ? errno == ECHILD : info.si_pid != 0;
+}
+
+/* As waitpid says it. Where children are not waited for (SIGCHLD is ignored) nobody knows, and only a rank that left
+ * its run is taken to have ended well. */
+static int end_of(const launch *l, int rank) {
+  siginfo_t info;
+  if (waitid(P_PID, (id_t)l->child[rank].pid, &info, WEXITED | WNOWAIT) == 0)
+    return info.si_code == CLD_EXITED ? info.si_status << 8 : info.si_status;
+  return hd__world_view(l->world, rank).state == HD_RANK_LEFT ? 0 : EXIT_FAILURE << 8;
+}
+
 static void note_end(launch *l, int rank) {
   child *c = &l->child[rank];
-  siginfo_t info;
-  int end = 0;
-  if (waitid(P_PID, (id_t)c->pid, &info, WEXITED | WNOWAIT) == 0)
-    end = info.si_code == CLD_EXITED ? info.si_status << 8 : info.si_status;
+  int end = end_of(l, rank);
   tell_ranks(l, rank, end); /* before it is waited for: until then others can see how it ended */
   clear_traces(c->pid);     /* while the number is still its own */
   while (waitpid(c->pid, &end, 0) < 0 && errno == EINTR) {
   }
-  close(c->fd);
+  if (c->fd >= 0)
+    close(c->fd);
   *c = (child){.fd = -1, .end = end};
   l->left--;
   if (end == 0 || l->first >= 0)
@@ -203,8 +215,8 @@ static hd_status wait_for_end(launch *l, hd_ctx *ctx) {
       fd[r] = (struct pollfd){.fd = l->child[r].fd, .events = POLLIN};
     int ready = poll(fd, (nfds_t)l->is->ranks, TICK_MS);
     pass_on(l);
-    for (int r = 0; ready > 0 && r < l->is->ranks; r++)
-      if (fd[r].revents)
+    for (int r = 0; r < l->is->ranks; r++)
+      if ((ready > 0 && fd[r].revents) || has_ended(&l->child[r]))
         note_end(l, r);
     look_at_fault(l);
     end_those_left(l);

@@ -102,19 +102,20 @@ static int add_options(const char **argv, kind is, const char *hosts, const char
 }
 
 static hd_status wait_for(int *end, hd_ctx *ctx, pid_t pid, volatile sig_atomic_t *number) {
-  const int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+  const int fd = (int)syscall(SYS_pidfd_open, pid, 0); /* -1 where there is none: then each tick asks */
   struct pollfd ended = {.fd = fd, .events = POLLIN};
-  while (fd >= 0 && poll(&ended, 1, TICK_MS) <= 0)
+  pid_t got;
+  while ((got = waitpid(pid, end, WNOHANG)) == 0 || (got < 0 && errno == EINTR)) {
+    poll(&ended, 1, TICK_MS);
     if (number && *number) {
       kill(pid, *number);
       *number = 0;
     }
+  }
+  const int why = errno;
   if (fd >= 0)
     close(fd);
-  while (waitpid(pid, end, 0) < 0)
-    if (errno != EINTR)
-      return hd__fail(ctx, HD_E_SYSTEM, "expected mpirun to end, found: %s", strerror(errno));
-  return HD_OK;
+  return got == pid ? HD_OK : hd__fail(ctx, HD_E_SYSTEM, "expected mpirun to end, found: %s", strerror(why));
 }
 
 static hd_status run(hd_launch_result *out, hd_ctx *ctx, const hd_launch_settings *is, const char *const *argv) {

@@ -92,13 +92,21 @@ static hd_status choose_folder(hd_session *s, hd_ctx *ctx) {
   return check_wanted(s, ctx);
 }
 
-/* Copies the lines of old metrics up to the resumed step; later ones will be written again. */
+static hd_status cannot_read(hd_ctx *ctx, const char *path, int why) {
+  return hd__fail(ctx, HD_E_IO, "%s: expected to read what was written before, found: %s; see to it, or use --out",
+                  path, strerror(why));
+}
+
+/* Copies the lines of old metrics up to the resumed step; later ones will be written again. Old ones that cannot be read
+ * are not lost over it. */
 static hd_status keep_lines(FILE *to, hd_ctx *ctx, void *arg) {
   const hd_session *s = arg;
   char path[HD_PATH_BYTES], *line = NULL;
   size_t room = 0;
   HD_TRY(hd__file_join(path, ctx, s->out, "metrics.jsonl"));
-  FILE *from = fopen(path, "r");
+  FILE *from = fopen(path, "re");
+  if (!from && errno != ENOENT)
+    return cannot_read(ctx, path, errno);
   while (from && getline(&line, &room, from) >= 0) {
     json_t *object = json_loads(line, 0, NULL);
     json_int_t step = json_integer_value(json_object_get(object, "step"));
@@ -106,10 +114,11 @@ static hd_status keep_lines(FILE *to, hd_ctx *ctx, void *arg) {
       fputs(line, to);
     json_decref(object);
   }
+  const int failed = from && ferror(from), why = errno;
   free(line);
   if (from)
     fclose(from);
-  return HD_OK;
+  return failed ? cannot_read(ctx, path, why) : HD_OK;
 }
 
 /* How long who goes on with a run waits for the keeper of its ranks, which may just be saving. */

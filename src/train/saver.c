@@ -101,6 +101,15 @@ static hd_status note_sum(json_t *record, hd_ctx *ctx, const char *path, const c
   return HD_OK;
 }
 
+/* The name of a checkpoint, and no other that reads alike: "step-07" is somebody else's. */
+static bool is_step(int64_t *step, const char *name) {
+  char own[48];
+  if (strncmp(name, "step-", 5) || !hd__parse_int64(step, name + 5))
+    return false;
+  snprintf(own, sizeof own, "step-%lld", (long long)*step);
+  return !strcmp(own, name);
+}
+
 /* Removes checkpoints beyond the newest `keep`, never what `last` and `best` name. */
 static void prune(const hd_saver *saver) {
   char best[256] = "", last[256] = "", path[HD_PATH_BYTES + 32];
@@ -116,7 +125,7 @@ static void prune(const hd_saver *saver) {
     int found = 0;
     struct dirent *entry;
     while (folder && (entry = readdir(folder))) {
-      if (strncmp(entry->d_name, "step-", 5) || !hd__parse_int64(&step, entry->d_name + 5))
+      if (!is_step(&step, entry->d_name))
         continue;
       found++;
       if (strcmp(entry->d_name, best) && strcmp(entry->d_name, last) && step < oldest)

@@ -261,6 +261,13 @@ EOF
   [ "$(cd s && echo step-*)" = "step-50" ]
 }
 
+@test "--keep leaves alone what only looks like a checkpoint, and comes to an end" {
+  mkdir -p r/step-007 r/step-+1
+  timeout -k 1 "$LIMIT_S" "$HEDDLE" train $TINY --keep 1 --save-every 10 --out r >out
+  [ -d r/step-007 ] && [ -d r/step-+1 ] && [ -d r/step-50 ]
+  [ ! -e r/step-10 ] && [ ! -e r/step-20 ]
+}
+
 @test "--keep never removes what best names" {
   train --out r --save-every 10 --eval-every 10 --keep 2 --lr 0
   [ "$(readlink r/best) $(readlink r/last)" = "step-10 step-50" ]
@@ -325,6 +332,21 @@ EOF
   [ "$(json_get isa <out) $DIGEST" = "scalar $wanted" ]
 }
 
+# room_for N: N processes may be started; a limit that cannot be read is none.
+room_for() {
+  local most=$(cat /sys/fs/cgroup/pids.max 2>/dev/null || echo max) own=$(ulimit -u)
+  [ "$most" = max ] || [ "$most" -ge "$1" ] || return 1
+  [ "$own" = unlimited ] || [ "$own" -ge "$1" ]
+}
+
+@test "as many threads as there may be come to the same weights, of whatever speed they are" {
+  room_for 4096 || skip "there is a limit on processes"
+  train --max-steps 2 --threads 1
+  local alone=$DIGEST
+  HEDDLE_LANE_SPEEDS=1,2 train --max-steps 2 --threads 1024
+  [ "$DIGEST" = "$alone" ]
+}
+
 @test "a finished run is resumed by more steps, under the same folder, and ends as an undisturbed one" {
   need_json
   train --out whole --log-every 10
@@ -350,6 +372,16 @@ EOF
 --optimizer sgd --momentum 0.9 --nesterov --weight-decay 0.001
 --optimizer adam --schedule onecycle --epochs 1 --clip-grad-norm 1
 EOF
+}
+
+@test "metrics that cannot be read when a run is resumed are not replaced" {
+  train --out r
+  rm r/metrics.jsonl
+  ln -s metrics.jsonl r/metrics.jsonl # a link to itself: nobody may read it, root neither
+  fails 1 train --resume r --max-steps 55
+  says "r/metrics.jsonl" "expected to read what was written before"
+  [ "$(readlink r/metrics.jsonl)" = metrics.jsonl ]
+  nothing_half_written r
 }
 
 @test "a resumed run keeps its checkpoints and its rhythm" {
@@ -378,6 +410,15 @@ EOF
   train --out r
   "$HEDDLE" train --model simplenet --max-steps 1 --lr 0 --init r/last/model.safetensors --json >out
   [ "$(json_get weights_sha256 <out)" = "$DIGEST" ]
+}
+
+@test "closed standard streams: nothing that is printed goes into a file of the run" {
+  local code=0
+  "$HEDDLE" train $TINY --log-every 1 --save-every 5 --keep 99 --out r <&- >&- 2>&- || code=$?
+  [ "$code" -eq 1 ] # the output was lost
+  [ "$(wc -l <r/metrics.jsonl)" -ge 50 ]
+  [ -z "$(grep -v '^{"step":.*}$' r/metrics.jsonl)" ]
+  for step in r/step-*; do "$HEDDLE" digest "$step" >/dev/null; done
 }
 
 @test "not on a terminal: plain lines" {

@@ -414,6 +414,47 @@ static void test_lock(void) {
   holds_same(before, "and no open file");
 }
 
+typedef struct pair {
+  pthread_barrier_t *half;
+  const char *path;
+  char letter;
+  hd_status status;
+} pair;
+
+static hd_status write_together(FILE *to, hd_ctx *at, void *arg) {
+  const pair *p = arg;
+  for (int i = 0; i < LONG; i++) {
+    if (i == LONG / 2 && fflush(to) == 0)
+      pthread_barrier_wait(p->half);
+    fputc(p->letter, to);
+  }
+  return HD_OK;
+}
+
+static void *write_as_one_of_two(void *arg) {
+  pair *p = arg;
+  p->status = hd__file_write(NULL, p->path, write_together, p);
+  return NULL;
+}
+
+/* Two sessions of a program may decode the same pictures into the same file. */
+static void test_threads(void) {
+  const char *folder = fresh("threads"), *path = below(folder, "file");
+  pthread_barrier_t half;
+  pthread_t thread;
+  pair both[2] = {{&half, path, 'a', HD_OK}, {&half, path, 'b', HD_OK}};
+  pthread_barrier_init(&half, NULL, 2);
+  if (pthread_create(&thread, NULL, write_as_one_of_two, &both[0]))
+    bail_out("no thread");
+  write_as_one_of_two(&both[1]);
+  pthread_join(thread, NULL);
+  pthread_barrier_destroy(&half);
+  ok(both[0].status == HD_OK && both[1].status == HD_OK, "two threads write one file at the same time");
+  const int letter = letters_in(path, LONG);
+  ok(letter == 'a' || letter == 'b', "which is what one of them wrote");
+  is_int(entries_in(folder), 1, "and nothing else is left");
+}
+
 static void test_mapping(void) {
   const char *folder = fresh("mapped"), *path = below(folder, "file");
   hd_mapping map, empty;
@@ -446,6 +487,7 @@ int main(void) {
   test_links();
   test_join();
   test_lock();
+  test_threads();
   test_mapping();
   hd_ctx_destroy(ctx);
   return done_testing();

@@ -73,6 +73,7 @@ static int wrong_in(const hd_dataset *split, hd_ctx *ctx) {
 
 static void test_good(void) {
   static const hd_cache_kind kind[] = {HD_CACHE_RAM, HD_CACHE_NONE, HD_CACHE_DISK};
+  uint64_t sums[HD_DATA_PARTS] = {0}; /* when all is kept */
   for (int way = 0; way < 9; way++) {
     store train = {.count = 50, .bad = -1}, test = {.count = 20, .bad = -1};
     hd_own_data mine = describe(&train, &test, way / 3 == 0 ? HD_U8 : HD_F32);
@@ -89,6 +90,9 @@ static void test_good(void) {
       const int asked = train.asked;
       is_int(wrong_in(hd__data_train(data), ctx) + wrong_in(hd__data_test(data), ctx), 0, "%s: is what get gave",
              title);
+      if (way % 3 == 0)
+        memcpy(sums, hd__data_checksums(data), sizeof sums);
+      ok(!memcmp(sums, hd__data_checksums(data), sizeof sums), "%s: has the checksums that it has in memory", title);
       is_int(train.asked - asked, way % 3 == 1 ? 50 : 0, "%s: what is kept is not asked for again", title);
       hd__data_close(data);
     } else

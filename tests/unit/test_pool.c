@@ -1,11 +1,13 @@
 /* Pools: ordered results, failures by index, processes that crash, timeouts, the end with work left. */
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -52,12 +54,22 @@ static hd_status hang(void *output, hd_ctx *ctx, const void *input) {
   return HD_OK;
 }
 
+/* Crashes, and leaves a process behind that ends when somebody opens a pipe. */
+static hd_status leave(void *output, hd_ctx *ctx, const void *input) {
+  char command[PATH_BYTES + 64];
+  snprintf(command, sizeof command, "cat '%s' >/dev/null 2>&1 &", (const char *)input);
+  if (system(command) == 0)
+    raise(SIGKILL);
+  return HD_OK;
+}
+
 static const hd_task tasks[] = {{"square", square, sizeof(double), sizeof(double)},
                                 {"hostile", hostile, sizeof(int), sizeof(int)},
                                 {"own_pid", own_pid, 0, sizeof(pid_t)},
                                 {"hang", hang, PATH_BYTES, 0},
-                                {"wait_for_pipe", wait_for_pipe, sizeof(int), 0}};
-enum { SQUARE, HOSTILE, OWN_PID, HANG, WAIT };
+                                {"wait_for_pipe", wait_for_pipe, sizeof(int), 0},
+                                {"leave", leave, PATH_BYTES, 0}};
+enum { SQUARE, HOSTILE, OWN_PID, HANG, WAIT, LEAVE };
 static const hd_task unserved = {"unserved", square, sizeof(double), sizeof(double)};
 
 static hd_ctx *ctx;
@@ -192,6 +204,22 @@ static void test_end_with_work_left(void) {
   ok(kill(pid, 0) < 0 && errno == ESRCH, "the process has ended");
 }
 
+static void test_left_behind(void) {
+  hd_pool *pool = open_pool(HD_POOL_PROCESSES, 1);
+  char path[PATH_BYTES], folder[] = "heddle-pool-XXXXXX";
+  if (!mkdtemp(folder))
+    bail_out("no folder");
+  snprintf(path, sizeof path, "%s/pipe", folder);
+  if (mkfifo(path, 0600) != 0)
+    bail_out("no pipe");
+  is_int(hd_pool_map(NULL, pool, ctx, &tasks[LEAVE], path, 1, NULL), HD_E_SYSTEM,
+         "a task that crashes is not waited for because of what it started: %s", hd_ctx_message(ctx));
+  close(open(path, O_WRONLY)); /* ends it */
+  unlink(path);
+  rmdir(folder);
+  hd_pool_destroy(pool);
+}
+
 static void test_misuse(void) {
   hd_pool *pool;
   ok(hd_pool_create(&pool, ctx, HD_POOL_THREADS, -1) == HD_E_USAGE && !pool, "%s", hd_ctx_message(ctx));
@@ -220,6 +248,7 @@ int main(void) {
   test_processes();
   test_timeouts();
   test_end_with_work_left();
+  test_left_behind();
   test_misuse();
   hd_ctx_destroy(ctx);
   return done_testing();

@@ -1,6 +1,6 @@
 /* Where the system does not let lanes be bound, or memory bound or locked, as in many a container, a run goes on, says
- * so in one line, and comes to the same weights. Each run has a process of its own: what it is refused is refused for
- * ever. */
+ * so in one line, and comes to the same weights. Where it starts no threads a run fails, and says why. Each run has a
+ * process of its own: what it is refused is refused for ever. */
 #include "scratch.h"
 
 #include <errno.h>
@@ -31,6 +31,22 @@ static int refuse(void) {
   struct sock_fprog filter = {.len = sizeof program / sizeof *program, .filter = program};
   return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter);
 }
+
+/* From now on no thread starts. */
+static int refuse_threads(void) {
+  struct sock_filter program[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone3, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS), /* the library tries the older call, then */
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EAGAIN),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  struct sock_fprog filter = {.len = sizeof program / sizeof *program, .filter = program};
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter);
+}
+
+enum { NOTHING, PLACES, THREADS };
 
 static void at_event(void *notes, const hd_event *event) {
   if (event->kind == HD_EVENT_NOTE)
@@ -75,7 +91,7 @@ static int tells(char line[LINE], const char *machine, int refused) {
       setenv("HWLOC_SYNTHETIC", machine, 1);
       setenv("HWLOC_THISSYSTEM", "1", 1); /* so that it does bind */
     }
-    if (refused && refuse() != 0)
+    if ((refused == PLACES && refuse() != 0) || (refused == THREADS && refuse_threads() != 0))
       _exit(77);
     run(to);
     fclose(to);
@@ -103,6 +119,21 @@ static void check(const char *plain, const char *machine, int refused, const cha
   is_str(digest ? line : "nothing", note, "%s: and one line", name);
 }
 
+/* An OpenMP runtime that gets no thread would end the process, and say so itself. */
+static void test_threads(void) {
+  char line[LINE];
+  if (!tells(line, NULL, PLACES)) {
+    skip(2, "this system does not let itself be told to refuse");
+    return;
+  }
+  ok(tells(line, NULL, THREADS) && strstr(line, "expected 2 threads, the system starts no more than 1;"),
+     "no threads: %s", line);
+  setenv("LANES", "1", 1);
+  ok(tells(line, NULL, THREADS) && strstr(line, "expected a thread to write the checkpoint"),
+     "one is enough until another is needed: %s", line);
+  setenv("LANES", "2", 1);
+}
+
 /* The pages inside a piece, none that it shares with its neighbours. */
 static void test_bound(void) {
   enum { PAGES = 4, OF_ADDRESS = 1 << 1 };
@@ -128,6 +159,7 @@ int main(void) {
   setenv("LANES", "2", 1);
   scratch();
   test_bound();
+  test_threads();
   if (!tells(plain, NULL, 0) || strlen(plain) != 64) {
     skip(7, "this system refuses as it is: %s", plain);
     return done_testing();
@@ -149,11 +181,12 @@ int main(void) {
   setenv("WORKERS", "2", 1);
   setenv("LANES", "1", 1);
   check(plain, NULL, 1,
-        cpus > 1 ? "the system refuses to bind threads to CPUs: they run where it puts them;the system does not let the "
-                   "loader's batches be locked in memory: they may be swapped out; raise `ulimit -l`, or leave "
-                   "--pin-memory out"
-                 : "the system does not let the loader's batches be locked in memory: they may be swapped out; raise "
-                   "`ulimit -l`, or leave --pin-memory out",
+        cpus > 1
+            ? "the system refuses to bind threads to CPUs: they run where it puts them;the system does not let the "
+              "loader's batches be locked in memory: they may be swapped out; raise `ulimit -l`, or leave "
+              "--pin-memory out"
+            : "the system does not let the loader's batches be locked in memory: they may be swapped out; raise "
+              "`ulimit -l`, or leave --pin-memory out",
         "loader workers whose batches may not be locked");
   return done_testing();
 }

@@ -3,6 +3,7 @@
 #include "scratch.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/wait.h>
@@ -75,6 +76,31 @@ static void test_methods(void) {
 
 static void expect(const comer *c, hd_status status, const char *text, const char *name) {
   ok(c->status == status && strstr(c->ctx.message, text), "%s: rank %d: %s", name, c->settings.rank, c->ctx.message);
+}
+
+/* The first wait of each thread, and every second one after it, ends as by a signal that the program takes. */
+static atomic_bool interrupted;
+
+int poll(struct pollfd *fds, nfds_t count, int timeout_ms) {
+  static _Thread_local unsigned calls;
+  const struct timespec most = {timeout_ms / 1000, timeout_ms % 1000 * 1000000L};
+  if (atomic_load(&interrupted) && calls++ % 2 == 0) {
+    errno = EINTR;
+    return -1;
+  }
+  return ppoll(fds, count, timeout_ms < 0 ? NULL : &most, NULL);
+}
+
+static void test_signals(void) {
+  const char *at = method_of("interrupted");
+  comer c[MOST];
+  atomic_store(&interrupted, true);
+  for (int i = 0; i < MOST; i++)
+    c[i] = comer_of(at, i, MOST, WAIT_S);
+  meet(c, MOST);
+  for (int i = 0; i < MOST; i++)
+    ok(c[i].status == HD_OK, "rank %d meets the others although signals come: %s", i, c[i].ctx.message);
+  atomic_store(&interrupted, false);
 }
 
 static void test_refused(void) {
@@ -303,6 +329,7 @@ int main(int argc, char **argv) {
   clear_environment();
   hd_ctx_create(&ctx);
   test_methods();
+  test_signals();
   test_refused();
   test_settings();
   test_environment();
