@@ -12,7 +12,7 @@ AM_TESTS_ENVIRONMENT = HEDDLE='$(abs_top_builddir)/heddle' SRCDIR='$(abs_top_src
   HEDDLE_LANE_SPEEDS HEDDLE_HOST_SUMS HEDDLE_CUDA_DRIVER HEDDLE_CUDA_MODULE; \
   HD_BITS='$(HD_BITS)'; export HD_BITS;
 
-unit_tests = tests/unit/test_bench tests/unit/test_digits tests/unit/test_doctor tests/unit/test_feed tests/unit/test_file tests/unit/test_idx \
+unit_tests = tests/unit/test_bench tests/unit/test_digits tests/unit/test_doctor tests/unit/test_feed tests/unit/test_file tests/unit/test_hdmath tests/unit/test_idx \
   tests/unit/test_losses tests/unit/test_meeting tests/unit/test_meeting_lines tests/unit/test_caches tests/unit/test_num_threads tests/unit/test_param_rules tests/unit/test_placement \
   tests/unit/test_pool tests/unit/test_predict tests/unit/test_quota tests/unit/test_loader tests/unit/test_ring tests/unit/test_sampler tests/unit/test_safetensors \
   tests/unit/test_scaling tests/unit/test_schedule tests/unit/test_summary tests/unit/test_tensor tests/unit/test_tree \
@@ -93,7 +93,7 @@ tests_cuda_library_stub_la_LDFLAGS = $(stub_flags)
 if HAVE_NVCC
 check_LTLIBRARIES += tests/cuda/libconstants.la
 tests_cuda_libconstants_la_SOURCES = tests/cuda/constants.c
-tests_cuda_libconstants_la_CPPFLAGS = $(AM_CPPFLAGS) -isystem $(dir $(NVCC))../include
+tests_cuda_libconstants_la_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_INCLUDES)
 endif
 
 # And for NCCL, where its header is.
