@@ -375,7 +375,7 @@ hd_movement *hd__hosts_movement(hd_world *world, int parts) {
   return m;
 }
 
-void hd__hosts_rest(hd_world *world, hd_movement *m) {
+static void rest(hd_world *world, hd_movement *m) {
   hd_hosts *h = hd__world_hosts(world);
   pthread_mutex_lock(&h->lock);
   m->next = h->resting;
@@ -503,7 +503,7 @@ hd_status hd__hosts_move_within(int *late, hd_world *world, hd_ctx *ctx, hd_move
       m.hosts->transport->drop(m.transfer[i]);
     status = hd__fail(ctx, HD_E_TIMEOUT, "expected rank %d within %g s, found that it did not come", *late, patience_s);
   }
-  hd__hosts_rest(world, of);
+  rest(world, of);
   return status;
 }
 
@@ -581,7 +581,7 @@ hd_status hd__hosts_join_blocks(int *last, hd_world *world, hd_ctx *ctx, const h
   const hd_status status = move(&way, ctx, m);
   if (last)
     *last = way.last;
-  hd__hosts_rest(world, m);
+  rest(world, m);
   return status;
 }
 

@@ -66,9 +66,8 @@ typedef struct hd_movement {
 } hd_movement;
 
 /* An empty one with room for `parts`: one that rests, if there is one, so that steps allocate nothing. Whoever takes it
- * lets it move or rest. NULL without memory. Any thread. */
+ * lets it move; then it rests. NULL without memory. Any thread. */
 hd_movement *hd__hosts_movement(hd_world *world, int parts);
-void hd__hosts_rest(hd_world *world, hd_movement *movement);
 
 /* Moves bytes to and from other ranks, and waits for that, `patience_s` at most: HD_E_TIMEOUT leaves the world whole, and
  * says for whom one waited. Any rank. The movement rests then. */

@@ -189,8 +189,9 @@ hd_status hd__step_range(hd_range *out, const hd_transform_step *step, hd_ctx *c
                        step->row->name, out->low, out->high);
 }
 
-hd_status hd__step_choice(int *out, const hd_transform_step *step, hd_ctx *ctx, const char *key,
-                          const char *const *words) {
+/* One of the words; its index. */
+static hd_status choice(int *out, const hd_transform_step *step, hd_ctx *ctx, const char *key,
+                        const char *const *words) {
   const hd_yaml_node *node = hd__step_param(step, key);
   const char *word;
   char all[80] = "";
@@ -210,7 +211,7 @@ hd_status hd__step_choice(int *out, const hd_transform_step *step, hd_ctx *ctx, 
 hd_status hd__step_border(hd_transform_step *step, hd_ctx *ctx) {
   static const char *const words[] = {"constant", "reflect", "edge", NULL};
   int border = HD_BORDER_CONSTANT;
-  HD_TRY(hd__step_choice(&border, step, ctx, "padding_mode", words));
+  HD_TRY(choice(&border, step, ctx, "padding_mode", words));
   step->border = (hd_border)border;
   HD_TRY(hd__step_number(&step->fill, step, ctx, "fill", -1e6, 1e6));
   const hd_yaml_node *fill = hd__step_param(step, "fill");
@@ -224,7 +225,7 @@ hd_status hd__step_border(hd_transform_step *step, hd_ctx *ctx) {
 hd_status hd__step_interpolation(hd_transform_step *step, hd_ctx *ctx) {
   static const char *const words[] = {"bilinear", "nearest", NULL};
   int word = 0;
-  HD_TRY(hd__step_choice(&word, step, ctx, "interpolation", words));
+  HD_TRY(choice(&word, step, ctx, "interpolation", words));
   step->nearest = word;
   return HD_OK;
 }

@@ -11,7 +11,6 @@
 
 #include "base/alloc.h"
 #include "base/hdmath.h"
-#include "base/philox.h"
 #include "data/transform_step.h"
 
 static const double PI = 3.14159265358979323846;

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "train/device.h"
 #include "train/record.h"
 #include "train/session.h"

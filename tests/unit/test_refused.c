@@ -149,11 +149,12 @@ int main(void) {
   setenv("WORKERS", "2", 1);
   setenv("LANES", "1", 1);
   check(plain, NULL, 1,
-        cpus > 1 ? "the system refuses to bind threads to CPUs: they run where it puts them;the system does not let the "
-                   "loader's batches be locked in memory: they may be swapped out; raise `ulimit -l`, or leave "
-                   "--pin-memory out"
-                 : "the system does not let the loader's batches be locked in memory: they may be swapped out; raise "
-                   "`ulimit -l`, or leave --pin-memory out",
+        cpus > 1
+            ? "the system refuses to bind threads to CPUs: they run where it puts them;the system does not let the "
+              "loader's batches be locked in memory: they may be swapped out; raise `ulimit -l`, or leave "
+              "--pin-memory out"
+            : "the system does not let the loader's batches be locked in memory: they may be swapped out; raise "
+              "`ulimit -l`, or leave --pin-memory out",
         "loader workers whose batches may not be locked");
   return done_testing();
 }
