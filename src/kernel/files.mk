@@ -35,11 +35,5 @@ kernel_bf16_sources += src/kernel/bf16/bf16_avx512.h src/kernel/bf16/bf16_conv.c
 
 core_sources += src/kernel/native/native.c src/kernel/native/native.h
 
-# The GPU's: headers that nvcc and tests compile; the module itself is made in src/cuda/files.mk.
-core_sources += src/kernel/cuda/cuda_block.h src/kernel/cuda/cuda_call.h src/kernel/cuda/cuda_channels.h src/kernel/cuda/cuda_channels_matrix.h \
-  src/kernel/cuda/cuda_close.h src/kernel/cuda/cuda_conv.h \
-  src/kernel/cuda/cuda_conv_live.h src/kernel/cuda/cuda_conv_scatter.h src/kernel/cuda/cuda_conv_tiles.h src/kernel/cuda/cuda_kernels.h \
-  src/kernel/cuda/cuda_linear.h src/kernel/cuda/cuda_linear_tiles.h src/kernel/cuda/cuda_product.h \
-  src/kernel/cuda/cuda_sixteen.h \
-  src/kernel/cuda/cuda_loss.h src/kernel/cuda/cuda_module.h src/kernel/cuda/cuda_names.h src/kernel/cuda/cuda_norm.h \
-  src/kernel/cuda/cuda_params.h src/kernel/cuda/cuda_pointwise.h src/kernel/cuda/cuda_pool.h src/kernel/cuda/cuda_table.c
+# The GPU's: headers that nvcc and tests compile, listed with the module that is made of them in src/cuda/files.mk.
+core_sources += $(kernel_cuda_headers) src/kernel/cuda/cuda_module.h src/kernel/cuda/cuda_table.c

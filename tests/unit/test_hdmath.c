@@ -6,7 +6,7 @@
 #include "base/hdmath.h"
 #include "tap.h"
 
-enum { POINTS = 400000 };
+enum { POINTS = 100000 };
 
 /* A sequence of 64-bit numbers that is the same everywhere (splitmix64). */
 static uint64_t draw(uint64_t *state) {
@@ -51,14 +51,14 @@ typedef struct function {
 } function;
 
 static const function functions[] = {
-    {"exp, normal results", hd__exp, expl, -708, 709.5, 0xb22fea293d8a5de6u},
-    {"exp near 0", hd__exp, expl, -1, 1, 0xb1eccf065624a272u},
-    {"log", hd__log, logl, 0, 0, 0x7177017183077c8bu},
-    {"log near 1", hd__log, logl, 0.5, 2, 0x7bf3f14e46c06bcu},
-    {"sin", hd__sin, sinl, -0x1p20, 0x1p20, 0xa3ddf250ee22d3bcu},
-    {"sin of a turn", hd__sin, sinl, -6.3, 6.3, 0x92440679f959d715u},
-    {"cos", hd__cos, cosl, -0x1p20, 0x1p20, 0x2fbbce68dae0f9f8u},
-    {"cos of a turn", hd__cos, cosl, -6.3, 6.3, 0xa513cbf407ea2c89u},
+    {"exp, normal results", hd__exp, expl, -708, 709.5, 0x62972638cbb468d2u},
+    {"exp near 0", hd__exp, expl, -1, 1, 0xab5538688640f7d4u},
+    {"log", hd__log, logl, 0, 0, 0x1d5a8c842103405bu},
+    {"log near 1", hd__log, logl, 0.5, 2, 0xa91f2f5a1621551u},
+    {"sin", hd__sin, sinl, -0x1p20, 0x1p20, 0x385ce7820ad8a91u},
+    {"sin of a turn", hd__sin, sinl, -6.3, 6.3, 0xf78d3c2e1b14c016u},
+    {"cos", hd__cos, cosl, -0x1p20, 0x1p20, 0x616a0f4b8e550d3au},
+    {"cos of a turn", hd__cos, cosl, -6.3, 6.3, 0x1b461aa75f6554dbu},
 };
 
 static void test_errors(const function *f) {
