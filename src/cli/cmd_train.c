@@ -29,9 +29,9 @@ static void on_signal(int number) {
     hd_session_stop(running);
 }
 
-/* A second signal ends the process at once. What is sent to a whole group reaches a rank twice, from the sender and from
- * its parent: that is one signal. A terminal that hangs up is a reason to stop too, unless nohup or the like
- * said it is none. */
+/* A second signal ends the process at once. What is sent to a whole group reaches a rank twice, from the sender and
+ * from its parent: that is one signal. A terminal that hangs up is a reason to stop too, unless nohup or the like said
+ * it is none. */
 static void catch_signals(int is_rank) {
   struct sigaction action = {.sa_handler = on_signal}, before;
   apart_s = is_rank ? 0.5 : 0;
