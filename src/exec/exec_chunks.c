@@ -311,7 +311,8 @@ void hd__exec_hand_in(const lane_at *at) {
   }
 }
 
-/* The factor that clipping multiplies gradients with, from all chunks' sums of squares; NaN if their sum is not finite. */
+/* The factor that clipping multiplies gradients with, from all chunks' sums of squares; NaN if their sum is not
+ * finite. */
 static float clip_factor(const lane_at *at) {
   double *sum = at->lane->norms;
   int count = at->exec->plan->chunk_count;
