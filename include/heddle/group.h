@@ -127,6 +127,7 @@ typedef struct hd_group_call {
   double timeout_s; /* how long it may wait for another rank; 0: as the group */
 } hd_group_call;
 
+/* Does the call, as the functions above do, and returns when it is done. */
 HD_API hd_status hd_group_run(hd_group *group, hd_ctx *ctx, const hd_group_call *call);
 
 /* Returns at once; a thread of the group's does the call, after all that were started before. Collectives are done in
