@@ -32,7 +32,7 @@ enum {
   BENCH_HAS_ROUNDS = 128
 };
 
-/* Lists them for cli_parse_with; they are read into the request. */
+/* Lists them for a cli_command; they are read into the request. */
 void bench_list_extra(cli_extra *out, int has, bench_request *request);
 
 bool bench_wants_json(const hd_config *config);

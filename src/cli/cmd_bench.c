@@ -126,30 +126,29 @@ static bool asks_for(const char *name, int argc, char **argv) {
   return found && option;
 }
 
+/* What cli_run hands back. */
+typedef struct asked_bench {
+  bench_fn *run;
+  bench_request request;
+} asked_bench;
+
+static int start(void *self, hd_ctx *ctx, hd_config *config, int count, char **operand) {
+  const asked_bench *asked = self;
+  return asked->run(ctx, config, &asked->request);
+}
+
 static int run_bench(int which, int argc, char **argv) {
-  bench_request r = {.seconds = benches[which].run == run_ranks ? 1 : 3, .rounds = 5};
+  asked_bench asked = {.run = benches[which].run, .request = {.seconds = 3, .rounds = 5}};
   cli_extra extra[BENCH_MOST_EXTRA];
   char usage[192];
-  hd_ctx *ctx;
-  hd_config *config;
-  bench_list_extra(extra, benches[which].has, &r);
+  if (asked.run == run_ranks)
+    asked.request.seconds = 1;
+  bench_list_extra(extra, benches[which].has, &asked.request);
   snprintf(usage, sizeof usage, "usage: heddle bench %s [options%s]: %s", benches[which].name,
            benches[which].options ? "" : ", those of train too", benches[which].help);
-  if (hd_ctx_create(&ctx) != HD_OK)
-    return cli_fail(HD_E_NOMEM, NULL);
-  int first = 0, code = hd_config_create(&config, ctx) == HD_OK ? -1 : cli_fail(HD_E_NOMEM, NULL);
-  if (code < 0)
-    code = cli_parse_with(&first, config, ctx, argc, argv, benches[which].options, extra, usage);
-  if (code < 0 && first < argc) {
-    cli_complain("bench %s expects options only, found '%s'; see heddle bench %s --help", benches[which].name,
-                 argv[first], benches[which].name);
-    code = CLI_USAGE;
-  }
-  if (code < 0)
-    code = benches[which].run(ctx, config, &r);
-  hd_config_destroy(config);
-  hd_ctx_destroy(ctx);
-  return code;
+  const cli_command command = {
+      .name = argv[0], .usage = usage, .options = benches[which].options, .extra = extra, .run = start, .self = &asked};
+  return cli_run(&command, argc, argv);
 }
 
 static int help(void) {
