@@ -1,6 +1,7 @@
 /* What the contract costs: a training step as it is, and without what lets a layout change no bit.
  *
- *     bench_contract [SECONDS [MODEL ...]]       default: 5 seconds for each of cnn, mlp, simplenet; OMP_NUM_THREADS lanes
+ *     bench_contract [SECONDS [MODEL ...]]       default: 5 seconds for each of cnn, mlp, simplenet;
+ *                                                OMP_NUM_THREADS lanes
  *
  * Taken away one after the other: a sum for each shard (then one for each lane, whose number must be a power of two),
  * the second version of weights and optimizer state (then both halves of the store are the same memory), and the look

@@ -188,7 +188,8 @@ static void bench_loss(const hd_kernels *table, int32_t classes, int64_t rows) {
   free(logits), free(out), free(labels);
 }
 
-/* ---- the gradient of a linear layer as an owner of chunks forms it: whole rows of the weight, twelve at a time ---- */
+/* ---- the gradient of a linear layer as an owner of chunks forms it: whole rows of the weight, twelve at a time
+ * ---- */
 
 enum { TILE_ROWS = 12 };
 

@@ -7,5 +7,6 @@ folder=$(mktemp -d)
 mkdir -p "$folder/src/tree" "$folder/tools" "$folder/bench" "$folder/examples"
 cp "$SRCDIR/tools/layers.txt" "$folder/tools"
 echo '#include "train/session.h"' > "$folder/src/tree/wrong.c"
-if "$SRCDIR/tools/check-layers" "$folder" > /dev/null; then echo "not ok 2 - a wrong #include is found"; else echo "ok 2 - a wrong #include is found"; fi
+if "$SRCDIR/tools/check-layers" "$folder" > /dev/null; then echo "not ok 2 - a wrong #include is found"
+else echo "ok 2 - a wrong #include is found"; fi
 rm -rf "$folder"

@@ -12,83 +12,89 @@ run() { "$BUILDDIR/examples/$1" data "$2" >"$1.out" 2>&1; }
 shows() { grep -Eq "$2" "$1.out"; }
 
 run train_cnn 20
-result $? "train_cnn runs" train_cnn.out
+result $? "train_cnn runs" "$(cat train_cnn.out)"
 check "it shows its loss, its accuracy and a digest" shows train_cnn '^step 20: loss [0-9]+\.[0-9]+$'
 check "and saves" test -f runs/cnn-1/last/model.safetensors
 
 "$HEDDLE" train --model mlp --data data --max-steps 12 --out whole >whole.out 2>&1
 run own_loop 12
-result $? "own_loop runs" own_loop.out
+result $? "own_loop runs" "$(cat own_loop.out)"
 check "its curve has a line every ten steps" test "$(grep -c '|=' own_loop.out)" = 2
 check "so has loss.csv" test "$(wc -l <loss.csv)" = 3
 check "its weights are those of one undivided run" test \
   "$(sed -n 's/^weights_sha256 //p' own_loop.out)" = "$("$HEDDLE" digest whole)"
 
 run own_network 10
-result $? "own_network runs" own_network.out
+result $? "own_network runs" "$(cat own_network.out)"
 check "it counts parameters" shows own_network '^6898 parameters'
 check "its checkpoint knows its network" "$HEDDLE" eval runs/blocks-1 --data data
 
 run own_op 10
-result $? "own_op runs" own_op.out
+result $? "own_op runs" "$(cat own_op.out)"
 check "its operation stands beside the built-in ones" shows own_op '^squared: +test accuracy [0-9.]+ %'
-check "other programs say what they lack" test "$("$HEDDLE" eval runs/squared-1 --data data 2>&1 | grep -c "'squared_relu'")" = 1
+lacks=$("$HEDDLE" eval runs/squared-1 --data data 2>&1 | grep -c "'squared_relu'")
+check "other programs say what they lack" test "$lacks" = 1
 
 "$BUILDDIR/examples/own_data" 300 >own_data.out 2>&1
-result $? "own_data runs" own_data.out
+result $? "own_data runs" "$(cat own_data.out)"
 check "it learns its own samples" shows own_data '^test accuracy (9[0-9]|100)'
 
 "$BUILDDIR/examples/inference" runs/cnn-1 runs/cnn-1/wrong.png >inference.out 2>&1
-result $? "inference runs" inference.out
+result $? "inference runs" "$(cat inference.out)"
 check "it predicts what is in memory" shows inference '^a seven drawn by the program: [0-9] \('
 check "and what is in a file" shows inference '^runs/cnn-1/wrong.png: [0-9] \('
 
 run batches 0
 lone=$(cat batches.out)
 run batches 3
-result $? "batches runs" batches.out
+result $? "batches runs" "$(cat batches.out)"
 check "most samples are nearest to their own class" shows batches '^([3-5][0-9]|6[0-4]) test samples'
 check "with workers as without" test "$(cat batches.out)" = "$lone"
 
 run set_seed 5
-result $? "set_seed runs" set_seed.out
+result $? "set_seed runs" "$(cat set_seed.out)"
 check "one seed, one result" shows set_seed 'the same seed gives the same weights, another seed others'
 
 "$BUILDDIR/examples/squares" 10000 >squares.out 2>&1
-result $? "squares runs" squares.out
+result $? "squares runs" "$(cat squares.out)"
 check "it sums ten thousand squares" shows squares ' is 333283335000$'
 
 "$BUILDDIR/examples/files" "$SRCDIR/examples/files.c" none "$SRCDIR/README.md" >files.out 2>&1
-result $? "files runs" files.out
+result $? "files runs" "$(cat files.out)"
 check "each file has its line" test "$(wc -l <files.out)" = 3
 check "the one that is not there says so" shows files "^none: task 1 \('count_lines'\): expected a file"
 
 "$HEDDLE" launch -n 3 -- "$BUILDDIR/examples/allreduce" 10 >allreduce.out 2>&1
-result $? "allreduce runs" allreduce.out
+result $? "allreduce runs" "$(cat allreduce.out)"
 check "three ranks have one mean" shows allreduce '^the mean of 30 numbers on 3 ranks is 14.5, the token says 3$'
 RANK=0 WORLD_SIZE=2 "$BUILDDIR/examples/allreduce" 10 >first.out 2>&1 &
 RANK=1 WORLD_SIZE=2 "$BUILDDIR/examples/allreduce" 10 >second.out 2>&1 && wait $!
-result $? "allreduce runs by RANK and WORLD_SIZE" first.out
+result $? "allreduce runs by RANK and WORLD_SIZE" "$(cat first.out)"
 check "two ranks have theirs" shows first '^the mean of 20 numbers on 2 ranks is 9.5, the token says 1$'
 if command -v mpirun >/dev/null && mpirun --version 2>/dev/null | grep -q 'Open MPI'; then
-  mpirun --allow-run-as-root --oversubscribe --mca plm_rsh_agent /bin/false -n 3 "$BUILDDIR/examples/allreduce" 10 >mpirun.out 2>&1
-  result $? "allreduce runs by mpirun" mpirun.out
+  mpirun --allow-run-as-root --oversubscribe --mca plm_rsh_agent /bin/false -n 3 "$BUILDDIR/examples/allreduce" 10 \
+    >mpirun.out 2>&1
+  result $? "allreduce runs by mpirun" "$(cat mpirun.out)"
   check "with the same mean" shows mpirun '^the mean of 30 numbers on 3 ranks is 14.5, the token says 3$'
 fi
 env -u RANK "$BUILDDIR/examples/allreduce" >alone.out 2>&1
 check "alone it says how to start it" shows alone 'heddle launch -n N -- PROGRAM'
 
 "$BUILDDIR/examples/ddp" data >ddp.out 2>&1
-result $? "ddp starts itself as four ranks" ddp.out
-check "all of them say the same losses" test "$(grep -c '^Rank [0123], Epoch 1, Batch 0, Loss' ddp.out) $(sed -n 's/^Rank .* Batch 0, //p' ddp.out | sort -u | wc -l)" = "4 1"
-"$HEDDLE" train --model simplenet --data data --epochs 1 --batch 256 --lr 0.01 --optimizer sgd --threads 1 --out alone >alone.out 2>&1
+result $? "ddp starts itself as four ranks" "$(cat ddp.out)"
+say=$(grep -c '^Rank [0123], Epoch 1, Batch 0, Loss' ddp.out)
+losses=$(sed -n 's/^Rank .* Batch 0, //p' ddp.out | sort -u | wc -l)
+check "all of them say the same losses" test "$say $losses" = "4 1"
+"$HEDDLE" train --model simplenet --data data --epochs 1 --batch 256 --lr 0.01 --optimizer sgd --threads 1 --out alone \
+  >alone.out 2>&1
 check "and end in the weights of one process" shows ddp "^weights_sha256 $(sed -n 's/^weights_sha256 *//p' alone.out)\$"
 
 run devices cpu
-result $? "devices runs" devices.out
+result $? "devices runs" "$(cat devices.out)"
 cpu=$(sed -n 's/^20 steps, the last on cpu: //p' devices.out) corner=$(grep '^the product' devices.out)
-HEDDLE_CUDA_DRIVER=$BUILDDIR/tests/cuda/.libs/driver_stub.so HEDDLE_CUDA_MODULE=$BUILDDIR/tests/cuda/.libs/module_stub.so run devices cuda
-result $? "devices runs on a GPU" devices.out
+stubs=$BUILDDIR/tests/cuda/.libs
+HEDDLE_CUDA_DRIVER=$stubs/driver_stub.so HEDDLE_CUDA_MODULE=$stubs/module_stub.so run devices cuda
+result $? "devices runs on a GPU" "$(cat devices.out)"
 check "it names the GPU" shows devices '^cuda:0 is Stub GPU$'
 check "a run that goes on there has the same weights" shows devices "^20 steps, the last on cuda:0: $cpu\$"
 check "and the product the same corner" shows devices "^$corner\$"

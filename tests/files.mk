@@ -1,5 +1,5 @@
-# Tests. Programs link the whole core statically, so that they reach what users cannot. A program whose only source is NAME.c
-# needs no more than its name in a list.
+# Tests. Programs link the whole core statically, so that they reach what users cannot. A program whose only source is
+# NAME.c needs no more than its name in a list.
 LOG_COMPILER =
 TEST_EXTENSIONS = .sh .bats
 LOG_DRIVER = env AM_TAP_AWK='$(AWK)' $(SHELL) $(top_srcdir)/build-aux/tap-driver.sh
@@ -8,47 +8,59 @@ SH_LOG_COMPILER = $(SHELL)
 BATS_LOG_DRIVER = $(LOG_DRIVER)
 BATS_LOG_COMPILER = $(SHELL) $(top_srcdir)/tests/cli/run-bats
 AM_TESTS_ENVIRONMENT = HEDDLE='$(abs_top_builddir)/heddle' SRCDIR='$(abs_top_srcdir)' BUILDDIR='$(abs_top_builddir)' \
-  BATS='$(BATS)'; export HEDDLE SRCDIR BUILDDIR BATS; unset OMP_NUM_THREADS HEDDLE_ISA HEDDLE_DATA HEDDLE_SYSROOT HEDDLE_HOST_ID \
-  HEDDLE_LANE_SPEEDS HEDDLE_HOST_SUMS HEDDLE_CUDA_DRIVER HEDDLE_CUDA_MODULE; \
+  BATS='$(BATS)'; export HEDDLE SRCDIR BUILDDIR BATS; \
+  unset OMP_NUM_THREADS HEDDLE_ISA HEDDLE_DATA HEDDLE_SYSROOT HEDDLE_HOST_ID HEDDLE_LANE_SPEEDS HEDDLE_HOST_SUMS \
+  HEDDLE_CUDA_DRIVER HEDDLE_CUDA_MODULE; \
   HD_BITS='$(HD_BITS)'; export HD_BITS;
 
-unit_tests = tests/unit/test_bench tests/unit/test_digits tests/unit/test_doctor tests/unit/test_feed tests/unit/test_file tests/unit/test_idx \
-  tests/unit/test_losses tests/unit/test_meeting tests/unit/test_meeting_lines tests/unit/test_caches tests/unit/test_num_threads tests/unit/test_param_rules tests/unit/test_placement \
-  tests/unit/test_pool tests/unit/test_predict tests/unit/test_quota tests/unit/test_loader tests/unit/test_ring tests/unit/test_sampler tests/unit/test_safetensors \
-  tests/unit/test_scaling tests/unit/test_schedule tests/unit/test_summary tests/unit/test_tensor tests/unit/test_tree \
-  tests/unit/test_yaml
+unit_tests = tests/unit/test_bench tests/unit/test_digits tests/unit/test_doctor tests/unit/test_feed \
+  tests/unit/test_file tests/unit/test_hdmath tests/unit/test_idx tests/unit/test_losses tests/unit/test_meeting \
+  tests/unit/test_meeting_lines tests/unit/test_caches tests/unit/test_num_threads tests/unit/test_param_rules \
+  tests/unit/test_placement tests/unit/test_pool tests/unit/test_predict tests/unit/test_quota tests/unit/test_loader \
+  tests/unit/test_ring tests/unit/test_sampler tests/unit/test_safetensors tests/unit/test_scaling \
+  tests/unit/test_schedule tests/unit/test_summary tests/unit/test_tensor tests/unit/test_tree tests/unit/test_yaml
 unit_tests += tests/unit/test_lanes tests/unit/test_quiet_steps tests/unit/test_refused tests/unit/test_no_pidfd
-unit_tests += tests/unit/test_jobs tests/unit/test_nvml tests/unit/test_top_screen tests/unit/test_use tests/unit/test_utf8
+unit_tests += tests/unit/test_jobs tests/unit/test_nvml tests/unit/test_top_screen tests/unit/test_use \
+  tests/unit/test_utf8
 unit_tests += tests/plan/test_plan
 unit_tests += tests/golden/test_golden
 unit_tests += tests/fault/test_alloc
 unit_tests += tests/unit/test_sessions tests/unit/test_shared_sessions tests/unit/test_own_op tests/unit/test_device
 unit_tests += tests/unit/test_profile tests/unit/test_sources tests/unit/test_pictures tests/unit/test_csv \
   tests/unit/test_own_data
-unit_tests += tests/unit/test_transform tests/unit/test_skip tests/unit/test_rendezvous tests/unit/test_world tests/unit/test_group
+unit_tests += tests/unit/test_transform tests/unit/test_skip tests/unit/test_rendezvous tests/unit/test_world \
+  tests/unit/test_group
 unit_tests += tests/cuda/test_gpus tests/cuda/test_gpu_gradients
 unit_tests += tests/fuzz/test_fuzz
-op_tests = tests/op/test_array tests/op/test_expf tests/op/test_gemm tests/op/test_gradients tests/op/test_kernels tests/op/test_network_gradients \
-  tests/op/test_updates
+op_tests = tests/op/test_array tests/op/test_expf tests/op/test_gemm tests/op/test_gradients tests/op/test_kernels \
+  tests/op/test_network_gradients tests/op/test_updates
 op_tests += tests/op/test_bf16
-script_tests = tests/check-layers.sh tests/check-symbols.sh tests/model-files.sh tests/tensors.sh
-script_tests += tests/cli/bench.bats tests/cli/doctor.bats tests/cli/errors.bats tests/cli/from-pytorch.bats tests/cli/loader.bats tests/cli/locale.bats \
-  tests/cli/losses.bats tests/cli/manual.bats tests/cli/predict.bats tests/cli/signals.bats tests/cli/summary.bats \
-  tests/cli/device.bats tests/cli/gpus.bats tests/cli/gpu_sums.bats tests/cli/nccl.bats tests/cli/top.bats tests/cli/topo.bats tests/cli/train.bats tests/cli/transforms.bats tests/cli/tune.bats
-script_tests += tests/cli/mpi.bats tests/cli/data.bats tests/cli/ranks.bats tests/cli/profile.bats tests/cli/get-mnist.bats
-script_tests += tests/cuda/ptx.sh tests/cuda/resources.sh tests/cuda/sanitizer.sh tests/gpu-report.sh tests/cli/hostile.sh tests/install.sh tests/instructions.sh
-bits_tests = tests/bits/gpu_digests.sh tests/bits/gpu_native.sh tests/bits/gpus_digests.sh tests/bits/hosts.sh tests/bits/bf16.sh tests/bits/native.sh tests/bits/bits.sh tests/bits/formats.sh tests/bits/networks.sh tests/bits/pictures.sh tests/bits/readme.sh tests/bits/recipes.sh tests/bits/transforms.sh
+script_tests = tests/check-layers.sh tests/check-symbols.sh tests/dist.sh tests/model-files.sh tests/tensors.sh
+script_tests += tests/cli/bench.bats tests/cli/doctor.bats tests/cli/errors.bats tests/cli/from-pytorch.bats \
+  tests/cli/loader.bats tests/cli/locale.bats tests/cli/losses.bats tests/cli/manual.bats tests/cli/predict.bats \
+  tests/cli/signals.bats tests/cli/summary.bats tests/cli/device.bats tests/cli/gpus.bats tests/cli/gpu_sums.bats \
+  tests/cli/nccl.bats tests/cli/top.bats tests/cli/topo.bats tests/cli/train.bats tests/cli/transforms.bats \
+  tests/cli/tune.bats
+script_tests += tests/cli/mpi.bats tests/cli/data.bats tests/cli/ranks.bats tests/cli/profile.bats \
+  tests/cli/get-mnist.bats
+script_tests += tests/cuda/ptx.sh tests/cuda/resources.sh tests/cuda/sanitizer.sh tests/gpu-report.sh \
+  tests/cli/hostile.sh tests/install.sh tests/instructions.sh
+bits_tests = tests/bits/gpu_digests.sh tests/bits/gpu_native.sh tests/bits/gpus_digests.sh tests/bits/hosts.sh \
+  tests/bits/bf16.sh tests/bits/native.sh tests/bits/bits.sh tests/bits/formats.sh tests/bits/networks.sh \
+  tests/bits/pictures.sh tests/bits/readme.sh tests/bits/recipes.sh tests/bits/transforms.sh
 TESTS = $(unit_tests) $(op_tests) $(script_tests) $(bits_tests)
-check_PROGRAMS += $(unit_tests) $(op_tests) tests/bits/make_data tests/bits/make_idx tests/cli/on_terminal tests/cli/group_calls tests/cli/host_steps tests/cuda/gpu_calls tests/cli/bad_server tests/golden/print_scores
-EXTRA_DIST += $(script_tests) $(bits_tests) tests/mpi_lib.sh tests/bits/experiments.sh tests/tap.h tests/scratch.h tests/cli/run-bats tests/cli/cli.bash tests/cli/ranks.bash \
-  tests/golden/networks.json
+check_PROGRAMS += $(unit_tests) $(op_tests) tests/bits/make_data tests/bits/make_idx tests/cli/on_terminal \
+  tests/cli/group_calls tests/cli/host_steps tests/cuda/gpu_calls tests/cli/bad_server tests/golden/print_scores
+EXTRA_DIST += $(script_tests) $(bits_tests) tests/mpi_lib.sh tests/bits/experiments.sh tests/tap.h tests/tap.sh \
+  tests/scratch.h tests/cli/run-bats tests/cli/cli.bash tests/cli/ranks.bash tests/golden/networks.json
 
 # Programs of several files.
 kernel_case = tests/op/kernel_case.c tests/op/kernel_case.h tests/op/guarded.c tests/op/guarded.h
 kinks = tests/op/kinks.c tests/op/kinks.h
 cuda_table = tests/cuda/cuda_table.c tests/cuda/cuda_table.h
 tests_cuda_test_gpus_SOURCES = tests/cuda/test_gpus.c
-tests_cuda_test_gpu_gradients_SOURCES = tests/cuda/test_gpu_gradients.c tests/op/guarded.c tests/op/guarded.h $(cuda_table)
+tests_cuda_test_gpu_gradients_SOURCES = tests/cuda/test_gpu_gradients.c tests/op/guarded.c tests/op/guarded.h \
+  $(cuda_table)
 tests_golden_test_golden_SOURCES = tests/golden/test_golden.c tests/op/guarded.c tests/op/guarded.h $(cuda_table)
 tests_op_test_kernels_SOURCES = tests/op/test_kernels.c $(kernel_case) $(cuda_table)
 tests_unit_test_device_SOURCES = tests/unit/test_device.c tests/op/guarded.c tests/op/guarded.h $(cuda_table)
@@ -61,7 +73,9 @@ tests_op_test_network_gradients_SOURCES = tests/op/test_network_gradients.c $(ke
 tests_plan_test_plan_SOURCES = tests/plan/test_plan.c tests/plan/bad_models.c tests/plan/bad_models.h \
   tests/plan/plan_memory.c tests/plan/plan_memory.h
 
-tests_unit_test_sources_SOURCES = tests/unit/test_sources.c tests/unit/source_files.h
+tests_unit_test_csv_SOURCES = tests/unit/test_csv.c tests/unit/data_trial.h
+tests_unit_test_pictures_SOURCES = tests/unit/test_pictures.c tests/unit/data_trial.h
+tests_unit_test_sources_SOURCES = tests/unit/test_sources.c tests/unit/data_trial.h tests/unit/source_files.h
 tests_unit_test_top_screen_SOURCES = tests/unit/test_top_screen.c src/cli/top_screen.c src/cli/look_text.c \
   src/cli/cmd_topo.c src/cli/topo_svg.c src/cli/cli.c
 
@@ -80,7 +94,8 @@ tests_unit_nvml_useless_la_SOURCES = tests/unit/nvml_stub.c
 tests_unit_nvml_useless_la_CPPFLAGS = -DNVML_STUB_BARE -DNVML_STUB_NO_HANDLES
 tests_unit_nvml_useless_la_LDFLAGS = $(stub_flags)
 
-# And for its CUDA driver, whose kernels are the GPU's sources compiled for the CPU; and for the module with machine code.
+# And for its CUDA driver, whose kernels are the GPU's sources compiled for the CPU; and for the module with machine
+# code.
 check_LTLIBRARIES += tests/cuda/driver_stub.la tests/cuda/module_stub.la tests/cuda/library_stub.la
 tests_cuda_driver_stub_la_SOURCES = tests/cuda/driver_stub.c src/sys/fpmode.c
 tests_cuda_driver_stub_la_CFLAGS = $(AM_CFLAGS) $(EXACT)
@@ -93,7 +108,7 @@ tests_cuda_library_stub_la_LDFLAGS = $(stub_flags)
 if HAVE_NVCC
 check_LTLIBRARIES += tests/cuda/libconstants.la
 tests_cuda_libconstants_la_SOURCES = tests/cuda/constants.c
-tests_cuda_libconstants_la_CPPFLAGS = $(AM_CPPFLAGS) -isystem $(dir $(NVCC))../include
+tests_cuda_libconstants_la_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_INCLUDES)
 endif
 
 # And for NCCL, where its header is.
@@ -107,7 +122,8 @@ endif
 
 EXTRA_DIST += tests/cuda/which_gpu.sh tests/bits/trained.sh tools/gpu-report
 
-# Networks whose plans are held to what is written, those of data/models and some of the tests' own; networks with digests.
+# Networks whose plans are held to what is written, those of data/models and some of the tests' own; networks with
+# digests.
 plan_networks = batch_norm branches doubled flat_branches frozen no_pool own_pool pool_first read_often repeats \
   scores_as_image shard_norm shared
 plan_models = allconv cnn fastmnist lenet5 mlp mnist-99 regression resnet simplenet
@@ -141,8 +157,8 @@ tests_fuzz_libfuzzer_SOURCES = tests/fuzz/libfuzzer.c $(fuzz_targets)
 tests_fuzz_libfuzzer_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
 EXTRA_DIST += tests/fuzz/corpus tools/fuzz
 
-# Operations, gradients, trajectories, digests and checkpoints that change the device, on this machine's GPUs with the modules
-# of this build, and compute-sanitizer over a run.
+# Operations, gradients, trajectories, digests and checkpoints that change the device, on this machine's GPUs with the
+# modules of this build, and compute-sanitizer over a run.
 gpu_tests = tests/op/test_kernels tests/cuda/test_gpu_gradients tests/golden/test_golden tests/bits/gpu_digests.sh \
   tests/bits/gpu_native.sh tests/bits/gpus_digests.sh tests/bits/networks.sh tests/cuda/sanitizer.sh
 check-gpu: all

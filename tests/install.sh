@@ -1,6 +1,6 @@
 #!/bin/sh
-# TAP: what a user gets: `make install` into an empty folder, then the examples compiled by pkg-config's flags alone, and
-# every public header by itself, as C11 and as C++, without a warning.
+# TAP: what a user gets: `make install` into an empty folder, then the examples compiled by pkg-config's flags alone,
+# and every public header by itself, as C11 and as C++, without a warning; and `make uninstall`.
 samples="64 16"
 . "$SRCDIR/tests/examples_lib.sh"
 missing() {
@@ -15,7 +15,7 @@ nm -D "$BUILDDIR/.libs/libheddle.so" | grep -q __asan && missing "a library with
 
 root=$PWD/root
 env -u MAKEFLAGS -u MAKELEVEL make -s -C "$BUILDDIR" install DESTDIR="$root" >install.out 2>&1
-result $? "make install DESTDIR=..." install.out
+result $? "make install DESTDIR=..." "$(cat install.out)"
 config=$(find "$root" -name heddle.pc)
 prefix=$root$(sed -n 's/^prefix=//p' "$config")
 flags() {
@@ -44,7 +44,7 @@ for header in "$prefix"/include/heddle.h "$prefix"/include/heddle/*.h; do
   if command -v c++ >/dev/null; then
     check "$name compiles alone, as C++" compile c++ c++11 header.cc
   else
-    result 0 "$name # SKIP there is no C++ compiler"
+    result skip "$name: there is no C++ compiler"
   fi
 done
 check "every public header is installed" test \
@@ -55,4 +55,9 @@ if command -v c++ >/dev/null; then
   check "a C++ program links" c++ -std=c++11 $strict link.cc -o link $(flags --cflags --libs)
   check "and runs" ./link
 fi
+
+env -u MAKEFLAGS -u MAKELEVEL make -s -C "$BUILDDIR" uninstall DESTDIR="$root" >uninstall.out 2>&1
+result $? "make uninstall" "$(cat uninstall.out)"
+check "it leaves nothing behind, nor a folder of heddle's own" test \
+  -z "$(find "$root" ! -type d; find "$root" -type d -name '*heddle*')"
 echo "1..$count"

@@ -1,23 +1,15 @@
 #!/bin/sh
 # TAP: ranks that are lost, over and over: in HD_LOST runs (100) a rank, chosen at random, gets SIGKILL or SIGSTOP at a
-# moment chosen at random; in HD_ALL_LOST runs (20) all of them get SIGKILL at once. Each time all others are gone within a
-# second, the right rank is named, the last whole step is saved, nothing is left in /dev/shm, /tmp or the process table, and
-# the resumed run ends in the digest of an undisturbed one. Then 20 jobs run at once. `make check-long` runs it: it takes minutes and wants an idle
-# machine.
-set -u
-folder=$(mktemp -d "${TMPDIR:-/tmp}/heddle-long.XXXXXX")
-trap 'rm -rf "$folder"' EXIT
+# moment chosen at random; in HD_ALL_LOST runs (20) all of them get SIGKILL at once. Each time all others are gone
+# within a second, the right rank is named, the last whole step is saved, nothing is left in /dev/shm, /tmp or the
+# process table, and the resumed run ends in the digest of an undisturbed one. Then 20 jobs run at once. `make
+# check-long` runs it: it takes minutes and wants an idle machine.
+. "$SRCDIR/tests/tap.sh"
 cd "$folder" || exit 1
 mkdir tmp
 TMPDIR=$folder/tmp
 export TMPDIR
-count=0
 options="--model simplenet --epochs 1000 --threads 1 --log-every 10"
-
-result() { # pass|fail NAME [DETAIL]
-  count=$((count + 1))
-  if [ "$1" = pass ]; then echo "ok $count - $2"; else echo "not ok $count - $2"; echo "# $3"; fi
-}
 
 now_ms() { echo $(($(date +%s%N) / 1000000)); }
 
@@ -94,7 +86,8 @@ while [ $run -lt "${HD_LOST:-100}" ]; do
   wait $parent 2>/dev/null
   trouble=$(examine "rank $lost \(pid $victim on [^)]*\) $says")
   [ $took -lt 1000 ] || trouble="$trouble the others took $took ms"
-  if [ -z "$trouble" ]; then result pass "$name, the others are gone after $took ms"; else result fail "$name" "$trouble"; fi
+  if [ -z "$trouble" ]; then result pass "$name, the others are gone after $took ms"
+  else result fail "$name" "$trouble"; fi
 done
 run=0
 while [ $run -lt "${HD_ALL_LOST:-20}" ]; do
@@ -115,7 +108,8 @@ unshare -n true 2>/dev/null && cut="unshare -n"
 mkdir jobs
 # shellcheck disable=SC2016
 $cut sh -c 'for job in $(seq 20); do
-  "$HEDDLE" train --model mlp --epochs 1 --max-steps 300 --procs 4 --threads 1 --out jobs/$job >jobs/$job.out 2>jobs/$job.err &
+  "$HEDDLE" train --model mlp --epochs 1 --max-steps 300 --procs 4 --threads 1 --out jobs/$job \
+    >jobs/$job.out 2>jobs/$job.err &
 done; wait'
 digests=$(cat jobs/*.out | digest_of | sort | uniq -c | sed 's/^ *//; s/ .*//')
 accused=$(cat jobs/*.err | grep 'rank [0-9]')

@@ -1,18 +1,12 @@
 #!/bin/sh
-# TAP: docs/model-files.md tells the truth: its examples are models, and its table has every operation and setting there is.
-set -u
-folder=$(mktemp -d "${TMPDIR:-/tmp}/heddle-model-files.XXXXXX")
-trap 'rm -rf "$folder"' EXIT
+# TAP: docs/model-files.md tells the truth: its examples are models, and its table has every operation and setting there
+# is.
+. "$SRCDIR/tests/tap.sh"
 page=$SRCDIR/docs/model-files.md
-count=0
-
-result() { # STATUS NAME [DETAIL]
-  count=$((count + 1))
-  if [ "$1" -eq 0 ]; then echo "ok $count - $2"; else echo "not ok $count - $2"; echo "# ${3-}"; fi
-}
 
 # Example N goes to N.yaml.
-awk -v folder="$folder" '/^```yaml/ { n++; inside = 1; next } /^```/ { inside = 0 } inside { print >(folder "/" n ".yaml") }' "$page"
+awk -v folder="$folder" '/^```yaml/ { n++; inside = 1; next } /^```/ { inside = 0 }
+  inside { print >(folder "/" n ".yaml") }' "$page"
 for example in "$folder"/*.yaml; do
   said=$("$HEDDLE" summary --model "$example" 2>&1 >/dev/null)
   result $? "the example '$(sed -n 's/^model: //p' "$example")' is a model" "$said"

@@ -19,7 +19,8 @@ mpi_missing() {
   fi
 }
 
-# over HOSTS COMMAND...: a rank of the command for each word of HOSTS, which names its host; "-": the machine's own name.
+# over HOSTS COMMAND...: a rank of the command for each word of HOSTS, which names its host; "-": the machine's own
+# name.
 over() {
   hosts=$1
   shift

@@ -25,8 +25,8 @@ export OMP_NUM_THREADS HEDDLE_ISA
 run() { # EXAMPLE ARGS...
   example=$1
   shift
-  "$BUILDDIR/libtool" --mode=execute valgrind -q --error-exitcode=99 --leak-check=full --errors-for-leak-kinds=definite,indirect \
-    "$BUILDDIR/examples/$example" "$@"
+  "$BUILDDIR/libtool" --mode=execute valgrind -q --error-exitcode=99 --leak-check=full \
+    --errors-for-leak-kinds=definite,indirect "$BUILDDIR/examples/$example" "$@"
 }
 
 "$HEDDLE" train --model simplenet --data data --max-steps 2 --out run >train.out 2>&1

@@ -2,7 +2,8 @@
 """heddle's all-reduce and its peers', in turns: how heddle bench allreduce --peers measures.
 
 Each round runs heddle, MPI (built with mpicc here) and gloo of each PyTorch that is found, as fresh processes with the
-same sizes and the same method, each rank bound to the same CPU: private buffers that were written before, a barrier, the slowest rank, medians.
+same sizes and the same method, each rank bound to the same CPU: private buffers that were written before, a barrier, the
+slowest rank, medians.
 """
 import argparse
 import json
@@ -12,25 +13,16 @@ import subprocess
 import sys
 import tempfile
 
-HERE = os.path.dirname(os.path.abspath(__file__))
+from peers import HERE, PATIENCE_S, median, say
+
 SIZES = (4, 64, 1024, 16384, 65536, 262144, 1 << 20, 4 << 20, 32 << 20)
 WARM_UP, MANY, FEW, MANY_UP_TO = 5, 500, 30, 65536
-PATIENCE_S = 600
-
-
-def say(text):
-    print(text, file=sys.stderr, flush=True)
 
 
 def cpus_of(ranks):
     """A CPU for each rank, none if there are fewer."""
     cpus = sorted(os.sched_getaffinity(0))
     return cpus[:ranks] if ranks <= len(cpus) else []
-
-
-def median(values):
-    values = sorted(values)
-    return (values[(len(values) - 1) // 2] + values[len(values) // 2]) / 2
 
 
 def gloo_rank(rank, ranks, path):

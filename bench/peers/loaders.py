@@ -7,14 +7,11 @@ ones. heddle decodes a picture each time it is asked for, as the peer does (--ca
 when what was decoded is kept.
 """
 import argparse
-import datetime
 import json
 import os
-import subprocess
-import sys
 import tempfile
 
-from peers import Worker, cpu_info, find_mnist, give_up, libraries_of, median, say
+from peers import Worker, add_peer, find_mnist, libraries_of, median, report_of, run_heddle, say, version_of
 
 PICTURES, SIDE = 5000, 224
 COUNTS = (0, 1, 2, 4)
@@ -23,16 +20,11 @@ COUNTS = (0, 1, 2, 4)
 class Heddle:
     def __init__(self, program):
         self.program = program
-        version = subprocess.run([program, "--version"], capture_output=True, text=True, check=True)
-        self.name = version.stdout.strip()
+        self.name = version_of(program)
 
     def rate(self, data, workers, seconds, options):
-        env = {k: v for k, v in os.environ.items() if k != "HEDDLE_ISA"}
-        done = subprocess.run([self.program, "bench", "loader", "--data", data, "--batch", "64", "--workers", str(workers),
-                               "--seconds", str(seconds), "--json", *options], capture_output=True, text=True, env=env)
-        if done.returncode:
-            give_up(done.stderr.strip().split("\n")[-1].removeprefix("heddle: "))
-        return json.loads(done.stdout)["samples_per_s"]
+        return run_heddle([self.program, "bench", "loader", "--data", data, "--batch", "64", "--workers", str(workers),
+                           "--seconds", str(seconds), "--json", *options], ["HEDDLE_ISA"])["samples_per_s"]
 
 
 class Peer:
@@ -60,13 +52,7 @@ def find_peers(pythons, folder, threads):
         if found is None or "torch" not in found:
             say("PyTorch: left out: %s %s" % (python, "does not run" if found is None else "has none (with numpy)"))
             continue
-        peer = Peer(python, folder, threads)
-        if peer.name and peer.name not in [p.name for p in peers]:
-            peers.append(peer)
-            continue
-        if not peer.name:
-            say("PyTorch of %s: left out: it does not start" % python)
-        peer.close()
+        add_peer(peers, Peer(python, folder, threads), "PyTorch of %s" % python)
     return peers
 
 
@@ -136,7 +122,8 @@ def make_pictures(peers, scratch):
     for peer in peers:
         say("making %d JPEG pictures" % PICTURES)
         train, test = (os.path.join(scratch, name) for name in ("train", "test"))
-        if not any("error" in peer.worker.ask("make", folder=f, count=n, side=SIDE) for f, n in ((train, PICTURES), (test, 10))):
+        answers = [peer.worker.ask("make", folder=f, count=n, side=SIDE) for f, n in ((train, PICTURES), (test, 10))]
+        if not any("error" in answer for answer in answers):
             return train
     say("JPEG pictures: left out: no peer has Pillow to make them with")
     return None
@@ -159,13 +146,12 @@ def main():
     peers = find_peers(args.python or ["python3", "/usr/bin/python3"], mnist, args.threads)
     with tempfile.TemporaryDirectory() as scratch:
         try:
-            rows = [measure(row, args, heddle, peers) for row in works(mnist, make_pictures(peers, scratch), args.threads)]
+            asked = works(mnist, make_pictures(peers, scratch), args.threads)
+            rows = [measure(row, args, heddle, peers) for row in asked]
         finally:
             for peer in peers:
                 peer.close()
-    report = {"cpu": cpu_info("model name"), "cpus": args.threads, "heddle": heddle.name,
-              "date": datetime.date.today().isoformat(), "rounds": args.rounds, "peers": [p.name for p in peers],
-              "works": rows}
+    report = report_of(args, heddle, peers, rows)
     if args.json:
         print(json.dumps(report))
     else:

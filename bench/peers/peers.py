@@ -136,21 +136,29 @@ class Peer:
             worker.close()
 
 
+def version_of(program):
+    return subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def run_heddle(command, spoilers):
+    """What it prints as JSON in its last line; its failure is everybody's."""
+    env = {k: v for k, v in os.environ.items() if k not in spoilers}
+    done = subprocess.run(command, capture_output=True, text=True, env=env)
+    if done.returncode:
+        give_up(done.stderr.strip().split("\n")[-1].removeprefix("heddle: "))
+    return json.loads(done.stdout.strip().split("\n")[-1])
+
+
 class Heddle:
     def __init__(self, program, folder, threads, scratch):
         self.program, self.folder, self.threads, self.scratch = program, folder, threads, scratch
-        version = subprocess.run([program, "--version"], capture_output=True, text=True, check=True)
-        self.name = version.stdout.strip()
+        self.name = version_of(program)
 
     def train(self, *options):
         out = os.path.join(self.scratch, "run")
         shutil.rmtree(out, ignore_errors=True)
-        env = {k: v for k, v in os.environ.items() if k not in SPOILERS[:2]}
-        done = subprocess.run([self.program, "train", "--data", self.folder, "--threads", str(self.threads), "--out",
-                               out, "--json", *options], capture_output=True, text=True, env=env)
-        if done.returncode:
-            give_up(done.stderr.strip().split("\n")[-1].removeprefix("heddle: "))
-        return json.loads(done.stdout.strip().split("\n")[-1])
+        return run_heddle([self.program, "train", "--data", self.folder, "--threads", str(self.threads), "--out", out,
+                           "--json", *options], SPOILERS[:2])
 
     def rate(self, model, batch, seconds):
         options = ["--model", model, "--batch", str(batch), "--optimizer", "sgd", "--lr", "0.01"]
@@ -190,6 +198,22 @@ def libraries_of(python):
         return None
 
 
+def add_peer(peers, peer, what):
+    """One that started, and is none of those that are there."""
+    if peer.name and peer.name not in [p.name for p in peers]:
+        peers.append(peer)
+        return
+    if not peer.name:
+        say("%s: left out: it does not start" % what)
+    peer.close()
+
+
+def report_of(args, heddle, peers, rows):
+    return {"cpu": cpu_info("model name"), "cpus": args.threads, "heddle": heddle.name,
+            "date": datetime.date.today().isoformat(), "rounds": args.rounds, "peers": [p.name for p in peers],
+            "works": rows}
+
+
 def find_peers(args, folder):
     peers, counts = [], sorted({1, args.threads})
     pythons = args.python or [p for p in ("python3", "/usr/bin/python3") if shutil.which(p)]
@@ -201,13 +225,7 @@ def find_peers(args, folder):
             if found is not None and library not in found:
                 say("%s: left out: %s has none (with numpy)" % ("PyTorch" if library == "torch" else "JAX", python))
         for library in found or []:
-            peer = Peer(python, library, folder, counts)
-            if peer.name and peer.name not in [p.name for p in peers]:
-                peers.append(peer)
-                continue
-            if not peer.name:
-                say("%s of %s: left out: it does not start" % (library, python))
-            peer.close()
+            add_peer(peers, Peer(python, library, folder, counts), "%s of %s" % (library, python))
     return peers
 
 
@@ -263,8 +281,8 @@ def ddp_epoch(peer, folder, scratch, turn):
 
 def measure_ddp(args, heddle, peers, folder, scratch):
     """A row like those of measure, of processes that share each step."""
-    options = ["--model", "simplenet", "--batch", str(64 * DDP_RANKS), "--epochs", "1", "--optimizer", "sgd", "--lr", "0.01",
-               "--procs", str(DDP_RANKS), "--threads", "1"]
+    options = ["--model", "simplenet", "--batch", str(64 * DDP_RANKS), "--epochs", "1", "--optimizer", "sgd", "--lr",
+               "0.01", "--procs", str(DDP_RANKS), "--threads", "1"]
     ours, theirs = [], {p.name: [] for p in peers if p.library == "torch"}
     for turn in range(args.rounds):
         say("ddp: round %d of %d" % (turn + 1, args.rounds))
@@ -348,9 +366,7 @@ def main():
         finally:
             for peer in peers:
                 peer.close()
-    report = {"cpu": cpu_info("model name"), "cpus": args.threads, "heddle": heddle.name,
-              "date": datetime.date.today().isoformat(), "rounds": args.rounds, "peers": [p.name for p in peers],
-              "works": rows}
+    report = report_of(args, heddle, peers, rows)
     if args.json:
         print(json.dumps(report))
     else:

@@ -135,6 +135,7 @@ typedef struct hd_bench_barrier_result {
   double us_low, us_high, openmp_us_low, openmp_us_high;
 } hd_bench_barrier_result;
 
+/* Measures both in turns, for about `seconds` in all, with the lanes that threads, cpus and placement ask for. */
 HD_API hd_status hd_bench_barrier(hd_bench_barrier_result *out, hd_ctx *ctx, const hd_config *config, double seconds);
 
 /* What a loader brings (heddle/loader.h): every sample read, transformed, normalised, and all of it summed. */

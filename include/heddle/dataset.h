@@ -107,6 +107,7 @@ typedef struct hd_data_facts {
 HD_API hd_status hd_data_look_create(hd_data_look **out, hd_ctx *ctx, const hd_config *config);
 HD_API void hd_data_look_destroy(hd_data_look *look); /* NULL is allowed */
 
+/* Valid until the look is destroyed. */
 HD_API const hd_data_facts *hd_data_look_facts(const hd_data_look *look);
 
 /* Writes a contact sheet of the training set as PNG: a dozen samples of each class, a row a class, with names; of up to

@@ -1,4 +1,4 @@
-/* Groups of processes, on one host or several, and what they do together: PyTorch's process groups and collectives, in C.
+/* Groups of processes, on one host or several, and their collectives: those of PyTorch's torch.distributed, in C.
  *
  *     hd_group *group;
  *     hd_group_init(&group, ctx, NULL);                    // who I am says the environment
@@ -39,9 +39,10 @@ typedef struct hd_work hd_work;
 
 /* How processes meet. {NULL, NULL, -1, -1, 0, NULL} is what NULL stands for: everything from the environment. */
 typedef struct hd_group_settings {
-  /* "shm": memory that the ranks of one host share; "mpi": MPI between hosts, for ranks that mpirun or srun started; NULL:
-   * the latter where they live on several hosts. "nccl": each rank has a GPU, that of its number on its host, all buffers
-   * are in GPUs' memory (hd_group_alloc's, or CUDA's own), and NCCL moves them; ranks meet as without a backend. */
+  /* "shm": memory that the ranks of one host share; "mpi": MPI between hosts, for ranks that mpirun or srun started;
+   * NULL: the latter where they live on several hosts. "nccl": each rank has a GPU, that of its number on its host, all
+   * buffers are in GPUs' memory (hd_group_alloc's, or CUDA's own), and NCCL moves them; ranks meet as without a
+   * backend. */
   const char *backend;
   const char *init_method; /* NULL or "env://"; "file://PATH", "tcp://HOST:PORT": names under which ranks meet */
   int32_t rank;            /* from 0 on; -1: from the environment */
@@ -55,7 +56,8 @@ typedef struct hd_group_settings {
  * says it, with MASTER_ADDR and MASTER_PORT as a mere name to meet under; then what Open MPI, MPICH and srun say.
  * HD_E_USAGE: rank or size is missing, out of range, or taken by another process; HD_E_TIMEOUT names who did not come;
  * HD_E_UNSUPPORTED: the world spans hosts, and backend, launcher or build have no MPI; or backend nccl lacks NCCL, or a
- * GPU for a rank. The caller destroys the group, before the process ends: who ends with a group is lost to the others. */
+ * GPU for a rank. The caller destroys the group, before the process ends: who ends with a group is lost to the
+ * others. */
 HD_API hd_status hd_group_init(hd_group **out, hd_ctx *ctx, const hd_group_settings *settings);
 HD_API void hd_group_destroy(hd_group *group); /* after its work was waited for; NULL is allowed */
 
@@ -125,6 +127,7 @@ typedef struct hd_group_call {
   double timeout_s; /* how long it may wait for another rank; 0: as the group */
 } hd_group_call;
 
+/* Does the call, as the functions above do, and returns when it is done. */
 HD_API hd_status hd_group_run(hd_group *group, hd_ctx *ctx, const hd_group_call *call);
 
 /* Returns at once; a thread of the group's does the call, after all that were started before. Collectives are done in
@@ -141,8 +144,8 @@ HD_API int hd_work_is_done(hd_work *work); /* then waiting takes no time */
 HD_API hd_status hd_group_alloc(void **out, hd_group *group, hd_ctx *ctx, size_t bytes);
 HD_API void hd_group_free(hd_group *group, void *memory); /* this rank's; NULL is allowed */
 
-/* With backend nccl hd_group_alloc gives memory of this rank's GPU, which others do not reach; these copy to it and from
- * it, and return when it is done. With the others they copy in the host's memory. */
+/* With backend nccl hd_group_alloc gives memory of this rank's GPU, which others do not reach; these copy to it and
+ * from it, and return when it is done. With the others they copy in the host's memory. */
 HD_API hd_status hd_group_upload(void *to, hd_group *group, hd_ctx *ctx, const void *from, size_t bytes);
 HD_API hd_status hd_group_download(void *to, hd_group *group, hd_ctx *ctx, const void *from, size_t bytes);
 

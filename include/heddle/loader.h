@@ -74,6 +74,7 @@ HD_API hd_status hd_loader_create(hd_loader **out, hd_ctx *ctx, const hd_config 
 /* Ends the workers. NULL is allowed. */
 HD_API void hd_loader_destroy(hd_loader *loader);
 
+/* What its batches look like. */
 HD_API hd_loader_shape hd_loader_shape_of(const hd_loader *loader);
 
 /* Goes to the start of an epoch, counted from 0. The one after the last needs no waiting: workers are there already. */

@@ -64,6 +64,7 @@ HD_API hd_status hd_pool_create(hd_pool **out, hd_ctx *ctx, hd_pool_kind kind, i
  * that the caller still has stay valid. NULL is allowed. */
 HD_API void hd_pool_destroy(hd_pool *pool);
 
+/* How many there are. */
 HD_API int hd_pool_workers(const hd_pool *pool);
 
 /* Runs the task for each of `count` inputs, which lie one behind the other as outputs do, and waits for all. `results`

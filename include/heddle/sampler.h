@@ -52,6 +52,7 @@ HD_API int64_t hd_sampler_count(const hd_sampler *sampler);
 HD_API hd_status hd_sampler_order(int64_t *order, const hd_sampler *sampler, hd_ctx *ctx, uint64_t seed,
                                   uint32_t epoch);
 
+/* NULL is allowed. */
 HD_API void hd_sampler_destroy(hd_sampler *sampler);
 
 #ifdef __cplusplus

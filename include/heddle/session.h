@@ -152,9 +152,10 @@ HD_API hd_status hd_session_save(hd_session *session, hd_ctx *ctx);
  * Several ranks call it together, and rank 0 writes. HD_E_USAGE without that option. */
 HD_API hd_status hd_session_profile(hd_session *session, hd_ctx *ctx);
 
-/* What computes the session; and another device for what is left to do: the weights and the optimizer's state keep their
- * bits, and the run's checkpoints go on where they are. The session stays where it was if that fails: HD_E_UNSUPPORTED
- * where there is no such GPU, or where the run asks for something that only the CPU does; HD_E_NOMEM. */
+/* What computes the session; and another device for what is left to do: the weights and the optimizer's state keep
+ * their bits, and the run's checkpoints go on where they are. The session stays where it was if that fails:
+ * HD_E_UNSUPPORTED where there is no such GPU, or where the run asks for something that only the CPU does;
+ * HD_E_NOMEM. */
 HD_API hd_device hd_session_device(const hd_session *session);
 HD_API hd_status hd_session_to(hd_session *session, hd_ctx *ctx, hd_device device);
 

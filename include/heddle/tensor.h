@@ -187,7 +187,8 @@ HD_API hd_status hd_tensor_where(hd_tensor **out, hd_ctx *ctx, const hd_tensor *
  * operand of one dimension is a row (left) or a column (right) without that dimension in the result. */
 HD_API hd_status hd_tensor_matmul(hd_tensor **out, hd_ctx *ctx, const hd_tensor *a, const hd_tensor *b);
 
-/* The same into a contiguous f32 tensor of the result's sizes, which shares no elements with a or b (PyTorch's out=). */
+/* The same into a contiguous f32 tensor of the result's sizes, which shares no elements with a or b (PyTorch's
+ * out=). */
 HD_API hd_status hd_tensor_matmul_into(hd_tensor *x, hd_ctx *ctx, const hd_tensor *a, const hd_tensor *b);
 
 /* ---- Reductions, over the given dimensions, each once, or HD_ALL_DIMS. With keepdim they stay, of size 1. ---- */

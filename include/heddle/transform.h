@@ -6,7 +6,8 @@
  *     hd_pipeline_create(&p, ctx, "[{random_crop: {size: 28, padding: 2}}, to_float, normalise]", &input,
  *                        HD_PIPELINE_TRAINING);
  *     void *scratch = aligned_alloc(64, hd_pipeline_shape_of(p)->scratch_bytes);       // one per thread
- *     hd_pipeline_apply(image, NULL, p, &sample, NULL, &(hd_sample_key){.seed = 1, .epoch = 0, .position = 17}, scratch);
+ *     hd_sample_key key = {.seed = 1, .epoch = 0, .position = 17};
+ *     hd_pipeline_apply(image, NULL, p, &sample, NULL, &key, scratch);
  *     hd_pipeline_destroy(p);
  *
  * A list of transforms is YAML, `[to_float, {normalise: {mean: 0.1, std: 0.3}}]` or a line each; heddle(1) lists them

@@ -9,8 +9,8 @@
 
 void *hd__malloc(size_t bytes);
 
-/* Not cleared, for what is read in no order: in large pages where the system gives them, since each page that is come to
- * anew has to be looked up. */
+/* Not cleared, for what is read in no order: in large pages where the system gives them, since each page that is come
+ * to anew has to be looked up. */
 void *hd__malloc_scattered(size_t bytes);
 void *hd__calloc(size_t count, size_t bytes);
 void *hd__realloc(void *ptr, size_t bytes);

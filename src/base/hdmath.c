@@ -1,4 +1,4 @@
-/* exp, log, sin, cos, tanh, pow: see hdmath.h for the methods and what is promised about them.
+/* exp, log, sin, cos: see hdmath.h for the methods and what is promised about them.
  *
  * Every expression here is evaluated as written; to reorder one is to change digests. */
 #include "base/hdmath.h"
@@ -52,28 +52,23 @@ static double poly(double x, const double *coef, int count) {
   return sum;
 }
 
-/* exp(hi + lo), for |lo| much smaller than |hi| or 1. */
-static double exp_pair(double hi, double lo) {
+double hd__exp(double x) {
   static const double inverse_factorial[] = {/* 1 / 2! ... 1 / 13! */
                                              1.0 / 2,       1.0 / 6,        1.0 / 24,        1.0 / 120,
                                              1.0 / 720,     1.0 / 5040,     1.0 / 40320,     1.0 / 362880,
                                              1.0 / 3628800, 1.0 / 39916800, 1.0 / 479001600, 1.0 / 6227020800};
-  if (hi > 710)
+  if (isnan(x))
+    return x;
+  if (x > 710)
     return (double)INFINITY;
-  if (hi < -746)
+  if (x < -746)
     return 0;
-  double k = (hi * LOG2_E + ROUNDER) - ROUNDER;
-  double t = hi - k * LN2_HI; /* exact */
-  double u = k * LN2_LO - lo;
+  double k = (x * LOG2_E + ROUNDER) - ROUNDER;
+  double t = x - k * LN2_HI; /* exact */
+  double u = k * LN2_LO;
   double r = t - u, rest = (t - r) - u;
   double tail = r * r * poly(r, inverse_factorial, 12) + rest;
   return scale(1 + (r + tail), (int)k);
-}
-
-double hd__exp(double x) {
-  if (isnan(x))
-    return x;
-  return exp_pair(x, 0);
 }
 
 /* x > 0 and finite: x = 2^k m with m in [sqrt 1/2, sqrt 2). */
@@ -157,121 +152,6 @@ static double sin_or_cos(double x, int quarter_turns) {
 double hd__sin(double x) { return x == 0 ? x : sin_or_cos(x, 0); }
 
 double hd__cos(double x) { return sin_or_cos(x, 1); }
-
-/* tanh a for 0 < a < 0.55. With r = 2a and e^r = 1 + r + r^2 q, q = 1/2 + r p, (e^r - 1) / (e^r + 1) equals
- * a + r^3 (2p - q) / (2 (e^r + 1)): a small correction to an exact term. */
-static double tanh_small(double a) {
-  static const double inverse_factorial[] = {/* 1 / 3! ... 1 / 20! */
-                                             1.0 / 6,
-                                             1.0 / 24,
-                                             1.0 / 120,
-                                             1.0 / 720,
-                                             1.0 / 5040,
-                                             1.0 / 40320,
-                                             1.0 / 362880,
-                                             1.0 / 3628800,
-                                             1.0 / 39916800,
-                                             1.0 / 479001600,
-                                             1.0 / 6227020800,
-                                             1.0 / 87178291200,
-                                             1.0 / 1307674368000,
-                                             1.0 / 20922789888000,
-                                             1.0 / 355687428096000,
-                                             1.0 / 6402373705728000,
-                                             1.0 / 121645100408832000,
-                                             1.0 / 2432902008176640000};
-  double r = 2 * a, p = poly(r, inverse_factorial, 18), q = 0.5 + r * p;
-  double exp_plus_one = 2 + (r + r * r * q);
-  return a + r * r * r * (2 * p - q) / (2 * exp_plus_one);
-}
-
-double hd__tanh(double x) {
-  double a = fabs(x), t = 1;
-  if (isnan(x) || x == 0)
-    return x;
-  if (a < 0.55)
-    t = tanh_small(a);
-  else if (a < 20)
-    t = 1 - 2 / (hd__exp(2 * a) + 1);
-  return x < 0 ? -t : t;
-}
-
-static pair two_product(double a, double b) {
-  pair p = {a * b, 0};
-  p.lo = fma(a, b, -p.hi);
-  return p;
-}
-
-static pair fast_two_sum(double a, double b) { /* |a| >= |b| or a == 0 */
-  pair s = {a + b, 0};
-  s.lo = b - (s.hi - a);
-  return s;
-}
-
-static pair pair_times(pair a, pair b) {
-  pair p = two_product(a.hi, b.hi);
-  return fast_two_sum(p.hi, p.lo + (a.hi * b.lo + a.lo * b.hi));
-}
-
-static pair pair_plus(pair a, pair b) { /* |a| >= |b| or a == 0 */
-  pair s = fast_two_sum(a.hi, b.hi);
-  return fast_two_sum(s.hi, s.lo + (a.lo + b.lo));
-}
-
-/* log x for x > 0 and finite, to about 70 bits: 2s (1 + z/3 + z^2/5 + ...), the first terms in pairs. */
-static pair log_pair(double x) {
-  static const pair third[] = {/* 1 / 3, 1 / 5, 1 / 7, 1 / 9 */
-                               {1.0 / 3, 0x1.5555555555555p-56},
-                               {1.0 / 5, -0x1.999999999999ap-57},
-                               {1.0 / 7, 0x1.2492492492492p-57},
-                               {1.0 / 9, 0x1.c71c71c71c71cp-58}};
-  static const double rest[] = {1.0 / 11, 1.0 / 13, 1.0 / 15, 1.0 / 17, 1.0 / 19,
-                                1.0 / 21, 1.0 / 23, 1.0 / 25, 1.0 / 27};
-  int k;
-  double m = split_exponent(x, &k), f = m - 1; /* f is exact */
-  pair d = fast_two_sum(2, f), s, z, sum;
-  s.hi = f / d.hi;
-  s.lo = (fma(-s.hi, d.hi, f) - s.hi * d.lo) / d.hi;
-  z = pair_times(s, s);
-  sum = (pair){poly(z.hi, rest, 9), 0};
-  for (int i = 3; i >= 0; i--)
-    sum = pair_plus(third[i], pair_times(z, sum));
-  sum = pair_plus((pair){1, 0}, pair_times(z, sum));
-  sum = pair_times((pair){2 * s.hi, 2 * s.lo}, sum);
-  pair whole = fast_two_sum(k * LN2_HI, k * LN2_LO); /* 0 or larger than log m */
-  return pair_plus(whole, sum);
-}
-
-static int is_integer(double y) { return fabs(y) >= 0x1p53 || y == (double)(int64_t)y; }
-
-static int is_odd(double y) { return fabs(y) < 0x1p53 && is_integer(y) && ((int64_t)y & 1); }
-
-/* |x|^y for x = 0 or infinite, or y infinite; x, y are not NaN, y is not 0, |x| is not 1. */
-static double pow_at_the_edge(double x, double y) {
-  int grows = isinf(y) ? (x > 1) == (y > 0) : (x == 0) == (y < 0);
-  return grows ? (double)INFINITY : 0;
-}
-
-double hd__pow(double x, double y) {
-  double a = fabs(x), value;
-  int negative = signbit(x) && is_odd(y);
-  if (y == 0 || x == 1)
-    return 1;
-  if (isnan(x) || isnan(y))
-    return x + y;
-  if (x < 0 && !isinf(x) && !is_integer(y))
-    return (double)NAN;
-  if (a == 1) {
-    value = 1;
-  } else if (a == 0 || isinf(a) || isinf(y)) {
-    value = pow_at_the_edge(a, y);
-  } else {
-    pair l = log_pair(a);
-    double hi = y * l.hi;
-    value = fabs(hi) > 1000 ? exp_pair(hi, 0) : exp_pair(hi, fma(y, l.hi, -hi) + y * l.lo);
-  }
-  return negative ? -value : value;
-}
 
 double hd__pow_int(double base, uint64_t n) {
   double result = 1;

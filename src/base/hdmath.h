@@ -1,9 +1,9 @@
 /* Elementary functions in double whose result is the same bits on every machine, with every compiler.
  *
  * A C library may change its exp by a last bit between versions, and that bit would reach every digest: so schedules,
- * initialisation, transforms, losses and the built-in data set use these. They are made of + - * /, explicit fma and
- * integer work alone, in one fixed order (compiled with -ffp-contract=off). Errors stay below 2 units in the last
- * place (ulp); tests/unit/test_hdmath.c measures them and holds a checksum of the results.
+ * initialisation, transforms, losses and the built-in data set use these. They are made of + - * / and integer work
+ * alone, in one fixed order (compiled with -ffp-contract=off). Errors stay below 1 unit in the last place (ulp);
+ * tests/unit/test_hdmath.c measures them and holds checksums of the results.
  *
  * Coefficients are those of the Taylor series, cut where the rest falls below 2^-58 of the result; constants that are
  * split in two or three parts carry few enough bits that their product with the integer k is exact.
@@ -14,13 +14,11 @@
  *         f - (f^2 / 2 - ...) with f = m - 1, so that the leading term carries no error
  *   sin   x = k pi/2 + r, |r| <= pi/4, with pi/2 in three parts and r kept in two; series to r^17 (sin) and r^18 (cos);
  *   cos   k mod 4 picks function and sign
- *   tanh  1 - 2 / (exp 2x + 1); below |x| = 0.55 x plus a correction made from the series of exp 2x, to (2x)^20
- *   pow   exp(y log x) with log x and the product in two doubles (about 70 bits)
  *
- * Special values, as in C's Annex F: NaN gives NaN, except pow(1, y) = pow(x, 0) = 1; exp(-inf) = 0; overflow gives
- * inf; log(0) = -inf, log(x < 0) = NaN; tanh(+-inf) = +-1; sin, tanh and pow keep the sign of zero. sin and cos are
- * made for angles: beyond |x| = 2^20, and for infinities, they give NaN. No exception flags, no errno. Where a thread
- * flushes subnormal numbers to zero, subnormal results and arguments count as zero.
+ * Special values, as in C's Annex F: NaN gives NaN; exp(-inf) = 0; overflow gives inf; log(0) = -inf, log(x < 0) = NaN;
+ * sin keeps the sign of zero. sin and cos are made for angles: beyond |x| = 2^20, and for infinities, they give NaN. No
+ * exception flags, no errno. Where a thread flushes subnormal numbers to zero, subnormal results and arguments count as
+ * zero.
  *
  * Thread safety: pure functions. They assume rounding to nearest. */
 #ifndef HD_BASE_HDMATH_H
@@ -32,8 +30,6 @@ double hd__exp(double x);
 double hd__log(double x);
 double hd__sin(double x);
 double hd__cos(double x);
-double hd__tanh(double x);
-double hd__pow(double x, double y);
 
 /* base^n by repeated squaring, factors multiplied from the lowest bit of n upward; base^0 is 1. Every squaring doubles
  * the error of the one before, so the result is off by up to about n ulp: right for 1 - beta^t, which forgets beta^t

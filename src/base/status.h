@@ -10,7 +10,7 @@
 
 struct hd_ctx {
   char message[HD_MESSAGE_BYTES];
-  int threads; /* what hd_set_num_threads said; 0: nothing */
+  int threads;                        /* what hd_set_num_threads said; 0: nothing */
   const struct hd_own_op *own_op[32]; /* operations of the caller's own */
   int own_op_count;
   void *service; /* what an upper layer keeps here (the threads of tensors), ended with the context */

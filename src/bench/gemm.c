@@ -1,8 +1,8 @@
 /* Products of matrices: heddle's own kernels against OpenBLAS, on one lane, in turns.
  *
  * Both read dense row-major matrices and write one that is there, as users have them; what a side does to lay them out
- * is in its time. The first and the last product of a turn's list are as far apart as the list is long, so neither side finds its
- * operands in the caches because of the other. */
+ * is in its time. The first and the last product of a turn's list are as far apart as the list is long, so neither side
+ * finds its operands in the caches because of the other. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

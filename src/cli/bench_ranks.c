@@ -1,8 +1,8 @@
 /* heddle bench ranks: runs heddle train with the cores divided into ranks and threads in all ways, in turns.
  *
- * Each run is a process of its own, started as a user would, and tells in its JSON what it trained and how fast. Start-up
- * and evaluation are not in its speed. All runs train the same steps, so they must end in the same weights: a run that
- * does not is an error, not a row. */
+ * Each run is a process of its own, started as a user would, and tells in its JSON what it trained and how fast.
+ * Start-up and evaluation are not in its speed. All runs train the same steps, so they must end in the same weights: a
+ * run that does not is an error, not a row. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif

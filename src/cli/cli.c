@@ -135,24 +135,20 @@ static int take(const char **file, hd_config *config, hd_ctx *ctx, int which) {
   return status == HD_OK ? -1 : cli_fail(status, hd_ctx_message(ctx));
 }
 
-int cli_parse(int *first, hd_config *config, hd_ctx *ctx, int argc, char **argv, const char *const *names,
-              const char *usage) {
-  return cli_parse_with(first, config, ctx, argc, argv, names, NULL, usage);
-}
-
-int cli_parse_with(int *first, hd_config *config, hd_ctx *ctx, int argc, char **argv, const char *const *names,
-                   const cli_extra *extra, const char *usage) {
+/* Returns -1 to go on, else an exit code; *first is the index of the first operand. */
+static int parse(int *first, hd_config *config, hd_ctx *ctx, int argc, char **argv, const cli_command *command) {
+  const cli_extra *extra = command->extra;
   struct option list[MAX_OPTIONS];
   const char *file = NULL;
   int code = -1;
-  list_options(list, names, extra);
+  list_options(list, command->options, extra);
   optind = 0;
   opterr = 0;
   for (int which; code < 0 && (which = getopt_long(argc, argv, ":", list, NULL)) != -1;) {
     if (which == '?' || which == ':')
       return wrong_option(argv, which == ':');
     if (which == OPT_HELP) {
-      print_help(usage, names, extra);
+      print_help(command->usage, command->options, extra);
       return CLI_OK;
     }
     const cli_extra *own = which >= OPT_EXTRA && which < OPT_FIRST ? &extra[which - OPT_EXTRA] : NULL;
@@ -161,6 +157,37 @@ int cli_parse_with(int *first, hd_config *config, hd_ctx *ctx, int argc, char **
   if (code < 0 && file && hd_config_load(config, ctx, file) != HD_OK)
     code = cli_fail(HD_E_USAGE, hd_ctx_message(ctx));
   *first = optind;
+  return code;
+}
+
+/* Whether there are as many operands as the command takes: -1, else an exit code. */
+static int check_operands(const cli_command *command, int count, char **operand) {
+  if (command->operands == CLI_ANY || command->operands == count)
+    return -1;
+  if (command->operands == 0 && command->remedy)
+    cli_complain("%s expects options only, found '%s'; %s", command->name, operand[0], command->remedy);
+  else if (command->operands == 0)
+    cli_complain("%s expects options only, found '%s'; see heddle %s --help", command->name, operand[0], command->name);
+  else
+    cli_complain("%s expects one %s, found %d; see heddle %s --help", command->name, command->operand, count,
+                 command->name);
+  return CLI_USAGE;
+}
+
+int cli_run(const cli_command *command, int argc, char **argv) {
+  hd_ctx *ctx;
+  hd_config *config;
+  if (hd_ctx_create(&ctx) != HD_OK)
+    return cli_fail(HD_E_NOMEM, NULL);
+  int first = 0, code = hd_config_create(&config, ctx) == HD_OK ? -1 : cli_fail(HD_E_NOMEM, NULL);
+  if (code < 0)
+    code = parse(&first, config, ctx, argc, argv, command);
+  if (code < 0)
+    code = check_operands(command, argc - first, argv + first);
+  if (code < 0)
+    code = command->run(command->self, ctx, config, argc - first, argv + first);
+  hd_config_destroy(config);
+  hd_ctx_destroy(ctx);
   return code;
 }
 

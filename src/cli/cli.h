@@ -44,13 +44,6 @@ int cli_launch_ranks(hd_ctx *ctx, int ranks, int max_restarts, char *const *argv
  * exit code. */
 int cli_end(int code);
 
-/* Parses long options into `config`: those of the table that `names` lists (up to a NULL; `names` itself NULL: all of
- * them),
- * --config FILE (set after the command line, which wins) and --help. Returns -1 to go on, else an exit code; *first is
- * the index of the first operand. */
-int cli_parse(int *first, hd_config *config, hd_ctx *ctx, int argc, char **argv, const char *const *names,
-              const char *usage);
-
 /* An option of one command that is no setting of a run: `take` gets each value (NULL where `arg` is NULL: a flag) and
  * returns -1, or complains and returns an exit code. */
 typedef struct cli_extra {
@@ -59,9 +52,24 @@ typedef struct cli_extra {
   void *self;
 } cli_extra;
 
-/* The same with up to 16 extra options, a list that ends with {0} (NULL: none). */
-int cli_parse_with(int *first, hd_config *config, hd_ctx *ctx, int argc, char **argv, const char *const *names,
-                   const cli_extra *extra, const char *usage);
+enum { CLI_ANY = -1 };
+
+/* A command: its long options, and what does the work. */
+typedef struct cli_command {
+  const char *name, *usage;
+  const char *const *options; /* those of the table that it takes, up to a NULL; NULL: all of them */
+  const cli_extra *extra;     /* up to 16 of its own, and {0}; NULL: none */
+  int operands;               /* how many it takes: 0, 1 or CLI_ANY */
+  const char *operand;        /* what the one is called */
+  const char *remedy;         /* where an operand is found and none is taken; NULL: its help */
+  /* Gets the options as they were set, and the operands; returns an exit code. */
+  int (*run)(void *self, hd_ctx *ctx, hd_config *config, int count, char **operand);
+  void *self;
+} cli_command;
+
+/* Makes a context and a configuration, reads the options into it, with --config FILE (set after the command line, which
+ * wins) and --help, and runs the command. Returns the exit code. */
+int cli_run(const cli_command *command, int argc, char **argv);
 
 /* A JSON string with its quotes, and a number (null if it is not finite), on `to`. */
 void cli_json_text(FILE *to, const char *text);

@@ -174,9 +174,10 @@ static int show(const hd_data_look *look, hd_ctx *ctx, const request *r, int jso
 }
 
 /* What is wrong with a set as a whole is something found, too. */
-static int run(hd_ctx *ctx, hd_config *config, const request *r, const char *name) {
+static int run(void *self, hd_ctx *ctx, hd_config *config, int count, char **operand) {
+  const request *r = self;
   hd_data_look *look;
-  hd_status status = hd_config_set(config, ctx, "data", name);
+  hd_status status = hd_config_set(config, ctx, "data", operand[0]);
   if (status == HD_OK && r->check)
     status = hd_config_set(config, ctx, "on-error", "skip");
   if (status == HD_OK)
@@ -191,27 +192,20 @@ static int run(hd_ctx *ctx, hd_config *config, const request *r, const char *nam
 }
 
 int cli_data(int argc, char **argv) {
-  static const char *const names[] = {"data-dir", "json", NULL};
+  static const char *const options[] = {"data-dir", "json", NULL};
   request r = {0};
   const cli_extra extra[] = {
       {"sheet", "FILE.png", "draw a dozen samples of each class", take_sheet, &r},
       {"check", NULL, "name every sample that cannot be read; exit code 3 if there is one", take_check, &r},
       {0}};
-  hd_ctx *ctx;
-  hd_config *config;
-  if (hd_ctx_create(&ctx) != HD_OK)
-    return cli_fail(HD_E_NOMEM, NULL);
-  int first = 0, code = hd_config_create(&config, ctx) == HD_OK ? -1 : cli_fail(HD_E_NOMEM, NULL);
-  if (code < 0)
-    code = cli_parse_with(&first, config, ctx, argc, argv, names, extra,
-                          "usage: heddle data NAME|PATH [--data-dir DIR] [--sheet FILE.png] [--check] [--json]");
-  if (code < 0 && first + 1 != argc) {
-    cli_complain("data expects one data set (a name or a path), found %d; see heddle data --help", argc - first);
-    code = CLI_USAGE;
-  }
-  if (code < 0)
-    code = run(ctx, config, &r, argv[first]);
-  hd_config_destroy(config);
-  hd_ctx_destroy(ctx);
-  return code;
+  const cli_command command = {
+      .name = "data",
+      .usage = "usage: heddle data NAME|PATH [--data-dir DIR] [--sheet FILE.png] [--check] [--json]",
+      .options = options,
+      .extra = extra,
+      .operands = 1,
+      .operand = "data set (a name or a path)",
+      .run = run,
+      .self = &r};
+  return cli_run(&command, argc, argv);
 }

@@ -46,23 +46,16 @@ static int show(hd_ctx *ctx, int json) {
   return CLI_OK;
 }
 
+static int run(void *self, hd_ctx *ctx, hd_config *config, int count, char **operand) {
+  return show(ctx, !strcmp(hd_config_get(config, "json"), "true"));
+}
+
 int cli_devices(int argc, char **argv) {
-  static const char *const names[] = {"json", NULL};
-  hd_ctx *ctx;
-  hd_config *config;
-  if (hd_ctx_create(&ctx) != HD_OK)
-    return cli_fail(HD_E_NOMEM, NULL);
-  int first = 0, code = hd_config_create(&config, ctx) == HD_OK ? -1 : cli_fail(HD_E_NOMEM, NULL);
-  if (code < 0)
-    code = cli_parse(&first, config, ctx, argc, argv, names,
-                     "usage: heddle devices [--json]: the CPUs and GPUs of this machine, and who uses them");
-  if (code < 0 && first < argc) {
-    cli_complain("devices expects options alone, found '%s'; see heddle devices --help", argv[first]);
-    code = CLI_USAGE;
-  }
-  if (code < 0)
-    code = show(ctx, !strcmp(hd_config_get(config, "json"), "true"));
-  hd_config_destroy(config);
-  hd_ctx_destroy(ctx);
-  return code;
+  static const char *const options[] = {"json", NULL};
+  static const cli_command command = {
+      .name = "devices",
+      .usage = "usage: heddle devices [--json]: the CPUs and GPUs of this machine, and who uses them",
+      .options = options,
+      .run = run};
+  return cli_run(&command, argc, argv);
 }

@@ -39,7 +39,7 @@ static void print_json(const hd_doctor *d) {
   printf("]}\n");
 }
 
-static int run(hd_ctx *ctx, const hd_config *config) {
+static int run(void *self, hd_ctx *ctx, hd_config *config, int count, char **operand) {
   const char *threads = hd_config_get(config, "threads");
   hd_doctor *doctor;
   hd_status status = hd_doctor_create(&doctor, ctx, strcmp(threads, "auto") ? atoi(threads) : 0);
@@ -55,22 +55,11 @@ static int run(hd_ctx *ctx, const hd_config *config) {
 }
 
 int cli_doctor(int argc, char **argv) {
-  static const char *const names[] = {"threads", "json", NULL};
-  hd_ctx *ctx;
-  hd_config *config;
-  if (hd_ctx_create(&ctx) != HD_OK)
-    return cli_fail(HD_E_NOMEM, NULL);
-  int first = 0, code = hd_config_create(&config, ctx) == HD_OK ? -1 : cli_fail(HD_E_NOMEM, NULL);
-  if (code < 0)
-    code = cli_parse(&first, config, ctx, argc, argv, names,
-                     "usage: heddle doctor [options]: what makes this machine slow for training, and what mends it");
-  if (code < 0 && first < argc) {
-    cli_complain("doctor expects options only, found '%s'; see heddle doctor --help", argv[first]);
-    code = CLI_USAGE;
-  }
-  if (code < 0)
-    code = run(ctx, config);
-  hd_config_destroy(config);
-  hd_ctx_destroy(ctx);
-  return code;
+  static const char *const options[] = {"threads", "json", NULL};
+  static const cli_command command = {
+      .name = "doctor",
+      .usage = "usage: heddle doctor [options]: what makes this machine slow for training, and what mends it",
+      .options = options,
+      .run = run};
+  return cli_run(&command, argc, argv);
 }

@@ -120,9 +120,9 @@ static void print_json(const hd_evaluation *e) {
   printf("}\n");
 }
 
-static int run(hd_ctx *ctx, const hd_config *config, const char *checkpoint) {
+static int run(void *self, hd_ctx *ctx, hd_config *config, int count, char **operand) {
   hd_evaluation e;
-  hd_status status = hd_evaluate(&e, ctx, checkpoint, config);
+  hd_status status = hd_evaluate(&e, ctx, operand[0], config);
   if (status != HD_OK)
     return cli_fail(status, hd_ctx_message(ctx));
   if (strcmp(hd_config_get(config, "json"), "true"))
@@ -134,25 +134,14 @@ static int run(hd_ctx *ctx, const hd_config *config, const char *checkpoint) {
 }
 
 int cli_eval(int argc, char **argv) {
-  static const char *const names[] = {"data", "data-dir", "on-error", "threads", "device", "json", NULL};
-  hd_ctx *ctx;
-  hd_config *config;
-  if (hd_ctx_create(&ctx) != HD_OK)
-    return cli_fail(HD_E_NOMEM, NULL);
-  int first = 0, code = hd_config_create(&config, ctx) == HD_OK ? -1 : cli_fail(HD_E_NOMEM, NULL);
-  if (code < 0)
-    code = cli_parse(
-        &first, config, ctx, argc, argv, names,
-        "usage: heddle eval CHECKPOINT [--data NAME|PATH] [--data-dir DIR] [--on-error stop|skip] [--threads N] "
-        "[--device D] [--json]");
-  if (code < 0 && first + 1 != argc) {
-    cli_complain("eval expects one checkpoint (a run's folder or a step's), found %d; see heddle eval --help",
-                 argc - first);
-    code = CLI_USAGE;
-  }
-  if (code < 0)
-    code = run(ctx, config, argv[first]);
-  hd_config_destroy(config);
-  hd_ctx_destroy(ctx);
-  return code;
+  static const char *const options[] = {"data", "data-dir", "on-error", "threads", "device", "json", NULL};
+  static const cli_command command = {
+      .name = "eval",
+      .usage = "usage: heddle eval CHECKPOINT [--data NAME|PATH] [--data-dir DIR] [--on-error stop|skip] [--threads N] "
+               "[--device D] [--json]",
+      .options = options,
+      .operands = 1,
+      .operand = "checkpoint (a run's folder or a step's)",
+      .run = run};
+  return cli_run(&command, argc, argv);
 }

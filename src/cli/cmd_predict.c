@@ -149,12 +149,14 @@ static int predict_all(predict *p, int files, char **file) {
   return code;
 }
 
-static int run(predict *p, const hd_config *config, int operands, char **operand) {
-  if (operands < 1) {
+static int run(void *self, hd_ctx *ctx, hd_config *config, int count, char **operand) {
+  predict *p = self;
+  p->ctx = ctx;
+  if (count < 1) {
     cli_complain("predict expects a checkpoint (a run's folder or a step's), found none; see heddle predict --help");
     return CLI_USAGE;
   }
-  if (operands == 1 && p->index_count == 0) {
+  if (count == 1 && p->index_count == 0) {
     cli_complain(
         "predict expects PNG files or --index N behind the checkpoint, found neither; see heddle predict --help");
     return CLI_USAGE;
@@ -166,28 +168,26 @@ static int run(predict *p, const hd_config *config, int operands, char **operand
   p->gives = hd_predictor_gives(p->predictor);
   p->count = hd_predictor_count(p->predictor);
   p->value = calloc((size_t)p->count, sizeof *p->value);
-  int code = p->value ? predict_all(p, operands - 1, operand + 1) : cli_fail(HD_E_NOMEM, NULL);
+  int code = p->value ? predict_all(p, count - 1, operand + 1) : cli_fail(HD_E_NOMEM, NULL);
   hd_predictor_destroy(p->predictor);
   free(p->value);
   return code;
 }
 
 int cli_predict(int argc, char **argv) {
-  static const char *const names[] = {"data", "data-dir", "threads", "device", "json", NULL};
+  static const char *const options[] = {"data", "data-dir", "threads", "device", "json", NULL};
   predict p = {0};
-  const cli_extra index[] = {{"index", "N", "an item of the data's test set; may be given again", take_index, &p}, {0}};
-  hd_config *config;
-  if (hd_ctx_create(&p.ctx) != HD_OK)
-    return cli_fail(HD_E_NOMEM, NULL);
-  int first = 0, code = hd_config_create(&config, p.ctx) == HD_OK ? -1 : cli_fail(HD_E_NOMEM, NULL);
-  if (code < 0)
-    code = cli_parse_with(&first, config, p.ctx, argc, argv, names, index,
-                          "usage: heddle predict CHECKPOINT [FILE...] [--index N...] [--data NAME|PATH] "
-                          "[--data-dir DIR]\n                      [--threads N] [--device D] [--json]");
-  if (code < 0)
-    code = run(&p, config, argc - first, argv + first);
-  hd_config_destroy(config);
-  hd_ctx_destroy(p.ctx);
+  const cli_extra extra[] = {{"index", "N", "an item of the data's test set; may be given again", take_index, &p}, {0}};
+  const cli_command command = {
+      .name = "predict",
+      .usage = "usage: heddle predict CHECKPOINT [FILE...] [--index N...] [--data NAME|PATH] [--data-dir DIR]\n"
+               "                      [--threads N] [--device D] [--json]",
+      .options = options,
+      .extra = extra,
+      .operands = CLI_ANY,
+      .run = run,
+      .self = &p};
+  const int code = cli_run(&command, argc, argv);
   free(p.index);
   return code;
 }

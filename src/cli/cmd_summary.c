@@ -147,7 +147,8 @@ static void print_json(const hd_summary *s) {
          (long long)s->trainable, (long long)s->macs, (long long)s->memory.total_bytes);
 }
 
-static int run(hd_ctx *ctx, const hd_config *config, const request *r) {
+static int run(void *self, hd_ctx *ctx, hd_config *config, int count, char **operand) {
+  const request *r = self;
   hd_summary *s;
   hd_status status = hd_summary_create(&s, ctx, config, r->has_input ? r->input : NULL);
   if (status != HD_OK)
@@ -162,27 +163,19 @@ static int run(hd_ctx *ctx, const hd_config *config, const request *r) {
 }
 
 int cli_summary(int argc, char **argv) {
-  static const char *const names[] = {"model",      "recipe",         "batch",      "shards",    "optimizer",
-                                      "momentum",   "clip-grad-norm", "parameters", "precision", "threads",
-                                      "accumulate", "json",           NULL};
+  static const char *const options[] = {"model",      "recipe",         "batch",      "shards",    "optimizer",
+                                        "momentum",   "clip-grad-norm", "parameters", "precision", "threads",
+                                        "accumulate", "json",           NULL};
   request r = {0};
-  const cli_extra input[] = {
+  const cli_extra extra[] = {
       {"input", "CxHxW", "samples of this shape instead of the model's, for example 1x28x28", take_input, &r}, {0}};
-  hd_ctx *ctx;
-  hd_config *config;
-  if (hd_ctx_create(&ctx) != HD_OK)
-    return cli_fail(HD_E_NOMEM, NULL);
-  int first = 0, code = hd_config_create(&config, ctx) == HD_OK ? -1 : cli_fail(HD_E_NOMEM, NULL);
-  if (code < 0)
-    code = cli_parse_with(&first, config, ctx, argc, argv, names, input,
-                          "usage: heddle summary [options]: layers, parameters, costs, and the memory of a run");
-  if (code < 0 && first < argc) {
-    cli_complain("summary expects options only, found '%s'; use --model NAME or --model FILE.yaml", argv[first]);
-    code = CLI_USAGE;
-  }
-  if (code < 0)
-    code = run(ctx, config, &r);
-  hd_config_destroy(config);
-  hd_ctx_destroy(ctx);
-  return code;
+  const cli_command command = {
+      .name = "summary",
+      .usage = "usage: heddle summary [options]: layers, parameters, costs, and the memory of a run",
+      .options = options,
+      .extra = extra,
+      .remedy = "use --model NAME or --model FILE.yaml",
+      .run = run,
+      .self = &r};
+  return cli_run(&command, argc, argv);
 }

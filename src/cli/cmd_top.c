@@ -251,7 +251,9 @@ static int take_once(void *self, const char *value) {
   return -1;
 }
 
-static int run(hd_ctx *ctx, const request *asked) {
+static int run(void *self, hd_ctx *ctx, hd_config *config, int count, char **operand) {
+  request *asked = self;
+  asked->json = !strcmp(hd_config_get(config, "json"), "true");
   const char *no_colour = getenv("NO_COLOR");
   top t = {.ctx = ctx, .asked = *asked, .colour = !no_colour || !*no_colour};
   if (t.asked.interval_s == 0)
@@ -266,27 +268,17 @@ static int run(hd_ctx *ctx, const request *asked) {
 }
 
 int cli_top(int argc, char **argv) {
-  static const char *const names[] = {"json", NULL};
+  static const char *const options[] = {"json", NULL};
   request asked = {0};
   const cli_extra extra[] = {{"once", NULL, "one look, then the end", take_once, &asked},
                              {"interval", "S", "seconds between two looks (1)", take_interval, &asked},
                              {0}};
-  hd_ctx *ctx;
-  hd_config *config;
-  if (hd_ctx_create(&ctx) != HD_OK)
-    return cli_fail(HD_E_NOMEM, NULL);
-  int first = 0, code = hd_config_create(&config, ctx) == HD_OK ? -1 : cli_fail(HD_E_NOMEM, NULL);
-  if (code < 0)
-    code = cli_parse_with(&first, config, ctx, argc, argv, names, extra,
-                          "usage: heddle top [--once] [--interval S] [--json]: what runs on this machine just now");
-  if (code < 0 && first < argc) {
-    cli_complain("top expects options alone, found '%s'; see heddle top --help", argv[first]);
-    code = CLI_USAGE;
-  }
-  asked.json = code < 0 && !strcmp(hd_config_get(config, "json"), "true");
-  if (code < 0)
-    code = run(ctx, &asked);
-  hd_config_destroy(config);
-  hd_ctx_destroy(ctx);
-  return code;
+  const cli_command command = {
+      .name = "top",
+      .usage = "usage: heddle top [--once] [--interval S] [--json]: what runs on this machine just now",
+      .options = options,
+      .extra = extra,
+      .run = run,
+      .self = &asked};
+  return cli_run(&command, argc, argv);
 }

@@ -211,7 +211,8 @@ static int save_svg(const char *path, const hd_topology *t, const hd_placement *
   return cli_close_svg(file, path);
 }
 
-static int show(hd_ctx *ctx, const hd_config *config, const char *svg) {
+static int run(void *self, hd_ctx *ctx, hd_config *config, int count, char **operand) {
+  const char *svg = *(const char **)self;
   const hd_placement_request request = hd_config_lanes(config);
   hd_topology *machine;
   hd_placement *place = NULL;
@@ -229,26 +230,15 @@ static int show(hd_ctx *ctx, const hd_config *config, const char *svg) {
 }
 
 int cli_topo(int argc, char **argv) {
-  static const char *const names[] = {"threads", "cpus", "placement", "json", NULL};
+  static const char *const options[] = {"threads", "cpus", "placement", "json", NULL};
   const char *svg = NULL;
   const cli_extra extra[] = {{"svg", "FILE", "draws the machine", take_svg, &svg}, {0}};
-  hd_ctx *ctx;
-  hd_config *config = NULL;
-  int first = 0;
-  if (hd_ctx_create(&ctx) != HD_OK)
-    return cli_fail(HD_E_NOMEM, NULL);
-  hd_status status = hd_config_create(&config, ctx);
-  int code = status == HD_OK ? -1 : cli_fail(status, hd_ctx_message(ctx));
-  if (code < 0)
-    code = cli_parse_with(&first, config, ctx, argc, argv, names, extra,
-                          "usage: heddle topo [--threads N] [--cpus LIST] [--placement P] [--svg FILE] [--json]");
-  if (code < 0 && first < argc) {
-    cli_complain("topo expects options alone, found '%s'; see heddle topo --help", argv[first]);
-    code = CLI_USAGE;
-  }
-  if (code < 0)
-    code = show(ctx, config, svg);
-  hd_config_destroy(config);
-  hd_ctx_destroy(ctx);
-  return code;
+  const cli_command command = {
+      .name = "topo",
+      .usage = "usage: heddle topo [--threads N] [--cpus LIST] [--placement P] [--svg FILE] [--json]",
+      .options = options,
+      .extra = extra,
+      .run = run,
+      .self = &svg};
+  return cli_run(&command, argc, argv);
 }

@@ -29,9 +29,9 @@ static void on_signal(int number) {
     hd_session_stop(running);
 }
 
-/* A second signal ends the process at once. What is sent to a whole group reaches a rank twice, from the sender and from
- * its parent: that is one signal. A terminal that hangs up is a reason to stop too, unless nohup or the like
- * said it is none. */
+/* A second signal ends the process at once. What is sent to a whole group reaches a rank twice, from the sender and
+ * from its parent: that is one signal. A terminal that hangs up is a reason to stop too, unless nohup or the like said
+ * it is none. */
 static void catch_signals(int is_rank) {
   struct sigaction action = {.sa_handler = on_signal}, before;
   apart_s = is_rank ? 0.5 : 0;
@@ -438,28 +438,19 @@ static int join_ranks(hd_config *config, hd_ctx *ctx, int ranks) {
   return status == HD_OK ? -1 : cli_fail(status, hd_ctx_message(ctx));
 }
 
-int cli_train(int argc, char **argv) {
-  hd_ctx *ctx;
-  hd_config *config;
-  if (hd_ctx_create(&ctx) != HD_OK)
-    return cli_fail(HD_E_NOMEM, NULL);
-  int first = 0, code = hd_config_create(&config, ctx) == HD_OK ? -1 : cli_fail(HD_E_NOMEM, NULL);
-  if (code < 0)
-    code = cli_parse(&first, config, ctx, argc, argv, NULL,
-                     "usage: heddle train [options]: trains a model, evaluates it, saves it");
-  if (code < 0 && first < argc) {
-    cli_complain("train expects options only, found '%s'; see heddle train --help", argv[first]);
-    code = CLI_USAGE;
-  }
+static int start(void *self, hd_ctx *ctx, hd_config *config, int count, char **operand) {
   int32_t rank, ranks;
   const int is_rank = hd_launched(&rank, &ranks);
-  if (code < 0 && is_rank)
+  int code = -1;
+  if (is_rank)
     code = join_ranks(config, ctx, ranks);
-  else if (code < 0 && (ranks = atoi(hd_config_get(config, "procs"))) > 1)
+  else if ((ranks = atoi(hd_config_get(config, "procs"))) > 1)
     code = cli_launch_ranks(ctx, ranks, 0, NULL);
-  if (code < 0)
-    code = run(ctx, config, is_rank);
-  hd_config_destroy(config);
-  hd_ctx_destroy(ctx);
-  return code;
+  return code < 0 ? run(ctx, config, is_rank) : code;
+}
+
+int cli_train(int argc, char **argv) {
+  static const cli_command command = {
+      .name = "train", .usage = "usage: heddle train [options]: trains a model, evaluates it, saves it", .run = start};
+  return cli_run(&command, argc, argv);
 }

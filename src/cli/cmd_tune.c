@@ -171,7 +171,8 @@ static int report(const hd_tune *tune, const hd_config *config, FILE *html, FILE
   return CLI_OK;
 }
 
-static int run(hd_ctx *ctx, const hd_config *config, const request *r) {
+static int run(void *self, hd_ctx *ctx, hd_config *config, int count, char **operand) {
+  const request *r = self;
   static hd_tune tune;
   FILE *html = NULL, *csv = NULL;
   int terminal = isatty(STDERR_FILENO), code = open_file(&html, r->html);
@@ -195,22 +196,11 @@ int cli_tune(int argc, char **argv) {
                              {"csv", "FILE", "write a table", take_csv, &r},
                              {"sweep", "LIST", "what is varied: threads,placement,workers", take_sweep, &r},
                              {0}};
-  hd_ctx *ctx;
-  hd_config *config;
-  if (hd_ctx_create(&ctx) != HD_OK)
-    return cli_fail(HD_E_NOMEM, NULL);
-  int first = 0, code = hd_config_create(&config, ctx) == HD_OK ? -1 : cli_fail(HD_E_NOMEM, NULL);
-  if (code < 0)
-    code = cli_parse_with(
-        &first, config, ctx, argc, argv, NULL, extra,
-        "usage: heddle tune [options of train]: how many threads are best for this model here, and where?");
-  if (code < 0 && first < argc) {
-    cli_complain("tune expects options only, found '%s'; see heddle tune --help", argv[first]);
-    code = CLI_USAGE;
-  }
-  if (code < 0)
-    code = run(ctx, config, &r);
-  hd_config_destroy(config);
-  hd_ctx_destroy(ctx);
-  return code;
+  const cli_command command = {
+      .name = "tune",
+      .usage = "usage: heddle tune [options of train]: how many threads are best for this model here, and where?",
+      .extra = extra,
+      .run = run,
+      .self = &r};
+  return cli_run(&command, argc, argv);
 }

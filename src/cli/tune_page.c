@@ -289,7 +289,8 @@ static const char style[] =
     "@media(max-width:30rem){svg text{font-size:20px}body{font-size:15px}th,td{padding:.3rem .12rem;"
     "white-space:normal}\nth{font-size:.7rem}td{font-size:.8rem}}\n"
     "@media print{:root{--paper:#fff;--ink:#000;--soft:#444;--line:#bbb;--mark:#0b63ce;--best:#c2410c;--p1:#0f8a68;"
-    "--p2:#9333ea;--p3:#96700a}\nbody{max-width:none;padding:0}svg{width:auto;height:7.6cm;margin:0 auto}svg text{font-size:17px}}\n";
+    "--p2:#9333ea;--p3:#96700a}\nbody{max-width:none;padding:0}svg{width:auto;height:7.6cm;margin:0 auto}"
+    "svg text{font-size:17px}}\n";
 /* clang-format on */
 
 static void put_laws(FILE *to, const hd_tune *t) {

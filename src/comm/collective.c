@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "base/status.h"
-#include "base/alloc.h"
 #include "comm/gpu_group.h"
 #include "comm/group.h"
 #include "comm/hosts.h"

@@ -214,7 +214,8 @@ static bool is_settled(int32_t *most, const hd_group *g, const room *all, const 
 
 /* All ranks of the parent, NULL: of the world, tell each other what they have. Those of a group that spans hosts name
  * the lowest tag that none of their groups has, and then the lowest from the highest of these on, until all name one: a
- * tag comes again when all ranks of its group have destroyed it, and ranks that are in none together may use the same. */
+ * tag comes again when all ranks of its group have destroyed it, and ranks that are in none together may use the
+ * same. */
 static hd_status gather_rooms(room *all, hd_group *g, hd_group *parent, hd_ctx *ctx, room *mine, const int32_t *ranks) {
   const int asked = parent ? parent->ranks : g->ranks;
   int32_t most;
@@ -240,8 +241,8 @@ static hd_status gather_rooms(room *all, hd_group *g, hd_group *parent, hd_ctx *
   return HD_OK;
 }
 
-/* Ranks meet by caches, where those of this host live under several; `all` are their ranks' in the order of `ranks`, NULL:
- * in that of the group. */
+/* Ranks meet by caches, where those of this host live under several; `all` are their ranks' in the order of `ranks`,
+ * NULL: in that of the group. */
 static void join_caches(hd_group *g, const room *all, const int32_t *ranks) {
   for (int r = 0; r < g->ranks; r++)
     if (!hd__group_is_far(g, r))

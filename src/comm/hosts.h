@@ -24,8 +24,8 @@ enum { HD_TAG_HOSTS, HD_TAG_FAULT, HD_TAG_GROUPS = 16, HD_TAGS_OF_GROUP = 2 };
 enum { HD_HOSTS_MOST_GROUPS = (HD_TRANSPORT_TAGS - HD_TAG_GROUPS) / HD_TAGS_OF_GROUP };
 
 /* Starts the transport, and finds out who lives where: all ranks of the job. HEDDLE_HOST_ID, where it is set, is what
- * tells hosts apart; else the system's boot and the host's name are. `by`: the launcher that says that there are so many
- * ranks, for messages; -1: it does not say. */
+ * tells hosts apart; else the system's boot and the host's name are. `by`: the launcher that says that there are so
+ * many ranks, for messages; -1: it does not say. */
 hd_status hd__hosts_open(hd_hosts **out, hd_ctx *ctx, const char *by, int ranks);
 void hd__hosts_close(hd_hosts *hosts, bool all_is_well);
 
@@ -66,12 +66,11 @@ typedef struct hd_movement {
 } hd_movement;
 
 /* An empty one with room for `parts`: one that rests, if there is one, so that steps allocate nothing. Whoever takes it
- * lets it move or rest. NULL without memory. Any thread. */
+ * lets it move; then it rests. NULL without memory. Any thread. */
 hd_movement *hd__hosts_movement(hd_world *world, int parts);
-void hd__hosts_rest(hd_world *world, hd_movement *movement);
 
-/* Moves bytes to and from other ranks, and waits for that, `patience_s` at most: HD_E_TIMEOUT leaves the world whole, and
- * says for whom one waited. Any rank. The movement rests then. */
+/* Moves bytes to and from other ranks, and waits for that, `patience_s` at most: HD_E_TIMEOUT leaves the world whole,
+ * and says for whom one waited. Any rank. The movement rests then. */
 hd_status hd__hosts_move_within(int *missing, hd_world *world, hd_ctx *ctx, hd_movement *movement, double patience_s);
 
 /* One transfer that is not waited for: see hd_transport. 1, 0, or -1: the world is broken then. */
@@ -96,8 +95,8 @@ typedef struct hd_blocks {
   bool to_first; /* the first host alone gets them */
 } hd_blocks;
 
-/* Rows of `stride` bytes that lie one after the other from `data` on: host h has filled [row[h], row[h + 1]), and gets the
- * bytes [from[h], from[h + 1]) of all rows. */
+/* Rows of `stride` bytes that lie one after the other from `data` on: host h has filled [row[h], row[h + 1]), and gets
+ * the bytes [from[h], from[h + 1]) of all rows. */
 typedef struct hd_slices {
   void *data;
   int64_t stride;
@@ -105,13 +104,14 @@ typedef struct hd_slices {
   const int64_t *from;
 } hd_slices;
 
-/* Leaders: each host has filled its own block, and all have all of them afterwards; of several such at once, and slices,
- * if they are not NULL, with them. *last is the first rank of the host that one waited for last, -1: for none; it may be
- * NULL. Breaks the world when it fails, so that whoever waits for this rank at a meeting comes to know. */
+/* Leaders: each host has filled its own block, and all have all of them afterwards; of several such at once, and
+ * slices, if they are not NULL, with them. *last is the first rank of the host that one waited for last, -1: for none;
+ * it may be NULL. Breaks the world when it fails, so that whoever waits for this rank at a meeting comes to know. */
 hd_status hd__hosts_join_blocks(int *last, hd_world *world, hd_ctx *ctx, const hd_blocks *blocks, int count,
                                 const hd_slices *slices);
 
-/* This process was asked to end: who is waited for between hosts has a moment left. May be called by signal handlers. */
+/* This process was asked to end: who is waited for between hosts has a moment left. May be called by signal
+ * handlers. */
 void hd__hosts_hurry(hd_world *world);
 
 /* For worlds: tells the other hosts what broke this one. */

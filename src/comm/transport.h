@@ -10,8 +10,8 @@
 
 enum { HD_TRANSPORT_VERSION = 1, HD_TRANSPORT_WHY_BYTES = 256, HD_TRANSPORT_ANYBODY = -1, HD_TRANSPORT_TAGS = 32768 };
 
-/* Bytes to one rank, or from it. Those of one pair of ranks and one tag arrive in the order in which they were sent, and
- * are as many as the receiver expects. */
+/* Bytes to one rank, or from it. Those of one pair of ranks and one tag arrive in the order in which they were sent,
+ * and are as many as the receiver expects. */
 typedef struct hd_transfer_part {
   void *data;
   int64_t bytes;

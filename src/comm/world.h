@@ -8,8 +8,8 @@
  *     lines        one per rank: where ranks meet
  *     exchange     two places per rank, by the parity of the meeting: what a gather carries
  *     pieces       which part of what follows is whose, by which name, and how many ranks hold it
- *     2 MiB * n    the pieces: memory that the ranks asked for together. One that nobody holds any more has no pages, and is
- *                  the next one of its size: sessions and groups may come and go as long as the world lives
+ *     2 MiB * n    the pieces: memory that the ranks asked for together. One that nobody holds any more has no pages,
+ *                  and is the next one of its size: sessions and groups may come and go as long as the world lives
  *
  * A rank that ends without leaving, that is stopped, or that does not come for too long, breaks the world: everybody's
  * waiting ends within a fraction of a second, with HD_E_PEER and a line that names it. A broken world stays broken.
@@ -101,8 +101,8 @@ hd_status hd__world_meet(hd_world *world, hd_ctx *ctx);
 void hd__world_set_patience(hd_world *world, double seconds);
 double hd__world_patience(const hd_world *world);
 
-/* The third-level cache under which the calling thread may run, by the machine's number; -1: several, unknown, or too few
- * ranks for that to matter. Looked up once. */
+/* The third-level cache under which the calling thread may run, by the machine's number; -1: several, unknown, or too
+ * few ranks for that to matter. Looked up once. */
 int hd__world_cache(hd_world *world);
 
 /* What the next group of this rank is numbered, at least: it has a higher number than all that its ranks had before. */

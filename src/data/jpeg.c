@@ -21,8 +21,7 @@ static hd_status read_head(tjhandle tj, int size[2], bool *grey, hd_ctx *ctx, co
     return damaged(ctx, path, tjGetErrorStr2(tj));
   if (size[0] < 1 || size[1] < 1)
     return damaged(ctx, path, "no size");
-  if (size[0] > HD_PNG_MAX_SIDE || size[1] > HD_PNG_MAX_SIDE ||
-      (int64_t)size[0] * size[1] > HD_PNG_MAX_PIXELS)
+  if (size[0] > HD_PNG_MAX_SIDE || size[1] > HD_PNG_MAX_SIDE || (int64_t)size[0] * size[1] > HD_PNG_MAX_PIXELS)
     return hd__fail(ctx, HD_E_UNSUPPORTED, "%s: expected a picture of at most %d pixels, found %dx%d; make it smaller",
                     path, HD_PNG_MAX_PIXELS, size[1], size[0]);
   if (space == TJCS_CMYK || space == TJCS_YCCK)

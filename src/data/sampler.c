@@ -138,15 +138,6 @@ hd_status hd_sampler_weighted(hd_sampler **out, hd_ctx *ctx, const double *weigh
   return status;
 }
 
-hd_status hd__sampler_of_members(hd_sampler **out, hd_ctx *ctx, uint32_t *members, int64_t count, int shuffle) {
-  hd_status status = create(out, ctx, count, shuffle != 0);
-  if (status == HD_OK)
-    (*out)->members = members;
-  else
-    hd__free(members);
-  return status;
-}
-
 hd_status hd_sampler_subset(hd_sampler **out, hd_ctx *ctx, const int64_t *members, int64_t count, int64_t samples,
                             int shuffle) {
   *out = NULL;
@@ -161,7 +152,12 @@ hd_status hd_sampler_subset(hd_sampler **out, hd_ctx *ctx, const int64_t *member
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for %lld members", (long long)count);
   for (int64_t i = 0; i < count; i++)
     copy[i] = (uint32_t)members[i];
-  return hd__sampler_of_members(out, ctx, copy, count, shuffle);
+  hd_status status = create(out, ctx, count, shuffle != 0);
+  if (status == HD_OK)
+    (*out)->members = copy;
+  else
+    hd__free(copy);
+  return status;
 }
 
 hd_status hd_sampler_distribute(hd_sampler *s, hd_ctx *ctx, int rank, int ranks) {

@@ -25,7 +25,4 @@ int64_t hd__sampler_samples(const hd_sampler *sampler);
 /* hd_sampler_order without the possibility of failure. */
 void hd__sampler_write(uint32_t *order, const hd_sampler *sampler, uint64_t *scratch, uint64_t seed, uint32_t epoch);
 
-/* Takes over `members` (from hd__malloc), which are known to be right. */
-hd_status hd__sampler_of_members(hd_sampler **out, hd_ctx *ctx, uint32_t *members, int64_t count, int shuffle);
-
 #endif

@@ -23,7 +23,8 @@ void hd__skips_destroy(hd_skips *skips); /* NULL allowed */
 size_t hd__skips_bytes(const hd_dataset *split);
 void hd__skips_share(const hd_dataset *split, void *memory);
 
-/* The first `most` samples with a mark, in order; returns how many. And marks one, which another process could not read. */
+/* The first `most` samples with a mark, in order; returns how many. And marks one, which another process could not
+ * read. */
 int64_t hd__skips_list(int64_t *sample, const hd_dataset *split, int64_t most);
 void hd__skips_mark(const hd_dataset *split, int64_t sample);
 

@@ -1,9 +1,9 @@
 /* The table of transforms, reading a list of them, and writing it as one line. See transform_step.h. */
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/line.h"
 #include "data/transform.h"
 #include "data/transform_step.h"
 
@@ -189,8 +189,9 @@ hd_status hd__step_range(hd_range *out, const hd_transform_step *step, hd_ctx *c
                        step->row->name, out->low, out->high);
 }
 
-hd_status hd__step_choice(int *out, const hd_transform_step *step, hd_ctx *ctx, const char *key,
-                          const char *const *words) {
+/* One of the words; its index. */
+static hd_status choice(int *out, const hd_transform_step *step, hd_ctx *ctx, const char *key,
+                        const char *const *words) {
   const hd_yaml_node *node = hd__step_param(step, key);
   const char *word;
   char all[80] = "";
@@ -210,7 +211,7 @@ hd_status hd__step_choice(int *out, const hd_transform_step *step, hd_ctx *ctx, 
 hd_status hd__step_border(hd_transform_step *step, hd_ctx *ctx) {
   static const char *const words[] = {"constant", "reflect", "edge", NULL};
   int border = HD_BORDER_CONSTANT;
-  HD_TRY(hd__step_choice(&border, step, ctx, "padding_mode", words));
+  HD_TRY(choice(&border, step, ctx, "padding_mode", words));
   step->border = (hd_border)border;
   HD_TRY(hd__step_number(&step->fill, step, ctx, "fill", -1e6, 1e6));
   const hd_yaml_node *fill = hd__step_param(step, "fill");
@@ -224,60 +225,47 @@ hd_status hd__step_border(hd_transform_step *step, hd_ctx *ctx) {
 hd_status hd__step_interpolation(hd_transform_step *step, hd_ctx *ctx) {
   static const char *const words[] = {"bilinear", "nearest", NULL};
   int word = 0;
-  HD_TRY(hd__step_choice(&word, step, ctx, "interpolation", words));
+  HD_TRY(choice(&word, step, ctx, "interpolation", words));
   step->nearest = word;
   return HD_OK;
 }
 
 /* ---- A list as text ---- */
 
-typedef struct line {
-  char *text;
-  size_t bytes, length;
-} line;
-
-__attribute__((format(printf, 2, 3))) static void append(line *l, const char *fmt, ...) {
-  va_list args;
-  va_start(args, fmt);
-  if (l->length < l->bytes)
-    l->length += (size_t)vsnprintf(l->text + l->length, l->bytes - l->length, fmt, args);
-  va_end(args);
-}
-
 /* Values were checked: they are words, numbers, and lists of numbers. */
-static void append_value(line *l, const hd_yaml_node *node) {
+static void append_value(hd_line *l, const hd_yaml_node *node) {
   if (node->kind == HD_YAML_SCALAR) {
-    append(l, "%s", node->text);
+    hd__line_add(l, "%s", node->text);
     return;
   }
-  append(l, "[");
+  hd__line_add(l, "[");
   for (int i = 0; i < node->count; i++) {
-    append(l, i ? ", " : "");
+    hd__line_add(l, i ? ", " : "");
     append_value(l, &node->item[i]);
   }
-  append(l, "]");
+  hd__line_add(l, "]");
 }
 
-static void append_step(line *l, const hd_transform_step *step) {
+static void append_step(hd_line *l, const hd_transform_step *step) {
   const hd_transform *row = step->row;
   bool any = false;
   for (int k = 0; k < HD_TRANSFORM_MAX_KEYS && row->keys[k]; k++) {
     const hd_yaml_node *value = hd__step_param(step, row->keys[k]);
     if (!value)
       continue;
-    append(l, any ? ", %s%s: " : "{%s: {%s: ", any ? "" : row->name, row->keys[k]);
+    hd__line_add(l, any ? ", %s%s: " : "{%s: {%s: ", any ? "" : row->name, row->keys[k]);
     append_value(l, value);
     any = true;
   }
-  append(l, any ? "}}" : "%s", row->name);
+  hd__line_add(l, any ? "}}" : "%s", row->name);
 }
 
 void hd__step_free(hd_transform_step *step) { hd__free(step->weight); }
 
 hd_status hd__transforms_text(char *text, size_t bytes, hd_ctx *ctx, const hd_yaml_node *list, bool evaluation) {
-  line l = {.text = text, .bytes = bytes};
+  hd_line l = {.text = text, .bytes = bytes};
   HD_TRY(hd__transforms_check(ctx, list));
-  append(&l, "[");
+  hd__line_add(&l, "[");
   for (int i = 0; i < list->count; i++) {
     hd_transform_step step = {0};
     hd_status status = hd__step_read(&step, ctx, &list->item[i]);
@@ -286,10 +274,10 @@ hd_status hd__transforms_text(char *text, size_t bytes, hd_ctx *ctx, const hd_ya
     if (evaluation && step.row->kind != HD_TRANSFORM_FIXED)
       return hd__yaml_fail(ctx, step.where, "expected nothing random in evaluation, found %s; %s", step.row->name,
                            step.row->kind == HD_TRANSFORM_MIDDLE ? "use centre_crop" : "leave it out");
-    append(&l, i ? ", " : "");
+    hd__line_add(&l, i ? ", " : "");
     append_step(&l, &step);
   }
-  append(&l, "]");
+  hd__line_add(&l, "]");
   if (l.length < bytes)
     return HD_OK;
   return hd__yaml_fail(ctx, list, "expected a list of at most %zu characters, found more; leave some out", bytes - 1);

@@ -151,10 +151,6 @@ hd_status hd__step_sides(int32_t out[2], const hd_transform_step *step, hd_ctx *
 hd_status hd__step_range(hd_range *out, const hd_transform_step *step, hd_ctx *ctx, const char *key, double middle,
                          double min, double max);
 
-/* One of the words; its index. */
-hd_status hd__step_choice(int *out, const hd_transform_step *step, hd_ctx *ctx, const char *key,
-                          const char *const *words);
-
 /* The border that padding_mode and fill say. */
 hd_status hd__step_border(hd_transform_step *step, hd_ctx *ctx);
 

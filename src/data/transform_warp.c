@@ -3,15 +3,14 @@
  *
  *   rotation, affine   the inverse matrix in double; its constant part of a row rounded to float, then
  *                      x = fma(m00, column, row's), y = fma(m10, column, row's)
- *   elastic            x = fma(alpha, dx, column), y = fma(alpha, dy, row); dx, dy = uniform noise in (-1, 1), of 16 bits
- *                      each from word (pixel mod 4) of block pixel / 4, smoothed along rows, then along columns by the
- *                      same Gaussian, taps ascending from +0, zeros around the field */
+ *   elastic            x = fma(alpha, dx, column), y = fma(alpha, dy, row); dx, dy = uniform noise in (-1, 1), of 16
+ *                      bits each from word (pixel mod 4) of block pixel / 4, smoothed along rows, then along columns
+ *                      by the same Gaussian, taps ascending from +0, zeros around the field */
 #include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/hdmath.h"
-#include "base/philox.h"
 #include "data/transform_step.h"
 
 static const double PI = 3.14159265358979323846;

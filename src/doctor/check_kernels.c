@@ -66,9 +66,8 @@ hd_status hd__check_blas(hd_finding *out, hd_ctx *ctx, const hd_patient *p) {
            "a product of %d x %d by %s runs at %.0f GFLOP/s on a core, by heddle's own kernels at %.0f", SIZE, SIZE,
            product.blas->name, theirs, own);
   hd__find(out, own / theirs, measured,
-           core && *core ? "unset OPENBLAS_CORETYPE"
-           : !strcmp(p->best->isa, "avx512")
-               ? "export OPENBLAS_CORETYPE=SkylakeX"
-               : "install a newer OpenBLAS (libopenblas0-pthread)");
+           core && *core                     ? "unset OPENBLAS_CORETYPE"
+           : !strcmp(p->best->isa, "avx512") ? "export OPENBLAS_CORETYPE=SkylakeX"
+                                             : "install a newer OpenBLAS (libopenblas0-pthread)");
   return HD_OK;
 }

@@ -140,8 +140,8 @@ const char *hd__exec_gpu_sums_why(const hd_exec *exec);
 hd_status hd__exec_trace(hd_exec *exec, hd_ctx *ctx, hd_trace *trace);
 
 /* What the lanes of each rank have spent in steps so far, in nanoseconds added over them: per rank HD_SPENT_KINDS sums,
- * and those of its waiting for each rank (see exec/tally.h). All 0 without other ranks. Those of other hosts are as old as
- * the last step that reports, and only the first host knows them. Any time, from any lane. */
+ * and those of its waiting for each rank (see exec/tally.h). All 0 without other ranks. Those of other hosts are as old
+ * as the last step that reports, and only the first host knows them. Any time, from any lane. */
 void hd__exec_spent(int64_t *sums, const hd_exec *exec);
 
 /* What a trace of this executor's steps needs; about `slices` of them in all. */

@@ -311,7 +311,9 @@ void hd__exec_hand_in(const lane_at *at) {
   }
 }
 
-float hd__exec_clip_factor(const lane_at *at) {
+/* The factor that clipping multiplies gradients with, from all chunks' sums of squares; NaN if their sum is not
+ * finite. */
+static float clip_factor(const lane_at *at) {
   double *sum = at->lane->norms;
   int count = at->exec->plan->chunk_count;
   for (int i = 0; i < count; i++)
@@ -324,7 +326,7 @@ float hd__exec_clip_factor(const lane_at *at) {
 }
 
 void hd__exec_update(const lane_at *at) {
-  float scale = hd__exec_clip_factor(at);
+  float scale = clip_factor(at);
   if (!isfinite(scale)) {
     at->lane->flags |= HD_FLAG_NOT_FINITE; /* some gradient is NaN or infinite: the owner of its chunk names it below */
     scale = 1;

@@ -218,8 +218,8 @@ static void add_spent(crossing *c) {
     hd__exec_spent_here(exec->host_spent + (hd__hosts_first(world, exec->host) + r) * each, exec, r);
 }
 
-/* False: a host is lost, and this one's world is broken. Whoever moves must not come to the next meeting then, where the
- * others see that: what they would go on with is not there. */
+/* False: a host is lost, and this one's world is broken. Whoever moves must not come to the next meeting then, where
+ * the others see that: what they would go on with is not there. */
 static bool move(const crossing *c) {
   lane_state *lane = c->at->lane;
   int last;

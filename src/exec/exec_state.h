@@ -201,8 +201,4 @@ void hd__exec_running(const lane_at *at, int param, int32_t j0, int32_t j1);
 void hd__exec_fold(const lane_at *at, hd_phase_kind kind);
 void hd__exec_update(const lane_at *at);
 
-/* The factor that clipping multiplies gradients with, from all chunks' sums of squares; NaN if their sum is
- * not finite. */
-float hd__exec_clip_factor(const lane_at *at);
-
 #endif

@@ -94,8 +94,8 @@ typedef struct hd_trace_size {
 hd_status hd__trace_create(hd_trace **out, hd_ctx *ctx, hd_world *world, const hd_trace_size *size);
 void hd__trace_destroy(hd_trace *trace);
 
-/* All ranks, when no region runs in any of them: the first host gets the tracks of the others, with their times put on its
- * clock: two hosts that exchange something are both at it for a moment. */
+/* All ranks, when no region runs in any of them: the first host gets the tracks of the others, with their times put on
+ * its clock: two hosts that exchange something are both at it for a moment. */
 hd_status hd__trace_collect(hd_trace *trace, hd_ctx *ctx, hd_world *world);
 
 /* The host of a lane of all, and the lane's track; the last one's is followed by that of the writer. */

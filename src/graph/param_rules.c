@@ -3,10 +3,10 @@
 
 #include <fnmatch.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/line.h"
 #include "base/number.h"
 
 enum { MAX_RULES = 1000 };
@@ -105,42 +105,29 @@ hd_status hd__param_rules_apply(hd_graph *graph, hd_ctx *ctx, const hd_yaml_node
   return HD_OK;
 }
 
-typedef struct line {
-  char *text;
-  size_t bytes, length;
-} line;
-
-__attribute__((format(printf, 2, 3))) static void append(line *l, const char *fmt, ...) {
-  va_list args;
-  va_start(args, fmt);
-  if (l->length < l->bytes)
-    l->length += (size_t)vsnprintf(l->text + l->length, l->bytes - l->length, fmt, args);
-  va_end(args);
-}
-
-static void append_quoted(line *l, const char *text) {
-  append(l, "'");
+static void append_quoted(hd_line *l, const char *text) {
+  hd__line_add(l, "'");
   for (; *text; text++)
-    append(l, *text == '\'' ? "''" : "%c", *text);
-  append(l, "'");
+    hd__line_add(l, *text == '\'' ? "''" : "%c", *text);
+  hd__line_add(l, "'");
 }
 
 hd_status hd__param_rules_text(char *text, size_t bytes, hd_ctx *ctx, const hd_yaml_node *rules) {
-  line l = {.text = text, .bytes = bytes};
+  hd_line l = {.text = text, .bytes = bytes};
   HD_TRY(check_list(ctx, rules));
-  append(&l, "[");
+  hd__line_add(&l, "[");
   for (int i = 0; i < rules->count; i++) {
     rule r;
     HD_TRY(read_rule(&r, ctx, &rules->item[i]));
-    append(&l, "%s{match: ", i ? ", " : "");
+    hd__line_add(&l, "%s{match: ", i ? ", " : "");
     append_quoted(&l, r.match);
     const hd_yaml_node *value[] = {r.requires_grad, r.lr, r.weight_decay};
     for (int k = 0; k < 3; k++)
       if (value[k])
-        append(&l, ", %s: %s", value[k]->key, value[k]->text);
-    append(&l, "}");
+        hd__line_add(&l, ", %s: %s", value[k]->key, value[k]->text);
+    hd__line_add(&l, "}");
   }
-  append(&l, "]");
+  hd__line_add(&l, "]");
   if (l.length < bytes)
     return HD_OK;
   return hd__yaml_fail(ctx, rules, "expected rules of at most %zu characters, found more; use wider patterns",

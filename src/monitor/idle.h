@@ -1,5 +1,5 @@
-/* Whether a GPU has nothing to do, asked in passing by a run on the CPU: without NVIDIA's libraries, or without a module
- * of kernels, the answer costs next to nothing. */
+/* Whether a GPU has nothing to do, asked in passing by a run on the CPU: without NVIDIA's libraries, or without a
+ * module of kernels, the answer costs next to nothing. */
 #ifndef HD_MONITOR_IDLE_H
 #define HD_MONITOR_IDLE_H
 

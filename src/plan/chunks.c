@@ -6,7 +6,6 @@
  * its owner forms it from x and dy, shard after shard. The others are summed per shard in the lane and handed on as
  * covers. */
 #include "base/alloc.h"
-#include "graph/op.h"
 #include "plan/plan.h"
 
 enum { CHUNK_ELEMS = 2048, PAD_ELEMS = 16 };

@@ -1,1 +1,2 @@
-core_sources += src/pool/pool.c src/pool/future.c src/pool/pool_state.h src/pool/worker_process.c src/pool/worker_process.h
+core_sources += src/pool/pool.c src/pool/future.c src/pool/pool_state.h src/pool/worker_process.c \
+  src/pool/worker_process.h

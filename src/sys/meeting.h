@@ -64,8 +64,8 @@ typedef struct hd_meeting {
 
 enum { HD_MEETING_LOOK_MS = 50 };
 
-/* Among the flags that come back: not all lanes came, and they never will; and, where lanes meet by caches, those of one
- * have different notes. */
+/* Among the flags that come back: not all lanes came, and they never will; and, where lanes meet by caches, those of
+ * one have different notes. */
 #define HD_MEETING_BROKEN (1U << 31)
 #define HD_MEETING_VARIED (1U << 30)
 

@@ -45,8 +45,7 @@ hd_status hd__segment_map(hd_segment *out, hd_ctx *ctx, int fd, int64_t offset, 
   return map(out, ctx, fd, offset, bytes, what);
 }
 
-void hd__segment_count(hd_segment *segment, int fd, int64_t offset, atomic_int *held,
-                       const atomic_uint *wanted) {
+void hd__segment_count(hd_segment *segment, int fd, int64_t offset, atomic_int *held, const atomic_uint *wanted) {
   segment->fd = fd;
   segment->offset = offset;
   segment->held = held;

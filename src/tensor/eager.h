@@ -82,7 +82,8 @@ hd_status hd__broadcast(int *ndim, int64_t *size, hd_ctx *ctx, const hd_tensor *
 hd_status hd__storage_take(hd_storage *storage, hd_ctx *ctx, int gpu);
 void hd__storage_give_back(hd_storage *storage);
 
-/* Operations on tensors of one GPU: a copy; relu, tanh, or a + b of one shape; a product of matrices whose sizes fit. */
+/* Operations on tensors of one GPU: a copy; relu, tanh, or a + b of one shape; a product of matrices whose sizes
+ * fit. */
 hd_status hd__gpu_clone(hd_tensor **out, hd_ctx *ctx, const hd_tensor *x);
 hd_status hd__gpu_each(hd_tensor **out, hd_ctx *ctx, hd_op op, const hd_tensor *a, const hd_tensor *b);
 hd_status hd__gpu_matmul(hd_tensor **out, hd_ctx *ctx, const hd_tensor *a, const hd_tensor *b);

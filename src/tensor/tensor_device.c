@@ -6,7 +6,6 @@
 
 #include <string.h>
 
-#include "base/alloc.h"
 #include "kernel/cuda/cuda_call.h"
 
 /* ---- Memory ---- */

@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-#include "base/alloc.h"
-
 static void drop_dim(hd_tensor *x, int dim) {
   for (int d = dim; d + 1 < x->ndim; d++) {
     x->size[d] = x->size[d + 1];

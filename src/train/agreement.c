@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "comm/hosts.h"
 #include "heddle.h"
 #include "train/planned.h"
@@ -35,7 +34,7 @@ hd_status hd__agree(hd_session *s, hd_ctx *ctx) {
   write_settings(to, s->config);
   write_data(to, s->data);
   fprintf(to, "profile %s\n", hd__config_has(s->config, HD_OPT_profile) ? "yes" : "no"); /* all record, or none */
-  fprintf(to, "device %s\n", s->cuda ? "cuda" : "cpu"); /* GPUs meet GPUs */
+  fprintf(to, "device %s\n", s->cuda ? "cuda" : "cpu");                                  /* GPUs meet GPUs */
   fprintf(to, "library %s\n", hd__session_library(s));
   if (strcmp(hd__config_text(s->config, HD_OPT_arithmetic), "portable"))
     fprintf(to, "instructions %s\n", s->kernels->isa);

@@ -35,7 +35,8 @@ static hd_status path_of(char path[HD_PATH_BYTES], char folder[HD_PATH_BYTES]) {
 
 static const char ANY[] = "any placement";
 
-const char *hd__best_threads_asked(const hd_session *s) {
+/* What the configuration asks of the placement: a policy's name, or that any will do. */
+static const char *placement_asked(const hd_session *s) {
   return hd__config_given(s->config, HD_OPT_placement) ? hd__config_text(s->config, HD_OPT_placement) : ANY;
 }
 
@@ -77,7 +78,7 @@ hd_best hd__best_threads_recall(const hd_session *s) {
   hd_best best = {0};
   if (path_of(path, folder) != HD_OK)
     return best;
-  key_of(key, s, hd__best_threads_asked(s));
+  key_of(key, s, placement_asked(s));
   json_t *all = read_all(path), *entry = json_object_get(all, key);
   json_int_t threads = json_integer_value(json_object_get(entry, "threads"));
   if (threads >= 1 && threads <= hd__lanes_cpus(s->lanes))

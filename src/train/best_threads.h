@@ -15,9 +15,6 @@ typedef struct hd_best {
   double samples_per_s;
 } hd_best;
 
-/* What the configuration asks of the placement: a policy's name, or that any will do. */
-const char *hd__best_threads_asked(const hd_session *session);
-
 /* The best for the session's model, batch, instruction set and this machine. */
 hd_best hd__best_threads_recall(const hd_session *session);
 

@@ -1,10 +1,9 @@
-/* Moving a session between devices: new plans, store and executors for the device it goes to, and the last whole version
- * copied into them, parameter by parameter: the two devices' plans may pack differently. What was there goes when all of
- * that is done. */
+/* Moving a session between devices: new plans, store and executors for the device it goes to, and the last whole
+ * version copied into them, parameter by parameter: the two devices' plans may pack differently. What was there goes
+ * when all of that is done. */
 #include <stdio.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "train/device.h"
 #include "train/record.h"
 #include "train/session.h"

@@ -6,8 +6,8 @@
  * a name that cannot be written fails before the first step, and with all slices at the run's end, however that comes
  * about.
  *
- * A profile reads the tracks of all ranks, those of other hosts after it has fetched them, and rank 0 writes it; call it
- * when no region runs in any of them. */
+ * A profile reads the tracks of all ranks, those of other hosts after it has fetched them, and rank 0 writes it; call
+ * it when no region runs in any of them. */
 #ifndef HD_TRAIN_PROFILE_H
 #define HD_TRAIN_PROFILE_H
 
@@ -44,8 +44,8 @@ typedef struct hd_profile_of {
 hd_status hd__profile_open(hd_profiler *profiler, hd_ctx *ctx, const hd_profile_of *of);
 void hd__profile_close(hd_profiler *profiler);
 
-/* The track of this process's first lane, whose thread also does what happens between regions, and that of the writer of
- * checkpoints; NULL without a profile. */
+/* The track of this process's first lane, whose thread also does what happens between regions, and that of the writer
+ * of checkpoints; NULL without a profile. */
 hd_track *hd__profile_first_track(const hd_profiler *profiler);
 hd_track *hd__profile_writer_track(const hd_profiler *profiler);
 
@@ -60,8 +60,8 @@ hd_status hd__profile_sum(hd_profiler *profiler, hd_ctx *ctx);
 typedef bool hd_slice_visit(void *arg, int track, int64_t step, const hd_slice *slice);
 void hd__profile_walk(const hd_profiler *profiler, hd_slice_visit *visit, void *arg);
 
-/* The lane of `lane`'s host that came last to the meeting which the lanes' n-th slices of kind WAIT in a kept step end. Of
- * a rank that was lost some slices may be missing. */
+/* The lane of `lane`'s host that came last to the meeting which the lanes' n-th slices of kind WAIT in a kept step end.
+ * Of a rank that was lost some slices may be missing. */
 int hd__profile_last_lane(const hd_profiler *profiler, int lane, int64_t step, int n);
 
 #endif

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "graph/op.h"
 
 /* Beside the nodes. */
 enum { FETCHING, GATHERING, UPDATING, CLOSING, CROSSING, OTHERS };

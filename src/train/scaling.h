@@ -1,8 +1,8 @@
 /* What measurements of speed over numbers of threads say: medians, their confidence, and the laws behind them.
  *
  * With S(n) the speed of n threads against that of one:
- *   Amdahl                        S(n) = n / (1 + a (n - 1))                  a: the share of the work that one thread does alone
- *   universal scalability law     S(n) = n / (1 + a (n - 1) + b n (n - 1))    b: what each pair of threads costs (Gunther)
+ *   Amdahl                       S(n) = n / (1 + a (n - 1))                 a: the share that one thread does alone
+ *   universal scalability law    S(n) = n / (1 + a (n - 1) + b n (n - 1))   b: what each pair costs (Gunther)
  * Both are fitted by least squares of n / S(n) - 1, which is linear in a and b, under a, b >= 0. Pure arithmetic. */
 #ifndef HD_TRAIN_SCALING_H
 #define HD_TRAIN_SCALING_H

@@ -132,7 +132,7 @@ static hd_status evaluate(hd_session *s, hd_ctx *ctx) {
   return HD_OK;
 }
 
-hd_status hd__session_evaluate(hd_session *s, hd_ctx *ctx) {
+hd_status hd_session_evaluate(hd_session *s, hd_ctx *ctx) {
   if (s->evaluated_step == s->counters.step)
     return HD_OK;
   hd__job_enter(&s->page, HD_JOB_EVALUATING);
@@ -141,7 +141,8 @@ hd_status hd__session_evaluate(hd_session *s, hd_ctx *ctx) {
   return status;
 }
 
-bool hd__session_impatient(const hd_session *s) {
+/* Whether --patience is at its end. */
+static bool impatient(const hd_session *s) {
   return hd__config_has(s->config, HD_OPT_patience) &&
          s->counters.stale_epochs >= hd__config_int(s->config, HD_OPT_patience);
 }
@@ -307,7 +308,7 @@ static hd_status handle_stop(hd_session *s, hd_ctx *ctx, bool stopped) {
   if (s->counters.epoch_divisor > 0)
     s->report.train_loss = s->counters.epoch_loss_sum / s->counters.epoch_divisor;
   if (evaluates)
-    HD_TRY(hd__session_evaluate(s, ctx));
+    HD_TRY(hd_session_evaluate(s, ctx));
   HD_TRY(hd__session_spread_skips(s, ctx));
   if (evaluates) {
     double rate = s->train_s > 0 ? (double)s->trained_samples / s->train_s : 0;
@@ -365,7 +366,7 @@ static hd_status train_until(hd_session *s, hd_ctx *ctx, int64_t end) {
     s->report.startup_s = hd__clock_process_s();
   s->pause = end < s->steps_in_all ? end : s->steps_in_all;
   s->report.stopped = 0;
-  while (s->counters.step < s->pause && !s->report.stopped && !hd__session_impatient(s)) {
+  while (s->counters.step < s->pause && !s->report.stopped && !impatient(s)) {
     hd_status status = run_region(s, ctx, &flags);
     if (status != HD_OK && flags & HD_FLAG_NO_DATA)
       return save_without_data(s, ctx, status);
@@ -396,7 +397,7 @@ static hd_status train(hd_session *s, hd_ctx *ctx) {
   HD_TRY(wait_for_save(s, ctx));
   if (s->report.stopped)
     return stopped(s, ctx);
-  HD_TRY(hd__session_evaluate(s, ctx));
+  HD_TRY(hd_session_evaluate(s, ctx));
   return hd__session_writes(s) ? hd__session_draw_wrong(s, ctx) : HD_OK;
 }
 
@@ -465,9 +466,7 @@ hd_status hd_session_step(double *loss, hd_session *s, hd_ctx *ctx, int64_t step
   return status;
 }
 
-int hd_session_done(const hd_session *s) { return s->counters.step >= s->steps_in_all || hd__session_impatient(s); }
-
-hd_status hd_session_evaluate(hd_session *s, hd_ctx *ctx) { return hd__session_evaluate(s, ctx); }
+int hd_session_done(const hd_session *s) { return s->counters.step >= s->steps_in_all || impatient(s); }
 
 hd_status hd_session_save(hd_session *s, hd_ctx *ctx) {
   HD_TRY(save(s, ctx, s->evaluated_step == s->counters.step));

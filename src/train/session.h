@@ -117,15 +117,8 @@ hd_status hd__session_spread_skips(hd_session *session, hd_ctx *ctx);
 /* The run's folder, its record and its metrics file. */
 hd_status hd__session_open_run(hd_session *session, hd_ctx *ctx);
 
-/* Evaluates the last whole version on the validation split, if there is one, and on the test split; fills the report's
- * losses, accuracies and `wrong`. */
-hd_status hd__session_evaluate(hd_session *session, hd_ctx *ctx);
-
 /* Draws the most confident mistakes of the last evaluation to OUT/wrong.png. */
 hd_status hd__session_draw_wrong(hd_session *session, hd_ctx *ctx);
-
-/* Whether --patience is at its end. */
-bool hd__session_impatient(const hd_session *session);
 
 /* The line of an evaluation in metrics.jsonl, if there is a validation split. */
 void hd__session_log_validation(hd_session *session);

@@ -1,28 +1,13 @@
 #!/bin/sh
 # TAP: --precision bf16 has one digest, too: over threads, accumulation, resume, and over the reference's emulation and
 # AVX512_BF16, on a network of nearly every operation and one of 5 x 5 convolutions under pools.
-set -u
-folder=$(mktemp -d "${TMPDIR:-/tmp}/heddle-bf16.XXXXXX")
-trap 'rm -rf "$folder"' EXIT
-count=0
+. "$SRCDIR/tests/tap.sh"
 
 # The constants. To change one is to change what every user computes: say why in the commit.
 mixed_digest=00b4bf8ae75b8cf3be181f2878c02861cad28e027a84a66801a0ed230bbcc152
 lenet_digest=28d931a027f48c83090b53488df88dc1be096265e3410ff3d874e50745b8d6ef
 mixed="--model $SRCDIR/tests/bits/mixed.yaml --optimizer adamw --lr 0.01 --clip-grad-norm 0.5"
 lenet="--model lenet5 --optimizer sgd --lr 0.05 --momentum 0.9"
-
-result() { # pass|fail|skip NAME [DETAIL]
-  count=$((count + 1))
-  case $1 in
-  pass) echo "ok $count - $2" ;;
-  skip) echo "ok $count # SKIP $2" ;;
-  *) echo "not ok $count - $2"; echo "# $3" ;;
-  esac
-}
-
-# value KEY FILE: a key of the JSON in the last line.
-value() { tail -n 1 "$2" | sed -n "s/.*\"$1\": \"\{0,1\}\([^,\"}]*\).*/\1/p"; }
 
 train() { "$HEDDLE" train --json "$@"; }
 
@@ -41,7 +26,7 @@ check() { # EXPERIMENT ISA THREADS ACCUMULATE HOW
     train "$@" --max-steps 7 >/dev/null 2>"$folder/err" &&
       train --resume "$folder/run" --max-steps 10 $layout >"$folder/json" 2>>"$folder/err"
   fi
-  found="$(value isa "$folder/json") $(value precision "$folder/json") $(value steps "$folder/json") $(value weights_sha256 "$folder/json")"
+  found=$(values isa precision steps weights_sha256)
   if [ "$found" = "$ran bf16 10 $wanted" ]; then result pass "$name"
   else result fail "$name" "expected $ran bf16 10 $wanted, found $found $(cat "$folder/err")"; fi
 }

@@ -1,18 +1,7 @@
 #!/bin/sh
-# TAP: the same samples train to the same weights whatever file they come from: IDX, NPY and NPZ; CIFAR's records and NPY. And
-# what a format brings of its own, floats, has a digest, the same over threads and instruction sets.
-set -u
-folder=$(mktemp -d "${TMPDIR:-/tmp}/heddle-formats.XXXXXX")
-trap 'rm -rf "$folder"' EXIT
-count=0
-
-# value KEY FILE: a key of the JSON in the last line.
-value() { tail -n 1 "$2" | sed -n "s/.*\"$1\": \"\{0,1\}\([^,\"}]*\).*/\1/p"; }
-
-result() { # 0|1 NAME [DETAIL]
-  count=$((count + 1))
-  if [ "$1" = 0 ]; then echo "ok $count - $2"; else echo "not ok $count - $2"; printf '%s\n' "${3-}" | sed 's/^/# /'; fi
-}
+# TAP: the same samples train to the same weights whatever file they come from: IDX, NPY and NPZ; CIFAR's records and
+# NPY. And what a format brings of its own, floats, has a digest, the same over threads and instruction sets.
+. "$SRCDIR/tests/tap.sh"
 
 # train DATA MODEL OPTIONS...: ten steps; the digest.
 train() {
@@ -56,7 +45,7 @@ same "a folder of .npy files trains to their weights" "$digits" "$folder/npy" ml
 make npz digits.npz
 case $? in
 0) same "so does an .npz file" "$digits" "$folder/digits.npz" mlp --threads 1 ;;
-77) result 0 "# SKIP built without libzip" ;;
+77) result skip "built without libzip" ;;
 *) result 1 "an .npz file is written" ;;
 esac
 colors=$(train "$folder/cifar" "$folder/colors.yaml" --threads 2)

@@ -1,14 +1,12 @@
 #!/bin/sh
-# TAP: the digests of bits.sh over ranks that mpirun starts, on one host, and on two and three that are this machine under
-# several names, with as many samples as leave shards and hosts empty. A run proves by its JSON that the asked ranks and
-# hosts took part.
-set -u
-folder=$(mktemp -d "${TMPDIR:-/tmp}/heddle-hosts.XXXXXX")
-trap 'rm -rf "$folder"' EXIT
+# TAP: the digests of bits.sh over ranks that mpirun starts, on one host, and on two and three that are this machine
+# under several names, with as many samples as leave shards and hosts empty. A run proves by its JSON that the asked
+# ranks and hosts took part.
+. "$SRCDIR/tests/tap.sh"
 . "$SRCDIR/tests/bits/experiments.sh"
 . "$SRCDIR/tests/mpi_lib.sh"
 data=$folder/data
-count=0 MPI_EXTRA=
+MPI_EXTRA=
 mpi_missing
 [ -z "$MISSING" ] || { echo "1..0 # SKIP $MISSING"; exit 0; }
 
@@ -20,7 +18,7 @@ train() { # HOSTS OPTIONS...
 }
 
 check() { # NAME HOSTS DIGEST
-  found="$(value ranks "$folder/json") $(value hosts "$folder/json") $(value threads "$folder/json") $(value accumulate "$folder/json") $(value steps "$folder/json") $(value weights_sha256 "$folder/json")"
+  found=$(values ranks hosts threads accumulate steps weights_sha256)
   hosts=$(echo "$2" | tr ' ' '\n' | sort -u | wc -l)
   [ "$hosts" -gt 1 ] || hosts=
   wanted="$(echo "$2" | wc -w) $hosts $threads $accumulate 10 $3"
@@ -35,7 +33,9 @@ check_run() { # EXPERIMENT HOSTS THREADS ACCUMULATE OPTIONS...
   rm -rf "$folder/run"
   # shellcheck disable=SC2086
   train "$where" $options --out "$folder/run" "$@"
-  check "$experiment, ranks on $where, $threads threads, accumulate $accumulate${HEDDLE_HOST_SUMS:+, sums by $HEDDLE_HOST_SUMS}${*:+, $*}${MPI_EXTRA:+, $MPI_EXTRA}" "$where" "$digest"
+  name="$experiment, ranks on $where, $threads threads, accumulate $accumulate"
+  name="$name${HEDDLE_HOST_SUMS:+, sums by $HEDDLE_HOST_SUMS}${*:+, $*}${MPI_EXTRA:+, $MPI_EXTRA}"
+  check "$name" "$where" "$digest"
 }
 
 mkdir "$data"

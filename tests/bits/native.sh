@@ -2,24 +2,11 @@
 # TAP: --arithmetic native: one digest on this machine over threads, accumulation and resume, told with the library that
 # it is of; where no layer is large enough it is the portable one's. Without a library, or with another one than a run
 # began with, it is refused.
-set -u
+. "$SRCDIR/tests/tap.sh"
 unset OPENBLAS_CORETYPE HEDDLE_BLAS
-folder=$(mktemp -d "${TMPDIR:-/tmp}/heddle-native.XXXXXX")
-trap 'rm -rf "$folder"' EXIT
-count=0
-result() { # pass|fail NAME [DETAIL]
-  count=$((count + 1))
-  case $1 in
-  pass) echo "ok $count - $2" ;;
-  *) echo "not ok $count - $2"; echo "# $3" ;;
-  esac
-}
 same() { # NAME WANTED FOUND
   if [ "$2" = "$3" ]; then result pass "$1"; else result fail "$1" "expected $2, found $3 $(cat "$folder/err")"; fi
 }
-
-# value KEY FILE: a key of the JSON in the last line.
-value() { tail -n 1 "$2" | sed -n "s/.*\"$1\": \"\{0,1\}\([^,\"}]*\).*/\1/p"; }
 
 train() { # OUT OPTIONS...: leaves the digest in $digest
   out=$1
@@ -28,11 +15,11 @@ train() { # OUT OPTIONS...: leaves the digest in $digest
   digest=$(value weights_sha256 "$folder/json")
 }
 
-if ! "$HEDDLE" train --model simplenet --max-steps 1 --arithmetic native --out "$folder/probe" >"$folder/said" 2>"$folder/err"; then
+"$HEDDLE" train --model simplenet --max-steps 1 --arithmetic native --out "$folder/probe" >"$folder/said" 2>"$folder/err" || {
   grep -q "expects OpenBLAS" "$folder/err" && { echo "1..0 # SKIP $(cat "$folder/err")"; exit 0; }
   echo "Bail out! $(cat "$folder/err")"
   exit 1
-fi
+}
 grep -Eq '^weights_sha256  [0-9a-f]{64} \(native, .+\)$' "$folder/said"
 same "the digest's line names the library" 0 $?
 wide="--model $SRCDIR/tests/bits/native.yaml --batch 1030 --shards 4 --lr 0.01 --seed 7"
@@ -45,7 +32,8 @@ same "the report names the library" 0 $?
 same "so does the record" 0 $?
 for layout in "2 1" "3 4" "5 2"; do
   # shellcheck disable=SC2086
-  train "layout-${layout% *}" $wide --max-steps 4 --arithmetic native --threads "${layout% *}" --accumulate "${layout#* }"
+  train "layout-${layout% *}" $wide --max-steps 4 --arithmetic native --threads "${layout% *}" \
+    --accumulate "${layout#* }"
   same "${layout% *} threads, accumulate ${layout#* }: the digest of one thread" "$wanted" "$digest"
 done
 # shellcheck disable=SC2086

@@ -1,16 +1,10 @@
 #!/bin/sh
-# Networks with a committed digest each: the same over threads and instruction sets. bits.sh tries everything a layout can be on
-# one network; here stand the networks that bring other operations into play.
-set -u
-folder=$(mktemp -d "${TMPDIR:-/tmp}/heddle-networks.XXXXXX")
-trap 'rm -rf "$folder"' EXIT
-count=0
+# Networks with a committed digest each: the same over threads and instruction sets. bits.sh tries everything a layout
+# can be on one network; here stand the networks that bring other operations into play.
+. "$SRCDIR/tests/tap.sh"
 
-# value KEY FILE: a key of the JSON in the last line.
-value() { tail -n 1 "$2" | sed -n "s/.*\"$1\": \"\{0,1\}\([^,\"}]*\).*/\1/p"; }
-
-# check NAME MODEL DATA DIGEST OPTIONS...: ten steps, the last one short, on every instruction set with some thread counts, each
-# with another accumulation.
+# check NAME MODEL DATA DIGEST OPTIONS...: ten steps, the last one short, on every instruction set with some thread
+# counts, each with another accumulation.
 check() {
   name=$1 model=$2 data=$3 wanted=$4
   shift 4
@@ -19,16 +13,15 @@ check() {
     [ "$isa" != "$gpu" ] || layouts=2,1 kernels=scalar
     for layout in $layouts; do
       threads=${layout%,*} accumulate=${layout#*,} title="$name, $isa, threads,accumulate $layout"
-      count=$((count + 1))
       rm -rf "$folder/run"
       if HEDDLE_ISA=$kernels "$HEDDLE" train --model "$model" --data "$folder/$data" --batch 32 --epochs 2 --seed 7 \
         --threads "$threads" --accumulate "$accumulate" --json --out "$folder/run" \
         --device "$([ "$isa" = "$gpu" ] && echo cuda || echo cpu)" "$@" >"$folder/json" 2>"$folder/err"; then
-        found="$(value isa "$folder/json") $(value threads "$folder/json") $(value steps "$folder/json") $(value weights_sha256 "$folder/json")"
-        if [ "$found" = "$isa $threads 10 $wanted" ]; then echo "ok $count - $title"
-        else echo "not ok $count - $title"; echo "# expected $isa $threads 10 $wanted, found $found"; fi
-      elif grep -q HEDDLE_ISA "$folder/err"; then echo "ok $count # SKIP $isa: $(cat "$folder/err")"
-      else echo "not ok $count - $title"; sed 's/^/# /' "$folder/err"; fi
+        found=$(values isa threads steps weights_sha256)
+        if [ "$found" = "$isa $threads 10 $wanted" ]; then result pass "$title"
+        else result fail "$title" "expected $isa $threads 10 $wanted, found $found"; fi
+      elif grep -q HEDDLE_ISA "$folder/err"; then result skip "$isa: $(cat "$folder/err")"
+      else result fail "$title" "$(cat "$folder/err")"; fi
     done
   done
 }
@@ -48,7 +41,7 @@ mkdir "$folder/labels" "$folder/targets"
 . "$SRCDIR/tests/cuda/which_gpu.sh"
 isas="scalar avx2 avx512 neon"
 [ "${HD_BITS:-}" != gpu ] || isas= # as tools/gpu-report asks
-gpu=$(gpu_arch "$folder") || { count=1; echo "ok 1 # SKIP a GPU: $gpu"; gpu=; }
+gpu=$(gpu_arch "$folder") || { result skip "a GPU: $gpu"; gpu=; }
 
 # The constants. To change one is to change what every user computes: say why in the commit.
 check groups "$SRCDIR/tests/bits/groups.yaml" labels caf3359ac77b8cf321d2222d42868fcd26f321be4f3a073c61b10dc40d2fef0d \
@@ -62,5 +55,6 @@ check_loss '{op: cross_entropy, weight: [1, 0, 2.5, 1, 0.3, 1, 1, 4, 1, 0.125], 
 check_loss mse targets 32c574916b8e2de10988c1479cbca7c6cb4b2d99e065bbaffbb54a88be5eda55
 check_loss l1 targets 8dcab0dc9dd48b9ee0f3ceb26a98b6736b2377d7a59cbe76fcf0525a266c3d8a
 check_loss '{op: huber, delta: 0.25}' targets 16bfa0f7f810bccc4c348bf9d29a7e9631fe0af6fe915e7a855a55c20c53d177
-check_loss '{op: bce_with_logits, pos_weight: [2.5, 0.3]}' targets bc974ec33d0ecf6cdf4d0d3d20f2b6fd2a2b1fc76c89ebbfa46b6976768d31c7
+check_loss '{op: bce_with_logits, pos_weight: [2.5, 0.3]}' \
+  targets bc974ec33d0ecf6cdf4d0d3d20f2b6fd2a2b1fc76c89ebbfa46b6976768d31c7
 echo "1..$count"

@@ -1,24 +1,13 @@
 #!/bin/sh
-# TAP: a convolutional network trains on a folder of JPEG pictures and on an .npz file with random crops and flips, each from the
-# one command that docs/data.md shows, and the weights are the same whatever the layout: threads x instruction set x loader
-# workers x where decoded pictures are kept, and whatever instructions libjpeg-turbo decodes with.
-set -u
-folder=$(mktemp -d "${TMPDIR:-/tmp}/heddle-pictures.XXXXXX")
-trap 'rm -rf "$folder"' EXIT
+# TAP: a convolutional network trains on a folder of JPEG pictures and on an .npz file with random crops and flips, each
+# from the one command that docs/data.md shows, and the weights are the same whatever the layout: threads x instruction
+# set x loader workers x where decoded pictures are kept, and whatever instructions libjpeg-turbo decodes with.
+. "$SRCDIR/tests/tap.sh"
 export HEDDLE_CACHE="$folder/cache"
-count=0
 
 # The constants. To change one is to change what every user computes: say why in the commit.
 jpegs_digest=55dd29f6a1d654c4c8ba2b0c2a9fd6e84d872234bba0d4d5d02a2e53aefea282
 npz_digest=1e3504ea81fcff06c6a82b7802f11a5448fc94676b442a71d5dc771cb3655e75
-
-# value KEY FILE: a key of the JSON in the last line.
-value() { tail -n 1 "$2" | sed -n "s/.*\"$1\": \"\{0,1\}\([^,\"}]*\).*/\1/p"; }
-
-result() { # 0|1 NAME [DETAIL]
-  count=$((count + 1))
-  if [ "$1" = 0 ]; then echo "ok $count - $2"; else echo "not ok $count - $2"; printf '%s\n' "${3-}" | sed 's/^/# /'; fi
-}
 
 # train DATA OPTIONS...: ten steps; workers that ran and the digest.
 train() {
@@ -26,8 +15,8 @@ train() {
   shift
   rm -rf "$folder/run"
   "$HEDDLE" train --model "$SRCDIR/examples/pictures.yaml" --data "$data" \
-    --transforms '[{random_crop: {size: 32, padding: 4}}, horizontal_flip, to_float, normalise]' --batch 32 --epochs 2 --seed 7 \
-    --out "$folder/run" --json "$@" >"$folder/json" 2>"$folder/err" || { cat "$folder/err"; return 1; }
+    --transforms '[{random_crop: {size: 32, padding: 4}}, horizontal_flip, to_float, normalise]' --batch 32 \
+    --epochs 2 --seed 7 --out "$folder/run" --json "$@" >"$folder/json" 2>"$folder/err" || { cat "$folder/err"; return 1; }
   echo "$(value workers "$folder/json") $(value weights_sha256 "$folder/json")"
 }
 
@@ -44,7 +33,7 @@ make() {
   "$BUILDDIR/tests/bits/make_data" "$1" "$folder/$2" 140 50
   case $? in
   0) return 0 ;;
-  77) result 0 "# SKIP $1: built without the library for it" ;;
+  77) result skip "$1: built without the library for it" ;;
   *) result 1 "$1 are written" ;;
   esac
   return 1
@@ -57,8 +46,8 @@ turn=0
 for isa in scalar avx2 avx512 neon reference; do
   export HEDDLE_ISA=$isa
   if ! "$HEDDLE" train --model simplenet --max-steps 1 --out "$folder/probe-$isa" >/dev/null 2>"$folder/err"; then
-    grep -q HEDDLE_ISA "$folder/err"
-    result $? "# SKIP $isa: $(cat "$folder/err")"
+    if grep -q HEDDLE_ISA "$folder/err"; then result skip "$isa: $(cat "$folder/err")"
+    else result fail "$isa" "$(cat "$folder/err")"; fi
     continue
   fi
   for threads in 1 3; do

@@ -1,18 +1,7 @@
 #!/bin/sh
-# TAP: the settings of recipes, and a digest for each: the same over threads, instruction sets and a stop within the epoch. The data
-# are few, so options take the place of a recipe's epochs and steps; all else is the recipe's.
-set -u
-folder=$(mktemp -d "${TMPDIR:-/tmp}/heddle-recipes.XXXXXX")
-trap 'rm -rf "$folder"' EXIT
-count=0
-
-# value KEY FILE: a key of the JSON in the last line.
-value() { tail -n 1 "$2" | sed -n "s/.*\"$1\": \"\{0,1\}\([^,\"}]*\).*/\1/p"; }
-
-result() { # STATUS NAME DETAIL
-  count=$((count + 1))
-  if [ "$1" -eq 0 ]; then echo "ok $count - $2"; else echo "not ok $count - $2"; echo "# $3"; fi
-}
+# TAP: the settings of recipes, and a digest for each: the same over threads, instruction sets and a stop within the
+# epoch. The data are few, so options take the place of a recipe's epochs and steps; all else is the recipe's.
+. "$SRCDIR/tests/tap.sh"
 
 # train OPTIONS...
 train() {
@@ -33,10 +22,13 @@ check() {
       rm -rf "$folder/run"
       set -- "$@" --threads "$threads" --accumulate "$accumulate"
       if [ $how = whole ]; then train --recipe "$recipe" --out "$folder/run" "$@"
-      else train --recipe "$recipe" --out "$folder/run" --max-steps 3 "$@" && train --resume "$folder/run" --max-steps "$steps" "$@"; fi || {
-        if grep -q HEDDLE_ISA "$folder/err"; then count=$((count + 1)) && echo "ok $count # SKIP $isa: $(cat "$folder/err")" && continue; fi
+      else
+        train --recipe "$recipe" --out "$folder/run" --max-steps 3 "$@" &&
+          train --resume "$folder/run" --max-steps "$steps" "$@"
+      fi || {
+        if grep -q HEDDLE_ISA "$folder/err"; then result skip "$isa: $(cat "$folder/err")" && continue; fi
       }
-      found="$(value isa "$folder/json") $(value threads "$folder/json") $(value steps "$folder/json") $(value weights_sha256 "$folder/json")"
+      found=$(values isa threads steps weights_sha256)
       [ "$found" = "$isa $threads $steps $wanted" ]
       result $? "$title" "expected $isa $threads $steps $wanted, found $found $(cat "$folder/err")"
     done

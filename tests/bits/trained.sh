@@ -1,18 +1,23 @@
-# What bits.sh and gpu_digests.sh share: runs of experiments, in a folder that goes at the end. Sourced.
-set -u
-folder=$(mktemp -d "${TMPDIR:-/tmp}/heddle-bits.XXXXXX")
-trap 'rm -rf "$folder"' EXIT
+# What tests of digests share that train on all kinds of layouts: runs of experiments. $samples: how many there are to
+# train on. Sourced.
+. "$SRCDIR/tests/tap.sh"
+. "$SRCDIR/tests/bits/experiments.sh"
 data=$folder/data
-count=0
 all=${HD_BITS:-pairs}
 extra= workers=0 ranks=1 kernels=
-
-. "$SRCDIR/tests/bits/experiments.sh"
 
 # To be run in a subshell, which becomes the process: that of a background job is then its own to kill.
 train() { # OPTIONS...
   # shellcheck disable=SC2086
   exec "$HEDDLE" train --data "$data" --batch 32 --epochs 2 --seed 7 --json --log-every 1 $extra "$@"
+}
+
+# Whether this machine has the instruction set; if not, a result tells why.
+has_isa() { # ISA
+  (HEDDLE_ISA=$1 train --model simplenet --max-steps 1 --out "$folder/probe-$1" >/dev/null 2>"$folder/err") && return
+  if grep -q HEDDLE_ISA "$folder/err"; then result skip "$1: $(cat "$folder/err")"
+  else result fail "$1" "$(cat "$folder/err")"; fi
+  return 1
 }
 
 # Ends in the middle of the second epoch, by its own end or by SIGKILL.
@@ -45,13 +50,15 @@ check_run() { # EXPERIMENT ISA THREADS ACCUMULATE HOW
     (train --threads "$threads" --accumulate "$accumulate" "$@" --out "$folder/run" >"$folder/json" 2>"$folder/err")
   else
     begin_run "$how" "$threads" "$accumulate" "$@" 2>"$folder/err" &&
-      (train --resume "$folder/run" --max-steps 10 --threads "$threads" --accumulate "$accumulate" >"$folder/json" 2>>"$folder/err")
+      (train --resume "$folder/run" --max-steps 10 --threads "$threads" --accumulate "$accumulate" >"$folder/json" \
+        2>>"$folder/err")
   fi
   name="$name${extra:+, $extra}"
-  found="$(value ranks "$folder/json") $(value workers "$folder/json") $(value isa "$folder/json") $(value threads "$folder/json") $(value accumulate "$folder/json") $(value steps "$folder/json") $(value weights_sha256 "$folder/json")"
-  if [ "$found" = "$ranks $workers $isa $threads $accumulate 10 $wanted" ]; then result pass "$name"
-  else result fail "$name" "expected $ranks $workers $isa $threads $accumulate 10 $wanted, found $found $(cat "$folder/err")"; fi
+  found=$(values ranks workers isa threads accumulate steps weights_sha256)
+  wanted="$ranks $workers $isa $threads $accumulate 10 $wanted"
+  [ "$found" = "$wanted" ]
+  result $? "$name" "expected $wanted, found $found $(cat "$folder/err")"
 }
 
 mkdir "$data"
-"$BUILDDIR/tests/bits/make_idx" "$data" 138 50 || { echo "Bail out! no data"; exit 1; }
+"$BUILDDIR/tests/bits/make_idx" "$data" "${samples:-138}" 50 || { echo "Bail out! no data"; exit 1; }

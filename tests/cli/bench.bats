@@ -81,7 +81,8 @@ bench() {
     [ "$(json_keys <out)" = "cpu data workers batch samples samples_per_s low high mean std start_s stop_s" ]
     [ "$(json_get data workers batch samples <out)" = "digits $workers 100 60000" ]
     # normalised by its own mean and standard deviation
-    json_get samples_per_s mean std <out | awk '{ exit !($1 > 0 && $2 < 0.001 && $2 > -0.001 && $3 > 0.999 && $3 < 1.001) }'
+    json_get samples_per_s mean std <out |
+      awk '{ exit !($1 > 0 && $2 < 0.001 && $2 > -0.001 && $3 > 0.999 && $3 < 1.001) }'
   done
   bench loader --data random:1x4x4 --seconds 0.1
   fails 1 bench loader --data nowhere
@@ -168,7 +169,8 @@ fake_python() {
   need_json
   bench allreduce --procs 2
   [ "$(json_get ranks <out)" = 2 ]
-  json_get us_by_bytes.4 us_by_bytes.33554432 shared_us_by_bytes.65536 <out | awk '{ exit !($1 > 0 && $2 > $1 && $3 > 0) }'
+  json_get us_by_bytes.4 us_by_bytes.33554432 shared_us_by_bytes.65536 <out |
+    awk '{ exit !($1 > 0 && $2 > $1 && $3 > 0) }'
 }
 
 @test "recipe_seeds: a line for each recipe, over its seeds" {

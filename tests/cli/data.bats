@@ -1,4 +1,5 @@
-# heddle data: what it tells of every format, its sheet, what it finds wrong; and training past samples that cannot be read.
+# heddle data: what it tells of every format, its sheet, what it finds wrong; and training past samples that cannot be
+# read.
 
 load cli
 
@@ -206,7 +207,10 @@ learn() {
   over "a b" "$HEDDLE" train --data photos --batch 16 --epochs 100000 --model net.yaml --threads 1 --no-shuffle \
     --cache none --on-error skip --out r >out 2>err 3>&- &
   CHILD=$!
-  until grep -qs 'epoch 1:' out; do kill -0 $CHILD || { cat out err; return 1; }; sleep 0.05; done # the event is the line
+  until grep -qs 'epoch 1:' out; do # the event is the line
+    kill -0 $CHILD || { cat out err; return 1; }
+    sleep 0.05
+  done
   rm "$(find photos/train -name '*.png' | sort | sed -n 16p)" "$(find photos/test -name '*.png' | sort | tail -n 1)"
   until tr -d ' \n' <r/last/run.json | grep -q '"skipped":{"train":1,"test":1}'; do
     kill -0 $CHILD || { cat out err; return 1; }

@@ -4,7 +4,8 @@
 
 load cli
 
-# finding ID ARGS...: heddle doctor ARGS must find it and end with 3; the finding is left in $found, its factor in $factor.
+# finding ID ARGS...: heddle doctor ARGS must find it and end with 3; the finding is left in $found, its factor in
+# $factor.
 finding() {
   local id=$1 code=0
   shift
@@ -31,7 +32,8 @@ holds() { # TEXT...: the finding does
 }
 
 above() { # NUMBER: the factor is
-  awk -v f="$factor" -v n="$1" 'BEGIN { exit !(f != "null" && f + 0 > n) }' || { echo "expected a factor above $1: $found"; return 1; }
+  awk -v f="$factor" -v n="$1" 'BEGIN { exit !(f != "null" && f + 0 > n) }' ||
+    { echo "expected a factor above $1: $found"; return 1; }
 }
 
 made_up_host() { # QUOTA (cgroup version 2)

@@ -1,5 +1,5 @@
-# docs/from-pytorch.md cannot go stale: its commands are run, in their order, over a small data set; its files, losses, options
-# and functions are those there are.
+# docs/from-pytorch.md cannot go stale: its commands are run, in their order, over a small data set; its files, losses,
+# options and functions are those there are.
 
 load cli
 

@@ -1,6 +1,6 @@
 #!/bin/bash
-# TAP: a table of hostile input, one case a row. Each must end with the row's exit code and exactly one line of error that
-# tells what was expected and found and holds the row's words, and must leave every file and folder as it was.
+# TAP: a table of hostile input, one case a row. Each must end with the row's exit code and exactly one line of error
+# that tells what was expected and found and holds the row's words, and must leave every file and folder as it was.
 #
 #   case_ NAME CODE 'PREPARE' 'ARGUMENTS' WORD...
 #

@@ -1,4 +1,5 @@
-# Loader workers of the command: what a run leaves that is killed, how one ends that cannot read on, and how much memory it takes.
+# Loader workers of the command: what a run leaves that is killed, how one ends that cannot read on, and how much memory
+# it takes.
 
 load cli
 
@@ -14,7 +15,8 @@ make_pictures() {
 
 # Files in folders for temporary ones that a process has, by name.
 temporary_files_of() {
-  { cat "/proc/$1/maps"; ls -l "/proc/$1/fd"; } | grep -o ' /\(tmp\|dev/shm\|var/tmp\)/.*' | grep -v __KMP_REGISTERED_LIB_ | sort -u || true
+  { cat "/proc/$1/maps"; ls -l "/proc/$1/fd"; } | grep -o ' /\(tmp\|dev/shm\|var/tmp\)/.*' |
+    grep -v __KMP_REGISTERED_LIB_ | sort -u || true
 }
 
 # Those of a run alone: not what it has from the shell that started it, nor of the folders of the test and of the build.
@@ -22,8 +24,8 @@ own_temporary_files() {
   comm -23 <(temporary_files_of "$CHILD") <(temporary_files_of $$) | grep -v "^ $FOLDER/\|^ $BUILDDIR/" || true
 }
 
-# What process PID left in /dev/shm, newer than the test. LLVM's OpenMP runtime registers itself there, and takes that away
-# at an end of its own alone.
+# What process PID left in /dev/shm, newer than the test. LLVM's OpenMP runtime registers itself there, and takes that
+# away at an end of its own alone.
 left_by() {
   find /dev/shm -newer tmp -name "*$1*" ! -name '__KMP_REGISTERED_LIB_*' 2>/dev/null
 }

@@ -48,3 +48,12 @@ setup_page() {
   scdoc <"$PAGE" >page
   grep -q '^\.SH ENVIRONMENT' page
 }
+
+@test "the manual page has every variable that heddle reads or sets" {
+  setup_page
+  grep -rhoE --include="*.[ch]" "\"(HEDDLE_|OMP_|NO_COLOR)[A-Z_]*\"" "$SRCDIR/src" | tr -d "\"" | sort -u >variables
+  [ "$(wc -l <variables)" -ge 20 ]
+  while read -r variable; do
+    grep -q "\*$variable\*" "$PAGE" || { echo "heddle knows $variable, the page does not"; false; }
+  done <variables
+}

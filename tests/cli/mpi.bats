@@ -176,7 +176,8 @@ crossings() {
   export HEDDLE_MODULE_PATH=$BUILDDIR/.libs
   for hosts in "a b" "a b b"; do
     for sums in everybody owners; do
-      HEDDLE_HOST_SUMS=$sums over "$hosts" "$BUILDDIR/tests/cli/host_steps" r-$sums-${#hosts} >out 2>err || { cat out err; return 1; }
+      HEDDLE_HOST_SUMS=$sums over "$hosts" "$BUILDDIR/tests/cli/host_steps" r-$sums-${#hosts} >out 2>err ||
+        { cat out err; return 1; }
       [ "$(grep -c 'nothing was allocated in 1000 calls and 35 steps' out)" = "$(echo "$hosts" | wc -w)" ]
     done
   done
@@ -220,7 +221,8 @@ exec "$BUILDDIR/.libs/heddle" "$@"
 END
   chmod +x either
   unset LD_LIBRARY_PATH
-  HEDDLE_MODULE_PATH=$BUILDDIR/.libs over "a b" ./either train --model simplenet --max-steps 1 --out r >out 2>err && false
+  HEDDLE_MODULE_PATH=$BUILDDIR/.libs over "a b" ./either train --model simplenet --max-steps 1 --out r >out 2>err &&
+    false
   grep "expected one version of heddle on all hosts, found $version in rank 0 on .* and $(echo "$version" | tr 0-9 9) in rank 1" err
   [ ! -e r ]
 }

@@ -2,11 +2,11 @@
  *
  *     on_terminal ROWSxCOLUMNS OUTPUT EVENT... -- PROGRAM ARGUMENT...
  *
- * An EVENT is wait:TEXT (until the program writes it, after what was waited for last and, as far as that was read, after
- * what its user did since), send:KEYS (\e is escape), size:ROWSxCOLUMNS, signal:NUMBER to the program, stopped: (until it
- * has stopped), or plain: (the terminal must echo and edit lines, as a shell needs it; so it must at the end).
- * Everything that the program writes goes to OUTPUT. Exits as the program does, 128 and the signal that killed it; 99
- * and a line if a text does not come in minutes, or the terminal is not as it must be. */
+ * An EVENT is wait:TEXT (until the program writes it, after what was waited for last and, as far as that was read,
+ * after what its user did since), send:KEYS (\e is escape), size:ROWSxCOLUMNS, signal:NUMBER to the program, stopped:
+ * (until it has stopped), or plain: (the terminal must echo and edit lines, as a shell needs it; so it must at the
+ * end). Everything that the program writes goes to OUTPUT. Exits as the program does, 128 and the signal that killed
+ * it; 99 and a line if a text does not come in minutes, or the terminal is not as it must be. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif

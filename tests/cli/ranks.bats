@@ -216,7 +216,8 @@ load ranks
 @test "--max-restarts: lost once, and the digest of an undisturbed run" {
   rm -f pipe
   mkfifo pipe
-  "$HEDDLE" launch -n 2 --max-restarts 1 -- "$HEDDLE" train $ENDLESS --max-steps 3000 --save-every 100 --out r >pipe 2>err 3>&- &
+  "$HEDDLE" launch -n 2 --max-restarts 1 -- "$HEDDLE" train $ENDLESS --max-steps 3000 --save-every 100 --out r >pipe \
+    2>err 3>&- &
   CHILD=$!
   exec 9<pipe
   await_line '^rank 1 pid '
@@ -234,7 +235,8 @@ load ranks
 
 @test "what ranks do not agree on is refused by name" {
   code=0
-  "$HEDDLE" launch -n 2 -- sh -c 'exec "$0" train --model simplenet --max-steps 5 --seed $RANK --out r' "$HEDDLE" >out 2>err || code=$?
+  "$HEDDLE" launch -n 2 -- sh -c 'exec "$0" train --model simplenet --max-steps 5 --seed $RANK --out r' "$HEDDLE" \
+    >out 2>err || code=$?
   [ "$code" -eq 1 ] || [ "$code" -eq 2 ]
   grep -q "rank 0 has 'seed 0' and rank 1 'seed 1'" err
 }

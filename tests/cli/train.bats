@@ -183,7 +183,8 @@ EOF
   grep -q '(7,850 parameters, 10 trainable)' out
   head -c 2000 r/last/state.safetensors | grep -aq '"fc.bias.exp_avg"'
   no grep -aq '"fc.weight.exp_avg' r/last/state.safetensors
-  printf 'parameters:\n  - match: fc.w*\n    requires_grad: false\n  - {match: fc.bias, lr: 0.01, weight_decay: 0}\n' >p.yaml
+  printf 'parameters:\n  - match: fc.w*\n    requires_grad: false\n  - {match: fc.bias, lr: 0.01, weight_decay: 0}\n' \
+    >p.yaml
   train --config p.yaml
   [ "$DIGEST" = "$wanted" ]
   printf 'model: m\ninput: [1, 28, 28]\nlayers:\n  - flat: {op: flatten}\n  - fc: {op: linear, out: 10}\n' >m.yaml

@@ -1,5 +1,5 @@
-# Lists of transforms as users write them: in a file of settings, in a file of their own, on the command line; what is said of
-# those that are wrong, and that evaluation and prediction follow the run's.
+# Lists of transforms as users write them: in a file of settings, in a file of their own, on the command line; what is
+# said of those that are wrong, and that evaluation and prediction follow the run's.
 
 load cli
 
@@ -76,7 +76,8 @@ run_digest() {
 
 @test "evaluation and prediction go through what the run's evaluation did" {
   make_data
-  printf 'model: small\ninput: [1, 20, 20]\nlayers:\n  - flat: {op: flatten}\n  - fc: {op: linear, out: 10}\n' >small.yaml
+  printf 'model: small\ninput: [1, 20, 20]\nlayers:\n  - flat: {op: flatten}\n  - fc: {op: linear, out: 10}\n' \
+    >small.yaml
   "$HEDDLE" train --model small.yaml --data data --batch 32 --epochs 2 --out run --json \
     --transforms '[{random_crop: 20}, horizontal_flip, to_float, {normalise: {mean: 0.2, std: 0.4}}]' >out
   "$HEDDLE" eval run --json >evaluated

@@ -5,14 +5,7 @@
 #include <locale.h>
 #include <stdint.h>
 
-#include "base/alloc.h"
-#include "data/dataset.h"
-
-static hd_ctx *ctx;
-
-static hd_status open_data(hd_data **data, const char *path) {
-  return hd__data_open(data, ctx, &(hd_data_request){.name = path, .ignored = -1});
-}
+#include "data_trial.h"
 
 static const char *put_text(const char *name, const char *text) {
   const char *path = in_scratch("%s", name);
@@ -27,23 +20,13 @@ static void make_folder(const char *train, const char *test) {
 }
 
 static hd_data *opens(const char *train, const char *test, const char *title) {
-  hd_data *data;
   make_folder(train, test);
-  if (!is_int(open_data(&data, in_scratch("csv")), HD_OK, "%s: opens", title))
-    diag("%s", hd_ctx_message(ctx));
-  return data;
+  return data_opens(in_scratch("csv"), title);
 }
 
 static void refused(const char *train, const char *test, const char *says, const char *title) {
-  hd_data *data;
   make_folder(train, test);
-  open_data(&data, in_scratch("csv"));
-  hd__data_close(data);
-  held before = held_now();
-  hd_status status = open_data(&data, in_scratch("csv"));
-  refuses(status, HD_E_FORMAT, ctx, "", says, "%s is refused", title);
-  hd__data_close(data);
-  holds_same(before, "%s: nothing is left behind", title);
+  data_refused(in_scratch("csv"), HD_E_FORMAT, "", says, title);
 }
 
 static void is_rows(const hd_data *data, const float *want, int rows, int width, const char *title) {

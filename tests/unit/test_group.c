@@ -67,8 +67,8 @@ static int with_ranks(member *all, int ranks, scene_fn *fn) {
 
 /* ---- what comes and goes ---- */
 
-/* A thousand sub-groups with a buffer each, of all ranks or of some: the file is as long as after the first ones, give or
- * take what a fast rank takes before a slow one has given back, and no page is left in it. */
+/* A thousand sub-groups with a buffer each, of all ranks or of some: the file is as long as after the first ones, give
+ * or take what a fast rank takes before a slow one has given back, and no page is left in it. */
 static void come_and_go(member *m) {
   enum { GROUPS = 1000, FIRST = 4, PAGE_BLOCKS = 8, PIECES = 4 };
   struct stat before = {0}, after = {0};

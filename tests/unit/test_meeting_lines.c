@@ -1,6 +1,6 @@
-/* Why lanes meet by caches: how many lines go from one third-level cache to another in a meeting. Each look of each lane
- * at another's coming is counted; a line that somebody under a cache looks at, and that is not written there, has to
- * come from elsewhere, once a meeting, whoever else looks at it. */
+/* Why lanes meet by caches: how many lines go from one third-level cache to another in a meeting. Each look of each
+ * lane at another's coming is counted; a line that somebody under a cache looks at, and that is not written there, has
+ * to come from elsewhere, once a meeting, whoever else looks at it. */
 #include "scratch.h"
 
 #include <pthread.h>

@@ -5,7 +5,6 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#include "base/alloc.h"
 #include "data/dataset.h"
 #include "heddle.h"
 

@@ -132,7 +132,8 @@ static void test_cost(void) {
     backward += i > head->graph->values[head->graph->loss].producer;
   is_int(backward, 4, "the loss, fc2 and fc1 alone have gradients: 4 nodes behind the loss");
   is_int(head->direct_elems, 32, "no sums but the statistics' of bn1");
-  if (hd__store_create(&store_all, ctx, NULL, all, 2) != HD_OK || hd__store_create(&store_head, ctx, NULL, head, 2) != HD_OK)
+  if (hd__store_create(&store_all, ctx, NULL, all, 2) != HD_OK ||
+      hd__store_create(&store_head, ctx, NULL, head, 2) != HD_OK)
     bail_out("%s", hd_ctx_message(ctx));
   const hd_directory *d[2] = {store_all->directory, store_head->directory};
   for (int i = 0; i < 2; i++)

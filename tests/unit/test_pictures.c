@@ -6,8 +6,8 @@
 #include <png.h>
 #include <stdint.h>
 
-#include "base/alloc.h"
-#include "data/dataset.h"
+#include "data_trial.h"
+
 #include "data/photo.h"
 #include "data/skip.h"
 #include "train/feed.h"
@@ -16,31 +16,8 @@
 #include <turbojpeg.h>
 #endif
 
-static hd_ctx *ctx;
-static hd_cache_kind cache = HD_CACHE_RAM;
-static bool skips;
-
-static hd_status open_data(hd_data **data, const char *path) {
-  return hd__data_open(data, ctx, &(hd_data_request){.name = path, .ignored = -1, .cache = cache, .skip = skips});
-}
-
-static hd_data *opens(const char *path, const char *title) {
-  hd_data *data;
-  if (!is_int(open_data(&data, path), HD_OK, "%s: opens", title))
-    diag("%s", hd_ctx_message(ctx));
-  return data;
-}
-
 static void refused(const char *path, hd_status want, const char *says, const char *title) {
-  hd_data *data;
-  open_data(&data, path); /* what libraries keep for the next time is kept now */
-  hd__data_close(data);
-  held before = held_now();
-  hd_status status = open_data(&data, path);
-  refuses(status, want, ctx, "", says, "%s is refused", title);
-  ok(!data, "%s: there is no data set", title);
-  hd__data_close(data);
-  holds_same(before, "%s: nothing is left behind", title);
+  data_refused(path, want, "", says, title);
 }
 
 /* Pixel i of channel c of the picture `salt`. */
@@ -108,9 +85,9 @@ static void test_png(void) {
   for (int channels = 1; channels <= 4; channels++)
     for (int kind = 0; kind < 2; kind++) {
       char title[64];
-      cache = kind ? HD_CACHE_NONE : HD_CACHE_RAM;
+      request.cache = kind ? HD_CACHE_NONE : HD_CACHE_RAM;
       snprintf(title, sizeof title, "PNG of %d channels, %s", channels, kind ? "decoded each time" : "kept in memory");
-      hd_data *data = opens(make_folder(channels), title);
+      hd_data *data = data_opens(make_folder(channels), title);
       if (data) {
         const hd_dataset *train = hd__data_train(data);
         ok(train->count == 9 && hd__data_test(data)->count == 6 && train->channels == (channels < 3 ? 1 : 3) &&
@@ -122,7 +99,7 @@ static void test_png(void) {
       }
       hd__data_close(data);
     }
-  cache = HD_CACHE_RAM;
+  request.cache = HD_CACHE_RAM;
 }
 
 /* However samples are kept, mean, standard deviation and checksums are the same. */
@@ -133,8 +110,8 @@ static void test_same_survey(void) {
   static const hd_cache_kind kind[] = {HD_CACHE_RAM, HD_CACHE_NONE, HD_CACHE_DISK, HD_CACHE_DISK};
   int wrong = 0;
   for (int i = 0; i < 4; i++) {
-    cache = kind[i];
-    data[i] = opens(folder, "one folder");
+    request.cache = kind[i];
+    data[i] = data_opens(folder, "one folder");
     for (int p = 0; data[0] && data[i] && p < HD_DATA_PARTS; p++)
       wrong += hd__data_checksums(data[i])[p] != hd__data_checksums(data[0])[p];
     for (int c = 0; data[0] && data[i] && c < 3; c++)
@@ -145,7 +122,7 @@ static void test_same_survey(void) {
   check_all(data[3], 3, "from the disk");
   for (int i = 0; i < 4; i++)
     hd__data_close(data[i]);
-  cache = HD_CACHE_RAM;
+  request.cache = HD_CACHE_RAM;
 }
 
 /* The only file of the cache. */
@@ -166,8 +143,8 @@ static void test_disk(void) {
   scratch_remove(home);
   setenv("HOME", home, 1);
   const char *folder = make_folder(3);
-  cache = HD_CACHE_DISK;
-  hd__data_close(opens(folder, "written"));
+  request.cache = HD_CACHE_DISK;
+  hd__data_close(data_opens(folder, "written"));
   is_int(entries_in(in_scratch("home/.cache/heddle")), 2, "a file for each split");
   for (int damage = 0; damage < 3; damage++) {
     struct stat info;
@@ -180,19 +157,19 @@ static void test_disk(void) {
     if (damage == 2 && ftruncate(fileno(file), info.st_size / 2) != 0)
       bail_out("expected to cut %s short, found no way", path);
     fclose(file);
-    hd_data *data = opens(folder, "a damaged file");
+    hd_data *data = data_opens(folder, "a damaged file");
     check_all(data, 3, "what was damaged is written anew");
     hd__data_close(data);
   }
   is_int(entries_in(in_scratch("home/.cache/heddle")), 2, "under the same names");
   put_png(in_scratch("photos/train/a/0.png"), 99, 5, 4, 3);
-  hd_data *data = opens(folder, "a changed picture");
+  hd_data *data = data_opens(folder, "a changed picture");
   ok(data && hd__data_train(data)->images[0] == pixel(99, 0, 0), "is seen");
   hd__data_close(data);
   unsetenv("HOME");
   refused(folder, HD_E_USAGE, "--cache disk", "a cache without a home");
   setenv("HOME", home, 1);
-  cache = HD_CACHE_RAM;
+  request.cache = HD_CACHE_RAM;
 }
 
 static void test_mixed(void) {
@@ -202,8 +179,8 @@ static void test_mixed(void) {
   put_png(in_scratch("photos/test/b/1.png"), 7, 3, 6, 3);
   setenv("HOME", in_scratch("home"), 1);
   for (int i = 0; i < 4; i++) {
-    cache = kind[i];
-    hd_data *data = opens(folder, "pictures of two sizes");
+    request.cache = kind[i];
+    hd_data *data = data_opens(folder, "pictures of two sizes");
     if (data) {
       const hd_dataset *test = hd__data_test(data);
       uint8_t elems[64];
@@ -222,21 +199,21 @@ static void test_mixed(void) {
     }
     hd__data_close(data);
   }
-  cache = HD_CACHE_RAM;
+  request.cache = HD_CACHE_RAM;
 }
 
 /* A folder of classes alone: a fifth is the test set. */
 static void test_one_folder(void) {
   make_folder(1);
-  hd_data *data = opens(in_scratch("photos/train"), "one folder of classes");
+  hd_data *data = data_opens(in_scratch("photos/train"), "one folder of classes");
   ok(data && hd__data_train(data)->count == 7 && hd__data_test(data)->count == 2, "is divided");
   hd__data_close(data);
   scratch_remove(in_scratch("photos/test"));
-  data = opens(in_scratch("photos"), "a folder with train alone");
+  data = data_opens(in_scratch("photos"), "a folder with train alone");
   ok(data && hd__data_train(data)->count == 7 && hd__data_test(data)->count == 2, "is divided too");
   hd__data_close(data);
   make_split("val", 2, 5, 4, 1);
-  data = opens(in_scratch("photos"), "a folder with train and val");
+  data = data_opens(in_scratch("photos"), "a folder with train and val");
   ok(data && hd__data_train(data)->count == 9 && hd__data_test(data)->count == 6, "tests on val");
   hd__data_close(data);
 }
@@ -259,7 +236,7 @@ static void test_bad(void) {
   refused(folder, HD_E_FORMAT, "train/a/x.txt: expected pictures alone", "another file");
   unlink(in_scratch("photos/train/a/x.txt"));
   put_file(in_scratch("photos/train/a/.hidden"), "x", 1);
-  hd__data_close(opens(folder, "a hidden file"));
+  hd__data_close(data_opens(folder, "a hidden file"));
   put_file(in_scratch("photos/train/b/2.png"), "", 0);
   refused(folder, HD_E_FORMAT, "train/b/2.png: expected a PNG or JPEG picture, found an empty file",
           "an empty picture");
@@ -268,7 +245,7 @@ static void test_bad(void) {
   put_file(in_scratch("photos/train/b/2.png"), png_start, 33);
   refused(folder, HD_E_UNSUPPORTED, "found 65536x65536", "a picture that promises too much");
   for (int kind = 0; kind < 3; kind++) { /* the header is good, the rest is not */
-    cache = (hd_cache_kind)kind;
+    request.cache = (hd_cache_kind)kind;
     struct stat info;
     put_png(in_scratch("photos/train/b/2.png"), 1, 5, 4, 3);
     if (stat(in_scratch("photos/train/b/2.png"), &info) != 0 ||
@@ -276,7 +253,7 @@ static void test_bad(void) {
       bail_out("expected to cut a picture short, found no way");
     refused(folder, HD_E_FORMAT, "train/b/2.png: expected a whole PNG picture", "a picture cut short");
   }
-  cache = HD_CACHE_RAM;
+  request.cache = HD_CACHE_RAM;
   scratch_remove(in_scratch("photos/train/b"));
   mkdir(in_scratch("photos/train/b"), 0755);
   mkdir(in_scratch("photos/train/b/deep.png"), 0755);
@@ -289,8 +266,8 @@ static void test_late_damage(void) {
   static float x[20 * 3];
   int32_t label;
   hd_feed feed;
-  cache = HD_CACHE_NONE;
-  hd_data *data = opens(make_folder(3), "a folder without a cache");
+  request.cache = HD_CACHE_NONE;
+  hd_data *data = data_opens(make_folder(3), "a folder without a cache");
   if (data && hd__feed_init(&feed, ctx, hd__data_train(data), hd__kernels_reference(), mean, std) == HD_OK) {
     void *scratch = hd__malloc_aligned((size_t)hd__feed_scratch_bytes(&feed));
     const hd_slots to = {.x = x, .x_stride = 60, .target = &label, .target_stride = 1, .scratch = scratch};
@@ -308,37 +285,19 @@ static void test_late_damage(void) {
     hd__feed_fini(&feed);
   }
   hd__data_close(data);
-  cache = HD_CACHE_RAM;
+  request.cache = HD_CACHE_RAM;
 }
 
 static void test_no_memory(int kinds) {
+  static const char *const title[] = {"kept in memory", "kept on disk", "decoded each time"};
   for (int kind = 0; kind < kinds; kind++) {
     const char *folder = make_folder(3);
-    hd_data *data;
-    hd_status status = HD_E_NOMEM;
-    int wrong = 0;
-    long count = 0;
-    held before = {0};
     if (kind == 1)
       put_png(in_scratch("photos/test/b/1.png"), 7, 3, 6, 3);
-    cache = (hd_cache_kind)kind;
-    for (int round = 0; round < 2; round++) {
-      before = held_now();
-      for (count = 0, status = HD_E_NOMEM; status != HD_OK && count < 2000; count++) {
-        hd__alloc_fail_after(count);
-        status = open_data(&data, folder);
-        hd__alloc_fail_after(-1);
-        const int good = status == HD_OK || (!data && strstr(hd_ctx_message(ctx), "memory"));
-        if (!good)
-          diag("allocation %ld: status %d, '%s'", count, (int)status, hd_ctx_message(ctx));
-        wrong += !good;
-      }
-      hd__data_close(data);
-    }
-    ok(status == HD_OK && wrong == 0, "each of %ld failed allocations is reported", count - 1);
-    holds_same(before, "they leave nothing behind");
+    request.cache = (hd_cache_kind)kind;
+    data_survives_no_memory(folder, title[kind]);
   }
-  cache = HD_CACHE_RAM;
+  request.cache = HD_CACHE_RAM;
 }
 
 #ifdef HD_HAVE_TURBOJPEG
@@ -385,7 +344,7 @@ static void test_jpeg(void) {
   const char *folder = make_folder(3);
   unlink(in_scratch("photos/train/a/0.png"));
   put_jpeg(in_scratch("photos/train/a/0.jpeg"), 5, 5, 4, TJSAMP_444);
-  hd_data *data = opens(folder, "a JPEG among PNGs");
+  hd_data *data = data_opens(folder, "a JPEG among PNGs");
   if (data) {
     const uint8_t *image = hd__data_train(data)->images;
     int far = 0;
@@ -406,11 +365,11 @@ static void test_jpeg(void) {
   refused(folder, HD_E_FORMAT, "train/a/0.jpeg", "the start of a JPEG");
   make_folder(1);
   put_jpeg(in_scratch("photos/test/b/0.jpg"), 5, 5, 4, TJSAMP_GRAY);
-  data = opens(folder, "a grey JPEG among grey PNGs");
+  data = data_opens(folder, "a grey JPEG among grey PNGs");
   ok(data && hd__data_test(data)->channels == 1, "all have one channel");
   hd__data_close(data);
   put_jpeg(in_scratch("photos/test/b/0.jpg"), 5, 5, 4, TJSAMP_420);
-  data = opens(folder, "a JPEG in colour among grey PNGs");
+  data = data_opens(folder, "a JPEG in colour among grey PNGs");
   ok(data && hd__data_test(data)->channels == 3, "all have three");
   hd__data_close(data);
 }
@@ -461,15 +420,15 @@ static void test_skip(void) {
     const bool mixed = round % 2;
     char title[96];
     snprintf(title, sizeof title, "damage %d, %s, cache %d", (int)what, mixed ? "two sizes" : "one size", round % 3);
-    cache = (hd_cache_kind)(round % 3);
+    request.cache = (hd_cache_kind)(round % 3);
     const char *folder = make_folder(3);
     if (mixed)
       put_png(in_scratch("photos/train/b/1.png"), 7, 3, 6, 3);
     spoil(DAMAGES);
-    hd_data *whole = opens(folder, "a copy");
+    hd_data *whole = data_opens(folder, "a copy");
     spoil(what);
-    skips = true;
-    hd_data *data = opens(folder, title), *again = opens(folder, title);
+    request.skip = true;
+    hd_data *data = data_opens(folder, title), *again = data_opens(folder, title);
     check_same(data, whole, "is as if the next picture were there twice");
     check_same(again, whole, "once more, too");
     ok(data && hd__skips_count(hd__data_train(data)) == 1 && hd__skips_has(hd__data_train(data), 1) &&
@@ -478,15 +437,15 @@ static void test_skip(void) {
     hd__data_close(data);
     hd__data_close(again);
     hd__data_close(whole);
-    skips = false;
+    request.skip = false;
     refused(folder, HD_E_FORMAT, "train/a/1.png", "what is not to be skipped");
   }
-  cache = HD_CACHE_RAM;
+  request.cache = HD_CACHE_RAM;
 }
 
 static void test_skip_all(void) {
   const char *folder = make_folder(3);
-  skips = true;
+  request.skip = true;
   for (int torn = 0; torn < 2; torn++) {
     for (int i = 0; i < 6; i++) {
       const char *path = in_scratch("photos/test/%s/%d.png", i / 2 == 0 ? "a" : i / 2 == 1 ? "a b" : "b", i % 2);
@@ -499,10 +458,10 @@ static void test_skip_all(void) {
     refused(folder, HD_E_FORMAT, "test/a/0.png", "a set of which nothing can be read");
   }
   put_png(in_scratch("photos/test/b/1.png"), 1, 5, 4, 3);
-  hd__data_close(opens(folder, "a set of which one can be read"));
+  hd__data_close(data_opens(folder, "a set of which one can be read"));
   put_file(in_scratch("photos/train/a/0.png"), "", 0);
   test_no_memory(1);
-  skips = false;
+  request.skip = false;
 }
 
 int main(void) {

@@ -17,9 +17,9 @@ static hd_ctx *ctx;
 
 /* Rows say who they are. */
 typedef struct book {
-  int64_t bad_batch, bad_row; /* fails there, and at all rows after it of that batch */
-  atomic_int open;            /* 0: fills wait */
-  int64_t held_row;           /* fills of this row and those behind it wait in batch 0 until `released` */
+  int64_t bad_batch, bad_row;               /* fails there, and at all rows after it of that batch */
+  atomic_int open;                          /* 0: fills wait */
+  int64_t held_row;                         /* fills of this row and those behind it wait in batch 0 until `released` */
   atomic_int released, inside[2], overlaps; /* inside: of a ring of two batches */
   atomic_llong fills, highest;
 } book;

@@ -1,5 +1,5 @@
-/* A thousand sessions that two ranks share, made and destroyed one after the other in one group: what the ranks share is
- * about as large as after the first ones, and holds as many pages. */
+/* A thousand sessions that two ranks share, made and destroyed one after the other in one group: what the ranks share
+ * is about as large as after the first ones, and holds as many pages. */
 #include "scratch.h"
 
 #include <omp.h>

@@ -2,55 +2,11 @@
  * refused with one line that names the file, and leaves nothing behind. */
 #include "scratch.h"
 
+#include "data_trial.h"
 #include "source_files.h"
 
-#include "base/alloc.h"
-#include "data/dataset.h"
-
-static hd_ctx *ctx;
-
-static hd_status open_data(hd_data **data, const char *path) {
-  return hd__data_open(data, ctx, &(hd_data_request){.name = path, .ignored = -1});
-}
-
-static hd_data *opens(const char *path, const char *title) {
-  hd_data *data;
-  if (!is_int(open_data(&data, path), HD_OK, "%s: opens", title))
-    diag("%s", hd_ctx_message(ctx));
-  return data;
-}
-
 static void refused(const char *path, hd_status want, const char *says, const char *title) {
-  hd_data *data;
-  open_data(&data, path); /* what libraries keep for the next time is kept now */
-  hd__data_close(data);
-  held before = held_now();
-  hd_status status = open_data(&data, path);
-  refuses(status, want, ctx, path, says, "%s is refused", title);
-  ok(!data, "%s: there is no data set", title);
-  hd__data_close(data);
-  holds_same(before, "%s: nothing is left behind", title);
-}
-
-/* Every allocation fails once. */
-static void survives_no_memory(const char *path, const char *title) {
-  hd_data *data;
-  hd_status status = HD_E_NOMEM;
-  int wrong = 0;
-  long count = 0;
-  held before = {0};
-  for (int round = 0; round < 2; round++) {
-    before = held_now();
-    for (count = 0, status = HD_E_NOMEM; status != HD_OK && count < 1000; count++) {
-      hd__alloc_fail_after(count);
-      status = open_data(&data, path);
-      hd__alloc_fail_after(-1);
-      wrong += status != HD_OK && (status != HD_E_NOMEM || data || !strstr(hd_ctx_message(ctx), "memory"));
-    }
-    hd__data_close(data);
-  }
-  ok(status == HD_OK && wrong == 0, "%s: each of %ld failed allocations is reported as such", title, count - 1);
-  holds_same(before, "%s: they leave nothing behind", title);
+  data_refused(path, want, path, says, title);
 }
 
 /* CIFAR. */
@@ -106,7 +62,7 @@ static int cifar_wrong(const hd_dataset *split, int first, int classes) {
 
 static void test_cifar10(void) {
   const char *folder = make_cifar10();
-  hd_data *data = opens(folder, "CIFAR-10");
+  hd_data *data = data_opens(folder, "CIFAR-10");
   if (data) {
     const hd_dataset *train = hd__data_train(data), *test = hd__data_test(data);
     ok(train->count == 5 * RECORDS && test->count == TEST_RECORDS && train->channels == 3 && train->height == 32 &&
@@ -120,7 +76,7 @@ static void test_cifar10(void) {
     ok(size[0] == 32 && size[1] == 32 && !memcmp(sample, test->images + 2 * RECORD_PIXELS, RECORD_PIXELS), "whole");
   }
   hd__data_close(data);
-  survives_no_memory(folder, "CIFAR-10");
+  data_survives_no_memory(folder, "CIFAR-10");
 }
 
 static void test_bad_cifar10(void) {
@@ -140,7 +96,7 @@ static void test_bad_cifar10(void) {
   put_lines(in_scratch("cifar-10-batches-bin/batches.meta.txt"), 9);
   refused(folder, HD_E_FORMAT, "expected 10 names, a line each, found 9", "nine names");
   unlink(in_scratch("cifar-10-batches-bin/batches.meta.txt"));
-  hd_data *data = opens(folder, "CIFAR-10 without names");
+  hd_data *data = data_opens(folder, "CIFAR-10 without names");
   ok(data && !hd__data_train(data)->class_names, "nobody knows them then");
   hd__data_close(data);
 }
@@ -154,7 +110,7 @@ static void test_cifar100(void) {
   make_records(&file, 50, 55, 2, 100);
   put_file(in_scratch("cifar-100-binary/test.bin"), file.byte, file.length);
   put_lines(in_scratch("cifar-100-binary/fine_label_names.txt"), 100);
-  hd_data *data = opens(folder, "CIFAR-100");
+  hd_data *data = data_opens(folder, "CIFAR-100");
   if (data) {
     const hd_dataset *train = hd__data_train(data), *test = hd__data_test(data);
     ok(train->count == 90 && test->count == 55 && train->classes == 100, "in 100 classes");
@@ -187,7 +143,7 @@ static const char *make_small(const char *name) {
 
 static void test_npy(void) {
   const char *folder = make_small("npy");
-  hd_data *data = opens(folder, "a folder of NPY files");
+  hd_data *data = data_opens(folder, "a folder of NPY files");
   if (data) {
     const hd_dataset *train = hd__data_train(data), *test = hd__data_test(data);
     ok(train->count == 3 && test->count == 2 && train->channels == 1 && train->height == 2 && train->width == 2 &&
@@ -198,7 +154,7 @@ static void test_npy(void) {
     ok(train->labels[0] == 2 && train->labels[2] == 1 && test->labels[1] == 0, "labels are the array's");
   }
   hd__data_close(data);
-  survives_no_memory(folder, "a folder of NPY files");
+  data_survives_no_memory(folder, "a folder of NPY files");
 }
 
 /* One array of each type holds 0, 1, 2, 100 in samples of 1x1x2. */
@@ -224,7 +180,7 @@ static void test_types(void) {
     put_npy(in_scratch("types/x_train.npy"), kind[i].descr, kind[i].elems, 4 * (size_t)kind[i].bytes, "(2, 1, 2)");
     put_npy(in_scratch("types/y_train.npy"), "<i8", "\3\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 16, "(2,)");
     put_npy(in_scratch("types/x_test.npy"), kind[i].descr, kind[i].elems, 4 * (size_t)kind[i].bytes, "(2, 1, 2)");
-    hd_data *data = opens(folder, kind[i].descr);
+    hd_data *data = data_opens(folder, kind[i].descr);
     const float *x = data ? hd__data_train(data)->floats : NULL;
     ok(x && x[0] == 0 && x[1] == 1 && x[2] == 2 && x[3] == 100, "%s: numbers are what they were", kind[i].descr);
     ok(data && hd__data_train(data)->classes == 4, "%s: labels of 8 bytes are classes", kind[i].descr);
@@ -265,7 +221,7 @@ static void test_shapes(void) {
         put_npy(path, "<f4", how ? first : last, sizeof last, how ? "(2, 3, 5, 1)" : "(2, 5, 1, 3)");
     }
     put_npy(in_scratch("shapes/y_train.npy"), "|b1", "\0\1", 2, "(2,)");
-    hd_data *data = opens(folder, title[how]);
+    hd_data *data = data_opens(folder, title[how]);
     ok(data && hd__data_train(data)->channels == 3 && hd__data_train(data)->height == 5, "%s: 3 channels", title[how]);
     is_floats(data, first, CELLS, title[how]);
     hd__data_close(data);
@@ -273,7 +229,7 @@ static void test_shapes(void) {
   const char *folder = make_small("shapes");
   put_npy(in_scratch("shapes/x_train.npy"), "<f4", first, 24, "(3, 2)");
   put_npy(in_scratch("shapes/x_test.npy"), "<f4", first, 16, "(2, 2)");
-  hd_data *data = opens(folder, "rows of numbers");
+  hd_data *data = data_opens(folder, "rows of numbers");
   ok(data && hd__data_train(data)->flat && hd__data_train(data)->width == 2, "they have no shape but their length");
   hd__data_close(data);
 }
@@ -283,7 +239,7 @@ static void test_targets(void) {
   const char *folder = make_small("targets");
   put_npy(in_scratch("targets/y_train.npy"), "<f4", target, 24, "(3, 2)");
   put_npy(in_scratch("targets/y_test.npy"), "<f4", target, 16, "(2, 2)");
-  hd_data *data = opens(folder, "targets");
+  hd_data *data = data_opens(folder, "targets");
   const hd_dataset *train = data ? hd__data_train(data) : NULL;
   ok(train && !train->labels && train->outputs == 2 && !memcmp(train->targets, target, 24), "floats are targets");
   hd__data_close(data);
@@ -296,7 +252,7 @@ static void test_targets(void) {
 static void test_many_classes(void) {
   const char *folder = make_small("many");
   put_npy(in_scratch("many/y_train.npy"), "<u2", "\x2c\x01\0\0\x02\0", 6, "(3,)");
-  hd_data *data = opens(folder, "labels beyond a byte");
+  hd_data *data = data_opens(folder, "labels beyond a byte");
   ok(data && hd__data_train(data)->classes == 301 && hd__data_train(data)->labels[0] == 300, "are labels like others");
   hd__data_close(data);
 }
@@ -311,7 +267,7 @@ static void test_fifth(void) {
   const char *folder = make_folder("fifth");
   put_npy(in_scratch("fifth/images.npy"), "|u1", x, ALL, "(40, 1, 1)");
   put_npy(in_scratch("fifth/labels.npy"), "|u1", y, ALL, "(40,)");
-  hd_data *data = opens(folder, "images and labels");
+  hd_data *data = data_opens(folder, "images and labels");
   if (data) {
     const hd_dataset *split[2] = {hd__data_train(data), hd__data_test(data)};
     ok(split[0]->count == 32 && split[1]->count == 8, "a fifth is the test set");
@@ -327,7 +283,7 @@ static void test_fifth(void) {
     ok(x[0] == 0 && split[1]->labels[0] != split[1]->labels[1], "not each fifth, which may be one class");
   }
   hd__data_close(data);
-  survives_no_memory(folder, "images and labels");
+  data_survives_no_memory(folder, "images and labels");
   put_npy(in_scratch("fifth/images.npy"), "|u1", x, 1, "(1, 1, 1)");
   put_npy(in_scratch("fifth/labels.npy"), "|u1", y, 1, "(1,)");
   refused(folder, HD_E_FORMAT, "found 1", "a single sample for both");
@@ -430,12 +386,12 @@ static void test_npz(void) {
   static blob file;
   for (int deflated = 0; deflated < 2; deflated++) {
     const char *title = deflated ? "an .npz file, packed" : "an .npz file", *path = make_npz(deflated, -1, NULL);
-    hd_data *data = opens(path, title), *files = opens(in_scratch("unpacked"), "its files");
+    hd_data *data = data_opens(path, title), *files = data_opens(in_scratch("unpacked"), "its files");
     ok(data && files && !memcmp(hd__data_checksums(data), hd__data_checksums(files), 4 * sizeof(uint64_t)),
        "%s: holds what its files hold", title);
     hd__data_close(data);
     hd__data_close(files);
-    survives_no_memory(path, title);
+    data_survives_no_memory(path, title);
   }
   const char *path = make_npz(1, 1, NULL);
   refused(path, HD_E_IO, "expected an array y_train", "an .npz file without labels");

@@ -1,0 +1,229 @@
+/* heddle bench step, conv, gemm, barrier and loader: measured in this process, told as text or JSON. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/bench_report.h"
+#include "cli/bench_request.h"
+
+static int save_svg(const char *path, const bench_ops *ops) {
+  if (!path)
+    return CLI_OK;
+  FILE *file = fopen(path, "w");
+  if (file)
+    bench_draw(file, ops);
+  return cli_close_svg(file, path);
+}
+
+/* ---- step ---- */
+
+static void print_step(const hd_bench_step_result *r, const bench_ops *ops) {
+  const double gflops = 1e-9 * r->flops * r->samples_per_s, executed = 1e-9 * r->executed_flops * r->samples_per_s;
+  const double peak = r->machine.all_peak_gflops;
+  bench_print_machine(&r->machine);
+  printf("\n%s on %s, batch %lld, %d lane%s: %s samples/s (%s to %s, fastest turn %s)\n", r->model, r->data,
+         (long long)r->batch, r->threads, r->threads == 1 ? "" : "s", cli_grouped(llround(r->samples_per_s)),
+         cli_grouped(llround(r->low)), cli_grouped(llround(r->high)), cli_grouped(llround(r->best)));
+  printf("  dense     %8.1f GFLOP/s, %5.1f %% of the peak (%.2f MFLOP a sample)\n", gflops, 100 * gflops / peak,
+         1e-6 * r->flops);
+  printf("  executed  %8.1f GFLOP/s, %5.1f %% of the peak (%.2f MFLOP a sample)\n", executed, 100 * executed / peak,
+         1e-6 * r->executed_flops);
+  bench_print_ops(ops);
+}
+
+static void json_step(const hd_bench_step_result *r, const bench_ops *ops) {
+  const double gflops = 1e-9 * r->flops * r->samples_per_s, executed = 1e-9 * r->executed_flops * r->samples_per_s;
+  printf("{\"model\": ");
+  cli_json_text(stdout, r->model);
+  printf(", \"data\": ");
+  cli_json_text(stdout, r->data);
+  printf(", \"batch\": %lld, \"samples_per_s\": %.1f, \"low\": %.1f, \"high\": %.1f, \"best\": %.1f, \"gflops\": %.3f, "
+         "\"executed_gflops\": %.3f, \"percent_of_peak\": %.3f, \"lane_step_us\": %.3f, ",
+         (long long)r->batch, r->samples_per_s, r->low, r->high, r->best, gflops, executed,
+         100 * gflops / r->machine.all_peak_gflops, 1e6 * r->lane_step_s);
+  bench_json_machine(&r->machine);
+  printf(", ");
+  bench_json_ops(ops);
+  printf("}\n");
+}
+
+int bench_step(hd_ctx *ctx, const hd_config *config, const bench_request *asked) {
+  hd_bench_step_result *r;
+  hd_status status = hd_bench_step(&r, ctx, config, asked->seconds);
+  if (status != HD_OK)
+    return cli_fail(status, hd_ctx_message(ctx));
+  bench_ops ops = {
+      .machine = &r->machine, .op = r->ops, .count = r->op_count, .per = "step", .whole_s = r->lane_step_s};
+  snprintf(ops.title, sizeof ops.title, "%s, batch %lld: %s samples/s on %d lane%s, %.0f %% of the FMA peak (dense)",
+           r->model, (long long)r->batch, cli_grouped(llround(r->samples_per_s)), r->threads,
+           r->threads == 1 ? "" : "s", 1e-7 * r->flops * r->samples_per_s / r->machine.all_peak_gflops);
+  (bench_wants_json(config) ? json_step : print_step)(r, &ops);
+  int code = save_svg(asked->svg, &ops);
+  hd_bench_step_destroy(r);
+  return code;
+}
+
+/* ---- conv ---- */
+
+int bench_conv(hd_ctx *ctx, const hd_config *config, const bench_request *asked) {
+  hd_bench_conv_result *r;
+  hd_status status = hd_bench_conv(&r, ctx, config, asked->shape, asked->shapes, asked->seconds);
+  if (status != HD_OK)
+    return cli_fail(status, hd_ctx_message(ctx));
+  bench_ops ops = {.machine = &r->machine, .op = r->ops, .count = r->op_count, .per = "sample"};
+  snprintf(ops.title, sizeof ops.title, "Convolutions%s%.100s", asked->shapes ? "" : " of ",
+           asked->shapes ? "" : hd_config_get(config, "model"));
+  if (bench_wants_json(config)) {
+    printf("{");
+    bench_json_machine(&r->machine);
+    printf(", ");
+    bench_json_ops(&ops);
+    printf("}\n");
+  } else {
+    bench_print_machine(&r->machine);
+    bench_print_ops(&ops);
+  }
+  int code = save_svg(asked->svg, &ops);
+  hd_bench_conv_destroy(r);
+  return code;
+}
+
+/* ---- gemm ---- */
+
+static void print_gemm(const hd_bench_gemm_result *r) {
+  bench_print_machine(&r->machine);
+  printf("\n    m     n     k    heddle  of peak  OpenBLAS     ratio   (GFLOP/s, one lane; %s)\n",
+         *r->openblas ? r->openblas : "no OpenBLAS here");
+  for (int i = 0; i < r->count; i++) {
+    const hd_bench_product *p = &r->products[i];
+    printf("%5d %5d %5d %9.1f %6.0f %%", p->m, p->n, p->k, p->gflops, 100 * p->gflops / r->machine.peak_gflops);
+    if (isfinite(p->openblas_gflops))
+      printf(" %9.1f %9.2f", p->openblas_gflops, p->gflops / p->openblas_gflops);
+    printf("\n");
+  }
+}
+
+static void json_gemm(const hd_bench_gemm_result *r) {
+  printf("{");
+  bench_json_machine(&r->machine);
+  printf(", \"openblas\": ");
+  cli_json_text(stdout, r->openblas);
+  printf(", \"sizes\": [");
+  for (int i = 0; i < r->count; i++) {
+    const hd_bench_product *p = &r->products[i];
+    printf("%s{\"m\": %d, \"n\": %d, \"k\": %d, \"gflops\": %.3f, \"openblas_gflops\": ", i ? ", " : "", p->m, p->n,
+           p->k, p->gflops);
+    cli_json_real(stdout, p->openblas_gflops);
+    printf("}");
+  }
+  printf("]}\n");
+}
+
+/* What OpenBLAS reaches with a core type, "" for the one it would choose here: it takes one for good when it is opened,
+ * so each is tried in a process of its own. 0 if it cannot run. */
+static double try_core(const char *self, const char *core) {
+  char line[4096] = "";
+  double gflops = 0;
+  setenv("HEDDLE_BENCH_SELF", self, 1);
+  if (*core)
+    setenv("OPENBLAS_CORETYPE", core, 1);
+  else
+    unsetenv("OPENBLAS_CORETYPE");
+  FILE *child = popen("HEDDLE_BENCH_CORE=chosen exec \"$HEDDLE_BENCH_SELF\" bench gemm --threads 1 --size 384 "
+                      "--seconds 0.1 --json 2>/dev/null",
+                      "r");
+  if (child) {
+    while (fgets(line, sizeof line, child)) {
+      const char *found = strstr(line, "\"openblas_gflops\": ");
+      gflops = found ? atof(found + strlen("\"openblas_gflops\": ")) : gflops;
+    }
+    pclose(child);
+  }
+  return gflops;
+}
+
+/* Leaves the best core type in the environment, for OpenBLAS to read when it is opened. */
+static void choose_core(void) {
+  static const char *const cores[] = {"", "Haswell", "Zen", "SkylakeX", "Cooperlake", "Sapphirerapids"};
+  const char *said = getenv("OPENBLAS_CORETYPE"), *chosen = getenv("HEDDLE_BENCH_CORE"), *best = "";
+  char self[4096], user[64];
+  double most = 0;
+  const ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+  if (chosen || length <= 0)
+    return;
+  self[length] = 0;
+  snprintf(user, sizeof user, "%s", said ? said : "");
+  for (int i = -1; i < (int)(sizeof cores / sizeof *cores); i++) {
+    const char *core = i < 0 ? user : cores[i];
+    const double gflops = try_core(self, core);
+    if (gflops > 1.03 * most) {
+      most = gflops;
+      best = core;
+    }
+  }
+  if (*best)
+    setenv("OPENBLAS_CORETYPE", best, 1);
+  else
+    unsetenv("OPENBLAS_CORETYPE");
+}
+
+int bench_gemm(hd_ctx *ctx, const hd_config *config, const bench_request *asked) {
+  hd_bench_gemm_result *r;
+  choose_core();
+  hd_status status = hd_bench_gemm(&r, ctx, config, asked->product, asked->products, asked->seconds);
+  if (status != HD_OK)
+    return cli_fail(status, hd_ctx_message(ctx));
+  (bench_wants_json(config) ? json_gemm : print_gemm)(r);
+  hd_bench_gemm_destroy(r);
+  return CLI_OK;
+}
+
+/* ---- barrier ---- */
+
+int bench_barrier(hd_ctx *ctx, const hd_config *config, const bench_request *asked) {
+  hd_bench_barrier_result r;
+  hd_status status = hd_bench_barrier(&r, ctx, config, asked->seconds);
+  if (status != HD_OK)
+    return cli_fail(status, hd_ctx_message(ctx));
+  if (bench_wants_json(config)) {
+    printf("{\"cpu\": ");
+    cli_json_text(stdout, r.cpu);
+    printf(", \"threads\": %d, \"cpus\": %d, \"us\": %.4f, \"openmp_us\": %.4f}\n", r.threads, r.cpus, r.us,
+           r.openmp_us);
+    return CLI_OK;
+  }
+  printf("%s, %d lane%s on %d CPU%s, medians of %d turns (their 95 %% interval)\n", r.cpu, r.threads,
+         r.threads == 1 ? "" : "s", r.cpus, r.cpus == 1 ? "" : "s", r.turns);
+  printf("  heddle's meeting  %8.3f us (%.3f to %.3f)\n", r.us, r.us_low, r.us_high);
+  printf("  OpenMP's barrier  %8.3f us (%.3f to %.3f)\n", r.openmp_us, r.openmp_us_low, r.openmp_us_high);
+  return CLI_OK;
+}
+
+/* ---- loader ---- */
+
+int bench_loader(hd_ctx *ctx, const hd_config *config, const bench_request *asked) {
+  hd_bench_loader_result r;
+  hd_status status = hd_bench_loader(&r, ctx, config, asked->seconds);
+  if (status != HD_OK)
+    return cli_fail(status, hd_ctx_message(ctx));
+  if (bench_wants_json(config)) {
+    printf("{\"cpu\": ");
+    cli_json_text(stdout, r.cpu);
+    printf(", \"data\": ");
+    cli_json_text(stdout, r.data);
+    printf(", \"workers\": %d, \"batch\": %lld, \"samples\": %lld, \"samples_per_s\": %.1f, \"low\": %.1f, \"high\": "
+           "%.1f, \"mean\": %.6g, \"std\": %.6g, \"start_s\": %.6f, \"stop_s\": %.6f}\n",
+           r.workers, (long long)r.batch, (long long)r.samples, r.samples_per_s, r.low, r.high, r.mean, r.std,
+           r.start_s, r.stop_s);
+    return CLI_OK;
+  }
+  printf("%s on %s, batch %lld, %d worker%s\n", r.data, r.cpu, (long long)r.batch, r.workers,
+         r.workers == 1 ? "" : "s");
+  printf("  %s samples/s", cli_grouped((long long)(r.samples_per_s + 0.5)));
+  printf(" (%s", cli_grouped((long long)(r.low + 0.5)));
+  printf(" to %s), medians of %d turns\n", cli_grouped((long long)(r.high + 0.5)), r.turns);
+  printf("  mean %.4f, standard deviation %.4f of what was delivered\n", r.mean, r.std);
+  printf("  started in %.1f ms, ended in %.1f ms\n", 1e3 * r.start_s, 1e3 * r.stop_s);
+  return CLI_OK;
+}

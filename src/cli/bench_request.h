@@ -1,0 +1,44 @@
+/* What the command line of heddle bench asks for, and the benches that answer. */
+#ifndef HD_CLI_BENCH_REQUEST_H
+#define HD_CLI_BENCH_REQUEST_H
+
+#include <stdbool.h>
+
+#include "cli/cli.h"
+
+enum { BENCH_MOST_SHAPES = 64, BENCH_MOST_WORDS = 80, BENCH_MOST_EXTRA = 10 };
+
+/* Options of heddle bench alone. */
+typedef struct bench_request {
+  double seconds;
+  const char *svg;
+  hd_bench_conv_shape shape[BENCH_MOST_SHAPES];
+  hd_bench_product product[BENCH_MOST_SHAPES];
+  int shapes, products;
+  const char *peers[BENCH_MOST_WORDS]; /* options for the script */
+  int words;
+  int rounds;
+} bench_request;
+
+/* Which of them a bench has. */
+enum {
+  BENCH_HAS_SVG = 1,
+  BENCH_HAS_SHAPE = 2,
+  BENCH_HAS_SIZE = 4,
+  BENCH_HAS_PEERS = 8,
+  BENCH_HAS_WORK = 16,
+  BENCH_MAY_HAVE_PEERS = 32,
+  BENCH_NO_SECONDS = 64,
+  BENCH_HAS_ROUNDS = 128
+};
+
+/* Lists them for a cli_command; they are read into the request. */
+void bench_list_extra(cli_extra *out, int has, bench_request *request);
+
+bool bench_wants_json(const hd_config *config);
+
+/* A bench measures, prints what it found, and returns an exit code. */
+typedef int bench_fn(hd_ctx *ctx, const hd_config *config, const bench_request *request);
+bench_fn bench_step, bench_conv, bench_gemm, bench_barrier, bench_loader;
+
+#endif

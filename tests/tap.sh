@@ -1,0 +1,25 @@
+# What tests in shell share: a folder that goes at the end, results as TAP, values out of JSON. Sourced.
+set -u
+folder=$(mktemp -d "${TMPDIR:-/tmp}/heddle-test.XXXXXX")
+trap 'rm -rf "$folder"' EXIT
+count=0
+
+# result WHAT NAME [DETAIL]: WHAT is pass, fail, skip or the exit status of a command; DETAIL is what a failure tells.
+result() {
+  count=$((count + 1))
+  case $1 in
+  pass | 0) echo "ok $count - $2" ;;
+  skip) echo "ok $count # SKIP $2" ;;
+  *) echo "not ok $count - $2"; printf '%s\n' "${3-}" | sed 's/^/# /' ;;
+  esac
+}
+
+# value KEY FILE: a key of the JSON in the last line.
+value() { tail -n 1 "$2" | sed -n "s/.*\"$1\": \"\{0,1\}\([^,\"}]*\).*/\1/p"; }
+
+# values KEY...: those of $folder/json, where tests keep a run's last line.
+values() {
+  found=
+  for key; do found="$found${found:+ }$(value "$key" "$folder/json")"; done
+  echo "$found"
+}
