@@ -468,6 +468,7 @@ static hd_status fetch_all(uint32_t *flags, hd_exec_cuda *first, hd_ctx *ctx, co
 static hd_status launch_step(hd_exec_cuda *first, hd_ctx *ctx, const hd_driver *driver, const hd_step *step, int half,
                              uint32_t *flags) {
   cuda_share *s = first->share;
+  s->reports = step->reports;
   describe_all(first, step, half);
   for (hd_exec_cuda *x = first; x; x = x->next)
     HD_TRY(launch(x, ctx, &x->inlet[half]));

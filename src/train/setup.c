@@ -482,9 +482,7 @@ hd_status hd__session_setup(hd_session *s, hd_ctx *ctx) {
   note_sums(s);
   fill_report(s, shards);
   HD_TRY(settle_threads(s, ctx, shards));
-  const bool tells_times = !s->cuda || hd__hosts_count(s->world) == 1;
-  HD_TRY(hd__rank_times_init(&s->rank_times, ctx, s->exec, s->places, tells_times ? hd__hosts_ranks(s->world) : 1,
-                             s->cuda != NULL));
+  HD_TRY(hd__rank_times_init(&s->rank_times, ctx, s->exec, s->places, hd__hosts_ranks(s->world), s->cuda != NULL));
   HD_TRY(hd__gpu_accounts_gather(&s->gpu_memory, ctx, s->world, s->cuda));
   json_decref(s->record);
   s->record = NULL;

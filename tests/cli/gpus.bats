@@ -3,6 +3,7 @@
 
 load cli
 load ranks
+. "$SRCDIR/tests/mpi_lib.sh"
 
 export HEDDLE_CUDA_DRIVER=$BUILDDIR/tests/cuda/.libs/driver_stub.so HEDDLE_CUDA_MODULE=$BUILDDIR/tests/cuda/.libs/module_stub.so
 export STUB_CUDA_GPUS=3
@@ -67,6 +68,21 @@ RUN="train --model simplenet --out run"
       -v waiting="$(json_get rank_times.$rank.waiting_s <out)" -v all="$(json_get train_s <out)" -v rank=$rank 'BEGIN {
         sum = data + compute + waiting
         exit !(sum > 0.5 * all && sum < 1.05 * all && (rank == 1 || waiting > 0)) }'
+  done
+}
+
+@test "where the time of ranks on several hosts went" {
+  need_json
+  mpi_missing
+  [ -z "$MISSING" ] || skip "$MISSING"
+  over "a b a" sh -c '[ "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" = 1 ] || export STUB_CUDA_SKIP=1
+    exec "$HEDDLE" '"$RUN"' --device cuda --batch 1024 --max-steps 12 --threads 1 --json' | tr -d '\r' >out
+  [ "$(json_get ranks hosts <out)" = "3 2" ]
+  [ "$(json_get rank_times.0.waited_for rank_times.2.waited_for <out)" = "1 1" ] # rank 2 hears of the other host by rank 0
+  [ "$(json_get rank_times.1.waited_for <out)" != 1 ]
+  for rank in 0 1 2; do
+    awk -v compute="$(json_get rank_times.$rank.compute_s <out)" -v waiting="$(json_get rank_times.$rank.waiting_s <out)" \
+      -v rank=$rank 'BEGIN { exit !(compute > 0 && waiting > 0 && (compute > waiting) == (rank == 1)) }'
   done
 }
 
