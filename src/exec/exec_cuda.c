@@ -79,6 +79,7 @@ static hd_status fill(hd_exec_cuda *x, hd_ctx *ctx) {
   HD_TRY(hd__exec_cuda_native_plan(x, ctx));
   HD_TRY(hd__exec_cuda_memory(x, ctx));
   HD_TRY(hd__exec_cuda_warm_up(x, ctx));
+  HD_TRY(hd__exec_cuda_tables(x, ctx));
   return record(x, ctx);
 }
 
