@@ -62,10 +62,11 @@ struct hd_exec_cuda {
   cuda_native native;
 
   cu_event ready, taken; /* this GPU's covers are there; it has copied the others' */
+  cu_event answered;     /* what was asked is in host_results */
   bool uploaded;         /* the GPU has the store's last whole version, */
   uint64_t version;      /* which is this one */
   hd_step step[HD_CUDA_RESULTS];
-  int64_t launched, seen;
+  int64_t launched, asked, seen; /* steps: queued; whose results are on their way; that the driver has heard of */
   int32_t bad_param;
   struct hd_cuda_timing *timing; /* for a profile; NULL: there is none */
 };

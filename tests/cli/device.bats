@@ -201,6 +201,18 @@ stub() { export HEDDLE_CUDA_DRIVER=$STUB HEDDLE_CUDA_MODULE=$MODULE; }
   [ -z "$(grep idle out)" ]
 }
 
+@test "a GPU goes on while the host reads what came of steps: a longer run waits no more often" {
+  stub
+  for steps in 20 200; do
+    STUB_CUDA_TOLD=told "$HEDDLE" $GPU --max-steps $steps --threads 1 >/dev/null
+    waits=$(cut -d ' ' -f 4 told)
+    [ "$waits" -gt 0 ]
+    [ "$waits" -eq "${before:-$waits}" ]
+    before=$waits
+    rm -r run told
+  done
+}
+
 @test "what memory of the GPU was for" {
   stub
   "$HEDDLE" $GPU --max-steps 2 --json >out

@@ -12,7 +12,8 @@
  *   STUB_CUDA_SKIP=1         kernels do nothing, in no time
  *   STUB_CUDA_REFUSE=N       the N-th launch is refused    STUB_CUDA_LOSE=N        the N-th kernel of a GPU kills it:
  *   STUB_CUDA_APART=1        GPUs cannot reach each other  STUB_CUDA_LOSE_GPU=N    of GPU 0
- *   STUB_CUDA_TOLD=FILE      gets, for each GPU that worked, its number, its kernels, and bytes from other GPUs
+ *   STUB_CUDA_TOLD=FILE      gets, for each GPU that worked, its number, its kernels, bytes from other GPUs, and how often
+ *                            somebody waited until a stream was empty
  *
  * CUDA_VISIBLE_DEVICES hides GPUs as from the real one, as far as numbers go.
  *
@@ -148,7 +149,7 @@ struct cu_context {
   int gpu, retained;
   struct cu_function function[FUNCTIONS];
   size_t used, from_others;
-  long kernels;
+  long kernels, waits;
   cu_result broken;
 };
 
@@ -197,7 +198,8 @@ __attribute__((destructor)) static void report(void) {
   const int file = path ? open(path, O_WRONLY | O_CREAT | O_APPEND, 0666) : -1;
   char text[96];
   for (int g = 0; file >= 0 && g < MOST_GPUS; g++) {
-    const int length = snprintf(text, sizeof text, "%d %ld %zu\n", g, gpus[g].kernels, gpus[g].from_others);
+    const int length =
+        snprintf(text, sizeof text, "%d %ld %zu %ld\n", g, gpus[g].kernels, gpus[g].from_others, gpus[g].waits);
     if (gpus[g].kernels > 0 && write(file, text, (size_t)length) != length)
       abort();
   }
@@ -576,6 +578,7 @@ STUB cuStreamDestroy_v2(cu_stream stream) {
 }
 
 STUB cuStreamSynchronize(cu_stream stream) {
+  gpus[stream->gpu].waits++;
   return stream->recording ? NOT_WHILE_RECORDING : stream->gpu == current ? drain(stream) : OTHER_CONTEXT;
 }
 
