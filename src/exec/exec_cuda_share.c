@@ -98,9 +98,31 @@ void hd__cuda_share_lay(cuda_share *s, int64_t samples) {
 
 /* ---- creating ---- */
 
-static hd_status number(cuda_share *s, hd_ctx *ctx) {
+/* What a rank tells of its GPUs. */
+typedef struct own_gpus {
+  int32_t count;
+  cu_uuid first;
+} own_gpus;
+
+/* Where each rank was shown GPUs of its own, they may be the same. */
+static hd_status check_apart(const cuda_share *s, hd_ctx *ctx, const own_gpus *all) {
+  for (int h = 0; h < s->hosts; h++)
+    for (int a = hd__hosts_first(s->world, h); a < hd__hosts_first(s->world, h + 1); a++)
+      for (int b = hd__hosts_first(s->world, h); b < a; b++) {
+        const int rank = hd__hosts_member(s->world, a), other = hd__hosts_member(s->world, b);
+        if (!memcmp(&all[rank].first, &all[other].first, sizeof all->first))
+          return hd__fail(
+              ctx, HD_E_UNSUPPORTED,
+              "--device expects a GPU for each rank of a host, since two on one would only take turns, found "
+              "that ranks %d and %d have the same; show them others by CUDA_VISIBLE_DEVICES, or start fewer",
+              other, rank);
+      }
+  return HD_OK;
+}
+
+static hd_status number(cuda_share *s, hd_ctx *ctx, const hd_cuda *own) {
   const int ranks = hd__hosts_ranks(s->world);
-  int32_t *all = hd__calloc((size_t)ranks, sizeof *all), mine = s->own;
+  own_gpus *all = hd__calloc((size_t)ranks, sizeof *all), mine = {.count = s->own};
   s->hosts = hd__hosts_count(s->world);
   s->host = hd__hosts_mine(s->world);
   s->host_first = hd__calloc((size_t)s->hosts + 1, sizeof *s->host_first);
@@ -108,14 +130,19 @@ static hd_status number(cuda_share *s, hd_ctx *ctx) {
     hd__free(all);
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for the GPUs of %d ranks", ranks);
   }
-  const hd_status status = hd__hosts_gather(all, s->world, ctx, &mine, sizeof mine);
+  hd_status status =
+      hd__cuda_check(own, ctx, own->driver.device_uuid(&mine.first, own->device), "asking for the GPU's name");
+  if (status == HD_OK)
+    status = hd__hosts_gather(all, s->world, ctx, &mine, sizeof mine);
+  if (status == HD_OK)
+    status = check_apart(s, ctx, all);
   for (int h = 0; h < s->hosts && status == HD_OK; h++) {
     s->host_first[h] = s->count;
     for (int place = hd__hosts_first(s->world, h); place < hd__hosts_first(s->world, h + 1); place++) {
       const int member = hd__hosts_member(s->world, place);
       if (member == hd__hosts_rank(s->world))
         s->own_first = s->count;
-      s->count += all[member];
+      s->count += all[member].count;
     }
     s->host_first[h + 1] = s->count;
   }
@@ -233,7 +260,7 @@ static hd_status take_memory(cuda_share *s, hd_ctx *ctx, hd_cuda *cuda) {
 static hd_status create(cuda_share *s, hd_ctx *ctx, const hd_plan *plan, const hd_exec_settings *settings) {
   for (const hd_cuda *cuda = settings->cuda; cuda; cuda = cuda->next)
     s->own++;
-  HD_TRY(number(s, ctx));
+  HD_TRY(number(s, ctx, settings->cuda));
   if (plan->trains && s->count > s->shards)
     return hd__fail(
         ctx, HD_E_UNSUPPORTED,

@@ -36,6 +36,21 @@ MOST_BEHIND=2 # who computes on a GPU counts a step when the next one's sums cro
   [ ! -e run ]
 }
 
+@test "ranks that are shown one GPU each, as batch systems do" {
+  need_json
+  "$HEDDLE" $RUN --device cuda --procs 2 --max-steps 6 --threads 1 --json >out
+  for shown in '$((1 - RANK))' 1; do
+    code=0
+    "$HEDDLE" launch -n 2 -- sh -c "export CUDA_VISIBLE_DEVICES=$shown"'; exec "$HEDDLE" '"$RUN"'-own --device cuda --max-steps 6 --threads 1 --json' \
+      >own 2>err || code=$?
+    [ "$shown" != 1 ] || break
+    [ "$code" -eq 0 ]
+    [ "$(json_get device ranks weights_sha256 <own)" = "cuda:0 2 $(json_get weights_sha256 <out)" ]
+  done
+  [ "$code" -eq 1 ]
+  grep -q 'expects a GPU for each rank of a host, .* ranks 0 and 1 have the same; show them others' err
+}
+
 @test "cuda:all takes all, and the report names them" {
   need_json
   "$HEDDLE" $RUN --device cuda:all --max-steps 3 --json >out
