@@ -133,6 +133,8 @@ static hd_status make_executors(hd_session *s, hd_ctx *ctx, int32_t shards) {
   const int64_t test = hd__feed_scratch_bytes(&s->test_feed);
   const int64_t val = s->val_feed.count > 0 ? hd__feed_scratch_bytes(&s->val_feed) : 0;
   eval.fetch_bytes = val > test ? val : test;
+  if (s->cuda)
+    eval.batch = hd__planned_gpu_samples(s->eval_plan, eval.batch);
   HD_TRY(hd__exec_create(&s->exec, ctx, s->plan, s->store, s->lanes, &train));
   return hd__exec_create(&s->eval_exec, ctx, s->eval_plan, s->store, s->lanes, &eval);
 }
