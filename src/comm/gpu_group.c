@@ -102,6 +102,8 @@ static hd_status open_gpu(hd_gpu_group *gpu, hd_ctx *ctx, const hd_world *world)
   const int ranks = hd__world_ranks(world), there = hd__cuda_count(ctx);
   if (there == 0)
     return HD_E_UNSUPPORTED; /* and why */
+  if (hd__cuda_is_shown_one(there))
+    return hd__cuda_open(&gpu->cuda, ctx, 0); /* NCCL refuses one that two ranks have */
   if (there < ranks)
     return hd__fail(
         ctx, HD_E_UNSUPPORTED,

@@ -91,6 +91,9 @@ typedef struct hd_cuda_uuid {
 } hd_cuda_uuid;
 int hd__cuda_uuids(hd_cuda_uuid out[HD_CUDA_MOST]);
 
+/* Whether the one GPU that can be seen may be this rank's alone: batch systems show each rank another one. */
+bool hd__cuda_is_shown_one(int count);
+
 /* Whether GPUs could be used: how many; 0 with a line that says why not, without a remedy. */
 int hd__cuda_count(hd_ctx *ctx);
 

@@ -2,6 +2,7 @@
 #include "heddle/device.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/number.h"
@@ -44,6 +45,8 @@ int hd__cuda_uuids(hd_cuda_uuid out[HD_CUDA_MOST]) {
   }
   return count;
 }
+
+bool hd__cuda_is_shown_one(int count) { return count == 1 && getenv("CUDA_VISIBLE_DEVICES"); }
 
 const char *hd_device_text(char text[HD_DEVICE_TEXT_BYTES], hd_device device) {
   if (device.kind == HD_CPU)

@@ -30,6 +30,8 @@ enum {
 /* cuDNN. Of the algorithms for gradients number 1 is the one that repeats bit for bit. */
 enum {
   CU_DNN_DONE = 0,
+  CU_DNN_OLD_REFUSAL = 9,
+  CU_DNN_REFUSALS = 3000,
   CU_DNN_FLOAT = 0,
   CU_DNN_BFLOAT16 = 9,
   CU_DNN_NHWC = 1,

@@ -149,6 +149,13 @@ static hd_status describe(descriptors *d, const hd_cuda_native *n, hd_ctx *ctx, 
   return check_dnn(n, ctx, error, "describing a convolution");
 }
 
+/* cuDNN has a family of such numbers since 9, one before. */
+static bool is_refusal(int error) { return error == CU_DNN_OLD_REFUSAL || error / 1000 == CU_DNN_REFUSALS / 1000; }
+
+static hd_status refused(const hd_cuda_native *n, hd_ctx *ctx, int error) {
+  return hd__fail(ctx, HD_E_UNSUPPORTED, "cuDNN does not compute this convolution (%s)", n->lib.dnn_words(error));
+}
+
 hd_status hd__cuda_conv_bytes(int64_t *out, hd_cuda_native *n, hd_ctx *ctx, const hd_cuda_conv *c,
                               hd_cuda_conv_way way) {
   descriptors d;
@@ -168,9 +175,7 @@ hd_status hd__cuda_conv_bytes(int64_t *out, hd_cuda_native *n, hd_ctx *ctx, cons
   }
   forget(n, &d);
   *out = (int64_t)bytes;
-  if (!error)
-    return HD_OK;
-  return hd__fail(ctx, HD_E_UNSUPPORTED, "cuDNN does not compute this convolution (%s)", n->lib.dnn_words(error));
+  return error ? refused(n, ctx, error) : HD_OK;
 }
 
 hd_status hd__cuda_conv_run(hd_cuda_native *n, hd_ctx *ctx, const hd_cuda_conv *c, hd_cuda_conv_way way, void *x,
@@ -194,5 +199,5 @@ hd_status hd__cuda_conv_run(hd_cuda_native *n, hd_ctx *ctx, const hd_cuda_conv *
     break;
   }
   forget(n, &d);
-  return check_dnn(n, ctx, error, "computing a convolution");
+  return is_refusal(error) ? refused(n, ctx, error) : check_dnn(n, ctx, error, "computing a convolution");
 }

@@ -50,7 +50,8 @@ typedef enum hd_cuda_conv_way { HD_CUDA_CONV_FORWARD, HD_CUDA_CONV_DATA, HD_CUDA
 hd_status hd__cuda_conv_bytes(int64_t *out, hd_cuda_native *native, hd_ctx *ctx, const hd_cuda_conv *conv,
                               hd_cuda_conv_way way);
 
-/* FORWARD: y from x and w; DATA: x (its gradient) from y and w; FILTER: w (its gradient) from x and y. */
+/* HD_E_UNSUPPORTED: it does not do this one after all, and has done nothing.
+ * FORWARD: y from x and w; DATA: x (its gradient) from y and w; FILTER: w (its gradient) from x and y. */
 hd_status hd__cuda_conv_run(hd_cuda_native *native, hd_ctx *ctx, const hd_cuda_conv *conv, hd_cuda_conv_way way,
                             void *x, void *w, void *y);
 

@@ -11,8 +11,9 @@
  * of them sums cross from GPU to GPU.
  *
  * An inlet is filled again when the step before the last has been copied, and copied into when that step is done. What
- * came of steps is read back for several at once: the driver hears of a step up to `lookahead` steps late. Where a value
- * is not finite the GPU itself stops updating, so the last whole version stands whatever was launched behind it.
+ * came of steps is read back for several at once, and heard when as many more have been launched, so that the GPU never
+ * waits for the host to have read: the driver hears of a step up to `lookahead` steps late. Where a value is not finite
+ * the GPU itself stops updating, so the last whole version stands whatever was launched behind it.
  *
  * At the end of a run the last whole version is brought into the host's store: checkpoints, digests and the CPU see the
  * same bytes wherever they were computed. */
@@ -42,8 +43,8 @@ static hd_status refuse_own(hd_ctx *ctx, const hd_plan *plan) {
 }
 
 static hd_status create_events(hd_exec_cuda *x, hd_ctx *ctx) {
-  cu_event *const all[] = {&x->inlet[0].copied, &x->inlet[0].used, &x->inlet[1].copied,
-                           &x->inlet[1].used,   &x->ready,         &x->taken};
+  cu_event *const all[] = {&x->inlet[0].copied, &x->inlet[0].used, &x->inlet[1].copied, &x->inlet[1].used,
+                           &x->ready,           &x->taken,         &x->answered};
   hd__cuda_use(x->cuda);
   for (size_t i = 0; i < sizeof all / sizeof *all; i++)
     HD_TRY(hd__cuda_check(x->cuda, ctx, x->cuda->driver.event_create(all[i], CU_EVENT_NO_TIMING), "starting"));
@@ -79,6 +80,7 @@ static hd_status fill(hd_exec_cuda *x, hd_ctx *ctx) {
   HD_TRY(hd__exec_cuda_native_plan(x, ctx));
   HD_TRY(hd__exec_cuda_memory(x, ctx));
   HD_TRY(hd__exec_cuda_warm_up(x, ctx));
+  HD_TRY(hd__exec_cuda_tables(x, ctx));
   return record(x, ctx);
 }
 
@@ -126,8 +128,8 @@ hd_status hd__exec_cuda_create(hd_exec_cuda **out, hd_ctx *ctx, const hd_plan *p
 }
 
 static void destroy_events(const hd_exec_cuda *x) {
-  cu_event const all[] = {x->inlet[0].copied, x->inlet[0].used, x->inlet[1].copied,
-                          x->inlet[1].used,   x->ready,         x->taken};
+  cu_event const all[] = {x->inlet[0].copied, x->inlet[0].used, x->inlet[1].copied, x->inlet[1].used,
+                          x->ready,           x->taken,         x->answered};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++)
     if (all[i])
       x->cuda->driver.event_destroy(all[i]);
@@ -401,10 +403,11 @@ static hd_status wait_for_inlet(const hd_exec_cuda *x, hd_ctx *ctx, const cuda_i
 
 /* ---- Training ---- */
 
-/* Tells the driver what came of the steps whose results have been read back. Ranks close a step before it counts. */
-static void tell(hd_exec_cuda *x, const hd_driver *driver, uint32_t *flags) {
+/* Tells the driver what came of the steps before `end`, whose results have been read back. Ranks close a step before it
+ * counts. */
+static void tell(hd_exec_cuda *x, const hd_driver *driver, int64_t end, uint32_t *flags) {
   const bool ranked = hd__cuda_share_is_ranked(x->share);
-  for (; x->seen < x->launched; x->seen++) {
+  for (; x->seen < end; x->seen++) {
     const int at = (int)(x->seen % HD_CUDA_RESULTS);
     const hd_step_result result = {.loss_sum = x->host_results[at].loss_sum};
     if (x->host_results[at].failed) {
@@ -421,10 +424,38 @@ static void tell(hd_exec_cuda *x, const hd_driver *driver, uint32_t *flags) {
   }
 }
 
-static hd_status read_results(hd_exec_cuda *x, hd_ctx *ctx) {
+static hd_status queue_results(const hd_exec_cuda *x, hd_ctx *ctx) {
   hd__cuda_use(x->cuda);
-  HD_TRY(hd__exec_cuda_download(x, ctx, x->host_results, x->results, (int64_t)(HD_CUDA_RESULTS * sizeof *x->results)));
+  return hd__exec_cuda_download(x, ctx, x->host_results, x->results, (int64_t)(HD_CUDA_RESULTS * sizeof *x->results));
+}
+
+static hd_status read_results(const hd_exec_cuda *x, hd_ctx *ctx) {
+  HD_TRY(queue_results(x, ctx));
   return hd__exec_cuda_wait(x, ctx);
+}
+
+/* Asks what came of the steps that have been launched; later ones do not wait for the answer. */
+static hd_status ask(hd_exec_cuda *x, hd_ctx *ctx) {
+  HD_TRY(queue_results(x, ctx));
+  x->asked = x->launched;
+  return hd__cuda_check(x->cuda, ctx, x->cuda->driver.event_record(x->answered, x->cuda->compute), "reading results");
+}
+
+/* The answer to what was asked last. */
+static hd_status hear(hd_exec_cuda *x, hd_ctx *ctx, const hd_driver *driver, uint32_t *flags) {
+  HD_TRY(hd__cuda_nccl_wait(x->share->nccl, ctx, x->cuda, x->answered));
+  tell(x, driver, x->asked, flags);
+  return HD_OK;
+}
+
+/* With at most `most` steps that the driver has not heard of: half of them are asked about at a time. */
+static hd_status keep_up(hd_exec_cuda *x, hd_ctx *ctx, const hd_driver *driver, int32_t most, uint32_t *flags) {
+  if (x->launched - x->asked >= (most > 1 ? most / 2 : 1)) {
+    if (x->seen < x->asked)
+      HD_TRY(hear(x, ctx, driver, flags));
+    HD_TRY(ask(x, ctx));
+  }
+  return x->launched - x->seen < most ? HD_OK : hear(x, ctx, driver, flags);
 }
 
 /* Reads back what came of the steps under way, and tells the driver. */
@@ -432,7 +463,7 @@ static hd_status collect(hd_exec_cuda *x, hd_ctx *ctx, const hd_driver *driver, 
   if (x->seen == x->launched)
     return HD_OK;
   HD_TRY(read_results(x, ctx));
-  tell(x, driver, flags);
+  tell(x, driver, x->launched, flags);
   return HD_OK;
 }
 
@@ -441,7 +472,7 @@ static hd_status collect(hd_exec_cuda *x, hd_ctx *ctx, const hd_driver *driver, 
  * step's sums, so that all ranks hear of them at once. */
 static void close_ranked(hd_exec_cuda *x, const hd_driver *driver, const hd_step *step, uint32_t *flags) {
   const hd_step_result result = {.loss_sum = x->share->loss_sum};
-  tell(x, driver, flags);
+  tell(x, driver, x->launched, flags);
   if (!*flags && driver->closing)
     x->share->carried |= driver->closing(driver->self, step, &result);
 }
@@ -468,6 +499,7 @@ static hd_status fetch_all(uint32_t *flags, hd_exec_cuda *first, hd_ctx *ctx, co
 static hd_status launch_step(hd_exec_cuda *first, hd_ctx *ctx, const hd_driver *driver, const hd_step *step, int half,
                              uint32_t *flags) {
   cuda_share *s = first->share;
+  s->reports = step->reports;
   describe_all(first, step, half);
   for (hd_exec_cuda *x = first; x; x = x->next)
     HD_TRY(launch(x, ctx, &x->inlet[half]));
@@ -487,6 +519,7 @@ static hd_status run_steps(hd_exec_cuda *x, hd_ctx *ctx, const hd_driver *driver
   const int32_t most = x->settings.lookahead < HD_CUDA_RESULTS ? x->settings.lookahead : HD_CUDA_RESULTS;
   const bool ranked = hd__cuda_share_is_ranked(x->share);
   uint64_t version = x->version;
+  x->asked = x->launched;
   hd_track *host = hd__exec_cuda_host_track(x);
   hd__tally_start(x->share->tally);
   HD_TRY(hd__exec_cuda_time_region(x, ctx));
@@ -508,7 +541,9 @@ static hd_status run_steps(hd_exec_cuda *x, hd_ctx *ctx, const hd_driver *driver
       break;
     hd__trace_leaf(host, HD_SLICE_LAUNCH, 0);
     x->step[x->launched++ % HD_CUDA_RESULTS] = step;
-    if (x->launched - x->seen >= most)
+    if (!ranked)
+      HD_TRY(keep_up(x, ctx, driver, most, flags));
+    else if (x->launched - x->seen >= most)
       HD_TRY(collect(x, ctx, driver, flags));
     hd__trace_leaf(host, HD_SLICE_COLLECT, 0);
     hd__trace_close(host, whole);

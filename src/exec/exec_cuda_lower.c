@@ -62,11 +62,18 @@ static hd_status launch_call(const hd_exec_cuda *x, hd_ctx *ctx, const hd_plan_c
   return status;
 }
 
-/* While a step is recorded a library must not load code any more: it computes each of its calls once before, of zeros. */
-hd_status hd__exec_cuda_warm_up(const hd_exec_cuda *x, hd_ctx *ctx) {
-  for (int i = 0; i < x->plan->call_count; i++)
-    if (hd__exec_cuda_native_takes(x, &x->plan->calls[i]))
-      HD_TRY(launch_call(x, ctx, &x->plan->calls[i], 0));
+/* While a step is recorded a library must not load code any more: it computes each of its calls once before, of zeros. What
+ * it refuses only then, the own kernels compute, too. */
+hd_status hd__exec_cuda_warm_up(hd_exec_cuda *x, hd_ctx *ctx) {
+  for (int i = 0; i < x->plan->call_count; i++) {
+    hd_ctx why = {0};
+    if (!hd__exec_cuda_native_takes(x, &x->plan->calls[i]))
+      continue;
+    const hd_status status = launch_call(x, &why, &x->plan->calls[i], 0);
+    x->native.taken[i] = status == HD_OK;
+    if (status != HD_OK && status != HD_E_UNSUPPORTED)
+      return hd__fail(ctx, status, "%s", why.message);
+  }
   return hd__cuda_check(x->cuda, ctx, x->cuda->driver.stream_wait(x->cuda->compute), "starting the libraries");
 }
 

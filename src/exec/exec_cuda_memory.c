@@ -238,8 +238,12 @@ hd_status hd__exec_cuda_memory(hd_exec_cuda *x, hd_ctx *ctx) {
   memset(x->host, 0, (size_t)host.used);
   lay_out(x, &(bump){.base = (char *)(uintptr_t)x->memory});
   lay_out_host(x, &(bump){.base = x->host});
-  if (x->native.taken)
-    HD_TRY(hd__cuda_native_workspace(x->cuda->native, ctx, x->native.workspace, x->native.workspace_bytes));
+  return x->native.taken
+             ? hd__cuda_native_workspace(x->cuda->native, ctx, x->native.workspace, x->native.workspace_bytes)
+             : HD_OK;
+}
+
+hd_status hd__exec_cuda_tables(hd_exec_cuda *x, hd_ctx *ctx) {
   if (x->plan->trains)
     HD_TRY(upload_chunks(x, ctx));
   return upload_constants(x, ctx);

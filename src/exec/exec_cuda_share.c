@@ -98,9 +98,31 @@ void hd__cuda_share_lay(cuda_share *s, int64_t samples) {
 
 /* ---- creating ---- */
 
-static hd_status number(cuda_share *s, hd_ctx *ctx) {
+/* What a rank tells of its GPUs. */
+typedef struct own_gpus {
+  int32_t count;
+  cu_uuid first;
+} own_gpus;
+
+/* Where each rank was shown GPUs of its own, they may be the same. */
+static hd_status check_apart(const cuda_share *s, hd_ctx *ctx, const own_gpus *all) {
+  for (int h = 0; h < s->hosts; h++)
+    for (int a = hd__hosts_first(s->world, h); a < hd__hosts_first(s->world, h + 1); a++)
+      for (int b = hd__hosts_first(s->world, h); b < a; b++) {
+        const int rank = hd__hosts_member(s->world, a), other = hd__hosts_member(s->world, b);
+        if (!memcmp(&all[rank].first, &all[other].first, sizeof all->first))
+          return hd__fail(
+              ctx, HD_E_UNSUPPORTED,
+              "--device expects a GPU for each rank of a host, since two on one would only take turns, found "
+              "that ranks %d and %d have the same; show them others by CUDA_VISIBLE_DEVICES, or start fewer",
+              other, rank);
+      }
+  return HD_OK;
+}
+
+static hd_status number(cuda_share *s, hd_ctx *ctx, const hd_cuda *own) {
   const int ranks = hd__hosts_ranks(s->world);
-  int32_t *all = hd__calloc((size_t)ranks, sizeof *all), mine = s->own;
+  own_gpus *all = hd__calloc((size_t)ranks, sizeof *all), mine = {.count = s->own};
   s->hosts = hd__hosts_count(s->world);
   s->host = hd__hosts_mine(s->world);
   s->host_first = hd__calloc((size_t)s->hosts + 1, sizeof *s->host_first);
@@ -108,20 +130,28 @@ static hd_status number(cuda_share *s, hd_ctx *ctx) {
     hd__free(all);
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for the GPUs of %d ranks", ranks);
   }
-  const hd_status status = hd__hosts_gather(all, s->world, ctx, &mine, sizeof mine);
+  hd_status status =
+      hd__cuda_check(own, ctx, own->driver.device_uuid(&mine.first, own->device), "asking for the GPU's name");
+  if (status == HD_OK)
+    status = hd__hosts_gather(all, s->world, ctx, &mine, sizeof mine);
+  if (status == HD_OK)
+    status = check_apart(s, ctx, all);
   for (int h = 0; h < s->hosts && status == HD_OK; h++) {
     s->host_first[h] = s->count;
     for (int place = hd__hosts_first(s->world, h); place < hd__hosts_first(s->world, h + 1); place++) {
       const int member = hd__hosts_member(s->world, place);
       if (member == hd__hosts_rank(s->world))
         s->own_first = s->count;
-      s->count += all[member];
+      s->count += all[member].count;
     }
     s->host_first[h + 1] = s->count;
   }
   hd__free(all);
   return status;
 }
+
+/* Numbers in an account of a rank's time. */
+static int64_t spent_each(const cuda_share *s) { return HD_SPENT_KINDS + hd__hosts_ranks(s->world); }
 
 static hd_status take_tables(cuda_share *s, hd_ctx *ctx, const hd_plan *plan) {
   const size_t gpus = (size_t)s->count;
@@ -131,8 +161,9 @@ static hd_status take_tables(cuda_share *s, hd_ctx *ctx, const hd_plan *plan) {
   s->local = hd__calloc((size_t)s->own, sizeof *s->local);
   s->elems = hd__calloc((size_t)plan->phase_count + 1, sizeof *s->elems);
   s->chosen = hd__calloc((size_t)s->batch, sizeof *s->chosen);
-  s->block_bytes = hd__calloc(3 * (size_t)s->hosts, sizeof *s->block_bytes);
-  return s->border && s->row && s->cover && s->local && s->elems && s->chosen && s->block_bytes
+  s->block_bytes = hd__calloc(4 * (size_t)s->hosts, sizeof *s->block_bytes);
+  s->spent = hd__calloc((size_t)(hd__hosts_ranks(s->world) * spent_each(s)), sizeof *s->spent);
+  return s->border && s->row && s->cover && s->local && s->elems && s->chosen && s->block_bytes && s->spent
              ? HD_OK
              : hd__fail(ctx, HD_E_NOMEM, "out of memory for %d GPUs", s->count);
 }
@@ -154,43 +185,71 @@ static hd_status begin_nccl(cuda_share *s, hd_ctx *ctx, const hd_plan *plan, con
   return hd__cuda_nccl_begin(&s->nccl, s->why, ctx, s->world, settings->cuda, s->own_first, s->count);
 }
 
-/* What ranks share: when each came, flags of all hosts and those that were agreed on, losses, covers. */
+/* What ranks share: when each came to the two meetings of a crossing, flags of all hosts and those that were agreed on,
+ * whom this host's leader waited for (-1: nobody), losses, covers. */
 typedef struct meeting_place {
-  int64_t *came_ns;
+  int64_t *came_ns[2];
   uint32_t *flags, *agreed;
+  int32_t *held_by;
   float *losses, *covers;
 } meeting_place;
 
 static int64_t place_bytes(const cuda_share *s) {
-  const int64_t words = 2 * hd__world_ranks(s->world) + s->hosts + 1 + s->batch + most_crossing(s);
+  const int64_t words = 4 * hd__world_ranks(s->world) + s->hosts + 2 + s->batch + most_crossing(s);
   return (words * 4 + 4095) / 4096 * 4096;
 }
 
 static meeting_place place_of(const cuda_share *s, uint64_t crossing) {
   int64_t *came_ns = (int64_t *)(void *)((char *)s->memory.base + (int64_t)(crossing & 1) * place_bytes(s));
-  uint32_t *words = (uint32_t *)(came_ns + hd__world_ranks(s->world));
-  float *losses = (float *)(words + s->hosts + 1);
-  return (meeting_place){came_ns, words, words + s->hosts, losses, losses + s->batch};
+  const int ranks = hd__world_ranks(s->world);
+  uint32_t *words = (uint32_t *)(came_ns + 2 * ranks);
+  float *losses = (float *)(words + s->hosts + 2);
+  return (meeting_place){{came_ns, came_ns + ranks},      words,  words + s->hosts,
+                         (int32_t *)words + s->hosts + 1, losses, losses + s->batch};
 }
 
-/* Of ranks of one host: those of others would have to be told. */
+/* ---- whose time went where ---- */
+
+/* Of rank `rank` of this host. */
 static hd_tally *tally_of(const cuda_share *s, int rank) {
-  const int ranks = hd__world_ranks(s->world);
-  return s->hosts > 1 || !s->memory.base
-             ? NULL
-             : (hd_tally *)(void *)((char *)s->memory.base + 2 * place_bytes(s) + rank * hd__tally_bytes(ranks));
+  const int64_t bytes = hd__tally_bytes(hd__hosts_ranks(s->world));
+  return (hd_tally *)(void *)((char *)s->memory.base + 2 * place_bytes(s) + rank * bytes);
+}
+
+/* The accounts of this host's ranks, to `sums` of all ranks, host after host. */
+static void add_spent(int64_t *sums, const cuda_share *s) {
+  const int first = hd__hosts_first(s->world, s->host);
+  for (int r = 0; r < hd__world_ranks(s->world); r++) {
+    int64_t *sum = sums + (first + r) * spent_each(s);
+    memset(sum, 0, (size_t)spent_each(s) * sizeof *sum);
+    hd__tally_add(sum, tally_of(s, r), hd__hosts_ranks(s->world));
+  }
 }
 
 void hd__cuda_share_spent(int64_t *sums, const cuda_share *s) {
-  const int ranks = hd__world_ranks(s->world);
-  for (int r = 0; r < ranks && tally_of(s, r); r++)
-    hd__tally_add(sums + r * (HD_SPENT_KINDS + ranks), tally_of(s, r), ranks);
+  const int64_t each = spent_each(s);
+  if (!s->memory.base)
+    return;
+  add_spent(s->spent, s);
+  for (int place = 0; place < hd__hosts_ranks(s->world); place++)
+    memcpy(sums + hd__hosts_member(s->world, place) * each, s->spent + place * each, (size_t)each * sizeof *sums);
+}
+
+/* This rank waited for the one that came last to a crossing's meeting `second`; or for whom that one waited. */
+static void count_waiting(const cuda_share *s, const meeting_place *place, int second) {
+  const int64_t *came_ns = place->came_ns[second];
+  int last = 0;
+  for (int r = 1; r < hd__world_ranks(s->world); r++)
+    last = came_ns[r] > came_ns[last] ? r : last;
+  const int named = hd__hosts_member(s->world, hd__hosts_first(s->world, s->host) + last);
+  const int other = second && last == 0 ? *place->held_by : -1;
+  hd__tally_waited(s->tally, last == hd__world_rank(s->world) ? -1 : other >= 0 ? other : named);
 }
 
 /* Pinned memory is copied at full speed, and while the host does something else; other memory does as well. */
 static hd_status take_memory(cuda_share *s, hd_ctx *ctx, hd_cuda *cuda) {
   const int ranks = hd__world_ranks(s->world);
-  const int64_t bytes = 2 * place_bytes(s) + ranks * hd__tally_bytes(ranks);
+  const int64_t bytes = 2 * place_bytes(s) + ranks * hd__tally_bytes(hd__hosts_ranks(s->world));
   HD_TRY(hd__world_memory(&s->memory, s->world, ctx, (size_t)bytes, "what GPUs tell each other"));
   s->tally = tally_of(s, hd__world_rank(s->world));
   hd__cuda_use(cuda);
@@ -201,7 +260,7 @@ static hd_status take_memory(cuda_share *s, hd_ctx *ctx, hd_cuda *cuda) {
 static hd_status create(cuda_share *s, hd_ctx *ctx, const hd_plan *plan, const hd_exec_settings *settings) {
   for (const hd_cuda *cuda = settings->cuda; cuda; cuda = cuda->next)
     s->own++;
-  HD_TRY(number(s, ctx));
+  HD_TRY(number(s, ctx, settings->cuda));
   if (plan->trains && s->count > s->shards)
     return hd__fail(
         ctx, HD_E_UNSUPPORTED,
@@ -254,6 +313,7 @@ void hd__cuda_share_destroy(cuda_share *s) {
   hd__free(s->elems);
   hd__free(s->chosen);
   hd__free(s->block_bytes);
+  hd__free(s->spent);
   hd__free(s);
 }
 
@@ -352,43 +412,45 @@ static hd_status pick_up(const cuda_share *s, hd_ctx *ctx, int index, const meet
   return HD_OK;
 }
 
-/* This rank waited for the one that came last. */
-static void count_waiting(const cuda_share *s, const meeting_place *place) {
-  int last = 0;
-  for (int r = 1; r < hd__world_ranks(s->world); r++)
-    last = place->came_ns[r] > place->came_ns[last] ? r : last;
-  hd__tally_waited(s->tally, last == hd__world_rank(s->world) ? -1 : last);
-}
-
-/* This host's ranks meet; what they raised. */
-static hd_status meet(const cuda_share *s, hd_ctx *ctx, const meeting_place *place, uint32_t *flags) {
+/* This host's ranks meet, for the first or the second time in a crossing; what they raised. */
+static hd_status meet(const cuda_share *s, hd_ctx *ctx, const meeting_place *place, int second, uint32_t *flags) {
   uint32_t all[HD_WORLD_MOST_RANKS];
   hd__tally_end(s->tally, HD_SPENT_COMPUTE);
-  if (s->tally)
-    place->came_ns[hd__world_rank(s->world)] = s->tally->since_ns;
+  place->came_ns[second][hd__world_rank(s->world)] = s->tally->since_ns;
   HD_TRY(hd__world_gather(all, s->world, ctx, flags, sizeof *flags));
-  if (s->tally)
-    count_waiting(s, place);
+  count_waiting(s, place, second);
   for (int r = 0; r < hd__world_ranks(s->world); r++)
     *flags |= all[r];
   return HD_OK;
 }
 
-/* A host's leader gets what other hosts laid down. */
+/* A host's leader gets what other hosts laid down; the first one where their ranks' time went, too, if the step reports. */
 static hd_status join_hosts(const cuda_share *s, hd_ctx *ctx, int index, const meeting_place *place, uint32_t flags) {
   const int64_t floats = (int64_t)sizeof(float);
   int64_t *of_flags = s->block_bytes, *of_covers = of_flags + s->hosts, *of_losses = of_covers + s->hosts;
+  int64_t *of_spent = of_losses + s->hosts;
+  const bool is_last = index == s->crossings - 1;
+  int waited_for;
   for (int h = 0; h < s->hosts; h++) {
     const int begin = s->host_first[h], end = s->host_first[h + 1];
     of_flags[h] = (int64_t)sizeof *place->flags;
     of_covers[h] = (s->cover[end] - s->cover[begin]) * moved_elems(s, index) * floats;
     of_losses[h] = (s->row[end] - s->row[begin]) * floats;
+    of_spent[h] =
+        (hd__hosts_first(s->world, h + 1) - hd__hosts_first(s->world, h)) * spent_each(s) * (int64_t)sizeof *s->spent;
   }
+  if (s->reports)
+    add_spent(s->spent, s);
   place->flags[s->host] = flags;
   const hd_blocks blocks[] = {{.data = place->flags, .bytes = of_flags},
                               {.data = place->covers, .bytes = of_covers},
-                              {.data = place->losses, .bytes = of_losses}};
-  HD_TRY(hd__hosts_join_blocks(NULL, s->world, ctx, blocks, index == s->crossings - 1 ? 3 : 2, NULL));
+                              {.data = place->losses, .bytes = of_losses},
+                              {.data = s->spent, .bytes = of_spent, .to_first = true}};
+  const int count = is_last ? 3 + s->reports : 2;
+  hd__tally_end(s->tally, HD_SPENT_COMPUTE);
+  HD_TRY(hd__hosts_join_blocks(&waited_for, s->world, ctx, blocks, count, NULL));
+  hd__tally_waited(s->tally, waited_for);
+  *place->held_by = waited_for;
   *place->agreed = 0;
   for (int h = 0; h < s->hosts; h++)
     *place->agreed |= place->flags[h];
@@ -396,13 +458,13 @@ static hd_status join_hosts(const cuda_share *s, hd_ctx *ctx, int index, const m
 }
 
 static hd_status meet_all(const cuda_share *s, hd_ctx *ctx, int index, const meeting_place *place, uint32_t *flags) {
-  HD_TRY(meet(s, ctx, place, flags));
+  HD_TRY(meet(s, ctx, place, 0, flags));
   if (s->hosts == 1)
     return HD_OK;
   if (hd__world_rank(s->world) == 0)
     HD_TRY(join_hosts(s, ctx, index, place, *flags));
   uint32_t none = 0;
-  HD_TRY(meet(s, ctx, place, &none));
+  HD_TRY(meet(s, ctx, place, 1, &none));
   *flags = *place->agreed;
   return HD_OK;
 }

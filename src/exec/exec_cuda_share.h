@@ -45,12 +45,14 @@ typedef struct cuda_share {
 
   int32_t *chosen;   /* samples of a step, for GPUs that have the data */
   hd_segment memory; /* ranks: two places in turn for what crosses, and an account of each rank's time */
-  hd_tally *tally;   /* this rank's; NULL: alone, or there are several hosts */
+  hd_tally *tally;   /* this rank's; NULL: alone */
+  int64_t *spent;    /* accounts of all ranks, host after host: others' as they last crossed, to the first host alone */
+  bool reports;      /* the step under way makes them cross */
   bool pinned;
   uint64_t crossed;     /* so often */
   uint32_t carried;     /* flags that other ranks have not heard of yet */
   double loss_sum;      /* ranks: of the step whose covers crossed last */
-  int64_t *block_bytes; /* hosts: three for each */
+  int64_t *block_bytes; /* hosts: four for each */
 } cuda_share;
 
 /* Numbers the GPUs of all ranks. HD_E_UNSUPPORTED: there are more of them than shards. */

@@ -62,23 +62,25 @@ struct hd_exec_cuda {
   cuda_native native;
 
   cu_event ready, taken; /* this GPU's covers are there; it has copied the others' */
+  cu_event answered;     /* what was asked is in host_results */
   bool uploaded;         /* the GPU has the store's last whole version, */
   uint64_t version;      /* which is this one */
   hd_step step[HD_CUDA_RESULTS];
-  int64_t launched, seen;
+  int64_t launched, asked, seen; /* steps: queued; whose results are on their way; that the driver has heard of */
   int32_t bad_param;
   struct hd_cuda_timing *timing; /* for a profile; NULL: there is none */
 };
 
-/* Takes memory and fills the tables that never change. */
+/* Takes memory; fills the tables that never change, when it is known what the libraries compute. */
 hd_status hd__exec_cuda_memory(hd_exec_cuda *exec, hd_ctx *ctx);
+hd_status hd__exec_cuda_tables(hd_exec_cuda *exec, hd_ctx *ctx);
 
 /* Launches what does an operation for a batch of `rows` samples in `shards` shards, or for what of it there will be. */
 hd_status hd__exec_cuda_launch(hd_cuda *cuda, hd_ctx *ctx, hd_op op, int64_t rows, int64_t shards,
                                const hd_cuda_call *call);
 
-/* Lets NVIDIA's libraries prepare what a recorded step asks of them. */
-hd_status hd__exec_cuda_warm_up(const hd_exec_cuda *exec, hd_ctx *ctx);
+/* Lets NVIDIA's libraries prepare what a recorded step asks of them, and notes what they refuse. */
+hd_status hd__exec_cuda_warm_up(hd_exec_cuda *exec, hd_ctx *ctx);
 
 /* Floats of each cover that cross behind a phase; 0: the GPUs need not meet there. */
 int64_t hd__exec_cuda_crossing(const hd_exec_cuda *exec, const hd_phase *phase);

@@ -5,9 +5,9 @@
  *     copy              copy 0           copy 1
  *     compute                    step 0: kernel | kernel | ...       step 1: ...
  *
- * Of one GPU: those that share a step are not told. Steps are launched kernel by kernel, not replayed, so that each can be told: the GPU has a little more to do between
- * two of them than without a profile. A GPU's clock runs by itself; a region's first step is tied to the host's by an
- * event that the host waits for, every other step to the one before. */
+ * Of one GPU: those that share a step are not told. Steps are launched kernel by kernel, not replayed, so that each can be
+ * told: the GPU has a little more to do between two of them than without a profile. A GPU's clock runs by itself; a
+ * region's first step is tied to the host's by an event that the host waits for, every other step to the one before. */
 #include "base/alloc.h"
 #include "exec/exec_cuda_state.h"
 #include "graph/op.h"
@@ -101,6 +101,7 @@ hd_status hd__exec_cuda_time_region(hd_exec_cuda *x, hd_ctx *ctx) {
   hd_cuda_timing *t = x->timing;
   if (!t)
     return HD_OK;
+  hd__cuda_use(x->cuda);
   HD_TRY(record(x, ctx, t->zero, x->cuda->compute));
   HD_TRY(hd__cuda_check(x->cuda, ctx, x->cuda->driver.event_wait(t->zero), "timing a step"));
   t->zero_ns = hd__clock_ns();

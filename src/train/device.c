@@ -13,6 +13,7 @@ enum { MOST_GPUS = HD_MAX_SHARDS };
 /* What is written. `cuda` is the first GPU, or with several ranks all of them, as `cuda:all` is. */
 typedef struct choice {
   bool automatic, gpus, first, all;
+  bool each;                   /* rank has number 0 of its own */
   int count, index[MOST_GPUS]; /* those that are named */
 } choice;
 
@@ -102,7 +103,12 @@ static hd_status name_all(choice *c, hd_ctx *ctx, int ranks) {
     return HD_OK;
   const int there = c->first && ranks == 1 ? 1 : hd__cuda_count(ctx);
   if (there == 0)
-    return HD_E_UNSUPPORTED; /* and why */
+    return HD_E_UNSUPPORTED;                       /* and why */
+  if (ranks > 1 && hd__cuda_is_shown_one(there)) { /* the executor sees whether it is another one's, too */
+    c->each = true;
+    c->count = ranks < MOST_GPUS ? ranks : MOST_GPUS;
+    return HD_OK;
+  }
   c->count = ranks > 1 && there > ranks ? ranks : there < MOST_GPUS ? there : MOST_GPUS;
   for (int i = 0; i < c->count; i++)
     c->index[i] = i;
@@ -121,7 +127,7 @@ static hd_status check_ranks(hd_ctx *ctx, const choice *c, int ranks) {
 
 static void tell(char *text, size_t bytes, const choice *c) {
   size_t at = (size_t)snprintf(text, bytes, "cuda:");
-  for (int i = 0; i < c->count && at < bytes; i++)
+  for (int i = 0; i < (c->each ? 1 : c->count) && at < bytes; i++)
     at += (size_t)snprintf(text + at, bytes - at, "%s%d", i ? "," : "", c->index[i]);
 }
 

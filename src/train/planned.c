@@ -105,6 +105,13 @@ hd_exec_settings hd__planned_evaluation(const hd_config *config) {
   return (hd_exec_settings){.batch = batch < 64 ? 64 : batch, .shards = 1, .parts = 1};
 }
 
+int64_t hd__planned_gpu_samples(const hd_plan *plan, int64_t least) {
+  const int64_t most_bytes = 256 << 20, most = 1024;
+  const int64_t fitting = most_bytes / (plan->arena_bytes + plan->batch_bytes + 1);
+  const int64_t samples = fitting < most ? fitting : most;
+  return samples > least ? samples : least;
+}
+
 static int64_t sum_of(const hd_exec_memory *m) { return m->activations + m->gradients + m->bookkeeping; }
 
 hd_status hd__planned_memory(hd_memory *out, hd_ctx *ctx, const hd_planned *p) {

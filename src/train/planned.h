@@ -28,6 +28,10 @@ hd_plan_settings hd__planned_passes(const hd_config *config, bool train);
 hd_exec_settings hd__planned_training(const hd_config *config, int32_t shards, hd_op update);
 hd_exec_settings hd__planned_evaluation(const hd_config *config);
 
+/* Samples that a GPU evaluates at a time, `least` or more: as many as keep it busy and take little memory. No result
+ * depends on it. */
+int64_t hd__planned_gpu_samples(const hd_plan *plan, int64_t least);
+
 typedef struct hd_planned {
   const hd_plan *plan, *eval_plan;
   hd_exec_settings train, eval;

@@ -133,6 +133,8 @@ static hd_status make_executors(hd_session *s, hd_ctx *ctx, int32_t shards) {
   const int64_t test = hd__feed_scratch_bytes(&s->test_feed);
   const int64_t val = s->val_feed.count > 0 ? hd__feed_scratch_bytes(&s->val_feed) : 0;
   eval.fetch_bytes = val > test ? val : test;
+  if (s->cuda)
+    eval.batch = hd__planned_gpu_samples(s->eval_plan, eval.batch);
   HD_TRY(hd__exec_create(&s->exec, ctx, s->plan, s->store, s->lanes, &train));
   return hd__exec_create(&s->eval_exec, ctx, s->eval_plan, s->store, s->lanes, &eval);
 }
@@ -482,9 +484,7 @@ hd_status hd__session_setup(hd_session *s, hd_ctx *ctx) {
   note_sums(s);
   fill_report(s, shards);
   HD_TRY(settle_threads(s, ctx, shards));
-  const bool tells_times = !s->cuda || hd__hosts_count(s->world) == 1;
-  HD_TRY(hd__rank_times_init(&s->rank_times, ctx, s->exec, s->places, tells_times ? hd__hosts_ranks(s->world) : 1,
-                             s->cuda != NULL));
+  HD_TRY(hd__rank_times_init(&s->rank_times, ctx, s->exec, s->places, hd__hosts_ranks(s->world), s->cuda != NULL));
   HD_TRY(hd__gpu_accounts_gather(&s->gpu_memory, ctx, s->world, s->cuda));
   json_decref(s->record);
   s->record = NULL;

@@ -24,7 +24,11 @@ static hd_status choose_machine(hd_trained *t, hd_ctx *ctx, const hd_config *con
 }
 
 static hd_exec_settings settings_of(const hd_trained *t) {
-  return (hd_exec_settings){.batch = 64, .shards = 1, .parts = 1, .fetch_bytes = t->fetch_bytes, .cuda = t->cuda};
+  return (hd_exec_settings){.batch = t->cuda ? hd__planned_gpu_samples(t->plan, 64) : 64,
+                            .shards = 1,
+                            .parts = 1,
+                            .fetch_bytes = t->fetch_bytes,
+                            .cuda = t->cuda};
 }
 
 static hd_status make_executor(hd_trained *t, hd_ctx *ctx, const char *folder) {

@@ -75,6 +75,21 @@ whole_until() {
   done
 }
 
+@test "a last batch of fewer samples than GPUs: who has none adds nothing" {
+  need_json
+  need_nccl
+  printf 'model: few\ninput: [1, 1, 2]\nlayers:\n  - flat: {op: flatten}\n  - fc1: {op: linear, out: 8}\n  - relu1: {op: relu}\n  - fc2: {op: linear, out: 3}\n' >few.yaml
+  (echo a,b,label; for ((i = 1; i <= 21; i++)); do echo "$i,0.$i,k$((i % 3))"; done) >few.csv # 17 to train: 16 and 1
+  few="train --model few.yaml --data few.csv --batch 16 --max-steps 2 --threads 1 --optimizer sgd --lr 0.1"
+  "$HEDDLE" $few --device cpu --out cpu --json >wanted
+  for how in "cuda:0,1,2" "cuda --procs 3"; do
+    STUB_NCCL_TOLD=told "$HEDDLE" $few --arithmetic native --precision tf32 --device $how --out run --json >out
+    all_added 3 2
+    awk -v a="$(json_get test_loss <wanted)" -v b="$(json_get test_loss <out)" 'BEGIN { exit !(a - b < 1e-3 && b - a < 1e-3) }'
+    rm -r told run
+  done
+}
+
 @test "ranks of two hosts" {
   need_nccl
   mpi_missing

@@ -3,10 +3,12 @@
 
 load cli
 load ranks
+. "$SRCDIR/tests/mpi_lib.sh"
 
 export HEDDLE_CUDA_DRIVER=$BUILDDIR/tests/cuda/.libs/driver_stub.so HEDDLE_CUDA_MODULE=$BUILDDIR/tests/cuda/.libs/module_stub.so
 export STUB_CUDA_GPUS=3
 RUN="train --model simplenet --out run"
+MOST_BEHIND=2 # who computes on a GPU counts a step when the next one's sums cross
 
 @test "lists of GPUs that are none, or not there" {
   fails 2 $RUN --device cuda:0,0
@@ -32,6 +34,21 @@ RUN="train --model simplenet --out run"
   [ "$code" -eq 1 ]
   grep -q 'found 3 GPUs and 2 ranks; start 3' err
   [ ! -e run ]
+}
+
+@test "ranks that are shown one GPU each, as batch systems do" {
+  need_json
+  "$HEDDLE" $RUN --device cuda --procs 2 --max-steps 6 --threads 1 --json >out
+  for shown in '$((1 - RANK))' 1; do
+    code=0
+    "$HEDDLE" launch -n 2 -- sh -c "export CUDA_VISIBLE_DEVICES=$shown"'; exec "$HEDDLE" '"$RUN"'-own --device cuda --max-steps 6 --threads 1 --json' \
+      >own 2>err || code=$?
+    [ "$shown" != 1 ] || break
+    [ "$code" -eq 0 ]
+    [ "$(json_get device ranks weights_sha256 <own)" = "cuda:0 2 $(json_get weights_sha256 <out)" ]
+  done
+  [ "$code" -eq 1 ]
+  grep -q 'expects a GPU for each rank of a host, .* ranks 0 and 1 have the same; show them others' err
 }
 
 @test "cuda:all takes all, and the report names them" {
@@ -67,6 +84,21 @@ RUN="train --model simplenet --out run"
       -v waiting="$(json_get rank_times.$rank.waiting_s <out)" -v all="$(json_get train_s <out)" -v rank=$rank 'BEGIN {
         sum = data + compute + waiting
         exit !(sum > 0.5 * all && sum < 1.05 * all && (rank == 1 || waiting > 0)) }'
+  done
+}
+
+@test "where the time of ranks on several hosts went" {
+  need_json
+  mpi_missing
+  [ -z "$MISSING" ] || skip "$MISSING"
+  over "a b a" sh -c '[ "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" = 1 ] || export STUB_CUDA_SKIP=1
+    exec "$HEDDLE" '"$RUN"' --device cuda --batch 1024 --max-steps 12 --threads 1 --json' | tr -d '\r' >out
+  [ "$(json_get ranks hosts <out)" = "3 2" ]
+  [ "$(json_get rank_times.0.waited_for rank_times.2.waited_for <out)" = "1 1" ] # rank 2 hears of the other host by rank 0
+  [ "$(json_get rank_times.1.waited_for <out)" != 1 ]
+  for rank in 0 1 2; do
+    awk -v compute="$(json_get rank_times.$rank.compute_s <out)" -v waiting="$(json_get rank_times.$rank.waiting_s <out)" \
+      -v rank=$rank 'BEGIN { exit !(compute > 0 && waiting > 0 && (compute > waiting) == (rank == 1)) }'
   done
 }
 

@@ -12,9 +12,13 @@
  *   STUB_CUDA_SKIP=1         kernels do nothing, in no time
  *   STUB_CUDA_REFUSE=N       the N-th launch is refused    STUB_CUDA_LOSE=N        the N-th kernel of a GPU kills it:
  *   STUB_CUDA_APART=1        GPUs cannot reach each other  STUB_CUDA_LOSE_GPU=N    of GPU 0
- *   STUB_CUDA_TOLD=FILE      gets, for each GPU that worked, its number, its kernels, and bytes from other GPUs
+ *   STUB_CUDA_TOLD=FILE      gets, for each GPU that worked, its number, its kernels, bytes from other GPUs, and how often
+ *                            somebody waited until a stream was empty
  *
  * CUDA_VISIBLE_DEVICES hides GPUs as from the real one, as far as numbers go.
+ *
+ * A process that another one has forked cannot use what that one started, nor can who has not started the driver. While a
+ * thread records, it may neither take nor free memory nor load code nor wait for the stream.
  *
  * Each GPU has memory of its own: while a kernel of one runs, the others' is closed, and who touches it ends the program.
  * Calls must be made for the GPU in whose context they are. */
@@ -40,6 +44,8 @@ enum {
   INVALID_VALUE = 1,
   LAUNCH_REFUSED = 701,
   NOT_FOUND = 500,
+  NOT_STARTED = 3,
+  NOT_WHILE_RECORDING = 900,
   NOT_READY = 600,
   MOST_ARGUMENTS = 1024
 };
@@ -143,7 +149,7 @@ struct cu_context {
   int gpu, retained;
   struct cu_function function[FUNCTIONS];
   size_t used, from_others;
-  long kernels;
+  long kernels, waits;
   cu_result broken;
 };
 
@@ -152,7 +158,8 @@ static block blocks[MOST_BLOCKS];
 static int block_count;
 static long allocations, launches;
 static struct cu_stream *streams[16 * MOST_GPUS];
-static _Thread_local int current = -1;
+static _Thread_local int current = -1, recordings;
+static pid_t started; /* the driver, by this process */
 
 static int gpu_count(void) {
   const long count = number("STUB_CUDA_GPUS", 1);
@@ -191,7 +198,8 @@ __attribute__((destructor)) static void report(void) {
   const int file = path ? open(path, O_WRONLY | O_CREAT | O_APPEND, 0666) : -1;
   char text[96];
   for (int g = 0; file >= 0 && g < MOST_GPUS; g++) {
-    const int length = snprintf(text, sizeof text, "%d %ld %zu\n", g, gpus[g].kernels, gpus[g].from_others);
+    const int length =
+        snprintf(text, sizeof text, "%d %ld %zu %ld\n", g, gpus[g].kernels, gpus[g].from_others, gpus[g].waits);
     if (gpus[g].kernels > 0 && write(file, text, (size_t)length) != length)
       abort();
   }
@@ -319,7 +327,12 @@ static cu_result drain(struct cu_stream *stream) {
 }
 
 /* What is wrong with a call for this GPU. */
-static cu_result state_of(int gpu) { return current < 0 || gpu != current ? OTHER_CONTEXT : gpus[current].broken; }
+static cu_result state_of(int gpu) {
+  return started != getpid() ? NOT_STARTED : current < 0 || gpu != current ? OTHER_CONTEXT : gpus[current].broken;
+}
+
+/* The same of calls that a thread must not make while it records. */
+static cu_result state_of_unrecorded(int gpu) { return recordings > 0 ? NOT_WHILE_RECORDING : state_of(gpu); }
 
 static cu_result add(struct cu_stream *stream, const queued *op) {
   const cu_result state = state_of(stream->gpu);
@@ -337,6 +350,9 @@ STUB cuInit(unsigned flags) {
   const struct sigaction action = {.sa_sigaction = touched, .sa_flags = SA_SIGINFO};
   if (gpu_count() > 1)
     sigaction(SIGSEGV, &action, NULL);
+  if (started && started != getpid())
+    return NOT_STARTED;
+  started = number("STUB_CUDA_INIT", CU_DONE) == CU_DONE ? getpid() : 0;
   return (cu_result)number("STUB_CUDA_INIT", CU_DONE);
 }
 
@@ -363,7 +379,7 @@ static int visible(int numbers[64]) {
 STUB cuDeviceGetCount(int *count) {
   int numbers[64];
   *count = visible(numbers);
-  return CU_DONE;
+  return started == getpid() ? CU_DONE : NOT_STARTED;
 }
 
 STUB cuDeviceGet(cu_device *device, int index) {
@@ -394,6 +410,8 @@ STUB cuDeviceGetAttribute(int *value, int attribute, cu_device device) {
 }
 
 STUB cuDevicePrimaryCtxRetain(cu_context *context, cu_device device) {
+  if (started != getpid())
+    return NOT_STARTED;
   *context = &gpus[device];
   gpus[device].gpu = device;
   gpus[device].retained++;
@@ -433,8 +451,8 @@ STUB cuMemGetInfo_v2(size_t *free_bytes, size_t *total) {
 }
 
 static cu_result take(void **out, size_t bytes, block_kind kind) {
-  if (state_of(current) != CU_DONE)
-    return state_of(current);
+  if (state_of_unrecorded(current) != CU_DONE)
+    return state_of_unrecorded(current);
   if (++allocations == number("STUB_CUDA_NO_MEMORY", 0) || block_count == MOST_BLOCKS ||
       (kind == OF_GPU && gpus[current].used + bytes > memory_bytes()))
     return CU_OUT_OF_MEMORY;
@@ -451,6 +469,8 @@ static cu_result take(void **out, size_t bytes, block_kind kind) {
 }
 
 static cu_result give_back(void *memory, block_kind kind) {
+  if (recordings > 0)
+    return NOT_WHILE_RECORDING;
   for (size_t i = 0; i < sizeof streams / sizeof *streams; i++)
     if (streams[i])
       drain(streams[i]);
@@ -557,9 +577,14 @@ STUB cuStreamDestroy_v2(cu_stream stream) {
   return CU_DONE;
 }
 
-STUB cuStreamSynchronize(cu_stream stream) { return stream->gpu == current ? drain(stream) : OTHER_CONTEXT; }
+STUB cuStreamSynchronize(cu_stream stream) {
+  gpus[stream->gpu].waits++;
+  return stream->recording ? NOT_WHILE_RECORDING : stream->gpu == current ? drain(stream) : OTHER_CONTEXT;
+}
 
 STUB cuStreamQuery(cu_stream stream) {
+  if (stream->recording)
+    return NOT_WHILE_RECORDING;
   if (state_of(stream->gpu) != CU_DONE)
     return state_of(stream->gpu);
   const uint64_t before = hd__fpmode_enter();
@@ -621,6 +646,8 @@ STUB cuEventElapsedTime(float *ms, cu_event begin, cu_event end) {
 }
 
 STUB cuModuleLoadData(cu_module *module, const void *image) {
+  if (recordings > 0)
+    return NOT_WHILE_RECORDING;
   for (int i = 0; i < FUNCTIONS && current >= 0; i++) {
     gpus[current].function[i] = functions[i];
     gpus[current].function[i].gpu = current;
@@ -676,13 +703,17 @@ STUB stub_cuda_poll(cu_stream stream, int (*poll)(void *), void *polled) {
 STUB stub_cuda_is_recording(cu_stream stream) { return stream->recording != NULL; }
 
 STUB cuStreamBeginCapture_v2(cu_stream stream, int mode) {
+  if (stream->recording || mode != CU_CAPTURE_THREAD)
+    return NOT_WHILE_RECORDING;
   stream->recording = calloc(1, sizeof *stream->recording);
+  recordings++;
   return state_of(stream->gpu);
 }
 
 STUB cuStreamEndCapture(cu_stream stream, cu_graph *graph) {
   *graph = stream->recording;
   stream->recording = NULL;
+  recordings--;
   return state_of(stream->gpu);
 }
 

@@ -1,7 +1,9 @@
 /* A stand-in for cuBLAS and cuDNN beside that for the driver: products and convolutions by plain loops, queued on the
  * stream like everything else. Its descriptors are counted: who leaves one behind when a handle is destroyed aborts.
  *
- *   STUB_CUDNN_REFUSES=1   convolutions are not computed     STUB_CUBLAS_FAILS=N   the N-th product fails, from 1
+ *   STUB_CUDNN_REFUSES=1   convolutions are not computed, which is said when their workspace is asked for; 2: only when
+ *                          they are to be computed
+ *   STUB_CUBLAS_FAILS=N    the N-th product fails, from 1
  *   STUB_CUDA_SAY=FILE     at the end, how many products and convolutions were asked for */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -13,7 +15,7 @@
 #pragma GCC diagnostic ignored "-Wmissing-prototypes" /* the libraries' own headers are not needed to build heddle */
 #define STUB __attribute__((visibility("default"))) int
 
-enum { NOT_SUPPORTED = 9, FAILED = 13 };
+enum { NOT_SUPPORTED = 9, NOT_SUPPORTED_LAYOUT = 3004, FAILED = 13 };
 
 typedef int queue_fn(cu_stream stream, void (*call)(const void *), const void *arguments, size_t bytes);
 
@@ -211,7 +213,9 @@ STUB cudnnSetStream(cu_dnn handle, cu_stream stream) {
 __attribute__((visibility("default"))) size_t cudnnGetVersion(void) { return 91300; }
 
 __attribute__((visibility("default"))) const char *cudnnGetErrorString(int error) {
-  return error == NOT_SUPPORTED ? "CUDNN_STATUS_NOT_SUPPORTED" : "CUDNN_STATUS_EXECUTION_FAILED";
+  return error == NOT_SUPPORTED          ? "CUDNN_STATUS_NOT_SUPPORTED"
+         : error == NOT_SUPPORTED_LAYOUT ? "CUDNN_STATUS_NOT_SUPPORTED_LAYOUT"
+                                         : "CUDNN_STATUS_EXECUTION_FAILED";
 }
 
 #define LIFE(kind, create, destroy)                                                                                    \
@@ -315,7 +319,7 @@ static void convolve(const void *arguments) {
 
 static int bytes_of(size_t *bytes) {
   *bytes = 1000;
-  return number("STUB_CUDNN_REFUSES") ? NOT_SUPPORTED : 0;
+  return number("STUB_CUDNN_REFUSES") == 1 ? NOT_SUPPORTED : 0;
 }
 
 STUB cudnnGetConvolutionForwardWorkspaceSize(cu_dnn handle, cu_tensor x, cu_filter w, cu_conv conv, cu_tensor y,
@@ -335,6 +339,8 @@ STUB cudnnGetConvolutionBackwardFilterWorkspaceSize(cu_dnn handle, cu_tensor x, 
 
 static int start(cu_dnn handle, const convolution *c, int algorithm, void *workspace, size_t bytes) {
   const int tall = (c->x.h + 2 * c->conv.pad_h - c->w.h) / c->conv.stride_h + 1;
+  if (number("STUB_CUDNN_REFUSES") == 2)
+    return NOT_SUPPORTED_LAYOUT;
   convolutions++;
   if (!workspace || bytes < 1000 || algorithm != 1 || tall != c->y.h || c->y.c != c->w.k ||
       c->w.c * c->conv.groups != c->x.c)

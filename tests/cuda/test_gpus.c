@@ -1,5 +1,8 @@
 /* The stand-in for the driver shows several GPUs whose memory is apart: a kernel that touches another one's, and a call
- * that is made for another one, are caught. Without that, tests of several GPUs would prove nothing. */
+ * that is made for another one, are caught; so are calls of a process that was forked behind the driver's start, and those
+ * that nobody may make while he records. Without that, tests on the stand-in would prove nothing.
+ *
+ * And kernels that work shard by shard touch nothing where a batch has left a GPU without samples. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -44,27 +47,92 @@ static int meet(hd_cuda *all, hd_cuda *of_sums, hd_cuda *of_out) {
   return 0;
 }
 
-static int status_of_child(hd_cuda *all, hd_cuda *of_sums, hd_cuda *of_out) {
+/* Kernels with a matrix for each shard, over a step without samples whose list of shards holds what was there before: who
+ * reads anything, reads at 0. */
+static int launch_empty(hd_cuda *cuda, cu_pointer step, int kernel, int pool) {
+  const hd_cuda_call call = {.g = {.ci = 16,
+                                   .hi = 4,
+                                   .wi = 4,
+                                   .co = 16,
+                                   .ho = 4,
+                                   .wo = 4,
+                                   .hp = 4 / pool,
+                                   .wp = 4 / pool,
+                                   .kh = 3,
+                                   .kw = 3,
+                                   .sh = 1,
+                                   .sw = 1,
+                                   .ph = 1,
+                                   .pw = 1,
+                                   .pool = pool,
+                                   .groups = 1},
+                             .step = (const hd_cuda_step *)(uintptr_t)step};
+  return hd__cuda_launch(cuda, &ctx, kernel, HD_CUDA_BLOCK, 1, &call) == HD_OK ? 0 : 1;
+}
+
+static int without_samples(hd_cuda *cuda, hd_cuda *unused, hd_cuda *unused_too) {
+  static const int plain[] = {HD_CUDA_linear_dw_product_2_2, HD_CUDA_conv_dw_tiles_2, HD_CUDA_conv_db,
+                              HD_CUDA_batch_stats_walk, HD_CUDA_batch_norm_dw_walk};
+  hd_cuda_step host = {.samples = 1, .fold = {.step = {{.row1 = 1000}}}};
+  cu_pointer step;
+  int failed = hd__cuda_take_for(&step, cuda, &ctx, sizeof host, HD_GPU_TABLES) != HD_OK ||
+               cuda->driver.upload(step, &host, sizeof host, cuda->compute) != CU_DONE;
+  for (size_t i = 0; i < sizeof plain / sizeof *plain && !failed; i++)
+    failed = launch_empty(cuda, step, plain[i], 1);
+  return failed || launch_empty(cuda, step, HD_CUDA_conv_dw_live_9, 2) ||
+         cuda->driver.stream_wait(cuda->compute) != CU_DONE;
+}
+
+/* Between the two calls of a recording. */
+static int while_recording(hd_cuda *cuda, hd_cuda *unused, hd_cuda *unused_too) {
+  enum { NOT_WHILE_RECORDING = 900 };
+  cu_pointer memory;
+  void *host;
+  cu_graph_exec recorded = NULL;
+  return hd__cuda_record(cuda, &ctx) != HD_OK || cuda->driver.memory_take(&memory, 64) != NOT_WHILE_RECORDING ||
+         cuda->driver.host_take(&host, 64, 0) != NOT_WHILE_RECORDING ||
+         cuda->driver.stream_wait(cuda->compute) != NOT_WHILE_RECORDING || hd__cuda_record(cuda, &ctx) == HD_OK ||
+         hd__cuda_recorded(&recorded, cuda, &ctx) != HD_OK || !recorded ||
+         cuda->driver.memory_take(&memory, 64) != CU_DONE;
+}
+
+typedef int work_fn(hd_cuda *first, hd_cuda *second, hd_cuda *third);
+
+/* What becomes of it in a process of its own, with two GPUs: numbers say on which of them each argument is. */
+static int status_of(work_fn *work, int first, int second, int third) {
   int status = -1;
   const pid_t child = fork();
   if (child == 0) {
+    hd_cuda *all = open_two(), *of[2] = {all, all ? all->next : NULL};
     close(STDERR_FILENO);
-    _exit(meet(all, of_sums, of_out));
+    _exit(all ? work(of[first], of[second], of[third]) : 99);
   }
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static int status_of_started(hd_cuda *first) {
+  int status = -1;
+  const pid_t child = fork();
+  if (child == 0)
+    _exit(hd__cuda_count(&ctx) > 0 || first->driver.stream_wait(first->compute) == CU_DONE);
   waitpid(child, &status, 0);
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
 int main(void) {
   enum { TOUCHED = 86, OTHER_CONTEXT = 201 };
+  ok(status_of(meet, 0, 0, 0) == 0, "a kernel computes in its GPU's memory");
+  ok(status_of(meet, 0, 1, 0) == TOUCHED, "a kernel that reads another GPU's memory is caught");
+  ok(status_of(meet, 0, 0, 1) == TOUCHED, "a kernel that writes another GPU's memory is caught");
+  ok(status_of(while_recording, 0, 0, 0) == 0, "who records can neither take memory nor wait");
+  ok(status_of(without_samples, 0, 0, 0) == 0, "a GPU without samples of a step touches none");
   hd_cuda *first = open_two(), *second = first ? first->next : NULL;
   cu_pointer memory = 0;
   ok(second != NULL, "two GPUs are opened");
   if (!second)
     return done_testing();
-  ok(status_of_child(first, first, first) == 0, "a kernel computes in its GPU's memory");
-  ok(status_of_child(first, second, first) == TOUCHED, "a kernel that reads another GPU's memory is caught");
-  ok(status_of_child(first, first, second) == TOUCHED, "a kernel that writes another GPU's memory is caught");
+  ok(status_of_started(first) == 0, "a process that is forked behind the driver's start cannot use it");
   ok(hd__cuda_take_for(&memory, second, &ctx, 64, HD_GPU_TABLES) == HD_OK, "memory is taken");
   hd__cuda_use(first);
   ok(second->driver.stream_wait(second->compute) == OTHER_CONTEXT,

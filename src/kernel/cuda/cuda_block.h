@@ -63,9 +63,10 @@ HD_BOTH cuda_part cuda_no_matrix(void) {
   return none;
 }
 
-/* One matrix, or, if `shard_rows` is not 0, one for each shard of a batch of so many samples. */
+/* One matrix; or one for each shard of a batch of `shard_rows` samples, which may be none at all on one of several GPUs. */
+enum { HD_NO_SHARDS = -1 };
 HD_BOTH cuda_part cuda_matrix(int64_t a_rows, int64_t b_rows, int64_t steps, int32_t unit, int64_t shard_rows) {
-  const cuda_part p = {(int32_t)a_rows, (int32_t)b_rows, (int32_t)steps, unit, shard_rows > 0, 0, 0, 0, 0, 0};
+  const cuda_part p = {(int32_t)a_rows, (int32_t)b_rows, (int32_t)steps, unit, shard_rows >= 0, 0, 0, 0, 0, 0};
   const int64_t most = INT32_MAX / 2;
   if (a_rows > most || b_rows > most || steps * (shard_rows > 0 ? shard_rows : 1) > most)
     return cuda_no_matrix();

@@ -55,7 +55,8 @@ HD_BOTH int64_t cuda_conv_tiles(const hd_geom *g) {
   return (int64_t)cuda_tiles(g->hp, cuda_tile_side(g)) * cuda_tiles(g->wp, cuda_tile_side(g));
 }
 HD_BOTH cuda_part conv_tiles_matrix(const hd_geom *g, int64_t rows) {
-  return hd_geom_is_winograd(g) ? cuda_matrix(g->co, rows * cuda_conv_tiles(g), g->ci, 1, 0) : cuda_no_matrix();
+  return hd_geom_is_winograd(g) ? cuda_matrix(g->co, rows * cuda_conv_tiles(g), g->ci, 1, HD_NO_SHARDS)
+                                : cuda_no_matrix();
 }
 HD_BOTH int32_t conv_tiles_steps(const cuda_part *p, int chain) { return p->steps; }
 HD_BOTH void conv_tiles_take(float raw[16], const cuda_part *p, int T, int side, int i, int32_t first) {
@@ -84,7 +85,7 @@ HD_BOTH void conv_tiles_store(const cuda_part *p, float m[16], int32_t co, int32
 HD_BOTH cuda_part conv_dx_tiles_matrix(const hd_geom *g, int64_t rows) {
   if (!cuda_conv_tiled_gradients(g))
     return cuda_no_matrix();
-  return cuda_matrix(g->ci, rows * cuda_tiles(g->hi, 2) * cuda_tiles(g->wi, 2), g->co, 1, 0);
+  return cuda_matrix(g->ci, rows * cuda_tiles(g->hi, 2) * cuda_tiles(g->wi, 2), g->co, 1, HD_NO_SHARDS);
 }
 HD_BOTH int32_t conv_dx_tiles_steps(const cuda_part *p, int chain) { return p->steps; }
 HD_BOTH void conv_dx_tiles_take(float raw[16], const cuda_part *p, int T, int side, int i, int32_t first) {
@@ -146,7 +147,7 @@ HD_BOTH cuda_part conv_sums_matrix(const hd_geom *g, int64_t rows) {
   const int squared = g->pool * g->pool;
   if (g->groups > 1 || hd_geom_is_winograd(g))
     return cuda_no_matrix();
-  return cuda_matrix(g->co, rows * g->hp * g->wp * squared, (int64_t)g->kh * g->kw * g->ci, squared, 0);
+  return cuda_matrix(g->co, rows * g->hp * g->wp * squared, (int64_t)g->kh * g->kw * g->ci, squared, HD_NO_SHARDS);
 }
 HD_BOTH float conv_sums_a(const cuda_part *p, int32_t co, int32_t step) {
   return cuda_param(p->c, 1)[(int64_t)co * p->steps + step];
@@ -191,7 +192,7 @@ HD_BOTH cuda_part conv_dx_scatter_matrix(const hd_geom *g, int64_t rows) {
   if (g->groups > 1 || g->pool == 1 || windows * g->co > HD_SCATTER_ENTRIES ||
       windows * g->pool * g->pool > HD_SCATTER_LISTS)
     return cuda_no_matrix();
-  return cuda_matrix(cuda_elems(g), rows, (int64_t)g->co * g->kh * g->kw * g->ci, 1, 0);
+  return cuda_matrix(cuda_elems(g), rows, (int64_t)g->co * g->kh * g->kw * g->ci, 1, HD_NO_SHARDS);
 }
 
 /* ---- Gradient of the input, other kernels: channels by pixels, over taps from the last on and output channels. Outputs
@@ -201,7 +202,7 @@ enum { conv_dx_sums_A_DEEP = 0, conv_dx_sums_B_DEEP = 1 };
 HD_BOTH cuda_part conv_dx_sums_matrix(const hd_geom *g, int64_t rows) {
   if (g->groups > 1 || cuda_conv_tiled_gradients(g) || conv_dx_scatter_matrix(g, rows).a_rows > 0)
     return cuda_no_matrix();
-  return cuda_matrix(g->ci, rows * g->hi * g->wi, (int64_t)g->kh * g->kw * g->co, 1, 0);
+  return cuda_matrix(g->ci, rows * g->hi * g->wi, (int64_t)g->kh * g->kw * g->co, 1, HD_NO_SHARDS);
 }
 HD_BOTH float conv_dx_sums_a(const cuda_part *p, int32_t ci, int32_t step) {
   const hd_geom *g = &p->c->g;

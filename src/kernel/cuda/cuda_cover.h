@@ -18,6 +18,8 @@ HD_BOTH void cover_at(const hd_cuda_meet *p, int64_t i) {
   }
   for (; p->as_one && top > 1; top--)
     stack[top - 2] = stack[top - 2] + stack[top - 1];
+  if (p->as_one && top == 0) /* this GPU has no sample of the step, and takes part in the sum */
+    stack[top++] = 0;
   for (int k = 0; k < top; k++)
     p->out[k * p->out_stride + i] = stack[k];
 }

@@ -9,7 +9,7 @@
 /* ---- Forward: outputs by samples, 16 chains ---- */
 
 HD_BOTH cuda_part linear_sums_matrix(const hd_geom *g, int64_t rows) {
-  return cuda_matrix(g->co, rows, cuda_ceil(g->ci, 16), 1, 0);
+  return cuda_matrix(g->co, rows, cuda_ceil(g->ci, 16), 1, HD_NO_SHARDS);
 }
 HD_BOTH int32_t linear_sums_steps(const cuda_part *p, int chain) { return (p->c->g.ci - chain + 15) / 16; }
 
@@ -49,7 +49,7 @@ HD_BOTH void linear_sums_store(const cuda_part *p, float chain[16], int32_t j, i
 
 enum { linear_dx_product_A_DEEP = 0, linear_dx_product_B_DEEP = 1 };
 HD_BOTH cuda_part linear_dx_product_matrix(const hd_geom *g, int64_t rows) {
-  return cuda_matrix(g->ci, rows, g->co, 1, 0);
+  return cuda_matrix(g->ci, rows, g->co, 1, HD_NO_SHARDS);
 }
 HD_BOTH float linear_dx_product_a(const cuda_part *p, int32_t k, int32_t j) {
   return cuda_param(p->c, 1)[(int64_t)j * p->c->g.ci + k];
