@@ -13,27 +13,32 @@
 
 #include "base/alloc.h"
 
-/* A socket, and a CPU's name; the length that goes with it, or 0. */
-static socklen_t name_of(struct sockaddr_un *address, int *fd, int cpu) {
+/* Jobs that can hold one CPU: when the first of them ends, the others are still seen. */
+enum { HOLDERS = 8 };
+
+/* A socket, and a CPU's name for one of its holders; the length that goes with it, or 0. */
+static socklen_t name_of(struct sockaddr_un *address, int *fd, int cpu, int holder) {
   *address = (struct sockaddr_un){.sun_family = AF_UNIX};
-  const int length = snprintf(address->sun_path + 1, sizeof address->sun_path - 1, "heddle/cpu/%d", cpu);
+  const int length = snprintf(address->sun_path + 1, sizeof address->sun_path - 1, "heddle/cpu/%d/%d", cpu, holder);
   *fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   /* The length ends the name; the leading zero makes it an abstract one. */
   return *fd < 0 ? 0 : (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
 }
 
-/* A socket that holds the CPU's name; -1 if it cannot be had, *taken says whether another one has it. */
+/* A socket that holds a name of the CPU; -1 if none can be had, *taken says whether another one has one. */
 static int hold(int cpu, bool *taken) {
   struct sockaddr_un address;
-  int fd;
-  const socklen_t bytes = name_of(&address, &fd, cpu);
   *taken = false;
-  if (fd < 0)
-    return -1;
-  if (bind(fd, (const struct sockaddr *)(const void *)&address, bytes) == 0)
-    return fd;
-  *taken = errno == EADDRINUSE;
-  close(fd);
+  for (int holder = 0; holder < HOLDERS; holder++) {
+    int fd;
+    const socklen_t bytes = name_of(&address, &fd, cpu, holder);
+    if (fd < 0)
+      return -1;
+    if (bind(fd, (const struct sockaddr *)(const void *)&address, bytes) == 0)
+      return fd;
+    *taken |= errno == EADDRINUSE;
+    close(fd);
+  }
   return -1;
 }
 
@@ -41,12 +46,15 @@ static int hold(int cpu, bool *taken) {
  * take it for taken. */
 bool hd__claim_seen(int cpu) {
   struct sockaddr_un address;
-  int fd;
-  const socklen_t bytes = name_of(&address, &fd, cpu);
-  if (fd < 0)
-    return false;
-  const bool taken = connect(fd, (const struct sockaddr *)(const void *)&address, bytes) == 0;
-  close(fd);
+  bool taken = false;
+  for (int holder = 0; holder < HOLDERS && !taken; holder++) {
+    int fd;
+    const socklen_t bytes = name_of(&address, &fd, cpu, holder);
+    if (fd < 0)
+      return false;
+    taken = connect(fd, (const struct sockaddr *)(const void *)&address, bytes) == 0;
+    close(fd);
+  }
   return taken;
 }
 

@@ -352,11 +352,11 @@ static void test_other_jobs(void) {
     return;
   }
   ok(hd__claim_seen(far + 1) && !hd__claim_seen(far + 2), "a job's CPUs are seen");
-  ok(!hd__claim_take(&second, &place), "and not given twice");
-  hd__claim_drop(&second);
-  ok(hd__claim_seen(far), "which takes nothing away");
+  ok(!hd__claim_take(&second, &place), "a second job on them hears of the first");
   hd__claim_drop(&first);
-  ok(!hd__claim_seen(far), "until the job ends");
+  ok(hd__claim_seen(far), "and is seen when that one has ended");
+  hd__claim_drop(&second);
+  ok(!hd__claim_seen(far), "until it ends, too");
   test_looking();
 }
 
