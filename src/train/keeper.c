@@ -46,17 +46,16 @@ void hd__keeper_start(const hd_world *world, const char *run) {
 
 /* ---- Being one ---- */
 
-/* Leaves the ranks' group, session and terminal, and all that they had open but standard error. What ends the ranks by
- * a signal must not end who waits for that. */
+/* Leaves the ranks' group, session and terminal, and their standard streams but that for errors. What ends the ranks by a
+ * signal must not end who waits for that. */
 static void step_aside(void) {
   const int nothing = open("/dev/null", O_RDWR);
   if (nothing >= 0) {
     dup2(nothing, STDIN_FILENO);
     dup2(nothing, STDOUT_FILENO);
   }
-#ifdef SYS_close_range
-  syscall(SYS_close_range, HD_SPAWN_FD + 1, ~0U, 0);
-#endif
+  if (nothing > STDERR_FILENO)
+    close(nothing);
   if (fork() != 0) /* the rank that waits for this process goes on */
     _exit(0);
   setsid();
@@ -110,10 +109,15 @@ static int keep(void) {
   hd_ctx ctx = {0};
   hd_world *world;
   hd_fault fault;
-  step_aside();
-  if (hd__world_hold(&world, &ctx, HD_SPAWN_FD) != HD_OK)
+#ifdef SYS_close_range
+  syscall(SYS_close_range, HD_SPAWN_FD + 1, ~0U, 0); /* what else the rank had open */
+#endif
+  if (hd__world_hold(&world, &ctx, HD_SPAWN_FD) != HD_OK) {
+    fprintf(stderr, "heddle: %s\n", ctx.message);
     return 1;
+  }
   close(HD_SPAWN_FD);
+  step_aside();
   bool in_order = true;
   for (int r = 0; r < hd__world_ranks(world); r++)
     in_order = await_rank(world, r) && in_order;

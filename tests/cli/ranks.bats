@@ -264,6 +264,8 @@ load ranks
   says "/no/such/program"
   HEDDLE_WORLD=0/2 fails 2 train $TINY
   says "descriptor 3"
+  HEDDLE_KEEPER=1 fails 1 train $TINY
+  says "descriptor 3"
 }
 
 # Rank 1 has 14 of the 16 shards, or so it is told: the others must wait for it.
