@@ -1,8 +1,9 @@
 /* Which CPUs the lanes of running jobs are bound to, so that a new job can take others.
  *
  * A job holds one of a few names for each CPU that a lane of it is bound to, an abstract address of a Unix socket: only
- * one job can have a name, and it goes with the process, whatever ends that. Nothing is ever sent. Jobs in containers with
- * networks of their own do not see each other. Where no sockets are to be had nothing is held, and nothing seen. */
+ * one job can have a name, and it goes with the process, whatever ends that. Nothing is ever sent. Jobs in containers
+ * with networks of their own do not see each other. Where no sockets are to be had nothing is held, and nothing
+ * seen. */
 #ifndef HD_SYS_CLAIM_H
 #define HD_SYS_CLAIM_H
 

@@ -46,8 +46,8 @@ void hd__keeper_start(const hd_world *world, const char *run) {
 
 /* ---- Being one ---- */
 
-/* Leaves the ranks' group, session and terminal, and their standard streams but that for errors. What ends the ranks by a
- * signal must not end who waits for that. */
+/* Leaves the ranks' group, session and terminal, and their standard streams but that for errors. What ends the ranks by
+ * a signal must not end who waits for that. */
 static void step_aside(void) {
   const int nothing = open("/dev/null", O_RDWR);
   if (nothing >= 0) {
