@@ -17,6 +17,18 @@ start_ranks() {
   await_line 'step 40:'
 }
 
+# Two ranks of an endless run that have no parent, past its step 40: the pids are $CHILD and $other.
+start_by_hand() {
+  rm -f pipe
+  mkfifo pipe
+  RANK=0 WORLD_SIZE=2 MASTER_PORT=$$ "$HEDDLE" train $ENDLESS --out r >pipe 2>err 3>&- &
+  CHILD=$!
+  exec 9<pipe
+  RANK=1 WORLD_SIZE=2 MASTER_PORT=$$ "$HEDDLE" train $ENDLESS --out r 2>err1 3>&- &
+  other=$!
+  await_line 'step 40:'
+}
+
 # All of PID are gone, and have left nothing behind.
 nobody_left() {
   local pid left

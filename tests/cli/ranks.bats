@@ -40,14 +40,7 @@ load ranks
 }
 
 @test "where nobody stays behind, the first rank that is left saves" {
-  rm -f pipe
-  mkfifo pipe
-  RANK=0 WORLD_SIZE=2 MASTER_PORT=$$ "$HEDDLE" train $ENDLESS --out r >pipe 2>err 3>&- &
-  CHILD=$!
-  exec 9<pipe
-  RANK=1 WORLD_SIZE=2 MASTER_PORT=$$ "$HEDDLE" train $ENDLESS --out r 2>err1 3>&- &
-  other=$!
-  await_line 'step 40:'
+  start_by_hand
   kill -KILL $CHILD
   code=0
   wait $other || code=$?
@@ -62,14 +55,7 @@ load ranks
 }
 
 @test "where nobody stays behind and all are killed at once, their keeper saves, and goes" {
-  rm -f pipe
-  mkfifo pipe
-  RANK=0 WORLD_SIZE=2 MASTER_PORT=$$ "$HEDDLE" train $ENDLESS --out r >pipe 2>err 3>&- &
-  CHILD=$!
-  exec 9<pipe
-  RANK=1 WORLD_SIZE=2 MASTER_PORT=$$ "$HEDDLE" train $ENDLESS --out r 2>err1 3>&- &
-  other=$!
-  await_line 'step 40:'
+  start_by_hand
   [ "$(grep -lsxz "[k]eeps the last step of $(pwd -P)/r" /proc/[0-9]*/cmdline | wc -l)" -eq 1 ]
   kill -STOP $CHILD $other # so that neither hears of the other
   kill -KILL $CHILD $other
