@@ -15,7 +15,7 @@ static hd_status open_data(hd_data **data, const char *path) {
   return hd__data_open(data, ctx, &request);
 }
 
-static hd_data *data_opens(const char *path, const char *title) {
+__attribute__((unused)) static hd_data *data_opens(const char *path, const char *title) {
   hd_data *data;
   if (!is_int(open_data(&data, path), HD_OK, "%s: opens", title))
     diag("%s", hd_ctx_message(ctx));
@@ -23,7 +23,8 @@ static hd_data *data_opens(const char *path, const char *title) {
 }
 
 /* `place`: how the message begins. */
-static void data_refused(const char *path, hd_status want, const char *place, const char *says, const char *title) {
+__attribute__((unused)) static void data_refused(const char *path, hd_status want, const char *place, const char *says,
+                                                 const char *title) {
   hd_data *data;
   open_data(&data, path); /* what libraries keep for the next time is kept now */
   hd__data_close(data);
@@ -55,7 +56,8 @@ __attribute__((unused)) static void data_survives_no_memory(const char *path, co
     }
     hd__data_close(data);
   }
-  ok(status == HD_OK && wrong == 0, "%s: each of %ld failed allocations is reported as such", title, count - 1);
+  ok(count > 2 && status == HD_OK && wrong == 0, "%s: each of %ld failed allocations is reported as such", title,
+     count - 1);
   holds_same(before, "%s: they leave nothing behind", title);
 }
 

@@ -10,6 +10,7 @@
 #include "data/dataset.h"
 #include "data/idx.h"
 #include "data/survey.h"
+#include "data_trial.h"
 
 enum {
   IMAGES = 50,
@@ -20,8 +21,6 @@ enum {
   HEAD1 = 8,
   ROOM = CONTENT + 64
 };
-
-static hd_ctx *ctx;
 
 /* A file's bytes while it is being made. */
 typedef struct text {
@@ -398,28 +397,8 @@ static void test_bad_folders(void) {
   folder_refused(in_scratch("empty"), "", HD_E_IO, "which is none", "a file instead of a folder");
 }
 
-/* Every allocation fails once; the data set is refused or opens, and all memory comes back. */
 static void test_no_memory(int gzip) {
-  const char *folder = make_folder("set", HYPHENS, gzip);
-  hd_data *data;
-  hd_status status = HD_E_NOMEM;
-  int wrong = 0;
-  long count = 0;
-  held before = {0};
-  for (int round = 0; round < 2; round++) {
-    before = held_now();
-    for (count = 0, status = HD_E_NOMEM; status != HD_OK && count < 1000; count++) {
-      hd__alloc_fail_after(count);
-      status = hd__data_open(&data, ctx, &(hd_data_request){.name = folder, .ignored = -1});
-      hd__alloc_fail_after(-1);
-      wrong += status != HD_OK && (status != HD_E_NOMEM || data || !strstr(hd_ctx_message(ctx), "memory"));
-    }
-    hd__data_close(status == HD_OK ? data : NULL);
-  }
-  ok(count > 2 && status == HD_OK, "%s: enough memory is enough after %ld failures", gzip ? "packed" : "plain",
-     count - 1);
-  is_int(wrong, 0, "%s: each failed allocation is reported as such", gzip ? "packed" : "plain");
-  holds_same(before, "%s: nothing is left behind", gzip ? "packed" : "plain");
+  data_survives_no_memory(make_folder("set", HYPHENS, gzip), gzip ? "packed" : "plain");
 }
 
 static void test_constant_images(void) {
