@@ -94,8 +94,14 @@ tests_unit_nvml_useless_la_SOURCES = tests/unit/nvml_stub.c
 tests_unit_nvml_useless_la_CPPFLAGS = -DNVML_STUB_BARE -DNVML_STUB_NO_HANDLES
 tests_unit_nvml_useless_la_LDFLAGS = $(stub_flags)
 
-# And for its CUDA driver, whose kernels are the GPU's sources compiled for the CPU; and for the module with machine
-# code.
+# And for a disk: a slow one.
+check_LTLIBRARIES += tests/cli/slow_disk.la
+tests_cli_slow_disk_la_SOURCES = tests/cli/slow_disk.c
+tests_cli_slow_disk_la_LDFLAGS = $(stub_flags)
+tests_cli_slow_disk_la_LIBADD = -ldl
+
+# And for NVIDIA's CUDA driver, whose kernels are the GPU's sources compiled for the CPU; and for the module with
+# machine code.
 check_LTLIBRARIES += tests/cuda/driver_stub.la tests/cuda/module_stub.la tests/cuda/library_stub.la
 tests_cuda_driver_stub_la_SOURCES = tests/cuda/driver_stub.c src/sys/fpmode.c
 tests_cuda_driver_stub_la_CFLAGS = $(AM_CFLAGS) $(EXACT)

@@ -56,12 +56,12 @@ static void step_aside(void) {
   }
   if (nothing > STDERR_FILENO)
     close(nothing);
-  if (fork() != 0) /* the rank that waits for this process goes on */
-    _exit(0);
   setsid();
   static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGXFSZ};
   for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
     signal(signals[i], SIG_IGN);
+  if (fork() != 0) /* now the rank that waits for this process may go on */
+    _exit(0);
 }
 
 /* Until the rank has ended, or left the run; true: it left. */

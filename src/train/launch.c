@@ -157,6 +157,12 @@ static int end_of(const launch *l, int rank) {
   return hd__world_view(l->world, rank).state == HD_RANK_LEFT ? 0 : EXIT_FAILURE << 8;
 }
 
+/* A rank that left its run and ended as a signal asks for: the others were asked, too, and may have something to save. */
+static bool was_asked(const launch *l, int rank, int end) {
+  const int code = WIFEXITED(end) ? WEXITSTATUS(end) - 128 : 0;
+  return (code == SIGHUP || code == SIGINT || code == SIGTERM) && hd__world_view(l->world, rank).state == HD_RANK_LEFT;
+}
+
 static void note_end(launch *l, int rank) {
   child *c = &l->child[rank];
   int end = end_of(l, rank);
@@ -171,7 +177,8 @@ static void note_end(launch *l, int rank) {
   if (end == 0 || l->first >= 0)
     return;
   l->first = rank;
-  l->lost_s = l->lost_s > 0 ? l->lost_s : hd__clock_s();
+  if (l->lost_s == 0 && !was_asked(l, rank, end))
+    l->lost_s = hd__clock_s();
 }
 
 /* A rank that the others gave up may never end by itself, or wake up and go on: it is killed at once. */

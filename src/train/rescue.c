@@ -12,6 +12,9 @@
 
 static const char purpose[] = "what a run is saved with";
 
+/* How long a rank that is gone may still hold the run's folder: until its last thread is back from the disk. */
+static const double WRITER_S = 60;
+
 typedef struct rescue_page {
   _Atomic int ready;
   char run[HD_PATH_BYTES]; /* from the root */
@@ -104,9 +107,25 @@ static hd_status save(hd_ctx *ctx, hd_store *store, const rescue_page *page, con
   return status;
 }
 
+/* A rank may have come as far as the step's folder, and no farther: then it is the link that is missing. */
+static hd_status save_unless_there(bool *wrote, hd_ctx *ctx, hd_store *store, rescue_page *page,
+                                   const hd_counters *counters) {
+  char name[48], record[48 + 16], path[HD_PATH_BYTES];
+  snprintf(name, sizeof name, "step-%lld", (long long)counters->step);
+  snprintf(record, sizeof record, "%s/run.json", name);
+  HD_TRY(hd__file_join(path, ctx, page->run, record));
+  if (hd__file_exists(path)) {
+    HD_TRY(hd__file_join(path, ctx, page->run, "last"));
+    return hd__file_link(ctx, name, path);
+  }
+  hd__file_remove_leftovers(page->run); /* of the rank that was writing */
+  HD_TRY(save(ctx, store, page, counters));
+  *wrote = true;
+  return HD_OK;
+}
+
 static hd_status save_last(int64_t *step, char run[HD_PATH_BYTES], bool *wrote, hd_ctx *ctx, hd_world *world,
                            rescue_page *page) {
-  char folder[HD_PATH_BYTES], name[48];
   hd_store *store;
   if (!atomic_load(&page->ready))
     return hd__fail(ctx, HD_E_USAGE, "expected a run to save, found none that had begun");
@@ -115,19 +134,13 @@ static hd_status save_last(int64_t *step, char run[HD_PATH_BYTES], bool *wrote, 
   hd_status status = HD_OK;
   *step = (int64_t)hd__store_version(store);
   snprintf(run, HD_PATH_BYTES, "%.*s", HD_PATH_BYTES - 1, page->run);
-  snprintf(name, sizeof name, "step-%lld/run.json", (long long)*step);
   if (counters.step != *step)
     status = hd__fail(ctx, HD_E_USAGE, "expected a run to save, found none that had begun");
-  if (status == HD_OK)
-    status = hd__file_join(folder, ctx, run, name);
   int lock = -1;
   if (status == HD_OK && hd__world_rank(world) < 0) /* a rank has it */
-    status = hd__file_lock_folder(&lock, ctx, run, 0);
-  if (status == HD_OK && !hd__file_exists(folder)) {
-    hd__file_remove_leftovers(run); /* of the rank that was writing */
-    status = save(ctx, store, page, &counters);
-    *wrote = status == HD_OK;
-  }
+    status = hd__file_lock_folder(&lock, ctx, run, WRITER_S);
+  if (status == HD_OK)
+    status = save_unless_there(wrote, ctx, store, page, &counters);
   if (lock >= 0)
     close(lock);
   hd__store_destroy(store);

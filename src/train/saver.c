@@ -183,8 +183,11 @@ static void *writer(void *arg) {
     hd__tensors_order(saver->ordered + hd__tensors_part(d, s), saver->copy + hd__tensors_part(d, s), d, s > 0);
   saver->status = write_checkpoint(saver, &saver->ctx);
   hd__trace_event(saver->track, HD_SLICE_WRITE, 0, began_ns);
+  atomic_store(&saver->has_ended, true);
   return NULL;
 }
+
+bool hd__saver_has_ended(const hd_saver *saver) { return !saver->busy || atomic_load(&saver->has_ended); }
 
 hd_status hd__saver_wait(hd_saver *saver, hd_ctx *ctx) {
   if (!saver->busy)
@@ -208,6 +211,7 @@ hd_status hd__saver_begin(hd_saver *saver, hd_ctx *ctx, const hd_counters *count
     return hd__fail(ctx, HD_E_NOMEM, "out of memory while saving");
   saver->counters = *counters;
   saver->is_best = is_best;
+  atomic_store(&saver->has_ended, false);
   int failed = pthread_create(&saver->thread, NULL, writer, saver);
   if (failed)
     return hd__fail(ctx, HD_E_SYSTEM,

@@ -7,6 +7,7 @@
 
 #include <jansson.h>
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "exec/trace.h"
 #include "train/checkpoint_tensors.h"
@@ -24,6 +25,7 @@ typedef struct hd_saver {
   /* The job of the writer thread. */
   bool busy, is_best;
   pthread_t thread;
+  atomic_bool has_ended; /* by the writer's own word: then hd__saver_wait does not wait */
   hd_counters counters;
   json_t *record; /* what goes to run.json: a copy, to which the files' checksums are added */
   hd_ctx ctx;     /* the writer's own message */
@@ -48,5 +50,8 @@ hd_status hd__saver_begin(hd_saver *saver, hd_ctx *ctx, const hd_counters *count
 
 /* Waits for the save under way and reports its failure. */
 hd_status hd__saver_wait(hd_saver *saver, hd_ctx *ctx);
+
+/* Whether hd__saver_wait would not wait. */
+bool hd__saver_has_ended(const hd_saver *saver);
 
 #endif

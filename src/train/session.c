@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -14,6 +15,9 @@
 #include "sys/clock.h"
 #include "train/device.h"
 #include "train/record.h"
+
+/* How often ranks hear of a save that they wait for. */
+static const double BEAT_S = 0.05;
 
 static hd_session *session_of(void *self) { return self; }
 
@@ -164,12 +168,40 @@ static int64_t next_stop(const hd_session *s) {
   return stop;
 }
 
+/* The writer's part of await_save: whether the save under way has ended, after a moment at most. */
+static bool look_at_save(const hd_session *s) {
+  const struct timespec rest = {.tv_nsec = 1000000};
+  const double until_s = hd__clock_s() + BEAT_S;
+  while (!hd__saver_has_ended(&s->saver) && hd__clock_s() < until_s)
+    nanosleep(&rest, NULL);
+  return hd__saver_has_ended(&s->saver);
+}
+
+/* Until the save under way is whole, or has failed: all ranks. They hear of it all the while, so that a slow disk makes
+ * nobody count as lost; and they stay for it, since launchers end the others soon after the first has ended. */
+static hd_status await_save(hd_session *s, hd_ctx *ctx) {
+  const size_t ranks = (size_t)hd__hosts_ranks(s->world);
+  char *ended = hd__malloc(ranks); /* by the word of each rank; the first one writes */
+  hd_status status = ended ? HD_OK : hd__fail(ctx, HD_E_NOMEM, "out of memory for waiting with %zu ranks", ranks);
+  hd__job_enter(&s->page, HD_JOB_SAVING);
+  do {
+    const char mine = ranks == 1 || look_at_save(s);
+    if (status == HD_OK)
+      status = hd__hosts_gather(ended, s->world, ctx, &mine, 1);
+  } while (status == HD_OK && !ended[0]);
+  if (status == HD_OK)
+    status = hd__saver_wait(&s->saver, ctx);
+  hd__job_enter(&s->page, HD_JOB_READY);
+  hd__free(ended);
+  return status;
+}
+
 /* Says at which step, and the way out: a run keeps its settings, so another one goes on from its last good weights. */
 static hd_status not_finite(hd_session *s, hd_ctx *ctx) {
   char what[256], last[HD_PATH_BYTES];
   long long step = (long long)s->counters.step + 1;
   snprintf(what, sizeof what, "%.255s", ctx->message);
-  HD_TRY(hd__saver_wait(&s->saver, ctx));
+  HD_TRY(await_save(s, ctx));
   HD_TRY(hd__file_join(last, ctx, s->out, "last/model.safetensors"));
   if (!hd__file_exists(last))
     return hd__fail(ctx, HD_E_NOTFINITE, "step %lld: %s; lower --lr or use --clip-grad-norm", step, what);
@@ -256,14 +288,12 @@ static hd_status save(hd_session *s, hd_ctx *ctx, bool evaluated) {
   bool best = evaluated && score > s->counters.best_score;
   if (best)
     s->counters.best_score = score;
+  HD_TRY(await_save(s, ctx)); /* the one before */
   if (!hd__session_writes(s))
     return HD_OK;
   int64_t began_ns = hd__clock_ns();
   HD_TRY(hd__session_count_skips(s, ctx));
-  hd__job_enter(&s->page, HD_JOB_SAVING); /* it may have to wait for the save before */
-  hd_status status = hd__saver_begin(&s->saver, ctx, &s->counters, s->record, best);
-  hd__job_enter(&s->page, HD_JOB_READY);
-  HD_TRY(status);
+  HD_TRY(hd__saver_begin(&s->saver, ctx, &s->counters, s->record, best));
   hd__trace_event(hd__profile_first_track(&s->profiler), HD_SLICE_COPY, 0, began_ns);
   hd_event event = {.kind = HD_EVENT_SAVED, .step = s->counters.step};
   hd__session_tell(s, &event);
@@ -352,7 +382,7 @@ static hd_status save_without_data(hd_session *s, hd_ctx *ctx, hd_status status)
   char what[512];
   hd_ctx quiet = {0};
   snprintf(what, sizeof what, "%.511s", ctx->message);
-  const bool saved = handle_stop(s, &quiet, true) == HD_OK && hd__saver_wait(&s->saver, &quiet) == HD_OK;
+  const bool saved = handle_stop(s, &quiet, true) == HD_OK && await_save(s, &quiet) == HD_OK;
   if (!saved)
     return hd__fail(ctx, status, "step %lld: %s", (long long)s->counters.step + 1, what);
   return hd__fail(ctx, status, "step %lld: %s; mend it, and go on with --resume %.400s",
@@ -378,13 +408,6 @@ static hd_status train_until(hd_session *s, hd_ctx *ctx, int64_t end) {
   return HD_OK;
 }
 
-static hd_status wait_for_save(hd_session *s, hd_ctx *ctx) {
-  hd__job_enter(&s->page, HD_JOB_SAVING);
-  hd_status status = hd__saver_wait(&s->saver, ctx);
-  hd__job_enter(&s->page, HD_JOB_READY);
-  return status;
-}
-
 static hd_status stopped(hd_session *s, hd_ctx *ctx) {
   return hd__fail(ctx, HD_E_INTERRUPTED, "stopped after step %lld", (long long)s->counters.step);
 }
@@ -394,7 +417,7 @@ static hd_status train(hd_session *s, hd_ctx *ctx) {
   if (s->counters.step < s->steps_in_all && !s->report.stopped)
     tell_impatience(s);
   HD_TRY(hd__checkpoint_digest(s->report.weights_sha256, ctx, s->store));
-  HD_TRY(wait_for_save(s, ctx));
+  HD_TRY(await_save(s, ctx));
   if (s->report.stopped)
     return stopped(s, ctx);
   HD_TRY(hd_session_evaluate(s, ctx));
@@ -434,12 +457,15 @@ static hd_status tell_ranks(hd_world *world, hd_ctx *ctx, hd_status status) {
   return status;
 }
 
+/* However what the ranks did together has ended. */
+static hd_status conclude(hd_session *s, hd_ctx *ctx, hd_status status) {
+  return tell_ranks(s->world, ctx, status) == HD_E_PEER ? save_for_ranks(s, ctx) : status;
+}
+
 hd_status hd_session_train(hd_session *s, hd_ctx *ctx, hd_event_fn *on_event, void *user) {
   s->on_event = on_event;
   s->user = user;
-  hd_status status = tell_ranks(s->world, ctx, train(s, ctx));
-  if (status == HD_E_PEER)
-    status = save_for_ranks(s, ctx);
+  hd_status status = conclude(s, ctx, train(s, ctx));
   finish_report(s);
   return profile_end(s, ctx, status);
 }
@@ -450,29 +476,35 @@ hd_status hd_session_profile(hd_session *s, hd_ctx *ctx) {
   return profile_end(s, ctx, HD_OK);
 }
 
+static hd_status take_steps(hd_session *s, hd_ctx *ctx, int64_t steps) {
+  HD_TRY(train_until(s, ctx, s->counters.step + steps));
+  if (!s->report.stopped)
+    return HD_OK;
+  HD_TRY(await_save(s, ctx));
+  return stopped(s, ctx);
+}
+
 hd_status hd_session_step(double *loss, hd_session *s, hd_ctx *ctx, int64_t steps) {
   s->on_event = NULL;
   s->stretch_loss_sum = 0;
   s->stretch_divisor = 0;
   int64_t left = s->steps_in_all - s->counters.step;
-  hd_status status = tell_ranks(s->world, ctx, train_until(s, ctx, s->counters.step + (steps < left ? steps : left)));
-  if (status == HD_E_PEER)
-    status = save_for_ranks(s, ctx);
+  hd_status status = conclude(s, ctx, take_steps(s, ctx, steps < left ? steps : left));
   if (loss)
     *loss = s->stretch_divisor > 0 ? s->stretch_loss_sum / s->stretch_divisor : 0.0 / 0.0;
   finish_report(s);
-  if (status == HD_OK && s->report.stopped)
-    return stopped(s, ctx);
   return status;
 }
 
 int hd_session_done(const hd_session *s) { return s->counters.step >= s->steps_in_all || impatient(s); }
 
-hd_status hd_session_save(hd_session *s, hd_ctx *ctx) {
+static hd_status save_now(hd_session *s, hd_ctx *ctx) {
   HD_TRY(save(s, ctx, s->evaluated_step == s->counters.step));
   HD_TRY(hd__checkpoint_digest(s->report.weights_sha256, ctx, s->store));
-  return wait_for_save(s, ctx);
+  return await_save(s, ctx);
 }
+
+hd_status hd_session_save(hd_session *s, hd_ctx *ctx) { return conclude(s, ctx, save_now(s, ctx)); }
 
 static hd_status open_profile(hd_session *s, hd_ctx *ctx) {
   const hd_profile_of of = {.path = hd__config_text(s->config, HD_OPT_profile),

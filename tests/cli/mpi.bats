@@ -26,14 +26,16 @@ needs_time() {
   MPI_EXTRA='--mca odls_base_sigkill_timeout 2'
 }
 
-# start_on HOSTS: an endless run, past its step 40; pids of ranks are in PID[0], PID[1], ...
+# start_on HOSTS: an endless run, past its step 40; pids of ranks are in PID[0], PID[1], ... What they and their keeper
+# complain of is in `err`: past mpirun, which may have ended.
 start_on() {
   local rank
   PID=()
-  over "$1" "$HEDDLE" train $ENDLESS >out 2>err 3>&- &
+  : >err
+  over "$1" sh -c 'exec "$@" 2>>err' sh "$HEDDLE" train $ENDLESS >out 2>mpirun.err 3>&- &
   CHILD=$!
   until grep -qs '"step":40,' r/metrics.jsonl; do
-    kill -0 $CHILD || { cat out err; return 1; }
+    kill -0 $CHILD || { cat out err mpirun.err; return 1; }
     sleep 0.05 # it looks again; the event is the line
   done
   while [ "$(grep -c '^rank [0-9]* pid' out)" -lt "$(wc -w <<<"$1")" ]; do sleep 0.05; done # which mpirun passes on
@@ -48,8 +50,9 @@ ended() {
 }
 
 # saved WORDS: rank 0's host saved the last whole step, and says so with these words; the run goes on from there to the
-# digest of an undisturbed one.
+# digest of an undisturbed one. If the disk is slower than mpirun is patient, it is the keeper that does.
 saved() {
+  await_keeper
   grep -q "^heddle: rank $1; saved step $(readlink r/last | sed 's/step-//'), go on with --resume " err || { cat err; return 1; }
   last=$(($(readlink r/last | sed 's/step-//') + 25))
   over "a b" "$HEDDLE" train --resume r --max-steps $last >out

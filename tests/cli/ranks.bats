@@ -187,6 +187,17 @@ load ranks
   [ "$code" -eq 130 ]
 }
 
+@test "a slow disk: ranks wait for it while they train and when they are told to stop, and nobody is accused" {
+  LD_PRELOAD=$BUILDDIR/tests/cli/.libs/slow_disk.so start_ranks 2 --save-every 20 --stall-timeout 4
+  kill -INT "$CHILD"
+  finish
+  [ "$code" -eq 130 ]
+  [ "$(wc -l <err)" -eq 1 ]
+  grep -q '^heddle: stopped after step' err
+  "$HEDDLE" digest r >/dev/null
+  nothing_half_written r
+}
+
 @test "Ctrl-Z and fg of the whole job, in a shell on a terminal" {
   all_stopped='while awk -v g=$(jobs -p) "\$5 == g && \$3 != \"T\"" /proc/[0-9]*/stat 2>/dev/null | grep -q .; do :; done'
   PS1='ready> ' "$BUILDDIR/tests/cli/on_terminal" 24x400 screen 'wait:ready> ' \
