@@ -35,7 +35,8 @@ unit_tests += tests/fuzz/test_fuzz
 op_tests = tests/op/test_array tests/op/test_expf tests/op/test_gemm tests/op/test_gradients tests/op/test_kernels \
   tests/op/test_network_gradients tests/op/test_updates
 op_tests += tests/op/test_bf16
-script_tests = tests/check-layers.sh tests/check-symbols.sh tests/dist.sh tests/model-files.sh tests/tensors.sh
+script_tests = tests/check-layers.sh tests/check-symbols.sh tests/dist.sh tests/model-files.sh tests/tap-total.sh \
+  tests/tensors.sh
 script_tests += tests/cli/bench.bats tests/cli/doctor.bats tests/cli/errors.bats tests/cli/from-pytorch.bats \
   tests/cli/loader.bats tests/cli/locale.bats tests/cli/losses.bats tests/cli/manual.bats tests/cli/predict.bats \
   tests/cli/signals.bats tests/cli/summary.bats tests/cli/device.bats tests/cli/gpus.bats tests/cli/gpu_sums.bats \
