@@ -16,6 +16,7 @@
 #include "comm/hosts.h"
 #include "comm/message.h"
 #include "comm/rendezvous.h"
+#include "sys/cpu_set.h"
 
 enum { MOST_SLOT_BYTES = 256 << 10, LEAST_SLOT_BYTES = 16 << 10, ALL_SLOT_BYTES = 64 << 20, PAGE_BYTES = 4096 };
 enum { LINE_BYTES = 128 };
@@ -119,8 +120,8 @@ static size_t lay_out(hd_group *g, char *base) {
 
 /* More ranks than CPUs: nobody looks out for long. */
 static bool is_crowded(int ranks) {
-  cpu_set_t set;
-  return sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) < ranks;
+  hd_cpu_set set;
+  return hd__cpu_set_read(&set) && hd__cpu_set_count(&set) < ranks;
 }
 
 /* A group without memory yet. */

@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
-#include <sched.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,6 +22,7 @@
 #include "comm/watch.h"
 #include "heddle/topology.h"
 #include "sys/clock.h"
+#include "sys/cpu_set.h"
 #include "sys/process.h"
 #include "sys/spawn.h"
 
@@ -523,13 +523,13 @@ double hd__world_patience(const hd_world *w) { return w->patience_s; }
 /* -1 where the CPUs that this thread may use live under several. */
 static int find_cache(void) {
   hd_topology *machine;
-  cpu_set_t may;
+  hd_cpu_set may;
   int cache = -2;
-  if (sched_getaffinity(0, sizeof may, &may) != 0 || hd_topology_create(&machine, NULL) != HD_OK)
+  if (!hd__cpu_set_read(&may) || hd_topology_create(&machine, NULL) != HD_OK)
     return -1;
   for (int i = 0; i < machine->cpus; i++) {
     const hd_cpu *cpu = &machine->cpu[i];
-    if (cpu->cpu < CPU_SETSIZE && CPU_ISSET(cpu->cpu, &may))
+    if (hd__cpu_set_has(&may, cpu->cpu))
       cache = cache == -2 || cache == cpu->l3 ? cpu->l3 : -1;
   }
   hd_topology_destroy(machine);
