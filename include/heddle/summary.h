@@ -1,5 +1,5 @@
-/* What a network is and what it costs, before a step is run; and, unless samples go through transforms, before a byte of
- * data is read.
+/* What a network is and what it costs, before a step is run; and, unless samples go through transforms, before a byte
+ * of data is read.
  *
  *     hd_summary *summary;
  *     hd_summary_create(&summary, ctx, config, NULL);
@@ -32,8 +32,8 @@ typedef struct hd_summary_layer {
 } hd_summary_layer;
 
 /* What a session allocates for a training run, in bytes, to the byte (hd_report.memory_bytes). Not in it: the data set,
- * the program itself, its libraries, its threads' stacks; nor, without transforms, what pictures are decoded in that are
- * not kept. */
+ * the program itself, its libraries, its threads' stacks; nor, without transforms, what pictures are decoded in that
+ * are not kept. */
 typedef struct hd_memory {
   int64_t weights_bytes;     /* two versions */
   int64_t optimizer_bytes;   /* two versions of its state */

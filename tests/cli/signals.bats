@@ -155,7 +155,7 @@ cut_short() {
   [ "$code" -eq 135 ] || { echo "$code"; cat err; false; }
   [ "$(wc -l <err)" -eq 1 ]
   message=$(cat err)
-  says "heddle: $FOLDER/data/train-images-idx3-ubyte: expected a file that stays as it is while it is read" "found it cut short"
+  says "heddle: $FOLDER/data/train-images-idx3-ubyte: expected a file that stays as it is" "found it cut short"
 }
 
 @test "a loader worker says so, too" {

@@ -1,5 +1,5 @@
-/* Lanes' speeds: said, told, or all alike; and lanes on a machine with more CPUs than a cpu_set_t holds. (Where lanes go
- * and that they get there: test_placement.) */
+/* Lanes' speeds: said, told, or all alike; and lanes on a machine with more CPUs than a cpu_set_t holds. (Where lanes
+ * go and that they get there: test_placement.) */
 #include "scratch.h"
 
 #include <errno.h>
