@@ -51,7 +51,7 @@ bits_tests = tests/bits/gpu_digests.sh tests/bits/gpu_native.sh tests/bits/gpus_
   tests/bits/pictures.sh tests/bits/readme.sh tests/bits/recipes.sh tests/bits/transforms.sh
 TESTS = $(unit_tests) $(op_tests) $(script_tests) $(bits_tests)
 check_PROGRAMS += $(unit_tests) $(op_tests) tests/bits/make_data tests/bits/make_idx tests/cli/on_terminal \
-  tests/cli/group_calls tests/cli/host_steps tests/cuda/gpu_calls tests/cli/bad_server tests/golden/print_scores
+  tests/cli/group_calls tests/cli/host_steps tests/cli/bad_server tests/golden/print_scores
 EXTRA_DIST += $(script_tests) $(bits_tests) tests/mpi_lib.sh tests/bits/experiments.sh tests/tap.h tests/tap.sh \
   tests/scratch.h tests/cli/run-bats tests/cli/cli.bash tests/cli/ranks.bash tests/golden/networks.json
 

@@ -239,7 +239,8 @@ int32_t hd__ring_sleeping(hd_ring *r) {
 }
 
 /* A place that the system refuses is none: the worker runs anywhere. Signals are for the program's own threads, but
- * that of a mapped file that became shorter: it is for who reads there, and blocked it would end the process unheard. */
+ * that of a mapped file that became shorter: it is for who reads there, and blocked it would end the process
+ * unheard. */
 static int start_worker(worker *w) {
   sigset_t all, before;
   pthread_attr_t attr;
