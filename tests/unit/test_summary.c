@@ -103,8 +103,7 @@ int main(void) {
       "model cnn threads 3 transforms [horizontal_flip,to_float,normalise] val-split 0.1",
       "model cnn threads 2 transforms [to_float,normalise,one_hot,mixup]",
       "model cnn threads 2 eval-transforms [to_float,normalise]",
-      "model cnn threads 2 data random:1x60x40 transforms "
-      "[\"random_crop\":28,to_float,normalise]"};
+      "model cnn threads 2 data random:1x60x40 transforms [\"random_crop\":28,to_float,normalise]"};
   hd_ctx *ctx;
   if (hd_ctx_create(&ctx) != HD_OK)
     bail_out("out of memory");
