@@ -190,6 +190,16 @@ static hd_status read_room(hd_ctx *ctx, const room *all, int ranks, const char *
   return HD_OK;
 }
 
+/* What this rank took goes back where all know that nobody comes to it: they ask for different things, or another host
+ * has no room. */
+static void give_back_room(const hd_group *g, const room *mine, const room *all, int ranks, hd_status status) {
+  bool void_for_all = status == HD_E_USAGE;
+  for (int r = 0; r < ranks; r++)
+    void_for_all |= all[r].status != HD_OK;
+  if (void_for_all && g->rank >= 0 && g->rank == g->leader && mine->status == HD_OK)
+    hd__world_untake(g->world, mine->piece);
+}
+
 /* What to say of a group: its leader takes memory, and each of its ranks tags, where the group spans hosts. */
 static room make_room(hd_group *g, hd_ctx *ctx, uint64_t wants) {
   room mine = {.wants = wants, .number = hd__world_next_group(g->world), .cache = hd__world_cache(g->world)};
@@ -279,15 +289,16 @@ static hd_status enter_room(hd_group *g, hd_ctx *ctx, const room *all, const int
 
 /* All ranks of the parent, or of the world: a list of ranks that is wrong, and so differs, is known to all. */
 static hd_status share_room(hd_group *g, hd_group *parent, hd_ctx *ctx, const int32_t *ranks, uint64_t wants) {
-  room *all = hd__calloc((size_t)(parent ? parent->ranks : g->ranks), sizeof *all);
+  const int asked = parent ? parent->ranks : g->ranks;
+  room *all = hd__calloc((size_t)asked, sizeof *all);
   if (!all)
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for a group of %d ranks", g->ranks);
   room mine = make_room(g, ctx, wants);
   hd_status status = gather_rooms(all, g, parent, ctx, &mine, ranks);
   if (status == HD_OK && g->rank >= 0)
     status = enter_room(g, ctx, all, ranks);
-  else if (status == HD_E_USAGE && g->rank >= 0 && g->rank == g->leader && mine.status == HD_OK)
-    hd__world_untake(g->world, mine.piece); /* nobody enters */
+  else if (status != HD_OK)
+    give_back_room(g, &mine, all, asked, status);
   hd__free(all);
   return status;
 }
@@ -443,8 +454,8 @@ static hd_status share_buffer(hd_group_buffer *b, hd_group *g, hd_ctx *ctx, size
     status = read_room(ctx, all, g->ranks, "a buffer");
   if (status == HD_OK)
     status = hd__world_map(&b->map, g->world, ctx, all[g->leader].piece, "a buffer of the group");
-  else if (status == HD_E_USAGE && g->rank == g->leader && mine.status == HD_OK)
-    hd__world_untake(g->world, mine.piece);
+  else
+    give_back_room(g, &mine, all, g->ranks, status);
   b->stride = stride;
   hd__free(all);
   return status;

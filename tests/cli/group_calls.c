@@ -6,10 +6,13 @@
  *   differ   rank 1 makes another call        late      it makes none
  *   letters  rank 1 expects another message   free      the group goes with memory in use
  *   tags     ranks 0 and 1, on two hosts, make groups and destroy them
- *   unreceived  they do so while a message is on its way */
+ *   unreceived  they do so while a message is on its way
+ *   room     they ask for more memory than rank 1's host has, again and again */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "comm/group.h"
@@ -252,6 +255,22 @@ static void unreceived(void) {
   hd_group_barrier(group, ctx);
 }
 
+/* What the host of rank 1 has no room for, that of rank 0 does not keep. */
+static void no_room(void) {
+  enum { TIMES = HD_WORLD_PIECES + 10 };
+  struct rlimit most;
+  void *memory;
+  hd_group *pair = make_pair();
+  signal(SIGXFSZ, SIG_IGN);
+  getrlimit(RLIMIT_FSIZE, &most);
+  most.rlim_cur = rank == 1 ? 64 << 20 : most.rlim_cur;
+  setrlimit(RLIMIT_FSIZE, &most);
+  for (int i = 0; i < TIMES; i++)
+    expect(hd_group_alloc(&memory, pair, ctx, 100 << 20) == HD_E_NOMEM, "no room for 100 MiB");
+  must(hd_group_alloc(&memory, pair, ctx, 1000));
+  hd_group_destroy(pair);
+}
+
 static void start(const char *backend) {
   const char *timeout = getenv("GROUP_TIMEOUT");
   const hd_group_settings settings = {.backend = backend,
@@ -280,6 +299,8 @@ int main(int argc, char **argv) {
     tags_come_again();
   else if (!strcmp(what, "unreceived"))
     unreceived();
+  else if (!strcmp(what, "room"))
+    no_room();
   else if (strcmp(what, "free"))
     misbehave(what);
   if (getenv("GROUP_MEMORY") && strcmp(what, "free")) {

@@ -271,6 +271,12 @@ END
   grep -q 'rank 1: expected a message of this group from rank 0 to rank 1, found one of a group that is no more' err
 }
 
+@test "memory that one of two hosts has not got is not kept by the other" {
+  need_mpi
+  export HEDDLE_MODULE_PATH=$BUILDDIR/.libs
+  over "a b" "$BUILDDIR/tests/cli/group_calls" room >out 2>err || { cat err; return 1; }
+}
+
 # fake_mpirun WORDS: says that it is of these words, and writes down what it is called with.
 fake_mpirun() {
   printf '#!/bin/sh\n[ "$1" = --version ] && echo "%s" && exit\nprintf "%%s\\n" "$*" >called\nexit 7\n' "$1" >mpi_run
