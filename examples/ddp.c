@@ -6,9 +6,8 @@
 #include <stdlib.h>
 
 static hd_status configure(hd_config **config, hd_ctx *ctx, const char *data) {
-  const char *const settings[][2] = {{"model", "simplenet"}, {"data", data},    {"epochs", "1"},
-                                     {"batch", "256"},       {"lr", "0.01"},    {"optimizer", "sgd"},
-                                     {"threads", "1"},       {"out", "ddp-run"}};
+  const char *const settings[][2] = {{"model", "simplenet"}, {"data", data},       {"epochs", "1"}, {"batch", "256"},
+                                     {"lr", "0.01"},         {"optimizer", "sgd"}, {"threads", "1"}};
   hd_status status = hd_config_create(config, ctx);
   for (size_t i = 0; i < sizeof settings / sizeof *settings && status == HD_OK; i++)
     status = hd_config_set(*config, ctx, settings[i][0], settings[i][1]);
@@ -47,7 +46,8 @@ int main(int argc, char **argv) {
     if (status == HD_OK)
       status = hd_session_save(session, ctx);
     if (status == HD_OK && hd_group_rank(group) == 0)
-      printf("weights_sha256 %s\n", hd_session_report(session)->weights_sha256);
+      printf("weights_sha256 %s\nsaved in %s\n", hd_session_report(session)->weights_sha256,
+             hd_session_report(session)->out);
   }
   if (status != HD_OK)
     fprintf(stderr, "ddp: %s\n", hd_ctx_message(ctx));

@@ -89,6 +89,11 @@ check "all of them say the same losses" test "$say $losses" = "4 1"
   >alone.out 2>&1
 check "and end in the weights of one process" shows ddp "^weights_sha256 $(sed -n 's/^weights_sha256 *//p' alone.out)\$"
 
+"$BUILDDIR/examples/ddp" data >again.out 2>&1
+result $? "ddp runs a second time" "$(cat again.out)"
+first=$(sed -n 's/^saved in //p' ddp.out) second=$(sed -n 's/^saved in //p' again.out)
+check "and saves in another folder" test "$first" != "$second" -a -e "$first/last" -a -e "$second/last"
+
 run devices cpu
 result $? "devices runs" "$(cat devices.out)"
 cpu=$(sed -n 's/^20 steps, the last on cpu: //p' devices.out) corner=$(grep '^the product' devices.out)

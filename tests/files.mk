@@ -35,7 +35,8 @@ unit_tests += tests/fuzz/test_fuzz
 op_tests = tests/op/test_array tests/op/test_expf tests/op/test_gemm tests/op/test_gradients tests/op/test_kernels \
   tests/op/test_network_gradients tests/op/test_updates
 op_tests += tests/op/test_bf16
-script_tests = tests/check-layers.sh tests/check-symbols.sh tests/dist.sh tests/model-files.sh tests/tensors.sh
+script_tests = tests/check-layers.sh tests/check-symbols.sh tests/dist.sh tests/model-files.sh tests/tap-total.sh \
+  tests/tensors.sh
 script_tests += tests/cli/bench.bats tests/cli/doctor.bats tests/cli/errors.bats tests/cli/from-pytorch.bats \
   tests/cli/loader.bats tests/cli/locale.bats tests/cli/losses.bats tests/cli/manual.bats tests/cli/predict.bats \
   tests/cli/signals.bats tests/cli/summary.bats tests/cli/device.bats tests/cli/gpus.bats tests/cli/gpu_sums.bats \
@@ -50,7 +51,7 @@ bits_tests = tests/bits/gpu_digests.sh tests/bits/gpu_native.sh tests/bits/gpus_
   tests/bits/pictures.sh tests/bits/readme.sh tests/bits/recipes.sh tests/bits/transforms.sh
 TESTS = $(unit_tests) $(op_tests) $(script_tests) $(bits_tests)
 check_PROGRAMS += $(unit_tests) $(op_tests) tests/bits/make_data tests/bits/make_idx tests/cli/on_terminal \
-  tests/cli/group_calls tests/cli/host_steps tests/cuda/gpu_calls tests/cli/bad_server tests/golden/print_scores
+  tests/cli/group_calls tests/cli/host_steps tests/cli/bad_server tests/golden/print_scores
 EXTRA_DIST += $(script_tests) $(bits_tests) tests/mpi_lib.sh tests/bits/experiments.sh tests/tap.h tests/tap.sh \
   tests/scratch.h tests/cli/run-bats tests/cli/cli.bash tests/cli/ranks.bash tests/golden/networks.json
 

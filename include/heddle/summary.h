@@ -1,4 +1,5 @@
-/* What a network is and what it costs, before a byte of data is read or a step is run.
+/* What a network is and what it costs, before a step is run; and, unless samples go through transforms, before a byte
+ * of data is read.
  *
  *     hd_summary *summary;
  *     hd_summary_create(&summary, ctx, config, NULL);
@@ -31,12 +32,14 @@ typedef struct hd_summary_layer {
 } hd_summary_layer;
 
 /* What a session allocates for a training run, in bytes, to the byte (hd_report.memory_bytes). Not in it: the data set,
- * the program itself, its libraries, its threads' stacks. */
+ * the program itself, its libraries, its threads' stacks; nor, without transforms, what pictures are decoded in that
+ * are not kept. */
 typedef struct hd_memory {
   int64_t weights_bytes;     /* two versions */
   int64_t optimizer_bytes;   /* two versions of its state */
   int64_t packed_bytes;      /* copies of weights as the kernels read them, two versions */
   int64_t activations_bytes; /* of all threads, with their gradients */
+  int64_t samples_bytes;     /* of all threads, where samples go through transforms */
   int64_t gradients_bytes;   /* of parameters, per shard, waiting to be added */
   int64_t evaluation_bytes;
   int64_t checkpoint_bytes; /* copies that are saved while training goes on */
@@ -55,10 +58,12 @@ typedef struct hd_summary {
   hd_memory memory;
 } hd_summary;
 
-/* Of the configuration it uses model, recipe, batch, shards, accumulate, threads, optimizer, momentum and
- * clip-grad-norm. `input` (channels, height, width) takes the place of the model's own, NULL: it does not. The caller
- * owns the summary with all that it points to, and ends it with hd_summary_destroy (NULL allowed). Errors are those of
- * a session: HD_E_FORMAT and HD_E_SHAPE name the model's file and line. */
+/* Of the configuration it uses model, recipe, batch, shards, accumulate, threads, optimizer, momentum, clip-grad-norm
+ * and precision; transforms and eval-transforms, and with them data, data-dir, cache, on-error and val-split: what
+ * transforms need depends on the samples' shape, so the data is opened then, as a session opens it. `input` (channels,
+ * height, width) takes the place of the model's own, NULL: it does not. The caller owns the summary with all that it
+ * points to, and ends it with hd_summary_destroy (NULL allowed). Errors are those of a session: HD_E_FORMAT and
+ * HD_E_SHAPE name the model's file and line. */
 HD_API hd_status hd_summary_create(hd_summary **out, hd_ctx *ctx, const hd_config *config, const int32_t input[3]);
 HD_API void hd_summary_destroy(hd_summary *summary);
 

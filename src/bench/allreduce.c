@@ -1,9 +1,5 @@
 /* What sums over the ranks of a group take: see bench.h for what is measured. Every sum is checked, its terms are small
  * integers. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
-#include <sched.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -12,6 +8,7 @@
 #include "heddle/bench.h"
 #include "sys/clock.h"
 #include "sys/cpu_name.h"
+#include "sys/cpu_set.h"
 #include "train/scaling.h"
 
 static const int64_t sizes[HD_BENCH_ALLREDUCE_SIZES] = {4, 64, 1024, 16384, 65536, 262144, 1 << 20, 4 << 20, 32 << 20};
@@ -90,16 +87,17 @@ static hd_status measure(hd_bench_allreduce_result *out, bench *b) {
 
 /* Each rank on a CPU of its own, as mpirun does it, where there are enough. */
 static int bind_to_cpu(int rank, int ranks) {
-  cpu_set_t all, one;
-  if (sched_getaffinity(0, sizeof all, &all) != 0)
+  hd_cpu_set all, one;
+  if (!hd__cpu_set_read(&all))
     return 0;
-  const int cpus = CPU_COUNT(&all);
-  CPU_ZERO(&one);
-  for (int cpu = 0, at = 0; cpus >= ranks && cpu < CPU_SETSIZE; cpu++)
-    if (CPU_ISSET(cpu, &all) && at++ == rank)
-      CPU_SET(cpu, &one);
-  if (CPU_COUNT(&one) == 1)
-    sched_setaffinity(0, sizeof one, &one);
+  const int cpus = hd__cpu_set_count(&all);
+  int mine = -1;
+  for (int cpu = 0, at = 0; cpus >= ranks && cpu < HD_CPU_SET_CPUS; cpu++)
+    if (hd__cpu_set_has(&all, cpu) && at++ == rank)
+      mine = cpu;
+  hd__cpu_set_one(&one, mine);
+  if (mine >= 0)
+    hd__cpu_set_bind(&one);
   return cpus;
 }
 

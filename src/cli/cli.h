@@ -44,6 +44,9 @@ int cli_launch_ranks(hd_ctx *ctx, int ranks, int max_restarts, char *const *argv
  * exit code. */
 int cli_end(int code);
 
+/* Lets a bus error, which ends the process, say which file became shorter while it was read. */
+void cli_catch_bus_errors(void);
+
 /* An option of one command that is no setting of a run: `take` gets each value (NULL where `arg` is NULL: a flag) and
  * returns -1, or complains and returns an exit code. */
 typedef struct cli_extra {

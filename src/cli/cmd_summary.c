@@ -103,6 +103,7 @@ static void print_memory(const hd_summary *s) {
                {"state of the optimizer, two versions", m->optimizer_bytes},
                {"weights packed for the kernels, two versions", m->packed_bytes},
                {"activations and their gradients", m->activations_bytes},
+               {"samples on their way through transforms", m->samples_bytes},
                {"gradients of parameters", m->gradients_bytes},
                {"evaluation", m->evaluation_bytes},
                {"copies for checkpoints", m->checkpoint_bytes},
@@ -163,9 +164,10 @@ static int run(void *self, hd_ctx *ctx, hd_config *config, int count, char **ope
 }
 
 int cli_summary(int argc, char **argv) {
-  static const char *const options[] = {"model",      "recipe",         "batch",      "shards",    "optimizer",
-                                        "momentum",   "clip-grad-norm", "parameters", "precision", "threads",
-                                        "accumulate", "json",           NULL};
+  static const char *const options[] = {
+      "model",           "recipe",     "batch",     "shards",  "optimizer",  "momentum",
+      "clip-grad-norm",  "parameters", "precision", "threads", "accumulate", "transforms",
+      "eval-transforms", "data",       "data-dir",  "json",    NULL};
   request r = {0};
   const cli_extra extra[] = {
       {"input", "CxHxW", "samples of this shape instead of the model's, for example 1x28x28", take_input, &r}, {0}};

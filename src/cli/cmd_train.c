@@ -421,18 +421,15 @@ static int run(hd_ctx *ctx, const hd_config *config, int is_rank) {
   return code;
 }
 
-/* A rank of ranks that somebody started takes their number, and goes on with the run that they were started again
- * for. */
+/* A rank of ranks that somebody started takes their number, unless it was told one (which hd_ddp holds against them),
+ * and goes on with the run that they were started again for. */
 static int join_ranks(hd_config *config, hd_ctx *ctx, int ranks) {
   char text[16];
   const char *again = getenv("HEDDLE_RESTART");
-  const int asked = atoi(hd_config_get(config, "procs"));
+  hd_status status = HD_OK;
   snprintf(text, sizeof text, "%d", ranks);
-  if (asked > 1 && asked != ranks) {
-    cli_complain("--procs expects %d, the ranks that were started, found %d; leave it out", ranks, asked);
-    return CLI_USAGE;
-  }
-  hd_status status = hd_config_set(config, ctx, "procs", text);
+  if (atoi(hd_config_get(config, "procs")) <= 1)
+    status = hd_config_set(config, ctx, "procs", text);
   if (status == HD_OK && again && *again)
     status = hd_config_set(config, ctx, "resume", again);
   return status == HD_OK ? -1 : cli_fail(status, hd_ctx_message(ctx));

@@ -60,6 +60,7 @@ int main(int argc, char **argv) {
   signal(SIGPIPE, SIG_IGN); /* a closed pipe is an error of the write, not the end of a training run */
   signal(SIGXFSZ, SIG_IGN); /* and so is a limit on the size of files */
   signal(SIGCHLD, SIG_DFL); /* whoever started this may have ignored it: then nobody would know how a rank ended */
+  cli_catch_bus_errors();
   if (argc < 2) {
     complain_of_command("none");
     return CLI_USAGE;

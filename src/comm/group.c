@@ -16,6 +16,7 @@
 #include "comm/hosts.h"
 #include "comm/message.h"
 #include "comm/rendezvous.h"
+#include "sys/cpu_set.h"
 
 enum { MOST_SLOT_BYTES = 256 << 10, LEAST_SLOT_BYTES = 16 << 10, ALL_SLOT_BYTES = 64 << 20, PAGE_BYTES = 4096 };
 enum { LINE_BYTES = 128 };
@@ -119,8 +120,8 @@ static size_t lay_out(hd_group *g, char *base) {
 
 /* More ranks than CPUs: nobody looks out for long. */
 static bool is_crowded(int ranks) {
-  cpu_set_t set;
-  return sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) < ranks;
+  hd_cpu_set set;
+  return hd__cpu_set_read(&set) && hd__cpu_set_count(&set) < ranks;
 }
 
 /* A group without memory yet. */
@@ -187,6 +188,16 @@ static hd_status read_room(hd_ctx *ctx, const room *all, int ranks, const char *
     if (all[r].status != HD_OK)
       return hd__world_no_piece(ctx, (hd_status)all[r].status, what);
   return HD_OK;
+}
+
+/* What this rank took goes back where all know that nobody comes to it: they ask for different things, or another host
+ * has no room. */
+static void give_back_room(const hd_group *g, const room *mine, const room *all, int ranks, hd_status status) {
+  bool void_for_all = status == HD_E_USAGE;
+  for (int r = 0; r < ranks; r++)
+    void_for_all |= all[r].status != HD_OK;
+  if (void_for_all && g->rank >= 0 && g->rank == g->leader && mine->status == HD_OK)
+    hd__world_untake(g->world, mine->piece);
 }
 
 /* What to say of a group: its leader takes memory, and each of its ranks tags, where the group spans hosts. */
@@ -278,15 +289,16 @@ static hd_status enter_room(hd_group *g, hd_ctx *ctx, const room *all, const int
 
 /* All ranks of the parent, or of the world: a list of ranks that is wrong, and so differs, is known to all. */
 static hd_status share_room(hd_group *g, hd_group *parent, hd_ctx *ctx, const int32_t *ranks, uint64_t wants) {
-  room *all = hd__calloc((size_t)(parent ? parent->ranks : g->ranks), sizeof *all);
+  const int asked = parent ? parent->ranks : g->ranks;
+  room *all = hd__calloc((size_t)asked, sizeof *all);
   if (!all)
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for a group of %d ranks", g->ranks);
   room mine = make_room(g, ctx, wants);
   hd_status status = gather_rooms(all, g, parent, ctx, &mine, ranks);
   if (status == HD_OK && g->rank >= 0)
     status = enter_room(g, ctx, all, ranks);
-  else if (status == HD_E_USAGE && g->rank >= 0 && g->rank == g->leader && mine.status == HD_OK)
-    hd__world_untake(g->world, mine.piece); /* nobody enters */
+  else if (status != HD_OK)
+    give_back_room(g, &mine, all, asked, status);
   hd__free(all);
   return status;
 }
@@ -442,8 +454,8 @@ static hd_status share_buffer(hd_group_buffer *b, hd_group *g, hd_ctx *ctx, size
     status = read_room(ctx, all, g->ranks, "a buffer");
   if (status == HD_OK)
     status = hd__world_map(&b->map, g->world, ctx, all[g->leader].piece, "a buffer of the group");
-  else if (status == HD_E_USAGE && g->rank == g->leader && mine.status == HD_OK)
-    hd__world_untake(g->world, mine.piece);
+  else
+    give_back_room(g, &mine, all, g->ranks, status);
   b->stride = stride;
   hd__free(all);
   return status;

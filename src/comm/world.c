@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
-#include <sched.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,6 +22,7 @@
 #include "comm/watch.h"
 #include "heddle/topology.h"
 #include "sys/clock.h"
+#include "sys/cpu_set.h"
 #include "sys/process.h"
 #include "sys/spawn.h"
 
@@ -47,13 +47,13 @@ typedef struct world_place { /* in the exchange */
 /* A part of the file. */
 typedef struct world_piece {
   atomic_int held;      /* HELD_BY(so many ranks); FREE; or TAKING: somebody is about to */
-  int64_t offset, room; /* room: of it all */
+  int64_t offset, room; /* room: of it all; NO_ROOM: the file could not grow for it */
   int64_t bytes;        /* that were asked for */
   uint64_t number;      /* later pieces have higher ones */
   char name[HD_WORLD_NAME_BYTES];
 } world_piece;
 
-enum { TAKING = -1, FREE = 0 };
+enum { TAKING = -1, FREE = 0, NO_ROOM = -1 };
 #define HELD_BY(ranks) ((ranks) + 1) /* 1: the last one gives it back */
 
 typedef struct world_head {
@@ -362,7 +362,7 @@ hd_status hd__world_meet(hd_world *w, hd_ctx *ctx) {
   return hd__world_gather(all, w, ctx, "", 1);
 }
 
-/* The smallest free piece that has room, taken; NULL: there is none. */
+/* The smallest free piece that has room, or with NO_ROOM one without any, taken; NULL: there is none. */
 static world_piece *reuse(hd_world *w, int64_t bytes) {
   const int count = atomic_load(&w->head->pieces);
   for (;;) {
@@ -370,7 +370,9 @@ static world_piece *reuse(hd_world *w, int64_t bytes) {
     world_piece *best = NULL;
     for (int i = 0; i < count && i < HD_WORLD_PIECES; i++) {
       world_piece *p = &w->piece[i];
-      if (atomic_load(&p->held) == FREE && p->room >= bytes && (!best || p->room < best->room))
+      if (atomic_load(&p->held) != FREE || (bytes == NO_ROOM && p->room != NO_ROOM))
+        continue;
+      if (p->room >= bytes && (!best || p->room < best->room))
         best = p;
     }
     if (!best || atomic_compare_exchange_strong(&best->held, &free, TAKING))
@@ -395,21 +397,41 @@ hd_status hd__world_no_piece(hd_ctx *ctx, hd_status why, const char *what) {
                         what);
 }
 
-/* Several ranks may do so at once: the file never becomes shorter, as ftruncate would make it for who comes late. */
-static hd_status lengthen(world_piece **out, hd_world *w, hd_ctx *ctx, int64_t bytes) {
-  const int64_t align = HD_SEGMENT_ALIGN, room = (bytes + align - 1) / align * align;
+/* One more, taken; NULL: there are too many. */
+static world_piece *add_piece(hd_world *w) {
+  world_piece *spoiled = reuse(w, NO_ROOM);
+  if (spoiled)
+    return spoiled;
   const int which = atomic_fetch_add(&w->head->pieces, 1);
   if (which >= HD_WORLD_PIECES) {
     atomic_fetch_sub(&w->head->pieces, 1);
-    return too_many_pieces(ctx);
+    return NULL;
   }
-  world_piece *p = &w->piece[which];
-  atomic_store(&p->held, TAKING);
+  atomic_store(&w->piece[which].held, TAKING);
+  return &w->piece[which];
+}
+
+/* The file did not grow: the piece is there for who asks for less, and so is its place, if nobody came behind it. */
+static void give_up_piece(hd_world *w, world_piece *p, int64_t end) {
+  atomic_compare_exchange_strong(&w->head->used, &end, p->offset);
+  p->room = NO_ROOM;
+  atomic_store(&p->held, FREE);
+}
+
+/* Several ranks may do so at once: the file never becomes shorter, as ftruncate would make it for who comes late. */
+static hd_status lengthen(world_piece **out, hd_world *w, hd_ctx *ctx, int64_t bytes) {
+  const int64_t align = HD_SEGMENT_ALIGN, room = (bytes + align - 1) / align * align;
+  world_piece *p = add_piece(w);
+  if (!p)
+    return too_many_pieces(ctx);
   p->offset = atomic_fetch_add(&w->head->used, room + align);
-  if (pwrite(w->fd, "", 1, (off_t)(p->offset + room + align - 1)) !=
-      1) /* behind it, where pages are never given back */
+  const int64_t end = p->offset + room + align; /* the last page is never given back */
+  if (pwrite(w->fd, "", 1, (off_t)(end - 1)) != 1) {
+    const int why = errno;
+    give_up_piece(w, p, end);
     return hd__fail(ctx, HD_E_NOMEM, "expected %lld MiB of memory for the ranks to share, found: %s",
-                    (long long)(bytes >> 20), strerror(errno));
+                    (long long)(bytes >> 20), strerror(why));
+  }
   p->room = room;
   *out = p;
   return HD_OK;
@@ -501,13 +523,13 @@ double hd__world_patience(const hd_world *w) { return w->patience_s; }
 /* -1 where the CPUs that this thread may use live under several. */
 static int find_cache(void) {
   hd_topology *machine;
-  cpu_set_t may;
+  hd_cpu_set may;
   int cache = -2;
-  if (sched_getaffinity(0, sizeof may, &may) != 0 || hd_topology_create(&machine, NULL) != HD_OK)
+  if (!hd__cpu_set_read(&may) || hd_topology_create(&machine, NULL) != HD_OK)
     return -1;
   for (int i = 0; i < machine->cpus; i++) {
     const hd_cpu *cpu = &machine->cpu[i];
-    if (cpu->cpu < CPU_SETSIZE && CPU_ISSET(cpu->cpu, &may))
+    if (hd__cpu_set_has(&may, cpu->cpu))
       cache = cache == -2 || cache == cpu->l3 ? cpu->l3 : -1;
   }
   hd_topology_destroy(machine);

@@ -14,6 +14,7 @@
 
 #include "base/alloc.h"
 #include "sys/clock.h"
+#include "sys/cpu_set.h"
 #include "sys/fpmode.h"
 #include "sys/relax.h"
 #include "sys/segment.h"
@@ -237,18 +238,20 @@ int32_t hd__ring_sleeping(hd_ring *r) {
   return sleeping;
 }
 
-/* A place that the system refuses is none: the worker runs anywhere. Signals are for the program's own threads. */
+/* A place that the system refuses is none: the worker runs anywhere. Signals are for the program's own threads, but
+ * that of a mapped file that became shorter: it is for who reads there, and blocked it would end the process
+ * unheard. */
 static int start_worker(worker *w) {
   sigset_t all, before;
   pthread_attr_t attr;
   pthread_attr_init(&attr);
-  if (w->cpu >= 0 && w->cpu < CPU_SETSIZE) {
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    CPU_SET(w->cpu, &set);
-    pthread_attr_setaffinity_np(&attr, sizeof set, &set);
+  if (w->cpu >= 0) {
+    hd_cpu_set set;
+    hd__cpu_set_one(&set, w->cpu);
+    pthread_attr_setaffinity_np(&attr, sizeof set, (const cpu_set_t *)&set);
   }
   sigfillset(&all);
+  sigdelset(&all, SIGBUS);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   int error = pthread_create(&w->thread, &attr, work, w);
   if (error && w->cpu >= 0)

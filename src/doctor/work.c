@@ -15,6 +15,7 @@
 
 #include "base/alloc.h"
 #include "sys/clock.h"
+#include "sys/cpu_set.h"
 #include "sys/meeting.h"
 
 enum {
@@ -103,12 +104,10 @@ struct team {
 
 static void *run_member(void *arg) {
   member *m = arg;
-  cpu_set_t set;
-  CPU_ZERO(&set);
+  hd_cpu_set set;
+  hd__cpu_set_one(&set, m->cpu);
   if (m->cpu >= 0)
-    CPU_SET(m->cpu, &set);
-  if (m->cpu >= 0)
-    pthread_setaffinity_np(pthread_self(), sizeof set, &set);
+    hd__cpu_set_bind(&set);
   int go;
   while (!(go = atomic_load(&m->of->go)))
     sched_yield();

@@ -41,7 +41,7 @@ static void lay_out_lane(hd_exec *exec, bump *b, int index) {
   lane->arena = take(b, &b->by.activations, plan->arena_bytes * exec->group_rows);
   lane->scratch = take(b, &b->by.activations, plan->scratch_bytes);
   lane->targets = take(b, &b->by.activations, exec->group_rows * exec->target_bytes);
-  lane->fetch = take(b, &b->by.activations, exec->settings.fetch_bytes);
+  lane->fetch = take(b, &b->by.fetch, exec->settings.fetch_bytes);
   lane->tile = take(b, &b->by.bookkeeping, TILE_ELEMS * (int64_t)sizeof *lane->tile);
   lane->other_tile = take(b, &b->by.bookkeeping,
                           plan->grad_elems > plan->trained_elems ? TILE_ELEMS * (int64_t)sizeof *lane->tile : 0);
@@ -180,6 +180,7 @@ hd_status hd__exec_measure(hd_exec_memory *out, hd_ctx *ctx, const hd_plan *plan
     lay_out_common(&exec, &common);
     lay_out_own(&exec, &own);
     *out = (hd_exec_memory){.activations = common.by.activations + own.by.activations,
+                            .fetch = common.by.fetch + own.by.fetch,
                             .gradients = common.by.gradients + own.by.gradients,
                             .bookkeeping = common.by.bookkeeping + own.by.bookkeeping};
     out->mapped = (int64_t)(hd__segment_bytes((size_t)common.used) + hd__segment_bytes((size_t)own.used));

@@ -119,6 +119,7 @@ hd_status hd__exec_evaluate(hd_exec *exec, hd_ctx *ctx, const hd_driver *driver,
 /* What an executor takes, by use; the sum is the segment's size before rounding to pages. */
 typedef struct hd_exec_memory {
   int64_t activations; /* arenas, batch memory, scratch */
+  int64_t fetch;       /* what the fetch asked for */
   int64_t gradients;   /* sums that wait to be folded */
   int64_t bookkeeping;
   int64_t mapped; /* all of it, in whole pages */

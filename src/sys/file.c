@@ -36,13 +36,17 @@ static hd_status io_error(hd_ctx *ctx, const char *path, const char *expected) {
   return hd__fail(ctx, HD_E_IO, "%s: expected %s, found: %s; %s", path, expected, strerror(why), remedy_for(why));
 }
 
+static const char *kind_text(mode_t mode) {
+  return S_ISDIR(mode) ? "a folder" : S_ISLNK(mode) ? "a link" : S_ISREG(mode) ? "a file" : "something else";
+}
+
 static hd_status map_open(hd_mapping *out, hd_ctx *ctx, const char *path, int fd) {
   struct stat info;
   if (fstat(fd, &info) != 0)
     return io_error(ctx, path, "a readable file");
   if (!S_ISREG(info.st_mode))
     return hd__fail(ctx, HD_E_IO, "%s: expected a regular file, found %s; check the path", path,
-                    S_ISDIR(info.st_mode) ? "a folder" : "something else");
+                    kind_text(info.st_mode));
   *out = (hd_mapping){NULL, (size_t)info.st_size};
   if (info.st_size == 0)
     return HD_OK;
@@ -162,8 +166,19 @@ hd_status hd__file_folder_begin(char temporary[HD_PATH_BYTES], hd_ctx *ctx, cons
   return mkdir(temporary, 0777) == 0 ? HD_OK : io_error(ctx, path, "to create the folder");
 }
 
+hd_status hd__file_check_place(hd_ctx *ctx, const char *path, bool for_link) {
+  struct stat there;
+  if (lstat(path, &there) != 0 || S_ISLNK(there.st_mode) || (!for_link && S_ISDIR(there.st_mode)))
+    return HD_OK;
+  return hd__fail(ctx, HD_E_IO,
+                  "%s: expected a %s or nothing in its place, found %s; move that away, or choose another "
+                  "folder for the run",
+                  path, for_link ? "link" : "folder", kind_text(there.st_mode));
+}
+
 hd_status hd__file_folder_commit(hd_ctx *ctx, const char *temporary, const char *path) {
   char old[HD_PATH_BYTES + 8];
+  HD_TRY(hd__file_check_place(ctx, path, false));
   snprintf(old, sizeof old, "%s.old", temporary);
   int fd = open(temporary, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd >= 0) {
@@ -240,6 +255,7 @@ hd_status hd__file_lock_folder(int *lock, hd_ctx *ctx, const char *path, double 
 
 hd_status hd__file_link(hd_ctx *ctx, const char *target, const char *path) {
   char temporary[HD_PATH_BYTES];
+  HD_TRY(hd__file_check_place(ctx, path, true));
   HD_TRY(temporary_name(temporary, ctx, path));
   unlink(temporary);
   if (symlink(target, temporary) != 0)

@@ -5,6 +5,7 @@
 #ifndef HD_SYS_FILE_H
 #define HD_SYS_FILE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 
@@ -37,7 +38,11 @@ hd_status hd__file_join(char out[HD_PATH_BYTES], hd_ctx *ctx, const char *folder
 /* Starts a folder that will be `path`: makes and names a temporary one beside it. */
 hd_status hd__file_folder_begin(char temporary[HD_PATH_BYTES], hd_ctx *ctx, const char *path);
 
-/* Syncs it and gives it its final name, replacing a folder of that name. */
+/* Whether a folder, or a link, may take this place: nothing is there, a link, or for a folder one of its kind. Anything
+ * else is somebody's, and HD_E_IO. */
+hd_status hd__file_check_place(hd_ctx *ctx, const char *path, bool for_link);
+
+/* Syncs it and gives it its final name, replacing a folder of that name, and nothing else. */
 hd_status hd__file_folder_commit(hd_ctx *ctx, const char *temporary, const char *path);
 
 /* Removes what processes that were killed left behind in a folder: temporary files and folders. Only for a folder that
@@ -51,7 +56,7 @@ hd_status hd__file_lock_folder(int *lock, hd_ctx *ctx, const char *path, double 
 /* Removes a folder of plain files and links and what is in it; silent, for clean-up. */
 void hd__file_remove_folder(const char *path);
 
-/* Points the link `path` at `target`, atomically. */
+/* Points the link `path` at `target`, atomically, replacing a link and nothing else. */
 hd_status hd__file_link(hd_ctx *ctx, const char *target, const char *path);
 
 int hd__file_exists(const char *path);

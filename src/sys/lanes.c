@@ -6,7 +6,6 @@
 
 #include <omp.h>
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -16,6 +15,7 @@
 #include "base/alloc.h"
 #include "base/number.h"
 #include "sys/claim.h"
+#include "sys/cpu_set.h"
 #include "sys/fpmode.h"
 #include "sys/topology.h"
 
@@ -290,18 +290,15 @@ const char *hd__lanes_refused(const hd_lanes *lanes) {
 }
 
 /* Binds this thread to a CPU; *before is what it was bound to. False where it stays as it was. */
-static bool bind(int cpu, cpu_set_t *before) {
-  cpu_set_t set;
-  if (cpu >= CPU_SETSIZE || sched_getaffinity(0, sizeof *before, before) != 0)
-    return false;
-  CPU_ZERO(&set);
-  CPU_SET(cpu, &set);
-  return sched_setaffinity(0, sizeof set, &set) == 0;
+static bool bind(int cpu, hd_cpu_set *before) {
+  hd_cpu_set set;
+  hd__cpu_set_one(&set, cpu);
+  return hd__cpu_set_read(before) && hd__cpu_set_bind(&set);
 }
 
 /* One lane's part of a region. */
 static void run_lane(hd_lanes *lanes, int lane, void (*work)(void *, int), void *arg) {
-  cpu_set_t before;
+  hd_cpu_set before;
   const bool wants = lanes->lane[lane].cpu >= 0, bound = wants && bind(lanes->lane[lane].cpu, &before);
   if (wants && !bound)
     atomic_store(&lanes->lane_refused, true);
@@ -309,7 +306,7 @@ static void run_lane(hd_lanes *lanes, int lane, void (*work)(void *, int), void 
   work(arg, lane);
   hd__fpmode_leave(mode);
   if (bound)
-    sched_setaffinity(0, sizeof before, &before);
+    hd__cpu_set_bind(&before);
 }
 
 hd_status hd__lanes_run(hd_lanes *lanes, hd_ctx *ctx, void (*work)(void *arg, int lane), void *arg) {

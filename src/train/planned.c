@@ -112,7 +112,7 @@ int64_t hd__planned_gpu_samples(const hd_plan *plan, int64_t least) {
   return samples > least ? samples : least;
 }
 
-static int64_t sum_of(const hd_exec_memory *m) { return m->activations + m->gradients + m->bookkeeping; }
+static int64_t sum_of(const hd_exec_memory *m) { return m->activations + m->fetch + m->gradients + m->bookkeeping; }
 
 hd_status hd__planned_memory(hd_memory *out, hd_ctx *ctx, const hd_planned *p) {
   hd_exec_memory train, eval;
@@ -123,11 +123,13 @@ hd_status hd__planned_memory(hd_memory *out, hd_ctx *ctx, const hd_planned *p) {
                      .optimizer_bytes = 2 * p->plan->trained_elems * (int64_t)sizeof(float) * p->states,
                      .packed_bytes = 2 * p->plan->packed_elems * (int64_t)sizeof(float),
                      .activations_bytes = train.activations,
+                     .samples_bytes = train.fetch,
                      .gradients_bytes = train.gradients,
                      .evaluation_bytes = sum_of(&eval),
                      .checkpoint_bytes = hd__saver_bytes(p->plan, p->states)};
   out->total_bytes = (int64_t)hd__segment_bytes((size_t)store) + train.mapped + eval.mapped + out->checkpoint_bytes;
   out->other_bytes = out->total_bytes - out->weights_bytes - out->optimizer_bytes - out->packed_bytes -
-                     out->activations_bytes - out->gradients_bytes - out->evaluation_bytes - out->checkpoint_bytes;
+                     out->activations_bytes - out->samples_bytes - out->gradients_bytes - out->evaluation_bytes -
+                     out->checkpoint_bytes;
   return HD_OK;
 }

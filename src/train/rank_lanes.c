@@ -1,14 +1,11 @@
 /* Placing the lanes of all ranks at once: see rank_lanes.h. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include "train/rank_lanes.h"
 
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "sys/cpu_set.h"
 
 /* What rank 0 writes for all; the lanes of rank r are [r * lanes, (r + 1) * lanes), its workers likewise. */
 typedef struct places {
@@ -18,15 +15,14 @@ typedef struct places {
 
 /* Whether all ranks may use the same CPUs. */
 static hd_status compare_masks(bool *same, hd_ctx *ctx, hd_world *world) {
-  cpu_set_t mine, *all = hd__malloc((size_t)hd__world_ranks(world) * sizeof *all);
+  hd_cpu_set mine, *all = hd__malloc((size_t)hd__world_ranks(world) * sizeof *all);
   if (!all)
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for the CPUs of %d ranks", hd__world_ranks(world));
-  CPU_ZERO(&mine);
-  sched_getaffinity(0, sizeof mine, &mine);
+  hd__cpu_set_read(&mine);
   hd_status status = hd__world_gather(all, world, ctx, &mine, sizeof mine);
   *same = true;
   for (int r = 1; r < hd__world_ranks(world) && status == HD_OK; r++)
-    *same &= CPU_EQUAL(&all[r], &all[0]) != 0;
+    *same &= memcmp(&all[r], &all[0], sizeof mine) == 0;
   hd__free(all);
   return status;
 }

@@ -183,6 +183,7 @@ static hd_status open_folder(hd_session *s, hd_ctx *ctx) {
     HD_TRY(hd__file_lock_folder(&s->lock, ctx, s->out, 0));
   if (s->lock >= 0)
     hd__file_remove_leftovers(s->out);
+  HD_TRY(hd__saver_check_run(ctx, s->out));
   HD_TRY(hd__file_join(path, ctx, s->out, "metrics.jsonl"));
   HD_TRY(hd__file_write(ctx, path, keep_lines, s));
   HD_TRY(hd__checkpoint_announce(ctx, s->out, s->record));

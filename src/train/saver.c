@@ -110,6 +110,31 @@ static bool is_step(int64_t *step, const char *name) {
   return !strcmp(own, name);
 }
 
+/* A name that checkpoints of any step are saved under: theirs, or a link to one of them. */
+static bool is_ours(bool *is_link, const char *name) {
+  int64_t step;
+  *is_link = !strcmp(name, "last") || !strcmp(name, "best");
+  return *is_link || is_step(&step, name);
+}
+
+hd_status hd__saver_check_run(hd_ctx *ctx, const char *run) {
+  char path[HD_PATH_BYTES];
+  bool is_link;
+  hd_status status = HD_OK;
+  DIR *folder = opendir(run);
+  struct dirent *entry;
+  while (folder && status == HD_OK && (entry = readdir(folder))) {
+    if (!is_ours(&is_link, entry->d_name))
+      continue;
+    status = hd__file_join(path, ctx, run, entry->d_name);
+    if (status == HD_OK)
+      status = hd__file_check_place(ctx, path, is_link);
+  }
+  if (folder)
+    closedir(folder);
+  return status;
+}
+
 /* Removes checkpoints beyond the newest `keep`, never what `last` and `best` name. */
 static void prune(const hd_saver *saver) {
   char best[256] = "", last[256] = "", path[HD_PATH_BYTES + 32];

@@ -35,6 +35,10 @@ typedef struct hd_saver {
 /* Bytes of the copies that a saver keeps: one version in home order, one in file order. */
 int64_t hd__saver_bytes(const hd_plan *plan, int states);
 
+/* What a run's folder holds under the names of checkpoints must be such, before the first step: a file of that name is
+ * never replaced. */
+hd_status hd__saver_check_run(hd_ctx *ctx, const char *run);
+
 /* `run` is the run's folder, which exists. */
 hd_status hd__saver_init(hd_saver *saver, hd_ctx *ctx, hd_store *store, hd_op update, const char *run, int keep);
 

@@ -573,8 +573,8 @@ hd_status hd_ddp(hd_session **out, hd_ctx *ctx, const hd_config *config, const h
   *out = NULL;
   if (ranks > 1 && ranks != hd_group_size(group))
     return hd__fail(ctx, HD_E_USAGE,
-                    "--procs expects the number of ranks that were started, %d, found %lld; start them with `heddle "
-                    "launch` or hd_spawn, and give their group to hd_ddp",
+                    "--procs expects the number of ranks that were started, %d, found %lld; leave it out, or start "
+                    "as many with `heddle launch` or hd_spawn and give their group to hd_ddp",
                     hd_group_size(group), (long long)ranks);
   return hd__session_create_in(out, ctx, config, hd__group_world(group));
 }

@@ -1,5 +1,6 @@
 /* Summaries: the graph as written, with the gradients that training would need, each node's cost given to the layer
- * that it came from; and the plan of a run, whose memory is measured and not taken. */
+ * that it came from; and the plan of a run, whose memory is measured and not taken. What transforms need follows from
+ * the data's shape, so where there are any the data is opened. */
 #include "heddle/own_op.h"
 #include "heddle/summary.h"
 
@@ -8,6 +9,7 @@
 #include "base/alloc.h"
 #include "graph/model.h"
 #include "graph/op.h"
+#include "train/augment.h"
 #include "train/network.h"
 #include "train/planned.h"
 #include "train/schedule.h"
@@ -19,6 +21,7 @@ typedef struct owner {
   hd_network network;
   hd_graph *graph; /* with gradients, nothing fused: names of layers */
   const hd_kernels *kernels;
+  int64_t train_fetch, eval_fetch; /* bytes that transforms need */
 } owner;
 
 static hd_status parse(hd_graph **out, owner *o, hd_ctx *ctx, const int32_t input[3]) {
@@ -28,6 +31,8 @@ static hd_status parse(hd_graph **out, owner *o, hd_ctx *ctx, const int32_t inpu
     shape.dim[i] = input[i];
   HD_TRY(input ? hd__model_parse_for(out, ctx, n->text, n->length, n->source, &shape)
                : hd__model_parse(out, NULL, ctx, n->text, n->length, n->source));
+  if (n->target.of_classes)
+    hd__graph_soften_labels(*out);
   hd_status status = hd__planned_rules(*out, ctx, o->config);
   if (status != HD_OK) {
     hd__graph_destroy(*out);
@@ -119,11 +124,47 @@ static hd_status make_plan(hd_plan **out, owner *o, hd_ctx *ctx, const int32_t i
   return hd__plan_create(out, ctx, graph, o->kernels, &settings);
 }
 
+/* What a split's samples need on their way through the transforms, if that is more than others do; and what becomes of
+ * their labels. */
+static hd_status raise_fetch(int64_t *bytes, owner *o, hd_ctx *ctx, const hd_data *data, const hd_dataset *split,
+                             hd_pipeline_mode mode) {
+  const hd_augment lists = hd__augment_of(o->config);
+  const double *mean = hd__data_mean(data), *std = hd__data_std(data);
+  hd_feed feed;
+  HD_TRY(hd__feed_init(&feed, ctx, split, o->kernels, mean, std));
+  hd_status status = hd__augment_feed(&feed, ctx, &lists, mode, mean, std, 0);
+  const int64_t needed = status == HD_OK ? hd__feed_scratch_bytes(&feed) : 0;
+  *bytes = needed > *bytes ? needed : *bytes;
+  if (status == HD_OK && mode == HD_PIPELINE_TRAINING)
+    o->network.target.of_classes = hd__augment_of_classes(&feed);
+  hd__feed_fini(&feed);
+  return status;
+}
+
+static hd_status measure_fetch(owner *o, hd_ctx *ctx) {
+  hd_data_request request = hd__config_data(o->config);
+  hd_data *data;
+  if (!hd__config_has(o->config, HD_OPT_transforms) && !hd__config_has(o->config, HD_OPT_eval_transforms))
+    return HD_OK;
+  request.ignored = o->network.target.ignored;
+  HD_TRY(hd__data_open(&data, ctx, &request));
+  const hd_dataset *train = hd__data_train(data);
+  hd_status status = raise_fetch(&o->train_fetch, o, ctx, data, train, HD_PIPELINE_TRAINING);
+  if (status == HD_OK)
+    status = raise_fetch(&o->eval_fetch, o, ctx, data, hd__data_test(data), HD_PIPELINE_EVALUATION);
+  if (status == HD_OK && hd__config_real(o->config, HD_OPT_val_split) > 0)
+    status = raise_fetch(&o->eval_fetch, o, ctx, data, train, HD_PIPELINE_EVALUATION);
+  hd__data_close(data);
+  return status;
+}
+
 static hd_status plan_memory(owner *o, hd_ctx *ctx, const int32_t input[3]) {
   hd_plan *plan = NULL, *eval_plan = NULL;
   int states;
   hd_op update = hd__schedule_update(&states, o->config);
-  hd_status status = make_plan(&plan, o, ctx, input, true);
+  hd_status status = measure_fetch(o, ctx);
+  if (status == HD_OK)
+    status = make_plan(&plan, o, ctx, input, true);
   if (status == HD_OK)
     status = make_plan(&eval_plan, o, ctx, input, false);
   if (status == HD_OK) {
@@ -133,6 +174,8 @@ static hd_status plan_memory(owner *o, hd_ctx *ctx, const int32_t input[3]) {
                           .eval = hd__planned_evaluation(o->config),
                           .lanes = o->summary.threads,
                           .states = states};
+    planned.train.fetch_bytes = o->train_fetch;
+    planned.eval.fetch_bytes = o->eval_fetch;
     status = hd__planned_memory(&o->summary.memory, ctx, &planned);
   }
   hd__plan_destroy(plan);

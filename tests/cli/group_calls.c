@@ -1,23 +1,32 @@
 /* A rank of a group that makes every call there is, over types and sizes: inline, in one round, in many. Rank 0 prints
- * "RANKS ranks SUM", a sum over what all ranks got: the same wherever they live. "group_calls differ": rank 1 makes
- * another call; "late": it makes none; "tags": ranks 0 and 1, on two hosts, make groups and destroy them; "unreceived":
- * they do so while a message is on its way. */
+ * "RANKS ranks SUM", a sum over what all ranks got: the same wherever they live, by every backend. Buffers are the
+ * program's own; with GROUP_MEMORY, which backend nccl needs, the group's. An argument asks for something else:
+ *
+ *   order    prints 1 + 1e8 - 1e8, each term from another rank
+ *   differ   rank 1 makes another call        late      it makes none
+ *   letters  rank 1 expects another message   free      the group goes with memory in use
+ *   tags     ranks 0 and 1, on two hosts, make groups and destroy them
+ *   unreceived  they do so while a message is on its way
+ *   room     they ask for more memory than rank 1's host has, again and again */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "comm/group.h"
 #include "comm/hosts.h"
 #include "heddle.h"
 
-enum { MOST = 300000 };
+enum { MOST = 300000, RANKS = 8 };
 
 static hd_ctx *ctx;
 static hd_group *group;
 static int rank, ranks;
 static uint64_t sum = UINT64_C(0xcbf29ce484222325);
-static int64_t input[8 * MOST], output[8 * MOST];
+static int64_t host[RANKS * MOST], own[2][RANKS * MOST];
+static void *input = own[0], *output = own[1];
 
 static void must(hd_status status) {
   if (status == HD_OK)
@@ -26,42 +35,54 @@ static void must(hd_status status) {
   exit(1);
 }
 
-static void add(const void *data, size_t bytes) {
-  for (size_t i = 0; i < bytes; i++)
-    sum = (sum ^ ((const unsigned char *)data)[i]) * UINT64_C(0x100000001b3);
+static void expect(int is_so, const char *what) {
+  if (is_so)
+    return;
+  fprintf(stderr, "rank %d: expected %s\n", rank, what);
+  exit(1);
 }
+
+static void add(const void *data, size_t bytes) {
+  must(hd_group_download(host, group, ctx, data, bytes));
+  for (size_t i = 0; i < bytes; i++)
+    sum = (sum ^ ((const unsigned char *)host)[i]) * UINT64_C(0x100000001b3);
+}
+
+static size_t size_of(hd_dtype dtype) { return dtype == HD_U8 ? 1 : dtype == HD_F32 || dtype == HD_I32 ? 4 : 8; }
 
 static void fill(hd_dtype dtype, int64_t count, int seed) {
   for (int64_t i = 0; i < count; i++) {
     const double x = (double)((i * 7919 + 31 * rank + seed) % 1009) / 997 + 1e-3 * rank;
     if (dtype == HD_F32)
-      ((float *)(void *)input)[i] = (float)x;
+      ((float *)(void *)host)[i] = (float)x * (i % 7 ? 1.0F : 1e-38F);
     else if (dtype == HD_F64)
-      ((double *)(void *)input)[i] = x;
+      ((double *)(void *)host)[i] = x * (i % 7 ? 1.0 : 1e-308);
     else if (dtype == HD_I32)
-      ((int32_t *)(void *)input)[i] = (int32_t)(1000 * x);
+      ((int32_t *)(void *)host)[i] = (int32_t)(1e9 * (x - 0.5));
     else if (dtype == HD_I64)
-      input[i] = (int64_t)(1000 * x);
+      host[i] = (int64_t)(1e18 * (x - 0.5));
     else
-      ((uint8_t *)(void *)input)[i] = (uint8_t)(100 * x);
+      ((uint8_t *)(void *)host)[i] = (uint8_t)(100 * x);
   }
+  must(hd_group_upload(input, group, ctx, host, (size_t)count * size_of(dtype)));
 }
 
-static size_t size_of(hd_dtype dtype) { return dtype == HD_U8 ? 1 : dtype == HD_F32 || dtype == HD_I32 ? 4 : 8; }
+/* ---- Every call ---- */
 
 static void all_calls(hd_group *g, hd_dtype dtype, int64_t count) {
   const int n = hd_group_size(g);
-  static const hd_reduce_op op[] = {HD_REDUCE_SUM, HD_REDUCE_AVG, HD_REDUCE_MIN, HD_REDUCE_MAX, HD_REDUCE_PROD};
   const size_t bytes = (size_t)count * size_of(dtype);
   fill(dtype, count * n, (int)count);
-  for (int i = 0; i < 5; i++) {
-    must(hd_group_all_reduce(output, g, ctx, input, count, dtype, op[i]));
+  for (int op = 0; op < HD_REDUCE_OP_COUNT; op++) {
+    must(hd_group_all_reduce(output, g, ctx, input, count, dtype, (hd_reduce_op)op));
     add(output, bytes);
   }
-  memset(output, 0, bytes * (size_t)n);
   must(hd_group_reduce(output, g, ctx, input, count, dtype, HD_REDUCE_SUM, n - 1));
-  must(hd_group_gather(output + (hd_group_rank(g) == 0 ? 0 : MOST), g, ctx, input, count, dtype, 0));
-  add(output, bytes * (size_t)n);
+  if (hd_group_rank(g) == n - 1)
+    add(output, bytes);
+  must(hd_group_gather(output, g, ctx, input, count, dtype, 0));
+  if (hd_group_rank(g) == 0)
+    add(output, bytes * (size_t)n);
   must(hd_group_all_gather(output, g, ctx, input, count, dtype));
   add(output, bytes * (size_t)n);
   must(hd_group_scatter(output, g, ctx, input, count, dtype, n - 1));
@@ -72,49 +93,57 @@ static void all_calls(hd_group *g, hd_dtype dtype, int64_t count) {
   add(output, bytes * (size_t)n);
   must(hd_group_broadcast(input, g, ctx, count, dtype, n / 2));
   add(input, bytes);
+  must(hd_group_all_reduce(input, g, ctx, input, count, dtype, HD_REDUCE_MAX)); /* in place */
+  add(input, bytes);
   must(hd_group_barrier(g, ctx));
 }
 
-/* To the next rank, from the one before, twice; then the other way round, asynchronously. */
-static void messages(int64_t count) {
-  const int next = (rank + 1) % ranks, before = (rank + ranks - 1) % ranks;
-  hd_work *sent, *received;
-  fill(HD_F32, count, rank);
+/* All at once to the next rank, from the one before; by NCCL a message waits for who receives it, and nobody would. */
+static void ring(int64_t count, int next, int before) {
   const hd_group_call send = {.kind = HD_GROUP_SEND, .input = input, .count = count, .dtype = HD_F32, .peer = next};
   const hd_group_call recv = {.kind = HD_GROUP_RECV, .output = output, .count = count, .dtype = HD_F32, .peer = before};
-  for (int i = 0; i < 2 && ranks > 1; i++) {
-    must(hd_group_start(&sent, group, ctx, &send));
-    must(hd_group_start(&received, group, ctx, &recv));
-    must(hd_work_wait(received, ctx));
-    must(hd_work_wait(sent, ctx));
-    add(output, (size_t)count * 4);
-  }
-  for (int i = 0; i < ranks && ranks > 1; i++)
+  hd_work *sent, *received;
+  must(hd_group_start(&sent, group, ctx, &send));
+  must(hd_group_start(&received, group, ctx, &recv));
+  must(hd_work_wait(received, ctx));
+  must(hd_work_wait(sent, ctx));
+}
+
+/* The same, one after the other. */
+static void turns(int64_t count, int next, int before) {
+  for (int i = 0; i < ranks; i++)
     if (rank == i)
       must(hd_group_send(group, ctx, input, count, HD_F32, next));
     else if (rank == (i + 1) % ranks)
       must(hd_group_recv(output, group, ctx, count, HD_F32, before));
-  add(output, (size_t)count * 4);
 }
 
-static void all_types(void) {
-  static const hd_dtype type[] = {HD_F32, HD_F64, HD_I32, HD_I64, HD_U8};
-  static const int64_t count[] = {0, 1, 3, 1000, MOST / 4};
-  for (int t = 0; t < 5; t++)
-    for (int c = 0; c < 5; c++)
-      all_calls(group, type[t], count[c]);
+/* From each rank to the next, three times; and a call that is done by the group's thread. */
+static void messages(int64_t count, int at_once) {
+  const int next = (rank + 1) % ranks, before = (rank + ranks - 1) % ranks;
+  for (int i = 0; i < 3 && ranks > 1; i++) {
+    fill(HD_F32, count, rank + i);
+    (at_once && i < 2 ? ring : turns)(count, next, before);
+    add(output, (size_t)count * 4);
+  }
+  fill(HD_F32, count, rank);
+  hd_work *work;
+  const hd_group_call call = {
+      .kind = HD_GROUP_ALL_REDUCE, .output = output, .input = input, .count = count, .dtype = HD_F32};
+  must(hd_group_start(&work, group, ctx, &call));
+  must(hd_work_wait(work, ctx));
+  add(output, (size_t)count * 4);
 }
 
 /* Every second rank, the last first; then the last two. */
 static void sub_groups(void) {
   int32_t list[64], count = 0;
-  hd_group *some;
+  hd_group *some, *others;
   for (int r = ranks - 1; r >= 0; r -= 2)
     list[count++] = r;
   must(hd_group_new(&some, group, ctx, list, count));
   if (some)
     all_calls(some, HD_F32, 1000);
-  hd_group *others;
   list[0] = ranks - 1;
   list[1] = ranks - 2;
   must(hd_group_new(&others, group, ctx, list, ranks > 1 ? 2 : 1));
@@ -124,18 +153,61 @@ static void sub_groups(void) {
   hd_group_destroy(some);
 }
 
+/* What each rank got comes together in one number, in memory of the group. */
+static void tell(void) {
+  uint64_t all = 0;
+  void *shared;
+  must(hd_group_alloc(&shared, group, ctx, sizeof all));
+  must(hd_group_upload(shared, group, ctx, &sum, sizeof sum));
+  must(hd_group_all_reduce(shared, group, ctx, shared, 1, HD_I64, HD_REDUCE_SUM));
+  must(hd_group_download(&all, group, ctx, shared, sizeof all));
+  hd_group_free(group, shared);
+  if (rank == 0)
+    printf("%d ranks %016llx\n", ranks, (unsigned long long)all);
+}
+
+static void everything(int at_once) {
+  static const hd_dtype type[] = {HD_F32, HD_F64, HD_I32, HD_I64, HD_U8};
+  static const int64_t count[] = {0, 1, 3, 1000, MOST / 4};
+  for (int t = 0; t < 5; t++)
+    for (int c = 0; c < 5; c++)
+      all_calls(group, type[t], count[c]);
+  messages(1, at_once);
+  messages(1000, at_once);
+  messages(MOST, at_once);
+  sub_groups();
+  tell();
+}
+
+/* ---- Something else ---- */
+
+static void order(void) {
+  const float terms[] = {1, 1e8F, -1e8F};
+  float result = -1;
+  must(hd_group_upload(input, group, ctx, &terms[rank % 3], sizeof *terms));
+  must(hd_group_all_reduce(output, group, ctx, input, 1, HD_F32, HD_REDUCE_SUM));
+  must(hd_group_download(&result, group, ctx, output, sizeof result));
+  if (rank == 0)
+    printf("%g\n", (double)result);
+}
+
+static void misbehave(const char *how) {
+  if (!strcmp(how, "late") && rank == 1)
+    pause();
+  if (!strcmp(how, "differ") && rank == 1)
+    must(hd_group_barrier(group, ctx));
+  if (!strcmp(how, "letters") && rank == 0)
+    must(hd_group_send(group, ctx, input, 10, HD_F32, 1));
+  if (!strcmp(how, "letters") && rank == 1)
+    must(hd_group_recv(output, group, ctx, 20, HD_F32, 0));
+  must(hd_group_all_reduce(output, group, ctx, input, 4, HD_F32, HD_REDUCE_SUM));
+}
+
 static hd_group *make_pair(void) {
   static const int32_t both[] = {0, 1};
   hd_group *made;
   must(hd_group_new(&made, group, ctx, both, 2));
   return made;
-}
-
-static void expect(int is_so, const char *what) {
-  if (is_so)
-    return;
-  fprintf(stderr, "rank %d: expected %s\n", rank, what);
-  exit(1);
 }
 
 /* Tags come again when both have destroyed a group, and not before. */
@@ -183,45 +255,58 @@ static void unreceived(void) {
   hd_group_barrier(group, ctx);
 }
 
-int main(int argc, char **argv) {
-  const int timeout_s = argc > 1 && !strcmp(argv[1], "late") ? 5 : 60;
-  const hd_group_settings settings = {getenv("GROUP_BACKEND"), NULL, -1, -1, timeout_s, NULL};
-  if (hd_ctx_create(&ctx) != HD_OK)
-    return 1;
+/* What the host of rank 1 has no room for, that of rank 0 does not keep. */
+static void no_room(void) {
+  enum { TIMES = HD_WORLD_PIECES + 10 };
+  struct rlimit most;
+  void *memory;
+  hd_group *pair = make_pair();
+  signal(SIGXFSZ, SIG_IGN);
+  getrlimit(RLIMIT_FSIZE, &most);
+  most.rlim_cur = rank == 1 ? 64 << 20 : most.rlim_cur;
+  setrlimit(RLIMIT_FSIZE, &most);
+  for (int i = 0; i < TIMES; i++)
+    expect(hd_group_alloc(&memory, pair, ctx, 100 << 20) == HD_E_NOMEM, "no room for 100 MiB");
+  must(hd_group_alloc(&memory, pair, ctx, 1000));
+  hd_group_destroy(pair);
+}
+
+static void start(const char *backend) {
+  const char *timeout = getenv("GROUP_TIMEOUT");
+  const hd_group_settings settings = {.backend = backend,
+                                      .rank = -1,
+                                      .world_size = -1,
+                                      .timeout_s = timeout ? atof(timeout) : 60,
+                                      .arithmetic = getenv("GROUP_ARITHMETIC")};
+  must(hd_ctx_create(&ctx));
   must(hd_group_init(&group, ctx, &settings));
   rank = hd_group_rank(group);
   ranks = hd_group_size(group);
-  if (argc > 1 && !strcmp(argv[1], "differ")) {
-    if (rank == 1)
-      must(hd_group_barrier(group, ctx));
-    must(hd_group_all_reduce(output, group, ctx, input, 4, HD_F32, HD_REDUCE_SUM));
-  } else if (argc > 1 && !strcmp(argv[1], "tags")) {
+  if (!getenv("GROUP_MEMORY"))
+    return;
+  must(hd_group_alloc(&input, group, ctx, sizeof *own));
+  must(hd_group_alloc(&output, group, ctx, sizeof *own));
+}
+
+int main(int argc, char **argv) {
+  const char *what = argc > 1 ? argv[1] : "", *backend = getenv("GROUP_BACKEND");
+  start(backend);
+  if (!*what)
+    everything(!backend || strcmp(backend, "nccl") != 0);
+  else if (!strcmp(what, "order"))
+    order();
+  else if (!strcmp(what, "tags"))
     tags_come_again();
-    hd_group_destroy(group);
-    hd_ctx_destroy(ctx);
-    return 0;
-  } else if (argc > 1 && !strcmp(argv[1], "unreceived")) {
+  else if (!strcmp(what, "unreceived"))
     unreceived();
-  } else if (argc > 1) {
-    if (rank == 1)
-      pause();
-    must(hd_group_barrier(group, ctx));
+  else if (!strcmp(what, "room"))
+    no_room();
+  else if (strcmp(what, "free"))
+    misbehave(what);
+  if (getenv("GROUP_MEMORY") && strcmp(what, "free")) {
+    hd_group_free(group, input);
+    hd_group_free(group, output);
   }
-  void *shared;
-  must(hd_group_alloc(&shared, group, ctx, 4096));
-  memset(shared, rank, 4096);
-  must(hd_group_all_reduce(shared, group, ctx, shared, 4096, HD_U8, HD_REDUCE_MAX));
-  add(shared, 4096);
-  hd_group_free(group, shared);
-  all_types();
-  messages(1);
-  messages(1000);
-  messages(MOST);
-  sub_groups();
-  uint64_t all = 0;
-  must(hd_group_all_reduce(&all, group, ctx, &sum, 1, HD_I64, HD_REDUCE_SUM));
-  if (rank == 0)
-    printf("%d ranks %016llx\n", ranks, (unsigned long long)all);
   hd_group_destroy(group);
   hd_ctx_destroy(ctx);
   return 0;

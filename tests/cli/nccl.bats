@@ -3,10 +3,10 @@
 
 load cli
 
-CALLS=$BUILDDIR/tests/cuda/gpu_calls
+CALLS=$BUILDDIR/tests/cli/group_calls
 export HEDDLE_CUDA_DRIVER=$BUILDDIR/tests/cuda/.libs/driver_stub.so HEDDLE_CUDA_MODULE=$BUILDDIR/tests/cuda/.libs/module_stub.so
 export HEDDLE_NCCL=$BUILDDIR/tests/cuda/.libs/nccl_stub.so HEDDLE_MODULE_PATH=$BUILDDIR/.libs
-export STUB_CUDA_GPUS=3 STUB_CUDA_MEMORY=4000000000
+export STUB_CUDA_GPUS=3 STUB_CUDA_MEMORY=4000000000 GROUP_MEMORY=group
 
 need_nccl() { [ -e "$BUILDDIR/.libs/heddle-nccl.so" ] || skip "heddle was configured without NCCL"; }
 

@@ -255,6 +255,11 @@ load ranks
 
 @test "numbers of ranks that are none" {
   fails 2 train --procs 0
+  code=0
+  "$HEDDLE" launch -n 2 -- "$HEDDLE" train $TINY --procs 3 --out r >out 2>err || code=$?
+  [ "$code" -eq 2 ]
+  grep -q '^heddle: --procs expects the number of ranks that were started, 2, found 3; leave it out' err
+  [ ! -e r ]
   fails 2 launch -n 0 -- true
   fails 2 launch -n 2
   fails 1 launch -n 2 -- /no/such/program

@@ -139,3 +139,44 @@ stops_and_resumes() {
   mount -o remount,size=8m disk
   same_as_undisturbed disk/r
 }
+
+# cut_short ARGS...: a run reads training images from a file, which becomes empty.
+cut_short() {
+  mkdir data
+  "$BUILDDIR/tests/bits/make_idx" data 640 64
+  start --model simplenet --data data --epochs 1000000 --log-every 1 --out r "$@"
+  await_line 'step 3:'
+  : >data/train-images-idx3-ubyte
+  finish
+}
+
+@test "a data file that is cut short while it is read ends the run by SIGBUS, and is named" {
+  cut_short --threads 2
+  [ "$code" -eq 135 ] || { echo "$code"; cat err; false; }
+  [ "$(wc -l <err)" -eq 1 ]
+  message=$(cat err)
+  says "heddle: $FOLDER/data/train-images-idx3-ubyte: expected a file that stays as it is" "found it cut short"
+}
+
+@test "a loader worker says so, too" {
+  cut_short --threads 1 --workers 2
+  [ "$code" -eq 135 ] || { echo "$code"; cat err; false; }
+  grep -q "^heddle: $FOLDER/data/train-images-idx3-ubyte: expected" err
+}
+
+@test "where a rank ends so, its step is saved" {
+  cut_short --threads 1 --procs 2
+  [ "$code" -eq 135 ] || { echo "$code"; cat err; false; }
+  grep -q "^heddle: $FOLDER/data/train-images-idx3-ubyte: expected" err
+  grep -q '^heddle: rank [01] (pid .*) was killed by signal 7 (Bus error) after step ' err
+  grep -q "^heddle: saved $(readlink r/last | tr - ' ') in " err
+}
+
+@test "a bus error that somebody sends is no file's" {
+  start $ENDLESS --out r
+  await_line 'step 40:'
+  kill -BUS "$CHILD"
+  finish
+  [ "$code" -eq 135 ]
+  [ ! -s err ]
+}

@@ -269,6 +269,22 @@ EOF
   [ ! -e r/step-10 ] && [ ! -e r/step-20 ]
 }
 
+@test "a file under the name of a checkpoint is refused before the first step, and stays" {
+  for name in step-50 step-7 best; do
+    mkdir r
+    echo mine >"r/$name"
+    fails 1 train $TINY --out r
+    says "r/$name: expected a" "or nothing in its place, found a file; move that away"
+    [ "$(cat "r/$name")" = mine ] && [ "$(ls -A r)" = "$name" ]
+    rm -r r
+  done
+  train --out r --max-steps 20
+  rm r/last
+  cp -r r/step-20 r/last
+  fails 1 train $TINY --resume r
+  says "r/last: expected a link or nothing in its place, found a folder"
+}
+
 @test "--keep never removes what best names" {
   train --out r --save-every 10 --eval-every 10 --keep 2 --lr 0
   [ "$(readlink r/best) $(readlink r/last)" = "step-10 step-50" ]

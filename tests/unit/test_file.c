@@ -331,12 +331,19 @@ static void test_folders(void) {
   ok(letters_in(below(path, "other"), 1) == '2' && !hd__file_exists(below(path, "file")),
      "and nothing of the first is left");
   is_int(entries_in(folder), 1, "nor beside it");
-  path = below(folder, "was-a-file");
+  path = below(folder, "a-file");
   put_file(path, "x", 1);
   hd__file_folder_begin(temporary, ctx, path);
-  ok(hd__file_folder_commit(ctx, temporary, path) == HD_OK && hd__file_is_folder(path),
-     "it may take the place of a file");
-  is_int(entries_in(folder), 2, "of which nothing is left");
+  refuses(hd__file_folder_commit(ctx, temporary, path), HD_E_IO, ctx, path, "found a file; move that away",
+          "a file in its place");
+  is_int(letters_in(path, 1), 'x', "and the file is still there");
+  hd__file_remove_folder(temporary);
+  is_int(unlink(path), 0, "it goes");
+  is_int(symlink("step-1", path), 0, "a link comes");
+  hd__file_folder_begin(temporary, ctx, path);
+  ok(hd__file_folder_commit(ctx, temporary, path) == HD_OK && hd__file_is_folder(path), "whose place it may take");
+  is_int(letters_in(below(folder, "step-1/other"), 1), '2', "what the link pointed to stays");
+  is_int(entries_in(folder), 2, "and nothing else is left");
   path = below(folder, "step-1");
   refuses(hd__file_folder_commit(ctx, below(folder, "missing"), path), HD_E_IO, ctx, path, "No such file",
           "a folder that is not there");
@@ -379,10 +386,14 @@ static void test_links(void) {
   is_str(target, "step-22", "and points there");
   mkdir(below(folder, "taken"), 0755);
   path = below(folder, "taken");
-  refuses(hd__file_link(ctx, "x", path), HD_E_IO, ctx, path, "Is a directory", "a folder in the link's place");
+  refuses(hd__file_link(ctx, "x", path), HD_E_IO, ctx, path, "found a folder", "a folder in the link's place");
+  path = below(folder, "file");
+  put_file(path, "x", 1);
+  refuses(hd__file_link(ctx, "x", path), HD_E_IO, ctx, path, "found a file", "a file in the link's place");
+  is_int(letters_in(path, 1), 'x', "which is still there");
   path = below(folder, "missing/last");
   refuses(hd__file_link(ctx, "x", path), HD_E_IO, ctx, path, "No such file", "a link in a missing folder");
-  is_int(entries_in(folder), 2, "and nothing is left behind");
+  is_int(entries_in(folder), 3, "and nothing is left behind");
 }
 
 static void test_join(void) {

@@ -1,10 +1,68 @@
-/* Lanes' speeds: said, told, or all alike. (Where lanes go and that they get there: test_placement.) */
+/* Lanes' speeds: said, told, or all alike; and lanes on a machine with more CPUs than a cpu_set_t holds. (Where lanes
+ * go and that they get there: test_placement.) */
 #include "scratch.h"
 
+#include <errno.h>
+#include <sched.h>
+
 #include "base/status.h"
+#include "sys/cpu_set.h"
 #include "sys/lanes.h"
 
 static hd_ctx *ctx;
+
+/* ---- A system with CPUs 0 to 4095, in place of this one: what threads ask it for, it notes ---- */
+
+enum { CPUS = 4096 };
+
+static _Thread_local hd_cpu_set allowed = {.word = {~0UL, [CPUS / 64 - 1] = ~0UL}};
+
+/* As the system: it does not tell the half of a set. */
+int sched_getaffinity(pid_t pid, size_t bytes, cpu_set_t *set) {
+  if (bytes < CPUS / 8) {
+    errno = EINVAL;
+    return -1;
+  }
+  memset(set, 0, bytes);
+  memcpy(set, &allowed, bytes < sizeof allowed ? bytes : sizeof allowed);
+  return 0;
+}
+
+int sched_setaffinity(pid_t pid, size_t bytes, const cpu_set_t *set) {
+  hd_cpu_set wanted = {0};
+  memcpy(&wanted, set, bytes < CPUS / 8 ? bytes : CPUS / 8);
+  if (hd__cpu_set_count(&wanted) == 0) {
+    errno = EINVAL;
+    return -1;
+  }
+  allowed = wanted;
+  return 0;
+}
+
+/* Where this thread is bound to; -1: to none alone. */
+static int bound_to(void) {
+  int found = -1;
+  for (int i = 0; i < CPUS && hd__cpu_set_count(&allowed) == 1; i++)
+    found = hd__cpu_set_has(&allowed, i) ? i : found;
+  return found;
+}
+
+static void note_cpu(void *arg, int lane) { ((int *)arg)[lane] = bound_to(); }
+
+static void test_many_cpus(void) {
+  hd_binding lane[] = {{3, -1, 0, -1}, {1023, -1, 0, -1}, {1024, -1, 0, -1}, {CPUS - 1, -1, 0, -1}};
+  const hd_cpu_set before = allowed;
+  int cpu[4];
+  hd_lanes *lanes;
+  if (hd__lanes_create(&lanes, ctx, &(hd_placement){.lanes = 4, .lane = lane, .cpus = 4}) != HD_OK)
+    bail_out("%s", hd_ctx_message(ctx));
+  hd__lanes_run(lanes, ctx, note_cpu, cpu);
+  for (int i = 0; i < 4; i++)
+    is_int(cpu[i], lane[i].cpu, "lane %d is bound to CPU %d of %d", i, lane[i].cpu, CPUS);
+  ok(!hd__lanes_refused(lanes), "none is refused");
+  ok(!memcmp(&before, &allowed, sizeof before), "and the thread that called has its CPUs back");
+  hd__lanes_destroy(lanes);
+}
 
 /* Unbound lanes on cores of these kinds. */
 static hd_status make(hd_lanes **out, const int *kind, int count) {
@@ -67,6 +125,7 @@ int main(void) {
     bail_out("no context");
   test_said();
   test_told();
+  test_many_cpus();
   hd_ctx_destroy(ctx);
   return done_testing();
 }

@@ -39,7 +39,8 @@ static void check_memory(hd_ctx *ctx, const char *settings, int index) {
   is_int(m->total_bytes, hd_session_report(session)->memory_bytes, "%s: the summary's memory is the session's",
          settings);
   ok(m->total_bytes == m->weights_bytes + m->optimizer_bytes + m->packed_bytes + m->activations_bytes +
-                           m->gradients_bytes + m->evaluation_bytes + m->checkpoint_bytes + m->other_bytes &&
+                           m->samples_bytes + m->gradients_bytes + m->evaluation_bytes + m->checkpoint_bytes +
+                           m->other_bytes &&
          m->other_bytes >= 0,
      "%s: its parts make up the whole", settings);
   is_int(summary->params, hd_session_report(session)->parameters, "%s: the parameters too", settings);
@@ -88,15 +89,21 @@ static void check_peers(hd_ctx *ctx) {
 }
 
 int main(void) {
-  static const char *const settings[] = {"model cnn threads 1",
-                                         "model cnn threads 4 batch 256",
-                                         "model cnn threads 3 batch 50 optimizer sgd",
-                                         "model cnn threads 2 optimizer sgd momentum 0.9 clip-grad-norm 1",
-                                         "model cnn threads 2 accumulate 4 shards 32 batch 200",
-                                         "model mlp threads 5 batch 7 optimizer adam",
-                                         "recipe fastmnist threads 2",
-                                         "model resnet threads 3 batch 100",
-                                         "model simplenet threads 8 batch 1"};
+  static const char *const settings[] = {
+      "model cnn threads 1",
+      "model cnn threads 4 batch 256",
+      "model cnn threads 3 batch 50 optimizer sgd",
+      "model cnn threads 2 optimizer sgd momentum 0.9 clip-grad-norm 1",
+      "model cnn threads 2 accumulate 4 shards 32 batch 200",
+      "model mlp threads 5 batch 7 optimizer adam",
+      "recipe fastmnist threads 2",
+      "model resnet threads 3 batch 100",
+      "model simplenet threads 8 batch 1",
+      "recipe mnist-99 threads 2",
+      "model cnn threads 3 transforms [horizontal_flip,to_float,normalise] val-split 0.1",
+      "model cnn threads 2 transforms [to_float,normalise,one_hot,mixup]",
+      "model cnn threads 2 eval-transforms [to_float,normalise]",
+      "model cnn threads 2 data random:1x60x40 transforms [\"random_crop\":28,to_float,normalise]"};
   hd_ctx *ctx;
   if (hd_ctx_create(&ctx) != HD_OK)
     bail_out("out of memory");

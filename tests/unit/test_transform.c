@@ -568,8 +568,8 @@ static void test_any_size(void) {
       "[{resize: {size: [9, 14], interpolation: nearest}}, {rotation: 9}, to_float]",
       "[horizontal_flip, vertical_flip, {resize: [9, 14]}, to_float, normalise]",
       "[{random_resized_crop: [9, 14]}, to_float, normalise]",
-      "[horizontal_flip, vertical_flip, {random_resized_crop: {size: 7, ratio: [0.2, 0.4], interpolation: nearest}}, "
-      "to_float]",
+      ("[horizontal_flip, vertical_flip, {random_resized_crop: {size: 7, ratio: [0.2, 0.4], interpolation: nearest}}, "
+       "to_float]"),
       "[{random_crop: [3, 2]}, to_float]",
       "[horizontal_flip, one_hot, {centre_crop: [3, 2]}, {elastic: 4}, to_float, mixup]"};
   static const int sizes[][2] = {{3, 2}, {9, 14}, {40, 30}, {5, 61}, {64, 2}};

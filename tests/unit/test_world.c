@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include "comm/hosts.h"
@@ -256,6 +257,32 @@ static void test_refused(void) {
              "no file");
 }
 
+/* What the file has no room for takes nothing: not one of the pieces, of which there are HD_WORLD_PIECES, and no place
+ * in the file, behind which the next one would find no room either. */
+static void test_no_room(void) {
+  enum { MIB = 1 << 20 };
+  struct rlimit was, little;
+  int32_t piece, other;
+  int wrong = 0;
+  if (hd__world_found(&founder, ctx, 1, false) != HD_OK)
+    bail_out("%s", hd_ctx_message(ctx));
+  getrlimit(RLIMIT_FSIZE, &was);
+  little = was;
+  little.rlim_cur = 64 * MIB;
+  signal(SIGXFSZ, SIG_IGN);
+  setrlimit(RLIMIT_FSIZE, &little);
+  const hd_status refused = hd__world_take(&piece, founder, ctx, 100 * MIB, 1);
+  is_refused(refused, HD_E_NOMEM, "expected 100 MiB", "more than the file may hold");
+  for (int i = 0; i < HD_WORLD_PIECES + 1; i++)
+    wrong += hd__world_take(&piece, founder, NULL, 100 * MIB, 1) != HD_E_NOMEM;
+  const hd_status first = hd__world_take(&piece, founder, ctx, 10 * MIB, 1);
+  const hd_status second = hd__world_take(&other, founder, ctx, 10 * MIB, 1);
+  setrlimit(RLIMIT_FSIZE, &was);
+  is_int(wrong, 0, "however often it is asked for");
+  ok(first == HD_OK && second == HD_OK && piece != other, "and less is there afterwards: %s", hd_ctx_message(ctx));
+  hd__world_leave(founder);
+}
+
 /* ---- ranks as processes ---- */
 
 /* Says how it ended: status and message. */
@@ -397,6 +424,7 @@ int main(int argc, char **argv) {
   hd_ctx_create(&ctx);
   test_together();
   test_refused();
+  test_no_room();
   test_loss("killed", SIGKILL, "was killed by signal 9 (Killed) after step 7");
   test_loss("crashed", SIGSEGV, "was killed by signal 11 (Segmentation fault) after step 7");
   test_loss("stopped", SIGSTOP, "is stopped, by SIGSTOP or a debugger, after step 7");
