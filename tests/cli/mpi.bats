@@ -23,7 +23,7 @@ needs_time() {
   need_mpi
   [ "$MPI_KIND" = openmpi ] && $MPIRUN --version | grep -q "(Open MPI) [$1]" ||
     skip "this mpirun gives ranks no time to save, see docs/cluster.md"
-  MPI_EXTRA='--mca odls_base_sigkill_timeout 2'
+  MPI_EXTRA='--mca odls_base_sigkill_timeout 5'
 }
 
 # start_on HOSTS: an endless run, past its step 40; pids of ranks are in PID[0], PID[1], ... What they and their keeper
