@@ -23,12 +23,16 @@ static const char *const names[HD_CUDA_COUNT] = {
 #define LIVE(op, what, R, threads) [HD_CUDA_##what##_##R] = "hdk_" #what "_" #R,
 #define SCATTER(op, what, elements) [HD_CUDA_##what##_##elements] = "hdk_" #what "_" #elements,
 #define CHANNELS(op, what) [HD_CUDA_##what] = "hdk_" #what,
-        HD_CUDA_TILED(SIXTEEN, PRODUCT, LIVE, SCATTER, CHANNELS)
+#define ROWS(op, T) [HD_CUDA_##op##_rows_##T] = "hdk_" #op "_rows_" #T,
+#define SHARD_ROWS(op) [HD_CUDA_##op##_rows] = "hdk_" #op "_rows",
+        HD_CUDA_TILED(SIXTEEN, PRODUCT, LIVE, SCATTER, CHANNELS, ROWS, SHARD_ROWS)
 #undef SIXTEEN
 #undef LIVE
 #undef SCATTER
 #undef CHANNELS
 #undef PRODUCT
+#undef ROWS
+#undef SHARD_ROWS
 };
 
 /* ---- Opening ---- */

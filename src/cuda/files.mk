@@ -7,12 +7,13 @@ NVCC_FLAGS = -std=c++17 -O3 --fmad=false --ftz=true --prec-div=true --prec-sqrt=
 CUDA_CPPFLAGS = -DHD_CUDA_IMAGE='"cuda_kernels.fatbin"' -DHD_CUDA_ARCHS='"$(CUDA_ARCHS)"' -DHD_CUDA_TOOLKIT=$(CUDA_TOOLKIT)
 kernel_cuda_headers = src/base/both.h src/base/fold.h src/base/philox.h src/kernel/kernel.h src/kernel/ref/ref_math.h \
   src/graph/ops.def src/kernel/cuda/cuda_block.h src/kernel/cuda/cuda_call.h src/kernel/cuda/cuda_channels.h src/kernel/cuda/cuda_channels_matrix.h \
-  src/kernel/cuda/cuda_close.h src/kernel/cuda/cuda_conv.h \
+  src/kernel/cuda/cuda_clip.h src/kernel/cuda/cuda_close.h src/kernel/cuda/cuda_conv.h \
   src/kernel/cuda/cuda_cover.h src/kernel/cuda/cuda_conv_live.h src/kernel/cuda/cuda_conv_scatter.h src/kernel/cuda/cuda_conv_tiles.h src/kernel/cuda/cuda_kernels.h \
   src/kernel/cuda/cuda_linear.h src/kernel/cuda/cuda_linear_tiles.h src/kernel/cuda/cuda_product.h \
   src/kernel/cuda/cuda_sixteen.h src/kernel/cuda/cuda_loss.h src/kernel/cuda/cuda_names.h src/kernel/cuda/cuda_native.h \
   src/kernel/cuda/cuda_norm.h \
-  src/kernel/cuda/cuda_params.h src/kernel/cuda/cuda_pointwise.h src/kernel/cuda/cuda_pool.h src/kernel/cuda/cuda_ranks.h
+  src/kernel/cuda/cuda_params.h src/kernel/cuda/cuda_pointwise.h src/kernel/cuda/cuda_pool.h src/kernel/cuda/cuda_ranks.h \
+  src/kernel/cuda/cuda_rows.h src/kernel/cuda/cuda_rows_loss.h src/kernel/cuda/cuda_rows_matrix.h src/kernel/cuda/cuda_rows_norm.h
 EXTRA_DIST += src/kernel/cuda/cuda_kernels.cu src/kernel/cuda/cuda_module.c
 if HAVE_NVCC
 pkglib_LTLIBRARIES += heddle-cuda.la
