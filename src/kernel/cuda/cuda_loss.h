@@ -48,19 +48,23 @@ HD_BOTH int32_t cuda_label(const hd_cuda_call *c, int64_t n) {
   return ((const int32_t *)c->in[1])[n * c->in_stride[1]];
 }
 
-/* What class i of a target of probabilities weighs, smoothed. */
-HD_BOTH float cuda_soft_weight(const hd_cuda_call *c, int64_t n, int64_t i) {
-  const float smoothing = c->g.label_smoothing, t = cuda_in(c, 1, n)[i];
-  return cuda_weight(c, i) * (smoothing > 0 ? fmaf(1 - smoothing, t, smoothing / (float)c->g.ci) : t);
-}
+/* ---- What a class weighs in the sums over all of them, which only smoothing and targets of probabilities need ---- */
 
-/* Whether a chain over all classes is part of it, and what a class weighs there. */
 HD_BOTH int cuda_weighs_all(const hd_cuda_call *c) { return c->g.soft_labels || c->g.label_smoothing > 0; }
-HD_BOTH float cuda_class_weight(const hd_cuda_call *c, int64_t n, int64_t i) {
-  return c->g.soft_labels ? cuda_soft_weight(c, n, i) : cuda_weight(c, i);
+
+/* weight: the class's own; target: its probability, smoothed here. */
+HD_BOTH float cuda_weighs(const hd_cuda_call *c, float weight, float target) {
+  const float smoothing = c->g.label_smoothing;
+  if (!c->g.soft_labels)
+    return weight;
+  return weight * (smoothing > 0 ? fmaf(1 - smoothing, target, smoothing / (float)c->g.ci) : target);
+}
+HD_BOTH float cuda_class_weighs(const hd_cuda_call *c, int64_t n, int64_t i) {
+  return cuda_weighs(c, cuda_weight(c, i), c->g.soft_labels ? cuda_in(c, 1, n)[i] : 0);
 }
 
-/* log_sum: log of the sum of exp(x - m); all: that chain's sum of what a class weighs, times its loss. */
+/* ---- A sample's loss: log_sum is the log of the sum of exp(x - m), all that chain's sum ---- */
+
 HD_BOTH float cuda_cross_entropy(const hd_cuda_call *c, int64_t n, float m, float log_sum, float all) {
   const float smoothing = c->g.label_smoothing;
   if (c->g.soft_labels)
@@ -77,23 +81,41 @@ HD_BOTH void cross_entropy_at(const hd_cuda_call *c, int64_t n, int64_t unused) 
   const int classes = c->g.ci;
   const float *logits = cuda_in(c, 0, n);
   const float m = cuda_largest(logits, classes), log_sum = hd__ref_logf(cuda_sum_of_exp(logits, classes, m));
-  HD_CHAINS16(all, cuda_weighs_all(c) ? classes : 0, fmaf(cuda_class_weight(c, n, i), log_sum - (logits[i] - m), s));
+  HD_CHAINS16(all, cuda_weighs_all(c) ? classes : 0, fmaf(cuda_class_weighs(c, n, i), log_sum - (logits[i] - m), s));
   cuda_out(c, 0, n)[0] = cuda_cross_entropy(c, n, m, log_sum, all);
 }
 
-/* Of class i; all: the sum of what classes weigh. */
-HD_BOTH float cuda_cross_entropy_dx(const hd_cuda_call *c, int64_t n, int64_t i, float m, float sum, float all) {
-  const float p = hd__ref_expf(cuda_in(c, 0, n)[i] - m) / sum;
+/* ---- Its gradient ---- */
+
+/* A sample's label and what its class weighs; counts: it is not ignored. */
+typedef struct cuda_target {
+  int32_t label, counts;
+  float weight;
+} cuda_target;
+
+HD_BOTH cuda_target cuda_target_of(const hd_cuda_call *c, int64_t n) {
+  cuda_target target = {0, 1, 0};
   if (c->g.soft_labels)
-    return fmaf(all, p, -cuda_soft_weight(c, n, i)) / c->step->divisor;
+    return target;
+  target.label = cuda_label(c, n);
+  target.counts = target.label != c->g.ignore_index;
+  target.weight = target.counts ? cuda_weight(c, target.label) : 0;
+  return target;
+}
+
+/* Of class i: p is its softmax, weighs what it does in `all`, their sum. */
+HD_BOTH float cuda_cross_entropy_dx(const hd_cuda_call *c, const cuda_target *target, int64_t i, float p, float weighs,
+                                    float all) {
   const float smoothing = c->g.label_smoothing, share = smoothing / (float)c->g.ci;
-  const int32_t label = cuda_label(c, n);
-  if (label == c->g.ignore_index)
+  const float kept = (1 - smoothing) * target->weight;
+  if (!target->counts)
     return 0;
-  const float w = cuda_weight(c, label), kept = (1 - smoothing) * w, of_class = cuda_weight(c, i);
-  const float hard = w * (p - (i == label ? 1 : 0));
-  const float soft = fmaf(fmaf(share, all, kept), p, -(i == label ? fmaf(share, of_class, kept) : share * of_class));
-  return (smoothing > 0 ? soft : hard) / c->step->divisor;
+  if (c->g.soft_labels)
+    return fmaf(all, p, -weighs) / c->step->divisor;
+  if (smoothing > 0)
+    return fmaf(fmaf(share, all, kept), p, -(i == target->label ? fmaf(share, weighs, kept) : share * weighs)) /
+           c->step->divisor;
+  return target->weight * (p - (i == target->label ? 1 : 0)) / c->step->divisor;
 }
 
 HD_BOTH int64_t cross_entropy_dx_count(const hd_geom *g) { return 1; }
@@ -101,30 +123,33 @@ HD_BOTH void cross_entropy_dx_at(const hd_cuda_call *c, int64_t n, int64_t unuse
   const int classes = c->g.ci;
   const float *logits = cuda_in(c, 0, n);
   const float m = cuda_largest(logits, classes), sum = cuda_sum_of_exp(logits, classes, m);
-  HD_CHAINS16(all, cuda_weighs_all(c) ? classes : 0, s + cuda_class_weight(c, n, i));
+  const cuda_target target = cuda_target_of(c, n);
+  HD_CHAINS16(all, cuda_weighs_all(c) ? classes : 0, s + cuda_class_weighs(c, n, i));
   for (int i = 0; i < classes; i++)
-    cuda_out(c, 0, n)[i] = cuda_cross_entropy_dx(c, n, i, m, sum, all);
+    cuda_out(c, 0, n)[i] =
+        cuda_cross_entropy_dx(c, &target, i, hd__ref_expf(logits[i] - m) / sum, cuda_class_weighs(c, n, i), all);
 }
 
-/* ---- Losses of terms: NAME_term is what an output gives, ADD what a chain does with it, NAME_slope the derivative. ---- */
+/* ---- Losses of terms: NAME_term is what an output of this weight gives, ADD what a chain does with it, NAME_slope the
+ * derivative. ---- */
 
 HD_BOTH float cuda_magnitude(float d) { return d < 0 ? -d : d; }
 HD_BOTH float cuda_add(float chain, float term) { return chain + term; }
 HD_BOTH float cuda_add_square(float chain, float term) { return fmaf(term, term, chain); }
 
-HD_BOTH float mse_term(const hd_cuda_call *c, int64_t i, float y, float target) { return y - target; }
+HD_BOTH float mse_term(const hd_cuda_call *c, float weight, float y, float target) { return y - target; }
 HD_BOTH float mse_slope(const hd_cuda_call *c, int64_t i, float y, float target) {
   const float d = y - target;
   return d + d;
 }
 
-HD_BOTH float l1_term(const hd_cuda_call *c, int64_t i, float y, float target) { return cuda_magnitude(y - target); }
+HD_BOTH float l1_term(const hd_cuda_call *c, float weight, float y, float target) { return cuda_magnitude(y - target); }
 HD_BOTH float l1_slope(const hd_cuda_call *c, int64_t i, float y, float target) {
   const float d = y - target;
   return d > 0 ? 1 : d < 0 ? -1 : d;
 }
 
-HD_BOTH float huber_term(const hd_cuda_call *c, int64_t i, float y, float target) {
+HD_BOTH float huber_term(const hd_cuda_call *c, float weight, float y, float target) {
   const float delta = c->g.delta, a = cuda_magnitude(y - target);
   return a < delta ? (0.5f * a) * a : delta * (a - 0.5f * delta);
 }
@@ -133,10 +158,10 @@ HD_BOTH float huber_slope(const hd_cuda_call *c, int64_t i, float y, float targe
   return d > delta ? delta : d < -delta ? -delta : d;
 }
 
-HD_BOTH float bce_with_logits_term(const hd_cuda_call *c, int64_t i, float y, float target) {
+HD_BOTH float bce_with_logits_term(const hd_cuda_call *c, float weight, float y, float target) {
   const float e = hd__ref_expf(-cuda_magnitude(y)), u = 1 + e;
   const float log1p = u == 1 ? e : hd__ref_logf(u) * e / (u - 1), softplus = log1p + (y < 0 ? -y : 0);
-  return fmaf(fmaf(cuda_weight(c, i) - 1, target, 1), softplus, (1 - target) * y);
+  return fmaf(fmaf(weight - 1, target, 1), softplus, (1 - target) * y);
 }
 HD_BOTH float bce_with_logits_slope(const hd_cuda_call *c, int64_t i, float y, float target) {
   const float e = hd__ref_expf(-cuda_magnitude(y)), w = cuda_weight(c, i), sigma = (y < 0 ? e : 1) / (1 + e);
@@ -154,7 +179,7 @@ HD_BOTH float bce_with_logits_slope(const hd_cuda_call *c, int64_t i, float y, f
   HD_BOTH int64_t name##_count(const hd_geom *g) { return 1; }                                                         \
   HD_BOTH void name##_at(const hd_cuda_call *c, int64_t n, int64_t unused) {                                           \
     const float *y = cuda_in(c, 0, n), *target = cuda_in(c, 1, n);                                                     \
-    HD_CHAINS16(sum, c->g.ci, ADD(s, name##_term(c, i, y[i], target[i])));                                             \
+    HD_CHAINS16(sum, c->g.ci, ADD(s, name##_term(c, cuda_weight(c, i), y[i], target[i])));                             \
     cuda_out(c, 0, n)[0] = sum;                                                                                        \
   }                                                                                                                    \
   HD_BOTH int64_t name##_dx_count(const hd_geom *g) { return g->ci; }                                                  \

@@ -3,12 +3,12 @@
  * elements and leave them in shared memory, a piece of each row at a time, and a thread for each chain walks them. Then
  * every thread takes the tree of its row for itself, and knows what the next pass and the outputs need.
  *
- * A pass makes an element's `v` and, where there is room for it, `u`; START is where a row's two chains begin, and STEP
- * what they do with v and u:
+ * Of an element a, b and d are read from up to three arrays. V is made of them, and U where there is room for it; START is
+ * where a row's two chains begin, and STEP what they do with v and u:
  *
- *   HD_ROWS_PASS(&rows, v, u, chain, 0, x[i], dy[i], (s0 = s0 + v, s1 = fmaf(v, u, s1)))
+ *   HD_ROWS_PASS(&rows, v, u, ends, x, dy, 0, a, b * 2, 0, (s0 = s0 + v, s1 = fmaf(v, u, s1)))
  *
- * What is made knows the thread t, its row of the block's rows, and the element i. */
+ * These expressions know the thread t, its row of the block's rows, and V and U the element i. */
 #ifndef HD_KERNEL_CUDA_ROWS_H
 #define HD_KERNEL_CUDA_ROWS_H
 
@@ -69,40 +69,47 @@ HD_BOTH int32_t cuda_row_end(const cuda_rows *r, int row, int32_t first) {
   return row >= r->count ? first : first + (left < piece ? left : piece);
 }
 
-/* Elements [begin, end) of thread t's row, its share of them: to[i - begin] = VALUE. */
-#define HD_ROWS_MAKE(r, t, begin, end, to, VALUE)                                                                      \
+/* Elements [begin, end) of thread t's row, its share of them: v_to[i - begin] = V, and so u_to, unless it is NULL. All that
+ * is read for HD_ROW_AHEAD elements is on its way before the first of them is made. */
+#define HD_ROWS_MAKE(r, t, begin, end, v_to, u_to, A, B, D, V, U)                                                      \
   do {                                                                                                                 \
-    const int row = cuda_row(r, t), apart_ = cuda_row_threads(r);                                                      \
-    const int32_t begin_ = (begin), end_ = row < (r)->count ? (end) : begin_;                                          \
-    float *const to_ = (to);                                                                                           \
-    for (int32_t from_ = begin_ + (t) % apart_; from_ < end_; from_ += HD_ROW_AHEAD * apart_) {                        \
-      float made_[HD_ROW_AHEAD];                                                                                       \
+    const int row = cuda_row(r, t) < (r)->count ? cuda_row(r, t) : 0, apart_ = cuda_row_threads(r);                    \
+    const int32_t begin_ = (begin), end_ = cuda_row(r, t) < (r)->count ? (end) : begin_;                               \
+    const float *const from_[3] = {(A), (B), (D)};                                                                     \
+    float *const v_to_ = (v_to), *const u_to_ = (u_to);                                                                \
+    for (int32_t first_i_ = begin_ + (t) % apart_; first_i_ < end_; first_i_ += HD_ROW_AHEAD * apart_) {               \
+      float read_[3][HD_ROW_AHEAD];                                                                                    \
       HD_UNROLL                                                                                                        \
-      for (int e_ = 0; e_ < HD_ROW_AHEAD; e_++) {                                                                      \
-        const int32_t i = from_ + e_ * apart_;                                                                         \
-        made_[e_] = i < end_ ? (VALUE) : 0;                                                                            \
+      for (int k_ = 0; k_ < 3 * HD_ROW_AHEAD; k_++) {                                                                  \
+        const int32_t i = first_i_ + k_ / 3 * apart_;                                                                  \
+        read_[k_ % 3][k_ / 3] = from_[k_ % 3] && i < end_ ? from_[k_ % 3][i] : 0;                                      \
       }                                                                                                                \
       HD_UNROLL                                                                                                        \
-      for (int e_ = 0; e_ < HD_ROW_AHEAD; e_++)                                                                        \
-        if (from_ + e_ * apart_ < end_)                                                                                \
-          to_[from_ + e_ * apart_ - begin_] = made_[e_];                                                               \
+      for (int e_ = 0; e_ < HD_ROW_AHEAD; e_++) {                                                                      \
+        const int32_t i = first_i_ + e_ * apart_;                                                                      \
+        const float a = read_[0][e_], b = read_[1][e_], d = read_[2][e_];                                              \
+        (void)a, (void)b, (void)d;                                                                                     \
+        if (i < end_)                                                                                                  \
+          v_to_[i - begin_] = (V);                                                                                     \
+        if (i < end_ && u_to_)                                                                                         \
+          u_to_[i - begin_] = (U);                                                                                     \
+      }                                                                                                                \
     }                                                                                                                  \
   } while (0)
 
 /* The rows' outputs. */
-#define HD_ROWS_OUT(r, VALUE)                                                                                          \
-  HD_PHASE { HD_ROWS_MAKE(r, t, 0, (r)->length, cuda_row_out(r, row), VALUE); }
+#define HD_ROWS_OUT(r, A, B, D, V)                                                                                     \
+  HD_PHASE { HD_ROWS_MAKE(r, t, 0, (r)->length, cuda_row_out(r, row), 0, A, B, D, V, 0); }
 
-/* v_shared and u_shared have HD_ROW_SHARED floats, or u_shared is NULL; ends holds where the chains end. */
-#define HD_ROWS_PASS(r, v_shared, u_shared, ends, START, V, U, STEP)                                                   \
+/* v_shared and u_shared have HD_ROW_SHARED floats, or u_shared is NULL; `ends` holds where the chains end. */
+#define HD_ROWS_PASS(r, v_shared, u_shared, ends, A, B, D, V, U, START, STEP)                                          \
   do {                                                                                                                 \
     float *const v_ = (v_shared), *const u_ = (u_shared);                                                              \
     HD_OWN(float, own_s, 2);                                                                                           \
     for (int32_t first_ = 0; first_ < (r)->length; first_ += cuda_row_piece(r)) {                                      \
       HD_PHASE {                                                                                                       \
-        HD_ROWS_MAKE(r, t, first_, cuda_row_end(r, row, first_), v_ + row * cuda_row_line(r), V);                      \
-        if (u_)                                                                                                        \
-          HD_ROWS_MAKE(r, t, first_, cuda_row_end(r, row, first_), u_ + row * cuda_row_line(r), U);                    \
+        HD_ROWS_MAKE(r, t, first_, cuda_row_end(r, row, first_), v_ + row * cuda_row_line(r),                          \
+                     u_ ? u_ + row * cuda_row_line(r) : 0, A, B, D, V, U);                                             \
       }                                                                                                                \
       HD_PHASE {                                                                                                       \
         if (t >= 16 * (r)->T)                                                                                          \

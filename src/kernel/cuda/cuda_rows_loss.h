@@ -6,9 +6,10 @@
 
 /* The largest of the thread's row, and the sum of exp(x - largest), by two passes. */
 HD_BY_BLOCK void cuda_rows_exp(const cuda_rows *r, float *v_shared, float *ends, HD_OWNED(float, found, 2)) {
-  HD_ROWS_PASS(r, v_shared, 0, ends, -INFINITY, cuda_row_in(r, 0, row)[i], 0, s0 = cuda_takes_over(v, s0) ? v : s0);
+  HD_ROWS_PASS(r, v_shared, 0, ends, cuda_row_in(r, 0, row), 0, 0, a, 0, -INFINITY,
+               s0 = cuda_takes_over(v, s0) ? v : s0);
   HD_PHASE { MINE(found)[0] = cuda_row_largest(r, ends, t); }
-  HD_ROWS_PASS(r, v_shared, 0, ends, 0, hd__ref_expf(cuda_row_in(r, 0, row)[i] - MINE(found)[0]), 0, s0 = s0 + v);
+  HD_ROWS_PASS(r, v_shared, 0, ends, cuda_row_in(r, 0, row), 0, 0, hd__ref_expf(a - MINE(found)[0]), 0, 0, s0 = s0 + v);
   HD_PHASE { MINE(found)[1] = cuda_row_sum(r, ends, 0, t); }
 }
 
@@ -20,7 +21,7 @@ HD_BY_BLOCK void softmax_rows(const hd_cuda_call *c, int T) {
   HD_SHARED(float, ends, [2 * HD_CUDA_BLOCK]);
   HD_OWN(float, found, 2);
   cuda_rows_exp(&r, shared, ends, found);
-  HD_ROWS_OUT(&r, hd__ref_expf(cuda_row_in(&r, 0, row)[i] - MINE(found)[0]) / MINE(found)[1]);
+  HD_ROWS_OUT(&r, cuda_row_in(&r, 0, row), 0, 0, hd__ref_expf(a - MINE(found)[0]) / MINE(found)[1]);
 }
 
 HD_BY_BLOCK void softmax_dx_rows(const hd_cuda_call *c, int T) {
@@ -31,24 +32,32 @@ HD_BY_BLOCK void softmax_dx_rows(const hd_cuda_call *c, int T) {
   HD_SHARED(float, y, [HD_ROW_SHARED]);
   HD_SHARED(float, ends, [2 * HD_CUDA_BLOCK]);
   HD_OWN(float, dot, 1);
-  HD_ROWS_PASS(&r, dy, y, ends, 0, cuda_row_in(&r, 0, row)[i], cuda_row_in(&r, 1, row)[i], s0 = fmaf(v, u, s0));
+  HD_ROWS_PASS(&r, dy, y, ends, cuda_row_in(&r, 0, row), cuda_row_in(&r, 1, row), 0, a, b, 0, s0 = fmaf(v, u, s0));
   HD_PHASE { MINE(dot)[0] = cuda_row_sum(&r, ends, 0, t); }
-  HD_ROWS_OUT(&r, cuda_row_in(&r, 1, row)[i] * (cuda_row_in(&r, 0, row)[i] - MINE(dot)[0]));
+  HD_ROWS_OUT(&r, cuda_row_in(&r, 0, row), cuda_row_in(&r, 1, row), 0, b * (a - MINE(dot)[0]));
 }
+
+/* ---- Losses: of a class or an output a row of numbers may say what it weighs ---- */
+
+HD_BOTH const float *cuda_row_targets(const cuda_rows *r, int row) {
+  return r->c->g.soft_labels ? cuda_row_in(r, 1, row) : 0;
+}
+HD_BOTH float cuda_weight_read(const hd_cuda_call *c, float read) { return c->in[2] ? read : 1; }
 
 HD_BY_BLOCK void cross_entropy_rows(const hd_cuda_call *c, int T) {
   cuda_rows r;
   if (!cuda_rows_begin(&r, c, HD_BLOCK, cross_entropy_rows_matrix(&c->g, c->step->rows), T, 1))
     return;
-  HD_SHARED(float, weight, [HD_ROW_SHARED]);
+  HD_SHARED(float, weighs, [HD_ROW_SHARED]);
   HD_SHARED(float, loss, [HD_ROW_SHARED]);
   HD_SHARED(float, ends, [2 * HD_CUDA_BLOCK]);
   HD_OWN(float, found, 2);
   cuda_rows_exp(&r, loss, ends, found);
   HD_PHASE { MINE(found)[1] = hd__ref_logf(MINE(found)[1]); }
   if (cuda_weighs_all(c))
-    HD_ROWS_PASS(&r, weight, loss, ends, 0, cuda_class_weight(c, r.first + row, i),
-                 MINE(found)[1] - (cuda_row_in(&r, 0, row)[i] - MINE(found)[0]), s0 = fmaf(v, u, s0));
+    HD_ROWS_PASS(&r, weighs, loss, ends, cuda_row_in(&r, 0, row), cuda_row_targets(&r, row), cuda_param(c, 2),
+                 cuda_weighs(c, cuda_weight_read(c, d), b), MINE(found)[1] - (a - MINE(found)[0]), 0,
+                 s0 = fmaf(v, u, s0));
   HD_PHASE {
     if (cuda_row_speaks(&r, t))
       cuda_row_out(&r, cuda_row(&r, t))[0] =
@@ -65,11 +74,19 @@ HD_BY_BLOCK void cross_entropy_dx_rows(const hd_cuda_call *c, int T) {
   HD_SHARED(float, ends, [2 * HD_CUDA_BLOCK]);
   HD_OWN(float, found, 2);
   HD_OWN(float, all, 1);
+  HD_OWN(cuda_target, target, 1);
   cuda_rows_exp(&r, shared, ends, found);
   if (cuda_weighs_all(c))
-    HD_ROWS_PASS(&r, shared, 0, ends, 0, cuda_class_weight(c, r.first + row, i), 0, s0 = s0 + v);
-  HD_PHASE { MINE(all)[0] = cuda_weighs_all(c) ? cuda_row_sum(&r, ends, 0, t) : 0; }
-  HD_ROWS_OUT(&r, cuda_cross_entropy_dx(c, r.first + row, i, MINE(found)[0], MINE(found)[1], MINE(all)[0]));
+    HD_ROWS_PASS(&r, shared, 0, ends, 0, cuda_row_targets(&r, row), cuda_param(c, 2),
+                 cuda_weighs(c, cuda_weight_read(c, d), b), 0, 0, s0 = s0 + v);
+  HD_PHASE {
+    MINE(all)[0] = cuda_weighs_all(c) ? cuda_row_sum(&r, ends, 0, t) : 0;
+    if (cuda_row(&r, t) < r.count)
+      MINE(target)[0] = cuda_target_of(c, r.first + cuda_row(&r, t));
+  }
+  HD_ROWS_OUT(&r, cuda_row_in(&r, 0, row), cuda_row_targets(&r, row), cuda_param(c, 2),
+              cuda_cross_entropy_dx(c, &MINE(target)[0], i, hd__ref_expf(a - MINE(found)[0]) / MINE(found)[1],
+                                    cuda_weighs(c, cuda_weight_read(c, d), b), MINE(all)[0]));
 }
 
 #define HD_LOSS_ROWS(name, ADD)                                                                                        \
@@ -79,8 +96,8 @@ HD_BY_BLOCK void cross_entropy_dx_rows(const hd_cuda_call *c, int T) {
       return;                                                                                                          \
     HD_SHARED(float, term, [HD_ROW_SHARED]);                                                                           \
     HD_SHARED(float, ends, [2 * HD_CUDA_BLOCK]);                                                                       \
-    HD_ROWS_PASS(&r, term, 0, ends, 0, name##_term(c, i, cuda_row_in(&r, 0, row)[i], cuda_row_in(&r, 1, row)[i]), 0,   \
-                 s0 = ADD(s0, v));                                                                                     \
+    HD_ROWS_PASS(&r, term, 0, ends, cuda_row_in(&r, 0, row), cuda_row_in(&r, 1, row), cuda_param(c, 2),                \
+                 name##_term(c, cuda_weight_read(c, d), a, b), 0, 0, s0 = ADD(s0, v));                                 \
     HD_PHASE {                                                                                                         \
       if (cuda_row_speaks(&r, t))                                                                                      \
         cuda_row_out(&r, cuda_row(&r, t))[0] = cuda_row_sum(&r, ends, 0, t);                                           \

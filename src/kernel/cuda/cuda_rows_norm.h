@@ -9,9 +9,9 @@
 /* Mean and rate of the thread's row of input `slot`, by two passes. */
 HD_BY_BLOCK void cuda_rows_moments(const cuda_rows *r, int slot, float *v_shared, float *ends,
                                    HD_OWNED(float, moments, 2)) {
-  HD_ROWS_PASS(r, v_shared, 0, ends, 0, cuda_row_in(r, slot, row)[i], 0, s0 = s0 + v);
+  HD_ROWS_PASS(r, v_shared, 0, ends, cuda_row_in(r, slot, row), 0, 0, a, 0, 0, s0 = s0 + v);
   HD_PHASE { MINE(moments)[0] = cuda_row_sum(r, ends, 0, t) / (float)r->length; }
-  HD_ROWS_PASS(r, v_shared, 0, ends, 0, cuda_row_in(r, slot, row)[i] - MINE(moments)[0], 0, s0 = fmaf(v, v, s0));
+  HD_ROWS_PASS(r, v_shared, 0, ends, cuda_row_in(r, slot, row), 0, 0, a - MINE(moments)[0], 0, 0, s0 = fmaf(v, v, s0));
   HD_PHASE { MINE(moments)[1] = 1 / sqrtf(cuda_row_sum(r, ends, 0, t) / (float)r->length + r->c->g.eps); }
 }
 
@@ -23,8 +23,8 @@ HD_BY_BLOCK void layer_norm_rows(const hd_cuda_call *c, int T) {
   HD_SHARED(float, ends, [2 * HD_CUDA_BLOCK]);
   HD_OWN(float, moments, 2);
   cuda_rows_moments(&r, 0, shared, ends, moments);
-  HD_ROWS_OUT(&r, fmaf((cuda_row_in(&r, 0, row)[i] - MINE(moments)[0]) * MINE(moments)[1], cuda_param(c, 1)[i],
-                       cuda_param(c, 2)[i]));
+  HD_ROWS_OUT(&r, cuda_row_in(&r, 0, row), cuda_param(c, 1), cuda_param(c, 2),
+              fmaf((a - MINE(moments)[0]) * MINE(moments)[1], b, d));
 }
 
 HD_BY_BLOCK void layer_norm_dx_rows(const hd_cuda_call *c, int T) {
@@ -37,15 +37,14 @@ HD_BY_BLOCK void layer_norm_dx_rows(const hd_cuda_call *c, int T) {
   HD_OWN(float, moments, 2);
   HD_OWN(float, mean, 2); /* of h, of h * xhat */
   cuda_rows_moments(&r, 2, h, ends, moments);
-  HD_ROWS_PASS(&r, h, xhat, ends, 0, cuda_row_in(&r, 0, row)[i] * cuda_param(c, 1)[i],
-               (cuda_row_in(&r, 2, row)[i] - MINE(moments)[0]) * MINE(moments)[1], (s0 = s0 + v, s1 = fmaf(v, u, s1)));
+  HD_ROWS_PASS(&r, h, xhat, ends, cuda_row_in(&r, 0, row), cuda_row_in(&r, 2, row), cuda_param(c, 1), a * d,
+               (b - MINE(moments)[0]) * MINE(moments)[1], 0, (s0 = s0 + v, s1 = fmaf(v, u, s1)));
   HD_PHASE {
     MINE(mean)[0] = cuda_row_sum(&r, ends, 0, t) / (float)r.length;
     MINE(mean)[1] = cuda_row_sum(&r, ends, 1, t) / (float)r.length;
   }
-  HD_ROWS_OUT(&r, cuda_layer_norm_dx(cuda_row_in(&r, 0, row)[i] * cuda_param(c, 1)[i],
-                                     cuda_row_in(&r, 2, row)[i] - MINE(moments)[0], MINE(moments)[1], MINE(mean)[0],
-                                     MINE(mean)[1]));
+  HD_ROWS_OUT(&r, cuda_row_in(&r, 0, row), cuda_row_in(&r, 2, row), cuda_param(c, 1),
+              cuda_layer_norm_dx(a * d, b - MINE(moments)[0], MINE(moments)[1], MINE(mean)[0], MINE(mean)[1]));
 }
 
 /* ---- Gradients of weight and bias ---- */
