@@ -68,7 +68,6 @@ static hd_cuda_place hd_cuda_here;
 #include "graph/ops.def"
 
 OP_CHUNKS(fold)
-OP_CHUNKS(squares)
 
 #define OP_LINE(name, args)                                                                                            \
   HD_KERNEL(name, args) {                                                                                              \

@@ -9,7 +9,6 @@ enum { HD_CUDA_BLOCK = 256 }; /* threads of a block, at most */
 /* KERNEL(name, arguments) */
 #define HD_CUDA_OWN(KERNEL)                                                                                            \
   KERNEL(fold, hd_cuda_chunks)                                                                                         \
-  KERNEL(squares, hd_cuda_chunks)                                                                                      \
   KERNEL(meet, hd_cuda_meet)                                                                                           \
   KERNEL(meet_stats, hd_cuda_meet)                                                                                     \
   KERNEL(cover, hd_cuda_meet)                                                                                          \
@@ -82,6 +81,7 @@ enum { HD_CUDA_BLOCK = 256 }; /* threads of a block, at most */
 /* Block kernels beside those. */
 #define HD_CUDA_BLOCKS(KERNEL)                                                                                         \
   KERNEL(conv_db, hd_cuda_call)                                                                                        \
+  KERNEL(squares, hd_cuda_chunks)                                                                                      \
   KERNEL(clip, hd_cuda_chunks)                                                                                         \
   KERNEL(close, hd_cuda_chunks)
 

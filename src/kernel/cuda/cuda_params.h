@@ -105,17 +105,6 @@ HD_BOTH void fold_over(const hd_cuda_chunks *p, int64_t x, int64_t width, int64_
     p->grad[chunk->first + i] = cuda_gradient(p, chunk, i);
 }
 
-/* Chain x of the 16 of chunk y. */
-HD_BOTH void squares_over(const hd_cuda_chunks *p, int64_t x, int64_t width, int64_t y) {
-  const hd_cuda_chunk *chunk = &p->chunk[y];
-  for (; x < 16; x += width) {
-    double sum = 0;
-    for (int64_t i = x; i < chunk->count; i += 16)
-      sum = fma((double)p->grad[chunk->first + i], (double)p->grad[chunk->first + i], sum);
-    p->squares[y * 16 + x] = sum;
-  }
-}
-
 /* ---- Sums that later kernels read ---- */
 
 HD_BOTH void meet_at(const hd_cuda_meet *p, int64_t i) {
