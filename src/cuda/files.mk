@@ -22,15 +22,19 @@ heddle_cuda_la_CPPFLAGS = $(CORE_CPPFLAGS) $(CUDA_CPPFLAGS)
 heddle_cuda_la_LDFLAGS = -module -avoid-version -shared
 heddle_cuda_la_LIBADD =
 $(heddle_cuda_la_OBJECTS): cuda_kernels.fatbin
-cuda_kernels.fatbin: src/kernel/cuda/cuda_kernels.cu $(kernel_cuda_headers)
+cuda_kernels.fatbin: src/kernel/cuda/cuda_kernels.cu $(kernel_cuda_headers) cuda_kernels.asked
 	$(AM_V_GEN)$(NVCC) -fatbin -Xptxas -v $(NVCC_FLAGS) $(CUDA_GENCODE) -I$(srcdir)/src -I$(srcdir)/include -o $@ \
 	  $(srcdir)/src/kernel/cuda/cuda_kernels.cu 2>cuda_kernels.resources; code=$$?; \
 	grep -Ev '^ptxas info|bytes stack frame' cuda_kernels.resources >&2; exit $$code
-CLEANFILES += cuda_kernels.fatbin cuda_kernels.resources
+# Changes when a ./configure asks for other code.
+cuda_kernels.asked: cuda-asked
+	@echo '$(NVCC) $(NVCC_FLAGS) $(CUDA_GENCODE)' >$@.new; if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
+.PHONY: cuda-asked
+CLEANFILES += cuda_kernels.fatbin cuda_kernels.resources cuda_kernels.asked
 
 # For tests that read it.
 check_DATA = cuda_kernels.ptx
 cuda_kernels.ptx: src/kernel/cuda/cuda_kernels.cu $(kernel_cuda_headers)
-	$(AM_V_GEN)$(NVCC) -ptx $(NVCC_FLAGS) -arch=compute_$(CUDA_HIGHEST) -I$(srcdir)/src -I$(srcdir)/include -o $@ $(srcdir)/src/kernel/cuda/cuda_kernels.cu
+	$(AM_V_GEN)$(NVCC) -ptx $(NVCC_FLAGS) -arch=compute_$(CUDA_LOWEST) -I$(srcdir)/src -I$(srcdir)/include -o $@ $(srcdir)/src/kernel/cuda/cuda_kernels.cu
 CLEANFILES += cuda_kernels.ptx
 endif
