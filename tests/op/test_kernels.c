@@ -145,8 +145,12 @@ static void random_geom(hd_geom *g, hd_op op, random_stream *random) {
   case HD_OP_max_pool2d:
   case HD_OP_max_pool2d_dx:
   case HD_OP_avg_pool2d:
-  case HD_OP_avg_pool2d_dx:
-  case HD_OP_global_avg_pool2d: random_pool(g, random); break;
+  case HD_OP_avg_pool2d_dx: random_pool(g, random); break;
+  case HD_OP_global_avg_pool2d:
+    random_pool(g, random);
+    g->kh = g->hi, g->kw = g->wi, g->ph = g->pw = 0;
+    hd__geom_finish(g);
+    break;
   case HD_OP_concat:
   case HD_OP_concat_dx: random_concat(g, op, random); break;
   case HD_OP_linear:
