@@ -482,7 +482,7 @@ static void check_dropout(const hd_kernels *table) {
      "%s: dropout takes a quarter, scales the rest, and draws another mask for another sample", table->name);
 }
 
-/* Rows, and channels of shards, that are long or many: blocked kernels take them in pieces, and several side by side. */
+/* Rows, and channels of shards, that are long or many: blocked kernels take them in pieces, several side by side. */
 static void check_large_sums(void) {
   static const hd_op ops[] = {
       HD_OP_layer_norm,      HD_OP_layer_norm_dx,    HD_OP_layer_norm_dw, HD_OP_softmax,    HD_OP_softmax_dx,

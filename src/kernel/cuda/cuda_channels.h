@@ -1,6 +1,6 @@
 /* Chains along the channels of a shard, sample by sample and pixel by pixel: the gradient of a convolution's bias, the
- * statistics of a batch and the gradients of its norm, and norms of the shard itself. A block has 32 channels. All its threads bring pixels into shared
- * memory, then one thread for each channel walks them. */
+ * statistics of a batch and the gradients of its norm, and norms of the shard itself. A block has 32 channels. All its
+ * threads bring pixels into shared memory, then one thread for each channel walks them. */
 #ifndef HD_KERNEL_CUDA_CHANNELS_H
 #define HD_KERNEL_CUDA_CHANNELS_H
 
@@ -73,8 +73,8 @@ HD_BLOCK_KERNEL(conv_db, hd_cuda_call) {
   }
 }
 
-/* The statistics of each channel, its thread's: mean and sum of squares. Twice: first for the mean, then for the squares
- * of what deviates from it. */
+/* The statistics of each channel, its thread's: mean and sum of squares. Twice: first for the mean, then for the
+ * squares of what deviates from it. */
 HD_BY_BLOCK void cuda_walk_stats(const cuda_walk *w, float (*x)[HD_WALK_CHANNELS], HD_OWNED(float, stats, 2)) {
   HD_OWN(float, sum, 1);
   HD_PHASE { MINE(sum)[0] = MINE(stats)[0] = MINE(stats)[1] = 0; }
@@ -110,7 +110,8 @@ HD_BLOCK_KERNEL(batch_stats_walk, hd_cuda_call) {
   }
 }
 
-/* The gradients of weight and bias of each channel, its thread's own[2] and own[3]; all threads know its mean and rate. */
+/* The gradients of weight and bias of each channel, its thread's own[2] and own[3]; all threads know its mean and rate.
+ */
 HD_BY_BLOCK void cuda_walk_gradients(const cuda_walk *w, int x_slot, int dy_slot, int mean_slot,
                                      float (*x)[HD_WALK_CHANNELS], float (*dy)[HD_WALK_CHANNELS],
                                      HD_OWNED(float, own, 4)) {

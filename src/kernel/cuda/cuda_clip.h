@@ -1,5 +1,5 @@
-/* The norm of clipping: a block for each chunk sums its squares in 16 chains and the tree, then one block takes the tree over
- * the chunks. */
+/* The norm of clipping: a block for each chunk sums its squares in 16 chains and the tree, then one block takes the
+ * tree over the chunks. */
 #ifndef HD_KERNEL_CUDA_CLIP_H
 #define HD_KERNEL_CUDA_CLIP_H
 

@@ -1,10 +1,10 @@
-/* Sums along rows: a layer norm's samples, softmax's pixels, losses. All that such a sum leaves independent are its 16 chains
- * and the other rows. A block has T rows, a power of two up to 16. In a pass all its threads make numbers of the rows'
- * elements and leave them in shared memory, a piece of each row at a time, and a thread for each chain walks them. Then
- * every thread takes the tree of its row for itself, and knows what the next pass and the outputs need.
+/* Sums along rows: a layer norm's samples, softmax's pixels, losses. All that such a sum leaves independent are its 16
+ * chains and the other rows. A block has T rows, a power of two up to 16. In a pass all its threads make numbers of the
+ * rows' elements and leave them in shared memory, a piece of each row at a time, and a thread for each chain walks
+ * them. Then every thread takes the tree of its row for itself, and knows what the next pass and the outputs need.
  *
- * Of an element a, b and d are read from up to three arrays. V is made of them, and U where there is room for it; START is
- * where a row's two chains begin, and STEP what they do with v and u:
+ * Of an element a, b and d are read from up to three arrays. V is made of them, and U where there is room for it; START
+ * is where a row's two chains begin, and STEP what they do with v and u:
  *
  *   HD_ROWS_PASS(&rows, v, u, ends, x, dy, 0, a, b * 2, 0, (s0 = s0 + v, s1 = fmaf(v, u, s1)))
  *
@@ -15,8 +15,8 @@
 #include "kernel/cuda/cuda_loss.h"
 #include "kernel/cuda/cuda_rows_matrix.h"
 
-/* Rows' pieces have 4096 floats, and 16 more each, so that the chains of two rows meet in no bank; elements that a thread
- * brings at a time. */
+/* Rows' pieces have 4096 floats, and 16 more each, so that the chains of two rows meet in no bank; elements that a
+ * thread brings at a time. */
 enum { HD_ROW_MOST = 16, HD_ROW_FLOATS = 4096, HD_ROW_SHARED = HD_ROW_FLOATS + 16 * HD_ROW_MOST, HD_ROW_AHEAD = 8 };
 
 /* A block's rows: those from `first` on, of a batch that has `of_sample` in each sample. */
@@ -69,8 +69,8 @@ HD_BOTH int32_t cuda_row_end(const cuda_rows *r, int row, int32_t first) {
   return row >= r->count ? first : first + (left < piece ? left : piece);
 }
 
-/* Elements [begin, end) of thread t's row, its share of them: v_to[i - begin] = V, and so u_to, unless it is NULL. All that
- * is read for HD_ROW_AHEAD elements is on its way before the first of them is made. */
+/* Elements [begin, end) of thread t's row, its share of them: v_to[i - begin] = V, and so u_to, unless it is NULL. All
+ * that is read for HD_ROW_AHEAD elements is on its way before the first of them is made. */
 #define HD_ROWS_MAKE(r, t, begin, end, v_to, u_to, A, B, D, V, U)                                                      \
   do {                                                                                                                 \
     const int row = cuda_row(r, t) < (r)->count ? cuda_row(r, t) : 0, apart_ = cuda_row_threads(r);                    \

@@ -1,6 +1,6 @@
-/* Layer norms by blocks; the chains are those of cuda_norm.h. The gradients of weight and bias go on from sample to sample,
- * each element by itself: a block has a shard, takes the moments of up to 16 samples side by side, and then a thread for
- * each element adds what these samples give. */
+/* Layer norms by blocks; the chains are those of cuda_norm.h. The gradients of weight and bias go on from sample to
+ * sample, each element by itself: a block has a shard, takes the moments of up to 16 samples side by side, and then a
+ * thread for each element adds what these samples give. */
 #ifndef HD_KERNEL_CUDA_ROWS_NORM_H
 #define HD_KERNEL_CUDA_ROWS_NORM_H
 
