@@ -29,7 +29,6 @@ cuda_kernels.fatbin: src/kernel/cuda/cuda_kernels.cu $(kernel_cuda_headers) cuda
 # Changes when a ./configure asks for other code.
 cuda_kernels.asked: cuda-asked
 	@echo '$(NVCC) $(NVCC_FLAGS) $(CUDA_GENCODE)' >$@.new; if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
-.PHONY: cuda-asked
 CLEANFILES += cuda_kernels.fatbin cuda_kernels.resources cuda_kernels.asked
 
 # For tests that read it.
@@ -38,3 +37,4 @@ cuda_kernels.ptx: src/kernel/cuda/cuda_kernels.cu $(kernel_cuda_headers)
 	$(AM_V_GEN)$(NVCC) -ptx $(NVCC_FLAGS) -arch=compute_$(CUDA_LOWEST) -I$(srcdir)/src -I$(srcdir)/include -o $@ $(srcdir)/src/kernel/cuda/cuda_kernels.cu
 CLEANFILES += cuda_kernels.ptx
 endif
+.PHONY: cuda-asked
