@@ -23,12 +23,16 @@ static const char *const names[HD_CUDA_COUNT] = {
 #define LIVE(op, what, R, threads) [HD_CUDA_##what##_##R] = "hdk_" #what "_" #R,
 #define SCATTER(op, what, elements) [HD_CUDA_##what##_##elements] = "hdk_" #what "_" #elements,
 #define CHANNELS(op, what) [HD_CUDA_##what] = "hdk_" #what,
-        HD_CUDA_TILED(SIXTEEN, PRODUCT, LIVE, SCATTER, CHANNELS)
+#define ROWS(op, T) [HD_CUDA_##op##_rows_##T] = "hdk_" #op "_rows_" #T,
+#define SHARD_ROWS(op) [HD_CUDA_##op##_rows] = "hdk_" #op "_rows",
+        HD_CUDA_TILED(SIXTEEN, PRODUCT, LIVE, SCATTER, CHANNELS, ROWS, SHARD_ROWS)
 #undef SIXTEEN
 #undef LIVE
 #undef SCATTER
 #undef CHANNELS
 #undef PRODUCT
+#undef ROWS
+#undef SHARD_ROWS
 };
 
 /* ---- Opening ---- */
@@ -94,16 +98,12 @@ static hd_status check_driver(const hd_cuda *cuda, hd_ctx *ctx, const hd_cuda_mo
 }
 
 /* Machine code of a capability runs on those of the same major number that are not below it; for the others the driver
- * translates what was made for the highest, if that is not above. */
+ * translates what was made for the lowest. */
 static bool runs_on(const char *archs, int capability) {
-  int highest = 0;
-  for (const char *at = archs; *at; at += strcspn(at, " "), at += strspn(at, " ")) {
-    const int arch = atoi(at);
-    highest = arch > highest ? arch : highest;
-    if (arch / 10 == capability / 10 && arch <= capability)
+  for (const char *at = archs; *at; at += strcspn(at, " "), at += strspn(at, " "))
+    if (atoi(at) <= capability)
       return true;
-  }
-  return highest > 0 && highest <= capability;
+  return false;
 }
 
 static hd_status check_arch(hd_cuda *cuda, hd_ctx *ctx, const hd_cuda_module *module) {

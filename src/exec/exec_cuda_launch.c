@@ -9,6 +9,7 @@
 #include "kernel/cuda/cuda_norm.h"
 #include "kernel/cuda/cuda_pointwise.h"
 #include "kernel/cuda/cuda_pool.h"
+#include "kernel/cuda/cuda_rows_matrix.h"
 
 /* Threads of a plain kernel for each sample or shard. */
 typedef int64_t count_fn(const hd_geom *g);
@@ -35,12 +36,16 @@ static const tiled kernels[] = {
 #define LIVE(op, what, R, threads) {HD_OP_##op, HD_CUDA_##what##_##R, threads, 1, what##_matrix, true},
 #define SCATTER(op, what, elements) {HD_OP_##op, HD_CUDA_##what##_##elements, elements, 1, what##_matrix, false},
 #define CHANNELS(op, what) {HD_OP_##op, HD_CUDA_##what, HD_WALK_CHANNELS, 1, what##_matrix, false},
-    HD_CUDA_TILED(SIXTEEN, PRODUCT, LIVE, SCATTER, CHANNELS)
+#define ROWS(op, T) {HD_OP_##op, HD_CUDA_##op##_rows_##T, 1, T, op##_rows_matrix, false},
+#define SHARD_ROWS(op) {HD_OP_##op, HD_CUDA_##op##_rows, 1, 1, op##_rows_matrix, false},
+    HD_CUDA_TILED(SIXTEEN, PRODUCT, LIVE, SCATTER, CHANNELS, ROWS, SHARD_ROWS)
 #undef SIXTEEN
 #undef PRODUCT
 #undef LIVE
 #undef SCATTER
 #undef CHANNELS
+#undef ROWS
+#undef SHARD_ROWS
 };
 
 /* Whether so many blocks leave no multiprocessor idle for long: half of them have two, or all have more. */

@@ -240,8 +240,8 @@ static hd_status lower_phase(hd_exec_cuda *x, hd_ctx *ctx, const hd_phase *phase
   case HD_PHASE_OUTPUTS: return lower_shards(x, ctx, phase, half);
   case HD_PHASE_FOLD_NORM:
     HD_TRY(hd__cuda_launch(x->cuda, ctx, HD_CUDA_fold, elems, chunks.chunks, &chunks));
-    HD_TRY(hd__cuda_launch(x->cuda, ctx, HD_CUDA_squares, 16, chunks.chunks, &chunks));
-    return hd__cuda_launch(x->cuda, ctx, HD_CUDA_clip, 1, 1, &chunks);
+    HD_TRY(hd__cuda_launch(x->cuda, ctx, HD_CUDA_squares, (int64_t)chunks.chunks * HD_CUDA_BLOCK, 1, &chunks));
+    return hd__cuda_launch(x->cuda, ctx, HD_CUDA_clip, HD_CUDA_BLOCK, 1, &chunks);
   case HD_PHASE_FOLD_UPDATE:
   case HD_PHASE_UPDATE: break;
   }

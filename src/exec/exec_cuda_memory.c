@@ -76,7 +76,7 @@ static void lay_out(hd_exec_cuda *x, bump *b) {
     x->native.bf16[i] = take(b, HD_GPU_LIBRARIES, x->native.bf16_bytes[i]);
   x->native.dense = take(b, HD_GPU_LIBRARIES, x->native.dense_bytes);
   x->native.workspace = take(b, HD_GPU_LIBRARIES, x->native.workspace_bytes);
-  x->squares = take(b, HD_GPU_TABLES, plan->chunk_count * (int64_t)(16 * sizeof(double)));
+  x->squares = take(b, HD_GPU_TABLES, plan->chunk_count * (int64_t)sizeof(double));
   x->constants = take(b, HD_GPU_TABLES, constant_elems(x) * floats);
   x->chunk = take(b, HD_GPU_TABLES, plan->chunk_count * (int64_t)sizeof *x->chunk);
   x->use = take(b, HD_GPU_TABLES, plan->use_count * (int64_t)sizeof *x->use);

@@ -84,7 +84,9 @@ static const struct cu_function functions[] = {
 #define LIVE(op, what, R, threads) KERNEL(what##_##R, hd_cuda_call)
 #define SCATTER(op, what, elements) KERNEL(what##_##elements, hd_cuda_call)
 #define CHANNELS(op, what) KERNEL(what, hd_cuda_call)
-        HD_CUDA_BLOCKS(KERNEL) HD_CUDA_TILED(SIXTEEN, PRODUCT, LIVE, SCATTER, CHANNELS)
+#define ROWS(op, T) KERNEL(op##_rows_##T, hd_cuda_call)
+#define SHARD_ROWS(op) KERNEL(op##_rows, hd_cuda_call)
+        HD_CUDA_BLOCKS(KERNEL) HD_CUDA_TILED(SIXTEEN, PRODUCT, LIVE, SCATTER, CHANNELS, ROWS, SHARD_ROWS)
 #undef KERNEL
 };
 enum { FUNCTIONS = sizeof functions / sizeof *functions };

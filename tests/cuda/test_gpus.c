@@ -71,8 +71,10 @@ static int launch_empty(hd_cuda *cuda, cu_pointer step, int kernel, int pool) {
 }
 
 static int without_samples(hd_cuda *cuda, hd_cuda *unused, hd_cuda *unused_too) {
-  static const int plain[] = {HD_CUDA_linear_dw_product_2_2, HD_CUDA_conv_dw_tiles_2, HD_CUDA_conv_db,
-                              HD_CUDA_batch_stats_walk, HD_CUDA_batch_norm_dw_walk};
+  static const int plain[] = {HD_CUDA_linear_dw_product_2_2,  HD_CUDA_conv_dw_tiles_2,    HD_CUDA_conv_db,
+                              HD_CUDA_batch_stats_walk,       HD_CUDA_batch_norm_dw_walk, HD_CUDA_shard_norm_walk,
+                              HD_CUDA_shard_norm_dx_walk,     HD_CUDA_layer_norm_dw_rows, HD_CUDA_layer_norm_rows_16,
+                              HD_CUDA_cross_entropy_dx_rows_1};
   hd_cuda_step host = {.samples = 1, .fold = {.step = {{.row1 = 1000}}}};
   cu_pointer step;
   int failed = hd__cuda_take_for(&step, cuda, &ctx, sizeof host, HD_GPU_TABLES) != HD_OK ||

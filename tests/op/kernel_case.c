@@ -120,7 +120,7 @@ static void describe_loss(kernel_case *c, const hd_geom *g) {
   bool labels = c->op == HD_OP_cross_entropy || c->op == HD_OP_cross_entropy_dx;
   bool weights = labels || c->op == HD_OP_bce_with_logits || c->op == HD_OP_bce_with_logits_dx;
   c->in[0] = floats(g->ci);
-  c->in[1] = labels ? (arg){ARG_LABELS, true, 1, 1} : floats(g->ci);
+  c->in[1] = labels && !g->soft_labels ? (arg){ARG_LABELS, true, 1, 1} : floats(g->ci);
   c->in[2] = weights ? param(g->ci) : (arg){0};
   c->out[0] = is_loss(c->op) ? (arg){ARG_FLOATS, true, 1, 1} : floats(g->ci);
 }
@@ -189,6 +189,8 @@ static void drop_optional(kernel_case *c) {
   case HD_OP_bce_with_logits_dx: c->in[2] = (arg){0}; break;
   case HD_OP_max_pool2d:
   case HD_OP_linear_dw:
+  case HD_OP_batch_norm_dw:
+  case HD_OP_layer_norm_dw:
   case HD_OP_conv2d_dw: c->out[1] = (arg){0}; break;
   default: break;
   }

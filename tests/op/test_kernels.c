@@ -145,8 +145,12 @@ static void random_geom(hd_geom *g, hd_op op, random_stream *random) {
   case HD_OP_max_pool2d:
   case HD_OP_max_pool2d_dx:
   case HD_OP_avg_pool2d:
-  case HD_OP_avg_pool2d_dx:
-  case HD_OP_global_avg_pool2d: random_pool(g, random); break;
+  case HD_OP_avg_pool2d_dx: random_pool(g, random); break;
+  case HD_OP_global_avg_pool2d:
+    random_pool(g, random);
+    g->kh = g->hi, g->kw = g->wi, g->ph = g->pw = 0;
+    hd__geom_finish(g);
+    break;
   case HD_OP_concat:
   case HD_OP_concat_dx: random_concat(g, op, random); break;
   case HD_OP_linear:
@@ -478,6 +482,38 @@ static void check_dropout(const hd_kernels *table) {
      "%s: dropout takes a quarter, scales the rest, and draws another mask for another sample", table->name);
 }
 
+/* Rows, and channels of shards, that are long or many: blocked kernels take them in pieces, several side by side. */
+static void check_large_sums(void) {
+  static const hd_op ops[] = {
+      HD_OP_layer_norm,      HD_OP_layer_norm_dx,    HD_OP_layer_norm_dw, HD_OP_softmax,    HD_OP_softmax_dx,
+      HD_OP_cross_entropy,   HD_OP_cross_entropy_dx, HD_OP_mse,           HD_OP_l1,         HD_OP_huber,
+      HD_OP_bce_with_logits, HD_OP_batch_stats,      HD_OP_batch_norm_dw, HD_OP_shard_norm, HD_OP_shard_norm_dx};
+  static const struct {
+    hd_shape shape;
+    int64_t rows;
+    float label_smoothing;
+    int32_t soft_labels;
+  } list[] = {{{1, {1}}, 33, 0, 0},        {{1, {17}}, 70, 0.1f, 0},  {{1, {1000}}, 1, 0.1f, 0},
+              {{1, {1000}}, 19, 0, 1},     {{1, {4113}}, 2, 0.2f, 1}, {{1, {257}}, 35, 0, 0},
+              {{1, {8200}}, 1, 0, 0},      {{1, {10}}, 64, 0.3f, 1},  {{3, {33, 13, 11}}, 3, 0, 0},
+              {{3, {260, 3, 5}}, 20, 0, 0}};
+  int failed[TABLES] = {0};
+  for (size_t i = 0; i < sizeof list / sizeof *list; i++)
+    for (size_t k = 0; k < sizeof ops / sizeof *ops; k++) {
+      hd_geom g = hd__geom_of_shape(&list[i].shape);
+      const bool is_loss = ops[k] >= HD_OP_cross_entropy && ops[k] <= HD_OP_bce_with_logits_dx;
+      if (is_loss && g.hi * g.wi > 1)
+        continue;
+      g.eps = 1e-5f;
+      g.delta = 0.5f;
+      g.ignore_index = i % 2 ? -100 : 0;
+      g.label_smoothing = list[i].label_smoothing;
+      g.soft_labels = list[i].soft_labels;
+      check_shape(ops[k], &g, list[i].rows, (uint32_t)i, failed);
+    }
+  report(failed, "long and many sums");
+}
+
 int main(void) {
   hd_geom g;
   uint64_t before = hd__fpmode_enter();
@@ -489,6 +525,7 @@ int main(void) {
   check_odd_linear();
   check_large_linear();
   check_large_conv();
+  check_large_sums();
   for (int t = 0; t < TABLES; t++)
     if (table_of(t)) {
       check_special_values(table_of(t));

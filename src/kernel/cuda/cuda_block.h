@@ -11,6 +11,8 @@
  * outlives a phase is either shared or own: the thread's own arrays get one row a thread. What is outside of phases is
  * computed by every thread alike and must not depend on t.
  *
+ * Phases may stand in a function of a kernel's, HD_BY_BLOCK; it takes own arrays as HD_OWNED(float, sum, 4).
+ *
  * On the CPU shared and own memory begin as NaN, and the stand-in for the driver changes the order of threads from launch
  * to launch: reading what nobody wrote, or what another thread writes in the same phase, gives other results there. */
 #ifndef HD_KERNEL_CUDA_BLOCK_H
@@ -22,8 +24,10 @@
 #ifdef __CUDACC__
 
 #define HD_BLOCK ((int64_t)blockIdx.x)
+#define HD_BY_BLOCK static __device__ __forceinline__
 #define HD_SHARED(type, name, size) __shared__ __align__(16) type name size
 #define HD_OWN(type, name, count) type name[count]
+#define HD_OWNED(type, name, count) type *name
 #define MINE(name) (name)
 #define HD_PHASE for (int t = (int)threadIdx.x, once_ = 1; once_ && t >= 0; once_ = 0, __syncthreads())
 
@@ -32,12 +36,14 @@
 #include <string.h>
 
 #define HD_BLOCK (hd_cuda_here.block)
+#define HD_BY_BLOCK static inline
 #define HD_SHARED(type, name, size)                                                                                    \
   type name size;                                                                                                      \
   memset(name, 0xff, sizeof name)
 #define HD_OWN(type, name, count)                                                                                      \
   type name[HD_CUDA_BLOCK][count];                                                                                     \
   memset(name, 0xff, sizeof name)
+#define HD_OWNED(type, name, count) type(*name)[count]
 #define MINE(name) (name[t])
 #define HD_PHASE                                                                                                       \
   for (int i_ = 0, t = hd_cuda_here.backwards ? HD_CUDA_BLOCK - 1 : 0; i_ < HD_CUDA_BLOCK;                             \

@@ -127,7 +127,7 @@ typedef struct hd_cuda_chunks {
   const float *sums;
   int64_t sums_stride;
   float *grad;     /* clipping: folded gradients; else NULL */
-  double *squares; /* 16 chains a chunk, then one sum a chunk */
+  double *squares; /* a sum a chunk, then their tree */
   double clip_norm;
   const float *w, *m, *v;
   float *w1, *m1, *v1;

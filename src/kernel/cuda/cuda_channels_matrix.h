@@ -16,5 +16,7 @@ HD_BOTH cuda_part batch_stats_walk_matrix(const hd_geom *g, int64_t rows) {
 HD_BOTH cuda_part batch_norm_dw_walk_matrix(const hd_geom *g, int64_t rows) {
   return cuda_matrix(g->ci, 1, cuda_pixels(g), 1, rows);
 }
+HD_BOTH cuda_part shard_norm_walk_matrix(const hd_geom *g, int64_t rows) { return batch_stats_walk_matrix(g, rows); }
+HD_BOTH cuda_part shard_norm_dx_walk_matrix(const hd_geom *g, int64_t rows) { return batch_stats_walk_matrix(g, rows); }
 
 #endif

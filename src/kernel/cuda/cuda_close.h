@@ -10,11 +10,12 @@ enum { HD_CLOSE_LOSSES = 2048 };
 
 HD_BOTH void cuda_judge(const hd_cuda_chunks *p, double loss_sum) {
   hd_cuda_result *result = &p->result[p->step->result];
-  result->loss_sum = loss_sum;
-  result->bad_param = -1;
+  int32_t bad_param = -1;
+  HD_UNROLL_BY_8
   for (int32_t i = p->params - 1; i >= 0; i--)
-    if (p->bad[i])
-      result->bad_param = i;
+    bad_param = p->bad[i] ? i : bad_param;
+  result->loss_sum = loss_sum;
+  result->bad_param = bad_param;
   if (result->bad_param >= 0 || loss_sum - loss_sum != 0 || (p->grad && !cuda_finite(p->state->grad_scale)))
     p->state->failed = 1;
   result->failed = p->state->failed;

@@ -68,14 +68,6 @@ static hd_cuda_place hd_cuda_here;
 #include "graph/ops.def"
 
 OP_CHUNKS(fold)
-OP_CHUNKS(squares)
-
-#define OP_ONCE(name)                                                                                                  \
-  HD_KERNEL(name, hd_cuda_chunks) {                                                                                    \
-    if (HD_X == 0 && HD_Y == 0)                                                                                        \
-      name##_over(c, 0, 1, 0);                                                                                         \
-  }
-OP_ONCE(clip)
 
 #define OP_LINE(name, args)                                                                                            \
   HD_KERNEL(name, args) {                                                                                              \
@@ -94,9 +86,15 @@ OP_LINE(running, hd_cuda_running)
 #define OP_LIVE(op, what, R, threads) HD_LIVE(what##_##R, what, R, threads)
 #define OP_SCATTER(op, what, elements) HD_SCATTER(what##_##elements, what, elements)
 #define OP_CHANNELS(op, what)
-HD_CUDA_TILED(OP_SIXTEEN, OP_PRODUCT, OP_LIVE, OP_SCATTER, OP_CHANNELS)
+#define OP_ROWS_OF(op, T)                                                                                              \
+  HD_BLOCK_KERNEL(op##_rows_##T, hd_cuda_call) { op##_rows(c, T); }
+#define OP_SHARD_ROWS(op)
 #include "kernel/cuda/cuda_channels.h"
+#include "kernel/cuda/cuda_clip.h"
 #include "kernel/cuda/cuda_close.h"
+#include "kernel/cuda/cuda_rows_loss.h"
+#include "kernel/cuda/cuda_rows_norm.h"
+HD_CUDA_TILED(OP_SIXTEEN, OP_PRODUCT, OP_LIVE, OP_SCATTER, OP_CHANNELS, OP_ROWS_OF, OP_SHARD_ROWS)
 
 HD_KERNEL(gather, hd_cuda_gather) { HD_OVER(c->step->rows, gather, c->elems); }
 

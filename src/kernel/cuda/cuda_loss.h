@@ -48,40 +48,74 @@ HD_BOTH int32_t cuda_label(const hd_cuda_call *c, int64_t n) {
   return ((const int32_t *)c->in[1])[n * c->in_stride[1]];
 }
 
-/* What class i of a target of probabilities weighs, smoothed. */
-HD_BOTH float cuda_soft_weight(const hd_cuda_call *c, int64_t n, int64_t i) {
-  const float smoothing = c->g.label_smoothing, t = cuda_in(c, 1, n)[i];
-  return cuda_weight(c, i) * (smoothing > 0 ? fmaf(1 - smoothing, t, smoothing / (float)c->g.ci) : t);
+/* ---- What a class weighs in the sums over all of them, which only smoothing and targets of probabilities need ---- */
+
+HD_BOTH int cuda_weighs_all(const hd_cuda_call *c) { return c->g.soft_labels || c->g.label_smoothing > 0; }
+
+/* weight: the class's own; target: its probability, smoothed here. */
+HD_BOTH float cuda_weighs(const hd_cuda_call *c, float weight, float target) {
+  const float smoothing = c->g.label_smoothing;
+  if (!c->g.soft_labels)
+    return weight;
+  return weight * (smoothing > 0 ? fmaf(1 - smoothing, target, smoothing / (float)c->g.ci) : target);
+}
+HD_BOTH float cuda_class_weighs(const hd_cuda_call *c, int64_t n, int64_t i) {
+  return cuda_weighs(c, cuda_weight(c, i), c->g.soft_labels ? cuda_in(c, 1, n)[i] : 0);
+}
+
+/* ---- A sample's loss: log_sum is the log of the sum of exp(x - m), all that chain's sum ---- */
+
+HD_BOTH float cuda_cross_entropy(const hd_cuda_call *c, int64_t n, float m, float log_sum, float all) {
+  const float smoothing = c->g.label_smoothing;
+  if (c->g.soft_labels)
+    return all;
+  const int32_t label = cuda_label(c, n);
+  if (label == c->g.ignore_index)
+    return 0;
+  const float hard = cuda_weight(c, label) * (log_sum - (cuda_in(c, 0, n)[label] - m));
+  return smoothing > 0 ? fmaf(1 - smoothing, hard, smoothing / (float)c->g.ci * all) : hard;
 }
 
 HD_BOTH int64_t cross_entropy_count(const hd_geom *g) { return 1; }
 HD_BOTH void cross_entropy_at(const hd_cuda_call *c, int64_t n, int64_t unused) {
   const int classes = c->g.ci;
-  const float *logits = cuda_in(c, 0, n), smoothing = c->g.label_smoothing;
-  const int32_t label = c->g.soft_labels ? 0 : cuda_label(c, n);
-  float *loss = cuda_out(c, 0, n);
-  *loss = 0;
-  if (!c->g.soft_labels && label == c->g.ignore_index)
-    return;
+  const float *logits = cuda_in(c, 0, n);
   const float m = cuda_largest(logits, classes), log_sum = hd__ref_logf(cuda_sum_of_exp(logits, classes, m));
-  if (c->g.soft_labels) {
-    HD_CHAINS16(sum, classes, fmaf(cuda_soft_weight(c, n, i), log_sum - (logits[i] - m), s));
-    *loss = sum;
-    return;
-  }
-  *loss = cuda_weight(c, label) * (log_sum - (logits[label] - m));
-  if (smoothing > 0) {
-    HD_CHAINS16(all, classes, fmaf(cuda_weight(c, i), log_sum - (logits[i] - m), s));
-    *loss = fmaf(1 - smoothing, *loss, smoothing / (float)classes * all);
-  }
+  HD_CHAINS16(all, cuda_weighs_all(c) ? classes : 0, fmaf(cuda_class_weighs(c, n, i), log_sum - (logits[i] - m), s));
+  cuda_out(c, 0, n)[0] = cuda_cross_entropy(c, n, m, log_sum, all);
 }
 
-HD_BOTH void cuda_soft_cross_entropy_dx(const hd_cuda_call *c, int64_t n, float m, float sum) {
-  const int classes = c->g.ci;
-  const float *logits = cuda_in(c, 0, n);
-  HD_CHAINS16(all, classes, s + cuda_soft_weight(c, n, i));
-  for (int i = 0; i < classes; i++)
-    cuda_out(c, 0, n)[i] = fmaf(all, hd__ref_expf(logits[i] - m) / sum, -cuda_soft_weight(c, n, i)) / c->step->divisor;
+/* ---- Its gradient ---- */
+
+/* A sample's label and what its class weighs; counts: it is not ignored. */
+typedef struct cuda_target {
+  int32_t label, counts;
+  float weight;
+} cuda_target;
+
+HD_BOTH cuda_target cuda_target_of(const hd_cuda_call *c, int64_t n) {
+  cuda_target target = {0, 1, 0};
+  if (c->g.soft_labels)
+    return target;
+  target.label = cuda_label(c, n);
+  target.counts = target.label != c->g.ignore_index;
+  target.weight = target.counts ? cuda_weight(c, target.label) : 0;
+  return target;
+}
+
+/* Of class i: p is its softmax, weighs what it does in `all`, their sum. */
+HD_BOTH float cuda_cross_entropy_dx(const hd_cuda_call *c, const cuda_target *target, int64_t i, float p, float weighs,
+                                    float all) {
+  const float smoothing = c->g.label_smoothing, share = smoothing / (float)c->g.ci;
+  const float kept = (1 - smoothing) * target->weight;
+  if (!target->counts)
+    return 0;
+  if (c->g.soft_labels)
+    return fmaf(all, p, -weighs) / c->step->divisor;
+  if (smoothing > 0)
+    return fmaf(fmaf(share, all, kept), p, -(i == target->label ? fmaf(share, weighs, kept) : share * weighs)) /
+           c->step->divisor;
+  return target->weight * (p - (i == target->label ? 1 : 0)) / c->step->divisor;
 }
 
 HD_BOTH int64_t cross_entropy_dx_count(const hd_geom *g) { return 1; }
@@ -89,79 +123,70 @@ HD_BOTH void cross_entropy_dx_at(const hd_cuda_call *c, int64_t n, int64_t unuse
   const int classes = c->g.ci;
   const float *logits = cuda_in(c, 0, n);
   const float m = cuda_largest(logits, classes), sum = cuda_sum_of_exp(logits, classes, m);
-  if (c->g.soft_labels) {
-    cuda_soft_cross_entropy_dx(c, n, m, sum);
-    return;
-  }
-  const float smoothing = c->g.label_smoothing, share = smoothing / (float)classes;
-  const int32_t label = cuda_label(c, n);
-  const int counts = label != c->g.ignore_index;
-  const float w = counts ? cuda_weight(c, label) : 0, kept = (1 - smoothing) * w;
-  HD_CHAINS16(all, classes, s + cuda_weight(c, i));
-  const float a = fmaf(share, all, kept);
-  for (int i = 0; i < classes; i++) {
-    const float p = hd__ref_expf(logits[i] - m) / sum, of_class = cuda_weight(c, i);
-    const float hard = w * (p - (i == label ? 1 : 0));
-    const float soft = fmaf(a, p, -(i == label ? fmaf(share, of_class, kept) : share * of_class));
-    cuda_out(c, 0, n)[i] = counts ? (smoothing > 0 ? soft : hard) / c->step->divisor : 0;
-  }
+  const cuda_target target = cuda_target_of(c, n);
+  HD_CHAINS16(all, cuda_weighs_all(c) ? classes : 0, s + cuda_class_weighs(c, n, i));
+  for (int i = 0; i < classes; i++)
+    cuda_out(c, 0, n)[i] =
+        cuda_cross_entropy_dx(c, &target, i, hd__ref_expf(logits[i] - m) / sum, cuda_class_weighs(c, n, i), all);
 }
 
-/* ---- Losses of terms: NAME_term is a step of a chain, NAME_slope the term's derivative. ---- */
+/* ---- Losses of terms: NAME_term is what an output of this weight gives, ADD what a chain does with it, NAME_slope the
+ * derivative. ---- */
 
 HD_BOTH float cuda_magnitude(float d) { return d < 0 ? -d : d; }
+HD_BOTH float cuda_add(float chain, float term) { return chain + term; }
+HD_BOTH float cuda_add_square(float chain, float term) { return fmaf(term, term, chain); }
 
-HD_BOTH float mse_term(const hd_cuda_call *c, int64_t i, float y, float target, float chain) {
-  const float d = y - target;
-  return fmaf(d, d, chain);
-}
+HD_BOTH float mse_term(const hd_cuda_call *c, float weight, float y, float target) { return y - target; }
 HD_BOTH float mse_slope(const hd_cuda_call *c, int64_t i, float y, float target) {
   const float d = y - target;
   return d + d;
 }
 
-HD_BOTH float l1_term(const hd_cuda_call *c, int64_t i, float y, float target, float chain) {
-  return chain + cuda_magnitude(y - target);
-}
+HD_BOTH float l1_term(const hd_cuda_call *c, float weight, float y, float target) { return cuda_magnitude(y - target); }
 HD_BOTH float l1_slope(const hd_cuda_call *c, int64_t i, float y, float target) {
   const float d = y - target;
   return d > 0 ? 1 : d < 0 ? -1 : d;
 }
 
-HD_BOTH float huber_term(const hd_cuda_call *c, int64_t i, float y, float target, float chain) {
+HD_BOTH float huber_term(const hd_cuda_call *c, float weight, float y, float target) {
   const float delta = c->g.delta, a = cuda_magnitude(y - target);
-  return chain + (a < delta ? (0.5f * a) * a : delta * (a - 0.5f * delta));
+  return a < delta ? (0.5f * a) * a : delta * (a - 0.5f * delta);
 }
 HD_BOTH float huber_slope(const hd_cuda_call *c, int64_t i, float y, float target) {
   const float delta = c->g.delta, d = y - target;
   return d > delta ? delta : d < -delta ? -delta : d;
 }
 
-HD_BOTH float bce_with_logits_term(const hd_cuda_call *c, int64_t i, float y, float target, float chain) {
+HD_BOTH float bce_with_logits_term(const hd_cuda_call *c, float weight, float y, float target) {
   const float e = hd__ref_expf(-cuda_magnitude(y)), u = 1 + e;
   const float log1p = u == 1 ? e : hd__ref_logf(u) * e / (u - 1), softplus = log1p + (y < 0 ? -y : 0);
-  return chain + fmaf(fmaf(cuda_weight(c, i) - 1, target, 1), softplus, (1 - target) * y);
+  return fmaf(fmaf(weight - 1, target, 1), softplus, (1 - target) * y);
 }
 HD_BOTH float bce_with_logits_slope(const hd_cuda_call *c, int64_t i, float y, float target) {
   const float e = hd__ref_expf(-cuda_magnitude(y)), w = cuda_weight(c, i), sigma = (y < 0 ? e : 1) / (1 + e);
   return fmaf(fmaf(w, target, 1 - target), sigma, -(w * target));
 }
 
-#define HD_LOSS(name)                                                                                                  \
+/* LOSS(name, ADD) */
+#define HD_LOSSES_OF_TERMS(LOSS)                                                                                       \
+  LOSS(mse, cuda_add_square)                                                                                           \
+  LOSS(l1, cuda_add)                                                                                                   \
+  LOSS(huber, cuda_add)                                                                                                \
+  LOSS(bce_with_logits, cuda_add)
+
+#define HD_LOSS(name, ADD)                                                                                             \
   HD_BOTH int64_t name##_count(const hd_geom *g) { return 1; }                                                         \
   HD_BOTH void name##_at(const hd_cuda_call *c, int64_t n, int64_t unused) {                                           \
     const float *y = cuda_in(c, 0, n), *target = cuda_in(c, 1, n);                                                     \
-    HD_CHAINS16(sum, c->g.ci, name##_term(c, i, y[i], target[i], s));                                                  \
+    HD_CHAINS16(sum, c->g.ci, ADD(s, name##_term(c, cuda_weight(c, i), y[i], target[i])));                             \
     cuda_out(c, 0, n)[0] = sum;                                                                                        \
   }                                                                                                                    \
   HD_BOTH int64_t name##_dx_count(const hd_geom *g) { return g->ci; }                                                  \
   HD_BOTH void name##_dx_at(const hd_cuda_call *c, int64_t n, int64_t i) {                                             \
     cuda_out(c, 0, n)[i] = name##_slope(c, i, cuda_in(c, 0, n)[i], cuda_in(c, 1, n)[i]) / c->step->divisor;            \
   }
-HD_LOSS(mse)
-HD_LOSS(l1)
-HD_LOSS(huber)
-HD_LOSS(bce_with_logits)
+HD_LOSSES_OF_TERMS(HD_LOSS)
 #undef HD_LOSS
 
 #endif

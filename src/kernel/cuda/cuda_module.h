@@ -11,7 +11,7 @@ typedef struct hd_cuda_module {
   const char *version; /* heddle's */
   uint32_t args_bytes; /* of all kinds of arguments together: another build's would be misread */
   int32_t toolkit;     /* that compiled them, 13000 for CUDA 13.0 */
-  const char *archs;   /* compute capabilities with machine code, "80 90"; the driver can translate for those above */
+  const char *archs;   /* compute capabilities with machine code, "80 90"; the driver translates for others above 80 */
   const void *image;   /* a fat binary */
 } hd_cuda_module;
 

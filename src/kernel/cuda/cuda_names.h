@@ -9,8 +9,6 @@ enum { HD_CUDA_BLOCK = 256 }; /* threads of a block, at most */
 /* KERNEL(name, arguments) */
 #define HD_CUDA_OWN(KERNEL)                                                                                            \
   KERNEL(fold, hd_cuda_chunks)                                                                                         \
-  KERNEL(squares, hd_cuda_chunks)                                                                                      \
-  KERNEL(clip, hd_cuda_chunks)                                                                                         \
   KERNEL(meet, hd_cuda_meet)                                                                                           \
   KERNEL(meet_stats, hd_cuda_meet)                                                                                     \
   KERNEL(cover, hd_cuda_meet)                                                                                          \
@@ -28,8 +26,9 @@ enum { HD_CUDA_BLOCK = 256 }; /* threads of a block, at most */
  * operation from the largest parts of its outputs to the smallest. SIXTEEN(operation, what, T) is what_T, made as
  * cuda_sixteen.h says, PRODUCT(operation, what, TA, TB) is what_TA_TB, as cuda_product.h says, LIVE(operation, what, R,
  * threads) what_R, as cuda_conv_live.h says, SCATTER(operation, what, elements) is what_elements, as
- * cuda_conv_scatter.h says; CHANNELS(operation, what) is what, written in cuda_channels.h. */
-#define HD_CUDA_TILED(SIXTEEN, PRODUCT, LIVE, SCATTER, CHANNELS)                                                       \
+ * cuda_conv_scatter.h says; CHANNELS(operation, what) is what, written in cuda_channels.h; ROWS(operation, T) is
+ * operation_rows_T, of T rows a block, and SHARD_ROWS(operation) is operation_rows, see cuda_rows.h. */
+#define HD_CUDA_TILED(SIXTEEN, PRODUCT, LIVE, SCATTER, CHANNELS, ROWS, SHARD_ROWS)                                     \
   SIXTEEN(linear, linear_sums, 8)                                                                                      \
   SIXTEEN(linear, linear_sums, 4)                                                                                      \
   SIXTEEN(linear, linear_sums, 2)                                                                                      \
@@ -54,11 +53,36 @@ enum { HD_CUDA_BLOCK = 256 }; /* threads of a block, at most */
   PRODUCT(conv2d_dw, conv_dw_sums, 4, 2)                                                                               \
   PRODUCT(conv2d_dw, conv_dw_sums, 2, 2)                                                                               \
   CHANNELS(batch_stats, batch_stats_walk)                                                                              \
-  CHANNELS(batch_norm_dw, batch_norm_dw_walk)
+  CHANNELS(batch_norm_dw, batch_norm_dw_walk)                                                                          \
+  CHANNELS(shard_norm, shard_norm_walk)                                                                                \
+  CHANNELS(shard_norm_dx, shard_norm_dx_walk)                                                                          \
+  ROWS(layer_norm, 16)                                                                                                 \
+  ROWS(layer_norm, 1)                                                                                                  \
+  ROWS(layer_norm_dx, 16)                                                                                              \
+  ROWS(layer_norm_dx, 1)                                                                                               \
+  ROWS(softmax, 16)                                                                                                    \
+  ROWS(softmax, 1)                                                                                                     \
+  ROWS(softmax_dx, 16)                                                                                                 \
+  ROWS(softmax_dx, 1)                                                                                                  \
+  ROWS(cross_entropy, 16)                                                                                              \
+  ROWS(cross_entropy, 1)                                                                                               \
+  ROWS(cross_entropy_dx, 16)                                                                                           \
+  ROWS(cross_entropy_dx, 1)                                                                                            \
+  ROWS(mse, 16)                                                                                                        \
+  ROWS(mse, 1)                                                                                                         \
+  ROWS(l1, 16)                                                                                                         \
+  ROWS(l1, 1)                                                                                                          \
+  ROWS(huber, 16)                                                                                                      \
+  ROWS(huber, 1)                                                                                                       \
+  ROWS(bce_with_logits, 16)                                                                                            \
+  ROWS(bce_with_logits, 1)                                                                                             \
+  SHARD_ROWS(layer_norm_dw)
 
 /* Block kernels beside those. */
 #define HD_CUDA_BLOCKS(KERNEL)                                                                                         \
   KERNEL(conv_db, hd_cuda_call)                                                                                        \
+  KERNEL(squares, hd_cuda_chunks)                                                                                      \
+  KERNEL(clip, hd_cuda_chunks)                                                                                         \
   KERNEL(close, hd_cuda_chunks)
 
 typedef enum hd_cuda_own {
@@ -71,12 +95,16 @@ typedef enum hd_cuda_own {
 #define LIVE(op, what, R, threads) HD_CUDA_##what##_##R,
 #define SCATTER(op, what, elements) HD_CUDA_##what##_##elements,
 #define CHANNELS(op, what) HD_CUDA_##what,
-      HD_CUDA_TILED(SIXTEEN, PRODUCT, LIVE, SCATTER, CHANNELS)
+#define ROWS(op, T) HD_CUDA_##op##_rows_##T,
+#define SHARD_ROWS(op) HD_CUDA_##op##_rows,
+      HD_CUDA_TILED(SIXTEEN, PRODUCT, LIVE, SCATTER, CHANNELS, ROWS, SHARD_ROWS)
 #undef SIXTEEN
 #undef LIVE
 #undef SCATTER
 #undef CHANNELS
 #undef PRODUCT
+#undef ROWS
+#undef SHARD_ROWS
           HD_CUDA_COUNT
 } hd_cuda_own;
 

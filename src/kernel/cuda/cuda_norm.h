@@ -149,6 +149,9 @@ HD_BOTH void layer_norm_dw_at(const hd_cuda_call *c, int64_t k, int64_t unused) 
   }
 }
 
+/* h = dy * w; d = x - mean; a and b: means of h and of h * xhat. */
+HD_BOTH float cuda_layer_norm_dx(float h, float d, float r, float a, float b) { return r * (h - fmaf(d * r, b, a)); }
+
 HD_BOTH int64_t layer_norm_dx_count(const hd_geom *g) { return 1; }
 HD_BOTH void layer_norm_dx_at(const hd_cuda_call *c, int64_t n, int64_t unused) {
   const float *dy = cuda_in(c, 0, n), *w = cuda_param(c, 1), *x = cuda_in(c, 2, n);
@@ -159,7 +162,7 @@ HD_BOTH void layer_norm_dx_at(const hd_cuda_call *c, int64_t n, int64_t unused) 
   HD_CHAINS16(dot, elems, fmaf(dy[i] * w[i], (x[i] - mean) * r, s));
   const float a = sum / (float)elems, b = dot / (float)elems;
   for (int64_t i = 0; i < elems; i++)
-    cuda_out(c, 0, n)[i] = r * (dy[i] * w[i] - fmaf((x[i] - mean) * r, b, a));
+    cuda_out(c, 0, n)[i] = cuda_layer_norm_dx(dy[i] * w[i], x[i] - mean, r, a, b);
 }
 
 #endif

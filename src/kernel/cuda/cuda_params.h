@@ -105,34 +105,6 @@ HD_BOTH void fold_over(const hd_cuda_chunks *p, int64_t x, int64_t width, int64_
     p->grad[chunk->first + i] = cuda_gradient(p, chunk, i);
 }
 
-/* Chain x of the 16 of chunk y. */
-HD_BOTH void squares_over(const hd_cuda_chunks *p, int64_t x, int64_t width, int64_t y) {
-  const hd_cuda_chunk *chunk = &p->chunk[y];
-  for (; x < 16; x += width) {
-    double sum = 0;
-    for (int64_t i = x; i < chunk->count; i += 16)
-      sum = fma((double)p->grad[chunk->first + i], (double)p->grad[chunk->first + i], sum);
-    p->squares[y * 16 + x] = sum;
-  }
-}
-
-/* One thread: the trees over chains and over chunks, and the factor. */
-HD_BOTH void clip_over(const hd_cuda_chunks *p, int64_t x, int64_t width, int64_t y) {
-  double *sum = p->squares;
-  for (int32_t c = 0; c < p->chunks; c++) {
-    double *chain = p->squares + (int64_t)c * 16;
-    for (int half = 8; half > 0; half /= 2)
-      for (int i = 0; i < half; i++)
-        chain[i] = chain[i] + chain[i + half];
-    sum[c] = chain[0];
-  }
-  for (int32_t count = p->chunks; count > 1; count = (count + 1) / 2)
-    for (int32_t i = 0; i < count / 2 + count % 2; i++)
-      sum[i] = 2 * i + 1 < count ? sum[2 * i] + sum[2 * i + 1] : sum[2 * i];
-  const double factor = p->clip_norm / (sqrt(sum[0]) + 1e-6);
-  p->state->grad_scale = sum[0] - sum[0] == 0 ? (float)(factor < 1 ? factor : 1) : NAN;
-}
-
 /* ---- Sums that later kernels read ---- */
 
 HD_BOTH void meet_at(const hd_cuda_meet *p, int64_t i) {

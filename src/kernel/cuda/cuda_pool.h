@@ -83,7 +83,16 @@ HD_BOTH void avg_pool2d_dx_at(const hd_cuda_call *c, int64_t n, int64_t i) {
   cuda_out(c, 0, n)[i] = acc;
 }
 
-HD_BOTH int64_t global_avg_pool2d_count(const hd_geom *g) { return avg_pool2d_count(g); }
-HD_BOTH void global_avg_pool2d_at(const hd_cuda_call *c, int64_t n, int64_t i) { avg_pool2d_at(c, n, i); }
+/* A channel's pixels, all of them, so that several are on their way at a time. */
+HD_BOTH int64_t global_avg_pool2d_count(const hd_geom *g) { return g->ci; }
+HD_BOTH void global_avg_pool2d_at(const hd_cuda_call *c, int64_t n, int64_t channel) {
+  const int pixels = c->g.hi * c->g.wi, channels = c->g.ci;
+  const float *x = cuda_in(c, 0, n) + channel;
+  float acc = 0;
+  HD_UNROLL_BY_8
+  for (int p = 0; p < pixels; p++)
+    acc = acc + x[(int64_t)p * channels];
+  cuda_out(c, 0, n)[channel] = acc / (float)pixels;
+}
 
 #endif

@@ -1,0 +1,151 @@
+/* Sums along rows: a layer norm's samples, softmax's pixels, losses. All that such a sum leaves independent are its 16
+ * chains and the other rows. A block has T rows, a power of two up to 16. In a pass all its threads make numbers of the
+ * rows' elements and leave them in shared memory, a piece of each row at a time, and a thread for each chain walks
+ * them. Then every thread takes the tree of its row for itself, and knows what the next pass and the outputs need.
+ *
+ * Of an element a, b and d are read from up to three arrays. V is made of them, and U where there is room for it; START
+ * is where a row's two chains begin, and STEP what they do with v and u:
+ *
+ *   HD_ROWS_PASS(&rows, v, u, ends, x, dy, 0, a, b * 2, 0, (s0 = s0 + v, s1 = fmaf(v, u, s1)))
+ *
+ * These expressions know the thread t, its row of the block's rows, and V and U the element i. */
+#ifndef HD_KERNEL_CUDA_ROWS_H
+#define HD_KERNEL_CUDA_ROWS_H
+
+#include "kernel/cuda/cuda_loss.h"
+#include "kernel/cuda/cuda_rows_matrix.h"
+
+/* Rows' pieces have 4096 floats, and 16 more each, so that the chains of two rows meet in no bank; elements that a
+ * thread brings at a time. */
+enum { HD_ROW_MOST = 16, HD_ROW_FLOATS = 4096, HD_ROW_SHARED = HD_ROW_FLOATS + 16 * HD_ROW_MOST, HD_ROW_AHEAD = 8 };
+
+/* A block's rows: those from `first` on, of a batch that has `of_sample` in each sample. */
+typedef struct cuda_rows {
+  const hd_cuda_call *c;
+  int32_t T, count; /* rows that there is room for, rows that there are */
+  int32_t length, of_sample;
+  int64_t first;
+} cuda_rows;
+
+/* 0: the batch has fewer. */
+HD_BOTH int cuda_rows_begin(cuda_rows *r, const hd_cuda_call *c, int64_t block, cuda_part matrix, int T,
+                            int32_t of_sample) {
+  cuda_part p = matrix;
+  if (!cuda_place(&p, c, block, 1, T))
+    return 0;
+  r->c = c;
+  r->T = T;
+  r->count = p.b_rows - p.b0;
+  r->length = p.steps;
+  r->of_sample = of_sample;
+  r->first = p.b0;
+  return 1;
+}
+
+/* Threads that make a row's numbers, and the row of thread t. */
+HD_BOTH int cuda_row_threads(const cuda_rows *r) { return HD_CUDA_BLOCK / r->T; }
+HD_BOTH int cuda_row(const cuda_rows *r, int t) { return t / cuda_row_threads(r); }
+
+/* The first of the threads of a row that there is: it writes what is of the row. */
+HD_BOTH int cuda_row_speaks(const cuda_rows *r, int t) {
+  return t % cuda_row_threads(r) == 0 && cuda_row(r, t) < r->count;
+}
+
+HD_BOTH int64_t cuda_row_sample(const cuda_rows *r, int row) { return (r->first + row) / r->of_sample; }
+HD_BOTH int64_t cuda_row_offset(const cuda_rows *r, int row) { return (r->first + row) % r->of_sample * r->length; }
+HD_BOTH const float *cuda_row_in(const cuda_rows *r, int slot, int row) {
+  return cuda_in(r->c, slot, cuda_row_sample(r, row)) + cuda_row_offset(r, row);
+}
+HD_BOTH float *cuda_row_out(const cuda_rows *r, int row) {
+  return cuda_out(r->c, 0, cuda_row_sample(r, row)) + cuda_row_offset(r, row);
+}
+
+HD_BOTH int32_t cuda_row_piece(const cuda_rows *r) { return HD_ROW_FLOATS / r->T; }
+HD_BOTH int32_t cuda_row_line(const cuda_rows *r) { return cuda_row_piece(r) + 16; }
+
+/* Where the piece of a row that begins at `first` ends; of a row that is not there, at its beginning. */
+HD_BOTH int32_t cuda_row_end(const cuda_rows *r, int row, int32_t first) {
+  const int32_t left = r->length - first, piece = cuda_row_piece(r);
+  return row >= r->count ? first : first + (left < piece ? left : piece);
+}
+
+/* Elements [begin, end) of thread t's row, its share of them: v_to[i - begin] = V, and so u_to, unless it is NULL. All
+ * that is read for HD_ROW_AHEAD elements is on its way before the first of them is made. */
+#define HD_ROWS_MAKE(r, t, begin, end, v_to, u_to, A, B, D, V, U)                                                      \
+  do {                                                                                                                 \
+    const int row = cuda_row(r, t) < (r)->count ? cuda_row(r, t) : 0, apart_ = cuda_row_threads(r);                    \
+    const int32_t begin_ = (begin), end_ = cuda_row(r, t) < (r)->count ? (end) : begin_;                               \
+    const float *const from_[3] = {(A), (B), (D)};                                                                     \
+    float *const v_to_ = (v_to), *const u_to_ = (u_to);                                                                \
+    for (int32_t first_i_ = begin_ + (t) % apart_; first_i_ < end_; first_i_ += HD_ROW_AHEAD * apart_) {               \
+      float read_[3][HD_ROW_AHEAD];                                                                                    \
+      HD_UNROLL                                                                                                        \
+      for (int k_ = 0; k_ < 3 * HD_ROW_AHEAD; k_++) {                                                                  \
+        const int32_t i = first_i_ + k_ / 3 * apart_;                                                                  \
+        read_[k_ % 3][k_ / 3] = from_[k_ % 3] && i < end_ ? from_[k_ % 3][i] : 0;                                      \
+      }                                                                                                                \
+      HD_UNROLL                                                                                                        \
+      for (int e_ = 0; e_ < HD_ROW_AHEAD; e_++) {                                                                      \
+        const int32_t i = first_i_ + e_ * apart_;                                                                      \
+        const float a = read_[0][e_], b = read_[1][e_], d = read_[2][e_];                                              \
+        (void)a, (void)b, (void)d;                                                                                     \
+        if (i < end_)                                                                                                  \
+          v_to_[i - begin_] = (V);                                                                                     \
+        if (i < end_ && u_to_)                                                                                         \
+          u_to_[i - begin_] = (U);                                                                                     \
+      }                                                                                                                \
+    }                                                                                                                  \
+  } while (0)
+
+/* The rows' outputs. */
+#define HD_ROWS_OUT(r, A, B, D, V)                                                                                     \
+  HD_PHASE { HD_ROWS_MAKE(r, t, 0, (r)->length, cuda_row_out(r, row), 0, A, B, D, V, 0); }
+
+/* v_shared and u_shared have HD_ROW_SHARED floats, or u_shared is NULL; `ends` holds where the chains end. */
+#define HD_ROWS_PASS(r, v_shared, u_shared, ends, A, B, D, V, U, START, STEP)                                          \
+  do {                                                                                                                 \
+    float *const v_ = (v_shared), *const u_ = (u_shared);                                                              \
+    HD_OWN(float, own_s, 2);                                                                                           \
+    for (int32_t first_ = 0; first_ < (r)->length; first_ += cuda_row_piece(r)) {                                      \
+      HD_PHASE {                                                                                                       \
+        HD_ROWS_MAKE(r, t, first_, cuda_row_end(r, row, first_), v_ + row * cuda_row_line(r),                          \
+                     u_ ? u_ + row * cuda_row_line(r) : 0, A, B, D, V, U);                                             \
+      }                                                                                                                \
+      HD_PHASE {                                                                                                       \
+        if (t >= 16 * (r)->T)                                                                                          \
+          continue;                                                                                                    \
+        const int at_ = t / 16 * cuda_row_line(r) + t % 16;                                                            \
+        const int steps_ = (cuda_row_end(r, t / 16, first_) - first_ - t % 16 + 15) / 16;                              \
+        float s0 = first_ ? MINE(own_s)[0] : (START), s1 = first_ ? MINE(own_s)[1] : (START);                          \
+        HD_UNROLL_BY_8                                                                                                 \
+        for (int k_ = 0; k_ < steps_; k_++) {                                                                          \
+          const float v = v_[at_ + 16 * k_], u = u_ ? u_[at_ + 16 * k_] : 0;                                           \
+          (void)u;                                                                                                     \
+          STEP;                                                                                                        \
+        }                                                                                                              \
+        MINE(own_s)[0] = (ends)[t] = s0;                                                                               \
+        MINE(own_s)[1] = (ends)[HD_CUDA_BLOCK + t] = s1;                                                               \
+      }                                                                                                                \
+    }                                                                                                                  \
+  } while (0)
+
+/* The tree over one of the two sums of 16 chains of thread t's row. */
+HD_BOTH float cuda_row_sum(const cuda_rows *r, const float *ends, int which, int t) {
+  float s[16];
+  HD_UNROLL
+  for (int i = 0; i < 16; i++)
+    s[i] = ends[which * HD_CUDA_BLOCK + cuda_row(r, t) * 16 + i];
+  return cuda_tree16(s);
+}
+
+/* Of what chains found largest. Which of two zeros, or of several NaN, is nothing that anybody sees. */
+HD_BOTH float cuda_row_largest(const cuda_rows *r, const float *ends, int t) {
+  float most = -INFINITY;
+  HD_UNROLL
+  for (int i = 0; i < 16; i++)
+    if (cuda_takes_over(ends[cuda_row(r, t) * 16 + i], most))
+      most = ends[cuda_row(r, t) * 16 + i];
+  return most;
+}
+
+#endif

@@ -1,0 +1,120 @@
+/* Layer norms by blocks; the chains are those of cuda_norm.h. The gradients of weight and bias go on from sample to
+ * sample, each element by itself: a block has a shard, takes the moments of up to 16 samples side by side, and then a
+ * thread for each element adds what these samples give. */
+#ifndef HD_KERNEL_CUDA_ROWS_NORM_H
+#define HD_KERNEL_CUDA_ROWS_NORM_H
+
+#include "kernel/cuda/cuda_rows.h"
+
+/* Mean and rate of the thread's row of input `slot`, by two passes. */
+HD_BY_BLOCK void cuda_rows_moments(const cuda_rows *r, int slot, float *v_shared, float *ends,
+                                   HD_OWNED(float, moments, 2)) {
+  HD_ROWS_PASS(r, v_shared, 0, ends, cuda_row_in(r, slot, row), 0, 0, a, 0, 0, s0 = s0 + v);
+  HD_PHASE { MINE(moments)[0] = cuda_row_sum(r, ends, 0, t) / (float)r->length; }
+  HD_ROWS_PASS(r, v_shared, 0, ends, cuda_row_in(r, slot, row), 0, 0, a - MINE(moments)[0], 0, 0, s0 = fmaf(v, v, s0));
+  HD_PHASE { MINE(moments)[1] = 1 / sqrtf(cuda_row_sum(r, ends, 0, t) / (float)r->length + r->c->g.eps); }
+}
+
+HD_BY_BLOCK void layer_norm_rows(const hd_cuda_call *c, int T) {
+  cuda_rows r;
+  if (!cuda_rows_begin(&r, c, HD_BLOCK, layer_norm_rows_matrix(&c->g, c->step->rows), T, 1))
+    return;
+  HD_SHARED(float, shared, [HD_ROW_SHARED]);
+  HD_SHARED(float, ends, [2 * HD_CUDA_BLOCK]);
+  HD_OWN(float, moments, 2);
+  cuda_rows_moments(&r, 0, shared, ends, moments);
+  HD_ROWS_OUT(&r, cuda_row_in(&r, 0, row), cuda_param(c, 1), cuda_param(c, 2),
+              fmaf((a - MINE(moments)[0]) * MINE(moments)[1], b, d));
+}
+
+HD_BY_BLOCK void layer_norm_dx_rows(const hd_cuda_call *c, int T) {
+  cuda_rows r;
+  if (!cuda_rows_begin(&r, c, HD_BLOCK, layer_norm_dx_rows_matrix(&c->g, c->step->rows), T, 1))
+    return;
+  HD_SHARED(float, h, [HD_ROW_SHARED]);
+  HD_SHARED(float, xhat, [HD_ROW_SHARED]);
+  HD_SHARED(float, ends, [2 * HD_CUDA_BLOCK]);
+  HD_OWN(float, moments, 2);
+  HD_OWN(float, mean, 2); /* of h, of h * xhat */
+  cuda_rows_moments(&r, 2, h, ends, moments);
+  HD_ROWS_PASS(&r, h, xhat, ends, cuda_row_in(&r, 0, row), cuda_row_in(&r, 2, row), cuda_param(c, 1), a * d,
+               (b - MINE(moments)[0]) * MINE(moments)[1], 0, (s0 = s0 + v, s1 = fmaf(v, u, s1)));
+  HD_PHASE {
+    MINE(mean)[0] = cuda_row_sum(&r, ends, 0, t) / (float)r.length;
+    MINE(mean)[1] = cuda_row_sum(&r, ends, 1, t) / (float)r.length;
+  }
+  HD_ROWS_OUT(&r, cuda_row_in(&r, 0, row), cuda_row_in(&r, 2, row), cuda_param(c, 1),
+              cuda_layer_norm_dx(a * d, b - MINE(moments)[0], MINE(moments)[1], MINE(mean)[0], MINE(mean)[1]));
+}
+
+/* ---- Gradients of weight and bias ---- */
+
+/* Elements that a thread adds up at a time. */
+enum { HD_ROW_COLUMNS = 2 };
+
+/* What the rows give to the elements of thread t, behind what those before them gave. */
+HD_BOTH void cuda_rows_give(const cuda_rows *r, int64_t shard, int is_first, const float *mean, const float *rate,
+                            int t) {
+  float *dw = r->c->out[0] ? cuda_sums(r->c, 0, shard) : 0, *db = r->c->out[1] ? cuda_sums(r->c, 1, shard) : 0;
+  for (int32_t from = t; from < r->length; from += HD_ROW_COLUMNS * HD_CUDA_BLOCK) {
+    float w[HD_ROW_COLUMNS], b[HD_ROW_COLUMNS];
+    HD_UNROLL
+    for (int e = 0; e < HD_ROW_COLUMNS; e++) {
+      const int32_t i = from + e * HD_CUDA_BLOCK;
+      w[e] = dw && !is_first && i < r->length ? dw[i] : 0;
+      b[e] = db && !is_first && i < r->length ? db[i] : 0;
+    }
+    HD_UNROLL_BY_8
+    for (int row = 0; row < r->count; row++) {
+      const float *x = cuda_row_in(r, 0, row), *dy = cuda_row_in(r, 1, row);
+      HD_UNROLL
+      for (int e = 0; e < HD_ROW_COLUMNS; e++) {
+        const int32_t i = from + e * HD_CUDA_BLOCK < r->length ? from + e * HD_CUDA_BLOCK : from;
+        w[e] = fmaf(dy[i], (x[i] - mean[row]) * rate[row], w[e]);
+        b[e] = b[e] + dy[i];
+      }
+    }
+    HD_UNROLL
+    for (int e = 0; e < HD_ROW_COLUMNS; e++) {
+      const int32_t i = from + e * HD_CUDA_BLOCK;
+      if (dw && i < r->length)
+        dw[i] = w[e];
+      if (db && i < r->length)
+        db[i] = b[e];
+    }
+  }
+}
+
+/* Rooms for so many samples: with few each has more threads. */
+HD_BOTH int cuda_rows_side_by_side(int32_t samples) {
+  int T = HD_ROW_MOST;
+  while (T > 1 && T / 2 >= samples)
+    T /= 2;
+  return T;
+}
+
+HD_BLOCK_KERNEL(layer_norm_dw_rows, hd_cuda_call) {
+  cuda_part p = layer_norm_dw_rows_matrix(&c->g, c->step->rows);
+  if (!cuda_place(&p, c, HD_BLOCK, 1, 1))
+    return;
+  HD_SHARED(float, shared, [HD_ROW_SHARED]);
+  HD_SHARED(float, ends, [2 * HD_CUDA_BLOCK]);
+  HD_SHARED(float, mean, [HD_ROW_MOST]);
+  HD_SHARED(float, rate, [HD_ROW_MOST]);
+  HD_OWN(float, moments, 2);
+  const int T = cuda_rows_side_by_side(p.steps);
+  for (int32_t first = 0; first < p.steps; first += T) {
+    const cuda_rows r = {
+        c, T, p.steps - first < T ? p.steps - first : T, (int32_t)cuda_elems(&c->g), 1, p.row0 + first};
+    cuda_rows_moments(&r, 0, shared, ends, moments);
+    HD_PHASE {
+      if (!cuda_row_speaks(&r, t))
+        continue;
+      mean[cuda_row(&r, t)] = MINE(moments)[0];
+      rate[cuda_row(&r, t)] = MINE(moments)[1];
+    }
+    HD_PHASE { cuda_rows_give(&r, p.shard, first == 0, mean, rate, t); }
+  }
+}
+
+#endif
