@@ -145,8 +145,8 @@ HD_API int hd_session_done(const hd_session *session);
 /* Evaluates the weights as they are: test_loss, test_accuracy and wrong of the report. Changes no weights. */
 HD_API hd_status hd_session_evaluate(hd_session *session, hd_ctx *ctx);
 
-/* Saves a checkpoint of the weights as they are, and completes weights_sha256. Several ranks call it together, and it is
- * on the disk when it returns to any of them. */
+/* Saves a checkpoint of the weights as they are, and completes weights_sha256. Several ranks call it together, and it
+ * is on the disk when it returns HD_OK to any of them. */
 HD_API hd_status hd_session_save(hd_session *session, hd_ctx *ctx);
 
 /* Writes what the option profile recorded so far, as hd_session_train does at its end, and sums it up in the report.

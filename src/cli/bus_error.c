@@ -75,12 +75,12 @@ static void on_bus_error(int number, siginfo_t *info, void *context) {
     pause();
   if (info->si_code == BUS_ADRERR)
     file_at(name, (uintptr_t)info->si_addr);
-  if (name[0] == '/') {
+  if (name[0] == '/' && strncmp(name, "/memfd:", 7) != 0) {
     size_t at = add(line, 0, "heddle: ");
     at = add(line, at, name);
     at = add(line, at,
-             ": expected a file that stays as it is while it is read, found it cut short, or its disk failing; "
-             "put it back and start again, a run with --resume\n");
+             ": expected a file that stays as it is while it is read, found it cut short, or its disk failing or "
+             "full; mend that and start again, a run with --resume\n");
     (void)!write(STDERR_FILENO, line, at);
   }
   signal(number, SIG_DFL);

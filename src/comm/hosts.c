@@ -302,6 +302,12 @@ void hd__hosts_hurry(hd_world *world) {
     atomic_store(&h->hurried_s, hd__clock_s());
 }
 
+void hd__hosts_calm(hd_world *world) {
+  hd_hosts *h = hd__world_hosts(world);
+  if (h)
+    atomic_store(&h->hurried_s, 0);
+}
+
 /* ---- tags ---- */
 
 int32_t hd__hosts_take_tags(hd_world *world, int32_t from) {

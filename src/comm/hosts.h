@@ -114,6 +114,9 @@ hd_status hd__hosts_join_blocks(int *last, hd_world *world, hd_ctx *ctx, const h
  * handlers. */
 void hd__hosts_hurry(hd_world *world);
 
+/* All ranks have agreed to end: from now on they wait for each other as patiently as ever. */
+void hd__hosts_calm(hd_world *world);
+
 /* For worlds: tells the other hosts what broke this one. */
 void hd__hosts_tell(hd_hosts *hosts, const hd_fault *fault);
 

@@ -16,6 +16,7 @@
 typedef struct stat_line {
   char state;
   unsigned long long start;
+  long threads;
   int end;
   bool whole; /* `end` was there */
 } stat_line;
@@ -24,7 +25,7 @@ typedef struct stat_line {
  * an emulator, and its start is not what others see.
  *
  * Fields are counted behind the parenthesis that ends the name (field 2), which may hold spaces: the state is field 3,
- * the start 22, and how it ended 52. */
+ * the number of threads 20, the start 22, and how it ended 52. */
 static bool read_stat(stat_line *out, int pid) {
   const int own = (int)getpid();
   char text[1024], path[48];
@@ -42,6 +43,8 @@ static bool read_stat(stat_line *out, int pid) {
     field++;
     if (field == 3)
       out->state = at[1];
+    else if (field == 20)
+      out->threads = strtol(at + 1, NULL, 10);
     else if (field == 22)
       out->start = strtoull(at + 1, NULL, 10);
     else if (field == 52)
@@ -63,7 +66,11 @@ hd_process_look hd__process_look(int pid, uint64_t start) {
   if (pid <= 0 || !read_stat(&line, pid) || line.start != start)
     return (hd_process_look){.has_ended = true};
   const bool ended = line.state == 'Z' || line.state == 'X';
-  return (hd_process_look){line.state, ended, ended && line.whole, line.end};
+  return (hd_process_look){.state = line.state,
+                           .has_ended = ended,
+                           .lingers = ended && line.threads > 1,
+                           .knows_end = ended && line.whole,
+                           .end = line.end};
 }
 
 /* A descriptor stays with its process: opened first, then compared, there is no gap in which the number could come to

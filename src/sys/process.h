@@ -16,6 +16,7 @@ uint64_t hd__process_start(int pid);
 typedef struct hd_process_look {
   char state;     /* as ps shows it: R, S, D, T (stopped), Z (ended, not yet waited for), ...; 0: there is none */
   bool has_ended; /* Z, or none */
+  bool lingers;   /* ended, but for threads that may still write and hold files: they are at the disk */
   bool knows_end; /* and `end` is how, as waitpid says it */
   int end;
 } hd_process_look;

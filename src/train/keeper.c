@@ -70,7 +70,8 @@ static bool await_rank(const hd_world *world, int rank) {
   struct pollfd end = {.fd = (int)syscall(SYS_pidfd_open, at_first.pid, 0), .events = POLLIN};
   bool ended = false;
   while (!ended && hd__world_view(world, rank).state != HD_RANK_LEFT) {
-    ended = hd__process_look(at_first.pid, at_first.start).has_ended;
+    const hd_process_look look = hd__process_look(at_first.pid, at_first.start);
+    ended = look.has_ended && !look.lingers;
     if (!ended)
       poll(&end, 1, LOOK_MS); /* a negative descriptor is none to poll: then it is the pause */
   }

@@ -28,6 +28,9 @@ enum { TICK_MS = 50, VARIABLES = 9, VARIABLE_BYTES = 64 };
 /* After a rank was lost: when those that are still there are asked to end, and when they are killed. */
 static const double ASK_S = 1, KILL_S = 6;
 
+/* How much later that is where all were told to end, and may have something to save. */
+static const double SAVE_S = 60;
+
 typedef struct child {
   pid_t pid; /* 0: it has ended, or was not started */
   int fd;    /* that becomes readable at its end; -1 after it, and where the system gives none: then it is asked for */
@@ -42,7 +45,7 @@ typedef struct launch {
   int left;      /* that have not ended */
   int first;     /* that ended badly; -1: none */
   bool told;     /* what broke their world */
-  double lost_s; /* when the first was lost; 0: none was */
+  double lost_s; /* when the first was lost, or counts as lost; 0: none was */
   int asked;     /* 0, or the signal that was sent to those left */
   char restart[HD_PATH_BYTES + 32];
   char **own_argv; /* of this program, where it is started again */
@@ -157,10 +160,15 @@ static int end_of(const launch *l, int rank) {
   return hd__world_view(l->world, rank).state == HD_RANK_LEFT ? 0 : EXIT_FAILURE << 8;
 }
 
-/* A rank that left its run and ended as a signal asks for: the others were asked, too, and may have something to save. */
+/* A rank that left its run and ended as a signal asks for: then ranks of `heddle train` have all agreed to stop. */
 static bool was_asked(const launch *l, int rank, int end) {
   const int code = WIFEXITED(end) ? WEXITSTATUS(end) - 128 : 0;
   return (code == SIGHUP || code == SIGINT || code == SIGTERM) && hd__world_view(l->world, rank).state == HD_RANK_LEFT;
+}
+
+static void lose(launch *l, double at_s) {
+  if (l->lost_s == 0 || at_s < l->lost_s)
+    l->lost_s = at_s;
 }
 
 static void note_end(launch *l, int rank) {
@@ -174,11 +182,10 @@ static void note_end(launch *l, int rank) {
     close(c->fd);
   *c = (child){.fd = -1, .end = end};
   l->left--;
-  if (end == 0 || l->first >= 0)
+  if (end == 0)
     return;
-  l->first = rank;
-  if (l->lost_s == 0 && !was_asked(l, rank, end))
-    l->lost_s = hd__clock_s();
+  l->first = l->first >= 0 ? l->first : rank;
+  lose(l, hd__clock_s() + (was_asked(l, rank, end) ? SAVE_S : 0));
 }
 
 /* A rank that the others gave up may never end by itself, or wake up and go on: it is killed at once. */
@@ -188,7 +195,7 @@ static void look_at_fault(launch *l) {
   if (l->told || !hd__world_fault(&fault, l->world))
     return;
   l->told = true;
-  l->lost_s = l->lost_s > 0 ? l->lost_s : hd__clock_s();
+  lose(l, hd__clock_s());
   note(l, hd__fault_line(line, &fault));
   const bool silent = fault.kind == HD_FAULT_STOPPED || fault.kind == HD_FAULT_LATE;
   if (silent && fault.rank >= 0 && fault.rank < l->is->ranks && l->child[fault.rank].pid > 0)

@@ -12,9 +12,6 @@
 
 static const char purpose[] = "what a run is saved with";
 
-/* How long a rank that is gone may still hold the run's folder: until its last thread is back from the disk. */
-static const double WRITER_S = 60;
-
 typedef struct rescue_page {
   _Atomic int ready;
   char run[HD_PATH_BYTES]; /* from the root */
@@ -107,6 +104,14 @@ static hd_status save(hd_ctx *ctx, hd_store *store, const rescue_page *page, con
   return status;
 }
 
+/* Whether `last` names this step, or a later one: of a run that goes on from an earlier step. */
+static bool is_linked(const char *path, int64_t step) {
+  char name[64];
+  const ssize_t length = readlink(path, name, sizeof name - 1);
+  name[length > 0 ? length : 0] = 0;
+  return !strncmp(name, "step-", 5) && strtoll(name + 5, NULL, 10) >= step;
+}
+
 /* A rank may have come as far as the step's folder, and no farther: then it is the link that is missing. */
 static hd_status save_unless_there(bool *wrote, hd_ctx *ctx, hd_store *store, rescue_page *page,
                                    const hd_counters *counters) {
@@ -116,7 +121,7 @@ static hd_status save_unless_there(bool *wrote, hd_ctx *ctx, hd_store *store, re
   HD_TRY(hd__file_join(path, ctx, page->run, record));
   if (hd__file_exists(path)) {
     HD_TRY(hd__file_join(path, ctx, page->run, "last"));
-    return hd__file_link(ctx, name, path);
+    return is_linked(path, counters->step) ? HD_OK : hd__file_link(ctx, name, path);
   }
   hd__file_remove_leftovers(page->run); /* of the rank that was writing */
   HD_TRY(save(ctx, store, page, counters));
@@ -138,7 +143,7 @@ static hd_status save_last(int64_t *step, char run[HD_PATH_BYTES], bool *wrote, 
     status = hd__fail(ctx, HD_E_USAGE, "expected a run to save, found none that had begun");
   int lock = -1;
   if (status == HD_OK && hd__world_rank(world) < 0) /* a rank has it */
-    status = hd__file_lock_folder(&lock, ctx, run, WRITER_S);
+    status = hd__file_lock_folder(&lock, ctx, run, 0);
   if (status == HD_OK)
     status = save_unless_there(wrote, ctx, store, page, &counters);
   if (lock >= 0)

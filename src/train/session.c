@@ -168,31 +168,39 @@ static int64_t next_stop(const hd_session *s) {
   return stop;
 }
 
-/* The writer's part of await_save: whether the save under way has ended, after a moment at most. */
-static bool look_at_save(const hd_session *s) {
+/* What the ranks wait for, as the one that writes sees it. */
+typedef enum save_state { SAVE_GOES_ON, SAVE_IS_WHOLE, SAVE_FAILED } save_state;
+
+/* After a moment at most, in which it may come to an end. */
+static save_state look_at_save(const hd_session *s) {
   const struct timespec rest = {.tv_nsec = 1000000};
   const double until_s = hd__clock_s() + BEAT_S;
   while (!hd__saver_has_ended(&s->saver) && hd__clock_s() < until_s)
     nanosleep(&rest, NULL);
-  return hd__saver_has_ended(&s->saver);
+  return !hd__saver_has_ended(&s->saver)             ? SAVE_GOES_ON
+         : s->saver.busy && s->saver.status != HD_OK ? SAVE_FAILED
+                                                     : SAVE_IS_WHOLE;
 }
 
-/* Until the save under way is whole, or has failed: all ranks. They hear of it all the while, so that a slow disk makes
- * nobody count as lost; and they stay for it, since launchers end the others soon after the first has ended. */
+/* All ranks: they hear of the save all the while, so that a slow disk makes nobody count as lost. Where it failed, the
+ * one that writes says so, which ends this meeting of the others. */
+static hd_status hear_of_save(hd_session *s, hd_ctx *ctx) {
+  char heard[HD_WORLD_MOST_RANKS] = {SAVE_GOES_ON};
+  while (heard[0] == SAVE_GOES_ON || (heard[0] == SAVE_FAILED && !hd__session_writes(s))) {
+    const char mine = (char)look_at_save(s);
+    HD_TRY(hd__hosts_gather(heard, s->world, ctx, &mine, 1));
+  }
+  return HD_OK;
+}
+
+/* Until the save under way is whole, or has failed: all ranks. They stay for it, since launchers end the others soon
+ * after the first has ended. */
 static hd_status await_save(hd_session *s, hd_ctx *ctx) {
-  const size_t ranks = (size_t)hd__hosts_ranks(s->world);
-  char *ended = hd__malloc(ranks); /* by the word of each rank; the first one writes */
-  hd_status status = ended ? HD_OK : hd__fail(ctx, HD_E_NOMEM, "out of memory for waiting with %zu ranks", ranks);
   hd__job_enter(&s->page, HD_JOB_SAVING);
-  do {
-    const char mine = ranks == 1 || look_at_save(s);
-    if (status == HD_OK)
-      status = hd__hosts_gather(ended, s->world, ctx, &mine, 1);
-  } while (status == HD_OK && !ended[0]);
+  hd_status status = hd__hosts_ranks(s->world) > 1 ? hear_of_save(s, ctx) : HD_OK;
   if (status == HD_OK)
     status = hd__saver_wait(&s->saver, ctx);
   hd__job_enter(&s->page, HD_JOB_READY);
-  hd__free(ended);
   return status;
 }
 
@@ -402,6 +410,8 @@ static hd_status train_until(hd_session *s, hd_ctx *ctx, int64_t end) {
       return save_without_data(s, ctx, status);
     HD_TRY(status);
     s->report.stopped = (flags & HD_FLAG_STOP) && s->counters.step < s->steps_in_all;
+    if (s->report.stopped)
+      hd__hosts_calm(s->world); /* all know, and have something to save */
     HD_TRY(handle_stop(s, ctx, s->report.stopped));
     hd__rescue_note(s->rescue, &s->counters);
   }
@@ -473,6 +483,7 @@ hd_status hd_session_train(hd_session *s, hd_ctx *ctx, hd_event_fn *on_event, vo
 hd_status hd_session_profile(hd_session *s, hd_ctx *ctx) {
   if (!s->profiler.trace)
     return hd__fail(ctx, HD_E_USAGE, "expected a session with the option profile, found one without; set it");
+  HD_TRY(conclude(s, ctx, await_save(s, ctx))); /* its thread records, too */
   return profile_end(s, ctx, HD_OK);
 }
 

@@ -198,6 +198,19 @@ load ranks
   nothing_half_written r
 }
 
+@test "a full disk: all ranks end, by the words of the one that writes" {
+  mkdir disk
+  mount -t tmpfs -o size=512k tmpfs disk 2>/dev/null || skip "no right to mount a small disk"
+  MOUNTED=$PWD/disk
+  code=0
+  timeout "$LIMIT_S" "$HEDDLE" train $ENDLESS --procs 3 --out disk/r --save-every 20 --keep 100 >out 2>err || code=$?
+  [ "$code" -eq 1 ]
+  [ "$(grep -c '^heddle: rank 0 (pid .*) gave up after step [0-9]*: disk/r: .*No space left' err)" -eq 3 ]
+  no grep -v 'No space left on device; free some space' err
+  nothing_half_written
+  "$HEDDLE" digest disk/r >/dev/null
+}
+
 @test "Ctrl-Z and fg of the whole job, in a shell on a terminal" {
   all_stopped='while awk -v g=$(jobs -p) "\$5 == g && \$3 != \"T\"" /proc/[0-9]*/stat 2>/dev/null | grep -q .; do :; done'
   PS1='ready> ' "$BUILDDIR/tests/cli/on_terminal" 24x400 screen 'wait:ready> ' \

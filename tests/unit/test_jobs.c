@@ -4,10 +4,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <time.h>
 
 #include "monitor/jobs.h"
 #include "sys/job_page.h"
@@ -187,6 +189,43 @@ static void test_identity(void) {
     skip(1, "cannot become another user");
 }
 
+static void *stay(void *arg) {
+  for (;;)
+    pause();
+  return arg;
+}
+
+/* Until it looks as wanted, 10 s at most. */
+static hd_process_look await_look(pid_t pid, uint64_t start, char state, bool lingers) {
+  const struct timespec rest = {.tv_nsec = 1000000};
+  hd_process_look look = hd__process_look(pid, start);
+  for (int i = 0; i < 10000 && (look.state != state || look.lingers != lingers); i++) {
+    nanosleep(&rest, NULL);
+    look = hd__process_look(pid, start);
+  }
+  return look;
+}
+
+/* The first thread's end is what the state of a process tells; another one may still be at the disk. */
+static void test_lingering(void) {
+  const pid_t pid = fork();
+  pthread_t thread;
+  if (pid == 0) {
+    if (pthread_create(&thread, NULL, stay, NULL) != 0)
+      _exit(1);
+    pthread_exit(NULL);
+  }
+  const uint64_t start = hd__process_start(pid);
+  hd_process_look look = await_look(pid, start, 'Z', true);
+  ok(look.has_ended && look.lingers, "a process whose first thread alone has ended lingers");
+  kill(pid, SIGKILL);
+  look = await_look(pid, start, 'Z', false);
+  ok(look.has_ended && !look.lingers, "and is gone with the last one");
+  waitpid(pid, NULL, 0);
+  look = hd__process_look(pid, start);
+  ok(look.has_ended && !look.lingers, "as is one that was waited for");
+}
+
 /* ---- Pages that are not what they should be ---- */
 
 typedef struct forgery {
@@ -329,6 +368,7 @@ int main(void) {
   test_own();
   test_ranks();
   test_identity();
+  test_lingering();
   test_forgeries();
   test_files();
   test_torn();

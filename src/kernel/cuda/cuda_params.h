@@ -1,5 +1,6 @@
-/* What the GPU does with parameters: shard sums are folded along the tree, clipped, and the optimizer's update writes the
- * next version. A block has a chunk, a thread some of its elements. Chains as in ref_update.c and exec_stats.c. */
+/* What the GPU does with parameters: shard sums are folded along the tree, and the optimizer's update writes the next
+ * version; cuda_clip.h has the norm of clipping. A block has a chunk, a thread some of its elements. Chains as in
+ * ref_update.c and exec_stats.c. */
 #ifndef HD_KERNEL_CUDA_PARAMS_H
 #define HD_KERNEL_CUDA_PARAMS_H
 
@@ -97,7 +98,7 @@ HD_UPDATE(adam)
 HD_UPDATE(adamw)
 #undef HD_UPDATE
 
-/* ---- Clipping ---- */
+/* ---- Before the norm of clipping ---- */
 
 HD_BOTH void fold_over(const hd_cuda_chunks *p, int64_t x, int64_t width, int64_t y) {
   const hd_cuda_chunk *chunk = &p->chunk[y];
