@@ -7,7 +7,7 @@
  * Each rank finds RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT in its environment, and
  * memory that all of them share at descriptor 3. No port is opened and no file is made. Whoever launches is no rank:
  * when one is lost, however it ended, the others end within a second, and the last whole step of a run that they
- * trained is saved.
+ * trained is saved. Where ranks of `heddle train` were told to stop by a signal, those that still save have a minute.
  *
  * On several hosts mpirun starts the ranks, Open MPI's or MPICH's: its own environment is theirs, and they see to
  * themselves when one is lost. */

@@ -107,9 +107,10 @@ static hd_status save(hd_ctx *ctx, hd_store *store, const rescue_page *page, con
 /* Whether `last` names this step, or a later one: of a run that goes on from an earlier step. */
 static bool is_linked(const char *path, int64_t step) {
   char name[64];
+  int64_t linked;
   const ssize_t length = readlink(path, name, sizeof name - 1);
   name[length > 0 ? length : 0] = 0;
-  return !strncmp(name, "step-", 5) && strtoll(name + 5, NULL, 10) >= step;
+  return hd__saver_is_step(&linked, name) && linked >= step;
 }
 
 /* A rank may have come as far as the step's folder, and no farther: then it is the link that is missing. */

@@ -101,8 +101,7 @@ static hd_status note_sum(json_t *record, hd_ctx *ctx, const char *path, const c
   return HD_OK;
 }
 
-/* The name of a checkpoint, and no other that reads alike: "step-07" is somebody else's. */
-static bool is_step(int64_t *step, const char *name) {
+bool hd__saver_is_step(int64_t *step, const char *name) {
   char own[48];
   if (strncmp(name, "step-", 5) || !hd__parse_int64(step, name + 5))
     return false;
@@ -114,7 +113,7 @@ static bool is_step(int64_t *step, const char *name) {
 static bool is_ours(bool *is_link, const char *name) {
   int64_t step;
   *is_link = !strcmp(name, "last") || !strcmp(name, "best");
-  return *is_link || is_step(&step, name);
+  return *is_link || hd__saver_is_step(&step, name);
 }
 
 hd_status hd__saver_check_run(hd_ctx *ctx, const char *run) {
@@ -150,7 +149,7 @@ static void prune(const hd_saver *saver) {
     int found = 0;
     struct dirent *entry;
     while (folder && (entry = readdir(folder))) {
-      if (!is_step(&step, entry->d_name))
+      if (!hd__saver_is_step(&step, entry->d_name))
         continue;
       found++;
       if (strcmp(entry->d_name, best) && strcmp(entry->d_name, last) && step < oldest)

@@ -35,6 +35,10 @@ typedef struct hd_saver {
 /* Bytes of the copies that a saver keeps: one version in home order, one in file order. */
 int64_t hd__saver_bytes(const hd_plan *plan, int states);
 
+/* Whether that is the name of a checkpoint, and of which step; no other that reads alike: "step-07" is somebody
+ * else's. */
+bool hd__saver_is_step(int64_t *step, const char *name);
+
 /* What a run's folder holds under the names of checkpoints must be such, before the first step: a file of that name is
  * never replaced. */
 hd_status hd__saver_check_run(hd_ctx *ctx, const char *run);
