@@ -1,25 +1,24 @@
-/* What the contract costs: a training step as it is, and without what lets a layout change no bit.
+/* The cost of the contract: a training step as it is, and without what keeps layouts from changing bits.
  *
  *     bench_contract [SECONDS [MODEL ...]]       default: 5 seconds for each of cnn, mlp, simplenet;
- *                                                OMP_NUM_THREADS lanes
+ *                                                OMP_NUM_THREADS threads
  *
- * Taken away one after the other: a sum for each shard (then one for each lane, whose number must be a power of two),
- * the second version of weights and optimizer state (then both halves of the store are the same memory), and the look
- * for numbers that are not finite (where the kernels are those of AVX-512). All variants share plan and lanes and run
- * in short turns, one after the other. Times are those of the CPU, so that who else is busy on the machine matters
- * less; told are medians over the turns. The chain of operations behind one output element stays: it is what the
- * kernels are made of. */
+ * Taken away one after the other: a sum for each shard (then one for each thread, whose number must be a power of two),
+ * the second version of weights and optimizer state (then both versions are the same memory), and the check
+ * for numbers that are not finite (where the kernels are those of AVX-512). All variants share plan and threads and run
+ * in short turns, one after the other. Times are CPU times, so that other load on the machine matters less; reported
+ * are medians over the turns. The chain of operations of an output element stays: kernels consist of it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include "exec/exec.h"
+#include "exec/cpu/cpu_executor.h"
 #include "kernel/kernel.h"
-#include "sys/clock.h"
-#include "train/planned.h"
-#include "train/scaling.h"
-#include "train/session.h"
+#include "platform/clock.h"
+#include "train/settings/run_plan.h"
+#include "tools/tune/scaling.h"
+#include "train/session/session.h"
 
 enum { VARIANTS = 4, MAX_ROUNDS = 4000 };
 
@@ -41,7 +40,7 @@ typedef struct course {
   double start_s, end_s;
 } course;
 
-/* Of all lanes together. */
+/* Of all threads together. */
 static double cpu_s(void) {
   struct timespec now;
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
@@ -92,8 +91,8 @@ static hd_status prepare(variant *v, hd_ctx *ctx, const hd_session *s) {
       v->store->state[1][i] = v->store->state[0][i];
   }
   if (v->one_sum)
-    settings.shards = hd__lanes_count(s->lanes);
-  return hd__exec_create(&v->exec, ctx, s->plan, v->store, s->lanes, &settings);
+    settings.shards = hd__threads_count(s->threads);
+  return hd__exec_create(&v->exec, ctx, s->plan, v->store, s->threads, &settings);
 }
 
 /* Rounds of turns until the time is over; returns how many, or a status. */
@@ -121,14 +120,14 @@ static void report(variant *v, int variants, int rounds, const hd_session *s) {
   for (int i = 0; i < variants; i++) {
     double rate = hd__median(v[i].rate, rounds).value;
     as_it_is = i ? as_it_is : rate;
-    printf("%-10s %2d lanes, %-35s %10.0f samples/s of CPU  %+5.1f %%\n", s->report.model, s->report.threads, v[i].name,
-           rate, 100 * (rate / as_it_is - 1));
+    printf("%-10s %2d threads, %-35s %10.0f samples/s of CPU  %+5.1f %%\n", s->report.model, s->report.threads,
+           v[i].name, rate, 100 * (rate / as_it_is - 1));
   }
 }
 
 static const variant kinds[VARIANTS] = {
     {.name = "as it is"},
-    {.name = "one sum a lane", .one_sum = true},
+    {.name = "one sum a thread", .one_sum = true},
     {.name = "and one version", .one_sum = true, .one_version = true},
     {.name = "and no look for what is not finite", .one_sum = true, .one_version = true, .unchecked = true}};
 
@@ -140,8 +139,8 @@ static hd_status measure(hd_ctx *ctx, const hd_config *config, double seconds) {
   HD_TRY(hd__session_rehearse(&s, ctx, config));
   hd_status status = HD_OK;
   if (s->report.threads & (s->report.threads - 1))
-    status =
-        hd__fail(ctx, HD_E_USAGE, "expected a power of two of lanes, found %d; set OMP_NUM_THREADS", s->report.threads);
+    status = hd__fail(ctx, HD_E_USAGE, "expected a power of two of threads, found %d; set OMP_NUM_THREADS",
+                      s->report.threads);
 #ifdef HD_HAVE_UNCHECKED
   variants -= strcmp(s->kernels->isa, "avx512") != 0;
 #else

@@ -1,7 +1,7 @@
 /* Times the convolution and pooling kernels on one core: bench_kernels [ISA [SECONDS [FILTER]]].
  *
  * For each shape and kernel: nanoseconds a sample, and GFLOP/s in two conventions. "dense" counts what a library would
- * compute that knows nothing of the pool (two per multiply-add of the whole map), "executed" what a perfect kernel of
+ * compute that ignores the pool (two per multiply-add of the whole map), "executed" what a perfect kernel of
  * this design has to: outputs that some window reads; gradients that are not zero, each at one position of its window.
  * The machine's peak is measured first, by independent chains in registers: "of peak" is executed against it.
  *

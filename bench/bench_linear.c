@@ -1,4 +1,4 @@
-/* How fast the linear layer, the loss, the folds and the optimizers run on one core, by instruction set.
+/* The speed of the linear layer, the loss, reductions and optimizers on one core, by instruction set.
  *
  *     bench_linear [ISA ...]     default: every set this CPU has, reference left out
  *
@@ -11,9 +11,9 @@
 #include <string.h>
 
 #include "kernel/kernel.h"
-#include "sys/clock.h"
-#include "sys/fpmode.h"
-#include "tree/tree.h"
+#include "platform/clock.h"
+#include "platform/fpmode.h"
+#include "reduce/reduction_tree.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -82,7 +82,7 @@ __attribute__((target("avx2,fma"))) static void fma_avx2(void *self) {
 }
 #endif
 
-/* GFLOP/s of FMA in registers, 0 where this file does not know how to ask. */
+/* GFLOP/s of FMA in registers, 0 where this file cannot measure it. */
 static double peak_gflops(const char *isa) {
 #if defined(__x86_64__)
   double flops = 2.0 * PEAK_LOOPS * PEAK_CHAINS;
@@ -222,7 +222,7 @@ static void bench_form(const hd_kernels *table, int32_t in, int32_t out, int32_t
                .pool = 1,
                .hp = 1,
                .wp = 1};
-  hd_part part = hd__tree_part(samples, shards, 1, 0);
+  hd_micro_batch part = hd__tree_micro_batch(samples, shards, 1, 0);
   hd_range_plan range;
   hd__tree_range(&range, &part, 0, shards);
   float *x = floats(samples * padded(in), 1), *dy = floats(samples * padded(out), 1),
@@ -233,7 +233,7 @@ static void bench_form(const hd_kernels *table, int32_t in, int32_t out, int32_t
                   .dy = dy,
                   .x_stride = padded(in),
                   .dy_stride = padded(out),
-                  .fold = &range.pushes,
+                  .reduction = &range.pushes,
                   .out = tile,
                   .out_ld = in};
   double s = time_of(run_form, &t), gflops = 2e-9 * (double)in * out * samples / s;
@@ -243,15 +243,15 @@ static void bench_form(const hd_kernels *table, int32_t in, int32_t out, int32_t
   free(x), free(dy), free(tile);
 }
 
-/* ---- updates and folds, against a copy that moves as many bytes ---- */
+/* ---- updates and reductions, against a copy that moves as many bytes ---- */
 
 typedef struct mover {
   const hd_kernels *table;
   hd_op op;
   hd_update u;
   hd_hyper h;
-  hd_fold fold;
-  const float *piece[HD_MAX_SHARDS];
+  hd_reduction reduction;
+  const float *term[HD_MAX_SHARDS];
   float *from, *to;
   size_t bytes;
 } mover;
@@ -261,9 +261,9 @@ static void run_update(void *self) {
   m->table->update[m->op](&m->u);
 }
 
-static void run_fold(void *self) {
+static void run_reduction(void *self) {
   mover *m = self;
-  m->table->fold(m->to, m->piece, &m->fold, m->u.count);
+  m->table->reduce(m->to, m->term, &m->reduction, m->u.count);
 }
 
 static void run_copy(void *self) {
@@ -309,17 +309,18 @@ static void bench_update(const hd_kernels *table, hd_op op, const char *name, in
     free(p[i]);
 }
 
-static void bench_fold(const hd_kernels *table, int64_t count, int32_t shards) {
-  hd_part part = hd__tree_part(shards, shards, 1, 0);
+static void bench_reduction(const hd_kernels *table, int64_t count, int32_t shards) {
+  hd_micro_batch part = hd__tree_micro_batch(shards, shards, 1, 0);
   hd_range_plan range;
   hd__tree_range(&range, &part, 0, shards);
-  mover m = {.table = table, .fold = range.pushes, .to = floats(count, 0), .bytes = (size_t)(count * 4 * (shards + 1))};
+  mover m = {
+      .table = table, .reduction = range.pushes, .to = floats(count, 0), .bytes = (size_t)(count * 4 * (shards + 1))};
   m.u.count = count;
   for (int i = 0; i < shards; i++)
-    m.piece[i] = floats(count, 1);
-  report_mover(&m, run_fold, "fold");
+    m.term[i] = floats(count, 1);
+  report_mover(&m, run_reduction, "reduce");
   for (int i = 0; i < shards; i++)
-    free((void *)m.piece[i]);
+    free((void *)m.term[i]);
   free(m.to);
 }
 
@@ -347,8 +348,8 @@ static void bench_table(const hd_kernels *table) {
   bench_update(table, HD_OP_adam, "adam", 4096, 1);
   bench_update(table, HD_OP_adamw, "adamw", 4096, 1);
   bench_update(table, HD_OP_adamw, "adamw", 225034, 1);
-  bench_fold(table, 4096, 4);
-  bench_fold(table, 4096, 16);
+  bench_reduction(table, 4096, 4);
+  bench_reduction(table, 4096, 16);
 }
 
 int main(int argc, char **argv) {

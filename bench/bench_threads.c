@@ -3,7 +3,7 @@
  *     bench_threads [-r ROUNDS] [-s SECONDS] [-d DATA] [MODEL ...]      default: 9 rounds of 0.5 s, digits;
  *                                                                       simplenet mlp cnn
  *
- * In each round every number of threads up to the CPUs trains for SECONDS in a session of its own, then `auto` does
+ * In each round every number of threads up to the CPUs trains for SECONDS in a new session, then `auto` does
  * twice: in a long run, which searches (nothing is remembered from round to round), and in a run of three epochs, as is
  * the default. So whatever else the machine does hits all alike. Reported are medians over the rounds; auto's
  * ratios are medians of the ratios within each round, and so is the lowest bar that two runs of the best number itself
@@ -63,7 +63,7 @@ static hd_session *open_session(const char *model, const contender *c) {
 static void take_turn(contender *c, const char *model, int round) {
   hd_session *session = open_session(model, c);
   const hd_report *report = hd_session_report(session);
-  check(hd_session_step(NULL, session, ctx, 20)); /* wakes the lanes */
+  check(hd_session_step(NULL, session, ctx, 20)); /* wakes the threads */
   const double early = report->train_s;
   check(hd_session_step(NULL, session, ctx, 20));
   double step_s = (report->train_s - early) / 20;

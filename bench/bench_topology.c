@@ -1,4 +1,4 @@
-/* What it costs a process to look at its machine and to place its lanes.
+/* What it costs a process to look at its machine and to place its threads.
  *
  *     bench_topology [PROCESSES]      default: 20
  *
@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "heddle.h"
-#include "sys/clock.h"
+#include "platform/clock.h"
 
 enum { MOST = 1000 };
 

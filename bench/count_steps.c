@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "heddle.h"
-#include "train/rehearsal.h"
+#include "train/session/rehearsal.h"
 
 #if defined(__clang__)
 #define COMPILER "clang " __VERSION__
@@ -28,10 +28,10 @@ static hd_status run(hd_ctx *ctx, hd_config *config, char **argv) {
   HD_TRY(hd_config_set(config, ctx, "threads", "1"));
   HD_TRY(hd__session_rehearse(&session, ctx, config));
   hd__feed_shuffle(&session->train_feed, 0, 0);
-  hd_lanes *lanes;
-  hd_status status = hd__lanes_open(&lanes, ctx, &(hd_placement_request){.threads = 1});
+  hd_threads *threads;
+  hd_status status = hd__threads_open(&threads, ctx, &(hd_placement_request){.threads = 1});
   if (status == HD_OK)
-    status = hd__rehearsal_create(&rehearsal, ctx, session, lanes, 0);
+    status = hd__rehearsal_create(&rehearsal, ctx, session, threads, 0);
   if (status == HD_OK)
     status = hd__rehearsal_steps(rehearsal, ctx, atoi(argv[3]));
   hd__rehearsal_destroy(rehearsal);

@@ -1,15 +1,16 @@
-/* A transport between hosts that is as slow as one says: for bench/scaling_model, which compares runs with its table.
+/* A transport between hosts with a set delay and bandwidth, for bench/scaling_model, which compares runs with its
+ * table.
  *
- * It is a module like src/comm/mpi and wraps the one that HEDDLE_DELAYED_MODULE names. What arrives at a process passes
- * a link of HEDDLE_DELAYED_GBIT gigabits a second, one transfer after the other, and counts as arrived
- * HEDDLE_DELAYED_US microseconds later. Sending costs nothing more: links carry both ways at once. */
+ * It is a module like src/exec/exchange/mpi and wraps the one that HEDDLE_DELAYED_MODULE names. What arrives at a
+ * process passes a link of HEDDLE_DELAYED_GBIT gigabits a second, one transfer after the other, and counts as
+ * arrived HEDDLE_DELAYED_US microseconds later. Sending costs nothing more: links carry both ways at once. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
-#include "comm/transport.h"
+#include "exec/exchange/transport.h"
 
 struct hd_transfer {
   hd_transfer *inner; /* NULL: it has arrived, */
@@ -51,7 +52,9 @@ static int init(int32_t *rank, int32_t *ranks, char *why) {
 
 static const char *name(void) { return real->name(); }
 
-static int gather(void *all, const void *mine, int64_t bytes, char *why) { return real->gather(all, mine, bytes, why); }
+static int gather(void *all, const void *of_host, int64_t bytes, char *why) {
+  return real->gather(all, of_host, bytes, why);
+}
 
 static int start(hd_transfer **out, const hd_transfer_part *parts, int32_t count, char *why) {
   hd_transfer *t = calloc(1, sizeof *t);

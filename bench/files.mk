@@ -4,7 +4,7 @@ check_PROGRAMS += bench/bench_kernels bench/bench_linear bench/bench_threads ben
 # Instructions of a step, against those recorded.
 EXTRA_DIST += bench/performance_table bench/recipe_seeds bench/instructions bench/instructions.txt
 
-# Networks that nobody tuned kernels for.
+# Networks that no kernel was tuned for.
 EXTRA_DIST += bench/models/cnn-stride.yaml bench/models/colour.yaml bench/models/residual.yaml \
   bench/models/separable.yaml bench/models/wide-5x5.yaml bench/models/wide-linear.yaml
 

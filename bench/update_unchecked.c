@@ -1,5 +1,5 @@
-/* The optimizer updates of this instruction set once more, without looking for what is not finite: what that costs is
- * the difference. Everything else is the kernel's own source. */
+/* The optimizer updates of this instruction set without the check for values that are not finite: the difference is the
+ * cost of the check. All else is the source of the kernel. */
 #include "kernel/cpu/group16.h"
 
 static inline __attribute__((always_inline)) g16 leave_out(g16 seen, g16 x) { return seen; }

@@ -1,4 +1,5 @@
-/* A mean over processes: each rank has some numbers, all get the mean of all of them, then the ranks pass a token on.
+/* A mean over processes: each rank has some numbers, all ranks get the mean of all of them, then the ranks pass on a
+ * token.
  *
  * usage: heddle launch -n 4 -- allreduce [COUNT], or by torchrun, mpirun or srun */
 #include <heddle.h>

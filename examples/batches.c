@@ -1,5 +1,5 @@
-/* Batches for a learner of one's own, batches [DATA [WORKERS]]: loader workers bring samples, the mean of each class is
- * all that is learned, and test samples go to the class whose mean is nearest. */
+/* Batches for custom training code, batches [DATA [WORKERS]]: loader workers deliver samples, the program computes
+ * the mean of each class, and classifies test samples by the nearest mean. */
 #include <heddle.h>
 #include <stdio.h>
 

@@ -1,4 +1,4 @@
-/* SimpleNet over several processes, with a loop of the program's own: each rank says what it sees.
+/* SimpleNet over several processes, with a custom training loop: each rank prints its progress.
  *
  * usage: ddp [DATA]: starts itself as 4 ranks; or heddle launch -n 2 -- ddp, torchrun, mpirun or srun */
 #include <heddle.h>

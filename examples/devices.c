@@ -1,10 +1,10 @@
-/* Devices: which there are, a product of tensors on one, and a run that goes on there.
+/* Devices: a list of them, a product of tensors on one, and a run that continues there.
  *
  * usage: devices [DATA [DEVICE]]     DEVICE: cpu, cuda or cuda:1 (the first GPU if there is one, else the CPU) */
 #include <heddle.h>
 #include <stdio.h>
 
-/* The device that `text` names, or the best there is. */
+/* The device that `text` names, or by default the best one. */
 static hd_status choose(hd_device *out, hd_ctx *ctx, const char *text) {
   char name[HD_DEVICE_NAME_BYTES];
   const int gpus = hd_device_count(ctx);

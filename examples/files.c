@@ -1,4 +1,5 @@
-/* Many files, read in processes of their own and told as they complete: one that crashes its reader is one failed task.
+/* Many files, read in worker processes and reported as they complete: a file that crashes its reader is one failed
+ * task.
  *
  * usage: files FILE... */
 #include <heddle.h>
@@ -30,7 +31,7 @@ int main(int argc, char **argv) {
   if (status == HD_OK)
     status = hd_pool_create(&pool, ctx, HD_POOL_PROCESSES, 0);
   for (int i = 1; status == HD_OK && i < argc; i++) {
-    path file = {{0}}; /* all of it goes over */
+    path file = {{0}}; /* all of it is sent */
     snprintf(file.text, sizeof file.text, "%s", argv[i]);
     status = hd_pool_submit(&future[i], pool, ctx, &lines, &file);
   }

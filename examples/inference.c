@@ -14,7 +14,7 @@ static void draw_seven(unsigned char pixels[28 * 28]) {
     }
 }
 
-static void tell(const char *what, const double *probability, int classes) {
+static void print_prediction(const char *what, const double *probability, int classes) {
   int class = hd_predict_class(probability, classes);
   printf("%s: %d (%.2f %%)\n", what, class, 100 * probability[class]);
 }
@@ -25,11 +25,11 @@ static hd_status predict(hd_predictor *predictor, hd_ctx *ctx, char **file, doub
   draw_seven(seven);
   hd_status status = hd_predict_pixels(probability, predictor, ctx, seven, 1);
   if (status == HD_OK)
-    tell("a seven drawn by the program", probability, classes);
+    print_prediction("a seven drawn by the program", probability, classes);
   for (; *file && status == HD_OK; file++) {
     status = hd_predict_picture(probability, predictor, ctx, *file);
     if (status == HD_OK)
-      tell(*file, probability, classes);
+      print_prediction(*file, probability, classes);
   }
   return status;
 }

@@ -1,4 +1,4 @@
-/* A data set of one's own: rings of four sizes, drawn by callbacks when they are asked for.
+/* A custom data set: rings of four sizes, drawn by callbacks on demand.
  *
  *     own_data [STEPS] */
 #include <heddle.h>
@@ -12,8 +12,8 @@ typedef struct split {
 
 static int64_t len(void *self) { return ((const split *)self)->count; }
 
-/* A ring whose size and place follow from the index alone. */
-static int get(void *self, int64_t index, hd_own_sample *sample) {
+/* A ring whose size and place depend on the index alone. */
+static int get(void *self, int64_t index, hd_custom_sample *sample) {
   int64_t salt = (index + ((const split *)self)->salt) * 2654435761 % 1000003;
   int x = 6 + (int)(salt % 5), y = 6 + (int)(salt / 5 % 5), radius = 1 + (int)(salt / 25 % RINGS);
   sample->label = radius - 1;
@@ -32,7 +32,7 @@ static const char model[] = "model: rings\n"
 
 int main(int argc, char **argv) {
   split train = {4000, 0}, test = {500, 4000};
-  const hd_own_data rings = {"rings", 1, SIDE, SIDE, HD_U8, RINGS, 0, names, &train, &test, len, get, NULL};
+  const hd_custom_data rings = {"rings", 1, SIDE, SIDE, HD_U8, RINGS, 0, names, &train, &test, len, get, NULL};
   hd_ctx *ctx;
   hd_config *config = NULL;
   hd_session *session = NULL;

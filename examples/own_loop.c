@@ -1,5 +1,5 @@
-/* A training loop of one's own: ten steps at a time, the loss as a curve of text and in loss.csv, and an end when it is
- * good enough.
+/* A custom training loop: ten steps at a time, the loss as a curve of text and in loss.csv, and an early end when it
+ * is good enough.
  *
  *     own_loop [DATA [STEPS]] */
 #include <heddle.h>

@@ -1,4 +1,4 @@
-/* A network built in C: as wide and as deep as the program likes, then trained.
+/* A network built in C, of any width and depth, then trained.
  *
  *     own_network [DATA [STEPS]] */
 #include <heddle.h>

@@ -1,5 +1,5 @@
-/* All that is random follows from one number: there is no generator to seed elsewhere, no worker and no library that
- * keeps one of its own. Trains with the seeds 1, 1 and 2: the first two runs are one, bit by bit.
+/* All randomness follows from one seed: no worker and no library has another generator to seed. Trains with the
+ * seeds 1, 1 and 2: the first two runs have the same bits.
  *
  *     set_seed [DATA [STEPS]] */
 #include <heddle.h>

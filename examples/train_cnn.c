@@ -1,4 +1,4 @@
-/* Trains the built-in model `cnn` for a few steps and tells what came of it.
+/* Trains the built-in model `cnn` for a few steps and prints the results.
  *
  *     train_cnn [DATA [STEPS]]        DATA: digits (the default), mnist, fashion or a folder of IDX files */
 #include <heddle.h>

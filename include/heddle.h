@@ -1,15 +1,15 @@
 /* heddle: a CPU-first multicore neural-network trainer whose results do not depend on how the work is laid out.
  *
- * From simple to expert: heddle/config.h and heddle/session.h train a model from a table of settings; heddle/predict.h
- * uses it; heddle/summary.h tells what it costs; heddle/model.h builds a network, heddle/own_op.h with operations of
- * the program's own; heddle/tensor.h computes with arrays at once; heddle/pool.h maps functions over inputs;
- * heddle/sampler.h orders samples, heddle/dataset.h makes them and looks at them, heddle/loader.h brings them in
- * batches; heddle/launch.h starts a program as several ranks, heddle/ddp.h lets them share a session; heddle/topology.h
- * looks at the machine, heddle/doctor.h at what makes it slow, heddle/monitor.h at what it does just now, heddle/tune.h
- * for the best number of threads, heddle/bench.h for how close to its limits the machine is used; heddle/transform.h
- * makes of samples what a model sees, cropped, turned, normalised; heddle/group.h lets several processes compute
- * together, by broadcasts, sums and messages; heddle/device.h counts and names devices; heddle/status.h says how every
- * call reports failure. */
+ * From simple to expert: heddle/config.h and heddle/session.h train a model from a table of settings;
+ * heddle/predict.h uses it; heddle/summary.h estimates its cost; heddle/model.h builds a network, heddle/custom_op.h
+ * with the program's custom operations; heddle/tensor.h computes with arrays at once; heddle/pool.h maps functions
+ * over inputs; heddle/sampler.h orders samples, heddle/dataset.h supplies and inspects data sets, heddle/loader.h
+ * delivers batches; heddle/launch.h starts a program as several ranks, heddle/ddp.h lets them share a session;
+ * heddle/topology.h describes the machine, heddle/doctor.h finds what makes it slow, heddle/monitor.h shows its
+ * current load, heddle/tune.h finds the best number of threads, heddle/bench.h compares speeds with the machine's
+ * limits; heddle/transform.h crops, rotates and normalises samples; heddle/group.h has collectives and messages
+ * between processes; heddle/device.h counts and names devices; heddle/status.h defines how every call reports
+ * failure. */
 #ifndef HEDDLE_H
 #define HEDDLE_H
 
@@ -24,7 +24,7 @@
 #include "heddle/loader.h"
 #include "heddle/model.h"
 #include "heddle/monitor.h"
-#include "heddle/own_op.h"
+#include "heddle/custom_op.h"
 #include "heddle/pool.h"
 #include "heddle/predict.h"
 #include "heddle/sampler.h"

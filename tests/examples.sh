@@ -1,5 +1,5 @@
 #!/bin/sh
-# TAP: the examples run, do what they say, and are short.
+# TAP: the examples run, do what they document, and are short.
 samples="256 64"
 . "$SRCDIR/tests/examples_lib.sh"
 
@@ -27,17 +27,17 @@ check "its weights are those of one undivided run" test \
 run own_network 10
 result $? "own_network runs" "$(cat own_network.out)"
 check "it counts parameters" shows own_network '^6898 parameters'
-check "its checkpoint knows its network" "$HEDDLE" eval runs/blocks-1 --data data
+check "its checkpoint holds its network" "$HEDDLE" eval runs/blocks-1 --data data
 
-run own_op 10
-result $? "own_op runs" "$(cat own_op.out)"
-check "its operation stands beside the built-in ones" shows own_op '^squared: +test accuracy [0-9.]+ %'
+run custom_op 10
+result $? "custom_op runs" "$(cat custom_op.out)"
+check "its operation stands beside the built-in ones" shows custom_op '^squared: +test accuracy [0-9.]+ %'
 lacks=$("$HEDDLE" eval runs/squared-1 --data data 2>&1 | grep -c "'squared_relu'")
-check "other programs say what they lack" test "$lacks" = 1
+check "other programs report the missing operation" test "$lacks" = 1
 
 "$BUILDDIR/examples/own_data" 300 >own_data.out 2>&1
 result $? "own_data runs" "$(cat own_data.out)"
-check "it learns its own samples" shows own_data '^test accuracy (9[0-9]|100)'
+check "it learns its samples" shows own_data '^test accuracy (9[0-9]|100)'
 
 "$BUILDDIR/examples/inference" runs/cnn-1 runs/cnn-1/wrong.png >inference.out 2>&1
 result $? "inference runs" "$(cat inference.out)"
@@ -48,7 +48,7 @@ run batches 0
 lone=$(cat batches.out)
 run batches 3
 result $? "batches runs" "$(cat batches.out)"
-check "most samples are nearest to their own class" shows batches '^([3-5][0-9]|6[0-4]) test samples'
+check "most samples are nearest to their class" shows batches '^([3-5][0-9]|6[0-4]) test samples'
 check "with workers as without" test "$(cat batches.out)" = "$lone"
 
 run set_seed 5
@@ -62,7 +62,7 @@ check "it sums ten thousand squares" shows squares ' is 333283335000$'
 "$BUILDDIR/examples/files" "$SRCDIR/examples/files.c" none "$SRCDIR/README.md" >files.out 2>&1
 result $? "files runs" "$(cat files.out)"
 check "each file has its line" test "$(wc -l <files.out)" = 3
-check "the one that is not there says so" shows files "^none: task 1 \('count_lines'\): expected a file"
+check "the one that is absent is reported" shows files "^none: task 1 \('count_lines'\): expected a file"
 
 "$HEDDLE" launch -n 3 -- "$BUILDDIR/examples/allreduce" 10 >allreduce.out 2>&1
 result $? "allreduce runs" "$(cat allreduce.out)"
@@ -70,7 +70,7 @@ check "three ranks have one mean" shows allreduce '^the mean of 30 numbers on 3 
 RANK=0 WORLD_SIZE=2 "$BUILDDIR/examples/allreduce" 10 >first.out 2>&1 &
 RANK=1 WORLD_SIZE=2 "$BUILDDIR/examples/allreduce" 10 >second.out 2>&1 && wait $!
 result $? "allreduce runs by RANK and WORLD_SIZE" "$(cat first.out)"
-check "two ranks have theirs" shows first '^the mean of 20 numbers on 2 ranks is 9.5, the token says 1$'
+check "two ranks have one, too" shows first '^the mean of 20 numbers on 2 ranks is 9.5, the token says 1$'
 if command -v mpirun >/dev/null && mpirun --version 2>/dev/null | grep -q 'Open MPI'; then
   mpirun --allow-run-as-root --oversubscribe --mca plm_rsh_agent /bin/false -n 3 "$BUILDDIR/examples/allreduce" 10 \
     >mpirun.out 2>&1
@@ -78,13 +78,13 @@ if command -v mpirun >/dev/null && mpirun --version 2>/dev/null | grep -q 'Open 
   check "with the same mean" shows mpirun '^the mean of 30 numbers on 3 ranks is 14.5, the token says 3$'
 fi
 env -u RANK "$BUILDDIR/examples/allreduce" >alone.out 2>&1
-check "alone it says how to start it" shows alone 'heddle launch -n N -- PROGRAM'
+check "alone it prints how to start it" shows alone 'heddle launch -n N -- PROGRAM'
 
 "$BUILDDIR/examples/ddp" data >ddp.out 2>&1
 result $? "ddp starts itself as four ranks" "$(cat ddp.out)"
 say=$(grep -c '^Rank [0123], Epoch 1, Batch 0, Loss' ddp.out)
 losses=$(sed -n 's/^Rank .* Batch 0, //p' ddp.out | sort -u | wc -l)
-check "all of them say the same losses" test "$say $losses" = "4 1"
+check "all of them print the same losses" test "$say $losses" = "4 1"
 "$HEDDLE" train --model simplenet --data data --epochs 1 --batch 256 --lr 0.01 --optimizer sgd --threads 1 --out alone \
   >alone.out 2>&1
 check "and end in the weights of one process" shows ddp "^weights_sha256 $(sed -n 's/^weights_sha256 *//p' alone.out)\$"
@@ -105,5 +105,5 @@ check "a run that goes on there has the same weights" shows devices "^20 steps, 
 check "and the product the same corner" shows devices "^$corner\$"
 
 "$BUILDDIR/examples/inference" none >missing.out 2>&1
-check "a failure is told in the library's line" test "$(wc -l <missing.out)" = 1
+check "a failure is reported in the line of the library" test "$(wc -l <missing.out)" = 1
 echo "1..$count"

@@ -11,48 +11,56 @@ AM_TESTS_ENVIRONMENT = HEDDLE='$(abs_top_builddir)/heddle' SRCDIR='$(abs_top_src
   BATS='$(BATS)'; export HEDDLE SRCDIR BUILDDIR BATS; \
   unset OMP_NUM_THREADS HEDDLE_ISA HEDDLE_DATA HEDDLE_SYSROOT HEDDLE_HOST_ID HEDDLE_LANE_SPEEDS HEDDLE_HOST_SUMS \
   HEDDLE_CUDA_DRIVER HEDDLE_CUDA_MODULE; \
-  HD_BITS='$(HD_BITS)'; export HD_BITS;
+  HD_BITS='$(HD_BITS)' HD_KILLS='$(HD_KILLS)'; export HD_BITS HD_KILLS;
 
-unit_tests = tests/unit/test_bench tests/unit/test_digits tests/unit/test_doctor tests/unit/test_feed \
-  tests/unit/test_file tests/unit/test_hdmath tests/unit/test_idx tests/unit/test_losses tests/unit/test_meeting \
-  tests/unit/test_meeting_lines tests/unit/test_caches tests/unit/test_num_threads tests/unit/test_param_rules \
-  tests/unit/test_placement tests/unit/test_pool tests/unit/test_predict tests/unit/test_quota tests/unit/test_loader \
-  tests/unit/test_ring tests/unit/test_sampler tests/unit/test_safetensors tests/unit/test_scaling \
-  tests/unit/test_schedule tests/unit/test_summary tests/unit/test_tensor tests/unit/test_tree tests/unit/test_yaml
-unit_tests += tests/unit/test_lanes tests/unit/test_quiet_steps tests/unit/test_refused tests/unit/test_no_pidfd
+unit_tests = tests/unit/test_bench tests/unit/test_digits tests/unit/test_doctor tests/unit/test_sample_feed \
+  tests/unit/test_file tests/unit/test_hdmath tests/unit/test_idx tests/unit/test_losses tests/unit/test_barrier \
+  tests/unit/test_barrier_lines tests/unit/test_caches tests/unit/test_owed_evaluation \
+  tests/unit/test_num_threads tests/unit/test_param_rules tests/unit/test_placement tests/unit/test_pool \
+  tests/unit/test_predict tests/unit/test_quota tests/unit/test_loader \
+  tests/unit/test_batch_ring tests/unit/test_sampler tests/unit/test_safetensors tests/unit/test_scaling \
+  tests/unit/test_schedule tests/unit/test_summary tests/unit/test_tensor tests/unit/test_reduction_tree \
+  tests/unit/test_yaml
+unit_tests += tests/unit/test_threads tests/unit/test_quiet_steps tests/unit/test_refused tests/unit/test_no_pidfd
 unit_tests += tests/unit/test_jobs tests/unit/test_nvml tests/unit/test_top_screen tests/unit/test_use \
-  tests/unit/test_utf8
+  tests/unit/test_utf8 tests/unit/test_nearest tests/unit/test_tune_text tests/unit/test_wrong
+unit_tests += tests/unit/test_neighbours tests/unit/test_fault tests/unit/test_environment tests/unit/test_stop
 unit_tests += tests/plan/test_plan
-unit_tests += tests/golden/test_golden
 unit_tests += tests/fault/test_alloc
-unit_tests += tests/unit/test_sessions tests/unit/test_shared_sessions tests/unit/test_own_op tests/unit/test_device
+unit_tests += tests/unit/test_sessions tests/unit/test_shared_sessions tests/unit/test_custom_op tests/unit/test_device
 unit_tests += tests/unit/test_profile tests/unit/test_sources tests/unit/test_pictures tests/unit/test_csv \
-  tests/unit/test_own_data
-unit_tests += tests/unit/test_transform tests/unit/test_skip tests/unit/test_rendezvous tests/unit/test_world \
+  tests/unit/test_custom_data
+unit_tests += tests/unit/test_transform tests/unit/test_skip tests/unit/test_rendezvous tests/unit/test_local_group \
   tests/unit/test_group
-unit_tests += tests/cuda/test_gpus tests/cuda/test_gpu_gradients
 unit_tests += tests/fuzz/test_fuzz
-op_tests = tests/op/test_array tests/op/test_expf tests/op/test_gemm tests/op/test_gradients tests/op/test_kernels \
+op_tests = tests/op/test_array tests/op/test_expf tests/op/test_gemm tests/op/test_gradients \
   tests/op/test_network_gradients tests/op/test_updates
 op_tests += tests/op/test_bf16
-script_tests = tests/check-layers.sh tests/check-symbols.sh tests/dist.sh tests/model-files.sh tests/tap-total.sh \
-  tests/tensors.sh
-script_tests += tests/cli/bench.bats tests/cli/doctor.bats tests/cli/errors.bats tests/cli/from-pytorch.bats \
+cli_tests = tests/cli/bench.bats tests/cli/doctor.bats tests/cli/errors.bats tests/cli/from-pytorch.bats \
   tests/cli/loader.bats tests/cli/locale.bats tests/cli/losses.bats tests/cli/manual.bats tests/cli/predict.bats \
-  tests/cli/signals.bats tests/cli/summary.bats tests/cli/device.bats tests/cli/gpus.bats tests/cli/gpu_sums.bats \
-  tests/cli/nccl.bats tests/cli/top.bats tests/cli/topo.bats tests/cli/train.bats tests/cli/transforms.bats \
-  tests/cli/tune.bats
-script_tests += tests/cli/mpi.bats tests/cli/data.bats tests/cli/ranks.bats tests/cli/profile.bats \
-  tests/cli/get-mnist.bats
-script_tests += tests/cuda/ptx.sh tests/cuda/resources.sh tests/cuda/sanitizer.sh tests/gpu-report.sh \
-  tests/cli/hostile.sh tests/install.sh tests/instructions.sh
+  tests/cli/signals.bats tests/cli/summary.bats tests/cli/top.bats tests/cli/topo.bats tests/cli/train.bats \
+  tests/cli/transforms.bats tests/cli/tune.bats tests/cli/mpi.bats tests/cli/data.bats tests/cli/ranks.bats \
+  tests/cli/profile.bats tests/cli/get-mnist.bats tests/cli/files.bats tests/cli/text.bats tests/cli/bad_disk.sh \
+  tests/cli/hostile.sh tests/neighbours.sh tests/systems.sh
+script_tests = tests/check-layers.sh tests/check-symbols.sh tests/check-words.sh tests/dist.sh tests/model-files.sh \
+  tests/quickstart.sh \
+  tests/tap-total.sh tests/tensors.sh tests/cuda/ptx.sh tests/cuda/resources.sh tests/cuda/sanitizer.sh \
+  tests/gpu-report.sh tests/fault/kill-everywhere.sh tests/install.sh tests/instructions.sh
+# What trains or compares for long, or runs a GPU's kernels on a stub. Sanitizers leave it out: kernels are
+# given memory that ends at the end of a page anyway.
+slow_programs = tests/op/test_kernels tests/golden/test_golden tests/cuda/test_gpus tests/cuda/test_gpu_gradients
+slow_scripts = tests/cli/device.bats tests/cli/gpus.bats tests/cli/gpu_sums.bats tests/cli/nccl.bats
 bits_tests = tests/bits/gpu_digests.sh tests/bits/gpu_native.sh tests/bits/gpus_digests.sh tests/bits/hosts.sh \
   tests/bits/bf16.sh tests/bits/native.sh tests/bits/bits.sh tests/bits/formats.sh tests/bits/networks.sh \
   tests/bits/pictures.sh tests/bits/readme.sh tests/bits/recipes.sh tests/bits/transforms.sh
-TESTS = $(unit_tests) $(op_tests) $(script_tests) $(bits_tests)
-check_PROGRAMS += $(unit_tests) $(op_tests) tests/bits/make_data tests/bits/make_idx tests/cli/on_terminal \
-  tests/cli/group_calls tests/cli/host_steps tests/cli/bad_server tests/golden/print_scores
-EXTRA_DIST += $(script_tests) $(bits_tests) tests/mpi_lib.sh tests/bits/experiments.sh tests/tap.h tests/tap.sh \
+TESTS = $(slow_programs) $(unit_tests) $(op_tests) $(slow_scripts) $(cli_tests) $(script_tests) $(bits_tests)
+check_PROGRAMS += $(slow_programs) $(unit_tests) $(op_tests) tests/bits/make_data tests/bits/make_idx \
+  tests/cli/on_terminal \
+  tests/cli/group_calls tests/fault/kill_at tests/cli/host_steps tests/cli/bad_server tests/golden/print_scores
+check_PROGRAMS += tests/cli/stranger tests/cli/without
+EXTRA_DIST += tests/unit/stranger.h
+EXTRA_DIST += $(slow_scripts) $(cli_tests) $(script_tests) $(bits_tests) tests/mpi_lib.sh tests/bits/experiments.sh \
+  tests/tap.h tests/tap.sh \
   tests/scratch.h tests/cli/run-bats tests/cli/cli.bash tests/cli/ranks.bash tests/golden/networks.json
 
 # Programs of several files.
@@ -74,16 +82,23 @@ tests_op_test_network_gradients_SOURCES = tests/op/test_network_gradients.c $(ke
 tests_plan_test_plan_SOURCES = tests/plan/test_plan.c tests/plan/bad_models.c tests/plan/bad_models.h \
   tests/plan/plan_memory.c tests/plan/plan_memory.h
 
-tests_unit_test_csv_SOURCES = tests/unit/test_csv.c tests/unit/data_trial.h
+tests_unit_test_caches_SOURCES = tests/unit/test_caches.c tests/unit/other_cpus.h
+tests_unit_test_threads_SOURCES = tests/unit/test_threads.c tests/unit/other_cpus.h
+tests_unit_test_csv_SOURCES = tests/unit/test_csv.c tests/unit/data_trial.h tests/unit/comma_locale.h
+tests_unit_test_yaml_SOURCES = tests/unit/test_yaml.c tests/unit/comma_locale.h
 tests_unit_test_pictures_SOURCES = tests/unit/test_pictures.c tests/unit/data_trial.h
 tests_unit_test_sources_SOURCES = tests/unit/test_sources.c tests/unit/data_trial.h tests/unit/source_files.h
-tests_unit_test_top_screen_SOURCES = tests/unit/test_top_screen.c src/cli/top_screen.c src/cli/look_text.c \
-  src/cli/cmd_topo.c src/cli/topo_svg.c src/cli/cli.c
+tests_unit_test_tune_text_SOURCES = tests/unit/test_tune_text.c src/cli/tune_page.c src/cli/svg.c src/cli/cli.c \
+  src/cli/wrapped_text.c
+tests_unit_test_top_screen_SOURCES = tests/unit/test_top_screen.c src/cli/top_screen.c src/cli/machine_text.c \
+  src/cli/topo.c src/cli/cli.c src/cli/wrapped_text.c
+
+tests_unit_test_stop_SOURCES = tests/unit/test_stop.c src/cli/cmd_launch.c src/cli/cli.c src/cli/wrapped_text.c
 
 tests_unit_test_transform_SOURCES = tests/unit/test_transform.c tests/unit/transform_digests.h \
   tests/unit/transform_refused.h
 
-# Stand-ins for NVIDIA's library: a whole one, one with what is needed and no more, one without even that.
+# Stubs of NVIDIA's library: a whole one, one with what is needed and no more, one without even that.
 check_LTLIBRARIES += tests/unit/nvml_stub.la tests/unit/nvml_bare.la tests/unit/nvml_useless.la
 stub_flags = -module -avoid-version -shared -rpath $(abs_builddir)
 tests_unit_nvml_stub_la_SOURCES = tests/unit/nvml_stub.c
@@ -95,16 +110,26 @@ tests_unit_nvml_useless_la_SOURCES = tests/unit/nvml_stub.c
 tests_unit_nvml_useless_la_CPPFLAGS = -DNVML_STUB_BARE -DNVML_STUB_NO_HANDLES
 tests_unit_nvml_useless_la_LDFLAGS = $(stub_flags)
 
-# And for a disk: a slow one.
+# And for a clock: one that jumps.
+check_LTLIBRARIES += tests/cli/odd_clock.la
+tests_cli_odd_clock_la_SOURCES = tests/cli/odd_clock.c
+tests_cli_odd_clock_la_LDFLAGS = $(stub_flags)
+
+# And for a disk: a slow one, and one that fails.
 check_LTLIBRARIES += tests/cli/slow_disk.la
 tests_cli_slow_disk_la_SOURCES = tests/cli/slow_disk.c
 tests_cli_slow_disk_la_LDFLAGS = $(stub_flags)
 tests_cli_slow_disk_la_LIBADD = -ldl
 
+check_LTLIBRARIES += tests/cli/bad_disk.la
+tests_cli_bad_disk_la_SOURCES = tests/cli/bad_disk.c
+tests_cli_bad_disk_la_LDFLAGS = $(stub_flags)
+tests_cli_bad_disk_la_LIBADD = -ldl
+
 # And for NVIDIA's CUDA driver, whose kernels are the GPU's sources compiled for the CPU; and for the module with
 # machine code.
 check_LTLIBRARIES += tests/cuda/driver_stub.la tests/cuda/module_stub.la tests/cuda/library_stub.la
-tests_cuda_driver_stub_la_SOURCES = tests/cuda/driver_stub.c src/sys/fpmode.c
+tests_cuda_driver_stub_la_SOURCES = tests/cuda/driver_stub.c src/platform/fpmode.c
 tests_cuda_driver_stub_la_CFLAGS = $(AM_CFLAGS) $(EXACT)
 tests_cuda_driver_stub_la_LDFLAGS = $(stub_flags)
 tests_cuda_module_stub_la_SOURCES = tests/cuda/module_stub.c
@@ -129,7 +154,7 @@ endif
 
 EXTRA_DIST += tests/cuda/which_gpu.sh tests/bits/trained.sh tools/gpu-report
 
-# Networks whose plans are held to what is written, those of data/models and some of the tests' own; networks with
+# Networks whose plans are compared with files, those of data/models and some of the tests; networks with
 # digests.
 plan_networks = batch_norm branches doubled flat_branches frozen no_pool own_pool pool_first read_often repeats \
   scores_as_image shard_norm shared
@@ -139,16 +164,30 @@ bits_networks = groups losses mixed mixed_samples native norm probabilities rule
 EXTRA_DIST += $(plan_networks:%=tests/plan/%.yaml) $(plan_networks:%=tests/plan/%.plan) \
   $(plan_models:%=tests/plan/%.plan) $(bits_networks:%=tests/bits/%.yaml)
 
+# Digests alone: for a second compiler.
+check-digests:
+	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(bits_tests)'
+.PHONY: check-digests
+
+# For builds with sanitizers, which are slow.
+check-sanitized:
+	LSAN_OPTIONS=suppressions='$(abs_top_srcdir)'/tests/leaks.supp:print_suppressions=0 \
+	  $(MAKE) $(AM_MAKEFLAGS) check TESTS='$(unit_tests) $(op_tests)'
+.PHONY: check-sanitized
+EXTRA_DIST += tests/leaks.supp
+
 # Every combination of settings, a kill and a resume for each.
 check-bits:
 	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(bits_tests)' HD_BITS=all
 .PHONY: check-bits
 
-# Ranks that are killed and stopped, over a hundred runs: minutes, on an idle machine.
+# What takes minutes each, on an idle machine: ranks that are killed and stopped, over a hundred runs; a run that is
+# killed at each of its system calls; the thread sanitizer; fuzzing.
+long_tests = tests/long-ranks.sh tests/fault/kill-everywhere.sh tests/thread-sanitizer.sh tests/fuzz/fuzz-for-minutes.sh
 check-long:
-	$(MAKE) $(AM_MAKEFLAGS) check TESTS=tests/long-ranks.sh
+	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(long_tests)' HD_KILLS=all
 .PHONY: check-long
-EXTRA_DIST += tests/long-ranks.sh
+EXTRA_DIST += $(long_tests)
 
 # The NEON kernels on any machine, by cross-compiler and emulator.
 check-neon:
@@ -156,7 +195,7 @@ check-neon:
 .PHONY: check-neon
 EXTRA_DIST += tools/check-neon
 
-# What strangers may hand over: kept inputs are replayed, new ones made up by tools/fuzz, with clang.
+# Untrusted input: kept inputs are replayed, new ones made up by tools/fuzz, with clang.
 fuzz_targets = tests/fuzz/targets.c tests/fuzz/fuzz.h
 tests_fuzz_test_fuzz_SOURCES = tests/fuzz/test_fuzz.c $(fuzz_targets)
 EXTRA_PROGRAMS += tests/fuzz/libfuzzer

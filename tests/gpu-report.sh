@@ -1,5 +1,5 @@
 #!/bin/sh
-# TAP: the report of a GPU machine, tried on the stand-in for NVIDIA's driver; and what is packed for such a machine.
+# TAP: the report of a GPU machine, tried on the stub of NVIDIA's driver; and what is packed for such a machine.
 folder=$(mktemp -d "${TMPDIR:-/tmp}/heddle-gpu-report.XXXXXX")
 trap 'rm -rf "$folder"' EXIT
 unset HEDDLE_CUDA_DRIVER HEDDLE_CUDA_MODULE
@@ -29,7 +29,7 @@ esac
 END
 chmod +x python
 if HD_GPU=stub PYTHON=./python "$SRCDIR/tools/gpu-report" --build "$BUILDDIR" --only peers --out peers.md >out 2>&1 &&
-  grep -Eq '^\| simplenet, batch 64 \| [0-9.]+ \| [0-9.]+ \| 10 \| 40 \| [0-9.]+ \| [0-9.]+ \|$' peers.md; then echo "ok 5 - beside PyTorch, of which a stand-in answers"
+  grep -Eq '^\| simplenet, batch 64 \| [0-9.]+ \| [0-9.]+ \| 10 \| 40 \| [0-9.]+ \| [0-9.]+ \|$' peers.md; then echo "ok 5 - beside PyTorch, of which a stub answers"
 else echo "not ok 5 - beside PyTorch"; sed 's/^/# /' out peers.md; fi
 cat >sanitizer <<'END'
 #!/bin/sh

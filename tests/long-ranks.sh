@@ -3,7 +3,7 @@
 # moment chosen at random; in HD_ALL_LOST runs (20) all of them get SIGKILL at once. Each time all others are gone
 # within a second, the right rank is named, the last whole step is saved, nothing is left in /dev/shm, /tmp or the
 # process table, and the resumed run ends in the digest of an undisturbed one. Then 20 jobs run at once. `make
-# check-long` runs it: it takes minutes and wants an idle machine.
+# check-long` runs it: it takes minutes and needs an idle machine.
 . "$SRCDIR/tests/tap.sh"
 cd "$folder" || exit 1
 mkdir tmp
@@ -19,7 +19,7 @@ random_below() { # N
   echo $(($(od -An -N4 -tu4 /dev/urandom) % $1))
 }
 
-# What the last run's processes left behind; older files are of others, whose numbers came again.
+# What the processes of the last run left behind; older files are of other processes with the same numbers.
 traces() {
   ls -A "$folder/tmp"
   for pid in $pids $parent; do

@@ -1,5 +1,5 @@
 #!/bin/sh
-# TAP: docs/model-files.md tells the truth: its examples are models, and its table has every operation and setting there
+# TAP: docs/model-files.md is correct: its examples are models, and its table has every operation and setting there
 # is.
 . "$SRCDIR/tests/tap.sh"
 page=$SRCDIR/docs/model-files.md

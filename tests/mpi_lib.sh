@@ -19,7 +19,7 @@ mpi_missing() {
   fi
 }
 
-# over HOSTS COMMAND...: a rank of the command for each word of HOSTS, which names its host; "-": the machine's own
+# over HOSTS COMMAND...: a rank of the command for each word of HOSTS, which names its host; "-": that of the machine
 # name.
 over() {
   hosts=$1

@@ -1,9 +1,8 @@
-/* A temporary folder for a test, and what a test of failures asks again and again: is the message one line with
- * expected, found and remedy, and is nothing left behind, neither memory nor open files nor mappings nor files?
+/* A temporary folder for a test, and the checks of every test of failures: the message is one line with expected, found
+ * and remedy, and no memory, open file, mapping or file is left behind.
  *
- * Memory is what the allocator says is in use; compare two moments between which the same work was done before, so that
- * what libraries keep for the next time is there already. Under a sanitizer it always says 0; its own leak check stands
- * in.
+ * Memory is that in use by the allocator; compare two moments after the same work was done once before, so that memory
+ * that libraries keep is allocated already. Under a sanitizer it is always 0; the sanitizer checks for leaks instead.
  *
  * To be included before any system header. */
 #ifndef HD_TESTS_SCRATCH_H
@@ -72,11 +71,11 @@ __attribute__((unused)) static void put_file(const char *path, const void *bytes
     bail_out("expected to write %s, found no way", path);
 }
 
-/* Root may read and write everything, so as root a test of permissions goes on as nobody until the second call. 0 if
+/* Root may read and write everything: as root, a test of permissions runs as another user until regain_rights(). 0 if
  * that is not possible. */
 __attribute__((unused)) static int lose_rights(void) {
-  enum { NOBODY = 65534 };
-  return geteuid() != 0 || (chmod(scratch(), 0755) == 0 && seteuid(NOBODY) == 0);
+  enum { UNPRIVILEGED_UID = 65534 };
+  return geteuid() != 0 || (chmod(scratch(), 0755) == 0 && seteuid(UNPRIVILEGED_UID) == 0);
 }
 
 __attribute__((unused)) static void regain_rights(void) {
@@ -133,8 +132,8 @@ __attribute__((unused, format(printf, 4, 5))) static int tap_holds_same(held bef
   return same;
 }
 
-/* The message is one line that begins with `place` ("" for any), tells what was expected and found, and holds `says`.
- * refuses asks for a remedy behind ';' too; where the place is a line of a text, as for refuses_at, what was expected
+/* The message is one line that begins with `place` ("" for any), has what was expected and found, and contains `says`.
+ * refuses requires a remedy after ';' too; where the place is a line of a text, as for refuses_at, what was expected
  * may be remedy enough. */
 #define refuses(status, want, ctx, place, says, ...)                                                                   \
   tap_refuses(status, want, hd_ctx_message(ctx), place, says, 1, __FILE__, __LINE__, __VA_ARGS__)

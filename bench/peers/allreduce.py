@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 
-from peers import HERE, PATIENCE_S, median, say
+from peers import HERE, TIMEOUT_S, median, say
 
 SIZES = (4, 64, 1024, 16384, 65536, 262144, 1 << 20, 4 << 20, 32 << 20)
 WARM_UP, MANY, FEW, MANY_UP_TO = 5, 500, 30, 65536
@@ -55,7 +55,7 @@ def gloo_rank(rank, ranks, path):
 
 
 def run(command, **more):
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, **more)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, **more)
     if done.returncode:
         last = (done.stderr.strip() or "exit status %d" % done.returncode).split("\n")[-1]
         raise RuntimeError("%s: %s" % (os.path.basename(command[0]), last))
@@ -94,7 +94,7 @@ class Mpi:
 class Gloo:
     def __init__(self, python, ranks, scratch):
         ask = "import torch, torch.distributed as d; print(torch.__version__ if d.is_gloo_available() else '')"
-        version = subprocess.run([python, "-c", ask], capture_output=True, text=True, timeout=PATIENCE_S).stdout.strip()
+        version = subprocess.run([python, "-c", ask], capture_output=True, text=True, timeout=TIMEOUT_S).stdout.strip()
         if not version:
             raise RuntimeError("%s has no PyTorch with gloo" % python)
         self.name, self.python, self.ranks, self.scratch, self.round = "gloo " + version, python, ranks, scratch, 0
@@ -105,7 +105,7 @@ class Gloo:
         ranks = [subprocess.Popen([self.python, os.path.abspath(__file__), "--gloo", str(r), str(self.ranks), path],
                                   stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
                  for r in range(self.ranks)]
-        said = [process.communicate(timeout=PATIENCE_S)[0] for process in ranks]
+        said = [process.communicate(timeout=TIMEOUT_S)[0] for process in ranks]
         if any(process.returncode for process in ranks):
             raise RuntimeError("a rank of gloo failed")
         return json.loads(said[0])
@@ -162,12 +162,12 @@ def main():
 
     def medians(all_rounds):
         return {str(size): median([r[str(size)] for r in all_rounds]) for size in SIZES}
-    ours = medians(rounds[id(runners[0])])
+    heddle_us = medians(rounds[id(runners[0])])
     peers = [{"name": r.name, "us_by_bytes": medians(rounds[id(r)])} for r in runners[1:]]
     for peer in peers:
-        peer["ratio_by_bytes"] = {size: us / ours[size] for size, us in peer["us_by_bytes"].items()}
+        peer["ratio_by_bytes"] = {size: us / heddle_us[size] for size, us in peer["us_by_bytes"].items()}
     report = {"cpu": runners[0].cpu, "cpus": runners[0].cpus, "ranks": args.procs, "rounds": args.rounds,
-              "us_by_bytes": ours, "shared_us_by_bytes": medians(shared), "peers": peers}
+              "us_by_bytes": heddle_us, "shared_us_by_bytes": medians(shared), "peers": peers}
     if args.json:
         print(json.dumps(report))
     else:

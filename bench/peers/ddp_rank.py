@@ -1,6 +1,6 @@
 """One rank of what the tutorials train: SimpleNet with DistributedDataParallel over gloo, a DistributedSampler and a
 DataLoader that normalises sample by sample. Rank 0 prints what an epoch took, loading included.
-usage: ddp_rank.py FOLDER_OF_MNIST RANK RANKS FILE_TO_MEET"""
+usage: ddp_rank.py FOLDER_OF_MNIST RANK RANKS STORE_FILE"""
 import json
 import os
 import sys
@@ -14,7 +14,7 @@ from torch.utils.data.distributed import DistributedSampler
 
 from peer_work import read_idx
 
-FOLDER, RANK, RANKS, MEETING = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), os.path.abspath(sys.argv[4])
+FOLDER, RANK, RANKS, STORE = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), os.path.abspath(sys.argv[4])
 
 
 class Samples(Dataset):
@@ -31,7 +31,7 @@ class Samples(Dataset):
 
 torch.set_num_threads(1)
 os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
-dist.init_process_group("gloo", init_method="file://" + MEETING, rank=RANK, world_size=RANKS)
+dist.init_process_group("gloo", init_method="file://" + STORE, rank=RANK, world_size=RANKS)
 data = Samples()
 loader = DataLoader(data, batch_size=64, sampler=DistributedSampler(data, RANKS, RANK))
 model = nn.parallel.DistributedDataParallel(nn.Sequential(nn.Flatten(), nn.Linear(784, 10)))

@@ -12,12 +12,12 @@ static int by_value(const void *a, const void *b) {
 }
 
 static double time_one(const float *in, float *out, int count) {
-  double begin, mine, worst;
+  double begin, seconds, worst;
   MPI_Barrier(MPI_COMM_WORLD);
   begin = MPI_Wtime();
   MPI_Allreduce(in, out, count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
-  mine = MPI_Wtime() - begin;
-  MPI_Allreduce(&mine, &worst, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+  seconds = MPI_Wtime() - begin;
+  MPI_Allreduce(&seconds, &worst, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
   return 1e6 * worst;
 }
 

@@ -1,4 +1,4 @@
-"""What peers are given to do: the networks, the data, and how to talk to whoever measures.
+"""What peers are given to do: the networks, the data, and how to talk to the program that measures.
 
 A worker is one process for one library and one number of threads. It reads one JSON object a line and answers with
 one:
@@ -62,6 +62,6 @@ def serve(version, handlers):
         request = json.loads(line)
         try:
             answer = handlers[request.pop("do")](**request)
-        except Exception as why:  # whatever a library throws: the setting is left out, and said
+        except Exception as why:  # whatever a library throws: the setting is left out and reported
             answer = {"error": "%s: %s" % (type(why).__name__, str(why).split("\n")[0][:200])}
         print(json.dumps(answer), file=answers)

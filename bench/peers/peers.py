@@ -22,7 +22,7 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 WORKERS = {"torch": "torch_worker.py", "jax": "jax_worker.py"}
 SPOILERS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "HEDDLE_ISA")
-SEARCH_S, PATIENCE_S = 0.7, 600
+SEARCH_S, TIMEOUT_S = 0.7, 600
 DDP_RANKS = 4
 
 
@@ -44,7 +44,7 @@ def cpu_info(key):
 
 
 def environment():
-    """What is best for the peers, and harms nobody."""
+    """Settings that are best for the peers, and slow none down."""
     env = {k: v for k, v in os.environ.items() if k not in SPOILERS}
     env.update(OPENBLAS_NUM_THREADS="1", MALLOC_MMAP_THRESHOLD_=str(32 << 20), MALLOC_TRIM_THRESHOLD_=str(1 << 30),
                MALLOC_TOP_PAD_=str(64 << 20), TF_CPP_MIN_LOG_LEVEL="3", PYTHONDONTWRITEBYTECODE="1")
@@ -68,12 +68,12 @@ class Worker:
 
     def answer(self):
         while b"\n" not in self.buffer:
-            ready, _, _ = select.select([self.process.stdout], [], [], PATIENCE_S)
+            ready, _, _ = select.select([self.process.stdout], [], [], TIMEOUT_S)
             chunk = os.read(self.process.stdout.fileno(), 65536) if ready else b""
             if not chunk:
                 self.errors.seek(0)
                 last = self.errors.read().decode(errors="replace").strip().split("\n")[-1]
-                return {"error": last or "it ended" if ready else "no answer in %d s" % PATIENCE_S}
+                return {"error": last or "it ended" if ready else "no answer in %d s" % TIMEOUT_S}
             self.buffer += chunk
         line, self.buffer = self.buffer.split(b"\n", 1)
         return json.loads(line)
@@ -141,7 +141,7 @@ def version_of(program):
 
 
 def run_heddle(command, spoilers):
-    """What it prints as JSON in its last line; its failure is everybody's."""
+    """What it prints as JSON in its last line; its failure ends the comparison."""
     env = {k: v for k, v in os.environ.items() if k not in spoilers}
     done = subprocess.run(command, capture_output=True, text=True, env=env)
     if done.returncode:
@@ -260,8 +260,8 @@ def measure(work, args, heddle, peers):
     better = min if recipe else max
     if here:
         fastest = better(row["peers"], key=lambda p: p["median"])
-        ours, theirs = row["heddle"]["median"], fastest["median"]
-        row.update(fastest=fastest["name"], ratio=theirs / ours if recipe else ours / theirs)
+        heddle_median, peer_median = row["heddle"]["median"], fastest["median"]
+        row.update(fastest=fastest["name"], ratio=peer_median / heddle_median if recipe else heddle_median / peer_median)
     return row
 
 
@@ -272,7 +272,7 @@ def ddp_epoch(peer, folder, scratch, turn):
     ranks = [subprocess.Popen([python, os.path.join(HERE, "ddp_rank.py"), folder, str(r), str(DDP_RANKS), path],
                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment(), cwd=HERE)
              for r in range(DDP_RANKS)]
-    said = [process.communicate(timeout=PATIENCE_S)[0] for process in ranks]
+    said = [process.communicate(timeout=TIMEOUT_S)[0] for process in ranks]
     if any(process.returncode for process in ranks):
         say("%s, ddp: left out: a rank failed" % peer.name)
         return None
@@ -283,19 +283,19 @@ def measure_ddp(args, heddle, peers, folder, scratch):
     """A row like those of measure, of processes that share each step."""
     options = ["--model", "simplenet", "--batch", str(64 * DDP_RANKS), "--epochs", "1", "--optimizer", "sgd", "--lr",
                "0.01", "--procs", str(DDP_RANKS), "--threads", "1"]
-    ours, theirs = [], {p.name: [] for p in peers if p.library == "torch"}
+    heddle_s, peer_s = [], {p.name: [] for p in peers if p.library == "torch"}
     for turn in range(args.rounds):
         say("ddp: round %d of %d" % (turn + 1, args.rounds))
-        ours.append(heddle.train(*options)["train_s"])
+        heddle_s.append(heddle.train(*options)["train_s"])
         for peer in peers:
-            if peer.name in theirs:
-                theirs[peer.name].append(ddp_epoch(peer, folder, scratch, turn))
+            if peer.name in peer_s:
+                peer_s[peer.name].append(ddp_epoch(peer, folder, scratch, turn))
 
     def told(name, values):
         return {"name": name, "median": median(values), "low": min(values), "high": max(values)}
-    row = {"work": "ddp", "batch": 64 * DDP_RANKS, "unit": "training seconds", "heddle": told(heddle.name, ours),
+    row = {"work": "ddp", "batch": 64 * DDP_RANKS, "unit": "training seconds", "heddle": told(heddle.name, heddle_s),
            "peers": [dict(told(name, values), setting="gloo, %d ranks of 1 thread" % DDP_RANKS)
-                     for name, values in theirs.items() if None not in values]}
+                     for name, values in peer_s.items() if None not in values]}
     if row["peers"]:
         fastest = min(row["peers"], key=lambda p: p["median"])
         row.update(fastest=fastest["name"], ratio=fastest["median"] / row["heddle"]["median"])

@@ -60,7 +60,7 @@ class Step:
 
 
 def captured(step):
-    """The step as one graph; the steps before it are on a stream of their own, as capturing asks."""
+    """The step as one graph; the steps before it are on a separate stream, as capturing requires."""
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
@@ -102,7 +102,7 @@ def main():
     for way, (compiled, graph) in ways.items():
         try:
             print(way, round(rate(x, y, compiled, graph)), flush=True)
-        except Exception as why:  # whatever a library throws: this way is left out, and said
+        except Exception as why:  # whatever a library throws: this way is left out and reported
             print(way, type(why).__name__, str(why).split("\n")[0][:200], file=sys.stderr)
 
 

@@ -1,4 +1,4 @@
-/* How fast this machine can be, and how close heddle comes: the limits measured, operations measured against them.
+/* Benchmarks: the machine's limits, and operations measured against them.
  *
  *     hd_bench_step_result *result;
  *     hd_bench_step(&result, ctx, config, 3);
@@ -6,17 +6,18 @@
  *            100e-9 * result->flops * result->samples_per_s / result->machine.all_peak_gflops);
  *     hd_bench_step_destroy(result);
  *
- * FLOPs come in two conventions. `flops` is what a dense library would compute, two for each multiply-add of the whole
- * map. `executed_flops` leaves out what nothing reads (outputs outside of every pool window), what is zero for certain
- * (gradients behind a max pool that did not pass it) and what Winograd's tiles save; it has their products and not
- * their transforms. So dense rates above the machine's peak are no mistake: work was left out.
+ * FLOPs come in two conventions. `flops` is what a dense library would compute, two for each multiply-add of the
+ * whole map. `executed_flops` leaves out outputs that nothing reads (outside of every pool window), gradients that
+ * are zero by construction (not passed by a max pool) and the products that Winograd's tiles save; it counts the
+ * tiles' products but not their transforms. A dense rate above the machine's peak is therefore possible: work was
+ * left out.
  *
- * The bound of an operation is the roofline's: the longer of its executed FLOPs at the FMA peak of a lane, and its
- * bytes at the bandwidth that a lane has where that many bytes fit. Bytes are those that must move: each input read
+ * The bound of an operation is the roofline's: the longer of its executed FLOPs at the FMA peak of a thread, and its
+ * bytes at the bandwidth that a thread has where that many bytes fit. Bytes are those that must move: each input read
  * once, each output written once, in every call.
  *
- * Times in seconds, rates in 1e9 a second, all of this process's CPUs that the configuration asks for. Thread safety:
- * one measurement at a time on a machine, or they measure each other. */
+ * Times are in seconds, rates in 1e9 per second. Measurements use the CPUs that the configuration selects. Thread
+ * safety: run one measurement at a time on a machine; concurrent ones disturb each other. */
 #ifndef HEDDLE_BENCH_H
 #define HEDDLE_BENCH_H
 
@@ -32,18 +33,18 @@ extern "C" {
 
 enum { HD_BENCH_MAX_LEVELS = 16, HD_BENCH_NAME_BYTES = 96 };
 
-/* What fits into `bytes` is read and written this fast (b + s * c into a, three arrays). */
+/* Bandwidth of a working set of `bytes` (a = b + s * c, three arrays). */
 typedef struct hd_bench_level {
   char where[8]; /* the smallest cache that holds it, "L1d", "L2", "L3"; or "memory" */
   int64_t bytes;
-  double gbytes_per_s, all_gbytes_per_s; /* one lane alone; all lanes at once, each with bytes of its own */
+  double gbytes_per_s, all_gbytes_per_s; /* one thread alone; all threads at once, each with its own arrays */
 } hd_bench_level;
 
-/* What this machine can do with the lanes that were asked for. Peaks are of float32 FMA in registers. */
+/* The machine's limits with the requested threads. Peaks are of float32 FMA in registers. */
 typedef struct hd_bench_machine {
   char cpu[128], isa[16];
   int32_t threads;
-  double peak_gflops, all_peak_gflops; /* one lane alone; all lanes at once */
+  double peak_gflops, all_peak_gflops; /* one thread alone; all threads at once */
   int32_t levels;
   hd_bench_level level[HD_BENCH_MAX_LEVELS]; /* ascending bytes; the last is main memory */
 } hd_bench_machine;
@@ -51,11 +52,12 @@ typedef struct hd_bench_machine {
 /* Uses threads, cpus and placement. Takes about a second. */
 HD_API hd_status hd_bench_machine_measure(hd_bench_machine *out, hd_ctx *ctx, const hd_config *config);
 
-/* The least time that a lane needs, and which bound that is: *level is an index into machine->level, or -1 for FMA. */
+/* The roofline's lower bound of a thread's time, and which limit it is: *level is an index into machine->level, or
+ * -1 for FMA. */
 HD_API double hd_bench_least_s(int32_t *level, const hd_bench_machine *machine, double executed_flops, double bytes,
                                double bytes_at_once);
 
-/* One operation on one lane. */
+/* One operation on one thread. */
 typedef struct hd_bench_op {
   char name[HD_BENCH_NAME_BYTES]; /* of the node in the model, or the shape as it was given */
   const char *op;                 /* "conv2d_dx", ...: static storage */
@@ -64,7 +66,7 @@ typedef struct hd_bench_op {
   double flops, executed_flops, bytes;
   double bytes_at_once; /* of one call */
   double least_s;       /* its bound */
-  int32_t level;        /* what bounds it: an index into machine.level, -1 for FMA */
+  int32_t level;        /* the limit: an index into machine.level, -1 for FMA */
 } hd_bench_op;
 
 /* A model's training step. */
@@ -74,21 +76,21 @@ typedef struct hd_bench_step_result {
   int64_t batch;
   int32_t threads;
   int32_t turns;
-  double samples_per_s, low, high; /* of the lanes: the median of the turns and its 95 % confidence interval */
+  double samples_per_s, low, high; /* of the threads: the median of the turns and its 95 % confidence interval */
   double best;                     /* the fastest turn, as the peak is the fastest burst */
   double flops, executed_flops;    /* of a sample */
-  double lane_step_s;              /* a step of a whole batch on one lane */
+  double thread_step_s;            /* a step of a whole batch on one thread */
   int32_t op_count;
-  hd_bench_op *ops; /* on one lane, in the order of the plan, then fold, update and what else takes time */
+  hd_bench_op *ops; /* on one thread, in the order of the plan, then reduction, update and other work */
 } hd_bench_step_result;
 
-/* Trains the configuration's model on its data for about `seconds` (0.1 to 3600), as hd_session_train does: samples are
- * gathered, losses summed, weights updated; nothing is saved or evaluated. Then once more on one lane, each operation
- * timed inside of the step. The caller owns the result; NULL may be destroyed. */
+/* Trains the configuration's model on its data for about `seconds` (0.1 to 3600), as hd_session_train does: samples
+ * are gathered, losses summed, weights updated; nothing is saved or evaluated. Then repeats it on one thread and
+ * times each operation within the step. The caller owns the result; NULL may be destroyed. */
 HD_API hd_status hd_bench_step(hd_bench_step_result **out, hd_ctx *ctx, const hd_config *config, double seconds);
 HD_API void hd_bench_step_destroy(hd_bench_step_result *result);
 
-/* A convolution by itself, forward and both gradients. */
+/* A single convolution, forward and both gradients. */
 typedef struct hd_bench_conv_shape {
   int32_t channels, height, width; /* of the input */
   int32_t out, kernel[2], stride[2], padding[2], groups;
@@ -107,10 +109,10 @@ HD_API hd_status hd_bench_conv(hd_bench_conv_result **out, hd_ctx *ctx, const hd
                                const hd_bench_conv_shape *shapes, int32_t count, double seconds);
 HD_API void hd_bench_conv_destroy(hd_bench_conv_result *result);
 
-/* C[m][n] = A[m][k] B[k][n] on one lane. */
+/* C[m][n] = A[m][k] B[k][n] on one thread. */
 typedef struct hd_bench_product {
   int32_t m, n, k;
-  double gflops;          /* heddle's own kernel, medians over turns */
+  double gflops;          /* heddle's kernel, median over turns */
   double openblas_gflops; /* NAN where there is none */
 } hd_bench_product;
 
@@ -127,7 +129,7 @@ HD_API hd_status hd_bench_gemm(hd_bench_gemm_result **out, hd_ctx *ctx, const hd
                                const hd_bench_product *products, int32_t count, double seconds);
 HD_API void hd_bench_gemm_destroy(hd_bench_gemm_result *result);
 
-/* What it takes lanes to meet: heddle's meeting, which a step has two of, and the barrier of the OpenMP runtime. */
+/* The cost of a barrier: heddle's (a step has two) and the OpenMP runtime's. */
 typedef struct hd_bench_barrier_result {
   char cpu[128];
   int32_t threads, cpus, turns;
@@ -135,10 +137,10 @@ typedef struct hd_bench_barrier_result {
   double us_low, us_high, openmp_us_low, openmp_us_high;
 } hd_bench_barrier_result;
 
-/* Measures both in turns, for about `seconds` in all, with the lanes that threads, cpus and placement ask for. */
+/* Measures both in turns, for about `seconds` in all, with the threads that threads, cpus and placement ask for. */
 HD_API hd_status hd_bench_barrier(hd_bench_barrier_result *out, hd_ctx *ctx, const hd_config *config, double seconds);
 
-/* What a loader brings (heddle/loader.h): every sample read, transformed, normalised, and all of it summed. */
+/* A loader's throughput (heddle/loader.h): every sample is read, transformed, normalised and summed. */
 typedef struct hd_bench_loader_result {
   char cpu[128], data[128];
   int32_t workers, turns;
@@ -151,9 +153,9 @@ typedef struct hd_bench_loader_result {
 /* Loads the configuration's training samples for about `seconds`, after a first epoch. */
 HD_API hd_status hd_bench_loader(hd_bench_loader_result *out, hd_ctx *ctx, const hd_config *config, double seconds);
 
-/* What a sum of float32 over the ranks of a group takes, by its size: barrier, then the time of the slowest rank;
- * medians of many, in microseconds. Buffers are private, input and output apart, and were written before; the second
- * time is that of sums in place in memory of hd_group_alloc. */
+/* Time of a float32 all-reduce over the ranks of a group, by size: after a barrier, the time of the slowest rank;
+ * medians in microseconds. Buffers are private, with separate input and output, and already touched; the second time
+ * is of in-place sums in memory from hd_group_alloc. */
 enum { HD_BENCH_ALLREDUCE_SIZES = 9 };
 
 typedef struct hd_bench_allreduce_size {
@@ -163,7 +165,7 @@ typedef struct hd_bench_allreduce_size {
 
 typedef struct hd_bench_allreduce_result {
   char cpu[128];
-  int32_t ranks, cpus; /* cpus: that a rank may use */
+  int32_t ranks, cpus; /* cpus: number that a rank may use */
   hd_bench_allreduce_size size[HD_BENCH_ALLREDUCE_SIZES];
 } hd_bench_allreduce_result;
 

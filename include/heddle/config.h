@@ -1,7 +1,7 @@
 /* Settings of a run: one table of options for the command line, YAML files and C.
  *
- * A configuration starts with every default. hd_config_set takes a value as text, under the option's long name, `_` for
- * `-` accepted, and checks it at once. Nothing here opens data or starts a thread.
+ * A configuration starts with every default. hd_config_set takes a value as text, under the option's long name, `_`
+ * for `-` accepted, and checks it at once. No function here opens data or starts a thread.
  *
  * Thread safety: a configuration may be used by one thread at a time. */
 #ifndef HEDDLE_CONFIG_H
@@ -17,7 +17,7 @@ extern "C" {
 typedef enum hd_option_kind {
   HD_OPTION_EXPERIMENT, /* defines the result */
   HD_OPTION_LAYOUT,     /* never changes the result */
-  HD_OPTION_FILES       /* what is read and written */
+  HD_OPTION_FILES       /* input and output */
 } hd_option_kind;
 
 typedef enum hd_option_type {
@@ -37,7 +37,7 @@ typedef struct hd_option {
   const char *fallback; /* default as text, "" for none */
   double min, max;      /* INT, REAL, PAIR: bounds, both included */
   const char *choices;  /* CHOICE: "a|b|c", else NULL */
-  const char *arg;      /* what help calls the value, NULL for a flag */
+  const char *arg;      /* the value's name in help, NULL for a flag */
   const char *help;
 } hd_option;
 
@@ -53,17 +53,17 @@ HD_API void hd_config_destroy(hd_config *config);
 /* Sets one option. HD_E_USAGE names the option, what was expected and what was found. */
 HD_API hd_status hd_config_set(hd_config *config, hd_ctx *ctx, const char *name, const char *value);
 
-/* Sets every option that a YAML mapping gives. Options that were set before by hd_config_set keep their value: the
- * command line wins. HD_E_FORMAT names file and line; HD_E_IO if the file cannot be read. */
+/* Sets every option that a YAML mapping gives. Options already set by hd_config_set keep their value: the command
+ * line takes precedence. HD_E_FORMAT names file and line; HD_E_IO if the file cannot be read. */
 HD_API hd_status hd_config_load(hd_config *config, hd_ctx *ctx, const char *path);
 
 /* The value as text, "" if there is none, NULL for an unknown name. Owned by the configuration, valid until
  * it changes. */
 HD_API const char *hd_config_get(const hd_config *config, const char *name);
 
-/* What the options threads, cpus and placement ask for. Its list of CPUs is the configuration's, valid until that
- * changes. */
-HD_API hd_placement_request hd_config_lanes(const hd_config *config);
+/* The placement that the options threads, cpus and placement request. Its list of CPUs is owned by the
+ * configuration, valid until that changes. */
+HD_API hd_placement_request hd_config_placement(const hd_config *config);
 
 #ifdef __cplusplus
 }

@@ -1,24 +1,25 @@
 /* Groups of processes, on one host or several, and their collectives: those of PyTorch's torch.distributed, in C.
  *
  *     hd_group *group;
- *     hd_group_init(&group, ctx, NULL);                    // who I am says the environment
+ *     hd_group_init(&group, ctx, NULL);                    // rank and world size from the environment
  *     float sums[10];
- *     hd_group_all_reduce(sums, group, ctx, mine, 10, HD_F32, HD_REDUCE_SUM);
+ *     hd_group_all_reduce(sums, group, ctx, values, 10, HD_F32, HD_REDUCE_SUM);
  *     hd_group_destroy(group);
  *
  * Start the processes with `heddle launch -n 4 -- program`, torchrun, mpirun or srun, or by hand with RANK and
  * WORLD_SIZE in their environments. They share memory: no port is opened, no file made.
  *
- * All ranks of a group make the same calls in the same order. Ranks whose calls differ (another collective, number of
- * elements, type, operation or root) all get HD_E_USAGE with the difference, and may go on.
+ * All ranks of a group make the same calls in the same order. Ranks whose calls differ (another collective, number
+ * of elements, type, operation or root) all get HD_E_USAGE with the difference, and may go on.
  *
- * Sums, products, minima and maxima go by rank number: ((rank 0 + rank 1) + rank 2) + ..., for every element and any
- * number of them. So all ranks get the same bits, and each run does. Floats that underflow count as zero, integers wrap
- * around, an average of integers is cut towards zero, a NaN gets through. Sums of uint8 wrap at 256.
+ * Sums, products, minima and maxima are formed in the order of ranks: ((rank 0 + rank 1) + rank 2) + ..., for every
+ * element and any number of elements. So all ranks, and all runs, get the same bits. Floats that underflow count as
+ * zero, integers wrap around, an average of integers is rounded towards zero, NaN propagates. Sums of uint8 wrap at
+ * 256.
  *
- * When a rank ends, is killed or is stopped, all calls of the others return HD_E_PEER with a line that names it, in
- * less than a second. A call that waits for longer than its timeout returns HD_E_TIMEOUT with who did not come, to all
- * ranks of the group, which is of no use any more.
+ * When a rank ends, is killed or is stopped, all calls of the other ranks return HD_E_PEER with a line that names
+ * it, in less than a second. A call that waits longer than its timeout returns HD_E_TIMEOUT, with the missing ranks,
+ * to all ranks of the group; the group cannot be used any more.
  *
  * Thread safety: calls for one group come from one thread at a time; different groups are independent. */
 #ifndef HEDDLE_GROUP_H
@@ -37,33 +38,35 @@ extern "C" {
 typedef struct hd_group hd_group;
 typedef struct hd_work hd_work;
 
-/* How processes meet. {NULL, NULL, -1, -1, 0, NULL} is what NULL stands for: everything from the environment. */
+/* How the processes of a group find each other. {NULL, NULL, -1, -1, 0, NULL} is the same as NULL: everything from the
+ * environment. */
 typedef struct hd_group_settings {
   /* "shm": memory that the ranks of one host share; "mpi": MPI between hosts, for ranks that mpirun or srun started;
-   * NULL: the latter where they live on several hosts. "nccl": each rank has a GPU, that of its number on its host, all
-   * buffers are in GPUs' memory (hd_group_alloc's, or CUDA's own), and NCCL moves them; ranks meet as without a
-   * backend. */
+   * NULL: "mpi" if the ranks are on several hosts, else "shm". "nccl": each rank has a GPU, numbered as the rank on
+   * its host, all buffers are in GPUs' memory (from hd_group_alloc or from CUDA), and NCCL moves them; ranks find
+   * each other as for NULL. */
   const char *backend;
-  const char *init_method; /* NULL or "env://"; "file://PATH", "tcp://HOST:PORT": names under which ranks meet */
-  int32_t rank;            /* from 0 on; -1: from the environment */
-  int32_t world_size;      /* how many ranks, at most 1024; -1: from the environment */
-  double timeout_s;        /* for meeting, and for calls without a timeout of their own; 0: 1800 */
+  const char
+      *init_method;   /* NULL or "env://"; "file://PATH", "tcp://HOST:PORT": a name that the ranks have in common */
+  int32_t rank;       /* from 0 on; -1: from the environment */
+  int32_t world_size; /* how many ranks, at most 1024; -1: from the environment */
+  double timeout_s;   /* for barrier, and for calls that set no timeout; 0: 1800 */
   const char
       *arithmetic; /* of backend nccl: "native": sums are NCCL's; NULL or "portable": rank by rank, as everywhere */
 } hd_group_settings;
 
-/* Waits for all ranks. The environment is asked for what `heddle launch` says; then RANK and WORLD_SIZE as torchrun
- * says it, with MASTER_ADDR and MASTER_PORT as a mere name to meet under; then what Open MPI, MPICH and srun say.
- * HD_E_USAGE: rank or size is missing, out of range, or taken by another process; HD_E_TIMEOUT names who did not come;
- * HD_E_UNSUPPORTED: the world spans hosts, and backend, launcher or build have no MPI; or backend nccl lacks NCCL, or a
- * GPU for a rank. The caller destroys the group, before the process ends: who ends with a group is lost to the
- * others. */
+/* Waits for all ranks. The environment is searched for the variables of `heddle launch`; then for RANK and
+ * WORLD_SIZE as set by torchrun, with MASTER_ADDR and MASTER_PORT as a common name only; then for those of Open MPI,
+ * MPICH and srun. HD_E_USAGE: rank or size is missing, out of range, or taken by another process; HD_E_TIMEOUT names
+ * the missing ranks; HD_E_UNSUPPORTED: the ranks are on several hosts, and backend, launcher or build have no MPI;
+ * or backend nccl lacks NCCL, or a GPU for a rank. The caller destroys the group before the process ends: a process
+ * that ends with a group counts as a lost rank. */
 HD_API hd_status hd_group_init(hd_group **out, hd_ctx *ctx, const hd_group_settings *settings);
 HD_API void hd_group_destroy(hd_group *group); /* after its work was waited for; NULL is allowed */
 
 /* A group of some ranks of a group, numbered in the order of `ranks`: a collective call of all ranks of the parent,
- * with the same list. *out is NULL in those that are not on the list. Destroyed before its parent, and after all that
- * was sent in it has been received. HD_E_USAGE: too many groups, buffers and sessions are there at a time. */
+ * with the same list. *out is NULL in ranks that are not on the list. Destroyed before its parent, and after all
+ * messages sent in it were received. HD_E_USAGE: too many groups, buffers and sessions exist at a time. */
 HD_API hd_status hd_group_new(hd_group **out, hd_group *parent, hd_ctx *ctx, const int32_t *ranks, int32_t count);
 
 HD_API int32_t hd_group_rank(const hd_group *group); /* 0 for NULL */
@@ -86,17 +89,18 @@ HD_API hd_status hd_group_gather(void *output, hd_group *group, hd_ctx *ctx, con
                                  hd_dtype dtype, int32_t root);
 HD_API hd_status hd_group_all_gather(void *output, hd_group *group, hd_ctx *ctx, const void *input, int64_t count,
                                      hd_dtype dtype);
-/* input: n * count; rank r gets part r, of the root's, or of all ranks' sum. */
+/* input: n * count; rank r receives block r, of the root's input (scatter) or of the sum of all ranks
+ * (reduce_scatter). */
 HD_API hd_status hd_group_scatter(void *output, hd_group *group, hd_ctx *ctx, const void *input, int64_t count,
                                   hd_dtype dtype, int32_t root);
 HD_API hd_status hd_group_reduce_scatter(void *output, hd_group *group, hd_ctx *ctx, const void *input, int64_t count,
                                          hd_dtype dtype, hd_reduce_op op);
-/* input and output: n * count; part r goes to rank r, and comes from it. */
+/* input and output: n * count; block r of the input goes to rank r, block r of the output comes from it. */
 HD_API hd_status hd_group_all_to_all(void *output, hd_group *group, hd_ctx *ctx, const void *input, int64_t count,
                                      hd_dtype dtype);
-/* Between two ranks; messages arrive in the order in which they were sent. A small one is sent before it is received, a
- * large one while it is. Sender and receiver must name the same count and type: else both get HD_E_USAGE, the sender
- * perhaps at its next call, and the group is of no use any more. */
+/* Between two ranks; messages arrive in the order in which they were sent. A send of a small message returns before
+ * it is received, one of a large message waits for the receiver. Sender and receiver must name the same count and
+ * type: else both get HD_E_USAGE, the sender perhaps at its next call, and the group cannot be used any more. */
 HD_API hd_status hd_group_send(hd_group *group, hd_ctx *ctx, const void *input, int64_t count, hd_dtype dtype,
                                int32_t to);
 HD_API hd_status hd_group_recv(void *output, hd_group *group, hd_ctx *ctx, int64_t count, hd_dtype dtype, int32_t from);
@@ -130,22 +134,22 @@ typedef struct hd_group_call {
 /* Does the call, as the functions above do, and returns when it is done. */
 HD_API hd_status hd_group_run(hd_group *group, hd_ctx *ctx, const hd_group_call *call);
 
-/* Returns at once; a thread of the group's does the call, after all that were started before. Collectives are done in
- * order, each send and each receive in the order of those with the same rank. Buffers belong to the call until it was
- * waited for. */
+/* Returns at once; a thread of the group does the call, after all that were started before. Collectives are done in
+ * order, each send and each receive in the order of those with the same rank. Buffers belong to the call until it
+ * was waited for. */
 HD_API hd_status hd_group_start(hd_work **out, hd_group *group, hd_ctx *ctx, const hd_group_call *call);
 
-/* Waits until it is done, ends the work and returns how the call ended. */
+/* Waits until the call is done, frees the work and returns the status of the call. */
 HD_API hd_status hd_work_wait(hd_work *work, hd_ctx *ctx);
 HD_API int hd_work_is_done(hd_work *work); /* then waiting takes no time */
 
-/* `bytes` of memory that all ranks of the group share, zeroed, for each rank its own: all_reduce in place on it copies
+/* Allocates `bytes` per rank, zeroed, in memory that all ranks of the group map: all_reduce in place on it copies
  * nothing. A collective call, with the same number on all ranks. */
 HD_API hd_status hd_group_alloc(void **out, hd_group *group, hd_ctx *ctx, size_t bytes);
 HD_API void hd_group_free(hd_group *group, void *memory); /* this rank's; NULL is allowed */
 
-/* With backend nccl hd_group_alloc gives memory of this rank's GPU, which others do not reach; these copy to it and
- * from it, and return when it is done. With the others they copy in the host's memory. */
+/* With backend nccl hd_group_alloc gives memory of this rank's GPU, which other ranks cannot access; these calls
+ * copy to it and from it, and return when the copy is done. With the other backends they copy in the host's memory. */
 HD_API hd_status hd_group_upload(void *to, hd_group *group, hd_ctx *ctx, const void *from, size_t bytes);
 HD_API hd_status hd_group_download(void *to, hd_group *group, hd_ctx *ctx, const void *from, size_t bytes);
 

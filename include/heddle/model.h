@@ -8,9 +8,9 @@
  *     hd_model_add(model, ctx, "fc", "op: linear, out: 10");
  *     hd_config_set(config, ctx, "model", hd_model_text(model));
  *
- * A layer is described as in a model file, so that every operation and every setting that files have can be used, and
- * a checkpoint can say what its network is. A layer reads the one before it unless `from: NAME` or `from: [A, B]` says
- * otherwise; `input` is the network's. The last layer gives the scores.
+ * A layer is described as in a model file, so every operation and setting of files is available, and a checkpoint
+ * contains the description of its network. A layer reads the previous one unless `from: NAME` or `from: [A, B]` is
+ * given; `input` is the network's input. The last layer computes the scores.
  *
  * Thread safety: a model may be used by one thread at a time. */
 #ifndef HEDDLE_MODEL_H
@@ -39,9 +39,8 @@ HD_API hd_status hd_model_create(hd_model **out, hd_ctx *ctx, const char *name, 
                                  int32_t width);
 HD_API void hd_model_destroy(hd_model *model);
 
-/* Adds a layer; `description` is a printf format. It is checked when the model is: layers that a later one reads may
- * come in any number and still be incomplete. HD_E_USAGE: the name is taken or has other characters than letters,
- * digits, '-' and '_'. */
+/* Adds a layer; `description` is a printf format. It is checked with the whole model, by hd_model_check or when the
+ * model is used. HD_E_USAGE: the name is taken or has other characters than letters, digits, '-' and '_'. */
 HD_API hd_status hd_model_add(hd_model *model, hd_ctx *ctx, const char *name, const char *description, ...)
     HD_PRINTF(4, 5);
 
@@ -49,7 +48,7 @@ HD_API hd_status hd_model_add(hd_model *model, hd_ctx *ctx, const char *name, co
  * be NULL) gets the number of its parameters. */
 HD_API hd_status hd_model_check(int64_t *parameters, const hd_model *model, hd_ctx *ctx);
 
-/* The description as YAML, what a model file would hold. Owned by the model, valid until it changes. */
+/* The description as YAML, in the format of a model file. Owned by the model, valid until it changes. */
 HD_API const char *hd_model_text(const hd_model *model);
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-/* Inference: a trained checkpoint, held ready, that tells classes and their probabilities, or numbers.
+/* Inference: a loaded checkpoint that predicts classes with probabilities, or numbers.
  *
  *     hd_predictor *predictor;
  *     double probability[10];
@@ -7,10 +7,10 @@
  *     int seven = hd_predict_class(probability, hd_predictor_count(predictor));
  *     hd_predictor_destroy(predictor);
  *
- * Predictions are the same bits for any number of threads and samples at once. Probabilities are computed
- * from the model's scores in double.
+ * Predictions have the same bits for any number of threads and samples per call. Probabilities are computed from the
+ * model's scores in double.
  *
- * Thread safety: a predictor may be used by one thread at a time; two predictors share nothing. */
+ * Thread safety: a predictor may be used by one thread at a time; two predictors share no state. */
 #ifndef HEDDLE_PREDICT_H
 #define HEDDLE_PREDICT_H
 
@@ -31,17 +31,17 @@ typedef struct hd_predictor hd_predictor;
 HD_API hd_status hd_predictor_create(hd_predictor **out, hd_ctx *ctx, const char *checkpoint, const hd_config *config);
 HD_API void hd_predictor_destroy(hd_predictor *predictor);
 
-/* What a prediction is, by the loss that the model was trained with. */
+/* The kind of prediction, which follows from the model's loss. */
 typedef enum hd_prediction {
   HD_PREDICTS_CLASSES, /* cross_entropy, or bce_with_logits with one output (two classes): a probability for each class,
                           the softmax of the scores; they sum to 1 but for rounding */
-  HD_PREDICTS_CHANCES, /* bce_with_logits with several outputs: the probability of each for itself */
+  HD_PREDICTS_CHANCES, /* bce_with_logits with several outputs: an independent probability for each */
   HD_PREDICTS_NUMBERS  /* mse, l1, huber: the outputs */
 } hd_prediction;
 
 HD_API hd_prediction hd_predictor_gives(const hd_predictor *predictor);
 
-/* How many values a prediction has, and the model's input: channels, height, width. */
+/* The number of values in a prediction, and the model's input: channels, height, width. */
 HD_API int32_t hd_predictor_count(const hd_predictor *predictor);
 HD_API void hd_predictor_input(int32_t shape[3], const hd_predictor *predictor);
 
@@ -52,12 +52,12 @@ HD_API hd_status hd_predict_pixels(double *value, hd_predictor *predictor, hd_ct
 
 /* A PNG or JPEG file of any size (up to 32768 pixels a side, 67,108,864 in all), colour type and bit depth.
  *
- * For a model with one channel it is fitted as MNIST was made: turned to grey, transparent parts white; dark ink on
- * light paper inverted; scaled to 20/28 of the input, centred by its centre of mass. A picture that has the input's
- * size is taken as fitted. For a model with three channels it goes through what the run's evaluation does with a
- * picture: its transforms, a resize or a crop for example; without such the picture must have the input's size
- * (HD_E_SHAPE). HD_E_UNSUPPORTED: another number of channels. HD_E_FORMAT: no whole picture, or nothing drawn on it.
- * value: hd_predictor_count. */
+ * For a model with one channel it is fitted as MNIST was prepared: converted to grey, transparent parts white; dark
+ * ink on light paper inverted; scaled to 20/28 of the input, centred by its centre of mass. A picture that has the
+ * input's size is not scaled. For a model with three channels the run's evaluation transforms are applied, a resize
+ * or a crop for example; without these the picture must have the input's size (HD_E_SHAPE). HD_E_UNSUPPORTED:
+ * another number of channels. HD_E_FORMAT: the file is damaged or truncated, or the picture is blank. value:
+ * hd_predictor_count. */
 HD_API hd_status hd_predict_picture(double *value, hd_predictor *predictor, hd_ctx *ctx, const char *path);
 
 /* Sample `index` of the test set of the configuration's data, or of the data that the run was trained on. *label gets

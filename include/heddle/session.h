@@ -8,11 +8,11 @@
  *     hd_session_train(session, ctx, on_event, NULL);
  *     printf("%s\n", hd_session_report(session)->weights_sha256);
  *
- * A loop of the caller's own calls hd_session_step instead, until hd_session_done.
+ * A custom training loop calls hd_session_step instead, until hd_session_done.
  *
- * Thread safety: a session may be used by one thread at a time, except hd_session_stop. Sessions share nothing: any
- * number may live in one process and train in threads of their own, each with a context and a run folder of its own.
- * The library never prints: a callback shows what happens. */
+ * Thread safety: a session may be used by one thread at a time, except hd_session_stop. Sessions share no state: any
+ * number may exist in one process and train in separate threads, each with its own context and run folder. The
+ * library never prints: progress is reported by a callback. */
 #ifndef HEDDLE_SESSION_H
 #define HEDDLE_SESSION_H
 
@@ -30,66 +30,65 @@ enum { HD_SHA256_TEXT_BYTES = 65, HD_MAX_CLASSES_REPORTED = 4096 };
 
 typedef struct hd_session hd_session;
 
-/* A part of the lanes' time inside of steps: an operation of a layer, "conv1 forward" or "conv1 dx" (the gradient of
- * its input) or "conv1 dw" (of its parameters); "samples", "fold and update" and the like. */
+/* A share of the threads' time inside of steps: an operation of a layer, "conv1 forward" or "conv1 dx" (the gradient
+ * of its input) or "conv1 dw" (of its parameters); "samples", "update" and the like. */
 typedef struct hd_profile_item {
   const char *name;
-  double share; /* of all lanes' time, a fraction */
+  double share; /* of all threads' time, a fraction */
 } hd_profile_item;
 
-/* What the option profile found. A long run keeps its first and its last steps; shares are of those. */
+/* Results of the option profile. A long run keeps its first and its last steps; shares are of those. */
 typedef struct hd_profile {
   const char *path;
-  int64_t steps, kept; /* that this session ran, that the file holds */
+  int64_t steps, kept; /* run by this session; kept in the file */
   int32_t items;
   const hd_profile_item *item; /* largest first */
-  double waiting;              /* share of meetings: with those of the items nearly 1 */
-  int32_t waiter, awaited;     /* lanes of all ranks: who waited longest, and for whom; -1 with one lane */
+  double waiting;              /* share spent at barriers; with the items' shares nearly 1 */
+  int32_t waiter, awaited;     /* the thread of all ranks that waited longest, and for which; -1 with one thread */
   int32_t waiter_rank, awaited_rank;
-  double longest; /* the share of its time that the waiter did */
+  double longest; /* the share of the waiter's time spent waiting for it */
 } hd_profile;
 
-/* A rank of a run: its process, where it runs, and the CPUs that its lanes are bound to, "0,2" or "any". */
+/* A rank of a run: its process, where it runs, and the CPUs that its threads are bound to, "0,2" or "any". */
 typedef struct hd_rank_place {
-  int32_t pid, lanes;
+  int32_t pid, threads;
   char host[72], cpus[248];
 } hd_rank_place;
 
-/* Where the time of a rank's lanes went inside of steps: seconds, on average over its lanes. */
+/* Where the time of a rank's threads went inside of steps: seconds, on average over its threads. */
 typedef struct hd_rank_time {
-  double data_s;       /* samples: read by lanes, or waited for and copied from loader workers */
-  double compute_s;    /* everything else but waiting */
-  double waiting_s;    /* for lanes that came later */
-  int32_t waited_for;  /* the rank it waited longest for; its own number: for other lanes of its own; -1: for none */
+  double data_s;       /* samples: read by threads, or waited for and copied from loader workers */
+  double compute_s;    /* everything except samples and waiting */
+  double waiting_s;    /* for threads that came later */
+  int32_t waited_for;  /* the rank it waited longest for; may be itself, for its other threads; -1: none */
   double waited_for_s; /* of waiting_s */
 } hd_rank_time;
 
-/* What a run is and what came of it; texts are owned by the session. Times in seconds, memory in bytes, accuracies as
- * fractions. Losses are means; an epoch that is begun counts. NAN where something has not been measured. */
+/* Settings and results of a run; texts are owned by the session. Times are in seconds, memory in bytes, accuracies
+ * are fractions. Losses are means, also of an unfinished epoch. NAN: not measured. */
 typedef struct hd_report {
   const char *model, *data, *optimizer, *device, *arithmetic, *precision, *isa, *out;
-  const char
-      *device_note; /* one line: why --device auto chose it, that a GPU is idle meanwhile, why NCCL is not used; "" */
-  const char *library;  /* of the arithmetic native, with its core type; else "" */
-  const char *gpu_sums; /* who adds the gradients of several GPUs: "tree", or "NCCL 2.28.3"; "" without several */
+  const char *device_note; /* one line: why --device auto chose it, that a GPU is idle, why NCCL is not used; else "" */
+  const char *library;     /* of the arithmetic native, with its core type; else "" */
+  const char *gpu_sums;    /* who adds the gradients of several GPUs: "tree", or "NCCL 2.28.3"; "" without several */
   int64_t epochs, steps, batch, shards, accumulate, seed;
-  int64_t steps_in_all;            /* where the run is heading: --epochs or --max-steps */
+  int64_t steps_in_all;            /* at the run's end: by --epochs or --max-steps */
   int64_t parameters, trainable;   /* all, and those that are not frozen */
-  int32_t threads, ranks, workers; /* what really ran; threads and workers of this rank */
+  int32_t threads, ranks, workers; /* as they run; threads and workers of this rank */
   const hd_rank_place *rank;       /* each of them */
   const hd_rank_time *rank_time;   /* of each; NULL without other ranks, and before the first step */
-  int32_t hosts;                   /* that they live on */
+  int32_t hosts;                   /* on which ranks run */
   const char *transport;           /* between hosts, "Open MPI v4.1.4"; "" on one */
   int32_t cpus;                    /* that this process may use */
   int64_t val_samples;             /* held out by --val-split */
   double train_loss, val_loss, val_accuracy, test_loss, test_accuracy;
   double startup_s, train_s, wall_s, samples_per_s;
-  double waited_s; /* of train_s, what a lane waited for loader workers, on average */
+  double waited_s; /* of train_s, mean wait of a thread for loader workers */
   int64_t peak_rss_bytes;
-  int32_t idle_gpus;               /* while the CPU computes: GPUs that had nothing to do when the run began */
+  int32_t idle_gpus;               /* GPUs that were idle when the run began, if the CPU computes */
   const hd_gpu_memory *gpu_memory; /* of each GPU, rank after rank; other ranks' as when training began. NULL on the
                                     * CPU, and before the end of hd_session_train or hd_session_step */
-  int32_t gpus;                    /* that gpu_memory has */
+  int32_t gpus;                    /* entries of gpu_memory */
   int64_t memory_bytes; /* allocated for weights, state, activations, gradients, copies: hd_summary predicts it */
   char weights_sha256[HD_SHA256_TEXT_BYTES];
   int64_t resumed_step; /* 0 for a fresh run */
@@ -98,16 +97,16 @@ typedef struct hd_report {
   int64_t skipped,
       test_skipped;          /* samples to train on, and to test, that could not be read; -1 unless on-error is skip */
   const hd_profile *profile; /* NULL without the option, and before it was written */
-  const char *wrong_png;     /* the picture of them, "" if there was none to draw */
+  const char *wrong_png;     /* the picture of these, "" if none was drawn */
 } hd_report;
 
 typedef enum hd_event_kind {
-  HD_EVENT_STEP,  /* each step; cheap to ignore */
+  HD_EVENT_STEP,  /* each step */
   HD_EVENT_LOG,   /* each --log-every steps: the line that went to metrics.jsonl */
   HD_EVENT_EPOCH, /* an epoch ended and was evaluated and saved */
   HD_EVENT_EVAL,  /* an evaluation within an epoch */
   HD_EVENT_SAVED, /* a checkpoint is on its way to the disk */
-  HD_EVENT_NOTE   /* something worth a line: `text` */
+  HD_EVENT_NOTE   /* a message: `text` */
 } hd_event_kind;
 
 typedef struct hd_event {
@@ -122,10 +121,11 @@ typedef struct hd_event {
   const char *text;                /* NOTE; valid during the call */
 } hd_event;
 
-/* Called on the thread that called hd_session_train; STEP and LOG events while the other lanes compute: be quick. */
+/* Called on the thread that called hd_session_train; STEP and LOG events while the other threads compute, so it
+ * should return quickly. */
 typedef void hd_event_fn(void *user, const hd_event *event);
 
-/* Opens the data, plans the model, allocates everything. All that can fail without training fails here. */
+/* Opens the data, plans the model, allocates everything. Errors that do not depend on training occur here. */
 HD_API hd_status hd_session_create(hd_session **out, hd_ctx *ctx, const hd_config *config);
 HD_API void hd_session_destroy(hd_session *session);
 
@@ -133,10 +133,11 @@ HD_API void hd_session_destroy(hd_session *session);
  * finished and the state saved. HD_E_NOTFINITE: the last good checkpoint is untouched. */
 HD_API hd_status hd_session_train(hd_session *session, hd_ctx *ctx, hd_event_fn *on_event, void *user);
 
-/* The same, driven by the caller: trains `steps` more steps (1 or more; fewer at the run's end), without a callback.
- * What hd_session_train does at the end of an epoch and of the run happens here too. *loss (may be NULL) gets the mean
- * over the samples of these steps, each before its update; NAN if there was no step left. However a run is cut into
- * calls, its weights are the same. A last hd_session_train trains what is left and completes the report. */
+/* Like hd_session_train, but trains `steps` more steps (1 or more; fewer at the run's end), without a callback.
+ * Evaluates and saves at the end of an epoch and of the run, as hd_session_train does. *loss (may be NULL) gets the
+ * mean over the samples of these steps, each before its update; NAN if there was no step left. The number of steps
+ * per call does not change the weights. A final hd_session_train trains the remaining steps and completes the
+ * report. */
 HD_API hd_status hd_session_step(double *loss, hd_session *session, hd_ctx *ctx, int64_t steps);
 
 /* Every step has been trained. */
@@ -153,10 +154,9 @@ HD_API hd_status hd_session_save(hd_session *session, hd_ctx *ctx);
  * Several ranks call it together, and rank 0 writes. HD_E_USAGE without that option. */
 HD_API hd_status hd_session_profile(hd_session *session, hd_ctx *ctx);
 
-/* What computes the session; and another device for what is left to do: the weights and the optimizer's state keep
- * their bits, and the run's checkpoints go on where they are. The session stays where it was if that fails:
- * HD_E_UNSUPPORTED where there is no such GPU, or where the run asks for something that only the CPU does;
- * HD_E_NOMEM. */
+/* The session's device; and moving it to another device for the remaining steps: the weights and the optimizer's
+ * state keep their bits, and checkpoints continue in the same folder. On failure the session stays on its device:
+ * HD_E_UNSUPPORTED if there is no such GPU, or the run uses a feature of the CPU only; HD_E_NOMEM. */
 HD_API hd_device hd_session_device(const hd_session *session);
 HD_API hd_status hd_session_to(hd_session *session, hd_ctx *ctx, hd_device device);
 
@@ -169,17 +169,17 @@ HD_API const hd_report *hd_session_report(const hd_session *session);
 
 typedef struct hd_evaluation {
   int64_t samples;
-  int64_t skipped;                      /* further ones, that could not be read (the option on-error) */
-  double loss, accuracy;                /* accuracy: NAN where the model tells no classes */
+  int64_t skipped;                      /* unreadable samples, not counted in `samples` (the option on-error) */
+  double loss, accuracy;                /* accuracy: NAN if the model predicts no classes */
   double mean_absolute_error;           /* of the outputs, with the losses mse, l1 and huber; else NAN */
-  int32_t classes;                      /* 0 where the model tells none */
+  int32_t classes;                      /* 0 if the model predicts none */
   int64_t *class_samples, *class_right; /* of each class */
   int64_t *confusion;                   /* classes x classes, row: label, column: guess */
 } hd_evaluation;
 
-/* Evaluates a checkpoint (a run's folder or a step's) on the test set of the configuration's data, or of the run's own
- * data if `data` was not set. Uses the configuration's data, data-dir, on-error, threads and device only. Release what
- * comes with hd_evaluation_fini. */
+/* Evaluates a checkpoint (a run's folder or a step's) on the test set of the configuration's data, or of the run's
+ * data if `data` is not set. Uses only the configuration's data, data-dir, on-error, threads and device. Release the
+ * result with hd_evaluation_fini. */
 HD_API hd_status hd_evaluate(hd_evaluation *out, hd_ctx *ctx, const char *checkpoint, const hd_config *config);
 HD_API void hd_evaluation_fini(hd_evaluation *evaluation);
 

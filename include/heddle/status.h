@@ -1,7 +1,7 @@
 /* Status codes and the context that carries an error's message.
  *
- * Every fallible call returns hd_status: 0 (HD_OK) or a negative code. The message of the last failure lives in the
- * context that was passed in; it is one line that says what was expected, what was found and what would mend it.
+ * Every fallible call returns hd_status: 0 (HD_OK) or a negative code. The message of the last failure is stored in
+ * the context that was passed in; it is one line with what was expected, what was found and a remedy.
  *
  * Thread safety: a context may be used by one thread at a time. Two contexts never share state. */
 #ifndef HEDDLE_STATUS_H
@@ -22,14 +22,14 @@ typedef enum hd_status {
   HD_E_USAGE = -1,       /* a setting or an argument is out of range or contradicts another */
   HD_E_NOMEM = -2,       /* an allocation failed */
   HD_E_IO = -3,          /* the operating system refused a file operation */
-  HD_E_FORMAT = -4,      /* a file's content is not what its format demands */
+  HD_E_FORMAT = -4,      /* a file's content violates its format */
   HD_E_SHAPE = -5,       /* shapes do not fit each other */
-  HD_E_NOTFINITE = -6,   /* a loss, a gradient or a weight stopped being finite */
+  HD_E_NOTFINITE = -6,   /* a loss, a gradient or a weight is not finite */
   HD_E_UNSUPPORTED = -7, /* valid, but this build or this machine cannot do it */
   HD_E_INTERRUPTED = -8, /* stopped on request, state saved */
   HD_E_SYSTEM = -9,      /* threads, memory mapping or another service of the system failed */
-  HD_E_TIMEOUT = -10,    /* it did not happen in the time that was given */
-  HD_E_PEER = -11        /* another rank of the run is gone, or gave up */
+  HD_E_TIMEOUT = -10,    /* the time limit was exceeded */
+  HD_E_PEER = -11        /* another rank of the run has ended or failed */
 } hd_status;
 
 typedef struct hd_ctx hd_ctx;
@@ -41,11 +41,11 @@ HD_API const char *hd_status_text(hd_status status);
 HD_API hd_status hd_ctx_create(hd_ctx **out);
 HD_API void hd_ctx_destroy(hd_ctx *ctx);
 
-/* The last failure's message, "" before the first; a call that says so leaves a warning here. Owned by the context,
- * valid until its next failure. */
+/* The last failure's message, "" before the first; some calls, where documented, store a warning here. Owned by the
+ * context, valid until its next failure. */
 HD_API const char *hd_ctx_message(const hd_ctx *ctx);
 
-/* For a caller's own code that the library calls (a task, an operation): stores a message as printf does, and returns
+/* For caller code that the library calls (a task, an operation): stores a message as printf does, and returns
  * `status`. ctx may be NULL. */
 HD_API hd_status hd_ctx_fail(hd_ctx *ctx, hd_status status, const char *format, ...)
 #if defined(__GNUC__)

@@ -1,5 +1,4 @@
-/* What a network is and what it costs, before a step is run; and, unless samples go through transforms, before a byte
- * of data is read.
+/* Layers and costs of a network, without running a step and, unless there are transforms, without reading data.
  *
  *     hd_summary *summary;
  *     hd_summary_create(&summary, ctx, config, NULL);
@@ -10,7 +9,7 @@
  * layer has two FLOPs a multiply-add and none for its bias, other operations one for each addition, comparison,
  * exponential and so on. Memory is that of a training run with the configuration's batch, threads and optimizer.
  *
- * Thread safety: a summary never changes; any thread may read it. */
+ * Thread safety: a summary is immutable; any thread may read it. */
 #ifndef HEDDLE_SUMMARY_H
 #define HEDDLE_SUMMARY_H
 
@@ -23,26 +22,26 @@
 extern "C" {
 #endif
 
-/* One layer as the model file has it, in order. */
+/* One layer of the model file, in order. */
 typedef struct hd_summary_layer {
   const char *name, *op;
   int32_t rank, shape[4]; /* of its output, without the samples: channels, height, width; or the length */
   int64_t params, trainable;
-  int64_t macs, flops_fwd, flops_bwd; /* of a sample in training; backward: of the gradients that it needs */
+  int64_t macs, flops_fwd, flops_bwd; /* per sample in training; backward: of the required gradients */
 } hd_summary_layer;
 
-/* What a session allocates for a training run, in bytes, to the byte (hd_report.memory_bytes). Not in it: the data set,
- * the program itself, its libraries, its threads' stacks; nor, without transforms, what pictures are decoded in that
- * are not kept. */
+/* What a session allocates for a training run, exact in bytes (hd_report.memory_bytes). Not included: the data set,
+ * the program, its libraries, thread stacks; nor, without transforms, the buffers in which uncached pictures are
+ * decoded. */
 typedef struct hd_memory {
   int64_t weights_bytes;     /* two versions */
   int64_t optimizer_bytes;   /* two versions of its state */
-  int64_t packed_bytes;      /* copies of weights as the kernels read them, two versions */
+  int64_t packed_bytes;      /* copies of weights in the kernels' layout, two versions */
   int64_t activations_bytes; /* of all threads, with their gradients */
-  int64_t samples_bytes;     /* of all threads, where samples go through transforms */
-  int64_t gradients_bytes;   /* of parameters, per shard, waiting to be added */
+  int64_t samples_bytes;     /* of all threads, if there are transforms */
+  int64_t gradients_bytes;   /* partial sums of parameter gradients */
   int64_t evaluation_bytes;
-  int64_t checkpoint_bytes; /* copies that are saved while training goes on */
+  int64_t checkpoint_bytes; /* copies that are saved while training continues */
   int64_t other_bytes;      /* bookkeeping, and rounding to whole pages */
   int64_t total_bytes;
 } hd_memory;
@@ -58,11 +57,11 @@ typedef struct hd_summary {
   hd_memory memory;
 } hd_summary;
 
-/* Of the configuration it uses model, recipe, batch, shards, accumulate, threads, optimizer, momentum, clip-grad-norm
- * and precision; transforms and eval-transforms, and with them data, data-dir, cache, on-error and val-split: what
- * transforms need depends on the samples' shape, so the data is opened then, as a session opens it. `input` (channels,
- * height, width) takes the place of the model's own, NULL: it does not. The caller owns the summary with all that it
- * points to, and ends it with hd_summary_destroy (NULL allowed). Errors are those of a session: HD_E_FORMAT and
+/* It uses the configuration's model, recipe, batch, shards, accumulate, threads, optimizer, momentum, clip-grad-norm
+ * and precision; transforms and eval-transforms, and with them data, data-dir, cache, on-error and val-split: the
+ * memory of transforms depends on the samples' shape, so the data is opened then, as by a session. `input`
+ * (channels, height, width), unless NULL, replaces the model's input. The caller owns the summary with everything it
+ * points to, and destroys it with hd_summary_destroy (NULL allowed). Errors are those of a session: HD_E_FORMAT and
  * HD_E_SHAPE name the model's file and line. */
 HD_API hd_status hd_summary_create(hd_summary **out, hd_ctx *ctx, const hd_config *config, const int32_t input[3]);
 HD_API void hd_summary_destroy(hd_summary *summary);

@@ -7,27 +7,27 @@
  *     hd_tensor_print(c, ctx, stdout);        // tensor([[ 0., 10., 20.],
  *                                             //         [30., 40., 50.]])
  *
- * Ownership. Every call that has an `out` makes a new tensor, which the caller ends with hd_tensor_destroy. A view
- * (select, slice, reshape, transpose, permute, expand) shares its elements with the tensor it was made from: writing
- * through one shows in the other, and the memory lives until the last of them is destroyed, in any order.
+ * Ownership. Every call that has an `out` makes a new tensor, which the caller frees with hd_tensor_destroy. A view
+ * (select, slice, reshape, transpose, permute, expand) shares its elements with the tensor it was made from: a write
+ * through one is visible through the other, and the memory is freed with the last of them, in any order.
  *
  * Errors. A call that fails sets *out to NULL, changes no tensor, and leaves a line in the context: HD_E_SHAPE for
- * sizes that do not fit or do not fit memory, HD_E_USAGE for an index, a dimension, a type or a device that is wrong,
- * HD_E_NOMEM. An operand that is NULL fails with HD_E_USAGE and keeps the message that is there: a chain of calls may
- * be checked once, at its end.
+ * sizes that do not fit or do not fit memory, HD_E_USAGE for an index, a dimension, a type or a device that is
+ * wrong, HD_E_NOMEM. An operand that is NULL fails with HD_E_USAGE and keeps the earlier message: a chain of calls
+ * may be checked once, at its end.
  *
  * Shapes. Dimensions count from 0, and from the end as -1, -2, ...; so do indices. A size may be 0. Operands of
  * different shapes are broadcast as in NumPy and PyTorch: aligned at the last dimension, a size of 1 is repeated.
  *
- * Types. Mixed operands take the wider type, u8 < i32 < f32, also where one is a single number (PyTorch takes the other
- * one's there). Integer results wrap around, except sums, whose overflow is an error. Division and exp, log, sqrt, tanh
- * of integers give f32. NaN passes through everything but comparisons.
+ * Types. Mixed operands take the wider type, u8 < i32 < f32, also where one is a single number (PyTorch takes the
+ * type of the tensor there). Integer results wrap around, except sums, whose overflow is an error. Division and exp,
+ * log, sqrt, tanh of integers give f32. NaN propagates through everything but comparisons.
  *
  * Numbers. Results are the same bits for any number of threads and any CPU of one architecture: docs/determinism.md
  * lists each chain. Results that underflow are zero.
  *
- * Thread safety. A context serves one thread at a time, and owns the threads that compute. Any number of threads with
- * contexts of their own may read one tensor; a tensor that is written belongs to one thread. */
+ * Thread safety. A context is used by one thread at a time, and owns the threads that compute. Any number of threads
+ * with separate contexts may read one tensor; while one thread writes a tensor no other may use it. */
 #ifndef HEDDLE_TENSOR_H
 #define HEDDLE_TENSOR_H
 
@@ -56,7 +56,7 @@ typedef struct hd_tensor hd_tensor;
 
 /* ---- The threads of a context ---- */
 
-/* Threads for large tensors, 1 .. HD_TENSOR_MAX_THREADS; 0, the default: what hd_get_num_threads tells. They are
+/* Threads for large tensors, 1 .. HD_TENSOR_MAX_THREADS; 0, the default: the number of hd_get_num_threads. They are
  * started by the first large operation. Changes speed, never a bit. */
 HD_API hd_status hd_tensor_set_threads(hd_ctx *ctx, int threads);
 
@@ -64,7 +64,7 @@ HD_API hd_status hd_tensor_set_threads(hd_ctx *ctx, int threads);
 
 HD_API hd_status hd_tensor_zeros(hd_tensor **out, hd_ctx *ctx, hd_dtype dtype, int ndim, const int64_t *size);
 
-/* `value` must be a number that the type holds. */
+/* `value` must be in the range of the type. */
 HD_API hd_status hd_tensor_full(hd_tensor **out, hd_ctx *ctx, hd_dtype dtype, double value, int ndim,
                                 const int64_t *size);
 
@@ -80,23 +80,23 @@ HD_API hd_status hd_tensor_from(hd_tensor **out, hd_ctx *ctx, hd_dtype dtype, co
 HD_API hd_status hd_tensor_rand(hd_tensor **out, hd_ctx *ctx, uint64_t seed, int ndim, const int64_t *size);
 HD_API hd_status hd_tensor_randn(hd_tensor **out, hd_ctx *ctx, uint64_t seed, int ndim, const int64_t *size);
 
-/* A contiguous copy with memory of its own. */
+/* A contiguous copy in new memory. */
 HD_API hd_status hd_tensor_clone(hd_tensor **out, hd_ctx *ctx, const hd_tensor *x);
 
-/* A copy of another type. Floats are cut towards zero and held to the type's range, a NaN becomes 0; an i32 that
- * becomes a u8 keeps its lowest eight bits. */
+/* A copy of another type. Floats are rounded towards zero and clamped to the type's range, NaN becomes 0; an i32
+ * that becomes a u8 keeps its lowest eight bits. */
 HD_API hd_status hd_tensor_to_dtype(hd_tensor **out, hd_ctx *ctx, const hd_tensor *x, hd_dtype dtype);
 
 /* The tensor on a device: a contiguous copy; on the one where it is, a view. HD_E_UNSUPPORTED where there is no such
  * device, HD_E_NOMEM where it has too little memory. On a GPU there are views, clone, and for contiguous f32 matmul of
  * two matrices, add of equal sizes, relu and tanh, with the bits of the CPU; everything else is refused there with
- * HD_E_UNSUPPORTED, and operands on two devices with HD_E_USAGE. Nothing is moved unasked. */
+ * HD_E_UNSUPPORTED, and operands on two devices with HD_E_USAGE. Nothing is moved implicitly. */
 HD_API hd_status hd_tensor_to(hd_tensor **out, hd_ctx *ctx, const hd_tensor *x, hd_device device);
 
 /* NULL is allowed. */
 HD_API void hd_tensor_destroy(hd_tensor *x);
 
-/* ---- Asking; for NULL all give 0 or NULL ---- */
+/* ---- Properties; for NULL all return 0 or NULL ---- */
 
 HD_API int hd_tensor_ndim(const hd_tensor *x);
 HD_API int64_t hd_tensor_size(const hd_tensor *x, int dim);   /* -1 for a dimension that is not there */
@@ -105,7 +105,8 @@ HD_API int64_t hd_tensor_elems(const hd_tensor *x);
 HD_API hd_dtype hd_tensor_dtype(const hd_tensor *x);
 HD_API hd_device hd_tensor_device(const hd_tensor *x);
 
-/* Element 0; the others follow by the strides. Owned by the tensor. Of one on a GPU its address there. */
+/* The address of element 0; that of others follows from the strides. Owned by the tensor. On a GPU it is a device
+ * address. */
 HD_API void *hd_tensor_data(const hd_tensor *x);
 
 /* ---- Elements ---- */
@@ -124,19 +125,19 @@ HD_API hd_status hd_tensor_copy(hd_tensor *x, hd_ctx *ctx, const hd_tensor *from
 /* As PyTorch prints: four decimals, lines of 80 columns, more than 1000 elements elided to three at each end. Types are
  * named dtype=int32, without "torch.". */
 HD_API hd_status hd_tensor_print(const hd_tensor *x, hd_ctx *ctx, FILE *file);
-HD_API hd_status hd_tensor_text(char **out, hd_ctx *ctx, const hd_tensor *x); /* the caller ends *out with free() */
+HD_API hd_status hd_tensor_text(char **out, hd_ctx *ctx, const hd_tensor *x); /* the caller frees *out with free() */
 
 /* ---- Views ---- */
 
 /* x[..., index, ...]: one dimension less. */
 HD_API hd_status hd_tensor_select(hd_tensor **out, hd_ctx *ctx, const hd_tensor *x, int dim, int64_t index);
 
-/* x[..., start:stop:step, ...] as in Python: both ends are held to the size; step >= 1. HD_END is the end. */
+/* x[..., start:stop:step, ...] as in Python: both ends are clamped to the size; step >= 1. HD_END is the end. */
 #define HD_END INT64_MAX
 HD_API hd_status hd_tensor_slice(hd_tensor **out, hd_ctx *ctx, const hd_tensor *x, int dim, int64_t start, int64_t stop,
                                  int64_t step);
 
-/* The same elements in row-major order. One size may be -1: what is left. A copy where the strides allow no view. */
+/* The same elements in row-major order. One size may be -1: it is inferred. A copy where the strides allow no view. */
 HD_API hd_status hd_tensor_reshape(hd_tensor **out, hd_ctx *ctx, const hd_tensor *x, int ndim, const int64_t *size);
 
 HD_API hd_status hd_tensor_transpose(hd_tensor **out, hd_ctx *ctx, const hd_tensor *x, int dim0, int dim1);
@@ -154,7 +155,8 @@ HD_API hd_status hd_tensor_sub(hd_tensor **out, hd_ctx *ctx, const hd_tensor *a,
 HD_API hd_status hd_tensor_mul(hd_tensor **out, hd_ctx *ctx, const hd_tensor *a, const hd_tensor *b);
 HD_API hd_status hd_tensor_div(hd_tensor **out, hd_ctx *ctx, const hd_tensor *a, const hd_tensor *b);
 
-/* With one number. An integer tensor stays one if the number is whole, and must then be able to hold it. */
+/* With one number. An integer tensor stays one if the number is whole; the number must then be in the range of the
+ * type. */
 HD_API hd_status hd_tensor_add_scalar(hd_tensor **out, hd_ctx *ctx, const hd_tensor *a, double b);
 HD_API hd_status hd_tensor_sub_scalar(hd_tensor **out, hd_ctx *ctx, const hd_tensor *a, double b);
 HD_API hd_status hd_tensor_mul_scalar(hd_tensor **out, hd_ctx *ctx, const hd_tensor *a, double b);

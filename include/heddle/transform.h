@@ -1,4 +1,4 @@
-/* Transforms: what is made of a sample before a model sees it.
+/* Transforms, applied to samples before the model.
  *
  *     hd_pipeline *p;
  *     const hd_pipeline_input input = {.channels = 1, .height = 28, .width = 28, .bytes = 1, .classes = 10,
@@ -13,8 +13,8 @@
  * A list of transforms is YAML, `[to_float, {normalise: {mean: 0.1, std: 0.3}}]` or a line each; heddle(1) lists them
  * with their parameters. hd_pipeline_create checks everything and hd_pipeline_apply cannot fail.
  *
- * What is random depends on the key alone: on seed, epoch, the sample's position in the epoch's order, and the
- * transform's place in the list. So a stream of samples is the same whichever threads make it, in whatever order.
+ * Random values depend on the key alone: on seed, epoch, the sample's position in the epoch's order, and the
+ * transform's place in the list. A stream of samples is therefore independent of threads and of the order of calls.
  * Results have the same bits with every compiler and instruction set of one architecture.
  *
  * A session takes its lists from the options `transforms` and `eval-transforms` (heddle/config.h). */
@@ -34,25 +34,25 @@ typedef struct hd_pipeline hd_pipeline;
 
 typedef enum hd_pipeline_mode {
   HD_PIPELINE_TRAINING,
-  HD_PIPELINE_EVALUATION, /* what is random is left out; a random crop takes the middle */
-  HD_PIPELINE_FITTED      /* to_float and normalise alone, for images that have the model's size already */
+  HD_PIPELINE_EVALUATION, /* without random transforms; a random crop takes the middle */
+  HD_PIPELINE_FITTED      /* only to_float and normalise, for images of the model's size */
 } hd_pipeline_mode;
 
-/* What samples are like. */
+/* The kind of samples. */
 typedef struct hd_pipeline_input {
   int32_t channels;         /* 1 to 64 */
   int32_t height, width;    /* 1 to 65535; both 0: images of any size, which the list has to resize or crop */
   int32_t bytes;            /* 1: uint8_t, 0 to 255; 0: floats, as they are */
   int32_t classes;          /* of labels; 0: samples have float targets */
   int32_t outputs;          /* floats of a target; 0 with labels */
-  const double *mean, *std; /* per channel, of pixels in [0, 1]: what `normalise` takes; may be NULL */
+  const double *mean, *std; /* per channel, of pixels in [0, 1]: defaults of `normalise`; may be NULL */
 } hd_pipeline_input;
 
-/* What comes out. Images lie height, width, channel, the channel fastest. */
+/* The kind of results. Images lie as height, width, channel; the channel varies fastest. */
 typedef struct hd_pipeline_shape {
   int32_t channels, height, width;
-  int32_t targets; /* floats of a target; 0: the label goes on as it is, and no target is written */
-  int32_t partner; /* 1: samples are mixed with another one, which hd_pipeline_partner names */
+  int32_t targets; /* floats of a target; 0: the label stays, and no target is written */
+  int32_t partner; /* 1: samples are mixed with another one, given by hd_pipeline_partner */
   size_t scratch_bytes;
 } hd_pipeline_shape;
 
@@ -64,7 +64,7 @@ typedef struct hd_sample {
   const float *target;   /* read if there are outputs */
 } hd_sample;
 
-/* Which one it is. */
+/* Identifies a sample for random values. */
 typedef struct hd_sample_key {
   uint64_t seed;
   uint32_t epoch;
@@ -72,8 +72,8 @@ typedef struct hd_sample_key {
   int64_t count;    /* samples of that order; read if the pipeline mixes */
 } hd_sample_key;
 
-/* Makes a pipeline of a list in YAML, for samples of this kind. HD_E_FORMAT for a list that is wrong or does not fit
- * them: "transforms:LINE: expected, found, remedy". The caller owns it. */
+/* Makes a pipeline from a list in YAML, for samples of this kind. HD_E_FORMAT for a list that is invalid or does not
+ * fit them: "transforms:LINE: expected, found, remedy". The caller owns it. */
 HD_API hd_status hd_pipeline_create(hd_pipeline **out, hd_ctx *ctx, const char *yaml, const hd_pipeline_input *input,
                                     hd_pipeline_mode mode);
 
@@ -86,9 +86,9 @@ HD_API const hd_pipeline_shape *hd_pipeline_shape_of(const hd_pipeline *pipeline
 /* The position of the sample that the one at `position` is mixed with: the next, behind the last the first. */
 HD_API int64_t hd_pipeline_partner(int64_t position, int64_t count);
 
-/* Writes height * width * channels floats and, if the shape has targets, so many of them (else `target` may be NULL).
- * `partner` is the partner's sample, NULL unless the shape asks for one. `scratch` has the shape's scratch_bytes,
- * aligned to 64, and nobody else's use meanwhile.
+/* Writes height * width * channels floats and, if the shape has targets, that many targets (else `target` may be
+ * NULL). `partner` is the partner's sample, NULL unless the shape asks for one. `scratch` has the shape's
+ * scratch_bytes, aligned to 64, and is not shared between concurrent calls.
  *
  * Thread safety: any number of threads may apply one pipeline at once. */
 HD_API void hd_pipeline_apply(float *image, float *target, const hd_pipeline *pipeline, const hd_sample *sample,

@@ -1,15 +1,16 @@
-/* The thread-count experiment: how fast a configuration trains on this machine, at each number of threads and with the
- * threads placed in each way.
+/* The thread-count experiment: training speed of a configuration on this machine, by number of threads and
+ * placement.
  *
  *     static hd_tune tune;
  *     hd_tune_run(&tune, ctx, config, &(hd_tune_request){.seconds = 15});
  *     printf("%d threads, %s\n", tune.settings[tune.best].threads, tune.settings[tune.best].placement);
  *
- * Settings are measured in turns, over and over, so that whatever else the machine does hits all of them alike. Before
- * that every setting trains the same steps, and the weights must have the same digest: the proof that the layout never
- * changes the result. Nothing is saved but the best setting, which `threads` = auto then takes.
+ * Settings are measured in repeated turns, so that other load on the machine affects all of them alike. Before that
+ * every setting trains the same steps, and the weights must have the same digest: the proof that the layout never
+ * changes the result. Only the best setting is saved; `threads` = auto then uses it.
  *
- * Thread safety: one experiment at a time in a process, or they measure each other; a result never changes. */
+ * Thread safety: run one experiment at a time in a process; concurrent ones disturb each other. A result is
+ * immutable. */
 #ifndef HEDDLE_TUNE_H
 #define HEDDLE_TUNE_H
 
@@ -25,14 +26,14 @@ extern "C" {
 
 enum { HD_TUNE_MAX_SETTINGS = 64 };
 
-/* What is varied. */
+/* What a sweep varies. */
 enum {
   HD_TUNE_THREADS = 1,   /* every number of threads up to the CPUs; of many CPUs powers of two and quarters */
-  HD_TUNE_PLACEMENT = 2, /* every policy of heddle/topology.h; those that come to the same CPUs are measured once */
+  HD_TUNE_PLACEMENT = 2, /* every policy of heddle/topology.h; those that give the same CPUs are measured once */
   HD_TUNE_WORKERS = 4    /* 0, 1, 2 and 4 loader workers, as far as there are CPUs */
 };
 
-/* Called after each turn: `done` of `seconds` are over. Non-zero ends the experiment with what it has. */
+/* Called after each turn, when `done` of `seconds` have passed. Non-zero ends the experiment with the turns so far. */
 typedef int hd_tune_progress_fn(void *user, double done, double seconds);
 
 typedef struct hd_tune_request {
@@ -43,13 +44,13 @@ typedef struct hd_tune_request {
   void *user;
 } hd_tune_request;
 
-/* A number of threads in their places, and of loader workers. Speeds in samples a second: the median over the turns,
- * and the bounds of its 95 % confidence interval. Speed-up is against one thread, efficiency is speed-up per thread.
- * Texts have static storage. */
+/* A number of threads, their placement, and a number of loader workers. Speeds in samples per second: the median
+ * over the turns, and the bounds of its 95 % confidence interval. Speed-up is against one thread, efficiency is
+ * speed-up per thread. Texts have static storage. */
 typedef struct hd_tune_setting {
   int32_t threads, workers;
   const char *placement; /* a policy, "physical" for example; "cpus": those of the configuration */
-  const char *same[4];   /* other policies that come to the same CPUs in the same order here, up to a NULL */
+  const char *same[4];   /* other policies that give the same CPUs in the same order here, NULL-terminated */
   int32_t turns;         /* how often it was measured */
   double samples_per_s, low, high, speedup, efficiency;
 } hd_tune_setting;
@@ -59,22 +60,23 @@ typedef struct hd_tune {
   int64_t batch;
   int32_t cpus;                                   /* that this process may use */
   hd_tune_setting settings[HD_TUNE_MAX_SETTINGS]; /* by threads; the first has one, and the fewest workers */
-  int32_t count, best; /* best: an index; of settings that cannot be told apart, the one with the fewest threads */
+  int32_t count, best; /* best: an index; among statistically equal settings the fewest threads */
   /* Over the settings of the best one's placement and workers: */
   double amdahl;                                /* Amdahl's law: the share of the work that does not run in parallel */
   double contention, coherence, predicted_best; /* the universal scalability law; INFINITY: without a limit */
-  int64_t proof_steps;                          /* trained by every setting before it was measured, */
+  int64_t proof_steps;                          /* trained by every setting before measuring, */
   char weights_sha256[HD_SHA256_TEXT_BYTES];    /* to this digest */
-  double seconds;                               /* that all of it took */
+  double seconds;                               /* of the whole experiment */
 } hd_tune;
 
-/* Runs the experiment. Where threads are not varied they are the configuration's, and one for comparison. HD_E_USAGE
- * for seconds or a sweep out of range, and for a sweep over placements where the configuration sets one; HD_E_SYSTEM if
- * two settings trained to different digests; else as hd_session_create. A run that the configuration resumes is read,
- * and neither locked nor written. What is best goes to the cache if threads were varied and CPUs were not listed. */
+/* Runs the experiment. If threads are not varied, the configuration's number is used, and one thread for comparison.
+ * HD_E_USAGE for seconds or a sweep out of range, and for a sweep over placements where the configuration sets one;
+ * HD_E_SYSTEM if two settings trained to different digests; else as hd_session_create. A run that the configuration
+ * resumes is read, and neither locked nor written. The best setting is stored in the cache if threads were varied
+ * and CPUs were not listed. */
 HD_API hd_status hd_tune_run(hd_tune *out, hd_ctx *ctx, const hd_config *config, const hd_tune_request *request);
 
-/* S(n) of the fitted universal scalability law: the speed-up to expect of `threads` threads. */
+/* S(n) of the fitted universal scalability law: the expected speed-up of `threads` threads. */
 HD_API double hd_tune_predict(const hd_tune *tune, double threads);
 
 #ifdef __cplusplus

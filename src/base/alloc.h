@@ -1,7 +1,7 @@
-/* All heap memory of the library goes through here, so that a test can make the n-th allocation fail.
+/* All heap allocations of the library, so that a test can make the n-th one fail.
  *
  * hd__alloc_fail_after(n) lets n allocations succeed and fails every later one; a negative n ends that. The counter is
- * the one piece of process-wide state and exists for tests only. */
+ * the only process-wide state and exists for tests alone. */
 #ifndef HD_BASE_ALLOC_H
 #define HD_BASE_ALLOC_H
 
@@ -9,8 +9,8 @@
 
 void *hd__malloc(size_t bytes);
 
-/* Not cleared, for what is read in no order: in large pages where the system gives them, since each page that is come
- * to anew has to be looked up. */
+/* Not cleared, for data read in random order: in large pages where the system provides them, since each access to
+ * another page costs an address translation. */
 void *hd__malloc_scattered(size_t bytes);
 void *hd__calloc(size_t count, size_t bytes);
 void *hd__realloc(void *ptr, size_t bytes);
@@ -18,7 +18,7 @@ char *hd__strdup(const char *text);
 char *hd__printf_alloc(const char *fmt, ...) __attribute__((format(printf, 1, 2))); /* NULL when out of memory */
 void hd__free(void *ptr);
 
-enum { HD_ALIGNED_BYTES = 128 }; /* two cache lines: processors fetch them in pairs */
+enum { HD_ALIGNED_BYTES = 128 }; /* two cache lines: processors prefetch pairs */
 
 /* Aligned to HD_ALIGNED_BYTES, not cleared; release with hd__free. */
 void *hd__malloc_aligned(size_t bytes);

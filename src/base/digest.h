@@ -18,14 +18,14 @@ void hd__sha256_finish(hd_sha256 *sha, char hex[HD_SHA256_HEX_BYTES]);
 
 uint64_t hd__xxh3(const void *bytes, size_t length);
 
-/* The same, of bytes that come in pieces. */
+/* The same, of bytes given in blocks. */
 typedef struct hd_xxh3 hd_xxh3;
 
 /* NULL when out of memory. */
 hd_xxh3 *hd__xxh3_create(void);
 void hd__xxh3_update(hd_xxh3 *sum, const void *bytes, size_t length);
 
-/* Says the sum and destroys the hash; 0 for NULL. */
+/* Returns the sum and destroys the hash; 0 for NULL. */
 uint64_t hd__xxh3_finish(hd_xxh3 *sum);
 
 #endif

@@ -1,5 +1,5 @@
-/* Files that are part of the library, model descriptions, recipes and digit strokes, or of the command, the scripts
- * that run its peers; embedded when they are built.
+/* Files embedded at build time: in the library model descriptions, recipes and digit strokes; in the command the
+ * scripts that run its peers.
  *
  * Tables end with an entry without a name. Bytes are followed by a NUL that `length` does not count. */
 #ifndef HD_BASE_EMBED_H

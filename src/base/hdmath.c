@@ -1,6 +1,6 @@
-/* exp, log, sin, cos: see hdmath.h for the methods and what is promised about them.
+/* exp, log, sin, cos: see hdmath.h for the methods and the guarantees.
  *
- * Every expression here is evaluated as written; to reorder one is to change digests. */
+ * Every expression is evaluated as written; reordering one changes digests. */
 #include "base/hdmath.h"
 
 #include <float.h>

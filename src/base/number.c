@@ -1,4 +1,4 @@
-/* Parsing numbers. strtod follows the program's locale, so a C locale of our own is made once and used instead. */
+/* Parsing numbers. strtod follows the program's locale, so a C locale object is created once and used instead. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif

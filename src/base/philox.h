@@ -1,4 +1,4 @@
-/* Random numbers that depend on what they are for, never on who asks or when: Philox4x32-10.
+/* Random numbers that depend on their purpose alone, not on the caller or the time of the call: Philox4x32-10.
  *
  * Philox is a counter-based generator (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3",
  * SC 2011): ten rounds of multiplications turn a 128-bit counter and a 64-bit key into four random words. There is no
@@ -8,9 +8,9 @@
  *     purpose<<24     epoch    position   block: which four words
  *       | node                 in epoch   of this use
  *
- * so any lane, worker or rank draws the same numbers for the same sample, and a new purpose disturbs no other one. A
- * use that has no epoch, position or node passes 0. `node` has 24 bits. The numbers of a purpose are part of the
- * digests that readers compare: purposes are never renumbered.
+ * so any thread, worker or rank draws the same numbers for the same sample, and a new purpose changes no other. A
+ * use that has no epoch, position or node passes 0. `node` has 24 bits. Published
+ * digests depend on the numbers of purposes: they are never changed.
  *
  * Thread safety: pure functions. */
 #ifndef HD_BASE_PHILOX_H
@@ -18,12 +18,12 @@
 
 #include <stdint.h>
 
-#include "base/both.h"
+#include "base/host_device.h"
 
 typedef enum hd_rng_purpose {
   HD_RNG_INIT = 1,    /* first values of parameters: node, position = parameter of the node, block = element / 4 */
   HD_RNG_SHUFFLE = 2, /* sort keys of an epoch's permutation: epoch, position = sample / 4 */
-  HD_RNG_SPLIT = 3,   /* sort keys of the permutation that validation is cut from: position = sample / 4 */
+  HD_RNG_SPLIT = 3,   /* sort keys of the permutation that selects the validation set: position = sample / 4 */
   HD_RNG_AUGMENT = 4, /* random transforms: epoch, position in the epoch, node = transform */
   HD_RNG_DROPOUT = 5, /* masks: epoch, position in the epoch, node, block = element / 4 */
   HD_RNG_DIGITS = 6,  /* the built-in handwriting: epoch = split, position = sample */
@@ -42,7 +42,7 @@ HD_BOTH void hd__philox_rounds(uint32_t out[4], uint64_t seed, const uint32_t co
     c1 = (uint32_t)p1;
     c2 = (uint32_t)(p0 >> 32) ^ c3 ^ k1;
     c3 = (uint32_t)p0;
-    k0 += 0x9E3779B9u; /* what the key grows by after each round */
+    k0 += 0x9E3779B9u; /* added to the key after each round */
     k1 += 0xBB67AE85u;
   }
   out[0] = c0;

@@ -79,7 +79,7 @@ static hd_status read_shape(hd_st_tensor *t, hd_ctx *ctx, const char *path, cons
   int64_t elems = 1;
   t->shape.rank = (int32_t)json_array_size(shape);
   for (int i = 0; i < t->shape.rank; i++) {
-    json_int_t dim = json_integer_value(json_array_get(shape, (size_t)i)); /* 0 if it is no integer */
+    json_int_t dim = json_integer_value(json_array_get(shape, (size_t)i)); /* 0 if not an integer */
     char found[64];
     snprintf(found, sizeof found, "%lld as dimension %d", (long long)dim, i);
     if (dim < 1 || dim > INT32_MAX || dim > most / elems)
@@ -91,7 +91,7 @@ static hd_status read_shape(hd_st_tensor *t, hd_ctx *ctx, const char *path, cons
   return HD_OK;
 }
 
-/* Two numbers inside the data, as far apart as the tensor is long. */
+/* Two offsets inside the data whose difference is the tensor's length. */
 static hd_status read_offsets(hd_st_tensor *t, hd_ctx *ctx, const char *path, const json_t *offsets,
                               const unsigned char *data, size_t data_length) {
   const json_t *first = json_array_get(offsets, 0), *second = json_array_get(offsets, 1);

@@ -2,8 +2,7 @@
  *
  *     | header length, u64 little-endian | JSON, padded with blanks to 8 bytes | tensor bytes, in order, without gaps |
  *
- * Reading checks everything a header could lie about: lengths, types, shapes against offsets, overlaps, gaps,
- * duplicates. */
+ * Reading validates the whole header: lengths, types, shapes against offsets, overlaps, gaps, duplicates. */
 #ifndef HD_BASE_SAFETENSORS_H
 #define HD_BASE_SAFETENSORS_H
 
@@ -25,7 +24,7 @@ typedef struct hd_st_tensor {
   hd_shape shape;
   const void *bytes; /* dense, little-endian; may be unaligned when read from a mapping */
   size_t length;
-  const char *same_as; /* writing: one more name of that tensor, noted in the metadata and without bytes; else NULL */
+  const char *same_as; /* writing: the tensor that this aliases, stored in the metadata without bytes; else NULL */
 } hd_st_tensor;
 
 /* Writes tensors in the given order. `path` is for messages. */

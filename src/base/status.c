@@ -1,6 +1,7 @@
-/* Contexts and the texts of status codes. Holds no global state: two trainers in one process never meet here. */
+/* Contexts and the texts of status codes. No global state: two trainers in one process share nothing here. */
 #include "base/status.h"
 #include "base/alloc.h"
+#include "base/utf8.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -33,18 +34,16 @@ hd_status hd_ctx_create(hd_ctx **out) {
 void hd_ctx_destroy(hd_ctx *ctx) {
   if (ctx && ctx->service)
     ctx->end_service(ctx->service);
-  if (ctx && ctx->own_data)
-    ctx->end_own_data(ctx->own_data);
+  if (ctx && ctx->custom_data)
+    ctx->end_custom_data(ctx->custom_data);
   hd__free(ctx);
 }
 
 const char *hd_ctx_message(const hd_ctx *ctx) { return ctx ? ctx->message : ""; }
 
-/* A message is one line and moves no cursor, whatever was quoted from a file or a name. */
-static void keep_one_line(char *message) {
-  for (; *message; message++)
-    if ((unsigned char)*message < ' ' || *message == 0x7f)
-      *message = '?';
+/* Removes line breaks and control characters, which quoted text may contain, from a message. */
+static void keep_one_line(char message[HD_MESSAGE_BYTES]) {
+  hd__utf8_clean(message, HD_MESSAGE_BYTES, message, HD_MESSAGE_BYTES);
 }
 
 static void store(hd_ctx *ctx, const char *fmt, va_list args) {

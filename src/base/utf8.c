@@ -4,7 +4,6 @@
 #include <stdint.h>
 #include <string.h>
 
-/* How many bytes of a character stand at `text`; 0: none that may be shown. */
 static size_t character(const unsigned char *text, size_t length) {
   static const uint32_t least[5] = {0, 0, 0x80, 0x800, 0x10000};
   const unsigned first = text[0];
@@ -23,6 +22,8 @@ static size_t character(const unsigned char *text, size_t length) {
   return code < least[bytes] || code > 0x10ffff || surrogate || control ? 0 : bytes;
 }
 
+size_t hd__utf8_shown(const char *text, size_t length) { return character((const unsigned char *)text, length); }
+
 void hd__utf8_clean(char *out, size_t bytes, const char *text, size_t length) {
   const unsigned char *from = (const unsigned char *)text;
   size_t at = 0;
@@ -32,7 +33,7 @@ void hd__utf8_clean(char *out, size_t bytes, const char *text, size_t length) {
     if (at + step >= bytes)
       break;
     if (good)
-      memcpy(out + at, from + i, good);
+      memmove(out + at, from + i, good);
     else
       out[at] = '?';
     at += step;

@@ -1,11 +1,15 @@
-/* Text of strangers, made fit to be shown. */
+/* Makes untrusted text safe to print. */
 #ifndef HD_BASE_UTF8_H
 #define HD_BASE_UTF8_H
 
 #include <stddef.h>
 
-/* Copies text of at most `length` bytes, up to a zero, as valid UTF-8 without control characters: each byte that is
- * neither becomes '?', and what does not fit is cut off between two characters. */
+/* The number of bytes of the character at `text`, which has at least one byte; 0: a control character or invalid
+ * UTF-8. */
+size_t hd__utf8_shown(const char *text, size_t length);
+
+/* Copies text of at most `length` bytes, up to a zero, as valid UTF-8 without control characters: any other
+ * byte becomes '?', and text that does not fit is truncated between two characters. `out` may be `text`. */
 void hd__utf8_clean(char *out, size_t bytes, const char *text, size_t length);
 
 #endif

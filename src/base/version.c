@@ -1,4 +1,4 @@
-/* The version that configure.ac gives. */
+/* The version from configure.ac. */
 #include "base/version.h"
 
 #ifndef PACKAGE_VERSION

@@ -1,9 +1,9 @@
-/* Which heddle this is. */
+/* The version of heddle. */
 #ifndef HD_BASE_VERSION_H
 #define HD_BASE_VERSION_H
 
-/* "0.1.0": what hd_version tells, and what ranks on other hosts and modules are held to. One string in the library, so
- * that a test can make another version of it. */
+/* "0.1.0": returned by hd_version and required of ranks on other hosts and of modules. A single string in the
+ * library, so that a test can build another version. */
 const char *hd__version(void);
 
 #endif

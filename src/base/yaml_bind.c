@@ -1,4 +1,4 @@
-/* From libyaml's events to the tree of yaml_bind.h, and the getters. */
+/* Builds the tree of yaml_bind.h from libyaml's events; and the getters. */
 #include "base/yaml_bind.h"
 
 #include <errno.h>
@@ -8,6 +8,8 @@
 #include <yaml.h>
 
 #include "base/alloc.h"
+#include "base/text_buffer.h"
+#include "base/nearest.h"
 #include "base/number.h"
 
 struct hd_yaml {
@@ -71,7 +73,7 @@ static hd_yaml_node *add_item(hd_yaml_node *parent) {
   return item;
 }
 
-/* Refuses what this subset leaves out: a name for later use (&name), a type (!name). */
+/* Refuses anchors (&name) and tags (!name), which the subset excludes. */
 static hd_status check_plain(builder *b, const hd_yaml_node *node, const yaml_event_t *event) {
   const yaml_char_t *anchor = NULL, *tag = NULL;
   if (event->type == YAML_SCALAR_EVENT) {
@@ -92,7 +94,7 @@ static hd_status check_plain(builder *b, const hd_yaml_node *node, const yaml_ev
   return HD_OK;
 }
 
-/* Takes a key's event into `item`; keys are scalars and come once. */
+/* Stores a key's event in `item`; keys are scalars and unique. */
 static hd_status take_key(builder *b, const hd_yaml_node *parent, hd_yaml_node *item, const yaml_event_t *event) {
   item->line = (int)event->start_mark.line + 1;
   HD_TRY(check_plain(b, item, event));
@@ -290,39 +292,26 @@ const hd_yaml_node *hd__yaml_get(const hd_yaml_node *mapping, const char *key) {
   return NULL;
 }
 
-/* Levenshtein distance, of short words. */
-static int distance(const char *a, const char *b) {
-  int row[64];
-  int m = (int)strlen(b);
-  if (m >= 63)
-    return 1000;
-  for (int j = 0; j <= m; j++)
-    row[j] = j;
-  for (int i = 1; a[i - 1]; i++) {
-    int diagonal = row[0];
-    row[0] = i;
-    for (int j = 1; j <= m; j++) {
-      int cost = diagonal + (a[i - 1] != b[j - 1]);
-      diagonal = row[j];
-      int step = (row[j] < row[j - 1] ? row[j] : row[j - 1]) + 1;
-      row[j] = cost < step ? cost : step;
-    }
+static hd_status unknown_key(hd_ctx *ctx, const hd_yaml_node *node, const char *const *keys) {
+  char list[256] = "";
+  hd_line known = {.text = list, .bytes = sizeof list};
+  hd_nearest nearest = {.word = node->key};
+  for (int k = 0; keys[k]; k++) {
+    hd__nearest_try(&nearest, keys[k]);
+    hd__line_add(&known, "%s%s", k ? ", " : "", keys[k]);
   }
-  return row[m];
+  if (nearest.name)
+    return hd__yaml_fail(ctx, node, "expected a known key, found '%s'; did you mean '%s'?", node->key, nearest.name);
+  return hd__yaml_fail(ctx, node, "expected a known key, found '%s'; known are %s", node->key, list);
 }
 
 hd_status hd__yaml_only_keys(hd_ctx *ctx, const hd_yaml_node *mapping, const char *const *keys) {
   for (int i = 0; i < mapping->count; i++) {
-    const char *nearest = keys[0];
     bool known = false;
-    for (int k = 0; keys[k]; k++) {
+    for (int k = 0; keys[k]; k++)
       known |= !strcmp(keys[k], mapping->item[i].key);
-      if (distance(mapping->item[i].key, keys[k]) < distance(mapping->item[i].key, nearest))
-        nearest = keys[k];
-    }
     if (!known)
-      return hd__yaml_fail(ctx, &mapping->item[i], "expected a known key, found '%s'; did you mean '%s'?",
-                           mapping->item[i].key, nearest);
+      return unknown_key(ctx, &mapping->item[i], keys);
   }
   return HD_OK;
 }

@@ -1,7 +1,7 @@
-/* YAML text as a small tree whose nodes know their line, and typed getters that report `SOURCE:LINE: expected, found,
+/* YAML text as a tree whose nodes store their line, and typed getters that report `SOURCE:LINE: expected, found,
  * remedy`.
  *
- * Only what a settings or model file needs: one document, scalars, sequences, mappings with scalar keys. Anchors,
+ * A subset for settings and model files: one document, scalars, sequences, mappings with scalar keys. Anchors,
  * aliases, tags and duplicate keys are refused, depth, keys and size are limited. The tree owns its texts. */
 #ifndef HD_BASE_YAML_BIND_H
 #define HD_BASE_YAML_BIND_H
@@ -39,8 +39,8 @@ void hd__yaml_destroy(hd_yaml *yaml);
 /* The document's root; a document without content has a mapping without entries. */
 const hd_yaml_node *hd__yaml_root(const hd_yaml *yaml);
 
-/* Says where an entry of the root really stands: messages about it then name this line of `source`, which must live as
- * long as they may come. */
+/* Sets the true location of an entry of the root: messages about it then name this line of `source`, which must outlive
+ * the document's messages. */
 void hd__yaml_place(hd_yaml *yaml, int entry, const char *source, int line);
 
 /* Reports an error at a node: HD_E_FORMAT, "SOURCE:LINE: ...". */
@@ -53,7 +53,7 @@ hd_status hd__yaml_expect(hd_ctx *ctx, const hd_yaml_node *node, hd_yaml_kind ki
 /* The entry of a mapping, NULL if there is none. */
 const hd_yaml_node *hd__yaml_get(const hd_yaml_node *mapping, const char *key);
 
-/* Refuses keys that are not in the NULL-terminated list, naming the nearest known one. */
+/* Refuses keys that are not in the NULL-terminated list; the message names the most similar known key, or all. */
 hd_status hd__yaml_only_keys(hd_ctx *ctx, const hd_yaml_node *mapping, const char *const *keys);
 
 /* A whole number in [min, max]. */

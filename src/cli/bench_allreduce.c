@@ -1,14 +1,14 @@
-/* heddle bench allreduce: starts this command again as the ranks, of which rank 0 tells. */
+/* heddle bench allreduce: starts this command again as the ranks; rank 0 prints the result. */
 #include "cli/bench_report.h"
 #include "cli/cli.h"
 #include "heddle/launch.h"
 
 static void print_text(const hd_bench_allreduce_result *r) {
-  printf("%s, %d rank%s on %d CPU%s; medians of the slowest rank, microseconds\n\n", r->cpu, r->ranks,
-         r->ranks == 1 ? "" : "s", r->cpus, r->cpus == 1 ? "" : "s");
-  printf("%12s %15s %15s\n", "bytes", "private", "in the segment");
+  cli_print("%s, %d rank%s on %d CPU%s; medians of the slowest rank, microseconds\n\n", r->cpu, r->ranks,
+            r->ranks == 1 ? "" : "s", r->cpus, r->cpus == 1 ? "" : "s");
+  cli_print("%12s %15s %15s\n", "bytes", "private", "in the segment");
   for (int i = 0; i < HD_BENCH_ALLREDUCE_SIZES; i++)
-    printf("%12lld %15.2f %15.2f\n", (long long)r->size[i].bytes, r->size[i].us, r->size[i].shared_us);
+    cli_print("%12lld %15.2f %15.2f\n", (long long)r->size[i].bytes, r->size[i].us, r->size[i].shared_us);
 }
 
 static void print_json(const hd_bench_allreduce_result *r) {

@@ -1,4 +1,4 @@
-/* heddle bench step, conv, gemm, barrier and loader: measured in this process, told as text or JSON. */
+/* heddle bench step, conv, gemm, barrier and loader: measured in this process, printed as text or JSON. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,13 +22,13 @@ static void print_step(const hd_bench_step_result *r, const bench_ops *ops) {
   const double gflops = 1e-9 * r->flops * r->samples_per_s, executed = 1e-9 * r->executed_flops * r->samples_per_s;
   const double peak = r->machine.all_peak_gflops;
   bench_print_machine(&r->machine);
-  printf("\n%s on %s, batch %lld, %d lane%s: %s samples/s (%s to %s, fastest turn %s)\n", r->model, r->data,
-         (long long)r->batch, r->threads, r->threads == 1 ? "" : "s", cli_grouped(llround(r->samples_per_s)),
-         cli_grouped(llround(r->low)), cli_grouped(llround(r->high)), cli_grouped(llround(r->best)));
-  printf("  dense     %8.1f GFLOP/s, %5.1f %% of the peak (%.2f MFLOP a sample)\n", gflops, 100 * gflops / peak,
-         1e-6 * r->flops);
-  printf("  executed  %8.1f GFLOP/s, %5.1f %% of the peak (%.2f MFLOP a sample)\n", executed, 100 * executed / peak,
-         1e-6 * r->executed_flops);
+  cli_print("\n%s on %s, batch %lld, %d thread%s: %s samples/s (%s to %s, fastest turn %s)\n", r->model, r->data,
+            (long long)r->batch, r->threads, r->threads == 1 ? "" : "s", cli_grouped(llround(r->samples_per_s)),
+            cli_grouped(llround(r->low)), cli_grouped(llround(r->high)), cli_grouped(llround(r->best)));
+  cli_print("  dense     %8.1f GFLOP/s, %5.1f %% of the peak (%.2f MFLOP a sample)\n", gflops, 100 * gflops / peak,
+            1e-6 * r->flops);
+  cli_print("  executed  %8.1f GFLOP/s, %5.1f %% of the peak (%.2f MFLOP a sample)\n", executed, 100 * executed / peak,
+            1e-6 * r->executed_flops);
   bench_print_ops(ops);
 }
 
@@ -39,9 +39,9 @@ static void json_step(const hd_bench_step_result *r, const bench_ops *ops) {
   printf(", \"data\": ");
   cli_json_text(stdout, r->data);
   printf(", \"batch\": %lld, \"samples_per_s\": %.1f, \"low\": %.1f, \"high\": %.1f, \"best\": %.1f, \"gflops\": %.3f, "
-         "\"executed_gflops\": %.3f, \"percent_of_peak\": %.3f, \"lane_step_us\": %.3f, ",
+         "\"executed_gflops\": %.3f, \"percent_of_peak\": %.3f, \"thread_step_us\": %.3f, \"lane_step_us\": %.3f, ",
          (long long)r->batch, r->samples_per_s, r->low, r->high, r->best, gflops, executed,
-         100 * gflops / r->machine.all_peak_gflops, 1e6 * r->lane_step_s);
+         100 * gflops / r->machine.all_peak_gflops, 1e6 * r->thread_step_s, 1e6 * r->thread_step_s);
   bench_json_machine(&r->machine);
   printf(", ");
   bench_json_ops(ops);
@@ -54,8 +54,8 @@ int bench_step(hd_ctx *ctx, const hd_config *config, const bench_request *asked)
   if (status != HD_OK)
     return cli_fail(status, hd_ctx_message(ctx));
   bench_ops ops = {
-      .machine = &r->machine, .op = r->ops, .count = r->op_count, .per = "step", .whole_s = r->lane_step_s};
-  snprintf(ops.title, sizeof ops.title, "%s, batch %lld: %s samples/s on %d lane%s, %.0f %% of the FMA peak (dense)",
+      .machine = &r->machine, .op = r->ops, .count = r->op_count, .per = "step", .whole_s = r->thread_step_s};
+  snprintf(ops.title, sizeof ops.title, "%s, batch %lld: %s samples/s on %d thread%s, %.0f %% of the FMA peak (dense)",
            r->model, (long long)r->batch, cli_grouped(llround(r->samples_per_s)), r->threads,
            r->threads == 1 ? "" : "s", 1e-7 * r->flops * r->samples_per_s / r->machine.all_peak_gflops);
   (bench_wants_json(config) ? json_step : print_step)(r, &ops);
@@ -93,14 +93,14 @@ int bench_conv(hd_ctx *ctx, const hd_config *config, const bench_request *asked)
 
 static void print_gemm(const hd_bench_gemm_result *r) {
   bench_print_machine(&r->machine);
-  printf("\n    m     n     k    heddle  of peak  OpenBLAS     ratio   (GFLOP/s, one lane; %s)\n",
-         *r->openblas ? r->openblas : "no OpenBLAS here");
+  cli_print("\n    m     n     k    heddle  of peak  OpenBLAS     ratio   (GFLOP/s, one thread; %s)\n",
+            *r->openblas ? r->openblas : "no OpenBLAS here");
   for (int i = 0; i < r->count; i++) {
     const hd_bench_product *p = &r->products[i];
-    printf("%5d %5d %5d %9.1f %6.0f %%", p->m, p->n, p->k, p->gflops, 100 * p->gflops / r->machine.peak_gflops);
+    cli_print("%5d %5d %5d %9.1f %6.0f %%", p->m, p->n, p->k, p->gflops, 100 * p->gflops / r->machine.peak_gflops);
     if (isfinite(p->openblas_gflops))
-      printf(" %9.1f %9.2f", p->openblas_gflops, p->gflops / p->openblas_gflops);
-    printf("\n");
+      cli_print(" %9.1f %9.2f", p->openblas_gflops, p->gflops / p->openblas_gflops);
+    cli_print("\n");
   }
 }
 
@@ -120,8 +120,8 @@ static void json_gemm(const hd_bench_gemm_result *r) {
   printf("]}\n");
 }
 
-/* What OpenBLAS reaches with a core type, "" for the one it would choose here: it takes one for good when it is opened,
- * so each is tried in a process of its own. 0 if it cannot run. */
+/* OpenBLAS's rate with a core type, "" for its default here. It fixes the type when it is opened, so each is tried
+ * in a separate process. 0 if it cannot run. */
 static double try_core(const char *self, const char *core) {
   char line[4096] = "";
   double gflops = 0;
@@ -193,10 +193,10 @@ int bench_barrier(hd_ctx *ctx, const hd_config *config, const bench_request *ask
            r.openmp_us);
     return CLI_OK;
   }
-  printf("%s, %d lane%s on %d CPU%s, medians of %d turns (their 95 %% interval)\n", r.cpu, r.threads,
-         r.threads == 1 ? "" : "s", r.cpus, r.cpus == 1 ? "" : "s", r.turns);
-  printf("  heddle's meeting  %8.3f us (%.3f to %.3f)\n", r.us, r.us_low, r.us_high);
-  printf("  OpenMP's barrier  %8.3f us (%.3f to %.3f)\n", r.openmp_us, r.openmp_us_low, r.openmp_us_high);
+  cli_print("%s, %d thread%s on %d CPU%s, medians of %d turns (their 95 %% interval)\n", r.cpu, r.threads,
+            r.threads == 1 ? "" : "s", r.cpus, r.cpus == 1 ? "" : "s", r.turns);
+  cli_print("  heddle's barrier  %8.3f us (%.3f to %.3f)\n", r.us, r.us_low, r.us_high);
+  cli_print("  OpenMP's barrier  %8.3f us (%.3f to %.3f)\n", r.openmp_us, r.openmp_us_low, r.openmp_us_high);
   return CLI_OK;
 }
 
@@ -218,12 +218,12 @@ int bench_loader(hd_ctx *ctx, const hd_config *config, const bench_request *aske
            r.start_s, r.stop_s);
     return CLI_OK;
   }
-  printf("%s on %s, batch %lld, %d worker%s\n", r.data, r.cpu, (long long)r.batch, r.workers,
-         r.workers == 1 ? "" : "s");
-  printf("  %s samples/s", cli_grouped((long long)(r.samples_per_s + 0.5)));
-  printf(" (%s", cli_grouped((long long)(r.low + 0.5)));
-  printf(" to %s), medians of %d turns\n", cli_grouped((long long)(r.high + 0.5)), r.turns);
-  printf("  mean %.4f, standard deviation %.4f of what was delivered\n", r.mean, r.std);
-  printf("  started in %.1f ms, ended in %.1f ms\n", 1e3 * r.start_s, 1e3 * r.stop_s);
+  cli_print("%s on %s, batch %lld, %d worker%s\n", r.data, r.cpu, (long long)r.batch, r.workers,
+            r.workers == 1 ? "" : "s");
+  cli_print("  %s samples/s", cli_grouped((long long)(r.samples_per_s + 0.5)));
+  cli_print(" (%s", cli_grouped((long long)(r.low + 0.5)));
+  cli_print(" to %s), medians of %d turns\n", cli_grouped((long long)(r.high + 0.5)), r.turns);
+  cli_print("  mean %.4f, standard deviation %.4f of what was delivered\n", r.mean, r.std);
+  cli_print("  started in %.1f ms, ended in %.1f ms\n", 1e3 * r.start_s, 1e3 * r.stop_s);
   return CLI_OK;
 }

@@ -1,5 +1,5 @@
-/* Benches with peers: the scripts that the command carries, written into a folder that goes when they have ended, and
- * run by python3 as a child, which gets this program's own path. */
+/* Benches with peers: the command's embedded scripts are written to a temporary folder and run by a python3 child
+ * process, which gets the path of this program. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -43,7 +43,7 @@ static void remove_folder(const char *folder) {
   rmdir(folder);
 }
 
-/* A folder of their own in $TMPDIR or /tmp. */
+/* A new folder in $TMPDIR or /tmp. */
 static int write_scripts(char folder[FOLDER_BYTES]) {
   const char *parent = getenv("TMPDIR");
   snprintf(folder, FOLDER_BYTES, "%.200s/heddle-peers-XXXXXX", parent && *parent ? parent : "/tmp");
@@ -59,7 +59,7 @@ static int write_scripts(char folder[FOLDER_BYTES]) {
   return CLI_OK;
 }
 
-/* Signals of the terminal reach the child, too: it ends, and then we clean up. */
+/* Signals of the terminal reach the child too: it ends, and this process then cleans up. */
 static int run_python(char *const *argv) {
   pid_t child;
   int status;

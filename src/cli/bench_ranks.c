@@ -1,8 +1,8 @@
 /* heddle bench ranks: runs heddle train with the cores divided into ranks and threads in all ways, in turns.
  *
- * Each run is a process of its own, started as a user would, and tells in its JSON what it trained and how fast.
- * Start-up and evaluation are not in its speed. All runs train the same steps, so they must end in the same weights: a
- * run that does not is an error, not a row. */
+ * Each run is a separate process, started as a user would, which reports its settings and speed as JSON. Start-up
+ * and evaluation are not in its speed. All runs train the same steps, so they must end in the same weights: a run
+ * that does not is an error, not a row. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -26,7 +26,7 @@ extern char **environ;
 
 enum { MOST_WORDS = 96, FIRST_STEPS = 200, LINE_BYTES = 1 << 16 };
 
-/* What a run told. */
+/* A run's report. */
 typedef struct outcome {
   double rate, startup_s;
   char line[LINE_BYTES]; /* its JSON */
@@ -47,16 +47,16 @@ static int remove_one(const char *path, const struct stat *info, int kind, struc
 
 static void remove_all(const char *folder) { nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS); }
 
-/* Options of the run that were not left at their defaults. */
+/* Options of the run that differ from their defaults. */
 static int pass_on(const char **word, int count, const hd_config *config) {
   static const char *const fixed[] = {"procs", "threads", "json", NULL};
   for (int i = 0; hd_option_at(i) && count < MOST_WORDS - 16; i++) {
     const hd_option *option = hd_option_at(i);
     const char *value = hd_config_get(config, option->name);
-    int own = 0;
+    int is_fixed = 0;
     for (int k = 0; fixed[k]; k++)
-      own |= !strcmp(option->name, fixed[k]);
-    if (own || !value || !*value || !strcmp(value, option->fallback) || option->type == HD_OPTION_FLAG)
+      is_fixed |= !strcmp(option->name, fixed[k]);
+    if (is_fixed || !value || !*value || !strcmp(value, option->fallback) || option->type == HD_OPTION_FLAG)
       continue;
     static char name[MOST_WORDS][48];
     snprintf(name[count], sizeof name[count], "--%s", option->name);
@@ -113,7 +113,7 @@ static int run(char line[LINE_BYTES], char *const *argv) {
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-/* What stands behind "key": in the line; "" if there is none. */
+/* The text after "key": in the line; "" if there is none. */
 static const char *value_of(const char *line, const char *key) {
   char quoted[48];
   snprintf(quoted, sizeof quoted, "\"%s\": ", key);
@@ -128,17 +128,17 @@ static void text_of(char *out, size_t bytes, const char *line, const char *key) 
 }
 
 static int train(sweep *s, int ranks, int threads, long long steps) {
-  char out[PATH_MAX + 16], procs[16], lanes[16], most[32];
+  char out[PATH_MAX + 16], procs[16], threads_text[16], most[32];
   const char *word[MOST_WORDS] = {s->self, "train"};
   snprintf(out, sizeof out, "%s/run", s->folder);
   snprintf(procs, sizeof procs, "%d", ranks);
-  snprintf(lanes, sizeof lanes, "%d", threads);
+  snprintf(threads_text, sizeof threads_text, "%d", threads);
   snprintf(most, sizeof most, "%lld", steps);
   int count = pass_on(word, 2, s->config);
-  const char *own[] = {"--procs", procs,   "--threads", lanes,         "--max-steps", most,    "--epochs",
-                       "100000",  "--out", out,         "--log-every", "1000000",     "--json"};
-  for (size_t i = 0; i < sizeof own / sizeof *own; i++)
-    word[count++] = own[i];
+  const char *fixed_words[] = {"--procs", procs,   "--threads", threads_text,  "--max-steps", most,    "--epochs",
+                               "100000",  "--out", out,         "--log-every", "1000000",     "--json"};
+  for (size_t i = 0; i < sizeof fixed_words / sizeof *fixed_words; i++)
+    word[count++] = fixed_words[i];
   s->last.line[0] = 0;
   int code = run(s->last.line, (char *const *)word);
   remove_all(out);
@@ -160,7 +160,7 @@ static void list_rows(bench_ranks_table *t, int most) {
         t->row[t->rows++] = (bench_ranks_row){.cores = cores, .ranks = ranks, .threads = cores / ranks};
 }
 
-/* Takes what all runs have in common from the first, and how many steps take the time asked for. */
+/* Reads the settings common to all runs from the first, and sets the number of steps for the requested time. */
 static int begin(sweep *s, int most, double seconds) {
   bench_ranks_table *t = s->table;
   int code = train(s, 1, most, FIRST_STEPS);
@@ -195,7 +195,7 @@ static int measure(sweep *s, int index, int round) {
   return CLI_FAILED;
 }
 
-/* One round forwards, one backwards: what drifts in between evens out. */
+/* One round forwards, one backwards, so that drift cancels. */
 static int measure_all(sweep *s) {
   bench_ranks_table *t = s->table;
   int code = CLI_OK;
@@ -210,7 +210,7 @@ static int ascending(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-/* Returns the median, and the ends of the middle half; sorts the values. */
+/* Returns the median and the quartiles; sorts the values. */
 static double median(double *low, double *high, double *value, int count) {
   qsort(value, (size_t)count, sizeof *value, ascending);
   *low = value[count / 4];
@@ -240,22 +240,22 @@ static void conclude(sweep *s) {
 /* ---- What it found ---- */
 
 static void print_text(const bench_ranks_table *t) {
-  printf("%s, %s: %s on %s, batch %lld in %lld shards, %lld steps; medians of %d rounds (their middle half)\n\n",
-         t->cpu, t->isa, t->model, t->data, t->batch, t->shards, t->steps, t->rounds);
-  printf("cores  ranks x threads     samples/s  (middle half)              against threads     start-up s\n");
+  cli_print("%s, %s: %s on %s, batch %lld in %lld shards, %lld steps; medians of %d rounds (their middle half)\n\n",
+            t->cpu, t->isa, t->model, t->data, t->batch, t->shards, t->steps, t->rounds);
+  cli_print("cores  ranks x threads     samples/s  (middle half)              against threads     start-up s\n");
   for (int i = 0; i < t->rows; i++) {
     const bench_ranks_row *row = &t->row[i];
-    printf("%5d  %5d x %-7d  %12s  (%s to %s)", row->cores, row->ranks, row->threads, cli_grouped(llround(row->rate)),
-           cli_grouped(llround(row->low)), cli_grouped(llround(row->high)));
+    cli_print("%5d  %5d x %-7d  %12s  (%s to %s)", row->cores, row->ranks, row->threads,
+              cli_grouped(llround(row->rate)), cli_grouped(llround(row->low)), cli_grouped(llround(row->high)));
     const int used = (int)(strlen(cli_grouped(llround(row->low))) + strlen(cli_grouped(llround(row->high)))) + 6;
-    printf("%*s  ", used < 25 ? 25 - used : 0, "");
+    cli_print("%*s  ", used < 25 ? 25 - used : 0, "");
     if (row->ranks > 1)
-      printf("%5.3f (%.3f to %.3f)", row->ratio, row->ratio_low, row->ratio_high);
+      cli_print("%5.3f (%.3f to %.3f)", row->ratio, row->ratio_low, row->ratio_high);
     else
-      printf("%22s", "");
-    printf("  %7.3f\n", row->startup_s);
+      cli_print("%22s", "");
+    cli_print("  %7.3f\n", row->startup_s);
   }
-  printf("\nweights_sha256  %s, of all %d runs\n", t->digest, t->rows * t->rounds);
+  cli_print("\nweights_sha256  \t%s, of all %d runs\n", t->digest, t->rows * t->rounds);
 }
 
 static void print_json(const bench_ranks_table *t) {
@@ -288,16 +288,16 @@ static int save_picture(const char *path, const bench_ranks_table *t) {
 
 /* ---- The command ---- */
 
-/* The cores that a run here would use, and what the CPU is called. */
+/* The cores that a run here would use, and the CPU's name. */
 static int look_at_machine(bench_ranks_table *t, int *cores, hd_ctx *ctx, const hd_config *config) {
-  const hd_placement_request request = hd_config_lanes(config);
+  const hd_placement_request request = hd_config_placement(config);
   hd_topology *machine = NULL;
   hd_placement *place = NULL;
   hd_status status = hd_topology_create(&machine, ctx);
   if (status == HD_OK)
     status = hd_placement_create(&place, ctx, machine, &request);
   if (status == HD_OK) {
-    *cores = place->lanes;
+    *cores = place->threads;
     snprintf(t->cpu, sizeof t->cpu, "%s", machine->model);
   }
   hd_placement_destroy(place);

@@ -8,7 +8,7 @@
 
 enum { BENCH_RANKS_ROUNDS = 999, BENCH_RANKS_ROWS = 256 };
 
-/* So many ranks of so many threads each. Of the rounds: medians, and from where to where the middle half lies. */
+/* A number of ranks with a number of threads each. Values are medians and quartiles of the rounds. */
 typedef struct bench_ranks_row {
   int cores, ranks, threads;
   double rate, low, high;              /* samples/s */
@@ -25,7 +25,7 @@ typedef struct bench_ranks_table {
   char digest[HD_SHA256_TEXT_BYTES];
 } bench_ranks_table;
 
-/* `seconds`: about how long a run on all cores takes. Prints what it found, and draws it where `svg` is a name. */
+/* `seconds`: approximate duration of a run on all cores. Prints the results, and draws them if `svg` is not NULL. */
 int bench_ranks(hd_ctx *ctx, const hd_config *config, double seconds, int rounds, const char *svg);
 
 void bench_ranks_draw(FILE *to, const bench_ranks_table *table);

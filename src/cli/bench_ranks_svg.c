@@ -32,7 +32,7 @@ typedef struct plot {
   int top, height;
 } plot;
 
-/* Each row is of one of three kinds, told apart by shape, too. */
+/* Each row is of one of three kinds, which also differ in shape. */
 enum { THREADS, RANKS, BOTH, KINDS };
 
 static const char *const kind_name[KINDS] = {"1 rank of n threads", "n ranks of 1 thread",
@@ -46,7 +46,7 @@ static double x_of(const plot *p, double cores) {
 
 static double y_of(const plot *p, double value) { return p->top + p->height * (p->high - value) / (p->high - p->low); }
 
-/* Rows of as many cores stand side by side. */
+/* Rows with the same number of cores stand side by side. */
 static double x_of_row(const plot *p, int index) {
   const bench_ranks_row *row = p->t->row;
   int before = 0, after = 0;

@@ -13,18 +13,18 @@ const char *bench_bound(const bench_ops *all, const hd_bench_op *op) {
   return op->level < 0 ? "FMA" : all->machine->level[op->level].where;
 }
 
-/* The first level of each name: what fits best there. */
+/* The first level of each name: the smallest working set. */
 static int is_first(const hd_bench_machine *m, int level) {
   return level == 0 || strcmp(m->level[level].where, m->level[level - 1].where);
 }
 
 void bench_print_machine(const hd_bench_machine *m) {
-  printf("%s, %s, %d lane%s\n", m->cpu, m->isa, m->threads, m->threads == 1 ? "" : "s");
-  printf("  FMA in registers  %8.1f GFLOP/s one lane, %8.1f all\n", m->peak_gflops, m->all_peak_gflops);
+  cli_print("%s, %s, %d thread%s\n", m->cpu, m->isa, m->threads, m->threads == 1 ? "" : "s");
+  cli_print("  FMA in registers  %8.1f GFLOP/s one thread, %8.1f all\n", m->peak_gflops, m->all_peak_gflops);
   for (int i = 0; i < m->levels; i++)
     if (is_first(m, i) || i == m->levels - 1)
-      printf("  %-7s %8lld KiB %7.1f GB/s    one lane, %8.1f all\n", m->level[i].where,
-             (long long)(m->level[i].bytes >> 10), m->level[i].gbytes_per_s, m->level[i].all_gbytes_per_s);
+      cli_print("  %-7s %8lld KiB %7.1f GB/s    one thread, %8.1f all\n", m->level[i].where,
+                (long long)(m->level[i].bytes >> 10), m->level[i].gbytes_per_s, m->level[i].all_gbytes_per_s);
 }
 
 static int name_width(const bench_ops *all) {
@@ -36,37 +36,40 @@ static int name_width(const bench_ops *all) {
 
 static void print_rates(const hd_bench_op *op) {
   if (op->flops > 0)
-    printf(" %8.1f %8.1f", rate(op->flops, op->s), rate(op->executed_flops, op->s));
+    cli_print(" %8.1f %8.1f", rate(op->flops, op->s), rate(op->executed_flops, op->s));
   else
-    printf(" %8s %8s", "-", "-");
+    cli_print(" %8s %8s", "-", "-");
 }
 
 void bench_print_ops(const bench_ops *all) {
   const int width = name_width(all);
-  printf("\n%-*s  %-18s %9s%s     dense executed        kB     GB/s   bound  reached\n", width, "operation", "kernel",
-         "us", all->whole_s > 0 ? "   share" : "");
+  cli_print("\n%-*s  %-18s %9s%s     dense executed        kB     GB/s   bound  reached\n", width, "operation",
+            "kernel", "us", all->whole_s > 0 ? "   share" : "");
   for (int i = 0; i < all->count; i++) {
     const hd_bench_op *op = &all->op[i];
-    printf("%-*s  %-18s %9.2f", width, op->name, op->op, 1e6 * op->s);
+    cli_print("%-*s  %-18s %9.2f", width, op->name, op->op, 1e6 * op->s);
     if (all->whole_s > 0)
-      printf(" %5.1f %%", 100 * op->s / all->whole_s);
+      cli_print(" %5.1f %%", 100 * op->s / all->whole_s);
     print_rates(op);
     if (op->bytes > 0)
-      printf(" %9.1f %8.1f  %6s  %5.0f %%", 1e-3 * op->bytes, rate(op->bytes, op->s), bench_bound(all, op),
-             percent(op));
-    printf("\n");
+      cli_print(" %9.1f %8.1f  %6s  %5.0f %%", 1e-3 * op->bytes, rate(op->bytes, op->s), bench_bound(all, op),
+                percent(op));
+    cli_print("\n");
   }
-  printf("\ntimes of a %s on one lane; dense, executed: GFLOP/s; reached: of the bound\n", all->per);
+  cli_print("\ntimes of a %s on one thread; dense, executed: GFLOP/s; reached: of the bound\n", all->per);
 }
 
 void bench_json_machine(const hd_bench_machine *m) {
   printf("\"cpu\": ");
   cli_json_text(stdout, m->cpu);
-  printf(", \"isa\": \"%s\", \"threads\": %d, \"lane_peak_gflops\": %.2f, \"peak_gflops\": %.2f, \"bandwidth\": [",
-         m->isa, m->threads, m->peak_gflops, m->all_peak_gflops);
+  printf(", \"isa\": \"%s\", \"threads\": %d, \"thread_peak_gflops\": %.2f, \"lane_peak_gflops\": %.2f, "
+         "\"peak_gflops\": %.2f, \"bandwidth\": [",
+         m->isa, m->threads, m->peak_gflops, m->peak_gflops, m->all_peak_gflops);
   for (int i = 0; i < m->levels; i++)
-    printf("%s{\"where\": \"%s\", \"bytes\": %lld, \"lane_gbytes_per_s\": %.2f, \"gbytes_per_s\": %.2f}", i ? ", " : "",
-           m->level[i].where, (long long)m->level[i].bytes, m->level[i].gbytes_per_s, m->level[i].all_gbytes_per_s);
+    printf("%s{\"where\": \"%s\", \"bytes\": %lld, \"thread_gbytes_per_s\": %.2f, \"lane_gbytes_per_s\": %.2f, "
+           "\"gbytes_per_s\": %.2f}",
+           i ? ", " : "", m->level[i].where, (long long)m->level[i].bytes, m->level[i].gbytes_per_s,
+           m->level[i].gbytes_per_s, m->level[i].all_gbytes_per_s);
   printf("]");
 }
 

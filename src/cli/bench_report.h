@@ -1,4 +1,4 @@
-/* What a bench found, as text, as JSON and as a picture. */
+/* Results of a bench as text, as JSON and as a picture. */
 #ifndef HD_CLI_BENCH_REPORT_H
 #define HD_CLI_BENCH_REPORT_H
 
@@ -11,8 +11,8 @@ typedef struct bench_ops {
   const hd_bench_machine *machine;
   const hd_bench_op *op;
   int count;
-  char title[160], per[32]; /* per: what a time is of, "step" or "sample" */
-  double whole_s;           /* of all of them, for shares; 0: shares say nothing */
+  char title[160], per[32]; /* per: the unit of work of a time, "step" or "sample" */
+  double whole_s;           /* of all operations, for shares; 0: no shares */
 } bench_ops;
 
 /* The bound's name: "FMA", "L2", "memory". */
@@ -25,7 +25,7 @@ void bench_print_ops(const bench_ops *all);
 void bench_json_machine(const hd_bench_machine *machine);
 void bench_json_ops(const bench_ops *all);
 
-/* Runs a script that the command carries; `given` are its options, names and values, NULL-ended. */
+/* Runs an embedded script; `given` are its options, names and values, NULL-terminated. */
 int bench_peers(const char *script, const char *const *given);
 
 /* heddle bench allreduce without peers. */

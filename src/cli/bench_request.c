@@ -1,4 +1,4 @@
-/* Options of heddle bench alone: how long, what shapes and products, which peers. */
+/* Options specific to heddle bench: duration, shapes and products, peers. */
 #include "cli/bench_request.h"
 
 #include <math.h>
@@ -20,7 +20,8 @@ static int take_svg(void *self, const char *value) {
   return -1;
 }
 
-/* "13x13x32": up to `most` numbers of 1 to 5 digits; returns how many (0: none, or an x too many), and what follows. */
+/* "13x13x32": up to `most` numbers of 1 to 5 digits; returns their count (0: none, or a trailing x) and the rest of
+ * the text. */
 static int read_sizes(int32_t *out, int most, const char *text, const char **rest) {
   int count = 0;
   for (*rest = text; count < most;) {
@@ -138,7 +139,8 @@ void bench_list_extra(cli_extra *out, int has, bench_request *r) {
   if (has & BENCH_HAS_SHAPE)
     out[count++] = (cli_extra){
         "shape", "SHAPE",
-        "CxHxW,out=N,kernel=3,stride=1,padding=0,groups=1,pool=1 instead of a model's; may be repeated", take_shape, r};
+        "CxHxW,out=N,kernel=3,stride=1,pool=1 instead of a model's, padding=0 and groups=1 too; may be repeated",
+        take_shape, r};
   if (has & BENCH_HAS_SIZE)
     out[count++] = (cli_extra){"size", "MxNxK", "this product instead of a list; may be repeated", take_size, r};
   if (has & BENCH_HAS_PEERS) {

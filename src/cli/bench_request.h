@@ -1,4 +1,4 @@
-/* What the command line of heddle bench asks for, and the benches that answer. */
+/* The command line of heddle bench, and the functions of its benches. */
 #ifndef HD_CLI_BENCH_REQUEST_H
 #define HD_CLI_BENCH_REQUEST_H
 
@@ -8,7 +8,7 @@
 
 enum { BENCH_MOST_SHAPES = 64, BENCH_MOST_WORDS = 80, BENCH_MOST_EXTRA = 10 };
 
-/* Options of heddle bench alone. */
+/* Options specific to heddle bench. */
 typedef struct bench_request {
   double seconds;
   const char *svg;
@@ -20,7 +20,7 @@ typedef struct bench_request {
   int rounds;
 } bench_request;
 
-/* Which of them a bench has. */
+/* Which of these options a bench accepts. */
 enum {
   BENCH_HAS_SVG = 1,
   BENCH_HAS_SHAPE = 2,
@@ -32,12 +32,12 @@ enum {
   BENCH_HAS_ROUNDS = 128
 };
 
-/* Lists them for a cli_command; they are read into the request. */
+/* The options as a list for cli_command; values are stored in the request. */
 void bench_list_extra(cli_extra *out, int has, bench_request *request);
 
 bool bench_wants_json(const hd_config *config);
 
-/* A bench measures, prints what it found, and returns an exit code. */
+/* A bench measures, prints its results, and returns an exit code. */
 typedef int bench_fn(hd_ctx *ctx, const hd_config *config, const bench_request *request);
 bench_fn bench_step, bench_conv, bench_gemm, bench_barrier, bench_loader;
 

@@ -14,10 +14,19 @@
 
 enum { WIDTH = 860, PLOT_TOP = 70, PLOT_HEIGHT = 330, LEFT = 70, RIGHT = 30, ROW = 20, NAMES = 230, NUMBERS = 190 };
 
+enum { MOST_SPOTS = 1024, POINT_RADIUS = 9, LETTER_RADIUS = 6, LETTER_WIDTH = 6 };
+
+/* An occupied circle of the picture: nothing else is drawn there. */
+typedef struct spot {
+  double x, y, radius;
+} spot;
+
 typedef struct chart {
   FILE *file;
   const bench_ops *all;
   double x0, x1, y0, y1; /* the axes' ends, as powers of two */
+  spot taken[MOST_SPOTS];
+  int count;
 } chart;
 
 static double intensity(const hd_bench_op *op) { return op->bytes > 0 ? op->executed_flops / op->bytes : 0; }
@@ -66,47 +75,129 @@ static void draw_axes(const chart *c) {
     svg_text(c->file, LEFT - 6, y + 4, "end small", label);
   }
   svg_text(c->file, (LEFT + WIDTH - RIGHT) / 2.0, PLOT_TOP + PLOT_HEIGHT + 36, "mid", "executed FLOP a byte");
-  svg_text(c->file, LEFT, PLOT_TOP - 8, "small", "executed GFLOP/s, one lane");
+  svg_text(c->file, LEFT, PLOT_TOP - 8, "small", "executed GFLOP/s, one thread");
 }
 
-/* The roof of one bandwidth: a slope up to the peak. */
-static void draw_slope(const chart *c, const hd_bench_level *level) {
-  char label[64];
-  const double peak = c->all->machine->peak_gflops, corner = peak / level->gbytes_per_s;
-  double from = exp2(c->x0);
-  if (from * level->gbytes_per_s < exp2(c->y0))
-    from = exp2(c->y0) / level->gbytes_per_s;
-  svg_line(c->file, x_of(c, from), y_of(c, from * level->gbytes_per_s), x_of(c, corner), y_of(c, peak), "roof");
-  const double dx = x_of(c, corner) - x_of(c, from), dy = y_of(c, peak) - y_of(c, from * level->gbytes_per_s);
-  snprintf(label, sizeof label, "%s %.0f GB/s", level->where, level->gbytes_per_s);
-  fprintf(c->file, "<text class=\"small roofs\" transform=\"translate(%.1f %.1f) rotate(%.1f)\">%s</text>\n",
-          x_of(c, from) + 0.08 * dx + 2, y_of(c, from * level->gbytes_per_s) + 0.08 * dy - 5,
-          atan2(dy, dx) * 180 / acos(-1), label);
+static int is_free(const chart *c, double x, double y, double radius) {
+  int is =
+      x - radius > LEFT && x + radius < WIDTH - RIGHT && y - radius > PLOT_TOP && y + radius < PLOT_TOP + PLOT_HEIGHT;
+  for (int i = 0; is && i < c->count; i++)
+    is = hypot(x - c->taken[i].x, y - c->taken[i].y) >= radius + c->taken[i].radius;
+  return is;
 }
 
-static void draw_roofs(const chart *c) {
-  const hd_bench_machine *m = c->all->machine;
-  char label[64];
-  for (int i = 0; i < m->levels; i++)
-    if (i == m->levels - 1 || (i == 0 || strcmp(m->level[i].where, m->level[i - 1].where)))
-      draw_slope(c, &m->level[i]);
-  svg_line(c->file, x_of(c, m->peak_gflops / m->level[0].gbytes_per_s), y_of(c, m->peak_gflops), WIDTH - RIGHT,
-           y_of(c, m->peak_gflops), "roof");
-  snprintf(label, sizeof label, "FMA %.0f GFLOP/s", m->peak_gflops);
-  svg_text(c->file, WIDTH - RIGHT - 4, y_of(c, m->peak_gflops) - 6, "end small roofs", label);
+static void take(chart *c, double x, double y, double radius) {
+  if (c->count < MOST_SPOTS)
+    c->taken[c->count++] = (spot){x, y, radius};
+}
+
+/* The nearest free place for a point, on circles around its position; the position itself if the picture is full. */
+static spot place_point(const chart *c, double x, double y) {
+  enum { DIRECTIONS = 24, RINGS = 40 };
+  const double pi = acos(-1);
+  if (is_free(c, x, y, POINT_RADIUS))
+    return (spot){x, y, POINT_RADIUS};
+  for (int ring = 1; ring <= RINGS; ring++)
+    for (int d = 0; d < DIRECTIONS; d++) {
+      const double px = x + 5 * ring * cos(2 * pi * d / DIRECTIONS), py = y + 5 * ring * sin(2 * pi * d / DIRECTIONS);
+      if (is_free(c, px, py, POINT_RADIUS))
+        return (spot){px, py, POINT_RADIUS};
+    }
+  return (spot){x, y, POINT_RADIUS};
+}
+
+static void place_points(chart *c) {
+  for (int i = 0; i < c->all->count && c->count < MOST_SPOTS; i++)
+    if (is_point(&c->all->op[i])) {
+      const spot at = place_point(c, x_of(c, intensity(&c->all->op[i])), y_of(c, speed(&c->all->op[i])));
+      take(c, at.x, at.y, at.radius);
+    }
+}
+
+/* A displaced point is joined by a line to a dot at its position. Points are the first spots, in their order. */
+static void draw_ties(const chart *c) {
+  for (int i = 0, spots = 0; i < c->all->count && spots < MOST_SPOTS; i++) {
+    const hd_bench_op *op = &c->all->op[i];
+    if (!is_point(op))
+      continue;
+    const double x = x_of(c, intensity(op)), y = y_of(c, speed(op));
+    const spot *at = &c->taken[spots++];
+    if (at->x == x && at->y == y)
+      continue;
+    svg_line(c->file, x, y, at->x, at->y, "tie");
+    fprintf(c->file, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"2.5\" class=\"dot\"/>\n", x, y);
+  }
 }
 
 static void draw_points(const chart *c) {
   char label[16];
-  for (int i = 0; i < c->all->count; i++) {
-    const hd_bench_op *op = &c->all->op[i];
-    if (!is_point(op))
+  for (int i = 0, spots = 0; i < c->all->count && spots < MOST_SPOTS; i++) {
+    if (!is_point(&c->all->op[i]))
       continue;
-    double x = x_of(c, intensity(op)), y = y_of(c, speed(op));
-    fprintf(c->file, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"9\" class=\"point\"/>\n", x, y);
+    const spot *at = &c->taken[spots++];
+    fprintf(c->file, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"%d\" class=\"point\"/>\n", at->x, at->y, POINT_RADIUS);
     snprintf(label, sizeof label, "%d", i + 1);
-    svg_text(c->file, x, y + 4, "mid number", label);
+    svg_text(c->file, at->x, at->y + 4, "mid number", label);
   }
+}
+
+/* Occupies the places of a text's letters along a direction if `wanted` is 1; else only returns whether they are
+ * free. */
+static int letters(chart *c, double x, double y, double angle, size_t count, int wanted) {
+  int all_free = 1;
+  for (size_t i = 0; i < count; i++) {
+    const double along = LETTER_WIDTH * ((double)i + 0.5);
+    const double px = x + along * cos(angle) + 4 * sin(angle), py = y + along * sin(angle) - 4 * cos(angle);
+    all_free = all_free && is_free(c, px, py, LETTER_RADIUS);
+    if (wanted)
+      take(c, px, py, LETTER_RADIUS / 2.0);
+  }
+  return all_free;
+}
+
+/* A roof's name above its line, at the first free place from (x0, y0) to (x1, y1). */
+static void name_roof(chart *c, double x0, double y0, double x1, double y1, const char *name) {
+  const double angle = atan2(y1 - y0, x1 - x0), length = hypot(x1 - x0, y1 - y0), step = 8;
+  const double whole = LETTER_WIDTH * (double)strlen(name);
+  double at = step;
+  while (at + whole < length && !letters(c, x0 + at * cos(angle), y0 + at * sin(angle) - 5, angle, strlen(name), 0))
+    at += step;
+  if (at + whole >= length)
+    at = step;
+  const double x = x0 + at * cos(angle), y = y0 + at * sin(angle) - 5;
+  letters(c, x, y, angle, strlen(name), 1);
+  fprintf(c->file, "<text class=\"small roofs\" transform=\"translate(%.1f %.1f) rotate(%.1f)\">%s</text>\n", x, y,
+          angle * 180 / acos(-1), name);
+}
+
+/* The roof of one bandwidth: a slope up to the peak. */
+static void draw_slope(chart *c, const hd_bench_level *level) {
+  char name[64];
+  const double peak = c->all->machine->peak_gflops, corner = peak / level->gbytes_per_s;
+  double from = exp2(c->x0);
+  if (from * level->gbytes_per_s < exp2(c->y0))
+    from = exp2(c->y0) / level->gbytes_per_s;
+  const double x0 = x_of(c, from), y0 = y_of(c, from * level->gbytes_per_s), x1 = x_of(c, corner), y1 = y_of(c, peak);
+  svg_line(c->file, x0, y0, x1, y1, "roof");
+  snprintf(name, sizeof name, "%s %.0f GB/s", level->where, level->gbytes_per_s);
+  name_roof(c, x0, y0, x1, y1, name);
+}
+
+/* One slope a level: the largest size of each name, which is the slowest. */
+static void draw_roofs(chart *c) {
+  const hd_bench_machine *m = c->all->machine;
+  const double y = y_of(c, m->peak_gflops);
+  double fastest = 0;
+  char name[64];
+  for (int i = 0; i < m->levels; i++)
+    if (i == m->levels - 1 || strcmp(m->level[i].where, m->level[i + 1].where)) {
+      draw_slope(c, &m->level[i]);
+      fastest = fmax(fastest, m->level[i].gbytes_per_s);
+    }
+  const double x0 = x_of(c, m->peak_gflops / fastest);
+  svg_line(c->file, x0, y, WIDTH - RIGHT, y, "roof");
+  snprintf(name, sizeof name, "FMA %.0f GFLOP/s", m->peak_gflops);
+  name_roof(c, x0, y, WIDTH - RIGHT, y, name);
 }
 
 static void draw_bar(const chart *c, int index, double top, double longest) {
@@ -139,8 +230,9 @@ static void draw_head(const chart *c, int height) {
           "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\">\n"
           "<style>text{font:12px system-ui,sans-serif;fill:#1f2937}.small{font-size:11px}.mid{text-anchor:middle}"
           ".end{text-anchor:end}.title{font-size:16px;font-weight:bold}.grid{stroke:#e5e7eb}.roof{stroke:#374151;"
-          "stroke-width:1.5;fill:none}.roofs{fill:#374151}.point{fill:#1d4ed8;fill-opacity:.85;stroke:#fff}"
-          ".number{font-size:10px;font-weight:bold;fill:#fff}.took{fill:#bfdbfe}.least{fill:#1d4ed8}</style>\n"
+          "stroke-width:1.5;fill:none}.roofs{fill:#374151}.point{fill:#1d4ed8;stroke:#fff}"
+          ".tie{stroke:#1d4ed8}.dot{fill:#1d4ed8}.number{font-size:10px;font-weight:bold;fill:#fff}.took{fill:#bfdbfe}."
+          "least{fill:#1d4ed8}</style>\n"
           "<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n",
           WIDTH, height, WIDTH, height);
   svg_text(c->file, 20, 28, "title", c->all->title);
@@ -158,9 +250,11 @@ void bench_draw(FILE *file, const bench_ops *all) {
   choose_axes(&c);
   draw_head(&c, bars + all->count * ROW + 20);
   draw_axes(&c);
+  place_points(&c);
   draw_roofs(&c);
+  draw_ties(&c);
   draw_points(&c);
-  snprintf(text, sizeof text, "Time of a %s on one lane; dark: what the bound would take", all->per);
+  snprintf(text, sizeof text, "Time of a %s on one thread; dark: what the bound would take", all->per);
   svg_text(c.file, 20, bars - 10, "", text);
   for (int i = 0; i < all->count; i++)
     draw_bar(&c, i, bars + i * ROW, longest);

@@ -1,6 +1,6 @@
-/* A bus error: a mapped file became shorter, or its disk failed, while a command reads it. Nothing can be read in its
- * place, so the process ends by the signal, as it would anyhow; who started it sees that and saves what there is. But
- * first one line names the file.
+/* Bus errors: a mapped file became shorter, or its disk failed, while a command reads it. The process ends by the
+ * signal, as without a handler, so that its parent or supervisor can save. The handler first prints one line that
+ * names the file.
  *
  * All of this runs in a signal handler: no memory, no stream, no lock. */
 #include "cli/cli.h"
@@ -11,6 +11,8 @@
 #include <stdint.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "base/utf8.h"
 
 enum { NAME_BYTES = 1024, LINE_BYTES = NAME_BYTES + 256 };
 
@@ -39,7 +41,7 @@ static int number(uintptr_t *out, list *l) {
   return c;
 }
 
-/* Which file is mapped at a place: "" if none is. A line is "low-high access offset device inode   name". */
+/* The file that is mapped at an address, "" if none is. A line is "low-high access offset device inode   name". */
 static void file_at(char name[NAME_BYTES], uintptr_t place) {
   static list l;
   name[0] = 0;
@@ -53,7 +55,7 @@ static void file_at(char name[NAME_BYTES], uintptr_t place) {
     size_t length = 0;
     for (; c != -1 && c != '\n'; c = next(&l))
       if (place >= low && place < high && length < NAME_BYTES - 1)
-        name[length++] = (char)(c < 0x20 || c == 0x7f ? '?' : c);
+        name[length++] = (char)c;
     name[length] = 0;
   }
   if (l.fd >= 0)
@@ -66,7 +68,7 @@ static size_t add(char line[LINE_BYTES], size_t at, const char *text) {
   return at;
 }
 
-/* Several threads may come at once: the first tells, and its end is the others'. */
+/* Several threads may get the signal at once: the first prints the line, and ends the process. */
 static void on_bus_error(int number, siginfo_t *info, void *context) {
   static atomic_flag told = ATOMIC_FLAG_INIT;
   static char line[LINE_BYTES], name[NAME_BYTES];
@@ -75,6 +77,7 @@ static void on_bus_error(int number, siginfo_t *info, void *context) {
     pause();
   if (info->si_code == BUS_ADRERR)
     file_at(name, (uintptr_t)info->si_addr);
+  hd__utf8_clean(name, sizeof name, name, sizeof name);
   if (name[0] == '/' && strncmp(name, "/memfd:", 7) != 0) {
     size_t at = add(line, 0, "heddle: ");
     at = add(line, at, name);
@@ -84,7 +87,7 @@ static void on_bus_error(int number, siginfo_t *info, void *context) {
     (void)!write(STDERR_FILENO, line, at);
   }
   signal(number, SIG_DFL);
-  raise(number); /* comes when this handler is left */
+  raise(number); /* delivered when this handler returns */
 }
 
 void cli_catch_bus_errors(void) {

@@ -9,10 +9,12 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MAX_OPTIONS = 96, MAX_LINE_BYTES = 8192 };
+#include "base/nearest.h"
+#include "base/utf8.h"
 
-/* What getopt_long returns for each option: above every character, so that an unknown short option is told
- * from them. */
+enum { MAX_OPTIONS = 96, MAX_LINE_BYTES = 8192, HELP_COLUMN = 27, HELP_COLUMNS = 80, LETTERS_BYTES = 32 };
+
+/* What getopt_long returns for each option: above every character, to distinguish it from an unknown short option. */
 enum { OPT_HELP = 1000, OPT_CONFIG, OPT_BATCH_SIZE, OPT_EXTRA, OPT_FIRST = OPT_EXTRA + 16 };
 
 void cli_complain(const char *fmt, ...) {
@@ -21,9 +23,7 @@ void cli_complain(const char *fmt, ...) {
   va_start(args, fmt);
   vsnprintf(line, sizeof line, fmt, args);
   va_end(args);
-  for (char *c = line; *c; c++)
-    if ((unsigned char)*c < 0x20 || *c == 0x7f)
-      *c = '?';
+  hd__utf8_clean(line, sizeof line, line, sizeof line);
   fprintf(stderr, "heddle: %s\n", line);
 }
 
@@ -42,6 +42,24 @@ int cli_fail(hd_status status, const char *message) {
   return status == HD_E_USAGE ? CLI_USAGE : CLI_FAILED;
 }
 
+int cli_unknown(const char *expected, const char *(*name)(int index), const char *found, const char *help) {
+  char list[256];
+  hd_nearest nearest = {.word = found ? found : ""};
+  size_t at = 0;
+  for (int i = 0; name(i); i++) {
+    if (at < sizeof list)
+      at += (size_t)snprintf(list + at, sizeof list - at, "%s%s", i ? ", " : "", name(i));
+    hd__nearest_try(&nearest, name(i));
+  }
+  if (!found)
+    cli_complain("%s (%s), found none; see %s", expected, list, help);
+  else if (nearest.name)
+    cli_complain("%s (%s), found '%.250s'; did you mean %s?", expected, list, found, nearest.name);
+  else
+    cli_complain("%s (%s), found '%.250s'; see %s", expected, list, found, help);
+  return CLI_USAGE;
+}
+
 int cli_end(int code) {
   int failed = fflush(stdout) != 0 || ferror(stdout);
   if ((code != CLI_OK && code != CLI_FOUND) || !failed)
@@ -58,58 +76,124 @@ static int is_wanted(const hd_option *option, const char *const *names) {
   return names == NULL;
 }
 
-/* "--name ARG" or "--[no-]flag", padded for the help's left column. */
-static void print_option(const hd_option *option) {
-  char left[64];
-  snprintf(left, sizeof left, "--%s%s%s", option->name, option->arg ? " " : "", option->arg ? option->arg : "");
-  printf("  %-24s %s", left, option->help);
-  if (option->choices)
-    printf(": %s", option->choices);
-  if (option->fallback[0])
-    printf(" (%s)", option->fallback);
-  printf("\n");
+void cli_help_width(void) { cli_print_within(cli_columns() ? cli_columns() : HELP_COLUMNS); }
+
+void cli_print_entry(const char *name, const char *text) {
+  if (strlen(name) <= HELP_COLUMN - 3) {
+    cli_print("  %-*s \t%s\n", HELP_COLUMN - 3, name, text);
+  } else {
+    cli_print("  %s\n", name);
+    cli_print("%*s\t%s\n", HELP_COLUMN, "", text);
+  }
 }
 
-static void print_help(const char *usage, const char *const *names, const cli_extra *extra) {
+static void print_option(const hd_option *option) {
+  char name[64], text[256];
+  const int has_default = option->fallback[0] != 0;
+  snprintf(name, sizeof name, "--%s%s%s", option->name, option->arg ? " " : "", option->arg ? option->arg : "");
+  snprintf(text, sizeof text, "%s%s%s%s%s%s", option->help, option->choices ? ": " : "",
+           option->choices ? option->choices : "", has_default ? " (" : "", option->fallback, has_default ? ")" : "");
+  cli_print_entry(name, text);
+}
+
+void cli_print_extra(const cli_extra *extra, char letter) {
+  char name[64], shorter[8] = "";
+  if (letter)
+    snprintf(shorter, sizeof shorter, "-%c, ", letter);
+  snprintf(name, sizeof name, "%s--%s%s%s", shorter, extra->name, extra->arg ? " " : "", extra->arg ? extra->arg : "");
+  cli_print_entry(name, extra->help);
+}
+
+/* The short form of a command-specific option; 0: none. */
+static char letter_of(const cli_command *command, int extra) {
+  return command->letters && (size_t)extra < strlen(command->letters) ? command->letters[extra] : 0;
+}
+
+/* The command has settings of a run, so --config is accepted. */
+static int takes_settings(const cli_command *command) { return !command->options || command->options[0]; }
+
+static void print_help(const cli_command *command) {
   static const char *const title[] = {"The experiment (defines the result)", "The layout (never changes the result)",
                                       "Files and output"};
-  printf("%s\n", usage);
+  cli_help_width();
+  cli_print("usage: \t%s\n", command->usage);
   for (int kind = 0; kind < 3; kind++) {
     int shown = 0;
     for (int i = 0; hd_option_at(i); i++) {
-      if (hd_option_at(i)->kind != (hd_option_kind)kind || !is_wanted(hd_option_at(i), names))
+      if (hd_option_at(i)->kind != (hd_option_kind)kind || !is_wanted(hd_option_at(i), command->options))
         continue;
       if (!shown++)
-        printf("\n%s:\n", title[kind]);
+        cli_print("\n%s:\n", title[kind]);
       print_option(hd_option_at(i));
     }
   }
-  printf("\n");
-  for (; extra && extra->name; extra++)
-    printf("  --%s %-*s %s\n", extra->name, 21 - (int)strlen(extra->name), extra->arg ? extra->arg : "", extra->help);
-  printf("  %-24s %s\n  %-24s %s\n", "--config FILE.yaml", "options from a file; the command line wins", "--help",
-         "this text");
+  cli_print("\n");
+  for (int i = 0; command->extra && command->extra[i].name; i++)
+    cli_print_extra(&command->extra[i], letter_of(command, i));
+  if (takes_settings(command))
+    cli_print_entry("--config FILE.yaml", "options from a file; the command line wins");
+  cli_print_entry("-h, --help", "this text");
+  if (command->notes)
+    cli_print("\n%s\n", command->notes);
 }
 
 static void add(struct option *list, int *count, const char *name, int takes_value, int value) {
   list[(*count)++] = (struct option){name, takes_value ? required_argument : no_argument, NULL, value};
 }
 
-static void list_options(struct option *list, const char *const *names, const cli_extra *extra) {
+static void list_options(struct option *list, const cli_command *command) {
+  const cli_extra *extra = command->extra;
   int count = 0;
   for (int i = 0; hd_option_at(i) && count < MAX_OPTIONS - 20; i++)
-    if (is_wanted(hd_option_at(i), names))
+    if (is_wanted(hd_option_at(i), command->options))
       add(list, &count, hd_option_at(i)->name, hd_option_at(i)->arg != NULL, OPT_FIRST + i);
-  if (!names)
+  if (!command->options)
     add(list, &count, "batch-size", 1, OPT_BATCH_SIZE);
   for (int i = 0; extra && extra[i].name; i++)
     add(list, &count, extra[i].name, extra[i].arg != NULL, OPT_EXTRA + i);
-  add(list, &count, "config", 1, OPT_CONFIG);
+  if (takes_settings(command))
+    add(list, &count, "config", 1, OPT_CONFIG);
   add(list, &count, "help", 0, OPT_HELP);
   list[count] = (struct option){0};
 }
 
-static int wrong_option(char **argv, int missing) {
+/* The short options for getopt: -h and the command's. */
+static void list_letters(char letters[LETTERS_BYTES], const cli_command *command) {
+  size_t at = (size_t)snprintf(letters, LETTERS_BYTES, "%s:h", command->ends_at_operand ? "+" : "");
+  for (int i = 0; letter_of(command, i); i++)
+    at += (size_t)snprintf(letters + at, LETTERS_BYTES - at, "%c%s", letter_of(command, i),
+                           command->extra[i].arg ? ":" : "");
+}
+
+/* The value that getopt_long returns for the long option of this letter. */
+static int option_of(int letter, const cli_command *command) {
+  for (int i = 0; letter_of(command, i); i++)
+    if (letter_of(command, i) == letter)
+      return OPT_EXTRA + i;
+  return letter == 'h' ? OPT_HELP : letter;
+}
+
+/* Reports an unknown option name: an ambiguous prefix, one that resembles an option, or neither. */
+static void complain_of_name(const char *command, const char *word, const struct option *list) {
+  char name[64], begin[256] = "";
+  hd_nearest nearest = {.word = name};
+  size_t at = 0;
+  snprintf(name, sizeof name, "%.*s", (int)strcspn(word + 2, "="), word + 2);
+  for (; list->name; list++) {
+    hd__nearest_try(&nearest, list->name);
+    if (!strncmp(list->name, name, strlen(name)) && at < sizeof begin)
+      at += (size_t)snprintf(begin + at, sizeof begin - at, "%s--%s", at ? ", " : "", list->name);
+  }
+  if (at > 0)
+    cli_complain("expected one option of %s, found '%s', with which several begin; write one of %s", command, word,
+                 begin);
+  else if (nearest.name)
+    cli_complain("expected an option of %s, found '%s'; did you mean --%s?", command, word, nearest.name);
+  else
+    cli_complain("expected an option of %s, found '%s'; see heddle %s --help", command, word, command);
+}
+
+static int wrong_option(char **argv, int missing, const struct option *list) {
   const char *word = argv[optind - 1];
   if (missing)
     cli_complain("%s expects a value, found none; see heddle %s --help", word, argv[0]);
@@ -118,11 +202,11 @@ static int wrong_option(char **argv, int missing) {
   else if (optopt > 0)
     cli_complain("expected an option of %s, found '-%c'; see heddle %s --help", argv[0], optopt, argv[0]);
   else
-    cli_complain("expected an option of %s, found '%s'; see heddle %s --help", argv[0], word, argv[0]);
+    complain_of_name(argv[0], word, list);
   return CLI_USAGE;
 }
 
-/* Takes one option; only --config waits, in *file, until all have been taken. */
+/* Applies one option; only --config is deferred, in *file, until all others are applied. */
 static int take(const char **file, hd_config *config, hd_ctx *ctx, int which) {
   if (which == OPT_CONFIG) {
     if (*file)
@@ -135,24 +219,27 @@ static int take(const char **file, hd_config *config, hd_ctx *ctx, int which) {
   return status == HD_OK ? -1 : cli_fail(status, hd_ctx_message(ctx));
 }
 
-/* Returns -1 to go on, else an exit code; *first is the index of the first operand. */
+/* Returns -1 to continue, else an exit code; *first is the index of the first operand. */
 static int parse(int *first, hd_config *config, hd_ctx *ctx, int argc, char **argv, const cli_command *command) {
   const cli_extra *extra = command->extra;
   struct option list[MAX_OPTIONS];
+  char letters[LETTERS_BYTES];
   const char *file = NULL;
   int code = -1;
-  list_options(list, command->options, extra);
+  list_options(list, command);
+  list_letters(letters, command);
   optind = 0;
   opterr = 0;
-  for (int which; code < 0 && (which = getopt_long(argc, argv, ":", list, NULL)) != -1;) {
+  for (int which; code < 0 && (which = getopt_long(argc, argv, letters, list, NULL)) != -1;) {
     if (which == '?' || which == ':')
-      return wrong_option(argv, which == ':');
+      return wrong_option(argv, which == ':', list);
+    which = option_of(which, command);
     if (which == OPT_HELP) {
-      print_help(command->usage, command->options, extra);
+      print_help(command);
       return CLI_OK;
     }
-    const cli_extra *own = which >= OPT_EXTRA && which < OPT_FIRST ? &extra[which - OPT_EXTRA] : NULL;
-    code = own ? own->take(own->self, optarg) : take(&file, config, ctx, which);
+    const cli_extra *special = which >= OPT_EXTRA && which < OPT_FIRST ? &extra[which - OPT_EXTRA] : NULL;
+    code = special ? special->take(special->self, optarg) : take(&file, config, ctx, which);
   }
   if (code < 0 && file && hd_config_load(config, ctx, file) != HD_OK)
     code = cli_fail(HD_E_USAGE, hd_ctx_message(ctx));
@@ -160,7 +247,7 @@ static int parse(int *first, hd_config *config, hd_ctx *ctx, int argc, char **ar
   return code;
 }
 
-/* Whether there are as many operands as the command takes: -1, else an exit code. */
+/* Checks the number of operands: -1 if it is right, else an exit code. */
 static int check_operands(const cli_command *command, int count, char **operand) {
   if (command->operands == CLI_ANY || command->operands == count)
     return -1;
@@ -168,6 +255,9 @@ static int check_operands(const cli_command *command, int count, char **operand)
     cli_complain("%s expects options only, found '%s'; %s", command->name, operand[0], command->remedy);
   else if (command->operands == 0)
     cli_complain("%s expects options only, found '%s'; see heddle %s --help", command->name, operand[0], command->name);
+  else if (count > 1)
+    cli_complain("%s expects one %s, found '%s' too; see heddle %s --help", command->name, command->operand, operand[1],
+                 command->name);
   else
     cli_complain("%s expects one %s, found %d; see heddle %s --help", command->name, command->operand, count,
                  command->name);
@@ -191,15 +281,28 @@ int cli_run(const cli_command *command, int argc, char **argv) {
   return code;
 }
 
+/* One character, or one invalid byte; returns the number of bytes. Control characters beyond ASCII are written as
+ * \u, too. */
+static size_t put_json(FILE *to, const unsigned char *at, size_t left) {
+  const size_t shown = hd__utf8_shown((const char *)at, left);
+  if (*at == '"' || *at == '\\')
+    fputc('\\', to);
+  if (shown > 0)
+    return fwrite(at, 1, shown, to);
+  if (*at == 0xc2 && left > 1 && (at[1] & 0xe0) == 0x80) {
+    fprintf(to, "\\u%04x", at[1]);
+    return 2;
+  }
+  fprintf(to, "\\u%04x", *at < 0x80 ? *at : 0xfffdu); /* or the replacement character */
+  return 1;
+}
+
 void cli_json_text(FILE *to, const char *text) {
+  const unsigned char *at = (const unsigned char *)text, *end = at + strlen(text);
   fputc('"', to);
-  for (const unsigned char *c = (const unsigned char *)text; *c; c++) {
-    if (*c == '"' || *c == '\\')
-      fprintf(to, "\\%c", *c);
-    else if (*c < 0x20)
-      fprintf(to, "\\u%04x", *c);
-    else
-      fputc(*c, to);
+  while (at < end) {
+    const size_t bytes = put_json(to, at, (size_t)(end - at));
+    at += bytes ? bytes : 1; /* 0: the write failed, which ends the command with an error */
   }
   fputc('"', to);
 }

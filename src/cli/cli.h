@@ -1,8 +1,8 @@
-/* What the commands share: exit codes, the one way to report an error, options, and numbers as text.
+/* Common to the commands: exit codes, error reports, options, and numbers as text.
  *
  * A command is a function that gets its own argv (argv[0] is its name) and returns an exit code: 0 success, 1 a
- * failure at run time, 2 wrong usage, 3 something found, 129, 130 and 143 after SIGHUP, SIGINT and SIGTERM. Errors are
- * one line on standard error. Commands use the public headers alone. */
+ * failure at run time, 2 wrong usage, 3 something found, 129, 130 and 143 after SIGHUP, SIGINT and SIGTERM. Errors
+ * are one line on standard error. Commands use only the public headers. */
 #ifndef HD_CLI_CLI_H
 #define HD_CLI_CLI_H
 
@@ -26,29 +26,47 @@ int cli_bench(int argc, char **argv);
 int cli_devices(int argc, char **argv);
 int cli_top(int argc, char **argv);
 
-/* Prints "heddle: ..." on standard error: one line, whatever control characters the texts of users and files hold. */
+/* Prints "heddle: ..." on standard error: one line, with control characters of the texts replaced. */
 void cli_complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* Closes the picture that --svg names, NULL if it could not be opened; an exit code, after a complaint if it is not
- * whole. */
+/* Prints text for people on standard output, not JSON or terminal codes. Newlines may stand only at the format's
+ * beginning and end. A line is written when it ends, as valid UTF-8 without control characters; each invalid byte
+ * becomes '?'. A line longer than cli_columns is broken between words and continues below the column of the format's
+ * tab, which prints nothing. */
+void cli_print(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* Columns of the screen: from COLUMNS, else from the terminal; 0 if neither gives a number, and lines are not
+ * broken. */
+int cli_columns(void);
+
+/* Sets the width of further lines of cli_print; 0: lines are not broken; -1: cli_columns. */
+void cli_print_within(int columns);
+
+/* The number of characters of a text. */
+int cli_width(const char *text);
+
+/* Closes the file of --svg, NULL if it could not be opened; returns an exit code, and reports an incomplete file. */
 int cli_close_svg(FILE *file, const char *path);
 
-/* Complains of a failure and returns the exit code that the status stands for. */
+/* Reports a failure and returns the exit code of the status. */
 int cli_fail(hd_status status, const char *message);
 
-/* Starts ranks, tells what happens to them on standard error, passes signals on to them; returns the exit code, that of
+/* Reports a word (NULL: a missing one) that is not one of the NULL-terminated names: "EXPECTED (NAMES), found
+ * 'WORD'", then the name that resembles it or how to get help. Returns an exit code. */
+int cli_unknown(const char *expected, const char *(*name)(int index), const char *found, const char *help);
+
+/* Starts ranks, reports their failures on standard error, passes signals on to them; returns the exit code, that of
  * the rank that failed first. argv as in hd_launch_settings. */
 int cli_launch_ranks(hd_ctx *ctx, int ranks, int max_restarts, char *const *argv);
 
-/* A command's end: what it found, or that all went well, counts only if all of its output could be written. Returns the
- * exit code. */
+/* A command's end: CLI_OK and CLI_FOUND become a failure if output could not be written. Returns the exit code. */
 int cli_end(int code);
 
-/* Lets a bus error, which ends the process, say which file became shorter while it was read. */
+/* Installs the handler of bus errors, which names the file that became shorter while it was read. */
 void cli_catch_bus_errors(void);
 
-/* An option of one command that is no setting of a run: `take` gets each value (NULL where `arg` is NULL: a flag) and
- * returns -1, or complains and returns an exit code. */
+/* A command-specific option, not a setting of a run: `take` gets each value (NULL where `arg` is NULL: a flag) and
+ * returns -1, or reports an error and returns an exit code. */
 typedef struct cli_extra {
   const char *name, *arg, *help;
   int (*take)(void *self, const char *value);
@@ -57,15 +75,18 @@ typedef struct cli_extra {
 
 enum { CLI_ANY = -1 };
 
-/* A command: its long options, and what does the work. */
+/* A command: its long options and its function. */
 typedef struct cli_command {
-  const char *name, *usage;
-  const char *const *options; /* those of the table that it takes, up to a NULL; NULL: all of them */
-  const cli_extra *extra;     /* up to 16 of its own, and {0}; NULL: none */
-  int operands;               /* how many it takes: 0, 1 or CLI_ANY */
-  const char *operand;        /* what the one is called */
-  const char *remedy;         /* where an operand is found and none is taken; NULL: its help */
-  /* Gets the options as they were set, and the operands; returns an exit code. */
+  const char *name, *usage;   /* usage: "heddle NAME ...", a line */
+  const char *notes;          /* printed after the options in its help; NULL: none */
+  const char *const *options; /* accepted options of the table, NULL-terminated; NULL: all */
+  const cli_extra *extra;     /* up to 16 command-specific ones, and {0}; NULL: none */
+  const char *letters;        /* short forms of the first of these; NULL: none */
+  int operands;               /* number accepted: 0, 1 or CLI_ANY */
+  const char *operand;        /* its name in help */
+  int ends_at_operand;        /* arguments after the first operand are not parsed */
+  const char *remedy;         /* for an unexpected operand; NULL: its help */
+  /* Gets the options and the operands; returns an exit code. */
   int (*run)(void *self, hd_ctx *ctx, hd_config *config, int count, char **operand);
   void *self;
 } cli_command;
@@ -73,6 +94,12 @@ typedef struct cli_command {
 /* Makes a context and a configuration, reads the options into it, with --config FILE (set after the command line, which
  * wins) and --help, and runs the command. Returns the exit code. */
 int cli_run(const cli_command *command, int argc, char **argv);
+
+/* Elements of help: the width, 80 columns if the screen's is unknown; a name with its text; a command-specific
+ * option. */
+void cli_help_width(void);
+void cli_print_entry(const char *name, const char *text);
+void cli_print_extra(const cli_extra *extra, char letter); /* letter 0: no short form */
 
 /* A JSON string with its quotes, and a number (null if it is not finite), on `to`. */
 void cli_json_text(FILE *to, const char *text);

@@ -1,4 +1,4 @@
-/* heddle bench: what this machine can do at most, and how close heddle comes to it. */
+/* heddle bench: the machine's limits, and heddle's speed relative to them. */
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,7 +75,7 @@ static int run_ranks(hd_ctx *ctx, const hd_config *config, const bench_request *
 
 /* ---- the command ---- */
 
-static const char *const lanes_alone[] = {"threads", "cpus", "placement", "seed", "json", NULL};
+static const char *const threads_alone[] = {"threads", "cpus", "placement", "seed", "json", NULL};
 static const char *const with_model[] = {"model", "threads", "cpus", "placement", "seed", "json", NULL};
 
 static const char *const for_loader[] = {"data",       "data-dir",        "batch",      "seed",       "sampler",
@@ -98,8 +98,8 @@ static const struct {
     {"step", bench_step, NULL, BENCH_HAS_SVG, "a model's training step as train runs it, and where its time goes"},
     {"conv", bench_conv, with_model, BENCH_HAS_SVG | BENCH_HAS_SHAPE,
      "convolutions, of a model or of given shapes, and their gradients"},
-    {"gemm", bench_gemm, lanes_alone, BENCH_HAS_SIZE, "products of matrices, against OpenBLAS"},
-    {"barrier", bench_barrier, lanes_alone, 0, "what it takes lanes to meet, against the OpenMP runtime"},
+    {"gemm", bench_gemm, threads_alone, BENCH_HAS_SIZE, "products of matrices, against OpenBLAS"},
+    {"barrier", bench_barrier, threads_alone, 0, "the time of a barrier, against the OpenMP runtime"},
     {"loader", bench_loader, for_loader, BENCH_MAY_HAVE_PEERS,
      "reading, transforming and normalising samples, by workers or without"},
     {"peers", run_peers, for_peers, BENCH_HAS_PEERS | BENCH_HAS_WORK,
@@ -116,8 +116,8 @@ static const struct {
 
 enum { BENCHES = sizeof benches / sizeof *benches };
 
-/* "loader --peers" is asked for with that option at any place. */
-static bool asks_for(const char *name, int argc, char **argv) {
+/* "loader --peers": the option may stand at any place. */
+static bool is_requested(const char *name, int argc, char **argv) {
   const size_t length = strcspn(name, " ");
   bool found = argc > 1 && strlen(argv[1]) == length && !strncmp(argv[1], name, length);
   bool option = !name[length];
@@ -126,7 +126,7 @@ static bool asks_for(const char *name, int argc, char **argv) {
   return found && option;
 }
 
-/* What cli_run hands back. */
+/* The argument of the command's function. */
 typedef struct asked_bench {
   bench_fn *run;
   bench_request request;
@@ -144,7 +144,7 @@ static int run_bench(int which, int argc, char **argv) {
   if (asked.run == run_ranks)
     asked.request.seconds = 1;
   bench_list_extra(extra, benches[which].has, &asked.request);
-  snprintf(usage, sizeof usage, "usage: heddle bench %s [options%s]: %s", benches[which].name,
+  snprintf(usage, sizeof usage, "heddle bench %s [options%s]: %s", benches[which].name,
            benches[which].options ? "" : ", those of train too", benches[which].help);
   const cli_command command = {
       .name = argv[0], .usage = usage, .options = benches[which].options, .extra = extra, .run = start, .self = &asked};
@@ -153,31 +153,28 @@ static int run_bench(int which, int argc, char **argv) {
 
 static int help(void) {
   cli_extra extra[BENCH_MOST_EXTRA];
-  printf("usage: heddle bench WHAT [options]: this machine's limits, and how close to them heddle comes\n\n");
+  cli_help_width();
+  cli_print("usage: \theddle bench WHAT [options]: this machine's limits, and how close to them heddle comes\n\n");
   for (int i = 0; i < BENCHES; i++)
-    printf("  %-17s %s\n", benches[i].name, benches[i].help);
-  printf("\nBeside the options that heddle bench WHAT --help lists:\n");
+    cli_print_entry(benches[i].name, benches[i].help);
+  cli_print("\nBeside the options that heddle bench WHAT --help lists:\n");
   bench_list_extra(extra, ~(BENCH_NO_SECONDS | BENCH_HAS_ROUNDS), NULL);
   for (const cli_extra *e = extra; e->name; e++)
-    printf("  --%s %-*s %s\n", e->name, 21 - (int)strlen(e->name), e->arg ? e->arg : "", e->help);
+    cli_print_extra(e, 0);
   return CLI_OK;
 }
 
+static const char *name_of_bench(int index) { return index < BENCHES ? benches[index].name : NULL; }
+
 int cli_bench(int argc, char **argv) {
-  char list[128];
-  int at = 0;
-  if (argc > 1 && !strcmp(argv[1], "--help"))
+  if (argc > 1 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")))
     return help();
   for (int i = BENCHES - 1; i >= 0; i--)
-    if (asks_for(benches[i].name, argc, argv)) {
+    if (is_requested(benches[i].name, argc, argv)) {
       char name[32];
       snprintf(name, sizeof name, "bench %s", benches[i].name);
       argv[1] = name;
       return run_bench(i, argc - 1, argv + 1);
     }
-  for (int i = 0; i < BENCHES; i++)
-    at += snprintf(list + at, sizeof list - (size_t)at, "%s%s", i ? ", " : "", benches[i].name);
-  cli_complain("bench expects what to measure (%s), found %s%.80s%s; see heddle bench --help", list,
-               argc > 1 ? "'" : "", argc > 1 ? argv[1] : "none", argc > 1 ? "'" : "");
-  return CLI_USAGE;
+  return cli_unknown("bench expects what to measure", name_of_bench, argc > 1 ? argv[1] : NULL, "heddle bench --help");
 }

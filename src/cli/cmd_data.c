@@ -1,4 +1,4 @@
-/* heddle data: what a data set holds, which samples of it cannot be read, and a contact sheet. */
+/* heddle data: contents of a data set, its unreadable samples, and a contact sheet. */
 #include <string.h>
 
 #include "cli/cli.h"
@@ -23,20 +23,20 @@ static int take_check(void *self, const char *value) {
 
 /* "1x28x28", or "3 channels, 20x20 to 640x480". */
 static void print_shape(const hd_data_facts *f) {
-  printf("shape      ");
+  cli_print("shape      \t");
   if (f->height)
-    printf("%dx%dx%d", f->channels, f->height, f->width);
+    cli_print("%dx%dx%d", f->channels, f->height, f->width);
   else
-    printf("%d channel%s, heights %d to %d, widths %d to %d", f->channels, f->channels == 1 ? "" : "s", f->smallest[0],
-           f->largest[0], f->smallest[1], f->largest[1]);
-  printf(", %s\n", f->dtype == HD_U8 ? "bytes" : "floats");
+    cli_print("%d channel%s, heights %d to %d, widths %d to %d", f->channels, f->channels == 1 ? "" : "s",
+              f->smallest[0], f->largest[0], f->smallest[1], f->largest[1]);
+  cli_print(", %s\n", f->dtype == HD_U8 ? "bytes" : "floats");
 }
 
 static void print_channels(const char *what, const double *value, int channels) {
-  printf("%-10s", what);
+  cli_print("%-10s\t", what);
   for (int c = 0; c < channels; c++)
-    printf(" %.4f", value[c]);
-  printf("\n");
+    cli_print(" %.4f", value[c]);
+  cli_print("\n");
 }
 
 /* Characters of UTF-8. */
@@ -57,38 +57,39 @@ static void print_classes(const hd_data_facts *f) {
   for (int c = 0; c < f->classes && c < CLASSES_SHOWN; c++)
     width = length_of(name_of(f, c)) > width ? length_of(name_of(f, c)) : width;
   width = width > NAME_ROOM ? NAME_ROOM : width;
-  printf("\nclass  %-*s      train        test\n", width, "");
+  cli_print("\nclass  %-*s      train        test\n", width, "");
   for (int c = 0; c < f->classes && c < CLASSES_SHOWN; c++)
-    printf("%5d  %s%*s %10s  %10s\n", c, name_of(f, c), padding(width, name_of(f, c)), "",
-           cli_grouped(f->per_class[0][c]), cli_grouped(f->per_class[1][c]));
+    cli_print("%5d  %s%*s %10s  %10s\n", c, name_of(f, c), padding(width, name_of(f, c)), "",
+              cli_grouped(f->per_class[0][c]), cli_grouped(f->per_class[1][c]));
   if (f->classes > CLASSES_SHOWN)
-    printf("and %s more, which --json has too\n", cli_grouped(f->classes - CLASSES_SHOWN));
+    cli_print("and %s more, which --json has too\n", cli_grouped(f->classes - CLASSES_SHOWN));
 }
 
 static void print_facts(const hd_data_facts *f) {
-  printf("data       %s: %s\n", f->name, f->format);
-  printf("samples    %s to train, %s to test\n", cli_grouped(f->samples[0]), cli_grouped(f->samples[1]));
+  cli_print("data       \t%s: %s\n", f->name, f->format);
+  cli_print("samples    \t%s to train, %s to test\n", cli_grouped(f->samples[0]), cli_grouped(f->samples[1]));
   print_shape(f);
-  printf("size       %s bytes to train, %s to test\n", cli_grouped(f->bytes[0]), cli_grouped(f->bytes[1]));
+  cli_print("size       \t%s bytes to train, %s to test\n", cli_grouped(f->bytes[0]), cli_grouped(f->bytes[1]));
   print_channels("mean", f->mean, f->channels);
   print_channels("std", f->std, f->channels);
   if (f->classes) {
-    printf("classes    %s\n", cli_grouped(f->classes));
+    cli_print("classes    %s\n", cli_grouped(f->classes));
     print_classes(f);
   } else {
-    printf("targets    %d a sample, %.6g to %.6g\n", f->outputs, f->target_low, f->target_high);
+    cli_print("targets    %d a sample, %.6g to %.6g\n", f->outputs, f->target_low, f->target_high);
   }
 }
 
 static void print_bad(const hd_data_facts *f) {
-  printf("\n");
+  cli_print("\n");
   for (int64_t i = 0; i < f->bad_count; i++)
-    printf("bad        %s %lld: %s\n", f->bad[i].part ? "test" : "train", (long long)f->bad[i].sample, f->bad[i].why);
-  printf("checked    %s samples: ", cli_grouped(f->samples[0] + f->samples[1]));
+    cli_print("bad        \t%s %lld: %s\n", f->bad[i].part ? "test" : "train", (long long)f->bad[i].sample,
+              f->bad[i].why);
+  cli_print("checked    \t%s samples: ", cli_grouped(f->samples[0] + f->samples[1]));
   if (f->bad_count)
-    printf("%s cannot be read\n", cli_grouped(f->bad_count));
+    cli_print("%s cannot be read\n", cli_grouped(f->bad_count));
   else
-    printf("all can be read\n");
+    cli_print("all can be read\n");
 }
 
 static void json_counts(const char *key, const int64_t *count, int classes) {
@@ -169,11 +170,11 @@ static int show(const hd_data_look *look, hd_ctx *ctx, const request *r, int jso
   if (r->check)
     print_bad(f);
   if (r->sheet)
-    printf("%ssheet      %s\n", r->check ? "" : "\n", r->sheet);
+    cli_print("%ssheet      %s\n", r->check ? "" : "\n", r->sheet);
   return f->bad_count ? CLI_FOUND : CLI_OK;
 }
 
-/* What is wrong with a set as a whole is something found, too. */
+/* An error of the set as a whole also counts as a finding. */
 static int run(void *self, hd_ctx *ctx, hd_config *config, int count, char **operand) {
   const request *r = self;
   hd_data_look *look;
@@ -198,14 +199,13 @@ int cli_data(int argc, char **argv) {
       {"sheet", "FILE.png", "draw a dozen samples of each class", take_sheet, &r},
       {"check", NULL, "name every sample that cannot be read; exit code 3 if there is one", take_check, &r},
       {0}};
-  const cli_command command = {
-      .name = "data",
-      .usage = "usage: heddle data NAME|PATH [--data-dir DIR] [--sheet FILE.png] [--check] [--json]",
-      .options = options,
-      .extra = extra,
-      .operands = 1,
-      .operand = "data set (a name or a path)",
-      .run = run,
-      .self = &r};
+  const cli_command command = {.name = "data",
+                               .usage = "heddle data NAME|PATH [--data-dir DIR] [--sheet FILE.png] [--check] [--json]",
+                               .options = options,
+                               .extra = extra,
+                               .operands = 1,
+                               .operand = "data set (a name or a path)",
+                               .run = run,
+                               .self = &r};
   return cli_run(&command, argc, argv);
 }

@@ -1,27 +1,27 @@
-/* heddle devices: the CPUs and GPUs of this machine, what they are and who uses them. */
+/* heddle devices: the CPUs and GPUs of this machine, and the processes that use them. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "cli/cli.h"
-#include "cli/look_json.h"
-#include "cli/look_text.h"
+#include "cli/machine_json.h"
+#include "cli/machine_text.h"
 #include "cli/topo.h"
 
 static void print_processor(const hd_look *look) {
   const hd_topology *t = look->machine;
-  printf("%s: %d package%s, %d core%s, %d CPU%s", *t->model ? t->model : "processor", t->packages,
-         t->packages == 1 ? "" : "s", t->cores, t->cores == 1 ? "" : "s", t->cpus, t->cpus == 1 ? "" : "s");
-  printf(", %s kernels\n", look->isa);
+  cli_print("%s: %d package%s, %d core%s, %d CPU%s", *t->model ? t->model : "processor", t->packages,
+            t->packages == 1 ? "" : "s", t->cores, t->cores == 1 ? "" : "s", t->cpus, t->cpus == 1 ? "" : "s");
+  cli_print(", %s kernels\n", look->isa);
   for (int i = 0; i < t->caches; i++)
-    printf("%s%d x %s of %s", i ? ", " : "caches: ", t->cache[i].count, t->cache[i].name,
-           topo_bytes(t->cache[i].bytes));
+    cli_print("%s%d x %s of %s", i ? ", " : "caches: ", t->cache[i].count, t->cache[i].name,
+              topo_bytes(t->cache[i].bytes));
   if (t->caches > 0)
-    printf("\n");
+    cli_print("\n");
 }
 
 static int show(hd_ctx *ctx, int json) {
-  const struct timespec a_moment = {.tv_nsec = 200000000}; /* how busy CPUs are shows between two looks alone */
+  const struct timespec a_moment = {.tv_nsec = 200000000}; /* CPU use is measured between two looks */
   const hd_look *look;
   hd_monitor *monitor;
   hd_status status = hd_monitor_create(&monitor, ctx);
@@ -39,7 +39,7 @@ static int show(hd_ctx *ctx, int json) {
     print_processor(look);
     look_print_use(stdout, look);
     look_print_gpus(stdout, look);
-    printf("CUDA: %s\n", look->cuda_note);
+    cli_print("CUDA: %s\n", look->cuda_note);
     look_print_jobs(stdout, look);
   }
   hd_monitor_destroy(monitor);
@@ -54,7 +54,7 @@ int cli_devices(int argc, char **argv) {
   static const char *const options[] = {"json", NULL};
   static const cli_command command = {
       .name = "devices",
-      .usage = "usage: heddle devices [--json]: the CPUs and GPUs of this machine, and who uses them",
+      .usage = "heddle devices [--json]: the CPUs and GPUs of this machine, and what uses them",
       .options = options,
       .run = run};
   return cli_run(&command, argc, argv);

@@ -1,4 +1,4 @@
-/* heddle doctor: what makes this machine slow for training, what each costs, and the line that mends it. */
+/* heddle doctor: what makes this machine slow for training, each finding's cost and remedy. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,19 +6,20 @@
 #include "cli/cli.h"
 
 static void print_report(const hd_doctor *d) {
-  printf("%d checks for a run of %d thread%s on %d CPU%s:", d->checks, d->threads, d->threads == 1 ? "" : "s", d->cpus,
-         d->cpus == 1 ? "" : "s");
+  cli_print("%d checks for a run of %d thread%s on %d CPU%s:", d->checks, d->threads, d->threads == 1 ? "" : "s",
+            d->cpus, d->cpus == 1 ? "" : "s");
   for (int i = 0; i < d->checks; i++)
-    printf("%s %s", i ? "," : "", d->check[i]);
-  printf("\n");
+    cli_print("%s %s", i ? "," : "", d->check[i]);
+  cli_print("\n");
   if (d->count == 0)
-    printf("\nnothing found\n");
+    cli_print("\nnothing found\n");
   for (int i = 0; i < d->count; i++) {
     const hd_finding *f = &d->finding[i];
-    printf("\n%s", f->id);
+    cli_print("\n%s", f->id);
     if (isfinite(f->factor))
-      printf(" (%.2f times)", f->factor);
-    printf("\n  found:  %s\n  remedy: %s\n", f->measured, f->remedy);
+      cli_print(" (%.2f times)", f->factor);
+    cli_print("\n  found:  \t%s\n", f->measured);
+    cli_print("  remedy: \t%s\n", f->remedy);
   }
 }
 
@@ -58,7 +59,7 @@ int cli_doctor(int argc, char **argv) {
   static const char *const options[] = {"threads", "json", NULL};
   static const cli_command command = {
       .name = "doctor",
-      .usage = "usage: heddle doctor [options]: what makes this machine slow for training, and what mends it",
+      .usage = "heddle doctor [options]: what makes this machine slow for training, and what mends it",
       .options = options,
       .run = run};
   return cli_run(&command, argc, argv);

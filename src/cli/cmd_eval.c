@@ -1,10 +1,10 @@
-/* heddle eval: accuracy and loss of a checkpoint on a test set, per class, and which classes it takes for which. */
+/* heddle eval: accuracy and loss of a checkpoint on a test set, per class, and the confusion matrix. */
 #include <math.h>
 #include <string.h>
 
 #include "cli/cli.h"
 
-enum { MATRIX_COLUMNS = 16, WORST_SHOWN = 16 }; /* more classes: a list of the commonest mistakes instead */
+enum { MATRIX_COLUMNS = 16, WORST_SHOWN = 16 }; /* more classes: a list of the most frequent mistakes instead */
 
 static int digits_of(int64_t n) {
   int digits = 1;
@@ -23,37 +23,38 @@ static int64_t largest_count(const hd_evaluation *e) {
 /* "    7    98.93 %   1,017 of 1,028" */
 static void print_class(const hd_evaluation *e, int c) {
   if (e->class_samples[c] > 0)
-    printf("%5d  %7.2f %%  %*s of %*s", c, 100.0 * (double)e->class_right[c] / (double)e->class_samples[c], 7,
-           cli_grouped(e->class_right[c]), -7, cli_grouped(e->class_samples[c]));
+    cli_print("%5d  %7.2f %%  %*s of %*s", c, 100.0 * (double)e->class_right[c] / (double)e->class_samples[c], 7,
+              cli_grouped(e->class_right[c]), -7, cli_grouped(e->class_samples[c]));
   else
-    printf("%5d        -                       ", c);
+    cli_print("%5d        -                       ", c);
 }
 
-/* A line for each class: its accuracy, and how often its samples were taken for which class. */
+/* A line for each class: its accuracy, and its row of the confusion matrix. */
 static void print_matrix(const hd_evaluation *e) {
   int width = digits_of(largest_count(e)) + 2;
   width = width < 5 ? 5 : width;
-  printf("%*s\nclass   accuracy            right  ", 33 + width + 9, "taken for");
+  cli_print("%*s\n", 33 + width + 9, "taken for");
+  cli_print("class   accuracy            right  ");
   for (int c = 0; c < e->classes; c++)
-    printf("%*d", width, c);
-  printf("\n");
+    cli_print("%*d", width, c);
+  cli_print("\n");
   for (int row = 0; row < e->classes; row++) {
     print_class(e, row);
     for (int c = 0; c < e->classes; c++) {
       int64_t count = e->confusion[row * e->classes + c];
       if (count)
-        printf("%*lld", width, (long long)count);
+        cli_print("%*lld", width, (long long)count);
       else
-        printf("%*s", width, ".");
+        cli_print("%*s", width, ".");
     }
-    printf("\n");
+    cli_print("\n");
   }
 }
 
 /* The most frequent mistakes, most frequent first. */
 static void print_worst(const hd_evaluation *e) {
   int64_t before = INT64_MAX;
-  printf("\nlabel  taken for  times\n");
+  cli_print("\nlabel  taken for  times\n");
   for (int shown = 0; shown < WORST_SHOWN;) {
     int64_t next = 0;
     for (int i = 0; i < e->classes * e->classes; i++)
@@ -63,7 +64,7 @@ static void print_worst(const hd_evaluation *e) {
       return;
     for (int i = 0; i < e->classes * e->classes && shown < WORST_SHOWN; i++)
       if (i / e->classes != i % e->classes && e->confusion[i] == next && ++shown)
-        printf("%5d  %9d  %5lld\n", i / e->classes, i % e->classes, (long long)next);
+        cli_print("%5d  %9d  %5lld\n", i / e->classes, i % e->classes, (long long)next);
     before = next;
   }
 }
@@ -72,23 +73,23 @@ static void print_table(const hd_evaluation *e) {
   int64_t wrong = 0;
   for (int c = 0; c < e->classes; c++)
     wrong += e->class_samples[c] - e->class_right[c];
-  printf("samples   %s", cli_grouped(e->samples));
+  cli_print("samples   %s", cli_grouped(e->samples));
   if (e->skipped > 0)
-    printf(" (%s more could not be read)", cli_grouped(e->skipped));
-  printf("\nloss      %.6f\n", e->loss);
+    cli_print(" (%s more could not be read)", cli_grouped(e->skipped));
+  cli_print("\nloss      %.6f\n", e->loss);
   if (!isnan(e->mean_absolute_error))
-    printf("mean absolute error  %.6f\n", e->mean_absolute_error);
+    cli_print("mean absolute error  %.6f\n", e->mean_absolute_error);
   if (e->classes == 0)
     return;
-  printf("accuracy  %.2f %% (%s wrong)\n\n", 100 * e->accuracy, cli_grouped(wrong));
+  cli_print("accuracy  %.2f %% (%s wrong)\n\n", 100 * e->accuracy, cli_grouped(wrong));
   if (e->classes <= MATRIX_COLUMNS) {
     print_matrix(e);
     return;
   }
-  printf("class   accuracy\n");
+  cli_print("class   accuracy\n");
   for (int c = 0; c < e->classes; c++) {
     print_class(e, c);
-    printf("\n");
+    cli_print("\n");
   }
   print_worst(e);
 }
@@ -137,7 +138,7 @@ int cli_eval(int argc, char **argv) {
   static const char *const options[] = {"data", "data-dir", "on-error", "threads", "device", "json", NULL};
   static const cli_command command = {
       .name = "eval",
-      .usage = "usage: heddle eval CHECKPOINT [--data NAME|PATH] [--data-dir DIR] [--on-error stop|skip] [--threads N] "
+      .usage = "heddle eval CHECKPOINT [--data NAME|PATH] [--data-dir DIR] [--on-error stop|skip] [--threads N] "
                "[--device D] [--json]",
       .options = options,
       .operands = 1,

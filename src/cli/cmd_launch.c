@@ -1,5 +1,4 @@
-/* heddle launch: starts a program as several ranks, and passes on what becomes of them. */
-#include <getopt.h>
+/* heddle launch: starts a program as several ranks, and returns their exit code. */
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +7,7 @@
 
 static volatile sig_atomic_t caught, passed_on;
 
-/* What a terminal sends goes to the ranks, too; what somebody sends to this process alone must be passed on. */
+/* Signals of the terminal reach the ranks too; signals to this process alone must be passed on. */
 static void on_signal(int number, siginfo_t *info, void *context) {
   (void)context;
   caught = number;
@@ -48,57 +47,66 @@ int cli_launch_ranks(hd_ctx *ctx, int ranks, int max_restarts, char *const *argv
   return launch(ctx, ranks, NULL, max_restarts, argv);
 }
 
-static int help(void) {
-  printf("usage: heddle launch -n N [--max-restarts K] -- PROGRAM [ARGUMENTS]: starts N ranks of a program\n"
-         "       heddle launch --hosts LIST -- PROGRAM [ARGUMENTS]: on several hosts, by mpirun\n\n"
-         "  -n, --ranks N      how many processes\n"
-         "  --hosts LIST       hosts with the number of ranks on each, such as node1:2,node2:2\n"
-         "  --max-restarts K   start all of them again, up to K times, when one is lost (0)\n"
-         "  --help             this text\n\n"
-         "Each finds RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT in its environment;\n"
-         "ranks of `heddle train` share every step. The exit code is that of the rank that failed first.\n");
-  return CLI_OK;
-}
+typedef struct request {
+  const char *hosts;
+  int ranks, restarts;
+} request;
 
-/* A number of at least `least`; -1 and a complaint if it is none. */
-static int parse(const char *name, const char *text, long least, long most) {
+/* Reads a whole number within bounds; reports an error and returns an exit code otherwise. */
+static int take_number(int *out, const char *name, const char *text, long least, long most) {
   char *end;
   const long number = strtol(text, &end, 10);
-  if (*text && !*end && number >= least && number <= most)
-    return (int)number;
-  cli_complain("%s expects a number from %ld to %ld, found '%s'", name, least, most, text);
+  if (!*text || *end || number < least || number > most) {
+    cli_complain("%s expects a number from %ld to %ld, found '%s'", name, least, most, text);
+    return CLI_USAGE;
+  }
+  *out = (int)number;
   return -1;
 }
 
+static int take_ranks(void *self, const char *value) {
+  return take_number(&((request *)self)->ranks, "-n", value, 1, 1024);
+}
+
+static int take_restarts(void *self, const char *value) {
+  return take_number(&((request *)self)->restarts, "--max-restarts", value, 0, 1000000);
+}
+
+static int take_hosts(void *self, const char *value) {
+  ((request *)self)->hosts = value;
+  return -1;
+}
+
+static int run(void *self, hd_ctx *ctx, hd_config *config, int count, char **operand) {
+  const request *r = self;
+  if (count > 0 && (r->ranks > 0 || r->hosts))
+    return launch(ctx, r->ranks, r->hosts, r->restarts, operand);
+  cli_complain("launch expects -n N or --hosts LIST and a program, found no %s; see heddle launch --help",
+               count > 0 ? "-n" : "program");
+  return CLI_USAGE;
+}
+
 int cli_launch(int argc, char **argv) {
-  static const struct option options[] = {{"ranks", required_argument, NULL, 'n'},
-                                          {"hosts", required_argument, NULL, 'o'},
-                                          {"max-restarts", required_argument, NULL, 'r'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {0}};
-  int ranks = 0, restarts = 0, option;
-  const char *hosts = NULL;
-  while ((option = getopt_long(argc, argv, "+n:h", options, NULL)) != -1) {
-    if (option == 'n')
-      ranks = parse("-n", optarg, 1, 1024);
-    else if (option == 'o')
-      hosts = optarg;
-    else if (option == 'r')
-      restarts = parse("--max-restarts", optarg, 0, 1000000);
-    else
-      return option == 'h' ? help() : CLI_USAGE;
-    if (ranks < 0 || restarts < 0)
-      return CLI_USAGE;
-  }
-  if ((ranks == 0 && !hosts) || optind == argc) {
-    cli_complain("launch expects -n N or --hosts LIST and a program, found no %s; see heddle launch --help",
-                 optind < argc ? "-n" : "program");
-    return CLI_USAGE;
-  }
-  hd_ctx *ctx;
-  if (hd_ctx_create(&ctx) != HD_OK)
-    return cli_fail(HD_E_NOMEM, NULL);
-  int code = launch(ctx, ranks, hosts, restarts, argv + optind);
-  hd_ctx_destroy(ctx);
-  return code;
+  static const char *const options[] = {NULL};
+  request r = {0};
+  const cli_extra extra[] = {
+      {"ranks", "N", "how many processes", take_ranks, &r},
+      {"hosts", "LIST", "hosts with the number of ranks on each, such as node1:2,node2:2; by mpirun", take_hosts, &r},
+      {"max-restarts", "K", "start all of them again, up to K times, when one is lost (0)", take_restarts, &r},
+      {0}};
+  const cli_command command = {
+      .name = "launch",
+      .usage = "heddle launch -n N|--hosts LIST [--max-restarts K] -- PROGRAM [ARGUMENTS]: starts a program as several "
+               "ranks",
+      .notes = "Each finds RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT in its "
+               "environment; ranks of heddle train share every step. The exit code is that of the rank that failed "
+               "first.",
+      .options = options,
+      .extra = extra,
+      .letters = "n",
+      .operands = CLI_ANY,
+      .ends_at_operand = 1,
+      .run = run,
+      .self = &r};
+  return cli_run(&command, argc, argv);
 }

@@ -1,7 +1,6 @@
 /* heddle predict: the class of pictures and of items of a data set, with probabilities; or a model's numbers.
  *
- * One that cannot be read is complained of, the others are predicted all the same, and the exit code says that
- * something failed. */
+ * An unreadable one is reported, the others are predicted, and the exit code is that of a failure. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -52,37 +51,37 @@ static int next_best(const double *probability, int classes, int above) {
 /* "   7   99.82 %   then 1 (0.11 %), 9 (0.04 %)" */
 static void print_classes(const predict *p) {
   int c = hd_predict_class(p->value, p->count);
-  printf("  %3d  %6.2f %%", c, 100 * p->value[c]);
+  cli_print("  %3d  %6.2f %%", c, 100 * p->value[c]);
   for (int i = 0; i < RUNNERS_UP && (c = next_best(p->value, p->count, c)) >= 0; i++)
-    printf("%s %d (%.2f %%)", i ? "," : "   then", c, 100 * p->value[c]);
+    cli_print("%s %d (%.2f %%)", i ? "," : "   then", c, 100 * p->value[c]);
 }
 
 /* "seven.png", then the classes, "   99.82 %    0.04 %" or "      6.98413       0.25" */
 static void print_line(const predict *p, const char *name, int label) {
-  printf("%-*s", p->width, name);
+  cli_print("%-*s", p->width, name);
   if (p->gives == HD_PREDICTS_CLASSES)
     print_classes(p);
   for (int i = 0; i < p->count && p->gives != HD_PREDICTS_CLASSES; i++)
     if (p->gives == HD_PREDICTS_CHANCES)
-      printf("  %6.2f %%", 100 * p->value[i]);
+      cli_print("  %6.2f %%", 100 * p->value[i]);
     else
-      printf("  %11.6g", p->value[i]);
+      cli_print("  %11.6g", p->value[i]);
   if (label >= 0)
-    printf("   label %d", label);
-  printf("\n");
+    cli_print("   label %d", label);
+  cli_print("\n");
 }
 
 /* All classes with a bar each, for a single picture. */
 static void print_bars(const predict *p) {
   static const char bar[] = "########################################";
-  printf("\n");
+  cli_print("\n");
   for (int c = 0; c < p->count; c++) {
     int length = isfinite(p->value[c]) ? (int)(p->value[c] * BAR + 0.5) : 0;
-    printf("  %3d  %6.2f %%%s%.*s\n", c, 100 * p->value[c], length ? "  " : "", length, bar);
+    cli_print("  %3d  %6.2f %%%s%.*s\n", c, 100 * p->value[c], length ? "  " : "", length, bar);
   }
 }
 
-/* index -1: a file. label -1: none is known. */
+/* index -1: a file. label -1: unknown. */
 static void print_json(const predict *p, const char *name, long long index, int label) {
   printf("%s{\"file\": ", p->shown ? ", " : "");
   cli_json_text(stdout, name);
@@ -180,8 +179,8 @@ int cli_predict(int argc, char **argv) {
   const cli_extra extra[] = {{"index", "N", "an item of the data's test set; may be given again", take_index, &p}, {0}};
   const cli_command command = {
       .name = "predict",
-      .usage = "usage: heddle predict CHECKPOINT [FILE...] [--index N...] [--data NAME|PATH] [--data-dir DIR]\n"
-               "                      [--threads N] [--device D] [--json]",
+      .usage = "heddle predict CHECKPOINT [FILE...] [--index N...] [--data NAME|PATH] [--data-dir DIR] "
+               "[--threads N] [--device D] [--json]",
       .options = options,
       .extra = extra,
       .operands = CLI_ANY,

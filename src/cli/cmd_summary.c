@@ -1,4 +1,4 @@
-/* heddle summary: a network's layers, what they cost, and the memory that a run would take. */
+/* heddle summary: a network's layers, their costs, and the memory of a run. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,61 +36,85 @@ static void shape_text(char *text, const hd_summary_layer *layer) {
     at += snprintf(text + at, (size_t)(CELL_BYTES - at), "%s%d", i ? "x" : "", layer->shape[i]);
 }
 
-static void put_number(row *r, int column, int64_t value) {
-  snprintf(r->cell[column], CELL_BYTES, "%s", value ? cli_grouped(value) : "-");
+/* "10,171,296"; "10.2M" where the screen is too narrow for that. */
+static void put_number(row *r, int column, int64_t value, int brief) {
+  static const char unit[] = "kMGTPE";
+  double scaled = (double)value;
+  int u = -1;
+  for (; scaled >= 999.5; u++)
+    scaled /= 1000;
+  if (value == 0)
+    snprintf(r->cell[column], CELL_BYTES, "-");
+  else if (brief && u >= 0)
+    snprintf(r->cell[column], CELL_BYTES, "%.*f%c", scaled < 9.995 ? 2 : scaled < 99.95, scaled, unit[u]);
+  else
+    snprintf(r->cell[column], CELL_BYTES, "%s", cli_grouped(value));
 }
 
-static void put_costs(row *r, int64_t params, int64_t macs, int64_t forward, int64_t backward) {
-  put_number(r, 3, params);
-  put_number(r, 4, macs);
-  put_number(r, 5, forward);
-  put_number(r, 6, backward);
+static void put_costs(row *r, int64_t params, int64_t macs, int64_t forward, int64_t backward, int brief) {
+  put_number(r, 3, params, brief);
+  put_number(r, 4, macs, brief);
+  put_number(r, 5, forward, brief);
+  put_number(r, 6, backward, brief);
 }
 
 /* Column heads, the layers, the total: layer_count + 2 rows. */
-static void fill_rows(row *rows, const hd_summary *s) {
-  static const char *const head[COLUMNS] = {"layer", "operation",     "output",        "parameters",
-                                            "MACs",  "FLOPs forward", "FLOPs backward"};
+static void fill_rows(row *rows, const hd_summary *s, int brief) {
+  static const char *const head[COLUMNS] = {"layer", "operation", "output",   "parameters",
+                                            "MACs",  "FLOPs fwd", "FLOPs bwd"};
   for (int c = 0; c < COLUMNS; c++)
-    snprintf(rows[0].cell[c], CELL_BYTES, "%s", head[c]);
+    snprintf(rows[0].cell[c], CELL_BYTES, "%s", brief && c == 3 ? "params" : head[c]);
   for (int i = 0; i < s->layer_count; i++) {
     const hd_summary_layer *l = &s->layers[i];
     row *r = &rows[i + 1];
     snprintf(r->cell[0], CELL_BYTES, "%s", l->name);
     snprintf(r->cell[1], CELL_BYTES, "%s", l->op);
     shape_text(r->cell[2], l);
-    put_costs(r, l->params, l->macs, l->flops_fwd, l->flops_bwd);
+    put_costs(r, l->params, l->macs, l->flops_fwd, l->flops_bwd, brief);
   }
   row *total = &rows[s->layer_count + 1];
   snprintf(total->cell[0], CELL_BYTES, "total");
-  put_costs(total, s->params, s->macs, s->flops_fwd, s->flops_bwd);
+  put_costs(total, s->params, s->macs, s->flops_fwd, s->flops_bwd, brief);
 }
 
 static void print_row(const row *r, const int width[COLUMNS]) {
   for (int c = 0; c < COLUMNS; c++)
-    printf("%s%*s", c ? "  " : "", is_number[c] ? width[c] : -width[c], r->cell[c]);
-  printf("\n");
+    cli_print("%s%*s", c ? "  " : "", is_number[c] ? width[c] : -width[c], r->cell[c]);
+  cli_print("\n");
 }
 
-static void print_rule(const int width[COLUMNS]) {
+static void print_rule(int columns) {
+  while (columns-- > 0)
+    cli_print("-");
+  cli_print("\n");
+}
+
+/* Widths of the columns, and of the table. */
+static int find_widths(int width[COLUMNS], const row *rows, int layers) {
   int all = 2 * (COLUMNS - 1);
-  for (int c = 0; c < COLUMNS; c++)
+  for (int c = 0; c < COLUMNS; c++) {
+    width[c] = 0;
+    for (int i = 0; i < layers + 2; i++)
+      width[c] = (int)strlen(rows[i].cell[c]) > width[c] ? (int)strlen(rows[i].cell[c]) : width[c];
     all += width[c];
-  while (all-- > 0)
-    putchar('-');
-  putchar('\n');
+  }
+  return all;
 }
 
-static void print_table(const row *rows, int layers) {
-  int width[COLUMNS] = {0};
-  for (int i = 0; i < layers + 2; i++)
-    for (int c = 0; c < COLUMNS; c++)
-      width[c] = (int)strlen(rows[i].cell[c]) > width[c] ? (int)strlen(rows[i].cell[c]) : width[c];
+static void print_table(row *rows, const hd_summary *s) {
+  const int layers = s->layer_count, columns = cli_columns();
+  int width[COLUMNS];
+  fill_rows(rows, s, 0);
+  int all = find_widths(width, rows, layers);
+  if (columns > 0 && all > columns) {
+    fill_rows(rows, s, 1);
+    all = find_widths(width, rows, layers);
+  }
   print_row(&rows[0], width);
-  print_rule(width);
+  print_rule(all);
   for (int i = 1; i <= layers; i++)
     print_row(&rows[i], width);
-  print_rule(width);
+  print_rule(all);
   print_row(&rows[layers + 1], width);
 }
 
@@ -108,23 +132,22 @@ static void print_memory(const hd_summary *s) {
                {"evaluation", m->evaluation_bytes},
                {"copies for checkpoints", m->checkpoint_bytes},
                {"bookkeeping and whole pages", m->other_bytes}};
-  printf("\nmemory to train with batch %lld in %lld shards, %s, %d thread%s, %s kernels:\n", (long long)s->batch,
-         (long long)s->shards, s->optimizer, s->threads, s->threads == 1 ? "" : "s", s->isa);
+  cli_print("\nmemory to train with batch %lld in %lld shards, %s, %d thread%s, %s kernels:\n", (long long)s->batch,
+            (long long)s->shards, s->optimizer, s->threads, s->threads == 1 ? "" : "s", s->isa);
   for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
     if (lines[i].bytes > 0)
-      printf("  %-46s %10.2f MB\n", lines[i].what, 1e-6 * (double)lines[i].bytes);
-  printf("  %-46s %10.2f MB\n", "in all, beside the program and the data", 1e-6 * (double)m->total_bytes);
+      cli_print("  %-46s %10.2f MB\n", lines[i].what, 1e-6 * (double)lines[i].bytes);
+  cli_print("  %-46s %10.2f MB\n", "in all, beside the program and the data", 1e-6 * (double)m->total_bytes);
 }
 
 static int print_all(const hd_summary *s) {
   row *rows = calloc((size_t)s->layer_count + 2, sizeof *rows);
   if (!rows)
     return cli_fail(HD_E_NOMEM, NULL);
-  printf("%s, input %dx%dx%d; multiply-adds (MACs) and FLOPs of one sample\n\n", s->model, s->input[0], s->input[1],
-         s->input[2]);
-  fill_rows(rows, s);
-  print_table(rows, s->layer_count);
-  printf("\nparameters: %s, trainable: %s\n", cli_grouped(s->params), cli_grouped(s->trainable));
+  cli_print("%s, input %dx%dx%d; multiply-adds (MACs) and FLOPs of one sample\n\n", s->model, s->input[0], s->input[1],
+            s->input[2]);
+  print_table(rows, s);
+  cli_print("\nparameters: %s, trainable: %s\n", cli_grouped(s->params), cli_grouped(s->trainable));
   print_memory(s);
   free(rows);
   return CLI_OK;
@@ -171,13 +194,12 @@ int cli_summary(int argc, char **argv) {
   request r = {0};
   const cli_extra extra[] = {
       {"input", "CxHxW", "samples of this shape instead of the model's, for example 1x28x28", take_input, &r}, {0}};
-  const cli_command command = {
-      .name = "summary",
-      .usage = "usage: heddle summary [options]: layers, parameters, costs, and the memory of a run",
-      .options = options,
-      .extra = extra,
-      .remedy = "use --model NAME or --model FILE.yaml",
-      .run = run,
-      .self = &r};
+  const cli_command command = {.name = "summary",
+                               .usage = "heddle summary [options]: layers, parameters, costs, and the memory of a run",
+                               .options = options,
+                               .extra = extra,
+                               .remedy = "use --model NAME or --model FILE.yaml",
+                               .run = run,
+                               .self = &r};
   return cli_run(&command, argc, argv);
 }

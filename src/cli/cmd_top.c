@@ -1,7 +1,7 @@
-/* heddle top: what the machine and its jobs do, each second: a screen on a terminal, else plain lines or JSON.
+/* heddle top: the state of the machine and its jobs, each second: a screen on a terminal, else plain lines or JSON.
  *
  * A job is chosen by its process and that process's start, never by its place in the list. When it ends nothing is
- * chosen until the user chooses again, so a key that comes a moment too late ends no other job. */
+ * chosen until the user chooses again, so a late key ends no other job. */
 #include <math.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -10,22 +10,22 @@
 #include <time.h>
 
 #include "cli/cli.h"
-#include "cli/look_json.h"
-#include "cli/look_text.h"
+#include "cli/machine_json.h"
+#include "cli/machine_text.h"
 #include "cli/terminal.h"
 #include "cli/top_screen.h"
 
 enum { MOST_TOLD = 64, MESSAGE_BYTES = 512 };
 
-/* The first look comes soon; --once, too, unless an interval is asked for. */
+/* The first look follows after a short interval, and so does --once, unless --interval is given. */
 static const double SOON_S = 0.25, INTERVAL_S = 1, LONGEST_S = 3600;
 
 typedef struct request {
-  double interval_s; /* 0: not said */
+  double interval_s; /* 0: not given */
   int once, json;
 } request;
 
-/* A process for ever. */
+/* A process, identified by pid and start. */
 typedef struct identity {
   int32_t pid; /* 0: none */
   uint64_t start;
@@ -36,9 +36,9 @@ typedef struct top {
   hd_monitor *monitor;
   const hd_look *look;
   request asked;
-  identity chosen, doomed; /* doomed: of whom the user is asked whether to kill it */
+  identity chosen, doomed; /* doomed: the job whose kill awaits confirmation */
   identity told[MOST_TOLD];
-  int told_count; /* of those that were told to end */
+  int told_count; /* of jobs that got SIGTERM */
   int help, colour;
   char message[MESSAGE_BYTES];
 } top;
@@ -49,7 +49,7 @@ static double now_s(void) {
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-__attribute__((format(printf, 2, 3))) static void say(top *t, const char *fmt, ...) {
+__attribute__((format(printf, 2, 3))) static void set_message(top *t, const char *fmt, ...) {
   va_list args;
   va_start(args, fmt);
   vsnprintf(t->message, sizeof t->message, fmt, args);
@@ -62,7 +62,7 @@ static identity of(const hd_job *job) { return (identity){job->pid, job->start};
 
 static int same(identity a, identity b) { return a.pid == b.pid && a.start == b.start; }
 
-/* Its place in the list, -1: it is not there. */
+/* Its index in the list, -1: not found. */
 static int find(const top *t, identity job) {
   for (int i = 0; i < t->look->jobs && job.pid; i++)
     if (same(of(&t->look->job[i]), job))
@@ -70,10 +70,10 @@ static int find(const top *t, identity job) {
   return -1;
 }
 
-/* After a look: what was chosen may be gone, and where nothing was there to choose the first job is. */
+/* Updates the choice after a look: a job that ended is no longer chosen; the first job is, if there were none before. */
 static void follow(top *t, int jobs_before) {
   if (t->chosen.pid && find(t, t->chosen) < 0) {
-    say(t, "job %d has ended", t->chosen.pid);
+    set_message(t, "job %d has ended", t->chosen.pid);
     t->chosen = (identity){0};
   }
   if (!t->chosen.pid && jobs_before == 0 && t->look->jobs > 0)
@@ -94,18 +94,18 @@ static void choose(top *t, int by) {
 static void end_job(top *t, identity job, int number) {
   const int at = find(t, job);
   if (at < 0)
-    say(t, "job %d has ended", job.pid);
+    set_message(t, "job %d has ended", job.pid);
   else if (hd_job_signal(t->ctx, &t->look->job[at], number) != HD_OK)
-    say(t, "%s", hd_ctx_message(t->ctx));
+    set_message(t, "%s", hd_ctx_message(t->ctx));
   else
-    say(t, number == SIGTERM ? "told job %d to end: it finishes its step and saves" : "killed job %d", job.pid);
+    set_message(t, number == SIGTERM ? "told job %d to end: it finishes its step and saves" : "killed job %d", job.pid);
 }
 
 /* A second SIGTERM would end it before it has saved. */
-static void tell_to_end(top *t) {
+static void end_chosen(top *t) {
   for (int i = 0; i < t->told_count && i < MOST_TOLD; i++)
     if (same(t->told[i], t->chosen)) {
-      say(t, "job %d was told already: it finishes its step and saves; K kills it", t->chosen.pid);
+      set_message(t, "job %d was told already: it finishes its step and saves; K kills it", t->chosen.pid);
       return;
     }
   t->told[t->told_count++ % MOST_TOLD] = t->chosen;
@@ -124,11 +124,11 @@ static int take_key(top *t, int key) {
     return 1;
   }
   if (t->help && key != 'q') {
-    t->help = 0; /* the jobs are hidden: nothing can be meant for one */
+    t->help = 0; /* the jobs are hidden: keys do not apply to them */
     return 1;
   }
   if ((key == 't' || key == 'K') && !t->chosen.pid) {
-    say(t, t->look->jobs ? "choose a job first, with the keys up and down" : "no heddle job runs");
+    set_message(t, t->look->jobs ? "choose a job first, with the keys up and down" : "no heddle job runs");
     return 1;
   }
   switch (key) {
@@ -136,10 +136,10 @@ static int take_key(top *t, int key) {
   case TERMINAL_DOWN: choose(t, 1); break;
   case '?':
   case 'h': t->help = 1; break;
-  case 't': tell_to_end(t); break;
+  case 't': end_chosen(t); break;
   case 'K':
     t->doomed = t->chosen;
-    say(t, "kill job %d at once? What it has not saved is lost. y: yes, any other key: no", t->doomed.pid);
+    set_message(t, "kill job %d at once? What it has not saved is lost. y: yes, any other key: no", t->doomed.pid);
     break;
   case 'q': return 0;
   default: break;
@@ -173,7 +173,7 @@ static hd_status look_again(top *t) {
   return status;
 }
 
-/* Until the user quits or a signal comes; each event that changes something is shown at once. */
+/* Runs until the user quits or a signal arrives; each event redraws the screen at once. */
 static hd_status watch(top *t) {
   double next = now_s() + fmin(t->asked.interval_s, SOON_S);
   hd_status status = HD_OK;
@@ -220,7 +220,7 @@ static void sleep_s(double seconds) {
     ;
 }
 
-/* Until a signal ends it, or nobody reads any more. */
+/* Runs until a signal ends it or standard output is closed. */
 static int show_lines(top *t) {
   double wait_s = fmin(t->asked.interval_s, SOON_S);
   do {
@@ -273,12 +273,12 @@ int cli_top(int argc, char **argv) {
   const cli_extra extra[] = {{"once", NULL, "one look, then the end", take_once, &asked},
                              {"interval", "S", "seconds between two looks (1)", take_interval, &asked},
                              {0}};
-  const cli_command command = {
-      .name = "top",
-      .usage = "usage: heddle top [--once] [--interval S] [--json]: what runs on this machine just now",
-      .options = options,
-      .extra = extra,
-      .run = run,
-      .self = &asked};
+  const cli_command command = {.name = "top",
+                               .usage =
+                                   "heddle top [--once] [--interval S] [--json]: what runs on this machine just now",
+                               .options = options,
+                               .extra = extra,
+                               .run = run,
+                               .self = &asked};
   return cli_run(&command, argc, argv);
 }

@@ -1,15 +1,20 @@
 /* heddle train: the run's start line, its progress, its end. */
 #include <math.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "cli/cli.h"
 
-static hd_session *running; /* for the signal handler */
-static volatile sig_atomic_t caught;
-static double caught_s, apart_s; /* when, and how long after it another signal is a second one */
+/* State of the signal handler, which may run on any thread of the OpenMP runtime. */
+static _Atomic(hd_session *) running;
+static atomic_int handlers; /* handlers that may be using the session */
+static atomic_int caught;
+static _Atomic double caught_s; /* time of the signal */
+static double apart_s;          /* after this time a signal counts as a second one; set before the handler */
 
 static double now_s(void) {
   struct timespec t;
@@ -23,15 +28,25 @@ static void on_signal(int number) {
     raise(number);
     return;
   }
-  caught_s = caught ? caught_s : now_s();
+  if (!caught)
+    caught_s = now_s();
   caught = number;
-  if (running)
-    hd_session_stop(running);
+  atomic_fetch_add(&handlers, 1);
+  hd_session *session = atomic_load(&running);
+  if (session)
+    hd_session_stop(session);
+  atomic_fetch_sub(&handlers, 1);
 }
 
-/* A second signal ends the process at once. What is sent to a whole group reaches a rank twice, from the sender and
- * from its parent: that is one signal. A terminal that hangs up is a reason to stop too, unless nohup or the like said
- * it is none. */
+/* Waits until no handler uses the session; handlers may be running on other threads. */
+static void forget_session(void) {
+  atomic_store(&running, NULL);
+  while (atomic_load(&handlers) > 0)
+    sched_yield();
+}
+
+/* A second signal ends the process at once. A signal to a process group reaches a rank twice, from the sender and
+ * from its parent, and counts once. SIGHUP stops the run too, unless it is ignored, as under nohup. */
 static void catch_signals(int is_rank) {
   struct sigaction action = {.sa_handler = on_signal}, before;
   apart_s = is_rank ? 0.5 : 0;
@@ -43,7 +58,7 @@ static void catch_signals(int is_rank) {
 
 typedef struct progress {
   hd_session *session;
-  int terminal, quiet; /* quiet: of a rank behind the first */
+  int terminal, quiet; /* quiet: not rank 0 */
   double shown_s;      /* when the progress line was last drawn */
 } progress;
 
@@ -51,7 +66,7 @@ static void clear_line(const progress *p) {
   if (!p->terminal)
     return;
   fputs("\r\033[K", stdout);
-  fflush(stdout); /* before an error's line comes the other way */
+  fflush(stdout); /* before an error's line on standard error */
 }
 
 static void draw_progress(progress *p, const hd_event *event) {
@@ -72,15 +87,15 @@ static void draw_progress(progress *p, const hd_event *event) {
 
 /* Without classes there is no accuracy. */
 static void print_score(const char *split, double loss, double accuracy) {
-  printf("%s loss %.4f", split, loss);
+  cli_print("%s loss %.4f", split, loss);
   if (!isnan(accuracy))
-    printf(", %s accuracy %.2f %%", split, 100 * accuracy);
+    cli_print(", %s accuracy %.2f %%", split, 100 * accuracy);
 }
 
 static void print_evaluation(const hd_event *event) {
   if (!isnan(event->val_loss)) {
     print_score("validation", event->val_loss, event->val_accuracy);
-    printf(", ");
+    cli_print(", ");
   }
   print_score("test", event->test_loss, event->test_accuracy);
 }
@@ -96,26 +111,26 @@ static void on_event(void *user, const hd_event *event) {
     return;
   case HD_EVENT_LOG:
     if (!p->terminal) {
-      printf("epoch %lld, step %lld: loss %.4f, lr %.3g, %s samples/s\n", (long long)event->epoch + 1,
-             (long long)event->step, event->loss, event->lr, cli_grouped((long long)event->samples_per_s));
+      cli_print("epoch %lld, step %lld: loss %.4f, lr %.3g, %s samples/s\n", (long long)event->epoch + 1,
+                (long long)event->step, event->loss, event->lr, cli_grouped((long long)event->samples_per_s));
       fflush(stdout);
     }
     return;
   case HD_EVENT_EPOCH:
     clear_line(p);
-    printf("epoch %lld: loss %.4f, ", (long long)event->epoch + 1, event->loss);
+    cli_print("epoch %lld: loss %.4f, ", (long long)event->epoch + 1, event->loss);
     print_evaluation(event);
-    printf(", %s samples/s\n", cli_grouped((long long)event->samples_per_s));
+    cli_print(", %s samples/s\n", cli_grouped((long long)event->samples_per_s));
     break;
   case HD_EVENT_EVAL:
     clear_line(p);
-    printf("step %lld: ", (long long)event->step);
+    cli_print("step %lld: ", (long long)event->step);
     print_evaluation(event);
-    printf("\n");
+    cli_print("\n");
     break;
   case HD_EVENT_NOTE:
     clear_line(p);
-    printf("%s\n", event->text);
+    cli_print("%s\n", event->text);
     break;
   case HD_EVENT_SAVED: return;
   }
@@ -133,21 +148,22 @@ static void print_start(const hd_report *r) {
   if (r->trainable < r->parameters)
     snprintf(frozen, sizeof frozen, ", %s trainable", cli_grouped(r->trainable));
   for (int i = 0; r->ranks > 1 && i < r->ranks; i++)
-    printf("rank %d pid %d cpus %s%s%s\n", i, (int)r->rank[i].pid, r->rank[i].cpus, r->hosts > 1 ? " on " : "",
-           r->hosts > 1 ? r->rank[i].host : "");
-  printf("heddle %s: %s (%s parameters%s) on %s, batch %lld in %lld shards, %s, %s%d thread%s on %d CPU%s, %s, %s "
-         "arithmetic%s%s\n",
-         hd_version(), r->model, cli_grouped(r->parameters), frozen, r->data, (long long)r->batch, (long long)r->shards,
-         r->optimizer, ranks, r->threads, r->threads == 1 ? "" : "s", r->cpus, r->cpus == 1 ? "" : "s", r->isa,
-         r->arithmetic, is_by_nccl(r) ? ", gradients added by " : "", is_by_nccl(r) ? r->gpu_sums : "");
+    cli_print("rank %d pid %d cpus %s%s%s\n", i, (int)r->rank[i].pid, r->rank[i].cpus, r->hosts > 1 ? " on " : "",
+              r->hosts > 1 ? r->rank[i].host : "");
+  cli_print("heddle %s: \t%s (%s parameters%s) on %s, batch %lld in %lld shards, %s, %s%d thread%s on %d CPU%s, %s, %s "
+            "arithmetic%s%s\n",
+            hd_version(), r->model, cli_grouped(r->parameters), frozen, r->data, (long long)r->batch,
+            (long long)r->shards, r->optimizer, ranks, r->threads, r->threads == 1 ? "" : "s", r->cpus,
+            r->cpus == 1 ? "" : "s", r->isa, r->arithmetic, is_by_nccl(r) ? ", gradients added by " : "",
+            is_by_nccl(r) ? r->gpu_sums : "");
   if (*r->device_note)
-    printf("%s\n", r->device_note);
+    cli_print("%s\n", r->device_note);
   if (r->resumed_step > 0)
-    printf("resumed at step %s\n", cli_grouped(r->resumed_step));
+    cli_print("resumed at step %s\n", cli_grouped(r->resumed_step));
   fflush(stdout);
 }
 
-/* More threads than CPUs are allowed, fewer than asked for happen; neither goes unsaid. */
+/* Warns of more threads than CPUs, and of fewer threads than requested. */
 static void warn_of_threads(const hd_report *r, const char *asked) {
   if (atoi(asked) > r->threads)
     cli_complain("warning: expected %s threads, the OpenMP runtime delivered %d; raise OMP_THREAD_LIMIT", asked,
@@ -156,96 +172,108 @@ static void warn_of_threads(const hd_report *r, const char *asked) {
   for (int i = 0; i < r->ranks; i++)
     ranks += !strcmp(r->rank[i].host, r->rank[0].host);
   const int threads = r->threads * ranks;
-  if (threads > r->cpus)
-    cli_complain("warning: %d threads share %d CPU%s, which is slower; use --threads %d or fewer", threads, r->cpus,
-                 r->cpus == 1 ? "" : "s", r->cpus / ranks > 0 ? r->cpus / ranks : 1);
+  if (threads <= r->cpus)
+    return;
+  char remedy[64];
+  if (ranks <= r->cpus)
+    snprintf(remedy, sizeof remedy, "--threads %d or fewer", r->cpus / ranks);
+  else if (r->hosts > 1)
+    snprintf(remedy, sizeof remedy, "at most %d rank%s on each host", r->cpus, r->cpus == 1 ? "" : "s");
+  else
+    snprintf(remedy, sizeof remedy, r->cpus == 1 ? "--procs 1" : "--procs %d or fewer", r->cpus);
+  cli_complain("warning: %d threads share %d CPU%s, which is slower; use %s", threads, r->cpus, r->cpus == 1 ? "" : "s",
+               remedy);
 }
 
-/* The largest shares, and what waiting takes. */
+/* The largest shares, and the share of waiting. */
 static void print_profile(const hd_profile *p, int ranks) {
   enum { SHOWN = 6 };
   double rest = 1 - p->waiting;
-  printf("profile         %s: ", p->path);
+  cli_print("profile         \t%s: ", p->path);
   for (int i = 0; i < p->items && i < SHOWN; i++) {
-    printf("%s %.0f %%, ", p->item[i].name, 100 * p->item[i].share);
+    cli_print("%s %.0f %%, ", p->item[i].name, 100 * p->item[i].share);
     rest -= p->item[i].share;
   }
-  printf("others %.0f %%", 100 * (rest > 0 ? rest : 0));
+  cli_print("others %.0f %%", 100 * (rest > 0 ? rest : 0));
   if (p->waiting > 0)
-    printf(", waiting %.1f %%", 100 * p->waiting);
+    cli_print(", waiting %.1f %%", 100 * p->waiting);
   if (p->waiter >= 0 && ranks > 1)
-    printf(" (lane %d of rank %d for lane %d of rank %d: %.1f %%)", p->waiter, p->waiter_rank, p->awaited,
-           p->awaited_rank, 100 * p->longest);
+    cli_print(" (thread %d of rank %d for thread %d of rank %d: %.1f %%)", p->waiter, p->waiter_rank, p->awaited,
+              p->awaited_rank, 100 * p->longest);
   else if (p->waiter >= 0)
-    printf(" (lane %d for lane %d: %.1f %%)", p->waiter, p->awaited, 100 * p->longest);
-  printf("; %s of %s steps\n", cli_grouped(p->kept), cli_grouped(p->steps));
+    cli_print(" (thread %d for thread %d: %.1f %%)", p->waiter, p->awaited, 100 * p->longest);
+  cli_print("; %s of %s steps\n", cli_grouped(p->kept), cli_grouped(p->steps));
 }
 
-/* Where the time of each rank's lanes went. */
+/* Where the time of each rank's threads went. */
 static void print_ranks(const hd_report *r) {
-  printf("rank     data s  compute s  waiting s  most of it for\n");
+  cli_print("rank     data s  compute s  waiting s  most of it for\n");
   for (int i = 0; i < r->ranks; i++) {
     const hd_rank_time *t = &r->rank_time[i];
-    printf("%4d  %9.3f  %9.3f  %9.3f  ", i, t->data_s, t->compute_s, t->waiting_s);
+    cli_print("%4d  %9.3f  %9.3f  %9.3f  ", i, t->data_s, t->compute_s, t->waiting_s);
     if (t->waited_for < 0)
-      printf("nobody\n");
+      cli_print("none\n");
     else if (t->waited_for == i)
-      printf("its own lanes, %.3f s\n", t->waited_for_s);
+      cli_print("itself, %.3f s\n", t->waited_for_s);
     else
-      printf("rank %d, %.3f s\n", t->waited_for, t->waited_for_s);
+      cli_print("rank %d, %.3f s\n", t->waited_for, t->waited_for_s);
   }
 }
 
 static void print_gpu_memory(const hd_gpu_memory *m) {
   const double mib = 1 << 20;
-  printf("%.1f MiB allocated, %.1f reserved, %.1f at its peak, of %.1f:", (double)m->allocated_bytes / mib,
-         (double)m->reserved_bytes / mib, (double)m->peak_bytes / mib, (double)m->total_bytes / mib);
+  cli_print("%.1f MiB allocated, %.1f reserved, %.1f at its peak, of %.1f:", (double)m->allocated_bytes / mib,
+            (double)m->reserved_bytes / mib, (double)m->peak_bytes / mib, (double)m->total_bytes / mib);
   const char *comma = "";
   for (int i = 0; i < HD_GPU_PARTS; i++)
     if (m->part[i].peak_bytes > 0) {
-      printf("%s %s %.1f", comma, m->part[i].name, (double)m->part[i].peak_bytes / mib);
+      cli_print("%s %s %.1f", comma, m->part[i].name, (double)m->part[i].peak_bytes / mib);
       comma = ",";
     }
-  printf("; %.1f of the host pinned\n", (double)m->host_bytes / mib);
+  cli_print("; %.1f of the host pinned\n", (double)m->host_bytes / mib);
 }
 
 static void print_gpus(const hd_report *r) {
   for (int i = 0; i < r->gpus; i++) {
-    printf("GPU memory      ");
+    cli_print("GPU memory      \t");
     if (r->ranks > 1)
-      printf("rank %d, ", (int)r->gpu_memory[i].rank);
+      cli_print("rank %d, ", (int)r->gpu_memory[i].rank);
     if (r->gpus > 1)
-      printf("GPU %d: ", (int)r->gpu_memory[i].index);
+      cli_print("GPU %d: ", (int)r->gpu_memory[i].index);
     print_gpu_memory(&r->gpu_memory[i]);
   }
 }
 
 static void print_end(const hd_report *r) {
   if (!isnan(r->val_accuracy))
-    printf("validation      %.2f %% of %s\n", 100 * r->val_accuracy, cli_grouped(r->val_samples));
+    cli_print("validation      %.2f %% of %s\n", 100 * r->val_accuracy, cli_grouped(r->val_samples));
   else if (!isnan(r->val_loss))
-    printf("validation loss %.6g\n", r->val_loss);
+    cli_print("validation loss %.6g\n", r->val_loss);
   if (!isnan(r->test_accuracy))
-    printf("test accuracy   %.2f %% (%s wrong)\n", 100 * r->test_accuracy, cli_grouped(r->wrong));
+    cli_print("test accuracy   %.2f %% (%s wrong)\n", 100 * r->test_accuracy, cli_grouped(r->wrong));
   else if (!isnan(r->test_loss))
-    printf("test loss       %.6g\n", r->test_loss);
+    cli_print("test loss       %.6g\n", r->test_loss);
   if (r->skipped >= 0)
-    printf("skipped         %s to train on and %s to test, which could not be read\n", cli_grouped(r->skipped),
-           cli_grouped(r->test_skipped));
-  printf("trained         %s steps in %.2f s, %s samples/s\n", cli_grouped(r->steps), r->train_s,
-         cli_grouped((long long)r->samples_per_s));
+    cli_print("skipped         \t%s to train on and %s to test, which could not be read\n", cli_grouped(r->skipped),
+              cli_grouped(r->test_skipped));
+  if (r->steps > r->resumed_step)
+    cli_print("trained         \t%s steps in %.2f s, %s samples/s\n", cli_grouped(r->steps), r->train_s,
+              cli_grouped((long long)r->samples_per_s));
+  else
+    cli_print("trained         \tnothing more: step %s was the last; raise --epochs or --max-steps to go on\n",
+              cli_grouped(r->steps));
   if (r->workers > 0)
-    printf("waited          %.2f s for %d loader worker%s, %.1f %% of that\n", r->waited_s, r->workers,
-           r->workers == 1 ? "" : "s", r->train_s > 0 ? 100 * r->waited_s / r->train_s : 0);
+    cli_print("waited          \t%.2f s for %d loader worker%s, %.1f %% of that\n", r->waited_s, r->workers,
+              r->workers == 1 ? "" : "s", r->train_s > 0 ? 100 * r->waited_s / r->train_s : 0);
   print_gpus(r);
   if (*r->library)
-    printf("weights_sha256  %s (native, %s%s%s)\n", r->weights_sha256, r->library, is_by_nccl(r) ? ", " : "",
-           is_by_nccl(r) ? r->gpu_sums : "");
+    cli_print("weights_sha256  \t%s (native, %s%s%s)\n", r->weights_sha256, r->library, is_by_nccl(r) ? ", " : "",
+              is_by_nccl(r) ? r->gpu_sums : "");
   else
-    printf("weights_sha256  %s\n", r->weights_sha256);
-  printf("saved           %s\n", r->out);
+    cli_print("weights_sha256  \t%s\n", r->weights_sha256);
+  cli_print("saved           \t%s\n", r->out);
   if (r->wrong_png[0])
-    printf("what it got wrong: %s\n", r->wrong_png);
+    cli_print("what it got wrong: %s\n", r->wrong_png);
 }
 
 static void json_text(const char *key, const char *value) {
@@ -354,9 +382,9 @@ static void print_json(const hd_report *r) {
   printf("}\n");
 }
 
-/* After a run that was told to stop: the signal's exit code. A rank that stopped because another one was told has not
- * failed: the job's exit code is that of who was. */
-static int interrupted_code(void) { return caught ? 128 + (int)caught : CLI_OK; }
+/* The exit code of a stopped run: the signal's. A rank that stopped because another rank got the signal has not
+ * failed: the job's exit code is that of the rank with the signal. */
+static int interrupted_code(void) { return caught ? 128 + caught : CLI_OK; }
 
 /* The exit code after training: success, a signal's, or a failure's. */
 static int finish(hd_status status, hd_ctx *ctx, const hd_report *r, int json) {
@@ -377,7 +405,7 @@ static int finish(hd_status status, hd_ctx *ctx, const hd_report *r, int json) {
   return CLI_OK;
 }
 
-/* What all ranks come to at the same step is said by one of them. */
+/* Results that all ranks reach at the same step are printed by rank 0 only. */
 static int finish_quietly(hd_status status, hd_ctx *ctx) {
   if (status == HD_E_INTERRUPTED)
     return interrupted_code();
@@ -386,7 +414,7 @@ static int finish_quietly(hd_status status, hd_ctx *ctx) {
   return status == HD_OK ? CLI_OK : cli_fail(status, hd_ctx_message(ctx));
 }
 
-/* Rank 0 prints what there is to see. */
+/* Rank 0 prints the output. */
 static int run_in(hd_ctx *ctx, const hd_config *config, const hd_group *group) {
   const int rank = hd_group_rank(group);
   hd_session *session;
@@ -404,7 +432,7 @@ static int run_in(hd_ctx *ctx, const hd_config *config, const hd_group *group) {
   clear_line(&p);
   int code = p.quiet ? finish_quietly(status, ctx)
                      : finish(status, ctx, hd_session_report(session), !strcmp(hd_config_get(config, "json"), "true"));
-  running = NULL;
+  forget_session();
   hd_session_destroy(session);
   return code;
 }
@@ -421,8 +449,8 @@ static int run(hd_ctx *ctx, const hd_config *config, int is_rank) {
   return code;
 }
 
-/* A rank of ranks that somebody started takes their number, unless it was told one (which hd_ddp holds against them),
- * and goes on with the run that they were started again for. */
+/* A rank of a launched group takes the number of ranks from the group, unless --procs is given (hd_ddp compares
+ * them), and resumes the run that HEDDLE_RESTART names. */
 static int join_ranks(hd_config *config, hd_ctx *ctx, int ranks) {
   char text[16];
   const char *again = getenv("HEDDLE_RESTART");
@@ -448,6 +476,6 @@ static int start(void *self, hd_ctx *ctx, hd_config *config, int count, char **o
 
 int cli_train(int argc, char **argv) {
   static const cli_command command = {
-      .name = "train", .usage = "usage: heddle train [options]: trains a model, evaluates it, saves it", .run = start};
+      .name = "train", .usage = "heddle train [options]: trains a model, evaluates it, saves it", .run = start};
   return cli_run(&command, argc, argv);
 }

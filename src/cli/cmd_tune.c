@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli/cli.h"
@@ -63,47 +64,69 @@ static int show_progress(void *user, double done, double seconds) {
   return 0;
 }
 
-/* Where a setting's threads were; the names of other policies too, where that differs from row to row. */
+/* Columns of a row without placement and workers. */
+enum { ROW_COLUMNS = 71, WORKERS_COLUMNS = 9 };
+
+/* A setting's placement; with the names of equal policies, if these differ between rows. */
 static const char *row_places(char *text, size_t bytes, const hd_tune *t, const hd_tune_setting *s) {
   snprintf(text, bytes, "%s", s->placement);
   return tune_same_everywhere(t) ? text : tune_places(text, bytes, s, " = ");
 }
 
-static void print_rows(const hd_tune *t) {
+static int places_width(const hd_tune *t) {
   char place[64];
   int width = (int)strlen("placement");
   for (int i = 0; i < t->count; i++) {
     const int length = (int)strlen(row_places(place, sizeof place, t, &t->settings[i]));
     width = length > width ? length : width;
   }
-  const int workers = tune_has_workers(t);
-  printf("threads  %s%-*s    samples/s   95 %% interval           speed-up  efficiency\n", workers ? "workers  " : "",
-         width, "placement");
-  for (int i = 0; i < t->count; i++) {
-    const hd_tune_setting *s = &t->settings[i];
-    printf("%7d  ", s->threads);
-    if (workers)
-      printf("%7d  ", s->workers);
-    printf("%-*s %12s   %10s - %-10s  %8.2f  %8.0f %%%s\n", width, row_places(place, sizeof place, t, s),
-           cli_grouped((long long)(s->samples_per_s + 0.5)), cli_grouped((long long)(s->low + 0.5)),
-           cli_grouped((long long)(s->high + 0.5)), s->speedup, 100 * s->efficiency, i == t->best ? "  best" : "");
-  }
+  return width;
+}
+
+/* narrow: no room for the names of equal policies. */
+static void print_row(const hd_tune *t, int index, int width, int narrow) {
+  const hd_tune_setting *s = &t->settings[index];
+  char place[64];
+  cli_print("%7d  ", s->threads);
+  if (tune_has_workers(t))
+    cli_print("%7d  ", s->workers);
+  cli_print("%-*s  %9s  %9s", width, narrow ? s->placement : row_places(place, sizeof place, t, s),
+            cli_grouped((long long)(s->samples_per_s + 0.5)), cli_grouped((long long)(s->low + 0.5)));
+  cli_print(" - %-9s  %8.2f  %8.0f %%%s\n", cli_grouped((long long)(s->high + 0.5)), s->speedup, 100 * s->efficiency,
+            index == t->best ? "  best" : "");
+}
+
+static void print_rows(const hd_tune *t) {
+  char place[64];
+  const int workers = tune_has_workers(t), columns = cli_columns();
+  int width = places_width(t);
+  const int narrow = columns > 0 && ROW_COLUMNS + (workers ? WORKERS_COLUMNS : 0) + width > columns;
+  if (narrow)
+    width = (int)strlen("placement");
+  cli_print("threads  %s%-*s  samples/s  95 %% interval          speed-up  efficiency\n", workers ? "workers  " : "",
+            width, "placement");
+  for (int i = 0; i < t->count; i++)
+    print_row(t, i, width, narrow);
   if (tune_same_everywhere(t))
-    printf("\nplacement       %s come to the same CPUs here: measured once\n",
-           tune_places(place, sizeof place, &t->settings[0], ", "));
+    cli_print("\nplacement       \t%s come to the same CPUs here: measured once\n",
+              tune_places(place, sizeof place, &t->settings[0], ", "));
+  else if (narrow)
+    cli_print("\n");
+  for (int i = 0; narrow && !tune_same_everywhere(t) && i < t->count; i++)
+    if (t->settings[i].same[0])
+      cli_print("%-7d         \t%s\n", t->settings[i].threads,
+                tune_places(place, sizeof place, &t->settings[i], " = "));
 }
 
 static void print_table(const hd_tune *t) {
-  printf("%s on %s, batch %lld, %s, %d CPUs of %s\n\n", t->model, t->data, (long long)t->batch, t->isa, t->cpus,
-         t->cpu);
+  cli_print("%s on %s, batch %lld, %s, %d CPUs of %s\n\n", t->model, t->data, (long long)t->batch, t->isa, t->cpus,
+            t->cpu);
   print_rows(t);
-  printf("\nAmdahl          %.1f %% of the work does not run in parallel\n", 100 * t->amdahl);
-  printf("scalability     contention %.4f, coherence %.6f: ", t->contention, t->coherence);
-  if (isfinite(t->predicted_best))
-    printf("fastest with %.0f thread%s\n", t->predicted_best, t->predicted_best < 1.5 ? "" : "s");
-  else
-    printf("no limit in sight\n");
-  printf("weights_sha256  %s after %lld steps, at every setting\n", t->weights_sha256, (long long)t->proof_steps);
+  char text[TUNE_LAW_BYTES];
+  cli_print("\nAmdahl          \t%s\n", tune_amdahl(text, t));
+  cli_print("scalability     \tcontention %.4f, coherence %.6f: %s\n", t->contention, t->coherence,
+            tune_limit(text, t));
+  cli_print("weights_sha256  \t%s after %lld steps, at every setting\n", t->weights_sha256, (long long)t->proof_steps);
 }
 
 static void print_setting(const hd_tune_setting *s) {
@@ -136,7 +159,7 @@ static void print_json(const hd_tune *t) {
   printf("}, \"steps\": %lld, \"weights_sha256\": \"%s\"}\n", (long long)t->proof_steps, t->weights_sha256);
 }
 
-/* Opened before the experiment: whoever waited for it gets the file. */
+/* Opened before the experiment, so that an unwritable file is an error at the start. */
 static int open_file(FILE **out, const char *path) {
   *out = path ? fopen(path, "w") : NULL;
   if (!path || *out)
@@ -148,14 +171,15 @@ static int open_file(FILE **out, const char *path) {
 static int close_file(FILE *file, const char *path, int code) {
   if (!file)
     return code;
+  struct stat named;
   int failed = ferror(file);
   failed |= fclose(file) != 0;
   if (code == CLI_OK && failed) {
     cli_complain("cannot write %s: %s; free some space", path, strerror(errno));
     code = CLI_FAILED;
   }
-  if (code != CLI_OK)
-    remove(path);
+  if (code != CLI_OK && lstat(path, &named) == 0 && S_ISREG(named.st_mode))
+    remove(path); /* never a device */
   return code;
 }
 
@@ -198,7 +222,7 @@ int cli_tune(int argc, char **argv) {
                              {0}};
   const cli_command command = {
       .name = "tune",
-      .usage = "usage: heddle tune [options of train]: how many threads are best for this model here, and where?",
+      .usage = "heddle tune [options of train]: how many threads are best for this model here, and where?",
       .extra = extra,
       .run = run,
       .self = &r};

@@ -19,35 +19,50 @@ static const struct {
     {"tune", cli_tune, "how many threads are best for a model here"},
     {"bench", cli_bench, "this machine's limits, and how close to them heddle comes"},
     {"digest", cli_digest, "SHA-256 of a checkpoint's weights"},
-    {"topo", cli_topo, "the machine, what may be used of it, and where lanes go"},
+    {"topo", cli_topo, "the machine, what may be used of it, and where threads go"},
     {"doctor", cli_doctor, "what makes this machine slow, what it costs, what mends it"},
-    {"devices", cli_devices, "the CPUs and GPUs of this machine, and who uses them"},
+    {"devices", cli_devices, "the CPUs and GPUs of this machine, and what uses them"},
     {"top", cli_top, "what runs on them just now, live"},
 };
 
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
 static int help(void) {
-  printf("heddle %s: trains small neural networks on all cores; the layout never changes the result.\n\n",
-         hd_version());
-  printf("usage: heddle COMMAND [options]\n\n");
+  cli_help_width();
+  cli_print("\theddle %s: trains small neural networks on all cores; the layout never changes the result.\n\n",
+            hd_version());
+  cli_print("usage: heddle COMMAND [options]\n\n");
   for (int i = 0; i < COMMANDS; i++)
-    printf("  %-10s %s\n", commands[i].name, commands[i].help);
-  printf("\nheddle COMMAND --help tells more. Exit codes: 0 success, 1 failure, 2 wrong usage, 3 doctor or data "
-         "--check found something, 129, 130 and 143 after signals.\n");
+    cli_print("  %-10s \t%s\n", commands[i].name, commands[i].help);
+  cli_print("\nheddle COMMAND --help, or heddle help COMMAND, tells more. Exit codes: 0 success, 1 failure, 2 wrong "
+            "usage, 3 doctor or data --check found something, 129, 130 and 143 after signals.\n");
   return CLI_OK;
 }
 
-static void complain_of_command(const char *found) {
-  char list[256];
-  int at = 0;
-  for (int i = 0; i < COMMANDS; i++)
-    at += snprintf(list + at, sizeof list - (size_t)at, "%s%s", i ? ", " : "", commands[i].name);
-  cli_complain("expected a command (%s), found %s; see heddle --help", list, found);
+static const char *name_of_command(int index) { return index < COMMANDS ? commands[index].name : NULL; }
+
+/* argv[0] is the command's name. */
+static int run_command(int argc, char **argv) {
+  for (int i = 0; argc > 0 && i < COMMANDS; i++)
+    if (!strcmp(argv[0], commands[i].name))
+      return cli_end(commands[i].run(argc, argv));
+  return cli_unknown("expected a command", name_of_command, argc > 0 ? argv[0] : NULL, "heddle --help");
 }
 
-/* The next file that is opened would take the number of a standard stream that is closed, and what is printed would go
- * into it. What stands there instead can be neither read nor written, so that a closed stream still is an error. */
+/* "help bench step" is "bench step --help". */
+static int help_of(int argc, char **argv) {
+  static char option[] = "--help";
+  for (int i = 0; i + 1 < argc; i++)
+    argv[i] = argv[i + 1];
+  argv[argc - 1] = option;
+  return run_command(argc, argv);
+}
+
+static int is_help(const char *word) { return !strcmp(word, "--help") || !strcmp(word, "-h") || !strcmp(word, "help"); }
+
+/* Opens a substitute for each closed standard stream; otherwise the next file that is opened would get its number,
+ * and output would go into that file. The substitute can be neither read nor written, so a closed stream remains an
+ * error. */
 static void keep_streams_closed(void) {
   for (int fd = 0; fd < 3; fd++)
     if (fcntl(fd, F_GETFD) < 0 && open("/", O_RDONLY) < 0)
@@ -56,26 +71,16 @@ static void keep_streams_closed(void) {
 
 int main(int argc, char **argv) {
   keep_streams_closed();
-  hd_keeper();
+  hd_supervisor();
   signal(SIGPIPE, SIG_IGN); /* a closed pipe is an error of the write, not the end of a training run */
   signal(SIGXFSZ, SIG_IGN); /* and so is a limit on the size of files */
-  signal(SIGCHLD, SIG_DFL); /* whoever started this may have ignored it: then nobody would know how a rank ended */
+  signal(SIGCHLD, SIG_DFL); /* inherited as ignored it would hide how a rank ended */
   cli_catch_bus_errors();
-  if (argc < 2) {
-    complain_of_command("none");
-    return CLI_USAGE;
-  }
-  if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help"))
-    return cli_end(help());
-  if (!strcmp(argv[1], "--version")) {
-    printf("heddle %s\n", hd_version());
+  if (argc > 1 && is_help(argv[1]))
+    return argc > 2 && argv[2][0] != '-' ? help_of(argc - 1, argv + 1) : cli_end(help());
+  if (argc > 1 && !strcmp(argv[1], "--version")) {
+    cli_print("heddle %s\n", hd_version());
     return cli_end(CLI_OK);
   }
-  for (int i = 0; i < COMMANDS; i++)
-    if (!strcmp(argv[1], commands[i].name))
-      return cli_end(commands[i].run(argc - 1, argv + 1));
-  char found[256];
-  snprintf(found, sizeof found, "'%.250s'", argv[1]);
-  complain_of_command(found);
-  return CLI_USAGE;
+  return run_command(argc - 1, argv + 1);
 }

@@ -2,15 +2,25 @@
 #include "cli/svg.h"
 
 #include <math.h>
+#include <string.h>
+
+#include "base/utf8.h"
+
+void svg_escaped(FILE *to, const char *text) {
+  char clean[512];
+  hd__utf8_clean(clean, sizeof clean, text, strlen(text));
+  for (const char *c = clean; *c; c++)
+    switch (*c) {
+    case '&': fputs("&amp;", to); break;
+    case '<': fputs("&lt;", to); break;
+    case '>': fputs("&gt;", to); break;
+    default: fputc(*c, to);
+    }
+}
 
 void svg_text(FILE *to, double x, double y, const char *class, const char *text) {
   fprintf(to, "<text x=\"%.1f\" y=\"%.1f\" class=\"%s\">", x, y, class);
-  for (; *text; text++) {
-    if (*text == '&' || *text == '<' || *text == '>')
-      fprintf(to, "&#%d;", *text);
-    else if ((unsigned char)*text >= 0x20)
-      fputc(*text, to);
-  }
+  svg_escaped(to, text);
   fprintf(to, "</text>\n");
 }
 

@@ -1,10 +1,11 @@
-/* What the commands' pictures share: elements of an SVG. Styles are classes that each picture defines for itself. */
+/* Elements of an SVG for the commands' pictures. Styles are classes that each picture defines for itself. */
 #ifndef HD_CLI_SVG_H
 #define HD_CLI_SVG_H
 
 #include <stdio.h>
 
-/* Text, with what SVG would take for its own replaced, control characters left out. */
+/* Text of up to 511 bytes, escaped for SVG and HTML, with '?' in place of control characters and invalid UTF-8. */
+void svg_escaped(FILE *to, const char *text);
 void svg_text(FILE *to, double x, double y, const char *class, const char *text);
 void svg_line(FILE *to, double x0, double y0, double x1, double y1, const char *class);
 

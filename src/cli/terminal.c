@@ -1,6 +1,6 @@
 /* Escape codes, modes and signals of a terminal: see terminal.h.
  *
- * Signals are blocked but for the moment of waiting, so that none is lost between a look at the flags and the wait. */
+ * Signals are blocked except during the wait, so that none is lost between a check of the flags and the wait. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -47,7 +47,7 @@ static void give_back(void) {
 
 static void on_crash(int number) {
   give_back();
-  raise(number); /* by now it is handled as it always is */
+  raise(number); /* the default action is installed by now */
 }
 
 static void take(void) {
@@ -66,24 +66,24 @@ static void handle(int number, void (*handler)(int), int flags) {
 }
 
 static void handle_signals(void) {
-  sigset_t ours;
-  sigemptyset(&ours);
+  sigset_t blocked;
+  sigemptyset(&blocked);
   for (int i = 0; i < ENDINGS; i++) {
     struct sigaction was;
     if (sigaction(ending[i], NULL, &was) == 0 && was.sa_handler == SIG_IGN)
-      continue; /* whoever started us wants it so */
+      continue; /* inherited as ignored */
     handle(ending[i], on_ending, 0);
-    sigaddset(&ours, ending[i]);
+    sigaddset(&blocked, ending[i]);
   }
   handle(SIGWINCH, on_resize, 0);
   handle(SIGCONT, on_continue, 0);
   handle(SIGTSTP, on_suspend, 0);
-  sigaddset(&ours, SIGWINCH);
-  sigaddset(&ours, SIGCONT);
-  sigaddset(&ours, SIGTSTP);
+  sigaddset(&blocked, SIGWINCH);
+  sigaddset(&blocked, SIGCONT);
+  sigaddset(&blocked, SIGTSTP);
   for (int i = 0; i < CRASHINGS; i++)
     handle(crashing[i], on_crash, (int)SA_RESETHAND);
-  sigprocmask(SIG_BLOCK, &ours, &normally);
+  sigprocmask(SIG_BLOCK, &blocked, &normally);
 }
 
 int terminal_open(void) {
@@ -100,7 +100,7 @@ void terminal_close(void) {
     handle(crashing[i], SIG_DFL, 0);
 }
 
-/* Ctrl-Z: sleeps with the terminal as it was before. */
+/* Ctrl-Z: stops with the terminal restored. */
 static void suspend(void) {
   sigset_t stop;
   suspended = 0;
@@ -109,7 +109,7 @@ static void suspend(void) {
   sigemptyset(&stop);
   sigaddset(&stop, SIGTSTP);
   raise(SIGTSTP);
-  sigprocmask(SIG_UNBLOCK, &stop, NULL); /* here it sleeps */
+  sigprocmask(SIG_UNBLOCK, &stop, NULL); /* stops here */
   sigprocmask(SIG_BLOCK, &stop, NULL);
   handle(SIGTSTP, on_suspend, 0);
   continued = 1;
@@ -142,7 +142,7 @@ static void drop_typed(size_t count) {
   memmove(typed, typed + count, typed_count);
 }
 
-/* Reads what is typed, or notes that nothing will be any more. */
+/* Reads typed characters, or notes the end of input. */
 static void read_typed(void) {
   const ssize_t got = read(STDIN_FILENO, typed + typed_count, sizeof typed - typed_count);
   if (got > 0)
@@ -151,8 +151,8 @@ static void read_typed(void) {
     gone = 1;
 }
 
-/* The key that begins with an escape character: ESC [ A or ESC O A with numbers between, or the key of that name. Over
- * a slow line its characters come one by one. */
+/* The key that begins with an escape character: ESC [ A or ESC O A with numbers between, or the key of that name.
+ * Over a slow line its characters arrive one at a time. */
 static int escape_key(void) {
   size_t at = 1;
   for (;; at++) {
@@ -181,7 +181,7 @@ static int next_key(void) {
   return key;
 }
 
-/* What has happened already, TERMINAL_TIME if nothing has. */
+/* A pending event, TERMINAL_TIME if there is none. */
 static int happened(void) {
   if (ended_by || gone)
     return TERMINAL_END;

@@ -1,35 +1,35 @@
 /* The terminal as a screen: the alternate one, keys without echo, signals as events.
  *
- * Whatever ends the program, except what nobody can catch, puts the terminal back as it was: terminal_close, a signal
- * that ends it, a crash. Ctrl-Z gives the terminal back too, and takes it again afterwards. */
+ * The terminal is restored by terminal_close, by a signal that ends the program, except SIGKILL, and by a crash.
+ * Ctrl-Z restores the terminal too, and continuing takes it again. */
 #ifndef HD_CLI_TERMINAL_H
 #define HD_CLI_TERMINAL_H
 
 #include <stddef.h>
 
-/* What terminal_wait tells beside characters. */
+/* Events of terminal_wait other than characters. */
 enum {
   TERMINAL_TIME = -1, /* nothing happened */
-  TERMINAL_DRAW = -2, /* the size has changed, or the screen was another program's */
-  TERMINAL_END = -3,  /* a signal asks for the end, or the terminal is gone: see terminal_signal */
+  TERMINAL_DRAW = -2, /* the size has changed, or another program used the screen */
+  TERMINAL_END = -3,  /* a signal to end, or the terminal is gone: see terminal_signal */
   TERMINAL_UP = 0x100,
   TERMINAL_DOWN,
-  TERMINAL_OTHER /* a key that means nothing here */
+  TERMINAL_OTHER /* any other key */
 };
 
-/* 0, or -1 if standard input and output are no terminal to draw on. */
+/* 0, or -1 if standard input and output are not a capable terminal. */
 int terminal_open(void);
 void terminal_close(void);
 
-/* The next event, within so many seconds. */
+/* The next event within the given number of seconds. */
 int terminal_wait(double seconds);
 
-/* The signal that asked for the end; 0: the terminal is gone. */
+/* The signal of TERMINAL_END; 0: the terminal is gone. */
 int terminal_signal(void);
 
 void terminal_size(int *rows, int *columns);
 
-/* Writes all of it; 0, or -1 if the terminal takes no more. */
+/* Writes all bytes; 0, or -1 if the write fails. */
 int terminal_write(const char *text, size_t length);
 
 #endif

@@ -2,8 +2,8 @@
  *
  * A canvas takes row after row and cuts each at the terminal's edge, so nothing here can wrap or scroll. From top to
  * bottom: the machine in two rows, its cores as bars (as numbers, as digits: what fits), memory, GPUs, the jobs with
- * what there is to tell of the chosen one, and the keys. Texts of other programs are shown in ASCII alone: how wide
- * other characters are only the terminal knows. */
+ * details of the chosen one, and the keys. Texts of other programs are shown in ASCII, since the width of other
+ * characters depends on the terminal. */
 #include "cli/top_screen.h"
 
 #include <math.h>
@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
-#include "cli/look_text.h"
+#include "cli/machine_text.h"
 #include "cli/topo.h"
 
 enum { MOST_COLUMNS = 1000, BAR_LEAST = 10, NUMBER_WIDTH = 4, DETAIL_ROWS = 4, WIDE_BAR = 40, MOST_ROWS = 64 };
@@ -22,7 +22,7 @@ typedef enum style { PLAIN, BOLD, DIM, LOW, MIDDLE, HIGH, CHOSEN } style;
 typedef struct canvas {
   FILE *to;
   int rows, columns, colour;
-  int row, used; /* rows that are done, columns of the one under way */
+  int row, used; /* finished rows, columns of the current one */
 } canvas;
 
 /* ---- The canvas ---- */
@@ -32,8 +32,7 @@ static const char *code_of(const canvas *c, style s) {
   return (s == LOW || s == MIDDLE || s == HIGH) && !c->colour ? "" : code[s];
 }
 
-/* A character of several bytes becomes one '?', as does one that is no letter; at most `columns` are left. Returns
- * their number. */
+/* Replaces each multi-byte or unprintable character by '?' and cuts the text at `columns`. Returns the new length. */
 static int make_ascii(char *text, int columns) {
   int width = 0;
   for (const unsigned char *from = (unsigned char *)text; *from && width < columns; from++)
@@ -104,7 +103,7 @@ typedef struct core_use {
 
 static int is_bound(const hd_job *job, int cpu) {
   for (int r = 0; job && r < job->ranks; r++)
-    for (int i = 0; i < job->rank[r].lanes; i++)
+    for (int i = 0; i < job->rank[r].threads; i++)
       if (job->rank[r].cpu[i] == cpu)
         return 1;
   return 0;
@@ -279,64 +278,65 @@ static const char *short_number(char text[16], double value) {
   return text;
 }
 
-/* A column of the table: whether there is room for it depends on the width, so the least important come last. */
+/* A column of the table; as many as fit are shown, so the least important come last. */
 typedef struct job_column {
   const char *title;
   int width; /* negative: set left */
-  void (*tell)(char *text, size_t bytes, const hd_job *job);
+  void (*format)(char *text, size_t bytes, const hd_job *job);
 } job_column;
 
-static void tell_pid(char *text, size_t bytes, const hd_job *job) { snprintf(text, bytes, "%d", job->pid); }
-static void tell_model(char *text, size_t bytes, const hd_job *job) { snprintf(text, bytes, "%s", job->model); }
-static void tell_state(char *text, size_t bytes, const hd_job *job) { snprintf(text, bytes, "%s", job->state); }
+static void format_pid(char *text, size_t bytes, const hd_job *job) { snprintf(text, bytes, "%d", job->pid); }
+static void format_model(char *text, size_t bytes, const hd_job *job) { snprintf(text, bytes, "%s", job->model); }
+static void format_state(char *text, size_t bytes, const hd_job *job) { snprintf(text, bytes, "%s", job->state); }
 
-/* Of a path the last part. */
-static void tell_data(char *text, size_t bytes, const hd_job *job) {
+/* The last component of a path. */
+static void format_data(char *text, size_t bytes, const hd_job *job) {
   const char *slash = strrchr(job->data, '/');
   snprintf(text, bytes, "%s", slash && slash[1] ? slash + 1 : job->data);
 }
 
-static void tell_out(char *text, size_t bytes, const hd_job *job) { snprintf(text, bytes, "%s", job->out); }
+static void format_out(char *text, size_t bytes, const hd_job *job) { snprintf(text, bytes, "%s", job->out); }
 
-static void tell_step(char *text, size_t bytes, const hd_job *job) {
+static void format_step(char *text, size_t bytes, const hd_job *job) {
   char step[16], steps[16];
   snprintf(text, bytes, "%s/%s", short_number(step, (double)job->step), short_number(steps, (double)job->steps));
 }
 
-static void tell_loss(char *text, size_t bytes, const hd_job *job) {
+static void format_loss(char *text, size_t bytes, const hd_job *job) {
   if (isfinite(job->loss))
     snprintf(text, bytes, fabs(job->loss) < 99.99 ? "%.4f" : "%.1e", job->loss);
   else
     snprintf(text, bytes, "-");
 }
 
-static void tell_speed(char *text, size_t bytes, const hd_job *job) {
+static void format_speed(char *text, size_t bytes, const hd_job *job) {
   char number[16];
   snprintf(text, bytes, "%s", short_number(number, job->samples_per_s));
 }
 
-static void tell_left(char *text, size_t bytes, const hd_job *job) {
+static void format_left(char *text, size_t bytes, const hd_job *job) {
   char time[LOOK_TIME_BYTES];
   snprintf(text, bytes, "%s", *look_time(time, job->left_s) ? time : "-");
 }
 
-static void tell_elapsed(char *text, size_t bytes, const hd_job *job) {
+static void format_elapsed(char *text, size_t bytes, const hd_job *job) {
   char time[LOOK_TIME_BYTES];
   snprintf(text, bytes, "%s", look_time(time, job->elapsed_s));
 }
 
-static void tell_lanes(char *text, size_t bytes, const hd_job *job) { snprintf(text, bytes, "%d", job->lanes); }
-static void tell_ranks(char *text, size_t bytes, const hd_job *job) { snprintf(text, bytes, "%d", job->ranks); }
+static void format_threads(char *text, size_t bytes, const hd_job *job) { snprintf(text, bytes, "%d", job->threads); }
+static void format_ranks(char *text, size_t bytes, const hd_job *job) { snprintf(text, bytes, "%d", job->ranks); }
 
-static void tell_epoch(char *text, size_t bytes, const hd_job *job) {
+static void format_epoch(char *text, size_t bytes, const hd_job *job) {
   snprintf(text, bytes, "%lld/%lld", (long long)job->epoch + 1, (long long)job->epochs);
 }
 
 static const job_column job_columns[] = {
-    {"PID", 7, tell_pid},         {"MODEL", -10, tell_model}, {"STATE", -10, tell_state}, {"STEP/OF", 15, tell_step},
-    {"SAMPLES/S", 9, tell_speed}, {"LOSS", 7, tell_loss},     {"LEFT", 7, tell_left},     {"LANES", 5, tell_lanes},
-    {"RANKS", 5, tell_ranks},     {"EPOCH", 9, tell_epoch},   {"TIME", 8, tell_elapsed},  {"DATA", -12, tell_data},
-    {"FOLDER", -200, tell_out},
+    {"PID", 7, format_pid},       {"MODEL", -10, format_model},   {"STATE", -10, format_state},
+    {"STEP/OF", 15, format_step}, {"SAMPLES/S", 9, format_speed}, {"LOSS", 7, format_loss},
+    {"LEFT", 7, format_left},     {"THREADS", 7, format_threads}, {"RANKS", 5, format_ranks},
+    {"EPOCH", 9, format_epoch},   {"TIME", 8, format_elapsed},    {"DATA", -12, format_data},
+    {"FOLDER", -200, format_out},
 };
 
 enum { JOB_COLUMNS = sizeof job_columns / sizeof *job_columns };
@@ -352,7 +352,7 @@ static void draw_job(canvas *c, const hd_job *job, style s, const char *mark) {
       break;
     snprintf(text, sizeof text, "%s", column->title);
     if (job)
-      column->tell(text, sizeof text, job);
+      column->format(text, sizeof text, job);
     make_ascii(text, width);
     at += snprintf(row + at, sizeof row - (size_t)at, "%s%*s", i ? " " : "", column->width, text);
   }
@@ -366,12 +366,12 @@ static void draw_chosen(canvas *c, const hd_job *job) {
   end_row(c);
   put(c, PLAIN, "command %s", job->command);
   end_row(c);
-  put(c, PLAIN, "lanes  ");
+  put(c, PLAIN, "threads");
   for (int i = 0; i < job->ranks; i++) {
     const hd_job_rank *rank = &job->rank[i];
     if (job->ranks > 1)
       put(c, PLAIN, "%s rank %d pid %d:", i ? "," : "", rank->rank, rank->pid);
-    put(c, PLAIN, " %d", rank->lanes);
+    put(c, PLAIN, " %d", rank->threads);
     if (*look_cpus(cpus, rank))
       put(c, PLAIN, " on CPU%s %s", strpbrk(cpus, ",-") ? "s" : "", cpus);
     else
@@ -383,9 +383,9 @@ static void draw_chosen(canvas *c, const hd_job *job) {
 static void draw_jobs(canvas *c, const hd_look *look, int chosen, int rows) {
   const int detail = chosen >= 0 && rows > DETAIL_ROWS + 2 ? DETAIL_ROWS : 0, room = rows - 1 - detail;
   int first = chosen >= room ? chosen - room + 1 : 0;
-  draw_job(c, NULL, BOLD, "  ");
+  draw_job(c, NULL, BOLD, " ");
   for (int i = first; i < look->jobs && i < first + room; i++)
-    draw_job(c, &look->job[i], i == chosen ? CHOSEN : PLAIN, i == chosen ? "> " : "  ");
+    draw_job(c, &look->job[i], i == chosen ? CHOSEN : PLAIN, i == chosen ? ">" : " ");
   if (look->jobs == 0) {
     put(c, DIM, "  no heddle job runs");
     end_row(c);
@@ -397,14 +397,14 @@ static void draw_jobs(canvas *c, const hd_look *look, int chosen, int rows) {
 }
 
 static void draw_help(canvas *c) {
-  static const char *const line[] = {"up, down   choose a job; * marks the cores that its lanes are bound to",
+  static const char *const line[] = {"up, down   choose a job; * marks the cores that its threads are bound to",
                                      "t          tell it to end (SIGTERM): it finishes its step and saves",
                                      "K          kill it at once (SIGKILL), once you have said yes",
                                      "?, h       this text; any key goes back",
                                      "q          quit",
                                      "",
                                      "SAMPLES/S  how fast a job has trained of late; LEFT assumes that it goes on so",
-                                     "LANES      its compute threads over all RANKS, which are its processes"};
+                                     "THREADS    its compute threads over all RANKS, which are its processes"};
   for (size_t i = 0; i < sizeof line / sizeof *line; i++) {
     put(c, PLAIN, "  %s", line[i]);
     end_row(c);
@@ -429,7 +429,7 @@ static int clamp(int value, int least, int most) { return value > most ? most : 
 
 void top_draw(FILE *to, const hd_look *look, const top_view *view) {
   canvas c = {.to = to,
-              .rows = view->rows - 1, /* the last one is the foot's */
+              .rows = view->rows - 1, /* the last row is for the keys */
               .columns = clamp(view->columns, 1, MOST_COLUMNS),
               .colour = view->colour};
   const hd_job *job = view->chosen >= 0 ? &look->job[view->chosen] : NULL;

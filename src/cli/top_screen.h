@@ -1,4 +1,4 @@
-/* The screen of heddle top as a function of what is shown: text with escape codes, fit for any size of terminal. */
+/* The screen of heddle top as a function of the look and the view: text with escape codes, for any size of terminal. */
 #ifndef HD_CLI_TOP_SCREEN_H
 #define HD_CLI_TOP_SCREEN_H
 
@@ -14,7 +14,7 @@ typedef struct top_view {
   const char *message; /* the last row instead of the keys; NULL: none */
 } top_view;
 
-/* Draws the whole screen anew, over what is there. */
+/* Redraws the whole screen. */
 void top_draw(FILE *to, const hd_look *look, const top_view *view);
 
 #endif

@@ -1,4 +1,4 @@
-/* How the machine is told: what the text and the picture of heddle topo share with other commands. */
+/* Helpers to print the machine, shared by the text and the picture of heddle topo and by other commands. */
 #ifndef HD_CLI_TOPO_H
 #define HD_CLI_TOPO_H
 
@@ -6,18 +6,18 @@
 
 #include "heddle.h"
 
-/* The end (exclusive) of the run of CPUs from `from` on that are in one place: of a core, of a group (one L3 cache in
- * one NUMA node), of a package. The table is in the machine's order, so these are neighbours. */
+/* The end (exclusive) of the CPUs from `from` on that share a core, a group (one L3 cache in one NUMA node) or a
+ * package. The table is in the machine's order, so these are adjacent. */
 typedef enum topo_level { TOPO_CORE, TOPO_GROUP, TOPO_PACKAGE } topo_level;
 int topo_end(const hd_topology *t, int from, topo_level level);
 
-/* The first lane on a CPU from `from` on, -1: none. */
-int topo_lane(const hd_placement *p, int cpu, int from);
+/* The first thread on a CPU from `from` on, -1: none. */
+int topo_thread(const hd_placement *p, int cpu, int from);
 
 /* "32 MiB" in a static buffer that the next call but three reuses. */
 const char *topo_bytes(int64_t bytes);
 
-/* "0-3,8" of numbers, which are sorted; cut off where there is no room. */
+/* "0-3,8" of numbers, which are sorted; truncated if they do not fit. */
 enum { TOPO_RANGES_BYTES = 512 };
 const char *topo_ranges(char text[TOPO_RANGES_BYTES], int *number, int count);
 

@@ -4,27 +4,27 @@
  *             │ group ┌────────────────┐ │   one with most CPUs, a package's groups one, given by the largest. Both
  *             │       │ core ┌──┐┌──┐  │ │   stand in rows as long as keeps the picture no wider than a page.
  *             │       │      └──┘└──┘  │ │
- *             │       └────────────────┘ │   The text uses the reader's own fonts; colours are told in a legend and
- *             └──────────────────────────┘   never alone: lanes have numbers, CPUs that may not be used a dashed line.
- */
+ *             │       └────────────────┘ │   The text uses the system's fonts; a legend explains the colours, which are
+ *             └──────────────────────────┘   redundant: threads have numbers, unusable CPUs a dashed line. */
 #include <string.h>
 
 #include "cli/topo.h"
 
 enum {
-  CPU_WIDTH = 54,
+  CPU_WIDTH = 66,
   CPU_HEIGHT = 36,
   GAP = 8,
-  HEAD = 20, /* a box's title */
+  HEAD = 20, /* a rectangle's title */
   MARGIN = 20,
-  TOP = 84,    /* the picture's title and what is said of it */
-  BOTTOM = 40, /* the legend */
+  TOP = 84,          /* the picture's title and its two lines */
+  BOTTOM = 40,       /* the legend */
+  GROUP_TITLE = 280, /* the width of a group's title */
   LEAST_WIDTH = 720
 };
 
-/* A grid of equal boxes inside a box with a title. */
+/* A grid of equal rectangles inside a rectangle with a title. */
 typedef struct grid {
-  int columns, width, height; /* of the grid; pixels of the whole box */
+  int columns, width, height; /* of the grid; pixels of the outer rectangle */
 } grid;
 
 typedef struct drawing {
@@ -48,7 +48,7 @@ static int count_inside(const hd_topology *t, int from, int end, topo_level leve
   return count;
 }
 
-/* The most that any box of `outer` holds of `inner`; with CPUs (inner == outer == TOPO_CORE) its CPUs. */
+/* The maximum number of `inner` in any `outer`; of CPUs in a core if both are TOPO_CORE. */
 static int most_inside(const hd_topology *t, topo_level outer, topo_level inner) {
   int most = 1;
   for (int from = 0, end; from < t->cpus; from = end) {
@@ -65,12 +65,13 @@ static void measure(drawing *d) {
   const int groups = most_inside(d->t, TOPO_PACKAGE, TOPO_GROUP);
   d->core = grid_of(cpus, cpus <= 2 ? cpus : (cpus + 1) / 2, CPU_WIDTH, CPU_HEIGHT);
   d->group = grid_of(cores, columns_for(cores), d->core.width, d->core.height);
+  d->group.width = max(d->group.width, GROUP_TITLE);
   int across = 1200 / (d->group.width + GAP);
   across = across < 1 ? 1 : across > groups ? groups : across;
   d->package = grid_of(groups, across, d->group.width, d->group.height);
 }
 
-/* Text between tags: what means something to XML is written as an entity. */
+/* Text between tags, escaped for XML. */
 static void put_text(FILE *file, const char *text) {
   for (; *text; text++) {
     if (*text == '&' || *text == '<' || *text == '>')
@@ -93,14 +94,14 @@ static void box(drawing *d, int x, int y, int width, int height, const char *cla
 
 static void draw_cpu(drawing *d, const hd_cpu *cpu, int x, int y) {
   char text[64];
-  const int lane = topo_lane(d->p, cpu->cpu, 0);
-  const int more = lane >= 0 && topo_lane(d->p, cpu->cpu, lane + 1) >= 0;
-  box(d, x, y, CPU_WIDTH, CPU_HEIGHT, !cpu->usable ? "off" : lane >= 0 ? "lane" : "free");
+  const int thread = topo_thread(d->p, cpu->cpu, 0);
+  const int more = thread >= 0 && topo_thread(d->p, cpu->cpu, thread + 1) >= 0;
+  box(d, x, y, CPU_WIDTH, CPU_HEIGHT, !cpu->usable ? "off" : thread >= 0 ? "thread" : "free");
   snprintf(text, sizeof text, "CPU %d", cpu->cpu);
-  label(d, x + CPU_WIDTH / 2, y + 15, lane >= 0 ? "mid light" : "mid", text);
-  if (lane < 0)
+  label(d, x + CPU_WIDTH / 2, y + 15, thread >= 0 ? "mid light" : "mid", text);
+  if (thread < 0)
     return;
-  snprintf(text, sizeof text, more ? "lane %d +" : "lane %d", lane);
+  snprintf(text, sizeof text, more ? "thread %d +" : "thread %d", thread);
   label(d, x + CPU_WIDTH / 2, y + 29, "mid bold light", text);
 }
 
@@ -154,7 +155,7 @@ static void draw_package(drawing *d, int from, int end, int x, int y) {
 static void draw_legend(drawing *d, int x, int y) {
   static const struct {
     const char *class, *text;
-  } item[] = {{"lane", "a lane runs here"}, {"free", "may be used"}, {"off", "may not be used"}};
+  } item[] = {{"thread", "a thread runs here"}, {"free", "may be used"}, {"off", "may not be used"}};
   for (int i = 0; i < 3; i++, x += 150) {
     box(d, x, y, 16, 12, item[i].class);
     label(d, x + 22, y + 11, "small", item[i].text);
@@ -173,7 +174,7 @@ static void draw_head(drawing *d, int width, int height) {
       "<style>text{font:12px system-ui,sans-serif;fill:#1f2937}.small{font-size:11px}.mid{font-size:11px;"
       "text-anchor:middle}.bold{font-weight:bold}.title{font-size:16px;font-weight:bold}.light{fill:#fff}"
       "rect{stroke:#9ca3af;fill:#fff}.page{stroke:none}.package{fill:#f3f4f6}.core{fill:#f9fafb}.kind1{fill:#fef3c7}"
-      ".kind2{fill:#fde68a}.lane{fill:#1d4ed8;stroke:#1d4ed8}.free{fill:#dbeafe;stroke:#93c5fd}"
+      ".kind2{fill:#fde68a}.thread{fill:#1d4ed8;stroke:#1d4ed8}.free{fill:#dbeafe;stroke:#93c5fd}"
       ".off{fill:#fff;stroke-dasharray:3 3}</style>\n<rect width=\"100%%\" height=\"100%%\" class=\"page\"/>\n",
       width, height, width, height);
   snprintf(text, sizeof text, "%s%s%d cores, %d CPUs, %s of memory", d->t->model, *d->t->model ? ": " : "", d->t->cores,
@@ -181,11 +182,11 @@ static void draw_head(drawing *d, int width, int height) {
   label(d, MARGIN, 30, "title", text);
   snprintf(text, sizeof text, "budget %d: %s", d->t->budget.cpus, d->t->budget.why);
   label(d, MARGIN, 50, "", text);
-  snprintf(text, sizeof text, "%d lane%s: %s", d->p->lanes, d->p->lanes == 1 ? "" : "s", d->p->why);
+  snprintf(text, sizeof text, "%d thread%s: %s", d->p->threads, d->p->threads == 1 ? "" : "s", d->p->why);
   label(d, MARGIN, 68, "", text);
 }
 
-/* Of the two lines in the head, at some 7 pixels a letter. */
+/* The width of the two lines in the head, at about 7 pixels a letter. */
 static int text_width(const hd_topology *t, const hd_placement *p) {
   return 7 * (max((int)strlen(t->budget.why), (int)strlen(p->why)) + 12) + 2 * MARGIN;
 }

@@ -1,8 +1,8 @@
 /* The tuner's page and table: see tune_page.h.
  *
- * A chart is 640 x 360 units; its plot leaves room for the axes' labels and, above, for what the marks mean. Threads go
- * to the right, values up from zero. Each placement has a mark of its own or, where they were varied, each number of
- * loader workers; settings of one number of threads stand side by side. */
+ * A chart is 640 x 360 units; its plot leaves room for the axes' labels and, above, for the legend. The x axis is
+ * threads, the y axis starts at zero. Each placement has its mark or, if workers were varied, each number of loader
+ * workers; settings with the same number of threads stand side by side. */
 #include "cli/tune_page.h"
 
 #include <math.h>
@@ -20,8 +20,8 @@ typedef struct chart {
   double threads, most; /* the axes' ends */
   double step;          /* from one horizontal line to the next */
   char mark[MAX_MARKS][24];
-  int marks;    /* what has a mark: placements, or numbers of workers */
-  bool workers; /* which of them */
+  int marks;    /* of placements, or of numbers of workers */
+  bool workers; /* marks are numbers of workers */
 } chart;
 
 /* ---- Placements ---- */
@@ -102,7 +102,7 @@ static int most_together(const hd_tune *t) {
   return most;
 }
 
-/* What one thread does in the place and with the workers of the best setting: the fitted law's unit. */
+/* The speed of one thread with the placement and workers of the best setting: the fitted law's unit. */
 static double unit_of(const hd_tune *t) {
   const hd_tune_setting *best = &t->settings[t->best];
   for (int i = 0; i < t->count && t->settings[i].threads == 1; i++)
@@ -134,8 +134,8 @@ static void put_axes(const chart *c, const hd_tune *t, const char *title) {
   fprintf(c->to, "<title>%s</title>\n", title);
 }
 
-/* A circle, a square, a diamond, a triangle: told apart without colours, too. Whichever chart comes first defines them
- * for the page. */
+/* A circle, a square, a diamond, a triangle: distinct without colours too. The first chart defines them for the
+ * page. */
 static const char marks[] =
     "<defs><circle id=\"m0\" r=\"5\"/><path id=\"m1\" d=\"M-4.5-4.5h9v9h-9z\"/>"
     "<path id=\"m2\" d=\"M0-6.5L6.5 0 0 6.5-6.5 0z\"/><path id=\"m3\" d=\"M0-6l6 10.5H-6z\"/></defs>\n";
@@ -145,7 +145,7 @@ static void put_mark(const chart *c, int mark, double x, double y, bool best) {
           best ? " best" : "", x, y, best ? 1.4 : 1.0);
 }
 
-/* What the marks mean, above the plot; one mark needs no words. */
+/* The legend, above the plot; omitted for a single mark. */
 static void put_key(const chart *c) {
   for (int i = 0; i < c->marks && c->marks > 1; i++) {
     const double x = LEFT + 6 + i * (WIDTH - LEFT - RIGHT) / (double)MAX_MARKS;
@@ -178,7 +178,7 @@ static void put_law(const chart *c, const hd_tune *t, double one) {
   fprintf(c->to, "\"/>\n");
 }
 
-/* How far a setting stands from the middle of those with as many threads, in settings. */
+/* A setting's horizontal offset among those with the same number of threads, in settings. */
 static double aside(const hd_tune *t, int setting) {
   int before = 0, after = 0;
   for (int i = 0; i < t->count; i++)
@@ -230,8 +230,8 @@ static void put_speedups(FILE *to, const hd_tune *t) {
   fprintf(to, "</svg></figure>\n");
 }
 
-/* Some placements come to the same CPUs. */
-static bool says_same(const hd_tune *t) {
+/* Whether some placements give the same CPUs. */
+static bool has_same(const hd_tune *t) {
   bool found = false;
   for (int i = 0; i < t->count; i++)
     found |= t->settings[i].same[0] != NULL;
@@ -262,7 +262,7 @@ static void put_table(FILE *to, const hd_tune *t) {
   if (same)
     fprintf(to, "<p class=\"soft\">The placements %s come to the same CPUs here, and were measured once.</p>\n",
             tune_places(place, sizeof place, &t->settings[0], ", "));
-  else if (says_same(t))
+  else if (has_same(t))
     fprintf(to, "<p class=\"soft\">Placements that stand in one line come to the same CPUs there, and were measured "
                 "once.</p>\n");
 }
@@ -293,32 +293,45 @@ static const char style[] =
     "svg text{font-size:17px}}\n";
 /* clang-format on */
 
-static void put_laws(FILE *to, const hd_tune *t) {
-  fprintf(
-      to,
-      "<p>Amdahl's law: %.1f&nbsp;%% of the work does not run in parallel. The universal scalability law: contention "
-      "%.4f, coherence %.6f; ",
-      100 * t->amdahl, t->contention, t->coherence);
-  if (isfinite(t->predicted_best))
-    fprintf(to, "it would be fastest with %.0f thread%s.</p>\n", t->predicted_best, t->predicted_best < 1.5 ? "" : "s");
-  else
-    fprintf(to, "it sees no limit yet.</p>\n");
+static bool threads_vary(const hd_tune *t) {
+  bool vary = false;
+  for (int i = 1; i < t->count; i++)
+    vary |= t->settings[i].threads != t->settings[0].threads;
+  return vary;
 }
 
-/* Names come from files of users. */
-static void put_escaped(FILE *to, const char *name) {
-  for (; *name; name++)
-    switch (*name) {
-    case '&': fputs("&amp;", to); break;
-    case '<': fputs("&lt;", to); break;
-    case '>': fputs("&gt;", to); break;
-    default: fputc(*name, to);
-    }
+const char *tune_amdahl(char text[TUNE_LAW_BYTES], const hd_tune *t) {
+  if (!threads_vary(t))
+    snprintf(text, TUNE_LAW_BYTES, "one number of threads does not show how much of the work runs in parallel");
+  else if (t->amdahl >= 1)
+    snprintf(text, TUNE_LAW_BYTES, "no number of threads is faster than one");
+  else
+    snprintf(text, TUNE_LAW_BYTES, "%.1f %% of the work does not run in parallel", 100 * t->amdahl);
+  return text;
+}
+
+const char *tune_limit(char text[TUNE_LAW_BYTES], const hd_tune *t) {
+  if (!threads_vary(t))
+    snprintf(text, TUNE_LAW_BYTES, "unknown from one number of threads");
+  else if (isfinite(t->predicted_best))
+    snprintf(text, TUNE_LAW_BYTES, "fastest with %.0f thread%s", t->predicted_best, t->predicted_best < 1.5 ? "" : "s");
+  else if (t->contention > 0)
+    snprintf(text, TUNE_LAW_BYTES, "at most %.3g times one thread, however many there are", 1 / t->contention);
+  else
+    snprintf(text, TUNE_LAW_BYTES, "no limit in sight");
+  return text;
+}
+
+static void put_laws(FILE *to, const hd_tune *t) {
+  char text[TUNE_LAW_BYTES];
+  fprintf(to, "<p>Amdahl's law: %s. ", tune_amdahl(text, t));
+  fprintf(to, "The universal scalability law: contention %.4f, coherence %.6f; %s.</p>\n", t->contention, t->coherence,
+          tune_limit(text, t));
 }
 
 void tune_write_page(FILE *to, const hd_tune *t) {
   const hd_tune_setting *best = &t->settings[t->best];
-  bool placed = false; /* there was a choice of places */
+  bool placed = false; /* several placements were measured */
   for (int i = 0; i < t->count; i++)
     placed |= strcmp(t->settings[i].placement, best->placement) != 0;
   char day[32] = "";
@@ -336,13 +349,13 @@ void tune_write_page(FILE *to, const hd_tune *t) {
           placed ? best->placement : "", workers_vary(t) ? ", " : "",
           workers_vary(t) ? counted(workers, sizeof workers, best->workers, "loader worker") : "",
           placed || workers_vary(t) ? "," : "");
-  put_escaped(to, t->model);
+  svg_escaped(to, t->model);
   fprintf(to, "</i></h1>\n<p class=\"say\">%s samples a second, %.2f times one thread.</p>\n",
           cli_grouped((long long)(best->samples_per_s + 0.5)), best->speedup);
   fprintf(to, "<p class=\"soft\">");
-  put_escaped(to, t->data);
+  svg_escaped(to, t->data);
   fprintf(to, ", batch %lld, %s, %d CPUs of ", (long long)t->batch, t->isa, t->cpus);
-  put_escaped(to, t->cpu);
+  svg_escaped(to, t->cpu);
   fprintf(to, ". %d settings in %d turns, %.0f s, %s, heddle %s.</p>\n", t->count, best->turns, t->seconds, day,
           hd_version());
   put_speeds(to, t);

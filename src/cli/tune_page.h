@@ -1,4 +1,4 @@
-/* The tuner's experiment as files to keep: a page for people, a table for programs. */
+/* The tuner's experiment as files: an HTML page and a CSV table. */
 #ifndef HD_CLI_TUNE_PAGE_H
 #define HD_CLI_TUNE_PAGE_H
 
@@ -6,20 +6,24 @@
 
 #include "heddle.h"
 
-/* One HTML page that needs nothing else: charts as SVG, for screens of any width and for paper, light and dark. */
+/* One self-contained HTML page: charts as SVG, for screens of any width and for paper, light and dark. */
 void tune_write_page(FILE *to, const hd_tune *tune);
 
-/* A line of heads, then one line per setting. */
+/* A header line, then one line per setting. */
 void tune_write_csv(FILE *to, const hd_tune *tune);
 
-/* "physical, compact": where a setting's threads were, and which other policies come to the same CPUs. Returns
- * `text`. */
+/* "physical, compact": a setting's placement, and the policies that give the same CPUs. Returns `text`. */
 const char *tune_places(char *text, size_t bytes, const hd_tune_setting *setting, const char *between);
 
-/* Loader workers were there at all. */
+/* The results of the scaling laws, one sentence each without its full stop. */
+enum { TUNE_LAW_BYTES = 160 };
+const char *tune_amdahl(char text[TUNE_LAW_BYTES], const hd_tune *tune);
+const char *tune_limit(char text[TUNE_LAW_BYTES], const hd_tune *tune);
+
+/* Whether any setting has loader workers. */
 int tune_has_workers(const hd_tune *tune);
 
-/* All settings have the same such policies: it need not be said for each. */
+/* All settings have the same equal policies, which are then printed once. */
 int tune_same_everywhere(const hd_tune *tune);
 
 #endif

@@ -1,33 +1,34 @@
-/* Collectives in rounds of put, meet, take: see group.h. What distinguishes them stands in one table.
+/* Collectives, in rounds of put, barrier, take: see group.h. One table lists how they differ.
  *
- * Three sizes. Up to 8 bytes travel in the notes of the meeting: one cache line a rank. What is below `PARTS_FROM`
- * bytes over all ranks goes whole into each rank's slot, and everybody sums all of it: one meeting. Larger sums go in
- * parts: each rank sums its own part of a chunk and all copy the results, one meeting later, while the next chunk is
- * put. Two ranks do without parts: as many bytes come from the other one either way, and there is less to wait for. */
+ * There are three algorithms, by size. Up to 8 bytes are sent in the notes of the barrier: one cache line per rank.
+ * Below `PARTS_FROM` bytes over all ranks, each rank puts all of its data into its slot, and every rank sums all of
+ * it: one barrier. Larger sums are split: each rank sums one part of a chunk and all copy the results, one barrier
+ * later, while the next chunk is put. Two ranks do not split: each reads as many bytes either way, with fewer
+ * barriers. */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/status.h"
 #include "comm/gpu_group.h"
 #include "comm/group.h"
-#include "comm/hosts.h"
-#include "comm/reduce.h"
-#include "sys/fpmode.h"
+#include "exec/exchange/cluster.h"
+#include "comm/rank_sums.h"
+#include "platform/fpmode.h"
 
-enum { NOBODY, ROOT, ALL };
+enum { NO_RANK, ROOT, ALL };
 enum { TAKE_NOTHING, COPY_ROOT, COPY_ALL, REDUCE };
 enum { REFUSED = 255, IN_BUFFER = 1, PART_ALIGN = 64 };
 enum { PARTS_FROM = 256 << 10 };
 
 typedef struct kind {
   const char *name;
-  int puts, takes;      /* who */
+  int puts, takes;      /* which ranks */
   bool input_per_rank;  /* input has a block for each rank */
-  bool output_per_rank; /* output has one of each rank */
+  bool output_per_rank; /* output has a block of each rank */
   int how;
 } kind;
 
-static const kind kinds[] = {[HD_GROUP_BARRIER] = {"barrier", NOBODY, NOBODY, false, false, TAKE_NOTHING},
+static const kind kinds[] = {[HD_GROUP_BARRIER] = {"barrier", NO_RANK, NO_RANK, false, false, TAKE_NOTHING},
                              [HD_GROUP_BROADCAST] = {"broadcast", ROOT, ALL, false, false, COPY_ROOT},
                              [HD_GROUP_ALL_REDUCE] = {"all_reduce", ALL, ALL, false, false, REDUCE},
                              [HD_GROUP_REDUCE] = {"reduce", ALL, ROOT, false, false, REDUCE},
@@ -37,17 +38,17 @@ static const kind kinds[] = {[HD_GROUP_BARRIER] = {"barrier", NOBODY, NOBODY, fa
                              [HD_GROUP_REDUCE_SCATTER] = {"reduce_scatter", ALL, ALL, true, false, REDUCE},
                              [HD_GROUP_ALL_TO_ALL] = {"all_to_all", ALL, ALL, true, true, COPY_ALL}};
 
-/* What a rank says it calls: the note of its first meeting. */
+/* The call that a rank makes: the note of its first barrier. */
 typedef struct note {
   uint8_t kind, dtype, op, flags;
   int32_t root;
   uint64_t count;
-  char data[HD_GROUP_INLINE_BYTES]; /* small data, or where the buffer is */
+  char data[HD_GROUP_INLINE_BYTES]; /* small data, or the location of the buffer */
 } note;
 
-_Static_assert(sizeof(note) == HD_MEETING_NOTE_BYTES, "a call fits into a note");
+_Static_assert(sizeof(note) == HD_BARRIER_NOTE_BYTES, "a call fits into a note");
 
-/* A call on its way. */
+/* A running call. */
 typedef struct run {
   hd_group *g;
   hd_ctx *ctx;
@@ -55,11 +56,11 @@ typedef struct run {
   const kind *kind;
   size_t size, bytes; /* of an element; of a block */
   bool puts, takes, in_notes;
-  size_t round_bytes; /* that each rank which puts anything put in this round */
-  bool mixed;         /* some have their data in a buffer of the group, others have not */
-  bool varied;        /* ranks under one cache have different notes */
+  size_t round_bytes; /* put in this round by each rank that puts */
+  bool mixed;         /* some ranks have their data in a buffer of the group, others have not */
+  bool notes_differ;  /* ranks under one cache have different notes */
   uint64_t first;     /* the group's number of this call's round 0 */
-  note mine;
+  note local_note;
 } run;
 
 static bool has_root(const hd_group_call *call) {
@@ -90,10 +91,10 @@ static hd_status check_call(const hd_group *g, hd_ctx *ctx, const hd_group_call 
   return HD_OK;
 }
 
-/* ---- the calls of all ranks are one call ---- */
+/* ---- comparing the calls of all ranks ---- */
 
 static void describe(char *text, size_t bytes, const note *n) {
-  if (n->kind == REFUSED) {
+  if (n->kind >= sizeof kinds / sizeof *kinds) { /* REFUSED, or a note that is overwritten */
     snprintf(text, bytes, "a call that it could not make");
     return;
   }
@@ -112,39 +113,39 @@ static bool same_call(const note *a, const note *b) {
   return a->kind == b->kind && a->dtype == b->dtype && a->op == b->op && a->root == b->root && a->count == b->count;
 }
 
-static hd_status cross(run *r);
+static hd_status exchange_and_wait(run *r);
 
-static hd_status meet(run *r) {
+static hd_status wait_for_ranks(run *r) {
   hd_group *g = r->g;
   g->rounds++;
-  const uint32_t flags = hd__meeting_come_with(&g->meeting, g->place[g->rank], 0, &r->mine);
-  if (flags & HD_MEETING_BROKEN)
+  const uint32_t flags = hd__barrier_wait_with_note(&g->barrier, g->place[g->rank], 0, &r->local_note);
+  if (flags & HD_BARRIER_BROKEN)
     return hd__group_check(g, r->ctx);
-  r->varied = (flags & HD_MEETING_VARIED) != 0;
-  return g->hosts > 1 ? cross(r) : HD_OK;
+  r->notes_differ = (flags & HD_BARRIER_NOTES_DIFFER) != 0;
+  return g->hosts > 1 ? exchange_and_wait(r) : HD_OK;
 }
 
-/* Between hosts, where the notes of all ranks are. */
-static note *far_notes(const run *r) { return (note *)r->g->notes + (r->g->rounds & 1) * (uint64_t)r->g->ranks; }
+/* With several hosts: the notes of all ranks. */
+static note *all_notes(const run *r) { return (note *)r->g->notes + (r->g->rounds & 1) * (uint64_t)r->g->ranks; }
 
 static const note *note_of(const run *r, int rank) {
   const hd_group *g = r->g;
-  return g->hosts > 1 ? &far_notes(r)[rank] : hd__meeting_note(&g->meeting, g->place[g->rank], g->place[rank]);
+  return g->hosts > 1 ? &all_notes(r)[rank] : hd__barrier_note(&g->barrier, g->place[g->rank], g->place[rank]);
 }
 
-/* Where ranks meet by caches and all notes are the same, those of the caches tell it. */
+/* Whether all notes are the same, as far as the notes of the caches show it; false with a barrier of one level. */
 static bool all_alike(const run *r) {
-  const hd_meeting *m = &r->g->meeting;
-  if (m->caches == 1 || r->g->hosts > 1 || r->varied)
+  const hd_barrier *m = &r->g->barrier;
+  if (m->caches == 1 || r->g->hosts > 1 || r->notes_differ)
     return false;
   for (int c = 0; c < m->caches; c++)
-    if (memcmp(hd__meeting_note_of_cache(m, r->g->rank, c), &r->mine, sizeof r->mine))
+    if (memcmp(hd__barrier_note_of_cache(m, r->g->rank, c), &r->local_note, sizeof r->local_note))
       return false;
-  return r->mine.kind != REFUSED;
+  return r->local_note.kind != REFUSED;
 }
 
 static hd_status compare_calls(run *r) {
-  char mine[96], other[96];
+  char first[96], other[96];
   int odd = -1;
   r->mixed = false;
   if (all_alike(r))
@@ -156,18 +157,18 @@ static hd_status compare_calls(run *r) {
   }
   if (odd < 0)
     return HD_OK;
-  if (r->mine.kind == REFUSED)
-    return HD_E_USAGE; /* its message is there */
-  describe(mine, sizeof mine, note_of(r, 0));
+  if (r->local_note.kind == REFUSED)
+    return HD_E_USAGE; /* the message was set before */
+  describe(first, sizeof first, note_of(r, 0));
   describe(other, sizeof other, note_of(r, odd));
   if (odd == 0)
     return hd__fail(r->ctx, HD_E_USAGE, "expected all ranks to make the same call, found that rank 0 makes %s", other);
   return hd__fail(r->ctx, HD_E_USAGE,
-                  "expected all ranks to make the same call, found that rank 0 calls %s, and rank %d %s", mine, odd,
+                  "expected all ranks to make the same call, found that rank 0 calls %s, and rank %d %s", first, odd,
                   other);
 }
 
-/* ---- where data is ---- */
+/* ---- addresses ---- */
 
 static char *slot_of(const run *r, int rank, uint64_t round) {
   return r->g->slots + (size_t)rank * r->g->stride + ((r->first + round) & 1) * r->g->slot_bytes;
@@ -178,73 +179,76 @@ static char *result_of(const run *r, int rank, uint64_t round) {
          ((r->first + round) & 1) * r->g->result_bytes;
 }
 
-/* Where this rank puts, and where others find it after the meeting. */
-static char *put_place(run *r, uint64_t round) { return r->in_notes ? r->mine.data : slot_of(r, r->g->rank, round); }
+/* Where this rank puts its data, and where other ranks read it after the barrier. */
+static char *put_address(run *r, uint64_t round) {
+  return r->in_notes ? r->local_note.data : slot_of(r, r->g->rank, round);
+}
 
-static const char *take_place(const run *r, int rank, uint64_t round) {
+static const char *take_address(const run *r, int rank, uint64_t round) {
   return r->in_notes ? note_of(r, rank)->data : slot_of(r, rank, round);
 }
 
 /* ---- between hosts ---- */
 
-/* The first of this host sends what each of its ranks has in `of`, and receives what the others have. */
+/* The leader of this host sends `of` of each of its ranks to the other leaders, and receives theirs. */
 static hd_status exchange(run *r, char *(*of)(const run *r, int rank), size_t bytes, int root) {
   hd_group *g = r->g;
-  hd_movement *m = hd__hosts_movement(g->world, g->ranks * (g->ranks + 1));
+  hd_cluster_exchange *m = hd__cluster_exchange(g->local, g->ranks * (g->ranks + 1));
   int late;
   if (!m)
     return hd__fail(r->ctx, HD_E_NOMEM, "out of memory for a call of %d ranks", g->ranks);
   for (int leader = 0; leader < g->ranks; leader++) {
     if (g->place[leader] != 0 || leader == g->leader)
       continue;
-    const int host = hd__hosts_of(g->world, g->member[leader]);
+    const int host = hd__cluster_of(g->local, g->member[leader]);
     for (int rank = 0; rank < g->ranks; rank++) {
-      const bool theirs = hd__hosts_of(g->world, g->member[rank]) == host;
-      if ((root < 0 || root == rank) && (theirs || !hd__group_is_far(g, rank)))
-        m->part[m->count++] = (hd_transfer_part){of(r, rank), (int64_t)bytes, g->member[leader], g->tag, theirs};
+      const bool receives = hd__cluster_of(g->local, g->member[rank]) == host;
+      if ((root < 0 || root == rank) && (receives || !hd__group_is_remote(g, rank)))
+        m->part[m->count++] = (hd_transfer_part){of(r, rank), (int64_t)bytes, g->member[leader], g->tag, receives};
     }
   }
-  hd_status status = hd__hosts_move_within(&late, g->world, r->ctx, m, g->patience_s);
+  hd_status status = hd__cluster_exchange_within(&late, g->local, r->ctx, m, g->call_timeout_s);
   for (int rank = 0; status == HD_E_TIMEOUT && rank < g->ranks; rank++)
     if (g->member[rank] == late)
       hd__group_break(g, HD_E_TIMEOUT,
                       "expected all ranks at a call within %g s, found that rank %d and its host did not come, while "
                       "rank %d waited; do all ranks make the same calls? If so, raise the timeout",
-                      g->patience_s, rank, g->rank);
+                      g->call_timeout_s, rank, g->rank);
   return status;
 }
 
-static char *place_of_note(const run *r, int rank) { return (char *)&far_notes(r)[rank]; }
+static char *place_of_note(const run *r, int rank) { return (char *)&all_notes(r)[rank]; }
 
-/* Of the round that was put last. */
+/* The slot of the last round. */
 static char *place_of_slot(const run *r, int rank) {
   return r->g->slots + (size_t)rank * r->g->stride + ((r->g->rounds - 1) & 1) * r->g->slot_bytes;
 }
 
-/* Notes first: what else crosses is only known when all make the same call. */
-static hd_status cross_all(run *r) {
+/* Notes first: the sizes of the other transfers are only known when all ranks make the same call. */
+static hd_status exchange_round(run *r) {
   hd_group *g = r->g;
   bool same = true;
   for (int rank = 0; rank < g->ranks; rank++)
-    if (!hd__group_is_far(g, rank))
-      far_notes(r)[rank] = *(const note *)hd__meeting_note(&g->meeting, g->place[g->rank], g->place[rank]);
+    if (!hd__group_is_remote(g, rank))
+      all_notes(r)[rank] = *(const note *)hd__barrier_note(&g->barrier, g->place[g->rank], g->place[rank]);
   HD_TRY(exchange(r, place_of_note, sizeof(note), -1));
   for (int rank = 0; rank < g->ranks; rank++)
     same &= same_call(note_of(r, rank), note_of(r, 0)) && note_of(r, rank)->kind != REFUSED;
-  if (!same || r->in_notes || r->round_bytes == 0 || r->kind->puts == NOBODY)
+  if (!same || r->in_notes || r->round_bytes == 0 || r->kind->puts == NO_RANK)
     return HD_OK;
   return exchange(r, place_of_slot, r->round_bytes, r->kind->puts == ROOT ? r->call->peer : -1);
 }
 
-/* Who moves and fails does not come: the others see why. */
-static hd_status cross(run *r) {
+/* A leader whose transfers fail does not reach the barrier; the group is broken then, so the barrier of the others
+ * fails. */
+static hd_status exchange_and_wait(run *r) {
   hd_group *g = r->g;
   if (g->rank == g->leader) {
-    hd_status status = cross_all(r);
+    hd_status status = exchange_round(r);
     if (status != HD_OK)
       return status == HD_E_NOMEM ? status : hd__group_check(g, r->ctx);
   }
-  if (hd__meeting_come(&g->meeting, g->place[g->rank], 0) & HD_MEETING_BROKEN)
+  if (hd__barrier_wait(&g->barrier, g->place[g->rank], 0) & HD_BARRIER_BROKEN)
     return hd__group_check(g, r->ctx);
   return HD_OK;
 }
@@ -253,44 +257,44 @@ static hd_status cross(run *r) {
 
 static size_t at_most(size_t length, size_t limit) { return length < limit ? length : limit; }
 
-static int parties(const run *r) { return r->kind->input_per_rank ? r->g->ranks : 1; }
+static int blocks_per_rank(const run *r) { return r->kind->input_per_rank ? r->g->ranks : 1; }
 
 static void put(run *r, uint64_t round, size_t from, size_t length) {
-  char *place = put_place(r, round);
-  r->round_bytes = length * (size_t)parties(r);
-  for (int i = 0; r->puts && length > 0 && i < parties(r); i++)
+  char *place = put_address(r, round);
+  r->round_bytes = length * (size_t)blocks_per_rank(r);
+  for (int i = 0; r->puts && length > 0 && i < blocks_per_rank(r); i++)
     memcpy(place + (size_t)i * length, (const char *)r->call->input + (size_t)i * r->bytes + from, length);
 }
 
 static void take(run *r, uint64_t round, size_t from, size_t length) {
   hd_group *g = r->g;
   char *output = (char *)r->call->output;
-  const size_t mine = r->kind->input_per_rank ? (size_t)g->rank * length : 0;
+  const size_t skipped = r->kind->input_per_rank ? (size_t)g->rank * length : 0;
   if (!r->takes || length == 0)
     return;
   switch (r->kind->how) {
-  case COPY_ROOT: memcpy(output + from, take_place(r, r->call->peer, round) + mine, length); break;
+  case COPY_ROOT: memcpy(output + from, take_address(r, r->call->peer, round) + skipped, length); break;
   case COPY_ALL:
     for (int i = 0; i < g->ranks; i++)
-      memcpy(output + (size_t)i * r->bytes + from, take_place(r, i, round) + mine, length);
+      memcpy(output + (size_t)i * r->bytes + from, take_address(r, i, round) + skipped, length);
     break;
   case REDUCE:
     for (int i = 0; i < g->ranks; i++)
-      g->inputs[i] = take_place(r, i, round) + mine;
+      g->inputs[i] = take_address(r, i, round) + skipped;
     hd__reduce(output + from, g->inputs, g->ranks, (int64_t)(length / r->size), r->call->dtype, r->call->op);
     break;
   default: break;
   }
 }
 
-/* Round 0 also shows whether all make the same call. */
+/* After round 0 the calls are compared. */
 static hd_status plain_rounds(run *r) {
-  const size_t chunk = r->g->slot_bytes / (size_t)parties(r) / PART_ALIGN * PART_ALIGN;
+  const size_t chunk = r->g->slot_bytes / (size_t)blocks_per_rank(r) / PART_ALIGN * PART_ALIGN;
   size_t from = 0;
   for (uint64_t round = 0; round == 0 || from < r->bytes; round++) {
     const size_t length = at_most(r->bytes - from, chunk);
     put(r, round, from, length);
-    HD_TRY(meet(r));
+    HD_TRY(wait_for_ranks(r));
     if (round == 0)
       HD_TRY(compare_calls(r));
     if (r->mixed)
@@ -315,13 +319,13 @@ static span part_of(size_t length, int rank, int ranks) {
   return (span){from, (end < length ? end : length) - from};
 }
 
-/* The others' parts of a chunk; the own one stays where it is. */
+/* Puts the parts of a chunk that other ranks sum; this rank reads its part from the input. */
 static void put_parts(run *r, uint64_t round, size_t from, size_t length) {
-  const span own = part_of(length, r->g->rank, r->g->ranks);
-  const size_t behind = own.from + own.length;
+  const span local = part_of(length, r->g->rank, r->g->ranks);
+  const size_t behind = local.from + local.length;
   const char *chunk = (const char *)r->call->input + from;
   char *slot = slot_of(r, r->g->rank, round);
-  memcpy(slot, chunk, own.from);
+  memcpy(slot, chunk, local.from);
   memcpy(slot + behind, chunk + behind, length - behind);
 }
 
@@ -343,7 +347,7 @@ static void take_parts(run *r, uint64_t round, size_t from, size_t length) {
   }
 }
 
-/* In round i chunk i is put, and the own part of chunk i - 1 summed; after the meeting chunk i - 1 is taken. */
+/* In round i chunk i is put and this rank's part of chunk i - 1 summed; after the barrier chunk i - 1 is taken. */
 static hd_status rounds_in_parts(run *r) {
   const size_t chunk = r->g->slot_bytes, chunks = (r->bytes + chunk - 1) / chunk;
   for (uint64_t round = 0; round <= chunks; round++) {
@@ -353,7 +357,7 @@ static hd_status rounds_in_parts(run *r) {
       put_parts(r, round, from, at_most(r->bytes - from, chunk));
     if (round > 0)
       reduce_part(r, round - 1, before, last);
-    HD_TRY(meet(r));
+    HD_TRY(wait_for_ranks(r));
     if (round == 0)
       HD_TRY(compare_calls(r));
     if (r->mixed)
@@ -364,24 +368,26 @@ static hd_status rounds_in_parts(run *r) {
   return HD_OK;
 }
 
-/* ---- in memory that all share ---- */
+/* ---- in place, in memory that all ranks share ---- */
 
 static hd_group_buffer *buffer_of(hd_group *g, const void *memory, size_t bytes) {
-  for (int i = 0; i < HD_GROUP_BUFFERS && g->buffers_made; i++) {
+  for (int i = 0; i < HD_GROUP_BUFFERS && g->buffers; i++) {
     hd_group_buffer *b = &g->buffer[i];
-    const char *own = b->number ? (char *)b->map.base + (size_t)g->rank * b->stride : NULL;
-    if (own && (const char *)memory >= own && (const char *)memory + bytes <= own + b->stride)
+    const char *local = b->number ? (char *)b->map.base + (size_t)g->rank * b->stride : NULL;
+    if (local && (const char *)memory >= local && (const char *)memory + bytes <= local + b->stride)
       return b;
   }
   return NULL;
 }
 
-typedef struct whereabouts {
+typedef struct buffer_location {
   uint64_t number : 16, offset : 48;
-} whereabouts;
+} buffer_location;
 
-/* Says in the note where the buffer is. */
-static void say_where(run *r) {
+_Static_assert(HD_LOCAL_GROUP_BLOCKS < 1 << 16, "the number of a buffer fits into a note");
+
+/* Writes the location of the buffer to the note. */
+static void note_buffer(run *r) {
   const hd_group_call *call = r->call;
   const hd_group_buffer *b = call->kind == HD_GROUP_ALL_REDUCE && call->output == call->input && r->g->hosts == 1
                                  ? buffer_of(r->g, call->input, r->bytes)
@@ -389,25 +395,25 @@ static void say_where(run *r) {
   if (!b || r->in_notes)
     return;
   const size_t at = (size_t)((const char *)call->input - (const char *)b->map.base) - (size_t)r->g->rank * b->stride;
-  const whereabouts where = {.number = b->number, .offset = at};
-  r->mine.flags = IN_BUFFER;
-  memcpy(r->mine.data, &where, sizeof where);
+  const buffer_location where = {.number = b->number, .offset = at};
+  r->local_note.flags = IN_BUFFER;
+  memcpy(r->local_note.data, &where, sizeof where);
 }
 
-/* Where the buffer of a rank is for this one; NULL: somewhere else. */
+/* The address of the buffer of a rank; NULL: it is in no buffer of the group that this rank has mapped. */
 static char *find_buffer(run *r, int rank) {
-  whereabouts where;
+  buffer_location where;
   const note *n = note_of(r, rank);
   memcpy(&where, n->data, sizeof where);
   for (int i = 0; i < HD_GROUP_BUFFERS && n->flags == IN_BUFFER; i++) {
     const hd_group_buffer *b = &r->g->buffer[i];
-    if (b->number == where.number)
+    if (b->number && b->number == where.number && where.offset + r->bytes <= b->stride)
       return (char *)b->map.base + (size_t)rank * b->stride + where.offset;
   }
   return NULL;
 }
 
-/* All have it there: each rank sums its part, and writes it to all. */
+/* All ranks have their data in the buffer: each sums its part, and writes it to all. */
 static void reduce_in_place(run *r) {
   hd_group *g = r->g;
   const span part = part_of(r->bytes, g->rank, g->ranks);
@@ -422,21 +428,29 @@ static void reduce_in_place(run *r) {
   }
 }
 
-/* All say that they have it there. */
+/* All notes say that the data are in the buffer. */
 static hd_status rounds_in_place(run *r) {
-  HD_TRY(meet(r));
+  HD_TRY(wait_for_ranks(r));
   HD_TRY(compare_calls(r));
   if (r->mixed)
     return HD_OK;
+  for (int i = 0; i < r->g->ranks; i++)
+    if (!find_buffer(r, i))
+      hd__group_break(
+          r->g, HD_E_USAGE,
+          "expected the buffer of rank %d at rank %d, too, found that it is freed there; free a buffer when "
+          "all ranks are done with it",
+          i, r->g->rank);
+  HD_TRY(hd__group_check(r->g, r->ctx));
   reduce_in_place(r);
-  return meet(r);
+  return wait_for_ranks(r);
 }
 
 /* ---- a call ---- */
 
 static hd_status do_rounds(run *r) {
   r->first = r->g->rounds;
-  if (r->mine.flags == IN_BUFFER)
+  if (r->local_note.flags == IN_BUFFER)
     return rounds_in_place(r);
   if (r->call->kind == HD_GROUP_ALL_REDUCE && r->g->hosts == 1 && r->g->ranks > 2 &&
       r->bytes * (size_t)r->g->ranks >= PARTS_FROM)
@@ -444,19 +458,19 @@ static hd_status do_rounds(run *r) {
   return plain_rounds(r);
 }
 
-/* Where only some have their data in the group's memory, all copy. */
+/* If only some ranks have their data in the group's memory, the call is repeated with copies. */
 static hd_status do_call(run *r) {
   HD_TRY(do_rounds(r));
   if (!r->mixed)
     return HD_OK;
-  r->mine.flags = 0;
+  r->local_note.flags = 0;
   return do_rounds(r);
 }
 
 static hd_status refuse(run *r, hd_status why) {
-  r->mine = (note){.kind = REFUSED};
+  r->local_note = (note){.kind = REFUSED};
   r->round_bytes = 0;
-  const hd_status status = meet(r);
+  const hd_status status = wait_for_ranks(r);
   return status == HD_OK ? why : status;
 }
 
@@ -467,16 +481,16 @@ static hd_status collective(hd_group *g, hd_ctx *ctx, const hd_group_call *call,
     return refuse(&r, sound);
   const bool barrier = call->kind == HD_GROUP_BARRIER;
   r.size = barrier ? 1 : hd__dtype_size(call->dtype);
-  r.bytes = barrier || of_gpus ? 0 : (size_t)call->count * r.size; /* of GPUs ranks only agree on the call */
+  r.bytes = barrier || of_gpus ? 0 : (size_t)call->count * r.size; /* for GPUs the calls are only compared */
   r.puts = r.kind->puts == ALL || (r.kind->puts == ROOT && call->peer == g->rank);
   r.takes = r.kind->takes == ALL || (r.kind->takes == ROOT && call->peer == g->rank);
-  r.in_notes = r.bytes * (size_t)parties(&r) <= HD_GROUP_INLINE_BYTES;
-  r.mine = (note){.kind = (uint8_t)call->kind,
-                  .dtype = barrier ? 0 : (uint8_t)call->dtype,
-                  .op = computes(call) ? (uint8_t)call->op : 0,
-                  .root = has_root(call) ? call->peer : -1,
-                  .count = barrier ? 0 : (uint64_t)call->count};
-  say_where(&r);
+  r.in_notes = r.bytes * (size_t)blocks_per_rank(&r) <= HD_GROUP_INLINE_BYTES;
+  r.local_note = (note){.kind = (uint8_t)call->kind,
+                        .dtype = barrier ? 0 : (uint8_t)call->dtype,
+                        .op = computes(call) ? (uint8_t)call->op : 0,
+                        .root = has_root(call) ? call->peer : -1,
+                        .count = barrier ? 0 : (uint64_t)call->count};
+  note_buffer(&r);
   const uint64_t mode = computes(call) ? hd__fpmode_enter() : 0;
   const hd_status status = do_call(&r);
   if (computes(call))
@@ -489,9 +503,9 @@ hd_status hd__collective(hd_group *g, hd_ctx *ctx, const hd_group_call *call) {
   return g->gpu ? hd__gpu_collective(g, ctx, call) : HD_OK;
 }
 
-hd_status hd__group_gather_host(void *all, hd_group *g, hd_ctx *ctx, const void *mine, int64_t bytes) {
+hd_status hd__group_gather_host(void *all, hd_group *g, hd_ctx *ctx, const void *input, int64_t bytes) {
   const hd_group_call call = {
-      .kind = HD_GROUP_ALL_GATHER, .output = all, .input = mine, .count = bytes, .dtype = HD_U8};
+      .kind = HD_GROUP_ALL_GATHER, .output = all, .input = input, .count = bytes, .dtype = HD_U8};
   HD_TRY(hd__group_check(g, ctx));
   return collective(g, ctx, &call, false);
 }

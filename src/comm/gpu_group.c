@@ -7,16 +7,16 @@
 #include <time.h>
 
 #include "base/alloc.h"
-#include "comm/hosts.h"
-#include "comm/message.h"
-#include "comm/nccl_find.h"
-#include "comm/reduce.h"
-#include "cuda/cuda.h"
+#include "exec/exchange/cluster.h"
+#include "comm/mailbox.h"
+#include "exec/exchange/nccl_find.h"
+#include "comm/rank_sums.h"
+#include "exec/gpu/device/cuda_device.h"
 #include "kernel/cuda/cuda_names.h"
-#include "sys/clock.h"
+#include "platform/clock.h"
 
-/* What is collected for a sum at a time, of all ranks; how long a rank that waits looks out before it sleeps. */
-enum { COLLECTED_BYTES = 32 << 20, LOOK_NS = 200000, SLEEP_NS = 50000 };
+/* Bytes of all ranks that are collected for a sum at a time; how long a wait polls before it sleeps. */
+enum { COLLECTED_BYTES = 32 << 20, POLL_NS = 200000, SLEEP_NS = 50000 };
 
 struct hd_gpu_group {
   const hd_nccl *nccl;
@@ -38,27 +38,27 @@ static void abort_transfers(hd_gpu_group *gpu) {
   gpu->communicator = NULL;
 }
 
-/* The group is at its end, for all ranks; what this one's GPU still waits for is given up. */
+/* The group is broken: aborts the transfers of this rank's GPU. */
 static hd_status give_up(hd_group *g, hd_ctx *ctx) {
   abort_transfers(g->gpu);
   const hd_status status = hd__group_check(g, ctx);
   return status == HD_OK ? HD_E_PEER : status;
 }
 
-/* Whether another rank is the reason to wait no longer. */
-static bool look(hd_group *g, int64_t waited_ns) {
+/* Checks all ranks and the timeout; returns whether the group is broken. */
+static bool check_ranks(hd_group *g, int64_t waited_ns) {
   for (int r = 0; r < g->ranks; r++)
-    hd__group_look(g, r);
-  if ((double)waited_ns > 1e9 * g->patience_s)
+    hd__group_check_rank(g, r);
+  if ((double)waited_ns > 1e9 * g->call_timeout_s)
     hd__group_break(
         g, HD_E_TIMEOUT,
         "expected NCCL to be done within %g s, found that rank %d still waited; are all GPUs reached? If so, "
         "raise the timeout",
-        g->patience_s, g->rank);
+        g->call_timeout_s, g->rank);
   return hd__group_check(g, NULL) != HD_OK;
 }
 
-/* 1: NCCL and, with `stream`, the GPU are done; 0: not yet; -1: the group was broken, with what went wrong. */
+/* 1: NCCL and, with `stream`, the GPU are done; 0: not yet; -1: an error, which broke the group. */
 static int is_done(hd_group *g, bool stream) {
   char why[HD_NCCL_WHY_BYTES] = "", text[HD_CUDA_ERROR_BYTES];
   const hd_gpu_group *gpu = g->gpu;
@@ -76,7 +76,7 @@ static int is_done(hd_group *g, bool stream) {
   return -1;
 }
 
-/* Until what was begun is done; a rank that is lost or late is heard of meanwhile. */
+/* Waits until the operation is done, checking for lost and late ranks. */
 static hd_status await(hd_group *g, hd_ctx *ctx, bool stream) {
   const struct timespec rest = {.tv_nsec = SLEEP_NS};
   const int64_t begun_ns = hd__clock_ns();
@@ -86,9 +86,9 @@ static hd_status await(hd_group *g, hd_ctx *ctx, bool stream) {
     if (state == 1)
       return HD_OK;
     const int64_t waited_ns = hd__clock_ns() - begun_ns;
-    if (state < 0 || (waited_ns > LOOK_NS && look(g, waited_ns)))
+    if (state < 0 || (waited_ns > POLL_NS && check_ranks(g, waited_ns)))
       return give_up(g, ctx);
-    if (waited_ns > LOOK_NS)
+    if (waited_ns > POLL_NS)
       nanosleep(&rest, NULL);
     else
       sched_yield();
@@ -97,11 +97,11 @@ static hd_status await(hd_group *g, hd_ctx *ctx, bool stream) {
 
 /* ---- opening ---- */
 
-/* Each rank of a host has a GPU of its own. */
-static hd_status open_gpu(hd_gpu_group *gpu, hd_ctx *ctx, const hd_world *world) {
-  const int ranks = hd__world_ranks(world), there = hd__cuda_count(ctx);
+/* Each rank of a host uses another GPU. */
+static hd_status open_gpu(hd_gpu_group *gpu, hd_ctx *ctx, const hd_local_group *local) {
+  const int ranks = hd__local_group_ranks(local), there = hd__cuda_count(ctx);
   if (there == 0)
-    return HD_E_UNSUPPORTED; /* and why */
+    return HD_E_UNSUPPORTED; /* the message is set */
   if (hd__cuda_is_shown_one(there))
     return hd__cuda_open(&gpu->cuda, ctx, 0); /* NCCL refuses one that two ranks have */
   if (there < ranks)
@@ -110,39 +110,39 @@ static hd_status open_gpu(hd_gpu_group *gpu, hd_ctx *ctx, const hd_world *world)
         "backend nccl expects a GPU for each of the %d ranks of a host, found %d; start as many ranks, or use "
         "another backend",
         ranks, there);
-  return hd__cuda_open(&gpu->cuda, ctx, hd__world_rank(world));
+  return hd__cuda_open(&gpu->cuda, ctx, hd__local_group_rank(local));
 }
 
-/* What rank 0 tells the others: the communicator's id, or that there is none. */
-typedef struct invitation {
+/* What rank 0 broadcasts: the communicator's id, or an error. */
+typedef struct id_message {
   int32_t status;
   char id[HD_NCCL_ID_BYTES], why[HD_NCCL_WHY_BYTES];
-} invitation;
+} id_message;
 
-static hd_status invite(invitation *out, hd_group *g, hd_ctx *ctx, const hd_gpu_group *gpu) {
-  *out = (invitation){.status = HD_OK};
+static hd_status broadcast_id(id_message *out, hd_group *g, hd_ctx *ctx, const hd_gpu_group *gpu) {
+  *out = (id_message){.status = HD_OK};
   if (g->rank == 0 && gpu->nccl->make_id(out->id, out->why) != 0)
     out->status = HD_E_SYSTEM;
   HD_TRY(hd_group_broadcast(out, g, ctx, sizeof *out, HD_U8, 0));
   return out->status == HD_OK ? HD_OK : hd__fail(ctx, (hd_status)out->status, "NCCL cannot begin: %s", out->why);
 }
 
-/* Whether all ranks have what they need: a rank without must not let the others wait for it. */
-static hd_status agree(hd_group *g, hd_ctx *ctx, hd_status mine) {
-  int32_t status = mine, all = 0;
+/* Whether all ranks are prepared: if one is not, none begins, since the others would wait for it. */
+static hd_status agree(hd_group *g, hd_ctx *ctx, hd_status local) {
+  int32_t status = local, all = 0;
   char text[HD_GROUP_TEXT_BYTES];
-  snprintf(text, sizeof text, "%s", mine == HD_OK ? "" : hd_ctx_message(ctx));
-  const hd_status met = hd_group_all_reduce(&all, g, ctx, &status, 1, HD_I32, HD_REDUCE_MIN);
-  if (mine != HD_OK)
-    return hd__fail(ctx, mine, "%s", text);
-  if (met != HD_OK)
-    return met;
+  snprintf(text, sizeof text, "%s", local == HD_OK ? "" : hd_ctx_message(ctx));
+  const hd_status reduced = hd_group_all_reduce(&all, g, ctx, &status, 1, HD_I32, HD_REDUCE_MIN);
+  if (local != HD_OK)
+    return hd__fail(ctx, local, "%s", text);
+  if (reduced != HD_OK)
+    return reduced;
   return all == HD_OK
              ? HD_OK
              : hd__fail(ctx, (hd_status)all, "expected all ranks to have GPUs and NCCL, found one that has not");
 }
 
-static hd_status begin(hd_group *g, hd_ctx *ctx, hd_gpu_group *gpu, const invitation *of) {
+static hd_status begin(hd_group *g, hd_ctx *ctx, hd_gpu_group *gpu, const id_message *of) {
   char why[HD_NCCL_WHY_BYTES] = "";
   hd__cuda_use(gpu->cuda);
   if (gpu->nccl->begin(&gpu->communicator, of->id, g->rank, g->ranks, why) != 0)
@@ -157,16 +157,16 @@ static hd_status prepare(hd_gpu_group *gpu, hd_ctx *ctx, const hd_group *g) {
   if (!gpu->calls)
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for a group of %d GPUs", g->ranks);
   HD_TRY(hd__nccl_find(&gpu->nccl, ctx, "backend nccl", "use another backend"));
-  return open_gpu(gpu, ctx, g->world);
+  return open_gpu(gpu, ctx, g->local);
 }
 
 hd_status hd__gpu_group_open(hd_group *g, hd_ctx *ctx, bool native) {
-  invitation of;
+  id_message of;
   hd_gpu_group *gpu = hd__calloc(1, sizeof *gpu);
   hd_status status = gpu ? prepare(gpu, ctx, g) : hd__fail(ctx, HD_E_NOMEM, "out of memory for a group of GPUs");
   status = agree(g, ctx, status);
   if (status == HD_OK)
-    status = invite(&of, g, ctx, gpu);
+    status = broadcast_id(&of, g, ctx, gpu);
   if (status == HD_OK) {
     gpu->native = native;
     status = begin(g, ctx, gpu, &of);
@@ -196,7 +196,7 @@ void hd__gpu_group_close(hd_gpu_group *gpu) {
 
 /* ---- transfers ---- */
 
-/* Queues them as one, and waits until NCCL has taken them. */
+/* Queues the calls as one operation, and waits until NCCL has queued them on the stream. */
 static hd_status queue(hd_group *g, hd_ctx *ctx, const hd_nccl_call *calls, int count) {
   char why[HD_NCCL_WHY_BYTES] = "";
   hd_gpu_group *gpu = g->gpu;
@@ -212,14 +212,14 @@ static const char *block(const void *of, int64_t number, size_t bytes) {
   return (const char *)of + (size_t)number * bytes;
 }
 
-/* From each rank that gives to each that takes: block r of what one gives goes to rank r, or all of it, and comes into
- * block r of what it takes. */
+/* Transfers from each giving rank to each taking rank: block r of the input, or all of it, goes to rank r; what rank
+ * r sends is stored in block r of the output, or at its begin. */
 typedef struct exchange {
   const void *input;
   void *output;
   bool gives_blocks, takes_blocks;
   int giver, taker;                       /* -1: all ranks */
-  size_t given_bytes, taken_bytes, bytes; /* from one block to the next, and of each that moves */
+  size_t given_bytes, taken_bytes, bytes; /* strides of blocks; bytes of a transfer */
 } exchange;
 
 static hd_status exchange_blocks(hd_group *g, hd_ctx *ctx, const exchange *e) {
@@ -257,7 +257,8 @@ static hd_status add_collected(hd_group *g, hd_ctx *ctx, const hd_group_call *ca
   return hd__cuda_launch(g->gpu->cuda, ctx, HD_CUDA_ranks, count, 1, &ranks);
 }
 
-/* In pieces that fit: each rank's piece comes to all that take the sum, which add them. */
+/* In ranges that fit into the collecting buffer: each rank sends its range to all ranks that take the sum, which add
+ * them. */
 static hd_status sum_portable(hd_group *g, hd_ctx *ctx, const hd_group_call *call) {
   const size_t size = hd__dtype_size(call->dtype);
   const bool scatters = call->kind == HD_GROUP_REDUCE_SCATTER, to_root = call->kind == HD_GROUP_REDUCE;
@@ -284,7 +285,7 @@ static hd_status sum_portable(hd_group *g, hd_ctx *ctx, const hd_group_call *cal
 
 /* ---- calls ---- */
 
-static hd_status as_one(hd_group *g, hd_ctx *ctx, const hd_group_call *call, hd_nccl_kind kind) {
+static hd_status one_call(hd_group *g, hd_ctx *ctx, const hd_group_call *call, hd_nccl_kind kind) {
   return queue(g, ctx,
                &(hd_nccl_call){.kind = kind,
                                .input = call->input,
@@ -312,18 +313,18 @@ static hd_status in_blocks(hd_group *g, hd_ctx *ctx, const hd_group_call *call) 
 
 static hd_status start(hd_group *g, hd_ctx *ctx, const hd_group_call *call) {
   switch (call->kind) {
-  case HD_GROUP_BROADCAST: return as_one(g, ctx, call, HD_NCCL_BROADCAST);
-  case HD_GROUP_ALL_GATHER: return as_one(g, ctx, call, HD_NCCL_ALL_GATHER);
+  case HD_GROUP_BROADCAST: return one_call(g, ctx, call, HD_NCCL_BROADCAST);
+  case HD_GROUP_ALL_GATHER: return one_call(g, ctx, call, HD_NCCL_ALL_GATHER);
   case HD_GROUP_ALL_REDUCE:
-    return g->gpu->native ? as_one(g, ctx, call, HD_NCCL_ALL_REDUCE) : sum_portable(g, ctx, call);
-  case HD_GROUP_REDUCE: return g->gpu->native ? as_one(g, ctx, call, HD_NCCL_REDUCE) : sum_portable(g, ctx, call);
+    return g->gpu->native ? one_call(g, ctx, call, HD_NCCL_ALL_REDUCE) : sum_portable(g, ctx, call);
+  case HD_GROUP_REDUCE: return g->gpu->native ? one_call(g, ctx, call, HD_NCCL_REDUCE) : sum_portable(g, ctx, call);
   case HD_GROUP_REDUCE_SCATTER:
-    return g->gpu->native ? as_one(g, ctx, call, HD_NCCL_REDUCE_SCATTER) : sum_portable(g, ctx, call);
+    return g->gpu->native ? one_call(g, ctx, call, HD_NCCL_REDUCE_SCATTER) : sum_portable(g, ctx, call);
   case HD_GROUP_GATHER:
   case HD_GROUP_SCATTER:
   case HD_GROUP_ALL_TO_ALL: return in_blocks(g, ctx, call);
-  case HD_GROUP_SEND: return as_one(g, ctx, call, HD_NCCL_SEND);
-  case HD_GROUP_RECV: return as_one(g, ctx, call, HD_NCCL_RECV);
+  case HD_GROUP_SEND: return one_call(g, ctx, call, HD_NCCL_SEND);
+  case HD_GROUP_RECV: return one_call(g, ctx, call, HD_NCCL_RECV);
   case HD_GROUP_BARRIER: break;
   }
   return HD_OK;
@@ -335,17 +336,18 @@ hd_status hd__gpu_collective(hd_group *g, hd_ctx *ctx, const hd_group_call *call
   return await(g, ctx, true);
 }
 
-/* What a message is crosses first, as a message of the host: two that differ would wait for ever, or worse. */
+/* Sends the count and type first, through host memory: a mismatch inside NCCL would block for ever or corrupt
+ * memory. */
 static hd_status compare(hd_group *g, hd_ctx *ctx, const hd_group_call *call) {
-  int64_t letter[2] = {call->count, (int64_t)call->dtype};
+  int64_t header[2] = {call->count, (int64_t)call->dtype};
   const hd_group_call first = {
-      .kind = call->kind, .output = letter, .input = letter, .count = 2, .dtype = HD_I64, .peer = call->peer};
+      .kind = call->kind, .output = header, .input = header, .count = 2, .dtype = HD_I64, .peer = call->peer};
   HD_TRY(hd__message(g, ctx, &first));
-  if (letter[0] == call->count && letter[1] == (int64_t)call->dtype)
+  if (header[0] == call->count && header[1] == (int64_t)call->dtype)
     return HD_OK;
   hd__group_break(g, HD_E_USAGE,
                   "expected sender and receiver to name the same, found %lld %s from rank %d and %lld %s in rank %d",
-                  (long long)letter[0], hd__dtype_name((hd_dtype)letter[1]), call->peer, (long long)call->count,
+                  (long long)header[0], hd__dtype_name((hd_dtype)header[1]), call->peer, (long long)call->count,
                   hd__dtype_name(call->dtype), g->rank);
   return give_up(g, ctx);
 }

@@ -1,9 +1,9 @@
 /* Groups whose buffers are in the memory of GPUs, one for each rank: backend "nccl" of hd_group_init.
  *
- * Ranks meet as those of any group do, and compare each call before a byte of it moves; so calls that differ, ranks that do
- * not come and ranks that are lost are told as everywhere. Then NCCL moves the bytes from GPU to GPU. With portable
- * arithmetic it moves bytes alone: what all ranks handed in is collected, and added rank by rank, to the bits of the other
- * backends. With native arithmetic the sums are NCCL's. */
+ * Ranks use the barrier of any group, and compare each call before a byte of it moves; so calls that differ, late
+ * ranks and lost ranks are reported as in other groups. Then NCCL moves the bytes from GPU to GPU. With portable
+ * arithmetic NCCL only moves bytes: the inputs of all ranks are collected and added rank by rank, to the same bits
+ * as with the other backends. With native arithmetic NCCL forms the sums. */
 #ifndef HD_COMM_GPU_GROUP_H
 #define HD_COMM_GPU_GROUP_H
 
@@ -11,12 +11,12 @@
 
 typedef struct hd_gpu_group hd_gpu_group;
 
-/* The group becomes one of GPUs; a call of all its ranks. HD_E_UNSUPPORTED says what is missing. */
+/* Makes a group one of GPUs; a call of all its ranks. The message of HD_E_UNSUPPORTED names what is missing. */
 hd_status hd__gpu_group_open(hd_group *group, hd_ctx *ctx, bool native);
 void hd__gpu_group_close(hd_gpu_group *gpu); /* NULL is allowed */
 bool hd__gpu_group_is_native(const hd_gpu_group *gpu);
 
-/* A collective that all ranks have agreed on. */
+/* A collective whose call all ranks have compared. */
 hd_status hd__gpu_collective(hd_group *group, hd_ctx *ctx, const hd_group_call *call);
 
 /* A send or a receive. */
@@ -26,7 +26,7 @@ hd_status hd__gpu_message(hd_group *group, hd_ctx *ctx, const hd_group_call *cal
 hd_status hd__gpu_group_alloc(void **out, hd_group *group, hd_ctx *ctx, size_t bytes);
 void hd__gpu_group_free(hd_group *group, void *memory);
 
-/* Between it and the host. */
+/* Copies between it and the host. */
 hd_status hd__gpu_group_upload(hd_group *group, hd_ctx *ctx, void *to, const void *from, size_t bytes);
 hd_status hd__gpu_group_download(hd_group *group, hd_ctx *ctx, void *to, const void *from, size_t bytes);
 

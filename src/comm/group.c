@@ -1,4 +1,4 @@
-/* Groups: making and ending them, their memory, and how they come to their end. See group.h. */
+/* Groups: creating and destroying them, their memory, and their errors. See group.h. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -11,19 +11,19 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "comm/desk.h"
+#include "comm/work_queue.h"
 #include "comm/gpu_group.h"
-#include "comm/hosts.h"
-#include "comm/message.h"
-#include "comm/rendezvous.h"
-#include "sys/cpu_set.h"
+#include "exec/exchange/cluster.h"
+#include "comm/mailbox.h"
+#include "exec/exchange/rendezvous.h"
+#include "platform/cpu_set.h"
 
 enum { MOST_SLOT_BYTES = 256 << 10, LEAST_SLOT_BYTES = 16 << 10, ALL_SLOT_BYTES = 64 << 20, PAGE_BYTES = 4096 };
 enum { LINE_BYTES = 128 };
 
 static const double TIMEOUT_S = 1800;
 
-/* ---- its end ---- */
+/* ---- errors that end a group ---- */
 
 void hd__group_break(hd_group *g, hd_status status, const char *format, ...) {
   unsigned runs = HD_GROUP_RUNS;
@@ -38,102 +38,104 @@ void hd__group_break(hd_group *g, hd_status status, const char *format, ...) {
 }
 
 hd_status hd__group_check(hd_group *g, hd_ctx *ctx) {
-  HD_TRY(hd__world_check(g->world, ctx));
+  HD_TRY(hd__local_group_check(g->local, ctx));
   if (atomic_load(&g->end->state) == HD_GROUP_RUNS)
     return HD_OK;
-  while (atomic_load(&g->end->state) == HD_GROUP_ENDING && hd__world_check(g->world, ctx) == HD_OK)
+  while (atomic_load(&g->end->state) == HD_GROUP_ENDING && hd__local_group_check(g->local, ctx) == HD_OK)
     sched_yield();
   return hd__fail(ctx, (hd_status)g->end->status, "%s", g->end->text);
 }
 
-void hd__group_look(hd_group *g, int rank) {
-  hd__hosts_listen(g->world);
-  if (hd__world_check(g->world, NULL) != HD_OK)
+void hd__group_check_rank(hd_group *g, int rank) {
+  hd__cluster_poll_faults(g->local);
+  if (hd__local_group_check(g->local, NULL) != HD_OK)
     hd__group_break(g, HD_E_PEER, "the group lost a rank");
-  else if (!hd__group_is_far(g, rank) &&
-           hd__world_view(g->world, hd__hosts_local(g->world, g->member[rank])).state == HD_RANK_LEFT)
+  else if (!hd__group_is_remote(g, rank) &&
+           hd__local_group_view(g->local, hd__cluster_local(g->local, g->member[rank])).state == HD_RANK_LEFT)
     hd__group_break(g, HD_E_PEER,
                     "expected rank %d at a call, found that it has left the group; do all ranks make the "
                     "same calls?",
                     rank);
 }
 
-static void not_come(hd_group *g, int64_t waited_ns) {
+static void report_missing(hd_group *g, int64_t waited_ns) {
   char missing[160] = "";
-  const unsigned number = atomic_load(&g->meeting.line[g->place[g->rank]].came);
+  const unsigned number = atomic_load(&g->barrier.line[g->place[g->rank]].came);
   int count = 0;
   for (int r = 0; r < g->ranks; r++) {
     const size_t at = strlen(missing);
-    if (!hd__group_is_far(g, r) && (int)(atomic_load(&g->meeting.line[g->place[r]].came) - number) < 0 && count++ < 16)
+    if (!hd__group_is_remote(g, r) && (int)(atomic_load(&g->barrier.line[g->place[r]].came) - number) < 0 &&
+        count++ < 16)
       snprintf(missing + at, sizeof missing - at, "%s%d", at ? ", " : "", r);
   }
   hd__group_break(
       g, HD_E_TIMEOUT,
       "expected all ranks at a call within %g s, found that rank%s %s%s did not come, while rank %d waited; "
       "do all ranks make the same calls? If so, raise the timeout",
-      g->patience_s, count == 1 ? "" : "s", missing, count > 16 ? ", ..." : "", g->rank);
+      g->call_timeout_s, count == 1 ? "" : "s", missing, count > 16 ? ", ..." : "", g->rank);
 }
 
-bool hd__group_is_far(const hd_group *g, int rank) {
-  return g->hosts > 1 && hd__hosts_of(g->world, g->member[rank]) != hd__hosts_mine(g->world);
+bool hd__group_is_remote(const hd_group *g, int rank) {
+  return g->hosts > 1 && hd__cluster_of(g->local, g->member[rank]) != hd__cluster_this_host(g->local);
 }
 
-/* The meeting calls it now and then, while this rank sleeps. The first of a host waits for other hosts, too, and says
- * so. */
+/* Called by the barrier while this rank waits. A leader gets a longer timeout, since it also waits for other hosts
+ * and then reports which rank is missing. */
 static void late(void *self, int place, int64_t waited_ns) {
   const double more_s = 2;
   hd_group *g = self;
   int rank = 0;
-  while (hd__group_is_far(g, rank) || g->place[rank] != place)
+  while (hd__group_is_remote(g, rank) || g->place[rank] != place)
     rank++;
-  hd__group_look(g, rank);
-  if ((double)waited_ns > 1e9 * (g->patience_s + (g->hosts > 1 && rank == g->leader ? more_s : 0)))
-    not_come(g, waited_ns);
+  hd__group_check_rank(g, rank);
+  if ((double)waited_ns > 1e9 * (g->call_timeout_s + (g->hosts > 1 && rank == g->leader ? more_s : 0)))
+    report_missing(g, waited_ns);
 }
 
-/* ---- its memory ---- */
+/* ---- memory ---- */
 
-/* Where the parts lie; returns the size. */
+/* Lays out the shared memory of a group; returns its size. */
 static size_t lay_out(hd_group *g, char *base) {
   const size_t n = (size_t)g->ranks, lines = (sizeof(hd_group_end) / LINE_BYTES + 1) * LINE_BYTES;
-  const size_t notes = lines + (size_t)HD_MEETING_LINES(g->here) * sizeof(hd_meeting_line);
-  const size_t bells = notes + (g->hosts > 1 ? (2 * n * HD_MEETING_NOTE_BYTES / LINE_BYTES + 1) * LINE_BYTES : 0);
-  const size_t slots = (bells + hd__bells_bytes(g->ranks) + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
+  const size_t notes = lines + (size_t)HD_BARRIER_LINES(g->here) * sizeof(hd_barrier_line);
+  const size_t event_counters =
+      notes + (g->hosts > 1 ? (2 * n * HD_BARRIER_NOTE_BYTES / LINE_BYTES + 1) * LINE_BYTES : 0);
+  const size_t slots = (event_counters + hd__event_counters_bytes(g->ranks) + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
   size_t slot = MOST_SLOT_BYTES;
   while (slot > LEAST_SLOT_BYTES && slot > LINE_BYTES * n && slot * 4 * n > ALL_SLOT_BYTES)
-    slot /= 2; /* a line for each rank fits into any */
+    slot /= 2; /* a slot holds at least a line for each rank */
   g->slot_bytes = slot;
   g->result_bytes = (slot / n / LINE_BYTES + 2) * LINE_BYTES;
   g->stride = (2 * (g->slot_bytes + g->result_bytes) + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
-  const size_t boxes = slots + n * g->stride;
+  const size_t mailboxes = slots + n * g->stride;
   if (base) {
     g->end = (hd_group_end *)base;
-    g->line = (hd_meeting_line *)(base + lines);
+    g->line = (hd_barrier_line *)(base + lines);
     g->notes = base + notes;
-    g->bell = (hd_bell *)(base + bells);
+    g->event_counter = (hd_event_counter *)(base + event_counters);
     g->slots = base + slots;
-    g->boxes = base + boxes;
-    g->watch = (hd_meeting_watch){.broken = &g->end->state, .late = late, .self = g};
+    g->mailboxes = base + mailboxes;
+    g->watch = (hd_barrier_watch){.broken = &g->end->state, .late = late, .self = g};
   }
-  return boxes + hd__boxes_bytes(&g->fragment_bytes, g->ranks);
+  return mailboxes + hd__mailboxes_bytes(&g->fragment_bytes, g->ranks);
 }
 
-/* More ranks than CPUs: nobody looks out for long. */
+/* Whether there are more ranks than CPUs: then waits spin only briefly. */
 static bool is_crowded(int ranks) {
   hd_cpu_set set;
   return hd__cpu_set_read(&set) && hd__cpu_set_count(&set) < ranks;
 }
 
 /* A group without memory yet. */
-static hd_status make(hd_group **out, hd_ctx *ctx, hd_world *world, int rank, int ranks) {
+static hd_status make(hd_group **out, hd_ctx *ctx, hd_local_group *local, int rank, int ranks) {
   hd_group *g = hd__calloc(1, sizeof *g);
   *out = g;
   if (!g)
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for a group of ranks");
-  g->world = world;
+  g->local = local;
   g->rank = rank;
   g->ranks = ranks;
-  g->patience_s = g->timeout_s = TIMEOUT_S;
+  g->call_timeout_s = g->timeout_s = TIMEOUT_S;
   g->member = hd__calloc((size_t)ranks, sizeof *g->member);
   g->place = hd__calloc((size_t)ranks, sizeof *g->place);
   g->inputs = hd__calloc((size_t)ranks, sizeof *g->inputs);
@@ -141,124 +143,125 @@ static hd_status make(hd_group **out, hd_ctx *ctx, hd_world *world, int rank, in
                                             : hd__fail(ctx, HD_E_NOMEM, "out of memory for a group of %d ranks", ranks);
 }
 
-/* Who of its members lives with whom. */
+/* Numbers the members of each host, and finds the leader of this one. */
 static void find_places(hd_group *g) {
-  const hd_world *world = g->world;
+  const hd_local_group *local = g->local;
   g->leader = -1;
   for (int r = 0; r < g->ranks; r++) {
     bool is_first = true;
     for (int other = 0; other < r; other++)
-      if (hd__hosts_of(world, g->member[other]) == hd__hosts_of(world, g->member[r])) {
+      if (hd__cluster_of(local, g->member[other]) == hd__cluster_of(local, g->member[r])) {
         g->place[r]++;
         is_first = false;
       }
     g->hosts += is_first;
-    if (hd__hosts_of(world, g->member[r]) != hd__hosts_mine(world))
+    if (hd__cluster_of(local, g->member[r]) != hd__cluster_this_host(local))
       continue;
     g->leader = is_first ? r : g->leader;
     g->here++;
   }
 }
 
-static hd_status map_memory(hd_group *g, hd_ctx *ctx, int64_t piece) {
-  HD_TRY(hd__world_map(&g->memory, g->world, ctx, (int32_t)piece, "a group of ranks"));
+static hd_status map_memory(hd_group *g, hd_ctx *ctx, int64_t block) {
+  HD_TRY(hd__local_group_map(&g->memory, g->local, ctx, (int32_t)block, "a group of ranks"));
   lay_out(g, g->memory.base);
   g->crowded = is_crowded(g->here);
-  hd__meeting_join(&g->meeting, g->line, g->here, g->crowded, &g->watch);
+  hd__barrier_join(&g->barrier, g->line, g->here, g->crowded, &g->watch);
   return HD_OK;
 }
 
-/* Who makes room says so to those who share it. */
-typedef struct room {
-  int32_t piece, tag; /* tag: that this rank would have, see gather_rooms */
-  uint64_t wants;     /* what for: the same on all ranks */
+/* What each rank proposes for a new group or buffer. */
+typedef struct proposal {
+  int32_t block, tag; /* block: of a leader; tag: see gather_proposals */
+  uint64_t arguments; /* a hash of the arguments: the same on all ranks */
   int64_t status;
   int64_t number; /* of the group, at least */
-  int64_t cache;  /* that it lives under */
-} room;
+  int64_t cache;  /* the L3 cache of the rank */
+} proposal;
 
-static hd_status read_room(hd_ctx *ctx, const room *all, int ranks, const char *what) {
+static hd_status check_proposals(hd_ctx *ctx, const proposal *all, int ranks, const char *what) {
   for (int r = 1; r < ranks; r++)
-    if (all[r].wants != all[0].wants)
+    if (all[r].arguments != all[0].arguments)
       return hd__fail(ctx, HD_E_USAGE,
                       "expected all ranks to ask for the same %s, found that rank %d asks for another "
                       "one than rank 0",
                       what, r);
   for (int r = 0; r < ranks; r++)
     if (all[r].status != HD_OK)
-      return hd__world_no_piece(ctx, (hd_status)all[r].status, what);
+      return hd__local_group_no_block(ctx, (hd_status)all[r].status, what);
   return HD_OK;
 }
 
-/* What this rank took goes back where all know that nobody comes to it: they ask for different things, or another host
- * has no room. */
-static void give_back_room(const hd_group *g, const room *mine, const room *all, int ranks, hd_status status) {
+/* Frees the block of this rank if all ranks know that none maps it: their arguments differ, or a host has no memory. */
+static void withdraw(const hd_group *g, const proposal *proposed, const proposal *all, int ranks, hd_status status) {
   bool void_for_all = status == HD_E_USAGE;
   for (int r = 0; r < ranks; r++)
     void_for_all |= all[r].status != HD_OK;
-  if (void_for_all && g->rank >= 0 && g->rank == g->leader && mine->status == HD_OK)
-    hd__world_untake(g->world, mine->piece);
+  if (void_for_all && g->rank >= 0 && g->rank == g->leader && proposed->status == HD_OK)
+    hd__local_group_release(g->local, proposed->block);
 }
 
-/* What to say of a group: its leader takes memory, and each of its ranks tags, where the group spans hosts. */
-static room make_room(hd_group *g, hd_ctx *ctx, uint64_t wants) {
-  room mine = {.wants = wants, .number = hd__world_next_group(g->world), .cache = hd__world_cache(g->world)};
+/* The proposal for a group: a leader allocates memory, and each rank of a group that spans hosts allocates tags. */
+static proposal propose(hd_group *g, hd_ctx *ctx, uint64_t arguments) {
+  proposal proposed = {
+      .arguments = arguments, .number = hd__local_group_next_group(g->local), .cache = hd__local_group_cache(g->local)};
   if (g->rank >= 0 && g->hosts > 1)
-    mine.tag = g->tag = hd__hosts_take_tags(g->world, 0);
+    proposed.tag = g->tag = hd__cluster_take_tags(g->local, 0);
   if (g->rank >= 0 && g->rank == g->leader)
-    mine.status = hd__world_take(&mine.piece, g->world, ctx, lay_out(g, NULL), g->here);
-  return mine;
+    proposed.status = hd__local_group_allocate(&proposed.block, g->local, ctx, lay_out(g, NULL), g->here);
+  return proposed;
 }
 
-/* Whether all of the group name the same tag; the highest is in *most. `all` are in the order of `ranks`, NULL: of its
- * own. */
-static bool is_settled(int32_t *most, const hd_group *g, const room *all, const int32_t *ranks) {
+/* Whether all ranks of the group propose the same tag; the highest is in *most. `ranks`: the index in `all` of each
+ * rank, NULL: its number. */
+static bool is_settled(int32_t *most, const hd_group *g, const proposal *all, const int32_t *ranks) {
   int32_t least = HD_TRANSPORT_TAGS;
   *most = 0;
   for (int i = 0; i < g->ranks; i++) {
-    const room *r = &all[ranks ? ranks[i] : i];
+    const proposal *r = &all[ranks ? ranks[i] : i];
     *most = r->tag > *most ? r->tag : *most;
     least = r->tag < least ? r->tag : least;
   }
   return least == *most || *most == HD_TRANSPORT_TAGS;
 }
 
-/* All ranks of the parent, NULL: of the world, tell each other what they have. Those of a group that spans hosts name
- * the lowest tag that none of their groups has, and then the lowest from the highest of these on, until all name one: a
- * tag comes again when all ranks of its group have destroyed it, and ranks that are in none together may use the
- * same. */
-static hd_status gather_rooms(room *all, hd_group *g, hd_group *parent, hd_ctx *ctx, room *mine, const int32_t *ranks) {
-  const int asked = parent ? parent->ranks : g->ranks;
+/* All-gather of proposals over all ranks of the parent, NULL: of the run. Ranks of a group that spans hosts propose
+ * the lowest tag that none of their groups uses, then the lowest from the highest of these on, until all propose the
+ * same. A tag is reused when all ranks of its group have destroyed it; groups without a common rank may use the same
+ * tag. */
+static hd_status gather_proposals(proposal *all, hd_group *g, hd_group *parent, hd_ctx *ctx, proposal *proposed,
+                                  const int32_t *ranks) {
+  const int members = parent ? parent->ranks : g->ranks;
   int32_t most;
   for (;;) {
-    HD_TRY(parent ? hd__group_gather_host(all, parent, ctx, mine, sizeof *mine)
-                  : hd__hosts_gather(all, g->world, ctx, mine, sizeof *mine));
-    HD_TRY(read_room(ctx, all, asked, "a group"));
+    HD_TRY(parent ? hd__group_gather_host(all, parent, ctx, proposed, sizeof *proposed)
+                  : hd__cluster_gather(all, g->local, ctx, proposed, sizeof *proposed));
+    HD_TRY(check_proposals(ctx, all, members, "a group"));
     if (is_settled(&most, g, all, ranks))
       break;
     if (g->rank < 0)
       continue;
-    hd__hosts_give_tags(g->world, g->tag);
-    mine->tag = g->tag = hd__hosts_take_tags(g->world, most);
+    hd__cluster_free_tags(g->local, g->tag);
+    proposed->tag = g->tag = hd__cluster_take_tags(g->local, most);
   }
   if (most == HD_TRANSPORT_TAGS)
     return hd__fail(ctx, HD_E_USAGE,
                     "expected at most %d groups over several hosts at a time, found more; destroy those that are done "
                     "with",
-                    HD_HOSTS_MOST_GROUPS);
-  for (int r = 0; r < asked; r++)
+                    HD_CLUSTER_MOST_GROUPS);
+  for (int r = 0; r < members; r++)
     g->number = all[r].number > g->number ? all[r].number : g->number;
-  hd__world_set_next_group(g->world, g->number + 1);
+  hd__local_group_set_next_group(g->local, g->number + 1);
   return HD_OK;
 }
 
-/* Ranks meet by caches, where those of this host live under several; `all` are their ranks' in the order of `ranks`,
- * NULL: in that of the group. */
-static void join_caches(hd_group *g, const room *all, const int32_t *ranks) {
+/* Sets up a barrier of two levels if the ranks of this host have several L3 caches; `all` and `ranks` as in
+ * is_settled. */
+static void join_caches(hd_group *g, const proposal *all, const int32_t *ranks) {
   for (int r = 0; r < g->ranks; r++)
-    if (!hd__group_is_far(g, r))
-      hd__meeting_live(g->line, g->place[r], (int)all[ranks ? ranks[r] : r].cache);
-  hd__meeting_join_caches(&g->meeting);
+    if (!hd__group_is_remote(g, r))
+      hd__barrier_set_cache(g->line, g->place[r], (int)all[ranks ? ranks[r] : r].cache);
+  hd__barrier_join_caches(&g->barrier);
 }
 
 /* ---- making and ending ---- */
@@ -269,51 +272,51 @@ static void release(hd_group *g) {
   for (int i = 0; i < HD_GROUP_BUFFERS; i++)
     hd__segment_destroy(&g->buffer[i].map);
   hd__gpu_group_close(g->gpu);
-  if (!g->end || atomic_load(&g->end->state) == HD_GROUP_RUNS) /* else something may still be on its way */
-    hd__hosts_give_tags(g->world, g->tag);
+  if (!g->end || atomic_load(&g->end->state) == HD_GROUP_RUNS) /* else transfers may still be running */
+    hd__cluster_free_tags(g->local, g->tag);
   hd__segment_destroy(&g->memory);
   hd__free(g->member);
   hd__free(g->place);
   hd__free(g->inputs);
-  if (g->owns_world)
-    hd__world_leave(g->world);
+  if (g->owns_local_group)
+    hd__local_group_leave(g->local);
   hd__free(g);
 }
 
-/* Comes to the memory that its leader took; `all` and `ranks` as in gather_rooms. */
-static hd_status enter_room(hd_group *g, hd_ctx *ctx, const room *all, const int32_t *ranks) {
-  HD_TRY(map_memory(g, ctx, all[ranks ? ranks[g->leader] : g->leader].piece));
+/* Maps the memory that the leader allocated; `all` and `ranks` as in gather_proposals. */
+static hd_status map_proposed(hd_group *g, hd_ctx *ctx, const proposal *all, const int32_t *ranks) {
+  HD_TRY(map_memory(g, ctx, all[ranks ? ranks[g->leader] : g->leader].block));
   join_caches(g, all, ranks);
   return HD_OK;
 }
 
-/* All ranks of the parent, or of the world: a list of ranks that is wrong, and so differs, is known to all. */
-static hd_status share_room(hd_group *g, hd_group *parent, hd_ctx *ctx, const int32_t *ranks, uint64_t wants) {
-  const int asked = parent ? parent->ranks : g->ranks;
-  room *all = hd__calloc((size_t)asked, sizeof *all);
+/* A call of all ranks of the parent, or of the run: so all ranks see it if a list of ranks differs. */
+static hd_status share_memory(hd_group *g, hd_group *parent, hd_ctx *ctx, const int32_t *ranks, uint64_t arguments) {
+  const int members = parent ? parent->ranks : g->ranks;
+  proposal *all = hd__calloc((size_t)members, sizeof *all);
   if (!all)
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for a group of %d ranks", g->ranks);
-  room mine = make_room(g, ctx, wants);
-  hd_status status = gather_rooms(all, g, parent, ctx, &mine, ranks);
+  proposal proposed = propose(g, ctx, arguments);
+  hd_status status = gather_proposals(all, g, parent, ctx, &proposed, ranks);
   if (status == HD_OK && g->rank >= 0)
-    status = enter_room(g, ctx, all, ranks);
+    status = map_proposed(g, ctx, all, ranks);
   else if (status != HD_OK)
-    give_back_room(g, &mine, all, asked, status);
+    withdraw(g, &proposed, all, members, status);
   hd__free(all);
   return status;
 }
 
-hd_status hd__group_of_world(hd_group **out, hd_ctx *ctx, hd_world *world, double timeout_s) {
+hd_status hd__group_of_ranks(hd_group **out, hd_ctx *ctx, hd_local_group *local, double timeout_s) {
   hd_group *g;
-  hd_status status = make(&g, ctx, world, hd__hosts_rank(world), hd__hosts_ranks(world));
+  hd_status status = make(&g, ctx, local, hd__cluster_rank(local), hd__cluster_ranks(local));
   for (int r = 0; status == HD_OK && r < g->ranks; r++)
     g->member[r] = r;
   if (status == HD_OK) {
     find_places(g);
-    status = share_room(g, NULL, ctx, NULL, 0);
+    status = share_memory(g, NULL, ctx, NULL, 0);
   }
   if (status == HD_OK && timeout_s > 0)
-    g->patience_s = g->timeout_s = timeout_s;
+    g->call_timeout_s = g->timeout_s = timeout_s;
   if (status != HD_OK)
     release(g);
   *out = status == HD_OK ? g : NULL;
@@ -330,7 +333,7 @@ static hd_status check_settings(hd_ctx *ctx, const hd_group_settings *s) {
   return HD_OK;
 }
 
-/* GPUs meet as their ranks do, wherever those are. */
+/* Ranks with GPUs use shared memory or MPI as their hosts require. */
 static hd_way way_of(const char *backend) {
   if (!backend || !strcmp(backend, "nccl"))
     return HD_WAY_ANY;
@@ -351,23 +354,23 @@ static hd_status open_gpus(hd_group **group, hd_ctx *ctx, const hd_group_setting
 hd_status hd_group_init(hd_group **out, hd_ctx *ctx, const hd_group_settings *settings) {
   static const hd_group_settings usual = {.rank = -1, .world_size = -1};
   const hd_group_settings *s = settings ? settings : &usual;
-  hd_world *world;
+  hd_local_group *local;
   *out = NULL;
   HD_TRY(check_settings(ctx, s));
   const double timeout_s = s->timeout_s > 0 ? s->timeout_s : TIMEOUT_S;
   const hd_way way = way_of(s->backend);
-  HD_TRY(hd__rendezvous(&world, ctx, way, s->init_method, s->rank, s->world_size, timeout_s));
-  hd__world_keep_process(world);
-  const hd_status status = hd__group_of_world(out, ctx, world, timeout_s);
+  HD_TRY(hd__rendezvous(&local, ctx, way, s->init_method, s->rank, s->world_size, timeout_s));
+  hd__local_group_keep_process(local);
+  const hd_status status = hd__group_of_ranks(out, ctx, local, timeout_s);
   if (status != HD_OK) {
-    hd__world_leave(world);
+    hd__local_group_leave(local);
     return status;
   }
-  (*out)->owns_world = true;
+  (*out)->owns_local_group = true;
   return open_gpus(out, ctx, s);
 }
 
-/* Everybody's list must be the same. */
+/* A hash of the list, which must be the same on all ranks. */
 static uint64_t sum_of_list(const int32_t *ranks, int32_t count) {
   uint64_t sum = UINT64_C(0xcbf29ce484222325) ^ (uint64_t)count;
   for (int32_t i = 0; i < count; i++)
@@ -399,17 +402,17 @@ hd_status hd_group_new(hd_group **out, hd_group *parent, hd_ctx *ctx, const int3
   hd_group *g = NULL;
   *out = NULL;
   const hd_status sound = check_list(ctx, parent, ranks, count);
-  if (sound != HD_OK) { /* the others wait: a call that they do not make tells them */
+  if (sound != HD_OK) { /* the others wait: an invalid call makes theirs fail */
     hd_group_all_gather(NULL, parent, NULL, NULL, -1, HD_U8);
     return sound;
   }
-  hd_status status = make(&g, ctx, parent->world, place_in(ranks, count, parent->rank), count);
+  hd_status status = make(&g, ctx, parent->local, place_in(ranks, count, parent->rank), count);
   for (int32_t i = 0; status == HD_OK && i < count; i++)
     g->member[i] = parent->member[ranks[i]];
   if (status == HD_OK) {
-    g->patience_s = g->timeout_s = parent->timeout_s;
+    g->call_timeout_s = g->timeout_s = parent->timeout_s;
     find_places(g);
-    status = share_room(g, parent, ctx, ranks, sum_of_list(ranks, count));
+    status = share_memory(g, parent, ctx, ranks, sum_of_list(ranks, count));
   }
   if (status == HD_OK && g->rank >= 0 && parent->gpu)
     status = hd__gpu_group_open(g, ctx, hd__gpu_group_is_native(parent->gpu));
@@ -423,7 +426,7 @@ hd_status hd_group_new(hd_group **out, hd_group *parent, hd_ctx *ctx, const int3
 void hd_group_destroy(hd_group *g) {
   if (!g)
     return;
-  hd__desk_destroy(g->desk);
+  hd__work_queue_destroy(g->work_queue);
   release(g);
 }
 
@@ -431,7 +434,7 @@ int32_t hd_group_rank(const hd_group *g) { return g ? g->rank : 0; }
 
 int32_t hd_group_size(const hd_group *g) { return g ? g->ranks : 1; }
 
-hd_world *hd__group_world(const hd_group *g) { return g ? g->world : NULL; }
+hd_local_group *hd__group_local(const hd_group *g) { return g ? g->local : NULL; }
 
 /* ---- buffers ---- */
 
@@ -443,20 +446,21 @@ static hd_group_buffer *free_buffer(hd_group *g) {
 }
 
 static hd_status share_buffer(hd_group_buffer *b, hd_group *g, hd_ctx *ctx, size_t bytes) {
-  room mine = {.wants = bytes}, *all = hd__calloc((size_t)g->ranks, sizeof *all);
+  proposal proposed = {.arguments = bytes}, *all = hd__calloc((size_t)g->ranks, sizeof *all);
   if (!all)
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for a buffer of the group");
   const size_t stride = hd__segment_bytes(bytes);
   if (g->rank == g->leader)
-    mine.status = hd__world_take(&mine.piece, g->world, ctx, stride * (size_t)g->here, g->here);
-  hd_status status = hd_group_all_gather(all, g, ctx, &mine, sizeof mine, HD_U8);
+    proposed.status = hd__local_group_allocate(&proposed.block, g->local, ctx, stride * (size_t)g->here, g->here);
+  hd_status status = hd_group_all_gather(all, g, ctx, &proposed, sizeof proposed, HD_U8);
   if (status == HD_OK)
-    status = read_room(ctx, all, g->ranks, "a buffer");
+    status = check_proposals(ctx, all, g->ranks, "a buffer");
   if (status == HD_OK)
-    status = hd__world_map(&b->map, g->world, ctx, all[g->leader].piece, "a buffer of the group");
+    status = hd__local_group_map(&b->map, g->local, ctx, all[g->leader].block, "a buffer of the group");
   else
-    give_back_room(g, &mine, all, g->ranks, status);
+    withdraw(g, &proposed, all, g->ranks, status);
   b->stride = stride;
+  b->number = status == HD_OK ? 1 + (uint32_t)all[g->leader].block : 0;
   hd__free(all);
   return status;
 }
@@ -466,7 +470,7 @@ hd_status hd_group_alloc(void **out, hd_group *g, hd_ctx *ctx, size_t bytes) {
     return hd__gpu_group_alloc(out, g, ctx, bytes);
   hd_group_buffer *b = free_buffer(g), made = {0};
   *out = NULL;
-  if (!b || g->buffers_made == UINT16_MAX || bytes > (SIZE_MAX >> 24)) {
+  if (!b || bytes > (SIZE_MAX >> 24)) {
     hd_group_all_gather(NULL, g, NULL, NULL, -1, HD_U8);
     return hd__fail(ctx, HD_E_USAGE,
                     "expected at most %d buffers of a group at a time, of a size that there is; free "
@@ -474,8 +478,8 @@ hd_status hd_group_alloc(void **out, hd_group *g, hd_ctx *ctx, size_t bytes) {
                     HD_GROUP_BUFFERS);
   }
   HD_TRY(share_buffer(&made, g, ctx, bytes));
-  made.number = ++g->buffers_made;
   *b = made;
+  g->buffers++;
   *out = (char *)made.map.base + (size_t)g->place[g->rank] * made.stride;
   return HD_OK;
 }
@@ -507,5 +511,6 @@ void hd_group_free(hd_group *g, void *memory) {
               (off_t)b->map.offset + (off_t)g->place[g->rank] * (off_t)b->stride, (off_t)b->stride);
     hd__segment_destroy(&b->map);
     *b = (hd_group_buffer){0};
+    g->buffers--;
   }
 }

@@ -1,4 +1,4 @@
-/* Building graphs: growing arrays of nodes, values and parameters, and printing them. */
+/* Builds graphs: growing arrays of nodes, values and parameters; and prints them. */
 #include "graph/graph.h"
 
 #include <assert.h>
@@ -9,7 +9,7 @@
 #include "base/alloc.h"
 #include "graph/op.h"
 
-/* Makes room for one more element; false when out of memory. */
+/* Makes room for another element; false when out of memory. */
 static bool grow(void **array, int *room, int count, size_t element_bytes) {
   if (count < *room)
     return true;
@@ -151,7 +151,7 @@ hd_status hd__graph_add(int *out, hd_graph *graph, hd_ctx *ctx, hd_op op, const 
   return HD_OK;
 }
 
-/* The weights of the loss, a constant as long as the scores. */
+/* The weights of the loss, a constant with one element per score. */
 static hd_status add_weights(int *out, hd_graph *graph, hd_ctx *ctx, const float *weight, const hd_shape *scores) {
   HD_TRY(hd__graph_new_value(out, graph, ctx, "loss.weight", HD_VALUE_CONST, HD_F32, scores));
   hd_value *value = &graph->values[*out];
@@ -200,7 +200,7 @@ hd_status hd__graph_smooth_labels(hd_graph *graph, hd_ctx *ctx, double smoothing
   return HD_OK;
 }
 
-/* After nodes moved. */
+/* Updates the producers of values after nodes have moved. */
 static void find_producers(hd_graph *graph) {
   for (int i = 0; i < graph->value_count; i++)
     graph->values[i].producer = -1;

@@ -1,4 +1,4 @@
-/* Reading model files. Every error says FILE:LINE, what was expected, what was found. */
+/* Reads model files. Every error has the form FILE:LINE: expected, found, remedy. */
 #include "graph/model.h"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@
 
 enum { MAX_SIDE = 65535, MAX_LAYERS = 1000 };
 
-/* Names of layers and the values they make. */
+/* Names of layers and their output values. */
 typedef struct parser {
   hd_ctx *ctx;
   hd_graph *graph;
@@ -21,11 +21,11 @@ typedef struct parser {
   int count;
 } parser;
 
-/* Where names are looked up. In a round of a repeat, layers are called PREFIX.NAME, and `above` is what the round
- * starts from; names that it has not are looked for outside. */
+/* A scope of names. In a round of a repeat, layers are named PREFIX.NAME, and `above` is the round's input; names that
+ * the scope lacks are looked up in the enclosing scope. */
 typedef struct scope {
   const struct scope *outside;
-  const char *prefix; /* with its point; "" outside of repeats */
+  const char *prefix; /* with its dot; "" outside of repeats */
   int above;
 } scope;
 
@@ -37,7 +37,7 @@ static int find_layer(const parser *p, const char *prefix, const char *name) {
   return -1;
 }
 
-/* The value a layer reads if it names none: that of the layer above. */
+/* The default input of a layer: the output of the layer above. */
 static int value_above(const parser *p) { return p->count ? p->value[p->count - 1] : p->graph->input; }
 
 static int find_named(const parser *p, const scope *where, const char *name) {
@@ -63,7 +63,7 @@ static hd_status input_of(int *value, const parser *p, const scope *where, const
   return HD_OK;
 }
 
-/* "two", "2 to 4": how many values a layer of this form reads. */
+/* "two", "2 to 4": the number of inputs of a layer of this form. */
 static const char *inputs_text(char *text, size_t bytes, const hd_layer_form *form) {
   if (form->min_inputs == 2 && form->max_inputs == 2)
     snprintf(text, bytes, "two");
@@ -72,7 +72,7 @@ static const char *inputs_text(char *text, size_t bytes, const hd_layer_form *fo
   return text;
 }
 
-/* The values a layer reads: what `from` names, else the layer above. */
+/* The inputs of a layer: those that `from` names, else the layer above. */
 static hd_status read_inputs(int in[HD_MAX_IN], int *count, const parser *p, const scope *where,
                              const hd_yaml_node *layer, const hd_layer_form *form) {
   const hd_yaml_node *from = hd__yaml_get(layer, "from");
@@ -97,7 +97,7 @@ static hd_status read_inputs(int in[HD_MAX_IN], int *count, const parser *p, con
   return HD_OK;
 }
 
-/* Behind a layer's input stand the weight and the bias of the layer that `share` names. */
+/* Appends the weight and the bias of the layer named by `share` to a layer's inputs. */
 static hd_status read_share(int in[HD_MAX_IN], int *count, hd_attrs *attrs, const parser *p, const scope *where,
                             const hd_yaml_node *layer) {
   const hd_yaml_node *share = hd__yaml_get(layer, "share"), *op = hd__yaml_get(layer, "op");
@@ -125,7 +125,7 @@ static hd_status read_share(int in[HD_MAX_IN], int *count, hd_attrs *attrs, cons
   return HD_OK;
 }
 
-/* The whole name of a layer; `node` is where it stands. */
+/* The full name of a layer; `node` is its place in the file. */
 static hd_status check_name(const parser *p, const scope *where, const char *name, const hd_yaml_node *node) {
   size_t length = strlen(name);
   if (length == 0 || length > 64 ||
@@ -187,7 +187,7 @@ static hd_status read_rounds(parser *p, const scope *outside, const hd_yaml_node
   return status;
 }
 
-/* NAME: {repeat: N, layers: [...]}: the layers N times, called NAME1.LAYER, NAME2.LAYER and so on. */
+/* NAME: {repeat: N, layers: [...]}: the layers N times, named NAME1.LAYER, NAME2.LAYER and so on. */
 static hd_status read_repeat(parser *p, const scope *outside, const hd_yaml_node *block) {
   static const char *const keys[] = {"repeat", "layers", NULL};
   const hd_yaml_node *repeat = hd__yaml_get(block, "repeat"), *layers = hd__yaml_get(block, "layers");
@@ -217,7 +217,7 @@ static hd_status read_entry(parser *p, const scope *where, const hd_yaml_node *e
   return read_layer(p, where, layer);
 }
 
-/* A layer that nothing reads would have parameters without a gradient. */
+/* Refuses layers without a reader: their parameters would have no gradient. */
 static hd_status check_used(const parser *p) {
   for (int i = 0; i < p->count - 1; i++) {
     bool used = false;

@@ -1,4 +1,4 @@
-/* Model files: YAML that a person would like to read, made into a graph.
+/* Model files: YAML text that describes a network, parsed into a graph.
  *
  *     model: cnn
  *     input: [1, 28, 28]
@@ -15,9 +15,9 @@
  *       - {match: 'conv1.*', requires_grad: false}
  *
  * Each layer reads the one above unless `from` names others. kernel, stride and padding are one number or two (height,
- * width); stride defaults to 1, for max_pool2d to its kernel; groups, of conv2d, to 1. A repeat's layers are called
- * block1.conv, block1.sum, block2.conv and so on; within a round names are first those of the round, and `above` is
- * what the round starts from. The last layer's output is one score per class or output; the loss is cross-entropy
+ * width); stride defaults to 1, for max_pool2d to its kernel; groups, of conv2d, to 1. A repeat's layers are named
+ * block1.conv, block1.sum, block2.conv and so on; within a round a name refers first to the round's layers, and `above`
+ * is the round's input. The last layer's output is one score per class or output; the loss is cross-entropy
  * unless an entry `loss` names another (model_loss.c). `parameters` may be left out: see param_rules.h. */
 #ifndef HD_GRAPH_MODEL_H
 #define HD_GRAPH_MODEL_H
@@ -33,8 +33,9 @@ hd_status hd__model_parse(hd_graph **out, char **name, hd_ctx *ctx, const char *
 /* The same for samples of another shape than the file's `input`. */
 hd_status hd__model_parse_for(hd_graph **out, hd_ctx *ctx, const char *text, size_t length, const char *source,
                               const hd_shape *input);
-/* For model.c: adds the loss that the file's root names to the value `scores`; `last` is where that value was written.
- */
+
+/* For model.c: adds the loss named in the file's root to the value `scores`; `last` is that value's place in the
+ * file. */
 hd_status hd__model_read_loss(hd_graph *graph, hd_ctx *ctx, const hd_yaml_node *root, int scores,
                               const hd_yaml_node *last);
 

@@ -1,4 +1,4 @@
-/* Reading a layer's settings: see model_layer.h. */
+/* Reads a layer's settings: see model_layer.h. */
 #include "graph/model_layer.h"
 
 #include <assert.h>
@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "graph/op.h"
-#include "heddle/own_op.h"
+#include "heddle/custom_op.h"
 
 static const hd_layer_form forms[] = {
 #define OP(name, class)
@@ -17,9 +17,9 @@ static const hd_layer_form forms[] = {
 
 enum { FORM_COUNT = sizeof forms / sizeof *forms };
 
-/* Operations of the caller's own, by their number of inputs. */
-static const hd_layer_form own_forms[] = {{.op = HD_OP_own, .min_inputs = 1, .max_inputs = 1},
-                                          {.op = HD_OP_own, .min_inputs = 2, .max_inputs = 2}};
+/* Custom operations, by their number of inputs. */
+static const hd_layer_form custom_forms[] = {{.op = HD_OP_custom, .min_inputs = 1, .max_inputs = 1},
+                                             {.op = HD_OP_custom, .min_inputs = 2, .max_inputs = 2}};
 
 const char *hd__layer_found(char *text, size_t bytes, const hd_yaml_node *node) {
   if (node->kind == HD_YAML_SCALAR)
@@ -132,7 +132,7 @@ static hd_status read_p(hd_attrs *attrs, hd_ctx *ctx, const hd_yaml_node *node) 
   return read_real(&attrs->p, ctx, node, 0, 1);
 }
 
-/* Names another layer, so it is read where layers are known: in model.c. */
+/* Names another layer, so model.c reads it. */
 static hd_status read_share(hd_attrs *attrs, hd_ctx *ctx, const hd_yaml_node *node) { return HD_OK; }
 
 static const struct {
@@ -162,7 +162,7 @@ static int find_setting(const char *key) {
   int i = 0;
   while (i < SETTING_COUNT - 1 && strcmp(settings[i].key, key))
     i++;
-  assert(!strcmp(settings[i].key, key)); /* ops.def names a setting that nothing here reads */
+  assert(!strcmp(settings[i].key, key)); /* ops.def names a setting without a reader here */
   return i;
 }
 
@@ -186,9 +186,9 @@ hd_status hd__layer_form(const hd_layer_form **out, hd_ctx *ctx, const hd_yaml_n
                                                   : " or ",
                              known);
   }
-  const hd_own_op *own = hd__own_op_find(ctx, name);
-  if (own) {
-    *out = &own_forms[own->inputs - 1];
+  const hd_custom_op *custom_op = hd__custom_op_find(ctx, name);
+  if (custom_op) {
+    *out = &custom_forms[custom_op->inputs - 1];
     return HD_OK;
   }
   return hd__yaml_fail(ctx, node, "expected an operation, found '%s'; use %s", name, list);
@@ -210,8 +210,8 @@ hd_status hd__layer_attrs(hd_attrs *attrs, hd_ctx *ctx, const hd_yaml_node *laye
                       .p = 0.5f,
                       .eps = 1e-5f,
                       .momentum = 0.1f};
-  if (form->op == HD_OP_own)
-    attrs->own = hd__own_op_find(ctx, hd__yaml_get(layer, "op")->text);
+  if (form->op == HD_OP_custom)
+    attrs->custom_op = hd__custom_op_find(ctx, hd__yaml_get(layer, "op")->text);
   HD_TRY(only_known_keys(ctx, layer, form));
   for (int i = 0; i < HD_LAYER_MAX_KEYS && form->keys[i]; i++) {
     int which = find_setting(form->keys[i]);

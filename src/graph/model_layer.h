@@ -1,6 +1,6 @@
-/* What a model file may say about a layer: a form per row of ops.def, a reader per setting.
+/* The settings of a layer in a model file: a form per row of ops.def, a reader per setting.
  *
- * A setting that no operation had adds a reader and a field of hd_attrs. */
+ * A new setting needs a reader and a field of hd_attrs. */
 #ifndef HD_GRAPH_MODEL_LAYER_H
 #define HD_GRAPH_MODEL_LAYER_H
 
@@ -11,18 +11,18 @@ enum { HD_LAYER_MAX_KEYS = 8 };
 
 typedef struct hd_layer_form {
   hd_op op;
-  int min_inputs, max_inputs;          /* a layer of one input reads the one above unless `from` names another */
+  int min_inputs, max_inputs;          /* a layer with one input reads the layer above unless `from` names another */
   int required;                        /* the first of `keys` must be given */
-  const char *keys[HD_LAYER_MAX_KEYS]; /* beside op and from */
+  const char *keys[HD_LAYER_MAX_KEYS]; /* besides op and from */
 } hd_layer_form;
 
 /* The form of the operation that the layer's `op` names. */
 hd_status hd__layer_form(const hd_layer_form **out, hd_ctx *ctx, const hd_yaml_node *layer);
 
-/* Reads a layer's settings; what is not given has PyTorch's default. */
+/* Reads a layer's settings; a setting that is not given has PyTorch's default. */
 hd_status hd__layer_attrs(hd_attrs *attrs, hd_ctx *ctx, const hd_yaml_node *layer, const hd_layer_form *form);
 
-/* What stands where a list of numbers or names should: "'3'", "a list of 3", "a mapping". Returns text. */
+/* Describes what a node is where a list is expected, for messages: "'3'", "a list of 3", "a mapping". Returns text. */
 const char *hd__layer_found(char *text, size_t bytes, const hd_yaml_node *node);
 
 enum { HD_LAYER_FOUND_BYTES = 64 };

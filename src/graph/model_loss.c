@@ -1,9 +1,9 @@
-/* Reading a model file's loss: a name, or a mapping with settings.
+/* Reads a model file's loss: a name, or a mapping with settings.
  *
  *     loss: mse
  *     loss: {op: cross_entropy, weight: [1, 2.5], ignore_index: 255, label_smoothing: 0.1}
  *
- * Read behind the layers, since weights are counted against the scores. */
+ * The loss is read after the layers, since the number of weights must equal that of scores. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -11,14 +11,14 @@
 #include "graph/model.h"
 #include "graph/op.h"
 
-/* Weights and deltas far beyond what training survives; they keep sums finite. */
+/* A limit for weights and deltas, far above useful values; it keeps sums finite. */
 static const double MOST = 1e6;
 static const double LEAST_DELTA = 1e-6;
 
 static const struct {
   hd_op op;
   const char *keys[5];
-  const char *weight; /* the key of its weights */
+  const char *weight; /* key of its weights */
 } losses[] = {
     {HD_OP_cross_entropy, {"op", "weight", "ignore_index", "label_smoothing", NULL}, "weight"},
     {HD_OP_mse, {"op", NULL}, NULL},
@@ -37,7 +37,7 @@ static hd_status find_loss(int *out, hd_ctx *ctx, const hd_yaml_node *node) {
                        name);
 }
 
-/* One number for each score; for positive examples also one for all. */
+/* One number for each score; weights of positive examples may also be one number for all. */
 static hd_status read_weights(float *weight, hd_ctx *ctx, const hd_yaml_node *node, int scores) {
   double number, sum = 0;
   bool one = node->kind == HD_YAML_SCALAR && !strcmp(node->key, "pos_weight");

@@ -1,4 +1,4 @@
-/* The table of operations, made of ops.def, and what all shape rules share. */
+/* The table of operations, generated from ops.def, and helpers of shape rules. */
 #include "graph/op.h"
 
 #include "base/alloc.h"

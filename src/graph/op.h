@@ -1,21 +1,21 @@
-/* What an operation is, beside its kernels: shape rule, gradient rule, cost, samples for the tests. One file op_NAME.c
- * each.
+/* The definition of an operation except for its kernels: shape rule, gradient rule, cost, samples for the tests. One
+ * file op_NAME.c each.
  *
- * The functions are found by name through ops.def: hd__op_NAME_infer and so on. An operation that gradients never pass
- * through says so with hd__grad_none; "not differentiable" is thus written, never forgotten. */
+ * ops.def makes the functions' names: hd__op_NAME_infer and so on. An operation without a gradient uses
+ * hd__grad_none, so "not differentiable" is always explicit. */
 #ifndef HD_GRAPH_OP_H
 #define HD_GRAPH_OP_H
 
 #include "graph/graph.h"
 
-/* The gradient pass's view while it walks the nodes backwards: see plan/grad.c. */
+/* The state of the gradient pass while it walks the nodes backwards: see plan/pass_gradients.c. */
 typedef struct hd_grad hd_grad;
 
-/* The value that holds d loss / d value, -1 if nothing flows; whether a value's gradient is wanted at all. */
+/* The value with d loss / d value, -1 if there is none; whether a value's gradient is wanted. */
 int hd__grad_of(const hd_grad *grad, int value);
 bool hd__grad_wants(const hd_grad *grad, int value);
 
-/* Hands over a gradient for `value`; a second one is added to the first. */
+/* Sets a gradient of `value`; further ones are added to it. */
 hd_status hd__grad_give(hd_grad *grad, int value, int gradient);
 
 /* Adds a node of the backward pass for `of`: its name, number and geometry, and the inputs in[0 .. count-1] (-1 for an
@@ -25,31 +25,33 @@ hd_status hd__grad_node(hd_node **out, hd_grad *grad, hd_op op, const hd_node *o
 /* Notes that `gradient` is the gradient of the parameter `value`. */
 void hd__grad_note_param(hd_grad *grad, int value, int gradient);
 
-/* For shape rules: makes out[slot] of a node, called "NODE" or "NODE.SUFFIX". */
+/* For shape rules: makes out[slot] of a node, named "NODE" or "NODE.SUFFIX". */
 hd_status hd__op_output(hd_graph *graph, hd_ctx *ctx, hd_node *node, int slot, const char *suffix, hd_value_kind kind,
                         hd_dtype dtype, const hd_shape *shape);
 
-/* For shape rules: the parameter in[slot], made ("NAME.SUFFIX") unless another node's stands there; that must have the
- * same shape and order in memory. Slot 1 is the weight, 2 the bias. */
+/* For shape rules: makes the parameter in[slot] ("NAME.SUFFIX") unless another node's parameter is given there,
+ * which must have the same shape and memory order. Slot 1 is the weight, 2 the bias. */
 hd_status hd__op_param(hd_graph *graph, hd_ctx *ctx, hd_node *node, int slot, const char *suffix, const hd_shape *shape,
                        const hd_shape *home, int32_t fan_in);
 
-/* The shape rule of an elementwise operation: the output has the shape and memory order of in[0]. And its samples. */
+/* The shape rule of elementwise operations: the output has the shape and memory order of in[0]. And their samples. */
 hd_status hd__op_output_like_input(hd_graph *graph, hd_ctx *ctx, hd_node *node);
 int hd__op_sample_elementwise(hd_geom *geom, int index);
 
 /* The geometry of a pooling operation, from its input and attrs. */
 hd_status hd__op_pool_geom(hd_graph *graph, hd_ctx *ctx, hd_node *node);
 
-/* Shape rule: reads in[] and attrs, writes geom, makes parameters (in[1], in[2]) and out[]. An operation of the
- * backward pass finds its geometry written and makes out[] from it. */
+/* Shape rule: reads in[] and attrs, writes geom, makes parameters (in[1], in[2]) and out[]. For an operation
+ * of the backward pass geom is set already, and out[] is made from it. */
 typedef hd_status hd_infer_fn(hd_graph *graph, hd_ctx *ctx, hd_node *node);
-/* Gradient rule: d out[0] is there; emits nodes and gives gradients to the inputs that want one. */
+/* Gradient rule: d out[0] exists; adds nodes and sets the gradients of the inputs that want one. */
 typedef hd_status hd_grad_fn(hd_grad *grad, const hd_node *node);
-/* What one sample costs, as dense libraries count: `cost` in multiply-adds, `flops` in floating-point operations, of
- * which a multiply-add has two; a comparison, an exponential and a division are one each. Bias terms are left out. */
+/* The cost of one sample, counted as for dense libraries: `cost` in multiply-adds, `flops` in floating-point
+ * operations. A multiply-add counts as two; a comparison, an exponential and a division as one each. Bias terms are
+ * not counted. */
 typedef int64_t hd_cost_fn(const hd_geom *geom);
-/* The index-th shape that tests try: 0 when there is none left. Geometry is complete as infer would write it. */
+/* The index-th shape for tests; returns 0 when there is none left. The geometry is complete, as infer would write
+ * it. */
 typedef int hd_sample_fn(hd_geom *geom, int index);
 
 /* Of an ELEMENTWISE row: y = f(x), and its gradient, which reads dy and x or y. */
@@ -78,13 +80,13 @@ int64_t hd__op_flops(hd_op op, const hd_geom *geom);
 /* Whether out[0] may be in[0] (kernel.h notes it as HD_INPLACE). */
 bool hd__op_works_in_place(hd_op op);
 
-hd_grad_fn hd__grad_none; /* says: not differentiable */
+hd_grad_fn hd__grad_none; /* not differentiable */
 
 /* The geometry of an operation that kernels see as ci channels of hi x wi, its output alike. */
 hd_geom hd__geom_of_shape(const hd_shape *shape);
 
-/* Completes a geometry: ho, wo, hp, wp from the rest; one group if none is said. Returns 0 if no output
- * position exists. */
+/* Completes a geometry: ho, wo, hp, wp from the other fields; one group if groups is 0. Returns 0 if no output position
+ * exists. */
 int hd__geom_finish(hd_geom *geom);
 
 /* The rules of all ELEMENTWISE rows. */
@@ -93,8 +95,8 @@ hd_grad_fn hd__op_elementwise_grad;
 hd_cost_fn hd__op_elementwise_cost;
 hd_sample_fn hd__op_elementwise_sample;
 
-/* The operation that the caller's program added to this context under that name, NULL if it has none. */
-const struct hd_own_op *hd__own_op_find(const hd_ctx *ctx, const char *name);
+/* The custom operation of that name in this context, NULL if there is none. */
+const struct hd_custom_op *hd__custom_op_find(const hd_ctx *ctx, const char *name);
 
 #define OP_ROWS(name)                                                                                                  \
   hd_infer_fn hd__op_##name##_infer;                                                                                   \

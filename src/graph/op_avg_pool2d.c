@@ -2,7 +2,7 @@
  * gradient.
  *
  * With count_include_pad (PyTorch's default) the padding's zeros count in the divisor, else a window is divided by the
- * pixels it holds. The global one is a window as large as the image. */
+ * number of its pixels. The global operation has one window as large as the image. */
 #include "graph/op.h"
 
 hd_status hd__op_avg_pool2d_infer(hd_graph *graph, hd_ctx *ctx, hd_node *node) {
@@ -45,7 +45,7 @@ int64_t hd__op_avg_pool2d_cost(const hd_geom *g) {
 int64_t hd__op_global_avg_pool2d_cost(const hd_geom *g) { return hd__op_avg_pool2d_cost(g); }
 int64_t hd__op_avg_pool2d_dx_cost(const hd_geom *g) { return hd__op_avg_pool2d_cost(g); }
 
-/* An addition for each position and a division; back the same. */
+/* An addition for each position and a division; the gradient has the same. */
 int64_t hd__op_avg_pool2d_flops(const hd_geom *g) { return (int64_t)g->co * g->ho * g->wo * (g->kh * g->kw + 1); }
 int64_t hd__op_global_avg_pool2d_flops(const hd_geom *g) { return hd__op_avg_pool2d_flops(g); }
 int64_t hd__op_avg_pool2d_dx_flops(const hd_geom *g) { return hd__op_avg_pool2d_flops(g); }

@@ -1,9 +1,9 @@
 /* batch_norm: y = (x - mean) / sqrt(var + eps) * weight + bias per channel, for images and flat values.
  *
- * As a user writes it, it reads the running statistics: that is the evaluation's form. For training a pass
- * (plan/batch.c) puts batch_stats before it and lets it read the batch's own, which exist only when all shards have
- * met; so do the gradients' sums, which batch_norm_dx reads. The derivative of mean and variance is inside
- * batch_norm_dx. */
+ * As written in a model, it reads the running statistics: the form for evaluation. For training a pass
+ * (plan/plan_batch.c) inserts batch_stats before it and makes it read the batch's statistics, which exist only after a
+ * barrier over all shards, as do the gradients' sums that batch_norm_dx reads. The derivative of mean and variance is
+ * inside batch_norm_dx. */
 #include "graph/op.h"
 
 static hd_status make_one(int *out, hd_graph *graph, hd_ctx *ctx, const hd_node *node, int slot, const char *suffix,
@@ -88,7 +88,7 @@ hd_status hd__op_batch_norm_dx_infer(hd_graph *graph, hd_ctx *ctx, hd_node *node
   return hd__op_output(graph, ctx, node, 0, "dx", HD_VALUE_ROWS, HD_F32, &shape);
 }
 
-/* Nothing passes through the statistics themselves: batch_norm's rule takes them into account. */
+/* No gradient passes through the statistics: batch_norm's rule includes them. */
 hd_status hd__op_batch_stats_grad(hd_grad *grad, const hd_node *node) { return hd__grad_none(grad, node); }
 hd_status hd__op_batch_norm_dw_grad(hd_grad *grad, const hd_node *node) { return hd__grad_none(grad, node); }
 hd_status hd__op_batch_norm_dx_grad(hd_grad *grad, const hd_node *node) { return hd__grad_none(grad, node); }

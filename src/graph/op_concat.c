@@ -1,11 +1,11 @@
-/* concat: images of one height and width with their channels one after the other, or flat values end to end; and its
- * gradient, which takes one input's part out again.
+/* concat: images of equal height and width, channel after channel, or flat values end to end; and its gradient,
+ * which extracts the part of one input.
  *
- * Flattened images that still lie in memory as such are joined as those images: PyTorch's order of the result is the
+ * Flattened images that keep their image's memory order are joined as images; in PyTorch's order the result is the
  * same. */
 #include "graph/op.h"
 
-/* The image that a value lies in memory as; a flat value is one of many channels. */
+/* The image whose memory order a value has; a flat value counts as an image of 1x1 pixels. */
 static hd_shape lies_as(const hd_value *value) {
   hd_shape flat = {3, {value->shape.dim[0], 1, 1}};
   return value->order.rank == 3 ? value->order : value->shape.rank == 3 ? value->shape : flat;
@@ -80,7 +80,7 @@ hd_status hd__op_concat_dx_infer(hd_graph *graph, hd_ctx *ctx, hd_node *node) {
 
 hd_status hd__op_concat_dx_grad(hd_grad *grad, const hd_node *node) { return hd__grad_none(grad, node); }
 
-/* Moved, not computed. */
+/* Elements are moved, not computed. */
 int64_t hd__op_concat_cost(const hd_geom *g) {
   (void)g;
   return 0;
@@ -105,7 +105,7 @@ int hd__op_concat_sample(hd_geom *g, int index) {
   return 1;
 }
 
-/* The second part of each. */
+/* The gradient of the second input. */
 int hd__op_concat_dx_sample(hd_geom *g, int index) {
   if (!hd__op_concat_sample(g, index))
     return 0;

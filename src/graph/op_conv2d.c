@@ -1,8 +1,8 @@
-/* conv2d: a convolution over images, in groups of channels if so written, with a max pool and a ReLU fused behind it
- * where a pass says so; and its gradients.
+/* conv2d: a convolution over images, with optional groups of channels, and with a max pool and a ReLU if a pass has
+ * fused them; and its gradients.
  *
- * y = pool(b + sum over ky, kx, ci of x * w). The order of the gradients' sums follows the windows of the pool, hence
- * pool belongs to the operation: without one a window is one pixel. See docs/determinism.md for the chains. */
+ * y = pool(b + sum over ky, kx, ci of x * w). The order of the gradients' sums follows the windows of the pool, so
+ * the pool is part of the operation: without one a window is one pixel. See docs/determinism.md for the chains. */
 #include <limits.h>
 
 #include "graph/op.h"
@@ -70,7 +70,7 @@ hd_status hd__op_conv2d_infer(hd_graph *graph, hd_ctx *ctx, hd_node *node) {
   return hd__op_output(graph, ctx, node, 0, NULL, HD_VALUE_ROWS, HD_F32, &(hd_shape){3, {g->co, g->ho, g->wo}});
 }
 
-/* y came out of a fused ReLU: the gradient passes where y > 0. Emits that mask, so that convolution kernels see masked
+/* With a fused ReLU the gradient passes where y > 0. Adds a node for that mask, so that convolution kernels read masked
  * dy. */
 static hd_status masked_gradient(int *dy, hd_grad *grad, const hd_node *node) {
   *dy = hd__grad_of(grad, node->out[0]);

@@ -1,6 +1,6 @@
-/* The rules of every ELEMENTWISE operation y = f(x), and of its gradient dx from dy and x or y: one for all of them.
+/* The common rules of all ELEMENTWISE operations y = f(x) and of their gradients dx from dy and x or y.
  *
- * A gradient that reads the output lets the input's memory be given up. */
+ * If the gradient reads the output, the input's memory can be reused. */
 #include "graph/op.h"
 
 hd_status hd__op_elementwise_infer(hd_graph *graph, hd_ctx *ctx, hd_node *node) {
@@ -30,7 +30,7 @@ int64_t hd__op_elementwise_cost(const hd_geom *g) {
   return 0;
 }
 
-/* Every shape with two values of every setting. */
+/* Every shape, with two values of every setting. */
 int hd__op_elementwise_sample(hd_geom *g, int index) {
   if (!hd__op_sample_elementwise(g, index / 2))
     return 0;

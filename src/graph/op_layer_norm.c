@@ -61,7 +61,7 @@ int64_t hd__op_layer_norm_dw_cost(const hd_geom *g) { return hd__op_layer_norm_c
 
 static int64_t each(const hd_geom *g, int64_t flops) { return flops * g->ci * g->hi * g->wi; }
 
-/* An element: the moments four, the normalised value two; then a multiply-add each, two sums more in dx. */
+/* Per element: four for the moments, two for the normalised value, a multiply-add; in dx two more sums. */
 int64_t hd__op_layer_norm_flops(const hd_geom *g) { return each(g, 8); }
 int64_t hd__op_layer_norm_dx_flops(const hd_geom *g) { return each(g, 14); }
 int64_t hd__op_layer_norm_dw_flops(const hd_geom *g) { return each(g, 9); }

@@ -1,7 +1,7 @@
-/* linear: y = x w^T + b over flat values, with a ReLU fused behind it where a pass says so; and its gradients.
+/* linear: y = x w^T + b over flat values, with a ReLU if a pass has fused it; and its gradients.
  *
- * If the input is a flattened image that still lies in memory as an image, the weight's home order follows the memory;
- * files keep PyTorch's order. */
+ * If the input is a flattened image in the image's memory order, the weight's home order follows the memory; files keep
+ * PyTorch's order. */
 #include <limits.h>
 
 #include "graph/op.h"

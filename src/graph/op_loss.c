@@ -4,8 +4,8 @@
  *   mse, l1, huber    outputs, as many target numbers
  *   bce_with_logits   scores, as many targets from 0 to 1; weights of positive examples
  *
- * The mean over the batch is taken outside: its divisor comes from the whole batch's targets (train/target.h), the sum
- * of losses is made in order. in[2] is a constant of the graph, -1 if absent. */
+ * The caller computes the mean over the batch: its divisor depends on the whole batch's targets
+ * (train/settings/loss_target.h), and losses are added in order. in[2] is a constant of the graph, -1 if absent. */
 #include "graph/op.h"
 
 static hd_status infer_loss(hd_graph *graph, hd_ctx *ctx, hd_node *node) {
@@ -49,7 +49,7 @@ static int sample_loss(hd_geom *g, int index) {
   return 1;
 }
 
-/* `ahead` and `back`: floating-point operations for each score, or output. */
+/* `ahead` and `back`: floating-point operations of loss and gradient for each score or output. */
 #define LOSS(name, ahead, back)                                                                                        \
   hd_status hd__op_##name##_infer(hd_graph *graph, hd_ctx *ctx, hd_node *node) {                                       \
     return infer_loss(graph, ctx, node);                                                                               \
@@ -68,9 +68,9 @@ static int sample_loss(hd_geom *g, int index) {
   int64_t hd__op_##name##_dx_flops(const hd_geom *g) { return (back) * (int64_t)g->ci; }                               \
   int hd__op_##name##_dx_sample(hd_geom *g, int index) { return sample_loss(g, index); }
 
-/* Maximum, difference, exponential, sum; the gradient divides twice more and takes the label off. */
+/* Maximum, difference, exponential, sum; the gradient has two more divisions and subtracts the label. */
 LOSS(cross_entropy, 4, 7)
 LOSS(mse, 3, 3)
 LOSS(l1, 2, 3)
 LOSS(huber, 5, 4)
-LOSS(bce_with_logits, 12, 9) /* an exponential and a logarithm among them */
+LOSS(bce_with_logits, 12, 9) /* including an exponential and a logarithm */

@@ -1,7 +1,7 @@
 /* max_pool2d: the maximum of each window of an image, any window, stride and padding; and its gradient. The geometry
  * is that of avg_pool2d too.
  *
- * Padding is never taken. The first of equal values is; a NaN is. */
+ * Padding is never the maximum. Of equal values the first is chosen; a NaN is always chosen. */
 #include "graph/op.h"
 
 hd_status hd__op_pool_geom(hd_graph *graph, hd_ctx *ctx, hd_node *node) {
@@ -86,6 +86,6 @@ hd_status hd__op_max_pool2d_dx_grad(hd_grad *grad, const hd_node *node) { return
 int64_t hd__op_max_pool2d_dx_cost(const hd_geom *g) { return hd__op_max_pool2d_cost(g); }
 int hd__op_max_pool2d_dx_sample(hd_geom *g, int index) { return hd__op_max_pool2d_sample(g, index); }
 
-/* A comparison for each position but the first. */
+/* A comparison for each position except the first. */
 int64_t hd__op_max_pool2d_flops(const hd_geom *g) { return (int64_t)g->co * g->ho * g->wo * (g->kh * g->kw - 1); }
 int64_t hd__op_max_pool2d_dx_flops(const hd_geom *g) { return (int64_t)g->co * g->ho * g->wo; }

@@ -13,7 +13,7 @@ hd_status hd__op_relu_grad(hd_grad *grad, const hd_node *node) {
   return hd__grad_give(grad, node->in[0], dx->out[0]);
 }
 
-/* The mask may stand behind a fused operation, whose geometry describes more: its output is what counts. */
+/* The mask may follow a fused operation, whose geometry describes more than its output; the output's shape is used. */
 hd_status hd__op_relu_dx_infer(hd_graph *graph, hd_ctx *ctx, hd_node *node) {
   hd_shape shape = graph->values[node->in[1]].shape;
   node->geom = hd__geom_of_shape(&shape);

@@ -1,10 +1,11 @@
-/* shard_norm: batch_norm in training with `stats: shard`, by the mean and variance of the shard's own samples.
+/* shard_norm: batch_norm in training with `stats: shard`, with the mean and variance of the shard's samples.
  *
- * Nobody waits for other shards, so a lane takes its shards through the whole network in one phase. Users write
- * batch_norm; a pass (plan/batch.c) makes it this. The derivative of mean and variance is inside shard_norm_dx. */
+ * No barrier is needed, so a thread takes its shards through the whole network in one phase. Models name batch_norm;
+ * a pass (plan/plan_batch.c) replaces it by this operation. The derivative of mean and variance is inside
+ * shard_norm_dx. */
 #include "graph/op.h"
 
-/* y and the parameters are there; the shard's mean and variance lie in the slot of its first sample. */
+/* y and the parameters exist already; the shard's mean and variance are in the slot of its first sample. */
 hd_status hd__op_shard_norm_infer(hd_graph *graph, hd_ctx *ctx, hd_node *node) {
   const hd_shape channels = {1, {node->geom.ci}};
   HD_TRY(hd__op_output(graph, ctx, node, 1, "shard_mean", HD_VALUE_ROWS, HD_F32, &channels));

@@ -1,6 +1,6 @@
 /* softmax: over a flat value, or over the channels of each pixel of an image; and its gradient, which reads the output.
  *
- * A classifier does not end in it: cross_entropy takes logits and has a softmax of its own. */
+ * A classifier does not need it at the end: cross_entropy reads logits and includes a softmax. */
 #include "graph/op.h"
 
 hd_status hd__op_softmax_infer(hd_graph *graph, hd_ctx *ctx, hd_node *node) {
@@ -29,7 +29,7 @@ int64_t hd__op_softmax_cost(const hd_geom *g) {
 
 int64_t hd__op_softmax_dx_cost(const hd_geom *g) { return hd__op_softmax_cost(g); }
 
-/* An element: maximum, difference, exponential, sum, division; back a multiply-add, a difference, a product. */
+/* Per element: maximum, difference, exponential, sum, division; in the gradient a multiply-add, difference, product. */
 int64_t hd__op_softmax_flops(const hd_geom *g) { return (int64_t)5 * g->ci * g->hi * g->wi; }
 int64_t hd__op_softmax_dx_flops(const hd_geom *g) { return (int64_t)4 * g->ci * g->hi * g->wi; }
 

@@ -1,4 +1,4 @@
-/* Reading and applying rules for parameters: see param_rules.h. */
+/* Reads and applies rules for parameters: see param_rules.h. */
 #include "graph/param_rules.h"
 
 #include <fnmatch.h>
@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/line.h"
+#include "base/text_buffer.h"
 #include "base/number.h"
 
 enum { MAX_RULES = 1000 };
@@ -58,7 +58,7 @@ static hd_status check_list(hd_ctx *ctx, const hd_yaml_node *rules) {
   return hd__yaml_fail(ctx, rules, "expected at most %d rules, found %d; use wider patterns", MAX_RULES, rules->count);
 }
 
-/* The values were checked when the rule was read. */
+/* The values have been checked when the rule was read. */
 static void set(hd_param *param, const rule *r) {
   if (r->requires_grad)
     param->frozen = !strcmp(r->requires_grad->text, "false");
@@ -68,7 +68,7 @@ static void set(hd_param *param, const rule *r) {
     hd__parse_double(&param->weight_decay, r->weight_decay->text);
 }
 
-/* "conv1.weight, conv1.bias, ...": what there is to match. */
+/* "conv1.weight, conv1.bias, ...": the names that a rule can match. */
 static const char *list_names(char *text, size_t bytes, const hd_graph *graph) {
   size_t at = 0;
   for (int p = 0; p < graph->param_count && at < bytes; p++)
@@ -77,7 +77,7 @@ static const char *list_names(char *text, size_t bytes, const hd_graph *graph) {
   return text;
 }
 
-/* A parameter that several layers share has a name of each. */
+/* A parameter shared by several layers has a name for each. */
 static bool matches(const hd_graph *graph, int param, const char *pattern) {
   bool found = !fnmatch(pattern, graph->values[graph->params[param].value].name, 0);
   for (int i = 0; i < graph->alias_count; i++)

@@ -1,10 +1,10 @@
-/* What a device does to plain arrays: the arithmetic of eager tensors.
+/* Kernels over plain arrays: the arithmetic of eager tensors.
  *
- * A kernel takes contiguous elements of one type. Element-wise kernels compute each element from its own inputs, one
- * rounding per operation; the output may be an input. Sums and searches take at most HD_ARRAY_BLOCK elements, which is
- * where the definition of a long sum cuts it: "blocks of 1024; in a block 16 chains and the tree; block sums added in
- * pairs of neighbours, level by level, an odd one passing". No alignment is asked for. NULL: there is no such operation
- * for the type, whoever calls converts first. All tables give the same bits. */
+ * A kernel takes contiguous elements of one type. Element-wise kernels compute each element from its inputs, one
+ * rounding per operation; the output may be an input. Sums and searches take at most HD_ARRAY_BLOCK elements, which
+ * is where the definition of a long sum cuts it: "blocks of 1024; in a block 16 chains and the tree; block sums
+ * added in pairs of neighbours, level by level, an odd one passing". Any alignment. NULL: there is no such operation
+ * for the type; the caller converts first. All tables give the same bits. */
 #ifndef HD_KERNEL_ARRAY_H
 #define HD_KERNEL_ARRAY_H
 

@@ -1,8 +1,8 @@
-/* What a device does to the pixels of one sample: the loops of transforms.
+/* Kernels over the pixels of one sample: the loops of transforms.
  *
- * Elements are independent of each other, each one chain with one rounding per operation; docs/determinism.md says
- * which transform uses which. Planes are those of a sample: channel, row, column. No alignment is asked for; outputs
- * never overlap inputs unless that is noted. All tables give the same bits. */
+ * Elements are independent of each other, each one chain with one rounding per operation; docs/determinism.md lists
+ * which transform uses which. Planes are those of a sample: channel, row, column. Any alignment; outputs never
+ * overlap inputs unless that is noted. All tables give the same bits. */
 #ifndef HD_KERNEL_IMAGE_H
 #define HD_KERNEL_IMAGE_H
 

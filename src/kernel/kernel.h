@@ -1,24 +1,24 @@
-/* What a device does: one table of functions, filled by the reference and overridden where a device is better.
+/* The table of a device's kernels: filled by the reference, overridden where a device has faster ones.
  *
- * Every kernel obeys the same law: an output element is ONE fixed chain of operations with explicit FMA that depends
- * on the element's inputs alone; never on the number of rows, the tile, the vector width or the lane. The chains are
+ * One rule holds for every kernel: an output element is ONE fixed chain of operations with explicit FMA that depends on
+ * the element's inputs alone, never on the number of rows, the tile, the vector width or the thread. The chains are
  * listed in docs/determinism.md and repeated above each reference kernel. Any two tables give the same bits.
  *
  * Memory. A value holds one slot per sample ("row"). Images are stored height, width, channel (channel fastest), flat
  * values as they are. Base pointers are 64-byte aligned; a slot of floats is padded to a multiple of 16 elements (a
- * slot of bytes to 64), the padding may be read and written, its content means nothing. Parameters and their gradients
+ * slot of bytes to 64), the padding may be read and written, its content is undefined. Parameters and their gradients
  * are dense in home order: a convolution's weight [co][kh][kw][ci / groups], a linear layer's [out][in] with `in` in
  * the memory order of its input, a bias [co]; only their end is padded, to 16 elements. Inputs and outputs never
  * overlap, except where HD_INPLACE is noted.
  *
- * A kernel knows no graph, no plan, no lane and no model. It allocates nothing and cannot fail. */
+ * A kernel depends on no graph, plan, thread or model. It allocates nothing and cannot fail. */
 #ifndef HD_KERNEL_KERNEL_H
 #define HD_KERNEL_KERNEL_H
 
 #include <stdint.h>
 
-#include "base/both.h"
-#include "base/fold.h"
+#include "base/host_device.h"
+#include "base/reduction.h"
 #include "kernel/array.h"
 #include "kernel/image.h"
 
@@ -39,24 +39,24 @@ typedef enum hd_op_class {
 
 enum { HD_MAX_IN = 7, HD_MAX_OUT = 3 };
 
-/* Everything a kernel knows of shapes. Flat values have h = w = 1 and their length in ci or co. */
+/* The shape and the attributes of an operation. Flat values have h = w = 1 and their length in ci or co. */
 typedef struct hd_geom {
   int32_t ci, hi, wi;      /* input channels, height, width */
   int32_t co, ho, wo;      /* output before any fused pool: channels, height, width */
-  int32_t kh, kw;          /* window of a convolution or of a pooling operation of its own */
+  int32_t kh, kw;          /* window of a convolution or of a pooling operation (not fused) */
   int32_t sh, sw;          /* its strides */
   int32_t ph, pw;          /* its zero padding, each side (pooling: -inf) */
-  int32_t groups;          /* conv2d: each group of co / groups outputs reads its own ci / groups inputs; 1 for none */
+  int32_t groups;          /* conv2d: each group of co / groups outputs reads ci / groups inputs; 1 for none */
   int32_t pool;            /* conv2d: side and stride of the max pool fused behind it; 1 for none, as with groups */
   int32_t hp, wp;          /* conv2d: height and width after that pool (ho / pool, wo / pool, rest dropped) */
   int32_t part[HD_MAX_IN]; /* concat: channels of each input, 0 behind the last */
-  int32_t first;           /* concat_dx: where its part of the channels begins */
+  int32_t first;           /* concat_dx: the first of its channels in the output */
   int32_t relu;            /* 1 if a ReLU is fused behind (conv2d: behind the pool; linear: behind the bias) */
 
   /* As in hd_attrs, for the operations that have them. */
   float negative_slope, p, eps;
   int32_t approximate, count_include_pad;
-  const struct hd_own_op *own; /* own, own_dx: which of the caller's operations */
+  const struct hd_custom_op *custom_op; /* custom, custom_dx: the operation of the caller's program */
 
   /* Of a loss, as in hd_attrs. */
   int32_t ignore_index;
@@ -117,8 +117,8 @@ typedef struct hd_draw {
  * batch_norm_dw      x             dy         mean*   var*     dw*|NULL    db*|NULL
  * shard_norm         x             w*         b*               y           mean+; out[2]: var+
  * shard_norm_dx      dy            w*         x       mean+    dx          in[4]: var+
- * own                x             x2|NULL                     y
- * own_dx             dy            y          x       x2|NULL  dx          dx2|NULL
+ * custom             x             x2|NULL                     y
+ * custom_dx          dy            y          x       x2|NULL  dx          dx2|NULL
  * cross_entropy      logits        labels i32 weight*|NULL     loss (1 float a row)
  * cross_entropy_dx   logits        labels i32 weight*|NULL     dlogits
  * mse, l1, huber     y             target                      loss (1 float a row): a sum over the outputs
@@ -138,9 +138,9 @@ typedef struct hd_call {
   void *out[HD_MAX_OUT];
   int64_t in_stride[HD_MAX_IN]; /* elements from one row's slot to the next */
   int64_t out_stride[HD_MAX_OUT];
-  const float *packed; /* the packed copy of w, where the table asked for one */
-  void *scratch;       /* 64-byte aligned, scratch_bytes(g) long, the lane's own */
-  float divisor;       /* gradients of losses: what the batch's mean divides by */
+  const float *packed; /* the packed copy of w, if packed_elems() is not 0 */
+  void *scratch;       /* 64-byte aligned, scratch_bytes(g) long, of this thread alone */
+  float divisor;       /* gradients of losses: the divisor of the mean over the batch */
   int64_t batch_rows;  /* batch_norm_dx: samples in the whole batch */
   hd_draw draw;        /* dropout */
 } hd_call;
@@ -150,16 +150,16 @@ typedef void hd_run_fn(const hd_call *call);
 /* Outputs j0 .. j1-1 of every row alone; writes nothing else, not even padding. */
 typedef void hd_run_outputs_fn(const hd_call *call, int32_t j0, int32_t j1);
 
-/* Forms a rectangle of a parameter's gradient directly from stored activations, over all shards of a batch part: every
- * element is, per step of the fold, the chain over rows row0 .. row1-1 that the REDUCE kernel would compute, pushed and
- * merged on a stack in registers. out[(j - j0) * out_ld + (k - k0)] for home rows j and columns k, k0 a multiple of 16;
- * output 1 is the bias: out[j - j0]. x and dy point at row 0 of the part. */
+/* Forms a rectangle of a parameter's gradient directly from stored activations, over all shards of a micro-batch:
+ * every element is, per step of the reduction, the chain over rows row0 .. row1-1 that the REDUCE kernel would
+ * compute, pushed and merged on a stack in registers. out[(j - j0) * out_ld + (k - k0)] for home rows j and columns
+ * k, k0 a multiple of 16; output 1 is the bias: out[j - j0]. x and dy point at row 0 of the micro-batch. */
 typedef struct hd_form {
   const hd_geom *g;
   const float *x, *dy;
   int64_t x_stride, dy_stride;
-  const hd_fold *fold; /* count >= 1; `piece` is not used */
-  int32_t output;      /* 0 weight, 1 bias */
+  const hd_reduction *reduction; /* count >= 1; `term` is not used */
+  int32_t output;                /* 0 weight, 1 bias */
   int32_t j0, j1, k0, k1;
   float *out;
   int64_t out_ld;
@@ -168,8 +168,8 @@ typedef struct hd_form {
 typedef void hd_form_fn(const hd_form *form);
 
 /* A product of matrices: c[i][j] = a chain from +0, p ascending: acc = fma(a[i][p], b[p][j], acc). Rows of c are
- * contiguous; a and b lie anyhow, element (i, p) of a at a[i * a_row + p * a_step], (p, j) of b at b[p * b_step + j *
- * b_column]. Any alignment; nothing behind the last element is touched, nor what lies between two rows of c. */
+ * contiguous; a and b have any strides: element (i, p) of a at a[i * a_row + p * a_step], (p, j) of b at b[p *
+ * b_step + j * b_column]. Any alignment; memory after the last element and between two rows of c is not accessed. */
 typedef struct hd_gemm {
   int64_t m, n, k;
   const float *a, *b;
@@ -192,12 +192,18 @@ typedef struct hd_hyper {
 } hd_hyper;
 
 /* One optimizer step for `count` elements. Reads version t, writes version t+1; out may not alias in.
+ *
  *   g' = g * grad_scale
- *   sgd    g'' = fma(weight_decay, w, g');  with state: m1 = fma(momentum, m, g''), d = nesterov ? fma(momentum, m1,
- * g'') : m1, without state (m == NULL): d = g'';  w1 = fma(-lr, d, w) adam   g'' = fma(weight_decay, w, g');  adamw:
- * g'' = g', w = w * decay_keep first m1 = fma(one_minus_beta1, g'' - m, m);  v1 = fma(one_minus_beta2, g'' * g'', beta2
- * * v) w1 = fma(-step_size, m1 / (sqrt(v1) / sqrt_bias2 + eps), w) Returns 1 if any g, w1, m1 or v1 is not finite, else
- * 0. Any alignment and count. */
+ *   sgd      g'' = fma(weight_decay, w, g')
+ *            with state:                 m1 = fma(momentum, m, g''), d = nesterov ? fma(momentum, m1, g'') : m1
+ *            without state (m == NULL):  d = g''
+ *            w1 = fma(-lr, d, w)
+ *   adam     g'' = fma(weight_decay, w, g')
+ *   adamw    g'' = g', and first w = w * decay_keep
+ *   both     m1 = fma(one_minus_beta1, g'' - m, m), v1 = fma(one_minus_beta2, g'' * g'', beta2 * v)
+ *            w1 = fma(-step_size, m1 / (sqrt(v1) / sqrt_bias2 + eps), w)
+ *
+ * Returns 1 if any g, w1, m1 or v1 is not finite, else 0. Any alignment and count. */
 typedef struct hd_update {
   const float *g, *w, *m, *v;
   float *w1, *m1, *v1;
@@ -213,28 +219,28 @@ typedef struct hd_kernels {
 
   hd_run_fn *run[HD_OP_COUNT];       /* all classes but UPDATE */
   hd_update_fn *update[HD_OP_COUNT]; /* UPDATE */
-  hd_form_fn *form[HD_OP_COUNT];     /* REDUCE operations whose gradient can be formed inside the fold, else NULL */
+  hd_form_fn *form[HD_OP_COUNT]; /* REDUCE operations whose gradient can be formed inside the reduction, else NULL */
   hd_run_outputs_fn *run_outputs[HD_OP_COUNT]; /* ROWS operations whose output j needs home row j of in[1] and in[2]
                                                   alone, else NULL */
 
-  /* In tables of --arithmetic native, else NULL: a kernel for ROWS operations whose order may depend on the rows, so
-   * that a call must be exactly one shard; and whether it is the better one for shards of so many rows. */
+  /* In tables of --arithmetic native, else NULL: a kernel for ROWS operations whose order may depend on the number of
+   * rows, so that a call must be exactly one shard; and whether it is the faster one for shards of so many rows. */
   hd_run_fn *shard_run[HD_OP_COUNT];
   int (*shard_wins[HD_OP_COUNT])(const hd_geom *g, int64_t rows);
 
-  /* Bytes of lane-local scratch that a call needs for any number of rows; NULL for none. */
+  /* Bytes of thread-local scratch that a call needs for any number of rows; NULL for none. */
   int64_t (*scratch_bytes[HD_OP_COUNT])(const hd_geom *g);
 
-  /* Packed copies of in[1]: elements (0 or NULL: none wanted), and the packing of home rows j0 .. j1-1 (output
-   * channels), called by whoever wrote those rows; different rows may be packed by different lanes at the same time.
-   * Elements that no row owns (padding) are zero when the copy is created and are never written. */
+  /* Packed copies of in[1]: elements (0 or NULL: no copy), and the packing of home rows j0 .. j1-1 (output
+   * channels), called by the thread that wrote them; threads may pack different rows at the same time.
+   * Elements of no row (padding) are zero when the copy is created and are never written. */
   int64_t (*packed_elems[HD_OP_COUNT])(const hd_geom *g);
   void (*pack[HD_OP_COUNT])(const hd_geom *g, const float *w, float *packed, int32_t j0, int32_t j1);
 
   void (*gemm)(const hd_gemm *gemm);
 
-  /* out[i] = the fold of piece[p][i], p as the steps say. out may be one of the pieces only if count(fold) == 1. */
-  void (*fold)(float *out, const float *const *piece, const hd_fold *fold, int64_t count);
+  /* out[i] = the reduction of term[p][i], p from the steps. out may be one of the terms only if there is one step. */
+  void (*reduce)(float *out, const float *const *term, const hd_reduction *reduction, int64_t count);
 
   /* Statistics of two neighbouring ranges of samples become those of both, by Chan's formula, per channel:
    * d = mean_right - mean; mean = fma(d, share, mean); m2 = fma(d * d, both, m2 + m2_right)
@@ -255,10 +261,10 @@ typedef struct hd_kernels {
   void (*gather_f32)(float *out, const float *pixels, int64_t plane, int32_t channels, const float *scale,
                      const float *shift);
 
-  hd_array_kernels array; /* what eager tensors ask for */
-  hd_image_kernels image; /* what transforms ask for */
+  hd_array_kernels array; /* for eager tensors */
+  hd_image_kernels image; /* for transforms */
 
-  /* What the instructions can do at most, for measurements. `chains` makes `rounds` rounds of FMA in as many
+  /* The limits of the instruction set, for measurements. `chains` makes `rounds` rounds of FMA in as many
    * independent chains as hide their latency, all in registers; it adds something of every chain to *sink and returns
    * the floating-point operations. `triad`: a[i] = fma(c[i], scale, b[i]), arrays aligned to 64 bytes. */
   int64_t (*chains)(float *sink, int64_t rounds);
@@ -275,16 +281,15 @@ const hd_kernels *hd__kernels_reference_f64(void);
 /* The table of an instruction set, or NULL if this build or this CPU lacks it. */
 const hd_kernels *hd__kernels_of(const char *isa);
 
-/* The table that plans for a GPU are made with; its slots are empty. */
+/* The table of plans for a GPU; its slots are empty. */
 const hd_kernels *hd__kernels_cuda(void);
 
 /* The best table of this CPU, or the one that `isa` names ("scalar", "avx2", "avx512", "neon", "reference"; NULL or ""
- * is the best). NULL if the named one is unknown or cannot run here; *why then says so (static text). */
+ * is the best). NULL if the named one is unknown or cannot run here; *why is the reason then (static text). */
 const hd_kernels *hd__kernels_select(const char *isa, const char **why);
 
-/* The table that computes like `table`, but multiplies bfloat16 numbers where --precision bf16 says so: there is one
- * for the reference and one for "avx512" on CPUs with AVX512_BF16, and they have the same bits. NULL if there is none;
- * *why then says so. */
+/* `table` with the products of --precision bf16: there is one for the reference and one for "avx512" on CPUs with
+ * AVX512_BF16, and they give the same bits. NULL if there is none; *why is the reason then. */
 const hd_kernels *hd__kernels_bf16(const hd_kernels *table, const char **why);
 
 #endif

@@ -1,4 +1,4 @@
-/* Running the passes and lowering: which kernel calls make up the shards phase, and which phases a step has. */
+/* Runs the passes and lowers the graph to the kernel calls of the shards phases and the phases of a step. */
 #include "plan/plan.h"
 
 #include <string.h>
@@ -13,7 +13,7 @@ static bool emits_call(const hd_plan *plan, const hd_node *node) {
   return !node->view && !(reduce && plan->kernels->form[node->op]);
 }
 
-/* Whether an operation is done by the kernel for whole shards. */
+/* Whether an operation runs by its kernel for whole shards. */
 static bool is_by_shard(const hd_plan *plan, const hd_node *node, int64_t shard_rows) {
   const hd_kernels *table = plan->kernels;
   return shard_rows > 0 && table->shard_run[node->op] && table->shard_wins[node->op](&node->geom, shard_rows);
@@ -78,10 +78,10 @@ static void lower_phases(hd_plan *plan, const hd_plan_settings *settings) {
     add_phase(plan, by_outputs ? HD_PHASE_OUTPUTS : HD_PHASE_SHARDS, call, end);
   }
   if (settings->train && settings->clip_norm) {
-    add_phase(plan, HD_PHASE_FOLD_NORM, 0, 0);
+    add_phase(plan, HD_PHASE_REDUCE_NORM, 0, 0);
     add_phase(plan, HD_PHASE_UPDATE, 0, 0);
   } else if (settings->train) {
-    add_phase(plan, HD_PHASE_FOLD_UPDATE, 0, 0);
+    add_phase(plan, HD_PHASE_REDUCE_UPDATE, 0, 0);
   }
 }
 

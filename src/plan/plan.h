@@ -1,17 +1,17 @@
-/* A graph compiled: gradients, fusions, memory, chunks and phases. The same for every layout.
+/* A plan: a compiled graph with gradients, fusions, memory, chunks and phases. The same for every layout.
  *
  *   passes    fuse -> batch statistics -> gradients -> segments -> groups -> memory -> chunks -> lower
  *             (each can be printed)
  *
- * A plan says, for one sample, where every value lies; how many samples a call handles is the executor's choice.
- * Values that a later phase reads (the inputs of a deferred gradient or of a batch norm) have a slot per sample of a
- * batch part; the rest lives in the lane's arena:
+ * A plan gives every value's place for one sample; the executor chooses how many samples a call handles. Values that a
+ * later phase reads (the inputs of a deferred gradient or of a batch norm) have a slot per sample of a micro-batch; all
+ * others are in the thread's arena:
  *
- *   lane arena    [ value a: G slots | value b: G slots | ... ]      G samples at a time, reused from group to group
- *   batch memory  [ value x: N slots | value y: N slots | ... ]      N samples of a batch part
+ *   thread arena  [ value a: G slots | value b: G slots | ... ]      G samples at a time, reused from group to group
+ *   batch memory  [ value x: N slots | value y: N slots | ... ]      N samples of a micro-batch
  *
- * A place's offset is therefore in bytes per sample and is multiplied by G or N. The plan never sees threads
- * or ranks. */
+ * A place's offset is therefore in bytes per sample and is multiplied by G or N. The plan is independent of threads and
+ * ranks. */
 #ifndef HD_PLAN_PLAN_H
 #define HD_PLAN_PLAN_H
 
@@ -27,8 +27,8 @@ typedef enum hd_where {
   HD_AT_LOSSES, /* one float per sample of the whole batch */
   HD_AT_PARAM,
   HD_AT_CONST, /* in the graph */
-  HD_AT_DIRECT /* summed over one shard (a gradient, a statistic): offset into the direct sums, in floats. Who reads it
-                  reads the sum over all shards */
+  HD_AT_DIRECT /* summed over one shard (a gradient, a statistic): offset into the direct sums, in floats. Readers
+                  get the sum over all shards */
 } hd_where;
 
 typedef struct hd_place {
@@ -53,28 +53,28 @@ typedef struct hd_plan_group {
 
 enum { HD_MAX_GROUPS = 32 };
 
-/* A node that uses a parameter, seen from its gradient: an output of a REDUCE node. */
+/* A use of a parameter, given by its gradient: an output of a REDUCE node. */
 typedef struct hd_plan_use {
   int node;
   int output;     /* 0 weight, 1 bias */
   int64_t direct; /* not deferred: offset in the direct gradients, floats */
-  int64_t offset; /* in the concatenation of all uses' gradients, floats: of the first the parameter's own */
+  int64_t offset; /* in the concatenation of all uses' gradients, floats; of the first use the parameter's */
 } hd_plan_use;
 
-/* How a parameter's gradient comes to the chunk's owner: the sum of its uses, in reverse order of the nodes. A frozen
- * one has no chunks, and its weights stand in both versions. In the concatenation of all parameters those that
- * training updates come first: gradients and the optimizer's state end there. */
+/* How the chunk owner gets a parameter's gradient: the sum of its uses, in reverse order of the nodes. A frozen
+ * parameter has no chunks, and its weights are in both versions. In the concatenation of all parameters the trained
+ * ones come first: gradients and the optimizer's state end there. */
 typedef struct hd_plan_param {
   bool trained; /* has a gradient and an update */
   int group;
-  bool deferred; /* formed from x and dy inside the fold; else folded from shard sums */
+  bool deferred; /* formed from x and dy inside the reduction; else reduced from shard sums */
   int first_use, uses;
   int64_t offset;     /* where the parameter starts in the concatenation of all, floats, a multiple of 16 */
   int32_t chunk_rows; /* home rows of a chunk (the last may have fewer) */
   int32_t first_chunk, chunks;
 } hd_plan_param;
 
-/* A packed copy of a parameter that an operation's kernel asked for; calls alike share one. */
+/* A packed copy of a parameter for an operation's kernel; equal calls share one. */
 typedef struct hd_plan_packed {
   int param;
   hd_op op;
@@ -86,20 +86,20 @@ typedef struct hd_plan_packed {
 typedef struct hd_chunk {
   int param;
   int32_t j0, j1; /* home rows */
-  int64_t weight; /* relative cost, for sharing out */
+  int64_t weight; /* relative cost, for distribution */
 } hd_chunk;
 
 typedef enum hd_phase_kind {
-  HD_PHASE_SHARDS,      /* run a segment's calls for every shard */
-  HD_PHASE_OUTPUTS,     /* run a segment's one call for every chunk of its weight: those outputs of all samples */
-  HD_PHASE_FOLD_UPDATE, /* per chunk: fold, update */
-  HD_PHASE_FOLD_NORM,   /* per chunk: fold, keep the gradient, sum its squares */
-  HD_PHASE_UPDATE       /* per chunk: scale by the norm's factor, update */
+  HD_PHASE_SHARDS,        /* run a segment's calls for every shard */
+  HD_PHASE_OUTPUTS,       /* run a segment's one call for every chunk of its weight: its outputs for all samples */
+  HD_PHASE_REDUCE_UPDATE, /* per chunk: reduce, update */
+  HD_PHASE_REDUCE_NORM,   /* per chunk: reduce, keep the gradient, sum its squares */
+  HD_PHASE_UPDATE         /* per chunk: scale by the norm's factor, update */
 } hd_phase_kind;
 
 typedef struct hd_phase {
   hd_phase_kind kind;
-  int call0, call1; /* SHARDS: the calls of its segment; before the first, what the segment before gathered is folded */
+  int call0, call1; /* SHARDS: its segment's calls; except in the first, sums of the previous one are reduced before */
 } hd_phase;
 
 typedef struct hd_plan {
@@ -121,36 +121,36 @@ typedef struct hd_plan {
   hd_phase *phases;
   int phase_count;
   int *segment;     /* per node */
-  bool *by_outputs; /* per node: it is a segment, which lanes share by its outputs instead of by shards */
+  bool *by_outputs; /* per node: it is a segment that threads divide by its outputs instead of by shards */
   bool *gathered;   /* per node: its sums over all shards are read by a later segment or become running statistics */
   int segments;
-  bool gathers; /* some node's are */
+  bool gathers; /* whether any node is gathered */
 
   int64_t arena_bytes, batch_bytes; /* per sample */
-  int64_t scratch_bytes;            /* per lane */
+  int64_t scratch_bytes;            /* per thread */
   int64_t param_elems, packed_elems, direct_elems;
-  int64_t trained_elems; /* of param_elems, the first: parameters with gradients and optimizer state */
-  int64_t grad_elems;    /* of all uses' gradients: trained_elems, and those of further uses behind */
+  int64_t trained_elems; /* the first of param_elems: parameters with gradients and optimizer state */
+  int64_t grad_elems;    /* of all uses' gradients: trained_elems, then those of further uses */
   bool trains;
 } hd_plan;
 
 typedef struct hd_plan_settings {
   bool train;         /* with gradients and updates; else forward and loss only */
   int64_t batch;      /* train: samples of a batch; 0: not known */
-  int64_t shard_rows; /* train: samples of a shard, for kernels that are chosen by them; 0 for none such */
+  int64_t shard_rows; /* train: samples of a shard, for kernels chosen by that number; 0 for none such */
   bool clip_norm;     /* train: a phase for the gradient's norm */
 } hd_plan_settings;
 
-/* Takes the graph over, also on failure. The kernel table must outlive the plan. */
+/* Takes ownership of the graph, also on failure. The kernel table must outlive the plan. */
 hd_status hd__plan_create(hd_plan **out, hd_ctx *ctx, hd_graph *graph, const hd_kernels *kernels,
                           const hd_plan_settings *settings);
 void hd__plan_destroy(hd_plan *plan);
 
-/* Prints what each pass left, one line per thing. */
+/* Prints the result of each pass, one line per item. */
 void hd__plan_print(const hd_plan *plan, FILE *to);
 
 /* The passes. */
-void hd__pass_evaluation(hd_graph *graph); /* without training: what only training does becomes a view */
+void hd__pass_evaluation(hd_graph *graph); /* without training: training-only operations become views */
 void hd__pass_fuse(hd_graph *graph);
 hd_status hd__pass_batch_statistics(hd_graph *graph, hd_ctx *ctx);
 hd_status hd__pass_grad(hd_graph *graph, hd_ctx *ctx);

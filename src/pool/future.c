@@ -32,7 +32,7 @@ void hd__future_complete(hd_future *future) {
   future->pool->unfinished--;
   if (future->owned) {
     list(future);
-  } else { /* given up meanwhile; the pool itself is still held by its caller */
+  } else { /* destroyed meanwhile; the caller still holds a reference to the pool */
     future->pool->holders--;
     hd__free(future);
   }
@@ -61,7 +61,7 @@ hd_status hd_pool_submit(hd_future **out, hd_pool *pool, hd_ctx *ctx, const hd_t
   return HD_OK;
 }
 
-/* From now; NULL for ever. */
+/* A deadline `timeout_s` from now; NULL: none. */
 static const struct timespec *deadline_of(struct timespec *at, double timeout_s) {
   if (!(timeout_s >= 0) || timeout_s > 1e9)
     return NULL;

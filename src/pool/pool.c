@@ -1,5 +1,5 @@
-/* Pools: workers and the ordered map. Indices of a job are handed out in ranges that shrink towards its end, so that
- * small tasks cost little and long ones are shared evenly. */
+/* Pools: workers and the ordered map. Indices of a job are assigned in ranges that shrink towards its end, so that
+ * small tasks cost little and long ones are distributed evenly. */
 #include "pool/pool_state.h"
 
 #include <errno.h>
@@ -9,8 +9,10 @@
 #include <time.h>
 
 #include "base/alloc.h"
-#include "sys/lanes.h"
-#include "sys/spawn.h"
+#include "platform/threads.h"
+#include "platform/process.h"
+#include "platform/spawn.h"
+#include "platform/thread_signals.h"
 
 enum { RANGES_PER_WORKER = 4, MOST_AT_ONCE = 1024 };
 
@@ -43,7 +45,7 @@ static void run_here(hd_task_result *result, char *output, worker *w, const hd_t
   hd_ctx_fail(w->ctx, HD_OK, "%s", "");
 }
 
-/* Makes sure that the worker has a process, and notes that it has work. */
+/* Makes sure that the worker has a process, and marks it as busy. */
 static bool open_process(hd_task_result *result, worker *w) {
   hd_worker_process process = w->process;
   if (!process.pid && hd__worker_process_start(&process, w->ctx) != HD_OK) {
@@ -57,11 +59,11 @@ static bool open_process(hd_task_result *result, worker *w) {
   bool closing = w->pool->closing;
   pthread_mutex_unlock(&w->pool->lock);
   if (closing)
-    kill(process.pid, SIGKILL);
+    hd__child_signal(process.end, process.pid, SIGKILL);
   return true;
 }
 
-/* Takes the process out of the pool's sight, then waits for its end: nobody kills a number that was given away. */
+/* Removes the process from the pool, then waits for its end: so no signal is sent to a number that may be reused. */
 static void end_process(char text[HD_SPAWN_END_BYTES], worker *w) {
   pthread_mutex_lock(&w->pool->lock);
   hd_worker_process process = w->process;
@@ -87,13 +89,13 @@ static void run_there(hd_task_result *result, char *output, worker *w, const hd_
            closing ? "the pool was destroyed" : "expected a result, found that its process had ended by %s", how);
 }
 
-/* What one range of a job came to. */
+/* The outcome of one range of a job. */
 typedef struct tally {
   size_t failed, first_failed;
   hd_task_result first;
 } tally;
 
-/* Inputs and outputs may have no bytes, and then no place either: C adds nothing to NULL, nor clears nothing there. */
+/* Inputs and outputs of 0 bytes may be NULL, for which C defines neither arithmetic nor memset. */
 static const char *input_of(const job *j, size_t i) {
   return j->task->input_bytes > 0 ? j->inputs + i * j->task->input_bytes : j->inputs;
 }
@@ -177,13 +179,11 @@ static void *work(void *arg) {
   return NULL;
 }
 
-/* Signals are for the program's own threads. */
 static int start_thread(worker *w) {
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
+  sigset_t before;
+  hd__thread_signals_block(&before);
   int error = pthread_create(&w->thread, NULL, work, w);
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  hd__thread_signals_restore(&before);
   return error;
 }
 
@@ -225,11 +225,11 @@ static hd_pool *make_pool(hd_pool_kind kind, int workers) {
   return pool;
 }
 
-/* As many workers as a run would have lanes. */
+/* As many workers as a run would have threads. */
 static hd_status suit_machine(int *workers, hd_ctx *ctx) {
   hd_placement *place;
-  HD_TRY(hd__lanes_place(&place, ctx, &(hd_placement_request){0}));
-  *workers = place->lanes;
+  HD_TRY(hd__threads_place(&place, ctx, &(hd_placement_request){0}));
+  *workers = place->threads;
   hd_placement_destroy(place);
   return HD_OK;
 }
@@ -254,13 +254,13 @@ hd_status hd_pool_create(hd_pool **out, hd_ctx *ctx, hd_pool_kind kind, int work
   return status;
 }
 
-/* No worker takes another job; processes that are in the middle of one end now. */
+/* Makes workers take no further job, and kills busy processes. */
 static void close_pool(hd_pool *pool) {
   pthread_mutex_lock(&pool->lock);
   pool->closing = true;
   for (int i = 0; i < pool->worker_count; i++)
     if (pool->workers[i].busy)
-      kill(pool->workers[i].process.pid, SIGKILL);
+      hd__child_signal(pool->workers[i].process.end, pool->workers[i].process.pid, SIGKILL);
   pthread_cond_broadcast(&pool->work);
   pthread_mutex_unlock(&pool->lock);
 }

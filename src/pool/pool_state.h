@@ -1,8 +1,8 @@
-/* A pool's inside: a queue of jobs, and workers that take ranges of them.
+/* The state of a pool: a queue of jobs, and workers that take ranges of them.
  *
  * One mutex guards everything but a job's inputs, outputs and results, of which an index belongs to the worker that
- * took it. A worker of a pool of processes is a thread that waits for its process. Futures may outlive their pool's
- * workers: the pool's memory lives until the last of them is given up. */
+ * took it. A worker of a pool of processes is a thread that waits for its process. Futures may outlive the workers:
+ * the pool's memory is freed with the last future. */
 #ifndef HD_POOL_POOL_STATE_H
 #define HD_POOL_POOL_STATE_H
 
@@ -29,8 +29,8 @@ struct hd_future {
   job job; /* of one input */
   hd_pool *pool;
   int64_t number;
-  bool done, owned;                /* owned: the caller has it */
-  struct hd_future *newer, *older; /* among those that are done and were not returned */
+  bool done, owned;                /* owned: the caller has not destroyed it */
+  struct hd_future *newer, *older; /* in the list of those that are done and were not returned */
   bool listed;
   char *output;
   _Alignas(16) char input[]; /* input, then output */
@@ -47,29 +47,29 @@ typedef struct worker {
 struct hd_pool {
   hd_pool_kind kind;
   pthread_mutex_t lock;
-  pthread_cond_t work, done; /* there is a job, or the end; a job or a future is done */
+  pthread_cond_t work, done; /* work: a new job, or closing; done: a job or a future is done */
   job *head, **tail;
   bool closing;
   worker *workers;
-  int worker_count;              /* those whose threads run */
+  int worker_count;              /* workers with a running thread */
   int64_t submitted, unfinished; /* futures */
   hd_future *oldest_done, *newest_done;
-  int64_t holders; /* the caller, and every future */
+  int64_t holders; /* reference count: the caller, and every future */
 };
 
 /* Adds a job to the queue. The lock is held. */
 void hd__pool_enqueue(hd_pool *pool, job *j);
 
-/* What a worker calls when the last index of a future's job is done. The lock is held. */
+/* Called by a worker when the last index of a future's job is done. The lock is held. */
 void hd__future_complete(hd_future *future);
 
-/* One holder less; the last one frees the pool. Takes the lock. */
+/* Drops a reference; the last one frees the pool. Takes the lock. */
 void hd__pool_release(hd_pool *pool);
 
 /* Waits for `done` until a deadline of CLOCK_MONOTONIC, NULL for ever; false when it has passed. The lock is held. */
 bool hd__pool_wait(hd_pool *pool, const struct timespec *deadline);
 
-/* Is the task one that this pool can run? */
+/* HD_E_USAGE unless this pool can run the task. */
 hd_status hd__pool_accepts(const hd_pool *pool, hd_ctx *ctx, const hd_task *task);
 
 #endif

@@ -1,4 +1,7 @@
 /* Both ends of the socket between a pool and a worker process: see worker_process.h. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
 #include "pool/worker_process.h"
 
 #include <errno.h>
@@ -13,7 +16,8 @@
 
 #include "base/alloc.h"
 #include "base/status.h"
-#include "sys/spawn.h"
+#include "platform/process.h"
+#include "platform/spawn.h"
 
 static const char variable[] = "HEDDLE_POOL_PARENT";
 
@@ -29,7 +33,7 @@ int hd__served_task(const hd_task *task) {
   return -1;
 }
 
-/* All bytes, or false. */
+/* Sends all bytes; false on failure. */
 static int send_all(int fd, const void *bytes, size_t length) {
   const char *at = bytes;
   while (length > 0) {
@@ -58,7 +62,7 @@ static int receive_all(int fd, void *bytes, size_t length) {
   return 1;
 }
 
-/* One task; false when there is no next one. */
+/* Serves one task; false when the socket is closed. */
 static int serve_one(hd_ctx *ctx) {
   uint32_t number;
   if (!receive_all(HD_SPAWN_FD, &number, sizeof number) || number >= (uint32_t)served_count)
@@ -80,20 +84,30 @@ static int serve_one(hd_ctx *ctx) {
   return more;
 }
 
+/* The process of the pool that started this worker, running or ended; 0: this process is no worker. The variable
+ * alone proves nothing, since programs pass on what they inherit; the credentials of the socket name the process
+ * that made it, also after that was killed. */
+static pid_t pool_of(void) {
+  const char *text = getenv(variable);
+  struct ucred maker;
+  socklen_t length = sizeof maker;
+  if (!text || getsockopt(HD_SPAWN_FD, SOL_SOCKET, SO_PEERCRED, &maker, &length) != 0 || maker.pid <= 0)
+    return 0;
+  return strtol(text, NULL, 10) == (long)maker.pid ? maker.pid : 0;
+}
+
 void hd_pool_serve(const hd_task *tasks, int count) {
   served = tasks;
   served_count = count;
-  const char *parent = getenv(variable);
-  char own[32];
-  snprintf(own, sizeof own, "%ld", (long)getppid());
-  if (!parent || strcmp(parent, own)) /* not ours: a variable that somebody inherited */
+  const pid_t parent = pool_of();
+  if (parent == 0)
     return;
   unsetenv(variable);
-  if (!hd__spawn_join_fate(getppid()))
+  if (!hd__spawn_end_with_parent(parent))
     exit(EXIT_FAILURE);
-  /* What a task starts, and leaves behind when it crashes, must not look like an answer to come. */
+  /* A process that a task starts must not keep the socket open: the pool would wait for an answer after a crash. */
   fcntl(HD_SPAWN_FD, F_SETFD, FD_CLOEXEC);
-  signal(SIGINT, SIG_IGN); /* the terminal tells everybody; the program decides what it means */
+  signal(SIGINT, SIG_IGN); /* the terminal sends it to all processes; the program decides what to do */
   hd_ctx *ctx;
   int failed = hd_ctx_create(&ctx) != HD_OK;
   while (!failed && serve_one(ctx)) {
@@ -115,6 +129,7 @@ hd_status hd__worker_process_start(hd_worker_process *out, hd_ctx *ctx) {
   hd_status status = hd__spawn(&out->pid, ctx, &how);
   close(pair[1]);
   out->fd = pair[0];
+  out->end = status == HD_OK ? hd__child_open(out->pid) : -1;
   if (status != HD_OK) {
     close(pair[0]);
     *out = (hd_worker_process){0};
@@ -131,6 +146,8 @@ int hd__worker_process_call(hd_task_result *result, void *output, const hd_worke
 
 void hd__worker_process_end(char *text, hd_worker_process *w) {
   close(w->fd);
+  if (w->end >= 0)
+    close(w->end);
   hd__spawn_end(text, w->pid);
   *w = (hd_worker_process){0};
 }

@@ -1,10 +1,10 @@
-/* A worker that is a process: one task goes in, one result comes back, over a socket.
+/* A worker process: it receives a task and sends its result, over a socket.
  *
  *   to it     task number u32 | input
  *   from it   status i32 | message | output
  *
- * Sizes are the task's; both sides are the same program. A process that ends instead of answering is that task's
- * failure, and the next task starts another one. */
+ * Sizes are those of the task; both sides are the same program. If the process ends before it answers, that task has
+ * failed, and the next task starts another process. */
 #ifndef HD_POOL_WORKER_PROCESS_H
 #define HD_POOL_WORKER_PROCESS_H
 
@@ -15,21 +15,22 @@
 typedef struct hd_worker_process {
   pid_t pid; /* 0: none */
   int fd;
+  int end; /* a descriptor of the process; -1: the system gives none */
 } hd_worker_process;
 
-/* The number of a task that hd_pool_serve was given, by name; -1 for another. */
+/* The number of a task that was passed to hd_pool_serve, by name and function; -1: it was not. */
 int hd__served_task(const hd_task *task);
 
-/* hd_pool_serve was called. */
+/* Whether hd_pool_serve was called. */
 int hd__serves(void);
 
 hd_status hd__worker_process_start(hd_worker_process *out, hd_ctx *ctx);
 
-/* False if it ended before it answered. */
+/* Runs a task; false if the process ended before it answered. */
 int hd__worker_process_call(hd_task_result *result, void *output, const hd_worker_process *w, const hd_task *task,
                             const void *input);
 
-/* Closes the socket, which ends an idle process, and waits; says how it ended. */
+/* Closes the socket, which ends an idle process, and waits; writes how it ended to `text`. */
 void hd__worker_process_end(char *text, hd_worker_process *w);
 
 #endif

@@ -1,4 +1,4 @@
-/* Opening OpenBLAS. */
+/* Loading OpenBLAS: see blas.h. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -10,7 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* OpenBLAS 0.3.21 takes every Zen CPU for one without AVX-512, at half of its speed. NULL: it knows better. */
+#include "platform/environment.h"
+
+/* OpenBLAS 0.3.21 treats every Zen CPU as one without AVX-512, at half of its speed. NULL: its detection is right. */
 static const char *better_core(void) {
 #if defined(__x86_64__)
   __builtin_cpu_init();
@@ -21,20 +23,23 @@ static const char *better_core(void) {
   return NULL;
 }
 
-/* Opens the library with a variable set, unless the user set it, and puts the environment back. */
+typedef struct opening {
+  const char *library;
+  void *handle;
+} opening;
+
+static void open_library(void *arg) {
+  opening *o = arg;
+  o->handle = dlopen(o->library, RTLD_NOW | RTLD_LOCAL);
+}
+
+/* Loads the library with the variables that its constructor reads, unless the user set them. */
 static void *open_with(const char *library, const char *core) {
-  const char *const name[2] = {"OPENBLAS_CORETYPE", "OPENBLAS_NUM_THREADS"}, *const value[2] = {core, "1"};
-  bool ours[2];
-  for (int i = 0; i < 2; i++) {
-    ours[i] = value[i] && !getenv(name[i]);
-    if (ours[i])
-      setenv(name[i], value[i], 1);
-  }
-  void *handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
-  for (int i = 0; i < 2; i++)
-    if (ours[i])
-      unsetenv(name[i]);
-  return handle;
+  static char type[64];
+  opening o = {.library = library};
+  snprintf(type, sizeof type, "OPENBLAS_CORETYPE=%s", core ? core : "");
+  hd__environment_during((const char *const[]){"OPENBLAS_NUM_THREADS=1", core ? type : NULL, NULL}, open_library, &o);
+  return o.handle;
 }
 
 /* A function of the library under the type of a pointer to it; C has no cast from data to code. */
@@ -77,7 +82,7 @@ static hd_blas blas;
 static const hd_blas *opened;
 
 static void open_once(void) {
-  const char *library = getenv("HEDDLE_BLAS");
+  const char *library = secure_getenv("HEDDLE_BLAS");
   if (!library || !*library)
     library = "libopenblas.so.0";
   if (strcmp(library, "none") && hd__blas_open(&blas, library))

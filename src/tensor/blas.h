@@ -1,9 +1,10 @@
-/* OpenBLAS, where the machine has it, to be measured against: opened at run time, one thread per call. Nothing that
- * heddle computes comes from it.
+/* OpenBLAS, where the machine has it, as a reference for measurements: loaded at run time, one thread per call. No
+ * result of heddle comes from it.
  *
- * Three hazards are met here and nowhere else. The library reads its core type in its constructor, and older ones take
- * new CPUs for old, so the variable is set before it is opened (unless the user set one) and put back. Its own threads
- * are turned off. A program that already loaded it keeps its settings: then it is used only if these say one thread. */
+ * Three hazards are handled here and nowhere else. The library reads its core type in its constructor, and older
+ * versions misdetect new CPUs, so it is loaded in an environment that has the variable (unless the user set one).
+ * Its threads are turned off. If the program has loaded it already, its settings stay: then it is used only if it
+ * has one thread. */
 #ifndef HD_TENSOR_BLAS_H
 #define HD_TENSOR_BLAS_H
 
@@ -19,10 +20,10 @@ typedef struct hd_blas {
 
 enum { HD_BLAS_ROW_MAJOR = 101, HD_BLAS_NO_TRANS = 111, HD_BLAS_TRANS = 112 };
 
-/* The process's library, opened once: HEDDLE_BLAS or libopenblas.so.0. NULL where there is none. */
+/* The library of this process, loaded once: HEDDLE_BLAS or libopenblas.so.0. NULL: there is none. */
 const hd_blas *hd__blas(void);
 
-/* Opens a library by name into *out; false if it is not there or is not usable. */
+/* Loads a library by name into *out; false if it is missing or not usable. */
 bool hd__blas_open(hd_blas *out, const char *library);
 
 #endif

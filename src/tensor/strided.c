@@ -7,8 +7,8 @@
 void hd__strided_init(hd_strided *walk, const hd_tensor *x, int ndim, const int64_t *size) {
   *walk = (hd_strided){.data = x->data, .dtype = x->dtype};
   for (int d = 0; d < ndim; d++) {
-    const int own = d - (ndim - x->ndim), last = walk->ndim - 1;
-    const int64_t stride = own < 0 || x->size[own] == 1 ? 0 : x->stride[own];
+    const int source = d - (ndim - x->ndim), last = walk->ndim - 1;
+    const int64_t stride = source < 0 || x->size[source] == 1 ? 0 : x->stride[source];
     if (size[d] == 1)
       continue;
     if (last >= 0 && walk->stride[last] == stride * size[d]) {
@@ -26,7 +26,7 @@ void hd__strided_init(hd_strided *walk, const hd_tensor *x, int ndim, const int6
   }
 }
 
-/* Where element `first` of the walk lies; its place in each dimension goes to `at`. */
+/* The address of element `first` of the walk; its index in each dimension goes to `at`. */
 static int64_t find(const hd_strided *walk, int64_t first, int64_t *at) {
   int64_t offset = 0;
   for (int d = walk->ndim - 1; d > 0; d--) {
@@ -43,7 +43,7 @@ const void *hd__strided_at(const hd_strided *walk, int64_t index) {
   return walk->data + find(walk, index, at) * hd__dtype_bytes(walk->dtype);
 }
 
-/* Steps over the end of a row: back to its start, and on in the dimension before. */
+/* Steps over the end of a row: back to its start, and one step in the dimension before. */
 static int64_t next_row(const hd_strided *walk, int64_t offset, int64_t *at) {
   for (int d = walk->ndim - 1; d > 0 && at[d] == walk->size[d]; d--) {
     offset += walk->stride[d - 1] - at[d] * walk->stride[d];
@@ -97,7 +97,7 @@ double hd__load(hd_dtype dtype, const void *element) {
   return NAN;
 }
 
-/* Cut towards zero and held to [low, high]; a NaN becomes 0. */
+/* Rounded towards zero and clamped to [low, high]; NaN becomes 0. */
 static double to_range(double value, double low, double high) {
   return value != value ? 0 : value < low ? low : value > high ? high : trunc(value);
 }
@@ -122,17 +122,17 @@ static void convert(void *to, hd_dtype to_type, const void *from, hd_dtype from_
       hd__store(to_type, (uint8_t *)to + i * to_bytes, hd__load(from_type, (const uint8_t *)from + i * from_bytes));
 }
 
-/* The walk is one run of neighbours. */
+/* Whether the walk is one contiguous run. */
 static bool is_dense(const hd_strided *walk) { return walk->ndim == 1 && walk->stride[0] == 1; }
 
 const void *hd__strided_read(const hd_strided *walk, hd_dtype dtype, int64_t first, int64_t count, hd_block *block) {
   const bool same = dtype == walk->dtype;
   const uint8_t *dense = walk->data + first * hd__dtype_bytes(walk->dtype);
-  hd_block own;
+  hd_block temporary;
   if (is_dense(walk) && same)
     return dense;
   if (!is_dense(walk)) {
-    uint8_t *gathered = same ? block->u8 : own.u8;
+    uint8_t *gathered = same ? block->u8 : temporary.u8;
     move(walk, first, count, gathered, true);
     dense = gathered;
   }
@@ -142,10 +142,10 @@ const void *hd__strided_read(const hd_strided *walk, hd_dtype dtype, int64_t fir
 }
 
 void hd__strided_write(const hd_strided *walk, hd_dtype dtype, int64_t first, int64_t count, const void *values) {
-  hd_block own;
+  hd_block temporary;
   if (dtype != walk->dtype) {
-    convert(&own, walk->dtype, values, dtype, count);
-    values = &own;
+    convert(&temporary, walk->dtype, values, dtype, count);
+    values = &temporary;
   }
   move(walk, first, count, (uint8_t *)(uintptr_t)values, false);
 }

@@ -1,7 +1,7 @@
-/* The lanes of a context: opened by its first large operation, ended with it.
+/* The threads of a context: started by its first large operation, ended with the context.
  *
- * A context is used by one thread at a time, and so are its lanes. A team that could not be opened is not asked for
- * again until the number of threads changes. */
+ * A context is used by one thread at a time, and so are its threads. If threads could not be started, this is not
+ * tried again until the number of threads changes. */
 #include "tensor/eager.h"
 
 #include <pthread.h>
@@ -9,22 +9,22 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
-#include "sys/fpmode.h"
-#include "sys/lanes.h"
+#include "platform/fpmode.h"
+#include "platform/threads.h"
 
 /* Opening a region costs some microseconds: as much as this many elements. */
 enum { ELEMS_WORTH_A_TEAM = 32 * 1024 };
 
 typedef struct hd_team {
-  int wanted; /* by hd_tensor_set_threads; 0: as many as the context says */
-  int asked;  /* what lanes were asked for */
-  bool alone; /* no lanes are needed, or to be had */
-  hd_lanes *lanes;
+  int wanted; /* by hd_tensor_set_threads; 0: the number of the context */
+  int asked;  /* the number that was last requested */
+  bool alone; /* no threads are needed, or available */
+  hd_threads *threads;
 } hd_team;
 
 static void end_team(void *service) {
   hd_team *team = service;
-  hd__lanes_destroy(team->lanes);
+  hd__threads_destroy(team->threads);
   hd__free(team);
 }
 
@@ -47,7 +47,7 @@ hd_status hd_tensor_set_threads(hd_ctx *ctx, int threads) {
   if (threads < 0 || threads > HD_TENSOR_MAX_THREADS)
     return hd__fail(ctx, HD_E_USAGE, "expected 0 to %d threads, found %d", HD_TENSOR_MAX_THREADS, threads);
   HD_TRY(team_of(&team, ctx));
-  hd__lanes_destroy(team->lanes);
+  hd__threads_destroy(team->threads);
   *team = (hd_team){.wanted = threads};
   return HD_OK;
 }
@@ -56,14 +56,14 @@ typedef struct shares {
   hd_parts_fn *work;
   void *arg;
   int64_t parts;
-  int lanes;
+  int threads;
 } shares;
 
-/* The lane's range of the parts; the first ones are longer by one where they do not divide. */
-static void run_share(void *arg, int lane) {
+/* The thread's range of the parts; the first ones are longer by one where they do not divide. */
+static void run_share(void *arg, int thread) {
   const shares *all = arg;
-  const int64_t each = all->parts / all->lanes, more = all->parts % all->lanes;
-  const int64_t first = lane * each + (lane < more ? lane : more), count = each + (lane < more);
+  const int64_t each = all->parts / all->threads, more = all->parts % all->threads;
+  const int64_t first = thread * each + (thread < more ? thread : more), count = each + (thread < more);
   if (count > 0)
     all->work(all->arg, first, first + count);
 }
@@ -74,22 +74,22 @@ static void run_alone(hd_parts_fn *work, void *arg, int64_t parts) {
   hd__fpmode_leave(mode);
 }
 
-/* Lanes for the number that counts now, which may have changed since they were opened. */
-static hd_status ready_lanes(hd_team *team, hd_ctx *ctx) {
+/* Starts threads for the current number, which may have changed since they were started. */
+static hd_status ready_threads(hd_team *team, hd_ctx *ctx) {
   const int ask = team->wanted ? team->wanted : ctx->threads;
-  if (ask == team->asked && (team->lanes || team->alone))
+  if (ask == team->asked && (team->threads || team->alone))
     return HD_OK;
-  hd__lanes_destroy(team->lanes);
+  hd__threads_destroy(team->threads);
   *team = (hd_team){.wanted = team->wanted, .asked = ask, .alone = ask == 1};
   if (team->alone)
     return HD_OK;
-  hd_status status = hd__lanes_open(&team->lanes, ctx, &(hd_placement_request){.threads = ask});
+  hd_status status = hd__threads_open(&team->threads, ctx, &(hd_placement_request){.threads = ask});
   if (status == HD_E_SYSTEM) { /* the system refuses threads */
     team->alone = true;
     return HD_OK;
   }
   HD_TRY(status);
-  hd__lanes_unbind(team->lanes);
+  hd__threads_unbind(team->threads);
   return HD_OK;
 }
 
@@ -99,11 +99,11 @@ hd_status hd__team_run(hd_ctx *ctx, int64_t parts, int64_t elems, hd_parts_fn *w
     return HD_OK;
   if (ctx && parts > 1 && elems >= ELEMS_WORTH_A_TEAM) {
     HD_TRY(team_of(&team, ctx));
-    HD_TRY(ready_lanes(team, ctx));
+    HD_TRY(ready_threads(team, ctx));
   }
-  if (team && team->lanes) {
-    shares all = {.work = work, .arg = arg, .parts = parts, .lanes = hd__lanes_count(team->lanes)};
-    if (hd__lanes_run(team->lanes, NULL, run_share, &all) == HD_OK)
+  if (team && team->threads) {
+    shares all = {.work = work, .arg = arg, .parts = parts, .threads = hd__threads_count(team->threads)};
+    if (hd__threads_run(team->threads, NULL, run_share, &all) == HD_OK)
       return HD_OK;
   }
   run_alone(work, arg, parts);

@@ -1,4 +1,4 @@
-/* The life of a tensor: its storage, counted by the tensors that share it, and what can be asked of it. */
+/* Creating and destroying tensors: the storage with its reference count, and the properties of a tensor. */
 #include "tensor/eager.h"
 
 #include <stddef.h>
@@ -6,7 +6,7 @@
 
 #include "base/alloc.h"
 
-/* The storage's own fields, padded so that element 0 is aligned for every kernel. */
+/* The size of the storage's fields, padded so that element 0 is aligned for every kernel. */
 enum { HEADER_BYTES = HD_ALIGNED_BYTES };
 _Static_assert(sizeof(hd_storage) <= HEADER_BYTES, "elements begin behind the header");
 
@@ -69,7 +69,7 @@ hd_status hd__tensor_new_on(hd_tensor **out, hd_ctx *ctx, hd_device device, hd_d
   atomic_init(&storage->users, 1);
   storage->bytes = bytes;
   storage->gpu = NULL;
-  const hd_status status = there ? hd__storage_take(storage, ctx, device.index) : HD_OK;
+  const hd_status status = there ? hd__storage_allocate(storage, ctx, device.index) : HD_OK;
   if (status != HD_OK) {
     hd__free(x);
     hd__free(storage);
@@ -107,7 +107,7 @@ void hd_tensor_destroy(hd_tensor *x) {
     return;
   if (atomic_fetch_sub_explicit(&x->storage->users, 1, memory_order_acq_rel) == 1) {
     if (x->storage->gpu)
-      hd__storage_give_back(x->storage);
+      hd__storage_free(x->storage);
     hd__free(x->storage);
   }
   hd__free(x);

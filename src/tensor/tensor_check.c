@@ -1,4 +1,4 @@
-/* What operands must fulfil, and the lines that say so when they do not. */
+/* Checks of operands, and their error messages. */
 #include "tensor/eager.h"
 
 #include <math.h>
@@ -22,7 +22,7 @@ hd_status hd__tensor_given(hd_ctx *ctx, const hd_tensor *x) {
   if (x)
     return HD_OK;
   if (*hd_ctx_message(ctx))
-    return HD_E_USAGE; /* the call that should have made it said why it did not */
+    return HD_E_USAGE; /* the failed call before has set the message */
   return hd__fail(ctx, HD_E_USAGE, "expected a tensor, found NULL; check the call that should have made it");
 }
 

@@ -1,7 +1,7 @@
-/* Tensors on a GPU: their memory, the way there and back, and the few operations that exist there, through the kernels
- * of networks: their chains are those of tensors on the CPU.
+/* Tensors on a GPU: memory, copies to and from it, and the few operations that exist there. They use the kernels of
+ * networks, whose chains are those of tensors on the CPU.
  *
- * What is taken or launched is done when a call returns, so that a tensor may be read by any thread. */
+ * Calls return when their allocations and kernels are done, so that any thread may read the tensor. */
 #include "tensor/eager.h"
 
 #include <string.h>
@@ -10,7 +10,7 @@
 
 /* ---- Memory ---- */
 
-hd_status hd__storage_take(hd_storage *storage, hd_ctx *ctx, int gpu) {
+hd_status hd__storage_allocate(hd_storage *storage, hd_ctx *ctx, int gpu) {
   HD_TRY(hd__cuda_share(&storage->gpu, ctx, gpu));
   hd_cuda *cuda = hd__cuda_lock(storage->gpu);
   const hd_status status = hd__cuda_take_for(&storage->memory, cuda, ctx, storage->bytes, HD_GPU_TENSORS);
@@ -22,13 +22,13 @@ hd_status hd__storage_take(hd_storage *storage, hd_ctx *ctx, int gpu) {
   return status;
 }
 
-void hd__storage_give_back(hd_storage *storage) {
+void hd__storage_free(hd_storage *storage) {
   hd__cuda_free(hd__cuda_lock(storage->gpu), storage->memory);
   hd__cuda_unlock(storage->gpu);
   hd__cuda_unshare(storage->gpu);
 }
 
-/* ---- There and back ---- */
+/* ---- Copies ---- */
 
 /* `there`: on the GPU of `on`. */
 static hd_status move_bytes(const hd_tensor *on, hd_ctx *ctx, void *here, int64_t bytes, bool there) {
@@ -64,7 +64,7 @@ static int64_t span_of(const hd_tensor *x) {
   return hd_tensor_elems(x) == 0 ? 0 : span;
 }
 
-/* A view comes over with what lies between its elements, and is made dense here. */
+/* Copies a view together with the bytes between its elements, and makes it dense on the CPU. */
 static hd_status to_cpu(hd_tensor **out, hd_ctx *ctx, const hd_tensor *x) {
   hd_tensor *span;
   *out = NULL;

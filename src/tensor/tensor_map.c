@@ -1,8 +1,7 @@
-/* Everything that is computed element by element: arithmetic, functions, comparison, choice, copies and single
- * elements.
+/* Elementwise operations: arithmetic, functions, comparison, choice, copies and single elements.
  *
- * A job walks the result in row-major order in blocks; each operand is read as a contiguous block of the type that the
- * kernel wants, in place where it already is one. */
+ * A job walks the result in row-major order in blocks; each operand is read as a contiguous block of the kernel's
+ * type, in place where it is one already. */
 #include "tensor/eager.h"
 
 #include <math.h>
@@ -11,7 +10,7 @@
 typedef struct map {
   hd_strided in[3], target; /* `target` is what a copy writes to */
   hd_tensor *out;
-  hd_dtype dtype; /* of the operands, as the kernel wants them */
+  hd_dtype dtype; /* of the operands, for the kernel */
   int64_t elems;
   hd_unary_fn *unary;
   hd_binary_fn *binary;
@@ -30,7 +29,7 @@ static uint8_t *result(const map *job, int64_t block) {
   return job->out->data + block * HD_ARRAY_BLOCK * hd__dtype_bytes(job->out->dtype);
 }
 
-/* Runs the job for the new tensor *out, which goes where a failure comes. */
+/* Runs the job for the new tensor *out; destroys it on failure. */
 static hd_status run_map(map *job, hd_tensor **out, hd_ctx *ctx, hd_parts_fn *work) {
   job->out = *out;
   job->elems = hd_tensor_elems(*out);
@@ -161,7 +160,7 @@ static void map_copy(void *arg, int64_t first, int64_t last) {
   }
 }
 
-/* Several indices may not mean one element: lanes would write it in any order. */
+/* Refuses tensors in which several indices refer to one element: threads would write it in any order. */
 static hd_status check_writable(hd_ctx *ctx, const hd_tensor *x) {
   HD_TRY(hd__tensor_here(ctx, x));
   for (int d = 0; d < x->ndim; d++)
@@ -179,7 +178,7 @@ static hd_status copy_apart(hd_tensor *x, hd_ctx *ctx, const hd_tensor *from) {
 }
 
 hd_status hd_tensor_copy(hd_tensor *x, hd_ctx *ctx, const hd_tensor *from) {
-  char own[HD_SIZES_TEXT_BYTES], other[HD_SIZES_TEXT_BYTES];
+  char target[HD_SIZES_TEXT_BYTES], other[HD_SIZES_TEXT_BYTES];
   int64_t size[HD_TENSOR_MAX_DIMS];
   hd_tensor *apart;
   int ndim;
@@ -188,7 +187,7 @@ hd_status hd_tensor_copy(hd_tensor *x, hd_ctx *ctx, const hd_tensor *from) {
   HD_TRY(hd__broadcast(&ndim, size, ctx, x, from));
   if (ndim != x->ndim || memcmp(size, x->size, (size_t)ndim * sizeof *size))
     return hd__fail(ctx, HD_E_SHAPE, "expected a tensor that can be repeated to %s, found %s",
-                    hd__sizes_text(own, x->ndim, x->size), hd__sizes_text(other, from->ndim, from->size));
+                    hd__sizes_text(target, x->ndim, x->size), hd__sizes_text(other, from->ndim, from->size));
   if (x->storage != from->storage)
     return copy_apart(x, ctx, from);
   HD_TRY(hd_tensor_clone(&apart, ctx, from));

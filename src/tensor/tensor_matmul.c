@@ -1,17 +1,17 @@
-/* Products of matrices: tiles of the result, shared out over the lanes.
+/* Products of matrices: tiles of the result, shared out over the threads.
  *
- * An element is one chain, k ascending, whatever its tile, the lanes, the CPU and how the operands lie: the kernel
- * takes any strides, so nothing is laid out first. Tiles are small enough that every lane gets some. */
+ * An element is one chain, k ascending, for any tile, number of threads, CPU and strides of the operands: the kernel
+ * takes any strides, so nothing is packed first. Tiles are small enough that every thread gets some. */
 #include "tensor/eager.h"
 
 #include <string.h>
 
-/* Rows and columns of a tile, columns in whole groups, and how many tiles a product is cut into if it can be. Tiles
- * that lie below each other follow each other: a lane takes its own in one call, which fetches b as seldom as it
- * can. */
+/* Rows and columns of a tile, columns in whole groups, and the number of tiles that a product is cut into if
+ * possible. Tiles of one column are adjacent: a thread computes its range of them in one call, which loads b as
+ * seldom as possible. */
 enum { LEAST_ROWS = 12, MOST_ROWS = 384, TILE_COLUMNS = 256, COLUMN_GROUP = 64, WANTED_TILES = 16 };
 
-/* A multiplication costs this much less than what a team's start is compared with. */
+/* A multiplication costs this much less than an element of ELEMS_WORTH_A_TEAM. */
 enum { PRODUCTS_PER_ELEM = 64 };
 
 typedef struct product {
@@ -25,19 +25,19 @@ typedef struct product {
 static int64_t stride_from_end(const hd_tensor *x, int dim) { return x->stride[x->ndim - dim]; }
 static int64_t size_from_end(const hd_tensor *x, int dim) { return x->size[x->ndim - dim]; }
 
-/* The matrix of a batch in x, whose leading dimensions are broadcast. */
+/* The matrix number `batch` of x, whose leading dimensions are broadcast. */
 static float *matrix_of(const product *job, const hd_tensor *x, int64_t batch) {
   int64_t offset = 0;
   for (int d = job->batch_ndim - 1; d >= 0; d--) {
-    const int own = d - (job->batch_ndim - (x->ndim - 2));
-    if (own >= 0 && x->size[own] != 1)
-      offset += batch % job->batch_size[d] * x->stride[own];
+    const int source = d - (job->batch_ndim - (x->ndim - 2));
+    if (source >= 0 && x->size[source] != 1)
+      offset += batch % job->batch_size[d] * x->stride[source];
     batch /= job->batch_size[d];
   }
   return (float *)(void *)x->data + offset;
 }
 
-/* Where part `at` of `parts` even ones begins. */
+/* The begin of range `at` of `parts` equal ones. */
 static int64_t border(int64_t count, int64_t parts, int64_t at) {
   return count / parts * at + count % parts * at / parts;
 }
@@ -94,16 +94,16 @@ static hd_status check_operands(hd_ctx *ctx, const hd_tensor *a, const hd_tensor
   return HD_OK;
 }
 
-/* A handle without ownership on a matrix: a single dimension becomes a row or a column. */
+/* A matrix view without a reference to the storage: a single dimension becomes a row or a column. */
 static hd_tensor as_matrix(const hd_tensor *x, bool left) {
   hd_tensor matrix = *x;
   if (x->ndim == 1) {
-    const int own = left ? 1 : 0, new = 1 - own;
+    const int source = left ? 1 : 0, new = 1 - source;
     matrix.ndim = 2;
-    matrix.size[own] = x->size[0];
-    matrix.stride[own] = x->stride[0];
+    matrix.size[source] = x->size[0];
+    matrix.stride[source] = x->stride[0];
     matrix.size[new] = 1;
-    matrix.stride[new] = own == 1 ? x->size[0] : 1;
+    matrix.stride[new] = source == 1 ? x->size[0] : 1;
   }
   return matrix;
 }

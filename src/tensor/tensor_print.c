@@ -14,7 +14,7 @@
 
 enum { LINE = 80, SHOWN_WHOLE = 1000, EDGE = 3, INDENT = 7 /* "tensor(" */, NUMBER_BYTES = 64 };
 
-/* A string that grows; once memory has failed nothing is added any more. */
+/* A growing string; after a failed allocation nothing is added. */
 typedef struct text {
   char *at;
   size_t length, room;
@@ -40,7 +40,7 @@ static void add_times(text *t, const char *what, int times) {
     add(t, what);
 }
 
-/* How numbers look. */
+/* The format of numbers. */
 typedef struct number_form {
   bool whole, exponent; /* of floats */
   double least, most;   /* absolute values, finite and not 0; most = 0: none seen */
@@ -77,32 +77,32 @@ static const char *number_text(char number[NUMBER_BYTES], const hd_tensor *x, co
 /* ---- Which numbers are shown ---- */
 
 typedef struct viewer viewer;
-typedef void see_fn(viewer *look, double value);
+typedef void visit_fn(viewer *v, double value);
 
 struct viewer {
   const hd_tensor *x;
   number_form form;
-  see_fn *see;
+  visit_fn *visit;
 };
 
 static bool elided(const hd_tensor *x, int dim) { return hd_tensor_elems(x) > SHOWN_WHOLE && x->size[dim] > 2 * EDGE; }
 
-/* Calls look->see for each number shown from element `offset` of dimension dim on. */
-static void see_all(viewer *look, int dim, int64_t offset) {
-  const hd_tensor *x = look->x;
+/* Calls v->visit for each number shown from element `offset` of dimension dim on. */
+static void visit_all(viewer *v, int dim, int64_t offset) {
+  const hd_tensor *x = v->x;
   if (dim == x->ndim) {
-    look->see(look, hd__load(x->dtype, x->data + offset * hd__dtype_bytes(x->dtype)));
+    v->visit(v, hd__load(x->dtype, x->data + offset * hd__dtype_bytes(x->dtype)));
     return;
   }
   for (int64_t i = 0; i < x->size[dim]; i++) {
     if (i == EDGE && elided(x, dim))
       i = x->size[dim] - EDGE;
-    see_all(look, dim + 1, offset + i * x->stride[dim]);
+    visit_all(v, dim + 1, offset + i * x->stride[dim]);
   }
 }
 
-static void see_range(viewer *look, double value) {
-  number_form *form = &look->form;
+static void note_range(viewer *v, double value) {
+  number_form *form = &v->form;
   const double size = fabs(value);
   if (size == 0 || !isfinite(value))
     return;
@@ -111,22 +111,22 @@ static void see_range(viewer *look, double value) {
   form->most = size > form->most ? size : form->most;
 }
 
-/* PyTorch measures finite numbers other than 0 alone: so an inf may stick out. */
-static void see_width(viewer *look, double value) {
+/* As PyTorch does, the width is that of the finite numbers other than 0: so an inf may be wider. */
+static void note_width(viewer *v, double value) {
   char number[NUMBER_BYTES];
-  if (look->x->dtype == HD_F32 && (value == 0 || !isfinite(value)))
+  if (v->x->dtype == HD_F32 && (value == 0 || !isfinite(value)))
     return;
-  const int width = (int)strlen(number_text(number, look->x, &look->form, value));
-  look->form.width = width > look->form.width ? width : look->form.width;
+  const int width = (int)strlen(number_text(number, v->x, &v->form, value));
+  v->form.width = width > v->form.width ? width : v->form.width;
 }
 
 static number_form find_form(const hd_tensor *x) {
-  viewer look = {.x = x, .form = {.whole = true, .width = 1}, .see = see_range};
-  number_form *form = &look.form;
-  see_all(&look, 0, 0);
+  viewer v = {.x = x, .form = {.whole = true, .width = 1}, .visit = note_range};
+  number_form *form = &v.form;
+  visit_all(&v, 0, 0);
   form->exponent = form->most > 0 && (form->most / form->least > 1000 || form->most > 1e8 || form->least < 1e-4);
-  look.see = see_width;
-  see_all(&look, 0, 0);
+  v.visit = note_width;
+  visit_all(&v, 0, 0);
   return *form;
 }
 
@@ -184,7 +184,7 @@ static void add_slices(text *t, const hd_tensor *x, const number_form *form, int
   add(t, "]");
 }
 
-/* ", dtype=int32" and its kind, on a line of their own where the last one is full. */
+/* Adds ", dtype=int32" and the like, on a new line where the last one is full. */
 static void add_suffix(text *t, int *column, const char *suffix) {
   if (*column + (int)strlen(suffix) + 2 > LINE) {
     add(t, ",\n");

@@ -1,10 +1,11 @@
 /* Reductions: sum, mean, max, min, argmax.
  *
- * x is seen with its reduced dimensions last, so an output's elements, in row-major order, are `inner` neighbours of
- * the walk. They are cut into blocks of HD_ARRAY_BLOCK; a kernel makes one part of each block; parts are joined in
- * pairs of neighbours, level by level, an odd one passing. Lanes take blocks, then outputs: which ones touches no bit.
+ * x is walked with its reduced dimensions last, so an output's elements, in row-major order, are `inner` adjacent
+ * elements of the walk. They are cut into blocks of HD_ARRAY_BLOCK; a kernel makes one partial result of each block;
+ * these are combined in adjacent pairs, level by level, an odd one passing. Threads take blocks, then outputs; the
+ * assignment touches no bit.
  *
- *     part[block][output]: neighbouring parts read neighbouring memory where x is reduced over its first dimensions */
+ *     partials[block][output]: adjacent ones read adjacent memory where x is reduced over its first dimensions */
 #include "tensor/eager.h"
 
 #include <math.h>
@@ -13,10 +14,10 @@
 
 typedef enum reduction_kind { SUM, MEAN, MAX, MIN, ARGMAX } reduction_kind;
 
-typedef struct part {
+typedef struct partial {
   hd_number value;
   int64_t index; /* extremes: of that value among the output's elements */
-} part;
+} partial;
 
 typedef struct reduction {
   reduction_kind kind;
@@ -25,7 +26,7 @@ typedef struct reduction {
   hd_dtype dtype;
   int64_t outputs, inner, blocks; /* elements of the result, of each sum, blocks of that */
   int64_t columns;                /* so many outputs lie side by side as columns of floats to sum; 0: they do not */
-  part *parts;
+  partial *partials;
   hd_tensor *out;
   atomic_bool overflow;
 } reduction;
@@ -40,20 +41,20 @@ static hd_number number_at(hd_dtype dtype, const void *x, int64_t i) {
   }
 }
 
-static part reduce_block(const reduction *job, int64_t block, int64_t output) {
+static partial reduce_block(const reduction *job, int64_t block, int64_t output) {
   const int64_t begin = block * HD_ARRAY_BLOCK, left = job->inner - begin;
   const int64_t count = left < HD_ARRAY_BLOCK ? left : HD_ARRAY_BLOCK;
   hd_block space;
   if (count == 0)
-    return (part){.index = 0};
+    return (partial){.index = 0};
   const void *x = hd__strided_read(&job->walk, job->dtype, output * job->inner + begin, count, &space);
   if (is_sum(job))
-    return (part){.value = job->kernels->sum[job->dtype](x, count)};
+    return (partial){.value = job->kernels->sum[job->dtype](x, count)};
   const int64_t i = job->kernels->find[job->kind == MIN ? HD_EXTREME_MIN : HD_EXTREME_MAX][job->dtype](x, count);
-  return (part){.value = number_at(job->dtype, x, i), .index = begin + i};
+  return (partial){.value = number_at(job->dtype, x, i), .index = begin + i};
 }
 
-/* Some neighbouring columns of a block, from part i on, at most up to part `last`. Returns how many. */
+/* Some neighbouring columns of a block, from partial i on, at most up to partial `last`. Returns how many. */
 static int64_t sum_columns(const reduction *job, int64_t i, int64_t last) {
   enum { AT_ONCE = 256 };
   float sums[AT_ONCE];
@@ -64,7 +65,7 @@ static int64_t sum_columns(const reduction *job, int64_t i, int64_t last) {
   job->kernels->sum_columns(sums, hd__strided_at(&job->walk, output * job->inner + begin),
                             left < HD_ARRAY_BLOCK ? left : HD_ARRAY_BLOCK, job->walk.stride[job->walk.ndim - 1], width);
   for (int64_t j = 0; j < width; j++)
-    job->parts[i + j] = (part){.value = {.f = sums[j]}};
+    job->partials[i + j] = (partial){.value = {.f = sums[j]}};
   return width;
 }
 
@@ -73,10 +74,10 @@ static void reduce_blocks(void *arg, int64_t first, int64_t last) {
   for (int64_t i = first; i < last && job->columns;)
     i += sum_columns(job, i, last);
   for (int64_t i = first; i < last && !job->columns; i++)
-    job->parts[i] = reduce_block(job, i / job->outputs, i % job->outputs);
+    job->partials[i] = reduce_block(job, i / job->outputs, i % job->outputs);
 }
 
-/* A later extreme takes over if it is better or NaN, and the earlier one is not NaN. */
+/* A later extreme replaces the earlier one if it is better or NaN, and the earlier one is not NaN. */
 static bool takes_over(const reduction *job, hd_number later, hd_number best) {
   if (job->dtype != HD_F32)
     return job->kind == MIN ? later.i < best.i : later.i > best.i;
@@ -85,7 +86,7 @@ static bool takes_over(const reduction *job, hd_number later, hd_number best) {
   return later.f != later.f || (job->kind == MIN ? later.f < best.f : later.f > best.f);
 }
 
-static void join(const reduction *job, part *to, const part *later) {
+static void join(const reduction *job, partial *to, const partial *later) {
   if (!is_sum(job)) {
     if (takes_over(job, later->value, to->value))
       *to = *later;
@@ -96,7 +97,7 @@ static void join(const reduction *job, part *to, const part *later) {
   }
 }
 
-static void put_result(reduction *job, int64_t output, part sum) {
+static void put_result(reduction *job, int64_t output, partial sum) {
   uint8_t *y = job->out->data + output * hd__dtype_bytes(job->out->dtype);
   if (job->kind == ARGMAX) {
     *(int32_t *)(void *)y = (int32_t)sum.index;
@@ -113,13 +114,13 @@ static void put_result(reduction *job, int64_t output, part sum) {
 
 static void join_blocks(void *arg, int64_t first, int64_t last) {
   reduction *job = arg;
-  const int64_t line = job->outputs; /* from a block's part to the next block's */
+  const int64_t line = job->outputs; /* the stride of blocks */
   for (int64_t output = first; output < last; output++) {
-    part *parts = job->parts + output;
+    partial *partials = job->partials + output;
     for (int64_t step = 1; step < job->blocks; step *= 2)
       for (int64_t b = 0; b + step < job->blocks; b += 2 * step)
-        join(job, &parts[b * line], &parts[(b + step) * line]);
-    put_result(job, output, parts[0]);
+        join(job, &partials[b * line], &partials[(b + step) * line]);
+    put_result(job, output, partials[0]);
   }
 }
 
@@ -139,7 +140,8 @@ static hd_status find_dims(unsigned *reduced, hd_ctx *ctx, const hd_tensor *x, i
   return HD_OK;
 }
 
-/* The walk ends in one dimension to sum over; in the one before, outputs are neighbours in memory. */
+/* Whether the last dimension of the walk is the one to sum over, and outputs of the dimension before are adjacent in
+ * memory. */
 static int64_t count_columns(const reduction *job) {
   const hd_strided *walk = &job->walk;
   const int rows = walk->ndim - 1;
@@ -187,14 +189,15 @@ static hd_dtype type_of_result(reduction_kind kind, hd_dtype dtype) {
 }
 
 static hd_status run_reduction(reduction *job, hd_ctx *ctx, const hd_tensor *x) {
-  int64_t parts, bytes;
-  if (__builtin_mul_overflow(job->outputs, job->blocks, &parts) ||
-      __builtin_mul_overflow(parts, (int64_t)sizeof *job->parts, &bytes) || !(job->parts = hd__malloc((size_t)bytes)))
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the parts of a reduction");
-  hd_status status = hd__team_run(ctx, parts, hd_tensor_elems(x), reduce_blocks, job);
+  int64_t partials, bytes;
+  if (__builtin_mul_overflow(job->outputs, job->blocks, &partials) ||
+      __builtin_mul_overflow(partials, (int64_t)sizeof *job->partials, &bytes) ||
+      !(job->partials = hd__malloc((size_t)bytes)))
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the partial results of a reduction");
+  hd_status status = hd__team_run(ctx, partials, hd_tensor_elems(x), reduce_blocks, job);
   if (status == HD_OK)
-    status = hd__team_run(ctx, job->outputs, parts, join_blocks, job);
-  hd__free(job->parts);
+    status = hd__team_run(ctx, job->outputs, partials, join_blocks, job);
+  hd__free(job->partials);
   if (status == HD_OK && job->overflow)
     return hd__fail(ctx, HD_E_USAGE, "expected sums that fit int32, found a larger one; convert to HD_F32 first");
   return status;

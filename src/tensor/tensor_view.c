@@ -1,4 +1,4 @@
-/* Views: other sizes and strides over the same elements. Nothing is computed here; only a reshape may copy. */
+/* Views: other sizes and strides of the same elements. Only a reshape may copy. */
 #include "tensor/eager.h"
 
 #include <string.h>
@@ -26,7 +26,7 @@ hd_status hd_tensor_select(hd_tensor **out, hd_ctx *ctx, const hd_tensor *x, int
   return HD_OK;
 }
 
-/* An end of a slice: counted from the end if negative, held to 0 .. size. */
+/* An end of a slice: counted from the end if negative, clamped to 0 .. size. */
 static int64_t hold(int64_t at, int64_t size) {
   if (at < 0)
     at = at < -size ? 0 : at + size;
@@ -94,8 +94,8 @@ hd_status hd_tensor_expand(hd_tensor **out, hd_ctx *ctx, const hd_tensor *x, int
   if (ndim < x->ndim || ndim > HD_TENSOR_MAX_DIMS || (ndim > 0 && !size))
     return hd__fail(ctx, HD_E_SHAPE, "expected %d to %d dimensions, found %d", x->ndim, HD_TENSOR_MAX_DIMS, ndim);
   for (int d = 0; d < ndim; d++) {
-    const int own = d - (ndim - x->ndim);
-    if (size[d] < 0 || (own >= 0 && x->size[own] != 1 && x->size[own] != size[d]) ||
+    const int source = d - (ndim - x->ndim);
+    if (size[d] < 0 || (source >= 0 && x->size[source] != 1 && x->size[source] != size[d]) ||
         __builtin_mul_overflow(elems, size[d] > 0 ? size[d] : 1, &elems))
       return hd__fail(ctx, HD_E_SHAPE, "expected sizes that %s can be repeated to, found %s",
                       hd__sizes_text(from, x->ndim, x->size), hd__sizes_text(to, ndim, size));
@@ -103,14 +103,14 @@ hd_status hd_tensor_expand(hd_tensor **out, hd_ctx *ctx, const hd_tensor *x, int
   HD_TRY(hd__tensor_share(out, ctx, x));
   (*out)->ndim = ndim;
   for (int d = 0; d < ndim; d++) {
-    const int own = d - (ndim - x->ndim);
+    const int source = d - (ndim - x->ndim);
     (*out)->size[d] = size[d];
-    (*out)->stride[d] = own < 0 || x->size[own] != size[d] ? 0 : x->stride[own];
+    (*out)->stride[d] = source < 0 || x->size[source] != size[d] ? 0 : x->stride[source];
   }
   return HD_OK;
 }
 
-/* Puts the sizes to `full`, with the one that is -1 worked out. */
+/* Writes the sizes to `full`, with a size of -1 inferred. */
 static hd_status complete_sizes(int64_t *full, hd_ctx *ctx, const hd_tensor *x, int ndim, const int64_t *size) {
   char from[HD_SIZES_TEXT_BYTES], to[HD_SIZES_TEXT_BYTES];
   const int64_t elems = hd_tensor_elems(x);

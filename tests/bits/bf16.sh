@@ -3,7 +3,7 @@
 # AVX512_BF16, on a network of nearly every operation and one of 5 x 5 convolutions under pools.
 . "$SRCDIR/tests/tap.sh"
 
-# The constants. To change one is to change what every user computes: say why in the commit.
+# The constants. A change of one changes every user's results: the commit must give the reason.
 mixed_digest=00b4bf8ae75b8cf3be181f2878c02861cad28e027a84a66801a0ed230bbcc152
 lenet_digest=28d931a027f48c83090b53488df88dc1be096265e3410ff3d874e50745b8d6ef
 mixed="--model $SRCDIR/tests/bits/mixed.yaml --optimizer adamw --lr 0.01 --clip-grad-norm 0.5"

@@ -3,12 +3,12 @@
 # ragged last batch that leaves shards empty.
 #
 # Experiments, each with a committed digest: AdamW with clipping (three phases), SGD with momentum under a schedule
-# (two), a network with batch norm under clipping (statistics meet between phases), one whose batch norm keeps to the
-# shard, one of nearly every operation, dropout among them, one with frozen parameters and groups, and one whose layers
-# share weights. The reference's kernels are one more instruction set. Lanes of unequal speed, some without a shard, and
-# loader workers come on top. By default a cover of all pairs of settings runs; with HD_BITS=all, as `make check-bits`
-# sets it, every combination, and each resumed run was killed. A run proves that the asked threads and instruction set
-# ran by its JSON.
+# (two), a network with batch norm under clipping (statistics are reduced between phases), one whose batch norm uses the
+# statistics of a shard, one of nearly every operation, dropout among them, one with frozen parameters and groups, and
+# one whose layers share weights. The reference's kernels are one more instruction set. Threads of unequal speed, some
+# without a shard, and loader workers are added. By default every pair of settings occurs in some run; with
+# HD_BITS=all, as `make check-bits` sets it, every combination, and each resumed run was killed. The JSON of a run
+# shows that the requested threads and instruction set ran.
 . "$SRCDIR/tests/bits/trained.sh"
 
 isa_number=0
@@ -48,7 +48,7 @@ for speeds in 1,0,3 0,0,1 1000,1,1,550; do
 done
 unset HEDDLE_LANE_SPEEDS
 
-# Loader workers: as many as asked for ran, through two epochs, a short last batch, and a ring smaller and larger than
+# Loader workers: as many as requested ran, through two epochs, a short last batch, and a ring smaller and larger than
 # an epoch.
 for layout in "1 1 1" "1 2 2" "2 1 3" "2 8 2" "5 3 256" "3 2 1"; do
   # shellcheck disable=SC2086
@@ -61,7 +61,7 @@ for layout in "1 1 1" "1 2 2" "2 1 3" "2 8 2" "5 3 256" "3 2 1"; do
 done
 workers=0 extra=
 
-# Ranks: as many as asked for took part. A run that lost one, or all at once, goes on with another number of them.
+# Ranks: as many as requested took part. A run that lost one, or all at once, goes on with another number of them.
 lose() { # WHICH RANKS THREADS EXPERIMENT...: one|all of the ranks are killed in the second epoch
   which=$1 ranks=$2 threads=$3
   shift 3

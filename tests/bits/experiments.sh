@@ -1,5 +1,5 @@
 # What tests of digests share: experiments, each with its constant. Sourced.
-# The constants. To change one is to change what every user computes: say why in the commit.
+# The constants. A change of one changes every user's results: the commit must give the reason.
 adamw_digest=0b1cd9be49b62c5df7773a6da8c5855cca16b3cb78b624fbc440917751485a08
 sgd_digest=a845baaf6116caf59e73f795b85ecb0d712880df8d7d2d962548efe3b6f32d6a
 mixed_digest=96baa90a6b3cb59dcdd89649433e2cf6d24d471ca95fc7c4aac39d5f4edb1442

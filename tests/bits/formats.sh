@@ -1,6 +1,6 @@
 #!/bin/sh
 # TAP: the same samples train to the same weights whatever file they come from: IDX, NPY and NPZ; CIFAR's records and
-# NPY. And what a format brings of its own, floats, has a digest, the same over threads and instruction sets.
+# NPY. Floats, which only some formats have, have a digest, the same over threads and instruction sets.
 . "$SRCDIR/tests/tap.sh"
 
 # train DATA MODEL OPTIONS...: ten steps; the digest.
@@ -60,14 +60,14 @@ resumed=$("$HEDDLE" train --resume "$folder/run" --data "$folder/npy" --max-step
 [ "$resumed" = "$digits" ]
 result $? "a run on IDX files goes on with .npy files" "expected $digits, found $resumed"
 
-# What a checkpoint says of each channel is what evaluation uses.
+# Evaluation uses the values of each channel in the checkpoint.
 train "$folder/cifar" "$folder/colors.yaml" >/dev/null
 trained=$(value test_loss "$folder/json")
 evaluated=$("$HEDDLE" eval "$folder/run" --json | tail -n 1 | sed -n 's/.*"loss": \([^,}]*\).*/\1/p')
 [ -n "$trained" ] && [ "$trained" = "$evaluated" ]
 result $? "evaluation normalises each channel as training did" "expected $trained, found $evaluated"
 
-# The constant. To change it is to change what every user computes: say why in the commit.
+# The constant. A change changes every user's results: the commit must give the reason.
 floats_digest=acbb8f001b8a453e16973ca83368c3dbe6432d5abe128697e70848ef74f8b7b3
 for isa in scalar avx2 avx512 neon reference; do
   HEDDLE_ISA=$isa

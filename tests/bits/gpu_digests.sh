@@ -1,6 +1,6 @@
 #!/bin/sh
-# TAP: the digests of bits.sh on a GPU: that of a stand-in for the driver, whose kernels are the GPU's sources, or with
-# HD_GPU=real this machine's own. Loader workers on top, and runs that change the device in the middle.
+# TAP: the digests of bits.sh on a GPU: that of the driver's stub, whose kernels are the GPU's sources, or with
+# HD_GPU=real this machine's. Loader workers on top, and runs that change the device in the middle.
 . "$SRCDIR/tests/bits/trained.sh"
 . "$SRCDIR/tests/cuda/which_gpu.sh"
 kernels=scalar extra="--device cuda" workers=0 ranks=1

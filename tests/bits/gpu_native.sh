@@ -1,5 +1,5 @@
 #!/bin/sh
-# TAP: --arithmetic native on a GPU, by default that of the stand-ins for the driver and for cuBLAS and cuDNN, with
+# TAP: --arithmetic native on a GPU, by default that of the stubs of the driver and for cuBLAS and cuDNN, with
 # HD_GPU=real the machine's: runs repeat bit for bit, losses stay close to those of the portable arithmetic, in every
 # precision; and the libraries really computed.
 . "$SRCDIR/tests/bits/trained.sh"
@@ -21,7 +21,7 @@ run() { # OPTIONS...: leaves $loss, $digest, $library, $said
   said=$(cat "$folder/said" 2>/dev/null)
 }
 
-# asked KIND: whether any such was asked of the libraries; the machine's own do not say.
+# asked KIND: whether the libraries were called for any such; those of the machine do not report it.
 asked() { [ "${HD_GPU:-stub}" = real ] || echo "$said" | grep -Eq "$1 [1-9]"; }
 
 check() { # NAME BOUND KIND WANTED_LOSS OPTIONS...

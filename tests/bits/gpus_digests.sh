@@ -1,6 +1,6 @@
 #!/bin/sh
-# TAP: the digests of bits.sh on several GPUs, of one process and of several ranks. A stand-in for the driver shows them, and
-# tells which of them worked, and whether they copied from each other; with HD_GPU=real, those of this machine, if it has
+# TAP: the digests of bits.sh on several GPUs, of one process and of several ranks. A stub of the driver has them, and
+# reports which of them worked, and whether they copied from each other; with HD_GPU=real, those of this machine, if it has
 # enough.
 . "$SRCDIR/tests/bits/trained.sh"
 . "$SRCDIR/tests/cuda/which_gpu.sh"
@@ -11,7 +11,7 @@ if [ "${HD_GPU:-stub}" = real ]; then there=$(nvidia-smi -L 2>/dev/null | grep -
 STUB_CUDA_GPUS=4
 export STUB_CUDA_GPUS
 
-# each_worked GPUS: whether the stand-in tells of so many, each with kernels of its own, and with or without bytes from others.
+# each_worked GPUS: whether the stub reports so many, each with kernels, and with or without bytes from others.
 each_worked() { # GPUS COPIES
   [ "${HD_GPU:-stub}" = real ] && return
   worked=$(cut -d ' ' -f 1 "$STUB_CUDA_TOLD" | sort -u | wc -l)

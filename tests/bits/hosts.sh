@@ -1,6 +1,6 @@
 #!/bin/sh
 # TAP: the digests of bits.sh over ranks that mpirun starts, on one host, and on two and three that are this machine
-# under several names, with as many samples as leave shards and hosts empty. A run proves by its JSON that the asked
+# under several names, with as many samples as leave shards and hosts empty. A run proves by its JSON that the requested
 # ranks and hosts took part.
 . "$SRCDIR/tests/tap.sh"
 . "$SRCDIR/tests/bits/experiments.sh"
@@ -47,7 +47,7 @@ number=0
 for layout in "a b,1" "a a b,2" "a b c,1" "a b a b,1" "b a a,1" "a b c,2"; do
   where=${layout%,*} threads=${layout#*,}
   for experiment in adamw mixed norm; do
-    HEDDLE_HOST_SUMS=$(echo everybody owners | cut -d ' ' -f $(((number + ${#experiment}) % 2 + 1)))
+    HEDDLE_HOST_SUMS=$(echo all-gather owners | cut -d ' ' -f $(((number + ${#experiment}) % 2 + 1)))
     export HEDDLE_HOST_SUMS
     check_run $experiment "$where" "$threads" $((1 << number % 3))
   done

@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 
 #include "base/philox.h"
-#include "data/digits.h"
+#include "data/digits/digits.h"
 
 #ifdef HD_HAVE_LIBZIP
 #include <zip.h>

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "data/digits.h"
+#include "data/digits/digits.h"
 
 enum { SIDE = HD_DIGITS_SIDE, PIXELS = SIDE * SIDE, BYTES = 8, FLOATS = 13 /* types of IDX */ };
 

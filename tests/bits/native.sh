@@ -1,5 +1,5 @@
 #!/bin/sh
-# TAP: --arithmetic native: one digest on this machine over threads, accumulation and resume, told with the library that
+# TAP: --arithmetic native: one digest on this machine over threads, accumulation and resume, reported with the library that
 # it is of; where no layer is large enough it is the portable one's. Without a library, or with another one than a run
 # began with, it is refused.
 . "$SRCDIR/tests/tap.sh"
@@ -43,14 +43,14 @@ case $(grep '"library"' "$folder/one/run.json") in
   [ "$digest" != "$wanted" ]
   same "the large layer's sums are the library's" 0 $?
   ;;
-*) same "the large layer's sums are the own kernels'" "$wanted" "$digest" ;;
+*) same "the large layer's sums are those of heddle's kernels" "$wanted" "$digest" ;;
 esac
 # shellcheck disable=SC2086
 train part $wide --max-steps 2 --threads 3 --arithmetic native
 HEDDLE_BLAS=none "$HEDDLE" train --resume "$folder/part" --max-steps 4 >/dev/null 2>"$folder/err"
 same "without the library it is not resumed" 1 $?
 grep -q "expects OpenBLAS" "$folder/err"
-same "and the message says so" 0 $?
+same "and the message names it" 0 $?
 train part --resume "$folder/part" --max-steps 4 --threads 2
 same "resumed on other threads: the digest of one thread" "$wanted" "$digest"
 sed 's/"library": "[^"]*"/"library": "OpenBLAS 0.0.1 Pentium"/' "$folder/part/last/run.json" >"$folder/changed" &&

@@ -43,7 +43,7 @@ isas="scalar avx2 avx512 neon"
 [ "${HD_BITS:-}" != gpu ] || isas= # as tools/gpu-report asks
 gpu=$(gpu_arch "$folder") || { result skip "a GPU: $gpu"; gpu=; }
 
-# The constants. To change one is to change what every user computes: say why in the commit.
+# The constants. A change of one changes every user's results: the commit must give the reason.
 check groups "$SRCDIR/tests/bits/groups.yaml" labels caf3359ac77b8cf321d2222d42868fcd26f321be4f3a073c61b10dc40d2fef0d \
   --optimizer adamw --lr 0.01 --clip-grad-norm 0.5
 check tiles "$SRCDIR/tests/bits/tiles.yaml" labels 66314589b91c627fb7f11b8c5dceb30f6d6a875f0882c7228bc0b71907409c4d \

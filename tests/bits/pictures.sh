@@ -5,7 +5,7 @@
 . "$SRCDIR/tests/tap.sh"
 export HEDDLE_CACHE="$folder/cache"
 
-# The constants. To change one is to change what every user computes: say why in the commit.
+# The constants. A change of one changes every user's results: the commit must give the reason.
 jpegs_digest=55dd29f6a1d654c4c8ba2b0c2a9fd6e84d872234bba0d4d5d02a2e53aefea282
 npz_digest=1e3504ea81fcff06c6a82b7802f11a5448fc94676b442a71d5dc771cb3655e75
 
@@ -64,7 +64,7 @@ for isa in scalar avx2 avx512 neon reference; do
 done
 unset HEDDLE_ISA
 
-# libjpeg-turbo's own switches.
+# Switches of libjpeg-turbo.
 for switch in JSIMD_FORCENONE JSIMD_FORCESSE2 JSIMD_FORCEAVX2; do
   [ "$jpegs" = yes ] || continue
   export $switch=1

@@ -1,5 +1,5 @@
 #!/bin/sh
-# TAP: the README's digest is the one that its command gives.
+# TAP: the README's digest is that of its command.
 set -u
 folder=$(mktemp -d "${TMPDIR:-/tmp}/heddle-readme.XXXXXX")
 trap 'rm -rf "$folder"' EXIT

@@ -39,7 +39,7 @@ check() {
 mkdir "$folder/data"
 "$BUILDDIR/tests/bits/make_idx" "$folder/data" 150 50 || { echo "Bail out! no data"; exit 1; }
 
-# The constants. To change one is to change what every user computes: say why in the commit.
+# The constants. A change of one changes every user's results: the commit must give the reason.
 check fastmnist 4 72b2492218bcf0e5b0dce9261f5274a1a0e0e46427cce4b0974a3830b14cbb00 --epochs 4
 check mnist-99 8 d24555c61c7f2492cf04e42f62ec223d68f26db03c893a509190ff7a2b2f16cc --epochs 2.5 --warmup 3
 

@@ -6,13 +6,13 @@ data=$folder/data
 all=${HD_BITS:-pairs}
 extra= workers=0 ranks=1 kernels=
 
-# To be run in a subshell, which becomes the process: that of a background job is then its own to kill.
+# To be run in a subshell, which becomes the process: the pid of a background job is then that of the run.
 train() { # OPTIONS...
   # shellcheck disable=SC2086
   exec "$HEDDLE" train --data "$data" --batch 32 --epochs 2 --seed 7 --json --log-every 1 $extra "$@"
 }
 
-# Whether this machine has the instruction set; if not, a result tells why.
+# Whether this machine has the instruction set; if not, a result gives the reason.
 has_isa() { # ISA
   (HEDDLE_ISA=$1 train --model simplenet --max-steps 1 --out "$folder/probe-$1" >/dev/null 2>"$folder/err") && return
   if grep -q HEDDLE_ISA "$folder/err"; then result skip "$1: $(cat "$folder/err")"
@@ -20,7 +20,7 @@ has_isa() { # ISA
   return 1
 }
 
-# Ends in the middle of the second epoch, by its own end or by SIGKILL.
+# Ends in the middle of the second epoch, by its end or by SIGKILL.
 begin_run() { # HOW THREADS ACCUMULATE EXPERIMENT...
   how=$1 threads=$2 accumulate=$3
   shift 3

@@ -1,11 +1,11 @@
 #!/bin/sh
 # TAP: samples in a random or a balanced order that go through random transforms are the same ones whatever the layout:
-# threads x accumulation x instruction set x loader workers x resume within an epoch, by a run's own end or after
+# threads x accumulation x instruction set x loader workers x resume within an epoch, after the end of a run or after
 # SIGKILL, over two epochs with a ragged last batch.
 samples=150
 . "$SRCDIR/tests/bits/trained.sh"
 
-# The constants. To change one is to change what every user computes: say why in the commit.
+# The constants. A change of one changes every user's results: the commit must give the reason.
 soft_digest=dc203379ccbaf0fc6ab5d144b85bce844366b9a70cb75792955a183e3b72940d
 labels_digest=00bb3472b9b0881a513f6b777db97d3d8e5288085c301f41fd5721e6f732d47f
 balanced_digest=0c38ec01fd11e647c20f16664b673204af6408931ddbb0634e1ee2b81af206d5

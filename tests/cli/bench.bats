@@ -8,6 +8,21 @@ bench() {
   "$HEDDLE" bench "$@" --json >out 2>err || { cat out err; return 1; }
 }
 
+# points FILE: the centres of a picture's numbered circles.
+points() {
+  sed -nE 's/^<circle cx="([0-9.]+)" cy="([0-9.]+)" r="9" class="point".*/\1 \2/p' "$1"
+}
+
+@test "bench step --svg: no number hides another, and each roof is named once" {
+  "$HEDDLE" bench step --model cnn --threads 1 --seconds 0.1 --svg step.svg >out
+  points step.svg >centres
+  [ "$(wc -l <centres)" -ge 10 ]
+  awk '{ for (i = 1; i < NR; i++) if ((x[i] - $1) ^ 2 + (y[i] - $2) ^ 2 < 17 ^ 2) exit 1; x[NR] = $1; y[NR] = $2 }' centres
+  sed -nE 's/.*class="small roofs".*>([A-Za-z0-9]+) [0-9]+ G.*/\1/p' step.svg >roofs
+  [ "$(wc -l <roofs)" -ge 2 ]
+  [ -z "$(sort roofs | uniq -d)" ]
+}
+
 @test "bench step: the promised keys, a row for each operation, and a picture" {
   need_json
   bench step --model simplenet --batch 32 --threads 2 --seconds 0.2 --svg step.svg
@@ -16,6 +31,7 @@ bench() {
   done
   [ "$(json_get model batch threads <out)" = "simplenet 32 2" ]
   [ "$(json_get operations.0 <out | json_keys)" = "$operation" ]
+  [ "$(json_get thread_step_us thread_peak_gflops <out)" = "$(json_get lane_step_us lane_peak_gflops <out)" ] # until 0.1
   [ "$(json_get operations.0.name operations.0.op <out)" = "fc linear" ]
   grep -q '^<svg xmlns' step.svg
   grep -q '</svg>' step.svg
@@ -48,7 +64,7 @@ bench() {
   done
 }
 
-@test "bench conv: a model's convolutions without gradients that nobody wants, and shapes" {
+@test "bench conv: a model's convolutions without unneeded gradients, and shapes" {
   need_json
   bench conv --model lenet5 --seconds 0.2
   [ "$(grep -o '"op": "conv2d[a-z_]*"' out | sort | uniq -c | xargs)" = '2 op: conv2d 2 op: conv2d_dw 1 op: conv2d_dx' ]
@@ -59,7 +75,7 @@ bench() {
   awk -v r="${rate% *}" -v us="${rate#* }" 'BEGIN { f = r * us * 1000; exit !(f > 4490 && f < 4510) }'
 }
 
-@test "bench gemm: sizes as asked, with or without OpenBLAS" {
+@test "bench gemm: given sizes, with or without OpenBLAS" {
   need_json
   bench gemm --size 64 --size 17x65x129 --seconds 0.2
   [ "$(json_get sizes.0.m sizes.1.m sizes.1.n sizes.1.k <out)" = "64 17 65 129" ]
@@ -67,20 +83,20 @@ bench() {
   [ "$(json_get openblas sizes.0.openblas_gflops <out)" = " null" ]
 }
 
-@test "bench barrier: both ways to meet" {
+@test "bench barrier: both barriers" {
   need_json
   bench barrier --threads 2 --seconds 0.2
   [ "$(json_get threads <out)" = 2 ]
   json_get us openmp_us <out | awk '{ exit !($1 > 0 && $2 > 0) }'
 }
 
-@test "bench loader: what it delivers, by as many workers as asked for" {
+@test "bench loader: what it delivers, with the given number of workers" {
   need_json
   for workers in 0 2; do
     bench loader --data digits --workers $workers --batch 100 --seconds 0.2
     [ "$(json_keys <out)" = "cpu data workers batch samples samples_per_s low high mean std start_s stop_s" ]
     [ "$(json_get data workers batch samples <out)" = "digits $workers 100 60000" ]
-    # normalised by its own mean and standard deviation
+    # normalised by the set's mean and standard deviation
     json_get samples_per_s mean std <out |
       awk '{ exit !($1 > 0 && $2 < 0.001 && $2 > -0.001 && $3 > 0.999 && $3 < 1.001) }'
   done
@@ -88,14 +104,14 @@ bench() {
   fails 1 bench loader --data nowhere
 }
 
-# A python3 that says what it was called with.
+# A python3 that prints its arguments.
 fake_python() {
   mkdir -p bin
   printf '#!/bin/sh\n%s\n' "$1" >bin/python3
   chmod +x bin/python3
 }
 
-@test "bench peers: scripts that it carries, run with its own path, and cleaned up" {
+@test "bench peers: embedded scripts, run with the program's path, and cleaned up" {
   mkdir tmp
   fake_python 'ls "${1%/*}" | xargs; shift; echo "$@"; exit 7'
   code=0
@@ -107,7 +123,7 @@ fake_python() {
   [ -z "$(ls tmp)" ]
 }
 
-@test "bench loader --peers: its own script, and options of its own" {
+@test "bench loader --peers: a separate script with separate options" {
   fake_python 'basename "$1"; shift; echo "$@"'
   PATH=$PWD/bin:$PATH "$HEDDLE" bench loader --rounds 2 --peers --threads 2 --seconds 1 --json >out
   [ "$(sed -n 1p out)" = loaders.py ]
@@ -129,7 +145,7 @@ fake_python() {
   [ "$(json_get works.0.heddle.median <out | cut -d . -f 1)" -gt 0 ]
 }
 
-@test "bench peers: a peer that is missing is said in a line and left out" {
+@test "bench peers: a missing peer is reported in a line and left out" {
   command -v python3 >/dev/null || skip "python3 is not installed"
   need_json
   printf '#!/bin/sh\n[ "$1" = -c ] && echo\n' >nothing

@@ -1,4 +1,4 @@
-# What the tests of the command share. Each test works in a folder of its own, which goes when it ends.
+# Common to the tests of the command. Each test works in a new folder, which is removed when it ends.
 #
 # Nothing here waits for time: await_line reads a program's output until the line has come, and gives up after LIMIT_S
 # seconds.
@@ -9,8 +9,8 @@ TINY="--model simplenet --max-steps 50"
 setup() {
   FOLDER=$(mktemp -d "${TMPDIR:-/tmp}/heddle-cli.XXXXXX")
   cd "$FOLDER" || return 1
-  unset HEDDLE_ISA HEDDLE_DATA HEDDLE_BLAS HEDDLE_SYSROOT HEDDLE_LANE_SPEEDS HWLOC_SYNTHETIC HWLOC_XMLFILE OPENBLAS_CORETYPE OMP_NUM_THREADS \
-    NO_COLOR
+  unset COLUMNS HEDDLE_ISA HEDDLE_DATA HEDDLE_BLAS HEDDLE_SYSROOT HEDDLE_LANE_SPEEDS HWLOC_SYNTHETIC HWLOC_XMLFILE \
+    OPENBLAS_CORETYPE OMP_NUM_THREADS NO_COLOR
   export HOME=$FOLDER
 }
 
@@ -33,8 +33,8 @@ train() {
   DIGEST=$(digest_of out)
 }
 
-# fails CODE ARGS...: heddle ARGS must end with CODE and say why in exactly one line "heddle: ..." on standard error:
-# expected and found, or a remedy behind a semicolon. The line is left in $message.
+# fails CODE ARGS...: heddle ARGS must end with CODE and print one line "heddle: ..." on standard error: expected and
+# found, or a remedy after a semicolon. The line is left in $message.
 fails() {
   local wanted=$1 code=0
   shift
@@ -61,6 +61,12 @@ nothing_half_written() {
   [ -z "$found" ] || { echo "expected no temporary file, found: $found"; return 1; }
 }
 
+# errors FILE...: the lines of standard error that report failures: all but warnings of threads that share CPUs,
+# which a machine with enough CPUs does not have.
+errors() {
+  cat "$@" | grep -v '^heddle: warning: .* threads share ' || true
+}
+
 # no COMMAND ARGS...: it must fail. (A plain `! COMMAND` never fails a test.)
 no() {
   ! "$@"
@@ -68,6 +74,11 @@ no() {
 
 need_json() {
   command -v jq >/dev/null || command -v python3 >/dev/null || skip "neither jq nor python3 is installed"
+}
+
+# need_terminal: for tests that play a program's user by on_terminal. A system without /dev/pts has no terminals.
+need_terminal() {
+  "$BUILDDIR/tests/cli/on_terminal" 2>no-terminal || skip "$(cat no-terminal)"
 }
 
 # json_keys: the keys of the object in the last line of standard input, in order, in one line. Fails if it is not JSON.

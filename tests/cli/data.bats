@@ -1,5 +1,5 @@
-# heddle data: what it tells of every format, its sheet, what it finds wrong; and training past samples that cannot be
-# read.
+# heddle data: its output for every format, its sheet, its findings; and training past unreadable
+# samples.
 
 load cli
 
@@ -31,7 +31,7 @@ is_png() {
     "0.1307 0.3081 60000 10000 [1,28,28] u8 47040000 5421 892" ]
 }
 
-@test "every format is told, checked and drawn" {
+@test "every format is described, checked and drawn" {
   need_json
   mkdir idx
   "$BUILDDIR/tests/bits/make_idx" idx 140 50
@@ -61,7 +61,7 @@ is_png() {
   make npz digits.npz && "$HEDDLE" data digits.npz --sheet sheet.png >out || [ $? -eq 77 ]
 }
 
-@test "pictures of several sizes are told and drawn" {
+@test "pictures of several sizes are described and drawn" {
   need_json
   make pictures photos
   "$HEDDLE" data random:1x8x8 --sheet photos/train/c3/003.png >out
@@ -154,7 +154,7 @@ learn() {
   digest_of out
 }
 
-@test "skipped pictures have the next in their place, whoever reads them and wherever they are kept" {
+@test "skipped pictures are replaced by the next, for any reader and any cache" {
   need_json
   make_net
   whole=$(learn --out whole)
@@ -253,7 +253,7 @@ learn() {
     finish
     [ "$code" -eq 1 ]
     grep -q 'heddle: step [0-9]*: .*photos/train/c3/003.png: expected .*; mend it, and go on with --resume half$' err
-    steps=$(($(sed 's/heddle: step \([0-9]*\).*/\1/' err) + 15))
+    steps=$(($(errors err | sed 's/heddle: step \([0-9]*\).*/\1/') + 15))
     fails 1 train --resume half
     says "photos/train/c3/003.png"
     mv saved.png photos/train/c3/003.png

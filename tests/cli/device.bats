@@ -1,5 +1,5 @@
-# Training on a GPU through a stand-in for NVIDIA's driver: what is missing is said in one line, what breaks costs nothing that
-# was saved.
+# Training on a GPU through a stand-in for NVIDIA's driver: what is missing is reported in one line, and a failure loses
+# nothing that was saved.
 
 load cli
 
@@ -66,7 +66,7 @@ stub() { export HEDDLE_CUDA_DRIVER=$STUB HEDDLE_CUDA_MODULE=$MODULE; }
   export HEDDLE_CUDA_LIBRARIES=$BUILDDIR/tests/cuda/.libs/library_stub.so
   STUB_CUBLAS_FAILS=3 fails 1 $GPU --arithmetic native --precision tf32
   [[ $message == *"GPU 0 (Stub GPU): cuBLAS failed while multiplying (CUBLAS_STATUS_EXECUTION_FAILED)"* ]]
-  for when in 1 2; do # it says so when it is asked for its workspace, or only when it is to compute
+  for when in 1 2; do # it fails when its workspace is queried, or only when it computes
     STUB_CUDNN_REFUSES=$when STUB_CUDA_SAY=said "$HEDDLE" train --device cuda --model cnn --max-steps 2 --out run --arithmetic native --precision tf32 >out
     grep -q "tf32 [1-9].* convolutions 0" said
     grep "^weights_sha256 .*(native, cuBLAS 13.0.2, cuDNN 9.13.0)" out >"digest-$when"
@@ -78,7 +78,7 @@ stub() { export HEDDLE_CUDA_DRIVER=$STUB HEDDLE_CUDA_MODULE=$MODULE; }
   [[ $message == *"expected cuBLAS 13.0.2, cuDNN 9.13.0 as in that run"* ]]
 }
 
-@test "too little memory: what was asked, what is free, and the batch that would fit" {
+@test "too little memory: required and free bytes, and the batch that would fit" {
   stub
   export STUB_CUDA_MEMORY=2000000
   fails 1 $GPU --batch 4096
@@ -131,7 +131,7 @@ stub() { export HEDDLE_CUDA_DRIVER=$STUB HEDDLE_CUDA_MODULE=$MODULE; }
   [ "$("$HEDDLE" digest run)" = "$("$HEDDLE" digest run2)" ]
 }
 
-@test "auto times both devices, says so, leaves no trace and is kept" {
+@test "auto times both devices, prints the times, leaves no trace and is kept" {
   stub
   AUTO="train --device auto --model simplenet --max-steps 20 --threads 1"
   "$HEDDLE" train --model simplenet --max-steps 20 --out alone >out
@@ -156,7 +156,7 @@ stub() { export HEDDLE_CUDA_DRIVER=$STUB HEDDLE_CUDA_MODULE=$MODULE; }
   grep -q '^--device auto: cpu, since a GPU needs NVIDIA.s driver, found none: /no/such/driver cannot be loaded$' out
 }
 
-@test "auto takes the CPU where a GPU cannot be used, and says why" {
+@test "auto takes the CPU where a GPU cannot be used, and prints the reason" {
   stub
   AUTO="train --device auto --model simplenet --max-steps 2 --out run"
   says_cpu() {
@@ -175,7 +175,7 @@ stub() { export HEDDLE_CUDA_DRIVER=$STUB HEDDLE_CUDA_MODULE=$MODULE; }
   [ -z "$(grep -i -e gpu -e cuda -e driver out)" ]
 }
 
-@test "a run on the CPU says that a GPU is idle, if it can be seen" {
+@test "a run on the CPU reports an idle GPU, if it is visible" {
   stub
   export HEDDLE_NVML=$BUILDDIR/tests/unit/.libs/nvml_stub.so STUB_CUDA_GPUS=2 # the second one is idle
   RUN="train --model simplenet --max-steps 2 --out run"
@@ -264,7 +264,7 @@ for inside in compute:
   assert any(s["ts"] - 0.01 <= inside["ts"] and inside["ts"] + inside["dur"] <= s["ts"] + s["dur"] + 0.01 for s in steps)'
 }
 
-@test "eval and predict on a GPU say what the CPU says, to the last digit" {
+@test "eval and predict on a GPU print the CPU's numbers, to the last digit" {
   stub
   "$HEDDLE" train --model lenet5 --data random:1x28x28 --max-steps 3 --threads 1 --out run --device cuda >out
   for device in cpu cuda cuda:0 auto; do
@@ -295,7 +295,7 @@ for inside in compute:
   grep -q '^GPU 1: NVIDIA GeForce RTX 4090, cuda:0, ' out
 }
 
-@test "heddle devices says whether GPUs can be used" {
+@test "heddle devices reports whether GPUs can be used" {
   stub
   "$HEDDLE" devices >out
   grep -q '^CUDA: 1 GPU can be used' out

@@ -1,6 +1,6 @@
 # heddle doctor: every finding, provoked; the exit code; what a healthy machine must not show.
 #
-# Other programs on the machine may show as `busy` at any time, so a test looks for its own finding alone.
+# Other programs on the machine may show as `busy` at any time, so a test looks for one finding alone.
 
 load cli
 
@@ -108,7 +108,7 @@ made_up_host() { # QUOTA (cgroup version 2)
   for runtime in /usr/lib/llvm-*/lib/libomp.so.5 /usr/lib/*/libgomp.so.1; do
     [ -e "$runtime" ] || continue
     name=${runtime##*/}
-    ! ldd "$BUILDDIR/.libs/libheddle.so" | grep -q "${name%%.so*}" || continue # it is the build's own
+    ! ldd "$BUILDDIR/.libs/libheddle.so" | grep -q "${name%%.so*}" || continue # the build links it
     [ -z "$(LD_PRELOAD=$runtime cat /dev/null 2>&1)" ] || continue # one of another architecture, for a cross compiler
     LD_PRELOAD=$runtime finding omp-runtimes --threads 1
     holds libomp libgomp

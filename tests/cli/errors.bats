@@ -1,4 +1,4 @@
-# What users get told: one line that says what was expected and found, the right exit code, and nothing half-written.
+# Errors: one line with what was expected and found, the right exit code, and nothing half-written.
 
 load cli
 
@@ -253,7 +253,7 @@ EOF
   [ ! -e runs ]
 }
 
-@test "data that is missing says where it was looked for" {
+@test "the error of missing data names the folders searched" {
   fails 1 train --data none
   says "'none'"
   fails 1 train --data mnist

@@ -4,7 +4,7 @@
 load cli
 GET_MNIST=$SRCDIR/tools/get-mnist BAD_SERVER=$BUILDDIR/tests/cli/bad_server
 
-# A table of its own: a set of two gzip files and one in a tar, in $FOLDER/published.
+# A separate table: a set of two gzip files and one in a tar, in $FOLDER/published.
 publish() {
   command -v curl >/dev/null || command -v wget >/dev/null || skip "neither curl nor wget is installed"
   mkdir published
@@ -68,14 +68,14 @@ complete() {
   complete
 }
 
-@test "a mirror that lies: its bytes are thrown away, the next one is asked" {
+@test "a mirror with wrong bytes: they are discarded, the next one is used" {
   publish
   get lies good
   complete
   [[ $output == *"with SHA-256"*"expected"* ]]
 }
 
-@test "only liars: nothing is kept, and what to put where is said" {
+@test "wrong bytes from all mirrors: nothing is kept, and the message says what to put where" {
   publish
   get lies
   [ "$status" -eq 1 ]
@@ -89,7 +89,7 @@ complete() {
   complete
 }
 
-@test "a mirror that does not know how to go on" {
+@test "a mirror that cannot resume" {
   publish
   mkdir -p cache/small
   head -c 1000 published/one.gz >cache/small/one.gz.part

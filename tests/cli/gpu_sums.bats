@@ -75,7 +75,7 @@ whole_until() {
   done
 }
 
-@test "a last batch of fewer samples than GPUs: who has none adds nothing" {
+@test "a last batch of fewer samples than GPUs: a GPU without samples adds nothing" {
   need_json
   need_nccl
   printf 'model: few\ninput: [1, 1, 2]\nlayers:\n  - flat: {op: flatten}\n  - fc1: {op: linear, out: 8}\n  - relu1: {op: relu}\n  - fc2: {op: linear, out: 3}\n' >few.yaml
@@ -100,7 +100,7 @@ whole_until() {
   [ "$(digest_of_native out)" = "$(digest_of_native one-host)" ]
 }
 
-@test "without NCCL the GPUs exchange by themselves, and say so" {
+@test "without NCCL the GPUs exchange by the tree, and a line says so" {
   export STUB_NCCL_TOLD=told
   HEDDLE_NCCL=/no/such/nccl "$HEDDLE" $RUN --device cuda:0,1 --out a --json >out
   grep -q '"gpu_sums": "tree"' out

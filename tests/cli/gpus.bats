@@ -8,7 +8,7 @@ load ranks
 export HEDDLE_CUDA_DRIVER=$BUILDDIR/tests/cuda/.libs/driver_stub.so HEDDLE_CUDA_MODULE=$BUILDDIR/tests/cuda/.libs/module_stub.so
 export STUB_CUDA_GPUS=3
 RUN="train --model simplenet --out run"
-MOST_BEHIND=2 # who computes on a GPU counts a step when the next one's sums cross
+MOST_BEHIND=2 # a GPU rank counts a step at the exchange of the next one
 
 @test "lists of GPUs that are none, or not there" {
   fails 2 $RUN --device cuda:0,0
@@ -132,7 +132,7 @@ MOST_BEHIND=2 # who computes on a GPU counts a step when the next one's sums cro
   finish
   [ "$code" -eq 137 ]
   told "rank 1 (pid ${PID[1]} on .*) was killed by signal 9 (Killed) after step [0-9]*"
-  nobody_left
+  no_rank_left
   nothing_lost
 }
 
@@ -142,8 +142,24 @@ MOST_BEHIND=2 # who computes on a GPU counts a step when the next one's sums cro
   finish
   [ "$code" -eq 137 ]
   told "rank 0 (pid ${PID[0]} on .*) was killed"
-  nobody_left
+  no_rank_left
   nothing_lost
+}
+
+@test "all ranks at once: what was in their GPUs' memory is gone, and the last checkpoint is named" {
+  start_ranks 2 --device cuda --save-every 15
+  until [ -e r/last ]; do await_line '^epoch|step [0-9]+:'; done
+  kill -KILL "${PID[@]}"
+  finish
+  [ "$code" -eq 137 ]
+  no_rank_left
+  last=$(readlink r/last)
+  grep -Eq "^heddle: expected to save step [0-9]+, found that it was in the memory of GPUs alone, whose ranks are all gone; go on from step ${last#step-} with --resume $(pwd -P)/r\$" err
+  nothing_half_written r
+  last=$((${last#step-} + 5))
+  "$HEDDLE" train --resume r --max-steps $last >out
+  "$HEDDLE" train $ENDLESS --max-steps $last --out undisturbed >wanted
+  [ "$(digest_of out)" = "$(digest_of wanted)" ]
 }
 
 @test "a rank whose GPU is lost gives up, and the others' last step is saved" {
@@ -152,7 +168,7 @@ MOST_BEHIND=2 # who computes on a GPU counts a step when the next one's sums cro
   finish
   [ "$code" -eq 1 ]
   grep -q 'GPU 1 (Stub GPU): .*CUDA_ERROR_ILLEGAL_ADDRESS' err
-  nobody_left
+  no_rank_left
   unset STUB_CUDA_LOSE
   last=$(readlink r/last)
   grep -q "^heddle: saved ${last/-/ } in .*/r; go on with: heddle train --resume " err
@@ -167,7 +183,7 @@ MOST_BEHIND=2 # who computes on a GPU counts a step when the next one's sums cro
   kill -TERM "${PID[1]}"
   finish
   [ "$code" -eq 143 ]
-  nobody_left
+  no_rank_left
   last=$(readlink r/last)
   last=$((${last#step-} + 5))
   "$HEDDLE" train --resume r --device cuda:0,1 --max-steps $last >out

@@ -1,6 +1,6 @@
-/* A rank of a group that makes every call there is, over types and sizes: inline, in one round, in many. Rank 0 prints
- * "RANKS ranks SUM", a sum over what all ranks got: the same wherever they live, by every backend. Buffers are the
- * program's own; with GROUP_MEMORY, which backend nccl needs, the group's. An argument asks for something else:
+/* A rank of a group that makes every call, over types and sizes: inline, in one round, in many. Rank 0 prints "RANKS
+ * ranks SUM", a sum over the results of all ranks: the same on any hosts and with every backend. Buffers are the
+ * program's; with GROUP_MEMORY, which backend nccl needs, the group's. An argument asks for something else:
  *
  *   order    prints 1 + 1e8 - 1e8, each term from another rank
  *   differ   rank 1 makes another call        late      it makes none
@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "comm/group.h"
-#include "comm/hosts.h"
+#include "exec/exchange/cluster.h"
 #include "heddle.h"
 
 enum { MOST = 300000, RANKS = 8 };
@@ -98,7 +98,7 @@ static void all_calls(hd_group *g, hd_dtype dtype, int64_t count) {
   must(hd_group_barrier(g, ctx));
 }
 
-/* All at once to the next rank, from the one before; by NCCL a message waits for who receives it, and nobody would. */
+/* All at once to the next rank, from the one before; by NCCL a message waits for its receiver, which would deadlock. */
 static void ring(int64_t count, int next, int before) {
   const hd_group_call send = {.kind = HD_GROUP_SEND, .input = input, .count = count, .dtype = HD_F32, .peer = next};
   const hd_group_call recv = {.kind = HD_GROUP_RECV, .output = output, .count = count, .dtype = HD_F32, .peer = before};
@@ -153,7 +153,7 @@ static void sub_groups(void) {
   hd_group_destroy(some);
 }
 
-/* What each rank got comes together in one number, in memory of the group. */
+/* Reduces the results of all ranks to one number, in memory of the group. */
 static void tell(void) {
   uint64_t all = 0;
   void *shared;
@@ -210,7 +210,7 @@ static hd_group *make_pair(void) {
   return made;
 }
 
-/* Tags come again when both have destroyed a group, and not before. */
+/* Tags are reused when both have destroyed a group, and not before. */
 static void tags_come_again(void) {
   static const int32_t both[] = {0, 1};
   hd_group *first = make_pair(), *second = make_pair(), *third;
@@ -231,16 +231,16 @@ static void tags_come_again(void) {
     expect(found == tag, "the tag that both had given back");
   }
   int32_t last = 0;
-  for (int32_t next; rank == 0 && (next = hd__hosts_take_tags(group->world, 0)) < HD_TRANSPORT_TAGS;)
+  for (int32_t next; rank == 0 && (next = hd__cluster_take_tags(group->local, 0)) < HD_TRANSPORT_TAGS;)
     last = next;
   expect(hd_group_new(&third, group, ctx, both, 2) == HD_E_USAGE && strstr(hd_ctx_message(ctx), "at most 16376 groups"),
          "no tag to be left");
-  hd__hosts_give_tags(group->world, last);
+  hd__cluster_free_tags(group->local, last);
   hd_group_destroy(make_pair());
   hd_group_destroy(second);
 }
 
-/* A message that nobody received is not taken for one of the next group. */
+/* An unreceived message is not taken for one of the next group. */
 static void unreceived(void) {
   const int32_t tag = group->tag + HD_TAGS_OF_GROUP;
   for (int i = 0; i < 2; i++) {
@@ -257,7 +257,7 @@ static void unreceived(void) {
 
 /* What the host of rank 1 has no room for, that of rank 0 does not keep. */
 static void no_room(void) {
-  enum { TIMES = HD_WORLD_PIECES + 10 };
+  enum { TIMES = HD_LOCAL_GROUP_BLOCKS + 10 };
   struct rlimit most;
   void *memory;
   hd_group *pair = make_pair();

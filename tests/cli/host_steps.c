@@ -1,7 +1,7 @@
-/* A rank of a group on several hosts that counts what heddle allocates while it calls and trains: "host_steps OUT" says
- * "nothing was allocated in 1000 calls and 35 steps", or how much was. What counts is asked for by this program, in
- * which heddle is, or by its module for MPI, in whatever way; the MPI library's own does not. "host_steps OUT stall":
- * rank 1 stands still behind a step, and lives. */
+/* A rank of a group on several hosts that counts what heddle allocates while it calls and trains: "host_steps OUT"
+ * says "nothing was allocated in 1000 calls and 35 steps", or how much was. Counted are allocations by this program,
+ * which includes heddle, and by its module for MPI; those of the MPI library are not. "host_steps OUT stall": rank 1
+ * stops making progress after a step, and keeps running. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif

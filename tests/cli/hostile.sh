@@ -155,7 +155,7 @@ model "a layer that reads itself" 'layers "a: {op: relu, from: a}"' m.yaml:4 "'a
 model "a sum of one" 'layers "a: {op: add, from: [input]}"' m.yaml:4 two
 model "a sum of two shapes" 'layers "c: {op: conv2d, out: 4, kernel: 3}" "a: {op: add, from: [c, input]}"' m.yaml:5 \
   4x26x26 1x28x28
-model "a layer that nobody reads" 'layers "a: {op: relu}" "f: {op: flatten, from: input}" "l: {op: linear, out: 10}"' \
+model "a layer that is not read" 'layers "a: {op: relu}" "f: {op: flatten, from: input}" "l: {op: linear, out: 10}"' \
   m.yaml:4 "'a'"
 model "nothing to train" 'layers "f: {op: flatten}"' m.yaml:4 weights
 model "a value too large" \
@@ -170,7 +170,7 @@ model "an unknown loss" 'echo "loss: hinge" >>m.yaml' m.yaml:6 "'hinge'"
 model "weights of other classes" 'echo "loss: {op: cross_entropy, weight: [1, 2]}" >>m.yaml' m.yaml:6 10 2
 model "a weight below zero" 'echo "loss: {op: cross_entropy, weight: -1}" >>m.yaml' m.yaml:6
 model "smoothing beyond one" 'echo "loss: {op: cross_entropy, label_smoothing: 1.5}" >>m.yaml' m.yaml:6 "'1.5'"
-model "a rule that no parameter matches" 'echo "parameters: [{match: nobody, lr: 1}]" >>m.yaml' m.yaml:6 nobody
+model "a rule that no parameter matches" 'echo "parameters: [{match: nothing, lr: 1}]" >>m.yaml' m.yaml:6 nothing
 model "a rule without a pattern" 'echo "parameters: [{lr: 1}]" >>m.yaml' m.yaml:6 match
 model "a rule that sets nothing" 'echo "parameters: [{match: fc*}]" >>m.yaml' m.yaml:6
 case_ "model: everything frozen" 2 'echo "parameters: [{match: \"*\", requires_grad: false}]" >>m.yaml' \

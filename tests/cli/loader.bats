@@ -24,10 +24,21 @@ own_temporary_files() {
   comm -23 <(temporary_files_of "$CHILD") <(temporary_files_of $$) | grep -v "^ $FOLDER/\|^ $BUILDDIR/" || true
 }
 
-# What process PID left in /dev/shm, newer than the test. LLVM's OpenMP runtime registers itself there, and takes that
-# away at an end of its own alone.
+# What process PID left in /dev/shm, newer than the test, in whose name it is a number by itself: other processes come and
+# go. LLVM's OpenMP runtime registers itself there, and removes that only at its regular end.
 left_by() {
-  find /dev/shm -newer tmp -name "*$1*" ! -name '__KMP_REGISTERED_LIB_*' 2>/dev/null
+  find /dev/shm -newer tmp ! -name '__KMP_REGISTERED_LIB_*' 2>/dev/null | grep -E "[^0-9]$1([^0-9]|\$)" || true
+}
+
+# none WHAT LIST: the list is empty.
+none() {
+  [ -z "$2" ] || { echo "expected no $1, found: $2"; return 1; }
+}
+
+# Stops the run, so that what it has open stays as it is while it is looked at.
+hold() {
+  kill -STOP "$CHILD"
+  while grep -L '^State:.*stopped' /proc/"$CHILD"/task/*/status | grep -q .; do :; done
 }
 
 @test "SIGKILL of a run with workers leaves nothing in /dev/shm and in temporary folders" {
@@ -38,13 +49,14 @@ left_by() {
     start $PICTURES $ENDLESS --data pictures --cache $cache --save-every 1 --out run-$cache
     await_line 'step 3:'
     [ "$(find "/proc/$CHILD/task" -mindepth 1 -maxdepth 1 | wc -l)" -gt 2 ] # the workers are there
-    [ -z "$(own_temporary_files)" ]
+    hold
+    none "temporary file" "$(own_temporary_files)"
     pid=$CHILD
     kill -KILL "$CHILD"
     finish
     [ "$code" -eq 137 ]
-    [ -z "$(ls -A tmp)" ]
-    [ -z "$(left_by "$pid")" ]
+    none "temporary file" "$(ls -A tmp)"
+    none "shared memory" "$(left_by "$pid")"
     "$HEDDLE" digest run-$cache >/dev/null
   done
 }
@@ -56,7 +68,7 @@ left_by() {
   picture=pictures/train/c3/013.png
   mv $picture kept
   head -c 200 kept >torn
-  mv torn $picture # at once: who reads the file has the one or the other
+  mv torn $picture # atomic: a reader has the one or the other
   finish
   [ "$code" -eq 1 ]
   [ "$(wc -l <err)" -eq 1 ]

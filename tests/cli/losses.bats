@@ -45,7 +45,7 @@ small() {
   sed 's/1, 28, 28/1, 2, 2/' "$1.yaml" >"small_$1.yaml"
 }
 
-@test "a regression: train, eval and predict tell numbers" {
+@test "a regression: train, eval and predict print numbers" {
   need_json
   "$HEDDLE" train --model regression --max-steps 60 --batch 64 --out r --json >out
   [ "$(json_get test_accuracy <out)" = null ]
@@ -93,7 +93,7 @@ small() {
   no grep -q val_accuracy v/metrics.jsonl
 }
 
-@test "a single score of bce_with_logits tells two classes" {
+@test "a single score of bce_with_logits predicts two classes" {
   need_json
   two_by_two d
   labels d 1 0 1 0 1
@@ -108,7 +108,7 @@ small() {
   [ "$(json_get predictions.0.probabilities <out | tr ',' '\n' | wc -l)" -eq 2 ]
 }
 
-@test "several scores of bce_with_logits tell a probability each" {
+@test "several scores of bce_with_logits predict a probability each" {
   need_json
   mkdir d
   "$BUILDDIR/tests/bits/make_idx" d 40 20 targets

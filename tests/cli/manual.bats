@@ -33,7 +33,7 @@ setup_page() {
   for command in $COMMANDS; do
     grep -q "^\*heddle $command\*" "$PAGE"
   done
-  fails 2 train --model nobody
+  fails 2 train --model nowhere
   for model in $(sed 's/.*--model expects \(.*\) or a .*/\1/; s/,//g' err); do
     grep -q "\*$model\*" "$PAGE"
   done

@@ -1,4 +1,4 @@
-# Ranks that mpirun starts, on hosts that are this machine under several names: what is told when one is lost, what is
+# Ranks that mpirun starts, on hosts that are this machine under several names: messages when one is lost, what is
 # refused, calls of groups, and launch --hosts. tests/bits/hosts.sh has the digests.
 
 load cli
@@ -26,7 +26,7 @@ needs_time() {
   MPI_EXTRA='--mca odls_base_sigkill_timeout 5'
 }
 
-# start_on HOSTS: an endless run, past its step 40; pids of ranks are in PID[0], PID[1], ... What they and their keeper
+# start_on HOSTS: an endless run, past its step 40; pids of ranks are in PID[0], PID[1], ... What they and their supervisor
 # complain of is in `err`: past mpirun, which may have ended.
 start_on() {
   local rank
@@ -49,10 +49,10 @@ ended() {
   for pid in "${PID[@]}"; do while [ -e "/proc/$pid" ]; do sleep 0.05; done; done
 }
 
-# saved WORDS: rank 0's host saved the last whole step, and says so with these words; the run goes on from there to the
-# digest of an undisturbed one. If the disk is slower than mpirun is patient, it is the keeper that does.
+# saved WORDS: rank 0's host saved the last whole step, with this message; the run goes on from there to the
+# digest of an undisturbed one. If the disk is slower than mpirun is patient, it is the supervisor that does.
 saved() {
-  await_keeper
+  await_supervisor
   grep -q "^heddle: rank $1; saved step $(readlink r/last | sed 's/step-//'), go on with --resume " err || { cat err; return 1; }
   last=$(($(readlink r/last | sed 's/step-//') + 25))
   over "a b" "$HEDDLE" train --resume r --max-steps $last >out
@@ -69,7 +69,7 @@ saved() {
   saved "3 (pid ${PID[3]} on b) .*"
 }
 
-@test "a host is lost: the first says which, and saves" {
+@test "a host is lost: the first host names it, and saves" {
   needs_time 4
   start_on "a b"
   kill -KILL "${PID[1]}"
@@ -96,14 +96,14 @@ saved() {
   [ "$(readlink r/last)" = "step-$(sed -n 's/^heddle: stopped after step \([0-9]*\),.*/\1/p' err)" ]
 }
 
-@test "a launcher that kills all ranks when one is lost: their keeper saves the last step" {
+@test "a launcher that kills all ranks when one is lost: their supervisor saves the last step" {
   need_mpi
   for hosts in "a b" "a a b"; do
     start_on "$hosts"
     logged=$(sed -n 's/^{"step":\([0-9]*\),.*/\1/p' r/metrics.jsonl | tail -n 1)
     kill -KILL "${PID[1]}"
     ended
-    await_keeper
+    await_supervisor
     last=$(readlink r/last | sed 's/step-//')
     [ "$last" -ge "$logged" ]
     last=$((last + 25))
@@ -114,7 +114,7 @@ saved() {
   done
 }
 
-@test "ranks and hosts are told, and each sample is evaluated once" {
+@test "ranks and hosts are listed, and each sample is evaluated once" {
   need_mpi
   need_json
   over "a b a" "$HEDDLE" train $TINY --threads 1 --json --out three >out 2>err
@@ -150,35 +150,35 @@ saved() {
   json_keys <<<"$(tr -d '\n' <p.json)" | grep -q traceEvents
 }
 
-# crossings OPTIONS...: how often two hosts exchange something in a step, as the profile shows.
-crossings() {
+# exchanges OPTIONS...: how often two hosts exchange something in a step, as the profile shows.
+exchanges() {
   rm -rf r p.json
   over "a b" "$HEDDLE" train --threads 1 --max-steps 20 --out r --profile p.json "$@" >out 2>err
   echo $(($(grep -c '"ph": "X", "pid": 1, .*"to other hosts"' p.json) / 20))
 }
 
-@test "sums go to everybody, or by way of owners: the same digest" {
+@test "sums by all-gather or by chunk owners: the same digest" {
   need_mpi
-  export HEDDLE_HOST_SUMS=everybody
-  crossings --model cnn >found
+  export HEDDLE_HOST_SUMS=all-gather
+  exchanges --model cnn >found
   [ "$(cat found)" = 1 ]
-  everybody=$(tr -d '\r' <out | sed -n 's/^weights_sha256 *//p')
+  gathered=$(tr -d '\r' <out | sed -n 's/^weights_sha256 *//p')
   HEDDLE_HOST_SUMS=owners
-  crossings --model cnn >found
+  exchanges --model cnn >found
   [ "$(cat found)" = 2 ]
-  [ "$(tr -d '\r' <out | sed -n 's/^weights_sha256 *//p')" = "$everybody" ]
-  unset HEDDLE_HOST_SUMS # two hosts: everybody
-  crossings --model cnn >found
+  [ "$(tr -d '\r' <out | sed -n 's/^weights_sha256 *//p')" = "$gathered" ]
+  unset HEDDLE_HOST_SUMS # two hosts: the default
+  exchanges --model cnn >found
   [ "$(cat found)" = 1 ]
   HEDDLE_HOST_SUMS=all over "a b" "$HEDDLE" train $TINY --out bad >out 2>err || true
-  grep -q "HEDDLE_HOST_SUMS expects everybody or owners, found 'all'" err
+  grep -q "HEDDLE_HOST_SUMS expects all-gather or owners, found 'all'" err
 }
 
 @test "what hosts exchange in a steady state allocates nothing" {
   need_mpi
   export HEDDLE_MODULE_PATH=$BUILDDIR/.libs
   for hosts in "a b" "a b b"; do
-    for sums in everybody owners; do
+    for sums in all-gather owners; do
       HEDDLE_HOST_SUMS=$sums over "$hosts" "$BUILDDIR/tests/cli/host_steps" r-$sums-${#hosts} >out 2>err ||
         { cat out err; return 1; }
       [ "$(grep -c 'nothing was allocated in 1000 calls and 35 steps' out)" = "$(echo "$hosts" | wc -w)" ]
@@ -238,7 +238,7 @@ END
   [[ "$message" == *"expected 4 ranks, as Open MPI's mpirun says, found 1 in "* ]]
 }
 
-@test "torchrun on several hosts is told what to type" {
+@test "torchrun on several hosts: the error names the command to use" {
   RANK=0 WORLD_SIZE=4 LOCAL_WORLD_SIZE=2 fails 1 train $TINY --out r || true
   says 'mpirun -n 4 PROGRAM'
 }
@@ -266,7 +266,7 @@ END
   grep -q 'rank 0: expected all ranks at a call within 5 s, found that rank 1 and its host did not come' err
 }
 
-@test "tags of groups over hosts come again, and what nobody received is not mistaken" {
+@test "tags of groups over hosts are reused, and an unreceived message is not mistaken" {
   need_mpi
   export HEDDLE_MODULE_PATH=$BUILDDIR/.libs
   over "a b" "$BUILDDIR/tests/cli/group_calls" tags >out 2>err || { cat err; return 1; }
@@ -280,7 +280,7 @@ END
   over "a b" "$BUILDDIR/tests/cli/group_calls" room >out 2>err || { cat err; return 1; }
 }
 
-# fake_mpirun WORDS: says that it is of these words, and writes down what it is called with.
+# fake_mpirun WORDS: prints WORDS as its version, and records its arguments.
 fake_mpirun() {
   printf '#!/bin/sh\n[ "$1" = --version ] && echo "%s" && exit\nprintf "%%s\\n" "$*" >called\nexit 7\n' "$1" >mpi_run
   chmod +x mpi_run

@@ -1,6 +1,7 @@
-/* Runs a program on a terminal of its own and plays its user: for tests.
+/* Runs a program on a new terminal and simulates its user, for tests.
  *
  *     on_terminal ROWSxCOLUMNS OUTPUT EVENT... -- PROGRAM ARGUMENT...
+ *     on_terminal                 says why no terminal can be had here, and exits with 99; else with 0
  *
  * An EVENT is wait:TEXT (until the program writes it, after what was waited for last and, as far as that was read,
  * after what its user did since), send:KEYS (\e is escape), size:ROWSxCOLUMNS, signal:NUMBER to the program, stopped:
@@ -10,6 +11,7 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -140,19 +142,28 @@ static void run(char **argv, int other) {
   _exit(127);
 }
 
+/* A terminal to lead; its other side, which is the program's. */
+static int open_terminal(void) {
+  terminal = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+  if (terminal < 0 || grantpt(terminal) != 0 || unlockpt(terminal) != 0)
+    give_up("expected a pseudoterminal, found ", strerror(errno));
+  const char *name = ptsname(terminal);
+  const int other = name && setsid() >= 0 ? open(name, O_RDWR | O_NOCTTY | O_CLOEXEC) : -1;
+  if (other < 0 || ioctl(other, TIOCSCTTY, 0) != 0)
+    give_up("expected to lead a session on a pseudoterminal, found ", strerror(errno));
+  return other;
+}
+
 int main(int argc, char **argv) {
   int first = 3, status;
+  if (argc == 1)
+    return open_terminal() < 0;
   while (first < argc && strcmp(argv[first], "--"))
     first++;
   if (first + 1 >= argc || !(output = fopen(argv[2], "wb")))
     give_up("usage: on_terminal ROWSxCOLUMNS OUTPUT EVENT... -- PROGRAM ARGUMENT...", "");
-  terminal = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
-  if (terminal < 0 || grantpt(terminal) != 0 || unlockpt(terminal) != 0)
-    give_up("there are no terminals here", "");
   /* Held open here too: then what the program wrote last can be read, and the modes be seen, after its end. */
-  const int other = setsid() < 0 ? -1 : open(ptsname(terminal), O_RDWR | O_NOCTTY | O_CLOEXEC);
-  if (other < 0 || ioctl(other, TIOCSCTTY, 0) != 0)
-    give_up("expected to lead a session, found no way", "");
+  const int other = open_terminal();
   set_size(argv[1]);
   run(argv + first + 1, other);
   for (int i = 3; i < first; i++)

@@ -1,4 +1,4 @@
-# train --profile FILE: what the command says of it, and that the file is there however the run ends.
+# train --profile FILE: the command's report, and that the file exists however the run ends.
 
 load cli
 
@@ -7,7 +7,7 @@ load cli
   plain=$DIGEST
   train --profile p.json --threads 2
   [ "$DIGEST" = "$plain" ]
-  grep -Eqx 'profile         p.json: .*fc forward [0-9]+ %.*, waiting [0-9.]+ % \(lane [01] for lane [01]: [0-9.]+ %\); 50 of 50 steps' out
+  grep -Eqx 'profile         p.json: .*fc forward [0-9]+ %.*, waiting [0-9.]+ % \(thread [01] for thread [01]: [0-9.]+ %\); 50 of 50 steps' out
   [ "$(head -c 1 p.json)" = "{" ]
   need_json
   json_keys <<<"$(tr -d '\n' <p.json)" | grep -q traceEvents

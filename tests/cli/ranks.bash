@@ -1,4 +1,4 @@
-# What tests of runs that several ranks share have in common.
+# Common to the tests of runs with several ranks.
 
 ENDLESS="--model simplenet --epochs 1000 --log-every 20 --threads 1"
 
@@ -7,6 +7,7 @@ ENDLESS="--model simplenet --epochs 1000 --log-every 20 --threads 1"
 start_ranks() {
   local ranks=$1 i
   shift
+  touch before # what is older in /dev/shm was left by other processes, which may have had the same numbers
   start $ENDLESS --procs "$ranks" --out r "$@"
   PID=()
   for ((i = 0; i < ranks; i++)); do
@@ -29,34 +30,35 @@ start_by_hand() {
   await_line 'step 40:'
 }
 
-# All of PID are gone, and have left nothing behind.
-nobody_left() {
+# All of PID have ended, and have left no files.
+no_rank_left() {
   local pid left
   for pid in "${PID[@]}"; do
     [ ! -e "/proc/$pid" ] || { echo "expected pid $pid to be gone: $(cat "/proc/$pid/stat")"; return 1; }
-    left=$(compgen -G "/dev/shm/*_${pid}_*") && { echo "expected nothing of pid $pid in /dev/shm, found $left"; return 1; }
+    left=$(find /dev/shm -name "*_${pid}_*" -user "$(id -u)" -newer before 2>/dev/null)
+    [ -z "$left" ] || { echo "expected nothing of pid $pid in /dev/shm, found $left"; return 1; }
   done
   return 0
 }
 
-# No keeper holds the run in the folder r any more.
-await_keeper() {
+# Waits until no supervisor holds the run in the folder r.
+await_supervisor() {
   while grep -qsxz "[k]eeps the last step of $(pwd -P)/r" /proc/[0-9]*/cmdline; do sleep 0.05; done # the event is its end
 }
 
-# told TEXT: each survivor's line, and the parent's, name what happened.
+# told TEXT: the lines of survivors and of the parent contain TEXT.
 told() {
   grep -q "^heddle: $1" err || { echo "expected a line 'heddle: $1', found: $(cat err)"; return 1; }
 }
 
-# The run has its last whole step, and goes on from there to the digest of an undisturbed run. What the one that was lost had
-# counted may be MOST_BEHIND steps less.
+# The run has its last whole step, and resumes from there to the digest of an undisturbed run. The count of the lost
+# rank may be MOST_BEHIND steps less.
 MOST_BEHIND=1
 nothing_lost() {
   local last counted
   last=$(readlink r/last)
   grep -q "^heddle: saved ${last/-/ } in .*/r; go on with: heddle train --resume " err
-  # All may be lost between the meeting that makes a step count and their own count of it.
+  # All may be lost between the barrier that completes a step and their count of it.
   counted=$(seq -s '|' $((${last#step-} - MOST_BEHIND)) "${last#step-}")
   grep -Eq "after step ($counted)\$" err
   last=$((${last#step-} + 25))

@@ -1,10 +1,10 @@
-# Several ranks of one run: who is told what when one of them is lost, what is saved, what is left behind; and what is
+# Several ranks of one run: messages when one of them is lost, what is saved, what is left behind; and what is
 # refused.
 
 load cli
 load ranks
 
-@test "ranks share each step: their number is told, and the digest is that of one" {
+@test "ranks share each step: their number is printed, and the digest is that of one" {
   need_json
   train --threads 1 --out one
   was=$DIGEST
@@ -15,7 +15,7 @@ load ranks
   [ "$(head -n 3 out | grep -c '^rank')" -eq 3 ]
   [ "$(grep -c '^heddle' out)" -eq 1 ]
   [ "$("$HEDDLE" digest three)" = "$was" ]
-  [ ! -s err ] || grep -q 'threads share' err
+  [ -z "$(errors err)" ]
 }
 
 @test "launch starts heddle train as ranks, too" {
@@ -39,7 +39,7 @@ load ranks
   [ "$(grep -c '^rank [012] pid' out)" -eq 3 ]
 }
 
-@test "where nobody stays behind, the first rank that is left saves" {
+@test "without a parent process, the first surviving rank saves" {
   start_by_hand
   kill -KILL $CHILD
   code=0
@@ -54,16 +54,16 @@ load ranks
   [ "$(digest_of out)" = "$(digest_of wanted)" ]
 }
 
-@test "where nobody stays behind and all are killed at once, their keeper saves, and goes" {
+@test "without a parent process, if all are killed at once, their supervisor saves and ends" {
   start_by_hand
   [ "$(grep -lsxz "[k]eeps the last step of $(pwd -P)/r" /proc/[0-9]*/cmdline | wc -l)" -eq 1 ]
-  kill -STOP $CHILD $other # so that neither hears of the other
+  kill -STOP $CHILD $other # so that neither notices the other's end
   kill -KILL $CHILD $other
   finish
-  await_keeper
+  await_supervisor
   last=$(readlink r/last | sed 's/step-//')
   told "the ranks on .* ended in the middle of the run; saved step $last, go on with --resume $(pwd -P)/r\$"
-  [ "$(cat err err1 | wc -l)" -eq 1 ]
+  [ "$(errors err err1 | wc -l)" -eq 1 ]
   nothing_half_written r
   last=$((last + 25))
   "$HEDDLE" train --resume r --max-steps $last >out
@@ -71,12 +71,11 @@ load ranks
   [ "$(digest_of out)" = "$(digest_of wanted)" ]
 }
 
-@test "a keeper says nothing of ranks that ended in good order, and is none of those that have a parent" {
+@test "a supervisor is silent about ranks that ended regularly, and does not exist for ranks with a parent" {
   for r in 1 0; do RANK=$r WORLD_SIZE=2 MASTER_PORT=$$ "$HEDDLE" train $TINY --threads 1 --out r >out$r 2>err$r 3>&- & done
   wait
-  await_keeper
-  [ ! -s err0 ]
-  [ ! -s err1 ]
+  await_supervisor
+  [ -z "$(errors err0 err1)" ]
   rm -r r
   start_ranks 2
   no grep -lsxz "[k]eeps the last step of $(pwd -P)/r" /proc/[0-9]*/cmdline
@@ -85,13 +84,31 @@ load ranks
   [ "$code" -eq 130 ]
 }
 
+@test "a rank 0 without a parent that stands still is ended before the others save, and does not go on later" {
+  start_by_hand
+  kill -STOP $CHILD
+  code=0
+  wait $other || code=$?
+  [ "$code" -eq 1 ]
+  no grep -qs '^State:.*stopped' "/proc/$CHILD/status"
+  finish
+  [ "$code" -eq 137 ]
+  saved=$(readlink r/last)
+  grep -q "^heddle: rank 0 (pid .* is stopped.*; saved step ${saved#step-}, go on with --resume " err1
+  last=$((${saved#step-} + 25))
+  "$HEDDLE" train --resume r --max-steps $last >out
+  "$HEDDLE" train $ENDLESS --max-steps $last --out undisturbed >wanted
+  [ "$(digest_of out)" = "$(digest_of wanted)" ]
+  nothing_half_written r
+}
+
 @test "a rank that is killed: the others are gone, with its line, and its last step is saved" {
   start_ranks 3
   trace=/dev/shm/__KMP_REGISTERED_LIB_${PID[1]}_$(id -u)
   : >>"$trace" # as LLVM's OpenMP runtime does
   kill -KILL "${PID[1]}"
   finish
-  nobody_left || { rm -f "$trace"; false; }
+  no_rank_left || { rm -f "$trace"; false; }
   [ "$code" -eq 137 ]
   told "rank 1 (pid ${PID[1]} on .*) was killed by signal 9 (Killed) after step [0-9]*"
   [ "$(grep -c 'rank 1 (pid' err)" -eq 3 ]
@@ -104,7 +121,7 @@ load ranks
   finish
   [ "$code" -eq 139 ]
   told "rank 0 (pid ${PID[0]} on .*) was killed by signal 11"
-  nobody_left
+  no_rank_left
   nothing_lost
 }
 
@@ -114,17 +131,17 @@ load ranks
   finish
   [ "$code" -eq 137 ]
   told "rank 2 (pid ${PID[2]} on .*) is stopped"
-  nobody_left
+  no_rank_left
   nothing_lost
 }
 
-@test "a rank that lives and does not come is given up after --stall-timeout, and not before" {
+@test "a running rank that does not reach the barrier ends the run after --stall-timeout, and not before" {
   code=0
   begin=$SECONDS
   "$HEDDLE" launch -n 2 -- "$BUILDDIR/tests/cli/host_steps" r stall >out 2>err || code=$?
   [ "$code" -eq 137 ] # it was killed, for it may never end by itself
   [ $((SECONDS - begin)) -ge 1 ]
-  told "rank 1 (pid .*) lives, but has not come to a meeting for 1 s (is that right? then raise --stall-timeout) after step [34]"
+  told "rank 1 (pid .*) lives, but has not come to a barrier for 1 s (is that right? then raise --stall-timeout) after step [34]"
   [ "$(readlink r/last)" = step-4 ]
 }
 
@@ -134,7 +151,7 @@ load ranks
   finish
   [ "$code" -eq 137 ]
   told "rank [012] (pid .* was killed by signal 9"
-  nobody_left
+  no_rank_left
   nothing_lost
 }
 
@@ -158,7 +175,7 @@ load ranks
   kill -TERM "$CHILD"
   finish
   [ "$code" -eq 143 ]
-  nobody_left
+  no_rank_left
 }
 
 @test "SIGTERM to one rank alone: all stop, and the job ends as that rank does" {
@@ -168,12 +185,12 @@ load ranks
     finish
     [ "$code" -eq 143 ]
     [ "$(grep -c '^heddle: stopped after step' err)" -eq 1 ]
-    nobody_left
+    no_rank_left
     rm -r r
   done
 }
 
-@test "stopped together, and together again: nobody is accused" {
+@test "stopped together, and continued together: no rank is reported" {
   start_ranks 3 --max-steps 100000
   kill -STOP "${PID[@]}"
   for pid in "${PID[@]}"; do
@@ -187,12 +204,12 @@ load ranks
   [ "$code" -eq 130 ]
 }
 
-@test "a slow disk: ranks wait for it while they train and when they are told to stop, and nobody is accused" {
+@test "a slow disk: ranks wait for it while they train and when they stop, and no rank is reported" {
   LD_PRELOAD=$BUILDDIR/tests/cli/.libs/slow_disk.so start_ranks 2 --save-every 20 --stall-timeout 4
   kill -INT "$CHILD"
   finish
   [ "$code" -eq 130 ]
-  [ "$(wc -l <err)" -eq 1 ]
+  [ "$(errors err | wc -l)" -eq 1 ]
   grep -q '^heddle: stopped after step' err
   "$HEDDLE" digest r >/dev/null
   nothing_half_written r
@@ -205,13 +222,14 @@ load ranks
   code=0
   timeout "$LIMIT_S" "$HEDDLE" train $ENDLESS --procs 3 --out disk/r --save-every 20 --keep 100 >out 2>err || code=$?
   [ "$code" -eq 1 ]
-  [ "$(grep -c '^heddle: rank 0 (pid .*) gave up after step [0-9]*: disk/r: .*No space left' err)" -eq 3 ]
-  no grep -v 'No space left on device; free some space' err
+  [ "$(grep -c '^heddle: rank 0 (pid .*) gave up after step [0-9]*: disk/r[:/].*No space left' err)" -eq 3 ]
+  no grep -v 'No space left on device; free some space' <(errors err)
   nothing_half_written
   "$HEDDLE" digest disk/r >/dev/null
 }
 
 @test "Ctrl-Z and fg of the whole job, in a shell on a terminal" {
+  need_terminal
   all_stopped='while awk -v g=$(jobs -p) "\$5 == g && \$3 != \"T\"" /proc/[0-9]*/stat 2>/dev/null | grep -q .; do :; done'
   PS1='ready> ' "$BUILDDIR/tests/cli/on_terminal" 24x400 screen 'wait:ready> ' \
     "send:$HEDDLE train $ENDLESS --procs 3 --out r"$'\r' 'wait:rank 2 pid' 'wait:step ' $'send:\x1a' 'wait:Stopped' \
@@ -279,11 +297,11 @@ load ranks
   says "/no/such/program"
   HEDDLE_WORLD=0/2 fails 2 train $TINY
   says "descriptor 3"
-  HEDDLE_KEEPER=1 fails 1 train $TINY
+  HEDDLE_SUPERVISOR=1 fails 1 train $TINY
   says "descriptor 3"
 }
 
-# Rank 1 has 14 of the 16 shards, or so it is told: the others must wait for it.
+# Rank 1 is assigned 14 of the 16 shards: the others must wait for it.
 slow_rank_1() {
   "$HEDDLE" launch -n 3 -- sh -c 'HEDDLE_LANE_SPEEDS=$([ $RANK = 1 ] && echo 14 || echo 1) exec "$0" train "$@"' "$HEDDLE" \
     --model cnn --threads 1 "$@" >out
@@ -309,16 +327,16 @@ slow_rank_1() {
   no grep -q '"ranks":\[' alone/metrics.jsonl
 }
 
-@test "a profile has the lanes of all ranks, and names the rank waited for" {
+@test "a profile has the threads of all ranks, and names the rank waited for" {
   slow_rank_1 --batch 1024 --max-steps 12 --epochs 100 --log-every 4 --out r --profile p.json # long steps: see above
   for rank in 0 1 2; do
     grep -q "\"ph\": \"M\", \"pid\": $((rank + 1)), .*\"process_name\", \"args\": {\"name\": \"rank $rank\"}" p.json
     [ "$(grep -c "\"ph\": \"X\", \"pid\": $((rank + 1)), \"tid\": $((rank + 1)), .*\"name\": \"step\"" p.json)" -eq 12 ]
   done
-  grep -q '"pid": 1, .*"wait", "args": {"for": "rank 1, lane 1"}' p.json
-  grep -q '"pid": 3, .*"wait", "args": {"for": "rank 1, lane 1"}' p.json
+  grep -q '"pid": 1, .*"wait", "args": {"for": "rank 1, thread 1"}' p.json
+  grep -q '"pid": 3, .*"wait", "args": {"for": "rank 1, thread 1"}' p.json
   grep -q '"step": 12, "samples": 1024, "data_us": [0-9.]*, "compute_us": [0-9.]*, "waiting_us": [0-9.]*}' p.json
-  grep -Eq '^profile .*waiting [0-9.]+ % \(lane [02] of rank [02] for lane 1 of rank 1: [0-9.]+ %\); 12 of 12 steps$' out
+  grep -Eq '^profile .*waiting [0-9.]+ % \(thread [02] of rank [02] for thread 1 of rank 1: [0-9.]+ %\); 12 of 12 steps$' out
   need_json
   json_keys <<<"$(tr -d '\n' <p.json)" | grep -q traceEvents
   nothing_half_written
@@ -331,7 +349,7 @@ slow_rank_1() {
   told "rank 2 (pid ${PID[2]} on .*) was killed"
   grep -q '"pid": 3, "tid": 3, .*"name": "step", "cat": "step", "args": {"step": 40, ' p.json
   [ "$(tail -c 3 p.json)" = "]}" ]
-  nobody_left
+  no_rank_left
 }
 
 @test "ranks record together or not at all" {

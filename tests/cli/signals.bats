@@ -153,12 +153,12 @@ cut_short() {
 @test "a data file that is cut short while it is read ends the run by SIGBUS, and is named" {
   cut_short --threads 2
   [ "$code" -eq 135 ] || { echo "$code"; cat err; false; }
-  [ "$(wc -l <err)" -eq 1 ]
-  message=$(cat err)
+  message=$(errors err)
+  [ "$(wc -l <<<"$message")" -eq 1 ]
   says "heddle: $FOLDER/data/train-images-idx3-ubyte: expected a file that stays as it is" "found it cut short"
 }
 
-@test "a loader worker says so, too" {
+@test "a loader worker reports it too" {
   cut_short --threads 1 --workers 2
   [ "$code" -eq 135 ] || { echo "$code"; cat err; false; }
   grep -q "^heddle: $FOLDER/data/train-images-idx3-ubyte: expected" err
@@ -172,7 +172,7 @@ cut_short() {
   grep -q "^heddle: saved $(readlink r/last | tr - ' ') in " err
 }
 
-@test "a bus error that somebody sends is no file's" {
+@test "a bus error sent by another process names no file" {
   start $ENDLESS --out r
   await_line 'step 40:'
   kill -BUS "$CHILD"

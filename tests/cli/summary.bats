@@ -31,7 +31,7 @@ keys="layers params trainable macs memory_bytes"
   [ "$(json_get layers.9.name layers.9.shape <out)" = "fc2 [10]" ]
 }
 
-@test "--input takes the place of the model's own, whatever the data" {
+@test "--input replaces the model's input, for any data" {
   need_json
   "$HEDDLE" summary --model mlp --input 3x32x32 --json >out
   [ "$(json_get layers.0.shape layers.1.macs <out)" = "[3072] 393216" ]
@@ -58,7 +58,7 @@ keys="layers params trainable macs memory_bytes"
   says "'conv3*'" "conv1.weight, conv1.bias, conv2.weight"
 }
 
-@test "groups count their own channels alone" {
+@test "costs of groups count the channels of a group alone" {
   need_json
   printf 'model: d\ninput: [4, 8, 8]\nlayers:\n  - deep: {op: conv2d, out: 4, kernel: 3, groups: 4}\n  - flat: {op: flatten}\n' >d.yaml
   "$HEDDLE" summary --model d.yaml --json >out
@@ -79,5 +79,5 @@ keys="layers params trainable macs memory_bytes"
   says "found 'cnn'; use --model NAME"
   fails 2 summary --epochs 3
   fails 2 summary --batch 8 --shards 16
-  fails 2 summary --model nobody
+  fails 2 summary --model nowhere
 }

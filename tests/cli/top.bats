@@ -39,10 +39,10 @@ on_terminal() {
   "$HEDDLE" top --once --json >all
   grep -q "\"pid\": $CHILD, \"model\": \"simplenet\"" all
   seeing top --once --json >out
-  [ "$(json_get jobs.0.pid jobs.0.model jobs.0.data jobs.0.epochs jobs.0.batch jobs.0.lanes <out)" = \
+  [ "$(json_get jobs.0.pid jobs.0.model jobs.0.data jobs.0.epochs jobs.0.batch jobs.0.threads <out)" = \
     "$CHILD simplenet digits 1000000 64 1" ]
   [ "$(json_get jobs.0.out <out)" = "$(cd r && pwd -P)" ]
-  [ "$(json_get jobs.0.ranks.0.rank jobs.0.ranks.0.pid jobs.0.ranks.0.lanes <out)" = "0 $CHILD 1" ]
+  [ "$(json_get jobs.0.ranks.0.rank jobs.0.ranks.0.pid jobs.0.ranks.0.threads <out)" = "0 $CHILD 1" ]
   json_get jobs.0.command <out | grep -q 'train --model simplenet'
   first=$(json_get jobs.0.step <out)
   for try in $(seq 200); do
@@ -67,7 +67,7 @@ on_terminal() {
   no grep -q heddle-job all
 }
 
-@test "a job's lanes are told with their CPUs" {
+@test "a job's threads are printed with their CPUs" {
   need_json
   cpu=$(taskset -cp $$ | sed 's/.*: *//; s/[-,].*//')
   start_job --cpus "$cpu"
@@ -75,7 +75,7 @@ on_terminal() {
   [ "$(json_get jobs.0.ranks.0.cpus.0 <out)" = "$cpu" ]
   seeing top --once >out
   grep -q "^job $CHILD: simplenet on digits, " out
-  grep -qx "  1 lane on CPU $cpu" out
+  grep -qx "  1 thread on CPU $cpu" out
   kill -KILL "$CHILD"
   finish
 }
@@ -91,8 +91,8 @@ swap_used_bytes use temperature_c power_w load cpus gpus gpu_note cuda_note jobs
     [ "$(json_get cpus.0 <out | grep -o '"[a-z_]*":' | tr -d '":' | tr '\n' ' ')" = "cpu core package numa kind use " ]
   done
   pattern='^{'
-  for key in pid model data state step steps epoch epochs batch loss samples_per_s elapsed_s left_s lanes isa device out \
-    command ranks rank pid state step loss samples_per_s lanes cpus; do
+  for key in pid model data state step steps epoch epochs batch loss samples_per_s elapsed_s left_s threads lanes isa device out \
+    command ranks rank pid state step loss samples_per_s threads lanes cpus; do
     pattern="$pattern.*\"$key\":"
   done
   json_get jobs.0 <out | grep -q "$pattern"
@@ -101,6 +101,7 @@ swap_used_bytes use temperature_c power_w load cpus gpus gpu_note cuda_note jobs
 }
 
 @test "t ends a job: it saves, and exits with 143; the terminal is given back" {
+  need_terminal
   start_job
   on_terminal 24x80 "wait:$CHILD simplenet" send:t "wait:told job $CHILD to end" send:q
   [ "$code" -eq 0 ]
@@ -111,7 +112,8 @@ swap_used_bytes use temperature_c power_w load cpus gpus gpu_note cuda_note jobs
   tail -c 40 screen | grep -q $'\e\\[?1049l$'
 }
 
-@test "t, once more: the job is not told twice, which would end it before it has saved" {
+@test "t, once more: no second signal, which would end the job before it has saved" {
+  need_terminal
   start_job
   kill -STOP "$CHILD"
   on_terminal 24x80 "wait:$CHILD simplenet" send:t "wait:told job $CHILD to end" send:t "wait:was told already" send:q
@@ -123,6 +125,7 @@ swap_used_bytes use temperature_c power_w load cpus gpus gpu_note cuda_note jobs
 }
 
 @test "K asks first, and kills after a yes" {
+  need_terminal
   start_job
   on_terminal 24x80 "wait:$CHILD simplenet" send:K "wait:kill job $CHILD at once" send:n wait:up/down send:q
   [ "$code" -eq 0 ]
@@ -134,6 +137,7 @@ swap_used_bytes use temperature_c power_w load cpus gpus gpu_note cuda_note jobs
 }
 
 @test "up and down choose among jobs; when one ends no other is ended in its place" {
+  need_terminal
   start_job
   first=$CHILD
   "$HEDDLE" train $ENDLESS --out second >second.out 2>&1 3>&- &
@@ -152,6 +156,7 @@ swap_used_bytes use temperature_c power_w load cpus gpus gpu_note cuda_note jobs
 }
 
 @test "signals give the terminal back" {
+  need_terminal
   for number in 1 2 3 15; do
     on_terminal 24x80 "wait:heddle top" signal:$number
     [ "$code" -eq $((128 + number)) ]
@@ -163,17 +168,20 @@ swap_used_bytes use temperature_c power_w load cpus gpus gpu_note cuda_note jobs
 }
 
 @test "Ctrl-Z gives the terminal back, and it comes again" {
+  need_terminal
   on_terminal 24x80 "wait:heddle top" signal:20 stopped: plain: signal:18 $'wait:\e[?1049h' "wait:heddle top" send:q
   [ "$code" -eq 0 ]
 }
 
 @test "another size, and help" {
+  need_terminal
   on_terminal 24x80 "wait:heddle top" "size:40x200" "wait:RANKS     EPOCH" "size:5x20" "wait:heddle top" "size:24x80" \
     "send:?" "wait:tell it to end" "send:x" "wait:PID MODEL" send:q
   [ "$code" -eq 0 ]
 }
 
 @test "NO_COLOR: there is no colour; without it there is" {
+  need_terminal
   show $$
   on_terminal 24x80 "wait:heddle top" "wait:heddle top" send:q
   grep -q $'\e\\[3[0-9]m' screen
@@ -182,19 +190,23 @@ swap_used_bytes use temperature_c power_w load cpus gpus gpu_note cuda_note jobs
   no grep -q $'\e\\[3[0-9]m' screen
 }
 
-@test "where there is no terminal, lines, until nobody reads them" {
+@test "where there is no terminal, lines, until the reader is gone" {
   # However many lines the jobs of others take.
   "$HEDDLE" top --interval 0.1 2>err | awk '{ print } / CPU.*, load / && ++n == 2 { exit }' >out
   [ "$(grep -c ' CPU.*, load ' out)" -ge 2 ]
   no grep -q $'\e' out
+  need_json
+  "$HEDDLE" top --interval 0.1 --json 2>err | head -n 3 >out
+  [ "$(grep -c '^{"model": .*}$' out)" -eq 3 ]
+}
+
+@test "on a terminal that can do nothing, lines" {
+  need_terminal
   code=0
   TERM=dumb timeout "$LIMIT_S" "$TERMINAL" 24x80 screen "wait:load" "wait:load" signal:15 -- env TERM=dumb "$HEDDLE" top \
     --interval 0.1 || code=$?
   [ "$code" -eq 143 ]
   no grep -q $'\e' screen
-  need_json
-  "$HEDDLE" top --interval 0.1 --json 2>err | head -n 3 >out
-  [ "$(grep -c '^{"model": .*}$' out)" -eq 3 ]
 }
 
 @test "another machine: use, memory, temperature and power are read below HEDDLE_SYSROOT" {

@@ -1,8 +1,8 @@
-# heddle topo: against the system's own tools, on made-up machines and cgroups, and what it refuses.
+# heddle topo: against the system's tools, on synthetic machines and cgroups, and its errors.
 
 load cli
 
-keys="packages numa l3 cores pus kinds memory_bytes model budget mask quota why lanes caches core_kinds cpus"
+keys="packages numa l3 cores pus kinds memory_bytes model budget mask quota why threads lanes caches core_kinds cpus"
 
 # topo ARGS...: JSON in `out`.
 topo() {
@@ -16,9 +16,9 @@ machine() {
   HWLOC_SYNTHETIC=$description HEDDLE_SYSROOT=$PWD/nowhere topo "$@"
 }
 
-# lanes: the CPUs of all lanes in `out`.
-lanes() {
-  json_get lanes <out | grep -o '"cpu":[a-z0-9]*' | cut -d: -f2 | xargs
+# threads: the CPUs of all threads in `out`.
+threads() {
+  json_get threads <out | grep -o '"cpu":[a-z0-9]*' | cut -d: -f2 | xargs
 }
 
 # one_cpu: a CPU of the affinity mask.
@@ -54,12 +54,13 @@ member() {
   fi
 }
 
-@test "a mask of one CPU: a budget of one, one lane there, and a run with one thread" {
+@test "a mask of one CPU: a budget of one, one thread there, and a run with one thread" {
   need_json
   command -v taskset >/dev/null || skip "taskset is not installed"
   cpu=$(one_cpu)
   taskset -c "$cpu" "$HEDDLE" topo --json >out
-  [ "$(json_get budget mask lanes <out)" = "1 1 [{\"lane\":0,\"cpu\":$cpu}]" ]
+  [ "$(json_get budget mask threads <out)" = "1 1 [{\"thread\":0,\"cpu\":$cpu}]" ]
+  [ "$(json_get lanes <out)" = "[{\"lane\":0,\"cpu\":$cpu}]" ] # the key until 0.1
   taskset -c "$cpu" "$HEDDLE" train $TINY --json >out
   [ "$(json_get threads <out)" = 1 ]
 }
@@ -154,19 +155,19 @@ in_group() {
   m="pack:2 l3:2 core:2 pu:2"
   machine "$m"
   [ "$(json_get packages l3 cores pus budget <out)" = "2 4 8 16 16" ]
-  [ "$(lanes)" = "0 2 4 6 8 10 12 14" ]
+  [ "$(threads)" = "0 2 4 6 8 10 12 14" ]
   machine "$m" --placement compact --threads 3
-  [ "$(lanes)" = "0 1 2" ]
+  [ "$(threads)" = "0 1 2" ]
   machine "$m" --placement spread --threads 4
-  [ "$(lanes)" = "0 8 4 12" ]
+  [ "$(threads)" = "0 8 4 12" ]
   machine "$m" --placement all
-  [ "$(lanes)" = "0 2 4 6 8 10 12 14 1 3 5 7 9 11 13 15" ]
+  [ "$(threads)" = "0 2 4 6 8 10 12 14 1 3 5 7 9 11 13 15" ]
   machine "$m" --cpus 5,0-2
-  [ "$(lanes)" = "5 0 1 2" ]
+  [ "$(threads)" = "5 0 1 2" ]
   machine "$m" --threads 17
-  [ "$(json_get lanes.0.cpu lanes.16.cpu <out)" = "null null" ]
+  [ "$(json_get threads.0.cpu threads.16.cpu <out)" = "null null" ]
   OMP_NUM_THREADS=3 machine "$m"
-  [ "$(lanes)" = "0 2 4" ]
+  [ "$(threads)" = "0 2 4" ]
 }
 
 @test "the tree names every core, and on a large machine every L3 group" {
@@ -174,12 +175,12 @@ in_group() {
   grep -qx 'package 1' out
   [ "$(grep -c '^  NUMA node ' out)" -eq 4 ]
   [ "$(grep -c '^      core ' out)" -eq 8 ]
-  grep -Eqx ' +core 1 +CPUs 2-3 +lane 1' out
+  grep -Eqx ' +core 1 +CPUs 2-3 +thread 1' out
   grep -qx 'budget  16 CPUs: .*; there is no CPU quota' out
-  grep -qx 'lanes   2: as asked for' out
+  grep -qx 'threads 2: as asked for' out
   HWLOC_SYNTHETIC="pack:2 l3:8 core:8 pu:2" HEDDLE_SYSROOT=$PWD/nowhere "$HEDDLE" topo >out
   [ "$(grep -c '^      cores ' out)" -eq 16 ]
-  grep -Eqx ' +cores 120-127 +CPUs 240-255 +lanes 120-127' out
+  grep -Eqx ' +cores 120-127 +CPUs 240-255 +threads 120-127' out
 }
 
 @test "--svg draws every CPU, in well-formed XML" {
@@ -187,7 +188,7 @@ in_group() {
   for m in "pack:2 numa:2 l3:2 core:4 pu:2" "core:1 pu:1" "pack:2 l3:8 core:8 pu:2"; do
     HWLOC_SYNTHETIC=$m "$HEDDLE" topo --svg machine.svg >/dev/null
     [ "$(grep -c '>CPU [0-9]' machine.svg)" -eq "$(HWLOC_SYNTHETIC=$m "$HEDDLE" topo --json | json_get pus)" ]
-    [ "$(grep -c '>lane [0-9]' machine.svg)" -eq "$(HWLOC_SYNTHETIC=$m "$HEDDLE" topo --json | json_get cores)" ]
+    [ "$(grep -c '>thread [0-9]' machine.svg)" -eq "$(HWLOC_SYNTHETIC=$m "$HEDDLE" topo --json | json_get cores)" ]
     ! command -v python3 >/dev/null || python3 -c 'import sys, xml.dom.minidom; xml.dom.minidom.parse("machine.svg")'
   done
   fails 1 topo --svg no/such/folder/machine.svg
@@ -195,11 +196,13 @@ in_group() {
 }
 
 @test "a list of CPUs that is none, or is not ours" {
-  for list in , a 1- 3-1 -1 1,,2 '0 1' 0-99999999999999999999; do
+  local cpu
+  cpu=$(one_cpu)
+  for list in , a "$cpu-" "$((cpu + 1))-$cpu" -1 "$cpu,,$cpu" "$cpu 1" "$cpu-99999999999999999999"; do
     fails 2 topo --cpus "$list"
     says --cpus "such as 0-3,8" "'$list'"
   done
-  fails 2 topo --cpus 0,100000
+  fails 2 topo --cpus "$cpu,100000"
   says --cpus "may use" "found 100000"
   fails 2 topo --cpus "$(one_cpu),$(one_cpu)"
   says --cpus twice
@@ -251,7 +254,7 @@ in_group() {
   await_line 'step [0-9]*:'
   "$HEDDLE" topo --json --threads 1 >out
   if json_get cpus <out | grep -q '"busy":false'; then # else others have taken all that is left
-    [ "$(lanes)" != "$cpu" ]
+    [ "$(threads)" != "$cpu" ]
   fi
   json_get cpus <out | grep -q "\"cpu\":$cpu,[^}]*\"busy\":true"
   kill -TERM "$CHILD"

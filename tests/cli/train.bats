@@ -13,7 +13,7 @@ test_loss test_accuracy startup_s train_s wall_s samples_per_s peak_rss_bytes we
   [ ! -s err ]
 }
 
-@test "--json: the values say what ran" {
+@test "--json: the values describe the run" {
   need_json
   train --batch 32 --seed 7 --epochs 2 --accumulate 2 --out there
   [ "$(json_get model data device <out)" = "simplenet digits cpu" ]
@@ -27,7 +27,7 @@ test_loss test_accuracy startup_s train_s wall_s samples_per_s peak_rss_bytes we
     'BEGIN { exit !(s > 0 && t > 0 && w >= s + t) }'
 }
 
-@test "with loader workers the end says how long lanes waited for them" {
+@test "with loader workers the end reports how long threads waited for them" {
   need_json
   train --workers 2
   [ "$(json_keys <out)" = "${keys/train_s wall_s/train_s waited_s wall_s}" ]
@@ -44,7 +44,7 @@ test_loss test_accuracy startup_s train_s wall_s samples_per_s peak_rss_bytes we
   [ -f "$name/last/model.safetensors" ]
 }
 
-@test "without --json no line is JSON, and the end says digest and folder" {
+@test "without --json no line is JSON, and the end prints digest and folder" {
   "$HEDDLE" train $TINY >out
   no grep -q '^{' out
   grep -q '^saved  *runs/simplenet-1$' out
@@ -167,7 +167,7 @@ EOF
   [ "$(json_get steps <out)" = 4 ]
 }
 
-@test "heddle digest tells what train told, running statistics and counts of batches among it" {
+@test "heddle digest prints the digest of train, which includes running statistics and counts of batches" {
   "$HEDDLE" train --model "$SRCDIR/tests/bits/norm.yaml" --max-steps 2 --out r >out
   [ "$("$HEDDLE" digest r)" = "$(digest_of out)" ]
   fails 1 digest r/last/state.safetensors
@@ -394,7 +394,7 @@ EOF
 @test "metrics that cannot be read when a run is resumed are not replaced" {
   train --out r
   rm r/metrics.jsonl
-  ln -s metrics.jsonl r/metrics.jsonl # a link to itself: nobody may read it, root neither
+  ln -s metrics.jsonl r/metrics.jsonl # a link to itself: unreadable, for root too
   fails 1 train --resume r --max-steps 55
   says "r/metrics.jsonl" "expected to read what was written before"
   [ "$(readlink r/metrics.jsonl)" = metrics.jsonl ]
@@ -463,4 +463,38 @@ EOF
   done
   [ "$(json_get test_loss test_accuracy <out0)" = "$(json_get test_loss test_accuracy <out0.9)" ]
   [ "$(json_get train_loss <out0)" != "$(json_get train_loss <out0.9)" ]
+}
+
+@test "a resumed run that has nothing left to do reports that, and no speed" {
+  train --out r
+  wanted=$DIGEST
+  "$HEDDLE" train --resume r >out
+  grep -Eq '^trained  *nothing more: step 50 was the last' out
+  no grep -q '[^0-9]0 samples/s' out
+  [ "$(digest_of out)" = "$wanted" ]
+}
+
+@test "more ranks than CPUs: the remedy is fewer ranks, not fewer threads" {
+  [ "$(nproc)" -le 64 ] || skip "there are more than 64 CPUs"
+  many=$(($(nproc) + 1))
+  "$HEDDLE" train $TINY --procs "$many" --threads 1 >out 2>err
+  grep -Eq "^heddle: warning: $many threads share [0-9]+ CPUs?, which is slower; use --procs $(nproc)( or fewer)?$" err
+}
+
+@test "a built-in model that needs its recipe's transforms names the recipe" {
+  fails 1 train --model mnist-99
+  says "expected the input 1x28x28" "found input 1x24x24" "use --recipe mnist-99"
+  fails 1 train --model mnist-99 --transforms '[centre_crop: 20, to_float]'
+  no says "--recipe"
+}
+
+@test "mistakes are drawn of pictures in colours, of one size or of several" {
+  "$BUILDDIR/tests/bits/make_data" pictures photos 40 20
+  for data in photos random:3x8x8; do
+    printf 'model: m\ninput: [3, 8, 8]\nlayers:\n  - f: {op: flatten}\n  - l: {op: linear, out: 10}\n' >net.yaml
+    "$HEDDLE" train --model ./net.yaml --data $data --transforms '[{resize: 8}, to_float, normalise]' --max-steps 2 \
+      --out "r-${data%%:*}" >out
+    grep -q '^what it got wrong: r-.*/wrong.png$' out
+    [ "$(head -c 8 "r-${data%%:*}/wrong.png" | od -An -tx1 | tr -d ' \n')" = 89504e470d0a1a0a ]
+  done
 }

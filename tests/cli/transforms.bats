@@ -1,4 +1,4 @@
-# Lists of transforms as users write them: in a file of settings, in a file of their own, on the command line; what is
+# Lists of transforms as users write them: in a file of settings, in a separate file, on the command line; what is
 # said of those that are wrong, and that evaluation and prediction follow the run's.
 
 load cli

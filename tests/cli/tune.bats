@@ -69,7 +69,7 @@ rows() {
   grep -q '^placement .*physical, compact, spread, all come to the same CPUs here: measured once' out
 }
 
-@test "--sweep says what is varied; what the options fix is left alone" {
+@test "--sweep sets what is varied; fixed options are not" {
   made_up --sweep threads --csv t.csv >out
   [ "$(tail -n +2 t.csv | cut -d, -f1,3 | xargs)" = "1,physical 2,physical 3,physical 4,physical" ]
   made_up --placement compact --csv t.csv >out
@@ -95,7 +95,7 @@ rows() {
   fails 2 tune --sweep workers --workers 1
 }
 
-@test "the best of each placement is remembered for those who ask for it, the best of all for the others" {
+@test "the best of each placement is remembered for runs with --placement, the best of all for others" {
   export HWLOC_SYNTHETIC="pack:2 core:1 pu:2"
   file=.cache/heddle/threads.json
   tune --sweep placement --threads 2 >out
@@ -105,7 +105,7 @@ rows() {
   for asked in physical compact spread all "any placement"; do
     grep -q "$asked on 4 CPUs" $file
   done
-  # what stands there is taken: two threads on the two CPUs of a core, which nobody asked for
+  # the remembered setting is used: two threads on the two CPUs of a core, without an option
   awk '/^ "/ { any = /any placement/ } any { sub(/"physical"|"spread"|"all"/, "\"compact\""); sub(/"threads": [0-9]*/, "\"threads\": 2") }
     !any { sub(/"threads": [0-9]*/, "\"threads\": 3") } { print }' $file >changed
   cp changed $file
@@ -117,14 +117,14 @@ rows() {
   grep -q '"threads": 1,' out
 }
 
-# lanes_of PROCESS: the CPUs that its two threads are bound to, looked at until both are: between epochs none is.
-lanes_of() {
-  local try lanes=
+# threads_of PROCESS: the CPUs that its two threads are bound to, looked at until both are: between epochs none is.
+threads_of() {
+  local try threads=
   for try in {1..2000}; do
-    lanes=$(cat /proc/"$1"/task/*/status | sed -n 's/^Cpus_allowed_list:[[:space:]]*\([0-9]*\)$/\1/p' | sort -un | xargs)
-    [[ "$lanes" != *\ * ]] || break
+    threads=$(cat /proc/"$1"/task/*/status | sed -n 's/^Cpus_allowed_list:[[:space:]]*\([0-9]*\)$/\1/p' | sort -un | xargs)
+    [[ "$threads" != *\ * ]] || break
   done
-  echo "$lanes"
+  echo "$threads"
 }
 
 @test "threads auto takes the remembered places, but none that another run has" {
@@ -137,15 +137,15 @@ lanes_of() {
   sed -i 's/"placement": "[a-z]*"/"placement": "compact"/; s/"threads": [0-9]*/"threads": 2/' .cache/heddle/threads.json
   HEDDLE=$PWD/alone start --model simplenet --epochs 1000000 --log-every 1 --out any
   await_line 'step [0-9]*:'
-  [ "$(lanes_of "$CHILD")" = "0 1" ]
+  [ "$(threads_of "$CHILD")" = "0 1" ]
   nsenter -U -n -t "$CHILD" "$HEDDLE" train --model simplenet --epochs 1000000 --out other >other.out 2>&1 3>&- &
   other=$!
   until [ -e other/metrics.jsonl ] && [ -s other/metrics.jsonl ]; do kill -0 "$other"; done
-  lanes=$(lanes_of "$other")
+  threads=$(threads_of "$other")
   kill -TERM "$other" "$CHILD"
   wait "$other" || true
   finish
-  [ "$lanes" = "0 2" ] || { echo "expected the placement physical, found CPUs $lanes"; false; }
+  [ "$threads" = "0 2" ] || { echo "expected the placement physical, found CPUs $threads"; false; }
 }
 
 @test "a model's name cannot write into the page" {

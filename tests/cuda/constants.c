@@ -1,10 +1,10 @@
-/* Compiled, never run, where NVIDIA's headers are: the numbers that heddle declares for itself are theirs. */
-#define CU_STREAM_NON_BLOCKING HD_STREAM_NON_BLOCKING /* where the name is theirs, too */
-#include "cuda/driver.h"
-#include "cuda/libraries.h"
+/* Compiled, never run, where NVIDIA's headers are: compares the numbers that heddle declares with them. */
+#define CU_STREAM_NON_BLOCKING HD_STREAM_NON_BLOCKING /* NVIDIA uses the same name */
+#include "exec/gpu/device/cuda_driver.h"
+#include "exec/gpu/device/cuda_libraries.h"
 #undef CU_STREAM_NON_BLOCKING
 
-#define SAME(ours, theirs) _Static_assert((int)(ours) == (int)(theirs), #ours " is not " #theirs)
+#define SAME(declared, nvidia) _Static_assert((int)(declared) == (int)(nvidia), #declared " is not " #nvidia)
 
 #if __has_include(<cuda.h>)
 #include <cuda.h>

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cuda/cuda.h"
-#include "exec/exec_cuda_state.h"
+#include "exec/gpu/device/cuda_device.h"
+#include "exec/gpu/gpu_executor_state.h"
 #include "graph/op.h"
 #include "kernel/cuda/cuda_names.h"
 #include "op/guarded.h"
@@ -19,7 +19,7 @@ static hd_kernels plain = {.name = "cuda_plain", .isa = "cuda"}, small = {.name 
 static void *pages[4096];
 static int page_count;
 
-/* A batch may be larger than the step that is run, as at the end of an epoch: blocks for samples and shards that are not. */
+/* A batch may be larger than the step that is run, as at the end of an epoch: blocks without samples or shards. */
 enum { spare_rows = 1 };
 
 void cuda_table_environment(void) {
@@ -69,7 +69,7 @@ static void run(hd_op op, const hd_call *call, int processors) {
                          .epoch = call->draw.epoch,
                          .position = call->draw.position,
                          .divisor = call->divisor,
-                         .fold = {.count = 1, .step = {{.row1 = (int32_t)call->rows}}}};
+                         .reduction = {.count = 1, .step = {{.row1 = (int32_t)call->rows}}}};
   cuda->processors = processors;
   must(hd__exec_cuda_launch(cuda, &ctx, op, call->rows + spare_rows, 1 + spare_rows, &c));
   must(hd__cuda_check(cuda, &ctx, cuda->driver.stream_wait(cuda->compute), "computing"));

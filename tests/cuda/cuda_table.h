@@ -1,6 +1,6 @@
-/* The GPU's kernels in the form of a table, one call after the other, for the tests of tables.
+/* The GPU's kernels as a table, one call after the other, for the tests of tables.
  *
- * By default the stand-in driver runs them; with HD_GPU=real in the environment, as `make check-gpu` sets it, the
+ * By default the stub of the driver runs them; with HD_GPU=real in the environment, as `make check-gpu` sets it, the
  * machine's driver does. Memory of guarded.h is then the driver's, which a GPU reads from the host. */
 #ifndef HD_TEST_CUDA_TABLE_H
 #define HD_TEST_CUDA_TABLE_H

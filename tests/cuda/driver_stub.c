@@ -1,9 +1,9 @@
-/* A stand-in for NVIDIA's driver: its memory is the host's, and its kernels are the GPU's sources compiled for the CPU,
- * which threads of the grid run one after the other.
+/* A stub of NVIDIA's driver: its memory is the host's, and its kernels are the GPU's sources compiled for the CPU;
+ * the threads of a grid run one after the other.
  *
- * Work is put off as long as a real driver may: what is queued on a stream runs when somebody waits for it, so that who
- * forgets to wait reads old bytes. Copies are checked against what was allocated; a context that is given back with
- * memory still taken aborts the program. Variables say what the machine has, and what breaks:
+ * Work is delayed as long as a real driver may: what is queued on a stream runs at a wait for it, so that code
+ * without the wait reads old bytes. Copies are checked against allocations; a context that is released with
+ * allocated memory aborts the program. Variables set the machine and its faults:
  *
  *   STUB_CUDA_INIT=CODE      what cuInit returns           STUB_CUDA_GPUS=N        1
  *   STUB_CUDA_VERSION=N      of the driver, 13000          STUB_CUDA_ARCH=NN       compute capability, 90
@@ -12,16 +12,16 @@
  *   STUB_CUDA_SKIP=1         kernels do nothing, in no time
  *   STUB_CUDA_REFUSE=N       the N-th launch is refused    STUB_CUDA_LOSE=N        the N-th kernel of a GPU kills it:
  *   STUB_CUDA_APART=1        GPUs cannot reach each other  STUB_CUDA_LOSE_GPU=N    of GPU 0
- *   STUB_CUDA_TOLD=FILE      gets, for each GPU that worked, its number, its kernels, bytes from other GPUs, and how often
- *                            somebody waited until a stream was empty
+ *   STUB_CUDA_TOLD=FILE      receives, for each GPU that worked, its number, its kernels, bytes from other GPUs, and
+ *                            the number of waits for an empty stream
  *
  * CUDA_VISIBLE_DEVICES hides GPUs as from the real one, as far as numbers go.
  *
- * A process that another one has forked cannot use what that one started, nor can who has not started the driver. While a
- * thread records, it may neither take nor free memory nor load code nor wait for the stream.
+ * A call fails in a process that was forked after the driver's start, and before the start. While a thread records,
+ * it may not allocate or free memory, load code or wait for the stream.
  *
- * Each GPU has memory of its own: while a kernel of one runs, the others' is closed, and who touches it ends the program.
- * Calls must be made for the GPU in whose context they are. */
+ * Each GPU has separate memory: while a kernel of one runs, that of the others is inaccessible, and an access ends
+ * the program. Calls must be made for the GPU of the current context. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -35,9 +35,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cuda/driver.h"
+#include "exec/gpu/device/cuda_driver.h"
 #include "kernel/cuda/cuda_kernels.h"
-#include "sys/fpmode.h"
+#include "platform/fpmode.h"
 
 enum {
   ILLEGAL_ADDRESS = 700,
@@ -76,7 +76,7 @@ static const struct cu_function functions[] = {
 #define OP(name, class) {"hdk_" #name, hdk_##name, sizeof(OP_##class##_ARGS), 0, 0},
 #include "graph/ops.def"
 #define KERNEL(name, args) {"hdk_" #name, hdk_##name, sizeof(args), 0, 0},
-    HD_CUDA_OWN(KERNEL)
+    HD_CUDA_EXTRA(KERNEL)
 #undef KERNEL
 #define KERNEL(name, args) {"hdk_" #name, hdk_##name, sizeof(args), 1, 0},
 #define SIXTEEN(op, what, T) KERNEL(what##_##T, hd_cuda_call)
@@ -168,7 +168,7 @@ static int gpu_count(void) {
   return (int)(count < 0 ? 0 : count > MOST_GPUS ? MOST_GPUS : count);
 }
 
-/* Whose memory is open: -1: everybody's. */
+/* The GPU whose memory can be accessed; -1: of every GPU. */
 static int open_gpu = -1;
 
 static void open_memory(int gpu) {
@@ -259,8 +259,8 @@ static int run_one(struct cu_stream *stream);
 
 static int waits(const queued *op) { return op->kind == OP_AFTER && op->event->done < op->mark; }
 
-/* GPUs compute side by side: while one waits for others, the other streams of this process do what they can. Whether one
- * of them did something. */
+/* GPUs compute side by side: while one waits for others, the other streams of this process do what they can. Whether
+ * one of them did something. */
 static int run_others(const struct cu_stream *waiting) {
   static int running;
   int ran = 0;
@@ -394,7 +394,7 @@ STUB cuDeviceGetName(char *name, int bytes, cu_device device) {
   return CU_DONE;
 }
 
-/* Of the stand-in for NVML's GPUs (tests/unit/nvml_stub.c), whose first ones these are. */
+/* Of the GPUs of the NVML stub (tests/unit/nvml_stub.c), whose first ones these are. */
 STUB cuDeviceGetUuid_v2(cu_uuid *uuid, cu_device device) {
   int numbers[64] = {0};
   visible(numbers);
@@ -687,7 +687,7 @@ STUB cuLaunchKernel(cu_function function, unsigned grid_x, unsigned grid_y, unsi
   return add(stream, &op);
 }
 
-/* For the stand-ins of libraries that compute on the GPU: queues a function of the host. */
+/* For the stubs of libraries that compute on the GPU: queues a function of the host. */
 STUB stub_cuda_call(cu_stream stream, void (*call)(const void *), const void *arguments, size_t bytes) {
   queued op = {.kind = OP_CALL, .call = call};
   if (bytes > MOST_ARGUMENTS)
@@ -755,6 +755,6 @@ STUB cuGetErrorName(cu_result error, const char **text) {
 }
 
 STUB cuGetErrorString(cu_result error, const char **text) {
-  *text = error == ILLEGAL_ADDRESS ? "an illegal memory access was encountered" : "said by the stub";
+  *text = error == ILLEGAL_ADDRESS ? "an illegal memory access was encountered" : "set by the stub";
   return CU_DONE;
 }

@@ -1,16 +1,16 @@
-/* A stand-in for cuBLAS and cuDNN beside that for the driver: products and convolutions by plain loops, queued on the
- * stream like everything else. Its descriptors are counted: who leaves one behind when a handle is destroyed aborts.
+/* A stub of cuBLAS and cuDNN beside that of the driver: products and convolutions by plain loops, queued on the stream
+ * like all work. Descriptors are counted: one that is left when its handle is destroyed aborts the program.
  *
- *   STUB_CUDNN_REFUSES=1   convolutions are not computed, which is said when their workspace is asked for; 2: only when
- *                          they are to be computed
+ *   STUB_CUDNN_REFUSES=1   convolutions are refused when their workspace is requested; 2: only when they are to be
+ *                          computed
  *   STUB_CUBLAS_FAILS=N    the N-th product fails, from 1
- *   STUB_CUDA_SAY=FILE     at the end, how many products and convolutions were asked for */
+ *   STUB_CUDA_SAY=FILE     at the end, the number of calls for products and convolutions */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cuda/libraries.h"
+#include "exec/gpu/device/cuda_libraries.h"
 
 #pragma GCC diagnostic ignored "-Wmissing-prototypes" /* the libraries' own headers are not needed to build heddle */
 #define STUB __attribute__((visibility("default"))) int
@@ -272,7 +272,7 @@ static long place(const struct cu_tensor *t, int n, int c, int h, int w) {
   return (long)n * t->n_stride + (long)c * t->c_stride + (long)h * t->h_stride + (long)w * t->w_stride;
 }
 
-/* What an element of the result sums, in doubles: every pair of the two others that meets it. */
+/* The sum of an element of the result, in doubles: over all pairs of elements of the two others that contribute. */
 static void convolve(const void *arguments) {
   const convolution *c = arguments;
   const struct cu_tensor *x = &c->x, *y = &c->y;

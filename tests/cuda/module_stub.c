@@ -1,4 +1,4 @@
-/* A stand-in for heddle-cuda.so where there is no nvcc: no machine code, which the stand-in driver does not ask for. */
+/* A stub of heddle-cuda.so for builds without nvcc: no machine code, which the stub of the driver does not need. */
 #include "kernel/cuda/cuda_call.h"
 #include "kernel/cuda/cuda_module.h"
 

@@ -1,16 +1,17 @@
-/* A stand-in for libnccl.so.2: ranks of one host copy through memory that they share, from and to the memory of the
- * stand-in driver's GPUs, whose streams wait as long as a peer does not come.
+/* A stub of libnccl.so.2: ranks of one host copy through shared memory, from and to the memory of the GPUs of the
+ * driver's stub, whose streams wait until the peer comes.
  *
- * Nothing happens when a call returns: a communicator is begun only when all ranks have come, and a transfer is on its
- * stream only when somebody has asked after it. Who forgets to ask sees it. Its own sums go from the last rank to the
- * first, so that they differ from sums by rank. Variables say what breaks:
+ * Calls return before their work: a communicator begins only when all ranks have come, and a transfer is on its
+ * stream only after its state was queried, so that a missing query shows. Sums go from the last rank to the first,
+ * so that they differ from sums by rank. Variables set faults:
  *
  *   STUB_NCCL_ERROR=N   the N-th transfer of a rank ends in an error
  *   STUB_NCCL_REFUSE=N  the N-th call of a process is refused
  *   STUB_NCCL_HANG=N    the N-th transfer never ends
  *   STUB_NCCL_DIE=R:N   rank R ends in its N-th transfer
  *   STUB_NCCL_SKEW=R    rank R's sums are wrong in the last bit
- *   STUB_NCCL_TOLD=FILE gets, for each communicator that ends, its rank, its ranks, and how many sums and floats they were */
+ *   STUB_NCCL_TOLD=FILE receives, for each communicator that ends, its rank, its ranks, and the number of sums and of
+ *                       floats */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -191,7 +192,7 @@ static void let_go(ncclComm_t c) {
   }
 }
 
-/* Called by the driver whenever somebody looks at the stream; all parts go on side by side. */
+/* Called by the driver at every query of the stream; all parts go on concurrently. */
 static int poll_transfer(void *arg) {
   transfer *t = arg;
   int left = 0;
@@ -210,7 +211,7 @@ static int poll_transfer(void *arg) {
 
 /* ---- queueing ---- */
 
-/* Called by who asks after the communicator, with its GPU in use. */
+/* Called by a query of the communicator, with its GPU current. */
 static ncclResult_t put_on_stream(ncclComm_t c) {
   int (*queue)(cudaStream_t, int (*)(void *), void *);
   void *driver = dlopen(getenv("HEDDLE_CUDA_DRIVER"), RTLD_NOW | RTLD_NOLOAD);
@@ -277,7 +278,7 @@ static ncclResult_t add(part p, ncclComm_t c, cudaStream_t stream) {
 #pragma GCC diagnostic ignored "-Wmissing-prototypes" /* of what the header declares without a parameter list */
 
 const char *ncclGetErrorString(ncclResult_t result) {
-  return result == ncclRemoteError ? "remote process exited or there was a network error" : "said by the stub";
+  return result == ncclRemoteError ? "remote process exited or there was a network error" : "set by the stub";
 }
 
 ncclResult_t ncclGetVersion(int *version) {

@@ -1,6 +1,6 @@
 #!/bin/sh
 # TAP: what nvcc made of the GPU's kernels: every operation of floats is rounded to nearest and takes denormals for zeros, as
-# lanes of the CPU compute; none is contracted, approximate or atomic.
+# threads of the CPU compute; none is contracted, approximate or atomic.
 ptx=$BUILDDIR/cuda_kernels.ptx
 [ -f "$ptx" ] || { echo "1..0 # SKIP this build has no nvcc"; exit 0; }
 echo 1..4

@@ -1,6 +1,6 @@
 #!/bin/sh
-# TAP: what the GPU's block kernels take, as the assembler says for each architecture of this build: no register is kept
-# in memory instead, and two blocks of each have room on a multiprocessor; on one of Turing's, of the largest, one.
+# TAP: the resources of the GPU's block kernels, from the assembler, for each architecture of this build: no register is
+# spilled, and two blocks of each fit on a multiprocessor; on one of Turing's, of the largest, one.
 resources=$BUILDDIR/cuda_kernels.resources
 [ -f "$resources" ] || { echo "1..0 # SKIP this build has no nvcc"; exit 0; }
 echo 1..4

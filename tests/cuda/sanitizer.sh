@@ -1,9 +1,9 @@
 #!/bin/sh
 # TAP: NVIDIA's compute-sanitizer over three steps of cnn on the machine's GPU, with HD_GPU=real: no access out of bounds, no
-# memory left behind, no race, no barrier that some threads miss, nothing read that nobody wrote. COMPUTE_SANITIZER names it.
+# leak, no race, no barrier that some threads miss, no read of uninitialized memory. COMPUTE_SANITIZER names it.
 . "$SRCDIR/tests/cuda/which_gpu.sh"
 sanitizer=${COMPUTE_SANITIZER:-compute-sanitizer}
-[ "${HD_GPU:-stub}" = real ] || [ -n "${COMPUTE_SANITIZER:-}" ] || { echo "1..0 # SKIP the stand-in for a GPU has its own checks"; exit 0; }
+[ "${HD_GPU:-stub}" = real ] || [ -n "${COMPUTE_SANITIZER:-}" ] || { echo "1..0 # SKIP the stub of a GPU has other checks"; exit 0; }
 command -v "$sanitizer" >/dev/null || { echo "1..0 # SKIP compute-sanitizer is not there"; exit 0; }
 folder=$(mktemp -d "${TMPDIR:-/tmp}/heddle-sanitizer.XXXXXX")
 trap 'rm -rf "$folder"' EXIT

@@ -1,15 +1,15 @@
-/* The gradients that a GPU makes, parameter by parameter, beside those of the CPU's kernels: one step of plain gradient
- * descent at learning rate 1 takes a gradient from the weights. Portable ones have the same bits. Native ones, by NVIDIA's
- * libraries, are off by what their precision rounds away, and no more: an index, a stride or a padding that is wrong shows
- * in its own parameter here, where a loss may hide it. By default the stand-ins compute, with HD_GPU=real the machine's GPU.
- */
+/* The gradients of a GPU, parameter by parameter, against those of the CPU's kernels: one step of plain gradient
+ * descent at learning rate 1 takes a gradient from the weights. Portable ones have the same bits. Native ones, by
+ * NVIDIA's libraries, are off by what their precision rounds away, and no more: an index, a stride or a padding that
+ * is wrong shows in its parameter here, where a loss may hide it. By default the stubs compute, with HD_GPU=real the
+ * machine's GPU. */
 #include "scratch.h"
 
 #include <math.h>
 
 #include "cuda/cuda_table.h"
 #include "heddle.h"
-#include "train/session.h"
+#include "train/session/session.h"
 
 enum { MOST_PARAMS = 64, PATH = 1024 };
 
@@ -74,11 +74,11 @@ static hd_status descend(gradients *out, hd_ctx *ctx, const char *model, const w
   if (status == HD_OK)
     status = hd_session_create(&session, ctx, config);
   if (status == HD_OK) {
-    take(out, session, hd__store_half(session->store), 1);
+    take(out, session, hd__store_buffer(session->store), 1);
     status = hd_session_step(NULL, session, ctx, 1);
   }
   if (status == HD_OK)
-    take(out, session, hd__store_half(session->store), -1);
+    take(out, session, hd__store_buffer(session->store), -1);
   hd_session_destroy(session);
   hd_config_destroy(config);
   return status;
@@ -91,8 +91,8 @@ static double norm_of(const gradients *g, int p) {
   return sqrt(sum);
 }
 
-/* How far a parameter's gradient is off, relative to its norm; and where that is nothing but what rounding leaves, as of
- * a bias before a batch norm, to a thousandth of the largest parameter's. */
+/* How far a parameter's gradient is off, relative to its norm; and where that is nothing but what rounding leaves,
+ * as of a bias before a batch norm, to a thousandth of the largest parameter's. */
 static double off_by(const gradients *found, const gradients *wanted, int p) {
   double difference = 0, largest = 0;
   for (int64_t k = 0; k < wanted->elems[p]; k++) {

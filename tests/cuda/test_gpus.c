@@ -1,14 +1,14 @@
-/* The stand-in for the driver shows several GPUs whose memory is apart: a kernel that touches another one's, and a call
- * that is made for another one, are caught; so are calls of a process that was forked behind the driver's start, and those
- * that nobody may make while he records. Without that, tests on the stand-in would prove nothing.
+/* The stub of the driver has several GPUs with separate memory and detects: a kernel that accesses memory of another
+ * GPU, a call made for another GPU, a call of a process that was forked after the driver had started, and a call
+ * that is not allowed while a graph is recorded. Tests on the stub rely on these checks.
  *
- * And kernels that work shard by shard touch nothing where a batch has left a GPU without samples. */
+ * And kernels that work shard by shard access nothing where a batch leaves a GPU without samples. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cuda/cuda.h"
+#include "exec/gpu/device/cuda_device.h"
 #include "kernel/cuda/cuda_names.h"
 #include "tap.h"
 
@@ -28,27 +28,27 @@ static hd_cuda *open_two(void) {
 }
 
 /* A sum over one shard, from memory of one GPU to that of another, on the first; as a process's exit status. */
-static int meet(hd_cuda *all, hd_cuda *of_sums, hd_cuda *of_out) {
+static int reduce(hd_cuda *all, hd_cuda *of_sums, hd_cuda *of_out) {
   cu_pointer sums, out, step;
-  hd_cuda_step host = {.rows = 1, .samples = 1, .fold = {.count = 1, .step = {{.row1 = 1}}}};
+  hd_cuda_step host = {.rows = 1, .samples = 1, .reduction = {.count = 1, .step = {{.row1 = 1}}}};
   if (hd__cuda_take_for(&sums, of_sums, &ctx, 64, HD_GPU_TABLES) != HD_OK ||
       hd__cuda_take_for(&out, of_out, &ctx, 64, HD_GPU_TABLES) != HD_OK ||
       hd__cuda_take_for(&step, all, &ctx, sizeof host, HD_GPU_TABLES) != HD_OK)
     return 1;
   hd__cuda_use(all);
   all->driver.upload(step, &host, sizeof host, all->compute);
-  const hd_cuda_meet meet = {.sums = (const float *)(uintptr_t)sums,
-                             .out = (float *)(uintptr_t)out,
-                             .count = 1,
-                             .step = (const hd_cuda_step *)(uintptr_t)step};
-  if (hd__cuda_launch(all, &ctx, HD_CUDA_meet, 1, 1, &meet) != HD_OK ||
+  const hd_cuda_reduce args = {.sums = (const float *)(uintptr_t)sums,
+                               .out = (float *)(uintptr_t)out,
+                               .count = 1,
+                               .step = (const hd_cuda_step *)(uintptr_t)step};
+  if (hd__cuda_launch(all, &ctx, HD_CUDA_reduce, 1, 1, &args) != HD_OK ||
       all->driver.stream_wait(all->compute) != CU_DONE)
     return 2;
   return 0;
 }
 
-/* Kernels with a matrix for each shard, over a step without samples whose list of shards holds what was there before: who
- * reads anything, reads at 0. */
+/* Kernels with a matrix for each shard, over a step without samples whose list of shards holds old values: a read
+ * would be at address 0. */
 static int launch_empty(hd_cuda *cuda, cu_pointer step, int kernel, int pool) {
   const hd_cuda_call call = {.g = {.ci = 16,
                                    .hi = 4,
@@ -71,11 +71,12 @@ static int launch_empty(hd_cuda *cuda, cu_pointer step, int kernel, int pool) {
 }
 
 static int without_samples(hd_cuda *cuda, hd_cuda *unused, hd_cuda *unused_too) {
-  static const int plain[] = {HD_CUDA_linear_dw_product_2_2,  HD_CUDA_conv_dw_tiles_2,    HD_CUDA_conv_db,
-                              HD_CUDA_batch_stats_walk,       HD_CUDA_batch_norm_dw_walk, HD_CUDA_shard_norm_walk,
-                              HD_CUDA_shard_norm_dx_walk,     HD_CUDA_layer_norm_dw_rows, HD_CUDA_layer_norm_rows_16,
-                              HD_CUDA_cross_entropy_dx_rows_1};
-  hd_cuda_step host = {.samples = 1, .fold = {.step = {{.row1 = 1000}}}};
+  static const int plain[] = {
+      HD_CUDA_linear_dw_product_2_2,  HD_CUDA_conv_dw_tiles_2,        HD_CUDA_conv_db,
+      HD_CUDA_batch_stats_channels,   HD_CUDA_batch_norm_dw_channels, HD_CUDA_shard_norm_channels,
+      HD_CUDA_shard_norm_dx_channels, HD_CUDA_layer_norm_dw_rows,     HD_CUDA_layer_norm_rows_16,
+      HD_CUDA_cross_entropy_dx_rows_1};
+  hd_cuda_step host = {.samples = 1, .reduction = {.step = {{.row1 = 1000}}}};
   cu_pointer step;
   int failed = hd__cuda_take_for(&step, cuda, &ctx, sizeof host, HD_GPU_TABLES) != HD_OK ||
                cuda->driver.upload(step, &host, sizeof host, cuda->compute) != CU_DONE;
@@ -100,7 +101,7 @@ static int while_recording(hd_cuda *cuda, hd_cuda *unused, hd_cuda *unused_too) 
 
 typedef int work_fn(hd_cuda *first, hd_cuda *second, hd_cuda *third);
 
-/* What becomes of it in a process of its own, with two GPUs: numbers say on which of them each argument is. */
+/* Its result in a child process, with two GPUs: numbers are the GPU of each argument. */
 static int status_of(work_fn *work, int first, int second, int third) {
   int status = -1;
   const pid_t child = fork();
@@ -124,10 +125,10 @@ static int status_of_started(hd_cuda *first) {
 
 int main(void) {
   enum { TOUCHED = 86, OTHER_CONTEXT = 201 };
-  ok(status_of(meet, 0, 0, 0) == 0, "a kernel computes in its GPU's memory");
-  ok(status_of(meet, 0, 1, 0) == TOUCHED, "a kernel that reads another GPU's memory is caught");
-  ok(status_of(meet, 0, 0, 1) == TOUCHED, "a kernel that writes another GPU's memory is caught");
-  ok(status_of(while_recording, 0, 0, 0) == 0, "who records can neither take memory nor wait");
+  ok(status_of(reduce, 0, 0, 0) == 0, "a kernel computes in its GPU's memory");
+  ok(status_of(reduce, 0, 1, 0) == TOUCHED, "a kernel that reads another GPU's memory is caught");
+  ok(status_of(reduce, 0, 0, 1) == TOUCHED, "a kernel that writes another GPU's memory is caught");
+  ok(status_of(while_recording, 0, 0, 0) == 0, "while recording, memory cannot be allocated and waits fail");
   ok(status_of(without_samples, 0, 0, 0) == 0, "a GPU without samples of a step touches none");
   hd_cuda *first = open_two(), *second = first ? first->next : NULL;
   cu_pointer memory = 0;

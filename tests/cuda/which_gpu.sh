@@ -1,4 +1,4 @@
-# For scripts that train on a GPU: by default the stand-in driver's, with HD_GPU=real, as make check-gpu sets it, the machine's.
+# For scripts that train on a GPU: by default that of the driver's stub, with HD_GPU=real, as make check-gpu sets it, the machine's.
 if [ "${HD_GPU:-stub}" = real ]; then
   HEDDLE_CUDA_MODULE=$BUILDDIR/.libs/heddle-cuda.so
 else

@@ -1,4 +1,4 @@
-/* What strangers may hand to heddle, one target per format: any bytes at all must end in success or in one line of
+/* Fuzzing of untrusted input, one target per format: any bytes at all must end in success or in one line of
  * error, with nothing left behind.
  *
  * A target takes bytes, reads them as the library would, and aborts if a promise is broken. libfuzzer.c drives one

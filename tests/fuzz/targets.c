@@ -10,18 +10,18 @@
 
 #include "base/alloc.h"
 #include "base/safetensors.h"
-#include "data/dataset.h"
-#include "data/fit.h"
-#include "data/idx.h"
-#include "data/npy.h"
-#include "data/photo.h"
-#include "data/png.h"
+#include "data/formats/dataset.h"
+#include "data/images/fit_image.h"
+#include "data/formats/idx.h"
+#include "data/formats/npy.h"
+#include "data/images/image_file.h"
+#include "data/images/png.h"
 #include "graph/model.h"
 #include "plan/plan.h"
-#include "train/checkpoint.h"
-#include "train/config.h"
-#include "train/planned.h"
-#include "train/record.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/settings/config.h"
+#include "train/settings/run_plan.h"
+#include "train/settings/run_record.h"
 
 long fuzz_refused, fuzz_taken;
 
@@ -82,13 +82,14 @@ static void read_idx(const char *path, int rank) {
     unsigned sum = 0;
     for (int64_t i = 0; i < idx.length; i++)
       sum += idx.bytes[i];
-    demand(sum <= 255u * (uint64_t)idx.length && idx.rank == rank, "the rank that was asked for", path);
+    demand(sum <= 255u * (uint64_t)idx.length && idx.rank == rank, "the requested rank", path);
     hd__idx_fini(&idx);
   }
   hd_ctx_destroy(ctx);
 }
 
-/* The first byte says how the rest is read: as a plain file, as a gzip file, or packed into a good gzip file first. */
+/* The first byte selects how the rest is read: as a plain file, as a gzip file, or packed into a good gzip file
+ * first. */
 static void fuzz_idx(const uint8_t *bytes, size_t length) {
   enum { PLAIN, GZIP, PACKED, WAYS };
   if (length == 0)
@@ -132,7 +133,7 @@ static void fuzz_model(const uint8_t *bytes, size_t length) {
   hd_ctx_destroy(ctx);
 }
 
-/* What --parameters says, for a network of two layers. */
+/* --parameters, for a network of two layers. */
 static hd_status apply_rules(const hd_config *config, hd_ctx *ctx) {
   static const char text[] = "model: m\ninput: [1, 4, 4]\nlayers:\n  - conv1: {op: conv2d, out: 2, kernel: 2}\n"
                              "  - flat: {op: flatten}\n  - fc1: {op: linear, out: 3}\n";
@@ -144,7 +145,7 @@ static hd_status apply_rules(const hd_config *config, hd_ctx *ctx) {
   return status;
 }
 
-/* What --transforms says, for small images, and what one becomes. */
+/* --transforms, for small images, and the transform of one. */
 static hd_status apply_transforms(const hd_config *config, hd_ctx *ctx) {
   static const uint8_t pixels[3 * 9 * 7];
   static const double mean[3] = {0.5, 0.5, 0.5};
@@ -206,7 +207,7 @@ static void fuzz_safetensors(const uint8_t *bytes, size_t length) {
   hd_ctx_destroy(ctx);
 }
 
-/* The first byte says into what size the picture is fitted. */
+/* The first byte is the size that the picture is fitted to. */
 static void fuzz_png(const uint8_t *bytes, size_t length) {
   enum { MOST_SIDE = 64 };
   uint8_t fitted[MOST_SIDE * MOST_SIDE];
@@ -287,7 +288,7 @@ static void fuzz_npy(const uint8_t *bytes, size_t length) {
   hd_ctx_destroy(ctx);
 }
 
-/* The first byte says which of the files it is: training records, test records, or names. */
+/* The first byte selects the file: training records, test records, or names. */
 static void fuzz_cifar(const uint8_t *bytes, size_t length) {
   static uint8_t good[2 * 3074];
   char path[128];

@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "train/feed.h"
-#include "train/trained.h"
+#include "train/session/sample_feed.h"
+#include "train/session/trained_model.h"
 
 static uint32_t fetch(void *self, const hd_step *step, int64_t first, int64_t rows, const hd_slots *to) {
   return hd__feed_fetch(self, step->epoch, step->cursor + first, rows, to);

@@ -1,13 +1,13 @@
 /* Follows PyTorch's loss trajectories, its losses in float64: each loss must be within 1e-3, relative, for as many
- * steps as float32 can follow float64 (the files say how many), each learning rate within 1e-6.
+ * steps as float32 can follow float64 (the number is in the files), each learning rate within 1e-6.
  *
  * tests/golden/networks.json holds those of the networks with batch norm and with strides, on the built-in digits,
- * from heddle's first weights (tools/pytorch/torch_golden.py made it). Others, from PyTorch's own first weights and on
+ * from heddle's first weights (tools/pytorch/torch_golden.py made it). Others, from PyTorch's first weights and on
  * MNIST in file order, are not part of the project: they are looked for in ../shared beside the source folder, and
  * skipped where they are not.
  *
  * With HD_GPU=real, as make check-gpu sets it, the machine's GPU follows them, once by heddle's kernels and once by
- * NVIDIA's libraries; with HD_GPU=stub the stand-in for one does, which takes minutes. */
+ * NVIDIA's libraries; with HD_GPU=stub the stub does, which takes minutes. */
 #include <jansson.h>
 #include <unistd.h>
 
@@ -22,13 +22,13 @@ enum { MOST_STEPS = 100, MOST_SETTINGS = 16, PATH = 1024 };
 /* Where the trajectories of some cases come from. */
 typedef struct golden_source {
   char data[PATH]; /* a folder of IDX files */
-  char init[PATH]; /* folder of NAME.init.safetensors; "": heddle's own first weights */
+  char init[PATH]; /* folder of NAME.init.safetensors; "": heddle's first weights */
   const char *out; /* runs go there */
   json_t *cases;
   const char *device, *arithmetic;
 } golden_source;
 
-/* The cases of ../shared, whose file does not say heddle's settings. */
+/* The cases of ../shared, whose file has no settings of heddle. */
 typedef struct golden_case {
   const char *name;
   const char *const *settings; /* name, value, ..., NULL */

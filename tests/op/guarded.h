@@ -1,7 +1,6 @@
-/* Memory that ends where it ends: right behind it lies a page that nobody may touch, so that a read or a write past the
- * end kills the test, in every build and on every machine; around it lie canaries, which show a write, and which the
- * address sanitizer takes for foreign memory. What a test leaves is kept for the next one, because asking the system
- * for pages is slow. For one thread. */
+/* Guarded memory: an inaccessible page follows it, so that a read or a write past the end ends the test in every
+ * build and on every machine. Canaries around it detect writes, and are poisoned for the address sanitizer. Freed
+ * memory is kept for the next test, because mapping pages is slow. For one thread. */
 #ifndef HD_TEST_GUARDED_H
 #define HD_TEST_GUARDED_H
 
@@ -16,7 +15,7 @@ typedef struct guarded {
 /* `data` is 64-byte aligned, plus `skew` bytes, and as near the forbidden page as that lets it be: up against it if
  * `bytes` plus the skew is a multiple of 64, or if the skew is AT_THE_END, whatever alignment that makes. */
 enum { AT_THE_END = 64 };
-/* Where pages come from; NULL: from the system, with a forbidden one behind them. A GPU reads its own kind alone. */
+/* Allocates pages; NULL: from the system, followed by an inaccessible one. A GPU reads only pages of its driver. */
 extern void *(*guarded_pages)(size_t bytes);
 
 guarded guarded_create(size_t bytes, size_t skew);

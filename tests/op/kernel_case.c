@@ -289,7 +289,7 @@ void kernel_case_destroy(kernel_case *c) {
     guarded_destroy(&c->input[i]);
 }
 
-/* The weight's packed copy, as a table wants it, made in two pieces. */
+/* The packed copy of the weight for a table, packed in two calls. */
 static guarded pack(const kernel_case *c, const hd_kernels *table) {
   int64_t elems = table->packed_elems[c->op] ? table->packed_elems[c->op](&c->g) : 0;
   if (elems <= 0)
@@ -358,7 +358,7 @@ void kernel_case_text(char *text, size_t size, const kernel_case *c, const hd_ke
            g->sh, g->sw, g->ph, g->pw, g->groups, g->pool, g->relu);
 }
 
-/* Who reaches beyond guarded memory dies in it: says which case that is, then lets it die as it would have. */
+/* Handler of accesses beyond guarded memory: prints the case, then lets the signal end the process. */
 static struct {
   const kernel_case *c;
   const hd_kernels *table;
@@ -368,7 +368,7 @@ static struct {
 static void name_the_case(int signal) {
   char text[256];
   kernel_case_text(text, sizeof text, running.c, running.table);
-  printf("# touches what is not its own: %s\n", text);
+  printf("# accesses memory beyond its arguments: %s\n", text);
   fflush(stdout);
   sigaction(signal, &running.before, NULL);
 }

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "op/kernel_case.h"
-#include "sys/fpmode.h"
+#include "platform/fpmode.h"
 #include "tap.h"
 
 enum { TABLES = 5, COUNTS = 100 };

@@ -1,13 +1,13 @@
 /* --precision bf16: AVX512_BF16 against the reference's emulation, bit for bit, on random shapes and contents, with
- * zeros of both signs, NaN and infinities, and rows in one call or several; rounding against its definition; what is
- * not overridden is the other table's. */
+ * zeros of both signs, NaN and infinities, and rows in one call or several; rounding against its definition; slots
+ * that are not overridden are those of the other table. */
 #include <math.h>
 #include <string.h>
 
 #include "graph/op.h"
 #include "kernel/bf16/bf16.h"
 #include "op/kernel_case.h"
-#include "sys/fpmode.h"
+#include "platform/fpmode.h"
 #include "tap.h"
 
 enum { SHAPES = 150 };

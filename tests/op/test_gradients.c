@@ -1,14 +1,14 @@
 /* Every operation's gradient against central differences, in double, through the double reference table.
  *
- * An operation y = f(x, ...) is tested through L = sum of r * y with random r: its gradient kernels, called with dy = r
- * as its gradient rule calls them, must give dL / dx for every element of every input, and along random directions of
- * all inputs at once. A loss takes no dy: there L is the mean its divisor makes. Inputs are drawn again until no
- * ReLU and no maximum is so near its kink that a difference could cross it. The step is a power of two; along a line
- * most operations are linear or quadratic, so that central differences are exact but for rounding, and the others bend
- * too little for the step to show.
+ * An operation y = f(x, ...) is tested through L = sum of r * y with random r: its gradient kernels, called with dy
+ * = r as its gradient rule calls them, must give dL / dx for every element of every input, and along random
+ * directions of all inputs at once. A loss takes no dy: there L is the mean its divisor makes. Inputs are drawn
+ * again until no ReLU and no maximum is so near its kink that a difference could cross it. The step is a power of
+ * two; along a line most operations are linear or quadratic, so that central differences are exact but for rounding,
+ * and the others bend too little for the step to show.
  *
- * The list of operations is ops.def: one that is neither differentiated here nor called as somebody's gradient fails
- * the test. The gradient rules and whole networks are seen in test_network_gradients. */
+ * The list of operations is ops.def: one that is neither differentiated here nor called as the gradient of another
+ * one fails the test. The gradient rules and whole networks are seen in test_network_gradients. */
 #include <float.h>
 #include <math.h>
 #include <stdbool.h>
@@ -27,7 +27,7 @@ enum { DIRECTIONS = 3, MAX_DRAWS = 200 };
 
 static bool called[HD_OP_COUNT];
 
-/* One call in double: kernel_case says what each argument is, the buffers are guarded, padding is NaN. */
+/* One call in double: kernel_case describes the arguments, the buffers are guarded, padding is NaN. */
 typedef struct problem {
   kernel_case c;
   guarded in[HD_MAX_IN], out[HD_MAX_OUT];
@@ -138,7 +138,7 @@ static void pass_on(guarded *to, const guarded *from, hd_op op) {
   memcpy(to->data, from->data, from->bytes);
 }
 
-/* Runs a gradient kernel over arguments from the forward call. Its outputs go to to[0], to[1] (NULL: not wanted). */
+/* Runs a gradient kernel over arguments from the forward call. Its outputs go to to[0], to[1] (NULL: not computed). */
 static void run_gradient(guarded *to0, guarded *to1, hd_op op, const problem *p, const hd_geom *g,
                          const guarded *const from[]) {
   problem b;
@@ -277,7 +277,7 @@ static void loss_backward(guarded grad[], const problem *p, const guarded *dy) {
   run_gradient(&grad[0], NULL, op, p, &p->c.g, (const guarded *[]){&p->in[0], &p->in[1], &p->in[2]});
 }
 
-/* Shapes beside the operations' own samples. */
+/* Shapes beside the samples of the operations. */
 #define CONV(ci_, hi_, wi_, co_, kh_, kw_, sh_, sw_, ph_, pw_, pool_, relu_)                                           \
   {                                                                                                                    \
     .ci = ci_, .hi = hi_, .wi = wi_, .co = co_, .kh = kh_, .kw = kw_, .sh = sh_, .sw = sw_, .ph = ph_, .pw = pw_,      \
@@ -463,8 +463,7 @@ static double size_of(const problem *p) {
 
 static void say(const problem *p, const char *what, int input, int64_t element, double found, double expected) {
   const hd_geom *g = &p->c.g;
-  diag("%s of input %d at %lld: the kernels say %.12g, differences %.12g", what, input, (long long)element, found,
-       expected);
+  diag("%s of input %d at %lld: kernels %.12g, differences %.12g", what, input, (long long)element, found, expected);
   diag("  %d rows, in %dx%dx%d, out %dx%dx%d, window %dx%d, stride %dx%d, padding %dx%d, pool %d, relu %d",
        (int)p->c.rows, g->ci, g->hi, g->wi, g->co, g->ho, g->wo, g->kh, g->kw, g->sh, g->sw, g->ph, g->pw, g->pool,
        g->relu);
@@ -529,7 +528,8 @@ static void check_shape(verdict *v, hd_op op, const hd_geom *g, int64_t rows, bo
   problem_destroy(&p);
 }
 
-/* The operation's own samples, then this test's shapes; one, two or three rows; with and without what may be absent. */
+/* The samples of the operation, then the shapes of this test; one, two or three rows; with and without what may be
+ * absent. */
 static void check_op(hd_op op) {
   verdict v = {0};
   hd_geom g;
@@ -542,18 +542,18 @@ static void check_op(hd_op op) {
     check_shape(&v, op, &g, 1 + i % 3, true, 100 + (uint32_t)i);
     check_shape(&v, op, &g, 1, false, 200 + (uint32_t)i);
   }
-  ok(v.wrong == 0 && v.checked > 0, "%s: the gradient is what central differences say", hd__op_info(op)->name);
+  ok(v.wrong == 0 && v.checked > 0, "%s: the gradient equals central differences", hd__op_info(op)->name);
   diag("%d of %d differ; the worst is %.2g of what is allowed", v.wrong, v.checked, v.worst);
 }
 
 /* Whether an operation has a test: as differentiated, or as called for another one's gradient. In the latter case it
  * has to say that gradients do not pass through itself. */
-static void check_covered(hd_op op) {
+static void check_all_inputs(hd_op op) {
   const hd_op_info *info = hd__op_info(op);
   if (tests[op].backward)
     ok(called[op], "%s has a gradient test", info->name);
   else if (ok(called[op], "%s is tested, as the gradient of another operation", info->name))
-    is_int(info->grad(NULL, NULL), HD_E_UNSUPPORTED, "%s says that it is not differentiable", info->name);
+    is_int(info->grad(NULL, NULL), HD_E_UNSUPPORTED, "%s is not differentiable", info->name);
   else
     diag("write its backward function and shapes into the table `tests`");
 }
@@ -571,7 +571,7 @@ int main(void) {
     if (tests[op].backward)
       check_op(op);
   for (hd_op op = 0; op < HD_OP_COUNT; op++)
-    if (hd__op_info(op)->class != HD_CLASS_UPDATE && hd__op_info(op)->sample(&g, 0)) /* else the caller's own */
-      check_covered(op);
+    if (hd__op_info(op)->class != HD_CLASS_UPDATE && hd__op_info(op)->sample(&g, 0)) /* else the custom operation */
+      check_all_inputs(op);
   return done_testing();
 }

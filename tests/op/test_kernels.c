@@ -1,4 +1,4 @@
-/* Every table against the reference, bit for bit, for every operation over rows: the operations' own samples, then
+/* Every table against the reference, bit for bit, for every operation over rows: the samples of the operations, then
  * random shapes; contents with zeros, with NaN and infinities; rows split over several calls; results over inputs where
  * that is allowed. Seeds are fixed: a failure names its case and can be run again alone. */
 #include <math.h>
@@ -9,7 +9,7 @@
 #include "cuda/cuda_table.h"
 #include "graph/op.h"
 #include "op/kernel_case.h"
-#include "sys/fpmode.h"
+#include "platform/fpmode.h"
 #include "tap.h"
 
 enum { RANDOM_SHAPES = 80, TABLES = 8 };
@@ -20,7 +20,7 @@ static const char *const isas[TABLES] = {"reference", "scalar",     "avx2",     
 /* NULL: this CPU, this build or this machine lacks it. */
 static bool is_cuda(int t) { return !strncmp(isas[t], "cuda", 4); }
 
-/* With HD_GPU it is the GPU that is asked about, and its machine is not to be had for long: CPUs have been tested before. */
+/* With HD_GPU only the GPU is tested, as its machine is available for a short time: CPUs are tested elsewhere. */
 static const hd_kernels *table_of(int t) {
   return is_cuda(t) ? cuda_table(isas[t]) : getenv("HD_GPU") ? NULL : hd__kernels_of(isas[t]);
 }
@@ -180,7 +180,7 @@ static void random_geom(hd_geom *g, hd_op op, random_stream *random) {
 /* A gradient of a convolution leaves zero factors out, which is only promised to change nothing while all is finite. */
 static bool takes_special(hd_op op) { return op != HD_OP_conv2d_dx && op != HD_OP_conv2d_dw; }
 
-/* The case through the table in `cuts` calls; says what differs from `want`. */
+/* The case through the table in `cuts` calls; returns what differs from `want`. */
 static const char *differs(const kernel_case *c, const hd_kernels *table, const kernel_result *want, int cuts) {
   kernel_result got;
   const char *wrong = kernel_case_run(&got, c, table, cuts);
@@ -241,13 +241,13 @@ static const char *differs_by_outputs(const kernel_case *c, const hd_kernels *ta
   return wrong;
 }
 
-/* Of a frozen parameter no gradient is wanted: each output alone. */
+/* A frozen parameter has no gradient: each output alone. */
 static const char *differs_alone(const kernel_case *c, const hd_kernels *table, const kernel_result *want) {
   const char *wrong = NULL;
   for (int k = 0; k < 2 && !wrong && c->out[1].kind != ARG_NONE; k++) {
     kernel_case alone = *c;
     alone.out[k] = (arg){0};
-    wrong = differs(&alone, table, want, 1) ? "other bits when one output is not wanted" : NULL;
+    wrong = differs(&alone, table, want, 1) ? "other bits without one of the outputs" : NULL;
   }
   return wrong;
 }
@@ -482,7 +482,7 @@ static void check_dropout(const hd_kernels *table) {
      "%s: dropout takes a quarter, scales the rest, and draws another mask for another sample", table->name);
 }
 
-/* Rows, and channels of shards, that are long or many: blocked kernels take them in pieces, several side by side. */
+/* Rows, and channels of shards, that are long or many: blocked kernels split them, and run several at a time. */
 static void check_large_sums(void) {
   static const hd_op ops[] = {
       HD_OP_layer_norm,      HD_OP_layer_norm_dx,    HD_OP_layer_norm_dw, HD_OP_softmax,    HD_OP_softmax_dx,
@@ -519,7 +519,7 @@ int main(void) {
   uint64_t before = hd__fpmode_enter();
   cuda_table_open();
   for (hd_op op = 0; op < HD_OP_COUNT; op++)
-    if (hd__op_info(op)->class != HD_CLASS_UPDATE && hd__op_info(op)->sample(&g, 0)) /* else the caller's own */
+    if (hd__op_info(op)->class != HD_CLASS_UPDATE && hd__op_info(op)->sample(&g, 0)) /* else the custom operation */
       check_op(op);
   check_odd_conv();
   check_odd_linear();

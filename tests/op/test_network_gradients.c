@@ -42,7 +42,7 @@ static const struct {
      "  - c: {op: conv2d, out: 2, kernel: [2, 3], stride: [1, 2], bias: false}\n  - p: {op: max_pool2d, kernel: 2}\n"
      "  - r: {op: relu}\n  - d: {op: conv2d, out: 3, kernel: 2, padding: 1}\n  - f: {op: flatten}\n"
      "  - l: {op: linear, out: 3, bias: false}\n"},
-    {"a residual branch, a ReLU and an overlapping pool of their own",
+    {"a residual branch, a separate ReLU and an overlapping pool",
      "model: c\ninput: [1, 5, 5]\nlayers:\n"
      "  - c: {op: conv2d, out: 2, kernel: 3, padding: 1}\n  - d: {op: conv2d, out: 2, kernel: 3, padding: 1}\n"
      "  - a: {op: add, from: [d, c]}\n  - r: {op: relu}\n"
@@ -52,7 +52,7 @@ static const struct {
      "  - c: {op: conv2d, out: 2, kernel: 1}\n  - r: {op: relu, from: c}\n  - t: {op: add, from: [c, c]}\n"
      "  - a: {op: add, from: [t, r]}\n  - b: {op: add, from: [a, c]}\n  - f: {op: flatten}\n"
      "  - l: {op: linear, out: 2}\n"},
-    {"branches joined behind flatten, each with its own use of the sample",
+    {"branches joined after flatten, each with a use of the sample",
      "model: e\ninput: [1, 4, 3]\nlayers:\n"
      "  - f: {op: flatten}\n  - u: {op: linear, out: 6}\n  - v: {op: linear, out: 6, from: f}\n  - w: {op: relu, from: "
      "v}\n"
@@ -263,7 +263,7 @@ static void run_call(network *n, const hd_plan_call *planned, bool watch) {
   if (watch)
     n->nearest_kink = fmin(n->nearest_kink, kink_distance(planned->op, &call));
   n->plan->kernels->run[planned->op](&call);
-  if (hd__op_info(planned->op)->class == HD_CLASS_STATS) /* all rows have met */
+  if (hd__op_info(planned->op)->class == HD_CLASS_STATS) /* after all rows */
     for (int c = 0; c < node->geom.ci; c++)
       ((double *)call.out[1])[c] /= (double)(ROWS * node->geom.hi * node->geom.wi);
 }
@@ -323,7 +323,7 @@ static bool agrees(double found, double expected) {
 static bool judge(const char *what, int64_t at, double found, double expected) {
   if (agrees(found, expected))
     return true;
-  diag("%s at %lld: the plan says %.12g, differences %.12g", what, (long long)at, found, expected);
+  diag("%s at %lld: plan %.12g, differences %.12g", what, (long long)at, found, expected);
   return false;
 }
 
@@ -452,7 +452,7 @@ static void check_network(const char *title, const char *text, uint32_t seed) {
     if (!n.plan->graph->params[p].running)
       wrong += check_elements(&n, p, grad + n.plan->params[p].offset);
   wrong += check_directions(&n, grad, seed);
-  ok(wrong == 0, "%s: %lld gradients are what central differences say", title, (long long)elems);
+  ok(wrong == 0, "%s: %lld gradients equal central differences", title, (long long)elems);
   free(grad);
   network_destroy(&n);
 }
@@ -477,7 +477,7 @@ int main(void) {
     if (hd__op_info(op)->elementwise.role == HD_ELEMENTWISE)
       check_elementwise(op);
   for (hd_op op = 0; op < HD_OP_COUNT; op++)
-    if (hd__op_info(op)->class != HD_CLASS_UPDATE && hd__op_info(op)->sample(&g, 0)) /* else the caller's own */
+    if (hd__op_info(op)->class != HD_CLASS_UPDATE && hd__op_info(op)->sample(&g, 0)) /* else the custom operation */
       ok(occurs[op], "%s ran in one of these networks", hd__op_info(op)->name);
   return done_testing();
 }

@@ -1,14 +1,14 @@
-/* What works on parameters, every table against the reference bit for bit: optimizer steps, folds over shards, forming
- * a linear layer's gradient inside a fold, sums of squares, and the gathering of pixels. */
+/* Kernels of parameters, every table against the reference bit for bit: optimizer steps, reductions over shards,
+ * forming a linear layer's gradient inside a reduction, sums of squares, and the gathering of pixels. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "graph/op.h"
 #include "op/kernel_case.h"
-#include "sys/fpmode.h"
+#include "platform/fpmode.h"
 #include "tap.h"
-#include "tree/tree.h"
+#include "reduce/reduction_tree.h"
 
 enum { TABLES = 5 };
 
@@ -142,7 +142,7 @@ static void check_update(hd_op op) {
   report(failed, hd__op_info(op)->name);
 }
 
-/* Wherever one value is not finite, or the result overflows, the step says so, and only then. */
+/* Wherever one value is not finite, or the result overflows, the step returns 1, and only then. */
 static void check_not_finite(hd_op op) {
   static const float values[] = {NAN, INFINITY, -INFINITY};
   random_stream random = {40 + (uint32_t)op, 0};
@@ -169,12 +169,12 @@ static void check_not_finite(hd_op op) {
   report(failed, what);
 }
 
-/* ---- folds and forms ---- */
+/* ---- reductions and forms ---- */
 
 /* A batch part of random size: empty shards where samples are few. */
-static hd_fold random_fold(random_stream *random, int32_t *rows) {
+static hd_reduction random_reduction(random_stream *random, int32_t *rows) {
   int32_t shards = 1 << random_below(random, 6), samples = 1 + (int32_t)random_below(random, 70);
-  hd_part part = hd__tree_part(samples, shards, 1, 0);
+  hd_micro_batch part = hd__tree_micro_batch(samples, shards, 1, 0);
   hd_range_plan plan;
   hd__tree_range(&plan, &part, 0, shards);
   *rows = samples;
@@ -186,57 +186,57 @@ static void check_fold(void) {
   int failed[TABLES] = {0};
   for (int trial = 0; trial < 200; trial++) {
     int32_t rows;
-    hd_fold fold = random_fold(&random, &rows);
+    hd_reduction reduction = random_reduction(&random, &rows);
     int64_t count = 1 + random_below(&random, trial % 5 ? 80 : 700);
     guarded memory[HD_MAX_SHARDS], want = guarded_create((size_t)count * 4, 0);
-    const float *piece[HD_MAX_SHARDS] = {0};
+    const float *term[HD_MAX_SHARDS] = {0};
     for (int p = 0; p < HD_MAX_SHARDS; p++)
       memory[p] = (guarded){0};
-    for (int s = 0; s < fold.count; s++) {
-      int p = fold.step[s].piece;
+    for (int s = 0; s < reduction.count; s++) {
+      int p = reduction.step[s].term;
       memory[p] = some_floats(&random, count, 1);
-      piece[p] = floats_of(&memory[p]);
+      term[p] = floats_of(&memory[p]);
     }
-    hd__kernels_reference()->fold(floats_of(&want), piece, &fold, count);
+    hd__kernels_reference()->reduce(floats_of(&want), term, &reduction, count);
     for (int t = 0; t < TABLES; t++) {
       const hd_kernels *table = hd__kernels_of(isas[t]);
       if (!table)
         continue;
       guarded got = guarded_create((size_t)count * 4, some_skew(&random, 4));
-      table->fold(floats_of(&got), piece, &fold, count);
+      table->reduce(floats_of(&got), term, &reduction, count);
       failed[t] += !floats_equal(floats_of(&want), floats_of(&got), count) || !guarded_is_intact(&got);
       guarded_destroy(&got);
     }
     guarded_destroy(&want);
     destroy_fields(memory, HD_MAX_SHARDS);
   }
-  report(failed, "fold");
+  report(failed, "reduction");
 }
 
-/* A fold of one piece may work in place. */
+/* A reduction of one term may work in place. */
 static void check_fold_in_place(void) {
   random_stream random = {8, 0};
   int failed[TABLES] = {0};
-  hd_fold one = {.count = 1, .step = {{0, 1, 0, 0}}};
+  hd_reduction one = {.count = 1, .step = {{0, 1, 0, 0}}};
   for (int t = 0; t < TABLES; t++) {
     const hd_kernels *table = hd__kernels_of(isas[t]);
     if (!table)
       continue;
     guarded x = some_floats(&random, 45, 1), copy = guarded_create(x.bytes, 0);
     memcpy(copy.data, x.data, x.bytes);
-    const float *piece[1] = {floats_of(&x)};
-    table->fold(floats_of(&x), piece, &one, 45);
+    const float *term[1] = {floats_of(&x)};
+    table->reduce(floats_of(&x), term, &one, 45);
     failed[t] = !floats_equal(floats_of(&x), floats_of(&copy), 45) || !guarded_is_intact(&x);
     guarded_destroy(&x);
     guarded_destroy(&copy);
   }
-  report(failed, "fold of one piece, in place");
+  report(failed, "reduction of one term, in place");
 }
 
 /* Activations of one linear layer over a batch part. */
 typedef struct form_case {
   hd_geom g;
-  hd_fold fold;
+  hd_reduction reduction;
   int32_t rows;
   int64_t x_stride, dy_stride;
   guarded x, dy;
@@ -256,7 +256,7 @@ static form_case random_form(random_stream *random, int32_t in, int32_t out) {
                        .pool = 1,
                        .hp = 1,
                        .wp = 1}};
-  c.fold = random_fold(random, &c.rows);
+  c.reduction = random_reduction(random, &c.rows);
   c.x_stride = (in + 15) / 16 * 16;
   c.dy_stride = (out + 15) / 16 * 16;
   c.x = guarded_create((size_t)(c.rows * c.x_stride) * 4, 0);
@@ -268,14 +268,14 @@ static form_case random_form(random_stream *random, int32_t in, int32_t out) {
   return c;
 }
 
-/* The whole gradient as REDUCE sums shard by shard and a fold of these: weights, then biases. */
+/* The whole gradient as REDUCE sums shard by shard and the reduction of these: weights, then biases. */
 static guarded reduce_and_fold(const form_case *c, const hd_kernels *table) {
   int64_t weights = (int64_t)c->g.ci * c->g.co, all = (weights + c->g.co + 31) / 16 * 16;
   guarded sum = guarded_create((size_t)all * 4, 0), memory[HD_MAX_SHARDS] = {{0}};
   const float *dw[HD_MAX_SHARDS], *db[HD_MAX_SHARDS];
-  for (int s = 0; s < c->fold.count; s++) {
-    const hd_fold_step *step = &c->fold.step[s];
-    guarded *m = &memory[step->piece];
+  for (int s = 0; s < c->reduction.count; s++) {
+    const hd_reduction_step *step = &c->reduction.step[s];
+    guarded *m = &memory[step->term];
     *m = guarded_create((size_t)((weights + 15) / 16 * 16 + (c->g.co + 15) / 16 * 16) * 4, 0);
     float *bias = floats_of(m) + (weights + 15) / 16 * 16;
     hd_call call = {.g = &c->g, .rows = step->row1 - step->row0};
@@ -286,11 +286,11 @@ static guarded reduce_and_fold(const form_case *c, const hd_kernels *table) {
     call.out[0] = floats_of(m);
     call.out[1] = bias;
     table->run[HD_OP_linear_dw](&call);
-    dw[step->piece] = floats_of(m);
-    db[step->piece] = bias;
+    dw[step->term] = floats_of(m);
+    db[step->term] = bias;
   }
-  table->fold(floats_of(&sum), dw, &c->fold, weights);
-  table->fold(floats_of(&sum) + weights, db, &c->fold, c->g.co);
+  table->reduce(floats_of(&sum), dw, &c->reduction, weights);
+  table->reduce(floats_of(&sum) + weights, db, &c->reduction, c->g.co);
   destroy_fields(memory, HD_MAX_SHARDS);
   return sum;
 }
@@ -302,7 +302,7 @@ static bool forms_alike(const form_case *c, const hd_kernels *table, const guard
                .dy = floats_of(&c->dy),
                .x_stride = c->x_stride,
                .dy_stride = c->dy_stride,
-               .fold = &c->fold};
+               .reduction = &c->reduction};
   f.output = !random_below(random, 4);
   f.j0 = (int32_t)random_below(random, (uint32_t)c->g.co);
   f.j1 = f.j0 + 1 + (int32_t)random_below(random, (uint32_t)(c->g.co - f.j0));
@@ -343,7 +343,7 @@ static void check_form(void) {
     guarded_destroy(&c.x);
     guarded_destroy(&c.dy);
   }
-  report(failed, "form equals the shards' sums, folded");
+  report(failed, "form equals the reduced sums of shards");
 }
 
 /* ---- sums of squares, pixels ---- */

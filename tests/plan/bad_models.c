@@ -79,11 +79,11 @@ const bad_model bad_models[] = {
      "mse expects one flat score per class or output, found 2x6x6"},
 
     /* Shared parameters. */
-    {"a share of nobody's parameters", HEAD "  - a: {op: conv2d, out: 2, kernel: 3, share: b}\n" END, 4, HD_E_FORMAT,
-     "layer above as 'share', found 'b'"},
+    {"a share of parameters that no layer has", HEAD "  - a: {op: conv2d, out: 2, kernel: 3, share: b}\n" END, 4,
+     HD_E_FORMAT, "layer above as 'share', found 'b'"},
     {"a share of the input's parameters", HEAD "  - a: {op: conv2d, out: 2, kernel: 3, share: input}\n" END, 4,
      HD_E_FORMAT, "found 'input'"},
-    {"a share of its own parameters", HEAD "  - a: {op: conv2d, out: 2, kernel: 3, share: a}\n" END, 4, HD_E_FORMAT,
+    {"a share of its parameters", HEAD "  - a: {op: conv2d, out: 2, kernel: 3, share: a}\n" END, 4, HD_E_FORMAT,
      "found 'a'"},
     {"a list of shares", HEAD "  - a: {op: conv2d, out: 2, kernel: 3, share: [b]}\n" END, 4, HD_E_FORMAT, "a list"},
     {"a share with another kind of layer",
@@ -163,7 +163,7 @@ const bad_model bad_models[] = {
     {"a number as bias", HEAD "  - a: {op: conv2d, out: 3, kernel: 3, bias: 1}\n" END, 4, HD_E_FORMAT,
      "true or false as 'bias', found '1'"},
 
-    /* Who reads what. */
+    /* Readers of values. */
     {"an unknown 'from'", HEAD "  - a: {op: relu, from: b}\n" END, 4, HD_E_FORMAT, "found 'b'"},
     {"'from' itself", HEAD "  - a: {op: relu, from: a}\n" END, 4, HD_E_FORMAT, "found 'a'"},
     {"'from' a layer below", HEAD "  - a: {op: relu, from: end}\n" END, 4, HD_E_FORMAT, "found 'end'"},
@@ -180,10 +180,10 @@ const bad_model bad_models[] = {
     {"a setting of another pool", HEAD "  - a: {op: max_pool2d, kernel: 2, count_include_pad: false}\n" END, 4,
      HD_E_FORMAT, "found 'count_include_pad'"},
     {"add with an unknown name", HEAD "  - a: {op: add, from: [input, b]}\n" END, 4, HD_E_FORMAT, "found 'b'"},
-    {"a layer that nobody reads", HEAD "  - a: {op: relu}\n  - b: {op: relu, from: input}\n" END, 4, HD_E_FORMAT,
+    {"a layer that no other reads", HEAD "  - a: {op: relu}\n  - b: {op: relu, from: input}\n" END, 4, HD_E_FORMAT,
      "found 'a' unused"},
 
-    /* Repeats: BLOCK opens one whose layers stand from line 7. */
+    /* Repeats: BLOCK opens one whose layers begin on line 7. */
     {"a repeat without layers", HEAD "  - b: {repeat: 2}\n" END, 4, HD_E_FORMAT, "in block 'b', found no 'layers'"},
     {"a repeat without a number", HEAD "  - b: {layers: [r: {op: relu}]}\n" END, 4, HD_E_FORMAT,
      "in block 'b', found no 'repeat'"},

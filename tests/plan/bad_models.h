@@ -8,7 +8,7 @@ typedef struct bad_model {
   const char *what, *text;
   int line; /* where the mistake is */
   hd_status status;
-  const char *found; /* what the message says about it */
+  const char *found; /* a text of the message */
 } bad_model;
 
 extern const bad_model bad_models[];

@@ -9,7 +9,7 @@
 
 #include "graph/op.h"
 
-enum { NOBODY = -1 };
+enum { NO_VALUE = -1 };
 
 typedef struct walk {
   const hd_plan *plan;
@@ -67,7 +67,7 @@ static void read_value(walk *w, int value, const char *reader) {
     return;
   if (is_sum(&w->plan->graph->values[value])) {
     if (w->plan->place[value].where != HD_AT_DIRECT)
-      say(w, "%s reads %s, which nobody sums", reader, name_of(w, value));
+      say(w, "%s reads %s, which is never summed", reader, name_of(w, value));
     return;
   }
   if (!is_stored(&w->plan->place[value])) {
@@ -79,7 +79,7 @@ static void read_value(walk *w, int value, const char *reader) {
   for (int64_t i = 0; i < slot_bytes(w->plan, value) && !w->wrong; i++)
     if (owner[i] != wanted)
       say(w, "%s reads %s, and finds %s in byte %lld", reader, name_of(w, value),
-          owner[i] == NOBODY ? "nothing" : name_of(w, owner[i]), (long long)i);
+          owner[i] == NO_VALUE ? "nothing" : name_of(w, owner[i]), (long long)i);
 }
 
 static bool overlap(const hd_plan *plan, int a, int b) {
@@ -108,7 +108,7 @@ static void check_apart(walk *w, const hd_node *node) {
 static void check_call(walk *w, const hd_plan_call *call) {
   const hd_node *node = &w->plan->graph->nodes[call->node];
   if (call->op != node->op || call->per_shard != (hd__op_info(node->op)->class != HD_CLASS_ROWS))
-    say(w, "the call of %s is not what its node says", node->name);
+    say(w, "the call of %s differs from its node", node->name);
   for (int i = 0; i < HD_MAX_IN; i++)
     read_value(w, node->in[i], node->name);
   check_apart(w, node);
@@ -159,15 +159,15 @@ static void check_place(walk *w, int value) {
   if (place->stride < hd__shape_elems(&info->shape) || place->offset + slot_bytes(w->plan, value) > room)
     say(w, "%s does not fit where it lies", info->name);
   if (info->producer < 0 && value != w->plan->graph->input)
-    say(w, "%s takes memory and nobody writes it", info->name);
+    say(w, "%s takes memory and is never written", info->name);
 }
 
-static int *nobody(int64_t bytes) {
+static int *no_owners(int64_t bytes) {
   int *owner = malloc((size_t)(bytes + 1) * sizeof *owner);
   if (!owner)
     abort();
   for (int64_t i = 0; i < bytes; i++)
-    owner[i] = NOBODY;
+    owner[i] = NO_VALUE;
   return owner;
 }
 
@@ -178,8 +178,8 @@ const char *plan_memory_fault(char *text, size_t bytes, const hd_plan *plan) {
   check_order(&w);
   if (w.wrong)
     return text;
-  w.arena = nobody(plan->arena_bytes);
-  w.batch = nobody(plan->batch_bytes);
+  w.arena = no_owners(plan->arena_bytes);
+  w.batch = no_owners(plan->batch_bytes);
   write_value(&w, plan->graph->input);
   for (int i = 0; i < plan->call_count; i++)
     check_call(&w, &plan->calls[i]);
@@ -222,7 +222,7 @@ static void check_chunks(walk *w, int p) {
     say(w, "the chunks of %s hold %d of %d rows", name_of(w, param->value), row, param->rows);
 }
 
-/* A sum that a later segment reads is gathered when all shards have met, which is before that segment begins; a row
+/* A sum that a later segment reads is gathered after all shards, which is before that segment begins; a row
  * that a later segment reads stays in batch memory. */
 static void check_segments(walk *w) {
   const hd_graph *graph = w->plan->graph;
@@ -233,11 +233,11 @@ static void check_segments(walk *w) {
       int here = w->plan->segment[i], there = producer < 0 ? 0 : w->plan->segment[producer];
       if (value < 0 || here == there) {
         if (producer >= 0 && is_sum(&graph->values[value]))
-          say(w, "%s reads %s before the shards have met", graph->nodes[i].name, name_of(w, value));
+          say(w, "%s reads %s before all shards are done", graph->nodes[i].name, name_of(w, value));
         continue;
       }
       if (is_sum(&graph->values[value]) && !w->plan->gathered[producer])
-        say(w, "%s reads %s, which nobody gathers", graph->nodes[i].name, name_of(w, value));
+        say(w, "%s reads %s, which is never gathered", graph->nodes[i].name, name_of(w, value));
       if (w->plan->place[value].where == HD_AT_ARENA)
         say(w, "%s reads %s of an earlier segment in the arena", graph->nodes[i].name, name_of(w, value));
     }
@@ -305,7 +305,7 @@ const char *plan_parts_fault(char *text, size_t bytes, const hd_plan *plan) {
   at = follow_params(&w, false, at);
   for (int p = 0; p < plan->param_count; p++) {
     if (plan->params[p].first_chunk != chunks)
-      say(&w, "the chunks of parameter %d are not its own", p);
+      say(&w, "the chunks of parameter %d belong to another", p);
     chunks += plan->params[p].chunks;
     check_chunks(&w, p);
     if (plan->trains && plan->graph->params[p].frozen) {

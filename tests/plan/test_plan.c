@@ -85,7 +85,7 @@ static text printed(const text *model, const hd_kernels *table) {
   return t;
 }
 
-/* Says where two texts part. */
+/* Prints where two texts differ. */
 static void show_difference(const char *expected, const char *found) {
   for (int line = 1; *expected || *found; line++) {
     size_t e = strcspn(expected, "\n"), f = strcspn(found, "\n");
@@ -172,8 +172,8 @@ static void check_clipping(const char *name, const text *model) {
   for (int i = 0; i < segments; i++)
     wrong += (plan->phases[i].kind != HD_PHASE_SHARDS && plan->phases[i].kind != HD_PHASE_OUTPUTS) ||
              clipped->phases[i].kind != plan->phases[i].kind;
-  ok(wrong == 0 && plan->phase_count == segments + 1 && plan->phases[segments].kind == HD_PHASE_FOLD_UPDATE &&
-         clipped->phase_count == segments + 2 && clipped->phases[segments].kind == HD_PHASE_FOLD_NORM &&
+  ok(wrong == 0 && plan->phase_count == segments + 1 && plan->phases[segments].kind == HD_PHASE_REDUCE_UPDATE &&
+         clipped->phase_count == segments + 2 && clipped->phases[segments].kind == HD_PHASE_REDUCE_NORM &&
          clipped->phases[segments + 1].kind == HD_PHASE_UPDATE && evaluation->phase_count == 1 &&
          evaluation->phases[0].kind == HD_PHASE_SHARDS,
      "%s: %d phases of shards and one behind them, two with clipping, one in all in evaluation", name, segments);
@@ -269,7 +269,7 @@ static void check_bad_models(void) {
   hd_ctx_destroy(ctx);
 }
 
-/* Whichever allocation fails, the plan says so and leaves nothing behind. */
+/* Whichever allocation fails, the plan reports it and leaves nothing behind. */
 static void check_allocations(const char *name) {
   char *path = hd__printf_alloc("%s/tests/plan/%s.yaml", source_folder(), name);
   text model = read_text(path);

@@ -1,14 +1,14 @@
-/* What tests of data sets ask of each: that it opens; that it is refused, with one line, and leaves nothing behind; that
- * every allocation on the way may fail. To be included behind scratch.h. */
+/* Checks of every data set: it opens; or it is refused with one line, without a leak; every allocation may fail. To be
+ * included after scratch.h. */
 #ifndef HD_TESTS_DATA_TRIAL_H
 #define HD_TESTS_DATA_TRIAL_H
 
 #include "base/alloc.h"
-#include "data/dataset.h"
+#include "data/formats/dataset.h"
 #include "scratch.h"
 
 static hd_ctx *ctx;
-static hd_data_request request = {.ignored = -1}; /* what is asked for beside the path */
+static hd_data_request request = {.ignored = -1}; /* the request beside the path */
 
 static hd_status open_data(hd_data **data, const char *path) {
   request.name = path;

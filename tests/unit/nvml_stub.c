@@ -1,4 +1,4 @@
-/* A stand-in for NVIDIA's library: two GPUs, of which the second one does what STUB_GPU says ("lost", "mute": every
+/* A stub of NVIDIA's library: two GPUs, of which the second one behaves as STUB_GPU sets ("lost", "mute": every
  * question but its name fails). STUB_INIT is what nvmlInit_v2 returns, STUB_GPUS how many there are.
  *
  * Built a second time as NVML_STUB_BARE, with hardly a function. */
@@ -131,7 +131,7 @@ typedef struct process {
   unsigned gpu_instance, compute_instance;
 } process;
 
-/* This very process, one whose memory is not told, and many more if STUB_PROCESSES says so. */
+/* This process, one of unknown memory, and STUB_PROCESSES more if set. */
 API int nvmlDeviceGetComputeRunningProcesses_v3(gpu *g, unsigned *count, process *list);
 API int nvmlDeviceGetComputeRunningProcesses_v3(gpu *g, unsigned *count, process *list) {
   const unsigned all = (unsigned)number_of("STUB_PROCESSES", 2);

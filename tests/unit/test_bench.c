@@ -3,11 +3,11 @@
 #include <math.h>
 #include <string.h>
 
-#include "bench/machine.h"
-#include "bench/probe.h"
+#include "tools/bench/machine_limits.h"
+#include "tools/bench/kernel_probe.h"
 #include "graph/op.h"
 #include "tap.h"
-#include "train/rehearsal.h"
+#include "train/session/rehearsal.h"
 
 enum { STEPS = 3, MOST = 200 };
 
@@ -90,9 +90,9 @@ static hd_session *open_session(hd_ctx *ctx) {
 
 static void steps_to(char digest[65], hd_session *s, hd_ctx *ctx, hd_probe *probe) {
   hd_rehearsal *rehearsal;
-  hd_lanes *lanes;
-  must(hd__lanes_open(&lanes, ctx, &(hd_placement_request){.threads = 1}), ctx);
-  must(hd__rehearsal_create(&rehearsal, ctx, s, lanes, 0), ctx);
+  hd_threads *threads;
+  must(hd__threads_open(&threads, ctx, &(hd_placement_request){.threads = 1}), ctx);
+  must(hd__rehearsal_create(&rehearsal, ctx, s, threads, 0), ctx);
   if (probe) {
     s->plan->kernels = s->train_feed.kernels = &probe->table;
     hd__probe_enter(probe);

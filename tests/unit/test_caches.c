@@ -1,31 +1,36 @@
-/* Runs on a machine with two third-level caches, as hwloc describes it: lanes and ranks that live under both meet by
- * caches, in each meeting of the run, and the digest is that of one lane; so do ranks of a group. */
+/* Runs on a machine with two third-level caches, as hwloc describes it: with threads or ranks under
+ * both, each barrier of the run has a level of caches, and the digest is that of one thread; the same for groups. */
 #include "scratch.h"
 
-#include <sched.h>
 #include <stdint.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 
 #include "comm/group.h"
-#include "exec/exec_state.h"
+#include "exec/cpu/cpu_executor_state.h"
 #include "heddle.h"
-#include "train/session.h"
+#include "train/session/session.h"
+
+/* The CPUs of HWLOC_SYNTHETIC below, however many this machine has. */
+#define OTHER_CPUS 64
+#define OTHER_WORDS                                                                                                    \
+  { 15 }
+#include "other_cpus.h"
 
 enum { RANKS = 4, WAIT_S = 120, ELEMS = 5000 };
 
 /* What a rank found. */
 typedef struct finding {
   char digest[HD_SHA256_TEXT_BYTES];
-  int caches, told; /* told: each cache's line told of every meeting */
+  int caches, told; /* told: the line of each cache was written in every barrier */
   int wrong;
   char text[256];
 } finding;
 
 static finding *found;
-static hd_world *founder;
+static hd_local_group *founder;
 
-static hd_status train(finding *out, hd_ctx *ctx, hd_world *world, const char *model, const char *threads,
+static hd_status train(finding *out, hd_ctx *ctx, hd_local_group *local, const char *model, const char *threads,
                        const char *name) {
   const char *const settings[] = {"model", model, "data",      "digits", "threads", threads,
                                   "cpus",  "0-3", "max-steps", "12",     "out",     name};
@@ -33,15 +38,15 @@ static hd_status train(finding *out, hd_ctx *ctx, hd_world *world, const char *m
   hd_session *s;
   HD_TRY(hd_config_create(&config, ctx));
   for (size_t i = 0; i < sizeof settings / sizeof *settings; i += 2)
-    if (i != 6 || strcmp(threads, "1") || world)
+    if (i != 6 || strcmp(threads, "1") || local)
       HD_TRY(hd_config_set(config, ctx, settings[i], settings[i + 1]));
-  HD_TRY(hd__session_create_in(&s, ctx, config, world));
+  HD_TRY(hd__session_create_in(&s, ctx, config, local));
   HD_TRY(hd_session_train(s, ctx, NULL, NULL));
-  const hd_meeting *m = &s->exec->meeting;
+  const hd_barrier *m = &s->exec->barrier;
   out->caches = m->caches;
   out->told = m->caches > 1;
   for (int c = 0; c < m->caches && m->caches > 1; c++)
-    out->told &= atomic_load(&m->line[m->lanes + c].came) == atomic_load(&m->line[0].came) &&
+    out->told &= atomic_load(&m->line[m->threads + c].came) == atomic_load(&m->line[0].came) &&
                  atomic_load(&m->line[0].came) >= 24;
   snprintf(out->digest, sizeof out->digest, "%s", hd_session_report(s)->weights_sha256);
   hd_session_destroy(s);
@@ -55,22 +60,21 @@ static void run_alone(finding *out, hd_ctx *ctx, const char *model, const char *
     diag("%s", hd_ctx_message(ctx));
 }
 
-static void train_as_rank(finding *out, hd_ctx *ctx, hd_world *world, const char *model) {
-  out->wrong = train(out, ctx, world, model, "1", in_scratch("%s-ranks", model)) != HD_OK;
+static void train_as_rank(finding *out, hd_ctx *ctx, hd_local_group *local, const char *model) {
+  out->wrong = train(out, ctx, local, model, "1", in_scratch("%s-ranks", model)) != HD_OK;
 }
 
-/* Each on a CPU of its own, as launchers bind ranks; where there are fewer CPUs it may be anywhere. */
-static void call_as_rank(finding *out, hd_ctx *ctx, hd_world *world, const char *unused) {
+/* Each on another CPU, as launchers bind ranks. */
+static void call_as_rank(finding *out, hd_ctx *ctx, hd_local_group *local, const char *unused) {
   hd_group *g, *some;
-  cpu_set_t own;
-  CPU_ZERO(&own);
-  CPU_SET(hd__world_rank(world), &own);
-  const bool bound = sched_setaffinity(0, sizeof own, &own) == 0;
+  hd_cpu_set own;
+  hd__cpu_set_one(&own, hd__local_group_rank(local));
+  hd__cpu_set_bind(&own);
   float x[ELEMS], one = 1;
-  out->wrong += hd__group_of_world(&g, ctx, world, WAIT_S) != HD_OK;
+  out->wrong += hd__group_of_ranks(&g, ctx, local, WAIT_S) != HD_OK;
   if (out->wrong)
     return;
-  out->caches = bound ? g->meeting.caches : 2;
+  out->caches = g->barrier.caches;
   for (int round = 0; round < 20; round++) {
     for (int i = 0; i < ELEMS; i++)
       x[i] = (float)(i + g->rank);
@@ -81,11 +85,11 @@ static void call_as_rank(finding *out, hd_ctx *ctx, hd_world *world, const char 
     out->wrong += hd_group_all_reduce(&one, g, ctx, &one, 1, HD_F32, HD_REDUCE_MAX) != HD_OK || one != 3;
     out->wrong += hd_group_barrier(g, ctx) != HD_OK;
   }
-  for (int c = 0; bound && c < 2; c++) /* others may be ahead */
+  for (int c = 0; c < 2; c++) /* others may be ahead */
     out->told += (int)(atomic_load(&g->line[RANKS + c].came) - atomic_load(&g->line[g->rank].came)) >= 0;
-  out->told = !bound || out->told == 2;
+  out->told = out->told == 2;
   out->wrong += hd_group_new(&some, g, ctx, (int32_t[]){3, 2, 1, 0}, 4) != HD_OK;
-  out->wrong += bound && some && some->meeting.caches != 2;
+  out->wrong += some && some->barrier.caches != 2;
   out->wrong += hd_group_barrier(some, ctx) != HD_OK;
   hd_group_destroy(some);
   const hd_status status =
@@ -95,10 +99,10 @@ static void call_as_rank(finding *out, hd_ctx *ctx, hd_world *world, const char 
 }
 
 /* Ranks are processes: each has a team of threads. */
-static void with_ranks(void (*play)(finding *, hd_ctx *, hd_world *, const char *), const char *model) {
+static void with_ranks(void (*play)(finding *, hd_ctx *, hd_local_group *, const char *), const char *model) {
   pid_t child[RANKS];
-  if (hd__world_found(&founder, NULL, RANKS, false) != HD_OK)
-    bail_out("no world");
+  if (hd__local_group_found(&founder, NULL, RANKS, false) != HD_OK)
+    bail_out("no local group");
   scratch();
   fflush(stdout);
   for (int r = 0; r < RANKS; r++) {
@@ -106,20 +110,21 @@ static void with_ranks(void (*play)(finding *, hd_ctx *, hd_world *, const char 
     child[r] = fork();
     if (child[r] == 0) {
       hd_ctx *ctx;
-      hd_world *world;
+      hd_local_group *local;
       alarm(WAIT_S * 4);
-      if (hd_ctx_create(&ctx) != HD_OK || hd__world_join(&world, ctx, hd__world_fd(founder), r, WAIT_S) != HD_OK)
+      if (hd_ctx_create(&ctx) != HD_OK ||
+          hd__local_group_join(&local, ctx, hd__local_group_fd(founder), r, WAIT_S) != HD_OK)
         _exit(1);
       found[r].wrong = 0;
-      play(&found[r], ctx, world, model);
+      play(&found[r], ctx, local, model);
       snprintf(found[r].text, sizeof found[r].text, "%s", hd_ctx_message(ctx));
-      hd__world_leave(world);
+      hd__local_group_leave(local);
       _exit(0);
     }
   }
   for (int r = 0; r < RANKS; r++)
     waitpid(child[r], NULL, 0);
-  hd__world_leave(founder);
+  hd__local_group_leave(founder);
 }
 
 static void check_ranks(const char *name, const char *digest) {
@@ -127,9 +132,9 @@ static void check_ranks(const char *name, const char *digest) {
     is_int(found[r].wrong, 0, "%s: rank %d finds nothing wrong", name, r);
     if (found[r].wrong)
       diag("%s", found[r].text);
-    ok(found[r].caches == 2 && found[r].told, "%s: rank %d meets by 2 caches, always", name, r);
+    ok(found[r].caches == 2 && found[r].told, "%s: rank %d: barriers by 2 caches, always", name, r);
     if (digest)
-      is_str(found[r].digest, digest, "%s: rank %d has the digest of one lane", name, r);
+      is_str(found[r].digest, digest, "%s: rank %d has the digest of one thread", name, r);
   }
 }
 
@@ -141,7 +146,7 @@ int main(void) {
   setenv("HWLOC_SYNTHETIC", "l3:2 core:2 pu:1", 1);
   with_ranks(call_as_rank, NULL);
   check_ranks("calls of a group", NULL);
-  /* Before this process has threads of its own: a team does not survive a fork. */
+  /* Before this process starts threads: an OpenMP team does not survive a fork. */
   finding ranked[2];
   for (int i = 0; i < 2; i++) {
     with_ranks(train_as_rank, model[i]);
@@ -155,9 +160,9 @@ int main(void) {
     finding one, four;
     run_alone(&one, ctx, model[i], "1");
     run_alone(&four, ctx, model[i], "4");
-    is_int(one.caches, 1, "%s: one lane meets nobody by caches", model[i]);
-    ok(four.caches == 2 && four.told, "%s: 4 lanes meet by 2 caches, always", model[i]);
-    is_str(four.digest, one.digest, "%s: in the digest of one lane", model[i]);
+    is_int(one.caches, 1, "%s: one thread: no level of caches", model[i]);
+    ok(four.caches == 2 && four.told, "%s: 4 threads: barriers by 2 caches, always", model[i]);
+    is_str(four.digest, one.digest, "%s: in the digest of one thread", model[i]);
     is_str(ranked[i].digest, one.digest, "%s: which 4 ranks have, too", model[i]);
   }
   hd_ctx_destroy(ctx);

@@ -2,9 +2,9 @@
  * number. */
 #include "scratch.h"
 
-#include <locale.h>
 #include <stdint.h>
 
+#include "comma_locale.h"
 #include "data_trial.h"
 
 static const char *put_text(const char *name, const char *text) {
@@ -140,12 +140,8 @@ static void test_greedy(void) {
 }
 
 static void test_locale(void) {
-  static const char *const names[] = {"de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8", "nl_NL.UTF-8"};
   static const float want[] = {1.5f, 2.25f};
-  const char *set = NULL;
-  for (int i = 0; i < 4 && !set; i++)
-    set = setlocale(LC_ALL, names[i]);
-  if (!set) {
+  if (!set_comma_locale()) {
     skip(1, "no locale with decimal commas is installed");
     return;
   }

@@ -64,7 +64,7 @@ static void test_moves(hd_ctx *ctx, const char *optimizer, int run) {
   failed |= hd_session_to(session, ctx, gpu);
   is_str(hd_session_report(session)->device, "cuda:0", "goes to the GPU");
   failed |= hd_session_step(NULL, session, ctx, 4);
-  is_int(hd_session_report(session)->gpu_memory != NULL, 1, "whose memory it tells");
+  is_int(hd_session_report(session)->gpu_memory != NULL, 1, "whose memory it reports");
   failed |= hd_session_to(session, ctx, gpu);
   failed |= hd_session_to(session, ctx, cpu);
   is_int(hd_session_device(session).kind, HD_CPU, "and comes back");
@@ -128,7 +128,7 @@ static void test_tensors(hd_ctx *ctx) {
   is_int(hd_tensor_to(&far_a, ctx, a, gpu), HD_OK, "to a GPU");
   is_int(hd_tensor_to(&far_b, ctx, b, gpu), HD_OK, "another one");
   is_int(hd_tensor_to(&far_ints, ctx, ints, gpu), HD_OK, "integers, too");
-  is_int(hd_tensor_device(far_a).kind == HD_CUDA && hd_tensor_device(far_a).index == 0, 1, "it knows where it is");
+  is_int(hd_tensor_device(far_a).kind == HD_CUDA && hd_tensor_device(far_a).index == 0, 1, "it has its device");
   ok(same(ctx, a, far_a) && same(ctx, ints, far_ints), "and back, with the same bits");
   BOTH(matmul, "a product of matrices has the CPU's bits", (a, b), (far_a, far_b));
   BOTH(add, "so has a sum", (a, a), (far_a, far_a));

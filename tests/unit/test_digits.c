@@ -8,9 +8,9 @@
 #include "base/alloc.h"
 #include "base/digest.h"
 #include "base/embed.h"
-#include "data/dataset.h"
-#include "data/digits.h"
-#include "data/strokes.h"
+#include "data/formats/dataset.h"
+#include "data/digits/digits.h"
+#include "data/digits/strokes.h"
 
 enum { PIXELS = HD_DIGITS_SIDE * HD_DIGITS_SIDE, CLASSES = HD_DIGITS };
 
@@ -37,7 +37,7 @@ static void test_whole_set(const hd_data *data) {
       uint64_t found = hd__xxh3(i % 2 ? label : split[s]->images, bytes);
       if (!ok(found == checksum[i], "%s: every bit is where it always was", part[i]))
         diag("expected 0x%016llx, found 0x%016llx", (unsigned long long)checksum[i], (unsigned long long)found);
-      ok(found == hd__data_checksums(data)[i], "%s: the data set's own checksum is this one", part[i]);
+      ok(found == hd__data_checksums(data)[i], "%s: the checksum of the data set is this one", part[i]);
     }
   }
 }

@@ -1,7 +1,7 @@
 /* What the doctor's checks make of numbers: machines that this one is not, shown to the functions that judge. */
 #include "tap.h"
 
-#include "doctor/patient.h"
+#include "tools/doctor/doctor_checks.h"
 
 static hd_ctx *ctx;
 
@@ -10,7 +10,7 @@ static void test_steal(void) {
   ok(hd__parse_steal(&steal, &total, "cpu  10 20 30 40 50 60 70 80 5 5\ncpu0 1 2 3\n") && steal == 80 && total == 360,
      "steal is the eighth number, guests' time is not counted twice");
   ok(!hd__parse_steal(&steal, &total, "cpu  1 2 3 4\n") && !hd__parse_steal(&steal, &total, ""),
-     "a file of an old kernel, or none, tells nothing");
+     "a file of an old kernel, or none, has no information");
 }
 
 static void test_throttled(void) {
@@ -58,11 +58,11 @@ static void test_bare(void) {
   ok(hd__parse_bare("processor\t: 0\nflags\t\t: fpu vme\nbugs\t: none\n"), "a machine without a hypervisor");
   ok(!hd__parse_bare("processor\t: 0\nflags\t\t: fpu hypervisor vme\n"), "one with");
   ok(hd__parse_bare("processor\t: 0\nflags\t\t: fpu\nmodel name\t: a hypervisor\n"), "a name is no flag");
-  ok(!hd__parse_bare("processor\t: 0\nFeatures\t: fp asimd\n") && !hd__parse_bare(""), "where nothing is told");
+  ok(!hd__parse_bare("processor\t: 0\nFeatures\t: fp asimd\n") && !hd__parse_bare(""), "without information");
 }
 
 /* The finding of a check on a patient; measured is empty if there is none. */
-static hd_finding find(hd_check_fn *check, const hd_patient *p) {
+static hd_finding find(hd_check_fn *check, const hd_machine_facts *p) {
   hd_finding f = {0};
   if (check(&f, ctx, p) != HD_OK)
     bail_out("%s", hd_ctx_message(ctx));
@@ -70,10 +70,10 @@ static hd_finding find(hd_check_fn *check, const hd_patient *p) {
 }
 
 static void test_losses(void) {
-  hd_patient p = {.root = "",
-                  .threads = 4,
-                  .cpus = 4,
-                  .effort = {.lanes = 4, .wall_s = 1, .cpu_s = 3.96, .early = 10, .late = 9.8}};
+  hd_machine_facts p = {.root = "",
+                        .threads = 4,
+                        .cpus = 4,
+                        .effort = {.threads = 4, .wall_s = 1, .cpu_s = 3.96, .early = 10, .late = 9.8}};
   p.after.total = 400;
   ok(!find(hd__check_steal, &p).measured[0] && !find(hd__check_throttled, &p).measured[0] &&
          !find(hd__check_busy, &p).measured[0] && !find(hd__check_frequency, &p).measured[0],
@@ -98,22 +98,21 @@ static void test_losses(void) {
   ok(strstr(f.measured, "70 %") != NULL, "%s", f.measured);
 }
 
-/* Cores as the system tells: CPUs without a number, so that it takes some of this machine's to measure. */
+/* Cores from the system: CPUs without a number, so that some of this machine are measured. */
 static void test_cores(void) {
   int cpu[4] = {-1, -1, -1, -1}, core[4] = {0, 1, 0, 1};
-  hd_patient p = {.root = "", .threads = 4, .cpus = 4, .cpu = cpu, .core = core};
+  hd_machine_facts p = {.root = "", .threads = 4, .cpus = 4, .cpu = cpu, .core = core};
   p.kernels = hd__kernels_select(NULL, &(const char *){NULL});
   hd_finding f = find(hd__check_pairs, &p);
-  ok(strstr(f.measured, "4 of 4 CPUs share a physical core") != NULL, "pairs that are named are believed: %s",
-     f.measured);
+  ok(strstr(f.measured, "4 of 4 CPUs share a physical core") != NULL, "listed pairs are used: %s", f.measured);
   ok(strstr(f.remedy, "--threads 2:") && !(f.factor < 1), "%s, %.2f times", f.remedy, f.factor);
   p.threads = 2;
   ok(!find(hd__check_pairs, &p).measured[0], "a thread on each core is no finding");
-  p.kernels = NULL; /* whoever measures falls */
+  p.kernels = NULL; /* a check that measures crashes */
   p.threads = 8;
   p.bare = true;
   memcpy(core, (int[4]){0, 1, 2, 3}, sizeof core);
-  ok(!find(hd__check_pairs, &p).measured[0], "a machine that is not virtual is believed that it has no pairs");
+  ok(!find(hd__check_pairs, &p).measured[0], "a machine that is not virtual and lists none has no pairs");
 }
 
 /* The measurements themselves: more threads than CPUs cannot be faster than one's share; rates are positive. */
@@ -134,7 +133,7 @@ static void test_work(void) {
     if (hd__work_effort(&effort, ctx, kernels, 2, 0.03) != HD_OK)
       bail_out("%s", hd_ctx_message(ctx));
   ok(effort.cpu_s > 0 && effort.cpu_s < 2.2 * effort.wall_s && effort.early > 0 && effort.late > 0,
-     "two lanes at work: processor time of at most two");
+     "two threads at work: processor time of at most two");
   if (hd__product_init(&product, ctx, kernels, 64) != HD_OK)
     bail_out("%s", hd_ctx_message(ctx));
   double fast = hd__work_gflops(hd__product_run, &product, 2.0 * 64 * 64 * 64);

@@ -1,5 +1,5 @@
-/* Files, folders and links are old or new, never half: for a reader at any time, after a failure, after a kill. What
- * fails says why and leaves nothing behind. */
+/* Files, folders and links are old or new, never partial: for a reader at any time, after a failure, after a kill. A
+ * failure has a message and leaves nothing behind. */
 #include "scratch.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
-#include "sys/file.h"
+#include "platform/file.h"
 
 enum { LONG = 100000 };
 
@@ -22,7 +22,7 @@ typedef struct job {
   int length;
   hd_status fails; /* after writing half */
   int full;        /* the disk is */
-  int tell;        /* a pipe to tell that half is written, then wait for the end */
+  int tell;        /* a pipe: signals that half is written, then waits for the end */
 } job;
 
 static hd_status write_letters(FILE *to, hd_ctx *at, void *arg) {
@@ -113,7 +113,7 @@ static void write_fails(job what, hd_status want, const char *says, const char *
     hd_status status = write_job(i ? other : path, what);
     setrlimit(RLIMIT_FSIZE, &was);
     if (what.fails)
-      ok(status == want && !strcmp(hd_ctx_message(ctx), says), "%s: status and message are the writer's own", name);
+      ok(status == want && !strcmp(hd_ctx_message(ctx), says), "%s: status and message are those of the writer", name);
     else
       refuses(status, want, ctx, i ? other : path, says, "%s is reported", name);
   }
@@ -164,7 +164,7 @@ static void test_bad_paths(void) {
   static char longest[HD_PATH_BYTES + 1];
   memset(longest, '/', sizeof longest - 1);
   path_refused(folder, longest, HD_E_USAGE, "/", "below 4096 bytes", "a path of 4096 letters");
-  int added = snprintf(name, sizeof name, "..tmp-%ld", (long)getpid()), length = HD_PATH_BYTES - added;
+  int added = snprintf(name, sizeof name, "..tmp-%016x", 0), length = HD_PATH_BYTES - added;
   memcpy(longest, folder, strlen(folder));
   longest[length - 1] = 'x';
   longest[length] = 0;
@@ -181,12 +181,12 @@ static void test_bad_paths(void) {
                  "a folder that may not be written");
     path_refused(path, below(path, "new"), HD_E_IO, below(path, "new"), "choose a path", "a new file in it");
   } else
-    skip(6, "root cannot become nobody here");
+    skip(6, "root cannot give up its rights here");
   regain_rights();
   chmod(path, 0755);
 }
 
-/* A reader that looks again and again until it is told to stop. */
+/* A reader that reads repeatedly until it is stopped. */
 typedef struct reader {
   char path[SCRATCH_PATH_BYTES];
   atomic_int stop, looks, wrong, seen[2];
@@ -237,7 +237,7 @@ static hd_status replace_folder(const char *path, int round) {
   return hd__file_folder_commit(ctx, temporary, path);
 }
 
-/* Replaces until the reader has looked often, and has seen both where it can tell. */
+/* Replaces until the reader has read often, and has seen both where they differ. */
 static void replace_under_reader(const char *name, hd_status (*replace)(const char *, int), int (*look)(const char *),
                                  int rounds) {
   enum { LOOKS = 300 };
@@ -281,6 +281,10 @@ static void test_replacing(void) {
     skip(3, "this file system cannot exchange names");
 }
 
+static bool writes_these(const char *name) {
+  return !strcmp(name, "file") || !strcmp(name, "run") || !strcmp(name, "link");
+}
+
 /* The process dies while half of the new file is written. */
 static void test_kill(void) {
   const char *folder = fresh("killed"), *path = below(folder, "file");
@@ -302,26 +306,69 @@ static void test_kill(void) {
   waitpid(child, &status, 0);
   ok(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, "it did not end before");
   is_int(letters_in(path, 1000), 'o', "the old content is there");
-  is_int(entries_in(folder), 2, "beside the half");
-  put_file(below(folder, ".hidden"), "x", 1);
-  put_file(below(folder, "my.tmp-1"), "x", 1);
-  mkdir(below(folder, ".run.tmp-1"), 0755);
-  put_file(below(folder, ".run.tmp-1/file"), "x", 1);
-  hd__file_remove_leftovers(folder);
-  is_int(entries_in(folder), 3, "the half can be removed, a half folder too");
-  ok(hd__file_exists(path) && hd__file_exists(below(folder, ".hidden")) && hd__file_exists(below(folder, "my.tmp-1")),
-     "what is no leftover stays");
-  hd__file_remove_leftovers(in_scratch("missing"));
+  is_int(entries_in(folder), 2, "beside the partial file");
+  mkdir(below(folder, ".run.tmp-0123456789abcdef"), 0755);
+  put_file(below(folder, ".run.tmp-0123456789abcdef/file"), "x", 1);
+  put_file(below(folder, ".run.tmp-0123456789abcdef/.file.tmp-0123456789abcdef"), "x", 1);
+  is_int(symlink("step-1", below(folder, ".link.tmp-0123456789abcdef")), 0, "and beside a link");
+  hd__file_remove_leftovers(folder, writes_these);
+  is_int(entries_in(folder), 1, "all of it can be removed, and a partial folder");
+  hd__file_remove_leftovers(in_scratch("missing"), writes_these);
+}
+
+/* Names that look like those of unfinished files, and what looks like them and holds more. */
+static void test_no_leftovers(void) {
+  static const char *const names[] = {".hidden",
+                                      "my.tmp-1",
+                                      ".file.tmp-1",
+                                      ".file.tmp-",
+                                      ".file.tmp-notes",
+                                      ".tmp-0123456789abcdef",
+                                      "file.tmp-0123456789abcdef",
+                                      ".other.tmp-0123456789abcdef",
+                                      ".file.tmp-0123456789ABCDEF",
+                                      ".file.tmp-0123456789abcdefg",
+                                      ".file.tmp-0123456789abcdef~"};
+  const int count = sizeof names / sizeof *names;
+  const char *folder = fresh("strangers"), *elsewhere = fresh("elsewhere");
+  for (int i = 0; i < count; i++)
+    put_file(below(folder, names[i]), "x", 1);
+  put_file(below(elsewhere, "file"), "x", 1);
+  mkdir(below(folder, ".run.tmp-0123456789abcdef"), 0755);
+  put_file(below(folder, ".run.tmp-0123456789abcdef/notes"), "x", 1);
+  mkdir(below(folder, ".run.tmp-0123456789abcde0"), 0755);
+  mkdir(below(folder, ".run.tmp-0123456789abcde0/file"), 0755);
+  is_int(symlink(elsewhere, below(folder, ".link.tmp-0123456789abcdef")), 0, "a link elsewhere");
+  is_int(mkfifo(below(folder, ".file.tmp-0123456789abcde3"), 0600), 0, "a pipe");
+  hd__file_remove_leftovers(folder, writes_these);
+  is_int(entries_in(folder), count + 4, "what is no leftover stays");
+  ok(entries_in(below(folder, ".run.tmp-0123456789abcdef")) == 1 &&
+         entries_in(below(folder, ".run.tmp-0123456789abcde0")) == 1,
+     "with what it holds");
+  is_int(entries_in(elsewhere), 1, "and so does what a link names");
+  const char *path = below(folder, "link");
+  is_int(symlink(elsewhere, path), 0, "a link to a folder");
+  hd__file_remove_folder(path);
+  ok(entries_in(elsewhere) == 1 && hd__file_is_folder(path), "is no folder to remove");
+  put_file(below(folder, ".file.tmp-0123456789abcdef"), "x", 1);
+  const bool given = chown(below(folder, ".file.tmp-0123456789abcdef"), 12345, (gid_t)-1) == 0;
+  hd__file_remove_leftovers(folder, writes_these);
+  if (given)
+    ok(hd__file_exists(below(folder, ".file.tmp-0123456789abcdef")), "another user's file stays");
+  else
+    skip(1, "only root may give a file away");
 }
 
 static void test_folders(void) {
-  char temporary[HD_PATH_BYTES];
+  char temporary[HD_PATH_BYTES], half[HD_PATH_BYTES];
   const char *folder = fresh("folders"), *path = below(folder, "step-1");
-  is_int(hd__file_folder_begin(temporary, ctx, path), HD_OK, "a folder begins under another name");
-  ok(hd__file_is_folder(temporary) && !hd__file_exists(path), "beside its own");
-  put_file(below(temporary, "half"), "x", 1);
+  is_int(hd__file_folder_begin(half, ctx, path), HD_OK, "a folder begins under another name");
+  ok(hd__file_is_folder(half) && !hd__file_exists(path), "beside its name");
+  put_file(below(half, "half"), "x", 1);
   is_int(hd__file_folder_begin(temporary, ctx, path), HD_OK, "begun again");
   is_int(entries_in(temporary), 0, "it is empty");
+  ok(strcmp(half, temporary) && entries_in(half) == 1, "and the one begun before is as it was");
+  hd__file_remove_folder(half);
   put_file(below(temporary, "file"), "1", 1);
   is_int(hd__file_folder_commit(ctx, temporary, path), HD_OK, "a folder gets its name");
   ok(letters_in(below(path, "file"), 1) == '1' && !hd__file_exists(temporary), "with what is in it");
@@ -347,7 +394,7 @@ static void test_folders(void) {
   path = below(folder, "step-1");
   refuses(hd__file_folder_commit(ctx, below(folder, "missing"), path), HD_E_IO, ctx, path, "No such file",
           "a folder that is not there");
-  is_int(letters_in(below(path, "other"), 1), '2', "does not harm the one that is");
+  is_int(letters_in(below(path, "other"), 1), '2', "leaves the existing one");
   path = below(folder, "missing/step-2");
   refuses(hd__file_folder_begin(temporary, ctx, path), HD_E_IO, ctx, path, "No such file", "a folder in a missing one");
   is_int(entries_in(folder), 2, "and nothing is left behind");
@@ -371,7 +418,7 @@ static void test_make_folder(void) {
     refuses(hd__file_make_folder(ctx, below(folder, "new")), HD_E_IO, ctx, below(folder, "new"), "Permission denied",
             "no permission");
   else
-    skip(1, "root cannot become nobody here");
+    skip(1, "root cannot give up its rights here");
   regain_rights();
   chmod(folder, 0755);
   is_int(entries_in(folder), 2, "and nothing is left behind");
@@ -407,22 +454,72 @@ static void test_join(void) {
 
 static void test_lock(void) {
   const char *folder = fresh("locked");
+  char text[64];
   int first, second;
   held before = held_now();
-  if (hd__file_lock_folder(&first, ctx, folder, 0) != HD_OK || first < 0) {
-    skip(3, "this file system knows no locks");
-  } else {
-    refuses(hd__file_lock_folder(&second, ctx, folder, 0), HD_E_IO, ctx, folder, "wait for it",
-            "a folder that another one writes");
-    is_int(second, -1, "is not locked");
-    close(first);
-    ok(hd__file_lock_folder(&second, ctx, folder, 0) == HD_OK && second >= 0, "until that one is done");
-    close(second);
-  }
+  ok(hd__file_lock_folder(&first, ctx, folder, 0) == HD_OK && first >= 0, "a folder is locked");
+  refuses(hd__file_lock_folder(&second, ctx, folder, 0), HD_E_IO, ctx, folder, "wait for it",
+          "a folder that another one writes");
+  snprintf(text, sizeof text, "(process %d on ", (int)getpid());
+  ok(strstr(hd_ctx_message(ctx), text) != NULL, "which is named");
+  is_int(second, -1, "is not locked");
+  hd__file_unlock(&first);
+  is_int(first, -1, "it is given back");
+  ok(hd__file_lock_folder(&second, ctx, folder, 0) == HD_OK && second >= 0, "and locked again");
+  close(second); /* as when a process is killed */
+  is_int(entries_in(folder), 1, "a process that is killed leaves the file");
+  ok(hd__file_lock_folder(&second, ctx, folder, 0) == HD_OK && second >= 0, "and no lock");
+  hd__file_unlock(&second);
+  hd__file_unlock(&second);
+  put_file(below(folder, "victim"), "v", 1);
+  is_int(symlink("victim", below(folder, ".lock")), 0, "a link is planted in the lock's place");
+  refuses(hd__file_lock_folder(&first, ctx, folder, 0), HD_E_IO, ctx, folder, "symbolic links", "a planted link");
+  is_int(letters_in(below(folder, "victim"), 1), 'v', "is not followed");
+  unlink(below(folder, ".lock"));
+  unlink(below(folder, "victim"));
   refuses(hd__file_lock_folder(&first, ctx, below(folder, "missing"), 0), HD_E_IO, ctx, folder, "No such file",
           "a missing folder");
   is_int(entries_in(folder), 0, "a lock leaves nothing behind");
   holds_same(before, "and no open file");
+}
+
+/* A process that locks a folder, reports that, and waits to be killed. */
+static pid_t lock_elsewhere(const char *folder) {
+  int ends[2], lock;
+  char said = 0;
+  if (pipe(ends) != 0)
+    bail_out("expected a pipe, found none");
+  fflush(stdout);
+  pid_t child = fork();
+  if (child == 0) {
+    const hd_status status = hd__file_lock_folder(&lock, ctx, folder, 0);
+    if (write(ends[1], status == HD_OK ? "x" : "-", 1) != 1)
+      _exit(1);
+    for (;;)
+      pause();
+  }
+  close(ends[1]);
+  if (read(ends[0], &said, 1) != 1 || said != 'x')
+    bail_out("expected a locked folder, found none");
+  close(ends[0]);
+  return child;
+}
+
+/* An flock of the folder is what another host does not see: what it does see is a lock of a file in it. */
+static void test_lock_between_hosts(void) {
+  const char *folder = fresh("shared");
+  const struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+  int lock;
+  pid_t child = lock_elsewhere(folder);
+  int fd = open(below(folder, ".lock"), O_RDWR | O_CLOEXEC);
+  ok(fd >= 0 && fcntl(fd, F_OFD_SETLK, &whole) != 0 && (errno == EAGAIN || errno == EACCES),
+     "the lock is one that NFS passes on to its server");
+  close(fd);
+  refuses(hd__file_lock_folder(&lock, ctx, folder, 0), HD_E_IO, ctx, folder, "another heddle", "a second process");
+  kill(child, SIGKILL);
+  waitpid(child, NULL, 0);
+  ok(hd__file_lock_folder(&lock, ctx, folder, 0) == HD_OK, "until the first was killed");
+  hd__file_unlock(&lock);
 }
 
 typedef struct pair {
@@ -466,6 +563,32 @@ static void test_threads(void) {
   is_int(entries_in(folder), 1, "and nothing else is left");
 }
 
+/* Writes the same path from inside of a write of it: by the same thread, as threads of two containers whose numbers are
+ * equal. */
+static hd_status write_within(FILE *to, hd_ctx *at, void *arg) {
+  const char *path = arg;
+  for (int i = 0; i < LONG; i++) {
+    if (i == LONG / 2 && (fflush(to) != 0 || write_job(path, (job){'i', LONG, .fails = HD_OK}) != HD_OK))
+      return HD_E_IO;
+    fputc('o', to);
+  }
+  return letters_in(path, LONG) == 'i' ? HD_OK : HD_E_FORMAT;
+}
+
+static void test_equal_numbers(void) {
+  const char *folder = fresh("equal"), *path = below(folder, "file");
+  char own[64];
+  is_int(hd__file_write(ctx, path, write_within, (void *)(size_t)path), HD_OK, "two of one number write one file");
+  is_int(letters_in(path, LONG), 'o', "and neither writes into the other's");
+  is_int(entries_in(folder), 1, "and nothing else is left");
+  put_file(below(folder, "victim"), "v", 1);
+  snprintf(own, sizeof own, ".file.tmp-%ld", (long)getpid());
+  is_int(symlink("victim", below(folder, own)), 0, "a link is planted where the number of a thread would lead");
+  is_int(write_job(path, (job){'n', 10, .fails = HD_OK}), HD_OK, "a file is written beside it");
+  is_int(letters_in(below(folder, "victim"), 1), 'v', "what the link names is as it was");
+  is_int(entries_in(folder), 3, "and the link is there");
+}
+
 static void test_mapping(void) {
   const char *folder = fresh("mapped"), *path = below(folder, "file");
   hd_mapping map, empty;
@@ -475,11 +598,19 @@ static void test_mapping(void) {
      "a file is mapped");
   write_job(path, (job){'b', 10, .fails = HD_OK});
   ok(map.bytes[0] == 'a' && map.bytes[LONG - 1] == 'a',
-     "who mapped the old file keeps it when a new one takes its place");
+     "a mapping of the old file stays valid when a new one replaces it");
   hd__file_unmap(&map);
   hd__file_unmap(&map);
   ok(!map.bytes && !map.length, "nothing is left after unmapping, even twice");
+  put_file(path, "abc", 3);
+  hd_mapping copy;
+  int fd = open(path, O_WRONLY | O_CLOEXEC);
+  ok(hd__file_read(&copy, ctx, path) == HD_OK && copy.length == 3, "a file is copied");
+  ok(fd >= 0 && pwrite(fd, "xyz", 3, 0) == 3 && !memcmp(copy.bytes, "abc", 3), "a copy stays as it was read");
+  close(fd);
+  hd__file_unmap(&copy);
   put_file(path, "", 0);
+  ok(hd__file_read(&empty, ctx, path) == HD_OK && !empty.bytes && !empty.length, "an empty copy has no bytes");
   ok(hd__file_map(&empty, ctx, path) == HD_OK && !empty.bytes && !empty.length, "an empty file has no bytes");
   hd__file_unmap(&empty);
   holds_same(before, "and nothing is left behind");
@@ -493,12 +624,15 @@ int main(void) {
   test_bad_paths();
   test_replacing();
   test_kill();
+  test_no_leftovers();
   test_folders();
   test_make_folder();
   test_links();
   test_join();
   test_lock();
+  test_lock_between_hosts();
   test_threads();
+  test_equal_numbers();
   test_mapping();
   hd_ctx_destroy(ctx);
   return done_testing();

@@ -1,7 +1,7 @@
 /* Groups: every collective over every type, operation and size against plain loops, with 1 to 7 ranks; work in the
  * background, sub-groups, messages, buffers that are shared; calls that differ, timeouts, and ranks that leave.
  *
- * Ranks are threads here: a world does not mind, and a test of thousands of calls takes a second. */
+ * Ranks are threads here, which a local group allows: a test of thousands of calls takes a second. */
 #include "scratch.h"
 
 #include <pthread.h>
@@ -10,7 +10,8 @@
 #include <stdint.h>
 
 #include "comm/group.h"
-#include "comm/reduce.h"
+#include "comm/mailbox.h"
+#include "comm/rank_sums.h"
 #include "tap.h"
 
 enum { MOST_RANKS = 7, WAIT_S = 120 };
@@ -18,7 +19,7 @@ enum { MOST_RANKS = 7, WAIT_S = 120 };
 typedef struct member {
   int rank, ranks;
   hd_ctx ctx;
-  hd_world *world;
+  hd_local_group *local;
   hd_group *group;
   hd_status status; /* for what a scene leaves behind */
   char text[HD_MESSAGE_BYTES];
@@ -27,21 +28,21 @@ typedef struct member {
 
 typedef void scene_fn(member *m);
 
-static hd_world *founder;
+static hd_local_group *founder;
 static scene_fn *scene;
 
 static void *play(void *arg) {
   member *m = arg;
-  if (hd__world_join(&m->world, &m->ctx, hd__world_fd(founder), m->rank, WAIT_S) != HD_OK ||
-      hd__group_of_world(&m->group, &m->ctx, m->world, WAIT_S) != HD_OK) {
+  if (hd__local_group_join(&m->local, &m->ctx, hd__local_group_fd(founder), m->rank, WAIT_S) != HD_OK ||
+      hd__group_of_ranks(&m->group, &m->ctx, m->local, WAIT_S) != HD_OK) {
     m->wrong = 1000;
     diag("rank %d: %s", m->rank, m->ctx.message);
     return NULL;
   }
-  hd__world_keep_process(m->world);
+  hd__local_group_keep_process(m->local);
   scene(m);
   hd_group_destroy(m->group);
-  hd__world_leave(m->world);
+  hd__local_group_leave(m->local);
   return NULL;
 }
 
@@ -50,8 +51,8 @@ static int with_ranks(member *all, int ranks, scene_fn *fn) {
   pthread_t thread[MOST_RANKS];
   int wrong = 0;
   scene = fn;
-  if (hd__world_found(&founder, NULL, ranks, false) != HD_OK)
-    bail_out("no world");
+  if (hd__local_group_found(&founder, NULL, ranks, false) != HD_OK)
+    bail_out("no local group");
   for (int r = 0; r < ranks; r++) {
     all[r] = (member){.rank = r, .ranks = ranks};
     if (pthread_create(&thread[r], NULL, play, &all[r]))
@@ -61,7 +62,7 @@ static int with_ranks(member *all, int ranks, scene_fn *fn) {
     pthread_join(thread[r], NULL);
     wrong += all[r].wrong;
   }
-  hd__world_leave(founder);
+  hd__local_group_leave(founder);
   return wrong;
 }
 
@@ -90,7 +91,7 @@ static void come_and_go(member *m) {
     if (i != FIRST && i != GROUPS - 1)
       continue;
     m->wrong += hd_group_barrier(m->group, &m->ctx) != HD_OK;
-    fstat(hd__world_fd(m->world), i == FIRST ? &before : &after);
+    fstat(hd__local_group_fd(m->local), i == FIRST ? &before : &after);
     m->wrong += hd_group_barrier(m->group, &m->ctx) != HD_OK;
   }
   m->wrong += after.st_size > before.st_size + PIECES * 2 * longest;
@@ -132,7 +133,7 @@ static double get(const void *x, int64_t i, hd_dtype dtype) {
   return NAN;
 }
 
-static double fold(double a, double b, hd_reduce_op op) {
+static double reduce_two(double a, double b, hd_reduce_op op) {
   return op == HD_REDUCE_PROD ? a * b : op == HD_REDUCE_MIN ? fmin(a, b) : op == HD_REDUCE_MAX ? fmax(a, b) : a + b;
 }
 
@@ -141,14 +142,14 @@ static void expect(void *out, int64_t i, int ranks, int64_t at, hd_dtype dtype, 
   if (dtype == HD_F32) {
     float sum = (float)number(0, at, dtype);
     for (int r = 1; r < ranks; r++)
-      sum = (float)fold(sum, (float)number(r, at, dtype), op);
+      sum = (float)reduce_two(sum, (float)number(r, at, dtype), op);
     ((float *)out)[i] = op == HD_REDUCE_AVG ? sum / (float)ranks : sum;
     return;
   }
   if (dtype == HD_F64) {
     double sum = number(0, at, dtype);
     for (int r = 1; r < ranks; r++)
-      sum = fold(sum, number(r, at, dtype), op);
+      sum = reduce_two(sum, number(r, at, dtype), op);
     ((double *)out)[i] = op == HD_REDUCE_AVG ? sum / ranks : sum;
     return;
   }
@@ -318,6 +319,22 @@ static void try_buffers(member *m) {
   }
 }
 
+/* More than a number of 16 bits counts, and then one that is used. */
+static void try_many_buffers(member *m) {
+  enum { TIMES = UINT16_MAX + 3 };
+  float *shared;
+  for (int i = 0; i < TIMES && m->wrong == 0; i++) {
+    m->wrong += hd_group_alloc((void **)&shared, m->group, &m->ctx, sizeof *shared) != HD_OK;
+    if (i < TIMES - 1)
+      hd_group_free(m->group, shared);
+  }
+  if (m->wrong)
+    return;
+  *shared = (float)(1 + m->rank);
+  m->wrong += hd_group_all_reduce(shared, m->group, &m->ctx, shared, 1, HD_F32, HD_REDUCE_SUM) != HD_OK || *shared != 1;
+  hd_group_free(m->group, shared);
+}
+
 /* ---- in the background ---- */
 
 static void try_work(member *m) {
@@ -375,7 +392,7 @@ static void try_messages(member *m) {
   }
 }
 
-/* Rank 0 receives from all, in an order of its own; each sender's messages stay in order. */
+/* Rank 0 receives from all, in another order; the messages of each sender stay in order. */
 static void try_many_messages(member *m) {
   enum { EACH = 20 };
   hd_work *work[MOST_RANKS * EACH];
@@ -422,11 +439,11 @@ static void try_groups(member *m) {
     hd_group_destroy(some);
   }
   m->wrong += hd_group_new(&all, m->group, &m->ctx, reversed, m->ranks) != HD_OK;
-  int32_t world = m->rank, ranks[MOST_RANKS];
-  m->wrong += hd_group_all_gather(ranks, all, &m->ctx, &world, 1, HD_I32) != HD_OK;
+  int32_t local = m->rank, ranks[MOST_RANKS];
+  m->wrong += hd_group_all_gather(ranks, all, &m->ctx, &local, 1, HD_I32) != HD_OK;
   for (int r = 0; r < m->ranks; r++)
     m->wrong += ranks[r] != reversed[r];
-  hd_group *inner; /* of the group, by its own numbers */
+  hd_group *inner; /* of the group, by its numbers */
   m->wrong += hd_group_new(&inner, all, &m->ctx, (int32_t[]){0}, 1) != HD_OK;
   m->wrong += (inner != NULL) != (m->rank == m->ranks - 1);
   hd_group_destroy(inner);
@@ -440,10 +457,22 @@ static void keep(member *m, hd_status status) {
   snprintf(m->text, sizeof m->text, "%s", m->ctx.message);
 }
 
+/* One rank has freed what the others still add in. */
+static void freed_buffer(member *m) {
+  float *first, *second;
+  if (hd_group_alloc((void **)&first, m->group, &m->ctx, 4000) != HD_OK ||
+      hd_group_alloc((void **)&second, m->group, &m->ctx, 4000) != HD_OK)
+    return;
+  if (m->rank == 1)
+    hd_group_free(m->group, first);
+  float *of_rank = m->rank == 1 ? second : first;
+  keep(m, hd_group_all_reduce(of_rank, m->group, &m->ctx, of_rank, 1000, HD_F32, HD_REDUCE_SUM));
+}
+
 static void other_count(member *m) {
   float x[8] = {0};
   keep(m, hd_group_all_reduce(x, m->group, &m->ctx, x, m->rank == 1 ? 5 : 4, HD_F32, HD_REDUCE_SUM));
-  m->wrong += hd_group_barrier(m->group, &m->ctx) != HD_OK; /* the group lives on */
+  m->wrong += hd_group_barrier(m->group, &m->ctx) != HD_OK; /* the group stays usable */
 }
 
 static void other_kind(member *m) {
@@ -487,30 +516,48 @@ static void other_list(member *m) {
   m->wrong += g != NULL || hd_group_barrier(m->group, &m->ctx) != HD_OK;
 }
 
+/* A fragment whose sender states too great a length is not copied beyond the receiver's buffer. */
+static void long_fragment(member *m) {
+  int32_t x[4] = {1, 2, 3, 4};
+  if (m->rank == 1) {
+    const uint32_t whole[4] = {4, 0, HD_I32, sizeof x}; /* count, type and length of the one fragment */
+    hd_group_send(m->group, &m->ctx, x, 4, HD_I32, 0);
+    size_t ignored;
+    char *head = memmem(m->group->mailboxes, hd__mailboxes_bytes(&ignored, m->ranks), whole, sizeof whole);
+    if (head)
+      ((uint32_t *)(void *)head)[3] = 1 << 28;
+  }
+  hd_group_barrier(m->group, &m->ctx);
+  if (m->rank == 0)
+    keep(m, hd_group_recv(x, m->group, &m->ctx, 4, HD_I32, 1));
+  else
+    keep(m, hd_group_barrier(m->group, &m->ctx));
+}
+
 static void other_message(member *m) {
   int32_t x[8] = {0};
   if (m->rank == 1)
     hd_group_send(m->group, &m->ctx, x, 5, HD_I32, 0);
   else if (m->rank == 0)
     keep(m, hd_group_recv(x, m->group, &m->ctx, 4, HD_I32, 1));
-  if (m->rank > 0) /* which nobody comes to */
+  if (m->rank > 0) /* rank 0 never comes */
     keep(m, hd_group_barrier(m->group, &m->ctx));
 }
 
 static atomic_int slow_ones; /* until all others are done */
 
-/* Rank 0 takes what there is; then the others hear, by its own words, why there is no group and no buffer. */
-static void no_piece_left(member *m) {
+/* Rank 0 takes all blocks; then the others get its message, why there is no group and no buffer. */
+static void no_block_left(member *m) {
   static const int32_t all[] = {0, 1, 2};
   static int32_t taken;
   hd_group *made;
   void *memory;
-  while (m->rank == 0 && hd__world_take(&taken, m->world, NULL, 4 << 20, 1) == HD_OK) {
+  while (m->rank == 0 && hd__local_group_allocate(&taken, m->local, NULL, 4 << 20, 1) == HD_OK) {
   }
   m->wrong += hd_group_new(&made, m->group, &m->ctx, all, 3) != HD_E_USAGE || made;
   keep(m, hd_group_alloc(&memory, m->group, &m->ctx, 100));
   if (m->rank == 0)
-    hd__world_untake(m->world, taken);
+    hd__local_group_release(m->local, taken);
   m->wrong += hd_group_new(&made, m->group, &m->ctx, all, 3) != HD_OK;
   hd_group_destroy(made);
 }
@@ -547,7 +594,7 @@ static void leaves(member *m) {
   snprintf(m->text, sizeof m->text, "rank 1 has left");
 }
 
-/* Every rank got `status`, and all but those of `apart` say `text`. */
+/* Every rank got `status`, and all but those of `apart` have a message with `text`. */
 static void refused(const char *name, scene_fn *fn, hd_status status, const char *text, int apart) {
   member all[3];
   int wrong = with_ranks(all, 3, fn), others = 0;
@@ -577,6 +624,8 @@ int main(void) {
     for (size_t r = 0; r < sizeof ranks / sizeof *ranks; r++)
       is_int(with_ranks(all, ranks[r], scenes[s].fn), 0, "%s, %d ranks", scenes[s].name, ranks[r]);
   is_int(with_ranks(all, 3, come_and_go), 0, "a thousand groups with buffers leave no memory behind");
+  is_int(with_ranks(all, 1, try_many_buffers), 0, "buffers without end, one after the other: %s", all[0].ctx.message);
+  refused("a buffer that a rank has freed", freed_buffer, HD_E_USAGE, "at rank 1, too, found that it is freed", -1);
   refused("another count", other_count, HD_E_USAGE,
           "rank 0 calls all_reduce of 4 float32 by sum, and rank 1 all_reduce of 5 float32 by sum", -1);
   refused("another collective", other_kind, HD_E_USAGE,
@@ -587,12 +636,13 @@ int main(void) {
   refused("a call that cannot be made", bad_call, HD_E_USAGE, "rank 1 a call that it could not make", 1);
   refused("a list that is wrong", bad_list, HD_E_USAGE, "rank 1 a call that it could not make", 1);
   refused("another list", other_list, HD_E_USAGE, "rank 1 asks for another one than rank 0", -1);
+  refused("a fragment of another length", long_fragment, HD_E_USAGE, "a message of 4 int32 from rank 1 to rank 0", -1);
   refused("another message", other_message, HD_E_USAGE,
           "a message of 4 int32 from rank 1 to rank 0, found one of 5 int32", -1);
-  refused("more pieces than there are", no_piece_left, HD_E_USAGE,
-          "expected at most 4096 pieces of memory that ranks share at a time, found more; destroy", -1);
+  refused("more blocks than there are", no_block_left, HD_E_USAGE,
+          "expected at most 4096 blocks of memory that ranks share at a time, found more; destroy", -1);
   refused("a rank that is late", too_late, HD_E_TIMEOUT, "rank 1 did not come", -1);
-  refused("a message that nobody sends", no_message, HD_E_TIMEOUT, "expected rank 1 to send within 0.1 s", -1);
+  refused("a message that is never sent", no_message, HD_E_TIMEOUT, "expected rank 1 to send within 0.1 s", -1);
   refused("a rank that leaves", leaves, HD_E_PEER, "has left", -1);
   return done_testing();
 }

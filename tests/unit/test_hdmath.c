@@ -1,5 +1,5 @@
-/* The own exp, log, sin and cos in double: errors against the C library's in long double, the exact cases, and a
- * checksum of many results, the same on every machine and with every compiler, since digests are made of them. */
+/* The exp, log, sin and cos of hdmath.h in double: errors against the C library's in long double, the exact cases,
+ * and a checksum of many results, the same on every machine and with every compiler, since digests are made of them. */
 #include <math.h>
 #include <stdint.h>
 

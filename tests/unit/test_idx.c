@@ -7,9 +7,9 @@
 
 #include "base/alloc.h"
 #include "base/digest.h"
-#include "data/dataset.h"
-#include "data/idx.h"
-#include "data/survey.h"
+#include "data/formats/dataset.h"
+#include "data/formats/idx.h"
+#include "data/loader/data_statistics.h"
 #include "data_trial.h"
 
 enum {
@@ -233,7 +233,7 @@ static void test_bad_paths(void) {
   refused(in_scratch("folder.gz"), 3, HD_E_IO, "found a folder", "a folder named .gz");
   refused(in_scratch("empty/x"), 3, HD_E_IO, "Not a directory", "a file where a folder belongs");
   if (mkfifo(in_scratch("fifo"), 0600) == 0)
-    refused(in_scratch("fifo"), 3, HD_E_IO, "something else", "a pipe, which must not block");
+    refused(in_scratch("fifo"), 3, HD_E_IO, "a pipe", "a pipe, which must not block");
   else
     skip(3, "no pipes here");
   static text file;
@@ -242,7 +242,7 @@ static void test_bad_paths(void) {
   if (lose_rights())
     refused(in_scratch("secret"), 3, HD_E_IO, "Permission denied", "a file without permission");
   else
-    skip(3, "root cannot become nobody here");
+    skip(3, "root cannot give up its rights here");
   regain_rights();
 }
 

@@ -1,5 +1,5 @@
-/* Running jobs, as their pages show them: a job of this process, one of three ranks in processes of their own, one that
- * is killed; and pages that are torn, foreign, cut off or full of lies. */
+/* Running jobs, by their status pages: a job of this process, one of three processes, one that is killed; and pages
+ * that are torn, foreign, cut off or false. */
 #include "scratch.h"
 
 #include <errno.h>
@@ -11,9 +11,9 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#include "monitor/jobs.h"
-#include "sys/job_page.h"
-#include "sys/process.h"
+#include "tools/monitor/jobs.h"
+#include "platform/job_page.h"
+#include "platform/process.h"
 
 static hd_ctx *ctx;
 static hd_jobs jobs;
@@ -32,13 +32,13 @@ static pid_t child[8];
 static int children;
 
 static int is_ours(int pid) {
-  int ours = pid == getpid();
+  int found = pid == getpid();
   for (int i = 0; i < children; i++)
-    ours |= pid == child[i];
-  return ours;
+    found |= pid == child[i];
+  return found;
 }
 
-static hd_job *ours;
+static hd_job *found;
 
 static int look(void) {
   int count = 0;
@@ -47,7 +47,7 @@ static int look(void) {
     bail_out("%s", hd_ctx_message(ctx));
   for (int i = 0; i < jobs.count; i++)
     if (is_ours(jobs.job[i].pid)) {
-      ours = &jobs.job[i];
+      found = &jobs.job[i];
       count++;
     }
   return count;
@@ -92,35 +92,36 @@ static void test_own(void) {
   const held before = held_now();
   hd__job_open(&page, 1, &facts);
   is_int(look(), 1, "a job of this process");
-  is_int(ours->pid, getpid(), "has its number");
-  ok(ours->start > 0 && ours->start == hd__process_start(getpid()), "and its start");
-  is_str(ours->model, "cnn", "model");
-  is_str(ours->data, "digits", "data");
-  is_str(ours->isa, "avx2", "instruction set");
-  is_str(ours->out, "/runs/cnn-1", "folder");
-  is_str(ours->state, "ready", "state");
-  ok(strstr(ours->command, "test_jobs"), "command: %s", ours->command);
-  ok(isnan(ours->loss) && isnan(ours->samples_per_s) && isnan(ours->left_s), "nothing is known of its speed yet");
-  ok(ours->steps == 1000 && ours->epochs == 3 && ours->batch == 64, "where it is heading");
-  ok(ours->elapsed_s >= 0 && ours->elapsed_s < 3600, "since when");
-  hd__job_lanes(&page, cpus, 3);
+  is_int(found->pid, getpid(), "has its number");
+  ok(found->start > 0 && found->start == hd__process_start(getpid()), "and its start");
+  is_str(found->model, "cnn", "model");
+  is_str(found->data, "digits", "data");
+  is_str(found->isa, "avx2", "instruction set");
+  is_str(found->out, "/runs/cnn-1", "folder");
+  is_str(found->state, "ready", "state");
+  ok(strstr(found->command, "test_jobs"), "command: %s", found->command);
+  ok(isnan(found->loss) && isnan(found->samples_per_s) && isnan(found->left_s), "its speed is not known yet");
+  ok(found->steps == 1000 && found->epochs == 3 && found->batch == 64, "where it is heading");
+  ok(found->elapsed_s >= 0 && found->elapsed_s < 3600, "since when");
+  hd__job_threads(&page, cpus, 3);
   hd__job_enter(&page, HD_JOB_TRAINING);
   page.window_s -= 2; /* as if it had begun two seconds ago */
   hd__job_step(&page, 200, 1, 12800, 0.25);
   is_int(look(), 1, "it has come on");
-  ok(ours->step == 200 && ours->epoch == 1 && ours->loss == 0.25, "step, epoch, loss");
-  is_str(ours->state, "training", "state");
-  near(ours->samples_per_s, 6400, 200, "12800 samples in 2 s");
-  near(ours->left_s, 800 * 64 / ours->samples_per_s, 1e-9, "800 steps are left");
-  is_int(ours->ranks, 1, "one rank");
-  ok(ours->rank[0].lanes == 3 && ours->lanes == 3 && !memcmp(ours->rank[0].cpu, cpus, sizeof cpus), "lanes and CPUs");
-  const double speed = ours->samples_per_s;
+  ok(found->step == 200 && found->epoch == 1 && found->loss == 0.25, "step, epoch, loss");
+  is_str(found->state, "training", "state");
+  near(found->samples_per_s, 6400, 200, "12800 samples in 2 s");
+  near(found->left_s, 800 * 64 / found->samples_per_s, 1e-9, "800 steps are left");
+  is_int(found->ranks, 1, "one rank");
+  ok(found->rank[0].threads == 3 && found->threads == 3 && !memcmp(found->rank[0].cpu, cpus, sizeof cpus),
+     "threads and CPUs");
+  const double speed = found->samples_per_s;
   hd__job_enter(&page, HD_JOB_EVALUATING);
   page.pause_s -= 10; /* ten seconds of evaluation */
   hd__job_enter(&page, HD_JOB_TRAINING);
   hd__job_step(&page, 201, 1, 12864, 0.25);
   is_int(look(), 1, "after a pause");
-  near(ours->samples_per_s, speed, 0, "the speed is that of training alone");
+  near(found->samples_per_s, speed, 0, "the speed is that of training alone");
   hd__job_close(&page);
   is_int(look(), 0, "gone");
   hd__jobs_fini(&jobs);
@@ -136,7 +137,7 @@ static void be_rank(hd_job_page *page, int rank) {
   page->slot->pid = (int32_t)getpid();
   page->slot->start = hd__process_start(0);
   page->slot->progress = (hd_job_progress){.step = 7 + rank, .samples_per_s = 100, .state = HD_JOB_TRAINING};
-  page->slot->lanes = 2;
+  page->slot->threads = 2;
 }
 
 static void test_ranks(void) {
@@ -146,23 +147,23 @@ static void test_ranks(void) {
     start_child(be_rank, &page, rank);
   start_child(NULL, NULL, 0);
   is_int(look(), 1, "a job of three ranks is one; this process and a child that hold its page are none");
-  ok(ours->ranks == 3 && ours->rank[0].rank == 0 && ours->rank[2].rank == 2, "its ranks are in order");
-  is_int(ours->pid, ours->rank[0].pid, "it goes by its first one");
-  ok(ours->step == 7 && ours->samples_per_s == 300 && ours->lanes == 6, "speeds and lanes add up");
-  const hd_job_rank dead = ours->rank[1];
+  ok(found->ranks == 3 && found->rank[0].rank == 0 && found->rank[2].rank == 2, "its ranks are in order");
+  is_int(found->pid, found->rank[0].pid, "its process is that of rank 0");
+  ok(found->step == 7 && found->samples_per_s == 300 && found->threads == 6, "speeds and threads add up");
+  const hd_job_rank dead = found->rank[1];
   kill(dead.pid, SIGKILL);
   waitpid(dead.pid, NULL, 0);
   is_int(look(), 1, "one rank is killed");
-  ok(ours->ranks == 2 && ours->rank[1].rank == 2, "the others are still told");
-  is_int(hd__process_signal(dead.pid, dead.start, SIGTERM), ESRCH, "who has ended cannot be signalled");
+  ok(found->ranks == 2 && found->rank[1].rank == 2, "the others are still listed");
+  is_int(hd__process_signal(dead.pid, dead.start, SIGTERM), ESRCH, "a process that has ended cannot be signalled");
   hd__job_close(&page);
-  is_int(hd_job_signal(ctx, ours, SIGKILL), HD_OK, "a signal to the job");
+  is_int(hd_job_signal(ctx, found, SIGKILL), HD_OK, "a signal to the job");
   int signalled = 0, status;
   for (int i = 0; i < 3; i++)
     if (child[i] != dead.pid && waitpid(child[i], &status, 0) == child[i])
       signalled += WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
   is_int(signalled, 2, "reaches all its ranks");
-  refuses(hd_job_signal(ctx, ours, SIGKILL), HD_E_SYSTEM, ctx, "", "has ended", "a job that has ended");
+  refuses(hd_job_signal(ctx, found, SIGKILL), HD_E_SYSTEM, ctx, "", "has ended", "a job that has ended");
   is_int(look(), 0, "nothing is left behind");
   end_children();
 }
@@ -195,18 +196,18 @@ static void *stay(void *arg) {
   return arg;
 }
 
-/* Until it looks as wanted, 10 s at most. */
-static hd_process_look await_look(pid_t pid, uint64_t start, char state, bool lingers) {
+/* Until it is as expected, 10 s at most. */
+static hd_process_state await_look(pid_t pid, uint64_t start, char state, bool lingers) {
   const struct timespec rest = {.tv_nsec = 1000000};
-  hd_process_look look = hd__process_look(pid, start);
+  hd_process_state look = hd__process_read(pid, start);
   for (int i = 0; i < 10000 && (look.state != state || look.lingers != lingers); i++) {
     nanosleep(&rest, NULL);
-    look = hd__process_look(pid, start);
+    look = hd__process_read(pid, start);
   }
   return look;
 }
 
-/* The first thread's end is what the state of a process tells; another one may still be at the disk. */
+/* The state of a process is that of its first thread; another one may still write to the disk. */
 static void test_lingering(void) {
   const pid_t pid = fork();
   pthread_t thread;
@@ -216,13 +217,13 @@ static void test_lingering(void) {
     pthread_exit(NULL);
   }
   const uint64_t start = hd__process_start(pid);
-  hd_process_look look = await_look(pid, start, 'Z', true);
+  hd_process_state look = await_look(pid, start, 'Z', true);
   ok(look.has_ended && look.lingers, "a process whose first thread alone has ended lingers");
   kill(pid, SIGKILL);
   look = await_look(pid, start, 'Z', false);
   ok(look.has_ended && !look.lingers, "and is gone with the last one");
   waitpid(pid, NULL, 0);
-  look = hd__process_look(pid, start);
+  look = hd__process_read(pid, start);
   ok(look.has_ended && !look.lingers, "as is one that was waited for");
 }
 
@@ -251,7 +252,7 @@ static void forge_lies(hd_job_page *p) {
   memset(&p->head->facts, 0xff, sizeof p->head->facts);
   memset(&p->slot->progress, 0xff, sizeof p->slot->progress);
   memset(p->slot->cpu, 0x80, sizeof p->slot->cpu);
-  p->slot->lanes = INT32_MAX;
+  p->slot->threads = INT32_MAX;
   p->slot->progress.step = INT64_MIN;
   p->slot->progress.samples_per_s = -1e300;
 }
@@ -275,17 +276,18 @@ static void test_forgeries(void) {
     hd__job_open(&page, 1, &facts);
     list[i].forge(&page);
     is_int(look(), list[i].seen, "%s: %s", list[i].name,
-           list[i].seen ? "told with what is well-formed" : "passed over");
+           list[i].seen ? "listed with its well-formed values" : "passed over");
     hd__job_close(&page);
   }
   hd_job_page page;
   hd__job_open(&page, 1, &facts);
   forge_lies(&page);
   look();
-  ok(!strncmp(ours->model, "???", 3) && !strncmp(ours->out, "???", 3), "text that is none: question marks");
-  ok(ours->step == 0 && ours->steps == 0 && isnan(ours->loss) && isnan(ours->samples_per_s), "numbers that cannot be");
-  ok(ours->lanes == HD_MAX_THREADS && ours->rank[0].cpu[0] == -1, "lanes");
-  is_str(ours->state, "ready", "state");
+  ok(!strncmp(found->model, "???", 3) && !strncmp(found->out, "???", 3), "text that is none: question marks");
+  ok(found->step == 0 && found->steps == 0 && isnan(found->loss) && isnan(found->samples_per_s),
+     "numbers that cannot be");
+  ok(found->threads == HD_MAX_THREADS && found->rank[0].cpu[0] == -1, "threads");
+  is_str(found->state, "ready", "state");
   hd__job_close(&page);
 }
 
@@ -304,7 +306,7 @@ static void test_files(void) {
   is_int(fcntl(page.fd, F_GETFD) & FD_CLOEXEC, FD_CLOEXEC, "nor does it go to programs that the job starts");
   const int twice = dup(page.fd);
   is_int(look(), 1, "a page that is held twice is one job");
-  is_int(ours->ranks, 1, "of one rank");
+  is_int(found->ranks, 1, "of one rank");
   close(twice);
   hd_job_page second;
   hd__job_open(&second, 1, &facts);
@@ -326,7 +328,7 @@ static void test_files(void) {
   is_int(look(), 0, "all gone");
 }
 
-/* A writer at full speed never lets a reader see half of a step. */
+/* A writer at full speed never lets a reader see a partial step. */
 static void test_torn(void) {
   hd_job_page page;
   int torn = 0, seen = 0;
@@ -341,11 +343,11 @@ static void test_torn(void) {
     if (look() != 1)
       continue;
     seen++;
-    torn += ours->step != ours->epoch || (double)ours->step != ours->loss;
+    torn += found->step != found->epoch || (double)found->step != found->loss;
   }
   end_children();
   ok(seen > 0, "a page that changes all the time was read %d times", seen);
-  is_int(torn, 0, "and never half of a step");
+  is_int(torn, 0, "and never a partial step");
   hd__job_close(&page);
 }
 
@@ -362,9 +364,56 @@ static void test_strangers(void) {
   hd__job_close(&page);
 }
 
+/* The descriptor of the page may refer to another file by now, which is not changed. */
+static void test_not_a_page(void) {
+  enum { PAGE = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL, BYTES = 64 << 10 };
+  static const struct {
+    const char *name;
+    int bytes, seals;
+    uint64_t magic;
+    uint32_t version, ranks;
+    const char *what;
+  } files[] = {{HD_JOB_FILE, BYTES, 0, HD_JOB_MAGIC, HD_JOB_VERSION, 2, "without seals"},
+               {"another", BYTES, PAGE, HD_JOB_MAGIC, HD_JOB_VERSION, 2, "of another name"},
+               {HD_JOB_FILE, BYTES, PAGE, 1, HD_JOB_VERSION, 2, "without its mark"},
+               {HD_JOB_FILE, BYTES, PAGE, HD_JOB_MAGIC, HD_JOB_VERSION + 1, 2, "of another version"},
+               {HD_JOB_FILE, BYTES, PAGE, HD_JOB_MAGIC, HD_JOB_VERSION, 1, "for fewer ranks"},
+               {HD_JOB_FILE, BYTES, PAGE, HD_JOB_MAGIC, HD_JOB_VERSION, 1024, "too short for its ranks"},
+               {HD_JOB_FILE, 64, PAGE, HD_JOB_MAGIC, HD_JOB_VERSION, 2, "shorter than a head"}};
+  hd_job_page page, joined;
+  for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+    static char before[BYTES], after[BYTES];
+    const int fd = memfd_create(files[i].name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    hd_job_head head = {.magic = files[i].magic, .version = files[i].version, .ranks = files[i].ranks};
+    if (fd < 0 || write(fd, &head, sizeof head) != (ssize_t)sizeof head || ftruncate(fd, files[i].bytes) != 0 ||
+        (files[i].seals && fcntl(fd, F_ADD_SEALS, files[i].seals) != 0))
+      bail_out("no memory file");
+    const ssize_t got = pread(fd, before, sizeof before, 0);
+    hd__job_join(&joined, (int)getpid(), fd, 1);
+    ok(!joined.head && pread(fd, after, sizeof after, 0) == got && !memcmp(before, after, (size_t)got),
+       "a memory file %s is no page, and is left as it is", files[i].what);
+    hd__job_close(&joined);
+    close(fd);
+  }
+  put_file(in_scratch("notes"), "precious", 8);
+  const int fd = open(in_scratch("notes"), O_RDWR | O_CLOEXEC);
+  struct stat file;
+  hd__job_join(&joined, (int)getpid(), fd, 1);
+  ok(!joined.head && fstat(fd, &file) == 0 && file.st_size == 8, "nor is a file");
+  close(fd);
+  hd__job_open(&page, 2, &facts);
+  hd__job_join(&joined, (int)getpid(), page.fd, 2);
+  ok(!joined.head, "a rank that the page has no slot for has none");
+  hd__job_join(&joined, (int)getpid(), page.fd, 1);
+  ok(joined.head && joined.slot->pid == (int32_t)getpid(), "another one has its slot");
+  hd__job_close(&joined);
+  hd__job_close(&page);
+}
+
 int main(void) {
   if (hd_ctx_create(&ctx) != HD_OK)
     bail_out("no context");
+  test_not_a_page();
   test_own();
   test_ranks();
   test_identity();

@@ -1,5 +1,5 @@
-/* Loaders: the same batches with any number of workers, in every epoch, from wherever one begins; samplers of one's
- * own; starts and ends without a leak. */
+/* Loaders: the same batches with any number of workers, in every epoch, from any start; custom samplers;
+ * starts and ends without a leak. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -100,7 +100,7 @@ static void test_parts(void) {
   int64_t samples;
   ok(shape.samples == 1024 && shape.channels == 1 && shape.height == SIDE && shape.width == SIDE &&
          shape.classes == 10 && shape.outputs == 0,
-     "the test set has its own shape");
+     "the test set has another shape");
   ok(read_epoch(test, 0, &samples) == read_epoch(test, 3, &samples), "and one order for all epochs");
   ok(read_epoch(full, 0, &samples) == read_epoch(full, 1, &samples), "no-shuffle: the order of the file");
   is_int(samples, SAMPLES / BATCH * BATCH, "drop-last: full batches only");
@@ -166,7 +166,7 @@ static void test_starts_and_ends(void) {
 /* 1000 samples, 900 of which are of class 0, 90 of class 1 and 10 of class 3; none is of class 2. */
 static int64_t skewed_len(void *self) { return 1000; }
 
-static int skewed_get(void *self, int64_t index, hd_own_sample *sample) {
+static int skewed_get(void *self, int64_t index, hd_custom_sample *sample) {
   for (int i = 0; i < ELEMS; i++)
     sample->bytes[i] = (uint8_t)(index >> (i % 2 * 8));
   sample->label = index % 100 == 0 ? 3 : index % 10 == 0 ? 1 : 0;
@@ -174,14 +174,14 @@ static int skewed_get(void *self, int64_t index, hd_own_sample *sample) {
 }
 
 static void test_balanced(void) {
-  static hd_own_data skewed = {.name = "skewed",
-                               .channels = 1,
-                               .height = SIDE,
-                               .width = SIDE,
-                               .dtype = HD_U8,
-                               .classes = 4,
-                               .len = skewed_len,
-                               .get = skewed_get};
+  static hd_custom_data skewed = {.name = "skewed",
+                                  .channels = 1,
+                                  .height = SIDE,
+                                  .width = SIDE,
+                                  .dtype = HD_U8,
+                                  .classes = 4,
+                                  .len = skewed_len,
+                                  .get = skewed_get};
   enum { EPOCHS = 20 };
   skewed.train = skewed.test = &skewed;
   hd_data_add(ctx, &skewed);

@@ -8,11 +8,11 @@
 #include "graph/graph.h"
 #include "kernel/kernel.h"
 #include "tap.h"
-#include "train/network.h"
+#include "train/settings/model_source.h"
 
 enum { ROWS = 7, MOST = 32, SHOWN = 3 };
 
-static const double TOLERANCE = 1e-9; /* relative: PyTorch's exponentials and ours, both in double */
+static const double TOLERANCE = 1e-9; /* relative: PyTorch's exponentials and heddle's, both in double */
 
 typedef struct loss_case {
   hd_op op, gradient;

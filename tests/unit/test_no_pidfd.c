@@ -1,9 +1,10 @@
-/* Kernels before 5.3, and many a container, give no descriptor of a process, and a program that ignores SIGCHLD is not
- * told how one ended: ranks are started, lost and ended there as elsewhere. All of this runs under a filter that refuses
- * descriptors. */
+/* Kernels before 5.3, and many a container, give no descriptor of a process, and a program that ignores SIGCHLD does
+ * not learn how one ended: ranks are started, lost and ended there as elsewhere. All of this runs under a filter
+ * that refuses descriptors. */
 #include "scratch.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <signal.h>
@@ -15,7 +16,7 @@
 #include "heddle.h"
 #include "heddle/group.h"
 #include "heddle/launch.h"
-#include "sys/process.h"
+#include "platform/process.h"
 #include "tap.h"
 
 enum { MOST_S = 300 };
@@ -33,8 +34,8 @@ static int refuse(void) {
   return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter);
 }
 
-/* A rank of two that adds with the other one, until rank 1 is lost if `loses` says so: 0, 1 for what is wrong, 7 for who
- * heard of the loss. */
+/* A rank of two that reduces with the other, until rank 1 is lost if `loses` is set. Returns 0, 1 for an error, 7 for a
+ * reported loss. */
 static int be_rank(bool loses) {
   hd_group *group;
   int sum = 0, one = 1;
@@ -45,10 +46,9 @@ static int be_rank(bool loses) {
     return diag("%s", hd_ctx_message(ctx)), 1;
   if (loses && hd_group_rank(group) == 1)
     raise(SIGKILL);
-  if (loses && hd_group_barrier(group, ctx) == HD_E_PEER)
-    return 7;
+  const bool lost = loses && hd_group_barrier(group, ctx) == HD_E_PEER;
   hd_group_destroy(group);
-  return loses;
+  return lost ? 7 : loses;
 }
 
 static hd_status launch(hd_launch_result *out, const char *what) {
@@ -59,19 +59,19 @@ static hd_status launch(hd_launch_result *out, const char *what) {
 
 static void test_launch(void) {
   hd_launch_result result;
-  is_int(launch(&result, "meet"), HD_OK, "ranks meet, and end well: %s", hd_ctx_message(ctx));
-  is_int(launch(&result, NULL), HD_E_PEER, "ranks that fail are seen to");
-  is_int(result.exit_code, 3, "with how they failed");
+  is_int(launch(&result, "meet"), HD_OK, "ranks run and end well: %s", hd_ctx_message(ctx));
+  is_int(launch(&result, NULL), HD_E_PEER, "ranks that fail are reported");
+  is_int(result.exit_code, 3, "with their exit code");
   is_int(launch(&result, "lose"), HD_E_PEER, "a rank is lost: %s", hd_ctx_message(ctx));
-  ok(strstr(hd_ctx_message(ctx), "rank 1") && strstr(hd_ctx_message(ctx), "signal 9"), "and told as what it was");
+  ok(strstr(hd_ctx_message(ctx), "rank 1") && strstr(hd_ctx_message(ctx), "signal 9"),
+     "and the report names rank and signal");
 }
 
-/* Where a program ignores SIGCHLD the system tells nobody how a child ended. */
+/* Where a program ignores SIGCHLD the system does not report how a child ended. */
 static void test_ignored(void) {
   hd_launch_result result;
   signal(SIGCHLD, SIG_IGN);
-  is_int(launch(&result, "meet"), HD_OK, "ranks that left their run ended well, although nobody says so: %s",
-         hd_ctx_message(ctx));
+  is_int(launch(&result, "meet"), HD_OK, "ranks that left their run count as ended well: %s", hd_ctx_message(ctx));
   is_int(launch(&result, NULL), HD_E_PEER, "others did not: %s", hd_ctx_message(ctx));
   signal(SIGCHLD, SIG_DFL);
 }
@@ -84,10 +84,63 @@ static void test_signal(void) {
       pause();
   const uint64_t start = hd__process_start(child);
   is_int(hd__process_signal(child, start + 1, SIGTERM), ESRCH, "another process of that number gets no signal");
-  is_int(hd__process_signal(child, start, SIGTERM), 0, "the one that is meant does");
+  is_int(hd__process_signal(child, start, SIGTERM), 0, "the right one does");
   waitpid(child, &how, 0);
   ok(WIFSIGNALED(how) && WTERMSIG(how) == SIGTERM, "and ends by it");
   is_int(hd__process_signal(child, start, SIGTERM), ESRCH, "then there is none");
+}
+
+/* A number that is a child's no more, and may be another process's: here that of a grandchild. */
+static void test_children(const char *where) {
+  pid_t grandchild = 0;
+  int ends[2], alive[2], how = 0;
+  char byte;
+  if (pipe(ends) != 0 || pipe(alive) != 0)
+    bail_out("no pipe");
+  const pid_t child = fork();
+  if (child == 0) {
+    if (fork() == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL); /* before its parent can end */
+      close(alive[0]);
+      grandchild = getpid();
+      (void)!write(ends[1], &grandchild, sizeof grandchild);
+      for (;;)
+        pause();
+    }
+    close(alive[1]);
+    for (;;)
+      pause();
+  }
+  close(alive[1]);
+  if (read(ends[0], &grandchild, sizeof grandchild) != (ssize_t)sizeof grandchild)
+    bail_out("no child");
+  const int stranger = hd__child_open(grandchild), own = hd__child_open(child);
+  is_int(stranger, -1, "%s: a process that is no child has no descriptor", where);
+  hd__child_signal(stranger, grandchild, SIGKILL);
+  fcntl(alive[0], F_SETFL, O_NONBLOCK);
+  ok(read(alive[0], &byte, 1) < 0 && errno == EAGAIN && kill(grandchild, 0) == 0, "%s: and gets no signal", where);
+  hd__child_signal(own, child, SIGTERM);
+  waitpid(child, &how, 0);
+  ok(WIFSIGNALED(how) && WTERMSIG(how) == SIGTERM, "%s: a child does", where);
+  if (own >= 0)
+    close(own);
+  hd__child_signal(-1, child, SIGTERM);
+  close(alive[0]);
+  close(ends[0]);
+  close(ends[1]);
+}
+
+static void test_open(void) {
+  const uint64_t start = hd__process_start(0);
+  const int fd = hd__process_open(getpid(), start);
+  is_int(hd__process_open(getpid(), start + 1), -1,
+         "a process of that number that began at another time is not opened");
+  if (fd < 0)
+    skip(1, "the system gives no descriptor of a process");
+  else
+    pass("the right one is");
+  if (fd >= 0)
+    close(fd);
 }
 
 int main(int argc, char **argv) {
@@ -95,11 +148,15 @@ int main(int argc, char **argv) {
   hd_ctx_create(&ctx);
   if (argc == 2)
     return be_rank(!strcmp(argv[1], "lose"));
+  test_children("with descriptors");
+  test_open();
   if (refuse() != 0)
     skip_all("the system takes no filter for calls");
   test_launch();
   test_ignored();
   test_signal();
+  test_children("without descriptors");
+  is_int(hd__process_open(getpid(), hd__process_start(0)), -1, "and none is to be had here");
   hd_ctx_destroy(ctx);
   return done_testing();
 }

@@ -20,7 +20,7 @@ static int told(hd_ctx *of) {
 
 static void count_shares(void *arg, int64_t first, int64_t end) { atomic_fetch_add((atomic_int *)arg, 1); }
 
-/* Lanes of the context's tensors. */
+/* Threads of the context's tensors. */
 static int of_tensors(void) {
   atomic_int shares = 0;
   hd__team_run(ctx, 1 << 16, 1 << 20, count_shares, &shares);
@@ -96,7 +96,7 @@ static void test_default(void) {
   if (hd_ctx_create(&fresh) != HD_OK || hd_topology_create(&machine, ctx) != HD_OK ||
       hd_placement_create(&place, ctx, machine, &(hd_placement_request){0}) != HD_OK)
     bail_out("%s", hd_ctx_message(ctx));
-  is_int(told(fresh), place->lanes, "without a number: one thread for each core within the budget");
+  is_int(told(fresh), place->threads, "without a number: one thread for each core within the budget");
   hd_placement_destroy(place);
   hd_topology_destroy(machine);
   setenv("OMP_NUM_THREADS", "3", 1);
@@ -124,12 +124,12 @@ static void test_what_follows(void) {
   is_int(of_tensors(), 3, "tensors follow");
   is_int(of_pool(0), 3, "pools do");
   is_int(of_session("auto"), 3, "sessions do, and search for nothing better");
-  is_int(of_pool(2), 2, "a pool's own number wins");
+  is_int(of_pool(2), 2, "the number of the pool wins");
   is_int(of_session("2"), 2, "so does a session's");
   hd_set_num_threads(ctx, 2);
   is_int(of_tensors(), 2, "tensors follow a change");
   hd_tensor_set_threads(ctx, 4);
-  is_int(of_tensors(), 4, "their own number wins");
+  is_int(of_tensors(), 4, "their number wins");
   hd_set_num_threads(ctx, 3);
   is_int(of_tensors(), 4, "over a later one too");
   hd_tensor_set_threads(ctx, 0);
@@ -163,7 +163,7 @@ static void test_tune(void) {
   is_int(hd_tune_run(&tune, ctx, config, &request), HD_OK, "a sweep over placements alone");
   ok(tune.settings[0].threads == 1 && tune.settings[tune.count - 1].threads == 2,
      "takes the context's number of threads, and one to compare");
-  ok(turns == 1 && tune.settings[0].turns == 1 && tune.seconds < 500, "and ends when it is told to");
+  ok(turns == 1 && tune.settings[0].turns == 1 && tune.seconds < 500, "and ends when stopped");
   ok(tune.settings[0].samples_per_s > 0 && tune.settings[0].speedup == 1 && strlen(tune.weights_sha256) == 64,
      "with what it has");
   hd_config_set(config, ctx, "placement", "spread");

@@ -1,10 +1,10 @@
-/* GPUs, as a stand-in for NVIDIA's library tells of them: two of them, a lost one, one that does not answer, a library
- * without functions, and none at all. */
+/* GPUs, by a stub of NVIDIA's library: two of them, a lost one, one that does not answer, a library without functions,
+ * and none at all. */
 #include "scratch.h"
 
 #include <sys/prctl.h>
 
-#include "monitor/nvml.h"
+#include "tools/monitor/nvml.h"
 
 static char note[HD_LOOK_TEXT_BYTES];
 
@@ -35,7 +35,7 @@ static void test_two(void) {
   is_str(gpu.trouble, "", "and no trouble");
   near(gpu.use, 0.97, 1e-12, "97 %% busy");
   is_int(gpu.memory_bytes, 80LL << 30, "memory");
-  is_int(gpu.memory_used_bytes, 40LL << 30, "used memory, without the driver's own");
+  is_int(gpu.memory_used_bytes, 40LL << 30, "used memory, without the driver's");
   near(gpu.temperature_c, 61, 0, "temperature");
   near(gpu.power_w, 412.345, 1e-9, "power");
   near(gpu.power_limit_w, 700, 0, "and its limit");
@@ -43,7 +43,7 @@ static void test_two(void) {
   is_int(gpu.process[0].pid, getpid(), "this one");
   is_str(gpu.process[0].name, "digits; \"?\"", "with its name");
   is_int(gpu.process[0].memory_bytes, 1LL << 30, "and its memory");
-  is_int(gpu.process[1].memory_bytes, -1, "memory that the driver does not tell");
+  is_int(gpu.process[1].memory_bytes, -1, "memory that the driver does not report");
   is_str(gpu.process[1].name, "", "a process that is not there has no name");
   hd__nvml_look(&gpu, nvml, 1);
   is_str(gpu.name, "NVIDIA GeForce RTX 4090", "the second one's name");
@@ -51,7 +51,7 @@ static void test_two(void) {
   is_int(gpu.processes, 0, "no process");
   setenv("STUB_PROCESSES", "1000", 1);
   hd__nvml_look(&gpu, nvml, 0);
-  is_int(gpu.processes, 1, "more processes than are asked for: what the other question answers");
+  is_int(gpu.processes, 1, "more processes than requested: the result of the other query");
   unsetenv("STUB_PROCESSES");
   hd__nvml_close(nvml);
 }
@@ -66,8 +66,8 @@ static void test_trouble(void) {
   ok(gpu.memory_bytes == -1 && gpu.memory_used_bytes == -1 && gpu.processes == -1, "no memory and no processes");
   setenv("STUB_GPU", "lost", 1);
   hd__nvml_look(&gpu, nvml, 1);
-  is_str(gpu.trouble, "GPU is lost", "a lost one is told so, in the driver's words");
-  ok(isnan(gpu.use) && gpu.memory_bytes == -1 && gpu.processes == -1, "and nothing is known of it");
+  is_str(gpu.trouble, "GPU is lost", "a lost one is reported, in the driver's words");
+  ok(isnan(gpu.use) && gpu.memory_bytes == -1 && gpu.processes == -1, "and its values are unknown");
   hd__nvml_look(&gpu, nvml, 0);
   near(gpu.use, 0.97, 1e-12, "the other one is as well as ever");
   unsetenv("STUB_GPU");
@@ -79,7 +79,7 @@ static void test_bare(void) {
   hd_nvml *nvml = open_stub("nvml_bare");
   is_int(hd__nvml_count(nvml), 2, "a library with three functions");
   hd__nvml_look(&gpu, nvml, 0);
-  is_str(gpu.name, "GPU", "knows no names");
+  is_str(gpu.name, "GPU", "has no names");
   ok(isnan(gpu.use) && gpu.memory_bytes == -1 && gpu.processes == -1, "and nothing else");
   hd__nvml_close(nvml);
 }
@@ -100,7 +100,7 @@ int main(void) {
   refuses_to_open("no_such_library", "cannot be loaded", "no library");
   setenv("STUB_INIT", "9", 1);
   refuses_to_open("nvml_stub", "Driver Not Loaded", "a library without a driver");
-  refuses_to_open("nvml_bare", "it failed", "one that cannot even say why");
+  refuses_to_open("nvml_bare", "it failed", "one without error texts");
   unsetenv("STUB_INIT");
   setenv("STUB_GPUS", "0", 1);
   refuses_to_open("nvml_stub", "there is none", "a driver without a GPU");

@@ -3,7 +3,7 @@
  */
 #include "tap.h"
 
-#include "exec/store.h"
+#include "exec/weight_store.h"
 #include "graph/model.h"
 #include "graph/param_rules.h"
 
@@ -59,7 +59,7 @@ static void test_order(void) {
                              "  - {match: 'conv*', requires_grad: false, lr: 2}\n"
                              "  - {match: conv2.bias, requires_grad: true}\n  - {match: 'fc*', weight_decay: 0}\n");
   const hd_param *bias = param_of(graph, "conv2.bias"), *fc = param_of(graph, "fc2.weight");
-  ok(param_of(graph, "conv2.weight")->frozen && !bias->frozen, "the last rule that says requires_grad wins");
+  ok(param_of(graph, "conv2.weight")->frozen && !bias->frozen, "the last rule with requires_grad wins");
   ok(bias->lr == 2 && bias->weight_decay == 0.25, "each setting for itself");
   ok(fc->lr == 0.5 && fc->weight_decay == 0, "0 is a value, not the run's");
   hd__graph_destroy(graph);

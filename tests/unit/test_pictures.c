@@ -3,14 +3,16 @@
  * and on disk. */
 #include "scratch.h"
 
+#include <fcntl.h>
 #include <png.h>
 #include <stdint.h>
 
 #include "data_trial.h"
 
-#include "data/photo.h"
-#include "data/skip.h"
-#include "train/feed.h"
+#include "data/images/jpeg.h"
+#include "data/images/image_file.h"
+#include "data/loader/skipped_samples.h"
+#include "train/session/sample_feed.h"
 
 #ifdef HD_HAVE_TURBOJPEG
 #include <turbojpeg.h>
@@ -172,6 +174,67 @@ static void test_disk(void) {
   request.cache = HD_CACHE_RAM;
 }
 
+/* Sizes that change in the file once it is open: memory for a sample is made by what was verified. */
+static void test_changing_sizes(void) {
+  enum { SIZES_AT = 72 };
+  const char *folder = make_folder(3);
+  const int32_t huge[2] = {30000, 30000};
+  scratch_remove(in_scratch("home/.cache"));
+  put_png(in_scratch("photos/test/b/1.png"), 7, 3, 6, 3);
+  setenv("HOME", in_scratch("home"), 1);
+  request.cache = HD_CACHE_DISK;
+  hd__data_close(data_opens(folder, "pictures of two sizes, kept on disk"));
+  hd_data *data = data_opens(folder, "and opened again");
+  const hd_dataset *split[2] = {hd__data_train(data), hd__data_test(data)};
+  uint8_t elems[64];
+  int size[2] = {0}, wrong = 0;
+  for (int which = 0; which < 2; which++) {
+    int fd = open(kept_file(which), O_WRONLY | O_CLOEXEC);
+    wrong += fd < 0 || pwrite(fd, huge, sizeof huge, SIZES_AT) != (ssize_t)sizeof huge;
+    close(fd);
+  }
+  is_int(wrong, 0, "sizes change in both files");
+  for (int s = 0; s < 2; s++)
+    wrong += hd__dataset_get(elems, size, ctx, split[s], 0) != HD_OK || size[0] != 5 || size[1] != 4;
+  is_int(wrong, 0, "samples have the sizes that were verified");
+  hd__data_close(data);
+  request.cache = HD_CACHE_RAM;
+}
+
+/* Files and folders of the cache that others may write, or own. */
+static void test_foreign_cache(void) {
+  const char *folder = make_folder(3);
+  struct stat before, after;
+  char path[2 * SCRATCH_PATH_BYTES];
+  scratch_remove(in_scratch("home/.cache"));
+  setenv("HOME", in_scratch("home"), 1);
+  request.cache = HD_CACHE_DISK;
+  const mode_t mask = umask(0);
+  hd__data_close(data_opens(folder, "kept on disk, with no mask"));
+  umask(mask);
+  snprintf(path, sizeof path, "%s", kept_file(0));
+  ok(stat(path, &before) == 0 && !(before.st_mode & 022), "a kept file is written by its owner alone");
+  chmod(path, 0666);
+  hd__data_close(data_opens(folder, "one that others may write"));
+  ok(stat(path, &after) == 0 && after.st_ino != before.st_ino && !(after.st_mode & 022), "is written anew");
+  is_int(chmod(in_scratch("home/.cache/heddle"), 0777), 0, "a folder that all may write");
+  refused(folder, HD_E_IO, "expected a folder that other users may not write, or a sticky one", "is refused");
+  is_int(chmod(in_scratch("home/.cache/heddle"), 01777), 0, "a sticky one");
+  hd__data_close(data_opens(folder, "is not"));
+  char real[SCRATCH_PATH_BYTES];
+  snprintf(real, sizeof real, "%s", in_scratch("home/kept"));
+  ok(rename(path, real) == 0 && symlink(real, path) == 0, "a link to a kept file");
+  hd__data_close(data_opens(folder, "takes its place"));
+  ok(lstat(path, &after) == 0 && S_ISREG(after.st_mode) && stat(real, &after) == 0, "and is replaced, not followed");
+  if (chown(path, 12345, (gid_t)-1) == 0) {
+    hd__data_close(data_opens(folder, "another user's file"));
+    ok(stat(path, &after) == 0 && after.st_uid == 12345, "stays");
+    is_int(entries_in(in_scratch("home/.cache/heddle")), 3, "beside one of this user");
+  } else
+    skip(3, "only root may give a file away");
+  request.cache = HD_CACHE_RAM;
+}
+
 static void test_mixed(void) {
   static const hd_cache_kind kind[] = {HD_CACHE_RAM, HD_CACHE_NONE, HD_CACHE_DISK, HD_CACHE_DISK};
   const char *folder = make_folder(3);
@@ -186,14 +249,14 @@ static void test_mixed(void) {
       uint8_t elems[64];
       int size[2] = {0}, wrong = 0;
       ok(test->mixed && strstr(test->mixed, "train/a/0.png: 4x5 and ") && strstr(test->mixed, "test/b/1.png: 6x3"),
-         "the first that differs is told");
-      ok(!hd__dataset_resident(test) && hd__dataset_most_bytes(test) == 60, "samples have sizes of their own");
+         "the first that differs is reported");
+      ok(!hd__dataset_resident(test) && hd__dataset_most_bytes(test) == 60, "samples have different sizes");
       wrong += hd__dataset_get(elems, size, ctx, test, 5) != HD_OK || size[0] != 3 || size[1] != 6;
       for (int p = 0; p < 18; p++)
         wrong += elems[18 + p] != pixel(7, 1, p);
       wrong += hd__dataset_get(elems, size, ctx, test, 0) != HD_OK || size[0] != 5 || size[1] != 4;
       wrong += wrong_sample(test, 2, 0, elems, 3);
-      is_int(wrong, 0, "each comes in its own");
+      is_int(wrong, 0, "each comes in its size");
       first = i ? first : hd__data_checksums(data)[2];
       ok(hd__data_checksums(data)[2] == first, "with one checksum");
     }
@@ -271,7 +334,7 @@ static void test_late_damage(void) {
   if (data && hd__feed_init(&feed, ctx, hd__data_train(data), hd__kernels_reference(), mean, std) == HD_OK) {
     void *scratch = hd__malloc_aligned((size_t)hd__feed_scratch_bytes(&feed));
     const hd_slots to = {.x = x, .x_stride = 60, .target = &label, .target_stride = 1, .scratch = scratch};
-    is_int(hd__feed_read(&feed, ctx, 0, 0, 1, &to), HD_OK, "a sample is decoded by who reads it");
+    is_int(hd__feed_read(&feed, ctx, 0, 0, 1, &to), HD_OK, "a sample is decoded by its reader");
     near((double)x[4], pixel(10, 1, 1) / 255.0, 1e-6, "into pixels of [0, 1], channels fastest");
     put_file(in_scratch("photos/train/a/1.png"), "no more", 7);
     is_int((int)hd__feed_fetch(&feed, 0, 1, 1, &to), HD_FLAG_NO_DATA, "a damaged one ends the step");
@@ -338,6 +401,32 @@ static void test_jpeg_planes(void) {
   tjFree(bytes);
   tjDestroy(pack);
   tjDestroy(unpack);
+}
+
+/* A picture that becomes larger or smaller between the two looks at its header. */
+static void test_jpeg_changes(void) {
+  enum { HEIGHT = 13, WIDTH = 11 };
+  static const int sizes[][2] = {
+      {HEIGHT, WIDTH - 1}, {HEIGHT - 1, WIDTH}, {1, 1}, {HEIGHT + 1, WIDTH}, {WIDTH, HEIGHT}};
+  uint8_t rgb[3 * HEIGHT * WIDTH] = {0}, *bytes = NULL;
+  unsigned long length = 0;
+  tjhandle pack = tjInitCompress();
+  is_int(tjCompress2(pack, rgb, WIDTH, 0, HEIGHT, TJPF_RGB, &bytes, &length, TJSAMP_420, 90, 0), 0, "a JPEG is packed");
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+    for (int channels = 1; channels <= 3; channels += 2) {
+      const size_t room = (size_t)(channels * sizes[i][0] * sizes[i][1]);
+      uint8_t *planes = malloc(room + 4096);
+      memset(planes, 'x', room + 4096);
+      refuses(hd__jpeg_read(planes, channels, sizes[i], ctx, "p.jpg", bytes, length), HD_E_FORMAT, ctx, "p.jpg",
+              "as before, found 11x13", "%dx%d was reported before", sizes[i][1], sizes[i][0]);
+      int changed = 0;
+      for (size_t k = 0; k < room + 4096; k++)
+        changed += planes[k] != 'x';
+      is_int(changed, 0, "and nothing is written");
+      free(planes);
+    }
+  tjFree(bytes);
+  tjDestroy(pack);
 }
 
 static void test_jpeg(void) {
@@ -471,6 +560,8 @@ int main(void) {
   test_same_survey();
   test_disk();
   test_mixed();
+  test_changing_sizes();
+  test_foreign_cache();
   test_one_folder();
   test_bad();
   test_late_damage();
@@ -480,6 +571,7 @@ int main(void) {
 #ifdef HD_HAVE_TURBOJPEG
   test_jpeg_planes();
   test_jpeg();
+  test_jpeg_changes();
 #else
   skip(1, "libjpeg-turbo was not there when this was built");
 #endif

@@ -1,4 +1,4 @@
-/* Where lanes go, on machines that hwloc makes up from a line, and on this one. */
+/* Where threads go, on machines that hwloc makes up from a line, and on this one. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -11,10 +11,10 @@
 
 #include "base/alloc.h"
 #include "base/status.h"
-#include "sys/claim.h"
-#include "sys/lanes.h"
-#include "sys/topology.h"
-#include "train/session.h"
+#include "platform/cpu_claim.h"
+#include "platform/threads.h"
+#include "platform/topology.h"
+#include "train/session/session.h"
 
 static hd_ctx *ctx;
 static hd_topology *machine;
@@ -70,13 +70,13 @@ static hd_placement *placed(const hd_placement_request *request) {
   return place;
 }
 
-/* "0,1 2": the CPUs of lanes; those of workers behind a slash. */
+/* "0,1 2": the CPUs of threads; those of workers behind a slash. */
 static const char *cpus_text(const hd_placement *place) {
   static char text[8192];
   size_t at = 0;
   text[0] = 0;
-  for (int i = 0; place && i < place->lanes; i++)
-    at += (size_t)snprintf(text + at, sizeof text - at, i ? ",%d" : "%d", place->lane[i].cpu);
+  for (int i = 0; place && i < place->threads; i++)
+    at += (size_t)snprintf(text + at, sizeof text - at, i ? ",%d" : "%d", place->thread[i].cpu);
   for (int i = 0; place && i < place->workers; i++)
     at += (size_t)snprintf(text + at, sizeof text - at, i ? ",%d" : "/%d", place->worker[i].cpu);
   return text;
@@ -120,20 +120,21 @@ static void test_environment(void) {
 
 static void test_policies(void) {
   make("pack:2 l3:2 core:2 pu:2"); /* core c has CPUs 2c and 2c + 1 */
-  GOES("0,2,4,6,8,10,12,14", "physical: one lane on each core", .threads = 0);
+  GOES("0,2,4,6,8,10,12,14", "physical: one thread on each core", .threads = 0);
   GOES("0,2,4", "physical: neighbours first", .threads = 3);
   GOES("0,2,4,6,8,10,12,14,1,3", "physical: further CPUs after all cores", .threads = 10);
   GOES("0,1,2,3,4,5,6,7", "compact: cores are filled", .policy = HD_PLACE_COMPACT);
   GOES("0,8,4,12,2,10,6,14", "spread: packages in turn, then L3 groups", .policy = HD_PLACE_SPREAD);
   GOES("0,8,4", "spread: as far apart as can be", .policy = HD_PLACE_SPREAD, .threads = 3);
-  GOES("0,2,4,6,8,10,12,14,1,3,5,7,9,11,13,15", "all: one lane on each CPU", .policy = HD_PLACE_ALL);
+  GOES("0,2,4,6,8,10,12,14,1,3,5,7,9,11,13,15", "all: one thread on each CPU", .policy = HD_PLACE_ALL);
   GOES("3,1,8", "a list, in its order", .cpus = "3,1,8");
   GOES("2,3,4,9", "a list with a range", .cpus = "2-4,9");
-  GOES("2,3,2,3,2", "more lanes than CPUs of the list go round", .cpus = "2-3", .threads = 5);
+  GOES("2,3,2,3,2", "more threads than CPUs of the list go round", .cpus = "2-3", .threads = 5);
   is_int(placed(&(hd_placement_request){.cpus = "2-3", .threads = 5})->cpus, 2, "and share these");
   make("pack:2 numa:2 core:2 pu:1");
   GOES("0,4,2,6,1,5,3,7", "spread: NUMA nodes in turn", .policy = HD_PLACE_SPREAD);
-  is_int(placed(&(hd_placement_request){.policy = HD_PLACE_SPREAD})->lane[3].numa, 3, "a lane's NUMA node is told");
+  is_int(placed(&(hd_placement_request){.policy = HD_PLACE_SPREAD})->thread[3].numa, 3,
+         "a thread's NUMA node is reported");
 }
 
 static void test_sizes(void) {
@@ -155,37 +156,37 @@ static void test_sizes(void) {
         static char taken[2048];
         memset(taken, 0, sizeof taken);
         tried++;
-        if (threads > 0 && place->lanes != threads)
+        if (threads > 0 && place->threads != threads)
           wrong++;
-        if (threads == 0 && place->lanes != (policy == HD_PLACE_ALL ? machine->cpus : machine->cores))
+        if (threads == 0 && place->threads != (policy == HD_PLACE_ALL ? machine->cpus : machine->cores))
           wrong++;
-        for (int i = 0; i < place->lanes + place->workers; i++) {
-          const int cpu = i < place->lanes ? place->lane[i].cpu : place->worker[i - place->lanes].cpu;
-          if (place->lanes > machine->cpus)
+        for (int i = 0; i < place->threads + place->workers; i++) {
+          const int cpu = i < place->threads ? place->thread[i].cpu : place->worker[i - place->threads].cpu;
+          if (place->threads > machine->cpus)
             wrong += cpu != -1;
           else if (cpu >= 0)
             wrong += taken[cpu]++;
           else
-            wrong += i < place->lanes;
+            wrong += i < place->threads;
         }
       }
   }
-  is_int(wrong, 0, "1 to 256 cores, every policy: a CPU for each lane, none twice (%d placements)", tried);
+  is_int(wrong, 0, "1 to 256 cores, every policy: a CPU for each thread, none twice (%d placements)", tried);
 }
 
 static void test_masks(void) {
   make("pack:2 core:4 pu:2");
   allow(0, 0);
-  GOES("0", "one CPU in the mask: one lane", .threads = 0);
+  GOES("0", "one CPU in the mask: one thread", .threads = 0);
   allow(3, 12);
   forbid(6, 7);
   is_int(machine->budget.mask, 8, "a mask with a hole");
   is_int(machine->budget.cores, 5, "and half a core at each end");
-  GOES("3,4,8,10,12", "one lane on each of its cores", .threads = 0);
+  GOES("3,4,8,10,12", "one thread on each of its cores", .threads = 0);
   GOES("3,4,8,10,12,5,9,11", "all: all of its CPUs", .policy = HD_PLACE_ALL);
   GOES("3,8,4,10,12", "spread: over both packages", .policy = HD_PLACE_SPREAD);
   GOES("3,4,5,8,9", "compact: over what there is", .policy = HD_PLACE_COMPACT);
-  GOES("-1,-1,-1,-1,-1,-1,-1,-1,-1", "more lanes than usable CPUs are not bound", .threads = 9);
+  GOES("-1,-1,-1,-1,-1,-1,-1,-1,-1", "more threads than usable CPUs are not bound", .threads = 9);
   ok(strstr(placed(&(hd_placement_request){.threads = 9})->why, "share 8 CPUs"), "and the line says why");
 }
 
@@ -193,21 +194,21 @@ static void test_quotas(void) {
   make("core:4 pu:2");
   set_quota(1.5);
   is_int(machine->budget.cpus, 1, "a quota of 1.5 CPUs is a budget of 1");
-  GOES("-1", "one lane, wherever there is time for it", .threads = 0);
+  GOES("-1", "one thread, wherever there is time for it", .threads = 0);
   const hd_placement *place = placed(&(hd_placement_request){.threads = 0});
   ok(strstr(place->why, "quota of 1.5 CPUs in /sys/fs/cgroup/cpu.max"), "the line names quota and file: %s",
      place->why);
-  GOES("-1,-1,-1", "more than the budget, if asked for", .threads = 3);
+  GOES("-1,-1,-1", "more than the budget, if requested", .threads = 3);
   is_int(placed(&(hd_placement_request){.threads = 3})->cpus, 1, "which can keep one CPU busy");
   GOES("5", "a list is bound even so", .cpus = "5");
-  GOES("0", "a list longer than the quota: as many lanes as it allows", .cpus = "0,2,4");
+  GOES("0", "a list longer than the quota: as many threads as it allows", .cpus = "0,2,4");
   set_quota(0.2);
   is_int(machine->budget.cpus, 1, "a fifth of a CPU is a budget of 1");
   set_quota(3);
   GOES("-1,-1,-1", "three CPUs of eight", .threads = 0);
   GOES("0,1,2", "compact is bound", .policy = HD_PLACE_COMPACT);
   set_quota(6);
-  is_int(placed(&(hd_placement_request){.threads = 0})->lanes, 4, "a quota above the cores: a lane on each core");
+  is_int(placed(&(hd_placement_request){.threads = 0})->threads, 4, "a quota above the cores: a thread on each core");
   set_quota(100);
   GOES("0,2,4,6", "a quota wider than the mask does not count", .threads = 0);
 }
@@ -219,7 +220,7 @@ static void test_hybrid(void) {
     if (machine->cpu[i].core >= 2 && machine->cpu[i].sibling == 1)
       machine->cpu[i].usable = 0;
   hd__topology_count_budget(machine);
-  GOES("0,2,4,6,8,10", "hybrid: a lane on each core, the powerful first", .threads = 0);
+  GOES("0,2,4,6,8,10", "hybrid: a thread on each core, the powerful first", .threads = 0);
   GOES("0,2,4,6,8,10,1,3", "hybrid: second CPUs after the efficient cores", .policy = HD_PLACE_ALL);
   GOES("0,1,2,3,4", "hybrid, compact: the powerful cores are filled first", .policy = HD_PLACE_COMPACT, .threads = 5);
   for (int i = 0; i < 12; i++)
@@ -245,7 +246,7 @@ static int record_hybrid(const char *path) {
   return failed;
 }
 
-/* A short run of three lanes. */
+/* A short run of three threads. */
 static hd_session *run(const char *name) {
   static const char *const settings[] = {"model", "simplenet", "data", "digits", "max-steps",
                                          "3",     "threads",   "3",    NULL};
@@ -261,8 +262,8 @@ static hd_session *run(const char *name) {
   return session;
 }
 
-/* Two lanes on powerful cores, one on another: timed, and that changes nothing. (Where this machine has no CPU of that
- * number, the lane is anywhere.) */
+/* Two threads on powerful cores, one on another: timed, and that changes nothing. (Where this machine has no CPU of
+ * that number, the thread is anywhere.) */
 static void test_run(const char *path) {
   setenv("HWLOC_SYNTHETIC", "core:3 pu:1", 1);
   hd_session *plain = run("plain");
@@ -270,10 +271,10 @@ static void test_run(const char *path) {
   setenv("HWLOC_XMLFILE", path, 1);
   hd_session *mixed = run("mixed");
   unsetenv("HWLOC_XMLFILE");
-  const int32_t *speed = hd__lanes_speeds(mixed->lanes);
-  ok(!hd__lanes_speeds(plain->lanes), "lanes of one kind are not timed");
+  const int32_t *speed = hd__threads_speeds(mixed->threads);
+  ok(!hd__threads_speeds(plain->threads), "threads of one kind are not timed");
   ok(speed && speed[0] == speed[1] && speed[2] > 0 && (speed[0] == 1000 || speed[2] == 1000),
-     "lanes of two kinds are: %d, %d, %d", speed ? speed[0] : 0, speed ? speed[1] : 0, speed ? speed[2] : 0);
+     "threads of two kinds are: %d, %d, %d", speed ? speed[0] : 0, speed ? speed[1] : 0, speed ? speed[2] : 0);
   is_str(hd_session_report(mixed)->weights_sha256, hd_session_report(plain)->weights_sha256, "with the same digest");
   hd_session_destroy(plain);
   hd_session_destroy(mixed);
@@ -291,7 +292,7 @@ static void test_recorded(void) {
   is_int(machine->kind[0].cpus, 8, "with two CPUs each");
   is_str(machine->kind[1].name, "performance", "and the stronger one");
   is_int(machine->kind[1].cores, 2, "of two");
-  GOES("0,2,4,6,8,10", "on which lanes begin", .threads = 0);
+  GOES("0,2,4,6,8,10", "on which threads begin", .threads = 0);
   test_run(path);
   put_file(path, "<topology", 9);
   hd_status status = hd__topology_describe(&none, ctx, path);
@@ -300,9 +301,10 @@ static void test_recorded(void) {
 
 static void test_workers(void) {
   make("core:4 pu:2");
-  GOES("0,2,4,6/1,3", "workers beside lanes: the further CPUs of their cores", .workers = 2);
+  GOES("0,2,4,6/1,3", "workers beside threads: the further CPUs of their cores", .workers = 2);
   GOES("0,2/4,6,1", "workers take spare cores first", .threads = 2, .workers = 3);
-  GOES("0,2,4,6,1,3,5,7/-1", "where lanes are everywhere workers are not bound", .policy = HD_PLACE_ALL, .workers = 1);
+  GOES("0,2,4,6,1,3,5,7/-1", "where threads are everywhere workers are not bound", .policy = HD_PLACE_ALL,
+       .workers = 1);
   make("core:2 pu:1");
   GOES("0/1,-1", "one spare core, two workers", .threads = 1, .workers = 2);
 }
@@ -311,13 +313,13 @@ enum { FAR = 1000003, LOOKS = 20000 }; /* no machine has such a CPU */
 
 static void *look_often(void *unused) {
   for (int i = 0; i < LOOKS; i++)
-    hd__claim_seen(FAR);
+    hd__claim_find(FAR);
   return unused;
 }
 
-/* Takes and gives back, while others look whether somebody has it. */
+/* Takes and gives back, while others check whether it is taken. */
 static void test_looking(void) {
-  hd_binding lane = {.cpu = FAR};
+  hd_binding thread = {.cpu = FAR};
   pthread_t looker;
   int missed = 0;
   if (pthread_create(&looker, NULL, look_often, NULL) != 0) {
@@ -326,44 +328,51 @@ static void test_looking(void) {
   }
   for (int i = 0; i < LOOKS; i++) {
     hd_claim claim;
-    missed += !hd__claim_take(&claim, &(hd_placement){.lanes = 1, .lane = &lane});
+    missed += !hd__claim_take(&claim, &(hd_placement){.threads = 1, .thread = &thread});
     hd__claim_drop(&claim);
   }
   pthread_join(looker, NULL);
-  is_int(missed, 0, "who looks takes nothing meanwhile");
+  is_int(missed, 0, "a check takes nothing meanwhile");
 }
 
 static void test_other_jobs(void) {
   make("core:4 pu:2");
   machine->cpu[0].busy = machine->cpu[3].busy = 1; /* cores 0 and 1 */
   GOES("4,6", "cores of other jobs are left alone", .threads = 2);
-  GOES("-1,-1,-1,-1", "where idle cores are too few lanes are not bound", .threads = 0);
+  GOES("-1,-1,-1,-1", "where idle cores are too few threads are not bound", .threads = 0);
   ok(strstr(placed(&(hd_placement_request){.threads = 0})->why, "other jobs"), "and the line says why");
   GOES("4,6,0,2,5,7,1,3", "but bound where every CPU has one", .threads = 8);
-  GOES("0,2", "policies that are asked for take no notice", .threads = 2, .policy = HD_PLACE_SPREAD);
+  GOES("0,2", "requested policies ignore it", .threads = 2, .policy = HD_PLACE_SPREAD);
   GOES("1", "nor do lists", .cpus = "1");
 
+  machine->cpu[0].busy = machine->cpu[3].busy = 2; /* reserved by another user */
+  GOES("4,6", "what another user calls taken is left alone", .threads = 2);
+  GOES("4,6,0,2", "but bound to where there is no other core", .threads = 0);
+  ok(strstr(placed(&(hd_placement_request){.threads = 0})->why, "another user"), "and the line says so");
+  machine->cpu[1].busy = 1;
+  GOES("-1,-1,-1,-1", "and not where a job of this user is on the same core", .threads = 0);
+
   const int far = FAR;
-  hd_binding lane[2] = {{.cpu = far}, {.cpu = far + 1}};
-  const hd_placement place = {.lanes = 2, .lane = lane};
+  hd_binding thread[2] = {{.cpu = far}, {.cpu = far + 1}};
+  const hd_placement place = {.threads = 2, .thread = thread};
   hd_claim first, second;
-  if (hd__claim_seen(far) || !hd__claim_take(&first, &place) || !hd__claim_seen(far)) {
+  if (hd__claim_find(far) || !hd__claim_take(&first, &place) || !hd__claim_find(far)) {
     skip(5, "no sockets here, or another test of this kind");
     return;
   }
-  ok(hd__claim_seen(far + 1) && !hd__claim_seen(far + 2), "a job's CPUs are seen");
-  ok(!hd__claim_take(&second, &place), "a second job on them hears of the first");
+  ok(hd__claim_find(far + 1) && !hd__claim_find(far + 2), "a job's CPUs are seen");
+  ok(!hd__claim_take(&second, &place), "a second job on them is notified of the first");
   hd__claim_drop(&first);
-  ok(hd__claim_seen(far), "and is seen when that one has ended");
+  ok(hd__claim_find(far), "and is seen when that one has ended");
   hd__claim_drop(&second);
-  ok(!hd__claim_seen(far), "until it ends, too");
+  ok(!hd__claim_find(far), "until it ends, too");
   test_looking();
 }
 
 static void test_omp(void) {
   static const struct {
     const char *text;
-    int lanes;
+    int threads;
   } good[] = {{"3", 3}, {"1000", 1000}, {"1024", 1024}, {"5,2", 5}, {" 5 , 2", 5}, {"4\t", 4}};
   static const char *const bad[] = {"0", "-2", "many", ",2", "1025", "99999999999999999999", "3x", " "};
   hd_placement *place;
@@ -373,16 +382,16 @@ static void test_omp(void) {
   const size_t room = sizeof machine->budget.omp;
   for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
     snprintf(omp, room, "%s", good[i].text);
-    wrong += placed(&(hd_placement_request){.threads = 0})->lanes != good[i].lanes;
+    wrong += placed(&(hd_placement_request){.threads = 0})->threads != good[i].threads;
   }
-  is_int(wrong, 0, "OMP_NUM_THREADS is what the user wants, more than the budget too; of a list the first counts");
+  is_int(wrong, 0, "OMP_NUM_THREADS is followed, more than the budget too; of a list the first counts");
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     snprintf(omp, room, "%s", bad[i]);
     wrong += hd_placement_create(&place, ctx, machine, &(hd_placement_request){.threads = 0}) != HD_E_USAGE || place ||
              !strstr(hd_ctx_message(ctx), bad[i]);
   }
   is_int(wrong, 0, "what is no number of threads is refused, and named");
-  is_int(placed(&(hd_placement_request){.threads = 2})->lanes, 2, "a number of threads wins");
+  is_int(placed(&(hd_placement_request){.threads = 2})->threads, 2, "a number of threads wins");
   snprintf(omp, room, "2");
   GOES("1,3", "a list of CPUs with OMP_NUM_THREADS", .cpus = "1,3,5");
 }
@@ -432,14 +441,14 @@ static void test_bad_lists(void) {
 static void test_here(void) {
   cpu_set_t mask, one;
   hd_topology *all, *narrow;
-  hd_lanes *lanes;
+  hd_threads *threads;
   unsetenv("OMP_NUM_THREADS");
   if (sched_getaffinity(0, sizeof mask, &mask) != 0) {
     skip(5, "more CPUs than a mask can hold");
     return;
   }
   hd_topology_create(&all, ctx);
-  is_int(all->budget.mask, CPU_COUNT(&mask), "the mask has as many CPUs as the system says");
+  is_int(all->budget.mask, CPU_COUNT(&mask), "the mask has as many CPUs as the system reports");
   ok(all->budget.cpus >= 1 && all->budget.cpus <= all->budget.mask, "the budget is between one CPU and the mask");
   int last = CPU_SETSIZE - 1;
   while (!CPU_ISSET(last, &mask))
@@ -450,9 +459,9 @@ static void test_here(void) {
     hd_topology_create(&narrow, ctx);
     is_int(narrow->budget.cpus, 1, "with one CPU in the mask the budget is one");
     is_int(narrow->cpus, all->cpus, "of the same machine");
-    is_int(hd__lanes_open(&lanes, ctx, &(hd_placement_request){.threads = 2}), HD_OK, "two lanes on it");
-    ok(hd__lanes_crowded(lanes), "are crowded");
-    hd__lanes_destroy(lanes);
+    is_int(hd__threads_open(&threads, ctx, &(hd_placement_request){.threads = 2}), HD_OK, "two threads on it");
+    ok(hd__threads_share_cpus(threads), "are crowded");
+    hd__threads_destroy(threads);
     hd_topology_destroy(narrow);
     sched_setaffinity(0, sizeof mask, &mask);
   } else {
@@ -492,30 +501,30 @@ static void test_variables(void) {
   pass("nothing may be destroyed");
 }
 
-static void note_cpu(void *arg, int lane) {
+static void note_cpu(void *arg, int thread) {
   cpu_set_t mask;
   int *cpu = arg;
-  cpu[lane] = sched_getaffinity(0, sizeof mask, &mask) == 0 && CPU_COUNT(&mask) == 1 ? sched_getcpu() : -1;
+  cpu[thread] = sched_getaffinity(0, sizeof mask, &mask) == 0 && CPU_COUNT(&mask) == 1 ? sched_getcpu() : -1;
 }
 
 static void test_binding(void) {
   hd_placement *place;
-  hd_lanes *lanes;
+  hd_threads *threads;
   cpu_set_t before, after;
   int cpu[HD_MAX_THREADS], wrong = 0;
-  if (hd__lanes_place(&place, ctx, &(hd_placement_request){.policy = HD_PLACE_SPREAD}) != HD_OK)
+  if (hd__threads_place(&place, ctx, &(hd_placement_request){.policy = HD_PLACE_SPREAD}) != HD_OK)
     bail_out("%s", hd_ctx_message(ctx));
   sched_getaffinity(0, sizeof before, &before);
-  hd__lanes_create(&lanes, ctx, place);
-  hd__lanes_run(lanes, ctx, note_cpu, cpu);
-  for (int i = 0; i < hd__lanes_count(lanes); i++)
-    wrong += cpu[i] != place->lane[i].cpu;
-  is_int(wrong, 0, "lanes run where they were placed");
-  hd__lanes_unbind(lanes);
-  hd__lanes_run(lanes, ctx, note_cpu, cpu);
+  hd__threads_create(&threads, ctx, place);
+  hd__threads_run(threads, ctx, note_cpu, cpu);
+  for (int i = 0; i < hd__threads_count(threads); i++)
+    wrong += cpu[i] != place->thread[i].cpu;
+  is_int(wrong, 0, "threads run where they were placed");
+  hd__threads_unbind(threads);
+  hd__threads_run(threads, ctx, note_cpu, cpu);
   sched_getaffinity(0, sizeof after, &after);
   ok(CPU_EQUAL(&before, &after), "and the thread that called has its mask back");
-  hd__lanes_destroy(lanes);
+  hd__threads_destroy(threads);
   hd_placement_destroy(place);
 }
 

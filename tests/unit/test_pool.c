@@ -7,6 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -37,7 +40,7 @@ static hd_status own_pid(void *output, hd_ctx *ctx, const void *input) {
   return HD_OK;
 }
 
-/* Waits for a byte from a pipe: it ends when the test says so. */
+/* Waits for a byte from a pipe: it ends when the test writes one. */
 static hd_status wait_for_pipe(void *output, hd_ctx *ctx, const void *input) {
   char byte;
   ssize_t got;
@@ -46,7 +49,7 @@ static hd_status wait_for_pipe(void *output, hd_ctx *ctx, const void *input) {
   return got == 1 ? HD_OK : hd_ctx_fail(ctx, HD_E_IO, "the pipe has ended");
 }
 
-/* For ever, in a process; a file says that it has begun. */
+/* For ever, in a process; a file shows that it has begun. */
 static hd_status hang(void *output, hd_ctx *ctx, const void *input) {
   fclose(fopen(input, "w"));
   while (pause() < 0) {
@@ -54,7 +57,7 @@ static hd_status hang(void *output, hd_ctx *ctx, const void *input) {
   return HD_OK;
 }
 
-/* Crashes, and leaves a process behind that ends when somebody opens a pipe. */
+/* Crashes, and leaves a process behind that ends when a pipe is opened. */
 static hd_status leave(void *output, hd_ctx *ctx, const void *input) {
   char command[PATH_BYTES + 64];
   snprintf(command, sizeof command, "cat '%s' >/dev/null 2>&1 &", (const char *)input);
@@ -106,7 +109,7 @@ static void test_failures(hd_pool_kind kind, int count) {
   hd_status status = hd_pool_map(output, pool, ctx, &tasks[HOSTILE], input, (size_t)count, result);
   ok(status == HD_E_FORMAT && strstr(hd_ctx_message(ctx), "task 4321 of ") &&
          strstr(hd_ctx_message(ctx), "('hostile'): number 4321 has a?bad day"),
-     "%s: the map tells the first failure: %s", kinds[kind], hd_ctx_message(ctx));
+     "%s: the map reports the first failure: %s", kinds[kind], hd_ctx_message(ctx));
   for (int i = 0; i < count; i++) {
     failed += result[i].status != HD_OK;
     wrong += output[i] != (result[i].status == HD_OK ? 2 * i : 0);
@@ -220,6 +223,71 @@ static void test_left_behind(void) {
   hd_pool_destroy(pool);
 }
 
+/* A file that is cut short while a task reads it: the program's handler is called on any thread. */
+static void on_bus_error(int number) { _exit(42); }
+
+static hd_status read_beyond(void *output, hd_ctx *unused, const void *input) {
+  *(char *)output = **(volatile char *const *)input;
+  return HD_OK;
+}
+
+static void test_bus_error(void) {
+  static const hd_task task = {"read_beyond", read_beyond, sizeof(char *), 1};
+  int how = 0;
+  FILE *file = tmpfile();
+  char *page = file && ftruncate(fileno(file), 4096) == 0 ? mmap(NULL, 4096, PROT_READ, MAP_SHARED, fileno(file), 0)
+                                                          : MAP_FAILED;
+  if (page == MAP_FAILED || ftruncate(fileno(file), 0) != 0)
+    bail_out("no file");
+  const pid_t child = fork();
+  if (child == 0) {
+    char out;
+    signal(SIGBUS, on_bus_error);
+    hd_pool_map(&out, open_pool(HD_POOL_THREADS, 1), ctx, &task, &page, 1, NULL);
+    _exit(0);
+  }
+  waitpid(child, &how, 0);
+  ok(WIFEXITED(how) && WEXITSTATUS(how) == 42, "SIGBUS on a thread of a pool reaches the program's handler (%#x)",
+     (unsigned)how);
+  munmap(page, 4096);
+  fclose(file);
+}
+
+/* A worker whose parent is killed between its start and the first line of its program. */
+static void test_lost_parent(void) {
+  int told[2], pair[2], how = 0;
+  char text[16] = "";
+  if (pipe(told) != 0)
+    bail_out("no pipe");
+  prctl(PR_SET_CHILD_SUBREAPER, 1);
+  const pid_t parent = fork();
+  if (parent == 0) {
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair) != 0)
+      _exit(1);
+    const pid_t pool = getpid(), worker = fork();
+    if (worker != 0)
+      _exit(worker < 0);
+    while (getppid() == pool)
+      sched_yield();
+    char variable[64], mark[64];
+    snprintf(variable, sizeof variable, "HEDDLE_POOL_PARENT=%ld", (long)pool);
+    snprintf(mark, sizeof mark, "TEST_POOL_MAIN=%d", 4);
+    dup2(told[1], 4);
+    dup2(pair[1], 3);
+    execle("/proc/self/exe", "heddle-pool-worker", (char *)NULL, (char *[]){variable, mark, NULL});
+    _exit(1);
+  }
+  close(told[1]);
+  waitpid(parent, &how, 0);
+  const ssize_t got = read(told[0], text, sizeof text - 1); /* until the worker, which holds the other end, is gone */
+  while (waitpid(-1, &how, 0) > 0 || errno == EINTR)
+    ;
+  ok(got == 0 && WIFEXITED(how) && WEXITSTATUS(how) != 0, "a worker whose parent was killed ends (%#x)%s",
+     (unsigned)how, got > 0 ? ", and ran the program's main instead" : "");
+  prctl(PR_SET_CHILD_SUBREAPER, 0);
+  close(told[0]);
+}
+
 static void test_misuse(void) {
   hd_pool *pool;
   ok(hd_pool_create(&pool, ctx, HD_POOL_THREADS, -1) == HD_E_USAGE && !pool, "%s", hd_ctx_message(ctx));
@@ -237,6 +305,8 @@ int main(void) {
     hd_ctx_destroy(first);
   }
   hd_pool_serve(tasks, (int)(sizeof tasks / sizeof *tasks));
+  if (getenv("TEST_POOL_MAIN")) /* in a worker, the program's main must not run */
+    return write(atoi(getenv("TEST_POOL_MAIN")), "main", 4) != 4;
   alarm(300);
   if (hd_ctx_create(&ctx) != HD_OK)
     bail_out("out of memory");
@@ -250,6 +320,8 @@ int main(void) {
   test_end_with_work_left();
   test_left_behind();
   test_misuse();
+  test_bus_error();
+  test_lost_parent();
   hd_ctx_destroy(ctx);
   return done_testing();
 }

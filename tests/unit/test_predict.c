@@ -11,9 +11,9 @@
 #include <turbojpeg.h>
 #endif
 
-#include "data/digits.h"
-#include "data/fit.h"
-#include "data/png.h"
+#include "data/digits/digits.h"
+#include "data/images/fit_image.h"
+#include "data/images/png.h"
 #include "heddle.h"
 
 enum { SIDE = HD_DIGITS_SIDE, PIXELS = SIDE * SIDE, PICTURES = 200, MOST_SIDE = 400, ROOM = 1 << 20 };

@@ -1,5 +1,5 @@
-/* --profile: the file is a trace that viewers open. Every lane has a track, slices nest and never overlap, operations
- * carry the layers' names, steps their numbers, and every meeting one waiting slice a lane. It is there after a run
+/* --profile: the file is a trace that viewers open. Every thread has a track, slices nest and never overlap, operations
+ * carry the layers' names, steps their numbers, and every barrier one waiting slice a thread. It is there after a run
  * that was stopped or that found a NaN; a long run keeps its first and its last steps; recording allocates nothing and
  * changes no digest. */
 #include "scratch.h"
@@ -163,49 +163,50 @@ static void names_of(char *out, size_t bytes, const json_t *trace, const char *c
   }
 }
 
-static void check_tracks(const run *r, int lanes, int waits_a_step) {
+static void check_tracks(const run *r, int threads, int waits_a_step) {
   track t[MOST_TRACKS];
   char name[32];
   read_tracks(t, r->trace);
-  for (int l = 1; l <= lanes; l++) {
-    snprintf(name, sizeof name, "lane %d, ", l - 1);
-    ok(!strncmp(t[l].name, name, strlen(name)), "%d lanes: track %d is called '%s'", lanes, l, t[l].name);
+  for (int l = 1; l <= threads; l++) {
+    snprintf(name, sizeof name, "thread %d, ", l - 1);
+    ok(!strncmp(t[l].name, name, strlen(name)), "%d threads: track %d is called '%s'", threads, l, t[l].name);
     is_int(t[l].overlaps + overlaps_between(r->trace, l), 0, "its %d slices nest and never overlap", t[l].slices);
     is_int(t[l].steps, t[1].steps, "it has the steps of the others");
-    is_int(t[l].waits, t[l].steps * waits_a_step, "each meeting has a slice of waiting");
+    is_int(t[l].waits, t[l].steps * waits_a_step, "each barrier has a slice of waiting");
     is_int(t[l].evaluations, 2, "it evaluated after each epoch");
   }
-  is_str(t[lanes + 1].name, "checkpoint writer", "the writer of checkpoints has a track");
-  is_int(t[lanes + 1].writes, 2, "with what it wrote");
-  is_int(t[lanes + 2].slices, 0, "there is no other track");
+  is_str(t[threads + 1].name, "checkpoint writer", "the writer of checkpoints has a track");
+  is_int(t[threads + 1].writes, 2, "with what it wrote");
+  is_int(t[threads + 2].slices, 0, "there is no other track");
   is_int(t[1].first, 1, "the first step is 1");
   is_int(t[1].last, hd_session_report(r->session)->steps, "the last step is the run's");
 }
 
-static void check_shares(const hd_profile *p, int lanes) {
+static void check_shares(const hd_profile *p, int threads) {
   double sum = p->waiting;
   bool falls = true;
   for (int i = 0; i < p->items; i++) {
     sum += p->item[i].share;
     falls = falls && (i == 0 || p->item[i].share <= p->item[i - 1].share);
   }
-  near(sum, 1, 0.02, "%d lanes: the shares make a whole", lanes);
+  near(sum, 1, 0.02, "%d threads: the shares make a whole", threads);
   ok(p->items > 5 && falls, "%d of them, the largest first", p->items);
-  ok(lanes > 1 ? p->waiter >= 0 && p->waiter < lanes && p->awaited >= 0 && p->awaited != p->waiter : p->waiter == -1,
-     "lane %d waited for lane %d", p->waiter, p->awaited);
+  ok(threads > 1 ? p->waiter >= 0 && p->waiter < threads && p->awaited >= 0 && p->awaited != p->waiter
+                 : p->waiter == -1,
+     "thread %d waited for thread %d", p->waiter, p->awaited);
 }
 
 static void test_layouts(void) {
-  static const char *const lanes[] = {"1", "2", "3"};
+  static const char *const threads[] = {"1", "2", "3"};
   run plain, r;
   const char *settings[] = {"model", "cnn", "batch", "16", "epochs", "2", "threads", "1", NULL};
   train(&plain, settings);
   for (int l = 0; l < 3; l++) {
     const char *traced[] = {
-        "model", "cnn", "batch", "16", "epochs", "2", "threads", lanes[l], "profile", in_scratch("p%d", l), NULL};
+        "model", "cnn", "batch", "16", "epochs", "2", "threads", threads[l], "profile", in_scratch("p%d", l), NULL};
     char names[256];
     train(&r, traced);
-    is_str(r.digest, plain.digest, "%s lanes: a profile does not change the digest", lanes[l]);
+    is_str(r.digest, plain.digest, "%s threads: a profile does not change the digest", threads[l]);
     is_int(allocations_late, allocations_early, "steps allocate nothing");
     check_tracks(&r, l + 1, 2);
     check_shares(hd_session_report(r.session)->profile, l + 1);
@@ -218,7 +219,7 @@ static void test_layouts(void) {
   end(&plain);
 }
 
-/* Three phases, accumulation, statistics that meet, and a lane without work. */
+/* Three phases, accumulation, statistics of the batch, and a thread without work. */
 static void test_phases(void) {
   char model[SCRATCH_PATH_BYTES];
   run r;
@@ -228,8 +229,8 @@ static void test_phases(void) {
   track t[MOST_TRACKS];
   read_tracks(t, r.trace);
   for (int l = 1; l <= 7; l++)
-    is_int(t[l].overlaps, 0, "batch norm and clipping, lane %d: slices nest", l - 1);
-  is_int(t[7].waits, t[1].waits, "all lanes come to as many meetings");
+    is_int(t[l].overlaps, 0, "batch norm and clipping, thread %d: slices nest", l - 1);
+  is_int(t[7].waits, t[1].waits, "all threads come to as many barriers");
   end(&r);
   train(&r, (const char *const[]){"model", "mlp", "batch", "16", "epochs", "2", "threads", "2", "accumulate", "4",
                                   "profile", in_scratch("parts"), NULL});
@@ -268,7 +269,7 @@ static void test_ends(void) {
   end(&r);
 }
 
-/* A loop of the caller's own. */
+/* A loop of the caller. */
 static void test_own_loop(void) {
   run r;
   double loss;
@@ -301,25 +302,26 @@ static void test_refusals(void) {
   end(&r);
 }
 
-/* The reel itself: as few blocks as there may be, of two slices. */
+/* The buffer itself: as few blocks as there may be, of two slices. */
 static void test_reel(void) {
   enum { STEPS = 100, HALF = 8 };
   hd_ctx *ctx;
   hd_trace *trace;
-  const hd_trace_size size = {.lanes = 2, .own = 2, .room = 2, .slices = 64};
+  const hd_trace_size size = {.threads = 2, .process_threads = 2, .room = 2, .slices = 64};
   if (hd_ctx_create(&ctx) != HD_OK || hd__trace_create(&trace, ctx, NULL, &size) != HD_OK)
     bail_out("no trace");
-  hd_track *lane = &trace->track[1];
+  hd_track *thread = &trace->track[1];
   for (int n = 0; n < STEPS; n++) {
-    hd__trace_step(lane);
+    hd__trace_step(thread);
     for (int i = 0; i < 3; i++)
-      hd__trace_leaf(lane, HD_SLICE_CALL, n);
+      hd__trace_leaf(thread, HD_SLICE_CALL, n);
   }
   int kept = 0, right = 0;
   for (int n = 0; n < STEPS; n++) {
-    int64_t block = hd__reel_block(&lane->steps, n);
+    int64_t block = hd__slice_buffer_block(&thread->steps, n);
     kept += block >= 0;
-    right += block >= 0 && *hd__reel_used(&lane->steps, block) == 2 && hd__reel_slices(&lane->steps, block)[1].of == n;
+    right += block >= 0 && *hd__slice_buffer_used(&thread->steps, block) == 2 &&
+             hd__slice_buffer_slices(&thread->steps, block)[1].of == n;
     if (n < HALF || n >= STEPS - HALF)
       ok(block >= 0, "step %d is kept", n);
   }

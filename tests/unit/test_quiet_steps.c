@@ -1,6 +1,6 @@
 /* Between two steps of a run nothing is allocated, freed or locked, by any thread and any library (but that loader
- * workers lock): the C library's own functions are taken over here and counted. What is left out is the line that every
- * --log-every-th step writes. */
+ * workers lock): the functions of the C library are replaced here and counted. The line that every --log-every-th step
+ * writes is left out. */
 #include "scratch.h"
 
 #include <dlfcn.h>
@@ -69,7 +69,7 @@ int pthread_mutex_lock(pthread_mutex_t *mutex) {
 #pragma GCC visibility pop
 #endif
 
-/* Steps end while the other lanes are in the next one: from the first end to the last but one all is watched. */
+/* Steps end while the other threads are in the next one: from the first end to the last but one all is watched. */
 static void at_event(void *last, const hd_event *event) {
   if (event->kind != HD_EVENT_STEP)
     return;
@@ -118,7 +118,7 @@ static void test_counting(void) {
 
 int main(void) {
   hd_ctx *ctx;
-  /* clang's OpenMP takes a lock to put a thread to sleep that is in no region: that is not a lane. */
+  /* clang's OpenMP takes a lock to put a thread to sleep that is in no region: that is not a thread. */
   setenv("KMP_BLOCKTIME", "infinite", 1);
   if (!TAKES_OVER) {
     skip(1, "a sanitizer has the allocator");

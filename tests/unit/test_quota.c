@@ -3,7 +3,7 @@
 
 #include <limits.h>
 
-#include "sys/quota.h"
+#include "platform/cpu_quota.h"
 
 static void make_folder(const char *path) {
   char part[SCRATCH_PATH_BYTES];
@@ -51,7 +51,7 @@ static void test_version_2(void) {
              {"max 100000\n", 0, "no quota"},
              {"250000 100000\n", 2, "two and a half"},
              {"199999 100000\n", 1, "a little less than two"},
-             {"50000 100000\n", 1, "half a CPU, which is one lane"},
+             {"50000 100000\n", 1, "half a CPU, which is one thread"},
              {"1000 100000\n", 1, "a hundredth of a CPU"},
              {"6400000 100000\n", 64, "64 CPUs"},
              {"30000 10000\n", 3, "a short period"},
@@ -77,7 +77,7 @@ static void test_version_2(void) {
   is_int(quota("0::/a/b/c\n"), 3, "a wider one below does not loosen it");
   put("a/b/c", "cpu.max", "200000 100000\n");
   is_int(quota("0::/a/b/c\n"), 2, "a tighter one does tighten it");
-  is_int(quota("0::/a/b\n"), 3, "whoever is above the tighter one does not care");
+  is_int(quota("0::/a/b\n"), 3, "it does not hold for the folders above it");
   is_int(quota("0::/a/bc\n"), 3, "a folder that is not there counts as its parents");
   is_int(quota("0::/other\n"), 0, "a sister does not count");
   put("", "cpu.max", "100000 100000\n");
@@ -142,15 +142,15 @@ static void test_bad_membership(void) {
 static void test_exact(void) {
   begin();
   put("a", "cpu.max", "150000 100000\n");
-  is_int(quota("0::/a\n"), 1, "a quota of 1.5 CPUs is one lane");
-  near(found.cpus, 1.5, 0, "and is told exactly");
-  is_str(found.file, in_scratch("cg/a/cpu.max"), "with the file that says so");
+  is_int(quota("0::/a\n"), 1, "a quota of 1.5 CPUs is one thread");
+  near(found.cpus, 1.5, 0, "and is reported exactly");
+  is_str(found.file, in_scratch("cg/a/cpu.max"), "with its file");
   begin();
   put("unified/a", "cpu.max", "200000 100000\n");
   put("cpu/b", "cpu.cfs_quota_us", "300000\n");
   put("cpu/b", "cpu.cfs_period_us", "100000\n");
   put("cpuset/b", "cpu.max", "100000 100000\n");
-  is_int(quota("0::/a\n"), 2, "hybrid: version 2 stands in a folder of its own");
+  is_int(quota("0::/a\n"), 2, "hybrid: version 2 is in another folder");
   is_int(quota("4:cpuacct,cpu:/b\n"), 3, "version 1: controllers in another order, a folder with the short name");
   is_int(quota("5:cpuset:/b\n"), 0, "version 1: cpuset is another controller");
   is_int(quota("4:cpuacct,cpu:/b\n5:cpuset:/b\n0::/a\n"), 2, "hybrid: the tightest of all");

@@ -1,6 +1,6 @@
-/* Where the system does not let lanes be bound, or memory bound or locked, as in many a container, a run goes on, says
- * so in one line, and comes to the same weights. Where it starts no threads a run fails, and says why. Each run has a
- * process of its own: what it is refused is refused for ever. */
+/* Where the system does not let threads be bound, or memory bound or locked, as in many a container, a run goes on,
+ * with one line of report, and comes to the same weights. Where no threads can be started a run fails with a message.
+ * Each run is a process: what is refused to a process stays refused. */
 #include "scratch.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 
 #include "heddle.h"
-#include "sys/topology.h"
+#include "platform/topology.h"
 
 enum { LINE = 512 };
 
@@ -53,7 +53,7 @@ static void at_event(void *notes, const hd_event *event) {
     fprintf(notes, "%s;", event->text);
 }
 
-/* What a run tells: its notes, then its digest. */
+/* The output of a run: its notes, then its digest. */
 static void run(FILE *to) {
   const char *const settings[] = {"model", "simplenet", "data", "digits", "max-steps", "700", "epochs", "1"};
   hd_ctx *ctx;
@@ -64,7 +64,7 @@ static void run(FILE *to) {
   hd_config_create(&config, ctx);
   hd_config_set(config, ctx, "out", in_scratch("run-%d", (int)getpid()));
   hd_config_set(config, ctx, "eval-every", "300"); /* several regions */
-  hd_config_set(config, ctx, "threads", getenv("LANES"));
+  hd_config_set(config, ctx, "threads", getenv("THREADS"));
   hd_config_set(config, ctx, "placement", "all");
   if (getenv("WORKERS")) {
     hd_config_set(config, ctx, "workers", getenv("WORKERS"));
@@ -109,7 +109,7 @@ static int tells(char line[LINE], const char *machine, int refused) {
 static void check(const char *plain, const char *machine, int refused, const char *note, const char *name) {
   char line[LINE];
   if (!tells(line, machine, refused)) {
-    skip(2, "%s: this system does not let itself be told to refuse", name);
+    skip(2, "%s: this system cannot be made to refuse", name);
     return;
   }
   char *digest = strrchr(line, ';');
@@ -119,27 +119,27 @@ static void check(const char *plain, const char *machine, int refused, const cha
   is_str(digest ? line : "nothing", note, "%s: and one line", name);
 }
 
-/* An OpenMP runtime that gets no thread would end the process, and say so itself. */
+/* An OpenMP runtime that gets no thread would end the process with its message. */
 static void test_threads(void) {
   char line[LINE];
   if (!tells(line, NULL, PLACES)) {
-    skip(2, "this system does not let itself be told to refuse");
+    skip(2, "this system cannot be made to refuse");
     return;
   }
   ok(tells(line, NULL, THREADS) && strstr(line, "expected 2 threads, the system starts no more than 1;"),
      "no threads: %s", line);
-  setenv("LANES", "1", 1);
+  setenv("THREADS", "1", 1);
   ok(tells(line, NULL, THREADS) && strstr(line, "expected a thread to write the checkpoint"),
      "one is enough until another is needed: %s", line);
-  setenv("LANES", "2", 1);
+  setenv("THREADS", "2", 1);
 }
 
-/* The pages inside a piece, none that it shares with its neighbours. */
+/* The pages inside a block, none that it shares with its neighbours. */
 static void test_bound(void) {
   enum { PAGES = 4, OF_ADDRESS = 1 << 1 };
   size_t page = (size_t)sysconf(_SC_PAGESIZE);
   char *memory = mmap(NULL, PAGES * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  const hd_memory_piece piece = {memory + 100, (PAGES - 1) * page, 0};
+  const hd_memory_range piece = {memory + 100, (PAGES - 1) * page, 0};
   int policy[PAGES] = {0};
   if (memory == MAP_FAILED)
     bail_out("no memory");
@@ -156,7 +156,7 @@ static void test_bound(void) {
 
 int main(void) {
   char plain[LINE];
-  setenv("LANES", "2", 1);
+  setenv("THREADS", "2", 1);
   scratch();
   test_bound();
   test_threads();
@@ -167,7 +167,7 @@ int main(void) {
   int cpus = (int)sysconf(_SC_NPROCESSORS_ONLN);
   check(plain, NULL, 1,
         cpus > 1 ? "the system refuses to bind threads to CPUs: they run where it puts them" : "nothing",
-        "lanes may not be bound");
+        "threads may not be bound");
   if (access("/sys/devices/system/node/node1", F_OK) != 0)
     check(plain, "numa:2 core:1 pu:1", 0,
           cpus > 1 ? "the system refuses to bind memory to NUMA nodes: it comes from where it is taken"
@@ -179,7 +179,7 @@ int main(void) {
         "the system refuses to bind threads to CPUs and memory to NUMA nodes: they are where it puts them",
         "two nodes, and nothing may be bound");
   setenv("WORKERS", "2", 1);
-  setenv("LANES", "1", 1);
+  setenv("THREADS", "1", 1);
   check(plain, NULL, 1,
         cpus > 1
             ? "the system refuses to bind threads to CPUs: they run where it puts them;the system does not let the "

@@ -1,5 +1,5 @@
-/* How ranks meet: by a path, by an address, by what launchers say in the environment; and what becomes of ranks that
- * are missing, doubled, out of range, of another size, or on another host. */
+/* The rendezvous of ranks: by a path, by an address, by the environment of launchers; and errors: ranks that are
+ * missing, doubled, out of range, of another world size, or on another host. */
 #include "scratch.h"
 
 #include <errno.h>
@@ -9,8 +9,8 @@
 #include <sys/wait.h>
 
 #include "comm/group.h"
-#include "comm/rendezvous.h"
-#include "sys/spawn.h"
+#include "exec/exchange/rendezvous.h"
+#include "platform/spawn.h"
 #include "tap.h"
 
 enum { MOST = 4, WAIT_S = 120 };
@@ -69,7 +69,7 @@ static void test_methods(void) {
       meet(c, size);
       for (int i = 0; i < size; i++)
         wrong += c[i].status != HD_OK || c[i].sum != size * (size + 1) / 2;
-      ok(wrong == 0, "%d ranks meet at %.6s %s", size, methods[m], c[0].ctx.message);
+      ok(wrong == 0, "%d ranks find each other at %.6s %s", size, methods[m], c[0].ctx.message);
     }
   ok(access(in_scratch("meet"), F_OK) != 0, "and no file is made");
 }
@@ -99,7 +99,7 @@ static void test_signals(void) {
     c[i] = comer_of(at, i, MOST, WAIT_S);
   meet(c, MOST);
   for (int i = 0; i < MOST; i++)
-    ok(c[i].status == HD_OK, "rank %d meets the others although signals come: %s", i, c[i].ctx.message);
+    ok(c[i].status == HD_OK, "rank %d finds the others although signals come: %s", i, c[i].ctx.message);
   atomic_store(&interrupted, false);
 }
 
@@ -115,11 +115,11 @@ static void test_refused(void) {
   c[0] = comer_of(method_of("no-first"), 1, 2, 0.3);
   meet(c, 1);
   expect(&c[0], HD_E_TIMEOUT, "expected rank 0 of 2 at file://", "no rank 0");
-  /* An address for examples is no machine's here; a name that nobody has is a mere name. */
+  /* An address for examples is no machine's here; a name without an address is kept as a name. */
   c[0] = comer_of("tcp://192.0.2.1:29500", 1, 3, 0.3);
   meet(c, 1);
   expect(&c[0], HD_E_UNSUPPORTED,
-         "192.0.2.1 is another host: a world that spans hosts needs MPI; start the ranks with "
+         "192.0.2.1 is another host: a run that spans hosts needs MPI; start the ranks with "
          "`mpirun -n 3 PROGRAM`",
          "another host");
   c[0] = comer_of("tcp://192.0.2.1:29500", 1, 3, 1800);
@@ -273,7 +273,7 @@ static void test_environment(void) {
   clear_environment();
 }
 
-/* A process that knows nothing but its environment. */
+/* A process with nothing but its environment. */
 static int be_rank(int ranks) {
   hd_group *group;
   int sum = 0, one = 1;
@@ -297,10 +297,10 @@ static void test_processes(void) {
   enum { RANKS = 3 };
   for (size_t f = 0; f < sizeof families / sizeof *families; f++) {
     const bool launched = !families[f][1];
-    hd_world *world = NULL;
+    hd_local_group *local = NULL;
     pid_t pid[RANKS];
     int failed = 0, how;
-    if (launched && hd__world_found(&world, ctx, RANKS, true) != HD_OK)
+    if (launched && hd__local_group_found(&local, ctx, RANKS, true) != HD_OK)
       bail_out("%s", hd_ctx_message(ctx));
     for (int r = 0; r < RANKS; r++) {
       char rank[64], size[64];
@@ -309,7 +309,7 @@ static void test_processes(void) {
       char *const argv[] = {(char *)"test_rendezvous", (char *)"rank", NULL};
       snprintf(rank, sizeof rank, launched ? "%s=%d/3" : "%s=%d", families[f][0], r);
       snprintf(size, sizeof size, "%s=%d", launched ? "" : families[f][1], RANKS);
-      const hd_spawn_how start = {.argv = argv, .set = set, .fd = launched ? hd__world_fd(world) : -1};
+      const hd_spawn_how start = {.argv = argv, .set = set, .fd = launched ? hd__local_group_fd(local) : -1};
       if (hd__spawn(&pid[r], ctx, &start) != HD_OK)
         bail_out("%s", hd_ctx_message(ctx));
     }
@@ -318,8 +318,8 @@ static void test_processes(void) {
         ;
       failed += !WIFEXITED(how) || WEXITSTATUS(how) != 0;
     }
-    is_int(failed, 0, "processes meet by %s", families[f][0]);
-    hd__world_leave(world);
+    is_int(failed, 0, "processes find each other by %s", families[f][0]);
+    hd__local_group_leave(local);
   }
 }
 

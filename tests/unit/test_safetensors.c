@@ -7,9 +7,9 @@
 #include "base/alloc.h"
 #include "base/digest.h"
 #include "base/safetensors.h"
-#include "exec/store.h"
-#include "sys/file.h"
-#include "train/checkpoint.h"
+#include "exec/weight_store.h"
+#include "platform/file.h"
+#include "train/checkpoint/checkpoint.h"
 
 enum { ROOM = 4096 };
 
@@ -310,7 +310,7 @@ static void test_hashes(void) {
   for (size_t at = 0, step = 1; at < sizeof a; at += step, step = step * 3 % 1009 + 1)
     hd__sha256_update(sha, a + at, at + step < sizeof a ? step : sizeof a - at);
   hd__sha256_finish(sha, hex);
-  is_str(hex, million, "SHA-256 of a million a's in odd pieces, as published");
+  is_str(hex, million, "SHA-256 of a million a's in odd blocks, as published");
   held before = held_now();
   hd__sha256_finish(hd__sha256_create(), NULL);
   holds_same(before, "a hash can be given up");
@@ -353,7 +353,7 @@ static void test_digest(void) {
   free(bytes);
 }
 
-/* Loading into a store, which knows what must be there: a weight of 2x3 and a bias of 2. */
+/* Loading into a store, which expects a weight of 2x3 and a bias of 2. */
 static void load(hd_store *store, const hd_st_tensor *tensor, int count, const char *says, const char *name) {
   size_t length;
   unsigned char *bytes = write_tensors(&length, tensor, count);
@@ -390,7 +390,7 @@ static void test_load(void) {
   hd_st_tensor other = f32(name_four, (hd_shape){1, {2}}, pair);
   load(&store, (hd_st_tensor[]){b, w}, 2, NULL, "a model's file");
   ok(!memcmp(home[1], weight, sizeof weight) && !memcmp(home[1] + 6, bias, sizeof bias),
-     "into the half of the last whole version");
+     "into the buffer of the last whole version");
   ok(home[0][2] == 0 && home[0][7] == 0, "and not into the other");
   load(&store, (hd_st_tensor[]){w}, 1, "expected 2 tensors, found 1", "a file without the bias");
   load(&store, (hd_st_tensor[]){w, other}, 2, "expected a tensor 'fc.bias' of shape 2, found none",

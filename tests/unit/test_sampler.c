@@ -1,4 +1,4 @@
-/* Samplers: each order is what its kind says, for every seed and epoch, and parts of ranks make up the whole. */
+/* Samplers: each order is that of its kind, for every seed and epoch, and parts of ranks make up the whole. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,7 +73,7 @@ static void test_weighted(void) {
   double count[6] = {0};
   hd_sampler *s;
   hd_sampler_weighted(&s, ctx, weights, 6, DRAWS);
-  is_int(hd_sampler_count(s), DRAWS, "as many draws as asked for");
+  is_int(hd_sampler_count(s), DRAWS, "as many draws as requested");
   int64_t *order = order_of(s, 5, 2);
   for (int i = 0; i < DRAWS; i++)
     count[order[i]]++;
@@ -95,7 +95,7 @@ static void test_subset(void) {
   hd_sampler *s;
   hd_sampler_subset(&s, ctx, members, 4, 10, 0);
   int64_t *order = order_of(s, 0, 0);
-  is_bytes(order, members, sizeof members, "a subset comes in its own order");
+  is_bytes(order, members, sizeof members, "a subset comes in its order");
   free(order);
   hd_sampler_destroy(s);
   hd_sampler_subset(&s, ctx, members, 4, 10, 1);

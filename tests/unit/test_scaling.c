@@ -3,12 +3,12 @@
 #include <string.h>
 
 #include "tap.h"
-#include "train/scaling.h"
+#include "tools/tune/scaling.h"
 
 static void test_medians(void) {
   double one[] = {7}, even[] = {4, 1, 3, 2}, many[101];
   hd_median m = hd__median(one, 1);
-  ok(m.value == 7 && m.low == 7 && m.high == 7, "one value is its own median");
+  ok(m.value == 7 && m.low == 7 && m.high == 7, "the median of one value is the value");
   m = hd__median(even, 4);
   ok(m.value == 2.5 && m.low == 1 && m.high == 4, "four values: the middle, and all there is");
   for (int i = 0; i < 101; i++)
@@ -46,9 +46,16 @@ static void test_laws(void) {
   for (int i = 0; i < 6; i++)
     speed[i] = 1000.0 / threads[i];
   law = hd__fit_law(threads, speed, 6);
-  ok(law.contention <= 1 && law.best == 1, "where threads only harm, one is best");
+  ok(law.contention <= 1 && law.best == 1, "where more threads are slower, one is best");
+  for (int count = 2; count <= 6; count++) {
+    for (int i = 0; i < count; i++)
+      speed[i] = 1000;
+    law = hd__fit_law(threads, speed, count);
+    ok(law.amdahl == 1 && law.contention == 1 && law.coherence == 0 && law.best == 1,
+       "where %d numbers of threads are equally fast, one is best", count);
+  }
   law = hd__fit_law(threads, speed, 1);
-  ok(law.amdahl == 0 && isinf(law.best), "one setting says nothing");
+  ok(law.amdahl == 0 && isinf(law.best), "one setting gives no scaling");
 }
 
 int main(void) {

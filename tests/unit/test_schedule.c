@@ -3,7 +3,7 @@
  * 5 steps, and weights of torch.optim.SGD with Nesterov's momentum. The numbers below are what PyTorch printed. */
 #include "kernel/kernel.h"
 #include "tap.h"
-#include "train/schedule.h"
+#include "train/settings/schedule.h"
 
 enum { EPOCHS = 7, STEPS_PER_EPOCH = 5, STEPS = EPOCHS * STEPS_PER_EPOCH };
 

@@ -1,5 +1,5 @@
 /* Sessions share nothing: two in one process, their steps taken in turn or in two threads at once, end in the digests
- * of runs on their own, however their steps are cut; and a thousand of them, with loader workers or without, created
+ * of separate runs, however their steps are cut; and a thousand of them, with loader workers or without, created
  * and destroyed, leave no memory, no thread, no open file and no mapping behind. */
 #include "scratch.h"
 
@@ -10,7 +10,7 @@
 
 enum { SESSIONS = 1000, WARM_UP = 20, MORE_RESIDENT_KIB = 512, TEXT = HD_SHA256_TEXT_BYTES };
 
-/* An experiment of its own each. */
+/* A different experiment each. */
 static const char *const left[] = {"model",     "mlp",  "seed",  "3",  "threads", "2",
                                    "optimizer", "adam", "batch", "16", NULL};
 static const char *const right[] = {"model",    "simplenet", "seed",  "4", "threads",        "2", "optimizer", "sgd",
@@ -19,7 +19,7 @@ static const char *const right[] = {"model",    "simplenet", "seed",  "4", "thre
 static const char *data;
 static int runs;
 
-/* A session in a folder of its own; NULL and a message after a failure. */
+/* A session in a new folder; NULL and a message after a failure. */
 static hd_session *open_session(hd_ctx *ctx, const char *const *pair, int run) {
   hd_session *session = NULL;
   hd_config *config;
@@ -67,7 +67,7 @@ static void test_turns(hd_ctx *ctx, char want[2][TEXT]) {
   is_int(failed, 0, "two sessions take steps in turn");
   finish(found[0], a, ctx);
   finish(found[1], b, ctx);
-  is_str(found[0], want[0], "the one has the digest of a run on its own");
+  is_str(found[0], want[0], "the one has the digest of a separate run");
   is_str(found[1], want[1], "so has the other");
 }
 
@@ -98,10 +98,10 @@ static void test_threads(char want[2][TEXT]) {
   for (int i = 0; i < 4; i++)
     pthread_join(thread[i], NULL);
   for (int i = 0; i < 4; i++)
-    is_str(jobs[i].digest, want[jobs[i].pair == right], "session %d of four at once has its own digest", i + 1);
+    is_str(jobs[i].digest, want[jobs[i].pair == right], "session %d of four at once has its digest", i + 1);
 }
 
-/* Everything that a process could lose piece by piece. */
+/* All resources that a process could leak. */
 typedef struct census {
   held memory;
   int threads, mappings;

@@ -49,29 +49,30 @@ static hd_status use_session(finding *out, hd_ctx *ctx, hd_group *group, int num
   return HD_OK;
 }
 
-static void play(finding *out, hd_ctx *ctx, hd_world *world) {
+static void play(finding *out, hd_ctx *ctx, hd_local_group *local) {
   hd_group *group;
-  out->wrong = hd__group_of_world(&group, ctx, world, WAIT_S) != HD_OK;
+  out->wrong = hd__group_of_ranks(&group, ctx, local, WAIT_S) != HD_OK;
   for (int i = 0; i < SESSIONS && !out->wrong; i++) {
     out->wrong += use_session(out, ctx, group, i) != HD_OK;
     if (i != FIRST && i != SESSIONS - 1)
       continue;
     out->wrong += hd_group_barrier(group, ctx) != HD_OK;
-    fstat(hd__world_fd(world), i == FIRST ? &out->before : &out->after);
+    fstat(hd__local_group_fd(local), i == FIRST ? &out->before : &out->after);
     out->wrong += hd_group_barrier(group, ctx) != HD_OK;
   }
   snprintf(out->text, sizeof out->text, "%s", hd_ctx_message(ctx));
   hd_group_destroy(group);
 }
 
-static void be_rank(hd_world *founder, int rank) {
+static void be_rank(hd_local_group *founder, int rank) {
   hd_ctx *ctx;
-  hd_world *world;
+  hd_local_group *local;
   omp_set_num_threads(1); /* a busy machine takes long to bring a team together */
-  if (hd_ctx_create(&ctx) != HD_OK || hd__world_join(&world, ctx, hd__world_fd(founder), rank, WAIT_S) != HD_OK)
+  if (hd_ctx_create(&ctx) != HD_OK ||
+      hd__local_group_join(&local, ctx, hd__local_group_fd(founder), rank, WAIT_S) != HD_OK)
     _exit(1);
-  play(&found[rank], ctx, world);
-  hd__world_leave(world);
+  play(&found[rank], ctx, local);
+  hd__local_group_leave(local);
   _exit(0);
 }
 
@@ -79,9 +80,9 @@ int main(void) {
   const char *build = getenv("BUILDDIR");
   char command[2 * SCRATCH_PATH_BYTES];
   pid_t child[RANKS];
-  hd_world *founder;
+  hd_local_group *founder;
   found = mmap(NULL, RANKS * sizeof *found, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (found == MAP_FAILED || hd__world_found(&founder, NULL, RANKS, false) != HD_OK)
+  if (found == MAP_FAILED || hd__local_group_found(&founder, NULL, RANKS, false) != HD_OK)
     bail_out("no shared memory");
   if (access("/dev/shm", W_OK) == 0)
     setenv("TMPDIR", "/dev/shm", 1); /* a thousand runs' folders */
@@ -98,7 +99,7 @@ int main(void) {
   }
   for (int r = 0; r < RANKS; r++)
     waitpid(child[r], NULL, 0);
-  hd__world_leave(founder);
+  hd__local_group_leave(founder);
   free((void *)data);
   for (int r = 0; r < RANKS; r++) {
     const finding *f = &found[r];

@@ -1,6 +1,6 @@
 /* Samples that cannot be read. Skipped ones have the next readable one in their place, in training, and are left out of
  * evaluation: for any number of workers, wherever samples are kept, whether they fail from the beginning or later.
- * Where they are not to be skipped a run ends, says which it was, and can be resumed. */
+ * Where they are not to be skipped a run ends with a message that names the sample, and can be resumed. */
 #include "scratch.h"
 
 #include <stdatomic.h>
@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "data/dataset.h"
-#include "data/skip.h"
+#include "data/formats/dataset.h"
+#include "data/loader/skipped_samples.h"
 #include "heddle.h"
 
 enum { SIDE = 28, PIXELS = SIDE * SIDE, SAMPLES = 150, TESTS = 40 };
@@ -20,14 +20,14 @@ typedef enum mode { GOOD, FAIL, COPY } mode;
 
 typedef struct store {
   int64_t count;
-  int64_t bad[3]; /* -1: none; each has its stand-in */
+  int64_t bad[3]; /* -1: none; each has its replacement */
   int64_t stand_in[3];
   atomic_int mode;
 } store;
 
 static int64_t len(void *self) { return ((const store *)self)->count; }
 
-static int get(void *self, int64_t index, hd_own_sample *sample) {
+static int get(void *self, int64_t index, hd_custom_sample *sample) {
   store *s = self;
   for (int b = 0; b < 3; b++) {
     if (s->bad[b] != index || s->mode == GOOD)
@@ -73,16 +73,16 @@ static void set(hd_config *config, hd_ctx *ctx, const char *name, const char *va
 static outcome run(trial t) {
   static int runs;
   store train = make_store(SAMPLES, t.at_opening), test = make_store(t.tests ? t.tests : TESTS, t.of_tests);
-  const hd_own_data mine = {.name = "mine",
-                            .channels = 1,
-                            .height = SIDE,
-                            .width = SIDE,
-                            .dtype = HD_U8,
-                            .classes = 10,
-                            .train = &train,
-                            .test = &test,
-                            .len = len,
-                            .get = get};
+  const hd_custom_data custom = {.name = "mine",
+                                 .channels = 1,
+                                 .height = SIDE,
+                                 .width = SIDE,
+                                 .dtype = HD_U8,
+                                 .classes = 10,
+                                 .train = &train,
+                                 .test = &test,
+                                 .len = len,
+                                 .get = get};
   train.bad[2] = t.last ? SAMPLES - 1 : -1;
   outcome o = {0};
   hd_ctx *ctx;
@@ -90,7 +90,7 @@ static outcome run(trial t) {
   hd_session *session = NULL;
   hd_ctx_create(&ctx);
   hd_config_create(&config, ctx);
-  hd_data_add(ctx, &mine);
+  hd_data_add(ctx, &custom);
   snprintf(o.out, sizeof o.out, "%s", t.resume ? t.resume : in_scratch("run-%d", runs++));
   set(config, ctx, "data", "mine");
   set(config, ctx, "threads", "2");
@@ -198,22 +198,22 @@ static hd_data *open_mine(hd_ctx *ctx, hd_cache_kind cache) {
 static void test_no_memory(void) {
   for (int kind = 0; kind < 3; kind++) {
     store train = make_store(SAMPLES, kind == 2 ? GOOD : FAIL), test = make_store(TESTS, FAIL);
-    const hd_own_data mine = {.name = "mine",
-                              .channels = 1,
-                              .height = SIDE,
-                              .width = SIDE,
-                              .dtype = HD_U8,
-                              .classes = 10,
-                              .train = &train,
-                              .test = &test,
-                              .len = len,
-                              .get = get};
+    const hd_custom_data custom = {.name = "mine",
+                                   .channels = 1,
+                                   .height = SIDE,
+                                   .width = SIDE,
+                                   .dtype = HD_U8,
+                                   .classes = 10,
+                                   .train = &train,
+                                   .test = &test,
+                                   .len = len,
+                                   .get = get};
     hd_ctx *ctx;
     int wrong = 0;
     long count = 0;
     hd_data *data = NULL;
     hd_ctx_create(&ctx);
-    hd_data_add(ctx, &mine);
+    hd_data_add(ctx, &custom);
     hd__data_close(open_mine(ctx, (hd_cache_kind)(2 * kind)));
     held before = held_now();
     for (count = 0; !data && count < 2000; count++) {
@@ -233,23 +233,23 @@ static void test_no_memory(void) {
 static void test_look(void) {
   store train = make_store(SAMPLES, FAIL), test = make_store(TESTS, FAIL);
   static const char *const names[] = {"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"};
-  const hd_own_data mine = {.name = "mine",
-                            .channels = 1,
-                            .height = SIDE,
-                            .width = SIDE,
-                            .dtype = HD_U8,
-                            .classes = 10,
-                            .class_names = names,
-                            .train = &train,
-                            .test = &test,
-                            .len = len,
-                            .get = get};
+  const hd_custom_data custom = {.name = "mine",
+                                 .channels = 1,
+                                 .height = SIDE,
+                                 .width = SIDE,
+                                 .dtype = HD_U8,
+                                 .classes = 10,
+                                 .class_names = names,
+                                 .train = &train,
+                                 .test = &test,
+                                 .len = len,
+                                 .get = get};
   hd_ctx *ctx;
   hd_config *config;
   hd_data_look *look;
   hd_ctx_create(&ctx);
   hd_config_create(&config, ctx);
-  hd_data_add(ctx, &mine);
+  hd_data_add(ctx, &custom);
   set(config, ctx, "data", "mine");
   is_int(hd_data_look_create(&look, ctx, config), HD_E_IO, "a look stops where a run would");
   ok(!look && strstr(hd_ctx_message(ctx), "tape 17 is torn"), "and says why");
@@ -269,9 +269,9 @@ static void test_look(void) {
     const hd_data_facts *f = hd_data_look_facts(look);
     ok(f->samples[0] == SAMPLES && f->samples[1] == TESTS && f->bytes[0] == SAMPLES * PIXELS && f->classes == 10 &&
            f->class_names == names && f->dtype == HD_U8 && f->largest[1] == SIDE && f->smallest[0] == SIDE,
-       "a look tells sizes and shapes");
+       "sizes and shapes without reading all");
     ok(f->per_class[0][0] == 17 && f->per_class[0][4] == 16 && f->per_class[0][7] == 13,
-       "the stand-ins count in their own classes");
+       "replacements count in their classes");
     is_int(f->bad_count, 6, "and all that cannot be read");
     static const int64_t bad[6] = {17, 18, SAMPLES - 1, 17, 18, TESTS - 1};
     for (int i = 0; i < 6 && i < f->bad_count; i++) {

@@ -97,7 +97,7 @@ static void test_bad_cifar10(void) {
   refused(folder, HD_E_FORMAT, "expected 10 names, a line each, found 9", "nine names");
   unlink(in_scratch("cifar-10-batches-bin/batches.meta.txt"));
   hd_data *data = data_opens(folder, "CIFAR-10 without names");
-  ok(data && !hd__data_train(data)->class_names, "nobody knows them then");
+  ok(data && !hd__data_train(data)->class_names, "no names then");
   hd__data_close(data);
 }
 
@@ -410,7 +410,7 @@ static void test_npz(void) {
   refused(path, HD_E_FORMAT, "found fewer", "a member with a byte too few");
 }
 
-/* A byte of the content changes: the member's checksum tells. */
+/* A byte of the content changes: the member's checksum shows it. */
 static void test_damaged_npz(void) {
   static blob file;
   const char *path = make_npz(0, -1, NULL);

@@ -65,7 +65,8 @@ static void check_costs(hd_ctx *ctx) {
   hd_config_destroy(config);
 }
 
-/* What torchinfo and ptflops say of each built-in model (tools/pytorch/torch_summary.py compares every layer). */
+/* The results of torchinfo and ptflops for each built-in model (tools/pytorch/torch_summary.py compares every
+ * layer). */
 static void check_peers(hd_ctx *ctx) {
   static const struct {
     const char *settings;
@@ -110,7 +111,7 @@ int main(void) {
   int count = (int)(sizeof settings / sizeof *settings);
   for (int i = 0; i < count; i++)
     check_memory(ctx, settings[i], i);
-  /* Batch norm meets in phases, and takes the whole batch through them however --accumulate cuts it. */
+  /* Batch norm adds phases, which compute the whole batch however --accumulate cuts it. */
   char norm[512];
   snprintf(norm, sizeof norm, "model %s/tests/bits/norm.yaml threads 3 accumulate 4", source_folder());
   check_memory(ctx, norm, count);

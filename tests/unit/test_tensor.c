@@ -417,7 +417,7 @@ static void test_matmul_shapes(void) {
       hd_tensor *found = MAKE(select, MAKE(select, c, 0, i), 0, j);
       wrong += item(MAKE(sum, MAKE(ne, want, found), HD_ALL_DIMS, 0)) != 0;
     }
-  is_int(wrong, 0, "each of them is its own product");
+  is_int(wrong, 0, "each of them is a separate product");
   hd_tensor *wide = MAKE(expand, MAKE(randn, 3, D(1, 160)), D(160, 160)),
             *large = MAKE(matmul, wide, MAKE(randn, 1, D(160, 160)));
   is_int(product_is_wrong(large, wide, MAKE(randn, 1, D(160, 160)), 160, 160, 160), 0, "repeated rows");
@@ -441,7 +441,7 @@ static void test_matmul_into(void) {
   hd_tensor *a = MAKE(randn, 1, D(2, 30, 41)), *b = MAKE(randn, 2, D(41, 19)), *want = MAKE(matmul, a, b);
   hd_tensor *x = MAKE(full, HD_F32, 7, D(2, 30, 19)), *none = MAKE(zeros, HD_F32, D(3, 0));
   is_int(hd_tensor_matmul_into(x, ctx, a, b), HD_OK, "a product into a tensor that is there");
-  is_int(item(MAKE(sum, MAKE(ne, want, x), HD_ALL_DIMS, 0)) != 0, 0, "has the bits of one into its own");
+  is_int(item(MAKE(sum, MAKE(ne, want, x), HD_ALL_DIMS, 0)) != 0, 0, "has the bits of one into a new tensor");
   hd_tensor *full = MAKE(full, HD_F32, 7, D(3, 3));
   is_int(hd_tensor_matmul_into(full, ctx, none, MAKE(zeros, HD_F32, D(0, 3))), HD_OK, "a product over nothing");
   HAS(full, "is zero", 0, 0, 0, 0, 0, 0, 0, 0, 0);
@@ -466,17 +466,17 @@ static void test_blas(void) {
   ok(*hd__blas()->name, "found %s", hd__blas()->name);
   enum { N = 300 };
   hd_tensor *a = MAKE(randn, 1, D(N, N)), *b = MAKE(randn, 2, D(N, N)), *own = MAKE(matmul, a, b);
-  hd_tensor *theirs = MAKE(zeros, HD_F32, D(N, N));
+  hd_tensor *expected_product = MAKE(zeros, HD_F32, D(N, N));
   hd__blas()->sgemm(HD_BLAS_ROW_MAJOR, HD_BLAS_NO_TRANS, HD_BLAS_NO_TRANS, N, N, N, 1, hd_tensor_data(a), N,
-                    hd_tensor_data(b), N, 0, hd_tensor_data(theirs), N);
-  const double apart = item(MAKE(max, MAKE(abs, MAKE(sub, own, theirs)), HD_ALL_DIMS, 0));
-  ok(apart < 1e-4, "OpenBLAS and the own kernel agree within %g", apart);
+                    hd_tensor_data(b), N, 0, hd_tensor_data(expected_product), N);
+  const double apart = item(MAKE(max, MAKE(abs, MAKE(sub, own, expected_product)), HD_ALL_DIMS, 0));
+  ok(apart < 1e-4, "OpenBLAS and heddle's kernel agree within %g", apart);
   drop_all();
 }
 
 /* ---- Bits ---- */
 
-/* One of everything, large enough for lanes; the bits of all results. */
+/* One of everything, large enough for threads; the bits of all results. */
 static uint64_t bits_of_everything(void) {
   hd_tensor *x = MAKE(randn, 11, D(57, 31, 43)), *y = MAKE(rand, 12, D(43, 1, 57)), *m = MAKE(randn, 13, D(211, 307));
   hd_tensor *turned = MAKE(transpose, x, 0, 2), *positive = MAKE(abs, x), *m_turned = MAKE(transpose, m, 0, 1);
@@ -667,7 +667,7 @@ static void test_errors_views(void) {
   is_int(hd_tensor_set(x, ctx, 1, D(-3, 0)), HD_E_USAGE, "so is one for writing");
   is_int(hd_tensor_item(&value, ctx, x), HD_E_SHAPE, "six elements are not one number");
   is_int(hd_tensor_fill(MAKE(expand, one, D(3)), ctx, 1), HD_E_USAGE, "repeated elements are not written");
-  ok(strstr(hd_ctx_message(ctx), "write to a clone") != NULL, "and the line says what to do");
+  ok(strstr(hd_ctx_message(ctx), "write to a clone") != NULL, "and the line has a remedy");
   is_int(hd_tensor_copy(one, ctx, x), HD_E_SHAPE, "a matrix does not fit a number");
   is_int(hd_tensor_fill(MAKE(zeros, HD_U8, D(2)), ctx, -1), HD_E_USAGE, "a byte is not -1");
   drop_all();
@@ -708,7 +708,7 @@ static void test_devices(void) {
           ((hd_device){HD_CUDA, 1}));
   REFUSED(HD_E_USAGE, "found kind 5", "an unknown device", to, a, ((hd_device){(hd_device_kind)5, 0}));
   ok(hd_tensor_data(MAKE(to, a, ((hd_device){HD_CPU, 0}))) == hd_tensor_data(a), "to where it is: a view");
-  is_int(hd_tensor_device(a).kind, HD_CPU, "tensors know their device");
+  is_int(hd_tensor_device(a).kind, HD_CPU, "tensors have their device");
   drop_all();
 }
 
@@ -728,7 +728,7 @@ static void test_nothing(void) {
   is_int(hd_tensor_fill(NULL, ctx, 1), HD_E_USAGE, "NULL is not filled");
   is_int(hd_tensor_ndim(NULL) + hd_tensor_elems(NULL) + hd_tensor_size(NULL, 0), 0, "NULL has no sizes");
   is_int(hd_tensor_zeros(&alone, silent, HD_F32, D(-1)), HD_E_SHAPE, "without a context there is no message");
-  is_int(hd_tensor_zeros(&alone, silent, HD_F32, D(300, 300)), HD_OK, "and one lane");
+  is_int(hd_tensor_zeros(&alone, silent, HD_F32, D(300, 300)), HD_OK, "and one thread");
   hd_tensor_destroy(alone);
   hd_tensor_destroy(NULL);
   hd_ctx_destroy(ctx);

@@ -1,8 +1,8 @@
-/* The screen of heddle top at every size: nothing beyond the edges, what matters in view. A small terminal is played
- * that knows what top_draw writes, and forgets nothing that is not overwritten. */
+/* The screen of heddle top at every size: nothing beyond the edges, what matters in view. A small terminal
+ * emulator interprets the output of top_draw and keeps what is not overwritten. */
 #include "scratch.h"
 
-#include "cli/look_text.h"
+#include "cli/machine_text.h"
 #include "cli/top_screen.h"
 
 enum { ROWS = 120, COLUMNS = 400 };
@@ -102,7 +102,7 @@ static hd_look look_at(int cores, int pus, int gpus, int jobs) {
   if (gpus > 1)
     strcpy(gpu[1].trouble, "GPU is lost");
   for (int i = 0; i < jobs; i++) {
-    rank[i] = (hd_job_rank){.pid = 1000 + i, .lanes = 2, .cpu = bound};
+    rank[i] = (hd_job_rank){.pid = 1000 + i, .threads = 2, .cpu = bound};
     job[i] = (hd_job){.pid = 1000 + i, .start = 5, .state = "training", .step = 1234, .steps = 2814, .epoch = 1};
     snprintf(job[i].model, sizeof job[i].model, "model%d", i);
     strcpy(job[i].data, "../shared/mnist");
@@ -114,7 +114,7 @@ static hd_look look_at(int cores, int pus, int gpus, int jobs) {
     job[i].samples_per_s = 45678;
     job[i].left_s = 95;
     job[i].elapsed_s = 4000;
-    job[i].lanes = 2;
+    job[i].threads = 2;
     job[i].ranks = 1;
     job[i].rank = &rank[i];
   }
@@ -170,12 +170,11 @@ static void test_small(void) {
   ok(row_of("5.0 of 16.0 GiB]") == 4, "memory");
   ok(row_of("no GPU: ") == 5, "no GPU");
   const int head = row_of("PID MODEL      STATE");
-  ok(head == 7 && row_of("SAMPLES/S    LOSS    LEFT LANES") == head, "the table of jobs");
-  ok(row_of("     1000 model0") == head + 1 && row_of(">    1001 model1") == head + 2,
-     "two jobs, the second one chosen");
-  ok(row_of("1234/2814") == head + 1 && row_of("45678  0.1234    1:35     2") == head + 1, "how far, how fast");
-  ok(row_of("folder  /home/user/runs/run-1") > 0 && row_of("lanes   2 on CPUs 1,3") > 0,
-     "what is told of the chosen one");
+  ok(head == 7 && row_of("SAMPLES/S    LOSS    LEFT THREADS") == head, "the table of jobs");
+  ok(row_of("    1000 model0") == head + 1 && row_of(">   1001 model1") == head + 2, "two jobs, the second one chosen");
+  ok(row_of("1234/2814") == head + 1 && row_of("45678  0.1234    1:35       2") == head + 1, "how far, how fast");
+  ok(row_of("folder  /home/user/runs/run-1") > 0 && row_of("threads 2 on CPUs 1,3") > 0,
+     "the details of the chosen one");
   ok(colours > 0, "with colours");
   draw(&look, 24, 80, &(top_view){.chosen = 1});
   is_int(colours, 0, "and without");
@@ -199,10 +198,10 @@ static void test_large(void) {
   ok(row_of("  0    0") == 2 && row_of(" 16 ") == 3 && row_of("112 ") == 9, "80 x 24, 128 cores: numbers, 16 in a row");
   ok(row_of("GPU 0 NVIDIA H100 80GB HBM3") > 0 && row_of("41.0 of 80.0 GiB  61 C  412 W") > 0, "GPUs");
   ok(row_of("GPU is lost") > 0 && row_of("and 3 more GPUs") > 0, "a lost one, and those that have no place");
-  ok(row_of(">    1029 model29") > 0 && row_of("1000 model0") < 0, "the chosen job is in view");
+  ok(row_of(">   1029 model29") > 0 && row_of("1000 model0") < 0, "the chosen job is in view");
   draw(&look, 50, 200, &(top_view){.chosen = 0});
   ok(row_of("  0 [") == 2 && row_of("127 [") == 17, "200 x 50, 128 cores: bars, 8 in a row");
-  ok(row_of("GPU 7") > 0 && row_of(">    1000 model0") > 0, "GPUs and jobs");
+  ok(row_of("GPU 7") > 0 && row_of(">   1000 model0") > 0, "GPUs and jobs");
   look = look_at(1024, 1, 0, 1);
   draw(&look, 24, 80, &(top_view){.chosen = 0});
   ok(row_of("   0 0123456789") < 0 && row_of("   0 012345-789") == 2, "80 x 24, 1024 cores: a digit each");

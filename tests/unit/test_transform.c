@@ -1,13 +1,13 @@
 /* Transforms: constants of what each makes of samples, with every set of kernels; what is random, what changes nothing,
  * what comes out in which shape, odd sizes, any size, and what is refused.
  *
- * The constants are those of docs/determinism.md's chains: to change one changes what every user computes, so say why
- * in the commit. */
+ * The constants are those of docs/determinism.md's chains: a change of one changes every user's results, so the
+ * commit must give the reason. */
 #include "tap.h"
 
 #include "base/digest.h"
 #include "base/philox.h"
-#include "data/transform.h"
+#include "data/transforms/transform.h"
 
 enum { MOST_PIXELS = 64 * 64 * 3, MOST_TARGETS = 16 };
 
@@ -164,7 +164,7 @@ static void test_floats(void) {
 
 /* ---- What is random ---- */
 
-/* Any order, any number of threads: a sample's key says everything. */
+/* Any order, any number of threads: results depend on the sample's key alone. */
 static void test_keys(void) {
   static const char list[] = "[{random_crop: {size: 24, padding: 2}}, horizontal_flip, {rotation: 20}, {elastic: 30}, "
                              "to_float, one_hot, mixup, {erase: {value: noise}}, normalise]";
@@ -293,7 +293,7 @@ static void test_mixup(void) {
     double sum = 0, squares = 0, wrong = 0;
     snprintf(list, sizeof list, "[to_float, one_hot, {mixup: %g}]", alphas[a]);
     open_subject(&s, list, &input, HD_PIPELINE_TRAINING, hd__kernels_reference());
-    ok(hd_pipeline_shape_of(s.p)->partner && s.targets == 10, "%s asks for a partner and makes ten targets", list);
+    ok(hd_pipeline_shape_of(s.p)->partner && s.targets == 10, "%s needs a partner and makes ten targets", list);
     for (int i = 0; i < COUNT; i++) {
       const uint8_t own = 255, other = 0;
       const hd_sample sample = {.pixels = &own, .label = 3}, partner = {.pixels = &other, .label = 7};
@@ -315,7 +315,7 @@ static void test_mixup(void) {
   is_int(hd_pipeline_partner(9, 10), 0, "the last one's the first");
 }
 
-/* A partner has its own draws: mixed half and half with itself flipped by its own key. */
+/* A partner has draws by its key: mixed half and half with itself flipped by its key. */
 static void test_partner_is_transformed(void) {
   static subject s;
   const hd_pipeline_input input = input_of(1, 1, 2);
@@ -333,8 +333,7 @@ static void test_partner_is_transformed(void) {
       seen[f] += fabsf(s.image[0] - left) < 1e-6f;
     }
   }
-  ok(seen[0] > 60 && seen[1] > 60 && seen[2] > 60 && seen[3] > 60,
-     "sample and partner are flipped each by its own key");
+  ok(seen[0] > 60 && seen[1] > 60 && seen[2] > 60 && seen[3] > 60, "sample and partner are flipped each by its key");
   close_subject(&s);
 }
 
@@ -538,7 +537,7 @@ static void test_resized_crop(void) {
     crops[ratio > 1]++;
   }
   is_int(outside, 0, "crops lie inside the image");
-  is_int(odd, 0, "with a share of its area and a ratio of those that are wanted");
+  is_int(odd, 0, "with a share of its area and a ratio within the set bounds");
   ok(crops[0] > 200 && crops[1] > 200, "upright ones as often as others");
   close_subject(&s);
   const hd_pipeline_input wide = input_of(1, 20, 60);
@@ -581,7 +580,7 @@ static void test_any_size(void) {
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
       const int height = sizes[s][0], width = sizes[s][1];
       const hd_pipeline_input input = input_of(3, height, width);
-      uint8_t *pixels = malloc((size_t)(3 * height * width)); /* exactly: a sanitizer sees who reads beyond */
+      uint8_t *pixels = malloc((size_t)(3 * height * width)); /* exactly: a sanitizer detects reads beyond */
       draw_bytes(pixels, 3 * height * width, (uint32_t)s);
       open_subject(&fixed, lists[l], &input, HD_PIPELINE_TRAINING, hd__kernels_reference());
       for (int i = 0; i < 8; i++) {

@@ -1,7 +1,7 @@
-/* What the files of recorded and made-up machines say of use. */
+/* Use of CPU, memory and power, from the files of recorded and synthetic machines. */
 #include "scratch.h"
 
-#include "monitor/use.h"
+#include "tools/monitor/machine_use.h"
 
 static void make_folder(const char *path) {
   char part[SCRATCH_PATH_BYTES];
@@ -54,7 +54,7 @@ static void test_cpus(void) {
   near(hd__use_between((hd_cpu_time){50, 100}, (hd_cpu_time){70, 110}), 1, 0, "nor more than all");
   put("proc", "stat", "cpu0 1 2 3\ncpux 1 2 3 4 5 6 7 8\ncpu-1 1 1 1 1 1 1 1 1\ncpu1 a b c\n\n\xff\xff");
   hd__use_cpus(now, 4, root);
-  ok(now[0].all == 0 && now[1].all == 0, "lines that are none say nothing");
+  ok(now[0].all == 0 && now[1].all == 0, "malformed lines are ignored");
   hd__use_cpus(now, 4, in_scratch("missing"));
   ok(now[0].all == 0, "no file, no time");
 }
@@ -155,7 +155,7 @@ static void test_power(void) {
   put("sys/class/hwmon/hwmon2", "power1_average", "4500000\n");
   put("sys/class/hwmon/hwmon5", "name", "amdgpu\n");
   put("sys/class/hwmon/hwmon5", "power1_average", "99000000\n");
-  near(hd__use_power(root), 40, 1e-9, "processors' sensors of power, and nobody else's");
+  near(hd__use_power(root), 40, 1e-9, "sensors of power of processors alone");
 }
 
 int main(void) {

@@ -1,4 +1,4 @@
-/* Text of strangers: what is valid passes, what is not becomes '?', nothing is cut in the middle of a character. */
+/* Untrusted text: what is valid passes, what is not becomes '?', nothing is cut in the middle of a character. */
 #include "tap.h"
 
 #include "base/utf8.h"
@@ -20,6 +20,11 @@ int main(void) {
   is_str(cleaned("\355\240\200"), "???", "half a surrogate pair");
   is_str(cleaned("\364\220\200\200"), "????", "beyond the last character");
   is_str(cleaned("x\303"), "x?", "one that is cut off");
+  ok(hd__utf8_shown("\342\202\254x", 4) == 3 && hd__utf8_shown("x", 1) == 1, "a character is so many bytes");
+  ok(!hd__utf8_shown("\302\233", 2) && !hd__utf8_shown("\342\202", 2), "none may be shown of a control, or of a part");
+  char place[] = "a\302\233b\033\342\202\254";
+  hd__utf8_clean(place, sizeof place, place, sizeof place);
+  is_str(place, "a??b?\342\202\254", "a text is cleaned where it stands");
   char out[6];
   hd__utf8_clean(out, sizeof out, "abcd\342\202\254", 7);
   is_str(out, "abcd", "what does not fit whole is left out");

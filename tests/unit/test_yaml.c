@@ -3,12 +3,12 @@
 #include "scratch.h"
 
 #include <float.h>
-#include <locale.h>
 #include <stdint.h>
 
 #include "base/alloc.h"
 #include "base/number.h"
 #include "base/yaml_bind.h"
+#include "comma_locale.h"
 
 static hd_ctx *ctx;
 
@@ -149,15 +149,12 @@ static void test_long_numbers(void) {
 
 /* Where a comma is the decimal point, it must not become one here. */
 static void test_comma_locale(void) {
-  static const char *const name[] = {"de_DE.UTF-8", "de_DE.utf8",  "fr_FR.UTF-8", "nl_NL.UTF-8",
-                                     "es_ES.UTF-8", "it_IT.UTF-8", "de_DE"};
-  for (size_t i = 0; i < sizeof name / sizeof *name; i++)
-    if (setlocale(LC_ALL, name[i]) && *localeconv()->decimal_point == ',') {
-      test_real_numbers(name[i]);
-      setlocale(LC_ALL, "C");
-      return;
-    }
-  skip(3, "no language with a decimal comma is installed");
+  const char *name = set_comma_locale();
+  if (name)
+    test_real_numbers(name);
+  else
+    skip(3, "no language with a decimal comma is installed");
+  setlocale(LC_ALL, "C");
 }
 
 static hd_yaml *parse(const char *text) {
@@ -193,7 +190,7 @@ static void test_tree(void) {
   is_str(get(yaml, "quoted")->text, "a\tb: 'c'", "quotes and escapes");
   is_str(get(yaml, "block")->text, "one\ntwo\n", "a block of text");
   is_str(get(yaml, "empty")->text, "", "nothing is an empty text");
-  is_str(root->source, "a.yaml", "every node knows its file");
+  is_str(root->source, "a.yaml", "every node has its file");
   ok(!hd__yaml_get(root, "nam") && !hd__yaml_get(root, "names") && !hd__yaml_get(list, "two"),
      "what is not there is not found");
   hd__yaml_destroy(yaml);

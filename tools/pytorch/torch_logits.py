@@ -48,12 +48,12 @@ def compare(args, path, data, folder):
     model.net.load_state_dict(load_file(os.path.join(out, "last", "model.safetensors")))
     with torch.no_grad():
         net = model.net.eval()
-        theirs, truth = net(x), net.double()(x.double())
-    ours = scores_of_heddle(args, out, data).reshape(theirs.shape)
-    off = (ours - theirs).abs().max().item()
-    largest = theirs.abs().max().item()
+        torch_scores, truth = net(x), net.double()(x.double())
+    heddle_scores = scores_of_heddle(args, out, data).reshape(torch_scores.shape)
+    off = (heddle_scores - torch_scores).abs().max().item()
+    largest = torch_scores.abs().max().item()
     print("%-10s largest score %5.2f; off PyTorch by %.1e, off its float64 by %.1e (PyTorch itself %.1e)" % (
-        model.name, largest, off, (ours - truth).abs().max().item(), (theirs - truth).abs().max().item()))
+        model.name, largest, off, (heddle_scores - truth).abs().max().item(), (torch_scores - truth).abs().max().item()))
     return off <= TOLERANCE * max(1, largest)
 
 

@@ -69,7 +69,7 @@ MAKERS = {
 
 
 class Net(nn.Module):
-    """The layers as modules; its one field of its own cannot be the name of a layer."""
+    """The layers as modules; its only other field cannot be the name of a layer."""
 
     def __init__(self, model):
         super().__init__()

@@ -50,17 +50,17 @@ def of_torch(model):
 def compare(path, heddle):
     model = Model(path)
     text = subprocess.run([heddle, "summary", "--model", path, "--json"], check=True, capture_output=True, text=True)
-    ours = json.loads(text.stdout)
+    heddle_model = json.loads(text.stdout)
     info, params, costs = of_torch(model)
     wrong = [(layer["name"], layer["params"], params[layer["name"]], layer["macs"], costs[layer["name"]])
-             for layer in ours["layers"]
+             for layer in heddle_model["layers"]
              if (layer["params"], layer["macs"]) != (params[layer["name"]], costs[layer["name"]])]
     for name, *numbers in wrong:
         print("%s, layer %s: parameters %d, torchinfo %d; MACs %d, ptflops %d" % (model.name, name, *numbers))
-    same = not wrong and (ours["params"], ours["trainable"], ours["macs"]) == (
+    same = not wrong and (heddle_model["params"], heddle_model["trainable"], heddle_model["macs"]) == (
         info.total_params, info.trainable_params, sum(costs.values()))
     print("%-10s parameters %7d, torchinfo %7d; MACs %9d, ptflops %9d%s" % (
-        model.name, ours["params"], info.total_params, ours["macs"], sum(costs.values()),
+        model.name, heddle_model["params"], info.total_params, heddle_model["macs"], sum(costs.values()),
         "" if same else "  DIFFERENT"))
     return same
 

@@ -1,9 +1,9 @@
-/* Products of bfloat16 numbers, summed in float: what --precision bf16 puts into a table of kernels.
+/* Products of bfloat16 numbers, summed in float: the kernels of --precision bf16.
  *
  * Forward convolutions (see bf16_takes), linear layers and the gradient of a linear layer's input round both
  * factors to bfloat16 (to the nearest, ties to even; denormals to zero) and take them in pairs of neighbours along the
  * sum: acc = fma(a[2i + 1], b[2i + 1], acc), then acc = fma(a[2i], b[2i], acc). Products of two bfloat16 are exact in
- * float, so any instruction set can state this chain; AVX512_BF16 does it in one instruction for 16 lanes. Everything
+ * float, so any instruction set can compute this chain; AVX512_BF16 does it in one instruction for 16 lanes. Everything
  * else, weights' gradients and updates among them, stays in float.
  *
  * Packed copies hold bfloat16: a float's place holds a pair, the even element in its lower half. */
@@ -21,8 +21,8 @@ void hd__bf16_reference_fill(hd_kernels *table);
 void hd__bf16_conv_fill(hd_kernels *table);
 void hd__bf16_linear_fill(hd_kernels *table);
 
-/* Whether a convolution is one of them. Winograd's tiles are as fast in float; short kernel rows have few pairs, and
- * depthwise convolutions none. */
+/* Whether a convolution is computed in bfloat16. Winograd's tiles are as fast in float; short kernel rows have few
+ * pairs, and depthwise convolutions none. */
 static inline bool bf16_takes(const hd_geom *g) {
   enum { LEAST_RUN = 16 };
   return !hd_geom_is_winograd(g) && g->kw * (g->ci / g->groups) >= LEAST_RUN;

@@ -2,12 +2,12 @@
  * kernel's rows; see bf16.h for the chain.
  *
  * Images are rounded into frames in scratch, a few samples at a time. A block is `pixels` windows by `groups` groups of
- * output channels, walked once for each position of the pool. */
+ * output channels, with one pass over the taps for each position of the pool. */
 #include "kernel/bf16/bf16_avx512.h"
 
 enum { MOST_PIXELS = ACC_GROUPS / BLOCK_GROUPS, MOST_GROUPS = BLOCK_GROUPS + 1 };
 
-static hd_kernels in_float; /* the table that is overridden: for convolutions that are not taken */
+static hd_kernels in_float; /* the overridden table, for convolutions in float */
 
 /* One group of channels: g is that group's geometry, x the first window in the first sample's frame. */
 typedef struct bf16_walk {

@@ -2,7 +2,7 @@
  *
  * Samples are rounded into scratch, SLAB_ROWS at a time, filled up with zeros. Forward: a lane is one of the 16 chains
  * of pairs along k; a block of OUT_ROWS samples by OUTS outputs stays in registers. Gradient of the input: lanes lie
- * along k, pairs along the outputs. An element's chain does not depend on the block it fell into. */
+ * along k, pairs along the outputs. An element's chain does not depend on its block. */
 #include "kernel/bf16/bf16_avx512.h"
 
 enum { OUT_ROWS = 4, OUTS = 4, DX_ROWS = 8, DX_GROUPS = 3, SLAB_ROWS = 32 };

@@ -1,5 +1,5 @@
-/* The tables of --precision bf16: those of another table, with what bf16.h names overridden. This file is compiled for
- * the plain architecture and asks the CPU. */
+/* The tables of --precision bf16: those of another table, with the kernels of bf16.h overridden. This file is
+ * compiled for the plain architecture and checks the CPU. */
 #include <pthread.h>
 
 #if defined(__x86_64__)

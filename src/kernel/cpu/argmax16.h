@@ -1,10 +1,10 @@
-/* Positions of maxima and live gradients, beside groups of sixteen: what convolutions under a pool need.
+/* Positions of maxima and live gradients, for groups of sixteen and convolutions behind a pool.
  *
  * A position inside a window (0 .. 255) is held as a float in a group's lane, so that the group's masks choose it;
- * memory holds bytes. `bits` are up to 64 neighbouring channels, one bit each, channel 0 lowest: a kernel walks them in
- * ascending order by taking the lowest set bit, which is the order of the chains.
+ * memory holds bytes. `bits` are up to 64 neighbouring channels, one bit each, channel 0 lowest: a kernel takes the
+ * lowest set bit first, so that channels ascend, which is the order of the chains.
  *
- * No function touches memory beyond `count` elements. */
+ * No function accesses memory beyond `count` elements. */
 #ifndef HD_KERNEL_CPU_ARGMAX16_H
 #define HD_KERNEL_CPU_ARGMAX16_H
 
@@ -130,7 +130,7 @@ G16 uint64_t g16_bits_nonzero(g16 x) {
 
 #endif
 
-/* Places: in each lane a number below 4, which picks a float out of a quad. */
+/* Places: in each lane a number below 4, the index of a float in a quad. */
 #if HD_ISA_IS(avx512)
 
 typedef struct g16_places {
@@ -144,7 +144,7 @@ G16 g16_places g16_places_from_bytes(const uint8_t *bytes) {
   return out;
 }
 
-/* quads[4 * i + place] in each lane; four quads are loaded at once, so three more than asked for must be there. */
+/* quads[4 * i + place] in each lane; four quads are loaded at once, so three more must follow. */
 G16 g16 g16_pick(const float *quads, int i, const g16_places *places) {
   return _mm512_permutexvar_ps(places->of[i % 4], _mm512_loadu_ps(quads + i / 4 * 16));
 }
@@ -240,7 +240,8 @@ G16 uint64_t bits_nonzero(const float *x, int count) {
 }
 
 /* Lists, in ascending order, the lanes below `count` (at most 16) whose gradient is not zero and was taken at
- * `position`: lane l as at = first + l * step and by = dy[l]. Both lists must have room for 16; how many there were. */
+ * `position`: lane l as at = first + l * step and by = dy[l]. Both lists must have room for 16. Returns how many
+ * there were. */
 G16 int g16_list_live(int32_t *at, float *by, const float *dy, const uint8_t *argmax, int count, int position,
                       int32_t first, int32_t step) {
 #if HD_ISA_IS(avx512)

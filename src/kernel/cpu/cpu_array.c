@@ -1,5 +1,4 @@
-/* Kernels over plain arrays of floats, in groups of sixteen; integers, and what is done to bits, keep the reference's
- * loops.
+/* Kernels over plain arrays of floats, in groups of sixteen; integers and bits use the reference's loops.
  *
  * Each lane of a group computes what the reference computes for its element. The sum's 16 chains are the lanes of one
  * group. */

@@ -1,4 +1,4 @@
-/* Batch normalisation: sixteen channels side by side, each lane the reference's chain.
+/* Batch normalisation: sixteen channels at a time, each lane the reference's chain.
  *
  * Channels are fastest in memory, so a group's pixels lie `ci` apart. Statistics and gradients of up to FOUR groups
  * run at once: their chains are long and would wait for each other's additions alone. */

@@ -1,11 +1,11 @@
-/* What the convolution kernels share: sizes of register blocks, the framed copy of an image, and the walk.
+/* Shared by the convolution kernels: sizes of register blocks, frames and walks.
  *
  * A frame is a copy of one sample's image with a border of zeros, so that windows over padding read memory like any
- * other. Its end carries FRAME_SLACK spare elements: whole groups may be read from its last pixel on.
+ * other. After its end follow FRAME_SLACK elements: whole groups may be read from its last pixel on.
  *
- * A walk is a convolution without padding: windows of equal steps over an image whose lines and pixels are contiguous,
- * one chain an output element, over the kernel's rows and within a row over its contiguous elements. Forward is one
- * walk; the gradient of the input without a pool is one walk over dy for each phase of the stride. */
+ * A walk is a direct convolution without padding: windows of equal steps over an image whose lines and pixels are
+ * contiguous, one chain an output element, over the kernel's rows and within a row over its contiguous elements.
+ * Forward is one walk; the gradient of the input without a pool is one walk over dy for each phase of the stride. */
 #ifndef HD_KERNEL_CPU_CPU_CONV_H
 #define HD_KERNEL_CPU_CPU_CONV_H
 
@@ -24,7 +24,7 @@ enum { ACC_GROUPS = 6, BLOCK_GROUPS = 1 };
 
 enum { FRAME_SLACK = 16, GROUP_BYTES = 128 * 1024, GROUP_ROWS = 16 };
 
-/* Complete unrolling of loops with constant bounds, without which accumulators would live in memory. */
+/* Complete unrolling of loops with constant bounds, without which accumulators would be stored in memory. */
 #define UNROLL_FOR(i, count)                                                                                           \
   UNROLL                                                                                                               \
   for (int i = 0; i < (count); i++)
@@ -33,14 +33,14 @@ static inline int up16(int n) { return (n + 15) / 16 * 16; }
 static inline int least(int a, int b) { return a < b ? a : b; }
 static inline int most(int a, int b) { return a > b ? a : b; }
 
-/* How many of `whole` go into each block when a block takes at most `at_most`, in equal parts. */
+/* The size of equal blocks of `whole` elements when a block has at most `at_most`. */
 static inline int even_part(int whole, int at_most) {
   int parts = (whole + at_most - 1) / at_most;
   return (whole + parts - 1) / parts;
 }
 
-/* A convolution in groups is one after the other for each group: this geometry, on a slice of the channels. A pool is
- * never fused behind groups. */
+/* The geometry of one group of a convolution in groups, on a slice of the channels; groups are computed one after the
+ * other. A pool is never fused behind groups. */
 static inline hd_geom group_geom(const hd_geom *g) {
   hd_geom part = *g;
   part.ci /= g->groups;
@@ -49,10 +49,10 @@ static inline hd_geom group_geom(const hd_geom *g) {
   return part;
 }
 
-/* Every channel a group of its own, with one output: channels lie in vector lanes then, see cpu_conv_depth.c. */
+/* Every channel is a group with one output: channels lie in vector lanes then, see cpu_conv_depth.c. */
 static inline int is_depthwise(const hd_geom *g) { return g->groups > 1 && g->groups == g->ci && g->groups == g->co; }
 
-/* Height and width with the border, how far the image lies inside (may be negative: cropped). */
+/* Height and width with the border; offset of the image in the frame (may be negative: cropped). */
 typedef struct conv_frame {
   int height, width, top, left;
   int image_height, image_width, channels;
@@ -80,7 +80,7 @@ static inline int frame_is_image(const conv_frame *f) {
   return !f->top && !f->left && f->height == f->image_height && f->width == f->image_width && f->pixel == f->channels;
 }
 
-/* How many samples are worth framing at once: they share weights that then stay in L1. */
+/* How many samples to frame at once: they share weights that then stay in L1. */
 static inline int frame_rows(const conv_frame *f) {
   int64_t rows = GROUP_BYTES / (frame_slot(f) * (int64_t)sizeof(float));
   return rows < 1 ? 1 : rows > GROUP_ROWS ? GROUP_ROWS : (int)rows;
@@ -140,14 +140,14 @@ static inline int64_t walk_weight_at(int channels, int taps, int c, int k) {
   return (int64_t)first * 16 * taps + k * width + (c - first * 16);
 }
 
-/* Whether channel c is in a last group of which at most half exists: such a group serves two windows at once, and its
- * weights stand twice, eight lanes apart. */
+/* Whether channel c is in a last group of which at most half exists: such a group computes two windows at once, and its
+ * weights are stored twice, eight lanes apart. */
 static inline int walk_is_half(int channels, int c) {
   int left = channels % 16;
   return left > 0 && left <= 8 && c / 16 == channels / 16;
 }
 
-/* Puts all weights of channel c into their places, w[tap]. */
+/* Packs all weights of channel c, w[tap]. */
 static inline void walk_pack_channel(float *packed, int channels, int taps, int c, const float *w) {
   const int64_t first = walk_weight_at(channels, taps, c, 0), step = walk_weight_at(channels, taps, c, 1) - first;
   for (int i = 0; i < taps; i++)
@@ -156,7 +156,7 @@ static inline void walk_pack_channel(float *packed, int channels, int taps, int 
     packed[first + i * step + 8] = w[i];
 }
 
-/* Puts all channels' weights of tap k into their places, w[channel]. */
+/* Packs the weights of tap k of all channels, w[channel]. */
 static inline void walk_pack_tap(float *packed, int channels, int taps, int k, const float *w) {
   for (int c = 0; c < channels; c += 16) {
     float *to = packed + walk_weight_at(channels, taps, c, k);
@@ -169,7 +169,7 @@ static inline void walk_pack_tap(float *packed, int channels, int taps, int k, c
 
 void HD_SYM(conv_walk)(const conv_walk *walk);
 
-/* Along one axis, the input's pixels i = first, first + stride, ... whose windows meet the kernel at the same taps: */
+/* Along one axis, the input's pixels i = first, first + stride, ... whose windows use the same taps of the kernel: */
 typedef struct conv_phase {
   int taps; /* how many of the kernel's positions: tap t is the kernel's last - t * stride */
   int last;

@@ -1,7 +1,7 @@
 /* Depthwise convolution and its gradients: every channel reads itself alone, so channels lie in vector lanes.
  *
- * All three work on sixteen channels of one sample at a time, in a frame of their own (scratch, with the padding's
- * zeros around): pixels lie sixteen floats apart there, whatever the number of channels, and windows over the padding
+ * All three work on sixteen channels of one sample at a time, in a frame (in scratch, surrounded by the padding's
+ * zeros): pixels lie sixteen floats apart there, whatever the number of channels, and windows over the padding
  * read memory like any other. Lanes without a channel hold zeros and are never stored.
  *
  * Order: forward, acc = bias or +0; (ky, kx) ascending: acc = fma(x, w, acc). Input: acc = +0; output pixels
@@ -175,7 +175,7 @@ void HD_SYM(conv_depth_dx)(const hd_call *call) {
     }
 }
 
-/* A block of the weight's gradient: some taps' sums in registers while the windows of one sample go by. */
+/* A block of the weight's gradient: the sums of some taps stay in registers for all windows of one sample. */
 typedef struct depth_taps {
   const float *x, *dy;        /* the first window's patch at the block's first tap, its gradient */
   int64_t x_step_y, x_step_x; /* to the window below, to the right */
@@ -329,7 +329,7 @@ void HD_SYM(conv_depth_forward_pack)(const hd_geom *g, const float *w, float *pa
       packed_at(g, packed, j)[t * LANES] = w[(int64_t)j * taps + t];
 }
 
-/* The kernel turned around, phase after phase: a phase's taps in the order of its walk. */
+/* The kernel reversed, phase after phase: the taps of a phase in the order of its walk. */
 void HD_SYM(conv_depth_dx_pack)(const hd_geom *g, const float *w, float *packed, int32_t j0, int32_t j1) {
   for (int32_t j = j0; j < j1; j++) {
     float *to = packed_at(g, packed, j);

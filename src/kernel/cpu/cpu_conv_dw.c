@@ -1,22 +1,22 @@
-/* The gradient of a convolution's weight and bias, in one of five ways, which have the same bits; the shape alone
- * decides:
+/* The gradient of a convolution's weight and bias, by one of five methods with the same bits, chosen by the shape
+ * alone:
  *
- *   tiles   wide 3 x 3 kernels without a pool, see cpu_winograd_dw.c. (These have bits of their own.)
+ *   tiles   wide 3 x 3 kernels without a pool, see cpu_winograd_dw.c. (This one has other bits.)
  *   wide    taps in vector lanes: without a pool, see cpu_conv_dw_wide.c.
- *   dense   output channels in vector lanes, for few input channels; a block of taps in registers while all windows go
- *           by, a pool's positions one after the other.
- *   picked  as dense, but each channel picks its tap at its own position: behind a pool of side 2, see
+ *   dense   output channels in vector lanes, for few input channels; a block of taps in registers for all windows,
+ *           the positions of a pool one after the other.
+ *   picked  as dense, but each channel picks its tap at the position of its maximum: behind a pool of side 2, see
  *           cpu_conv_dw_pick.c.
- *   live    over what is not zero: behind a pool with many input channels, see cpu_conv_live_dw.c.
+ *   live    over nonzero dy alone: behind a pool with many input channels, see cpu_conv_live_dw.c.
  *
- * Groups of channels go one after the other. Order of the dense way: per weight, over samples ascending, windows
+ * Groups of channels go one after the other. Order of the dense method: per weight, over samples ascending, windows
  * row-major: acc = fma(dy, x, acc), at last acc + 0; of the bias, always: acc = acc + dy. */
 #include "kernel/cpu/cpu_conv_live.h"
 #include "kernel/cpu/cpu_winograd.h"
 
 enum { TAPS = ACC_GROUPS / BLOCK_GROUPS };
 
-/* The geometry of one call of the dense way, worked out. */
+/* The geometry of one call of the dense method. */
 typedef struct dw_shape {
   conv_frame frame;
   int64_t line;  /* elements of a frame's line */
@@ -53,7 +53,7 @@ static dw_shape shape_of(const hd_geom *g, const hd_geom *whole) {
   return s;
 }
 
-/* Scratch: frames, sums, then where the taps are. */
+/* Scratch: frames, sums, then the offsets of the taps. */
 static int64_t group_scratch_bytes(const hd_geom *g, const hd_geom *whole) {
   dw_shape s = shape_of(g, whole);
   if (way_of(g) == PICKED)
@@ -75,7 +75,7 @@ static conv_images take_images(const hd_call *call, const dw_shape *s, int64_t n
   return (conv_images){call->scratch, s->slot};
 }
 
-/* One block of the dense way: channels c .. , taps t .. , over the windows of `rows` samples. */
+/* One block of the dense method: channels c .. , taps t .. , over the windows of `rows` samples. */
 typedef struct dense_block {
   const hd_geom *g;
   const float *x, *dy;

@@ -1,9 +1,9 @@
 /* The gradient of a convolution's weight behind a pool of side 2, for few input channels: output channels lie in vector
- * lanes, and each lane picks the input that its tap has at the position where its maximum was taken. So a window costs
- * one multiply-add a tap, not one a position, and needs no lists.
+ * lanes, and each lane picks the input of its tap at the position of its maximum. A window takes one multiply-add a tap
+ * instead of one a position, and no lists.
  *
- * What a tap has at the four positions of a window lies together, as a quad: scratch holds a sample's image so, with
- * its padding, [y][x][channel][position]. Neighbouring windows share quads.
+ * The inputs of a tap at the four positions of a window are contiguous, a quad: scratch holds the image of a sample in
+ * this form, with its padding, [y][x][channel][position]. Neighbouring windows share quads.
  *
  * Order: per weight, over samples ascending, windows row-major: acc = fma(dy, x, acc), at last acc + 0. */
 #include "kernel/cpu/cpu_conv.h"
@@ -19,7 +19,7 @@ enum { PICK_TAPS = 2, PICK_ACROSS = 2 };
 enum { PICK_TAPS = 5, PICK_ACROSS = 5 };
 #endif
 
-/* The geometry of a call, worked out. */
+/* The geometry of a call. */
 typedef struct pick_shape {
   conv_frame frame;
   int64_t line;     /* floats of a line of quads */
@@ -143,7 +143,7 @@ static block_fn *const blocks[PICK_LINES][PICK_ACROSS] = {
 #endif
 /* clang-format on */
 
-/* One sample's quads. */
+/* Computes the quads of one sample. */
 static void make_quads(const pick_shape *s, const hd_geom *g, const float *x) {
   const float *image = x;
   int64_t line = (int64_t)s->frame.width * g->ci, right = (int64_t)g->sw * g->ci, count = line - right;
@@ -160,7 +160,7 @@ static void make_quads(const pick_shape *s, const hd_geom *g, const float *x) {
   }
 }
 
-/* Adds one sample, whose quads are made, to the sums of a group; dy and argmax: its first channel. */
+/* Adds one sample, given as quads, to the sums of a group; dy and argmax: its first channel. */
 static void add_group(const pick_shape *s, const hd_geom *g, int group, const pick_block *whole) {
   for (int ky = 0; ky < g->kh; ky += s->down)
     for (int k = 0; k < s->run; k += s->across) {
@@ -171,7 +171,7 @@ static void add_group(const pick_shape *s, const hd_geom *g, int group, const pi
     }
 }
 
-/* The last group's gradients with zeros behind them, and its positions: any behind them that the array has. */
+/* The gradients of the last group, followed by zeros, and its positions, followed by any that the array has. */
 static void widen(const pick_shape *s, const hd_geom *g, const float *dy, const uint8_t *argmax, int channels) {
   int windows = g->hp * g->wp;
   for (int window = 0; window < windows; window++, dy += s->dy_pixel, argmax += g->co) {

@@ -1,6 +1,6 @@
 /* The gradient of a convolution's weight without a pool, for rows of the kernel that fill vectors: the row's taps lie
- * in lanes, and a block of output channels by a block of taps stays in registers while all windows go by. So sums lie
- * as the weights do.
+ * in lanes, and a block of output channels by a block of taps stays in registers for all windows. Sums have the layout
+ * of the weights.
  *
  * Order: per weight, over samples ascending, windows row-major: acc = fma(dy, x, acc), at last acc + 0. */
 #include "kernel/cpu/cpu_conv.h"
@@ -40,7 +40,7 @@ typedef struct wide_span {
   int from, to;
 } wide_span;
 
-/* Some output channels by some taps of one row of the kernel, over the windows of some samples that meet the image
+/* Some output channels by some taps of one row of the kernel, over the windows of some samples that overlap the image
  * through one of these taps: a window whose taps lie in the padding adds zeros. */
 typedef struct wide_block {
   const hd_geom *g;
@@ -108,7 +108,7 @@ static block_fn *const blocks[WIDE_GROUPS][WIDE_OUTPUTS] = {{block_1x1, block_2x
 #endif
 /* clang-format on */
 
-/* Of `windows`, those that meet an image of `size` pixels through one of the taps first .. last. */
+/* Of `windows`, those that overlap an image of `size` pixels at one of the taps first .. last. */
 static wide_span span_of(int windows, int stride, int padding, int size, int first, int last) {
   const int before = padding - last, behind = size - 1 + padding - first;
   return (wide_span){before > 0 ? (before + stride - 1) / stride : 0,

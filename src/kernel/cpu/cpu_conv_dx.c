@@ -1,12 +1,12 @@
-/* The gradient of a convolution's input, in one of two ways, as the graph says:
+/* The gradient of a convolution's input, by one of two methods, depending on the graph:
  *
- *   behind a pool   over what is not zero, see cpu_conv_pool_dx.c.
- *   without         for each group of channels and phase of the stride walks over the gradient with the kernel turned
- *                   around, one for all pixels whose windows meet the same taps inside of it: at the edges there are
- *                   fewer. For wide 3 x 3 kernels by Winograd's tiles, see cpu_winograd.c.
+ *   behind a pool   over nonzero dy alone, see cpu_conv_pool_dx.c.
+ *   without         walks over the gradient with the kernel reversed, for each group of channels and phase of the
+ *                   stride, one for all pixels whose windows use the same taps: there are fewer at the edges. For
+ *                   wide 3 x 3 kernels by Winograd's tiles, see cpu_winograd.c.
  *
- * Order: per input element, over the output's pixels row-major, inside over channels ascending: acc = fma(dy, w, acc),
- * at last acc + 0. */
+ * Order: per input element, over the output's pixels row-major, inside over channels ascending: acc = fma(dy, w,
+ * acc), at last acc + 0. */
 #include "kernel/cpu/cpu_conv_live.h"
 #include "kernel/cpu/cpu_winograd.h"
 
@@ -68,7 +68,7 @@ typedef struct dx_phase {
   int64_t n, rows;
 } dx_phase;
 
-/* No tap of the kernel meets these pixels. */
+/* No tap of the kernel reaches these pixels. */
 static void clear_spans(const dx_part *part, const dx_phase *p, const dx_span *v, const dx_span *h) {
   const hd_geom *g = &part->g;
   for (int64_t r = p->n; r < p->n + p->rows; r++)

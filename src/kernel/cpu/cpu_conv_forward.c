@@ -1,9 +1,9 @@
 /* Forward convolution: one walk over the framed images for each group of channels, weights packed in blocks of
  * channels.
  *
- * Wide 3 x 3 kernels go by Winograd's tiles instead, see cpu_winograd.c.
+ * Wide 3 x 3 kernels are computed by Winograd's tiles instead, see cpu_winograd.c.
  *
- * Outputs that no window of the pool reads are never computed. The chain is the walk's; see cpu_conv_walk.c. */
+ * Outputs that no window of the pool reads are never computed. The chain is that of the walk, see cpu_conv_walk.c. */
 #include "kernel/cpu/cpu_winograd.h"
 
 /* Of one group. */

@@ -1,8 +1,8 @@
 /* Sums of a few scaled patches, the inner loop of the gradients behind a pool: sum += g * x for each live entry of a
  * list.
  *
- * A patch is `rows` lines of whole groups. It is cut into blocks whose sums stay in registers while the list goes by,
- * so the list is read once for each block. Order: per element, entries as listed: acc = fma(g, x, acc). */
+ * A patch is `rows` lines of whole groups. It is cut into blocks whose sums stay in registers while the list is read,
+ * once for each block. Order: per element, entries as listed: acc = fma(g, x, acc). */
 #include "kernel/cpu/cpu_conv_live.h"
 
 typedef void block_fn(float *sum, int64_t sum_line, const conv_list *list, const float *x, int64_t x_line);

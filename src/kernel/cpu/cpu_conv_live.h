@@ -1,10 +1,10 @@
-/* The gradients of a convolution that walk only what is not zero: what the input's (behind a pool) and the weight's
- * share. Where dy lives is written into lists first; then a patch stays in registers while a list goes by.
+/* Gradients of a convolution over nonzero ("live") elements alone: shared by those of the input (behind a pool) and
+ * of the weight. The positions of nonzero dy are written to lists first; then a patch stays in registers while a
+ * list is read.
  *
- * Lists are walked for a slice of the input's channels at a time, so that what their entries point at (weights, or
- * images) stays in the first-level cache: entries follow no order that a cache could foresee. A slice is SLICE
- * channels, or all if there are fewer or not many more; pixels of a slice lie SLICE apart, channels that do not exist
- * are zero. */
+ * A list is read for a slice of the input's channels at a time, so that the weights or images that its entries point
+ * at stay in the first-level cache: a prefetcher cannot predict them. A slice is SLICE channels, or all if there are
+ * fewer or not many more; pixels of a slice lie SLICE apart, missing channels are zero. */
 #ifndef HD_KERNEL_CPU_CPU_CONV_LIVE_H
 #define HD_KERNEL_CPU_CPU_CONV_LIVE_H
 
@@ -31,7 +31,7 @@ static inline conv_frame slice_frame(const hd_geom *g, int64_t pixel) {
   return f;
 }
 
-/* Entries: where a patch begins, and by what it is scaled. */
+/* Entries: the start of a patch, and its factor. */
 typedef struct conv_list {
   const int32_t *at;
   const float *by;

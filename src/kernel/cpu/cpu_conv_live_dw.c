@@ -1,6 +1,6 @@
-/* The gradient of a convolution's weight over what is not zero: per output channel the list of windows whose gradient
- * is not; then, slice by slice of the input's channels, the channel's taps in registers while those windows' patches
- * go by.
+/* The gradient of a convolution's weight over nonzero dy alone: per output channel the list of windows with a
+ * nonzero gradient; then, slice by slice of the input's channels, the channel's taps stay in registers while the
+ * patches of those windows are added.
  *
  * Order: per weight, over samples ascending, windows row-major: acc = fma(dy, x, acc), at last acc + 0. */
 #include "kernel/cpu/cpu_conv_live.h"
@@ -27,7 +27,7 @@ static live_shape shape_of(const hd_geom *g, int64_t pixel) {
   return s;
 }
 
-/* What stands in scratch. */
+/* The contents of scratch. */
 typedef struct live_scratch {
   float *frames, *sums, *by; /* by, at: [co][capacity] */
   int32_t *at, *count;       /* count: entries of each channel's list */
@@ -49,7 +49,7 @@ int64_t HD_SYM(conv_live_dw_scratch)(const hd_geom *g) {
          2 * whole_bytes((int64_t)g->co * s.capacity) + whole_bytes(g->co);
 }
 
-/* Appends one window's live channels to their lists; places: where a patch begins, by its position in the window. */
+/* Appends the live channels of one window to their lists; places: the start of the patch by position in the window. */
 static void list_window(const live_scratch *to, const live_shape *s, const float *dy, const uint8_t *argmax, int co,
                         int32_t window, const int32_t *places) {
   for (int c = 0; c < co; c += 64) {

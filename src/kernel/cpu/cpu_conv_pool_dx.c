@@ -1,6 +1,6 @@
 /* The gradient of a convolution's input behind a pool: most pixels of the output have a gradient of zero. For each
- * pixel the bits of the channels that have one; then, slice by slice of the input's channels, the pixel's patch of the
- * input in registers while those channels' weights go by.
+ * pixel there is a bit mask of the channels with a nonzero gradient; then, slice by slice of the input's channels, the
+ * pixel's patch of the input stays in registers while the weights of those channels are added.
  *
  * Order: per input element, over the output's pixels row-major, inside over channels ascending: acc = fma(dy, w, acc),
  * at last acc + 0. */

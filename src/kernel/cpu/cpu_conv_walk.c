@@ -1,15 +1,15 @@
 /* The walk: a register-blocked direct convolution; see cpu_conv.h.
  *
  * A block is `pixels` windows (of one row or several, or of several samples) by `groups` groups of channels: that many
- * accumulators, walked once over all taps for each position of the pool; behind a pool of side 2 a block has all four
- * positions of fewer windows, whose maxima then need no registers meanwhile. Blocks of weights lie outside, windows
- * inside, so a block's weights stay in the nearest caches while windows stream.
+ * accumulators, with one pass over all taps for each position of the pool; behind a pool of side 2 a block has all four
+ * positions of fewer windows, so that maxima need no registers meanwhile. The outer loop is over blocks of weights, the
+ * inner over windows, so that the weights of a block stay in the nearest caches.
  *
- * Of a last group whose upper half would be empty, the lower half is one window's and the upper half its neighbour's;
- * groups' sums are then held by the even windows.
+ * Of a last group whose upper half would be empty, the lower half belongs to one window and the upper half to its
+ * neighbour; the sums of such groups are in the even windows.
  *
  * Order: acc = bias or +0; over the kernel's rows, inside over the row's elements: acc = fma(x, w, acc). Then the
- * maximum over positions, row-major, a later one taken if it is greater or NaN; then + 0 or the ReLU, if asked for.
+ * maximum over positions, row-major, a later one taken if it is greater or NaN; then + 0 or the ReLU, if set.
  * Windows are independent. */
 #include "kernel/cpu/cpu_conv.h"
 
@@ -97,20 +97,20 @@ G16 void taps(g16 (*acc)[MOST_GROUPS], const conv_walk *walk, const walk_block *
     }
 }
 
-/* The maximum's rule. */
+/* The rule of the maximum. */
 G16 void take_over(g16 *best, g16 *taken, g16 later, int position) {
   g16_mask over = g16_or(g16_less(*best, later), g16_nan(later));
   *best = g16_choose(over, later, *best);
   *taken = g16_choose(over, g16_all((float)position), *taken);
 }
 
-/* The chains' ends. */
+/* The end of a chain: + 0 or the ReLU, if set. */
 G16 g16 ended(const conv_walk *walk, g16 value) {
   value = walk->plus_zero ? g16_add(value, g16_zero()) : value;
   return walk->relu ? g16_relu(value) : value;
 }
 
-/* Window p's of what a group holds. */
+/* The half of a group that belongs to window p. */
 G16 g16 half_of(g16 both, int p) { return p % 2 ? g16_high(both) : both; }
 
 G16 void put_maximum(const conv_walk *walk, const walk_block *block, g16 best, g16 taken, int p, int q) {
@@ -120,7 +120,7 @@ G16 void put_maximum(const conv_walk *walk, const walk_block *block, g16 best, g
     g16_to_bytes(block->argmax[p] + 16 * q, taken, count);
 }
 
-/* Of a group of halves, to both windows. */
+/* Stores the maxima of a group; of a group of halves, to both windows. */
 G16 void put_maxima(const conv_walk *walk, const walk_block *block, g16 best, g16 taken, int p, int q, int half) {
   put_maximum(walk, block, best, taken, p, q);
   if (half)
@@ -167,7 +167,7 @@ G16 void run_many(const conv_walk *walk, const walk_block *block, int pixels, in
         put_maxima(walk, block, best[p][q], taken[p][q], p, q, half && q == groups - 1);
 }
 
-/* All four positions' chains of some windows behind a pool of side 2. */
+/* The chains of all four positions of some windows behind a pool of side 2. */
 G16 void taps_of_four(g16 (*acc)[POSITIONS][MOST_GROUPS], const conv_walk *walk, const walk_block *block, int windows,
                       int groups, int half) {
   const float *upper[MOST_WINDOWS], *lower[MOST_WINDOWS], *w = block->w;
@@ -202,7 +202,7 @@ G16 void taps_of_four(g16 (*acc)[POSITIONS][MOST_GROUPS], const conv_walk *walk,
   }
 }
 
-/* Behind a pool of side 2: nothing but sums while weights go by. */
+/* Behind a pool of side 2: all four positions are summed, then compared. */
 G16 void run_four(const conv_walk *walk, const walk_block *block, int windows, int groups, int half) {
   g16 acc[MOST_WINDOWS][POSITIONS][MOST_GROUPS];
   taps_of_four(acc, walk, block, windows, groups, half);
@@ -312,14 +312,14 @@ static block_fn *const *sized_blocks(const conv_walk *walk, int groups, int half
   return walk->pool == 1 ? plain[groups - 1] : walk->pool == 2 ? four[groups - 1] : many[groups - 1];
 }
 
-/* The window before once more, where pairs are wanted and one is left. */
+/* Repeats the previous window where a pair lacks its second. */
 static void repeat_window(walk_block *block, int p) {
   block->x[p] = block->x[p - 1];
   block->y[p] = block->y[p - 1];
   block->argmax[p] = block->argmax[p - 1];
 }
 
-/* Halves are blended for every product and parted in the end: not for short chains that no pool lengthens. */
+/* Halves are blended for every product and separated at the end: too expensive for short chains without a pool. */
 static int worth_halves(const conv_walk *walk) { return walk->pool > 1 || walk->taps_y * walk->run >= LONG_CHAIN; }
 
 /* All windows for the groups from `first` on, in blocks of nearly equal size. */
@@ -343,7 +343,7 @@ static void walk_channels(const conv_walk *walk, int first, int groups) {
   }
 }
 
-/* Without a pool every maximum is its only position's. */
+/* Without a pool the position of every maximum is 0. */
 static void clear_argmax(const conv_walk *walk) {
   for (int64_t r = 0; r < walk->rows; r++)
     for (int wy = 0; wy < walk->height; wy++)

@@ -1,4 +1,4 @@
-/* The seams between the CPU kernels of one instruction set: each file fills its slots of the table.
+/* The functions of the CPU kernels of one instruction set: each file fills its slots of the table.
  *
  * Every source of this folder is compiled once per instruction set, with HD_ISA naming it ("avx512"), and all its
  * external names carry that suffix, so several sets live in one library. A file of this folder must not define an
@@ -48,7 +48,7 @@ void HD_SYM(softmax_fill)(hd_kernels *table);
 void HD_SYM(layer_norm_fill)(hd_kernels *table);
 void HD_SYM(loss_terms_fill)(hd_kernels *table);
 void HD_SYM(update_fill)(hd_kernels *table);
-void HD_SYM(fold_fill)(hd_kernels *table);
+void HD_SYM(reduce_fill)(hd_kernels *table);
 void HD_SYM(gather_fill)(hd_kernels *table);
 void HD_SYM(array_fill)(hd_kernels *table);
 void HD_SYM(image_fill)(hd_kernels *table);

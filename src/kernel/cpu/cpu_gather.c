@@ -1,9 +1,9 @@
-/* From planes of bytes or floats to floats with channels fastest: what a batch is gathered with.
+/* Gathering of a batch: from planes of bytes or floats to floats with channels fastest.
  *
  * An element is fma((float)pixel, scale, shift) of its channel. One channel needs no reordering and runs in groups; of
  * three, colours, bytes are dealt out before they become floats; others are converted a group of pixels at a time and
  * then dealt out, so that every output line is written while it is in L1. Only whole groups of bytes are read as such:
- * nothing behind the last pixel is touched. */
+ * memory after the last pixel is not accessed. */
 #include "kernel/cpu/cpu_fill.h"
 #include "kernel/cpu/group16.h"
 

@@ -1,12 +1,13 @@
-/* The product of two matrices, as every caller has it: the gradients of linear layers, and eager tensors.
+/* The product of two matrices, for the gradients of linear layers and for eager tensors.
  *
- * Groups lie along the columns of c. A block of rows by groups, the registers' fill, stays there while p is walked; a
- * panel, the columns of one block, meets all rows before the next. A long sum goes in parts that keep the
- * panel's part of b near: the chains wait in c meanwhile and are taken up again, so that an element's
- * chain is the same for any shape and part. Rows and panels are shared out evenly: blocks differ by one row at most.
+ * Groups lie along the columns of c. A block of rows by groups fills the registers and stays there for all p; a
+ * panel, the columns of one block, is multiplied with all rows before the next. A long sum is computed in parts that
+ * keep the panel's part of b in a near cache: between two parts the chains are stored in c and then continued, so
+ * that an element's chain is the same for any shape and part. Rows and panels are divided evenly: blocks differ by
+ * one row at most.
  *
- * Columns of b that lie apart are first turned into rows, a panel's part at a time; so is a short last group where
- * masks cost much. */
+ * Columns of b that are not contiguous are first transposed, a panel's part at a time; so is a short last group
+ * where masks are expensive. */
 #include "kernel/cpu/cpu_fill.h"
 #include "kernel/cpu/group16.h"
 
@@ -17,7 +18,8 @@ enum { GROUPS = 4, FILL = 24, MASKS_ARE_FREE = 1 };
 enum { GROUPS = 1, FILL = 6, MASKS_ARE_FREE = 0 };
 #endif
 
-/* A part of a panel is 96 KB at most, and SLAB_ROWS rows of a meet it: more would leave the second-level cache. */
+/* A part of a panel is 96 KB at most, and is used for SLAB_ROWS rows of a: more would not fit the second-level
+ * cache. */
 enum { MAX_ROWS = 12, WIDTH = 16 * GROUPS, PART_STEPS = 384, SLAB_ROWS = 384 };
 
 /* One panel of c for one part of the sum. */

@@ -1,5 +1,5 @@
-/* Kernels over the pixels of a sample, in groups of sixteen where neighbours are read; where a pixel comes from
- * somewhere else, the reference's loops with this set's instructions. */
+/* Kernels over the pixels of a sample, in groups of sixteen where neighbours are read; where pixels are
+ * gathered, the reference's loops with this set's instructions. */
 #include "kernel/cpu/cpu_fill.h"
 #include "kernel/cpu/group16.h"
 #include "kernel/ref/image_loops.h"

@@ -1,6 +1,6 @@
 /* Layer normalisation over all elements of a sample, and its gradients: groups along the elements, 16 chains and the
- * fixed tree for every sum. A short last group goes under a mask, so that its absent lanes keep their chains
- * untouched. */
+ * fixed tree for every sum. A short last group is masked, so that its absent lanes leave their chains
+ * unchanged. */
 #include "kernel/cpu/cpu_fill.h"
 #include "kernel/cpu/group16.h"
 

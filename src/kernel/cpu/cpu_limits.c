@@ -1,7 +1,7 @@
-/* What an instruction set can do at most: FMA in registers, and a stream through memory.
+/* The limits of an instruction set: FMA in registers, and a stream through memory.
  *
  * A CPU with two FMA units and a latency of four cycles needs eight chains of its widest vectors: as groups of 16 that
- * is eight with AVX-512, four with AVX2, two with NEON. Some more hide hiccups; too many would not fit the
+ * is eight with AVX-512, four with AVX2, two with NEON. A few more hide irregular delays; too many would not fit the
  * registers. */
 #include "kernel/cpu/cpu_fill.h"
 #include "kernel/cpu/group16.h"
@@ -24,7 +24,7 @@ static int64_t chains(float *sink, int64_t rounds) {
   UNROLL
   for (int c = 0; c < CHAINS; c++)
     sum = g16_add(sum, x[c]);
-  *sink = g16_tree(sum) / (16 * CHAINS); /* all of it, or what nobody reads would not be computed */
+  *sink = g16_tree(sum) / (16 * CHAINS); /* reads every sum: the compiler would drop unread ones */
   return (int64_t)2 * 16 * CHAINS * rounds;
 }
 

@@ -1,12 +1,13 @@
 /* The linear layer, in register blocks, and the gradient of its input, a product of matrices.
  *
  * Forward: an output is 16 interleaved chains over k in one group, so a block of ROWS samples by OUTS outputs keeps
- * that many groups in registers and walks k once; loads of x and w are shared over the block. An element's chain never
- * depends on the block it fell into, so a tail of samples or outputs runs the same code with smaller constants.
+ * that many groups in registers for one pass over k; loads of x and w are shared over the block. An element's chain
+ * does not depend on its block, so a tail of samples or outputs runs the same code with smaller constants.
  *
- * A slab of outputs, whose weights stay in the second-level cache, meets all samples before the next. There the
- * block's samples stay in the first while the slab's weights stream; very long sums go in parts for the same reason,
- * and the slab's chains are set aside as they are and taken up again. Bias and ReLU follow in whole groups. */
+ * A slab of outputs, whose weights stay in the second-level cache, is computed for all samples before the next.
+ * There the block's samples stay in the first-level cache while the slab's weights stream; very long sums are
+ * computed in parts for the same reason, and the slab's chains are stored between parts. Bias and ReLU follow in
+ * whole groups. */
 #include "kernel/cpu/cpu_fill.h"
 #include "kernel/cpu/group16.h"
 

@@ -1,19 +1,19 @@
-/* The gradient of a linear layer's weight and bias, formed from activations inside the fold over shards.
+/* The gradient of a linear layer's weight and bias, formed from activations inside the reduction over shards.
  *
- * A block of a few outputs j by groups along k stays in registers. Per step of the fold it walks the shard's samples,
- * ascending, as REDUCE does; loads of x serve all j. Then the block meets the entries below it on a small stack that
- * stays in L1: each merge adds the topmost entry to the registers, then the block is pushed. The lower entry is the
- * left operand, as in every fold. Where registers are many, two neighbouring shards are taken one after the other and
- * merged before anything is pushed: a store of 64 bytes takes the time of two FMA. All outputs meet the block's columns
- * of x, which stay in L1, before the next columns.
+ * A block of a few outputs j by groups along k stays in registers. Per step of the reduction it runs through the
+ * samples of the shard, ascending, as REDUCE does; a load of x serves all j. Then it is merged with the entries
+ * below it on a small stack that stays in L1: each merge adds the topmost entry to the registers, then the block is
+ * pushed. The lower entry is the left operand, as in every reduction. With enough registers two neighbouring shards
+ * are computed one after the other and merged before the push: a store of 64 bytes takes the time of two FMA. All
+ * outputs are computed for the block's columns of x, which stay in L1, before the next columns.
  *
  * Rows of x are read in whole groups: their slots are padded. One shard's gradient alone, the REDUCE kernel, is a
  * product of matrices. */
 #include "kernel/cpu/cpu_fill.h"
 #include "kernel/cpu/group16.h"
 
-/* Groups of a block, the registers' fill; of one that goes by pairs, and the samples of a shard from which stores weigh
- * less than the loads that larger blocks save; groups along k. */
+/* Groups of a block, as many as registers hold; of a block for pairs of shards; samples of a shard from which stores
+ * cost less than the loads that larger blocks save; groups along k. */
 #if HD_ISA_IS(avx512)
 enum { FILL = 24, PAIR_FILL = 12, LONG_SHARD = 12, GROUPS = 3 };
 #else
@@ -26,7 +26,7 @@ enum { MAX_ROWS = FILL < 8 ? FILL : 8, SAMPLES = 4 };
 typedef struct block {
   const float *x, *dy;
   int64_t x_stride, dy_stride;
-  const hd_fold *fold;
+  const hd_reduction *reduction;
   float *out;
   int64_t out_ld;
   int left; /* columns in the last group */
@@ -48,14 +48,14 @@ G16 void sample(sums acc, const float *x, const float *dy, int rows, int groups)
   }
 }
 
-/* Where a block is in its walk over the samples. */
-typedef struct walk {
+/* The position of a block in the samples. */
+typedef struct cursor {
   const float *x, *dy;
   int64_t x_stride, dy_stride;
-} walk;
+} cursor;
 
 /* One shard's chains: acc = +0; samples ascending: acc = fma(dy[j], x[k], acc). The first four in one go. */
-G16 void shard(sums acc, walk *at, int samples, int rows, int groups) {
+G16 void shard(sums acc, cursor *at, int samples, int rows, int groups) {
   UNROLL
   for (int r = 0; r < rows; r++)
     UNROLL
@@ -112,9 +112,9 @@ G16 void write_out(const block *b, const sums acc, int rows, int groups) {
 
 /* Counts are constants where this is inlined. */
 G16 void form_block(const block *b, int rows, int groups) {
-  _Alignas(64) float stack[HD_MAX_FOLD_DEPTH * FILL * 16];
-  const hd_fold_step *step = b->fold->step, *end = step + b->fold->count;
-  walk at = {b->x + step->row0 * b->x_stride, b->dy + step->row0 * b->dy_stride, b->x_stride, b->dy_stride};
+  _Alignas(64) float stack[HD_MAX_REDUCTION_DEPTH * FILL * 16];
+  const hd_reduction_step *step = b->reduction->step, *end = step + b->reduction->count;
+  cursor at = {b->x + step->row0 * b->x_stride, b->dy + step->row0 * b->dy_stride, b->x_stride, b->dy_stride};
   sums acc;
   for (float *top = stack;; top = push(acc, top, rows, groups)) {
     int merges = step->merges;
@@ -166,14 +166,14 @@ static void (*const form_of[GROUPS + 1])(const block *, int) = {NULL, form_1};
 
 /* All outputs, in blocks as even as they can be, of some groups of columns: their x stays in L1. */
 static void form_columns(const hd_form *f, int k, int groups) {
-  const hd_fold_step *first = f->fold->step;
+  const hd_reduction_step *first = f->reduction->step;
   const int fill = first->row1 - first->row0 < LONG_SHARD ? PAIR_FILL : FILL;
   const int most = fill / groups < MAX_ROWS ? fill / groups : MAX_ROWS;
   const int left = f->k1 - k - 16 * (groups - 1);
   block b = {.x = f->x + k,
              .x_stride = f->x_stride,
              .dy_stride = f->dy_stride,
-             .fold = f->fold,
+             .reduction = f->reduction,
              .out_ld = f->out_ld,
              .left = left < 16 ? left : 16};
   int j = f->j0;
@@ -198,10 +198,10 @@ static void form_weight(const hd_form *f) {
 
 /* One group of biases: per shard acc = +0; samples ascending: acc = acc + dy[j]. */
 static g16 form_bias_group(const hd_form *f, int j) {
-  g16 stack[HD_MAX_FOLD_DEPTH], acc;
+  g16 stack[HD_MAX_REDUCTION_DEPTH], acc;
   int top = 0;
-  for (int s = 0; s < f->fold->count; s++) {
-    const hd_fold_step *step = &f->fold->step[s];
+  for (int s = 0; s < f->reduction->count; s++) {
+    const hd_reduction_step *step = &f->reduction->step[s];
     acc = g16_zero();
     for (int64_t n = step->row0; n < step->row1; n++)
       acc = g16_add(acc, g16_load_some(f->dy + n * f->dy_stride + j, f->j1 - j));
@@ -241,10 +241,10 @@ static void linear_dw(const hd_call *call) {
               .c_row = g->ci});
   if (!call->out[1])
     return;
-  hd_fold one = {.count = 1};
-  one.step[0] = (hd_fold_step){.row1 = (int32_t)call->rows};
-  form_bias(
-      &(hd_form){.dy = call->in[1], .dy_stride = call->in_stride[1], .fold = &one, .j1 = g->co, .out = call->out[1]});
+  hd_reduction one = {.count = 1};
+  one.step[0] = (hd_reduction_step){.row1 = (int32_t)call->rows};
+  form_bias(&(hd_form){
+      .dy = call->in[1], .dy_stride = call->in_stride[1], .reduction = &one, .j1 = g->co, .out = call->out[1]});
 }
 
 void HD_SYM(linear_form_fill)(hd_kernels *table) {

@@ -12,12 +12,12 @@ static int32_t label_of(const hd_call *call, int64_t n) {
 
 static float weight_of(const hd_call *call, int32_t i) { return call->in[2] ? ((const float *)call->in[2])[i] : 1; }
 
-/* The weights of the classes from i on; lanes behind the last class hold what no result keeps. */
+/* The weights of the classes from i on; lanes after the last class are undefined. */
 G16 g16 weights_at(const hd_call *call, int32_t i) {
   return call->in[2] ? g16_load_some((const float *)call->in[2] + i, call->g->ci - i) : g16_all(1);
 }
 
-/* Takes a group into the chains, lanes behind the last class left alone. */
+/* Adds a group to the chains; lanes after the last class stay unchanged. */
 G16 g16 keep_tail(g16 chains, g16 more, int left) {
   return left >= 16 ? more : g16_choose(g16_first(left), more, chains);
 }
@@ -69,7 +69,7 @@ static void fill_zero(float *x, int count) {
     g16_store_some(x + i, g16_zero(), count - i);
 }
 
-/* w * (p - 0) / divisor, p - 1 for the label's own class. */
+/* w * (p - 0) / divisor, p - 1 for the class of the label. */
 static void hard_row(const hd_call *call, const float *logits, float *dx, int32_t label) {
   const int classes = call->g->ci;
   const float m = largest(logits, classes), sum = sum_of_exp(logits, classes, m);

@@ -1,7 +1,8 @@
-/* Losses that take one term per output (mse, l1, huber, bce_with_logits) and their gradients: groups along the outputs.
+/* Losses that take one term per output (mse, l1, huber, bce_with_logits) and their gradients: groups along the
+ * outputs.
  *
- * Each lane makes the reference's term and takes it into its chain; a short last group goes under a mask. The two loops
- * below are inlined for every term, so that a call through a pointer is never made. */
+ * Each lane computes the reference's term and adds it to its chain; a short last group is masked. The two loops
+ * below are inlined for every term: there is no call through a pointer. */
 #include "kernel/cpu/cpu_fill.h"
 #include "kernel/cpu/group16.h"
 

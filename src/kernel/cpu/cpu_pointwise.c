@@ -1,8 +1,8 @@
 /* Kernels that move or combine elements one by one: ReLU, addition, flatten, and their gradients.
  *
- * Each lane computes what the reference computes for its element; a group's place means nothing. ReLU is x < 0 ? 0 : x,
- * so a NaN gets through and -0 stays. Inputs may be the output where the table says in place: every element is read
- * before it is written. */
+ * Each lane computes what the reference computes for its element; results do not depend on its place in a group.
+ * ReLU is x < 0 ? 0 : x, so a NaN gets through and -0 stays. Inputs may be the output where the table says in place:
+ * every element is read before it is written. */
 #include "kernel/cpu/cpu_fill.h"
 #include "kernel/cpu/group16.h"
 

@@ -1,7 +1,7 @@
-/* One instruction set's table of kernels: the reference, then whatever this folder does better.
+/* The table of kernels of one instruction set: the reference, overridden by the kernels of this folder.
  *
- * Filled once per process, then immutable. A slot that no fill touches keeps the reference's kernel, so a table is
- * complete from the first day; the tests hold every slot to the reference's bits. */
+ * Filled once per process, then immutable. A slot that no fill sets keeps the reference's kernel, so a table is always
+ * complete; tests compare every slot with the reference's bits. */
 #include <pthread.h>
 
 #include "kernel/cpu/cpu_fill.h"
@@ -32,7 +32,7 @@ static void fill(void) {
   HD_SYM(layer_norm_fill)(&table);
   HD_SYM(loss_terms_fill)(&table);
   HD_SYM(update_fill)(&table);
-  HD_SYM(fold_fill)(&table);
+  HD_SYM(reduce_fill)(&table);
   HD_SYM(gather_fill)(&table);
   HD_SYM(array_fill)(&table);
   HD_SYM(image_fill)(&table);

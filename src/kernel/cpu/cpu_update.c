@@ -1,7 +1,7 @@
 /* Optimizer updates: sgd, adam, adamw, a group of elements at a time.
  *
- * Each element is computed on its own, by the formulas above hd_update. Whether anything is not finite is gathered in a
- * group and asked once at the end; lanes beyond a short tail are kept out of it, as zeros there may divide by zero. */
+ * Elements are independent, by the formulas above hd_update. Values that are not finite are collected in a group,
+ * which is checked once at the end; lanes beyond a short tail are left out, as zeros there may divide by zero. */
 #include "kernel/cpu/cpu_fill.h"
 #include "kernel/cpu/group16.h"
 

@@ -59,7 +59,7 @@ void HD_SYM(winograd_patches)(float *out, int64_t stride, const winograd_map *ma
   }
 }
 
-/* One convolution: where from, by what, where to. */
+/* One convolution: its input, weights and output. */
 typedef struct winograd_job {
   winograd_map map;
   const float *w, *bias; /* packed; NULL for none */
@@ -181,8 +181,8 @@ static void put_block(const winograd_job *job, const float *sums, winograd_curso
     }
 }
 
-/* Some tiles, whose transformed patches these are, by all channels: each block's weights meet all tiles while they are
- * near. */
+/* Some tiles, given as transformed patches, by all channels: the weights of a block are used for all tiles while they
+ * are in a near cache. */
 static void run_tiles(const winograd_job *job, const float *patches, int64_t place, float *sums,
                       const winograd_cursor *at, int tiles) {
   int all = up16(job->channels) / 16, groups;

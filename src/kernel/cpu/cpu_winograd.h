@@ -1,9 +1,9 @@
-/* What the convolutions' files ask of cpu_winograd.c and cpu_winograd_dw.c, and what those two share: convolutions by
- * tiles of 2 x 2 outputs, see kernel/ref/ref_winograd.c for the chains.
+/* Interface of cpu_winograd.c and cpu_winograd_dw.c, and what both share: convolutions by tiles of 2 x 2 outputs,
+ * see kernel/ref/ref_winograd.c for the chains.
  *
- * Both work on as many tiles at a time as stay in the second-level cache once they are transformed. A transformed
- * patch has 16 places; all tiles' values of one place lie together, as [tile][channel], because what happens between
- * the transforms is a product of matrices for each place. */
+ * Both work on as many tiles at a time as stay in the second-level cache after their transform. A transformed patch
+ * has 16 places; the values of one place of all tiles are contiguous, as [tile][channel], because between the
+ * transforms there is a product of matrices for each place. */
 #ifndef HD_KERNEL_CPU_CPU_WINOGRAD_H
 #define HD_KERNEL_CPU_CPU_WINOGRAD_H
 

@@ -1,8 +1,8 @@
 /* The gradient of a convolution's weight by Winograd's tiles: patches and tiles of dy transformed, for each place a
  * product of matrices over the tiles, and at the end of the shard back to kernels.
  *
- * Order: as kernel/ref/ref_winograd.c says; a place's sums stand in scratch, [output channel][input channel], and take
- * their tiles ascending: fma(gradient, patch, sum). */
+ * Order: as kernel/ref/ref_winograd.c says; the sums of a place are in scratch, [output channel][input channel]; tiles
+ * are added ascending: fma(gradient, patch, sum). */
 #include "kernel/cpu/cpu_winograd.h"
 
 enum { OUTPUTS = ACC_GROUPS / BLOCK_GROUPS }; /* output channels whose sums are in registers */
@@ -22,7 +22,7 @@ G16 void kernel_gradient_line(g16 *s, int step) {
   s[2 * step] = g16_add(half, s3);
 }
 
-/* The tiles of dy, transformed; laid out as the patches are. */
+/* The tiles of dy, transformed, in the layout of patches. */
 static void take_gradients(float *out, int64_t stride, const winograd_map *dy, winograd_cursor *at, int count) {
   int channels16 = up16(dy->channels);
   int64_t line = (int64_t)dy->width * dy->channels;
@@ -43,7 +43,7 @@ static void take_gradients(float *out, int64_t stride, const winograd_map *dy, w
   }
 }
 
-/* Some tiles of one place: what multiplies what. */
+/* The operands of the product for some tiles of one place. */
 typedef struct dw_product {
   float *sums;               /* [output channel][input16] */
   const float *patch, *grad; /* [tile][input16], [tile][output16] */

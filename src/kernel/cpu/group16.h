@@ -1,11 +1,11 @@
 /* Sixteen floats as one value, at every vector width: one AVX-512 register, two AVX2, four NEON, an array without any.
  *
  * Sixteen is the number of interleaved chains in every long sum, so a kernel written in groups states its chains once
- * and each instruction set obeys them. Every function here acts on each lane alone, with one rounding per operation,
+ * for all instruction sets. Every function here acts on each lane alone, with one rounding per operation,
  * except g16_tree and g16_tree4, which are the fixed tree t[i] = s[i] + s[i + 8], then + 4, + 2, + 1, and g16_largest.
  *
  * A mask chooses lanes. g16_first(n) is lanes 0 .. n-1 of a tail; masked loads give zero elsewhere and touch no memory
- * there, masked stores leave memory there alone. No alignment is asked for.
+ * there, masked stores leave memory there unchanged. Any alignment.
  *
  * All functions are static: the copies of two instruction sets must never be merged by the linker. */
 #ifndef HD_KERNEL_CPU_GROUP16_H
@@ -21,10 +21,10 @@
 #define G16 static inline __attribute__((always_inline, unused))
 
 /* Before a loop whose bounds are constants once it is inlined: unrolls it completely, and so early that arrays of
- * groups become registers. (clang obeys GCC's pragma only when they have become memory: five times slower.) */
+ * groups become registers. (clang applies GCC's pragma only after they have become memory: five times slower.) */
 #if defined(__clang__)
 #define UNROLL _Pragma("clang loop unroll(full)")
-#pragma clang diagnostic ignored "-Wpass-failed" /* it complains of loops of one round, too */
+#pragma clang diagnostic ignored "-Wpass-failed" /* it warns of loops of one round, too */
 #else
 #define UNROLL _Pragma("GCC unroll 32")
 #endif
@@ -39,7 +39,7 @@
 #include "kernel/cpu/group16_scalar.h"
 #endif
 
-/* Masked or whole, as `count` says: the kernels' loops run over groups, the last of which may be short. */
+/* Loads and stores of the first `count` lanes: loops run over groups, the last of which may be short. */
 G16 g16 g16_load_some(const float *x, int64_t count) {
   return count >= 16 ? g16_load(x) : g16_load_mask(x, g16_first((int)count));
 }

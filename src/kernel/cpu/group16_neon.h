@@ -34,23 +34,23 @@ G16 g16_mask g16_first(int count) {
 
 /* NEON has no masked memory access: tails go lane by lane. */
 G16 g16 g16_load_mask(const float *x, g16_mask mask) {
-  uint32_t wanted[16];
+  uint32_t chosen[16];
   float out[16];
   for (int i = 0; i < 4; i++)
-    vst1q_u32(wanted + 4 * i, mask.q[i]);
+    vst1q_u32(chosen + 4 * i, mask.q[i]);
   for (int i = 0; i < 16; i++)
-    out[i] = wanted[i] ? x[i] : 0;
+    out[i] = chosen[i] ? x[i] : 0;
   return g16_load(out);
 }
 
 G16 void g16_store_mask(float *x, g16 value, g16_mask mask) {
-  uint32_t wanted[16];
+  uint32_t chosen[16];
   float from[16];
   for (int i = 0; i < 4; i++)
-    vst1q_u32(wanted + 4 * i, mask.q[i]);
+    vst1q_u32(chosen + 4 * i, mask.q[i]);
   g16_store(from, value);
   for (int i = 0; i < 16; i++)
-    if (wanted[i])
+    if (chosen[i])
       x[i] = from[i];
 }
 

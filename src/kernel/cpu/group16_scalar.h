@@ -1,4 +1,5 @@
-/* Sixteen floats in an array, for CPUs without vectors that heddle knows; a mask is a bit per lane. See group16.h. */
+/* Sixteen floats in an array, for CPUs without a vector set that heddle supports; a mask is a bit per lane. See
+ * group16.h. */
 #ifndef HD_KERNEL_CPU_GROUP16_SCALAR_H
 #define HD_KERNEL_CPU_GROUP16_SCALAR_H
 

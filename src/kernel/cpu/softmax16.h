@@ -1,7 +1,7 @@
-/* What softmax and cross-entropy share: the maximum of a row and the sum of its exponentials, groups along the row.
+/* Shared by softmax and cross-entropy: the maximum of a row and the sum of its exponentials, groups along the row.
  *
- * The maximum may be taken in any order: only its value matters, and any NaN makes it NaN (that of two zeros does not
- * show in any result). The sum of exponentials is the 16 interleaved chains of a group, a short last group under a
+ * The maximum may be taken in any order: only its value matters, and any NaN makes it NaN (no result depends on which
+ * of two zeros it is). The sum of exponentials is the 16 interleaved chains of a group, a short last group under a
  * mask, then the fixed tree. */
 #ifndef HD_KERNEL_CPU_SOFTMAX16_H
 #define HD_KERNEL_CPU_SOFTMAX16_H

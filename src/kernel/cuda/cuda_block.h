@@ -1,20 +1,22 @@
-/* Block kernels: the threads of a block work together, in phases. This is how to write one.
+/* Block kernels: the threads of a block work together, in phases. A kernel is written so:
  *
  *     HD_BLOCK_KERNEL(name, hd_cuda_call) {            arguments are c->...; the block's number is HD_BLOCK
- *       HD_SHARED(float, tile, [16][33]);              one for the block
- *       HD_OWN(float, sum, 4);                         4 for each thread, in registers if every index is a constant
+ *       HD_SHARED(float, tile, [16][33]);              one array for the block
+ *       HD_PER_THREAD(float, sum, 4);                  4 elements a thread, in registers if every index is a constant
  *       HD_PHASE { tile[t / 32][t % 32] = ...; }       all threads t < HD_CUDA_BLOCK; then a barrier
- *       HD_PHASE { MINE(sum)[0] = tile[0][t]; }        `continue` ends a thread's phase, nothing else leaves it
+ *       HD_PHASE { HD_THIS(sum)[0] = tile[0][t]; }     `continue` ends a thread's phase, nothing else leaves it
  *     }
  *
- * nvcc makes of a phase its body and a barrier. A C compiler makes a loop over the threads of it, so that everything that
- * outlives a phase is either shared or own: the thread's own arrays get one row a thread. What is outside of phases is
- * computed by every thread alike and must not depend on t.
+ * nvcc compiles a phase to its body and a barrier, a C compiler to a loop over the threads. All that outlives a
+ * phase is therefore shared or per-thread memory: on the CPU a per-thread array has a row for each thread, which
+ * HD_THIS selects. Code outside of phases is run by every thread alike and must not depend on t.
  *
- * Phases may stand in a function of a kernel's, HD_BY_BLOCK; it takes own arrays as HD_OWNED(float, sum, 4).
+ * Phases may stand in a function of a kernel, HD_BY_BLOCK, with per-thread parameters HD_PER_THREAD_ARG(float, sum,
+ * 4).
  *
- * On the CPU shared and own memory begin as NaN, and the stand-in for the driver changes the order of threads from launch
- * to launch: reading what nobody wrote, or what another thread writes in the same phase, gives other results there. */
+ * On the CPU shared and per-thread memory begin as NaN, and the stub of the driver reverses the order of threads
+ * from launch to launch: a read of uninitialized memory, or of what another thread writes in the same phase, changes
+ * results. */
 #ifndef HD_KERNEL_CUDA_BLOCK_H
 #define HD_KERNEL_CUDA_BLOCK_H
 
@@ -26,9 +28,9 @@
 #define HD_BLOCK ((int64_t)blockIdx.x)
 #define HD_BY_BLOCK static __device__ __forceinline__
 #define HD_SHARED(type, name, size) __shared__ __align__(16) type name size
-#define HD_OWN(type, name, count) type name[count]
-#define HD_OWNED(type, name, count) type *name
-#define MINE(name) (name)
+#define HD_PER_THREAD(type, name, count) type name[count]
+#define HD_PER_THREAD_ARG(type, name, count) type *name
+#define HD_THIS(name) (name)
 #define HD_PHASE for (int t = (int)threadIdx.x, once_ = 1; once_ && t >= 0; once_ = 0, __syncthreads())
 
 #else
@@ -40,22 +42,22 @@
 #define HD_SHARED(type, name, size)                                                                                    \
   type name size;                                                                                                      \
   memset(name, 0xff, sizeof name)
-#define HD_OWN(type, name, count)                                                                                      \
+#define HD_PER_THREAD(type, name, count)                                                                               \
   type name[HD_CUDA_BLOCK][count];                                                                                     \
   memset(name, 0xff, sizeof name)
-#define HD_OWNED(type, name, count) type(*name)[count]
-#define MINE(name) (name[t])
+#define HD_PER_THREAD_ARG(type, name, count) type(*name)[count]
+#define HD_THIS(name) (name[t])
 #define HD_PHASE                                                                                                       \
   for (int i_ = 0, t = hd_cuda_here.backwards ? HD_CUDA_BLOCK - 1 : 0; i_ < HD_CUDA_BLOCK;                             \
        i_++, t += hd_cuda_here.backwards ? -1 : 1)
 
 #endif
 
-/* An operation's outputs as a matrix: rows of the one factor (a) by rows of the other (b), one matrix or one a shard. A
- * block has the part that begins at (a0, b0); the last blocks' parts reach over the end. */
+/* The outputs of an operation as a matrix: rows of one factor (a) by rows of the other (b), one matrix or one a
+ * shard. A block has the part that begins at (a0, b0); the parts of the last blocks extend over the end. */
 typedef struct cuda_part {
-  int32_t a_rows, b_rows; /* of the matrix; in a block, behind the last that is its own */
-  int32_t steps;          /* of a chain; where there is a matrix a shard, for each of its samples */
+  int32_t a_rows, b_rows; /* of the matrix; after cuda_place(), b_rows is the end of the part of the block */
+  int32_t steps;          /* of a chain; with a matrix a shard, of each sample */
   int32_t unit;           /* rows of b that stay together */
   int32_t by_shard;
   const hd_cuda_call *c;
@@ -63,13 +65,13 @@ typedef struct cuda_part {
   int32_t a0, b0;
 } cuda_part;
 
-/* Of an operation that cannot be done so for this shape. */
+/* For a shape that the kernel does not support. */
 HD_BOTH cuda_part cuda_no_matrix(void) {
   const cuda_part none = {0, 0, 0, 1, 0, 0, 0, 0, 0, 0};
   return none;
 }
 
-/* One matrix; or one for each shard of a batch of `shard_rows` samples, which may be none at all on one of several GPUs. */
+/* One matrix; or one for each shard of a batch of `shard_rows` samples, which is 0 for a GPU without samples. */
 enum { HD_NO_SHARDS = -1 };
 HD_BOTH cuda_part cuda_matrix(int64_t a_rows, int64_t b_rows, int64_t steps, int32_t unit, int64_t shard_rows) {
   const cuda_part p = {(int32_t)a_rows, (int32_t)b_rows, (int32_t)steps, unit, shard_rows >= 0, 0, 0, 0, 0, 0};
@@ -86,14 +88,14 @@ HD_BOTH int64_t cuda_blocks(const cuda_part *p, int a_side, int b_side) {
   return b_side < p->unit ? 0 : cuda_ceil(p->a_rows, a_side) * cuda_ceil(p->b_rows, b_side / p->unit * p->unit);
 }
 
-/* Moves to the part of block `block`. 0: nothing is there, the batch has fewer samples or shards. */
+/* Moves to the part of block `block`. 0: there is none, the batch has fewer samples or shards. */
 HD_BOTH int cuda_place(cuda_part *p, const hd_cuda_call *c, int64_t block, int a_side, int b_side) {
   const int64_t across = cuda_ceil(p->a_rows, a_side), side = b_side / p->unit * p->unit;
   p->c = c;
   if (p->by_shard) {
     const int64_t blocks = cuda_blocks(p, a_side, b_side);
     p->shard = block / blocks;
-    if (p->shard >= c->step->fold.count)
+    if (p->shard >= c->step->reduction.count)
       return 0;
     p->row0 = cuda_row0(c, p->shard);
     p->steps *= (int32_t)(cuda_row1(c, p->shard) - p->row0);

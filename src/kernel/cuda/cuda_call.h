@@ -1,43 +1,45 @@
-/* What a kernel of the GPU is told, and where in its grid it is; shared by whoever launches kernels and by the kernels.
+/* The arguments of the GPU's kernels and a thread's position in the grid, for the kernels and the code that launches
+ * them.
  *
- * A kernel covers the whole batch: ROWS operations every sample, the others every shard that has samples. Nothing in
- * its arguments changes from step to step, so that a step can be recorded once and replayed; what does change stands in
- * the hd_cuda_step of the device's memory that `step` points to. Kernels are written in the common subset of C and CUDA
- * C++: nvcc makes the GPU's of them, tests run the same source on the CPU.
+ * A kernel call is for the whole batch: ROWS operations compute every sample, the others every shard that has
+ * samples. Its arguments do not change from step to step, so that a step can be recorded once and replayed; what
+ * changes is in the hd_cuda_step in device memory that `step` points to. Kernels are written in the common subset of
+ * C and CUDA C++: nvcc compiles them for the GPU, and tests run the same source on the CPU.
  *
- * The laws of kernel/kernel.h hold: an output element is one chain, made by one thread. Nothing is added by atomics. */
+ * The rules of kernel/kernel.h hold: an output element is one chain, computed by one thread. No atomic additions. */
 #ifndef HD_KERNEL_CUDA_CALL_H
 #define HD_KERNEL_CUDA_CALL_H
 
 #include <math.h>
 #include <stdint.h>
 
-#include "base/both.h"
-#include "base/fold.h"
+#include "base/host_device.h"
+#include "base/reduction.h"
 #include "kernel/kernel.h"
 #include "kernel/ref/ref_math.h"
 
 enum { HD_CUDA_GROUPS = 32, HD_CUDA_CHANNELS = 4 };
 
-/* What a step is. Shards without samples are left out: slot k of the sums is that of fold.step[k], which says the rows. */
+/* The values of a step. Shards without samples are left out: slot k of the sums belongs to reduction.step[k], which
+ * holds its rows. */
 typedef struct hd_cuda_step {
-  int64_t rows, samples; /* that there are; of the batch that sums over all of it divide by */
+  int64_t rows, samples; /* of this GPU; of the whole batch, by which its sums are divided */
   uint64_t seed;
   uint32_t epoch, position;
   float divisor;
-  int32_t result; /* where in the ring of results its own goes */
-  hd_fold fold;
+  int32_t result; /* its index in the ring of results */
+  hd_reduction reduction;
   hd_hyper hyper[HD_CUDA_GROUPS];
 } hd_cuda_step;
 
-/* What came of it. */
+/* The result of a step. */
 typedef struct hd_cuda_result {
   double loss_sum;
-  int32_t failed;    /* a value was not finite, in this step or one before: its version does not count */
-  int32_t bad_param; /* the first parameter whose update was not; -1: none */
+  int32_t failed;    /* a value was not finite, in this or an earlier step: the version does not count */
+  int32_t bad_param; /* the first parameter whose update was not finite; -1: none */
 } hd_cuda_result;
 
-/* What outlives a step: `failed` stops all later updates. */
+/* State from step to step: `failed` stops all later updates. */
 typedef struct hd_cuda_state {
   int32_t failed;
   float grad_scale; /* of clipping; NaN if the norm is not finite */
@@ -55,11 +57,11 @@ typedef struct hd_cuda_call {
   uint32_t node; /* of random numbers */
 } hd_cuda_call;
 
-/* Samples from the data set in the device's memory. */
+/* Samples from the data set in device memory. */
 typedef struct hd_cuda_gather {
   const void *data; /* bytes or floats in planes */
   const int32_t *labels;
-  const int32_t *sample; /* which one each row is */
+  const int32_t *sample; /* index of the sample of each row */
   float *x;
   int32_t *label;
   int64_t x_stride, label_stride, elems, plane;
@@ -68,25 +70,26 @@ typedef struct hd_cuda_gather {
   const hd_cuda_step *step;
 } hd_cuda_gather;
 
-/* Rows of floats between two places, for what NVIDIA's libraries compute: packed on the side of bfloat16. */
+/* Conversion of rows of floats for NVIDIA's libraries: the side of bfloat16 is packed. */
 typedef struct hd_cuda_convert {
   const void *from;
   void *to;
-  int64_t rows, columns, stride; /* stride: of the floats' rows */
+  int64_t rows, columns, stride; /* stride: of rows of floats */
   const hd_cuda_step *step;
 } hd_cuda_convert;
 
-/* Sums over shards become one, for later kernels to read: `count` floats, or a mean and a sum of squares of each channel
- * and then its variance. Or, with several GPUs, those of this GPU's shards become its covers, out_stride floats apart. */
-typedef struct hd_cuda_meet {
+/* Reduction of shard sums for later kernels: `count` floats, or mean and sum of squares of each channel, from which the
+ * variance follows. Or, with several GPUs, of the sums of this GPU's shards to its partial sums, out_stride floats
+ * apart. */
+typedef struct hd_cuda_reduce {
   const float *sums, *sums2;
   float *out, *out2;
   int64_t sums_stride, out_stride, count, pixels; /* pixels: of a sample, for statistics */
-  int32_t as_one;                                 /* covers are added, too: NCCL takes one sum of each GPU */
+  int32_t as_one;                                 /* partial sums are added, too: NCCL takes one sum of each GPU */
   const hd_cuda_step *step;
-} hd_cuda_meet;
+} hd_cuda_reduce;
 
-/* What several ranks handed in, `stride` elements apart, becomes one, of a hd_dtype by a hd_reduce_op. */
+/* Reduction of the arrays of several ranks, `stride` elements apart, of a hd_dtype by a hd_reduce_op. */
 typedef struct hd_cuda_ranks {
   const void *from;
   void *to;
@@ -94,7 +97,7 @@ typedef struct hd_cuda_ranks {
   int32_t ranks, dtype, op;
 } hd_cuda_ranks;
 
-/* Running statistics follow the batch's. */
+/* The update of running statistics by those of the batch. */
 typedef struct hd_cuda_running {
   const float *batch, *old;
   float *now;
@@ -105,7 +108,7 @@ typedef struct hd_cuda_running {
   const hd_cuda_state *state;
 } hd_cuda_running;
 
-/* A chunk of a parameter, one block's work. */
+/* A chunk of a parameter, the work of one block. */
 typedef struct hd_cuda_chunk {
   int64_t first;  /* of weights, gradients and states */
   int64_t inside; /* of the parameter */
@@ -113,21 +116,21 @@ typedef struct hd_cuda_chunk {
   int32_t first_use, uses;
 } hd_cuda_chunk;
 
-/* Where a use's gradient begins in a shard's sums; in reverse order of the nodes. */
+/* Where the gradient of a use begins in the sums of a shard; in reverse order of the nodes. */
 typedef struct hd_cuda_use {
   int64_t at;
-  int32_t is_sum; /* of the batch already: in the first shard's place alone */
+  int32_t is_sum; /* of the whole batch: in the slot of the first shard alone */
 } hd_cuda_use;
 
-/* Folding and updating all chunks. */
+/* Reduction and update of all chunks. */
 typedef struct hd_cuda_chunks {
   const hd_cuda_chunk *chunk;
   const hd_cuda_use *use;
   int32_t chunks, params;
   const float *sums;
   int64_t sums_stride;
-  float *grad;     /* clipping: folded gradients; else NULL */
-  double *squares; /* a sum a chunk, then their tree */
+  float *grad;     /* clipping: reduced gradients; else NULL */
+  double *squares; /* a sum for each chunk, then their tree */
   double clip_norm;
   const float *w, *m, *v;
   float *w1, *m1, *v1;
@@ -138,7 +141,7 @@ typedef struct hd_cuda_chunks {
   const hd_cuda_step *step;
 } hd_cuda_chunks;
 
-/* ---- Where a thread is: its column and row in the grid, and the grid's size. ---- */
+/* ---- The position of a thread: its column and row in the grid, and the size of the grid. ---- */
 
 #ifdef __CUDACC__
 #define HD_UNROLL _Pragma("unroll")
@@ -161,7 +164,7 @@ typedef struct hd_cuda_place {
 } hd_cuda_place;
 #endif
 
-/* ---- What elements are made of. ---- */
+/* ---- Access to arguments, and functions of many kernels. ---- */
 
 HD_BOTH const float *cuda_in(const hd_cuda_call *c, int k, int64_t n) {
   return (const float *)c->in[k] + n * c->in_stride[k];
@@ -180,8 +183,8 @@ HD_BOTH float *cuda_sums(const hd_cuda_call *c, int output, int64_t k) {
   return (float *)c->out[output] + k * c->sums_stride;
 }
 
-HD_BOTH int64_t cuda_row0(const hd_cuda_call *c, int64_t k) { return c->step->fold.step[k].row0; }
-HD_BOTH int64_t cuda_row1(const hd_cuda_call *c, int64_t k) { return c->step->fold.step[k].row1; }
+HD_BOTH int64_t cuda_row0(const hd_cuda_call *c, int64_t k) { return c->step->reduction.step[k].row0; }
+HD_BOTH int64_t cuda_row1(const hd_cuda_call *c, int64_t k) { return c->step->reduction.step[k].row1; }
 
 HD_BOTH int64_t cuda_elems(const hd_geom *g) { return (int64_t)g->ci * g->hi * g->wi; }
 

@@ -1,22 +1,26 @@
-/* Where blocks of cuda_channels.h work: channels of a shard, over the pixels of its samples. */
+/* How cuda_channels.h splits its work into blocks: channels of a shard, over the pixels of its samples. */
 #ifndef HD_KERNEL_CUDA_CHANNELS_MATRIX_H
 #define HD_KERNEL_CUDA_CHANNELS_MATRIX_H
 
 #include "kernel/cuda/cuda_block.h"
 #include "kernel/cuda/cuda_norm.h"
 
-enum { HD_WALK_CHANNELS = 32, HD_WALK_PIXELS = 128 };
+enum { HD_BLOCK_CHANNELS = 32, HD_BLOCK_PIXELS = 128 };
 
 HD_BOTH cuda_part conv_db_matrix(const hd_geom *g, int64_t rows) {
   return cuda_matrix(g->co, 1, (int64_t)g->hp * g->wp, 1, rows);
 }
-HD_BOTH cuda_part batch_stats_walk_matrix(const hd_geom *g, int64_t rows) {
+HD_BOTH cuda_part batch_stats_channels_matrix(const hd_geom *g, int64_t rows) {
   return cuda_matrix(g->ci, 1, cuda_pixels(g), 1, rows);
 }
-HD_BOTH cuda_part batch_norm_dw_walk_matrix(const hd_geom *g, int64_t rows) {
+HD_BOTH cuda_part batch_norm_dw_channels_matrix(const hd_geom *g, int64_t rows) {
   return cuda_matrix(g->ci, 1, cuda_pixels(g), 1, rows);
 }
-HD_BOTH cuda_part shard_norm_walk_matrix(const hd_geom *g, int64_t rows) { return batch_stats_walk_matrix(g, rows); }
-HD_BOTH cuda_part shard_norm_dx_walk_matrix(const hd_geom *g, int64_t rows) { return batch_stats_walk_matrix(g, rows); }
+HD_BOTH cuda_part shard_norm_channels_matrix(const hd_geom *g, int64_t rows) {
+  return batch_stats_channels_matrix(g, rows);
+}
+HD_BOTH cuda_part shard_norm_dx_channels_matrix(const hd_geom *g, int64_t rows) {
+  return batch_stats_channels_matrix(g, rows);
+}
 
 #endif

@@ -1,5 +1,5 @@
-/* The norm of clipping: a block for each chunk sums its squares in 16 chains and the tree, then one block takes the
- * tree over the chunks. */
+/* The norm of clipping: a block for each chunk sums its squares in 16 chains and their tree, then one block adds the
+ * sums of the chunks in a tree. */
 #ifndef HD_KERNEL_CUDA_CLIP_H
 #define HD_KERNEL_CUDA_CLIP_H
 
@@ -8,13 +8,13 @@
 
 enum { HD_SQUARES = 1024 };
 
-/* All threads bring gradients into shared memory, 16 walk them. */
+/* All threads load gradients into shared memory, 16 sum their squares. */
 HD_BLOCK_KERNEL(squares, hd_cuda_chunks) {
   const hd_cuda_chunk *chunk = &c->chunk[HD_BLOCK];
   HD_SHARED(float, grad, [HD_SQUARES]);
   HD_SHARED(double, chain, [16]);
-  HD_OWN(double, sum, 1);
-  HD_PHASE { MINE(sum)[0] = 0; }
+  HD_PER_THREAD(double, sum, 1);
+  HD_PHASE { HD_THIS(sum)[0] = 0; }
   for (int32_t first = 0; first < chunk->count; first += HD_SQUARES) {
     const int count = chunk->count - first < HD_SQUARES ? chunk->count - first : HD_SQUARES;
     HD_PHASE {
@@ -24,12 +24,12 @@ HD_BLOCK_KERNEL(squares, hd_cuda_chunks) {
     HD_PHASE {
       HD_UNROLL_BY_8
       for (int i = t; t < 16 && i < count; i += 16)
-        MINE(sum)[0] = fma((double)grad[i], (double)grad[i], MINE(sum)[0]);
+        HD_THIS(sum)[0] = fma((double)grad[i], (double)grad[i], HD_THIS(sum)[0]);
     }
   }
   HD_PHASE {
     if (t < 16)
-      chain[t] = MINE(sum)[0];
+      chain[t] = HD_THIS(sum)[0];
   }
   HD_PHASE {
     if (t > 0)

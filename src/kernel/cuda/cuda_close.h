@@ -1,5 +1,5 @@
-/* The end of a step: one block adds the losses in order, and says whether the version that was written counts. All its
- * threads bring losses into shared memory, one adds them. */
+/* The end of a step: one block adds the losses in order and records whether the version that was written counts. All
+ * its threads load losses into shared memory, one adds them. */
 #ifndef HD_KERNEL_CUDA_CLOSE_H
 #define HD_KERNEL_CUDA_CLOSE_H
 
@@ -8,7 +8,7 @@
 
 enum { HD_CLOSE_LOSSES = 2048 };
 
-HD_BOTH void cuda_judge(const hd_cuda_chunks *p, double loss_sum) {
+HD_BOTH void cuda_write_result(const hd_cuda_chunks *p, double loss_sum) {
   hd_cuda_result *result = &p->result[p->step->result];
   int32_t bad_param = -1;
   HD_UNROLL_BY_8
@@ -23,8 +23,8 @@ HD_BOTH void cuda_judge(const hd_cuda_chunks *p, double loss_sum) {
 
 HD_BLOCK_KERNEL(close, hd_cuda_chunks) {
   HD_SHARED(float, loss, [HD_CLOSE_LOSSES]);
-  HD_OWN(double, sum, 1);
-  HD_PHASE { MINE(sum)[0] = 0; }
+  HD_PER_THREAD(double, sum, 1);
+  HD_PHASE { HD_THIS(sum)[0] = 0; }
   for (int64_t first = 0; first < c->step->rows; first += HD_CLOSE_LOSSES) {
     const int count = (int)(c->step->rows - first < HD_CLOSE_LOSSES ? c->step->rows - first : HD_CLOSE_LOSSES);
     HD_PHASE {
@@ -34,12 +34,12 @@ HD_BLOCK_KERNEL(close, hd_cuda_chunks) {
     HD_PHASE {
       HD_UNROLL_BY_8
       for (int i = 0; t == 0 && i < count; i++)
-        MINE(sum)[0] = MINE(sum)[0] + (double)loss[i];
+        HD_THIS(sum)[0] = HD_THIS(sum)[0] + (double)loss[i];
     }
   }
   HD_PHASE {
     if (t == 0)
-      cuda_judge(c, MINE(sum)[0]);
+      cuda_write_result(c, HD_THIS(sum)[0]);
   }
 }
 

@@ -1,5 +1,6 @@
-/* Convolutions on the GPU: a thread makes one element of an output, or a tile of Winograd's. The chains are those of
- * ref_conv.c and ref_winograd.c; gradients of the input gather what the reference scatters, in the same order. */
+/* Convolutions on the GPU: a thread computes one element of an output, or one of Winograd's tiles. The chains are
+ * those of ref_conv.c and ref_winograd.c; gradients of the input gather what the reference scatters, in the same
+ * order. */
 #ifndef HD_KERNEL_CUDA_CONV_H
 #define HD_KERNEL_CUDA_CONV_H
 
@@ -62,7 +63,7 @@ HD_BOTH void cuda_kernel_gradient_line(float *v, int step) {
       line((square) + 4 * y_, 1);                                                                                      \
   } while (0)
 
-/* An image, and where tile (0, 0)'s patch begins. */
+/* An image, and where the patch of tile (0, 0) begins. */
 typedef struct cuda_map {
   const float *image;
   int height, width, channels, y, x;
@@ -303,7 +304,7 @@ HD_BOTH float cuda_conv_db_value(const hd_cuda_call *c, int64_t k, int co) {
   return acc;
 }
 
-/* Of an output channel: threads for its weights. */
+/* The threads for the weights of an output channel. */
 HD_BOTH int cuda_conv_dw_columns(const hd_geom *g) {
   return cuda_conv_tiled_gradients(g) ? g->ci : g->kh * g->kw * cuda_group_channels(g);
 }

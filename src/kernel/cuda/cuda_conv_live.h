@@ -1,9 +1,11 @@
-/* The gradient of the weight of a convolution behind a pool: one position of each window counts, another one in each output
- * channel, so nothing is a product of matrices. A block has some chains of a shard. It brings a sample's image, with its
- * padding, into shared memory, and of each window of its output channels the gradient and where the taken position reads;
- * then a thread walks the windows for R taps of one input and one output channel.
+/* The gradient of the weight of a convolution behind a pool: one position of each window counts, and differs between
+ * output channels, so it is no product of matrices. A block has some chains of a shard. It loads the image of a
+ * sample, with its padding, into shared memory, and for each window of its output channels the gradient and the
+ * input offset of the maximum; then a thread runs through the windows for R taps of one input and one output
+ * channel.
  *
- * A chain is (output channel, chains of it, input channel fastest); bias threads come behind those of the weights. */
+ * A chain is (output channel, chains of it, input channel fastest); the threads of the bias follow those of the
+ * weights. */
 #ifndef HD_KERNEL_CUDA_CONV_LIVE_H
 #define HD_KERNEL_CUDA_CONV_LIVE_H
 
@@ -15,7 +17,7 @@ typedef struct cuda_live {
   int32_t at; /* in the padded image */
 } cuda_live;
 
-/* Brings the sample at row n into shared memory, zeros around it: thread t's share. */
+/* Loads thread t's share of the sample at row n into shared memory, with zeros around it. */
 HD_BOTH void cuda_live_image(float *image, const hd_cuda_call *c, int64_t n, int t) {
   const hd_geom *g = &c->g;
   const int width = (g->wi + 2 * g->pw) * g->ci, floats = (g->hi + 2 * g->ph) * width;
@@ -40,7 +42,7 @@ HD_BOTH void cuda_live_windows(cuda_live *live, const hd_cuda_call *c, int64_t n
   }
 }
 
-/* Where tap r of chain q of an output channel reads, from where its window does, and its column of the weights. */
+/* Tap r of chain q of an output channel, and the offset that it reads at, from that of the window. */
 HD_BOTH int cuda_live_tap(const hd_geom *g, int q, int r, int R) { return q / g->ci * R + r; }
 HD_BOTH int cuda_live_reach(const hd_geom *g, int q, int tap) {
   return (tap / g->kw * (g->wi + 2 * g->pw) + tap % g->kw) * g->ci + q % g->ci;
@@ -59,14 +61,14 @@ HD_BOTH int cuda_live_reach(const hd_geom *g, int q, int tap) {
     const int64_t row1 = cuda_row1(c, p.shard);                                                                        \
     HD_SHARED(float, image, [HD_LIVE_FLOATS]);                                                                         \
     HD_SHARED(cuda_live, live, [HD_LIVE_WINDOWS]);                                                                     \
-    HD_OWN(float, acc, R);                                                                                             \
-    HD_OWN(int, reach, R);                                                                                             \
+    HD_PER_THREAD(float, acc, R);                                                                                      \
+    HD_PER_THREAD(int, reach, R);                                                                                      \
     HD_PHASE {                                                                                                         \
       HD_UNROLL                                                                                                        \
       for (int r = 0; r < R; r++) {                                                                                    \
         const int q = (p.a0 + t) % of_channel, tap = cuda_live_tap(g, q, r, R);                                        \
-        MINE(acc)[r] = 0;                                                                                              \
-        MINE(reach)[r] = cuda_live_reach(g, q, tap < g->kh * g->kw ? tap : 0);                                         \
+        HD_THIS(acc)[r] = 0;                                                                                           \
+        HD_THIS(reach)[r] = cuda_live_reach(g, q, tap < g->kh * g->kw ? tap : 0);                                      \
       }                                                                                                                \
     }                                                                                                                  \
     for (int64_t n = p.row0; n < row1; n++)                                                                            \
@@ -79,19 +81,19 @@ HD_BOTH int cuda_live_reach(const hd_geom *g, int q, int tap) {
         }                                                                                                              \
         HD_PHASE {                                                                                                     \
           if (t < last - p.a0) {                                                                                       \
-            const cuda_live *mine = live + (p.a0 + t) / of_channel - co0;                                              \
+            const cuda_live *entry = live + (p.a0 + t) / of_channel - co0;                                             \
             HD_UNROLL_BY_8                                                                                             \
             for (int w = 0; w < count; w++) {                                                                          \
-              const float dy = mine[w * channels].dy, *x = image + mine[w * channels].at;                              \
+              const float dy = entry[w * channels].dy, *x = image + entry[w * channels].at;                            \
               if (R > 1 && dy == 0)                                                                                    \
                 continue;                                                                                              \
               HD_UNROLL                                                                                                \
               for (int r = 0; r < R; r++)                                                                              \
-                MINE(acc)[r] = fmaf(dy, x[MINE(reach)[r]], MINE(acc)[r]);                                              \
+                HD_THIS(acc)[r] = fmaf(dy, x[HD_THIS(reach)[r]], HD_THIS(acc)[r]);                                     \
             }                                                                                                          \
           } else if (t >= CHAINS && t < CHAINS + channels) {                                                           \
             for (int w = 0; w < count; w++)                                                                            \
-              MINE(acc)[0] = MINE(acc)[0] + live[w * channels + t - CHAINS].dy;                                        \
+              HD_THIS(acc)[0] = HD_THIS(acc)[0] + live[w * channels + t - CHAINS].dy;                                  \
           }                                                                                                            \
         }                                                                                                              \
       }                                                                                                                \
@@ -102,9 +104,9 @@ HD_BOTH int cuda_live_reach(const hd_geom *g, int q, int tap) {
       for (int r = 0; r < R; r++)                                                                                      \
         if (cuda_live_tap(g, q, r, R) < g->kh * g->kw)                                                                 \
           cuda_sums(c, 0, p.shard)[((int64_t)co * g->kh * g->kw + cuda_live_tap(g, q, r, R)) * g->ci + q % g->ci] =    \
-              MINE(acc)[r] + 0;                                                                                        \
+              HD_THIS(acc)[r] + 0;                                                                                     \
       if (c->out[1] && t >= CHAINS && t < CHAINS + channels && biased * of_channel >= p.a0)                            \
-        cuda_sums(c, 1, p.shard)[biased] = MINE(acc)[0];                                                               \
+        cuda_sums(c, 1, p.shard)[biased] = HD_THIS(acc)[0];                                                            \
     }                                                                                                                  \
   }
 

@@ -1,6 +1,6 @@
-/* The gradient of the input of a convolution behind a pool. Most of dy is zero at the resolution of the convolution: a block
- * lists, for each position of each window of a sample, the output channels whose maximum was taken there and whose dy is not
- * zero, ascending. Then a thread walks the lists of the positions that reach its element.
+/* The gradient of the input of a convolution behind a pool. Most of dy is zero at the resolution of the convolution:
+ * a block lists, for each position of each window of a sample, the output channels with their maximum there and dy
+ * other than zero, ascending. Then a thread runs through the lists of the positions that reach its element.
  *
  * HD_SCATTER(NAME, WHAT, ELEMENTS) makes the kernel NAME, whose blocks have so many elements of a sample. */
 #ifndef HD_KERNEL_CUDA_CONV_SCATTER_H
@@ -14,8 +14,8 @@ typedef struct cuda_entry {
   int32_t kernel;
 } cuda_entry;
 
-/* Lists the channels of position `list` % positions of window `list` / positions; the window's lists lie one behind the
- * other where its channels would. start: of the first entry. */
+/* Lists the channels of position `list` % positions of window `list` / positions; the lists of a window follow each
+ * other, in as many entries as it has channels. start: the first entry and the end of a list. */
 HD_BOTH void cuda_list_channels(cuda_entry *entry, int32_t *start, const float *dy, const uint8_t *argmax, int list,
                                 int positions, int channels, int kernel) {
   const int first = list / positions * channels, position = list % positions;

@@ -1,5 +1,5 @@
-/* Convolutions by blocks, of one group; the chains are those of cuda_conv.h. Rows of a are channels, which lie side by side
- * in the result, rows of b are tiles or pixels of the whole batch. */
+/* Convolutions by blocks, of one group; the chains are those of cuda_conv.h. Rows of a are channels, which are
+ * contiguous in the result, rows of b are tiles or pixels of the whole batch. */
 #ifndef HD_KERNEL_CUDA_CONV_TILES_H
 #define HD_KERNEL_CUDA_CONV_TILES_H
 
@@ -153,7 +153,7 @@ HD_BOTH float conv_sums_a(const cuda_part *p, int32_t co, int32_t step) {
   return cuda_param(p->c, 1)[(int64_t)co * p->steps + step];
 }
 
-/* What position `row`, of all windows of all samples, reads at (ky, kx, ci). */
+/* The input of position `row`, of all windows of all samples, at (ky, kx, ci). */
 HD_BOTH float cuda_conv_x(const hd_cuda_call *c, int32_t row, int32_t step) {
   const hd_geom *g = &c->g;
   const int squared = g->pool * g->pool, windows = g->hp * g->wp, of_sample = row % (windows * squared);
@@ -195,8 +195,8 @@ HD_BOTH cuda_part conv_dx_scatter_matrix(const hd_geom *g, int64_t rows) {
   return cuda_matrix(cuda_elems(g), rows, (int64_t)g->co * g->kh * g->kw * g->ci, 1, HD_NO_SHARDS);
 }
 
-/* ---- Gradient of the input, other kernels: channels by pixels, over taps from the last on and output channels. Outputs
- * ascend as taps descend; one that does not reach the pixel, or was not the maximum, is a zero that takes part. ---- */
+/* ---- Gradient of the input, other kernels: channels by pixels, over taps from the last on and output channels.
+ * Outputs ascend as taps descend; one that does not reach the pixel, or was not the maximum, is an added zero. ---- */
 
 enum { conv_dx_sums_A_DEEP = 0, conv_dx_sums_B_DEEP = 1 };
 HD_BOTH cuda_part conv_dx_sums_matrix(const hd_geom *g, int64_t rows) {
@@ -230,7 +230,8 @@ HD_BOTH void conv_dx_sums_store(const cuda_part *p, const float *outputs, int li
   }
 }
 
-/* ---- Gradient of the weight behind a pool, see cuda_conv_live.h: a thread has R taps if channels are enough ---- */
+/* ---- Gradient of the weight behind a pool, see cuda_conv_live.h: a thread has R taps if there are enough channels
+ * ---- */
 
 enum { HD_LIVE_FLOATS = 8192, HD_LIVE_WINDOWS = 2048 };
 
@@ -248,7 +249,8 @@ HD_BOTH cuda_part conv_dw_thin_matrix(const hd_geom *g, int64_t rows) {
   return g->ci < 8 ? cuda_live_matrix(g, rows, 1) : cuda_no_matrix();
 }
 
-/* ---- Gradient of the weight, other kernels: (ky, kx, ci) by output channels, over the windows' positions of a shard ---- */
+/* ---- Gradient of the weight, other kernels: (ky, kx, ci) by output channels, over the windows' positions of a
+ * shard ---- */
 
 enum { conv_dw_sums_A_DEEP = 0, conv_dw_sums_B_DEEP = 0 };
 HD_BOTH cuda_part conv_dw_sums_matrix(const hd_geom *g, int64_t rows) {

@@ -1,7 +1,6 @@
-/* The kernels: loops of a grid's threads around the element functions, one kernel for each row of ops.def and a few of
- * their own. Whoever includes this makes them: nvcc for the GPU (cuda_kernels.cu), a test for the CPU.
- *
- * HD_CUDA_OWN lists those beside the operations, with what they take: the enum and the names follow it. */
+/* Definitions of the kernels: loops of a grid's threads around the element functions, one kernel for each row of
+ * ops.def and those of HD_CUDA_EXTRA, which lists them with the types of their arguments. Included once by each
+ * program that holds the kernels: cuda_kernels.cu for the GPU, the tests' stub of the driver for the CPU. */
 #ifndef HD_KERNEL_CUDA_KERNELS_H
 #define HD_KERNEL_CUDA_KERNELS_H
 
@@ -10,7 +9,7 @@
 #include "kernel/cuda/cuda_conv_live.h"
 #include "kernel/cuda/cuda_conv_scatter.h"
 #include "kernel/cuda/cuda_conv_tiles.h"
-#include "kernel/cuda/cuda_cover.h"
+#include "kernel/cuda/cuda_partial_sums.h"
 #include "kernel/cuda/cuda_linear.h"
 #include "kernel/cuda/cuda_linear_tiles.h"
 #include "kernel/cuda/cuda_loss.h"
@@ -29,7 +28,7 @@
     name##_body(&c);                                                                                                   \
   }                                                                                                                    \
   static __device__ void name##_body(const args *c)
-/* At least two blocks at a time on a multiprocessor: at most 128 registers a thread, 48 KiB of shared memory a block. */
+/* Two blocks or more at a time on a multiprocessor: at most 128 registers a thread, 48 KiB of shared memory a block. */
 #define HD_BLOCK_KERNEL(name, args)                                                                                    \
   static __device__ void name##_block(const args *c);                                                                  \
   extern "C" __global__ void __launch_bounds__(HD_CUDA_BLOCK, 2) hdk_##name(const __grid_constant__ args c) {          \
@@ -45,7 +44,7 @@ static hd_cuda_place hd_cuda_here;
   static void name##_body(const args *c)
 #endif
 
-/* Rows of the grid take samples (or shards), columns take elements. */
+/* Rows of the grid are samples (or shards), columns are elements. */
 #define HD_OVER(rows, name, count)                                                                                     \
   for (int64_t n = HD_Y; n < (rows); n += HD_HEIGHT)                                                                   \
     for (int64_t i = HD_X; i < (count); i += HD_WIDTH)                                                                 \
@@ -54,7 +53,7 @@ static hd_cuda_place hd_cuda_here;
 #define OP_ROWS(name)                                                                                                  \
   HD_KERNEL(name, hd_cuda_call) { HD_OVER(c->step->rows, name, name##_count(&c->g)); }
 #define OP_SHARDS(name)                                                                                                \
-  HD_KERNEL(name, hd_cuda_call) { HD_OVER(c->step->fold.count, name, name##_count(&c->g)); }
+  HD_KERNEL(name, hd_cuda_call) { HD_OVER(c->step->reduction.count, name, name##_count(&c->g)); }
 #define OP_SHARD OP_SHARDS
 #define OP_REDUCE OP_SHARDS
 #define OP_STATS OP_SHARDS
@@ -67,17 +66,17 @@ static hd_cuda_place hd_cuda_here;
 #define OP(name, class) OP_##class(name)
 #include "graph/ops.def"
 
-OP_CHUNKS(fold)
+OP_CHUNKS(gradients)
 
 #define OP_LINE(name, args)                                                                                            \
   HD_KERNEL(name, args) {                                                                                              \
     for (int64_t i = HD_X; i < c->count; i += HD_WIDTH)                                                                \
       name##_at(c, i);                                                                                                 \
   }
-OP_LINE(meet, hd_cuda_meet)
-OP_LINE(meet_stats, hd_cuda_meet)
-OP_LINE(cover, hd_cuda_meet)
-OP_LINE(cover_stats, hd_cuda_meet)
+OP_LINE(reduce, hd_cuda_reduce)
+OP_LINE(reduce_stats, hd_cuda_reduce)
+OP_LINE(partial_sums, hd_cuda_reduce)
+OP_LINE(partial_stats, hd_cuda_reduce)
 OP_LINE(ranks, hd_cuda_ranks)
 OP_LINE(running, hd_cuda_running)
 

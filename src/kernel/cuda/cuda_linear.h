@@ -1,4 +1,4 @@
-/* Linear layers on the GPU: a thread makes one element. Chains as in ref_linear.c. */
+/* Linear layers on the GPU: a thread computes one element. Chains as in ref_linear.c. */
 #ifndef HD_KERNEL_CUDA_LINEAR_H
 #define HD_KERNEL_CUDA_LINEAR_H
 

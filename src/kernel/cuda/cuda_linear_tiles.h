@@ -1,4 +1,4 @@
-/* Linear layers by blocks; the chains are those of cuda_linear.h. Rows of a are what lies side by side in the result. */
+/* Linear layers by blocks; the chains are those of cuda_linear.h. Rows of a are contiguous in the result. */
 #ifndef HD_KERNEL_CUDA_LINEAR_TILES_H
 #define HD_KERNEL_CUDA_LINEAR_TILES_H
 
@@ -13,31 +13,34 @@ HD_BOTH cuda_part linear_sums_matrix(const hd_geom *g, int64_t rows) {
 }
 HD_BOTH int32_t linear_sums_steps(const cuda_part *p, int chain) { return (p->c->g.ci - chain + 15) / 16; }
 
-/* A step is 16 numbers of a row. Threads of a side bring lines of 512 / T neighbours, or pieces of HD_SIDE of one: */
-HD_BOTH int cuda_piece(int T) { return 512 / T < HD_SIDE ? 512 / T : HD_SIDE; }
-HD_BOTH int cuda_pieces(int T) { return 512 / T / cuda_piece(T); }
-HD_BOTH int cuda_piece_row(int T, int i, int e) { return e * HD_SIDE / (512 / T) + i / cuda_piece(T); }
-HD_BOTH int cuda_piece_column(int T, int i, int e) { return e % cuda_pieces(T) * cuda_piece(T) + i % cuda_piece(T); }
+/* A step is 16 numbers of a row. The threads of a side load lines of 512 / T numbers, or segments of HD_SIDE of a
+ * line: */
+HD_BOTH int cuda_segment(int T) { return 512 / T < HD_SIDE ? 512 / T : HD_SIDE; }
+HD_BOTH int cuda_segments(int T) { return 512 / T / cuda_segment(T); }
+HD_BOTH int cuda_segment_row(int T, int i, int e) { return e * HD_SIDE / (512 / T) + i / cuda_segment(T); }
+HD_BOTH int cuda_segment_column(int T, int i, int e) {
+  return e % cuda_segments(T) * cuda_segment(T) + i % cuda_segment(T);
+}
 
 HD_BOTH void linear_sums_take(float raw[16], const cuda_part *p, int T, int side, int i, int32_t step) {
   const int64_t stride = side ? p->c->in_stride[0] : p->c->g.ci;
   const float *from = (side ? cuda_in(p->c, 0, p->b0) : cuda_param(p->c, 1) + p->a0 * stride) + (int64_t)step * 16 +
-                      i / cuda_piece(T) * stride + i % cuda_piece(T);
+                      i / cuda_segment(T) * stride + i % cuda_segment(T);
   const int rows = side ? p->b_rows - p->b0 : p->a_rows - p->a0, columns = p->c->g.ci - step * 16;
   HD_UNROLL
   for (int e = 0; e < 16; e++) {
     raw[e] = 0;
-    if (cuda_piece_row(T, i, e) < rows && cuda_piece_column(T, i, e) < columns)
-      raw[e] = from[e % cuda_pieces(T) * cuda_piece(T)];
-    if ((e + 1) % cuda_pieces(T) == 0)
-      from += cuda_piece_row(T, 0, cuda_pieces(T)) * stride;
+    if (cuda_segment_row(T, i, e) < rows && cuda_segment_column(T, i, e) < columns)
+      raw[e] = from[e % cuda_segments(T) * cuda_segment(T)];
+    if ((e + 1) % cuda_segments(T) == 0)
+      from += cuda_segment_row(T, 0, cuda_segments(T)) * stride;
   }
 }
 HD_BOTH void linear_sums_put(float *factors, const float raw[16], int T, int side, int i) {
   HD_UNROLL
   for (int e = 0; e < 16; e++) {
-    const int column = cuda_piece_column(T, i, e), first = e % cuda_pieces(T) * cuda_piece(T) / 16;
-    factors[cuda_factor(T, cuda_piece_row(T, i, e), first + i % cuda_piece(T) / 16, column % 16)] = raw[e];
+    const int column = cuda_segment_column(T, i, e), first = e % cuda_segments(T) * cuda_segment(T) / 16;
+    factors[cuda_factor(T, cuda_segment_row(T, i, e), first + i % cuda_segment(T) / 16, column % 16)] = raw[e];
   }
 }
 HD_BOTH void linear_sums_store(const cuda_part *p, float chain[16], int32_t j, int32_t n) {

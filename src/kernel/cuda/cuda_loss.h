@@ -1,5 +1,5 @@
-/* Softmax and losses on the GPU: a thread makes a pixel's softmax, a sample's loss, or its gradient. Chains as in
- * ref_softmax.c and ref_loss.c. */
+/* Softmax and losses on the GPU: a thread computes the softmax of a pixel, the loss of a sample or its gradient.
+ * Chains as in ref_softmax.c and ref_loss.c. */
 #ifndef HD_KERNEL_CUDA_LOSS_H
 #define HD_KERNEL_CUDA_LOSS_H
 
@@ -48,11 +48,11 @@ HD_BOTH int32_t cuda_label(const hd_cuda_call *c, int64_t n) {
   return ((const int32_t *)c->in[1])[n * c->in_stride[1]];
 }
 
-/* ---- What a class weighs in the sums over all of them, which only smoothing and targets of probabilities need ---- */
+/* ---- The weight of a class in sums over all classes, which only smoothing and targets of probabilities need ---- */
 
 HD_BOTH int cuda_weighs_all(const hd_cuda_call *c) { return c->g.soft_labels || c->g.label_smoothing > 0; }
 
-/* weight: the class's own; target: its probability, smoothed here. */
+/* weight: of the class; target: its probability, smoothed here. */
 HD_BOTH float cuda_weighs(const hd_cuda_call *c, float weight, float target) {
   const float smoothing = c->g.label_smoothing;
   if (!c->g.soft_labels)
@@ -87,7 +87,7 @@ HD_BOTH void cross_entropy_at(const hd_cuda_call *c, int64_t n, int64_t unused) 
 
 /* ---- Its gradient ---- */
 
-/* A sample's label and what its class weighs; counts: it is not ignored. */
+/* The label of a sample and the weight of its class; counts: 0 if it is ignored. */
 typedef struct cuda_target {
   int32_t label, counts;
   float weight;
@@ -103,7 +103,7 @@ HD_BOTH cuda_target cuda_target_of(const hd_cuda_call *c, int64_t n) {
   return target;
 }
 
-/* Of class i: p is its softmax, weighs what it does in `all`, their sum. */
+/* Of class i: p is its softmax, `weighs` its term of the sum `all`. */
 HD_BOTH float cuda_cross_entropy_dx(const hd_cuda_call *c, const cuda_target *target, int64_t i, float p, float weighs,
                                     float all) {
   const float smoothing = c->g.label_smoothing, share = smoothing / (float)c->g.ci;
@@ -130,8 +130,8 @@ HD_BOTH void cross_entropy_dx_at(const hd_cuda_call *c, int64_t n, int64_t unuse
         cuda_cross_entropy_dx(c, &target, i, hd__ref_expf(logits[i] - m) / sum, cuda_class_weighs(c, n, i), all);
 }
 
-/* ---- Losses of terms: NAME_term is what an output of this weight gives, ADD what a chain does with it, NAME_slope the
- * derivative. ---- */
+/* ---- Losses that are sums of terms: NAME_term is the term of an output of this weight, ADD adds it to a chain,
+ * NAME_slope is the derivative. ---- */
 
 HD_BOTH float cuda_magnitude(float d) { return d < 0 ? -d : d; }
 HD_BOTH float cuda_add(float chain, float term) { return chain + term; }

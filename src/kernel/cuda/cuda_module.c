@@ -1,5 +1,5 @@
-/* The module heddle-cuda.so: the fat binary that nvcc made, between two labels. The build says HD_CUDA_IMAGE (its file),
- * HD_CUDA_ARCHS and HD_CUDA_TOOLKIT. */
+/* The module heddle-cuda.so: the fat binary that nvcc made, between two labels. The build defines HD_CUDA_IMAGE (its
+ * file), HD_CUDA_ARCHS and HD_CUDA_TOOLKIT. */
 #include "kernel/cuda/cuda_module.h"
 
 #include "kernel/cuda/cuda_call.h"

@@ -1,4 +1,4 @@
-/* Which kernels there are: operations have their own numbers (hd_op), the others follow. */
+/* The numbers of the kernels: first the operations (hd_op), then the others. */
 #ifndef HD_KERNEL_CUDA_NAMES_H
 #define HD_KERNEL_CUDA_NAMES_H
 
@@ -6,13 +6,13 @@
 
 enum { HD_CUDA_BLOCK = 256 }; /* threads of a block, at most */
 
-/* KERNEL(name, arguments) */
-#define HD_CUDA_OWN(KERNEL)                                                                                            \
-  KERNEL(fold, hd_cuda_chunks)                                                                                         \
-  KERNEL(meet, hd_cuda_meet)                                                                                           \
-  KERNEL(meet_stats, hd_cuda_meet)                                                                                     \
-  KERNEL(cover, hd_cuda_meet)                                                                                          \
-  KERNEL(cover_stats, hd_cuda_meet)                                                                                    \
+/* Kernels of no operation. KERNEL(name, arguments) */
+#define HD_CUDA_EXTRA(KERNEL)                                                                                          \
+  KERNEL(gradients, hd_cuda_chunks)                                                                                    \
+  KERNEL(reduce, hd_cuda_reduce)                                                                                       \
+  KERNEL(reduce_stats, hd_cuda_reduce)                                                                                 \
+  KERNEL(partial_sums, hd_cuda_reduce)                                                                                 \
+  KERNEL(partial_stats, hd_cuda_reduce)                                                                                \
   KERNEL(ranks, hd_cuda_ranks)                                                                                         \
   KERNEL(running, hd_cuda_running)                                                                                     \
   KERNEL(gather, hd_cuda_gather)                                                                                       \
@@ -22,8 +22,8 @@ enum { HD_CUDA_BLOCK = 256 }; /* threads of a block, at most */
   KERNEL(finish, hd_cuda_call)                                                                                         \
   KERNEL(spread, hd_cuda_call)
 
-/* Block kernels that do an operation's work faster than a thread for each element does, see cuda_block.h; those of an
- * operation from the largest parts of its outputs to the smallest. SIXTEEN(operation, what, T) is what_T, made as
+/* Block kernels of operations, faster than a thread for each element, see cuda_block.h; those of an operation from the
+ * largest part of its outputs a block to the smallest. SIXTEEN(operation, what, T) is what_T, made as
  * cuda_sixteen.h says, PRODUCT(operation, what, TA, TB) is what_TA_TB, as cuda_product.h says, LIVE(operation, what, R,
  * threads) what_R, as cuda_conv_live.h says, SCATTER(operation, what, elements) is what_elements, as
  * cuda_conv_scatter.h says; CHANNELS(operation, what) is what, written in cuda_channels.h; ROWS(operation, T) is
@@ -52,10 +52,10 @@ enum { HD_CUDA_BLOCK = 256 }; /* threads of a block, at most */
   LIVE(conv2d_dw, conv_dw_thin, 1, 64)                                                                                 \
   PRODUCT(conv2d_dw, conv_dw_sums, 4, 2)                                                                               \
   PRODUCT(conv2d_dw, conv_dw_sums, 2, 2)                                                                               \
-  CHANNELS(batch_stats, batch_stats_walk)                                                                              \
-  CHANNELS(batch_norm_dw, batch_norm_dw_walk)                                                                          \
-  CHANNELS(shard_norm, shard_norm_walk)                                                                                \
-  CHANNELS(shard_norm_dx, shard_norm_dx_walk)                                                                          \
+  CHANNELS(batch_stats, batch_stats_channels)                                                                          \
+  CHANNELS(batch_norm_dw, batch_norm_dw_channels)                                                                      \
+  CHANNELS(shard_norm, shard_norm_channels)                                                                            \
+  CHANNELS(shard_norm_dx, shard_norm_dx_channels)                                                                      \
   ROWS(layer_norm, 16)                                                                                                 \
   ROWS(layer_norm, 1)                                                                                                  \
   ROWS(layer_norm_dx, 16)                                                                                              \
@@ -78,17 +78,17 @@ enum { HD_CUDA_BLOCK = 256 }; /* threads of a block, at most */
   ROWS(bce_with_logits, 1)                                                                                             \
   SHARD_ROWS(layer_norm_dw)
 
-/* Block kernels beside those. */
+/* The other block kernels. */
 #define HD_CUDA_BLOCKS(KERNEL)                                                                                         \
   KERNEL(conv_db, hd_cuda_call)                                                                                        \
   KERNEL(squares, hd_cuda_chunks)                                                                                      \
   KERNEL(clip, hd_cuda_chunks)                                                                                         \
   KERNEL(close, hd_cuda_chunks)
 
-typedef enum hd_cuda_own {
-  HD_CUDA_before_own = HD_OP_COUNT - 1,
+typedef enum hd_cuda_extra {
+  HD_CUDA_before_extra = HD_OP_COUNT - 1,
 #define KERNEL(name, args) HD_CUDA_##name,
-  HD_CUDA_OWN(KERNEL) HD_CUDA_BLOCKS(KERNEL)
+  HD_CUDA_EXTRA(KERNEL) HD_CUDA_BLOCKS(KERNEL)
 #undef KERNEL
 #define SIXTEEN(op, what, T) HD_CUDA_##what##_##T,
 #define PRODUCT(op, what, TA, TB) HD_CUDA_##what##_##TA##_##TB,
@@ -106,6 +106,6 @@ typedef enum hd_cuda_own {
 #undef ROWS
 #undef SHARD_ROWS
           HD_CUDA_COUNT
-} hd_cuda_own;
+} hd_cuda_extra;
 
 #endif

@@ -1,5 +1,6 @@
-/* What stands around the products of NVIDIA's libraries: factors become bfloat16, and results floats again; behind a
- * product come bias, ReLU and max pool; a pooled gradient becomes the convolution's. Elements are made by one thread. */
+/* The kernels before and after the products of NVIDIA's libraries: factors become bfloat16 and results floats again;
+ * after a product bias, ReLU and max pool; a pooled gradient becomes that of the convolution. A thread computes an
+ * element. */
 #ifndef HD_KERNEL_CUDA_NATIVE_H
 #define HD_KERNEL_CUDA_NATIVE_H
 

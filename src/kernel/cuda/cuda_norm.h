@@ -1,5 +1,5 @@
-/* Normalisations on the GPU: a thread makes an element, or the statistics of a channel of a shard, or a sample. Chains as
- * in ref_batch_norm.c and ref_layer_norm.c. */
+/* Normalisations on the GPU: a thread computes an element, or the statistics of a channel of a shard, or a sample.
+ * Chains as in ref_batch_norm.c and ref_layer_norm.c. */
 #ifndef HD_KERNEL_CUDA_NORM_H
 #define HD_KERNEL_CUDA_NORM_H
 

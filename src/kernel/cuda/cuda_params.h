@@ -1,6 +1,6 @@
-/* What the GPU does with parameters: shard sums are folded along the tree, and the optimizer's update writes the next
- * version; cuda_clip.h has the norm of clipping. A block has a chunk, a thread some of its elements. Chains as in
- * ref_update.c and exec_stats.c. */
+/* Kernels of parameters: shard sums are reduced in the tree, and the optimizer's update writes the next version;
+ * cuda_clip.h has the norm of clipping. A block has a chunk, a thread some of its elements. Chains as in
+ * ref_update.c and batch_sums.c. */
 #ifndef HD_KERNEL_CUDA_PARAMS_H
 #define HD_KERNEL_CUDA_PARAMS_H
 
@@ -8,24 +8,24 @@
 
 HD_BOTH int cuda_finite(float x) { return x - x == 0; }
 
-/* Shards whose values are on their way at a time. */
-enum { HD_FOLD_AHEAD = 16 };
+/* Shards whose values are loaded at a time. */
+enum { HD_REDUCE_AHEAD = 16 };
 
 /* Pushes and merges the shards' values of one float. */
-HD_BOTH float cuda_fold(const hd_fold *fold, const float *sums, int64_t stride) {
-  float stack[HD_MAX_FOLD_DEPTH], value[HD_FOLD_AHEAD];
+HD_BOTH float cuda_reduce(const hd_reduction *reduction, const float *sums, int64_t stride) {
+  float stack[HD_MAX_REDUCTION_DEPTH], value[HD_REDUCE_AHEAD];
   int top = 0;
-  for (int first = 0; first < fold->count; first += HD_FOLD_AHEAD) {
+  for (int first = 0; first < reduction->count; first += HD_REDUCE_AHEAD) {
     HD_UNROLL
-    for (int i = 0; i < HD_FOLD_AHEAD; i++)
-      value[i] = first + i < fold->count ? sums[(first + i) * stride] : 0;
+    for (int i = 0; i < HD_REDUCE_AHEAD; i++)
+      value[i] = first + i < reduction->count ? sums[(first + i) * stride] : 0;
     HD_UNROLL
-    for (int i = 0; i < HD_FOLD_AHEAD; i++) {
+    for (int i = 0; i < HD_REDUCE_AHEAD; i++) {
       const int k = first + i;
-      if (k >= fold->count)
+      if (k >= reduction->count)
         break;
       float sum = value[i];
-      for (int m = 0; m < fold->step[k].merges; m++)
+      for (int m = 0; m < reduction->step[k].merges; m++)
         sum = stack[--top] + sum;
       stack[top++] = sum;
     }
@@ -33,14 +33,14 @@ HD_BOTH float cuda_fold(const hd_fold *fold, const float *sums, int64_t stride) 
   return stack[0];
 }
 
-/* An element's gradient: of each use the fold, or what NVIDIA's libraries summed, then the uses in reverse order of the
- * nodes. */
+/* The gradient of an element: the reduction of each use, or the sum from NVIDIA's libraries, added over the uses in
+ * reverse order of the nodes. */
 HD_BOTH float cuda_gradient(const hd_cuda_chunks *p, const hd_cuda_chunk *chunk, int64_t i) {
   float g = 0;
   for (int u = 0; u < chunk->uses; u++) {
     const hd_cuda_use *use = &p->use[chunk->first_use + u];
     const float *sums = p->sums + use->at + chunk->inside + i;
-    const float one = use->is_sum ? sums[0] : cuda_fold(&p->step->fold, sums, p->sums_stride);
+    const float one = use->is_sum ? sums[0] : cuda_reduce(&p->step->reduction, sums, p->sums_stride);
     g = u == 0 ? one : one + g;
   }
   return g;
@@ -48,8 +48,8 @@ HD_BOTH float cuda_gradient(const hd_cuda_chunks *p, const hd_cuda_chunk *chunk,
 
 /* ---- Optimizers: element e with gradient g; whether all is finite ---- */
 
-HD_BOTH int cuda_sgd(const hd_cuda_chunks *p, const hd_hyper *h, float scale, int64_t e, float folded) {
-  const float g = fmaf(h->weight_decay, p->w[e], folded * scale);
+HD_BOTH int cuda_sgd(const hd_cuda_chunks *p, const hd_hyper *h, float scale, int64_t e, float sum) {
+  const float g = fmaf(h->weight_decay, p->w[e], sum * scale);
   float d = g, m = 0;
   if (p->m) {
     m = fmaf(h->momentum, p->m[e], g);
@@ -58,28 +58,28 @@ HD_BOTH int cuda_sgd(const hd_cuda_chunks *p, const hd_hyper *h, float scale, in
   }
   const float w = fmaf(-h->lr, d, p->w[e]);
   p->w1[e] = w;
-  return cuda_finite(folded) && cuda_finite(w) && cuda_finite(m);
+  return cuda_finite(sum) && cuda_finite(w) && cuda_finite(m);
 }
 
-HD_BOTH int cuda_adam_step(const hd_cuda_chunks *p, const hd_hyper *h, int64_t e, float folded, float g, float w) {
+HD_BOTH int cuda_adam_step(const hd_cuda_chunks *p, const hd_hyper *h, int64_t e, float sum, float g, float w) {
   const float m = fmaf(h->one_minus_beta1, g - p->m[e], p->m[e]);
   const float v = fmaf(h->one_minus_beta2, g * g, h->beta2 * p->v[e]);
   const float w1 = fmaf(-h->step_size, m / (sqrtf(v) / h->sqrt_bias2 + h->eps), w);
   p->m1[e] = m;
   p->v1[e] = v;
   p->w1[e] = w1;
-  return cuda_finite(folded) && cuda_finite(w1) && cuda_finite(m) && cuda_finite(v);
+  return cuda_finite(sum) && cuda_finite(w1) && cuda_finite(m) && cuda_finite(v);
 }
 
-HD_BOTH int cuda_adam(const hd_cuda_chunks *p, const hd_hyper *h, float scale, int64_t e, float folded) {
-  return cuda_adam_step(p, h, e, folded, fmaf(h->weight_decay, p->w[e], folded * scale), p->w[e]);
+HD_BOTH int cuda_adam(const hd_cuda_chunks *p, const hd_hyper *h, float scale, int64_t e, float sum) {
+  return cuda_adam_step(p, h, e, sum, fmaf(h->weight_decay, p->w[e], sum * scale), p->w[e]);
 }
 
-HD_BOTH int cuda_adamw(const hd_cuda_chunks *p, const hd_hyper *h, float scale, int64_t e, float folded) {
-  return cuda_adam_step(p, h, e, folded, folded * scale, p->w[e] * h->decay_keep);
+HD_BOTH int cuda_adamw(const hd_cuda_chunks *p, const hd_hyper *h, float scale, int64_t e, float sum) {
+  return cuda_adam_step(p, h, e, sum, sum * scale, p->w[e] * h->decay_keep);
 }
 
-/* Row y of the grid is a chunk, column x starts at its element x. Without clipping the gradient is folded here. */
+/* Row y of the grid is a chunk, column x starts at its element x. Without clipping the gradient is reduced here. */
 #define HD_UPDATE(name)                                                                                                \
   HD_BOTH void name##_over(const hd_cuda_chunks *p, int64_t x, int64_t width, int64_t y) {                             \
     const hd_cuda_chunk *chunk = &p->chunk[y];                                                                         \
@@ -90,7 +90,7 @@ HD_BOTH int cuda_adamw(const hd_cuda_chunks *p, const hd_hyper *h, float scale, 
       const int64_t e = chunk->first + i;                                                                              \
       const float g = p->grad ? p->grad[e] : cuda_gradient(p, chunk, i);                                               \
       if (!cuda_##name(p, &p->step->hyper[chunk->group], scale, e, g))                                                 \
-        p->bad[chunk->param] = 1; /* whoever writes, writes the same */                                                \
+        p->bad[chunk->param] = 1; /* all writers write the same */                                                     \
     }                                                                                                                  \
   }
 HD_UPDATE(sgd)
@@ -100,7 +100,7 @@ HD_UPDATE(adamw)
 
 /* ---- Before the norm of clipping ---- */
 
-HD_BOTH void fold_over(const hd_cuda_chunks *p, int64_t x, int64_t width, int64_t y) {
+HD_BOTH void gradients_over(const hd_cuda_chunks *p, int64_t x, int64_t width, int64_t y) {
   const hd_cuda_chunk *chunk = &p->chunk[y];
   for (int64_t i = x; i < chunk->count; i += width)
     p->grad[chunk->first + i] = cuda_gradient(p, chunk, i);
@@ -108,26 +108,26 @@ HD_BOTH void fold_over(const hd_cuda_chunks *p, int64_t x, int64_t width, int64_
 
 /* ---- Sums that later kernels read ---- */
 
-HD_BOTH void meet_at(const hd_cuda_meet *p, int64_t i) {
-  p->out[i] = cuda_fold(&p->step->fold, p->sums + i, p->sums_stride);
+HD_BOTH void reduce_at(const hd_cuda_reduce *p, int64_t i) {
+  p->out[i] = cuda_reduce(&p->step->reduction, p->sums + i, p->sums_stride);
 }
 
-/* Chan's formula along the tree; what is left on the stack is the number that is returned. */
-HD_BOTH int cuda_fold_stats(const hd_cuda_meet *p, int64_t i, float *mean, float *m2, int64_t *rows) {
-  const hd_fold *fold = &p->step->fold;
-  float next_mean[HD_FOLD_AHEAD], next_m2[HD_FOLD_AHEAD];
+/* Chan's formula in the tree; returns how many entries are left on the stack. */
+HD_BOTH int cuda_merge_stats(const hd_cuda_reduce *p, int64_t i, float *mean, float *m2, int64_t *rows) {
+  const hd_reduction *reduction = &p->step->reduction;
+  float next_mean[HD_REDUCE_AHEAD], next_m2[HD_REDUCE_AHEAD];
   int top = 0;
-  for (int k = 0; k < fold->count; k++) {
-    if (k % HD_FOLD_AHEAD == 0)
+  for (int k = 0; k < reduction->count; k++) {
+    if (k % HD_REDUCE_AHEAD == 0)
       HD_UNROLL
-    for (int a = 0; a < HD_FOLD_AHEAD; a++) {
-      next_mean[a] = k + a < fold->count ? p->sums[(k + a) * p->sums_stride + i] : 0;
-      next_m2[a] = k + a < fold->count ? p->sums2[(k + a) * p->sums_stride + i] : 0;
+    for (int a = 0; a < HD_REDUCE_AHEAD; a++) {
+      next_mean[a] = k + a < reduction->count ? p->sums[(k + a) * p->sums_stride + i] : 0;
+      next_m2[a] = k + a < reduction->count ? p->sums2[(k + a) * p->sums_stride + i] : 0;
     }
-    mean[top] = next_mean[k % HD_FOLD_AHEAD];
-    m2[top] = next_m2[k % HD_FOLD_AHEAD];
-    rows[top++] = fold->step[k].row1 - fold->step[k].row0;
-    for (int m = 0; m < fold->step[k].merges; m++, top--) {
+    mean[top] = next_mean[k % HD_REDUCE_AHEAD];
+    m2[top] = next_m2[k % HD_REDUCE_AHEAD];
+    rows[top++] = reduction->step[k].row1 - reduction->step[k].row0;
+    for (int m = 0; m < reduction->step[k].merges; m++, top--) {
       const int left = top - 2, right = top - 1;
       const double n = (double)(rows[left] * p->pixels), more = (double)(rows[right] * p->pixels);
       const float d = mean[right] - mean[left];
@@ -139,11 +139,11 @@ HD_BOTH int cuda_fold_stats(const hd_cuda_meet *p, int64_t i, float *mean, float
   return top;
 }
 
-/* And the batch's variance. */
-HD_BOTH void meet_stats_at(const hd_cuda_meet *p, int64_t i) {
-  float mean[HD_MAX_FOLD_DEPTH], m2[HD_MAX_FOLD_DEPTH];
-  int64_t rows[HD_MAX_FOLD_DEPTH];
-  cuda_fold_stats(p, i, mean, m2, rows);
+/* Also the variance of the batch. */
+HD_BOTH void reduce_stats_at(const hd_cuda_reduce *p, int64_t i) {
+  float mean[HD_MAX_REDUCTION_DEPTH], m2[HD_MAX_REDUCTION_DEPTH];
+  int64_t rows[HD_MAX_REDUCTION_DEPTH];
+  cuda_merge_stats(p, i, mean, m2, rows);
   p->out[i] = mean[0];
   p->out2[i] = m2[0] / (float)(p->step->samples * p->pixels);
 }

@@ -1,4 +1,4 @@
-/* Operations on the GPU that move elements or change them one by one: the formulas of ref_pointwise.c, of the files of
+/* Elementwise operations on the GPU and those that copy elements: the formulas of ref_pointwise.c, of the files of
  * ELEMENTWISE operations, of ref_dropout.c and ref_concat.c. */
 #ifndef HD_KERNEL_CUDA_POINTWISE_H
 #define HD_KERNEL_CUDA_POINTWISE_H
@@ -121,10 +121,10 @@ HD_BOTH void dropout_at(const hd_cuda_call *c, int64_t n, int64_t block) {
 HD_BOTH int64_t dropout_dx_count(const hd_geom *g) { return dropout_count(g); }
 HD_BOTH void dropout_dx_at(const hd_cuda_call *c, int64_t n, int64_t block) { dropout_at(c, n, block); }
 
-/* The caller's own code runs on the CPU alone. */
-HD_BOTH int64_t own_count(const hd_geom *g) { return 0; }
-HD_BOTH void own_at(const hd_cuda_call *c, int64_t n, int64_t i) {}
-HD_BOTH int64_t own_dx_count(const hd_geom *g) { return 0; }
-HD_BOTH void own_dx_at(const hd_cuda_call *c, int64_t n, int64_t i) {}
+/* Custom operations run on the CPU alone. */
+HD_BOTH int64_t custom_count(const hd_geom *g) { return 0; }
+HD_BOTH void custom_at(const hd_cuda_call *c, int64_t n, int64_t i) {}
+HD_BOTH int64_t custom_dx_count(const hd_geom *g) { return 0; }
+HD_BOTH void custom_dx_at(const hd_cuda_call *c, int64_t n, int64_t i) {}
 
 #endif

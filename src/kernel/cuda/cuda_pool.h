@@ -1,4 +1,5 @@
-/* Pooling on the GPU. Gradients gather over the windows that hold an element, ascending, as ref_pool.c's scatter. */
+/* Pooling on the GPU. Gradients gather over the windows that hold an element, ascending: the chains of ref_pool.c,
+ * which scatters. */
 #ifndef HD_KERNEL_CUDA_POOL_H
 #define HD_KERNEL_CUDA_POOL_H
 
@@ -45,7 +46,7 @@ HD_BOTH void max_pool2d_dx_at(const hd_cuda_call *c, int64_t n, int64_t i) {
   cuda_out(c, 0, n)[i] = acc;
 }
 
-/* Of the window at (oy, ox): by how much its sum is divided. */
+/* The divisor of the window at (oy, ox). */
 HD_BOTH float cuda_pool_divisor(const hd_geom *g, int oy, int ox) {
   int rows = g->kh, columns = g->kw;
   if (!g->count_include_pad) {
@@ -83,7 +84,7 @@ HD_BOTH void avg_pool2d_dx_at(const hd_cuda_call *c, int64_t n, int64_t i) {
   cuda_out(c, 0, n)[i] = acc;
 }
 
-/* A channel's pixels, all of them, so that several are on their way at a time. */
+/* A thread has all pixels of a channel, so that several loads are in flight. */
 HD_BOTH int64_t global_avg_pool2d_count(const hd_geom *g) { return g->ci; }
 HD_BOTH void global_avg_pool2d_at(const hd_cuda_call *c, int64_t n, int64_t channel) {
   const int pixels = c->g.hi * c->g.wi, channels = c->g.ci;

@@ -1,10 +1,10 @@
-/* Products of matrices by blocks: an output is one chain, acc = fma(a, b, acc) over the steps, ascending. A block brings 16
- * steps of its rows of a and b into shared memory at a time; while it multiplies them, the next are on their way into
- * registers. Every thread has TA x TB outputs, so that it reads TA + TB numbers for TA * TB products.
+/* Products of matrices by blocks: an output is one chain, acc = fma(a, b, acc) over the steps, ascending. A block
+ * loads 16 steps of its rows of a and b into shared memory at a time; while it multiplies them, it loads the next
+ * into registers. A thread has TA x TB outputs and reads TA + TB numbers for TA * TB products.
  *
- * HD_PRODUCT(NAME, WHAT, TA, TB) makes the kernel NAME. WHAT are functions that say what is multiplied:
+ * HD_PRODUCT(NAME, WHAT, TA, TB) makes the kernel NAME. WHAT are functions that define the product:
  *
- *   cuda_part WHAT_matrix(g, rows)                          of a batch, see cuda_block.h; what it lacks is not asked for
+ *   cuda_part WHAT_matrix(g, rows)                          of a batch, see cuda_block.h
  *   enum { WHAT_A_DEEP, WHAT_B_DEEP }                       1: neighbouring steps are neighbours in memory; 0: rows are
  *   float WHAT_a(p, row, step), WHAT_b(p, row, step)        factors; rows and steps are inside
  *   float WHAT_first(p, a row)                              what the chains of a row of a start from
@@ -16,7 +16,7 @@
 
 enum { HD_PRODUCT_DEPTH = 16 };
 
-/* Where the e-th of the numbers that thread t brings stands in a side of `rows`. */
+/* Row and step of the e-th number that thread t loads of a side of `rows`. */
 HD_BOTH int cuda_taken_row(int e, int t, int rows, int deep) {
   const int i = e * HD_CUDA_BLOCK + t;
   return deep ? i / HD_PRODUCT_DEPTH : i % rows;
@@ -46,13 +46,13 @@ HD_BOTH int cuda_taken_step(int e, int t, int rows, int deep) {
   for (int e = 0; e < T; e++) {                                                                                        \
     const int32_t row = p.side##0 + cuda_taken_row(e, t, 16 * T, DEEP);                                                \
     const int32_t step = next + cuda_taken_step(e, t, 16 * T, DEEP);                                                   \
-    MINE(name)[e] = row < p.side##_rows && step < p.steps ? WHAT##_##side(&p, row, step) : 0;                          \
+    HD_THIS(name)[e] = row < p.side##_rows && step < p.steps ? WHAT##_##side(&p, row, step) : 0;                       \
   }
 
 #define HD_PRODUCT_PUT(side, name, T, DEEP)                                                                            \
   HD_UNROLL                                                                                                            \
   for (int e = 0; e < T; e++)                                                                                          \
-  side[cuda_taken_step(e, t, 16 * T, DEEP) * side##_line + cuda_taken_row(e, t, 16 * T, DEEP)] = MINE(name)[e]
+  side[cuda_taken_step(e, t, 16 * T, DEEP) * side##_line + cuda_taken_row(e, t, 16 * T, DEEP)] = HD_THIS(name)[e]
 
 #define HD_PRODUCT(NAME, WHAT, TA, TB)                                                                                 \
   HD_BLOCK_KERNEL(NAME, hd_cuda_call) {                                                                                \
@@ -68,16 +68,16 @@ HD_BOTH int cuda_taken_step(int e, int t, int rows, int deep) {
     if (!cuda_place(&p, c, HD_BLOCK, 16 * TA, 16 * TB))                                                                \
       return;                                                                                                          \
     HD_SHARED(float, shared, [floats]);                                                                                \
-    HD_OWN(float, acc, TA *TB);                                                                                        \
-    HD_OWN(float, next_a, TA);                                                                                         \
-    HD_OWN(float, next_b, TB);                                                                                         \
+    HD_PER_THREAD(float, acc, TA *TB);                                                                                 \
+    HD_PER_THREAD(float, next_a, TA);                                                                                  \
+    HD_PER_THREAD(float, next_b, TB);                                                                                  \
     float *a = shared, *b = shared + HD_PRODUCT_DEPTH * a_line;                                                        \
     int32_t next = 0;                                                                                                  \
     HD_PHASE {                                                                                                         \
       HD_UNROLL                                                                                                        \
       for (int i = 0; i < TA * TB; i++) {                                                                              \
         const int32_t row = p.a0 + t % 16 * TA + i % TA;                                                               \
-        MINE(acc)[i] = row < p.a_rows ? WHAT##_first(&p, row) : 0;                                                     \
+        HD_THIS(acc)[i] = row < p.a_rows ? WHAT##_first(&p, row) : 0;                                                  \
       }                                                                                                                \
       HD_PRODUCT_TAKE(a, next_a, WHAT, TA, WHAT##_A_DEEP)                                                              \
       HD_PRODUCT_TAKE(b, next_b, WHAT, TB, WHAT##_B_DEEP)                                                              \
@@ -89,22 +89,22 @@ HD_BOTH int cuda_taken_step(int e, int t, int rows, int deep) {
       }                                                                                                                \
       next = first + HD_PRODUCT_DEPTH;                                                                                 \
       HD_PHASE {                                                                                                       \
-        const float *const my_a = a + t % 16 * TA, *const my_b = b + t / 16 * TB;                                      \
+        const float *const thread_a = a + t % 16 * TA, *const thread_b = b + t / 16 * TB;                              \
         HD_PRODUCT_TAKE(a, next_a, WHAT, TA, WHAT##_A_DEEP)                                                            \
         HD_PRODUCT_TAKE(b, next_b, WHAT, TB, WHAT##_B_DEEP)                                                            \
         if (next <= p.steps) {                                                                                         \
           HD_UNROLL                                                                                                    \
           for (int k = 0; k < HD_PRODUCT_DEPTH; k++)                                                                   \
-            HD_PRODUCT_STEP(MINE(acc), my_a + k * a_line, my_b + k * b_line, TA, TB);                                  \
+            HD_PRODUCT_STEP(HD_THIS(acc), thread_a + k * a_line, thread_b + k * b_line, TA, TB);                       \
         } else                                                                                                         \
           for (int k = 0; k < (int)(p.steps - first); k++)                                                             \
-            HD_PRODUCT_STEP(MINE(acc), my_a + k * a_line, my_b + k * b_line, TA, TB);                                  \
+            HD_PRODUCT_STEP(HD_THIS(acc), thread_a + k * a_line, thread_b + k * b_line, TA, TB);                       \
       }                                                                                                                \
     }                                                                                                                  \
     HD_PHASE {                                                                                                         \
       HD_UNROLL                                                                                                        \
       for (int i = 0; i < TA * TB; i++)                                                                                \
-        shared[(t / 16 * TB + i / TA) * out_line + t % 16 * TA + i % TA] = MINE(acc)[i];                               \
+        shared[(t / 16 * TB + i / TA) * out_line + t % 16 * TA + i % TA] = HD_THIS(acc)[i];                            \
     }                                                                                                                  \
     HD_PHASE { WHAT##_store(&p, shared, out_line, 16 * TA, 16 * TB, t); }                                              \
   }

@@ -1,4 +1,5 @@
-/* Sums and the like of several ranks' elements, rank by rank, as comm/reduce.h does them on the CPU: the same bits. */
+/* Reductions over ranks (sum, minimum ...), element by element in the order of the ranks: the same bits as
+ * comm/rank_sums.h on the CPU. */
 #ifndef HD_KERNEL_CUDA_RANKS_H
 #define HD_KERNEL_CUDA_RANKS_H
 
@@ -8,7 +9,7 @@
 enum { CUDA_RANKS_F32, CUDA_RANKS_U8, CUDA_RANKS_I32, CUDA_RANKS_F64, CUDA_RANKS_I64 };
 enum { CUDA_RANKS_SUM, CUDA_RANKS_AVG, CUDA_RANKS_MIN, CUDA_RANKS_MAX, CUDA_RANKS_PROD };
 
-/* As lanes of the CPU do; a GPU by itself keeps doubles that underflow. */
+/* Flushes denormals like the threads of the CPU; a GPU keeps those of doubles. */
 HD_BOTH double cuda_flushed(double x) { return fabs(x) < 2.2250738585072014e-308 ? copysign(0.0, x) : x; }
 
 #define CUDA_SAME(x) (x)

@@ -1,28 +1,28 @@
-/* Sums along rows: a layer norm's samples, softmax's pixels, losses. All that such a sum leaves independent are its 16
- * chains and the other rows. A block has T rows, a power of two up to 16. In a pass all its threads make numbers of the
- * rows' elements and leave them in shared memory, a piece of each row at a time, and a thread for each chain walks
- * them. Then every thread takes the tree of its row for itself, and knows what the next pass and the outputs need.
+/* Sums along rows: samples of a layer norm, pixels of a softmax, losses. The 16 chains of a row and the rows are
+ * independent. A block has T rows, a power of two up to 16. In a pass all its threads compute a number of each
+ * element of the rows and store it in shared memory, a segment of each row at a time, and a thread for each chain
+ * adds them. Then every thread adds the tree of its row, so that each holds what the next pass and the outputs need.
  *
- * Of an element a, b and d are read from up to three arrays. V is made of them, and U where there is room for it; START
- * is where a row's two chains begin, and STEP what they do with v and u:
+ * Of an element a, b and d are read from up to three arrays. V is computed from them, and U if u is not NULL; START
+ * is the start of the two chains of a row, and STEP adds v and u to them:
  *
  *   HD_ROWS_PASS(&rows, v, u, ends, x, dy, 0, a, b * 2, 0, (s0 = s0 + v, s1 = fmaf(v, u, s1)))
  *
- * These expressions know the thread t, its row of the block's rows, and V and U the element i. */
+ * These expressions may use the thread t and its row of the block, V and U also the element i. */
 #ifndef HD_KERNEL_CUDA_ROWS_H
 #define HD_KERNEL_CUDA_ROWS_H
 
 #include "kernel/cuda/cuda_loss.h"
 #include "kernel/cuda/cuda_rows_matrix.h"
 
-/* Rows' pieces have 4096 floats, and 16 more each, so that the chains of two rows meet in no bank; elements that a
- * thread brings at a time. */
+/* The segments of all rows have 4096 floats, and 16 more each, so that the chains of two rows use different banks;
+ * HD_ROW_AHEAD: elements that a thread loads at a time. */
 enum { HD_ROW_MOST = 16, HD_ROW_FLOATS = 4096, HD_ROW_SHARED = HD_ROW_FLOATS + 16 * HD_ROW_MOST, HD_ROW_AHEAD = 8 };
 
 /* A block's rows: those from `first` on, of a batch that has `of_sample` in each sample. */
 typedef struct cuda_rows {
   const hd_cuda_call *c;
-  int32_t T, count; /* rows that there is room for, rows that there are */
+  int32_t T, count; /* rows of a block at most, rows of this block */
   int32_t length, of_sample;
   int64_t first;
 } cuda_rows;
@@ -42,12 +42,12 @@ HD_BOTH int cuda_rows_begin(cuda_rows *r, const hd_cuda_call *c, int64_t block, 
   return 1;
 }
 
-/* Threads that make a row's numbers, and the row of thread t. */
+/* The threads of a row, and the row of thread t. */
 HD_BOTH int cuda_row_threads(const cuda_rows *r) { return HD_CUDA_BLOCK / r->T; }
 HD_BOTH int cuda_row(const cuda_rows *r, int t) { return t / cuda_row_threads(r); }
 
-/* The first of the threads of a row that there is: it writes what is of the row. */
-HD_BOTH int cuda_row_speaks(const cuda_rows *r, int t) {
+/* Whether t is the first thread of an existing row: that thread writes the results of the row. */
+HD_BOTH int cuda_row_leads(const cuda_rows *r, int t) {
   return t % cuda_row_threads(r) == 0 && cuda_row(r, t) < r->count;
 }
 
@@ -60,17 +60,17 @@ HD_BOTH float *cuda_row_out(const cuda_rows *r, int row) {
   return cuda_out(r->c, 0, cuda_row_sample(r, row)) + cuda_row_offset(r, row);
 }
 
-HD_BOTH int32_t cuda_row_piece(const cuda_rows *r) { return HD_ROW_FLOATS / r->T; }
-HD_BOTH int32_t cuda_row_line(const cuda_rows *r) { return cuda_row_piece(r) + 16; }
+HD_BOTH int32_t cuda_row_segment(const cuda_rows *r) { return HD_ROW_FLOATS / r->T; }
+HD_BOTH int32_t cuda_row_line(const cuda_rows *r) { return cuda_row_segment(r) + 16; }
 
-/* Where the piece of a row that begins at `first` ends; of a row that is not there, at its beginning. */
+/* The end of the segment of a row that begins at `first`; `first` if there is no such row. */
 HD_BOTH int32_t cuda_row_end(const cuda_rows *r, int row, int32_t first) {
-  const int32_t left = r->length - first, piece = cuda_row_piece(r);
-  return row >= r->count ? first : first + (left < piece ? left : piece);
+  const int32_t left = r->length - first, segment = cuda_row_segment(r);
+  return row >= r->count ? first : first + (left < segment ? left : segment);
 }
 
 /* Elements [begin, end) of thread t's row, its share of them: v_to[i - begin] = V, and so u_to, unless it is NULL. All
- * that is read for HD_ROW_AHEAD elements is on its way before the first of them is made. */
+ * loads of HD_ROW_AHEAD elements are issued before the first of them is computed. */
 #define HD_ROWS_MAKE(r, t, begin, end, v_to, u_to, A, B, D, V, U)                                                      \
   do {                                                                                                                 \
     const int row = cuda_row(r, t) < (r)->count ? cuda_row(r, t) : 0, apart_ = cuda_row_threads(r);                    \
@@ -101,12 +101,12 @@ HD_BOTH int32_t cuda_row_end(const cuda_rows *r, int row, int32_t first) {
 #define HD_ROWS_OUT(r, A, B, D, V)                                                                                     \
   HD_PHASE { HD_ROWS_MAKE(r, t, 0, (r)->length, cuda_row_out(r, row), 0, A, B, D, V, 0); }
 
-/* v_shared and u_shared have HD_ROW_SHARED floats, or u_shared is NULL; `ends` holds where the chains end. */
+/* v_shared and u_shared have HD_ROW_SHARED floats, or u_shared is NULL; `ends` receives the ends of the chains. */
 #define HD_ROWS_PASS(r, v_shared, u_shared, ends, A, B, D, V, U, START, STEP)                                          \
   do {                                                                                                                 \
     float *const v_ = (v_shared), *const u_ = (u_shared);                                                              \
-    HD_OWN(float, own_s, 2);                                                                                           \
-    for (int32_t first_ = 0; first_ < (r)->length; first_ += cuda_row_piece(r)) {                                      \
+    HD_PER_THREAD(float, s_, 2);                                                                                       \
+    for (int32_t first_ = 0; first_ < (r)->length; first_ += cuda_row_segment(r)) {                                    \
       HD_PHASE {                                                                                                       \
         HD_ROWS_MAKE(r, t, first_, cuda_row_end(r, row, first_), v_ + row * cuda_row_line(r),                          \
                      u_ ? u_ + row * cuda_row_line(r) : 0, A, B, D, V, U);                                             \
@@ -116,15 +116,15 @@ HD_BOTH int32_t cuda_row_end(const cuda_rows *r, int row, int32_t first) {
           continue;                                                                                                    \
         const int at_ = t / 16 * cuda_row_line(r) + t % 16;                                                            \
         const int steps_ = (cuda_row_end(r, t / 16, first_) - first_ - t % 16 + 15) / 16;                              \
-        float s0 = first_ ? MINE(own_s)[0] : (START), s1 = first_ ? MINE(own_s)[1] : (START);                          \
+        float s0 = first_ ? HD_THIS(s_)[0] : (START), s1 = first_ ? HD_THIS(s_)[1] : (START);                          \
         HD_UNROLL_BY_8                                                                                                 \
         for (int k_ = 0; k_ < steps_; k_++) {                                                                          \
           const float v = v_[at_ + 16 * k_], u = u_ ? u_[at_ + 16 * k_] : 0;                                           \
           (void)u;                                                                                                     \
           STEP;                                                                                                        \
         }                                                                                                              \
-        MINE(own_s)[0] = (ends)[t] = s0;                                                                               \
-        MINE(own_s)[1] = (ends)[HD_CUDA_BLOCK + t] = s1;                                                               \
+        HD_THIS(s_)[0] = (ends)[t] = s0;                                                                               \
+        HD_THIS(s_)[1] = (ends)[HD_CUDA_BLOCK + t] = s1;                                                               \
       }                                                                                                                \
     }                                                                                                                  \
   } while (0)
@@ -138,7 +138,7 @@ HD_BOTH float cuda_row_sum(const cuda_rows *r, const float *ends, int which, int
   return cuda_tree16(s);
 }
 
-/* Of what chains found largest. Which of two zeros, or of several NaN, is nothing that anybody sees. */
+/* The largest of the maxima of the chains. No result depends on which of two zeros or of several NaN it is. */
 HD_BOTH float cuda_row_largest(const cuda_rows *r, const float *ends, int t) {
   float most = -INFINITY;
   HD_UNROLL

@@ -4,13 +4,14 @@
 
 #include "kernel/cuda/cuda_rows.h"
 
-/* The largest of the thread's row, and the sum of exp(x - largest), by two passes. */
-HD_BY_BLOCK void cuda_rows_exp(const cuda_rows *r, float *v_shared, float *ends, HD_OWNED(float, found, 2)) {
+/* The largest element of the row of a thread, and the sum of exp(x - largest), by two passes. */
+HD_BY_BLOCK void cuda_rows_exp(const cuda_rows *r, float *v_shared, float *ends, HD_PER_THREAD_ARG(float, found, 2)) {
   HD_ROWS_PASS(r, v_shared, 0, ends, cuda_row_in(r, 0, row), 0, 0, a, 0, -INFINITY,
                s0 = cuda_takes_over(v, s0) ? v : s0);
-  HD_PHASE { MINE(found)[0] = cuda_row_largest(r, ends, t); }
-  HD_ROWS_PASS(r, v_shared, 0, ends, cuda_row_in(r, 0, row), 0, 0, hd__ref_expf(a - MINE(found)[0]), 0, 0, s0 = s0 + v);
-  HD_PHASE { MINE(found)[1] = cuda_row_sum(r, ends, 0, t); }
+  HD_PHASE { HD_THIS(found)[0] = cuda_row_largest(r, ends, t); }
+  HD_ROWS_PASS(r, v_shared, 0, ends, cuda_row_in(r, 0, row), 0, 0, hd__ref_expf(a - HD_THIS(found)[0]), 0, 0,
+               s0 = s0 + v);
+  HD_PHASE { HD_THIS(found)[1] = cuda_row_sum(r, ends, 0, t); }
 }
 
 HD_BY_BLOCK void softmax_rows(const hd_cuda_call *c, int T) {
@@ -19,9 +20,9 @@ HD_BY_BLOCK void softmax_rows(const hd_cuda_call *c, int T) {
     return;
   HD_SHARED(float, shared, [HD_ROW_SHARED]);
   HD_SHARED(float, ends, [2 * HD_CUDA_BLOCK]);
-  HD_OWN(float, found, 2);
+  HD_PER_THREAD(float, found, 2);
   cuda_rows_exp(&r, shared, ends, found);
-  HD_ROWS_OUT(&r, cuda_row_in(&r, 0, row), 0, 0, hd__ref_expf(a - MINE(found)[0]) / MINE(found)[1]);
+  HD_ROWS_OUT(&r, cuda_row_in(&r, 0, row), 0, 0, hd__ref_expf(a - HD_THIS(found)[0]) / HD_THIS(found)[1]);
 }
 
 HD_BY_BLOCK void softmax_dx_rows(const hd_cuda_call *c, int T) {
@@ -31,13 +32,13 @@ HD_BY_BLOCK void softmax_dx_rows(const hd_cuda_call *c, int T) {
   HD_SHARED(float, dy, [HD_ROW_SHARED]);
   HD_SHARED(float, y, [HD_ROW_SHARED]);
   HD_SHARED(float, ends, [2 * HD_CUDA_BLOCK]);
-  HD_OWN(float, dot, 1);
+  HD_PER_THREAD(float, dot, 1);
   HD_ROWS_PASS(&r, dy, y, ends, cuda_row_in(&r, 0, row), cuda_row_in(&r, 1, row), 0, a, b, 0, s0 = fmaf(v, u, s0));
-  HD_PHASE { MINE(dot)[0] = cuda_row_sum(&r, ends, 0, t); }
-  HD_ROWS_OUT(&r, cuda_row_in(&r, 0, row), cuda_row_in(&r, 1, row), 0, b * (a - MINE(dot)[0]));
+  HD_PHASE { HD_THIS(dot)[0] = cuda_row_sum(&r, ends, 0, t); }
+  HD_ROWS_OUT(&r, cuda_row_in(&r, 0, row), cuda_row_in(&r, 1, row), 0, b * (a - HD_THIS(dot)[0]));
 }
 
-/* ---- Losses: of a class or an output a row of numbers may say what it weighs ---- */
+/* ---- Losses: in[2] may hold a weight for each class or output ---- */
 
 HD_BOTH const float *cuda_row_targets(const cuda_rows *r, int row) {
   return r->c->g.soft_labels ? cuda_row_in(r, 1, row) : 0;
@@ -51,17 +52,17 @@ HD_BY_BLOCK void cross_entropy_rows(const hd_cuda_call *c, int T) {
   HD_SHARED(float, weighs, [HD_ROW_SHARED]);
   HD_SHARED(float, loss, [HD_ROW_SHARED]);
   HD_SHARED(float, ends, [2 * HD_CUDA_BLOCK]);
-  HD_OWN(float, found, 2);
+  HD_PER_THREAD(float, found, 2);
   cuda_rows_exp(&r, loss, ends, found);
-  HD_PHASE { MINE(found)[1] = hd__ref_logf(MINE(found)[1]); }
+  HD_PHASE { HD_THIS(found)[1] = hd__ref_logf(HD_THIS(found)[1]); }
   if (cuda_weighs_all(c))
     HD_ROWS_PASS(&r, weighs, loss, ends, cuda_row_in(&r, 0, row), cuda_row_targets(&r, row), cuda_param(c, 2),
-                 cuda_weighs(c, cuda_weight_read(c, d), b), MINE(found)[1] - (a - MINE(found)[0]), 0,
+                 cuda_weighs(c, cuda_weight_read(c, d), b), HD_THIS(found)[1] - (a - HD_THIS(found)[0]), 0,
                  s0 = fmaf(v, u, s0));
   HD_PHASE {
-    if (cuda_row_speaks(&r, t))
+    if (cuda_row_leads(&r, t))
       cuda_row_out(&r, cuda_row(&r, t))[0] =
-          cuda_cross_entropy(c, r.first + cuda_row(&r, t), MINE(found)[0], MINE(found)[1],
+          cuda_cross_entropy(c, r.first + cuda_row(&r, t), HD_THIS(found)[0], HD_THIS(found)[1],
                              cuda_weighs_all(c) ? cuda_row_sum(&r, ends, 0, t) : 0);
   }
 }
@@ -72,21 +73,21 @@ HD_BY_BLOCK void cross_entropy_dx_rows(const hd_cuda_call *c, int T) {
     return;
   HD_SHARED(float, shared, [HD_ROW_SHARED]);
   HD_SHARED(float, ends, [2 * HD_CUDA_BLOCK]);
-  HD_OWN(float, found, 2);
-  HD_OWN(float, all, 1);
-  HD_OWN(cuda_target, target, 1);
+  HD_PER_THREAD(float, found, 2);
+  HD_PER_THREAD(float, all, 1);
+  HD_PER_THREAD(cuda_target, target, 1);
   cuda_rows_exp(&r, shared, ends, found);
   if (cuda_weighs_all(c))
     HD_ROWS_PASS(&r, shared, 0, ends, 0, cuda_row_targets(&r, row), cuda_param(c, 2),
                  cuda_weighs(c, cuda_weight_read(c, d), b), 0, 0, s0 = s0 + v);
   HD_PHASE {
-    MINE(all)[0] = cuda_weighs_all(c) ? cuda_row_sum(&r, ends, 0, t) : 0;
+    HD_THIS(all)[0] = cuda_weighs_all(c) ? cuda_row_sum(&r, ends, 0, t) : 0;
     if (cuda_row(&r, t) < r.count)
-      MINE(target)[0] = cuda_target_of(c, r.first + cuda_row(&r, t));
+      HD_THIS(target)[0] = cuda_target_of(c, r.first + cuda_row(&r, t));
   }
   HD_ROWS_OUT(&r, cuda_row_in(&r, 0, row), cuda_row_targets(&r, row), cuda_param(c, 2),
-              cuda_cross_entropy_dx(c, &MINE(target)[0], i, hd__ref_expf(a - MINE(found)[0]) / MINE(found)[1],
-                                    cuda_weighs(c, cuda_weight_read(c, d), b), MINE(all)[0]));
+              cuda_cross_entropy_dx(c, &HD_THIS(target)[0], i, hd__ref_expf(a - HD_THIS(found)[0]) / HD_THIS(found)[1],
+                                    cuda_weighs(c, cuda_weight_read(c, d), b), HD_THIS(all)[0]));
 }
 
 #define HD_LOSS_ROWS(name, ADD)                                                                                        \
@@ -99,7 +100,7 @@ HD_BY_BLOCK void cross_entropy_dx_rows(const hd_cuda_call *c, int T) {
     HD_ROWS_PASS(&r, term, 0, ends, cuda_row_in(&r, 0, row), cuda_row_in(&r, 1, row), cuda_param(c, 2),                \
                  name##_term(c, cuda_weight_read(c, d), a, b), 0, 0, s0 = ADD(s0, v));                                 \
     HD_PHASE {                                                                                                         \
-      if (cuda_row_speaks(&r, t))                                                                                      \
+      if (cuda_row_leads(&r, t))                                                                                       \
         cuda_row_out(&r, cuda_row(&r, t))[0] = cuda_row_sum(&r, ends, 0, t);                                           \
     }                                                                                                                  \
   }

@@ -1,4 +1,4 @@
-/* Where blocks of cuda_rows.h work: some rows of a batch each, or a shard's samples. */
+/* How cuda_rows.h splits its work into blocks: some rows of a batch each, or the samples of a shard. */
 #ifndef HD_KERNEL_CUDA_ROWS_MATRIX_H
 #define HD_KERNEL_CUDA_ROWS_MATRIX_H
 

@@ -1,18 +1,19 @@
-/* Layer norms by blocks; the chains are those of cuda_norm.h. The gradients of weight and bias go on from sample to
- * sample, each element by itself: a block has a shard, takes the moments of up to 16 samples side by side, and then a
- * thread for each element adds what these samples give. */
+/* Layer norms by blocks; the chains are those of cuda_norm.h. The gradients of weight and bias are chains over the
+ * samples, one for each element: a block has a shard, computes the moments of up to 16 samples at a time, and then a
+ * thread for each element adds the terms of these samples. */
 #ifndef HD_KERNEL_CUDA_ROWS_NORM_H
 #define HD_KERNEL_CUDA_ROWS_NORM_H
 
 #include "kernel/cuda/cuda_rows.h"
 
-/* Mean and rate of the thread's row of input `slot`, by two passes. */
+/* Mean and rate of the row of a thread, of input `slot`, by two passes. */
 HD_BY_BLOCK void cuda_rows_moments(const cuda_rows *r, int slot, float *v_shared, float *ends,
-                                   HD_OWNED(float, moments, 2)) {
+                                   HD_PER_THREAD_ARG(float, moments, 2)) {
   HD_ROWS_PASS(r, v_shared, 0, ends, cuda_row_in(r, slot, row), 0, 0, a, 0, 0, s0 = s0 + v);
-  HD_PHASE { MINE(moments)[0] = cuda_row_sum(r, ends, 0, t) / (float)r->length; }
-  HD_ROWS_PASS(r, v_shared, 0, ends, cuda_row_in(r, slot, row), 0, 0, a - MINE(moments)[0], 0, 0, s0 = fmaf(v, v, s0));
-  HD_PHASE { MINE(moments)[1] = 1 / sqrtf(cuda_row_sum(r, ends, 0, t) / (float)r->length + r->c->g.eps); }
+  HD_PHASE { HD_THIS(moments)[0] = cuda_row_sum(r, ends, 0, t) / (float)r->length; }
+  HD_ROWS_PASS(r, v_shared, 0, ends, cuda_row_in(r, slot, row), 0, 0, a - HD_THIS(moments)[0], 0, 0,
+               s0 = fmaf(v, v, s0));
+  HD_PHASE { HD_THIS(moments)[1] = 1 / sqrtf(cuda_row_sum(r, ends, 0, t) / (float)r->length + r->c->g.eps); }
 }
 
 HD_BY_BLOCK void layer_norm_rows(const hd_cuda_call *c, int T) {
@@ -21,10 +22,10 @@ HD_BY_BLOCK void layer_norm_rows(const hd_cuda_call *c, int T) {
     return;
   HD_SHARED(float, shared, [HD_ROW_SHARED]);
   HD_SHARED(float, ends, [2 * HD_CUDA_BLOCK]);
-  HD_OWN(float, moments, 2);
+  HD_PER_THREAD(float, moments, 2);
   cuda_rows_moments(&r, 0, shared, ends, moments);
   HD_ROWS_OUT(&r, cuda_row_in(&r, 0, row), cuda_param(c, 1), cuda_param(c, 2),
-              fmaf((a - MINE(moments)[0]) * MINE(moments)[1], b, d));
+              fmaf((a - HD_THIS(moments)[0]) * HD_THIS(moments)[1], b, d));
 }
 
 HD_BY_BLOCK void layer_norm_dx_rows(const hd_cuda_call *c, int T) {
@@ -34,27 +35,28 @@ HD_BY_BLOCK void layer_norm_dx_rows(const hd_cuda_call *c, int T) {
   HD_SHARED(float, h, [HD_ROW_SHARED]);
   HD_SHARED(float, xhat, [HD_ROW_SHARED]);
   HD_SHARED(float, ends, [2 * HD_CUDA_BLOCK]);
-  HD_OWN(float, moments, 2);
-  HD_OWN(float, mean, 2); /* of h, of h * xhat */
+  HD_PER_THREAD(float, moments, 2);
+  HD_PER_THREAD(float, mean, 2); /* of h, of h * xhat */
   cuda_rows_moments(&r, 2, h, ends, moments);
   HD_ROWS_PASS(&r, h, xhat, ends, cuda_row_in(&r, 0, row), cuda_row_in(&r, 2, row), cuda_param(c, 1), a * d,
-               (b - MINE(moments)[0]) * MINE(moments)[1], 0, (s0 = s0 + v, s1 = fmaf(v, u, s1)));
+               (b - HD_THIS(moments)[0]) * HD_THIS(moments)[1], 0, (s0 = s0 + v, s1 = fmaf(v, u, s1)));
   HD_PHASE {
-    MINE(mean)[0] = cuda_row_sum(&r, ends, 0, t) / (float)r.length;
-    MINE(mean)[1] = cuda_row_sum(&r, ends, 1, t) / (float)r.length;
+    HD_THIS(mean)[0] = cuda_row_sum(&r, ends, 0, t) / (float)r.length;
+    HD_THIS(mean)[1] = cuda_row_sum(&r, ends, 1, t) / (float)r.length;
   }
-  HD_ROWS_OUT(&r, cuda_row_in(&r, 0, row), cuda_row_in(&r, 2, row), cuda_param(c, 1),
-              cuda_layer_norm_dx(a * d, b - MINE(moments)[0], MINE(moments)[1], MINE(mean)[0], MINE(mean)[1]));
+  HD_ROWS_OUT(
+      &r, cuda_row_in(&r, 0, row), cuda_row_in(&r, 2, row), cuda_param(c, 1),
+      cuda_layer_norm_dx(a * d, b - HD_THIS(moments)[0], HD_THIS(moments)[1], HD_THIS(mean)[0], HD_THIS(mean)[1]));
 }
 
 /* ---- Gradients of weight and bias ---- */
 
-/* Elements that a thread adds up at a time. */
+/* Elements whose sums a thread adds at a time. */
 enum { HD_ROW_COLUMNS = 2 };
 
-/* What the rows give to the elements of thread t, behind what those before them gave. */
-HD_BOTH void cuda_rows_give(const cuda_rows *r, int64_t shard, int is_first, const float *mean, const float *rate,
-                            int t) {
+/* Adds the terms of the rows to the sums of the elements of thread t. */
+HD_BOTH void cuda_rows_add_gradients(const cuda_rows *r, int64_t shard, int is_first, const float *mean,
+                                     const float *rate, int t) {
   float *dw = r->c->out[0] ? cuda_sums(r->c, 0, shard) : 0, *db = r->c->out[1] ? cuda_sums(r->c, 1, shard) : 0;
   for (int32_t from = t; from < r->length; from += HD_ROW_COLUMNS * HD_CUDA_BLOCK) {
     float w[HD_ROW_COLUMNS], b[HD_ROW_COLUMNS];
@@ -85,7 +87,7 @@ HD_BOTH void cuda_rows_give(const cuda_rows *r, int64_t shard, int is_first, con
   }
 }
 
-/* Rooms for so many samples: with few each has more threads. */
+/* Rows of a block for so many samples: with few samples each has more threads. */
 HD_BOTH int cuda_rows_side_by_side(int32_t samples) {
   int T = HD_ROW_MOST;
   while (T > 1 && T / 2 >= samples)
@@ -101,19 +103,19 @@ HD_BLOCK_KERNEL(layer_norm_dw_rows, hd_cuda_call) {
   HD_SHARED(float, ends, [2 * HD_CUDA_BLOCK]);
   HD_SHARED(float, mean, [HD_ROW_MOST]);
   HD_SHARED(float, rate, [HD_ROW_MOST]);
-  HD_OWN(float, moments, 2);
+  HD_PER_THREAD(float, moments, 2);
   const int T = cuda_rows_side_by_side(p.steps);
   for (int32_t first = 0; first < p.steps; first += T) {
     const cuda_rows r = {
         c, T, p.steps - first < T ? p.steps - first : T, (int32_t)cuda_elems(&c->g), 1, p.row0 + first};
     cuda_rows_moments(&r, 0, shared, ends, moments);
     HD_PHASE {
-      if (!cuda_row_speaks(&r, t))
+      if (!cuda_row_leads(&r, t))
         continue;
-      mean[cuda_row(&r, t)] = MINE(moments)[0];
-      rate[cuda_row(&r, t)] = MINE(moments)[1];
+      mean[cuda_row(&r, t)] = HD_THIS(moments)[0];
+      rate[cuda_row(&r, t)] = HD_THIS(moments)[1];
     }
-    HD_PHASE { cuda_rows_give(&r, p.shard, first == 0, mean, rate, t); }
+    HD_PHASE { cuda_rows_add_gradients(&r, p.shard, first == 0, mean, rate, t); }
   }
 }
 

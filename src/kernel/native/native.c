@@ -1,5 +1,5 @@
-/* Linear layers by a BLAS: see native.h. Gradients of weights are formed in the fold by the own kernels, which sum few
- * samples a shard and are never behind. */
+/* Linear layers by a BLAS: see native.h. Gradients of weights are formed in the reduction by heddle's kernels, which
+ * sum few samples a shard and are never slower. */
 #include "kernel/native/native.h"
 
 #include <pthread.h>
@@ -7,8 +7,8 @@
 
 enum { TABLES = 8, ROW_MAJOR = 101, NO_TRANS = 111, TRANS = 112 };
 
-/* From how many rows of a shard and weights of a layer on the library's product is faster than the own kernel;
- * measured, see docs/performance.md. Core types that are not listed have not been found faster anywhere. */
+/* From how many rows of a shard and weights of a layer on the library's product is faster than heddle's kernel;
+ * measured, see docs/performance.md. For other core types the library was not faster in any measurement. */
 typedef struct bound {
   const char *core;
   int64_t forward_rows, forward_weights, dx_rows, dx_weights;

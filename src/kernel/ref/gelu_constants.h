@@ -1,4 +1,4 @@
-/* Constants of gelu, in double: each table rounds them to its own type. */
+/* Constants of gelu, in double: each table rounds them to its type. */
 #ifndef HD_KERNEL_GELU_CONSTANTS_H
 #define HD_KERNEL_GELU_CONSTANTS_H
 

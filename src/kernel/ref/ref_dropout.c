@@ -1,4 +1,4 @@
-/* Reference dropout. The mask is never stored: whoever needs it draws it again from the call's keys. */
+/* Reference dropout. The mask is never stored: each use draws it again from the call's keys. */
 #include "base/philox.h"
 #include "kernel/ref/ref_real.h"
 

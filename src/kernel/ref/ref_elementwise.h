@@ -1,4 +1,4 @@
-/* What the file of an ELEMENTWISE operation is made of: its two formulas, applied to every element.
+/* For the file of an ELEMENTWISE operation: applies its two formulas to every element.
  *
  * The file defines REF(name) and REF(name_dx), found through ops.def. A formula is one chain of operations for one
  * element: REAL_FMA where a fused result is meant, REAL_EXP and its kin for functions, and nothing that depends on

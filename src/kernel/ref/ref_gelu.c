@@ -5,7 +5,7 @@
 /* The normal distribution's share below x: (1 + erf(x * sqrt(1/2))) * 0.5. */
 static real share_below(real x) { return (1 + REAL_ERF(x * (real)HD_SQRT_HALF)) * (real)0.5; }
 
-/* What the tanh form takes the tanh of: (sqrt(2/pi) * x) * fma(c, x * x, 1). */
+/* The argument of the tanh in the tanh form: (sqrt(2/pi) * x) * fma(c, x * x, 1). */
 static real tanh_inner(real x) { return (real)HD_SQRT_2_BY_PI * x * REAL_FMA((real)HD_GELU_CUBIC, x * x, 1); }
 
 /* y = x * share; tanh form: y = (0.5 * x) * (1 + tanh(inner)). */

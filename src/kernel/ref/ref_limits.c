@@ -1,4 +1,4 @@
-/* What plain C can do at most: see chains and triad in kernel.h. One chain of scalars, as the reference computes. */
+/* The limits of plain C: see chains and triad in kernel.h. One chain of scalars, as the reference computes. */
 #include <math.h>
 
 #include "kernel/kernel.h"

@@ -18,7 +18,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "base/both.h"
+#include "base/host_device.h"
 
 #define HD_EXPF_LOW (-87.0f)
 #define HD_EXPF_HIGH 88.0f

@@ -1,7 +1,8 @@
-/* The reference kernels' number type: float for the table that states the truth, double for gradient checks.
+/* The number type of the reference kernels: float for the table that defines all results, double for gradient
+ * checks.
  *
- * What includes this is compiled twice, the second time with -DHD_REF_DOUBLE. REF(name) is the name's copy for the
- * type. */
+ * Files that include this are compiled twice, the second time with -DHD_REF_DOUBLE. REF(name) is the name's copy for
+ * the type. */
 #ifndef HD_KERNEL_REF_REAL_H
 #define HD_KERNEL_REF_REAL_H
 

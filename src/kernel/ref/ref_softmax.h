@@ -1,4 +1,4 @@
-/* What softmax and cross-entropy share: the maximum of a row by takes_over, and the sum of exp(x - m) in 16
+/* Shared by softmax and cross-entropy: the maximum of a row by takes_over, and the sum of exp(x - m) in 16
  * interleaved chains over the index (chain k takes i = k mod 16, from +0) and the fixed tree. */
 #ifndef HD_KERNEL_REF_SOFTMAX_H
 #define HD_KERNEL_REF_SOFTMAX_H

@@ -1,7 +1,7 @@
 /* The two complete reference tables, filled once. */
 #include <pthread.h>
 
-#include "kernel/ref/ref_own.h"
+#include "kernel/ref/ref_custom.h"
 #include "kernel/ref/ref_real.h"
 #include "kernel/ref/ref_update.h"
 
@@ -50,7 +50,7 @@ static void fill(void) {
   hd__ref_concat_fill(&reference);
   hd__ref_softmax_fill(&reference);
   hd__ref_layer_norm_fill(&reference);
-  hd__ref_own_fill(&reference);
+  hd__ref_custom_fill(&reference);
   hd__ref_update_fill(&reference);
   hd__ref_array_fill(&reference);
   hd__ref_image_fill(&reference);

@@ -1,4 +1,4 @@
-/* Reference updates, folds and the other kernels that work on parameters; float only. */
+/* Reference updates, reductions and the other kernels of parameters; float only. */
 #include <math.h>
 #include <stddef.h>
 
@@ -47,13 +47,13 @@ static int adamw(const hd_update *u) {
   return bad;
 }
 
-/* Runs a fold's pushes and merges; the value of a step comes from its row range (forms) or its piece (folds). */
-static void fold(float *out, const float *const *piece, const hd_fold *f, int64_t count) {
+/* Runs the pushes and merges of a reduction; the value of a step comes from its row range (forms) or its term. */
+static void reduce(float *out, const float *const *term, const hd_reduction *f, int64_t count) {
   for (int64_t i = 0; i < count; i++) {
-    float stack[HD_MAX_FOLD_DEPTH] = {0};
+    float stack[HD_MAX_REDUCTION_DEPTH] = {0};
     int top = 0;
     for (int s = 0; s < f->count; s++) {
-      stack[top++] = piece[f->step[s].piece][i];
+      stack[top++] = term[f->step[s].term][i];
       for (int m = 0; m < f->step[s].merges; m++, top--)
         stack[top - 2] = stack[top - 2] + stack[top - 1];
     }
@@ -72,11 +72,11 @@ static float shard_chain(const hd_form *f, int j, int k, int row0, int row1) {
 }
 
 static float form_element(const hd_form *f, int j, int k) {
-  float stack[HD_MAX_FOLD_DEPTH] = {0};
+  float stack[HD_MAX_REDUCTION_DEPTH] = {0};
   int top = 0;
-  for (int s = 0; s < f->fold->count; s++) {
-    stack[top++] = shard_chain(f, j, k, f->fold->step[s].row0, f->fold->step[s].row1);
-    for (int m = 0; m < f->fold->step[s].merges; m++, top--)
+  for (int s = 0; s < f->reduction->count; s++) {
+    stack[top++] = shard_chain(f, j, k, f->reduction->step[s].row0, f->reduction->step[s].row1);
+    for (int m = 0; m < f->reduction->step[s].merges; m++, top--)
       stack[top - 2] = stack[top - 2] + stack[top - 1];
   }
   return stack[0];
@@ -130,7 +130,7 @@ void hd__ref_update_fill(hd_kernels *table) {
   table->update[HD_OP_adam] = adam;
   table->update[HD_OP_adamw] = adamw;
   table->form[HD_OP_linear_dw] = form_linear_dw;
-  table->fold = fold;
+  table->reduce = reduce;
   table->merge_stats = merge_stats;
   table->sum_squares = sum_squares;
   table->gather_u8 = gather_u8;

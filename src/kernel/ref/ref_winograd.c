@@ -12,7 +12,7 @@
  *   back to a kernel    s0 + (s1 + s2) / 2, (s1 - s2) / 2, (s1 + s2) / 2 + s3 */
 #include "kernel/ref/ref_winograd.h"
 
-/* One axis of a transform: reads n values `step` apart, writes its own number of values as far apart. */
+/* One axis of a transform: reads n values `step` apart, writes its outputs as far apart. */
 typedef void line_fn(real *out, const real *in, int step);
 
 static void patch_line(real *out, const real *in, int step) {

@@ -1,4 +1,5 @@
-/* What ref_conv.c asks of ref_winograd.c: tiles of a convolution, in both directions, and a weight's gradient. */
+/* Interface of ref_winograd.c for ref_conv.c: tiles of a convolution, in both directions, and the gradient of a
+ * weight. */
 #ifndef HD_KERNEL_REF_REF_WINOGRAD_H
 #define HD_KERNEL_REF_REF_WINOGRAD_H
 

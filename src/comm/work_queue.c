@@ -1,0 +1,337 @@
+/* Calls of a group, synchronous or queued; see work_queue.h. A synchronous call is queued, too, if its queue is not
+ * empty, and then waited for. */
+#include "comm/work_queue.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "comm/gpu_group.h"
+#include "comm/mailbox.h"
+#include "platform/thread_signals.h"
+
+enum { COLLECTIVES, MESSAGES, QUEUES };
+
+struct hd_work {
+  hd_group_call call;
+  hd_message message;
+  hd_work_queue *work_queue;
+  hd_work *next;
+  hd_ctx ctx; /* keeps the message */
+  hd_status status;
+  bool done;
+};
+
+typedef struct queue {
+  pthread_t thread;
+  bool has_thread;
+  hd_work *first, **end;
+} queue;
+
+struct hd_work_queue {
+  hd_group *group;
+  pthread_mutex_t lock;
+  pthread_cond_t came, done;
+  queue queue[QUEUES];
+  bool ends;
+};
+
+static bool is_message(const hd_group_call *call) { return call->kind == HD_GROUP_SEND || call->kind == HD_GROUP_RECV; }
+
+/* A GPU runs all calls in one order. */
+static int queue_of(const hd_group *g, const hd_group_call *call) {
+  return is_message(call) && !g->gpu ? MESSAGES : COLLECTIVES;
+}
+
+static hd_status do_now(hd_group *g, hd_ctx *ctx, const hd_group_call *call) {
+  HD_TRY(hd__group_check(g, ctx));
+  if (queue_of(g, call) == MESSAGES)
+    return hd__message(g, ctx, call);
+  g->call_timeout_s = call->timeout_s > 0 ? call->timeout_s : g->timeout_s;
+  if (is_message(call))
+    return hd__gpu_message(g, ctx, call);
+  return hd__collective(g, ctx, call);
+}
+
+/* Removes a work from its queue; the lock is held. */
+static void finish(hd_work_queue *work_queue, queue *q, hd_work *work, hd_status status) {
+  hd_work **at = &q->first;
+  while (*at != work)
+    at = &(*at)->next;
+  *at = work->next;
+  if (q->end == &work->next)
+    q->end = at;
+  work->status = status;
+  work->done = true;
+  pthread_cond_broadcast(&work_queue->done);
+}
+
+/* The lock is held; false: the work queue is closed, and all is done. */
+static bool wait_for_work(hd_work_queue *work_queue, queue *q) {
+  while (!q->first && !work_queue->ends)
+    pthread_cond_wait(&work_queue->came, &work_queue->lock);
+  return q->first != NULL;
+}
+
+static void *do_collectives(void *arg) {
+  hd_work_queue *work_queue = arg;
+  queue *q = &work_queue->queue[COLLECTIVES];
+  pthread_mutex_lock(&work_queue->lock);
+  while (wait_for_work(work_queue, q)) {
+    hd_work *work = q->first;
+    pthread_mutex_unlock(&work_queue->lock);
+    const hd_status status = do_now(work_queue->group, &work->ctx, &work->call);
+    pthread_mutex_lock(&work_queue->lock);
+    finish(work_queue, q, work, status);
+  }
+  pthread_mutex_unlock(&work_queue->lock);
+  return NULL;
+}
+
+/* Whether an earlier message of the same kind and peer is in the queue. */
+static bool must_wait(const queue *q, const hd_work *work) {
+  for (const hd_work *w = q->first; w != work; w = w->next)
+    if (w->call.kind == work->call.kind && w->call.peer == work->call.peer)
+      return true;
+  return false;
+}
+
+/* Moves what can be moved of all messages; returns whether one is done; *far: whether one goes to another host. */
+static bool move_all(hd_work_queue *work_queue, queue *q, bool no_event, bool *far) {
+  bool any = false;
+  *far = false;
+  for (hd_work *work = q->first, *next; work; work = next) {
+    bool done;
+    next = work->next;
+    *far |= hd__group_is_remote(work_queue->group, work->call.peer);
+    if (must_wait(q, work))
+      continue;
+    hd_status status = hd__message_move(&done, work_queue->group, &work->ctx, &work->message);
+    if (status == HD_OK && !done && no_event)
+      hd__message_check_timeout(work_queue->group, &work->message);
+    if (status != HD_OK || done)
+      finish(work_queue, q, work, status);
+    any |= status != HD_OK || done;
+  }
+  return any;
+}
+
+static void *do_messages(void *arg) {
+  hd_work_queue *work_queue = arg;
+  queue *q = &work_queue->queue[MESSAGES];
+  bool no_event = false;
+  pthread_mutex_lock(&work_queue->lock);
+  while (wait_for_work(work_queue, q)) {
+    const unsigned seen = hd__event_seen(work_queue->group);
+    bool far;
+    if (move_all(work_queue, q, no_event, &far))
+      continue;
+    pthread_mutex_unlock(&work_queue->lock);
+    if (far)
+      hd__event_pause();
+    else
+      hd__event_wait(work_queue->group, seen);
+    no_event = hd__event_seen(work_queue->group) == seen;
+    pthread_mutex_lock(&work_queue->lock);
+  }
+  pthread_mutex_unlock(&work_queue->lock);
+  return NULL;
+}
+
+static hd_status start_thread(hd_work_queue *work_queue, hd_ctx *ctx, int which) {
+  queue *q = &work_queue->queue[which];
+  sigset_t before;
+  if (q->has_thread)
+    return HD_OK;
+  hd__thread_signals_block(&before);
+  const int error = pthread_create(&q->thread, NULL, which == MESSAGES ? do_messages : do_collectives, work_queue);
+  hd__thread_signals_restore(&before);
+  q->has_thread = error == 0;
+  return error
+             ? hd__fail(ctx, HD_E_SYSTEM, "cannot start a thread for the group: %s; raise `ulimit -u`", strerror(error))
+             : HD_OK;
+}
+
+static hd_status open_work_queue(hd_group *g, hd_ctx *ctx, int which) {
+  if (!g->work_queue) {
+    hd_work_queue *work_queue = hd__calloc(1, sizeof *work_queue);
+    if (!work_queue)
+      return hd__fail(ctx, HD_E_NOMEM, "out of memory for the group's work");
+    work_queue->group = g;
+    pthread_mutex_init(&work_queue->lock, NULL);
+    pthread_cond_init(&work_queue->came, NULL);
+    pthread_cond_init(&work_queue->done, NULL);
+    for (int i = 0; i < QUEUES; i++)
+      work_queue->queue[i].end = &work_queue->queue[i].first;
+    g->work_queue = work_queue;
+  }
+  return start_thread(g->work_queue, ctx, which);
+}
+
+void hd__work_queue_destroy(hd_work_queue *work_queue) {
+  if (!work_queue)
+    return;
+  pthread_mutex_lock(&work_queue->lock);
+  work_queue->ends = true;
+  pthread_cond_broadcast(&work_queue->came);
+  pthread_mutex_unlock(&work_queue->lock);
+  for (int i = 0; i < QUEUES; i++)
+    if (work_queue->queue[i].has_thread)
+      pthread_join(work_queue->queue[i].thread, NULL);
+  pthread_cond_destroy(&work_queue->came);
+  pthread_cond_destroy(&work_queue->done);
+  pthread_mutex_destroy(&work_queue->lock);
+  hd__free(work_queue);
+}
+
+static hd_status check_kind(hd_ctx *ctx, const hd_group_call *call) {
+  if ((unsigned)call->kind > HD_GROUP_RECV)
+    return hd__fail(ctx, HD_E_USAGE, "expected a call of a group, found kind %d", (int)call->kind);
+  if (!(call->timeout_s >= 0))
+    return hd__fail(ctx, HD_E_USAGE, "expected a timeout in seconds, found %g", call->timeout_s);
+  return HD_OK;
+}
+
+hd_status hd_group_start(hd_work **out, hd_group *g, hd_ctx *ctx, const hd_group_call *call) {
+  *out = NULL;
+  HD_TRY(check_kind(ctx, call));
+  const int which = queue_of(g, call);
+  if (is_message(call))
+    HD_TRY(hd__message_check(g, ctx, call));
+  HD_TRY(open_work_queue(g, ctx, which));
+  hd_work *work = hd__calloc(1, sizeof *work);
+  if (!work)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the group's work");
+  work->call = *call;
+  work->message.call = &work->call;
+  work->work_queue = g->work_queue;
+  queue *q = &g->work_queue->queue[which];
+  pthread_mutex_lock(&g->work_queue->lock);
+  *q->end = work;
+  q->end = &work->next;
+  pthread_cond_broadcast(&g->work_queue->came);
+  pthread_mutex_unlock(&g->work_queue->lock);
+  if (which == MESSAGES)
+    hd__event_signal(g, g->rank);
+  *out = work;
+  return HD_OK;
+}
+
+hd_status hd_work_wait(hd_work *work, hd_ctx *ctx) {
+  hd_work_queue *work_queue = work->work_queue;
+  pthread_mutex_lock(&work_queue->lock);
+  while (!work->done)
+    pthread_cond_wait(&work_queue->done, &work_queue->lock);
+  pthread_mutex_unlock(&work_queue->lock);
+  hd_status status = work->status;
+  if (status != HD_OK)
+    hd__fail(ctx, status, "%s", work->ctx.message);
+  hd__free(work);
+  return status;
+}
+
+int hd_work_is_done(hd_work *work) {
+  pthread_mutex_lock(&work->work_queue->lock);
+  const int done = work->done;
+  pthread_mutex_unlock(&work->work_queue->lock);
+  return done;
+}
+
+static bool is_idle(hd_work_queue *work_queue, int which) {
+  if (!work_queue)
+    return true;
+  pthread_mutex_lock(&work_queue->lock);
+  const bool idle = !work_queue->queue[which].first;
+  pthread_mutex_unlock(&work_queue->lock);
+  return idle;
+}
+
+hd_status hd_group_run(hd_group *g, hd_ctx *ctx, const hd_group_call *call) {
+  HD_TRY(check_kind(ctx, call));
+  if (is_idle(g->work_queue, queue_of(g, call)))
+    return do_now(g, ctx, call);
+  hd_work *work;
+  HD_TRY(hd_group_start(&work, g, ctx, call));
+  return hd_work_wait(work, ctx);
+}
+
+/* ---- each call by its name ---- */
+
+hd_status hd_group_barrier(hd_group *g, hd_ctx *ctx) {
+  return hd_group_run(g, ctx, &(hd_group_call){.kind = HD_GROUP_BARRIER});
+}
+
+hd_status hd_group_broadcast(void *data, hd_group *g, hd_ctx *ctx, int64_t count, hd_dtype dtype, int32_t root) {
+  return hd_group_run(
+      g, ctx,
+      &(hd_group_call){
+          .kind = HD_GROUP_BROADCAST, .output = data, .input = data, .count = count, .dtype = dtype, .peer = root});
+}
+
+hd_status hd_group_all_reduce(void *output, hd_group *g, hd_ctx *ctx, const void *input, int64_t count, hd_dtype dtype,
+                              hd_reduce_op op) {
+  return hd_group_run(
+      g, ctx,
+      &(hd_group_call){
+          .kind = HD_GROUP_ALL_REDUCE, .output = output, .input = input, .count = count, .dtype = dtype, .op = op});
+}
+
+hd_status hd_group_reduce(void *output, hd_group *g, hd_ctx *ctx, const void *input, int64_t count, hd_dtype dtype,
+                          hd_reduce_op op, int32_t root) {
+  return hd_group_run(g, ctx,
+                      &(hd_group_call){.kind = HD_GROUP_REDUCE,
+                                       .output = output,
+                                       .input = input,
+                                       .count = count,
+                                       .dtype = dtype,
+                                       .op = op,
+                                       .peer = root});
+}
+
+hd_status hd_group_gather(void *output, hd_group *g, hd_ctx *ctx, const void *input, int64_t count, hd_dtype dtype,
+                          int32_t root) {
+  return hd_group_run(
+      g, ctx,
+      &(hd_group_call){
+          .kind = HD_GROUP_GATHER, .output = output, .input = input, .count = count, .dtype = dtype, .peer = root});
+}
+
+hd_status hd_group_all_gather(void *output, hd_group *g, hd_ctx *ctx, const void *input, int64_t count,
+                              hd_dtype dtype) {
+  return hd_group_run(
+      g, ctx,
+      &(hd_group_call){.kind = HD_GROUP_ALL_GATHER, .output = output, .input = input, .count = count, .dtype = dtype});
+}
+
+hd_status hd_group_scatter(void *output, hd_group *g, hd_ctx *ctx, const void *input, int64_t count, hd_dtype dtype,
+                           int32_t root) {
+  return hd_group_run(
+      g, ctx,
+      &(hd_group_call){
+          .kind = HD_GROUP_SCATTER, .output = output, .input = input, .count = count, .dtype = dtype, .peer = root});
+}
+
+hd_status hd_group_reduce_scatter(void *output, hd_group *g, hd_ctx *ctx, const void *input, int64_t count,
+                                  hd_dtype dtype, hd_reduce_op op) {
+  return hd_group_run(
+      g, ctx,
+      &(hd_group_call){
+          .kind = HD_GROUP_REDUCE_SCATTER, .output = output, .input = input, .count = count, .dtype = dtype, .op = op});
+}
+
+hd_status hd_group_all_to_all(void *output, hd_group *g, hd_ctx *ctx, const void *input, int64_t count,
+                              hd_dtype dtype) {
+  return hd_group_run(
+      g, ctx,
+      &(hd_group_call){.kind = HD_GROUP_ALL_TO_ALL, .output = output, .input = input, .count = count, .dtype = dtype});
+}
+
+hd_status hd_group_send(hd_group *g, hd_ctx *ctx, const void *input, int64_t count, hd_dtype dtype, int32_t to) {
+  return hd_group_run(
+      g, ctx, &(hd_group_call){.kind = HD_GROUP_SEND, .input = input, .count = count, .dtype = dtype, .peer = to});
+}
+
+hd_status hd_group_recv(void *output, hd_group *g, hd_ctx *ctx, int64_t count, hd_dtype dtype, int32_t from) {
+  return hd_group_run(
+      g, ctx, &(hd_group_call){.kind = HD_GROUP_RECV, .output = output, .count = count, .dtype = dtype, .peer = from});
+}

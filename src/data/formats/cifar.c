@@ -1,0 +1,128 @@
+/* CIFAR-10 and CIFAR-100 as published in binary: folders of files of records.
+ *
+ *     CIFAR-10    | label | 1024 red | 1024 green | 1024 blue |   data_batch_1.bin .. data_batch_5.bin, test_batch.bin
+ *     CIFAR-100   | coarse label | fine label | 3 x 1024 |        train.bin, test.bin
+ *
+ * Images are 32x32, already in planes. The fine labels are used. A file has whole records, at least one; names are
+ * read from batches.meta.txt or fine_label_names.txt, one line per class, if that file exists. */
+#include "data/formats/format.h"
+
+#include "base/alloc.h"
+#include "data/formats/class_names.h"
+#include "data/loader/resident_samples.h"
+#include "platform/file.h"
+
+enum { SIDE = 32, PIXELS = 3 * SIDE * SIDE, MOST_FILES = 5 };
+
+typedef struct layout {
+  int labels, classes; /* bytes in front of the pixels, the last of which is the label */
+  const char *train[MOST_FILES + 1], *test[2];
+  const char *names;
+} layout;
+
+static const layout layouts[2] = {
+    {1,
+     10,
+     {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin", "data_batch_5.bin"},
+     {"test_batch.bin"},
+     "batches.meta.txt"},
+    {2, 100, {"train.bin"}, {"test.bin"}, "fine_label_names.txt"}};
+
+typedef struct cifar {
+  hd_resident resident[2];
+  hd_names names;
+  hd_mapping file[MOST_FILES];
+} cifar;
+
+static void unmap(cifar *set) {
+  for (int i = 0; i < MOST_FILES; i++)
+    hd__file_unmap(&set->file[i]);
+}
+
+static void release(void *self) {
+  cifar *set = self;
+  unmap(set);
+  for (int i = 0; i < 2; i++)
+    hd__resident_fini(&set->resident[i]);
+  hd__names_fini(&set->names);
+  hd__free(set);
+}
+
+static bool holds(const char *folder, const char *name) {
+  char path[HD_PATH_BYTES];
+  return snprintf(path, sizeof path, "%s/%s", folder, name) < HD_PATH_BYTES && hd__file_exists(path);
+}
+
+static const layout *layout_of(const char *folder) {
+  for (int i = 0; i < 2; i++)
+    if (holds(folder, layouts[i].train[0]) && (i == 0 || holds(folder, layouts[i].test[0])))
+      return &layouts[i];
+  return NULL;
+}
+
+/* Copies a file's records to samples `first` and up. */
+static hd_status take_records(hd_resident *to, hd_ctx *ctx, const char *path, const layout *l, const hd_mapping *file,
+                              int64_t first) {
+  const int record = l->labels + PIXELS;
+  for (int64_t i = 0; i < (int64_t)file->length / record; i++) {
+    const uint8_t *from = file->bytes + i * record;
+    const int label = from[l->labels - 1];
+    if (label >= l->classes)
+      return hd__fail(ctx, HD_E_FORMAT,
+                      "%s: expected labels from 0 to %d, found %d in record %lld; fetch the file again", path,
+                      l->classes - 1, label, (long long)i);
+    to->labels[first + i] = label;
+    memcpy(to->images + (first + i) * PIXELS, from + l->labels, PIXELS);
+  }
+  return HD_OK;
+}
+
+static hd_status map_records(hd_mapping *out, hd_ctx *ctx, const char *path, const layout *l) {
+  HD_TRY(hd__file_map(out, ctx, path));
+  const size_t record = (size_t)l->labels + PIXELS;
+  if (out->length > 0 && out->length % record == 0)
+    return HD_OK;
+  return hd__fail(ctx, HD_E_FORMAT,
+                  "%s: expected records of %zu bytes, found %zu bytes in all, which are no whole number of them; fetch "
+                  "the file again",
+                  path, record, out->length);
+}
+
+static hd_status open_split(hd_dataset *out, hd_resident *to, cifar *set, hd_ctx *ctx, const char *folder,
+                            const layout *l, const char *const *name) {
+  char path[HD_PATH_BYTES];
+  *out = (hd_dataset){.channels = 3, .height = SIDE, .width = SIDE, .classes = l->classes};
+  for (int i = 0; name[i]; i++) {
+    HD_TRY(hd__file_join(path, ctx, folder, name[i]));
+    HD_TRY(map_records(&set->file[i], ctx, path, l));
+    out->count += (int64_t)set->file[i].length / (l->labels + PIXELS);
+  }
+  HD_TRY(hd__resident_make(to, out, ctx, folder));
+  int64_t first = 0;
+  for (int i = 0; name[i]; i++) {
+    HD_TRY(hd__file_join(path, ctx, folder, name[i]));
+    HD_TRY(take_records(to, ctx, path, l, &set->file[i], first));
+    first += (int64_t)set->file[i].length / (l->labels + PIXELS);
+  }
+  unmap(set);
+  out->class_names = set->names.name;
+  return HD_OK;
+}
+
+static bool takes(hd_ctx *ctx, const char *path) { return layout_of(path) != NULL; }
+
+static hd_status open_folder(hd_opened *out, hd_ctx *ctx, const hd_data_request *request) {
+  const char *folder = request->name;
+  const layout *l = layout_of(folder);
+  char path[HD_PATH_BYTES];
+  void *self;
+  HD_TRY(hd__opened_hold(&self, out, ctx, sizeof(cifar), release));
+  cifar *set = self;
+  HD_TRY(hd__file_join(path, ctx, folder, l->names));
+  if (hd__file_exists(path))
+    HD_TRY(hd__names_read(&set->names, ctx, path, l->classes));
+  HD_TRY(open_split(&out->split[0], &set->resident[0], set, ctx, folder, l, l->train));
+  return open_split(&out->split[1], &set->resident[1], set, ctx, folder, l, l->test);
+}
+
+const hd_format hd__format_cifar = {"a folder of CIFAR's binary files", takes, open_folder};

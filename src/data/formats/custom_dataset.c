@@ -1,0 +1,231 @@
+/* Data sets by callbacks; see heddle/dataset.h.
+ *
+ * Labels and targets are stored when a sample is read for the first time, which opening the set does for every
+ * sample; threads that read the same sample twice write the same values. A test set split off the training set maps
+ * indices by a list. */
+#include "heddle/dataset.h"
+
+#include <math.h>
+#include <stdatomic.h>
+
+#include "base/alloc.h"
+#include "data/formats/format.h"
+#include "data/formats/published_datasets.h"
+
+enum { MOST_NAME = 32, MOST_OUTPUTS = 1 << 20 };
+
+/* The custom data sets of a context. */
+typedef struct known {
+  const hd_custom_data *data[HD_CUSTOM_DATASETS];
+  int count;
+} known;
+
+/* One split of an opened set. */
+typedef struct custom_split {
+  const hd_custom_data *data;
+  void *user;
+  uint32_t *index;   /* samples of `user`, NULL: all */
+  atomic_int *label; /* -1: not read yet */
+  int32_t *labels;   /* the same memory, read when complete */
+  float *targets;
+} custom_split;
+
+typedef struct custom_set {
+  custom_split split[2];
+} custom_set;
+
+static void end(void *self) {
+  known *k = self;
+  for (int i = 0; i < k->count; i++) {
+    const hd_custom_data *d = k->data[i];
+    if (d->free && d->train)
+      d->free(d->train);
+    if (d->free && d->test)
+      d->free(d->test);
+  }
+  hd__free(k);
+}
+
+static const hd_custom_data *find(const hd_ctx *ctx, const char *name) {
+  const known *k = ctx ? ctx->custom_data : NULL;
+  for (int i = 0; k && i < k->count; i++)
+    if (!strcmp(k->data[i]->name, name))
+      return k->data[i];
+  return NULL;
+}
+
+static bool is_name(const char *name) {
+  static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
+  return name && *name && strlen(name) <= MOST_NAME && strspn(name, letters) == strlen(name) &&
+         strcmp(name, "digits") && !hd__data_is_published(name);
+}
+
+static bool within(int64_t value, int64_t least, int64_t most) { return value >= least && value <= most; }
+
+hd_status hd_data_add(hd_ctx *ctx, const hd_custom_data *d) {
+  known *k = ctx->custom_data;
+  if (!is_name(d->name) || find(ctx, d->name))
+    return hd__fail(
+        ctx, HD_E_USAGE,
+        "expected a new data set's name of 1 to %d letters, digits, '_' and '-', found '%s'; choose another", MOST_NAME,
+        d->name ? d->name : "");
+  if (!within(d->channels, 1, HD_DATA_MAX_CHANNELS) || !within(d->height, 1, HD_DATA_MAX_SIDE) ||
+      !within(d->width, 1, HD_DATA_MAX_SIDE) || (d->dtype != HD_U8 && d->dtype != HD_F32))
+    return hd__fail(ctx, HD_E_USAGE,
+                    "data set '%s': expected HD_U8 or HD_F32 samples of 1 to %d channels and sides of 1 to %d, found "
+                    "%dx%dx%d of type %d; change its shape",
+                    d->name, HD_DATA_MAX_CHANNELS, HD_DATA_MAX_SIDE, (int)d->channels, (int)d->height, (int)d->width,
+                    (int)d->dtype);
+  if (d->classes ? !within(d->classes, 1, HD_DATA_MAX_CLASSES) || d->outputs : !within(d->outputs, 1, MOST_OUTPUTS))
+    return hd__fail(
+        ctx, HD_E_USAGE,
+        "data set '%s': expected 1 to %d classes or, without, 1 to %d outputs, found %d and %d; give one of "
+        "both",
+        d->name, HD_DATA_MAX_CLASSES, MOST_OUTPUTS, (int)d->classes, (int)d->outputs);
+  if (!d->len || !d->get)
+    return hd__fail(ctx, HD_E_USAGE, "data set '%s': expected len and get, found no %s; fill it in", d->name,
+                    d->len ? "get" : "len");
+  if (k && k->count == HD_CUSTOM_DATASETS)
+    return hd__fail(ctx, HD_E_USAGE, "data set '%s': expected at most %d of a context, found more; use another context",
+                    d->name, HD_CUSTOM_DATASETS);
+  if (!k) {
+    k = ctx->custom_data = hd__calloc(1, sizeof *k);
+    if (!k)
+      return hd__fail(ctx, HD_E_NOMEM, "data set '%s': out of memory", d->name);
+    ctx->end_custom_data = end;
+  }
+  k->data[k->count++] = d;
+  return HD_OK;
+}
+
+static void release(void *self) {
+  custom_set *set = self;
+  for (int i = 0; i < 2; i++) {
+    hd__free(set->split[i].index);
+    hd__free(set->split[i].labels);
+    hd__free(set->split[i].targets);
+  }
+  hd__free(set);
+}
+
+static hd_status failed(hd_ctx *ctx, const hd_custom_data *d, int64_t index, const char *why) {
+  return hd__fail(ctx, HD_E_IO, "data set '%s': expected sample %lld, found that it could not be had: %s; mend its get",
+                  d->name, (long long)index, *why ? why : "no reason was given");
+}
+
+static hd_status check_sample(hd_ctx *ctx, const hd_dataset *split, int64_t index, const hd_custom_sample *s) {
+  const hd_custom_data *d = ((const custom_split *)split->self)->data;
+  if (d->classes && !within(s->label, 0, d->classes - 1))
+    return hd__fail(ctx, HD_E_FORMAT,
+                    "data set '%s': expected labels from 0 to %d, found %d in sample %lld; mend its get", d->name,
+                    (int)d->classes - 1, (int)s->label, (long long)index);
+  bool finite = true;
+  for (int32_t i = 0; i < d->outputs; i++)
+    finite = finite && isfinite(s->targets[i]);
+  for (int64_t i = 0; s->floats && i < hd__dataset_elems(split); i++)
+    finite = finite && isfinite(s->floats[i]);
+  return finite ? HD_OK
+                : hd__fail(ctx, HD_E_FORMAT,
+                           "data set '%s': expected finite numbers, found NaN or infinity in sample %lld; mend its get",
+                           d->name, (long long)index);
+}
+
+static hd_status get(void *elems, int size[2], hd_ctx *ctx, const hd_dataset *split, int64_t sample) {
+  const custom_split *custom = split->self;
+  const hd_custom_data *d = custom->data;
+  const int64_t index = custom->index ? custom->index[sample] : sample;
+  const bool bytes = d->dtype == HD_U8;
+  /* Targets go to a separate buffer: other threads may be reading those of the split. */
+  hd_custom_sample s = {.bytes = bytes ? elems : NULL, .floats = bytes ? NULL : elems};
+  if (d->outputs > 0 && !(s.targets = hd__malloc((size_t)d->outputs * sizeof *s.targets)))
+    return hd__fail(ctx, HD_E_NOMEM, "data set '%s': out of memory for targets", d->name);
+  const int code = d->get(custom->user, index, &s);
+  s.why[sizeof s.why - 1] = 0;
+  hd_status status = code == 0 ? check_sample(ctx, split, index, &s) : failed(ctx, d, index, s.why);
+  if (status == HD_OK && atomic_load_explicit(&custom->label[sample], memory_order_relaxed) < 0) {
+    if (d->outputs > 0)
+      memcpy(custom->targets + sample * d->outputs, s.targets, (size_t)d->outputs * sizeof *s.targets);
+    atomic_store_explicit(&custom->label[sample], d->classes ? s.label : 0, memory_order_relaxed);
+  }
+  hd__free(s.targets);
+  size[0] = split->height;
+  size[1] = split->width;
+  return status;
+}
+
+/* Lists the samples of the training set that belong to one split. */
+static hd_status list_part(custom_split *custom, hd_ctx *ctx, int64_t *count, const uint8_t *marks, int wanted) {
+  const int64_t all = *count;
+  custom->index = hd__malloc((size_t)all * sizeof *custom->index);
+  if (!custom->index)
+    return hd__fail(ctx, HD_E_NOMEM, "data set '%s': out of memory for a list of samples", custom->data->name);
+  *count = 0;
+  for (int64_t i = 0; i < all; i++)
+    if (marks[i] == wanted)
+      custom->index[(*count)++] = (uint32_t)i;
+  return HD_OK;
+}
+
+static hd_status describe(hd_dataset *out, custom_split *custom, hd_ctx *ctx, int64_t count) {
+  const hd_custom_data *d = custom->data;
+  custom->labels = hd__malloc((size_t)count * sizeof *custom->labels);
+  if (d->outputs > 0)
+    custom->targets = hd__malloc((size_t)count * (size_t)d->outputs * sizeof *custom->targets);
+  if (!custom->labels || (d->outputs > 0 && !custom->targets))
+    return hd__fail(ctx, HD_E_NOMEM, "data set '%s': out of memory for %lld labels", d->name, (long long)count);
+  _Static_assert(sizeof(atomic_int) == sizeof(int32_t), "labels are written one by one");
+  custom->label = (atomic_int *)(void *)custom->labels;
+  for (int64_t i = 0; i < count; i++)
+    atomic_init(&custom->label[i], -1);
+  *out = (hd_dataset){.count = count,
+                      .elem = d->dtype == HD_U8 ? HD_ELEM_U8 : HD_ELEM_F32,
+                      .channels = d->channels,
+                      .height = d->height,
+                      .width = d->width,
+                      .get = get,
+                      .self = custom,
+                      .labels = d->classes ? custom->labels : NULL,
+                      .classes = d->classes,
+                      .class_names = d->class_names,
+                      .targets = custom->targets,
+                      .outputs = d->outputs};
+  return HD_OK;
+}
+
+static hd_status count_samples(int64_t *out, hd_ctx *ctx, const hd_custom_data *d, void *user) {
+  *out = d->len(user);
+  if (within(*out, 1, UINT32_MAX))
+    return HD_OK;
+  return hd__fail(ctx, HD_E_FORMAT, "data set '%s': expected 1 to %u samples, found a len of %lld; mend it", d->name,
+                  UINT32_MAX, (long long)*out);
+}
+
+static bool takes(hd_ctx *ctx, const char *name) { return find(ctx, name) != NULL; }
+
+static hd_status open_data(hd_opened *out, hd_ctx *ctx, const hd_data_request *request) {
+  const hd_custom_data *d = find(ctx, request->name);
+  int64_t count[2];
+  uint8_t *marks = NULL;
+  void *self;
+  HD_TRY(hd__opened_hold(&self, out, ctx, sizeof(custom_set), release));
+  custom_set *set = self;
+  for (int s = 0; s < 2; s++)
+    set->split[s] = (custom_split){.data = d, .user = s && d->test ? d->test : d->train};
+  HD_TRY(count_samples(&count[0], ctx, d, d->train));
+  count[1] = count[0];
+  if (d->test)
+    HD_TRY(count_samples(&count[1], ctx, d, d->test));
+  else
+    HD_TRY(hd__data_fifth(&marks, ctx, d->name, count[0]));
+  hd_status status = HD_OK;
+  for (int s = 0; s < 2 && status == HD_OK; s++) {
+    if (marks)
+      status = list_part(&set->split[s], ctx, &count[s], marks, s);
+    if (status == HD_OK)
+      status = describe(&out->split[s], &set->split[s], ctx, count[s]);
+  }
+  hd__free(marks);
+  return status;
+}
+
+const hd_format hd__format_custom = {"a custom data set", takes, open_data};

@@ -1,0 +1,148 @@
+/* Opening data sets: the table of formats, and limits for every format; see dataset.h. */
+#include "data/formats/dataset.h"
+
+#include "base/alloc.h"
+#include "data/loader/sample_cache.h"
+#include "data/formats/format.h"
+#include "data/loader/skipped_samples.h"
+#include "data/loader/data_statistics.h"
+#include "platform/file.h"
+#include "platform/memory_limit.h"
+
+struct hd_data {
+  char *name;
+  hd_opened opened;
+  hd_skips *skips[2];
+  hd_cache cache[2];
+  hd_survey survey;
+};
+
+/* The first format that accepts a name or path opens it. */
+static const hd_format *const formats[] = {
+    &hd__format_custom, &hd__format_digits, &hd__format_random, &hd__format_named, &hd__format_idx,
+    &hd__format_cifar,  &hd__format_npz,    &hd__format_npy,    &hd__format_csv,   &hd__format_image_folder};
+
+static hd_status find_format(const hd_format **out, hd_ctx *ctx, const char *name) {
+  for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
+    if (formats[i]->takes(ctx, name)) {
+      *out = formats[i];
+      return HD_OK;
+    }
+  if (hd__file_is_folder(name))
+    return hd__fail(
+        ctx, HD_E_IO,
+        "%s: expected a folder of IDX files (train-images-idx3-ubyte, ...), of CIFAR's binary files, of NPY "
+        "files (x_train.npy, ...), train.csv and test.csv, or class folders of pictures, found none of "
+        "them; check the path",
+        name);
+  return hd__fail(ctx, HD_E_IO,
+                  "expected digits, mnist, fashion, cifar10, cifar100, random:CxHxW, a data folder, an .npz or a .csv "
+                  "file as --data, found '%s', "
+                  "which is none; check the path",
+                  name);
+}
+
+/* Limits of every data set: sample numbers have 32 bits, kernels limit the channels. */
+static hd_status check_split(hd_ctx *ctx, const char *name, const hd_dataset *s) {
+  const char *what = NULL;
+  long long found = 0, most = 0;
+  if (s->count < 1 || s->count > UINT32_MAX)
+    what = "samples", found = s->count, most = UINT32_MAX;
+  else if (s->channels < 1 || s->channels > HD_DATA_MAX_CHANNELS)
+    what = "channels", found = s->channels, most = HD_DATA_MAX_CHANNELS;
+  else if (!s->mixed && (s->height < 1 || s->height > HD_DATA_MAX_SIDE))
+    what = "rows an image", found = s->height, most = HD_DATA_MAX_SIDE;
+  else if (!s->mixed && (s->width < 1 || s->width > HD_DATA_MAX_SIDE))
+    what = s->flat ? "numbers a sample" : "columns an image", found = s->width, most = HD_DATA_MAX_SIDE;
+  if (!what)
+    return HD_OK;
+  return hd__fail(ctx, HD_E_UNSUPPORTED, "%s: expected from 1 up to %lld %s, found %lld; reshape the data", name, most,
+                  what, found);
+}
+
+static hd_status check_alike(hd_ctx *ctx, const char *name, const hd_dataset *a, const hd_dataset *b) {
+  if (!a->mixed && !b->mixed && (a->channels != b->channels || a->height != b->height || a->width != b->width))
+    return hd__fail(ctx, HD_E_FORMAT,
+                    "%s: expected test samples of %dx%dx%d as in training, found %dx%dx%d; they do not belong together",
+                    name, a->channels, a->height, a->width, b->channels, b->height, b->width);
+  if (a->elem != b->elem)
+    return hd__fail(ctx, HD_E_FORMAT,
+                    "%s: expected test samples of %s as in training, found %s; they do not belong together", name,
+                    a->elem == HD_ELEM_U8 ? "bytes" : "floats", b->elem == HD_ELEM_U8 ? "bytes" : "floats");
+  if (a->outputs != b->outputs)
+    return hd__fail(ctx, HD_E_FORMAT,
+                    "%s: expected %d float targets a sample as in training (0: class labels), found %d; they do not "
+                    "belong together",
+                    name, a->outputs, b->outputs);
+  return HD_OK;
+}
+
+/* Decodes a split once into the cache, if it needs decoding and fits. */
+static hd_status keep_decoded(hd_data *data, hd_ctx *ctx, hd_cache_kind kind) {
+  enum { SHARE = 4 };
+  hd_dataset *split = data->opened.split;
+  int64_t bytes = 0;
+  for (int s = 0; s < 2; s++)
+    bytes += hd__dataset_resident(&split[s]) ? 0 : hd__cache_bytes(&split[s]);
+  const bool fits = bytes <= hd__memory_budget(NULL, NULL) / SHARE;
+  for (int s = 0; s < 2; s++) {
+    if (hd__dataset_resident(&split[s]) || kind == HD_CACHE_NONE)
+      continue;
+    if (kind == HD_CACHE_DISK && split[s].key)
+      HD_TRY(hd__cache_on_disk(&data->cache[s], &split[s], ctx));
+    else if (fits)
+      HD_TRY(hd__cache_in_memory(&data->cache[s], &split[s], ctx));
+  }
+  return HD_OK;
+}
+
+static hd_status open_all(hd_data *data, hd_ctx *ctx, const hd_data_request *request) {
+  hd_dataset *split = data->opened.split;
+  data->name = hd__strdup(request->name);
+  if (!data->name)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the data set");
+  HD_TRY(find_format(&data->opened.format, ctx, request->name));
+  HD_TRY(data->opened.format->open(&data->opened, ctx, request));
+  HD_TRY(check_split(ctx, data->name, &split[0]));
+  HD_TRY(check_split(ctx, data->name, &split[1]));
+  HD_TRY(check_alike(ctx, data->name, &split[0], &split[1]));
+  for (int s = 0; s < 2; s++)
+    if (request->skip && !hd__dataset_resident(&split[s]))
+      HD_TRY(hd__skips_find(&data->skips[s], &split[s], ctx));
+  HD_TRY(keep_decoded(data, ctx, request->cache));
+  return hd__survey(&data->survey, ctx, &split[0], &split[1]);
+}
+
+hd_status hd__data_open(hd_data **out, hd_ctx *ctx, const hd_data_request *request) {
+  *out = NULL;
+  hd_data *data = hd__calloc(1, sizeof *data);
+  if (!data)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the data set");
+  hd_status status = open_all(data, ctx, request);
+  if (status == HD_OK)
+    *out = data;
+  else
+    hd__data_close(data);
+  return status;
+}
+
+void hd__data_close(hd_data *data) {
+  if (!data)
+    return;
+  if (data->opened.release)
+    data->opened.release(data->opened.self);
+  for (int s = 0; s < 2; s++) {
+    hd__cache_fini(&data->cache[s]);
+    hd__skips_destroy(data->skips[s]);
+  }
+  hd__free(data->name);
+  hd__free(data);
+}
+
+const hd_dataset *hd__data_train(const hd_data *data) { return &data->opened.split[0]; }
+const hd_dataset *hd__data_test(const hd_data *data) { return &data->opened.split[1]; }
+const char *hd__data_name(const hd_data *data) { return data->name; }
+const char *hd__data_format(const hd_data *data) { return data->opened.format->name; }
+const double *hd__data_mean(const hd_data *data) { return data->survey.mean; }
+const double *hd__data_std(const hd_data *data) { return data->survey.std; }
+const uint64_t *hd__data_checksums(const hd_data *data) { return data->survey.checksum; }

@@ -1,0 +1,208 @@
+/* Reading IDX files; see idx.h. */
+#include "data/formats/idx.h"
+
+#include <stdbool.h>
+#include <string.h>
+#define ZLIB_CONST /* the input is read-only */
+#include <zlib.h>
+
+#include "base/alloc.h"
+
+enum { TYPE_U8 = 8, TYPE_F32 = 13, MAX_BYTES_LOG2 = 36, LABELS = 0 /* for a rank: what hd__idx_read_labels takes */ };
+
+/* The lowest accepted rank. */
+static int least_rank(int rank) { return rank == LABELS ? 1 : rank; }
+
+static int64_t head_bytes(int rank) { return 4 + 4 * (int64_t)rank; }
+
+/* Checks the first four bytes; fills type and rank. */
+static hd_status read_magic(hd_idx *idx, hd_ctx *ctx, const char *path, const uint8_t *head, int rank) {
+  uint32_t magic = (uint32_t)head[0] << 24 | (uint32_t)head[1] << 16 | (uint32_t)head[2] << 8 | head[3];
+  uint32_t labels = TYPE_U8 << 8 | 1, one = TYPE_F32 << 8 | 1, several = TYPE_F32 << 8 | 2;
+  uint32_t wanted = TYPE_U8 << 8 | (uint32_t)rank;
+  if (rank == LABELS && magic != labels && magic != one && magic != several)
+    return hd__fail(
+        ctx, HD_E_FORMAT,
+        "%s: expected magic 0x%08x (bytes, 1 dimensions), or 0x%08x or 0x%08x (floats), found 0x%08x; is it "
+        "the right IDX file?",
+        path, labels, one, several, magic);
+  if (rank != LABELS && magic != wanted)
+    return hd__fail(ctx, HD_E_FORMAT,
+                    "%s: expected magic 0x%08x (bytes, %d dimensions), found 0x%08x; is it the right IDX file?", path,
+                    wanted, rank, magic);
+  idx->rank = (int)(magic & 255);
+  idx->elem_bytes = head[2] == TYPE_F32 ? 4 : 1;
+  return HD_OK;
+}
+
+/* Checks the sizes after the magic; fills them and the length. */
+static hd_status read_sizes(hd_idx *idx, hd_ctx *ctx, const char *path, const uint8_t *head) {
+  idx->length = idx->elem_bytes;
+  for (int i = 0; i < idx->rank; i++) {
+    const uint8_t *b = head + 4 + 4 * i;
+    idx->size[i] = (int64_t)((uint32_t)b[0] << 24 | (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | b[3]);
+    if (idx->size[i] == 0 || idx->length > (INT64_C(1) << MAX_BYTES_LOG2) / idx->size[i])
+      return hd__fail(
+          ctx, HD_E_FORMAT,
+          "%s: expected dimensions from 1 up to 64 GiB in all, found %lld as dimension %d; the header is damaged", path,
+          (long long)idx->size[i], i);
+    idx->length *= idx->size[i];
+  }
+  return HD_OK;
+}
+
+static hd_status wrong_length(hd_ctx *ctx, const char *path, int64_t expected, const char *found) {
+  return hd__fail(ctx, HD_E_FORMAT, "%s: expected %lld bytes behind the header, found %s; fetch the file again", path,
+                  (long long)expected, found);
+}
+
+static hd_status short_header(hd_ctx *ctx, const char *path, int rank, int64_t found) {
+  return hd__fail(ctx, HD_E_FORMAT,
+                  "%s: expected an IDX header of %lld bytes, found a file of %lld; fetch the file again", path,
+                  (long long)head_bytes(rank), (long long)found);
+}
+
+static hd_status read_plain(hd_idx *idx, hd_ctx *ctx, const char *path, int rank) {
+  HD_TRY(hd__file_map(&idx->mapping, ctx, path));
+  int64_t all = (int64_t)idx->mapping.length;
+  char text[48];
+  if (all < head_bytes(least_rank(rank)))
+    return short_header(ctx, path, least_rank(rank), all);
+  HD_TRY(read_magic(idx, ctx, path, idx->mapping.bytes, rank));
+  int64_t head = head_bytes(idx->rank), found = all - head;
+  if (found < 0)
+    return short_header(ctx, path, idx->rank, all);
+  HD_TRY(read_sizes(idx, ctx, path, idx->mapping.bytes));
+  snprintf(text, sizeof text, "%lld", (long long)found);
+  if (found != idx->length)
+    return wrong_length(ctx, path, idx->length, text);
+  idx->bytes = idx->mapping.bytes + head;
+  return HD_OK;
+}
+
+/* A gzip file being unpacked from its mapping: one or more members, each with its own checksum. */
+typedef struct unpacker {
+  z_stream z;
+  const uint8_t *end; /* of the file */
+  bool ended;         /* the last member is complete, its checksum right */
+} unpacker;
+
+static size_t packed_left(const unpacker *u) { return (size_t)(u->end - u->z.next_in); }
+
+static bool starts_gzip(const unpacker *u) {
+  return packed_left(u) >= 2 && u->z.next_in[0] == 0x1f && u->z.next_in[1] == 0x8b;
+}
+
+/* Unpacks up to `room` bytes and stores their number in *got: fewer only at the end of the data. */
+static hd_status unpack(int64_t *got, unpacker *u, hd_ctx *ctx, const char *path, uint8_t *to, int64_t room) {
+  const int64_t most = 1 << 30; /* zlib counts in unsigned int */
+  for (*got = 0; *got < room && !u->ended;) {
+    int64_t step = room - *got < most ? room - *got : most;
+    u->z.next_out = to + *got;
+    u->z.avail_out = (uInt)step;
+    u->z.avail_in = (uInt)(packed_left(u) < (size_t)most ? packed_left(u) : (size_t)most);
+    int code = inflate(&u->z, Z_NO_FLUSH);
+    *got += step - u->z.avail_out;
+    if (code == Z_STREAM_END && starts_gzip(u))
+      code = inflateReset(&u->z);
+    u->ended = code == Z_STREAM_END;
+    if (code == Z_MEM_ERROR)
+      return hd__fail(ctx, HD_E_NOMEM, "%s: out of memory while unpacking", path);
+    if (code == Z_BUF_ERROR)
+      return hd__fail(ctx, HD_E_FORMAT, "%s: expected whole gzip data, found it cut short; fetch the file again", path);
+    if (code != Z_OK && code != Z_STREAM_END)
+      return hd__fail(ctx, HD_E_FORMAT, "%s: expected valid gzip data, found damage (%s); fetch the file again", path,
+                      u->z.msg ? u->z.msg : "unknown");
+  }
+  return HD_OK;
+}
+
+/* Reads to the end of the data, checks the checksum and the end of the file. */
+static hd_status unpack_end(unpacker *u, hd_ctx *ctx, const char *path, int64_t expected) {
+  uint8_t rest;
+  int64_t got;
+  HD_TRY(unpack(&got, u, ctx, path, &rest, 1));
+  if (got > 0)
+    return wrong_length(ctx, path, expected, "more");
+  if (packed_left(u) > 0)
+    return hd__fail(ctx, HD_E_FORMAT,
+                    "%s: expected the file's end behind the gzip data, found %zu bytes; fetch the file again", path,
+                    packed_left(u));
+  return HD_OK;
+}
+
+static hd_status unpack_header(hd_idx *idx, unpacker *u, hd_ctx *ctx, const char *path, int rank) {
+  uint8_t head[4 + 4 * HD_IDX_MAX_RANK];
+  int64_t first = head_bytes(least_rank(rank)), got, rest = 0;
+  HD_TRY(unpack(&got, u, ctx, path, head, first));
+  idx->rank = least_rank(rank);
+  if (got == first) {
+    HD_TRY(read_magic(idx, ctx, path, head, rank));
+    HD_TRY(unpack(&rest, u, ctx, path, head + first, head_bytes(idx->rank) - first));
+  }
+  if (got + rest < head_bytes(idx->rank))
+    return hd__fail(ctx, HD_E_FORMAT, "%s: expected an IDX header of %lld bytes, found %lld; fetch the file again",
+                    path, (long long)head_bytes(idx->rank), (long long)(got + rest));
+  return read_sizes(idx, ctx, path, head);
+}
+
+static hd_status read_unpacked(hd_idx *idx, hd_ctx *ctx, const char *path, int rank, unpacker *u) {
+  enum { MOST_PER_BYTE = 1040 }; /* deflate's limit is 1032 */
+  size_t packed = packed_left(u);
+  int64_t got;
+  char text[80];
+  if (!starts_gzip(u))
+    return hd__fail(ctx, HD_E_FORMAT,
+                    "%s: expected gzip data, found %zu bytes of something else; fetch the file again or drop the .gz",
+                    path, packed);
+  HD_TRY(unpack_header(idx, u, ctx, path, rank));
+  snprintf(text, sizeof text, "%zu packed ones that cannot hold them", packed);
+  if (idx->length / MOST_PER_BYTE > (int64_t)packed)
+    return wrong_length(ctx, path, idx->length, text);
+  idx->copy = hd__malloc_scattered((size_t)idx->length);
+  if (!idx->copy)
+    return hd__fail(ctx, HD_E_NOMEM, "%s: expected %lld bytes of memory, found less; free some", path,
+                    (long long)idx->length);
+  HD_TRY(unpack(&got, u, ctx, path, idx->copy, idx->length));
+  snprintf(text, sizeof text, "%lld", (long long)got);
+  if (got < idx->length)
+    return wrong_length(ctx, path, idx->length, text);
+  idx->bytes = idx->copy;
+  return unpack_end(u, ctx, path, idx->length);
+}
+
+static hd_status read_gzip(hd_idx *idx, hd_ctx *ctx, const char *path, int rank) {
+  enum { WINDOW_LOG2 = 15, GZIP_ONLY = 16 };
+  hd_mapping packed;
+  HD_TRY(hd__file_map(&packed, ctx, path));
+  unpacker u = {.z.next_in = packed.bytes ? packed.bytes : (const uint8_t *)""};
+  u.end = u.z.next_in + packed.length;
+  hd_status status = HD_E_NOMEM;
+  if (inflateInit2(&u.z, WINDOW_LOG2 + GZIP_ONLY) == Z_OK) {
+    status = read_unpacked(idx, ctx, path, rank, &u);
+    inflateEnd(&u.z);
+  } else
+    hd__fail(ctx, status, "%s: out of memory while opening", path);
+  hd__file_unmap(&packed);
+  return status;
+}
+
+static hd_status read_any(hd_idx *out, hd_ctx *ctx, const char *path, int rank) {
+  *out = (hd_idx){0};
+  size_t length = strlen(path);
+  bool gzip = length > 3 && !strcmp(path + length - 3, ".gz");
+  hd_status status = gzip ? read_gzip(out, ctx, path, rank) : read_plain(out, ctx, path, rank);
+  if (status != HD_OK)
+    hd__idx_fini(out);
+  return status;
+}
+
+hd_status hd__idx_read(hd_idx *out, hd_ctx *ctx, const char *path, int rank) { return read_any(out, ctx, path, rank); }
+
+hd_status hd__idx_read_labels(hd_idx *out, hd_ctx *ctx, const char *path) { return read_any(out, ctx, path, LABELS); }
+
+void hd__idx_fini(hd_idx *idx) {
+  hd__file_unmap(&idx->mapping);
+  hd__free(idx->copy);
+  *idx = (hd_idx){0};
+}

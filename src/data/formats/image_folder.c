@@ -1,0 +1,374 @@
+/* Folders of class folders of PNG and JPEG pictures.
+ *
+ *     PATH/train/CLASS/NAME.png and PATH/test/CLASS/NAME.jpg (or val, or valid)
+ *     PATH/CLASS/NAME.png, of which a fifth becomes the test set (format.h); PATH/train alone is such a PATH too
+ *
+ * Classes are numbered by name, in the order of its bytes, pictures by class and then by name. Names that begin with
+ * a dot are ignored; anything else in a class folder is a picture or an error. If all pictures are grey there is one
+ * channel, else three. Headers are read when the set is opened, pictures on demand. A skipped header has the size
+ * 0x0. */
+#include "data/formats/format.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "base/alloc.h"
+#include "base/digest.h"
+#include "data/images/image_file.h"
+#include "platform/file.h"
+
+/* A growing list of texts. */
+typedef struct texts {
+  char **text;
+  int64_t count, room;
+} texts;
+
+typedef struct photo {
+  char *path;
+  int32_t label;
+  hd_photo_head head;
+  uint64_t mark; /* hash of its class, name, size and time */
+} photo;
+
+/* The pictures of one split. */
+typedef struct album {
+  photo *photo;
+  int64_t count, room;
+  int32_t *labels;
+} album;
+
+typedef struct folder_set {
+  texts classes;
+  album album[2];
+  char *mixed;
+} folder_set;
+
+static void texts_fini(texts *t) {
+  for (int64_t i = 0; i < t->count; i++)
+    hd__free(t->text[i]);
+  hd__free(t->text);
+  *t = (texts){0};
+}
+
+static void release(void *self) {
+  folder_set *set = self;
+  texts_fini(&set->classes);
+  for (int s = 0; s < 2; s++) {
+    for (int64_t i = 0; i < set->album[s].count; i++)
+      hd__free(set->album[s].photo[i].path);
+    hd__free(set->album[s].photo);
+    hd__free(set->album[s].labels);
+  }
+  hd__free(set->mixed);
+  hd__free(set);
+}
+
+static hd_status no_memory(hd_ctx *ctx, const char *path) {
+  return hd__fail(ctx, HD_E_NOMEM, "%s: out of memory for the list of pictures", path);
+}
+
+/* Makes room for one more element of `bytes` bytes. */
+static bool grow(void *array, int64_t count, int64_t *room, size_t bytes) {
+  void *old;
+  memcpy(&old, array, sizeof old);
+  if (count < *room)
+    return true;
+  const int64_t more = *room ? 2 * *room : 16;
+  void *larger = hd__realloc(old, (size_t)more * bytes);
+  if (!larger)
+    return false;
+  memcpy(array, &larger, sizeof larger);
+  *room = more;
+  return true;
+}
+
+static int by_bytes(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+
+/* The names in a folder, sorted; only folders if `folders` is set. */
+static hd_status list(texts *out, hd_ctx *ctx, const char *path, bool folders) {
+  char inside[HD_PATH_BYTES];
+  DIR *folder = opendir(path);
+  hd_status status = HD_OK;
+  if (!folder)
+    return hd__fail(ctx, HD_E_IO, "%s: expected a folder that can be read, found: %s; check its permissions", path,
+                    strerror(errno));
+  for (struct dirent *entry = NULL; status == HD_OK && (entry = readdir(folder));) {
+    if (entry->d_name[0] == '.')
+      continue;
+    status = hd__file_join(inside, ctx, path, entry->d_name);
+    if (status != HD_OK || (folders && !hd__file_is_folder(inside)))
+      continue;
+    if (!grow(&out->text, out->count, &out->room, sizeof *out->text) ||
+        !(out->text[out->count] = hd__strdup(entry->d_name)))
+      status = no_memory(ctx, path);
+    else
+      out->count++;
+  }
+  closedir(folder);
+  if (status == HD_OK && out->count > 0)
+    qsort(out->text, (size_t)out->count, sizeof *out->text, by_bytes);
+  return status;
+}
+
+static bool is_picture(const char *name) {
+  return hd__path_ends(name, ".png") || hd__path_ends(name, ".jpg") || hd__path_ends(name, ".jpeg");
+}
+
+static hd_status add_class(album *to, hd_ctx *ctx, const char *path, int32_t label) {
+  texts names = {0};
+  hd_status status = list(&names, ctx, path, false);
+  for (int64_t i = 0; i < names.count && status == HD_OK; i++) {
+    const char *name = names.text[i];
+    if (!is_picture(name))
+      status = hd__fail(ctx, HD_E_FORMAT,
+                        "%s/%s: expected pictures alone (.png, .jpg, .jpeg), found this; move it "
+                        "elsewhere",
+                        path, name);
+    else if (!grow(&to->photo, to->count, &to->room, sizeof *to->photo) ||
+             !(to->photo[to->count].path = hd__printf_alloc("%s/%s", path, name)))
+      status = no_memory(ctx, path);
+    else
+      to->photo[to->count++].label = label;
+  }
+  if (status == HD_OK && names.count == 0)
+    status = hd__fail(ctx, HD_E_FORMAT,
+                      "%s: expected pictures of this class, found none; add some or remove the folder", path);
+  texts_fini(&names);
+  return status;
+}
+
+/* Both lists are sorted: reports the first name that is in only one of them. */
+static hd_status check_classes(hd_ctx *ctx, const char *path, const texts *known, const texts *found) {
+  int64_t i = 0;
+  while (i < known->count && i < found->count && !strcmp(known->text[i], found->text[i]))
+    i++;
+  const char *a = i < known->count ? known->text[i] : NULL, *b = i < found->count ? found->text[i] : NULL;
+  if (!a && !b)
+    return HD_OK;
+  const bool missing = a && (!b || strcmp(a, b) < 0);
+  return hd__fail(ctx, HD_E_FORMAT, "%s: expected the classes of the training set, found %s '%s'; make both alike",
+                  path, missing ? "no" : "besides them", missing ? a : b);
+}
+
+/* The pictures of all class folders; the classes must equal those of an earlier split, if there is one. */
+static hd_status add_split(album *to, texts *classes, hd_ctx *ctx, const char *path) {
+  char inside[HD_PATH_BYTES];
+  texts found = {0};
+  hd_status status = list(&found, ctx, path, true);
+  const bool first = classes->count == 0;
+  if (status == HD_OK && found.count > HD_DATA_MAX_CLASSES)
+    status = hd__fail(ctx, HD_E_UNSUPPORTED, "%s: expected up to %d classes, found %lld; use fewer folders", path,
+                      HD_DATA_MAX_CLASSES, (long long)found.count);
+  if (first) {
+    *classes = found;
+    found = (texts){0};
+  }
+  if (status == HD_OK && !first)
+    status = check_classes(ctx, path, classes, &found);
+  for (int64_t i = 0; i < classes->count && status == HD_OK; i++) {
+    status = hd__file_join(inside, ctx, path, classes->text[i]);
+    if (status == HD_OK)
+      status = add_class(to, ctx, inside, (int32_t)i);
+  }
+  texts_fini(&found);
+  return status;
+}
+
+/* Moves a fifth of the first album to the second. */
+static hd_status divide(album both[2], hd_ctx *ctx, const char *path) {
+  const int64_t count = both[0].count;
+  uint8_t *marks;
+  HD_TRY(hd__data_fifth(&marks, ctx, path, count));
+  both[1].photo = hd__malloc((size_t)count * sizeof *both[1].photo);
+  int64_t kept = 0;
+  for (int64_t i = 0; i < count && both[1].photo; i++)
+    if (marks[i])
+      both[1].photo[both[1].count++] = both[0].photo[i];
+    else
+      both[0].photo[kept++] = both[0].photo[i];
+  hd__free(marks);
+  if (!both[1].photo)
+    return no_memory(ctx, path);
+  both[0].count = kept;
+  return HD_OK;
+}
+
+/* The cache key of a picture: CLASS/NAME, size and time. */
+static uint64_t mark_of(const photo *p, const struct stat *info) {
+  char text[HD_PATH_BYTES + 64];
+  const char *name = strrchr(p->path, '/');
+  while (name > p->path && name[-1] != '/')
+    name--;
+  const int length = snprintf(text, sizeof text, "%s %lld %lld.%09ld", name, (long long)info->st_size,
+                              (long long)info->st_mtim.tv_sec, (long)info->st_mtim.tv_nsec);
+  return hd__xxh3(text, (size_t)length);
+}
+
+static hd_status read_head(photo *p, hd_ctx *ctx) {
+  hd_mapping file;
+  struct stat info;
+  HD_TRY(hd__file_read(&file, ctx, p->path));
+  if (stat(p->path, &info) == 0)
+    p->mark = mark_of(p, &info);
+  hd_status status = hd__photo_head(&p->head, ctx, p->path, file.bytes, file.length);
+  hd__file_unmap(&file);
+  return status;
+}
+
+/* All headers; the first failure in the pictures' order is reported, unless unreadable pictures are skipped and at
+ * least one is readable. */
+static hd_status read_heads(album *a, hd_ctx *ctx, bool skip) {
+  int64_t worst = a->count, good = 0, starved = 0;
+#pragma omp parallel for schedule(dynamic, 16)
+  for (int64_t i = 0; i < a->count; i++) {
+    hd_ctx item_ctx = {0};
+    const hd_status status = read_head(&a->photo[i], &item_ctx);
+    if (status == HD_OK || status == HD_E_NOMEM)
+      __atomic_add_fetch(status == HD_OK ? &good : &starved, 1, __ATOMIC_RELAXED);
+    if (status == HD_OK)
+      continue;
+    a->photo[i].head = (hd_photo_head){0};
+    int64_t lowest = __atomic_load_n(&worst, __ATOMIC_RELAXED);
+    while (i < lowest && !__atomic_compare_exchange_n(&worst, &lowest, i, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+      ;
+  }
+  return worst == a->count || (skip && good > 0 && !starved) ? HD_OK
+                                                             : read_head(&a->photo[worst], ctx); /* it fails again */
+}
+
+static bool is_known(const photo *p) { return p->head.size[0] > 0; }
+
+/* Why the header could not be read; a picture repaired since then is used by the next run only. */
+static hd_status unknown(hd_ctx *ctx, const photo *p) {
+  photo again = *p;
+  HD_TRY(read_head(&again, ctx));
+  return hd__fail(ctx, HD_E_FORMAT, "%s: expected a picture as before, found another; start again", p->path);
+}
+
+static hd_status get(void *elems, int size[2], hd_ctx *ctx, const hd_dataset *split, int64_t sample) {
+  const photo *p = &((const album *)split->self)->photo[sample];
+  hd_mapping file;
+  if (!is_known(p))
+    return unknown(ctx, p);
+  HD_TRY(hd__file_read(&file, ctx, p->path));
+  hd_status status = hd__photo_read(elems, split->channels, p->head.size, ctx, p->path, file.bytes, file.length);
+  hd__file_unmap(&file);
+  memcpy(size, p->head.size, sizeof p->head.size);
+  return status;
+}
+
+static bool same_size(const photo *a, const photo *b) {
+  return !memcmp(a->head.size, b->head.size, sizeof a->head.size);
+}
+
+/* The first readable picture, of another size than `than` unless that is NULL; NULL if there is none. */
+static const photo *first_photo(const folder_set *set, const photo *than) {
+  for (int s = 0; s < 2; s++)
+    for (int64_t i = 0; i < set->album[s].count; i++)
+      if (is_known(&set->album[s].photo[i]) && !(than && same_size(&set->album[s].photo[i], than)))
+        return &set->album[s].photo[i];
+  return NULL;
+}
+
+/* The cache key of all pictures, and the number of channels. */
+static hd_status find_key(hd_dataset *d, const album *a, hd_ctx *ctx) {
+  hd_xxh3 *sum = hd__xxh3_create();
+  if (!sum)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for a checksum of the pictures' names");
+  const int32_t channels = d->channels;
+  hd__xxh3_update(sum, &channels, sizeof channels);
+  for (int64_t i = 0; i < a->count; i++)
+    hd__xxh3_update(sum, &a->photo[i].mark, sizeof a->photo[i].mark);
+  d->key = hd__xxh3_finish(sum);
+  return HD_OK;
+}
+
+static hd_status describe(hd_opened *out, folder_set *set, hd_ctx *ctx, const char *path) {
+  const photo *first = first_photo(set, NULL), *odd = first_photo(set, first);
+  bool grey = true;
+  if (odd)
+    set->mixed = hd__printf_alloc("%s: %dx%d and %s: %dx%d", first->path, first->head.size[1], first->head.size[0],
+                                  odd->path, odd->head.size[1], odd->head.size[0]);
+  if (odd && !set->mixed)
+    return no_memory(ctx, path);
+  for (int s = 0; s < 2; s++) {
+    album *a = &set->album[s];
+    hd_dataset *d = &out->split[s];
+    *d = (hd_dataset){.count = a->count,
+                      .height = odd ? 0 : first->head.size[0],
+                      .width = odd ? 0 : first->head.size[1],
+                      .mixed = set->mixed,
+                      .get = get,
+                      .self = a,
+                      .classes = (int)set->classes.count,
+                      .class_names = (const char *const *)set->classes.text};
+    d->labels = a->labels = hd__malloc((size_t)a->count * sizeof *a->labels);
+    if (!a->labels)
+      return no_memory(ctx, path);
+    for (int64_t i = 0; i < a->count; i++) {
+      const int64_t pixels = (int64_t)a->photo[i].head.size[0] * a->photo[i].head.size[1];
+      a->labels[i] = a->photo[i].label;
+      grey = grey && (a->photo[i].head.grey || !is_known(&a->photo[i]));
+      d->all_elems += pixels;
+      d->most_elems = pixels > d->most_elems ? pixels : d->most_elems;
+    }
+  }
+  for (int s = 0; s < 2; s++) {
+    out->split[s].channels = grey ? 1 : 3;
+    out->split[s].most_elems *= grey ? 1 : 3;
+    out->split[s].all_elems *= grey ? 1 : 3;
+    HD_TRY(find_key(&out->split[s], &set->album[s], ctx));
+  }
+  return HD_OK;
+}
+
+/* PATH/NAME if it is a folder of folders. */
+static bool find_folder(char out[HD_PATH_BYTES], const char *path, const char *name) {
+  return snprintf(out, HD_PATH_BYTES, "%s/%s", path, name) < HD_PATH_BYTES && hd__file_is_folder(out);
+}
+
+static bool find_split(char out[HD_PATH_BYTES], const char *path, int split) {
+  static const char *const tests[] = {"test", "val", "valid"};
+  if (split == 0)
+    return find_folder(out, path, "train");
+  for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
+    if (find_folder(out, path, tests[i]))
+      return true;
+  return false;
+}
+
+/* Whether the folder contains a folder. */
+static bool takes(hd_ctx *ctx, const char *path) {
+  char inside[HD_PATH_BYTES];
+  DIR *folder = opendir(path);
+  bool good = false;
+  for (struct dirent *entry = NULL; folder && !good && (entry = readdir(folder));)
+    good = entry->d_name[0] != '.' && find_folder(inside, path, entry->d_name);
+  if (folder)
+    closedir(folder);
+  return good;
+}
+
+static hd_status open_folder(hd_opened *out, hd_ctx *ctx, const hd_data_request *request) {
+  char train[HD_PATH_BYTES], test[HD_PATH_BYTES];
+  const char *path = request->name;
+  void *self;
+  HD_TRY(hd__opened_hold(&self, out, ctx, sizeof(folder_set), release));
+  folder_set *set = self;
+  const bool named = find_split(train, path, 0), both = named && find_split(test, path, 1);
+  HD_TRY(add_split(&set->album[0], &set->classes, ctx, named ? train : path));
+  if (set->classes.count == 0)
+    return hd__fail(ctx, HD_E_FORMAT, "%s: expected a folder of pictures for each class, found none; make some", train);
+  if (both)
+    HD_TRY(add_split(&set->album[1], &set->classes, ctx, test));
+  else
+    HD_TRY(divide(set->album, ctx, path));
+  HD_TRY(read_heads(&set->album[0], ctx, request->skip));
+  HD_TRY(read_heads(&set->album[1], ctx, request->skip));
+  return describe(out, set, ctx, path);
+}
+
+const hd_format hd__format_image_folder = {"a folder of class folders of pictures", takes, open_folder};

@@ -1,0 +1,201 @@
+/* Converts arrays to samples; see named_arrays.h. An array in the layout of samples is not copied. */
+#include "data/formats/named_arrays.h"
+
+#include <math.h>
+
+#include "base/alloc.h"
+#include "data/loader/resident_samples.h"
+
+enum { X_TRAIN, Y_TRAIN, X_TEST, Y_TEST, PARTS, MOST_OUTPUTS = 1 << 20 };
+
+static const char *const names[][PARTS] = {{"x_train", "y_train", "x_test", "y_test"},
+                                           {"train_images", "train_labels", "test_images", "test_labels"},
+                                           {"images", "labels"},
+                                           {"x", "y"}};
+
+typedef struct array_set {
+  hd_array_part part[PARTS];
+  hd_resident resident[2];
+} array_set;
+
+static void release(void *self) {
+  array_set *set = self;
+  for (int i = 0; i < PARTS; i++) {
+    hd__file_unmap(&set->part[i].mapping);
+    hd__free(set->part[i].copy);
+  }
+  for (int i = 0; i < 2; i++)
+    hd__resident_fini(&set->resident[i]);
+  hd__free(set);
+}
+
+/* The first set of names of which any exists; NULL if none. */
+static const char *const *names_of(const hd_array_source *source) {
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    for (int k = 0; k < PARTS && names[i][k]; k++)
+      if (source->has(source->self, names[i][k]))
+        return names[i];
+  return NULL;
+}
+
+bool hd__arrays_there(const hd_array_source *source) { return names_of(source) != NULL; }
+
+/* The dimensions of samples, channels, rows and columns in an array. */
+typedef struct view {
+  int64_t stride[4];
+} view;
+
+/* Derives the samples' shape from the array's. */
+static hd_status see_samples(hd_dataset *out, view *v, hd_ctx *ctx, const hd_array_part *part) {
+  const hd_npy *a = &part->npy;
+  int c = -1, h = -1, w = -1;
+  if (a->rank == 0)
+    return hd__fail(ctx, HD_E_FORMAT, "%s: expected an array of samples, found a single number; save more", part->name);
+  if (a->rank == 2)
+    w = 1;
+  if (a->rank == 3)
+    h = 1, w = 2;
+  if (a->rank == 4) {
+    c = a->size[1] >= 1 && a->size[1] <= HD_DATA_MAX_CHANNELS ? 1 : 3;
+    h = c == 1 ? 2 : 1;
+    w = h + 1;
+  }
+  const int axis[4] = {0, c, h, w};
+  int64_t size[4];
+  for (int i = 0; i < 4; i++) {
+    size[i] = axis[i] < 0 ? 1 : a->size[axis[i]];
+    v->stride[i] = axis[i] < 0 ? 0 : a->stride[axis[i]];
+  }
+  const int64_t most = HD_DATA_MAX_SIDE;
+  if (size[0] < 1 || size[1] < 1 || size[1] > HD_DATA_MAX_CHANNELS || size[2] < 1 || size[2] > most || size[3] < 1 ||
+      size[3] > most)
+    return hd__fail(ctx, HD_E_FORMAT,
+                    "%s: expected at least one sample of 1 to %d channels, first or last, and sides of 1 to %d, found "
+                    "%lld of %lldx%lldx%lld; save it in another shape",
+                    part->name, HD_DATA_MAX_CHANNELS, HD_DATA_MAX_SIDE, (long long)size[0], (long long)size[1],
+                    (long long)size[2], (long long)size[3]);
+  *out = (hd_dataset){.count = size[0],
+                      .elem = a->kind == 'u' && a->elem_bytes == 1 ? HD_ELEM_U8 : HD_ELEM_F32,
+                      .channels = (int)size[1],
+                      .height = (int)size[2],
+                      .width = (int)size[3],
+                      .flat = a->rank <= 2};
+  return HD_OK;
+}
+
+/* Whether the array's memory can be used as samples. */
+static bool lies_as_samples(const hd_npy *a, const hd_dataset *d, const view *v) {
+  const int64_t plane = (int64_t)d->height * d->width, elems = plane * d->channels;
+  const bool order = (d->count == 1 || v->stride[0] == elems) && (d->channels == 1 || v->stride[1] == plane) &&
+                     (d->height == 1 || v->stride[2] == d->width) && (d->width == 1 || v->stride[3] == 1);
+  const bool floats = a->kind == 'f' && a->elem_bytes == 4 && !a->swapped && (uintptr_t)a->bytes % sizeof(float) == 0;
+  return order && (d->elem == HD_ELEM_U8 || floats);
+}
+
+static void copy_samples(hd_resident *to, const hd_npy *a, const hd_dataset *d, const view *v) {
+  int64_t at = 0;
+  for (int64_t n = 0; n < d->count; n++)
+    for (int c = 0; c < d->channels; c++)
+      for (int y = 0; y < d->height; y++)
+        for (int x = 0; x < d->width; x++, at++) {
+          const int64_t from = n * v->stride[0] + c * v->stride[1] + y * v->stride[2] + x * v->stride[3];
+          if (to->images)
+            to->images[at] = a->bytes[from];
+          else
+            to->floats[at] = hd__npy_float(a, from);
+        }
+}
+
+static hd_status check_finite(hd_ctx *ctx, const char *name, const float *number, int64_t count, int64_t per_sample) {
+  for (int64_t i = 0; i < count; i++)
+    if (!isfinite(number[i]))
+      return hd__fail(ctx, HD_E_FORMAT, "%s: expected finite numbers, found %s in sample %lld; mend the array", name,
+                      isnan(number[i]) ? "NaN" : "infinity", (long long)(i / per_sample));
+  return HD_OK;
+}
+
+/* Checks shapes first, so that memory is allocated once: samples, and classes or targets. */
+static hd_status see_labels(hd_dataset *d, hd_ctx *ctx, const hd_array_part *part) {
+  const hd_npy *a = &part->npy;
+  const int64_t outputs = a->rank == 2 ? a->size[1] : 1;
+  if (a->rank < 1 || a->rank > 2 || outputs < 1 || outputs > MOST_OUTPUTS)
+    return hd__fail(ctx, HD_E_FORMAT,
+                    "%s: expected labels of the shape (N), or up to %d targets a sample, found %d "
+                    "dimensions and %lld; save it in another shape",
+                    part->name, MOST_OUTPUTS, a->rank, (long long)outputs);
+  if (a->size[0] != d->count)
+    return hd__fail(ctx, HD_E_FORMAT,
+                    "%s: expected %lld labels, one per sample, found %lld; the arrays do not belong together",
+                    part->name, (long long)d->count, (long long)a->size[0]);
+  const bool classes = a->kind != 'f' && outputs == 1;
+  d->outputs = classes ? 0 : (int)outputs;
+  return HD_OK;
+}
+
+static hd_status copy_labels(hd_resident *to, hd_ctx *ctx, const hd_dataset *d, const hd_array_part *part) {
+  const hd_npy *a = &part->npy;
+  for (int64_t i = 0; i < d->count && d->outputs == 0; i++) {
+    const int64_t label = hd__npy_int(a, i * a->stride[0]);
+    if (label < 0 || label >= HD_DATA_MAX_CLASSES)
+      return hd__fail(ctx, HD_E_FORMAT,
+                      "%s: expected class labels from 0 to %d, found %lld at index %lld; number the "
+                      "classes from 0",
+                      part->name, HD_DATA_MAX_CLASSES - 1, (long long)label, (long long)i);
+    to->labels[i] = (int32_t)label;
+  }
+  for (int64_t i = 0; i < d->count * d->outputs; i++)
+    to->targets[i] =
+        hd__npy_float(a, i / d->outputs * a->stride[0] + i % d->outputs * (a->rank == 2 ? a->stride[1] : 0));
+  return d->outputs ? check_finite(ctx, part->name, to->targets, d->count * d->outputs, d->outputs) : HD_OK;
+}
+
+/* One split; it has a copy if `owned` is set or the array has another layout than samples. */
+static hd_status take_split(hd_dataset *d, hd_resident *to, hd_ctx *ctx, const hd_array_part *x, const hd_array_part *y,
+                            bool owned) {
+  view v;
+  HD_TRY(see_samples(d, &v, ctx, x));
+  HD_TRY(see_labels(d, ctx, y));
+  const bool direct = !owned && lies_as_samples(&x->npy, d, &v);
+  if (direct && d->elem == HD_ELEM_U8)
+    d->images = x->npy.bytes;
+  else if (direct)
+    d->floats = (const float *)(const void *)x->npy.bytes;
+  HD_TRY(hd__resident_make(to, d, ctx, x->name));
+  if (!direct)
+    copy_samples(to, &x->npy, d, &v);
+  if (d->floats)
+    HD_TRY(check_finite(ctx, x->name, d->floats, d->count * hd__dataset_elems(d), hd__dataset_elems(d)));
+  return copy_labels(to, ctx, d, y);
+}
+
+static hd_status read_parts(array_set *set, hd_ctx *ctx, const hd_array_source *source, const char *const *name) {
+  for (int i = 0; i < PARTS && name[i]; i++) {
+    if (!source->has(source->self, name[i]))
+      return hd__fail(ctx, HD_E_IO, "%s: expected an array %s beside the others, found none; save it too", source->path,
+                      name[i]);
+    HD_TRY(source->read(&set->part[i], ctx, source->self, name[i]));
+  }
+  return HD_OK;
+}
+
+hd_status hd__arrays_open(hd_opened *out, hd_ctx *ctx, const hd_array_source *source, int ignored) {
+  const char *const *name = names_of(source);
+  void *self;
+  if (!name)
+    return hd__fail(ctx, HD_E_FORMAT,
+                    "%s: expected arrays x_train, y_train, x_test and y_test, or images and labels, or x and y, found "
+                    "none of these names; save them under such",
+                    source->path);
+  HD_TRY(hd__opened_hold(&self, out, ctx, sizeof(array_set), release));
+  array_set *set = self;
+  HD_TRY(read_parts(set, ctx, source, name));
+  const bool both = name[X_TEST] != NULL;
+  HD_TRY(take_split(&out->split[0], &set->resident[0], ctx, &set->part[X_TRAIN], &set->part[Y_TRAIN], !both));
+  if (both)
+    HD_TRY(take_split(&out->split[1], &set->resident[1], ctx, &set->part[X_TEST], &set->part[Y_TEST], false));
+  else
+    HD_TRY(hd__resident_divide(set->resident, out->split, ctx, source->path));
+  if (out->split[0].outputs > 0 || out->split[1].outputs > 0)
+    return HD_OK; /* dataset.c checks whether both have targets */
+  return hd__resident_classes(out->split, ctx, source->path, ignored);
+}

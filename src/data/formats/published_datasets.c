@@ -1,0 +1,114 @@
+/* Published data sets by name: the folders that may hold them.
+ *
+ * Places are searched in this order: --data-dir, $HEDDLE_DATA, ~/.cache/heddle (where tools/get-mnist stores sets),
+ * and Debian's /usr/share/datasets. In each a set may lie in a folder of its name, of torchvision's, of its
+ * archive's, or in the place itself. */
+#include "data/formats/published_datasets.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "data/formats/idx.h"
+
+enum { MOST_FOLDERS = 6, PLACES = 4 };
+
+typedef struct published {
+  const char *name, *alias;
+  const hd_format *format;
+  const char *files; /* files of the set */
+  const char *first; /* the file that identifies its folder */
+  const char *folders[MOST_FOLDERS + 1];
+  const char *package; /* in Debian; "" for none */
+} published;
+
+#define IDX_FILES                                                                                                      \
+  "train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte (plain or .gz)"
+
+static const published sets[] = {
+    {"mnist",
+     "",
+     &hd__format_idx,
+     IDX_FILES,
+     HD_IDX_TRAIN_IMAGES,
+     {"mnist", "MNIST", "mnist/raw", "MNIST/raw", "."},
+     ""},
+    {"fashion",
+     "fashion-mnist",
+     &hd__format_idx,
+     IDX_FILES,
+     HD_IDX_TRAIN_IMAGES,
+     {"fashion", "FashionMNIST", "fashion/raw", "FashionMNIST/raw", "fashion-mnist", "."},
+     ", or install dataset-fashion-mnist"},
+    {"cifar10",
+     "cifar-10",
+     &hd__format_cifar,
+     "data_batch_1.bin to data_batch_5.bin and test_batch.bin",
+     "data_batch_1.bin",
+     {"cifar-10-batches-bin", "cifar10", "cifar10/cifar-10-batches-bin", "."},
+     ""},
+    {"cifar100",
+     "cifar-100",
+     &hd__format_cifar,
+     "train.bin and test.bin",
+     "train.bin",
+     {"cifar-100-binary", "cifar100", "cifar100/cifar-100-binary", "."},
+     ""},
+};
+
+static const published *set_of(const char *name) {
+  for (size_t i = 0; i < sizeof sets / sizeof *sets; i++)
+    if (!strcmp(name, sets[i].name) || (*name && !strcmp(name, sets[i].alias)))
+      return &sets[i];
+  return NULL;
+}
+
+bool hd__data_is_published(const char *name) { return set_of(name) != NULL; }
+
+/* IDX files may be packed, or have a dot in their names. */
+static bool holds(const published *set, const char *folder) {
+  char path[HD_PATH_BYTES];
+  if (set->format == &hd__format_idx)
+    return hd__idx_find(path, folder, set->first);
+  return snprintf(path, sizeof path, "%s/%s", folder, set->first) < HD_PATH_BYTES && hd__file_exists(path);
+}
+
+static bool find_below(char out[HD_PATH_BYTES], const published *set, const char *place) {
+  for (int i = 0; set->folders[i]; i++) {
+    const bool itself = !strcmp(set->folders[i], ".");
+    const int length = snprintf(out, HD_PATH_BYTES, "%s%s%s", place, itself ? "" : "/", itself ? "" : set->folders[i]);
+    if (length < HD_PATH_BYTES && holds(set, out))
+      return true;
+  }
+  return false;
+}
+
+static hd_status find(char out[HD_PATH_BYTES], hd_ctx *ctx, const published *set, const char *data_dir) {
+  char cache[HD_PATH_BYTES] = "", system[HD_PATH_BYTES];
+  const char *home = getenv("HOME"), *root = getenv("HEDDLE_SYSROOT");
+  if (home)
+    snprintf(cache, sizeof cache, "%s/.cache/heddle", home);
+  snprintf(system, sizeof system, "%s/usr/share/datasets", root ? root : "");
+  const char *const place[PLACES] = {data_dir, getenv("HEDDLE_DATA"), cache, system};
+  for (int i = 0; i < PLACES; i++)
+    if (place[i] && *place[i] && find_below(out, set, place[i]))
+      return HD_OK;
+  const char *shown = *cache ? cache : "~/.cache/heddle";
+  return hd__fail(
+      ctx, HD_E_IO,
+      "expected the data set '%s' under --data-dir, $HEDDLE_DATA, %s or %s, found none; put %s into %s/%s%s", set->name,
+      shown, system, set->files, shown, set->folders[0], set->package);
+}
+
+static bool takes(hd_ctx *ctx, const char *name) { return hd__data_is_published(name); }
+
+static hd_status open_named(hd_opened *out, hd_ctx *ctx, const hd_data_request *request) {
+  const published *set = set_of(request->name);
+  char folder[HD_PATH_BYTES];
+  hd_data_request there = *request;
+  HD_TRY(find(folder, ctx, set, request->data_dir));
+  there.name = folder;
+  out->format = set->format;
+  return set->format->open(out, ctx, &there);
+}
+
+const hd_format hd__format_named = {"a published data set", takes, open_named};

@@ -1,0 +1,40 @@
+/* A picture being drawn: 8-bit RGB in memory, light on dark, with text in a small bitmap font; written as PNG. */
+#ifndef HD_DATA_IMAGES_CANVAS_H
+#define HD_DATA_IMAGES_CANVAS_H
+
+#include <stdint.h>
+
+#include "base/status.h"
+
+typedef struct hd_color {
+  uint8_t r, g, b;
+} hd_color;
+
+static const hd_color hd_grey = {150, 154, 163}, hd_white = {235, 236, 240};
+
+/* Cells of text, at scale 1. */
+enum { HD_GLYPH_ROWS = 7, HD_GLYPH_COLUMNS = 5, HD_GLYPH_STEP = HD_GLYPH_COLUMNS + 1 };
+
+typedef struct hd_canvas {
+  int width, height;
+  uint8_t *rgb;
+} hd_canvas;
+
+/* Dark all over. `path` is for messages. */
+hd_status hd__canvas_init(hd_canvas *out, hd_ctx *ctx, const char *path, int width, int height);
+void hd__canvas_fini(hd_canvas *canvas);
+
+/* Clipped to the canvas. */
+void hd__canvas_fill(hd_canvas *canvas, int x, int y, int width, int height, hd_color color);
+
+/* Draws text with its upper left corner at (x, y), each pixel `scale` wide; returns the x of the next character.
+ * Characters beyond ASCII are rectangles. */
+int hd__canvas_text(hd_canvas *canvas, int x, int y, int scale, hd_color color, const char *text);
+
+/* Width of a text in pixels. */
+int hd__canvas_text_width(int scale, const char *text);
+
+/* Writes a PNG file atomically. */
+hd_status hd__canvas_write(const hd_canvas *canvas, hd_ctx *ctx, const char *path);
+
+#endif

@@ -1,0 +1,181 @@
+/* Choosing samples, and captions; see contact_sheet.h. */
+#include "data/images/contact_sheet.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "data/images/canvas.h"
+#include "data/loader/skipped_samples.h"
+#include "data/images/thumbnail.h"
+
+enum {
+  COLUMNS = 12,
+  TARGET_ROWS = 8,
+  MOST_ROWS = 128,
+  CELL = 64,
+  GAP = 6,
+  MARGIN = 12,
+  TITLE = 36,
+  TEXT = 2,           /* scale */
+  MOST_CAPTION = 20,  /* characters */
+  CAPTION_BYTES = 96, /* of UTF-8 */
+};
+
+typedef struct shown {
+  char caption[CAPTION_BYTES];
+  char count[32];
+  int64_t sample[COLUMNS];
+  int columns;
+} shown;
+
+typedef struct contact {
+  const hd_dataset *split;
+  shown *rows;
+  int count;
+  hd_thumbnails thumbnails;
+} contact;
+
+/* A name truncated to MOST_CAPTION characters. */
+static void put_caption(shown *r, const char *name) {
+  int at = 0, characters = 0;
+  for (; name[at] && at < CAPTION_BYTES - 1; at++) {
+    characters += ((unsigned char)name[at] & 0xc0) != 0x80;
+    if (characters > MOST_CAPTION)
+      break;
+  }
+  snprintf(r->caption, sizeof r->caption, "%.*s", at, name);
+}
+
+/* The column of the `seen`-th of `all` samples in a row of evenly spaced ones; -1 for most. */
+static int column_of(int64_t seen, int64_t all) {
+  if (all <= COLUMNS)
+    return (int)seen;
+  const int64_t column = (seen * COLUMNS + all - 1) / all;
+  return column < COLUMNS && column * all / COLUMNS == seen ? (int)column : -1;
+}
+
+/* Rows of classes. */
+static hd_status choose_by_class(contact *s, hd_ctx *ctx) {
+  const hd_dataset *d = s->split;
+  int64_t *all = hd__calloc(2 * (size_t)d->classes, sizeof *all);
+  if (!all)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for a contact sheet");
+  int64_t *seen = all + d->classes;
+  for (int64_t i = 0; i < d->count; i++)
+    all[d->labels[i]] += !hd__skips_has(d, i);
+  for (int64_t i = 0; i < d->count; i++) {
+    const int32_t c = d->labels[i];
+    if (c >= s->count || hd__skips_has(d, i))
+      continue;
+    const int column = column_of(seen[c]++, all[c]);
+    if (column < 0)
+      continue;
+    s->rows[c].sample[column] = i;
+    s->rows[c].columns = column + 1;
+  }
+  for (int c = 0; c < s->count; c++) {
+    char number[16];
+    snprintf(number, sizeof number, "%d", c);
+    put_caption(&s->rows[c], d->class_names ? d->class_names[c] : number);
+    snprintf(s->rows[c].count, sizeof s->rows[c].count, "%lld", (long long)all[c]);
+  }
+  hd__free(all);
+  return HD_OK;
+}
+
+typedef struct place {
+  float target;
+  int64_t sample;
+} place;
+
+static int by_target(const void *a, const void *b) {
+  const place *x = a, *y = b;
+  return x->target < y->target ? -1 : x->target > y->target ? 1 : (x->sample > y->sample) - (x->sample < y->sample);
+}
+
+/* Rows of targets. */
+static hd_status choose_by_target(contact *s, hd_ctx *ctx) {
+  const hd_dataset *d = s->split;
+  place *at = hd__malloc((size_t)d->count * sizeof *at);
+  int64_t all = 0, room = (int64_t)s->count * COLUMNS;
+  if (!at)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for a contact sheet");
+  for (int64_t i = 0; i < d->count; i++)
+    if (!hd__skips_has(d, i))
+      at[all++] = (place){d->targets[i * d->outputs], i};
+  qsort(at, (size_t)all, sizeof *at, by_target);
+  room = all < room ? all : room;
+  s->count = (int)((room + COLUMNS - 1) / COLUMNS);
+  for (int64_t k = 0; k < room; k++) {
+    shown *r = &s->rows[k / COLUMNS];
+    const place *p = &at[k * all / room];
+    if (r->columns == 0)
+      snprintf(r->caption, sizeof r->caption, "%.4g", (double)p->target);
+    snprintf(r->count, sizeof r->count, "to %.4g", (double)p->target);
+    r->sample[r->columns++] = p->sample;
+  }
+  hd__free(at);
+  return HD_OK;
+}
+
+/* The range of values from black to white. */
+static hd_status find_range(contact *s, hd_ctx *ctx) {
+  for (int r = 0; r < s->count; r++)
+    for (int c = 0; c < s->rows[r].columns; c++)
+      HD_TRY(hd__thumbnails_fit(&s->thumbnails, ctx, s->rows[r].sample[c]));
+  return HD_OK;
+}
+
+static int caption_width(const contact *s) {
+  int most = 0;
+  for (int r = 0; r < s->count; r++) {
+    const int name = hd__canvas_text_width(TEXT, s->rows[r].caption),
+              count = hd__canvas_text_width(1, s->rows[r].count);
+    most = name > most ? name : most;
+    most = count > most ? count : most;
+  }
+  return most + 2 * GAP;
+}
+
+static hd_status draw(hd_canvas *on, const contact *s, hd_ctx *ctx, const char *title) {
+  const int pictures = MARGIN + caption_width(s);
+  hd__canvas_text(on, MARGIN, MARGIN, TEXT, hd_white, title);
+  for (int r = 0; r < s->count; r++) {
+    const shown *line = &s->rows[r];
+    const int top = MARGIN + TITLE + r * (CELL + GAP), middle = top + CELL / 2;
+    hd__canvas_text(on, MARGIN, middle - HD_GLYPH_ROWS * TEXT, TEXT, hd_white, line->caption);
+    hd__canvas_text(on, MARGIN, middle + HD_GLYPH_ROWS, 1, hd_grey, line->count);
+    for (int c = 0; c < line->columns; c++)
+      HD_TRY(hd__thumbnail_draw(on, pictures + c * (CELL + GAP), top, CELL, &s->thumbnails, ctx, line->sample[c]));
+  }
+  return HD_OK;
+}
+
+static hd_status make_sheet(contact *s, hd_ctx *ctx, const char *path, const char *title) {
+  HD_TRY(s->split->labels ? choose_by_class(s, ctx) : choose_by_target(s, ctx));
+  HD_TRY(find_range(s, ctx));
+  const int wide = 2 * MARGIN + caption_width(s) + COLUMNS * (CELL + GAP) - GAP;
+  const int titled = 2 * MARGIN + hd__canvas_text_width(TEXT, title);
+  hd_canvas on;
+  HD_TRY(hd__canvas_init(&on, ctx, path, wide > titled ? wide : titled,
+                         2 * MARGIN + TITLE + s->count * (CELL + GAP) - GAP));
+  hd_status status = draw(&on, s, ctx, title);
+  if (status == HD_OK)
+    status = hd__canvas_write(&on, ctx, path);
+  hd__canvas_fini(&on);
+  return status;
+}
+
+hd_status hd__contact_sheet(hd_ctx *ctx, const char *path, const char *title, const hd_dataset *split) {
+  contact s = {.split = split};
+  s.count = !split->labels ? TARGET_ROWS : split->classes < MOST_ROWS ? split->classes : MOST_ROWS;
+  s.rows = hd__calloc((size_t)s.count, sizeof *s.rows);
+  hd_status status = s.rows ? hd__thumbnails_init(&s.thumbnails, ctx, split)
+                            : hd__fail(ctx, HD_E_NOMEM, "%s: out of memory for a contact sheet", path);
+  if (status == HD_OK)
+    status = make_sheet(&s, ctx, path, title);
+  hd__free(s.rows);
+  hd__thumbnails_fini(&s.thumbnails);
+  return status;
+}

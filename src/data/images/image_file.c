@@ -1,0 +1,97 @@
+/* Reads picture files as planes; see image_file.h. */
+#include "data/images/image_file.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "data/images/jpeg.h"
+#include "platform/file.h"
+
+static bool is_jpeg(const uint8_t *bytes, size_t length) { return length >= 3 && !memcmp(bytes, "\xff\xd8\xff", 3); }
+
+static uint32_t big(const uint8_t *b) {
+  return (uint32_t)b[0] << 24 | (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | b[3];
+}
+
+/* The first chunk: signature, length, IHDR, width, height, depth, colour type. */
+static hd_status png_head(hd_photo_head *out, hd_ctx *ctx, const char *path, const uint8_t *bytes, size_t length) {
+  enum { HEAD_BYTES = 33, WIDTH = 16, HEIGHT = 20, COLOR_TYPE = 25, GREY = 0, GREY_ALPHA = 4 };
+  if (length < HEAD_BYTES || memcmp(bytes, "\x89PNG\r\n\x1a\n\0\0\0\rIHDR", 16))
+    return hd__fail(ctx, HD_E_FORMAT, "%s: expected a PNG or JPEG picture, found %s; convert it", path,
+                    length == 0 ? "an empty file" : "another format or the start of one");
+  const uint32_t width = big(bytes + WIDTH), height = big(bytes + HEIGHT);
+  if (width < 1 || height < 1 || width > HD_PNG_MAX_SIDE || height > HD_PNG_MAX_SIDE ||
+      (int64_t)width * height > HD_PNG_MAX_PIXELS)
+    return hd__fail(ctx, HD_E_UNSUPPORTED, "%s: expected a picture of at most %d pixels, found %ux%u; make it smaller",
+                    path, HD_PNG_MAX_PIXELS, width, height);
+  *out = (hd_photo_head){.size = {(int)height, (int)width},
+                         .grey = bytes[COLOR_TYPE] == GREY || bytes[COLOR_TYPE] == GREY_ALPHA};
+  return HD_OK;
+}
+
+hd_status hd__photo_head(hd_photo_head *out, hd_ctx *ctx, const char *path, const uint8_t *bytes, size_t length) {
+  *out = (hd_photo_head){0};
+  return is_jpeg(bytes, length) ? hd__jpeg_head(out->size, &out->grey, ctx, path, bytes, length)
+                                : png_head(out, ctx, path, bytes, length);
+}
+
+static hd_status wrong_size(hd_ctx *ctx, const char *path, const int size[2], int height, int width) {
+  return hd__fail(ctx, HD_E_FORMAT, "%s: expected a picture of %dx%d as before, found %dx%d; start again", path,
+                  size[1], size[0], width, height);
+}
+
+static hd_status png_planes(uint8_t *planes, int channels, const int size[2], hd_ctx *ctx, const char *path,
+                            const uint8_t *bytes, size_t length) {
+  hd_picture picture;
+  HD_TRY(hd__png_parse(&picture, ctx, path, bytes, length));
+  const size_t plane = (size_t)size[0] * (size_t)size[1];
+  const bool fits = picture.height == size[0] && picture.width == size[1];
+  for (size_t i = 0; i < plane && fits; i++)
+    for (int c = 0; c < channels; c++)
+      planes[(size_t)c * plane + i] = picture.rgba[4 * i + (size_t)c];
+  hd_status status = fits ? HD_OK : wrong_size(ctx, path, size, picture.height, picture.width);
+  hd__picture_fini(&picture);
+  return status;
+}
+
+hd_status hd__photo_read(uint8_t *planes, int channels, const int size[2], hd_ctx *ctx, const char *path,
+                         const uint8_t *bytes, size_t length) {
+  hd_photo_head head;
+  HD_TRY(hd__photo_head(&head, ctx, path, bytes, length));
+  if (head.size[0] != size[0] || head.size[1] != size[1])
+    return wrong_size(ctx, path, size, head.size[0], head.size[1]);
+  return is_jpeg(bytes, length) ? hd__jpeg_read(planes, channels, size, ctx, path, bytes, length)
+                                : png_planes(planes, channels, size, ctx, path, bytes, length);
+}
+
+static hd_status jpeg_picture(hd_picture *out, hd_ctx *ctx, const char *path, const uint8_t *bytes, size_t length) {
+  int size[2];
+  bool grey;
+  HD_TRY(hd__jpeg_head(size, &grey, ctx, path, bytes, length));
+  const int channels = grey ? 1 : 3;
+  const size_t plane = (size_t)size[0] * (size_t)size[1];
+  uint8_t *planes = hd__malloc((size_t)channels * plane), *rgba = hd__malloc(4 * plane);
+  hd_status status = planes && rgba ? hd__jpeg_read(planes, channels, size, ctx, path, bytes, length)
+                                    : hd__fail(ctx, HD_E_NOMEM, "%s: out of memory for a picture", path);
+  for (size_t i = 0; i < plane && status == HD_OK; i++) {
+    for (size_t c = 0; c < 3; c++)
+      rgba[4 * i + c] = planes[(grey ? 0 : c) * plane + i];
+    rgba[4 * i + 3] = 255;
+  }
+  hd__free(planes);
+  if (status == HD_OK)
+    *out = (hd_picture){.width = size[1], .height = size[0], .rgba = rgba};
+  else
+    hd__free(rgba);
+  return status;
+}
+
+hd_status hd__photo_picture(hd_picture *out, hd_ctx *ctx, const char *path) {
+  hd_mapping file;
+  *out = (hd_picture){0};
+  HD_TRY(hd__file_read(&file, ctx, path));
+  hd_status status = is_jpeg(file.bytes, file.length) ? jpeg_picture(out, ctx, path, file.bytes, file.length)
+                                                      : hd__png_parse(out, ctx, path, file.bytes, file.length);
+  hd__file_unmap(&file);
+  return status;
+}

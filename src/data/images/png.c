@@ -1,0 +1,144 @@
+/* Reading PNG with libpng, which calls back for bytes, memory and errors. Errors longjmp to one place. */
+#include "data/images/png.h"
+
+#include <png.h>
+#include <setjmp.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+enum { SIGNATURE_BYTES = 8, REASON_BYTES = 128, MAX_CHUNK_BYTES = 1 << 23 };
+
+/* State of the callbacks. Rows are a field, since a local variable is indeterminate after longjmp. */
+typedef struct reader {
+  const uint8_t *bytes;
+  size_t length, at;
+  png_structp png;
+  png_infop info;
+  uint8_t *rgba;
+  uint8_t **row;
+  int width, height;
+  int out_of_memory;
+  char reason[REASON_BYTES];
+} reader;
+
+static void give_bytes(png_structp png, png_bytep to, size_t count) {
+  reader *r = png_get_io_ptr(png);
+  if (count > r->length - r->at)
+    png_error(png, "the file's end, too early");
+  memcpy(to, r->bytes + r->at, count);
+  r->at += count;
+}
+
+static void fail(png_structp png, png_const_charp text) {
+  reader *r = png_get_error_ptr(png);
+  snprintf(r->reason, sizeof r->reason, "%s", text);
+  png_longjmp(png, 1);
+}
+
+static void ignore(png_structp png, png_const_charp text) {}
+
+/* Bounds libpng's allocations, which follow a chunk's claimed length; rows and its internal buffers are smaller than
+ * the largest chunk. */
+static png_voidp give_memory(png_structp png, png_alloc_size_t bytes) {
+  if (bytes > MAX_CHUNK_BYTES)
+    return NULL;
+  void *memory = hd__malloc(bytes);
+  if (!memory)
+    ((reader *)png_get_mem_ptr(png))->out_of_memory = 1;
+  return memory;
+}
+
+static void take_memory(png_structp png, png_voidp memory) { hd__free(memory); }
+
+/* Converts every colour type to 8-bit RGBA. */
+static void transform(reader *r) {
+  png_set_expand(r->png); /* palettes, small bit depths, transparent colours */
+  png_set_scale_16(r->png);
+  png_set_gray_to_rgb(r->png);
+  png_set_add_alpha(r->png, 0xff, PNG_FILLER_AFTER);
+  png_set_interlace_handling(r->png);
+  png_read_update_info(r->png, r->info);
+}
+
+static void read_rows(reader *r) {
+  size_t stride = (size_t)r->width * 4;
+  if (png_get_rowbytes(r->png, r->info) != stride)
+    png_error(r->png, "rows of an unknown layout");
+  r->rgba = hd__calloc((size_t)r->height, stride);
+  r->row = hd__malloc((size_t)r->height * sizeof *r->row);
+  if (!r->rgba || !r->row) {
+    r->out_of_memory = 1;
+    png_error(r->png, "no memory");
+  }
+  for (int y = 0; y < r->height; y++)
+    r->row[y] = r->rgba + (size_t)y * stride;
+  png_read_image(r->png, r->row);
+  png_read_end(r->png, NULL);
+}
+
+static hd_status set_up(reader *r, hd_ctx *ctx, const char *path) {
+  r->png = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, r, fail, ignore, r, give_memory, take_memory);
+  r->info = r->png ? png_create_info_struct(r->png) : NULL;
+  if (!r->info)
+    return hd__fail(ctx, HD_E_NOMEM, "%s: out of memory for a picture", path);
+  png_set_read_fn(r->png, r, give_bytes);
+  png_set_user_limits(r->png, HD_PNG_MAX_SIDE, HD_PNG_MAX_SIDE);
+  png_set_chunk_malloc_max(r->png, MAX_CHUNK_BYTES);
+  png_set_chunk_cache_max(r->png, 128);
+  return HD_OK;
+}
+
+static hd_status decode(reader *r, hd_ctx *ctx, const char *path) {
+  HD_TRY(set_up(r, ctx, path));
+  if (setjmp(png_jmpbuf(r->png))) {
+    if (r->out_of_memory)
+      return hd__fail(ctx, HD_E_NOMEM, "%s: out of memory for a picture", path);
+    return hd__fail(ctx, HD_E_FORMAT, "%s: expected a whole PNG picture, found: %s; save the picture again", path,
+                    r->reason);
+  }
+  png_read_info(r->png, r->info);
+  r->width = (int)png_get_image_width(r->png, r->info);
+  r->height = (int)png_get_image_height(r->png, r->info);
+  if ((int64_t)r->width * r->height > HD_PNG_MAX_PIXELS)
+    return hd__fail(ctx, HD_E_UNSUPPORTED, "%s: expected a picture of at most %d pixels, found %dx%d; make it smaller",
+                    path, HD_PNG_MAX_PIXELS, r->width, r->height);
+  transform(r);
+  read_rows(r);
+  return HD_OK;
+}
+
+/* The format of a file that is not PNG, for messages. */
+static const char *kind_of(const uint8_t *bytes, size_t length) {
+  static const struct {
+    const char *start, *kind;
+  } known[] = {{"\xff\xd8\xff", "a JPEG"}, {"GIF8", "a GIF"}, {"BM", "a BMP"}, {"RIFF", "a WebP"}, {"%PDF", "a PDF"}};
+  if (length == 0)
+    return "an empty file";
+  for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+    if (length >= strlen(known[i].start) && !memcmp(bytes, known[i].start, strlen(known[i].start)))
+      return known[i].kind;
+  return "another format";
+}
+
+hd_status hd__png_parse(hd_picture *out, hd_ctx *ctx, const char *path, const uint8_t *bytes, size_t length) {
+  *out = (hd_picture){0};
+  if (length < SIGNATURE_BYTES || png_sig_cmp(bytes, 0, SIGNATURE_BYTES))
+    return hd__fail(ctx, HD_E_FORMAT, "%s: expected a PNG or JPEG picture, found %s; convert it", path,
+                    kind_of(bytes, length));
+  reader r = {.bytes = bytes, .length = length};
+  hd_status status = decode(&r, ctx, path);
+  png_destroy_read_struct(&r.png, &r.info, NULL);
+  hd__free(r.row);
+  if (status == HD_OK)
+    *out = (hd_picture){.width = r.width, .height = r.height, .rgba = r.rgba};
+  else
+    hd__free(r.rgba);
+  return status;
+}
+
+void hd__picture_fini(hd_picture *picture) {
+  hd__free(picture->rgba);
+  *picture = (hd_picture){0};
+}

@@ -1,0 +1,180 @@
+/* Statistics and checksums; see data_statistics.h. */
+#include "data/loader/data_statistics.h"
+
+#include <math.h>
+
+#include "base/alloc.h"
+#include "base/digest.h"
+#include "data/loader/decode_blocks.h"
+
+typedef uint8_t bytes16 __attribute__((vector_size(16)));
+typedef uint16_t words16 __attribute__((vector_size(32)));
+typedef uint32_t sums16 __attribute__((vector_size(64)));
+
+/* Adds bytes and their squares, sixteen in parallel, in blocks that fit 32 bits. */
+static void sum_bytes(const uint8_t *bytes, int64_t count, uint64_t *sum, uint64_t *squares) {
+  enum { BLOCK = 1 << 16 };
+  int64_t whole = count / 16 * 16;
+  for (int64_t at = 0; at < whole; at += BLOCK) {
+    int64_t end = at + BLOCK < whole ? at + BLOCK : whole;
+    sums16 s = {0}, q = {0};
+    for (int64_t i = at; i < end; i += 16) {
+      bytes16 raw;
+      memcpy(&raw, bytes + i, sizeof raw);
+      words16 wide = __builtin_convertvector(raw, words16);
+      s += __builtin_convertvector(wide, sums16);
+      q += __builtin_convertvector(wide * wide, sums16);
+    }
+    for (int i = 0; i < 16; i++) {
+      *sum += s[i];
+      *squares += q[i];
+    }
+  }
+  for (int64_t i = whole; i < count; i++) {
+    *sum += bytes[i];
+    *squares += (uint64_t)bytes[i] * bytes[i];
+  }
+}
+
+static double round4(double x) { return floor(x * 1e4 + 0.5) / 1e4; }
+
+static void round_both(double *mean, double *std, double average, double variance) {
+  *mean = round4(average);
+  *std = round4(sqrt(variance > 0 ? variance : 0));
+  if (*std == 0)
+    *std = 1; /* of a constant channel */
+}
+
+static void count_bytes(double *mean, double *std, const hd_dataset *split, int channel) {
+  int64_t plane = (int64_t)split->height * split->width;
+  uint64_t sum = 0, squares = 0;
+  if (split->channels == 1) {
+    int64_t block = 1 << 20, all = split->count * plane, blocks = (all + block - 1) / block;
+#pragma omp parallel for
+    for (int64_t b = 0; b < blocks; b++) {
+      uint64_t s = 0, q = 0;
+      sum_bytes(split->images + b * block, b + 1 < blocks ? block : all - b * block, &s, &q);
+      /* Integers: any order gives the same sum. No reduction clause, since clang then exports a symbol for its lock. */
+#pragma omp atomic
+      sum += s;
+#pragma omp atomic
+      squares += q;
+    }
+  } else {
+    for (int64_t n = 0; n < split->count; n++)
+      sum_bytes(split->images + (n * split->channels + channel) * plane, plane, &sum, &squares);
+  }
+  double count = (double)(split->count * plane), average = (double)sum / count / 255;
+  round_both(mean, std, average, (double)squares / count / (255.0 * 255) - average * average);
+}
+
+/* Adds differences to `origin` and their squares, in the order of the elements. */
+static void sum_floats(const float *x, int64_t count, double origin, double *sum, double *squares) {
+  double s = 0, q = 0;
+  for (int64_t i = 0; i < count; i++) {
+    double d = (double)x[i] - origin;
+    s += d;
+    q += d * d;
+  }
+  *sum += s;
+  *squares += q;
+}
+
+static void count_floats(double *mean, double *std, const hd_dataset *split, int channel) {
+  int64_t plane = (int64_t)split->height * split->width;
+  double origin = (double)split->floats[channel * plane], sum = 0, squares = 0;
+  for (int64_t n = 0; n < split->count; n++)
+    sum_floats(split->floats + (n * split->channels + channel) * plane, plane, origin, &sum, &squares);
+  double count = (double)(split->count * plane), average = sum / count;
+  round_both(mean, std, origin + average, squares / count - average * average);
+}
+
+void hd__data_statistics(double *mean, double *std, const hd_dataset *split, int channel) {
+  (split->elem == HD_ELEM_U8 ? count_bytes : count_floats)(mean, std, split, channel);
+}
+
+static uint64_t samples_checksum(const hd_dataset *split) {
+  size_t bytes = (size_t)(split->count * hd__dataset_most_bytes(split));
+  return hd__xxh3(split->images ? (const void *)split->images : split->floats, bytes);
+}
+
+/* Labels as bytes where they are all below 256, else as 32-bit numbers; targets as big-endian floats. */
+static hd_status labels_checksum(uint64_t *out, hd_ctx *ctx, const hd_dataset *split) {
+  const int64_t count = split->labels ? split->count : split->count * split->outputs;
+  bool narrow = split->labels != NULL;
+  for (int64_t i = 0; i < count && narrow; i++)
+    narrow = split->labels[i] < 256;
+  const int bytes = narrow ? 1 : 4;
+  uint8_t *all = hd__malloc((size_t)(count * bytes));
+  if (!all)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for a checksum of %lld labels", (long long)split->count);
+  for (int64_t i = 0; i < count; i++) {
+    uint32_t word;
+    memcpy(&word, split->labels ? (const void *)&split->labels[i] : &split->targets[i], sizeof word);
+    for (int b = 0; b < bytes; b++)
+      all[i * bytes + b] = (uint8_t)(word >> 8 * (split->labels ? b : bytes - 1 - b));
+  }
+  *out = hd__xxh3(all, (size_t)(count * bytes));
+  hd__free(all);
+  return HD_OK;
+}
+
+/* State of a walk over a split that is not in memory. */
+typedef struct walker {
+  const hd_dataset *split;
+  hd_xxh3 *sum;
+  int64_t pixels;                          /* per channel, so far */
+  uint64_t bytes[HD_DATA_MAX_CHANNELS][2]; /* sums and squares */
+  double floats[HD_DATA_MAX_CHANNELS][2];  /* of differences to `origin` */
+  double origin[HD_DATA_MAX_CHANNELS];
+} walker;
+
+static hd_status visit(void *self, hd_ctx *ctx, int64_t sample, const void *elems, const int size[2]) {
+  walker *w = self;
+  const int64_t plane = (int64_t)size[0] * size[1];
+  hd__xxh3_update(w->sum, elems, (size_t)(plane * w->split->channels * hd__dataset_elem_bytes(w->split)));
+  w->pixels += plane;
+  for (int c = 0; c < w->split->channels; c++) {
+    if (w->split->elem == HD_ELEM_U8) {
+      sum_bytes((const uint8_t *)elems + c * plane, plane, &w->bytes[c][0], &w->bytes[c][1]);
+      continue;
+    }
+    const float *from = (const float *)elems + c * plane;
+    if (sample == 0)
+      w->origin[c] = (double)from[0];
+    sum_floats(from, plane, w->origin[c], &w->floats[c][0], &w->floats[c][1]);
+  }
+  return HD_OK;
+}
+
+static hd_status survey_walk(hd_survey *out, hd_ctx *ctx, const hd_dataset *split, int part) {
+  walker w = {.split = split, .sum = hd__xxh3_create()};
+  if (!w.sum)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for a checksum");
+  hd_status status = hd__walk(ctx, split, visit, &w);
+  out->checksum[part] = hd__xxh3_finish(w.sum);
+  for (int c = 0; c < split->channels && part == 0 && status == HD_OK; c++) {
+    const bool bytes = split->elem == HD_ELEM_U8;
+    const double count = (double)w.pixels;
+    const double sum = bytes ? (double)w.bytes[c][0] / count / 255 : w.floats[c][0] / count;
+    const double squares = bytes ? (double)w.bytes[c][1] / count / (255.0 * 255) : w.floats[c][1] / count;
+    round_both(&out->mean[c], &out->std[c], bytes ? sum : w.origin[c] + sum, squares - sum * sum);
+  }
+  return status;
+}
+
+hd_status hd__survey(hd_survey *out, hd_ctx *ctx, const hd_dataset *train, const hd_dataset *test) {
+  const hd_dataset *split[2] = {train, test};
+  for (int s = 0; s < 2; s++) {
+    if (!hd__dataset_resident(split[s])) /* before its labels, which may be read with the samples */
+      HD_TRY(survey_walk(out, ctx, split[s], 2 * s));
+    HD_TRY(labels_checksum(&out->checksum[2 * s + 1], ctx, split[s]));
+  }
+  for (int c = 0; c < train->channels && hd__dataset_resident(train); c++)
+    hd__data_statistics(&out->mean[c], &out->std[c], train, c);
+#pragma omp parallel for schedule(dynamic, 1)
+  for (int s = 0; s < 2; s++)
+    if (hd__dataset_resident(split[s]))
+      out->checksum[2 * s] = samples_checksum(split[s]);
+  return HD_OK;
+}

@@ -1,0 +1,25 @@
+/* Statistics of a data set: mean and standard deviation per channel, and checksums.
+ *
+ * Bytes are counted in integers, as pixels in [0, 1]. Floats are added in double in one fixed order: differences to
+ * the set's first element, and their squares, down a sample's channel, and then sample by sample. Both are rounded
+ * to 4 decimals; a standard deviation of 0 becomes 1. The results are the same on every machine.
+ *
+ * A checksum is XXH3-64 of a split's samples (bytes; floats as little-endian) or of its labels (bytes, where all are
+ * below 256, else little-endian 32-bit numbers; targets as big-endian floats): one set has the same in every format. */
+#ifndef HD_DATA_LOADER_DATA_STATISTICS_H
+#define HD_DATA_LOADER_DATA_STATISTICS_H
+
+#include "data/formats/dataset.h"
+
+typedef struct hd_survey {
+  double mean[HD_DATA_MAX_CHANNELS], std[HD_DATA_MAX_CHANNELS]; /* of the training set */
+  uint64_t checksum[HD_DATA_PARTS];
+} hd_survey;
+
+/* Reads every sample once. */
+hd_status hd__survey(hd_survey *out, hd_ctx *ctx, const hd_dataset *train, const hd_dataset *test);
+
+/* The mean and standard deviation of one channel of a split that is in memory. */
+void hd__data_statistics(double *mean, double *std, const hd_dataset *split, int channel);
+
+#endif

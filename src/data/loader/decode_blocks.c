@@ -1,0 +1,52 @@
+/* Decoding in blocks; see decode_blocks.h. */
+#include "data/loader/decode_blocks.h"
+
+#include "base/alloc.h"
+#include "data/loader/skipped_samples.h"
+
+enum { MOST_BLOCK = 256, BLOCK_BYTES = 1 << 26 };
+
+typedef struct slot {
+  int size[2];
+  hd_status status;
+} slot;
+
+/* Samples that fit BLOCK_BYTES, at least one. */
+static int64_t block_of(const hd_dataset *split) {
+  const int64_t bytes = hd__dataset_most_bytes(split), fit = bytes > 0 ? BLOCK_BYTES / bytes : MOST_BLOCK;
+  const int64_t most = split->count < MOST_BLOCK ? split->count : MOST_BLOCK;
+  return fit < 1 ? 1 : fit < most ? fit : most;
+}
+
+/* Decodes a block; a failed sample is read again for its message. */
+static hd_status fill(uint8_t *elems, slot *at, hd_ctx *ctx, const hd_dataset *split, int64_t first, int64_t count) {
+  const int64_t bytes = hd__dataset_most_bytes(split);
+#pragma omp parallel for schedule(dynamic, 1)
+  for (int64_t i = 0; i < count; i++) {
+    hd_ctx item_ctx = {0};
+    int64_t sample = first + i;
+    at[i].status = hd__skips_get(elems + i * bytes, at[i].size, &item_ctx, split, &sample);
+  }
+  for (int64_t i = 0; i < count; i++)
+    if (at[i].status != HD_OK) {
+      int64_t sample = first + i;
+      HD_TRY(hd__skips_get(elems + i * bytes, at[i].size, ctx, split, &sample));
+    }
+  return HD_OK;
+}
+
+hd_status hd__walk(hd_ctx *ctx, const hd_dataset *split, hd_visit_fn *visit, void *self) {
+  const int64_t block = block_of(split), bytes = hd__dataset_most_bytes(split);
+  uint8_t *elems = hd__malloc((size_t)(block * bytes));
+  slot *at = hd__calloc((size_t)block, sizeof *at);
+  hd_status status = elems && at ? HD_OK : hd__fail(ctx, HD_E_NOMEM, "out of memory for a block of samples");
+  for (int64_t first = 0; first < split->count && status == HD_OK; first += block) {
+    const int64_t count = split->count - first < block ? split->count - first : block;
+    status = fill(elems, at, ctx, split, first, count);
+    for (int64_t i = 0; i < count && status == HD_OK; i++)
+      status = visit(self, ctx, first + i, elems + i * bytes, at[i].size);
+  }
+  hd__free(elems);
+  hd__free(at);
+  return status;
+}

@@ -1,0 +1,270 @@
+/* Filling and reading caches; see sample_cache.h. */
+#include "data/loader/sample_cache.h"
+
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/digest.h"
+#include "data/loader/decode_blocks.h"
+
+enum { LAYOUT = 1, SIZE_BYTES = 2 * sizeof(int32_t) };
+
+/* The file's header, in this machine's byte order: the other order gives another magic. */
+typedef struct head {
+  uint64_t magic, key, checksum, sizes_checksum;
+  int64_t count, samples_bytes;
+  int32_t version, elem, channels, height, width, unused;
+} head;
+
+static const uint64_t magic = UINT64_C(0x6568636164646568); /* "heddcache", nearly */
+
+int64_t hd__cache_bytes(const hd_dataset *split) {
+  const int64_t elems = split->mixed ? split->all_elems : split->count * hd__dataset_elems(split);
+  return elems * hd__dataset_elem_bytes(split);
+}
+
+static int64_t sizes_bytes(const hd_dataset *split) { return split->mixed ? split->count * SIZE_BYTES : 0; }
+
+static head head_of(const hd_dataset *split) {
+  return (head){.magic = magic,
+                .key = split->key,
+                .count = split->count,
+                .samples_bytes = hd__cache_bytes(split),
+                .version = LAYOUT,
+                .elem = (int32_t)split->elem,
+                .channels = split->channels,
+                .height = split->height,
+                .width = split->width};
+}
+
+/* A cached sample, if sizes differ. */
+static hd_status get_kept(void *elems, int size[2], hd_ctx *ctx, const hd_dataset *split, int64_t sample) {
+  const hd_cache *cache = split->self;
+  memcpy(elems, cache->samples + cache->offset[sample], (size_t)(cache->offset[sample + 1] - cache->offset[sample]));
+  size[0] = cache->size[sample][0];
+  size[1] = cache->size[sample][1];
+  return HD_OK;
+}
+
+/* Computes where samples begin; false if sizes and bytes are inconsistent. */
+static bool find_offsets(hd_cache *cache, const hd_dataset *split) {
+  const int64_t elem = split->channels * hd__dataset_elem_bytes(split), all = hd__cache_bytes(split);
+  const int64_t most = hd__dataset_most_bytes(split);
+  cache->offset[0] = 0;
+  for (int64_t i = 0; i < split->count; i++) {
+    const int64_t h = cache->size[i][0], w = cache->size[i][1], at = cache->offset[i];
+    if (h < 1 || w < 1 || h > most / w || h * w * elem > most || h * w * elem > all - at)
+      return false;
+    cache->offset[i + 1] = at + h * w * elem;
+  }
+  return cache->offset[split->count] == all;
+}
+
+/* Makes the split read from the cache. */
+static hd_status adopt(hd_cache *cache, hd_dataset *split, hd_ctx *ctx) {
+  if (!split->mixed) {
+    if (split->elem == HD_ELEM_U8)
+      split->images = cache->samples;
+    else
+      split->floats = (const float *)(const void *)cache->samples;
+    return HD_OK;
+  }
+  cache->offset = hd__malloc((size_t)(split->count + 1) * sizeof *cache->offset);
+  if (!cache->offset)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for %lld decoded samples", (long long)split->count);
+  if (!find_offsets(cache, split))
+    return hd__fail(ctx, HD_E_FORMAT, "%s: expected samples as they were counted, found others; start again",
+                    split->mixed);
+  split->get = get_kept;
+  split->self = cache;
+  return HD_OK;
+}
+
+/* Destination of a walk: memory. */
+typedef struct filler {
+  const hd_dataset *split;
+  uint8_t *at, *end;
+  int32_t (*size)[2];
+} filler;
+
+static hd_status changed(hd_ctx *ctx, const hd_dataset *split, int64_t sample) {
+  return hd__fail(ctx, HD_E_FORMAT, "sample %lld: expected one as it was counted, found another; start again",
+                  (long long)sample);
+}
+
+static int64_t sample_bytes(const hd_dataset *split, const int size[2]) {
+  return (int64_t)size[0] * size[1] * split->channels * hd__dataset_elem_bytes(split);
+}
+
+static hd_status keep(void *self, hd_ctx *ctx, int64_t sample, const void *elems, const int size[2]) {
+  filler *f = self;
+  const int64_t bytes = sample_bytes(f->split, size);
+  if (bytes > f->end - f->at)
+    return changed(ctx, f->split, sample);
+  memcpy(f->at, elems, (size_t)bytes);
+  f->at += bytes;
+  if (f->size) {
+    f->size[sample][0] = size[0];
+    f->size[sample][1] = size[1];
+  }
+  return HD_OK;
+}
+
+hd_status hd__cache_in_memory(hd_cache *out, hd_dataset *split, hd_ctx *ctx) {
+  const int64_t sizes = sizes_bytes(split), bytes = hd__cache_bytes(split);
+  out->memory = hd__malloc_aligned((size_t)(sizes + bytes));
+  if (!out->memory)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for %lld decoded samples; use --cache disk or none",
+                    (long long)split->count);
+  filler f = {.split = split, .at = out->memory + sizes, .end = out->memory + sizes + bytes};
+  if (split->mixed)
+    f.size = (int32_t(*)[2])(void *)out->memory;
+  out->samples = f.at;
+  out->size = (const int32_t(*)[2])f.size;
+  HD_TRY(hd__walk(ctx, split, keep, &f));
+  return adopt(out, split, ctx);
+}
+
+/* Destination of a walk: a file. Sizes, which precede the samples, are written at the end. */
+typedef struct writer {
+  const hd_dataset *split;
+  FILE *to;
+  hd_xxh3 *sum;
+  int32_t (*size)[2];
+  int64_t written;
+} writer;
+
+static hd_status write_sample(void *self, hd_ctx *ctx, int64_t sample, const void *elems, const int size[2]) {
+  writer *w = self;
+  const int64_t bytes = sample_bytes(w->split, size);
+  if (bytes > hd__cache_bytes(w->split) - w->written)
+    return changed(ctx, w->split, sample);
+  if (w->size) {
+    w->size[sample][0] = size[0];
+    w->size[sample][1] = size[1];
+  }
+  hd__xxh3_update(w->sum, elems, (size_t)bytes);
+  w->written += bytes;
+  fwrite(elems, 1, (size_t)bytes, w->to); /* errors are checked when the file is closed */
+  return HD_OK;
+}
+
+static hd_status write_all(FILE *to, hd_ctx *ctx, void *arg) {
+  const hd_dataset *split = arg;
+  const size_t sizes = (size_t)sizes_bytes(split);
+  head h = head_of(split);
+  writer w = {.split = split, .to = to, .sum = hd__xxh3_create(), .size = hd__malloc(sizes + 1)};
+  hd_status status = w.sum && w.size ? HD_OK : hd__fail(ctx, HD_E_NOMEM, "out of memory for a cache");
+  if (status == HD_OK) {
+    if (!split->mixed) {
+      hd__free(w.size);
+      w.size = NULL;
+    }
+    fseek(to, (long)(sizeof h + sizes), SEEK_SET);
+    status = hd__walk(ctx, split, write_sample, &w);
+  }
+  struct stat info;
+  if (status == HD_OK && fstat(fileno(to), &info) == 0) /* regardless of the umask */
+    (void)!fchmod(fileno(to), info.st_mode & 0755);
+  h.checksum = hd__xxh3_finish(w.sum);
+  h.sizes_checksum = status == HD_OK && w.size ? hd__xxh3(w.size, sizes) : 0;
+  if (status == HD_OK) {
+    rewind(to);
+    fwrite(&h, sizeof h, 1, to);
+    if (w.size)
+      fwrite(w.size, 1, sizes, to);
+  }
+  hd__free(w.size);
+  return status;
+}
+
+/* Sizes are copied before they are verified: memory accesses depend on them, and a mapping changes with its file. */
+static hd_status copy_sizes(hd_cache *out, hd_ctx *ctx, const uint8_t *from, size_t bytes) {
+  if (bytes == 0)
+    return HD_OK;
+  out->memory = hd__malloc_aligned(bytes);
+  if (!out->memory)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the sizes of decoded samples; use --cache none");
+  memcpy(out->memory, from, bytes);
+  out->size = (const int32_t(*)[2])(const void *)out->memory;
+  return HD_OK;
+}
+
+/* Maps a file; *whole is set if it exists, is trusted and intact. */
+static hd_status map_whole(hd_cache *out, bool *whole, hd_ctx *ctx, const hd_dataset *split, const char *path) {
+  const head want = head_of(split);
+  const size_t sizes = (size_t)sizes_bytes(split), samples = (size_t)want.samples_bytes;
+  hd_ctx quiet = {0};
+  head found;
+  *whole =
+      hd__file_map_guarded(&out->file, &quiet, path) == HD_OK && out->file.length == sizeof found + sizes + samples;
+  if (*whole) {
+    memcpy(&found, out->file.bytes, sizeof found);
+    const uint64_t checksum = found.checksum, sizes_checksum = found.sizes_checksum;
+    found.checksum = found.sizes_checksum = 0;
+    out->samples = out->file.bytes + sizeof found + sizes;
+    HD_TRY(copy_sizes(out, ctx, out->file.bytes + sizeof found, sizes));
+    *whole = !memcmp(&found, &want, sizeof want) && hd__xxh3(out->samples, samples) == checksum &&
+             (sizes == 0 ? 0 : hd__xxh3(out->size, sizes)) == sizes_checksum;
+  }
+  if (!*whole)
+    hd__cache_fini(out);
+  return HD_OK;
+}
+
+/* decoded-KEY; or decoded-KEY-USER if another user's file has that name. */
+static hd_status path_in(char path[HD_PATH_BYTES], hd_ctx *ctx, const char *folder, const hd_dataset *split) {
+  char name[80];
+  struct stat there;
+  const int length = snprintf(name, sizeof name, "decoded-%016llx", (unsigned long long)split->key);
+  HD_TRY(hd__file_join(path, ctx, folder, name));
+  if (lstat(path, &there) != 0 || there.st_uid == geteuid() || there.st_uid == 0)
+    return HD_OK;
+  snprintf(name + length, sizeof name - (size_t)length, "-%lu", (unsigned long)geteuid());
+  return hd__file_join(path, ctx, folder, name);
+}
+
+/* A folder in which users may rename each other's files is not used. */
+static hd_status check_folder(hd_ctx *ctx, const char *folder) {
+  struct stat info;
+  if (stat(folder, &info) != 0 || !(info.st_mode & S_IWOTH) || info.st_mode & S_ISVTX)
+    return HD_OK;
+  return hd__fail(ctx, HD_E_IO,
+                  "--cache disk: expected a folder that other users may not write, or a sticky one, found %s of mode "
+                  "%o; change its mode, or set HEDDLE_CACHE to another",
+                  folder, (unsigned)info.st_mode & 07777);
+}
+
+hd_status hd__cache_on_disk(hd_cache *out, hd_dataset *split, hd_ctx *ctx) {
+  const char *variable = getenv("HEDDLE_CACHE"), *home = getenv("HOME");
+  char folder[HD_PATH_BYTES], path[HD_PATH_BYTES];
+  bool whole;
+  if ((!variable || !*variable) && (!home || !*home))
+    return hd__fail(ctx, HD_E_USAGE,
+                    "--cache disk: expected a folder in HEDDLE_CACHE or HOME, found none; set it, or use --cache ram");
+  if (variable && *variable)
+    HD_TRY(hd__file_join(folder, ctx, variable, ""));
+  else
+    HD_TRY(hd__file_join(folder, ctx, home, ".cache/heddle"));
+  HD_TRY(check_folder(ctx, folder));
+  HD_TRY(path_in(path, ctx, folder, split));
+  HD_TRY(map_whole(out, &whole, ctx, split, path));
+  if (!whole) {
+    HD_TRY(hd__file_make_folder(ctx, folder));
+    HD_TRY(hd__file_write(ctx, path, write_all, split));
+    HD_TRY(map_whole(out, &whole, ctx, split, path));
+    if (!whole)
+      return hd__fail(ctx, HD_E_IO, "%s: expected what was just written, found something else; look after the disk",
+                      path);
+  }
+  return adopt(out, split, ctx);
+}
+
+void hd__cache_fini(hd_cache *cache) {
+  hd__file_unmap(&cache->file);
+  hd__free(cache->memory);
+  hd__free(cache->offset);
+  *cache = (hd_cache){0};
+}

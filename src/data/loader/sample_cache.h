@@ -1,0 +1,41 @@
+/* Cache of decoded samples: in memory, or in a mapped file.
+ *
+ * Only splits that are decoded sample by sample are cached; others are in memory in any case. In memory: if both
+ * splits take at most a quarter of the memory that this process may use; else they are decoded each time. On disk:
+ * in ~/.cache/heddle/decoded-KEY (or below HEDDLE_CACHE), where KEY follows from the names, sizes and times of the
+ * source's files.
+ *
+ *     | magic, key, checksums, count, bytes, version, shape | sizes, where each sample has its own | samples |
+ *
+ * A file is used if this user or root owns it and no other user may write it; if another user's file has the name,
+ * this user's is called decoded-KEY-USER. The folder may be shared if it is sticky, as /tmp is. Sizes are copied,
+ * verified, and used from the copy: samples may change with the file, their bounds may not.
+ *
+ * The checksums, XXH3-64 over samples and over sizes, are verified when a file is opened. An invalid file is written
+ * again, under a temporary name that becomes the final one at the end. */
+#ifndef HD_DATA_LOADER_SAMPLE_CACHE_H
+#define HD_DATA_LOADER_SAMPLE_CACHE_H
+
+#include "data/formats/dataset.h"
+#include "platform/file.h"
+
+typedef struct hd_cache {
+  hd_mapping file;
+  uint8_t *memory;
+  const uint8_t *samples;
+  const int32_t (*size)[2]; /* height and width, where each sample has its own */
+  int64_t *offset;          /* and its offset in bytes */
+} hd_cache;
+
+/* Bytes that a split takes when decoded. */
+int64_t hd__cache_bytes(const hd_dataset *split);
+
+/* Decodes a whole split into memory and makes it resident. */
+hd_status hd__cache_in_memory(hd_cache *out, hd_dataset *split, hd_ctx *ctx);
+
+/* The same with a file. */
+hd_status hd__cache_on_disk(hd_cache *out, hd_dataset *split, hd_ctx *ctx);
+
+void hd__cache_fini(hd_cache *cache);
+
+#endif

@@ -1,0 +1,183 @@
+/* Finds unreadable samples and their stand-ins; see skipped_samples.h. */
+#include "data/loader/skipped_samples.h"
+
+#include "base/alloc.h"
+#include "base/digest.h"
+
+/* State that changes while other threads read. */
+typedef struct marks {
+  int64_t found;
+  uint8_t of[]; /* unreadable samples */
+} marks;
+
+struct hd_skips {
+  int64_t count;
+  marks *marks, *local; /* local: before they were shared */
+  int32_t *labels;
+  float *targets; /* the split's, with those of stand-ins */
+};
+
+static bool marked(const hd_skips *s, int64_t sample) {
+  return __atomic_load_n(&s->marks->of[sample], __ATOMIC_RELAXED);
+}
+
+static void mark(hd_skips *s, int64_t sample) {
+  if (!__atomic_exchange_n(&s->marks->of[sample], 1, __ATOMIC_RELAXED))
+    __atomic_add_fetch(&s->marks->found, 1, __ATOMIC_RELAXED);
+}
+
+static int64_t next_of(const hd_skips *s, int64_t sample) { return sample + 1 < s->count ? sample + 1 : 0; }
+
+/* The sample, or the next without a mark, which exists. */
+static int64_t stand_in(const hd_skips *s, int64_t sample) {
+  while (marked(s, sample))
+    sample = next_of(s, sample);
+  return sample;
+}
+
+bool hd__skips_has(const hd_dataset *split, int64_t sample) { return split->skips && marked(split->skips, sample); }
+
+int64_t hd__skips_count(const hd_dataset *split) {
+  return split->skips ? __atomic_load_n(&split->skips->marks->found, __ATOMIC_RELAXED) : 0;
+}
+
+int64_t hd__skips_list(int64_t *sample, const hd_dataset *split, int64_t most) {
+  int64_t found = 0;
+  for (int64_t i = 0; i < split->count && found < most; i++)
+    if (hd__skips_has(split, i))
+      sample[found++] = i;
+  return found;
+}
+
+void hd__skips_mark(const hd_dataset *split, int64_t sample) {
+  if (sample >= 0 && sample < split->skips->count)
+    mark(split->skips, sample);
+}
+
+size_t hd__skips_bytes(const hd_dataset *split) {
+  return split->skips ? sizeof(marks) + (size_t)split->skips->count : 0;
+}
+
+void hd__skips_share(const hd_dataset *split, void *memory) {
+  hd_skips *s = split->skips;
+  s->marks = memory;
+  for (int64_t i = 0; i < s->count; i++)
+    if (s->local->of[i])
+      mark(s, i);
+}
+
+hd_status hd__skips_get(void *elems, int size[2], hd_ctx *ctx, const hd_dataset *split, int64_t *sample) {
+  hd_skips *s = split->skips;
+  if (!s)
+    return hd__dataset_get(elems, size, ctx, split, *sample);
+  for (int64_t tried = 0; tried < s->count; tried++, *sample = next_of(s, *sample)) {
+    if (marked(s, *sample))
+      continue;
+    hd_status status = hd__dataset_get(elems, size, ctx, split, *sample);
+    if (status == HD_OK || status == HD_E_NOMEM)
+      return status;
+    mark(s, *sample);
+  }
+  return hd__fail(ctx, HD_E_IO,
+                  "expected samples that can be read, found none of %lld any longer; look after the files",
+                  (long long)s->count);
+}
+
+/* Reads all samples; elems[i], if not NULL, gets the number of elements of sample i. */
+static hd_status mark_all(hd_skips *s, const hd_dataset *split, int64_t *elems, hd_ctx *ctx) {
+  int starved = 0;
+#pragma omp parallel
+  {
+    void *room = hd__malloc((size_t)hd__dataset_most_bytes(split));
+#pragma omp for schedule(dynamic, 4)
+    for (int64_t i = 0; i < s->count; i++) {
+      hd_ctx local = {0};
+      int size[2] = {0};
+      const hd_status status = room ? hd__dataset_get(room, size, &local, split, i) : HD_E_NOMEM;
+      if (status == HD_E_NOMEM)
+        __atomic_store_n(&starved, 1, __ATOMIC_RELAXED);
+      else if (status != HD_OK)
+        mark(s, i);
+      else if (elems)
+        elems[i] = (int64_t)size[0] * size[1] * split->channels;
+    }
+    hd__free(room);
+  }
+  return starved ? hd__fail(ctx, HD_E_NOMEM, "out of memory for a sample") : HD_OK;
+}
+
+/* The message of the first sample. */
+static hd_status check_rest(const hd_skips *s, const hd_dataset *split, hd_ctx *ctx) {
+  int size[2];
+  if (s->marks->found < s->count)
+    return HD_OK;
+  void *room = hd__malloc((size_t)hd__dataset_most_bytes(split));
+  hd_status status = room ? hd__dataset_get(room, size, ctx, split, 0) : HD_E_NOMEM;
+  hd__free(room);
+  if (status == HD_E_NOMEM || status == HD_OK)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for a sample");
+  return hd__fail_in(ctx, status, "no sample of %lld can be read", (long long)s->count);
+}
+
+/* Copies labels and targets, with those of stand-ins. */
+static hd_status adopt_labels(hd_skips *s, hd_dataset *split, hd_ctx *ctx) {
+  const size_t outputs = (size_t)split->outputs;
+  if (split->labels)
+    s->labels = hd__malloc((size_t)s->count * sizeof *s->labels);
+  if (split->targets)
+    s->targets = hd__malloc((size_t)s->count * outputs * sizeof *s->targets);
+  if ((split->labels && !s->labels) || (split->targets && !s->targets))
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the labels of %lld samples", (long long)s->count);
+  for (int64_t i = 0; i < s->count; i++) {
+    const int64_t from = stand_in(s, i);
+    if (s->labels)
+      s->labels[i] = split->labels[from];
+    if (s->targets)
+      memcpy(s->targets + (size_t)i * outputs, split->targets + (size_t)from * outputs, outputs * sizeof *s->targets);
+  }
+  split->labels = s->labels;
+  split->targets = s->targets;
+  return HD_OK;
+}
+
+/* Replaces unreadable samples by stand-ins. */
+static hd_status adopt(hd_skips *s, hd_dataset *split, const int64_t *elems, hd_ctx *ctx) {
+  HD_TRY(check_rest(s, split, ctx));
+  if (s->marks->found == 0)
+    return HD_OK;
+  HD_TRY(adopt_labels(s, split, ctx));
+  split->all_elems = 0;
+  for (int64_t i = 0; elems && i < s->count; i++)
+    split->all_elems += elems[stand_in(s, i)];
+  if (split->key) { /* caches on disk contain the stand-ins */
+    const uint64_t both[2] = {split->key, hd__xxh3(s->marks->of, (size_t)s->count)};
+    split->key = hd__xxh3(both, sizeof both);
+  }
+  return HD_OK;
+}
+
+hd_status hd__skips_find(hd_skips **out, hd_dataset *split, hd_ctx *ctx) {
+  hd_skips *s = *out = hd__calloc(1, sizeof *s);
+  if (!s)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for a list of samples");
+  s->count = split->count;
+  s->marks = s->local = hd__calloc(1, sizeof(marks) + (size_t)s->count);
+  int64_t *elems = split->mixed ? hd__calloc((size_t)s->count, sizeof *elems) : NULL;
+  hd_status status = s->marks && (elems || !split->mixed)
+                         ? mark_all(s, split, elems, ctx)
+                         : hd__fail(ctx, HD_E_NOMEM, "out of memory for a list of %lld samples", (long long)s->count);
+  if (status == HD_OK)
+    status = adopt(s, split, elems, ctx);
+  hd__free(elems);
+  split->skips = s;
+  return status;
+}
+
+void hd__skips_destroy(hd_skips *s) {
+  if (!s)
+    return;
+  hd__free(s->local);
+  hd__free(s->labels);
+  hd__free(s->targets);
+  hd__free(s);
+}

@@ -1,0 +1,381 @@
+/* Pipelines: fitting a list of transforms to samples, and applying it. See transform_step.h. */
+#include "data/transforms/transform.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/philox.h"
+#include "data/transforms/transform_step.h"
+#include "platform/fpmode.h"
+
+enum { ALIGNMENT = 64 };
+
+struct hd_pipeline {
+  const hd_kernels *kernels;
+  hd_pipeline_input input;
+  hd_pipeline_shape shape;
+  hd_transform_step *step;
+  int steps, mixup; /* the step that mixes, -1: none */
+  size_t buffer_bytes, work_bytes, partner_bytes;
+  float by[HD_TRANSFORM_MAX_CHANNELS], shift[HD_TRANSFORM_MAX_CHANNELS]; /* of the pass that writes the result */
+};
+
+/* ---- Fitting ---- */
+
+hd_status hd__fit_fill(const hd_transform_step *step, const hd_transform_fit *fit, double value, const char *key) {
+  if (!fit->shape.bytes || (value >= 0 && value <= 255 && value == floor(value)))
+    return HD_OK;
+  return hd__yaml_fail(fit->ctx, step->where,
+                       "expected a whole number from 0 to 255 as '%s' of %s, found %g; change it, or put to_float "
+                       "before it",
+                       key, step->row->name, value);
+}
+
+void hd__fit_work(hd_transform_fit *fit, size_t bytes) {
+  if (bytes > fit->work_bytes)
+    fit->work_bytes = bytes;
+}
+
+/* Scaling as one FMA per pixel. */
+static void scale_to_fma(float *by, float *shift, const hd_transform_fit *fit) {
+  for (int c = 0; c < fit->shape.channels; c++) {
+    by[c] = (float)(1 / (fit->scale.divisor * fit->scale.std[c]));
+    shift[c] = (float)(-fit->scale.mean[c] / fit->scale.std[c]);
+  }
+}
+
+static void keep_nothing(hd_transform_fit *fit) {
+  fit->scale = (hd_pixel_scale){.divisor = 1};
+  for (int c = 0; c < HD_TRANSFORM_MAX_CHANNELS; c++)
+    fit->scale.std[c] = 1;
+}
+
+/* Applies the deferred scaling as a separate pass. */
+static void apply_scaling(const hd_transform_step *step, hd_transform_run *run) {
+  hd__run_settle(run);
+  const hd_image *from = &run->image;
+  float *to = hd__run_buffer(run);
+  for (int32_t c = 0; c < from->channels; c++) {
+    if (from->bytes)
+      run->kernels->gather_u8(to + c * from->plane, hd__image_byte(from, c, 0, 0), from->plane, 1, &step->by[c],
+                              &step->shift[c]);
+    else
+      run->kernels->image.gather_f32(to + c * from->plane, hd__image_float(from, c, 0, 0), from->plane, 1, &step->by[c],
+                                     &step->shift[c]);
+  }
+  hd__run_dense(run, to, false, from->height, from->width);
+}
+
+static hd_status insert_scaling(hd_pipeline *p, const hd_transform_step *before, hd_transform_fit *fit) {
+  static const hd_transform scaling = {.name = "scaling", .apply = apply_scaling};
+  if (fit->shape.height == 0)
+    return hd__yaml_fail(fit->ctx, before->where,
+                         "expected %s before to_float and normalise for images of any size, found it behind them; "
+                         "move it up",
+                         before->row->name);
+  hd_transform_step *step = &p->step[p->steps++];
+  *step = (hd_transform_step){.row = &scaling, .in = fit->shape};
+  scale_to_fma(step->by, step->shift, fit);
+  keep_nothing(fit);
+  fit->shape.bytes = false;
+  return HD_OK;
+}
+
+/* Bytes of the image in floats, with a margin around each plane. */
+static size_t plane_bytes(const hd_image_shape *shape) {
+  const size_t rows = (size_t)shape->height + HD_TRANSFORM_MARGIN, columns = (size_t)shape->width + HD_TRANSFORM_MARGIN;
+  return (size_t)shape->channels * rows * columns * sizeof(float);
+}
+
+static hd_status fit_step(hd_pipeline *p, hd_transform_step *step, hd_transform_fit *fit) {
+  const bool any_size = fit->shape.height == 0;
+  const hd_transform_touch touch = step->row->touch;
+  bool fills = step->padding[0] || step->padding[1] || any_size;
+  if (any_size && touch == HD_TOUCH_COMPUTES)
+    return hd__yaml_fail(fit->ctx, step->where,
+                         "expected a resize or a crop before %s for images of any size, found none; put one first",
+                         step->row->name);
+  if (fit->scale.given && (touch >= HD_TOUCH_COMPUTES || (touch == HD_TOUCH_CROPS && fills)))
+    HD_TRY(insert_scaling(p, step, fit));
+  step->in = fit->shape;
+  hd_status status = step->row->fit(step, fit);
+  step->out = fit->shape;
+  const hd_image_shape *shape[2] = {&step->in, &step->out};
+  for (int i = 0; i < 2 && status == HD_OK; i++)
+    if (shape[i]->height > 0 && plane_bytes(shape[i]) > p->buffer_bytes)
+      p->buffer_bytes = plane_bytes(shape[i]);
+  if (status == HD_OK && p->buffer_bytes > (size_t)1 << 30)
+    status = hd__yaml_fail(fit->ctx, step->where,
+                           "expected images of at most 1 GiB as floats, found larger ones; "
+                           "resize them first");
+  return status;
+}
+
+static hd_status fit_end(hd_pipeline *p, hd_transform_fit *fit, const hd_yaml_node *list) {
+  if (fit->shape.height == 0)
+    return hd__yaml_fail(fit->ctx, list,
+                         "expected a resize or a crop for images of any size, found none; add '- resize: [H, W]'");
+  if (fit->shape.unit == HD_PIXEL_255)
+    return hd__yaml_fail(fit->ctx, list,
+                         "expected to_float in the list, since a model reads numbers and not bytes, found none; add "
+                         "'- to_float' and '- normalise'");
+  scale_to_fma(p->by, p->shift, fit);
+  const size_t align = ALIGNMENT - 1;
+  if (plane_bytes(&fit->shape) > p->buffer_bytes)
+    p->buffer_bytes = plane_bytes(&fit->shape);
+  p->buffer_bytes = (p->buffer_bytes + align) & ~align;
+  p->work_bytes = (fit->work_bytes + align) & ~align;
+  p->partner_bytes = p->mixup < 0 ? 0 : (p->buffer_bytes + (size_t)fit->targets * sizeof(float) + align) & ~align;
+  p->shape = (hd_pipeline_shape){.channels = fit->shape.channels,
+                                 .height = fit->shape.height,
+                                 .width = fit->shape.width,
+                                 .targets = fit->targets,
+                                 .partner = p->mixup >= 0,
+                                 .scratch_bytes = 2 * p->buffer_bytes + p->work_bytes + p->partner_bytes};
+  return HD_OK;
+}
+
+static hd_status check_input(hd_ctx *ctx, const hd_pipeline_input *in) {
+  if (in->channels < 1 || in->channels > HD_TRANSFORM_MAX_CHANNELS)
+    return hd__fail(ctx, HD_E_USAGE, "expected 1 to %d channels for a pipeline, found %d", HD_TRANSFORM_MAX_CHANNELS,
+                    in->channels);
+  if (in->height < 0 || in->width < 0 || in->height > 65535 || in->width > 65535 || !in->height != !in->width)
+    return hd__fail(ctx, HD_E_USAGE, "expected sides of 1 to 65535 pixels for a pipeline, or 0 x 0, found %d x %d",
+                    in->height, in->width);
+  if (in->classes < 0 || in->outputs < 0 || (in->classes > 0) == (in->outputs > 0))
+    return hd__fail(ctx, HD_E_USAGE, "expected either classes or outputs for a pipeline, found %d and %d", in->classes,
+                    in->outputs);
+  return HD_OK;
+}
+
+static bool is_dropped(const hd_transform *row, hd_pipeline_mode mode) {
+  if (mode == HD_PIPELINE_FITTED)
+    return row->touch != HD_TOUCH_SCALES;
+  return mode == HD_PIPELINE_EVALUATION && row->kind == HD_TRANSFORM_RANDOM;
+}
+
+static hd_status build(hd_pipeline *p, hd_ctx *ctx, const hd_yaml_node *list, hd_pipeline_mode mode) {
+  hd_transform_fit fit = {.ctx = ctx,
+                          .input = &p->input,
+                          .shape = {.channels = p->input.channels,
+                                    .height = p->input.height,
+                                    .width = p->input.width,
+                                    .bytes = p->input.bytes,
+                                    .unit = p->input.bytes ? HD_PIXEL_255 : HD_PIXEL_1},
+                          .targets = p->input.outputs,
+                          .classes = p->input.classes};
+  keep_nothing(&fit);
+  for (int i = 0; i < list->count; i++) {
+    hd_transform_step step = {.place = (uint32_t)i};
+    hd_status status = hd__step_read(&step, ctx, &list->item[i]);
+    const bool dropped = status == HD_OK && is_dropped(step.row, mode);
+    step.middle = mode == HD_PIPELINE_EVALUATION;
+    if (status == HD_OK && !dropped)
+      status = fit_step(p, &step, &fit);
+    if (status != HD_OK || dropped || step.row->touch == HD_TOUCH_SCALES) {
+      hd__step_free(&step);
+      HD_TRY(status);
+      continue;
+    }
+    if (fit.mixes && p->mixup < 0)
+      p->mixup = p->steps;
+    p->step[p->steps++] = step;
+  }
+  return fit_end(p, &fit, list);
+}
+
+hd_status hd__pipeline_create(hd_pipeline **out, hd_ctx *ctx, const hd_yaml_node *list, const hd_pipeline_input *input,
+                              hd_pipeline_mode mode, const hd_kernels *kernels) {
+  *out = NULL;
+  HD_TRY(check_input(ctx, input));
+  HD_TRY(hd__transforms_check(ctx, list));
+  hd_pipeline *p = hd__calloc(1, sizeof *p);
+  if (!p)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the transforms");
+  p->kernels = kernels;
+  p->input = *input;
+  p->mixup = -1;
+  p->step = hd__calloc(2 * (size_t)list->count + 1, sizeof *p->step);
+  hd_status status =
+      p->step ? build(p, ctx, list, mode) : hd__fail(ctx, HD_E_NOMEM, "out of memory for the transforms");
+  p->input.mean = p->input.std = NULL; /* the caller's */
+  for (int i = 0; i < p->steps; i++)
+    p->step[i].where = p->step[i].param = NULL;
+  if (status != HD_OK)
+    hd_pipeline_destroy(p);
+  else
+    *out = p;
+  return status;
+}
+
+hd_status hd_pipeline_create(hd_pipeline **out, hd_ctx *ctx, const char *yaml, const hd_pipeline_input *input,
+                             hd_pipeline_mode mode) {
+  const char *why;
+  hd_yaml *list;
+  *out = NULL;
+  HD_TRY(hd__yaml_parse(&list, ctx, yaml, strlen(yaml), "transforms"));
+  hd_status status = hd__pipeline_create(out, ctx, hd__yaml_root(list), input, mode, hd__kernels_select(NULL, &why));
+  hd__yaml_destroy(list);
+  return status;
+}
+
+void hd_pipeline_destroy(hd_pipeline *p) {
+  if (!p)
+    return;
+  for (int i = 0; i < p->steps; i++)
+    hd__step_free(&p->step[i]);
+  hd__free(p->step);
+  hd__free(p);
+}
+
+const hd_pipeline_shape *hd_pipeline_shape_of(const hd_pipeline *pipeline) { return &pipeline->shape; }
+
+int64_t hd_pipeline_partner(int64_t position, int64_t count) { return position + 1 < count ? position + 1 : 0; }
+
+/* ---- Applying ---- */
+
+void hd__run_draw(uint32_t word[4], const hd_transform_run *run, const hd_transform_step *step, uint32_t block) {
+  hd__rng_block(word, run->key.seed, HD_RNG_AUGMENT, run->key.epoch, (uint32_t)run->key.position, step->place, block);
+}
+
+void *hd__run_buffer(hd_transform_run *run) {
+  char *to = run->buffer[run->turn];
+  run->turn = !run->turn;
+  return to;
+}
+
+void hd__run_dense(hd_transform_run *run, void *at, bool bytes, int32_t height, int32_t width) {
+  run->image = (hd_image){.at = at,
+                          .bytes = bytes,
+                          .channels = run->image.channels,
+                          .height = height,
+                          .width = width,
+                          .plane = (int64_t)height * width,
+                          .row = width,
+                          .column = 1};
+}
+
+/* Copies a row of pixels from a view; contiguous ones at once. */
+static void copy_row(void *to, const hd_image *from, int32_t c, int32_t y) {
+  const int32_t width = from->width;
+  if (from->column == 1) {
+    if (from->bytes)
+      memcpy(to, hd__image_byte(from, c, y, 0), (size_t)width);
+    else
+      memcpy(to, hd__image_float(from, c, y, 0), (size_t)width * sizeof(float));
+  } else if (from->bytes) {
+    const uint8_t *last = hd__image_byte(from, c, y, width - 1);
+    for (int32_t x = 0; x < width; x++)
+      ((uint8_t *)to)[x] = last[width - 1 - x];
+  } else {
+    const float *last = hd__image_float(from, c, y, width - 1);
+    for (int32_t x = 0; x < width; x++)
+      ((float *)to)[x] = last[width - 1 - x];
+  }
+}
+
+static bool is_dense(const hd_image *image) {
+  return image->column == 1 && image->row == image->width && image->plane == (int64_t)image->height * image->width;
+}
+
+void hd__run_settle(hd_transform_run *run) {
+  const hd_image *from = &run->image;
+  if (is_dense(from))
+    return;
+  const size_t row_bytes = (size_t)from->width * (from->bytes ? 1 : sizeof(float));
+  char *to = hd__run_buffer(run);
+  for (int32_t c = 0; c < from->channels; c++)
+    for (int32_t y = 0; y < from->height; y++)
+      copy_row(to + ((size_t)c * (size_t)from->height + (size_t)y) * row_bytes, from, c, y);
+  hd__run_dense(run, to, from->bytes, from->height, from->width);
+}
+
+void hd__run_copy_floats(float *to, int64_t plane, int64_t row, const hd_transform_run *run) {
+  static const float one = 1, nothing = 0;
+  const hd_image *from = &run->image;
+  for (int32_t c = 0; c < from->channels; c++)
+    for (int32_t y = 0; y < from->height; y++) {
+      float *out = to + c * plane + y * row;
+      if (!from->bytes)
+        copy_row(out, from, c, y);
+      else if (from->column == 1)
+        run->kernels->gather_u8(out, hd__image_byte(from, c, y, 0), from->width, 1, &one, &nothing);
+      else
+        for (int32_t x = 0; x < from->width; x++)
+          out[x] = (float)*hd__image_byte(from, c, y, x);
+    }
+}
+
+void *hd__run_copy(hd_transform_run *run) {
+  const hd_image from = run->image;
+  hd__run_settle(run);
+  if (run->image.at != from.at)
+    return (void *)(uintptr_t)run->image.at;
+  void *to = hd__run_buffer(run);
+  memcpy(to, from.at, (size_t)(from.plane * from.channels) * (from.bytes ? 1 : sizeof(float)));
+  run->image.at = to;
+  return to;
+}
+
+float *hd__run_floats(hd_transform_run *run) {
+  const hd_image from = run->image;
+  float *to = hd__run_buffer(run);
+  hd__run_copy_floats(to, (int64_t)from.height * from.width, from.width, run);
+  hd__run_dense(run, to, false, from.height, from.width);
+  return to;
+}
+
+/* The initial state of a run. */
+static hd_transform_run start(const hd_pipeline *p, const hd_sample *sample, const hd_sample_key *key, float *target,
+                              char *scratch) {
+  const hd_pipeline_input *in = &p->input;
+  const int32_t height = in->height ? in->height : sample->height, width = in->width ? in->width : sample->width;
+  hd_transform_run run = {.kernels = p->kernels,
+                          .image = {.channels = in->channels},
+                          .buffer = {scratch, scratch + p->buffer_bytes},
+                          .work = scratch + 2 * p->buffer_bytes,
+                          .key = *key,
+                          .label = sample->label,
+                          .target = target,
+                          .targets = p->shape.targets};
+  hd__run_dense(&run, NULL, in->bytes, height, width);
+  run.image.at = sample->pixels;
+  if (in->outputs)
+    memcpy(target, sample->target, (size_t)in->outputs * sizeof *target);
+  return run;
+}
+
+static void take_steps(const hd_pipeline *p, hd_transform_run *run, int steps) {
+  for (int i = 0; i < steps; i++)
+    p->step[i].row->apply(&p->step[i], run);
+}
+
+/* The partner in the form that mixing needs: planes, followed by its targets. */
+static const float *make_partner(const hd_pipeline *p, const hd_sample *partner, const hd_sample_key *key,
+                                 char *scratch) {
+  char *to = scratch + 2 * p->buffer_bytes + p->work_bytes;
+  hd_sample_key its = *key;
+  its.position = hd_pipeline_partner(key->position, key->count);
+  hd_transform_run run = start(p, partner, &its, (float *)(void *)(to + p->buffer_bytes), scratch);
+  take_steps(p, &run, p->mixup);
+  hd__run_copy_floats((float *)(void *)to, (int64_t)run.image.height * run.image.width, run.image.width, &run);
+  return (const float *)(void *)to;
+}
+
+void hd_pipeline_apply(float *image, float *target, const hd_pipeline *p, const hd_sample *sample,
+                       const hd_sample *partner, const hd_sample_key *key, void *scratch) {
+  const uint64_t mode = hd__fpmode_enter();
+  const float *other = p->mixup < 0 ? NULL : make_partner(p, partner, key, scratch);
+  hd_transform_run run = start(p, sample, key, target, scratch);
+  run.partner = other;
+  run.partner_target = other ? other + p->buffer_bytes / sizeof(float) : NULL;
+  take_steps(p, &run, p->steps);
+  hd__run_settle(&run);
+  const int64_t plane = run.image.plane;
+  if (run.image.bytes)
+    p->kernels->gather_u8(image, run.image.at, plane, p->shape.channels, p->by, p->shift);
+  else
+    p->kernels->image.gather_f32(image, run.image.at, plane, p->shape.channels, p->by, p->shift);
+  hd__fpmode_leave(mode);
+}

@@ -1,0 +1,193 @@
+/* Transforms that move pixels: pad, crops, flips. A crop inside the image and a flip are views; results that extend
+ * beyond the image are copied row by row, with a border. */
+#include <string.h>
+
+#include "base/philox.h"
+#include "data/transforms/transform_step.h"
+
+/* The source of a coordinate beyond [0, count); -1: none. */
+static int32_t bordered(int64_t at, int32_t count, hd_border border) {
+  if (at >= 0 && at < count)
+    return (int32_t)at;
+  if (border == HD_BORDER_CONSTANT)
+    return -1;
+  if (border == HD_BORDER_EDGE || count == 1)
+    return at < 0 ? 0 : count - 1;
+  const int64_t period = 2 * ((int64_t)count - 1);
+  at = at < 0 ? -at % period : at % period;
+  return (int32_t)(at < count ? at : period - at);
+}
+
+static void fill_row(void *to, int64_t from, int64_t end, bool bytes, double fill) {
+  if (bytes)
+    memset((uint8_t *)to + from, (int)fill, end > from ? (size_t)(end - from) : 0);
+  else
+    for (int64_t x = from; x < end; x++)
+      ((float *)to)[x] = (float)fill;
+}
+
+static void put_pixel(void *to, int64_t x, const hd_image *image, int32_t c, int32_t y, int32_t from_x) {
+  if (image->bytes)
+    ((uint8_t *)to)[x] = *hd__image_byte(image, c, y, from_x);
+  else
+    ((float *)to)[x] = *hd__image_float(image, c, y, from_x);
+}
+
+/* Columns [left, left + width) of row y of the image. */
+static void window_row(void *to, const hd_image *image, int32_t c, int32_t y, int64_t left, int32_t width,
+                       const hd_transform_step *step) {
+  const int64_t begin = left < 0 ? (-left < width ? -left : width) : 0;
+  const int64_t inside = image->width - left, end = inside < begin ? begin : inside < width ? inside : width;
+  const size_t elem = image->bytes ? 1 : sizeof(float);
+  if (step->border == HD_BORDER_CONSTANT) {
+    fill_row(to, 0, begin, image->bytes, step->fill);
+    fill_row(to, end, width, image->bytes, step->fill);
+  } else {
+    for (int64_t x = 0; x < begin; x++)
+      put_pixel(to, x, image, c, y, bordered(left + x, image->width, step->border));
+    for (int64_t x = end; x < width; x++)
+      put_pixel(to, x, image, c, y, bordered(left + x, image->width, step->border));
+  }
+  if (end <= begin)
+    return;
+  if (image->column != 1)
+    for (int64_t x = begin; x < end; x++)
+      put_pixel(to, x, image, c, y, (int32_t)(left + x));
+  else
+    memcpy((char *)to + (size_t)begin * elem,
+           image->bytes ? (const void *)hd__image_byte(image, c, y, (int32_t)(left + begin))
+                        : (const void *)hd__image_float(image, c, y, (int32_t)(left + begin)),
+           (size_t)(end - begin) * elem);
+}
+
+/* Makes the image the height x width pixels from (top, left) on, which may lie outside. */
+static void take_window(hd_transform_run *run, const hd_transform_step *step, int64_t top, int64_t left, int32_t height,
+                        int32_t width) {
+  hd_image *image = &run->image;
+  if (top >= 0 && left >= 0 && top + height <= image->height && left + width <= image->width) {
+    hd__image_move(image, (int32_t)top, (int32_t)left);
+    image->height = height;
+    image->width = width;
+    return;
+  }
+  const size_t row_bytes = (size_t)width * (image->bytes ? 1 : sizeof(float));
+  char *to = hd__run_buffer(run);
+  for (int32_t c = 0; c < image->channels; c++)
+    for (int32_t y = 0; y < height; y++) {
+      char *row = to + ((size_t)c * (size_t)height + (size_t)y) * row_bytes;
+      const int32_t from = bordered(top + y, image->height, step->border);
+      if (from < 0)
+        fill_row(row, 0, width, image->bytes, step->fill);
+      else
+        window_row(row, image, c, from, left, width, step);
+    }
+  hd__run_dense(run, to, image->bytes, height, width);
+}
+
+/* ---- pad ---- */
+
+hd_status hd__read_pad(hd_transform_step *step, hd_ctx *ctx) {
+  HD_TRY(hd__step_sides(step->padding, step, ctx, "padding", 0, 4096));
+  return hd__step_border(step, ctx);
+}
+
+hd_status hd__fit_pad(hd_transform_step *step, hd_transform_fit *fit) {
+  fit->shape.height += 2 * step->padding[0];
+  fit->shape.width += 2 * step->padding[1];
+  return hd__fit_fill(step, fit, step->fill, "fill");
+}
+
+void hd__apply_pad(const hd_transform_step *step, hd_transform_run *run) {
+  take_window(run, step, -step->padding[0], -step->padding[1], run->image.height + 2 * step->padding[0],
+              run->image.width + 2 * step->padding[1]);
+}
+
+/* ---- Crops ---- */
+
+hd_status hd__read_random_crop(hd_transform_step *step, hd_ctx *ctx) {
+  HD_TRY(hd__step_sides(step->size, step, ctx, "size", 1, 65535));
+  HD_TRY(hd__step_sides(step->padding, step, ctx, "padding", 0, 4096));
+  return hd__step_border(step, ctx);
+}
+
+hd_status hd__read_centre_crop(hd_transform_step *step, hd_ctx *ctx) {
+  HD_TRY(hd__step_sides(step->size, step, ctx, "size", 1, 65535));
+  return hd__step_border(step, ctx);
+}
+
+/* Images smaller than the crop are centred with a border around them. */
+hd_status hd__fit_random_crop(hd_transform_step *step, hd_transform_fit *fit) {
+  const int32_t side[2] = {fit->shape.height, fit->shape.width};
+  for (int i = 0; i < 2; i++)
+    if (side[0] > 0 && step->size[i] > side[i] + 2 * step->padding[i])
+      return hd__yaml_fail(fit->ctx, step->where,
+                           "expected a %s of at most %dx%d for images of %dx%d%s, found %dx%d; make it smaller, or pad "
+                           "before it",
+                           step->row->name, side[0] + 2 * step->padding[0], side[1] + 2 * step->padding[1], side[0],
+                           side[1], step->padding[0] || step->padding[1] ? " and their padding" : "", step->size[0],
+                           step->size[1]);
+  fit->shape.height = step->size[0];
+  fit->shape.width = step->size[1];
+  return hd__fit_fill(step, fit, step->fill, "fill");
+}
+
+hd_status hd__fit_centre_crop(hd_transform_step *step, hd_transform_fit *fit) { return hd__fit_random_crop(step, fit); }
+
+static int64_t floor_half(int64_t n) { return n >= 0 ? n / 2 : -((1 - n) / 2); }
+
+void hd__apply_centre_crop(const hd_transform_step *step, hd_transform_run *run) {
+  take_window(run, step, floor_half((int64_t)run->image.height - step->size[0]),
+              floor_half((int64_t)run->image.width - step->size[1]), step->size[0], step->size[1]);
+}
+
+/* A uniformly random place of `size` among `side` pixels with padding around them. */
+static int64_t drawn_place(uint32_t word, int32_t side, int32_t padding, int32_t size) {
+  const int64_t room = (int64_t)side + 2 * padding - size;
+  return room < 0 ? floor_half((int64_t)side - size) : (int64_t)hd__rng_below(word, (uint32_t)room + 1) - padding;
+}
+
+void hd__apply_random_crop(const hd_transform_step *step, hd_transform_run *run) {
+  uint32_t word[4];
+  if (step->middle) {
+    hd__apply_centre_crop(step, run);
+    return;
+  }
+  hd__run_draw(word, run, step, 0);
+  take_window(run, step, drawn_place(word[0], run->image.height, step->padding[0], step->size[0]),
+              drawn_place(word[1], run->image.width, step->padding[1], step->size[1]), step->size[0], step->size[1]);
+}
+
+/* ---- Flips ---- */
+
+hd_status hd__read_horizontal_flip(hd_transform_step *step, hd_ctx *ctx) {
+  step->p = 0.5;
+  return hd__step_number(&step->p, step, ctx, "p", 0, 1);
+}
+
+hd_status hd__read_vertical_flip(hd_transform_step *step, hd_ctx *ctx) { return hd__read_horizontal_flip(step, ctx); }
+
+hd_status hd__fit_horizontal_flip(hd_transform_step *step, hd_transform_fit *fit) { return HD_OK; }
+
+hd_status hd__fit_vertical_flip(hd_transform_step *step, hd_transform_fit *fit) { return HD_OK; }
+
+static bool chosen(const hd_transform_step *step, const hd_transform_run *run) {
+  uint32_t word[4];
+  hd__run_draw(word, run, step, 0);
+  return hd__drawn_chance(word[0], step->p);
+}
+
+void hd__apply_horizontal_flip(const hd_transform_step *step, hd_transform_run *run) {
+  hd_image *image = &run->image;
+  if (!chosen(step, run))
+    return;
+  hd__image_move(image, 0, image->width - 1);
+  image->column = -image->column;
+}
+
+void hd__apply_vertical_flip(const hd_transform_step *step, hd_transform_run *run) {
+  hd_image *image = &run->image;
+  if (!chosen(step, run))
+    return;
+  hd__image_move(image, image->height - 1, 0);
+  image->row = -image->row;
+}

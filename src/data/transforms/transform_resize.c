@@ -1,0 +1,192 @@
+/* Resizing: first along rows, then along columns, with a separate chain for each output pixel.
+ *
+ * Pixels are squares with centres at half-integers, and both images span the same area (PyTorch's
+ * align_corners=False). Of n output pixels in place of m, number i has its centre at ((2i + 1) m - n) / 2n in input
+ * pixels, cut at 0: an exact fraction, whose floor and remainder are computed in integers.
+ *
+ *   bilinear   a, b = the pixels at the floor and after it (the last one twice); fma(rest, b - a, a)
+ *   area       where a side shrinks, with antialias: each input pixel is weighted by its overlap with the output pixel;
+ *              acc = +0; ascending: acc = fma(weight, pixel, acc)
+ *   nearest    the pixel in which the centre lies */
+#include <string.h>
+
+#include "data/transforms/transform_step.h"
+
+/* Tables along one side, in a run's work memory. */
+typedef struct axis {
+  bool area;
+  int32_t *left, *right; /* bilinear: the two pixels; area: the first and how many */
+  float *share, *last;   /* bilinear: the remainder; area: weights of the first and the last */
+  float inner;           /* area: the weight of the others */
+} axis;
+
+static size_t axis_bytes(int32_t count) { return (size_t)count * 4 * sizeof(float); }
+
+static char *place_axis(axis *a, char *at, int32_t count) {
+  a->left = (int32_t *)(void *)at;
+  a->right = a->left + count;
+  a->share = (float *)(void *)(a->right + count);
+  a->last = a->share + count;
+  return at + axis_bytes(count);
+}
+
+/* Output pixel i spans [i m, (i + 1) m) in units of 1/n input pixel. */
+static void area_tables(axis *a, int32_t from, int32_t to) {
+  const int64_t m = from, n = to;
+  a->inner = (float)((double)n / (double)m);
+  for (int64_t i = 0; i < n; i++) {
+    const int64_t low = i * m, high = low + m, first = low / n, last = (high - 1) / n;
+    const int64_t end = first == last ? high : (first + 1) * n;
+    a->left[i] = (int32_t)first;
+    a->right[i] = (int32_t)(last - first + 1);
+    a->share[i] = (float)((double)(end - low) / (double)m);
+    a->last[i] = (float)((double)(high - last * n) / (double)m);
+  }
+}
+
+static void line_tables(axis *a, int32_t from, int32_t to) {
+  const int64_t m = from, n = to;
+  for (int64_t i = 0; i < n; i++) {
+    const int64_t at = (2 * i + 1) * m - n, cut = at < 0 ? 0 : at, left = cut / (2 * n);
+    a->left[i] = (int32_t)left;
+    a->right[i] = (int32_t)(left + 1 < m ? left + 1 : left);
+    a->share[i] = (float)((double)(cut % (2 * n)) / (double)(2 * n));
+  }
+}
+
+static void make_axis(axis *a, int32_t from, int32_t to, bool antialias) {
+  a->area = antialias && from > to;
+  if (a->area)
+    area_tables(a, from, to);
+  else
+    line_tables(a, from, to);
+}
+
+/* A row of the view, of its own width, becomes `count` floats. The tables hold elements: pixels times the column's
+ * step.
+ */
+static void resize_row(float *out, const hd_transform_run *run, int32_t c, int32_t y, const axis *across,
+                       int32_t count) {
+  const hd_image *from = &run->image;
+  const hd_image_kernels *k = &run->kernels->image;
+  if (from->bytes && across->area)
+    k->areas_u8(out, hd__image_byte(from, c, y, 0), from->column, across->left, across->right, across->share,
+                across->last, across->inner, count);
+  else if (from->bytes)
+    k->columns_u8(out, hd__image_byte(from, c, y, 0), across->left, across->right, across->share, count);
+  else if (across->area)
+    k->areas_f32(out, hd__image_float(from, c, y, 0), from->column, across->left, across->right, across->share,
+                 across->last, across->inner, count);
+  else
+    k->columns_f32(out, hd__image_float(from, c, y, 0), across->left, across->right, across->share, count);
+}
+
+static void area_down(float *out, float *row, const hd_transform_run *run, int32_t c, const axis *across,
+                      const axis *down, int32_t i, int32_t width) {
+  const int32_t number = down->right[i];
+  memset(out, 0, (size_t)width * sizeof *out);
+  for (int32_t k = 0; k < number; k++) {
+    resize_row(row, run, c, down->left[i] + k, across, width);
+    run->kernels->image.add(out, row, k == 0 ? down->share[i] : k == number - 1 ? down->last[i] : down->inner, width);
+  }
+}
+
+/* Two resized rows are kept: the next output row usually needs one or both of them. */
+typedef struct row_pair {
+  float *row[2];
+  int32_t number[2];
+} row_pair;
+
+static const float *row_of(row_pair *pair, int32_t y, const hd_transform_run *run, int32_t c, const axis *across,
+                           int32_t width, int32_t keep) {
+  for (int i = 0; i < 2; i++)
+    if (pair->number[i] == y)
+      return pair->row[i];
+  const int take = pair->number[0] == keep ? 1 : 0;
+  resize_row(pair->row[take], run, c, y, across, width);
+  pair->number[take] = y;
+  return pair->row[take];
+}
+
+static void resize_plane(float *out, const hd_transform_run *run, int32_t c, const axis *across, const axis *down,
+                         const int32_t size[2], float *rows) {
+  row_pair pair = {{rows, rows + size[1]}, {-1, -1}};
+  for (int32_t i = 0; i < size[0]; i++, out += size[1]) {
+    if (down->area) {
+      area_down(out, rows, run, c, across, down, i, size[1]);
+      continue;
+    }
+    const float *over = row_of(&pair, down->left[i], run, c, across, size[1], down->right[i]);
+    const float *under = row_of(&pair, down->right[i], run, c, across, size[1], down->left[i]);
+    run->kernels->image.blend(out, over, under, down->share[i], size[1]);
+  }
+}
+
+static void resize_smooth(const hd_transform_step *step, hd_transform_run *run) {
+  const int32_t *size = step->size;
+  const int64_t plane = (int64_t)size[0] * size[1], column = run->image.column;
+  axis across, down;
+  char *at = place_axis(&across, run->work, size[1]);
+  float *rows = (float *)(void *)place_axis(&down, at, size[0]), *to = hd__run_buffer(run);
+  make_axis(&across, run->image.width, size[1], step->antialias);
+  make_axis(&down, run->image.height, size[0], step->antialias);
+  for (int32_t i = 0; column != 1 && i < size[1]; i++) {
+    across.left[i] *= (int32_t)column;
+    across.right[i] *= across.area ? 1 : (int32_t)column;
+  }
+  for (int32_t c = 0; c < run->image.channels; c++)
+    resize_plane(to + c * plane, run, c, &across, &down, size, rows);
+  hd__run_dense(run, to, false, size[0], size[1]);
+}
+
+static int32_t nearest(int32_t i, int32_t from, int32_t to) {
+  return (int32_t)((2 * (int64_t)i + 1) * from / (2 * (int64_t)to));
+}
+
+static void resize_nearest(const hd_transform_step *step, hd_transform_run *run) {
+  const hd_image *from = &run->image;
+  const int32_t height = step->size[0], width = step->size[1];
+  int32_t *across = run->work;
+  void *to = hd__run_buffer(run);
+  int64_t at = 0;
+  for (int32_t x = 0; x < width; x++)
+    across[x] = nearest(x, from->width, width);
+  for (int32_t c = 0; c < from->channels; c++)
+    for (int32_t y = 0; y < height; y++) {
+      const int32_t row = nearest(y, from->height, height);
+      for (int32_t x = 0; x < width; x++, at++)
+        if (from->bytes)
+          ((uint8_t *)to)[at] = *hd__image_byte(from, c, row, across[x]);
+        else
+          ((float *)to)[at] = *hd__image_float(from, c, row, across[x]);
+    }
+  hd__run_dense(run, to, from->bytes, height, width);
+}
+
+hd_status hd__read_resize(hd_transform_step *step, hd_ctx *ctx) {
+  step->antialias = true;
+  HD_TRY(hd__step_sides(step->size, step, ctx, "size", 1, 65535));
+  HD_TRY(hd__step_interpolation(step, ctx));
+  HD_TRY(hd__step_flag(&step->antialias, step, ctx, "antialias"));
+  const hd_yaml_node *antialias = hd__step_param(step, "antialias");
+  if (step->nearest && antialias && step->antialias)
+    return hd__yaml_fail(ctx, antialias,
+                         "expected 'antialias: true' with 'interpolation: bilinear' alone, found it with nearest; "
+                         "leave one out");
+  return HD_OK;
+}
+
+hd_status hd__fit_resize(hd_transform_step *step, hd_transform_fit *fit) {
+  fit->shape.height = step->size[0];
+  fit->shape.width = step->size[1];
+  fit->shape.bytes = fit->shape.bytes && step->nearest;
+  hd__fit_work(fit, axis_bytes(step->size[0]) + axis_bytes(step->size[1]) + 2 * sizeof(float) * (size_t)step->size[1]);
+  return HD_OK;
+}
+
+void hd__apply_resize(const hd_transform_step *step, hd_transform_run *run) {
+  if (step->nearest)
+    resize_nearest(step, run);
+  else
+    resize_smooth(step, run);
+}

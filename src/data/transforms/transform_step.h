@@ -1,0 +1,243 @@
+/* Internals of pipelines, for the files of the transforms only.
+ *
+ * A transform is a row of the table in transform_list.c: its names, the keys of its parameters, and three functions.
+ * `read` checks the parameters, `fit` the shape that comes in (and says what goes out), `apply` works on a sample. A
+ * run's image is a view: of the sample, or of one of two buffers that take turns. Moves (crops, flips) make a new
+ * view; transforms that compute write to the next buffer. Bytes stay bytes until a transform computes with them.
+ * to_float and normalise are deferred, and applied in the next pass over the pixels that permits it: usually the one
+ * that writes the result. */
+#ifndef HD_DATA_TRANSFORMS_TRANSFORM_STEP_H
+#define HD_DATA_TRANSFORMS_TRANSFORM_STEP_H
+
+#include <stdbool.h>
+
+#include "base/yaml_bind.h"
+#include "heddle/transform.h"
+#include "kernel/kernel.h"
+
+enum { HD_TRANSFORM_MAX_CHANNELS = 64, HD_TRANSFORM_MAX_KEYS = 8, HD_TRANSFORM_MARGIN = 3 /* of planes to sample */ };
+
+/* The unit of pixels. */
+typedef enum hd_pixel_unit { HD_PIXEL_255, HD_PIXEL_1, HD_PIXEL_FREE /* normalised */ } hd_pixel_unit;
+
+/* An image at a place in the list, as far as it is known when fitting. */
+typedef struct hd_image_shape {
+  int32_t channels, height, width; /* 0 x 0: any size */
+  bool bytes;
+  hd_pixel_unit unit;
+} hd_image_shape;
+
+/* x / divisor, minus mean, / std. */
+typedef struct hd_pixel_scale {
+  bool given;
+  double divisor;
+  double mean[HD_TRANSFORM_MAX_CHANNELS], std[HD_TRANSFORM_MAX_CHANNELS];
+} hd_pixel_scale;
+
+typedef enum hd_border { HD_BORDER_CONSTANT, HD_BORDER_REFLECT, HD_BORDER_EDGE } hd_border;
+
+typedef struct hd_transform_step hd_transform_step;
+typedef struct hd_transform_run hd_transform_run;
+
+typedef struct hd_range {
+  double low, high;
+} hd_range;
+
+/* Parameters by family. */
+struct hd_transform_step {
+  const struct hd_transform *row;
+  const hd_yaml_node *where; /* while the pipeline is created */
+  const hd_yaml_node *param; /* likewise: the mapping of parameters, or the one value, or NULL */
+  uint32_t place;            /* index in the list: part of the key of random numbers */
+  bool middle;               /* a random crop in evaluation */
+  bool nearest, antialias;
+  int32_t size[2], padding[2];
+  hd_border border;
+  double fill, p;
+  hd_range degrees, scale, shear[2], ratio; /* degrees counter-clockwise */
+  double translate[2];                      /* at most, as a fraction of width and height */
+  hd_range brightness, contrast, saturation, hue;
+  double alpha, sigma;
+  float *weight; /* of the Gaussian, radius * 2 + 1; owned */
+  int32_t radius;
+  bool noise;    /* erase */
+  bool computed; /* normalise: by the training set's statistics */
+  double mean[HD_TRANSFORM_MAX_CHANNELS], std[HD_TRANSFORM_MAX_CHANNELS];
+  int32_t means, stds; /* given numbers */
+  int32_t classes;
+  float on, off;                                                         /* one_hot */
+  float by[HD_TRANSFORM_MAX_CHANNELS], shift[HD_TRANSFORM_MAX_CHANNELS]; /* scaling: x * by + shift */
+  hd_image_shape in, out;
+};
+
+/* Input and output of `fit`. */
+typedef struct hd_transform_fit {
+  hd_ctx *ctx;
+  const hd_pipeline_input *input;
+  hd_image_shape shape; /* the input's; `fit` sets the output's */
+  hd_pixel_scale scale; /* deferred */
+  int32_t targets, classes;
+  bool mixes;
+  size_t work_bytes; /* the most that a step needs */
+} hd_transform_fit;
+
+typedef struct hd_image {
+  const void *at; /* uint8_t or float: channel 0, row 0, column 0 */
+  bool bytes;
+  int32_t channels, height, width;
+  int64_t plane, row, column; /* elements from one channel, row, column to the next */
+} hd_image;
+
+struct hd_transform_run {
+  const hd_kernels *kernels;
+  hd_image image;
+  char *buffer[2];
+  int turn; /* the next buffer to write */
+  void *work;
+  hd_sample_key key;
+  const float *partner, *partner_target; /* what a sample is mixed with: planes, dense */
+  int32_t label;
+  float *target; /* NULL unless the pipeline makes targets */
+  int32_t targets;
+};
+
+/* Effect of a transform on pixels. Deferred scaling is applied before one that computes or fills. */
+typedef enum hd_transform_touch {
+  HD_TOUCH_NOTHING,
+  HD_TOUCH_MOVES,  /* each pixel is a copy of an input pixel */
+  HD_TOUCH_CROPS,  /* likewise, unless it pads */
+  HD_TOUCH_SCALES, /* is deferred */
+  HD_TOUCH_COMPUTES,
+  HD_TOUCH_RESIZES /* computes, and accepts images of any size */
+} hd_transform_touch;
+
+typedef struct hd_transform {
+  const char *name, *torchvision;          /* both are accepted, the first is written */
+  const char *keys[HD_TRANSFORM_MAX_KEYS]; /* a single value stands for the first */
+  int required;                            /* the first must be given */
+  enum {
+    HD_TRANSFORM_FIXED,
+    HD_TRANSFORM_RANDOM,
+    HD_TRANSFORM_MIDDLE
+  } kind; /* in evaluation: kept, left out, middle */
+  hd_transform_touch touch;
+  hd_status (*read)(hd_transform_step *step, hd_ctx *ctx);
+  hd_status (*fit)(hd_transform_step *step, hd_transform_fit *fit);
+  void (*apply)(const hd_transform_step *step, hd_transform_run *run);
+} hd_transform;
+
+/* ---- Reading ---- */
+
+/* Checks a sequence and its number of entries. */
+hd_status hd__transforms_check(hd_ctx *ctx, const hd_yaml_node *list);
+
+/* Reads an entry of a list: finds its row, checks its parameters. hd__step_free is called for it either way. */
+hd_status hd__step_read(hd_transform_step *step, hd_ctx *ctx, const hd_yaml_node *entry);
+void hd__step_free(hd_transform_step *step);
+
+/* A parameter's node, NULL if it is not given. */
+const hd_yaml_node *hd__step_param(const hd_transform_step *step, const char *key);
+
+/* Whole or real numbers; a missing one leaves the value unchanged. */
+hd_status hd__step_number(double *out, const hd_transform_step *step, hd_ctx *ctx, const char *key, double min,
+                          double max);
+hd_status hd__step_flag(bool *out, const hd_transform_step *step, hd_ctx *ctx, const char *key);
+
+/* One number for both sides, or [height, width]. */
+hd_status hd__step_sides(int32_t out[2], const hd_transform_step *step, hd_ctx *ctx, const char *key, int64_t min,
+                         int64_t max);
+
+/* [low, high], or one number x for [middle - x, middle + x], clamped to min. */
+hd_status hd__step_range(hd_range *out, const hd_transform_step *step, hd_ctx *ctx, const char *key, double middle,
+                         double min, double max);
+
+/* The border of padding_mode and fill. */
+hd_status hd__step_border(hd_transform_step *step, hd_ctx *ctx);
+
+/* bilinear or nearest. */
+hd_status hd__step_interpolation(hd_transform_step *step, hd_ctx *ctx);
+
+/* ---- Fitting ---- */
+
+/* Checks that a fill value is valid in the pixels' unit. */
+hd_status hd__fit_fill(const hd_transform_step *step, const hd_transform_fit *fit, double value, const char *key);
+
+void hd__fit_work(hd_transform_fit *fit, size_t bytes);
+
+/* ---- Applying ---- */
+
+/* Four random words of a step. */
+void hd__run_draw(uint32_t word[4], const hd_transform_run *run, const hd_transform_step *step, uint32_t block);
+
+static inline double hd__drawn_between(uint32_t word, hd_range range) {
+  return range.low + (range.high - range.low) * ((double)(word >> 8) * 0x1p-24);
+}
+
+/* True with probability p. */
+static inline bool hd__drawn_chance(uint32_t word, double p) { return (double)(word >> 8) * 0x1p-24 < p; }
+
+/* The next buffer. */
+void *hd__run_buffer(hd_transform_run *run);
+
+/* Makes the dense contents of a buffer the run's image. */
+void hd__run_dense(hd_transform_run *run, void *at, bool bytes, int32_t height, int32_t width);
+
+/* The image with contiguous rows and planes, copied only if it is not contiguous. */
+void hd__run_settle(hd_transform_run *run);
+
+/* The image in a buffer, dense and writable. */
+void *hd__run_copy(hd_transform_run *run);
+
+/* The same as floats. */
+float *hd__run_floats(hd_transform_run *run);
+
+/* Copies the image as floats to planes whose rows lie `row` apart. */
+void hd__run_copy_floats(float *to, int64_t plane, int64_t row, const hd_transform_run *run);
+
+static inline const uint8_t *hd__image_byte(const hd_image *image, int32_t c, int32_t y, int32_t x) {
+  return (const uint8_t *)image->at + c * image->plane + y * image->row + x * image->column;
+}
+
+static inline const float *hd__image_float(const hd_image *image, int32_t c, int32_t y, int32_t x) {
+  return (const float *)image->at + c * image->plane + y * image->row + x * image->column;
+}
+
+/* A view with another origin. */
+static inline void hd__image_move(hd_image *image, int32_t y, int32_t x) {
+  image->at =
+      image->bytes ? (const void *)hd__image_byte(image, 0, y, x) : (const void *)hd__image_float(image, 0, y, x);
+}
+
+typedef struct hd_mailbox {
+  int32_t top, left, height, width;
+} hd_mailbox;
+
+/* A random rectangle inside the image, by the step's scale (of the area) and ratio (height to width, or the other
+ * way round), drawn from blocks 1 to 10; false if none of ten attempts fits. */
+bool hd__drawn_box(hd_mailbox *out, const hd_transform_step *step, const hd_transform_run *run, bool ratio_is_width);
+
+/* ---- The families ---- */
+
+#define HD_TRANSFORM_ROW(name)                                                                                         \
+  hd_status hd__read_##name(hd_transform_step *step, hd_ctx *ctx);                                                     \
+  hd_status hd__fit_##name(hd_transform_step *step, hd_transform_fit *fit);                                            \
+  void hd__apply_##name(const hd_transform_step *step, hd_transform_run *run);
+HD_TRANSFORM_ROW(to_float)
+HD_TRANSFORM_ROW(normalise)
+HD_TRANSFORM_ROW(resize)
+HD_TRANSFORM_ROW(pad)
+HD_TRANSFORM_ROW(random_crop)
+HD_TRANSFORM_ROW(random_resized_crop)
+HD_TRANSFORM_ROW(centre_crop)
+HD_TRANSFORM_ROW(horizontal_flip)
+HD_TRANSFORM_ROW(vertical_flip)
+HD_TRANSFORM_ROW(rotation)
+HD_TRANSFORM_ROW(affine)
+HD_TRANSFORM_ROW(elastic)
+HD_TRANSFORM_ROW(erase)
+HD_TRANSFORM_ROW(colour_jitter)
+HD_TRANSFORM_ROW(one_hot)
+HD_TRANSFORM_ROW(mixup)
+#undef HD_TRANSFORM_ROW
+
+#endif

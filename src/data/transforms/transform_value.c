@@ -1,0 +1,252 @@
+/* Transforms of values: to_float and normalise, colour jitter, erasing. */
+#include <math.h>
+#include <string.h>
+
+#include "base/hdmath.h"
+#include "base/philox.h"
+#include "data/transforms/transform_step.h"
+
+/* ---- to_float and normalise: kept back until the pixels are passed over anyway, then fma(x, by, shift) ---- */
+
+hd_status hd__read_to_float(hd_transform_step *step, hd_ctx *ctx) { return HD_OK; }
+
+hd_status hd__fit_to_float(hd_transform_step *step, hd_transform_fit *fit) {
+  if (fit->shape.unit != HD_PIXEL_255)
+    return HD_OK;
+  fit->scale.given = true;
+  fit->scale.divisor = 255;
+  fit->shape.unit = HD_PIXEL_1;
+  return HD_OK;
+}
+
+void hd__apply_to_float(const hd_transform_step *step, hd_transform_run *run) {}
+
+/* One number, or one per channel. */
+static hd_status read_channels(double *out, int32_t *count, const hd_transform_step *step, hd_ctx *ctx, const char *key,
+                               double min) {
+  const hd_yaml_node *node = hd__step_param(step, key);
+  if (!node)
+    return hd__yaml_fail(ctx, step->where,
+                         "expected both 'mean' and 'std' of %s, found no '%s'; add it, or write "
+                         "'normalise: computed'",
+                         step->row->name, key);
+  if (node->kind == HD_YAML_MAPPING || (node->kind == HD_YAML_SEQUENCE && node->count > HD_TRANSFORM_MAX_CHANNELS))
+    return hd__yaml_fail(ctx, node, "expected a number, or a list of one per channel, as '%s', found %s; write it so",
+                         key, node->kind == HD_YAML_MAPPING ? "a mapping" : "a longer list");
+  *count = node->kind == HD_YAML_SEQUENCE ? node->count : 1;
+  for (int32_t c = 0; c < *count; c++)
+    HD_TRY(hd__yaml_number(&out[c], ctx, node->kind == HD_YAML_SEQUENCE ? &node->item[c] : node, min, 1e6));
+  return HD_OK;
+}
+
+hd_status hd__read_normalise(hd_transform_step *step, hd_ctx *ctx) {
+  const hd_yaml_node *mean = hd__step_param(step, "mean"), *std = hd__step_param(step, "std");
+  const bool word = mean && mean->kind == HD_YAML_SCALAR && !strcmp(mean->text, "computed");
+  if (word && std)
+    return hd__yaml_fail(ctx, std, "expected no 'std' beside a computed mean, found one; leave it out");
+  step->computed = word || (!mean && !std);
+  if (step->computed)
+    return HD_OK;
+  HD_TRY(read_channels(step->mean, &step->means, step, ctx, "mean", -1e6));
+  return read_channels(step->std, &step->stds, step, ctx, "std", 1e-6);
+}
+
+static hd_status check_count(const hd_transform_step *step, const hd_transform_fit *fit, int32_t count,
+                             const char *key) {
+  if (count == 1 || count == fit->shape.channels)
+    return HD_OK;
+  return hd__yaml_fail(fit->ctx, step->where,
+                       "expected one number as '%s' of %s, or one for each of %d channels, found %d; give so many", key,
+                       step->row->name, fit->shape.channels, count);
+}
+
+hd_status hd__fit_normalise(hd_transform_step *step, hd_transform_fit *fit) {
+  const double *mean = step->computed ? fit->input->mean : step->mean;
+  const double *std = step->computed ? fit->input->std : step->std;
+  if (fit->shape.unit == HD_PIXEL_255)
+    return hd__yaml_fail(fit->ctx, step->where,
+                         "expected numbers from 0 to 1 for %s, found bytes from 0 to 255; put to_float before it",
+                         step->row->name);
+  if (!mean || !std)
+    return hd__yaml_fail(fit->ctx, step->where,
+                         "expected the training set's mean and standard deviation for %s, found none; give 'mean' and "
+                         "'std'",
+                         step->row->name);
+  if (!step->computed) {
+    HD_TRY(check_count(step, fit, step->means, "mean"));
+    HD_TRY(check_count(step, fit, step->stds, "std"));
+  }
+  for (int32_t c = 0; c < fit->shape.channels; c++) {
+    hd_pixel_scale *s = &fit->scale;
+    const double m = mean[step->computed || step->means > 1 ? c : 0], d = std[step->computed || step->stds > 1 ? c : 0];
+    s->mean[c] = s->mean[c] + s->std[c] * m;
+    s->std[c] = s->std[c] * d;
+  }
+  fit->scale.given = true;
+  fit->shape.unit = HD_PIXEL_FREE;
+  return HD_OK;
+}
+
+void hd__apply_normalise(const hd_transform_step *step, hd_transform_run *run) {}
+
+/* ---- colour_jitter: brightness, contrast, saturation, hue, in this order, each cut to the range ---- */
+
+hd_status hd__read_colour_jitter(hd_transform_step *step, hd_ctx *ctx) {
+  step->brightness = step->contrast = step->saturation = (hd_range){1, 1};
+  HD_TRY(hd__step_range(&step->brightness, step, ctx, "brightness", 1, 0, 100));
+  HD_TRY(hd__step_range(&step->contrast, step, ctx, "contrast", 1, 0, 100));
+  HD_TRY(hd__step_range(&step->saturation, step, ctx, "saturation", 1, 0, 100));
+  return hd__step_range(&step->hue, step, ctx, "hue", 0, -0.5, 0.5);
+}
+
+static bool is_fixed(hd_range range, double at) { return range.low == at && range.high == at; }
+
+hd_status hd__fit_colour_jitter(hd_transform_step *step, hd_transform_fit *fit) {
+  const bool colours = !is_fixed(step->saturation, 1) || !is_fixed(step->hue, 0);
+  if (fit->shape.channels != 3 && (colours || fit->shape.channels != 1))
+    return hd__yaml_fail(fit->ctx, step->where, "expected 3 channels for %s%s, found %d; leave %s out", step->row->name,
+                         colours ? " with saturation or hue" : ", or 1", fit->shape.channels, colours ? "both" : "it");
+  if (fit->shape.unit == HD_PIXEL_FREE)
+    return hd__yaml_fail(fit->ctx, step->where,
+                         "expected colours from 0 to 1 for %s, found normalised ones; put it before normalise",
+                         step->row->name);
+  fit->shape.bytes = false;
+  return HD_OK;
+}
+
+static float cut(float x, float top) { return x < 0 ? 0 : x > top ? top : x; }
+
+static float grey_of(const float *at, int64_t plane, int32_t channels) {
+  return channels == 1 ? *at : (0.299f * at[0] + 0.587f * at[plane]) + 0.114f * at[2 * plane];
+}
+
+static void brighten(float *x, int64_t count, float factor, float top) {
+  for (int64_t i = 0; i < count; i++)
+    x[i] = cut(x[i] * factor, top);
+}
+
+/* The mean of grey: 16 chains of additions and the tree, over the number of pixels. */
+static float mean_grey(const float *x, int64_t plane, int32_t channels) {
+  float chain[16] = {0};
+  for (int64_t i = 0; i < plane; i++)
+    chain[i % 16] = chain[i % 16] + grey_of(x + i, plane, channels);
+  for (int half = 8; half > 0; half /= 2)
+    for (int i = 0; i < half; i++)
+      chain[i] = chain[i] + chain[i + half];
+  return chain[0] / (float)plane;
+}
+
+static void change_contrast(float *x, int64_t plane, int32_t channels, float factor, float top) {
+  const float mean = mean_grey(x, plane, channels);
+  for (int64_t i = 0; i < plane * channels; i++)
+    x[i] = cut((x[i] - mean) * factor + mean, top);
+}
+
+static void saturate(float *x, int64_t plane, float factor, float top) {
+  for (int64_t i = 0; i < plane; i++) {
+    const float grey = grey_of(x + i, plane, 3);
+    for (int c = 0; c < 3; c++)
+      x[c * plane + i] = cut((x[c * plane + i] - grey) * factor + grey, top);
+  }
+}
+
+/* The hue of a colour whose extremes differ, turned; 0 to 1 is the circle. */
+static float turned_hue(float r, float g, float b, float high, float span, float turn) {
+  float sixth = r == high ? (g - b) / span : g == high ? (b - r) / span + 2 : (r - g) / span + 4;
+  float hue = sixth / 6 + turn;
+  hue = hue < 0 ? hue + 1 : hue;
+  return hue >= 1 ? hue - 1 : hue;
+}
+
+static void turn_hue(float *x, int64_t plane, float turn) {
+  static const int order[6][3] = {{0, 3, 1}, {2, 0, 1}, {1, 0, 3}, {1, 2, 0}, {3, 1, 0}, {0, 1, 2}};
+  for (int64_t i = 0; i < plane; i++) {
+    float *const at[3] = {x + i, x + plane + i, x + 2 * plane + i};
+    const float r = *at[0], g = *at[1], b = *at[2];
+    const float high = r > g ? (r > b ? r : b) : (g > b ? g : b), low = r < g ? (r < b ? r : b) : (g < b ? g : b);
+    const float span = high - low;
+    if (!(span > 0))
+      continue;
+    const float six = 6 * turned_hue(r, g, b, high, span, turn);
+    const int sector = (int)six < 5 ? (int)six : 5;
+    const float part = six - (float)sector;
+    const float level[4] = {high, low, high - span * part, high - span * (1 - part)};
+    for (int c = 0; c < 3; c++)
+      *at[c] = level[order[sector][c]];
+  }
+}
+
+void hd__apply_colour_jitter(const hd_transform_step *step, hd_transform_run *run) {
+  const float top = step->in.unit == HD_PIXEL_255 ? 255 : 1;
+  float *x = hd__run_floats(run);
+  const int64_t plane = run->image.plane;
+  const int32_t channels = run->image.channels;
+  uint32_t word[4];
+  hd__run_draw(word, run, step, 0);
+  if (!is_fixed(step->brightness, 1))
+    brighten(x, plane * channels, (float)hd__drawn_between(word[0], step->brightness), top);
+  if (!is_fixed(step->contrast, 1))
+    change_contrast(x, plane, channels, (float)hd__drawn_between(word[1], step->contrast), top);
+  if (!is_fixed(step->saturation, 1))
+    saturate(x, plane, (float)hd__drawn_between(word[2], step->saturation), top);
+  if (!is_fixed(step->hue, 0))
+    turn_hue(x, plane, (float)hd__drawn_between(word[3], step->hue));
+}
+
+/* ---- erase ---- */
+
+enum { FIRST_NOISE = 16 /* block of draws */ };
+
+hd_status hd__read_erase(hd_transform_step *step, hd_ctx *ctx) {
+  const hd_yaml_node *value = hd__step_param(step, "value");
+  step->p = 0.5;
+  step->scale = (hd_range){0.02, 0.33};
+  step->ratio = (hd_range){0.3, 3.3};
+  HD_TRY(hd__step_number(&step->p, step, ctx, "p", 0, 1));
+  HD_TRY(hd__step_range(&step->scale, step, ctx, "scale", 0, 0, 1));
+  HD_TRY(hd__step_range(&step->ratio, step, ctx, "ratio", 1, 0.01, 100));
+  step->noise = value && value->kind == HD_YAML_SCALAR && !strcmp(value->text, "noise");
+  return step->noise ? HD_OK : hd__step_number(&step->fill, step, ctx, "value", -1e6, 1e6);
+}
+
+hd_status hd__fit_erase(hd_transform_step *step, hd_transform_fit *fit) {
+  return hd__fit_fill(step, fit, step->fill, "value");
+}
+
+/* Two standard normal numbers by Box and Muller. */
+static double normal(uint32_t first, uint32_t second, bool sine) {
+  static const double TURN = 6.28318530717958647693;
+  const double radius = sqrt(-2 * hd__log(((double)(first >> 8) + 1) * 0x1p-24));
+  const double angle = TURN * ((double)(second >> 8) * 0x1p-24);
+  return radius * (sine ? hd__sin(angle) : hd__cos(angle));
+}
+
+/* Noise in the pixels' unit: bytes, numbers from 0 to 1, or normal ones if pixels are normalised. */
+static float noise_of(const uint32_t word[4], int k, hd_pixel_unit unit) {
+  if (unit == HD_PIXEL_FREE)
+    return (float)normal(word[k & 2], word[(k & 2) + 1], k & 1);
+  return hd__rng_uniform(word[k]) * (unit == HD_PIXEL_255 ? 255.0f : 1.0f);
+}
+
+static void fill_box(void *pixels, const hd_mailbox *b, const hd_transform_step *step, const hd_transform_run *run) {
+  uint32_t word[4], element = 0;
+  for (int32_t c = 0; c < run->image.channels; c++)
+    for (int32_t y = b->top; y < b->top + b->height; y++)
+      for (int32_t x = b->left; x < b->left + b->width; x++, element++) {
+        const int64_t at = c * run->image.plane + y * run->image.row + x;
+        if (step->noise && element % 4 == 0)
+          hd__run_draw(word, run, step, FIRST_NOISE + element / 4);
+        if (run->image.bytes)
+          ((uint8_t *)pixels)[at] = step->noise ? (uint8_t)(word[element % 4] >> 24) : (uint8_t)step->fill;
+        else
+          ((float *)pixels)[at] = step->noise ? noise_of(word, (int)(element % 4), step->in.unit) : (float)step->fill;
+      }
+}
+
+void hd__apply_erase(const hd_transform_step *step, hd_transform_run *run) {
+  uint32_t word[4];
+  hd_mailbox b;
+  hd__run_draw(word, run, step, 0);
+  if (hd__drawn_chance(word[0], step->p) && hd__drawn_box(&b, step, run, false))
+    fill_box(hd__run_copy(run), &b, step, run);
+}

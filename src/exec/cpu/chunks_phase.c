@@ -1,0 +1,349 @@
+/* The chunk phases: the owner of a chunk reduces its gradient over all shards and writes the new weights once.
+ *
+ * Work goes tile by tile: a deferred gradient is formed, a direct one reduced from the partial sums of all threads,
+ * sums of earlier micro-batches are added, and the optimizer's update reads the tile while it is in cache. A tile of
+ * a deferred gradient has whole home rows where they fit and fills the second-level cache, since the update waits
+ * for the third-level cache and long runs of memory are prefetched; a tile of a direct gradient stays in the
+ * first-level cache. Neighbouring chunks of one parameter are handled as one run of rows; that changes no sum.
+ *
+ * With several hosts each host first computes its partial sums over its shards. After the exchange the partial sums
+ * of all hosts are reduced as those of threads are. */
+#include <math.h>
+
+#include "exec/cpu/cpu_executor_state.h"
+
+/* Rows of one parameter that a thread owns. */
+typedef struct run {
+  int param;
+  int32_t j0, j1;
+  int64_t columns;
+} run;
+
+/* A tile of a parameter's gradient: rows x columns, `ld` apart in the thread's memory; `elem` is the first one's
+ * place in the parameter, its rows are `elem_ld` apart there. Deferred: home rows j0 .. j1-1 and columns k0 .. k1-1;
+ * whole home rows are one row of the tile. */
+typedef struct tile {
+  int64_t ld, rows, columns;
+  int64_t elem, elem_ld;
+  int32_t j0, j1, k0, k1;
+} tile;
+
+static int next_run(const thread_at *at, int32_t chunk, run *out) {
+  const hd_plan *plan = at->exec->plan;
+  if (chunk >= at->thread->chunk_hi)
+    return 0;
+  const hd_chunk *first = &plan->chunks[chunk];
+  *out =
+      (run){.param = first->param, .j0 = first->j0, .columns = hd__param_columns(&plan->graph->params[first->param])};
+  int32_t end = chunk;
+  while (end < at->thread->chunk_hi && plan->chunks[end].param == first->param)
+    out->j1 = plan->chunks[end++].j1;
+  return end - chunk;
+}
+
+static void note_not_finite(const thread_at *at, int param) {
+  at->thread->flags |= HD_FLAG_NOT_FINITE;
+  int32_t *bad = &at->exec->bad_param[at->index];
+  if (*bad < 0 || param < *bad)
+    *bad = param;
+}
+
+static void update_elems(const thread_at *at, int param, const float *g, int64_t elem, int64_t count,
+                         float grad_scale) {
+  const hd_store *store = at->exec->store;
+  hd_hyper hyper = at->step->hyper[at->exec->plan->params[param].group];
+  hyper.grad_scale = grad_scale;
+  int from = at->buffer, to = 1 - at->buffer;
+  hd_update update = {
+      .g = g, .w = store->weights[from] + elem, .w1 = store->weights[to] + elem, .count = count, .hyper = &hyper};
+  if (store->directory->states > 0) {
+    update.m = store->state[from][0] + elem;
+    update.m1 = store->state[to][0] + elem;
+  }
+  if (store->directory->states > 1) {
+    update.v = store->state[from][1] + elem;
+    update.v1 = store->state[to][1] + elem;
+  }
+  if (at->exec->plan->kernels->update[at->exec->settings.update](&update))
+    note_not_finite(at, param);
+}
+
+static void add_row(float *restrict sum, const float *restrict earlier, int64_t count) {
+  for (int64_t i = 0; i < count; i++)
+    sum[i] = earlier[i] + sum[i];
+}
+
+static void copy_row(float *restrict to, const float *restrict from, int64_t count) {
+  for (int64_t i = 0; i < count; i++)
+    to[i] = from[i];
+}
+
+/* Adds the sums of earlier micro-batches to a use's tile at `g`; before the last one, pushes the sum on their stack. */
+static void add_earlier_micro_batches(const thread_at *at, const hd_plan_use *use, float *g, const tile *t) {
+  const hd_exec *exec = at->exec;
+  int64_t all = exec->plan->grad_elems;
+  for (int64_t r = 0; r < t->rows; r++) {
+    float *row = g + r * t->ld, *stack = exec->micro_batch_sum + use->offset + t->elem + r * t->elem_ld;
+    for (int m = 0; m < at->layout->merges; m++)
+      add_row(row, stack + (at->layout->level + at->layout->merges - 1 - m) * all, t->columns);
+    if (!at->last)
+      copy_row(stack + at->layout->level * all, row, t->columns);
+  }
+}
+
+/* Passes a tile of the finished gradient to the gradient buffer or to the update. */
+static void finish_tile(const thread_at *at, hd_phase_kind kind, int param, const tile *t) {
+  for (int64_t r = 0; r < t->rows; r++) {
+    const float *g = at->thread->tile + r * t->ld;
+    int64_t elem = at->exec->plan->params[param].offset + t->elem + r * t->elem_ld;
+    if (kind == HD_PHASE_REDUCE_NORM)
+      copy_row(at->exec->grad + elem, g, t->columns);
+    else
+      update_elems(at, param, g, elem, t->columns, 1);
+  }
+}
+
+/* g: the tile, its rows `ld` apart. */
+static void form_tile(const thread_at *at, const hd_plan_use *use, const hd_reduction *reduction, float *g, int64_t ld,
+                      const tile *t) {
+  const hd_plan *plan = at->exec->plan;
+  const hd_node *node = &plan->graph->nodes[use->node];
+  call_rows part = {.rows = 0};
+  hd_form form = {.g = &node->geom,
+                  .x = hd__exec_rows_at(at, node->in[0], &part),
+                  .dy = hd__exec_rows_at(at, node->in[1], &part),
+                  .x_stride = plan->place[node->in[0]].stride,
+                  .dy_stride = plan->place[node->in[1]].stride,
+                  .reduction = reduction,
+                  .output = use->output,
+                  .j0 = t->j0,
+                  .j1 = t->j1,
+                  .k0 = t->k0,
+                  .k1 = t->k1,
+                  .out = g,
+                  .out_ld = ld};
+  plan->kernels->form[node->op](&form);
+}
+
+static void sum_tile(const thread_at *at, const hd_plan_use *use, const hd_reduction *reduction, float *g,
+                     const tile *t) {
+  const hd_exec *exec = at->exec;
+  const float *term[HD_MAX_SHARDS];
+  for (int32_t i = 0; i < reduction->count; i++) {
+    const int32_t p = reduction->step[i].term;
+    term[p] = exec->thread[at->layout->sum_thread[p]].partial_sums +
+              at->layout->sum_slot[p] * exec->plan->direct_elems + use->direct + t->elem;
+  }
+  exec->plan->kernels->reduce(g, term, reduction, t->columns);
+}
+
+/* Reduces the partial sums of all hosts. */
+static void reduce_hosts(const thread_at *at, float *sum, int64_t first, int64_t count) {
+  const hd_exec *exec = at->exec;
+  const hd_reduction *reduction = &at->layout->hosts->over_hosts;
+  const float *term[HD_MAX_SHARDS];
+  for (int32_t p = 0; p < reduction->count; p++)
+    term[p] = exec->host_sum + p * exec->plan->grad_elems + first;
+  exec->plan->kernels->reduce(sum, term, reduction, count);
+}
+
+void hd__exec_sum_owned(const thread_at *at, int64_t first, int64_t count) {
+  reduce_hosts(at, at->exec->owned_sum + first, first, count);
+}
+
+/* With owners the sum is already there; else each host reduces. */
+static void load_or_reduce_hosts(const thread_at *at, const hd_plan_use *use, float *g, const tile *t) {
+  if (at->exec->has_owners)
+    copy_row(g, at->exec->owned_sum + use->offset + t->elem, t->columns);
+  else
+    reduce_hosts(at, g, use->offset + t->elem, t->columns);
+}
+
+/* A tile of each of this host's partial sums. */
+static void sum_host_tile(const thread_at *at, int param, const tile *t) {
+  const hd_exec *exec = at->exec;
+  const hd_plan_param *way = &exec->plan->params[param];
+  const host_layout *hosts = at->layout->hosts;
+  const int32_t first = hosts->first_sum[exec->host], sums = hosts->first_sum[exec->host + 1] - first;
+  for (int u = 0; u < way->uses; u++)
+    for (int32_t c = 0; c < sums; c++) {
+      const hd_plan_use *use = &exec->plan->uses[way->first_use + u];
+      float *sum = exec->host_sum + (first + c) * exec->plan->grad_elems + use->offset + t->elem;
+      if (way->deferred)
+        form_tile(at, use, &hosts->shards[c], sum, t->elem_ld, t);
+      else
+        sum_tile(at, use, &hosts->threads[c], sum, t);
+    }
+}
+
+/* Each use's gradient is summed over all samples; then the uses are added, the last node's first. */
+static void reduce_tile(const thread_at *at, hd_phase_kind kind, int param, const tile *t) {
+  const hd_plan_param *way = &at->exec->plan->params[param];
+  for (int u = 0; u < way->uses; u++) {
+    const hd_plan_use *use = &at->exec->plan->uses[way->first_use + u];
+    float *g = u == 0 ? at->thread->tile : at->thread->other_tile;
+    if (at->layout->hosts)
+      load_or_reduce_hosts(at, use, g, t);
+    else if (way->deferred)
+      form_tile(at, use, &at->layout->shards, g, t->ld, t);
+    else
+      sum_tile(at, use, &at->layout->over_threads, g, t);
+    add_earlier_micro_batches(at, use, g, t);
+    for (int64_t r = 0; u > 0 && r < t->rows; r++)
+      add_row(at->thread->tile + r * t->ld, g + r * t->ld, t->columns);
+  }
+  if (at->last)
+    finish_tile(at, kind, param, t);
+}
+
+static void reduce_deferred(const thread_at *at, hd_phase_kind kind, const run *r) {
+  int32_t columns = (int32_t)r->columns, parts = (columns + TILE_COLUMNS - 1) / TILE_COLUMNS;
+  int32_t width = ((columns + parts - 1) / parts + 15) / 16 * 16, rows = TILE_ELEMS / width / TILE_ROWS * TILE_ROWS;
+  for (int32_t k = 0; k < columns; k += width)
+    for (int32_t j = r->j0; j < r->j1; j += rows) {
+      tile t = {.j0 = j, .j1 = j + rows < r->j1 ? j + rows : r->j1, .k0 = k, .elem = (int64_t)j * columns + k};
+      t.k1 = k + width < columns ? k + width : columns;
+      t.ld = parts > 1 ? width : columns;
+      t.elem_ld = columns;
+      t.rows = parts > 1 ? t.j1 - t.j0 : 1;
+      t.columns = (parts > 1 ? 1 : t.j1 - t.j0) * (t.k1 - t.k0);
+      if (at->sums_host)
+        sum_host_tile(at, r->param, &t);
+      else
+        reduce_tile(at, kind, r->param, &t);
+    }
+}
+
+static void reduce_direct(const thread_at *at, hd_phase_kind kind, const run *r) {
+  for (int64_t e = r->j0 * r->columns, end = r->j1 * r->columns; e < end; e += REDUCE_ELEMS) {
+    tile t = {.rows = 1, .columns = e + REDUCE_ELEMS < end ? REDUCE_ELEMS : end - e, .elem = e};
+    if (at->sums_host)
+      sum_host_tile(at, r->param, &t);
+    else
+      reduce_tile(at, kind, r->param, &t);
+  }
+}
+
+static void refresh_packed(const thread_at *at, const run *r) {
+  const hd_plan *plan = at->exec->plan;
+  int to = 1 - at->buffer;
+  for (int i = 0; i < plan->packed_count; i++) {
+    const hd_plan_packed *packed = &plan->packed[i];
+    if (packed->param == r->param)
+      plan->kernels->pack[packed->op](&packed->geom, at->exec->store->weights[to] + plan->params[r->param].offset,
+                                      at->exec->store->packed[to] + packed->offset, r->j0, r->j1);
+  }
+}
+
+static void sum_squares_of_chunks(const thread_at *at) {
+  const hd_plan *plan = at->exec->plan;
+  for (int32_t c = at->thread->chunk_lo; c < at->thread->chunk_hi; c++) {
+    const hd_chunk *chunk = &plan->chunks[c];
+    int64_t columns = hd__param_columns(&plan->graph->params[chunk->param]);
+    at->exec->chunk_norm[c] = 0;
+    if (plan->graph->params[chunk->param].running)
+      continue;
+    const float *g = at->exec->grad + plan->params[chunk->param].offset + chunk->j0 * columns;
+    at->exec->chunk_norm[c] = plan->kernels->sum_squares(g, (chunk->j1 - chunk->j0) * columns);
+  }
+}
+
+/* The outputs of a thread's rows of the weight, for this host's samples of the micro-batch. */
+void hd__exec_outputs(const thread_at *at, const hd_phase *phase) {
+  const hd_plan *plan = at->exec->plan;
+  const hd_plan_call *call = &plan->calls[phase->call0];
+  const int param = plan->graph->values[plan->graph->nodes[call->node].in[1]].param;
+  int64_t row0, row1;
+  hd__exec_host_rows(&row0, &row1, at->exec, &at->layout->micro_batch, at->exec->host);
+  hd__exec_gather(at, phase - 1);
+  if (row0 == row1)
+    return;
+  run r;
+  for (int32_t c = at->thread->chunk_lo, taken; (taken = next_run(at, c, &r)) > 0; c += taken) {
+    if (r.param != param)
+      continue;
+    call_rows rows = {
+        .rows = row1 - row0, .micro_batch_row = row0, .batch_row = at->layout->first + row0, .j0 = r.j0, .j1 = r.j1};
+    hd__exec_call(at, call, &rows);
+    hd__trace_leaf(at->thread->track, HD_SLICE_CALL, call->node);
+  }
+}
+
+void hd__exec_reduce(const thread_at *at, hd_phase_kind kind) {
+  if (at->layout->shards.count == 0)
+    return; /* a micro-batch without samples adds nothing */
+  if (at->exec->plan->gathers)
+    hd__exec_gather(at, &at->exec->plan->phases[at->exec->plan->segments - 1]);
+  bool updates = at->last && kind == HD_PHASE_REDUCE_UPDATE;
+  run r;
+  for (int32_t c = at->thread->chunk_lo, taken; (taken = next_run(at, c, &r)) > 0; c += taken) {
+    if (at->exec->plan->graph->params[r.param].running) {
+      if (updates) {
+        hd__exec_running(at, r.param, r.j0, r.j1);
+        hd__trace_leaf(at->thread->track, HD_SLICE_UPDATE, r.param);
+      }
+      continue;
+    }
+    if (at->exec->plan->params[r.param].deferred && !at->layout->hosts)
+      reduce_deferred(at, kind, &r);
+    else
+      reduce_direct(at, kind, &r);
+    if (updates)
+      refresh_packed(at, &r);
+    hd__trace_leaf(at->thread->track, updates ? HD_SLICE_REDUCE_UPDATE : HD_SLICE_REDUCE, r.param);
+  }
+  if (at->last && kind == HD_PHASE_REDUCE_NORM) {
+    sum_squares_of_chunks(at);
+    hd__trace_leaf(at->thread->track, HD_SLICE_NORM, 0);
+  }
+}
+
+void hd__exec_sum_host(const thread_at *at) {
+  thread_at here = *at;
+  run r;
+  here.sums_host = true;
+  for (int32_t c = at->thread->chunk_lo, taken; (taken = next_run(at, c, &r)) > 0; c += taken) {
+    if (at->exec->plan->graph->params[r.param].running)
+      continue;
+    if (at->exec->plan->params[r.param].deferred)
+      reduce_deferred(&here, HD_PHASE_REDUCE_NORM, &r);
+    else
+      reduce_direct(&here, HD_PHASE_REDUCE_NORM, &r);
+    hd__trace_leaf(at->thread->track, HD_SLICE_REDUCE, r.param);
+  }
+}
+
+/* The factor that clipping multiplies gradients with, from all chunks' sums of squares; NaN if their sum is not
+ * finite. */
+static float clip_factor(const thread_at *at) {
+  double *sum = at->thread->norms;
+  int count = at->exec->plan->chunk_count;
+  for (int i = 0; i < count; i++)
+    sum[i] = at->exec->chunk_norm[i];
+  for (; count > 1; count = (count + 1) / 2)
+    for (int i = 0; i < count / 2 + count % 2; i++)
+      sum[i] = 2 * i + 1 < count ? sum[2 * i] + sum[2 * i + 1] : sum[2 * i];
+  double factor = at->exec->settings.clip_norm / (sqrt(sum[0]) + 1e-6);
+  return isfinite(sum[0]) ? (float)(factor < 1 ? factor : 1) : NAN;
+}
+
+void hd__exec_update(const thread_at *at) {
+  float scale = clip_factor(at);
+  if (!isfinite(scale)) {
+    at->thread->flags |=
+        HD_FLAG_NOT_FINITE; /* some gradient is NaN or infinite: the update of its chunk names it below */
+    scale = 1;
+  }
+  run r;
+  for (int32_t c = at->thread->chunk_lo, taken; (taken = next_run(at, c, &r)) > 0; c += taken) {
+    int64_t first = at->exec->plan->params[r.param].offset + r.j0 * r.columns;
+    if (at->exec->plan->graph->params[r.param].running) {
+      hd__exec_running(at, r.param, r.j0, r.j1);
+      hd__trace_leaf(at->thread->track, HD_SLICE_UPDATE, r.param);
+      continue;
+    }
+    update_elems(at, r.param, at->exec->grad + first, first, (r.j1 - r.j0) * r.columns, scale);
+    refresh_packed(at, &r);
+    hd__trace_leaf(at->thread->track, HD_SLICE_UPDATE, r.param);
+  }
+}

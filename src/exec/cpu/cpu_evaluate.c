@@ -1,0 +1,87 @@
+/* Evaluation: forward and loss of every sample, exactly once; each thread has a contiguous range. */
+#include <math.h>
+#include <string.h>
+
+#include "base/hdmath.h"
+#include "exec/gpu/gpu_executor.h"
+#include "exec/cpu/cpu_executor_state.h"
+
+typedef struct evaluation {
+  hd_exec *exec;
+  hd_step step;
+  const hd_exec_outcome *out;
+} evaluation;
+
+/* The first of the largest scores; a NaN counts as largest, as in the kernels. A single score means class 1 above 0. */
+static int32_t guess_of(const float *score, int32_t count) {
+  int32_t best = 0;
+  for (int32_t i = 1; i < count; i++)
+    if (score[i] > score[best] || (isnan(score[i]) && !isnan(score[best])))
+      best = i;
+  return count == 1 ? score[0] > 0 : best;
+}
+
+static float probability_of(const float *score, int32_t count, int32_t guess) {
+  double sum = 0;
+  if (count == 1)
+    return (float)(1 / (1 + hd__exp(-fabs((double)score[0]))));
+  for (int32_t i = 0; i < count; i++)
+    sum += hd__exp((double)score[i] - (double)score[guess]);
+  return (float)(1 / sum);
+}
+
+void hd__exec_write_outcome(const hd_exec_outcome *out, int64_t sample, const float *score, int32_t classes) {
+  out->guess[sample] = guess_of(score, classes);
+  if (out->probability)
+    out->probability[sample] = probability_of(score, classes, out->guess[sample]);
+  if (out->score)
+    memcpy(out->score + sample * classes, score, (size_t)classes * sizeof *score);
+}
+
+static void evaluate_group(const thread_at *at, const evaluation *e, int64_t first, int64_t rows) {
+  const hd_plan *plan = e->exec->plan;
+  call_rows group = {.rows = rows, .batch_row = first, .losses = e->out->loss, .targets = at->thread->targets};
+  hd__exec_fetch(at, &group);
+  for (int i = 0; i < plan->call_count; i++)
+    hd__exec_call(at, &plan->calls[i], &group);
+  const float *score = hd__exec_rows_at(at, plan->graph->logits, &group);
+  int32_t classes = plan->graph->values[plan->graph->logits].shape.dim[0];
+  for (int64_t r = 0; r < rows; r++, score += plan->place[plan->graph->logits].stride)
+    hd__exec_write_outcome(e->out, first + r, score, classes);
+}
+
+static void evaluate_thread(void *arg, int local_index) {
+  evaluation *e = arg;
+  hd_exec *exec = e->exec;
+  const int index = exec->first_thread + local_index;
+  thread_at at = {.exec = exec,
+                  .index = index,
+                  .thread = &exec->thread[index],
+                  .step = &e->step,
+                  .buffer = hd__store_buffer(exec->store)};
+  int64_t began_ns = hd__clock_ns();
+  at.thread->flags = 0;
+  int64_t begin = hd__tree_share(e->step.samples, exec->speed, exec->thread_count, index);
+  int64_t end = hd__tree_share(e->step.samples, exec->speed, exec->thread_count, index + 1);
+  for (int64_t first = begin; first < end; first += exec->group_rows) {
+    int64_t rows = end - first < exec->group_rows ? end - first : exec->group_rows;
+    evaluate_group(&at, e, first, rows);
+  }
+  uint32_t all = hd__exec_barrier(&at, at.thread->flags);
+  if (exec->hosts > 1 && !(all & HD_BARRIER_BROKEN))
+    all = hd__exec_exchange_outcome(&at, e->out, all);
+  if (local_index == 0)
+    exec->last_flags = all;
+  hd__trace_event(at.thread->track, HD_SLICE_EVALUATE, (int32_t)e->step.samples, began_ns);
+}
+
+hd_status hd__exec_evaluate(hd_exec *exec, hd_ctx *ctx, const hd_driver *driver, int64_t samples,
+                            const hd_exec_outcome *out) {
+  evaluation e = {.exec = exec, .step = {.samples = samples, .divisor = 1}, .out = out};
+  exec->driver = driver;
+  HD_TRY(exec->cuda ? hd__exec_cuda_evaluate(exec->cuda, ctx, driver, samples, out, &exec->last_flags)
+                    : hd__threads_run(exec->threads, ctx, evaluate_thread, &e));
+  if (exec->last_flags & HD_BARRIER_BROKEN)
+    return hd__local_group_check(exec->settings.local, ctx);
+  return exec->last_flags & HD_FLAG_NO_DATA ? hd__exec_why(exec, ctx, driver) : HD_OK;
+}

@@ -1,0 +1,482 @@
+/* The CPU executor: its memory, and the loop that takes threads from phase to phase. */
+#include "exec/cpu/cpu_executor.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "exec/exchange/cluster.h"
+#include "exec/gpu/gpu_executor.h"
+#include "exec/cpu/cpu_executor_state.h"
+
+/* A larger arena does not stay in a core's second-level cache while a group passes through the network. */
+enum { ARENA_TARGET_BYTES = 640 << 10, ALIGN_BYTES = 128, PAGE_BYTES = 4096 };
+
+/* A bump allocator that runs twice: first with base NULL to count, then over the mapped segment. */
+typedef struct bump {
+  char *base;
+  int64_t used;
+  hd_exec_memory by; /* `used`, by use */
+} bump;
+
+static void *take(bump *b, int64_t *use, int64_t bytes) {
+  int64_t at = b->used, whole = (bytes + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES;
+  b->used += whole;
+  *use += whole;
+  return b->base ? b->base + at : NULL;
+}
+
+/* Stack slots for the subtrees of `shards` neighbouring shards: two per level of the tree, and the one being pushed. */
+static int64_t sum_slots(int64_t shards) {
+  int64_t levels = 0;
+  while ((int64_t)1 << levels < shards)
+    levels++;
+  return shards < 2 * levels + 1 ? shards : 2 * levels + 1;
+}
+
+static void lay_out_thread(hd_exec *exec, bump *b, int index) {
+  const hd_plan *plan = exec->plan;
+  thread_state *thread = &exec->thread[index];
+  take(b, &b->by.bookkeeping, -b->used & (PAGE_BYTES - 1)); /* no page has two threads */
+  thread->arena = take(b, &b->by.activations, plan->arena_bytes * exec->group_rows);
+  thread->scratch = take(b, &b->by.activations, plan->scratch_bytes);
+  thread->targets = take(b, &b->by.activations, exec->group_rows * exec->target_bytes);
+  thread->fetch = take(b, &b->by.fetch, exec->settings.fetch_bytes);
+  thread->tile = take(b, &b->by.bookkeeping, TILE_ELEMS * (int64_t)sizeof *thread->tile);
+  thread->other_tile = take(b, &b->by.bookkeeping,
+                            plan->grad_elems > plan->trained_elems ? TILE_ELEMS * (int64_t)sizeof *thread->tile : 0);
+  int64_t barrier = plan->gathers ? plan->direct_elems * (int64_t)sizeof *thread->gathered : 0;
+  thread->gathered = take(b, &b->by.gradients, barrier);
+  thread->stack = take(b, &b->by.gradients, HD_MAX_REDUCTION_DEPTH * barrier);
+  thread->norms = take(b, &b->by.bookkeeping, plan->chunk_count * (int64_t)sizeof *thread->norms);
+}
+
+static int micro_batch_levels(int micro_batches) {
+  int levels = 0;
+  while (1 << levels < micro_batches)
+    levels++;
+  return levels;
+}
+
+/* Buffers for the exchange between hosts. */
+static void lay_out_exchange(hd_exec *exec, bump *b) {
+  const hd_plan *plan = exec->plan;
+  int64_t slots = 0;
+  if (exec->hosts == 1)
+    return;
+  for (int h = 0; h < exec->hosts; h++)
+    slots += sum_slots(exec->border[exec->host_thread[h + 1]] - exec->border[exec->host_thread[h]]);
+  exec->host_sum = take(b, &b->by.gradients, slots * plan->grad_elems * (int64_t)sizeof *exec->host_sum);
+  if (exec->has_owners)
+    exec->owned_sum = take(b, &b->by.gradients, plan->grad_elems * (int64_t)sizeof *exec->owned_sum);
+  const int64_t ranks = hd__cluster_ranks(exec->settings.local);
+  exec->host_spent = take(b, &b->by.bookkeeping, ranks * (HD_SPENT_KINDS + ranks) * (int64_t)sizeof *exec->host_spent);
+  const int64_t gathered = plan->gathers ? exec->settings.shards * plan->direct_elems : 0;
+  exec->all_gathered = take(b, &b->by.gradients, gathered * (int64_t)sizeof *exec->all_gathered);
+  exec->host_flags = take(b, &b->by.bookkeeping, exec->hosts * (int64_t)sizeof *exec->host_flags);
+  exec->agreed_flags = take(b, &b->by.bookkeeping, sizeof *exec->agreed_flags);
+}
+
+/* Memory shared by the threads of all ranks of the host. */
+static void lay_out_common(hd_exec *exec, bump *b) {
+  const hd_plan *plan = exec->plan;
+  const int micro_batches = exec->settings.micro_batches, ranks = hd__cluster_ranks(exec->settings.local);
+  int64_t capacity = (exec->settings.batch + micro_batches - 1) / micro_batches;
+  exec->lines =
+      take(b, &b->by.bookkeeping, HD_BARRIER_LINES(hd__exec_host_threads(exec)) * (int64_t)sizeof *exec->lines);
+  exec->batch_memory = take(b, &b->by.activations, plan->batch_bytes * capacity);
+  exec->losses = take(b, &b->by.activations, exec->settings.batch * (int64_t)sizeof *exec->losses);
+  exec->targets = take(b, &b->by.activations, exec->settings.batch * exec->target_bytes);
+  exec->bad_param = take(b, &b->by.bookkeeping, exec->thread_count * (int64_t)sizeof *exec->bad_param);
+  exec->chunk_norm = take(b, &b->by.bookkeeping, plan->chunk_count * (int64_t)sizeof *exec->chunk_norm);
+  exec->grad = take(b, &b->by.gradients, exec->settings.clip_norm > 0 ? plan->trained_elems * 4 : 0);
+  exec->micro_batch_sum = take(b, &b->by.gradients, micro_batch_levels(micro_batches) * plan->grad_elems * 4);
+  lay_out_exchange(exec, b);
+  for (int l = 0; l < exec->thread_count; l++) {
+    const int64_t slots = sum_slots(exec->border[l + 1] - exec->border[l]);
+    take(b, &b->by.bookkeeping, -b->used & (PAGE_BYTES - 1));
+    exec->thread[l].partial_sums = take(b, &b->by.gradients, slots * plan->direct_elems * (int64_t)sizeof(float));
+    if (ranks > 1 && l >= hd__exec_host_first(exec) && l < exec->host_thread[exec->host + 1])
+      exec->thread[l].tally = take(b, &b->by.bookkeeping, hd__tally_bytes(ranks));
+  }
+}
+
+static void lay_out_process(hd_exec *exec, bump *b) {
+  int micro_batches = exec->settings.micro_batches;
+  for (int slot = 0; slot < 2; slot++) {
+    exec->layout[slot] = take(b, &b->by.bookkeeping, micro_batches * (int64_t)sizeof *exec->layout[slot]);
+    for (int p = 0; p < micro_batches; p++) {
+      hd_range_plan *ranges = take(b, &b->by.bookkeeping, exec->thread_count * (int64_t)sizeof *ranges);
+      host_layout *hosts = exec->hosts > 1 ? take(b, &b->by.bookkeeping, sizeof *hosts) : NULL;
+      const int64_t numbers = exec->hosts > 1 ? 2 * (exec->hosts + 1) * (int64_t)sizeof *hosts->first_sum : 0;
+      int32_t *number = take(b, &b->by.bookkeeping, numbers);
+      if (b->base) {
+        exec->layout[slot][p].range = ranges;
+        exec->layout[slot][p].hosts = hosts;
+      }
+      if (hosts && b->base) {
+        hosts->first_sum = number;
+        hosts->first_thread_sum = number + exec->hosts + 1;
+      }
+    }
+  }
+  const int64_t blocks = exec->hosts > 1 ? HOST_BLOCKS * exec->hosts : 0;
+  exec->block_bytes = take(b, &b->by.bookkeeping, blocks * (int64_t)sizeof *exec->block_bytes);
+  for (int l = 0; l < exec->process_threads; l++)
+    lay_out_thread(exec, b, exec->first_thread + l);
+}
+
+/* Threads without a shard still work on chunks. */
+static void distribute_shards(hd_exec *exec) {
+  const hd_plan *plan = exec->plan;
+  int label = plan->graph->label;
+  exec->target_bytes = plan->place[label].stride * hd__dtype_bytes(plan->graph->values[label].dtype);
+  if (plan->gathers)
+    exec->settings.micro_batches = 1; /* the whole batch goes through a phase together */
+  int32_t shards = exec->settings.shards / exec->settings.micro_batches;
+  int64_t largest = (exec->settings.batch + exec->settings.shards - 1) / exec->settings.shards;
+  int64_t rows = 1;
+  hd__tree_distribute(exec->border, shards, exec->speed, exec->thread_count);
+  for (int l = 0; l < exec->thread_count; l++)
+    if (rows < (exec->border[l + 1] - exec->border[l]) * largest)
+      rows = (exec->border[l + 1] - exec->border[l]) * largest;
+  int64_t fitting = plan->arena_bytes > 0 ? ARENA_TARGET_BYTES / plan->arena_bytes : rows;
+  exec->group_rows = rows < fitting ? rows : fitting < largest ? largest : fitting;
+}
+
+static hd_status distribute_chunks(hd_exec *exec, hd_ctx *ctx) {
+  const hd_plan *plan = exec->plan;
+  int64_t *weight = hd__malloc((size_t)plan->chunk_count * sizeof *weight);
+  if (!weight)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory while sharing out chunks");
+  for (int c = 0; c < plan->chunk_count; c++)
+    weight[c] = plan->chunks[c].weight;
+  const int first = hd__exec_host_first(exec), threads = hd__exec_host_threads(exec);
+  for (int l = 0; l < threads; l++) /* each host has all chunks */
+    hd__tree_split(&exec->thread[first + l].chunk_lo, &exec->thread[first + l].chunk_hi, weight, plan->chunk_count,
+                   exec->speed ? exec->speed + first : NULL, threads, l);
+  hd__free(weight);
+  return HD_OK;
+}
+
+static hd_status take_threads(hd_exec *exec, hd_ctx *ctx) {
+  size_t threads = (size_t)exec->thread_count;
+  exec->thread = hd__malloc_aligned(threads * sizeof *exec->thread);
+  exec->border = hd__malloc((threads + 1) * sizeof *exec->border);
+  if (!exec->thread || !exec->border)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for %d threads", exec->thread_count);
+  memset(exec->thread, 0, threads * sizeof *exec->thread);
+  return HD_OK;
+}
+
+hd_status hd__exec_measure(hd_exec_memory *out, hd_ctx *ctx, const hd_plan *plan, int threads,
+                           const hd_exec_settings *settings) {
+  int32_t all[2] = {0, threads};
+  hd_exec exec = {.plan = plan, .settings = *settings, .thread_count = threads, .process_threads = threads, .hosts = 1};
+  exec.host_thread = all;
+  bump common = {0}, process = {0};
+  hd_status status = take_threads(&exec, ctx);
+  if (status == HD_OK) {
+    distribute_shards(&exec);
+    lay_out_common(&exec, &common);
+    lay_out_process(&exec, &process);
+    *out = (hd_exec_memory){.activations = common.by.activations + process.by.activations,
+                            .fetch = common.by.fetch + process.by.fetch,
+                            .gradients = common.by.gradients + process.by.gradients,
+                            .bookkeeping = common.by.bookkeeping + process.by.bookkeeping};
+    out->mapped = (int64_t)(hd__segment_bytes((size_t)common.used) + hd__segment_bytes((size_t)process.used));
+  }
+  hd__free(exec.thread);
+  hd__free(exec.border);
+  return status;
+}
+
+/* A page is allocated on the NUMA node of the thread that first touches it. With several nodes, per-thread memory is
+ * also bound to the thread's node, and chunk owners touch the weights before other threads fill them. Batch memory
+ * and arenas are first touched by the threads whose rows they hold, in the first step. */
+static void touch_chunks(void *arg, int local_index) {
+  const hd_exec *exec = arg;
+  const hd_plan *plan = exec->plan;
+  const int index = exec->first_thread + local_index;
+  for (int32_t c = exec->thread[index].chunk_lo; c < exec->thread[index].chunk_hi; c++) {
+    const hd_chunk *chunk = &plan->chunks[c];
+    int64_t columns = hd__param_columns(&plan->graph->params[chunk->param]);
+    hd__store_touch(exec->store, plan->params[chunk->param].offset + chunk->j0 * columns,
+                    (chunk->j1 - chunk->j0) * columns, plan->params[chunk->param].trained);
+  }
+}
+
+static hd_status place_memory(hd_exec *exec, hd_ctx *ctx) {
+  char *from[HD_MAX_THREADS + 1];
+  if (!hd__threads_span_nodes(exec->threads))
+    return HD_OK;
+  for (int l = 0; l < exec->process_threads; l++)
+    from[l] = exec->thread[exec->first_thread + l].arena;
+  from[exec->process_threads] = (char *)exec->memory.base + exec->memory.bytes;
+  hd__threads_bind_memory(exec->threads, from);
+  for (int l = 0; l <= exec->process_threads; l++)
+    from[l] = exec->first_thread + l < exec->thread_count ? (char *)exec->thread[exec->first_thread + l].partial_sums
+                                                          : (char *)exec->common.base + exec->common.bytes;
+  hd__threads_bind_memory(exec->threads, from);
+  return hd__threads_run(exec->threads, ctx, touch_chunks, exec);
+}
+
+static hd_status take_memory(hd_exec *exec, hd_ctx *ctx) {
+  bump process = {0}, common = {0};
+  lay_out_common(exec, &common);
+  lay_out_process(exec, &process);
+  HD_TRY(
+      hd__local_group_memory(&exec->common, exec->settings.local, ctx, (size_t)common.used, "batches and gradients"));
+  HD_TRY(hd__segment_create(&exec->memory, ctx, (size_t)process.used, "activations"));
+  lay_out_common(exec, &(bump){.base = exec->common.base});
+  lay_out_process(exec, &(bump){.base = exec->memory.base});
+  return HD_OK;
+}
+
+hd_status hd__exec_create(hd_exec **out, hd_ctx *ctx, const hd_plan *plan, hd_store *store, hd_threads *threads,
+                          const hd_exec_settings *settings) {
+  *out = NULL;
+  hd_exec *exec = hd__calloc(1, sizeof *exec);
+  if (!exec)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the executor");
+  exec->plan = plan;
+  exec->store = store;
+  exec->threads = threads;
+  exec->settings = *settings;
+  if (settings->cuda) {
+    const hd_status on_gpu = hd__exec_cuda_create(&exec->cuda, ctx, plan, store, threads, settings);
+    if (on_gpu == HD_OK)
+      *out = exec;
+    else
+      hd__free(exec);
+    return on_gpu;
+  }
+  hd_status status = hd__exec_time_threads(threads, ctx, plan->kernels);
+  if (status == HD_OK)
+    status = hd__exec_number_threads(exec, ctx);
+  if (status == HD_OK)
+    status = take_threads(exec, ctx);
+  if (status != HD_OK)
+    goto out;
+  distribute_shards(exec);
+  status = distribute_chunks(exec, ctx);
+  if (status == HD_OK && exec->hosts > 1)
+    status = hd__exec_choose_owners(exec, ctx);
+  if (status == HD_OK)
+    status = take_memory(exec, ctx);
+  if (status == HD_OK)
+    status = place_memory(exec, ctx);
+  if (status == HD_OK)
+    status = hd__exec_open_barrier(exec, ctx);
+out:
+  if (status == HD_OK)
+    *out = exec;
+  else
+    hd__exec_destroy(exec);
+  return status;
+}
+
+void hd__exec_destroy(hd_exec *exec) {
+  if (!exec)
+    return;
+  hd__exec_cuda_destroy(exec->cuda);
+  hd__segment_destroy(&exec->memory);
+  hd__segment_destroy(&exec->common);
+  hd__free(exec->thread);
+  hd__free(exec->border);
+  hd__free(exec->rank_thread);
+  hd__free(exec->host_thread);
+  hd__free(exec->owned_bytes);
+  hd__free(exec->speed);
+  hd__free(exec);
+}
+
+const char *hd__exec_gpu_sums(const hd_exec *exec) { return exec->cuda ? hd__exec_cuda_sums(exec->cuda) : ""; }
+const char *hd__exec_gpu_sums_why(const hd_exec *exec) { return exec->cuda ? hd__exec_cuda_sums_why(exec->cuda) : ""; }
+
+hd_status hd__exec_trace(hd_exec *exec, hd_ctx *ctx, hd_trace *trace) {
+  if (exec->cuda)
+    return hd__exec_cuda_trace(exec->cuda, ctx, trace);
+  for (int l = 0; l < exec->process_threads; l++)
+    exec->thread[exec->first_thread + l].track = &trace->track[exec->first_thread - hd__exec_host_first(exec) + l];
+  return HD_OK;
+}
+
+/* The most slices that a thread records in a step. A group has at least as many shards as fit into the arena when each
+ * has the largest size. */
+static int32_t most_step_slices(const hd_exec *exec) {
+  const hd_plan *plan = exec->plan;
+  int64_t largest = (exec->settings.batch + exec->settings.shards - 1) / exec->settings.shards, most = 0;
+  for (int l = 0; l < exec->thread_count; l++) {
+    int64_t together = exec->group_rows / largest, shards = exec->border[l + 1] - exec->border[l];
+    int64_t groups = (shards + together - 1) / together;
+    most = groups > most ? groups : most;
+  }
+  int64_t of_phases = (exec->hosts > 1 ? 12 : 4) * plan->phase_count; /* itself, gathering, closing or norms, waiting */
+  int64_t of_parameters = (exec->hosts > 1 ? 3 : 2) * plan->param_count;
+  return (int32_t)(2 + exec->settings.micro_batches * (most * (plan->call_count + 1) + of_phases + of_parameters));
+}
+
+hd_trace_size hd__exec_trace_size(const hd_exec *exec, int64_t slices) {
+  if (exec->cuda)
+    return hd__exec_cuda_trace_size(exec->cuda, slices);
+  return (hd_trace_size){.threads = hd__exec_host_threads(exec),
+                         .first = exec->first_thread - hd__exec_host_first(exec),
+                         .process_threads = exec->process_threads,
+                         .all_threads = exec->thread_count,
+                         .room = most_step_slices(exec),
+                         .slices = slices};
+}
+
+int64_t hd__exec_bytes(const hd_exec *exec) { return (int64_t)(exec->memory.bytes + exec->common.bytes); }
+
+/* The process's first thread, while the other threads work on the current step: the next step and its layout. */
+static void prepare(hd_exec *exec, int slot) {
+  exec->has_step[slot] = exec->driver->next(exec->driver->self, &exec->step[slot]);
+  if (exec->has_step[slot])
+    hd__exec_layout(exec, slot, exec->step[slot].samples);
+}
+
+/* The process's first thread before the closing barrier: adds the losses in order, gets the driver's flags, prepares
+ * the next step. */
+static void close_step(const thread_at *at, int slot) {
+  hd_exec *exec = at->exec;
+  double sum = 0;
+  for (int64_t i = 0; i < at->step->samples; i++)
+    sum += (double)exec->losses[i];
+  exec->result.loss_sum = sum;
+  if (!isfinite(sum))
+    at->thread->flags |= HD_FLAG_NOT_FINITE;
+  if (exec->driver->closing)
+    at->thread->flags |= exec->driver->closing(exec->driver->self, at->step, &exec->result);
+  prepare(exec, 1 - slot);
+  hd__trace_leaf(at->thread->track, HD_SLICE_CLOSE, 0);
+}
+
+static void run_phase(const thread_at *at, const hd_phase *phase) {
+  switch (phase->kind) {
+  case HD_PHASE_SHARDS: hd__exec_shards(at, phase); break;
+  case HD_PHASE_OUTPUTS: hd__exec_outputs(at, phase); break;
+  case HD_PHASE_REDUCE_UPDATE:
+  case HD_PHASE_REDUCE_NORM: hd__exec_reduce(at, phase->kind); break;
+  case HD_PHASE_UPDATE: hd__exec_update(at); break;
+  }
+}
+
+/* Exchanges between hosts: of gradients before a phase that reduces; of sums for a gather after the other shards
+ * phases. */
+static uint32_t exchange_before(const thread_at *at, const hd_phase *phase) {
+  const bool reduces = phase->kind == HD_PHASE_REDUCE_UPDATE || phase->kind == HD_PHASE_REDUCE_NORM;
+  return at->exec->hosts > 1 && reduces ? hd__exec_exchange_sums(at) : 0;
+}
+
+static uint32_t exchange_after(const thread_at *at, const hd_phase *phase) {
+  const bool gathers = at->exec->plan->gathers && phase->kind == HD_PHASE_SHARDS &&
+                       phase + 1 < at->exec->plan->phases + at->exec->plan->segments;
+  return at->exec->hosts > 1 && gathers ? hd__exec_exchange_phase(at, phase) : 0;
+}
+
+/* The flags that all hosts have exchanged; flags raised since are sent with the next step's sums. */
+static uint32_t agree_on_flags(const thread_at *at, uint32_t all) {
+  hd_exec *exec = at->exec;
+  if (exec->hosts == 1 || all & HD_BARRIER_BROKEN)
+    return all;
+  if (hd__exec_leads(at))
+    exec->carried |= all & HD_FLAG_STOP;
+  return (all & HD_FLAG_NOT_FINITE) | *exec->agreed_flags;
+}
+
+/* Runs all phases of one step; returns the OR of all flags. */
+static uint32_t run_step(thread_at *at, int slot) {
+  hd_exec *exec = at->exec;
+  uint32_t all = 0;
+  at->step = &exec->step[slot];
+  hd_track *track = at->thread->track;
+  hd__trace_step(track);
+  int step = hd__trace_open(track, HD_SLICE_STEP, (int32_t)at->step->samples);
+  for (int p = 0; p < exec->settings.micro_batches; p++) {
+    at->layout = &exec->layout[slot][p];
+    at->last = p == exec->settings.micro_batches - 1;
+    for (int i = 0; i < exec->plan->phase_count; i++) {
+      bool closing = at->last && i == exec->plan->phase_count - 1;
+      if (exec->plan->phases[i].kind == HD_PHASE_UPDATE && !at->last)
+        continue;
+      int phase = hd__trace_open(track, HD_SLICE_PHASE, i);
+      all = exchange_before(at, &exec->plan->phases[i]);
+      if (all & HD_BARRIER_BROKEN)
+        return all;
+      run_phase(at, &exec->plan->phases[i]);
+      if (closing && at->index == exec->first_thread)
+        close_step(at, slot);
+      hd__trace_close(track, phase);
+      all = hd__exec_barrier(at, closing ? at->thread->flags : 0);
+      hd__trace_leaf(track, HD_SLICE_WAIT, i);
+      if (!(all & HD_BARRIER_BROKEN))
+        all |= exchange_after(at, &exec->plan->phases[i]) & HD_BARRIER_BROKEN;
+      if (all & HD_BARRIER_BROKEN)
+        return all;
+    }
+  }
+  hd__trace_close(track, step);
+  return agree_on_flags(at, all);
+}
+
+static void run_thread(void *arg, int local_index) {
+  hd_exec *exec = arg;
+  const int index = exec->first_thread + local_index;
+  thread_at at = {.exec = exec, .index = index, .thread = &exec->thread[index]};
+  uint64_t version = hd__store_version(exec->store);
+  at.buffer = (int)(version & 1);
+  at.thread->flags = 0;
+  at.thread->waited_for = -1;
+  exec->bad_param[index] = -1;
+  hd__trace_start(at.thread->track);
+  hd__tally_start(at.thread->tally);
+  for (int slot = 0; exec->has_step[slot]; slot = 1 - slot) {
+    uint32_t all = run_step(&at, slot);
+    if (local_index == 0) {
+      exec->last_flags = all;
+      if (!(all & (HD_FLAG_NOT_FINITE | HD_FLAG_NO_DATA | HD_BARRIER_BROKEN))) {
+        hd__store_set_version(exec->store, ++version);
+        exec->driver->done(exec->driver->self, at.step, &exec->result);
+        hd__trace_leaf(at.thread->track, HD_SLICE_REPORT, 0);
+      }
+    }
+    if (all)
+      break;
+    at.buffer = 1 - at.buffer;
+  }
+}
+
+hd_status hd__exec_not_finite(hd_ctx *ctx, const hd_plan *plan, int32_t param) {
+  const char *what = param < 0 ? "the loss" : plan->graph->values[plan->graph->params[param].value].name;
+  return hd__fail(ctx, HD_E_NOTFINITE, "expected finite numbers, found NaN or infinity in %s%s",
+                  param < 0 ? "" : "the update of ", what);
+}
+
+static hd_status not_finite(hd_exec *exec, hd_ctx *ctx) {
+  int32_t param = -1;
+  for (int l = exec->host_thread[exec->host + 1] - 1; l >= hd__exec_host_first(exec); l--)
+    param = exec->bad_param[l] >= 0 ? exec->bad_param[l] : param;
+  return hd__exec_not_finite(ctx, exec->plan, param);
+}
+
+hd_status hd__exec_run(hd_exec *exec, hd_ctx *ctx, const hd_driver *driver, uint32_t *flags) {
+  if (exec->cuda) {
+    HD_TRY(hd__exec_cuda_run(exec->cuda, ctx, driver, flags));
+    return *flags & HD_FLAG_NO_DATA ? hd__exec_why(exec, ctx, driver) : HD_OK;
+  }
+  exec->driver = driver;
+  exec->last_flags = 0;
+  prepare(exec, 0);
+  hd_status status = hd__threads_run(exec->threads, ctx, run_thread, exec);
+  *flags = exec->last_flags;
+  if (status == HD_OK && exec->last_flags & HD_BARRIER_BROKEN)
+    status = hd__local_group_check(exec->settings.local, ctx);
+  else if (status == HD_OK &&
+           exec->last_flags & HD_FLAG_NO_DATA) /* takes precedence: missing samples may have made values not finite */
+    status = hd__exec_why(exec, ctx, driver);
+  else if (status == HD_OK && exec->last_flags & HD_FLAG_NOT_FINITE)
+    status = not_finite(exec, ctx);
+  return status;
+}

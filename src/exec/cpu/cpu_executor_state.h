@@ -1,0 +1,213 @@
+/* Internal state of the CPU executor, shared by the files that run its phases and included by no other.
+ *
+ * Shared memory is written either before the region, or by one thread between two barriers of all threads. The
+ * description of a step and its layout have two slots that alternate: thread 0 prepares the next step while the other
+ * threads work on the current one. */
+#ifndef HD_EXEC_CPU_CPU_EXECUTOR_STATE_H
+#define HD_EXEC_CPU_CPU_EXECUTOR_STATE_H
+
+#include "exec/cpu/cpu_executor.h"
+#include "exec/thread_times.h"
+#include "platform/barrier.h"
+#include "reduce/reduction_tree.h"
+
+/* Elements of a thread's reduction buffer. A tile of a deferred gradient has a multiple of TILE_ROWS home rows and at
+ * most TILE_COLUMNS columns; a tile of a direct gradient has REDUCE_ELEMS consecutive elements. */
+enum {
+  TILE_ELEMS = 24576,
+  TILE_ROWS = 12,
+  TILE_COLUMNS = TILE_ELEMS / TILE_ROWS,
+  REDUCE_ELEMS = 4096,
+  OWNED_ALIGN = 16
+};
+
+/* How a micro-batch's sums are exchanged between hosts; see host_sums.c. */
+typedef struct host_layout {
+  hd_reduction shards[HD_MAX_SUBTREES];  /* for each partial sum of this host: over its shards, */
+  hd_reduction threads[HD_MAX_SUBTREES]; /* and over its threads' partial sums */
+  hd_reduction over_hosts;               /* over the partial sums of all hosts, host after host */
+  int32_t *first_sum;                    /* host h has the partial sums [first_sum[h], first_sum[h + 1]) */
+  int32_t *first_thread_sum;             /* likewise for the partial sums of its threads */
+} host_layout;
+
+/* How one micro-batch is laid out over threads. */
+typedef struct micro_batch_layout {
+  int64_t samples; /* of the batch this was made for, 0: not made yet */
+  hd_micro_batch micro_batch;
+  int64_t first;             /* its first sample in the batch */
+  hd_range_plan *range;      /* per thread */
+  hd_reduction shards;       /* over all shards of the micro-batch: for deferred gradients */
+  hd_reduction over_threads; /* over the concatenated partial sums of all threads */
+  int32_t sum_thread[HD_MAX_SHARDS], sum_slot[HD_MAX_SHARDS]; /* of each partial sum: its thread, and its slot there */
+  int64_t sum_rows[HD_MAX_SHARDS];                            /* samples of each */
+  int32_t merges, level; /* additions of earlier micro-batches' sums, and this one's place on their stack */
+  host_layout *hosts;    /* NULL: there is one */
+} micro_batch_layout;
+
+typedef struct thread_state {
+  _Alignas(128) char *arena;
+  void *scratch;
+  char *targets;       /* evaluation: of one group */
+  void *fetch;         /* settings.fetch_bytes */
+  float *partial_sums; /* slots of direct_elems floats */
+  int64_t slot_rows[HD_MAX_SUBTREES];
+  float *gathered;          /* direct_elems floats: the sums over all shards that a later phase reads */
+  float *stack;             /* for reducing statistics */
+  float *tile, *other_tile; /* of a gradient; of another use of its parameter */
+  double *norms;            /* room for the tree over chunk numbers */
+  int32_t chunk_lo, chunk_hi;
+  hd_track *track; /* NULL: nothing is recorded */
+  hd_tally *tally; /* NULL without other ranks, and for threads of other hosts */
+  /* The first thread of a host: the rank of another host that it waited for between barriers; -1: none. */
+  int32_t waited_for;
+  uint32_t flags;
+} thread_state;
+
+struct hd_exec {
+  struct hd_exec_cuda *cuda; /* runs the plan on a GPU: of the fields below only `plan` is set; NULL: on threads */
+  const hd_plan *plan;
+  hd_store *store;
+  hd_threads *threads;
+  hd_exec_settings settings;
+  int thread_count;                  /* of all ranks of all hosts, host after host */
+  int hosts, host;                   /* their number, and this host's index */
+  int32_t *host_thread;              /* host h has threads [host_thread[h], host_thread[h + 1]) */
+  int first_thread, process_threads; /* the threads of this process */
+  int32_t *rank_thread;              /* rank r of this host has threads [rank_thread[r], rank_thread[r + 1]) */
+  int32_t *speed;                    /* of the threads; NULL: all equal */
+  int32_t *border; /* thread l has the shards [border[l], border[l + 1]) of each micro-batch, counted from its first */
+  int64_t group_rows;   /* samples in an arena */
+  thread_state *thread; /* all threads; of other processes' threads only partial_sums is set */
+  hd_barrier barrier;
+  hd_barrier_watch watch;
+  hd_segment memory; /* process-local: layouts, and memory of its threads */
+  hd_segment common; /* shared by all ranks of the host: everything below up to layouts, and partial_sums */
+  hd_barrier_line *lines;
+  int32_t *bad_param; /* per thread, with HD_FLAG_NOT_FINITE: the parameter, -1: the loss, -2: the norm */
+  float *batch_memory;
+  float *losses; /* per sample of the batch */
+  char *targets; /* likewise: labels, or slots of floats, target_bytes each */
+  int64_t target_bytes;
+  float *grad; /* reduced gradients, for the norm */
+  double *chunk_norm;
+  float *micro_batch_sum; /* accumulation: stack of sums, grad_elems each */
+  float *host_sum;        /* partial sums of all hosts, grad_elems each */
+  int32_t sums_setting;   /* HEDDLE_HOST_SUMS of rank 0: 1: all hosts reduce, 2: owners, 0: not set */
+  bool has_owners;        /* each host reduces a range of the gradients for all; see host_sums.c */
+  int64_t *owned_bytes;   /* host h owns the bytes [owned_bytes[h], owned_bytes[h + 1]) of grad_elems floats: */
+  int64_t *owned_each;    /* their number */
+  float *owned_sum;       /* the finished sums of all owners */
+  int64_t *host_spent;    /* the accounts of all ranks, host after host, as last exchanged */
+  float *all_gathered;    /* sums that a later phase reads, of the threads of all hosts */
+  uint32_t *host_flags, *agreed_flags; /* that each host raised before the exchange; the OR of them */
+  int64_t *block_bytes;                /* of an exchange: HOST_BLOCKS numbers for each host */
+  uint32_t carried;                    /* the first thread of the host: flags to send with the next exchange */
+  hd_range_plan *ranges;
+  micro_batch_layout *layout[2]; /* per slot, one per micro-batch */
+
+  hd_step step[2];
+  int has_step[2];
+  const hd_driver *driver;
+  hd_step_result result;
+  uint32_t last_flags;
+};
+
+/* A thread's position in the run. */
+typedef struct thread_at {
+  hd_exec *exec;
+  thread_state *thread;
+  const hd_step *step;
+  const micro_batch_layout *layout;
+  int index;      /* of the thread */
+  int buffer;     /* of the store, read by this step */
+  bool last;      /* the batch's last micro-batch */
+  bool sums_host; /* gradients are summed over this host's shards alone, for the exchange */
+} thread_at;
+
+enum { HOST_BLOCKS = 5 };
+
+/* The rows of one kernel call: of a group in the arena, of a micro-batch in batch memory, of the batch in the
+ * losses. */
+typedef struct call_rows {
+  int64_t rows;
+  int64_t arena_row;       /* in the arena's group */
+  int64_t micro_batch_row; /* in the micro-batch */
+  int64_t batch_row;       /* in the batch */
+  float *losses;           /* row 0 of the batch */
+  char *targets;           /* row 0 of the group */
+  float *direct;           /* REDUCE, STATS: where shard sums are written */
+  int32_t j0, j1;          /* only the outputs j0 .. j1-1; all of them if j1 is 0 */
+} call_rows;
+
+void hd__exec_call(const thread_at *at, const hd_plan_call *call, const call_rows *rows);
+float *hd__exec_rows_at(const thread_at *at, int value, const call_rows *rows);
+
+/* Fetches a group's samples and targets from the driver. */
+void hd__exec_fetch(const thread_at *at, const call_rows *group);
+
+/* Numbers the threads of all ranks and records their speeds. The second opens the barrier, on lines allocated by
+ * then. */
+hd_status hd__exec_number_threads(hd_exec *exec, hd_ctx *ctx);
+hd_status hd__exec_open_barrier(hd_exec *exec, hd_ctx *ctx);
+
+/* This host's threads, and whether a thread is the first of its host, which runs the exchange. */
+static inline int hd__exec_host_first(const hd_exec *exec) { return exec->host_thread[exec->host]; }
+static inline int hd__exec_host_threads(const hd_exec *exec) {
+  return exec->host_thread[exec->host + 1] - exec->host_thread[exec->host];
+}
+static inline bool hd__exec_leads(const thread_at *at) { return at->index == hd__exec_host_first(at->exec); }
+
+/* Waits at the next barrier of this host's threads and adds the waiting to the thread's account. Returns the OR of all
+ * flags. */
+uint32_t hd__exec_barrier(const thread_at *at, uint32_t flags);
+
+/* The time of the threads of rank `rank` of this host: one rank's sums of hd__exec_spent. */
+void hd__exec_spent_here(int64_t *sum, const hd_exec *exec, int rank);
+
+/* A host's rows of a micro-batch, counted from the micro-batch's first. */
+void hd__exec_host_rows(int64_t *row0, int64_t *row1, const hd_exec *exec, const hd_micro_batch *micro_batch, int host);
+
+/* Exchanges between hosts, called by all threads: the sums that a gather of the phase reads; sums of gradients, losses
+ * and flags; the results of an evaluation. They return the flags of the closing barrier. */
+uint32_t hd__exec_exchange_phase(const thread_at *at, const hd_phase *phase);
+uint32_t hd__exec_exchange_sums(const thread_at *at);
+uint32_t hd__exec_exchange_outcome(const thread_at *at, const hd_exec_outcome *out, uint32_t flags);
+
+/* Decides whether gradients are reduced by owners, and lays out the owned ranges. All hosts decide alike. */
+hd_status hd__exec_choose_owners(hd_exec *exec, hd_ctx *ctx);
+
+/* Sums this host's gradients for hd__exec_exchange_sums, each thread its chunks. */
+void hd__exec_sum_host(const thread_at *at);
+
+/* Reduces the elements [first, first + count) of all hosts' partial sums. */
+void hd__exec_sum_owned(const thread_at *at, int64_t first, int64_t count);
+
+/* Why samples could not be read: the error of the first rank that has one. */
+hd_status hd__exec_why(hd_exec *exec, hd_ctx *ctx, const hd_driver *driver);
+
+/* Times the threads, if they run on cores of several kinds and have not been timed. */
+hd_status hd__exec_time_threads(hd_threads *threads, hd_ctx *ctx, const hd_kernels *kernels);
+
+/* The error that ends a run: names the parameter whose update is not finite, -1: the loss. */
+hd_status hd__exec_not_finite(hd_ctx *ctx, const hd_plan *plan, int32_t param);
+
+/* Writes a sample's outcome from its scores. */
+void hd__exec_write_outcome(const hd_exec_outcome *out, int64_t sample, const float *score, int32_t classes);
+
+void hd__exec_layout(hd_exec *exec, int slot, int64_t samples);
+
+void hd__exec_shards(const thread_at *at, const hd_phase *phase);
+void hd__exec_outputs(const thread_at *at, const hd_phase *phase);
+
+/* Merges the statistics in the two topmost slots of a thread's stack; depth counts both. */
+void hd__exec_merge_stats(const thread_at *at, const hd_node *node, int depth);
+
+/* Each thread for itself: reduces the sums of a phase's gathered calls over all shards. */
+void hd__exec_gather(const thread_at *at, const hd_phase *phase);
+
+/* Updates running statistics, by their owner, from the batch's. */
+void hd__exec_running(const thread_at *at, int param, int32_t j0, int32_t j1);
+void hd__exec_reduce(const thread_at *at, hd_phase_kind kind);
+void hd__exec_update(const thread_at *at);
+
+#endif

@@ -1,0 +1,290 @@
+/* The exchange of partial sums between hosts in a step, after which each host finishes all sums by itself.
+ *
+ * Hosts have neighbouring ranges of shards, as threads have inside a host. Each host sums the complete subtrees
+ * inside its range: its partial sums. In the all-gather every host receives the partial sums of all hosts, reduces
+ * them in the order of the tree, and updates all weights: the bits are equal on all hosts, and weights are never
+ * sent. With more hosts, or large gradients, each host owns a range of the elements instead: the owner alone
+ * receives the partial sums of its range, reduces them in the same order, and sends the result to all hosts. That
+ * doubles the latencies and keeps the bytes independent of the number of hosts; docs/scaling.md has the model that
+ * chooses. The first thread of a host runs the exchange while the other threads wait at a barrier. The sums are sent
+ * together with the losses of the host's samples, the sums that a gather reads, and the flags raised so far. A stop
+ * flag raised later is sent with the next step, so all hosts receive it in the same step. */
+#include <limits.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "exec/exchange/cluster.h"
+#include "exec/cpu/cpu_executor_state.h"
+
+/* ---- owners ---- */
+
+/* The network assumed by the choice: seconds per latency, byte, message and addition. */
+static const double LATENCY_S = 10e-6, BYTE_S = 8 / 25e9, MESSAGE_S = 1e-6, ADD_S = 0.1e-9;
+
+/* The model of docs/scaling.md, for `subtrees` partial sums in all, of which the host with the fewest has `least`. */
+static bool owners_pay(int hosts, int32_t subtrees, int32_t least, int64_t elems) {
+  const double sum_s = BYTE_S * 4 * (double)elems, add_s = ADD_S * (double)elems;
+  const double all_hosts_s = LATENCY_S + (hosts - 1) * MESSAGE_S + (subtrees - least) * sum_s + subtrees * add_s;
+  const double owners_s = 2 * LATENCY_S + 2 * (hosts - 1) * MESSAGE_S + (double)(subtrees + hosts - 1) / hosts * sum_s +
+                          subtrees * add_s / hosts;
+  return owners_s < all_hosts_s;
+}
+
+hd_status hd__exec_choose_owners(hd_exec *exec, hd_ctx *ctx) {
+  const hd_micro_batch micro_batch =
+      hd__tree_micro_batch(exec->settings.batch, exec->settings.shards, exec->settings.micro_batches, 0);
+  const int64_t elems = exec->plan->grad_elems;
+  int32_t subtrees = 0, least = INT32_MAX;
+  for (int h = 0; h < exec->hosts; h++) {
+    hd_range_plan range;
+    hd__tree_range(&range, &micro_batch, micro_batch.lo + exec->border[exec->host_thread[h]],
+                   micro_batch.lo + exec->border[exec->host_thread[h + 1]]);
+    subtrees += range.subtree_count;
+    least = range.subtree_count < least ? range.subtree_count : least;
+  }
+  exec->has_owners = exec->sums_setting ? exec->sums_setting == 2 : owners_pay(exec->hosts, subtrees, least, elems);
+  if (!exec->has_owners)
+    return HD_OK;
+  exec->owned_bytes = hd__calloc(2 * (size_t)exec->hosts + 1, sizeof *exec->owned_bytes);
+  if (!exec->owned_bytes)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for %d hosts", exec->hosts);
+  exec->owned_each = exec->owned_bytes + exec->hosts + 1;
+  for (int h = 0; h < exec->hosts; h++) {
+    const int64_t end = h + 1 < exec->hosts ? elems * (h + 1) / exec->hosts / OWNED_ALIGN * OWNED_ALIGN : elems;
+    exec->owned_bytes[h + 1] = end * (int64_t)sizeof(float);
+    exec->owned_each[h] = exec->owned_bytes[h + 1] - exec->owned_bytes[h];
+  }
+  return HD_OK;
+}
+
+/* Each thread reduces its share of the range that this host owns. */
+static void sum_owned(const thread_at *at) {
+  const hd_exec *exec = at->exec;
+  const int64_t size = sizeof(float), threads = hd__exec_host_threads(exec),
+                thread = at->index - hd__exec_host_first(exec);
+  const int64_t first = exec->owned_bytes[exec->host] / size, count = exec->owned_each[exec->host] / size;
+  const int64_t lo = count * thread / threads / OWNED_ALIGN * OWNED_ALIGN;
+  const int64_t hi = thread + 1 < threads ? count * (thread + 1) / threads / OWNED_ALIGN * OWNED_ALIGN : count;
+  for (int64_t e = lo; e < hi; e += REDUCE_ELEMS)
+    hd__exec_sum_owned(at, first + e, hi - e < REDUCE_ELEMS ? hi - e : REDUCE_ELEMS);
+  hd__trace_leaf(at->thread->track, HD_SLICE_NORM, 0);
+}
+
+/* ---- sums that a gather reads: each thread's partial sums of the gathered outputs of a phase ---- */
+
+/* Copies the gathered outputs of one partial sum out of its slot, or into it; returns the number of floats. */
+static int64_t copy_sum(const thread_at *at, const hd_phase *phase, int32_t sum, float *flat, bool out) {
+  const hd_plan *plan = at->exec->plan;
+  float *slot =
+      at->exec->thread[at->layout->sum_thread[sum]].partial_sums + at->layout->sum_slot[sum] * plan->direct_elems;
+  int64_t used = 0;
+  for (int i = phase->call0; i < phase->call1; i++) {
+    const hd_node *node = &plan->graph->nodes[plan->calls[i].node];
+    for (int o = 0; plan->gathered[plan->calls[i].node] && o < HD_MAX_OUT; o++) {
+      if (node->out[o] < 0)
+        continue;
+      const int64_t elems = hd__shape_elems(&plan->graph->values[node->out[o]].shape);
+      float *output = slot + plan->place[node->out[o]].offset;
+      if (flat)
+        memcpy(out ? flat + used : output, out ? output : flat + used, (size_t)elems * sizeof *flat);
+      used += elems;
+    }
+  }
+  return used;
+}
+
+static void copy_sums(const thread_at *at, const hd_phase *phase, int host, bool out) {
+  const int32_t *first = at->layout->hosts->first_thread_sum;
+  const int64_t each = copy_sum(at, phase, 0, NULL, out);
+  for (int32_t p = first[host]; p < first[host + 1]; p++)
+    copy_sum(at, phase, p, at->exec->all_gathered + p * each, out);
+}
+
+/* ---- blocks of all hosts ---- */
+
+typedef struct exchange {
+  const thread_at *at;
+  hd_blocks block[HOST_BLOCKS];
+  int count;
+  hd_slices slices; /* data NULL: none */
+} exchange;
+
+/* Adds a block for each host; returns the array for their sizes in bytes. */
+static int64_t *add_block(exchange *c, void *data) {
+  int64_t *bytes = c->at->exec->block_bytes + (ptrdiff_t)c->count * c->at->exec->hosts;
+  c->block[c->count++] = (hd_blocks){.data = data, .bytes = bytes};
+  return bytes;
+}
+
+static void add_gathered(exchange *c, const hd_phase *phase) {
+  const int32_t *first = c->at->layout->hosts->first_thread_sum;
+  const int64_t each = copy_sum(c->at, phase, 0, NULL, true);
+  int64_t *bytes = add_block(c, c->at->exec->all_gathered);
+  for (int h = 0; h < c->at->exec->hosts; h++)
+    bytes[h] = (first[h + 1] - first[h]) * each * (int64_t)sizeof(float);
+  copy_sums(c->at, phase, c->at->exec->host, true);
+}
+
+static void take_gathered(const thread_at *at, const hd_phase *phase) {
+  for (int h = 0; h < at->exec->hosts; h++)
+    if (h != at->exec->host)
+      copy_sums(at, phase, h, false);
+}
+
+static void add_flags(exchange *c, uint32_t flags) {
+  hd_exec *exec = c->at->exec;
+  int64_t *bytes = add_block(c, exec->host_flags);
+  for (int h = 0; h < exec->hosts; h++)
+    bytes[h] = sizeof *exec->host_flags;
+  exec->host_flags[exec->host] = flags;
+}
+
+static void take_flags(const thread_at *at) {
+  hd_exec *exec = at->exec;
+  uint32_t all = 0;
+  for (int h = 0; h < exec->hosts; h++)
+    all |= exec->host_flags[h];
+  *exec->agreed_flags = all;
+}
+
+static void add_losses(exchange *c) {
+  const hd_exec *exec = c->at->exec;
+  const hd_micro_batch *micro_batch = &c->at->layout->micro_batch;
+  int64_t *bytes = add_block(c, exec->losses + c->at->layout->first);
+  for (int h = 0; h < exec->hosts; h++) {
+    int64_t row0, row1;
+    hd__exec_host_rows(&row0, &row1, exec, micro_batch, h);
+    bytes[h] = (row1 - row0) * (int64_t)sizeof *exec->losses;
+  }
+}
+
+static void add_sums(exchange *c) {
+  const hd_exec *exec = c->at->exec;
+  const int32_t *first_sum = c->at->layout->hosts->first_sum;
+  if (exec->has_owners) {
+    c->slices = (hd_slices){.data = exec->host_sum,
+                            .stride = exec->plan->grad_elems * (int64_t)sizeof *exec->host_sum,
+                            .row = first_sum,
+                            .from = exec->owned_bytes};
+    return;
+  }
+  int64_t *bytes = add_block(c, exec->host_sum);
+  for (int h = 0; h < exec->hosts; h++)
+    bytes[h] = (first_sum[h + 1] - first_sum[h]) * exec->plan->grad_elems * (int64_t)sizeof *exec->host_sum;
+}
+
+/* The time accounts of the ranks of all hosts, for the first host. */
+static void add_spent(exchange *c) {
+  const hd_exec *exec = c->at->exec;
+  const hd_local_group *local = exec->settings.local;
+  const int64_t each = HD_SPENT_KINDS + hd__cluster_ranks(local);
+  int64_t *bytes = add_block(c, exec->host_spent);
+  for (int h = 0; h < exec->hosts; h++)
+    bytes[h] =
+        (hd__cluster_first(local, h + 1) - hd__cluster_first(local, h)) * each * (int64_t)sizeof *exec->host_spent;
+  c->block[c->count - 1].to_first = true;
+  for (int r = 0; r < hd__local_group_ranks(local); r++)
+    hd__exec_spent_here(exec->host_spent + (hd__cluster_first(local, exec->host) + r) * each, exec, r);
+}
+
+/* False: a host is lost, and this host's local group is broken. The caller must then not wait at the next barrier,
+ * where the other threads detect the failure: the sums that they would continue with were not received. */
+static bool run_exchange(const exchange *c) {
+  thread_state *thread = c->at->thread;
+  int last;
+  hd__tally_end(thread->tally, HD_SPENT_COMPUTE);
+  const hd_status status = hd__cluster_join_blocks(&last, c->at->exec->settings.local, NULL, c->block, c->count,
+                                                   c->slices.data ? &c->slices : NULL);
+  hd__tally_waited(thread->tally, last);
+  thread->waited_for = last;
+  hd__trace_leaf(thread->track, HD_SLICE_EXCHANGE, last);
+  return status == HD_OK;
+}
+
+/* ---- all threads ---- */
+
+uint32_t hd__exec_exchange_phase(const thread_at *at, const hd_phase *phase) {
+  if (hd__exec_leads(at)) {
+    exchange c = {.at = at};
+    add_gathered(&c, phase);
+    if (!run_exchange(&c))
+      return HD_BARRIER_BROKEN;
+    take_gathered(at, phase);
+  }
+  const uint32_t all = hd__exec_barrier(at, 0);
+  hd__trace_leaf(at->thread->track, HD_SLICE_WAIT, 0);
+  return all;
+}
+
+static bool exchange_sums(const thread_at *at, uint32_t flags) {
+  const hd_plan *plan = at->exec->plan;
+  const hd_phase *last = &plan->phases[plan->segments - 1];
+  exchange c = {.at = at};
+  add_flags(&c, flags | at->exec->carried);
+  add_losses(&c);
+  if (at->layout->shards.count > 0)
+    add_sums(&c);
+  if (plan->gathers)
+    add_gathered(&c, last);
+  if (at->last && at->step->reports)
+    add_spent(&c);
+  if (!run_exchange(&c))
+    return false;
+  if (plan->gathers)
+    take_gathered(at, last);
+  take_flags(at);
+  return true;
+}
+
+static bool exchange_owned(const thread_at *at) {
+  const hd_exec *exec = at->exec;
+  exchange c = {.at = at, .block = {{.data = exec->owned_sum, .bytes = exec->owned_each}}, .count = 1};
+  return run_exchange(&c);
+}
+
+static uint32_t wait_at_barrier(const thread_at *at, uint32_t flags) {
+  const uint32_t all = hd__exec_barrier(at, flags);
+  hd__trace_leaf(at->thread->track, HD_SLICE_WAIT, 0);
+  return all;
+}
+
+uint32_t hd__exec_exchange_sums(const thread_at *at) {
+  const bool sums = at->layout->shards.count > 0;
+  if (sums)
+    hd__exec_sum_host(at);
+  uint32_t all = wait_at_barrier(at, at->thread->flags);
+  if (all & HD_BARRIER_BROKEN)
+    return all;
+  if (hd__exec_leads(at) && !exchange_sums(at, all))
+    return HD_BARRIER_BROKEN;
+  all = wait_at_barrier(at, 0);
+  if (!sums || !at->exec->has_owners || all & HD_BARRIER_BROKEN)
+    return all;
+  sum_owned(at);
+  all = wait_at_barrier(at, 0);
+  if (all & HD_BARRIER_BROKEN)
+    return all;
+  if (hd__exec_leads(at) && !exchange_owned(at))
+    return HD_BARRIER_BROKEN;
+  return wait_at_barrier(at, 0);
+}
+
+uint32_t hd__exec_exchange_outcome(const thread_at *at, const hd_exec_outcome *out, uint32_t flags) {
+  const hd_exec *exec = at->exec;
+  if (hd__exec_leads(at)) {
+    exchange c = {.at = at};
+    void *const array[] = {out->loss, out->guess, out->probability};
+    add_flags(&c, flags);
+    for (int i = 0; i < 3; i++) {
+      int64_t *bytes = array[i] ? add_block(&c, array[i]) : NULL;
+      for (int h = 0; bytes && h < exec->hosts; h++)
+        bytes[h] = 4 * (hd__tree_share(at->step->samples, exec->speed, exec->thread_count, exec->host_thread[h + 1]) -
+                        hd__tree_share(at->step->samples, exec->speed, exec->thread_count, exec->host_thread[h]));
+    }
+    if (!run_exchange(&c))
+      return HD_BARRIER_BROKEN;
+    take_flags(at);
+  }
+  const uint32_t all = hd__exec_barrier(at, 0);
+  return all & HD_BARRIER_BROKEN ? all : *exec->agreed_flags;
+}

@@ -1,0 +1,384 @@
+/* The cluster: the map of ranks to hosts, faults of other hosts, and collectives of all ranks: see cluster.h.
+ * Transfers are in cluster_transfer.c. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "exec/exchange/cluster_state.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/version.h"
+#include "platform/clock.h"
+#include "platform/module.h"
+
+static const double SEND_FAULT_S = 0.2; /* timeout of sending a fault to other hosts */
+
+static const char remedy[] =
+    "install Open MPI or MPICH (tools/install-deps --mpi), configure and build again, or run all ranks on one host";
+
+/* What ranks exchange first. */
+typedef struct identity {
+  char version[32], id[HD_CLUSTER_ID_BYTES], name[HD_FAULT_HOST_BYTES];
+  int32_t pid;
+  uint64_t nonce; /* of rank 0: unique to the job */
+} identity;
+
+/* ---- the map of ranks to hosts ---- */
+
+static void read_line(char *to, size_t bytes, const char *path) {
+  FILE *file = fopen(path, "re");
+  *to = 0;
+  if (file && fgets(to, (int)bytes, file))
+    to[strcspn(to, "\n")] = 0;
+  if (file)
+    fclose(file);
+}
+
+static void describe(identity *self) {
+  const char *given = getenv("HEDDLE_HOST_ID");
+  char boot[64];
+  *self = (identity){.pid = (int32_t)getpid(), .nonce = (uint64_t)hd__clock_ns() ^ (uint64_t)getpid() << 40};
+  snprintf(self->version, sizeof self->version, "%s", hd__version());
+  if (gethostname(self->name, sizeof self->name - 1) != 0)
+    snprintf(self->name, sizeof self->name, "a host");
+  read_line(boot, sizeof boot, "/proc/sys/kernel/random/boot_id");
+  if (given && *given) {
+    snprintf(self->id, sizeof self->id, "id %.160s", given);
+    snprintf(self->name, sizeof self->name, "%.64s", given);
+  } else {
+    snprintf(self->id, sizeof self->id, "%s %.100s", boot, self->name);
+  }
+}
+
+/* Orders hosts by their first rank, and lists the ranks of each. */
+static void sort_ranks(hd_cluster *h, const identity *all) {
+  int place = 0;
+  for (int r = 0; r < h->ranks; r++) {
+    int first = 0;
+    while (strcmp(all[first].id, all[r].id))
+      first++;
+    if (first < r)
+      continue;
+    hd_host *new = &h->host[h->count];
+    *new = (hd_host){.first = place, .pid = all[r].pid};
+    memcpy(new->name, all[r].name, sizeof new->name);
+    for (int other = r; other < h->ranks; other++)
+      if (!strcmp(all[other].id, all[r].id))
+        h->member[place++] = other;
+    if (!strcmp(all[h->rank].id, all[r].id))
+      h->this_host = h->count;
+    h->count++;
+  }
+  h->host[h->count].first = place;
+}
+
+static hd_status find_hosts(hd_cluster *h, hd_ctx *ctx) {
+  char why[HD_TRANSPORT_WHY_BYTES];
+  identity self, *all = hd__calloc((size_t)h->ranks, sizeof *all);
+  h->host = hd__calloc((size_t)h->ranks + 1, sizeof *h->host);
+  h->member = hd__calloc((size_t)h->ranks, sizeof *h->member);
+  describe(&self);
+  hd_status status = HD_OK;
+  if (!all || !h->host || !h->member)
+    status = hd__fail(ctx, HD_E_NOMEM, "out of memory for a job of %d ranks", h->ranks);
+  else if (h->transport->gather(all, &self, sizeof self, why) != 0)
+    status = hd__fail(ctx, HD_E_SYSTEM, "expected to exchange the names of all ranks, found: %s", why);
+  for (int r = 1; r < h->ranks && status == HD_OK; r++)
+    if (strcmp(all[r].version, all[0].version))
+      status =
+          hd__fail(ctx, HD_E_USAGE,
+                   "expected one version of heddle on all hosts, found %s in rank 0 on %s and %s in rank %d on %s; "
+                   "install the same",
+                   all[0].version, all[0].name, all[r].version, r, all[r].name);
+  if (status == HD_OK) {
+    sort_ranks(h, all);
+    h->nonce = all[0].nonce;
+    memcpy(h->id, self.id, sizeof h->id);
+  }
+  hd__free(all);
+  return status;
+}
+
+static hd_status start_transport(hd_cluster *h, hd_ctx *ctx, const char *by, int ranks) {
+  char why[HD_TRANSPORT_WHY_BYTES];
+  void *table;
+  HD_TRY(hd__module_find(&table, ctx, "mpi", HD_TRANSPORT_SYMBOL, "ranks on several hosts", remedy));
+  h->transport = table;
+  if (h->transport->version != HD_TRANSPORT_VERSION)
+    return hd__fail(ctx, HD_E_UNSUPPORTED, "expected a module of interface %d, found %u; build it with this heddle",
+                    HD_TRANSPORT_VERSION, h->transport->version);
+  if (h->transport->init(&h->rank, &h->ranks, why) != 0)
+    return hd__fail(ctx, HD_E_SYSTEM, "expected MPI to start, found: %s", why);
+  if (ranks > 0 && ranks != h->ranks)
+    return hd__fail(ctx, HD_E_USAGE,
+                    "expected %d ranks, as %s says, found %d in %s; start the ranks with the mpirun of the MPI that "
+                    "heddle was built with, or with `srun --mpi=pmix`",
+                    ranks, by ? by : "their launcher", h->ranks, h->transport->name());
+  if (h->ranks > HD_LOCAL_GROUP_MOST_RANKS)
+    return hd__fail(ctx, HD_E_USAGE, "expected at most %d ranks, found %d", HD_LOCAL_GROUP_MOST_RANKS, h->ranks);
+  return HD_OK;
+}
+
+hd_status hd__cluster_open(hd_cluster **out, hd_ctx *ctx, const char *by, int ranks) {
+  hd_cluster *h = hd__calloc(1, sizeof *h);
+  *out = NULL;
+  if (!h)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the hosts of a job");
+  pthread_mutex_init(&h->lock, NULL);
+  hd_status status = start_transport(h, ctx, by, ranks);
+  if (status == HD_OK)
+    status = find_hosts(h, ctx);
+  if (status == HD_OK)
+    *out = h;
+  else
+    hd__cluster_close(h, false);
+  return status;
+}
+
+void hd__cluster_close(hd_cluster *h, bool all_is_well) {
+  char why[HD_TRANSPORT_WHY_BYTES];
+  if (!h)
+    return;
+  hd__cluster_free_exchanges(h);
+  if (all_is_well) {
+    h->transport->drop(h->fault_receive);
+    h->transport->finalize(why);
+    hd__segment_destroy(&h->board);
+  } /* else the process is about to end, and the pending receive keeps its buffer */
+  hd__free(h->host);
+  hd__free(h->member);
+  if (all_is_well)
+    hd__free(h);
+}
+
+int hd__cluster_local_rank(const hd_cluster *h) {
+  int place = h->host[h->this_host].first;
+  while (h->member[place] != h->rank)
+    place++;
+  return place - h->host[h->this_host].first;
+}
+
+int hd__cluster_local_ranks(const hd_cluster *h) {
+  return h->host[h->this_host + 1].first - h->host[h->this_host].first;
+}
+
+void hd__cluster_key(char *text, size_t bytes, const hd_cluster *h) {
+  snprintf(text, bytes, "hosts|%016llx|%s", (unsigned long long)h->nonce, h->id);
+}
+
+int hd__cluster_global_rank(const hd_cluster *h, int local_rank) {
+  return h ? h->member[h->host[h->this_host].first + local_rank] : local_rank;
+}
+
+/* ---- ranks and hosts of the job ---- */
+
+int hd__cluster_count(const hd_local_group *local) {
+  const hd_cluster *h = hd__local_group_cluster(local);
+  return h ? h->count : 1;
+}
+
+int hd__cluster_this_host(const hd_local_group *local) {
+  const hd_cluster *h = hd__local_group_cluster(local);
+  return h ? h->this_host : 0;
+}
+
+int hd__cluster_rank(const hd_local_group *local) {
+  const hd_cluster *h = hd__local_group_cluster(local);
+  return h ? h->rank : hd__local_group_rank(local);
+}
+
+int hd__cluster_ranks(const hd_local_group *local) {
+  const hd_cluster *h = hd__local_group_cluster(local);
+  return h ? h->ranks : hd__local_group_ranks(local);
+}
+
+int hd__cluster_member(const hd_local_group *local, int place) {
+  const hd_cluster *h = hd__local_group_cluster(local);
+  return h ? h->member[place] : place;
+}
+
+int hd__cluster_first(const hd_local_group *local, int which) {
+  const hd_cluster *h = hd__local_group_cluster(local);
+  return h ? h->host[which].first : which ? hd__local_group_ranks(local) : 0;
+}
+
+static int place_of(const hd_cluster *h, int rank) {
+  int place = 0;
+  while (h->member[place] != rank)
+    place++;
+  return place;
+}
+
+int hd__cluster_of(const hd_local_group *local, int rank) {
+  const hd_cluster *h = hd__local_group_cluster(local);
+  int which = 0;
+  for (int place = h ? place_of(h, rank) : 0; h && h->host[which + 1].first <= place; which++) {
+  }
+  return which;
+}
+
+int hd__cluster_local(const hd_local_group *local, int rank) {
+  const hd_cluster *h = hd__local_group_cluster(local);
+  return h ? place_of(h, rank) - h->host[hd__cluster_of(local, rank)].first : rank;
+}
+
+const char *hd__cluster_name(const hd_local_group *local, int which) {
+  const hd_cluster *h = hd__local_group_cluster(local);
+  return h ? h->host[which].name : hd__local_group_host_name(local);
+}
+
+const char *hd__cluster_transport(const hd_local_group *local) {
+  const hd_cluster *h = hd__local_group_cluster(local);
+  return h && h->count > 1 ? h->transport->name() : "";
+}
+
+/* ---- faults ---- */
+
+static hd_status start_fault_receive(hd_cluster *h, hd_ctx *ctx) {
+  char why[HD_TRANSPORT_WHY_BYTES];
+  const hd_transfer_part part = {.data = &h->received_fault,
+                                 .bytes = sizeof h->received_fault,
+                                 .peer = HD_TRANSPORT_ANY_RANK,
+                                 .tag = HD_TAG_FAULT,
+                                 .receives = 1};
+  if (h->transport->start(&h->fault_receive, &part, 1, why) != 0)
+    return hd__fail(ctx, HD_E_SYSTEM, "expected to receive from other hosts, found: %s", why);
+  return HD_OK;
+}
+
+/* A fault of another host breaks this host's local group, too; rank -1: none of its ranks failed. */
+static void receive_fault(hd_cluster *h) {
+  char why[HD_TRANSPORT_WHY_BYTES];
+  if (!h->fault_receive || h->transport->test(h->fault_receive, why) != 1)
+    return;
+  h->fault_receive = NULL;
+  h->received_fault.rank = -1;
+  hd__local_group_break(h->local, &h->received_fault);
+}
+
+void hd__cluster_poll_faults(hd_local_group *local) {
+  hd_cluster *h = hd__local_group_cluster(local);
+  if (h && hd__local_group_rank(local) == 0)
+    receive_fault(h);
+}
+
+void hd__cluster_send_fault(hd_cluster *h, const hd_fault *fault) {
+  char why[HD_TRANSPORT_WHY_BYTES];
+  int left = 0;
+  if (!h || h->count == 1 || fault->rank < 0 || atomic_fetch_add(&h->fault_sends, 1))
+    return;
+  hd_transfer **sent = hd__calloc((size_t)h->count, sizeof(hd_transfer *));
+  h->sent_fault = *fault;
+  for (int i = 0; sent && i < h->count; i++) {
+    const hd_transfer_part part = {.data = &h->sent_fault,
+                                   .bytes = sizeof h->sent_fault,
+                                   .peer = h->member[h->host[i].first],
+                                   .tag = HD_TAG_FAULT};
+    if (i != h->this_host && h->transport->start(&sent[i], &part, 1, why) == 0)
+      left++;
+  }
+  for (double end_s = hd__clock_s() + SEND_FAULT_S; left > 0 && hd__clock_s() < end_s; sched_yield())
+    for (int i = 0; i < h->count; i++)
+      if (sent[i] && h->transport->test(sent[i], why) != 0) {
+        sent[i] = NULL;
+        left--;
+      }
+  hd__free(sent);
+}
+
+/* The pid is only known for leaders. */
+void hd__cluster_give_up(hd_cluster *h, int rank, hd_fault_kind kind, int32_t seconds, const char *text) {
+  const int which = hd__cluster_of(h->local, rank);
+  const int64_t step = hd__local_group_view(h->local, hd__local_group_rank(h->local)).step;
+  hd_fault fault = {
+      .kind = kind, .rank = -1, .global_rank = rank, .pid = h->host[which].pid, .number = seconds, .step = step};
+  memcpy(fault.host, h->host[which].name, sizeof fault.host);
+  snprintf(fault.text, sizeof fault.text, "%s", text);
+  hd__local_group_break(h->local, &fault);
+}
+
+void hd__cluster_shorten_timeout(hd_local_group *local) {
+  hd_cluster *h = hd__local_group_cluster(local);
+  if (h && atomic_load(&h->shortened_s) == 0)
+    atomic_store(&h->shortened_s, hd__clock_s());
+}
+
+void hd__cluster_restore_timeout(hd_local_group *local) {
+  hd_cluster *h = hd__local_group_cluster(local);
+  if (h)
+    atomic_store(&h->shortened_s, 0);
+}
+
+/* ---- tags ---- */
+
+int32_t hd__cluster_take_tags(hd_local_group *local, int32_t from) {
+  hd_cluster *h = hd__local_group_cluster(local);
+  int which = from > HD_TAG_GROUPS ? (from - HD_TAG_GROUPS) / HD_TAGS_OF_GROUP : 0;
+  pthread_mutex_lock(&h->lock);
+  while (which < HD_CLUSTER_MOST_GROUPS && h->taken[which])
+    which++;
+  if (which < HD_CLUSTER_MOST_GROUPS)
+    h->taken[which] = true;
+  pthread_mutex_unlock(&h->lock);
+  return which < HD_CLUSTER_MOST_GROUPS ? HD_TAG_GROUPS + which * HD_TAGS_OF_GROUP : HD_TRANSPORT_TAGS;
+}
+
+void hd__cluster_free_tags(hd_local_group *local, int32_t tag) {
+  hd_cluster *h = hd__local_group_cluster(local);
+  if (!h || tag < HD_TAG_GROUPS || tag >= HD_TRANSPORT_TAGS)
+    return;
+  pthread_mutex_lock(&h->lock);
+  h->taken[(tag - HD_TAG_GROUPS) / HD_TAGS_OF_GROUP] = false;
+  pthread_mutex_unlock(&h->lock);
+}
+
+/* ---- collectives of all ranks ---- */
+
+/* The leader writes the data of all ranks to the board, host after host. The board is not written again before all
+ * ranks have read it: the next gather begins with a barrier. */
+static hd_status fill_board(hd_cluster *h, hd_ctx *ctx, const void *self, size_t bytes) {
+  int64_t *of = hd__calloc((size_t)h->count, sizeof *of);
+  if (!of)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for %d hosts", h->count);
+  for (int i = 0; i < h->count; i++)
+    of[i] = (int64_t)bytes * (h->host[i + 1].first - h->host[i].first);
+  memcpy((char *)h->board.base + bytes * (size_t)h->host[h->this_host].first, self, (size_t)of[h->this_host]);
+  hd_status status =
+      hd__cluster_join_blocks(NULL, h->local, ctx, &(hd_blocks){.data = h->board.base, .bytes = of}, 1, NULL);
+  hd__free(of);
+  return status;
+}
+
+hd_status hd__cluster_gather(void *all, hd_local_group *local, hd_ctx *ctx, const void *input, size_t bytes) {
+  hd_cluster *h = hd__local_group_cluster(local);
+  if (!h || h->count == 1)
+    return hd__local_group_gather(all, local, ctx, input, bytes);
+  HD_TRY(hd__local_group_gather(all, local, ctx, input, bytes));
+  if (hd__local_group_rank(local) == 0) {
+    hd_status status = fill_board(h, ctx, all, bytes);
+    if (status != HD_OK) {
+      hd__local_group_give_up(local, hd_ctx_message(ctx));
+      return status;
+    }
+  }
+  HD_TRY(hd__local_group_barrier(local, ctx));
+  for (int place = 0; place < h->ranks; place++)
+    memcpy((char *)all + bytes * (size_t)h->member[place], (const char *)h->board.base + bytes * (size_t)place, bytes);
+  return HD_OK;
+}
+
+hd_status hd__cluster_enter(hd_local_group *local, hd_ctx *ctx, hd_cluster *h) {
+  h->local = local;
+  hd__local_group_set_cluster(local, h);
+  HD_TRY(hd__local_group_memory(&h->board, local, ctx, (size_t)h->ranks * HD_LOCAL_GROUP_GATHER_BYTES,
+                                "what hosts exchange"));
+  if (h->count > 1 && hd__local_group_rank(local) == 0)
+    return start_fault_receive(h, ctx);
+  return HD_OK;
+}

@@ -1,0 +1,128 @@
+/* Internal state of the GPU executor, shared by the files that plan its memory, record its steps and run them. */
+#ifndef HD_EXEC_GPU_GPU_EXECUTOR_STATE_H
+#define HD_EXEC_GPU_GPU_EXECUTOR_STATE_H
+
+#include "exec/gpu/device/cuda_products.h"
+#include "exec/gpu/gpu_executor.h"
+#include "exec/gpu/gpu_share.h"
+#include "kernel/cuda/cuda_names.h"
+
+enum { HD_CUDA_RESULTS = 16 }; /* steps whose results the GPU keeps until they are read back */
+
+/* The calls that NVIDIA's libraries compute, and their memory: see gpu_native.c. */
+typedef struct cuda_native {
+  bool *taken; /* per call of the plan; NULL: none */
+  int64_t bf16_bytes[3], dense_bytes, workspace_bytes;
+  uint16_t *bf16[3]; /* x, w and y as bfloat16 */
+  float *dense;      /* a convolution's result at every position, before the max pool */
+  char *workspace;
+} cuda_native;
+
+/* The inputs of a step. There are two, which alternate: the host fills one while the GPU reads the other. */
+typedef struct cuda_inlet {
+  char *host_x, *host_target;    /* pinned; laid out as on the GPU */
+  int32_t *host_sample, *sample; /* indices instead of samples, if the data set is on the GPU */
+  hd_cuda_step *host_step, *host_whole;
+  char *x, *target;
+  hd_cuda_step *step;      /* of this GPU: its samples and shards */
+  hd_cuda_step *whole;     /* of the batch and all partial sums; with one GPU the same as `step` */
+  cu_event copied, used;   /* the copy is done; the step that read it is */
+  cu_graph_exec *recorded; /* one graph for each stretch of work between two exchanges */
+} cuda_inlet;
+
+struct hd_exec_cuda {
+  const hd_plan *plan;
+  hd_store *store;
+  hd_threads *threads;
+  hd_exec_settings settings; /* batch and shards: this GPU's, at most */
+  hd_cuda *cuda;
+  cuda_share *share; /* of all GPUs of this process */
+  hd_exec_cuda *next;
+  int number;              /* of the run's GPUs */
+  int stretches;           /* recorded so far */
+  char *fetch;             /* of all threads */
+  hd_cuda_bytes parts;     /* of `memory` */
+  cu_pointer memory;       /* of the GPU: everything below except the host's memory */
+  cu_pointer data, labels; /* the data set; 0: not on the GPU, samples are fetched */
+  void *host;
+
+  float *weights[2], *state[2][HD_MAX_STATES];
+  char *arena, *batch_memory;
+  float *losses, *sums, *gathered, *grad;
+  /* With several GPUs: this one's partial sums; those of all GPUs, and the batch's losses. */
+  float *partial_sums, *all_partial_sums, *all_losses;
+  double *squares;
+  float *constants; /* by value: at constant[value] */
+  int64_t *constant;
+  hd_cuda_chunk *chunk;
+  hd_cuda_use *use;
+  int32_t *bad;
+  hd_cuda_state *flags;
+  hd_cuda_result *results, *host_results;
+  float *host_scores, *host_losses; /* evaluation */
+  cuda_inlet inlet[2];
+  cuda_native native;
+
+  cu_event ready, taken; /* this GPU's partial sums are complete; it has copied those of the other GPUs */
+  cu_event received;     /* the results requested last are in host_results */
+  bool uploaded;         /* the GPU has the store's last whole version: */
+  uint64_t version;      /* this one */
+  hd_step step[HD_CUDA_RESULTS];
+  int64_t launched, requested, reported; /* steps: queued; with results requested; reported to the driver */
+  int32_t bad_param;
+  struct hd_cuda_timing *timing; /* for a profile; NULL: there is none */
+};
+
+/* Takes memory. The second fills the constant tables, after the libraries' calls have been chosen. */
+hd_status hd__exec_cuda_memory(hd_exec_cuda *exec, hd_ctx *ctx);
+hd_status hd__exec_cuda_tables(hd_exec_cuda *exec, hd_ctx *ctx);
+
+/* Launches an operation for a batch of at most `rows` samples in `shards` shards. */
+hd_status hd__exec_cuda_launch(hd_cuda *cuda, hd_ctx *ctx, hd_op op, int64_t rows, int64_t shards,
+                               const hd_cuda_call *call);
+
+/* Makes NVIDIA's libraries prepare the calls of a recorded step, and notes the calls that they refuse. */
+hd_status hd__exec_cuda_warm_up(hd_exec_cuda *exec, hd_ctx *ctx);
+
+/* Floats of a partial sum in the exchange after a phase; 0: there is no exchange. */
+int64_t hd__exec_cuda_exchange_elems(const hd_exec_cuda *exec, const hd_phase *phase);
+
+/* Ends the recording of a stretch, and begins the next one. */
+hd_status hd__exec_cuda_cut(hd_exec_cuda *exec, hd_ctx *ctx, int buffer);
+
+/* Records or launches a step that reads buffer `buffer` of the weights and inlet `buffer`. */
+hd_status hd__exec_cuda_lower(hd_exec_cuda *exec, hd_ctx *ctx, int buffer);
+
+/* --arithmetic native: chooses the calls that the libraries compute; whether a call is one of them; launches its parts,
+ * with the places of `call`. */
+hd_status hd__exec_cuda_native_plan(hd_exec_cuda *exec, hd_ctx *ctx);
+bool hd__exec_cuda_native_takes(const hd_exec_cuda *exec, const hd_plan_call *planned);
+hd_status hd__exec_cuda_native_launch(const hd_exec_cuda *exec, hd_ctx *ctx, const hd_plan_call *planned,
+                                      const hd_cuda_call *call, int buffer);
+
+/* Queues copies between the host and the GPU, which must be the current one. */
+hd_status hd__exec_cuda_upload(const hd_exec_cuda *exec, hd_ctx *ctx, void *to, const void *from, int64_t bytes);
+hd_status hd__exec_cuda_download(const hd_exec_cuda *exec, hd_ctx *ctx, void *to, const void *from, int64_t bytes);
+hd_status hd__exec_cuda_wait(const hd_exec_cuda *exec, hd_ctx *ctx);
+
+/* Timing for a profile, see gpu_trace.c: a region begins; copies of the next step begin or end; that step is launched
+ * kernel by kernel; the times of the finished step `number` are written. Without a profile they do nothing. */
+typedef struct hd_cuda_timing hd_cuda_timing;
+hd_status hd__exec_cuda_time_region(hd_exec_cuda *exec, hd_ctx *ctx);
+hd_status hd__exec_cuda_time_copies(hd_exec_cuda *exec, hd_ctx *ctx, bool begin);
+hd_status hd__exec_cuda_time_step(hd_exec_cuda *exec, hd_ctx *ctx, int buffer);
+void hd__exec_cuda_write_times(hd_exec_cuda *exec, int64_t number);
+hd_track *hd__exec_cuda_host_track(const hd_exec_cuda *exec); /* NULL without a profile */
+void hd__exec_cuda_trace_end(hd_exec_cuda *exec);
+
+/* Bytes of a batch's input and of its targets. */
+int64_t hd__exec_cuda_x_bytes(const hd_exec_cuda *exec);
+int64_t hd__exec_cuda_target_bytes(const hd_exec_cuda *exec);
+
+/* Whether a use's gradient already is the batch's sum before the reduction. */
+bool hd__exec_cuda_is_sum(const hd_exec_cuda *exec, const hd_plan_use *use);
+
+/* The slot of row 0 of a value of the batch. */
+void *hd__exec_cuda_rows(const hd_exec_cuda *exec, int value);
+
+#endif

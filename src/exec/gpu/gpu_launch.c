@@ -1,0 +1,96 @@
+/* Chooses the kernel of an operation on a GPU: of its block kernels the one with the largest tiles that still
+ * occupies the whole GPU; if none takes the shape, the plain kernel with a thread per element. All compute the same
+ * bits. */
+#include "exec/gpu/gpu_executor_state.h"
+#include "graph/op.h"
+#include "kernel/cuda/cuda_channels_matrix.h"
+#include "kernel/cuda/cuda_conv_tiles.h"
+#include "kernel/cuda/cuda_linear_tiles.h"
+#include "kernel/cuda/cuda_loss.h"
+#include "kernel/cuda/cuda_norm.h"
+#include "kernel/cuda/cuda_pointwise.h"
+#include "kernel/cuda/cuda_pool.h"
+#include "kernel/cuda/cuda_rows_matrix.h"
+
+/* Threads of a plain kernel for each sample or shard. */
+typedef int64_t count_fn(const hd_geom *g);
+#define OP_ROWS(name) [HD_OP_##name] = name##_count,
+#define OP_SHARD OP_ROWS
+#define OP_REDUCE OP_ROWS
+#define OP_STATS OP_ROWS
+#define OP_UPDATE(name)
+static count_fn *const counts[HD_OP_COUNT] = {
+#define OP(name, class) OP_##class(name)
+#include "graph/ops.def"
+};
+
+typedef struct tiled {
+  hd_op op;
+  int kernel, a_side, b_side;
+  cuda_part (*matrix)(const hd_geom *g, int64_t rows);
+  bool biased; /* of gradients of weights: also computes the bias's */
+} tiled;
+
+static const tiled kernels[] = {
+#define SIXTEEN(op, what, T) {HD_OP_##op, HD_CUDA_##what##_##T, 4 * T, 4 * T, what##_matrix, false},
+#define PRODUCT(op, what, TA, TB) {HD_OP_##op, HD_CUDA_##what##_##TA##_##TB, 16 * TA, 16 * TB, what##_matrix, false},
+#define LIVE(op, what, R, threads) {HD_OP_##op, HD_CUDA_##what##_##R, threads, 1, what##_matrix, true},
+#define SCATTER(op, what, elements) {HD_OP_##op, HD_CUDA_##what##_##elements, elements, 1, what##_matrix, false},
+#define CHANNELS(op, what) {HD_OP_##op, HD_CUDA_##what, HD_BLOCK_CHANNELS, 1, what##_matrix, false},
+#define ROWS(op, T) {HD_OP_##op, HD_CUDA_##op##_rows_##T, 1, T, op##_rows_matrix, false},
+#define SHARD_ROWS(op) {HD_OP_##op, HD_CUDA_##op##_rows, 1, 1, op##_rows_matrix, false},
+    HD_CUDA_TILED(SIXTEEN, PRODUCT, LIVE, SCATTER, CHANNELS, ROWS, SHARD_ROWS)
+#undef SIXTEEN
+#undef PRODUCT
+#undef LIVE
+#undef SCATTER
+#undef CHANNELS
+#undef ROWS
+#undef SHARD_ROWS
+};
+
+/* Whether `blocks` blocks keep all multiprocessors occupied: at least half of these have two blocks. */
+static bool is_busy(int64_t blocks, int processors) { return 2 * blocks >= 3 * (int64_t)processors; }
+
+/* NULL: the plain kernel. */
+static const tiled *pick(int64_t *blocks, const hd_cuda *cuda, hd_op op, const hd_geom *g, int64_t rows,
+                         int64_t shards) {
+  const tiled *best = NULL;
+  for (size_t i = 0; i < sizeof kernels / sizeof *kernels && cuda->processors > 0; i++) {
+    if (kernels[i].op != op)
+      continue;
+    const cuda_part matrix = kernels[i].matrix(g, rows);
+    const int64_t found = cuda_blocks(&matrix, kernels[i].a_side, kernels[i].b_side) * (matrix.by_shard ? shards : 1);
+    if (found == 0 || found > INT32_MAX / HD_CUDA_BLOCK)
+      continue;
+    best = &kernels[i];
+    *blocks = found;
+    if (is_busy(found, cuda->processors))
+      break;
+  }
+  return best;
+}
+
+static hd_status launch_blocks(hd_cuda *cuda, hd_ctx *ctx, int kernel, int64_t blocks, const hd_cuda_call *call) {
+  return hd__cuda_launch(cuda, ctx, kernel, blocks * HD_CUDA_BLOCK, 1, call);
+}
+
+static hd_status launch_plain(hd_cuda *cuda, hd_ctx *ctx, hd_op op, int64_t rows, int64_t shards,
+                              const hd_cuda_call *call) {
+  const bool by_row = hd__op_info(op)->class == HD_CLASS_ROWS;
+  return hd__cuda_launch(cuda, ctx, (int)op, counts[op](&call->g), by_row ? rows : shards, call);
+}
+
+hd_status hd__exec_cuda_launch(hd_cuda *cuda, hd_ctx *ctx, hd_op op, int64_t rows, int64_t shards,
+                               const hd_cuda_call *call) {
+  int64_t blocks = 0;
+  const tiled *best = pick(&blocks, cuda, op, &call->g, rows, shards);
+  if (!best || (op == HD_OP_linear_dw && !call->out[0]))
+    return launch_plain(cuda, ctx, op, rows, shards, call);
+  if (op != HD_OP_conv2d_dw || call->out[0])
+    HD_TRY(launch_blocks(cuda, ctx, best->kernel, blocks, call));
+  if (op != HD_OP_conv2d_dw || !call->out[1] || (best->biased && call->out[0]))
+    return HD_OK;
+  const cuda_part bias = conv_db_matrix(&call->g, rows);
+  return launch_blocks(cuda, ctx, HD_CUDA_conv_db, cuda_blocks(&bias, HD_BLOCK_CHANNELS, 1) * shards, call);
+}

@@ -1,0 +1,290 @@
+/* Lowers a plan's step to kernel launches, one after the other on the compute stream. Values that change from step to
+ * step are in the GPU's memory, so the launches are recorded once for each buffer of the store and replayed. */
+#include <string.h>
+
+#include "exec/gpu/gpu_executor_state.h"
+#include "graph/op.h"
+
+_Static_assert((int)HD_CUDA_GROUPS == (int)HD_MAX_GROUPS, "a step has the scalars of all groups");
+
+#include "kernel/cuda/cuda_partial_sums.h"
+
+_Static_assert((int)HD_CUDA_MAX_SUMS >= (int)HD_MAX_SUBTREES, "a thread reduces any range of shards");
+
+/* ---- Places ---- */
+
+static void *resolve(const hd_exec_cuda *x, int value, int buffer, float *direct) {
+  const hd_place *place = &x->plan->place[value];
+  switch (place->where) {
+  case HD_AT_ARENA: return x->arena + place->offset * x->settings.batch;
+  case HD_AT_BATCH: return x->batch_memory + place->offset * x->settings.batch;
+  case HD_AT_LABELS: return x->inlet[buffer].target;
+  case HD_AT_LOSSES: return x->losses;
+  case HD_AT_PARAM: return x->weights[buffer] + x->plan->params[place->offset].offset;
+  case HD_AT_CONST: return x->constants + x->constant[place->offset];
+  case HD_AT_DIRECT: return direct + place->offset;
+  case HD_AT_NOWHERE: break;
+  }
+  return NULL;
+}
+
+void *hd__exec_cuda_rows(const hd_exec_cuda *x, int value) { return resolve(x, value, 0, NULL); }
+
+/* ---- Shards ---- */
+
+/* A statistic or sum of the batch is one array: it has no stride. */
+static int64_t stride_of(const hd_exec_cuda *x, int value) {
+  return x->plan->place[value].where == HD_AT_DIRECT ? 0 : x->plan->place[value].stride;
+}
+
+static hd_status launch_call(const hd_exec_cuda *x, hd_ctx *ctx, const hd_plan_call *planned, int buffer) {
+  const hd_node *node = &x->plan->graph->nodes[planned->node];
+  hd_cuda_call call = {.g = node->geom,
+                       .sums_stride = x->plan->direct_elems,
+                       .step = x->inlet[buffer].step,
+                       .node = (uint32_t)node->written};
+  for (int i = 0; i < HD_MAX_IN; i++)
+    if (node->in[i] >= 0) {
+      call.in[i] = resolve(x, node->in[i], buffer, x->gathered);
+      call.in_stride[i] = stride_of(x, node->in[i]);
+    }
+  for (int i = 0; i < HD_MAX_OUT; i++)
+    if (node->out[i] >= 0) {
+      call.out[i] = resolve(x, node->out[i], buffer, x->sums);
+      call.out_stride[i] = stride_of(x, node->out[i]);
+    }
+  hd__cuda_label(x->cuda, planned->node);
+  const hd_status status =
+      hd__exec_cuda_native_takes(x, planned)
+          ? hd__exec_cuda_native_launch(x, ctx, planned, &call, buffer)
+          : hd__exec_cuda_launch(x->cuda, ctx, planned->op, x->settings.batch, x->settings.shards, &call);
+  hd__cuda_label(x->cuda, HD_CUDA_NO_LABEL);
+  return status;
+}
+
+/* A library must not load code while a step is recorded, so it computes each of its calls once before, on zeros. Calls
+ * that it refuses here are left to heddle's kernels. */
+hd_status hd__exec_cuda_warm_up(hd_exec_cuda *x, hd_ctx *ctx) {
+  for (int i = 0; i < x->plan->call_count; i++) {
+    hd_ctx why = {0};
+    if (!hd__exec_cuda_native_takes(x, &x->plan->calls[i]))
+      continue;
+    const hd_status status = launch_call(x, &why, &x->plan->calls[i], 0);
+    x->native.taken[i] = status == HD_OK;
+    if (status != HD_OK && status != HD_E_UNSUPPORTED)
+      return hd__fail(ctx, status, "%s", why.message);
+  }
+  return hd__cuda_check(x->cuda, ctx, x->cuda->driver.stream_wait(x->cuda->compute), "starting the libraries");
+}
+
+/* ---- Sums ---- */
+
+/* From a GPU's shards to its partial sums; from the partial sums of all GPUs, or the shards of a single GPU, to one
+ * sum. */
+typedef enum sums_way { TO_PARTIAL_SUMS, FROM_PARTIAL_SUMS, FROM_SHARDS } sums_way;
+
+static float *offset_of(float *base, int64_t offset) { return base ? base + offset : NULL; }
+
+/* The reduction of a node's output, at float `offset` of the exchange; for a statistic also of the next output. */
+static hd_cuda_reduce sums_of(const hd_exec_cuda *x, const hd_node *node, int o, int64_t offset, int64_t elems,
+                              int buffer, sums_way way) {
+  const int second = hd__op_info(node->op)->class == HD_CLASS_STATS ? node->out[o + 1] : -1;
+  const int64_t count = hd__shape_elems(&x->plan->graph->values[node->out[o]].shape);
+  const bool after_exchange = way == FROM_PARTIAL_SUMS, before_exchange = way == TO_PARTIAL_SUMS;
+  return (hd_cuda_reduce){
+      .sums = after_exchange ? offset_of(x->all_partial_sums, offset) : resolve(x, node->out[o], buffer, x->sums),
+      .out = before_exchange ? offset_of(x->partial_sums, offset) : resolve(x, node->out[o], buffer, x->gathered),
+      .sums2 = second < 0       ? NULL
+               : after_exchange ? offset_of(x->all_partial_sums, offset + count)
+                                : resolve(x, second, buffer, x->sums),
+      .out2 = second < 0        ? NULL
+              : before_exchange ? offset_of(x->partial_sums, offset + count)
+                                : resolve(x, second, buffer, x->gathered),
+      .sums_stride = after_exchange ? elems : x->plan->direct_elems,
+      .out_stride = elems,
+      .count = count,
+      .pixels = (int64_t)node->geom.hi * node->geom.wi,
+      .step = before_exchange ? x->inlet[buffer].step : x->inlet[buffer].whole};
+}
+
+/* Launches the reductions of a node's sums over shards. */
+static hd_status launch_sums_of(const hd_exec_cuda *x, hd_ctx *ctx, const hd_node *node, int64_t *offset, int64_t elems,
+                                int buffer, sums_way way) {
+  const bool stats = hd__op_info(node->op)->class == HD_CLASS_STATS, before_exchange = way == TO_PARTIAL_SUMS;
+  const int kernel = stats             ? (before_exchange ? HD_CUDA_partial_stats : HD_CUDA_reduce_stats)
+                     : before_exchange ? HD_CUDA_partial_sums
+                                       : HD_CUDA_reduce;
+  for (int o = 0; o < (stats ? 1 : HD_MAX_OUT); o++) {
+    if (node->out[o] < 0)
+      continue;
+    const hd_cuda_reduce sums = sums_of(x, node, o, *offset, elems, buffer, way);
+    HD_TRY(hd__cuda_launch(x->cuda, ctx, kernel, sums.count, 1, &sums));
+    *offset += stats ? 2 * sums.count : sums.count;
+  }
+  return HD_OK;
+}
+
+/* In an exchange gradients come first. */
+static int64_t exchanged_gradients(const hd_exec_cuda *x, const hd_phase *phase) {
+  return phase == x->plan->phases + x->plan->segments - 1 ? x->plan->grad_elems : 0;
+}
+
+int64_t hd__exec_cuda_exchange_elems(const hd_exec_cuda *x, const hd_phase *phase) {
+  const hd_plan *plan = x->plan;
+  int64_t elems = exchanged_gradients(x, phase);
+  if (phase->kind != HD_PHASE_SHARDS && phase->kind != HD_PHASE_OUTPUTS)
+    return 0;
+  for (int i = phase->call0; i < phase->call1; i++) {
+    const hd_node *node = &plan->graph->nodes[plan->calls[i].node];
+    for (int o = 0; o < HD_MAX_OUT && plan->gathered[plan->calls[i].node]; o++)
+      elems += node->out[o] < 0 ? 0 : hd__shape_elems(&plan->graph->values[node->out[o]].shape);
+  }
+  return elems;
+}
+
+/* Reduces the sums of a phase's calls that later phases read. */
+static hd_status launch_sums(const hd_exec_cuda *x, hd_ctx *ctx, const hd_phase *phase, int buffer, sums_way way) {
+  const hd_plan *plan = x->plan;
+  const int64_t elems = hd__exec_cuda_exchange_elems(x, phase), gradients = exchanged_gradients(x, phase);
+  int64_t offset = gradients;
+  const hd_cuda_reduce sums = {.sums = x->sums,
+                               .out = x->partial_sums,
+                               .sums_stride = plan->direct_elems,
+                               .out_stride = elems,
+                               .count = gradients,
+                               .as_one = x->share->nccl != NULL,
+                               .step = x->inlet[buffer].step};
+  if (way == TO_PARTIAL_SUMS && gradients > 0)
+    HD_TRY(hd__cuda_launch(x->cuda, ctx, HD_CUDA_partial_sums, gradients, 1, &sums));
+  for (int i = phase->call0; i < phase->call1; i++)
+    if (plan->gathered[plan->calls[i].node])
+      HD_TRY(launch_sums_of(x, ctx, &plan->graph->nodes[plan->calls[i].node], &offset, elems, buffer, way));
+  return HD_OK;
+}
+
+static hd_status lower_shards(hd_exec_cuda *x, hd_ctx *ctx, const hd_phase *phase, int buffer) {
+  const hd_plan *plan = x->plan;
+  for (int i = phase->call0; i < phase->call1; i++)
+    HD_TRY(launch_call(x, ctx, &plan->calls[i], buffer));
+  if (x->share->exchanges == 0)
+    return launch_sums(x, ctx, phase, buffer, FROM_SHARDS);
+  if (hd__exec_cuda_exchange_elems(x, phase) == 0)
+    return HD_OK;
+  HD_TRY(launch_sums(x, ctx, phase, buffer, TO_PARTIAL_SUMS));
+  HD_TRY(hd__exec_cuda_cut(x, ctx, buffer));
+  return launch_sums(x, ctx, phase, buffer, FROM_PARTIAL_SUMS);
+}
+
+/* ---- Chunks ---- */
+
+static hd_status lower_running(const hd_exec_cuda *x, hd_ctx *ctx, int buffer) {
+  const hd_plan *plan = x->plan;
+  for (int p = 0; p < plan->param_count; p++) {
+    const hd_param *param = &plan->graph->params[p];
+    if (!param->running || plan->params[p].chunks == 0)
+      continue;
+    const hd_node *stats = &plan->graph->nodes[plan->graph->values[param->statistic].producer];
+    const hd_cuda_running running = {.batch = resolve(x, param->statistic, buffer, x->gathered),
+                                     .old = x->weights[buffer] + plan->params[p].offset,
+                                     .now = x->weights[1 - buffer] + plan->params[p].offset,
+                                     .count = hd__param_elems(param),
+                                     .pixels = (int64_t)stats->geom.hi * stats->geom.wi,
+                                     .momentum = param->momentum,
+                                     .unbias = param->statistic == stats->out[1],
+                                     .step = x->inlet[buffer].whole,
+                                     .state = x->flags};
+    HD_TRY(hd__cuda_launch(x->cuda, ctx, HD_CUDA_running, running.count, 1, &running));
+  }
+  return HD_OK;
+}
+
+static hd_cuda_chunks chunks_of(const hd_exec_cuda *x, int buffer) {
+  const hd_plan *plan = x->plan;
+  const bool several = x->share->exchanges > 0;
+  return (hd_cuda_chunks){.chunk = x->chunk,
+                          .use = x->use,
+                          .chunks = plan->chunk_count,
+                          .params = plan->param_count,
+                          .sums = several ? x->all_partial_sums : x->sums,
+                          .sums_stride = several ? x->share->elems[x->share->exchanges - 1] : plan->direct_elems,
+                          .grad = x->grad,
+                          .squares = x->squares,
+                          .clip_norm = x->settings.clip_norm,
+                          .w = x->weights[buffer],
+                          .m = x->state[buffer][0],
+                          .v = x->state[buffer][1],
+                          .w1 = x->weights[1 - buffer],
+                          .m1 = x->state[1 - buffer][0],
+                          .v1 = x->state[1 - buffer][1],
+                          .bad = x->bad,
+                          .losses = x->all_losses,
+                          .state = x->flags,
+                          .result = x->results,
+                          .step = x->inlet[buffer].whole};
+}
+
+/* Threads for each chunk: the elements of the largest. */
+static int64_t largest_chunk(const hd_plan *plan) {
+  int64_t most = 1;
+  for (int c = 0; c < plan->chunk_count; c++) {
+    const hd_param *param = &plan->graph->params[plan->chunks[c].param];
+    const int64_t elems = (plan->chunks[c].j1 - plan->chunks[c].j0) * hd__param_columns(param);
+    most = elems > most ? elems : most;
+  }
+  return most;
+}
+
+static hd_status lower_phase(hd_exec_cuda *x, hd_ctx *ctx, const hd_phase *phase, int buffer) {
+  const hd_cuda_chunks chunks = chunks_of(x, buffer);
+  const int64_t elems = largest_chunk(x->plan);
+  switch (phase->kind) {
+  case HD_PHASE_SHARDS:
+  case HD_PHASE_OUTPUTS: return lower_shards(x, ctx, phase, buffer);
+  case HD_PHASE_REDUCE_NORM:
+    HD_TRY(hd__cuda_launch(x->cuda, ctx, HD_CUDA_gradients, elems, chunks.chunks, &chunks));
+    HD_TRY(hd__cuda_launch(x->cuda, ctx, HD_CUDA_squares, (int64_t)chunks.chunks * HD_CUDA_BLOCK, 1, &chunks));
+    return hd__cuda_launch(x->cuda, ctx, HD_CUDA_clip, HD_CUDA_BLOCK, 1, &chunks);
+  case HD_PHASE_REDUCE_UPDATE:
+  case HD_PHASE_UPDATE: break;
+  }
+  HD_TRY(hd__cuda_launch(x->cuda, ctx, (int)x->settings.update, elems, chunks.chunks, &chunks));
+  HD_TRY(lower_running(x, ctx, buffer));
+  return hd__cuda_launch(x->cuda, ctx, HD_CUDA_close, HD_CUDA_BLOCK, 1, &chunks);
+}
+
+/* ---- Samples ---- */
+
+static hd_status lower_gather(const hd_exec_cuda *x, hd_ctx *ctx, int buffer) {
+  const hd_plan *plan = x->plan;
+  const hd_resident *data = x->settings.resident;
+  hd_cuda_gather gather = {.data = (const void *)(uintptr_t)x->data,
+                           .labels = (const int32_t *)(uintptr_t)x->labels,
+                           .sample = x->inlet[buffer].sample,
+                           .x = resolve(x, plan->graph->input, buffer, NULL),
+                           .label = resolve(x, plan->graph->label, buffer, NULL),
+                           .x_stride = plan->place[plan->graph->input].stride,
+                           .label_stride = plan->place[plan->graph->label].stride,
+                           .elems = data->elems,
+                           .plane = data->plane,
+                           .bytes = data->bytes,
+                           .step = x->inlet[buffer].step};
+  memcpy(gather.scale, data->scale, sizeof gather.scale);
+  memcpy(gather.shift, data->shift, sizeof gather.shift);
+  return hd__cuda_launch(x->cuda, ctx, HD_CUDA_gather, data->elems, x->settings.batch, &gather);
+}
+
+/* Copies the inlet's samples to the plan's input. */
+static hd_status lower_copy(const hd_exec_cuda *x, hd_ctx *ctx, int buffer) {
+  const cu_pointer to = (cu_pointer)(uintptr_t)resolve(x, x->plan->graph->input, buffer, NULL);
+  return hd__cuda_check(x->cuda, ctx,
+                        x->cuda->driver.move(to, (cu_pointer)(uintptr_t)x->inlet[buffer].x,
+                                             (size_t)hd__exec_cuda_x_bytes(x), x->cuda->compute),
+                        "copying samples");
+}
+
+hd_status hd__exec_cuda_lower(hd_exec_cuda *x, hd_ctx *ctx, int buffer) {
+  HD_TRY(x->data ? lower_gather(x, ctx, buffer) : lower_copy(x, ctx, buffer));
+  for (int i = 0; i < x->plan->phase_count; i++)
+    HD_TRY(lower_phase(x, ctx, &x->plan->phases[i], buffer));
+  return HD_OK;
+}

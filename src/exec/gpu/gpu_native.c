@@ -1,0 +1,283 @@
+/* --arithmetic native on a GPU: the choice of a plan's calls that NVIDIA's libraries compute, their memory and
+ * launches.
+ *
+ * A product spans the whole batch. Rows beyond the step's samples are set to zero in dy, so that gradients of
+ * weights are sums over the step; they are written to the slot of the first shard alone, and the other slots keep
+ * their initial zeros. In float32 the libraries compute the calls large enough to repay a launch, in TF32 and
+ * bfloat16 all calls, since that precision was requested. */
+#include "base/alloc.h"
+#include "exec/gpu/gpu_executor_state.h"
+#include "graph/op.h"
+
+/* Multiply-adds of a call from which on the libraries' kernels are assumed to be faster in float32. A guess from the
+ * cost of a launch, to be measured on a GPU. */
+static const int64_t worth = 1 << 26;
+
+/* ---- Choice ---- */
+
+static bool is_linear(hd_op op) { return op == HD_OP_linear || op == HD_OP_linear_dx || op == HD_OP_linear_dw; }
+static bool is_conv(hd_op op) { return op == HD_OP_conv2d || op == HD_OP_conv2d_dx || op == HD_OP_conv2d_dw; }
+static bool is_weights(hd_op op) { return op == HD_OP_linear_dw || op == HD_OP_conv2d_dw; }
+
+static const hd_geom *geom_of(const hd_exec_cuda *x, const hd_plan_call *call) {
+  return &x->plan->graph->nodes[call->node].geom;
+}
+
+/* With a pool, heddle's gradient kernels visit one position of each window. */
+static int64_t work_of(const hd_exec_cuda *x, const hd_plan_call *call) {
+  const hd_geom *g = geom_of(x, call);
+  const int64_t all = hd__op_flops(call->op, g) / 2 * x->settings.batch;
+  return is_conv(call->op) && call->op != HD_OP_conv2d ? all / (g->pool * g->pool) : all;
+}
+
+/* The libraries' element counts are int. */
+static bool is_countable(const hd_exec_cuda *x, const hd_geom *g) {
+  const int64_t in = (int64_t)g->ci * g->hi * g->wi, out = (int64_t)g->co * g->ho * g->wo;
+  return x->settings.batch * (in > out ? in : out) < INT32_MAX / 2;
+}
+
+static int64_t in_elems(const hd_geom *g) { return (int64_t)g->ci * g->hi * g->wi; }
+static int64_t out_elems(const hd_geom *g) { return (int64_t)g->co * g->ho * g->wo; }
+static int64_t weight_elems(const hd_geom *g) { return (int64_t)g->co * g->kh * g->kw * (g->ci / g->groups); }
+
+/* x and y with their strides, or packed: both for bfloat16, and y if a pool makes it a separate buffer. */
+static hd_cuda_conv conv_of(const hd_exec_cuda *x, const hd_plan_call *call) {
+  const hd_node *node = &x->plan->graph->nodes[call->node];
+  const hd_geom *g = &node->geom;
+  const bool packed = x->settings.precision == HD_CUDA_BF16;
+  const int image = call->op == HD_OP_conv2d_dx ? node->out[0] : node->in[0];
+  const int result = call->op == HD_OP_conv2d ? node->out[0] : call->op == HD_OP_conv2d_dx ? node->in[0] : node->in[1];
+  return (hd_cuda_conv){.g = g,
+                        .precision = x->settings.precision,
+                        .rows = x->settings.batch,
+                        .x_stride = packed ? in_elems(g) : x->plan->place[image].stride,
+                        .y_stride = packed || g->pool > 1 ? out_elems(g) : x->plan->place[result].stride};
+}
+
+static hd_cuda_conv_way way_of(hd_op op) {
+  return op == HD_OP_conv2d ? HD_CUDA_CONV_FORWARD : op == HD_OP_conv2d_dx ? HD_CUDA_CONV_DATA : HD_CUDA_CONV_FILTER;
+}
+
+/* Calls that cuDNN refuses are left to heddle's kernels. */
+static hd_status decide(bool *taken, hd_exec_cuda *x, hd_ctx *ctx, const hd_plan_call *call) {
+  const hd_geom *g = geom_of(x, call);
+  int64_t bytes = 0;
+  *taken = (is_linear(call->op) || is_conv(call->op)) && is_countable(x, g) &&
+           (x->settings.precision != HD_CUDA_F32 || work_of(x, call) >= worth);
+  if (!*taken || is_linear(call->op))
+    return HD_OK;
+  hd_ctx why = {0};
+  const hd_cuda_conv conv = conv_of(x, call);
+  const hd_status status = hd__cuda_conv_bytes(&bytes, x->cuda->native, &why, &conv, way_of(call->op));
+  *taken = status == HD_OK;
+  if (bytes > x->native.workspace_bytes)
+    x->native.workspace_bytes = bytes;
+  return *taken || status == HD_E_UNSUPPORTED ? HD_OK : hd__fail(ctx, status, "%s", why.message);
+}
+
+/* ---- Memory ---- */
+
+static int64_t elems_of(const hd_exec_cuda *x, const hd_plan_call *call, int what) {
+  const hd_geom *g = geom_of(x, call);
+  if (is_linear(call->op))
+    return what == 0 ? x->settings.batch * g->ci : what == 1 ? (int64_t)g->ci * g->co : x->settings.batch * g->co;
+  return what == 0 ? x->settings.batch * in_elems(g) : what == 1 ? weight_elems(g) : x->settings.batch * out_elems(g);
+}
+
+static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
+
+hd_status hd__exec_cuda_native_plan(hd_exec_cuda *x, hd_ctx *ctx) {
+  cuda_native *n = &x->native;
+  if (!x->settings.native)
+    return HD_OK;
+  n->taken = hd__calloc((size_t)x->plan->call_count + 1, sizeof *n->taken);
+  if (!n->taken)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the GPU's libraries");
+  n->workspace_bytes = HD_CUDA_WORKSPACE_BYTES;
+  for (int i = 0; i < x->plan->call_count; i++) {
+    const hd_plan_call *call = &x->plan->calls[i];
+    HD_TRY(decide(&n->taken[i], x, ctx, call));
+    if (!n->taken[i])
+      continue;
+    for (int what = 0; what < 3 && x->settings.precision == HD_CUDA_BF16; what++)
+      n->bf16_bytes[what] = larger(n->bf16_bytes[what], elems_of(x, call, what) * (int64_t)sizeof(uint16_t));
+    if (is_conv(call->op) && geom_of(x, call)->pool > 1)
+      n->dense_bytes = larger(n->dense_bytes, elems_of(x, call, 2) * (int64_t)sizeof(float));
+  }
+  return HD_OK;
+}
+
+bool hd__exec_cuda_native_takes(const hd_exec_cuda *x, const hd_plan_call *call) {
+  return x->native.taken && x->native.taken[call - x->plan->calls];
+}
+
+bool hd__exec_cuda_is_sum(const hd_exec_cuda *x, const hd_plan_use *use) {
+  bool is_sum = x->share->nccl != NULL;
+  for (int i = 0; i < x->plan->call_count && use->output == 0 && x->share->exchanges == 0; i++)
+    is_sum = is_sum || (x->plan->calls[i].node == use->node && hd__exec_cuda_native_takes(x, &x->plan->calls[i]));
+  return is_sum;
+}
+
+/* ---- Launches around a product ---- */
+
+static hd_status convert(const hd_exec_cuda *x, hd_ctx *ctx, int kernel, const void *from, void *to, int64_t rows,
+                         int64_t columns, int64_t stride, int buffer) {
+  const hd_cuda_convert arguments = {
+      .from = from, .to = to, .rows = rows, .columns = columns, .stride = stride, .step = x->inlet[buffer].step};
+  return hd__cuda_launch(x->cuda, ctx, kernel, columns, rows, &arguments);
+}
+
+/* An operand for a library: rows of floats in place, or packed as bfloat16 in buffer `what`. */
+typedef struct operand {
+  void *at;
+  int64_t stride;
+} operand;
+
+static hd_status take(operand *out, const hd_exec_cuda *x, hd_ctx *ctx, int what, const void *at, int64_t rows,
+                      int64_t columns, int64_t stride, int buffer) {
+  *out = (operand){(void *)(uintptr_t)at, stride};
+  if (x->settings.precision != HD_CUDA_BF16)
+    return HD_OK;
+  *out = (operand){x->native.bf16[what], columns};
+  return convert(x, ctx, HD_CUDA_narrow, at, out->at, rows, columns, stride, buffer);
+}
+
+static hd_status finish(const hd_exec_cuda *x, hd_ctx *ctx, const hd_cuda_call *call, const float *product,
+                        int64_t stride) {
+  hd_cuda_call behind = *call;
+  const hd_geom *g = &call->g;
+  behind.in[0] = product;
+  behind.in_stride[0] = stride;
+  return hd__cuda_launch(x->cuda, ctx, HD_CUDA_finish, (int64_t)g->hp * g->wp * g->co, x->settings.batch, &behind);
+}
+
+/* ---- Linear layers ---- */
+
+static hd_status multiply(const hd_exec_cuda *x, hd_ctx *ctx, int64_t m, int64_t n, int64_t k, const operand *a,
+                          bool a_transposed, const operand *b, bool b_transposed, float *c, int64_t stride) {
+  return hd__cuda_product(x->cuda->native, ctx, x->settings.precision, m, n, k,
+                          &(hd_cuda_matrix){a->at, a->stride, a_transposed},
+                          &(hd_cuda_matrix){b->at, b->stride, b_transposed}, c, stride);
+}
+
+static hd_status linear(const hd_exec_cuda *x, hd_ctx *ctx, const hd_cuda_call *call, int buffer) {
+  const hd_geom *g = &call->g;
+  const int64_t rows = x->settings.batch;
+  operand in, w;
+  HD_TRY(take(&in, x, ctx, 0, call->in[0], rows, g->ci, call->in_stride[0], buffer));
+  HD_TRY(take(&w, x, ctx, 1, call->in[1], g->co, g->ci, g->ci, buffer));
+  HD_TRY(multiply(x, ctx, rows, g->co, g->ci, &in, false, &w, true, call->out[0], call->out_stride[0]));
+  return finish(x, ctx, call, call->out[0], call->out_stride[0]);
+}
+
+static hd_status linear_dx(const hd_exec_cuda *x, hd_ctx *ctx, const hd_cuda_call *call, int buffer) {
+  const hd_geom *g = &call->g;
+  const int64_t rows = x->settings.batch;
+  operand dy, w;
+  HD_TRY(take(&dy, x, ctx, 2, call->in[0], rows, g->co, call->in_stride[0], buffer));
+  HD_TRY(take(&w, x, ctx, 1, call->in[1], g->co, g->ci, g->ci, buffer));
+  return multiply(x, ctx, rows, g->ci, g->co, &dy, false, &w, false, call->out[0], call->out_stride[0]);
+}
+
+static hd_status linear_dw(const hd_exec_cuda *x, hd_ctx *ctx, const hd_cuda_call *call, int buffer) {
+  const hd_geom *g = &call->g;
+  const int64_t rows = x->settings.batch;
+  operand in, dy;
+  HD_TRY(take(&in, x, ctx, 0, call->in[0], rows, g->ci, call->in_stride[0], buffer));
+  HD_TRY(take(&dy, x, ctx, 2, call->in[1], rows, g->co, call->in_stride[1], buffer));
+  return multiply(x, ctx, g->co, g->ci, rows, &dy, true, &in, false, call->out[0], g->ci);
+}
+
+/* ---- Convolutions ---- */
+
+static hd_status conv(const hd_exec_cuda *x, hd_ctx *ctx, const hd_cuda_call *call, const hd_cuda_conv *way,
+                      int buffer) {
+  const hd_geom *g = &call->g;
+  const bool packed = x->settings.precision == HD_CUDA_BF16, pooled = g->pool > 1;
+  float *product = pooled ? x->native.dense : call->out[0];
+  const int64_t stride = pooled ? out_elems(g) : call->out_stride[0];
+  operand in, w;
+  HD_TRY(take(&in, x, ctx, 0, call->in[0], way->rows, in_elems(g), call->in_stride[0], buffer));
+  HD_TRY(take(&w, x, ctx, 1, call->in[1], 1, weight_elems(g), weight_elems(g), buffer));
+  HD_TRY(hd__cuda_conv_run(x->cuda->native, ctx, way, HD_CUDA_CONV_FORWARD, in.at, w.at,
+                           packed ? (void *)x->native.bf16[2] : product));
+  if (packed)
+    HD_TRY(convert(x, ctx, HD_CUDA_widen, x->native.bf16[2], product, way->rows, out_elems(g), stride, buffer));
+  return finish(x, ctx, call, product, stride);
+}
+
+/* dy of every position: in place, or, with a pool, spread over its windows. */
+static hd_status all_positions(operand *out, const hd_exec_cuda *x, hd_ctx *ctx, const hd_cuda_call *call, int slot,
+                               int buffer) {
+  const hd_geom *g = &call->g;
+  const void *at = call->in[slot];
+  int64_t stride = call->in_stride[slot];
+  if (g->pool > 1) {
+    hd_cuda_call spread = *call;
+    spread.in[0] = at;
+    spread.in_stride[0] = stride;
+    spread.out[0] = x->native.dense;
+    spread.out_stride[0] = stride = out_elems(g);
+    at = x->native.dense;
+    HD_TRY(hd__cuda_launch(x->cuda, ctx, HD_CUDA_spread, out_elems(g), x->settings.batch, &spread));
+  }
+  HD_TRY(convert(x, ctx, HD_CUDA_blank, NULL, (void *)(uintptr_t)at, x->settings.batch, out_elems(g), stride, buffer));
+  return take(out, x, ctx, 2, at, x->settings.batch, out_elems(g), stride, buffer);
+}
+
+static hd_status conv_dx(const hd_exec_cuda *x, hd_ctx *ctx, const hd_cuda_call *call, const hd_cuda_conv *way,
+                         int buffer) {
+  const hd_geom *g = &call->g;
+  const bool packed = x->settings.precision == HD_CUDA_BF16;
+  operand dy, w;
+  HD_TRY(all_positions(&dy, x, ctx, call, 0, buffer));
+  HD_TRY(take(&w, x, ctx, 1, call->in[1], 1, weight_elems(g), weight_elems(g), buffer));
+  HD_TRY(hd__cuda_conv_run(x->cuda->native, ctx, way, HD_CUDA_CONV_DATA,
+                           packed ? (void *)x->native.bf16[0] : call->out[0], w.at, dy.at));
+  return packed ? convert(x, ctx, HD_CUDA_widen, x->native.bf16[0], call->out[0], way->rows, in_elems(g),
+                          call->out_stride[0], buffer)
+                : HD_OK;
+}
+
+static hd_status conv_dw(const hd_exec_cuda *x, hd_ctx *ctx, const hd_cuda_call *call, const hd_cuda_conv *way,
+                         int buffer) {
+  const hd_geom *g = &call->g;
+  const bool packed = x->settings.precision == HD_CUDA_BF16;
+  operand in, dy;
+  HD_TRY(all_positions(&dy, x, ctx, call, 1, buffer));
+  HD_TRY(take(&in, x, ctx, 0, call->in[0], way->rows, in_elems(g), call->in_stride[0], buffer));
+  HD_TRY(hd__cuda_conv_run(x->cuda->native, ctx, way, HD_CUDA_CONV_FILTER, in.at,
+                           packed ? (void *)x->native.bf16[1] : call->out[0], dy.at));
+  return packed ? convert(x, ctx, HD_CUDA_widen, x->native.bf16[1], call->out[0], 1, weight_elems(g), weight_elems(g),
+                          buffer)
+                : HD_OK;
+}
+
+/* The bias by heddle's kernel, shard by shard; the weights, if trained, by the library. */
+static hd_status weights(const hd_exec_cuda *x, hd_ctx *ctx, const hd_plan_call *planned, const hd_cuda_call *call,
+                         const hd_cuda_conv *way, int buffer) {
+  hd_cuda_call bias = *call;
+  bias.out[0] = NULL;
+  if (call->out[1])
+    HD_TRY(hd__exec_cuda_launch(x->cuda, ctx, planned->op, x->settings.batch, x->settings.shards, &bias));
+  if (!call->out[0])
+    return HD_OK;
+  if (planned->op == HD_OP_conv2d_dw)
+    return conv_dw(x, ctx, call, way, buffer);
+  HD_TRY(convert(x, ctx, HD_CUDA_blank, NULL, (void *)(uintptr_t)call->in[1], x->settings.batch, call->g.co,
+                 call->in_stride[1], buffer));
+  return linear_dw(x, ctx, call, buffer);
+}
+
+hd_status hd__exec_cuda_native_launch(const hd_exec_cuda *x, hd_ctx *ctx, const hd_plan_call *planned,
+                                      const hd_cuda_call *call, int buffer) {
+  hd_cuda_conv way = {0};
+  if (is_conv(planned->op))
+    way = conv_of(x, planned);
+  if (is_weights(planned->op))
+    return weights(x, ctx, planned, call, &way, buffer);
+  return planned->op == HD_OP_linear      ? linear(x, ctx, call, buffer)
+         : planned->op == HD_OP_linear_dx ? linear_dx(x, ctx, call, buffer)
+         : planned->op == HD_OP_conv2d    ? conv(x, ctx, call, &way, buffer)
+                                          : conv_dx(x, ctx, call, &way, buffer);
+}

@@ -1,0 +1,95 @@
+/* How the GPUs of a run divide a batch, and the exchange of partial sums between them.
+ *
+ * GPUs are numbered host after host, rank after rank; each has neighbouring shards of the batch, as threads have on
+ * the CPU. A GPU adds the sums of complete subtrees of its shards; these partial sums are exchanged between all GPUs,
+ * and each GPU finishes the reduction and updates all weights: the bits are equal on all GPUs, and weights are never
+ * sent. The losses of the samples are exchanged with the gradients, and in earlier exchanges of the step the sums that
+ * a later phase reads, such as a batch's statistics.
+ *
+ *     GPU 0   shards 0 .. 7  | partial sums \            / | all partial sums: reduce, update
+ *     GPU 1   shards 8 .. 15 | partial sums -- exchange -- | all partial sums: reduce, update
+ *
+ * Inside a process GPUs copy from each other. Ranks write their partial sums to memory shared on their host, wait at a
+ * barrier, and copy from there; with several hosts, the first rank of each host exchanges them with the other hosts in
+ * between.
+ *
+ * With native arithmetic, if NCCL is available, each GPU adds its gradients to one sum, and NCCL adds the sums of all
+ * GPUs; statistics, losses and the ranks' barriers are unchanged. */
+#ifndef HD_EXEC_GPU_GPU_SHARE_H
+#define HD_EXEC_GPU_GPU_SHARE_H
+
+#include "exec/cpu/cpu_executor.h"
+#include "exec/gpu/gpu_nccl.h"
+#include "exec/thread_times.h"
+#include "reduce/reduction_tree.h"
+
+struct hd_exec_cuda;
+
+typedef struct cuda_share {
+  struct hd_exec_cuda *first; /* GPU of this process; the others follow in order */
+  hd_local_group *local;
+  int32_t shards;
+  int64_t batch;
+  int count, first_number, process_gpus; /* GPUs of the run; this process's are numbered from first_number on */
+  int hosts, host;
+  int32_t *host_first;         /* host h has the GPUs [host_first[h], host_first[h + 1]) */
+  int32_t *border;             /* GPU g has the shards [border[g], border[g + 1]) */
+  int exchanges;               /* in a step; the last one exchanges gradients and losses */
+  int64_t *elems;              /* floats of a partial sum in each exchange */
+  cuda_nccl *nccl;             /* reduces the last exchange; NULL: it is like the others */
+  char why[HD_CUDA_WHY_BYTES]; /* the reason why a requested NCCL is not used; else "" */
+
+  int64_t samples;             /* of the batch that the fields below are laid out for; 0: none yet */
+  int64_t *row;                /* GPU g has the samples [row[g], row[g + 1]) of it, */
+  int32_t *first_sum;          /* and the partial sums [first_sum[g], first_sum[g + 1]) */
+  hd_reduction whole;          /* over all partial sums; with a single GPU over its shards */
+  hd_reduction *gpu_reduction; /* of each GPU of this process: over its shards, samples counted from its first */
+
+  int32_t *chosen;   /* indices of a step's samples, for GPUs that hold the data */
+  hd_segment memory; /* ranks: two exchange buffers that alternate, and an account of each rank's time */
+  hd_tally *tally;   /* this rank's; NULL: no other ranks */
+  int64_t *spent; /* accounts of all ranks, host after host; of other hosts as last exchanged, on the first host only */
+  bool reports;   /* the current step exchanges them */
+  bool pinned;
+  uint64_t exchanges_done; /* exchanges so far */
+  uint32_t carried;        /* flags to send with the next step */
+  double loss_sum;         /* ranks: of the step whose exchange was last */
+  int64_t *block_bytes;    /* four for each host */
+} cuda_share;
+
+/* Numbers the GPUs of all ranks. HD_E_UNSUPPORTED: there are more of them than shards. */
+hd_status hd__cuda_share_create(cuda_share **out, hd_ctx *ctx, const hd_plan *plan, const hd_exec_settings *settings);
+void hd__cuda_share_destroy(cuda_share *share); /* NULL is allowed */
+void hd__cuda_share_forget(cuda_share *share);  /* before its first GPU is destroyed */
+
+/* Whether other processes have GPUs of this run. */
+static inline bool hd__cuda_share_is_ranked(const cuda_share *s) { return s->count > s->process_gpus; }
+
+/* The number of shards of GPU `number`, and the most samples. */
+int32_t hd__cuda_share_shards(const cuda_share *share, int number);
+int64_t hd__cuda_share_rows(const cuda_share *share, int number);
+
+/* The most floats in any exchange of a step: of GPU `number`'s partial sums, and of those of all GPUs. */
+int64_t hd__cuda_share_gpu_elems(const cuda_share *share, int number);
+int64_t hd__cuda_share_all_elems(const cuda_share *share);
+
+/* Lays out a batch of `samples` samples. */
+void hd__cuda_share_lay_out(cuda_share *share, int64_t samples);
+
+/* Exchange `index` of a step: runs after the work queued on each GPU so far and before work queued later. Ranks wait at
+ * a barrier and agree on flags; HD_E_PEER: a rank is lost. */
+hd_status hd__cuda_share_exchange(cuda_share *share, hd_ctx *ctx, int index, uint32_t *flags);
+
+/* The time of ranks, as hd__exec_spent; adds nothing without accounts. */
+void hd__cuda_share_spent(int64_t *sums, const cuda_share *share);
+
+/* The samples [*begin, *end) of `samples` that GPU `number` evaluates. The second makes all results known to all
+ * ranks. */
+void hd__cuda_share_evaluates(int64_t *begin, int64_t *end, const cuda_share *share, int number, int64_t samples);
+hd_status hd__cuda_share_outcome(cuda_share *share, hd_ctx *ctx, const hd_exec_outcome *out, int64_t samples,
+                                 uint32_t *flags);
+
+/* Whether one of this process's GPUs has one of the rows [first, first + rows) of a step of `samples` samples. */
+bool hd__cuda_share_fetches(const cuda_share *share, int64_t samples, int64_t first, int64_t rows);
+
+#endif

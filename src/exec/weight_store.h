@@ -1,0 +1,79 @@
+/* The versions of weights, optimizer state and packed copies, in one segment.
+ *
+ *     | directory | weights 0 | weights 1 | state 0 | state 1 | packed 0 | packed 1 |
+ *
+ * Version t is in buffer t mod 2. A step reads version t and writes version t+1 into the other buffer; t+1 counts only
+ * after the closing barrier (hd__store_set_version, called by each rank with the same version). So a step that finds a
+ * NaN leaves the last whole version untouched. Packed copies belong to their version. The directory at the segment's
+ * start lists places, names, file shapes and home orders: enough to save the last whole version without a plan. */
+#ifndef HD_EXEC_WEIGHT_STORE_H
+#define HD_EXEC_WEIGHT_STORE_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "exec/exchange/local_group.h"
+#include "plan/plan.h"
+#include "platform/segment.h"
+
+enum { HD_MAX_STATES = 2, HD_NAME_BYTES = 96 };
+
+typedef struct hd_store_entry {
+  char name[HD_NAME_BYTES];
+  hd_shape shape;        /* in files */
+  int32_t same_as;       /* the entry of which this is another name, -1: none */
+  int32_t running;       /* 1: a running statistic */
+  int32_t trained;       /* 1: has optimizer states */
+  int32_t rows, c, h, w; /* home order, see hd_param */
+  int64_t offset;        /* floats, inside each buffer of weights and, if trained, of every state */
+} hd_store_entry;
+
+typedef struct hd_directory {
+  _Atomic uint64_t version;                            /* steps done: the last whole version */
+  int64_t param_elems, trained_elems, packed_elems;    /* floats of one buffer: weights, each state, packed copies */
+  int32_t states, entries;                             /* entries: parameters, then aliases */
+  int64_t weights_offset, state_offset, packed_offset; /* bytes from the segment's start */
+  hd_store_entry entry[];
+} hd_directory;
+
+typedef struct hd_store {
+  hd_segment segment;
+  hd_directory *directory;
+  float *weights[2];
+  float *state[2][HD_MAX_STATES];
+  float *packed[2];
+} hd_store;
+
+/* Bytes of the segment below, before rounding to pages. */
+int64_t hd__store_bytes(const hd_plan *plan, int states);
+
+/* Room for the plan's parameters with `states` optimizer states each, all zero, version 0. Collective over the local
+ * group (NULL: this process alone), whose ranks share the store. */
+hd_status hd__store_create(hd_store **out, hd_ctx *ctx, hd_local_group *local, const hd_plan *plan, int states);
+
+/* Maps the store of a local group in a process that is not one of its ranks. */
+hd_status hd__store_find(hd_store **out, hd_ctx *ctx, hd_local_group *local);
+void hd__store_destroy(hd_store *store);
+
+/* Touches the pages that begin in `count` weights from `first` on and, if trained, in their states, in both buffers,
+ * and changes no value: pages never touched before are then allocated near this thread. */
+void hd__store_touch(hd_store *store, int64_t first, int64_t count, int trained);
+
+/* The last whole version, and the buffer that holds it. */
+uint64_t hd__store_version(const hd_store *store);
+int hd__store_buffer(const hd_store *store);
+
+/* Makes `version` the last whole one; the caller has filled its buffer. */
+void hd__store_set_version(hd_store *store, uint64_t version);
+
+/* After weights were filled in: writes the packed copies of the last whole version, and copies frozen parameters into
+ * the other buffer. */
+void hd__store_pack(hd_store *store, const hd_plan *plan);
+
+/* Copies one parameter between home order (`home`, at the entry's offset) and file order (`file`, dense). */
+void hd__store_to_file_order(float *file, const float *home, const hd_store_entry *entry);
+void hd__store_from_file_order(float *home, const float *file, const hd_store_entry *entry);
+
+int64_t hd__store_entry_elems(const hd_store_entry *entry);
+
+#endif

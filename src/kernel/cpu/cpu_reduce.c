@@ -1,0 +1,73 @@
+/* Reductions in the tree over shards, and sums of squares.
+ *
+ * A block of REDUCE_GROUPS groups runs through the whole reduction before the next: terms are read once, in order,
+ * and the entries of the stack stay in L1. The lower entry is the left operand. A sum of squares is 16 interleaved
+ * chains of double FMA and the fixed tree; beyond a short tail +0 is added to chains that are never -0, which
+ * changes nothing. */
+#include "kernel/cpu/cpu_fill.h"
+#include "kernel/cpu/group16.h"
+
+enum { REDUCE_GROUPS = 4 };
+
+/* Elements i .. of all terms; the last group may be short when there is only one. */
+G16 void reduce_block(float *out, const float *const *term, const hd_reduction *f, int64_t i, int groups,
+                      int64_t left) {
+  g16 stack[HD_MAX_REDUCTION_DEPTH][REDUCE_GROUPS], acc[REDUCE_GROUPS];
+  int top = 0;
+  for (int s = 0; s < f->count; s++) {
+    const float *x = term[f->step[s].term] + i;
+    UNROLL
+    for (int v = 0; v < groups; v++)
+      acc[v] = groups > 1 ? g16_load(x + 16 * v) : g16_load_some(x, left);
+    for (int m = 0; m < f->step[s].merges; m++) {
+      top--;
+      UNROLL
+      for (int v = 0; v < groups; v++)
+        acc[v] = g16_add(stack[top][v], acc[v]);
+    }
+    UNROLL
+    for (int v = 0; v < groups; v++)
+      stack[top][v] = acc[v];
+    top++;
+  }
+  UNROLL
+  for (int v = 0; v < groups; v++)
+    g16_store_some(out + i + 16 * v, stack[0][v], left - 16 * v);
+}
+
+static void reduce(float *out, const float *const *term, const hd_reduction *f, int64_t count) {
+  int64_t i = 0;
+  for (; i + 16 * REDUCE_GROUPS <= count; i += 16 * REDUCE_GROUPS)
+    reduce_block(out, term, f, i, REDUCE_GROUPS, 16 * REDUCE_GROUPS);
+  for (; i < count; i += 16)
+    reduce_block(out, term, f, i, 1, count - i);
+}
+
+static void merge_stats(float *mean, float *m2, const float *mean_right, const float *m2_right, int64_t count,
+                        float share, float both) {
+  for (int64_t i = 0; i < count; i += 16) {
+    int64_t left = count - i;
+    g16 m = g16_load_some(mean + i, left), d = g16_sub(g16_load_some(mean_right + i, left), m);
+    g16 sum = g16_add(g16_load_some(m2 + i, left), g16_load_some(m2_right + i, left));
+    g16_store_some(mean + i, g16_fma(d, g16_all(share), m), left);
+    g16_store_some(m2 + i, g16_fma(g16_mul(d, d), g16_all(both), sum), left);
+  }
+}
+
+static double sum_squares(const float *x, int64_t count) {
+  d16 chains = d16_zero();
+  double chain[16];
+  for (int64_t i = 0; i < count; i += 16)
+    chains = d16_add_square(chains, g16_load_some(x + i, count - i));
+  d16_store(chain, chains);
+  for (int half = 8; half > 0; half /= 2)
+    for (int c = 0; c < half; c++)
+      chain[c] = chain[c] + chain[c + half];
+  return chain[0];
+}
+
+void HD_SYM(reduce_fill)(hd_kernels *table) {
+  table->reduce = reduce;
+  table->merge_stats = merge_stats;
+  table->sum_squares = sum_squares;
+}

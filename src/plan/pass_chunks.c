@@ -1,0 +1,119 @@
+/* The pass that divides parameters into chunks and decides how the chunk's owner gets each gradient.
+ *
+ * A chunk is a run of whole home rows of one parameter, about CHUNK_ELEMS elements: small, so that few parameters
+ * still occupy many threads; owners work on neighbouring chunks at once. Chunks depend on shapes alone; a frozen
+ * parameter has none. A gradient whose operation has a form function (linear layers) is deferred: it never exists as an
+ * array, the owner forms it from x and dy, shard after shard. The others are summed per shard by the thread that runs
+ * the shard and passed to the owner as partial sums. */
+#include "base/alloc.h"
+#include "plan/plan.h"
+
+enum { CHUNK_ELEMS = 2048, PAD_ELEMS = 16 };
+
+static int64_t padded(int64_t elems) { return (elems + PAD_ELEMS - 1) / PAD_ELEMS * PAD_ELEMS; }
+
+/* Gradient nodes follow the network, the last node's first: so a parameter's uses are in reverse order of the nodes. */
+static void find_uses(hd_plan *plan, int p) {
+  hd_plan_param *way = &plan->params[p];
+  way->first_use = plan->use_count;
+  for (int i = 0; i < plan->graph->node_count; i++)
+    for (int k = 0; k < HD_MAX_OUT; k++) {
+      int value = plan->graph->nodes[i].out[k];
+      if (value < 0 || plan->graph->values[value].kind != HD_VALUE_PARAM_GRAD || plan->graph->values[value].param != p)
+        continue;
+      plan->uses[plan->use_count++] = (hd_plan_use){.node = i, .output = k, .offset = way->offset};
+      way->uses++;
+    }
+}
+
+/* All uses of a parameter are of one operation, so either all its gradients are deferred or none. */
+static void choose_way(hd_plan *plan, int p) {
+  hd_plan_param *way = &plan->params[p];
+  int64_t elems = padded(hd__param_elems(&plan->graph->params[p]));
+  find_uses(plan, p);
+  way->deferred = plan->kernels->form[plan->graph->nodes[plan->uses[way->first_use].node].op] != NULL;
+  for (int u = way->first_use; u < plan->use_count; u++) {
+    hd_plan_use *use = &plan->uses[u];
+    if (u > way->first_use) {
+      use->offset = plan->grad_elems;
+      plan->grad_elems += elems;
+    }
+    if (way->deferred)
+      continue;
+    use->direct = plan->direct_elems;
+    plan->direct_elems += elems;
+    plan->place[plan->graph->nodes[use->node].out[use->output]] =
+        (hd_place){.where = HD_AT_DIRECT, .offset = use->direct};
+  }
+}
+
+/* Statistics are summed per shard like gradients and placed after them, as are gradients of frozen parameters that
+ * other nodes read. */
+static void place_statistics(hd_plan *plan) {
+  for (int v = 0; v < plan->graph->value_count; v++) {
+    const hd_value *value = &plan->graph->values[v];
+    bool idle = value->kind == HD_VALUE_PARAM_GRAD && value->producer >= 0 &&
+                !hd__param_trains(&plan->graph->params[value->param]);
+    if (value->kind != HD_VALUE_STATISTIC && !idle)
+      continue;
+    plan->place[v] = (hd_place){.where = HD_AT_DIRECT, .offset = plan->direct_elems};
+    plan->direct_elems += padded(hd__shape_elems(&value->shape));
+  }
+}
+
+/* Parameters with gradients and states come first. That depends on the graph alone: evaluation finds weights where
+ * training put them. */
+static void place_params(hd_plan *plan, bool trained) {
+  for (int p = 0; p < plan->param_count; p++)
+    if (hd__param_trains(&plan->graph->params[p]) == trained) {
+      plan->params[p].offset = plan->param_elems;
+      plan->param_elems += padded(hd__param_elems(&plan->graph->params[p]));
+    }
+}
+
+/* Relative cost of a home row, for each use: forming multiplies for every sample, reducing adds for every partial
+ * sum. */
+static int64_t row_weight(const hd_plan *plan, int p) {
+  int64_t columns = hd__param_columns(&plan->graph->params[p]);
+  return columns * (plan->params[p].deferred ? 4 : 1) * (plan->params[p].uses > 1 ? plan->params[p].uses : 1) + 16;
+}
+
+static void cut(hd_plan *plan, int p) {
+  hd_plan_param *way = &plan->params[p];
+  const hd_param *param = &plan->graph->params[p];
+  for (int32_t j = 0; j < param->rows; j += way->chunk_rows) {
+    int32_t end = j + way->chunk_rows < param->rows ? j + way->chunk_rows : param->rows;
+    plan->chunks[plan->chunk_count++] =
+        (hd_chunk){.param = p, .j0 = j, .j1 = end, .weight = (end - j) * row_weight(plan, p)};
+  }
+}
+
+hd_status hd__pass_chunks(hd_plan *plan, hd_ctx *ctx) {
+  int chunks = 0;
+  plan->uses = hd__calloc((size_t)plan->graph->node_count * HD_MAX_OUT, sizeof *plan->uses);
+  if (!plan->uses)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory while cutting chunks");
+  place_params(plan, true);
+  plan->trained_elems = plan->grad_elems = plan->param_elems;
+  place_params(plan, false);
+  for (int p = 0; p < plan->param_count; p++) {
+    const hd_param *param = &plan->graph->params[p];
+    hd_plan_param *way = &plan->params[p];
+    int64_t rows = CHUNK_ELEMS / hd__param_columns(param);
+    way->chunk_rows = rows < 1 ? 1 : rows > param->rows ? param->rows : (int32_t)rows;
+    way->first_chunk = chunks;
+    way->chunks = param->frozen ? 0 : (param->rows + way->chunk_rows - 1) / way->chunk_rows;
+    chunks += way->chunks;
+    if (way->trained)
+      choose_way(plan, p);
+  }
+  if (plan->trains)
+    place_statistics(plan);
+  plan->chunks = hd__calloc((size_t)chunks, sizeof *plan->chunks);
+  if (!plan->chunks)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory while cutting chunks");
+  for (int p = 0; p < plan->param_count; p++)
+    if (plan->params[p].chunks > 0)
+      cut(plan, p);
+  return HD_OK;
+}

@@ -1,0 +1,50 @@
+/* The fusion pass: a convolution with the ReLU and the max pool after it, a linear layer with the ReLU.
+ *
+ * A fusion that changes the order of a sum (a pooled convolution's gradients walk windows) is a rewrite of the graph,
+ * made for every device, the reference included. A pool after a convolution with groups is not fused: such layers use
+ * strides instead, and their kernels need not support pooled positions. ReLU and max pool may be in either order: both
+ * orders give the same result. Values between the fused nodes lose their producer and are never stored. */
+#include "plan/plan.h"
+
+static int only_consumer(const hd_graph *graph, int value) {
+  int found = -1;
+  for (int i = 0; i < graph->node_count; i++)
+    for (int k = 0; k < HD_MAX_IN; k++)
+      if (graph->nodes[i].in[k] == value) {
+        if (found >= 0)
+          return -1;
+        found = i;
+      }
+  return found;
+}
+
+static bool is_fusible_pool(const hd_geom *g) {
+  return g->kh == g->kw && g->sh == g->kh && g->sw == g->kw && g->ph == 0 && g->pw == 0 && g->kh > 1;
+}
+
+/* Fuses `next`, the only reader of the node's output, into the node; false if they do not fuse. */
+static bool absorb(hd_node *node, const hd_node *next) {
+  bool relu = next->op == HD_OP_relu && !node->geom.relu && (node->op == HD_OP_conv2d || node->op == HD_OP_linear);
+  bool pool = next->op == HD_OP_max_pool2d && node->op == HD_OP_conv2d && node->geom.pool == 1 &&
+              node->geom.groups == 1 && is_fusible_pool(&next->geom);
+  if (relu)
+    node->geom.relu = 1;
+  if (pool) {
+    node->geom.pool = next->geom.kh;
+    node->geom.hp = next->geom.ho;
+    node->geom.wp = next->geom.wo;
+    node->out[1] = next->out[1];
+  }
+  if (relu || pool)
+    node->out[0] = next->out[0];
+  return relu || pool;
+}
+
+void hd__pass_fuse(hd_graph *graph) {
+  for (int i = 0; i < graph->node_count; i++) {
+    int next;
+    while (graph->nodes[i].out[0] != graph->logits && (next = only_consumer(graph, graph->nodes[i].out[0])) >= 0 &&
+           absorb(&graph->nodes[i], &graph->nodes[next]))
+      hd__graph_remove_node(graph, next);
+  }
+}

@@ -1,0 +1,140 @@
+/* The pass that appends gradients: walks the nodes backwards and lets each operation's rule emit its backward nodes.
+ *
+ * If a value is read several times, its gradients are added in the order of the walk, which is reverse node order.
+ * Gradients without a use (of the samples, of frozen parameters, of values that depend on no trained parameter) are not
+ * computed. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "graph/op.h"
+#include "plan/plan.h"
+
+struct hd_grad {
+  hd_graph *graph;
+  hd_ctx *ctx;
+  int *gradient; /* per value of the forward graph, -1 for none */
+  bool *wanted;
+};
+
+int hd__grad_of(const hd_grad *grad, int value) { return grad->gradient[value]; }
+
+bool hd__grad_wants(const hd_grad *grad, int value) { return grad->wanted[value]; }
+
+hd_status hd__grad_node(hd_node **out, hd_grad *grad, hd_op op, const hd_node *of, const int *in, int count) {
+  /* `of` points into the growing array: what is needed is copied first. */
+  hd_node from = *of;
+  char *name = hd__strdup(from.name);
+  if (!name)
+    return hd__fail(grad->ctx, HD_E_NOMEM, "out of memory while building gradients");
+  hd_status status = hd__graph_new_node(out, grad->graph, grad->ctx, op, name, from.written);
+  hd__free(name);
+  HD_TRY(status);
+  hd_node *node = *out;
+  node->geom = from.geom;
+  node->attrs = from.attrs;
+  memcpy(node->in, in, (size_t)count * sizeof *in);
+  HD_TRY(hd__op_info(op)->infer(grad->graph, grad->ctx, node));
+  for (int i = 0; i < HD_MAX_OUT; i++)
+    if (node->out[i] >= 0)
+      grad->graph->values[node->out[i]].producer = (int)(node - grad->graph->nodes);
+  return HD_OK;
+}
+
+void hd__grad_note_param(hd_grad *grad, int value, int gradient) {
+  grad->graph->values[gradient].param = grad->graph->values[value].param;
+}
+
+hd_status hd__grad_give(hd_grad *grad, int value, int gradient) {
+  if (grad->gradient[value] < 0) {
+    grad->gradient[value] = gradient;
+    return HD_OK;
+  }
+  const hd_value *of = &grad->graph->values[value];
+  hd_node sum = {.name = hd__printf_alloc("%s.sum", of->name), .written = grad->graph->nodes[of->producer].written};
+  hd_node *node;
+  if (!sum.name)
+    return hd__fail(grad->ctx, HD_E_NOMEM, "out of memory while building gradients");
+  hd_status status = hd__grad_node(&node, grad, HD_OP_add, &sum, (int[]){grad->gradient[value], gradient}, 2);
+  hd__free(sum.name);
+  HD_TRY(status);
+  grad->gradient[value] = node->out[0];
+  return HD_OK;
+}
+
+/* Parameters and values that depend on one want a gradient. */
+static void mark_wanted(hd_grad *grad) {
+  const hd_graph *graph = grad->graph;
+  for (int i = 0; i < graph->value_count; i++)
+    grad->wanted[i] =
+        graph->values[i].kind == HD_VALUE_PARAM && hd__param_trains(&graph->params[graph->values[i].param]);
+  for (int i = 0; i < graph->node_count; i++) {
+    const hd_node *node = &graph->nodes[i];
+    bool wanted = false;
+    for (int k = 0; k < HD_MAX_IN; k++)
+      wanted |= node->in[k] >= 0 && grad->wanted[node->in[k]];
+    grad->wanted[node->out[0]] = wanted;
+  }
+}
+
+static hd_status walk_back(hd_grad *grad) {
+  for (int i = grad->graph->node_count - 1; i >= 0; i--) {
+    hd_node node = grad->graph->nodes[i]; /* a copy: rules append nodes */
+    int y = node.out[0];
+    if (y != grad->graph->loss && (!grad->wanted[y] || grad->gradient[y] < 0))
+      continue;
+    HD_TRY(hd__op_info(node.op)->grad(grad, &node));
+  }
+  return HD_OK;
+}
+
+static bool is_read(const hd_graph *graph, int value) {
+  for (int i = 0; i < graph->node_count; i++)
+    for (int k = 0; k < HD_MAX_IN; k++)
+      if (graph->nodes[i].in[k] == value)
+        return true;
+  return false;
+}
+
+/* A gradient of a frozen parameter without readers; batch norm's dx reads some. */
+static bool is_idle(const hd_graph *graph, int value) {
+  return value >= 0 && graph->values[value].kind == HD_VALUE_PARAM_GRAD &&
+         !hd__param_trains(&graph->params[graph->values[value].param]) && !is_read(graph, value);
+}
+
+/* Rules emit the gradients of a layer's weight and bias together: removes those of frozen parameters, and nodes left
+ * without outputs. */
+static void prune_frozen(hd_graph *graph) {
+  for (int i = graph->node_count - 1; i >= 0; i--) {
+    bool makes = false;
+    for (int k = 0; k < HD_MAX_OUT; k++) {
+      int *out = &graph->nodes[i].out[k];
+      if (is_idle(graph, *out)) {
+        graph->values[*out].producer = -1;
+        *out = -1;
+      }
+      makes |= *out >= 0;
+    }
+    if (!makes)
+      hd__graph_remove_node(graph, i);
+  }
+}
+
+hd_status hd__pass_grad(hd_graph *graph, hd_ctx *ctx) {
+  hd_grad grad = {.graph = graph, .ctx = ctx};
+  grad.gradient = hd__malloc((size_t)graph->value_count * sizeof *grad.gradient);
+  grad.wanted = hd__malloc((size_t)graph->value_count * sizeof *grad.wanted);
+  hd_status status = HD_OK;
+  if (!grad.gradient || !grad.wanted) {
+    status = hd__fail(ctx, HD_E_NOMEM, "out of memory while building gradients");
+    goto out;
+  }
+  memset(grad.gradient, -1, (size_t)graph->value_count * sizeof *grad.gradient);
+  mark_wanted(&grad);
+  status = walk_back(&grad);
+  if (status == HD_OK)
+    prune_frozen(graph);
+out:
+  hd__free(grad.gradient);
+  hd__free(grad.wanted);
+  return status;
+}

@@ -1,0 +1,186 @@
+/* The pass that gives every value a place.
+ *
+ * Values that share memory form a class: views, and outputs written in place over an input without later readers.
+ * A class that a deferred gradient or a later segment reads goes to batch memory; the others share the thread's arena,
+ * placed first-fit by lifetime: two classes may share bytes only if no call touches both. Everything is counted per
+ * sample. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "graph/op.h"
+#include "plan/plan.h"
+
+enum { ALIGN_BYTES = 64 };
+
+/* The lifetime of a class, as node indices, and its place. */
+typedef struct life {
+  int first, last; /* first writer (-1: before the first node), last reader */
+  int64_t bytes;
+  int64_t offset;
+  bool batch, live;
+} life;
+
+typedef struct memory {
+  hd_plan *plan;
+  int *class_of; /* value -> class, named by a value index */
+  life *lives;   /* per value; meaningful for class names */
+} memory;
+
+static bool is_deferred(const hd_plan *plan, const hd_node *node) {
+  return hd__op_info(node->op)->class == HD_CLASS_REDUCE && plan->kernels->form[node->op];
+}
+
+/* The segment in which a value is written: samples are fetched for the first. */
+static int segment_of(const memory *m, int value) {
+  int producer = m->plan->graph->values[value].producer;
+  return producer < 0 ? 0 : m->plan->segment[producer];
+}
+
+static void note_use(memory *m, int value, int node, bool later) {
+  if (value < 0)
+    return;
+  life *l = &m->lives[value];
+  l->last = node;
+  l->batch |= later;
+}
+
+/* First and last use of every single value. */
+static void find_lives(memory *m) {
+  const hd_graph *graph = m->plan->graph;
+  for (int v = 0; v < graph->value_count; v++) {
+    const hd_value *value = &graph->values[v];
+    bool rows = value->kind == HD_VALUE_ROWS || value->kind == HD_VALUE_INPUT;
+    m->class_of[v] = v;
+    bool made = value->producer >= 0 || v == graph->input; /* without a producer: between fused nodes */
+    m->lives[v] = (life){.first = value->producer, .last = value->producer, .live = rows && made && v != graph->loss};
+    m->lives[v].bytes =
+        (hd__value_stride(value) * hd__dtype_bytes(value->dtype) + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES;
+  }
+  for (int i = 0; i < graph->node_count; i++) {
+    const hd_node *node = &graph->nodes[i];
+    for (int k = 0; k < HD_MAX_IN; k++)
+      if (node->in[k] >= 0)
+        note_use(m, node->in[k], i, is_deferred(m->plan, node) || m->plan->segment[i] != segment_of(m, node->in[k]));
+  }
+  if (!m->plan->trains)
+    note_use(m, graph->logits, graph->node_count, false);
+  for (int v = 0; v < graph->value_count; v++) /* an argmax without readers is not stored; any other output must be */
+    if (graph->values[v].dtype == HD_U8 && m->lives[v].last == m->lives[v].first)
+      m->lives[v].live = false;
+}
+
+/* Puts out[0] of the node into the class of in[0]. */
+static void join(memory *m, const hd_node *node) {
+  int to = m->class_of[node->in[0]], from = node->out[0];
+  life *a = &m->lives[to], *b = &m->lives[from];
+  m->class_of[from] = to;
+  b->live = false;
+  a->last = a->last > b->last ? a->last : b->last;
+  a->batch |= b->batch;
+  a->bytes = a->bytes > b->bytes ? a->bytes : b->bytes;
+}
+
+static void find_classes(memory *m) {
+  const hd_graph *graph = m->plan->graph;
+  for (int i = 0; i < graph->node_count; i++) {
+    const hd_node *node = &graph->nodes[i];
+    if (node->view) {
+      join(m, node);
+      continue;
+    }
+    if (!hd__op_works_in_place(node->op))
+      continue;
+    const life *x = &m->lives[m->class_of[node->in[0]]];
+    bool twice = node->op == HD_OP_add && m->class_of[node->in[0]] == m->class_of[node->in[1]];
+    if (x->last == i && !x->batch && x->first >= 0 && !twice)
+      join(m, node);
+  }
+}
+
+static bool alive_together(const life *a, const life *b) { return a->first <= b->last && b->first <= a->last; }
+
+/* The lowest offset where class v fits beside the arena classes that are already placed. */
+static int64_t first_fit(const memory *m, const bool *placed, int v) {
+  const life *mine = &m->lives[v];
+  int64_t offset = 0;
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (int o = 0; o < m->plan->graph->value_count; o++) {
+      const life *other = &m->lives[o];
+      if (placed[o] && alive_together(mine, other) && offset < other->offset + other->bytes &&
+          other->offset < offset + mine->bytes) {
+        offset = other->offset + other->bytes;
+        moved = true;
+      }
+    }
+  }
+  return offset;
+}
+
+static void place_classes(memory *m, bool *placed) {
+  hd_plan *plan = m->plan;
+  memset(placed, 0, (size_t)plan->graph->value_count * sizeof *placed);
+  for (int v = 0; v < plan->graph->value_count; v++) {
+    life *l = &m->lives[v];
+    if (!l->live)
+      continue;
+    if (l->batch) {
+      l->offset = plan->batch_bytes;
+      plan->batch_bytes += l->bytes;
+      continue;
+    }
+    l->offset = first_fit(m, placed, v);
+    placed[v] = true;
+    if (plan->arena_bytes < l->offset + l->bytes)
+      plan->arena_bytes = l->offset + l->bytes;
+  }
+}
+
+static hd_place place_of(const memory *m, int v) {
+  const hd_graph *graph = m->plan->graph;
+  const hd_value *value = &graph->values[v];
+  hd_place place = {.where = HD_AT_NOWHERE, .stride = hd__value_stride(value)};
+  if (v == graph->loss) {
+    place.where = HD_AT_LOSSES;
+  } else if (value->kind == HD_VALUE_LABEL) {
+    place.where = HD_AT_LABELS;
+  } else if (value->kind == HD_VALUE_PARAM) {
+    place.where = HD_AT_PARAM;
+    place.offset = value->param;
+  } else if (value->kind == HD_VALUE_CONST) {
+    place.where = HD_AT_CONST;
+    place.offset = v;
+  } else if (value->kind != HD_VALUE_PARAM_GRAD && value->kind != HD_VALUE_STATISTIC) {
+    const life *l = &m->lives[m->class_of[v]];
+    if (l->live) {
+      place.where = l->batch ? HD_AT_BATCH : HD_AT_ARENA;
+      place.offset = l->offset;
+    }
+  }
+  return place;
+}
+
+hd_status hd__pass_memory(hd_plan *plan, hd_ctx *ctx) {
+  size_t values = (size_t)plan->graph->value_count;
+  memory m = {.plan = plan};
+  hd_status status = HD_E_NOMEM;
+  m.class_of = hd__calloc(values, sizeof *m.class_of);
+  m.lives = hd__calloc(values, sizeof *m.lives);
+  bool *placed = hd__calloc(values, sizeof *placed);
+  plan->place = hd__calloc(values, sizeof *plan->place);
+  if (!m.class_of || !m.lives || !placed || !plan->place) {
+    hd__fail(ctx, status, "out of memory while planning memory");
+    goto out;
+  }
+  find_lives(&m);
+  find_classes(&m);
+  place_classes(&m, placed);
+  for (size_t v = 0; v < values; v++)
+    plan->place[v] = place_of(&m, (int)v);
+  status = HD_OK;
+out:
+  hd__free(m.class_of);
+  hd__free(m.lives);
+  hd__free(placed);
+  return status;
+}

@@ -1,0 +1,117 @@
+/* The passes for values that depend on the whole batch.
+ *
+ * Statistics: for training, each batch_norm gets a batch_stats node before it and reads the batch's mean and variance;
+ * its running statistics then follow them. With `stats: shard` it becomes a shard_norm, which computes the shard's
+ * statistics, and only the running ones follow the batch's. For evaluation it keeps reading the running statistics.
+ *
+ * Segments: sums over all shards (statistics, the sums that batch_norm_dx needs) exist only after a barrier. The nodes
+ * are divided, in order, into segments: a node that reads such a value starts a new segment if its producer is in the
+ * current one. Each segment is a shards phase, and values that a later segment reads are in batch memory. A node that
+ * threads divide by its outputs is a segment by itself. */
+#include "base/alloc.h"
+#include "graph/op.h"
+#include "plan/plan.h"
+
+static hd_status normalise_by_shard(hd_graph *graph, hd_ctx *ctx, int index) {
+  hd_node *node = &graph->nodes[index];
+  node->op = HD_OP_shard_norm;
+  HD_TRY(hd__op_info(node->op)->infer(graph, ctx, node));
+  graph->values[node->out[1]].producer = graph->values[node->out[2]].producer = index;
+  return HD_OK;
+}
+
+static hd_status add_statistics(hd_graph *graph, hd_ctx *ctx, int index) {
+  hd_node *stats;
+  const hd_node *norm = &graph->nodes[index];
+  HD_TRY(hd__graph_insert_node(&stats, graph, ctx, index, HD_OP_batch_stats, norm->name, norm->written));
+  hd_node *reader = &graph->nodes[index + 1];
+  stats->geom = reader->geom;
+  stats->attrs = reader->attrs;
+  stats->in[0] = reader->in[0];
+  HD_TRY(hd__op_info(HD_OP_batch_stats)->infer(graph, ctx, stats));
+  for (int i = 0; i < 2; i++) {
+    int running = graph->values[reader->in[3 + i]].param;
+    graph->params[running].statistic = stats->out[i];
+    graph->values[stats->out[i]].producer = index;
+    reader->in[3 + i] = reader->attrs.shard_stats ? -1 : stats->out[i];
+  }
+  return reader->attrs.shard_stats ? normalise_by_shard(graph, ctx, index + 1) : HD_OK;
+}
+
+hd_status hd__pass_batch_statistics(hd_graph *graph, hd_ctx *ctx) {
+  for (int i = 0; i < graph->node_count; i++)
+    if (graph->nodes[i].op == HD_OP_batch_norm)
+      HD_TRY(add_statistics(graph, ctx, i++));
+  return HD_OK;
+}
+
+static bool is_gathered(const hd_graph *graph, int value) {
+  int producer = value >= 0 ? graph->values[value].producer : -1;
+  if (producer < 0)
+    return false;
+  hd_op_class class = hd__op_info(graph->nodes[producer].op)->class;
+  return class == HD_CLASS_REDUCE || class == HD_CLASS_STATS;
+}
+
+static bool has_other_readers(const hd_graph *graph, int value, int reader) {
+  for (int i = 0; i < graph->node_count; i++)
+    for (int k = 0; k < HD_MAX_IN; k++)
+      if (i != reader && graph->nodes[i].in[k] == value)
+        return true;
+  return false;
+}
+
+/* Whether a parameter's gradient will be formed from what its node reads. */
+static bool is_formed(const hd_plan *plan, int param) {
+  for (int i = 0; i < plan->graph->node_count; i++)
+    for (int k = 0; k < HD_MAX_OUT; k++) {
+      const int value = plan->graph->nodes[i].out[k];
+      if (value >= 0 && plan->graph->values[value].kind == HD_VALUE_PARAM_GRAD &&
+          plan->graph->values[value].param == param)
+        return plan->kernels->form[plan->graph->nodes[i].op];
+    }
+  return false;
+}
+
+/* Whether threads divide a node by its outputs instead of by its samples, at the price of two barriers: each thread
+ * computes the outputs of the weights that it updates, so that only that thread reads them. All threads read the input
+ * instead, which forming the weight's gradient needs anyway, and the outputs of all threads. It pays for large weights
+ * with fewer samples than columns, unless the input's gradient reads all weights in every thread. */
+static bool is_by_outputs(const hd_plan *plan, int index, const hd_plan_settings *settings) {
+  enum { WORTH_A_BARRIER = 16384 };
+  const hd_node *node = &plan->graph->nodes[index];
+  if (!settings->train || settings->shard_rows > 0 || !plan->kernels->run_outputs[node->op])
+    return false;
+  const hd_value *weight = &plan->graph->values[node->in[1]];
+  return (int64_t)node->geom.ci * node->geom.co >= WORTH_A_BARRIER && node->geom.ci >= settings->batch &&
+         is_formed(plan, weight->param) && !has_other_readers(plan->graph, node->in[1], index);
+}
+
+hd_status hd__pass_segments(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *settings) {
+  const hd_graph *graph = plan->graph;
+  plan->segment = hd__calloc((size_t)graph->node_count, sizeof *plan->segment);
+  plan->by_outputs = hd__calloc((size_t)graph->node_count, sizeof *plan->by_outputs);
+  plan->gathered = hd__calloc((size_t)graph->node_count, sizeof *plan->gathered);
+  if (!plan->segment || !plan->by_outputs || !plan->gathered)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory while planning");
+  for (int p = 0; p < graph->param_count; p++)
+    if (graph->params[p].running && plan->trains)
+      plan->gathered[graph->values[graph->params[p].statistic].producer] = plan->gathers = true;
+  int now = 0;
+  for (int i = 0; i < graph->node_count; i++) {
+    for (int k = 0; k < HD_MAX_IN; k++) {
+      int value = graph->nodes[i].in[k];
+      if (!is_gathered(graph, value))
+        continue;
+      int producer = graph->values[value].producer;
+      plan->gathered[producer] = plan->gathers = true;
+      if (plan->segment[producer] == now)
+        now++;
+    }
+    plan->by_outputs[i] = is_by_outputs(plan, i, settings);
+    plan->segment[i] = plan->by_outputs[i] ? ++now : now;
+    now += plan->by_outputs[i];
+  }
+  plan->segments = now + 1;
+  return HD_OK;
+}

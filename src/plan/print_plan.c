@@ -1,0 +1,58 @@
+/* Prints a plan, for the tests of the passes and for users. */
+#include "graph/op.h"
+#include "plan/plan.h"
+
+static const char *where_text(hd_where where) {
+  static const char *text[] = {"nowhere", "arena", "batch", "labels", "losses", "param", "const", "direct"};
+  return text[where];
+}
+
+static const char *phase_text(hd_phase_kind kind) {
+  static const char *text[] = {"shards", "outputs", "chunks: reduce, update", "chunks: reduce, norm", "chunks: update"};
+  return text[kind];
+}
+
+static void print_calls(const hd_plan *plan, const hd_phase *phase, FILE *to) {
+  for (int i = phase->call0; i < phase->call1; i++) {
+    const hd_node *node = &plan->graph->nodes[plan->calls[i].node];
+    fprintf(to, "  %-16s %-10s", hd__op_info(node->op)->name, node->name);
+    for (int k = 0; k < HD_MAX_OUT; k++) {
+      if (node->out[k] < 0)
+        continue;
+      const hd_place *place = &plan->place[node->out[k]];
+      fprintf(to, " -> %s", where_text(place->where));
+      if (place->where == HD_AT_ARENA || place->where == HD_AT_BATCH || place->where == HD_AT_DIRECT)
+        fprintf(to, "+%lld", (long long)place->offset);
+    }
+    fprintf(to, "%s\n", plan->calls[i].per_shard ? "  per shard" : "");
+  }
+}
+
+static void print_params(const hd_plan *plan, FILE *to) {
+  for (int p = 0; p < plan->param_count; p++) {
+    const hd_plan_param *param = &plan->params[p];
+    char text[HD_SHAPE_TEXT_BYTES];
+    const hd_value *value = &plan->graph->values[plan->graph->params[p].value];
+    fprintf(to, "param %-14s %-12s chunks %d of %d rows%s", value->name,
+            hd__shape_text(text, sizeof text, &value->shape), param->chunks, param->chunk_rows,
+            !plan->trains                    ? ""
+            : plan->graph->params[p].running ? ", running"
+            : !param->trained                ? ", frozen"
+            : param->deferred                ? ", gradient deferred"
+                                             : ", gradient per shard");
+    if (param->uses > 1)
+      fprintf(to, ", of %d uses", param->uses);
+    fprintf(to, "\n");
+  }
+}
+
+void hd__plan_print(const hd_plan *plan, FILE *to) {
+  hd__graph_print(plan->graph, to);
+  for (int i = 0; i < plan->phase_count; i++) {
+    fprintf(to, "phase %d: %s\n", i, phase_text(plan->phases[i].kind));
+    print_calls(plan, &plan->phases[i], to);
+  }
+  print_params(plan, to);
+  fprintf(to, "per sample: arena %lld bytes, batch %lld bytes\n", (long long)plan->arena_bytes,
+          (long long)plan->batch_bytes);
+}

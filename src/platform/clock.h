@@ -1,0 +1,19 @@
+/* Time, for reports only: nothing that is computed depends on it. */
+#ifndef HD_PLATFORM_CLOCK_H
+#define HD_PLATFORM_CLOCK_H
+
+#include <stdint.h>
+
+/* Seconds of a clock that never jumps. */
+double hd__clock_s(void);
+
+/* The same clock in nanoseconds. */
+int64_t hd__clock_ns(void);
+
+/* The same clock, some milliseconds late, read in a few nanoseconds: for use in every step. */
+double hd__clock_coarse_s(void);
+
+/* Seconds since this process was started, by the kernel's clock; 0: unknown. */
+double hd__clock_process_s(void);
+
+#endif

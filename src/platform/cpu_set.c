@@ -1,0 +1,35 @@
+/* Sets of CPUs; see cpu_set.h. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "platform/cpu_set.h"
+
+#include <sched.h>
+
+enum { WORD_BITS = 8 * (int)sizeof(unsigned long) };
+
+bool hd__cpu_set_read(hd_cpu_set *out) {
+  *out = (hd_cpu_set){0};
+  return sched_getaffinity(0, sizeof *out, (cpu_set_t *)out) == 0;
+}
+
+bool hd__cpu_set_bind(const hd_cpu_set *set) { return sched_setaffinity(0, sizeof *set, (const cpu_set_t *)set) == 0; }
+
+static bool in_range(int cpu) { return cpu >= 0 && cpu < HD_CPU_SET_CPUS; }
+
+void hd__cpu_set_one(hd_cpu_set *out, int cpu) {
+  *out = (hd_cpu_set){0};
+  if (in_range(cpu))
+    out->word[cpu / WORD_BITS] = 1UL << cpu % WORD_BITS;
+}
+
+bool hd__cpu_set_has(const hd_cpu_set *set, int cpu) {
+  return in_range(cpu) && (set->word[cpu / WORD_BITS] >> cpu % WORD_BITS & 1);
+}
+
+int hd__cpu_set_count(const hd_cpu_set *set) {
+  int count = 0;
+  for (int i = 0; i < HD_CPU_SET_WORDS; i++)
+    count += __builtin_popcountl(set->word[i]);
+  return count;
+}

@@ -1,0 +1,27 @@
+/* Sets of CPUs by the system's numbers, for any machine: a cpu_set_t ends at CPU 1023, and a system with more CPUs
+ * fails to fill one. */
+#ifndef HD_PLATFORM_CPU_SET_H
+#define HD_PLATFORM_CPU_SET_H
+
+#include <stdbool.h>
+
+enum { HD_CPU_SET_CPUS = 8192, HD_CPU_SET_WORDS = HD_CPU_SET_CPUS / (8 * (int)sizeof(unsigned long)) };
+
+/* In the system's format: bit i of the array is CPU i. Equal sets have equal bytes. No Linux has more CPUs. */
+typedef struct hd_cpu_set {
+  unsigned long word[HD_CPU_SET_WORDS];
+} hd_cpu_set;
+
+/* The CPUs that this thread may run on; false, and an empty set, where the system call fails. */
+bool hd__cpu_set_read(hd_cpu_set *out);
+
+/* Binds this thread to the set. False: the binding is unchanged. */
+bool hd__cpu_set_bind(const hd_cpu_set *set);
+
+/* The set of one CPU; empty if its number is out of range. */
+void hd__cpu_set_one(hd_cpu_set *out, int cpu);
+
+bool hd__cpu_set_has(const hd_cpu_set *set, int cpu);
+int hd__cpu_set_count(const hd_cpu_set *set);
+
+#endif

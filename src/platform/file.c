@@ -1,0 +1,511 @@
+/* Mapping, atomic writing, folders and links. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "platform/file.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "platform/clock.h"
+
+static const char *remedy_for(int why) {
+  switch (why) {
+  case ENOSPC:
+  case EDQUOT: return "free some space or choose another folder";
+  case EFBIG: return "raise the limit on file sizes or choose another folder";
+  case EACCES:
+  case EPERM:
+  case EROFS: return "choose a path you may use, or change its permissions";
+  case EMFILE:
+  case ENFILE: return "raise the limit on open files";
+  case EIO: return "look after the disk";
+  default: return "check the path";
+  }
+}
+
+static hd_status io_error(hd_ctx *ctx, const char *path, const char *expected) {
+  int why = errno;
+  return hd__fail(ctx, HD_E_IO, "%s: expected %s, found: %s; %s", path, expected, strerror(why), remedy_for(why));
+}
+
+static const char *kind_text(mode_t mode) {
+  return S_ISDIR(mode)                    ? "a folder"
+         : S_ISLNK(mode)                  ? "a link"
+         : S_ISREG(mode)                  ? "a file"
+         : S_ISCHR(mode) || S_ISBLK(mode) ? "a device"
+         : S_ISFIFO(mode)                 ? "a pipe"
+                                          : "something else";
+}
+
+/* Gets the bytes of an open file of out->length: maps or reads it. */
+typedef hd_status take_fn(hd_mapping *out, hd_ctx *ctx, const char *path, int fd);
+
+static hd_status map_all(hd_mapping *out, hd_ctx *ctx, const char *path, int fd) {
+  void *bytes = mmap(NULL, out->length, PROT_READ, MAP_PRIVATE, fd, 0);
+  if (bytes == MAP_FAILED)
+    return io_error(ctx, path, "a file that can be mapped");
+  out->bytes = bytes;
+  return HD_OK;
+}
+
+static hd_status read_all(hd_mapping *out, hd_ctx *ctx, const char *path, int fd) {
+  unsigned char *bytes = mmap(NULL, out->length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (bytes == MAP_FAILED)
+    return hd__fail(ctx, HD_E_NOMEM, "%s: out of memory for %zu bytes", path, out->length);
+  size_t at = 0;
+  ssize_t got = 1;
+  while (at < out->length && got > 0) {
+    do
+      got = read(fd, bytes + at, out->length - at);
+    while (got < 0 && errno == EINTR);
+    at += got > 0 ? (size_t)got : 0;
+  }
+  out->bytes = bytes;
+  if (at == out->length)
+    return HD_OK;
+  hd_status status =
+      got < 0 ? io_error(ctx, path, "to read it")
+              : hd__fail(ctx, HD_E_IO, "%s: expected %zu bytes, found %zu: it was cut short just now; start again",
+                         path, out->length, at);
+  hd__file_unmap(out);
+  return status;
+}
+
+static bool is_guarded(const struct stat *info) {
+  return (info->st_uid == geteuid() || info->st_uid == 0) && !(info->st_mode & (S_IWGRP | S_IWOTH));
+}
+
+static hd_status take_open(hd_mapping *out, hd_ctx *ctx, const char *path, int fd, take_fn *take, bool guarded) {
+  struct stat info;
+  if (fstat(fd, &info) != 0)
+    return io_error(ctx, path, "a readable file");
+  if (!S_ISREG(info.st_mode))
+    return hd__fail(ctx, HD_E_IO, "%s: expected a regular file, found %s; check the path", path,
+                    kind_text(info.st_mode));
+  if (guarded && !is_guarded(&info))
+    return hd__fail(ctx, HD_E_IO, "%s: expected a file that no other user may write, found one of mode %o; remove it",
+                    path, (unsigned)info.st_mode & 07777);
+  *out = (hd_mapping){NULL, (size_t)info.st_size};
+  return info.st_size == 0 ? HD_OK : take(out, ctx, path, fd);
+}
+
+static hd_status take_file(hd_mapping *out, hd_ctx *ctx, const char *path, take_fn *take, bool guarded) {
+  *out = (hd_mapping){0};
+  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | (guarded ? O_NOFOLLOW : 0)); /* a FIFO must not block */
+  if (fd < 0)
+    return io_error(ctx, path, "a readable file");
+  hd_status status = take_open(out, ctx, path, fd, take, guarded);
+  close(fd);
+  return status;
+}
+
+hd_status hd__file_map(hd_mapping *out, hd_ctx *ctx, const char *path) {
+  return take_file(out, ctx, path, map_all, false);
+}
+
+hd_status hd__file_map_guarded(hd_mapping *out, hd_ctx *ctx, const char *path) {
+  return take_file(out, ctx, path, map_all, true);
+}
+
+hd_status hd__file_read(hd_mapping *out, hd_ctx *ctx, const char *path) {
+  return take_file(out, ctx, path, read_all, false);
+}
+
+void hd__file_unmap(hd_mapping *mapping) {
+  if (mapping->bytes)
+    munmap((void *)(size_t)mapping->bytes, mapping->length);
+  *mapping = (hd_mapping){0};
+}
+
+hd_status hd__file_check(hd_ctx *ctx, FILE *file, const char *path) {
+  return fflush(file) == 0 && !ferror(file) ? HD_OK : io_error(ctx, path, "to write it");
+}
+
+/* 0, or -1 with errno. Some file systems, and objects that are no files, have no sync: that is no failure. */
+static int sync_open(int fd) {
+  int failed;
+  do
+    failed = fsync(fd);
+  while (failed && errno == EINTR);
+  return failed && errno != EINVAL && errno != ENOTSUP && errno != EROFS ? -1 : 0;
+}
+
+/* A folder that may be written but not read cannot be synced. */
+static hd_status sync_folder(hd_ctx *ctx, const char *folder, const char *path) {
+  int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0)
+    return errno == EACCES ? HD_OK : io_error(ctx, path, "to open its folder");
+  hd_status status = sync_open(fd) == 0 ? HD_OK : io_error(ctx, path, "to write its folder to the disk");
+  close(fd);
+  return status;
+}
+
+/* Syncs the folder that holds `path`, so that a new name survives a crash. */
+static hd_status sync_parent(hd_ctx *ctx, const char *path) {
+  char parent[HD_PATH_BYTES];
+  snprintf(parent, sizeof parent, "%s", path);
+  char *slash = strrchr(parent, '/');
+  if (slash == parent)
+    slash[1] = 0;
+  else if (slash)
+    *slash = 0;
+  return sync_folder(ctx, slash ? parent : ".", path);
+}
+
+/* ---- Temporary names: .NAME.tmp- or .NAME.old- and 16 random hexadecimal digits ---- */
+
+enum { NAME_BYTES = 128, DIGITS = 16, TRIES = 100 };
+
+static const char tmp_mark[] = ".tmp-", old_mark[] = ".old-";
+
+/* Numbers of processes and threads repeat in containers and on other hosts. Where the system gives no random bytes,
+ * exclusive creation alone keeps names apart. */
+static uint64_t random_word(void) {
+  static _Atomic uint64_t calls;
+  uint64_t word;
+  if (getrandom(&word, sizeof word, GRND_NONBLOCK) == (ssize_t)sizeof word)
+    return word;
+  return ((uint64_t)hd__clock_ns() ^ (uint64_t)getpid() << 40 ^ ++calls << 32) * UINT64_C(0x9e3779b97f4a7c15);
+}
+
+static hd_status temporary_name(char out[HD_PATH_BYTES], hd_ctx *ctx, const char *path, const char *mark) {
+  const char *slash = strrchr(path, '/');
+  int folder = slash ? (int)(slash - path) + 1 : 0;
+  int n = snprintf(out, HD_PATH_BYTES, "%.*s.%.*s%s%0*llx", folder, path, NAME_BYTES, path + folder, mark, DIGITS,
+                   (unsigned long long)random_word());
+  return n < HD_PATH_BYTES
+             ? HD_OK
+             : hd__fail(ctx, HD_E_USAGE,
+                        "%.200s: expected a path below %d bytes, found a longer one; choose another folder", path,
+                        HD_PATH_BYTES);
+}
+
+/* Makes a file, a folder or a link; below 0, with errno: EEXIST where the name exists, also as a dangling link. For
+ * a file the result is its descriptor. */
+typedef int make_fn(const char *name, const char *target);
+
+static int make_file(const char *name, const char *target) {
+  return open(name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+}
+
+static int make_one_folder(const char *name, const char *target) { return mkdir(name, 0777); }
+
+static int make_link(const char *name, const char *target) { return symlink(target, name); }
+
+/* Makes it beside `path`, under a new temporary name. */
+static hd_status make_beside(int *made, char name[HD_PATH_BYTES], hd_ctx *ctx, const char *path, make_fn *make,
+                             const char *target, const char *expected) {
+  *made = -1;
+  errno = EEXIST;
+  for (int i = 0; i < TRIES && *made < 0 && errno == EEXIST; i++) {
+    HD_TRY(temporary_name(name, ctx, path, tmp_mark));
+    *made = make(name, target);
+  }
+  return *made < 0 ? io_error(ctx, path, expected) : HD_OK;
+}
+
+/* Lets `write` fill an open file, syncs and closes it. */
+static hd_status fill(int fd, hd_ctx *ctx, const char *path, hd_write_fn *write, void *arg) {
+  FILE *file = fdopen(fd, "wb");
+  if (!file) {
+    hd_status status = io_error(ctx, path, "to write it");
+    close(fd);
+    return status;
+  }
+  hd_status status = write(file, ctx, arg);
+  if (status == HD_OK)
+    status = hd__file_check(ctx, file, path);
+  if (status == HD_OK && sync_open(fd) != 0)
+    status = io_error(ctx, path, "to write it to the disk");
+  if (fclose(file) != 0 && status == HD_OK)
+    status = io_error(ctx, path, "to write it");
+  return status;
+}
+
+hd_status hd__file_write(hd_ctx *ctx, const char *path, hd_write_fn *write, void *arg) {
+  char temporary[HD_PATH_BYTES];
+  struct stat there;
+  int fd;
+  if (lstat(path, &there) == 0 && !S_ISREG(there.st_mode) && !S_ISLNK(there.st_mode) && !S_ISDIR(there.st_mode))
+    return hd__fail(ctx, HD_E_IO, "%s: expected a file or nothing in its place, found %s; move that away", path,
+                    kind_text(there.st_mode));
+  HD_TRY(make_beside(&fd, temporary, ctx, path, make_file, NULL, "to create it"));
+  hd_status status = fill(fd, ctx, path, write, arg);
+  if (status == HD_OK && rename(temporary, path) != 0)
+    status = io_error(ctx, path, "to give it its name");
+  if (status == HD_OK)
+    return sync_parent(ctx, path);
+  unlink(temporary);
+  return status;
+}
+
+/* ---- Paths that users name ---- */
+
+/* The descriptor of standard output or error, if one of them is open on this file; -1 otherwise. */
+static int standard_stream(const struct stat *file) {
+  struct stat open_on;
+  for (int fd = STDOUT_FILENO; fd <= STDERR_FILENO; fd++)
+    if (fstat(fd, &open_on) == 0 && open_on.st_dev == file->st_dev && open_on.st_ino == file->st_ino)
+      return fd;
+  return -1;
+}
+
+static bool is_stream(const struct stat *file) {
+  return !S_ISDIR(file->st_mode) && (!S_ISREG(file->st_mode) || standard_stream(file) >= 0);
+}
+
+bool hd__file_is_stream(const char *path) {
+  struct stat file;
+  return stat(path, &file) == 0 && is_stream(&file);
+}
+
+/* The target of a link. The link is opened first: the system refuses links of other users in shared folders. */
+static hd_status follow(char **out, hd_ctx *ctx, const char *path) {
+  struct stat opened, named;
+  int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+  if (fd < 0)
+    return io_error(ctx, path, "a link to a file that may be written");
+  *out = realpath(path, NULL);
+  const bool same = *out && fstat(fd, &opened) == 0 && lstat(*out, &named) == 0 && opened.st_dev == named.st_dev &&
+                    opened.st_ino == named.st_ino;
+  close(fd);
+  if (same)
+    return HD_OK;
+  free(*out);
+  *out = NULL;
+  return hd__fail(ctx, HD_E_IO, "%s: expected a link to one file, found one that moved; name the file itself", path);
+}
+
+hd_status hd__file_write_named(hd_ctx *ctx, const char *path, hd_write_fn *write, void *arg) {
+  struct stat file;
+  char *real = NULL;
+  if (stat(path, &file) == 0 && is_stream(&file)) {
+    const int standard = standard_stream(&file);
+    const int fd = standard < 0 ? open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY) : fcntl(standard, F_DUPFD_CLOEXEC, 3);
+    return fd < 0 ? io_error(ctx, path, "to write it") : fill(fd, ctx, path, write, arg);
+  }
+  if (lstat(path, &file) != 0 || !S_ISLNK(file.st_mode))
+    return hd__file_write(ctx, path, write, arg);
+  HD_TRY(follow(&real, ctx, path));
+  hd_status status = hd__file_write(ctx, real, write, arg);
+  free(real);
+  return status;
+}
+
+hd_status hd__file_make_new_folder(bool *made, hd_ctx *ctx, const char *path) {
+  *made = mkdir(path, 0777 & ~S_IWOTH) == 0; /* never writable by all users, whatever the umask */
+  if (!*made && errno != EEXIST)
+    return io_error(ctx, path, "to create the folder");
+  return *made ? sync_parent(ctx, path) : HD_OK;
+}
+
+hd_status hd__file_make_folder(hd_ctx *ctx, const char *path) {
+  char part[HD_PATH_BYTES];
+  bool made;
+  HD_TRY(hd__file_join(part, ctx, path, ""));
+  for (char *at = part + 1; *at; at++) {
+    if (*at != '/')
+      continue;
+    *at = 0;
+    HD_TRY(hd__file_make_new_folder(&made, ctx, part));
+    *at = '/';
+  }
+  if (!hd__file_is_folder(path)) {
+    errno = ENOTDIR;
+    return io_error(ctx, path, "a folder");
+  }
+  return HD_OK;
+}
+
+hd_status hd__file_join(char out[HD_PATH_BYTES], hd_ctx *ctx, const char *folder, const char *name) {
+  int n = snprintf(out, HD_PATH_BYTES, "%s/%s", folder, name);
+  return n < HD_PATH_BYTES
+             ? HD_OK
+             : hd__fail(ctx, HD_E_USAGE,
+                        "%.200s: expected a path below %d bytes, found a longer one; choose another folder", folder,
+                        HD_PATH_BYTES);
+}
+
+/* Removes a file, a link or a folder of such. */
+static void remove_any(const char *path) {
+  if (unlink(path) != 0)
+    hd__file_remove_folder(path);
+}
+
+hd_status hd__file_folder_begin(char temporary[HD_PATH_BYTES], hd_ctx *ctx, const char *path) {
+  int made;
+  return make_beside(&made, temporary, ctx, path, make_one_folder, NULL, "to create the folder");
+}
+
+hd_status hd__file_check_place(hd_ctx *ctx, const char *path, bool for_link) {
+  struct stat there;
+  if (lstat(path, &there) != 0 || S_ISLNK(there.st_mode) || (!for_link && S_ISDIR(there.st_mode)))
+    return HD_OK;
+  return hd__fail(ctx, HD_E_IO,
+                  "%s: expected a %s or nothing in its place, found %s; move that away, or choose another "
+                  "folder for the run",
+                  path, for_link ? "link" : "folder", kind_text(there.st_mode));
+}
+
+/* Gives a folder another folder's name, on a file system that cannot exchange names. For a moment the name does not
+ * exist; a folder left under the mark of old ones is restored at the next start. */
+static hd_status take_place(hd_ctx *ctx, const char *temporary, const char *path) {
+  char old[HD_PATH_BYTES];
+  HD_TRY(temporary_name(old, ctx, path, old_mark));
+  const bool replaces = rename(path, old) == 0;
+  if (rename(temporary, path) != 0) {
+    hd_status status = io_error(ctx, path, "to give the folder its name");
+    if (replaces)
+      rename(old, path);
+    return status;
+  }
+  HD_TRY(sync_parent(ctx, path));
+  if (replaces)
+    remove_any(old);
+  return HD_OK;
+}
+
+hd_status hd__file_folder_commit(hd_ctx *ctx, const char *temporary, const char *path) {
+  HD_TRY(hd__file_check_place(ctx, path, false));
+  HD_TRY(sync_folder(ctx, temporary, path));
+  if (renameat2(AT_FDCWD, temporary, AT_FDCWD, path, RENAME_EXCHANGE) != 0)
+    return take_place(ctx, temporary, path);
+  HD_TRY(sync_parent(ctx, path)); /* the name existed at all times */
+  remove_any(temporary);
+  return HD_OK;
+}
+
+static bool is_dots(const char *name) { return !strcmp(name, ".") || !strcmp(name, ".."); }
+
+/* A folder's entries; NULL for anything else, a link too. */
+static DIR *list(const char *path) {
+  int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  DIR *folder = fd < 0 ? NULL : fdopendir(fd);
+  if (!folder && fd >= 0)
+    close(fd);
+  return folder;
+}
+
+void hd__file_remove_folder(const char *path) {
+  DIR *folder = list(path);
+  if (!folder)
+    return;
+  struct dirent *entry;
+  while ((entry = readdir(folder)))
+    if (!is_dots(entry->d_name))
+      unlinkat(dirfd(folder), entry->d_name, 0);
+  closedir(folder);
+  rmdir(path);
+}
+
+void hd__file_retire_folder(const char *path) {
+  char temporary[HD_PATH_BYTES];
+  if (temporary_name(temporary, NULL, path, tmp_mark) == HD_OK && rename(path, temporary) == 0)
+    hd__file_remove_folder(temporary);
+}
+
+/* ---- Leftovers of killed processes ---- */
+
+/* The final name of a temporary one; NULL for any other name. */
+static const char *name_behind(char name[HD_NAME_MAX + 1], const char *temporary, const char *mark_text) {
+  static const size_t mark_bytes = sizeof tmp_mark - 1, added = mark_bytes + DIGITS;
+  const size_t length = strlen(temporary);
+  if (*temporary != '.' || length < 2 + added || length > HD_NAME_MAX)
+    return NULL;
+  const char *mark = temporary + length - added;
+  if (memcmp(mark, mark_text, mark_bytes) || strspn(mark + mark_bytes, "0123456789abcdef") != DIGITS)
+    return NULL;
+  snprintf(name, HD_NAME_MAX + 1, "%.*s", (int)(mark - temporary) - 1, temporary + 1);
+  return name;
+}
+
+static bool is_plain(int folder, const char *name) {
+  struct stat info;
+  return fstatat(folder, name, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(info.st_mode);
+}
+
+bool hd__file_holds_only(const char *path, hd_writes_fn *writes) {
+  char name[HD_NAME_MAX + 1];
+  DIR *folder = list(path);
+  bool holds = folder != NULL;
+  struct dirent *entry;
+  while (holds && (entry = readdir(folder))) {
+    const char *found = entry->d_name;
+    if (!is_dots(found))
+      holds = is_plain(dirfd(folder), found) && (writes(found) || (name_behind(name, found, tmp_mark) && writes(name)));
+  }
+  if (folder)
+    closedir(folder);
+  return holds;
+}
+
+/* Links that heddle writes point to a name of the same folder. */
+static bool leads_beside(const char *path) {
+  char target[HD_NAME_MAX + 1];
+  const ssize_t length = readlink(path, target, sizeof target);
+  return length > 0 && (size_t)length < sizeof target && !memchr(target, '/', (size_t)length);
+}
+
+static void remove_leftover(const char *path, hd_writes_fn *writes) {
+  struct stat info;
+  if (lstat(path, &info) != 0 || info.st_uid != geteuid())
+    return;
+  if (S_ISDIR(info.st_mode) && hd__file_holds_only(path, writes))
+    hd__file_remove_folder(path);
+  else if (S_ISREG(info.st_mode) || (S_ISLNK(info.st_mode) && leads_beside(path)))
+    unlink(path);
+}
+
+/* Restores a replaced object whose replacement was never renamed. */
+static void put_back(const char *old, const char *path) {
+  struct stat info;
+  if (lstat(old, &info) == 0 && info.st_uid == geteuid() && lstat(path, &info) != 0 && errno == ENOENT)
+    rename(old, path);
+}
+
+static void look_after(const char *folder, const char *entry, hd_writes_fn *writes) {
+  char name[HD_NAME_MAX + 1], path[HD_PATH_BYTES], final[HD_PATH_BYTES];
+  const bool is_old = name_behind(name, entry, old_mark) != NULL;
+  if ((!is_old && !name_behind(name, entry, tmp_mark)) || !writes(name) ||
+      hd__file_join(path, NULL, folder, entry) != HD_OK || hd__file_join(final, NULL, folder, name) != HD_OK)
+    return;
+  if (is_old)
+    put_back(path, final);
+  remove_leftover(path, writes);
+}
+
+void hd__file_remove_leftovers(const char *path, hd_writes_fn *writes) {
+  DIR *folder = opendir(path);
+  struct dirent *entry;
+  while (folder && (entry = readdir(folder)))
+    look_after(path, entry->d_name, writes);
+  if (folder)
+    closedir(folder);
+}
+
+hd_status hd__file_link(hd_ctx *ctx, const char *target, const char *path) {
+  char temporary[HD_PATH_BYTES];
+  int made;
+  HD_TRY(hd__file_check_place(ctx, path, true));
+  HD_TRY(make_beside(&made, temporary, ctx, path, make_link, target, "to create the link"));
+  if (rename(temporary, path) == 0)
+    return sync_parent(ctx, path);
+  hd_status status = io_error(ctx, path, "to give the link its name");
+  unlink(temporary);
+  return status;
+}
+
+int hd__file_exists(const char *path) { return access(path, F_OK) == 0; }
+
+int hd__file_is_folder(const char *path) {
+  struct stat info;
+  return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}

@@ -1,0 +1,328 @@
+/* Opening OpenMP regions, binding their threads, setting their floating-point mode; and the speeds of threads. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "platform/threads.h"
+
+#include <omp.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/number.h"
+#include "platform/cpu_claim.h"
+#include "platform/cpu_set.h"
+#include "platform/fpmode.h"
+#include "platform/thread_signals.h"
+#include "platform/topology.h"
+
+enum { MOST_SPEED = 1000 };
+
+typedef struct thread_place {
+  int cpu;  /* -1: not bound */
+  int kind; /* of its core; -1: unknown */
+  int numa; /* of that CPU; -1: unknown */
+  int l3;   /* the L3 cache of that CPU; -1: unknown */
+} thread_place;
+
+static const thread_place anywhere = {-1, -1, -1, -1};
+
+struct hd_threads {
+  int count;
+  int cpus; /* that may be busy at once */
+  thread_place *thread;
+  hd_binding *worker; /* NULL: none were requested */
+  int32_t *speed;
+  bool has_speeds; /* else all are equal */
+  bool disputed;   /* another job has one of the CPUs, too */
+  atomic_bool thread_refused;
+  bool memory_refused;
+  hd_claim claim;
+};
+
+static hd_status region_failed(hd_ctx *ctx, int wanted, int came) {
+  return hd__fail(ctx, HD_E_SYSTEM,
+                  "expected %d threads, the OpenMP runtime delivered %d; lower --threads or raise OMP_THREAD_LIMIT",
+                  wanted, came);
+}
+
+static hd_status threads_refused(hd_ctx *ctx, int wanted, int there) {
+  return hd__fail(ctx, HD_E_SYSTEM,
+                  "expected %d threads, the system starts no more than %d; lower --threads, or raise `ulimit -u`, "
+                  "`ulimit -v` or the container's limit on processes",
+                  wanted, there);
+}
+
+static void *pass_gate(void *gate) {
+  pthread_mutex_lock(gate);
+  pthread_mutex_unlock(gate);
+  return NULL;
+}
+
+/* The number of threads that the system starts at a time, up to `wanted`, with this one. An OpenMP runtime that
+ * cannot start a thread ends the process, so this is tried first; once per thread that opens regions, since the
+ * runtime keeps its threads. */
+static int startable(int wanted) {
+  static _Thread_local int known = 1;
+  pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
+  sigset_t before;
+  int more = 0;
+  pthread_t *thread = wanted > known ? hd__calloc((size_t)wanted, sizeof *thread) : NULL;
+  if (!thread)
+    return wanted;
+  hd__thread_signals_block(&before);
+  pthread_mutex_lock(&gate);
+  while (more < wanted - 1 && pthread_create(&thread[more], NULL, pass_gate, &gate) == 0)
+    more++;
+  pthread_mutex_unlock(&gate);
+  for (int i = 0; i < more; i++)
+    pthread_join(thread[i], NULL);
+  hd__thread_signals_restore(&before);
+  hd__free(thread);
+  known = more + 1 > known ? more + 1 : known;
+  return more + 1;
+}
+
+/* The number of threads that a region of `wanted` delivers. */
+static int probe(int wanted) {
+  int came = 0;
+#pragma omp parallel num_threads(wanted)
+#pragma omp single
+  came = omp_get_num_threads();
+  return came;
+}
+
+/* "2,2,1": one number for each thread, repeated from the start as needed. */
+static hd_status read_speeds(hd_threads *threads, hd_ctx *ctx, const char *text) {
+  int32_t sum = 0;
+  const char *at = text;
+  for (int i = 0; i < threads->count; i++) {
+    char item[8] = "";
+    int64_t speed;
+    size_t length = strcspn(at, ",");
+    strncat(item, at, length < sizeof item ? length : 0);
+    if (!hd__parse_int64(&speed, item) || speed < 0 || speed > MOST_SPEED)
+      return hd__fail(ctx, HD_E_USAGE, "HEDDLE_LANE_SPEEDS expects numbers from 0 to %d such as 2,2,1, found '%.80s'",
+                      MOST_SPEED, text);
+    threads->speed[i] = (int32_t)speed;
+    sum += threads->speed[i];
+    at = at[length] ? at + length + 1 : text;
+  }
+  if (sum == 0)
+    return hd__fail(ctx, HD_E_USAGE,
+                    "HEDDLE_LANE_SPEEDS expects one of the first %d above 0, found '%.80s'; raise one or unset it",
+                    threads->count, text);
+  return HD_OK;
+}
+
+static hd_status fill(hd_threads *threads, hd_ctx *ctx, const hd_placement *place) {
+  const char *speeds = getenv("HEDDLE_LANE_SPEEDS");
+  threads->thread = hd__calloc((size_t)threads->count, sizeof *threads->thread);
+  threads->speed = hd__calloc((size_t)threads->count, sizeof *threads->speed);
+  if (place->workers > 0)
+    threads->worker = hd__calloc((size_t)place->workers, sizeof *threads->worker);
+  if (!threads->thread || !threads->speed || (place->workers > 0 && !threads->worker))
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for %d threads", threads->count);
+  if (place->workers > 0)
+    memcpy(threads->worker, place->worker, (size_t)place->workers * sizeof *threads->worker);
+  for (int i = 0; i < threads->count; i++) {
+    const hd_binding *at = &place->thread[i];
+    threads->thread[i] = i < place->threads ? (thread_place){at->cpu, at->kind, at->numa, at->l3} : anywhere;
+  }
+  threads->has_speeds = speeds && *speeds;
+  return threads->has_speeds ? read_speeds(threads, ctx, speeds) : HD_OK;
+}
+
+hd_status hd__threads_create(hd_threads **out, hd_ctx *ctx, const hd_placement *place) {
+  *out = NULL;
+  omp_set_dynamic(0);
+  const int most = omp_get_max_threads(), there = startable(place->threads > most ? place->threads : most);
+  if (there < place->threads)
+    return threads_refused(ctx, place->threads, there);
+  if (there < most)
+    omp_set_num_threads(there); /* of other regions */
+  int came = probe(place->threads);
+  if (came < 1)
+    return region_failed(ctx, place->threads, came);
+  hd_threads *threads = hd__calloc(1, sizeof *threads);
+  if (!threads)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for %d threads", came);
+  *threads = (hd_threads){.count = came, .cpus = place->cpus};
+  hd_status status = fill(threads, ctx, place);
+  if (status == HD_OK)
+    *out = threads;
+  else
+    hd__threads_destroy(threads);
+  return status;
+}
+
+hd_status hd__threads_place(hd_placement **out, hd_ctx *ctx, const hd_placement_request *request) {
+  hd_topology *machine;
+  hd_placement_request wanted = *request;
+  if (ctx && wanted.threads == 0)
+    wanted.threads = ctx->threads;
+  *out = NULL;
+  HD_TRY(hd_topology_create(&machine, ctx));
+  hd_status status = hd_placement_create(out, ctx, machine, &wanted);
+  hd_topology_destroy(machine);
+  return status;
+}
+
+/* Two jobs that start at once may choose the same CPUs. One of them claims them, the other chooses again. */
+hd_status hd__threads_open(hd_threads **out, hd_ctx *ctx, const hd_placement_request *request) {
+  enum { ATTEMPTS = 3 };
+  *out = NULL;
+  for (int attempt = 1;; attempt++) {
+    hd_placement *place;
+    HD_TRY(hd__threads_place(&place, ctx, request));
+    hd_status status = hd__threads_open_at(out, ctx, place);
+    hd_placement_destroy(place);
+    if (status != HD_OK || !(*out)->disputed || attempt == ATTEMPTS)
+      return status;
+    hd__threads_destroy(*out);
+    *out = NULL;
+  }
+}
+
+hd_status hd__threads_open_at(hd_threads **out, hd_ctx *ctx, const hd_placement *place) {
+  hd_claim claim = {0};
+  const bool complete = hd__claim_take(&claim, place);
+  hd_status status = hd__threads_create(out, ctx, place);
+  if (status != HD_OK) {
+    hd__claim_drop(&claim);
+    return status;
+  }
+  (*out)->claim = claim;
+  (*out)->disputed = !complete;
+  return HD_OK;
+}
+
+hd_status hd__threads_first(hd_threads **out, hd_ctx *ctx, const hd_threads *others, int count) {
+  hd_placement place = {
+      .threads = count, .cpus = others->cpus, .thread = hd__calloc((size_t)count, sizeof *place.thread)};
+  *out = NULL;
+  if (!place.thread)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the places of %d threads", count);
+  for (int i = 0; i < count; i++)
+    place.thread[i] =
+        (hd_binding){others->thread[i].cpu, others->thread[i].numa, others->thread[i].kind, others->thread[i].l3};
+  hd_status status = hd__threads_create(out, ctx, &place);
+  hd__free(place.thread);
+  return status;
+}
+
+void hd__threads_unbind(hd_threads *threads) {
+  hd__claim_drop(&threads->claim);
+  for (int i = 0; i < threads->count; i++)
+    threads->thread[i] = anywhere;
+}
+
+void hd__threads_destroy(hd_threads *threads) {
+  if (!threads)
+    return;
+  hd__claim_drop(&threads->claim);
+  hd__free(threads->thread);
+  hd__free(threads->speed);
+  hd__free(threads->worker);
+  hd__free(threads);
+}
+
+int hd__threads_count(const hd_threads *threads) { return threads->count; }
+
+int hd__threads_cpu(const hd_threads *threads, int thread) { return threads->thread[thread].cpu; }
+
+int hd__threads_cache(const hd_threads *threads, int thread) { return threads->thread[thread].l3; }
+
+const hd_binding *hd__threads_workers(const hd_threads *threads) { return threads->worker; }
+
+int hd__threads_disputed(const hd_threads *threads) { return threads->disputed; }
+
+int hd__threads_cpus(const hd_threads *threads) { return threads->cpus; }
+
+int hd__threads_share_cpus(const hd_threads *threads) { return threads->count > threads->cpus; }
+
+const int32_t *hd__threads_speeds(const hd_threads *threads) { return threads->has_speeds ? threads->speed : NULL; }
+
+int hd__threads_need_speeds(const hd_threads *threads) {
+  bool differ = false;
+  for (int i = 1; i < threads->count; i++)
+    differ |= threads->thread[i].kind != threads->thread[0].kind;
+  return differ && !threads->has_speeds;
+}
+
+/* The speed of a kind is that of its fastest thread: slower ones were disturbed while they were timed. */
+void hd__threads_set_speeds(hd_threads *threads, const double *rate) {
+  double of_kind[HD_MAX_KINDS + 1] = {0}, most = 0;
+  for (int i = 0; i < threads->count; i++) {
+    double *known = &of_kind[threads->thread[i].kind + 1];
+    *known = rate[i] > *known ? rate[i] : *known;
+    most = rate[i] > most ? rate[i] : most;
+  }
+  for (int i = 0; i < threads->count; i++)
+    threads->speed[i] =
+        most > 0 ? (int32_t)(of_kind[threads->thread[i].kind + 1] / most * MOST_SPEED + 0.5) : MOST_SPEED;
+  threads->has_speeds = true;
+}
+
+int hd__threads_span_nodes(const hd_threads *threads) {
+  bool differ = false;
+  for (int i = 1; i < threads->count; i++)
+    differ |= threads->thread[i].numa != threads->thread[0].numa;
+  return differ;
+}
+
+void hd__threads_bind_memory(hd_threads *threads, char *const *from) {
+  hd_memory_range *range = hd__calloc((size_t)threads->count, sizeof *range);
+  int count = 0;
+  for (int i = 0; range && i < threads->count; i++)
+    if (threads->thread[i].numa >= 0)
+      range[count++] = (hd_memory_range){from[i], (size_t)(from[i + 1] - from[i]), threads->thread[i].numa};
+  threads->memory_refused |= !range || hd__topology_bind_memory(NULL, range, count) != HD_OK;
+  hd__free(range);
+}
+
+const char *hd__threads_refused(const hd_threads *threads) {
+  static const char *const text[] = {NULL, "the system refuses to bind threads to CPUs: they run where it puts them",
+                                     "the system refuses to bind memory to NUMA nodes: it comes from where it is taken",
+                                     "the system refuses to bind threads to CPUs and memory to NUMA nodes: they are "
+                                     "where it puts them"};
+  return text[(threads->thread_refused ? 1 : 0) + (threads->memory_refused ? 2 : 0)];
+}
+
+/* Binds this thread to a CPU; *before is the binding before. False: the binding is unchanged. */
+static bool bind(int cpu, hd_cpu_set *before) {
+  hd_cpu_set set;
+  hd__cpu_set_one(&set, cpu);
+  return hd__cpu_set_read(before) && hd__cpu_set_bind(&set);
+}
+
+/* What one thread does in a region. */
+static void run_thread(hd_threads *threads, int thread, void (*work)(void *, int), void *arg) {
+  hd_cpu_set before;
+  const bool binds = threads->thread[thread].cpu >= 0, bound = binds && bind(threads->thread[thread].cpu, &before);
+  if (binds && !bound)
+    atomic_store(&threads->thread_refused, true);
+  uint64_t mode = hd__fpmode_enter();
+  work(arg, thread);
+  hd__fpmode_leave(mode);
+  if (bound)
+    hd__cpu_set_bind(&before);
+}
+
+hd_status hd__threads_run(hd_threads *threads, hd_ctx *ctx, void (*work)(void *arg, int thread), void *arg) {
+  atomic_int came = 0;
+  const int there = startable(threads->count); /* another thread may have created them */
+  if (there < threads->count)
+    return threads_refused(ctx, threads->count, there);
+#pragma omp parallel num_threads(threads->count)
+  {
+    if (omp_get_thread_num() == 0)
+      atomic_store(&came, omp_get_num_threads());
+    if (omp_get_num_threads() == threads->count)
+      run_thread(threads, omp_get_thread_num(), work, arg);
+  }
+  return came == threads->count ? HD_OK : region_failed(ctx, threads->count, came);
+}

@@ -1,0 +1,308 @@
+/* The topology: hwloc's view of the machine as a flat table of CPUs.
+ *
+ * hwloc is used without its plugins and its x86 component: the plugins open graphics and OpenCL libraries, and the
+ * component moves this thread from CPU to CPU; both take tens of milliseconds and give nothing that threads need.
+ * The affinity mask is read here too, before the first OpenMP region: the OpenMP runtime may bind the calling
+ * thread, and then the mask has fewer CPUs than the user allowed. */
+#include "platform/topology.h"
+
+#include <errno.h>
+#include <hwloc.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/status.h"
+#include "platform/cpu_claim.h"
+#include "platform/environment.h"
+#include "platform/cpu_quota.h"
+
+/* ---- Loading from hwloc ---- */
+
+static void choose_parts(hwloc_topology_t machine) {
+  hwloc_topology_set_components(machine, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, "x86");
+  hwloc_topology_set_all_types_filter(machine, HWLOC_TYPE_FILTER_KEEP_NONE);
+  const hwloc_obj_type_t kept[] = {HWLOC_OBJ_PACKAGE, HWLOC_OBJ_CORE, HWLOC_OBJ_L1CACHE, HWLOC_OBJ_L2CACHE,
+                                   HWLOC_OBJ_L3CACHE};
+  for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
+    hwloc_topology_set_type_filter(machine, kept[i], HWLOC_TYPE_FILTER_KEEP_ALL);
+  hwloc_topology_set_type_filter(machine, HWLOC_OBJ_GROUP,
+                                 HWLOC_TYPE_FILTER_KEEP_STRUCTURE); /* the parents of NUMA nodes */
+  hwloc_topology_set_flags(machine, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED);
+}
+
+/* Kept until the process ends, so that hwloc searches its plugins only once, during a short change of the
+ * environment: other threads read the environment at any time. */
+static hwloc_topology_t kept_open;
+
+static void open_kept(void *unused) {
+  if (hwloc_topology_init(&kept_open) != 0)
+    kept_open = NULL;
+}
+
+static void keep_plugins_out(void) {
+  hd__environment_during((const char *const[]){"HWLOC_PLUGINS_PATH=/dev/null", NULL}, open_kept, NULL);
+}
+
+static int start(hwloc_topology_t *machine) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, keep_plugins_out);
+  return hwloc_topology_init(machine);
+}
+
+static bool is_xml(const char *description) {
+  size_t length = strlen(description);
+  return length > 4 && !strcmp(description + length - 4, ".xml");
+}
+
+/* `description` NULL: this machine, or the one that hwloc's environment variables name. */
+static hd_status load(hwloc_topology_t *machine, hd_ctx *ctx, const char *description) {
+  if (start(machine) != 0)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for hwloc's topology");
+  choose_parts(*machine);
+  int failed = 0;
+  if (description)
+    failed = is_xml(description) ? hwloc_topology_set_xml(*machine, description)
+                                 : hwloc_topology_set_synthetic(*machine, description);
+  if (!failed && hwloc_topology_load(*machine) == 0 && hwloc_get_nbobjs_by_type(*machine, HWLOC_OBJ_PU) > 0)
+    return HD_OK;
+  hwloc_topology_destroy(*machine);
+  if (description)
+    return hd__fail(ctx, HD_E_USAGE, "expected a machine in hwloc's words or its XML file, found '%.80s'", description);
+  return hd__fail(ctx, HD_E_SYSTEM, "expected hwloc to find CPUs, found none; see what lstopo says");
+}
+
+/* ---- The table of CPUs ---- */
+
+static int32_t index_of(hwloc_topology_t machine, hwloc_obj_t pu, hwloc_obj_type_t type) {
+  hwloc_obj_t above = hwloc_get_ancestor_obj_by_type(machine, type, pu);
+  return above ? (int32_t)above->logical_index : -1;
+}
+
+static int32_t node_of(hwloc_topology_t machine, unsigned cpu) {
+  hwloc_obj_t node = NULL;
+  while ((node = hwloc_get_next_obj_by_type(machine, HWLOC_OBJ_NUMANODE, node)))
+    if (hwloc_bitmap_isset(node->cpuset, cpu))
+      return (int32_t)node->logical_index;
+  return -1;
+}
+
+/* The kind of a CPU as hwloc ranks it, 0 where it has none. */
+static int32_t kind_of(hwloc_topology_t machine, hwloc_obj_t pu) {
+  int kind = hwloc_cpukinds_get_by_cpuset(machine, pu->cpuset, 0);
+  return kind < 0 ? 0 : kind < HD_MAX_KINDS ? kind : HD_MAX_KINDS - 1;
+}
+
+static void list_cpus(hd_topology *t, hwloc_topology_t machine, hwloc_const_bitmap_t usable) {
+  hwloc_obj_t pu = NULL;
+  for (int i = 0; i < t->cpus && (pu = hwloc_get_next_obj_by_type(machine, HWLOC_OBJ_PU, pu)); i++) {
+    hd_cpu *cpu = &t->cpu[i];
+    int32_t package = index_of(machine, pu, HWLOC_OBJ_PACKAGE), core = index_of(machine, pu, HWLOC_OBJ_CORE);
+    *cpu = (hd_cpu){.cpu = (int32_t)pu->os_index,
+                    .core = core < 0 ? i : core, /* some virtual machines describe no cores */
+                    .package = package < 0 ? 0 : package,
+                    .numa = node_of(machine, pu->os_index),
+                    .l3 = index_of(machine, pu, HWLOC_OBJ_L3CACHE),
+                    .kind = kind_of(machine, pu),
+                    .usable = hwloc_bitmap_isset(usable, pu->os_index) != 0};
+    cpu->sibling = i > 0 && cpu[-1].core == cpu->core ? cpu[-1].sibling + 1 : 0;
+  }
+}
+
+static void count_kinds(hd_topology *t) {
+  static const char *const names[3][3] = {
+      {"uniform"}, {"efficiency", "performance"}, {"low-power", "efficiency", "performance"}};
+  t->kinds = 1;
+  for (int i = 0; i < t->cpus; i++) {
+    hd_core_kind *kind = &t->kind[t->cpu[i].kind];
+    kind->cpus++;
+    kind->cores += t->cpu[i].sibling == 0;
+    t->kinds = t->cpu[i].kind >= t->kinds ? t->cpu[i].kind + 1 : t->kinds;
+  }
+  for (int k = 0; k < t->kinds; k++)
+    t->kind[k].name = t->kinds <= 3 ? names[t->kinds - 1][k] : "of several";
+}
+
+/* Levels 1 to 3 of data, the sizes of the first cache of each. */
+static void list_caches(hd_topology *t, hwloc_topology_t machine) {
+  static const struct {
+    hwloc_obj_type_t type;
+    const char *name;
+  } level[] = {{HWLOC_OBJ_L1CACHE, "L1d"}, {HWLOC_OBJ_L2CACHE, "L2"}, {HWLOC_OBJ_L3CACHE, "L3"}};
+  for (size_t i = 0; i < sizeof level / sizeof *level; i++) {
+    int count = hwloc_get_nbobjs_by_type(machine, level[i].type);
+    if (count <= 0)
+      continue;
+    hd_cache *cache = &t->cache[t->caches++];
+    snprintf(cache->name, sizeof cache->name, "%s", level[i].name);
+    cache->bytes = (int64_t)hwloc_get_obj_by_type(machine, level[i].type, 0)->attr->cache.size;
+    cache->count = count;
+  }
+  int l3_groups = hwloc_get_nbobjs_by_type(machine, HWLOC_OBJ_L3CACHE);
+  t->l3_groups = l3_groups > 0 ? l3_groups : 0;
+}
+
+static void list_memory(hd_topology *t, hwloc_topology_t machine) {
+  hwloc_obj_t node = NULL;
+  for (int i = 0; i < t->numa_nodes && (node = hwloc_get_next_obj_by_type(machine, HWLOC_OBJ_NUMANODE, node)); i++)
+    t->numa[i] = (hd_numa){.node = (int32_t)node->os_index, .memory_bytes = (int64_t)node->attr->numanode.local_memory};
+  t->memory_bytes = (int64_t)hwloc_get_root_obj(machine)->total_memory;
+}
+
+static void name_model(hd_topology *t, hwloc_topology_t machine) {
+  hwloc_obj_t package = hwloc_get_obj_by_type(machine, HWLOC_OBJ_PACKAGE, 0);
+  const char *model = package ? hwloc_obj_get_info_by_name(package, "CPUModel") : NULL;
+  if (!model)
+    model = hwloc_obj_get_info_by_name(hwloc_get_root_obj(machine), "CPUModel");
+  snprintf(t->model, sizeof t->model, "%s", model ? model : "");
+}
+
+static int count_of(hwloc_topology_t machine, hwloc_obj_type_t type, int least) {
+  int count = hwloc_get_nbobjs_by_type(machine, type);
+  return count < least ? least : count;
+}
+
+static hd_status tabulate(hd_topology **out, hd_ctx *ctx, hwloc_topology_t machine, hwloc_const_bitmap_t usable) {
+  hd_topology *t = hd__calloc(1, sizeof *t);
+  if (t) {
+    t->cpus = count_of(machine, HWLOC_OBJ_PU, 1);
+    t->numa_nodes = count_of(machine, HWLOC_OBJ_NUMANODE, 0);
+    t->packages = count_of(machine, HWLOC_OBJ_PACKAGE, 1);
+    t->cpu = hd__calloc((size_t)t->cpus, sizeof *t->cpu);
+    t->numa = hd__calloc((size_t)t->numa_nodes + 1, sizeof *t->numa);
+  }
+  if (!t || !t->cpu || !t->numa) {
+    hd_topology_destroy(t);
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the table of CPUs");
+  }
+  list_cpus(t, machine, usable);
+  count_kinds(t);
+  list_caches(t, machine);
+  list_memory(t, machine);
+  name_model(t, machine);
+  *out = t;
+  return HD_OK;
+}
+
+/* ---- The budget ---- */
+
+static void explain(hd_budget *budget, int cpus) {
+  const char *tight = budget->cpus < budget->mask ? "tighter" : "not tighter";
+  int n = snprintf(budget->why, sizeof budget->why, "the affinity mask and the cpuset allow %d of %d CPU%s",
+                   budget->mask, cpus, cpus == 1 ? "" : "s");
+  if (budget->quota > 0)
+    snprintf(budget->why + n, sizeof budget->why - (size_t)n, "; a quota of %.4g CPUs is %s (%s)", budget->quota, tight,
+             budget->quota_file);
+  else
+    snprintf(budget->why + n, sizeof budget->why - (size_t)n, "; there is no CPU quota");
+}
+
+void hd__topology_count_budget(hd_topology *t) {
+  hd_budget *budget = &t->budget;
+  int last_core = -1;
+  t->cores = budget->mask = budget->cores = 0;
+  for (int i = 0; i < t->cpus; i++) {
+    t->cores += t->cpu[i].sibling == 0;
+    budget->mask += t->cpu[i].usable != 0;
+    if (t->cpu[i].usable && t->cpu[i].core != last_core) {
+      budget->cores++;
+      last_core = t->cpu[i].core;
+    }
+  }
+  int quota = hd__quota_floor(budget->quota);
+  budget->cpus = budget->mask < quota ? budget->mask : quota;
+  if (budget->cpus < 1)
+    budget->cpus = 1;
+  explain(budget, t->cpus);
+}
+
+static void take_quota(hd_budget *budget) {
+  const char *root = getenv("HEDDLE_SYSROOT");
+  char cgroups[512], membership[512];
+  snprintf(cgroups, sizeof cgroups, "%s/sys/fs/cgroup", root ? root : "");
+  snprintf(membership, sizeof membership, "%s/proc/self/cgroup", root ? root : "");
+  hd_quota quota = hd__quota_read(cgroups, membership);
+  budget->quota = quota.cpus;
+  snprintf(budget->quota_file, sizeof budget->quota_file, "%s", quota.file);
+}
+
+/* Marks the CPUs of this thread's mask, which is that of all threads of a process that binds none; of a description
+ * all CPUs. */
+static void take_mask(hwloc_bitmap_t usable, hwloc_topology_t machine) {
+  hwloc_bitmap_copy(usable, hwloc_topology_get_topology_cpuset(machine));
+  hwloc_bitmap_t mask = hwloc_bitmap_alloc();
+  if (mask && hwloc_topology_is_thissystem(machine) && hwloc_get_cpubind(machine, mask, HWLOC_CPUBIND_THREAD) == 0 &&
+      hwloc_bitmap_intersects(mask, usable))
+    hwloc_bitmap_and(usable, usable, mask);
+  hwloc_bitmap_free(mask);
+}
+
+hd_status hd_topology_create(hd_topology **out, hd_ctx *ctx) {
+  hwloc_topology_t machine;
+  *out = NULL;
+  HD_TRY(load(&machine, ctx, NULL));
+  hwloc_bitmap_t usable = hwloc_bitmap_alloc();
+  hd_status status = HD_E_NOMEM;
+  const bool here = hwloc_topology_is_thissystem(machine) != 0;
+  if (usable) {
+    take_mask(usable, machine);
+    status = tabulate(out, ctx, machine, usable);
+  } else {
+    hd__fail(ctx, status, "out of memory for the affinity mask");
+  }
+  hwloc_bitmap_free(usable);
+  hwloc_topology_destroy(machine);
+  HD_TRY(status);
+  for (int i = 0; i < (*out)->cpus && here; i++)
+    (*out)->cpu[i].busy = (int32_t)hd__claim_find((*out)->cpu[i].cpu);
+  take_quota(&(*out)->budget);
+  const char *wanted = getenv("OMP_NUM_THREADS");
+  snprintf((*out)->budget.omp, sizeof(*out)->budget.omp, "%s", wanted ? wanted : "");
+  hd__topology_count_budget(*out);
+  return HD_OK;
+}
+
+hd_status hd__topology_describe(hd_topology **out, hd_ctx *ctx, const char *description) {
+  hwloc_topology_t machine;
+  *out = NULL;
+  HD_TRY(load(&machine, ctx, description));
+  hd_status status = tabulate(out, ctx, machine, hwloc_topology_get_topology_cpuset(machine));
+  hwloc_topology_destroy(machine);
+  if (status == HD_OK)
+    hd__topology_count_budget(*out);
+  return status;
+}
+
+/* 0, or an errno. */
+static int bind_range(hwloc_topology_t machine, const hd_memory_range *range) {
+  const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), at = (uintptr_t)range->from;
+  const uintptr_t first = (at + page - 1) / page * page, end = (at + range->bytes) / page * page;
+  hwloc_obj_t node = hwloc_get_obj_by_type(machine, HWLOC_OBJ_NUMANODE, (unsigned)range->numa);
+  if (!node || first >= end)
+    return 0;
+  int failed = hwloc_set_area_membind(machine, (void *)first, end - first, node->nodeset, HWLOC_MEMBIND_BIND,
+                                      HWLOC_MEMBIND_BYNODESET | HWLOC_MEMBIND_NOCPUBIND);
+  return failed ? errno : 0;
+}
+
+hd_status hd__topology_bind_memory(hd_ctx *ctx, const hd_memory_range *range, int count) {
+  hwloc_topology_t machine;
+  HD_TRY(load(&machine, ctx, NULL));
+  int why = 0;
+  for (int i = 0; i < count && why == 0; i++)
+    why = bind_range(machine, &range[i]);
+  hwloc_topology_destroy(machine);
+  return why == 0 ? HD_OK : hd__fail(ctx, HD_E_SYSTEM, "memory cannot be bound to NUMA nodes: %s", strerror(why));
+}
+
+void hd_topology_destroy(hd_topology *t) {
+  if (!t)
+    return;
+  hd__free(t->cpu);
+  hd__free(t->numa);
+  hd__free(t);
+}

@@ -1,0 +1,156 @@
+/* The kernel table of a probe: see kernel_probe.h. */
+#include "tools/bench/kernel_probe.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "platform/clock.h"
+
+static _Thread_local hd_probe *here;
+
+static double begin(void) { return hd__clock_s(); }
+
+static void end(hd_probe_sum *sum, double start_s) {
+  double spent = hd__clock_s() - start_s - here->tick_s;
+  sum->s += spent > 0 ? spent : 0;
+  sum->calls++;
+}
+
+static int node_of(const hd_geom *g) {
+  return (int)((const hd_node *)(const void *)((const char *)g - offsetof(hd_node, geom)) - here->plan->graph->nodes);
+}
+
+/* The share of a pooled gradient that is not zero: of in[0] of conv2d_dx, in[1] of conv2d_dw. */
+static double live_share(const hd_call *call, int slot) {
+  const float *dy = call->in[slot];
+  int64_t elems = (int64_t)call->g->hp * call->g->wp * call->g->co, live = 0;
+  for (int64_t r = 0; r < call->rows; r++)
+    for (int64_t i = 0; i < elems; i++)
+      live += dy[r * call->in_stride[slot] + i] != 0;
+  return (double)live / (double)(elems * call->rows);
+}
+
+static void run(const hd_call *call) {
+  hd_probe *p = here;
+  int index = node_of(call->g);
+  hd_op op = p->plan->graph->nodes[index].op;
+  hd_probe_sum *sum = &p->node[index];
+  bool gradient = op == HD_OP_conv2d_dx || op == HD_OP_conv2d_dw;
+  if (p->counting) {
+    double share = gradient && call->g->pool > 1 ? live_share(call, op == HD_OP_conv2d_dw) : 1;
+    sum->live_rows += share * (double)call->rows;
+    sum->rows += (double)call->rows;
+  }
+  double start = begin();
+  p->inner->run[op](call);
+  end(sum, start);
+}
+
+static void run_outputs(const hd_call *call, int32_t j0, int32_t j1) {
+  int index = node_of(call->g);
+  hd_probe_sum *sum = &here->node[index];
+  if (here->counting) {
+    sum->live_rows += (double)call->rows;
+    sum->rows += (double)call->rows;
+  }
+  double start = begin();
+  here->inner->run_outputs[here->plan->graph->nodes[index].op](call, j0, j1);
+  end(sum, start);
+}
+
+static void form(const hd_form *f) {
+  int index = node_of(f->g);
+  double start = begin();
+  here->inner->form[here->plan->graph->nodes[index].op](f);
+  end(&here->node[index], start);
+}
+
+static int update(const hd_update *u) {
+  int arrays = 3 + (u->m ? 2 : 0) + (u->v ? 2 : 0);
+  double start = begin();
+  int bad = here->inner->update[here->update](u);
+  end(&here->updates, start);
+  here->updates.bytes += (double)(u->count * arrays) * sizeof *u->g;
+  return bad;
+}
+
+static void reduce(float *out, const float *const *sums, const hd_reduction *f, int64_t count) {
+  double start = begin();
+  here->inner->reduce(out, sums, f, count);
+  end(&here->reductions, start);
+  here->reductions.bytes += (double)(count * (f->count + 1)) * sizeof *out;
+}
+
+static void gather(float *out, const uint8_t *pixels, int64_t plane, int32_t channels, const float *scale,
+                   const float *shift) {
+  double start = begin();
+  here->inner->gather_u8(out, pixels, plane, channels, scale, shift);
+  end(&here->gathers, start);
+  here->gathers.bytes += (double)(plane * channels) * (sizeof *out + sizeof *pixels);
+}
+
+static void gather_floats(float *out, const float *pixels, int64_t plane, int32_t channels, const float *scale,
+                          const float *shift) {
+  double start = begin();
+  here->inner->gather_f32(out, pixels, plane, channels, scale, shift);
+  end(&here->gathers, start);
+  here->gathers.bytes += (double)(plane * channels) * (sizeof *out + sizeof *pixels);
+}
+
+static void pack(const hd_geom *g, const float *w, float *packed, int32_t j0, int32_t j1) {
+  const hd_plan_packed *copy = (const hd_plan_packed *)(const void *)((const char *)g - offsetof(hd_plan_packed, geom));
+  double start = begin();
+  here->inner->pack[copy->op](g, w, packed, j0, j1);
+  end(&here->packs, start);
+  here->packs.bytes += 8.0 * (double)copy->elems * (j1 - j0) / g->co;
+}
+
+static double shortest_tick(void) {
+  double least = 1;
+  for (int i = 0; i < 1000; i++) {
+    double start = hd__clock_s(), spent = hd__clock_s() - start;
+    least = spent < least ? spent : least;
+  }
+  return least;
+}
+
+hd_status hd__probe_init(hd_probe *p, hd_ctx *ctx, const hd_plan *plan, hd_op op) {
+  *p = (hd_probe){.plan = plan, .inner = plan->kernels, .update = op, .tick_s = shortest_tick()};
+  p->node = hd__calloc((size_t)plan->graph->node_count, sizeof *p->node);
+  if (!p->node)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for a measurement");
+  p->table = *p->inner;
+  for (int i = 0; i < HD_OP_COUNT; i++) {
+    p->table.run[i] = p->inner->run[i] ? run : NULL;
+    p->table.run_outputs[i] = p->inner->run_outputs[i] ? run_outputs : NULL;
+    p->table.form[i] = p->inner->form[i] ? form : NULL;
+    p->table.update[i] = p->inner->update[i] ? update : NULL;
+    p->table.pack[i] = p->inner->pack[i] ? pack : NULL;
+  }
+  p->table.reduce = reduce;
+  p->table.gather_u8 = gather;
+  p->table.gather_f32 = gather_floats;
+  return HD_OK;
+}
+
+void hd__probe_fini(hd_probe *p) {
+  hd__free(p->node);
+  *p = (hd_probe){0};
+}
+
+void hd__probe_enter(hd_probe *p) { here = p; }
+void hd__probe_leave(void) { here = NULL; }
+
+static void restart(hd_probe_sum *sum) {
+  sum->s = sum->bytes = 0;
+  sum->calls = 0;
+}
+
+void hd__probe_restart(hd_probe *p) {
+  for (int i = 0; i < p->plan->graph->node_count; i++)
+    restart(&p->node[i]);
+  restart(&p->updates);
+  restart(&p->reductions);
+  restart(&p->gathers);
+  restart(&p->packs);
+}

@@ -1,0 +1,92 @@
+/* The time of a barrier: heddle's against the OpenMP runtime's, in turns, on threads without other work. A turn's time
+ * is that of the first thread. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "tools/bench/machine_limits.h"
+#include "platform/clock.h"
+#include "platform/cpu_name.h"
+#include "platform/threads.h"
+#include "platform/barrier.h"
+#include "tools/tune/scaling.h"
+
+enum { TURNS = 15, FIRST_BARRIERS = 16 };
+
+typedef struct barrier_timing {
+  hd_barrier barrier;
+  int64_t barriers;
+  double s; /* of thread 0 */
+} barrier_timing;
+
+static void wait_heddle(void *arg, int thread) {
+  barrier_timing *b = arg;
+  hd__barrier_wait(&b->barrier, thread, 0);
+  double start = hd__clock_s();
+  for (int64_t i = 0; i < b->barriers; i++)
+    hd__barrier_wait(&b->barrier, thread, 0);
+  if (thread == 0)
+    b->s = hd__clock_s() - start;
+}
+
+static void wait_openmp(void *arg, int thread) {
+  barrier_timing *b = arg;
+#pragma omp barrier
+  double start = hd__clock_s();
+  for (int64_t i = 0; i < b->barriers; i++) {
+#pragma omp barrier
+  }
+  if (thread == 0)
+    b->s = hd__clock_s() - start;
+}
+
+/* Microseconds of one barrier, in a turn of about `seconds`. */
+static hd_status time_turn(double *us, hd_ctx *ctx, barrier_timing *b, hd_threads *threads, void (*work)(void *, int),
+                           double seconds) {
+  for (b->barriers = FIRST_BARRIERS;; b->barriers *= 2) {
+    HD_TRY(hd__threads_run(threads, ctx, work, b));
+    if (b->s >= seconds / 2)
+      break;
+  }
+  *us = 1e6 * b->s / (double)b->barriers;
+  return HD_OK;
+}
+
+static hd_status measure(hd_bench_barrier_result *out, hd_ctx *ctx, hd_threads *threads, hd_barrier_line *lines,
+                         double seconds) {
+  barrier_timing b = {0};
+  double heddle[TURNS], openmp[TURNS], turn = seconds / TURNS / 4;
+  hd__barrier_init(&b.barrier, lines, out->threads, hd__threads_share_cpus(threads));
+  for (int i = 0; i < out->threads; i++)
+    hd__barrier_set_cache(lines, i, hd__threads_cache(threads, i));
+  hd__barrier_join_caches(&b.barrier);
+  for (int t = 0; t < TURNS; t++, out->turns = t) {
+    HD_TRY(time_turn(&heddle[t], ctx, &b, threads, wait_heddle, turn));
+    HD_TRY(time_turn(&openmp[t], ctx, &b, threads, wait_openmp, turn));
+  }
+  hd_median us = hd__median(heddle, TURNS), openmp_us = hd__median(openmp, TURNS);
+  out->us = us.value;
+  out->us_low = us.low;
+  out->us_high = us.high;
+  out->openmp_us = openmp_us.value;
+  out->openmp_us_low = openmp_us.low;
+  out->openmp_us_high = openmp_us.high;
+  return HD_OK;
+}
+
+hd_status hd_bench_barrier(hd_bench_barrier_result *out, hd_ctx *ctx, const hd_config *config, double seconds) {
+  hd_placement_request request = hd_config_placement(config);
+  hd_threads *threads;
+  *out = (hd_bench_barrier_result){0};
+  HD_TRY(hd__bench_check_seconds(ctx, seconds));
+  HD_TRY(hd__threads_open(&threads, ctx, &request));
+  out->threads = hd__threads_count(threads);
+  out->cpus = hd__threads_cpus(threads);
+  hd__cpu_name(out->cpu, sizeof out->cpu);
+  hd_barrier_line *lines = hd__malloc_aligned((size_t)HD_BARRIER_LINES(out->threads) * sizeof *lines);
+  hd_status status = lines ? HD_OK : hd__fail(ctx, HD_E_NOMEM, "out of memory for a measurement");
+  if (lines)
+    status = measure(out, ctx, threads, lines, seconds);
+  hd__free(lines);
+  hd__threads_destroy(threads);
+  return status;
+}

@@ -1,0 +1,263 @@
+/* A model's training step against the machine's limits.
+ *
+ * The speed is that of a rehearsal: the session's steps on separate threads, complete but without saving. Where the
+ * time goes is measured on one thread, in turns: plain steps, then the same steps through a probe. The fastest of the
+ * turns are reported; the time outside of probed calls is the row "other". */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "tools/bench/machine_limits.h"
+#include "tools/bench/kernel_probe.h"
+#include "graph/op.h"
+#include "train/session/rehearsal.h"
+#include "tools/tune/scaling.h"
+
+enum { THREAD_TURNS = 41, TURNS = 9, COUNTED_STEPS = 10, EXTRA_ROWS = 5 };
+
+typedef struct experiment {
+  hd_session *session;
+  hd_config *config; /* with the number of threads that the session chose */
+  hd_probe probe;
+  hd_bench_step_result *out;
+  double *turn; /* per row of `out` and turn: seconds a step */
+} experiment;
+
+static hd_status open_session(experiment *e, hd_ctx *ctx, const hd_config *config) {
+  char threads[16];
+  HD_TRY(hd__session_rehearse(&e->session, ctx, config));
+  hd_session *s = e->session;
+  snprintf(threads, sizeof threads, "%d", s->report.threads);
+  HD_TRY(hd__config_copy(&e->config, ctx, config));
+  HD_TRY(hd_config_set(e->config, ctx, "threads", threads));
+  hd__exec_destroy(s->exec); /* frees the CPUs to which its threads are bound */
+  hd__exec_destroy(s->eval_exec);
+  hd__threads_destroy(s->threads);
+  s->exec = s->eval_exec = NULL;
+  s->threads = NULL;
+  hd__feed_shuffle(&s->train_feed, (uint64_t)s->report.seed, 0);
+  return HD_OK;
+}
+
+/* On the CPUs where a run would place its threads. */
+static hd_status rehearse(hd_rehearsal **out, experiment *e, hd_ctx *ctx, int count) {
+  hd_placement_request request = hd_config_placement(e->session->config);
+  hd_placement *place;
+  hd_threads *threads;
+  request.threads = count;
+  *out = NULL;
+  HD_TRY(hd__threads_place(&place, ctx, &request));
+  hd_status status = hd__threads_create(&threads, ctx, place);
+  hd_placement_destroy(place);
+  return status == HD_OK ? hd__rehearsal_create(out, ctx, e->session, threads, request.workers) : status;
+}
+
+/* Speed on all threads, in short turns, since the load of other programs varies. */
+static hd_status measure_threads(experiment *e, hd_ctx *ctx, double seconds) {
+  hd_bench_step_result *r = e->out;
+  hd_rehearsal *rehearsal;
+  double speed[THREAD_TURNS];
+  HD_TRY(rehearse(&rehearsal, e, ctx, e->session->report.threads));
+  r->threads = hd__rehearsal_threads(rehearsal);
+  hd_status status = hd__rehearsal_time(&speed[0], rehearsal, ctx, seconds / THREAD_TURNS); /* warms up */
+  for (int t = 0; t < THREAD_TURNS && status == HD_OK; t++, r->turns = t) {
+    status = hd__rehearsal_time(&speed[t], rehearsal, ctx, seconds / THREAD_TURNS);
+    r->best = speed[t] > r->best ? speed[t] : r->best;
+  }
+  hd__rehearsal_destroy(rehearsal);
+  if (status != HD_OK)
+    return status;
+  hd_median median = hd__median(speed, THREAD_TURNS);
+  r->samples_per_s = median.value;
+  r->low = median.low;
+  r->high = median.high;
+  return HD_OK;
+}
+
+static double value_bytes(const experiment *e, int index, double calls) {
+  const hd_value *v = &e->session->plan->graph->values[index];
+  double bytes = (double)hd__value_stride(v) * hd__dtype_bytes(v->dtype);
+  bool rows = v->kind == HD_VALUE_ROWS || v->kind == HD_VALUE_INPUT || v->kind == HD_VALUE_LABEL;
+  return bytes * (rows ? (double)e->out->batch : calls);
+}
+
+static double node_bytes(const experiment *e, const hd_node *node, double calls) {
+  double bytes = 0;
+  for (int i = 0; i < HD_MAX_IN; i++)
+    bytes += node->in[i] >= 0 ? value_bytes(e, node->in[i], calls) : 0;
+  for (int i = 0; i < HD_MAX_OUT; i++)
+    bytes += node->out[i] >= 0 ? value_bytes(e, node->out[i], calls) : 0;
+  return bytes;
+}
+
+/* Bytes of an output that takes an input's place: read and written, but stored once. */
+static double bytes_in_place(const experiment *e, const hd_node *node) {
+  const hd_place *place = e->session->plan->place;
+  if (node->out[0] < 0 || node->in[0] < 0 || !hd__op_works_in_place(node->op))
+    return 0;
+  const hd_place *in = &place[node->in[0]], *out = &place[node->out[0]];
+  return in->where == out->where && in->offset == out->offset ? value_bytes(e, node->out[0], 1) : 0;
+}
+
+/* Describes a node's work in a step. A gradient that is formed in tiles reads and writes everything once. */
+static void describe_node(experiment *e, const hd_node *node, const hd_probe_sum *sum, int64_t steps, hd_bench_op *op) {
+  bool formed = hd__op_info(node->op)->class == HD_CLASS_REDUCE && e->probe.inner->form[node->op];
+  snprintf(op->name, sizeof op->name, "%s", node->name);
+  op->op = hd__op_info(node->op)->name;
+  op->calls = sum->calls / steps;
+  op->flops = (double)hd__op_flops(node->op, &node->geom) * (double)e->out->batch;
+  op->executed_flops = op->flops * hd__bench_executed_share(node->op, &node->geom, sum->live_rows / sum->rows);
+  op->bytes = node_bytes(e, node, formed ? 1 : (double)op->calls);
+  op->bytes_at_once = formed ? op->bytes : (op->bytes - bytes_in_place(e, node)) / (double)op->calls;
+}
+
+/* Work over all parameters or samples touches the same bytes again only a step later. */
+static void describe_sum(const char *name, const char *what, const hd_probe_sum *sum, int64_t steps, hd_bench_op *op) {
+  snprintf(op->name, sizeof op->name, "%s", name);
+  op->op = what;
+  op->calls = sum->calls / steps;
+  op->bytes = op->bytes_at_once = sum->bytes / (double)steps;
+}
+
+/* Lists a row for everything that was called, in a fixed order; with `seconds`, only the times. */
+static int list_rows(experiment *e, int64_t steps, double *seconds) {
+  const hd_graph *graph = e->session->plan->graph;
+  const struct {
+    const char *name, *op;
+    const hd_probe_sum *sum;
+  } others[] = {{"gather", "gather", &e->probe.gathers},
+                {"fold", "fold", &e->probe.reductions},
+                {"update", hd__op_info(e->probe.update)->name, &e->probe.updates},
+                {"pack", "pack", &e->probe.packs}};
+  int count = 0;
+  for (int i = 0; i < graph->node_count; i++) {
+    const hd_probe_sum *sum = &e->probe.node[i];
+    if (sum->calls < steps)
+      continue;
+    if (!seconds)
+      describe_node(e, &graph->nodes[i], sum, steps, &e->out->ops[count]);
+    else
+      seconds[count] = sum->s / (double)steps;
+    count++;
+  }
+  for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+    if (others[i].sum->calls < steps)
+      continue;
+    if (!seconds)
+      describe_sum(others[i].name, others[i].op, others[i].sum, steps, &e->out->ops[count]);
+    else
+      seconds[count] = others[i].sum->s / (double)steps;
+    count++;
+  }
+  return count;
+}
+
+/* Runs steps through the probe, on the calling thread. */
+static hd_status probed_steps(experiment *e, hd_ctx *ctx, hd_rehearsal *rehearsal, int64_t steps) {
+  hd_session *s = e->session;
+  hd__probe_restart(&e->probe);
+  s->plan->kernels = s->train_feed.kernels = &e->probe.table;
+  hd__probe_enter(&e->probe);
+  hd_status status = hd__rehearsal_steps(rehearsal, ctx, steps);
+  hd__probe_leave();
+  s->plan->kernels = s->train_feed.kernels = e->probe.inner;
+  return status;
+}
+
+static hd_status make_rows(experiment *e, hd_ctx *ctx, hd_rehearsal *rehearsal) {
+  int most = e->session->plan->graph->node_count + EXTRA_ROWS;
+  e->out->ops = hd__calloc((size_t)most, sizeof *e->out->ops);
+  e->turn = hd__calloc((size_t)most * TURNS, sizeof *e->turn);
+  if (!e->out->ops || !e->turn)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for a measurement");
+  e->probe.counting = true;
+  HD_TRY(probed_steps(e, ctx, rehearsal, COUNTED_STEPS));
+  e->probe.counting = false;
+  e->out->op_count = list_rows(e, COUNTED_STEPS, NULL);
+  return HD_OK;
+}
+
+static double least(const double *turn, int stride) {
+  double found = turn[0];
+  for (int t = 1; t < TURNS; t++)
+    found = turn[t * stride] < found ? turn[t * stride] : found;
+  return found;
+}
+
+/* Takes the fastest turns, as the limits take the fastest bursts; the rest of a step goes to the last row. */
+static void conclude(experiment *e, const double *plain) {
+  hd_bench_step_result *r = e->out;
+  double sum = 0;
+  r->thread_step_s = least(plain, 1);
+  for (int i = 0; i < r->op_count; i++) {
+    hd_bench_op *op = &r->ops[i];
+    op->s = least(e->turn + i, r->op_count);
+    sum += op->s;
+    hd__bench_bound(op, &r->machine);
+    r->flops += op->flops / (double)r->batch;
+    r->executed_flops += op->executed_flops / (double)r->batch;
+  }
+  hd_bench_op *other = &r->ops[r->op_count++];
+  *other =
+      (hd_bench_op){.name = "other", .op = "", .s = r->thread_step_s > sum ? r->thread_step_s - sum : 0, .level = -1};
+}
+
+static hd_status measure_rows(experiment *e, hd_ctx *ctx, hd_rehearsal *rehearsal, double seconds) {
+  double plain[TURNS], speed;
+  HD_TRY(make_rows(e, ctx, rehearsal));
+  for (int t = 0; t < TURNS; t++) {
+    HD_TRY(hd__rehearsal_time(&speed, rehearsal, ctx, seconds / TURNS / 2));
+    plain[t] = (double)e->out->batch / speed;
+    int64_t steps = (int64_t)(seconds / TURNS / 2 / plain[t]) + 1;
+    HD_TRY(probed_steps(e, ctx, rehearsal, steps));
+    list_rows(e, steps, e->turn + t * e->out->op_count);
+  }
+  conclude(e, plain);
+  return HD_OK;
+}
+
+static hd_status measure_ops(experiment *e, hd_ctx *ctx, double seconds) {
+  hd_rehearsal *rehearsal = NULL;
+  HD_TRY(hd__probe_init(&e->probe, ctx, e->session->plan, e->session->schedule.op));
+  hd_status status = rehearse(&rehearsal, e, ctx, 1);
+  if (status == HD_OK)
+    status = measure_rows(e, ctx, rehearsal, seconds);
+  hd__rehearsal_destroy(rehearsal);
+  hd__probe_fini(&e->probe);
+  return status;
+}
+
+static hd_status run(experiment *e, hd_ctx *ctx, const hd_config *config, double seconds) {
+  HD_TRY(open_session(e, ctx, config));
+  const hd_report *report = &e->session->report;
+  snprintf(e->out->model, sizeof e->out->model, "%s", report->model);
+  snprintf(e->out->data, sizeof e->out->data, "%s", report->data);
+  e->out->batch = report->batch;
+  HD_TRY(hd_bench_machine_measure(&e->out->machine, ctx, e->config));
+  HD_TRY(measure_threads(e, ctx, seconds * 2 / 3));
+  return measure_ops(e, ctx, seconds / 3);
+}
+
+hd_status hd_bench_step(hd_bench_step_result **out, hd_ctx *ctx, const hd_config *config, double seconds) {
+  *out = NULL;
+  HD_TRY(hd__bench_check_seconds(ctx, seconds));
+  experiment e = {.out = hd__calloc(1, sizeof *e.out)};
+  if (!e.out)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for a measurement");
+  hd_status status = run(&e, ctx, config, seconds);
+  hd__free(e.turn);
+  hd_config_destroy(e.config);
+  hd_session_destroy(e.session);
+  if (status == HD_OK)
+    *out = e.out;
+  else
+    hd_bench_step_destroy(e.out);
+  return status;
+}
+
+void hd_bench_step_destroy(hd_bench_step_result *result) {
+  if (!result)
+    return;
+  hd__free(result->ops);
+  hd__free(result);
+}

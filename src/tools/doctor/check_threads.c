@@ -1,0 +1,153 @@
+/* Checks of the number of threads against the number of CPUs, and of other load. */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "tools/doctor/doctor_checks.h"
+
+static const double TURN_S = 0.05, SHOWS = 1.01;
+enum { TURNS = 4 };
+
+/* How much faster steps are with `few` threads than with `many`, by the clock or by processor time, whichever shows
+ * more: teams take turns, and the best of each counts. Where other programs use the CPUs, many threads get more of them
+ * by the clock, and few threads spend theirs on waiting: then there is no difference, and the factor is NAN. */
+static hd_status compare_teams(double *factor, hd_ctx *ctx, const hd_machine_facts *facts, int few, int many) {
+  hd_pace best[2] = {{0}}, now;
+  for (int turn = 0; turn < 2 * TURNS; turn++) {
+    hd_pace *team = &best[turn % 2];
+    HD_TRY(hd__work_steps(&now, ctx, facts->kernels, turn % 2 ? many : few, few, TURN_S));
+    team->wall = now.wall > team->wall ? now.wall : team->wall;
+    team->cpu = now.cpu > team->cpu ? now.cpu : team->cpu;
+  }
+  *factor = fmax(best[0].wall / best[1].wall, best[0].cpu / best[1].cpu);
+  *factor = *factor >= SHOWS ? *factor : NAN;
+  return HD_OK;
+}
+
+static const char *cost_text(char *text, size_t bytes, double factor, int few) {
+  if (isfinite(factor))
+    snprintf(text, bytes, "with %d a step takes 1/%.2f of the time", few, factor);
+  else
+    snprintf(text, bytes, "what that costs does not show while other programs have the CPUs");
+  return text;
+}
+
+static void report_threads(hd_finding *out, double factor, const char *measured, int threads) {
+  char remedy[128];
+  const char *omp = getenv("OMP_NUM_THREADS");
+  if (omp && *omp)
+    snprintf(remedy, sizeof remedy, "unset OMP_NUM_THREADS, or export OMP_NUM_THREADS=%d", threads);
+  else
+    snprintf(remedy, sizeof remedy, "use --threads %d", threads);
+  hd__find(out, factor, measured, remedy);
+}
+
+hd_status hd__check_quota(hd_finding *out, hd_ctx *ctx, const hd_machine_facts *facts) {
+  char measured[256], cost[96];
+  double factor;
+  int few = facts->quota < 1 ? 1 : (int)facts->quota;
+  if (facts->quota <= 0 || facts->threads <= few)
+    return HD_OK;
+  HD_TRY(compare_teams(&factor, ctx, facts, few, facts->threads));
+  snprintf(measured, sizeof measured, "%d threads under a quota of %g CPUs: %s", facts->threads, facts->quota,
+           cost_text(cost, sizeof cost, factor, few));
+  report_threads(out, factor, measured, few);
+  return HD_OK;
+}
+
+hd_status hd__check_oversubscribed(hd_finding *out, hd_ctx *ctx, const hd_machine_facts *facts) {
+  char measured[256], cost[96];
+  double factor;
+  if (facts->threads <= facts->cpus)
+    return HD_OK;
+  HD_TRY(compare_teams(&factor, ctx, facts, facts->cpus, facts->threads));
+  snprintf(measured, sizeof measured, "%d threads share %d CPU%s: %s", facts->threads, facts->cpus,
+           facts->cpus == 1 ? "" : "s", cost_text(cost, sizeof cost, factor, facts->cpus));
+  report_threads(out, factor, measured, facts->cpus);
+  return HD_OK;
+}
+
+/* A file of any length, as a string; NULL when out of memory. */
+static char *read_all(const hd_machine_facts *facts, const char *path) {
+  for (size_t bytes = 1 << 16;; bytes *= 2) {
+    char *text = hd__malloc(bytes);
+    if (!text || strlen(hd__host_text(text, bytes, facts, path)) + 1 < bytes)
+      return text;
+    hd__free(text);
+  }
+}
+
+hd_status hd__check_runtimes(hd_finding *out, hd_ctx *ctx, const hd_machine_facts *facts) {
+  char names[96], measured[256], cost[96];
+  char *maps = read_all(facts, "/proc/self/maps");
+  if (!maps)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for /proc/self/maps");
+  int count = hd__count_runtimes(names, sizeof names, maps);
+  hd__free(maps);
+  if (count < 2)
+    return HD_OK;
+  double factor;
+  HD_TRY(compare_teams(&factor, ctx, facts, facts->threads, facts->threads * count));
+  snprintf(measured, sizeof measured, "%d OpenMP runtimes (%s), %d threads in all: %s", count, names,
+           facts->threads * count, cost_text(cost, sizeof cost, factor, facts->threads));
+  hd__find(out, factor, measured, "leave one: look at LD_PRELOAD, and link every library with the same runtime");
+  return HD_OK;
+}
+
+/* Shares of the effort's time that went to others. */
+static double lost_share(const hd_machine_facts *facts) {
+  double could = facts->effort.wall_s * facts->effort.threads;
+  return could > 0 ? 1 - facts->effort.cpu_s / could : 0;
+}
+
+static double steal_share(const hd_machine_facts *facts) {
+  double total = facts->after.total - facts->before.total;
+  return total > 0 ? (facts->after.steal - facts->before.steal) / total : 0;
+}
+
+static double throttled_share(const hd_machine_facts *facts) {
+  double could = facts->effort.wall_s * facts->effort.threads;
+  return could > 0 ? (facts->after.throttled_s - facts->before.throttled_s) / could : 0;
+}
+
+hd_status hd__check_steal(hd_finding *out, hd_ctx *ctx, const hd_machine_facts *facts) {
+  char measured[200];
+  double share = steal_share(facts);
+  (void)ctx;
+  if (share < 0.02)
+    return HD_OK;
+  snprintf(measured, sizeof measured, "the host of this virtual machine took %.0f %% of the processor time",
+           100 * share);
+  hd__find(out, 1 / (1 - fmin(share, 0.99)), measured,
+           "ask for a machine with dedicated CPUs, or use --threads with fewer than there are");
+  return HD_OK;
+}
+
+hd_status hd__check_throttled(hd_finding *out, hd_ctx *ctx, const hd_machine_facts *facts) {
+  char measured[200], remedy[128];
+  double share = throttled_share(facts);
+  (void)ctx;
+  if (share < 0.02)
+    return HD_OK;
+  snprintf(measured, sizeof measured, "the cgroup was stopped for %.0f %% of the processor time it asked for",
+           100 * share);
+  snprintf(remedy, sizeof remedy, "raise the container's CPU limit, or use --threads %d",
+           facts->quota >= 1 ? (int)facts->quota : 1);
+  hd__find(out, 1 / (1 - fmin(share, 0.99)), measured, remedy);
+  return HD_OK;
+}
+
+hd_status hd__check_busy(hd_finding *out, hd_ctx *ctx, const hd_machine_facts *facts) {
+  char measured[200];
+  double share = lost_share(facts) - steal_share(facts) - throttled_share(facts);
+  (void)ctx;
+  if (share < 0.1)
+    return HD_OK;
+  snprintf(measured, sizeof measured, "other programs had %.0f %% of the time of %d CPU%s", 100 * share,
+           facts->effort.threads, facts->effort.threads == 1 ? "" : "s");
+  hd__find(out, 1 / (1 - fmin(share, 0.99)), measured, "end what else is running: top shows it");
+  return HD_OK;
+}

@@ -1,0 +1,115 @@
+/* heddle doctor: reads the facts that the checks need, runs the checks, collects their findings. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "tools/doctor/doctor_checks.h"
+#include "heddle/topology.h"
+
+static const double EFFORT_S = 0.4;
+
+/* Ordered by what costs users most. */
+static const struct {
+  const char *id;
+  hd_check_fn *check;
+} table[] = {
+    {"quota", hd__check_quota},
+    {"oversubscribed", hd__check_oversubscribed},
+    {"blas-core", hd__check_blas},
+    {"isa", hd__check_isa},
+    {"smt-pairs", hd__check_pairs},
+    {"omp-runtimes", hd__check_runtimes},
+    {"busy", hd__check_busy},
+    {"steal", hd__check_steal},
+    {"throttled", hd__check_throttled},
+    {"frequency", hd__check_frequency},
+    {"huge-pages", hd__check_huge_pages},
+    {"memlock", hd__check_memlock},
+    {"shm-size", hd__check_shm},
+};
+
+enum { CHECKS = sizeof table / sizeof *table };
+_Static_assert((int)CHECKS <= (int)HD_DOCTOR_MOST, "a report has room for every check");
+
+static hd_status read_machine(hd_machine_facts *facts, hd_ctx *ctx) {
+  hd_topology *machine;
+  char cpuinfo[8192];
+  HD_TRY(hd_topology_create(&machine, ctx));
+  facts->quota = machine->budget.quota;
+  facts->bare = hd__parse_bare(hd__host_text(cpuinfo, sizeof cpuinfo, facts, "/proc/cpuinfo"));
+  facts->cpu = hd__calloc((size_t)machine->cpus + 1, sizeof *facts->cpu);
+  facts->core = hd__calloc((size_t)machine->cpus + 1, sizeof *facts->core);
+  const bool room = facts->cpu && facts->core;
+  for (int i = 0; room && i < machine->cpus; i++) {
+    if (!machine->cpu[i].usable)
+      continue;
+    facts->cpu[facts->cpus] = machine->cpu[i].cpu;
+    facts->core[facts->cpus++] = machine->cpu[i].core;
+  }
+  facts->cpus = facts->cpus > 0 ? facts->cpus : 1;
+  hd_placement *place = NULL;
+  hd_status status = room
+                         ? hd_placement_create(&place, ctx, machine, &(hd_placement_request){.threads = facts->threads})
+                         : hd__fail(ctx, HD_E_NOMEM, "out of memory for a list of CPUs");
+  if (status == HD_OK)
+    facts->threads = place->threads;
+  hd_placement_destroy(place);
+  hd_topology_destroy(machine);
+  return status;
+}
+
+static hd_status choose_kernels(hd_machine_facts *facts, hd_ctx *ctx) {
+  const char *why = NULL, *isa = getenv("HEDDLE_ISA");
+  facts->best = hd__kernels_select(NULL, &why);
+  facts->kernels = hd__kernels_select(isa, &why);
+  if (facts->kernels)
+    return HD_OK;
+  return hd__fail(
+      ctx, HD_E_UNSUPPORTED,
+      "HEDDLE_ISA expects an instruction set that this build and CPU have, found '%s': %s; unset it for the best", isa,
+      why);
+}
+
+static hd_status measure_effort(hd_machine_facts *facts, hd_ctx *ctx) {
+  int threads = facts->threads < facts->cpus ? facts->threads : facts->cpus;
+  facts->before = hd__host_losses(facts);
+  HD_TRY(hd__work_effort(&facts->effort, ctx, facts->kernels, threads, EFFORT_S));
+  facts->after = hd__host_losses(facts);
+  return HD_OK;
+}
+
+static hd_status run_checks(hd_doctor *d, hd_machine_facts *facts, hd_ctx *ctx, int32_t threads) {
+  const char *root = getenv("HEDDLE_SYSROOT");
+  facts->root = root ? root : "";
+  facts->threads = threads ? threads : ctx->threads;
+  HD_TRY(read_machine(facts, ctx));
+  HD_TRY(choose_kernels(facts, ctx));
+  HD_TRY(measure_effort(facts, ctx));
+  d->threads = facts->threads;
+  d->cpus = facts->cpus;
+  for (int i = 0; i < CHECKS; i++) {
+    hd_finding *f = &d->finding[d->count];
+    *f = (hd_finding){.id = table[i].id};
+    HD_TRY(table[i].check(f, ctx, facts));
+    d->check[d->checks++] = table[i].id;
+    d->count += f->measured[0] != 0;
+  }
+  return HD_OK;
+}
+
+hd_status hd_doctor_create(hd_doctor **out, hd_ctx *ctx, int32_t threads) {
+  hd_machine_facts facts = {0};
+  *out = hd__calloc(1, sizeof **out);
+  if (!*out)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for a report");
+  hd_status status = run_checks(*out, &facts, ctx, threads);
+  hd__free(facts.cpu);
+  hd__free(facts.core);
+  if (status == HD_OK)
+    return HD_OK;
+  hd_doctor_destroy(*out);
+  *out = NULL;
+  return status;
+}
+
+void hd_doctor_destroy(hd_doctor *doctor) { hd__free(doctor); }

@@ -1,0 +1,385 @@
+/* The trace file: see profile.h.
+ *
+ * Times are microseconds since the trace began, with three decimals. Slices of a track nest and never overlap; a slice
+ * is written before those inside it. An arrow (a flow) leads from the thread that arrived last at a barrier to each
+ * thread that waited for it. */
+#include "tools/profile/profile.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "exec/exchange/cluster.h"
+#include "graph/op.h"
+#include "heddle.h"
+#include "platform/cpu_name.h"
+
+/* Of steps, over all threads: about 30 MB of file. */
+enum { SLICES = 1 << 18 };
+
+/* Gradients are nodes too, named like the layer whose gradient they are; they follow the loss. */
+static bool is_gradient(const hd_graph *graph, int node) { return node > graph->values[graph->loss].producer; }
+
+static const char *direction_of(const hd_graph *graph, int node) {
+  bool reduces = hd__op_info(graph->nodes[node].op)->class == HD_CLASS_REDUCE;
+  return !is_gradient(graph, node) ? "forward" : reduces ? "dw" : "dx";
+}
+
+static char *json_label(const char *name, const char *suffix) {
+  char *text = hd__printf_alloc("%s%s%s", name, *suffix ? " " : "", suffix), *label = NULL;
+  json_t *string = text ? json_string(text) : NULL;
+  char *dumped = string ? json_dumps(string, JSON_ENCODE_ANY) : NULL;
+  if (dumped)
+    label = hd__strdup(dumped);
+  free(dumped);
+  json_decref(string);
+  hd__free(text);
+  return label;
+}
+
+static hd_status make_labels(hd_profiler *p, hd_ctx *ctx) {
+  const hd_graph *graph = p->plan->graph;
+  int nodes = graph->node_count, params = p->plan->param_count;
+  p->label = hd__calloc((size_t)(nodes + params) + 1, sizeof *p->label);
+  bool all = p->label != NULL;
+  for (int i = 0; all && i < nodes; i++)
+    all = (p->label[i] = json_label(graph->nodes[i].name, direction_of(graph, i))) != NULL;
+  for (int i = 0; all && i < params; i++)
+    all = (p->label[nodes + i] = json_label(graph->values[graph->params[i].value].name, "")) != NULL;
+  return all ? HD_OK : hd__fail(ctx, HD_E_NOMEM, "out of memory for the profile");
+}
+
+static hd_status write_nothing(FILE *to, hd_ctx *ctx, void *arg) {
+  fputs("{\"traceEvents\": []}\n", to);
+  return HD_OK;
+}
+
+static hd_status claim_file(hd_profiler *p, hd_ctx *ctx, const char *path) {
+  if (strlen(path) >= sizeof p->path)
+    return hd__fail(ctx, HD_E_USAGE, "--profile expects a path below %zu bytes, found a longer one", sizeof p->path);
+  snprintf(p->path, sizeof p->path, "%s", path);
+  if (hd__file_is_stream(path))
+    return HD_OK; /* a format with one text, at the end */
+  hd_status status = hd__file_write_named(ctx, path, write_nothing, NULL);
+  return status == HD_E_IO ? hd__fail_in(ctx, status, "--profile") : status;
+}
+
+static bool writes(const hd_profiler *p) { return hd__cluster_rank(p->local) == 0; }
+
+static void sign(hd_track *track, const hd_profiler *p, int cpu) {
+  track->rank = hd__cluster_rank(p->local);
+  track->pid = (int32_t)getpid();
+  track->cpu = cpu;
+}
+
+hd_status hd__profile_open(hd_profiler *p, hd_ctx *ctx, const hd_profile_of *of) {
+  const hd_trace_size size = hd__exec_trace_size(of->exec, SLICES);
+  *p = (hd_profiler){
+      .plan = of->plan, .local = of->local, .model = of->model, .first_step = of->first_step, .gpu = !of->threads};
+  if (writes(p))
+    HD_TRY(claim_file(p, ctx, of->path));
+  HD_TRY(make_labels(p, ctx));
+  HD_TRY(hd__trace_create(&p->trace, ctx, of->local, &size));
+  for (int l = 0; l < size.process_threads; l++)
+    sign(&p->trace->track[size.first + l], p, of->threads ? hd__threads_cpu(of->threads, l) : -1);
+  if (writes(p))
+    sign(hd__profile_writer_track(p), p, -1);
+  return hd__exec_trace(of->exec, ctx, p->trace);
+}
+
+hd_track *hd__profile_first_track(const hd_profiler *p) { return p->trace ? &p->trace->track[p->trace->first] : NULL; }
+
+hd_track *hd__profile_writer_track(const hd_profiler *p) {
+  return p->trace ? &p->trace->track[p->trace->threads] : NULL;
+}
+
+void hd__profile_close(hd_profiler *p) {
+  hd__trace_destroy(p->trace);
+  for (int i = 0; p->label && p->label[i]; i++)
+    hd__free(p->label[i]);
+  hd__free(p->label);
+  hd__free(p->item);
+  hd__free(p->text);
+  *p = (hd_profiler){0};
+}
+
+static bool walk_slices(const hd_slice_buffer *buffer, bool steps, int track, hd_slice_visit *visit, void *arg) {
+  for (int64_t n = 0; n < buffer->count; n++) {
+    int64_t block = hd__slice_buffer_block(buffer, n);
+    if (block < 0)
+      continue;
+    const hd_slice *slice = hd__slice_buffer_slices(buffer, block);
+    for (int i = 0; i < *hd__slice_buffer_used(buffer, block); i++)
+      if (!visit(arg, track, steps ? n : -1, &slice[i]))
+        return false;
+  }
+  return true;
+}
+
+void hd__profile_walk(const hd_profiler *p, hd_slice_visit *visit, void *arg) {
+  for (int t = 0; t <= p->trace->all_threads; t++) {
+    const hd_track *track = hd__trace_track(p->trace, t);
+    if (!walk_slices(&track->steps, true, t, visit, arg) || !walk_slices(&track->events, false, t, visit, arg))
+      return;
+  }
+}
+
+/* A thread's n-th wait in a step, NULL if there is none. */
+static const hd_slice *wait_of(const hd_profiler *p, int thread, int64_t step, int n) {
+  const hd_slice_buffer *buffer = &hd__trace_track(p->trace, thread)->steps;
+  int64_t block = hd__slice_buffer_block(buffer, step);
+  const hd_slice *slice = block < 0 ? NULL : hd__slice_buffer_slices(buffer, block);
+  for (int i = 0; slice && i < *hd__slice_buffer_used(buffer, block); i++)
+    if (slice[i].kind == HD_SLICE_WAIT && n-- == 0)
+      return &slice[i];
+  return NULL;
+}
+
+int hd__profile_last_thread(const hd_profiler *p, int thread, int64_t step, int n) {
+  const int host = hd__trace_host(p->trace, thread);
+  int64_t latest_ns = INT64_MIN;
+  int last = p->trace->host_thread[host];
+  for (int l = last; l < p->trace->host_thread[host + 1]; l++) {
+    const hd_slice *wait = wait_of(p, l, step, n);
+    if (!wait || wait->begin_ns <= latest_ns)
+      continue;
+    latest_ns = wait->begin_ns;
+    last = l;
+  }
+  return last;
+}
+
+/* Writing. */
+
+typedef struct writing {
+  const hd_profiler *profiler;
+  FILE *to;
+  const char *comma;
+  int64_t step; /* the current step, */
+  int track;    /* its track, */
+  int barriers; /* and the number of its barriers so far */
+  int64_t arrow;
+} writing;
+
+static void put_time(FILE *to, const char *key, int64_t ns) {
+  fprintf(to, "\"%s\": %" PRId64 ".%03d", key, ns / 1000, (int)(ns % 1000));
+}
+
+/* Of a track, or, with -1 - rank, of a process. */
+static void begin_event(writing *w, const char *kind, int track) {
+  const int rank = track < 0 ? -1 - track : hd__trace_track(w->profiler->trace, track)->rank;
+  fprintf(w->to, "%s\n{\"ph\": \"%s\", \"pid\": %d, \"tid\": %d, ", w->comma, kind, rank + 1,
+          track < 0 ? 0 : track + 1);
+  w->comma = ",";
+}
+
+static const char *phase_name(hd_phase_kind kind) {
+  switch (kind) {
+  case HD_PHASE_SHARDS: return "shards";
+  case HD_PHASE_OUTPUTS: return "outputs";
+  case HD_PHASE_REDUCE_UPDATE: return "chunks: reduce, update";
+  case HD_PHASE_REDUCE_NORM: return "chunks: reduce, norm";
+  case HD_PHASE_UPDATE: return "chunks: update";
+  }
+  return "";
+}
+
+/* With the sums of the slices inside it. */
+static void put_step(const writing *w, const hd_slice *step) {
+  const hd_slice_buffer *buffer = &hd__trace_track(w->profiler->trace, w->track)->steps;
+  const int64_t block = hd__slice_buffer_block(buffer, w->step);
+  const hd_slice *slice = hd__slice_buffer_slices(buffer, block);
+  int64_t data_ns = 0, waiting_ns = 0, all_ns = step->end_ns - step->begin_ns;
+  for (int i = 0; i < *hd__slice_buffer_used(buffer, block); i++) {
+    const int64_t ns = slice[i].end_ns - slice[i].begin_ns;
+    data_ns += slice[i].kind == HD_SLICE_FETCH ? ns : 0;
+    waiting_ns += slice[i].kind == HD_SLICE_WAIT ? ns : 0;
+  }
+  fprintf(w->to, "\"name\": \"step\", \"cat\": \"step\", \"args\": {\"step\": %" PRId64 ", \"samples\": %d, ",
+          w->profiler->first_step + w->step + 1, step->of);
+  put_time(w->to, "data_us", data_ns);
+  fputs(", ", w->to);
+  put_time(w->to, "compute_us", all_ns > data_ns + waiting_ns ? all_ns - data_ns - waiting_ns : 0);
+  fputs(", ", w->to);
+  put_time(w->to, "waiting_us", waiting_ns);
+  fputs("}", w->to);
+}
+
+static void put_call(const writing *w, int node) {
+  const hd_profiler *p = w->profiler;
+  const hd_graph *graph = p->plan->graph;
+  fprintf(w->to, "\"name\": %s, \"cat\": \"%s\", \"args\": {\"op\": \"%s\"}", p->label[node],
+          is_gradient(graph, node) ? "backward" : "forward", hd__op_info(graph->nodes[node].op)->name);
+}
+
+static void put_plain(const writing *w, const char *name, const char *category) {
+  fprintf(w->to, "\"name\": \"%s\", \"cat\": \"%s\"", name, category);
+}
+
+static void put_parameter(const writing *w, const char *name, int parameter) {
+  const hd_profiler *p = w->profiler;
+  if (parameter < 0) { /* all parameters */
+    put_plain(w, name, "update");
+    return;
+  }
+  fprintf(w->to, "\"name\": \"%s\", \"cat\": \"update\", \"args\": {\"parameter\": %s}", name,
+          p->label[p->plan->graph->node_count + parameter]);
+}
+
+static void put_wait(writing *w) {
+  const hd_profiler *p = w->profiler;
+  put_plain(w, "wait", "wait");
+  if (p->trace->all_threads == 1)
+    return;
+  const int last = hd__profile_last_thread(p, w->track, w->step, w->barriers);
+  fprintf(w->to, ", \"args\": {\"for\": \"");
+  if (hd__cluster_ranks(p->local) > 1)
+    fprintf(w->to, "rank %d, ", hd__trace_track(p->trace, last)->rank);
+  fprintf(w->to, "thread %d\"}", last);
+}
+
+/* With the rank of another host that was waited for last. */
+static void put_exchange(const writing *w, int rank) {
+  put_plain(w, "to other hosts", "hosts");
+  if (rank >= 0)
+    fprintf(w->to, ", \"args\": {\"for\": \"rank %d\"}", rank);
+}
+
+static void put_slice(writing *w, const hd_slice *slice) {
+  switch ((hd_slice_kind)slice->kind) {
+  case HD_SLICE_STEP: put_step(w, slice); return;
+  case HD_SLICE_PHASE: put_plain(w, phase_name(w->profiler->plan->phases[slice->of].kind), "phase"); return;
+  case HD_SLICE_FETCH: put_plain(w, "samples", "data"); return;
+  case HD_SLICE_CALL: put_call(w, slice->of); return;
+  case HD_SLICE_GATHER: put_plain(w, "gather", "gather"); return;
+  case HD_SLICE_REDUCE: put_parameter(w, "fold", slice->of); return;
+  case HD_SLICE_REDUCE_UPDATE: put_parameter(w, "fold, update", slice->of); return;
+  case HD_SLICE_UPDATE: put_parameter(w, "update", slice->of); return;
+  case HD_SLICE_NORM: put_plain(w, "norm", "update"); return;
+  case HD_SLICE_CLOSE: put_plain(w, "loss, next step", "close"); return;
+  case HD_SLICE_WAIT: put_wait(w); return;
+  case HD_SLICE_INLET: put_plain(w, "wait for a copy", "wait"); return;
+  case HD_SLICE_LAUNCH: put_plain(w, "launch", "launch"); return;
+  case HD_SLICE_COLLECT: put_plain(w, "wait for the GPU", "wait"); return;
+  case HD_SLICE_UPLOAD: put_plain(w, "copy to the GPU", "data"); return;
+  case HD_SLICE_EXCHANGE: put_exchange(w, slice->of); return;
+  case HD_SLICE_REPORT: put_plain(w, "report", "report"); return;
+  case HD_SLICE_SHUFFLE: put_plain(w, "shuffle", "data"); return;
+  case HD_SLICE_EVALUATE: put_plain(w, "evaluate", "evaluate"); return;
+  case HD_SLICE_COPY: put_plain(w, "copy for the checkpoint", "checkpoint"); return;
+  case HD_SLICE_WRITE: put_plain(w, "write the checkpoint", "checkpoint"); return;
+  }
+}
+
+/* From the last moment before the last thread arrived to the end of this thread's wait. */
+static void put_arrow(writing *w, int track, const hd_slice *wait) {
+  const hd_profiler *p = w->profiler;
+  int last = hd__profile_last_thread(p, track, w->step, w->barriers);
+  const hd_slice *came = wait_of(p, last, w->step, w->barriers);
+  if (track == last || !came || wait->end_ns - 1 < came->begin_ns)
+    return;
+  w->arrow++;
+  for (int end = 0; end < 2; end++) {
+    begin_event(w, end ? "f" : "s", end ? track : last);
+    put_time(w->to, "ts", (end ? wait->end_ns : came->begin_ns) - 1 - p->trace->start_ns);
+    fprintf(w->to, ", \"id\": %" PRId64 ", \"name\": \"waited for\", \"cat\": \"wait\"%s}", w->arrow,
+            end ? ", \"bp\": \"e\"" : "");
+  }
+}
+
+static bool write_slice(void *arg, int track, int64_t step, const hd_slice *slice) {
+  writing *w = arg;
+  if (slice->kind == HD_SLICE_STEP) {
+    w->step = step;
+    w->track = track;
+    w->barriers = 0;
+  }
+  begin_event(w, "X", track);
+  put_time(w->to, "ts", slice->begin_ns - w->profiler->trace->start_ns);
+  fputs(", ", w->to);
+  put_time(w->to, "dur", slice->end_ns - slice->begin_ns);
+  fputs(", ", w->to);
+  put_slice(w, slice);
+  fputs("}", w->to);
+  if (slice->kind == HD_SLICE_WAIT) {
+    put_arrow(w, track, slice);
+    w->barriers++;
+  }
+  return !ferror(w->to);
+}
+
+static void name_track(writing *w, int track, const char *name) {
+  begin_event(w, "M", track);
+  fprintf(w->to, "\"name\": \"thread_name\", \"args\": {\"name\": \"%s\"}}", name);
+  begin_event(w, "M", track);
+  fprintf(w->to, "\"name\": \"thread_sort_index\", \"args\": {\"sort_index\": %d}}", track);
+}
+
+static void name_process(writing *w, const hd_track *first) {
+  const int ranks = hd__cluster_ranks(w->profiler->local);
+  begin_event(w, "M", -1 - first->rank);
+  if (ranks > 1)
+    fprintf(w->to, "\"name\": \"process_name\", \"args\": {\"name\": \"rank %d\"}}", first->rank);
+  else
+    fprintf(w->to, "\"name\": \"process_name\", \"args\": {\"name\": \"heddle\"}}");
+  begin_event(w, "M", -1 - first->rank);
+  fprintf(w->to, "\"name\": \"process_labels\", \"args\": {\"labels\": \"pid %d\"}}", first->pid);
+  begin_event(w, "M", -1 - first->rank);
+  fprintf(w->to, "\"name\": \"process_sort_index\", \"args\": {\"sort_index\": %d}}", first->rank);
+}
+
+static void name_tracks(writing *w) {
+  const hd_profiler *p = w->profiler;
+  for (int l = 0; l < p->trace->all_threads; l++) {
+    char name[64];
+    const hd_track *track = hd__trace_track(p->trace, l);
+    const int cpu = track->cpu;
+    if (l == 0 || track->rank != hd__trace_track(p->trace, l - 1)->rank)
+      name_process(w, track);
+    if (p->gpu)
+      snprintf(name, sizeof name, "%s", (const char *[]){"host", "GPU copy", "GPU compute"}[l]);
+    else if (cpu >= 0)
+      snprintf(name, sizeof name, "thread %d, CPU %d", l, cpu);
+    else
+      snprintf(name, sizeof name, "thread %d, not bound", l);
+    name_track(w, l, name);
+  }
+  name_track(w, p->trace->all_threads, "checkpoint writer");
+}
+
+static void describe(writing *w) {
+  const hd_profiler *p = w->profiler;
+  char cpu[128];
+  hd__cpu_name(cpu, sizeof cpu);
+  json_t *about = json_pack("{s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:I, s:I}", "model", p->model, "cpu", cpu, "isa",
+                            p->plan->kernels->isa, "heddle", hd_version(), "ranks", hd__cluster_ranks(p->local),
+                            "threads", p->trace->all_threads, "lanes", p->trace->all_threads, "steps",
+                            (json_int_t)p->result.steps, "steps_kept", (json_int_t)p->result.kept);
+  fputs("{\"displayTimeUnit\": \"ns\", \"otherData\": ", w->to);
+  if (!about || json_dumpf(about, w->to, JSON_PRESERVE_ORDER) != 0)
+    fputs("{}", w->to);
+  json_decref(about);
+}
+
+static hd_status write_trace(FILE *to, hd_ctx *ctx, void *arg) {
+  writing w = {.profiler = arg, .to = to, .comma = ""};
+  describe(&w);
+  fputs(", \"traceEvents\": [", to);
+  name_tracks(&w);
+  hd__profile_walk(w.profiler, write_slice, &w);
+  fputs("\n]}\n", to);
+  return HD_OK;
+}
+
+hd_status hd__profile_write(hd_profiler *p, hd_ctx *ctx) {
+  hd_ctx quiet = {0};
+  hd__trace_collect(p->trace, &quiet, p->local); /* after the loss of a rank the others' slices are still written */
+  if (!writes(p))
+    return HD_OK;
+  HD_TRY(hd__profile_sum(p, ctx));
+  hd_status status = hd__file_write_named(ctx, p->path, write_trace, p);
+  return status == HD_E_IO ? hd__fail_in(ctx, status, "--profile") : status;
+}

@@ -1,0 +1,219 @@
+/* Finding and reading checkpoints: see checkpoint.h. */
+#include "train/checkpoint/checkpoint.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+
+/* A file must have the checksum that the record states. */
+static hd_status check_sum(hd_ctx *ctx, const json_t *record, const hd_mapping *file, const char *path) {
+  const char *slash = strrchr(path, '/');
+  const json_t *entry = json_object_get(json_object_get(record, "files"), slash ? slash + 1 : path);
+  const char *expected = json_string_value(json_object_get(entry, "xxh3"));
+  char found[HD_CHECKSUM_BYTES];
+  hd__checksum_text(found, file);
+  if (expected && !strcmp(expected, found))
+    return HD_OK;
+  return hd__fail(ctx, HD_E_FORMAT,
+                  "%s: expected the checksum that run.json has for it, %s, found %s; the checkpoint is damaged, use "
+                  "another",
+                  path, expected ? expected : "none", found);
+}
+
+/* Follows `last` and `best` once, so that all files read belong to one checkpoint even if a run moves its links
+ * meanwhile. */
+static void follow_link(char path[HD_PATH_BYTES]) {
+  char target[256];
+  ssize_t length = readlink(path, target, sizeof target);
+  char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+  size_t room = HD_PATH_BYTES - (size_t)(name - path);
+  if (length > 0 && length < (ssize_t)sizeof target && (size_t)length < room && !memchr(target, '/', (size_t)length))
+    snprintf(name, room, "%.*s", (int)length, target);
+}
+
+/* Whether a folder holds a checkpoint; its path then names the folder itself. */
+static bool is_checkpoint(char folder[HD_PATH_BYTES], hd_ctx *ctx) {
+  char file[HD_PATH_BYTES];
+  if (hd__file_join(file, ctx, folder, "model.safetensors") != HD_OK || !hd__file_exists(file))
+    return false;
+  follow_link(folder);
+  return true;
+}
+
+hd_status hd__checkpoint_find(char out[HD_PATH_BYTES], hd_ctx *ctx, const char *path) {
+  HD_TRY(hd__file_join(out, ctx, path, ""));
+  for (size_t length = strlen(out); length > 1 && out[length - 1] == '/'; length--)
+    out[length - 1] = 0;
+  if (is_checkpoint(out, ctx))
+    return HD_OK;
+  HD_TRY(hd__file_join(out, ctx, path, "last"));
+  if (is_checkpoint(out, ctx))
+    return HD_OK;
+  return hd__fail(ctx, HD_E_IO,
+                  "%s: expected a checkpoint (a folder with model.safetensors, or a run's folder with 'last'), found "
+                  "none; check the path",
+                  path);
+}
+
+/* A record is an object with settings as texts and the model's description. */
+static bool is_record(const json_t *record) {
+  json_t *settings = json_object_get(record, "settings"), *value;
+  const char *name;
+  json_object_foreach(settings, name, value) {
+    if (!json_is_string(value))
+      return false;
+  }
+  return json_is_object(settings) && json_is_string(json_object_get(record, "model_yaml"));
+}
+
+hd_status hd__checkpoint_record(json_t **out, hd_ctx *ctx, const char *folder) {
+  char path[HD_PATH_BYTES];
+  hd_mapping file;
+  json_error_t error;
+  HD_TRY(hd__file_join(path, ctx, folder, "run.json"));
+  HD_TRY(hd__file_map(&file, ctx, path));
+  *out = json_loadb((const char *)file.bytes, file.length, JSON_REJECT_DUPLICATES, &error);
+  hd__file_unmap(&file);
+  if (*out && is_record(*out))
+    return HD_OK;
+  int parsed = *out != NULL;
+  json_decref(*out);
+  *out = NULL;
+  return hd__fail(ctx, HD_E_FORMAT,
+                  "%s:%d: expected the record of a run, found %s; the checkpoint is damaged, use another", path,
+                  parsed ? 1 : error.line, parsed ? "other JSON" : error.text);
+}
+
+static hd_status load_entry(float *home, float *scratch, hd_ctx *ctx, const char *path, const hd_st_list *list,
+                            const hd_store_entry *entry, const char *name) {
+  const hd_st_tensor *t = hd__st_find(list, name);
+  char expected[HD_SHAPE_TEXT_BYTES], found[HD_SHAPE_TEXT_BYTES];
+  hd__shape_text(expected, sizeof expected, &entry->shape);
+  if (!t)
+    return hd__fail(ctx, HD_E_FORMAT,
+                    "%s: expected a tensor '%s' of shape %s, found none; does the file belong to this model?", path,
+                    name, expected);
+  if (t->type != HD_ST_F32 || !hd__shape_equal(&t->shape, &entry->shape))
+    return hd__fail(
+        ctx, HD_E_FORMAT,
+        "%s: expected tensor '%s' as F32 of shape %s, found %s of shape %s; does the file belong to this model?", path,
+        name, expected, hd__st_type_text(t->type), hd__shape_text(found, sizeof found, &t->shape));
+  memcpy(scratch, t->bytes, t->length);
+  hd__store_from_file_order(home + entry->offset, scratch, entry);
+  return HD_OK;
+}
+
+/* A further name of an entry's memory: files of PyTorch may hold both names, and their values must then be equal. */
+static hd_status check_alias(hd_ctx *ctx, const char *path, const hd_st_list *list, const hd_store_entry *alias,
+                             const char *name) {
+  const hd_st_tensor *a = hd__st_find(list, alias->name), *b = hd__st_find(list, name);
+  if (!a || (a->length == b->length && !memcmp(a->bytes, b->bytes, a->length)))
+    return HD_OK;
+  return hd__fail(
+      ctx, HD_E_FORMAT,
+      "%s: expected '%s' to be the same as '%s', with which this model shares it, found other values; leave one "
+      "out",
+      path, alias->name, name);
+}
+
+static hd_status load_entries(float *home, hd_ctx *ctx, const char *path, const hd_st_list *list, const hd_directory *d,
+                              const char *suffix) {
+  float *scratch = hd__malloc((size_t)d->param_elems * sizeof *scratch);
+  hd_status status = scratch ? HD_OK : hd__fail(ctx, HD_E_NOMEM, "%s: out of memory while loading", path);
+  for (int p = 0; p < d->entries && status == HD_OK; p++) {
+    char name[HD_NAME_BYTES + 32];
+    const hd_store_entry *entry = &d->entry[p];
+    if (suffix && !entry->trained)
+      continue;
+    snprintf(name, sizeof name, "%s%s%s", entry->name, suffix ? "." : "", suffix ? suffix : "");
+    status = entry->same_as < 0 ? load_entry(home, scratch, ctx, path, list, entry, name)
+                                : check_alias(ctx, path, list, entry, d->entry[entry->same_as].name);
+  }
+  hd__free(scratch);
+  return status;
+}
+
+/* The number of the file's tensors beyond the model's parameters. Further names are left out on both sides, and so is
+ * the batch count that PyTorch keeps beside running statistics: it follows from the step. */
+static int surplus(const hd_st_list *list, const hd_directory *d) {
+  int count = 0;
+  for (int i = 0; i < list->count; i++)
+    count += !hd__tensors_counts_batches(list->tensor[i].name);
+  for (int p = 0; p < d->entries; p++)
+    count -= d->entry[p].same_as < 0 || hd__st_find(list, d->entry[p].name);
+  return count;
+}
+
+hd_status hd__checkpoint_load_weights(hd_store *store, hd_ctx *ctx, const char *path, const json_t *record) {
+  hd_mapping file;
+  hd_st_list list;
+  HD_TRY(hd__file_map(&file, ctx, path));
+  hd_status status = hd__st_parse(&list, ctx, path, file.bytes, file.length);
+  if (status == HD_OK) {
+    const hd_directory *d = store->directory;
+    int more = surplus(&list, d);
+    if (more != 0)
+      status = hd__fail(ctx, HD_E_FORMAT, "%s: expected %d tensors, found %d; does the file belong to this model?",
+                        path, list.count - more, list.count);
+    if (status == HD_OK)
+      status = load_entries(store->weights[hd__store_buffer(store)], ctx, path, &list, d, NULL);
+    if (status == HD_OK && record)
+      status = check_sum(ctx, record, &file, path);
+    hd__st_fini(&list);
+  }
+  hd__file_unmap(&file);
+  return status;
+}
+
+static hd_status load_counters(hd_counters *out, hd_ctx *ctx, const char *path, const hd_st_list *list) {
+  for (int i = 0; i < HD_COUNTERS; i++) {
+    const hd_st_tensor *t = hd__st_find(list, hd__counter_table[i].name);
+    if (!t && hd__counter_table[i].may_be_absent)
+      continue;
+    if (!t || t->type != hd__counter_table[i].type || t->length != 8)
+      return hd__fail(ctx, HD_E_FORMAT,
+                      "%s: expected the counter '%s', found none; the checkpoint is damaged, use another", path,
+                      hd__counter_table[i].name);
+    memcpy((char *)out + hd__counter_table[i].offset, t->bytes, 8);
+  }
+  if (out->step >= 0 && out->epoch_divisor >= 0 && out->stale_epochs >= 0)
+    return HD_OK;
+  return hd__fail(ctx, HD_E_FORMAT,
+                  "%s: expected counters from 0 up, found step %lld; the checkpoint is damaged, use another", path,
+                  (long long)out->step);
+}
+
+static hd_status load_state(hd_store *store, hd_counters *c, hd_ctx *ctx, hd_op update, const char *path,
+                            const hd_st_list *list) {
+  HD_TRY(load_counters(c, ctx, path, list));
+  hd__store_set_version(store, (uint64_t)c->step);
+  for (int s = 0; s < store->directory->states; s++)
+    HD_TRY(load_entries(store->state[hd__store_buffer(store)][s], ctx, path, list, store->directory,
+                        hd__tensors_state_name(update, s)));
+  return HD_OK;
+}
+
+hd_status hd__checkpoint_load_state(hd_store *store, hd_counters *counters, hd_ctx *ctx, hd_op update,
+                                    const char *folder, const json_t *record) {
+  char path[HD_PATH_BYTES];
+  hd_mapping file;
+  hd_st_list list;
+  HD_TRY(hd__file_join(path, ctx, folder, "state.safetensors"));
+  HD_TRY(hd__file_map(&file, ctx, path));
+  hd_status status = hd__st_parse(&list, ctx, path, file.bytes, file.length);
+  if (status == HD_OK) {
+    status = load_state(store, counters, ctx, update, path, &list);
+    if (status == HD_OK)
+      status = check_sum(ctx, record, &file, path);
+    hd__st_fini(&list);
+  }
+  hd__file_unmap(&file);
+  return status;
+}
+
+bool hd__checkpoint_holds(const hd_st_tensor *tensor) {
+  return tensor->type == HD_ST_F32 || (tensor->type == HD_ST_I64 && hd__tensors_counts_batches(tensor->name));
+}

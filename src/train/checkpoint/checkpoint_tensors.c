@@ -1,0 +1,124 @@
+/* Names of the tensors in checkpoints: see checkpoint_tensors.h. */
+#include "train/checkpoint/checkpoint_tensors.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/digest.h"
+
+const char *hd__tensors_state_name(hd_op update, int state) {
+  if (update == HD_OP_sgd)
+    return "momentum_buffer";
+  return state == 0 ? "exp_avg" : "exp_avg_sq";
+}
+
+static const char MEAN[] = ".running_mean", BATCHES[] = ".num_batches_tracked";
+
+static bool ends_in(const char *name, const char *end) {
+  size_t length = strlen(name), tail = strlen(end);
+  return length >= tail && !strcmp(name + length - tail, end);
+}
+
+hd_status hd__tensors_add(hd_st_tensor *tensor, int *count, hd_ctx *ctx, const hd_st_tensor *what, char *name) {
+  if (!name)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory while saving");
+  tensor[*count] = *what;
+  tensor[(*count)++].name = name;
+  return HD_OK;
+}
+
+/* Adds the weights in `ordered` (file order, entries at their offsets), their further names, and for running statistics
+ * the number of batches seen, which PyTorch keeps beside them. */
+hd_status hd__tensors_add_weights(hd_st_tensor *tensor, int *count, hd_ctx *ctx, const hd_directory *d,
+                                  const float *ordered, const int64_t *batches) {
+  for (int p = 0; p < d->entries; p++) {
+    const hd_store_entry *entry = &d->entry[p];
+    hd_st_tensor values = {.type = HD_ST_F32,
+                           .shape = entry->shape,
+                           .bytes = ordered + entry->offset,
+                           .length = (size_t)hd__store_entry_elems(entry) * sizeof *ordered,
+                           .same_as = entry->same_as < 0 ? NULL : d->entry[entry->same_as].name};
+    HD_TRY(hd__tensors_add(tensor, count, ctx, &values, hd__strdup(entry->name)));
+    if (!entry->running || !ends_in(entry->name, MEAN))
+      continue;
+    hd_st_tensor seen = {.type = HD_ST_I64, .bytes = batches, .length = sizeof *batches};
+    int layer = (int)(strlen(entry->name) - strlen(MEAN));
+    HD_TRY(hd__tensors_add(tensor, count, ctx, &seen, hd__printf_alloc("%.*s%s", layer, entry->name, BATCHES)));
+  }
+  return HD_OK;
+}
+
+/* Adds one optimizer state; parameters that are not trained have none. */
+hd_status hd__tensors_add_state(hd_st_tensor *tensor, int *count, hd_ctx *ctx, const hd_directory *d,
+                                const float *ordered, const char *suffix) {
+  for (int p = 0; p < d->entries; p++) {
+    const hd_store_entry *entry = &d->entry[p];
+    hd_st_tensor values = {.type = HD_ST_F32,
+                           .shape = entry->shape,
+                           .bytes = ordered + entry->offset,
+                           .length = (size_t)hd__store_entry_elems(entry) * sizeof *ordered};
+    if (entry->trained)
+      HD_TRY(hd__tensors_add(tensor, count, ctx, &values, hd__printf_alloc("%s.%s", entry->name, suffix)));
+  }
+  return HD_OK;
+}
+
+void hd__tensors_free_names(hd_st_tensor *tensor, int count) {
+  for (int i = 0; i < count; i++) {
+    hd__free(tensor[i].name);
+    tensor[i].name = NULL;
+  }
+}
+
+void hd__tensors_order(float *ordered, const float *home, const hd_directory *d, bool state) {
+  for (int p = 0; p < d->entries; p++)
+    if (d->entry[p].same_as < 0 && (d->entry[p].trained || !state))
+      hd__store_to_file_order(ordered + d->entry[p].offset, home + d->entry[p].offset, &d->entry[p]);
+}
+
+/* Where the weights (0) and the states (from 1 up) of a saved version start. */
+int64_t hd__tensors_offset(const hd_directory *d, int part) {
+  return part == 0 ? 0 : d->param_elems + (part - 1) * d->trained_elems;
+}
+
+const hd_counter hd__counter_table[HD_COUNTERS] = {
+    {"step", HD_ST_I64, offsetof(hd_counters, step), false},
+    {"epoch_loss_sum", HD_ST_F64, offsetof(hd_counters, epoch_loss_sum), false},
+    {"epoch_divisor", HD_ST_F64, offsetof(hd_counters, epoch_divisor), false},
+    {"best_score", HD_ST_F64, offsetof(hd_counters, best_score), false},
+    {"stale_epochs", HD_ST_I64, offsetof(hd_counters, stale_epochs), false},
+    {"best_loss", HD_ST_F64, offsetof(hd_counters, best_loss), false},
+    {"step_loss", HD_ST_F64, offsetof(hd_counters, step_loss), true},
+    {"owes_evaluation", HD_ST_I64, offsetof(hd_counters, owes_evaluation), true},
+};
+
+bool hd__tensors_counts_batches(const char *name) { return ends_in(name, BATCHES); }
+
+void hd__checksum_text(char text[HD_CHECKSUM_BYTES], const hd_mapping *file) {
+  snprintf(text, HD_CHECKSUM_BYTES, "%016llx", (unsigned long long)hd__xxh3(file->bytes, file->length));
+}
+
+hd_status hd__checkpoint_digest(char hex[65], hd_ctx *ctx, const hd_store *store) {
+  const hd_directory *d = store->directory;
+  float *ordered = hd__malloc((size_t)d->param_elems * sizeof *ordered);
+  hd_st_tensor *tensor = hd__calloc((size_t)d->entries * 2, sizeof *tensor);
+  int64_t batches = (int64_t)d->version;
+  int count = 0;
+  hd_status status = HD_E_NOMEM;
+  if (!ordered || !tensor) {
+    hd__fail(ctx, status, "out of memory for the digest");
+    goto out;
+  }
+  hd__tensors_order(ordered, store->weights[hd__store_buffer(store)], d, false);
+  status = hd__tensors_add_weights(tensor, &count, ctx, d, ordered, &batches);
+  if (status == HD_OK)
+    status = hd__st_digest(hex, ctx, &(hd_st_list){tensor, count});
+out:
+  if (tensor)
+    hd__tensors_free_names(tensor, count);
+  hd__free(tensor);
+  hd__free(ordered);
+  return status;
+}

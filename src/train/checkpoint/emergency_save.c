@@ -1,0 +1,198 @@
+/* Publishing what an emergency save needs in shared memory, and saving from there: see emergency_save.h. */
+#include "train/checkpoint/emergency_save.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "train/checkpoint/saver.h"
+
+/* How long to wait for the rank that holds the lock of the run's folder to end. */
+static const double LOCK_S = 3;
+
+static const char purpose[] = "the emergency save";
+
+typedef struct emergency_page {
+  _Atomic int ready;
+  char run[HD_PATH_BYTES]; /* absolute path */
+  int32_t keep, update, on_gpu;
+  int64_t record_bytes;
+  hd_counters counters[2]; /* of an even and of an odd version */
+  char record[];           /* JSON */
+} emergency_page;
+
+struct hd_emergency {
+  hd_segment memory;
+  emergency_page *page;
+  bool writes;
+};
+
+static void fill(emergency_page *page, const hd_emergency_run *run, const char *record) {
+  char path[PATH_MAX];
+  snprintf(page->run, sizeof page->run, "%.*s", HD_PATH_BYTES - 1, realpath(run->folder, path) ? path : run->folder);
+  page->keep = run->keep;
+  page->update = (int32_t)run->update;
+  page->on_gpu = run->on_gpu;
+  page->counters[run->counters->step & 1] = *run->counters;
+  page->record_bytes = (int64_t)strlen(record);
+  memcpy(page->record, record, (size_t)page->record_bytes);
+  atomic_store(&page->ready, 1);
+}
+
+static hd_status open_page(hd_emergency *emergency, hd_ctx *ctx, hd_local_group *local, const hd_emergency_run *run,
+                           const char *record) {
+  const int ranks = hd__local_group_ranks(local);
+  int64_t this_rank = record ? (int64_t)strlen(record) : 0, *all = hd__malloc((size_t)ranks * sizeof *all);
+  if (!all || (emergency->writes && !record)) {
+    hd__free(all);
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for %s", purpose);
+  }
+  hd_status status = hd__local_group_gather(all, local, ctx, &this_rank, sizeof this_rank);
+  if (status == HD_OK)
+    status = hd__local_group_memory(&emergency->memory, local, ctx, sizeof(emergency_page) + (size_t)all[0], purpose);
+  hd__free(all);
+  HD_TRY(status);
+  emergency->page = emergency->memory.base;
+  if (emergency->writes)
+    fill(emergency->page, run, record);
+  return hd__local_group_barrier(local, ctx);
+}
+
+hd_status hd__emergency_open(hd_emergency **out, hd_ctx *ctx, hd_local_group *local, const hd_emergency_run *run) {
+  *out = NULL;
+  if (!local)
+    return HD_OK;
+  hd_emergency *emergency = hd__calloc(1, sizeof *emergency);
+  if (!emergency)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for %s", purpose);
+  emergency->writes = hd__local_group_rank(local) == 0;
+  char *text = emergency->writes ? json_dumps(run->record, JSON_COMPACT | JSON_PRESERVE_ORDER) : NULL;
+  hd_status status = open_page(emergency, ctx, local, run, text);
+  free(text);
+  if (status == HD_OK)
+    *out = emergency;
+  else
+    hd__emergency_close(emergency);
+  return status;
+}
+
+void hd__emergency_close(hd_emergency *emergency) {
+  if (!emergency)
+    return;
+  hd__segment_destroy(&emergency->memory);
+  hd__free(emergency);
+}
+
+void hd__emergency_note(hd_emergency *emergency, const hd_counters *counters) {
+  if (emergency) /* all ranks write the same values, so any surviving rank has published them */
+    emergency->page->counters[counters->step & 1] = *counters;
+}
+
+static hd_status save(hd_ctx *ctx, hd_store *store, const emergency_page *page, const hd_counters *counters) {
+  hd_saver saver;
+  json_error_t error;
+  json_t *record = json_loadb(page->record, (size_t)page->record_bytes, 0, &error);
+  if (!record)
+    return hd__fail(ctx, HD_E_FORMAT, "expected the run's record in the ranks' memory, found %s", error.text);
+  hd_status status = hd__saver_init(&saver, ctx, store, (hd_op)page->update, page->run, page->keep);
+  if (status == HD_OK) {
+    status = hd__saver_begin(&saver, ctx, counters, record);
+    if (status == HD_OK)
+      status = hd__saver_wait(&saver, ctx);
+    hd__saver_fini(&saver);
+  }
+  json_decref(record);
+  return status;
+}
+
+/* The step that `last` names; -1: there is none. */
+static int64_t linked_step(const char *path) {
+  char name[64];
+  int64_t linked;
+  const ssize_t length = readlink(path, name, sizeof name - 1);
+  name[length > 0 ? length : 0] = 0;
+  return hd__saver_is_step(&linked, name) ? linked : -1;
+}
+
+/* The last version was in GPU memory alone and no process was left to copy it: *step becomes that of the last
+ * checkpoint. */
+static hd_status lost_with_gpus(int64_t *step, hd_ctx *ctx, const emergency_page *page) {
+  const int64_t even = page->counters[0].step, odd = page->counters[1].step;
+  char last[HD_PATH_BYTES];
+  HD_TRY(hd__file_join(last, ctx, page->run, "last"));
+  *step = linked_step(last);
+  if (*step < 0)
+    return hd__fail(
+        ctx, HD_E_UNSUPPORTED,
+        "expected to save step %lld, found that it was in the memory of GPUs alone, whose ranks are all gone; "
+        "start again, and use --save-every",
+        (long long)(even > odd ? even : odd));
+  return hd__fail(
+      ctx, HD_E_UNSUPPORTED,
+      "expected to save step %lld, found that it was in the memory of GPUs alone, whose ranks are all gone; "
+      "go on from step %lld with --resume %.900s",
+      (long long)(even > odd ? even : odd), (long long)*step, page->run);
+}
+
+/* Saves the step unless its folder exists. A rank may have ended between the folder and the link; then only the link is
+ * made. */
+static hd_status save_unless_there(bool *wrote, hd_ctx *ctx, hd_store *store, emergency_page *page,
+                                   const hd_counters *counters) {
+  char name[48], record[48 + 16], path[HD_PATH_BYTES];
+  snprintf(name, sizeof name, "step-%lld", (long long)counters->step);
+  snprintf(record, sizeof record, "%s/run.json", name);
+  HD_TRY(hd__file_join(path, ctx, page->run, record));
+  if (hd__file_exists(path)) {
+    HD_TRY(hd__file_join(path, ctx, page->run, "last"));
+    /* a later link belongs to a run that was resumed from an earlier step */
+    return linked_step(path) >= counters->step ? HD_OK : hd__file_link(ctx, name, path);
+  }
+  hd__saver_remove_leftovers(page->run); /* of the rank that was writing */
+  HD_TRY(save(ctx, store, page, counters));
+  *wrote = true;
+  return HD_OK;
+}
+
+/* Whether the values that ranks wrote are within bounds. */
+static bool is_sound(const emergency_page *page, size_t bytes) {
+  return page->record_bytes >= 0 && page->record_bytes <= (int64_t)(bytes - sizeof *page) && page->keep >= 1 &&
+         page->update >= 0 && page->update < HD_OP_COUNT && memchr(page->run, 0, sizeof page->run);
+}
+
+static hd_status save_last(int64_t *step, char run[HD_PATH_BYTES], bool *wrote, hd_ctx *ctx, hd_local_group *local,
+                           emergency_page *page, size_t bytes) {
+  hd_store *store;
+  if (!atomic_load(&page->ready) || !is_sound(page, bytes))
+    return hd__fail(ctx, HD_E_USAGE, "expected a run to save, found none that had begun");
+  HD_TRY(hd__store_find(&store, ctx, local));
+  const hd_counters counters = page->counters[hd__store_buffer(store)];
+  hd_status status = HD_OK;
+  *step = (int64_t)hd__store_version(store);
+  snprintf(run, HD_PATH_BYTES, "%.*s", HD_PATH_BYTES - 1, page->run);
+  if (counters.step != *step)
+    status = page->on_gpu ? lost_with_gpus(step, ctx, page)
+                          : hd__fail(ctx, HD_E_USAGE, "expected a run to save, found none that had begun");
+  int lock = -1;
+  if (status == HD_OK && hd__local_group_rank(local) != 0) /* rank 0 holds the lock already */
+    status = hd__file_lock_folder(&lock, ctx, run, LOCK_S);
+  if (status == HD_OK)
+    status = save_unless_there(wrote, ctx, store, page, &counters);
+  hd__file_unlock(&lock);
+  hd__store_destroy(store);
+  return status;
+}
+
+hd_status hd__emergency_save(int64_t *step, char run[HD_PATH_BYTES], bool *wrote, hd_ctx *ctx, hd_local_group *local) {
+  hd_segment memory;
+  bool ignored, *fresh = wrote ? wrote : &ignored;
+  *fresh = false;
+  *step = -1;
+  run[0] = 0;
+  HD_TRY(hd__local_group_find(&memory, local, ctx, purpose));
+  hd_status status = save_last(step, run, fresh, ctx, local, memory.base, memory.bytes);
+  hd__segment_destroy(&memory);
+  return status;
+}

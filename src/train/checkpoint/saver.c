@@ -1,0 +1,344 @@
+/* Writing checkpoints in the background: see saver.h. */
+#include "train/checkpoint/saver.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/number.h"
+#include "train/checkpoint/checkpoint.h"
+
+int64_t hd__saver_bytes(const hd_plan *plan, int states) {
+  return 2 * (plan->param_elems + states * plan->trained_elems) * (int64_t)sizeof(float);
+}
+
+hd_status hd__saver_init(hd_saver *saver, hd_ctx *ctx, hd_store *store, hd_op update, const char *run, int keep) {
+  *saver = (hd_saver){.store = store, .update = update, .keep = keep};
+  const hd_directory *d = store->directory;
+  size_t elems = (size_t)hd__tensors_offset(d, 1 + d->states);
+  snprintf(saver->run, sizeof saver->run, "%s", run);
+  saver->bytes = (int64_t)(2 * elems * sizeof *saver->copy);
+  saver->copy = hd__malloc(elems * sizeof *saver->copy);
+  saver->ordered = hd__calloc(elems, sizeof *saver->ordered);
+  saver->tensor = hd__calloc((size_t)(d->entries * HD_MAX_STATES + HD_COUNTERS), sizeof *saver->tensor);
+  if (saver->copy && saver->ordered && saver->tensor)
+    return HD_OK;
+  hd__saver_fini(saver);
+  return hd__fail(ctx, HD_E_NOMEM, "out of memory for checkpoints");
+}
+
+void hd__saver_fini(hd_saver *saver) {
+  if (saver->busy)
+    pthread_join(saver->thread, NULL);
+  json_decref(saver->record);
+  hd__free(saver->copy);
+  hd__free(saver->ordered);
+  hd__free(saver->tensor);
+  *saver = (hd_saver){0};
+}
+
+/* Adds to a message in which run a write failed. */
+static hd_status in_run(const hd_saver *saver, hd_ctx *ctx, hd_status status) {
+  return status == HD_OK ? HD_OK : hd__fail_in(ctx, status, "%s", saver->run);
+}
+
+static hd_status write_model(FILE *to, hd_ctx *ctx, void *arg) {
+  hd_saver *saver = arg;
+  int count = 0;
+  hd_status status = hd__tensors_add_weights(saver->tensor, &count, ctx, saver->store->directory, saver->ordered,
+                                             &saver->counters.step);
+  if (status == HD_OK)
+    status = hd__st_write(to, ctx, "model.safetensors", saver->tensor, count);
+  hd__tensors_free_names(saver->tensor, count);
+  return in_run(saver, ctx, status);
+}
+
+static hd_status write_state(FILE *to, hd_ctx *ctx, void *arg) {
+  hd_saver *saver = arg;
+  const hd_directory *d = saver->store->directory;
+  int count = 0;
+  hd_status status = HD_OK;
+  for (int i = 0; i < HD_COUNTERS && status == HD_OK; i++) {
+    hd_st_tensor scalar = {.type = hd__counter_table[i].type,
+                           .shape = {1, {1}},
+                           .bytes = (const char *)&saver->counters + hd__counter_table[i].offset,
+                           .length = 8};
+    status = hd__tensors_add(saver->tensor, &count, ctx, &scalar, hd__strdup(hd__counter_table[i].name));
+  }
+  for (int s = 0; s < d->states && status == HD_OK; s++)
+    status = hd__tensors_add_state(saver->tensor, &count, ctx, d, saver->ordered + hd__tensors_offset(d, 1 + s),
+                                   hd__tensors_state_name(saver->update, s));
+  if (status == HD_OK)
+    status = hd__st_write(to, ctx, "state.safetensors", saver->tensor, count);
+  hd__tensors_free_names(saver->tensor, count);
+  return in_run(saver, ctx, status);
+}
+
+static hd_status write_record(FILE *to, hd_ctx *ctx, void *arg) {
+  const json_t *record = arg;
+  if (json_dumpf(record, to, JSON_INDENT(2)) != 0 || fputc('\n', to) == EOF)
+    return hd__file_check(ctx, to, "run.json");
+  return HD_OK;
+}
+
+hd_status hd__checkpoint_write_record(hd_ctx *ctx, const char *folder, json_t *record) {
+  char path[HD_PATH_BYTES];
+  HD_TRY(hd__file_join(path, ctx, folder, "run.json"));
+  return hd__file_write(ctx, path, write_record, record);
+}
+
+/* Notes the checksum of a written file under "files" in the record. */
+static hd_status note_sum(json_t *record, hd_ctx *ctx, const char *path, const char *name) {
+  hd_mapping file;
+  char sum[HD_CHECKSUM_BYTES];
+  HD_TRY(hd__file_map(&file, ctx, path));
+  hd__checksum_text(sum, &file);
+  hd__file_unmap(&file);
+  if (json_object_set_new(json_object_get(record, "files"), name, json_pack("{s:s}", "xxh3", sum)) != 0)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory while saving");
+  return HD_OK;
+}
+
+bool hd__saver_is_step(int64_t *step, const char *name) {
+  char canonical[48];
+  if (strncmp(name, "step-", 5) || !hd__parse_int64(step, name + 5))
+    return false;
+  snprintf(canonical, sizeof canonical, "step-%lld", (long long)*step);
+  return !strcmp(canonical, name);
+}
+
+static const char *const file_names[] = {"model.safetensors", "state.safetensors", "run.json"};
+
+enum { FILES = sizeof file_names / sizeof *file_names };
+
+static bool is_checkpoint_file(const char *name) {
+  for (int i = 0; i < FILES; i++)
+    if (!strcmp(name, file_names[i]))
+      return true;
+  return false;
+}
+
+static bool is_link(const char *name) { return !strcmp(name, "last") || !strcmp(name, "best"); }
+
+bool hd__saver_names_checkpoint(const char *name) {
+  int64_t step;
+  return is_link(name) || hd__saver_is_step(&step, name);
+}
+
+/* Whether a run writes a file of this name, in its folder or in those of its checkpoints. */
+static bool is_written(const char *name) {
+  return is_checkpoint_file(name) || hd__saver_names_checkpoint(name) || !strcmp(name, "metrics.jsonl") ||
+         !strcmp(name, "wrong.png");
+}
+
+void hd__saver_remove_leftovers(const char *run) { hd__file_remove_leftovers(run, is_written); }
+
+/* Whether a folder holds the files of a checkpoint and nothing else; false for a link to such a folder. */
+static bool is_checkpoint(const char *path) {
+  char file[HD_PATH_BYTES];
+  bool is = hd__file_holds_only(path, is_checkpoint_file);
+  for (int i = 0; i < FILES && is; i++)
+    is = hd__file_join(file, NULL, path, file_names[i]) == HD_OK && hd__file_exists(file);
+  return is;
+}
+
+/* The place of a new checkpoint must be empty or hold a checkpoint. */
+static hd_status check_step(hd_ctx *ctx, const char *path) {
+  struct stat there;
+  if (lstat(path, &there) != 0 || is_checkpoint(path))
+    return HD_OK;
+  return hd__fail(ctx, HD_E_IO,
+                  "%s: expected a checkpoint or nothing in its place, found a %s; move that away, or choose another "
+                  "folder for the run",
+                  path,
+                  S_ISDIR(there.st_mode)   ? "folder of something else"
+                  : S_ISLNK(there.st_mode) ? "link"
+                                           : "file");
+}
+
+hd_status hd__saver_check_run(hd_ctx *ctx, const char *run, int64_t first) {
+  char path[HD_PATH_BYTES];
+  int64_t step;
+  hd_status status = HD_OK;
+  DIR *folder = opendir(run);
+  struct dirent *entry;
+  while (folder && status == HD_OK && (entry = readdir(folder))) {
+    const bool is_step = hd__saver_is_step(&step, entry->d_name) && step >= first;
+    if (!is_step && !is_link(entry->d_name))
+      continue;
+    status = hd__file_join(path, ctx, run, entry->d_name);
+    if (status == HD_OK)
+      status = is_step ? check_step(ctx, path) : hd__file_check_place(ctx, path, true);
+  }
+  if (folder)
+    closedir(folder);
+  return status;
+}
+
+static hd_status step_path(char path[HD_PATH_BYTES], hd_ctx *ctx, const char *run, int64_t step) {
+  char name[48];
+  snprintf(name, sizeof name, "step-%lld", (long long)step);
+  return hd__file_join(path, ctx, run, name);
+}
+
+static int by_step(const void *a, const void *b) {
+  const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+  return (x > y) - (x < y);
+}
+
+/* The steps of a run's checkpoints, oldest first. NULL if there are none, and when out of memory; then none is
+ * removed. */
+static int64_t *list_steps(int *count, const char *run) {
+  char path[HD_PATH_BYTES];
+  int64_t *steps = NULL, step;
+  DIR *folder = opendir(run);
+  struct dirent *entry;
+  *count = 0;
+  while (folder && (entry = readdir(folder))) {
+    if (!hd__saver_is_step(&step, entry->d_name) || step_path(path, NULL, run, step) != HD_OK || !is_checkpoint(path))
+      continue;
+    int64_t *more = hd__realloc(steps, (size_t)(*count + 1) * sizeof *steps);
+    if (!more)
+      break;
+    steps = more;
+    steps[(*count)++] = step;
+  }
+  if (folder)
+    closedir(folder);
+  if (steps)
+    qsort(steps, (size_t)*count, sizeof *steps, by_step);
+  return steps;
+}
+
+/* The step that a link of the run names, -1 for none. */
+static int64_t linked_step(const char *run, const char *link) {
+  char path[HD_PATH_BYTES], name[64];
+  int64_t step;
+  const ssize_t length = hd__file_join(path, NULL, run, link) == HD_OK ? readlink(path, name, sizeof name - 1) : -1;
+  name[length > 0 ? length : 0] = 0;
+  return hd__saver_is_step(&step, name) ? step : -1;
+}
+
+static bool has_record(const char *path) {
+  hd_ctx quiet = {0};
+  json_t *record = NULL;
+  const bool has = hd__checkpoint_record(&record, &quiet, path) == HD_OK;
+  json_decref(record);
+  return has;
+}
+
+/* Removes checkpoints beyond the newest `keep`, except those that `last` and `best` name. */
+static void prune(const hd_saver *saver) {
+  char path[HD_PATH_BYTES];
+  const int64_t best = linked_step(saver->run, "best"), last = linked_step(saver->run, "last");
+  int count, left;
+  int64_t *steps = list_steps(&count, saver->run);
+  left = count;
+  for (int i = 0; i < count && left > saver->keep; i++) {
+    if (steps[i] == best || steps[i] == last || step_path(path, NULL, saver->run, steps[i]) != HD_OK)
+      continue;
+    if (has_record(path))
+      hd__file_retire_folder(path);
+    left--;
+  }
+  hd__free(steps);
+}
+
+static hd_status write_files(hd_saver *saver, hd_ctx *ctx, const char *folder) {
+  char path[HD_PATH_BYTES];
+  HD_TRY(hd__file_join(path, ctx, folder, "model.safetensors"));
+  HD_TRY(hd__file_write(ctx, path, write_model, saver));
+  HD_TRY(note_sum(saver->record, ctx, path, "model.safetensors"));
+  HD_TRY(hd__file_join(path, ctx, folder, "state.safetensors"));
+  HD_TRY(hd__file_write(ctx, path, write_state, saver));
+  HD_TRY(note_sum(saver->record, ctx, path, "state.safetensors"));
+  return in_run(saver, ctx, hd__checkpoint_write_record(ctx, folder, saver->record));
+}
+
+static hd_status write_checkpoint(hd_saver *saver, hd_ctx *ctx) {
+  char name[48], path[HD_PATH_BYTES], temporary[HD_PATH_BYTES], link[HD_PATH_BYTES];
+  snprintf(name, sizeof name, "step-%lld", (long long)saver->counters.step);
+  HD_TRY(step_path(path, ctx, saver->run, saver->counters.step));
+  HD_TRY(check_step(ctx, path));
+  HD_TRY(hd__file_folder_begin(temporary, ctx, path));
+  hd_status status = write_files(saver, ctx, temporary);
+  if (status == HD_OK)
+    status = hd__file_folder_commit(ctx, temporary, path);
+  if (status != HD_OK) {
+    hd__file_remove_folder(temporary);
+    return status;
+  }
+  HD_TRY(hd__file_join(link, ctx, saver->run, "last"));
+  HD_TRY(hd__file_link(ctx, name, link));
+  HD_TRY(hd__checkpoint_write_record(ctx, saver->run, saver->record));
+  if (!saver->counters.owes_evaluation)
+    prune(saver);
+  return HD_OK;
+}
+
+hd_status hd__saver_settle(hd_saver *saver, hd_ctx *ctx, int64_t step, bool is_best) {
+  char name[48], link[HD_PATH_BYTES];
+  snprintf(name, sizeof name, "step-%lld", (long long)step);
+  HD_TRY(hd__file_join(link, ctx, saver->run, "best"));
+  if (is_best)
+    HD_TRY(hd__file_link(ctx, name, link));
+  prune(saver);
+  return HD_OK;
+}
+
+hd_status hd__saver_amend(hd_saver *saver, hd_ctx *ctx, const json_t *record, const char *key) {
+  if (!saver->record) /* nothing was saved yet */
+    saver->record = json_copy((json_t *)(size_t)record);
+  if (!saver->record || json_object_set(saver->record, key, json_object_get(record, key)) != 0)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the run's record");
+  return hd__checkpoint_write_record(ctx, saver->run, saver->record);
+}
+
+static void *writer(void *arg) {
+  hd_saver *saver = arg;
+  int64_t began_ns = hd__clock_ns();
+  const hd_directory *d = saver->store->directory;
+  for (int s = 0; s <= d->states; s++)
+    hd__tensors_order(saver->ordered + hd__tensors_offset(d, s), saver->copy + hd__tensors_offset(d, s), d, s > 0);
+  saver->status = write_checkpoint(saver, &saver->ctx);
+  hd__trace_event(saver->track, HD_SLICE_WRITE, 0, began_ns);
+  atomic_store(&saver->has_ended, true);
+  return NULL;
+}
+
+bool hd__saver_has_ended(const hd_saver *saver) { return !saver->busy || atomic_load(&saver->has_ended); }
+
+hd_status hd__saver_wait(hd_saver *saver, hd_ctx *ctx) {
+  if (!saver->busy)
+    return HD_OK;
+  pthread_join(saver->thread, NULL);
+  saver->busy = false;
+  return saver->status == HD_OK ? HD_OK : hd__fail(ctx, saver->status, "%s", saver->ctx.message);
+}
+
+hd_status hd__saver_begin(hd_saver *saver, hd_ctx *ctx, const hd_counters *counters, json_t *record) {
+  HD_TRY(hd__saver_wait(saver, ctx));
+  const hd_store *store = saver->store;
+  const hd_directory *d = store->directory;
+  int half = hd__store_buffer(store);
+  memcpy(saver->copy, store->weights[half], (size_t)d->param_elems * sizeof(float));
+  for (int s = 0; s < d->states; s++)
+    memcpy(saver->copy + hd__tensors_offset(d, 1 + s), store->state[half][s], (size_t)d->trained_elems * sizeof(float));
+  json_decref(saver->record);
+  saver->record = json_copy(record);
+  if (!saver->record || json_object_set_new(saver->record, "files", json_object()) != 0)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory while saving");
+  saver->counters = *counters;
+  atomic_store(&saver->has_ended, false);
+  int failed = pthread_create(&saver->thread, NULL, writer, saver);
+  if (failed)
+    return hd__fail(ctx, HD_E_SYSTEM,
+                    "expected a thread to write the checkpoint, found: %s; raise the limit on processes",
+                    strerror(failed));
+  saver->busy = true;
+  return HD_OK;
+}

@@ -1,0 +1,79 @@
+/* Saving: copies the last whole version into a third buffer and writes it from a writer thread while training goes on.
+ * checkpoint.h defines the files.
+ *
+ * A checkpoint is written into a new folder, synced and renamed; only then are the links moved and old checkpoints
+ * removed. */
+#ifndef HD_TRAIN_CHECKPOINT_SAVER_H
+#define HD_TRAIN_CHECKPOINT_SAVER_H
+
+#include <jansson.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "exec/trace.h"
+#include "train/checkpoint/checkpoint_tensors.h"
+
+typedef struct hd_saver {
+  hd_store *store;
+  hd_op update; /* determines the names of the states */
+  int keep;
+  char run[HD_PATH_BYTES];
+  float *copy;    /* weights and states of one version, home order */
+  float *ordered; /* the same in file order */
+  int64_t bytes;  /* of these two buffers */
+  hd_st_tensor *tensor;
+  hd_track *track; /* where the writer records its slices, or NULL */
+  /* The present job of the writer thread. */
+  bool busy;
+  pthread_t thread;
+  atomic_bool has_ended; /* set by the writer: hd__saver_wait then returns at once */
+  hd_counters counters;
+  json_t *record; /* written to run.json: a copy, to which the files' checksums are added */
+  hd_ctx ctx;     /* the writer's message */
+  hd_status status;
+} hd_saver;
+
+/* Bytes of a saver's buffers: one version in home order, one in file order. */
+int64_t hd__saver_bytes(const hd_plan *plan, int states);
+
+/* Whether that is the name of a checkpoint, and of which step; only the canonical name counts, not "step-07". */
+bool hd__saver_is_step(int64_t *step, const char *name);
+
+/* Whether that is the name of a checkpoint in its run: step-N, or the name of a link. */
+bool hd__saver_names_checkpoint(const char *name);
+
+/* Before the first step: checks what the run's folder holds under the names of checkpoints that the run may write, from
+ * `first` on. A checkpoint is a folder that holds model.safetensors, state.safetensors and a run's record, and nothing
+ * else: anything else under such a name is the user's, and is neither replaced, nor counted, nor removed. */
+hd_status hd__saver_check_run(hd_ctx *ctx, const char *run, int64_t first);
+
+/* Removes temporary files that interrupted saves left in a run's folder. No other process may be writing there. */
+void hd__saver_remove_leftovers(const char *run);
+
+/* `run` is the run's folder, which must exist. */
+hd_status hd__saver_init(hd_saver *saver, hd_ctx *ctx, hd_store *store, hd_op update, const char *run, int keep);
+
+/* Writes run.json into the folder of a checkpoint, or of a new run. */
+hd_status hd__checkpoint_write_record(hd_ctx *ctx, const char *folder, json_t *record);
+
+/* Waits for a save in progress and releases everything. */
+void hd__saver_fini(hd_saver *saver);
+
+/* Copies the last whole version and writes it in the background. Waits for the previous save first, and reports its
+ * failure. */
+hd_status hd__saver_begin(hd_saver *saver, hd_ctx *ctx, const hd_counters *counters, json_t *record);
+
+/* Called after the evaluation of `step`, whose checkpoint is whole: links `best` to it if it is the best one, and
+ * removes old checkpoints, which stay until then. No save may be in progress. */
+hd_status hd__saver_settle(hd_saver *saver, hd_ctx *ctx, int64_t step, bool is_best);
+
+/* Rewrites the run's run.json, with this key of the record. No save may be in progress. */
+hd_status hd__saver_amend(hd_saver *saver, hd_ctx *ctx, const json_t *record, const char *key);
+
+/* Waits for the save in progress and reports its failure. */
+hd_status hd__saver_wait(hd_saver *saver, hd_ctx *ctx);
+
+/* Whether hd__saver_wait would return at once. */
+bool hd__saver_has_ended(const hd_saver *saver);
+
+#endif

@@ -1,0 +1,157 @@
+/* Facts about a data set (hd_data_look): see heddle/dataset.h. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "data/images/contact_sheet.h"
+#include "data/loader/skipped_samples.h"
+#include "data/loader/decode_blocks.h"
+#include "heddle/dataset.h"
+#include "train/settings/config.h"
+
+struct hd_data_look {
+  hd_data *data;
+  int64_t *per_class; /* of both splits */
+  hd_data_bad *bad;
+  hd_data_facts facts;
+};
+
+static const hd_dataset *split_of(const hd_data_look *l, int split) {
+  return split ? hd__data_test(l->data) : hd__data_train(l->data);
+}
+
+static hd_status count_classes(hd_data_look *l, hd_ctx *ctx) {
+  const int32_t classes = l->facts.classes;
+  l->per_class = hd__calloc(2 * (size_t)classes + 1, sizeof *l->per_class);
+  if (!l->per_class)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the counts of %d classes", classes);
+  for (int p = 0; p < 2 && classes > 0; p++) {
+    const hd_dataset *d = split_of(l, p);
+    int64_t *count = l->per_class + p * classes;
+    for (int64_t i = 0; i < d->count; i++)
+      count[d->labels[i]]++;
+    l->facts.per_class[p] = count;
+  }
+  return HD_OK;
+}
+
+static void find_targets(hd_data_look *l) {
+  const hd_dataset *d = split_of(l, 0);
+  if (!d->targets)
+    return;
+  l->facts.target_low = l->facts.target_high = (double)d->targets[0];
+  for (int64_t i = 0; i < d->count * d->outputs; i++) {
+    const double target = (double)d->targets[i];
+    l->facts.target_low = target < l->facts.target_low ? target : l->facts.target_low;
+    l->facts.target_high = target > l->facts.target_high ? target : l->facts.target_high;
+  }
+}
+
+static hd_status measure(void *self, hd_ctx *ctx, int64_t sample, const void *elems, const int size[2]) {
+  hd_data_facts *f = self;
+  (void)ctx, (void)sample, (void)elems;
+  for (int i = 0; i < 2; i++) {
+    f->smallest[i] = f->smallest[i] == 0 || size[i] < f->smallest[i] ? size[i] : f->smallest[i];
+    f->largest[i] = size[i] > f->largest[i] ? size[i] : f->largest[i];
+  }
+  return HD_OK;
+}
+
+static hd_status find_sizes(hd_data_look *l, hd_ctx *ctx) {
+  hd_data_facts *f = &l->facts;
+  const int size[2] = {f->height, f->width};
+  for (int p = 0; p < 2; p++) {
+    const hd_dataset *d = split_of(l, p);
+    f->samples[p] = d->count;
+    f->bytes[p] = (d->mixed ? d->all_elems : d->count * hd__dataset_elems(d)) * hd__dataset_elem_bytes(d);
+    HD_TRY(d->mixed ? hd__walk(ctx, d, measure, f) : measure(f, ctx, 0, NULL, size));
+  }
+  return HD_OK;
+}
+
+/* Reads each unreadable sample again, for its message. */
+static hd_status list_bad(hd_data_look *l, hd_ctx *ctx) {
+  const int64_t all = hd__skips_count(split_of(l, 0)) + hd__skips_count(split_of(l, 1));
+  if (all == 0)
+    return HD_OK;
+  l->bad = hd__calloc((size_t)all, sizeof *l->bad);
+  int64_t most = hd__dataset_most_bytes(split_of(l, 0)), other = hd__dataset_most_bytes(split_of(l, 1)), at = 0;
+  void *elems = hd__malloc((size_t)(most > other ? most : other));
+  hd_status status = l->bad && elems ? HD_OK : HD_E_NOMEM;
+  for (int p = 0; p < 2; p++)
+    for (int64_t i = 0; i < split_of(l, p)->count && at < all && status == HD_OK; i++) {
+      hd_ctx item_ctx = {0};
+      int size[2];
+      if (!hd__skips_has(split_of(l, p), i))
+        continue;
+      const bool again = hd__dataset_get(elems, size, &item_ctx, split_of(l, p), i) != HD_OK;
+      l->bad[at] = (hd_data_bad){p, i, hd__strdup(again ? item_ctx.message : "it can be read by now; look again")};
+      status = l->bad[at++].why ? HD_OK : HD_E_NOMEM;
+    }
+  hd__free(elems);
+  l->facts.bad = l->bad;
+  l->facts.bad_count = at;
+  return status == HD_OK ? HD_OK : hd__fail(ctx, HD_E_NOMEM, "out of memory for a list of samples");
+}
+
+static hd_status look(hd_data_look *l, hd_ctx *ctx, const hd_config *config) {
+  hd_data_request request = hd__config_data(config);
+  request.cache = HD_CACHE_NONE; /* so that list_bad reads the files again */
+  HD_TRY(hd__data_open(&l->data, ctx, &request));
+  const hd_dataset *d = split_of(l, 0);
+  l->facts = (hd_data_facts){.name = hd__data_name(l->data),
+                             .format = hd__data_format(l->data),
+                             .dtype = d->elem == HD_ELEM_U8 ? HD_U8 : HD_F32,
+                             .channels = d->channels,
+                             .height = d->height,
+                             .width = d->width,
+                             .classes = d->labels ? d->classes : 0,
+                             .class_names = d->class_names,
+                             .outputs = d->outputs};
+  memcpy(l->facts.mean, hd__data_mean(l->data), (size_t)d->channels * sizeof(double));
+  memcpy(l->facts.std, hd__data_std(l->data), (size_t)d->channels * sizeof(double));
+  find_targets(l);
+  HD_TRY(count_classes(l, ctx));
+  HD_TRY(find_sizes(l, ctx));
+  return list_bad(l, ctx);
+}
+
+hd_status hd_data_look_create(hd_data_look **out, hd_ctx *ctx, const hd_config *config) {
+  *out = NULL;
+  hd_data_look *l = hd__calloc(1, sizeof *l);
+  if (!l)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for a look at a data set");
+  hd_status status = look(l, ctx, config);
+  if (status == HD_OK)
+    *out = l;
+  else
+    hd_data_look_destroy(l);
+  return status;
+}
+
+void hd_data_look_destroy(hd_data_look *l) {
+  if (!l)
+    return;
+  for (int64_t i = 0; l->bad && i < l->facts.bad_count; i++)
+    hd__free((void *)(uintptr_t)l->bad[i].why);
+  hd__free(l->bad);
+  hd__free(l->per_class);
+  hd__data_close(l->data);
+  hd__free(l);
+}
+
+const hd_data_facts *hd_data_look_facts(const hd_data_look *l) { return &l->facts; }
+
+hd_status hd_data_look_sheet(const hd_data_look *l, hd_ctx *ctx, const char *path) {
+  const hd_data_facts *f = &l->facts;
+  char title[200], shape[80];
+  if (f->height)
+    snprintf(shape, sizeof shape, "%dx%dx%d", f->channels, f->height, f->width);
+  else
+    snprintf(shape, sizeof shape, "%dx%dx%d to %dx%dx%d", f->channels, f->smallest[0], f->smallest[1], f->channels,
+             f->largest[0], f->largest[1]);
+  const char *base = strrchr(f->name, '/');
+  snprintf(title, sizeof title, "%.60s: %lld samples of %s", base && base[1] ? base + 1 : f->name,
+           (long long)f->samples[0], shape);
+  return hd__contact_sheet(ctx, path, title, split_of(l, 0));
+}

@@ -1,0 +1,136 @@
+/* Evaluating and digesting checkpoints without training. */
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/version.h"
+#include "data/loader/skipped_samples.h"
+#include "heddle.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/session/sample_feed.h"
+#include "train/session/trained_model.h"
+
+const char *hd_version(void) { return hd__version(); }
+
+/* The resources of an evaluation of a checkpoint. */
+typedef struct evaluator {
+  hd_trained trained;
+  hd_data *data;
+  hd_feed feed;
+  hd_exec_outcome outcome;
+} evaluator;
+
+static uint32_t fetch(void *self, const hd_step *step, int64_t first, int64_t rows, const hd_slots *to) {
+  return hd__feed_fetch(&((evaluator *)self)->feed, step->epoch, first, rows, to);
+}
+
+static hd_status why(void *self, hd_ctx *ctx) { return hd__feed_why(&((evaluator *)self)->feed, ctx); }
+
+static hd_status open_all(evaluator *e, hd_ctx *ctx, const char *checkpoint, const hd_config *config) {
+  HD_TRY(hd__trained_open(&e->trained, ctx, checkpoint, config));
+  HD_TRY(hd__trained_data(&e->data, ctx, &e->trained, config));
+  const hd_dataset *test = hd__data_test(e->data);
+  HD_TRY(hd__trained_feed(&e->feed, ctx, &e->trained, test, HD_PIPELINE_EVALUATION));
+  e->outcome.loss = hd__malloc((size_t)test->count * sizeof *e->outcome.loss);
+  e->outcome.guess = hd__malloc((size_t)test->count * sizeof *e->outcome.guess);
+  e->outcome.score = hd__malloc((size_t)test->count * (size_t)e->trained.network.target.scores * sizeof(float));
+  if (e->outcome.loss && e->outcome.guess && e->outcome.score)
+    return HD_OK;
+  return hd__fail(ctx, HD_E_NOMEM, "out of memory for the evaluation");
+}
+
+/* The mean of |output - target|, added in order. */
+static double absolute_error(const evaluator *e, const hd_dataset *test) {
+  int32_t outputs = e->trained.network.target.scores;
+  double sum = 0;
+  for (int64_t i = 0; i < test->count; i++)
+    for (int32_t k = 0; k < outputs && !hd__skips_has(test, i); k++)
+      sum += fabs((double)e->outcome.score[i * outputs + k] - (double)hd__dataset_number(test, i, k));
+  return sum / ((double)(test->count - hd__skips_count(test)) * outputs);
+}
+
+static hd_status count_guesses(hd_evaluation *out, hd_ctx *ctx, const evaluator *e) {
+  const hd_dataset *test = hd__data_test(e->data);
+  const hd_target *target = &e->trained.network.target;
+  bool judges = hd__target_judges(target, test);
+  int classes = judges ? hd__target_classes(target) : 0;
+  if (classes > HD_MAX_CLASSES_REPORTED)
+    return hd__fail(ctx, HD_E_UNSUPPORTED, "expected at most %d classes, found %d", HD_MAX_CLASSES_REPORTED, classes);
+  const int64_t skipped = hd__skips_count(test);
+  *out = (hd_evaluation){.samples = test->count - skipped, .skipped = skipped, .classes = classes};
+  out->confusion = hd__calloc((size_t)classes * (size_t)classes + 1, sizeof *out->confusion);
+  out->class_samples = hd__calloc((size_t)classes + 1, sizeof *out->class_samples);
+  out->class_right = hd__calloc((size_t)classes + 1, sizeof *out->class_right);
+  if (!out->confusion || !out->class_samples || !out->class_right)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the evaluation");
+  hd_score score;
+  hd__target_score(&score, target, &e->feed, &e->outcome);
+  out->loss = score.loss;
+  out->accuracy = score.accuracy;
+  out->mean_absolute_error = hd__target_numbers(target) ? absolute_error(e, test) : NAN;
+  for (int64_t i = 0; judges && i < test->count; i++) {
+    if (!hd__target_counts(target, test, i))
+      continue;
+    int label = test->labels[i], guess = e->outcome.guess[i];
+    out->class_samples[label]++;
+    out->class_right[label] += guess == label;
+    out->confusion[label * classes + guess]++;
+  }
+  return HD_OK;
+}
+
+static hd_status evaluate(hd_evaluation *out, evaluator *e, hd_ctx *ctx, const char *checkpoint,
+                          const hd_config *config) {
+  HD_TRY(open_all(e, ctx, checkpoint, config));
+  const hd_driver driver = {.self = e, .fetch = fetch, .why = why};
+  HD_TRY(hd__exec_evaluate(e->trained.exec, ctx, &driver, hd__data_test(e->data)->count, &e->outcome));
+  return count_guesses(out, ctx, e);
+}
+
+hd_status hd_evaluate(hd_evaluation *out, hd_ctx *ctx, const char *checkpoint, const hd_config *config) {
+  evaluator e = {0};
+  *out = (hd_evaluation){0};
+  hd_status status = evaluate(out, &e, ctx, checkpoint, config);
+  hd__trained_fini(&e.trained);
+  hd__feed_fini(&e.feed);
+  hd__data_close(e.data);
+  hd__free(e.outcome.loss);
+  hd__free(e.outcome.guess);
+  hd__free(e.outcome.score);
+  if (status != HD_OK)
+    hd_evaluation_fini(out);
+  return status;
+}
+
+void hd_evaluation_fini(hd_evaluation *evaluation) {
+  hd__free(evaluation->confusion);
+  hd__free(evaluation->class_samples);
+  hd__free(evaluation->class_right);
+  *evaluation = (hd_evaluation){0};
+}
+
+hd_status hd_digest(char text[HD_SHA256_TEXT_BYTES], hd_ctx *ctx, const char *checkpoint) {
+  char path[HD_PATH_BYTES];
+  hd_mapping file;
+  hd_st_list list;
+  snprintf(path, sizeof path, "%s", checkpoint);
+  if (hd__file_is_folder(checkpoint) || !hd__file_exists(checkpoint)) {
+    char folder[HD_PATH_BYTES];
+    HD_TRY(hd__checkpoint_find(folder, ctx, checkpoint));
+    HD_TRY(hd__file_join(path, ctx, folder, "model.safetensors"));
+  }
+  HD_TRY(hd__file_map(&file, ctx, path));
+  hd_status status = hd__st_parse(&list, ctx, path, file.bytes, file.length);
+  if (status == HD_OK) {
+    for (int i = 0; i < list.count && status == HD_OK; i++)
+      if (!hd__checkpoint_holds(&list.tensor[i]))
+        status = hd__fail(ctx, HD_E_FORMAT,
+                          "%s: expected tensors of F32, found '%s' of another type; give the weights' file", path,
+                          list.tensor[i].name);
+    if (status == HD_OK)
+      status = hd__st_digest(text, ctx, &list);
+    hd__st_fini(&list);
+  }
+  hd__file_unmap(&file);
+  return status;
+}

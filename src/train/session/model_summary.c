@@ -1,0 +1,240 @@
+/* Summaries: the graph as written, with the gradients that training would need, each node's cost added to the layer
+ * that it came from; and the plan of a run, whose memory is computed and not allocated. What transforms need follows
+ * from the data's shape, so the data is opened if there are transforms. */
+#include "heddle/custom_op.h"
+#include "heddle/summary.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "graph/model.h"
+#include "graph/op.h"
+#include "train/settings/transform_options.h"
+#include "train/settings/model_source.h"
+#include "train/settings/run_plan.h"
+#include "train/settings/schedule.h"
+
+/* The summary and the objects that hold its texts and plans. */
+typedef struct owner {
+  hd_summary summary; /* first: a summary's address is its owner's */
+  hd_config *config;
+  hd_network network;
+  hd_graph *graph; /* with gradients, nothing fused: names of layers */
+  const hd_kernels *kernels;
+  int64_t train_fetch, eval_fetch; /* bytes that transforms need */
+} owner;
+
+static hd_status parse(hd_graph **out, owner *o, hd_ctx *ctx, const int32_t input[3]) {
+  const hd_network *n = &o->network;
+  hd_shape shape = {3, {0}};
+  for (int i = 0; input && i < 3; i++)
+    shape.dim[i] = input[i];
+  HD_TRY(input ? hd__model_parse_for(out, ctx, n->text, n->length, n->source, &shape)
+               : hd__model_parse(out, NULL, ctx, n->text, n->length, n->source));
+  if (n->target.of_classes)
+    hd__graph_soften_labels(*out);
+  hd_status status = hd__planned_rules(*out, ctx, o->config);
+  if (status != HD_OK) {
+    hd__graph_destroy(*out);
+    *out = NULL;
+  }
+  return status;
+}
+
+static hd_status check_input(hd_ctx *ctx, const int32_t input[3]) {
+  if (!input ||
+      (input[0] >= 1 && input[0] <= 4 && input[1] >= 1 && input[1] <= 65535 && input[2] >= 1 && input[2] <= 65535))
+    return HD_OK;
+  return hd__fail(ctx, HD_E_USAGE,
+                  "an input expects 1 to 4 channels and sides of 1 to 65535, found %dx%dx%d; write for example 1x28x28",
+                  input[0], input[1], input[2]);
+}
+
+static void describe_layer(hd_summary_layer *layer, const hd_graph *graph, const hd_node *node) {
+  const hd_shape *shape = &graph->values[node->out[0]].shape;
+  *layer = (hd_summary_layer){.name = node->name, .op = hd__op_info(node->op)->name, .rank = shape->rank};
+  if (node->attrs.custom_op)
+    layer->op = node->attrs.custom_op->name;
+  for (int i = 0; i < shape->rank; i++)
+    layer->shape[i] = shape->dim[i];
+  for (int p = 0; p < graph->param_count; p++)
+    if (graph->params[p].written == node->written && !graph->params[p].running) {
+      int64_t elems = hd__param_elems(&graph->params[p]);
+      layer->params += elems;
+      layer->trainable += hd__param_trains(&graph->params[p]) ? elems : 0;
+    }
+  layer->macs = hd__op_info(node->op)->cost(&node->geom);
+}
+
+static void add_up(hd_summary *s) {
+  for (int i = 0; i < s->layer_count; i++) {
+    s->params += s->layers[i].params;
+    s->trainable += s->layers[i].trainable;
+    s->macs += s->layers[i].macs;
+    s->flops_fwd += s->layers[i].flops_fwd;
+    s->flops_bwd += s->layers[i].flops_bwd;
+  }
+}
+
+/* Adds a node's cost to the layer that it came from; the loss belongs to none, and bias terms are left out
+ * everywhere. */
+static void count_flops(hd_summary *s, const hd_node *node, const int *layer_of, bool forward) {
+  int layer = layer_of[node->written];
+  if (layer < 0 || node->out[0] < 0)
+    return;
+  int64_t flops = hd__op_flops(node->op, &node->geom);
+  s->layers[layer].flops_fwd += forward ? flops : 0;
+  s->layers[layer].flops_bwd += forward ? 0 : flops;
+}
+
+/* Adds to the layers what training needs: statistics of batch norms, then gradients. */
+static hd_status count_training(owner *o, hd_ctx *ctx, const int *layer_of) {
+  HD_TRY(hd__pass_batch_statistics(o->graph, ctx));
+  int forward = o->graph->node_count;
+  HD_TRY(hd__pass_grad(o->graph, ctx));
+  for (int i = 0; i < o->graph->node_count; i++)
+    count_flops(&o->summary, &o->graph->nodes[i], layer_of, i < forward);
+  return HD_OK;
+}
+
+/* Layers are the nodes as written, without the loss and the node that reorders an image's scores for it. */
+static hd_status list_layers(owner *o, hd_ctx *ctx) {
+  hd_summary *s = &o->summary;
+  int written = o->graph->node_count, loss = o->graph->values[o->graph->loss].producer;
+  s->layers = hd__calloc((size_t)written, sizeof *s->layers);
+  int *layer_of = hd__malloc((size_t)written * sizeof *layer_of);
+  hd_status status = s->layers && layer_of ? HD_OK : hd__fail(ctx, HD_E_NOMEM, "out of memory for the summary");
+  for (int i = 0; status == HD_OK && i < written; i++) {
+    const hd_node *node = &o->graph->nodes[i];
+    bool is_layer = i != loss && !node->attrs.move;
+    layer_of[node->written] = is_layer ? s->layer_count : -1;
+    if (is_layer)
+      describe_layer(&s->layers[s->layer_count++], o->graph, node);
+  }
+  if (status == HD_OK)
+    status = count_training(o, ctx, layer_of);
+  hd__free(layer_of);
+  add_up(s);
+  return status;
+}
+
+static hd_status make_plan(hd_plan **out, owner *o, hd_ctx *ctx, const int32_t input[3], bool train) {
+  hd_graph *graph;
+  hd_plan_settings settings = hd__planned_passes(o->config, train);
+  HD_TRY(parse(&graph, o, ctx, input));
+  return hd__plan_create(out, ctx, graph, o->kernels, &settings);
+}
+
+/* Raises *bytes to what a split's samples need for the transforms, and derives the kind of targets. */
+static hd_status raise_fetch(int64_t *bytes, owner *o, hd_ctx *ctx, const hd_data *data, const hd_dataset *split,
+                             hd_pipeline_mode mode) {
+  const hd_augment lists = hd__augment_of(o->config);
+  const double *mean = hd__data_mean(data), *std = hd__data_std(data);
+  hd_feed feed;
+  HD_TRY(hd__feed_init(&feed, ctx, split, o->kernels, mean, std));
+  hd_status status = hd__augment_feed(&feed, ctx, &lists, mode, mean, std, 0);
+  const int64_t needed = status == HD_OK ? hd__feed_scratch_bytes(&feed) : 0;
+  *bytes = needed > *bytes ? needed : *bytes;
+  if (status == HD_OK && mode == HD_PIPELINE_TRAINING)
+    o->network.target.of_classes = hd__augment_of_classes(&feed);
+  hd__feed_fini(&feed);
+  return status;
+}
+
+static hd_status measure_fetch(owner *o, hd_ctx *ctx) {
+  hd_data_request request = hd__config_data(o->config);
+  hd_data *data;
+  if (!hd__config_has(o->config, HD_OPT_transforms) && !hd__config_has(o->config, HD_OPT_eval_transforms))
+    return HD_OK;
+  request.ignored = o->network.target.ignored;
+  HD_TRY(hd__data_open(&data, ctx, &request));
+  const hd_dataset *train = hd__data_train(data);
+  hd_status status = raise_fetch(&o->train_fetch, o, ctx, data, train, HD_PIPELINE_TRAINING);
+  if (status == HD_OK)
+    status = raise_fetch(&o->eval_fetch, o, ctx, data, hd__data_test(data), HD_PIPELINE_EVALUATION);
+  if (status == HD_OK && hd__config_real(o->config, HD_OPT_val_split) > 0)
+    status = raise_fetch(&o->eval_fetch, o, ctx, data, train, HD_PIPELINE_EVALUATION);
+  hd__data_close(data);
+  return status;
+}
+
+static hd_status plan_memory(owner *o, hd_ctx *ctx, const int32_t input[3]) {
+  hd_plan *plan = NULL, *eval_plan = NULL;
+  int states;
+  hd_op update = hd__schedule_update(&states, o->config);
+  hd_status status = measure_fetch(o, ctx);
+  if (status == HD_OK)
+    status = make_plan(&plan, o, ctx, input, true);
+  if (status == HD_OK)
+    status = make_plan(&eval_plan, o, ctx, input, false);
+  if (status == HD_OK) {
+    hd_planned planned = {.plan = plan,
+                          .eval_plan = eval_plan,
+                          .train = hd__planned_training(o->config, (int32_t)o->summary.shards, update),
+                          .eval = hd__planned_evaluation(o->config),
+                          .threads = o->summary.threads,
+                          .states = states};
+    planned.train.fetch_bytes = o->train_fetch;
+    planned.eval.fetch_bytes = o->eval_fetch;
+    status = hd__planned_memory(&o->summary.memory, ctx, &planned);
+  }
+  hd__plan_destroy(plan);
+  hd__plan_destroy(eval_plan);
+  return status;
+}
+
+static void fill(owner *o, int32_t shards, int threads) {
+  hd_summary *s = &o->summary;
+  const hd_shape *shape = &o->graph->values[o->graph->input].shape;
+  s->model = o->network.name;
+  s->optimizer = hd__config_text(o->config, HD_OPT_optimizer);
+  s->isa = o->kernels->isa;
+  for (int i = 0; i < 3; i++)
+    s->input[i] = shape->dim[i];
+  s->batch = hd__config_int(o->config, HD_OPT_batch);
+  s->shards = shards;
+  s->accumulate = hd__config_int(o->config, HD_OPT_accumulate);
+  s->threads = threads;
+}
+
+static hd_status summarize(owner *o, hd_ctx *ctx, const hd_config *config, const int32_t input[3]) {
+  const hd_placement_request request = hd_config_placement(config);
+  hd_placement *place;
+  int32_t shards;
+  HD_TRY(check_input(ctx, input));
+  HD_TRY(hd__config_copy(&o->config, ctx, config));
+  HD_TRY(hd__config_complete(o->config, ctx));
+  HD_TRY(hd__network_find(&o->network, ctx, hd__config_text(o->config, HD_OPT_model)));
+  HD_TRY(hd__planned_run_kernels(&o->kernels, ctx, o->config));
+  HD_TRY(hd__planned_shards(&shards, ctx, o->config));
+  HD_TRY(parse(&o->graph, o, ctx, input));
+  HD_TRY(hd__threads_place(&place, ctx, &request));
+  fill(o, shards, place->threads);
+  hd_placement_destroy(place);
+  HD_TRY(list_layers(o, ctx));
+  return plan_memory(o, ctx, input);
+}
+
+hd_status hd_summary_create(hd_summary **out, hd_ctx *ctx, const hd_config *config, const int32_t input[3]) {
+  *out = NULL;
+  owner *o = hd__calloc(1, sizeof *o);
+  if (!o)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the summary");
+  hd_status status = summarize(o, ctx, config, input);
+  if (status == HD_OK)
+    *out = &o->summary;
+  else
+    hd_summary_destroy(&o->summary);
+  return status;
+}
+
+void hd_summary_destroy(hd_summary *summary) {
+  owner *o = (owner *)summary;
+  if (!o)
+    return;
+  hd__graph_destroy(o->graph);
+  hd__network_fini(&o->network);
+  hd_config_destroy(o->config);
+  hd__free(summary->layers);
+  hd__free(o);
+}

@@ -1,0 +1,264 @@
+/* Prediction: runs pictures, pixels and items of a data set through a checkpoint's network; see heddle/predict.h. */
+#include "heddle/predict.h"
+
+#include "base/alloc.h"
+#include "base/hdmath.h"
+#include "data/images/fit_image.h"
+#include "data/images/image_file.h"
+#include "data/loader/skipped_samples.h"
+#include "train/session/sample_feed.h"
+#include "train/session/trained_model.h"
+
+enum { AT_ONCE = 256 }; /* samples */
+
+struct hd_predictor {
+  hd_trained trained;
+  hd_config *config;
+  hd_data *data; /* opened by the first hd_predict_item */
+  hd_feed feed;  /* over the samples at hand */
+  hd_exec_outcome outcome;
+  uint8_t *pixels; /* one sample: a fitted picture */
+};
+
+static hd_status make_room(hd_predictor *p, hd_ctx *ctx) {
+  int32_t shape[3], scores = p->trained.network.target.scores;
+  hd_predictor_input(shape, p);
+  p->outcome.loss = hd__malloc(AT_ONCE * sizeof *p->outcome.loss);
+  p->outcome.guess = hd__malloc(AT_ONCE * sizeof *p->outcome.guess);
+  p->outcome.score = hd__malloc((size_t)AT_ONCE * (size_t)scores * sizeof *p->outcome.score);
+  p->pixels = hd__malloc((size_t)shape[0] * (size_t)shape[1] * (size_t)shape[2]);
+  if (p->outcome.loss && p->outcome.guess && p->outcome.score && p->pixels)
+    return HD_OK;
+  return hd__fail(ctx, HD_E_NOMEM, "out of memory for the predictions");
+}
+
+static hd_status set_up(hd_predictor *p, hd_ctx *ctx, const char *checkpoint, const hd_config *config) {
+  HD_TRY(config ? hd__config_copy(&p->config, ctx, config) : hd_config_create(&p->config, ctx));
+  HD_TRY(hd__trained_open(&p->trained, ctx, checkpoint, p->config));
+  return make_room(p, ctx);
+}
+
+hd_status hd_predictor_create(hd_predictor **out, hd_ctx *ctx, const char *checkpoint, const hd_config *config) {
+  *out = NULL;
+  hd_predictor *p = hd__calloc(1, sizeof *p);
+  if (!p)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the predictions");
+  hd_status status = set_up(p, ctx, checkpoint, config);
+  if (status != HD_OK) {
+    hd_predictor_destroy(p);
+    return status;
+  }
+  *out = p;
+  return HD_OK;
+}
+
+void hd_predictor_destroy(hd_predictor *p) {
+  if (!p)
+    return;
+  hd__trained_fini(&p->trained);
+  hd__data_close(p->data);
+  hd_config_destroy(p->config);
+  hd__free(p->outcome.loss);
+  hd__free(p->outcome.guess);
+  hd__free(p->outcome.score);
+  hd__free(p->pixels);
+  hd__free(p);
+}
+
+hd_prediction hd_predictor_gives(const hd_predictor *p) {
+  const hd_target *target = &p->trained.network.target;
+  if (hd__target_classes(target) > 0)
+    return HD_PREDICTS_CLASSES;
+  return hd__target_numbers(target) ? HD_PREDICTS_NUMBERS : HD_PREDICTS_CHANCES;
+}
+
+int32_t hd_predictor_count(const hd_predictor *p) {
+  const hd_target *target = &p->trained.network.target;
+  int32_t classes = hd__target_classes(target);
+  return classes > 0 ? classes : target->scores;
+}
+
+/* A flat input of N counts as one row of N pixels. */
+void hd_predictor_input(int32_t shape[3], const hd_predictor *p) {
+  const hd_graph *graph = p->trained.plan->graph;
+  const hd_shape *input = &graph->values[graph->input].shape;
+  for (int i = 0; i < 3; i++)
+    shape[i] = i < 3 - input->rank ? 1 : input->dim[i - 3 + input->rank];
+}
+
+int32_t hd_predict_class(const double *probability, int32_t classes) {
+  int32_t best = 0;
+  for (int32_t c = 1; c < classes; c++)
+    if (probability[c] > probability[best])
+      best = c;
+  return best;
+}
+
+/* exp(score - largest) over its sum, added in the order of classes. */
+static void softmax(double *probability, const float *score, int32_t classes) {
+  double sum = 0, largest = (double)score[0];
+  for (int32_t c = 1; c < classes; c++)
+    largest = (double)score[c] > largest ? (double)score[c] : largest;
+  for (int32_t c = 0; c < classes; c++)
+    sum += probability[c] = hd__exp((double)score[c] - largest);
+  for (int32_t c = 0; c < classes; c++)
+    probability[c] /= sum;
+}
+
+/* A single score is the second class's, with 0 for the first class. */
+static void softmax_of_two(double *probability, float score) {
+  const float both[2] = {0, score};
+  softmax(probability, both, 2);
+}
+
+static void convert(double *value, const hd_predictor *p, const float *score) {
+  int32_t scores = p->trained.network.target.scores;
+  double pair[2];
+  switch (hd_predictor_gives(p)) {
+  case HD_PREDICTS_CLASSES:
+    if (scores == hd_predictor_count(p))
+      softmax(value, score, scores);
+    else
+      softmax_of_two(value, *score);
+    return;
+  case HD_PREDICTS_CHANCES:
+    for (int32_t i = 0; i < scores; i++) {
+      softmax_of_two(pair, score[i]);
+      value[i] = pair[1];
+    }
+    return;
+  case HD_PREDICTS_NUMBERS:
+    for (int32_t i = 0; i < scores; i++)
+      value[i] = (double)score[i];
+    return;
+  }
+}
+
+static uint32_t fetch(void *self, const hd_step *step, int64_t first, int64_t rows, const hd_slots *to) {
+  return hd__feed_fetch(&((hd_predictor *)self)->feed, step->epoch, step->cursor + first, rows, to);
+}
+
+static hd_status why(void *self, hd_ctx *ctx) { return hd__feed_why(&((hd_predictor *)self)->feed, ctx); }
+
+static hd_status predict_some(double *value, hd_predictor *p, hd_ctx *ctx, const hd_dataset *samples,
+                              hd_pipeline_mode mode) {
+  const hd_driver driver = {.self = p, .fetch = fetch, .why = why};
+  const int64_t count = samples->count;
+  hd_status status = hd__trained_feed(&p->feed, ctx, &p->trained, samples, mode);
+  if (status == HD_OK)
+    status = hd__exec_evaluate(p->trained.exec, ctx, &driver, count, &p->outcome);
+  hd__feed_fini(&p->feed);
+  for (int64_t i = 0; i < count && status == HD_OK; i++)
+    convert(value + i * hd_predictor_count(p), p, p->outcome.score + i * p->trained.network.target.scores);
+  return status;
+}
+
+hd_status hd_predict_pixels(double *value, hd_predictor *p, hd_ctx *ctx, const uint8_t *pixels, int64_t count) {
+  static const int32_t no_labels[AT_ONCE];
+  int32_t shape[3];
+  hd_predictor_input(shape, p);
+  for (int64_t first = 0; first < count; first += AT_ONCE) {
+    const hd_dataset samples = {.images = pixels + first * shape[0] * shape[1] * shape[2],
+                                .labels = no_labels,
+                                .count = count - first < AT_ONCE ? count - first : AT_ONCE,
+                                .channels = shape[0],
+                                .height = shape[1],
+                                .width = shape[2],
+                                .classes = 1};
+    HD_TRY(predict_some(value + first * hd_predictor_count(p), p, ctx, &samples, HD_PIPELINE_FITTED));
+  }
+  return HD_OK;
+}
+
+/* The model takes the shape that a picture has after the run's transforms. */
+static hd_status check_size(hd_predictor *p, hd_ctx *ctx, const hd_dataset *one, const char *path) {
+  int32_t shape[3];
+  hd_feed feed;
+  hd_predictor_input(shape, p);
+  HD_TRY(hd__trained_feed(&feed, ctx, &p->trained, one, HD_PIPELINE_EVALUATION));
+  const hd_dataset seen = hd__feed_seen(&feed);
+  hd__feed_fini(&feed);
+  if (seen.channels == shape[0] && seen.height == shape[1] && seen.width == shape[2])
+    return HD_OK;
+  return hd__fail(
+      ctx, HD_E_SHAPE,
+      "%s: expected a picture of %dx%d, or a run whose transforms make one of it, found %dx%d; scale it, or "
+      "train with a resize",
+      path, shape[2], shape[1], seen.width, seen.height);
+}
+
+/* In colour: as a sample of a data set. */
+static hd_status predict_colours(double *value, hd_predictor *p, hd_ctx *ctx, const char *path,
+                                 const hd_picture *picture) {
+  static const int32_t no_label;
+  const size_t plane = (size_t)picture->height * (size_t)picture->width;
+  const int32_t classes = hd__target_classes(&p->trained.network.target);
+  uint8_t *planes = hd__malloc(3 * plane);
+  if (!planes)
+    return hd__fail(ctx, HD_E_NOMEM, "%s: out of memory for a picture", path);
+  for (size_t i = 0; i < plane; i++)
+    for (size_t c = 0; c < 3; c++)
+      planes[c * plane + i] = picture->rgba[4 * i + c];
+  const hd_dataset one = {.images = planes,
+                          .labels = &no_label,
+                          .count = 1,
+                          .channels = 3,
+                          .height = picture->height,
+                          .width = picture->width,
+                          .classes = classes > 0 ? classes : 1};
+  hd_status status = check_size(p, ctx, &one, path);
+  if (status == HD_OK)
+    status = predict_some(value, p, ctx, &one, HD_PIPELINE_EVALUATION);
+  hd__free(planes);
+  return status;
+}
+
+hd_status hd_predict_picture(double *value, hd_predictor *p, hd_ctx *ctx, const char *path) {
+  hd_picture picture;
+  int32_t shape[3];
+  hd_predictor_input(shape, p);
+  if (shape[0] != 1 && shape[0] != 3)
+    return hd__fail(ctx, HD_E_UNSUPPORTED, "%s: expected a model with 1 or 3 channels for pictures, found one with %d",
+                    path, shape[0]);
+  HD_TRY(hd__photo_picture(&picture, ctx, path));
+  hd_status status = shape[0] == 3 ? predict_colours(value, p, ctx, path, &picture)
+                                   : hd__fit_picture(p->pixels, ctx, path, &picture, shape[1], shape[2]);
+  hd__picture_fini(&picture);
+  return status == HD_OK && shape[0] == 1 ? hd_predict_pixels(value, p, ctx, p->pixels, 1) : status;
+}
+
+hd_status hd_predict_item(double *value, int32_t *label, hd_predictor *p, hd_ctx *ctx, int64_t index) {
+  if (!p->data)
+    HD_TRY(hd__trained_data(&p->data, ctx, &p->trained, p->config));
+  const hd_dataset *test = hd__data_test(p->data);
+  if (index < 0 || index >= test->count)
+    return hd__fail(ctx, HD_E_USAGE, "expected an index from 0 to %lld in the test set of %s, found %lld",
+                    (long long)test->count - 1, hd__data_name(p->data), (long long)index);
+  if (hd__skips_has(test, index))
+    return hd__fail(ctx, HD_E_IO,
+                    "expected sample %lld of the test set of %s, found that it cannot be read; choose another",
+                    (long long)index, hd__data_name(p->data));
+  if (label)
+    *label = test->labels ? test->labels[index] : -1;
+  float *elems = hd__malloc((size_t)hd__dataset_most_bytes(test)); /* or bytes */
+  int size[2];
+  if (!elems)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for a sample");
+  hd_status status = hd__dataset_get(elems, size, ctx, test, index);
+  if (status == HD_OK) {
+    hd_dataset one = *test;
+    one.count = 1;
+    one.height = size[0];
+    one.width = size[1];
+    one.mixed = NULL;
+    one.images = test->elem == HD_ELEM_U8 ? (const uint8_t *)elems : NULL;
+    one.floats = test->elem == HD_ELEM_U8 ? NULL : elems;
+    one.labels = test->labels ? test->labels + index : NULL;
+    one.targets = test->targets ? test->targets + index * test->outputs : NULL;
+    status = predict_some(value, p, ctx, &one, HD_PIPELINE_EVALUATION);
+  }
+  hd__free(elems);
+  return status;
+}
+
+const char *hd_predictor_data(const hd_predictor *p) { return p->data ? hd__data_name(p->data) : ""; }

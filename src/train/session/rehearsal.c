@@ -1,0 +1,161 @@
+/* Timing a session's steps on other threads: see rehearsal.h. */
+#include "train/session/rehearsal.h"
+
+#include <stdint.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "platform/clock.h"
+#include "train/settings/run_plan.h"
+
+struct hd_rehearsal {
+  hd_session *session;
+  hd_threads *threads;
+  hd_store *store; /* NULL with the session's executor, */
+  void *before;    /* whose store is saved here */
+  hd_exec *exec;
+  hd_supply *supply;       /* NULL: threads read their samples */
+  int64_t at, done;        /* steps planned so far and done, over all runs */
+  int64_t left;            /* of this run; INT64_MAX: until the time is over */
+  double seconds, start_s; /* of this run; start_s: when its first step was done */
+  double begin_s, end_s;   /* when this run began, and when its last step was done */
+  int64_t steps, samples;  /* done in this run, the first step's samples left out */
+};
+
+/* The number of steps after which the batches repeat. */
+static int64_t length_of(const hd_session *s) {
+  return s->steps_per_epoch < s->steps_in_all ? s->steps_per_epoch : s->steps_in_all;
+}
+
+static int next_step(void *self, hd_step *step) {
+  hd_rehearsal *r = self;
+  const hd_session *s = r->session;
+  bool over = r->steps > 1 && r->end_s - r->start_s >= r->seconds;
+  if (r->left == 0 || (r->left == INT64_MAX && over))
+    return 0;
+  hd__session_describe(step, s, r->at % length_of(s));
+  step->number = r->at++;
+  r->left -= r->left != INT64_MAX;
+  return 1;
+}
+
+static void step_done(void *self, const hd_step *step, const hd_step_result *result) {
+  hd_rehearsal *r = self;
+  if (r->supply)
+    hd__supply_done(r->supply, step->number);
+  r->done++;
+  r->end_s = hd__clock_s();
+  if (r->steps++ == 0)
+    r->start_s = r->end_s;
+  else
+    r->samples += step->samples;
+}
+
+static uint32_t fetch(void *self, const hd_step *step, int64_t first, int64_t rows, const hd_slots *to) {
+  hd_rehearsal *r = self;
+  if (r->supply)
+    return hd__supply_fetch(r->supply, step->number, first, rows, to);
+  return hd__feed_fetch(&r->session->train_feed, step->epoch, step->cursor + first, rows, to);
+}
+
+static void choose(void *self, const hd_step *step, int32_t *sample) {
+  const hd_rehearsal *r = self;
+  for (int64_t i = 0; i < step->samples; i++)
+    sample[i] = (int32_t)hd__feed_sample(&r->session->train_feed, step->epoch, step->cursor + i);
+}
+
+static hd_status why(void *self, hd_ctx *ctx) {
+  hd_rehearsal *r = self;
+  return r->supply ? hd__supply_why(r->supply, ctx, r->done) : hd__feed_why(&r->session->train_feed, ctx);
+}
+
+static hd_status run(hd_rehearsal *r, hd_ctx *ctx, int64_t steps, double seconds) {
+  const hd_driver driver = {
+      .self = r, .next = next_step, .done = step_done, .fetch = fetch, .choose = choose, .why = why};
+  uint32_t flags;
+  r->begin_s = r->end_s = hd__clock_s();
+  r->left = steps;
+  r->seconds = seconds;
+  r->steps = r->samples = 0;
+  if (r->supply)
+    hd__supply_seek(r->supply, r->at, INT64_MAX);
+  return hd__exec_run(r->exec, ctx, &driver, &flags);
+}
+
+/* Uses the session's executor; its weights are restored when the rehearsal is destroyed, also after a failure. */
+static hd_status borrow(hd_rehearsal *r, hd_ctx *ctx) {
+  const hd_segment *store = &r->session->store->segment;
+  r->before = hd__malloc(store->bytes);
+  if (!r->before)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for a rehearsal");
+  memcpy(r->before, store->base, store->bytes);
+  r->exec = r->session->exec;
+  return HD_OK;
+}
+
+static hd_status make_executor_here(hd_rehearsal *r, hd_ctx *ctx) {
+  hd_session *s = r->session;
+  hd_exec_settings settings = hd__planned_training(s->config, (int32_t)s->report.shards, s->schedule.op);
+  settings.fetch_bytes = hd__feed_scratch_bytes(&s->train_feed);
+  HD_TRY(hd__store_create(&r->store, ctx, NULL, s->plan, s->schedule.states));
+  HD_TRY(hd__exec_create(&r->exec, ctx, s->plan, r->store, r->threads, &settings));
+  memcpy(r->store->segment.base, s->store->segment.base, s->store->segment.bytes);
+  return HD_OK;
+}
+
+hd_status hd__rehearsal_create(hd_rehearsal **out, hd_ctx *ctx, hd_session *session, hd_threads *threads, int workers) {
+  hd_rehearsal *r = hd__calloc(1, sizeof *r);
+  *out = NULL;
+  if (!r) {
+    hd__threads_destroy(threads);
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for a rehearsal");
+  }
+  r->session = session;
+  r->threads = threads;
+  hd_status status =
+      hd__session_supply(&r->supply, ctx, session, threads ? threads : session->threads, workers, length_of(session));
+  if (status == HD_OK)
+    status = threads ? make_executor_here(r, ctx) : borrow(r, ctx);
+  if (status != HD_OK) {
+    hd__rehearsal_destroy(r);
+    return status;
+  }
+  *out = r;
+  return HD_OK;
+}
+
+void hd__rehearsal_destroy(hd_rehearsal *r) {
+  if (!r)
+    return;
+  hd__supply_destroy(r->supply);
+  if (r->before)
+    memcpy(r->session->store->segment.base, r->before, r->session->store->segment.bytes);
+  else
+    hd__exec_destroy(r->exec);
+  hd__free(r->before);
+  hd__store_destroy(r->store);
+  hd__threads_destroy(r->threads);
+  hd__free(r);
+}
+
+int hd__rehearsal_threads(const hd_rehearsal *r) { return hd__threads_count(r->threads); }
+
+hd_status hd__rehearsal_steps(hd_rehearsal *r, hd_ctx *ctx, int64_t steps) { return run(r, ctx, steps, 0); }
+
+double hd__rehearsal_spent(const hd_rehearsal *r) { return r->end_s - r->begin_s; }
+
+hd_paced hd__rehearsal_paced(const hd_rehearsal *r) {
+  const double s = r->end_s - r->start_s;
+  return (hd_paced){.samples = (double)r->samples, .seconds = s > 0 ? s : 1e-9};
+}
+
+hd_status hd__rehearsal_time(double *samples_per_s, hd_rehearsal *r, hd_ctx *ctx, double seconds) {
+  HD_TRY(run(r, ctx, INT64_MAX, seconds));
+  const hd_paced paced = hd__rehearsal_paced(r);
+  *samples_per_s = paced.samples / paced.seconds;
+  return HD_OK;
+}
+
+hd_status hd__rehearsal_digest(char hex[65], hd_rehearsal *r, hd_ctx *ctx) {
+  return hd__checkpoint_digest(hex, ctx, r->store);
+}

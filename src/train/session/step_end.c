@@ -1,0 +1,255 @@
+/* The end of a region of training: the checkpoint of its last step, the evaluation, the best checkpoint.
+ *
+ * An evaluation is due after a step at the end of an epoch or of the run, and after each --eval-every-th step: the
+ * counters say so from the moment at which the step counts until the evaluation is done (owes_evaluation). The step is
+ * saved first, with its evaluation marked as due, and training continues only when the evaluation is done and `best`
+ * names its checkpoint. So a run that is killed in between loses no step, and makes the evaluation first when it is
+ * resumed: with the same weights, and with the same result. */
+#include <math.h>
+#include <string.h>
+#include <time.h>
+
+#include "exec/exchange/cluster.h"
+#include "data/loader/skipped_samples.h"
+#include "platform/clock.h"
+#include "train/settings/run_record.h"
+#include "train/session/session.h"
+
+/* How often ranks gather the state of a save that they wait for. */
+static const double BEAT_S = 0.05;
+
+/* ---- When an evaluation is due ---- */
+
+static bool is_multiple(const hd_session *s, int64_t step, hd_option_id every) {
+  return hd__config_has(s->config, every) && step % hd__config_int(s->config, every) == 0;
+}
+
+static bool ends_epoch(const hd_session *s, int64_t step) { return step % s->steps_per_epoch == 0; }
+
+bool hd__session_evaluates_after(const hd_session *s, int64_t step) {
+  return ends_epoch(s, step) || step == s->steps_in_all || is_multiple(s, step, HD_OPT_eval_every);
+}
+
+static bool is_saved(const hd_session *s, int64_t step) {
+  return ends_epoch(s, step) || step == s->steps_in_all || is_multiple(s, step, HD_OPT_save_every);
+}
+
+/* ---- Saving ---- */
+
+/* The state of a save, as the rank that writes reports it. */
+typedef enum save_state { SAVE_GOES_ON, SAVE_IS_WHOLE, SAVE_FAILED } save_state;
+
+/* Returns when the save has ended, or after BEAT_S. */
+static save_state poll_save(const hd_session *s) {
+  const struct timespec rest = {.tv_nsec = 1000000};
+  const double until_s = hd__clock_s() + BEAT_S;
+  while (!hd__saver_has_ended(&s->saver) && hd__clock_s() < until_s)
+    nanosleep(&rest, NULL);
+  return !hd__saver_has_ended(&s->saver)             ? SAVE_GOES_ON
+         : s->saver.busy && s->saver.status != HD_OK ? SAVE_FAILED
+                                                     : SAVE_IS_WHOLE;
+}
+
+/* All ranks: they gather the state until the save has ended, so that on a slow disk no rank counts as lost. After a
+ * failure the rank that writes reports it, which ends the gather of the others. */
+static hd_status follow_save(hd_session *s, hd_ctx *ctx) {
+  char state[HD_LOCAL_GROUP_MOST_RANKS] = {SAVE_GOES_ON};
+  while (state[0] == SAVE_GOES_ON || (state[0] == SAVE_FAILED && !hd__session_writes(s))) {
+    const char this_rank = (char)poll_save(s);
+    HD_TRY(hd__cluster_gather(state, s->local, ctx, &this_rank, 1));
+  }
+  return HD_OK;
+}
+
+hd_status hd__session_await_save(hd_session *s, hd_ctx *ctx) {
+  hd__job_enter(&s->page, HD_JOB_SAVING);
+  hd_status status = hd__cluster_ranks(s->local) > 1 ? follow_save(s, ctx) : HD_OK;
+  if (status == HD_OK)
+    status = hd__saver_wait(&s->saver, ctx);
+  hd__job_enter(&s->page, HD_JOB_READY);
+  return status;
+}
+
+hd_status hd__session_count_skips(hd_session *s, hd_ctx *ctx) {
+  if (strcmp(hd__config_text(s->config, HD_OPT_on_error), "skip"))
+    return HD_OK;
+  s->report.skipped = hd__skips_count(hd__data_train(s->data));
+  s->report.test_skipped = hd__skips_count(hd__data_test(s->data));
+  return hd__record_note_skips(s->record, ctx, s->data);
+}
+
+hd_status hd__session_begin_save(hd_session *s, hd_ctx *ctx) {
+  HD_TRY(hd__session_await_save(s, ctx)); /* the previous save */
+  s->saved_step = s->counters.step;
+  if (!hd__session_writes(s))
+    return HD_OK;
+  int64_t began_ns = hd__clock_ns();
+  HD_TRY(hd__session_count_skips(s, ctx));
+  HD_TRY(hd__saver_begin(&s->saver, ctx, &s->counters, s->record));
+  hd__trace_event(hd__profile_first_track(&s->profiler), HD_SLICE_COPY, 0, began_ns);
+  hd_event event = {.kind = HD_EVENT_SAVED, .step = s->counters.step};
+  hd__session_event(s, &event);
+  return HD_OK;
+}
+
+/* ---- Evaluating ---- */
+
+static uint32_t fetch_from(void *feed, const hd_step *step, int64_t first, int64_t rows, const hd_slots *to) {
+  return hd__feed_fetch(feed, step->epoch, step->cursor + first, rows, to);
+}
+
+static hd_status why_from(void *feed, hd_ctx *ctx) { return hd__feed_why(feed, ctx); }
+
+/* Evaluates one split; leaves the guesses in s->guesses, which ranks share: each rank has read them before any rank
+ * evaluates the next split. */
+static hd_status evaluate_split(hd_score *out, hd_session *s, hd_ctx *ctx, hd_feed *feed) {
+  const hd_driver driver = {.self = feed, .fetch = fetch_from, .why = why_from};
+  HD_TRY(hd__exec_evaluate(s->eval_exec, ctx, &driver, feed->count, &s->guesses));
+  hd__target_score(out, &s->network.target, feed, &s->guesses);
+  return hd__local_group_barrier(s->local, ctx);
+}
+
+static hd_status evaluate(hd_session *s, hd_ctx *ctx) {
+  hd_report *r = &s->report;
+  hd_score score;
+  if (s->val_feed.count > 0) {
+    HD_TRY(evaluate_split(&score, s, ctx, &s->val_feed));
+    r->val_loss = score.loss;
+    r->val_accuracy = score.accuracy;
+  }
+  HD_TRY(evaluate_split(&score, s, ctx, &s->test_feed));
+  r->test_loss = score.loss;
+  r->test_accuracy = score.accuracy;
+  r->wrong = isnan(score.accuracy) ? -1 : score.judged - score.right;
+  s->evaluated_step = s->counters.step;
+  return HD_OK;
+}
+
+hd_status hd_session_evaluate(hd_session *s, hd_ctx *ctx) {
+  if (s->evaluated_step == s->counters.step)
+    return HD_OK;
+  hd__job_enter(&s->page, HD_JOB_EVALUATING);
+  hd_status status = evaluate(s, ctx);
+  hd__job_enter(&s->page, HD_JOB_READY);
+  return status;
+}
+
+static void report_evaluation(hd_session *s, hd_event_kind kind, double rate) {
+  hd_event event = {.kind = kind,
+                    .step = s->counters.step,
+                    .epoch = (s->counters.step - 1) / s->steps_per_epoch,
+                    .loss = s->report.train_loss,
+                    .samples_per_s = rate,
+                    .val_loss = s->report.val_loss,
+                    .val_accuracy = s->report.val_accuracy,
+                    .test_loss = s->report.test_loss,
+                    .test_accuracy = s->report.test_accuracy};
+  hd__session_event(s, &event);
+}
+
+/* Counts the epochs since the lowest loss, of the validation split or, without one, of the test set. */
+static void watch_loss(hd_session *s) {
+  double loss = s->val_feed.count > 0 ? s->report.val_loss : s->report.test_loss;
+  bool better = loss < s->counters.best_loss;
+  s->counters.stale_epochs = better ? 0 : s->counters.stale_epochs + 1;
+  if (better)
+    s->counters.best_loss = loss;
+}
+
+hd_status hd__session_mark_best(hd_session *s, hd_ctx *ctx) {
+  const hd_report *r = &s->report;
+  const bool split = s->val_feed.count > 0;
+  const double loss = split ? r->val_loss : r->test_loss, accuracy = split ? r->val_accuracy : r->test_accuracy;
+  const double score = isnan(accuracy) ? -loss : accuracy;
+  const bool is_best = score > s->counters.best_score;
+  if (is_best)
+    s->counters.best_score = score;
+  return hd__session_writes(s) ? hd__saver_settle(&s->saver, ctx, s->counters.step, is_best) : HD_OK;
+}
+
+/* Adds samples of the test set that turned out to be unreadable to the run's record, which was written before. */
+static hd_status record_skips(hd_session *s, hd_ctx *ctx) {
+  const int64_t before = s->report.test_skipped;
+  if (!hd__session_writes(s))
+    return HD_OK;
+  HD_TRY(hd__session_count_skips(s, ctx));
+  return s->report.test_skipped == before ? HD_OK : hd__saver_amend(&s->saver, ctx, s->record, "skipped");
+}
+
+/* A failed evaluation ends the run without a loss: the step is saved, with its evaluation marked as due. */
+static hd_status save_unevaluated(hd_session *s, hd_ctx *ctx, hd_status status) {
+  char what[512];
+  hd_ctx quiet = {0};
+  if (status == HD_E_PEER)
+    return status;
+  snprintf(what, sizeof what, "%.511s", ctx->message);
+  const bool saves = s->saved_step != s->counters.step;
+  if ((saves && hd__session_begin_save(s, &quiet) != HD_OK) || hd__session_await_save(s, &quiet) != HD_OK)
+    return hd__fail(ctx, status, "evaluation after step %lld: %s", (long long)s->counters.step, what);
+  return hd__fail(ctx, status, "evaluation after step %lld: %s; mend it, and go on with --resume %.400s",
+                  (long long)s->counters.step, what, s->out);
+}
+
+static hd_status check_metrics(hd_session *s, hd_ctx *ctx) {
+  char path[HD_PATH_BYTES];
+  if (!s->metrics || (fflush(s->metrics) == 0 && !ferror(s->metrics)))
+    return HD_OK;
+  HD_TRY(hd__file_join(path, ctx, s->out, "metrics.jsonl"));
+  return hd__file_check(ctx, s->metrics, path);
+}
+
+static void note_train_loss(hd_session *s) {
+  if (s->counters.epoch_divisor > 0)
+    s->report.train_loss = s->counters.epoch_loss_sum / s->counters.epoch_divisor;
+}
+
+hd_status hd__session_settle_evaluation(hd_session *s, hd_ctx *ctx) {
+  const int64_t step = s->counters.step;
+  const bool epoch_end = ends_epoch(s, step);
+  if (!s->counters.owes_evaluation)
+    return HD_OK;
+  if (is_saved(s, step) && s->saved_step != step)
+    HD_TRY(hd__session_begin_save(s, ctx)); /* for a run that continues in another folder */
+  HD_TRY(hd__session_await_save(s, ctx));
+  note_train_loss(s);
+  hd_status status = hd_session_evaluate(s, ctx);
+  if (status != HD_OK)
+    return save_unevaluated(s, ctx, status);
+  HD_TRY(hd__session_spread_skips(s, ctx));
+  HD_TRY(record_skips(s, ctx));
+  report_evaluation(s, epoch_end ? HD_EVENT_EPOCH : HD_EVENT_EVAL,
+                    s->train_s > 0 ? (double)s->trained_samples / s->train_s : 0);
+  hd__session_log_validation(s);
+  HD_TRY(check_metrics(s, ctx));
+  if (s->saved_step == step)
+    HD_TRY(hd__session_mark_best(s, ctx));
+  if (epoch_end) {
+    watch_loss(s);
+    s->counters.epoch_loss_sum = 0;
+    s->counters.epoch_divisor = 0;
+  }
+  s->counters.owes_evaluation = 0;
+  return HD_OK;
+}
+
+/* ---- Region end ---- */
+
+hd_status hd__session_end_region(hd_session *s, hd_ctx *ctx, bool stopped) {
+  note_train_loss(s);
+  HD_TRY(hd__session_spread_skips(s, ctx));
+  HD_TRY(check_metrics(s, ctx));
+  if (stopped || is_saved(s, s->counters.step))
+    HD_TRY(hd__session_begin_save(s, ctx));
+  return stopped ? HD_OK : hd__session_settle_evaluation(s, ctx);
+}
+
+hd_status hd__session_save_without_data(hd_session *s, hd_ctx *ctx, hd_status status) {
+  char what[512];
+  hd_ctx quiet = {0};
+  snprintf(what, sizeof what, "%.511s", ctx->message);
+  const bool saved = hd__session_end_region(s, &quiet, true) == HD_OK && hd__session_await_save(s, &quiet) == HD_OK;
+  if (!saved)
+    return hd__fail(ctx, status, "step %lld: %s", (long long)s->counters.step + 1, what);
+  return hd__fail(ctx, status, "step %lld: %s; mend it, and go on with --resume %.400s",
+                  (long long)s->counters.step + 1, what, s->out);
+}

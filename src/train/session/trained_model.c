@@ -1,0 +1,154 @@
+/* Opening checkpoints for inference; see trained_model.h. */
+#include "train/session/trained_model.h"
+
+#include <string.h>
+
+#include "base/number.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/settings/device_option.h"
+#include "train/settings/run_plan.h"
+#include "train/settings/run_record.h"
+
+/* The choice of --device auto in the run; else the CPU. */
+static const char *chosen_device(const hd_trained *t) {
+  const char *chosen = json_string_value(json_object_get(json_object_get(t->record, "machine"), "device"));
+  return chosen && !strcmp(hd__record_setting(t->record, HD_OPT_device), "auto") ? chosen : "cpu";
+}
+
+static hd_status choose_machine(hd_trained *t, hd_ctx *ctx, const hd_config *config) {
+  const hd_placement_request request = hd_config_placement(config);
+  const char *device = hd__config_text(config, HD_OPT_device);
+  HD_TRY(hd__planned_kernels(&t->kernels, ctx));
+  HD_TRY(hd__device_open_named(&t->cuda, ctx, config, strcmp(device, "auto") ? device : chosen_device(t)));
+  return hd__threads_open(&t->threads, ctx, &request);
+}
+
+static hd_exec_settings settings_of(const hd_trained *t) {
+  return (hd_exec_settings){.batch = t->cuda ? hd__planned_gpu_samples(t->plan, 64) : 64,
+                            .shards = 1,
+                            .micro_batches = 1,
+                            .fetch_bytes = t->fetch_bytes,
+                            .cuda = t->cuda};
+}
+
+static hd_status make_executor(hd_trained *t, hd_ctx *ctx, const char *folder) {
+  char path[HD_PATH_BYTES];
+  hd_graph *graph;
+  const char *smoothing = hd__record_setting(t->record, HD_OPT_label_smoothing);
+  if (*smoothing && !hd__parse_double(&t->network.label_smoothing, smoothing))
+    return hd__fail(ctx, HD_E_FORMAT, "%s: expected a number as label-smoothing, found '%.40s'; the file is damaged",
+                    t->network.source, smoothing);
+  HD_TRY(hd__network_graph(&graph, ctx, &t->network));
+  HD_TRY(hd__plan_create(&t->plan, ctx, graph, t->cuda ? hd__kernels_cuda() : t->kernels,
+                         &(hd_plan_settings){.train = false}));
+  HD_TRY(hd__store_create(&t->store, ctx, NULL, t->plan, 0));
+  const hd_exec_settings settings = settings_of(t);
+  HD_TRY(hd__exec_create(&t->exec, ctx, t->plan, t->store, t->threads, &settings));
+  HD_TRY(hd__file_join(path, ctx, folder, "model.safetensors"));
+  HD_TRY(hd__checkpoint_load_weights(t->store, ctx, path, t->record));
+  hd__store_pack(t->store, t->plan);
+  return HD_OK;
+}
+
+/* A channel's number: an entry of a list, or the one number for all channels. */
+static double of_channel(const json_t *value, int c) {
+  return json_number_value(json_is_array(value) ? json_array_get(value, (size_t)c) : value);
+}
+
+/* Reads the run's statistics, so that samples are normalised as in training. */
+static hd_status read_statistics(hd_trained *t, hd_ctx *ctx, const char *folder) {
+  const json_t *data = json_object_get(t->record, "data");
+  const json_t *mean = json_object_get(data, "mean"), *std = json_object_get(data, "std");
+  bool good = true;
+  for (int c = 0; c < HD_DATA_MAX_CHANNELS; c++) {
+    t->mean[c] = of_channel(mean, c);
+    t->std[c] = of_channel(std, c);
+    good = good && (t->std[c] > 0 || (c > 0 && json_is_array(std) && c >= (int)json_array_size(std)));
+  }
+  if (good)
+    return HD_OK;
+  return hd__fail(ctx, HD_E_FORMAT,
+                  "%s/run.json: expected the data's mean and std, found none; the checkpoint is damaged, use another",
+                  folder);
+}
+
+/* The run's lists of transforms. */
+static hd_augment lists_of(const hd_trained *t) {
+  return (hd_augment){.train = hd__record_setting(t->record, HD_OPT_transforms),
+                      .eval = hd__record_setting(t->record, HD_OPT_eval_transforms),
+                      .train_origin = "",
+                      .eval_origin = ""};
+}
+
+static hd_status open_all(hd_trained *t, hd_ctx *ctx, const char *checkpoint, const hd_config *config) {
+  char folder[HD_PATH_BYTES], path[HD_PATH_BYTES];
+  HD_TRY(hd__checkpoint_find(folder, ctx, checkpoint));
+  HD_TRY(hd__checkpoint_record(&t->record, ctx, folder));
+  HD_TRY(read_statistics(t, ctx, folder));
+  HD_TRY(hd__file_join(path, ctx, folder, "run.json"));
+  HD_TRY(hd__network_from_text(&t->network, ctx, json_string_value(json_object_get(t->record, "model_yaml")), path));
+  const hd_augment lists = lists_of(t);
+  t->network.target.of_classes = hd__augment_makes_numbers(&lists);
+  HD_TRY(choose_machine(t, ctx, config));
+  return make_executor(t, ctx, folder);
+}
+
+hd_status hd__trained_open(hd_trained *out, hd_ctx *ctx, const char *checkpoint, const hd_config *config) {
+  *out = (hd_trained){0};
+  hd_status status = open_all(out, ctx, checkpoint, config);
+  if (status != HD_OK)
+    hd__trained_fini(out);
+  return status;
+}
+
+void hd__trained_fini(hd_trained *t) {
+  hd__exec_destroy(t->exec);
+  hd__cuda_close(t->cuda);
+  hd__store_destroy(t->store);
+  hd__plan_destroy(t->plan);
+  hd__threads_destroy(t->threads);
+  hd__network_fini(&t->network);
+  json_decref(t->record);
+  *t = (hd_trained){0};
+}
+
+hd_status hd__trained_feed(hd_feed *out, hd_ctx *ctx, hd_trained *t, const hd_dataset *samples, hd_pipeline_mode mode) {
+  const hd_augment lists = lists_of(t);
+  HD_TRY(hd__feed_init(out, ctx, samples, t->kernels, t->mean, t->std));
+  HD_TRY(hd__augment_feed(out, ctx, &lists, mode, t->mean, t->std, 0)); /* nothing is drawn */
+  if (hd__feed_scratch_bytes(out) <= t->fetch_bytes)
+    return HD_OK;
+  hd__exec_destroy(t->exec);
+  t->exec = NULL;
+  t->fetch_bytes = hd__feed_scratch_bytes(out);
+  const hd_exec_settings larger = settings_of(t);
+  return hd__exec_create(&t->exec, ctx, t->plan, t->store, t->threads, &larger);
+}
+
+static hd_status check_fit(hd_trained *t, hd_ctx *ctx, const hd_data *data) {
+  hd_feed feed;
+  hd_status status = hd__trained_feed(&feed, ctx, t, hd__data_test(data), HD_PIPELINE_EVALUATION);
+  if (status == HD_OK)
+    status = hd__augment_check(ctx, &feed, &t->network, t->plan->graph, hd__data_name(data));
+  hd__feed_fini(&feed);
+  return status;
+}
+
+hd_status hd__trained_data(hd_data **out, hd_ctx *ctx, hd_trained *t, const hd_config *config) {
+  const hd_option_id id[3] = {HD_OPT_data, HD_OPT_data_dir, HD_OPT_on_error};
+  const char *from[3];
+  for (int i = 0; i < 3; i++)
+    from[i] = hd__config_given(config, id[i]) ? hd__config_text(config, id[i]) : hd__record_setting(t->record, id[i]);
+  hd_data_request request = hd__config_data(config);
+  request.name = *from[0] ? from[0] : "digits";
+  request.data_dir = from[1];
+  request.skip = !strcmp(from[2], "skip");
+  request.ignored = t->network.target.ignored;
+  HD_TRY(hd__data_open(out, ctx, &request));
+  hd_status status = check_fit(t, ctx, *out);
+  if (status != HD_OK) {
+    hd__data_close(*out);
+    *out = NULL;
+  }
+  return status;
+}

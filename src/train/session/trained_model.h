@@ -1,0 +1,40 @@
+/* A checkpoint ready to run forward: its record, network, weights, and threads. Shared by evaluation and prediction;
+ * independent of a data set. */
+#ifndef HD_TRAIN_SESSION_TRAINED_MODEL_H
+#define HD_TRAIN_SESSION_TRAINED_MODEL_H
+
+#include <jansson.h>
+
+#include "exec/gpu/device/cuda_device.h"
+#include "data/formats/dataset.h"
+#include "exec/cpu/cpu_executor.h"
+#include "train/settings/transform_options.h"
+#include "train/settings/config.h"
+#include "train/settings/model_source.h"
+
+typedef struct hd_trained {
+  json_t *record;
+  hd_network network;
+  const hd_kernels *kernels;
+  hd_threads *threads;
+  hd_cuda *cuda; /* the GPU that computes; NULL: the threads do */
+  hd_plan *plan;
+  hd_store *store;
+  hd_exec *exec;
+  int64_t fetch_bytes;                                          /* the executor's memory for fetching */
+  double mean[HD_DATA_MAX_CHANNELS], std[HD_DATA_MAX_CHANNELS]; /* of the data it was trained on */
+} hd_trained;
+
+/* Opens a run's folder or a step's. Of the configuration it uses `threads` and `device`. On failure nothing is left to
+ * release, but hd__trained_fini may be called. */
+hd_status hd__trained_open(hd_trained *out, hd_ctx *ctx, const char *checkpoint, const hd_config *config);
+void hd__trained_fini(hd_trained *trained);
+
+/* A feed of samples with the statistics and transforms of the run's evaluation; the executor then has room for them. */
+hd_status hd__trained_feed(hd_feed *out, hd_ctx *ctx, hd_trained *trained, const hd_dataset *samples,
+                           hd_pipeline_mode mode);
+
+/* Opens the configuration's data, or the run's data if the configuration names none, and checks that it fits. */
+hd_status hd__trained_data(hd_data **out, hd_ctx *ctx, hd_trained *trained, const hd_config *config);
+
+#endif

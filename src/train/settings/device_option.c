@@ -1,0 +1,181 @@
+/* Reading --device, and refusing what a GPU does not support; see device_option.h. */
+#include "train/settings/device_option.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/number.h"
+#include "reduce/reduction_tree.h"
+
+enum { MOST_GPUS = HD_MAX_SHARDS };
+
+/* The parsed option. `cuda` is the first GPU, or with several ranks all of them, like `cuda:all`. */
+typedef struct choice {
+  bool automatic, gpus, first, all;
+  bool each;                   /* each rank sees one GPU, as number 0 */
+  int count, index[MOST_GPUS]; /* the GPUs that are named */
+} choice;
+
+/* "0,3" */
+static bool parse_list(choice *c, const char *text) {
+  for (const char *at = text;; at++) {
+    char one[8] = "";
+    const size_t length = strcspn(at, ",");
+    int64_t number;
+    if (length >= sizeof one || c->count == MOST_GPUS)
+      return false;
+    memcpy(one, at, length);
+    if (!hd__parse_int64(&number, one) || number < 0 || number > 1023)
+      return false;
+    c->index[c->count++] = (int)number;
+    at += length;
+    if (!*at)
+      return true;
+  }
+}
+
+static bool parse(choice *c, const char *text) {
+  *c = (choice){.automatic = !strcmp(text, "auto"), .first = !strcmp(text, "cuda"), .all = !strcmp(text, "cuda:all")};
+  c->gpus = !c->automatic && strcmp(text, "cpu") != 0;
+  return !c->gpus || c->first || c->all || (!strncmp(text, "cuda:", 5) && parse_list(c, text + 5));
+}
+
+hd_status hd__device_check(hd_ctx *ctx, const char *text) {
+  choice c;
+  if (!parse(&c, text))
+    return hd__fail(ctx, HD_E_USAGE,
+                    "--device expects auto, cpu, cuda, cuda:N, a list such as cuda:0,1 or cuda:all, found '%.60s'",
+                    text);
+  for (int i = 0; i < c.count; i++)
+    for (int j = 0; j < i; j++)
+      if (c.index[i] == c.index[j])
+        return hd__fail(ctx, HD_E_USAGE, "--device expects each GPU once, found GPU %d twice in '%.60s'; name it once",
+                        c.index[i], text);
+  return HD_OK;
+}
+
+static hd_status refuse(hd_ctx *ctx, const char *what, const char *remedy) {
+  return hd__fail(ctx, HD_E_UNSUPPORTED, "--device cuda expects %s; %s, or use --device cpu", what, remedy);
+}
+
+static bool is_native(const hd_config *config) { return !strcmp(hd__config_text(config, HD_OPT_arithmetic), "native"); }
+
+/* Refuses settings that only a GPU supports. */
+static hd_status check_cpu_settings(hd_ctx *ctx, const hd_config *config) {
+  const char *precision = hd__config_text(config, HD_OPT_precision);
+  if (!strcmp(precision, "tf32"))
+    return hd__fail(ctx, HD_E_USAGE, "--precision tf32 expects a GPU, found --device cpu; use --device cuda, or f32");
+  if (strcmp(precision, "f32") && is_native(config))
+    return hd__fail(
+        ctx, HD_E_USAGE,
+        "--precision bf16 expects --arithmetic portable, whose promise it keeps, found native; leave one out");
+  return HD_OK;
+}
+
+/* The results must not depend on which device was faster. */
+static hd_status check_auto_settings(hd_ctx *ctx, const hd_config *config) {
+  if (is_native(config))
+    return hd__fail(ctx, HD_E_USAGE,
+                    "--device auto expects --arithmetic portable, found native, whose numbers differ between devices; "
+                    "name the device");
+  return check_cpu_settings(ctx, config);
+}
+
+static hd_status check_settings(hd_ctx *ctx, const hd_config *config) {
+  const char *precision = hd__config_text(config, HD_OPT_precision);
+  if (strcmp(precision, "f32") && !is_native(config))
+    return hd__fail(ctx, HD_E_USAGE,
+                    "--precision %s on a GPU expects --arithmetic native, since NVIDIA's libraries compute it, found "
+                    "portable; give that, or --precision f32",
+                    precision);
+  return HD_OK;
+}
+
+hd_cuda_precision hd__device_precision(const hd_config *config) {
+  const char *precision = hd__config_text(config, HD_OPT_precision);
+  return !strcmp(precision, "tf32") ? HD_CUDA_TF32 : !strcmp(precision, "bf16") ? HD_CUDA_BF16 : HD_CUDA_F32;
+}
+
+/* Names the GPUs of a host, in the order of its ranks. */
+static hd_status name_all(choice *c, hd_ctx *ctx, int ranks) {
+  if (c->count > 0)
+    return HD_OK;
+  const int there = c->first && ranks == 1 ? 1 : hd__cuda_count(ctx);
+  if (there == 0)
+    return HD_E_UNSUPPORTED;                       /* with the reason as message */
+  if (ranks > 1 && hd__cuda_is_shown_one(there)) { /* the executor checks whether ranks share it */
+    c->each = true;
+    c->count = ranks < MOST_GPUS ? ranks : MOST_GPUS;
+    return HD_OK;
+  }
+  c->count = ranks > 1 && there > ranks ? ranks : there < MOST_GPUS ? there : MOST_GPUS;
+  for (int i = 0; i < c->count; i++)
+    c->index[i] = i;
+  return HD_OK;
+}
+
+static hd_status check_ranks(hd_ctx *ctx, const choice *c, int ranks) {
+  if (ranks == 1 || c->count == ranks)
+    return HD_OK;
+  return hd__fail(
+      ctx, HD_E_UNSUPPORTED,
+      "--device expects a GPU for each rank of a host, since two on one would only take turns, found %d GPU%s "
+      "and %d ranks; start %d, or name as many GPUs",
+      c->count, c->count == 1 ? "" : "s", ranks, c->count);
+}
+
+static void list_gpus(char *text, size_t bytes, const choice *c) {
+  size_t at = (size_t)snprintf(text, bytes, "cuda:");
+  for (int i = 0; i < (c->each ? 1 : c->count) && at < bytes; i++)
+    at += (size_t)snprintf(text + at, bytes - at, "%s%d", i ? "," : "", c->index[i]);
+}
+
+static hd_status open_libraries(hd_cuda *first, hd_ctx *ctx) {
+  for (hd_cuda *cuda = first; cuda; cuda = cuda->next) {
+    hd__cuda_use(cuda);
+    HD_TRY(hd__cuda_native_create(&cuda->native, ctx, cuda));
+  }
+  return HD_OK;
+}
+
+/* For rank `rank` of `ranks` on this host. */
+static hd_status open_as(hd_cuda **out, char *text, size_t bytes, hd_ctx *ctx, const hd_config *config, int rank,
+                         int ranks, const char *wanted) {
+  choice c;
+  *out = NULL;
+  snprintf(text, bytes, "cpu");
+  HD_TRY(hd__device_check(ctx, wanted));
+  parse(&c, wanted);
+  if (c.automatic)
+    return check_auto_settings(ctx, config);
+  if (!c.gpus)
+    return check_cpu_settings(ctx, config);
+  HD_TRY(check_settings(ctx, config));
+  HD_TRY(name_all(&c, ctx, ranks));
+  HD_TRY(check_ranks(ctx, &c, ranks));
+  if (c.count > 1 && hd__config_has(config, HD_OPT_profile))
+    return refuse(ctx, "one GPU with --profile, found several", "name one");
+  list_gpus(text, bytes, &c);
+  HD_TRY(ranks == 1 ? hd__cuda_open_all(out, ctx, c.index, c.count) : hd__cuda_open_all(out, ctx, &c.index[rank], 1));
+  const hd_status status = is_native(config) ? open_libraries(*out, ctx) : HD_OK;
+  if (status != HD_OK) {
+    hd__cuda_close(*out);
+    *out = NULL;
+  }
+  return status;
+}
+
+hd_status hd__device_open(hd_cuda **out, char *text, size_t bytes, hd_ctx *ctx, const hd_config *config,
+                          const hd_local_group *local) {
+  return open_as(out, text, bytes, ctx, config, hd__local_group_rank(local), hd__local_group_ranks(local),
+                 hd__config_text(config, HD_OPT_device));
+}
+
+hd_status hd__device_open_named(hd_cuda **out, hd_ctx *ctx, const hd_config *config, const char *text) {
+  char unused[16];
+  *out = NULL;
+  if (hd__config_int(config, HD_OPT_procs) > 1 && strcmp(text, "cpu"))
+    return refuse(ctx, "one process where it is not named from the start, found --procs", "name it");
+  return open_as(out, unused, sizeof unused, ctx, config, 0, 1, text);
+}

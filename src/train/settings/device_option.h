@@ -1,0 +1,30 @@
+/* The device that computes a run: --device. */
+#ifndef HD_TRAIN_SETTINGS_DEVICE_OPTION_H
+#define HD_TRAIN_SETTINGS_DEVICE_OPTION_H
+
+#include "exec/exchange/local_group.h"
+#include "exec/gpu/device/cuda_device.h"
+#include "exec/gpu/device/cuda_products.h"
+#include "train/session/session.h"
+
+/* Checks the text of the option: auto, cpu, cuda, cuda:N, a list of GPUs or cuda:all. */
+hd_status hd__device_check(hd_ctx *ctx, const char *text);
+
+/* Opens the GPUs that --device names; *out is NULL for the CPU, and for `auto`, which starts there. Each rank of a host
+ * takes one, in the order of the list; without a list, in the driver's order. `text` gets the GPUs of all ranks of the
+ * host, "cuda:0,1". HD_E_UNSUPPORTED if the run has a setting that only the CPU supports, or there are too few GPUs. */
+hd_status hd__device_open(hd_cuda **out, char *text, size_t bytes, hd_ctx *ctx, const hd_config *config,
+                          const hd_local_group *local);
+
+/* --precision, in the form that a GPU's libraries take. */
+hd_cuda_precision hd__device_precision(const hd_config *config);
+
+/* The same for a device given as text. */
+hd_status hd__device_open_named(hd_cuda **out, hd_ctx *ctx, const hd_config *config, const char *device);
+
+/* For a session that is set up. --device auto: times a few steps on the CPU and on the first GPU, without a trace, and
+ * continues where they were faster, or on the device of the resumed run; a GPU that cannot be used is reported, and no
+ * failure. Otherwise, on the CPU: reports a GPU that is idle meanwhile. */
+hd_status hd__device_settle(hd_session *session, hd_ctx *ctx);
+
+#endif

@@ -1,0 +1,131 @@
+/* Model descriptions; see model_source.h. */
+#include "train/settings/model_source.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/embed.h"
+#include "base/text_buffer.h"
+#include "base/nearest.h"
+#include "graph/model.h"
+#include "platform/file.h"
+
+enum { MOST_MODELS = 32 };
+
+static hd_status keep(hd_network *out, hd_ctx *ctx, const void *bytes, size_t length, const char *source) {
+  *out = (hd_network){
+      .text = hd__malloc(length + 1), .length = length, .source = hd__strdup(source), .label_smoothing = -1};
+  hd_graph *graph = NULL;
+  hd_status status = HD_OK;
+  if (!out->text || !out->source) {
+    status = hd__fail(ctx, HD_E_NOMEM, "%s: out of memory while reading", source);
+  } else {
+    memcpy(out->text, bytes, length);
+    out->text[length] = 0;
+    status = hd__model_parse(&graph, &out->name, ctx, out->text, length, source); /* parsed now to fail early */
+    if (status == HD_OK)
+      status = hd__target_init(&out->target, ctx, graph);
+    hd__graph_destroy(graph);
+  }
+  if (status != HD_OK)
+    hd__network_fini(out);
+  return status;
+}
+
+hd_status hd__network_from_text(hd_network *out, hd_ctx *ctx, const char *text, const char *source) {
+  return keep(out, ctx, text, strlen(text), source);
+}
+
+static int is_path(const char *name) {
+  size_t length = strlen(name);
+  return strchr(name, '/') || (length > 5 && !strcmp(name + length - 5, ".yaml")) ||
+         (length > 4 && !strcmp(name + length - 4, ".yml"));
+}
+
+static hd_status unknown_model(hd_ctx *ctx, const char *name) {
+  char list[512] = "", known[MOST_MODELS][64];
+  hd_line names = {.text = list, .bytes = sizeof list};
+  hd_nearest nearest = {.word = name};
+  for (int i = 0; i < MOST_MODELS && hd__embed_models[i].name; i++) {
+    const char *file = hd__embed_models[i].name;
+    snprintf(known[i], sizeof known[i], "%.*s", (int)strcspn(file, "."), file);
+    hd__line_add(&names, "%s%s", i ? ", " : "", known[i]);
+    hd__nearest_try(&nearest, known[i]);
+  }
+  if (nearest.name)
+    return hd__fail(ctx, HD_E_USAGE, "--model expects %s or a .yaml file, found '%s'; did you mean %s?", list, name,
+                    nearest.name);
+  return hd__fail(ctx, HD_E_USAGE, "--model expects %s or a .yaml file, found '%s'", list, name);
+}
+
+hd_status hd__network_find(hd_network *out, hd_ctx *ctx, const char *name_or_path) {
+  *out = (hd_network){0};
+  for (const hd_embedded *e = hd__embed_models; e->name; e++)
+    if (strlen(name_or_path) == strcspn(e->name, ".") && !strncmp(e->name, name_or_path, strlen(name_or_path)))
+      return keep(out, ctx, e->bytes, e->length, e->name);
+  if (strchr(name_or_path, '\n'))
+    return keep(out, ctx, name_or_path, strlen(name_or_path), "model");
+  if (!is_path(name_or_path))
+    return unknown_model(ctx, name_or_path);
+  hd_mapping file;
+  HD_TRY(hd__file_map(&file, ctx, name_or_path));
+  hd_status status = keep(out, ctx, file.bytes ? (const char *)file.bytes : "", file.length, name_or_path);
+  hd__file_unmap(&file);
+  return status;
+}
+
+void hd__network_fini(hd_network *network) {
+  hd__free(network->text);
+  hd__free(network->source);
+  hd__free(network->name);
+  hd__target_fini(&network->target);
+  *network = (hd_network){0};
+}
+
+/* A built-in model may need the transforms of the recipe that has its name. */
+static bool has_recipe(const hd_network *network) {
+  const hd_embedded *e = hd__embed_recipes;
+  while (e->name && strcmp(e->name, network->source))
+    e++;
+  return e->name;
+}
+
+static hd_status refuse_input(hd_ctx *ctx, const hd_network *network, const char *wanted, const char *found,
+                              const char *data_name, bool transformed) {
+  char recipe[128] = "";
+  if (!transformed && has_recipe(network))
+    snprintf(recipe, sizeof recipe, "use --recipe %.*s, whose transforms make that of some sets, or ",
+             (int)strcspn(network->source, "."), network->source);
+  return hd__fail(ctx, HD_E_SHAPE,
+                  "%s: expected the input %s of the data set %s, found input %s; %schange 'input' or --data",
+                  network->source, wanted, data_name, found, recipe);
+}
+
+hd_status hd__network_check(hd_ctx *ctx, const hd_network *network, const hd_graph *graph, const hd_dataset *split,
+                            const char *data_name, bool transformed) {
+  hd_shape image = {3, {split->channels, split->height, split->width}};
+  const hd_shape *input = &graph->values[graph->input].shape;
+  char wanted[HD_SHAPE_TEXT_BYTES], found[HD_SHAPE_TEXT_BYTES];
+  if (split->mixed)
+    return hd__fail(ctx, HD_E_SHAPE, "%s: expected samples of one size, found %s; bring them to one with a transform",
+                    data_name, split->mixed);
+  bool fits = split->flat && input->dim[0] == 1 && hd__shape_elems(input) == split->width;
+  if (!fits && !hd__shape_equal(&image, input))
+    return refuse_input(ctx, network, hd__shape_text(wanted, sizeof wanted, &image),
+                        hd__shape_text(found, sizeof found, input), data_name, transformed);
+  return hd__target_check(ctx, &network->target, split, network->source, data_name);
+}
+
+hd_status hd__network_graph(hd_graph **out, hd_ctx *ctx, const hd_network *network) {
+  HD_TRY(hd__model_parse(out, NULL, ctx, network->text, network->length, network->source));
+  hd_status status = HD_OK;
+  if (network->label_smoothing >= 0)
+    status = hd__graph_smooth_labels(*out, ctx, network->label_smoothing);
+  if (network->target.of_classes)
+    hd__graph_soften_labels(*out);
+  if (status != HD_OK) {
+    hd__graph_destroy(*out);
+    *out = NULL;
+  }
+  return status;
+}

@@ -1,0 +1,135 @@
+/* From a configuration to numbers; see run_plan.h. */
+#include "train/settings/run_plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/param_rules.h"
+#include "kernel/native/native.h"
+#include "platform/segment.h"
+#include "tensor/blas.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/saver.h"
+#include "reduce/reduction_tree.h"
+
+hd_status hd__planned_kernels(const hd_kernels **out, hd_ctx *ctx) {
+  const char *why = NULL, *isa = getenv("HEDDLE_ISA");
+  *out = hd__kernels_select(isa, &why);
+  if (*out)
+    return HD_OK;
+  return hd__fail(
+      ctx, HD_E_UNSUPPORTED,
+      "HEDDLE_ISA expects an instruction set that this build and CPU have, found '%s': %s; unset it for the best", isa,
+      why);
+}
+
+static bool is_native(const hd_config *config) { return !strcmp(hd__config_text(config, HD_OPT_arithmetic), "native"); }
+
+const char *hd__planned_library(const hd_config *config) {
+  return is_native(config) && hd__blas() ? hd__blas()->name : "";
+}
+
+static hd_status take_library(const hd_kernels **out, hd_ctx *ctx) {
+  const hd_blas *blas = hd__blas();
+  if (!blas)
+    return hd__fail(ctx, HD_E_UNSUPPORTED,
+                    "--arithmetic native expects OpenBLAS, found none that can be used; install it (Debian: "
+                    "libopenblas0), name it in HEDDLE_BLAS, or use --arithmetic portable");
+  const char *core = strrchr(blas->name, ' ');
+  *out = hd__kernels_native(*out, blas->sgemm, core ? core + 1 : "");
+  return HD_OK;
+}
+
+hd_status hd__planned_run_kernels(const hd_kernels **out, hd_ctx *ctx, const hd_config *config) {
+  const char *why = NULL;
+  HD_TRY(hd__planned_kernels(out, ctx));
+  if (is_native(config))
+    HD_TRY(take_library(out, ctx));
+  if (strcmp(hd__config_text(config, HD_OPT_precision), "bf16"))
+    return HD_OK;
+  const hd_kernels *bf16 = hd__kernels_bf16(*out, &why);
+  if (!bf16)
+    return hd__fail(ctx, HD_E_UNSUPPORTED,
+                    "--precision bf16 expects a CPU with AVX512_BF16, found %s kernels: %s; use --precision f32",
+                    (*out)->name, why);
+  *out = bf16;
+  return HD_OK;
+}
+
+hd_status hd__planned_shards(int32_t *out, hd_ctx *ctx, const hd_config *c) {
+  int64_t batch = hd__config_int(c, HD_OPT_batch), micro_batches = hd__config_int(c, HD_OPT_accumulate);
+  int32_t fitting = hd__tree_default_shards(batch);
+  *out = hd__config_has(c, HD_OPT_shards) ? (int32_t)hd__config_int(c, HD_OPT_shards) : fitting;
+  if (*out > batch)
+    return hd__fail(ctx, HD_E_USAGE, "batch %lld is smaller than %d shards; use --shards %d or a larger --batch",
+                    (long long)batch, *out, fitting);
+  if (micro_batches > *out)
+    return hd__fail(
+        ctx, HD_E_USAGE,
+        "--accumulate expects at most the %d shards of a batch, found %lld; use a smaller number or more --shards",
+        *out, (long long)micro_batches);
+  return HD_OK;
+}
+
+hd_status hd__planned_rules(hd_graph *graph, hd_ctx *ctx, const hd_config *config) {
+  const char *text = hd__config_text(config, HD_OPT_parameters);
+  if (!*text)
+    return HD_OK;
+  hd_yaml *yaml;
+  HD_TRY(hd__yaml_parse(&yaml, ctx, text, strlen(text), "--parameters"));
+  hd_status status = hd__param_rules_apply(graph, ctx, hd__yaml_root(yaml));
+  hd__yaml_destroy(yaml);
+  return status == HD_E_FORMAT ? HD_E_USAGE : status;
+}
+
+hd_plan_settings hd__planned_passes(const hd_config *config, bool train) {
+  hd_ctx quiet = {0};
+  int32_t shards = 1; /* checked before */
+  bool by_shard = train && is_native(config) && hd__planned_shards(&shards, &quiet, config) == HD_OK;
+  return (hd_plan_settings){.train = train,
+                            .batch = hd__config_int(config, HD_OPT_batch),
+                            .shard_rows = by_shard ? hd__config_int(config, HD_OPT_batch) / shards : 0,
+                            .clip_norm = hd__config_has(config, HD_OPT_clip_grad_norm)};
+}
+
+hd_exec_settings hd__planned_training(const hd_config *config, int32_t shards, hd_op update) {
+  return (hd_exec_settings){.batch = hd__config_int(config, HD_OPT_batch),
+                            .shards = shards,
+                            .micro_batches = (int32_t)hd__config_int(config, HD_OPT_accumulate),
+                            .update = update,
+                            .clip_norm = hd__config_real(config, HD_OPT_clip_grad_norm)};
+}
+
+hd_exec_settings hd__planned_evaluation(const hd_config *config) {
+  int64_t batch = hd__config_int(config, HD_OPT_batch);
+  return (hd_exec_settings){.batch = batch < 64 ? 64 : batch, .shards = 1, .micro_batches = 1};
+}
+
+int64_t hd__planned_gpu_samples(const hd_plan *plan, int64_t least) {
+  const int64_t most_bytes = 256 << 20, most = 1024;
+  const int64_t fitting = most_bytes / (plan->arena_bytes + plan->batch_bytes + 1);
+  const int64_t samples = fitting < most ? fitting : most;
+  return samples > least ? samples : least;
+}
+
+static int64_t sum_of(const hd_exec_memory *m) { return m->activations + m->fetch + m->gradients + m->bookkeeping; }
+
+hd_status hd__planned_memory(hd_memory *out, hd_ctx *ctx, const hd_planned *p) {
+  hd_exec_memory train, eval;
+  HD_TRY(hd__exec_measure(&train, ctx, p->plan, p->threads, &p->train));
+  HD_TRY(hd__exec_measure(&eval, ctx, p->eval_plan, p->threads, &p->eval));
+  int64_t version = p->plan->param_elems * (int64_t)sizeof(float), store = hd__store_bytes(p->plan, p->states);
+  *out = (hd_memory){.weights_bytes = 2 * version,
+                     .optimizer_bytes = 2 * p->plan->trained_elems * (int64_t)sizeof(float) * p->states,
+                     .packed_bytes = 2 * p->plan->packed_elems * (int64_t)sizeof(float),
+                     .activations_bytes = train.activations,
+                     .samples_bytes = train.fetch,
+                     .gradients_bytes = train.gradients,
+                     .evaluation_bytes = sum_of(&eval),
+                     .checkpoint_bytes = hd__saver_bytes(p->plan, p->states)};
+  out->total_bytes = (int64_t)hd__segment_bytes((size_t)store) + train.mapped + eval.mapped + out->checkpoint_bytes;
+  out->other_bytes = out->total_bytes - out->weights_bytes - out->optimizer_bytes - out->packed_bytes -
+                     out->activations_bytes - out->samples_bytes - out->gradients_bytes - out->evaluation_bytes -
+                     out->checkpoint_bytes;
+  return HD_OK;
+}

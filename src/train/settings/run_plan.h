@@ -1,0 +1,44 @@
+/* What a configuration derives from a network before memory is allocated: kernels, shards, the executors' settings, and
+ * the bytes that all of it will take. Used by sessions and by summaries. */
+#ifndef HD_TRAIN_SETTINGS_RUN_PLAN_H
+#define HD_TRAIN_SETTINGS_RUN_PLAN_H
+
+#include "exec/cpu/cpu_executor.h"
+#include "heddle/summary.h"
+#include "train/settings/config.h"
+
+/* The best kernels of this CPU, or those that HEDDLE_ISA names. */
+hd_status hd__planned_kernels(const hd_kernels **out, hd_ctx *ctx);
+
+/* The kernels of a run: for its --precision and --arithmetic. */
+hd_status hd__planned_run_kernels(const hd_kernels **out, hd_ctx *ctx, const hd_config *config);
+
+/* The library of --arithmetic native, "OpenBLAS 0.3.21 SkylakeX"; "" for portable. Static. */
+const char *hd__planned_library(const hd_config *config);
+
+/* The shards of a batch: as configured, else derived from the batch. Checks that --accumulate fits. */
+hd_status hd__planned_shards(int32_t *out, hd_ctx *ctx, const hd_config *config);
+
+/* Applies the rules of --parameters to a graph, after the model's rules. */
+hd_status hd__planned_rules(hd_graph *graph, hd_ctx *ctx, const hd_config *config);
+
+hd_plan_settings hd__planned_passes(const hd_config *config, bool train);
+
+/* The settings of the executors of training and of evaluation. */
+hd_exec_settings hd__planned_training(const hd_config *config, int32_t shards, hd_op update);
+hd_exec_settings hd__planned_evaluation(const hd_config *config);
+
+/* Samples that a GPU evaluates at a time, `least` or more: enough to keep it busy, with little memory. No result
+ * depends on it. */
+int64_t hd__planned_gpu_samples(const hd_plan *plan, int64_t least);
+
+typedef struct hd_planned {
+  const hd_plan *plan, *eval_plan;
+  hd_exec_settings train, eval;
+  int threads, states; /* states: of the optimizer, per parameter */
+} hd_planned;
+
+/* The memory of a session with this plan, to the byte. */
+hd_status hd__planned_memory(hd_memory *out, hd_ctx *ctx, const hd_planned *planned);
+
+#endif

@@ -1,0 +1,165 @@
+/* Making, reading and comparing run.json; see run_record.h. */
+#include "train/settings/run_record.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/number.h"
+#include "base/status.h"
+#include "data/loader/skipped_samples.h"
+#include "heddle.h"
+#include "platform/cpu_name.h"
+
+static json_t *settings_of(const hd_config *config, int32_t shards) {
+  json_t *settings = json_object();
+  for (int i = 0; hd_option_at(i); i++) {
+    const hd_option *option = hd_option_at(i);
+    const char *text = hd__config_text(config, (hd_option_id)i);
+    if (i == HD_OPT_resume || i == HD_OPT_out || i == HD_OPT_json || !*text ||
+        !hd__config_applies(config, (hd_option_id)i))
+      continue;
+    json_object_set_new(settings, option->name, json_string(text));
+  }
+  char text[16];
+  snprintf(text, sizeof text, "%d", shards);
+  json_object_set_new(settings, "shards", json_string(text));
+  return settings;
+}
+
+/* A number, or one per channel. */
+static json_t *per_channel(const double *value, int channels) {
+  if (channels == 1)
+    return json_real(value[0]);
+  json_t *list = json_array();
+  for (int c = 0; c < channels; c++)
+    json_array_append_new(list, json_real(value[c]));
+  return list;
+}
+
+static json_t *data_of(const hd_data *data) {
+  json_t *sums = json_array();
+  for (int i = 0; i < HD_DATA_PARTS; i++) {
+    char text[24];
+    snprintf(text, sizeof text, "%016llx", (unsigned long long)hd__data_checksums(data)[i]);
+    json_array_append_new(sums, json_string(text));
+  }
+  const int channels = hd__data_train(data)->channels;
+  return json_pack("{s:s, s:I, s:I, s:o, s:o, s:o}", "name", hd__data_name(data), "train_samples",
+                   (json_int_t)hd__data_train(data)->count, "test_samples", (json_int_t)hd__data_test(data)->count,
+                   "mean", per_channel(hd__data_mean(data), channels), "std", per_channel(hd__data_std(data), channels),
+                   "xxh3", sums);
+}
+
+hd_status hd__record_make(json_t **out, hd_ctx *ctx, const hd_config *config, const hd_network *network,
+                          const hd_data *data, int32_t shards, int threads) {
+  char cpu[128];
+  hd__cpu_name(cpu, sizeof cpu);
+  *out = json_pack("{s:s, s:s, s:o, s:o, s:{s:s, s:i}, s:s}", "heddle", hd_version(), "model", network->name,
+                   "settings", settings_of(config, shards), "data", data_of(data), "machine", "cpu", cpu, "threads",
+                   threads, "model_yaml", network->text);
+  return *out ? HD_OK
+              : hd__fail(ctx, HD_E_FORMAT,
+                         "expected names and model text in UTF-8, found other bytes (or memory ran out); rename the "
+                         "data folder");
+}
+
+hd_status hd__record_note_library(json_t *record, hd_ctx *ctx, const char *library) {
+  if (!*library || json_object_set_new(record, "library", json_string(library)) == 0)
+    return HD_OK;
+  return hd__fail(ctx, HD_E_NOMEM, "out of memory for the run's record");
+}
+
+hd_status hd__record_note_device(json_t *record, hd_ctx *ctx, const char *device, const char *isa) {
+  json_t *machine = json_object_get(record, "machine");
+  if (json_object_set_new(machine, "device", json_string(device)) == 0 &&
+      json_object_set_new(machine, "isa", json_string(isa)) == 0)
+    return HD_OK;
+  return hd__fail(ctx, HD_E_NOMEM, "out of memory for the run's record");
+}
+
+hd_status hd__record_note_skips(json_t *record, hd_ctx *ctx, const hd_data *data) {
+  json_t *skipped = json_pack("{s:I, s:I}", "train", (json_int_t)hd__skips_count(hd__data_train(data)), "test",
+                              (json_int_t)hd__skips_count(hd__data_test(data)));
+  if (skipped && json_object_set_new(record, "skipped", skipped) == 0)
+    return HD_OK;
+  return hd__fail(ctx, HD_E_NOMEM, "out of memory for the run's record");
+}
+
+hd_status hd__record_check_library(hd_ctx *ctx, const json_t *record, const char *library, const char *folder) {
+  const char *wanted = json_string_value(json_object_get(record, "library"));
+  if (!strcmp(wanted ? wanted : "", library))
+    return HD_OK;
+  return hd__fail(ctx, HD_E_USAGE,
+                  "--resume %s: expected %s as in that run, found %s; name that library in HEDDLE_BLAS and its core in "
+                  "OPENBLAS_CORETYPE, give that run's --device, or start a new run",
+                  folder, wanted ? wanted : "no library", *library ? library : "none");
+}
+
+const char *hd__record_setting(const json_t *record, hd_option_id id) {
+  const char *text = json_string_value(json_object_get(json_object_get(record, "settings"), hd_option_at(id)->name));
+  return text ? text : "";
+}
+
+/* Settings are equal as texts, or as numbers: 1e-3 is 0.001. */
+static bool same_value(const char *a, const char *b) {
+  double x, y;
+  return !strcmp(a, b) || (hd__parse_double(&x, a) && hd__parse_double(&y, b) && x == y);
+}
+
+static bool may_differ(const json_t *record, int id) {
+  const char *schedule = hd__record_setting(record, HD_OPT_schedule);
+  bool free_epochs = !strcmp(schedule, "const") || !strcmp(schedule, "step");
+  return id == HD_OPT_max_steps || (id == HD_OPT_epochs && free_epochs);
+}
+
+/* A given value must equal the saved one. */
+static hd_status check_same(const hd_config *config, hd_ctx *ctx, const json_t *record, const char *folder, int id) {
+  const char *saved = hd__record_setting(record, (hd_option_id)id), *name = hd_option_at(id)->name;
+  const char *given = hd__config_text(config, (hd_option_id)id);
+  bool off = hd_option_at(id)->type == HD_OPTION_FLAG && !*saved && !strcmp(given, "false");
+  bool older = !*saved && !strcmp(given, hd_option_at(id)->fallback); /* a run older than the option */
+  if (!hd__config_given(config, (hd_option_id)id) || may_differ(record, id) || same_value(given, saved) || off || older)
+    return HD_OK;
+  return hd__fail(ctx, HD_E_USAGE,
+                  "--resume %s: expected %s %s as in that run, found %s; leave --%s out or start a new run", folder,
+                  name, *saved ? saved : "unset", given, name);
+}
+
+/* Takes the saved value, unless one was given. */
+static hd_status suggest(hd_config *config, hd_ctx *ctx, const json_t *record, const char *folder, int id) {
+  const char *saved = hd__record_setting(record, (hd_option_id)id);
+  hd_status status = *saved ? hd__config_suggest(config, ctx, (hd_option_id)id, saved) : HD_OK;
+  if (status == HD_OK || status == HD_E_NOMEM)
+    return status;
+  return hd__fail_in(ctx, HD_E_FORMAT, "%s/run.json", folder);
+}
+
+hd_status hd__record_adopt(hd_config *config, hd_ctx *ctx, const json_t *record, const char *folder) {
+  for (int i = 0; hd_option_at(i); i++)
+    if (hd_option_at(i)->kind == HD_OPTION_EXPERIMENT) {
+      HD_TRY(check_same(config, ctx, record, folder, i));
+      HD_TRY(suggest(config, ctx, record, folder, i));
+    }
+  HD_TRY(check_same(config, ctx, record, folder, HD_OPT_init)); /* the checkpoint already holds these weights */
+  /* Options that a user would otherwise have to repeat; --keep removes checkpoints. */
+  static const hd_option_id kept[] = {HD_OPT_data, HD_OPT_data_dir,   HD_OPT_save_every,
+                                      HD_OPT_keep, HD_OPT_eval_every, HD_OPT_log_every};
+  for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
+    HD_TRY(suggest(config, ctx, record, folder, kept[i]));
+  return HD_OK;
+}
+
+hd_status hd__record_check_data(hd_ctx *ctx, const json_t *record, const hd_data *data, const char *folder) {
+  static const char *const part[HD_DATA_PARTS] = {"training images", "training labels", "test images", "test labels"};
+  const json_t *sums = json_object_get(json_object_get(record, "data"), "xxh3");
+  for (int i = 0; i < HD_DATA_PARTS; i++) {
+    char found[24];
+    const char *expected = json_string_value(json_array_get(sums, (size_t)i));
+    snprintf(found, sizeof found, "%016llx", (unsigned long long)hd__data_checksums(data)[i]);
+    if (!expected || strcmp(expected, found))
+      return hd__fail(ctx, HD_E_USAGE,
+                      "--resume %s: expected %s with checksum %s as in that run, found %s in %s; give the same --data",
+                      folder, part[i], expected ? expected : "(none recorded)", found, hd__data_name(data));
+  }
+  return HD_OK;
+}

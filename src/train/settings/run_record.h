@@ -1,0 +1,35 @@
+/* run.json: everything that defines a run, with which a resumed run is compared. */
+#ifndef HD_TRAIN_SETTINGS_RUN_RECORD_H
+#define HD_TRAIN_SETTINGS_RUN_RECORD_H
+
+#include <jansson.h>
+
+#include "data/formats/dataset.h"
+#include "train/settings/config.h"
+#include "train/settings/model_source.h"
+
+/* The record of a new run; the caller owns it. `shards` is the chosen number. */
+hd_status hd__record_make(json_t **out, hd_ctx *ctx, const hd_config *config, const hd_network *network,
+                          const hd_data *data, int32_t shards, int threads);
+
+/* Adds the device that computes: machine.device and machine.isa. */
+hd_status hd__record_note_device(json_t *record, hd_ctx *ctx, const char *device, const char *isa);
+
+/* Takes the experiment from a record into `config`; values given by the user must agree, except those that may
+ * differ. */
+hd_status hd__record_adopt(hd_config *config, hd_ctx *ctx, const json_t *record, const char *folder);
+
+/* Checks that the data is the run's: compares checksums. */
+hd_status hd__record_check_data(hd_ctx *ctx, const json_t *record, const hd_data *data, const char *folder);
+
+/* Checks that the library of --arithmetic native is the run's, core type included; "" for none. */
+hd_status hd__record_check_library(hd_ctx *ctx, const json_t *record, const char *library, const char *folder);
+hd_status hd__record_note_library(json_t *record, hd_ctx *ctx, const char *library);
+
+/* Adds the number of samples that could not be read and are skipped: top-level "skipped". */
+hd_status hd__record_note_skips(json_t *record, hd_ctx *ctx, const hd_data *data);
+
+/* A setting as recorded, "" for none. */
+const char *hd__record_setting(const json_t *record, hd_option_id id);
+
+#endif

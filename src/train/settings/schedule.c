@@ -1,0 +1,123 @@
+/* Schedules as PyTorch defines them, by step. step is StepLR, whose epochs are counted from the end of the warm-up;
+ * cosine is CosineAnnealingLR down to 0, linear a LinearLR from the whole rate to 0. The warm-up is LinearLR from
+ * 1/warmup of the rate in the first step to all of it in the last, and the schedule starts after it, as in a
+ * SequentialLR of the two. onecycle, which includes a warm-up, is OneCycleLR with its defaults: cosine from lr/25 up to
+ * lr over the first 30 % of the steps, then down to lr/25/1e4; the momentum (sgd) or first beta (adam) changes
+ * inversely, from 0.95 to 0.85 and back. The bias corrections use beta^t with the beta of the step, as PyTorch's
+ * optimizers do. */
+#include "train/settings/schedule.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/hdmath.h"
+#include "base/status.h"
+
+static const double PI = 3.14159265358979323846;
+
+static hd_curve curve_of(const hd_config *config) {
+  const char *name = hd__config_text(config, HD_OPT_schedule);
+  return !strcmp(name, "step")     ? HD_CURVE_STEP
+         : !strcmp(name, "cosine") ? HD_CURVE_COSINE
+         : !strcmp(name, "linear") ? HD_CURVE_LINEAR
+         : !strcmp(name, "const")  ? HD_CURVE_CONST
+                                   : HD_CURVE_ONECYCLE;
+}
+
+hd_op hd__schedule_update(int *states, const hd_config *config) {
+  const char *optimizer = hd__config_text(config, HD_OPT_optimizer);
+  if (!strcmp(optimizer, "sgd")) {
+    *states = hd__config_real(config, HD_OPT_momentum) > 0 ? 1 : 0;
+    return HD_OP_sgd;
+  }
+  *states = 2;
+  return !strcmp(optimizer, "adam") ? HD_OP_adam : HD_OP_adamw;
+}
+
+hd_status hd__schedule_init(hd_schedule *out, hd_ctx *ctx, const hd_config *config, int64_t steps,
+                            int64_t steps_per_epoch) {
+  int64_t warmup = hd__config_int(config, HD_OPT_warmup);
+  double betas[2];
+  hd__config_pair(config, HD_OPT_betas, betas);
+  *out = (hd_schedule){.lr = hd__config_real(config, HD_OPT_lr),
+                       .momentum = hd__config_real(config, HD_OPT_momentum),
+                       .nesterov = hd__config_flag(config, HD_OPT_nesterov),
+                       .beta1 = betas[0],
+                       .beta2 = betas[1],
+                       .eps = hd__config_real(config, HD_OPT_eps),
+                       .curve = curve_of(config),
+                       .gamma = hd__config_real(config, HD_OPT_gamma),
+                       .every = hd__config_int(config, HD_OPT_step_size) * steps_per_epoch,
+                       .warmup = warmup,
+                       .length = steps - warmup};
+  out->op = hd__schedule_update(&out->states, config);
+  out->weight_decay = hd__config_has(config, HD_OPT_weight_decay) ? hd__config_real(config, HD_OPT_weight_decay)
+                                                                  : (out->op == HD_OP_adamw ? 0.01 : 0);
+  if (warmup < steps)
+    return HD_OK;
+  return hd__fail(ctx, HD_E_USAGE,
+                  "--warmup expects fewer than the %lld steps of all epochs, found %lld; use fewer or more --epochs",
+                  (long long)steps, (long long)warmup);
+}
+
+hd_schedule hd__schedule_of_group(const hd_schedule *run, double lr, double weight_decay) {
+  hd_schedule group = *run;
+  group.lr = isnan(lr) ? run->lr : lr;
+  group.weight_decay = isnan(weight_decay) ? run->weight_decay : weight_decay;
+  return group;
+}
+
+static double cosine_between(double from, double to, double share) {
+  return to + (from - to) / 2 * (1 + hd__cos(PI * share));
+}
+
+static void onecycle_at(const hd_schedule *s, double at, double *lr, double *beta1) {
+  double low = s->lr / 25, least = low / 1e4;
+  double top = 0.3 * (double)s->length - 1, end = (double)(s->length - 1);
+  bool cycles = s->op != HD_OP_sgd || s->momentum > 0;
+  if (at <= top) {
+    double share = top > 0 ? at / top : 1;
+    *lr = cosine_between(low, s->lr, share);
+    *beta1 = cycles ? cosine_between(0.95, 0.85, share) : *beta1;
+  } else {
+    double share = end > top ? (at - top) / (end - top) : 1;
+    share = share > 1 ? 1 : share;
+    *lr = cosine_between(s->lr, least, share);
+    *beta1 = cycles ? cosine_between(0.85, 0.95, share) : *beta1;
+  }
+}
+
+void hd__schedule_at(const hd_schedule *s, int64_t step, double *lr, double *beta1) {
+  int64_t at = step - s->warmup;
+  *lr = s->lr;
+  *beta1 = s->op == HD_OP_sgd ? s->momentum : s->beta1;
+  if (at < 0) {
+    *lr *= (double)(step + 1) / (double)s->warmup;
+    return;
+  }
+  switch (s->curve) {
+  case HD_CURVE_CONST: return;
+  case HD_CURVE_STEP: *lr *= hd__pow_int(s->gamma, (uint64_t)(at / s->every)); return;
+  case HD_CURVE_COSINE: *lr = cosine_between(s->lr, 0, (double)at / (double)s->length); return;
+  case HD_CURVE_LINEAR: *lr *= (double)(s->length - at) / (double)s->length; return;
+  case HD_CURVE_ONECYCLE: onecycle_at(s, (double)at, lr, beta1); return;
+  }
+}
+
+void hd__schedule_hyper(hd_hyper *out, const hd_schedule *s, int64_t step) {
+  double lr, beta1;
+  hd__schedule_at(s, step, &lr, &beta1);
+  double bias1 = 1 - hd__pow_int(beta1, (uint64_t)step + 1), bias2 = 1 - hd__pow_int(s->beta2, (uint64_t)step + 1);
+  *out = (hd_hyper){.grad_scale = 1,
+                    .lr = (float)lr,
+                    .weight_decay = (float)s->weight_decay,
+                    .decay_keep = (float)(1 - lr * s->weight_decay),
+                    .momentum = (float)beta1,
+                    .nesterov = s->nesterov,
+                    .beta2 = (float)s->beta2,
+                    .one_minus_beta1 = (float)(1 - beta1),
+                    .one_minus_beta2 = (float)(1 - s->beta2),
+                    .eps = (float)s->eps,
+                    .step_size = (float)(lr / bias1),
+                    .sqrt_bias2 = (float)sqrt(bias2)};
+}

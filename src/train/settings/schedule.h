@@ -1,0 +1,42 @@
+/* The learning rate of each step, and the scalars that an update needs; in double, with the functions of
+ * base/hdmath.h. */
+#ifndef HD_TRAIN_SETTINGS_SCHEDULE_H
+#define HD_TRAIN_SETTINGS_SCHEDULE_H
+
+#include <stdint.h>
+
+#include "kernel/kernel.h"
+#include "train/settings/config.h"
+
+typedef enum hd_curve { HD_CURVE_CONST, HD_CURVE_STEP, HD_CURVE_COSINE, HD_CURVE_LINEAR, HD_CURVE_ONECYCLE } hd_curve;
+
+typedef struct hd_schedule {
+  hd_op op;   /* the update operation */
+  int states; /* optimizer states per parameter */
+  double lr, momentum, weight_decay, beta1, beta2, eps;
+  int nesterov;
+  hd_curve curve;
+  double gamma;   /* step: the factor, */
+  int64_t every;  /* and after how many steps each */
+  int64_t warmup; /* steps before the curve begins */
+  int64_t length; /* steps of the curve: those of all epochs less the warm-up */
+} hd_schedule;
+
+/* The update operation of the configured optimizer, and how many states per parameter it keeps. */
+hd_op hd__schedule_update(int *states, const hd_config *config);
+
+/* Reads the settings of the optimizer and the schedule. HD_E_USAGE if the warm-up leaves none of `steps`, the steps of
+ * all epochs. */
+hd_status hd__schedule_init(hd_schedule *out, hd_ctx *ctx, const hd_config *config, int64_t steps,
+                            int64_t steps_per_epoch);
+
+/* The schedule of a group of parameters with a separate learning rate or weight decay; NAN: the run's. */
+hd_schedule hd__schedule_of_group(const hd_schedule *run, double lr, double weight_decay);
+
+/* Learning rate and first beta (sgd: momentum) of step `step`, counted from 0. */
+void hd__schedule_at(const hd_schedule *schedule, int64_t step, double *lr, double *beta1);
+
+/* The scalars of step `step`, counted from 0. */
+void hd__schedule_hyper(hd_hyper *out, const hd_schedule *schedule, int64_t step);
+
+#endif

@@ -1,0 +1,47 @@
+/* Comparing the settings of ranks, line by line: see settings_agreement.h. */
+#include "train/settings/settings_agreement.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "exec/exchange/cluster.h"
+#include "heddle.h"
+#include "train/settings/run_plan.h"
+
+static void write_settings(FILE *to, const hd_config *config) {
+  for (int i = 0; hd_option_at(i); i++)
+    if (hd_option_at(i)->kind == HD_OPTION_EXPERIMENT)
+      fprintf(to, "%s %s\n", hd_option_at(i)->name, hd__config_text(config, (hd_option_id)i));
+}
+
+static void write_data(FILE *to, const hd_data *data) {
+  fprintf(to, "data %s", hd__data_name(data));
+  for (int i = 0; i < HD_DATA_PARTS; i++)
+    fprintf(to, " %016llx", (unsigned long long)hd__data_checksums(data)[i]);
+  fprintf(to, " %lld training, %lld test samples\n", (long long)hd__data_train(data)->count,
+          (long long)hd__data_test(data)->count);
+}
+
+hd_status hd__agree(hd_session *s, hd_ctx *ctx) {
+  char *text = NULL;
+  size_t bytes;
+  if (hd__cluster_ranks(s->local) == 1)
+    return HD_OK;
+  FILE *to = open_memstream(&text, &bytes);
+  if (!to)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for comparing ranks");
+  write_settings(to, s->config);
+  write_data(to, s->data);
+  fprintf(to, "profile %s\n", hd__config_has(s->config, HD_OPT_profile) ? "yes" : "no"); /* all or none */
+  fprintf(to, "device %s\n", s->cuda ? "cuda" : "cpu");                                  /* all or none */
+  fprintf(to, "library %s\n", hd__session_library(s));
+  if (strcmp(hd__config_text(s->config, HD_OPT_arithmetic), "portable"))
+    fprintf(to, "instructions %s\n", s->kernels->isa);
+  fprintf(to, "%s", s->network.text);
+  const int closed = fclose(to);
+  hd_status status = closed == 0 ? hd__cluster_compare(s->local, ctx, "experiment", text)
+                                 : hd__fail(ctx, HD_E_NOMEM, "out of memory for comparing ranks");
+  free(text);
+  return status;
+}

@@ -1,0 +1,31 @@
+/* The transforms that the samples of a run go through: the lists of --transforms and --eval-transforms. */
+#ifndef HD_TRAIN_SETTINGS_TRANSFORM_OPTIONS_H
+#define HD_TRAIN_SETTINGS_TRANSFORM_OPTIONS_H
+
+#include "train/settings/config.h"
+#include "train/session/sample_feed.h"
+#include "train/settings/model_source.h"
+
+/* Both lists as text, "" for none, and their sources (see hd__config_origin), "" for none. */
+typedef struct hd_augment {
+  const char *train, *eval, *train_origin, *eval_origin;
+} hd_augment;
+
+hd_augment hd__augment_of(const hd_config *config);
+
+/* Lets a feed's training samples go through the list of training, and others through the list of evaluation or, without
+ * one, through the deterministic transforms of training that the mode keeps. Without lists the feed stays as it is. */
+hd_status hd__augment_feed(hd_feed *feed, hd_ctx *ctx, const hd_augment *lists, hd_pipeline_mode mode,
+                           const double *mean, const double *std, uint64_t seed);
+
+/* Checks that the graph takes the feed's images, and its loss the targets, as they are after the transforms. */
+hd_status hd__augment_check(hd_ctx *ctx, const hd_feed *feed, const hd_network *network, const hd_graph *graph,
+                            const char *data_name);
+
+/* Whether targets are numbers that were made of the feed's labels. */
+bool hd__augment_of_classes(const hd_feed *feed);
+
+/* The same for lists alone, for data with labels. */
+bool hd__augment_makes_numbers(const hd_augment *lists);
+
+#endif

@@ -1,1 +1,0 @@
-core_sources += src/tree/tree.c src/tree/tree.h

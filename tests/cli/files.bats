@@ -1,0 +1,237 @@
+# Files of others beside those of a run, and systems on which files are not what they usually are.
+
+load cli
+
+# What others keep in a run's folder: folders under names of checkpoints, files and links under names like those of
+# unfinished files.
+plant() { # FOLDER
+  mkdir -p elsewhere
+  echo precious >elsewhere/notes
+  echo precious >"$1/.notes.tmp-1"
+  echo precious >"$1/.notes.tmp-0123456789abcdef"
+  echo precious >"$1/.run.json.tmp-notes"
+  mkdir "$1/.run.json.tmp-0123456789abcdef"
+  echo precious >"$1/.run.json.tmp-0123456789abcdef/notes"
+  ln -s "$PWD/elsewhere" "$1/.step-1.tmp-0123456789abcdef"
+  ln -s "$PWD/elsewhere" "$1/.elsewhere.tmp-2"
+}
+
+# state FOLDER...: every name, with its kind, a file's content and a link's target.
+state() {
+  find "$@" -printf '%p %y %l\n' -type f -exec cksum {} + | sort
+}
+
+@test "folders that are no checkpoints are refused before the first step where one would be written, and stay" {
+  mkdir -p x/step-{1,2,3}
+  echo precious >x/step-1/notes
+  plant x
+  before=$(state x elsewhere)
+  fails 1 train $TINY --out x --max-steps 9 --save-every 1 --keep 2
+  says "expected a checkpoint or nothing in its place, found a folder of something else; move that away"
+  [ "$(state x elsewhere)" = "$before" ]
+  rm -r x/step-*
+  ln -s "$PWD/elsewhere" x/step-5
+  fails 1 train $TINY --out x --max-steps 9 --save-every 1 --keep 2
+  says "x/step-5: expected a checkpoint or nothing in its place, found a link"
+  [ "$(cat elsewhere/notes)" = precious ]
+}
+
+@test "--keep neither counts nor removes what is no checkpoint, and what is like an unfinished file stays" {
+  train --out x --max-steps 10 --save-every 1 --keep 2
+  mkdir -p x/step-{1,2,3,4}
+  echo precious >x/step-1/notes
+  cp x/last/* x/step-3
+  echo precious >x/step-3/notes # beside all that a checkpoint holds
+  cp x/last/* x/step-4
+  echo '{}' >x/step-4/run.json # no record of a run
+  ln -s "$PWD/elsewhere" x/step-5
+  plant x
+  before=$(state x/step-[1-5] x/.[!.]* elsewhere)
+  "$HEDDLE" train --resume x --max-steps 15 --save-every 1 --keep 2 >out
+  [ "$(state x/step-[1-5] x/.[!.]* elsewhere)" = "$before" ]
+  [ "$(cd x && echo step-*)" = "step-1 step-14 step-15 step-2 step-3 step-4 step-5" ]
+}
+
+@test "a folder that takes a checkpoint's place while the run goes on is an error of the save, and stays" {
+  start $TINY --max-steps 100000000 --save-every 1 --keep 1000000 --out x --log-every 1
+  await_line 'step 3:'
+  until mkdir x/step-$((n += 50)) 2>/dev/null && echo precious >"x/step-$n/notes"; do :; done
+  finish
+  [ "$code" -eq 1 ]
+  grep -q "x/step-$n: expected a checkpoint or nothing in its place, found a folder of something else" err
+  [ "$(ls -A "x/step-$n")" = notes ]
+  nothing_half_written x
+}
+
+# bad RULES ARGS...: heddle ARGS on a file system that fails by RULES (see bad_disk.c); the exit code is in $code.
+# bad_fails CODE RULES ARGS...: the same, as fails.
+BAD_DISK_SO=$BUILDDIR/tests/cli/.libs/bad_disk.so
+need_bad_disk() {
+  case $(nm -D "$BUILDDIR/.libs/heddle" 2>/dev/null) in
+  *__asan*) skip "a sanitizer wants to be the first library" ;;
+  esac
+}
+bad() {
+  local rules=$1
+  shift
+  rm -f seen
+  code=0
+  BAD_DISK=$rules BAD_DISK_SEEN=$PWD/seen LD_PRELOAD=$BAD_DISK_SO "$HEDDLE" "$@" >out 2>err || code=$?
+}
+
+@test "killed between the two renames of a save without an exchange of names: the next start puts the old one back" {
+  need_bad_disk
+  train --out x --max-steps 4 --save-every 1 --keep 9
+  wanted=$DIGEST
+  cp -a x whole
+  for step in 3 4; do
+    for from in x x/last x/step-$step; do
+      rm -rf x
+      cp -a whole x
+      bad "renameat2:0:EINVAL,rename:1:KILL:>x/step-$step" train --resume x/step-2 --save-every 1 --keep 9
+      [ "$code" -eq 137 ] && [ -e seen ]
+      [ ! -e x/step-$step ]
+      "$HEDDLE" train --resume $from --keep 9 --max-steps 4 >out
+      [ "$(cd x && echo step-*)" = "step-1 step-2 step-3 step-4" ]
+      [ "$("$HEDDLE" digest x/step-4)" = "$wanted" ]
+      nothing_half_written x
+      [ -z "$(find x -name '.*.old-*')" ]
+    done
+  done
+}
+
+@test "names that cannot be exchanged are replaced one after the other" {
+  need_bad_disk
+  train --out x --max-steps 4 --save-every 1 --keep 9
+  wanted=$DIGEST
+  bad "renameat2:0:ENOSYS" train --resume x/step-2 --save-every 1 --keep 9
+  [ "$code" -eq 0 ] && [ -e seen ]
+  [ "$("$HEDDLE" digest x)" = "$wanted" ]
+  [ "$(cd x && echo step-*)" = "step-1 step-2 step-3 step-4" ]
+  [ -z "$(find x -name '.*.old-*')" ]
+  nothing_half_written x
+}
+
+@test "a folder that cannot be synced is an error of the save, on the path of the link too" {
+  need_bad_disk
+  for rules in "fsync:1:EIO:/x/.step-50.tmp-" "fsync:1:EIO:/x"; do
+    rm -rf x
+    bad "$rules" train $TINY --out x
+    [ "$code" -eq 1 ] && [ -e seen ]
+    [ "$(wc -l <err)" -eq 1 ]
+    grep -q '^heddle: .*expected .*, found: Input/output error; look after the disk' err
+    nothing_half_written x
+  done
+  mkdir y
+  cp "$SRCDIR/tests/cli/files.bats" y/kept
+  for number in 1 2 3 4 5 6 7 8 9; do # each sync of the run's folder itself: files, checkpoint, links
+    rm -rf x
+    bad "fsync:$number:EIO:/y/x" train $TINY --out y/x
+    [ -e seen ] || break
+    [ "$code" -eq 1 ]
+    [ "$(wc -l <err)" -eq 1 ]
+    rm -rf y/x
+  done
+  [ "$number" -gt 6 ]
+  rm -rf y/x
+  bad "fsync:0:EINVAL:/y/x" train $TINY --out y/x # a file system that cannot
+  [ "$code" -eq 0 ]
+}
+
+@test "a model's name leads out of no folder" {
+  for name in ../../x /etc/x . .. ".hidden" "a/b" "a b" $'a\tb' "ü"; do
+    printf 'model: "%s"\ninput: [1, 28, 28]\nlayers:\n' "$name" >m.yaml
+    printf '  - f: {op: flatten}\n  - l: {op: linear, out: 10}\n' >>m.yaml
+    mkdir -p deep/er
+    cp m.yaml deep/er
+    (cd deep/er && "$HEDDLE" train --model m.yaml --max-steps 1 >out)
+    [ "$(cd deep/er && ls -A)" = "$(printf 'm.yaml\nout\nruns')" ]
+    [ "$(ls -A deep)" = er ]
+    [ "$(cd deep/er/runs && ls -A | wc -l)" -eq 1 ]
+    [[ "$(cd deep/er/runs && ls -A)" =~ ^[A-Za-z0-9_-][A-Za-z0-9._-]*-1$ ]]
+    rm -r deep
+  done
+}
+
+@test "on a file system without locks a second run is refused too, also one on another host" {
+  need_bad_disk
+  without="fcntl:0:ENOLCK,flock:0:ENOSYS"
+  bad "$without" train $TINY --out x
+  [ "$code" -eq 0 ] && [ -e seen ]
+  [ "$(cd x && ls -A)" = "$(printf '%s\n' best last metrics.jsonl run.json step-50 wrong.png)" ]
+  export BAD_DISK=$without LD_PRELOAD=$BAD_DISK_SO
+  start $TINY --max-steps 100000000 --log-every 1 --save-every 1 --out y
+  await_line 'step 3:'
+  fails 1 train --resume y --max-steps 3
+  says "y: expected a folder that no one writes, found another heddle at work in it (process $CHILD on $(uname -n))"
+  kill -KILL "$CHILD"
+  finish
+  [ -e y/.lock ]
+  cp -a y z
+  "$HEDDLE" train --resume y --max-steps 3 >out
+  [ ! -e y/.lock ]
+  printf 'elsewhere boot pid:[1] 1 1\n' >z/.lock
+  fails 1 train --resume z --max-steps 3
+  says "on elsewhere)" "if it has ended, remove z/.lock"
+  rm z/.lock
+  "$HEDDLE" train --resume z --max-steps 3 >out
+}
+
+@test "a path that is a pipe or a device is written in place, a link to a file is followed, standard output goes on" {
+  "$HEDDLE" data digits --sheet wanted.png >out
+  mkfifo p
+  cat p >got &
+  CHILD=$!
+  timeout "$LIMIT_S" "$HEDDLE" train $TINY --profile p >out
+  [ -p p ]
+  wait "$CHILD"
+  [ "$(grep -c traceEvents got)" -eq 1 ] && grep -q '"checkpoint writer"' got # once, and the whole
+  timeout 60 cat p >got &
+  CHILD=$!
+  timeout "$LIMIT_S" "$HEDDLE" data digits --sheet p >out
+  wait "$CHILD"
+  CHILD=
+  cmp got wanted.png
+  [ -p p ]
+  if mknod null c 1 3 2>/dev/null && : 2>/dev/null >null; then
+    "$HEDDLE" train $TINY --profile null >out
+    "$HEDDLE" data digits --sheet null >out
+    fails 1 tune --model simplenet --html null --csv none/t.csv
+    [ -c null ]
+  fi
+  mkdir elsewhere
+  echo old >elsewhere/sheet.png
+  ln -s elsewhere/sheet.png link.png
+  "$HEDDLE" data digits --sheet link.png >out
+  [ -L link.png ] && cmp elsewhere/sheet.png wanted.png
+  ln -s none.png dangling.png
+  fails 1 data digits --sheet dangling.png
+  says "dangling.png: expected a link to a file that may be written, found: No such file"
+  ln -s none.png loop.png && ln -sf loop.png none.png
+  fails 1 data digits --sheet loop.png
+  "$HEDDLE" data digits --sheet /dev/stdout >both
+  [ -L /dev/stdout ] || [ -c /dev/stdout ]
+  grep -q samples both
+  grep -aq IHDR both
+  "$HEDDLE" data digits --sheet both >both # the file that standard output is open on
+  grep -q samples both
+  grep -aq IHDR both
+  nothing_half_written
+}
+
+@test "two containers whose processes have the same numbers decode into one cache at the same time" {
+  timeout 20 unshare --pid --fork --mount-proc true 2>/dev/null || skip "no right to start a PID namespace"
+  export HEDDLE_CACHE=$PWD/cache
+  "$BUILDDIR/tests/bits/make_data" pictures pictures 140 50
+  for turn in 1 2 3; do
+    rm -rf cache a b
+    for name in a b; do
+      unshare --pid --fork --mount-proc "$HEDDLE" train --model "$SRCDIR/examples/pictures.yaml" --batch 32 \
+        --data pictures --cache disk --max-steps 1 --out $name >$name.out 2>$name.err 3>&- &
+    done
+    wait # for both
+    cat ?.err
+    [ -s a.out ] && [ "$(digest_of a.out)" = "$(digest_of b.out)" ] && [ ! -s a.err ] && [ ! -s b.err ]
+    nothing_half_written cache
+  done
+}

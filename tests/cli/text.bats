@@ -1,0 +1,166 @@
+# What the command prints for people: nothing that steers a terminal, lines as wide as the screen, and the name that a
+# mistyped one most likely stands for.
+
+load cli
+
+# It would colour, clear, beep and end a line: in ASCII, as a C1 control in UTF-8, and in a byte that is no UTF-8.
+HOSTILE=$'a\033[31mb\302\2332Jc\177\ad\377e\nf'
+
+# harmless FILE...: UTF-8 without control characters but line ends.
+harmless() {
+  local file
+  for file; do
+    [ -s "$file" ] || { echo "expected text in $file, found none"; return 1; }
+    [ "$(LC_ALL=C tr -d '\n -~\200-\377' <"$file" | wc -c)" -eq 0 ] || { cat -v "$file"; return 1; }
+    no grep -aq "$(printf '\302\233')" "$file" || { cat -v "$file"; return 1; }
+    iconv -f UTF-8 -t UTF-8 "$file" >/dev/null || { cat -v "$file"; return 1; }
+  done
+}
+
+hostile_model() {
+  printf 'model: "a\\e[31mb\\u009b2Jc\\x7f\\a\\nd"\ninput: [1, 28, 28]\nlayers:\n  - f: {op: flatten}\n' >net.yaml
+  printf '  - l: {op: linear, out: 10}\n' >>net.yaml
+}
+
+@test "a model's name cannot steer the terminal" {
+  hostile_model
+  for command in "summary" "train --max-steps 2 --out r" "tune --seconds 0.1" "bench step --seconds 0.1"; do
+    "$HEDDLE" $command --model ./net.yaml >out
+    harmless out
+    grep -q 'a?\[31mb' out
+  done
+}
+
+@test "a model's name stays what it is in JSON" {
+  command -v python3 >/dev/null || skip "python3 is not installed"
+  hostile_model
+  "$HEDDLE" train --model ./net.yaml --max-steps 2 --out r --json >out
+  harmless out
+  tail -n 1 out | python3 -c 'import json, sys
+assert json.load(sys.stdin)["model"] == "a\x1b[31mb\x9b2Jc\x7f\x07\nd"'
+}
+
+@test "names of class folders cannot steer the terminal, and JSON has them" {
+  command -v python3 >/dev/null || skip "python3 is not installed"
+  "$BUILDDIR/tests/bits/make_data" pictures photos 40 20
+  for part in train test; do
+    mv photos/$part/c0 "photos/$part/$HOSTILE" || skip "names of any bytes are refused here"
+  done
+  "$HEDDLE" data photos >out
+  harmless out
+  grep -q 'a?\[31mb??2Jc??d?e?f' out
+  "$HEDDLE" data photos --json >out
+  harmless out
+  python3 -c 'import json, sys
+assert "a\x1b[31mb\x9b2Jc\x7f\x07d\ufffde\nf" in json.load(sys.stdin)["class_names"]' <out
+}
+
+@test "names of files, folders, options and commands cannot steer the terminal, right or wrong" {
+  train --out r
+  "$BUILDDIR/tests/bits/make_data" pictures photos 40 20
+  cp photos/train/c1/001.png "$HOSTILE.png" || skip "names of any bytes are refused here"
+  "$HEDDLE" data digits --sheet "$HOSTILE.sheet.png" >out
+  harmless out
+  "$HEDDLE" train $TINY --out "$HOSTILE" >out
+  harmless out
+  mkdir "data$HOSTILE"
+  for command in train eval predict summary data tune "$HOSTILE"; do
+    "$HEDDLE" "$command" "$HOSTILE" >out 2>err || harmless err
+  done
+  for wrong in "--data data$HOSTILE" "--model $HOSTILE" "--recipe $HOSTILE" "--$HOSTILE=1" "--resume data$HOSTILE" \
+    "--device $HOSTILE" "--cpus $HOSTILE" "--transforms $HOSTILE" "--config data$HOSTILE" "--init data$HOSTILE"; do
+    fails_somehow train "${wrong%% *}" "${wrong#* }"
+    harmless err
+  done
+  fails_somehow predict r "$HOSTILE.none.png"
+  harmless err
+}
+
+fails_somehow() {
+  no "$HEDDLE" "$@" >out 2>err
+}
+
+@test "help fits 80 columns where nothing is known of the screen, and the columns that there are" {
+  for columns in "" 80 120; do
+    for command in "" train eval predict summary data tune bench "bench step" "bench conv" digest topo doctor devices \
+      top launch; do
+      COLUMNS=$columns "$HEDDLE" $command --help >out
+      awk -v most="${columns:-80}" 'length > most { print; bad = 1 } END { exit bad }' out
+    done
+  done
+  COLUMNS=120 "$HEDDLE" train --help >out
+  awk 'length > 80 { wide = 1 } END { exit !wide }' out
+}
+
+@test "-h and help COMMAND are --help" {
+  "$HEDDLE" --help >whole
+  "$HEDDLE" -h | cmp - whole
+  "$HEDDLE" help | cmp - whole
+  for command in train eval predict summary data tune bench digest topo doctor devices top launch; do
+    "$HEDDLE" $command --help >wanted
+    "$HEDDLE" $command -h | cmp - wanted
+    "$HEDDLE" help $command | cmp - wanted
+  done
+  "$HEDDLE" bench step --help >wanted
+  "$HEDDLE" help bench step | cmp - wanted
+  fails 2 help weave
+  says "found 'weave'"
+}
+
+@test "a mistyped command, option, model or key is answered with the nearest" {
+  fails 2 trian
+  says "found 'trian'; did you mean train?"
+  fails 2 help summray
+  says "did you mean summary?"
+  fails 2 bench gem
+  says "did you mean gemm?"
+  fails 2 train --bacth-size 3
+  says "found '--bacth-size'; did you mean --batch-size?"
+  fails 2 train --Epochs=3
+  says "did you mean --epochs?"
+  fails 2 launch --rnaks 2 -- true
+  says "did you mean --ranks?"
+  fails 2 train --model mnist99
+  says "did you mean mnist-99?"
+  printf 'epochs: 1\nbatchsize: 3\n' >c.yaml
+  fails 2 train --config c.yaml
+  says "c.yaml:2" "found 'batchsize'; did you mean 'batch-size'?"
+  printf 'model: m\ninput: [1, 28, 28]\nlayers:\n  - c: {op: conv2d, kernle: 3}\n' >net.yaml
+  fails 1 train --model ./net.yaml
+  says "net.yaml:4" "'kernle'; did you mean 'kernel'?"
+}
+
+@test "an ambiguous abbreviation is distinguished from an unknown option" {
+  fails 2 train --e 3
+  says "found '--e'" "--epochs" "--eps" "--eval-every" "--eval-transforms"
+  fails 2 train --ev=3
+  says "found '--ev=3'" "--eval-every" "--eval-transforms"
+  "$HEDDLE" train $TINY --epo 1 >out
+}
+
+@test "output of doctor, summary, tune and topo is broken between words to fit 80 columns" {
+  export COLUMNS=80
+  code=0
+  "$HEDDLE" doctor --threads 1000 >doctor || code=$?
+  [ "$code" -eq 3 ]
+  for model in allconv cnn fastmnist lenet5 mlp mnist-99 regression resnet simplenet; do
+    "$HEDDLE" summary --model $model >"summary-$model"
+  done
+  "$HEDDLE" tune --model simplenet --seconds 0.1 >tune
+  HWLOC_SYNTHETIC="pack:2 core:1 pu:2" "$HEDDLE" tune --model simplenet --seconds 0.1 >placements
+  "$HEDDLE" topo >topo
+  for file in doctor summary-* tune placements topo; do
+    awk -v name="$file" 'length > 80 { print name ": " $0; bad = 1 } END { exit bad }' "$file"
+  done
+  for file in summary-* tune placements; do # a row is a line
+    no grep -Ex ' *[0-9,.]+| *best' "$file"
+  done
+}
+
+@test "lines for programs are as long as they are" {
+  "$HEDDLE" tune --model simplenet --seconds 0.1 >tune
+  grep -Eqx 'weights_sha256  [0-9a-f]{64} after [0-9]+ steps, at every setting' tune
+  code=0
+  "$HEDDLE" doctor --threads 1000 >doctor || code=$?
+  grep -q '^[0-9]* checks for .*, shm-size$' doctor
+}

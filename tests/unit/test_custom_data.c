@@ -1,0 +1,221 @@
+/* Custom data sets: samples, labels and targets arrive through three callbacks, whatever is cached; an error names the
+ * sample; free is called once. */
+#include "scratch.h"
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "data/formats/dataset.h"
+#include "heddle.h"
+
+enum { PIXELS = 6 };
+
+typedef struct store {
+  int64_t count;
+  int64_t bad; /* a sample that cannot be had, -1: none */
+  int32_t label_of_bad;
+  float target_of_bad;
+  atomic_int freed, asked;
+} store;
+
+static int64_t len(void *self) { return ((const store *)self)->count; }
+
+static uint8_t pixel(int64_t index, int i) { return (uint8_t)(index * 7 + i * 31); }
+
+static int get(void *self, int64_t index, hd_custom_sample *sample) {
+  store *s = self;
+  s->asked++;
+  for (int i = 0; i < PIXELS; i++)
+    if (sample->bytes)
+      sample->bytes[i] = pixel(index, i);
+    else
+      sample->floats[i] = (float)pixel(index, i) / 8;
+  sample->label = (int32_t)(index % 3);
+  if (sample->targets) {
+    sample->targets[0] = (float)index;
+    sample->targets[1] = index == s->bad ? s->target_of_bad : -1;
+  }
+  if (index != s->bad)
+    return 0;
+  sample->label = s->label_of_bad;
+  snprintf(sample->why, sizeof sample->why, "the tape is torn\n");
+  return s->label_of_bad == 0;
+}
+
+static void release(void *self) { ((store *)self)->freed++; }
+
+static hd_custom_data describe(store *train, store *test, hd_dtype dtype) {
+  return (hd_custom_data){.name = "mine",
+                          .channels = 1,
+                          .height = 2,
+                          .width = 3,
+                          .dtype = dtype,
+                          .classes = 3,
+                          .train = train,
+                          .test = test,
+                          .len = len,
+                          .get = get,
+                          .free = release};
+}
+
+static int wrong_in(const hd_dataset *split, hd_ctx *ctx) {
+  int wrong = 0, size[2];
+  float elems[PIXELS];
+  for (int64_t n = 0; n < split->count; n++) {
+    wrong += hd__dataset_get(elems, size, ctx, split, n) != HD_OK || size[0] != 2 || size[1] != 3;
+    for (int i = 0; i < PIXELS; i++)
+      wrong += split->elem == HD_ELEM_U8 ? ((uint8_t *)elems)[i] != pixel(n, i) : elems[i] != (float)pixel(n, i) / 8;
+    wrong += split->labels ? split->labels[n] != n % 3 : split->targets[2 * n] != (float)n;
+  }
+  return wrong;
+}
+
+static void test_good(void) {
+  static const hd_cache_kind kind[] = {HD_CACHE_RAM, HD_CACHE_NONE, HD_CACHE_DISK};
+  uint64_t sums[HD_DATA_PARTS] = {0}; /* when all is kept */
+  for (int way = 0; way < 9; way++) {
+    store train = {.count = 50, .bad = -1}, test = {.count = 20, .bad = -1};
+    hd_custom_data custom = describe(&train, &test, way / 3 == 0 ? HD_U8 : HD_F32);
+    hd_ctx *ctx;
+    hd_data *data;
+    char title[96];
+    snprintf(title, sizeof title, "%s, cache %d", way / 3 == 2 ? "targets" : way / 3 ? "floats" : "bytes", way % 3);
+    if (way / 3 == 2)
+      custom.classes = 0, custom.outputs = 2;
+    hd_ctx_create(&ctx);
+    is_int(hd_data_add(ctx, &custom), HD_OK, "%s: is registered", title);
+    if (is_int(hd__data_open(&data, ctx, &(hd_data_request){.name = "mine", .ignored = -1, .cache = kind[way % 3]}),
+               HD_OK, "%s: opens", title)) {
+      const int asked = train.asked;
+      is_int(wrong_in(hd__data_train(data), ctx) + wrong_in(hd__data_test(data), ctx), 0, "%s: is what get gave",
+             title);
+      if (way % 3 == 0)
+        memcpy(sums, hd__data_checksums(data), sizeof sums);
+      ok(!memcmp(sums, hd__data_checksums(data), sizeof sums), "%s: has the checksums that it has in memory", title);
+      is_int(train.asked - asked, way % 3 == 1 ? 50 : 0, "%s: cached samples are not read again", title);
+      hd__data_close(data);
+    } else
+      diag("%s", hd_ctx_message(ctx));
+    is_int(train.freed + test.freed, 0, "%s: closing frees nothing", title);
+    hd_ctx_destroy(ctx);
+    ok(train.freed == 1 && test.freed == 1, "%s: the context's end frees both, once", title);
+  }
+}
+
+static void test_fifth(void) {
+  store all = {.count = 40, .bad = -1};
+  hd_custom_data custom = describe(&all, NULL, HD_U8);
+  hd_ctx *ctx;
+  hd_data *data;
+  hd_ctx_create(&ctx);
+  hd_data_add(ctx, &custom);
+  is_int(hd__data_open(&data, ctx, &(hd_data_request){.name = "mine", .ignored = -1}), HD_OK, "without a test set");
+  ok(data && hd__data_train(data)->count == 32 && hd__data_test(data)->count == 8, "a fifth becomes it");
+  int wrong = 0;
+  for (int64_t i = 0; data && i < 8; i++) {
+    const hd_dataset *test = hd__data_test(data);
+    int64_t n = 0;
+    while (n < 40 && pixel(n, 0) != test->images[i * PIXELS])
+      n++;
+    wrong += test->labels[i] != n % 3;
+  }
+  is_int(wrong, 0, "with its labels");
+  hd__data_close(data);
+  hd_ctx_destroy(ctx);
+  is_int(all.freed, 1, "and is freed once");
+}
+
+static void refused(store *train, hd_custom_data custom, hd_status want, const char *says, const char *title) {
+  store test = {.count = 5, .bad = -1};
+  hd_ctx *ctx;
+  hd_data *data;
+  hd_ctx_create(&ctx);
+  custom.test = &test;
+  custom.train = train;
+  hd_status status = hd_data_add(ctx, &custom);
+  if (status == HD_OK)
+    status = hd__data_open(&data, ctx, &(hd_data_request){.name = custom.name, .ignored = -1, .cache = HD_CACHE_NONE});
+  refuses(status, want, ctx, "", says, "%s is refused", title);
+  hd_ctx_destroy(ctx);
+}
+
+static void test_bad(void) {
+  store train = {.count = 50, .bad = 17};
+  hd_custom_data custom = describe(&train, NULL, HD_F32), other;
+  refused(&train, custom, HD_E_IO, "expected sample 17, found that it could not be had: the tape is torn",
+          "a failed get");
+  train.label_of_bad = 3;
+  refused(&train, custom, HD_E_FORMAT, "expected labels from 0 to 2, found 3 in sample 17", "a label too large");
+  train.label_of_bad = -1;
+  refused(&train, custom, HD_E_FORMAT, "found -1 in sample 17", "a negative label");
+  other = custom, other.classes = 0, other.outputs = 2, train.label_of_bad = 1, train.target_of_bad = INFINITY;
+  refused(&train, other, HD_E_FORMAT, "NaN or infinity in sample 17", "an infinite target");
+  train.count = 0;
+  refused(&train, custom, HD_E_FORMAT, "found a len of 0", "an empty set");
+  train.count = -5;
+  refused(&train, custom, HD_E_FORMAT, "found a len of -5", "a negative length");
+  train.count = 50;
+  other = custom, other.name = "digits";
+  refused(&train, other, HD_E_USAGE, "found 'digits'", "a built-in name");
+  other.name = "a/b";
+  refused(&train, other, HD_E_USAGE, "found 'a/b'", "a name that is a path");
+  other = custom, other.channels = 5;
+  refused(&train, other, HD_E_USAGE, "found 5x2x3", "five channels");
+  other = custom, other.width = 0;
+  refused(&train, other, HD_E_USAGE, "found 1x2x0", "no width");
+  other = custom, other.dtype = HD_I32;
+  refused(&train, other, HD_E_USAGE, "HD_U8 or HD_F32", "another type");
+  other = custom, other.outputs = 1;
+  refused(&train, other, HD_E_USAGE, "one of both", "classes and targets");
+  other = custom, other.get = NULL;
+  refused(&train, other, HD_E_USAGE, "found no get", "no get");
+}
+
+/* A run on it, and one on the same samples kept elsewhere, end with the same weights. */
+static void train_on(char digest[HD_SHA256_TEXT_BYTES], const char *cache, const char *threads) {
+  static const char model[] =
+      "model: m\ninput: [1, 2, 3]\nlayers:\n  - flat: {op: flatten}\n  - fc: {op: linear, out: 3}\n";
+  store train = {.count = 90, .bad = -1}, test = {.count = 20, .bad = -1};
+  const hd_custom_data custom = describe(&train, &test, HD_U8);
+  const char *const pair[] = {
+      "data", "mine",  "model", model,     "batch", "16",  "epochs",
+      "2",    "cache", cache,   "threads", threads, "out", in_scratch("run-%s-%s", cache, threads)};
+  hd_ctx *ctx;
+  hd_config *config;
+  hd_session *session = NULL;
+  hd_ctx_create(&ctx);
+  hd_data_add(ctx, &custom);
+  hd_config_create(&config, ctx);
+  hd_status status = HD_OK;
+  for (int i = 0; i < 14 && status == HD_OK; i += 2)
+    status = hd_config_set(config, ctx, pair[i], pair[i + 1]);
+  if (status == HD_OK)
+    status = hd_session_create(&session, ctx, config);
+  if (status == HD_OK)
+    status = hd_session_train(session, ctx, NULL, NULL);
+  if (!is_int(status, HD_OK, "a run with cache %s on %s threads", cache, threads))
+    diag("%s", hd_ctx_message(ctx));
+  snprintf(digest, HD_SHA256_TEXT_BYTES, "%s", session ? hd_session_report(session)->weights_sha256 : "");
+  hd_session_destroy(session);
+  hd_config_destroy(config);
+  hd_ctx_destroy(ctx);
+}
+
+static void test_runs(void) {
+  char digest[3][HD_SHA256_TEXT_BYTES];
+  train_on(digest[0], "ram", "1");
+  train_on(digest[1], "none", "2");
+  train_on(digest[2], "none", "1");
+  ok(strlen(digest[0]) == 64, "it has a digest");
+  is_str(digest[1], digest[0], "samples decoded by the threads give the same weights");
+  is_str(digest[2], digest[0], "by one thread too");
+}
+
+int main(void) {
+  setenv("HOME", scratch(), 1);
+  test_good();
+  test_fifth();
+  test_bad();
+  test_runs();
+  return done_testing();
+}

@@ -1,0 +1,108 @@
+/* Threads' speeds: set by the user, measured, or equal; and threads on a machine with more CPUs than a cpu_set_t
+ * holds. (Where threads go and that they get there: test_placement.) */
+#include "scratch.h"
+
+#include "base/status.h"
+#include "platform/cpu_set.h"
+#include "platform/threads.h"
+
+static hd_ctx *ctx;
+
+/* ---- A system with CPUs 0 to 4095 ---- */
+
+enum { CPUS = 4096 };
+#define OTHER_CPUS CPUS
+#define OTHER_WORDS                                                                                                    \
+  { ~0UL, [CPUS / 64 - 1] = ~0UL }
+#include "other_cpus.h"
+
+/* Where this thread is bound to; -1: to none alone. */
+static int bound_to(void) {
+  int found = -1;
+  for (int i = 0; i < CPUS && hd__cpu_set_count(&allowed) == 1; i++)
+    found = hd__cpu_set_has(&allowed, i) ? i : found;
+  return found;
+}
+
+static void note_cpu(void *arg, int thread) { ((int *)arg)[thread] = bound_to(); }
+
+static void test_many_cpus(void) {
+  hd_binding thread[] = {{3, -1, 0, -1}, {1023, -1, 0, -1}, {1024, -1, 0, -1}, {CPUS - 1, -1, 0, -1}};
+  const hd_cpu_set before = allowed;
+  int cpu[4];
+  hd_threads *threads;
+  if (hd__threads_create(&threads, ctx, &(hd_placement){.threads = 4, .thread = thread, .cpus = 4}) != HD_OK)
+    bail_out("%s", hd_ctx_message(ctx));
+  hd__threads_run(threads, ctx, note_cpu, cpu);
+  for (int i = 0; i < 4; i++)
+    is_int(cpu[i], thread[i].cpu, "thread %d is bound to CPU %d of %d", i, thread[i].cpu, CPUS);
+  ok(!hd__threads_refused(threads), "none is refused");
+  ok(!memcmp(&before, &allowed, sizeof before), "and the thread that called has its CPUs back");
+  hd__threads_destroy(threads);
+}
+
+/* Unbound threads on cores of these kinds. */
+static hd_status make(hd_threads **out, const int *kind, int count) {
+  hd_binding thread[8];
+  for (int i = 0; i < count; i++)
+    thread[i] = (hd_binding){-1, -1, kind[i], -1};
+  return hd__threads_create(out, ctx, &(hd_placement){.threads = count, .thread = thread, .cpus = count});
+}
+
+/* "7 1 7", or "alike". */
+static const char *speeds(const hd_threads *threads) {
+  static char text[128];
+  const int32_t *speed = hd__threads_speeds(threads);
+  size_t at = 0;
+  snprintf(text, sizeof text, "alike");
+  for (int i = 0; speed && i < hd__threads_count(threads); i++)
+    at += (size_t)snprintf(text + at, sizeof text - at, i ? " %d" : "%d", speed[i]);
+  return text;
+}
+
+static void test_said(void) {
+  static const char *const bad[] = {"fast", "1,,2", "1,2,", "-1", "1001", "1.5", "1 2", "0", "0,0", "123456789012345"};
+  hd_threads *threads;
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    setenv("HEDDLE_LANE_SPEEDS", bad[i], 1);
+    hd_status status = make(&threads, (int[]){0, 0, 0}, 3);
+    ok(status == HD_E_USAGE && !threads && strstr(hd_ctx_message(ctx), bad[i]), "'%s' is refused: %s", bad[i],
+       hd_ctx_message(ctx));
+  }
+  setenv("HEDDLE_LANE_SPEEDS", "7,0", 1);
+  make(&threads, (int[]){1, 0, 0}, 3);
+  is_str(speeds(threads), "7 0 7", "a short list goes round");
+  ok(!hd__threads_need_speeds(threads), "set speeds are not measured");
+  hd__threads_destroy(threads);
+  unsetenv("HEDDLE_LANE_SPEEDS");
+}
+
+static void test_told(void) {
+  hd_threads *threads;
+  make(&threads, (int[]){1, 1, 1}, 3);
+  is_str(speeds(threads), "alike", "threads on cores of one kind are alike");
+  ok(!hd__threads_need_speeds(threads), "and need no measuring");
+  hd__threads_destroy(threads);
+  make(&threads, (int[]){1, 0, -1, 1, 0}, 5);
+  ok(hd__threads_need_speeds(threads), "threads on cores of several kinds do");
+  is_str(speeds(threads), "alike", "until then they count as alike");
+  hd__threads_set_speeds(threads, (double[]){8e6, 3e6, 2e6, 5e6, 4e6});
+  is_str(speeds(threads), "1000 500 250 1000 500", "a kind is as fast as its fastest thread");
+  ok(!hd__threads_need_speeds(threads), "and need it once");
+  hd__threads_destroy(threads);
+  make(&threads, (int[]){1, 0}, 2);
+  hd__threads_unbind(threads);
+  ok(!hd__threads_need_speeds(threads), "threads that are anywhere need none");
+  hd__threads_destroy(threads);
+}
+
+int main(void) {
+  unsetenv("HEDDLE_LANE_SPEEDS");
+  if (hd_ctx_create(&ctx) != HD_OK)
+    bail_out("no context");
+  test_said();
+  test_told();
+  test_many_cpus();
+  hd_ctx_destroy(ctx);
+  return done_testing();
+}
