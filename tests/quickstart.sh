@@ -50,6 +50,14 @@ is "--check reports it" 1 '^missing: libyaml-dev$'
 gone scdoc
 deps --check
 is "--check succeeds where only optional packages are missing" 0 '^missing: scdoc$'
+gone openmpi-bin
+deps --check
+is "runs over several hosts are part of the default" 0 '^missing: openmpi-bin$'
+deps --check --minimal --mpi
+is "and can be had without the rest" 0 '^missing: openmpi-bin$'
+deps --check --minimal
+if [ "$code" = 0 ] && [ ! -s out ]; then result pass "--minimal leaves them out"; else result fail "--minimal leaves them out" "$(shown)"; fi
+gone scdoc
 stand_in sudo <<'END'
 exit 1
 END

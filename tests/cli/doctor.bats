@@ -84,7 +84,7 @@ made_up_host() { # QUOTA (cgroup version 2)
 }
 
 @test "a BLAS that runs kernels of an old CPU" {
-  ldconfig -p | grep -q 'libopenblas\.so\.0' || skip "OpenBLAS is not installed"
+  PATH=$PATH:/usr/sbin:/sbin ldconfig -p | grep -q 'libopenblas\.so\.0' || skip "OpenBLAS is not installed"
   grep -q ' avx2 ' /proc/cpuinfo || skip "this CPU is as old"
   HEDDLE_BLAS=none silent_on blas-core --threads 1
   OPENBLAS_CORETYPE=Prescott finding blas-core --threads 1
