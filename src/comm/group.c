@@ -14,6 +14,7 @@
 #include "comm/work_queue.h"
 #include "comm/gpu_group.h"
 #include "exec/exchange/cluster.h"
+#include "exec/exchange/local_group_join.h"
 #include "comm/mailbox.h"
 #include "exec/exchange/rendezvous.h"
 #include "platform/cpu_set.h"
