@@ -195,8 +195,10 @@ static hd_status exchange(run *r, char *(*of)(const run *r, int rank), size_t by
   hd_group *g = r->g;
   hd_cluster_exchange *m = hd__cluster_exchange(g->local, g->ranks * (g->ranks + 1));
   int late;
-  if (!m)
-    return hd__fail(r->ctx, HD_E_NOMEM, "out of memory for a call of %d ranks", g->ranks);
+  if (!m) { /* other hosts wait for this leader, too: a break of the local group is sent to them */
+    hd__local_group_give_up(g->local, "out of memory for a call of a group");
+    return hd__group_check(g, r->ctx);
+  }
   for (int leader = 0; leader < g->ranks; leader++) {
     if (g->place[leader] != 0 || leader == g->leader)
       continue;
@@ -243,11 +245,8 @@ static hd_status exchange_round(run *r) {
  * fails. */
 static hd_status exchange_and_wait(run *r) {
   hd_group *g = r->g;
-  if (g->rank == g->leader) {
-    hd_status status = exchange_round(r);
-    if (status != HD_OK)
-      return status == HD_E_NOMEM ? status : hd__group_check(g, r->ctx);
-  }
+  if (g->rank == g->leader && exchange_round(r) != HD_OK)
+    return hd__group_check(g, r->ctx);
   if (hd__barrier_wait(&g->barrier, g->place[g->rank], 0) & HD_BARRIER_BROKEN)
     return hd__group_check(g, r->ctx);
   return HD_OK;
@@ -508,5 +507,5 @@ hd_status hd__group_gather_host(void *all, hd_group *g, hd_ctx *ctx, const void 
   const hd_group_call call = {
       .kind = HD_GROUP_ALL_GATHER, .output = all, .input = input, .count = bytes, .dtype = HD_U8};
   HD_TRY(hd__group_check(g, ctx));
-  return collective(g, ctx, &call, true);
+  return hd__collective(g, ctx, &call);
 }

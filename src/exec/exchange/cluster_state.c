@@ -3,7 +3,6 @@
 
 #include <sched.h>
 
-#include "base/alloc.h"
 #include "exec/exchange/transfer_tags.h"
 #include "platform/clock.h"
 
@@ -33,21 +32,19 @@ void hd__cluster_send_fault(struct hd_cluster *h, const hd_fault *fault) {
   int left = 0;
   if (!h || h->count == 1 || fault->rank < 0 || atomic_fetch_add(&h->fault_sends, 1))
     return;
-  hd_transfer **sent = hd__calloc((size_t)h->count, sizeof(hd_transfer *));
   h->sent_fault = *fault;
-  for (int i = 0; sent && i < h->count; i++) {
+  for (int i = 0; i < h->count; i++) {
     const hd_transfer_part part = {.data = &h->sent_fault,
                                    .bytes = sizeof h->sent_fault,
                                    .peer = h->member[h->host[i].first],
                                    .tag = HD_TAG_FAULT};
-    if (i != h->this_host && h->transport->start(&sent[i], &part, 1, why) == 0)
+    if (i != h->this_host && h->transport->start(&h->host[i].fault_send, &part, 1, why) == 0)
       left++;
   }
   for (double end_s = hd__clock_s() + SEND_FAULT_S; left > 0 && hd__clock_s() < end_s; sched_yield())
     for (int i = 0; i < h->count; i++)
-      if (sent[i] && h->transport->test(sent[i], why) != 0) {
-        sent[i] = NULL;
+      if (h->host[i].fault_send && h->transport->test(h->host[i].fault_send, why) != 0) {
+        h->host[i].fault_send = NULL;
         left--;
       }
-  hd__free(sent);
 }

@@ -12,8 +12,9 @@
 enum { HD_CLUSTER_ID_BYTES = 192 };
 
 typedef struct hd_host {
-  int first;   /* place of its first rank */
-  int32_t pid; /* of its leader */
+  int first;               /* place of its first rank */
+  int32_t pid;             /* of its leader */
+  hd_transfer *fault_send; /* to its leader */
   char name[HD_FAULT_HOST_BYTES];
 } hd_host;
 
@@ -41,7 +42,7 @@ int hd__cluster_place_of(const struct hd_cluster *cluster, int rank);
 int hd__cluster_host_of(const struct hd_cluster *cluster, int rank);
 int hd__cluster_global_rank(const struct hd_cluster *cluster, int local_rank);
 
-/* Sends the fault that broke the local group to the other hosts, once. NULL is allowed. */
+/* Sends the fault that broke the local group to the other hosts, once; allocates nothing. NULL is allowed. */
 void hd__cluster_send_fault(struct hd_cluster *cluster, const hd_fault *fault);
 
 #endif
