@@ -1,5 +1,6 @@
 /* Faults of other hosts. The leader of a host receives the fault that broke the local group of another one; a host
- * that a transfer cannot reach, or that sends nothing until the timeout, is a fault, too. Each breaks the local group. */
+ * that a transfer cannot reach, or that sends nothing until the timeout, is a fault, too. Each breaks the local
+ * group. */
 #ifndef HD_EXEC_EXCHANGE_CLUSTER_FAULTS_H
 #define HD_EXEC_EXCHANGE_CLUSTER_FAULTS_H
 
