@@ -1,16 +1,16 @@
-/* Collectives, in rounds of put, barrier, take: see group.h. One table lists how they differ.
+/* Collectives, in rounds of put, barrier, take: see group_state.h. One table lists how they differ.
  *
  * There are three algorithms, by size. Up to 8 bytes are sent in the notes of the barrier: one cache line per rank.
  * Below `PARTS_FROM` bytes over all ranks, each rank puts all of its data into its slot, and every rank sums all of
  * it: one barrier. Larger sums are split: each rank sums one part of a chunk and all copy the results, one barrier
  * later, while the next chunk is put. Two ranks do not split: each reads as many bytes either way, with fewer
  * barriers. */
+#include "comm/collective.h"
+
 #include <stdio.h>
 #include <string.h>
 
 #include "base/status.h"
-#include "comm/gpu_group.h"
-#include "comm/group.h"
 #include "exec/exchange/cluster.h"
 #include "comm/rank_sums.h"
 #include "platform/fpmode.h"
@@ -195,8 +195,10 @@ static hd_status exchange(run *r, char *(*of)(const run *r, int rank), size_t by
   hd_group *g = r->g;
   hd_cluster_exchange *m = hd__cluster_exchange(g->local, g->ranks * (g->ranks + 1));
   int late;
-  if (!m)
-    return hd__fail(r->ctx, HD_E_NOMEM, "out of memory for a call of %d ranks", g->ranks);
+  if (!m) { /* other hosts wait for this leader, too: a break of the local group is sent to them */
+    hd__local_group_give_up(g->local, "out of memory for a call of a group");
+    return hd__group_check(g, r->ctx);
+  }
   for (int leader = 0; leader < g->ranks; leader++) {
     if (g->place[leader] != 0 || leader == g->leader)
       continue;
@@ -243,11 +245,8 @@ static hd_status exchange_round(run *r) {
  * fails. */
 static hd_status exchange_and_wait(run *r) {
   hd_group *g = r->g;
-  if (g->rank == g->leader) {
-    hd_status status = exchange_round(r);
-    if (status != HD_OK)
-      return status == HD_E_NOMEM ? status : hd__group_check(g, r->ctx);
-  }
+  if (g->rank == g->leader && exchange_round(r) != HD_OK)
+    return hd__group_check(g, r->ctx);
   if (hd__barrier_wait(&g->barrier, g->place[g->rank], 0) & HD_BARRIER_BROKEN)
     return hd__group_check(g, r->ctx);
   return HD_OK;
@@ -474,14 +473,14 @@ static hd_status refuse(run *r, hd_status why) {
   return status == HD_OK ? why : status;
 }
 
-static hd_status collective(hd_group *g, hd_ctx *ctx, const hd_group_call *call, bool of_gpus) {
+static hd_status collective(hd_group *g, hd_ctx *ctx, const hd_group_call *call, bool moves) {
   run r = {.g = g, .ctx = ctx, .call = call, .kind = &kinds[call->kind]};
   const hd_status sound = check_call(g, ctx, call);
   if (sound != HD_OK)
     return refuse(&r, sound);
   const bool barrier = call->kind == HD_GROUP_BARRIER;
   r.size = barrier ? 1 : hd__dtype_size(call->dtype);
-  r.bytes = barrier || of_gpus ? 0 : (size_t)call->count * r.size; /* for GPUs the calls are only compared */
+  r.bytes = barrier || !moves ? 0 : (size_t)call->count * r.size;
   r.puts = r.kind->puts == ALL || (r.kind->puts == ROOT && call->peer == g->rank);
   r.takes = r.kind->takes == ALL || (r.kind->takes == ROOT && call->peer == g->rank);
   r.in_notes = r.bytes * (size_t)blocks_per_rank(&r) <= HD_GROUP_INLINE_BYTES;
@@ -498,14 +497,15 @@ static hd_status collective(hd_group *g, hd_ctx *ctx, const hd_group_call *call,
   return status;
 }
 
-hd_status hd__collective(hd_group *g, hd_ctx *ctx, const hd_group_call *call) {
-  HD_TRY(collective(g, ctx, call, g->gpu != NULL));
-  return g->gpu ? hd__gpu_collective(g, ctx, call) : HD_OK;
+hd_status hd__collective(hd_group *g, hd_ctx *ctx, const hd_group_call *call) { return collective(g, ctx, call, true); }
+
+hd_status hd__collective_compare(hd_group *g, hd_ctx *ctx, const hd_group_call *call) {
+  return collective(g, ctx, call, false);
 }
 
 hd_status hd__group_gather_host(void *all, hd_group *g, hd_ctx *ctx, const void *input, int64_t bytes) {
   const hd_group_call call = {
       .kind = HD_GROUP_ALL_GATHER, .output = all, .input = input, .count = bytes, .dtype = HD_U8};
   HD_TRY(hd__group_check(g, ctx));
-  return collective(g, ctx, &call, false);
+  return hd__collective(g, ctx, &call);
 }

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "base/alloc.h"
+#include "comm/collective.h"
 #include "exec/exchange/cluster.h"
 #include "comm/mailbox.h"
 #include "exec/exchange/nccl_find.h"
@@ -123,7 +124,9 @@ static hd_status broadcast_id(id_message *out, hd_group *g, hd_ctx *ctx, const h
   *out = (id_message){.status = HD_OK};
   if (g->rank == 0 && gpu->nccl->make_id(out->id, out->why) != 0)
     out->status = HD_E_SYSTEM;
-  HD_TRY(hd_group_broadcast(out, g, ctx, sizeof *out, HD_U8, 0));
+  HD_TRY(hd__collective(
+      g, ctx,
+      &(hd_group_call){.kind = HD_GROUP_BROADCAST, .output = out, .input = out, .count = sizeof *out, .dtype = HD_U8}));
   return out->status == HD_OK ? HD_OK : hd__fail(ctx, (hd_status)out->status, "NCCL cannot begin: %s", out->why);
 }
 
@@ -132,7 +135,9 @@ static hd_status agree(hd_group *g, hd_ctx *ctx, hd_status local) {
   int32_t status = local, all = 0;
   char text[HD_GROUP_TEXT_BYTES];
   snprintf(text, sizeof text, "%s", local == HD_OK ? "" : hd_ctx_message(ctx));
-  const hd_status reduced = hd_group_all_reduce(&all, g, ctx, &status, 1, HD_I32, HD_REDUCE_MIN);
+  const hd_group_call call = {
+      .kind = HD_GROUP_ALL_REDUCE, .output = &all, .input = &status, .count = 1, .dtype = HD_I32, .op = HD_REDUCE_MIN};
+  const hd_status reduced = hd__collective(g, ctx, &call);
   if (local != HD_OK)
     return hd__fail(ctx, local, "%s", text);
   if (reduced != HD_OK)

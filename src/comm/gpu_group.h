@@ -7,7 +7,7 @@
 #ifndef HD_COMM_GPU_GROUP_H
 #define HD_COMM_GPU_GROUP_H
 
-#include "comm/group.h"
+#include "comm/group_state.h"
 
 typedef struct hd_gpu_group hd_gpu_group;
 

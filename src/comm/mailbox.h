@@ -10,7 +10,7 @@
 #ifndef HD_COMM_MAILBOX_H
 #define HD_COMM_MAILBOX_H
 
-#include "comm/group.h"
+#include "comm/group_state.h"
 #include "exec/exchange/transport.h"
 
 size_t hd__event_counters_bytes(int ranks);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "comm/collective.h"
 #include "comm/gpu_group.h"
 #include "comm/mailbox.h"
 #include "platform/thread_signals.h"
@@ -50,7 +51,10 @@ static hd_status do_now(hd_group *g, hd_ctx *ctx, const hd_group_call *call) {
   g->call_timeout_s = call->timeout_s > 0 ? call->timeout_s : g->timeout_s;
   if (is_message(call))
     return hd__gpu_message(g, ctx, call);
-  return hd__collective(g, ctx, call);
+  if (!g->gpu)
+    return hd__collective(g, ctx, call);
+  HD_TRY(hd__collective_compare(g, ctx, call));
+  return hd__gpu_collective(g, ctx, call);
 }
 
 /* Removes a work from its queue; the lock is held. */

@@ -3,7 +3,7 @@
 #ifndef HD_COMM_WORK_QUEUE_H
 #define HD_COMM_WORK_QUEUE_H
 
-#include "comm/group.h"
+#include "comm/group_state.h"
 
 /* Waits for all queued calls. NULL is allowed. */
 void hd__work_queue_destroy(hd_work_queue *work_queue);

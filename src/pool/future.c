@@ -6,17 +6,6 @@
 #include "base/alloc.h"
 #include "pool/pool_state.h"
 
-static void list(hd_future *future) {
-  hd_pool *pool = future->pool;
-  future->older = pool->newest_done;
-  if (pool->newest_done)
-    pool->newest_done->newer = future;
-  else
-    pool->oldest_done = future;
-  pool->newest_done = future;
-  future->listed = true;
-}
-
 static void unlist(hd_future *future) {
   hd_pool *pool = future->pool;
   if (!future->listed)
@@ -25,17 +14,6 @@ static void unlist(hd_future *future) {
   *(future->newer ? &future->newer->older : &pool->newest_done) = future->older;
   future->older = future->newer = NULL;
   future->listed = false;
-}
-
-void hd__future_complete(hd_future *future) {
-  future->done = true;
-  future->pool->unfinished--;
-  if (future->owned) {
-    list(future);
-  } else { /* destroyed meanwhile; the caller still holds a reference to the pool */
-    future->pool->holders--;
-    hd__free(future);
-  }
 }
 
 hd_status hd_pool_submit(hd_future **out, hd_pool *pool, hd_ctx *ctx, const hd_task *task, const void *input) {

@@ -2,7 +2,6 @@
  * small tasks cost little and long ones are distributed evenly. */
 #include "pool/pool_state.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,28 +14,6 @@
 #include "platform/thread_signals.h"
 
 enum { RANGES_PER_WORKER = 4, MOST_AT_ONCE = 1024 };
-
-void hd__pool_enqueue(hd_pool *pool, job *j) {
-  j->next = NULL;
-  *pool->tail = j;
-  pool->tail = &j->next;
-  pthread_cond_broadcast(&pool->work);
-}
-
-bool hd__pool_wait(hd_pool *pool, const struct timespec *deadline) {
-  if (!deadline) {
-    pthread_cond_wait(&pool->done, &pool->lock);
-    return true;
-  }
-  return pthread_cond_timedwait(&pool->done, &pool->lock, deadline) != ETIMEDOUT;
-}
-
-hd_status hd__pool_accepts(const hd_pool *pool, hd_ctx *ctx, const hd_task *task) {
-  if (pool->kind == HD_POOL_PROCESSES && hd__served_task(task) < 0)
-    return hd__fail(ctx, HD_E_USAGE, "expected a task that hd_pool_serve was given, found '%s'; add it there",
-                    task->name);
-  return HD_OK;
-}
 
 static void run_here(hd_task_result *result, char *output, worker *w, const hd_task *task, const char *input) {
   result->status = task->run(output, w->ctx, input);
@@ -283,19 +260,6 @@ void hd_pool_destroy(hd_pool *pool) {
   pool->head = NULL;
   pthread_mutex_unlock(&pool->lock);
   hd__pool_release(pool);
-}
-
-void hd__pool_release(hd_pool *pool) {
-  pthread_mutex_lock(&pool->lock);
-  bool last = --pool->holders == 0;
-  pthread_mutex_unlock(&pool->lock);
-  if (!last)
-    return;
-  pthread_mutex_destroy(&pool->lock);
-  pthread_cond_destroy(&pool->work);
-  pthread_cond_destroy(&pool->done);
-  hd__free(pool->workers);
-  hd__free(pool);
 }
 
 int hd_pool_workers(const hd_pool *pool) { return pool->worker_count; }

@@ -60,7 +60,7 @@ struct hd_pool {
 /* Adds a job to the queue. The lock is held. */
 void hd__pool_enqueue(hd_pool *pool, job *j);
 
-/* Called by a worker when the last index of a future's job is done. The lock is held. */
+/* Marks a future as done, when the last index of its job is done or the pool is destroyed. The lock is held. */
 void hd__future_complete(hd_future *future);
 
 /* Drops a reference; the last one frees the pool. Takes the lock. */

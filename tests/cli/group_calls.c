@@ -7,7 +7,8 @@
  *   letters  rank 1 expects another message   free      the group goes with memory in use
  *   tags     ranks 0 and 1, on two hosts, make groups and destroy them
  *   unreceived  they do so while a message is on its way
- *   room     they ask for more memory than rank 1's host has, again and again */
+ *   room     they ask for more memory than rank 1's host has, again and again
+ *   starve   rank 0 has no memory for a call */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "comm/group.h"
 #include "exec/exchange/cluster.h"
 #include "heddle.h"
@@ -271,6 +273,28 @@ static void no_room(void) {
   hd_group_destroy(pair);
 }
 
+/* The name of a file of a rank. */
+static const char *file_of(char name[32], const char *what, int which) {
+  snprintf(name, 32, "%s.%d", what, which);
+  return name;
+}
+
+/* Each rank writes its message to a file, and waits for those of all: mpirun kills the rest when one has ended. */
+static void starve(void) {
+  char begun[32], whole[32];
+  hd__alloc_fail_after(rank == 0 ? 0 : -1);
+  const hd_status status = hd_group_all_reduce(output, group, ctx, input, 4, HD_F32, HD_REDUCE_SUM);
+  hd__alloc_fail_after(-1);
+  FILE *file = fopen(file_of(begun, "begun", rank), "w");
+  expect(file != NULL, "a file to write to");
+  fprintf(file, "%d %s\n", (int)status, hd_ctx_message(ctx));
+  fclose(file);
+  rename(begun, file_of(whole, "rank", rank));
+  for (int r = 0; r < ranks; r++)
+    while (access(file_of(whole, "rank", r), F_OK))
+      usleep(1000); /* it looks again; the event is the file */
+}
+
 static void start(const char *backend) {
   const char *timeout = getenv("GROUP_TIMEOUT");
   const hd_group_settings settings = {.backend = backend,
@@ -301,6 +325,8 @@ int main(int argc, char **argv) {
     unreceived();
   else if (!strcmp(what, "room"))
     no_room();
+  else if (!strcmp(what, "starve"))
+    starve();
   else if (strcmp(what, "free"))
     misbehave(what);
   if (getenv("GROUP_MEMORY") && strcmp(what, "free")) {

@@ -280,6 +280,15 @@ END
   over "a b" "$BUILDDIR/tests/cli/group_calls" room >out 2>err || { cat err; return 1; }
 }
 
+@test "a call that one leader has no memory for fails in all ranks" {
+  need_mpi
+  export HEDDLE_MODULE_PATH=$BUILDDIR/.libs
+  over "a a b" "$BUILDDIR/tests/cli/group_calls" starve >out 2>err || true
+  for rank in 0 1 2; do
+    grep -q "rank 0 (pid [0-9]* on a) gave up: out of memory for a call" rank.$rank || { cat rank.* err; return 1; }
+  done
+}
+
 # fake_mpirun WORDS: prints WORDS as its version, and records its arguments.
 fake_mpirun() {
   printf '#!/bin/sh\n[ "$1" = --version ] && echo "%s" && exit\nprintf "%%s\\n" "$*" >called\nexit 7\n' "$1" >mpi_run

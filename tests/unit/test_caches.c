@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 
 #include "comm/group.h"
+#include "exec/exchange/local_group_join.h"
 #include "exec/cpu/cpu_executor_state.h"
 #include "heddle.h"
 #include "train/session/session.h"

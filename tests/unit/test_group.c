@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "comm/group.h"
+#include "exec/exchange/local_group_join.h"
 #include "comm/mailbox.h"
 #include "comm/rank_sums.h"
 #include "tap.h"

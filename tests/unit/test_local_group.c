@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 
 #include "exec/exchange/cluster.h"
-#include "exec/exchange/local_group.h"
+#include "exec/exchange/local_group_join.h"
 #include "platform/clock.h"
 #include "platform/spawn.h"
 #include "tap.h"

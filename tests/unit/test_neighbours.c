@@ -19,7 +19,7 @@
 #include <sys/wait.h>
 
 #include "comm/group.h"
-#include "exec/exchange/local_group.h"
+#include "exec/exchange/local_group_join.h"
 #include "exec/weight_store.h"
 #include "platform/cpu_claim.h"
 #include "platform/job_page.h"

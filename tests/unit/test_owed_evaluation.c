@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 
 #include "comm/group.h"
+#include "exec/exchange/local_group_join.h"
 #include "heddle.h"
 #include "train/checkpoint/emergency_save.h"
 

@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 
 #include "comm/group.h"
+#include "exec/exchange/local_group_join.h"
 #include "exec/exchange/rendezvous.h"
 #include "platform/spawn.h"
 #include "tap.h"

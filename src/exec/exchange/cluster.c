@@ -1,12 +1,10 @@
-/* The cluster: the map of ranks to hosts, faults of other hosts, and collectives of all ranks: see cluster.h.
- * Transfers are in cluster_transfer.c. */
+/* The cluster: the map of ranks to hosts, tags, and collectives of all ranks: see cluster.h. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include "exec/exchange/cluster_state.h"
+#include "exec/exchange/cluster.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,10 +12,9 @@
 
 #include "base/alloc.h"
 #include "base/version.h"
+#include "exec/exchange/cluster_state.h"
 #include "platform/clock.h"
 #include "platform/module.h"
-
-static const double SEND_FAULT_S = 0.2; /* timeout of sending a fault to other hosts */
 
 static const char remedy[] =
     "install Open MPI or MPICH (tools/install-deps --mpi), configure and build again, or run all ranks on one host";
@@ -172,10 +169,6 @@ void hd__cluster_key(char *text, size_t bytes, const hd_cluster *h) {
   snprintf(text, bytes, "hosts|%016llx|%s", (unsigned long long)h->nonce, h->id);
 }
 
-int hd__cluster_global_rank(const hd_cluster *h, int local_rank) {
-  return h ? h->member[h->host[h->this_host].first + local_rank] : local_rank;
-}
-
 /* ---- ranks and hosts of the job ---- */
 
 int hd__cluster_count(const hd_local_group *local) {
@@ -208,24 +201,14 @@ int hd__cluster_first(const hd_local_group *local, int which) {
   return h ? h->host[which].first : which ? hd__local_group_ranks(local) : 0;
 }
 
-static int place_of(const hd_cluster *h, int rank) {
-  int place = 0;
-  while (h->member[place] != rank)
-    place++;
-  return place;
-}
-
 int hd__cluster_of(const hd_local_group *local, int rank) {
   const hd_cluster *h = hd__local_group_cluster(local);
-  int which = 0;
-  for (int place = h ? place_of(h, rank) : 0; h && h->host[which + 1].first <= place; which++) {
-  }
-  return which;
+  return h ? hd__cluster_host_of(h, rank) : 0;
 }
 
 int hd__cluster_local(const hd_local_group *local, int rank) {
   const hd_cluster *h = hd__local_group_cluster(local);
-  return h ? place_of(h, rank) - h->host[hd__cluster_of(local, rank)].first : rank;
+  return h ? hd__cluster_place_of(h, rank) - h->host[hd__cluster_host_of(h, rank)].first : rank;
 }
 
 const char *hd__cluster_name(const hd_local_group *local, int which) {
@@ -236,83 +219,6 @@ const char *hd__cluster_name(const hd_local_group *local, int which) {
 const char *hd__cluster_transport(const hd_local_group *local) {
   const hd_cluster *h = hd__local_group_cluster(local);
   return h && h->count > 1 ? h->transport->name() : "";
-}
-
-/* ---- faults ---- */
-
-static hd_status start_fault_receive(hd_cluster *h, hd_ctx *ctx) {
-  char why[HD_TRANSPORT_WHY_BYTES];
-  const hd_transfer_part part = {.data = &h->received_fault,
-                                 .bytes = sizeof h->received_fault,
-                                 .peer = HD_TRANSPORT_ANY_RANK,
-                                 .tag = HD_TAG_FAULT,
-                                 .receives = 1};
-  if (h->transport->start(&h->fault_receive, &part, 1, why) != 0)
-    return hd__fail(ctx, HD_E_SYSTEM, "expected to receive from other hosts, found: %s", why);
-  return HD_OK;
-}
-
-/* A fault of another host breaks this host's local group, too; rank -1: none of its ranks failed. */
-static void receive_fault(hd_cluster *h) {
-  char why[HD_TRANSPORT_WHY_BYTES];
-  if (!h->fault_receive || h->transport->test(h->fault_receive, why) != 1)
-    return;
-  h->fault_receive = NULL;
-  h->received_fault.rank = -1;
-  hd__local_group_break(h->local, &h->received_fault);
-}
-
-void hd__cluster_poll_faults(hd_local_group *local) {
-  hd_cluster *h = hd__local_group_cluster(local);
-  if (h && hd__local_group_rank(local) == 0)
-    receive_fault(h);
-}
-
-void hd__cluster_send_fault(hd_cluster *h, const hd_fault *fault) {
-  char why[HD_TRANSPORT_WHY_BYTES];
-  int left = 0;
-  if (!h || h->count == 1 || fault->rank < 0 || atomic_fetch_add(&h->fault_sends, 1))
-    return;
-  hd_transfer **sent = hd__calloc((size_t)h->count, sizeof(hd_transfer *));
-  h->sent_fault = *fault;
-  for (int i = 0; sent && i < h->count; i++) {
-    const hd_transfer_part part = {.data = &h->sent_fault,
-                                   .bytes = sizeof h->sent_fault,
-                                   .peer = h->member[h->host[i].first],
-                                   .tag = HD_TAG_FAULT};
-    if (i != h->this_host && h->transport->start(&sent[i], &part, 1, why) == 0)
-      left++;
-  }
-  for (double end_s = hd__clock_s() + SEND_FAULT_S; left > 0 && hd__clock_s() < end_s; sched_yield())
-    for (int i = 0; i < h->count; i++)
-      if (sent[i] && h->transport->test(sent[i], why) != 0) {
-        sent[i] = NULL;
-        left--;
-      }
-  hd__free(sent);
-}
-
-/* The pid is only known for leaders. */
-void hd__cluster_give_up(hd_cluster *h, int rank, hd_fault_kind kind, int32_t seconds, const char *text) {
-  const int which = hd__cluster_of(h->local, rank);
-  const int64_t step = hd__local_group_view(h->local, hd__local_group_rank(h->local)).step;
-  hd_fault fault = {
-      .kind = kind, .rank = -1, .global_rank = rank, .pid = h->host[which].pid, .number = seconds, .step = step};
-  memcpy(fault.host, h->host[which].name, sizeof fault.host);
-  snprintf(fault.text, sizeof fault.text, "%s", text);
-  hd__local_group_break(h->local, &fault);
-}
-
-void hd__cluster_shorten_timeout(hd_local_group *local) {
-  hd_cluster *h = hd__local_group_cluster(local);
-  if (h && atomic_load(&h->shortened_s) == 0)
-    atomic_store(&h->shortened_s, hd__clock_s());
-}
-
-void hd__cluster_restore_timeout(hd_local_group *local) {
-  hd_cluster *h = hd__local_group_cluster(local);
-  if (h)
-    atomic_store(&h->shortened_s, 0);
 }
 
 /* ---- tags ---- */
@@ -379,6 +285,6 @@ hd_status hd__cluster_enter(hd_local_group *local, hd_ctx *ctx, hd_cluster *h) {
   HD_TRY(hd__local_group_memory(&h->board, local, ctx, (size_t)h->ranks * HD_LOCAL_GROUP_GATHER_BYTES,
                                 "what hosts exchange"));
   if (h->count > 1 && hd__local_group_rank(local) == 0)
-    return start_fault_receive(h, ctx);
+    return hd__cluster_receive_faults(h, ctx);
   return HD_OK;
 }

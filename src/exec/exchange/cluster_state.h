@@ -1,23 +1,26 @@
-/* The state of a cluster in one rank, shared by cluster.c and cluster_transfer.c. */
+/* The state of a cluster in one rank, and what needs no local group: the local group calls it when it breaks. */
 #ifndef HD_EXEC_EXCHANGE_CLUSTER_STATE_H
 #define HD_EXEC_EXCHANGE_CLUSTER_STATE_H
 
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "exec/exchange/cluster.h"
+#include "exec/exchange/fault.h"
+#include "exec/exchange/transfer_tags.h"
+#include "platform/segment.h"
 
 enum { HD_CLUSTER_ID_BYTES = 192 };
 
 typedef struct hd_host {
-  int first;   /* place of its first rank */
-  int32_t pid; /* of its leader */
+  int first;               /* place of its first rank */
+  int32_t pid;             /* of its leader */
+  hd_transfer *fault_send; /* to its leader */
   char name[HD_FAULT_HOST_BYTES];
 } hd_host;
 
 struct hd_cluster {
   const hd_transport *transport;
-  hd_local_group *local; /* NULL before it was entered */
+  struct hd_local_group *local; /* NULL before it was entered */
   int rank, ranks, count, this_host;
   hd_host *host; /* one entry more than hosts */
   int *member;   /* ranks, host after host */
@@ -27,16 +30,19 @@ struct hd_cluster {
   hd_transfer *fault_receive;
   hd_fault received_fault, sent_fault;
   atomic_int fault_sends;
-  _Atomic double shortened_s; /* since when; 0: not shortened */
-  pthread_mutex_t lock;       /* protects what follows */
-  hd_cluster_exchange *unused;
+  _Atomic double shortened_s;         /* since when; 0: not shortened */
+  pthread_mutex_t lock;               /* protects what follows */
+  struct hd_cluster_exchange *unused; /* see cluster_transfer.h */
   bool taken[HD_CLUSTER_MOST_GROUPS]; /* tags, by groups of this rank */
 };
 
-/* Breaks the local group with a fault of a rank of another host. */
-void hd__cluster_give_up(hd_cluster *cluster, int rank, hd_fault_kind kind, int32_t seconds, const char *text);
+/* The place of a rank of the job, host after host; its host; the rank of the job that is `local_rank` on this host, or
+ * `local_rank` without a cluster. */
+int hd__cluster_place_of(const struct hd_cluster *cluster, int rank);
+int hd__cluster_host_of(const struct hd_cluster *cluster, int rank);
+int hd__cluster_global_rank(const struct hd_cluster *cluster, int local_rank);
 
-/* Frees the exchanges in the list of unused ones. */
-void hd__cluster_free_exchanges(hd_cluster *cluster);
+/* Sends the fault that broke the local group to the other hosts, once; allocates nothing. NULL is allowed. */
+void hd__cluster_send_fault(struct hd_cluster *cluster, const hd_fault *fault);
 
 #endif

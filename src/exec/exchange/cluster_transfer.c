@@ -1,14 +1,18 @@
 /* Transfers between hosts: exchanges (reused, so that a step allocates nothing), waiting for them, and the
- * collectives of leaders. See cluster.h. */
+ * collectives of leaders. See cluster_transfer.h. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include "exec/exchange/cluster_transfer.h"
+
 #include <sched.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/alloc.h"
+#include "exec/exchange/cluster_faults.h"
 #include "exec/exchange/cluster_state.h"
+#include "exec/exchange/transfer_tags.h"
 #include "platform/clock.h"
 
 enum { SPINS = 2000, CHECK_MS = 5, REST_US = 50 };
@@ -22,7 +26,7 @@ static void free_exchange(hd_cluster_exchange *m) {
   hd__free(m);
 }
 
-void hd__cluster_free_exchanges(hd_cluster *h) {
+void hd__cluster_free_exchanges(struct hd_cluster *h) {
   for (hd_cluster_exchange *m = h->unused, *next; m; m = next) {
     next = m->next;
     free_exchange(m);
@@ -46,7 +50,7 @@ static bool make_room(hd_cluster_exchange *m, int parts) {
 }
 
 hd_cluster_exchange *hd__cluster_exchange(hd_local_group *local, int parts) {
-  hd_cluster *h = hd__local_group_cluster(local);
+  struct hd_cluster *h = hd__local_group_cluster(local);
   pthread_mutex_lock(&h->lock);
   hd_cluster_exchange *m = h->unused;
   if (m)
@@ -64,7 +68,7 @@ hd_cluster_exchange *hd__cluster_exchange(hd_local_group *local, int parts) {
 }
 
 static void keep_exchange(hd_local_group *local, hd_cluster_exchange *m) {
-  hd_cluster *h = hd__local_group_cluster(local);
+  struct hd_cluster *h = hd__local_group_cluster(local);
   pthread_mutex_lock(&h->lock);
   m->next = h->unused;
   h->unused = m;
@@ -73,7 +77,7 @@ static void keep_exchange(hd_local_group *local, hd_cluster_exchange *m) {
 
 /* Running transfers, one for each peer. */
 typedef struct moving {
-  hd_cluster *cluster;
+  struct hd_cluster *cluster;
   hd_transfer **transfer;
   int *peer;
   int count, left;
@@ -91,7 +95,7 @@ static int missing(const moving *m) {
 }
 
 static void check_timeouts(moving *m) {
-  hd_cluster *h = m->cluster;
+  struct hd_cluster *h = m->cluster;
   const double now_s = hd__clock_s(), shortened_s = atomic_load(&h->shortened_s);
   hd__cluster_poll_faults(h->local);
   if (m->may_break && now_s - m->began_s > m->timeout_s)
@@ -178,7 +182,7 @@ hd_status hd__cluster_exchange_within(int *late, hd_local_group *local, hd_ctx *
 hd_status hd__cluster_start(hd_transfer **out, hd_local_group *local, hd_ctx *ctx, const hd_transfer_part *parts,
                             int count) {
   char why[HD_TRANSPORT_WHY_BYTES];
-  hd_cluster *h = hd__local_group_cluster(local);
+  struct hd_cluster *h = hd__local_group_cluster(local);
   if (h->transport->start(out, parts, count, why) == 0)
     return HD_OK;
   hd__cluster_give_up(h, parts[0].peer, HD_FAULT_CUT, 0, why);
@@ -187,7 +191,7 @@ hd_status hd__cluster_start(hd_transfer **out, hd_local_group *local, hd_ctx *ct
 
 int hd__cluster_test(hd_local_group *local, hd_transfer *transfer, int peer) {
   char why[HD_TRANSPORT_WHY_BYTES];
-  hd_cluster *h = hd__local_group_cluster(local);
+  struct hd_cluster *h = hd__local_group_cluster(local);
   const int done = h->transport->test(transfer, why);
   if (done < 0)
     hd__cluster_give_up(h, peer, HD_FAULT_CUT, 0, why);
@@ -202,7 +206,7 @@ static char *block_of(const hd_blocks *blocks, int which) {
 }
 
 /* Adds the transfers of blocks between this host and another one. */
-static void add_blocks(hd_cluster_exchange *m, const hd_cluster *h, int other, const hd_blocks *b) {
+static void add_blocks(hd_cluster_exchange *m, const struct hd_cluster *h, int other, const hd_blocks *b) {
   const int32_t peer = h->member[h->host[other].first];
   const int64_t received = b->to_first && h->this_host > 0 ? 0 : b->bytes[other];
   const int64_t sent = b->to_first && other > 0 ? 0 : b->bytes[h->this_host];
@@ -213,7 +217,7 @@ static void add_blocks(hd_cluster_exchange *m, const hd_cluster *h, int other, c
 }
 
 /* Adds the transfers of the bytes of rows that one host has filled and another one receives. */
-static void add_slices(hd_cluster_exchange *m, const hd_cluster *h, int filled, int gets, const hd_slices *s) {
+static void add_slices(hd_cluster_exchange *m, const struct hd_cluster *h, int filled, int gets, const hd_slices *s) {
   const bool receives = gets == h->this_host;
   const int32_t peer = h->member[h->host[receives ? filled : gets].first];
   const int64_t bytes = s->from[gets + 1] - s->from[gets];
@@ -222,14 +226,14 @@ static void add_slices(hd_cluster_exchange *m, const hd_cluster *h, int filled, 
         (hd_transfer_part){(char *)s->data + row * s->stride + s->from[gets], bytes, peer, HD_TAG_HOSTS, receives};
 }
 
-static int most_parts(const hd_cluster *h, int blocks, const hd_slices *s) {
+static int most_parts(const struct hd_cluster *h, int blocks, const hd_slices *s) {
   return 2 * blocks * h->count +
          (s ? s->row[h->count] + h->count * (s->row[h->this_host + 1] - s->row[h->this_host]) : 0);
 }
 
 hd_status hd__cluster_join_blocks(int *last, hd_local_group *local, hd_ctx *ctx, const hd_blocks *blocks, int count,
                                   const hd_slices *slices) {
-  hd_cluster *h = hd__local_group_cluster(local);
+  struct hd_cluster *h = hd__local_group_cluster(local);
   if (last)
     *last = -1;
   if (!h || h->count == 1)
@@ -256,7 +260,8 @@ hd_status hd__cluster_join_blocks(int *last, hd_local_group *local, hd_ctx *ctx,
 }
 
 hd_status hd__cluster_broadcast(hd_local_group *local, hd_ctx *ctx, void *data, int64_t bytes) {
-  const int hosts = hd__cluster_count(local);
+  const struct hd_cluster *h = hd__local_group_cluster(local);
+  const int hosts = h ? h->count : 1;
   int64_t *of = hd__calloc((size_t)hosts, sizeof *of);
   if (!of)
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for %d hosts", hosts);

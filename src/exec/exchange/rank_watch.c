@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "exec/exchange/local_group_state.h"
 #include "platform/clock.h"
 #include "platform/process.h"
 #include "platform/thread_signals.h"
@@ -30,7 +31,6 @@ struct hd_watch {
   struct pollfd *fd; /* of each rank, of the parent, and of the event that ends the thread; -1: checked without one */
   int fds, end;
   int stopped_rank; /* found stopped by the last check, -1: none */
-  atomic_bool acknowledged;
 };
 
 static void note_end(hd_local_group *local, int rank) {
@@ -112,7 +112,7 @@ static void say_and_exit(const char *line) {
 static void end_process(hd_watch *w) {
   hd_fault fault;
   char line[HD_FAULT_LINE_BYTES];
-  if (atomic_load(&w->acknowledged) || !hd__local_group_fault(&fault, w->local))
+  if (atomic_load(&w->local->acknowledged) || !hd__local_group_fault(&fault, w->local))
     return;
   say_and_exit(hd__fault_line(line, &fault));
 }
@@ -221,5 +221,3 @@ void hd__watch_end(hd_watch *w) {
     pthread_join(w->thread, NULL);
   release(w);
 }
-
-void hd__watch_acknowledge(hd_watch *w) { atomic_store(&w->acknowledged, true); }

@@ -15,10 +15,4 @@ typedef struct hd_watch hd_watch;
 hd_status hd__watch_start(hd_watch **out, hd_ctx *ctx, hd_local_group *local);
 void hd__watch_end(hd_watch *watch); /* NULL is allowed */
 
-/* Acknowledges the fault: the process is not ended by the watcher. */
-void hd__watch_acknowledge(hd_watch *watch);
-
-/* The parent's pid and start, 0: none. */
-int hd__local_group_parent(const hd_local_group *local, uint64_t *start);
-
 #endif

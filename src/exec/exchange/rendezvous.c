@@ -15,7 +15,7 @@
 
 #include "base/alloc.h"
 #include "exec/exchange/cluster.h"
-#include "exec/exchange/rank_watch.h"
+#include "exec/exchange/local_group_join.h"
 #include "platform/clock.h"
 #include "platform/local_socket.h"
 

@@ -17,7 +17,7 @@
 
 #include "base/alloc.h"
 #include "exec/exchange/rendezvous.h"
-#include "exec/exchange/local_group.h"
+#include "exec/exchange/local_group_join.h"
 #include "platform/clock.h"
 #include "platform/process.h"
 #include "platform/spawn.h"

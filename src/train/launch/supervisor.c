@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "exec/exchange/local_group_join.h"
 #include "heddle/launch.h"
 #include "platform/process.h"
 #include "platform/spawn.h"

@@ -1,0 +1,91 @@
+/* The state of a group in one rank: some ranks of a run, their shared memory, and their barrier.
+ *
+ *     head         the error that ended the group
+ *     lines        one per rank: the barrier, whose notes hold the call of each rank, with up to 8 bytes of data
+ *     slots        per rank two slots, for even and odd rounds, and two of results
+ *     mailboxes    one per pair of ranks, for send and recv
+ *
+ * A collective is a series of rounds. In each, a rank writes to its slot, waits at the barrier, and reads the slots
+ * of the others. It may write the slot of the next round while others still read this one; the round after that uses
+ * this slot again, and by then all have passed a later barrier. So a round needs one barrier, and a slot has one
+ * writer.
+ *
+ * With ranks on several hosts each host has such memory, with slots and notes for all ranks. The ranks of a host
+ * wait at the barrier, their leader exchanges slots with the leaders of the other hosts, and they wait at the
+ * barrier again. Sums are then added as on one host, in the order of ranks: the same bits. Messages go from rank to
+ * rank. */
+#ifndef HD_COMM_GROUP_STATE_H
+#define HD_COMM_GROUP_STATE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "exec/exchange/local_group.h"
+#include "heddle/group.h"
+
+enum { HD_GROUP_TEXT_BYTES = 512, HD_GROUP_BUFFERS = 64, HD_GROUP_INLINE_BYTES = 8 };
+
+/* The error that ended a group, written once. */
+typedef struct hd_group_end {
+  atomic_uint state; /* HD_GROUP_RUNS, ...; barriers poll it */
+  int32_t status;
+  char text[HD_GROUP_TEXT_BYTES];
+} hd_group_end;
+
+enum { HD_GROUP_RUNS, HD_GROUP_ENDING, HD_GROUP_ENDED };
+
+/* Memory of hd_group_alloc. */
+typedef struct hd_group_buffer {
+  hd_segment map;  /* of all ranks */
+  size_t stride;   /* from one rank's to the next */
+  uint32_t number; /* 1 + the number of its memory block, the same on all ranks of a host; 0: a free entry */
+} hd_group_buffer;
+
+typedef struct hd_mailbox hd_mailbox;
+typedef struct hd_event_counter hd_event_counter;
+typedef struct hd_work_queue hd_work_queue;
+
+struct hd_group {
+  hd_local_group *local;
+  bool owns_local_group, crowded;
+  int rank, ranks;
+  int *member;      /* their ranks in the job */
+  int *place;       /* of a rank among those of its host */
+  int here, leader; /* the number of its ranks on this host, and the first of them */
+  int hosts;        /* the number of hosts of its ranks */
+  int32_t tag;      /* the first of two tags of transfers between hosts; 0: one host */
+  int64_t number;   /* unique among all groups of its ranks, whereas tags are reused */
+  double timeout_s;
+  hd_segment memory;
+  hd_group_end *end;
+  hd_barrier_line *line; /* one per rank of this host */
+  char *notes;           /* with several hosts: of all ranks, for even and odd rounds */
+  hd_barrier barrier;
+  hd_barrier_watch watch;
+  double call_timeout_s; /* of the current call */
+  uint64_t rounds;       /* so far; the same on all ranks */
+  char *slots;
+  size_t slot_bytes, result_bytes, stride; /* stride: from one rank's slots to the next */
+  const void **inputs;                     /* one per rank: room for a call */
+  hd_group_buffer buffer[HD_GROUP_BUFFERS];
+  int buffers;                     /* in use */
+  hd_event_counter *event_counter; /* one per rank */
+  char *mailboxes;
+  size_t fragment_bytes;
+  hd_work_queue *work_queue; /* NULL: no work was ever started */
+  struct hd_gpu_group *gpu;  /* buffers in the memory of GPUs, see gpu_group.h; NULL: in the host's */
+};
+
+/* Ends the group for all its ranks with this message, unless it has ended. */
+void hd__group_break(hd_group *group, hd_status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* The error that ended the group: HD_E_PEER of the local group, or that of hd__group_break; HD_OK: it has not ended. */
+hd_status hd__group_check(hd_group *group, hd_ctx *ctx);
+
+/* To be called regularly during a wait: breaks the group if the local group is broken or `rank` has left. */
+void hd__group_check_rank(hd_group *group, int rank);
+
+/* Whether a rank is on another host. */
+bool hd__group_is_remote(const hd_group *group, int rank);
+
+#endif

@@ -1,0 +1,24 @@
+/* Faults of other hosts. The leader of a host receives the fault that broke the local group of another one; a host
+ * that a transfer cannot reach, or that sends nothing until the timeout, is a fault, too. Each breaks the local
+ * group. */
+#ifndef HD_EXEC_EXCHANGE_CLUSTER_FAULTS_H
+#define HD_EXEC_EXCHANGE_CLUSTER_FAULTS_H
+
+#include "exec/exchange/local_group.h"
+
+/* Leaders: starts to receive a fault. */
+hd_status hd__cluster_receive_faults(struct hd_cluster *cluster, hd_ctx *ctx);
+
+/* Checks for a fault reported by another host; to be called regularly in every other wait. */
+void hd__cluster_poll_faults(hd_local_group *local);
+
+/* Breaks the local group with a fault of a rank of another host. */
+void hd__cluster_give_up(struct hd_cluster *cluster, int rank, hd_fault_kind kind, int32_t seconds, const char *text);
+
+/* Shortens the timeout of waits between hosts, because this process was asked to end. Async-signal-safe. */
+void hd__cluster_shorten_timeout(hd_local_group *local);
+
+/* Restores the timeout after all ranks have agreed to end. */
+void hd__cluster_restore_timeout(hd_local_group *local);
+
+#endif
