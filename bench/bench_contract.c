@@ -16,9 +16,10 @@
 #include "exec/cpu/cpu_executor.h"
 #include "kernel/kernel.h"
 #include "platform/clock.h"
-#include "train/settings/run_plan.h"
+#include "train/session/run_plan.h"
 #include "tools/tune/scaling.h"
 #include "train/session/session.h"
+#include "train/session/session_steps.h"
 
 enum { VARIANTS = 4, MAX_ROUNDS = 4000 };
 

@@ -10,6 +10,7 @@
 
 #include "heddle.h"
 #include "train/session/rehearsal.h"
+#include "train/session/session.h"
 
 #if defined(__clang__)
 #define COMPILER "clang " __VERSION__

@@ -36,14 +36,4 @@
 #include "heddle/transform.h"
 #include "heddle/tune.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
-/* The library's version, "MAJOR.MINOR.PATCH". */
-HD_API const char *hd_version(void);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -1,4 +1,4 @@
-/* Status codes and the context that carries an error's message.
+/* Status codes, the context that carries an error's message, and the library's version.
  *
  * Every fallible call returns hd_status: 0 (HD_OK) or a negative code. The message of the last failure is stored in
  * the context that was passed in; it is one line with what was expected, what was found and a remedy.
@@ -16,6 +16,9 @@ extern "C" {
 #else
 #define HD_API
 #endif
+
+/* The library's version, "MAJOR.MINOR.PATCH". */
+HD_API const char *hd_version(void);
 
 typedef enum hd_status {
   HD_OK = 0,

@@ -1,4 +1,4 @@
-/* Records the work of threads as time slices while they run; tools/profile/profile.c writes them to a file.
+/* Records the work of threads as time slices while they run; train/profile/profile_file.c writes them to a file.
  *
  * Each thread has a track, written by that thread alone and read only when no region runs. The tracks of all ranks
  * are in memory of the local group. Places there are relative offsets, since each rank maps the memory at another

@@ -5,7 +5,7 @@
  *   bce_with_logits   scores, as many targets from 0 to 1; weights of positive examples
  *
  * The caller computes the mean over the batch: its divisor depends on the whole batch's targets
- * (train/settings/loss_target.h), and losses are added in order. in[2] is a constant of the graph, -1 if absent. */
+ * (train/session/loss_score.h), and losses are added in order. in[2] is a constant of the graph, -1 if absent. */
 #include "graph/op.h"
 
 static hd_status infer_loss(hd_graph *graph, hd_ctx *ctx, hd_node *node) {

@@ -16,11 +16,12 @@
 #include "data/formats/npy.h"
 #include "data/images/image_file.h"
 #include "data/images/png.h"
+#include "heddle/transform.h"
 #include "graph/model.h"
 #include "plan/plan.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/settings/config.h"
-#include "train/settings/run_plan.h"
+#include "train/session/run_plan.h"
 #include "train/settings/run_record.h"
 
 long fuzz_refused, fuzz_taken;

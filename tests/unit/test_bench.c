@@ -8,6 +8,7 @@
 #include "graph/op.h"
 #include "tap.h"
 #include "train/session/rehearsal.h"
+#include "train/session/session.h"
 
 enum { STEPS = 3, MOST = 200 };
 

@@ -2,7 +2,7 @@
  *
  * The next readable sample in the split's order, cyclically, is the stand-in of an unreadable one, with its label:
  * training continues as if one file were a copy of the other. Evaluation leaves unreadable samples out
- * (train/settings/loss_target.h).
+ * (train/session/loss_score.h).
  *
  * Opening a set reads every sample, so that sizes, labels, statistics and checksums are those with the stand-ins. A
  * sample that fails only later is marked by the reading thread, and gets a stand-in too; stand-ins depend on the

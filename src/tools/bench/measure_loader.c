@@ -10,7 +10,7 @@
 #include "heddle/loader.h"
 #include "platform/clock.h"
 #include "platform/cpu_name.h"
-#include "train/settings/run_plan.h"
+#include "train/session/run_plan.h"
 #include "tools/tune/scaling.h"
 
 enum { TURNS = 15 };

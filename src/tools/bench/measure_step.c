@@ -11,6 +11,7 @@
 #include "tools/bench/kernel_probe.h"
 #include "graph/op.h"
 #include "train/session/rehearsal.h"
+#include "train/session/session.h"
 #include "tools/tune/scaling.h"
 
 enum { THREAD_TURNS = 41, TURNS = 9, COUNTED_STEPS = 10, EXTRA_ROWS = 5 };

@@ -9,8 +9,9 @@
 #include "platform/cpu_claim.h"
 #include "platform/clock.h"
 #include "platform/cpu_name.h"
-#include "train/settings/thread_count.h"
+#include "train/session/thread_count.h"
 #include "train/session/rehearsal.h"
+#include "train/session/session.h"
 #include "tools/tune/scaling.h"
 
 /* A turn is long enough for threads to settle, short enough for many. */

@@ -4,14 +4,17 @@
  * no error.
  *
  * Without that option a line reports a GPU that is idle while the CPU computes. */
+#include "train/session/best_device.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "tools/monitor/idle_gpus.h"
 #include "platform/clock.h"
-#include "train/settings/device_option.h"
+#include "train/session/device_open.h"
 #include "train/session/rehearsal.h"
+#include "train/session/session_move.h"
 
 static const double TURN_S = 0.1;
 

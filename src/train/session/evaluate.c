@@ -3,14 +3,12 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/version.h"
 #include "data/loader/skipped_samples.h"
 #include "heddle.h"
 #include "train/checkpoint/checkpoint.h"
+#include "train/session/loss_score.h"
 #include "train/session/sample_feed.h"
 #include "train/session/trained_model.h"
-
-const char *hd_version(void) { return hd__version(); }
 
 /* The resources of an evaluation of a checkpoint. */
 typedef struct evaluator {

@@ -9,9 +9,9 @@
 #include "base/alloc.h"
 #include "graph/model.h"
 #include "graph/op.h"
-#include "train/settings/transform_options.h"
+#include "train/session/transform_options.h"
 #include "train/settings/model_source.h"
-#include "train/settings/run_plan.h"
+#include "train/session/run_plan.h"
 #include "train/settings/schedule.h"
 
 /* The summary and the objects that hold its texts and plans. */

@@ -6,9 +6,9 @@
 #include "base/alloc.h"
 #include "platform/fpmode.h"
 #include "platform/threads.h"
-#include "train/settings/transform_options.h"
-#include "train/settings/sampler_option.h"
-#include "train/settings/run_plan.h"
+#include "train/session/transform_options.h"
+#include "train/session/sampler_option.h"
+#include "train/session/run_plan.h"
 #include "train/session/batch_supply.h"
 
 struct hd_loader {

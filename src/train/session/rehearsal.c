@@ -6,7 +6,8 @@
 
 #include "base/alloc.h"
 #include "platform/clock.h"
-#include "train/settings/run_plan.h"
+#include "train/session/run_plan.h"
+#include "train/session/session_steps.h"
 
 struct hd_rehearsal {
   hd_session *session;

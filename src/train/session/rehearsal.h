@@ -3,7 +3,7 @@
 #ifndef HD_TRAIN_SESSION_REHEARSAL_H
 #define HD_TRAIN_SESSION_REHEARSAL_H
 
-#include "train/session/session.h"
+#include "train/session/session_state.h"
 
 typedef struct hd_rehearsal hd_rehearsal;
 

@@ -12,29 +12,18 @@
 #include "heddle/ddp.h"
 #include "platform/clock.h"
 #include "platform/process.h"
-#include "train/settings/device_option.h"
+#include "train/profile/profile_file.h"
+#include "train/session/best_device.h"
+#include "train/session/draw_mistakes.h"
+#include "train/session/metrics_log.h"
+#include "train/session/run_folder.h"
+#include "train/session/session_setup.h"
+#include "train/session/session_steps.h"
+#include "train/session/step_end.h"
 
 static hd_session *session_of(void *self) { return self; }
 
-bool hd__session_writes(const hd_session *s) { return hd__cluster_rank(s->local) == 0; }
-
-double hd__session_train_s(const hd_session *s) { return s->train_s + (hd__clock_s() - s->region_s); }
-
 /* Callbacks of the executor. */
-
-void hd__session_describe(hd_step *step, const hd_session *s, int64_t index) {
-  int64_t in_epoch = index % s->steps_per_epoch, cursor = in_epoch * s->batch;
-  int64_t left = s->train_feed.count - cursor;
-  *step = (hd_step){.samples = left < s->batch ? left : s->batch, .cursor = cursor, .number = index};
-  step->seed = (uint64_t)hd__config_int(s->config, HD_OPT_seed);
-  step->epoch = (uint32_t)(index / s->steps_per_epoch);
-  step->divisor = (float)hd__target_divisor(&s->network.target, &s->train_feed, step->epoch, cursor, step->samples);
-  for (int g = 0; g < s->plan->group_count; g++) {
-    const hd_plan_group *group = &s->plan->groups[g];
-    const hd_schedule schedule = hd__schedule_of_group(&s->schedule, group->lr, group->weight_decay);
-    hd__schedule_hyper(&step->hyper[g], &schedule, index);
-  }
-}
 
 static int next_step(void *self, hd_step *step) {
   hd_session *s = session_of(self);

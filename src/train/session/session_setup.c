@@ -1,4 +1,6 @@
-/* From a configuration to a session that is ready to train. All that can fail without training fails here. */
+/* Setting up a session: all that can fail without training fails here. */
+#include "train/session/session_setup.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,17 +8,16 @@
 
 #include "base/alloc.h"
 #include "exec/exchange/cluster.h"
-#include "data/loader/skipped_samples.h"
-#include "train/settings/settings_agreement.h"
-#include "train/settings/transform_options.h"
-#include "train/settings/thread_count.h"
-#include "train/settings/device_option.h"
+#include "train/session/device_open.h"
 #include "train/session/initial_weights.h"
-#include "train/settings/sampler_option.h"
-#include "train/settings/run_plan.h"
 #include "train/session/rank_threads.h"
+#include "train/session/run_plan.h"
+#include "train/session/sampler_option.h"
+#include "train/session/session_skips.h"
+#include "train/session/settings_agreement.h"
+#include "train/session/thread_count.h"
+#include "train/session/transform_options.h"
 #include "train/settings/run_record.h"
-#include "train/session/session.h"
 
 /* Takes over the choice of --device auto, which was made for this model and this data. */
 static hd_status adopt_device(hd_session *s, hd_ctx *ctx) {
@@ -186,96 +187,6 @@ static hd_status make_guesses(hd_session *s, hd_ctx *ctx) {
   return HD_OK;
 }
 
-/* Shares the marks of samples that a rank could not read: all ranks leave them out and count them. */
-static hd_status share_skips(hd_session *s, hd_ctx *ctx) {
-  const hd_dataset *train = hd__data_train(s->data), *test = hd__data_test(s->data);
-  const size_t first = (hd__skips_bytes(train) + 7) / 8 * 8, bytes = first + hd__skips_bytes(test);
-  if (hd__local_group_ranks(s->local) == 1 || bytes == 0)
-    return HD_OK;
-  HD_TRY(hd__local_group_memory(&s->skip_memory, s->local, ctx, bytes, "the marks of samples"));
-  if (hd__skips_bytes(train) > 0)
-    hd__skips_share(train, s->skip_memory.base);
-  if (hd__skips_bytes(test) > 0)
-    hd__skips_share(test, (char *)s->skip_memory.base + first);
-  return hd__local_group_barrier(s->local, ctx);
-}
-
-static int by_number(const void *a, const void *b) {
-  const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-  return (x > y) - (x < y);
-}
-
-/* Leaders: exchanges the marks that hosts have found, found[h] samples of host h; *distinct is the number of different
- * samples. */
-static hd_status join_marks(int64_t *distinct, hd_session *s, hd_ctx *ctx, const hd_dataset *split,
-                            const int64_t *found) {
-  const int hosts = hd__cluster_count(s->local), this_host = hd__cluster_this_host(s->local);
-  int64_t all = 0, before = 0, *bytes = hd__calloc((size_t)hosts, sizeof *bytes);
-  for (int h = 0; h < hosts; h++) {
-    before += h < this_host ? found[h] : 0;
-    all += found[h];
-  }
-  int64_t *list = hd__calloc((size_t)all + 1, sizeof *list);
-  hd_status status = HD_OK;
-  if (!list || !bytes)
-    status = hd__fail(ctx, HD_E_NOMEM, "out of memory for the marks of %lld samples", (long long)all);
-  for (int h = 0; h < hosts && status == HD_OK; h++)
-    bytes[h] = found[h] * (int64_t)sizeof *list;
-  if (status == HD_OK) {
-    hd__skips_list(list + before, split, found[this_host]);
-    status = hd__cluster_join_blocks(NULL, s->local, ctx, &(hd_blocks){.data = list, .bytes = bytes}, 1, NULL);
-  }
-  if (status == HD_OK)
-    qsort(list, (size_t)all, sizeof *list, by_number);
-  *distinct = 0;
-  for (int64_t i = 0; i < all && status == HD_OK; i++) {
-    hd__skips_mark(split, list[i]);
-    *distinct += i == 0 || list[i] != list[i - 1];
-  }
-  hd__free(list);
-  hd__free(bytes);
-  return status;
-}
-
-/* `counts` are those of all ranks, this split's at [r][which]. Nothing is exchanged unless a host found a sample since
- * all had the same marks; all ranks know how many those were. */
-static hd_status spread_marks(hd_session *s, hd_ctx *ctx, const int64_t (*counts)[2], int which) {
-  const hd_dataset *split = which ? hd__data_test(s->data) : hd__data_train(s->data);
-  const int hosts = hd__cluster_count(s->local);
-  int64_t *found = hd__calloc((size_t)hosts, sizeof *found), distinct = 0;
-  int64_t *here = hd__calloc((size_t)hd__local_group_ranks(s->local), sizeof *here);
-  bool news = false;
-  hd_status status = found && here ? HD_OK : hd__fail(ctx, HD_E_NOMEM, "out of memory for the marks of samples");
-  for (int h = 0; h < hosts && status == HD_OK; h++) {
-    found[h] = counts[hd__cluster_member(s->local, hd__cluster_first(s->local, h))][which];
-    news |= found[h] != s->spread_skips[which];
-  }
-  if (news && hd__local_group_rank(s->local) == 0)
-    status = join_marks(&distinct, s, ctx, split, found);
-  if (news && status == HD_OK)
-    status = hd__local_group_gather(here, s->local, ctx, &distinct, sizeof distinct);
-  if (news && status == HD_OK)
-    s->spread_skips[which] = here[0];
-  hd__free(found);
-  hd__free(here);
-  return status;
-}
-
-hd_status hd__session_spread_skips(hd_session *s, hd_ctx *ctx) {
-  const hd_dataset *train = hd__data_train(s->data), *test = hd__data_test(s->data);
-  if (hd__cluster_count(s->local) == 1 || hd__skips_bytes(train) + hd__skips_bytes(test) == 0)
-    return HD_OK;
-  const int64_t this_rank[2] = {hd__skips_count(train), hd__skips_count(test)};
-  int64_t(*all)[2] = hd__malloc((size_t)hd__cluster_ranks(s->local) * sizeof *all);
-  if (!all)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the marks of samples");
-  hd_status status = hd__cluster_gather(all, s->local, ctx, this_rank, sizeof this_rank);
-  for (int which = 0; which < 2 && status == HD_OK; which++)
-    status = spread_marks(s, ctx, (const int64_t(*)[2])all, which);
-  hd__free(all);
-  return status;
-}
-
 /* Sets the first weights: drawn, from --init, or from the checkpoint. */
 static hd_status fill_store(hd_session *s, hd_ctx *ctx, const char *resumed) {
   char path[HD_PATH_BYTES];
@@ -327,18 +238,6 @@ static hd_status fill_weights(hd_session *s, hd_ctx *ctx, const char *resumed) {
   }
   hd__free(all);
   return status;
-}
-
-const char *hd__session_library(const hd_session *s) {
-  if (!s->cuda)
-    return hd__planned_library(s->config);
-  return s->cuda->native ? hd__cuda_native_name(s->cuda->native) : "";
-}
-
-const char *hd__session_isa(const hd_session *s) { return s->cuda ? s->cuda->arch : s->kernels->isa; }
-
-int64_t hd__session_bytes(const hd_session *s) {
-  return (int64_t)s->store->segment.bytes + hd__exec_bytes(s->exec) + hd__exec_bytes(s->eval_exec) + s->saver.bytes;
 }
 
 static void note_sums(hd_session *s) {
@@ -435,26 +334,6 @@ static hd_status settle_threads(hd_session *s, hd_ctx *ctx, int32_t shards) {
   return HD_OK;
 }
 
-hd_status hd__session_supply(hd_supply **out, hd_ctx *ctx, hd_session *s, const hd_threads *threads, int workers,
-                             int64_t repeats) {
-  const hd_graph *graph = s->plan->graph;
-  const hd_value *input = &graph->values[graph->input], *label = &graph->values[graph->label];
-  const hd_supply_settings settings = {.feed = &s->train_feed,
-                                       .seed = (uint64_t)s->report.seed,
-                                       .batch = s->batch,
-                                       .steps_per_epoch = s->steps_per_epoch,
-                                       .sample_elems = hd__shape_elems(&input->shape),
-                                       .outputs = label->dtype == HD_F32 ? (int32_t)hd__shape_elems(&label->shape) : 0,
-                                       .workers = workers,
-                                       .prefetch_factor = (int32_t)hd__config_int(s->config, HD_OPT_prefetch_factor),
-                                       .pin = hd__config_flag(s->config, HD_OPT_pin_memory),
-                                       .exec = s->local ? s->exec : NULL, /* other ranks read the other rows */
-                                       .repeats = repeats,
-                                       .place = hd__threads_workers(threads)};
-  *out = NULL;
-  return workers > 0 ? hd__supply_create(out, ctx, &settings) : HD_OK;
-}
-
 hd_status hd__session_setup(hd_session *s, hd_ctx *ctx) {
   char folder[HD_PATH_BYTES];
   int32_t shards;
@@ -479,7 +358,7 @@ hd_status hd__session_setup(hd_session *s, hd_ctx *ctx) {
     HD_TRY(hd__record_check_data(ctx, s->record, s->data, hd__config_text(s->config, HD_OPT_resume)));
   HD_TRY(make_feeds(s, ctx));
   HD_TRY(hd__agree(s, ctx));
-  HD_TRY(share_skips(s, ctx));
+  HD_TRY(hd__session_share_skips(s, ctx));
   HD_TRY(make_guesses(s, ctx));
   HD_TRY(choose_steps(s, ctx, &shards));
   HD_TRY(hd__session_equip(s, ctx, shards));

@@ -1,19 +1,20 @@
-/* The end of a region of training: the checkpoint of its last step, the evaluation, the best checkpoint.
+/* Saves and evaluations, and their order: see step_end.h.
  *
  * An evaluation is due after a step at the end of an epoch or of the run, and after each --eval-every-th step: the
  * counters say so from the moment at which the step counts until the evaluation is done (owes_evaluation). The step is
  * saved first, with its evaluation marked as due, and training continues only when the evaluation is done and `best`
  * names its checkpoint. So a run that is killed in between loses no step, and makes the evaluation first when it is
  * resumed: with the same weights, and with the same result. */
+#include "train/session/step_end.h"
+
 #include <math.h>
-#include <string.h>
 #include <time.h>
 
 #include "exec/exchange/cluster.h"
-#include "data/loader/skipped_samples.h"
 #include "platform/clock.h"
-#include "train/settings/run_record.h"
-#include "train/session/session.h"
+#include "train/session/loss_score.h"
+#include "train/session/metrics_log.h"
+#include "train/session/session_skips.h"
 
 /* How often ranks gather the state of a save that they wait for. */
 static const double BEAT_S = 0.05;
@@ -68,14 +69,6 @@ hd_status hd__session_await_save(hd_session *s, hd_ctx *ctx) {
     status = hd__saver_wait(&s->saver, ctx);
   hd__job_enter(&s->page, HD_JOB_READY);
   return status;
-}
-
-hd_status hd__session_count_skips(hd_session *s, hd_ctx *ctx) {
-  if (strcmp(hd__config_text(s->config, HD_OPT_on_error), "skip"))
-    return HD_OK;
-  s->report.skipped = hd__skips_count(hd__data_train(s->data));
-  s->report.test_skipped = hd__skips_count(hd__data_test(s->data));
-  return hd__record_note_skips(s->record, ctx, s->data);
 }
 
 hd_status hd__session_begin_save(hd_session *s, hd_ctx *ctx) {
@@ -190,14 +183,6 @@ static hd_status save_unevaluated(hd_session *s, hd_ctx *ctx, hd_status status) 
                   (long long)s->counters.step, what, s->out);
 }
 
-static hd_status check_metrics(hd_session *s, hd_ctx *ctx) {
-  char path[HD_PATH_BYTES];
-  if (!s->metrics || (fflush(s->metrics) == 0 && !ferror(s->metrics)))
-    return HD_OK;
-  HD_TRY(hd__file_join(path, ctx, s->out, "metrics.jsonl"));
-  return hd__file_check(ctx, s->metrics, path);
-}
-
 static void note_train_loss(hd_session *s) {
   if (s->counters.epoch_divisor > 0)
     s->report.train_loss = s->counters.epoch_loss_sum / s->counters.epoch_divisor;
@@ -220,7 +205,7 @@ hd_status hd__session_settle_evaluation(hd_session *s, hd_ctx *ctx) {
   report_evaluation(s, epoch_end ? HD_EVENT_EPOCH : HD_EVENT_EVAL,
                     s->train_s > 0 ? (double)s->trained_samples / s->train_s : 0);
   hd__session_log_validation(s);
-  HD_TRY(check_metrics(s, ctx));
+  HD_TRY(hd__session_check_metrics(s, ctx));
   if (s->saved_step == step)
     HD_TRY(hd__session_mark_best(s, ctx));
   if (epoch_end) {
@@ -237,7 +222,7 @@ hd_status hd__session_settle_evaluation(hd_session *s, hd_ctx *ctx) {
 hd_status hd__session_end_region(hd_session *s, hd_ctx *ctx, bool stopped) {
   note_train_loss(s);
   HD_TRY(hd__session_spread_skips(s, ctx));
-  HD_TRY(check_metrics(s, ctx));
+  HD_TRY(hd__session_check_metrics(s, ctx));
   if (stopped || is_saved(s, s->counters.step))
     HD_TRY(hd__session_begin_save(s, ctx));
   return stopped ? HD_OK : hd__session_settle_evaluation(s, ctx);

@@ -5,8 +5,8 @@
 
 #include "base/number.h"
 #include "train/checkpoint/checkpoint.h"
-#include "train/settings/device_option.h"
-#include "train/settings/run_plan.h"
+#include "train/session/device_open.h"
+#include "train/session/run_plan.h"
 #include "train/settings/run_record.h"
 
 /* The choice of --device auto in the run; else the CPU. */

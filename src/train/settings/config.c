@@ -13,7 +13,7 @@
 #include "base/yaml_bind.h"
 #include "data/transforms/transform.h"
 #include "graph/param_rules.h"
-#include "train/settings/device_option.h"
+#include "train/settings/device_choice.h"
 
 static const hd_option table[HD_OPTION_COUNT + 1] = {
 #define OPT(id, name, kind, type, fallback, min, max, choices, arg, help)                                              \

@@ -1,8 +1,6 @@
 /* See loss_target.h. */
 #include "train/settings/loss_target.h"
 
-#include <math.h>
-
 #include "base/alloc.h"
 #include "data/loader/skipped_samples.h"
 #include "graph/op.h"
@@ -27,13 +25,6 @@ hd_status hd__target_init(hd_target *out, hd_ctx *ctx, const hd_graph *graph) {
 void hd__target_fini(hd_target *target) {
   hd__free(target->weight);
   target->weight = NULL;
-}
-
-/* What a sample of cross_entropy adds to the divisor. */
-static double share_of(const hd_target *target, int32_t label) {
-  if (label == target->ignored || label >= target->scores)
-    return 0;
-  return target->weight ? target->weight[label] : 1;
 }
 
 /* Class labels as targets: probabilities are 0 or 1. */
@@ -86,22 +77,6 @@ hd_status hd__target_check(hd_ctx *ctx, const hd_target *target, const hd_datase
                         : check_labels(ctx, target, split, source, data_name);
 }
 
-/* What the sample at a position adds to the divisor. */
-static double share_at(const hd_target *target, const hd_feed *feed, uint32_t epoch, int64_t position) {
-  if (target->loss != HD_OP_cross_entropy)
-    return target->scores;
-  return target->of_classes ? 1 : share_of(target, feed->data->labels[hd__feed_sample(feed, epoch, position)]);
-}
-
-double hd__target_divisor(const hd_target *target, const hd_feed *feed, uint32_t epoch, int64_t first, int64_t count) {
-  double sum = 0;
-  if (target->loss != HD_OP_cross_entropy || target->of_classes)
-    return (double)count * share_at(target, feed, epoch, first);
-  for (int64_t i = first; i < first + count; i++)
-    sum += share_at(target, feed, epoch, i);
-  return sum > 0 ? sum : 1;
-}
-
 int32_t hd__target_classes(const hd_target *target) {
   bool binary = target->loss == HD_OP_bce_with_logits && target->scores == 1;
   return target->loss == HD_OP_cross_entropy || target->of_classes ? target->scores : binary ? 2 : 0;
@@ -117,34 +92,4 @@ bool hd__target_judges(const hd_target *target, const hd_dataset *split) {
 
 bool hd__target_counts(const hd_target *target, const hd_dataset *split, int64_t sample) {
   return split->labels[sample] != target->ignored && !hd__skips_has(split, sample);
-}
-
-/* The divisor of an evaluation's mean. */
-static double sum_of_shares(const hd_target *target, const hd_feed *feed) {
-  if (hd__skips_count(feed->data) == 0)
-    return hd__target_divisor(target, feed, 0, 0, feed->count);
-  double sum = 0;
-  for (int64_t i = 0; i < feed->count; i++)
-    if (!hd__skips_has(feed->data, hd__feed_sample(feed, 0, i)))
-      sum += share_at(target, feed, 0, i);
-  return sum > 0 ? sum : 1;
-}
-
-void hd__target_score(hd_score *out, const hd_target *target, const hd_feed *feed, const hd_exec_outcome *outcome) {
-  bool judges = hd__target_judges(target, feed->data);
-  double sum = 0;
-  *out = (hd_score){.accuracy = NAN};
-  for (int64_t i = 0; i < feed->count; i++) {
-    int64_t sample = hd__feed_sample(feed, 0, i);
-    if (hd__skips_has(feed->data, sample))
-      continue;
-    sum += (double)outcome->loss[i];
-    if (!judges || !hd__target_counts(target, feed->data, sample))
-      continue;
-    out->judged++;
-    out->right += outcome->guess[i] == feed->data->labels[sample];
-  }
-  out->loss = sum / sum_of_shares(target, feed);
-  if (out->judged > 0)
-    out->accuracy = (double)out->right / (double)out->judged;
 }

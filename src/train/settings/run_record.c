@@ -6,8 +6,8 @@
 
 #include "base/number.h"
 #include "base/status.h"
+#include "base/version.h"
 #include "data/loader/skipped_samples.h"
-#include "heddle.h"
 #include "platform/cpu_name.h"
 
 static json_t *settings_of(const hd_config *config, int32_t shards) {
@@ -54,7 +54,7 @@ hd_status hd__record_make(json_t **out, hd_ctx *ctx, const hd_config *config, co
                           const hd_data *data, int32_t shards, int threads) {
   char cpu[128];
   hd__cpu_name(cpu, sizeof cpu);
-  *out = json_pack("{s:s, s:s, s:o, s:o, s:{s:s, s:i}, s:s}", "heddle", hd_version(), "model", network->name,
+  *out = json_pack("{s:s, s:s, s:o, s:o, s:{s:s, s:i}, s:s}", "heddle", hd__version(), "model", network->name,
                    "settings", settings_of(config, shards), "data", data_of(data), "machine", "cpu", cpu, "threads",
                    threads, "model_yaml", network->text);
   return *out ? HD_OK

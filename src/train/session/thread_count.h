@@ -4,10 +4,10 @@
  * The file is ~/.cache/heddle/threads.json, or in the folder that HEDDLE_CACHE names: one entry per model, batch,
  * machine and requested placement. It is a cache: unreadable content counts as absent, and failures to write are
  * ignored. */
-#ifndef HD_TRAIN_SETTINGS_THREAD_COUNT_H
-#define HD_TRAIN_SETTINGS_THREAD_COUNT_H
+#ifndef HD_TRAIN_SESSION_THREAD_COUNT_H
+#define HD_TRAIN_SESSION_THREAD_COUNT_H
 
-#include "train/session/session.h"
+#include "train/session/session_state.h"
 
 typedef struct hd_best {
   int threads; /* 0: unknown */

@@ -7,8 +7,8 @@
  *
  * A profile reads the tracks of all ranks, those of other hosts after fetching them, and rank 0 writes the file; call
  * it when no region runs in any rank. */
-#ifndef HD_TOOLS_PROFILE_PROFILE_H
-#define HD_TOOLS_PROFILE_PROFILE_H
+#ifndef HD_TRAIN_PROFILE_PROFILE_H
+#define HD_TRAIN_PROFILE_PROFILE_H
 
 #include "exec/cpu/cpu_executor.h"
 #include "heddle/session.h"
@@ -48,16 +48,19 @@ void hd__profile_close(hd_profiler *profiler);
 hd_track *hd__profile_first_track(const hd_profiler *profiler);
 hd_track *hd__profile_writer_track(const hd_profiler *profiler);
 
-/* Writes the file and computes the shares; waits until the other ranks call it too, unless one is lost. */
-hd_status hd__profile_write(hd_profiler *profiler, hd_ctx *ctx);
+/* Whether this rank writes the file. */
+bool hd__profile_writes(const hd_profiler *profiler);
 
-/* Computes the shares: fills in profiler->result. */
-hd_status hd__profile_sum(hd_profiler *profiler, hd_ctx *ctx);
+/* Gradients are nodes too, named like the layer whose gradient they are; they follow the loss. */
+bool hd__profile_is_gradient(const hd_graph *graph, int node);
 
 /* Calls visit for each slice of each kept step and event, track after track, steps before events; `step` is the number
  * of the step, counted from 0, or -1. Stops early when visit returns false. */
 typedef bool hd_slice_visit(void *arg, int track, int64_t step, const hd_slice *slice);
 void hd__profile_walk(const hd_profiler *profiler, hd_slice_visit *visit, void *arg);
+
+/* A thread's n-th slice of kind WAIT in a kept step; NULL: there is none. */
+const hd_slice *hd__profile_wait(const hd_profiler *profiler, int thread, int64_t step, int n);
 
 /* The thread of `thread`'s host that arrived last at the barrier of the threads' n-th slices of kind WAIT in a kept
  * step. Some slices of a lost rank may be missing. */

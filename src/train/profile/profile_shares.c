@@ -1,6 +1,5 @@
-/* The summary of a profile: the shares of the threads' time inside kept steps, by operation, and of waiting between
- * threads. Operations of one layer and direction count together, as does all work on parameters. */
-#include "tools/profile/profile.h"
+/* Adding up slices by operation, and waits by pairs of threads: see profile_shares.h. */
+#include "train/profile/profile_shares.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,13 +1,12 @@
 /* Comparing the settings of ranks, line by line: see settings_agreement.h. */
-#include "train/settings/settings_agreement.h"
+#include "train/session/settings_agreement.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "exec/exchange/cluster.h"
-#include "heddle.h"
-#include "train/settings/run_plan.h"
+#include "train/session/run_plan.h"
 
 static void write_settings(FILE *to, const hd_config *config) {
   for (int i = 0; hd_option_at(i); i++)

@@ -3,8 +3,8 @@
  * random: a new permutation in each epoch; sequential: the file's order; balanced: as many draws as there are samples,
  * with replacement, in which every class that occurs is equally likely. The weight of a label follows from the feed's
  * samples, those of the training set that are not held out. */
-#ifndef HD_TRAIN_SETTINGS_SAMPLER_OPTION_H
-#define HD_TRAIN_SETTINGS_SAMPLER_OPTION_H
+#ifndef HD_TRAIN_SESSION_SAMPLER_OPTION_H
+#define HD_TRAIN_SESSION_SAMPLER_OPTION_H
 
 #include "train/settings/config.h"
 #include "train/session/sample_feed.h"

@@ -1,7 +1,7 @@
 /* What a configuration derives from a network before memory is allocated: kernels, shards, the executors' settings, and
  * the bytes that all of it will take. Used by sessions and by summaries. */
-#ifndef HD_TRAIN_SETTINGS_RUN_PLAN_H
-#define HD_TRAIN_SETTINGS_RUN_PLAN_H
+#ifndef HD_TRAIN_SESSION_RUN_PLAN_H
+#define HD_TRAIN_SESSION_RUN_PLAN_H
 
 #include "exec/cpu/cpu_executor.h"
 #include "heddle/summary.h"

@@ -1,5 +1,5 @@
 /* Samplers from options; see sampler_option.h. */
-#include "train/settings/sampler_option.h"
+#include "train/session/sampler_option.h"
 
 #include <string.h>
 

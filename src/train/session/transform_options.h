@@ -1,6 +1,6 @@
 /* The transforms that the samples of a run go through: the lists of --transforms and --eval-transforms. */
-#ifndef HD_TRAIN_SETTINGS_TRANSFORM_OPTIONS_H
-#define HD_TRAIN_SETTINGS_TRANSFORM_OPTIONS_H
+#ifndef HD_TRAIN_SESSION_TRANSFORM_OPTIONS_H
+#define HD_TRAIN_SESSION_TRANSFORM_OPTIONS_H
 
 #include "train/settings/config.h"
 #include "train/session/sample_feed.h"

@@ -1,59 +1,10 @@
-/* Reading --device, and refusing what a GPU does not support; see device_option.h. */
-#include "train/settings/device_option.h"
+/* Opening the GPUs of --device, and refusing what a device does not support; see device_open.h. */
+#include "train/session/device_open.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/number.h"
-#include "reduce/reduction_tree.h"
-
-enum { MOST_GPUS = HD_MAX_SHARDS };
-
-/* The parsed option. `cuda` is the first GPU, or with several ranks all of them, like `cuda:all`. */
-typedef struct choice {
-  bool automatic, gpus, first, all;
-  bool each;                   /* each rank sees one GPU, as number 0 */
-  int count, index[MOST_GPUS]; /* the GPUs that are named */
-} choice;
-
-/* "0,3" */
-static bool parse_list(choice *c, const char *text) {
-  for (const char *at = text;; at++) {
-    char one[8] = "";
-    const size_t length = strcspn(at, ",");
-    int64_t number;
-    if (length >= sizeof one || c->count == MOST_GPUS)
-      return false;
-    memcpy(one, at, length);
-    if (!hd__parse_int64(&number, one) || number < 0 || number > 1023)
-      return false;
-    c->index[c->count++] = (int)number;
-    at += length;
-    if (!*at)
-      return true;
-  }
-}
-
-static bool parse(choice *c, const char *text) {
-  *c = (choice){.automatic = !strcmp(text, "auto"), .first = !strcmp(text, "cuda"), .all = !strcmp(text, "cuda:all")};
-  c->gpus = !c->automatic && strcmp(text, "cpu") != 0;
-  return !c->gpus || c->first || c->all || (!strncmp(text, "cuda:", 5) && parse_list(c, text + 5));
-}
-
-hd_status hd__device_check(hd_ctx *ctx, const char *text) {
-  choice c;
-  if (!parse(&c, text))
-    return hd__fail(ctx, HD_E_USAGE,
-                    "--device expects auto, cpu, cuda, cuda:N, a list such as cuda:0,1 or cuda:all, found '%.60s'",
-                    text);
-  for (int i = 0; i < c.count; i++)
-    for (int j = 0; j < i; j++)
-      if (c.index[i] == c.index[j])
-        return hd__fail(ctx, HD_E_USAGE, "--device expects each GPU once, found GPU %d twice in '%.60s'; name it once",
-                        c.index[i], text);
-  return HD_OK;
-}
+#include "train/settings/device_choice.h"
 
 static hd_status refuse(hd_ctx *ctx, const char *what, const char *remedy) {
   return hd__fail(ctx, HD_E_UNSUPPORTED, "--device cuda expects %s; %s, or use --device cpu", what, remedy);
@@ -98,7 +49,7 @@ hd_cuda_precision hd__device_precision(const hd_config *config) {
 }
 
 /* Names the GPUs of a host, in the order of its ranks. */
-static hd_status name_all(choice *c, hd_ctx *ctx, int ranks) {
+static hd_status name_all(hd_device_choice *c, hd_ctx *ctx, int ranks) {
   if (c->count > 0)
     return HD_OK;
   const int there = c->first && ranks == 1 ? 1 : hd__cuda_count(ctx);
@@ -106,16 +57,16 @@ static hd_status name_all(choice *c, hd_ctx *ctx, int ranks) {
     return HD_E_UNSUPPORTED;                       /* with the reason as message */
   if (ranks > 1 && hd__cuda_is_shown_one(there)) { /* the executor checks whether ranks share it */
     c->each = true;
-    c->count = ranks < MOST_GPUS ? ranks : MOST_GPUS;
+    c->count = ranks < HD_DEVICE_MOST_GPUS ? ranks : HD_DEVICE_MOST_GPUS;
     return HD_OK;
   }
-  c->count = ranks > 1 && there > ranks ? ranks : there < MOST_GPUS ? there : MOST_GPUS;
+  c->count = ranks > 1 && there > ranks ? ranks : there < HD_DEVICE_MOST_GPUS ? there : HD_DEVICE_MOST_GPUS;
   for (int i = 0; i < c->count; i++)
     c->index[i] = i;
   return HD_OK;
 }
 
-static hd_status check_ranks(hd_ctx *ctx, const choice *c, int ranks) {
+static hd_status check_ranks(hd_ctx *ctx, const hd_device_choice *c, int ranks) {
   if (ranks == 1 || c->count == ranks)
     return HD_OK;
   return hd__fail(
@@ -125,7 +76,7 @@ static hd_status check_ranks(hd_ctx *ctx, const choice *c, int ranks) {
       c->count, c->count == 1 ? "" : "s", ranks, c->count);
 }
 
-static void list_gpus(char *text, size_t bytes, const choice *c) {
+static void list_gpus(char *text, size_t bytes, const hd_device_choice *c) {
   size_t at = (size_t)snprintf(text, bytes, "cuda:");
   for (int i = 0; i < (c->each ? 1 : c->count) && at < bytes; i++)
     at += (size_t)snprintf(text + at, bytes - at, "%s%d", i ? "," : "", c->index[i]);
@@ -142,11 +93,11 @@ static hd_status open_libraries(hd_cuda *first, hd_ctx *ctx) {
 /* For rank `rank` of `ranks` on this host. */
 static hd_status open_as(hd_cuda **out, char *text, size_t bytes, hd_ctx *ctx, const hd_config *config, int rank,
                          int ranks, const char *wanted) {
-  choice c;
+  hd_device_choice c;
   *out = NULL;
   snprintf(text, bytes, "cpu");
   HD_TRY(hd__device_check(ctx, wanted));
-  parse(&c, wanted);
+  hd__device_parse(&c, wanted);
   if (c.automatic)
     return check_auto_settings(ctx, config);
   if (!c.gpus)

@@ -1,5 +1,5 @@
 /* See transform_options.h. */
-#include "train/settings/transform_options.h"
+#include "train/session/transform_options.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* From a configuration to numbers; see run_plan.h. */
-#include "train/settings/run_plan.h"
+#include "train/session/run_plan.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* Storing and searching the best number of threads: see thread_count.h. */
-#include "train/settings/thread_count.h"
+#include "train/session/thread_count.h"
 
 #include <jansson.h>
 #include <math.h>

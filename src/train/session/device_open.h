@@ -1,0 +1,22 @@
+/* The device that computes a run: opening the GPUs that --device names. */
+#ifndef HD_TRAIN_SESSION_DEVICE_OPEN_H
+#define HD_TRAIN_SESSION_DEVICE_OPEN_H
+
+#include "exec/exchange/local_group.h"
+#include "exec/gpu/device/cuda_device.h"
+#include "exec/gpu/device/cuda_products.h"
+#include "train/settings/config.h"
+
+/* Opens the GPUs that --device names; *out is NULL for the CPU, and for `auto`, which starts there. Each rank of a host
+ * takes one, in the order of the list; without a list, in the driver's order. `text` gets the GPUs of all ranks of the
+ * host, "cuda:0,1". HD_E_UNSUPPORTED if the run has a setting that only the CPU supports, or there are too few GPUs. */
+hd_status hd__device_open(hd_cuda **out, char *text, size_t bytes, hd_ctx *ctx, const hd_config *config,
+                          const hd_local_group *local);
+
+/* The same for a device given as text. */
+hd_status hd__device_open_named(hd_cuda **out, hd_ctx *ctx, const hd_config *config, const char *device);
+
+/* --precision, in the form that a GPU's libraries take. */
+hd_cuda_precision hd__device_precision(const hd_config *config);
+
+#endif

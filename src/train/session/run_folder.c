@@ -1,0 +1,182 @@
+/* Choosing, locking and opening the run's folder: see run_folder.h. */
+#include "train/session/run_folder.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/alloc.h"
+#include "exec/exchange/cluster.h"
+#include "train/launch/supervisor.h"
+#include "train/session/metrics_log.h"
+#include "train/session/publish_job.h"
+
+/* A model's name as part of a file name: letters, digits and "._-", every other byte as '_', and no leading dot, so
+ * that it names no other folder and no hidden file. */
+static void file_name_of(char out[], size_t bytes, const char *name) {
+  size_t at = 0;
+  for (; name[at] && at + 1 < bytes; at++) {
+    const char c = name[at];
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+                       c == '-' || (c == '.' && at > 0);
+    out[at] = plain ? c : '_';
+  }
+  out[at] = 0;
+}
+
+/* Claims runs/MODEL-N with the first free N. */
+static hd_status claim_new(hd_session *s, hd_ctx *ctx) {
+  char name[201];
+  bool made = false;
+  file_name_of(name, sizeof name, s->network.name);
+  HD_TRY(hd__file_make_folder(ctx, "runs"));
+  for (int n = 1; n < 1000000; n++) {
+    snprintf(s->out, sizeof s->out, "runs/%s-%d", name, n);
+    hd_status status = hd__file_make_new_folder(&made, ctx, s->out);
+    if (status != HD_OK || made)
+      return status;
+  }
+  return hd__fail(ctx, HD_E_IO, "runs: expected a free name %s-N, found none; remove old runs or use --out", name);
+}
+
+/* The run that a resumed session continues: the folder that holds the checkpoint. */
+static hd_status resumed_folder(char out[HD_PATH_BYTES], const hd_session *s, hd_ctx *ctx) {
+  const char *from = hd__config_text(s->config, HD_OPT_resume);
+  char path[HD_PATH_BYTES];
+  HD_TRY(hd__file_join(path, ctx, from, "model.safetensors"));
+  HD_TRY(hd__file_join(out, ctx, from, ""));
+  for (size_t length = strlen(out); length > 1 && out[length - 1] == '/'; length--)
+    out[length - 1] = 0;
+  char *slash = strrchr(out, '/'), *name = slash ? slash + 1 : out;
+  const bool is_missing = !hd__file_exists(out) && hd__saver_names_checkpoint(name); /* may be restored later */
+  if (!hd__file_exists(path) && !is_missing)
+    return HD_OK;
+  /* A step's folder: its run is the folder above. */
+  if (!strcmp(name, ".") || !strcmp(name, ".."))
+    strncat(out, "/..", HD_PATH_BYTES - strlen(out) - 1);
+  else if (slash)
+    slash[slash == out] = 0;
+  else
+    snprintf(out, HD_PATH_BYTES, ".");
+  HD_TRY(hd__file_join(path, ctx, out, "last"));
+  if (is_missing || hd__file_exists(path))
+    return HD_OK;
+  return hd__fail(
+      ctx, HD_E_USAGE,
+      "--resume %s: expected a checkpoint inside a run's folder, found one by itself; say with --out where to "
+      "go on",
+      from);
+}
+
+static bool same_folder(const char *a, const char *b) {
+  struct stat x, y;
+  return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+/* --out must not hold a run other than the resumed one. */
+static hd_status check_wanted(hd_session *s, hd_ctx *ctx) {
+  char last[HD_PATH_BYTES], resumed[HD_PATH_BYTES];
+  HD_TRY(hd__file_join(last, ctx, s->out, "last"));
+  if (!hd__file_exists(last))
+    return HD_OK;
+  if (!hd__config_has(s->config, HD_OPT_resume))
+    return hd__fail(ctx, HD_E_USAGE,
+                    "--out %s: expected a folder without a run, found one; use --resume %s to go on or another --out",
+                    s->out, s->out);
+  if (resumed_folder(resumed, s, ctx) == HD_OK && same_folder(resumed, s->out))
+    return HD_OK;
+  return hd__fail(
+      ctx, HD_E_USAGE,
+      "--out %s: expected a folder without a run, found another run than the resumed one; choose another --out",
+      s->out);
+}
+
+static hd_status choose_folder(hd_session *s, hd_ctx *ctx) {
+  const char *wanted = hd__config_text(s->config, HD_OPT_out);
+  if (!*wanted)
+    return hd__config_has(s->config, HD_OPT_resume) ? resumed_folder(s->out, s, ctx) : claim_new(s, ctx);
+  if (strlen(wanted) >= sizeof s->out)
+    return hd__fail(ctx, HD_E_USAGE, "--out expects a path below %zu bytes, found a longer one", sizeof s->out);
+  snprintf(s->out, sizeof s->out, "%s", wanted);
+  HD_TRY(hd__file_make_folder(ctx, s->out));
+  return check_wanted(s, ctx);
+}
+
+/* How long a resumed run waits for the supervisor of its earlier ranks, which may still be saving. */
+static const double SUPERVISOR_S = 3;
+
+static hd_status lock_resumed(hd_session *s, hd_ctx *ctx) {
+  const char *wanted = hd__config_text(s->config, HD_OPT_out);
+  char resumed[HD_PATH_BYTES];
+  if (!hd__config_has(s->config, HD_OPT_resume) || resumed_folder(resumed, s, ctx) != HD_OK ||
+      (*wanted && !same_folder(resumed, wanted)))
+    return HD_OK; /* the run continues in another folder, or in none */
+  HD_TRY(hd__file_lock_folder(&s->lock, ctx, resumed, SUPERVISOR_S));
+  if (s->lock >= 0)
+    hd__saver_remove_leftovers(resumed); /* before the checkpoint is read, which this may restore */
+  return HD_OK;
+}
+
+hd_status hd__session_lock_resumed(hd_session *s, hd_ctx *ctx) {
+  if (hd__session_writes(s))
+    HD_TRY(lock_resumed(s, ctx));
+  return hd__local_group_barrier(s->local, ctx); /* no rank reads the folder before it is locked */
+}
+
+static hd_status open_folder(hd_session *s, hd_ctx *ctx) {
+  char path[HD_PATH_BYTES];
+  char step[48];
+  HD_TRY(choose_folder(s, ctx));
+  snprintf(step, sizeof step, "step-%lld/run.json", (long long)s->counters.step);
+  HD_TRY(hd__file_join(path, ctx, s->out, step));
+  s->saved_step = hd__file_exists(path) ? s->counters.step : -1;
+  if (s->lock < 0)
+    HD_TRY(hd__file_lock_folder(&s->lock, ctx, s->out, 0));
+  if (s->lock >= 0)
+    hd__saver_remove_leftovers(s->out);
+  HD_TRY(hd__saver_check_run(ctx, s->out, s->counters.step > 0 ? s->counters.step + 1 : 0));
+  HD_TRY(hd__session_open_metrics(s, ctx));
+  HD_TRY(hd__checkpoint_write_record(ctx, s->out, s->record));
+  HD_TRY(hd__saver_init(&s->saver, ctx, s->store, s->schedule.op, s->out, (int)hd__config_int(s->config, HD_OPT_keep)));
+  s->report.memory_bytes = hd__session_bytes(s);
+  s->saver.track = hd__profile_writer_track(&s->profiler);
+  return HD_OK;
+}
+
+/* Receives from rank 0 the path of the run's folder on its host, and the step saved there. */
+static hd_status receive_folder(hd_session *s, hd_ctx *ctx) {
+  typedef struct place {
+    int64_t saved_step;
+    char path[HD_LOCAL_GROUP_GATHER_BYTES - sizeof(int64_t)];
+  } place;
+  place this_rank = {.saved_step = s->saved_step}, *all = hd__malloc((size_t)hd__cluster_ranks(s->local) * sizeof *all);
+  if (!all)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the run's folder");
+  snprintf(this_rank.path, sizeof this_rank.path, "%.*s", (int)sizeof this_rank.path - 1, s->out);
+  hd_status status = hd__cluster_gather(all, s->local, ctx, &this_rank, sizeof this_rank);
+  if (status == HD_OK && !hd__session_writes(s)) {
+    snprintf(s->out, sizeof s->out, "%s", all[0].path);
+    s->saved_step = all[0].saved_step;
+  }
+  hd__free(all);
+  return status;
+}
+
+/* An emergency save runs on the host of rank 0, where the run's folder is. */
+hd_status hd__session_open_run(hd_session *s, hd_ctx *ctx) {
+  if (hd__session_writes(s))
+    HD_TRY(open_folder(s, ctx));
+  HD_TRY(receive_folder(s, ctx));
+  if (hd__cluster_this_host(s->local) == 0)
+    HD_TRY(hd__emergency_open(&s->emergency, ctx, s->local,
+                              &(hd_emergency_run){.folder = s->out,
+                                                  .keep = (int)hd__config_int(s->config, HD_OPT_keep),
+                                                  .update = s->schedule.op,
+                                                  .on_gpu = s->cuda != NULL,
+                                                  .record = s->record,
+                                                  .counters = &s->counters}));
+  if (hd__session_writes(s))
+    hd__supervisor_start(s->local, s->out);
+  hd__local_group_step(s->local, s->counters.step);
+  return hd__session_publish(s, ctx);
+}

@@ -1,0 +1,107 @@
+/* Sharing the marks of samples between ranks and hosts, and counting them: see session_skips.h. */
+#include "train/session/session_skips.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "data/loader/skipped_samples.h"
+#include "exec/exchange/cluster.h"
+#include "train/settings/run_record.h"
+
+hd_status hd__session_share_skips(hd_session *s, hd_ctx *ctx) {
+  const hd_dataset *train = hd__data_train(s->data), *test = hd__data_test(s->data);
+  const size_t first = (hd__skips_bytes(train) + 7) / 8 * 8, bytes = first + hd__skips_bytes(test);
+  if (hd__local_group_ranks(s->local) == 1 || bytes == 0)
+    return HD_OK;
+  HD_TRY(hd__local_group_memory(&s->skip_memory, s->local, ctx, bytes, "the marks of samples"));
+  if (hd__skips_bytes(train) > 0)
+    hd__skips_share(train, s->skip_memory.base);
+  if (hd__skips_bytes(test) > 0)
+    hd__skips_share(test, (char *)s->skip_memory.base + first);
+  return hd__local_group_barrier(s->local, ctx);
+}
+
+static int by_number(const void *a, const void *b) {
+  const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+  return (x > y) - (x < y);
+}
+
+/* Leaders: exchanges the marks that hosts have found, found[h] samples of host h; *distinct is the number of different
+ * samples. */
+static hd_status join_marks(int64_t *distinct, hd_session *s, hd_ctx *ctx, const hd_dataset *split,
+                            const int64_t *found) {
+  const int hosts = hd__cluster_count(s->local), this_host = hd__cluster_this_host(s->local);
+  int64_t all = 0, before = 0, *bytes = hd__calloc((size_t)hosts, sizeof *bytes);
+  for (int h = 0; h < hosts; h++) {
+    before += h < this_host ? found[h] : 0;
+    all += found[h];
+  }
+  int64_t *list = hd__calloc((size_t)all + 1, sizeof *list);
+  hd_status status = HD_OK;
+  if (!list || !bytes)
+    status = hd__fail(ctx, HD_E_NOMEM, "out of memory for the marks of %lld samples", (long long)all);
+  for (int h = 0; h < hosts && status == HD_OK; h++)
+    bytes[h] = found[h] * (int64_t)sizeof *list;
+  if (status == HD_OK) {
+    hd__skips_list(list + before, split, found[this_host]);
+    status = hd__cluster_join_blocks(NULL, s->local, ctx, &(hd_blocks){.data = list, .bytes = bytes}, 1, NULL);
+  }
+  if (status == HD_OK)
+    qsort(list, (size_t)all, sizeof *list, by_number);
+  *distinct = 0;
+  for (int64_t i = 0; i < all && status == HD_OK; i++) {
+    hd__skips_mark(split, list[i]);
+    *distinct += i == 0 || list[i] != list[i - 1];
+  }
+  hd__free(list);
+  hd__free(bytes);
+  return status;
+}
+
+/* `counts` are those of all ranks, this split's at [r][which]. Nothing is exchanged unless a host found a sample since
+ * all had the same marks; all ranks know how many those were. */
+static hd_status spread_marks(hd_session *s, hd_ctx *ctx, const int64_t (*counts)[2], int which) {
+  const hd_dataset *split = which ? hd__data_test(s->data) : hd__data_train(s->data);
+  const int hosts = hd__cluster_count(s->local);
+  int64_t *found = hd__calloc((size_t)hosts, sizeof *found), distinct = 0;
+  int64_t *here = hd__calloc((size_t)hd__local_group_ranks(s->local), sizeof *here);
+  bool news = false;
+  hd_status status = found && here ? HD_OK : hd__fail(ctx, HD_E_NOMEM, "out of memory for the marks of samples");
+  for (int h = 0; h < hosts && status == HD_OK; h++) {
+    found[h] = counts[hd__cluster_member(s->local, hd__cluster_first(s->local, h))][which];
+    news |= found[h] != s->spread_skips[which];
+  }
+  if (news && hd__local_group_rank(s->local) == 0)
+    status = join_marks(&distinct, s, ctx, split, found);
+  if (news && status == HD_OK)
+    status = hd__local_group_gather(here, s->local, ctx, &distinct, sizeof distinct);
+  if (news && status == HD_OK)
+    s->spread_skips[which] = here[0];
+  hd__free(found);
+  hd__free(here);
+  return status;
+}
+
+hd_status hd__session_spread_skips(hd_session *s, hd_ctx *ctx) {
+  const hd_dataset *train = hd__data_train(s->data), *test = hd__data_test(s->data);
+  if (hd__cluster_count(s->local) == 1 || hd__skips_bytes(train) + hd__skips_bytes(test) == 0)
+    return HD_OK;
+  const int64_t this_rank[2] = {hd__skips_count(train), hd__skips_count(test)};
+  int64_t(*all)[2] = hd__malloc((size_t)hd__cluster_ranks(s->local) * sizeof *all);
+  if (!all)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the marks of samples");
+  hd_status status = hd__cluster_gather(all, s->local, ctx, this_rank, sizeof this_rank);
+  for (int which = 0; which < 2 && status == HD_OK; which++)
+    status = spread_marks(s, ctx, (const int64_t(*)[2])all, which);
+  hd__free(all);
+  return status;
+}
+
+hd_status hd__session_count_skips(hd_session *s, hd_ctx *ctx) {
+  if (strcmp(hd__config_text(s->config, HD_OPT_on_error), "skip"))
+    return HD_OK;
+  s->report.skipped = hd__skips_count(hd__data_train(s->data));
+  s->report.test_skipped = hd__skips_count(hd__data_test(s->data));
+  return hd__record_note_skips(s->record, ctx, s->data);
+}
