@@ -123,9 +123,7 @@ static hd_status parse_list(hd_config *config, hd_ctx *ctx, int id, const char *
 
 /* `origin`: the file and line that gave the value, or "". */
 static hd_status set_at(hd_config *config, hd_ctx *ctx, int i, const char *value, const char *origin) {
-  if (hd_option_at(i)->type == HD_OPTION_TEXT && !*value)
-    return hd__fail(ctx, HD_E_USAGE, "--%s expects a value, found nothing", hd_option_at(i)->name);
-  if (is_list(i))
+  if (is_list(i) && *value)
     return parse_list(config, ctx, i, value);
   return keep(config, ctx, i, hd__strdup(value), hd__strdup(origin));
 }

@@ -93,8 +93,10 @@ static hd_status read_threads(int32_t *out, hd_ctx *ctx, const char *text) {
 static hd_status read_text(hd_settings *settings, hd_ctx *ctx, hd_option_id id, const char **out, const char *text) {
   if (id == HD_OPT_threads)
     HD_TRY(read_threads(&settings->thread_count, ctx, text));
-  if (id == HD_OPT_device)
+  else if (id == HD_OPT_device)
     HD_TRY(hd__device_check(ctx, text));
+  else if (!*text)
+    return hd__fail(ctx, HD_E_USAGE, "--%s expects a value, found nothing", table[id].name);
   *out = text;
   return HD_OK;
 }
