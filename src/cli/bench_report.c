@@ -1,6 +1,7 @@
 /* Tables and JSON of benches. Times are microseconds, rates 1e9 a second, bytes 1,000 (kB) or 1,024 (KiB). */
 #include "cli/bench_report.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,36 +28,64 @@ void bench_print_machine(const hd_bench_machine *m) {
                 (long long)(m->level[i].bytes >> 10), m->level[i].gbytes_per_s, m->level[i].all_gbytes_per_s);
 }
 
-static int name_width(const bench_ops *all) {
-  int width = 9;
-  for (int i = 0; i < all->count; i++)
-    width = (int)strlen(all->op[i].name) > width ? (int)strlen(all->op[i].name) : width;
-  return width;
+/* Widths of the table's columns of names; on a screen that is narrower than all columns, `dense` and `kB` are left
+ * out. */
+typedef struct layout {
+  int operation, kernel;
+  bool narrow;
+} layout;
+
+enum { NUMBERS = 70 /* columns of all numbers and what is between them */ };
+
+static int longer(int width, const char *name) { return (int)strlen(name) > width ? (int)strlen(name) : width; }
+
+static layout lay_out(const bench_ops *all) {
+  layout l = {.operation = (int)strlen("operation"), .kernel = (int)strlen("kernel")};
+  for (int i = 0; i < all->count; i++) {
+    l.operation = longer(l.operation, all->op[i].name);
+    l.kernel = longer(l.kernel, all->op[i].op);
+  }
+  l.narrow = cli_columns() > 0 && cli_columns() < l.operation + 2 + l.kernel + NUMBERS;
+  return l;
 }
 
-static void print_rates(const hd_bench_op *op) {
-  if (op->flops > 0)
-    cli_print(" %8.1f %8.1f", rate(op->flops, op->s), rate(op->executed_flops, op->s));
+/* "-" where there is no work to count. */
+static void print_number(bool shown, double value, int width) {
+  if (shown)
+    cli_print(" %*.1f", width, value);
   else
-    cli_print(" %8s %8s", "-", "-");
+    cli_print(" %*s", width, "-");
+}
+
+static void print_op(const layout *l, const bench_ops *all, const hd_bench_op *op) {
+  cli_print("%-*s  %-*s %9.2f", l->operation, op->name, l->kernel, op->op, 1e6 * op->s);
+  if (all->whole_s > 0)
+    cli_print(" %5.1f %%", 100 * op->s / all->whole_s);
+  if (!l->narrow)
+    print_number(op->flops > 0, rate(op->flops, op->s), 8);
+  print_number(op->flops > 0, rate(op->executed_flops, op->s), 8);
+  if (op->bytes > 0) {
+    if (!l->narrow)
+      print_number(true, 1e-3 * op->bytes, 9);
+    cli_print(" %8.1f %6s %6.0f %%", rate(op->bytes, op->s), bench_bound(all, op), percent(op));
+  }
+  cli_print("\n");
 }
 
 void bench_print_ops(const bench_ops *all) {
-  const int width = name_width(all);
-  cli_print("\n%-*s  %-18s %9s%s     dense executed        kB     GB/s   bound  reached\n", width, "operation",
-            "kernel", "us", all->whole_s > 0 ? "   share" : "");
-  for (int i = 0; i < all->count; i++) {
-    const hd_bench_op *op = &all->op[i];
-    cli_print("%-*s  %-18s %9.2f", width, op->name, op->op, 1e6 * op->s);
-    if (all->whole_s > 0)
-      cli_print(" %5.1f %%", 100 * op->s / all->whole_s);
-    print_rates(op);
-    if (op->bytes > 0)
-      cli_print(" %9.1f %8.1f  %6s  %5.0f %%", 1e-3 * op->bytes, rate(op->bytes, op->s), bench_bound(all, op),
-                percent(op));
-    cli_print("\n");
-  }
-  cli_print("\ntimes of a %s on one thread; dense, executed: GFLOP/s; reached: of the bound\n", all->per);
+  const layout l = lay_out(all);
+  cli_print("\n%-*s  %-*s %9s%s", l.operation, "operation", l.kernel, "kernel", "us",
+            all->whole_s > 0 ? "   share" : "");
+  if (!l.narrow)
+    cli_print(" %8s", "dense");
+  cli_print(" %8s", "executed");
+  if (!l.narrow)
+    cli_print(" %9s", "kB");
+  cli_print(" %8s %6s  reached\n", "GB/s", "bound");
+  for (int i = 0; i < all->count; i++)
+    print_op(&l, all, &all->op[i]);
+  cli_print("\ntimes of a %s on one thread; %sexecuted: GFLOP/s; reached: of the bound\n", all->per,
+            l.narrow ? "" : "dense, ");
 }
 
 void bench_json_machine(const hd_bench_machine *m) {

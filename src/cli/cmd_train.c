@@ -366,7 +366,8 @@ static void print_json(const hd_report *r) {
   if (r->workers > 0)
     json_real("waited_s", r->waited_s);
   json_real("wall_s", r->wall_s);
-  json_real("samples_per_s", r->samples_per_s);
+  json_real("samples_per_s",
+            r->steps > r->resumed_step ? r->samples_per_s : NAN); /* null: there was nothing left to do */
   json_int("peak_rss_bytes", r->peak_rss_bytes);
   if (r->gpu_memory)
     json_gpus(r);

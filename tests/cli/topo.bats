@@ -218,7 +218,7 @@ in_group() {
     says --threads "'$value'"
   done
   fails 2 topo --placement nearby
-  says "compact|spread|physical|all" "'nearby'"
+  says "physical|compact|spread|all" "'nearby'"
   OMP_NUM_THREADS=1025 fails 2 topo
   says OMP_NUM_THREADS "'1025'"
   fails 2 topo here

@@ -472,6 +472,8 @@ EOF
   grep -Eq '^trained  *nothing more: step 50 was the last' out
   no grep -q '[^0-9]0 samples/s' out
   [ "$(digest_of out)" = "$wanted" ]
+  "$HEDDLE" train --resume r --json >out
+  [ "$(json_get samples_per_s <out)" = null ]
 }
 
 @test "more ranks than CPUs: the remedy is fewer ranks, not fewer threads" {

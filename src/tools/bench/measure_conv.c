@@ -225,7 +225,7 @@ static hd_status add_model(experiment *e, hd_ctx *ctx, const hd_config *config) 
   hd_graph *graph;
   hd_plan *plan = NULL;
   hd_plan_settings settings = hd__planned_passes(config, true);
-  HD_TRY(hd__network_find(&network, ctx, hd__config_text(config, HD_OPT_model)));
+  HD_TRY(hd__network_find(&network, ctx, hd__settings(config)->model));
   hd_status status = hd__network_graph(&graph, ctx, &network);
   if (status == HD_OK)
     status = hd__plan_create(&plan, ctx, graph, e->kernels, &settings);
@@ -241,7 +241,7 @@ static hd_status run(experiment *e, hd_ctx *ctx, const hd_config *config, const 
   hd_placement_request request = hd_config_placement(config);
   hd_threads *threads;
   HD_TRY(hd__planned_kernels(&e->kernels, ctx));
-  e->seed = (uint64_t)hd__config_int(config, HD_OPT_seed);
+  e->seed = (uint64_t)hd__settings(config)->seed;
   if (count == 0)
     HD_TRY(add_model(e, ctx, config));
   else

@@ -105,7 +105,7 @@ static hd_status choose_settings(experiment *e, hd_ctx *ctx) {
 }
 
 static hd_status choose_sweep(experiment *e, hd_ctx *ctx, uint32_t sweep) {
-  const bool placed = hd__config_given(e->config, HD_OPT_placement), listed = hd__config_has(e->config, HD_OPT_cpus);
+  const bool placed = hd__config_given(e->config, HD_OPT_placement), listed = *hd__settings(e->config)->cpus;
   e->sweep = sweep ? sweep : HD_TUNE_THREADS | (placed || listed ? 0 : HD_TUNE_PLACEMENT);
   e->wanted = hd_config_placement(e->config);
   if (e->wanted.threads == 0)

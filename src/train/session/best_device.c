@@ -37,7 +37,7 @@ static hd_status time_steps(double *samples_per_s, hd_rehearsal *r, hd_ctx *ctx,
 static hd_status time_here(double *samples_per_s, hd_session *s, hd_ctx *ctx) {
   hd_rehearsal *r;
   hd__feed_shuffle(&s->train_feed, (uint64_t)s->report.seed, 0);
-  HD_TRY(hd__rehearsal_create(&r, ctx, s, NULL, (int)hd__config_int(s->config, HD_OPT_workers)));
+  HD_TRY(hd__rehearsal_create(&r, ctx, s, NULL, (int)s->settings->workers));
   const hd_status status = time_steps(samples_per_s, r, ctx, s->batch);
   hd__rehearsal_destroy(r);
   return status;
@@ -107,7 +107,7 @@ static void note_idle_gpus(hd_session *s) {
 }
 
 hd_status hd__device_settle(hd_session *s, hd_ctx *ctx) {
-  if (!strcmp(hd__config_text(s->config, HD_OPT_device), "auto"))
+  if (!strcmp(s->settings->device, "auto"))
     return settle_auto(s, ctx);
   if (!s->cuda && hd__session_writes(s))
     note_idle_gpus(s);

@@ -10,14 +10,14 @@ static hd_status refuse(hd_ctx *ctx, const char *what, const char *remedy) {
   return hd__fail(ctx, HD_E_UNSUPPORTED, "--device cuda expects %s; %s, or use --device cpu", what, remedy);
 }
 
-static bool is_native(const hd_config *config) { return !strcmp(hd__config_text(config, HD_OPT_arithmetic), "native"); }
+static bool is_native(const hd_config *config) { return hd__settings(config)->arithmetic == HD_ARITHMETIC_NATIVE; }
 
 /* Refuses settings that only a GPU supports. */
 static hd_status check_cpu_settings(hd_ctx *ctx, const hd_config *config) {
-  const char *precision = hd__config_text(config, HD_OPT_precision);
-  if (!strcmp(precision, "tf32"))
+  const int precision = hd__settings(config)->precision;
+  if (precision == HD_PRECISION_TF32)
     return hd__fail(ctx, HD_E_USAGE, "--precision tf32 expects a GPU, found --device cpu; use --device cuda, or f32");
-  if (strcmp(precision, "f32") && is_native(config))
+  if (precision != HD_PRECISION_F32 && is_native(config))
     return hd__fail(
         ctx, HD_E_USAGE,
         "--precision bf16 expects --arithmetic portable, whose promise it keeps, found native; leave one out");
@@ -34,18 +34,18 @@ static hd_status check_auto_settings(hd_ctx *ctx, const hd_config *config) {
 }
 
 static hd_status check_settings(hd_ctx *ctx, const hd_config *config) {
-  const char *precision = hd__config_text(config, HD_OPT_precision);
-  if (strcmp(precision, "f32") && !is_native(config))
+  if (hd__settings(config)->precision != HD_PRECISION_F32 && !is_native(config))
     return hd__fail(ctx, HD_E_USAGE,
                     "--precision %s on a GPU expects --arithmetic native, since NVIDIA's libraries compute it, found "
                     "portable; give that, or --precision f32",
-                    precision);
+                    hd__config_shown(config, HD_OPT_precision));
   return HD_OK;
 }
 
 hd_cuda_precision hd__device_precision(const hd_config *config) {
-  const char *precision = hd__config_text(config, HD_OPT_precision);
-  return !strcmp(precision, "tf32") ? HD_CUDA_TF32 : !strcmp(precision, "bf16") ? HD_CUDA_BF16 : HD_CUDA_F32;
+  static const hd_cuda_precision of[] = {
+      [HD_PRECISION_F32] = HD_CUDA_F32, [HD_PRECISION_TF32] = HD_CUDA_TF32, [HD_PRECISION_BF16] = HD_CUDA_BF16};
+  return of[hd__settings(config)->precision];
 }
 
 /* Names the GPUs of a host, in the order of its ranks. */
@@ -105,7 +105,7 @@ static hd_status open_as(hd_cuda **out, char *text, size_t bytes, hd_ctx *ctx, c
   HD_TRY(check_settings(ctx, config));
   HD_TRY(name_all(&c, ctx, ranks));
   HD_TRY(check_ranks(ctx, &c, ranks));
-  if (c.count > 1 && hd__config_has(config, HD_OPT_profile))
+  if (c.count > 1 && *hd__settings(config)->profile)
     return refuse(ctx, "one GPU with --profile, found several", "name one");
   list_gpus(text, bytes, &c);
   HD_TRY(ranks == 1 ? hd__cuda_open_all(out, ctx, c.index, c.count) : hd__cuda_open_all(out, ctx, &c.index[rank], 1));
@@ -120,13 +120,13 @@ static hd_status open_as(hd_cuda **out, char *text, size_t bytes, hd_ctx *ctx, c
 hd_status hd__device_open(hd_cuda **out, char *text, size_t bytes, hd_ctx *ctx, const hd_config *config,
                           const hd_local_group *local) {
   return open_as(out, text, bytes, ctx, config, hd__local_group_rank(local), hd__local_group_ranks(local),
-                 hd__config_text(config, HD_OPT_device));
+                 hd__settings(config)->device);
 }
 
 hd_status hd__device_open_named(hd_cuda **out, hd_ctx *ctx, const hd_config *config, const char *text) {
   char unused[16];
   *out = NULL;
-  if (hd__config_int(config, HD_OPT_procs) > 1 && strcmp(text, "cpu"))
+  if (hd__settings(config)->procs > 1 && strcmp(text, "cpu"))
     return refuse(ctx, "one process where it is not named from the start, found --procs", "name it");
   return open_as(out, unused, sizeof unused, ctx, config, 0, 1, text);
 }

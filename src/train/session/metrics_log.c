@@ -27,9 +27,7 @@ static json_t *step_line(const hd_session *s, double samples_per_s, json_t *rank
                    "samples_per_s", isnan(samples_per_s) ? json_null() : json_real(samples_per_s), "ranks", ranks);
 }
 
-static bool is_logged(const hd_session *s, int64_t step) {
-  return step > 0 && step % hd__config_int(s->config, HD_OPT_log_every) == 0;
-}
+static bool is_logged(const hd_session *s, int64_t step) { return step > 0 && step % s->settings->log_every == 0; }
 
 /* Whether a line of earlier metrics stays: lines after the resumed step are written again, and so is its evaluation if
  * that is still due. *is_last: it is the line of the resumed step itself. */

@@ -144,7 +144,7 @@ static hd_status raise_fetch(int64_t *bytes, owner *o, hd_ctx *ctx, const hd_dat
 static hd_status measure_fetch(owner *o, hd_ctx *ctx) {
   hd_data_request request = hd__config_data(o->config);
   hd_data *data;
-  if (!hd__config_has(o->config, HD_OPT_transforms) && !hd__config_has(o->config, HD_OPT_eval_transforms))
+  if (!*hd__settings(o->config)->transforms && !*hd__settings(o->config)->eval_transforms)
     return HD_OK;
   request.ignored = o->network.target.ignored;
   HD_TRY(hd__data_open(&data, ctx, &request));
@@ -152,7 +152,7 @@ static hd_status measure_fetch(owner *o, hd_ctx *ctx) {
   hd_status status = raise_fetch(&o->train_fetch, o, ctx, data, train, HD_PIPELINE_TRAINING);
   if (status == HD_OK)
     status = raise_fetch(&o->eval_fetch, o, ctx, data, hd__data_test(data), HD_PIPELINE_EVALUATION);
-  if (status == HD_OK && hd__config_real(o->config, HD_OPT_val_split) > 0)
+  if (status == HD_OK && hd__settings(o->config)->val_split > 0)
     status = raise_fetch(&o->eval_fetch, o, ctx, data, train, HD_PIPELINE_EVALUATION);
   hd__data_close(data);
   return status;
@@ -187,13 +187,13 @@ static void fill(owner *o, int32_t shards, int threads) {
   hd_summary *s = &o->summary;
   const hd_shape *shape = &o->graph->values[o->graph->input].shape;
   s->model = o->network.name;
-  s->optimizer = hd__config_text(o->config, HD_OPT_optimizer);
+  s->optimizer = hd__config_shown(o->config, HD_OPT_optimizer);
   s->isa = o->kernels->isa;
   for (int i = 0; i < 3; i++)
     s->input[i] = shape->dim[i];
-  s->batch = hd__config_int(o->config, HD_OPT_batch);
+  s->batch = hd__settings(o->config)->batch;
   s->shards = shards;
-  s->accumulate = hd__config_int(o->config, HD_OPT_accumulate);
+  s->accumulate = hd__settings(o->config)->accumulate;
   s->threads = threads;
 }
 
@@ -204,7 +204,7 @@ static hd_status summarize(owner *o, hd_ctx *ctx, const hd_config *config, const
   HD_TRY(check_input(ctx, input));
   HD_TRY(hd__config_copy(&o->config, ctx, config));
   HD_TRY(hd__config_complete(o->config, ctx));
-  HD_TRY(hd__network_find(&o->network, ctx, hd__config_text(o->config, HD_OPT_model)));
+  HD_TRY(hd__network_find(&o->network, ctx, hd__settings(o->config)->model));
   HD_TRY(hd__planned_run_kernels(&o->kernels, ctx, o->config));
   HD_TRY(hd__planned_shards(&shards, ctx, o->config));
   HD_TRY(parse(&o->graph, o, ctx, input));

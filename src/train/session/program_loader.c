@@ -54,7 +54,7 @@ static hd_status order(hd_loader *l, hd_ctx *ctx, const hd_config *config, hd_lo
 
 static hd_status describe(hd_loader *l, hd_ctx *ctx, const hd_config *config) {
   const hd_dataset seen = hd__feed_seen(&l->feed);
-  const bool drop = hd__config_flag(config, HD_OPT_drop_last);
+  const bool drop = hd__settings(config)->drop_last;
   if (seen.mixed)
     return hd__fail(ctx, HD_E_SHAPE, "%s: expected samples of one size, found %s; bring them to one with a transform",
                     hd__data_name(l->data), seen.mixed);
@@ -87,8 +87,8 @@ static hd_status start_workers(hd_loader *l, hd_ctx *ctx, const hd_config *confi
                                        .sample_elems = sample_elems(l),
                                        .outputs = l->shape.outputs,
                                        .workers = request.workers,
-                                       .prefetch_factor = (int32_t)hd__config_int(config, HD_OPT_prefetch_factor),
-                                       .pin = hd__config_flag(config, HD_OPT_pin_memory),
+                                       .prefetch_factor = (int32_t)hd__settings(config)->prefetch_factor,
+                                       .pin = hd__settings(config)->pin_memory,
                                        .place = place->worker};
   hd_status status = hd__supply_create(&l->supply, ctx, &settings);
   hd_placement_destroy(place);
@@ -116,7 +116,7 @@ static hd_status open_all(hd_loader *l, hd_ctx *ctx, const hd_config *config, hd
   l->feed.batch = l->batch;
   HD_TRY(describe(l, ctx, config));
   l->row_elems = hd__supply_row_elems(sample_elems(l), l->shape.outputs);
-  return hd__config_int(config, HD_OPT_workers) > 0 ? start_workers(l, ctx, config) : take_rows(l, ctx);
+  return hd__settings(config)->workers > 0 ? start_workers(l, ctx, config) : take_rows(l, ctx);
 }
 
 hd_status hd_loader_create(hd_loader **out, hd_ctx *ctx, const hd_config *config, hd_loader_part part,
@@ -127,8 +127,8 @@ hd_status hd_loader_create(hd_loader **out, hd_ctx *ctx, const hd_config *config
     hd_sampler_destroy(sampler);
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for a loader");
   }
-  l->seed = (uint64_t)hd__config_int(config, HD_OPT_seed);
-  l->batch = hd__config_int(config, HD_OPT_batch);
+  l->seed = (uint64_t)hd__settings(config)->seed;
+  l->batch = hd__settings(config)->batch;
   hd_status status = open_all(l, ctx, config, part, sampler);
   if (status == HD_OK)
     status = hd_loader_begin(l, ctx, 0);

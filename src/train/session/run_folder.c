@@ -41,7 +41,7 @@ static hd_status claim_new(hd_session *s, hd_ctx *ctx) {
 
 /* The run that a resumed session continues: the folder that holds the checkpoint. */
 static hd_status resumed_folder(char out[HD_PATH_BYTES], const hd_session *s, hd_ctx *ctx) {
-  const char *from = hd__config_text(s->config, HD_OPT_resume);
+  const char *from = s->settings->resume;
   char path[HD_PATH_BYTES];
   HD_TRY(hd__file_join(path, ctx, from, "model.safetensors"));
   HD_TRY(hd__file_join(out, ctx, from, ""));
@@ -79,7 +79,7 @@ static hd_status check_wanted(hd_session *s, hd_ctx *ctx) {
   HD_TRY(hd__file_join(last, ctx, s->out, "last"));
   if (!hd__file_exists(last))
     return HD_OK;
-  if (!hd__config_has(s->config, HD_OPT_resume))
+  if (!*s->settings->resume)
     return hd__fail(ctx, HD_E_USAGE,
                     "--out %s: expected a folder without a run, found one; use --resume %s to go on or another --out",
                     s->out, s->out);
@@ -92,9 +92,9 @@ static hd_status check_wanted(hd_session *s, hd_ctx *ctx) {
 }
 
 static hd_status choose_folder(hd_session *s, hd_ctx *ctx) {
-  const char *wanted = hd__config_text(s->config, HD_OPT_out);
+  const char *wanted = s->settings->out;
   if (!*wanted)
-    return hd__config_has(s->config, HD_OPT_resume) ? resumed_folder(s->out, s, ctx) : claim_new(s, ctx);
+    return *s->settings->resume ? resumed_folder(s->out, s, ctx) : claim_new(s, ctx);
   if (strlen(wanted) >= sizeof s->out)
     return hd__fail(ctx, HD_E_USAGE, "--out expects a path below %zu bytes, found a longer one", sizeof s->out);
   snprintf(s->out, sizeof s->out, "%s", wanted);
@@ -106,10 +106,9 @@ static hd_status choose_folder(hd_session *s, hd_ctx *ctx) {
 static const double SUPERVISOR_S = 3;
 
 static hd_status lock_resumed(hd_session *s, hd_ctx *ctx) {
-  const char *wanted = hd__config_text(s->config, HD_OPT_out);
+  const char *wanted = s->settings->out;
   char resumed[HD_PATH_BYTES];
-  if (!hd__config_has(s->config, HD_OPT_resume) || resumed_folder(resumed, s, ctx) != HD_OK ||
-      (*wanted && !same_folder(resumed, wanted)))
+  if (!*s->settings->resume || resumed_folder(resumed, s, ctx) != HD_OK || (*wanted && !same_folder(resumed, wanted)))
     return HD_OK; /* the run continues in another folder, or in none */
   HD_TRY(hd__file_lock_folder(&s->lock, ctx, resumed, SUPERVISOR_S));
   if (s->lock >= 0)
@@ -137,7 +136,7 @@ static hd_status open_folder(hd_session *s, hd_ctx *ctx) {
   HD_TRY(hd__saver_check_run(ctx, s->out, s->counters.step > 0 ? s->counters.step + 1 : 0));
   HD_TRY(hd__session_open_metrics(s, ctx));
   HD_TRY(hd__checkpoint_write_record(ctx, s->out, s->record));
-  HD_TRY(hd__saver_init(&s->saver, ctx, s->store, s->schedule.op, s->out, (int)hd__config_int(s->config, HD_OPT_keep)));
+  HD_TRY(hd__saver_init(&s->saver, ctx, s->store, s->schedule.op, s->out, (int)s->settings->keep));
   s->report.memory_bytes = hd__session_bytes(s);
   s->saver.track = hd__profile_writer_track(&s->profiler);
   return HD_OK;
@@ -170,7 +169,7 @@ hd_status hd__session_open_run(hd_session *s, hd_ctx *ctx) {
   if (hd__cluster_this_host(s->local) == 0)
     HD_TRY(hd__emergency_open(&s->emergency, ctx, s->local,
                               &(hd_emergency_run){.folder = s->out,
-                                                  .keep = (int)hd__config_int(s->config, HD_OPT_keep),
+                                                  .keep = (int)s->settings->keep,
                                                   .update = s->schedule.op,
                                                   .on_gpu = s->cuda != NULL,
                                                   .record = s->record,

@@ -23,7 +23,7 @@ hd_status hd__planned_kernels(const hd_kernels **out, hd_ctx *ctx) {
       why);
 }
 
-static bool is_native(const hd_config *config) { return !strcmp(hd__config_text(config, HD_OPT_arithmetic), "native"); }
+static bool is_native(const hd_config *config) { return hd__settings(config)->arithmetic == HD_ARITHMETIC_NATIVE; }
 
 const char *hd__planned_library(const hd_config *config) {
   return is_native(config) && hd__blas() ? hd__blas()->name : "";
@@ -45,7 +45,7 @@ hd_status hd__planned_run_kernels(const hd_kernels **out, hd_ctx *ctx, const hd_
   HD_TRY(hd__planned_kernels(out, ctx));
   if (is_native(config))
     HD_TRY(take_library(out, ctx));
-  if (strcmp(hd__config_text(config, HD_OPT_precision), "bf16"))
+  if (hd__settings(config)->precision != HD_PRECISION_BF16)
     return HD_OK;
   const hd_kernels *bf16 = hd__kernels_bf16(*out, &why);
   if (!bf16)
@@ -57,9 +57,9 @@ hd_status hd__planned_run_kernels(const hd_kernels **out, hd_ctx *ctx, const hd_
 }
 
 hd_status hd__planned_shards(int32_t *out, hd_ctx *ctx, const hd_config *c) {
-  int64_t batch = hd__config_int(c, HD_OPT_batch), micro_batches = hd__config_int(c, HD_OPT_accumulate);
+  int64_t batch = hd__settings(c)->batch, micro_batches = hd__settings(c)->accumulate;
   int32_t fitting = hd__tree_default_shards(batch);
-  *out = hd__config_has(c, HD_OPT_shards) ? (int32_t)hd__config_int(c, HD_OPT_shards) : fitting;
+  *out = hd__settings(c)->shards > 0 ? (int32_t)hd__settings(c)->shards : fitting;
   if (*out > batch)
     return hd__fail(ctx, HD_E_USAGE, "batch %lld is smaller than %d shards; use --shards %d or a larger --batch",
                     (long long)batch, *out, fitting);
@@ -72,7 +72,7 @@ hd_status hd__planned_shards(int32_t *out, hd_ctx *ctx, const hd_config *c) {
 }
 
 hd_status hd__planned_rules(hd_graph *graph, hd_ctx *ctx, const hd_config *config) {
-  const char *text = hd__config_text(config, HD_OPT_parameters);
+  const char *text = hd__settings(config)->parameters;
   if (!*text)
     return HD_OK;
   hd_yaml *yaml;
@@ -87,21 +87,21 @@ hd_plan_settings hd__planned_passes(const hd_config *config, bool train) {
   int32_t shards = 1; /* checked before */
   bool by_shard = train && is_native(config) && hd__planned_shards(&shards, &quiet, config) == HD_OK;
   return (hd_plan_settings){.train = train,
-                            .batch = hd__config_int(config, HD_OPT_batch),
-                            .shard_rows = by_shard ? hd__config_int(config, HD_OPT_batch) / shards : 0,
+                            .batch = hd__settings(config)->batch,
+                            .shard_rows = by_shard ? hd__settings(config)->batch / shards : 0,
                             .clip_norm = hd__config_has(config, HD_OPT_clip_grad_norm)};
 }
 
 hd_exec_settings hd__planned_training(const hd_config *config, int32_t shards, hd_op update) {
-  return (hd_exec_settings){.batch = hd__config_int(config, HD_OPT_batch),
+  return (hd_exec_settings){.batch = hd__settings(config)->batch,
                             .shards = shards,
-                            .micro_batches = (int32_t)hd__config_int(config, HD_OPT_accumulate),
+                            .micro_batches = (int32_t)hd__settings(config)->accumulate,
                             .update = update,
-                            .clip_norm = hd__config_real(config, HD_OPT_clip_grad_norm)};
+                            .clip_norm = hd__settings(config)->clip_grad_norm};
 }
 
 hd_exec_settings hd__planned_evaluation(const hd_config *config) {
-  int64_t batch = hd__config_int(config, HD_OPT_batch);
+  int64_t batch = hd__settings(config)->batch;
   return (hd_exec_settings){.batch = batch < 64 ? 64 : batch, .shards = 1, .micro_batches = 1};
 }
 

@@ -40,12 +40,12 @@ static hd_status balance(hd_sampler **out, hd_ctx *ctx, const hd_feed *feed, con
 }
 
 hd_status hd__order_feed(hd_feed *feed, hd_ctx *ctx, const hd_config *config, const char *data_name) {
-  const char *name = hd__config_text(config, HD_OPT_sampler);
+  const hd_settings *is = hd__settings(config);
   hd_sampler *sampler;
   HD_TRY(hd__config_check_order(config, ctx));
-  if (hd__config_flag(config, HD_OPT_no_shuffle) || !strcmp(name, "sequential"))
+  if (is->no_shuffle || is->sampler == HD_SAMPLER_SEQUENTIAL)
     return HD_OK; /* file order, the feed's default */
-  if (!strcmp(name, "balanced"))
+  if (is->sampler == HD_SAMPLER_BALANCED)
     HD_TRY(balance(&sampler, ctx, feed, data_name));
   else
     HD_TRY(hd_sampler_random(&sampler, ctx, feed->count));

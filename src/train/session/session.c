@@ -30,7 +30,7 @@ static int next_step(void *self, hd_step *step) {
   if (s->planned >= s->target)
     return 0;
   hd__session_describe(step, s, s->planned++);
-  step->reports = s->planned == s->target || s->planned % hd__config_int(s->config, HD_OPT_log_every) == 0;
+  step->reports = s->planned == s->target || s->planned % s->settings->log_every == 0;
   return 1;
 }
 
@@ -93,22 +93,19 @@ static hd_status why_train(void *self, hd_ctx *ctx) {
 
 /* Whether training has ended by --patience. */
 static bool patience_ended(const hd_session *s) {
-  return hd__config_has(s->config, HD_OPT_patience) &&
-         s->counters.stale_epochs >= hd__config_int(s->config, HD_OPT_patience);
+  return s->settings->patience > 0 && s->counters.stale_epochs >= s->settings->patience;
 }
 
-static int64_t next_multiple(const hd_session *s, hd_option_id every) {
-  if (!hd__config_has(s->config, every))
-    return s->steps_in_all;
-  int64_t n = hd__config_int(s->config, every);
-  return (s->counters.step / n + 1) * n;
+/* The end of the run without `every`. */
+static int64_t next_multiple(const hd_session *s, int64_t every) {
+  return every > 0 ? (s->counters.step / every + 1) * every : s->steps_in_all;
 }
 
 /* Where the next region ends: the epoch's end, a save, an evaluation, the caller's pause, or the run's end. */
 static int64_t next_stop(const hd_session *s) {
   int64_t stop = (s->counters.step / s->steps_per_epoch + 1) * s->steps_per_epoch;
-  const int64_t others[] = {s->steps_in_all, s->pause, next_multiple(s, HD_OPT_save_every),
-                            next_multiple(s, HD_OPT_eval_every)};
+  const int64_t others[] = {s->steps_in_all, s->pause, next_multiple(s, s->settings->save_every),
+                            next_multiple(s, s->settings->eval_every)};
   for (int i = 0; i < 4; i++)
     stop = others[i] < stop ? others[i] : stop;
   return stop;
@@ -171,7 +168,7 @@ static hd_status run_region(hd_session *s, hd_ctx *ctx, uint32_t *flags) {
   int64_t epoch = s->counters.step / s->steps_per_epoch;
   s->region_s = hd__clock_s();
   int64_t began_ns = hd__clock_ns();
-  if (hd__feed_shuffle(&s->train_feed, (uint64_t)hd__config_int(s->config, HD_OPT_seed), (uint32_t)epoch))
+  if (hd__feed_shuffle(&s->train_feed, (uint64_t)s->settings->seed, (uint32_t)epoch))
     hd__trace_event(hd__profile_first_track(&s->profiler), HD_SLICE_SHUFFLE, 0, began_ns);
   s->planned = s->counters.step;
   s->target = next_stop(s);
@@ -374,21 +371,21 @@ static hd_status save_now(hd_session *s, hd_ctx *ctx) {
 hd_status hd_session_save(hd_session *s, hd_ctx *ctx) { return conclude(s, ctx, save_now(s, ctx)); }
 
 static hd_status open_profile(hd_session *s, hd_ctx *ctx) {
-  const hd_profile_of of = {.path = hd__config_text(s->config, HD_OPT_profile),
+  const hd_profile_of of = {.path = s->settings->profile,
                             .model = s->network.name,
                             .exec = s->exec,
                             .plan = s->plan,
                             .threads = s->cuda ? NULL : s->threads,
                             .local = s->local,
                             .first_step = s->counters.step};
-  if (!hd__config_has(s->config, HD_OPT_profile))
+  if (!*s->settings->profile)
     return HD_OK;
   HD_TRY(hd__profile_open(&s->profiler, ctx, &of));
   return hd__exec_trace(s->eval_exec, ctx, s->profiler.trace);
 }
 
 static hd_status open_supply(hd_session *s, hd_ctx *ctx) {
-  HD_TRY(hd__session_supply(&s->supply, ctx, s, s->threads, (int)hd__config_int(s->config, HD_OPT_workers), 0));
+  HD_TRY(hd__session_supply(&s->supply, ctx, s, s->threads, (int)s->settings->workers, 0));
   s->report.workers = s->supply ? hd__ring_workers(hd__supply_ring(s->supply)) : 0;
   return HD_OK;
 }
@@ -403,6 +400,7 @@ static hd_status create(hd_session **out, hd_ctx *ctx, const hd_config *config, 
   s->evaluated_step = s->saved_step = -1;
   s->lock = -1;
   hd_status status = hd__config_copy(&s->config, ctx, config);
+  s->settings = status == HD_OK ? hd__settings(s->config) : NULL;
   if (status == HD_OK && writes)
     status = hd__session_lock_resumed(s, ctx);
   if (status == HD_OK)
@@ -429,7 +427,7 @@ hd_status hd__session_rehearse(hd_session **out, hd_ctx *ctx, const hd_config *c
 }
 
 hd_status hd__session_create_in(hd_session **out, hd_ctx *ctx, const hd_config *config, hd_local_group *local) {
-  hd__local_group_set_timeout(local, hd__config_real(config, HD_OPT_stall_timeout));
+  hd__local_group_set_timeout(local, hd__settings(config)->stall_timeout);
   return create(out, ctx, config, local, true);
 }
 
@@ -438,7 +436,7 @@ hd_status hd_session_create(hd_session **out, hd_ctx *ctx, const hd_config *conf
 }
 
 hd_status hd_ddp(hd_session **out, hd_ctx *ctx, const hd_config *config, const hd_group *group) {
-  const int64_t ranks = hd__config_int(config, HD_OPT_procs);
+  const int64_t ranks = hd__settings(config)->procs;
   *out = NULL;
   if (ranks > 1 && ranks != hd_group_size(group))
     return hd__fail(ctx, HD_E_USAGE,

@@ -21,22 +21,22 @@
 
 /* Takes over the choice of --device auto, which was made for this model and this data. */
 static hd_status adopt_device(hd_session *s, hd_ctx *ctx) {
-  if (strcmp(hd__record_setting(s->record, HD_OPT_device), "auto"))
+  const char *chosen = hd__record_chosen_device(s->record);
+  if (!chosen)
     return HD_OK;
-  const char *chosen = json_string_value(json_object_get(json_object_get(s->record, "machine"), "device"));
-  snprintf(s->resumed_device, sizeof s->resumed_device, "%s", chosen ? chosen : "");
+  snprintf(s->resumed_device, sizeof s->resumed_device, "%s", chosen);
   return hd__config_suggest(s->config, ctx, HD_OPT_device, "auto");
 }
 
 /* Reads a resumed run: its record, the experiment in it, the folder to load from. */
 static hd_status adopt_run(hd_session *s, hd_ctx *ctx, char folder[HD_PATH_BYTES]) {
-  const char *from = hd__config_text(s->config, HD_OPT_resume);
+  const char *from = s->settings->resume;
   HD_TRY(hd__checkpoint_find(folder, ctx, from));
   HD_TRY(hd__checkpoint_record(&s->record, ctx, folder));
   HD_TRY(hd__record_adopt(s->config, ctx, s->record, from));
   HD_TRY(adopt_device(s, ctx));
   const char *text = json_string_value(json_object_get(s->record, "model_yaml"));
-  hd_status status = hd__network_from_text(&s->network, ctx, text, hd__config_text(s->config, HD_OPT_model));
+  hd_status status = hd__network_from_text(&s->network, ctx, text, s->settings->model);
   return status == HD_OK ? HD_OK : hd__fail_in(ctx, status, "%s/run.json", folder);
 }
 
@@ -68,20 +68,19 @@ static int64_t steps_of(double epochs, int64_t steps_per_epoch) {
 
 /* Derives batch, shards and steps. */
 static hd_status choose_steps(hd_session *s, hd_ctx *ctx, int32_t *shards) {
-  const hd_config *c = s->config;
+  const hd_settings *is = s->settings;
   int64_t samples = s->train_feed.count;
-  s->batch = s->train_feed.batch = hd__config_int(c, HD_OPT_batch);
-  HD_TRY(hd__planned_shards(shards, ctx, c));
-  bool drop = hd__config_flag(c, HD_OPT_drop_last);
-  s->steps_per_epoch = drop ? samples / s->batch : (samples + s->batch - 1) / s->batch;
+  s->batch = s->train_feed.batch = is->batch;
+  HD_TRY(hd__planned_shards(shards, ctx, s->config));
+  s->steps_per_epoch = is->drop_last ? samples / s->batch : (samples + s->batch - 1) / s->batch;
   if (s->steps_per_epoch == 0)
     return hd__fail(ctx, HD_E_USAGE,
                     "--drop-last expects at least one full batch of %lld, found %lld samples; use a smaller --batch",
                     (long long)s->batch, (long long)samples);
-  s->steps_in_all = steps_of(hd__config_real(c, HD_OPT_epochs), s->steps_per_epoch);
-  HD_TRY(hd__schedule_init(&s->schedule, ctx, c, s->steps_in_all, s->steps_per_epoch));
-  if (hd__config_has(c, HD_OPT_max_steps) && hd__config_int(c, HD_OPT_max_steps) < s->steps_in_all)
-    s->steps_in_all = hd__config_int(c, HD_OPT_max_steps);
+  s->steps_in_all = steps_of(is->epochs, s->steps_per_epoch);
+  HD_TRY(hd__schedule_init(&s->schedule, ctx, s->config, s->steps_in_all, s->steps_per_epoch));
+  if (is->max_steps > 0 && is->max_steps < s->steps_in_all)
+    s->steps_in_all = is->max_steps;
   return HD_OK;
 }
 
@@ -113,8 +112,8 @@ static hd_status make_plans(hd_session *s, hd_ctx *ctx) {
 /* Steps that a GPU may have in flight: as many as loader workers have buffers for, since a batch is released when its
  * step has counted. */
 static int32_t steps_ahead(const hd_session *s) {
-  const int64_t workers = hd__config_int(s->config, HD_OPT_workers);
-  const int64_t room = workers * hd__config_int(s->config, HD_OPT_prefetch_factor);
+  const int64_t workers = s->settings->workers;
+  const int64_t room = workers * s->settings->prefetch_factor;
   const int64_t fitting = room < s->steps_per_epoch ? room : s->steps_per_epoch;
   return workers == 0 || fitting > INT32_MAX ? INT32_MAX : (int32_t)fitting;
 }
@@ -128,8 +127,7 @@ static hd_status make_executors(hd_session *s, hd_ctx *ctx, int32_t shards) {
   train.precision = train.native ? hd__device_precision(s->config) : HD_CUDA_F32;
   train.lookahead = steps_ahead(s);
   const bool labels = s->plan->graph->values[s->plan->graph->label].dtype == HD_I32;
-  if (s->cuda && labels && hd__config_int(s->config, HD_OPT_workers) == 0 &&
-      hd__feed_resident(&s->resident, &s->train_feed))
+  if (s->cuda && labels && s->settings->workers == 0 && hd__feed_resident(&s->resident, &s->train_feed))
     train.resident = &s->resident;
   train.fetch_bytes = hd__feed_scratch_bytes(&s->train_feed);
   const int64_t test = hd__feed_scratch_bytes(&s->test_feed);
@@ -152,8 +150,7 @@ static hd_status augment_feeds(hd_session *s, hd_ctx *ctx) {
   for (int i = 0; i < 3; i++)
     if (feed[i]->count > 0)
       HD_TRY(hd__augment_feed(feed[i], ctx, &lists, i == 0 ? HD_PIPELINE_TRAINING : HD_PIPELINE_EVALUATION,
-                              hd__data_mean(s->data), hd__data_std(s->data),
-                              (uint64_t)hd__config_int(s->config, HD_OPT_seed)));
+                              hd__data_mean(s->data), hd__data_std(s->data), (uint64_t)s->settings->seed));
   s->network.target.of_classes = hd__augment_of_classes(&s->train_feed);
   if (hd__augment_of_classes(&s->test_feed) != s->network.target.of_classes)
     return hd__fail(
@@ -165,12 +162,11 @@ static hd_status augment_feeds(hd_session *s, hd_ctx *ctx) {
 static hd_status make_feeds(hd_session *s, hd_ctx *ctx) {
   const double *mean = hd__data_mean(s->data), *std = hd__data_std(s->data);
   const hd_dataset *test = hd__data_test(s->data);
-  double held_out = hd__config_real(s->config, HD_OPT_val_split);
+  double held_out = s->settings->val_split;
   HD_TRY(hd__feed_init(&s->train_feed, ctx, hd__data_train(s->data), s->kernels, mean, std));
   HD_TRY(hd__feed_init(&s->test_feed, ctx, test, s->kernels, mean, std));
   if (held_out > 0)
-    HD_TRY(
-        hd__feed_split(&s->val_feed, &s->train_feed, ctx, held_out, (uint64_t)hd__config_int(s->config, HD_OPT_seed)));
+    HD_TRY(hd__feed_split(&s->val_feed, &s->train_feed, ctx, held_out, (uint64_t)s->settings->seed));
   HD_TRY(hd__order_feed(&s->train_feed, ctx, s->config, hd__data_name(s->data)));
   HD_TRY(augment_feeds(s, ctx));
   return HD_OK;
@@ -195,10 +191,10 @@ static hd_status fill_store(hd_session *s, hd_ctx *ctx, const char *resumed) {
     HD_TRY(hd__checkpoint_load_state(s->store, &s->counters, ctx, s->schedule.op, resumed, s->record));
     HD_TRY(hd__file_join(path, ctx, resumed, "model.safetensors"));
     HD_TRY(hd__checkpoint_load_weights(s->store, ctx, path, s->record));
-  } else if (hd__config_has(s->config, HD_OPT_init)) {
-    HD_TRY(hd__checkpoint_load_weights(s->store, ctx, hd__config_text(s->config, HD_OPT_init), NULL));
+  } else if (*s->settings->init) {
+    HD_TRY(hd__checkpoint_load_weights(s->store, ctx, s->settings->init, NULL));
   } else {
-    hd__init_params(s->store, s->plan, (uint64_t)hd__config_int(s->config, HD_OPT_seed));
+    hd__init_params(s->store, s->plan, (uint64_t)s->settings->seed);
   }
   hd__store_pack(s->store, s->plan);
   return HD_OK;
@@ -255,21 +251,21 @@ static void fill_report(hd_session *s, int32_t shards) {
   }
   s->report = (hd_report){.model = s->network.name,
                           .data = hd__data_name(s->data),
-                          .optimizer = hd__config_text(s->config, HD_OPT_optimizer),
+                          .optimizer = hd__config_shown(s->config, HD_OPT_optimizer),
                           .device = s->device,
-                          .arithmetic = hd__config_text(s->config, HD_OPT_arithmetic),
-                          .precision = hd__config_text(s->config, HD_OPT_precision),
+                          .arithmetic = hd__config_shown(s->config, HD_OPT_arithmetic),
+                          .precision = hd__config_shown(s->config, HD_OPT_precision),
                           .isa = hd__session_isa(s),
                           .device_note = s->device_note,
                           .library = hd__session_library(s),
                           .gpu_sums = hd__exec_gpu_sums(s->exec),
                           .out = s->out,
-                          .epochs = (int64_t)ceil(hd__config_real(s->config, HD_OPT_epochs)),
+                          .epochs = (int64_t)ceil(s->settings->epochs),
                           .steps = s->counters.step,
                           .batch = s->batch,
                           .shards = shards,
-                          .accumulate = hd__config_int(s->config, HD_OPT_accumulate),
-                          .seed = hd__config_int(s->config, HD_OPT_seed),
+                          .accumulate = s->settings->accumulate,
+                          .seed = s->settings->seed,
                           .steps_in_all = s->steps_in_all,
                           .parameters = parameters,
                           .trainable = trainable,
@@ -314,7 +310,7 @@ static hd_status find_places(hd_session *s, hd_ctx *ctx) {
  * hd_set_num_threads or OMP_NUM_THREADS. */
 static hd_status settle_threads(hd_session *s, hd_ctx *ctx, int32_t shards) {
   const char *omp = getenv("OMP_NUM_THREADS");
-  bool given = strcmp(hd__config_text(s->config, HD_OPT_threads), "auto") || hd__config_has(s->config, HD_OPT_cpus);
+  bool given = s->settings->thread_count > 0 || *s->settings->cpus;
   if (given || ctx->threads || (omp && *omp) || s->local || s->cuda)
     return HD_OK;
   hd_best best = hd__best_threads_recall(s);
@@ -337,25 +333,25 @@ static hd_status settle_threads(hd_session *s, hd_ctx *ctx, int32_t shards) {
 hd_status hd__session_setup(hd_session *s, hd_ctx *ctx) {
   char folder[HD_PATH_BYTES];
   int32_t shards;
-  bool resumes = hd__config_has(s->config, HD_OPT_resume);
+  bool resumes = *s->settings->resume;
   if (resumes)
     HD_TRY(adopt_run(s, ctx, folder));
   HD_TRY(hd__config_complete(s->config, ctx));
   if (!resumes)
-    HD_TRY(hd__network_find(&s->network, ctx, hd__config_text(s->config, HD_OPT_model)));
+    HD_TRY(hd__network_find(&s->network, ctx, s->settings->model));
   if (hd__config_has(s->config, HD_OPT_label_smoothing))
-    s->network.label_smoothing = hd__config_real(s->config, HD_OPT_label_smoothing);
+    s->network.label_smoothing = s->settings->label_smoothing;
   HD_TRY(hd__device_open(&s->cuda, s->device, sizeof s->device, ctx, s->config, s->local));
   HD_TRY(s->cuda ? hd__planned_kernels(&s->kernels, ctx) : hd__planned_run_kernels(&s->kernels, ctx, s->config));
   if (resumes)
-    HD_TRY(hd__record_check_library(ctx, s->record, hd__session_library(s), hd__config_text(s->config, HD_OPT_resume)));
+    HD_TRY(hd__record_check_library(ctx, s->record, hd__session_library(s), s->settings->resume));
   HD_TRY(choose_threads(s, ctx));
   HD_TRY(find_places(s, ctx));
   hd_data_request request = hd__config_data(s->config);
   request.ignored = s->network.target.ignored;
   HD_TRY(hd__data_open(&s->data, ctx, &request));
   if (resumes)
-    HD_TRY(hd__record_check_data(ctx, s->record, s->data, hd__config_text(s->config, HD_OPT_resume)));
+    HD_TRY(hd__record_check_data(ctx, s->record, s->data, s->settings->resume));
   HD_TRY(make_feeds(s, ctx));
   HD_TRY(hd__agree(s, ctx));
   HD_TRY(hd__session_share_skips(s, ctx));

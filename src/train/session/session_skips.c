@@ -99,7 +99,7 @@ hd_status hd__session_spread_skips(hd_session *s, hd_ctx *ctx) {
 }
 
 hd_status hd__session_count_skips(hd_session *s, hd_ctx *ctx) {
-  if (strcmp(hd__config_text(s->config, HD_OPT_on_error), "skip"))
+  if (s->settings->on_error != HD_ON_ERROR_SKIP)
     return HD_OK;
   s->report.skipped = hd__skips_count(hd__data_train(s->data));
   s->report.test_skipped = hd__skips_count(hd__data_test(s->data));

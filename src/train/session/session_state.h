@@ -23,7 +23,8 @@
 
 struct hd_session {
   hd_config *config;
-  hd_local_group *local; /* the ranks that share each step; NULL: a single process. It outlives the session */
+  const hd_settings *settings; /* of config */
+  hd_local_group *local;       /* the ranks that share each step; NULL: a single process. It outlives the session */
   hd_network network;
   hd_data *data;
   json_t *record;

@@ -7,7 +7,7 @@ void hd__session_describe(hd_step *step, const hd_session *s, int64_t index) {
   int64_t in_epoch = index % s->steps_per_epoch, cursor = in_epoch * s->batch;
   int64_t left = s->train_feed.count - cursor;
   *step = (hd_step){.samples = left < s->batch ? left : s->batch, .cursor = cursor, .number = index};
-  step->seed = (uint64_t)hd__config_int(s->config, HD_OPT_seed);
+  step->seed = (uint64_t)s->settings->seed;
   step->epoch = (uint32_t)(index / s->steps_per_epoch);
   step->divisor = (float)hd__target_divisor(&s->network.target, &s->train_feed, step->epoch, cursor, step->samples);
   for (int g = 0; g < s->plan->group_count; g++) {
@@ -28,8 +28,8 @@ hd_status hd__session_supply(hd_supply **out, hd_ctx *ctx, hd_session *s, const 
                                        .sample_elems = hd__shape_elems(&input->shape),
                                        .outputs = label->dtype == HD_F32 ? (int32_t)hd__shape_elems(&label->shape) : 0,
                                        .workers = workers,
-                                       .prefetch_factor = (int32_t)hd__config_int(s->config, HD_OPT_prefetch_factor),
-                                       .pin = hd__config_flag(s->config, HD_OPT_pin_memory),
+                                       .prefetch_factor = (int32_t)s->settings->prefetch_factor,
+                                       .pin = s->settings->pin_memory,
                                        .exec = s->local ? s->exec : NULL, /* other ranks read the other rows */
                                        .repeats = repeats,
                                        .place = hd__threads_workers(threads)};

@@ -11,7 +11,7 @@
 static void write_settings(FILE *to, const hd_config *config) {
   for (int i = 0; hd_option_at(i); i++)
     if (hd_option_at(i)->kind == HD_OPTION_EXPERIMENT)
-      fprintf(to, "%s %s\n", hd_option_at(i)->name, hd__config_text(config, (hd_option_id)i));
+      fprintf(to, "%s %s\n", hd_option_at(i)->name, hd__config_shown(config, (hd_option_id)i));
 }
 
 static void write_data(FILE *to, const hd_data *data) {
@@ -32,10 +32,10 @@ hd_status hd__agree(hd_session *s, hd_ctx *ctx) {
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for comparing ranks");
   write_settings(to, s->config);
   write_data(to, s->data);
-  fprintf(to, "profile %s\n", hd__config_has(s->config, HD_OPT_profile) ? "yes" : "no"); /* all or none */
-  fprintf(to, "device %s\n", s->cuda ? "cuda" : "cpu");                                  /* all or none */
+  fprintf(to, "profile %s\n", *s->settings->profile ? "yes" : "no"); /* all or none */
+  fprintf(to, "device %s\n", s->cuda ? "cuda" : "cpu");              /* all or none */
   fprintf(to, "library %s\n", hd__session_library(s));
-  if (strcmp(hd__config_text(s->config, HD_OPT_arithmetic), "portable"))
+  if (s->settings->arithmetic != HD_ARITHMETIC_PORTABLE)
     fprintf(to, "instructions %s\n", s->kernels->isa);
   fprintf(to, "%s", s->network.text);
   const int closed = fclose(to);

@@ -21,18 +21,16 @@ static const double BEAT_S = 0.05;
 
 /* ---- When an evaluation is due ---- */
 
-static bool is_multiple(const hd_session *s, int64_t step, hd_option_id every) {
-  return hd__config_has(s->config, every) && step % hd__config_int(s->config, every) == 0;
-}
+static bool is_multiple(int64_t step, int64_t every) { return every > 0 && step % every == 0; }
 
 static bool ends_epoch(const hd_session *s, int64_t step) { return step % s->steps_per_epoch == 0; }
 
 bool hd__session_evaluates_after(const hd_session *s, int64_t step) {
-  return ends_epoch(s, step) || step == s->steps_in_all || is_multiple(s, step, HD_OPT_eval_every);
+  return ends_epoch(s, step) || step == s->steps_in_all || is_multiple(step, s->settings->eval_every);
 }
 
 static bool is_saved(const hd_session *s, int64_t step) {
-  return ends_epoch(s, step) || step == s->steps_in_all || is_multiple(s, step, HD_OPT_save_every);
+  return ends_epoch(s, step) || step == s->steps_in_all || is_multiple(step, s->settings->save_every);
 }
 
 /* ---- Saving ---- */

@@ -37,7 +37,7 @@ static const char ANY[] = "any placement";
 
 /* The placement that the configuration asks for: a policy's name, or any. */
 static const char *placement_asked(const hd_session *s) {
-  return hd__config_given(s->config, HD_OPT_placement) ? hd__config_text(s->config, HD_OPT_placement) : ANY;
+  return hd__config_given(s->config, HD_OPT_placement) ? hd__config_shown(s->config, HD_OPT_placement) : ANY;
 }
 
 /* The key of an entry: all that the best number depends on. */
@@ -46,7 +46,7 @@ static void key_of(char key[KEY_BYTES], const hd_session *s, const char *asked) 
   hd_sha256 *sha = hd__sha256_create();
   snprintf(digest, sizeof digest, "?");
   if (sha) {
-    const char *transforms = hd__config_text(s->config, HD_OPT_transforms);
+    const char *transforms = s->settings->transforms;
     hd__sha256_update(sha, s->network.text, s->network.length);
     hd__sha256_update(sha, transforms, strlen(transforms));
     hd__sha256_finish(sha, digest);
@@ -139,7 +139,7 @@ static void choose_teams(search *s, int most) {
 static hd_status rehearse(team *t, hd_session *s, hd_ctx *ctx) {
   hd_threads *threads;
   HD_TRY(hd__threads_first(&threads, ctx, s->threads, t->threads));
-  return hd__rehearsal_create(&t->rehearsal, ctx, s, threads, (int)hd__config_int(s->config, HD_OPT_workers));
+  return hd__rehearsal_create(&t->rehearsal, ctx, s, threads, (int)s->settings->workers);
 }
 
 static hd_status take_turn(team *t, hd_session *s, hd_ctx *ctx, double seconds) {

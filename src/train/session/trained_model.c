@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#include "base/number.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/session/device_open.h"
 #include "train/session/run_plan.h"
@@ -11,13 +10,13 @@
 
 /* The choice of --device auto in the run; else the CPU. */
 static const char *chosen_device(const hd_trained *t) {
-  const char *chosen = json_string_value(json_object_get(json_object_get(t->record, "machine"), "device"));
-  return chosen && !strcmp(hd__record_setting(t->record, HD_OPT_device), "auto") ? chosen : "cpu";
+  const char *chosen = hd__record_chosen_device(t->record);
+  return chosen && *chosen ? chosen : "cpu";
 }
 
 static hd_status choose_machine(hd_trained *t, hd_ctx *ctx, const hd_config *config) {
   const hd_placement_request request = hd_config_placement(config);
-  const char *device = hd__config_text(config, HD_OPT_device);
+  const char *device = hd__settings(config)->device;
   HD_TRY(hd__planned_kernels(&t->kernels, ctx));
   HD_TRY(hd__device_open_named(&t->cuda, ctx, config, strcmp(device, "auto") ? device : chosen_device(t)));
   return hd__threads_open(&t->threads, ctx, &request);
@@ -34,10 +33,8 @@ static hd_exec_settings settings_of(const hd_trained *t) {
 static hd_status make_executor(hd_trained *t, hd_ctx *ctx, const char *folder) {
   char path[HD_PATH_BYTES];
   hd_graph *graph;
-  const char *smoothing = hd__record_setting(t->record, HD_OPT_label_smoothing);
-  if (*smoothing && !hd__parse_double(&t->network.label_smoothing, smoothing))
-    return hd__fail(ctx, HD_E_FORMAT, "%s: expected a number as label-smoothing, found '%.40s'; the file is damaged",
-                    t->network.source, smoothing);
+  if (hd__config_has(t->run, HD_OPT_label_smoothing))
+    t->network.label_smoothing = hd__settings(t->run)->label_smoothing;
   HD_TRY(hd__network_graph(&graph, ctx, &t->network));
   HD_TRY(hd__plan_create(&t->plan, ctx, graph, t->cuda ? hd__kernels_cuda() : t->kernels,
                          &(hd_plan_settings){.train = false}));
@@ -74,8 +71,8 @@ static hd_status read_statistics(hd_trained *t, hd_ctx *ctx, const char *folder)
 
 /* The run's lists of transforms. */
 static hd_augment lists_of(const hd_trained *t) {
-  return (hd_augment){.train = hd__record_setting(t->record, HD_OPT_transforms),
-                      .eval = hd__record_setting(t->record, HD_OPT_eval_transforms),
+  return (hd_augment){.train = hd__settings(t->run)->transforms,
+                      .eval = hd__settings(t->run)->eval_transforms,
                       .train_origin = "",
                       .eval_origin = ""};
 }
@@ -84,6 +81,7 @@ static hd_status open_all(hd_trained *t, hd_ctx *ctx, const char *checkpoint, co
   char folder[HD_PATH_BYTES], path[HD_PATH_BYTES];
   HD_TRY(hd__checkpoint_find(folder, ctx, checkpoint));
   HD_TRY(hd__checkpoint_record(&t->record, ctx, folder));
+  HD_TRY(hd__record_config(&t->run, ctx, t->record, folder));
   HD_TRY(read_statistics(t, ctx, folder));
   HD_TRY(hd__file_join(path, ctx, folder, "run.json"));
   HD_TRY(hd__network_from_text(&t->network, ctx, json_string_value(json_object_get(t->record, "model_yaml")), path));
@@ -108,6 +106,7 @@ void hd__trained_fini(hd_trained *t) {
   hd__plan_destroy(t->plan);
   hd__threads_destroy(t->threads);
   hd__network_fini(&t->network);
+  hd_config_destroy(t->run);
   json_decref(t->record);
   *t = (hd_trained){0};
 }
@@ -136,13 +135,13 @@ static hd_status check_fit(hd_trained *t, hd_ctx *ctx, const hd_data *data) {
 
 hd_status hd__trained_data(hd_data **out, hd_ctx *ctx, hd_trained *t, const hd_config *config) {
   const hd_option_id id[3] = {HD_OPT_data, HD_OPT_data_dir, HD_OPT_on_error};
-  const char *from[3];
+  const hd_settings *from[3]; /* given, or the run's */
   for (int i = 0; i < 3; i++)
-    from[i] = hd__config_given(config, id[i]) ? hd__config_text(config, id[i]) : hd__record_setting(t->record, id[i]);
+    from[i] = hd__settings(hd__config_given(config, id[i]) ? config : t->run);
   hd_data_request request = hd__config_data(config);
-  request.name = *from[0] ? from[0] : "digits";
-  request.data_dir = from[1];
-  request.skip = !strcmp(from[2], "skip");
+  request.name = from[0]->data;
+  request.data_dir = from[1]->data_dir;
+  request.skip = from[2]->on_error == HD_ON_ERROR_SKIP;
   request.ignored = t->network.target.ignored;
   HD_TRY(hd__data_open(out, ctx, &request));
   hd_status status = check_fit(t, ctx, *out);

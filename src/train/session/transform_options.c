@@ -8,8 +8,8 @@
 #include "platform/file.h"
 
 hd_augment hd__augment_of(const hd_config *config) {
-  return (hd_augment){.train = hd__config_text(config, HD_OPT_transforms),
-                      .eval = hd__config_text(config, HD_OPT_eval_transforms),
+  return (hd_augment){.train = hd__settings(config)->transforms,
+                      .eval = hd__settings(config)->eval_transforms,
                       .train_origin = hd__config_origin(config, HD_OPT_transforms),
                       .eval_origin = hd__config_origin(config, HD_OPT_eval_transforms)};
 }

@@ -1,5 +1,5 @@
-/* The table of options and the settings made from it. Values are kept as text, checked when they are set, and read by
- * type: run.json stores the text that a user would type. */
+/* The settings of a run, from calls, files and recipes. A value is checked when it is set, and kept as text beside:
+ * run.json stores the text that a user would type. */
 #include "train/settings/config.h"
 
 #include <stdio.h>
@@ -13,27 +13,21 @@
 #include "base/yaml_bind.h"
 #include "data/transforms/transform.h"
 #include "graph/param_rules.h"
-#include "train/settings/device_choice.h"
-
-static const hd_option table[HD_OPTION_COUNT + 1] = {
-#define OPT(id, name, kind, type, fallback, min, max, choices, arg, help)                                              \
-  {name, HD_OPTION_##kind, HD_OPTION_##type, fallback, min, max, choices, arg, help},
-#include "train/settings/options.def"
-#undef OPT
-    {0}};
 
 enum { TEXT_BYTES = 4096, /* of a value in a file */ REMEDY_BYTES = 64 };
 
 struct hd_config {
-  char *value[HD_OPTION_COUNT];  /* NULL: the default */
-  char *origin[HD_OPTION_COUNT]; /* of lists; NULL: nowhere */
+  hd_settings settings;
+  char *value[HD_OPTION_COUNT];  /* as text; NULL: the default */
+  char *origin[HD_OPTION_COUNT]; /* the file and lines that gave it; NULL: none */
 };
-
-const hd_option *hd_option_at(int index) { return index >= 0 && index < HD_OPTION_COUNT ? &table[index] : NULL; }
 
 hd_status hd_config_create(hd_config **out, hd_ctx *ctx) {
   *out = hd__calloc(1, sizeof **out);
-  return *out ? HD_OK : hd__fail(ctx, HD_E_NOMEM, "out of memory for the settings");
+  if (!*out)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the settings");
+  hd__settings_init(&(*out)->settings);
+  return HD_OK;
 }
 
 void hd_config_destroy(hd_config *config) {
@@ -44,22 +38,6 @@ void hd_config_destroy(hd_config *config) {
     hd__free(config->origin[i]);
   }
   hd__free(config);
-}
-
-hd_status hd__config_copy(hd_config **out, hd_ctx *ctx, const hd_config *config) {
-  HD_TRY(hd_config_create(out, ctx));
-  for (int i = 0; i < HD_OPTION_COUNT; i++) {
-    if (!config->value[i])
-      continue;
-    (*out)->value[i] = hd__strdup(config->value[i]);
-    (*out)->origin[i] = config->origin[i] ? hd__strdup(config->origin[i]) : NULL;
-    if (!(*out)->value[i] || !(*out)->origin[i] != !config->origin[i]) {
-      hd_config_destroy(*out);
-      *out = NULL;
-      return hd__fail(ctx, HD_E_NOMEM, "out of memory for the settings");
-    }
-  }
-  return HD_OK;
 }
 
 /* Compares names, with '_' equal to '-'. */
@@ -73,100 +51,42 @@ static int find(const char *name) {
   if (same_name(name, "batch-size"))
     name = "batch";
   for (int i = 0; i < HD_OPTION_COUNT; i++)
-    if (same_name(name, table[i].name))
+    if (same_name(name, hd_option_at(i)->name))
       return i;
   return -1;
-}
-
-static bool is_choice(const char *choices, const char *value) {
-  size_t length = strlen(value);
-  for (const char *at = choices; at; at = strchr(at, '|') ? strchr(at, '|') + 1 : NULL)
-    if (length == strcspn(at, "|") && !strncmp(at, value, length))
-      return true;
-  return false;
-}
-
-static hd_status check_int(hd_ctx *ctx, const hd_option *option, const char *value) {
-  int64_t number;
-  if (hd__parse_int64(&number, value) && number >= (int64_t)option->min && number <= (int64_t)option->max)
-    return HD_OK; /* compared as integers: a double would take 2^53 + 1 for 2^53 */
-  return hd__fail(ctx, HD_E_USAGE, "--%s expects a whole number from %.16g to %.16g, found '%s'", option->name,
-                  option->min, option->max, value);
-}
-
-static hd_status check_real(hd_ctx *ctx, const hd_option *option, const char *value) {
-  double number;
-  if (hd__parse_double(&number, value) && number >= option->min && number <= option->max)
-    return HD_OK;
-  return hd__fail(ctx, HD_E_USAGE, "--%s expects a number from %g to %g, found '%s'", option->name, option->min,
-                  option->max, value);
-}
-
-/* Splits "a,b"; false if it is not two numbers. */
-static bool split_pair(const char *value, double pair[2]) {
-  char first[64];
-  const char *comma = strchr(value, ',');
-  if (!comma || (size_t)(comma - value) >= sizeof first)
-    return false;
-  memcpy(first, value, (size_t)(comma - value));
-  first[comma - value] = 0;
-  return hd__parse_double(&pair[0], first) && hd__parse_double(&pair[1], comma + 1);
-}
-
-static hd_status check_pair(hd_ctx *ctx, const hd_option *option, const char *value) {
-  double pair[2];
-  if (split_pair(value, pair) && pair[0] >= option->min && pair[0] < option->max && pair[1] >= option->min &&
-      pair[1] < option->max)
-    return HD_OK;
-  return hd__fail(ctx, HD_E_USAGE, "--%s expects two numbers from %g to below %g, such as %s, found '%s'", option->name,
-                  option->min, option->max, option->fallback, value);
-}
-
-static hd_status check(hd_ctx *ctx, const hd_option *option, const char *value) {
-  switch (option->type) {
-  case HD_OPTION_INT: return check_int(ctx, option, value);
-  case HD_OPTION_REAL: return check_real(ctx, option, value);
-  case HD_OPTION_PAIR: return check_pair(ctx, option, value);
-  case HD_OPTION_FLAG:
-    if (strcmp(value, "true") && strcmp(value, "false"))
-      return hd__fail(ctx, HD_E_USAGE, "%s expects true or false, found '%s'", option->name, value);
-    return HD_OK;
-  case HD_OPTION_CHOICE:
-    if (!is_choice(option->choices, value))
-      return hd__fail(ctx, HD_E_USAGE, "--%s expects %s, found '%s'", option->name, option->choices, value);
-    return HD_OK;
-  case HD_OPTION_TEXT:
-    if (!*value)
-      return hd__fail(ctx, HD_E_USAGE, "--%s expects a value, found nothing", option->name);
-    return HD_OK;
-  }
-  return HD_OK;
-}
-
-static hd_status check_threads(hd_ctx *ctx, const char *value) {
-  int64_t number;
-  if (!strcmp(value, "auto") || (hd__parse_int64(&number, value) && number >= 1 && number <= HD_MAX_THREADS))
-    return HD_OK;
-  return hd__fail(ctx, HD_E_USAGE, "--threads expects 'auto' or a whole number from 1 to %d, found '%s'",
-                  HD_MAX_THREADS, value);
 }
 
 static bool is_list(int id) {
   return id == HD_OPT_parameters || id == HD_OPT_transforms || id == HD_OPT_eval_transforms;
 }
 
-/* Takes over both texts. */
-static hd_status keep_list(hd_config *config, hd_ctx *ctx, int id, char *value, char *origin) {
-  if (!value || !origin) {
+/* Takes over both texts, NULL if memory ran out; `origin` is "" where no file gave the value. */
+static hd_status keep(hd_config *config, hd_ctx *ctx, int id, char *value, char *origin) {
+  hd_status status = value && origin ? hd__settings_read(&config->settings, ctx, (hd_option_id)id, value)
+                                     : hd__fail(ctx, HD_E_NOMEM, "out of memory for the settings");
+  if (status != HD_OK) {
     hd__free(value);
     hd__free(origin);
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the settings");
+    return status;
   }
   hd__free(config->value[id]);
   hd__free(config->origin[id]);
   config->value[id] = value;
   config->origin[id] = origin;
   return HD_OK;
+}
+
+hd_status hd__config_copy(hd_config **out, hd_ctx *ctx, const hd_config *config) {
+  HD_TRY(hd_config_create(out, ctx));
+  hd_status status = HD_OK;
+  for (int i = 0; i < HD_OPTION_COUNT && status == HD_OK; i++)
+    if (config->value[i])
+      status = keep(*out, ctx, i, hd__strdup(config->value[i]), hd__strdup(config->origin[i]));
+  if (status != HD_OK) {
+    hd_config_destroy(*out);
+    *out = NULL;
+  }
+  return status;
 }
 
 /* Lists are kept as one line, however they were written, with the places of their entries for later messages. */
@@ -179,7 +99,7 @@ static hd_status set_list(hd_config *config, hd_ctx *ctx, int id, const hd_yaml_
   size_t at = file ? (size_t)snprintf(origin, sizeof origin, "%s:", list->source) : 0;
   for (int i = 0; file && i < list->count && at < sizeof origin; i++)
     at += (size_t)snprintf(origin + at, sizeof origin - at, i ? ",%d" : "%d", list->item[i].line);
-  return keep_list(config, ctx, id, hd__strdup(text), hd__strdup(at < sizeof origin ? origin : ""));
+  return keep(config, ctx, id, hd__strdup(text), hd__strdup(at < sizeof origin ? origin : ""));
 }
 
 /* A list of transforms may be given as a file name. */
@@ -192,7 +112,7 @@ static hd_status parse_list(hd_config *config, hd_ctx *ctx, int id, const char *
   char option[40];
   hd_yaml *yaml;
   const bool file = names_file(id, value);
-  snprintf(option, sizeof option, "--%s", table[id].name);
+  snprintf(option, sizeof option, "--%s", hd_option_at(id)->name);
   hd_status status = file ? hd__yaml_read(&yaml, ctx, value) : hd__yaml_parse(&yaml, ctx, value, strlen(value), option);
   if (status == HD_OK) {
     status = set_list(config, ctx, id, hd__yaml_root(yaml), file);
@@ -201,25 +121,18 @@ static hd_status parse_list(hd_config *config, hd_ctx *ctx, int id, const char *
   return status == HD_E_FORMAT && !file ? HD_E_USAGE : status;
 }
 
-static hd_status set_at(hd_config *config, hd_ctx *ctx, int i, const char *value) {
+/* `origin`: the file and line that gave the value, or "". */
+static hd_status set_at(hd_config *config, hd_ctx *ctx, int i, const char *value, const char *origin) {
   if (is_list(i) && *value)
     return parse_list(config, ctx, i, value);
-  HD_TRY(i == HD_OPT_threads  ? check_threads(ctx, value)
-         : i == HD_OPT_device ? hd__device_check(ctx, value)
-                              : check(ctx, &table[i], value));
-  char *copy = hd__strdup(value);
-  if (!copy)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the settings");
-  hd__free(config->value[i]);
-  config->value[i] = copy;
-  return HD_OK;
+  return keep(config, ctx, i, hd__strdup(value), hd__strdup(origin));
 }
 
 /* The remedy for an unknown option name. */
 static const char *remedy_of(char text[REMEDY_BYTES], const char *name) {
   hd_nearest nearest = {.word = name};
   for (int i = 0; i < HD_OPTION_COUNT; i++)
-    hd__nearest_try(&nearest, table[i].name);
+    hd__nearest_try(&nearest, hd_option_at(i)->name);
   hd__nearest_try(&nearest, "batch-size");
   if (!nearest.name)
     return "see heddle train --help";
@@ -232,128 +145,133 @@ hd_status hd_config_set(hd_config *config, hd_ctx *ctx, const char *name, const 
   int i = find(name);
   if (i < 0)
     return hd__fail(ctx, HD_E_USAGE, "expected the name of an option, found '%s'; %s", name, remedy_of(remedy, name));
-  return set_at(config, ctx, i, value);
+  return set_at(config, ctx, i, value, "");
 }
 
 hd_status hd__config_suggest(hd_config *config, hd_ctx *ctx, hd_option_id id, const char *value) {
-  return config->value[id] ? HD_OK : set_at(config, ctx, id, value);
+  return config->value[id] ? HD_OK : set_at(config, ctx, id, value, "");
 }
 
 const char *hd_config_get(const hd_config *config, const char *name) {
   int i = find(name);
-  return i < 0 ? NULL : hd__config_text(config, (hd_option_id)i);
+  return i < 0 ? NULL : hd__config_shown(config, (hd_option_id)i);
 }
 
 bool hd__config_given(const hd_config *config, hd_option_id id) { return config->value[id] != NULL; }
 
-const char *hd__config_text(const hd_config *config, hd_option_id id) {
-  return config->value[id] ? config->value[id] : table[id].fallback;
+const char *hd__config_shown(const hd_config *config, hd_option_id id) {
+  return config->value[id] ? config->value[id] : hd_option_at(id)->fallback;
 }
 
 const char *hd__config_origin(const hd_config *config, hd_option_id id) {
   return config->origin[id] ? config->origin[id] : "";
 }
 
-bool hd__config_has(const hd_config *config, hd_option_id id) { return hd__config_text(config, id)[0] != 0; }
+bool hd__config_has(const hd_config *config, hd_option_id id) { return hd__config_shown(config, id)[0] != 0; }
 
-/* Values were checked when they were set, so reading them cannot fail. */
-int64_t hd__config_int(const hd_config *config, hd_option_id id) {
-  int64_t number = 0;
-  hd__parse_int64(&number, hd__config_text(config, id));
-  return number;
-}
-
-double hd__config_real(const hd_config *config, hd_option_id id) {
-  double number = 0;
-  hd__parse_double(&number, hd__config_text(config, id));
-  return number;
-}
+const hd_settings *hd__settings(const hd_config *config) { return &config->settings; }
 
 hd_data_request hd__config_data(const hd_config *config) {
-  const char *cache = hd__config_text(config, HD_OPT_cache);
-  hd_cache_kind kind = HD_CACHE_RAM;
-  if (strcmp(cache, "ram"))
-    kind = !strcmp(cache, "disk") ? HD_CACHE_DISK : HD_CACHE_NONE;
-  return (hd_data_request){.name = hd__config_text(config, HD_OPT_data),
-                           .data_dir = hd__config_text(config, HD_OPT_data_dir),
+  const hd_settings *is = &config->settings;
+  return (hd_data_request){.name = is->data,
+                           .data_dir = is->data_dir,
                            .ignored = -1,
-                           .cache = kind,
-                           .skip = !strcmp(hd__config_text(config, HD_OPT_on_error), "skip")};
-}
-
-bool hd__config_flag(const hd_config *config, hd_option_id id) { return !strcmp(hd__config_text(config, id), "true"); }
-
-void hd__config_pair(const hd_config *config, hd_option_id id, double pair[2]) {
-  split_pair(hd__config_text(config, id), pair);
+                           .cache = (hd_cache_kind)is->cache,
+                           .skip = is->on_error == HD_ON_ERROR_SKIP};
 }
 
 hd_placement_request hd_config_placement(const hd_config *config) {
-  hd_placement_request request = {0};
-  int64_t number;
-  while (strcmp(hd_placement_policy_text(request.policy), hd__config_text(config, HD_OPT_placement)))
-    request.policy++;
-  if (hd__config_has(config, HD_OPT_cpus))
-    request.cpus = hd__config_text(config, HD_OPT_cpus);
-  if (hd__parse_int64(&number, hd__config_text(config, HD_OPT_threads)))
-    request.threads = (int32_t)number;
-  request.workers = (int32_t)hd__config_int(config, HD_OPT_workers);
-  return request;
+  const hd_settings *is = &config->settings;
+  return (hd_placement_request){.policy = (hd_placement_policy)is->placement,
+                                .cpus = *is->cpus ? is->cpus : NULL,
+                                .threads = is->thread_count,
+                                .workers = (int32_t)is->workers};
 }
 
 bool hd__config_applies(const hd_config *config, hd_option_id id) {
-  bool sgd = !strcmp(hd__config_text(config, HD_OPT_optimizer), "sgd");
-  if (id == HD_OPT_momentum || id == HD_OPT_nesterov)
-    return sgd;
-  if (id == HD_OPT_step_size || id == HD_OPT_gamma)
-    return !strcmp(hd__config_text(config, HD_OPT_schedule), "step");
-  return !sgd || (id != HD_OPT_betas && id != HD_OPT_eps);
+  const bool sgd = config->settings.optimizer == HD_OPTIMIZER_SGD;
+  switch (id) {
+  case HD_OPT_momentum:
+  case HD_OPT_nesterov: return sgd;
+  case HD_OPT_betas:
+  case HD_OPT_eps: return !sgd;
+  case HD_OPT_step_size:
+  case HD_OPT_gamma: return config->settings.schedule == HD_SCHEDULE_STEP;
+  default: return true;
+  }
 }
 
-static hd_status check_power_of_two(const hd_config *config, hd_ctx *ctx, hd_option_id id) {
-  int64_t n = hd__config_int(config, id);
-  if (hd__config_has(config, id) && (n & (n - 1)))
-    return hd__fail(ctx, HD_E_USAGE, "--%s expects a power of two, found %lld", table[id].name, (long long)n);
-  return HD_OK;
+/* Puts the file and line in front of the message, where a file gave option `id`. */
+static hd_status at_origin(const hd_config *config, hd_ctx *ctx, hd_option_id id, hd_status status) {
+  return status != HD_OK && config->origin[id] && *config->origin[id]
+             ? hd__fail_in(ctx, status, "%s", config->origin[id])
+             : status;
+}
+
+static hd_status check_power_of_two(const hd_config *config, hd_ctx *ctx, hd_option_id id, int64_t n) {
+  if ((n & (n - 1)) == 0)
+    return HD_OK;
+  return at_origin(
+      config, ctx, id,
+      hd__fail(ctx, HD_E_USAGE, "--%s expects a power of two, found %lld", hd_option_at(id)->name, (long long)n));
+}
+
+/* The first of two options that was given. */
+static hd_option_id given_of(const hd_config *config, hd_option_id a, hd_option_id b) {
+  return hd__config_given(config, a) ? a : b;
 }
 
 static hd_status check_schedule(const hd_config *config, hd_ctx *ctx) {
-  const char *schedule = hd__config_text(config, HD_OPT_schedule);
-  bool steps = !strcmp(schedule, "step");
-  if (!steps && (hd__config_given(config, HD_OPT_step_size) || hd__config_given(config, HD_OPT_gamma)))
-    return hd__fail(ctx, HD_E_USAGE, "--step-size and --gamma expect --schedule step, found %s; leave them out",
-                    schedule);
-  if (steps && !hd__config_has(config, HD_OPT_step_size))
-    return hd__fail(ctx, HD_E_USAGE, "--schedule step expects --step-size EPOCHS, found none; add it");
-  if (!strcmp(schedule, "onecycle") && hd__config_int(config, HD_OPT_warmup) > 0)
-    return hd__fail(ctx, HD_E_USAGE,
-                    "--warmup expects another schedule than onecycle, which warms up by itself, found "
-                    "%s; leave one out",
-                    hd__config_text(config, HD_OPT_warmup));
+  const hd_settings *is = &config->settings;
+  const hd_option_id step = given_of(config, HD_OPT_step_size, HD_OPT_gamma);
+  if (is->schedule != HD_SCHEDULE_STEP && hd__config_given(config, step))
+    return at_origin(config, ctx, step,
+                     hd__fail(ctx, HD_E_USAGE,
+                              "--step-size and --gamma expect --schedule step, found %s; leave them out",
+                              hd__config_shown(config, HD_OPT_schedule)));
+  if (is->schedule == HD_SCHEDULE_STEP && is->step_size == 0)
+    return at_origin(config, ctx, HD_OPT_schedule,
+                     hd__fail(ctx, HD_E_USAGE, "--schedule step expects --step-size EPOCHS, found none; add it"));
+  if (is->schedule == HD_SCHEDULE_ONECYCLE && is->warmup > 0)
+    return at_origin(config, ctx, HD_OPT_warmup,
+                     hd__fail(ctx, HD_E_USAGE,
+                              "--warmup expects another schedule than onecycle, which warms up by itself, found "
+                              "%s; leave one out",
+                              hd__config_shown(config, HD_OPT_warmup)));
   return HD_OK;
 }
 
 static hd_status check_optimizer(const hd_config *config, hd_ctx *ctx) {
-  const char *optimizer = hd__config_text(config, HD_OPT_optimizer);
-  bool sgd = !strcmp(optimizer, "sgd");
-  if (!sgd && (hd__config_real(config, HD_OPT_momentum) > 0 || hd__config_flag(config, HD_OPT_nesterov)))
-    return hd__fail(ctx, HD_E_USAGE, "--momentum and --nesterov expect --optimizer sgd, found %s; use --betas",
-                    optimizer);
-  if (hd__config_flag(config, HD_OPT_nesterov) && hd__config_real(config, HD_OPT_momentum) <= 0)
-    return hd__fail(ctx, HD_E_USAGE, "--nesterov expects a --momentum above 0, found none");
-  if (sgd && (hd__config_given(config, HD_OPT_betas) || hd__config_given(config, HD_OPT_eps)))
-    return hd__fail(ctx, HD_E_USAGE, "--betas and --eps expect --optimizer adam or adamw, found sgd; use --momentum");
-  if (hd__config_has(config, HD_OPT_clip_grad_norm) && hd__config_real(config, HD_OPT_clip_grad_norm) <= 0)
-    return hd__fail(ctx, HD_E_USAGE, "--clip-grad-norm expects a norm above 0, found %s; leave it out for no clipping",
-                    hd__config_text(config, HD_OPT_clip_grad_norm));
+  const hd_settings *is = &config->settings;
+  const bool sgd = is->optimizer == HD_OPTIMIZER_SGD;
+  const hd_option_id moments = given_of(config, HD_OPT_betas, HD_OPT_eps);
+  if (!sgd && (is->momentum > 0 || is->nesterov))
+    return at_origin(config, ctx, is->momentum > 0 ? HD_OPT_momentum : HD_OPT_nesterov,
+                     hd__fail(ctx, HD_E_USAGE,
+                              "--momentum and --nesterov expect --optimizer sgd, found %s; use --betas",
+                              hd__config_shown(config, HD_OPT_optimizer)));
+  if (is->nesterov && is->momentum <= 0)
+    return at_origin(config, ctx, HD_OPT_nesterov,
+                     hd__fail(ctx, HD_E_USAGE, "--nesterov expects a --momentum above 0, found none"));
+  if (sgd && hd__config_given(config, moments))
+    return at_origin(
+        config, ctx, moments,
+        hd__fail(ctx, HD_E_USAGE, "--betas and --eps expect --optimizer adam or adamw, found sgd; use --momentum"));
+  if (hd__config_given(config, HD_OPT_clip_grad_norm) && is->clip_grad_norm <= 0)
+    return at_origin(config, ctx, HD_OPT_clip_grad_norm,
+                     hd__fail(ctx, HD_E_USAGE,
+                              "--clip-grad-norm expects a norm above 0, found %s; leave it out for no clipping",
+                              hd__config_shown(config, HD_OPT_clip_grad_norm)));
   return HD_OK;
 }
 
 hd_status hd__config_check_order(const hd_config *config, hd_ctx *ctx) {
-  const char *sampler = hd__config_text(config, HD_OPT_sampler);
-  if (!hd__config_flag(config, HD_OPT_no_shuffle) || !hd__config_given(config, HD_OPT_sampler) ||
-      !strcmp(sampler, "sequential"))
+  if (!config->settings.no_shuffle || !hd__config_given(config, HD_OPT_sampler) ||
+      config->settings.sampler == HD_SAMPLER_SEQUENTIAL)
     return HD_OK;
-  return hd__fail(ctx, HD_E_USAGE, "--no-shuffle expects --sampler sequential, found %s; leave one out", sampler);
+  return at_origin(config, ctx, given_of(config, HD_OPT_sampler, HD_OPT_no_shuffle),
+                   hd__fail(ctx, HD_E_USAGE, "--no-shuffle expects --sampler sequential, found %s; leave one out",
+                            hd__config_shown(config, HD_OPT_sampler)));
 }
 
 /* The value of a YAML entry as a user would type it; a pair may be a list of two. */
@@ -376,24 +294,25 @@ static hd_status load_entries(hd_config *config, hd_ctx *ctx, const hd_yaml_node
   HD_TRY(hd__yaml_expect(ctx, root, HD_YAML_MAPPING, "settings (NAME: VALUE)"));
   for (int i = 0; i < root->count; i++) {
     const hd_yaml_node *node = &root->item[i];
-    char text[TEXT_BYTES];
+    char text[TEXT_BYTES], origin[TEXT_BYTES];
     int id = find(node->key);
     if (id < 0)
       return hd__yaml_fail(ctx, node, "expected the name of an option, found '%s'; %s", node->key,
                            remedy_of(text, node->key));
     if (line[id])
       return hd__yaml_fail(ctx, node, "expected --%s once, found it again as '%s' (first in line %d); remove one",
-                           table[id].name, node->key, line[id]);
+                           hd_option_at(id)->name, node->key, line[id]);
     line[id] = node->line;
     if (is_list(id) && (id == HD_OPT_parameters || node->kind != HD_YAML_SCALAR)) { /* a text is else a file's name */
       if (!config->value[id])
         HD_TRY(set_list(config, ctx, id, node, true));
       continue;
     }
-    HD_TRY(entry_text(text, sizeof text, ctx, node, table[id].type));
-    hd_status status = hd__config_suggest(config, ctx, (hd_option_id)id, text);
+    HD_TRY(entry_text(text, sizeof text, ctx, node, hd_option_at(id)->type));
+    snprintf(origin, sizeof origin, "%s:%d", node->source, node->line);
+    hd_status status = config->value[id] ? HD_OK : set_at(config, ctx, id, text, origin);
     if (status != HD_OK)
-      return hd__fail_in(ctx, status == HD_E_NOMEM ? status : HD_E_FORMAT, "%s:%d", node->source, node->line);
+      return hd__fail_in(ctx, status == HD_E_NOMEM ? status : HD_E_FORMAT, "%s", origin);
   }
   return HD_OK;
 }
@@ -401,7 +320,7 @@ static hd_status load_entries(hd_config *config, hd_ctx *ctx, const hd_yaml_node
 /* Recipes are files of settings inside the library; options given before take precedence, as over a file of
  * --config. */
 static hd_status apply_recipe(hd_config *config, hd_ctx *ctx) {
-  const char *name = hd__config_text(config, HD_OPT_recipe);
+  const char *name = hd__config_shown(config, HD_OPT_recipe);
   const hd_embedded *file = hd__embed_recipes;
   hd_yaml *yaml;
   while (file->name && (strncmp(file->name, name, strlen(name)) || strcmp(file->name + strlen(name), ".yaml")))
@@ -417,10 +336,10 @@ static hd_status apply_recipe(hd_config *config, hd_ctx *ctx) {
 hd_status hd__config_complete(hd_config *config, hd_ctx *ctx) {
   HD_TRY(apply_recipe(config, ctx));
   HD_TRY(hd__config_check_order(config, ctx));
-  if (hd__config_flag(config, HD_OPT_no_shuffle))
+  if (config->settings.no_shuffle)
     HD_TRY(hd__config_suggest(config, ctx, HD_OPT_sampler, "sequential"));
-  HD_TRY(check_power_of_two(config, ctx, HD_OPT_shards));
-  HD_TRY(check_power_of_two(config, ctx, HD_OPT_accumulate));
+  HD_TRY(check_power_of_two(config, ctx, HD_OPT_shards, config->settings.shards));
+  HD_TRY(check_power_of_two(config, ctx, HD_OPT_accumulate, config->settings.accumulate));
   HD_TRY(check_schedule(config, ctx));
   return check_optimizer(config, ctx);
 }

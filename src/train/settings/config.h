@@ -1,19 +1,9 @@
-/* Reading settings inside the library: typed getters over the table in options.def. */
+/* The settings of a run inside the library: their values, where they came from, and what recipes and resumed runs add. */
 #ifndef HD_TRAIN_SETTINGS_CONFIG_H
 #define HD_TRAIN_SETTINGS_CONFIG_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "data/formats/dataset.h"
-#include "heddle/config.h"
-
-typedef enum hd_option_id {
-#define OPT(id, name, kind, type, fallback, min, max, choices, arg, help) HD_OPT_##id,
-#include "train/settings/options.def"
-#undef OPT
-  HD_OPTION_COUNT
-} hd_option_id;
+#include "train/settings/settings.h"
 
 /* The option was set, by a call or by a file. */
 bool hd__config_given(const hd_config *config, hd_option_id id);
@@ -24,15 +14,16 @@ bool hd__config_applies(const hd_config *config, hd_option_id id);
 /* It has a value: set or default. */
 bool hd__config_has(const hd_config *config, hd_option_id id);
 
-int64_t hd__config_int(const hd_config *config, hd_option_id id);
-double hd__config_real(const hd_config *config, hd_option_id id);
-bool hd__config_flag(const hd_config *config, hd_option_id id);
-const char *hd__config_text(const hd_config *config, hd_option_id id); /* "" for none */
-/* Where a list in YAML was read: "FILE:LINE,LINE,...", one line number per entry; "" for a list that was not. */
+/* The values. Valid as long as the configuration, and current after each change of it. */
+const hd_settings *hd__settings(const hd_config *config);
+
+/* The text of a value, "" for none: for messages and records alone. */
+const char *hd__config_shown(const hd_config *config, hd_option_id id);
+/* Where a value was read: "FILE:LINE", or "FILE:LINE,LINE,...", one line for each entry of a list; "" if no file gave
+ * it. */
 const char *hd__config_origin(const hd_config *config, hd_option_id id);
 /* The request for the configured data set, with no label ignored. */
 hd_data_request hd__config_data(const hd_config *config);
-void hd__config_pair(const hd_config *config, hd_option_id id, double pair[2]);
 
 /* Gives an option a value unless it is set already; for recipes and resumed runs. */
 hd_status hd__config_suggest(hd_config *config, hd_ctx *ctx, hd_option_id id, const char *value);

@@ -14,7 +14,7 @@ static json_t *settings_of(const hd_config *config, int32_t shards) {
   json_t *settings = json_object();
   for (int i = 0; hd_option_at(i); i++) {
     const hd_option *option = hd_option_at(i);
-    const char *text = hd__config_text(config, (hd_option_id)i);
+    const char *text = hd__config_shown(config, (hd_option_id)i);
     if (i == HD_OPT_resume || i == HD_OPT_out || i == HD_OPT_json || !*text ||
         !hd__config_applies(config, (hd_option_id)i))
       continue;
@@ -95,7 +95,8 @@ hd_status hd__record_check_library(hd_ctx *ctx, const json_t *record, const char
                   folder, wanted ? wanted : "no library", *library ? library : "none");
 }
 
-const char *hd__record_setting(const json_t *record, hd_option_id id) {
+/* A setting as recorded, "" for none. */
+static const char *recorded(const json_t *record, hd_option_id id) {
   const char *text = json_string_value(json_object_get(json_object_get(record, "settings"), hd_option_at(id)->name));
   return text ? text : "";
 }
@@ -107,15 +108,15 @@ static bool same_value(const char *a, const char *b) {
 }
 
 static bool may_differ(const json_t *record, int id) {
-  const char *schedule = hd__record_setting(record, HD_OPT_schedule);
+  const char *schedule = recorded(record, HD_OPT_schedule);
   bool free_epochs = !strcmp(schedule, "const") || !strcmp(schedule, "step");
   return id == HD_OPT_max_steps || (id == HD_OPT_epochs && free_epochs);
 }
 
 /* A given value must equal the saved one. */
 static hd_status check_same(const hd_config *config, hd_ctx *ctx, const json_t *record, const char *folder, int id) {
-  const char *saved = hd__record_setting(record, (hd_option_id)id), *name = hd_option_at(id)->name;
-  const char *given = hd__config_text(config, (hd_option_id)id);
+  const char *saved = recorded(record, (hd_option_id)id), *name = hd_option_at(id)->name;
+  const char *given = hd__config_shown(config, (hd_option_id)id);
   bool off = hd_option_at(id)->type == HD_OPTION_FLAG && !*saved && !strcmp(given, "false");
   bool older = !*saved && !strcmp(given, hd_option_at(id)->fallback); /* a run older than the option */
   if (!hd__config_given(config, (hd_option_id)id) || may_differ(record, id) || same_value(given, saved) || off || older)
@@ -127,7 +128,7 @@ static hd_status check_same(const hd_config *config, hd_ctx *ctx, const json_t *
 
 /* Takes the saved value, unless one was given. */
 static hd_status suggest(hd_config *config, hd_ctx *ctx, const json_t *record, const char *folder, int id) {
-  const char *saved = hd__record_setting(record, (hd_option_id)id);
+  const char *saved = recorded(record, (hd_option_id)id);
   hd_status status = *saved ? hd__config_suggest(config, ctx, (hd_option_id)id, saved) : HD_OK;
   if (status == HD_OK || status == HD_E_NOMEM)
     return status;
@@ -147,6 +148,28 @@ hd_status hd__record_adopt(hd_config *config, hd_ctx *ctx, const json_t *record,
   for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
     HD_TRY(suggest(config, ctx, record, folder, kept[i]));
   return HD_OK;
+}
+
+const char *hd__record_chosen_device(const json_t *record) {
+  const char *chosen = json_string_value(json_object_get(json_object_get(record, "machine"), "device"));
+  return strcmp(recorded(record, HD_OPT_device), "auto") ? NULL : chosen ? chosen : "";
+}
+
+static hd_status suggest_run(hd_config *config, hd_ctx *ctx, const json_t *record, const char *folder) {
+  for (int i = 0; hd_option_at(i); i++)
+    if (hd_option_at(i)->kind == HD_OPTION_EXPERIMENT || i == HD_OPT_data || i == HD_OPT_data_dir)
+      HD_TRY(suggest(config, ctx, record, folder, i));
+  return HD_OK;
+}
+
+hd_status hd__record_config(hd_config **out, hd_ctx *ctx, const json_t *record, const char *folder) {
+  HD_TRY(hd_config_create(out, ctx));
+  const hd_status status = suggest_run(*out, ctx, record, folder);
+  if (status != HD_OK) {
+    hd_config_destroy(*out);
+    *out = NULL;
+  }
+  return status;
 }
 
 hd_status hd__record_check_data(hd_ctx *ctx, const json_t *record, const hd_data *data, const char *folder) {

@@ -29,7 +29,10 @@ hd_status hd__record_note_library(json_t *record, hd_ctx *ctx, const char *libra
 /* Adds the number of samples that could not be read and are skipped: top-level "skipped". */
 hd_status hd__record_note_skips(json_t *record, hd_ctx *ctx, const hd_data *data);
 
-/* A setting as recorded, "" for none. */
-const char *hd__record_setting(const json_t *record, hd_option_id id);
+/* The recorded choice of --device auto; NULL if the run named its device. */
+const char *hd__record_chosen_device(const json_t *record);
+
+/* What the run was set to: experiment, data and device. The caller owns *out. `folder`: of the record, for messages. */
+hd_status hd__record_config(hd_config **out, hd_ctx *ctx, const json_t *record, const char *folder);
 
 #endif

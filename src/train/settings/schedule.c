@@ -15,44 +15,31 @@
 
 static const double PI = 3.14159265358979323846;
 
-static hd_curve curve_of(const hd_config *config) {
-  const char *name = hd__config_text(config, HD_OPT_schedule);
-  return !strcmp(name, "step")     ? HD_CURVE_STEP
-         : !strcmp(name, "cosine") ? HD_CURVE_COSINE
-         : !strcmp(name, "linear") ? HD_CURVE_LINEAR
-         : !strcmp(name, "const")  ? HD_CURVE_CONST
-                                   : HD_CURVE_ONECYCLE;
-}
-
 hd_op hd__schedule_update(int *states, const hd_config *config) {
-  const char *optimizer = hd__config_text(config, HD_OPT_optimizer);
-  if (!strcmp(optimizer, "sgd")) {
-    *states = hd__config_real(config, HD_OPT_momentum) > 0 ? 1 : 0;
-    return HD_OP_sgd;
-  }
-  *states = 2;
-  return !strcmp(optimizer, "adam") ? HD_OP_adam : HD_OP_adamw;
+  const hd_settings *is = hd__settings(config);
+  const bool sgd = is->optimizer == HD_OPTIMIZER_SGD;
+  *states = sgd && !(is->momentum > 0) ? 0 : sgd ? 1 : 2;
+  return sgd ? HD_OP_sgd : is->optimizer == HD_OPTIMIZER_ADAM ? HD_OP_adam : HD_OP_adamw;
 }
 
 hd_status hd__schedule_init(hd_schedule *out, hd_ctx *ctx, const hd_config *config, int64_t steps,
                             int64_t steps_per_epoch) {
-  int64_t warmup = hd__config_int(config, HD_OPT_warmup);
-  double betas[2];
-  hd__config_pair(config, HD_OPT_betas, betas);
-  *out = (hd_schedule){.lr = hd__config_real(config, HD_OPT_lr),
-                       .momentum = hd__config_real(config, HD_OPT_momentum),
-                       .nesterov = hd__config_flag(config, HD_OPT_nesterov),
-                       .beta1 = betas[0],
-                       .beta2 = betas[1],
-                       .eps = hd__config_real(config, HD_OPT_eps),
-                       .curve = curve_of(config),
-                       .gamma = hd__config_real(config, HD_OPT_gamma),
-                       .every = hd__config_int(config, HD_OPT_step_size) * steps_per_epoch,
+  const hd_settings *is = hd__settings(config);
+  const int64_t warmup = is->warmup;
+  *out = (hd_schedule){.lr = is->lr,
+                       .momentum = is->momentum,
+                       .nesterov = is->nesterov,
+                       .beta1 = is->betas[0],
+                       .beta2 = is->betas[1],
+                       .eps = is->eps,
+                       .curve = is->schedule,
+                       .gamma = is->gamma,
+                       .every = is->step_size * steps_per_epoch,
                        .warmup = warmup,
                        .length = steps - warmup};
   out->op = hd__schedule_update(&out->states, config);
-  out->weight_decay = hd__config_has(config, HD_OPT_weight_decay) ? hd__config_real(config, HD_OPT_weight_decay)
-                                                                  : (out->op == HD_OP_adamw ? 0.01 : 0);
+  out->weight_decay =
+      hd__config_has(config, HD_OPT_weight_decay) ? is->weight_decay : (out->op == HD_OP_adamw ? 0.01 : 0);
   if (warmup < steps)
     return HD_OK;
   return hd__fail(ctx, HD_E_USAGE,
@@ -96,11 +83,11 @@ void hd__schedule_at(const hd_schedule *s, int64_t step, double *lr, double *bet
     return;
   }
   switch (s->curve) {
-  case HD_CURVE_CONST: return;
-  case HD_CURVE_STEP: *lr *= hd__pow_int(s->gamma, (uint64_t)(at / s->every)); return;
-  case HD_CURVE_COSINE: *lr = cosine_between(s->lr, 0, (double)at / (double)s->length); return;
-  case HD_CURVE_LINEAR: *lr *= (double)(s->length - at) / (double)s->length; return;
-  case HD_CURVE_ONECYCLE: onecycle_at(s, (double)at, lr, beta1); return;
+  case HD_SCHEDULE_CONST: return;
+  case HD_SCHEDULE_STEP: *lr *= hd__pow_int(s->gamma, (uint64_t)(at / s->every)); return;
+  case HD_SCHEDULE_COSINE: *lr = cosine_between(s->lr, 0, (double)at / (double)s->length); return;
+  case HD_SCHEDULE_LINEAR: *lr *= (double)(s->length - at) / (double)s->length; return;
+  case HD_SCHEDULE_ONECYCLE: onecycle_at(s, (double)at, lr, beta1); return;
   }
 }
 

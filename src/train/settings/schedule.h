@@ -8,14 +8,12 @@
 #include "kernel/kernel.h"
 #include "train/settings/config.h"
 
-typedef enum hd_curve { HD_CURVE_CONST, HD_CURVE_STEP, HD_CURVE_COSINE, HD_CURVE_LINEAR, HD_CURVE_ONECYCLE } hd_curve;
-
 typedef struct hd_schedule {
   hd_op op;   /* the update operation */
   int states; /* optimizer states per parameter */
   double lr, momentum, weight_decay, beta1, beta2, eps;
   int nesterov;
-  hd_curve curve;
+  int curve;      /* HD_SCHEDULE_... */
   double gamma;   /* step: the factor, */
   int64_t every;  /* and after how many steps each */
   int64_t warmup; /* steps before the curve begins */

@@ -1,0 +1,129 @@
+/* The table of options, and reading their values from text; see settings.h. */
+#include "train/settings/settings.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#include "base/number.h"
+#include "base/status.h"
+#include "train/settings/device_choice.h"
+
+static const hd_option table[HD_OPTION_COUNT + 1] = {
+#define OPT(id, name, kind, type, fallback, min, max, choices, arg, help)                                              \
+  {name, HD_OPTION_##kind, HD_OPTION_##type, fallback, min, max, choices, arg, help},
+#include "train/settings/options.def"
+#undef OPT
+    {0}};
+
+static const size_t offset[HD_OPTION_COUNT] = {
+#define OPT(id, ...) offsetof(hd_settings, id),
+#include "train/settings/options.def"
+#undef OPT
+};
+
+const hd_option *hd_option_at(int index) { return index >= 0 && index < HD_OPTION_COUNT ? &table[index] : NULL; }
+
+static hd_status read_int(int64_t *out, hd_ctx *ctx, const hd_option *option, const char *text) {
+  int64_t number;
+  if (!hd__parse_int64(&number, text) || number < (int64_t)option->min || number > (int64_t)option->max)
+    return hd__fail(ctx, HD_E_USAGE, "--%s expects a whole number from %.16g to %.16g, found '%s'", option->name,
+                    option->min, option->max, text); /* compared as integers: a double would take 2^53 + 1 for 2^53 */
+  *out = number;
+  return HD_OK;
+}
+
+static hd_status read_real(double *out, hd_ctx *ctx, const hd_option *option, const char *text) {
+  double number;
+  if (!hd__parse_double(&number, text) || !(number >= option->min && number <= option->max))
+    return hd__fail(ctx, HD_E_USAGE, "--%s expects a number from %g to %g, found '%s'", option->name, option->min,
+                    option->max, text);
+  *out = number;
+  return HD_OK;
+}
+
+/* Splits "a,b"; false if it is not two numbers. */
+static bool split_pair(double pair[2], const char *text) {
+  char first[64];
+  const char *comma = strchr(text, ',');
+  if (!comma || (size_t)(comma - text) >= sizeof first)
+    return false;
+  memcpy(first, text, (size_t)(comma - text));
+  first[comma - text] = 0;
+  return hd__parse_double(&pair[0], first) && hd__parse_double(&pair[1], comma + 1);
+}
+
+static hd_status read_pair(double out[2], hd_ctx *ctx, const hd_option *option, const char *text) {
+  double pair[2];
+  if (!split_pair(pair, text) || !(pair[0] >= option->min && pair[0] < option->max) ||
+      !(pair[1] >= option->min && pair[1] < option->max))
+    return hd__fail(ctx, HD_E_USAGE, "--%s expects two numbers from %g to below %g, such as %s, found '%s'",
+                    option->name, option->min, option->max, option->fallback, text);
+  memcpy(out, pair, sizeof pair);
+  return HD_OK;
+}
+
+static hd_status read_flag(bool *out, hd_ctx *ctx, const hd_option *option, const char *text) {
+  const bool on = !strcmp(text, "true");
+  if (!on && strcmp(text, "false") != 0)
+    return hd__fail(ctx, HD_E_USAGE, "%s expects true or false, found '%s'", option->name, text);
+  *out = on;
+  return HD_OK;
+}
+
+static hd_status read_choice(int *out, hd_ctx *ctx, const hd_option *option, const char *text) {
+  const size_t length = strlen(text);
+  const char *at = option->choices;
+  for (int i = 0; at; i++, at = strchr(at, '|') ? strchr(at, '|') + 1 : NULL)
+    if (length == strcspn(at, "|") && !strncmp(at, text, length)) {
+      *out = i;
+      return HD_OK;
+    }
+  return hd__fail(ctx, HD_E_USAGE, "--%s expects %s, found '%s'", option->name, option->choices, text);
+}
+
+static hd_status read_threads(int32_t *out, hd_ctx *ctx, const char *text) {
+  int64_t number = 0;
+  if (strcmp(text, "auto") != 0 && !(hd__parse_int64(&number, text) && number >= 1 && number <= HD_MAX_THREADS))
+    return hd__fail(ctx, HD_E_USAGE, "--threads expects 'auto' or a whole number from 1 to %d, found '%s'",
+                    HD_MAX_THREADS, text);
+  *out = (int32_t)number;
+  return HD_OK;
+}
+
+static hd_status read_text(hd_settings *settings, hd_ctx *ctx, hd_option_id id, const char **out, const char *text) {
+  if (id == HD_OPT_threads)
+    HD_TRY(read_threads(&settings->thread_count, ctx, text));
+  else if (id == HD_OPT_device)
+    HD_TRY(hd__device_check(ctx, text));
+  else if (!*text)
+    return hd__fail(ctx, HD_E_USAGE, "--%s expects a value, found nothing", table[id].name);
+  *out = text;
+  return HD_OK;
+}
+
+hd_status hd__settings_read(hd_settings *settings, hd_ctx *ctx, hd_option_id id, const char *text) {
+  void *const field = (char *)settings + offset[id];
+  const hd_option *const option = &table[id];
+  switch (option->type) {
+  case HD_OPTION_INT: return read_int(field, ctx, option, text);
+  case HD_OPTION_REAL: return read_real(field, ctx, option, text);
+  case HD_OPTION_PAIR: return read_pair(field, ctx, option, text);
+  case HD_OPTION_FLAG: return read_flag(field, ctx, option, text);
+  case HD_OPTION_CHOICE: return read_choice(field, ctx, option, text);
+  case HD_OPTION_TEXT: return read_text(settings, ctx, id, field, text);
+  }
+  return HD_OK;
+}
+
+void hd__settings_init(hd_settings *settings) {
+  *settings = (hd_settings){0};
+  for (int i = 0; i < HD_OPTION_COUNT; i++) {
+    void *const field = (char *)settings + offset[i];
+    if (*table[i].fallback)
+      hd__settings_read(settings, NULL, (hd_option_id)i, table[i].fallback); /* cannot fail */
+    else if (table[i].type == HD_OPTION_TEXT)
+      *(const char **)field = "";
+    else if (table[i].type == HD_OPTION_CHOICE)
+      *(int *)field = -1;
+  }
+}
