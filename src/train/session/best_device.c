@@ -107,7 +107,7 @@ static void note_idle_gpus(hd_session *s) {
 }
 
 hd_status hd__device_settle(hd_session *s, hd_ctx *ctx) {
-  if (!strcmp(s->settings->device, "auto"))
+  if (s->settings->devices.automatic)
     return settle_auto(s, ctx);
   if (!s->cuda && hd__session_writes(s))
     note_idle_gpus(s);

@@ -4,8 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "train/settings/device_choice.h"
-
 static hd_status refuse(hd_ctx *ctx, const char *what, const char *remedy) {
   return hd__fail(ctx, HD_E_UNSUPPORTED, "--device cuda expects %s; %s, or use --device cpu", what, remedy);
 }
@@ -92,12 +90,10 @@ static hd_status open_libraries(hd_cuda *first, hd_ctx *ctx) {
 
 /* For rank `rank` of `ranks` on this host. */
 static hd_status open_as(hd_cuda **out, char *text, size_t bytes, hd_ctx *ctx, const hd_config *config, int rank,
-                         int ranks, const char *wanted) {
-  hd_device_choice c;
+                         int ranks, const hd_device_choice *wanted) {
+  hd_device_choice c = *wanted;
   *out = NULL;
   snprintf(text, bytes, "cpu");
-  HD_TRY(hd__device_check(ctx, wanted));
-  hd__device_parse(&c, wanted);
   if (c.automatic)
     return check_auto_settings(ctx, config);
   if (!c.gpus)
@@ -120,13 +116,15 @@ static hd_status open_as(hd_cuda **out, char *text, size_t bytes, hd_ctx *ctx, c
 hd_status hd__device_open(hd_cuda **out, char *text, size_t bytes, hd_ctx *ctx, const hd_config *config,
                           const hd_local_group *local) {
   return open_as(out, text, bytes, ctx, config, hd__local_group_rank(local), hd__local_group_ranks(local),
-                 hd__settings(config)->device);
+                 &hd__settings(config)->devices);
 }
 
 hd_status hd__device_open_named(hd_cuda **out, hd_ctx *ctx, const hd_config *config, const char *text) {
   char unused[16];
+  hd_device_choice named;
   *out = NULL;
-  if (hd__settings(config)->procs > 1 && strcmp(text, "cpu"))
+  HD_TRY(hd__device_read(&named, ctx, text));
+  if (hd__settings(config)->procs > 1 && (named.gpus || named.automatic))
     return refuse(ctx, "one process where it is not named from the start, found --procs", "name it");
-  return open_as(out, unused, sizeof unused, ctx, config, 0, 1, text);
+  return open_as(out, unused, sizeof unused, ctx, config, 0, 1, &named);
 }

@@ -16,9 +16,10 @@ static const char *chosen_device(const hd_trained *t) {
 
 static hd_status choose_machine(hd_trained *t, hd_ctx *ctx, const hd_config *config) {
   const hd_placement_request request = hd_config_placement(config);
-  const char *device = hd__settings(config)->device;
   HD_TRY(hd__planned_kernels(&t->kernels, ctx));
-  HD_TRY(hd__device_open_named(&t->cuda, ctx, config, strcmp(device, "auto") ? device : chosen_device(t)));
+  HD_TRY(
+      hd__device_open_named(&t->cuda, ctx, config,
+                            hd__settings(config)->devices.automatic ? chosen_device(t) : hd__settings(config)->device));
   return hd__threads_open(&t->threads, ctx, &request);
 }
 

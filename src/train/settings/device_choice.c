@@ -24,16 +24,16 @@ static bool parse_list(hd_device_choice *c, const char *text) {
   }
 }
 
-bool hd__device_parse(hd_device_choice *c, const char *text) {
+static bool parse(hd_device_choice *c, const char *text) {
   *c = (hd_device_choice){
       .automatic = !strcmp(text, "auto"), .first = !strcmp(text, "cuda"), .all = !strcmp(text, "cuda:all")};
   c->gpus = !c->automatic && strcmp(text, "cpu") != 0;
   return !c->gpus || c->first || c->all || (!strncmp(text, "cuda:", 5) && parse_list(c, text + 5));
 }
 
-hd_status hd__device_check(hd_ctx *ctx, const char *text) {
+hd_status hd__device_read(hd_device_choice *out, hd_ctx *ctx, const char *text) {
   hd_device_choice c;
-  if (!hd__device_parse(&c, text))
+  if (!parse(&c, text))
     return hd__fail(ctx, HD_E_USAGE,
                     "--device expects auto, cpu, cuda, cuda:N, a list such as cuda:0,1 or cuda:all, found '%.60s'",
                     text);
@@ -42,5 +42,6 @@ hd_status hd__device_check(hd_ctx *ctx, const char *text) {
       if (c.index[i] == c.index[j])
         return hd__fail(ctx, HD_E_USAGE, "--device expects each GPU once, found GPU %d twice in '%.60s'; name it once",
                         c.index[i], text);
+  *out = c;
   return HD_OK;
 }

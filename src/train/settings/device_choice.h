@@ -16,10 +16,8 @@ typedef struct hd_device_choice {
   int count, index[HD_DEVICE_MOST_GPUS]; /* the GPUs that are named */
 } hd_device_choice;
 
-/* auto, cpu, cuda, cuda:N, a list of GPUs or cuda:all; false for another text. */
-bool hd__device_parse(hd_device_choice *choice, const char *text);
-
-/* Checks the text of the option, each GPU named once. */
-hd_status hd__device_check(hd_ctx *ctx, const char *text);
+/* Reads auto, cpu, cuda, cuda:N, a list of GPUs, each named once, or cuda:all; HD_E_USAGE for another text, which leaves
+ * *out as it is. */
+hd_status hd__device_read(hd_device_choice *out, hd_ctx *ctx, const char *text);
 
 #endif

@@ -6,7 +6,6 @@
 
 #include "base/number.h"
 #include "base/status.h"
-#include "train/settings/device_choice.h"
 
 static const hd_option table[HD_OPTION_COUNT + 1] = {
 #define OPT(id, name, kind, type, fallback, min, max, choices, arg, help)                                              \
@@ -94,7 +93,7 @@ static hd_status read_text(hd_settings *settings, hd_ctx *ctx, hd_option_id id, 
   if (id == HD_OPT_threads)
     HD_TRY(read_threads(&settings->thread_count, ctx, text));
   else if (id == HD_OPT_device)
-    HD_TRY(hd__device_check(ctx, text));
+    HD_TRY(hd__device_read(&settings->devices, ctx, text));
   else if (!*text)
     return hd__fail(ctx, HD_E_USAGE, "--%s expects a value, found nothing", table[id].name);
   *out = text;

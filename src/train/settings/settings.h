@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "heddle/config.h"
+#include "train/settings/device_choice.h"
 
 typedef enum hd_option_id {
 #define OPT(id, ...) HD_OPT_##id,
@@ -36,7 +37,8 @@ typedef struct hd_settings {
 #define OPT(id, name, kind, type, ...) HD_FIELD_##type(id)
 #include "train/settings/options.def"
 #undef OPT
-  int32_t thread_count; /* of --threads; 0: auto */
+  int32_t thread_count;     /* of --threads; 0: auto */
+  hd_device_choice devices; /* of --device */
 } hd_settings;
 
 /* Gives every option its default. */
