@@ -52,7 +52,7 @@ static int next_step(void *self, hd_step *step) {
   course *c = self;
   if (c->steps > 1 && c->end_s - c->start_s >= TURN_S)
     return 0;
-  hd__session_describe(step, c->session, c->at++ % (c->session->steps_per_epoch - 1));
+  hd__session_describe(step, c->session, c->at++ % (c->session->run.steps_per_epoch - 1));
   return 1;
 }
 
@@ -67,7 +67,7 @@ static void step_done(void *self, const hd_step *step, const hd_step_result *res
 
 static uint32_t fetch(void *self, const hd_step *step, int64_t first, int64_t rows, const hd_slots *to) {
   course *c = self;
-  return hd__feed_fetch(&c->session->train_feed, step->epoch, step->cursor + first, rows, to);
+  return hd__feed_fetch(&c->session->input.train, step->epoch, step->cursor + first, rows, to);
 }
 
 /* Samples a second in a turn. */
@@ -81,24 +81,24 @@ static hd_status run(double *rate, hd_ctx *ctx, const variant *v, hd_session *s)
 }
 
 static hd_status prepare(variant *v, hd_ctx *ctx, const hd_session *s) {
-  hd_exec_settings settings = hd__planned_training(s->config, (int32_t)s->report.shards, s->schedule.op);
-  settings.fetch_bytes = hd__feed_scratch_bytes(&s->train_feed);
-  HD_TRY(hd__store_create(&v->store, ctx, NULL, s->plan, s->schedule.states));
-  memcpy(v->store->segment.base, s->store->segment.base, s->store->segment.bytes);
+  hd_exec_settings settings = hd__planned_training(s->run.config, (int32_t)s->report.facts.shards, s->run.schedule.op);
+  settings.fetch_bytes = hd__feed_scratch_bytes(&s->input.train);
+  HD_TRY(hd__store_create(&v->store, ctx, NULL, s->compute.plan, s->run.schedule.states));
+  memcpy(v->store->segment.base, s->compute.store->segment.base, s->compute.store->segment.bytes);
   if (v->one_version) {
     v->store->weights[1] = v->store->weights[0];
     v->store->packed[1] = v->store->packed[0];
-    for (int i = 0; i < s->schedule.states; i++)
+    for (int i = 0; i < s->run.schedule.states; i++)
       v->store->state[1][i] = v->store->state[0][i];
   }
   if (v->one_sum)
-    settings.shards = hd__threads_count(s->threads);
-  return hd__exec_create(&v->exec, ctx, s->plan, v->store, s->threads, &settings);
+    settings.shards = hd__threads_count(s->compute.threads);
+  return hd__exec_create(&v->exec, ctx, s->compute.plan, v->store, s->compute.threads, &settings);
 }
 
 /* Rounds of turns until the time is over; returns how many, or a status. */
 static int take_turns(variant *v, hd_ctx *ctx, hd_session *s, int variants, double seconds) {
-  const hd_kernels *kernels = s->plan->kernels;
+  const hd_kernels *kernels = s->compute.plan->kernels;
   hd_kernels unchecked = *kernels;
   double end_s = hd__clock_s() + seconds;
   int round = 0;
@@ -107,9 +107,9 @@ static int take_turns(variant *v, hd_ctx *ctx, hd_session *s, int variants, doub
 #endif
   for (; round < MAX_ROUNDS && (round < 3 || hd__clock_s() < end_s); round++)
     for (int i = 0; i < variants; i++) {
-      s->plan->kernels = v[i].unchecked ? &unchecked : kernels;
+      s->compute.plan->kernels = v[i].unchecked ? &unchecked : kernels;
       hd_status status = run(&v[i].rate[round], ctx, &v[i], s);
-      s->plan->kernels = kernels;
+      s->compute.plan->kernels = kernels;
       if (status != HD_OK)
         return status;
     }
@@ -121,8 +121,8 @@ static void report(variant *v, int variants, int rounds, const hd_session *s) {
   for (int i = 0; i < variants; i++) {
     double rate = hd__median(v[i].rate, rounds).value;
     as_it_is = i ? as_it_is : rate;
-    printf("%-10s %2d threads, %-35s %10.0f samples/s of CPU  %+5.1f %%\n", s->report.model, s->report.threads,
-           v[i].name, rate, 100 * (rate / as_it_is - 1));
+    printf("%-10s %2d threads, %-35s %10.0f samples/s of CPU  %+5.1f %%\n", s->report.facts.model,
+           s->report.facts.threads, v[i].name, rate, 100 * (rate / as_it_is - 1));
   }
 }
 
@@ -139,15 +139,15 @@ static hd_status measure(hd_ctx *ctx, const hd_config *config, double seconds) {
   memcpy(v, kinds, sizeof v);
   HD_TRY(hd__session_rehearse(&s, ctx, config));
   hd_status status = HD_OK;
-  if (s->report.threads & (s->report.threads - 1))
+  if (s->report.facts.threads & (s->report.facts.threads - 1))
     status = hd__fail(ctx, HD_E_USAGE, "expected a power of two of threads, found %d; set OMP_NUM_THREADS",
-                      s->report.threads);
+                      s->report.facts.threads);
 #ifdef HD_HAVE_UNCHECKED
-  variants -= strcmp(s->kernels->isa, "avx512") != 0;
+  variants -= strcmp(s->compute.kernels->isa, "avx512") != 0;
 #else
   variants--;
 #endif
-  hd__feed_shuffle(&s->train_feed, 0, 0);
+  hd__feed_shuffle(&s->input.train, 0, 0);
   for (int i = 0; i < variants && status == HD_OK; i++)
     status = prepare(&v[i], ctx, s);
   if (status == HD_OK)

@@ -31,7 +31,7 @@ typedef struct gradients {
 } gradients;
 
 static void take(gradients *g, const hd_session *s, int half, float sign) {
-  const hd_directory *d = s->store->directory;
+  const hd_directory *d = s->compute.store->directory;
   for (int i = 0, p = 0; i < d->entries; i++) {
     const hd_store_entry *e = &d->entry[i];
     if (e->same_as >= 0 || !e->trained)
@@ -44,7 +44,7 @@ static void take(gradients *g, const hd_session *s, int half, float sign) {
       g->count++;
     }
     for (int64_t k = 0; k < elems; k++)
-      g->of[p][k] += sign * s->store->weights[half][e->offset + k];
+      g->of[p][k] += sign * s->compute.store->weights[half][e->offset + k];
     p++;
   }
 }
@@ -74,11 +74,11 @@ static hd_status descend(gradients *out, hd_ctx *ctx, const char *model, const w
   if (status == HD_OK)
     status = hd_session_create(&session, ctx, config);
   if (status == HD_OK) {
-    take(out, session, hd__store_buffer(session->store), 1);
+    take(out, session, hd__store_buffer(session->compute.store), 1);
     status = hd_session_step(NULL, session, ctx, 1);
   }
   if (status == HD_OK)
-    take(out, session, hd__store_buffer(session->store), -1);
+    take(out, session, hd__store_buffer(session->compute.store), -1);
   hd_session_destroy(session);
   hd_config_destroy(config);
   return status;

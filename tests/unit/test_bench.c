@@ -85,7 +85,7 @@ static hd_session *open_session(hd_ctx *ctx) {
     must(hd_config_set(config, ctx, settings[i][0], settings[i][1]), ctx);
   must(hd__session_rehearse(&s, ctx, config), ctx);
   hd_config_destroy(config);
-  hd__feed_shuffle(&s->train_feed, 0, 0);
+  hd__feed_shuffle(&s->input.train, 0, 0);
   return s;
 }
 
@@ -95,12 +95,12 @@ static void steps_to(char digest[65], hd_session *s, hd_ctx *ctx, hd_probe *prob
   must(hd__threads_open(&threads, ctx, &(hd_placement_request){.threads = 1}), ctx);
   must(hd__rehearsal_create(&rehearsal, ctx, s, threads, 0), ctx);
   if (probe) {
-    s->plan->kernels = s->train_feed.kernels = &probe->table;
+    s->compute.plan->kernels = s->input.train.kernels = &probe->table;
     hd__probe_enter(probe);
   }
   must(hd__rehearsal_steps(rehearsal, ctx, STEPS), ctx);
   hd__probe_leave();
-  s->plan->kernels = s->train_feed.kernels = s->kernels;
+  s->compute.plan->kernels = s->input.train.kernels = s->compute.kernels;
   must(hd__rehearsal_digest(digest, rehearsal, ctx), ctx);
   hd__rehearsal_destroy(rehearsal);
 }
@@ -112,9 +112,9 @@ static void test_probe(void) {
   if (hd_ctx_create(&ctx) != HD_OK)
     bail_out("out of memory");
   hd_session *s = open_session(ctx);
-  const hd_graph *graph = s->plan->graph;
+  const hd_graph *graph = s->compute.plan->graph;
   steps_to(plain, s, ctx, NULL);
-  must(hd__probe_init(&probe, ctx, s->plan, s->schedule.op), ctx);
+  must(hd__probe_init(&probe, ctx, s->compute.plan, s->run.schedule.op), ctx);
   probe.counting = true;
   steps_to(probed, s, ctx, &probe);
   ok(!strcmp(plain, probed), "a probe changes no bit: %.12s", probed);
@@ -122,7 +122,7 @@ static void test_probe(void) {
   for (int i = 0; i < graph->node_count; i++) {
     const hd_probe_sum *sum = &probe.node[i];
     hd_op op = graph->nodes[i].op;
-    bool formed = hd__op_info(op)->class == HD_CLASS_REDUCE && s->kernels->form[op];
+    bool formed = hd__op_info(op)->class == HD_CLASS_REDUCE && s->compute.kernels->form[op];
     if (graph->nodes[i].view)
       continue;
     seen &= sum->calls >= 2 * STEPS && sum->s >= 0;

@@ -271,8 +271,8 @@ static void test_run(const char *path) {
   setenv("HWLOC_XMLFILE", path, 1);
   hd_session *mixed = run("mixed");
   unsetenv("HWLOC_XMLFILE");
-  const int32_t *speed = hd__threads_speeds(mixed->threads);
-  ok(!hd__threads_speeds(plain->threads), "threads of one kind are not timed");
+  const int32_t *speed = hd__threads_speeds(mixed->compute.threads);
+  ok(!hd__threads_speeds(plain->compute.threads), "threads of one kind are not timed");
   ok(speed && speed[0] == speed[1] && speed[2] > 0 && (speed[0] == 1000 || speed[2] == 1000),
      "threads of two kinds are: %d, %d, %d", speed ? speed[0] : 0, speed ? speed[1] : 0, speed ? speed[2] : 0);
   is_str(hd_session_report(mixed)->weights_sha256, hd_session_report(plain)->weights_sha256, "with the same digest");

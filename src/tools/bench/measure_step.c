@@ -28,21 +28,21 @@ static hd_status open_session(experiment *e, hd_ctx *ctx, const hd_config *confi
   char threads[16];
   HD_TRY(hd__session_rehearse(&e->session, ctx, config));
   hd_session *s = e->session;
-  snprintf(threads, sizeof threads, "%d", s->report.threads);
+  snprintf(threads, sizeof threads, "%d", s->report.facts.threads);
   HD_TRY(hd__config_copy(&e->config, ctx, config));
   HD_TRY(hd_config_set(e->config, ctx, "threads", threads));
-  hd__exec_destroy(s->exec); /* frees the CPUs to which its threads are bound */
-  hd__exec_destroy(s->eval_exec);
-  hd__threads_destroy(s->threads);
-  s->exec = s->eval_exec = NULL;
-  s->threads = NULL;
-  hd__feed_shuffle(&s->train_feed, (uint64_t)s->report.seed, 0);
+  hd__exec_destroy(s->compute.exec); /* frees the CPUs to which its threads are bound */
+  hd__exec_destroy(s->compute.eval_exec);
+  hd__threads_destroy(s->compute.threads);
+  s->compute.exec = s->compute.eval_exec = NULL;
+  s->compute.threads = NULL;
+  hd__feed_shuffle(&s->input.train, (uint64_t)s->report.facts.seed, 0);
   return HD_OK;
 }
 
 /* On the CPUs where a run would place its threads. */
 static hd_status rehearse(hd_rehearsal **out, experiment *e, hd_ctx *ctx, int count) {
-  hd_placement_request request = hd_config_placement(e->session->config);
+  hd_placement_request request = hd_config_placement(e->session->run.config);
   hd_placement *place;
   hd_threads *threads;
   request.threads = count;
@@ -58,7 +58,7 @@ static hd_status measure_threads(experiment *e, hd_ctx *ctx, double seconds) {
   hd_bench_step_result *r = e->out;
   hd_rehearsal *rehearsal;
   double speed[THREAD_TURNS];
-  HD_TRY(rehearse(&rehearsal, e, ctx, e->session->report.threads));
+  HD_TRY(rehearse(&rehearsal, e, ctx, e->session->report.facts.threads));
   r->threads = hd__rehearsal_threads(rehearsal);
   hd_status status = hd__rehearsal_time(&speed[0], rehearsal, ctx, seconds / THREAD_TURNS); /* warms up */
   for (int t = 0; t < THREAD_TURNS && status == HD_OK; t++, r->turns = t) {
@@ -76,7 +76,7 @@ static hd_status measure_threads(experiment *e, hd_ctx *ctx, double seconds) {
 }
 
 static double value_bytes(const experiment *e, int index, double calls) {
-  const hd_value *v = &e->session->plan->graph->values[index];
+  const hd_value *v = &e->session->compute.plan->graph->values[index];
   double bytes = (double)hd__value_stride(v) * hd__dtype_bytes(v->dtype);
   bool rows = v->kind == HD_VALUE_ROWS || v->kind == HD_VALUE_INPUT || v->kind == HD_VALUE_LABEL;
   return bytes * (rows ? (double)e->out->batch : calls);
@@ -93,7 +93,7 @@ static double node_bytes(const experiment *e, const hd_node *node, double calls)
 
 /* Bytes of an output that takes an input's place: read and written, but stored once. */
 static double bytes_in_place(const experiment *e, const hd_node *node) {
-  const hd_place *place = e->session->plan->place;
+  const hd_place *place = e->session->compute.plan->place;
   if (node->out[0] < 0 || node->in[0] < 0 || !hd__op_works_in_place(node->op))
     return 0;
   const hd_place *in = &place[node->in[0]], *out = &place[node->out[0]];
@@ -122,7 +122,7 @@ static void describe_sum(const char *name, const char *what, const hd_probe_sum 
 
 /* Lists a row for everything that was called, in a fixed order; with `seconds`, only the times. */
 static int list_rows(experiment *e, int64_t steps, double *seconds) {
-  const hd_graph *graph = e->session->plan->graph;
+  const hd_graph *graph = e->session->compute.plan->graph;
   const struct {
     const char *name, *op;
     const hd_probe_sum *sum;
@@ -157,16 +157,16 @@ static int list_rows(experiment *e, int64_t steps, double *seconds) {
 static hd_status probed_steps(experiment *e, hd_ctx *ctx, hd_rehearsal *rehearsal, int64_t steps) {
   hd_session *s = e->session;
   hd__probe_restart(&e->probe);
-  s->plan->kernels = s->train_feed.kernels = &e->probe.table;
+  s->compute.plan->kernels = s->input.train.kernels = &e->probe.table;
   hd__probe_enter(&e->probe);
   hd_status status = hd__rehearsal_steps(rehearsal, ctx, steps);
   hd__probe_leave();
-  s->plan->kernels = s->train_feed.kernels = e->probe.inner;
+  s->compute.plan->kernels = s->input.train.kernels = e->probe.inner;
   return status;
 }
 
 static hd_status make_rows(experiment *e, hd_ctx *ctx, hd_rehearsal *rehearsal) {
-  int most = e->session->plan->graph->node_count + EXTRA_ROWS;
+  int most = e->session->compute.plan->graph->node_count + EXTRA_ROWS;
   e->out->ops = hd__calloc((size_t)most, sizeof *e->out->ops);
   e->turn = hd__calloc((size_t)most * TURNS, sizeof *e->turn);
   if (!e->out->ops || !e->turn)
@@ -219,7 +219,7 @@ static hd_status measure_rows(experiment *e, hd_ctx *ctx, hd_rehearsal *rehearsa
 
 static hd_status measure_ops(experiment *e, hd_ctx *ctx, double seconds) {
   hd_rehearsal *rehearsal = NULL;
-  HD_TRY(hd__probe_init(&e->probe, ctx, e->session->plan, e->session->schedule.op));
+  HD_TRY(hd__probe_init(&e->probe, ctx, e->session->compute.plan, e->session->run.schedule.op));
   hd_status status = rehearse(&rehearsal, e, ctx, 1);
   if (status == HD_OK)
     status = measure_rows(e, ctx, rehearsal, seconds);
@@ -230,7 +230,7 @@ static hd_status measure_ops(experiment *e, hd_ctx *ctx, double seconds) {
 
 static hd_status run(experiment *e, hd_ctx *ctx, const hd_config *config, double seconds) {
   HD_TRY(open_session(e, ctx, config));
-  const hd_report *report = &e->session->report;
+  const hd_report *report = &e->session->report.facts;
   snprintf(e->out->model, sizeof e->out->model, "%s", report->model);
   snprintf(e->out->data, sizeof e->out->data, "%s", report->data);
   e->out->batch = report->batch;

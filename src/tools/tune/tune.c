@@ -260,17 +260,17 @@ static void remember(const experiment *e) {
 /* ---- Run ---- */
 
 static void describe(hd_tune *t, const hd_session *s) {
-  snprintf(t->model, sizeof t->model, "%s", s->report.model);
-  snprintf(t->data, sizeof t->data, "%s", s->report.data);
-  snprintf(t->isa, sizeof t->isa, "%s", s->report.isa);
+  snprintf(t->model, sizeof t->model, "%s", s->report.facts.model);
+  snprintf(t->data, sizeof t->data, "%s", s->report.facts.data);
+  snprintf(t->isa, sizeof t->isa, "%s", s->report.facts.isa);
   hd__cpu_name(t->cpu, sizeof t->cpu);
-  t->batch = s->report.batch;
-  t->cpus = s->report.cpus;
+  t->batch = s->report.facts.batch;
+  t->cpus = s->report.facts.cpus;
 }
 
 /* Unbinds the session's threads first, so that they do not count as holders of their CPUs. */
 static hd_status prepare_machine(experiment *e, hd_ctx *ctx) {
-  hd__threads_unbind(e->session->threads);
+  hd__threads_unbind(e->session->compute.threads);
   HD_TRY(hd_topology_create(&e->machine, ctx));
   HD_TRY(choose_settings(e, ctx));
   (void)hd__claim_take(&e->claim, e->place[e->out->count - 1]);
@@ -279,7 +279,7 @@ static hd_status prepare_machine(experiment *e, hd_ctx *ctx) {
 
 static hd_status run(experiment *e, hd_ctx *ctx, const hd_tune_request *request) {
   hd_session *s = e->session;
-  hd__feed_shuffle(&s->train_feed, (uint64_t)s->report.seed, 0);
+  hd__feed_shuffle(&s->input.train, (uint64_t)s->report.facts.seed, 0);
   describe(e->out, s);
   HD_TRY(prepare_machine(e, ctx));
   HD_TRY(open_rehearsals(e, ctx));

@@ -36,9 +36,9 @@ static hd_status time_steps(double *samples_per_s, hd_rehearsal *r, hd_ctx *ctx,
 
 static hd_status time_here(double *samples_per_s, hd_session *s, hd_ctx *ctx) {
   hd_rehearsal *r;
-  hd__feed_shuffle(&s->train_feed, (uint64_t)s->report.seed, 0);
-  HD_TRY(hd__rehearsal_create(&r, ctx, s, NULL, (int)s->settings->workers));
-  const hd_status status = time_steps(samples_per_s, r, ctx, s->batch);
+  hd__feed_shuffle(&s->input.train, (uint64_t)s->report.facts.seed, 0);
+  HD_TRY(hd__rehearsal_create(&r, ctx, s, NULL, (int)s->run.settings->workers));
+  const hd_status status = time_steps(samples_per_s, r, ctx, s->run.batch);
   hd__rehearsal_destroy(r);
   return status;
 }
@@ -46,17 +46,18 @@ static hd_status time_here(double *samples_per_s, hd_session *s, hd_ctx *ctx) {
 /* Notes what a failure found, without its remedy: a GPU was not required. */
 static void stay_on_cpu(hd_session *s, const hd_ctx *why) {
   const char *expects = strstr(why->message, " expects "), *said = expects ? expects + 9 : why->message;
-  snprintf(s->device_note, sizeof s->device_note, "--device auto: cpu, since a GPU needs %.*s",
+  snprintf(s->report.device_note, sizeof s->report.device_note, "--device auto: cpu, since a GPU needs %.*s",
            expects ? (int)strcspn(said, ";") : 0, said);
   if (!expects)
-    snprintf(s->device_note, sizeof s->device_note, "--device auto: cpu, since %.*s", (int)strcspn(said, ";"), said);
+    snprintf(s->report.device_note, sizeof s->report.device_note, "--device auto: cpu, since %.*s",
+             (int)strcspn(said, ";"), said);
 }
 
 /* Moves the session to the GPU; on failure the session stays, and the reason is noted. */
 static bool try_gpu(hd_session *s, const char *device) {
   hd_ctx why = {0};
   hd_cuda *cuda;
-  hd_status status = hd__device_open_named(&cuda, &why, s->config, device);
+  hd_status status = hd__device_open_named(&cuda, &why, s->run.config, device);
   if (status == HD_OK)
     status = hd__session_move(s, &why, cuda);
   if (status != HD_OK)
@@ -69,7 +70,7 @@ static hd_status choose(hd_session *s, hd_ctx *ctx) {
   double cpu = 0, gpu = 0;
   hd_ctx why = {0};
   hd_cuda *cuda;
-  if (hd__device_open_named(&cuda, &why, s->config, "cuda") != HD_OK) { /* before time is spent on timing */
+  if (hd__device_open_named(&cuda, &why, s->run.config, "cuda") != HD_OK) { /* before time is spent on timing */
     stay_on_cpu(s, &why);
     return HD_OK;
   }
@@ -79,37 +80,39 @@ static hd_status choose(hd_session *s, hd_ctx *ctx) {
     status = time_here(&gpu, s, &why);
   if (status != HD_OK) {
     stay_on_cpu(s, &why);
-    return s->cuda ? hd__session_move(s, ctx, NULL) : HD_OK;
+    return s->compute.cuda ? hd__session_move(s, ctx, NULL) : HD_OK;
   }
   if (gpu <= cpu)
     HD_TRY(hd__session_move(s, ctx, NULL));
-  snprintf(s->device_note, sizeof s->device_note,
+  snprintf(s->report.device_note, sizeof s->report.device_note,
            "--device auto: %s, with %.0f samples/s on the GPU and %.0f on %d thread%s of the CPU, measured in %.2f s",
-           s->device, gpu, cpu, s->report.threads, s->report.threads == 1 ? "" : "s", hd__clock_s() - begin_s);
+           s->report.device, gpu, cpu, s->report.facts.threads, s->report.facts.threads == 1 ? "" : "s",
+           hd__clock_s() - begin_s);
   return HD_OK;
 }
 
 static hd_status settle_auto(hd_session *s, hd_ctx *ctx) {
-  if (!*s->resumed_device)
+  if (!*s->compute.resumed_device)
     return choose(s, ctx);
-  if (!strcmp(s->resumed_device, "cpu") || try_gpu(s, s->resumed_device))
-    snprintf(s->device_note, sizeof s->device_note, "--device auto: %s, as in the run that goes on", s->device);
+  if (!strcmp(s->compute.resumed_device, "cpu") || try_gpu(s, s->compute.resumed_device))
+    snprintf(s->report.device_note, sizeof s->report.device_note, "--device auto: %s, as in the run that goes on",
+             s->report.device);
   return HD_OK;
 }
 
 static void note_idle_gpus(hd_session *s) {
   char name[HD_LOOK_TEXT_BYTES];
-  s->report.idle_gpus = hd__idle_gpus(name);
-  if (s->report.idle_gpus > 0)
-    snprintf(s->device_note, sizeof s->device_note,
+  s->report.facts.idle_gpus = hd__idle_gpus(name);
+  if (s->report.facts.idle_gpus > 0)
+    snprintf(s->report.device_note, sizeof s->report.device_note,
              "%d GPU%s idle (%.96s) while the CPU computes; --device cuda computes there, --device auto times both",
-             s->report.idle_gpus, s->report.idle_gpus == 1 ? " is" : "s are", name);
+             s->report.facts.idle_gpus, s->report.facts.idle_gpus == 1 ? " is" : "s are", name);
 }
 
 hd_status hd__device_settle(hd_session *s, hd_ctx *ctx) {
-  if (s->settings->devices.automatic)
+  if (s->run.settings->devices.automatic)
     return settle_auto(s, ctx);
-  if (!s->cuda && hd__session_writes(s))
+  if (!s->compute.cuda && hd__session_writes(s))
     note_idle_gpus(s);
   return HD_OK;
 }

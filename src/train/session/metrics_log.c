@@ -21,21 +21,22 @@ static void write_line(FILE *to, json_t *line) {
 /* The metrics line of the last step; takes over `ranks`. NAN: the rate is unknown. */
 static json_t *step_line(const hd_session *s, double samples_per_s, json_t *ranks) {
   double lr, beta;
-  hd__schedule_at(&s->schedule, s->counters.step - 1, &lr, &beta);
-  return json_pack("{s:I, s:I, s:f, s:f, s:o, s:o*}", "step", (json_int_t)s->counters.step, "epoch",
-                   (json_int_t)((s->counters.step - 1) / s->steps_per_epoch), "loss", s->counters.step_loss, "lr", lr,
-                   "samples_per_s", isnan(samples_per_s) ? json_null() : json_real(samples_per_s), "ranks", ranks);
+  hd__schedule_at(&s->run.schedule, s->run.counters.step - 1, &lr, &beta);
+  return json_pack("{s:I, s:I, s:f, s:f, s:o, s:o*}", "step", (json_int_t)s->run.counters.step, "epoch",
+                   (json_int_t)((s->run.counters.step - 1) / s->run.steps_per_epoch), "loss", s->run.counters.step_loss,
+                   "lr", lr, "samples_per_s", isnan(samples_per_s) ? json_null() : json_real(samples_per_s), "ranks",
+                   ranks);
 }
 
-static bool is_logged(const hd_session *s, int64_t step) { return step > 0 && step % s->settings->log_every == 0; }
+static bool is_logged(const hd_session *s, int64_t step) { return step > 0 && step % s->run.settings->log_every == 0; }
 
 /* Whether a line of earlier metrics stays: lines after the resumed step are written again, and so is its evaluation if
  * that is still due. *is_last: it is the line of the resumed step itself. */
 static bool holds(bool *is_last, const hd_session *s, const json_t *line) {
   const json_int_t step = json_integer_value(json_object_get(line, "step"));
-  const bool evaluates = json_object_get(line, "val_loss") != NULL, resumed = step == s->counters.step;
+  const bool evaluates = json_object_get(line, "val_loss") != NULL, resumed = step == s->run.counters.step;
   *is_last = resumed && !evaluates;
-  return step > 0 && step <= s->counters.step && !(resumed && evaluates && s->counters.owes_evaluation);
+  return step > 0 && step <= s->run.counters.step && !(resumed && evaluates && s->run.counters.owes_evaluation);
 }
 
 /* Copies the lines of earlier metrics that stay. A run that was killed between a step and its line gets the line now.
@@ -45,7 +46,7 @@ static hd_status keep_lines(FILE *to, hd_ctx *ctx, void *arg) {
   bool has_last = false, is_last;
   char path[HD_PATH_BYTES], *line = NULL;
   size_t room = 0;
-  HD_TRY(hd__file_join(path, ctx, s->out, "metrics.jsonl"));
+  HD_TRY(hd__file_join(path, ctx, s->checkpoints.folder, "metrics.jsonl"));
   FILE *from = fopen(path, "re");
   if (!from && errno != ENOENT)
     return cannot_read(ctx, path, errno);
@@ -57,7 +58,7 @@ static hd_status keep_lines(FILE *to, hd_ctx *ctx, void *arg) {
     }
     json_decref(object);
   }
-  if (from && !has_last && is_logged(s, s->counters.step) && !isnan(s->counters.step_loss))
+  if (from && !has_last && is_logged(s, s->run.counters.step) && !isnan(s->run.counters.step_loss))
     write_line(to, step_line(s, NAN, NULL));
   const int failed = from && ferror(from), why = errno;
   free(line);
@@ -68,46 +69,47 @@ static hd_status keep_lines(FILE *to, hd_ctx *ctx, void *arg) {
 
 hd_status hd__session_open_metrics(hd_session *s, hd_ctx *ctx) {
   char path[HD_PATH_BYTES];
-  HD_TRY(hd__file_join(path, ctx, s->out, "metrics.jsonl"));
+  HD_TRY(hd__file_join(path, ctx, s->checkpoints.folder, "metrics.jsonl"));
   HD_TRY(hd__file_write(ctx, path, keep_lines, s));
-  s->metrics = fopen(path, "ae");
-  if (!s->metrics)
+  s->report.metrics = fopen(path, "ae");
+  if (!s->report.metrics)
     return hd__fail(ctx, HD_E_IO, "%s: expected to write it, found: %s; use --out", path, strerror(errno));
-  setvbuf(s->metrics, NULL, _IOLBF, 0); /* a reader of the file sees each line when it is written */
+  setvbuf(s->report.metrics, NULL, _IOLBF, 0); /* a reader of the file sees each line when it is written */
   return HD_OK;
 }
 
 hd_status hd__session_check_metrics(hd_session *s, hd_ctx *ctx) {
   char path[HD_PATH_BYTES];
-  if (!s->metrics || (fflush(s->metrics) == 0 && !ferror(s->metrics)))
+  if (!s->report.metrics || (fflush(s->report.metrics) == 0 && !ferror(s->report.metrics)))
     return HD_OK;
-  HD_TRY(hd__file_join(path, ctx, s->out, "metrics.jsonl"));
-  return hd__file_check(ctx, s->metrics, path);
+  HD_TRY(hd__file_join(path, ctx, s->checkpoints.folder, "metrics.jsonl"));
+  return hd__file_check(ctx, s->report.metrics, path);
 }
 
 void hd__session_log(hd_session *s) {
-  if (!is_logged(s, s->counters.step))
+  if (!is_logged(s, s->run.counters.step))
     return;
-  double now = hd__session_train_s(s), seconds = now - s->logged_s;
+  double now = hd__session_train_s(s), seconds = now - s->report.logged_s;
   hd_event event = {.kind = HD_EVENT_LOG,
-                    .step = s->counters.step,
-                    .epoch = (s->counters.step - 1) / s->steps_per_epoch,
-                    .loss = s->counters.step_loss,
-                    .samples_per_s = seconds > 0 ? (double)(s->trained_samples - s->logged_samples) / seconds : 0};
+                    .step = s->run.counters.step,
+                    .epoch = (s->run.counters.step - 1) / s->run.steps_per_epoch,
+                    .loss = s->run.counters.step_loss,
+                    .samples_per_s =
+                        seconds > 0 ? (double)(s->run.trained_samples - s->report.logged_samples) / seconds : 0};
   double beta;
-  hd__schedule_at(&s->schedule, s->counters.step - 1, &event.lr, &beta);
-  write_line(s->metrics, step_line(s, event.samples_per_s, hd__rank_times_interval(&s->rank_times)));
-  s->logged_s = now;
-  s->logged_samples = s->trained_samples;
+  hd__schedule_at(&s->run.schedule, s->run.counters.step - 1, &event.lr, &beta);
+  write_line(s->report.metrics, step_line(s, event.samples_per_s, hd__rank_times_interval(&s->report.rank_times)));
+  s->report.logged_s = now;
+  s->report.logged_samples = s->run.trained_samples;
   hd__session_event(s, &event);
 }
 
 void hd__session_log_validation(hd_session *s) {
-  if (s->val_feed.count == 0)
+  if (s->input.val.count == 0)
     return;
-  double accuracy = s->report.val_accuracy;
-  json_t *line = json_pack("{s:I, s:I, s:f, s:o*}", "step", (json_int_t)s->counters.step, "epoch",
-                           (json_int_t)((s->counters.step - 1) / s->steps_per_epoch), "val_loss", s->report.val_loss,
-                           "val_accuracy", isnan(accuracy) ? NULL : json_real(accuracy));
-  write_line(s->metrics, line);
+  double accuracy = s->report.facts.val_accuracy;
+  json_t *line = json_pack("{s:I, s:I, s:f, s:o*}", "step", (json_int_t)s->run.counters.step, "epoch",
+                           (json_int_t)((s->run.counters.step - 1) / s->run.steps_per_epoch), "val_loss",
+                           s->report.facts.val_loss, "val_accuracy", isnan(accuracy) ? NULL : json_real(accuracy));
+  write_line(s->report.metrics, line);
 }

@@ -25,7 +25,7 @@ struct hd_rehearsal {
 
 /* The number of steps after which the batches repeat. */
 static int64_t length_of(const hd_session *s) {
-  return s->steps_per_epoch < s->steps_in_all ? s->steps_per_epoch : s->steps_in_all;
+  return s->run.steps_per_epoch < s->run.steps_in_all ? s->run.steps_per_epoch : s->run.steps_in_all;
 }
 
 static int next_step(void *self, hd_step *step) {
@@ -56,18 +56,18 @@ static uint32_t fetch(void *self, const hd_step *step, int64_t first, int64_t ro
   hd_rehearsal *r = self;
   if (r->supply)
     return hd__supply_fetch(r->supply, step->number, first, rows, to);
-  return hd__feed_fetch(&r->session->train_feed, step->epoch, step->cursor + first, rows, to);
+  return hd__feed_fetch(&r->session->input.train, step->epoch, step->cursor + first, rows, to);
 }
 
 static void choose(void *self, const hd_step *step, int32_t *sample) {
   const hd_rehearsal *r = self;
   for (int64_t i = 0; i < step->samples; i++)
-    sample[i] = (int32_t)hd__feed_sample(&r->session->train_feed, step->epoch, step->cursor + i);
+    sample[i] = (int32_t)hd__feed_sample(&r->session->input.train, step->epoch, step->cursor + i);
 }
 
 static hd_status why(void *self, hd_ctx *ctx) {
   hd_rehearsal *r = self;
-  return r->supply ? hd__supply_why(r->supply, ctx, r->done) : hd__feed_why(&r->session->train_feed, ctx);
+  return r->supply ? hd__supply_why(r->supply, ctx, r->done) : hd__feed_why(&r->session->input.train, ctx);
 }
 
 static hd_status run(hd_rehearsal *r, hd_ctx *ctx, int64_t steps, double seconds) {
@@ -85,22 +85,22 @@ static hd_status run(hd_rehearsal *r, hd_ctx *ctx, int64_t steps, double seconds
 
 /* Uses the session's executor; its weights are restored when the rehearsal is destroyed, also after a failure. */
 static hd_status borrow(hd_rehearsal *r, hd_ctx *ctx) {
-  const hd_segment *store = &r->session->store->segment;
+  const hd_segment *store = &r->session->compute.store->segment;
   r->before = hd__malloc(store->bytes);
   if (!r->before)
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for a rehearsal");
   memcpy(r->before, store->base, store->bytes);
-  r->exec = r->session->exec;
+  r->exec = r->session->compute.exec;
   return HD_OK;
 }
 
 static hd_status make_executor_here(hd_rehearsal *r, hd_ctx *ctx) {
   hd_session *s = r->session;
-  hd_exec_settings settings = hd__planned_training(s->config, (int32_t)s->report.shards, s->schedule.op);
-  settings.fetch_bytes = hd__feed_scratch_bytes(&s->train_feed);
-  HD_TRY(hd__store_create(&r->store, ctx, NULL, s->plan, s->schedule.states));
-  HD_TRY(hd__exec_create(&r->exec, ctx, s->plan, r->store, r->threads, &settings));
-  memcpy(r->store->segment.base, s->store->segment.base, s->store->segment.bytes);
+  hd_exec_settings settings = hd__planned_training(s->run.config, (int32_t)s->report.facts.shards, s->run.schedule.op);
+  settings.fetch_bytes = hd__feed_scratch_bytes(&s->input.train);
+  HD_TRY(hd__store_create(&r->store, ctx, NULL, s->compute.plan, s->run.schedule.states));
+  HD_TRY(hd__exec_create(&r->exec, ctx, s->compute.plan, r->store, r->threads, &settings));
+  memcpy(r->store->segment.base, s->compute.store->segment.base, s->compute.store->segment.bytes);
   return HD_OK;
 }
 
@@ -113,8 +113,8 @@ hd_status hd__rehearsal_create(hd_rehearsal **out, hd_ctx *ctx, hd_session *sess
   }
   r->session = session;
   r->threads = threads;
-  hd_status status =
-      hd__session_supply(&r->supply, ctx, session, threads ? threads : session->threads, workers, length_of(session));
+  hd_status status = hd__session_supply(&r->supply, ctx, session, threads ? threads : session->compute.threads, workers,
+                                        length_of(session));
   if (status == HD_OK)
     status = threads ? make_executor_here(r, ctx) : borrow(r, ctx);
   if (status != HD_OK) {
@@ -130,7 +130,7 @@ void hd__rehearsal_destroy(hd_rehearsal *r) {
     return;
   hd__supply_destroy(r->supply);
   if (r->before)
-    memcpy(r->session->store->segment.base, r->before, r->session->store->segment.bytes);
+    memcpy(r->session->compute.store->segment.base, r->before, r->session->compute.store->segment.bytes);
   else
     hd__exec_destroy(r->exec);
   hd__free(r->before);

@@ -28,11 +28,11 @@ static void file_name_of(char out[], size_t bytes, const char *name) {
 static hd_status claim_new(hd_session *s, hd_ctx *ctx) {
   char name[201];
   bool made = false;
-  file_name_of(name, sizeof name, s->network.name);
+  file_name_of(name, sizeof name, s->run.network.name);
   HD_TRY(hd__file_make_folder(ctx, "runs"));
   for (int n = 1; n < 1000000; n++) {
-    snprintf(s->out, sizeof s->out, "runs/%s-%d", name, n);
-    hd_status status = hd__file_make_new_folder(&made, ctx, s->out);
+    snprintf(s->checkpoints.folder, sizeof s->checkpoints.folder, "runs/%s-%d", name, n);
+    hd_status status = hd__file_make_new_folder(&made, ctx, s->checkpoints.folder);
     if (status != HD_OK || made)
       return status;
   }
@@ -41,7 +41,7 @@ static hd_status claim_new(hd_session *s, hd_ctx *ctx) {
 
 /* The run that a resumed session continues: the folder that holds the checkpoint. */
 static hd_status resumed_folder(char out[HD_PATH_BYTES], const hd_session *s, hd_ctx *ctx) {
-  const char *from = s->settings->resume;
+  const char *from = s->run.settings->resume;
   char path[HD_PATH_BYTES];
   HD_TRY(hd__file_join(path, ctx, from, "model.safetensors"));
   HD_TRY(hd__file_join(out, ctx, from, ""));
@@ -76,29 +76,30 @@ static bool same_folder(const char *a, const char *b) {
 /* --out must not hold a run other than the resumed one. */
 static hd_status check_wanted(hd_session *s, hd_ctx *ctx) {
   char last[HD_PATH_BYTES], resumed[HD_PATH_BYTES];
-  HD_TRY(hd__file_join(last, ctx, s->out, "last"));
+  HD_TRY(hd__file_join(last, ctx, s->checkpoints.folder, "last"));
   if (!hd__file_exists(last))
     return HD_OK;
-  if (!*s->settings->resume)
+  if (!*s->run.settings->resume)
     return hd__fail(ctx, HD_E_USAGE,
                     "--out %s: expected a folder without a run, found one; use --resume %s to go on or another --out",
-                    s->out, s->out);
-  if (resumed_folder(resumed, s, ctx) == HD_OK && same_folder(resumed, s->out))
+                    s->checkpoints.folder, s->checkpoints.folder);
+  if (resumed_folder(resumed, s, ctx) == HD_OK && same_folder(resumed, s->checkpoints.folder))
     return HD_OK;
   return hd__fail(
       ctx, HD_E_USAGE,
       "--out %s: expected a folder without a run, found another run than the resumed one; choose another --out",
-      s->out);
+      s->checkpoints.folder);
 }
 
 static hd_status choose_folder(hd_session *s, hd_ctx *ctx) {
-  const char *wanted = s->settings->out;
+  const char *wanted = s->run.settings->out;
   if (!*wanted)
-    return *s->settings->resume ? resumed_folder(s->out, s, ctx) : claim_new(s, ctx);
-  if (strlen(wanted) >= sizeof s->out)
-    return hd__fail(ctx, HD_E_USAGE, "--out expects a path below %zu bytes, found a longer one", sizeof s->out);
-  snprintf(s->out, sizeof s->out, "%s", wanted);
-  HD_TRY(hd__file_make_folder(ctx, s->out));
+    return *s->run.settings->resume ? resumed_folder(s->checkpoints.folder, s, ctx) : claim_new(s, ctx);
+  if (strlen(wanted) >= sizeof s->checkpoints.folder)
+    return hd__fail(ctx, HD_E_USAGE, "--out expects a path below %zu bytes, found a longer one",
+                    sizeof s->checkpoints.folder);
+  snprintf(s->checkpoints.folder, sizeof s->checkpoints.folder, "%s", wanted);
+  HD_TRY(hd__file_make_folder(ctx, s->checkpoints.folder));
   return check_wanted(s, ctx);
 }
 
@@ -106,12 +107,13 @@ static hd_status choose_folder(hd_session *s, hd_ctx *ctx) {
 static const double SUPERVISOR_S = 3;
 
 static hd_status lock_resumed(hd_session *s, hd_ctx *ctx) {
-  const char *wanted = s->settings->out;
+  const char *wanted = s->run.settings->out;
   char resumed[HD_PATH_BYTES];
-  if (!*s->settings->resume || resumed_folder(resumed, s, ctx) != HD_OK || (*wanted && !same_folder(resumed, wanted)))
+  if (!*s->run.settings->resume || resumed_folder(resumed, s, ctx) != HD_OK ||
+      (*wanted && !same_folder(resumed, wanted)))
     return HD_OK; /* the run continues in another folder, or in none */
-  HD_TRY(hd__file_lock_folder(&s->lock, ctx, resumed, SUPERVISOR_S));
-  if (s->lock >= 0)
+  HD_TRY(hd__file_lock_folder(&s->checkpoints.lock, ctx, resumed, SUPERVISOR_S));
+  if (s->checkpoints.lock >= 0)
     hd__saver_remove_leftovers(resumed); /* before the checkpoint is read, which this may restore */
   return HD_OK;
 }
@@ -119,26 +121,27 @@ static hd_status lock_resumed(hd_session *s, hd_ctx *ctx) {
 hd_status hd__session_lock_resumed(hd_session *s, hd_ctx *ctx) {
   if (hd__session_writes(s))
     HD_TRY(lock_resumed(s, ctx));
-  return hd__local_group_barrier(s->local, ctx); /* no rank reads the folder before it is locked */
+  return hd__local_group_barrier(s->compute.local, ctx); /* no rank reads the folder before it is locked */
 }
 
 static hd_status open_folder(hd_session *s, hd_ctx *ctx) {
   char path[HD_PATH_BYTES];
   char step[48];
   HD_TRY(choose_folder(s, ctx));
-  snprintf(step, sizeof step, "step-%lld/run.json", (long long)s->counters.step);
-  HD_TRY(hd__file_join(path, ctx, s->out, step));
-  s->saved_step = hd__file_exists(path) ? s->counters.step : -1;
-  if (s->lock < 0)
-    HD_TRY(hd__file_lock_folder(&s->lock, ctx, s->out, 0));
-  if (s->lock >= 0)
-    hd__saver_remove_leftovers(s->out);
-  HD_TRY(hd__saver_check_run(ctx, s->out, s->counters.step > 0 ? s->counters.step + 1 : 0));
+  snprintf(step, sizeof step, "step-%lld/run.json", (long long)s->run.counters.step);
+  HD_TRY(hd__file_join(path, ctx, s->checkpoints.folder, step));
+  s->checkpoints.saved_step = hd__file_exists(path) ? s->run.counters.step : -1;
+  if (s->checkpoints.lock < 0)
+    HD_TRY(hd__file_lock_folder(&s->checkpoints.lock, ctx, s->checkpoints.folder, 0));
+  if (s->checkpoints.lock >= 0)
+    hd__saver_remove_leftovers(s->checkpoints.folder);
+  HD_TRY(hd__saver_check_run(ctx, s->checkpoints.folder, s->run.counters.step > 0 ? s->run.counters.step + 1 : 0));
   HD_TRY(hd__session_open_metrics(s, ctx));
-  HD_TRY(hd__checkpoint_write_record(ctx, s->out, s->record));
-  HD_TRY(hd__saver_init(&s->saver, ctx, s->store, s->schedule.op, s->out, (int)s->settings->keep));
-  s->report.memory_bytes = hd__session_bytes(s);
-  s->saver.track = hd__profile_writer_track(&s->profiler);
+  HD_TRY(hd__checkpoint_write_record(ctx, s->checkpoints.folder, s->run.record));
+  HD_TRY(hd__saver_init(&s->checkpoints.saver, ctx, s->compute.store, s->run.schedule.op, s->checkpoints.folder,
+                        (int)s->run.settings->keep));
+  s->report.facts.memory_bytes = hd__session_bytes(s);
+  s->checkpoints.saver.track = hd__profile_writer_track(&s->report.profiler);
   return HD_OK;
 }
 
@@ -148,14 +151,15 @@ static hd_status receive_folder(hd_session *s, hd_ctx *ctx) {
     int64_t saved_step;
     char path[HD_LOCAL_GROUP_GATHER_BYTES - sizeof(int64_t)];
   } place;
-  place this_rank = {.saved_step = s->saved_step}, *all = hd__malloc((size_t)hd__cluster_ranks(s->local) * sizeof *all);
+  place this_rank = {.saved_step = s->checkpoints.saved_step},
+        *all = hd__malloc((size_t)hd__cluster_ranks(s->compute.local) * sizeof *all);
   if (!all)
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for the run's folder");
-  snprintf(this_rank.path, sizeof this_rank.path, "%.*s", (int)sizeof this_rank.path - 1, s->out);
-  hd_status status = hd__cluster_gather(all, s->local, ctx, &this_rank, sizeof this_rank);
+  snprintf(this_rank.path, sizeof this_rank.path, "%.*s", (int)sizeof this_rank.path - 1, s->checkpoints.folder);
+  hd_status status = hd__cluster_gather(all, s->compute.local, ctx, &this_rank, sizeof this_rank);
   if (status == HD_OK && !hd__session_writes(s)) {
-    snprintf(s->out, sizeof s->out, "%s", all[0].path);
-    s->saved_step = all[0].saved_step;
+    snprintf(s->checkpoints.folder, sizeof s->checkpoints.folder, "%s", all[0].path);
+    s->checkpoints.saved_step = all[0].saved_step;
   }
   hd__free(all);
   return status;
@@ -166,16 +170,16 @@ hd_status hd__session_open_run(hd_session *s, hd_ctx *ctx) {
   if (hd__session_writes(s))
     HD_TRY(open_folder(s, ctx));
   HD_TRY(receive_folder(s, ctx));
-  if (hd__cluster_this_host(s->local) == 0)
-    HD_TRY(hd__emergency_open(&s->emergency, ctx, s->local,
-                              &(hd_emergency_run){.folder = s->out,
-                                                  .keep = (int)s->settings->keep,
-                                                  .update = s->schedule.op,
-                                                  .on_gpu = s->cuda != NULL,
-                                                  .record = s->record,
-                                                  .counters = &s->counters}));
+  if (hd__cluster_this_host(s->compute.local) == 0)
+    HD_TRY(hd__emergency_open(&s->checkpoints.emergency, ctx, s->compute.local,
+                              &(hd_emergency_run){.folder = s->checkpoints.folder,
+                                                  .keep = (int)s->run.settings->keep,
+                                                  .update = s->run.schedule.op,
+                                                  .on_gpu = s->compute.cuda != NULL,
+                                                  .record = s->run.record,
+                                                  .counters = &s->run.counters}));
   if (hd__session_writes(s))
-    hd__supervisor_start(s->local, s->out);
-  hd__local_group_step(s->local, s->counters.step);
+    hd__supervisor_start(s->compute.local, s->checkpoints.folder);
+  hd__local_group_step(s->compute.local, s->run.counters.step);
   return hd__session_publish(s, ctx);
 }

@@ -27,16 +27,16 @@ static hd_session *session_of(void *self) { return self; }
 
 static int next_step(void *self, hd_step *step) {
   hd_session *s = session_of(self);
-  if (s->planned >= s->target)
+  if (s->run.planned >= s->run.target)
     return 0;
-  hd__session_describe(step, s, s->planned++);
-  step->reports = s->planned == s->target || s->planned % s->settings->log_every == 0;
+  hd__session_describe(step, s, s->run.planned++);
+  step->reports = s->run.planned == s->run.target || s->run.planned % s->run.settings->log_every == 0;
   return 1;
 }
 
 /* The counters after a step that counts. */
 static hd_counters counted(const hd_session *s, const hd_step *step, const hd_step_result *result) {
-  hd_counters counters = s->counters;
+  hd_counters counters = s->run.counters;
   counters.step++;
   counters.epoch_loss_sum += result->loss_sum;
   counters.epoch_divisor += (double)step->divisor;
@@ -47,27 +47,27 @@ static hd_counters counted(const hd_session *s, const hd_step *step, const hd_st
 
 static uint32_t closing(void *self, const hd_step *step, const hd_step_result *result) {
   hd_session *s = session_of(self);
-  if (s->emergency) {
+  if (s->checkpoints.emergency) {
     const hd_counters next = counted(s, step, result);
-    hd__emergency_note(s->emergency, &next);
+    hd__emergency_note(s->checkpoints.emergency, &next);
   }
-  return atomic_load(&s->stop) ? HD_FLAG_STOP : 0;
+  return atomic_load(&s->run.stop) ? HD_FLAG_STOP : 0;
 }
 
 static void step_done(void *self, const hd_step *step, const hd_step_result *result) {
   hd_session *s = session_of(self);
-  if (s->supply)
-    hd__supply_done(s->supply, step->number);
-  s->counters = counted(s, step, result);
-  hd__local_group_step(s->local, s->counters.step);
-  s->call_loss_sum += result->loss_sum;
-  s->call_divisor += (double)step->divisor;
-  s->trained_samples += step->samples;
-  const double loss = s->counters.step_loss;
-  const int64_t epoch = (s->counters.step - 1) / s->steps_per_epoch;
-  hd__job_step(&s->page, s->counters.step, epoch, s->trained_samples, loss);
-  if (s->on_event) {
-    hd_event event = {.kind = HD_EVENT_STEP, .step = s->counters.step, .epoch = epoch, .loss = loss};
+  if (s->input.supply)
+    hd__supply_done(s->input.supply, step->number);
+  s->run.counters = counted(s, step, result);
+  hd__local_group_step(s->compute.local, s->run.counters.step);
+  s->run.call_loss_sum += result->loss_sum;
+  s->run.call_divisor += (double)step->divisor;
+  s->run.trained_samples += step->samples;
+  const double loss = s->run.counters.step_loss;
+  const int64_t epoch = (s->run.counters.step - 1) / s->run.steps_per_epoch;
+  hd__job_step(&s->report.page, s->run.counters.step, epoch, s->run.trained_samples, loss);
+  if (s->report.on_event) {
+    hd_event event = {.kind = HD_EVENT_STEP, .step = s->run.counters.step, .epoch = epoch, .loss = loss};
     hd__session_event(s, &event);
   }
   hd__session_log(s);
@@ -75,37 +75,38 @@ static void step_done(void *self, const hd_step *step, const hd_step_result *res
 
 static uint32_t fetch_train(void *self, const hd_step *step, int64_t first, int64_t rows, const hd_slots *to) {
   hd_session *s = session_of(self);
-  if (s->supply)
-    return hd__supply_fetch(s->supply, step->number, first, rows, to);
-  return hd__feed_fetch(&s->train_feed, step->epoch, step->cursor + first, rows, to);
+  if (s->input.supply)
+    return hd__supply_fetch(s->input.supply, step->number, first, rows, to);
+  return hd__feed_fetch(&s->input.train, step->epoch, step->cursor + first, rows, to);
 }
 
 static void choose_train(void *self, const hd_step *step, int32_t *sample) {
   const hd_session *s = self;
   for (int64_t r = 0; r < step->samples; r++)
-    sample[r] = (int32_t)hd__feed_sample(&s->train_feed, step->epoch, step->cursor + r);
+    sample[r] = (int32_t)hd__feed_sample(&s->input.train, step->epoch, step->cursor + r);
 }
 
 static hd_status why_train(void *self, hd_ctx *ctx) {
   hd_session *s = session_of(self);
-  return s->supply ? hd__supply_why(s->supply, ctx, s->counters.step) : hd__feed_why(&s->train_feed, ctx);
+  return s->input.supply ? hd__supply_why(s->input.supply, ctx, s->run.counters.step)
+                         : hd__feed_why(&s->input.train, ctx);
 }
 
 /* Whether training has ended by --patience. */
 static bool patience_ended(const hd_session *s) {
-  return s->settings->patience > 0 && s->counters.stale_epochs >= s->settings->patience;
+  return s->run.settings->patience > 0 && s->run.counters.stale_epochs >= s->run.settings->patience;
 }
 
 /* The end of the run without `every`. */
 static int64_t next_multiple(const hd_session *s, int64_t every) {
-  return every > 0 ? (s->counters.step / every + 1) * every : s->steps_in_all;
+  return every > 0 ? (s->run.counters.step / every + 1) * every : s->run.steps_in_all;
 }
 
 /* Where the next region ends: the epoch's end, a save, an evaluation, the caller's pause, or the run's end. */
 static int64_t next_stop(const hd_session *s) {
-  int64_t stop = (s->counters.step / s->steps_per_epoch + 1) * s->steps_per_epoch;
-  const int64_t others[] = {s->steps_in_all, s->pause, next_multiple(s, s->settings->save_every),
-                            next_multiple(s, s->settings->eval_every)};
+  int64_t stop = (s->run.counters.step / s->run.steps_per_epoch + 1) * s->run.steps_per_epoch;
+  const int64_t others[] = {s->run.steps_in_all, s->run.pause, next_multiple(s, s->run.settings->save_every),
+                            next_multiple(s, s->run.settings->eval_every)};
   for (int i = 0; i < 4; i++)
     stop = others[i] < stop ? others[i] : stop;
   return stop;
@@ -115,10 +116,10 @@ static int64_t next_stop(const hd_session *s) {
  * weights. */
 static hd_status not_finite(hd_session *s, hd_ctx *ctx) {
   char what[256], last[HD_PATH_BYTES];
-  long long step = (long long)s->counters.step + 1;
+  long long step = (long long)s->run.counters.step + 1;
   snprintf(what, sizeof what, "%.255s", ctx->message);
   HD_TRY(hd__session_await_save(s, ctx));
-  HD_TRY(hd__file_join(last, ctx, s->out, "last/model.safetensors"));
+  HD_TRY(hd__file_join(last, ctx, s->checkpoints.folder, "last/model.safetensors"));
   if (!hd__file_exists(last))
     return hd__fail(ctx, HD_E_NOTFINITE, "step %lld: %s; lower --lr or use --clip-grad-norm", step, what);
   return hd__fail(ctx, HD_E_NOTFINITE,
@@ -132,17 +133,18 @@ static hd_status lost_gpu(hd_session *s, hd_ctx *ctx, hd_status status) {
   char what[512], last[HD_PATH_BYTES];
   hd_ctx quiet = {0};
   snprintf(what, sizeof what, "%.511s", ctx->message);
-  const bool saved = hd__saver_wait(&s->saver, &quiet) == HD_OK &&
-                     hd__file_join(last, &quiet, s->out, "last/model.safetensors") == HD_OK && hd__file_exists(last);
+  const bool saved = hd__saver_wait(&s->checkpoints.saver, &quiet) == HD_OK &&
+                     hd__file_join(last, &quiet, s->checkpoints.folder, "last/model.safetensors") == HD_OK &&
+                     hd__file_exists(last);
   if (!saved)
     return hd__fail(ctx, status, "%s", what);
-  return hd__fail(ctx, status, "%s; go on from the last checkpoint with --resume %.400s", what, s->out);
+  return hd__fail(ctx, status, "%s; go on from the last checkpoint with --resume %.400s", what, s->checkpoints.folder);
 }
 
 static void note_once(hd_session *s, bool *noted, const char *text) {
   if (!text || *noted)
     return;
-  hd_event event = {.kind = HD_EVENT_NOTE, .step = s->counters.step, .text = text};
+  hd_event event = {.kind = HD_EVENT_NOTE, .step = s->run.counters.step, .text = text};
   hd__session_event(s, &event);
   *noted = true;
 }
@@ -150,9 +152,9 @@ static void note_once(hd_session *s, bool *noted, const char *text) {
 /* Reports, once each, that the system refused the places of threads or of their memory, or locking of the loader's
  * batches. */
 static void note_refusals(hd_session *s) {
-  note_once(s, &s->noted_refusal, hd__threads_refused(s->threads));
-  if (s->supply && hd__ring_is_unpinned(hd__supply_ring(s->supply)))
-    note_once(s, &s->noted_loose,
+  note_once(s, &s->report.noted_refusal, hd__threads_refused(s->compute.threads));
+  if (s->input.supply && hd__ring_is_unpinned(hd__supply_ring(s->input.supply)))
+    note_once(s, &s->input.noted_loose,
               "the system does not let the loader's batches be locked in memory: they may be swapped "
               "out; raise `ulimit -l`, or leave --pin-memory out");
 }
@@ -165,22 +167,23 @@ static hd_status run_region(hd_session *s, hd_ctx *ctx, uint32_t *flags) {
                             .fetch = fetch_train,
                             .choose = choose_train,
                             .why = why_train};
-  int64_t epoch = s->counters.step / s->steps_per_epoch;
-  s->region_s = hd__clock_s();
+  int64_t epoch = s->run.counters.step / s->run.steps_per_epoch;
+  s->run.region_s = hd__clock_s();
   int64_t began_ns = hd__clock_ns();
-  if (hd__feed_shuffle(&s->train_feed, (uint64_t)s->settings->seed, (uint32_t)epoch))
-    hd__trace_event(hd__profile_first_track(&s->profiler), HD_SLICE_SHUFFLE, 0, began_ns);
-  s->planned = s->counters.step;
-  s->target = next_stop(s);
-  if (s->supply)
-    hd__supply_seek(s->supply, s->counters.step, s->steps_in_all);
-  hd__job_enter(&s->page, HD_JOB_TRAINING);
-  hd_status status = hd__exec_run(s->exec, ctx, &driver, flags);
-  hd__job_enter(&s->page, HD_JOB_READY);
+  if (hd__feed_shuffle(&s->input.train, (uint64_t)s->run.settings->seed, (uint32_t)epoch))
+    hd__trace_event(hd__profile_first_track(&s->report.profiler), HD_SLICE_SHUFFLE, 0, began_ns);
+  s->run.planned = s->run.counters.step;
+  s->run.target = next_stop(s);
+  if (s->input.supply)
+    hd__supply_seek(s->input.supply, s->run.counters.step, s->run.steps_in_all);
+  hd__job_enter(&s->report.page, HD_JOB_TRAINING);
+  hd_status status = hd__exec_run(s->compute.exec, ctx, &driver, flags);
+  hd__job_enter(&s->report.page, HD_JOB_READY);
   note_refusals(s);
-  s->train_s = hd__session_train_s(s);
-  s->report.steps = s->counters.step;
-  if (status != HD_OK && s->cuda && !(*flags & HD_FLAG_NO_DATA) && status != HD_E_NOTFINITE && status != HD_E_PEER)
+  s->run.train_s = hd__session_train_s(s);
+  s->report.facts.steps = s->run.counters.step;
+  if (status != HD_OK && s->compute.cuda && !(*flags & HD_FLAG_NO_DATA) && status != HD_E_NOTFINITE &&
+      status != HD_E_PEER)
     return lost_gpu(s, ctx, status);
   return status == HD_E_NOTFINITE ? not_finite(s, ctx) : status;
 }
@@ -188,60 +191,61 @@ static hd_status run_region(hd_session *s, hd_ctx *ctx, uint32_t *flags) {
 static void finish_report(hd_session *s) {
   struct rusage usage;
   getrusage(RUSAGE_SELF, &usage);
-  s->report.peak_rss_bytes = (int64_t)usage.ru_maxrss * 1024;
-  s->report.train_s = s->train_s;
-  if (s->supply)
-    s->report.waited_s = 1e-9 * (double)hd__ring_waited_ns(hd__supply_ring(s->supply)) / s->report.threads;
-  s->report.samples_per_s = s->train_s > 0 ? (double)s->trained_samples / s->train_s : 0;
-  s->report.wall_s = hd__clock_process_s();
-  s->report.rank_time = hd__rank_times_whole(&s->rank_times);
-  if (s->cuda)
-    hd__gpu_accounts_read(&s->gpu_memory, s->cuda);
-  s->report.gpu_memory = s->cuda ? s->gpu_memory.of : NULL;
-  s->report.gpus = s->cuda ? s->gpu_memory.count : 0;
+  s->report.facts.peak_rss_bytes = (int64_t)usage.ru_maxrss * 1024;
+  s->report.facts.train_s = s->run.train_s;
+  if (s->input.supply)
+    s->report.facts.waited_s =
+        1e-9 * (double)hd__ring_waited_ns(hd__supply_ring(s->input.supply)) / s->report.facts.threads;
+  s->report.facts.samples_per_s = s->run.train_s > 0 ? (double)s->run.trained_samples / s->run.train_s : 0;
+  s->report.facts.wall_s = hd__clock_process_s();
+  s->report.facts.rank_time = hd__rank_times_whole(&s->report.rank_times);
+  if (s->compute.cuda)
+    hd__gpu_accounts_read(&s->report.gpu_memory, s->compute.cuda);
+  s->report.facts.gpu_memory = s->compute.cuda ? s->report.gpu_memory.of : NULL;
+  s->report.facts.gpus = s->compute.cuda ? s->report.gpu_memory.count : 0;
 }
 
 /* Trains up to the step `end`. */
 static hd_status train_until(hd_session *s, hd_ctx *ctx, int64_t end) {
   uint32_t flags = 0;
-  if (s->report.startup_s == 0)
-    s->report.startup_s = hd__clock_process_s();
-  s->pause = end < s->steps_in_all ? end : s->steps_in_all;
-  s->report.stopped = 0;
+  if (s->report.facts.startup_s == 0)
+    s->report.facts.startup_s = hd__clock_process_s();
+  s->run.pause = end < s->run.steps_in_all ? end : s->run.steps_in_all;
+  s->report.facts.stopped = 0;
   HD_TRY(hd__session_settle_evaluation(s, ctx)); /* of the step from which a resumed run continues */
-  while (s->counters.step < s->pause && !s->report.stopped && !patience_ended(s)) {
+  while (s->run.counters.step < s->run.pause && !s->report.facts.stopped && !patience_ended(s)) {
     hd_status status = run_region(s, ctx, &flags);
     if (status != HD_OK && flags & HD_FLAG_NO_DATA)
       return hd__session_save_without_data(s, ctx, status);
     HD_TRY(status);
-    s->report.stopped = (flags & HD_FLAG_STOP) && s->counters.step < s->steps_in_all;
-    if (s->report.stopped)
-      hd__cluster_restore_timeout(s->local); /* all ranks agreed to stop, and may have something to save */
-    HD_TRY(hd__session_end_region(s, ctx, s->report.stopped));
+    s->report.facts.stopped = (flags & HD_FLAG_STOP) && s->run.counters.step < s->run.steps_in_all;
+    if (s->report.facts.stopped)
+      hd__cluster_restore_timeout(s->compute.local); /* all ranks agreed to stop, and may have something to save */
+    HD_TRY(hd__session_end_region(s, ctx, s->report.facts.stopped));
   }
   return HD_OK;
 }
 
 static hd_status stopped(hd_session *s, hd_ctx *ctx) {
-  return hd__fail(ctx, HD_E_INTERRUPTED, "stopped after step %lld", (long long)s->counters.step);
+  return hd__fail(ctx, HD_E_INTERRUPTED, "stopped after step %lld", (long long)s->run.counters.step);
 }
 
 static void note_patience_ended(hd_session *s) {
   char text[128];
   snprintf(text, sizeof text, "ended early: no lower %s loss for %lld epoch%s",
-           s->val_feed.count > 0 ? "validation" : "test", (long long)s->counters.stale_epochs,
-           s->counters.stale_epochs == 1 ? "" : "s");
-  hd_event event = {.kind = HD_EVENT_NOTE, .step = s->counters.step, .text = text};
+           s->input.val.count > 0 ? "validation" : "test", (long long)s->run.counters.stale_epochs,
+           s->run.counters.stale_epochs == 1 ? "" : "s");
+  hd_event event = {.kind = HD_EVENT_NOTE, .step = s->run.counters.step, .text = text};
   hd__session_event(s, &event);
 }
 
 static hd_status train(hd_session *s, hd_ctx *ctx) {
-  HD_TRY(train_until(s, ctx, s->steps_in_all));
-  if (s->counters.step < s->steps_in_all && !s->report.stopped)
+  HD_TRY(train_until(s, ctx, s->run.steps_in_all));
+  if (s->run.counters.step < s->run.steps_in_all && !s->report.facts.stopped)
     note_patience_ended(s);
-  HD_TRY(hd__checkpoint_digest(s->report.weights_sha256, ctx, s->store));
+  HD_TRY(hd__checkpoint_digest(s->report.facts.weights_sha256, ctx, s->compute.store));
   HD_TRY(hd__session_await_save(s, ctx));
-  if (s->report.stopped)
+  if (s->report.facts.stopped)
     return stopped(s, ctx);
   HD_TRY(hd_session_evaluate(s, ctx));
   return hd__session_writes(s) ? hd__session_draw_wrong(s, ctx) : HD_OK;
@@ -251,11 +255,11 @@ static hd_status train(hd_session *s, hd_ctx *ctx) {
 static hd_status profile_end(hd_session *s, hd_ctx *ctx, hd_status status) {
   hd_ctx quiet = {0};
   hd_ctx *failure_ctx = status == HD_OK ? ctx : &quiet;
-  if (!s->profiler.trace)
+  if (!s->report.profiler.trace)
     return status;
-  hd_status waited = hd__saver_wait(&s->saver, failure_ctx); /* the saver's thread writes a track */
-  hd_status wrote = hd__profile_write(&s->profiler, failure_ctx);
-  s->report.profile = wrote == HD_OK && hd__session_writes(s) ? &s->profiler.result : NULL;
+  hd_status waited = hd__saver_wait(&s->checkpoints.saver, failure_ctx); /* the saver's thread writes a track */
+  hd_status wrote = hd__profile_write(&s->report.profiler, failure_ctx);
+  s->report.facts.profile = wrote == HD_OK && hd__session_writes(s) ? &s->report.profiler.result : NULL;
   return status != HD_OK ? status : waited != HD_OK ? waited : wrote;
 }
 
@@ -263,8 +267,9 @@ static hd_status profile_end(hd_session *s, hd_ctx *ctx, hd_status status) {
  * resumed the run meanwhile. */
 static bool saves_for_ranks(const hd_session *s) {
   hd_fault fault;
-  return s->emergency && hd__local_group_is_saver(s->local) && hd__local_group_fault(&fault, s->local) &&
-         (fault.kind == HD_FAULT_PARENT || fault.rank != hd__local_group_rank(s->local));
+  return s->checkpoints.emergency && hd__local_group_is_saver(s->compute.local) &&
+         hd__local_group_fault(&fault, s->compute.local) &&
+         (fault.kind == HD_FAULT_PARENT || fault.rank != hd__local_group_rank(s->compute.local));
 }
 
 /* Kills a rank that counts as lost because it is stopped or late. It must not continue later, and it may hold the run's
@@ -287,9 +292,9 @@ static hd_status save_for_ranks(hd_session *s, hd_ctx *ctx) {
   if (!saves_for_ranks(s))
     return HD_E_PEER;
   snprintf(what, sizeof what, "%s", hd_ctx_message(ctx));
-  hd__saver_wait(&s->saver, &quiet);
-  end_silent_rank(s->local);
-  if (hd__emergency_save(&step, run, NULL, &quiet, s->local) != HD_OK)
+  hd__saver_wait(&s->checkpoints.saver, &quiet);
+  end_silent_rank(s->compute.local);
+  if (hd__emergency_save(&step, run, NULL, &quiet, s->compute.local) != HD_OK)
     return hd__fail(ctx, HD_E_PEER, "%s; it could not be saved: %.500s", what, quiet.message);
   return hd__fail(ctx, HD_E_PEER, "%s; saved step %lld, go on with --resume %.900s", what, (long long)step, run);
 }
@@ -297,8 +302,8 @@ static hd_status save_for_ranks(hd_session *s, hd_ctx *ctx) {
 /* Unlocks the run's folder for the process that makes the emergency save. */
 static void leave_run(hd_session *s) {
   hd_ctx quiet = {0};
-  hd__saver_wait(&s->saver, &quiet);
-  hd__file_unlock(&s->lock);
+  hd__saver_wait(&s->checkpoints.saver, &quiet);
+  hd__file_unlock(&s->checkpoints.lock);
 }
 
 /* Whether the other ranks would wait for this one. Some failures occur on all ranks at the same step, or are known to
@@ -311,59 +316,59 @@ static bool fails_alone(hd_status status) {
 static hd_status conclude(hd_session *s, hd_ctx *ctx, hd_status status) {
   if (status == HD_E_PEER)
     return save_for_ranks(s, ctx);
-  if (fails_alone(status) && hd__cluster_ranks(s->local) > 1) {
+  if (fails_alone(status) && hd__cluster_ranks(s->compute.local) > 1) {
     leave_run(s);
-    hd__local_group_give_up(s->local, hd_ctx_message(ctx));
+    hd__local_group_give_up(s->compute.local, hd_ctx_message(ctx));
   }
   return status;
 }
 
 hd_status hd_session_train(hd_session *s, hd_ctx *ctx, hd_event_fn *on_event, void *user) {
-  s->on_event = on_event;
-  s->user = user;
+  s->report.on_event = on_event;
+  s->report.user = user;
   hd_status status = conclude(s, ctx, train(s, ctx));
   finish_report(s);
   return profile_end(s, ctx, status);
 }
 
 hd_status hd_session_profile(hd_session *s, hd_ctx *ctx) {
-  if (!s->profiler.trace)
+  if (!s->report.profiler.trace)
     return hd__fail(ctx, HD_E_USAGE, "expected a session with the option profile, found one without; set it");
   HD_TRY(conclude(s, ctx, hd__session_await_save(s, ctx))); /* the saver's thread writes a track */
   return profile_end(s, ctx, HD_OK);
 }
 
 static hd_status take_steps(hd_session *s, hd_ctx *ctx, int64_t steps) {
-  HD_TRY(train_until(s, ctx, s->counters.step + steps));
-  if (!s->report.stopped)
+  HD_TRY(train_until(s, ctx, s->run.counters.step + steps));
+  if (!s->report.facts.stopped)
     return HD_OK;
   HD_TRY(hd__session_await_save(s, ctx));
   return stopped(s, ctx);
 }
 
 hd_status hd_session_step(double *loss, hd_session *s, hd_ctx *ctx, int64_t steps) {
-  s->on_event = NULL;
-  s->call_loss_sum = 0;
-  s->call_divisor = 0;
-  int64_t left = s->steps_in_all - s->counters.step;
+  s->report.on_event = NULL;
+  s->run.call_loss_sum = 0;
+  s->run.call_divisor = 0;
+  int64_t left = s->run.steps_in_all - s->run.counters.step;
   hd_status status = conclude(s, ctx, take_steps(s, ctx, steps < left ? steps : left));
   if (loss)
-    *loss = s->call_divisor > 0 ? s->call_loss_sum / s->call_divisor : 0.0 / 0.0;
+    *loss = s->run.call_divisor > 0 ? s->run.call_loss_sum / s->run.call_divisor : 0.0 / 0.0;
   finish_report(s);
   return status;
 }
 
-int hd_session_done(const hd_session *s) { return s->counters.step >= s->steps_in_all || patience_ended(s); }
+int hd_session_done(const hd_session *s) { return s->run.counters.step >= s->run.steps_in_all || patience_ended(s); }
 
 /* A step that the caller evaluated may become the best one: its evaluation is marked as due until `best` names it. */
 static hd_status save_now(hd_session *s, hd_ctx *ctx) {
-  const bool evaluated = s->evaluated_step == s->counters.step;
-  const int64_t due = s->counters.owes_evaluation;
-  s->counters.owes_evaluation |= evaluated && !hd__session_evaluates_after(s, s->counters.step);
+  const bool evaluated = s->run.evaluated_step == s->run.counters.step;
+  const int64_t due = s->run.counters.owes_evaluation;
+  s->run.counters.owes_evaluation |= evaluated && !hd__session_evaluates_after(s, s->run.counters.step);
   const hd_status status = hd__session_begin_save(s, ctx);
-  s->counters.owes_evaluation = due;
+  s->run.counters.owes_evaluation = due;
   HD_TRY(status);
-  HD_TRY(hd__checkpoint_digest(s->report.weights_sha256, ctx, s->store));
+  HD_TRY(hd__checkpoint_digest(s->report.facts.weights_sha256, ctx, s->compute.store));
   HD_TRY(hd__session_await_save(s, ctx));
   return evaluated ? hd__session_mark_best(s, ctx) : HD_OK;
 }
@@ -371,22 +376,22 @@ static hd_status save_now(hd_session *s, hd_ctx *ctx) {
 hd_status hd_session_save(hd_session *s, hd_ctx *ctx) { return conclude(s, ctx, save_now(s, ctx)); }
 
 static hd_status open_profile(hd_session *s, hd_ctx *ctx) {
-  const hd_profile_of of = {.path = s->settings->profile,
-                            .model = s->network.name,
-                            .exec = s->exec,
-                            .plan = s->plan,
-                            .threads = s->cuda ? NULL : s->threads,
-                            .local = s->local,
-                            .first_step = s->counters.step};
-  if (!*s->settings->profile)
+  const hd_profile_of of = {.path = s->run.settings->profile,
+                            .model = s->run.network.name,
+                            .exec = s->compute.exec,
+                            .plan = s->compute.plan,
+                            .threads = s->compute.cuda ? NULL : s->compute.threads,
+                            .local = s->compute.local,
+                            .first_step = s->run.counters.step};
+  if (!*s->run.settings->profile)
     return HD_OK;
-  HD_TRY(hd__profile_open(&s->profiler, ctx, &of));
-  return hd__exec_trace(s->eval_exec, ctx, s->profiler.trace);
+  HD_TRY(hd__profile_open(&s->report.profiler, ctx, &of));
+  return hd__exec_trace(s->compute.eval_exec, ctx, s->report.profiler.trace);
 }
 
 static hd_status open_supply(hd_session *s, hd_ctx *ctx) {
-  HD_TRY(hd__session_supply(&s->supply, ctx, s, s->threads, (int)s->settings->workers, 0));
-  s->report.workers = s->supply ? hd__ring_workers(hd__supply_ring(s->supply)) : 0;
+  HD_TRY(hd__session_supply(&s->input.supply, ctx, s, s->compute.threads, (int)s->run.settings->workers, 0));
+  s->report.facts.workers = s->input.supply ? hd__ring_workers(hd__supply_ring(s->input.supply)) : 0;
   return HD_OK;
 }
 
@@ -396,11 +401,11 @@ static hd_status create(hd_session **out, hd_ctx *ctx, const hd_config *config, 
   hd_session *s = hd__calloc(1, sizeof *s);
   if (!s)
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for the session");
-  s->local = local;
-  s->evaluated_step = s->saved_step = -1;
-  s->lock = -1;
-  hd_status status = hd__config_copy(&s->config, ctx, config);
-  s->settings = status == HD_OK ? hd__settings(s->config) : NULL;
+  s->compute.local = local;
+  s->run.evaluated_step = s->checkpoints.saved_step = -1;
+  s->checkpoints.lock = -1;
+  hd_status status = hd__config_copy(&s->run.config, ctx, config);
+  s->run.settings = status == HD_OK ? hd__settings(s->run.config) : NULL;
   if (status == HD_OK && writes)
     status = hd__session_lock_resumed(s, ctx);
   if (status == HD_OK)
@@ -449,39 +454,39 @@ hd_status hd_ddp(hd_session **out, hd_ctx *ctx, const hd_config *config, const h
 void hd_session_destroy(hd_session *s) {
   if (!s)
     return;
-  hd__saver_fini(&s->saver);
-  hd__job_close(&s->page);
-  if (s->metrics)
-    fclose(s->metrics);
-  hd__file_unlock(&s->lock);
-  hd__exec_destroy(s->exec);
-  hd__exec_destroy(s->eval_exec);
-  hd__profile_close(&s->profiler);
-  hd__cuda_close(s->cuda);
-  hd__store_destroy(s->store);
-  hd__plan_destroy(s->plan);
-  hd__plan_destroy(s->eval_plan);
-  hd__threads_destroy(s->threads);
-  hd__supply_destroy(s->supply); /* before the feed that its workers read */
-  hd__feed_fini(&s->train_feed);
-  hd__feed_fini(&s->val_feed);
-  hd__feed_fini(&s->test_feed);
-  hd__segment_destroy(&s->guess_memory);
-  hd__emergency_close(s->emergency);
-  hd__rank_times_fini(&s->rank_times);
-  hd__gpu_accounts_fini(&s->gpu_memory);
-  hd__free(s->places);
-  hd__data_close(s->data);
-  hd__segment_destroy(&s->skip_memory); /* after all readers of the data */
-  hd__network_fini(&s->network);
-  json_decref(s->record);
-  hd_config_destroy(s->config);
+  hd__saver_fini(&s->checkpoints.saver);
+  hd__job_close(&s->report.page);
+  if (s->report.metrics)
+    fclose(s->report.metrics);
+  hd__file_unlock(&s->checkpoints.lock);
+  hd__exec_destroy(s->compute.exec);
+  hd__exec_destroy(s->compute.eval_exec);
+  hd__profile_close(&s->report.profiler);
+  hd__cuda_close(s->compute.cuda);
+  hd__store_destroy(s->compute.store);
+  hd__plan_destroy(s->compute.plan);
+  hd__plan_destroy(s->compute.eval_plan);
+  hd__threads_destroy(s->compute.threads);
+  hd__supply_destroy(s->input.supply); /* before the feed that its workers read */
+  hd__feed_fini(&s->input.train);
+  hd__feed_fini(&s->input.val);
+  hd__feed_fini(&s->input.test);
+  hd__segment_destroy(&s->report.guess_memory);
+  hd__emergency_close(s->checkpoints.emergency);
+  hd__rank_times_fini(&s->report.rank_times);
+  hd__gpu_accounts_fini(&s->report.gpu_memory);
+  hd__free(s->report.places);
+  hd__data_close(s->input.data);
+  hd__segment_destroy(&s->input.skip_memory); /* after all readers of the data */
+  hd__network_fini(&s->run.network);
+  json_decref(s->run.record);
+  hd_config_destroy(s->run.config);
   hd__free(s);
 }
 
 void hd_session_stop(hd_session *s) {
-  atomic_store(&s->stop, 1);
-  hd__cluster_shorten_timeout(s->local);
+  atomic_store(&s->run.stop, 1);
+  hd__cluster_shorten_timeout(s->compute.local);
 }
 
-const hd_report *hd_session_report(const hd_session *s) { return &s->report; }
+const hd_report *hd_session_report(const hd_session *s) { return &s->report.facts; }

@@ -18,16 +18,17 @@ typedef struct equipment {
 } equipment;
 
 static equipment equipment_of(const hd_session *s) {
-  return (equipment){s->cuda, s->plan, s->eval_plan, s->store, s->exec, s->eval_exec};
+  return (equipment){s->compute.cuda,  s->compute.plan, s->compute.eval_plan,
+                     s->compute.store, s->compute.exec, s->compute.eval_exec};
 }
 
 static void equip_with(hd_session *s, const equipment *e) {
-  s->cuda = e->cuda;
-  s->plan = e->plan;
-  s->eval_plan = e->eval_plan;
-  s->store = e->store;
-  s->exec = e->exec;
-  s->eval_exec = e->eval_exec;
+  s->compute.cuda = e->cuda;
+  s->compute.plan = e->plan;
+  s->compute.eval_plan = e->eval_plan;
+  s->compute.store = e->store;
+  s->compute.exec = e->exec;
+  s->compute.eval_exec = e->eval_exec;
 }
 
 static void destroy(const equipment *e) {
@@ -56,64 +57,65 @@ static void copy_version(hd_store *to, const hd_plan *plan, const hd_store *from
 
 /* Refuses a session with a profile, whose tracks belong to one device, or with several ranks, which share a store. */
 static hd_status check_movable(const hd_session *s, hd_ctx *ctx) {
-  if (s->local)
+  if (s->compute.local)
     return hd__fail(ctx, HD_E_UNSUPPORTED,
                     "expected a session of one process to move, found one of several ranks; create it on the device");
-  if (strcmp(s->report.arithmetic, "portable"))
+  if (strcmp(s->report.facts.arithmetic, "portable"))
     return hd__fail(ctx, HD_E_UNSUPPORTED,
                     "expected a session of portable arithmetic to move, found native, whose numbers differ between "
                     "devices; create it on the device");
-  if (s->profiler.trace)
+  if (s->report.profiler.trace)
     return hd__fail(ctx, HD_E_UNSUPPORTED,
                     "expected a session without the option profile to move, found one; create it on the device");
   return HD_OK;
 }
 
 static hd_status note_device(hd_session *s, hd_ctx *ctx) {
-  snprintf(s->device, sizeof s->device, s->cuda ? "cuda:%d" : "cpu", s->cuda ? s->cuda->index : 0);
-  s->report.isa = hd__session_isa(s);
-  s->report.memory_bytes = hd__session_bytes(s);
-  s->report.gpu_memory = NULL;
-  s->report.gpus = 0;
-  s->report.gpu_sums = hd__exec_gpu_sums(s->exec);
-  s->rank_times.exec = s->exec;
-  s->saver.store = s->saver.store ? s->store : NULL;
-  HD_TRY(hd__gpu_accounts_gather(&s->gpu_memory, ctx, s->local, s->cuda));
-  return hd__record_note_device(s->record, ctx, s->device, s->report.isa);
+  snprintf(s->report.device, sizeof s->report.device, s->compute.cuda ? "cuda:%d" : "cpu",
+           s->compute.cuda ? s->compute.cuda->index : 0);
+  s->report.facts.isa = hd__session_isa(s);
+  s->report.facts.memory_bytes = hd__session_bytes(s);
+  s->report.facts.gpu_memory = NULL;
+  s->report.facts.gpus = 0;
+  s->report.facts.gpu_sums = hd__exec_gpu_sums(s->compute.exec);
+  s->report.rank_times.exec = s->compute.exec;
+  s->checkpoints.saver.store = s->checkpoints.saver.store ? s->compute.store : NULL;
+  HD_TRY(hd__gpu_accounts_gather(&s->report.gpu_memory, ctx, s->compute.local, s->compute.cuda));
+  return hd__record_note_device(s->run.record, ctx, s->report.device, s->report.facts.isa);
 }
 
 hd_status hd__session_move(hd_session *s, hd_ctx *ctx, hd_cuda *cuda) {
   const equipment before = equipment_of(s);
   hd_status status = check_movable(s, ctx);
   if (status == HD_OK)
-    status = hd__saver_wait(&s->saver, ctx);
+    status = hd__saver_wait(&s->checkpoints.saver, ctx);
   if (status != HD_OK) {
     hd__cuda_close(cuda);
     return status;
   }
   equip_with(s, &(equipment){.cuda = cuda});
-  status = hd__session_equip(s, ctx, (int32_t)s->report.shards);
+  status = hd__session_equip(s, ctx, (int32_t)s->report.facts.shards);
   if (status != HD_OK) {
     const equipment incomplete = equipment_of(s);
     equip_with(s, &before);
     destroy(&incomplete);
     return status;
   }
-  copy_version(s->store, s->plan, before.store);
+  copy_version(s->compute.store, s->compute.plan, before.store);
   destroy(&before);
   return note_device(s, ctx);
 }
 
 hd_device hd_session_device(const hd_session *s) {
-  return s->cuda ? (hd_device){HD_CUDA, s->cuda->index} : (hd_device){HD_CPU, 0};
+  return s->compute.cuda ? (hd_device){HD_CUDA, s->compute.cuda->index} : (hd_device){HD_CPU, 0};
 }
 
 hd_status hd_session_to(hd_session *s, hd_ctx *ctx, hd_device device) {
   const hd_device here = hd_session_device(s);
   char text[HD_DEVICE_TEXT_BYTES];
   hd_cuda *cuda;
-  if (here.kind == device.kind && (here.kind == HD_CPU || (here.index == device.index && !s->cuda->next)))
+  if (here.kind == device.kind && (here.kind == HD_CPU || (here.index == device.index && !s->compute.cuda->next)))
     return HD_OK;
-  HD_TRY(hd__device_open_named(&cuda, ctx, s->config, hd_device_text(text, device)));
+  HD_TRY(hd__device_open_named(&cuda, ctx, s->run.config, hd_device_text(text, device)));
   return hd__session_move(s, ctx, cuda);
 }

@@ -21,43 +21,43 @@
 
 /* Takes over the choice of --device auto, which was made for this model and this data. */
 static hd_status adopt_device(hd_session *s, hd_ctx *ctx) {
-  const char *chosen = hd__record_chosen_device(s->record);
+  const char *chosen = hd__record_chosen_device(s->run.record);
   if (!chosen)
     return HD_OK;
-  snprintf(s->resumed_device, sizeof s->resumed_device, "%s", chosen);
-  return hd__config_suggest(s->config, ctx, HD_OPT_device, "auto");
+  snprintf(s->compute.resumed_device, sizeof s->compute.resumed_device, "%s", chosen);
+  return hd__config_suggest(s->run.config, ctx, HD_OPT_device, "auto");
 }
 
 /* Reads a resumed run: its record, the experiment in it, the folder to load from. */
 static hd_status adopt_run(hd_session *s, hd_ctx *ctx, char folder[HD_PATH_BYTES]) {
-  const char *from = s->settings->resume;
+  const char *from = s->run.settings->resume;
   HD_TRY(hd__checkpoint_find(folder, ctx, from));
-  HD_TRY(hd__checkpoint_record(&s->record, ctx, folder));
-  HD_TRY(hd__record_adopt(s->config, ctx, s->record, from));
+  HD_TRY(hd__checkpoint_record(&s->run.record, ctx, folder));
+  HD_TRY(hd__record_adopt(s->run.config, ctx, s->run.record, from));
   HD_TRY(adopt_device(s, ctx));
-  const char *text = json_string_value(json_object_get(s->record, "model_yaml"));
-  hd_status status = hd__network_from_text(&s->network, ctx, text, s->settings->model);
+  const char *text = json_string_value(json_object_get(s->run.record, "model_yaml"));
+  hd_status status = hd__network_from_text(&s->run.network, ctx, text, s->run.settings->model);
   return status == HD_OK ? HD_OK : hd__fail_in(ctx, status, "%s/run.json", folder);
 }
 
 static hd_status choose_threads(hd_session *s, hd_ctx *ctx) {
-  const hd_placement_request request = hd_config_placement(s->config);
-  return hd__rank_threads_open(&s->threads, ctx, s->local, &request);
+  const hd_placement_request request = hd_config_placement(s->run.config);
+  return hd__rank_threads_open(&s->compute.threads, ctx, s->compute.local, &request);
 }
 
 /* Opens the number and the places of threads that were found best. CPUs are shared with other jobs only under the
  * placement that the user gave. */
 static hd_status choose_best_threads(hd_session *s, hd_ctx *ctx, const hd_best *best) {
   hd_placement_request request = {
-      .threads = best->threads, .policy = best->placement, .workers = hd_config_placement(s->config).workers};
-  HD_TRY(hd__threads_open(&s->threads, ctx, &request));
-  const hd_placement_policy policy = hd_config_placement(s->config).policy;
-  if (request.policy == policy || !hd__threads_disputed(s->threads))
+      .threads = best->threads, .policy = best->placement, .workers = hd_config_placement(s->run.config).workers};
+  HD_TRY(hd__threads_open(&s->compute.threads, ctx, &request));
+  const hd_placement_policy policy = hd_config_placement(s->run.config).policy;
+  if (request.policy == policy || !hd__threads_disputed(s->compute.threads))
     return HD_OK;
-  hd__threads_destroy(s->threads);
-  s->threads = NULL;
+  hd__threads_destroy(s->compute.threads);
+  s->compute.threads = NULL;
   request.policy = policy;
-  return hd__threads_open(&s->threads, ctx, &request);
+  return hd__threads_open(&s->compute.threads, ctx, &request);
 }
 
 /* The last epoch may be incomplete; a run has at least one step. */
@@ -68,75 +68,76 @@ static int64_t steps_of(double epochs, int64_t steps_per_epoch) {
 
 /* Derives batch, shards and steps. */
 static hd_status choose_steps(hd_session *s, hd_ctx *ctx, int32_t *shards) {
-  const hd_settings *is = s->settings;
-  int64_t samples = s->train_feed.count;
-  s->batch = s->train_feed.batch = is->batch;
-  HD_TRY(hd__planned_shards(shards, ctx, s->config));
-  s->steps_per_epoch = is->drop_last ? samples / s->batch : (samples + s->batch - 1) / s->batch;
-  if (s->steps_per_epoch == 0)
+  const hd_settings *is = s->run.settings;
+  int64_t samples = s->input.train.count;
+  s->run.batch = s->input.train.batch = is->batch;
+  HD_TRY(hd__planned_shards(shards, ctx, s->run.config));
+  s->run.steps_per_epoch = is->drop_last ? samples / s->run.batch : (samples + s->run.batch - 1) / s->run.batch;
+  if (s->run.steps_per_epoch == 0)
     return hd__fail(ctx, HD_E_USAGE,
                     "--drop-last expects at least one full batch of %lld, found %lld samples; use a smaller --batch",
-                    (long long)s->batch, (long long)samples);
-  s->steps_in_all = steps_of(is->epochs, s->steps_per_epoch);
-  HD_TRY(hd__schedule_init(&s->schedule, ctx, s->config, s->steps_in_all, s->steps_per_epoch));
-  if (is->max_steps > 0 && is->max_steps < s->steps_in_all)
-    s->steps_in_all = is->max_steps;
+                    (long long)s->run.batch, (long long)samples);
+  s->run.steps_in_all = steps_of(is->epochs, s->run.steps_per_epoch);
+  HD_TRY(hd__schedule_init(&s->run.schedule, ctx, s->run.config, s->run.steps_in_all, s->run.steps_per_epoch));
+  if (is->max_steps > 0 && is->max_steps < s->run.steps_in_all)
+    s->run.steps_in_all = is->max_steps;
   return HD_OK;
 }
 
 static hd_status make_plan(hd_plan **out, hd_session *s, hd_ctx *ctx, bool train) {
   hd_graph *graph;
-  HD_TRY(hd__network_graph(&graph, ctx, &s->network));
-  hd_status status = hd__planned_rules(graph, ctx, s->config);
+  HD_TRY(hd__network_graph(&graph, ctx, &s->run.network));
+  hd_status status = hd__planned_rules(graph, ctx, s->run.config);
   if (status != HD_OK) {
     hd__graph_destroy(graph);
     return status;
   }
-  hd_plan_settings settings = hd__planned_passes(s->config, train);
-  return hd__plan_create(out, ctx, graph, s->cuda ? hd__kernels_cuda() : s->kernels, &settings);
+  hd_plan_settings settings = hd__planned_passes(s->run.config, train);
+  return hd__plan_create(out, ctx, graph, s->compute.cuda ? hd__kernels_cuda() : s->compute.kernels, &settings);
 }
 
 static hd_status check_fit(const hd_session *s, hd_ctx *ctx) {
-  const char *name = hd__data_name(s->data);
-  HD_TRY(hd__augment_check(ctx, &s->train_feed, &s->network, s->plan->graph, name));
-  return hd__augment_check(ctx, &s->test_feed, &s->network, s->plan->graph, name);
+  const char *name = hd__data_name(s->input.data);
+  HD_TRY(hd__augment_check(ctx, &s->input.train, &s->run.network, s->compute.plan->graph, name));
+  return hd__augment_check(ctx, &s->input.test, &s->run.network, s->compute.plan->graph, name);
 }
 
 static hd_status make_plans(hd_session *s, hd_ctx *ctx) {
-  HD_TRY(make_plan(&s->plan, s, ctx, true));
-  HD_TRY(make_plan(&s->eval_plan, s, ctx, false));
+  HD_TRY(make_plan(&s->compute.plan, s, ctx, true));
+  HD_TRY(make_plan(&s->compute.eval_plan, s, ctx, false));
   HD_TRY(check_fit(s, ctx));
-  return hd__store_create(&s->store, ctx, s->local, s->plan, s->schedule.states);
+  return hd__store_create(&s->compute.store, ctx, s->compute.local, s->compute.plan, s->run.schedule.states);
 }
 
 /* Steps that a GPU may have in flight: as many as loader workers have buffers for, since a batch is released when its
  * step has counted. */
 static int32_t steps_ahead(const hd_session *s) {
-  const int64_t workers = s->settings->workers;
-  const int64_t room = workers * s->settings->prefetch_factor;
-  const int64_t fitting = room < s->steps_per_epoch ? room : s->steps_per_epoch;
+  const int64_t workers = s->run.settings->workers;
+  const int64_t room = workers * s->run.settings->prefetch_factor;
+  const int64_t fitting = room < s->run.steps_per_epoch ? room : s->run.steps_per_epoch;
   return workers == 0 || fitting > INT32_MAX ? INT32_MAX : (int32_t)fitting;
 }
 
 static hd_status make_executors(hd_session *s, hd_ctx *ctx, int32_t shards) {
-  hd_exec_settings train = hd__planned_training(s->config, shards, s->schedule.op);
-  hd_exec_settings eval = hd__planned_evaluation(s->config);
-  train.local = eval.local = s->local;
-  train.cuda = eval.cuda = s->cuda;
-  train.native = s->cuda && s->cuda->native;
-  train.precision = train.native ? hd__device_precision(s->config) : HD_CUDA_F32;
+  hd_exec_settings train = hd__planned_training(s->run.config, shards, s->run.schedule.op);
+  hd_exec_settings eval = hd__planned_evaluation(s->run.config);
+  train.local = eval.local = s->compute.local;
+  train.cuda = eval.cuda = s->compute.cuda;
+  train.native = s->compute.cuda && s->compute.cuda->native;
+  train.precision = train.native ? hd__device_precision(s->run.config) : HD_CUDA_F32;
   train.lookahead = steps_ahead(s);
-  const bool labels = s->plan->graph->values[s->plan->graph->label].dtype == HD_I32;
-  if (s->cuda && labels && s->settings->workers == 0 && hd__feed_resident(&s->resident, &s->train_feed))
-    train.resident = &s->resident;
-  train.fetch_bytes = hd__feed_scratch_bytes(&s->train_feed);
-  const int64_t test = hd__feed_scratch_bytes(&s->test_feed);
-  const int64_t val = s->val_feed.count > 0 ? hd__feed_scratch_bytes(&s->val_feed) : 0;
+  const bool labels = s->compute.plan->graph->values[s->compute.plan->graph->label].dtype == HD_I32;
+  if (s->compute.cuda && labels && s->run.settings->workers == 0 &&
+      hd__feed_resident(&s->input.resident, &s->input.train))
+    train.resident = &s->input.resident;
+  train.fetch_bytes = hd__feed_scratch_bytes(&s->input.train);
+  const int64_t test = hd__feed_scratch_bytes(&s->input.test);
+  const int64_t val = s->input.val.count > 0 ? hd__feed_scratch_bytes(&s->input.val) : 0;
   eval.fetch_bytes = val > test ? val : test;
-  if (s->cuda)
-    eval.batch = hd__planned_gpu_samples(s->eval_plan, eval.batch);
-  HD_TRY(hd__exec_create(&s->exec, ctx, s->plan, s->store, s->threads, &train));
-  return hd__exec_create(&s->eval_exec, ctx, s->eval_plan, s->store, s->threads, &eval);
+  if (s->compute.cuda)
+    eval.batch = hd__planned_gpu_samples(s->compute.eval_plan, eval.batch);
+  HD_TRY(hd__exec_create(&s->compute.exec, ctx, s->compute.plan, s->compute.store, s->compute.threads, &train));
+  return hd__exec_create(&s->compute.eval_exec, ctx, s->compute.eval_plan, s->compute.store, s->compute.threads, &eval);
 }
 
 hd_status hd__session_equip(hd_session *s, hd_ctx *ctx, int32_t shards) {
@@ -145,14 +146,15 @@ hd_status hd__session_equip(hd_session *s, hd_ctx *ctx, int32_t shards) {
 }
 
 static hd_status augment_feeds(hd_session *s, hd_ctx *ctx) {
-  const hd_augment lists = hd__augment_of(s->config);
-  hd_feed *const feed[3] = {&s->train_feed, &s->test_feed, &s->val_feed};
+  const hd_augment lists = hd__augment_of(s->run.config);
+  hd_feed *const feed[3] = {&s->input.train, &s->input.test, &s->input.val};
   for (int i = 0; i < 3; i++)
     if (feed[i]->count > 0)
       HD_TRY(hd__augment_feed(feed[i], ctx, &lists, i == 0 ? HD_PIPELINE_TRAINING : HD_PIPELINE_EVALUATION,
-                              hd__data_mean(s->data), hd__data_std(s->data), (uint64_t)s->settings->seed));
-  s->network.target.of_classes = hd__augment_of_classes(&s->train_feed);
-  if (hd__augment_of_classes(&s->test_feed) != s->network.target.of_classes)
+                              hd__data_mean(s->input.data), hd__data_std(s->input.data),
+                              (uint64_t)s->run.settings->seed));
+  s->run.network.target.of_classes = hd__augment_of_classes(&s->input.train);
+  if (hd__augment_of_classes(&s->input.test) != s->run.network.target.of_classes)
     return hd__fail(
         ctx, HD_E_USAGE,
         "--eval-transforms expects one_hot as --transforms does, found it in one list alone; give it in both");
@@ -160,59 +162,63 @@ static hd_status augment_feeds(hd_session *s, hd_ctx *ctx) {
 }
 
 static hd_status make_feeds(hd_session *s, hd_ctx *ctx) {
-  const double *mean = hd__data_mean(s->data), *std = hd__data_std(s->data);
-  const hd_dataset *test = hd__data_test(s->data);
-  double held_out = s->settings->val_split;
-  HD_TRY(hd__feed_init(&s->train_feed, ctx, hd__data_train(s->data), s->kernels, mean, std));
-  HD_TRY(hd__feed_init(&s->test_feed, ctx, test, s->kernels, mean, std));
+  const double *mean = hd__data_mean(s->input.data), *std = hd__data_std(s->input.data);
+  const hd_dataset *test = hd__data_test(s->input.data);
+  double held_out = s->run.settings->val_split;
+  HD_TRY(hd__feed_init(&s->input.train, ctx, hd__data_train(s->input.data), s->compute.kernels, mean, std));
+  HD_TRY(hd__feed_init(&s->input.test, ctx, test, s->compute.kernels, mean, std));
   if (held_out > 0)
-    HD_TRY(hd__feed_split(&s->val_feed, &s->train_feed, ctx, held_out, (uint64_t)s->settings->seed));
-  HD_TRY(hd__order_feed(&s->train_feed, ctx, s->config, hd__data_name(s->data)));
+    HD_TRY(hd__feed_split(&s->input.val, &s->input.train, ctx, held_out, (uint64_t)s->run.settings->seed));
+  HD_TRY(hd__order_feed(&s->input.train, ctx, s->run.config, hd__data_name(s->input.data)));
   HD_TRY(augment_feeds(s, ctx));
   return HD_OK;
 }
 
 /* Shared memory for guesses: each rank fills in the samples that its threads evaluate. */
 static hd_status make_guesses(hd_session *s, hd_ctx *ctx) {
-  const int64_t test = hd__data_test(s->data)->count, most = s->val_feed.count > test ? s->val_feed.count : test;
+  const int64_t test = hd__data_test(s->input.data)->count,
+                most = s->input.val.count > test ? s->input.val.count : test;
   const size_t each = sizeof(float) + sizeof(float) + sizeof(int32_t);
-  HD_TRY(hd__local_group_memory(&s->guess_memory, s->local, ctx, (size_t)most * each, "the evaluation's samples"));
-  s->guesses.loss = s->guess_memory.base;
-  s->guesses.probability = s->guesses.loss + most;
-  s->guesses.guess = (int32_t *)(s->guesses.probability + most);
+  HD_TRY(hd__local_group_memory(&s->report.guess_memory, s->compute.local, ctx, (size_t)most * each,
+                                "the evaluation's samples"));
+  s->report.guesses.loss = s->report.guess_memory.base;
+  s->report.guesses.probability = s->report.guesses.loss + most;
+  s->report.guesses.guess = (int32_t *)(s->report.guesses.probability + most);
   return HD_OK;
 }
 
 /* Sets the first weights: drawn, from --init, or from the checkpoint. */
 static hd_status fill_store(hd_session *s, hd_ctx *ctx, const char *resumed) {
   char path[HD_PATH_BYTES];
-  s->counters = (hd_counters){.best_score = -INFINITY, .best_loss = INFINITY, .step_loss = NAN};
+  s->run.counters = (hd_counters){.best_score = -INFINITY, .best_loss = INFINITY, .step_loss = NAN};
   if (resumed) {
-    HD_TRY(hd__checkpoint_load_state(s->store, &s->counters, ctx, s->schedule.op, resumed, s->record));
+    HD_TRY(
+        hd__checkpoint_load_state(s->compute.store, &s->run.counters, ctx, s->run.schedule.op, resumed, s->run.record));
     HD_TRY(hd__file_join(path, ctx, resumed, "model.safetensors"));
-    HD_TRY(hd__checkpoint_load_weights(s->store, ctx, path, s->record));
-  } else if (*s->settings->init) {
-    HD_TRY(hd__checkpoint_load_weights(s->store, ctx, s->settings->init, NULL));
+    HD_TRY(hd__checkpoint_load_weights(s->compute.store, ctx, path, s->run.record));
+  } else if (*s->run.settings->init) {
+    HD_TRY(hd__checkpoint_load_weights(s->compute.store, ctx, s->run.settings->init, NULL));
   } else {
-    hd__init_params(s->store, s->plan, (uint64_t)s->settings->seed);
+    hd__init_params(s->compute.store, s->compute.plan, (uint64_t)s->run.settings->seed);
   }
-  hd__store_pack(s->store, s->plan);
+  hd__store_pack(s->compute.store, s->compute.plan);
   return HD_OK;
 }
 
 /* Copies the first host's weights and states to the other hosts. */
 static hd_status copy_to_hosts(hd_session *s, hd_ctx *ctx, uint64_t version) {
-  hd_store *store = s->store;
+  hd_store *store = s->compute.store;
   const hd_directory *d = store->directory;
-  if (hd__cluster_count(s->local) > 1 && hd__local_group_rank(s->local) == 0) {
+  if (hd__cluster_count(s->compute.local) > 1 && hd__local_group_rank(s->compute.local) == 0) {
     hd__store_set_version(store, version);
     const int half = hd__store_buffer(store);
-    HD_TRY(hd__cluster_broadcast(s->local, ctx, store->weights[half], d->param_elems * (int64_t)sizeof(float)));
+    HD_TRY(hd__cluster_broadcast(s->compute.local, ctx, store->weights[half], d->param_elems * (int64_t)sizeof(float)));
     for (int i = 0; i < d->states; i++)
-      HD_TRY(hd__cluster_broadcast(s->local, ctx, store->state[half][i], d->trained_elems * (int64_t)sizeof(float)));
-    hd__store_pack(store, s->plan);
+      HD_TRY(hd__cluster_broadcast(s->compute.local, ctx, store->state[half][i],
+                                   d->trained_elems * (int64_t)sizeof(float)));
+    hd__store_pack(store, s->compute.plan);
   }
-  return hd__local_group_barrier(s->local, ctx);
+  return hd__local_group_barrier(s->compute.local, ctx);
 }
 
 /* Rank 0 sets the weights for all ranks, and broadcasts the counters that belong to them. */
@@ -221,15 +227,15 @@ static hd_status fill_weights(hd_session *s, hd_ctx *ctx, const char *resumed) {
     hd_counters counters;
     uint64_t version;
   } filled;
-  filled this_rank, *all = hd__malloc((size_t)hd__cluster_ranks(s->local) * sizeof *all);
+  filled this_rank, *all = hd__malloc((size_t)hd__cluster_ranks(s->compute.local) * sizeof *all);
   if (!all)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the counters of %d ranks", hd__cluster_ranks(s->local));
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the counters of %d ranks", hd__cluster_ranks(s->compute.local));
   hd_status status = hd__session_writes(s) ? fill_store(s, ctx, resumed) : HD_OK;
-  this_rank = (filled){s->counters, hd__store_version(s->store)};
+  this_rank = (filled){s->run.counters, hd__store_version(s->compute.store)};
   if (status == HD_OK)
-    status = hd__cluster_gather(all, s->local, ctx, &this_rank, sizeof this_rank);
+    status = hd__cluster_gather(all, s->compute.local, ctx, &this_rank, sizeof this_rank);
   if (status == HD_OK) {
-    s->counters = all[0].counters;
+    s->run.counters = all[0].counters;
     status = copy_to_hosts(s, ctx, all[0].version);
   }
   hd__free(all);
@@ -237,93 +243,95 @@ static hd_status fill_weights(hd_session *s, hd_ctx *ctx, const char *resumed) {
 }
 
 static void note_sums(hd_session *s) {
-  const char *why = hd__exec_gpu_sums_why(s->exec);
+  const char *why = hd__exec_gpu_sums_why(s->compute.exec);
   if (*why)
-    snprintf(s->device_note, sizeof s->device_note, "gradients of GPUs are added along the tree, not by NCCL: %s", why);
+    snprintf(s->report.device_note, sizeof s->report.device_note,
+             "gradients of GPUs are added along the tree, not by NCCL: %s", why);
 }
 
 static void fill_report(hd_session *s, int32_t shards) {
   int64_t parameters = 0, trainable = 0;
-  for (int p = 0; p < s->plan->param_count; p++) {
-    const hd_param *param = &s->plan->graph->params[p];
+  for (int p = 0; p < s->compute.plan->param_count; p++) {
+    const hd_param *param = &s->compute.plan->graph->params[p];
     parameters += param->running ? 0 : hd__param_elems(param);
-    trainable += s->plan->params[p].trained ? hd__param_elems(param) : 0;
+    trainable += s->compute.plan->params[p].trained ? hd__param_elems(param) : 0;
   }
-  s->report = (hd_report){.model = s->network.name,
-                          .data = hd__data_name(s->data),
-                          .optimizer = hd__config_shown(s->config, HD_OPT_optimizer),
-                          .device = s->device,
-                          .arithmetic = hd__config_shown(s->config, HD_OPT_arithmetic),
-                          .precision = hd__config_shown(s->config, HD_OPT_precision),
-                          .isa = hd__session_isa(s),
-                          .device_note = s->device_note,
-                          .library = hd__session_library(s),
-                          .gpu_sums = hd__exec_gpu_sums(s->exec),
-                          .out = s->out,
-                          .epochs = (int64_t)ceil(s->settings->epochs),
-                          .steps = s->counters.step,
-                          .batch = s->batch,
-                          .shards = shards,
-                          .accumulate = s->settings->accumulate,
-                          .seed = s->settings->seed,
-                          .steps_in_all = s->steps_in_all,
-                          .parameters = parameters,
-                          .trainable = trainable,
-                          .threads = hd__threads_count(s->threads),
-                          .ranks = hd__cluster_ranks(s->local),
-                          .hosts = hd__cluster_count(s->local),
-                          .transport = hd__cluster_transport(s->local),
-                          .rank = s->places,
-                          .cpus = hd__threads_cpus(s->threads),
-                          .val_samples = s->val_feed.count,
-                          .train_loss = NAN,
-                          .val_loss = NAN,
-                          .val_accuracy = NAN,
-                          .test_loss = NAN,
-                          .test_accuracy = NAN,
-                          .memory_bytes = hd__session_bytes(s),
-                          .resumed_step = s->counters.step,
-                          .wrong = -1,
-                          .skipped = -1,
-                          .test_skipped = -1,
-                          .wrong_png = s->wrong_png};
+  s->report.facts = (hd_report){.model = s->run.network.name,
+                                .data = hd__data_name(s->input.data),
+                                .optimizer = hd__config_shown(s->run.config, HD_OPT_optimizer),
+                                .device = s->report.device,
+                                .arithmetic = hd__config_shown(s->run.config, HD_OPT_arithmetic),
+                                .precision = hd__config_shown(s->run.config, HD_OPT_precision),
+                                .isa = hd__session_isa(s),
+                                .device_note = s->report.device_note,
+                                .library = hd__session_library(s),
+                                .gpu_sums = hd__exec_gpu_sums(s->compute.exec),
+                                .out = s->checkpoints.folder,
+                                .epochs = (int64_t)ceil(s->run.settings->epochs),
+                                .steps = s->run.counters.step,
+                                .batch = s->run.batch,
+                                .shards = shards,
+                                .accumulate = s->run.settings->accumulate,
+                                .seed = s->run.settings->seed,
+                                .steps_in_all = s->run.steps_in_all,
+                                .parameters = parameters,
+                                .trainable = trainable,
+                                .threads = hd__threads_count(s->compute.threads),
+                                .ranks = hd__cluster_ranks(s->compute.local),
+                                .hosts = hd__cluster_count(s->compute.local),
+                                .transport = hd__cluster_transport(s->compute.local),
+                                .rank = s->report.places,
+                                .cpus = hd__threads_cpus(s->compute.threads),
+                                .val_samples = s->input.val.count,
+                                .train_loss = NAN,
+                                .val_loss = NAN,
+                                .val_accuracy = NAN,
+                                .test_loss = NAN,
+                                .test_accuracy = NAN,
+                                .memory_bytes = hd__session_bytes(s),
+                                .resumed_step = s->run.counters.step,
+                                .wrong = -1,
+                                .skipped = -1,
+                                .test_skipped = -1,
+                                .wrong_png = s->report.wrong_png};
 }
 
 /* Gathers the places of all ranks, for the report. */
 static hd_status find_places(hd_session *s, hd_ctx *ctx) {
-  const int threads = hd__threads_count(s->threads), ranks = hd__cluster_ranks(s->local);
+  const int threads = hd__threads_count(s->compute.threads), ranks = hd__cluster_ranks(s->compute.local);
   hd_rank_place this_rank = {.pid = (int32_t)getpid(), .threads = threads};
-  snprintf(this_rank.host, sizeof this_rank.host, "%s", hd__cluster_name(s->local, hd__cluster_this_host(s->local)));
+  snprintf(this_rank.host, sizeof this_rank.host, "%s",
+           hd__cluster_name(s->compute.local, hd__cluster_this_host(s->compute.local)));
   size_t at = 0;
-  for (int i = 0; i < threads && at < sizeof this_rank.cpus && hd__threads_cpu(s->threads, i) >= 0; i++)
+  for (int i = 0; i < threads && at < sizeof this_rank.cpus && hd__threads_cpu(s->compute.threads, i) >= 0; i++)
     at += (size_t)snprintf(this_rank.cpus + at, sizeof this_rank.cpus - at, "%s%d", i ? "," : "",
-                           hd__threads_cpu(s->threads, i));
+                           hd__threads_cpu(s->compute.threads, i));
   if (at == 0)
     snprintf(this_rank.cpus, sizeof this_rank.cpus, "any");
-  s->places = hd__calloc((size_t)ranks, sizeof *s->places);
-  if (!s->places)
+  s->report.places = hd__calloc((size_t)ranks, sizeof *s->report.places);
+  if (!s->report.places)
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for the places of ranks");
-  return hd__cluster_gather(s->places, s->local, ctx, &this_rank, sizeof this_rank);
+  return hd__cluster_gather(s->report.places, s->compute.local, ctx, &this_rank, sizeof this_rank);
 }
 
 /* --threads auto: uses the number that was found best. A number given by the user stands, also by --cpus,
  * hd_set_num_threads or OMP_NUM_THREADS. */
 static hd_status settle_threads(hd_session *s, hd_ctx *ctx, int32_t shards) {
   const char *omp = getenv("OMP_NUM_THREADS");
-  bool given = s->settings->thread_count > 0 || *s->settings->cpus;
-  if (given || ctx->threads || (omp && *omp) || s->local || s->cuda)
+  bool given = s->run.settings->thread_count > 0 || *s->run.settings->cpus;
+  if (given || ctx->threads || (omp && *omp) || s->compute.local || s->compute.cuda)
     return HD_OK;
   hd_best best = hd__best_threads_recall(s);
   if (!best.threads)
     best = hd__best_threads_search(s, ctx);
-  const bool placed = best.placement == hd_config_placement(s->config).policy;
-  if (!best.threads || (best.threads == hd__threads_count(s->threads) && placed))
+  const bool placed = best.placement == hd_config_placement(s->run.config).policy;
+  if (!best.threads || (best.threads == hd__threads_count(s->compute.threads) && placed))
     return HD_OK;
-  hd__exec_destroy(s->exec);
-  hd__exec_destroy(s->eval_exec);
-  hd__threads_destroy(s->threads);
-  s->exec = s->eval_exec = NULL;
-  s->threads = NULL;
+  hd__exec_destroy(s->compute.exec);
+  hd__exec_destroy(s->compute.eval_exec);
+  hd__threads_destroy(s->compute.threads);
+  s->compute.exec = s->compute.eval_exec = NULL;
+  s->compute.threads = NULL;
   HD_TRY(choose_best_threads(s, ctx, &best));
   HD_TRY(make_executors(s, ctx, shards));
   fill_report(s, shards);
@@ -333,25 +341,27 @@ static hd_status settle_threads(hd_session *s, hd_ctx *ctx, int32_t shards) {
 hd_status hd__session_setup(hd_session *s, hd_ctx *ctx) {
   char folder[HD_PATH_BYTES];
   int32_t shards;
-  bool resumes = *s->settings->resume;
+  bool resumes = *s->run.settings->resume;
   if (resumes)
     HD_TRY(adopt_run(s, ctx, folder));
-  HD_TRY(hd__config_complete(s->config, ctx));
+  HD_TRY(hd__config_complete(s->run.config, ctx));
   if (!resumes)
-    HD_TRY(hd__network_find(&s->network, ctx, s->settings->model));
-  if (hd__config_has(s->config, HD_OPT_label_smoothing))
-    s->network.label_smoothing = s->settings->label_smoothing;
-  HD_TRY(hd__device_open(&s->cuda, s->device, sizeof s->device, ctx, s->config, s->local));
-  HD_TRY(s->cuda ? hd__planned_kernels(&s->kernels, ctx) : hd__planned_run_kernels(&s->kernels, ctx, s->config));
+    HD_TRY(hd__network_find(&s->run.network, ctx, s->run.settings->model));
+  if (hd__config_has(s->run.config, HD_OPT_label_smoothing))
+    s->run.network.label_smoothing = s->run.settings->label_smoothing;
+  HD_TRY(hd__device_open(&s->compute.cuda, s->report.device, sizeof s->report.device, ctx, s->run.config,
+                         s->compute.local));
+  HD_TRY(s->compute.cuda ? hd__planned_kernels(&s->compute.kernels, ctx)
+                         : hd__planned_run_kernels(&s->compute.kernels, ctx, s->run.config));
   if (resumes)
-    HD_TRY(hd__record_check_library(ctx, s->record, hd__session_library(s), s->settings->resume));
+    HD_TRY(hd__record_check_library(ctx, s->run.record, hd__session_library(s), s->run.settings->resume));
   HD_TRY(choose_threads(s, ctx));
   HD_TRY(find_places(s, ctx));
-  hd_data_request request = hd__config_data(s->config);
-  request.ignored = s->network.target.ignored;
-  HD_TRY(hd__data_open(&s->data, ctx, &request));
+  hd_data_request request = hd__config_data(s->run.config);
+  request.ignored = s->run.network.target.ignored;
+  HD_TRY(hd__data_open(&s->input.data, ctx, &request));
   if (resumes)
-    HD_TRY(hd__record_check_data(ctx, s->record, s->data, s->settings->resume));
+    HD_TRY(hd__record_check_data(ctx, s->run.record, s->input.data, s->run.settings->resume));
   HD_TRY(make_feeds(s, ctx));
   HD_TRY(hd__agree(s, ctx));
   HD_TRY(hd__session_share_skips(s, ctx));
@@ -362,12 +372,14 @@ hd_status hd__session_setup(hd_session *s, hd_ctx *ctx) {
   note_sums(s);
   fill_report(s, shards);
   HD_TRY(settle_threads(s, ctx, shards));
-  HD_TRY(hd__rank_times_init(&s->rank_times, ctx, s->exec, s->places, hd__cluster_ranks(s->local), s->cuda != NULL));
-  HD_TRY(hd__gpu_accounts_gather(&s->gpu_memory, ctx, s->local, s->cuda));
-  json_decref(s->record);
-  s->record = NULL;
-  HD_TRY(hd__record_make(&s->record, ctx, s->config, &s->network, s->data, shards, hd__threads_count(s->threads)));
-  HD_TRY(hd__record_note_device(s->record, ctx, s->device, hd__session_isa(s)));
-  HD_TRY(hd__record_note_library(s->record, ctx, hd__session_library(s)));
+  HD_TRY(hd__rank_times_init(&s->report.rank_times, ctx, s->compute.exec, s->report.places,
+                             hd__cluster_ranks(s->compute.local), s->compute.cuda != NULL));
+  HD_TRY(hd__gpu_accounts_gather(&s->report.gpu_memory, ctx, s->compute.local, s->compute.cuda));
+  json_decref(s->run.record);
+  s->run.record = NULL;
+  HD_TRY(hd__record_make(&s->run.record, ctx, s->run.config, &s->run.network, s->input.data, shards,
+                         hd__threads_count(s->compute.threads)));
+  HD_TRY(hd__record_note_device(s->run.record, ctx, s->report.device, hd__session_isa(s)));
+  HD_TRY(hd__record_note_library(s->run.record, ctx, hd__session_library(s)));
   return hd__session_count_skips(s, ctx);
 }

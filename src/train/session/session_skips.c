@@ -10,16 +10,16 @@
 #include "train/settings/run_record.h"
 
 hd_status hd__session_share_skips(hd_session *s, hd_ctx *ctx) {
-  const hd_dataset *train = hd__data_train(s->data), *test = hd__data_test(s->data);
+  const hd_dataset *train = hd__data_train(s->input.data), *test = hd__data_test(s->input.data);
   const size_t first = (hd__skips_bytes(train) + 7) / 8 * 8, bytes = first + hd__skips_bytes(test);
-  if (hd__local_group_ranks(s->local) == 1 || bytes == 0)
+  if (hd__local_group_ranks(s->compute.local) == 1 || bytes == 0)
     return HD_OK;
-  HD_TRY(hd__local_group_memory(&s->skip_memory, s->local, ctx, bytes, "the marks of samples"));
+  HD_TRY(hd__local_group_memory(&s->input.skip_memory, s->compute.local, ctx, bytes, "the marks of samples"));
   if (hd__skips_bytes(train) > 0)
-    hd__skips_share(train, s->skip_memory.base);
+    hd__skips_share(train, s->input.skip_memory.base);
   if (hd__skips_bytes(test) > 0)
-    hd__skips_share(test, (char *)s->skip_memory.base + first);
-  return hd__local_group_barrier(s->local, ctx);
+    hd__skips_share(test, (char *)s->input.skip_memory.base + first);
+  return hd__local_group_barrier(s->compute.local, ctx);
 }
 
 static int by_number(const void *a, const void *b) {
@@ -31,7 +31,7 @@ static int by_number(const void *a, const void *b) {
  * samples. */
 static hd_status join_marks(int64_t *distinct, hd_session *s, hd_ctx *ctx, const hd_dataset *split,
                             const int64_t *found) {
-  const int hosts = hd__cluster_count(s->local), this_host = hd__cluster_this_host(s->local);
+  const int hosts = hd__cluster_count(s->compute.local), this_host = hd__cluster_this_host(s->compute.local);
   int64_t all = 0, before = 0, *bytes = hd__calloc((size_t)hosts, sizeof *bytes);
   for (int h = 0; h < hosts; h++) {
     before += h < this_host ? found[h] : 0;
@@ -45,7 +45,7 @@ static hd_status join_marks(int64_t *distinct, hd_session *s, hd_ctx *ctx, const
     bytes[h] = found[h] * (int64_t)sizeof *list;
   if (status == HD_OK) {
     hd__skips_list(list + before, split, found[this_host]);
-    status = hd__cluster_join_blocks(NULL, s->local, ctx, &(hd_blocks){.data = list, .bytes = bytes}, 1, NULL);
+    status = hd__cluster_join_blocks(NULL, s->compute.local, ctx, &(hd_blocks){.data = list, .bytes = bytes}, 1, NULL);
   }
   if (status == HD_OK)
     qsort(list, (size_t)all, sizeof *list, by_number);
@@ -62,36 +62,36 @@ static hd_status join_marks(int64_t *distinct, hd_session *s, hd_ctx *ctx, const
 /* `counts` are those of all ranks, this split's at [r][which]. Nothing is exchanged unless a host found a sample since
  * all had the same marks; all ranks know how many those were. */
 static hd_status spread_marks(hd_session *s, hd_ctx *ctx, const int64_t (*counts)[2], int which) {
-  const hd_dataset *split = which ? hd__data_test(s->data) : hd__data_train(s->data);
-  const int hosts = hd__cluster_count(s->local);
+  const hd_dataset *split = which ? hd__data_test(s->input.data) : hd__data_train(s->input.data);
+  const int hosts = hd__cluster_count(s->compute.local);
   int64_t *found = hd__calloc((size_t)hosts, sizeof *found), distinct = 0;
-  int64_t *here = hd__calloc((size_t)hd__local_group_ranks(s->local), sizeof *here);
+  int64_t *here = hd__calloc((size_t)hd__local_group_ranks(s->compute.local), sizeof *here);
   bool news = false;
   hd_status status = found && here ? HD_OK : hd__fail(ctx, HD_E_NOMEM, "out of memory for the marks of samples");
   for (int h = 0; h < hosts && status == HD_OK; h++) {
-    found[h] = counts[hd__cluster_member(s->local, hd__cluster_first(s->local, h))][which];
-    news |= found[h] != s->spread_skips[which];
+    found[h] = counts[hd__cluster_member(s->compute.local, hd__cluster_first(s->compute.local, h))][which];
+    news |= found[h] != s->input.spread_skips[which];
   }
-  if (news && hd__local_group_rank(s->local) == 0)
+  if (news && hd__local_group_rank(s->compute.local) == 0)
     status = join_marks(&distinct, s, ctx, split, found);
   if (news && status == HD_OK)
-    status = hd__local_group_gather(here, s->local, ctx, &distinct, sizeof distinct);
+    status = hd__local_group_gather(here, s->compute.local, ctx, &distinct, sizeof distinct);
   if (news && status == HD_OK)
-    s->spread_skips[which] = here[0];
+    s->input.spread_skips[which] = here[0];
   hd__free(found);
   hd__free(here);
   return status;
 }
 
 hd_status hd__session_spread_skips(hd_session *s, hd_ctx *ctx) {
-  const hd_dataset *train = hd__data_train(s->data), *test = hd__data_test(s->data);
-  if (hd__cluster_count(s->local) == 1 || hd__skips_bytes(train) + hd__skips_bytes(test) == 0)
+  const hd_dataset *train = hd__data_train(s->input.data), *test = hd__data_test(s->input.data);
+  if (hd__cluster_count(s->compute.local) == 1 || hd__skips_bytes(train) + hd__skips_bytes(test) == 0)
     return HD_OK;
   const int64_t this_rank[2] = {hd__skips_count(train), hd__skips_count(test)};
-  int64_t(*all)[2] = hd__malloc((size_t)hd__cluster_ranks(s->local) * sizeof *all);
+  int64_t(*all)[2] = hd__malloc((size_t)hd__cluster_ranks(s->compute.local) * sizeof *all);
   if (!all)
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for the marks of samples");
-  hd_status status = hd__cluster_gather(all, s->local, ctx, this_rank, sizeof this_rank);
+  hd_status status = hd__cluster_gather(all, s->compute.local, ctx, this_rank, sizeof this_rank);
   for (int which = 0; which < 2 && status == HD_OK; which++)
     status = spread_marks(s, ctx, (const int64_t(*)[2])all, which);
   hd__free(all);
@@ -99,9 +99,9 @@ hd_status hd__session_spread_skips(hd_session *s, hd_ctx *ctx) {
 }
 
 hd_status hd__session_count_skips(hd_session *s, hd_ctx *ctx) {
-  if (s->settings->on_error != HD_ON_ERROR_SKIP)
+  if (s->run.settings->on_error != HD_ON_ERROR_SKIP)
     return HD_OK;
-  s->report.skipped = hd__skips_count(hd__data_train(s->data));
-  s->report.test_skipped = hd__skips_count(hd__data_test(s->data));
-  return hd__record_note_skips(s->record, ctx, s->data);
+  s->report.facts.skipped = hd__skips_count(hd__data_train(s->input.data));
+  s->report.facts.test_skipped = hd__skips_count(hd__data_test(s->input.data));
+  return hd__record_note_skips(s->run.record, ctx, s->input.data);
 }

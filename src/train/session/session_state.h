@@ -21,57 +21,84 @@
 #include "train/settings/model_source.h"
 #include "train/settings/schedule.h"
 
-struct hd_session {
+/* What is trained, and how far it has come. */
+typedef struct session_run {
   hd_config *config;
   const hd_settings *settings; /* of config */
-  hd_local_group *local;       /* the ranks that share each step; NULL: a single process. It outlives the session */
+  json_t *record;              /* run.json */
   hd_network network;
-  hd_data *data;
-  json_t *record;
-  const hd_kernels *kernels; /* of the CPU */
-  hd_resident resident;      /* training samples in the form that a GPU gathers */
-  hd_cuda *cuda;             /* the GPU that computes instead; NULL: none */
-  hd_threads *threads;
-  hd_plan *plan, *eval_plan;
-  hd_store *store;
-  hd_exec *exec, *eval_exec;
   hd_schedule schedule;
-  hd_feed train_feed, val_feed, test_feed; /* val_feed has no samples without a split */
-  hd_supply *supply;                       /* reads train_feed by workers; NULL: threads read it */
-  hd_exec_outcome guesses;                 /* of the last evaluation, in memory that all ranks write */
-  hd_segment guess_memory;
-  hd_segment skip_memory;  /* marks of samples that a rank could not read */
-  hd_saver saver;          /* used by rank 0 only, like the metrics, the lock and the profile */
-  hd_emergency *emergency; /* NULL without other ranks */
-  hd_rank_place *places;   /* one per rank, for the report */
-  hd_rank_times rank_times;
-  hd_profiler profiler;
-  FILE *metrics;
-  hd_job_page page; /* for tools that list jobs */
-  int lock;         /* on the run's folder, -1: none */
-  char out[HD_PATH_BYTES], wrong_png[HD_PATH_BYTES];
-  char device[64];              /* for the report: "cpu", "cuda:0,1" */
-  char resumed_device[16];      /* the choice of --device auto in the resumed run; "": none */
-  char device_note[320];        /* for the report: the reason for that device, or against sums by NCCL */
-  hd_gpu_accounts gpu_memory;   /* for the report */
-  char out_data[HD_PATH_BYTES]; /* the data's name for the report */
-
   int64_t batch, steps_per_epoch, steps_in_all;
   hd_counters counters;
   int64_t planned, target;            /* steps handed to the executor, and the end of the present region */
   int64_t pause;                      /* the step at which train_until returns to the caller */
+  int64_t evaluated_step;             /* -1: never */
+  int64_t trained_samples;            /* by this session */
+  double train_s, region_s;           /* trained before this region, and its start */
   double call_loss_sum, call_divisor; /* since the present call of hd_session_step began */
-  double train_s, logged_s, region_s; /* trained before this region, at the last log line, this region's start */
-  int64_t trained_samples, logged_samples;
-  int64_t evaluated_step; /* -1: never */
-  int64_t saved_step;     /* of the last checkpoint in the run's folder, whole or in progress; -1: there is none */
   atomic_int stop;
-  int64_t spread_skips[2]; /* marks of train and test samples that are known on all hosts */
-  bool noted_refusal;      /* reported: the system refused to bind threads or their memory */
-  bool noted_loose;        /* reported: the loader's ring is not locked */
+} session_run;
+
+/* What computes. */
+typedef struct session_compute {
+  hd_local_group *local;     /* the ranks that share each step; NULL: a single process. It outlives the session */
+  const hd_kernels *kernels; /* of the CPU */
+  hd_threads *threads;
+  hd_cuda *cuda; /* the GPU that computes instead; NULL: none */
+  hd_plan *plan, *eval_plan;
+  hd_store *store;
+  hd_exec *exec, *eval_exec;
+  char resumed_device[16]; /* the choice of --device auto in the resumed run; "": none */
+} session_compute;
+
+/* Where samples come from. */
+typedef struct session_input {
+  hd_data *data;
+  hd_feed train, val, test; /* val has no samples without a split */
+  hd_resident resident;     /* training samples in the form that a GPU gathers */
+  hd_supply *supply;        /* reads the training samples by workers; NULL: threads read them */
+  hd_segment skip_memory;   /* marks of samples that a rank could not read */
+  int64_t spread_skips[2];  /* marks of train and test samples that are known on all hosts */
+  bool noted_loose;         /* reported: the loader's ring is not locked */
+} session_input;
+
+/* What is kept in the run's folder to resume from. */
+typedef struct session_checkpoints {
+  char folder[HD_PATH_BYTES];
+  int lock;                /* on the folder, -1: none */
+  hd_saver saver;          /* used by rank 0 only, like the metrics, the lock and the profile */
+  int64_t saved_step;      /* of the last checkpoint in the folder, whole or in progress; -1: there is none */
+  hd_emergency *emergency; /* NULL without other ranks */
+} session_checkpoints;
+
+/* What the caller, the run's folder and other processes get to know. */
+typedef struct session_report {
+  hd_report facts;
   hd_event_fn *on_event;
-  void *user;
-  hd_report report;
+  void *user;                    /* of on_event */
+  char device[64];               /* "cpu", "cuda:0,1" */
+  char device_note[320];         /* the reason for that device, or against sums by NCCL */
+  char data_name[HD_PATH_BYTES]; /* the data's name */
+  char wrong_png[HD_PATH_BYTES];
+  hd_gpu_accounts gpu_memory;
+  hd_rank_place *places; /* one per rank */
+  hd_rank_times rank_times;
+  hd_exec_outcome guesses; /* of the last evaluation, in memory that all ranks write */
+  hd_segment guess_memory;
+  FILE *metrics;
+  double logged_s; /* trained, at the last log line */
+  int64_t logged_samples;
+  hd_profiler profiler;
+  hd_job_page page;   /* for tools that list jobs */
+  bool noted_refusal; /* reported: the system refused to bind threads or their memory */
+} session_report;
+
+struct hd_session {
+  session_run run;
+  session_compute compute;
+  session_input input;
+  session_checkpoints checkpoints;
+  session_report report;
 };
 
 /* Whether this rank writes the run's folder. */

@@ -4,33 +4,35 @@
 #include "train/session/loss_score.h"
 
 void hd__session_describe(hd_step *step, const hd_session *s, int64_t index) {
-  int64_t in_epoch = index % s->steps_per_epoch, cursor = in_epoch * s->batch;
-  int64_t left = s->train_feed.count - cursor;
-  *step = (hd_step){.samples = left < s->batch ? left : s->batch, .cursor = cursor, .number = index};
-  step->seed = (uint64_t)s->settings->seed;
-  step->epoch = (uint32_t)(index / s->steps_per_epoch);
-  step->divisor = (float)hd__target_divisor(&s->network.target, &s->train_feed, step->epoch, cursor, step->samples);
-  for (int g = 0; g < s->plan->group_count; g++) {
-    const hd_plan_group *group = &s->plan->groups[g];
-    const hd_schedule schedule = hd__schedule_of_group(&s->schedule, group->lr, group->weight_decay);
+  int64_t in_epoch = index % s->run.steps_per_epoch, cursor = in_epoch * s->run.batch;
+  int64_t left = s->input.train.count - cursor;
+  *step = (hd_step){.samples = left < s->run.batch ? left : s->run.batch, .cursor = cursor, .number = index};
+  step->seed = (uint64_t)s->run.settings->seed;
+  step->epoch = (uint32_t)(index / s->run.steps_per_epoch);
+  step->divisor =
+      (float)hd__target_divisor(&s->run.network.target, &s->input.train, step->epoch, cursor, step->samples);
+  for (int g = 0; g < s->compute.plan->group_count; g++) {
+    const hd_plan_group *group = &s->compute.plan->groups[g];
+    const hd_schedule schedule = hd__schedule_of_group(&s->run.schedule, group->lr, group->weight_decay);
     hd__schedule_hyper(&step->hyper[g], &schedule, index);
   }
 }
 
 hd_status hd__session_supply(hd_supply **out, hd_ctx *ctx, hd_session *s, const hd_threads *threads, int workers,
                              int64_t repeats) {
-  const hd_graph *graph = s->plan->graph;
+  const hd_graph *graph = s->compute.plan->graph;
   const hd_value *input = &graph->values[graph->input], *label = &graph->values[graph->label];
-  const hd_supply_settings settings = {.feed = &s->train_feed,
-                                       .seed = (uint64_t)s->report.seed,
-                                       .batch = s->batch,
-                                       .steps_per_epoch = s->steps_per_epoch,
+  const hd_supply_settings settings = {.feed = &s->input.train,
+                                       .seed = (uint64_t)s->report.facts.seed,
+                                       .batch = s->run.batch,
+                                       .steps_per_epoch = s->run.steps_per_epoch,
                                        .sample_elems = hd__shape_elems(&input->shape),
                                        .outputs = label->dtype == HD_F32 ? (int32_t)hd__shape_elems(&label->shape) : 0,
                                        .workers = workers,
-                                       .prefetch_factor = (int32_t)s->settings->prefetch_factor,
-                                       .pin = s->settings->pin_memory,
-                                       .exec = s->local ? s->exec : NULL, /* other ranks read the other rows */
+                                       .prefetch_factor = (int32_t)s->run.settings->prefetch_factor,
+                                       .pin = s->run.settings->pin_memory,
+                                       .exec = s->compute.local ? s->compute.exec
+                                                                : NULL, /* other ranks read the other rows */
                                        .repeats = repeats,
                                        .place = hd__threads_workers(threads)};
   *out = NULL;

@@ -25,21 +25,21 @@ static void write_data(FILE *to, const hd_data *data) {
 hd_status hd__agree(hd_session *s, hd_ctx *ctx) {
   char *text = NULL;
   size_t bytes;
-  if (hd__cluster_ranks(s->local) == 1)
+  if (hd__cluster_ranks(s->compute.local) == 1)
     return HD_OK;
   FILE *to = open_memstream(&text, &bytes);
   if (!to)
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for comparing ranks");
-  write_settings(to, s->config);
-  write_data(to, s->data);
-  fprintf(to, "profile %s\n", *s->settings->profile ? "yes" : "no"); /* all or none */
-  fprintf(to, "device %s\n", s->cuda ? "cuda" : "cpu");              /* all or none */
+  write_settings(to, s->run.config);
+  write_data(to, s->input.data);
+  fprintf(to, "profile %s\n", *s->run.settings->profile ? "yes" : "no"); /* all or none */
+  fprintf(to, "device %s\n", s->compute.cuda ? "cuda" : "cpu");          /* all or none */
   fprintf(to, "library %s\n", hd__session_library(s));
-  if (s->settings->arithmetic != HD_ARITHMETIC_PORTABLE)
-    fprintf(to, "instructions %s\n", s->kernels->isa);
-  fprintf(to, "%s", s->network.text);
+  if (s->run.settings->arithmetic != HD_ARITHMETIC_PORTABLE)
+    fprintf(to, "instructions %s\n", s->compute.kernels->isa);
+  fprintf(to, "%s", s->run.network.text);
   const int closed = fclose(to);
-  hd_status status = closed == 0 ? hd__cluster_compare(s->local, ctx, "experiment", text)
+  hd_status status = closed == 0 ? hd__cluster_compare(s->compute.local, ctx, "experiment", text)
                                  : hd__fail(ctx, HD_E_NOMEM, "out of memory for comparing ranks");
   free(text);
   return status;

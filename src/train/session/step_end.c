@@ -23,14 +23,14 @@ static const double BEAT_S = 0.05;
 
 static bool is_multiple(int64_t step, int64_t every) { return every > 0 && step % every == 0; }
 
-static bool ends_epoch(const hd_session *s, int64_t step) { return step % s->steps_per_epoch == 0; }
+static bool ends_epoch(const hd_session *s, int64_t step) { return step % s->run.steps_per_epoch == 0; }
 
 bool hd__session_evaluates_after(const hd_session *s, int64_t step) {
-  return ends_epoch(s, step) || step == s->steps_in_all || is_multiple(step, s->settings->eval_every);
+  return ends_epoch(s, step) || step == s->run.steps_in_all || is_multiple(step, s->run.settings->eval_every);
 }
 
 static bool is_saved(const hd_session *s, int64_t step) {
-  return ends_epoch(s, step) || step == s->steps_in_all || is_multiple(step, s->settings->save_every);
+  return ends_epoch(s, step) || step == s->run.steps_in_all || is_multiple(step, s->run.settings->save_every);
 }
 
 /* ---- Saving ---- */
@@ -42,11 +42,11 @@ typedef enum save_state { SAVE_GOES_ON, SAVE_IS_WHOLE, SAVE_FAILED } save_state;
 static save_state poll_save(const hd_session *s) {
   const struct timespec rest = {.tv_nsec = 1000000};
   const double until_s = hd__clock_s() + BEAT_S;
-  while (!hd__saver_has_ended(&s->saver) && hd__clock_s() < until_s)
+  while (!hd__saver_has_ended(&s->checkpoints.saver) && hd__clock_s() < until_s)
     nanosleep(&rest, NULL);
-  return !hd__saver_has_ended(&s->saver)             ? SAVE_GOES_ON
-         : s->saver.busy && s->saver.status != HD_OK ? SAVE_FAILED
-                                                     : SAVE_IS_WHOLE;
+  return !hd__saver_has_ended(&s->checkpoints.saver)                         ? SAVE_GOES_ON
+         : s->checkpoints.saver.busy && s->checkpoints.saver.status != HD_OK ? SAVE_FAILED
+                                                                             : SAVE_IS_WHOLE;
 }
 
 /* All ranks: they gather the state until the save has ended, so that on a slow disk no rank counts as lost. After a
@@ -55,30 +55,30 @@ static hd_status follow_save(hd_session *s, hd_ctx *ctx) {
   char state[HD_LOCAL_GROUP_MOST_RANKS] = {SAVE_GOES_ON};
   while (state[0] == SAVE_GOES_ON || (state[0] == SAVE_FAILED && !hd__session_writes(s))) {
     const char this_rank = (char)poll_save(s);
-    HD_TRY(hd__cluster_gather(state, s->local, ctx, &this_rank, 1));
+    HD_TRY(hd__cluster_gather(state, s->compute.local, ctx, &this_rank, 1));
   }
   return HD_OK;
 }
 
 hd_status hd__session_await_save(hd_session *s, hd_ctx *ctx) {
-  hd__job_enter(&s->page, HD_JOB_SAVING);
-  hd_status status = hd__cluster_ranks(s->local) > 1 ? follow_save(s, ctx) : HD_OK;
+  hd__job_enter(&s->report.page, HD_JOB_SAVING);
+  hd_status status = hd__cluster_ranks(s->compute.local) > 1 ? follow_save(s, ctx) : HD_OK;
   if (status == HD_OK)
-    status = hd__saver_wait(&s->saver, ctx);
-  hd__job_enter(&s->page, HD_JOB_READY);
+    status = hd__saver_wait(&s->checkpoints.saver, ctx);
+  hd__job_enter(&s->report.page, HD_JOB_READY);
   return status;
 }
 
 hd_status hd__session_begin_save(hd_session *s, hd_ctx *ctx) {
   HD_TRY(hd__session_await_save(s, ctx)); /* the previous save */
-  s->saved_step = s->counters.step;
+  s->checkpoints.saved_step = s->run.counters.step;
   if (!hd__session_writes(s))
     return HD_OK;
   int64_t began_ns = hd__clock_ns();
   HD_TRY(hd__session_count_skips(s, ctx));
-  HD_TRY(hd__saver_begin(&s->saver, ctx, &s->counters, s->record));
-  hd__trace_event(hd__profile_first_track(&s->profiler), HD_SLICE_COPY, 0, began_ns);
-  hd_event event = {.kind = HD_EVENT_SAVED, .step = s->counters.step};
+  HD_TRY(hd__saver_begin(&s->checkpoints.saver, ctx, &s->run.counters, s->run.record));
+  hd__trace_event(hd__profile_first_track(&s->report.profiler), HD_SLICE_COPY, 0, began_ns);
+  hd_event event = {.kind = HD_EVENT_SAVED, .step = s->run.counters.step};
   hd__session_event(s, &event);
   return HD_OK;
 }
@@ -91,80 +91,81 @@ static uint32_t fetch_from(void *feed, const hd_step *step, int64_t first, int64
 
 static hd_status why_from(void *feed, hd_ctx *ctx) { return hd__feed_why(feed, ctx); }
 
-/* Evaluates one split; leaves the guesses in s->guesses, which ranks share: each rank has read them before any rank
+/* Evaluates one split; leaves the guesses in s->report.guesses, which ranks share: each rank has read them before any rank
  * evaluates the next split. */
 static hd_status evaluate_split(hd_score *out, hd_session *s, hd_ctx *ctx, hd_feed *feed) {
   const hd_driver driver = {.self = feed, .fetch = fetch_from, .why = why_from};
-  HD_TRY(hd__exec_evaluate(s->eval_exec, ctx, &driver, feed->count, &s->guesses));
-  hd__target_score(out, &s->network.target, feed, &s->guesses);
-  return hd__local_group_barrier(s->local, ctx);
+  HD_TRY(hd__exec_evaluate(s->compute.eval_exec, ctx, &driver, feed->count, &s->report.guesses));
+  hd__target_score(out, &s->run.network.target, feed, &s->report.guesses);
+  return hd__local_group_barrier(s->compute.local, ctx);
 }
 
 static hd_status evaluate(hd_session *s, hd_ctx *ctx) {
-  hd_report *r = &s->report;
+  hd_report *r = &s->report.facts;
   hd_score score;
-  if (s->val_feed.count > 0) {
-    HD_TRY(evaluate_split(&score, s, ctx, &s->val_feed));
+  if (s->input.val.count > 0) {
+    HD_TRY(evaluate_split(&score, s, ctx, &s->input.val));
     r->val_loss = score.loss;
     r->val_accuracy = score.accuracy;
   }
-  HD_TRY(evaluate_split(&score, s, ctx, &s->test_feed));
+  HD_TRY(evaluate_split(&score, s, ctx, &s->input.test));
   r->test_loss = score.loss;
   r->test_accuracy = score.accuracy;
   r->wrong = isnan(score.accuracy) ? -1 : score.judged - score.right;
-  s->evaluated_step = s->counters.step;
+  s->run.evaluated_step = s->run.counters.step;
   return HD_OK;
 }
 
 hd_status hd_session_evaluate(hd_session *s, hd_ctx *ctx) {
-  if (s->evaluated_step == s->counters.step)
+  if (s->run.evaluated_step == s->run.counters.step)
     return HD_OK;
-  hd__job_enter(&s->page, HD_JOB_EVALUATING);
+  hd__job_enter(&s->report.page, HD_JOB_EVALUATING);
   hd_status status = evaluate(s, ctx);
-  hd__job_enter(&s->page, HD_JOB_READY);
+  hd__job_enter(&s->report.page, HD_JOB_READY);
   return status;
 }
 
 static void report_evaluation(hd_session *s, hd_event_kind kind, double rate) {
   hd_event event = {.kind = kind,
-                    .step = s->counters.step,
-                    .epoch = (s->counters.step - 1) / s->steps_per_epoch,
-                    .loss = s->report.train_loss,
+                    .step = s->run.counters.step,
+                    .epoch = (s->run.counters.step - 1) / s->run.steps_per_epoch,
+                    .loss = s->report.facts.train_loss,
                     .samples_per_s = rate,
-                    .val_loss = s->report.val_loss,
-                    .val_accuracy = s->report.val_accuracy,
-                    .test_loss = s->report.test_loss,
-                    .test_accuracy = s->report.test_accuracy};
+                    .val_loss = s->report.facts.val_loss,
+                    .val_accuracy = s->report.facts.val_accuracy,
+                    .test_loss = s->report.facts.test_loss,
+                    .test_accuracy = s->report.facts.test_accuracy};
   hd__session_event(s, &event);
 }
 
 /* Counts the epochs since the lowest loss, of the validation split or, without one, of the test set. */
 static void watch_loss(hd_session *s) {
-  double loss = s->val_feed.count > 0 ? s->report.val_loss : s->report.test_loss;
-  bool better = loss < s->counters.best_loss;
-  s->counters.stale_epochs = better ? 0 : s->counters.stale_epochs + 1;
+  double loss = s->input.val.count > 0 ? s->report.facts.val_loss : s->report.facts.test_loss;
+  bool better = loss < s->run.counters.best_loss;
+  s->run.counters.stale_epochs = better ? 0 : s->run.counters.stale_epochs + 1;
   if (better)
-    s->counters.best_loss = loss;
+    s->run.counters.best_loss = loss;
 }
 
 hd_status hd__session_mark_best(hd_session *s, hd_ctx *ctx) {
-  const hd_report *r = &s->report;
-  const bool split = s->val_feed.count > 0;
+  const hd_report *r = &s->report.facts;
+  const bool split = s->input.val.count > 0;
   const double loss = split ? r->val_loss : r->test_loss, accuracy = split ? r->val_accuracy : r->test_accuracy;
   const double score = isnan(accuracy) ? -loss : accuracy;
-  const bool is_best = score > s->counters.best_score;
+  const bool is_best = score > s->run.counters.best_score;
   if (is_best)
-    s->counters.best_score = score;
-  return hd__session_writes(s) ? hd__saver_settle(&s->saver, ctx, s->counters.step, is_best) : HD_OK;
+    s->run.counters.best_score = score;
+  return hd__session_writes(s) ? hd__saver_settle(&s->checkpoints.saver, ctx, s->run.counters.step, is_best) : HD_OK;
 }
 
 /* Adds samples of the test set that turned out to be unreadable to the run's record, which was written before. */
 static hd_status record_skips(hd_session *s, hd_ctx *ctx) {
-  const int64_t before = s->report.test_skipped;
+  const int64_t before = s->report.facts.test_skipped;
   if (!hd__session_writes(s))
     return HD_OK;
   HD_TRY(hd__session_count_skips(s, ctx));
-  return s->report.test_skipped == before ? HD_OK : hd__saver_amend(&s->saver, ctx, s->record, "skipped");
+  return s->report.facts.test_skipped == before ? HD_OK
+                                                : hd__saver_amend(&s->checkpoints.saver, ctx, s->run.record, "skipped");
 }
 
 /* A failed evaluation ends the run without a loss: the step is saved, with its evaluation marked as due. */
@@ -174,24 +175,24 @@ static hd_status save_unevaluated(hd_session *s, hd_ctx *ctx, hd_status status) 
   if (status == HD_E_PEER)
     return status;
   snprintf(what, sizeof what, "%.511s", ctx->message);
-  const bool saves = s->saved_step != s->counters.step;
+  const bool saves = s->checkpoints.saved_step != s->run.counters.step;
   if ((saves && hd__session_begin_save(s, &quiet) != HD_OK) || hd__session_await_save(s, &quiet) != HD_OK)
-    return hd__fail(ctx, status, "evaluation after step %lld: %s", (long long)s->counters.step, what);
+    return hd__fail(ctx, status, "evaluation after step %lld: %s", (long long)s->run.counters.step, what);
   return hd__fail(ctx, status, "evaluation after step %lld: %s; mend it, and go on with --resume %.400s",
-                  (long long)s->counters.step, what, s->out);
+                  (long long)s->run.counters.step, what, s->checkpoints.folder);
 }
 
 static void note_train_loss(hd_session *s) {
-  if (s->counters.epoch_divisor > 0)
-    s->report.train_loss = s->counters.epoch_loss_sum / s->counters.epoch_divisor;
+  if (s->run.counters.epoch_divisor > 0)
+    s->report.facts.train_loss = s->run.counters.epoch_loss_sum / s->run.counters.epoch_divisor;
 }
 
 hd_status hd__session_settle_evaluation(hd_session *s, hd_ctx *ctx) {
-  const int64_t step = s->counters.step;
+  const int64_t step = s->run.counters.step;
   const bool epoch_end = ends_epoch(s, step);
-  if (!s->counters.owes_evaluation)
+  if (!s->run.counters.owes_evaluation)
     return HD_OK;
-  if (is_saved(s, step) && s->saved_step != step)
+  if (is_saved(s, step) && s->checkpoints.saved_step != step)
     HD_TRY(hd__session_begin_save(s, ctx)); /* for a run that continues in another folder */
   HD_TRY(hd__session_await_save(s, ctx));
   note_train_loss(s);
@@ -201,17 +202,17 @@ hd_status hd__session_settle_evaluation(hd_session *s, hd_ctx *ctx) {
   HD_TRY(hd__session_spread_skips(s, ctx));
   HD_TRY(record_skips(s, ctx));
   report_evaluation(s, epoch_end ? HD_EVENT_EPOCH : HD_EVENT_EVAL,
-                    s->train_s > 0 ? (double)s->trained_samples / s->train_s : 0);
+                    s->run.train_s > 0 ? (double)s->run.trained_samples / s->run.train_s : 0);
   hd__session_log_validation(s);
   HD_TRY(hd__session_check_metrics(s, ctx));
-  if (s->saved_step == step)
+  if (s->checkpoints.saved_step == step)
     HD_TRY(hd__session_mark_best(s, ctx));
   if (epoch_end) {
     watch_loss(s);
-    s->counters.epoch_loss_sum = 0;
-    s->counters.epoch_divisor = 0;
+    s->run.counters.epoch_loss_sum = 0;
+    s->run.counters.epoch_divisor = 0;
   }
-  s->counters.owes_evaluation = 0;
+  s->run.counters.owes_evaluation = 0;
   return HD_OK;
 }
 
@@ -221,7 +222,7 @@ hd_status hd__session_end_region(hd_session *s, hd_ctx *ctx, bool stopped) {
   note_train_loss(s);
   HD_TRY(hd__session_spread_skips(s, ctx));
   HD_TRY(hd__session_check_metrics(s, ctx));
-  if (stopped || is_saved(s, s->counters.step))
+  if (stopped || is_saved(s, s->run.counters.step))
     HD_TRY(hd__session_begin_save(s, ctx));
   return stopped ? HD_OK : hd__session_settle_evaluation(s, ctx);
 }
@@ -232,7 +233,7 @@ hd_status hd__session_save_without_data(hd_session *s, hd_ctx *ctx, hd_status st
   snprintf(what, sizeof what, "%.511s", ctx->message);
   const bool saved = hd__session_end_region(s, &quiet, true) == HD_OK && hd__session_await_save(s, &quiet) == HD_OK;
   if (!saved)
-    return hd__fail(ctx, status, "step %lld: %s", (long long)s->counters.step + 1, what);
+    return hd__fail(ctx, status, "step %lld: %s", (long long)s->run.counters.step + 1, what);
   return hd__fail(ctx, status, "step %lld: %s; mend it, and go on with --resume %.400s",
-                  (long long)s->counters.step + 1, what, s->out);
+                  (long long)s->run.counters.step + 1, what, s->checkpoints.folder);
 }

@@ -37,7 +37,7 @@ static const char ANY[] = "any placement";
 
 /* The placement that the configuration asks for: a policy's name, or any. */
 static const char *placement_asked(const hd_session *s) {
-  return hd__config_given(s->config, HD_OPT_placement) ? hd__config_shown(s->config, HD_OPT_placement) : ANY;
+  return hd__config_given(s->run.config, HD_OPT_placement) ? hd__config_shown(s->run.config, HD_OPT_placement) : ANY;
 }
 
 /* The key of an entry: all that the best number depends on. */
@@ -46,15 +46,16 @@ static void key_of(char key[KEY_BYTES], const hd_session *s, const char *asked) 
   hd_sha256 *sha = hd__sha256_create();
   snprintf(digest, sizeof digest, "?");
   if (sha) {
-    const char *transforms = s->settings->transforms;
-    hd__sha256_update(sha, s->network.text, s->network.length);
+    const char *transforms = s->run.settings->transforms;
+    hd__sha256_update(sha, s->run.network.text, s->run.network.length);
     hd__sha256_update(sha, transforms, strlen(transforms));
     hd__sha256_finish(sha, digest);
   }
   hd__cpu_name(cpu, sizeof cpu);
   snprintf(key, KEY_BYTES, "%.64s %.12s, batch %lld in %lld shards and %lld parts, %s %s, %.16s on %d CPUs of %s",
-           s->network.name, digest, (long long)s->batch, (long long)s->report.shards, (long long)s->report.accumulate,
-           s->kernels->isa, s->report.precision, asked, hd__threads_cpus(s->threads), cpu);
+           s->run.network.name, digest, (long long)s->run.batch, (long long)s->report.facts.shards,
+           (long long)s->report.facts.accumulate, s->compute.kernels->isa, s->report.facts.precision, asked,
+           hd__threads_cpus(s->compute.threads), cpu);
 }
 
 static json_t *read_all(const char *path) {
@@ -70,7 +71,7 @@ static hd_placement_policy policy_of(const hd_session *s, const char *name) {
   for (int p = 0; name && p < HD_PLACEMENT_POLICIES; p++)
     if (!strcmp(name, hd_placement_policy_text((hd_placement_policy)p)))
       return (hd_placement_policy)p;
-  return hd_config_placement(s->config).policy;
+  return hd_config_placement(s->run.config).policy;
 }
 
 hd_best hd__best_threads_recall(const hd_session *s) {
@@ -81,7 +82,7 @@ hd_best hd__best_threads_recall(const hd_session *s) {
   key_of(key, s, placement_asked(s));
   json_t *all = read_all(path), *entry = json_object_get(all, key);
   json_int_t threads = json_integer_value(json_object_get(entry, "threads"));
-  if (threads >= 1 && threads <= hd__threads_cpus(s->threads))
+  if (threads >= 1 && threads <= hd__threads_cpus(s->compute.threads))
     best = (hd_best){.threads = (int)threads,
                      .placement = policy_of(s, json_string_value(json_object_get(entry, "placement"))),
                      .samples_per_s = json_number_value(json_object_get(entry, "samples_per_s"))};
@@ -138,8 +139,8 @@ static void choose_teams(search *s, int most) {
 /* On the first of the session's threads: a run with fewer threads would place them there. */
 static hd_status rehearse(team *t, hd_session *s, hd_ctx *ctx) {
   hd_threads *threads;
-  HD_TRY(hd__threads_first(&threads, ctx, s->threads, t->threads));
-  return hd__rehearsal_create(&t->rehearsal, ctx, s, threads, (int)s->settings->workers);
+  HD_TRY(hd__threads_first(&threads, ctx, s->compute.threads, t->threads));
+  return hd__rehearsal_create(&t->rehearsal, ctx, s, threads, (int)s->run.settings->workers);
 }
 
 static hd_status take_turn(team *t, hd_session *s, hd_ctx *ctx, double seconds) {
@@ -182,22 +183,22 @@ static hd_status compare_teams(search *s, hd_ctx *ctx) {
   return HD_OK;
 }
 
-static double steps_left(const hd_session *s) { return (double)(s->steps_in_all - s->counters.step); }
+static double steps_left(const hd_session *s) { return (double)(s->run.steps_in_all - s->run.counters.step); }
 
 /* A lower bound of the time of a step on one thread. */
 static double least_step_s(const hd_session *s) {
   double flops = 0;
-  for (int i = 0; i < s->plan->graph->node_count; i++) {
-    const hd_node *node = &s->plan->graph->nodes[i];
+  for (int i = 0; i < s->compute.plan->graph->node_count; i++) {
+    const hd_node *node = &s->compute.plan->graph->nodes[i];
     flops += (double)hd__op_flops(node->op, &node->geom);
   }
-  return flops * (double)s->batch / FAST_FLOPS;
+  return flops * (double)s->run.batch / FAST_FLOPS;
 }
 
 /* A first turn of all threads estimates the run's time, and so the budget. */
 static hd_status find_budget(search *s, hd_ctx *ctx) {
   HD_TRY(take_turn(&s->team[0], s->session, ctx, 0));
-  const double run_s = steps_left(s->session) * (double)s->session->batch / speed_of(&s->team[0]);
+  const double run_s = steps_left(s->session) * (double)s->session->run.batch / speed_of(&s->team[0]);
   const double spent_s = hd__clock_s() - s->begin_s;
   s->budget_s = run_s < WORTH_S ? 0 : fmin(MOST_S, SHARE * run_s);
   if (spent_s > s->budget_s) /* another team would take as much again */
@@ -213,17 +214,17 @@ static hd_best best_team(const search *s) {
     if (t->turns > 0 && speed_of(t) > least)
       best = t;
   }
-  return (hd_best){best->threads, hd_config_placement(s->session->config).policy, speed_of(best)};
+  return (hd_best){best->threads, hd_config_placement(s->session->run.config).policy, speed_of(best)};
 }
 
 hd_best hd__best_threads_search(hd_session *session, hd_ctx *ctx) {
   search s = {.session = session, .begin_s = hd__clock_s()};
   hd_best best = {0};
-  const int most = hd__threads_count(session->threads);
+  const int most = hd__threads_count(session->compute.threads);
   if (most == 1 || steps_left(session) < WORTH_STEPS || least_step_s(session) > MOST_S / 8)
     return best;
   choose_teams(&s, most);
-  hd__feed_shuffle(&session->train_feed, (uint64_t)session->report.seed, 0);
+  hd__feed_shuffle(&session->input.train, (uint64_t)session->report.facts.seed, 0);
   hd_status status = find_budget(&s, ctx);
   if (status == HD_OK && s.budget_s > 0)
     status = compare_teams(&s, ctx);
