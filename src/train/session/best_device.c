@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tools/monitor/idle_gpus.h"
+#include "exec/gpu/device/idle_gpus.h"
 #include "platform/clock.h"
 #include "train/settings/device_option.h"
 #include "train/session/rehearsal.h"
