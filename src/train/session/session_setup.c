@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "exec/exchange/cluster.h"
+#include "exec/gpu/gpu_executor.h"
 #include "data/loader/skipped_samples.h"
 #include "train/settings/settings_agreement.h"
 #include "train/settings/transform_options.h"
@@ -134,8 +135,10 @@ static hd_status make_executors(hd_session *s, hd_ctx *ctx, int32_t shards) {
   const int64_t test = hd__feed_scratch_bytes(&s->test_feed);
   const int64_t val = s->val_feed.count > 0 ? hd__feed_scratch_bytes(&s->val_feed) : 0;
   eval.fetch_bytes = val > test ? val : test;
-  if (s->cuda)
+  if (s->cuda) {
+    train.executor = eval.executor = &hd__gpu_executor;
     eval.batch = hd__planned_gpu_samples(s->eval_plan, eval.batch);
+  }
   HD_TRY(hd__exec_create(&s->exec, ctx, s->plan, s->store, s->threads, &train));
   return hd__exec_create(&s->eval_exec, ctx, s->eval_plan, s->store, s->threads, &eval);
 }

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 
 #include "data/formats/dataset.h"
-#include "exec/cpu/cpu_executor.h"
+#include "exec/executor.h"
 #include "graph/graph.h"
 #include "train/session/sample_feed.h"
 
