@@ -13,7 +13,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "exec/cpu/cpu_executor.h"
+#include "exec/executor.h"
 #include "kernel/kernel.h"
 #include "platform/clock.h"
 #include "train/session/run_plan.h"

@@ -117,13 +117,6 @@ hd_status hd_tensor_randn(hd_tensor **out, hd_ctx *ctx, uint64_t seed, int ndim,
   return random_tensor(out, ctx, seed, NORMAL, ndim, size);
 }
 
-hd_status hd_tensor_to_dtype(hd_tensor **out, hd_ctx *ctx, const hd_tensor *x, hd_dtype dtype) {
-  *out = NULL;
-  HD_TRY(hd__tensor_here(ctx, x));
-  HD_TRY(hd__tensor_new(out, ctx, dtype, x->ndim, x->size));
-  return hd__tensor_keep(out, hd_tensor_copy(*out, ctx, x));
-}
-
 hd_status hd_tensor_clone(hd_tensor **out, hd_ctx *ctx, const hd_tensor *x) {
   *out = NULL;
   HD_TRY(hd__tensor_given(ctx, x));

@@ -1,32 +1,12 @@
-/* Tensors on a GPU: memory, copies to and from it, and the few operations that exist there. They use the kernels of
- * networks, whose chains are those of tensors on the CPU.
+/* Tensors on a GPU: copies to and from it, and the few operations that exist there. They use the kernels of networks,
+ * whose chains are those of tensors on the CPU.
  *
- * Calls return when their allocations and kernels are done, so that any thread may read the tensor. */
+ * Calls return when their copies and kernels are done, so that any thread may read the tensor. */
 #include "tensor/eager.h"
 
 #include <string.h>
 
 #include "kernel/cuda/cuda_call.h"
-
-/* ---- Memory ---- */
-
-hd_status hd__storage_allocate(hd_storage *storage, hd_ctx *ctx, int gpu) {
-  HD_TRY(hd__cuda_share(&storage->gpu, ctx, gpu));
-  hd_cuda *cuda = hd__cuda_lock(storage->gpu);
-  const hd_status status = hd__cuda_take_for(&storage->memory, cuda, ctx, storage->bytes, HD_GPU_TENSORS);
-  if (status != HD_OK)
-    hd__cuda_free(cuda, storage->memory);
-  hd__cuda_unlock(storage->gpu);
-  if (status != HD_OK)
-    hd__cuda_unshare(storage->gpu);
-  return status;
-}
-
-void hd__storage_free(hd_storage *storage) {
-  hd__cuda_free(hd__cuda_lock(storage->gpu), storage->memory);
-  hd__cuda_unlock(storage->gpu);
-  hd__cuda_unshare(storage->gpu);
-}
 
 /* ---- Copies ---- */
 
@@ -48,7 +28,7 @@ static hd_status move_bytes(const hd_tensor *on, hd_ctx *ctx, void *here, int64_
 static hd_status to_gpu(hd_tensor **out, hd_ctx *ctx, const hd_tensor *x, hd_device device) {
   hd_tensor *dense = NULL;
   if (!hd__tensor_contiguous(x))
-    HD_TRY(hd_tensor_clone(&dense, ctx, x));
+    HD_TRY(hd_tensor_to_dtype(&dense, ctx, x, x->dtype));
   hd_status status = hd__tensor_new_on(out, ctx, device, x->dtype, x->ndim, x->size);
   if (status == HD_OK)
     status = hd__tensor_keep(out, move_bytes(*out, ctx, dense ? dense->data : x->data, (*out)->storage->bytes, true));
@@ -75,7 +55,7 @@ static hd_status to_cpu(hd_tensor **out, hd_ctx *ctx, const hd_tensor *x) {
     view.storage = span->storage;
     view.data = span->data;
     view.device = span->device;
-    status = hd_tensor_clone(out, ctx, &view);
+    status = hd_tensor_to_dtype(out, ctx, &view, view.dtype);
   }
   hd_tensor_destroy(span);
   return status;

@@ -4,7 +4,7 @@
 
 #include <sys/prctl.h>
 
-#include "tools/monitor/nvml.h"
+#include "exec/gpu/device/nvml.h"
 
 static char note[HD_LOOK_TEXT_BYTES];
 

@@ -12,7 +12,7 @@
 static int64_t pixels_of(const hd_node *node) { return (int64_t)node->geom.hi * node->geom.wi; }
 
 /* left, right: slots of direct_elems floats; rows: the samples of each. */
-static void merge(const hd_exec *exec, const hd_node *node, float *left, const float *right, int64_t rows_left,
+static void merge(const hd_exec_cpu *exec, const hd_node *node, float *left, const float *right, int64_t rows_left,
                   int64_t rows_right) {
   const hd_plan *plan = exec->plan;
   int64_t mean = plan->place[node->out[0]].offset, m2 = plan->place[node->out[1]].offset;
@@ -93,7 +93,7 @@ void hd__exec_gather(const thread_at *at, const hd_phase *phase) {
 /* As in PyTorch, the running variance follows the unbiased one. A single sample of one pixel has none; its variance is
  * used as it is. */
 void hd__exec_running(const thread_at *at, int param, int32_t j0, int32_t j1) {
-  const hd_exec *exec = at->exec;
+  const hd_exec_cpu *exec = at->exec;
   const hd_param *p = &exec->plan->graph->params[param];
   const hd_node *stats = &exec->plan->graph->nodes[exec->plan->graph->values[p->statistic].producer];
   int64_t first = exec->plan->params[param].offset, count = at->step->samples * pixels_of(stats);

@@ -80,7 +80,7 @@ static void copy_row(float *restrict to, const float *restrict from, int64_t cou
 
 /* Adds the sums of earlier micro-batches to a use's tile at `g`; before the last one, pushes the sum on their stack. */
 static void add_earlier_micro_batches(const thread_at *at, const hd_plan_use *use, float *g, const tile *t) {
-  const hd_exec *exec = at->exec;
+  const hd_exec_cpu *exec = at->exec;
   int64_t all = exec->plan->grad_elems;
   for (int64_t r = 0; r < t->rows; r++) {
     float *row = g + r * t->ld, *stack = exec->micro_batch_sum + use->offset + t->elem + r * t->elem_ld;
@@ -127,7 +127,7 @@ static void form_tile(const thread_at *at, const hd_plan_use *use, const hd_redu
 
 static void sum_tile(const thread_at *at, const hd_plan_use *use, const hd_reduction *reduction, float *g,
                      const tile *t) {
-  const hd_exec *exec = at->exec;
+  const hd_exec_cpu *exec = at->exec;
   const float *term[HD_MAX_SHARDS];
   for (int32_t i = 0; i < reduction->count; i++) {
     const int32_t p = reduction->step[i].term;
@@ -139,7 +139,7 @@ static void sum_tile(const thread_at *at, const hd_plan_use *use, const hd_reduc
 
 /* Reduces the partial sums of all hosts. */
 static void reduce_hosts(const thread_at *at, float *sum, int64_t first, int64_t count) {
-  const hd_exec *exec = at->exec;
+  const hd_exec_cpu *exec = at->exec;
   const hd_reduction *reduction = &at->layout->hosts->over_hosts;
   const float *term[HD_MAX_SHARDS];
   for (int32_t p = 0; p < reduction->count; p++)
@@ -161,7 +161,7 @@ static void load_or_reduce_hosts(const thread_at *at, const hd_plan_use *use, fl
 
 /* A tile of each of this host's partial sums. */
 static void sum_host_tile(const thread_at *at, int param, const tile *t) {
-  const hd_exec *exec = at->exec;
+  const hd_exec_cpu *exec = at->exec;
   const hd_plan_param *way = &exec->plan->params[param];
   const host_layout *hosts = at->layout->hosts;
   const int32_t first = hosts->first_sum[exec->host], sums = hosts->first_sum[exec->host + 1] - first;

@@ -1,42 +1,11 @@
 /* Evaluation: forward and loss of every sample, exactly once; each thread has a contiguous range. */
-#include <math.h>
-#include <string.h>
-
-#include "base/hdmath.h"
-#include "exec/gpu/gpu_executor.h"
 #include "exec/cpu/cpu_executor_state.h"
 
 typedef struct evaluation {
-  hd_exec *exec;
+  hd_exec_cpu *exec;
   hd_step step;
   const hd_exec_outcome *out;
 } evaluation;
-
-/* The first of the largest scores; a NaN counts as largest, as in the kernels. A single score means class 1 above 0. */
-static int32_t guess_of(const float *score, int32_t count) {
-  int32_t best = 0;
-  for (int32_t i = 1; i < count; i++)
-    if (score[i] > score[best] || (isnan(score[i]) && !isnan(score[best])))
-      best = i;
-  return count == 1 ? score[0] > 0 : best;
-}
-
-static float probability_of(const float *score, int32_t count, int32_t guess) {
-  double sum = 0;
-  if (count == 1)
-    return (float)(1 / (1 + hd__exp(-fabs((double)score[0]))));
-  for (int32_t i = 0; i < count; i++)
-    sum += hd__exp((double)score[i] - (double)score[guess]);
-  return (float)(1 / sum);
-}
-
-void hd__exec_write_outcome(const hd_exec_outcome *out, int64_t sample, const float *score, int32_t classes) {
-  out->guess[sample] = guess_of(score, classes);
-  if (out->probability)
-    out->probability[sample] = probability_of(score, classes, out->guess[sample]);
-  if (out->score)
-    memcpy(out->score + sample * classes, score, (size_t)classes * sizeof *score);
-}
 
 static void evaluate_group(const thread_at *at, const evaluation *e, int64_t first, int64_t rows) {
   const hd_plan *plan = e->exec->plan;
@@ -52,7 +21,7 @@ static void evaluate_group(const thread_at *at, const evaluation *e, int64_t fir
 
 static void evaluate_thread(void *arg, int local_index) {
   evaluation *e = arg;
-  hd_exec *exec = e->exec;
+  hd_exec_cpu *exec = e->exec;
   const int index = exec->first_thread + local_index;
   thread_at at = {.exec = exec,
                   .index = index,
@@ -75,13 +44,12 @@ static void evaluate_thread(void *arg, int local_index) {
   hd__trace_event(at.thread->track, HD_SLICE_EVALUATE, (int32_t)e->step.samples, began_ns);
 }
 
-hd_status hd__exec_evaluate(hd_exec *exec, hd_ctx *ctx, const hd_driver *driver, int64_t samples,
-                            const hd_exec_outcome *out) {
+hd_status hd__exec_cpu_evaluate(void *self, hd_ctx *ctx, const hd_driver *driver, int64_t samples,
+                                const hd_exec_outcome *out, uint32_t *flags) {
+  hd_exec_cpu *exec = self;
   evaluation e = {.exec = exec, .step = {.samples = samples, .divisor = 1}, .out = out};
   exec->driver = driver;
-  HD_TRY(exec->cuda ? hd__exec_cuda_evaluate(exec->cuda, ctx, driver, samples, out, &exec->last_flags)
-                    : hd__threads_run(exec->threads, ctx, evaluate_thread, &e));
-  if (exec->last_flags & HD_BARRIER_BROKEN)
-    return hd__local_group_check(exec->settings.local, ctx);
-  return exec->last_flags & HD_FLAG_NO_DATA ? hd__exec_why(exec, ctx, driver) : HD_OK;
+  HD_TRY(hd__threads_run(exec->threads, ctx, evaluate_thread, &e));
+  *flags = exec->last_flags;
+  return *flags & HD_BARRIER_BROKEN ? hd__local_group_check(exec->settings.local, ctx) : HD_OK;
 }

@@ -6,7 +6,6 @@
 
 #include "base/alloc.h"
 #include "exec/exchange/cluster.h"
-#include "exec/gpu/gpu_executor.h"
 #include "exec/cpu/cpu_executor_state.h"
 
 /* A larger arena does not stay in a core's second-level cache while a group passes through the network. */
@@ -34,7 +33,7 @@ static int64_t sum_slots(int64_t shards) {
   return shards < 2 * levels + 1 ? shards : 2 * levels + 1;
 }
 
-static void lay_out_thread(hd_exec *exec, bump *b, int index) {
+static void lay_out_thread(hd_exec_cpu *exec, bump *b, int index) {
   const hd_plan *plan = exec->plan;
   thread_state *thread = &exec->thread[index];
   take(b, &b->by.bookkeeping, -b->used & (PAGE_BYTES - 1)); /* no page has two threads */
@@ -59,7 +58,7 @@ static int micro_batch_levels(int micro_batches) {
 }
 
 /* Buffers for the exchange between hosts. */
-static void lay_out_exchange(hd_exec *exec, bump *b) {
+static void lay_out_exchange(hd_exec_cpu *exec, bump *b) {
   const hd_plan *plan = exec->plan;
   int64_t slots = 0;
   if (exec->hosts == 1)
@@ -78,7 +77,7 @@ static void lay_out_exchange(hd_exec *exec, bump *b) {
 }
 
 /* Memory shared by the threads of all ranks of the host. */
-static void lay_out_common(hd_exec *exec, bump *b) {
+static void lay_out_common(hd_exec_cpu *exec, bump *b) {
   const hd_plan *plan = exec->plan;
   const int micro_batches = exec->settings.micro_batches, ranks = hd__cluster_ranks(exec->settings.local);
   int64_t capacity = (exec->settings.batch + micro_batches - 1) / micro_batches;
@@ -101,7 +100,7 @@ static void lay_out_common(hd_exec *exec, bump *b) {
   }
 }
 
-static void lay_out_process(hd_exec *exec, bump *b) {
+static void lay_out_process(hd_exec_cpu *exec, bump *b) {
   int micro_batches = exec->settings.micro_batches;
   for (int slot = 0; slot < 2; slot++) {
     exec->layout[slot] = take(b, &b->by.bookkeeping, micro_batches * (int64_t)sizeof *exec->layout[slot]);
@@ -127,7 +126,7 @@ static void lay_out_process(hd_exec *exec, bump *b) {
 }
 
 /* Threads without a shard still work on chunks. */
-static void distribute_shards(hd_exec *exec) {
+static void distribute_shards(hd_exec_cpu *exec) {
   const hd_plan *plan = exec->plan;
   int label = plan->graph->label;
   exec->target_bytes = plan->place[label].stride * hd__dtype_bytes(plan->graph->values[label].dtype);
@@ -144,7 +143,7 @@ static void distribute_shards(hd_exec *exec) {
   exec->group_rows = rows < fitting ? rows : fitting < largest ? largest : fitting;
 }
 
-static hd_status distribute_chunks(hd_exec *exec, hd_ctx *ctx) {
+static hd_status distribute_chunks(hd_exec_cpu *exec, hd_ctx *ctx) {
   const hd_plan *plan = exec->plan;
   int64_t *weight = hd__malloc((size_t)plan->chunk_count * sizeof *weight);
   if (!weight)
@@ -159,7 +158,7 @@ static hd_status distribute_chunks(hd_exec *exec, hd_ctx *ctx) {
   return HD_OK;
 }
 
-static hd_status take_threads(hd_exec *exec, hd_ctx *ctx) {
+static hd_status take_threads(hd_exec_cpu *exec, hd_ctx *ctx) {
   size_t threads = (size_t)exec->thread_count;
   exec->thread = hd__malloc_aligned(threads * sizeof *exec->thread);
   exec->border = hd__malloc((threads + 1) * sizeof *exec->border);
@@ -169,10 +168,11 @@ static hd_status take_threads(hd_exec *exec, hd_ctx *ctx) {
   return HD_OK;
 }
 
-hd_status hd__exec_measure(hd_exec_memory *out, hd_ctx *ctx, const hd_plan *plan, int threads,
-                           const hd_exec_settings *settings) {
+hd_status hd__exec_cpu_measure(hd_exec_memory *out, hd_ctx *ctx, const hd_plan *plan, int threads,
+                               const hd_exec_settings *settings) {
   int32_t all[2] = {0, threads};
-  hd_exec exec = {.plan = plan, .settings = *settings, .thread_count = threads, .process_threads = threads, .hosts = 1};
+  hd_exec_cpu exec = {
+      .plan = plan, .settings = *settings, .thread_count = threads, .process_threads = threads, .hosts = 1};
   exec.host_thread = all;
   bump common = {0}, process = {0};
   hd_status status = take_threads(&exec, ctx);
@@ -195,7 +195,7 @@ hd_status hd__exec_measure(hd_exec_memory *out, hd_ctx *ctx, const hd_plan *plan
  * also bound to the thread's node, and chunk owners touch the weights before other threads fill them. Batch memory
  * and arenas are first touched by the threads whose rows they hold, in the first step. */
 static void touch_chunks(void *arg, int local_index) {
-  const hd_exec *exec = arg;
+  const hd_exec_cpu *exec = arg;
   const hd_plan *plan = exec->plan;
   const int index = exec->first_thread + local_index;
   for (int32_t c = exec->thread[index].chunk_lo; c < exec->thread[index].chunk_hi; c++) {
@@ -206,7 +206,7 @@ static void touch_chunks(void *arg, int local_index) {
   }
 }
 
-static hd_status place_memory(hd_exec *exec, hd_ctx *ctx) {
+static hd_status place_memory(hd_exec_cpu *exec, hd_ctx *ctx) {
   char *from[HD_MAX_THREADS + 1];
   if (!hd__threads_span_nodes(exec->threads))
     return HD_OK;
@@ -221,7 +221,7 @@ static hd_status place_memory(hd_exec *exec, hd_ctx *ctx) {
   return hd__threads_run(exec->threads, ctx, touch_chunks, exec);
 }
 
-static hd_status take_memory(hd_exec *exec, hd_ctx *ctx) {
+static hd_status take_memory(hd_exec_cpu *exec, hd_ctx *ctx) {
   bump process = {0}, common = {0};
   lay_out_common(exec, &common);
   lay_out_process(exec, &process);
@@ -233,53 +233,8 @@ static hd_status take_memory(hd_exec *exec, hd_ctx *ctx) {
   return HD_OK;
 }
 
-hd_status hd__exec_create(hd_exec **out, hd_ctx *ctx, const hd_plan *plan, hd_store *store, hd_threads *threads,
-                          const hd_exec_settings *settings) {
-  *out = NULL;
-  hd_exec *exec = hd__calloc(1, sizeof *exec);
-  if (!exec)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the executor");
-  exec->plan = plan;
-  exec->store = store;
-  exec->threads = threads;
-  exec->settings = *settings;
-  if (settings->cuda) {
-    const hd_status on_gpu = hd__exec_cuda_create(&exec->cuda, ctx, plan, store, threads, settings);
-    if (on_gpu == HD_OK)
-      *out = exec;
-    else
-      hd__free(exec);
-    return on_gpu;
-  }
-  hd_status status = hd__exec_time_threads(threads, ctx, plan->kernels);
-  if (status == HD_OK)
-    status = hd__exec_number_threads(exec, ctx);
-  if (status == HD_OK)
-    status = take_threads(exec, ctx);
-  if (status != HD_OK)
-    goto out;
-  distribute_shards(exec);
-  status = distribute_chunks(exec, ctx);
-  if (status == HD_OK && exec->hosts > 1)
-    status = hd__exec_choose_owners(exec, ctx);
-  if (status == HD_OK)
-    status = take_memory(exec, ctx);
-  if (status == HD_OK)
-    status = place_memory(exec, ctx);
-  if (status == HD_OK)
-    status = hd__exec_open_barrier(exec, ctx);
-out:
-  if (status == HD_OK)
-    *out = exec;
-  else
-    hd__exec_destroy(exec);
-  return status;
-}
-
-void hd__exec_destroy(hd_exec *exec) {
-  if (!exec)
-    return;
-  hd__exec_cuda_destroy(exec->cuda);
+static void destroy(void *self) {
+  hd_exec_cpu *exec = self;
   hd__segment_destroy(&exec->memory);
   hd__segment_destroy(&exec->common);
   hd__free(exec->thread);
@@ -291,12 +246,37 @@ void hd__exec_destroy(hd_exec *exec) {
   hd__free(exec);
 }
 
-const char *hd__exec_gpu_sums(const hd_exec *exec) { return exec->cuda ? hd__exec_cuda_sums(exec->cuda) : ""; }
-const char *hd__exec_gpu_sums_why(const hd_exec *exec) { return exec->cuda ? hd__exec_cuda_sums_why(exec->cuda) : ""; }
+static hd_status set_up(hd_exec_cpu *exec, hd_ctx *ctx) {
+  HD_TRY(hd__exec_time_threads(exec->threads, ctx, exec->plan->kernels));
+  HD_TRY(hd__exec_number_threads(exec, ctx));
+  HD_TRY(take_threads(exec, ctx));
+  distribute_shards(exec);
+  HD_TRY(distribute_chunks(exec, ctx));
+  if (exec->hosts > 1)
+    HD_TRY(hd__exec_choose_owners(exec, ctx));
+  HD_TRY(take_memory(exec, ctx));
+  HD_TRY(place_memory(exec, ctx));
+  return hd__exec_open_barrier(exec, ctx);
+}
 
-hd_status hd__exec_trace(hd_exec *exec, hd_ctx *ctx, hd_trace *trace) {
-  if (exec->cuda)
-    return hd__exec_cuda_trace(exec->cuda, ctx, trace);
+static hd_status create(void **self, hd_ctx *ctx, const hd_plan *plan, hd_store *store, hd_threads *threads,
+                        const hd_exec_settings *settings) {
+  hd_exec_cpu *exec = *self = hd__calloc(1, sizeof *exec);
+  if (!exec)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the executor");
+  exec->plan = plan;
+  exec->store = store;
+  exec->threads = threads;
+  exec->settings = *settings;
+  const hd_status status = set_up(exec, ctx);
+  if (status != HD_OK)
+    destroy(exec);
+  return status;
+}
+
+static hd_status trace(void *self, hd_ctx *ctx, hd_trace *trace) {
+  hd_exec_cpu *exec = self;
+  (void)ctx;
   for (int l = 0; l < exec->process_threads; l++)
     exec->thread[exec->first_thread + l].track = &trace->track[exec->first_thread - hd__exec_host_first(exec) + l];
   return HD_OK;
@@ -304,7 +284,7 @@ hd_status hd__exec_trace(hd_exec *exec, hd_ctx *ctx, hd_trace *trace) {
 
 /* The most slices that a thread records in a step. A group has at least as many shards as fit into the arena when each
  * has the largest size. */
-static int32_t most_step_slices(const hd_exec *exec) {
+static int32_t most_step_slices(const hd_exec_cpu *exec) {
   const hd_plan *plan = exec->plan;
   int64_t largest = (exec->settings.batch + exec->settings.shards - 1) / exec->settings.shards, most = 0;
   for (int l = 0; l < exec->thread_count; l++) {
@@ -317,9 +297,8 @@ static int32_t most_step_slices(const hd_exec *exec) {
   return (int32_t)(2 + exec->settings.micro_batches * (most * (plan->call_count + 1) + of_phases + of_parameters));
 }
 
-hd_trace_size hd__exec_trace_size(const hd_exec *exec, int64_t slices) {
-  if (exec->cuda)
-    return hd__exec_cuda_trace_size(exec->cuda, slices);
+static hd_trace_size trace_size(const void *self, int64_t slices) {
+  const hd_exec_cpu *exec = self;
   return (hd_trace_size){.threads = hd__exec_host_threads(exec),
                          .first = exec->first_thread - hd__exec_host_first(exec),
                          .process_threads = exec->process_threads,
@@ -328,10 +307,13 @@ hd_trace_size hd__exec_trace_size(const hd_exec *exec, int64_t slices) {
                          .slices = slices};
 }
 
-int64_t hd__exec_bytes(const hd_exec *exec) { return (int64_t)(exec->memory.bytes + exec->common.bytes); }
+static int64_t bytes(const void *self) {
+  const hd_exec_cpu *exec = self;
+  return (int64_t)(exec->memory.bytes + exec->common.bytes);
+}
 
 /* The process's first thread, while the other threads work on the current step: the next step and its layout. */
-static void prepare(hd_exec *exec, int slot) {
+static void prepare(hd_exec_cpu *exec, int slot) {
   exec->has_step[slot] = exec->driver->next(exec->driver->self, &exec->step[slot]);
   if (exec->has_step[slot])
     hd__exec_layout(exec, slot, exec->step[slot].samples);
@@ -340,7 +322,7 @@ static void prepare(hd_exec *exec, int slot) {
 /* The process's first thread before the closing barrier: adds the losses in order, gets the driver's flags, prepares
  * the next step. */
 static void close_step(const thread_at *at, int slot) {
-  hd_exec *exec = at->exec;
+  hd_exec_cpu *exec = at->exec;
   double sum = 0;
   for (int64_t i = 0; i < at->step->samples; i++)
     sum += (double)exec->losses[i];
@@ -378,7 +360,7 @@ static uint32_t exchange_after(const thread_at *at, const hd_phase *phase) {
 
 /* The flags that all hosts have exchanged; flags raised since are sent with the next step's sums. */
 static uint32_t agree_on_flags(const thread_at *at, uint32_t all) {
-  hd_exec *exec = at->exec;
+  hd_exec_cpu *exec = at->exec;
   if (exec->hosts == 1 || all & HD_BARRIER_BROKEN)
     return all;
   if (hd__exec_leads(at))
@@ -388,7 +370,7 @@ static uint32_t agree_on_flags(const thread_at *at, uint32_t all) {
 
 /* Runs all phases of one step; returns the OR of all flags. */
 static uint32_t run_step(thread_at *at, int slot) {
-  hd_exec *exec = at->exec;
+  hd_exec_cpu *exec = at->exec;
   uint32_t all = 0;
   at->step = &exec->step[slot];
   hd_track *track = at->thread->track;
@@ -422,7 +404,7 @@ static uint32_t run_step(thread_at *at, int slot) {
 }
 
 static void run_thread(void *arg, int local_index) {
-  hd_exec *exec = arg;
+  hd_exec_cpu *exec = arg;
   const int index = exec->first_thread + local_index;
   thread_at at = {.exec = exec, .index = index, .thread = &exec->thread[index]};
   uint64_t version = hd__store_version(exec->store);
@@ -448,35 +430,34 @@ static void run_thread(void *arg, int local_index) {
   }
 }
 
-hd_status hd__exec_not_finite(hd_ctx *ctx, const hd_plan *plan, int32_t param) {
-  const char *what = param < 0 ? "the loss" : plan->graph->values[plan->graph->params[param].value].name;
-  return hd__fail(ctx, HD_E_NOTFINITE, "expected finite numbers, found NaN or infinity in %s%s",
-                  param < 0 ? "" : "the update of ", what);
-}
-
-static hd_status not_finite(hd_exec *exec, hd_ctx *ctx) {
+static hd_status not_finite(hd_exec_cpu *exec, hd_ctx *ctx) {
   int32_t param = -1;
   for (int l = exec->host_thread[exec->host + 1] - 1; l >= hd__exec_host_first(exec); l--)
     param = exec->bad_param[l] >= 0 ? exec->bad_param[l] : param;
   return hd__exec_not_finite(ctx, exec->plan, param);
 }
 
-hd_status hd__exec_run(hd_exec *exec, hd_ctx *ctx, const hd_driver *driver, uint32_t *flags) {
-  if (exec->cuda) {
-    HD_TRY(hd__exec_cuda_run(exec->cuda, ctx, driver, flags));
-    return *flags & HD_FLAG_NO_DATA ? hd__exec_why(exec, ctx, driver) : HD_OK;
-  }
+static hd_status run(void *self, hd_ctx *ctx, const hd_driver *driver, uint32_t *flags) {
+  hd_exec_cpu *exec = self;
   exec->driver = driver;
   exec->last_flags = 0;
   prepare(exec, 0);
-  hd_status status = hd__threads_run(exec->threads, ctx, run_thread, exec);
+  const hd_status status = hd__threads_run(exec->threads, ctx, run_thread, exec);
   *flags = exec->last_flags;
-  if (status == HD_OK && exec->last_flags & HD_BARRIER_BROKEN)
-    status = hd__local_group_check(exec->settings.local, ctx);
-  else if (status == HD_OK &&
-           exec->last_flags & HD_FLAG_NO_DATA) /* takes precedence: missing samples may have made values not finite */
-    status = hd__exec_why(exec, ctx, driver);
-  else if (status == HD_OK && exec->last_flags & HD_FLAG_NOT_FINITE)
-    status = not_finite(exec, ctx);
-  return status;
+  HD_TRY(status);
+  if (*flags & HD_BARRIER_BROKEN)
+    return hd__local_group_check(exec->settings.local, ctx);
+  if (*flags & HD_FLAG_NO_DATA) /* takes precedence: missing samples may have made values not finite */
+    return HD_OK;
+  return *flags & HD_FLAG_NOT_FINITE ? not_finite(exec, ctx) : HD_OK;
 }
+
+const hd_executor hd__cpu_executor = {.create = create,
+                                      .destroy = destroy,
+                                      .run = run,
+                                      .evaluate = hd__exec_cpu_evaluate,
+                                      .fetches = hd__exec_cpu_fetches,
+                                      .trace = trace,
+                                      .trace_size = trace_size,
+                                      .spent = hd__exec_cpu_spent,
+                                      .bytes = bytes};

@@ -63,8 +63,7 @@ typedef struct thread_state {
   uint32_t flags;
 } thread_state;
 
-struct hd_exec {
-  struct hd_exec_cuda *cuda; /* runs the plan on a GPU: of the fields below only `plan` is set; NULL: on threads */
+typedef struct hd_exec_cpu {
   const hd_plan *plan;
   hd_store *store;
   hd_threads *threads;
@@ -110,11 +109,11 @@ struct hd_exec {
   const hd_driver *driver;
   hd_step_result result;
   uint32_t last_flags;
-};
+} hd_exec_cpu;
 
 /* A thread's position in the run. */
 typedef struct thread_at {
-  hd_exec *exec;
+  hd_exec_cpu *exec;
   thread_state *thread;
   const hd_step *step;
   const micro_batch_layout *layout;
@@ -147,12 +146,12 @@ void hd__exec_fetch(const thread_at *at, const call_rows *group);
 
 /* Numbers the threads of all ranks and records their speeds. The second opens the barrier, on lines allocated by
  * then. */
-hd_status hd__exec_number_threads(hd_exec *exec, hd_ctx *ctx);
-hd_status hd__exec_open_barrier(hd_exec *exec, hd_ctx *ctx);
+hd_status hd__exec_number_threads(hd_exec_cpu *exec, hd_ctx *ctx);
+hd_status hd__exec_open_barrier(hd_exec_cpu *exec, hd_ctx *ctx);
 
 /* This host's threads, and whether a thread is the first of its host, which runs the exchange. */
-static inline int hd__exec_host_first(const hd_exec *exec) { return exec->host_thread[exec->host]; }
-static inline int hd__exec_host_threads(const hd_exec *exec) {
+static inline int hd__exec_host_first(const hd_exec_cpu *exec) { return exec->host_thread[exec->host]; }
+static inline int hd__exec_host_threads(const hd_exec_cpu *exec) {
   return exec->host_thread[exec->host + 1] - exec->host_thread[exec->host];
 }
 static inline bool hd__exec_leads(const thread_at *at) { return at->index == hd__exec_host_first(at->exec); }
@@ -162,10 +161,11 @@ static inline bool hd__exec_leads(const thread_at *at) { return at->index == hd_
 uint32_t hd__exec_barrier(const thread_at *at, uint32_t flags);
 
 /* The time of the threads of rank `rank` of this host: one rank's sums of hd__exec_spent. */
-void hd__exec_spent_here(int64_t *sum, const hd_exec *exec, int rank);
+void hd__exec_spent_here(int64_t *sum, const hd_exec_cpu *exec, int rank);
 
 /* A host's rows of a micro-batch, counted from the micro-batch's first. */
-void hd__exec_host_rows(int64_t *row0, int64_t *row1, const hd_exec *exec, const hd_micro_batch *micro_batch, int host);
+void hd__exec_host_rows(int64_t *row0, int64_t *row1, const hd_exec_cpu *exec, const hd_micro_batch *micro_batch,
+                        int host);
 
 /* Exchanges between hosts, called by all threads: the sums that a gather of the phase reads; sums of gradients, losses
  * and flags; the results of an evaluation. They return the flags of the closing barrier. */
@@ -174,7 +174,7 @@ uint32_t hd__exec_exchange_sums(const thread_at *at);
 uint32_t hd__exec_exchange_outcome(const thread_at *at, const hd_exec_outcome *out, uint32_t flags);
 
 /* Decides whether gradients are reduced by owners, and lays out the owned ranges. All hosts decide alike. */
-hd_status hd__exec_choose_owners(hd_exec *exec, hd_ctx *ctx);
+hd_status hd__exec_choose_owners(hd_exec_cpu *exec, hd_ctx *ctx);
 
 /* Sums this host's gradients for hd__exec_exchange_sums, each thread its chunks. */
 void hd__exec_sum_host(const thread_at *at);
@@ -182,19 +182,16 @@ void hd__exec_sum_host(const thread_at *at);
 /* Reduces the elements [first, first + count) of all hosts' partial sums. */
 void hd__exec_sum_owned(const thread_at *at, int64_t first, int64_t count);
 
-/* Why samples could not be read: the error of the first rank that has one. */
-hd_status hd__exec_why(hd_exec *exec, hd_ctx *ctx, const hd_driver *driver);
-
 /* Times the threads, if they run on cores of several kinds and have not been timed. */
 hd_status hd__exec_time_threads(hd_threads *threads, hd_ctx *ctx, const hd_kernels *kernels);
 
-/* The error that ends a run: names the parameter whose update is not finite, -1: the loss. */
-hd_status hd__exec_not_finite(hd_ctx *ctx, const hd_plan *plan, int32_t param);
+/* Functions of the table hd__cpu_executor. */
+hd_status hd__exec_cpu_evaluate(void *self, hd_ctx *ctx, const hd_driver *driver, int64_t samples,
+                                const hd_exec_outcome *out, uint32_t *flags);
+bool hd__exec_cpu_fetches(const void *self, int64_t samples, int64_t first, int64_t rows);
+void hd__exec_cpu_spent(int64_t *sums, const void *self);
 
-/* Writes a sample's outcome from its scores. */
-void hd__exec_write_outcome(const hd_exec_outcome *out, int64_t sample, const float *score, int32_t classes);
-
-void hd__exec_layout(hd_exec *exec, int slot, int64_t samples);
+void hd__exec_layout(hd_exec_cpu *exec, int slot, int64_t samples);
 
 void hd__exec_shards(const thread_at *at, const hd_phase *phase);
 void hd__exec_outputs(const thread_at *at, const hd_phase *phase);

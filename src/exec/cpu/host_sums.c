@@ -30,7 +30,7 @@ static bool owners_pay(int hosts, int32_t subtrees, int32_t least, int64_t elems
   return owners_s < all_hosts_s;
 }
 
-hd_status hd__exec_choose_owners(hd_exec *exec, hd_ctx *ctx) {
+hd_status hd__exec_choose_owners(hd_exec_cpu *exec, hd_ctx *ctx) {
   const hd_micro_batch micro_batch =
       hd__tree_micro_batch(exec->settings.batch, exec->settings.shards, exec->settings.micro_batches, 0);
   const int64_t elems = exec->plan->grad_elems;
@@ -59,7 +59,7 @@ hd_status hd__exec_choose_owners(hd_exec *exec, hd_ctx *ctx) {
 
 /* Each thread reduces its share of the range that this host owns. */
 static void sum_owned(const thread_at *at) {
-  const hd_exec *exec = at->exec;
+  const hd_exec_cpu *exec = at->exec;
   const int64_t size = sizeof(float), threads = hd__exec_host_threads(exec),
                 thread = at->index - hd__exec_host_first(exec);
   const int64_t first = exec->owned_bytes[exec->host] / size, count = exec->owned_each[exec->host] / size;
@@ -132,7 +132,7 @@ static void take_gathered(const thread_at *at, const hd_phase *phase) {
 }
 
 static void add_flags(exchange *c, uint32_t flags) {
-  hd_exec *exec = c->at->exec;
+  hd_exec_cpu *exec = c->at->exec;
   int64_t *bytes = add_block(c, exec->host_flags);
   for (int h = 0; h < exec->hosts; h++)
     bytes[h] = sizeof *exec->host_flags;
@@ -140,7 +140,7 @@ static void add_flags(exchange *c, uint32_t flags) {
 }
 
 static void take_flags(const thread_at *at) {
-  hd_exec *exec = at->exec;
+  hd_exec_cpu *exec = at->exec;
   uint32_t all = 0;
   for (int h = 0; h < exec->hosts; h++)
     all |= exec->host_flags[h];
@@ -148,7 +148,7 @@ static void take_flags(const thread_at *at) {
 }
 
 static void add_losses(exchange *c) {
-  const hd_exec *exec = c->at->exec;
+  const hd_exec_cpu *exec = c->at->exec;
   const hd_micro_batch *micro_batch = &c->at->layout->micro_batch;
   int64_t *bytes = add_block(c, exec->losses + c->at->layout->first);
   for (int h = 0; h < exec->hosts; h++) {
@@ -159,7 +159,7 @@ static void add_losses(exchange *c) {
 }
 
 static void add_sums(exchange *c) {
-  const hd_exec *exec = c->at->exec;
+  const hd_exec_cpu *exec = c->at->exec;
   const int32_t *first_sum = c->at->layout->hosts->first_sum;
   if (exec->has_owners) {
     c->slices = (hd_slices){.data = exec->host_sum,
@@ -175,7 +175,7 @@ static void add_sums(exchange *c) {
 
 /* The time accounts of the ranks of all hosts, for the first host. */
 static void add_spent(exchange *c) {
-  const hd_exec *exec = c->at->exec;
+  const hd_exec_cpu *exec = c->at->exec;
   const hd_local_group *local = exec->settings.local;
   const int64_t each = HD_SPENT_KINDS + hd__cluster_ranks(local);
   int64_t *bytes = add_block(c, exec->host_spent);
@@ -237,7 +237,7 @@ static bool exchange_sums(const thread_at *at, uint32_t flags) {
 }
 
 static bool exchange_owned(const thread_at *at) {
-  const hd_exec *exec = at->exec;
+  const hd_exec_cpu *exec = at->exec;
   exchange c = {.at = at, .block = {{.data = exec->owned_sum, .bytes = exec->owned_each}}, .count = 1};
   return run_exchange(&c);
 }
@@ -270,7 +270,7 @@ uint32_t hd__exec_exchange_sums(const thread_at *at) {
 }
 
 uint32_t hd__exec_exchange_outcome(const thread_at *at, const hd_exec_outcome *out, uint32_t flags) {
-  const hd_exec *exec = at->exec;
+  const hd_exec_cpu *exec = at->exec;
   if (hd__exec_leads(at)) {
     exchange c = {.at = at};
     void *const array[] = {out->loss, out->guess, out->probability};

@@ -1,14 +1,13 @@
 /* Agreement between the executors of several ranks: numbers and speeds of their threads, the barrier of a host, time
- * accounts, and the reason why samples could not be read. */
+ * accounts. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "exec/exchange/cluster.h"
-#include "exec/gpu/gpu_executor.h"
 #include "exec/cpu/cpu_executor_state.h"
 
-enum { EVEN_SPEED = 1000, WHY_BYTES = 1600 };
+enum { EVEN_SPEED = 1000 };
 
 /* The threads of one rank, as sent to all ranks. */
 typedef struct offer {
@@ -34,7 +33,7 @@ static hd_status describe(offer *this_rank, hd_ctx *ctx, const hd_threads *threa
 }
 
 /* `all` is ordered by rank of the job; threads are numbered host after host. */
-static hd_status take_numbers(hd_exec *exec, hd_ctx *ctx, const offer *all) {
+static hd_status take_numbers(hd_exec_cpu *exec, hd_ctx *ctx, const offer *all) {
   const hd_local_group *local = exec->settings.local;
   const int here = hd__cluster_first(local, exec->host);
   bool differ = false;
@@ -65,7 +64,7 @@ static hd_status take_numbers(hd_exec *exec, hd_ctx *ctx, const offer *all) {
   return HD_OK;
 }
 
-hd_status hd__exec_number_threads(hd_exec *exec, hd_ctx *ctx) {
+hd_status hd__exec_number_threads(hd_exec_cpu *exec, hd_ctx *ctx) {
   hd_local_group *local = exec->settings.local;
   const int ranks = hd__cluster_ranks(local);
   offer this_rank, *all = hd__malloc((size_t)ranks * sizeof *all);
@@ -88,7 +87,7 @@ hd_status hd__exec_number_threads(hd_exec *exec, hd_ctx *ctx) {
 }
 
 /* The rank of a thread; both counted from the host's first. */
-static int rank_of(const hd_exec *exec, int thread) {
+static int rank_of(const hd_exec_cpu *exec, int thread) {
   int rank = 0;
   while (exec->rank_thread[rank + 1] <= hd__exec_host_first(exec) + thread)
     rank++;
@@ -96,12 +95,12 @@ static int rank_of(const hd_exec *exec, int thread) {
 }
 
 static void report_late(void *self, int thread, int64_t waited_ns) {
-  const hd_exec *exec = self;
+  const hd_exec_cpu *exec = self;
   hd__local_group_late(exec->settings.local, rank_of(exec, thread), waited_ns);
 }
 
 /* The barrier groups threads by cache where this host's threads have several. */
-hd_status hd__exec_open_barrier(hd_exec *exec, hd_ctx *ctx) {
+hd_status hd__exec_open_barrier(hd_exec_cpu *exec, hd_ctx *ctx) {
   hd_local_group *local = exec->settings.local;
   const int first = exec->first_thread - hd__exec_host_first(exec);
   const int threads = hd__exec_host_threads(exec), crowded = threads > hd__threads_cpus(exec->threads);
@@ -116,13 +115,13 @@ hd_status hd__exec_open_barrier(hd_exec *exec, hd_ctx *ctx) {
 }
 
 /* The rank in the job of rank `rank` of this host. */
-static int rank_in_job(const hd_exec *exec, int rank) {
+static int rank_in_job(const hd_exec_cpu *exec, int rank) {
   const hd_local_group *local = exec->settings.local;
   return hd__cluster_member(local, hd__cluster_first(local, exec->host) + rank);
 }
 
 uint32_t hd__exec_barrier(const thread_at *at, uint32_t flags) {
-  hd_exec *exec = at->exec;
+  hd_exec_cpu *exec = at->exec;
   hd_tally *tally = at->thread->tally;
   const int local_index = at->index - hd__exec_host_first(exec);
   if (!tally)
@@ -140,14 +139,12 @@ uint32_t hd__exec_barrier(const thread_at *at, uint32_t flags) {
   return all;
 }
 
-void hd__exec_spent(int64_t *sums, const hd_exec *exec) {
+void hd__exec_cpu_spent(int64_t *sums, const void *self) {
+  const hd_exec_cpu *exec = self;
   const hd_local_group *local = exec->settings.local;
   const int ranks = hd__cluster_ranks(local), each = HD_SPENT_KINDS + ranks;
   const int here = hd__cluster_first(local, exec->host);
-  memset(sums, 0, (size_t)ranks * (size_t)each * sizeof *sums);
-  if (exec->cuda)
-    hd__exec_cuda_spent(sums, exec->cuda);
-  for (int place = 0; place < ranks && ranks > 1 && !exec->cuda; place++) {
+  for (int place = 0; place < ranks && ranks > 1; place++) {
     int64_t *of = sums + hd__cluster_member(local, place) * each;
     const int r = place - here;
     if (r < 0 || r >= hd__local_group_ranks(local)) /* there are several hosts */
@@ -157,32 +154,9 @@ void hd__exec_spent(int64_t *sums, const hd_exec *exec) {
   }
 }
 
-void hd__exec_spent_here(int64_t *sum, const hd_exec *exec, int rank) {
+void hd__exec_spent_here(int64_t *sum, const hd_exec_cpu *exec, int rank) {
   const int ranks = hd__cluster_ranks(exec->settings.local);
   memset(sum, 0, (size_t)(HD_SPENT_KINDS + ranks) * sizeof *sum);
   for (int l = exec->rank_thread[rank]; l < exec->rank_thread[rank + 1]; l++)
     hd__tally_add(sum, exec->thread[l].tally, ranks);
-}
-
-typedef struct reason {
-  int32_t status;
-  char text[WHY_BYTES];
-} reason;
-
-hd_status hd__exec_why(hd_exec *exec, hd_ctx *ctx, const hd_driver *driver) {
-  hd_local_group *local = exec->settings.local;
-  const int ranks = hd__cluster_ranks(local);
-  hd_status status = driver->why(driver->self, ctx);
-  if (ranks == 1)
-    return status;
-  reason this_rank = {.status = status}, *all = hd__malloc((size_t)ranks * sizeof *all);
-  snprintf(this_rank.text, sizeof this_rank.text, "%s", status == HD_OK ? "" : ctx->message);
-  if (!all)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the reasons of %d ranks", ranks);
-  status = hd__cluster_gather(all, local, ctx, &this_rank, sizeof this_rank);
-  for (int r = 0; r < ranks && status == HD_OK; r++)
-    if (all[r].status != HD_OK)
-      status = hd__fail(ctx, (hd_status)all[r].status, "%s", all[r].text);
-  hd__free(all);
-  return status;
 }

@@ -2,10 +2,9 @@
  *
  * The layout is made for the full batch and again only when the number of samples changes (the last batch of an
  * epoch). */
-#include "exec/gpu/gpu_executor.h"
 #include "exec/cpu/cpu_executor_state.h"
 
-static void lay_out_hosts(hd_exec *exec, micro_batch_layout *layout, host_layout *hosts,
+static void lay_out_hosts(hd_exec_cpu *exec, micro_batch_layout *layout, host_layout *hosts,
                           const hd_subtree *thread_subtree) {
   const hd_micro_batch *micro_batch = &layout->micro_batch;
   hd_subtree subtree[HD_MAX_SHARDS];
@@ -34,7 +33,7 @@ static void lay_out_hosts(hd_exec *exec, micro_batch_layout *layout, host_layout
   hd__tree_split_reduction(hosts->threads, &reduction);
 }
 
-static void lay_out_micro_batch(hd_exec *exec, micro_batch_layout *layout) {
+static void lay_out_micro_batch(hd_exec_cpu *exec, micro_batch_layout *layout) {
   const hd_micro_batch *micro_batch = &layout->micro_batch;
   hd_subtree subtree[HD_MAX_SHARDS];
   int32_t subtrees = 0;
@@ -60,7 +59,7 @@ static void lay_out_micro_batch(hd_exec *exec, micro_batch_layout *layout) {
   layout->shards = whole.pushes;
 }
 
-void hd__exec_host_rows(int64_t *row0, int64_t *row1, const hd_exec *exec, const hd_micro_batch *micro_batch,
+void hd__exec_host_rows(int64_t *row0, int64_t *row1, const hd_exec_cpu *exec, const hd_micro_batch *micro_batch,
                         int host) {
   const int64_t first = hd__tree_first_sample(micro_batch->samples, micro_batch->shards, micro_batch->lo);
   const int32_t lo = micro_batch->lo + exec->border[exec->host_thread[host]],
@@ -69,9 +68,8 @@ void hd__exec_host_rows(int64_t *row0, int64_t *row1, const hd_exec *exec, const
   *row1 = hd__tree_first_sample(micro_batch->samples, micro_batch->shards, hi) - first;
 }
 
-bool hd__exec_fetches(const hd_exec *exec, int64_t samples, int64_t first, int64_t rows) {
-  if (exec->cuda)
-    return hd__exec_cuda_fetches(exec->cuda, samples, first, rows);
+bool hd__exec_cpu_fetches(const void *self, int64_t samples, int64_t first, int64_t rows) {
+  const hd_exec_cpu *exec = self;
   for (int p = 0; p < exec->settings.micro_batches; p++) {
     const hd_micro_batch micro_batch =
         hd__tree_micro_batch(samples, exec->settings.shards, exec->settings.micro_batches, p);
@@ -85,7 +83,7 @@ bool hd__exec_fetches(const hd_exec *exec, int64_t samples, int64_t first, int64
   return false;
 }
 
-void hd__exec_layout(hd_exec *exec, int slot, int64_t samples) {
+void hd__exec_layout(hd_exec_cpu *exec, int slot, int64_t samples) {
   if (exec->layout[slot][0].samples == samples)
     return;
   hd_subtree pending[HD_MAX_SUBTREES];

@@ -10,7 +10,7 @@
 #include "graph/op.h"
 
 static void *resolve(const thread_at *at, const hd_place *place, hd_dtype dtype, const call_rows *rows) {
-  const hd_exec *exec = at->exec;
+  const hd_exec_cpu *exec = at->exec;
   int64_t row_bytes = place->stride * hd__dtype_bytes(dtype);
   switch (place->where) {
   case HD_AT_ARENA: return at->thread->arena + place->offset * exec->group_rows + rows->arena_row * row_bytes;
@@ -119,7 +119,7 @@ static void run_per_shard(const thread_at *at, const hd_plan_call *call, const c
 /* Takes neighbouring shards through a phase's calls. `depth` is the stack's depth before their pushes. */
 static void run_group(const thread_at *at, const hd_phase *phase, const hd_reduction_step *step, int shards,
                       int depth) {
-  const hd_exec *exec = at->exec;
+  const hd_exec_cpu *exec = at->exec;
   const hd_plan *plan = exec->plan;
   call_rows group = {.rows = step[shards - 1].row1 - step[0].row0,
                      .micro_batch_row = step[0].row0,

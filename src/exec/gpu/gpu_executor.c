@@ -20,16 +20,11 @@
  * the same bytes wherever they were computed. */
 #include "exec/gpu/gpu_executor.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/digest.h"
-#include "exec/exchange/cluster.h"
 #include "exec/gpu/gpu_executor_state.h"
-#include "exec/cpu/cpu_executor_state.h"
 #include "platform/threads.h"
-#include "reduce/reduction_tree.h"
 
 /* ---- Creating ---- */
 
@@ -52,27 +47,6 @@ static hd_status create_events(hd_exec_cuda *x, hd_ctx *ctx) {
   return HD_OK;
 }
 
-hd_status hd__exec_cuda_cut(hd_exec_cuda *x, hd_ctx *ctx, int buffer) {
-  HD_TRY(hd__cuda_recorded(&x->inlet[buffer].recorded[x->stretches++], x->cuda, ctx));
-  return hd__cuda_record(x->cuda, ctx);
-}
-
-/* Evaluation uses buffer 0 alone. */
-static hd_status record(hd_exec_cuda *x, hd_ctx *ctx) {
-  for (int buffer = 0; buffer < (x->plan->trains ? 2 : 1); buffer++) {
-    x->stretches = 0;
-    x->inlet[buffer].recorded = hd__calloc((size_t)x->share->exchanges + 1, sizeof *x->inlet[buffer].recorded);
-    if (!x->inlet[buffer].recorded)
-      return hd__fail(ctx, HD_E_NOMEM, "out of memory for a recorded step");
-    HD_TRY(hd__cuda_record(x->cuda, ctx));
-    const hd_status status = hd__exec_cuda_lower(x, ctx, buffer);
-    hd_ctx quiet = {0};
-    HD_TRY(hd__cuda_recorded(&x->inlet[buffer].recorded[x->stretches], x->cuda, status == HD_OK ? ctx : &quiet));
-    HD_TRY(status);
-  }
-  return HD_OK;
-}
-
 static hd_status fill(hd_exec_cuda *x, hd_ctx *ctx) {
   x->fetch = hd__malloc_aligned((size_t)(hd__threads_count(x->threads) * x->settings.fetch_bytes) + 1);
   if (!x->fetch)
@@ -82,7 +56,7 @@ static hd_status fill(hd_exec_cuda *x, hd_ctx *ctx) {
   HD_TRY(hd__exec_cuda_memory(x, ctx));
   HD_TRY(hd__exec_cuda_warm_up(x, ctx));
   HD_TRY(hd__exec_cuda_tables(x, ctx));
-  return record(x, ctx);
+  return hd__exec_cuda_record(x, ctx);
 }
 
 /* Adds the executor of one GPU. *out is set also on failure, except when out of memory. */
@@ -99,7 +73,7 @@ static hd_status add(hd_exec_cuda **out, hd_ctx *ctx, const hd_exec_cuda *like, 
   return fill(x, ctx);
 }
 
-static hd_status create(hd_exec_cuda **out, hd_ctx *ctx, hd_exec_cuda *like) {
+static hd_status add_all(hd_exec_cuda **out, hd_ctx *ctx, hd_exec_cuda *like) {
   HD_TRY(refuse_custom_ops(ctx, like->plan));
   HD_TRY(hd__cuda_share_create(&like->share, ctx, like->plan, &like->settings));
   like->number = like->share->first_number;
@@ -109,22 +83,6 @@ static hd_status create(hd_exec_cuda **out, hd_ctx *ctx, hd_exec_cuda *like) {
     like->number++;
     out = *out ? &(*out)->next : out;
   }
-  return status;
-}
-
-hd_status hd__exec_cuda_create(hd_exec_cuda **out, hd_ctx *ctx, const hd_plan *plan, hd_store *store,
-                               hd_threads *threads, const hd_exec_settings *settings) {
-  hd_exec_cuda like = {.plan = plan, .store = store, .threads = threads, .settings = *settings};
-  *out = NULL;
-  const hd_status status = create(out, ctx, &like);
-  if (*out)
-    like.share->first = *out;
-  if (status == HD_OK)
-    return HD_OK;
-  if (!*out)
-    hd__cuda_share_destroy(like.share);
-  hd__exec_cuda_destroy(*out);
-  *out = NULL;
   return status;
 }
 
@@ -165,7 +123,8 @@ static void wait_for_streams(const hd_exec_cuda *first) {
 }
 
 /* Destroys the whole list from x on. */
-void hd__exec_cuda_destroy(hd_exec_cuda *x) {
+static void destroy(void *self) {
+  hd_exec_cuda *x = self;
   cuda_share *share = x ? x->share : NULL;
   wait_for_streams(x);
   if (share && share->first)
@@ -178,178 +137,26 @@ void hd__exec_cuda_destroy(hd_exec_cuda *x) {
   hd__cuda_share_destroy(share);
 }
 
-/* ---- Copies ---- */
-
-static hd_status upload(const hd_exec_cuda *x, hd_ctx *ctx, void *to, const void *from, int64_t bytes,
-                        cu_stream stream) {
-  return bytes == 0 ? HD_OK
-                    : hd__cuda_check(x->cuda, ctx,
-                                     x->cuda->driver.upload((cu_pointer)(uintptr_t)to, from, (size_t)bytes, stream),
-                                     "copying to the GPU");
-}
-
-hd_status hd__exec_cuda_upload(const hd_exec_cuda *x, hd_ctx *ctx, void *to, const void *from, int64_t bytes) {
-  return upload(x, ctx, to, from, bytes, x->cuda->compute);
-}
-
-hd_status hd__exec_cuda_download(const hd_exec_cuda *x, hd_ctx *ctx, void *to, const void *from, int64_t bytes) {
-  return bytes == 0 ? HD_OK
-                    : hd__cuda_check(
-                          x->cuda, ctx,
-                          x->cuda->driver.download(to, (cu_pointer)(uintptr_t)from, (size_t)bytes, x->cuda->compute),
-                          "copying from the GPU");
-}
-
-hd_status hd__exec_cuda_wait(const hd_exec_cuda *x, hd_ctx *ctx) {
-  return hd__cuda_nccl_wait(x->share->nccl, ctx, x->cuda, NULL);
-}
-
-static int64_t weight_bytes(const hd_exec_cuda *x) { return x->plan->param_elems * (int64_t)sizeof(float); }
-static int64_t state_bytes(const hd_exec_cuda *x) { return x->plan->trained_elems * (int64_t)sizeof(float); }
-
-/* Uploads both buffers: frozen parameters are in both. */
-static hd_status upload_one(const hd_exec_cuda *x, hd_ctx *ctx) {
-  const hd_store *store = x->store;
-  const int32_t good = 0;
-  hd__cuda_use(x->cuda);
-  for (int buffer = 0; buffer < 2; buffer++) {
-    HD_TRY(upload(x, ctx, x->weights[buffer], store->weights[buffer], weight_bytes(x), x->cuda->compute));
-    for (int s = 0; s < store->directory->states && x->state[buffer][s]; s++)
-      HD_TRY(upload(x, ctx, x->state[buffer][s], store->state[buffer][s], state_bytes(x), x->cuda->compute));
-  }
-  for (int p = 0; p < x->plan->param_count; p++)
-    HD_TRY(upload(x, ctx, x->bad + p, &good, sizeof good, x->cuda->compute));
-  HD_TRY(upload(x, ctx, &x->flags->failed, &good, sizeof good, x->cuda->compute));
-  return hd__exec_cuda_wait(x, ctx);
-}
-
-static hd_status upload_store(hd_exec_cuda *x, hd_ctx *ctx) {
-  x->version = hd__store_version(x->store);
-  for (const hd_exec_cuda *each = x; each; each = each->next)
-    HD_TRY(upload_one(each, ctx));
-  x->uploaded = true;
-  return HD_OK;
-}
-
-/* Every GPU has the whole store. */
-static hd_status download_store(hd_exec_cuda *x, hd_ctx *ctx) {
-  hd_store *store = x->store;
-  const int buffer = (int)(x->version & 1);
-  hd__cuda_use(x->cuda);
-  HD_TRY(hd__exec_cuda_download(x, ctx, store->weights[buffer], x->weights[buffer], weight_bytes(x)));
-  for (int s = 0; s < store->directory->states; s++)
-    HD_TRY(hd__exec_cuda_download(x, ctx, store->state[buffer][s], x->state[buffer][s], state_bytes(x)));
-  HD_TRY(hd__exec_cuda_wait(x, ctx));
-  hd__store_set_version(store, x->version);
-  return HD_OK;
-}
-
-/* Weights are never exchanged, so NCCL's sums must have the same bits on all GPUs. This check compares, over all
- * GPUs of all ranks, a hash of the last whole version, computed on the host. */
-static hd_status sum_weights(uint64_t *sum, const hd_exec_cuda *x, hd_ctx *ctx, float *copy) {
-  HD_TRY(hd__exec_cuda_download(x, ctx, copy, x->weights[x->share->first->version & 1], weight_bytes(x)));
-  HD_TRY(hd__exec_cuda_wait(x, ctx));
-  *sum = hd__xxh3(copy, (size_t)weight_bytes(x));
-  return HD_OK;
-}
-
-static hd_status compare_process(uint64_t *sum, const hd_exec_cuda *first, hd_ctx *ctx, float *copy) {
-  for (const hd_exec_cuda *x = first; x; x = x->next) {
-    uint64_t one;
-    hd__cuda_use(x->cuda);
-    HD_TRY(sum_weights(&one, x, ctx, copy));
-    if (x != first && one != *sum)
-      return hd__cuda_nccl_differs(ctx, x->cuda, "the first one");
-    *sum = one;
-  }
-  return HD_OK;
-}
-
-static hd_status compare_weights(const hd_exec_cuda *x, hd_ctx *ctx) {
-  hd_local_group *local = x->share->local;
-  const int ranks = hd__cluster_ranks(local);
-  char other[32];
-  if (!x->share->nccl)
-    return HD_OK;
-  uint64_t sum = 0, *all = hd__calloc((size_t)ranks, sizeof *all);
-  float *copy = hd__malloc_aligned((size_t)weight_bytes(x));
-  hd_status status = all && copy ? compare_process(&sum, x, ctx, copy)
-                                 : hd__fail(ctx, HD_E_NOMEM, "out of memory for comparing the weights of GPUs");
+static hd_status create(void **self, hd_ctx *ctx, const hd_plan *plan, hd_store *store, hd_threads *threads,
+                        const hd_exec_settings *settings) {
+  hd_exec_cuda like = {.plan = plan, .store = store, .threads = threads, .settings = *settings}, *first = NULL;
+  const hd_status status = add_all(&first, ctx, &like);
+  *self = first;
+  if (first)
+    like.share->first = first;
   if (status == HD_OK)
-    status = hd__cluster_gather(all, local, ctx, &sum, sizeof sum);
-  for (int r = 0; r < ranks && status == HD_OK; r++)
-    if (all[r] != sum) {
-      snprintf(other, sizeof other, "rank %d", r);
-      status = hd__cuda_nccl_differs(ctx, x->cuda, other);
-    }
-  hd__free(all);
-  hd__free(copy);
+    return HD_OK;
+  if (!first)
+    hd__cuda_share_destroy(like.share);
+  destroy(first);
   return status;
 }
 
-/* Ranks of a host share the store: the first fills it. */
-static hd_status fill_store(hd_exec_cuda *x, hd_ctx *ctx) {
-  hd_local_group *local = x->share->local;
-  if (!hd__cuda_share_is_ranked(x->share))
-    return download_store(x, ctx);
-  if (hd__local_group_rank(local) == 0)
-    HD_TRY(download_store(x, ctx));
-  return hd__local_group_barrier(local, ctx);
-}
+/* ---- Training ---- */
 
-/* ---- Samples ---- */
-
-typedef struct fetching {
-  const hd_exec_cuda *exec;
-  const cuda_inlet *inlet;
-  const hd_driver *driver;
-  const hd_step *step;
-  int64_t first, rows;
-  uint32_t flags[HD_MAX_THREADS];
-} fetching;
-
-static void fetch_thread(void *arg, int thread) {
-  fetching *f = arg;
-  const hd_exec_cuda *x = f->exec;
-  const hd_plan *plan = x->plan;
-  const hd_value *label = &plan->graph->values[plan->graph->label];
-  const hd_place *to_x = &plan->place[plan->graph->input], *to_target = &plan->place[plan->graph->label];
-  const int threads = hd__threads_count(x->threads);
-  const int64_t begin = hd__tree_share(f->rows, NULL, threads, thread),
-                end = hd__tree_share(f->rows, NULL, threads, thread + 1);
-  const hd_slots slots = {.x = (float *)f->inlet->host_x + begin * to_x->stride,
-                          .x_stride = to_x->stride,
-                          .target = f->inlet->host_target + begin * to_target->stride * hd__dtype_bytes(label->dtype),
-                          .target_stride = to_target->stride,
-                          .outputs = label->dtype == HD_F32 ? (int32_t)hd__shape_elems(&label->shape) : 0,
-                          .scratch = x->fetch + thread * x->settings.fetch_bytes};
-  f->flags[thread] =
-      end > begin ? f->driver->fetch(f->driver->self, f->step, f->first + begin, end - begin, &slots) : 0;
-}
-
-/* Fetches samples [first, first + rows) of the step into the inlet's host memory. */
-static hd_status fetch(uint32_t *flags, hd_exec_cuda *x, hd_ctx *ctx, const hd_driver *driver, const hd_step *step,
-                       int64_t first, int64_t rows, const cuda_inlet *inlet) {
-  fetching f = {.exec = x, .inlet = inlet, .driver = driver, .step = step, .first = first, .rows = rows};
-  HD_TRY(hd__threads_run(x->threads, ctx, fetch_thread, &f));
-  for (int l = 0; l < hd__threads_count(x->threads); l++)
-    *flags |= f.flags[l];
-  return HD_OK;
-}
-
-/* The samples [first, first + rows) of the step, `samples` of the batch. */
-static void describe(hd_cuda_step *to, const hd_step *step, int64_t first, int64_t rows, int64_t samples,
-                     const hd_reduction *reduction) {
-  to->seed = step->seed;
-  to->epoch = step->epoch;
-  to->position = (uint32_t)(step->cursor + first);
-  to->divisor = step->divisor;
-  memcpy(to->hyper, step->hyper, sizeof to->hyper);
-  if (to->rows == rows && to->samples == samples)
-    return; /* the same shards */
-  to->rows = rows;
-  to->samples = samples;
-  to->reduction = *reduction;
+/* Waits until the host may fill the inlet again. */
+static hd_status wait_for_inlet(const hd_exec_cuda *x, hd_ctx *ctx, const cuda_inlet *inlet) {
+  return hd__cuda_nccl_wait(x->share->nccl, ctx, x->cuda, inlet->copied);
 }
 
 /* Describes the step for each GPU of this process. */
@@ -358,52 +165,12 @@ static void describe_all(const hd_exec_cuda *first, const hd_step *step, int buf
   for (const hd_exec_cuda *x = first; x; x = x->next) {
     const cuda_inlet *inlet = &x->inlet[buffer];
     const int64_t row0 = s->row[x->number], rows = s->row[x->number + 1] - row0;
-    describe(inlet->host_step, step, row0, rows, step->samples, &s->gpu_reduction[x->number - s->first_number]);
-    describe(inlet->host_whole, step, 0, step->samples, step->samples, &s->whole);
+    hd__exec_cuda_describe(inlet->host_step, step, row0, rows, step->samples,
+                           &s->gpu_reduction[x->number - s->first_number]);
+    hd__exec_cuda_describe(inlet->host_whole, step, 0, step->samples, step->samples, &s->whole);
     inlet->host_step->result = inlet->host_whole->result = (int32_t)(first->launched % HD_CUDA_RESULTS);
   }
 }
-
-static hd_status launch_stretch(const hd_exec_cuda *x, hd_ctx *ctx, const cuda_inlet *inlet, int stretch) {
-  hd__cuda_use(x->cuda);
-  return hd__cuda_check(x->cuda, ctx, x->cuda->driver.graph_launch(inlet->recorded[stretch], x->cuda->compute),
-                        "launching a step");
-}
-
-/* Copies an inlet to the GPU and launches the first stretch of the step that reads it. */
-static hd_status launch(hd_exec_cuda *x, hd_ctx *ctx, const cuda_inlet *inlet) {
-  const hd_cuda *cuda = x->cuda;
-  hd__cuda_use(cuda);
-  HD_TRY(hd__cuda_check(cuda, ctx, cuda->driver.stream_after(cuda->copy, inlet->used, 0), "ordering copies"));
-  HD_TRY(hd__exec_cuda_time_copies(x, ctx, true));
-  HD_TRY(upload(x, ctx, inlet->x, inlet->host_x, hd__exec_cuda_x_bytes(x), cuda->copy));
-  if (x->data)
-    HD_TRY(upload(x, ctx, inlet->sample, inlet->host_sample, inlet->host_step->rows * (int64_t)sizeof(int32_t),
-                  cuda->copy));
-  else
-    HD_TRY(upload(x, ctx, inlet->target, inlet->host_target, hd__exec_cuda_target_bytes(x), cuda->copy));
-  HD_TRY(upload(x, ctx, inlet->step, inlet->host_step, (int64_t)sizeof *inlet->step, cuda->copy));
-  if (inlet->whole != inlet->step)
-    HD_TRY(upload(x, ctx, inlet->whole, inlet->host_whole, (int64_t)sizeof *inlet->whole, cuda->copy));
-  HD_TRY(hd__exec_cuda_time_copies(x, ctx, false));
-  HD_TRY(hd__cuda_check(cuda, ctx, cuda->driver.event_record(inlet->copied, cuda->copy), "ordering copies"));
-  HD_TRY(hd__cuda_check(cuda, ctx, cuda->driver.stream_after(cuda->compute, inlet->copied, 0), "ordering steps"));
-  return x->timing && x->plan->trains ? hd__exec_cuda_time_step(x, ctx, (int)(inlet - x->inlet))
-                                      : launch_stretch(x, ctx, inlet, 0);
-}
-
-/* Marks the end of the queued step, the last reader of the inlet. */
-static hd_status mark_used(const hd_exec_cuda *x, hd_ctx *ctx, const cuda_inlet *inlet) {
-  hd__cuda_use(x->cuda);
-  return hd__cuda_check(x->cuda, ctx, x->cuda->driver.event_record(inlet->used, x->cuda->compute), "ordering steps");
-}
-
-/* Waits until the host may fill the inlet again. */
-static hd_status wait_for_inlet(const hd_exec_cuda *x, hd_ctx *ctx, const cuda_inlet *inlet) {
-  return hd__cuda_nccl_wait(x->share->nccl, ctx, x->cuda, inlet->copied);
-}
-
-/* ---- Training ---- */
 
 /* Reports to the driver the steps before `end`, whose results have been read back. With several ranks a step was closed
  * before it counted. */
@@ -492,7 +259,7 @@ static hd_status fetch_all(uint32_t *flags, hd_exec_cuda *first, hd_ctx *ctx, co
     if (x->data)
       memcpy(x->inlet[buffer].host_sample, s->chosen + row0, (size_t)rows * sizeof *s->chosen);
     else
-      HD_TRY(fetch(flags, x, ctx, driver, step, row0, rows, &x->inlet[buffer]));
+      HD_TRY(hd__exec_cuda_fetch(flags, x, ctx, driver, step, row0, rows, &x->inlet[buffer]));
   }
   return HD_OK;
 }
@@ -504,16 +271,16 @@ static hd_status launch_step(hd_exec_cuda *first, hd_ctx *ctx, const hd_driver *
   s->reports = step->reports;
   describe_all(first, step, buffer);
   for (hd_exec_cuda *x = first; x; x = x->next)
-    HD_TRY(launch(x, ctx, &x->inlet[buffer]));
+    HD_TRY(hd__exec_cuda_launch_step(x, ctx, &x->inlet[buffer]));
   for (int i = 0; i < s->exchanges && !*flags; i++) {
     HD_TRY(hd__cuda_share_exchange(s, ctx, i, flags));
     if (!*flags && i == s->exchanges - 1 && hd__cuda_share_is_ranked(s))
       close_ranked(first, driver, step, flags);
     for (const hd_exec_cuda *x = first; x && !*flags; x = x->next)
-      HD_TRY(launch_stretch(x, ctx, &x->inlet[buffer], i + 1));
+      HD_TRY(hd__exec_cuda_launch_stretch(x, ctx, &x->inlet[buffer], i + 1));
   }
   for (const hd_exec_cuda *x = first; x; x = x->next)
-    HD_TRY(mark_used(x, ctx, &x->inlet[buffer]));
+    HD_TRY(hd__exec_cuda_mark_used(x, ctx, &x->inlet[buffer]));
   return HD_OK;
 }
 
@@ -564,13 +331,14 @@ static void save_for_peers(hd_exec_cuda *x) {
     return;
   for (; x->reported < whole && !x->host_results[x->reported % HD_CUDA_RESULTS].failed; x->reported++)
     x->version++;
-  download_store(x, &quiet);
+  hd__exec_cuda_download_store(x, &quiet);
 }
 
-hd_status hd__exec_cuda_run(hd_exec_cuda *x, hd_ctx *ctx, const hd_driver *driver, uint32_t *flags) {
+static hd_status run(void *self, hd_ctx *ctx, const hd_driver *driver, uint32_t *flags) {
+  hd_exec_cuda *x = self;
   *flags = 0;
   if (!x->uploaded || x->version != hd__store_version(x->store))
-    HD_TRY(upload_store(x, ctx));
+    HD_TRY(hd__exec_cuda_upload_store(x, ctx));
   hd_status status = run_steps(x, ctx, driver, flags);
   if (status != HD_OK)
     hd__cuda_nccl_abort(x->share->nccl);
@@ -580,8 +348,8 @@ hd_status hd__exec_cuda_run(hd_exec_cuda *x, hd_ctx *ctx, const hd_driver *drive
     x->uploaded = false;
     return status; /* a GPU is lost: the store has what was trained before this run */
   }
-  HD_TRY(compare_weights(x, ctx));
-  HD_TRY(fill_store(x, ctx));
+  HD_TRY(hd__exec_cuda_compare_weights(x, ctx));
+  HD_TRY(hd__exec_cuda_fill_store(x, ctx));
   if (*flags & HD_FLAG_NOT_FINITE) {
     x->uploaded = false;
     return hd__exec_not_finite(ctx, x->plan, x->bad_param);
@@ -589,89 +357,30 @@ hd_status hd__exec_cuda_run(hd_exec_cuda *x, hd_ctx *ctx, const hd_driver *drive
   return HD_OK;
 }
 
-/* ---- Evaluation ---- */
+/* ---- The table ---- */
 
-static hd_status begin_group(uint32_t *flags, hd_exec_cuda *x, hd_ctx *ctx, const hd_driver *driver,
-                             const hd_step *step, int64_t first, int64_t rows) {
-  cuda_inlet *inlet = &x->inlet[0];
-  const hd_micro_batch whole_batch = hd__tree_micro_batch(rows, x->share->shards, 1, 0);
-  hd_range_plan whole;
-  hd__tree_range(&whole, &whole_batch, 0, x->share->shards);
-  HD_TRY(fetch(flags, x, ctx, driver, step, first, rows, inlet));
-  if (*flags & HD_FLAG_NO_DATA)
-    return HD_OK;
-  describe(inlet->host_step, step, 0, rows, rows, &whole.pushes);
-  HD_TRY(launch(x, ctx, inlet));
-  return mark_used(x, ctx, inlet);
+static bool fetches(const void *self, int64_t samples, int64_t first, int64_t rows) {
+  const hd_exec_cuda *x = self;
+  return hd__cuda_share_fetches(x->share, samples, first, rows);
 }
 
-static hd_status end_group(hd_exec_cuda *x, hd_ctx *ctx, int64_t first, int64_t rows, const hd_exec_outcome *out) {
-  const hd_graph *graph = x->plan->graph;
-  const int64_t stride = x->plan->place[graph->logits].stride;
-  const int32_t classes = graph->values[graph->logits].shape.dim[0];
-  hd__cuda_use(x->cuda);
-  HD_TRY(hd__exec_cuda_download(x, ctx, x->host_scores, hd__exec_cuda_rows(x, graph->logits),
-                                rows * stride * (int64_t)sizeof(float)));
-  HD_TRY(hd__exec_cuda_download(x, ctx, x->host_losses, x->losses, rows * (int64_t)sizeof(float)));
-  HD_TRY(hd__exec_cuda_wait(x, ctx));
-  memcpy(out->loss + first, x->host_losses, (size_t)rows * sizeof *out->loss);
-  for (int64_t r = 0; r < rows; r++)
-    hd__exec_write_outcome(out, first + r, x->host_scores + r * stride, classes);
-  return HD_OK;
-}
-
-/* Group `group` of the samples that a GPU evaluates; false: there is none. */
-static bool group_of(int64_t *first, int64_t *rows, const hd_exec_cuda *x, int64_t samples, int64_t group) {
-  int64_t begin, end;
-  hd__cuda_share_evaluates(&begin, &end, x->share, x->number, samples);
-  *first = begin + group * x->settings.batch;
-  *rows = end - *first < x->settings.batch ? end - *first : x->settings.batch;
-  return *first < end;
-}
-
-/* All GPUs compute at the same time; *more: whether any GPU had a group. */
-static hd_status evaluate_groups(bool *more, hd_exec_cuda *all, hd_ctx *ctx, const hd_driver *driver,
-                                 const hd_step *step, int64_t group, const hd_exec_outcome *out, uint32_t *flags) {
-  int64_t first, rows;
-  *more = false;
-  for (hd_exec_cuda *x = all; x; x = x->next)
-    if (group_of(&first, &rows, x, step->samples, group))
-      HD_TRY(begin_group(flags, x, ctx, driver, step, first, rows));
-  for (hd_exec_cuda *x = all; x && !*flags; x = x->next)
-    if (group_of(&first, &rows, x, step->samples, group)) {
-      HD_TRY(end_group(x, ctx, first, rows, out));
-      *more = true;
-    }
-  return HD_OK;
-}
-
-hd_status hd__exec_cuda_evaluate(hd_exec_cuda *all, hd_ctx *ctx, const hd_driver *driver, int64_t samples,
-                                 const hd_exec_outcome *out, uint32_t *flags) {
-  const hd_step step = {.samples = samples, .divisor = 1};
-  const int64_t began_ns = hd__clock_ns();
-  *flags = 0;
-  for (const hd_exec_cuda *x = all; x; x = x->next) {
-    hd__cuda_use(x->cuda);
-    HD_TRY(hd__exec_cuda_upload(x, ctx, x->weights[0], x->store->weights[hd__store_buffer(x->store)], weight_bytes(x)));
-    HD_TRY(hd__exec_cuda_wait(x, ctx));
-  }
-  bool more = true;
-  for (int64_t group = 0; more && !*flags; group++)
-    HD_TRY(evaluate_groups(&more, all, ctx, driver, &step, group, out, flags));
-  HD_TRY(hd__cuda_share_outcome(all->share, ctx, out, samples, flags));
-  hd__trace_event(hd__exec_cuda_host_track(all), HD_SLICE_EVALUATE, (int32_t)samples, began_ns);
-  return HD_OK;
-}
-
-const char *hd__exec_cuda_sums(const hd_exec_cuda *x) {
-  const cuda_share *s = x->share;
+static const char *sums_by(const void *self) {
+  const cuda_share *s = ((const hd_exec_cuda *)self)->share;
   return s->count == 1 ? "" : s->nccl ? hd__cuda_nccl_name(s->nccl) : "tree";
 }
 
-void hd__exec_cuda_spent(int64_t *sums, const hd_exec_cuda *x) { hd__cuda_share_spent(sums, x->share); }
+static const char *sums_why(const void *self) { return ((const hd_exec_cuda *)self)->share->why; }
 
-const char *hd__exec_cuda_sums_why(const hd_exec_cuda *x) { return x->share->why; }
+/* Of a rank's host thread, which waits for its GPU. */
+static void spent(int64_t *sums, const void *self) { hd__cuda_share_spent(sums, ((const hd_exec_cuda *)self)->share); }
 
-bool hd__exec_cuda_fetches(const hd_exec_cuda *x, int64_t samples, int64_t first, int64_t rows) {
-  return hd__cuda_share_fetches(x->share, samples, first, rows);
-}
+const hd_executor hd__gpu_executor = {.create = create,
+                                      .destroy = destroy,
+                                      .run = run,
+                                      .evaluate = hd__exec_cuda_evaluate,
+                                      .fetches = fetches,
+                                      .gpu_sums = sums_by,
+                                      .gpu_sums_why = sums_why,
+                                      .trace = hd__exec_cuda_trace,
+                                      .trace_size = hd__exec_cuda_trace_size,
+                                      .spent = spent};

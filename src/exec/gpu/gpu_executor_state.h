@@ -1,9 +1,9 @@
-/* Internal state of the GPU executor, shared by the files that plan its memory, record its steps and run them. */
+/* Internal state of the GPU executor, shared by the files that plan its memory, record its steps and run them. Of
+ * several GPUs each has such a state; they are a list. */
 #ifndef HD_EXEC_GPU_GPU_EXECUTOR_STATE_H
 #define HD_EXEC_GPU_GPU_EXECUTOR_STATE_H
 
 #include "exec/gpu/device/cuda_products.h"
-#include "exec/gpu/gpu_executor.h"
 #include "exec/gpu/gpu_share.h"
 #include "kernel/cuda/cuda_names.h"
 
@@ -30,6 +30,7 @@ typedef struct cuda_inlet {
   cu_graph_exec *recorded; /* one graph for each stretch of work between two exchanges */
 } cuda_inlet;
 
+typedef struct hd_exec_cuda hd_exec_cuda;
 struct hd_exec_cuda {
   const hd_plan *plan;
   hd_store *store;
@@ -84,14 +85,10 @@ hd_status hd__exec_cuda_launch(hd_cuda *cuda, hd_ctx *ctx, hd_op op, int64_t row
 /* Makes NVIDIA's libraries prepare the calls of a recorded step, and notes the calls that they refuse. */
 hd_status hd__exec_cuda_warm_up(hd_exec_cuda *exec, hd_ctx *ctx);
 
-/* Floats of a partial sum in the exchange after a phase; 0: there is no exchange. */
-int64_t hd__exec_cuda_exchange_elems(const hd_exec_cuda *exec, const hd_phase *phase);
-
-/* Ends the recording of a stretch, and begins the next one. */
-hd_status hd__exec_cuda_cut(hd_exec_cuda *exec, hd_ctx *ctx, int buffer);
-
-/* Records or launches a step that reads buffer `buffer` of the weights and inlet `buffer`. */
+/* Launches a step that reads buffer `buffer` of the weights and inlet `buffer`. The second records the steps of all
+ * buffers. */
 hd_status hd__exec_cuda_lower(hd_exec_cuda *exec, hd_ctx *ctx, int buffer);
+hd_status hd__exec_cuda_record(hd_exec_cuda *exec, hd_ctx *ctx);
 
 /* --arithmetic native: chooses the calls that the libraries compute; whether a call is one of them; launches its parts,
  * with the places of `call`. */
@@ -100,10 +97,45 @@ bool hd__exec_cuda_native_takes(const hd_exec_cuda *exec, const hd_plan_call *pl
 hd_status hd__exec_cuda_native_launch(const hd_exec_cuda *exec, hd_ctx *ctx, const hd_plan_call *planned,
                                       const hd_cuda_call *call, int buffer);
 
-/* Queues copies between the host and the GPU, which must be the current one. */
+/* Queues copies between the host and the GPU, which must be the current one, on a stream or on the compute stream. The
+ * last one waits for the compute stream. */
+hd_status hd__exec_cuda_upload_on(cu_stream stream, const hd_exec_cuda *exec, hd_ctx *ctx, void *to, const void *from,
+                                  int64_t bytes);
 hd_status hd__exec_cuda_upload(const hd_exec_cuda *exec, hd_ctx *ctx, void *to, const void *from, int64_t bytes);
 hd_status hd__exec_cuda_download(const hd_exec_cuda *exec, hd_ctx *ctx, void *to, const void *from, int64_t bytes);
 hd_status hd__exec_cuda_wait(const hd_exec_cuda *exec, hd_ctx *ctx);
+
+/* Uploads the store to all GPUs from `exec` on: both buffers. For evaluation: uploads the last whole version of the
+ * weights to buffer 0 of one GPU. */
+hd_status hd__exec_cuda_upload_store(hd_exec_cuda *exec, hd_ctx *ctx);
+hd_status hd__exec_cuda_upload_weights(const hd_exec_cuda *exec, hd_ctx *ctx);
+
+/* Copies the last whole version to the store: from this GPU; once per host, collective over its ranks. */
+hd_status hd__exec_cuda_download_store(hd_exec_cuda *exec, hd_ctx *ctx);
+hd_status hd__exec_cuda_fill_store(hd_exec_cuda *exec, hd_ctx *ctx);
+
+/* With NCCL, collective over all ranks: fails unless all GPUs have the same weights. */
+hd_status hd__exec_cuda_compare_weights(const hd_exec_cuda *exec, hd_ctx *ctx);
+
+/* Fetches samples [first, first + rows) of the step into the inlet's host memory. */
+hd_status hd__exec_cuda_fetch(uint32_t *flags, hd_exec_cuda *exec, hd_ctx *ctx, const hd_driver *driver,
+                              const hd_step *step, int64_t first, int64_t rows, const cuda_inlet *inlet);
+
+/* Describes the samples [first, first + rows) of the step, `samples` of the batch. */
+void hd__exec_cuda_describe(hd_cuda_step *to, const hd_step *step, int64_t first, int64_t rows, int64_t samples,
+                            const hd_reduction *reduction);
+
+/* Copies an inlet to the GPU and launches the first stretch of the step that reads it; launches a later stretch; marks
+ * the end of the queued step, the last reader of the inlet. */
+hd_status hd__exec_cuda_launch_step(hd_exec_cuda *exec, hd_ctx *ctx, const cuda_inlet *inlet);
+hd_status hd__exec_cuda_launch_stretch(const hd_exec_cuda *exec, hd_ctx *ctx, const cuda_inlet *inlet, int stretch);
+hd_status hd__exec_cuda_mark_used(const hd_exec_cuda *exec, hd_ctx *ctx, const cuda_inlet *inlet);
+
+/* Functions of the table hd__gpu_executor. The trace's tracks are the host's, copies' and computing's. */
+hd_status hd__exec_cuda_evaluate(void *self, hd_ctx *ctx, const hd_driver *driver, int64_t samples,
+                                 const hd_exec_outcome *out, uint32_t *flags);
+hd_status hd__exec_cuda_trace(void *self, hd_ctx *ctx, hd_trace *trace);
+hd_trace_size hd__exec_cuda_trace_size(const void *self, int64_t slices);
 
 /* Timing for a profile, see gpu_trace.c: a region begins; copies of the next step begin or end; that step is launched
  * kernel by kernel; the times of the finished step `number` are written. Without a profile they do nothing. */

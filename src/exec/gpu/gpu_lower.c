@@ -2,6 +2,7 @@
  * step are in the GPU's memory, so the launches are recorded once for each buffer of the store and replayed. */
 #include <string.h>
 
+#include "base/alloc.h"
 #include "exec/gpu/gpu_executor_state.h"
 #include "graph/op.h"
 
@@ -124,28 +125,11 @@ static hd_status launch_sums_of(const hd_exec_cuda *x, hd_ctx *ctx, const hd_nod
   return HD_OK;
 }
 
-/* In an exchange gradients come first. */
-static int64_t exchanged_gradients(const hd_exec_cuda *x, const hd_phase *phase) {
-  return phase == x->plan->phases + x->plan->segments - 1 ? x->plan->grad_elems : 0;
-}
-
-int64_t hd__exec_cuda_exchange_elems(const hd_exec_cuda *x, const hd_phase *phase) {
-  const hd_plan *plan = x->plan;
-  int64_t elems = exchanged_gradients(x, phase);
-  if (phase->kind != HD_PHASE_SHARDS && phase->kind != HD_PHASE_OUTPUTS)
-    return 0;
-  for (int i = phase->call0; i < phase->call1; i++) {
-    const hd_node *node = &plan->graph->nodes[plan->calls[i].node];
-    for (int o = 0; o < HD_MAX_OUT && plan->gathered[plan->calls[i].node]; o++)
-      elems += node->out[o] < 0 ? 0 : hd__shape_elems(&plan->graph->values[node->out[o]].shape);
-  }
-  return elems;
-}
-
 /* Reduces the sums of a phase's calls that later phases read. */
 static hd_status launch_sums(const hd_exec_cuda *x, hd_ctx *ctx, const hd_phase *phase, int buffer, sums_way way) {
   const hd_plan *plan = x->plan;
-  const int64_t elems = hd__exec_cuda_exchange_elems(x, phase), gradients = exchanged_gradients(x, phase);
+  const int64_t elems = hd__cuda_exchange_elems(x->plan, phase),
+                gradients = hd__cuda_exchange_gradients(x->plan, phase);
   int64_t offset = gradients;
   const hd_cuda_reduce sums = {.sums = x->sums,
                                .out = x->partial_sums,
@@ -162,16 +146,22 @@ static hd_status launch_sums(const hd_exec_cuda *x, hd_ctx *ctx, const hd_phase 
   return HD_OK;
 }
 
+/* Ends the recording of a stretch, and begins the next one. */
+static hd_status next_stretch(hd_exec_cuda *x, hd_ctx *ctx, int buffer) {
+  HD_TRY(hd__cuda_recorded(&x->inlet[buffer].recorded[x->stretches++], x->cuda, ctx));
+  return hd__cuda_record(x->cuda, ctx);
+}
+
 static hd_status lower_shards(hd_exec_cuda *x, hd_ctx *ctx, const hd_phase *phase, int buffer) {
   const hd_plan *plan = x->plan;
   for (int i = phase->call0; i < phase->call1; i++)
     HD_TRY(launch_call(x, ctx, &plan->calls[i], buffer));
   if (x->share->exchanges == 0)
     return launch_sums(x, ctx, phase, buffer, FROM_SHARDS);
-  if (hd__exec_cuda_exchange_elems(x, phase) == 0)
+  if (hd__cuda_exchange_elems(x->plan, phase) == 0)
     return HD_OK;
   HD_TRY(launch_sums(x, ctx, phase, buffer, TO_PARTIAL_SUMS));
-  HD_TRY(hd__exec_cuda_cut(x, ctx, buffer));
+  HD_TRY(next_stretch(x, ctx, buffer));
   return launch_sums(x, ctx, phase, buffer, FROM_PARTIAL_SUMS);
 }
 
@@ -286,5 +276,21 @@ hd_status hd__exec_cuda_lower(hd_exec_cuda *x, hd_ctx *ctx, int buffer) {
   HD_TRY(x->data ? lower_gather(x, ctx, buffer) : lower_copy(x, ctx, buffer));
   for (int i = 0; i < x->plan->phase_count; i++)
     HD_TRY(lower_phase(x, ctx, &x->plan->phases[i], buffer));
+  return HD_OK;
+}
+
+/* Evaluation uses buffer 0 alone. */
+hd_status hd__exec_cuda_record(hd_exec_cuda *x, hd_ctx *ctx) {
+  for (int buffer = 0; buffer < (x->plan->trains ? 2 : 1); buffer++) {
+    x->stretches = 0;
+    x->inlet[buffer].recorded = hd__calloc((size_t)x->share->exchanges + 1, sizeof *x->inlet[buffer].recorded);
+    if (!x->inlet[buffer].recorded)
+      return hd__fail(ctx, HD_E_NOMEM, "out of memory for a recorded step");
+    HD_TRY(hd__cuda_record(x->cuda, ctx));
+    const hd_status status = hd__exec_cuda_lower(x, ctx, buffer);
+    hd_ctx quiet = {0};
+    HD_TRY(hd__cuda_recorded(&x->inlet[buffer].recorded[x->stretches], x->cuda, status == HD_OK ? ctx : &quiet));
+    HD_TRY(status);
+  }
   return HD_OK;
 }

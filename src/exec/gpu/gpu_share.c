@@ -168,10 +168,25 @@ static hd_status take_tables(cuda_share *s, hd_ctx *ctx, const hd_plan *plan) {
              : hd__fail(ctx, HD_E_NOMEM, "out of memory for %d GPUs", s->count);
 }
 
+int64_t hd__cuda_exchange_gradients(const hd_plan *plan, const hd_phase *phase) {
+  return phase == plan->phases + plan->segments - 1 ? plan->grad_elems : 0;
+}
+
+int64_t hd__cuda_exchange_elems(const hd_plan *plan, const hd_phase *phase) {
+  int64_t elems = hd__cuda_exchange_gradients(plan, phase);
+  if (phase->kind != HD_PHASE_SHARDS && phase->kind != HD_PHASE_OUTPUTS)
+    return 0;
+  for (int i = phase->call0; i < phase->call1; i++) {
+    const hd_node *node = &plan->graph->nodes[plan->calls[i].node];
+    for (int o = 0; o < HD_MAX_OUT && plan->gathered[plan->calls[i].node]; o++)
+      elems += node->out[o] < 0 ? 0 : hd__shape_elems(&plan->graph->values[node->out[o]].shape);
+  }
+  return elems;
+}
+
 static void list_exchanges(cuda_share *s, const hd_plan *plan) {
-  const hd_exec_cuda x = {.plan = plan};
   for (int i = 0; i < plan->phase_count && plan->trains && s->count > 1; i++) {
-    const int64_t elems = hd__exec_cuda_exchange_elems(&x, &plan->phases[i]);
+    const int64_t elems = hd__cuda_exchange_elems(plan, &plan->phases[i]);
     if (elems == 0)
       continue;
     s->elems[s->exchanges++] = elems;

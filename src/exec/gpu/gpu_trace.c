@@ -33,7 +33,8 @@ struct hd_cuda_timing {
 /* An upper bound of a plan's launches; launches beyond it would not be recorded. */
 static int32_t most_launches(const hd_plan *plan) { return 8 * plan->call_count + 2 * plan->param_count + 16; }
 
-hd_trace_size hd__exec_cuda_trace_size(const hd_exec_cuda *x, int64_t slices) {
+hd_trace_size hd__exec_cuda_trace_size(const void *self, int64_t slices) {
+  const hd_exec_cuda *x = self;
   return (hd_trace_size){
       .threads = TRACKS, .process_threads = TRACKS, .room = most_launches(x->plan) + 8, .slices = slices};
 }
@@ -55,7 +56,8 @@ static hd_status create_step(timed_step *step, const hd_exec_cuda *x, hd_ctx *ct
   return HD_OK;
 }
 
-hd_status hd__exec_cuda_trace(hd_exec_cuda *x, hd_ctx *ctx, hd_trace *trace) {
+hd_status hd__exec_cuda_trace(void *self, hd_ctx *ctx, hd_trace *trace) {
+  hd_exec_cuda *x = self;
   if (x->share->exchanges > 0)
     return hd__fail(
         ctx, HD_E_UNSUPPORTED,

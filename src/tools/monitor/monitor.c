@@ -9,9 +9,9 @@
 #include "base/alloc.h"
 #include "base/status.h"
 #include "exec/gpu/device/cuda_device.h"
+#include "exec/gpu/device/nvml.h"
 #include "kernel/kernel.h"
 #include "tools/monitor/jobs.h"
-#include "tools/monitor/nvml.h"
 #include "tools/monitor/machine_use.h"
 #include "platform/clock.h"
 

@@ -10,7 +10,7 @@
 #ifndef HD_TRAIN_PROFILE_PROFILE_H
 #define HD_TRAIN_PROFILE_PROFILE_H
 
-#include "exec/cpu/cpu_executor.h"
+#include "exec/executor.h"
 #include "heddle/session.h"
 #include "platform/file.h"
 

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tools/monitor/idle_gpus.h"
+#include "exec/gpu/device/idle_gpus.h"
 #include "platform/clock.h"
 #include "train/session/device_open.h"
 #include "train/session/rehearsal.h"

@@ -5,7 +5,7 @@
 #ifndef HD_TRAIN_SESSION_LOSS_SCORE_H
 #define HD_TRAIN_SESSION_LOSS_SCORE_H
 
-#include "exec/cpu/cpu_executor.h"
+#include "exec/executor.h"
 #include "train/session/sample_feed.h"
 #include "train/settings/loss_target.h"
 

@@ -5,7 +5,7 @@
 
 #include <jansson.h>
 
-#include "exec/cpu/cpu_executor.h"
+#include "exec/executor.h"
 #include "heddle/session.h"
 
 typedef struct hd_rank_times {

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "exec/cpu/cpu_executor.h"
 #include "graph/param_rules.h"
 #include "kernel/native/native.h"
 #include "platform/segment.h"
@@ -93,7 +94,8 @@ hd_plan_settings hd__planned_passes(const hd_config *config, bool train) {
 }
 
 hd_exec_settings hd__planned_training(const hd_config *config, int32_t shards, hd_op update) {
-  return (hd_exec_settings){.batch = hd__settings(config)->batch,
+  return (hd_exec_settings){.executor = &hd__cpu_executor,
+                            .batch = hd__settings(config)->batch,
                             .shards = shards,
                             .micro_batches = (int32_t)hd__settings(config)->accumulate,
                             .update = update,
@@ -102,7 +104,8 @@ hd_exec_settings hd__planned_training(const hd_config *config, int32_t shards, h
 
 hd_exec_settings hd__planned_evaluation(const hd_config *config) {
   int64_t batch = hd__settings(config)->batch;
-  return (hd_exec_settings){.batch = batch < 64 ? 64 : batch, .shards = 1, .micro_batches = 1};
+  return (hd_exec_settings){
+      .executor = &hd__cpu_executor, .batch = batch < 64 ? 64 : batch, .shards = 1, .micro_batches = 1};
 }
 
 int64_t hd__planned_gpu_samples(const hd_plan *plan, int64_t least) {
@@ -116,8 +119,8 @@ static int64_t sum_of(const hd_exec_memory *m) { return m->activations + m->fetc
 
 hd_status hd__planned_memory(hd_memory *out, hd_ctx *ctx, const hd_planned *p) {
   hd_exec_memory train, eval;
-  HD_TRY(hd__exec_measure(&train, ctx, p->plan, p->threads, &p->train));
-  HD_TRY(hd__exec_measure(&eval, ctx, p->eval_plan, p->threads, &p->eval));
+  HD_TRY(hd__exec_cpu_measure(&train, ctx, p->plan, p->threads, &p->train));
+  HD_TRY(hd__exec_cpu_measure(&eval, ctx, p->eval_plan, p->threads, &p->eval));
   int64_t version = p->plan->param_elems * (int64_t)sizeof(float), store = hd__store_bytes(p->plan, p->states);
   *out = (hd_memory){.weights_bytes = 2 * version,
                      .optimizer_bytes = 2 * p->plan->trained_elems * (int64_t)sizeof(float) * p->states,

@@ -3,7 +3,7 @@
 #ifndef HD_TRAIN_SESSION_RUN_PLAN_H
 #define HD_TRAIN_SESSION_RUN_PLAN_H
 
-#include "exec/cpu/cpu_executor.h"
+#include "exec/executor.h"
 #include "heddle/summary.h"
 #include "train/settings/config.h"
 
@@ -24,7 +24,7 @@ hd_status hd__planned_rules(hd_graph *graph, hd_ctx *ctx, const hd_config *confi
 
 hd_plan_settings hd__planned_passes(const hd_config *config, bool train);
 
-/* The settings of the executors of training and of evaluation. */
+/* The settings of the executors of training and of evaluation, on threads. */
 hd_exec_settings hd__planned_training(const hd_config *config, int32_t shards, hd_op update);
 hd_exec_settings hd__planned_evaluation(const hd_config *config);
 

@@ -16,7 +16,7 @@
 #include "data/formats/dataset.h"
 #include "data/loader/sampler.h"
 #include "data/transforms/transform.h"
-#include "exec/cpu/cpu_executor.h"
+#include "exec/executor.h"
 #include "kernel/kernel.h"
 
 enum { HD_FEED_MAX_CHANNELS = 4 };

@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "exec/exchange/cluster.h"
+#include "exec/gpu/gpu_executor.h"
 #include "train/session/device_open.h"
 #include "train/session/initial_weights.h"
 #include "train/session/rank_threads.h"
@@ -134,8 +135,10 @@ static hd_status make_executors(hd_session *s, hd_ctx *ctx, int32_t shards) {
   const int64_t test = hd__feed_scratch_bytes(&s->input.test);
   const int64_t val = s->input.val.count > 0 ? hd__feed_scratch_bytes(&s->input.val) : 0;
   eval.fetch_bytes = val > test ? val : test;
-  if (s->compute.cuda)
+  if (s->compute.cuda) {
+    train.executor = eval.executor = &hd__gpu_executor;
     eval.batch = hd__planned_gpu_samples(s->compute.eval_plan, eval.batch);
+  }
   HD_TRY(hd__exec_create(&s->compute.exec, ctx, s->compute.plan, s->compute.store, s->compute.threads, &train));
   return hd__exec_create(&s->compute.eval_exec, ctx, s->compute.eval_plan, s->compute.store, s->compute.threads, &eval);
 }

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 
 #include "exec/gpu/device/cuda_device.h"
-#include "exec/cpu/cpu_executor.h"
+#include "exec/executor.h"
 #include "heddle/session.h"
 #include "platform/job_page.h"
 #include "train/checkpoint/checkpoint.h"

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "exec/cpu/cpu_executor.h"
+#include "exec/gpu/gpu_executor.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/session/device_open.h"
 #include "train/session/run_plan.h"
@@ -24,7 +26,8 @@ static hd_status choose_machine(hd_trained *t, hd_ctx *ctx, const hd_config *con
 }
 
 static hd_exec_settings settings_of(const hd_trained *t) {
-  return (hd_exec_settings){.batch = t->cuda ? hd__planned_gpu_samples(t->plan, 64) : 64,
+  return (hd_exec_settings){.executor = t->cuda ? &hd__gpu_executor : &hd__cpu_executor,
+                            .batch = t->cuda ? hd__planned_gpu_samples(t->plan, 64) : 64,
                             .shards = 1,
                             .micro_batches = 1,
                             .fetch_bytes = t->fetch_bytes,

@@ -7,7 +7,7 @@
 
 #include "exec/gpu/device/cuda_device.h"
 #include "data/formats/dataset.h"
-#include "exec/cpu/cpu_executor.h"
+#include "exec/executor.h"
 #include "train/session/transform_options.h"
 #include "train/settings/config.h"
 #include "train/settings/model_source.h"

@@ -2,8 +2,8 @@
  *
  * The library, or functions of it, may be missing; each query may fail. Values that could not be read are unknown,
  * never an error. */
-#ifndef HD_TOOLS_MONITOR_NVML_H
-#define HD_TOOLS_MONITOR_NVML_H
+#ifndef HD_EXEC_GPU_DEVICE_NVML_H
+#define HD_EXEC_GPU_DEVICE_NVML_H
 
 #include "heddle/monitor.h"
 

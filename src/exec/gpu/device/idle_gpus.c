@@ -1,13 +1,13 @@
 /* Looking for idle GPUs: see idle_gpus.h. The management library is read first, which starts nothing on a GPU; the
  * slower driver only where CUDA_VISIBLE_DEVICES may hide the GPUs found. */
-#include "tools/monitor/idle_gpus.h"
+#include "exec/gpu/device/idle_gpus.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "exec/gpu/device/cuda_device.h"
-#include "tools/monitor/nvml.h"
+#include "exec/gpu/device/nvml.h"
 
 static const double BUSY = 0.05;
 

@@ -3,7 +3,7 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include "tools/monitor/nvml.h"
+#include "exec/gpu/device/nvml.h"
 
 #include <dlfcn.h>
 #include <math.h>

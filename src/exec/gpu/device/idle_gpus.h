@@ -1,7 +1,7 @@
 /* Idle GPUs, for a run on the CPU. Without NVIDIA's libraries, or without a module of GPU kernels, the call costs next
  * to nothing. */
-#ifndef HD_TOOLS_MONITOR_IDLE_GPUS_H
-#define HD_TOOLS_MONITOR_IDLE_GPUS_H
+#ifndef HD_EXEC_GPU_DEVICE_IDLE_GPUS_H
+#define HD_EXEC_GPU_DEVICE_IDLE_GPUS_H
 
 #include "heddle/monitor.h"
 

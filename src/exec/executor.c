@@ -1,0 +1,135 @@
+/* Executors: the calls of their device's functions, and what does not depend on the device: a sample's outcome, the
+ * errors that end a run. */
+#include "exec/executor.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/hdmath.h"
+#include "exec/exchange/cluster.h"
+#include "exec/thread_times.h"
+
+hd_status hd__exec_create(hd_exec **out, hd_ctx *ctx, const hd_plan *plan, hd_store *store, hd_threads *threads,
+                          const hd_exec_settings *settings) {
+  *out = NULL;
+  hd_exec *exec = hd__malloc(sizeof *exec);
+  if (!exec)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the executor");
+  *exec = (hd_exec){.device = settings->executor, .local = settings->local};
+  const hd_status status = exec->device->create(&exec->self, ctx, plan, store, threads, settings);
+  if (status == HD_OK)
+    *out = exec;
+  else
+    hd__free(exec);
+  return status;
+}
+
+void hd__exec_destroy(hd_exec *exec) {
+  if (!exec)
+    return;
+  exec->device->destroy(exec->self);
+  hd__free(exec);
+}
+
+bool hd__exec_fetches(const hd_exec *exec, int64_t samples, int64_t first, int64_t rows) {
+  return exec->device->fetches(exec->self, samples, first, rows);
+}
+
+const char *hd__exec_gpu_sums(const hd_exec *exec) {
+  return exec->device->gpu_sums ? exec->device->gpu_sums(exec->self) : "";
+}
+
+const char *hd__exec_gpu_sums_why(const hd_exec *exec) {
+  return exec->device->gpu_sums_why ? exec->device->gpu_sums_why(exec->self) : "";
+}
+
+hd_status hd__exec_trace(hd_exec *exec, hd_ctx *ctx, hd_trace *trace) {
+  return exec->device->trace(exec->self, ctx, trace);
+}
+
+hd_trace_size hd__exec_trace_size(const hd_exec *exec, int64_t slices) {
+  return exec->device->trace_size(exec->self, slices);
+}
+
+void hd__exec_spent(int64_t *sums, const hd_exec *exec) {
+  const size_t ranks = (size_t)hd__cluster_ranks(exec->local);
+  memset(sums, 0, ranks * (HD_SPENT_KINDS + ranks) * sizeof *sums);
+  exec->device->spent(sums, exec->self);
+}
+
+int64_t hd__exec_bytes(const hd_exec *exec) { return exec->device->bytes ? exec->device->bytes(exec->self) : 0; }
+
+/* ---- Errors ---- */
+
+enum { WHY_BYTES = 1600 };
+
+typedef struct reason {
+  int32_t status;
+  char text[WHY_BYTES];
+} reason;
+
+/* Why samples could not be read: the error of the first rank that has one. */
+static hd_status find_why(hd_local_group *local, hd_ctx *ctx, const hd_driver *driver) {
+  const int ranks = hd__cluster_ranks(local);
+  hd_status status = driver->why(driver->self, ctx);
+  if (ranks == 1)
+    return status;
+  reason this_rank = {.status = status}, *all = hd__malloc((size_t)ranks * sizeof *all);
+  snprintf(this_rank.text, sizeof this_rank.text, "%s", status == HD_OK ? "" : ctx->message);
+  if (!all)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the reasons of %d ranks", ranks);
+  status = hd__cluster_gather(all, local, ctx, &this_rank, sizeof this_rank);
+  for (int r = 0; r < ranks && status == HD_OK; r++)
+    if (all[r].status != HD_OK)
+      status = hd__fail(ctx, (hd_status)all[r].status, "%s", all[r].text);
+  hd__free(all);
+  return status;
+}
+
+hd_status hd__exec_not_finite(hd_ctx *ctx, const hd_plan *plan, int32_t param) {
+  const char *what = param < 0 ? "the loss" : plan->graph->values[plan->graph->params[param].value].name;
+  return hd__fail(ctx, HD_E_NOTFINITE, "expected finite numbers, found NaN or infinity in %s%s",
+                  param < 0 ? "" : "the update of ", what);
+}
+
+/* ---- Steps and samples ---- */
+
+hd_status hd__exec_run(hd_exec *exec, hd_ctx *ctx, const hd_driver *driver, uint32_t *flags) {
+  HD_TRY(exec->device->run(exec->self, ctx, driver, flags));
+  return *flags & HD_FLAG_NO_DATA ? find_why(exec->local, ctx, driver) : HD_OK;
+}
+
+hd_status hd__exec_evaluate(hd_exec *exec, hd_ctx *ctx, const hd_driver *driver, int64_t samples,
+                            const hd_exec_outcome *out) {
+  uint32_t flags = 0;
+  HD_TRY(exec->device->evaluate(exec->self, ctx, driver, samples, out, &flags));
+  return flags & HD_FLAG_NO_DATA ? find_why(exec->local, ctx, driver) : HD_OK;
+}
+
+/* The first of the largest scores; a NaN counts as largest, as in the kernels. A single score means class 1 above 0. */
+static int32_t guess_of(const float *score, int32_t count) {
+  int32_t best = 0;
+  for (int32_t i = 1; i < count; i++)
+    if (score[i] > score[best] || (isnan(score[i]) && !isnan(score[best])))
+      best = i;
+  return count == 1 ? score[0] > 0 : best;
+}
+
+static float probability_of(const float *score, int32_t count, int32_t guess) {
+  double sum = 0;
+  if (count == 1)
+    return (float)(1 / (1 + hd__exp(-fabs((double)score[0]))));
+  for (int32_t i = 0; i < count; i++)
+    sum += hd__exp((double)score[i] - (double)score[guess]);
+  return (float)(1 / sum);
+}
+
+void hd__exec_write_outcome(const hd_exec_outcome *out, int64_t sample, const float *score, int32_t classes) {
+  out->guess[sample] = guess_of(score, classes);
+  if (out->probability)
+    out->probability[sample] = probability_of(score, classes, out->guess[sample]);
+  if (out->score)
+    memcpy(out->score + sample * classes, score, (size_t)classes * sizeof *score);
+}

@@ -1,0 +1,75 @@
+/* Evaluation on GPUs: forward and loss, each GPU a contiguous range of the samples, in groups of the batch's size. */
+#include <string.h>
+
+#include "exec/gpu/gpu_executor_state.h"
+#include "reduce/reduction_tree.h"
+
+static hd_status begin_group(uint32_t *flags, hd_exec_cuda *x, hd_ctx *ctx, const hd_driver *driver,
+                             const hd_step *step, int64_t first, int64_t rows) {
+  cuda_inlet *inlet = &x->inlet[0];
+  const hd_micro_batch whole_batch = hd__tree_micro_batch(rows, x->share->shards, 1, 0);
+  hd_range_plan whole;
+  hd__tree_range(&whole, &whole_batch, 0, x->share->shards);
+  HD_TRY(hd__exec_cuda_fetch(flags, x, ctx, driver, step, first, rows, inlet));
+  if (*flags & HD_FLAG_NO_DATA)
+    return HD_OK;
+  hd__exec_cuda_describe(inlet->host_step, step, 0, rows, rows, &whole.pushes);
+  HD_TRY(hd__exec_cuda_launch_step(x, ctx, inlet));
+  return hd__exec_cuda_mark_used(x, ctx, inlet);
+}
+
+static hd_status end_group(hd_exec_cuda *x, hd_ctx *ctx, int64_t first, int64_t rows, const hd_exec_outcome *out) {
+  const hd_graph *graph = x->plan->graph;
+  const int64_t stride = x->plan->place[graph->logits].stride;
+  const int32_t classes = graph->values[graph->logits].shape.dim[0];
+  hd__cuda_use(x->cuda);
+  HD_TRY(hd__exec_cuda_download(x, ctx, x->host_scores, hd__exec_cuda_rows(x, graph->logits),
+                                rows * stride * (int64_t)sizeof(float)));
+  HD_TRY(hd__exec_cuda_download(x, ctx, x->host_losses, x->losses, rows * (int64_t)sizeof(float)));
+  HD_TRY(hd__exec_cuda_wait(x, ctx));
+  memcpy(out->loss + first, x->host_losses, (size_t)rows * sizeof *out->loss);
+  for (int64_t r = 0; r < rows; r++)
+    hd__exec_write_outcome(out, first + r, x->host_scores + r * stride, classes);
+  return HD_OK;
+}
+
+/* Group `group` of the samples that a GPU evaluates; false: there is none. */
+static bool group_of(int64_t *first, int64_t *rows, const hd_exec_cuda *x, int64_t samples, int64_t group) {
+  int64_t begin, end;
+  hd__cuda_share_evaluates(&begin, &end, x->share, x->number, samples);
+  *first = begin + group * x->settings.batch;
+  *rows = end - *first < x->settings.batch ? end - *first : x->settings.batch;
+  return *first < end;
+}
+
+/* All GPUs compute at the same time; *more: whether any GPU had a group. */
+static hd_status evaluate_groups(bool *more, hd_exec_cuda *all, hd_ctx *ctx, const hd_driver *driver,
+                                 const hd_step *step, int64_t group, const hd_exec_outcome *out, uint32_t *flags) {
+  int64_t first, rows;
+  *more = false;
+  for (hd_exec_cuda *x = all; x; x = x->next)
+    if (group_of(&first, &rows, x, step->samples, group))
+      HD_TRY(begin_group(flags, x, ctx, driver, step, first, rows));
+  for (hd_exec_cuda *x = all; x && !*flags; x = x->next)
+    if (group_of(&first, &rows, x, step->samples, group)) {
+      HD_TRY(end_group(x, ctx, first, rows, out));
+      *more = true;
+    }
+  return HD_OK;
+}
+
+hd_status hd__exec_cuda_evaluate(void *self, hd_ctx *ctx, const hd_driver *driver, int64_t samples,
+                                 const hd_exec_outcome *out, uint32_t *flags) {
+  hd_exec_cuda *all = self;
+  const hd_step step = {.samples = samples, .divisor = 1};
+  const int64_t began_ns = hd__clock_ns();
+  *flags = 0;
+  for (const hd_exec_cuda *x = all; x; x = x->next)
+    HD_TRY(hd__exec_cuda_upload_weights(x, ctx));
+  bool more = true;
+  for (int64_t group = 0; more && !*flags; group++)
+    HD_TRY(evaluate_groups(&more, all, ctx, driver, &step, group, out, flags));
+  HD_TRY(hd__cuda_share_outcome(all->share, ctx, out, samples, flags));
+  hd__trace_event(hd__exec_cuda_host_track(all), HD_SLICE_EVALUATE, (int32_t)samples, began_ns);
+  return HD_OK;
+}
