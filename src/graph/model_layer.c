@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "graph/custom_ops.h"
 #include "graph/op.h"
-#include "heddle/custom_op.h"
 
 static const hd_layer_form forms[] = {
 #define OP(name, class)
