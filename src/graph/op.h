@@ -91,7 +91,7 @@ hd_sample_fn hd__op_elementwise_sample;
 #define OP_UPDATE(name)
 #define OP(name, class) OP_##class(name)
 #define ELEMENTWISE(name, ...)
-#include "graph/ops.def"
+#include "kernel/ops.def"
 #undef OP_ROWS
 #undef OP_REDUCE
 #undef OP_STATS

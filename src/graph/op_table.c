@@ -34,7 +34,7 @@
        {HD_ELEMENTWISE_DX, HD_OP_##name##_dx, HD_READS_##reads, dx_flops}},
 #define OP(name, class) OP_##class(name)
 static const hd_op_info table[HD_OP_COUNT] = {
-#include "graph/ops.def"
+#include "kernel/ops.def"
 };
 
 const hd_op_info *hd__op_info(hd_op op) { return &table[op]; }
