@@ -11,7 +11,7 @@
 #include "base/number.h"
 #include "base/status.h"
 #include "base/yaml_bind.h"
-#include "data/transforms/transform.h"
+#include "data/transforms/transform_text.h"
 #include "graph/param_rules.h"
 #include "train/settings/device_option.h"
 
