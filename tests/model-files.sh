@@ -13,8 +13,8 @@ for example in "$folder"/*.yaml; do
 done
 
 # An operation's row: its line of the tables, which may hold several. What the sources list must be there.
-grep '^\(LAYER\|ELEMENTWISE\)(' "$SRCDIR/src/graph/ops.def" >"$folder/forms"
-[ -s "$folder/forms" ] || { echo "Bail out! found no layers in src/graph/ops.def"; exit 1; }
+grep '^\(LAYER\|ELEMENTWISE\)(' "$SRCDIR/src/kernel/ops.def" >"$folder/forms"
+[ -s "$folder/forms" ] || { echo "Bail out! found no layers in src/kernel/ops.def"; exit 1; }
 sed -n '/losses\[\] = {/,/^};/p' "$SRCDIR/src/graph/model_loss.c" | grep HD_OP_ | sed 's/"op", //' >"$folder/losses"
 [ -s "$folder/losses" ] || { echo "Bail out! found no losses in src/graph/model_loss.c"; exit 1; }
 cat "$folder/losses" >>"$folder/forms"

@@ -1,13 +1,11 @@
-/* Builds graphs: growing arrays of nodes, values and parameters; and prints them. */
+/* Growing arrays of nodes, values, parameters and aliases, and their sizes. */
 #include "graph/graph.h"
 
-#include <assert.h>
 #include <limits.h>
 #include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
-#include "graph/op.h"
 
 /* Makes room for another element; false when out of memory. */
 static bool grow(void **array, int *room, int count, size_t element_bytes) {
@@ -129,77 +127,6 @@ hd_status hd__graph_new_alias(hd_graph *graph, hd_ctx *ctx, const hd_node *node,
   return HD_OK;
 }
 
-hd_status hd__graph_add(int *out, hd_graph *graph, hd_ctx *ctx, hd_op op, const char *name, const int *in, int count,
-                        const hd_attrs *attrs) {
-  assert(count <= HD_MAX_IN);
-  *out = -1;
-  hd_node *node;
-  HD_TRY(hd__graph_new_node(&node, graph, ctx, op, name, graph->written_count));
-  int index = (int)(node - graph->nodes);
-  memcpy(node->in, in, (size_t)count * sizeof *in);
-  node->attrs = *attrs;
-  hd_status status = hd__op_info(op)->infer(graph, ctx, node);
-  if (status != HD_OK) {
-    hd__free(graph->nodes[--graph->node_count].name);
-    return status;
-  }
-  graph->written_count++;
-  for (int i = 0; i < HD_MAX_OUT; i++)
-    if (node->out[i] >= 0)
-      graph->values[node->out[i]].producer = index;
-  *out = node->out[0];
-  return HD_OK;
-}
-
-/* The weights of the loss, a constant with one element per score. */
-static hd_status add_weights(int *out, hd_graph *graph, hd_ctx *ctx, const float *weight, const hd_shape *scores) {
-  HD_TRY(hd__graph_new_value(out, graph, ctx, "loss.weight", HD_VALUE_CONST, HD_F32, scores));
-  hd_value *value = &graph->values[*out];
-  size_t used = (size_t)hd__shape_elems(scores) * sizeof *weight;
-  value->constant = hd__calloc((size_t)hd__value_stride(value), sizeof *weight);
-  if (!value->constant)
-    return no_memory(ctx);
-  memcpy(value->constant, weight, used);
-  return HD_OK;
-}
-
-hd_status hd__graph_add_loss(hd_graph *graph, hd_ctx *ctx, int logits, const hd_loss *loss) {
-  int out, weight = -1, written = logits;
-  if (graph->values[written].order.rank == 3) /* the order of classes is the order in which PyTorch flattens */
-    HD_TRY(hd__graph_add(&logits, graph, ctx, HD_OP_flatten, "logits", &written, 1, &(hd_attrs){.move = 1}));
-  if (loss->op != HD_OP_cross_entropy) {
-    graph->values[graph->label].dtype = HD_F32;
-    graph->values[graph->label].shape = graph->values[logits].shape;
-  }
-  if (loss->weight)
-    HD_TRY(add_weights(&weight, graph, ctx, loss->weight, &graph->values[logits].shape));
-  HD_TRY(hd__graph_add(&out, graph, ctx, loss->op, "loss", (int[]){logits, graph->label, weight}, 3, &loss->attrs));
-  graph->logits = logits;
-  graph->loss = out;
-  return HD_OK;
-}
-
-const hd_node *hd__graph_loss_node(const hd_graph *graph) { return &graph->nodes[graph->values[graph->loss].producer]; }
-
-void hd__graph_soften_labels(hd_graph *graph) {
-  hd_node *node = &graph->nodes[graph->values[graph->loss].producer];
-  if (node->op != HD_OP_cross_entropy)
-    return;
-  node->geom.soft_labels = 1;
-  graph->values[graph->label].dtype = HD_F32;
-  graph->values[graph->label].shape = graph->values[graph->logits].shape;
-}
-
-hd_status hd__graph_smooth_labels(hd_graph *graph, hd_ctx *ctx, double smoothing) {
-  hd_node *node = &graph->nodes[graph->values[graph->loss].producer];
-  if (node->op != HD_OP_cross_entropy)
-    return hd__fail(ctx, HD_E_USAGE,
-                    "--label-smoothing expects a model with the loss cross_entropy, found %s; leave it out",
-                    hd__op_info(node->op)->name);
-  node->attrs.label_smoothing = node->geom.label_smoothing = (float)smoothing;
-  return HD_OK;
-}
-
 /* Updates the producers of values after nodes have moved. */
 static void find_producers(hd_graph *graph) {
   for (int i = 0; i < graph->value_count; i++)
@@ -245,32 +172,4 @@ bool hd__param_trains(const hd_param *param) { return !param->frozen && !param->
 int64_t hd__param_file_index(const hd_param *param, int64_t row, int64_t column) {
   int64_t channel = column % param->c, pixel = column / param->c;
   return (row * param->c + channel) * param->h * param->w + pixel;
-}
-
-static void print_values(const hd_graph *graph, FILE *to, const int *list, int count) {
-  const char *comma = "";
-  for (int i = 0; i < count; i++) {
-    if (list[i] < 0)
-      continue;
-    char text[HD_SHAPE_TEXT_BYTES];
-    const hd_value *value = &graph->values[list[i]];
-    fprintf(to, "%s%s[%s]", comma, value->name, hd__shape_text(text, sizeof text, &value->shape));
-    comma = ", ";
-  }
-}
-
-void hd__graph_print(const hd_graph *graph, FILE *to) {
-  for (int i = 0; i < graph->node_count; i++) {
-    const hd_node *node = &graph->nodes[i];
-    const hd_geom *g = &node->geom;
-    fprintf(to, "%-3d %-17s ", node->written, hd__op_info(node->op)->name);
-    print_values(graph, to, node->out, HD_MAX_OUT);
-    fprintf(to, " <- ");
-    print_values(graph, to, node->in, HD_MAX_IN);
-    if (g->pool > 1)
-      fprintf(to, " pool %d", g->pool);
-    if (g->relu)
-      fprintf(to, " relu");
-    fprintf(to, "\n");
-  }
 }

@@ -5,14 +5,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "graph/custom_ops.h"
 #include "graph/op.h"
-#include "heddle/custom_op.h"
 
 static const hd_layer_form forms[] = {
 #define OP(name, class)
 #define LAYER(name, class, fewest, most, required, ...) {HD_OP_##name, fewest, most, required, {__VA_ARGS__}},
 #define ELEMENTWISE(name, reads, flops, dx_flops, ...) {HD_OP_##name, 1, 1, 0, {__VA_ARGS__}},
-#include "graph/ops.def"
+#include "kernel/ops.def"
 };
 
 enum { FORM_COUNT = sizeof forms / sizeof *forms };

@@ -1,29 +1,15 @@
 /* The definition of an operation except for its kernels: shape rule, gradient rule, cost, samples for the tests. One
  * file op_NAME.c each.
  *
- * ops.def makes the functions' names: hd__op_NAME_infer and so on. An operation without a gradient uses
- * hd__grad_none, so "not differentiable" is always explicit. */
+ * ops.def makes the functions' names: hd__op_NAME_infer and so on. op_table.c is the table of all operations, op.c has
+ * what the rules share. Rules never read the table: it depends on them. */
 #ifndef HD_GRAPH_OP_H
 #define HD_GRAPH_OP_H
 
 #include "graph/graph.h"
 
-/* The state of the gradient pass while it walks the nodes backwards: see plan/pass_gradients.c. */
+/* The state of a walk over the gradient rules: graph/gradient.h. */
 typedef struct hd_grad hd_grad;
-
-/* The value with d loss / d value, -1 if there is none; whether a value's gradient is wanted. */
-int hd__grad_of(const hd_grad *grad, int value);
-bool hd__grad_wants(const hd_grad *grad, int value);
-
-/* Sets a gradient of `value`; further ones are added to it. */
-hd_status hd__grad_give(hd_grad *grad, int value, int gradient);
-
-/* Adds a node of the backward pass for `of`: its name, number and geometry, and the inputs in[0 .. count-1] (-1 for an
- * absent one). The operation's shape rule makes the outputs. */
-hd_status hd__grad_node(hd_node **out, hd_grad *grad, hd_op op, const hd_node *of, const int *in, int count);
-
-/* Notes that `gradient` is the gradient of the parameter `value`. */
-void hd__grad_note_param(hd_grad *grad, int value, int gradient);
 
 /* For shape rules: makes out[slot] of a node, named "NODE" or "NODE.SUFFIX". */
 hd_status hd__op_output(hd_graph *graph, hd_ctx *ctx, hd_node *node, int slot, const char *suffix, hd_value_kind kind,
@@ -38,8 +24,8 @@ hd_status hd__op_param(hd_graph *graph, hd_ctx *ctx, hd_node *node, int slot, co
 hd_status hd__op_output_like_input(hd_graph *graph, hd_ctx *ctx, hd_node *node);
 int hd__op_sample_elementwise(hd_geom *geom, int index);
 
-/* The geometry of a pooling operation, from its input and attrs. */
-hd_status hd__op_pool_geom(hd_graph *graph, hd_ctx *ctx, hd_node *node);
+/* The geometry of a pooling operation, from its input and attrs; `op` is its name, for messages. */
+hd_status hd__op_pool_geom(hd_graph *graph, hd_ctx *ctx, hd_node *node, const char *op);
 
 /* Shape rule: reads in[] and attrs, writes geom, makes parameters (in[1], in[2]) and out[]. For an operation
  * of the backward pass geom is set already, and out[] is made from it. */
@@ -80,8 +66,6 @@ int64_t hd__op_flops(hd_op op, const hd_geom *geom);
 /* Whether out[0] may be in[0] (kernel.h notes it as HD_INPLACE). */
 bool hd__op_works_in_place(hd_op op);
 
-hd_grad_fn hd__grad_none; /* not differentiable */
-
 /* The geometry of an operation that kernels see as ci channels of hi x wi, its output alike. */
 hd_geom hd__geom_of_shape(const hd_shape *shape);
 
@@ -95,9 +79,6 @@ hd_grad_fn hd__op_elementwise_grad;
 hd_cost_fn hd__op_elementwise_cost;
 hd_sample_fn hd__op_elementwise_sample;
 
-/* The custom operation of that name in this context, NULL if there is none. */
-const struct hd_custom_op *hd__custom_op_find(const hd_ctx *ctx, const char *name);
-
 #define OP_ROWS(name)                                                                                                  \
   hd_infer_fn hd__op_##name##_infer;                                                                                   \
   hd_grad_fn hd__op_##name##_grad;                                                                                     \
@@ -110,7 +91,7 @@ const struct hd_custom_op *hd__custom_op_find(const hd_ctx *ctx, const char *nam
 #define OP_UPDATE(name)
 #define OP(name, class) OP_##class(name)
 #define ELEMENTWISE(name, ...)
-#include "graph/ops.def"
+#include "kernel/ops.def"
 #undef OP_ROWS
 #undef OP_REDUCE
 #undef OP_STATS

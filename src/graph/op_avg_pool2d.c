@@ -3,19 +3,23 @@
  *
  * With count_include_pad (PyTorch's default) the padding's zeros count in the divisor, else a window is divided by the
  * number of its pixels. The global operation has one window as large as the image. */
-#include "graph/op.h"
+#include "graph/gradient.h"
 
-hd_status hd__op_avg_pool2d_infer(hd_graph *graph, hd_ctx *ctx, hd_node *node) {
-  HD_TRY(hd__op_pool_geom(graph, ctx, node));
+static hd_status infer_pool(hd_graph *graph, hd_ctx *ctx, hd_node *node, const char *op) {
+  HD_TRY(hd__op_pool_geom(graph, ctx, node, op));
   const hd_geom *g = &node->geom;
   return hd__op_output(graph, ctx, node, 0, NULL, HD_VALUE_ROWS, HD_F32, &(hd_shape){3, {g->co, g->ho, g->wo}});
+}
+
+hd_status hd__op_avg_pool2d_infer(hd_graph *graph, hd_ctx *ctx, hd_node *node) {
+  return infer_pool(graph, ctx, node, "avg_pool2d");
 }
 
 hd_status hd__op_global_avg_pool2d_infer(hd_graph *graph, hd_ctx *ctx, hd_node *node) {
   const hd_shape *shape = &graph->values[node->in[0]].shape;
   for (int side = 0; side < 2; side++)
     node->attrs.kernel[side] = shape->rank == 3 ? shape->dim[1 + side] : 1;
-  return hd__op_avg_pool2d_infer(graph, ctx, node);
+  return infer_pool(graph, ctx, node, "global_avg_pool2d");
 }
 
 hd_status hd__op_avg_pool2d_grad(hd_grad *grad, const hd_node *node) {

@@ -4,7 +4,7 @@
  * (plan/plan_batch.c) inserts batch_stats before it and makes it read the batch's statistics, which exist only after a
  * barrier over all shards, as do the gradients' sums that batch_norm_dx reads. The derivative of mean and variance is
  * inside batch_norm_dx. */
-#include "graph/op.h"
+#include "graph/gradient.h"
 
 static hd_status make_one(int *out, hd_graph *graph, hd_ctx *ctx, const hd_node *node, int slot, const char *suffix,
                           hd_init init, bool running) {

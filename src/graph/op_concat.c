@@ -3,7 +3,7 @@
  *
  * Flattened images that keep their image's memory order are joined as images; in PyTorch's order the result is the
  * same. */
-#include "graph/op.h"
+#include "graph/gradient.h"
 
 /* The image whose memory order a value has; a flat value counts as an image of 1x1 pixels. */
 static hd_shape lies_as(const hd_value *value) {

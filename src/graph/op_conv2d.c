@@ -5,7 +5,7 @@
  * the pool is part of the operation: without one a window is one pixel. See docs/determinism.md for the chains. */
 #include <limits.h>
 
-#include "graph/op.h"
+#include "graph/gradient.h"
 
 static hd_status need_image(hd_ctx *ctx, const hd_node *node, const hd_value *x) {
   char text[HD_SHAPE_TEXT_BYTES];

@@ -1,55 +1,10 @@
 /* custom: operations of the caller's program. The graph has one operation, `custom`, and its gradient; the node
  * refers to the caller's operation. The kernels call the program for each sample: they are not vectorised, and the
  * table-driven tests skip them (tests/unit/test_custom_op.c compares them with built-in operations). */
-#include <ctype.h>
-#include <string.h>
-
-#include "graph/op.h"
+#include "graph/gradient.h"
 #include "heddle/custom_op.h"
 
-enum { MAX_NAME_BYTES = 32, MAX_SIDE = 1 << 20 };
-
-const hd_custom_op *hd__custom_op_find(const hd_ctx *ctx, const char *name) {
-  for (int i = 0; ctx && i < ctx->custom_op_count; i++)
-    if (!strcmp(ctx->custom_op[i]->name, name))
-      return ctx->custom_op[i];
-  return NULL;
-}
-
-static bool is_built_in(const char *name) {
-  for (int op = 0; op < HD_OP_COUNT; op++)
-    if (!strcmp(hd__op_info((hd_op)op)->name, name))
-      return true;
-  return false;
-}
-
-static bool is_name(const char *name) {
-  size_t length = name ? strlen(name) : 0;
-  for (size_t i = 0; i < length; i++)
-    if (!isalnum((unsigned char)name[i]) && name[i] != '_')
-      return false;
-  return length > 0 && length <= MAX_NAME_BYTES;
-}
-
-hd_status hd_custom_op_add(hd_ctx *ctx, const hd_custom_op *op) {
-  _Static_assert(sizeof ctx->custom_op / sizeof *ctx->custom_op == HD_CUSTOM_OPS, "the public header says how many");
-  if (!is_name(op->name))
-    return hd__fail(ctx, HD_E_USAGE, "expected an operation's name of 1 to %d letters, digits and '_', found '%s'",
-                    MAX_NAME_BYTES, op->name ? op->name : "");
-  if (is_built_in(op->name) || hd__custom_op_find(ctx, op->name))
-    return hd__fail(ctx, HD_E_USAGE, "expected a new operation's name, found '%s' again; choose another", op->name);
-  if (op->inputs < 1 || op->inputs > HD_CUSTOM_OP_INPUTS || !op->forward || !op->backward)
-    return hd__fail(
-        ctx, HD_E_USAGE,
-        "operation '%s': expected 1 or 2 inputs, forward and backward, found %d inputs%s%s; fill in the rest", op->name,
-        (int)op->inputs, op->forward ? "" : ", no forward", op->backward ? "" : ", no backward");
-  if (ctx->custom_op_count == HD_CUSTOM_OPS)
-    return hd__fail(ctx, HD_E_USAGE,
-                    "operation '%s': expected at most %d of a context, found more; use another context", op->name,
-                    HD_CUSTOM_OPS);
-  ctx->custom_op[ctx->custom_op_count++] = op;
-  return HD_OK;
-}
+enum { MAX_SIDE = 1 << 20 };
 
 /* Calls the operation for its output's shape. */
 static hd_status shape_of_output(hd_shape *out, hd_ctx *ctx, const hd_node *node, const hd_shape *in) {

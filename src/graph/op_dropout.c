@@ -1,6 +1,6 @@
 /* dropout: in training each element is zero with probability p, the others are divided by 1 - p; and its gradient,
  * which draws the same mask again. In evaluation it is the identity: hd__pass_evaluation makes it a view. */
-#include "graph/op.h"
+#include "graph/gradient.h"
 
 hd_status hd__op_dropout_infer(hd_graph *graph, hd_ctx *ctx, hd_node *node) {
   HD_TRY(hd__op_output_like_input(graph, ctx, node));

@@ -1,7 +1,7 @@
 /* The common rules of all ELEMENTWISE operations y = f(x) and of their gradients dx from dy and x or y.
  *
  * If the gradient reads the output, the input's memory can be reused. */
-#include "graph/op.h"
+#include "graph/gradient.h"
 
 hd_status hd__op_elementwise_infer(hd_graph *graph, hd_ctx *ctx, hd_node *node) {
   HD_TRY(hd__op_output_like_input(graph, ctx, node));
@@ -11,7 +11,7 @@ hd_status hd__op_elementwise_infer(hd_graph *graph, hd_ctx *ctx, hd_node *node) 
 }
 
 hd_status hd__op_elementwise_grad(hd_grad *grad, const hd_node *node) {
-  const hd_elementwise *rule = &hd__op_info(node->op)->elementwise;
+  const hd_elementwise *rule = &grad->info(node->op)->elementwise;
   int other = rule->reads == HD_READS_INPUT ? node->in[0] : node->out[0];
   hd_node *dx;
   if (!hd__grad_wants(grad, node->in[0]))

@@ -2,7 +2,7 @@
  * for each, as PyTorch's LayerNorm of a whole sample's shape; and its gradients.
  *
  * The gradients compute mean and variance again from x. The sums run in the order of memory. */
-#include "graph/op.h"
+#include "graph/gradient.h"
 
 static hd_status make_one(int *out, hd_graph *graph, hd_ctx *ctx, const hd_node *node, int slot, const char *suffix,
                           hd_init init) {

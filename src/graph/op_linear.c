@@ -4,7 +4,7 @@
  * PyTorch's order. */
 #include <limits.h>
 
-#include "graph/op.h"
+#include "graph/gradient.h"
 
 static hd_status make_params(hd_graph *graph, hd_ctx *ctx, hd_node *node) {
   const hd_geom *g = &node->geom;

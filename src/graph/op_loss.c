@@ -6,16 +6,16 @@
  *
  * The caller computes the mean over the batch: its divisor depends on the whole batch's targets
  * (train/session/loss_score.h), and losses are added in order. in[2] is a constant of the graph, -1 if absent. */
-#include "graph/op.h"
+#include "graph/gradient.h"
 
-static hd_status infer_loss(hd_graph *graph, hd_ctx *ctx, hd_node *node) {
+static hd_status infer_loss(hd_graph *graph, hd_ctx *ctx, hd_node *node, const char *op) {
   const hd_value *x = &graph->values[node->in[0]];
   char text[HD_SHAPE_TEXT_BYTES];
   if (x->shape.rank != 1)
     return hd__fail(ctx, HD_E_SHAPE,
                     "the last layer: %s expects one flat score per class or output, found %s; end the model with "
                     "flatten and linear",
-                    hd__op_info(node->op)->name, hd__shape_text(text, sizeof text, &x->shape));
+                    op, hd__shape_text(text, sizeof text, &x->shape));
   node->geom = hd__geom_of_shape(&x->shape);
   node->geom.ignore_index = node->attrs.ignore_index;
   node->geom.label_smoothing = node->attrs.label_smoothing;
@@ -52,7 +52,7 @@ static int sample_loss(hd_geom *g, int index) {
 /* `ahead` and `back`: floating-point operations of loss and gradient for each score or output. */
 #define LOSS(name, ahead, back)                                                                                        \
   hd_status hd__op_##name##_infer(hd_graph *graph, hd_ctx *ctx, hd_node *node) {                                       \
-    return infer_loss(graph, ctx, node);                                                                               \
+    return infer_loss(graph, ctx, node, #name);                                                                        \
   }                                                                                                                    \
   hd_status hd__op_##name##_grad(hd_grad *grad, const hd_node *node) {                                                 \
     return emit_gradient(grad, node, HD_OP_##name##_dx);                                                               \

@@ -2,20 +2,20 @@
  * is that of avg_pool2d too.
  *
  * Padding is never the maximum. Of equal values the first is chosen; a NaN is always chosen. */
-#include "graph/op.h"
+#include "graph/gradient.h"
 
-hd_status hd__op_pool_geom(hd_graph *graph, hd_ctx *ctx, hd_node *node) {
+hd_status hd__op_pool_geom(hd_graph *graph, hd_ctx *ctx, hd_node *node, const char *op) {
   const hd_value *x = &graph->values[node->in[0]];
   const hd_attrs *a = &node->attrs;
   char text[HD_SHAPE_TEXT_BYTES];
   if (x->shape.rank != 3)
     return hd__fail(ctx, HD_E_SHAPE,
                     "layer '%s': %s expects an image (channels x height x width), found %s; put it before flatten",
-                    node->name, hd__op_info(node->op)->name, hd__shape_text(text, sizeof text, &x->shape));
+                    node->name, op, hd__shape_text(text, sizeof text, &x->shape));
   if (2 * a->padding[0] > a->kernel[0] || 2 * a->padding[1] > a->kernel[1])
     return hd__fail(ctx, HD_E_SHAPE,
                     "layer '%s': %s expects padding of at most half the kernel, found %d; use less padding", node->name,
-                    hd__op_info(node->op)->name, a->padding[2 * a->padding[0] <= a->kernel[0]]);
+                    op, a->padding[2 * a->padding[0] <= a->kernel[0]]);
   node->geom = (hd_geom){.ci = x->shape.dim[0],
                          .hi = x->shape.dim[1],
                          .wi = x->shape.dim[2],
@@ -37,7 +37,7 @@ hd_status hd__op_pool_geom(hd_graph *graph, hd_ctx *ctx, hd_node *node) {
 }
 
 hd_status hd__op_max_pool2d_infer(hd_graph *graph, hd_ctx *ctx, hd_node *node) {
-  HD_TRY(hd__op_pool_geom(graph, ctx, node));
+  HD_TRY(hd__op_pool_geom(graph, ctx, node, "max_pool2d"));
   const hd_geom *g = &node->geom;
   if (g->kh * g->kw > 256)
     return hd__fail(

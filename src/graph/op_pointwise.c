@@ -1,5 +1,5 @@
 /* relu, flatten and add: operations that move or combine elements one by one; and their gradients. */
-#include "graph/op.h"
+#include "graph/gradient.h"
 
 hd_status hd__op_relu_infer(hd_graph *graph, hd_ctx *ctx, hd_node *node) {
   return hd__op_output_like_input(graph, ctx, node);

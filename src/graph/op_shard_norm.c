@@ -3,7 +3,7 @@
  * No barrier is needed, so a thread takes its shards through the whole network in one phase. Models name batch_norm;
  * a pass (plan/plan_batch.c) replaces it by this operation. The derivative of mean and variance is inside
  * shard_norm_dx. */
-#include "graph/op.h"
+#include "graph/gradient.h"
 
 /* y and the parameters exist already; the shard's mean and variance are in the slot of its first sample. */
 hd_status hd__op_shard_norm_infer(hd_graph *graph, hd_ctx *ctx, hd_node *node) {

@@ -1,7 +1,7 @@
 /* softmax: over a flat value, or over the channels of each pixel of an image; and its gradient, which reads the output.
  *
  * A classifier does not need it at the end: cross_entropy reads logits and includes a softmax. */
-#include "graph/op.h"
+#include "graph/gradient.h"
 
 hd_status hd__op_softmax_infer(hd_graph *graph, hd_ctx *ctx, hd_node *node) {
   return hd__op_output_like_input(graph, ctx, node);

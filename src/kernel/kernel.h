@@ -24,7 +24,7 @@
 
 typedef enum hd_op {
 #define OP(name, class) HD_OP_##name,
-#include "graph/ops.def"
+#include "kernel/ops.def"
 #undef OP
   HD_OP_COUNT
 } hd_op;

@@ -84,7 +84,7 @@ static void run(hd_op op, const hd_call *call, int processors) {
 #define OP_STATS OP_ROWS
 #define OP_UPDATE(name)
 #define OP(name, class) OP_##class(name)
-#include "graph/ops.def"
+#include "kernel/ops.def"
 #undef OP_ROWS
 #define OP_ROWS(name)                                                                                                  \
   plain.run[HD_OP_##name] = plain_##name;                                                                              \
@@ -100,7 +100,7 @@ void cuda_table_open(void) {
   must(hd__cuda_take_host(&memory, cuda, &ctx, sizeof *step));
   step = memory;
 #define OP(name, class) OP_##class(name)
-#include "graph/ops.def"
+#include "kernel/ops.def"
 }
 
 void cuda_table_close(void) {

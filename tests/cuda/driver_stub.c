@@ -74,7 +74,7 @@ struct cu_function {
 #undef OP
 static const struct cu_function functions[] = {
 #define OP(name, class) {"hdk_" #name, hdk_##name, sizeof(OP_##class##_ARGS), 0, 0},
-#include "graph/ops.def"
+#include "kernel/ops.def"
 #define KERNEL(name, args) {"hdk_" #name, hdk_##name, sizeof(args), 0, 0},
     HD_CUDA_EXTRA(KERNEL)
 #undef KERNEL

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "graph/op.h"
-#include "kernel/bf16/bf16.h"
+#include "kernel/bf16.h"
 #include "op/kernel_case.h"
 #include "platform/fpmode.h"
 #include "tap.h"

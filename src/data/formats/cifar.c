@@ -9,7 +9,7 @@
 
 #include "base/alloc.h"
 #include "data/formats/class_names.h"
-#include "data/loader/resident_samples.h"
+#include "data/formats/resident_samples.h"
 #include "platform/file.h"
 
 enum { SIDE = 32, PIXELS = 3 * SIDE * SIDE, MOST_FILES = 5 };

@@ -2,10 +2,10 @@
 #include "data/formats/dataset.h"
 
 #include "base/alloc.h"
-#include "data/loader/sample_cache.h"
 #include "data/formats/format.h"
-#include "data/loader/skipped_samples.h"
 #include "data/loader/data_statistics.h"
+#include "data/loader/sample_cache.h"
+#include "data/loader/skipped_samples.h"
 #include "platform/file.h"
 #include "platform/memory_limit.h"
 

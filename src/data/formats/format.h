@@ -5,7 +5,8 @@
 #ifndef HD_DATA_FORMATS_FORMAT_H
 #define HD_DATA_FORMATS_FORMAT_H
 
-#include "data/formats/dataset.h"
+#include "data/formats/data_request.h"
+#include "data/loader/dataset_split.h"
 
 typedef struct hd_format hd_format;
 

@@ -6,8 +6,8 @@
 
 #include "base/alloc.h"
 #include "data/images/canvas.h"
-#include "data/loader/skipped_samples.h"
 #include "data/images/thumbnail.h"
+#include "data/loader/skipped_samples.h"
 
 enum {
   COLUMNS = 12,

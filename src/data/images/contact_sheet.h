@@ -5,7 +5,7 @@
 #ifndef HD_DATA_IMAGES_CONTACT_SHEET_H
 #define HD_DATA_IMAGES_CONTACT_SHEET_H
 
-#include "data/formats/dataset.h"
+#include "data/loader/dataset_split.h"
 
 /* Written atomically. Skipped samples are left out. */
 hd_status hd__contact_sheet(hd_ctx *ctx, const char *path, const char *title, const hd_dataset *split);

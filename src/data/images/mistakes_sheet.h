@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#include "data/formats/dataset.h"
+#include "data/loader/dataset_split.h"
 
 typedef struct hd_mistake {
   int label, guess;

@@ -3,7 +3,7 @@
 #define HD_DATA_IMAGES_THUMBNAIL_H
 
 #include "data/images/canvas.h"
-#include "data/formats/dataset.h"
+#include "data/loader/dataset_split.h"
 
 typedef struct hd_thumbnails {
   const hd_dataset *split;

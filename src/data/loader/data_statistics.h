@@ -9,7 +9,7 @@
 #ifndef HD_DATA_LOADER_DATA_STATISTICS_H
 #define HD_DATA_LOADER_DATA_STATISTICS_H
 
-#include "data/formats/dataset.h"
+#include "data/loader/dataset_split.h"
 
 typedef struct hd_survey {
   double mean[HD_DATA_MAX_CHANNELS], std[HD_DATA_MAX_CHANNELS]; /* of the training set */

@@ -3,7 +3,7 @@
 #ifndef HD_DATA_LOADER_DECODE_BLOCKS_H
 #define HD_DATA_LOADER_DECODE_BLOCKS_H
 
-#include "data/formats/dataset.h"
+#include "data/loader/dataset_split.h"
 
 /* Called with each sample in turn; a failure ends the walk. */
 typedef hd_status hd_visit_fn(void *self, hd_ctx *ctx, int64_t sample, const void *elems, const int size[2]);

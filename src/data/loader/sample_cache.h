@@ -16,7 +16,7 @@
 #ifndef HD_DATA_LOADER_SAMPLE_CACHE_H
 #define HD_DATA_LOADER_SAMPLE_CACHE_H
 
-#include "data/formats/dataset.h"
+#include "data/loader/dataset_split.h"
 #include "platform/file.h"
 
 typedef struct hd_cache {

@@ -11,7 +11,7 @@
 #ifndef HD_DATA_LOADER_SKIPPED_SAMPLES_H
 #define HD_DATA_LOADER_SKIPPED_SAMPLES_H
 
-#include "data/formats/dataset.h"
+#include "data/loader/dataset_split.h"
 
 typedef struct hd_skips hd_skips;
 

@@ -9,10 +9,6 @@
 /* Pixels / 255, normalised by the training set: one FMA per pixel. */
 #define HD_TRANSFORMS_DEFAULT "[to_float, normalise]"
 
-/* Checks a list as far as possible without samples, and writes it as one line in canonical form. `evaluation`:
- * refuses random transforms. */
-hd_status hd__transforms_text(char *text, size_t bytes, hd_ctx *ctx, const hd_yaml_node *list, bool evaluation);
-
 /* hd_pipeline_create from a parsed list, with these kernels. */
 hd_status hd__pipeline_create(hd_pipeline **out, hd_ctx *ctx, const hd_yaml_node *list, const hd_pipeline_input *input,
                               hd_pipeline_mode mode, const hd_kernels *kernels);

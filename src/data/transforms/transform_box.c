@@ -4,11 +4,11 @@
 
 #include "base/hdmath.h"
 #include "base/philox.h"
-#include "data/transforms/transform_step.h"
+#include "data/transforms/transform_kinds.h"
 
 enum { ATTEMPTS = 10 };
 
-bool hd__drawn_box(hd_mailbox *out, const hd_transform_step *step, const hd_transform_run *run, bool ratio_is_width) {
+bool hd__drawn_box(hd_rectangle *out, const hd_transform_step *step, const hd_transform_run *run, bool ratio_is_width) {
   const int32_t height = run->image.height, width = run->image.width;
   const hd_range form = {hd__log(step->ratio.low), hd__log(step->ratio.high)};
   for (uint32_t i = 0; i < ATTEMPTS; i++) {
@@ -20,7 +20,7 @@ bool hd__drawn_box(hd_mailbox *out, const hd_transform_step *step, const hd_tran
     const double tall = ratio_is_width ? less : more, wide = ratio_is_width ? more : less;
     if (tall < 1 || wide < 1 || tall > height || wide > width)
       continue;
-    *out = (hd_mailbox){.height = (int32_t)tall, .width = (int32_t)wide};
+    *out = (hd_rectangle){.height = (int32_t)tall, .width = (int32_t)wide};
     out->top = (int32_t)hd__rng_below(word[2], (uint32_t)(height - out->height + 1));
     out->left = (int32_t)hd__rng_below(word[3], (uint32_t)(width - out->width + 1));
     return true;
@@ -48,9 +48,9 @@ static int32_t rounded_side(double side, int32_t most) {
 }
 
 /* The largest centred rectangle with an allowed ratio. */
-static hd_mailbox middle_box(const hd_transform_step *step, const hd_image *image) {
+static hd_rectangle middle_box(const hd_transform_step *step, const hd_image *image) {
   const double ratio = (double)image->width / image->height;
-  hd_mailbox b = {.height = image->height, .width = image->width};
+  hd_rectangle b = {.height = image->height, .width = image->width};
   if (ratio < step->ratio.low)
     b.height = rounded_side(image->width / step->ratio.low, image->height);
   else if (ratio > step->ratio.high)
@@ -62,7 +62,7 @@ static hd_mailbox middle_box(const hd_transform_step *step, const hd_image *imag
 
 void hd__apply_random_resized_crop(const hd_transform_step *step, hd_transform_run *run) {
   hd_image *image = &run->image;
-  hd_mailbox b;
+  hd_rectangle b;
   if (step->middle || !hd__drawn_box(&b, step, run, true))
     b = middle_box(step, image);
   hd__image_move(image, b.top, b.left);

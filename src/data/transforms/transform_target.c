@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/hdmath.h"
-#include "data/transforms/transform_step.h"
+#include "data/transforms/transform_kinds.h"
 
 /* ---- one_hot ---- */
 

@@ -4,7 +4,7 @@
 
 #include "base/hdmath.h"
 #include "base/philox.h"
-#include "data/transforms/transform_step.h"
+#include "data/transforms/transform_kinds.h"
 
 /* ---- to_float and normalise: kept back until the pixels are passed over anyway, then fma(x, by, shift) ---- */
 
@@ -228,7 +228,7 @@ static float noise_of(const uint32_t word[4], int k, hd_pixel_unit unit) {
   return hd__rng_uniform(word[k]) * (unit == HD_PIXEL_255 ? 255.0f : 1.0f);
 }
 
-static void fill_box(void *pixels, const hd_mailbox *b, const hd_transform_step *step, const hd_transform_run *run) {
+static void fill_box(void *pixels, const hd_rectangle *b, const hd_transform_step *step, const hd_transform_run *run) {
   uint32_t word[4], element = 0;
   for (int32_t c = 0; c < run->image.channels; c++)
     for (int32_t y = b->top; y < b->top + b->height; y++)
@@ -245,7 +245,7 @@ static void fill_box(void *pixels, const hd_mailbox *b, const hd_transform_step 
 
 void hd__apply_erase(const hd_transform_step *step, hd_transform_run *run) {
   uint32_t word[4];
-  hd_mailbox b;
+  hd_rectangle b;
   hd__run_draw(word, run, step, 0);
   if (hd__drawn_chance(word[0], step->p) && hd__drawn_box(&b, step, run, false))
     fill_box(hd__run_copy(run), &b, step, run);

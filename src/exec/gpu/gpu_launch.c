@@ -21,7 +21,7 @@ typedef int64_t count_fn(const hd_geom *g);
 #define OP_UPDATE(name)
 static count_fn *const counts[HD_OP_COUNT] = {
 #define OP(name, class) OP_##class(name)
-#include "graph/ops.def"
+#include "kernel/ops.def"
 };
 
 typedef struct tiled {

@@ -2,7 +2,7 @@
 #ifndef HD_KERNEL_BF16_AVX512_H
 #define HD_KERNEL_BF16_AVX512_H
 
-#include "kernel/bf16/bf16.h"
+#include "kernel/bf16.h"
 #include "kernel/cpu/cpu_conv.h"
 
 /* acc = fma(a[odd], b[odd], acc), then fma(a[even], b[even], acc), in each of 16 lanes. */

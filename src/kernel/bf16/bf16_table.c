@@ -6,7 +6,7 @@
 #include <cpuid.h>
 #endif
 
-#include "kernel/bf16/bf16.h"
+#include "kernel/bf16.h"
 
 static hd_kernels reference, avx512;
 static pthread_once_t once = PTHREAD_ONCE_INIT;

@@ -64,7 +64,7 @@ static hd_cuda_place hd_cuda_here;
   }
 #define OP_UPDATE OP_CHUNKS
 #define OP(name, class) OP_##class(name)
-#include "graph/ops.def"
+#include "kernel/ops.def"
 
 OP_CHUNKS(gradients)
 

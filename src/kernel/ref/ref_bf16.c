@@ -1,7 +1,7 @@
-/* Reference kernels of --precision bf16: scalar loops that state the chains; see bf16/bf16.h for the pair. */
+/* Reference kernels of --precision bf16: scalar loops that state the chains; see kernel/bf16.h for the pair. */
 #include <math.h>
 
-#include "kernel/bf16/bf16.h"
+#include "kernel/bf16.h"
 
 static hd_run_fn *conv2d_in_float; /* of the table that is overridden: for convolutions that are not taken */
 

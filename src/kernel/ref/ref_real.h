@@ -49,7 +49,7 @@ void REF(layer_norm_fill)(hd_kernels *table);
 /* The kernels of elementwise operations, one file each. */
 #define OP(name, class)
 #define ELEMENTWISE(name, ...) hd_run_fn REF(name), REF(name##_dx);
-#include "graph/ops.def"
+#include "kernel/ops.def"
 
 /* The rule of every maximum: a later value is taken only if it is greater or NaN. */
 static inline int takes_over(real later, real best) { return later > best || later != later; }

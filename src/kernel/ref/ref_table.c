@@ -26,7 +26,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 #define OP(name, class)
 #define ELEMENTWISE(name, ...) hd_run_fn hd__ref64_##name, hd__ref64_##name##_dx;
-#include "graph/ops.def"
+#include "kernel/ops.def"
 
 static void fill_elementwise(void) {
 #define OP(name, class)
@@ -35,7 +35,7 @@ static void fill_elementwise(void) {
   reference.run[HD_OP_##name##_dx] = hd__ref_##name##_dx;                                                              \
   reference_f64.run[HD_OP_##name] = hd__ref64_##name;                                                                  \
   reference_f64.run[HD_OP_##name##_dx] = hd__ref64_##name##_dx;
-#include "graph/ops.def"
+#include "kernel/ops.def"
 }
 
 static void fill(void) {

@@ -11,7 +11,7 @@
 #include "base/number.h"
 #include "base/status.h"
 #include "base/yaml_bind.h"
-#include "data/transforms/transform.h"
+#include "data/transforms/transform_text.h"
 #include "graph/param_rules.h"
 
 enum { TEXT_BYTES = 4096, /* of a value in a file */ REMEDY_BYTES = 64 };

@@ -17,7 +17,7 @@
 
 static const char *const names[HD_CUDA_COUNT] = {
 #define OP(name, class) [HD_OP_##name] = "hdk_" #name,
-#include "graph/ops.def"
+#include "kernel/ops.def"
 #define KERNEL(name, args) [HD_CUDA_##name] = "hdk_" #name,
     HD_CUDA_EXTRA(KERNEL) HD_CUDA_BLOCKS(KERNEL)
 #undef KERNEL

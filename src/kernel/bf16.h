@@ -7,8 +7,8 @@
  * else, weights' gradients and updates among them, stays in float.
  *
  * Packed copies hold bfloat16: a float's place holds a pair, the even element in its lower half. */
-#ifndef HD_KERNEL_BF16_BF16_H
-#define HD_KERNEL_BF16_BF16_H
+#ifndef HD_KERNEL_BF16_H
+#define HD_KERNEL_BF16_H
 
 #include <stdbool.h>
 #include <stdint.h>

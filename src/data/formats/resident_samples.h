@@ -1,8 +1,8 @@
 /* Samples that a reader keeps in memory, one array per split. */
-#ifndef HD_DATA_LOADER_RESIDENT_SAMPLES_H
-#define HD_DATA_LOADER_RESIDENT_SAMPLES_H
+#ifndef HD_DATA_FORMATS_RESIDENT_SAMPLES_H
+#define HD_DATA_FORMATS_RESIDENT_SAMPLES_H
 
-#include "data/formats/dataset.h"
+#include "data/loader/dataset_split.h"
 
 typedef struct hd_resident {
   uint8_t *images; /* memory of the split's fields of these names, or NULL */

@@ -1,5 +1,5 @@
 /* Memory of samples; see resident_samples.h. */
-#include "data/loader/resident_samples.h"
+#include "data/formats/resident_samples.h"
 
 #include "base/alloc.h"
 #include "data/formats/format.h"

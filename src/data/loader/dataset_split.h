@@ -1,0 +1,83 @@
+/* One split of a data set, training or test: a source of samples with class labels or, for regression, with float
+ * targets. Formats fill it (data/formats/format.h); loaders, statistics and pictures read it.
+ *
+ * Samples are bytes, which represent pixels in [0, 1], or floats, which are used as they are. Labels and targets are
+ * always in memory; samples are, except where a set is decoded sample by sample. */
+#ifndef HD_DATA_LOADER_DATASET_SPLIT_H
+#define HD_DATA_LOADER_DATASET_SPLIT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/status.h"
+
+enum { HD_DATA_MAX_CHANNELS = 4, HD_DATA_MAX_SIDE = 65535, HD_DATA_MAX_CLASSES = 65536, HD_DATA_PARTS = 4 };
+
+typedef enum hd_elem { HD_ELEM_U8, HD_ELEM_F32 } hd_elem;
+
+typedef struct hd_dataset hd_dataset;
+
+/* Fills `elems` (room for hd__dataset_most_bytes) with one sample in planes: channel, row, column; size gets its
+ * height and width. A failure names the file. Thread-safe with a separate context per thread. */
+typedef hd_status hd_get_fn(void *elems, int size[2], hd_ctx *ctx, const hd_dataset *split, int64_t sample);
+
+/* One split: a source of samples. */
+struct hd_dataset {
+  int64_t count;
+  hd_elem elem;
+  int channels, height, width; /* of every sample; height and width 0: each has its own */
+  bool flat;                   /* rows of numbers, 1 x 1 x width: fit any input of one channel and as many elements */
+  int64_t most_elems;          /* of the largest sample; 0: channels * height * width */
+  int64_t all_elems;           /* of all samples, if sizes differ */
+  const char *mixed;           /* if sizes differ: the first two that do, "a.png 3x4, b.png 5x6" */
+
+  /* Resident samples, one after the other, each in planes; NULL if they are not in memory. */
+  const uint8_t *images;  /* HD_ELEM_U8 */
+  const float *floats;    /* HD_ELEM_F32 */
+  hd_get_fn *get;         /* if they are not */
+  void *self;             /* argument of get */
+  struct hd_skips *skips; /* unreadable samples; NULL: these are failures (skipped_samples.h) */
+  uint64_t key;           /* identifies the samples before they are decoded; 0: nothing */
+
+  const int32_t *labels;          /* class numbers; NULL with targets */
+  int classes;                    /* 0 with targets */
+  const char *const *class_names; /* NULL if unknown */
+  const float *targets;           /* finite numbers, `outputs` a sample; NULL with labels */
+  int outputs;
+};
+
+static inline int64_t hd__dataset_elems(const hd_dataset *split) {
+  return (int64_t)split->channels * split->height * split->width;
+}
+
+static inline int64_t hd__dataset_elem_bytes(const hd_dataset *split) { return split->elem == HD_ELEM_U8 ? 1 : 4; }
+
+/* Bytes that the largest sample takes. */
+static inline int64_t hd__dataset_most_bytes(const hd_dataset *split) {
+  int64_t elems = split->most_elems ? split->most_elems : hd__dataset_elems(split);
+  return elems * hd__dataset_elem_bytes(split);
+}
+
+/* Every sample is in memory, all of one size: sample i begins at element i * hd__dataset_elems. */
+static inline bool hd__dataset_resident(const hd_dataset *split) { return split->images || split->floats; }
+
+/* One sample of any split, as hd_get_fn. */
+static inline hd_status hd__dataset_get(void *elems, int size[2], hd_ctx *ctx, const hd_dataset *split,
+                                        int64_t sample) {
+  if (!hd__dataset_resident(split))
+    return split->get(elems, size, ctx, split, sample);
+  int64_t bytes = hd__dataset_elems(split) * hd__dataset_elem_bytes(split);
+  const uint8_t *all = split->images ? split->images : (const uint8_t *)split->floats;
+  memcpy(elems, all + sample * bytes, (size_t)bytes);
+  size[0] = split->height;
+  size[1] = split->width;
+  return HD_OK;
+}
+
+/* The target of a loss on numbers: a target, or the label as a number. */
+static inline float hd__dataset_number(const hd_dataset *split, int64_t sample, int output) {
+  return split->targets ? split->targets[sample * split->outputs + output] : (float)split->labels[sample];
+}
+
+#endif
