@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "base/tools_api.h"
 #include "exec/gpu/device/cuda_device.h"
 #include "exec/cpu/cpu_executor.h"
 #include "heddle/session.h"
@@ -78,7 +79,7 @@ struct hd_session {
 hd_status hd__session_create_in(hd_session **out, hd_ctx *ctx, const hd_config *config, hd_local_group *local);
 
 /* A session without a run's folder: it is set up, saves nothing and logs nothing. */
-hd_status hd__session_rehearse(hd_session **out, hd_ctx *ctx, const hd_config *config);
+HD_TOOLS_API hd_status hd__session_rehearse(hd_session **out, hd_ctx *ctx, const hd_config *config);
 
 /* Everything from the configuration up to the first step: settings, data, model, plan, memory, weights. */
 hd_status hd__session_setup(hd_session *session, hd_ctx *ctx);
