@@ -2,6 +2,7 @@
  *
  * usage: devices [DATA [DEVICE]]     DEVICE: cpu, cuda or cuda:1 (the first GPU if there is one, else the CPU) */
 #include <heddle.h>
+#include <heddle/experimental.h>
 #include <stdio.h>
 
 /* The device that `text` names, or by default the best one. */

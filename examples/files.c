@@ -3,6 +3,7 @@
  *
  * usage: files FILE... */
 #include <heddle.h>
+#include <heddle/experimental.h>
 #include <stdio.h>
 #include <stdlib.h>
 

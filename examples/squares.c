@@ -2,6 +2,7 @@
  *
  * usage: squares [COUNT] */
 #include <heddle.h>
+#include <heddle/experimental.h>
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,5 +1,6 @@
 /* The first page of any tensor tutorial, in C. */
 #include <heddle.h>
+#include <heddle/experimental.h>
 #include <stdio.h>
 
 /* A call that has a NULL among its operands does nothing and keeps the first message: one check at the end is enough.

@@ -18,10 +18,14 @@ env -u MAKEFLAGS -u MAKELEVEL make -s -C "$BUILDDIR" install DESTDIR="$root" >in
 result $? "make install DESTDIR=..." "$(cat install.out)"
 config=$(find "$root" -name heddle.pc)
 prefix=$root$(sed -n 's/^prefix=//p' "$config")
-flags() {
-  PKG_CONFIG_PATH=${config%/*} pkg-config --define-variable=prefix="$prefix" "$@" heddle
+flags_of() { # MODULE OPTION...
+  module=$1
+  shift
+  PKG_CONFIG_PATH=${config%/*} pkg-config --define-variable=prefix="$prefix" "$@" "$module"
 }
+flags() { flags_of heddle "$@"; }
 check "pkg-config knows heddle" flags --exists
+check "and heddle-tools" flags_of heddle-tools --exists
 LD_LIBRARY_PATH=$(flags --variable=libdir)${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export LD_LIBRARY_PATH
 strict="-Wall -Wextra -pedantic -Werror"
@@ -34,14 +38,39 @@ check "train_cnn runs with the installed library" ./train_cnn data 2
 check "the installed command names its version" test \
   "$("$prefix/bin/heddle" --version)" = "heddle $(flags --modversion)"
 
+cat >look.c <<'END'
+#include <heddle.h>
+#include <heddle/tools.h>
+
+int main(void) {
+  hd_ctx *ctx = NULL;
+  hd_monitor *monitor = NULL;
+  const hd_look *look = NULL;
+  int failed = hd_ctx_create(&ctx) || hd_monitor_create(&monitor, ctx) || hd_monitor_look(&look, monitor, ctx);
+  failed = failed || look->machine->cpus < 1;
+  hd_monitor_destroy(monitor);
+  hd_ctx_destroy(ctx);
+  return failed;
+}
+END
+check "a program with heddle/tools.h compiles by pkg-config's flags" cc -std=c11 $strict look.c -o look \
+  $(flags_of heddle-tools --cflags --libs)
+check "and runs" ./look
+
 # Not by `--static --libs` alone: those of libraries that this machine has for running programs only are not here.
 archive=$(flags --variable=libdir)/libheddle.a
-if [ -f "$archive" ]; then
-  compiler=$(sed -n 's/^CC = //p' "$BUILDDIR/Makefile")
-  check "train_cnn.c links with the archive and the modules that heddle.pc requires" $compiler \
-    "$SRCDIR/examples/train_cnn.c" -o train_static $(flags --cflags) "$archive" \
+link_static() { # PROGRAM SOURCE ARCHIVE...
+  name=$1
+  shift
+  $(sed -n 's/^CC = //p' "$BUILDDIR/Makefile") -o "$name" $(flags --cflags) "$@" \
     $(pkg-config --libs $(flags --print-requires-private)) \
-    $(flags --static --libs | tr ' ' '\n' | grep -v '^-[Ll]') -lpthread -lm
+    $(flags_of heddle-tools --static --libs | tr ' ' '\n' | grep -v '^-[Ll]') -lpthread -lm
+}
+if [ -f "$archive" ]; then
+  check "train_cnn.c links with the archive and the modules that heddle.pc requires" \
+    link_static train_static "$SRCDIR/examples/train_cnn.c" "$archive"
+  check "look.c links with both archives" link_static look_static look.c "${archive%.a}-tools.a" "$archive"
+  check "and runs" env -u LD_LIBRARY_PATH ./look_static
 else
   result skip "this build has no static library"
 fi

@@ -7,21 +7,23 @@
 
 #include <stddef.h>
 
-void *hd__malloc(size_t bytes);
+#include "base/tools_api.h"
+
+HD_TOOLS_API void *hd__malloc(size_t bytes);
 
 /* Not cleared, for data read in random order: in large pages where the system provides them, since each access to
  * another page costs an address translation. */
 void *hd__malloc_scattered(size_t bytes);
-void *hd__calloc(size_t count, size_t bytes);
-void *hd__realloc(void *ptr, size_t bytes);
+HD_TOOLS_API void *hd__calloc(size_t count, size_t bytes);
+HD_TOOLS_API void *hd__realloc(void *ptr, size_t bytes);
 char *hd__strdup(const char *text);
 char *hd__printf_alloc(const char *fmt, ...) __attribute__((format(printf, 1, 2))); /* NULL when out of memory */
-void hd__free(void *ptr);
+HD_TOOLS_API void hd__free(void *ptr);
 
 enum { HD_ALIGNED_BYTES = 128 }; /* two cache lines: processors prefetch pairs */
 
 /* Aligned to HD_ALIGNED_BYTES, not cleared; release with hd__free. */
-void *hd__malloc_aligned(size_t bytes);
+HD_TOOLS_API void *hd__malloc_aligned(size_t bytes);
 
 void hd__alloc_fail_after(long count);
 long hd__alloc_count(void); /* allocations since the last hd__alloc_fail_after */

@@ -18,6 +18,7 @@
 
 #include <stdint.h>
 
+#include "base/tools_api.h"
 #include "base/host_device.h"
 
 typedef enum hd_rng_purpose {
@@ -52,7 +53,7 @@ HD_BOTH void hd__philox_rounds(uint32_t out[4], uint64_t seed, const uint32_t co
 }
 
 /* The same as a call. */
-void hd__philox(uint32_t out[4], uint64_t seed, const uint32_t counter[4]);
+HD_TOOLS_API void hd__philox(uint32_t out[4], uint64_t seed, const uint32_t counter[4]);
 
 /* The same for a counter composed as drawn above. node < 2^24. */
 void hd__rng_block(uint32_t out[4], uint64_t seed, uint32_t purpose, uint32_t epoch, uint32_t position, uint32_t node,

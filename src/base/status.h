@@ -4,6 +4,7 @@
 #ifndef HD_BASE_STATUS_H
 #define HD_BASE_STATUS_H
 
+#include "base/tools_api.h"
 #include "heddle/status.h"
 
 #define HD_MESSAGE_BYTES 1024
@@ -20,7 +21,8 @@ struct hd_ctx {
 };
 
 /* Stores the formatted message in ctx (ctx may be NULL: the message is lost, the code is not) and returns `code`. */
-hd_status hd__fail(hd_ctx *ctx, hd_status code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+HD_TOOLS_API hd_status hd__fail(hd_ctx *ctx, hd_status code, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 
 /* Puts "prefix: " (a file or layer) before the stored message; returns `code`. */
 hd_status hd__fail_in(hd_ctx *ctx, hd_status code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));

@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "heddle.h"
+#include "heddle/tools.h"
 
 /* Operations of one result, for tables and pictures alike. */
 typedef struct bench_ops {

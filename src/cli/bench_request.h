@@ -5,6 +5,7 @@
 #include <stdbool.h>
 
 #include "cli/cli.h"
+#include "heddle/tools.h"
 
 enum { BENCH_MOST_SHAPES = 64, BENCH_MOST_WORDS = 80, BENCH_MOST_EXTRA = 10 };
 

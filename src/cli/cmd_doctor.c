@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "heddle/tools.h"
 
 static void print_report(const hd_doctor *d) {
   cli_print("%d checks for a run of %d thread%s on %d CPU%s:", d->checks, d->threads, d->threads == 1 ? "" : "s",

@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "heddle.h"
+#include "heddle/tools.h"
 
 void look_json(FILE *to, const hd_look *look);
 

@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-#include "heddle.h"
+#include "heddle/tools.h"
 
 void look_print_use(FILE *to, const hd_look *look);  /* CPUs, memory, temperature, power: one line */
 void look_print_cpus(FILE *to, const hd_look *look); /* use of each */

@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "heddle.h"
+#include "heddle/tools.h"
 
 typedef struct top_view {
   int rows, columns;

@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "heddle.h"
+#include "heddle/tools.h"
 
 /* One self-contained HTML page: charts as SVG, for screens of any width and for paper, light and dark. */
 void tune_write_page(FILE *to, const hd_tune *tune);

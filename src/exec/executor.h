@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/tools_api.h"
 #include "exec/trace.h"
 #include "exec/weight_store.h"
 #include "plan/plan.h"
@@ -114,7 +115,7 @@ typedef struct hd_exec {
 /* The plan, store, threads and local group must outlive the executor. */
 hd_status hd__exec_create(hd_exec **out, hd_ctx *ctx, const hd_plan *plan, hd_store *store, hd_threads *threads,
                           const hd_exec_settings *settings);
-void hd__exec_destroy(hd_exec *exec); /* NULL is allowed */
+HD_TOOLS_API void hd__exec_destroy(hd_exec *exec); /* NULL is allowed */
 
 /* Runs steps until the driver has no more or a flag stops the run. Errors: the driver's `why` if samples could not
  * be read; HD_E_NOTFINITE, which names the parameter or the loss; HD_E_PEER if a rank is lost. The store then holds

@@ -16,6 +16,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "base/tools_api.h"
 #include "base/shape.h"
 #include "base/status.h"
 #include "heddle/dtype.h"
@@ -166,8 +167,8 @@ hd_status hd__graph_insert_node(hd_node **out, hd_graph *graph, hd_ctx *ctx, int
 void hd__graph_remove_node(hd_graph *graph, int index);
 
 /* Slot geometry: elements from one sample to the next (floats padded to 16, bytes to 64; one element unpadded). */
-int64_t hd__value_stride(const hd_value *value);
-int hd__dtype_bytes(hd_dtype dtype);
+HD_TOOLS_API int64_t hd__value_stride(const hd_value *value);
+HD_TOOLS_API int hd__dtype_bytes(hd_dtype dtype);
 
 /* Elements of a parameter, and the file index of home element (row, i), i counting h, w, c. */
 int64_t hd__param_elems(const hd_param *param);

@@ -6,6 +6,7 @@
 #ifndef HD_GRAPH_OP_H
 #define HD_GRAPH_OP_H
 
+#include "base/tools_api.h"
 #include "graph/graph.h"
 
 /* The state of a walk over the gradient rules: graph/gradient.h. */
@@ -60,18 +61,18 @@ typedef struct hd_op_info {
   hd_elementwise elementwise;
 } hd_op_info;
 
-const hd_op_info *hd__op_info(hd_op op);
-int64_t hd__op_flops(hd_op op, const hd_geom *geom);
+HD_TOOLS_API const hd_op_info *hd__op_info(hd_op op);
+HD_TOOLS_API int64_t hd__op_flops(hd_op op, const hd_geom *geom);
 
 /* Whether out[0] may be in[0] (kernel.h notes it as HD_INPLACE). */
-bool hd__op_works_in_place(hd_op op);
+HD_TOOLS_API bool hd__op_works_in_place(hd_op op);
 
 /* The geometry of an operation that kernels see as ci channels of hi x wi, its output alike. */
 hd_geom hd__geom_of_shape(const hd_shape *shape);
 
 /* Completes a geometry: ho, wo, hp, wp from the other fields; one group if groups is 0. Returns 0 if no output position
  * exists. */
-int hd__geom_finish(hd_geom *geom);
+HD_TOOLS_API int hd__geom_finish(hd_geom *geom);
 
 /* The rules of all ELEMENTWISE rows. */
 hd_infer_fn hd__op_elementwise_infer, hd__op_elementwise_dx_infer;

@@ -17,6 +17,7 @@
 
 #include <stdint.h>
 
+#include "base/tools_api.h"
 #include "base/host_device.h"
 #include "base/reduction.h"
 #include "kernel/array.h"
@@ -286,7 +287,7 @@ const hd_kernels *hd__kernels_cuda(void);
 
 /* The best table of this CPU, or the one that `isa` names ("scalar", "avx2", "avx512", "neon", "reference"; NULL or ""
  * is the best). NULL if the named one is unknown or cannot run here; *why is the reason then (static text). */
-const hd_kernels *hd__kernels_select(const char *isa, const char **why);
+HD_TOOLS_API const hd_kernels *hd__kernels_select(const char *isa, const char **why);
 
 /* `table` with the products of --precision bf16: there is one for the reference and one for "avx512" on CPUs with
  * AVX512_BF16, and they give the same bits. NULL if there is none; *why is the reason then. */

@@ -15,6 +15,7 @@
 #ifndef HD_PLAN_PLAN_H
 #define HD_PLAN_PLAN_H
 
+#include "base/tools_api.h"
 #include "base/status.h"
 #include "graph/graph.h"
 #include "kernel/kernel.h"
@@ -142,9 +143,9 @@ typedef struct hd_plan_settings {
 } hd_plan_settings;
 
 /* Takes ownership of the graph, also on failure. The kernel table must outlive the plan. */
-hd_status hd__plan_create(hd_plan **out, hd_ctx *ctx, hd_graph *graph, const hd_kernels *kernels,
-                          const hd_plan_settings *settings);
-void hd__plan_destroy(hd_plan *plan);
+HD_TOOLS_API hd_status hd__plan_create(hd_plan **out, hd_ctx *ctx, hd_graph *graph, const hd_kernels *kernels,
+                                       const hd_plan_settings *settings);
+HD_TOOLS_API void hd__plan_destroy(hd_plan *plan);
 
 /* Prints the result of each pass, one line per item. */
 void hd__plan_print(const hd_plan *plan, FILE *to);

@@ -32,6 +32,8 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "base/tools_api.h"
+
 enum { HD_BARRIER_NOTE_BYTES = 24 };
 
 typedef struct hd_barrier_line {
@@ -71,11 +73,11 @@ enum { HD_BARRIER_CHECK_MS = 50 };
 #define HD_BARRIER_NOTES_DIFFER (1U << 30)
 
 /* Sets the number of a thread's L3 cache; -1: unknown. Before hd__barrier_join_caches. */
-void hd__barrier_set_cache(hd_barrier_line *lines, int thread, int cache);
+HD_TOOLS_API void hd__barrier_set_cache(hd_barrier_line *lines, int thread, int cache);
 
 /* Prepares for `threads` threads on lines that the caller owns; `crowded`: there are more threads than CPUs that may
  * be busy at once, so all threads spin only briefly. */
-void hd__barrier_init(hd_barrier *barrier, hd_barrier_line *lines, int threads, int crowded);
+HD_TOOLS_API void hd__barrier_init(hd_barrier *barrier, hd_barrier_line *lines, int threads, int crowded);
 
 /* The same on zeroed lines that threads of other processes use, too. The watch must outlive the barrier. */
 void hd__barrier_join(hd_barrier *barrier, hd_barrier_line *lines, int threads, int crowded,
@@ -83,10 +85,10 @@ void hd__barrier_join(hd_barrier *barrier, hd_barrier_line *lines, int threads, 
 
 /* Makes a barrier of two levels if the threads have several caches, with two or more threads per cache on average;
  * else of one. Before the first barrier, by all threads, after all caches were set. */
-void hd__barrier_join_caches(hd_barrier *barrier);
+HD_TOOLS_API void hd__barrier_join_caches(hd_barrier *barrier);
 
 /* Waits at the next barrier; returns the OR of all threads' `flags`, or HD_BARRIER_BROKEN. */
-uint32_t hd__barrier_wait(hd_barrier *barrier, int thread, uint32_t flags);
+HD_TOOLS_API uint32_t hd__barrier_wait(hd_barrier *barrier, int thread, uint32_t flags);
 
 /* The same with a note of HD_BARRIER_NOTE_BYTES, which all threads can read until they reach the next barrier. */
 uint32_t hd__barrier_wait_with_note(hd_barrier *barrier, int thread, uint32_t flags, const void *note);

@@ -4,11 +4,13 @@
 
 #include <stdint.h>
 
+#include "base/tools_api.h"
+
 /* Seconds of a clock that never jumps. */
-double hd__clock_s(void);
+HD_TOOLS_API double hd__clock_s(void);
 
 /* The same clock in nanoseconds. */
-int64_t hd__clock_ns(void);
+HD_TOOLS_API int64_t hd__clock_ns(void);
 
 /* The same clock, some milliseconds late, read in a few nanoseconds: for use in every step. */
 double hd__clock_coarse_s(void);

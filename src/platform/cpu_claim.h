@@ -14,6 +14,7 @@
 
 #include <stdbool.h>
 
+#include "base/tools_api.h"
 #include "heddle/topology.h"
 
 typedef struct hd_claim {
@@ -27,9 +28,9 @@ typedef enum hd_claimed { HD_CLAIMED_NOT, HD_CLAIMED_SAME_USER, HD_CLAIMED_OTHER
 hd_claimed hd__claim_find(int cpu);
 
 /* Claims the CPUs of a placement's threads; false if another job of this user has claimed one of them. */
-bool hd__claim_take(hd_claim *claim, const hd_placement *place);
+HD_TOOLS_API bool hd__claim_take(hd_claim *claim, const hd_placement *place);
 
 /* Releases the CPUs; a zeroed claim is allowed. */
-void hd__claim_drop(hd_claim *claim);
+HD_TOOLS_API void hd__claim_drop(hd_claim *claim);
 
 #endif

@@ -4,7 +4,9 @@
 
 #include <stddef.h>
 
+#include "base/tools_api.h"
+
 /* "unknown" where the system gives none. */
-void hd__cpu_name(char *out, size_t bytes);
+HD_TOOLS_API void hd__cpu_name(char *out, size_t bytes);
 
 #endif

@@ -5,6 +5,8 @@
 
 #include <stdbool.h>
 
+#include "base/tools_api.h"
+
 enum { HD_CPU_SET_CPUS = 8192, HD_CPU_SET_WORDS = HD_CPU_SET_CPUS / (8 * (int)sizeof(unsigned long)) };
 
 /* In the system's format: bit i of the array is CPU i. Equal sets have equal bytes. No Linux has more CPUs. */
@@ -13,15 +15,15 @@ typedef struct hd_cpu_set {
 } hd_cpu_set;
 
 /* The CPUs that this thread may run on; false, and an empty set, where the system call fails. */
-bool hd__cpu_set_read(hd_cpu_set *out);
+HD_TOOLS_API bool hd__cpu_set_read(hd_cpu_set *out);
 
 /* Binds this thread to the set. False: the binding is unchanged. */
-bool hd__cpu_set_bind(const hd_cpu_set *set);
+HD_TOOLS_API bool hd__cpu_set_bind(const hd_cpu_set *set);
 
 /* The set of one CPU; empty if its number is out of range. */
-void hd__cpu_set_one(hd_cpu_set *out, int cpu);
+HD_TOOLS_API void hd__cpu_set_one(hd_cpu_set *out, int cpu);
 
-bool hd__cpu_set_has(const hd_cpu_set *set, int cpu);
-int hd__cpu_set_count(const hd_cpu_set *set);
+HD_TOOLS_API bool hd__cpu_set_has(const hd_cpu_set *set, int cpu);
+HD_TOOLS_API int hd__cpu_set_count(const hd_cpu_set *set);
 
 #endif

@@ -8,9 +8,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/tools_api.h"
+
 /* When a process was started, in ticks since boot (sysconf(_SC_CLK_TCK) a second); pid 0: this one. 0 if there is no
  * such process. */
-uint64_t hd__process_start(int pid);
+HD_TOOLS_API uint64_t hd__process_start(int pid);
 
 /* The state of a process. */
 typedef struct hd_process_state {
@@ -26,7 +28,7 @@ typedef struct hd_process_state {
 hd_process_state hd__process_read(int pid, uint64_t start);
 
 /* Sends a signal to the process with this number and start; 0, or an errno: ESRCH if it has ended. */
-int hd__process_signal(int pid, uint64_t start, int number);
+HD_TOOLS_API int hd__process_signal(int pid, uint64_t start, int number);
 
 /* A descriptor of the process with this number and start, which becomes readable at its end; -1 if the process has
  * ended, or the system gives none (kernels before 5.3, some containers). */

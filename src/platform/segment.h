@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/tools_api.h"
 #include "base/status.h"
 
 typedef struct hd_segment {
@@ -23,7 +24,7 @@ typedef struct hd_segment {
 size_t hd__segment_bytes(size_t bytes);
 
 /* `what` names the purpose in the error message. */
-hd_status hd__segment_create(hd_segment *out, hd_ctx *ctx, size_t bytes, const char *what);
+HD_TOOLS_API hd_status hd__segment_create(hd_segment *out, hd_ctx *ctx, size_t bytes, const char *what);
 /* Maps `bytes` of a memory file from `offset` on, a multiple of HD_SEGMENT_ALIGN; they are inside the file. */
 enum { HD_SEGMENT_ALIGN = 2 << 20 };
 hd_status hd__segment_map(hd_segment *out, hd_ctx *ctx, int fd, int64_t offset, size_t bytes, const char *what);
@@ -32,6 +33,6 @@ hd_status hd__segment_map(hd_segment *out, hd_ctx *ctx, int fd, int64_t offset, 
  * sets *held to 0. While *wanted is not 0 the pages are kept, for a process that reads them later. */
 void hd__segment_count(hd_segment *segment, int fd, int64_t offset, atomic_int *held, const atomic_uint *wanted);
 
-void hd__segment_destroy(hd_segment *segment);
+HD_TOOLS_API void hd__segment_destroy(hd_segment *segment);
 
 #endif

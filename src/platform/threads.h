@@ -10,20 +10,21 @@
 #ifndef HD_PLATFORM_THREADS_H
 #define HD_PLATFORM_THREADS_H
 
+#include "base/tools_api.h"
 #include "base/status.h"
 #include "heddle/topology.h"
 
 typedef struct hd_threads hd_threads;
 
 /* Starts a placement's threads. HD_E_SYSTEM if the system refuses. The placement is copied. */
-hd_status hd__threads_create(hd_threads **out, hd_ctx *ctx, const hd_placement *place);
-void hd__threads_destroy(hd_threads *threads);
+HD_TOOLS_API hd_status hd__threads_create(hd_threads **out, hd_ctx *ctx, const hd_placement *place);
+HD_TOOLS_API void hd__threads_destroy(hd_threads *threads);
 
 /* Reads this machine and places threads on it; their number is the request's, else the context's. */
-hd_status hd__threads_place(hd_placement **out, hd_ctx *ctx, const hd_placement_request *request);
+HD_TOOLS_API hd_status hd__threads_place(hd_placement **out, hd_ctx *ctx, const hd_placement_request *request);
 
 /* The same, starts them, and claims their CPUs, so that other jobs avoid these. */
-hd_status hd__threads_open(hd_threads **out, hd_ctx *ctx, const hd_placement_request *request);
+HD_TOOLS_API hd_status hd__threads_open(hd_threads **out, hd_ctx *ctx, const hd_placement_request *request);
 
 /* The same with a placement that exists already. */
 hd_status hd__threads_open_at(hd_threads **out, hd_ctx *ctx, const hd_placement *place);
@@ -32,15 +33,15 @@ hd_status hd__threads_open_at(hd_threads **out, hd_ctx *ctx, const hd_placement 
 hd_status hd__threads_first(hd_threads **out, hd_ctx *ctx, const hd_threads *others, int count);
 
 /* Leaves the threads unbound: for regions so short that binding costs more than it gains. */
-void hd__threads_unbind(hd_threads *threads);
+HD_TOOLS_API void hd__threads_unbind(hd_threads *threads);
 
-int hd__threads_count(const hd_threads *threads);
+HD_TOOLS_API int hd__threads_count(const hd_threads *threads);
 
 /* The CPU that a thread is bound to, -1: none. */
 int hd__threads_cpu(const hd_threads *threads, int thread);
 
 /* The number of the L3 cache of a bound thread; -1: unknown. */
-int hd__threads_cache(const hd_threads *threads, int thread);
+HD_TOOLS_API int hd__threads_cache(const hd_threads *threads, int thread);
 
 /* The bindings of loader workers, as many as were requested; NULL: none. */
 const hd_binding *hd__threads_workers(const hd_threads *threads);
@@ -49,8 +50,8 @@ const hd_binding *hd__threads_workers(const hd_threads *threads);
 int hd__threads_disputed(const hd_threads *threads);
 
 /* The number of CPUs that may be busy at once, and whether there are more threads. */
-int hd__threads_cpus(const hd_threads *threads);
-int hd__threads_share_cpus(const hd_threads *threads);
+HD_TOOLS_API int hd__threads_cpus(const hd_threads *threads);
+HD_TOOLS_API int hd__threads_share_cpus(const hd_threads *threads);
 
 /* Relative speeds, 0 (gets no work) to 1000; NULL: all equal. */
 const int32_t *hd__threads_speeds(const hd_threads *threads);
@@ -71,6 +72,7 @@ void hd__threads_bind_memory(hd_threads *threads, char *const *from);
 const char *hd__threads_refused(const hd_threads *threads);
 
 /* Runs work(arg, thread) on every thread and waits for all. Fails, without running anything, if fewer threads came. */
-hd_status hd__threads_run(hd_threads *threads, hd_ctx *ctx, void (*work)(void *arg, int thread), void *arg);
+HD_TOOLS_API hd_status hd__threads_run(hd_threads *threads, hd_ctx *ctx, void (*work)(void *arg, int thread),
+                                       void *arg);
 
 #endif

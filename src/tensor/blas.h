@@ -11,6 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/tools_api.h"
+
 typedef struct hd_blas {
   /* cblas_sgemm, with its enums as int. */
   void (*sgemm)(int order, int trans_a, int trans_b, int m, int n, int k, float alpha, const float *a, int lda,
@@ -21,7 +23,7 @@ typedef struct hd_blas {
 enum { HD_BLAS_ROW_MAJOR = 101, HD_BLAS_NO_TRANS = 111, HD_BLAS_TRANS = 112 };
 
 /* The library of this process, loaded once: HEDDLE_BLAS or libopenblas.so.0. NULL: there is none. */
-const hd_blas *hd__blas(void);
+HD_TOOLS_API const hd_blas *hd__blas(void);
 
 /* Loads a library by name into *out; false if it is missing or not usable. */
 bool hd__blas_open(hd_blas *out, const char *library);

@@ -20,6 +20,7 @@
 #include "comm/group.h"
 #include "exec/exchange/cluster.h"
 #include "heddle.h"
+#include "heddle/experimental.h"
 
 enum { MOST = 300000, RANKS = 8 };
 

@@ -217,7 +217,7 @@ exchanges() {
   LC_ALL=C sed "s/$(echo "$version" | sed 's/[.]/\\./g')/$(echo "$version" | tr 0-9 9)/g" "$library" >other/libheddle.so.0
   cat >either <<'END'
 #!/bin/sh
-[ "$HEDDLE_HOST_ID" = b ] && LD_LIBRARY_PATH=$PWD/other
+[ "$HEDDLE_HOST_ID" = b ] && LD_LIBRARY_PATH=$PWD/other:$BUILDDIR/.libs
 LD_LIBRARY_PATH=${LD_LIBRARY_PATH:-$BUILDDIR/.libs}
 export LD_LIBRARY_PATH
 exec "$BUILDDIR/.libs/heddle" "$@"

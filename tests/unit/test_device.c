@@ -5,6 +5,7 @@
 
 #include "cuda/cuda_table.h"
 #include "heddle.h"
+#include "heddle/experimental.h"
 
 enum { TEXT = HD_SHA256_TEXT_BYTES };
 

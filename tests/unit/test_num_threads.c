@@ -5,6 +5,8 @@
 #include <stdlib.h>
 
 #include "heddle.h"
+#include "heddle/tools.h"
+#include "heddle/experimental.h"
 #include "tensor/eager.h"
 
 static hd_ctx *ctx;

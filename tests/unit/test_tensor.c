@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/digest.h"
 #include "heddle.h"
+#include "heddle/experimental.h"
 #include "tensor/blas.h"
 #include "tensor/eager.h"
 

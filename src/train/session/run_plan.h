@@ -3,12 +3,13 @@
 #ifndef HD_TRAIN_SESSION_RUN_PLAN_H
 #define HD_TRAIN_SESSION_RUN_PLAN_H
 
+#include "base/tools_api.h"
 #include "exec/executor.h"
 #include "heddle/summary.h"
 #include "train/settings/config.h"
 
 /* The best kernels of this CPU, or those that HEDDLE_ISA names. */
-hd_status hd__planned_kernels(const hd_kernels **out, hd_ctx *ctx);
+HD_TOOLS_API hd_status hd__planned_kernels(const hd_kernels **out, hd_ctx *ctx);
 
 /* The kernels of a run: for its --precision and --arithmetic. */
 hd_status hd__planned_run_kernels(const hd_kernels **out, hd_ctx *ctx, const hd_config *config);
@@ -22,7 +23,7 @@ hd_status hd__planned_shards(int32_t *out, hd_ctx *ctx, const hd_config *config)
 /* Applies the rules of --parameters to a graph, after the model's rules. */
 hd_status hd__planned_rules(hd_graph *graph, hd_ctx *ctx, const hd_config *config);
 
-hd_plan_settings hd__planned_passes(const hd_config *config, bool train);
+HD_TOOLS_API hd_plan_settings hd__planned_passes(const hd_config *config, bool train);
 
 /* The settings of the executors of training and of evaluation, on threads. */
 hd_exec_settings hd__planned_training(const hd_config *config, int32_t shards, hd_op update);

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/tools_api.h"
 #include "base/status.h"
 #include "data/formats/dataset.h"
 #include "data/loader/sampler.h"
@@ -77,7 +78,7 @@ hd_dataset hd__feed_seen(const hd_feed *feed);
 
 /* Makes an epoch's order unless it exists, and returns whether it did; the order of the epoch two before is dropped.
  * Any thread may call it. */
-bool hd__feed_shuffle(hd_feed *feed, uint64_t seed, uint32_t epoch);
+HD_TOOLS_API bool hd__feed_shuffle(hd_feed *feed, uint64_t seed, uint32_t epoch);
 
 /* The sample at a position of an epoch. */
 int64_t hd__feed_sample(const hd_feed *feed, uint32_t epoch, int64_t position);

@@ -7,6 +7,7 @@
 #ifndef HD_TRAIN_SESSION_THREAD_COUNT_H
 #define HD_TRAIN_SESSION_THREAD_COUNT_H
 
+#include "base/tools_api.h"
 #include "train/session/session_state.h"
 
 typedef struct hd_best {
@@ -19,7 +20,7 @@ typedef struct hd_best {
 hd_best hd__best_threads_recall(const hd_session *session);
 
 /* Stores a result. `asked`: the placement that a configuration asks for; NULL: for configurations that take any. */
-void hd__best_threads_remember(const hd_session *session, const char *asked, const hd_best *best);
+HD_TOOLS_API void hd__best_threads_remember(const hd_session *session, const char *asked, const hd_best *best);
 
 /* For a session that is set up and would run on all its threads: tries fewer of them, in steps whose results are
  * discarded, for a twentieth of the run and at most 0.3 s. No search where all threads scale nearly perfectly, nor for

@@ -2,20 +2,21 @@
 #ifndef HD_TRAIN_SETTINGS_CONFIG_H
 #define HD_TRAIN_SETTINGS_CONFIG_H
 
+#include "base/tools_api.h"
 #include "data/formats/dataset.h"
 #include "train/settings/settings.h"
 
 /* The option was set, by a call or by a file. */
-bool hd__config_given(const hd_config *config, hd_option_id id);
+HD_TOOLS_API bool hd__config_given(const hd_config *config, hd_option_id id);
 
 /* The chosen optimizer reads it. */
 bool hd__config_applies(const hd_config *config, hd_option_id id);
 
 /* It has a value: set or default. */
-bool hd__config_has(const hd_config *config, hd_option_id id);
+HD_TOOLS_API bool hd__config_has(const hd_config *config, hd_option_id id);
 
 /* The values. Valid as long as the configuration, and current after each change of it. */
-const hd_settings *hd__settings(const hd_config *config);
+HD_TOOLS_API const hd_settings *hd__settings(const hd_config *config);
 
 /* The text of a value, "" for none: for messages and records alone. */
 const char *hd__config_shown(const hd_config *config, hd_option_id id);
@@ -28,7 +29,7 @@ hd_data_request hd__config_data(const hd_config *config);
 /* Gives an option a value unless it is set already; for recipes and resumed runs. */
 hd_status hd__config_suggest(hd_config *config, hd_ctx *ctx, hd_option_id id, const char *value);
 
-hd_status hd__config_copy(hd_config **out, hd_ctx *ctx, const hd_config *config);
+HD_TOOLS_API hd_status hd__config_copy(hd_config **out, hd_ctx *ctx, const hd_config *config);
 
 /* Checks that --no-shuffle and --sampler do not contradict each other. */
 hd_status hd__config_check_order(const hd_config *config, hd_ctx *ctx);

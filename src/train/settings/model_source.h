@@ -4,6 +4,7 @@
 
 #include <stddef.h>
 
+#include "base/tools_api.h"
 #include "base/status.h"
 #include "data/formats/dataset.h"
 #include "graph/graph.h"
@@ -20,11 +21,11 @@ typedef struct hd_network {
 
 /* `name_or_path`: a built-in model, a file (a name with '/' or ending in .yaml or .yml), or a description (a text of
  * more than one line). */
-hd_status hd__network_find(hd_network *out, hd_ctx *ctx, const char *name_or_path);
+HD_TOOLS_API hd_status hd__network_find(hd_network *out, hd_ctx *ctx, const char *name_or_path);
 
 /* From a recorded text. */
 hd_status hd__network_from_text(hd_network *out, hd_ctx *ctx, const char *text, const char *source);
-void hd__network_fini(hd_network *network);
+HD_TOOLS_API void hd__network_fini(hd_network *network);
 
 /* Checks that the graph takes the split's images, transformed or not as they are now, and its loss the split's
  * targets. */
@@ -32,6 +33,6 @@ hd_status hd__network_check(hd_ctx *ctx, const hd_network *network, const hd_gra
                             const char *data_name, bool transformed);
 
 /* Parses the description into a new graph. */
-hd_status hd__network_graph(hd_graph **out, hd_ctx *ctx, const hd_network *network);
+HD_TOOLS_API hd_status hd__network_graph(hd_graph **out, hd_ctx *ctx, const hd_network *network);
 
 #endif

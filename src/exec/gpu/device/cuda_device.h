@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/tools_api.h"
 #include "base/status.h"
 #include "exec/gpu/device/cuda_driver.h"
 #include "heddle/device.h"
@@ -89,14 +90,14 @@ enum { HD_CUDA_MOST = 64 };
 typedef struct hd_cuda_uuid {
   char text[48];
 } hd_cuda_uuid;
-int hd__cuda_uuids(hd_cuda_uuid out[HD_CUDA_MOST]);
+HD_TOOLS_API int hd__cuda_uuids(hd_cuda_uuid out[HD_CUDA_MOST]);
 
 /* Whether the only visible GPU may belong to this rank alone: batch systems make a different one visible to each
  * rank. */
 bool hd__cuda_is_shown_one(int count);
 
 /* The number of usable GPUs; 0 with a line that gives the reason, without a remedy. */
-int hd__cuda_count(hd_ctx *ctx);
+HD_TOOLS_API int hd__cuda_count(hd_ctx *ctx);
 
 /* HD_OK, or an error with the action and the driver's text. */
 hd_status hd__cuda_check(const hd_cuda *cuda, hd_ctx *ctx, cu_result error, const char *doing);

@@ -5,17 +5,18 @@
 #ifndef HD_EXEC_GPU_DEVICE_NVML_H
 #define HD_EXEC_GPU_DEVICE_NVML_H
 
+#include "base/tools_api.h"
 #include "heddle/monitor.h"
 
 typedef struct hd_nvml hd_nvml;
 
 /* NULL if there is nothing to query; `note` then gets the reason in one line. */
-hd_nvml *hd__nvml_open(char note[HD_LOOK_TEXT_BYTES]);
-void hd__nvml_close(hd_nvml *nvml);
+HD_TOOLS_API hd_nvml *hd__nvml_open(char note[HD_LOOK_TEXT_BYTES]);
+HD_TOOLS_API void hd__nvml_close(hd_nvml *nvml);
 
-int hd__nvml_count(const hd_nvml *nvml);
+HD_TOOLS_API int hd__nvml_count(const hd_nvml *nvml);
 
 /* The present state of GPU number `index`. */
-void hd__nvml_look(hd_gpu *out, const hd_nvml *nvml, int index);
+HD_TOOLS_API void hd__nvml_look(hd_gpu *out, const hd_nvml *nvml, int index);
 
 #endif

@@ -1,0 +1,15 @@
+/* The part of libheddle that may still change.
+ *
+ * heddle/tensor.h computes with arrays at once; heddle/pool.h maps functions over inputs, on threads or in processes;
+ * heddle/sampler.h orders samples, heddle/transform.h crops, rotates and normalises them, heddle/loader.h delivers
+ * batches. */
+#ifndef HEDDLE_EXPERIMENTAL_H
+#define HEDDLE_EXPERIMENTAL_H
+
+#include "heddle/loader.h"
+#include "heddle/pool.h"
+#include "heddle/sampler.h"
+#include "heddle/tensor.h"
+#include "heddle/transform.h"
+
+#endif

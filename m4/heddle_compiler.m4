@@ -1,0 +1,51 @@
+# What the compiler can do: sanitizers, instruction sets.
+
+# HD_TRY_FLAGS(FLAGS, VARIABLE): whether the compiler takes FLAGS, "yes" or "no" in VARIABLE.
+AC_DEFUN([HD_TRY_FLAGS], [
+  AC_MSG_CHECKING([whether the compiler takes $1])
+  hd_saved_cflags=$CFLAGS
+  CFLAGS="$CFLAGS $1"
+  AC_COMPILE_IFELSE([AC_LANG_PROGRAM([], [])], [$2=yes], [$2=no])
+  CFLAGS=$hd_saved_cflags
+  AC_MSG_RESULT([$$2])])
+
+# HD_SANITIZERS: --enable-sanitizers.
+AC_DEFUN([HD_SANITIZERS], [
+  AC_ARG_ENABLE([sanitizers],
+    [AS_HELP_STRING([--enable-sanitizers@<:@=thread@:>@],
+      [build with the address and undefined-behaviour sanitizers, or with the one for threads, which misunderstands
+       OpenMP but not pools])],
+    [], [enable_sanitizers=no])
+  AS_CASE([$enable_sanitizers],
+    [yes], [SANITIZE="-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer"],
+    [thread], [SANITIZE="-fsanitize=thread -fno-omit-frame-pointer"],
+    [SANITIZE=])
+  AC_SUBST([SANITIZE])
+  # Unrolled kernels touch memory in so many places that a check inside each would compile for hours; a call does not.
+  # Of undefined behaviour there are no calls: the reference kernels, which state the same, are checked for that.
+  SANITIZE_CALLS=
+  AS_IF([test "$enable_sanitizers" = yes],
+    [HD_TRY_FLAGS([-fsanitize=address -mllvm -asan-instrumentation-with-call-threshold=0], [hd_calls])
+     AS_IF([test "$hd_calls" = yes], [SANITIZE_CALLS="-mllvm -asan-instrumentation-with-call-threshold=0"],
+       [SANITIZE_CALLS="--param asan-instrumentation-with-call-threshold=0"])
+     SANITIZE_CALLS="$SANITIZE_CALLS -fno-sanitize=undefined"])
+  AC_SUBST([SANITIZE_CALLS])])
+
+# HD_INSTRUCTION_SETS: each needs a compiler that knows its flags; which one runs is decided at run time.
+AC_DEFUN([HD_INSTRUCTION_SETS], [
+  AVX2_CFLAGS="-mavx2 -mfma"
+  AVX512_CFLAGS="-mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx2 -mfma -mprefer-vector-width=512"
+  BF16_CFLAGS="-mavx512bf16"
+  hd_avx2=no hd_avx512=no hd_bf16=no hd_neon=no
+  AS_CASE([$host_cpu],
+    [x86_64], [HD_TRY_FLAGS([$AVX2_CFLAGS], [hd_avx2])
+               HD_TRY_FLAGS([$AVX512_CFLAGS], [hd_avx512])
+               HD_TRY_FLAGS([$AVX512_CFLAGS $BF16_CFLAGS], [hd_bf16])],
+    [aarch64], [hd_neon=yes])
+  AC_SUBST([AVX2_CFLAGS])
+  AC_SUBST([AVX512_CFLAGS])
+  AC_SUBST([BF16_CFLAGS])
+  AM_CONDITIONAL([HAVE_AVX2], [test "$hd_avx2" = yes])
+  AM_CONDITIONAL([HAVE_AVX512], [test "$hd_avx512" = yes])
+  AM_CONDITIONAL([HAVE_BF16], [test "$hd_bf16" = yes])
+  AM_CONDITIONAL([HAVE_NEON], [test "$hd_neon" = yes])])
