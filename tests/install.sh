@@ -60,9 +60,9 @@ check "and runs" ./look
 # Not by `--static --libs` alone: those of libraries that this machine has for running programs only are not here.
 archive=$(flags --variable=libdir)/libheddle.a
 link_static() { # PROGRAM SOURCE ARCHIVE...
-  name=$1
+  program=$1
   shift
-  $(sed -n 's/^CC = //p' "$BUILDDIR/Makefile") -o "$name" $(flags --cflags) "$@" \
+  $(sed -n 's/^CC = //p' "$BUILDDIR/Makefile") -o "$program" $(flags --cflags) "$@" \
     $(pkg-config --libs $(flags --print-requires-private)) \
     $(flags_of heddle-tools --static --libs | tr ' ' '\n' | grep -v '^-[Ll]') -lpthread -lm
 }
