@@ -13,7 +13,7 @@ HD_TOOLS_API bool hd__config_given(const hd_config *config, hd_option_id id);
 bool hd__config_applies(const hd_config *config, hd_option_id id);
 
 /* It has a value: set or default. */
-HD_TOOLS_API bool hd__config_has(const hd_config *config, hd_option_id id);
+bool hd__config_has(const hd_config *config, hd_option_id id);
 
 /* The values. Valid as long as the configuration, and current after each change of it. */
 HD_TOOLS_API const hd_settings *hd__settings(const hd_config *config);
