@@ -14,7 +14,7 @@ cp "$SRCDIR/tools/check-symbols" "$folder/tools"
 echo 'HD_API int hd_missing(void);' >>"$folder/include/heddle/status.h"
 build=$(cd "$BUILDDIR" && pwd)
 if "$folder/tools/check-symbols" "$build" >"$folder/out" || ! grep -q hd_missing "$folder/out" ||
-  ! grep -q 'expected Core: heddle/status.h 6' "$folder/out"; then
+  ! grep -q 'expected Core: heddle/status.h ' "$folder/out"; then
   echo "not ok 2 - a function that no library has is found"
 else
   echo "ok 2 - a function that no library has is found"
