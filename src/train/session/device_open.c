@@ -123,7 +123,10 @@ hd_status hd__device_open_named(hd_cuda **out, hd_ctx *ctx, const hd_config *con
   char unused[16];
   hd_device_choice named;
   *out = NULL;
-  HD_TRY(hd__device_read(&named, ctx, text));
+  if (text)
+    HD_TRY(hd__device_read(&named, ctx, text));
+  else
+    named = hd__settings(config)->devices;
   if (hd__settings(config)->procs > 1 && (named.gpus || named.automatic))
     return refuse(ctx, "one process where it is not named from the start, found --procs", "name it");
   return open_as(out, unused, sizeof unused, ctx, config, 0, 1, &named);

@@ -13,7 +13,7 @@
 hd_status hd__device_open(hd_cuda **out, char *text, size_t bytes, hd_ctx *ctx, const hd_config *config,
                           const hd_local_group *local);
 
-/* The same for a device given as text. */
+/* The same for a device given as text, or for that of the settings if it is NULL. */
 hd_status hd__device_open_named(hd_cuda **out, hd_ctx *ctx, const hd_config *config, const char *device);
 
 /* --precision, in the form that a GPU's libraries take. */

@@ -10,18 +10,18 @@
 #include "train/session/run_plan.h"
 #include "train/settings/run_record.h"
 
-/* The choice of --device auto in the run; else the CPU. */
-static const char *chosen_device(const hd_trained *t) {
+/* For --device auto the choice that the run made, else the CPU; NULL: the device is named. */
+static const char *chosen_device(const hd_trained *t, const hd_config *config) {
   const char *chosen = hd__record_chosen_device(t->record);
+  if (!hd__settings(config)->devices.automatic)
+    return NULL;
   return chosen && *chosen ? chosen : "cpu";
 }
 
 static hd_status choose_machine(hd_trained *t, hd_ctx *ctx, const hd_config *config) {
   const hd_placement_request request = hd_config_placement(config);
   HD_TRY(hd__planned_kernels(&t->kernels, ctx));
-  HD_TRY(
-      hd__device_open_named(&t->cuda, ctx, config,
-                            hd__settings(config)->devices.automatic ? chosen_device(t) : hd__settings(config)->device));
+  HD_TRY(hd__device_open_named(&t->cuda, ctx, config, chosen_device(t, config)));
   return hd__threads_open(&t->threads, ctx, &request);
 }
 
