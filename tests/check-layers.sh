@@ -1,6 +1,6 @@
 #!/bin/sh
 # TAP: the layers hold, and the checks can fail.
-echo 1..10
+echo 1..11
 if out=$("$SRCDIR/tools/check-layers" "$SRCDIR"); then echo "ok 1 - includes keep to tools/layers.txt, without circles of headers; names of files are unique"; else
   echo "not ok 1 - includes keep to tools/layers.txt, without circles of headers; names of files are unique"
   echo "$out" | sed 's/^/# /'; fi
@@ -67,5 +67,12 @@ done
 if [ -z "$missing" ]; then echo "ok 10 - names say where a step runs, a PNG is read and the number of threads is decided"; else
   echo "not ok 10 - names say where a step runs, a PNG is read and the number of threads is decided"
   echo "# expected$missing"
+fi
+
+read_again=$(cd "$SRCDIR/src" && grep -rnE '(strn?cmp|hd__parse_[a-z0-9]+)\([^;]*(hd__config_shown\(|hd_config_get\(|settings(\([a-z>-]*\))?->)|hd__settings_read\(' \
+  exec graph plan data train/checkpoint train/launch train/profile train/session tools)
+if [ -z "$read_again" ]; then echo "ok 11 - settings are read as text in src/train/settings alone"; else
+  echo "not ok 11 - settings are read as text in src/train/settings alone"
+  echo "$read_again" | sed 's/^/# /'
 fi
 rm -rf "$folder"
