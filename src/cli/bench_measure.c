@@ -58,7 +58,7 @@ int bench_step(hd_ctx *ctx, const hd_config *config, const bench_request *asked)
   snprintf(ops.title, sizeof ops.title, "%s, batch %lld: %s samples/s on %d thread%s, %.0f %% of the FMA peak (dense)",
            r->model, (long long)r->batch, cli_grouped(llround(r->samples_per_s)), r->threads,
            r->threads == 1 ? "" : "s", 1e-7 * r->flops * r->samples_per_s / r->machine.all_peak_gflops);
-  (bench_wants_json(config) ? json_step : print_step)(r, &ops);
+  (cli_wants_json(config) ? json_step : print_step)(r, &ops);
   int code = save_svg(asked->svg, &ops);
   hd_bench_step_destroy(r);
   return code;
@@ -74,7 +74,7 @@ int bench_conv(hd_ctx *ctx, const hd_config *config, const bench_request *asked)
   bench_ops ops = {.machine = &r->machine, .op = r->ops, .count = r->op_count, .per = "sample"};
   snprintf(ops.title, sizeof ops.title, "Convolutions%s%.100s", asked->shapes ? "" : " of ",
            asked->shapes ? "" : hd_config_get(config, "model"));
-  if (bench_wants_json(config)) {
+  if (cli_wants_json(config)) {
     printf("{");
     bench_json_machine(&r->machine);
     printf(", ");
@@ -174,7 +174,7 @@ int bench_gemm(hd_ctx *ctx, const hd_config *config, const bench_request *asked)
   hd_status status = hd_bench_gemm(&r, ctx, config, asked->product, asked->products, asked->seconds);
   if (status != HD_OK)
     return cli_fail(status, hd_ctx_message(ctx));
-  (bench_wants_json(config) ? json_gemm : print_gemm)(r);
+  (cli_wants_json(config) ? json_gemm : print_gemm)(r);
   hd_bench_gemm_destroy(r);
   return CLI_OK;
 }
@@ -186,7 +186,7 @@ int bench_barrier(hd_ctx *ctx, const hd_config *config, const bench_request *ask
   hd_status status = hd_bench_barrier(&r, ctx, config, asked->seconds);
   if (status != HD_OK)
     return cli_fail(status, hd_ctx_message(ctx));
-  if (bench_wants_json(config)) {
+  if (cli_wants_json(config)) {
     printf("{\"cpu\": ");
     cli_json_text(stdout, r.cpu);
     printf(", \"threads\": %d, \"cpus\": %d, \"us\": %.4f, \"openmp_us\": %.4f}\n", r.threads, r.cpus, r.us,
@@ -207,7 +207,7 @@ int bench_loader(hd_ctx *ctx, const hd_config *config, const bench_request *aske
   hd_status status = hd_bench_loader(&r, ctx, config, asked->seconds);
   if (status != HD_OK)
     return cli_fail(status, hd_ctx_message(ctx));
-  if (bench_wants_json(config)) {
+  if (cli_wants_json(config)) {
     printf("{\"cpu\": ");
     cli_json_text(stdout, r.cpu);
     printf(", \"data\": ");

@@ -347,7 +347,7 @@ int bench_ranks(hd_ctx *ctx, const hd_config *config, double seconds, int rounds
   }
   if (code == CLI_OK) {
     conclude(s);
-    (!strcmp(hd_config_get(config, "json"), "true") ? print_json : print_text)(table);
+    (cli_wants_json(config) ? print_json : print_text)(table);
     code = save_picture(svg, table);
   }
   if (s) {

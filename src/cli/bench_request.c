@@ -157,5 +157,3 @@ void bench_list_extra(cli_extra *out, int has, bench_request *r) {
     out[count++] = (cli_extra){"peers", NULL, "against other libraries, in turns; see --peers --help", take_nothing, r};
   out[count] = (cli_extra){0};
 }
-
-bool bench_wants_json(const hd_config *config) { return !strcmp(hd_config_get(config, "json"), "true"); }

@@ -36,8 +36,6 @@ enum {
 /* The options as a list for cli_command; values are stored in the request. */
 void bench_list_extra(cli_extra *out, int has, bench_request *request);
 
-bool bench_wants_json(const hd_config *config);
-
 /* A bench measures, prints its results, and returns an exit code. */
 typedef int bench_fn(hd_ctx *ctx, const hd_config *config, const bench_request *request);
 bench_fn bench_step, bench_conv, bench_gemm, bench_barrier, bench_loader;

@@ -27,6 +27,8 @@ void cli_complain(const char *fmt, ...) {
   fprintf(stderr, "heddle: %s\n", line);
 }
 
+bool cli_wants_json(const hd_config *config) { return !strcmp(hd_config_get(config, "json"), "true"); }
+
 int cli_close_svg(FILE *file, const char *path) {
   int failed = !file || ferror(file) != 0;
   if (file)

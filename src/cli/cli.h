@@ -6,6 +6,7 @@
 #ifndef HD_CLI_CLI_H
 #define HD_CLI_CLI_H
 
+#include <stdbool.h>
 #include <stdio.h>
 
 #include "heddle.h"
@@ -44,6 +45,9 @@ void cli_print_within(int columns);
 
 /* The number of characters of a text. */
 int cli_width(const char *text);
+
+/* Whether --json is given: results are printed as JSON. */
+bool cli_wants_json(const hd_config *config);
 
 /* Closes the file of --svg, NULL if it could not be opened; returns an exit code, and reports an incomplete file. */
 int cli_close_svg(FILE *file, const char *path);

@@ -27,7 +27,7 @@ static int run_script(const char *script, const hd_config *config, const bench_r
     word[count++] = "--data-dir";
     word[count++] = folder;
   }
-  if (bench_wants_json(config))
+  if (cli_wants_json(config))
     word[count++] = "--json";
   word[count] = NULL;
   return bench_peers(script, word);
@@ -49,7 +49,7 @@ static int ranks_of(const hd_config *config) {
 }
 
 static int run_allreduce(hd_ctx *ctx, const hd_config *config, const bench_request *asked) {
-  return bench_allreduce(ctx, ranks_of(config), bench_wants_json(config));
+  return bench_allreduce(ctx, ranks_of(config), cli_wants_json(config));
 }
 
 static int run_allreduce_peers(hd_ctx *ctx, const hd_config *config, const bench_request *asked) {
@@ -61,7 +61,7 @@ static int run_allreduce_peers(hd_ctx *ctx, const hd_config *config, const bench
     word[count++] = asked->peers[i];
   word[count++] = "--procs";
   word[count++] = procs;
-  if (bench_wants_json(config))
+  if (cli_wants_json(config))
     word[count++] = "--json";
   word[count] = NULL;
   return bench_peers("allreduce.py", word);

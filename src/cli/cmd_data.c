@@ -187,7 +187,7 @@ static int run(void *self, hd_ctx *ctx, hd_config *config, int count, char **ope
     const int code = cli_fail(status, hd_ctx_message(ctx));
     return r->check && status == HD_E_FORMAT ? CLI_FOUND : code;
   }
-  int code = show(look, ctx, r, !strcmp(hd_config_get(config, "json"), "true"));
+  int code = show(look, ctx, r, cli_wants_json(config));
   hd_data_look_destroy(look);
   return code;
 }

@@ -47,7 +47,7 @@ static int show(hd_ctx *ctx, int json) {
 }
 
 static int run(void *self, hd_ctx *ctx, hd_config *config, int count, char **operand) {
-  return show(ctx, !strcmp(hd_config_get(config, "json"), "true"));
+  return show(ctx, cli_wants_json(config));
 }
 
 int cli_devices(int argc, char **argv) {

@@ -8,7 +8,7 @@ static int run(void *self, hd_ctx *ctx, hd_config *config, int count, char **ope
   const hd_status status = hd_digest(text, ctx, operand[0]);
   if (status != HD_OK)
     return cli_fail(status, hd_ctx_message(ctx));
-  const int json = !strcmp(hd_config_get(config, "json"), "true");
+  const int json = cli_wants_json(config);
   printf(json ? "{\"weights_sha256\": \"%s\"}\n" : "%s\n", text);
   return CLI_OK;
 }

@@ -47,7 +47,7 @@ static int run(void *self, hd_ctx *ctx, hd_config *config, int count, char **ope
   hd_status status = hd_doctor_create(&doctor, ctx, strcmp(threads, "auto") ? atoi(threads) : 0);
   if (status != HD_OK)
     return cli_fail(status, hd_ctx_message(ctx));
-  if (!strcmp(hd_config_get(config, "json"), "true"))
+  if (cli_wants_json(config))
     print_json(doctor);
   else
     print_report(doctor);

@@ -126,7 +126,7 @@ static int run(void *self, hd_ctx *ctx, hd_config *config, int count, char **ope
   hd_status status = hd_evaluate(&e, ctx, operand[0], config);
   if (status != HD_OK)
     return cli_fail(status, hd_ctx_message(ctx));
-  if (strcmp(hd_config_get(config, "json"), "true"))
+  if (!cli_wants_json(config))
     print_table(&e);
   else
     print_json(&e);

@@ -163,7 +163,7 @@ static int run(void *self, hd_ctx *ctx, hd_config *config, int count, char **ope
   hd_status status = hd_predictor_create(&p->predictor, p->ctx, operand[0], config);
   if (status != HD_OK)
     return cli_fail(status, hd_ctx_message(p->ctx));
-  p->json = !strcmp(hd_config_get(config, "json"), "true");
+  p->json = cli_wants_json(config);
   p->gives = hd_predictor_gives(p->predictor);
   p->count = hd_predictor_count(p->predictor);
   p->value = calloc((size_t)p->count, sizeof *p->value);

@@ -178,7 +178,7 @@ static int run(void *self, hd_ctx *ctx, hd_config *config, int count, char **ope
   if (status != HD_OK)
     return cli_fail(status, hd_ctx_message(ctx));
   int code = CLI_OK;
-  if (!strcmp(hd_config_get(config, "json"), "true"))
+  if (cli_wants_json(config))
     print_json(s);
   else
     code = print_all(s);

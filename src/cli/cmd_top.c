@@ -253,7 +253,7 @@ static int take_once(void *self, const char *value) {
 
 static int run(void *self, hd_ctx *ctx, hd_config *config, int count, char **operand) {
   request *asked = self;
-  asked->json = !strcmp(hd_config_get(config, "json"), "true");
+  asked->json = cli_wants_json(config);
   const char *no_colour = getenv("NO_COLOR");
   top t = {.ctx = ctx, .asked = *asked, .colour = !no_colour || !*no_colour};
   if (t.asked.interval_s == 0)

@@ -164,7 +164,7 @@ static int run(void *self, hd_ctx *ctx, hd_config *config, int count, char **ope
   if (code == CLI_OK && svg)
     code = save_svg(svg, machine, place);
   if (code == CLI_OK)
-    (strcmp(hd_config_get(config, "json"), "true") ? print_text : print_json)(machine, place);
+    (cli_wants_json(config) ? print_json : print_text)(machine, place);
   hd_placement_destroy(place);
   hd_topology_destroy(machine);
   return code;

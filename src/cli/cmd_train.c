@@ -432,7 +432,7 @@ static int run_in(hd_ctx *ctx, const hd_config *config, const hd_group *group) {
   status = hd_session_train(session, ctx, on_event, &p);
   clear_line(&p);
   int code = p.quiet ? finish_quietly(status, ctx)
-                     : finish(status, ctx, hd_session_report(session), !strcmp(hd_config_get(config, "json"), "true"));
+                     : finish(status, ctx, hd_session_report(session), cli_wants_json(config));
   forget_session();
   hd_session_destroy(session);
   return code;

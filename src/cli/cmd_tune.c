@@ -184,7 +184,7 @@ static int close_file(FILE *file, const char *path, int code) {
 }
 
 static int report(const hd_tune *tune, const hd_config *config, FILE *html, FILE *csv) {
-  if (!strcmp(hd_config_get(config, "json"), "true"))
+  if (cli_wants_json(config))
     print_json(tune);
   else
     print_table(tune);
