@@ -107,7 +107,7 @@ static void test_origin(hd_ctx *ctx) {
 }
 
 static void test_copy(hd_ctx *ctx) {
-  hd_config *config, *copy;
+  hd_config *config, *copy = NULL;
   hd_status status = hd_config_create(&config, ctx);
   status = status == HD_OK ? hd_config_set(config, ctx, "model", "mlp") : status;
   status = status == HD_OK ? hd_config_set(config, ctx, "epochs", "7") : status;
