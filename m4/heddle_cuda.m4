@@ -48,7 +48,7 @@ AC_DEFUN([HD_CUDA_ARCHS], [
       [AC_MSG_ERROR([--with-cuda-arch expects compute capabilities without a dot, such as "80 90", found $hd_arch])])
     AS_IF([test -z "$CUDA_LOWEST" || test "$hd_arch" -lt "$CUDA_LOWEST"], [CUDA_LOWEST=$hd_arch])
   done
-  # The kernels ask for nothing that only some architectures have: one translation for the lowest, assembled for each,
+  # The kernels need nothing that only some architectures have: one translation for the lowest, assembled for each,
   # takes a third less time than one for each; drivers assemble it for the rest.
   CUDA_GENCODE="-gencode arch=compute_$CUDA_LOWEST,code=compute_$CUDA_LOWEST"
   for hd_arch in $CUDA_ARCHS; do

@@ -1,4 +1,4 @@
-# HD_MPI: the module for several hosts, by pkg-config (Open MPI, MPICH), else by what an MPI compiler says of itself.
+# HD_MPI: the module for several hosts, by pkg-config (Open MPI, MPICH), else by the flags that an MPI compiler shows.
 AC_DEFUN([HD_MPI], [
   AC_ARG_WITH([mpi], [AS_HELP_STRING([--with-mpi@<:@=MPICC@:>@],
     [build the module for runs over several hosts (default: if MPI is there); MPICC: with the flags that this compiler

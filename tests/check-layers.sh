@@ -69,7 +69,7 @@ if [ -z "$missing" ]; then echo "ok 10 - names say where a step runs, a PNG is r
   echo "# expected$missing"
 fi
 
-read_again=$(cd "$SRCDIR/src" && grep -rnE '(strn?cmp|hd__parse_[a-z0-9]+)\([^;]*(hd__config_shown\(|hd_config_get\(|settings(\([a-z>-]*\))?->)|hd__settings_read\(' \
+read_again=$(cd "$SRCDIR/src" && grep -rnE '(strn?cmp|hd__parse_[a-z0-9]+)\([^;]*(hd__config_shown\(|hd_config_get\(|settings(\([a-z>-]*\))?->|facts\.(arithmetic|precision|optimizer))|hd__settings_read\(' \
   exec graph plan data train/checkpoint train/launch train/profile train/session tools)
 if [ -z "$read_again" ]; then echo "ok 11 - settings are read as text in src/train/settings alone"; else
   echo "not ok 11 - settings are read as text in src/train/settings alone"

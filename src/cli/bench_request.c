@@ -1,7 +1,6 @@
 /* Options specific to heddle bench: duration, shapes and products, peers. */
 #include "cli/bench_request.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -2,8 +2,6 @@
 #ifndef HD_CLI_BENCH_REQUEST_H
 #define HD_CLI_BENCH_REQUEST_H
 
-#include <stdbool.h>
-
 #include "cli/cli.h"
 #include "heddle/tools.h"
 

@@ -1,5 +1,4 @@
 /* heddle digest: SHA-256 of a checkpoint's weights. */
-#include <string.h>
 
 #include "cli/cli.h"
 

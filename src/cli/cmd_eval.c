@@ -1,6 +1,5 @@
 /* heddle eval: accuracy and loss of a checkpoint on a test set, per class, and the confusion matrix. */
 #include <math.h>
-#include <string.h>
 
 #include "cli/cli.h"
 

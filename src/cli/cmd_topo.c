@@ -1,5 +1,4 @@
 /* heddle topo: the machine as a tree, the CPU budget of this process and its reason, and the placement of threads. */
-#include <string.h>
 
 #include "cli/cli.h"
 #include "cli/topo.h"

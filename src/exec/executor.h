@@ -153,7 +153,7 @@ int64_t hd__exec_bytes(const hd_exec *exec);
 /* ---- For the devices ---- */
 
 /* What a device's executor does; each function as the one of that name above. If samples could not be read, `run` and
- * `evaluate` return HD_OK with that flag. `spent` adds to sums that are 0. */
+ * `evaluate` return HD_OK with that flag, unless a step before was not finite. `spent` adds to sums that are 0. */
 struct hd_executor {
   hd_status (*create)(void **self, hd_ctx *ctx, const hd_plan *plan, hd_store *store, hd_threads *threads,
                       const hd_exec_settings *settings);

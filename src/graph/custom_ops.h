@@ -1,4 +1,5 @@
-/* The custom operations of a context: hd_custom_op_add adds one, model files name it. Their rules are in op_custom.c. */
+/* The custom operations of a context: hd_custom_op_add adds one, model files name it. Their rules are in
+ * op_custom.c. */
 #ifndef HD_GRAPH_CUSTOM_OPS_H
 #define HD_GRAPH_CUSTOM_OPS_H
 

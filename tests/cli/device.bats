@@ -255,7 +255,7 @@ steps = [e for e in compute if e["name"] == "step"]
 assert len(steps) == 20 and steps[0]["args"] == steps[0]["args"] | {"step": 1, "samples": 8}, steps[0]
 names = {e["name"] for e in compute}
 assert "gather" not in names, names
-assert {"conv1 forward", "conv2 dx", "fc1 dw", "loss forward", "fold", "norm", "fold, update"} - names <= {"fold, update"}, names
+assert {"conv1 forward", "conv2 dx", "fc1 dw", "loss forward", "reduce", "norm", "reduce, update"} - names <= {"reduce, update"}, names
 for before, after in zip(steps, steps[1:]):
   assert after["ts"] >= before["ts"] + before["dur"] - 0.01
 for copy, step in zip(of("GPU copy"), steps):

@@ -1,11 +1,11 @@
 /* Settings: every row of options.def has the value of its text in its field, choices have the constants that code
  * compares with, values outside of their bounds leave the field as it was, and a check that concerns several options
  * names the file and line that gave one of them. */
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "data/formats/dataset.h"
+#include "data/formats/data_request.h"
 #include "heddle/topology.h"
 #include "tap.h"
 #include "train/settings/config.h"
@@ -62,6 +62,11 @@ static void test_values(hd_ctx *ctx) {
      "defaults");
   ok(settings.max_steps == 0 && settings.label_smoothing == 0 && !strcmp(settings.out, "") && settings.recipe == -1,
      "no value: 0, an empty text, -1");
+  for (int i = 0; hd_option_at(i); i++)
+    if (*hd_option_at(i)->fallback)
+      ok(reads(ctx, (hd_option_id)i, hd_option_at(i)->fallback), "the default of --%s is one of its values",
+         hd_option_at(i)->name);
+  hd__settings_init(&settings);
   ok(reads(ctx, HD_OPT_batch, "100") && settings.batch == 100, "a whole number");
   ok(!reads(ctx, HD_OPT_batch, "0") && !reads(ctx, HD_OPT_batch, "1.5") && settings.batch == 100,
      "the field keeps its value where the next is refused");

@@ -29,7 +29,7 @@ static const layout layouts[2] = {
     {2, 100, {"train.bin"}, {"test.bin"}, "fine_label_names.txt"}};
 
 typedef struct cifar {
-  hd_resident resident[2];
+  hd_resident_samples resident[2];
   hd_names names;
   hd_mapping file[MOST_FILES];
 } cifar;
@@ -61,8 +61,8 @@ static const layout *layout_of(const char *folder) {
 }
 
 /* Copies a file's records to samples `first` and up. */
-static hd_status take_records(hd_resident *to, hd_ctx *ctx, const char *path, const layout *l, const hd_mapping *file,
-                              int64_t first) {
+static hd_status take_records(hd_resident_samples *to, hd_ctx *ctx, const char *path, const layout *l,
+                              const hd_mapping *file, int64_t first) {
   const int record = l->labels + PIXELS;
   for (int64_t i = 0; i < (int64_t)file->length / record; i++) {
     const uint8_t *from = file->bytes + i * record;
@@ -88,7 +88,7 @@ static hd_status map_records(hd_mapping *out, hd_ctx *ctx, const char *path, con
                   path, record, out->length);
 }
 
-static hd_status open_split(hd_dataset *out, hd_resident *to, cifar *set, hd_ctx *ctx, const char *folder,
+static hd_status open_split(hd_dataset *out, hd_resident_samples *to, cifar *set, hd_ctx *ctx, const char *folder,
                             const layout *l, const char *const *name) {
   char path[HD_PATH_BYTES];
   *out = (hd_dataset){.channels = 3, .height = SIDE, .width = SIDE, .classes = l->classes};

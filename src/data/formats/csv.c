@@ -47,7 +47,7 @@ typedef struct table {
 } table;
 
 typedef struct csv_set {
-  hd_resident resident[2];
+  hd_resident_samples resident[2];
   hd_names names;
   table table[2];
   char path[2][HD_PATH_BYTES];
@@ -220,7 +220,7 @@ static hd_status read_row(table *t, float *numbers, int64_t row, cursor *c, hd_c
   return HD_OK;
 }
 
-static hd_status read_table(table *t, hd_dataset *d, hd_resident *to, hd_ctx *ctx) {
+static hd_status read_table(table *t, hd_dataset *d, hd_resident_samples *to, hd_ctx *ctx) {
   HD_TRY(hd__file_read(&t->file, ctx, t->path));
   const char *text = t->file.bytes ? (const char *)t->file.bytes : "";
   cursor c = {text, text + t->file.length, 1};
@@ -310,7 +310,7 @@ static hd_status take_names(int32_t *out, hd_ctx *ctx, const table *t, int64_t r
 }
 
 /* Replaces the memory of targets by labels. */
-static hd_status make_labels(hd_resident *to, hd_dataset *d, hd_ctx *ctx, const char *path) {
+static hd_status make_labels(hd_resident_samples *to, hd_dataset *d, hd_ctx *ctx, const char *path) {
   hd__free(to->targets);
   to->targets = NULL;
   d->targets = NULL;

@@ -15,7 +15,7 @@ static const char *const names[][PARTS] = {{"x_train", "y_train", "x_test", "y_t
 
 typedef struct array_set {
   hd_array_part part[PARTS];
-  hd_resident resident[2];
+  hd_resident_samples resident[2];
 } array_set;
 
 static void release(void *self) {
@@ -92,7 +92,7 @@ static bool lies_as_samples(const hd_npy *a, const hd_dataset *d, const view *v)
   return order && (d->elem == HD_ELEM_U8 || floats);
 }
 
-static void copy_samples(hd_resident *to, const hd_npy *a, const hd_dataset *d, const view *v) {
+static void copy_samples(hd_resident_samples *to, const hd_npy *a, const hd_dataset *d, const view *v) {
   int64_t at = 0;
   for (int64_t n = 0; n < d->count; n++)
     for (int c = 0; c < d->channels; c++)
@@ -132,7 +132,7 @@ static hd_status see_labels(hd_dataset *d, hd_ctx *ctx, const hd_array_part *par
   return HD_OK;
 }
 
-static hd_status copy_labels(hd_resident *to, hd_ctx *ctx, const hd_dataset *d, const hd_array_part *part) {
+static hd_status copy_labels(hd_resident_samples *to, hd_ctx *ctx, const hd_dataset *d, const hd_array_part *part) {
   const hd_npy *a = &part->npy;
   for (int64_t i = 0; i < d->count && d->outputs == 0; i++) {
     const int64_t label = hd__npy_int(a, i * a->stride[0]);
@@ -150,8 +150,8 @@ static hd_status copy_labels(hd_resident *to, hd_ctx *ctx, const hd_dataset *d, 
 }
 
 /* One split; it has a copy if `owned` is set or the array has another layout than samples. */
-static hd_status take_split(hd_dataset *d, hd_resident *to, hd_ctx *ctx, const hd_array_part *x, const hd_array_part *y,
-                            bool owned) {
+static hd_status take_split(hd_dataset *d, hd_resident_samples *to, hd_ctx *ctx, const hd_array_part *x,
+                            const hd_array_part *y, bool owned) {
   view v;
   HD_TRY(see_samples(d, &v, ctx, x));
   HD_TRY(see_labels(d, ctx, y));

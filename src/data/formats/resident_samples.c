@@ -10,7 +10,7 @@ static bool make(void *pointer, int64_t count, int64_t bytes) {
   return memory != NULL;
 }
 
-hd_status hd__resident_make(hd_resident *out, hd_dataset *split, hd_ctx *ctx, const char *path) {
+hd_status hd__resident_make(hd_resident_samples *out, hd_dataset *split, hd_ctx *ctx, const char *path) {
   const int64_t elems = split->count * hd__dataset_elems(split);
   bool enough = true;
   if (!hd__dataset_resident(split) && split->elem == HD_ELEM_U8) {
@@ -32,12 +32,12 @@ hd_status hd__resident_make(hd_resident *out, hd_dataset *split, hd_ctx *ctx, co
   return hd__fail(ctx, HD_E_NOMEM, "%s: out of memory for %lld samples", path, (long long)split->count);
 }
 
-void hd__resident_fini(hd_resident *r) {
+void hd__resident_fini(hd_resident_samples *r) {
   hd__free(r->images);
   hd__free(r->floats);
   hd__free(r->labels);
   hd__free(r->targets);
-  *r = (hd_resident){0};
+  *r = (hd_resident_samples){0};
 }
 
 /* Moves the marked rows to `taken` and closes the gaps. NULL stays NULL. */
@@ -51,8 +51,8 @@ static void divide_rows(void *taken, void *all, int64_t count, int64_t row_bytes
   }
 }
 
-hd_status hd__resident_divide(hd_resident resident[2], hd_dataset split[2], hd_ctx *ctx, const char *path) {
-  hd_resident *all = &resident[0], *taken = &resident[1];
+hd_status hd__resident_divide(hd_resident_samples resident[2], hd_dataset split[2], hd_ctx *ctx, const char *path) {
+  hd_resident_samples *all = &resident[0], *taken = &resident[1];
   hd_dataset *train = &split[0], *test = &split[1];
   const int64_t count = train->count, elems = hd__dataset_elems(train);
   uint8_t *marks;

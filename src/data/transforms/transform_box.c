@@ -1,6 +1,5 @@
 /* Random rectangles inside images, for erase and random_resized_crop. */
 #include <math.h>
-#include <string.h>
 
 #include "base/hdmath.h"
 #include "base/philox.h"

@@ -1,6 +1,5 @@
 /* Transforms of targets: one_hot converts a label to numbers, mixup mixes two samples and their targets. */
 #include <math.h>
-#include <string.h>
 
 #include "base/hdmath.h"
 #include "data/transforms/transform_kinds.h"

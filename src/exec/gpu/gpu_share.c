@@ -1,7 +1,6 @@
 /* Several GPUs: see gpu_share.h. */
 #include "exec/gpu/gpu_share.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "exec/gpu/gpu_executor_state.h"
-#include "graph/op.h"
 #include "reduce/reduction_tree.h"
 
 typedef struct fetching {

@@ -11,7 +11,6 @@
  * previous one. */
 #include "base/alloc.h"
 #include "exec/gpu/gpu_executor_state.h"
-#include "graph/op.h"
 
 enum { HOST, COPY, COMPUTE, TRACKS, COPY_BEGIN = 0, COPY_END, STEP_BEGIN, FIRST_KERNEL };
 

@@ -1,4 +1,5 @@
-/* The weights and optimizer state between GPUs and the host's store: copied to all GPUs, and back from the first one. */
+/* The weights and optimizer state between GPUs and the host's store: copied to all GPUs, and back from the first
+ * one. */
 #include <stdio.h>
 
 #include "base/alloc.h"

@@ -127,7 +127,7 @@ static int list_rows(experiment *e, int64_t steps, double *seconds) {
     const char *name, *op;
     const hd_probe_sum *sum;
   } others[] = {{"gather", "gather", &e->probe.gathers},
-                {"fold", "fold", &e->probe.reductions},
+                {"reduce", "reduce", &e->probe.reductions},
                 {"update", hd__op_info(e->probe.update)->name, &e->probe.updates},
                 {"pack", "pack", &e->probe.packs}};
   int count = 0;

@@ -324,10 +324,11 @@ hd_status hd__saver_begin(hd_saver *saver, hd_ctx *ctx, const hd_counters *count
   HD_TRY(hd__saver_wait(saver, ctx));
   const hd_store *store = saver->store;
   const hd_directory *d = store->directory;
-  int half = hd__store_buffer(store);
-  memcpy(saver->copy, store->weights[half], (size_t)d->param_elems * sizeof(float));
+  int buffer = hd__store_buffer(store);
+  memcpy(saver->copy, store->weights[buffer], (size_t)d->param_elems * sizeof(float));
   for (int s = 0; s < d->states; s++)
-    memcpy(saver->copy + hd__tensors_offset(d, 1 + s), store->state[half][s], (size_t)d->trained_elems * sizeof(float));
+    memcpy(saver->copy + hd__tensors_offset(d, 1 + s), store->state[buffer][s],
+           (size_t)d->trained_elems * sizeof(float));
   json_decref(saver->record);
   saver->record = json_copy(record);
   if (!saver->record || json_object_set_new(saver->record, "files", json_object()) != 0)

@@ -115,8 +115,8 @@ static void put_slice(writing *w, const hd_slice *slice) {
   case HD_SLICE_FETCH: put_plain(w, "samples", "data"); return;
   case HD_SLICE_CALL: put_call(w, slice->of); return;
   case HD_SLICE_GATHER: put_plain(w, "gather", "gather"); return;
-  case HD_SLICE_REDUCE: put_parameter(w, "fold", slice->of); return;
-  case HD_SLICE_REDUCE_UPDATE: put_parameter(w, "fold, update", slice->of); return;
+  case HD_SLICE_REDUCE: put_parameter(w, "reduce", slice->of); return;
+  case HD_SLICE_REDUCE_UPDATE: put_parameter(w, "reduce, update", slice->of); return;
   case HD_SLICE_UPDATE: put_parameter(w, "update", slice->of); return;
   case HD_SLICE_NORM: put_plain(w, "norm", "update"); return;
   case HD_SLICE_CLOSE: put_plain(w, "loss, next step", "close"); return;

@@ -9,7 +9,7 @@
 /* Items beside the nodes. */
 enum { FETCHING, GATHERING, UPDATING, CLOSING, EXCHANGING, OTHERS };
 
-static const char *const other_name[OTHERS] = {"samples", "gather", "fold and update", "loss, next step",
+static const char *const other_name[OTHERS] = {"samples", "gather", "reduce and update", "loss, next step",
                                                "to other hosts"};
 
 typedef struct sums {

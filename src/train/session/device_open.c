@@ -2,7 +2,6 @@
 #include "train/session/device_open.h"
 
 #include <stdio.h>
-#include <string.h>
 
 static hd_status refuse(hd_ctx *ctx, const char *what, const char *remedy) {
   return hd__fail(ctx, HD_E_UNSUPPORTED, "--device cuda expects %s; %s, or use --device cpu", what, remedy);

@@ -1,4 +1,4 @@
-/* See draw_mistakes.h. */
+/* Picking and drawing the most confident mistakes: see draw_mistakes.h. */
 #include "train/session/draw_mistakes.h"
 
 #include <string.h>

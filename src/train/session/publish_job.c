@@ -1,4 +1,4 @@
-/* See publish_job.h. */
+/* The page of a job, opened by all ranks of a host: see publish_job.h. */
 #include "train/session/publish_job.h"
 
 #include <limits.h>

@@ -1,8 +1,6 @@
 /* Samplers from options; see sampler_option.h. */
 #include "train/session/sampler_option.h"
 
-#include <string.h>
-
 #include "base/alloc.h"
 
 /* Weights: one over the number of samples of the class; 0 for a label outside of the classes. */

@@ -41,16 +41,16 @@ static void destroy(const equipment *e) {
 }
 
 static void copy_version(hd_store *to, const hd_plan *plan, const hd_store *from) {
-  const int half = hd__store_buffer(from);
+  const int buffer = hd__store_buffer(from);
   hd__store_set_version(to, hd__store_version(from));
   for (int i = 0; i < from->directory->entries; i++) {
     const hd_store_entry *source = &from->directory->entry[i], *sink = &to->directory->entry[i];
     const size_t bytes = (size_t)hd__store_entry_elems(source) * sizeof(float);
     if (source->same_as >= 0)
       continue;
-    memcpy(to->weights[half] + sink->offset, from->weights[half] + source->offset, bytes);
+    memcpy(to->weights[buffer] + sink->offset, from->weights[buffer] + source->offset, bytes);
     for (int s = 0; source->trained && s < from->directory->states; s++)
-      memcpy(to->state[half][s] + sink->offset, from->state[half][s] + source->offset, bytes);
+      memcpy(to->state[buffer][s] + sink->offset, from->state[buffer][s] + source->offset, bytes);
   }
   hd__store_pack(to, plan);
 }
@@ -60,7 +60,7 @@ static hd_status check_movable(const hd_session *s, hd_ctx *ctx) {
   if (s->compute.local)
     return hd__fail(ctx, HD_E_UNSUPPORTED,
                     "expected a session of one process to move, found one of several ranks; create it on the device");
-  if (strcmp(s->report.facts.arithmetic, "portable"))
+  if (s->run.settings->arithmetic != HD_ARITHMETIC_PORTABLE)
     return hd__fail(ctx, HD_E_UNSUPPORTED,
                     "expected a session of portable arithmetic to move, found native, whose numbers differ between "
                     "devices; create it on the device");

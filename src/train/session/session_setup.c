@@ -214,10 +214,11 @@ static hd_status copy_to_hosts(hd_session *s, hd_ctx *ctx, uint64_t version) {
   const hd_directory *d = store->directory;
   if (hd__cluster_count(s->compute.local) > 1 && hd__local_group_rank(s->compute.local) == 0) {
     hd__store_set_version(store, version);
-    const int half = hd__store_buffer(store);
-    HD_TRY(hd__cluster_broadcast(s->compute.local, ctx, store->weights[half], d->param_elems * (int64_t)sizeof(float)));
+    const int buffer = hd__store_buffer(store);
+    HD_TRY(
+        hd__cluster_broadcast(s->compute.local, ctx, store->weights[buffer], d->param_elems * (int64_t)sizeof(float)));
     for (int i = 0; i < d->states; i++)
-      HD_TRY(hd__cluster_broadcast(s->compute.local, ctx, store->state[half][i],
+      HD_TRY(hd__cluster_broadcast(s->compute.local, ctx, store->state[buffer][i],
                                    d->trained_elems * (int64_t)sizeof(float)));
     hd__store_pack(store, s->compute.plan);
   }

@@ -2,7 +2,6 @@
 #include "train/session/session_skips.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/alloc.h"
 #include "data/loader/skipped_samples.h"

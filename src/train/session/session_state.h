@@ -71,14 +71,13 @@ typedef struct session_checkpoints {
   hd_emergency *emergency; /* NULL without other ranks */
 } session_checkpoints;
 
-/* What the caller, the run's folder and other processes get to know. */
+/* What is reported to the caller, written to the run's folder and published to other processes. */
 typedef struct session_report {
   hd_report facts;
   hd_event_fn *on_event;
-  void *user;                    /* of on_event */
-  char device[64];               /* "cpu", "cuda:0,1" */
-  char device_note[320];         /* the reason for that device, or against sums by NCCL */
-  char data_name[HD_PATH_BYTES]; /* the data's name */
+  void *user;            /* of on_event */
+  char device[64];       /* "cpu", "cuda:0,1" */
+  char device_note[320]; /* the reason for that device, or against sums by NCCL */
   char wrong_png[HD_PATH_BYTES];
   hd_gpu_accounts gpu_memory;
   hd_rank_place *places; /* one per rank */

@@ -1,4 +1,4 @@
-/* See session_steps.h. */
+/* Describing steps, and starting loader workers: see session_steps.h. */
 #include "train/session/session_steps.h"
 
 #include "train/session/loss_score.h"

@@ -3,7 +3,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "exec/exchange/cluster.h"
 #include "train/session/run_plan.h"

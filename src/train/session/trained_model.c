@@ -1,8 +1,6 @@
 /* Opening checkpoints for inference; see trained_model.h. */
 #include "train/session/trained_model.h"
 
-#include <string.h>
-
 #include "exec/cpu/cpu_executor.h"
 #include "exec/gpu/gpu_executor.h"
 #include "train/checkpoint/checkpoint.h"

@@ -14,7 +14,7 @@
 
 typedef struct hd_trained {
   json_t *record;
-  hd_config *run; /* the settings it was trained with */
+  hd_config *run; /* what a forward pass needs of the settings it was trained with */
   hd_network network;
   const hd_kernels *kernels;
   hd_threads *threads;

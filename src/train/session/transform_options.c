@@ -1,4 +1,4 @@
-/* See transform_options.h. */
+/* Lists of transforms from options to feeds: see transform_options.h. */
 #include "train/session/transform_options.h"
 
 #include <stdio.h>

@@ -8,7 +8,6 @@
 #include "base/alloc.h"
 #include "base/embed.h"
 #include "base/nearest.h"
-#include "base/number.h"
 #include "base/status.h"
 #include "base/yaml_bind.h"
 #include "data/transforms/transform_text.h"
@@ -269,7 +268,7 @@ hd_status hd__config_check_order(const hd_config *config, hd_ctx *ctx) {
   if (!config->settings.no_shuffle || !hd__config_given(config, HD_OPT_sampler) ||
       config->settings.sampler == HD_SAMPLER_SEQUENTIAL)
     return HD_OK;
-  return at_origin(config, ctx, given_of(config, HD_OPT_sampler, HD_OPT_no_shuffle),
+  return at_origin(config, ctx, HD_OPT_sampler,
                    hd__fail(ctx, HD_E_USAGE, "--no-shuffle expects --sampler sequential, found %s; leave one out",
                             hd__config_shown(config, HD_OPT_sampler)));
 }

@@ -1,4 +1,5 @@
-/* The settings of a run inside the library: their values, where they came from, and what recipes and resumed runs add. */
+/* The settings of a run inside the library: their values, where they came from, and what recipes and resumed runs
+ * add. */
 #ifndef HD_TRAIN_SETTINGS_CONFIG_H
 #define HD_TRAIN_SETTINGS_CONFIG_H
 
@@ -15,7 +16,8 @@ bool hd__config_applies(const hd_config *config, hd_option_id id);
 /* It has a value: set or default. */
 bool hd__config_has(const hd_config *config, hd_option_id id);
 
-/* The values. Valid as long as the configuration, and current after each change of it. */
+/* The values. The struct is valid as long as the configuration and current after each change of it; a text in it, until
+ * that option is set again. */
 HD_TOOLS_API const hd_settings *hd__settings(const hd_config *config);
 
 /* The text of a value, "" for none: for messages and records alone. */

@@ -1,4 +1,4 @@
-/* See loss_target.h. */
+/* Checking targets against a loss: see loss_target.h. */
 #include "train/settings/loss_target.h"
 
 #include "base/alloc.h"

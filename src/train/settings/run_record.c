@@ -155,16 +155,18 @@ const char *hd__record_chosen_device(const json_t *record) {
   return strcmp(recorded(record, HD_OPT_device), "auto") ? NULL : chosen ? chosen : "";
 }
 
-static hd_status suggest_run(hd_config *config, hd_ctx *ctx, const json_t *record, const char *folder) {
-  for (int i = 0; hd_option_at(i); i++)
-    if (hd_option_at(i)->kind == HD_OPTION_EXPERIMENT || i == HD_OPT_data || i == HD_OPT_data_dir)
-      HD_TRY(suggest(config, ctx, record, folder, i));
+/* What a forward pass over samples depends on. */
+static hd_status suggest_forward(hd_config *config, hd_ctx *ctx, const json_t *record, const char *folder) {
+  static const hd_option_id forward[] = {HD_OPT_data,       HD_OPT_data_dir,        HD_OPT_on_error,
+                                         HD_OPT_transforms, HD_OPT_eval_transforms, HD_OPT_label_smoothing};
+  for (size_t i = 0; i < sizeof forward / sizeof *forward; i++)
+    HD_TRY(suggest(config, ctx, record, folder, forward[i]));
   return HD_OK;
 }
 
 hd_status hd__record_config(hd_config **out, hd_ctx *ctx, const json_t *record, const char *folder) {
   HD_TRY(hd_config_create(out, ctx));
-  const hd_status status = suggest_run(*out, ctx, record, folder);
+  const hd_status status = suggest_forward(*out, ctx, record, folder);
   if (status != HD_OK) {
     hd_config_destroy(*out);
     *out = NULL;

@@ -8,7 +8,6 @@
 #include "train/settings/schedule.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "base/hdmath.h"
 #include "base/status.h"

@@ -1,5 +1,5 @@
-/* The options of a run as values: a struct with one field for each row of options.def. An option is read from text once,
- * when it is set; what runs afterwards reads the fields. */
+/* The options of a run as values: a struct with one field for each row of options.def. An option is read from text
+ * once, when it is set; what runs afterwards reads the fields. */
 #ifndef HD_TRAIN_SETTINGS_SETTINGS_H
 #define HD_TRAIN_SETTINGS_SETTINGS_H
 
@@ -16,8 +16,8 @@ typedef enum hd_option_id {
   HD_OPTION_COUNT
 } hd_option_id;
 
-/* The values of options of type CHOICE, in the order of their rows; -1 without one. placement has those of
- * hd_placement_policy, cache those of hd_cache_kind. */
+/* The values of options of type CHOICE, in the order of the row's choices; -1 without one. placement has those of
+ * hd_placement_policy, cache those of hd_cache_kind; a recipe is found by its text. */
 enum { HD_SAMPLER_RANDOM, HD_SAMPLER_SEQUENTIAL, HD_SAMPLER_BALANCED };
 enum { HD_ON_ERROR_STOP, HD_ON_ERROR_SKIP };
 enum { HD_ARITHMETIC_PORTABLE, HD_ARITHMETIC_NATIVE };
