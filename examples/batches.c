@@ -1,6 +1,5 @@
 /* Batches for custom training code, batches [DATA [WORKERS]]: loader workers deliver samples, the program computes
  * the mean of each class, and classifies test samples by the nearest mean. */
-#include <heddle.h>
 #include <heddle/experimental.h>
 #include <stdio.h>
 

@@ -1,7 +1,6 @@
 /* Devices: a list of them, a product of tensors on one, and a run that continues there.
  *
  * usage: devices [DATA [DEVICE]]     DEVICE: cpu, cuda or cuda:1 (the first GPU if there is one, else the CPU) */
-#include <heddle.h>
 #include <heddle/experimental.h>
 #include <stdio.h>
 

@@ -2,7 +2,6 @@
  * task.
  *
  * usage: files FILE... */
-#include <heddle.h>
 #include <heddle/experimental.h>
 #include <stdio.h>
 #include <stdlib.h>

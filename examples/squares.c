@@ -1,7 +1,6 @@
 /* Squares of many numbers on all cores: an ordered map.
  *
  * usage: squares [COUNT] */
-#include <heddle.h>
 #include <heddle/experimental.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,4 @@
 /* The first page of any tensor tutorial, in C. */
-#include <heddle.h>
 #include <heddle/experimental.h>
 #include <stdio.h>
 
