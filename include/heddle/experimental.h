@@ -1,4 +1,4 @@
-/* The part of libheddle that may still change.
+/* The part of libheddle that may still change, and the core.
  *
  * heddle/tensor.h computes with arrays at once; heddle/pool.h maps functions over inputs, on threads or in processes;
  * heddle/sampler.h orders samples, heddle/transform.h crops, rotates and normalises them, heddle/loader.h delivers
@@ -6,6 +6,7 @@
 #ifndef HEDDLE_EXPERIMENTAL_H
 #define HEDDLE_EXPERIMENTAL_H
 
+#include "heddle.h"
 #include "heddle/loader.h"
 #include "heddle/pool.h"
 #include "heddle/sampler.h"
