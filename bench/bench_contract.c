@@ -107,9 +107,9 @@ static int take_turns(variant *v, hd_ctx *ctx, hd_session *s, int variants, doub
 #endif
   for (; round < MAX_ROUNDS && (round < 3 || hd__clock_s() < end_s); round++)
     for (int i = 0; i < variants; i++) {
-      s->compute.plan->kernels = v[i].unchecked ? &unchecked : kernels;
+      hd__plan_set_kernels(s->compute.plan, v[i].unchecked ? &unchecked : kernels);
       hd_status status = run(&v[i].rate[round], ctx, &v[i], s);
-      s->compute.plan->kernels = kernels;
+      hd__plan_set_kernels(s->compute.plan, kernels);
       if (status != HD_OK)
         return status;
     }

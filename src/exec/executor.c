@@ -89,7 +89,7 @@ static hd_status find_why(hd_local_group *local, hd_ctx *ctx, const hd_driver *d
 }
 
 hd_status hd__exec_not_finite(hd_ctx *ctx, const hd_plan *plan, int32_t param) {
-  const char *what = param < 0 ? "the loss" : plan->graph->values[plan->graph->params[param].value].name;
+  const char *what = param < 0 ? "the loss" : plan->params[param].name;
   return hd__fail(ctx, HD_E_NOTFINITE, "expected finite numbers, found NaN or infinity in %s%s",
                   param < 0 ? "" : "the update of ", what);
 }

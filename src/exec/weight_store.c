@@ -11,7 +11,12 @@ enum { ALIGN_BYTES = 64 };
 
 static int64_t aligned(int64_t bytes) { return (bytes + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES; }
 
-static int entry_count(const hd_plan *plan) { return plan->param_count + plan->graph->alias_count; }
+static int entry_count(const hd_plan *plan) {
+  int aliases = 0, param;
+  while (hd__plan_alias(&param, plan, aliases))
+    aliases++;
+  return plan->param_count + aliases;
+}
 
 static void fill_directory(hd_directory *directory, const hd_plan *plan, int states) {
   directory->entries = entry_count(plan);
@@ -20,26 +25,25 @@ static void fill_directory(hd_directory *directory, const hd_plan *plan, int sta
   directory->trained_elems = plan->trained_elems;
   directory->packed_elems = plan->packed_elems;
   for (int p = 0; p < plan->param_count; p++) {
-    const hd_param *param = &plan->graph->params[p];
-    const hd_value *value = &plan->graph->values[param->value];
+    const hd_plan_param *param = &plan->params[p];
     hd_store_entry *entry = &directory->entry[p];
-    snprintf(entry->name, sizeof entry->name, "%s", value->name);
-    entry->shape = value->shape;
+    snprintf(entry->name, sizeof entry->name, "%s", param->name);
+    entry->shape = *param->shape;
     entry->same_as = -1;
-    entry->running = param->running;
-    entry->trained = hd__param_trains(param);
+    entry->running = param->is_running;
+    entry->trained = !param->frozen && !param->is_running;
     entry->rows = param->rows;
     entry->c = param->c;
     entry->h = param->h;
     entry->w = param->w;
-    entry->offset = plan->params[p].offset;
+    entry->offset = param->offset;
   }
-  for (int i = 0; i < plan->graph->alias_count; i++) {
-    const hd_alias *alias = &plan->graph->aliases[i];
+  const char *alias;
+  for (int i = 0, param; (alias = hd__plan_alias(&param, plan, i)); i++) {
     hd_store_entry *entry = &directory->entry[plan->param_count + i];
-    *entry = directory->entry[alias->param];
-    snprintf(entry->name, sizeof entry->name, "%s", alias->name);
-    entry->same_as = alias->param;
+    *entry = directory->entry[param];
+    snprintf(entry->name, sizeof entry->name, "%s", alias);
+    entry->same_as = param;
     entry->trained = 0;
   }
 }
@@ -195,18 +199,18 @@ void hd__store_set_version(hd_store *store, uint64_t version) { atomic_store(&st
 static void pack(hd_store *store, const hd_plan *plan, const hd_plan_packed *packed, int buffer) {
   const float *weights = store->weights[buffer] + plan->params[packed->param].offset;
   plan->kernels->pack[packed->op](&packed->geom, weights, store->packed[buffer] + packed->offset, 0,
-                                  plan->graph->params[packed->param].rows);
+                                  plan->params[packed->param].rows);
 }
 
 void hd__store_pack(hd_store *store, const hd_plan *plan) {
   int buffer = hd__store_buffer(store);
-  for (int p = 0; p < plan->param_count; p++)
-    if (plan->graph->params[p].frozen)
-      memcpy(store->weights[1 - buffer] + plan->params[p].offset, store->weights[buffer] + plan->params[p].offset,
-             (size_t)hd__param_elems(&plan->graph->params[p]) * sizeof(float));
+  for (const hd_plan_param *param = plan->params; param < plan->params + plan->param_count; param++)
+    if (param->frozen)
+      memcpy(store->weights[1 - buffer] + param->offset, store->weights[buffer] + param->offset,
+             (size_t)(param->rows * param->columns) * sizeof(float));
   for (int i = 0; i < plan->packed_count; i++) {
     pack(store, plan, &plan->packed[i], buffer);
-    if (plan->graph->params[plan->packed[i].param].frozen)
+    if (plan->params[plan->packed[i].param].frozen)
       pack(store, plan, &plan->packed[i], 1 - buffer);
   }
 }

@@ -6,7 +6,7 @@
  * array, the owner forms it from x and dy, shard after shard. The others are summed per shard by the thread that runs
  * the shard and passed to the owner as partial sums. */
 #include "base/alloc.h"
-#include "plan/plan.h"
+#include "plan/passes.h"
 
 enum { CHUNK_ELEMS = 2048, PAD_ELEMS = 16 };
 
@@ -21,9 +21,23 @@ static void find_uses(hd_plan *plan, int p) {
       int value = plan->graph->nodes[i].out[k];
       if (value < 0 || plan->graph->values[value].kind != HD_VALUE_PARAM_GRAD || plan->graph->values[value].param != p)
         continue;
-      plan->uses[plan->use_count++] = (hd_plan_use){.node = i, .output = k, .offset = way->offset};
+      const hd_node *node = &plan->graph->nodes[i];
+      plan->uses[plan->use_count++] = (hd_plan_use){.node = i,
+                                                    .output = k,
+                                                    .offset = way->offset,
+                                                    .geom = &node->geom,
+                                                    .x = plan->place[node->in[0]],
+                                                    .dy = plan->place[node->in[1]]};
       way->uses++;
     }
+}
+
+/* Sums over one shard: gradients, then statistics. */
+static int64_t place_sum(hd_plan *plan, int value) {
+  const int64_t elems = hd__shape_elems(&plan->graph->values[value].shape), offset = plan->direct_elems;
+  plan->place[value] = (hd_place){.where = HD_AT_DIRECT, .offset = offset, .elems = elems};
+  plan->direct_elems += padded(elems);
+  return offset;
 }
 
 /* All uses of a parameter are of one operation, so either all its gradients are deferred or none. */
@@ -38,12 +52,8 @@ static void choose_way(hd_plan *plan, int p) {
       use->offset = plan->grad_elems;
       plan->grad_elems += elems;
     }
-    if (way->deferred)
-      continue;
-    use->direct = plan->direct_elems;
-    plan->direct_elems += elems;
-    plan->place[plan->graph->nodes[use->node].out[use->output]] =
-        (hd_place){.where = HD_AT_DIRECT, .offset = use->direct};
+    if (!way->deferred)
+      use->direct = place_sum(plan, plan->graph->nodes[use->node].out[use->output]);
   }
 }
 
@@ -54,10 +64,8 @@ static void place_statistics(hd_plan *plan) {
     const hd_value *value = &plan->graph->values[v];
     bool idle = value->kind == HD_VALUE_PARAM_GRAD && value->producer >= 0 &&
                 !hd__param_trains(&plan->graph->params[value->param]);
-    if (value->kind != HD_VALUE_STATISTIC && !idle)
-      continue;
-    plan->place[v] = (hd_place){.where = HD_AT_DIRECT, .offset = plan->direct_elems};
-    plan->direct_elems += padded(hd__shape_elems(&value->shape));
+    if (value->kind == HD_VALUE_STATISTIC || idle)
+      place_sum(plan, v);
   }
 }
 
@@ -66,7 +74,7 @@ static void place_statistics(hd_plan *plan) {
 static void place_params(hd_plan *plan, bool trained) {
   for (int p = 0; p < plan->param_count; p++)
     if (hd__param_trains(&plan->graph->params[p]) == trained) {
-      plan->params[p].offset = plan->param_elems;
+      plan->params[p].offset = plan->place[plan->graph->params[p].value].offset = plan->param_elems;
       plan->param_elems += padded(hd__param_elems(&plan->graph->params[p]));
     }
 }

@@ -4,7 +4,7 @@
  * made for every device, the reference included. A pool after a convolution with groups is not fused: such layers use
  * strides instead, and their kernels need not support pooled positions. ReLU and max pool may be in either order: both
  * orders give the same result. Values between the fused nodes lose their producer and are never stored. */
-#include "plan/plan.h"
+#include "plan/passes.h"
 
 static int only_consumer(const hd_graph *graph, int value) {
   int found = -1;

@@ -7,7 +7,7 @@
 
 #include "base/alloc.h"
 #include "graph/gradient.h"
-#include "plan/plan.h"
+#include "plan/passes.h"
 
 /* Parameters and values that depend on one want a gradient. */
 static void mark_wanted(hd_grad *grad) {

@@ -8,7 +8,7 @@
 
 #include "base/alloc.h"
 #include "graph/op.h"
-#include "plan/plan.h"
+#include "plan/passes.h"
 
 enum { ALIGN_BYTES = 64 };
 
@@ -136,20 +136,24 @@ static void place_classes(memory *m, bool *placed) {
   }
 }
 
+/* Sums over shards and parameters are placed by the pass of chunks. */
 static hd_place place_of(const memory *m, int v) {
   const hd_graph *graph = m->plan->graph;
   const hd_value *value = &graph->values[v];
-  hd_place place = {.where = HD_AT_NOWHERE, .stride = hd__value_stride(value)};
+  hd_place place = {.where = HD_AT_NOWHERE,
+                    .stride = hd__value_stride(value),
+                    .row_bytes = hd__value_stride(value) * hd__dtype_bytes(value->dtype),
+                    .elems = hd__shape_elems(&value->shape)};
   if (v == graph->loss) {
     place.where = HD_AT_LOSSES;
   } else if (value->kind == HD_VALUE_LABEL) {
     place.where = HD_AT_LABELS;
   } else if (value->kind == HD_VALUE_PARAM) {
     place.where = HD_AT_PARAM;
-    place.offset = value->param;
   } else if (value->kind == HD_VALUE_CONST) {
     place.where = HD_AT_CONST;
-    place.offset = v;
+    place.offset = m->plan->const_elems;
+    m->plan->const_elems += (place.stride + 15) / 16 * 16;
   } else if (value->kind != HD_VALUE_PARAM_GRAD && value->kind != HD_VALUE_STATISTIC) {
     const life *l = &m->lives[m->class_of[v]];
     if (l->live) {

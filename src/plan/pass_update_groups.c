@@ -4,7 +4,7 @@
  * parameters. */
 #include <math.h>
 
-#include "plan/plan.h"
+#include "plan/passes.h"
 
 static bool same(double a, double b) { return a == b || (isnan(a) && isnan(b)); }
 

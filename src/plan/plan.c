@@ -1,10 +1,9 @@
 /* Runs the passes and lowers the graph to the kernel calls of the shards phases and the phases of a step. */
-#include "plan/plan.h"
-
 #include <string.h>
 
 #include "base/alloc.h"
 #include "graph/op.h"
+#include "plan/passes.h"
 
 static hd_status out_of_memory(hd_ctx *ctx) { return hd__fail(ctx, HD_E_NOMEM, "out of memory while planning"); }
 
@@ -19,18 +18,36 @@ static bool is_by_shard(const hd_plan *plan, const hd_node *node, int64_t shard_
   return shard_rows > 0 && table->shard_run[node->op] && table->shard_wins[node->op](&node->geom, shard_rows);
 }
 
+static hd_place place_of(const hd_plan *plan, int value) { return value < 0 ? (hd_place){0} : plan->place[value]; }
+
+static void lower_call(hd_plan_call *call, const hd_plan *plan, int index, int64_t shard_rows) {
+  const hd_node *node = &plan->graph->nodes[index];
+  const bool by_shard = is_by_shard(plan, node, shard_rows);
+  *call = (hd_plan_call){.op = node->op,
+                         .class = hd__op_info(node->op)->class,
+                         .geom = &node->geom,
+                         .by_shard = by_shard,
+                         .gathered = plan->gathered[index],
+                         .flops = hd__op_flops(node->op, &node->geom),
+                         .written = (uint32_t)node->written,
+                         .node = index,
+                         .name = node->name};
+  call->per_shard = by_shard || call->class != HD_CLASS_ROWS;
+  for (int i = 0; i < HD_MAX_IN; i++) {
+    call->in[i] = place_of(plan, node->in[i]);
+    if (call->in[i].where == HD_AT_DIRECT)
+      call->in[i].where = HD_AT_GATHERED;
+  }
+  for (int i = 0; i < HD_MAX_OUT; i++)
+    call->out[i] = place_of(plan, node->out[i]);
+}
+
 static void lower_calls(hd_plan *plan, int64_t shard_rows) {
   for (int i = 0; i < plan->graph->node_count; i++) {
     const hd_node *node = &plan->graph->nodes[i];
     if (!emits_call(plan, node))
       continue;
-    bool by_shard = is_by_shard(plan, node, shard_rows);
-    plan->calls[plan->call_count++] =
-        (hd_plan_call){.node = i,
-                       .op = node->op,
-                       .packed = -1,
-                       .per_shard = by_shard || hd__op_info(node->op)->class != HD_CLASS_ROWS,
-                       .by_shard = by_shard};
+    lower_call(&plan->calls[plan->call_count++], plan, i, shard_rows);
     if (!plan->kernels->scratch_bytes[node->op])
       continue;
     int64_t bytes = plan->kernels->scratch_bytes[node->op](&node->geom);
@@ -58,12 +75,64 @@ static void lower_packed(hd_plan *plan) {
                            .geom = node->geom,
                            .offset = plan->packed_elems,
                            .elems = elems};
-    plan->calls[i].packed = find_packed(plan, &copy);
-    if (plan->calls[i].packed < plan->packed_count)
-      continue;
-    plan->packed[plan->packed_count++] = copy;
-    plan->packed_elems += (elems + 15) / 16 * 16;
+    const int found = find_packed(plan, &copy);
+    if (found == plan->packed_count) {
+      plan->packed[plan->packed_count++] = copy;
+      plan->packed_elems += (elems + 15) / 16 * 16;
+    }
+    plan->calls[i].packed = (hd_place){.where = HD_AT_PACKED, .offset = plan->packed[found].offset, .elems = elems};
   }
+}
+
+static void lower_params(hd_plan *plan) {
+  const hd_graph *graph = plan->graph;
+  for (int p = 0; p < plan->param_count; p++) {
+    const hd_param *from = &graph->params[p];
+    hd_plan_param *to = &plan->params[p];
+    to->name = graph->values[from->value].name;
+    to->shape = &graph->values[from->value].shape;
+    to->rows = from->rows;
+    to->c = from->c;
+    to->h = from->h;
+    to->w = from->w;
+    to->columns = hd__param_columns(from);
+    to->frozen = from->frozen;
+    to->is_running = from->running;
+    if (!from->running || !plan->trains)
+      continue;
+    const hd_node *stats = &graph->nodes[graph->values[from->statistic].producer];
+    to->running = (hd_plan_running){.batch = plan->place[from->statistic].offset,
+                                    .pixels = (int64_t)stats->geom.hi * stats->geom.wi,
+                                    .momentum = from->momentum,
+                                    .unbias = from->statistic == stats->out[1]};
+  }
+}
+
+/* Samples, targets, scores, and the model's numbers. */
+static hd_status lower_values(hd_plan *plan, hd_ctx *ctx) {
+  const hd_graph *graph = plan->graph;
+  plan->input = plan->place[graph->input];
+  plan->label = plan->place[graph->label];
+  plan->logits = plan->place[graph->logits];
+  plan->target_outputs = graph->values[graph->label].dtype == HD_F32 ? (int32_t)plan->label.elems : 0;
+  plan->constants = hd__malloc_aligned((size_t)plan->const_elems * sizeof *plan->constants + 1);
+  if (!plan->constants)
+    return out_of_memory(ctx);
+  for (int v = 0; v < graph->value_count; v++)
+    if (graph->values[v].constant)
+      memcpy(plan->constants + plan->place[v].offset, graph->values[v].constant, (size_t)plan->place[v].row_bytes);
+  return HD_OK;
+}
+
+void hd__plan_set_kernels(hd_plan *plan, const hd_kernels *kernels) {
+  plan->kernels = kernels;
+  for (int i = 0; i < plan->call_count; i++) {
+    hd_plan_call *call = &plan->calls[i];
+    call->run = (call->by_shard ? kernels->shard_run : kernels->run)[call->op];
+    call->run_outputs = plan->by_outputs[call->node] ? kernels->run_outputs[call->op] : NULL;
+  }
+  for (int u = 0; u < plan->use_count; u++)
+    plan->uses[u].form = kernels->form[plan->graph->nodes[plan->uses[u].node].op];
 }
 
 static void add_phase(hd_plan *plan, hd_phase_kind kind, int call0, int call1) {
@@ -95,7 +164,9 @@ static hd_status lower(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *setti
   lower_calls(plan, settings->shard_rows);
   lower_packed(plan);
   lower_phases(plan, settings);
-  return HD_OK;
+  lower_params(plan);
+  hd__plan_set_kernels(plan, plan->kernels);
+  return lower_values(plan, ctx);
 }
 
 void hd__pass_evaluation(hd_graph *graph) {
@@ -156,5 +227,13 @@ void hd__plan_destroy(hd_plan *plan) {
   hd__free(plan->segment);
   hd__free(plan->by_outputs);
   hd__free(plan->gathered);
+  hd__free(plan->constants);
   hd__free(plan);
+}
+
+const char *hd__plan_alias(int *param, const hd_plan *plan, int index) {
+  if (index >= plan->graph->alias_count)
+    return NULL;
+  *param = plan->graph->aliases[index].param;
+  return plan->graph->aliases[index].name;
 }

@@ -1,7 +1,5 @@
-/* A plan: a compiled graph with gradients, fusions, memory, chunks and phases. The same for every layout.
- *
- *   passes    fuse -> batch statistics -> gradients -> segments -> groups -> memory -> chunks -> lower
- *             (each can be printed)
+/* A plan: a compiled graph with gradients, fusions, memory, chunks and phases. The same for every layout. It holds all
+ * that running takes: an executor reads no graph. The passes that make it are in passes.h.
  *
  * A plan gives every value's place for one sample; the executor chooses how many samples a call handles. Values that a
  * later phase reads (the inputs of a deferred gradient or of a batch norm) have a slot per sample of a micro-batch; all
@@ -15,10 +13,15 @@
 #ifndef HD_PLAN_PLAN_H
 #define HD_PLAN_PLAN_H
 
-#include "base/tools_api.h"
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "base/shape.h"
 #include "base/status.h"
-#include "graph/graph.h"
+#include "base/tools_api.h"
 #include "kernel/kernel.h"
+
+struct hd_graph;
 
 typedef enum hd_where {
   HD_AT_NOWHERE, /* never stored */
@@ -27,24 +30,47 @@ typedef enum hd_where {
   HD_AT_LABELS,
   HD_AT_LOSSES, /* one float per sample of the whole batch */
   HD_AT_PARAM,
-  HD_AT_CONST, /* in the graph */
-  HD_AT_DIRECT /* summed over one shard (a gradient, a statistic): offset into the direct sums, in floats. Readers
-                  get the sum over all shards */
+  HD_AT_PACKED, /* a packed copy of a parameter */
+  HD_AT_CONST,
+  HD_AT_DIRECT,   /* summed over one shard: a gradient, a statistic */
+  HD_AT_GATHERED, /* the same, where calls read it: the sum over all shards */
+  HD_WHERES
 } hd_where;
 
 typedef struct hd_place {
   hd_where where;
-  int64_t offset; /* ARENA, BATCH: bytes per sample; DIRECT: floats; PARAM: parameter index; CONST: value index */
-  int64_t stride; /* elements from one sample to the next */
+  int64_t offset;    /* ARENA, BATCH: bytes per sample; from PARAM on: floats */
+  int64_t stride;    /* elements from one sample to the next, */
+  int64_t row_bytes; /* and bytes */
+  int64_t elems;     /* of a sample, or of what all samples share */
 } hd_place;
+
+/* Where an executor has the memory of places: at base + offset * scale + row * row_bytes. */
+typedef struct hd_origin {
+  void *base;
+  int64_t scale, row;
+} hd_origin;
+
+static inline void *hd__place_at(const hd_place *place, const hd_origin origin[HD_WHERES]) {
+  const hd_origin *o = &origin[place->where];
+  return place->where == HD_AT_NOWHERE ? NULL : (char *)o->base + place->offset * o->scale + o->row * place->row_bytes;
+}
 
 /* One kernel call of a shards phase. */
 typedef struct hd_plan_call {
-  int node;
   hd_op op;
-  int packed;     /* the packed copy that it reads, -1 for none */
-  bool per_shard; /* SHARD, REDUCE, STATS, by_shard: once per shard; else once for a group of neighbouring shards */
-  bool by_shard;  /* by the table's shard_run */
+  hd_op_class class;
+  const hd_geom *geom;
+  hd_run_fn *run;
+  hd_run_outputs_fn *run_outputs; /* of a call that threads divide by its outputs, else NULL */
+  hd_place in[HD_MAX_IN], out[HD_MAX_OUT], packed;
+  bool per_shard;   /* SHARD, REDUCE, STATS, by_shard: once per shard; else once for a group of neighbouring shards */
+  bool by_shard;    /* by the table's shard_run */
+  bool gathered;    /* its sums over all shards are read by a later segment or become running statistics */
+  int64_t flops;    /* of a sample */
+  uint32_t written; /* the node's number as written, the key of its random numbers */
+  int node;
+  const char *name; /* of the node */
 } hd_plan_call;
 
 /* Parameters of one group share their learning rate and weight decay; NAN: the run's. */
@@ -57,16 +83,34 @@ enum { HD_MAX_GROUPS = 32 };
 /* A use of a parameter, given by its gradient: an output of a REDUCE node. */
 typedef struct hd_plan_use {
   int node;
-  int output;     /* 0 weight, 1 bias */
-  int64_t direct; /* not deferred: offset in the direct gradients, floats */
-  int64_t offset; /* in the concatenation of all uses' gradients, floats; of the first use the parameter's */
+  int output;       /* 0 weight, 1 bias */
+  int64_t direct;   /* not deferred: offset in the direct gradients, floats */
+  int64_t offset;   /* in the concatenation of all uses' gradients, floats; of the first use the parameter's */
+  hd_form_fn *form; /* deferred: forms it from these */
+  const hd_geom *geom;
+  hd_place x, dy;
 } hd_plan_use;
+
+/* How a running statistic follows the batch's. */
+typedef struct hd_plan_running {
+  int64_t batch;  /* of the batch's statistic: offset in the direct sums, floats */
+  int64_t pixels; /* of a sample */
+  float momentum;
+  bool unbias; /* a variance */
+} hd_plan_running;
 
 /* How the chunk owner gets a parameter's gradient: the sum of its uses, in reverse order of the nodes. A frozen
  * parameter has no chunks, and its weights are in both versions. In the concatenation of all parameters the trained
  * ones come first: gradients and the optimizer's state end there. */
 typedef struct hd_plan_param {
-  bool trained; /* has a gradient and an update */
+  const char *name;
+  const hd_shape *shape; /* as in files */
+  int32_t rows, c, h, w; /* in memory: rows x h x w x c */
+  int64_t columns;       /* elements of a row */
+  bool frozen;
+  bool is_running; /* a running statistic: updated as `running` says */
+  bool trained;    /* has a gradient and an update */
+  hd_plan_running running;
   int group;
   bool deferred; /* formed from x and dy inside the reduction; else reduced from shard sums */
   int first_use, uses;
@@ -104,11 +148,13 @@ typedef struct hd_phase {
 } hd_phase;
 
 typedef struct hd_plan {
-  hd_graph *graph; /* owned */
+  struct hd_graph *graph; /* owned */
   const hd_kernels *kernels;
   hd_plan_call *calls;
   int call_count;
   hd_place *place; /* one per value */
+  hd_place input, label, logits;
+  int32_t target_outputs; /* floats of a target; 0: class numbers */
   hd_plan_param *params;
   int param_count;
   hd_plan_use *uses;
@@ -123,13 +169,14 @@ typedef struct hd_plan {
   int phase_count;
   int *segment;     /* per node */
   bool *by_outputs; /* per node: it is a segment that threads divide by its outputs instead of by shards */
-  bool *gathered;   /* per node: its sums over all shards are read by a later segment or become running statistics */
+  bool *gathered;   /* per node: as of its call */
   int segments;
   bool gathers; /* whether any node is gathered */
 
   int64_t arena_bytes, batch_bytes; /* per sample */
   int64_t scratch_bytes;            /* per thread */
-  int64_t param_elems, packed_elems, direct_elems;
+  int64_t param_elems, packed_elems, direct_elems, const_elems;
+  float *constants;      /* numbers of the model's description */
   int64_t trained_elems; /* the first of param_elems: parameters with gradients and optimizer state */
   int64_t grad_elems;    /* of all uses' gradients: trained_elems, then those of further uses */
   bool trains;
@@ -143,21 +190,17 @@ typedef struct hd_plan_settings {
 } hd_plan_settings;
 
 /* Takes ownership of the graph, also on failure. The kernel table must outlive the plan. */
-HD_TOOLS_API hd_status hd__plan_create(hd_plan **out, hd_ctx *ctx, hd_graph *graph, const hd_kernels *kernels,
+HD_TOOLS_API hd_status hd__plan_create(hd_plan **out, hd_ctx *ctx, struct hd_graph *graph, const hd_kernels *kernels,
                                        const hd_plan_settings *settings);
 HD_TOOLS_API void hd__plan_destroy(hd_plan *plan);
 
+/* Replaces the table of kernels by one with the same slots. */
+HD_TOOLS_API void hd__plan_set_kernels(hd_plan *plan, const hd_kernels *kernels);
+
+/* Alias `index` of a parameter, NULL behind the last: "NODE.weight" of a node that uses another node's parameter. */
+const char *hd__plan_alias(int *param, const hd_plan *plan, int index);
+
 /* Prints the result of each pass, one line per item. */
 void hd__plan_print(const hd_plan *plan, FILE *to);
-
-/* The passes. */
-void hd__pass_evaluation(hd_graph *graph); /* without training: training-only operations become views */
-void hd__pass_fuse(hd_graph *graph);
-hd_status hd__pass_batch_statistics(hd_graph *graph, hd_ctx *ctx);
-hd_status hd__pass_grad(hd_graph *graph, hd_ctx *ctx);
-hd_status hd__pass_segments(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *settings);
-hd_status hd__pass_groups(hd_plan *plan, hd_ctx *ctx);
-hd_status hd__pass_memory(hd_plan *plan, hd_ctx *ctx);
-hd_status hd__pass_chunks(hd_plan *plan, hd_ctx *ctx);
 
 #endif

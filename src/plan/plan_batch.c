@@ -10,7 +10,7 @@
  * threads divide by its outputs is a segment by itself. */
 #include "base/alloc.h"
 #include "graph/op.h"
-#include "plan/plan.h"
+#include "plan/passes.h"
 
 static hd_status normalise_by_shard(hd_graph *graph, hd_ctx *ctx, int index) {
   hd_node *node = &graph->nodes[index];

@@ -1,9 +1,10 @@
 /* Prints a plan, for the tests of the passes and for users. */
 #include "graph/op.h"
-#include "plan/plan.h"
+#include "plan/passes.h"
 
 static const char *where_text(hd_where where) {
-  static const char *text[] = {"nowhere", "arena", "batch", "labels", "losses", "param", "const", "direct"};
+  static const char *text[HD_WHERES] = {"nowhere", "arena",  "batch", "labels", "losses",
+                                        "param",   "packed", "const", "direct", "gathered"};
   return text[where];
 }
 
@@ -14,17 +15,17 @@ static const char *phase_text(hd_phase_kind kind) {
 
 static void print_calls(const hd_plan *plan, const hd_phase *phase, FILE *to) {
   for (int i = phase->call0; i < phase->call1; i++) {
-    const hd_node *node = &plan->graph->nodes[plan->calls[i].node];
-    fprintf(to, "  %-16s %-10s", hd__op_info(node->op)->name, node->name);
+    const hd_plan_call *call = &plan->calls[i];
+    fprintf(to, "  %-16s %-10s", hd__op_info(call->op)->name, call->name);
     for (int k = 0; k < HD_MAX_OUT; k++) {
-      if (node->out[k] < 0)
+      if (plan->graph->nodes[call->node].out[k] < 0)
         continue;
-      const hd_place *place = &plan->place[node->out[k]];
+      const hd_place *place = &call->out[k];
       fprintf(to, " -> %s", where_text(place->where));
       if (place->where == HD_AT_ARENA || place->where == HD_AT_BATCH || place->where == HD_AT_DIRECT)
         fprintf(to, "+%lld", (long long)place->offset);
     }
-    fprintf(to, "%s\n", plan->calls[i].per_shard ? "  per shard" : "");
+    fprintf(to, "%s\n", call->per_shard ? "  per shard" : "");
   }
 }
 
@@ -32,14 +33,13 @@ static void print_params(const hd_plan *plan, FILE *to) {
   for (int p = 0; p < plan->param_count; p++) {
     const hd_plan_param *param = &plan->params[p];
     char text[HD_SHAPE_TEXT_BYTES];
-    const hd_value *value = &plan->graph->values[plan->graph->params[p].value];
-    fprintf(to, "param %-14s %-12s chunks %d of %d rows%s", value->name,
-            hd__shape_text(text, sizeof text, &value->shape), param->chunks, param->chunk_rows,
-            !plan->trains                    ? ""
-            : plan->graph->params[p].running ? ", running"
-            : !param->trained                ? ", frozen"
-            : param->deferred                ? ", gradient deferred"
-                                             : ", gradient per shard");
+    fprintf(to, "param %-14s %-12s chunks %d of %d rows%s", param->name,
+            hd__shape_text(text, sizeof text, param->shape), param->chunks, param->chunk_rows,
+            !plan->trains       ? ""
+            : param->is_running ? ", running"
+            : !param->trained   ? ", frozen"
+            : param->deferred   ? ", gradient deferred"
+                                : ", gradient per shard");
     if (param->uses > 1)
       fprintf(to, ", of %d uses", param->uses);
     fprintf(to, "\n");

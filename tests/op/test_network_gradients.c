@@ -227,45 +227,42 @@ static void network_destroy(network *n) {
   hd__plan_destroy(n->plan);
 }
 
-static void *resolve(network *n, int value) {
-  const hd_place *place = &n->plan->place[value];
-  switch (place->where) {
-  case HD_AT_ARENA: return n->arena + place->offset / 4 * ROWS;
-  case HD_AT_BATCH: return n->batch + place->offset / 4 * ROWS;
-  case HD_AT_LABELS: return n->target;
-  case HD_AT_LOSSES: return n->losses;
-  case HD_AT_PARAM: return n->params + n->plan->params[place->offset].offset;
-  case HD_AT_CONST: return n->weight;
-  case HD_AT_DIRECT: return n->direct + place->offset;
-  case HD_AT_NOWHERE: break;
-  }
-  return NULL;
+/* The plan's offsets are of floats. There is one shard: its sums are the batch's. */
+static void *resolve(network *n, const hd_place *place) {
+  const int64_t size = sizeof(double);
+  const hd_origin origin[HD_WHERES] = {[HD_AT_ARENA] = {n->arena, .scale = size / 4 * ROWS},
+                                       [HD_AT_BATCH] = {n->batch, .scale = size / 4 * ROWS},
+                                       [HD_AT_LABELS] = {n->target},
+                                       [HD_AT_LOSSES] = {n->losses},
+                                       [HD_AT_PARAM] = {n->params, .scale = size},
+                                       [HD_AT_CONST] = {n->weight, .scale = size},
+                                       [HD_AT_DIRECT] = {n->direct, .scale = size},
+                                       [HD_AT_GATHERED] = {n->direct, .scale = size}};
+  return hd__place_at(place, origin);
 }
 
 static void run_call(network *n, const hd_plan_call *planned, bool watch) {
-  const hd_node *node = &n->plan->graph->nodes[planned->node];
-  hd_call call = {.g = &node->geom,
+  const hd_geom *g = planned->geom;
+  hd_call call = {.g = g,
                   .rows = ROWS,
                   .divisor = (float)n->divisor,
                   .batch_rows = ROWS,
                   .scratch = n->scratch,
-                  .draw = {.seed = 3, .node = (uint32_t)node->written}};
-  for (int i = 0; i < HD_MAX_IN; i++)
-    if (node->in[i] >= 0) {
-      call.in[i] = resolve(n, node->in[i]);
-      call.in_stride[i] = n->plan->place[node->in[i]].stride;
-    }
-  for (int i = 0; i < HD_MAX_OUT; i++)
-    if (node->out[i] >= 0) {
-      call.out[i] = resolve(n, node->out[i]);
-      call.out_stride[i] = n->plan->place[node->out[i]].stride;
-    }
+                  .draw = {.seed = 3, .node = planned->written}};
+  for (int i = 0; i < HD_MAX_IN; i++) {
+    call.in[i] = resolve(n, &planned->in[i]);
+    call.in_stride[i] = planned->in[i].stride;
+  }
+  for (int i = 0; i < HD_MAX_OUT; i++) {
+    call.out[i] = resolve(n, &planned->out[i]);
+    call.out_stride[i] = planned->out[i].stride;
+  }
   if (watch)
     n->nearest_kink = fmin(n->nearest_kink, kink_distance(planned->op, &call));
-  n->plan->kernels->run[planned->op](&call);
-  if (hd__op_info(planned->op)->class == HD_CLASS_STATS) /* after all rows */
-    for (int c = 0; c < node->geom.ci; c++)
-      ((double *)call.out[1])[c] /= (double)(ROWS * node->geom.hi * node->geom.wi);
+  planned->run(&call);
+  if (planned->class == HD_CLASS_STATS) /* after all rows */
+    for (int c = 0; c < g->ci; c++)
+      ((double *)call.out[1])[c] /= (double)(ROWS * g->hi * g->wi);
 }
 
 /* Forward and backward for all rows as one shard; returns the mean loss. */
@@ -276,9 +273,9 @@ static double network_run(network *n, bool watch) {
     n->arena[i] = NAN;
   for (int64_t i = 0; i < n->batch_elems; i++)
     n->batch[i] = NAN;
-  double *x = resolve(n, graph->input);
+  double *x = resolve(n, &n->plan->input);
   for (int64_t i = 0; i < n->x_elems * ROWS; i++)
-    x[i / n->x_elems * n->plan->place[graph->input].stride + i % n->x_elems] = n->x[i];
+    x[i / n->x_elems * n->plan->input.stride + i % n->x_elems] = n->x[i];
   for (int i = 0; i < n->plan->call_count; i++)
     run_call(n, &n->plan->calls[i], watch);
   double sum = 0;
@@ -396,7 +393,7 @@ static double loss_as_written(network *n, const char *text) {
   for (int p = 0; p < graph->param_count; p++) { /* the batch's statistics stand in for the running ones */
     const hd_param *param = &n->plan->graph->params[p];
     memcpy(at[graph->params[p].value],
-           param->running ? resolve(n, param->statistic) : n->params + n->plan->params[p].offset,
+           param->running ? resolve(n, &n->plan->place[param->statistic]) : n->params + n->plan->params[p].offset,
            (size_t)hd__param_elems(&graph->params[p]) * sizeof(double));
   }
   for (int i = 0; i < graph->node_count; i++) {

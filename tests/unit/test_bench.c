@@ -95,12 +95,14 @@ static void steps_to(char digest[65], hd_session *s, hd_ctx *ctx, hd_probe *prob
   must(hd__threads_open(&threads, ctx, &(hd_placement_request){.threads = 1}), ctx);
   must(hd__rehearsal_create(&rehearsal, ctx, s, threads, 0), ctx);
   if (probe) {
-    s->compute.plan->kernels = s->input.train.kernels = &probe->table;
+    s->input.train.kernels = &probe->table;
+    hd__plan_set_kernels(s->compute.plan, &probe->table);
     hd__probe_enter(probe);
   }
   must(hd__rehearsal_steps(rehearsal, ctx, STEPS), ctx);
   hd__probe_leave();
-  s->compute.plan->kernels = s->input.train.kernels = s->compute.kernels;
+  s->input.train.kernels = s->compute.kernels;
+  hd__plan_set_kernels(s->compute.plan, s->compute.kernels);
   must(hd__rehearsal_digest(digest, rehearsal, ctx), ctx);
   hd__rehearsal_destroy(rehearsal);
 }

@@ -7,24 +7,22 @@
 #include <string.h>
 
 #include "exec/cpu/cpu_executor_state.h"
-#include "graph/op.h"
 
-static int64_t pixels_of(const hd_node *node) { return (int64_t)node->geom.hi * node->geom.wi; }
+static int64_t pixels_of(const hd_plan_call *call) { return (int64_t)call->geom->hi * call->geom->wi; }
 
 /* left, right: slots of direct_elems floats; rows: the samples of each. */
-static void merge(const hd_exec_cpu *exec, const hd_node *node, float *left, const float *right, int64_t rows_left,
+static void merge(const hd_exec_cpu *exec, const hd_plan_call *call, float *left, const float *right, int64_t rows_left,
                   int64_t rows_right) {
-  const hd_plan *plan = exec->plan;
-  int64_t mean = plan->place[node->out[0]].offset, m2 = plan->place[node->out[1]].offset;
-  double n = (double)(rows_left * pixels_of(node)), more = (double)(rows_right * pixels_of(node));
-  plan->kernels->merge_stats(left + mean, left + m2, right + mean, right + m2, node->geom.ci,
-                             (float)(more / (n + more)), (float)(n * more / (n + more)));
+  int64_t mean = call->out[0].offset, m2 = call->out[1].offset;
+  double n = (double)(rows_left * pixels_of(call)), more = (double)(rows_right * pixels_of(call));
+  exec->plan->kernels->merge_stats(left + mean, left + m2, right + mean, right + m2, call->geom->ci,
+                                   (float)(more / (n + more)), (float)(n * more / (n + more)));
 }
 
-void hd__exec_merge_stats(const thread_at *at, const hd_node *node, int depth) {
+void hd__exec_merge_stats(const thread_at *at, const hd_plan_call *call, int depth) {
   float *left = at->thread->partial_sums + (depth - 2) * at->exec->plan->direct_elems;
   const int64_t *rows = at->thread->slot_rows + depth - 2;
-  merge(at->exec, node, left, left + at->exec->plan->direct_elems, rows[0], rows[1]);
+  merge(at->exec, call, left, left + at->exec->plan->direct_elems, rows[0], rows[1]);
 }
 
 static const float *partial_sum(const thread_at *at, int32_t p) {
@@ -32,60 +30,54 @@ static const float *partial_sum(const thread_at *at, int32_t p) {
          at->layout->sum_slot[p] * at->exec->plan->direct_elems;
 }
 
-static void copy_output(const thread_at *at, int value, float *to, const float *from) {
-  const hd_plan *plan = at->exec->plan;
-  int64_t offset = plan->place[value].offset, elems = hd__shape_elems(&plan->graph->values[value].shape);
-  memcpy(to + offset, from + offset, (size_t)elems * sizeof *to);
+static void copy_output(const hd_place *out, float *to, const float *from) {
+  memcpy(to + out->offset, from + out->offset, (size_t)out->elems * sizeof *to);
 }
 
 /* The batch's mean and variance. */
-static void gather_stats(const thread_at *at, const hd_node *node) {
+static void gather_stats(const thread_at *at, const hd_plan_call *call) {
   const hd_reduction *reduction = &at->layout->over_threads;
   int64_t slot = at->exec->plan->direct_elems, rows[HD_MAX_REDUCTION_DEPTH];
   int depth = 0;
   for (int s = 0; s < reduction->count; s++) {
     for (int o = 0; o < 2; o++)
-      copy_output(at, node->out[o], at->thread->stack + depth * slot, partial_sum(at, reduction->step[s].term));
+      copy_output(&call->out[o], at->thread->stack + depth * slot, partial_sum(at, reduction->step[s].term));
     rows[depth++] = at->layout->sum_rows[reduction->step[s].term];
     for (int m = 0; m < reduction->step[s].merges; m++, depth--) {
       float *left = at->thread->stack + (depth - 2) * slot;
-      merge(at->exec, node, left, left + slot, rows[depth - 2], rows[depth - 1]);
+      merge(at->exec, call, left, left + slot, rows[depth - 2], rows[depth - 1]);
       rows[depth - 2] += rows[depth - 1];
     }
   }
-  float *var = at->thread->gathered + at->exec->plan->place[node->out[1]].offset;
-  float count = (float)(at->step->samples * pixels_of(node));
+  float *var = at->thread->gathered + call->out[1].offset;
+  float count = (float)(at->step->samples * pixels_of(call));
   for (int o = 0; o < 2; o++)
-    copy_output(at, node->out[o], at->thread->gathered, at->thread->stack);
-  for (int c = 0; c < node->geom.ci; c++)
+    copy_output(&call->out[o], at->thread->gathered, at->thread->stack);
+  for (int c = 0; c < call->geom->ci; c++)
     var[c] = var[c] / count;
 }
 
-static void gather_sums(const thread_at *at, const hd_node *node) {
-  const hd_plan *plan = at->exec->plan;
+static void gather_sums(const thread_at *at, const hd_plan_call *call) {
   const hd_reduction *reduction = &at->layout->over_threads;
   const float *term[HD_MAX_SHARDS];
-  for (int o = 0; o < HD_MAX_OUT; o++) {
-    if (node->out[o] < 0)
+  for (const hd_place *out = call->out; out < call->out + HD_MAX_OUT; out++) {
+    if (out->where == HD_AT_NOWHERE)
       continue;
-    int64_t offset = plan->place[node->out[o]].offset;
     for (int32_t p = 0; p < reduction->count; p++)
-      term[p] = partial_sum(at, p) + offset;
-    plan->kernels->reduce(at->thread->gathered + offset, term, reduction,
-                          hd__shape_elems(&plan->graph->values[node->out[o]].shape));
+      term[p] = partial_sum(at, p) + out->offset;
+    at->exec->plan->kernels->reduce(at->thread->gathered + out->offset, term, reduction, out->elems);
   }
 }
 
 void hd__exec_gather(const thread_at *at, const hd_phase *phase) {
   const hd_plan *plan = at->exec->plan;
   for (int i = phase->call0; i < phase->call1; i++) {
-    const hd_node *node = &plan->graph->nodes[plan->calls[i].node];
-    if (!plan->gathered[plan->calls[i].node])
+    if (!plan->calls[i].gathered)
       continue;
-    if (hd__op_info(node->op)->class == HD_CLASS_STATS)
-      gather_stats(at, node);
+    if (plan->calls[i].class == HD_CLASS_STATS)
+      gather_stats(at, &plan->calls[i]);
     else
-      gather_sums(at, node);
+      gather_sums(at, &plan->calls[i]);
   }
   hd__trace_leaf(at->thread->track, HD_SLICE_GATHER, 0);
 }
@@ -94,13 +86,12 @@ void hd__exec_gather(const thread_at *at, const hd_phase *phase) {
  * used as it is. */
 void hd__exec_running(const thread_at *at, int param, int32_t j0, int32_t j1) {
   const hd_exec_cpu *exec = at->exec;
-  const hd_param *p = &exec->plan->graph->params[param];
-  const hd_node *stats = &exec->plan->graph->nodes[exec->plan->graph->values[p->statistic].producer];
-  int64_t first = exec->plan->params[param].offset, count = at->step->samples * pixels_of(stats);
-  const float *batch = at->thread->gathered + exec->plan->place[p->statistic].offset;
+  const hd_plan_running *is = &exec->plan->params[param].running;
+  int64_t first = exec->plan->params[param].offset, count = at->step->samples * is->pixels;
+  const float *batch = at->thread->gathered + is->batch;
   const float *old = exec->store->weights[at->buffer] + first;
   float *new = exec->store->weights[1 - at->buffer] + first;
-  float unbias = p->statistic == stats->out[1] && count > 1 ? (float)((double)count / (double)(count - 1)) : 1;
+  float unbias = is->unbias && count > 1 ? (float)((double)count / (double)(count - 1)) : 1;
   for (int32_t c = j0; c < j1; c++)
-    new[c] = __builtin_fmaf(p->momentum, batch[c] * unbias - old[c], old[c]);
+    new[c] = __builtin_fmaf(is->momentum, batch[c] * unbias - old[c], old[c]);
 }

@@ -33,8 +33,7 @@ static int next_run(const thread_at *at, int32_t chunk, run *out) {
   if (chunk >= at->thread->chunk_hi)
     return 0;
   const hd_chunk *first = &plan->chunks[chunk];
-  *out =
-      (run){.param = first->param, .j0 = first->j0, .columns = hd__param_columns(&plan->graph->params[first->param])};
+  *out = (run){.param = first->param, .j0 = first->j0, .columns = plan->params[first->param].columns};
   int32_t end = chunk;
   while (end < at->thread->chunk_hi && plan->chunks[end].param == first->param)
     out->j1 = plan->chunks[end++].j1;
@@ -106,14 +105,11 @@ static void finish_tile(const thread_at *at, hd_phase_kind kind, int param, cons
 /* g: the tile, its rows `ld` apart. */
 static void form_tile(const thread_at *at, const hd_plan_use *use, const hd_reduction *reduction, float *g, int64_t ld,
                       const tile *t) {
-  const hd_plan *plan = at->exec->plan;
-  const hd_node *node = &plan->graph->nodes[use->node];
-  call_rows part = {.rows = 0};
-  hd_form form = {.g = &node->geom,
-                  .x = hd__exec_rows_at(at, node->in[0], &part),
-                  .dy = hd__exec_rows_at(at, node->in[1], &part),
-                  .x_stride = plan->place[node->in[0]].stride,
-                  .dy_stride = plan->place[node->in[1]].stride,
+  hd_form form = {.g = use->geom,
+                  .x = hd__place_at(&use->x, at->thread->origin),
+                  .dy = hd__place_at(&use->dy, at->thread->origin),
+                  .x_stride = use->x.stride,
+                  .dy_stride = use->dy.stride,
                   .reduction = reduction,
                   .output = use->output,
                   .j0 = t->j0,
@@ -122,7 +118,7 @@ static void form_tile(const thread_at *at, const hd_plan_use *use, const hd_redu
                   .k1 = t->k1,
                   .out = g,
                   .out_ld = ld};
-  plan->kernels->form[node->op](&form);
+  use->form(&form);
 }
 
 static void sum_tile(const thread_at *at, const hd_plan_use *use, const hd_reduction *reduction, float *g,
@@ -239,12 +235,12 @@ static void sum_squares_of_chunks(const thread_at *at) {
   const hd_plan *plan = at->exec->plan;
   for (int32_t c = at->thread->chunk_lo; c < at->thread->chunk_hi; c++) {
     const hd_chunk *chunk = &plan->chunks[c];
-    int64_t columns = hd__param_columns(&plan->graph->params[chunk->param]);
+    const hd_plan_param *param = &plan->params[chunk->param];
     at->exec->chunk_norm[c] = 0;
-    if (plan->graph->params[chunk->param].running)
+    if (param->is_running)
       continue;
-    const float *g = at->exec->grad + plan->params[chunk->param].offset + chunk->j0 * columns;
-    at->exec->chunk_norm[c] = plan->kernels->sum_squares(g, (chunk->j1 - chunk->j0) * columns);
+    const float *g = at->exec->grad + param->offset + chunk->j0 * param->columns;
+    at->exec->chunk_norm[c] = plan->kernels->sum_squares(g, (chunk->j1 - chunk->j0) * param->columns);
   }
 }
 
@@ -252,7 +248,6 @@ static void sum_squares_of_chunks(const thread_at *at) {
 void hd__exec_outputs(const thread_at *at, const hd_phase *phase) {
   const hd_plan *plan = at->exec->plan;
   const hd_plan_call *call = &plan->calls[phase->call0];
-  const int param = plan->graph->values[plan->graph->nodes[call->node].in[1]].param;
   int64_t row0, row1;
   hd__exec_host_rows(&row0, &row1, at->exec, &at->layout->micro_batch, at->exec->host);
   hd__exec_gather(at, phase - 1);
@@ -260,10 +255,11 @@ void hd__exec_outputs(const thread_at *at, const hd_phase *phase) {
     return;
   run r;
   for (int32_t c = at->thread->chunk_lo, taken; (taken = next_run(at, c, &r)) > 0; c += taken) {
-    if (r.param != param)
-      continue;
-    call_rows rows = {
-        .rows = row1 - row0, .micro_batch_row = row0, .batch_row = at->layout->first + row0, .j0 = r.j0, .j1 = r.j1};
+    if (plan->params[r.param].offset != call->in[1].offset)
+      continue; /* another parameter than the weight */
+    call_rows rows = hd__exec_rows(at, row1 - row0, row0, at->layout->first + row0);
+    rows.j0 = r.j0;
+    rows.j1 = r.j1;
     hd__exec_call(at, call, &rows);
     hd__trace_leaf(at->thread->track, HD_SLICE_CALL, call->node);
   }
@@ -277,7 +273,7 @@ void hd__exec_reduce(const thread_at *at, hd_phase_kind kind) {
   bool updates = at->last && kind == HD_PHASE_REDUCE_UPDATE;
   run r;
   for (int32_t c = at->thread->chunk_lo, taken; (taken = next_run(at, c, &r)) > 0; c += taken) {
-    if (at->exec->plan->graph->params[r.param].running) {
+    if (at->exec->plan->params[r.param].is_running) {
       if (updates) {
         hd__exec_running(at, r.param, r.j0, r.j1);
         hd__trace_leaf(at->thread->track, HD_SLICE_UPDATE, r.param);
@@ -303,7 +299,7 @@ void hd__exec_sum_host(const thread_at *at) {
   run r;
   here.sums_host = true;
   for (int32_t c = at->thread->chunk_lo, taken; (taken = next_run(at, c, &r)) > 0; c += taken) {
-    if (at->exec->plan->graph->params[r.param].running)
+    if (at->exec->plan->params[r.param].is_running)
       continue;
     if (at->exec->plan->params[r.param].deferred)
       reduce_deferred(&here, HD_PHASE_REDUCE_NORM, &r);
@@ -337,7 +333,7 @@ void hd__exec_update(const thread_at *at) {
   run r;
   for (int32_t c = at->thread->chunk_lo, taken; (taken = next_run(at, c, &r)) > 0; c += taken) {
     int64_t first = at->exec->plan->params[r.param].offset + r.j0 * r.columns;
-    if (at->exec->plan->graph->params[r.param].running) {
+    if (at->exec->plan->params[r.param].is_running) {
       hd__exec_running(at, r.param, r.j0, r.j1);
       hd__trace_leaf(at->thread->track, HD_SLICE_UPDATE, r.param);
       continue;

@@ -9,14 +9,15 @@ typedef struct evaluation {
 
 static void evaluate_group(const thread_at *at, const evaluation *e, int64_t first, int64_t rows) {
   const hd_plan *plan = e->exec->plan;
-  call_rows group = {.rows = rows, .batch_row = first, .losses = e->out->loss, .targets = at->thread->targets};
+  call_rows group = hd__exec_rows(at, rows, 0, first);
+  group.origin[HD_AT_LOSSES].base = e->out->loss;
+  group.origin[HD_AT_LABELS] = (hd_origin){.base = at->thread->targets};
   hd__exec_fetch(at, &group);
   for (int i = 0; i < plan->call_count; i++)
     hd__exec_call(at, &plan->calls[i], &group);
-  const float *score = hd__exec_rows_at(at, plan->graph->logits, &group);
-  int32_t classes = plan->graph->values[plan->graph->logits].shape.dim[0];
-  for (int64_t r = 0; r < rows; r++, score += plan->place[plan->graph->logits].stride)
-    hd__exec_write_outcome(e->out, first + r, score, classes);
+  const float *score = hd__place_at(&plan->logits, group.origin);
+  for (int64_t r = 0; r < rows; r++, score += plan->logits.stride)
+    hd__exec_write_outcome(e->out, first + r, score, (int32_t)plan->logits.elems);
 }
 
 static void evaluate_thread(void *arg, int local_index) {
@@ -30,6 +31,7 @@ static void evaluate_thread(void *arg, int local_index) {
                   .buffer = hd__store_buffer(exec->store)};
   int64_t began_ns = hd__clock_ns();
   at.thread->flags = 0;
+  hd__exec_find_memory(&at);
   int64_t begin = hd__tree_share(e->step.samples, exec->speed, exec->thread_count, index);
   int64_t end = hd__tree_share(e->step.samples, exec->speed, exec->thread_count, index + 1);
   for (int64_t first = begin; first < end; first += exec->group_rows) {

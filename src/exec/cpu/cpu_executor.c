@@ -128,8 +128,7 @@ static void lay_out_process(hd_exec_cpu *exec, bump *b) {
 /* Threads without a shard still work on chunks. */
 static void distribute_shards(hd_exec_cpu *exec) {
   const hd_plan *plan = exec->plan;
-  int label = plan->graph->label;
-  exec->target_bytes = plan->place[label].stride * hd__dtype_bytes(plan->graph->values[label].dtype);
+  exec->target_bytes = plan->label.row_bytes;
   if (plan->gathers)
     exec->settings.micro_batches = 1; /* the whole batch goes through a phase together */
   int32_t shards = exec->settings.shards / exec->settings.micro_batches;
@@ -200,9 +199,9 @@ static void touch_chunks(void *arg, int local_index) {
   const int index = exec->first_thread + local_index;
   for (int32_t c = exec->thread[index].chunk_lo; c < exec->thread[index].chunk_hi; c++) {
     const hd_chunk *chunk = &plan->chunks[c];
-    int64_t columns = hd__param_columns(&plan->graph->params[chunk->param]);
-    hd__store_touch(exec->store, plan->params[chunk->param].offset + chunk->j0 * columns,
-                    (chunk->j1 - chunk->j0) * columns, plan->params[chunk->param].trained);
+    const hd_plan_param *param = &plan->params[chunk->param];
+    hd__store_touch(exec->store, param->offset + chunk->j0 * param->columns, (chunk->j1 - chunk->j0) * param->columns,
+                    param->trained);
   }
 }
 
@@ -373,6 +372,7 @@ static uint32_t run_step(thread_at *at, int slot) {
   hd_exec_cpu *exec = at->exec;
   uint32_t all = 0;
   at->step = &exec->step[slot];
+  hd__exec_find_memory(at);
   hd_track *track = at->thread->track;
   hd__trace_step(track);
   int step = hd__trace_open(track, HD_SLICE_STEP, (int32_t)at->step->samples);

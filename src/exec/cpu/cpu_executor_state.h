@@ -45,7 +45,8 @@ typedef struct micro_batch_layout {
 } micro_batch_layout;
 
 typedef struct thread_state {
-  _Alignas(128) char *arena;
+  _Alignas(128) hd_origin origin[HD_WHERES]; /* of this step's calls, at row 0 */
+  char *arena;
   void *scratch;
   char *targets;       /* evaluation: of one group */
   void *fetch;         /* settings.fetch_bytes */
@@ -129,17 +130,18 @@ enum { HOST_BLOCKS = 5 };
  * losses. */
 typedef struct call_rows {
   int64_t rows;
-  int64_t arena_row;       /* in the arena's group */
-  int64_t micro_batch_row; /* in the micro-batch */
-  int64_t batch_row;       /* in the batch */
-  float *losses;           /* row 0 of the batch */
-  char *targets;           /* row 0 of the group */
-  float *direct;           /* REDUCE, STATS: where shard sums are written */
-  int32_t j0, j1;          /* only the outputs j0 .. j1-1; all of them if j1 is 0 */
+  int64_t batch_row;           /* in the batch */
+  hd_origin origin[HD_WHERES]; /* DIRECT: where shard sums are written */
+  int32_t j0, j1;              /* of a call by outputs: the outputs j0 .. j1-1 */
 } call_rows;
 
 void hd__exec_call(const thread_at *at, const hd_plan_call *call, const call_rows *rows);
-float *hd__exec_rows_at(const thread_at *at, int value, const call_rows *rows);
+
+/* Finds the memory of a thread's calls for a step that reads buffer at->buffer. */
+void hd__exec_find_memory(const thread_at *at);
+
+/* `rows` rows from a row of the micro-batch on; row 0 of the arena is that one. */
+call_rows hd__exec_rows(const thread_at *at, int64_t rows, int64_t micro_batch_row, int64_t batch_row);
 
 /* Fetches a group's samples and targets from the driver. */
 void hd__exec_fetch(const thread_at *at, const call_rows *group);
@@ -197,7 +199,7 @@ void hd__exec_shards(const thread_at *at, const hd_phase *phase);
 void hd__exec_outputs(const thread_at *at, const hd_phase *phase);
 
 /* Merges the statistics in the two topmost slots of a thread's stack; depth counts both. */
-void hd__exec_merge_stats(const thread_at *at, const hd_node *node, int depth);
+void hd__exec_merge_stats(const thread_at *at, const hd_plan_call *call, int depth);
 
 /* Each thread for itself: reduces the sums of a phase's gathered calls over all shards. */
 void hd__exec_gather(const thread_at *at, const hd_phase *phase);

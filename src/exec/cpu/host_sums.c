@@ -79,15 +79,12 @@ static int64_t copy_sum(const thread_at *at, const hd_phase *phase, int32_t sum,
       at->exec->thread[at->layout->sum_thread[sum]].partial_sums + at->layout->sum_slot[sum] * plan->direct_elems;
   int64_t used = 0;
   for (int i = phase->call0; i < phase->call1; i++) {
-    const hd_node *node = &plan->graph->nodes[plan->calls[i].node];
-    for (int o = 0; plan->gathered[plan->calls[i].node] && o < HD_MAX_OUT; o++) {
-      if (node->out[o] < 0)
-        continue;
-      const int64_t elems = hd__shape_elems(&plan->graph->values[node->out[o]].shape);
-      float *output = slot + plan->place[node->out[o]].offset;
+    for (int o = 0; plan->calls[i].gathered && o < HD_MAX_OUT; o++) {
+      const hd_place *place = &plan->calls[i].out[o];
+      float *output = slot + place->offset;
       if (flat)
-        memcpy(out ? flat + used : output, out ? output : flat + used, (size_t)elems * sizeof *flat);
-      used += elems;
+        memcpy(out ? flat + used : output, out ? output : flat + used, (size_t)place->elems * sizeof *flat);
+      used += place->elems;
     }
   }
   return used;

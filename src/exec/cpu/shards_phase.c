@@ -7,110 +7,103 @@
 #include <string.h>
 
 #include "exec/cpu/cpu_executor_state.h"
-#include "graph/op.h"
 
-static void *resolve(const thread_at *at, const hd_place *place, hd_dtype dtype, const call_rows *rows) {
+void hd__exec_find_memory(const thread_at *at) {
   const hd_exec_cpu *exec = at->exec;
-  int64_t row_bytes = place->stride * hd__dtype_bytes(dtype);
-  switch (place->where) {
-  case HD_AT_ARENA: return at->thread->arena + place->offset * exec->group_rows + rows->arena_row * row_bytes;
-  case HD_AT_BATCH: {
-    int64_t capacity = (exec->settings.batch + exec->settings.micro_batches - 1) / exec->settings.micro_batches;
-    return (char *)exec->batch_memory + place->offset * capacity + rows->micro_batch_row * row_bytes;
-  }
-  case HD_AT_LABELS: return rows->targets + rows->arena_row * row_bytes;
-  case HD_AT_LOSSES: return rows->losses + rows->batch_row;
-  case HD_AT_PARAM: return exec->store->weights[at->buffer] + exec->plan->params[place->offset].offset;
-  case HD_AT_CONST: return exec->plan->graph->values[place->offset].constant;
-  case HD_AT_DIRECT: return rows->direct + place->offset;
-  case HD_AT_NOWHERE: break;
-  }
-  return NULL;
+  const thread_state *thread = at->thread;
+  const hd_exec_settings *is = &exec->settings;
+  const int64_t floats = sizeof(float);
+  const hd_origin origin[HD_WHERES] = {
+      [HD_AT_ARENA] = {thread->arena, .scale = exec->group_rows},
+      [HD_AT_BATCH] = {exec->batch_memory, .scale = (is->batch + is->micro_batches - 1) / is->micro_batches},
+      [HD_AT_LABELS] = {exec->targets},
+      [HD_AT_LOSSES] = {exec->losses},
+      [HD_AT_PARAM] = {exec->store->weights[at->buffer], .scale = floats},
+      [HD_AT_PACKED] = {exec->store->packed[at->buffer], .scale = floats},
+      [HD_AT_CONST] = {exec->plan->constants, .scale = floats},
+      [HD_AT_DIRECT] = {thread->partial_sums, .scale = floats},
+      [HD_AT_GATHERED] = {thread->gathered, .scale = floats}};
+  memcpy(at->thread->origin, origin, sizeof origin);
 }
 
-float *hd__exec_rows_at(const thread_at *at, int value, const call_rows *rows) {
-  return resolve(at, &at->exec->plan->place[value], at->exec->plan->graph->values[value].dtype, rows);
+/* Goes on to the rows that begin `by` rows later. */
+static void advance(call_rows *rows, int64_t by) {
+  rows->batch_row += by;
+  for (hd_where w = HD_AT_ARENA; w <= HD_AT_LOSSES; w++)
+    rows->origin[w].row += by;
+}
+
+call_rows hd__exec_rows(const thread_at *at, int64_t rows, int64_t micro_batch_row, int64_t batch_row) {
+  call_rows group = {.rows = rows, .batch_row = batch_row};
+  memcpy(group.origin, at->thread->origin, sizeof group.origin);
+  group.origin[HD_AT_BATCH].row = micro_batch_row;
+  group.origin[HD_AT_LABELS].row = group.origin[HD_AT_LOSSES].row = batch_row;
+  return group;
 }
 
 void hd__exec_fetch(const thread_at *at, const call_rows *group) {
   const hd_plan *plan = at->exec->plan;
-  const hd_value *label = &plan->graph->values[plan->graph->label];
-  hd_slots to = {.x = hd__exec_rows_at(at, plan->graph->input, group),
-                 .x_stride = plan->place[plan->graph->input].stride,
-                 .target = group->targets,
-                 .target_stride = plan->place[plan->graph->label].stride,
-                 .outputs = label->dtype == HD_F32 ? (int32_t)hd__shape_elems(&label->shape) : 0,
+  hd_slots to = {.x = hd__place_at(&plan->input, group->origin),
+                 .x_stride = plan->input.stride,
+                 .target = hd__place_at(&plan->label, group->origin),
+                 .target_stride = plan->label.stride,
+                 .outputs = plan->target_outputs,
                  .scratch = at->thread->fetch};
   at->thread->flags |= at->exec->driver->fetch(at->exec->driver->self, at->step, group->batch_row, group->rows, &to);
 }
 
 void hd__exec_call(const thread_at *at, const hd_plan_call *planned, const call_rows *rows) {
-  const hd_plan *plan = at->exec->plan;
-  const hd_node *node = &plan->graph->nodes[planned->node];
-  hd_call call = {.g = &node->geom,
+  hd_call call = {.g = planned->geom,
                   .rows = rows->rows,
+                  .packed = hd__place_at(&planned->packed, rows->origin),
                   .scratch = at->thread->scratch,
                   .divisor = at->step->divisor,
                   .batch_rows = at->step->samples};
   call.draw = (hd_draw){.seed = at->step->seed,
                         .epoch = at->step->epoch,
                         .position = (uint32_t)(at->step->cursor + rows->batch_row),
-                        .node = (uint32_t)node->written};
-  call_rows in = *rows;
-  in.direct = at->thread->gathered; /* sums over all shards, gathered after a barrier */
+                        .node = planned->written};
   for (int i = 0; i < HD_MAX_IN; i++) {
-    if (node->in[i] < 0)
-      continue;
-    const hd_place *place = &plan->place[node->in[i]];
-    call.in[i] = resolve(at, place, plan->graph->values[node->in[i]].dtype, &in);
-    call.in_stride[i] = place->stride;
+    call.in[i] = hd__place_at(&planned->in[i], rows->origin);
+    call.in_stride[i] = planned->in[i].stride;
   }
   for (int i = 0; i < HD_MAX_OUT; i++) {
-    if (node->out[i] < 0)
-      continue;
-    const hd_place *place = &plan->place[node->out[i]];
-    call.out[i] = resolve(at, place, plan->graph->values[node->out[i]].dtype, rows);
-    call.out_stride[i] = place->stride;
+    call.out[i] = hd__place_at(&planned->out[i], rows->origin);
+    call.out_stride[i] = planned->out[i].stride;
   }
-  if (planned->packed >= 0)
-    call.packed = at->exec->store->packed[at->buffer] + plan->packed[planned->packed].offset;
-  if (rows->j1 > 0)
-    plan->kernels->run_outputs[planned->op](&call, rows->j0, rows->j1);
+  if (planned->run_outputs)
+    planned->run_outputs(&call, rows->j0, rows->j1);
   else
-    (planned->by_shard ? plan->kernels->shard_run : plan->kernels->run)[planned->op](&call);
+    planned->run(&call);
 }
 
-static void merge_sums(const thread_at *at, const hd_node *node, int depth) {
+static void merge_sums(const thread_at *at, const hd_plan_call *call, int depth) {
   const hd_plan *plan = at->exec->plan;
   float *left = at->thread->partial_sums + (depth - 2) * plan->direct_elems, *right = left + plan->direct_elems;
-  for (int o = 0; o < HD_MAX_OUT; o++)
-    if (node->out[o] >= 0) {
-      int64_t offset = plan->place[node->out[o]].offset;
-      plan->kernels->array.binary[HD_BINARY_ADD][HD_F32](left + offset, left + offset, right + offset,
-                                                         hd__shape_elems(&plan->graph->values[node->out[o]].shape));
-    }
+  for (const hd_place *out = call->out; out < call->out + HD_MAX_OUT; out++)
+    if (out->where == HD_AT_DIRECT)
+      plan->kernels->array.binary[HD_BINARY_ADD][HD_F32](left + out->offset, left + out->offset, right + out->offset,
+                                                         out->elems);
 }
 
 /* Runs one call for each shard of the group; the shard's slot is the stack top at its push. */
 static void run_per_shard(const thread_at *at, const hd_plan_call *call, const call_rows *group,
                           const hd_reduction_step *step, int shards, int depth) {
   int64_t slot_elems = at->exec->plan->direct_elems;
-  const hd_node *node = &at->exec->plan->graph->nodes[call->node];
+  call_rows rows = *group;
   for (int s = 0; s < shards; s++) {
-    call_rows rows = *group;
     rows.rows = step[s].row1 - step[s].row0;
-    rows.arena_row = step[s].row0 - group->micro_batch_row;
-    rows.micro_batch_row = step[s].row0;
-    rows.direct = at->thread->partial_sums + depth * slot_elems;
+    rows.origin[HD_AT_DIRECT].base = at->thread->partial_sums + depth * slot_elems;
     hd__exec_call(at, call, &rows);
-    if (hd__op_info(node->op)->class == HD_CLASS_SHARD || call->by_shard)
+    advance(&rows, rows.rows);
+    if (call->class == HD_CLASS_SHARD || call->by_shard)
       continue; /* nothing is summed */
-    at->thread->slot_rows[depth++] = rows.rows;
+    at->thread->slot_rows[depth++] = step[s].row1 - step[s].row0;
     for (int m = 0; m < step[s].merges; m++, depth--) {
-      if (hd__op_info(node->op)->class == HD_CLASS_STATS)
-        hd__exec_merge_stats(at, node, depth);
+      if (call->class == HD_CLASS_STATS)
+        hd__exec_merge_stats(at, call, depth);
       else
-        merge_sums(at, node, depth);
+        merge_sums(at, call, depth);
       at->thread->slot_rows[depth - 2] += at->thread->slot_rows[depth - 1];
     }
   }
@@ -121,11 +114,8 @@ static void run_group(const thread_at *at, const hd_phase *phase, const hd_reduc
                       int depth) {
   const hd_exec_cpu *exec = at->exec;
   const hd_plan *plan = exec->plan;
-  call_rows group = {.rows = step[shards - 1].row1 - step[0].row0,
-                     .micro_batch_row = step[0].row0,
-                     .batch_row = at->layout->first + step[0].row0,
-                     .losses = exec->losses};
-  group.targets = exec->targets + group.batch_row * exec->target_bytes;
+  const call_rows group =
+      hd__exec_rows(at, step[shards - 1].row1 - step[0].row0, step[0].row0, at->layout->first + step[0].row0);
   if (phase == plan->phases) {
     hd__tally_end(at->thread->tally, HD_SPENT_COMPUTE);
     hd__exec_fetch(at, &group);

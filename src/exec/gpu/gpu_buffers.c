@@ -5,7 +5,6 @@
 
 #include "base/alloc.h"
 #include "exec/gpu/gpu_executor_state.h"
-#include "graph/op.h"
 
 enum { ALIGN_BYTES = 256 };
 
@@ -25,25 +24,12 @@ static void *take(bump *b, hd_cuda_purpose purpose, int64_t bytes) {
 }
 
 int64_t hd__exec_cuda_x_bytes(const hd_exec_cuda *x) {
-  return x->data ? 0 : x->settings.batch * x->plan->place[x->plan->graph->input].stride * (int64_t)sizeof(float);
+  return x->data ? 0 : x->settings.batch * x->plan->input.row_bytes;
 }
 
-int64_t hd__exec_cuda_target_bytes(const hd_exec_cuda *x) {
-  const int label = x->plan->graph->label;
-  return x->settings.batch * x->plan->place[label].stride * hd__dtype_bytes(x->plan->graph->values[label].dtype);
-}
+int64_t hd__exec_cuda_target_bytes(const hd_exec_cuda *x) { return x->settings.batch * x->plan->label.row_bytes; }
 
-static int64_t constant_elems(const hd_exec_cuda *x) {
-  int64_t elems = 0;
-  for (int v = 0; v < x->plan->graph->value_count; v++)
-    if (x->plan->graph->values[v].kind == HD_VALUE_CONST)
-      elems += hd__shape_elems(&x->plan->graph->values[v].shape);
-  return elems;
-}
-
-static int64_t score_bytes(const hd_exec_cuda *x) {
-  return x->settings.batch * x->plan->place[x->plan->graph->logits].stride * (int64_t)sizeof(float);
-}
+static int64_t score_bytes(const hd_exec_cuda *x) { return x->settings.batch * x->plan->logits.row_bytes; }
 
 static void lay_out(hd_exec_cuda *x, bump *b) {
   const hd_plan *plan = x->plan;
@@ -77,7 +63,7 @@ static void lay_out(hd_exec_cuda *x, bump *b) {
   x->native.dense = take(b, HD_GPU_LIBRARIES, x->native.dense_bytes);
   x->native.workspace = take(b, HD_GPU_LIBRARIES, x->native.workspace_bytes);
   x->squares = take(b, HD_GPU_TABLES, plan->chunk_count * (int64_t)sizeof(double));
-  x->constants = take(b, HD_GPU_TABLES, constant_elems(x) * floats);
+  x->constants = take(b, HD_GPU_TABLES, plan->const_elems * floats);
   x->chunk = take(b, HD_GPU_TABLES, plan->chunk_count * (int64_t)sizeof *x->chunk);
   x->use = take(b, HD_GPU_TABLES, plan->use_count * (int64_t)sizeof *x->use);
   x->bad = take(b, HD_GPU_TABLES, plan->param_count * (int64_t)sizeof *x->bad);
@@ -137,11 +123,9 @@ static hd_status upload_chunks(hd_exec_cuda *x, hd_ctx *ctx) {
   for (int c = 0; status == HD_OK && c < plan->chunk_count; c++) {
     const hd_chunk *from = &plan->chunks[c];
     const hd_plan_param *way = &plan->params[from->param];
-    const hd_param *param = &plan->graph->params[from->param];
-    const int64_t columns = hd__param_columns(param);
-    chunk[c] = (hd_cuda_chunk){.first = way->offset + from->j0 * columns,
-                               .inside = from->j0 * columns,
-                               .count = param->running ? 0 : (int32_t)((from->j1 - from->j0) * columns),
+    chunk[c] = (hd_cuda_chunk){.first = way->offset + from->j0 * way->columns,
+                               .inside = from->j0 * way->columns,
+                               .count = way->is_running ? 0 : (int32_t)((from->j1 - from->j0) * way->columns),
                                .param = from->param,
                                .group = way->group,
                                .first_use = way->first_use,
@@ -156,24 +140,6 @@ static hd_status upload_chunks(hd_exec_cuda *x, hd_ctx *ctx) {
   hd__free(chunk);
   hd__free(use);
   return status;
-}
-
-static hd_status upload_constants(hd_exec_cuda *x, hd_ctx *ctx) {
-  const hd_graph *graph = x->plan->graph;
-  int64_t at = 0;
-  x->constant = hd__calloc((size_t)graph->value_count, sizeof *x->constant);
-  if (!x->constant)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the model's constants");
-  for (int v = 0; v < graph->value_count; v++) {
-    const hd_value *value = &graph->values[v];
-    if (value->kind != HD_VALUE_CONST)
-      continue;
-    const int64_t elems = hd__shape_elems(&value->shape);
-    x->constant[v] = at;
-    HD_TRY(upload(x, ctx, x->constants + at, value->constant, elems * (int64_t)sizeof(float)));
-    at += elems;
-  }
-  return HD_OK;
 }
 
 /* All memory for evaluation is reported as one part. */
@@ -247,5 +213,5 @@ hd_status hd__exec_cuda_memory(hd_exec_cuda *x, hd_ctx *ctx) {
 hd_status hd__exec_cuda_tables(hd_exec_cuda *x, hd_ctx *ctx) {
   if (x->plan->trains)
     HD_TRY(upload_chunks(x, ctx));
-  return upload_constants(x, ctx);
+  return upload(x, ctx, x->constants, x->plan->constants, x->plan->const_elems * (int64_t)sizeof(float));
 }

@@ -19,17 +19,14 @@ static hd_status begin_group(uint32_t *flags, hd_exec_cuda *x, hd_ctx *ctx, cons
 }
 
 static hd_status end_group(hd_exec_cuda *x, hd_ctx *ctx, int64_t first, int64_t rows, const hd_exec_outcome *out) {
-  const hd_graph *graph = x->plan->graph;
-  const int64_t stride = x->plan->place[graph->logits].stride;
-  const int32_t classes = graph->values[graph->logits].shape.dim[0];
+  const hd_place *logits = &x->plan->logits;
   hd__cuda_use(x->cuda);
-  HD_TRY(hd__exec_cuda_download(x, ctx, x->host_scores, hd__exec_cuda_rows(x, graph->logits),
-                                rows * stride * (int64_t)sizeof(float)));
+  HD_TRY(hd__exec_cuda_download(x, ctx, x->host_scores, hd__exec_cuda_scores(x), rows * logits->row_bytes));
   HD_TRY(hd__exec_cuda_download(x, ctx, x->host_losses, x->losses, rows * (int64_t)sizeof(float)));
   HD_TRY(hd__exec_cuda_wait(x, ctx));
   memcpy(out->loss + first, x->host_losses, (size_t)rows * sizeof *out->loss);
   for (int64_t r = 0; r < rows; r++)
-    hd__exec_write_outcome(out, first + r, x->host_scores + r * stride, classes);
+    hd__exec_write_outcome(out, first + r, x->host_scores + r * logits->stride, (int32_t)logits->elems);
   return HD_OK;
 }
 

@@ -34,7 +34,7 @@ static hd_status refuse_custom_ops(hd_ctx *ctx, const hd_plan *plan) {
       return hd__fail(ctx, HD_E_UNSUPPORTED,
                       "--device cuda expects operations that a GPU has, found '%s', a custom operation; use "
                       "--device cpu",
-                      plan->graph->nodes[plan->calls[i].node].name);
+                      plan->calls[i].name);
   return HD_OK;
 }
 
@@ -109,7 +109,6 @@ static void destroy_one(hd_exec_cuda *x) {
   hd__cuda_free(x->cuda, x->labels);
   hd__cuda_free_host(x->cuda, x->host);
   hd__free(x->native.taken);
-  hd__free(x->constant);
   hd__free(x->fetch);
   hd__free(x);
 }

@@ -53,8 +53,7 @@ struct hd_exec_cuda {
   /* With several GPUs: this one's partial sums; those of all GPUs, and the batch's losses. */
   float *partial_sums, *all_partial_sums, *all_losses;
   double *squares;
-  float *constants; /* by value: at constant[value] */
-  int64_t *constant;
+  float *constants;
   hd_cuda_chunk *chunk;
   hd_cuda_use *use;
   int32_t *bad;
@@ -154,7 +153,7 @@ int64_t hd__exec_cuda_target_bytes(const hd_exec_cuda *exec);
 /* Whether a use's gradient already is the batch's sum before the reduction. */
 bool hd__exec_cuda_is_sum(const hd_exec_cuda *exec, const hd_plan_use *use);
 
-/* The slot of row 0 of a value of the batch. */
-void *hd__exec_cuda_rows(const hd_exec_cuda *exec, int value);
+/* The scores of the batch's first sample, for evaluation. */
+const float *hd__exec_cuda_scores(const hd_exec_cuda *exec);
 
 #endif

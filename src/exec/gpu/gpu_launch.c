@@ -2,7 +2,6 @@
  * occupies the whole GPU; if none takes the shape, the plain kernel with a thread per element. All compute the same
  * bits. */
 #include "exec/gpu/gpu_executor_state.h"
-#include "graph/op.h"
 #include "kernel/cuda/cuda_channels_matrix.h"
 #include "kernel/cuda/cuda_conv_tiles.h"
 #include "kernel/cuda/cuda_linear_tiles.h"
@@ -21,6 +20,11 @@ typedef int64_t count_fn(const hd_geom *g);
 #define OP_UPDATE(name)
 static count_fn *const counts[HD_OP_COUNT] = {
 #define OP(name, class) OP_##class(name)
+#include "kernel/ops.def"
+};
+
+#define OP(name, class) [HD_OP_##name] = HD_CLASS_##class == HD_CLASS_ROWS,
+static const bool by_row[HD_OP_COUNT] = {
 #include "kernel/ops.def"
 };
 
@@ -77,8 +81,7 @@ static hd_status launch_blocks(hd_cuda *cuda, hd_ctx *ctx, int kernel, int64_t b
 
 static hd_status launch_plain(hd_cuda *cuda, hd_ctx *ctx, hd_op op, int64_t rows, int64_t shards,
                               const hd_cuda_call *call) {
-  const bool by_row = hd__op_info(op)->class == HD_CLASS_ROWS;
-  return hd__cuda_launch(cuda, ctx, (int)op, counts[op](&call->g), by_row ? rows : shards, call);
+  return hd__cuda_launch(cuda, ctx, (int)op, counts[op](&call->g), by_row[op] ? rows : shards, call);
 }
 
 hd_status hd__exec_cuda_launch(hd_cuda *cuda, hd_ctx *ctx, hd_op op, int64_t rows, int64_t shards,

@@ -4,7 +4,6 @@
 
 #include "base/alloc.h"
 #include "exec/gpu/gpu_executor_state.h"
-#include "graph/op.h"
 
 _Static_assert((int)HD_CUDA_GROUPS == (int)HD_MAX_GROUPS, "a step has the scalars of all groups");
 
@@ -14,46 +13,36 @@ _Static_assert((int)HD_CUDA_MAX_SUMS >= (int)HD_MAX_SUBTREES, "a thread reduces 
 
 /* ---- Places ---- */
 
-static void *resolve(const hd_exec_cuda *x, int value, int buffer, float *direct) {
-  const hd_place *place = &x->plan->place[value];
-  switch (place->where) {
-  case HD_AT_ARENA: return x->arena + place->offset * x->settings.batch;
-  case HD_AT_BATCH: return x->batch_memory + place->offset * x->settings.batch;
-  case HD_AT_LABELS: return x->inlet[buffer].target;
-  case HD_AT_LOSSES: return x->losses;
-  case HD_AT_PARAM: return x->weights[buffer] + x->plan->params[place->offset].offset;
-  case HD_AT_CONST: return x->constants + x->constant[place->offset];
-  case HD_AT_DIRECT: return direct + place->offset;
-  case HD_AT_NOWHERE: break;
-  }
-  return NULL;
+static void *resolve(const hd_exec_cuda *x, const hd_place *place, int buffer) {
+  const int64_t batch = x->settings.batch, floats = sizeof(float);
+  const hd_origin origin[HD_WHERES] = {[HD_AT_ARENA] = {x->arena, .scale = batch},
+                                       [HD_AT_BATCH] = {x->batch_memory, .scale = batch},
+                                       [HD_AT_LABELS] = {x->inlet[buffer].target},
+                                       [HD_AT_LOSSES] = {x->losses},
+                                       [HD_AT_PARAM] = {x->weights[buffer], .scale = floats},
+                                       [HD_AT_CONST] = {x->constants, .scale = floats},
+                                       [HD_AT_DIRECT] = {x->sums, .scale = floats},
+                                       [HD_AT_GATHERED] = {x->gathered, .scale = floats}};
+  return hd__place_at(place, origin);
 }
 
-void *hd__exec_cuda_rows(const hd_exec_cuda *x, int value) { return resolve(x, value, 0, NULL); }
+const float *hd__exec_cuda_scores(const hd_exec_cuda *x) { return resolve(x, &x->plan->logits, 0); }
 
 /* ---- Shards ---- */
 
-/* A statistic or sum of the batch is one array: it has no stride. */
-static int64_t stride_of(const hd_exec_cuda *x, int value) {
-  return x->plan->place[value].where == HD_AT_DIRECT ? 0 : x->plan->place[value].stride;
-}
-
 static hd_status launch_call(const hd_exec_cuda *x, hd_ctx *ctx, const hd_plan_call *planned, int buffer) {
-  const hd_node *node = &x->plan->graph->nodes[planned->node];
-  hd_cuda_call call = {.g = node->geom,
+  hd_cuda_call call = {.g = *planned->geom,
                        .sums_stride = x->plan->direct_elems,
                        .step = x->inlet[buffer].step,
-                       .node = (uint32_t)node->written};
-  for (int i = 0; i < HD_MAX_IN; i++)
-    if (node->in[i] >= 0) {
-      call.in[i] = resolve(x, node->in[i], buffer, x->gathered);
-      call.in_stride[i] = stride_of(x, node->in[i]);
-    }
-  for (int i = 0; i < HD_MAX_OUT; i++)
-    if (node->out[i] >= 0) {
-      call.out[i] = resolve(x, node->out[i], buffer, x->sums);
-      call.out_stride[i] = stride_of(x, node->out[i]);
-    }
+                       .node = planned->written};
+  for (int i = 0; i < HD_MAX_IN; i++) {
+    call.in[i] = resolve(x, &planned->in[i], buffer);
+    call.in_stride[i] = planned->in[i].stride;
+  }
+  for (int i = 0; i < HD_MAX_OUT; i++) {
+    call.out[i] = resolve(x, &planned->out[i], buffer);
+    call.out_stride[i] = planned->out[i].stride;
+  }
   hd__cuda_label(x->cuda, planned->node);
   const hd_status status =
       hd__exec_cuda_native_takes(x, planned)
@@ -86,39 +75,37 @@ typedef enum sums_way { TO_PARTIAL_SUMS, FROM_PARTIAL_SUMS, FROM_SHARDS } sums_w
 
 static float *offset_of(float *base, int64_t offset) { return base ? base + offset : NULL; }
 
-/* The reduction of a node's output, at float `offset` of the exchange; for a statistic also of the next output. */
-static hd_cuda_reduce sums_of(const hd_exec_cuda *x, const hd_node *node, int o, int64_t offset, int64_t elems,
+/* The reduction of a call's output, at float `offset` of the exchange; for a statistic also of the next output. */
+static hd_cuda_reduce sums_of(const hd_exec_cuda *x, const hd_plan_call *call, int o, int64_t offset, int64_t elems,
                               int buffer, sums_way way) {
-  const int second = hd__op_info(node->op)->class == HD_CLASS_STATS ? node->out[o + 1] : -1;
-  const int64_t count = hd__shape_elems(&x->plan->graph->values[node->out[o]].shape);
+  const hd_place *first = &call->out[o], *second = call->class == HD_CLASS_STATS ? first + 1 : NULL;
   const bool after_exchange = way == FROM_PARTIAL_SUMS, before_exchange = way == TO_PARTIAL_SUMS;
-  return (hd_cuda_reduce){
-      .sums = after_exchange ? offset_of(x->all_partial_sums, offset) : resolve(x, node->out[o], buffer, x->sums),
-      .out = before_exchange ? offset_of(x->partial_sums, offset) : resolve(x, node->out[o], buffer, x->gathered),
-      .sums2 = second < 0       ? NULL
-               : after_exchange ? offset_of(x->all_partial_sums, offset + count)
-                                : resolve(x, second, buffer, x->sums),
-      .out2 = second < 0        ? NULL
-              : before_exchange ? offset_of(x->partial_sums, offset + count)
-                                : resolve(x, second, buffer, x->gathered),
-      .sums_stride = after_exchange ? elems : x->plan->direct_elems,
-      .out_stride = elems,
-      .count = count,
-      .pixels = (int64_t)node->geom.hi * node->geom.wi,
-      .step = before_exchange ? x->inlet[buffer].step : x->inlet[buffer].whole};
+  return (hd_cuda_reduce){.sums = after_exchange ? offset_of(x->all_partial_sums, offset) : x->sums + first->offset,
+                          .out = before_exchange ? offset_of(x->partial_sums, offset) : x->gathered + first->offset,
+                          .sums2 = !second          ? NULL
+                                   : after_exchange ? offset_of(x->all_partial_sums, offset + first->elems)
+                                                    : x->sums + second->offset,
+                          .out2 = !second           ? NULL
+                                  : before_exchange ? offset_of(x->partial_sums, offset + first->elems)
+                                                    : x->gathered + second->offset,
+                          .sums_stride = after_exchange ? elems : x->plan->direct_elems,
+                          .out_stride = elems,
+                          .count = first->elems,
+                          .pixels = (int64_t)call->geom->hi * call->geom->wi,
+                          .step = before_exchange ? x->inlet[buffer].step : x->inlet[buffer].whole};
 }
 
-/* Launches the reductions of a node's sums over shards. */
-static hd_status launch_sums_of(const hd_exec_cuda *x, hd_ctx *ctx, const hd_node *node, int64_t *offset, int64_t elems,
-                                int buffer, sums_way way) {
-  const bool stats = hd__op_info(node->op)->class == HD_CLASS_STATS, before_exchange = way == TO_PARTIAL_SUMS;
+/* Launches the reductions of a call's sums over shards. */
+static hd_status launch_sums_of(const hd_exec_cuda *x, hd_ctx *ctx, const hd_plan_call *call, int64_t *offset,
+                                int64_t elems, int buffer, sums_way way) {
+  const bool stats = call->class == HD_CLASS_STATS, before_exchange = way == TO_PARTIAL_SUMS;
   const int kernel = stats             ? (before_exchange ? HD_CUDA_partial_stats : HD_CUDA_reduce_stats)
                      : before_exchange ? HD_CUDA_partial_sums
                                        : HD_CUDA_reduce;
   for (int o = 0; o < (stats ? 1 : HD_MAX_OUT); o++) {
-    if (node->out[o] < 0)
+    if (call->out[o].where == HD_AT_NOWHERE)
       continue;
-    const hd_cuda_reduce sums = sums_of(x, node, o, *offset, elems, buffer, way);
+    const hd_cuda_reduce sums = sums_of(x, call, o, *offset, elems, buffer, way);
     HD_TRY(hd__cuda_launch(x->cuda, ctx, kernel, sums.count, 1, &sums));
     *offset += stats ? 2 * sums.count : sums.count;
   }
@@ -141,8 +128,8 @@ static hd_status launch_sums(const hd_exec_cuda *x, hd_ctx *ctx, const hd_phase 
   if (way == TO_PARTIAL_SUMS && gradients > 0)
     HD_TRY(hd__cuda_launch(x->cuda, ctx, HD_CUDA_partial_sums, gradients, 1, &sums));
   for (int i = phase->call0; i < phase->call1; i++)
-    if (plan->gathered[plan->calls[i].node])
-      HD_TRY(launch_sums_of(x, ctx, &plan->graph->nodes[plan->calls[i].node], &offset, elems, buffer, way));
+    if (plan->calls[i].gathered)
+      HD_TRY(launch_sums_of(x, ctx, &plan->calls[i], &offset, elems, buffer, way));
   return HD_OK;
 }
 
@@ -170,17 +157,16 @@ static hd_status lower_shards(hd_exec_cuda *x, hd_ctx *ctx, const hd_phase *phas
 static hd_status lower_running(const hd_exec_cuda *x, hd_ctx *ctx, int buffer) {
   const hd_plan *plan = x->plan;
   for (int p = 0; p < plan->param_count; p++) {
-    const hd_param *param = &plan->graph->params[p];
-    if (!param->running || plan->params[p].chunks == 0)
+    const hd_plan_param *param = &plan->params[p];
+    if (!param->is_running || param->chunks == 0)
       continue;
-    const hd_node *stats = &plan->graph->nodes[plan->graph->values[param->statistic].producer];
-    const hd_cuda_running running = {.batch = resolve(x, param->statistic, buffer, x->gathered),
-                                     .old = x->weights[buffer] + plan->params[p].offset,
-                                     .now = x->weights[1 - buffer] + plan->params[p].offset,
-                                     .count = hd__param_elems(param),
-                                     .pixels = (int64_t)stats->geom.hi * stats->geom.wi,
-                                     .momentum = param->momentum,
-                                     .unbias = param->statistic == stats->out[1],
+    const hd_cuda_running running = {.batch = x->gathered + param->running.batch,
+                                     .old = x->weights[buffer] + param->offset,
+                                     .now = x->weights[1 - buffer] + param->offset,
+                                     .count = param->rows * param->columns,
+                                     .pixels = param->running.pixels,
+                                     .momentum = param->running.momentum,
+                                     .unbias = param->running.unbias,
                                      .step = x->inlet[buffer].whole,
                                      .state = x->flags};
     HD_TRY(hd__cuda_launch(x->cuda, ctx, HD_CUDA_running, running.count, 1, &running));
@@ -217,8 +203,7 @@ static hd_cuda_chunks chunks_of(const hd_exec_cuda *x, int buffer) {
 static int64_t largest_chunk(const hd_plan *plan) {
   int64_t most = 1;
   for (int c = 0; c < plan->chunk_count; c++) {
-    const hd_param *param = &plan->graph->params[plan->chunks[c].param];
-    const int64_t elems = (plan->chunks[c].j1 - plan->chunks[c].j0) * hd__param_columns(param);
+    const int64_t elems = (plan->chunks[c].j1 - plan->chunks[c].j0) * plan->params[plan->chunks[c].param].columns;
     most = elems > most ? elems : most;
   }
   return most;
@@ -250,10 +235,10 @@ static hd_status lower_gather(const hd_exec_cuda *x, hd_ctx *ctx, int buffer) {
   hd_cuda_gather gather = {.data = (const void *)(uintptr_t)x->data,
                            .labels = (const int32_t *)(uintptr_t)x->labels,
                            .sample = x->inlet[buffer].sample,
-                           .x = resolve(x, plan->graph->input, buffer, NULL),
-                           .label = resolve(x, plan->graph->label, buffer, NULL),
-                           .x_stride = plan->place[plan->graph->input].stride,
-                           .label_stride = plan->place[plan->graph->label].stride,
+                           .x = resolve(x, &plan->input, buffer),
+                           .label = resolve(x, &plan->label, buffer),
+                           .x_stride = plan->input.stride,
+                           .label_stride = plan->label.stride,
                            .elems = data->elems,
                            .plane = data->plane,
                            .bytes = data->bytes,
@@ -265,7 +250,7 @@ static hd_status lower_gather(const hd_exec_cuda *x, hd_ctx *ctx, int buffer) {
 
 /* Copies the inlet's samples to the plan's input. */
 static hd_status lower_copy(const hd_exec_cuda *x, hd_ctx *ctx, int buffer) {
-  const cu_pointer to = (cu_pointer)(uintptr_t)resolve(x, x->plan->graph->input, buffer, NULL);
+  const cu_pointer to = (cu_pointer)(uintptr_t)resolve(x, &x->plan->input, buffer);
   return hd__cuda_check(x->cuda, ctx,
                         x->cuda->driver.move(to, (cu_pointer)(uintptr_t)x->inlet[buffer].x,
                                              (size_t)hd__exec_cuda_x_bytes(x), x->cuda->compute),

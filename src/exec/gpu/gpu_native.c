@@ -7,7 +7,6 @@
  * bfloat16 all calls, since that precision was requested. */
 #include "base/alloc.h"
 #include "exec/gpu/gpu_executor_state.h"
-#include "graph/op.h"
 
 /* Multiply-adds of a call from which on the libraries' kernels are assumed to be faster in float32. A guess from the
  * cost of a launch, to be measured on a GPU. */
@@ -19,14 +18,10 @@ static bool is_linear(hd_op op) { return op == HD_OP_linear || op == HD_OP_linea
 static bool is_conv(hd_op op) { return op == HD_OP_conv2d || op == HD_OP_conv2d_dx || op == HD_OP_conv2d_dw; }
 static bool is_weights(hd_op op) { return op == HD_OP_linear_dw || op == HD_OP_conv2d_dw; }
 
-static const hd_geom *geom_of(const hd_exec_cuda *x, const hd_plan_call *call) {
-  return &x->plan->graph->nodes[call->node].geom;
-}
-
 /* With a pool, heddle's gradient kernels visit one position of each window. */
 static int64_t work_of(const hd_exec_cuda *x, const hd_plan_call *call) {
-  const hd_geom *g = geom_of(x, call);
-  const int64_t all = hd__op_flops(call->op, g) / 2 * x->settings.batch;
+  const hd_geom *g = call->geom;
+  const int64_t all = call->flops / 2 * x->settings.batch;
   return is_conv(call->op) && call->op != HD_OP_conv2d ? all / (g->pool * g->pool) : all;
 }
 
@@ -42,16 +37,16 @@ static int64_t weight_elems(const hd_geom *g) { return (int64_t)g->co * g->kh * 
 
 /* x and y with their strides, or packed: both for bfloat16, and y if a pool makes it a separate buffer. */
 static hd_cuda_conv conv_of(const hd_exec_cuda *x, const hd_plan_call *call) {
-  const hd_node *node = &x->plan->graph->nodes[call->node];
-  const hd_geom *g = &node->geom;
+  const hd_geom *g = call->geom;
   const bool packed = x->settings.precision == HD_CUDA_BF16;
-  const int image = call->op == HD_OP_conv2d_dx ? node->out[0] : node->in[0];
-  const int result = call->op == HD_OP_conv2d ? node->out[0] : call->op == HD_OP_conv2d_dx ? node->in[0] : node->in[1];
+  const hd_place *in = call->in, *out = call->out;
+  const hd_place *image = call->op == HD_OP_conv2d_dx ? out : in;
+  const hd_place *result = call->op == HD_OP_conv2d ? out : call->op == HD_OP_conv2d_dx ? in : in + 1;
   return (hd_cuda_conv){.g = g,
                         .precision = x->settings.precision,
                         .rows = x->settings.batch,
-                        .x_stride = packed ? in_elems(g) : x->plan->place[image].stride,
-                        .y_stride = packed || g->pool > 1 ? out_elems(g) : x->plan->place[result].stride};
+                        .x_stride = packed ? in_elems(g) : image->stride,
+                        .y_stride = packed || g->pool > 1 ? out_elems(g) : result->stride};
 }
 
 static hd_cuda_conv_way way_of(hd_op op) {
@@ -60,7 +55,7 @@ static hd_cuda_conv_way way_of(hd_op op) {
 
 /* Calls that cuDNN refuses are left to heddle's kernels. */
 static hd_status decide(bool *taken, hd_exec_cuda *x, hd_ctx *ctx, const hd_plan_call *call) {
-  const hd_geom *g = geom_of(x, call);
+  const hd_geom *g = call->geom;
   int64_t bytes = 0;
   *taken = (is_linear(call->op) || is_conv(call->op)) && is_countable(x, g) &&
            (x->settings.precision != HD_CUDA_F32 || work_of(x, call) >= worth);
@@ -78,7 +73,7 @@ static hd_status decide(bool *taken, hd_exec_cuda *x, hd_ctx *ctx, const hd_plan
 /* ---- Memory ---- */
 
 static int64_t elems_of(const hd_exec_cuda *x, const hd_plan_call *call, int what) {
-  const hd_geom *g = geom_of(x, call);
+  const hd_geom *g = call->geom;
   if (is_linear(call->op))
     return what == 0 ? x->settings.batch * g->ci : what == 1 ? (int64_t)g->ci * g->co : x->settings.batch * g->co;
   return what == 0 ? x->settings.batch * in_elems(g) : what == 1 ? weight_elems(g) : x->settings.batch * out_elems(g);
@@ -101,7 +96,7 @@ hd_status hd__exec_cuda_native_plan(hd_exec_cuda *x, hd_ctx *ctx) {
       continue;
     for (int what = 0; what < 3 && x->settings.precision == HD_CUDA_BF16; what++)
       n->bf16_bytes[what] = larger(n->bf16_bytes[what], elems_of(x, call, what) * (int64_t)sizeof(uint16_t));
-    if (is_conv(call->op) && geom_of(x, call)->pool > 1)
+    if (is_conv(call->op) && call->geom->pool > 1)
       n->dense_bytes = larger(n->dense_bytes, elems_of(x, call, 2) * (int64_t)sizeof(float));
   }
   return HD_OK;

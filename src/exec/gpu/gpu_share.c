@@ -175,11 +175,9 @@ int64_t hd__cuda_exchange_elems(const hd_plan *plan, const hd_phase *phase) {
   int64_t elems = hd__cuda_exchange_gradients(plan, phase);
   if (phase->kind != HD_PHASE_SHARDS && phase->kind != HD_PHASE_OUTPUTS)
     return 0;
-  for (int i = phase->call0; i < phase->call1; i++) {
-    const hd_node *node = &plan->graph->nodes[plan->calls[i].node];
-    for (int o = 0; o < HD_MAX_OUT && plan->gathered[plan->calls[i].node]; o++)
-      elems += node->out[o] < 0 ? 0 : hd__shape_elems(&plan->graph->values[node->out[o]].shape);
-  }
+  for (int i = phase->call0; i < phase->call1; i++)
+    for (int o = 0; o < HD_MAX_OUT && plan->calls[i].gathered; o++)
+      elems += plan->calls[i].out[o].elems;
   return elems;
 }
 

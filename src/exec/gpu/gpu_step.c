@@ -18,16 +18,14 @@ static void fetch_thread(void *arg, int thread) {
   fetching *f = arg;
   const hd_exec_cuda *x = f->exec;
   const hd_plan *plan = x->plan;
-  const hd_value *label = &plan->graph->values[plan->graph->label];
-  const hd_place *to_x = &plan->place[plan->graph->input], *to_target = &plan->place[plan->graph->label];
   const int threads = hd__threads_count(x->threads);
   const int64_t begin = hd__tree_share(f->rows, NULL, threads, thread),
                 end = hd__tree_share(f->rows, NULL, threads, thread + 1);
-  const hd_slots slots = {.x = (float *)f->inlet->host_x + begin * to_x->stride,
-                          .x_stride = to_x->stride,
-                          .target = f->inlet->host_target + begin * to_target->stride * hd__dtype_bytes(label->dtype),
-                          .target_stride = to_target->stride,
-                          .outputs = label->dtype == HD_F32 ? (int32_t)hd__shape_elems(&label->shape) : 0,
+  const hd_slots slots = {.x = (float *)f->inlet->host_x + begin * plan->input.stride,
+                          .x_stride = plan->input.stride,
+                          .target = f->inlet->host_target + begin * plan->label.row_bytes,
+                          .target_stride = plan->label.stride,
+                          .outputs = plan->target_outputs,
                           .scratch = x->fetch + thread * x->settings.fetch_bytes};
   f->flags[thread] =
       end > begin ? f->driver->fetch(f->driver->self, f->step, f->first + begin, end - begin, &slots) : 0;

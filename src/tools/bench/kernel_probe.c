@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "graph/graph.h"
 #include "platform/clock.h"
 
 static _Thread_local hd_probe *here;

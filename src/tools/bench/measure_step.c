@@ -157,11 +157,13 @@ static int list_rows(experiment *e, int64_t steps, double *seconds) {
 static hd_status probed_steps(experiment *e, hd_ctx *ctx, hd_rehearsal *rehearsal, int64_t steps) {
   hd_session *s = e->session;
   hd__probe_restart(&e->probe);
-  s->compute.plan->kernels = s->input.train.kernels = &e->probe.table;
+  s->input.train.kernels = &e->probe.table;
+  hd__plan_set_kernels(s->compute.plan, &e->probe.table);
   hd__probe_enter(&e->probe);
   hd_status status = hd__rehearsal_steps(rehearsal, ctx, steps);
   hd__probe_leave();
-  s->compute.plan->kernels = s->input.train.kernels = e->probe.inner;
+  hd__plan_set_kernels(s->compute.plan, e->probe.inner);
+  s->input.train.kernels = e->probe.inner;
   return status;
 }
 

@@ -11,6 +11,7 @@
 #define HD_TRAIN_PROFILE_PROFILE_H
 
 #include "exec/executor.h"
+#include "graph/graph.h"
 #include "heddle/session.h"
 #include "platform/file.h"
 

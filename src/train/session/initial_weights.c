@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "base/philox.h"
+#include "graph/graph.h"
 
 /* Uniform in (-bound, bound), symmetric: the draw's 2^24 values lie at odd multiples of half a step. */
 static float draw(uint64_t seed, const hd_param *param, int64_t element, double bound) {

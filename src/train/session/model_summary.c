@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "graph/model.h"
 #include "graph/op.h"
+#include "plan/passes.h"
 #include "train/session/transform_options.h"
 #include "train/settings/model_source.h"
 #include "train/session/run_plan.h"

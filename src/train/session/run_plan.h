@@ -5,6 +5,7 @@
 
 #include "base/tools_api.h"
 #include "exec/executor.h"
+#include "graph/graph.h"
 #include "heddle/summary.h"
 #include "train/settings/config.h"
 

@@ -1,0 +1,19 @@
+/* The passes that compile a graph to a plan; each can be printed.
+ *
+ *     fuse -> batch statistics -> gradients -> segments -> groups -> memory -> chunks -> lower */
+#ifndef HD_PLAN_PASSES_H
+#define HD_PLAN_PASSES_H
+
+#include "graph/graph.h"
+#include "plan/plan.h"
+
+void hd__pass_evaluation(hd_graph *graph); /* without training: training-only operations become views */
+void hd__pass_fuse(hd_graph *graph);
+hd_status hd__pass_batch_statistics(hd_graph *graph, hd_ctx *ctx);
+hd_status hd__pass_grad(hd_graph *graph, hd_ctx *ctx);
+hd_status hd__pass_segments(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *settings);
+hd_status hd__pass_groups(hd_plan *plan, hd_ctx *ctx);
+hd_status hd__pass_memory(hd_plan *plan, hd_ctx *ctx);
+hd_status hd__pass_chunks(hd_plan *plan, hd_ctx *ctx);
+
+#endif
