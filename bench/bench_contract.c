@@ -48,34 +48,38 @@ static double cpu_s(void) {
   return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-static int next_step(void *self, hd_step *step) {
+static bool next_step(void *self, hd_step *step) {
   course *c = self;
   if (c->steps > 1 && c->end_s - c->start_s >= TURN_S)
-    return 0;
+    return false;
   hd__session_describe(step, c->session, c->at++ % (c->session->run.steps_per_epoch - 1));
-  return 1;
+  return true;
 }
 
-static void step_done(void *self, const hd_step *step, const hd_step_result *result) {
+static uint32_t step_done(void *self, const hd_step *step, double loss_sum, bool counts) {
   course *c = self;
+  (void)loss_sum;
+  if (!counts)
+    return 0;
   c->end_s = cpu_s();
   if (c->steps++ == 0)
     c->start_s = c->end_s;
   else
     c->samples += step->samples;
+  return 0;
 }
 
-static uint32_t fetch(void *self, const hd_step *step, int64_t first, int64_t rows, const hd_slots *to) {
+static hd_status fetch(void *self, hd_ctx *ctx, const hd_step *step, int64_t first, int64_t rows, const hd_slots *to) {
   course *c = self;
-  return hd__feed_fetch(&c->session->input.train, step->epoch, step->cursor + first, rows, to);
+  return hd__feed_read(&c->session->input.train, ctx, step->epoch, step->cursor + first, rows, to);
 }
 
 /* Samples a second in a turn. */
 static hd_status run(double *rate, hd_ctx *ctx, const variant *v, hd_session *s) {
   course c = {.session = s};
-  const hd_driver driver = {.self = &c, .next = next_step, .done = step_done, .fetch = fetch};
+  const hd_step_source source = {.self = &c, .next = next_step, .fetch = fetch};
   uint32_t flags;
-  HD_TRY(hd__exec_run(v->exec, ctx, &driver, &flags));
+  HD_TRY(hd__exec_run(v->exec, ctx, &source, step_done, &flags));
   *rate = (double)c.samples / (c.end_s - c.start_s);
   return HD_OK;
 }

@@ -3,7 +3,6 @@
 #include "exec/executor.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -61,29 +60,34 @@ void hd__exec_spent(int64_t *sums, const hd_exec *exec) {
 
 int64_t hd__exec_bytes(const hd_exec *exec) { return exec->device->bytes ? exec->device->bytes(exec->self) : 0; }
 
-/* ---- Errors ---- */
+/* ---- Samples that cannot be read ---- */
 
-enum { WHY_BYTES = 1600 };
-
-typedef struct reason {
-  int32_t status;
-  char text[WHY_BYTES];
-} reason;
+uint32_t hd__exec_fetch(hd_exec_caller *caller, const hd_step *step, int64_t first, int64_t rows, const hd_slots *to) {
+  hd_ctx here;
+  here.message[0] = 0;
+  const hd_status status = caller->source->fetch(caller->source->self, &here, step, first, rows, to);
+  const int64_t position = step->cursor + first;
+  if (status == HD_OK)
+    return 0;
+  pthread_mutex_lock(&caller->lock);
+  if (caller->fault.status == HD_OK || position < caller->fault.position) {
+    caller->fault = (hd_fetch_fault){.status = status, .position = position};
+    memcpy(caller->fault.message, here.message, sizeof here.message);
+  }
+  pthread_mutex_unlock(&caller->lock);
+  return HD_FLAG_NO_DATA;
+}
 
 /* Why samples could not be read: the error of the first rank that has one. */
-static hd_status find_why(hd_local_group *local, hd_ctx *ctx, const hd_driver *driver) {
+static hd_status find_fault(hd_local_group *local, hd_ctx *ctx, const hd_fetch_fault *fault) {
   const int ranks = hd__cluster_ranks(local);
-  hd_status status = driver->why(driver->self, ctx);
-  if (ranks == 1)
-    return status;
-  reason this_rank = {.status = status}, *all = hd__malloc((size_t)ranks * sizeof *all);
-  snprintf(this_rank.text, sizeof this_rank.text, "%s", status == HD_OK ? "" : ctx->message);
+  hd_fetch_fault *all = hd__malloc((size_t)ranks * sizeof *all);
   if (!all)
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for the reasons of %d ranks", ranks);
-  status = hd__cluster_gather(all, local, ctx, &this_rank, sizeof this_rank);
+  hd_status status = hd__cluster_gather(all, local, ctx, fault, sizeof *fault);
   for (int r = 0; r < ranks && status == HD_OK; r++)
     if (all[r].status != HD_OK)
-      status = hd__fail(ctx, (hd_status)all[r].status, "%s", all[r].text);
+      status = hd__fail(ctx, all[r].status, "%s", all[r].message);
   hd__free(all);
   return status;
 }
@@ -96,16 +100,19 @@ hd_status hd__exec_not_finite(hd_ctx *ctx, const hd_plan *plan, int32_t param) {
 
 /* ---- Steps and samples ---- */
 
-hd_status hd__exec_run(hd_exec *exec, hd_ctx *ctx, const hd_driver *driver, uint32_t *flags) {
-  HD_TRY(exec->device->run(exec->self, ctx, driver, flags));
-  return *flags & HD_FLAG_NO_DATA ? find_why(exec->local, ctx, driver) : HD_OK;
+hd_status hd__exec_run(hd_exec *exec, hd_ctx *ctx, const hd_step_source *source, hd_report_fn *report,
+                       uint32_t *flags) {
+  hd_exec_caller caller = {.source = source, .report = report, .lock = PTHREAD_MUTEX_INITIALIZER};
+  HD_TRY(exec->device->run(exec->self, ctx, &caller, flags));
+  return *flags & HD_FLAG_NO_DATA ? find_fault(exec->local, ctx, &caller.fault) : HD_OK;
 }
 
-hd_status hd__exec_evaluate(hd_exec *exec, hd_ctx *ctx, const hd_driver *driver, int64_t samples,
+hd_status hd__exec_evaluate(hd_exec *exec, hd_ctx *ctx, const hd_step_source *source, int64_t samples,
                             const hd_exec_outcome *out) {
+  hd_exec_caller caller = {.source = source, .lock = PTHREAD_MUTEX_INITIALIZER};
   uint32_t flags = 0;
-  HD_TRY(exec->device->evaluate(exec->self, ctx, driver, samples, out, &flags));
-  return flags & HD_FLAG_NO_DATA ? find_why(exec->local, ctx, driver) : HD_OK;
+  HD_TRY(exec->device->evaluate(exec->self, ctx, &caller, samples, out, &flags));
+  return flags & HD_FLAG_NO_DATA ? find_fault(exec->local, ctx, &caller.fault) : HD_OK;
 }
 
 /* The first of the largest scores; a NaN counts as largest, as in the kernels. A single score means class 1 above 0. */

@@ -3,16 +3,16 @@
  *
  * A step allocates nothing and takes no lock; all that can fail fails in hd__exec_create.
  *
- * The driver describes each step. Thread 0 gets the next step from it while the other threads reduce, and reports
- * the result after the closing barrier; every thread fetches the samples of its rows. None of that may depend on the
- * layout.
+ * Steps and samples are pulled from a source. Thread 0 gets the next step while the other threads reduce, and reports
+ * results; every thread fetches the samples of its rows. None of that may depend on the layout.
  *
- * Several ranks run the same plan together. Each rank has an executor with its threads and a driver; all ranks make
+ * Several ranks run the same plan together. Each rank has an executor with its threads and a source; all ranks make
  * the same calls, and the work of thread 0 is done in each process by its first thread. Threads are numbered across
  * ranks. */
 #ifndef HD_EXEC_EXECUTOR_H
 #define HD_EXEC_EXECUTOR_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -22,7 +22,7 @@
 #include "plan/plan.h"
 #include "platform/threads.h"
 
-/* One step, as the driver describes it. */
+/* One step, as its source describes it. */
 typedef struct hd_step {
   int64_t samples; /* 1 .. batch */
   int64_t cursor;  /* where its samples start in the epoch */
@@ -34,8 +34,10 @@ typedef struct hd_step {
   bool reports;                  /* afterwards the times of other hosts' ranks are read */
 } hd_step;
 
-/* Memory for fetched samples: row r at x + r * x_stride, its target at row r of `target`. */
+/* Memory for fetched samples: row r at x + r * x_stride, its target at row r of `target`. For a device that gathers
+ * resident samples itself: their indices alone. */
 typedef struct hd_slots {
+  int32_t *sample; /* receives the indices, and nothing else is written; NULL: samples are written */
   float *x;
   int64_t x_stride;
   void *target; /* int32_t class numbers, or floats */
@@ -54,30 +56,23 @@ typedef struct hd_resident {
   float scale[4], shift[4];
 } hd_resident;
 
-typedef struct hd_step_result {
-  double loss_sum; /* of the samples' losses, added in order */
-} hd_step_result;
-
 /* Flags that threads raise at a barrier. */
 enum { HD_FLAG_NOT_FINITE = 1, HD_FLAG_STOP = 2, HD_FLAG_NO_DATA = 4 };
 
-typedef struct hd_driver {
+/* Where steps and samples come from. */
+typedef struct hd_step_source {
   void *self;
-  /* Thread 0: fills *step and returns 1, or returns 0 if there is no further step. */
-  int (*next)(void *self, hd_step *step);
-  /* Thread 0, before the closing barrier of a step, with its result: flags to raise there (HD_FLAG_STOP). May be
-   * NULL. */
-  uint32_t (*closing)(void *self, const hd_step *step, const hd_step_result *result);
-  /* Thread 0, after the closing barrier of a step that counts. */
-  void (*done)(void *self, const hd_step *step, const hd_step_result *result);
-  /* Any thread: samples [first, first + rows) of the step, normalised, with their targets. Returns flags to raise at
-   * the step's closing barrier: HD_FLAG_NO_DATA if they could not be read; then the step does not count. */
-  uint32_t (*fetch)(void *self, const hd_step *step, int64_t first, int64_t rows, const hd_slots *to);
-  /* With resident samples, in place of fetch: writes the indices of the step's samples. */
-  void (*choose)(void *self, const hd_step *step, int32_t *sample);
-  /* After a run that HD_FLAG_NO_DATA ended: the error. NULL where a fetch cannot fail. */
-  hd_status (*why)(void *self, hd_ctx *ctx);
-} hd_driver;
+  /* Thread 0: fills *step; false if there is no further step. An evaluation does not call it. */
+  bool (*next)(void *self, hd_step *step);
+  /* Any thread: samples [first, first + rows) of the step, normalised, with their targets. After a failure the step
+   * does not count, and the run ends with the error of the lowest position. */
+  hd_status (*fetch)(void *self, hd_ctx *ctx, const hd_step *step, int64_t first, int64_t rows, const hd_slots *to);
+} hd_step_source;
+
+/* Receives a step's result, the sum of its samples' losses, added in order. Called by thread 0 with the source's `self`:
+ * before the closing barrier, where it returns flags to raise there (HD_FLAG_STOP), and again, with `counts`, after the
+ * closing barrier of a step that counts. */
+typedef uint32_t hd_report_fn(void *self, const hd_step *step, double loss_sum, bool counts);
 
 typedef struct hd_executor hd_executor;
 
@@ -93,8 +88,8 @@ typedef struct hd_exec_settings {
   struct hd_cuda *cuda;  /* the GPU that computes, for which the plan was made; threads fetch. NULL: threads compute */
   bool native;           /* of a GPU: its libraries compute the calls where they are faster, */
   int precision;         /* with factors of this precision: hd_cuda_precision */
-  const hd_resident *resident; /* copied to the GPU if it fits; then `choose` is called. NULL: none */
-  int32_t lookahead; /* of a GPU: steps that may be queued before the first is reported to the driver, at least 1 */
+  const hd_resident *resident; /* copied to the GPU if it fits. NULL: none */
+  int32_t lookahead;           /* of a GPU: steps that may be queued before the first is reported, at least 1 */
 } hd_exec_settings;
 
 /* The results of an evaluation, per sample. */
@@ -117,13 +112,13 @@ hd_status hd__exec_create(hd_exec **out, hd_ctx *ctx, const hd_plan *plan, hd_st
                           const hd_exec_settings *settings);
 HD_TOOLS_API void hd__exec_destroy(hd_exec *exec); /* NULL is allowed */
 
-/* Runs steps until the driver has no more or a flag stops the run. Errors: the driver's `why` if samples could not
- * be read; HD_E_NOTFINITE, which names the parameter or the loss; HD_E_PEER if a rank is lost. The store then holds
+/* Runs steps until the source has no more or a flag stops the run. Errors: that of the fetch if samples could not be
+ * read; HD_E_NOTFINITE, which names the parameter or the loss; HD_E_PEER if a rank is lost. The store then holds
  * the last whole version. *flags receives the flags of the last closing barrier. */
-hd_status hd__exec_run(hd_exec *exec, hd_ctx *ctx, const hd_driver *driver, uint32_t *flags);
+hd_status hd__exec_run(hd_exec *exec, hd_ctx *ctx, const hd_step_source *source, hd_report_fn *report, uint32_t *flags);
 
 /* Forward and loss only, for `samples` samples in order: fetch is called with a step of that many samples. */
-hd_status hd__exec_evaluate(hd_exec *exec, hd_ctx *ctx, const hd_driver *driver, int64_t samples,
+hd_status hd__exec_evaluate(hd_exec *exec, hd_ctx *ctx, const hd_step_source *source, int64_t samples,
                             const hd_exec_outcome *out);
 
 /* Whether one of this process's threads fetches one of the rows [first, first + rows) of a step of `samples`
@@ -152,14 +147,33 @@ int64_t hd__exec_bytes(const hd_exec *exec);
 
 /* ---- For the devices ---- */
 
+/* Why samples could not be read. */
+typedef struct hd_fetch_fault {
+  hd_status status;
+  int64_t position; /* in the epoch */
+  char message[HD_MESSAGE_BYTES];
+} hd_fetch_fault;
+
+/* The caller of a run. */
+typedef struct hd_exec_caller {
+  const hd_step_source *source;
+  hd_report_fn *report;
+  pthread_mutex_t lock; /* held to write `fault` */
+  hd_fetch_fault fault; /* of the lowest position */
+} hd_exec_caller;
+
+/* Fetches samples from the source; returns flags to raise at the step's closing barrier: HD_FLAG_NO_DATA after a
+ * failure, which is kept. */
+uint32_t hd__exec_fetch(hd_exec_caller *caller, const hd_step *step, int64_t first, int64_t rows, const hd_slots *to);
+
 /* What a device's executor does; each function as the one of that name above. If samples could not be read, `run` and
  * `evaluate` return HD_OK with that flag, unless a step before was not finite. `spent` adds to sums that are 0. */
 struct hd_executor {
   hd_status (*create)(void **self, hd_ctx *ctx, const hd_plan *plan, hd_store *store, hd_threads *threads,
                       const hd_exec_settings *settings);
   void (*destroy)(void *self);
-  hd_status (*run)(void *self, hd_ctx *ctx, const hd_driver *driver, uint32_t *flags);
-  hd_status (*evaluate)(void *self, hd_ctx *ctx, const hd_driver *driver, int64_t samples, const hd_exec_outcome *out,
+  hd_status (*run)(void *self, hd_ctx *ctx, hd_exec_caller *caller, uint32_t *flags);
+  hd_status (*evaluate)(void *self, hd_ctx *ctx, hd_exec_caller *caller, int64_t samples, const hd_exec_outcome *out,
                         uint32_t *flags);
   bool (*fetches)(const void *self, int64_t samples, int64_t first, int64_t rows);
   const char *(*gpu_sums)(const void *self); /* NULL: "" */

@@ -6,20 +6,16 @@
 #include "train/session/sample_feed.h"
 #include "train/session/trained_model.h"
 
-static uint32_t fetch(void *self, const hd_step *step, int64_t first, int64_t rows, const hd_slots *to) {
-  return hd__feed_fetch(self, step->epoch, step->cursor + first, rows, to);
-}
-
 static hd_status print_all(hd_ctx *ctx, hd_trained *trained, hd_feed *feed) {
   const hd_graph *graph = trained->plan->graph;
   size_t samples = (size_t)feed->count, scores = (size_t)hd__shape_elems(&graph->values[graph->logits].shape);
-  const hd_driver driver = {.self = feed, .fetch = fetch};
+  const hd_step_source source = hd__feed_source(feed);
   hd_exec_outcome out = {.loss = malloc(samples * sizeof(float)),
                          .guess = malloc(samples * sizeof(int32_t)),
                          .score = malloc(samples * scores * sizeof(float))};
   hd_status status = out.loss && out.guess && out.score ? HD_OK : hd__fail(ctx, HD_E_NOMEM, "out of memory");
   if (status == HD_OK)
-    status = hd__exec_evaluate(trained->exec, ctx, &driver, feed->count, &out);
+    status = hd__exec_evaluate(trained->exec, ctx, &source, feed->count, &out);
   if (status == HD_OK && fwrite(out.score, sizeof(float), samples * scores, stdout) != samples * scores)
     status = hd__fail(ctx, HD_E_IO, "cannot write the scores");
   free(out.loss);

@@ -96,7 +96,7 @@ static void test_fetch(hd_ctx *ctx) {
   shuffle(&train, ctx);
   ok(hd__feed_shuffle(&train, 1, 3) && hd__feed_shuffle(&train, 1, 4), "two epochs have their orders");
   ok(!hd__feed_shuffle(&train, 1, 3), "the first of them is still there");
-  hd__feed_fetch(&train, 3, 10, 200, &(hd_slots){.x = pixel, .x_stride = 1, .target = label, .target_stride = 1});
+  hd__feed_read(&train, ctx, 3, 10, 200, &(hd_slots){.x = pixel, .x_stride = 1, .target = label, .target_stride = 1});
   for (int i = 0; i < 200; i++) {
     int64_t sample = hd__feed_sample(&train, 3, 10 + i);
     wrong += fabs((double)pixel[i] - (double)(sample % 256)) > 1e-3 || label[i] != sample % 7;

@@ -12,7 +12,7 @@ static void evaluate_group(const thread_at *at, const evaluation *e, int64_t fir
   call_rows group = hd__exec_rows(at, rows, 0, first);
   group.origin[HD_AT_LOSSES].base = e->out->loss;
   group.origin[HD_AT_LABELS] = (hd_origin){.base = at->thread->targets};
-  hd__exec_fetch(at, &group);
+  hd__exec_fetch_group(at, &group);
   for (int i = 0; i < plan->call_count; i++)
     hd__exec_call(at, &plan->calls[i], &group);
   const float *score = hd__place_at(&plan->logits, group.origin);
@@ -46,11 +46,11 @@ static void evaluate_thread(void *arg, int local_index) {
   hd__trace_event(at.thread->track, HD_SLICE_EVALUATE, (int32_t)e->step.samples, began_ns);
 }
 
-hd_status hd__exec_cpu_evaluate(void *self, hd_ctx *ctx, const hd_driver *driver, int64_t samples,
+hd_status hd__exec_cpu_evaluate(void *self, hd_ctx *ctx, hd_exec_caller *caller, int64_t samples,
                                 const hd_exec_outcome *out, uint32_t *flags) {
   hd_exec_cpu *exec = self;
   evaluation e = {.exec = exec, .step = {.samples = samples, .divisor = 1}, .out = out};
-  exec->driver = driver;
+  exec->caller = caller;
   HD_TRY(hd__threads_run(exec->threads, ctx, evaluate_thread, &e));
   *flags = exec->last_flags;
   return *flags & HD_BARRIER_BROKEN ? hd__local_group_check(exec->settings.local, ctx) : HD_OK;

@@ -313,23 +313,23 @@ static int64_t bytes(const void *self) {
 
 /* The process's first thread, while the other threads work on the current step: the next step and its layout. */
 static void prepare(hd_exec_cpu *exec, int slot) {
-  exec->has_step[slot] = exec->driver->next(exec->driver->self, &exec->step[slot]);
+  const hd_step_source *source = exec->caller->source;
+  exec->has_step[slot] = source->next(source->self, &exec->step[slot]);
   if (exec->has_step[slot])
     hd__exec_layout(exec, slot, exec->step[slot].samples);
 }
 
-/* The process's first thread before the closing barrier: adds the losses in order, gets the driver's flags, prepares
- * the next step. */
+/* The process's first thread before the closing barrier: adds the losses in order, reports them, prepares the next
+ * step. */
 static void close_step(const thread_at *at, int slot) {
   hd_exec_cpu *exec = at->exec;
   double sum = 0;
   for (int64_t i = 0; i < at->step->samples; i++)
     sum += (double)exec->losses[i];
-  exec->result.loss_sum = sum;
+  exec->loss_sum = sum;
   if (!isfinite(sum))
     at->thread->flags |= HD_FLAG_NOT_FINITE;
-  if (exec->driver->closing)
-    at->thread->flags |= exec->driver->closing(exec->driver->self, at->step, &exec->result);
+  at->thread->flags |= exec->caller->report(exec->caller->source->self, at->step, sum, false);
   prepare(exec, 1 - slot);
   hd__trace_leaf(at->thread->track, HD_SLICE_CLOSE, 0);
 }
@@ -420,7 +420,7 @@ static void run_thread(void *arg, int local_index) {
       exec->last_flags = all;
       if (!(all & (HD_FLAG_NOT_FINITE | HD_FLAG_NO_DATA | HD_BARRIER_BROKEN))) {
         hd__store_set_version(exec->store, ++version);
-        exec->driver->done(exec->driver->self, at.step, &exec->result);
+        exec->caller->report(exec->caller->source->self, at.step, exec->loss_sum, true);
         hd__trace_leaf(at.thread->track, HD_SLICE_REPORT, 0);
       }
     }
@@ -437,9 +437,9 @@ static hd_status not_finite(hd_exec_cpu *exec, hd_ctx *ctx) {
   return hd__exec_not_finite(ctx, exec->plan, param);
 }
 
-static hd_status run(void *self, hd_ctx *ctx, const hd_driver *driver, uint32_t *flags) {
+static hd_status run(void *self, hd_ctx *ctx, hd_exec_caller *caller, uint32_t *flags) {
   hd_exec_cpu *exec = self;
-  exec->driver = driver;
+  exec->caller = caller;
   exec->last_flags = 0;
   prepare(exec, 0);
   const hd_status status = hd__threads_run(exec->threads, ctx, run_thread, exec);

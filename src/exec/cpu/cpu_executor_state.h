@@ -107,8 +107,8 @@ typedef struct hd_exec_cpu {
 
   hd_step step[2];
   int has_step[2];
-  const hd_driver *driver;
-  hd_step_result result;
+  hd_exec_caller *caller;
+  double loss_sum; /* of the step */
   uint32_t last_flags;
 } hd_exec_cpu;
 
@@ -143,8 +143,8 @@ void hd__exec_find_memory(const thread_at *at);
 /* `rows` rows from a row of the micro-batch on; row 0 of the arena is that one. */
 call_rows hd__exec_rows(const thread_at *at, int64_t rows, int64_t micro_batch_row, int64_t batch_row);
 
-/* Fetches a group's samples and targets from the driver. */
-void hd__exec_fetch(const thread_at *at, const call_rows *group);
+/* Fetches a group's samples and targets. */
+void hd__exec_fetch_group(const thread_at *at, const call_rows *group);
 
 /* Numbers the threads of all ranks and records their speeds. The second opens the barrier, on lines allocated by
  * then. */
@@ -188,7 +188,7 @@ void hd__exec_sum_owned(const thread_at *at, int64_t first, int64_t count);
 hd_status hd__exec_time_threads(hd_threads *threads, hd_ctx *ctx, const hd_kernels *kernels);
 
 /* Functions of the table hd__cpu_executor. */
-hd_status hd__exec_cpu_evaluate(void *self, hd_ctx *ctx, const hd_driver *driver, int64_t samples,
+hd_status hd__exec_cpu_evaluate(void *self, hd_ctx *ctx, hd_exec_caller *caller, int64_t samples,
                                 const hd_exec_outcome *out, uint32_t *flags);
 bool hd__exec_cpu_fetches(const void *self, int64_t samples, int64_t first, int64_t rows);
 void hd__exec_cpu_spent(int64_t *sums, const void *self);

@@ -41,7 +41,7 @@ call_rows hd__exec_rows(const thread_at *at, int64_t rows, int64_t micro_batch_r
   return group;
 }
 
-void hd__exec_fetch(const thread_at *at, const call_rows *group) {
+void hd__exec_fetch_group(const thread_at *at, const call_rows *group) {
   const hd_plan *plan = at->exec->plan;
   hd_slots to = {.x = hd__place_at(&plan->input, group->origin),
                  .x_stride = plan->input.stride,
@@ -49,7 +49,7 @@ void hd__exec_fetch(const thread_at *at, const call_rows *group) {
                  .target_stride = plan->label.stride,
                  .outputs = plan->target_outputs,
                  .scratch = at->thread->fetch};
-  at->thread->flags |= at->exec->driver->fetch(at->exec->driver->self, at->step, group->batch_row, group->rows, &to);
+  at->thread->flags |= hd__exec_fetch(at->exec->caller, at->step, group->batch_row, group->rows, &to);
 }
 
 void hd__exec_call(const thread_at *at, const hd_plan_call *planned, const call_rows *rows) {
@@ -118,7 +118,7 @@ static void run_group(const thread_at *at, const hd_phase *phase, const hd_reduc
       hd__exec_rows(at, step[shards - 1].row1 - step[0].row0, step[0].row0, at->layout->first + step[0].row0);
   if (phase == plan->phases) {
     hd__tally_end(at->thread->tally, HD_SPENT_COMPUTE);
-    hd__exec_fetch(at, &group);
+    hd__exec_fetch_group(at, &group);
     hd__tally_end(at->thread->tally, HD_SPENT_DATA);
     hd__trace_leaf(at->thread->track, HD_SLICE_FETCH, 0);
   }

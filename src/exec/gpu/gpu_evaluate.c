@@ -4,13 +4,13 @@
 #include "exec/gpu/gpu_executor_state.h"
 #include "reduce/reduction_tree.h"
 
-static hd_status begin_group(uint32_t *flags, hd_exec_cuda *x, hd_ctx *ctx, const hd_driver *driver,
-                             const hd_step *step, int64_t first, int64_t rows) {
+static hd_status begin_group(uint32_t *flags, hd_exec_cuda *x, hd_ctx *ctx, hd_exec_caller *caller, const hd_step *step,
+                             int64_t first, int64_t rows) {
   cuda_inlet *inlet = &x->inlet[0];
   const hd_micro_batch whole_batch = hd__tree_micro_batch(rows, x->share->shards, 1, 0);
   hd_range_plan whole;
   hd__tree_range(&whole, &whole_batch, 0, x->share->shards);
-  HD_TRY(hd__exec_cuda_fetch(flags, x, ctx, driver, step, first, rows, inlet));
+  HD_TRY(hd__exec_cuda_fetch(flags, x, ctx, caller, step, first, rows, inlet));
   if (*flags & HD_FLAG_NO_DATA)
     return HD_OK;
   hd__exec_cuda_describe(inlet->host_step, step, 0, rows, rows, &whole.pushes);
@@ -40,13 +40,13 @@ static bool group_of(int64_t *first, int64_t *rows, const hd_exec_cuda *x, int64
 }
 
 /* All GPUs compute at the same time; *more: whether any GPU had a group. */
-static hd_status evaluate_groups(bool *more, hd_exec_cuda *all, hd_ctx *ctx, const hd_driver *driver,
+static hd_status evaluate_groups(bool *more, hd_exec_cuda *all, hd_ctx *ctx, hd_exec_caller *caller,
                                  const hd_step *step, int64_t group, const hd_exec_outcome *out, uint32_t *flags) {
   int64_t first, rows;
   *more = false;
   for (hd_exec_cuda *x = all; x; x = x->next)
     if (group_of(&first, &rows, x, step->samples, group))
-      HD_TRY(begin_group(flags, x, ctx, driver, step, first, rows));
+      HD_TRY(begin_group(flags, x, ctx, caller, step, first, rows));
   for (hd_exec_cuda *x = all; x && !*flags; x = x->next)
     if (group_of(&first, &rows, x, step->samples, group)) {
       HD_TRY(end_group(x, ctx, first, rows, out));
@@ -55,7 +55,7 @@ static hd_status evaluate_groups(bool *more, hd_exec_cuda *all, hd_ctx *ctx, con
   return HD_OK;
 }
 
-hd_status hd__exec_cuda_evaluate(void *self, hd_ctx *ctx, const hd_driver *driver, int64_t samples,
+hd_status hd__exec_cuda_evaluate(void *self, hd_ctx *ctx, hd_exec_caller *caller, int64_t samples,
                                  const hd_exec_outcome *out, uint32_t *flags) {
   hd_exec_cuda *all = self;
   const hd_step step = {.samples = samples, .divisor = 1};
@@ -65,7 +65,7 @@ hd_status hd__exec_cuda_evaluate(void *self, hd_ctx *ctx, const hd_driver *drive
     HD_TRY(hd__exec_cuda_upload_weights(x, ctx));
   bool more = true;
   for (int64_t group = 0; more && !*flags; group++)
-    HD_TRY(evaluate_groups(&more, all, ctx, driver, &step, group, out, flags));
+    HD_TRY(evaluate_groups(&more, all, ctx, caller, &step, group, out, flags));
   HD_TRY(hd__cuda_share_outcome(all->share, ctx, out, samples, flags));
   hd__trace_event(hd__exec_cuda_host_track(all), HD_SLICE_EVALUATE, (int32_t)samples, began_ns);
   return HD_OK;

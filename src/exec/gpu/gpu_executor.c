@@ -12,8 +12,8 @@
  *
  * The host fills an inlet again when the samples of two steps before have been copied from it; the copy to the GPU
  * waits until that step is done. The results of several steps are read back at once and received after as many more
- * steps have been launched, so that the GPU never waits for the host: the driver learns of a step up to `lookahead`
- * steps late. If a value is not finite, the GPU itself stops updating, so the last whole version stays valid
+ * steps have been launched, so that the GPU never waits for the host: a step is reported up to `lookahead` steps
+ * late. If a value is not finite, the GPU itself stops updating, so the last whole version stays valid
  * whatever was launched after it.
  *
  * At the end of a run the last whole version is copied to the host's store: checkpoints, digests and the CPU read
@@ -171,13 +171,13 @@ static void describe_all(const hd_exec_cuda *first, const hd_step *step, int buf
   }
 }
 
-/* Reports to the driver the steps before `end`, whose results have been read back. With several ranks a step was closed
+/* Reports the steps before `end`, whose results have been read back. With several ranks a step was closed
  * before it counted. */
-static void report_steps(hd_exec_cuda *x, const hd_driver *driver, int64_t end, uint32_t *flags) {
+static void report_steps(hd_exec_cuda *x, hd_exec_caller *caller, int64_t end, uint32_t *flags) {
   const bool ranked = hd__cuda_share_is_ranked(x->share);
   for (; x->reported < end; x->reported++) {
     const int at = (int)(x->reported % HD_CUDA_RESULTS);
-    const hd_step_result result = {.loss_sum = x->host_results[at].loss_sum};
+    const double loss_sum = x->host_results[at].loss_sum;
     if (x->host_results[at].failed) {
       x->bad_param = x->host_results[at].bad_param;
       x->reported = x->launched;
@@ -186,9 +186,9 @@ static void report_steps(hd_exec_cuda *x, const hd_driver *driver, int64_t end, 
     }
     x->version++;
     hd__exec_cuda_write_times(x, x->reported);
-    if (driver->closing && !ranked)
-      *flags |= driver->closing(driver->self, &x->step[at], &result);
-    driver->done(driver->self, &x->step[at], &result);
+    if (!ranked)
+      *flags |= caller->report(caller->source->self, &x->step[at], loss_sum, false);
+    caller->report(caller->source->self, &x->step[at], loss_sum, true);
   }
 }
 
@@ -210,47 +210,46 @@ static hd_status request_results(hd_exec_cuda *x, hd_ctx *ctx) {
 }
 
 /* Waits for the results requested last and reports them. */
-static hd_status receive_results(hd_exec_cuda *x, hd_ctx *ctx, const hd_driver *driver, uint32_t *flags) {
+static hd_status receive_results(hd_exec_cuda *x, hd_ctx *ctx, hd_exec_caller *caller, uint32_t *flags) {
   HD_TRY(hd__cuda_nccl_wait(x->share->nccl, ctx, x->cuda, x->received));
-  report_steps(x, driver, x->requested, flags);
+  report_steps(x, caller, x->requested, flags);
   return HD_OK;
 }
 
 /* Keeps the number of unreported steps at most `most`; results are requested for half of them at a time. */
-static hd_status keep_up(hd_exec_cuda *x, hd_ctx *ctx, const hd_driver *driver, int32_t most, uint32_t *flags) {
+static hd_status keep_up(hd_exec_cuda *x, hd_ctx *ctx, hd_exec_caller *caller, int32_t most, uint32_t *flags) {
   if (x->launched - x->requested >= (most > 1 ? most / 2 : 1)) {
     if (x->reported < x->requested)
-      HD_TRY(receive_results(x, ctx, driver, flags));
+      HD_TRY(receive_results(x, ctx, caller, flags));
     HD_TRY(request_results(x, ctx));
   }
-  return x->launched - x->reported < most ? HD_OK : receive_results(x, ctx, driver, flags);
+  return x->launched - x->reported < most ? HD_OK : receive_results(x, ctx, caller, flags);
 }
 
 /* Reads back the results of all launched steps and reports them. */
-static hd_status collect(hd_exec_cuda *x, hd_ctx *ctx, const hd_driver *driver, uint32_t *flags) {
+static hd_status collect(hd_exec_cuda *x, hd_ctx *ctx, hd_exec_caller *caller, uint32_t *flags) {
   if (x->reported == x->launched)
     return HD_OK;
   HD_TRY(read_results(x, ctx));
-  report_steps(x, driver, x->launched, flags);
+  report_steps(x, caller, x->launched, flags);
   return HD_OK;
 }
 
 /* With several ranks, after the last exchange of a step: earlier steps have counted, and this step's losses are known.
- * The driver's state of the next version is therefore noted before any GPU can have that version. Flags raised here are
+ * The caller's state of the next version is therefore noted before any GPU can have that version. Flags raised here are
  * sent with the next step's sums, so all ranks receive them in the same step. */
-static void close_ranked(hd_exec_cuda *x, const hd_driver *driver, const hd_step *step, uint32_t *flags) {
-  const hd_step_result result = {.loss_sum = x->share->loss_sum};
-  report_steps(x, driver, x->launched, flags);
-  if (!*flags && driver->closing)
-    x->share->carried |= driver->closing(driver->self, step, &result);
+static void close_ranked(hd_exec_cuda *x, hd_exec_caller *caller, const hd_step *step, uint32_t *flags) {
+  report_steps(x, caller, x->launched, flags);
+  if (!*flags)
+    x->share->carried |= caller->report(caller->source->self, step, x->share->loss_sum, false);
 }
 
 /* Samples for all GPUs of this process. */
-static hd_status fetch_all(uint32_t *flags, hd_exec_cuda *first, hd_ctx *ctx, const hd_driver *driver,
+static hd_status fetch_all(uint32_t *flags, hd_exec_cuda *first, hd_ctx *ctx, hd_exec_caller *caller,
                            const hd_step *step, int buffer) {
   const cuda_share *s = first->share;
   if (first->settings.resident)
-    driver->choose(driver->self, step, s->chosen);
+    *flags |= hd__exec_fetch(caller, step, 0, step->samples, &(hd_slots){.sample = s->chosen});
   for (hd_exec_cuda *x = first; x; x = x->next) {
     const int64_t row0 = s->row[x->number], rows = s->row[x->number + 1] - row0;
     HD_TRY(wait_for_inlet(x, ctx, &x->inlet[buffer]));
@@ -258,13 +257,13 @@ static hd_status fetch_all(uint32_t *flags, hd_exec_cuda *first, hd_ctx *ctx, co
     if (x->data)
       memcpy(x->inlet[buffer].host_sample, s->chosen + row0, (size_t)rows * sizeof *s->chosen);
     else
-      HD_TRY(hd__exec_cuda_fetch(flags, x, ctx, driver, step, row0, rows, &x->inlet[buffer]));
+      HD_TRY(hd__exec_cuda_fetch(flags, x, ctx, caller, step, row0, rows, &x->inlet[buffer]));
   }
   return HD_OK;
 }
 
 /* Queues a step on all GPUs. If a flag is set, the step was abandoned before any update. */
-static hd_status launch_step(hd_exec_cuda *first, hd_ctx *ctx, const hd_driver *driver, const hd_step *step, int buffer,
+static hd_status launch_step(hd_exec_cuda *first, hd_ctx *ctx, hd_exec_caller *caller, const hd_step *step, int buffer,
                              uint32_t *flags) {
   cuda_share *s = first->share;
   s->reports = step->reports;
@@ -274,7 +273,7 @@ static hd_status launch_step(hd_exec_cuda *first, hd_ctx *ctx, const hd_driver *
   for (int i = 0; i < s->exchanges && !*flags; i++) {
     HD_TRY(hd__cuda_share_exchange(s, ctx, i, flags));
     if (!*flags && i == s->exchanges - 1 && hd__cuda_share_is_ranked(s))
-      close_ranked(first, driver, step, flags);
+      close_ranked(first, caller, step, flags);
     for (const hd_exec_cuda *x = first; x && !*flags; x = x->next)
       HD_TRY(hd__exec_cuda_launch_stretch(x, ctx, &x->inlet[buffer], i + 1));
   }
@@ -283,7 +282,7 @@ static hd_status launch_step(hd_exec_cuda *first, hd_ctx *ctx, const hd_driver *
   return HD_OK;
 }
 
-static hd_status run_steps(hd_exec_cuda *x, hd_ctx *ctx, const hd_driver *driver, uint32_t *flags) {
+static hd_status run_steps(hd_exec_cuda *x, hd_ctx *ctx, hd_exec_caller *caller, uint32_t *flags) {
   const int32_t most = x->settings.lookahead < HD_CUDA_RESULTS ? x->settings.lookahead : HD_CUDA_RESULTS;
   const bool ranked = hd__cuda_share_is_ranked(x->share);
   uint64_t version = x->version;
@@ -291,32 +290,32 @@ static hd_status run_steps(hd_exec_cuda *x, hd_ctx *ctx, const hd_driver *driver
   hd_track *host = hd__exec_cuda_host_track(x);
   hd__tally_start(x->share->tally);
   HD_TRY(hd__exec_cuda_time_region(x, ctx));
-  for (hd_step step; !*flags && driver->next(driver->self, &step); version++) {
+  for (hd_step step; !*flags && caller->source->next(caller->source->self, &step); version++) {
     const int buffer = (int)(version & 1);
     uint32_t raised = 0;
     hd__trace_step(host);
     const int whole = hd__trace_open(host, HD_SLICE_STEP, (int32_t)step.samples);
     hd__cuda_share_lay_out(x->share, step.samples);
     hd__tally_end(x->share->tally, HD_SPENT_COMPUTE);
-    HD_TRY(fetch_all(&raised, x, ctx, driver, &step, buffer));
+    HD_TRY(fetch_all(&raised, x, ctx, caller, &step, buffer));
     hd__tally_end(x->share->tally, HD_SPENT_DATA);
     hd__trace_leaf(host, HD_SLICE_FETCH, 0);
     *flags |= ranked ? 0 : raised;
     x->share->carried |= ranked ? raised : 0;
     if (!*flags)
-      HD_TRY(launch_step(x, ctx, driver, &step, buffer, flags));
+      HD_TRY(launch_step(x, ctx, caller, &step, buffer, flags));
     if (*flags)
       break;
     hd__trace_leaf(host, HD_SLICE_LAUNCH, 0);
     x->step[x->launched++ % HD_CUDA_RESULTS] = step;
     if (!ranked)
-      HD_TRY(keep_up(x, ctx, driver, most, flags));
+      HD_TRY(keep_up(x, ctx, caller, most, flags));
     else if (x->launched - x->reported >= most)
-      HD_TRY(collect(x, ctx, driver, flags));
+      HD_TRY(collect(x, ctx, caller, flags));
     hd__trace_leaf(host, HD_SLICE_COLLECT, 0);
     hd__trace_close(host, whole);
   }
-  const hd_status status = collect(x, ctx, driver, flags);
+  const hd_status status = collect(x, ctx, caller, flags);
   hd__tally_end(x->share->tally, HD_SPENT_COMPUTE);
   return status;
 }
@@ -333,12 +332,12 @@ static void save_for_peers(hd_exec_cuda *x) {
   hd__exec_cuda_download_store(x, &quiet);
 }
 
-static hd_status run(void *self, hd_ctx *ctx, const hd_driver *driver, uint32_t *flags) {
+static hd_status run(void *self, hd_ctx *ctx, hd_exec_caller *caller, uint32_t *flags) {
   hd_exec_cuda *x = self;
   *flags = 0;
   if (!x->uploaded || x->version != hd__store_version(x->store))
     HD_TRY(hd__exec_cuda_upload_store(x, ctx));
-  hd_status status = run_steps(x, ctx, driver, flags);
+  hd_status status = run_steps(x, ctx, caller, flags);
   if (status != HD_OK)
     hd__cuda_nccl_abort(x->share->nccl);
   if (status == HD_E_PEER)

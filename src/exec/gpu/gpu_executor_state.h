@@ -68,7 +68,7 @@ struct hd_exec_cuda {
   bool uploaded;         /* the GPU has the store's last whole version: */
   uint64_t version;      /* this one */
   hd_step step[HD_CUDA_RESULTS];
-  int64_t launched, requested, reported; /* steps: queued; with results requested; reported to the driver */
+  int64_t launched, requested, reported; /* steps: queued; with results requested; reported */
   int32_t bad_param;
   struct hd_cuda_timing *timing; /* for a profile; NULL: there is none */
 };
@@ -117,7 +117,7 @@ hd_status hd__exec_cuda_fill_store(hd_exec_cuda *exec, hd_ctx *ctx);
 hd_status hd__exec_cuda_compare_weights(const hd_exec_cuda *exec, hd_ctx *ctx);
 
 /* Fetches samples [first, first + rows) of the step into the inlet's host memory. */
-hd_status hd__exec_cuda_fetch(uint32_t *flags, hd_exec_cuda *exec, hd_ctx *ctx, const hd_driver *driver,
+hd_status hd__exec_cuda_fetch(uint32_t *flags, hd_exec_cuda *exec, hd_ctx *ctx, hd_exec_caller *caller,
                               const hd_step *step, int64_t first, int64_t rows, const cuda_inlet *inlet);
 
 /* Describes the samples [first, first + rows) of the step, `samples` of the batch. */
@@ -131,7 +131,7 @@ hd_status hd__exec_cuda_launch_stretch(const hd_exec_cuda *exec, hd_ctx *ctx, co
 hd_status hd__exec_cuda_mark_used(const hd_exec_cuda *exec, hd_ctx *ctx, const cuda_inlet *inlet);
 
 /* Functions of the table hd__gpu_executor. The trace's tracks are the host's, copies' and computing's. */
-hd_status hd__exec_cuda_evaluate(void *self, hd_ctx *ctx, const hd_driver *driver, int64_t samples,
+hd_status hd__exec_cuda_evaluate(void *self, hd_ctx *ctx, hd_exec_caller *caller, int64_t samples,
                                  const hd_exec_outcome *out, uint32_t *flags);
 hd_status hd__exec_cuda_trace(void *self, hd_ctx *ctx, hd_trace *trace);
 hd_trace_size hd__exec_cuda_trace_size(const void *self, int64_t slices);

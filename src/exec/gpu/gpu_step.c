@@ -8,7 +8,7 @@
 typedef struct fetching {
   const hd_exec_cuda *exec;
   const cuda_inlet *inlet;
-  const hd_driver *driver;
+  hd_exec_caller *caller;
   const hd_step *step;
   int64_t first, rows;
   uint32_t flags[HD_MAX_THREADS];
@@ -27,13 +27,12 @@ static void fetch_thread(void *arg, int thread) {
                           .target_stride = plan->label.stride,
                           .outputs = plan->target_outputs,
                           .scratch = x->fetch + thread * x->settings.fetch_bytes};
-  f->flags[thread] =
-      end > begin ? f->driver->fetch(f->driver->self, f->step, f->first + begin, end - begin, &slots) : 0;
+  f->flags[thread] = end > begin ? hd__exec_fetch(f->caller, f->step, f->first + begin, end - begin, &slots) : 0;
 }
 
-hd_status hd__exec_cuda_fetch(uint32_t *flags, hd_exec_cuda *x, hd_ctx *ctx, const hd_driver *driver,
+hd_status hd__exec_cuda_fetch(uint32_t *flags, hd_exec_cuda *x, hd_ctx *ctx, hd_exec_caller *caller,
                               const hd_step *step, int64_t first, int64_t rows, const cuda_inlet *inlet) {
-  fetching f = {.exec = x, .inlet = inlet, .driver = driver, .step = step, .first = first, .rows = rows};
+  fetching f = {.exec = x, .inlet = inlet, .caller = caller, .step = step, .first = first, .rows = rows};
   HD_TRY(hd__threads_run(x->threads, ctx, fetch_thread, &f));
   for (int l = 0; l < hd__threads_count(x->threads); l++)
     *flags |= f.flags[l];

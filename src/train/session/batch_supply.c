@@ -79,23 +79,21 @@ void hd__supply_seek(hd_supply *s, int64_t first, int64_t end) {
   s->end = end;
 }
 
-uint32_t hd__supply_fetch(hd_supply *s, int64_t step, int64_t first, int64_t rows, const hd_slots *to) {
+hd_status hd__supply_read(hd_supply *s, hd_ctx *ctx, int64_t step, int64_t first, int64_t rows, const hd_slots *to) {
   const float *x = (const float *)hd__ring_take(s->ring, step, first, rows);
   if (!x)
-    return HD_FLAG_NO_DATA;
+    return hd__ring_failure(s->ring, ctx, step);
   for (int64_t r = 0; r < rows; r++, x += s->row_elems) {
     memcpy(to->x + r * to->x_stride, x, (size_t)s->is.sample_elems * sizeof *x);
     memcpy((float *)to->target + r * to->target_stride, x + s->is.sample_elems,
            (size_t)target_elems(s->is.outputs) * sizeof *x);
   }
-  return 0;
+  return HD_OK;
 }
 
 void hd__supply_done(hd_supply *s, int64_t step) {
   s->next = step + 1;
   hd__ring_release(s->ring, step);
 }
-
-hd_status hd__supply_why(hd_supply *s, hd_ctx *ctx, int64_t step) { return hd__ring_failure(s->ring, ctx, step); }
 
 hd_ring *hd__supply_ring(hd_supply *s) { return s->ring; }

@@ -35,14 +35,12 @@ void hd__supply_destroy(hd_supply *supply); /* NULL is allowed */
 /* Steps `first` to `end` - 1 will be read. Does nothing where the workers are at `first` already and go on to `end`. */
 void hd__supply_seek(hd_supply *supply, int64_t first, int64_t end);
 
-/* The executor's fetch: rows [first, first + rows) of a step. */
-uint32_t hd__supply_fetch(hd_supply *supply, int64_t step, int64_t first, int64_t rows, const hd_slots *to);
+/* Copies rows [first, first + rows) of a step. Fails as its first sample that could not be read. */
+hd_status hd__supply_read(hd_supply *supply, hd_ctx *ctx, int64_t step, int64_t first, int64_t rows,
+                          const hd_slots *to);
 
 /* Releases the batch of a step that counted; called in the order of steps. */
 void hd__supply_done(hd_supply *supply, int64_t step);
-
-/* Reports why a step's fetch failed. */
-hd_status hd__supply_why(hd_supply *supply, hd_ctx *ctx, int64_t step);
 
 hd_ring *hd__supply_ring(hd_supply *supply);
 

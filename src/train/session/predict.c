@@ -134,19 +134,13 @@ static void convert(double *value, const hd_predictor *p, const float *score) {
   }
 }
 
-static uint32_t fetch(void *self, const hd_step *step, int64_t first, int64_t rows, const hd_slots *to) {
-  return hd__feed_fetch(&((hd_predictor *)self)->feed, step->epoch, step->cursor + first, rows, to);
-}
-
-static hd_status why(void *self, hd_ctx *ctx) { return hd__feed_why(&((hd_predictor *)self)->feed, ctx); }
-
 static hd_status predict_some(double *value, hd_predictor *p, hd_ctx *ctx, const hd_dataset *samples,
                               hd_pipeline_mode mode) {
-  const hd_driver driver = {.self = p, .fetch = fetch, .why = why};
+  const hd_step_source source = hd__feed_source(&p->feed);
   const int64_t count = samples->count;
   hd_status status = hd__trained_feed(&p->feed, ctx, &p->trained, samples, mode);
   if (status == HD_OK)
-    status = hd__exec_evaluate(p->trained.exec, ctx, &driver, count, &p->outcome);
+    status = hd__exec_evaluate(p->trained.exec, ctx, &source, count, &p->outcome);
   hd__feed_fini(&p->feed);
   for (int64_t i = 0; i < count && status == HD_OK; i++)
     convert(value + i * hd_predictor_count(p), p, p->outcome.score + i * p->trained.network.target.scores);

@@ -194,7 +194,7 @@ hd_status hd_loader_next(hd_batch *batch, hd_loader *l, hd_ctx *ctx) {
   if (l->supply)
     x = (const float *)hd__ring_take(hd__supply_ring(l->supply), number_of(l, now), 0, rows);
   if (!x)
-    return hd__supply_why(l->supply, ctx, number_of(l, now));
+    return hd__ring_failure(hd__supply_ring(l->supply), ctx, number_of(l, now));
   if (!l->supply)
     HD_TRY(read_rows(l, ctx, first, rows));
   const float *target = x + sample_elems(l);

@@ -16,7 +16,7 @@ struct hd_rehearsal {
   void *before;    /* whose store is saved here */
   hd_exec *exec;
   hd_supply *supply;       /* NULL: threads read their samples */
-  int64_t at, done;        /* steps planned so far and done, over all runs */
+  int64_t at;              /* steps planned so far, over all runs */
   int64_t left;            /* of this run; INT64_MAX: until the time is over */
   double seconds, start_s; /* of this run; start_s: when its first step was done */
   double begin_s, end_s;   /* when this run began, and when its last step was done */
@@ -28,51 +28,40 @@ static int64_t length_of(const hd_session *s) {
   return s->run.steps_per_epoch < s->run.steps_in_all ? s->run.steps_per_epoch : s->run.steps_in_all;
 }
 
-static int next_step(void *self, hd_step *step) {
+static bool next_step(void *self, hd_step *step) {
   hd_rehearsal *r = self;
   const hd_session *s = r->session;
   bool over = r->steps > 1 && r->end_s - r->start_s >= r->seconds;
   if (r->left == 0 || (r->left == INT64_MAX && over))
-    return 0;
+    return false;
   hd__session_describe(step, s, r->at % length_of(s));
   step->number = r->at++;
   r->left -= r->left != INT64_MAX;
-  return 1;
+  return true;
 }
 
-static void step_done(void *self, const hd_step *step, const hd_step_result *result) {
+static uint32_t report(void *self, const hd_step *step, double loss_sum, bool counts) {
   hd_rehearsal *r = self;
+  (void)loss_sum;
+  if (!counts)
+    return 0;
   if (r->supply)
     hd__supply_done(r->supply, step->number);
-  r->done++;
   r->end_s = hd__clock_s();
   if (r->steps++ == 0)
     r->start_s = r->end_s;
   else
     r->samples += step->samples;
+  return 0;
 }
 
-static uint32_t fetch(void *self, const hd_step *step, int64_t first, int64_t rows, const hd_slots *to) {
-  hd_rehearsal *r = self;
-  if (r->supply)
-    return hd__supply_fetch(r->supply, step->number, first, rows, to);
-  return hd__feed_fetch(&r->session->input.train, step->epoch, step->cursor + first, rows, to);
-}
-
-static void choose(void *self, const hd_step *step, int32_t *sample) {
+static hd_status fetch(void *self, hd_ctx *ctx, const hd_step *step, int64_t first, int64_t rows, const hd_slots *to) {
   const hd_rehearsal *r = self;
-  for (int64_t i = 0; i < step->samples; i++)
-    sample[i] = (int32_t)hd__feed_sample(&r->session->input.train, step->epoch, step->cursor + i);
-}
-
-static hd_status why(void *self, hd_ctx *ctx) {
-  hd_rehearsal *r = self;
-  return r->supply ? hd__supply_why(r->supply, ctx, r->done) : hd__feed_why(&r->session->input.train, ctx);
+  return hd__session_read(r->session, r->supply, ctx, step, first, rows, to);
 }
 
 static hd_status run(hd_rehearsal *r, hd_ctx *ctx, int64_t steps, double seconds) {
-  const hd_driver driver = {
-      .self = r, .next = next_step, .done = step_done, .fetch = fetch, .choose = choose, .why = why};
+  const hd_step_source source = {.self = r, .next = next_step, .fetch = fetch};
   uint32_t flags;
   r->begin_s = r->end_s = hd__clock_s();
   r->left = steps;
@@ -80,7 +69,7 @@ static hd_status run(hd_rehearsal *r, hd_ctx *ctx, int64_t steps, double seconds
   r->steps = r->samples = 0;
   if (r->supply)
     hd__supply_seek(r->supply, r->at, INT64_MAX);
-  return hd__exec_run(r->exec, ctx, &driver, &flags);
+  return hd__exec_run(r->exec, ctx, &source, report, &flags);
 }
 
 /* Uses the session's executor; its weights are restored when the rehearsal is destroyed, also after a failure. */

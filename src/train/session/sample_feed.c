@@ -237,6 +237,10 @@ hd_status hd__feed_read(const hd_feed *feed, hd_ctx *ctx, uint32_t epoch, int64_
   const int64_t bytes = hd__dataset_elems(data) * hd__dataset_elem_bytes(data);
   for (int64_t r = 0; r < rows; r++) {
     int64_t sample = hd__feed_sample(feed, epoch, first + r);
+    if (to->sample) {
+      to->sample[r] = (int32_t)sample;
+      continue;
+    }
     float *x = to->x + r * to->x_stride, *target = target_of(feed, r, to);
     if (feed->pipeline)
       HD_TRY(transform_sample(x, target, feed, ctx, epoch, first + r, &sample, to->scratch));
@@ -262,23 +266,8 @@ bool hd__feed_resident(hd_resident *out, const hd_feed *feed) {
   return hd__dataset_resident(data) && !feed->pipeline && data->labels && data->count <= INT32_MAX;
 }
 
-uint32_t hd__feed_fetch(hd_feed *feed, uint32_t epoch, int64_t first, int64_t rows, const hd_slots *to) {
-  hd_ctx here;
-  here.message[0] = 0;
-  const hd_status status = hd__feed_read(feed, &here, epoch, first, rows, to);
-  if (status == HD_OK)
-    return 0;
-  pthread_mutex_lock(&feed->lock);
-  if (feed->fault.status == HD_OK || first < feed->fault.first) {
-    feed->fault = (hd_feed_fault){.status = status, .first = first};
-    memcpy(feed->fault.message, here.message, sizeof here.message);
-  }
-  pthread_mutex_unlock(&feed->lock);
-  return HD_FLAG_NO_DATA;
+static hd_status fetch(void *self, hd_ctx *ctx, const hd_step *step, int64_t first, int64_t rows, const hd_slots *to) {
+  return hd__feed_read(self, ctx, step->epoch, step->cursor + first, rows, to);
 }
 
-hd_status hd__feed_why(hd_feed *feed, hd_ctx *ctx) {
-  const hd_feed_fault fault = feed->fault;
-  feed->fault = (hd_feed_fault){0};
-  return fault.status == HD_OK ? HD_OK : hd__fail(ctx, fault.status, "%s", fault.message);
-}
+hd_step_source hd__feed_source(hd_feed *feed) { return (hd_step_source){.self = feed, .fetch = fetch}; }

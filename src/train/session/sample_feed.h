@@ -22,13 +22,6 @@
 
 enum { HD_FEED_MAX_CHANNELS = 4 };
 
-/* Why samples could not be read. */
-typedef struct hd_feed_fault {
-  hd_status status;
-  int64_t first; /* position */
-  char message[HD_MESSAGE_BYTES];
-} hd_feed_fault;
-
 typedef struct hd_feed {
   const hd_dataset *data;
   const hd_kernels *kernels;
@@ -44,8 +37,7 @@ typedef struct hd_feed {
   uint32_t *order[2];  /* of an even and of an odd epoch */
   int64_t epoch[2];    /* the epochs of these orders, -1: none */
   uint64_t *scratch;
-  pthread_mutex_t lock; /* held while an order is made, and for `fault` */
-  hd_feed_fault fault;
+  pthread_mutex_t lock; /* held while an order is made */
 } hd_feed;
 
 /* Initialises a feed of one split, in file order. mean and std are per channel, of pixels in [0, 1] or of floats. */
@@ -84,14 +76,11 @@ HD_TOOLS_API bool hd__feed_shuffle(hd_feed *feed, uint64_t seed, uint32_t epoch)
 int64_t hd__feed_sample(const hd_feed *feed, uint32_t epoch, int64_t position);
 
 /* Copies samples at positions [first, first + rows) of an epoch and their targets; class labels become numbers where
- * floats are expected. Fails as reading a sample does. */
+ * floats are expected. Or, if to->sample is set, writes their indices. Fails as reading a sample does. */
 hd_status hd__feed_read(const hd_feed *feed, hd_ctx *ctx, uint32_t epoch, int64_t first, int64_t rows,
                         const hd_slots *to);
 
-/* The same as an executor's fetch: returns its flags, and keeps the failure of the lowest position for hd__feed_why. */
-uint32_t hd__feed_fetch(hd_feed *feed, uint32_t epoch, int64_t first, int64_t rows, const hd_slots *to);
-
-/* Returns the failure that was kept, and clears it; HD_OK if there was none. */
-hd_status hd__feed_why(hd_feed *feed, hd_ctx *ctx);
+/* A source of the feed's samples, for an evaluation. */
+hd_step_source hd__feed_source(hd_feed *feed);
 
 #endif

@@ -24,42 +24,41 @@ static hd_session *session_of(void *self) { return self; }
 
 /* Callbacks of the executor. */
 
-static int next_step(void *self, hd_step *step) {
+static bool next_step(void *self, hd_step *step) {
   hd_session *s = session_of(self);
   if (s->run.planned >= s->run.target)
-    return 0;
+    return false;
   hd__session_describe(step, s, s->run.planned++);
   step->reports = s->run.planned == s->run.target || s->run.planned % s->run.settings->log_every == 0;
-  return 1;
+  return true;
 }
 
 /* The counters after a step that counts. */
-static hd_counters counted(const hd_session *s, const hd_step *step, const hd_step_result *result) {
+static hd_counters counted(const hd_session *s, const hd_step *step, double loss_sum) {
   hd_counters counters = s->run.counters;
   counters.step++;
-  counters.epoch_loss_sum += result->loss_sum;
+  counters.epoch_loss_sum += loss_sum;
   counters.epoch_divisor += (double)step->divisor;
-  counters.step_loss = result->loss_sum / (double)step->divisor;
+  counters.step_loss = loss_sum / (double)step->divisor;
   counters.owes_evaluation = hd__session_evaluates_after(s, counters.step);
   return counters;
 }
 
-static uint32_t closing(void *self, const hd_step *step, const hd_step_result *result) {
-  hd_session *s = session_of(self);
+/* Before the closing barrier: an emergency save of the next version takes its counters. */
+static uint32_t close_step(hd_session *s, const hd_step *step, double loss_sum) {
   if (s->checkpoints.emergency) {
-    const hd_counters next = counted(s, step, result);
+    const hd_counters next = counted(s, step, loss_sum);
     hd__emergency_note(s->checkpoints.emergency, &next);
   }
   return atomic_load(&s->run.stop) ? HD_FLAG_STOP : 0;
 }
 
-static void step_done(void *self, const hd_step *step, const hd_step_result *result) {
-  hd_session *s = session_of(self);
+static void count_step(hd_session *s, const hd_step *step, double loss_sum) {
   if (s->input.supply)
     hd__supply_done(s->input.supply, step->number);
-  s->run.counters = counted(s, step, result);
+  s->run.counters = counted(s, step, loss_sum);
   hd__local_group_step(s->compute.local, s->run.counters.step);
-  s->run.call_loss_sum += result->loss_sum;
+  s->run.call_loss_sum += loss_sum;
   s->run.call_divisor += (double)step->divisor;
   s->run.trained_samples += step->samples;
   const double loss = s->run.counters.step_loss;
@@ -72,23 +71,17 @@ static void step_done(void *self, const hd_step *step, const hd_step_result *res
   hd__session_log(s);
 }
 
-static uint32_t fetch_train(void *self, const hd_step *step, int64_t first, int64_t rows, const hd_slots *to) {
-  hd_session *s = session_of(self);
-  if (s->input.supply)
-    return hd__supply_fetch(s->input.supply, step->number, first, rows, to);
-  return hd__feed_fetch(&s->input.train, step->epoch, step->cursor + first, rows, to);
+static uint32_t report(void *self, const hd_step *step, double loss_sum, bool counts) {
+  if (!counts)
+    return close_step(self, step, loss_sum);
+  count_step(self, step, loss_sum);
+  return 0;
 }
 
-static void choose_train(void *self, const hd_step *step, int32_t *sample) {
+static hd_status fetch_train(void *self, hd_ctx *ctx, const hd_step *step, int64_t first, int64_t rows,
+                             const hd_slots *to) {
   const hd_session *s = self;
-  for (int64_t r = 0; r < step->samples; r++)
-    sample[r] = (int32_t)hd__feed_sample(&s->input.train, step->epoch, step->cursor + r);
-}
-
-static hd_status why_train(void *self, hd_ctx *ctx) {
-  hd_session *s = session_of(self);
-  return s->input.supply ? hd__supply_why(s->input.supply, ctx, s->run.counters.step)
-                         : hd__feed_why(&s->input.train, ctx);
+  return hd__session_read(s, s->input.supply, ctx, step, first, rows, to);
 }
 
 /* Whether training has ended by --patience. */
@@ -159,13 +152,7 @@ static void note_refusals(hd_session *s) {
 }
 
 static hd_status run_region(hd_session *s, hd_ctx *ctx, uint32_t *flags) {
-  const hd_driver driver = {.self = s,
-                            .next = next_step,
-                            .closing = closing,
-                            .done = step_done,
-                            .fetch = fetch_train,
-                            .choose = choose_train,
-                            .why = why_train};
+  const hd_step_source source = {.self = s, .next = next_step, .fetch = fetch_train};
   int64_t epoch = s->run.counters.step / s->run.steps_per_epoch;
   s->run.region_s = hd__clock_s();
   int64_t began_ns = hd__clock_ns();
@@ -176,7 +163,7 @@ static hd_status run_region(hd_session *s, hd_ctx *ctx, uint32_t *flags) {
   if (s->input.supply)
     hd__supply_seek(s->input.supply, s->run.counters.step, s->run.steps_in_all);
   hd__job_enter(&s->report.page, HD_JOB_TRAINING);
-  hd_status status = hd__exec_run(s->compute.exec, ctx, &driver, flags);
+  hd_status status = hd__exec_run(s->compute.exec, ctx, &source, report, flags);
   hd__job_enter(&s->report.page, HD_JOB_READY);
   note_refusals(s);
   s->run.train_s = hd__session_train_s(s);

@@ -12,4 +12,8 @@ void hd__session_describe(hd_step *step, const hd_session *session, int64_t inde
 hd_status hd__session_supply(hd_supply **out, hd_ctx *ctx, hd_session *session, const hd_threads *threads, int workers,
                              int64_t repeats);
 
+/* The fetch of an executor that trains: from the workers, or from the feed if `supply` is NULL. */
+hd_status hd__session_read(const hd_session *session, hd_supply *supply, hd_ctx *ctx, const hd_step *step,
+                           int64_t first, int64_t rows, const hd_slots *to);
+
 #endif

@@ -85,17 +85,11 @@ hd_status hd__session_begin_save(hd_session *s, hd_ctx *ctx) {
 
 /* ---- Evaluating ---- */
 
-static uint32_t fetch_from(void *feed, const hd_step *step, int64_t first, int64_t rows, const hd_slots *to) {
-  return hd__feed_fetch(feed, step->epoch, step->cursor + first, rows, to);
-}
-
-static hd_status why_from(void *feed, hd_ctx *ctx) { return hd__feed_why(feed, ctx); }
-
 /* Evaluates one split; leaves the guesses in s->report.guesses, which ranks share: each rank has read them before any rank
  * evaluates the next split. */
 static hd_status evaluate_split(hd_score *out, hd_session *s, hd_ctx *ctx, hd_feed *feed) {
-  const hd_driver driver = {.self = feed, .fetch = fetch_from, .why = why_from};
-  HD_TRY(hd__exec_evaluate(s->compute.eval_exec, ctx, &driver, feed->count, &s->report.guesses));
+  const hd_step_source source = hd__feed_source(feed);
+  HD_TRY(hd__exec_evaluate(s->compute.eval_exec, ctx, &source, feed->count, &s->report.guesses));
   hd__target_score(out, &s->run.network.target, feed, &s->report.guesses);
   return hd__local_group_barrier(s->compute.local, ctx);
 }
