@@ -80,11 +80,50 @@ void hd__tree_reduce(hd_reduction *out, const hd_micro_batch *micro_batch, const
   hd_subtree entry[HD_MAX_SHARDS];
   stack s = {entry, 0};
   hd_subtree root = {micro_batch->lo, micro_batch->hi - micro_batch->lo};
+  int64_t first = hd__tree_first_sample(micro_batch->samples, micro_batch->shards, micro_batch->lo);
   out->count = 0;
   for (int32_t i = 0; i < count; i++) {
-    int32_t merges = push(&s, subtree[i], micro_batch, root);
-    out->step[out->count++] = (hd_reduction_step){.row0 = 0, .row1 = 0, .term = i, .merges = merges};
+    int32_t merges = push(&s, subtree[i], micro_batch, root), end = subtree[i].start + subtree[i].size;
+    int64_t row0 = hd__tree_first_sample(micro_batch->samples, micro_batch->shards, subtree[i].start) - first;
+    int64_t row1 = hd__tree_first_sample(micro_batch->samples, micro_batch->shards, end) - first;
+    out->step[out->count++] =
+        (hd_reduction_step){.row0 = (int32_t)row0, .row1 = (int32_t)row1, .term = i, .merges = merges};
   }
+}
+
+void hd__tree_lay_out(hd_partial_sums *sums, const hd_micro_batch *micro_batch, const int32_t *border) {
+  const int64_t first = hd__tree_first_sample(micro_batch->samples, micro_batch->shards, micro_batch->lo);
+  int32_t count = 0;
+  for (int32_t r = 0; r < sums->ranges; r++) {
+    const int32_t lo = micro_batch->lo + border[r], hi = micro_batch->lo + border[r + 1];
+    hd_range_plan other, *range = r >= sums->begin && r < sums->end ? &sums->range[r - sums->begin] : &other;
+    hd__tree_range(range, micro_batch, lo, hi);
+    sums->first[r] = count;
+    sums->row[r] = hd__tree_first_sample(micro_batch->samples, micro_batch->shards, lo) - first;
+    sums->row[r + 1] = hd__tree_first_sample(micro_batch->samples, micro_batch->shards, hi) - first;
+    for (int32_t c = 0; c < range->subtree_count; c++)
+      sums->subtree[count++] = range->subtree[c];
+  }
+  sums->first[sums->ranges] = count;
+  hd__tree_reduce(&sums->reduction, micro_batch, sums->subtree, count);
+}
+
+int32_t hd__tree_most_sums(int32_t shards) {
+  int32_t levels = 0;
+  while (1 << levels < shards)
+    levels++;
+  return shards < 2 * levels + 1 ? shards : 2 * levels + 1;
+}
+
+int hd__tree_holds(int64_t samples, int32_t shards, int32_t micro_batches, int32_t lo, int32_t hi, int64_t first,
+                   int64_t rows) {
+  for (int32_t p = 0; p < micro_batches; p++) {
+    const int32_t start = hd__tree_micro_batch(samples, shards, micro_batches, p).lo;
+    if (first < hd__tree_first_sample(samples, shards, start + hi) &&
+        hd__tree_first_sample(samples, shards, start + lo) < first + rows)
+      return 1;
+  }
+  return 0;
 }
 
 int32_t hd__tree_split_reduction(hd_reduction out[HD_MAX_SUBTREES], const hd_reduction *reduction) {

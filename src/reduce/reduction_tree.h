@@ -56,8 +56,33 @@ hd_micro_batch hd__tree_micro_batch(int64_t samples, int32_t shards, int32_t mic
  * micro-batch's first sample; `term` is the shard number. */
 void hd__tree_range(hd_range_plan *out, const hd_micro_batch *micro_batch, int32_t lo, int32_t hi);
 
-/* The reduction of `count` subtrees: the concatenated subtrees of neighbouring ranges that make up the micro-batch. */
+/* The reduction of `count` subtrees: the concatenated subtrees of neighbouring ranges that make up the micro-batch.
+ * `term` is an index of `subtree`. */
 void hd__tree_reduce(hd_reduction *out, const hd_micro_batch *micro_batch, const hd_subtree *subtree, int32_t count);
+
+/* The partial sums of neighbouring ranges, whether of threads, of GPUs or of hosts: those of range r are [first[r],
+ * first[r + 1]) of all, its samples [row[r], row[r + 1]) of the micro-batch. */
+typedef struct hd_partial_sums {
+  int32_t ranges;
+  int32_t *first;       /* ranges + 1 */
+  int64_t *row;         /* ranges + 1 */
+  int32_t begin, end;   /* of the ranges [begin, end) also the additions: */
+  hd_range_plan *range; /* range[r - begin] */
+  hd_subtree subtree[HD_MAX_SHARDS];
+  hd_reduction reduction; /* over all of them */
+} hd_partial_sums;
+
+/* Lays out partial sums, of which numbers and arrays are given: range r has the shards [border[r], border[r + 1]),
+ * counted from the first of the micro-batch. */
+void hd__tree_lay_out(hd_partial_sums *sums, const hd_micro_batch *micro_batch, const int32_t *border);
+
+/* The most partial sums of `shards` neighbouring shards: two per level of the tree, and the one being pushed. */
+int32_t hd__tree_most_sums(int32_t shards);
+
+/* Whether the shards [lo, hi) of a micro-batch, counted from its first, hold one of the samples [first, first + rows)
+ * of the batch; of any micro-batch. */
+int hd__tree_holds(int64_t samples, int32_t shards, int32_t micro_batches, int32_t lo, int32_t hi, int64_t first,
+                   int64_t rows);
 
 /* Splits a reduction that leaves several sums into reductions that leave one each, in order; returns their number. */
 int32_t hd__tree_split_reduction(hd_reduction out[HD_MAX_SUBTREES], const hd_reduction *reduction);

@@ -267,7 +267,6 @@ static void run_call(network *n, const hd_plan_call *planned, bool watch) {
 
 /* Forward and backward for all rows as one shard; returns the mean loss. */
 static double network_run(network *n, bool watch) {
-  const hd_graph *graph = n->plan->graph;
   n->nearest_kink = HUGE_VAL;
   for (int64_t i = 0; i < n->arena_elems; i++)
     n->arena[i] = NAN;

@@ -36,21 +36,35 @@ static int run(const hd_reduction *reduction, const term *leaf, term *stack) {
 /* The text of the sum when the micro-batch is cut at the given borders. */
 static const char *sum_text(const hd_micro_batch *micro_batch, const int *border, int ranges) {
   static term partial[HD_MAX_SHARDS], stack[HD_MAX_SHARDS];
-  static hd_range_plan range;
-  static hd_reduction reduction;
-  hd_subtree subtree[HD_MAX_SHARDS];
+  static hd_range_plan range, kept;
+  static int32_t cut[HD_MAX_SHARDS + 1], first[HD_MAX_SHARDS + 1];
+  static int64_t row[HD_MAX_SHARDS + 1];
+  hd_partial_sums sums = {.first = first, .row = row, .ranges = ranges, .end = 1, .range = &kept};
   int subtrees = 0;
+  for (int r = 0; r <= ranges; r++)
+    cut[r] = border[r] - micro_batch->lo;
+  hd__tree_lay_out(&sums, micro_batch, cut);
   for (int r = 0; r < ranges; r++) {
     hd__tree_range(&range, micro_batch, border[r], border[r + 1]);
     int left = run(&range.pushes, NULL, partial + subtrees);
-    if (left != range.subtree_count || range.depth > HD_MAX_SUBTREES)
+    if (left != range.subtree_count || range.depth > HD_MAX_SUBTREES ||
+        left > hd__tree_most_sums(border[r + 1] - border[r]))
       return "wrong number of partial sums";
-    for (int c = 0; c < left; c++)
-      subtree[subtrees + c] = range.subtree[c];
+    if (first[r] != subtrees || first[r + 1] != subtrees + left ||
+        memcmp(&sums.subtree[subtrees], range.subtree, (size_t)left * sizeof *range.subtree))
+      return "partial sums in another place";
+    if (r == 0 && (kept.pushes.count != range.pushes.count ||
+                   memcmp(kept.pushes.step, range.pushes.step, (size_t)kept.pushes.count * sizeof *kept.pushes.step)))
+      return "other additions";
+    for (int k = 0; k < range.pushes.count; k++)
+      if (range.pushes.step[k].row0 < row[r] || range.pushes.step[k].row1 > row[r + 1])
+        return "samples of another range";
     subtrees += left;
   }
-  hd__tree_reduce(&reduction, micro_batch, subtree, subtrees);
-  int left = run(&reduction, partial, stack);
+  for (int k = 0; k < subtrees; k++)
+    if (sums.reduction.step[k].row0 != (k ? sums.reduction.step[k - 1].row1 : 0))
+      return "samples without a partial sum";
+  int left = run(&sums.reduction, partial, stack);
   return left == 1 ? stack[0].text : "not one sum";
 }
 
@@ -218,6 +232,25 @@ static void test_deal(void) {
   ok(border[1] == 2 && border[6] - border[5] == 3, "deal: the first thread, which has other work, gets less");
 }
 
+/* A range of shards of all micro-batches holds a row if one of its shards does. */
+static void test_holds(void) {
+  enum { SHARDS = 8 };
+  int wrong = 0;
+  for (int64_t samples = 1; samples < 20; samples++)
+    for (int micro_batches = 1; micro_batches <= 4; micro_batches *= 2)
+      for (int lo = 0; lo <= SHARDS / micro_batches; lo++)
+        for (int hi = lo; hi <= SHARDS / micro_batches; hi++)
+          for (int64_t row = 0; row < samples; row++) {
+            int held = 0;
+            for (int s = 0; s < SHARDS; s++)
+              held |= s % (SHARDS / micro_batches) >= lo && s % (SHARDS / micro_batches) < hi &&
+                      hd__tree_first_sample(samples, SHARDS, s) <= row &&
+                      row < hd__tree_first_sample(samples, SHARDS, s + 1);
+            wrong += hd__tree_holds(samples, SHARDS, micro_batches, lo, hi, row, 1) != held;
+          }
+  is_int(wrong, 0, "each row is held by the ranges of shards that it is in");
+}
+
 /* Any speeds leave the sum as it is. */
 static void test_speeds(void) {
   int wrong = 0, whole[2] = {0, 16};
@@ -250,6 +283,7 @@ int main(void) {
   test_micro_batches();
   test_split();
   test_deal();
+  test_holds();
   test_speeds();
   is_int(hd__tree_default_shards(1), 1, "one sample, one shard");
   is_int(hd__tree_default_shards(64), 16, "a batch of 64 has 16 shards");

@@ -25,24 +25,19 @@ void hd__exec_merge_stats(const thread_at *at, const hd_plan_call *call, int dep
   merge(at->exec, call, left, left + at->exec->plan->direct_elems, rows[0], rows[1]);
 }
 
-static const float *partial_sum(const thread_at *at, int32_t p) {
-  return at->exec->thread[at->layout->sum_thread[p]].partial_sums +
-         at->layout->sum_slot[p] * at->exec->plan->direct_elems;
-}
-
 static void copy_output(const hd_place *out, float *to, const float *from) {
   memcpy(to + out->offset, from + out->offset, (size_t)out->elems * sizeof *to);
 }
 
 /* The batch's mean and variance. */
 static void gather_stats(const thread_at *at, const hd_plan_call *call) {
-  const hd_reduction *reduction = &at->layout->over_threads;
+  const hd_reduction *reduction = &at->layout->sums.reduction;
   int64_t slot = at->exec->plan->direct_elems, rows[HD_MAX_REDUCTION_DEPTH];
   int depth = 0;
   for (int s = 0; s < reduction->count; s++) {
     for (int o = 0; o < 2; o++)
-      copy_output(&call->out[o], at->thread->stack + depth * slot, partial_sum(at, reduction->step[s].term));
-    rows[depth++] = at->layout->sum_rows[reduction->step[s].term];
+      copy_output(&call->out[o], at->thread->stack + depth * slot, at->layout->sum[reduction->step[s].term]);
+    rows[depth++] = reduction->step[s].row1 - reduction->step[s].row0;
     for (int m = 0; m < reduction->step[s].merges; m++, depth--) {
       float *left = at->thread->stack + (depth - 2) * slot;
       merge(at->exec, call, left, left + slot, rows[depth - 2], rows[depth - 1]);
@@ -58,13 +53,13 @@ static void gather_stats(const thread_at *at, const hd_plan_call *call) {
 }
 
 static void gather_sums(const thread_at *at, const hd_plan_call *call) {
-  const hd_reduction *reduction = &at->layout->over_threads;
+  const hd_reduction *reduction = &at->layout->sums.reduction;
   const float *term[HD_MAX_SHARDS];
   for (const hd_place *out = call->out; out < call->out + HD_MAX_OUT; out++) {
     if (out->where == HD_AT_NOWHERE)
       continue;
     for (int32_t p = 0; p < reduction->count; p++)
-      term[p] = partial_sum(at, p) + out->offset;
+      term[p] = at->layout->sum[p] + out->offset;
     at->exec->plan->kernels->reduce(at->thread->gathered + out->offset, term, reduction, out->elems);
   }
 }

@@ -127,8 +127,7 @@ static void sum_tile(const thread_at *at, const hd_plan_use *use, const hd_reduc
   const float *term[HD_MAX_SHARDS];
   for (int32_t i = 0; i < reduction->count; i++) {
     const int32_t p = reduction->step[i].term;
-    term[p] = exec->thread[at->layout->sum_thread[p]].partial_sums +
-              at->layout->sum_slot[p] * exec->plan->direct_elems + use->direct + t->elem;
+    term[p] = at->layout->sum[p] + use->direct + t->elem;
   }
   exec->plan->kernels->reduce(g, term, reduction, t->columns);
 }
@@ -136,7 +135,7 @@ static void sum_tile(const thread_at *at, const hd_plan_use *use, const hd_reduc
 /* Reduces the partial sums of all hosts. */
 static void reduce_hosts(const thread_at *at, float *sum, int64_t first, int64_t count) {
   const hd_exec_cpu *exec = at->exec;
-  const hd_reduction *reduction = &at->layout->hosts->over_hosts;
+  const hd_reduction *reduction = &at->layout->hosts->sums.reduction;
   const float *term[HD_MAX_SHARDS];
   for (int32_t p = 0; p < reduction->count; p++)
     term[p] = exec->host_sum + p * exec->plan->grad_elems + first;
@@ -160,7 +159,7 @@ static void sum_host_tile(const thread_at *at, int param, const tile *t) {
   const hd_exec_cpu *exec = at->exec;
   const hd_plan_param *way = &exec->plan->params[param];
   const host_layout *hosts = at->layout->hosts;
-  const int32_t first = hosts->first_sum[exec->host], sums = hosts->first_sum[exec->host + 1] - first;
+  const int32_t first = hosts->sums.first[exec->host], sums = hosts->sums.first[exec->host + 1] - first;
   for (int u = 0; u < way->uses; u++)
     for (int32_t c = 0; c < sums; c++) {
       const hd_plan_use *use = &exec->plan->uses[way->first_use + u];
@@ -183,7 +182,7 @@ static void reduce_tile(const thread_at *at, hd_phase_kind kind, int param, cons
     else if (way->deferred)
       form_tile(at, use, &at->layout->shards, g, t->ld, t);
     else
-      sum_tile(at, use, &at->layout->over_threads, g, t);
+      sum_tile(at, use, &at->layout->sums.reduction, g, t);
     add_earlier_micro_batches(at, use, g, t);
     for (int64_t r = 0; u > 0 && r < t->rows; r++)
       add_row(at->thread->tile + r * t->ld, g + r * t->ld, t->columns);
@@ -248,8 +247,7 @@ static void sum_squares_of_chunks(const thread_at *at) {
 void hd__exec_outputs(const thread_at *at, const hd_phase *phase) {
   const hd_plan *plan = at->exec->plan;
   const hd_plan_call *call = &plan->calls[phase->call0];
-  int64_t row0, row1;
-  hd__exec_host_rows(&row0, &row1, at->exec, &at->layout->micro_batch, at->exec->host);
+  const int64_t row0 = hd__exec_first_row(at, at->exec->host), row1 = hd__exec_first_row(at, at->exec->host + 1);
   hd__exec_gather(at, phase - 1);
   if (row0 == row1)
     return;

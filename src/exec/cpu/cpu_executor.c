@@ -25,14 +25,6 @@ static void *take(bump *b, int64_t *use, int64_t bytes) {
   return b->base ? b->base + at : NULL;
 }
 
-/* Stack slots for the subtrees of `shards` neighbouring shards: two per level of the tree, and the one being pushed. */
-static int64_t sum_slots(int64_t shards) {
-  int64_t levels = 0;
-  while ((int64_t)1 << levels < shards)
-    levels++;
-  return shards < 2 * levels + 1 ? shards : 2 * levels + 1;
-}
-
 static void lay_out_thread(hd_exec_cpu *exec, bump *b, int index) {
   const hd_plan *plan = exec->plan;
   thread_state *thread = &exec->thread[index];
@@ -64,7 +56,7 @@ static void lay_out_exchange(hd_exec_cpu *exec, bump *b) {
   if (exec->hosts == 1)
     return;
   for (int h = 0; h < exec->hosts; h++)
-    slots += sum_slots(exec->border[exec->host_thread[h + 1]] - exec->border[exec->host_thread[h]]);
+    slots += hd__tree_most_sums(exec->host_border[h + 1] - exec->host_border[h]);
   exec->host_sum = take(b, &b->by.gradients, slots * plan->grad_elems * (int64_t)sizeof *exec->host_sum);
   if (exec->has_owners)
     exec->owned_sum = take(b, &b->by.gradients, plan->grad_elems * (int64_t)sizeof *exec->owned_sum);
@@ -92,7 +84,7 @@ static void lay_out_common(hd_exec_cpu *exec, bump *b) {
   exec->micro_batch_sum = take(b, &b->by.gradients, micro_batch_levels(micro_batches) * plan->grad_elems * 4);
   lay_out_exchange(exec, b);
   for (int l = 0; l < exec->thread_count; l++) {
-    const int64_t slots = sum_slots(exec->border[l + 1] - exec->border[l]);
+    const int64_t slots = hd__tree_most_sums(exec->border[l + 1] - exec->border[l]);
     take(b, &b->by.bookkeeping, -b->used & (PAGE_BYTES - 1));
     exec->thread[l].partial_sums = take(b, &b->by.gradients, slots * plan->direct_elems * (int64_t)sizeof(float));
     if (ranks > 1 && l >= hd__exec_host_first(exec) && l < exec->host_thread[exec->host + 1])
@@ -100,23 +92,29 @@ static void lay_out_common(hd_exec_cpu *exec, bump *b) {
   }
 }
 
+/* NULL: only counts. */
+static void take_sums(hd_partial_sums *to, bump *b, int ranges, int begin, int end) {
+  hd_partial_sums sums = {.ranges = ranges, .begin = begin, .end = end};
+  sums.first = take(b, &b->by.bookkeeping, (ranges + 1) * (int64_t)sizeof *sums.first);
+  sums.row = take(b, &b->by.bookkeeping, (ranges + 1) * (int64_t)sizeof *sums.row);
+  sums.range = take(b, &b->by.bookkeeping, (end - begin) * (int64_t)sizeof *sums.range);
+  if (to)
+    *to = sums;
+}
+
 static void lay_out_process(hd_exec_cpu *exec, bump *b) {
   int micro_batches = exec->settings.micro_batches;
   for (int slot = 0; slot < 2; slot++) {
     exec->layout[slot] = take(b, &b->by.bookkeeping, micro_batches * (int64_t)sizeof *exec->layout[slot]);
     for (int p = 0; p < micro_batches; p++) {
-      hd_range_plan *ranges = take(b, &b->by.bookkeeping, exec->thread_count * (int64_t)sizeof *ranges);
+      micro_batch_layout *layout = b->base ? &exec->layout[slot][p] : NULL;
+      take_sums(layout ? &layout->sums : NULL, b, exec->thread_count, exec->first_thread,
+                exec->first_thread + exec->process_threads);
       host_layout *hosts = exec->hosts > 1 ? take(b, &b->by.bookkeeping, sizeof *hosts) : NULL;
-      const int64_t numbers = exec->hosts > 1 ? 2 * (exec->hosts + 1) * (int64_t)sizeof *hosts->first_sum : 0;
-      int32_t *number = take(b, &b->by.bookkeeping, numbers);
-      if (b->base) {
-        exec->layout[slot][p].range = ranges;
-        exec->layout[slot][p].hosts = hosts;
-      }
-      if (hosts && b->base) {
-        hosts->first_sum = number;
-        hosts->first_thread_sum = number + exec->hosts + 1;
-      }
+      if (exec->hosts > 1)
+        take_sums(hosts ? &hosts->sums : NULL, b, exec->hosts, exec->host, exec->host + 1);
+      if (layout)
+        layout->hosts = hosts;
     }
   }
   const int64_t blocks = exec->hosts > 1 ? HOST_BLOCKS * exec->hosts : 0;
@@ -135,6 +133,9 @@ static void distribute_shards(hd_exec_cpu *exec) {
   int64_t largest = (exec->settings.batch + exec->settings.shards - 1) / exec->settings.shards;
   int64_t rows = 1;
   hd__tree_distribute(exec->border, shards, exec->speed, exec->thread_count);
+  exec->host_border = exec->border + exec->thread_count + 1;
+  for (int h = 0; h <= exec->hosts; h++)
+    exec->host_border[h] = exec->border[exec->host_thread[h]];
   for (int l = 0; l < exec->thread_count; l++)
     if (rows < (exec->border[l + 1] - exec->border[l]) * largest)
       rows = (exec->border[l + 1] - exec->border[l]) * largest;
@@ -160,7 +161,7 @@ static hd_status distribute_chunks(hd_exec_cpu *exec, hd_ctx *ctx) {
 static hd_status take_threads(hd_exec_cpu *exec, hd_ctx *ctx) {
   size_t threads = (size_t)exec->thread_count;
   exec->thread = hd__malloc_aligned(threads * sizeof *exec->thread);
-  exec->border = hd__malloc((threads + 1) * sizeof *exec->border);
+  exec->border = hd__malloc((threads + 1 + (size_t)exec->hosts + 1) * sizeof *exec->border);
   if (!exec->thread || !exec->border)
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for %d threads", exec->thread_count);
   memset(exec->thread, 0, threads * sizeof *exec->thread);

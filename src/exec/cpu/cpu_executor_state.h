@@ -25,9 +25,7 @@ enum {
 typedef struct host_layout {
   hd_reduction shards[HD_MAX_SUBTREES];  /* for each partial sum of this host: over its shards, */
   hd_reduction threads[HD_MAX_SUBTREES]; /* and over its threads' partial sums */
-  hd_reduction over_hosts;               /* over the partial sums of all hosts, host after host */
-  int32_t *first_sum;                    /* host h has the partial sums [first_sum[h], first_sum[h + 1]) */
-  int32_t *first_thread_sum;             /* likewise for the partial sums of its threads */
+  hd_partial_sums sums;                  /* of all hosts, with the additions of this one */
 } host_layout;
 
 /* How one micro-batch is laid out over threads. */
@@ -35,13 +33,11 @@ typedef struct micro_batch_layout {
   int64_t samples; /* of the batch this was made for, 0: not made yet */
   hd_micro_batch micro_batch;
   int64_t first;             /* its first sample in the batch */
-  hd_range_plan *range;      /* per thread */
   hd_reduction shards;       /* over all shards of the micro-batch: for deferred gradients */
-  hd_reduction over_threads; /* over the concatenated partial sums of all threads */
-  int32_t sum_thread[HD_MAX_SHARDS], sum_slot[HD_MAX_SHARDS]; /* of each partial sum: its thread, and its slot there */
-  int64_t sum_rows[HD_MAX_SHARDS];                            /* samples of each */
-  int32_t merges, level; /* additions of earlier micro-batches' sums, and this one's place on their stack */
-  host_layout *hosts;    /* NULL: there is one */
+  hd_partial_sums sums;      /* of all threads, with the additions of this process's, */
+  float *sum[HD_MAX_SHARDS]; /* and their places */
+  int32_t merges, level;     /* additions of earlier micro-batches' sums, and this one's place on their stack */
+  host_layout *hosts;        /* NULL: there is one */
 } micro_batch_layout;
 
 typedef struct thread_state {
@@ -76,6 +72,7 @@ typedef struct hd_exec_cpu {
   int32_t *rank_thread;              /* rank r of this host has threads [rank_thread[r], rank_thread[r + 1]) */
   int32_t *speed;                    /* of the threads; NULL: all equal */
   int32_t *border; /* thread l has the shards [border[l], border[l + 1]) of each micro-batch, counted from its first */
+  int32_t *host_border; /* likewise of hosts */
   int64_t group_rows;   /* samples in an arena */
   thread_state *thread; /* all threads; of other processes' threads only partial_sums is set */
   hd_barrier barrier;
@@ -102,8 +99,7 @@ typedef struct hd_exec_cpu {
   uint32_t *host_flags, *agreed_flags; /* that each host raised before the exchange; the OR of them */
   int64_t *block_bytes;                /* of an exchange: HOST_BLOCKS numbers for each host */
   uint32_t carried;                    /* the first thread of the host: flags to send with the next exchange */
-  hd_range_plan *ranges;
-  micro_batch_layout *layout[2]; /* per slot, one per micro-batch */
+  micro_batch_layout *layout[2];       /* per slot, one per micro-batch */
 
   hd_step step[2];
   int has_step[2];
@@ -151,6 +147,14 @@ void hd__exec_fetch_group(const thread_at *at, const call_rows *group);
 hd_status hd__exec_number_threads(hd_exec_cpu *exec, hd_ctx *ctx);
 hd_status hd__exec_open_barrier(hd_exec_cpu *exec, hd_ctx *ctx);
 
+/* The partial sums of a host's threads are [first_sum(host), first_sum(host + 1)); its samples likewise. */
+static inline int32_t hd__exec_first_sum(const thread_at *at, int host) {
+  return at->layout->sums.first[at->exec->host_thread[host]];
+}
+static inline int64_t hd__exec_first_row(const thread_at *at, int host) {
+  return at->layout->sums.row[at->exec->host_thread[host]];
+}
+
 /* This host's threads, and whether a thread is the first of its host, which runs the exchange. */
 static inline int hd__exec_host_first(const hd_exec_cpu *exec) { return exec->host_thread[exec->host]; }
 static inline int hd__exec_host_threads(const hd_exec_cpu *exec) {
@@ -164,10 +168,6 @@ uint32_t hd__exec_barrier(const thread_at *at, uint32_t flags);
 
 /* The time of the threads of rank `rank` of this host: one rank's sums of hd__exec_spent. */
 void hd__exec_spent_here(int64_t *sum, const hd_exec_cpu *exec, int rank);
-
-/* A host's rows of a micro-batch, counted from the micro-batch's first. */
-void hd__exec_host_rows(int64_t *row0, int64_t *row1, const hd_exec_cpu *exec, const hd_micro_batch *micro_batch,
-                        int host);
 
 /* Exchanges between hosts, called by all threads: the sums that a gather of the phase reads; sums of gradients, losses
  * and flags; the results of an evaluation. They return the flags of the closing barrier. */

@@ -37,8 +37,8 @@ hd_status hd__exec_choose_owners(hd_exec_cpu *exec, hd_ctx *ctx) {
   int32_t subtrees = 0, least = INT32_MAX;
   for (int h = 0; h < exec->hosts; h++) {
     hd_range_plan range;
-    hd__tree_range(&range, &micro_batch, micro_batch.lo + exec->border[exec->host_thread[h]],
-                   micro_batch.lo + exec->border[exec->host_thread[h + 1]]);
+    hd__tree_range(&range, &micro_batch, micro_batch.lo + exec->host_border[h],
+                   micro_batch.lo + exec->host_border[h + 1]);
     subtrees += range.subtree_count;
     least = range.subtree_count < least ? range.subtree_count : least;
   }
@@ -75,13 +75,11 @@ static void sum_owned(const thread_at *at) {
 /* Copies the gathered outputs of one partial sum out of its slot, or into it; returns the number of floats. */
 static int64_t copy_sum(const thread_at *at, const hd_phase *phase, int32_t sum, float *flat, bool out) {
   const hd_plan *plan = at->exec->plan;
-  float *slot =
-      at->exec->thread[at->layout->sum_thread[sum]].partial_sums + at->layout->sum_slot[sum] * plan->direct_elems;
   int64_t used = 0;
   for (int i = phase->call0; i < phase->call1; i++) {
     for (int o = 0; plan->calls[i].gathered && o < HD_MAX_OUT; o++) {
       const hd_place *place = &plan->calls[i].out[o];
-      float *output = slot + place->offset;
+      float *output = at->layout->sum[sum] + place->offset;
       if (flat)
         memcpy(out ? flat + used : output, out ? output : flat + used, (size_t)place->elems * sizeof *flat);
       used += place->elems;
@@ -91,9 +89,8 @@ static int64_t copy_sum(const thread_at *at, const hd_phase *phase, int32_t sum,
 }
 
 static void copy_sums(const thread_at *at, const hd_phase *phase, int host, bool out) {
-  const int32_t *first = at->layout->hosts->first_thread_sum;
   const int64_t each = copy_sum(at, phase, 0, NULL, out);
-  for (int32_t p = first[host]; p < first[host + 1]; p++)
+  for (int32_t p = hd__exec_first_sum(at, host); p < hd__exec_first_sum(at, host + 1); p++)
     copy_sum(at, phase, p, at->exec->all_gathered + p * each, out);
 }
 
@@ -114,11 +111,10 @@ static int64_t *add_block(exchange *c, void *data) {
 }
 
 static void add_gathered(exchange *c, const hd_phase *phase) {
-  const int32_t *first = c->at->layout->hosts->first_thread_sum;
   const int64_t each = copy_sum(c->at, phase, 0, NULL, true);
   int64_t *bytes = add_block(c, c->at->exec->all_gathered);
   for (int h = 0; h < c->at->exec->hosts; h++)
-    bytes[h] = (first[h + 1] - first[h]) * each * (int64_t)sizeof(float);
+    bytes[h] = (hd__exec_first_sum(c->at, h + 1) - hd__exec_first_sum(c->at, h)) * each * (int64_t)sizeof(float);
   copy_sums(c->at, phase, c->at->exec->host, true);
 }
 
@@ -146,18 +142,15 @@ static void take_flags(const thread_at *at) {
 
 static void add_losses(exchange *c) {
   const hd_exec_cpu *exec = c->at->exec;
-  const hd_micro_batch *micro_batch = &c->at->layout->micro_batch;
+  const int64_t *row = c->at->layout->hosts->sums.row;
   int64_t *bytes = add_block(c, exec->losses + c->at->layout->first);
-  for (int h = 0; h < exec->hosts; h++) {
-    int64_t row0, row1;
-    hd__exec_host_rows(&row0, &row1, exec, micro_batch, h);
-    bytes[h] = (row1 - row0) * (int64_t)sizeof *exec->losses;
-  }
+  for (int h = 0; h < exec->hosts; h++)
+    bytes[h] = (row[h + 1] - row[h]) * (int64_t)sizeof *exec->losses;
 }
 
 static void add_sums(exchange *c) {
   const hd_exec_cpu *exec = c->at->exec;
-  const int32_t *first_sum = c->at->layout->hosts->first_sum;
+  const int32_t *first_sum = c->at->layout->hosts->sums.first;
   if (exec->has_owners) {
     c->slices = (hd_slices){.data = exec->host_sum,
                             .stride = exec->plan->grad_elems * (int64_t)sizeof *exec->host_sum,

@@ -163,10 +163,10 @@ static void describe_all(const hd_exec_cuda *first, const hd_step *step, int buf
   const cuda_share *s = first->share;
   for (const hd_exec_cuda *x = first; x; x = x->next) {
     const cuda_inlet *inlet = &x->inlet[buffer];
-    const int64_t row0 = s->row[x->number], rows = s->row[x->number + 1] - row0;
+    const int64_t row0 = s->sums.row[x->number], rows = s->sums.row[x->number + 1] - row0;
     hd__exec_cuda_describe(inlet->host_step, step, row0, rows, step->samples,
-                           &s->gpu_reduction[x->number - s->first_number]);
-    hd__exec_cuda_describe(inlet->host_whole, step, 0, step->samples, step->samples, &s->whole);
+                           &s->sums.range[x->number - s->first_number].pushes);
+    hd__exec_cuda_describe(inlet->host_whole, step, 0, step->samples, step->samples, &s->sums.reduction);
     inlet->host_step->result = inlet->host_whole->result = (int32_t)(first->launched % HD_CUDA_RESULTS);
   }
 }
@@ -251,7 +251,7 @@ static hd_status fetch_all(uint32_t *flags, hd_exec_cuda *first, hd_ctx *ctx, hd
   if (first->settings.resident)
     *flags |= hd__exec_fetch(caller, step, 0, step->samples, &(hd_slots){.sample = s->chosen});
   for (hd_exec_cuda *x = first; x; x = x->next) {
-    const int64_t row0 = s->row[x->number], rows = s->row[x->number + 1] - row0;
+    const int64_t row0 = s->sums.row[x->number], rows = s->sums.row[x->number + 1] - row0;
     HD_TRY(wait_for_inlet(x, ctx, &x->inlet[buffer]));
     hd__trace_leaf(hd__exec_cuda_host_track(x), HD_SLICE_INLET, 0);
     if (x->data)

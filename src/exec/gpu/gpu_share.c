@@ -17,8 +17,7 @@ int64_t hd__cuda_share_rows(const cuda_share *s, int number) {
 }
 
 static int64_t most_partial_sums(const cuda_share *s, int number) {
-  const int32_t shards = hd__cuda_share_shards(s, number);
-  return shards < HD_MAX_SUBTREES ? shards : HD_MAX_SUBTREES;
+  return hd__tree_most_sums(hd__cuda_share_shards(s, number));
 }
 
 /* Whether NCCL reduces exchange `index`. */
@@ -53,46 +52,26 @@ void hd__cuda_share_evaluates(int64_t *begin, int64_t *end, const cuda_share *s,
 }
 
 bool hd__cuda_share_fetches(const cuda_share *s, int64_t samples, int64_t first, int64_t rows) {
-  const int64_t begin = hd__tree_first_sample(samples, s->shards, s->border[s->first_number]);
-  const int64_t end = hd__tree_first_sample(samples, s->shards, s->border[s->first_number + s->process_gpus]);
-  return first < end && begin < first + rows;
+  const int32_t *border = s->border + s->first_number;
+  return hd__tree_holds(samples, s->shards, 1, border[0], border[s->process_gpus], first, rows);
 }
 
-static hd_reduction reduction_from(const hd_reduction *reduction, int64_t first) {
-  hd_reduction local = *reduction;
-  for (int32_t k = 0; k < local.count; k++) {
-    local.step[k].row0 -= (int32_t)first;
-    local.step[k].row1 -= (int32_t)first;
-  }
-  return local;
-}
-
+/* The additions of a GPU count samples from its first. */
 void hd__cuda_share_lay_out(cuda_share *s, int64_t samples) {
   if (s->samples == samples)
     return;
   const hd_micro_batch whole_batch = hd__tree_micro_batch(samples, s->shards, 1, 0);
-  hd_subtree subtree[HD_MAX_SHARDS];
-  int32_t subtrees = 0;
   s->samples = samples;
-  for (int g = 0; g < s->count; g++) {
-    hd_range_plan range;
-    hd__tree_range(&range, &whole_batch, s->border[g], s->border[g + 1]);
-    s->row[g] = hd__tree_first_sample(samples, s->shards, s->border[g]);
-    s->first_sum[g] = subtrees;
-    for (int32_t c = 0; c < range.subtree_count; c++)
-      subtree[subtrees++] = range.subtree[c];
-    if (g >= s->first_number && g < s->first_number + s->process_gpus)
-      s->gpu_reduction[g - s->first_number] = reduction_from(&range.pushes, s->row[g]);
-  }
-  s->row[s->count] = samples;
-  s->first_sum[s->count] = subtrees;
-  hd__tree_reduce(&s->whole, &whole_batch, subtree, subtrees);
-  for (int32_t p = 0; p < subtrees; p++) {
-    s->whole.step[p].row0 = (int32_t)hd__tree_first_sample(samples, s->shards, subtree[p].start);
-    s->whole.step[p].row1 = (int32_t)hd__tree_first_sample(samples, s->shards, subtree[p].start + subtree[p].size);
+  hd__tree_lay_out(&s->sums, &whole_batch, s->border);
+  for (int g = s->sums.begin; g < s->sums.end; g++) {
+    hd_reduction *pushes = &s->sums.range[g - s->sums.begin].pushes;
+    for (int32_t k = 0; k < pushes->count; k++) {
+      pushes->step[k].row0 -= (int32_t)s->sums.row[g];
+      pushes->step[k].row1 -= (int32_t)s->sums.row[g];
+    }
   }
   if (s->count == 1)
-    s->whole = s->gpu_reduction[0];
+    s->sums.reduction = s->sums.range->pushes;
 }
 
 /* ---- creating ---- */
@@ -155,14 +134,18 @@ static int64_t spent_each(const cuda_share *s) { return HD_SPENT_KINDS + hd__clu
 static hd_status take_tables(cuda_share *s, hd_ctx *ctx, const hd_plan *plan) {
   const size_t gpus = (size_t)s->count;
   s->border = hd__calloc(gpus + 1, sizeof *s->border);
-  s->row = hd__calloc(gpus + 1, sizeof *s->row);
-  s->first_sum = hd__calloc(gpus + 1, sizeof *s->first_sum);
-  s->gpu_reduction = hd__calloc((size_t)s->process_gpus, sizeof *s->gpu_reduction);
+  s->sums.row = hd__calloc(gpus + 1, sizeof *s->sums.row);
+  s->sums.first = hd__calloc(gpus + 1, sizeof *s->sums.first);
+  s->sums.range = hd__calloc((size_t)s->process_gpus, sizeof *s->sums.range);
+  s->sums.ranges = s->count;
+  s->sums.begin = s->first_number;
+  s->sums.end = s->first_number + s->process_gpus;
   s->elems = hd__calloc((size_t)plan->phase_count + 1, sizeof *s->elems);
   s->chosen = hd__calloc((size_t)s->batch, sizeof *s->chosen);
   s->block_bytes = hd__calloc(4 * (size_t)s->hosts, sizeof *s->block_bytes);
   s->spent = hd__calloc((size_t)(hd__cluster_ranks(s->local) * spent_each(s)), sizeof *s->spent);
-  return s->border && s->row && s->first_sum && s->gpu_reduction && s->elems && s->chosen && s->block_bytes && s->spent
+  return s->border && s->sums.row && s->sums.first && s->sums.range && s->elems && s->chosen && s->block_bytes &&
+                 s->spent
              ? HD_OK
              : hd__fail(ctx, HD_E_NOMEM, "out of memory for %d GPUs", s->count);
 }
@@ -320,9 +303,9 @@ void hd__cuda_share_destroy(cuda_share *s) {
   hd__segment_destroy(&s->memory);
   hd__free(s->host_first);
   hd__free(s->border);
-  hd__free(s->row);
-  hd__free(s->first_sum);
-  hd__free(s->gpu_reduction);
+  hd__free(s->sums.row);
+  hd__free(s->sums.first);
+  hd__free(s->sums.range);
   hd__free(s->elems);
   hd__free(s->chosen);
   hd__free(s->block_bytes);
@@ -354,10 +337,11 @@ static hd_status take_from_all(const cuda_share *s, hd_exec_cuda *x, hd_ctx *ctx
     if (from != x)
       HD_TRY(hd__cuda_check(x->cuda, ctx, x->cuda->driver.stream_after(x->cuda->compute, from->ready, 0),
                             "waiting for another GPU"));
-    HD_TRY(copy_across(x, from, ctx, x->all_partial_sums + s->first_sum[g] * elems, from->partial_sums,
-                       (s->first_sum[g + 1] - s->first_sum[g]) * elems));
+    HD_TRY(copy_across(x, from, ctx, x->all_partial_sums + s->sums.first[g] * elems, from->partial_sums,
+                       (s->sums.first[g + 1] - s->sums.first[g]) * elems));
     if (index == s->exchanges - 1)
-      HD_TRY(copy_across(x, from, ctx, x->all_losses + s->row[g], from->losses, s->row[g + 1] - s->row[g]));
+      HD_TRY(
+          copy_across(x, from, ctx, x->all_losses + s->sums.row[g], from->losses, s->sums.row[g + 1] - s->sums.row[g]));
   }
   return HD_OK;
 }
@@ -396,11 +380,11 @@ static hd_status publish(const cuda_share *s, hd_ctx *ctx, int index, const exch
     if (!s->pinned) /* the driver blocks while copying unpinned memory and would not check for lost ranks */
       HD_TRY(hd__exec_cuda_wait(x, ctx));
     hd__cuda_use(x->cuda);
-    HD_TRY(hd__exec_cuda_download(x, ctx, place->partial_sums + s->first_sum[g] * elems, x->partial_sums,
-                                  (s->first_sum[g + 1] - s->first_sum[g]) * elems * floats));
+    HD_TRY(hd__exec_cuda_download(x, ctx, place->partial_sums + s->sums.first[g] * elems, x->partial_sums,
+                                  (s->sums.first[g + 1] - s->sums.first[g]) * elems * floats));
     if (index == s->exchanges - 1)
-      HD_TRY(
-          hd__exec_cuda_download(x, ctx, place->losses + s->row[g], x->losses, (s->row[g + 1] - s->row[g]) * floats));
+      HD_TRY(hd__exec_cuda_download(x, ctx, place->losses + s->sums.row[g], x->losses,
+                                    (s->sums.row[g + 1] - s->sums.row[g]) * floats));
   }
   if (index == s->exchanges - 1) { /* the results of earlier steps */
     hd__cuda_use(s->first->cuda);
@@ -419,7 +403,7 @@ static hd_status fetch_sums(const cuda_share *s, hd_ctx *ctx, int index, const e
   for (const hd_exec_cuda *x = s->first; x; x = x->next) {
     hd__cuda_use(x->cuda);
     HD_TRY(hd__exec_cuda_upload(x, ctx, x->all_partial_sums, place->partial_sums,
-                                s->first_sum[s->count] * moved_elems(s, index) * floats));
+                                s->sums.first[s->count] * moved_elems(s, index) * floats));
     if (index == s->exchanges - 1)
       HD_TRY(hd__exec_cuda_upload(x, ctx, x->all_losses, place->losses, s->samples * floats));
   }
@@ -451,8 +435,8 @@ static hd_status exchange_with_hosts(const cuda_share *s, hd_ctx *ctx, int index
   for (int h = 0; h < s->hosts; h++) {
     const int begin = s->host_first[h], end = s->host_first[h + 1];
     of_flags[h] = (int64_t)sizeof *place->flags;
-    of_sums[h] = (s->first_sum[end] - s->first_sum[begin]) * moved_elems(s, index) * floats;
-    of_losses[h] = (s->row[end] - s->row[begin]) * floats;
+    of_sums[h] = (s->sums.first[end] - s->sums.first[begin]) * moved_elems(s, index) * floats;
+    of_losses[h] = (s->sums.row[end] - s->sums.row[begin]) * floats;
     of_spent[h] = (hd__cluster_first(s->local, h + 1) - hd__cluster_first(s->local, h)) * spent_each(s) *
                   (int64_t)sizeof *s->spent;
   }

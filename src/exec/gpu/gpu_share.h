@@ -39,11 +39,8 @@ typedef struct cuda_share {
   cuda_nccl *nccl;             /* reduces the last exchange; NULL: it is like the others */
   char why[HD_CUDA_WHY_BYTES]; /* the reason why a requested NCCL is not used; else "" */
 
-  int64_t samples;             /* of the batch that the fields below are laid out for; 0: none yet */
-  int64_t *row;                /* GPU g has the samples [row[g], row[g + 1]) of it, */
-  int32_t *first_sum;          /* and the partial sums [first_sum[g], first_sum[g + 1]) */
-  hd_reduction whole;          /* over all partial sums; with a single GPU over its shards */
-  hd_reduction *gpu_reduction; /* of each GPU of this process: over its shards, samples counted from its first */
+  int64_t samples;      /* of the batch that the fields below are laid out for; 0: none yet */
+  hd_partial_sums sums; /* of all GPUs, with the additions of this process's; with a single GPU over its shards */
 
   int32_t *chosen;   /* indices of a step's samples, for GPUs that hold the data */
   hd_segment memory; /* ranks: two exchange buffers that alternate, and an account of each rank's time */
