@@ -77,7 +77,7 @@ typedef uint32_t hd_report_fn(void *self, const hd_step *step, double loss_sum, 
 typedef struct hd_executor hd_executor;
 
 typedef struct hd_exec_settings {
-  const hd_executor *executor; /* the functions of the device: hd__cpu_executor or hd__gpu_executor */
+  const hd_executor *executor; /* the functions of the device */
   int64_t batch;
   int32_t shards;        /* power of two */
   int32_t micro_batches; /* accumulation: power of two <= shards */

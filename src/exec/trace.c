@@ -175,7 +175,7 @@ static hd_status collect_hosts(hd_trace *t, hd_ctx *ctx, hd_local_group *local, 
 }
 
 hd_status hd__trace_collect(hd_trace *t, hd_ctx *ctx, hd_local_group *local) {
-  if (hd__cluster_count(local) == 1)
+  if (hd__cluster_is_one_host(local))
     return hd__local_group_barrier(local, ctx);
   const host_part this_rank = {(int64_t)t->memory.bytes, t->start_ns, t->threads};
   host_part *all = hd__malloc((size_t)hd__cluster_ranks(local) * sizeof *all);

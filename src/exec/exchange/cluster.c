@@ -176,6 +176,12 @@ int hd__cluster_count(const hd_local_group *local) {
   return h ? h->count : 1;
 }
 
+bool hd__cluster_is_one_host(const hd_local_group *local) { return hd__cluster_count(local) == 1; }
+
+bool hd__cluster_leads(const hd_local_group *local) {
+  return !hd__cluster_is_one_host(local) && hd__local_group_rank(local) == 0;
+}
+
 int hd__cluster_this_host(const hd_local_group *local) {
   const hd_cluster *h = hd__local_group_cluster(local);
   return h ? h->this_host : 0;

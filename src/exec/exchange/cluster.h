@@ -40,6 +40,8 @@ hd_status hd__cluster_enter(hd_local_group *local, hd_ctx *ctx, hd_cluster *clus
 /* Of the job. */
 int hd__cluster_count(const hd_local_group *local);
 int hd__cluster_this_host(const hd_local_group *local); /* the host of this process */
+bool hd__cluster_is_one_host(const hd_local_group *local);
+bool hd__cluster_leads(const hd_local_group *local); /* whether this process sends to other hosts: there are some */
 int hd__cluster_rank(const hd_local_group *local);
 int hd__cluster_ranks(const hd_local_group *local);
 int hd__cluster_member(const hd_local_group *local, int place); /* the rank at a place, host after host */

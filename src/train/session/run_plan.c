@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "exec/cpu/cpu_executor.h"
+#include "exec/gpu/gpu_executor.h"
 #include "graph/param_rules.h"
 #include "kernel/native/native.h"
 #include "platform/segment.h"
@@ -108,11 +109,15 @@ hd_exec_settings hd__planned_evaluation(const hd_config *config) {
       .executor = &hd__cpu_executor, .batch = batch < 64 ? 64 : batch, .shards = 1, .micro_batches = 1};
 }
 
-int64_t hd__planned_gpu_samples(const hd_plan *plan, int64_t least) {
+void hd__planned_device(hd_exec_settings *settings, const hd_plan *plan, struct hd_cuda *cuda) {
   const int64_t most_bytes = 256 << 20, most = 1024;
+  settings->cuda = cuda;
+  settings->executor = cuda ? &hd__gpu_executor : &hd__cpu_executor;
+  if (!cuda || plan->trains)
+    return;
   const int64_t fitting = most_bytes / (plan->arena_bytes + plan->batch_bytes + 1);
   const int64_t samples = fitting < most ? fitting : most;
-  return samples > least ? samples : least;
+  settings->batch = samples > settings->batch ? samples : settings->batch;
 }
 
 static int64_t sum_of(const hd_exec_memory *m) { return m->activations + m->fetch + m->gradients + m->bookkeeping; }

@@ -30,9 +30,9 @@ HD_TOOLS_API hd_plan_settings hd__planned_passes(const hd_config *config, bool t
 hd_exec_settings hd__planned_training(const hd_config *config, int32_t shards, hd_op update);
 hd_exec_settings hd__planned_evaluation(const hd_config *config);
 
-/* Samples that a GPU evaluates at a time, `least` or more: enough to keep it busy, with little memory. No result
- * depends on it. */
-int64_t hd__planned_gpu_samples(const hd_plan *plan, int64_t least);
+/* Chooses what runs the plan: GPUs, or threads where `cuda` is NULL. A GPU evaluates more samples at a time: enough to
+ * keep it busy, with little memory. No result depends on it. */
+void hd__planned_device(hd_exec_settings *settings, const hd_plan *plan, struct hd_cuda *cuda);
 
 typedef struct hd_planned {
   const hd_plan *plan, *eval_plan;

@@ -8,7 +8,6 @@
 
 #include "base/alloc.h"
 #include "exec/exchange/cluster.h"
-#include "exec/gpu/gpu_executor.h"
 #include "train/session/device_open.h"
 #include "train/session/initial_weights.h"
 #include "train/session/rank_threads.h"
@@ -123,22 +122,18 @@ static hd_status make_executors(hd_session *s, hd_ctx *ctx, int32_t shards) {
   hd_exec_settings train = hd__planned_training(s->run.config, shards, s->run.schedule.op);
   hd_exec_settings eval = hd__planned_evaluation(s->run.config);
   train.local = eval.local = s->compute.local;
-  train.cuda = eval.cuda = s->compute.cuda;
+  hd__planned_device(&train, s->compute.plan, s->compute.cuda);
+  hd__planned_device(&eval, s->compute.eval_plan, s->compute.cuda);
   train.native = s->compute.cuda && s->compute.cuda->native;
   train.precision = train.native ? hd__device_precision(s->run.config) : HD_CUDA_F32;
   train.lookahead = steps_ahead(s);
-  const bool labels = s->compute.plan->graph->values[s->compute.plan->graph->label].dtype == HD_I32;
-  if (s->compute.cuda && labels && s->run.settings->workers == 0 &&
+  if (s->compute.cuda && s->compute.plan->target_outputs == 0 && s->run.settings->workers == 0 &&
       hd__feed_resident(&s->input.resident, &s->input.train))
     train.resident = &s->input.resident;
   train.fetch_bytes = hd__feed_scratch_bytes(&s->input.train);
   const int64_t test = hd__feed_scratch_bytes(&s->input.test);
   const int64_t val = s->input.val.count > 0 ? hd__feed_scratch_bytes(&s->input.val) : 0;
   eval.fetch_bytes = val > test ? val : test;
-  if (s->compute.cuda) {
-    train.executor = eval.executor = &hd__gpu_executor;
-    eval.batch = hd__planned_gpu_samples(s->compute.eval_plan, eval.batch);
-  }
   HD_TRY(hd__exec_create(&s->compute.exec, ctx, s->compute.plan, s->compute.store, s->compute.threads, &train));
   return hd__exec_create(&s->compute.eval_exec, ctx, s->compute.eval_plan, s->compute.store, s->compute.threads, &eval);
 }
@@ -212,7 +207,7 @@ static hd_status fill_store(hd_session *s, hd_ctx *ctx, const char *resumed) {
 static hd_status copy_to_hosts(hd_session *s, hd_ctx *ctx, uint64_t version) {
   hd_store *store = s->compute.store;
   const hd_directory *d = store->directory;
-  if (hd__cluster_count(s->compute.local) > 1 && hd__local_group_rank(s->compute.local) == 0) {
+  if (hd__cluster_leads(s->compute.local)) {
     hd__store_set_version(store, version);
     const int buffer = hd__store_buffer(store);
     HD_TRY(

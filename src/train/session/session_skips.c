@@ -84,7 +84,7 @@ static hd_status spread_marks(hd_session *s, hd_ctx *ctx, const int64_t (*counts
 
 hd_status hd__session_spread_skips(hd_session *s, hd_ctx *ctx) {
   const hd_dataset *train = hd__data_train(s->input.data), *test = hd__data_test(s->input.data);
-  if (hd__cluster_count(s->compute.local) == 1 || hd__skips_bytes(train) + hd__skips_bytes(test) == 0)
+  if (hd__cluster_is_one_host(s->compute.local) || hd__skips_bytes(train) + hd__skips_bytes(test) == 0)
     return HD_OK;
   const int64_t this_rank[2] = {hd__skips_count(train), hd__skips_count(test)};
   int64_t(*all)[2] = hd__malloc((size_t)hd__cluster_ranks(s->compute.local) * sizeof *all);

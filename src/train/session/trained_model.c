@@ -1,8 +1,6 @@
 /* Opening checkpoints for inference; see trained_model.h. */
 #include "train/session/trained_model.h"
 
-#include "exec/cpu/cpu_executor.h"
-#include "exec/gpu/gpu_executor.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/session/device_open.h"
 #include "train/session/run_plan.h"
@@ -23,13 +21,10 @@ static hd_status choose_machine(hd_trained *t, hd_ctx *ctx, const hd_config *con
   return hd__threads_open(&t->threads, ctx, &request);
 }
 
-static hd_exec_settings settings_of(const hd_trained *t) {
-  return (hd_exec_settings){.executor = t->cuda ? &hd__gpu_executor : &hd__cpu_executor,
-                            .batch = t->cuda ? hd__planned_gpu_samples(t->plan, 64) : 64,
-                            .shards = 1,
-                            .micro_batches = 1,
-                            .fetch_bytes = t->fetch_bytes,
-                            .cuda = t->cuda};
+static hd_status open_executor(hd_trained *t, hd_ctx *ctx) {
+  hd_exec_settings settings = {.batch = 64, .shards = 1, .micro_batches = 1, .fetch_bytes = t->fetch_bytes};
+  hd__planned_device(&settings, t->plan, t->cuda);
+  return hd__exec_create(&t->exec, ctx, t->plan, t->store, t->threads, &settings);
 }
 
 static hd_status make_executor(hd_trained *t, hd_ctx *ctx, const char *folder) {
@@ -41,8 +36,7 @@ static hd_status make_executor(hd_trained *t, hd_ctx *ctx, const char *folder) {
   HD_TRY(hd__plan_create(&t->plan, ctx, graph, t->cuda ? hd__kernels_cuda() : t->kernels,
                          &(hd_plan_settings){.train = false}));
   HD_TRY(hd__store_create(&t->store, ctx, NULL, t->plan, 0));
-  const hd_exec_settings settings = settings_of(t);
-  HD_TRY(hd__exec_create(&t->exec, ctx, t->plan, t->store, t->threads, &settings));
+  HD_TRY(open_executor(t, ctx));
   HD_TRY(hd__file_join(path, ctx, folder, "model.safetensors"));
   HD_TRY(hd__checkpoint_load_weights(t->store, ctx, path, t->record));
   hd__store_pack(t->store, t->plan);
@@ -122,8 +116,7 @@ hd_status hd__trained_feed(hd_feed *out, hd_ctx *ctx, hd_trained *t, const hd_da
   hd__exec_destroy(t->exec);
   t->exec = NULL;
   t->fetch_bytes = hd__feed_scratch_bytes(out);
-  const hd_exec_settings larger = settings_of(t);
-  return hd__exec_create(&t->exec, ctx, t->plan, t->store, t->threads, &larger);
+  return open_executor(t, ctx);
 }
 
 static hd_status check_fit(hd_trained *t, hd_ctx *ctx, const hd_data *data) {
