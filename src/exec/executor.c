@@ -36,12 +36,9 @@ bool hd__exec_fetches(const hd_exec *exec, int64_t samples, int64_t first, int64
   return exec->device->fetches(exec->self, samples, first, rows);
 }
 
-const char *hd__exec_gpu_sums(const hd_exec *exec) {
-  return exec->device->gpu_sums ? exec->device->gpu_sums(exec->self) : "";
-}
-
-const char *hd__exec_gpu_sums_why(const hd_exec *exec) {
-  return exec->device->gpu_sums_why ? exec->device->gpu_sums_why(exec->self) : "";
+const char *hd__exec_gpu_sums(const char **why, const hd_exec *exec) {
+  *why = "";
+  return exec->device->gpu_sums ? exec->device->gpu_sums(why, exec->self) : "";
 }
 
 hd_status hd__exec_trace(hd_exec *exec, hd_ctx *ctx, hd_trace *trace) {

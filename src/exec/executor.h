@@ -125,10 +125,9 @@ hd_status hd__exec_evaluate(hd_exec *exec, hd_ctx *ctx, const hd_step_source *so
  * samples. */
 bool hd__exec_fetches(const hd_exec *exec, int64_t samples, int64_t first, int64_t rows);
 
-/* How several GPUs add their gradients: "tree" or "NCCL 2.28.3"; "" for one GPU and for threads. The second: the reason
- * why NCCL is not used although it was requested, else "". The executor owns both texts. */
-const char *hd__exec_gpu_sums(const hd_exec *exec);
-const char *hd__exec_gpu_sums_why(const hd_exec *exec);
+/* How several GPUs add their gradients: "tree" or "NCCL 2.28.3"; "" for one GPU and for threads. *why: the reason why
+ * NCCL is not used although it was requested, else "". The executor owns both texts. */
+const char *hd__exec_gpu_sums(const char **why, const hd_exec *exec);
 
 /* Makes threads, or host and GPU, record their work from the next run on. The trace must outlive the executor. */
 hd_status hd__exec_trace(hd_exec *exec, hd_ctx *ctx, hd_trace *trace);
@@ -176,8 +175,7 @@ struct hd_executor {
   hd_status (*evaluate)(void *self, hd_ctx *ctx, hd_exec_caller *caller, int64_t samples, const hd_exec_outcome *out,
                         uint32_t *flags);
   bool (*fetches)(const void *self, int64_t samples, int64_t first, int64_t rows);
-  const char *(*gpu_sums)(const void *self); /* NULL: "" */
-  const char *(*gpu_sums_why)(const void *self);
+  const char *(*gpu_sums)(const char **why, const void *self); /* NULL: "" */
   hd_status (*trace)(void *self, hd_ctx *ctx, hd_trace *trace);
   hd_trace_size (*trace_size)(const void *self, int64_t slices);
   void (*spent)(int64_t *sums, const void *self);

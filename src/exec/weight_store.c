@@ -11,12 +11,7 @@ enum { ALIGN_BYTES = 64 };
 
 static int64_t aligned(int64_t bytes) { return (bytes + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES; }
 
-static int entry_count(const hd_plan *plan) {
-  int aliases = 0, param;
-  while (hd__plan_alias(&param, plan, aliases))
-    aliases++;
-  return plan->param_count + aliases;
-}
+static int entry_count(const hd_plan *plan) { return plan->param_count + plan->alias_count; }
 
 static void fill_directory(hd_directory *directory, const hd_plan *plan, int states) {
   directory->entries = entry_count(plan);
@@ -38,8 +33,8 @@ static void fill_directory(hd_directory *directory, const hd_plan *plan, int sta
     entry->w = param->w;
     entry->offset = param->offset;
   }
-  const char *alias;
-  for (int i = 0, param; (alias = hd__plan_alias(&param, plan, i)); i++) {
+  for (int i = 0, param; i < plan->alias_count; i++) {
+    const char *alias = hd__plan_alias(&param, plan, i);
     hd_store_entry *entry = &directory->entry[plan->param_count + i];
     *entry = directory->entry[param];
     snprintf(entry->name, sizeof entry->name, "%s", alias);

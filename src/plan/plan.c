@@ -114,6 +114,7 @@ static hd_status lower_values(hd_plan *plan, hd_ctx *ctx) {
   plan->input = plan->place[graph->input];
   plan->label = plan->place[graph->label];
   plan->logits = plan->place[graph->logits];
+  plan->alias_count = graph->alias_count;
   plan->target_outputs = graph->values[graph->label].dtype == HD_F32 ? (int32_t)plan->label.elems : 0;
   plan->constants = hd__malloc_aligned((size_t)plan->const_elems * sizeof *plan->constants + 1);
   if (!plan->constants)
@@ -136,7 +137,12 @@ void hd__plan_set_kernels(hd_plan *plan, const hd_kernels *kernels) {
 }
 
 static void add_phase(hd_plan *plan, hd_phase_kind kind, int call0, int call1) {
-  plan->phases[plan->phase_count++] = (hd_phase){kind, call0, call1};
+  hd_phase *phase = &plan->phases[plan->phase_count++];
+  *phase = (hd_phase){.kind = kind, .call0 = call0, .call1 = call1};
+  phase->gradients = plan->phase_count == plan->segments ? plan->grad_elems : 0;
+  for (int i = call0; i < call1; i++)
+    for (int o = 0; o < HD_MAX_OUT && plan->calls[i].gathered; o++)
+      phase->gathered += plan->calls[i].out[o].elems;
 }
 
 static void lower_phases(hd_plan *plan, const hd_plan_settings *settings) {
@@ -232,8 +238,6 @@ void hd__plan_destroy(hd_plan *plan) {
 }
 
 const char *hd__plan_alias(int *param, const hd_plan *plan, int index) {
-  if (index >= plan->graph->alias_count)
-    return NULL;
   *param = plan->graph->aliases[index].param;
   return plan->graph->aliases[index].name;
 }

@@ -145,6 +145,7 @@ typedef enum hd_phase_kind {
 typedef struct hd_phase {
   hd_phase_kind kind;
   int call0, call1; /* SHARDS: its segment's calls; except in the first, sums of the previous one are reduced before */
+  int64_t gathered, gradients; /* floats of a partial sum: of gathered calls; after the last segment of all gradients */
 } hd_phase;
 
 typedef struct hd_plan {
@@ -156,7 +157,7 @@ typedef struct hd_plan {
   hd_place input, label, logits;
   int32_t target_outputs; /* floats of a target; 0: class numbers */
   hd_plan_param *params;
-  int param_count;
+  int param_count, alias_count;
   hd_plan_use *uses;
   int use_count;
   hd_plan_group groups[HD_MAX_GROUPS]; /* the first has the run's settings */
@@ -197,7 +198,7 @@ HD_TOOLS_API void hd__plan_destroy(hd_plan *plan);
 /* Replaces the table of kernels by one with the same slots. */
 HD_TOOLS_API void hd__plan_set_kernels(hd_plan *plan, const hd_kernels *kernels);
 
-/* Alias `index` of a parameter, NULL behind the last: "NODE.weight" of a node that uses another node's parameter. */
+/* An alias of a parameter: "NODE.weight" of a node that uses another node's parameter. */
 const char *hd__plan_alias(int *param, const hd_plan *plan, int index);
 
 /* Prints the result of each pass, one line per item. */

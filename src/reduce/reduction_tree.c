@@ -108,10 +108,15 @@ void hd__tree_lay_out(hd_partial_sums *sums, const hd_micro_batch *micro_batch, 
   hd__tree_reduce(&sums->reduction, micro_batch, sums->subtree, count);
 }
 
-int32_t hd__tree_most_sums(int32_t shards) {
+int32_t hd__tree_levels(int32_t shards) {
   int32_t levels = 0;
   while (1 << levels < shards)
     levels++;
+  return levels;
+}
+
+int32_t hd__tree_most_sums(int32_t shards) {
+  const int32_t levels = hd__tree_levels(shards);
   return shards < 2 * levels + 1 ? shards : 2 * levels + 1;
 }
 

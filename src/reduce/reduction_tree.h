@@ -76,6 +76,9 @@ typedef struct hd_partial_sums {
  * counted from the first of the micro-batch. */
 void hd__tree_lay_out(hd_partial_sums *sums, const hd_micro_batch *micro_batch, const int32_t *border);
 
+/* The levels of a tree over `shards` shards. */
+int32_t hd__tree_levels(int32_t shards);
+
 /* The most partial sums of `shards` neighbouring shards: two per level of the tree, and the one being pushed. */
 int32_t hd__tree_most_sums(int32_t shards);
 

@@ -174,6 +174,10 @@ static void sum_host_tile(const thread_at *at, int param, const tile *t) {
 /* Each use's gradient is summed over all samples; then the uses are added, the last node's first. */
 static void reduce_tile(const thread_at *at, hd_phase_kind kind, int param, const tile *t) {
   const hd_plan_param *way = &at->exec->plan->params[param];
+  if (at->sums_host) {
+    sum_host_tile(at, param, t);
+    return;
+  }
   for (int u = 0; u < way->uses; u++) {
     const hd_plan_use *use = &at->exec->plan->uses[way->first_use + u];
     float *g = u == 0 ? at->thread->tile : at->thread->other_tile;
@@ -202,20 +206,14 @@ static void reduce_deferred(const thread_at *at, hd_phase_kind kind, const run *
       t.elem_ld = columns;
       t.rows = parts > 1 ? t.j1 - t.j0 : 1;
       t.columns = (parts > 1 ? 1 : t.j1 - t.j0) * (t.k1 - t.k0);
-      if (at->sums_host)
-        sum_host_tile(at, r->param, &t);
-      else
-        reduce_tile(at, kind, r->param, &t);
+      reduce_tile(at, kind, r->param, &t);
     }
 }
 
 static void reduce_direct(const thread_at *at, hd_phase_kind kind, const run *r) {
   for (int64_t e = r->j0 * r->columns, end = r->j1 * r->columns; e < end; e += REDUCE_ELEMS) {
     tile t = {.rows = 1, .columns = e + REDUCE_ELEMS < end ? REDUCE_ELEMS : end - e, .elem = e};
-    if (at->sums_host)
-      sum_host_tile(at, r->param, &t);
-    else
-      reduce_tile(at, kind, r->param, &t);
+    reduce_tile(at, kind, r->param, &t);
   }
 }
 
@@ -272,10 +270,8 @@ void hd__exec_reduce(const thread_at *at, hd_phase_kind kind) {
   run r;
   for (int32_t c = at->thread->chunk_lo, taken; (taken = next_run(at, c, &r)) > 0; c += taken) {
     if (at->exec->plan->params[r.param].is_running) {
-      if (updates) {
+      if (updates)
         hd__exec_running(at, r.param, r.j0, r.j1);
-        hd__trace_leaf(at->thread->track, HD_SLICE_UPDATE, r.param);
-      }
       continue;
     }
     if (at->exec->plan->params[r.param].deferred && !at->layout->hosts)
@@ -333,7 +329,6 @@ void hd__exec_update(const thread_at *at) {
     int64_t first = at->exec->plan->params[r.param].offset + r.j0 * r.columns;
     if (at->exec->plan->params[r.param].is_running) {
       hd__exec_running(at, r.param, r.j0, r.j1);
-      hd__trace_leaf(at->thread->track, HD_SLICE_UPDATE, r.param);
       continue;
     }
     update_elems(at, r.param, at->exec->grad + first, first, (r.j1 - r.j0) * r.columns, scale);

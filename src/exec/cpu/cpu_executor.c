@@ -42,13 +42,6 @@ static void lay_out_thread(hd_exec_cpu *exec, bump *b, int index) {
   thread->norms = take(b, &b->by.bookkeeping, plan->chunk_count * (int64_t)sizeof *thread->norms);
 }
 
-static int micro_batch_levels(int micro_batches) {
-  int levels = 0;
-  while (1 << levels < micro_batches)
-    levels++;
-  return levels;
-}
-
 /* Buffers for the exchange between hosts. */
 static void lay_out_exchange(hd_exec_cpu *exec, bump *b) {
   const hd_plan *plan = exec->plan;
@@ -81,7 +74,7 @@ static void lay_out_common(hd_exec_cpu *exec, bump *b) {
   exec->bad_param = take(b, &b->by.bookkeeping, exec->thread_count * (int64_t)sizeof *exec->bad_param);
   exec->chunk_norm = take(b, &b->by.bookkeeping, plan->chunk_count * (int64_t)sizeof *exec->chunk_norm);
   exec->grad = take(b, &b->by.gradients, exec->settings.clip_norm > 0 ? plan->trained_elems * 4 : 0);
-  exec->micro_batch_sum = take(b, &b->by.gradients, micro_batch_levels(micro_batches) * plan->grad_elems * 4);
+  exec->micro_batch_sum = take(b, &b->by.gradients, hd__tree_levels(micro_batches) * plan->grad_elems * 4);
   lay_out_exchange(exec, b);
   for (int l = 0; l < exec->thread_count; l++) {
     const int64_t slots = hd__tree_most_sums(exec->border[l + 1] - exec->border[l]);
@@ -110,9 +103,10 @@ static void lay_out_process(hd_exec_cpu *exec, bump *b) {
       micro_batch_layout *layout = b->base ? &exec->layout[slot][p] : NULL;
       take_sums(layout ? &layout->sums : NULL, b, exec->thread_count, exec->first_thread,
                 exec->first_thread + exec->process_threads);
-      host_layout *hosts = exec->hosts > 1 ? take(b, &b->by.bookkeeping, sizeof *hosts) : NULL;
-      if (exec->hosts > 1)
-        take_sums(hosts ? &hosts->sums : NULL, b, exec->hosts, exec->host, exec->host + 1);
+      if (exec->hosts == 1)
+        continue;
+      host_layout *hosts = take(b, &b->by.bookkeeping, sizeof *hosts);
+      take_sums(hosts ? &hosts->sums : NULL, b, exec->hosts, exec->host, exec->host + 1);
       if (layout)
         layout->hosts = hosts;
     }

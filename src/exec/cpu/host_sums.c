@@ -72,26 +72,17 @@ static void sum_owned(const thread_at *at) {
 
 /* ---- sums that a gather reads: each thread's partial sums of the gathered outputs of a phase ---- */
 
-/* Copies the gathered outputs of one partial sum out of its slot, or into it; returns the number of floats. */
-static int64_t copy_sum(const thread_at *at, const hd_phase *phase, int32_t sum, float *flat, bool out) {
-  const hd_plan *plan = at->exec->plan;
-  int64_t used = 0;
-  for (int i = phase->call0; i < phase->call1; i++) {
-    for (int o = 0; plan->calls[i].gathered && o < HD_MAX_OUT; o++) {
-      const hd_place *place = &plan->calls[i].out[o];
-      float *output = at->layout->sum[sum] + place->offset;
-      if (flat)
-        memcpy(out ? flat + used : output, out ? output : flat + used, (size_t)place->elems * sizeof *flat);
-      used += place->elems;
-    }
-  }
-  return used;
-}
-
+/* Copies the gathered outputs of a host's partial sums to all_gathered, or back. */
 static void copy_sums(const thread_at *at, const hd_phase *phase, int host, bool out) {
-  const int64_t each = copy_sum(at, phase, 0, NULL, out);
+  float *flat = at->exec->all_gathered + hd__exec_first_sum(at, host) * phase->gathered;
   for (int32_t p = hd__exec_first_sum(at, host); p < hd__exec_first_sum(at, host + 1); p++)
-    copy_sum(at, phase, p, at->exec->all_gathered + p * each, out);
+    for (const hd_plan_call *call = at->exec->plan->calls + phase->call0; call < at->exec->plan->calls + phase->call1;
+         call++)
+      for (int o = 0; o < HD_MAX_OUT && call->gathered; o++) {
+        float *sum = at->layout->sum[p] + call->out[o].offset;
+        memcpy(out ? flat : sum, out ? sum : flat, (size_t)call->out[o].elems * sizeof *flat);
+        flat += call->out[o].elems;
+      }
 }
 
 /* ---- blocks of all hosts ---- */
@@ -111,10 +102,10 @@ static int64_t *add_block(exchange *c, void *data) {
 }
 
 static void add_gathered(exchange *c, const hd_phase *phase) {
-  const int64_t each = copy_sum(c->at, phase, 0, NULL, true);
   int64_t *bytes = add_block(c, c->at->exec->all_gathered);
   for (int h = 0; h < c->at->exec->hosts; h++)
-    bytes[h] = (hd__exec_first_sum(c->at, h + 1) - hd__exec_first_sum(c->at, h)) * each * (int64_t)sizeof(float);
+    bytes[h] =
+        (hd__exec_first_sum(c->at, h + 1) - hd__exec_first_sum(c->at, h)) * phase->gathered * (int64_t)sizeof(float);
   copy_sums(c->at, phase, c->at->exec->host, true);
 }
 

@@ -362,12 +362,11 @@ static bool fetches(const void *self, int64_t samples, int64_t first, int64_t ro
   return hd__cuda_share_fetches(x->share, samples, first, rows);
 }
 
-static const char *sums_by(const void *self) {
+static const char *sums_by(const char **why, const void *self) {
   const cuda_share *s = ((const hd_exec_cuda *)self)->share;
+  *why = s->why;
   return s->count == 1 ? "" : s->nccl ? hd__cuda_nccl_name(s->nccl) : "tree";
 }
-
-static const char *sums_why(const void *self) { return ((const hd_exec_cuda *)self)->share->why; }
 
 /* Of a rank's host thread, which waits for its GPU. */
 static void spent(int64_t *sums, const void *self) { hd__cuda_share_spent(sums, ((const hd_exec_cuda *)self)->share); }
@@ -378,7 +377,6 @@ const hd_executor hd__gpu_executor = {.create = create,
                                       .evaluate = hd__exec_cuda_evaluate,
                                       .fetches = fetches,
                                       .gpu_sums = sums_by,
-                                      .gpu_sums_why = sums_why,
                                       .trace = hd__exec_cuda_trace,
                                       .trace_size = hd__exec_cuda_trace_size,
                                       .spent = spent};

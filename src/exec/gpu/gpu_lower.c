@@ -115,8 +115,7 @@ static hd_status launch_sums_of(const hd_exec_cuda *x, hd_ctx *ctx, const hd_pla
 /* Reduces the sums of a phase's calls that later phases read. */
 static hd_status launch_sums(const hd_exec_cuda *x, hd_ctx *ctx, const hd_phase *phase, int buffer, sums_way way) {
   const hd_plan *plan = x->plan;
-  const int64_t elems = hd__cuda_exchange_elems(x->plan, phase),
-                gradients = hd__cuda_exchange_gradients(x->plan, phase);
+  const int64_t gradients = phase->gradients, elems = gradients + phase->gathered;
   int64_t offset = gradients;
   const hd_cuda_reduce sums = {.sums = x->sums,
                                .out = x->partial_sums,
@@ -145,7 +144,7 @@ static hd_status lower_shards(hd_exec_cuda *x, hd_ctx *ctx, const hd_phase *phas
     HD_TRY(launch_call(x, ctx, &plan->calls[i], buffer));
   if (x->share->exchanges == 0)
     return launch_sums(x, ctx, phase, buffer, FROM_SHARDS);
-  if (hd__cuda_exchange_elems(x->plan, phase) == 0)
+  if (phase->gradients + phase->gathered == 0)
     return HD_OK;
   HD_TRY(launch_sums(x, ctx, phase, buffer, TO_PARTIAL_SUMS));
   HD_TRY(next_stretch(x, ctx, buffer));

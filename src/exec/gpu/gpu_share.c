@@ -16,10 +16,6 @@ int64_t hd__cuda_share_rows(const cuda_share *s, int number) {
   return rows > 0 ? rows : 1;
 }
 
-static int64_t most_partial_sums(const cuda_share *s, int number) {
-  return hd__tree_most_sums(hd__cuda_share_shards(s, number));
-}
-
 /* Whether NCCL reduces exchange `index`. */
 static bool is_summed(const cuda_share *s, int index) { return s->nccl && index == s->exchanges - 1; }
 
@@ -28,7 +24,7 @@ static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 int64_t hd__cuda_share_gpu_elems(const cuda_share *s, int number) {
   int64_t most = 0;
   for (int i = 0; i < s->exchanges; i++)
-    most = larger(most, s->elems[i] * (is_summed(s, i) ? 1 : most_partial_sums(s, number)));
+    most = larger(most, s->elems[i] * (is_summed(s, i) ? 1 : hd__tree_most_sums(hd__cuda_share_shards(s, number))));
   return most;
 }
 
@@ -36,7 +32,7 @@ int64_t hd__cuda_share_gpu_elems(const cuda_share *s, int number) {
 static int64_t most_exchanged(const cuda_share *s) {
   int64_t partial_sums = 0, most = 0;
   for (int g = 0; g < s->count; g++)
-    partial_sums += most_partial_sums(s, g);
+    partial_sums += hd__tree_most_sums(hd__cuda_share_shards(s, g));
   for (int i = 0; i < s->exchanges; i++)
     most = larger(most, is_summed(s, i) ? 0 : s->elems[i] * partial_sums);
   return most;
@@ -150,26 +146,11 @@ static hd_status take_tables(cuda_share *s, hd_ctx *ctx, const hd_plan *plan) {
              : hd__fail(ctx, HD_E_NOMEM, "out of memory for %d GPUs", s->count);
 }
 
-int64_t hd__cuda_exchange_gradients(const hd_plan *plan, const hd_phase *phase) {
-  return phase == plan->phases + plan->segments - 1 ? plan->grad_elems : 0;
-}
-
-int64_t hd__cuda_exchange_elems(const hd_plan *plan, const hd_phase *phase) {
-  int64_t elems = hd__cuda_exchange_gradients(plan, phase);
-  if (phase->kind != HD_PHASE_SHARDS && phase->kind != HD_PHASE_OUTPUTS)
-    return 0;
-  for (int i = phase->call0; i < phase->call1; i++)
-    for (int o = 0; o < HD_MAX_OUT && plan->calls[i].gathered; o++)
-      elems += plan->calls[i].out[o].elems;
-  return elems;
-}
-
 static void list_exchanges(cuda_share *s, const hd_plan *plan) {
   for (int i = 0; i < plan->phase_count && plan->trains && s->count > 1; i++) {
-    const int64_t elems = hd__cuda_exchange_elems(plan, &plan->phases[i]);
-    if (elems == 0)
-      continue;
-    s->elems[s->exchanges++] = elems;
+    const int64_t elems = plan->phases[i].gradients + plan->phases[i].gathered;
+    if (elems > 0)
+      s->elems[s->exchanges++] = elems;
   }
 }
 

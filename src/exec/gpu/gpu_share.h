@@ -66,11 +66,6 @@ static inline bool hd__cuda_share_is_ranked(const cuda_share *s) { return s->cou
 int32_t hd__cuda_share_shards(const cuda_share *share, int number);
 int64_t hd__cuda_share_rows(const cuda_share *share, int number);
 
-/* Floats of a partial sum in the exchange after a phase, gradients first; 0: there is no exchange. The second: of
- * them, gradients. */
-int64_t hd__cuda_exchange_elems(const hd_plan *plan, const hd_phase *phase);
-int64_t hd__cuda_exchange_gradients(const hd_plan *plan, const hd_phase *phase);
-
 /* The most floats in any exchange of a step: of GPU `number`'s partial sums, and of those of all GPUs. */
 int64_t hd__cuda_share_gpu_elems(const cuda_share *share, int number);
 int64_t hd__cuda_share_all_elems(const cuda_share *share);

@@ -241,15 +241,12 @@ static hd_status fill_weights(hd_session *s, hd_ctx *ctx, const char *resumed) {
   return status;
 }
 
-static void note_sums(hd_session *s) {
-  const char *why = hd__exec_gpu_sums_why(s->compute.exec);
+static void fill_report(hd_session *s, int32_t shards) {
+  int64_t parameters = 0, trainable = 0;
+  const char *why, *gpu_sums = hd__exec_gpu_sums(&why, s->compute.exec);
   if (*why)
     snprintf(s->report.device_note, sizeof s->report.device_note,
              "gradients of GPUs are added along the tree, not by NCCL: %s", why);
-}
-
-static void fill_report(hd_session *s, int32_t shards) {
-  int64_t parameters = 0, trainable = 0;
   for (int p = 0; p < s->compute.plan->param_count; p++) {
     const hd_param *param = &s->compute.plan->graph->params[p];
     parameters += param->running ? 0 : hd__param_elems(param);
@@ -262,9 +259,9 @@ static void fill_report(hd_session *s, int32_t shards) {
                                 .arithmetic = hd__config_shown(s->run.config, HD_OPT_arithmetic),
                                 .precision = hd__config_shown(s->run.config, HD_OPT_precision),
                                 .isa = hd__session_isa(s),
+                                .gpu_sums = gpu_sums,
                                 .device_note = s->report.device_note,
                                 .library = hd__session_library(s),
-                                .gpu_sums = hd__exec_gpu_sums(s->compute.exec),
                                 .out = s->checkpoints.folder,
                                 .epochs = (int64_t)ceil(s->run.settings->epochs),
                                 .steps = s->run.counters.step,
@@ -368,7 +365,6 @@ hd_status hd__session_setup(hd_session *s, hd_ctx *ctx) {
   HD_TRY(choose_steps(s, ctx, &shards));
   HD_TRY(hd__session_equip(s, ctx, shards));
   HD_TRY(fill_weights(s, ctx, resumes ? folder : NULL));
-  note_sums(s);
   fill_report(s, shards);
   HD_TRY(settle_threads(s, ctx, shards));
   HD_TRY(hd__rank_times_init(&s->report.rank_times, ctx, s->compute.exec, s->report.places,
