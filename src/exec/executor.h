@@ -69,7 +69,7 @@ typedef struct hd_step_source {
   hd_status (*fetch)(void *self, hd_ctx *ctx, const hd_step *step, int64_t first, int64_t rows, const hd_slots *to);
 } hd_step_source;
 
-/* Receives a step's result, the sum of its samples' losses, added in order. Called by thread 0 with the source's `self`:
+/* Receives a step's result, the sum of its samples' losses, added in order. Thread 0 calls it with the source's `self`
  * before the closing barrier, where it returns flags to raise there (HD_FLAG_STOP), and again, with `counts`, after the
  * closing barrier of a step that counts. */
 typedef uint32_t hd_report_fn(void *self, const hd_step *step, double loss_sum, bool counts);

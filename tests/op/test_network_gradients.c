@@ -232,8 +232,8 @@ static void *resolve(network *n, const hd_place *place) {
   const int64_t size = sizeof(double);
   const hd_origin origin[HD_WHERES] = {[HD_AT_ARENA] = {n->arena, .scale = size / 4 * ROWS},
                                        [HD_AT_BATCH] = {n->batch, .scale = size / 4 * ROWS},
-                                       [HD_AT_LABELS] = {n->target},
-                                       [HD_AT_LOSSES] = {n->losses},
+                                       [HD_AT_LABELS] = {.base = n->target},
+                                       [HD_AT_LOSSES] = {.base = n->losses},
                                        [HD_AT_PARAM] = {n->params, .scale = size},
                                        [HD_AT_CONST] = {n->weight, .scale = size},
                                        [HD_AT_DIRECT] = {n->direct, .scale = size},

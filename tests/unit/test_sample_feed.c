@@ -1,5 +1,5 @@
-/* What a feed gives: the order of an epoch, and the split of a training set into one to train and one to validate on.
- */
+/* What a feed gives: the order of an epoch, the split of a training set into one to train and one to validate on,
+ * samples and their indices; and which of several failures to read samples a run ends with. */
 #include "tap.h"
 
 #include "train/session/sample_feed.h"
@@ -102,6 +102,10 @@ static void test_fetch(hd_ctx *ctx) {
     wrong += fabs((double)pixel[i] - (double)(sample % 256)) > 1e-3 || label[i] != sample % 7;
   }
   is_int(wrong, 0, "what is fetched are those samples, with their labels");
+  hd__feed_read(&train, ctx, 3, 10, 200, &(hd_slots){.sample = label});
+  for (int i = wrong = 0; i < 200; i++)
+    wrong += label[i] != hd__feed_sample(&train, 3, 10 + i);
+  is_int(wrong, 0, "or their indices");
   hd__feed_fini(&train);
   hd__feed_fini(&held);
 }
@@ -119,6 +123,26 @@ static void test_bounds(hd_ctx *ctx) {
   is_int(wrong, 0, "a share that leaves one side without samples is refused");
 }
 
+static hd_status fetch_nothing(void *self, hd_ctx *ctx, const hd_step *step, int64_t first, int64_t rows,
+                               const hd_slots *to) {
+  (void)self, (void)rows, (void)to;
+  return first == 4 ? HD_OK : hd__fail(ctx, HD_E_FORMAT, "sample %lld", (long long)(step->cursor + first));
+}
+
+static void test_failures(void) {
+  const hd_step_source source = {.fetch = fetch_nothing};
+  const hd_step step = {.cursor = 100};
+  hd_exec_caller caller = {.source = &source, .lock = PTHREAD_MUTEX_INITIALIZER};
+  ok(hd__exec_fetch(&caller, &step, 4, 1, NULL) == 0 && caller.fault.status == HD_OK, "samples that are read");
+  int flags = HD_FLAG_NO_DATA;
+  for (int64_t first = 9; first >= 5; first -= 2)
+    flags &= (int)hd__exec_fetch(&caller, &step, first, 1, NULL);
+  flags &= (int)hd__exec_fetch(&caller, &step, 8, 1, NULL);
+  is_int(flags, HD_FLAG_NO_DATA, "samples that are not end the step");
+  is_int(caller.fault.status, HD_E_FORMAT, "with the error");
+  is_str(caller.fault.message, "sample 105", "of the first of them");
+}
+
 int main(void) {
   hd_ctx *ctx;
   if (hd_ctx_create(&ctx) != HD_OK)
@@ -130,6 +154,7 @@ int main(void) {
   test_split(ctx);
   test_fetch(ctx);
   test_bounds(ctx);
+  test_failures();
   hd_ctx_destroy(ctx);
   return done_testing();
 }

@@ -16,8 +16,8 @@ void hd__exec_find_memory(const thread_at *at) {
   const hd_origin origin[HD_WHERES] = {
       [HD_AT_ARENA] = {thread->arena, .scale = exec->group_rows},
       [HD_AT_BATCH] = {exec->batch_memory, .scale = (is->batch + is->micro_batches - 1) / is->micro_batches},
-      [HD_AT_LABELS] = {exec->targets},
-      [HD_AT_LOSSES] = {exec->losses},
+      [HD_AT_LABELS] = {.base = exec->targets},
+      [HD_AT_LOSSES] = {.base = exec->losses},
       [HD_AT_PARAM] = {exec->store->weights[at->buffer], .scale = floats},
       [HD_AT_PACKED] = {exec->store->packed[at->buffer], .scale = floats},
       [HD_AT_CONST] = {exec->plan->constants, .scale = floats},

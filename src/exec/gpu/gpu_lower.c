@@ -17,8 +17,8 @@ static void *resolve(const hd_exec_cuda *x, const hd_place *place, int buffer) {
   const int64_t batch = x->settings.batch, floats = sizeof(float);
   const hd_origin origin[HD_WHERES] = {[HD_AT_ARENA] = {x->arena, .scale = batch},
                                        [HD_AT_BATCH] = {x->batch_memory, .scale = batch},
-                                       [HD_AT_LABELS] = {x->inlet[buffer].target},
-                                       [HD_AT_LOSSES] = {x->losses},
+                                       [HD_AT_LABELS] = {.base = x->inlet[buffer].target},
+                                       [HD_AT_LOSSES] = {.base = x->losses},
                                        [HD_AT_PARAM] = {x->weights[buffer], .scale = floats},
                                        [HD_AT_CONST] = {x->constants, .scale = floats},
                                        [HD_AT_DIRECT] = {x->sums, .scale = floats},
