@@ -158,9 +158,7 @@ static hd_status begin(hd_group *g, hd_ctx *ctx, hd_gpu_group *gpu, const id_mes
 }
 
 static hd_status prepare(hd_gpu_group *gpu, hd_ctx *ctx, const hd_group *g) {
-  gpu->calls = hd__calloc(2 * (size_t)g->ranks, sizeof *gpu->calls);
-  if (!gpu->calls)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for a group of %d GPUs", g->ranks);
+  HD_TRY(HD_NEW(gpu->calls, 2 * (size_t)g->ranks, ctx, "out of memory for a group of %d GPUs", g->ranks));
   HD_TRY(hd__nccl_find(&gpu->nccl, ctx, "backend nccl", "use another backend"));
   return open_gpu(gpu, ctx, g->local);
 }

@@ -93,8 +93,7 @@ static bool is_crowded(int ranks) {
 static hd_status make(hd_group **out, hd_ctx *ctx, hd_local_group *local, int rank, int ranks) {
   hd_group *g = hd__calloc(1, sizeof *g);
   *out = g;
-  if (!g)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for a group of ranks");
+  HD_TRY(HD_ALLOCATED(g, ctx, "out of memory for a group of ranks"));
   g->local = local;
   g->rank = rank;
   g->ranks = ranks;
@@ -102,8 +101,7 @@ static hd_status make(hd_group **out, hd_ctx *ctx, hd_local_group *local, int ra
   g->member = hd__calloc((size_t)ranks, sizeof *g->member);
   g->place = hd__calloc((size_t)ranks, sizeof *g->place);
   g->inputs = hd__calloc((size_t)ranks, sizeof *g->inputs);
-  return g->member && g->place && g->inputs ? HD_OK
-                                            : hd__fail(ctx, HD_E_NOMEM, "out of memory for a group of %d ranks", ranks);
+  return HD_ALLOCATED(g->member && g->place && g->inputs, ctx, "out of memory for a group of %d ranks", ranks);
 }
 
 /* Numbers the members of each host, and finds the leader of this one. */
@@ -257,8 +255,7 @@ static hd_status map_proposed(hd_group *g, hd_ctx *ctx, const proposal *all, con
 static hd_status share_memory(hd_group *g, hd_group *parent, hd_ctx *ctx, const int32_t *ranks, uint64_t arguments) {
   const int members = parent ? parent->ranks : g->ranks;
   proposal *all = hd__calloc((size_t)members, sizeof *all);
-  if (!all)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for a group of %d ranks", g->ranks);
+  HD_TRY(HD_ALLOCATED(all, ctx, "out of memory for a group of %d ranks", g->ranks));
   proposal proposed = propose(g, ctx, arguments);
   hd_status status = gather_proposals(all, g, parent, ctx, &proposed, ranks);
   if (status == HD_OK && g->rank >= 0)
@@ -410,8 +407,7 @@ static hd_group_buffer *free_buffer(hd_group *g) {
 
 static hd_status share_buffer(hd_group_buffer *b, hd_group *g, hd_ctx *ctx, size_t bytes) {
   proposal proposed = {.arguments = bytes}, *all = hd__calloc((size_t)g->ranks, sizeof *all);
-  if (!all)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for a buffer of the group");
+  HD_TRY(HD_ALLOCATED(all, ctx, "out of memory for a buffer of the group"));
   const size_t stride = hd__segment_bytes(bytes);
   if (g->rank == g->leader)
     proposed.status = hd__local_group_allocate(&proposed.block, g->local, ctx, stride * (size_t)g->here, g->here);

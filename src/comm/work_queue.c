@@ -159,8 +159,7 @@ static hd_status start_thread(hd_work_queue *work_queue, hd_ctx *ctx, int which)
 static hd_status open_work_queue(hd_group *g, hd_ctx *ctx, int which) {
   if (!g->work_queue) {
     hd_work_queue *work_queue = hd__calloc(1, sizeof *work_queue);
-    if (!work_queue)
-      return hd__fail(ctx, HD_E_NOMEM, "out of memory for the group's work");
+    HD_TRY(HD_ALLOCATED(work_queue, ctx, "out of memory for the group's work"));
     work_queue->group = g;
     pthread_mutex_init(&work_queue->lock, NULL);
     pthread_cond_init(&work_queue->came, NULL);
@@ -204,8 +203,7 @@ hd_status hd_group_start(hd_work **out, hd_group *g, hd_ctx *ctx, const hd_group
     HD_TRY(hd__message_check(g, ctx, call));
   HD_TRY(open_work_queue(g, ctx, which));
   hd_work *work = hd__calloc(1, sizeof *work);
-  if (!work)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the group's work");
+  HD_TRY(HD_ALLOCATED(work, ctx, "out of memory for the group's work"));
   work->call = *call;
   work->message.call = &work->call;
   work->work_queue = g->work_queue;

@@ -148,8 +148,7 @@ hd_status hd__threads_create(hd_threads **out, hd_ctx *ctx, const hd_placement *
   if (came < 1)
     return region_failed(ctx, place->threads, came);
   hd_threads *threads = hd__calloc(1, sizeof *threads);
-  if (!threads)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for %d threads", came);
+  HD_TRY(HD_ALLOCATED(threads, ctx, "out of memory for %d threads", came));
   *threads = (hd_threads){.count = came, .cpus = place->cpus};
   hd_status status = fill(threads, ctx, place);
   if (status == HD_OK)
@@ -204,8 +203,7 @@ hd_status hd__threads_first(hd_threads **out, hd_ctx *ctx, const hd_threads *oth
   hd_placement place = {
       .threads = count, .cpus = others->cpus, .thread = hd__calloc((size_t)count, sizeof *place.thread)};
   *out = NULL;
-  if (!place.thread)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the places of %d threads", count);
+  HD_TRY(HD_ALLOCATED(place.thread, ctx, "out of memory for the places of %d threads", count));
   for (int i = 0; i < count; i++)
     place.thread[i] =
         (hd_binding){others->thread[i].cpu, others->thread[i].numa, others->thread[i].kind, others->thread[i].l3};

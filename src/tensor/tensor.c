@@ -87,8 +87,7 @@ hd_status hd__tensor_new_on(hd_tensor **out, hd_ctx *ctx, hd_device device, hd_d
 hd_status hd__tensor_share(hd_tensor **out, hd_ctx *ctx, const hd_tensor *x) {
   hd_tensor *view = hd__malloc(sizeof *view);
   *out = view;
-  if (!view)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for a view of a tensor");
+  HD_TRY(HD_ALLOCATED(view, ctx, "out of memory for a view of a tensor"));
   *view = *x;
   atomic_fetch_add_explicit(&view->storage->users, 1, memory_order_relaxed);
   return HD_OK;

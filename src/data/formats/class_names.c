@@ -13,8 +13,7 @@ static hd_status take_lines(hd_names *out, hd_ctx *ctx, const char *path, const 
   const char *at = file->bytes ? (const char *)file->bytes : "", *end = at + file->length;
   out->text = hd__malloc(file->length + (size_t)count + 1);
   out->name = hd__calloc((size_t)count, sizeof *out->name);
-  if (!out->text || !out->name)
-    return hd__fail(ctx, HD_E_NOMEM, "%s: out of memory for the names of classes", path);
+  HD_TRY(HD_ALLOCATED(out->text && out->name, ctx, "%s: out of memory for the names of classes", path));
   char *to = out->text;
   while (at < end) {
     const char *line = memchr(at, '\n', (size_t)(end - at)), *stop = line ? line : end;

@@ -247,8 +247,7 @@ static hd_status read_table(table *t, hd_dataset *d, hd_resident_samples *to, hd
       .count = rows, .elem = HD_ELEM_F32, .channels = 1, .height = 1, .width = (int)t->columns - 1, .flat = true};
   t->label = hd__malloc((size_t)rows * sizeof *t->label);
   t->line = hd__malloc((size_t)rows * sizeof *t->line);
-  if (!t->label || !t->line)
-    return hd__fail(ctx, HD_E_NOMEM, "%s: out of memory for %lld rows", t->path, (long long)rows);
+  HD_TRY(HD_ALLOCATED(t->label && t->line, ctx, "%s: out of memory for %lld rows", t->path, (long long)rows));
   d->outputs = 1; /* for now; labels need as much memory as targets */
   HD_TRY(hd__resident_make(to, d, ctx, t->path));
   for (int64_t row = 0; row < rows && more_lines(&c); row++)
@@ -265,9 +264,7 @@ static int by_bytes(const void *a, const void *b) {
 /* The texts of the training set's labels, sorted, each once. */
 static hd_status collect_names(field **sorted, int64_t *count, csv_set *set, hd_ctx *ctx, const table *t,
                                int64_t rows) {
-  *sorted = hd__malloc((size_t)rows * sizeof **sorted);
-  if (!*sorted)
-    return hd__fail(ctx, HD_E_NOMEM, "%s: out of memory for the names of classes", t->path);
+  HD_TRY(HD_NEW_RAW(*sorted, rows, ctx, "%s: out of memory for the names of classes", t->path));
   memcpy(*sorted, t->label, (size_t)rows * sizeof **sorted);
   qsort(*sorted, (size_t)rows, sizeof **sorted, by_bytes);
   int64_t kept = 0;
@@ -282,8 +279,7 @@ static hd_status collect_names(field **sorted, int64_t *count, csv_set *set, hd_
                     t->path, HD_DATA_MAX_CLASSES, (long long)kept);
   set->names.name = hd__calloc((size_t)kept, sizeof *set->names.name);
   set->names.text = hd__malloc((size_t)kept * MOST_NAME);
-  if (!set->names.name || !set->names.text)
-    return hd__fail(ctx, HD_E_NOMEM, "%s: out of memory for the names of classes", t->path);
+  HD_TRY(HD_ALLOCATED(set->names.name && set->names.text, ctx, "%s: out of memory for the names of classes", t->path));
   for (int64_t i = 0; i < kept; i++) {
     char *name = set->names.text + i * MOST_NAME;
     hd__utf8_clean(name, MOST_NAME, (*sorted)[i].at, (*sorted)[i].length);

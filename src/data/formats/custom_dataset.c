@@ -90,8 +90,7 @@ hd_status hd_data_add(hd_ctx *ctx, const hd_custom_data *d) {
                     d->name, HD_CUSTOM_DATASETS);
   if (!k) {
     k = ctx->custom_data = hd__calloc(1, sizeof *k);
-    if (!k)
-      return hd__fail(ctx, HD_E_NOMEM, "data set '%s': out of memory", d->name);
+    HD_TRY(HD_ALLOCATED(k, ctx, "data set '%s': out of memory", d->name));
     ctx->end_custom_data = end;
   }
   k->data[k->count++] = d;
@@ -156,9 +155,7 @@ static hd_status get(void *elems, int size[2], hd_ctx *ctx, const hd_dataset *sp
 /* Lists the samples of the training set that belong to one split. */
 static hd_status list_part(custom_split *custom, hd_ctx *ctx, int64_t *count, const uint8_t *marks, int wanted) {
   const int64_t all = *count;
-  custom->index = hd__malloc((size_t)all * sizeof *custom->index);
-  if (!custom->index)
-    return hd__fail(ctx, HD_E_NOMEM, "data set '%s': out of memory for a list of samples", custom->data->name);
+  HD_TRY(HD_NEW_RAW(custom->index, all, ctx, "data set '%s': out of memory for a list of samples", custom->data->name));
   *count = 0;
   for (int64_t i = 0; i < all; i++)
     if (marks[i] == wanted)

@@ -99,8 +99,7 @@ static hd_status keep_decoded(hd_data *data, hd_ctx *ctx, hd_cache_kind kind) {
 static hd_status open_all(hd_data *data, hd_ctx *ctx, const hd_data_request *request) {
   hd_dataset *split = data->opened.split;
   data->name = hd__strdup(request->name);
-  if (!data->name)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the data set");
+  HD_TRY(HD_ALLOCATED(data->name, ctx, "out of memory for the data set"));
   HD_TRY(find_format(&data->opened.format, ctx, request->name));
   HD_TRY(data->opened.format->open(&data->opened, ctx, request));
   HD_TRY(check_split(ctx, data->name, &split[0]));
@@ -116,8 +115,7 @@ static hd_status open_all(hd_data *data, hd_ctx *ctx, const hd_data_request *req
 hd_status hd__data_open(hd_data **out, hd_ctx *ctx, const hd_data_request *request) {
   *out = NULL;
   hd_data *data = hd__calloc(1, sizeof *data);
-  if (!data)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the data set");
+  HD_TRY(HD_ALLOCATED(data, ctx, "out of memory for the data set"));
   hd_status status = open_all(data, ctx, request);
   if (status == HD_OK)
     *out = data;

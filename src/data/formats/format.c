@@ -15,8 +15,7 @@ bool hd__path_ends(const char *path, const char *end) {
 
 hd_status hd__opened_hold(void **self, hd_opened *out, hd_ctx *ctx, size_t bytes, void (*release)(void *self)) {
   *self = hd__calloc(1, bytes);
-  if (!*self)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the data set");
+  HD_TRY(HD_ALLOCATED(*self, ctx, "out of memory for the data set"));
   out->self = *self;
   out->release = release;
   return HD_OK;

@@ -276,8 +276,7 @@ static const photo *first_photo(const folder_set *set, const photo *than) {
 /* The cache key of all pictures, and the number of channels. */
 static hd_status find_key(hd_dataset *d, const album *a, hd_ctx *ctx) {
   hd_xxh3 *sum = hd__xxh3_create();
-  if (!sum)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for a checksum of the pictures' names");
+  HD_TRY(HD_ALLOCATED(sum, ctx, "out of memory for a checksum of the pictures' names"));
   const int32_t channels = d->channels;
   hd__xxh3_update(sum, &channels, sizeof channels);
   for (int64_t i = 0; i < a->count; i++)

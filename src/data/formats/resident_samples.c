@@ -27,9 +27,7 @@ hd_status hd__resident_make(hd_resident_samples *out, hd_dataset *split, hd_ctx 
     enough = make(&out->labels, split->count, sizeof *out->labels);
     split->labels = out->labels;
   }
-  if (enough)
-    return HD_OK;
-  return hd__fail(ctx, HD_E_NOMEM, "%s: out of memory for %lld samples", path, (long long)split->count);
+  return HD_ALLOCATED(enough, ctx, "%s: out of memory for %lld samples", path, (long long)split->count);
 }
 
 void hd__resident_fini(hd_resident_samples *r) {

@@ -59,8 +59,7 @@ static int column_of(int64_t seen, int64_t all) {
 static hd_status choose_by_class(contact *s, hd_ctx *ctx) {
   const hd_dataset *d = s->split;
   int64_t *all = hd__calloc(2 * (size_t)d->classes, sizeof *all);
-  if (!all)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for a contact sheet");
+  HD_TRY(HD_ALLOCATED(all, ctx, "out of memory for a contact sheet"));
   int64_t *seen = all + d->classes;
   for (int64_t i = 0; i < d->count; i++)
     all[d->labels[i]] += !hd__skips_has(d, i);
@@ -99,8 +98,7 @@ static hd_status choose_by_target(contact *s, hd_ctx *ctx) {
   const hd_dataset *d = s->split;
   place *at = hd__malloc((size_t)d->count * sizeof *at);
   int64_t all = 0, room = (int64_t)s->count * COLUMNS;
-  if (!at)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for a contact sheet");
+  HD_TRY(HD_ALLOCATED(at, ctx, "out of memory for a contact sheet"));
   for (int64_t i = 0; i < d->count; i++)
     if (!hd__skips_has(d, i))
       at[all++] = (place){d->targets[i * d->outputs], i};

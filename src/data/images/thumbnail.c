@@ -6,7 +6,7 @@
 
 hd_status hd__thumbnails_init(hd_thumbnails *out, hd_ctx *ctx, const hd_dataset *split) {
   *out = (hd_thumbnails){.split = split, .elems = hd__malloc_aligned((size_t)hd__dataset_most_bytes(split))};
-  return out->elems ? HD_OK : hd__fail(ctx, HD_E_NOMEM, "out of memory for a picture of samples");
+  return HD_ALLOCATED(out->elems, ctx, "out of memory for a picture of samples");
 }
 
 void hd__thumbnails_fini(hd_thumbnails *t) {

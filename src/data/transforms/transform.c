@@ -176,8 +176,7 @@ hd_status hd__pipeline_create(hd_pipeline **out, hd_ctx *ctx, const hd_yaml_node
   HD_TRY(check_input(ctx, input));
   HD_TRY(hd__transforms_check(ctx, list));
   hd_pipeline *p = hd__calloc(1, sizeof *p);
-  if (!p)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the transforms");
+  HD_TRY(HD_ALLOCATED(p, ctx, "out of memory for the transforms"));
   p->kernels = kernels;
   p->input = *input;
   p->mixup = -1;

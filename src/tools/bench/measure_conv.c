@@ -98,8 +98,7 @@ static hd_status make_call(experiment *e, job *j, hd_ctx *ctx) {
   j->call.packed = copy;
   j->call.scratch = take(j, k->scratch_bytes[j->op] ? k->scratch_bytes[j->op](g) : 0);
   for (int i = 0; i < j->operands; i++)
-    if (!j->operand[i])
-      return hd__fail(ctx, HD_E_NOMEM, "out of memory for a measurement");
+    HD_TRY(HD_ALLOCATED(j->operand[i], ctx, "out of memory for a measurement"));
   return HD_OK;
 }
 
@@ -139,7 +138,7 @@ static void time_jobs(void *arg, int thread) {
 static hd_status make_room(experiment *e, hd_ctx *ctx, int count) {
   e->out->ops = hd__calloc((size_t)count, sizeof *e->out->ops);
   e->jobs = hd__calloc((size_t)count, sizeof *e->jobs);
-  return e->out->ops && e->jobs ? HD_OK : hd__fail(ctx, HD_E_NOMEM, "out of memory for a measurement");
+  return HD_ALLOCATED(e->out->ops && e->jobs, ctx, "out of memory for a measurement");
 }
 
 static hd_status add_job(experiment *e, hd_ctx *ctx, const char *name, hd_op op, const hd_geom *g) {
@@ -264,8 +263,7 @@ hd_status hd_bench_conv(hd_bench_conv_result **out, hd_ctx *ctx, const hd_config
   *out = NULL;
   HD_TRY(hd__bench_check_seconds(ctx, seconds));
   experiment e = {.out = hd__calloc(1, sizeof *e.out)};
-  if (!e.out)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for a measurement");
+  HD_TRY(HD_ALLOCATED(e.out, ctx, "out of memory for a measurement"));
   hd_status status = run(&e, ctx, config, shapes, count, seconds);
   for (int i = 0; e.jobs && i < e.out->op_count; i++)
     for (int o = 0; o < e.jobs[i].operands; o++)

@@ -169,8 +169,7 @@ static hd_status make_rows(experiment *e, hd_ctx *ctx, hd_rehearsal *rehearsal) 
   int most = e->session->compute.plan->graph->node_count + EXTRA_ROWS;
   e->out->ops = hd__calloc((size_t)most, sizeof *e->out->ops);
   e->turn = hd__calloc((size_t)most * TURNS, sizeof *e->turn);
-  if (!e->out->ops || !e->turn)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for a measurement");
+  HD_TRY(HD_ALLOCATED(e->out->ops && e->turn, ctx, "out of memory for a measurement"));
   e->probe.counting = true;
   HD_TRY(probed_steps(e, ctx, rehearsal, COUNTED_STEPS));
   e->probe.counting = false;
@@ -243,8 +242,7 @@ hd_status hd_bench_step(hd_bench_step_result **out, hd_ctx *ctx, const hd_config
   *out = NULL;
   HD_TRY(hd__bench_check_seconds(ctx, seconds));
   experiment e = {.out = hd__calloc(1, sizeof *e.out)};
-  if (!e.out)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for a measurement");
+  HD_TRY(HD_ALLOCATED(e.out, ctx, "out of memory for a measurement"));
   hd_status status = run(&e, ctx, config, seconds);
   hd__free(e.turn);
   hd_config_destroy(e.config);

@@ -92,8 +92,7 @@ static void look_up(sharing *s, const hd_machine_facts *facts) {
 static hd_status try_pairs(sharing *s, hd_ctx *ctx, const hd_machine_facts *facts) {
   *s = (sharing){.of = facts->cpus < MOST_PAIRED ? facts->cpus : MOST_PAIRED};
   double *rate = hd__malloc((size_t)(s->of * s->of) * sizeof *rate);
-  if (!rate)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for a measurement");
+  HD_TRY(HD_ALLOCATED(rate, ctx, "out of memory for a measurement"));
   hd_status status = measure_pairs(rate, ctx, facts, s->of);
   if (status == HD_OK)
     s->shared = hd__judge_pairs(&s->share, s->pair, rate, s->of);

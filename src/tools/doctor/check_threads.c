@@ -83,8 +83,7 @@ static char *read_all(const hd_machine_facts *facts, const char *path) {
 hd_status hd__check_runtimes(hd_finding *out, hd_ctx *ctx, const hd_machine_facts *facts) {
   char names[96], measured[256], cost[96];
   char *maps = read_all(facts, "/proc/self/maps");
-  if (!maps)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for /proc/self/maps");
+  HD_TRY(HD_ALLOCATED(maps, ctx, "out of memory for /proc/self/maps"));
   int count = hd__count_runtimes(names, sizeof names, maps);
   hd__free(maps);
   if (count < 2)

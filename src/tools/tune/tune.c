@@ -126,8 +126,7 @@ static hd_status open_rehearsals(experiment *e, hd_ctx *ctx) {
     const int count = e->out->settings[i].threads;
     hd_threads *threads;
     e->speed[i] = hd__calloc(MAX_TURNS, sizeof **e->speed);
-    if (!e->speed[i])
-      return hd__fail(ctx, HD_E_NOMEM, "out of memory for the experiment");
+    HD_TRY(HD_ALLOCATED(e->speed[i], ctx, "out of memory for the experiment"));
     HD_TRY(hd__threads_create(&threads, ctx, e->place[i]));
     HD_TRY(hd__rehearsal_create(&e->rehearsal[i], ctx, e->session, threads, e->out->settings[i].workers));
     if (hd__rehearsal_threads(e->rehearsal[i]) != count)

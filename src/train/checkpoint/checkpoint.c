@@ -122,7 +122,7 @@ static hd_status check_alias(hd_ctx *ctx, const char *path, const hd_st_list *li
 static hd_status load_entries(float *home, hd_ctx *ctx, const char *path, const hd_st_list *list, const hd_directory *d,
                               const char *suffix) {
   float *scratch = hd__malloc((size_t)d->param_elems * sizeof *scratch);
-  hd_status status = scratch ? HD_OK : hd__fail(ctx, HD_E_NOMEM, "%s: out of memory while loading", path);
+  hd_status status = HD_ALLOCATED(scratch, ctx, "%s: out of memory while loading", path);
   for (int p = 0; p < d->entries && status == HD_OK; p++) {
     char name[HD_NAME_BYTES + 32];
     const hd_store_entry *entry = &d->entry[p];

@@ -22,8 +22,7 @@ static bool ends_in(const char *name, const char *end) {
 }
 
 hd_status hd__tensors_add(hd_st_tensor *tensor, int *count, hd_ctx *ctx, const hd_st_tensor *what, char *name) {
-  if (!name)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory while saving");
+  HD_TRY(HD_ALLOCATED(name, ctx, "out of memory while saving"));
   tensor[*count] = *what;
   tensor[(*count)++].name = name;
   return HD_OK;

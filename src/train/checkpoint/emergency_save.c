@@ -66,8 +66,7 @@ hd_status hd__emergency_open(hd_emergency **out, hd_ctx *ctx, hd_local_group *lo
   if (!local)
     return HD_OK;
   hd_emergency *emergency = hd__calloc(1, sizeof *emergency);
-  if (!emergency)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for %s", purpose);
+  HD_TRY(HD_ALLOCATED(emergency, ctx, "out of memory for %s", purpose));
   emergency->writes = hd__local_group_rank(local) == 0;
   char *text = emergency->writes ? json_dumps(run->record, JSON_COMPACT | JSON_PRESERVE_ORDER) : NULL;
   hd_status status = open_page(emergency, ctx, local, run, text);

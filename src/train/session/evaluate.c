@@ -32,9 +32,7 @@ static hd_status open_all(evaluator *e, hd_ctx *ctx, const char *checkpoint, con
   e->outcome.loss = hd__malloc((size_t)test->count * sizeof *e->outcome.loss);
   e->outcome.guess = hd__malloc((size_t)test->count * sizeof *e->outcome.guess);
   e->outcome.score = hd__malloc((size_t)test->count * (size_t)e->trained.network.target.scores * sizeof(float));
-  if (e->outcome.loss && e->outcome.guess && e->outcome.score)
-    return HD_OK;
-  return hd__fail(ctx, HD_E_NOMEM, "out of memory for the evaluation");
+  return HD_ALLOCATED(e->outcome.loss && e->outcome.guess && e->outcome.score, ctx, "out of memory for the evaluation");
 }
 
 /* The mean of |output - target|, added in order. */
@@ -59,8 +57,8 @@ static hd_status count_guesses(hd_evaluation *out, hd_ctx *ctx, const evaluator 
   out->confusion = hd__calloc((size_t)classes * (size_t)classes + 1, sizeof *out->confusion);
   out->class_samples = hd__calloc((size_t)classes + 1, sizeof *out->class_samples);
   out->class_right = hd__calloc((size_t)classes + 1, sizeof *out->class_right);
-  if (!out->confusion || !out->class_samples || !out->class_right)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the evaluation");
+  HD_TRY(
+      HD_ALLOCATED(out->confusion && out->class_samples && out->class_right, ctx, "out of memory for the evaluation"));
   hd_score score;
   hd__target_score(&score, target, &e->feed, &e->outcome);
   out->loss = score.loss;

@@ -34,7 +34,7 @@ static hd_status gather_all(hd_gpu_accounts *a, hd_ctx *ctx, hd_local_group *loc
                             const int32_t *of_rank) {
   const int ranks = hd__cluster_ranks(local);
   hd_gpu_memory *all = hd__calloc((size_t)ranks, sizeof *all), this_rank = {0};
-  hd_status status = all ? HD_OK : hd__fail(ctx, HD_E_NOMEM, "out of memory for the accounts of GPUs");
+  hd_status status = HD_ALLOCATED(all, ctx, "out of memory for the accounts of GPUs");
   hd_cuda *cuda = first;
   for (int round = 0, left = a->count; left > 0 && status == HD_OK; round++) {
     if (cuda)
@@ -64,8 +64,7 @@ static void name_parts(hd_gpu_accounts *a, hd_cuda *cuda) {
 hd_status hd__gpu_accounts_gather(hd_gpu_accounts *a, hd_ctx *ctx, hd_local_group *local, hd_cuda *cuda) {
   hd__gpu_accounts_fini(a);
   int32_t *of_rank = hd__calloc((size_t)hd__cluster_ranks(local), sizeof *of_rank);
-  if (!of_rank)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the accounts of GPUs");
+  HD_TRY(HD_ALLOCATED(of_rank, ctx, "out of memory for the accounts of GPUs"));
   hd_status status = count_all(of_rank, a, ctx, local, cuda);
   if (status == HD_OK && a->count > 0) {
     a->of = hd__calloc((size_t)a->count, sizeof *a->of);

@@ -103,7 +103,7 @@ static hd_status list_layers(owner *o, hd_ctx *ctx) {
   int written = o->graph->node_count, loss = o->graph->values[o->graph->loss].producer;
   s->layers = hd__calloc((size_t)written, sizeof *s->layers);
   int *layer_of = hd__malloc((size_t)written * sizeof *layer_of);
-  hd_status status = s->layers && layer_of ? HD_OK : hd__fail(ctx, HD_E_NOMEM, "out of memory for the summary");
+  hd_status status = HD_ALLOCATED(s->layers && layer_of, ctx, "out of memory for the summary");
   for (int i = 0; status == HD_OK && i < written; i++) {
     const hd_node *node = &o->graph->nodes[i];
     bool is_layer = i != loss && !node->attrs.move;
@@ -218,8 +218,7 @@ static hd_status summarize(owner *o, hd_ctx *ctx, const hd_config *config, const
 hd_status hd_summary_create(hd_summary **out, hd_ctx *ctx, const hd_config *config, const int32_t input[3]) {
   *out = NULL;
   owner *o = hd__calloc(1, sizeof *o);
-  if (!o)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the summary");
+  HD_TRY(HD_ALLOCATED(o, ctx, "out of memory for the summary"));
   hd_status status = summarize(o, ctx, config, input);
   if (status == HD_OK)
     *out = &o->summary;

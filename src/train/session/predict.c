@@ -27,9 +27,8 @@ static hd_status make_room(hd_predictor *p, hd_ctx *ctx) {
   p->outcome.guess = hd__malloc(AT_ONCE * sizeof *p->outcome.guess);
   p->outcome.score = hd__malloc((size_t)AT_ONCE * (size_t)scores * sizeof *p->outcome.score);
   p->pixels = hd__malloc((size_t)shape[0] * (size_t)shape[1] * (size_t)shape[2]);
-  if (p->outcome.loss && p->outcome.guess && p->outcome.score && p->pixels)
-    return HD_OK;
-  return hd__fail(ctx, HD_E_NOMEM, "out of memory for the predictions");
+  return HD_ALLOCATED(p->outcome.loss && p->outcome.guess && p->outcome.score && p->pixels, ctx,
+                      "out of memory for the predictions");
 }
 
 static hd_status set_up(hd_predictor *p, hd_ctx *ctx, const char *checkpoint, const hd_config *config) {
@@ -41,8 +40,7 @@ static hd_status set_up(hd_predictor *p, hd_ctx *ctx, const char *checkpoint, co
 hd_status hd_predictor_create(hd_predictor **out, hd_ctx *ctx, const char *checkpoint, const hd_config *config) {
   *out = NULL;
   hd_predictor *p = hd__calloc(1, sizeof *p);
-  if (!p)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the predictions");
+  HD_TRY(HD_ALLOCATED(p, ctx, "out of memory for the predictions"));
   hd_status status = set_up(p, ctx, checkpoint, config);
   if (status != HD_OK) {
     hd_predictor_destroy(p);
@@ -194,8 +192,7 @@ static hd_status predict_colours(double *value, hd_predictor *p, hd_ctx *ctx, co
   const size_t plane = (size_t)picture->height * (size_t)picture->width;
   const int32_t classes = hd__target_classes(&p->trained.network.target);
   uint8_t *planes = hd__malloc(3 * plane);
-  if (!planes)
-    return hd__fail(ctx, HD_E_NOMEM, "%s: out of memory for a picture", path);
+  HD_TRY(HD_ALLOCATED(planes, ctx, "%s: out of memory for a picture", path));
   for (size_t i = 0; i < plane; i++)
     for (size_t c = 0; c < 3; c++)
       planes[c * plane + i] = picture->rgba[4 * i + c];
@@ -242,8 +239,7 @@ hd_status hd_predict_item(double *value, int32_t *label, hd_predictor *p, hd_ctx
     *label = test->labels ? test->labels[index] : -1;
   float *elems = hd__malloc((size_t)hd__dataset_most_bytes(test)); /* or bytes */
   int size[2];
-  if (!elems)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for a sample");
+  HD_TRY(HD_ALLOCATED(elems, ctx, "out of memory for a sample"));
   hd_status status = hd__dataset_get(elems, size, ctx, test, index);
   if (status == HD_OK) {
     hd_dataset one = *test;

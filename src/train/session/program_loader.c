@@ -100,8 +100,7 @@ static hd_status start_workers(hd_loader *l, hd_ctx *ctx, const hd_config *confi
 static hd_status take_rows(hd_loader *l, hd_ctx *ctx) {
   l->rows = hd__malloc_aligned((size_t)(l->batch * l->row_elems) * sizeof *l->rows);
   l->scratch = hd__malloc_aligned((size_t)hd__feed_scratch_bytes(&l->feed) + 1);
-  return l->rows && l->scratch ? HD_OK
-                               : hd__fail(ctx, HD_E_NOMEM, "out of memory for a batch of %lld", (long long)l->batch);
+  return HD_ALLOCATED(l->rows && l->scratch, ctx, "out of memory for a batch of %lld", (long long)l->batch);
 }
 
 /* Takes over the sampler in any case. */

@@ -19,8 +19,7 @@ static hd_status open_page(hd_session *s, hd_ctx *ctx, const hd_job_facts *facts
     hd__job_open(&s->report.page, ranks, facts);
   holder this_rank = {(int32_t)getpid(), s->report.page.head ? s->report.page.fd : -1},
          *all = hd__malloc((size_t)ranks * sizeof *all);
-  if (!all)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for a job of %d ranks", ranks);
+  HD_TRY(HD_ALLOCATED(all, ctx, "out of memory for a job of %d ranks", ranks));
   hd_status status = hd__local_group_gather(all, s->compute.local, ctx, &this_rank, sizeof this_rank);
   if (status == HD_OK && hd__local_group_rank(s->compute.local) > 0)
     hd__job_join(&s->report.page, all[0].pid, all[0].fd, hd__local_group_rank(s->compute.local));

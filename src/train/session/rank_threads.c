@@ -17,8 +17,7 @@ typedef struct places {
 /* Whether all ranks may use the same CPUs. */
 static hd_status compare_masks(bool *same, hd_ctx *ctx, hd_local_group *local) {
   hd_cpu_set this_rank, *all = hd__malloc((size_t)hd__local_group_ranks(local) * sizeof *all);
-  if (!all)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the CPUs of %d ranks", hd__local_group_ranks(local));
+  HD_TRY(HD_ALLOCATED(all, ctx, "out of memory for the CPUs of %d ranks", hd__local_group_ranks(local)));
   hd__cpu_set_read(&this_rank);
   hd_status status = hd__local_group_gather(all, local, ctx, &this_rank, sizeof this_rank);
   *same = true;

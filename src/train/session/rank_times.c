@@ -14,7 +14,7 @@ hd_status hd__rank_times_init(hd_rank_times *t, hd_ctx *ctx, const hd_exec *exec
   t->now = hd__calloc(sums_of(t) + 1, sizeof *t->now);
   t->reported = hd__calloc(sums_of(t) + 1, sizeof *t->reported);
   t->time = hd__calloc((size_t)t->ranks + 1, sizeof *t->time);
-  return t->now && t->reported && t->time ? HD_OK : hd__fail(ctx, HD_E_NOMEM, "out of memory for the times of ranks");
+  return HD_ALLOCATED(t->now && t->reported && t->time, ctx, "out of memory for the times of ranks");
 }
 
 void hd__rank_times_fini(hd_rank_times *t) {

@@ -87,8 +87,7 @@ static hd_status run(hd_rehearsal *r, hd_ctx *ctx, int64_t steps, double seconds
 static hd_status borrow(hd_rehearsal *r, hd_ctx *ctx) {
   const hd_segment *store = &r->session->compute.store->segment;
   r->before = hd__malloc(store->bytes);
-  if (!r->before)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for a rehearsal");
+  HD_TRY(HD_ALLOCATED(r->before, ctx, "out of memory for a rehearsal"));
   memcpy(r->before, store->base, store->bytes);
   r->exec = r->session->compute.exec;
   return HD_OK;

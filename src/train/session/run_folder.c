@@ -153,8 +153,7 @@ static hd_status receive_folder(hd_session *s, hd_ctx *ctx) {
   } place;
   place this_rank = {.saved_step = s->checkpoints.saved_step},
         *all = hd__malloc((size_t)hd__cluster_ranks(s->compute.local) * sizeof *all);
-  if (!all)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the run's folder");
+  HD_TRY(HD_ALLOCATED(all, ctx, "out of memory for the run's folder"));
   snprintf(this_rank.path, sizeof this_rank.path, "%.*s", (int)sizeof this_rank.path - 1, s->checkpoints.folder);
   hd_status status = hd__cluster_gather(all, s->compute.local, ctx, &this_rank, sizeof this_rank);
   if (status == HD_OK && !hd__session_writes(s)) {

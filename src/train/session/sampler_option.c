@@ -7,8 +7,7 @@
 static hd_status weigh(double *weight, hd_ctx *ctx, const hd_feed *feed) {
   const hd_dataset *data = feed->data;
   int64_t *count = hd__calloc((size_t)data->classes, sizeof *count);
-  if (!count)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the counts of %d classes", data->classes);
+  HD_TRY(HD_ALLOCATED(count, ctx, "out of memory for the counts of %d classes", data->classes));
   for (int64_t i = 0; i < feed->count; i++) {
     const int32_t label = data->labels[hd__feed_sample(feed, 0, i)];
     if (label < data->classes)
@@ -28,8 +27,7 @@ static hd_status balance(hd_sampler **out, hd_ctx *ctx, const hd_feed *feed, con
                     "--sampler balanced expects class labels, found float targets in %s; use another sampler",
                     data_name);
   double *weight = hd__malloc((size_t)feed->count * sizeof *weight);
-  if (!weight)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for %lld weights", (long long)feed->count);
+  HD_TRY(HD_ALLOCATED(weight, ctx, "out of memory for %lld weights", (long long)feed->count));
   hd_status status = weigh(weight, ctx, feed);
   if (status == HD_OK)
     status = hd_sampler_weighted(out, ctx, weight, feed->count, feed->count);

@@ -398,8 +398,7 @@ static hd_status open_supply(hd_session *s, hd_ctx *ctx) {
 static hd_status create(hd_session **out, hd_ctx *ctx, const hd_config *config, hd_local_group *local, bool writes) {
   *out = NULL;
   hd_session *s = hd__calloc(1, sizeof *s);
-  if (!s)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the session");
+  HD_TRY(HD_ALLOCATED(s, ctx, "out of memory for the session"));
   s->compute.local = local;
   s->run.evaluated_step = s->checkpoints.saved_step = -1;
   s->checkpoints.lock = -1;

@@ -232,8 +232,7 @@ static hd_status fill_weights(hd_session *s, hd_ctx *ctx, const char *resumed) {
     uint64_t version;
   } filled;
   filled this_rank, *all = hd__malloc((size_t)hd__cluster_ranks(s->compute.local) * sizeof *all);
-  if (!all)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the counters of %d ranks", hd__cluster_ranks(s->compute.local));
+  HD_TRY(HD_ALLOCATED(all, ctx, "out of memory for the counters of %d ranks", hd__cluster_ranks(s->compute.local)));
   hd_status status = hd__session_writes(s) ? fill_store(s, ctx, resumed) : HD_OK;
   this_rank = (filled){s->run.counters, hd__store_version(s->compute.store)};
   if (status == HD_OK)
@@ -312,9 +311,7 @@ static hd_status find_places(hd_session *s, hd_ctx *ctx) {
                            hd__threads_cpu(s->compute.threads, i));
   if (at == 0)
     snprintf(this_rank.cpus, sizeof this_rank.cpus, "any");
-  s->report.places = hd__calloc((size_t)ranks, sizeof *s->report.places);
-  if (!s->report.places)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the places of ranks");
+  HD_TRY(HD_NEW(s->report.places, ranks, ctx, "out of memory for the places of ranks"));
   return hd__cluster_gather(s->report.places, s->compute.local, ctx, &this_rank, sizeof this_rank);
 }
 

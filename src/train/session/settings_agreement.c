@@ -27,8 +27,7 @@ hd_status hd__agree(hd_session *s, hd_ctx *ctx) {
   if (hd__cluster_ranks(s->compute.local) == 1)
     return HD_OK;
   FILE *to = open_memstream(&text, &bytes);
-  if (!to)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for comparing ranks");
+  HD_TRY(HD_ALLOCATED(to, ctx, "out of memory for comparing ranks"));
   write_settings(to, s->run.config);
   write_data(to, s->input.data);
   fprintf(to, "profile %s\n", *s->run.settings->profile ? "yes" : "no"); /* all or none */

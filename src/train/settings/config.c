@@ -22,9 +22,7 @@ struct hd_config {
 };
 
 hd_status hd_config_create(hd_config **out, hd_ctx *ctx) {
-  *out = hd__calloc(1, sizeof **out);
-  if (!*out)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the settings");
+  HD_TRY(HD_NEW(*out, 1, ctx, "out of memory for the settings"));
   hd__settings_init(&(*out)->settings);
   return HD_OK;
 }

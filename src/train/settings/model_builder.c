@@ -29,8 +29,7 @@ static hd_status check_name(hd_ctx *ctx, const char *name, const char *what) {
 
 static hd_status append(hd_model *model, hd_ctx *ctx, const char *line) {
   char *longer = hd__printf_alloc("%s%s\n", model->text ? model->text : "", line);
-  if (!longer)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for a model");
+  HD_TRY(HD_ALLOCATED(longer, ctx, "out of memory for a model"));
   hd__free(model->text);
   model->text = longer;
   return HD_OK;
@@ -43,8 +42,7 @@ hd_status hd_model_create(hd_model **out, hd_ctx *ctx, const char *name, int32_t
   HD_TRY(check_name(ctx, name, "model"));
   snprintf(head, sizeof head, "model: \"%s\"\ninput: [%d, %d, %d]\nlayers:", name, channels, height, width);
   hd_model *model = hd__calloc(1, sizeof *model);
-  if (!model)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for a model");
+  HD_TRY(HD_ALLOCATED(model, ctx, "out of memory for a model"));
   hd_status status = append(model, ctx, head);
   if (status != HD_OK) {
     hd_model_destroy(model);
