@@ -2,6 +2,7 @@
 #ifndef HD_CLI_BENCH_REPORT_H
 #define HD_CLI_BENCH_REPORT_H
 
+#include <stdbool.h>
 #include <stdio.h>
 
 #include "heddle/tools.h"
@@ -27,6 +28,16 @@ void bench_json_ops(const bench_ops *all);
 
 /* Runs an embedded script; `given` are its options, names and values, NULL-terminated. */
 int bench_peers(const char *script, const char *const *given);
+
+/* The path of this program. */
+bool bench_self(char *path, size_t bytes);
+
+/* Makes a folder in $TMPDIR or /tmp for `what`; returns an exit code. */
+int bench_folder(char *path, size_t bytes, const char *name, const char *what);
+
+/* Runs a program to its end; `line`, unless it is NULL, gets the last line that it prints. Signals of the terminal reach
+ * the program too, which ends it, and this process then cleans up. Returns its exit code, or -errno. */
+int bench_child(char *line, int bytes, char *const *argv);
 
 /* heddle bench allreduce without peers. */
 int bench_allreduce(hd_ctx *ctx, int ranks, int json);

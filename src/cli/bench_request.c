@@ -14,11 +14,6 @@ static int take_seconds(void *self, const char *value) {
   return CLI_USAGE;
 }
 
-static int take_svg(void *self, const char *value) {
-  ((bench_request *)self)->svg = value;
-  return -1;
-}
-
 /* "13x13x32": up to `most` numbers of 1 to 5 digits; returns their count (0: none, or a trailing x) and the rest of
  * the text. */
 static int read_sizes(int32_t *out, int most, const char *text, const char **rest) {
@@ -134,7 +129,7 @@ void bench_list_extra(cli_extra *out, int has, bench_request *r) {
                     has & BENCH_HAS_ROUNDS ? "how long a run on all cores takes, about (1)" : "how long to measure (3)",
                     take_seconds, r};
   if (has & BENCH_HAS_SVG)
-    out[count++] = (cli_extra){"svg", "FILE", "draw it", take_svg, r};
+    out[count++] = (cli_extra){"svg", "FILE", "draw it", cli_take_text, &r->svg};
   if (has & BENCH_HAS_SHAPE)
     out[count++] = (cli_extra){
         "shape", "SHAPE",

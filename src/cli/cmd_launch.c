@@ -72,11 +72,6 @@ static int take_restarts(void *self, const char *value) {
   return take_number(&((request *)self)->restarts, "--max-restarts", value, 0, 1000000);
 }
 
-static int take_hosts(void *self, const char *value) {
-  ((request *)self)->hosts = value;
-  return -1;
-}
-
 static int run(void *self, hd_ctx *ctx, hd_config *config, int count, char **operand) {
   const request *r = self;
   if (count > 0 && (r->ranks > 0 || r->hosts))
@@ -91,7 +86,8 @@ int cli_launch(int argc, char **argv) {
   request r = {0};
   const cli_extra extra[] = {
       {"ranks", "N", "how many processes", take_ranks, &r},
-      {"hosts", "LIST", "hosts with the number of ranks on each, such as node1:2,node2:2; by mpirun", take_hosts, &r},
+      {"hosts", "LIST", "hosts with the number of ranks on each, such as node1:2,node2:2; by mpirun", cli_take_text,
+       &r.hosts},
       {"max-restarts", "K", "start all of them again, up to K times, when one is lost (0)", take_restarts, &r},
       {0}};
   const cli_command command = {

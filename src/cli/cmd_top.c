@@ -10,7 +10,6 @@
 #include <time.h>
 
 #include "cli/cli.h"
-#include "cli/machine_json.h"
 #include "cli/machine_text.h"
 #include "cli/terminal.h"
 #include "cli/top_screen.h"
@@ -203,7 +202,7 @@ static int show_screen(top *t) {
 
 static void print(const top *t) {
   if (t->asked.json) {
-    look_json(stdout, t->look);
+    look_json(t->look);
     return;
   }
   look_print_use(stdout, t->look);
@@ -246,11 +245,6 @@ static int take_interval(void *self, const char *value) {
   return CLI_USAGE;
 }
 
-static int take_once(void *self, const char *value) {
-  ((request *)self)->once = value == NULL;
-  return -1;
-}
-
 static int run(void *self, hd_ctx *ctx, hd_config *config, int count, char **operand) {
   request *asked = self;
   asked->json = cli_wants_json(config);
@@ -270,7 +264,7 @@ static int run(void *self, hd_ctx *ctx, hd_config *config, int count, char **ope
 int cli_top(int argc, char **argv) {
   static const char *const options[] = {"json", NULL};
   request asked = {0};
-  const cli_extra extra[] = {{"once", NULL, "one look, then the end", take_once, &asked},
+  const cli_extra extra[] = {{"once", NULL, "one look, then the end", cli_take_flag, &asked.once},
                              {"interval", "S", "seconds between two looks (1)", take_interval, &asked},
                              {0}};
   const cli_command command = {.name = "top",
