@@ -27,6 +27,9 @@ HD_TOOLS_API hd_status hd__fail(hd_ctx *ctx, hd_status code, const char *fmt, ..
 /* HD_OK if `memory` was allocated, else HD_E_NOMEM with the formatted message, which is not evaluated before. */
 #define HD_ALLOCATED(memory, ctx, ...) ((memory) ? HD_OK : hd__fail(ctx, HD_E_NOMEM, __VA_ARGS__))
 
+/* The status of a function that has created *out: after a failure *out is destroyed, and NULL. */
+#define HD_CREATED(status, out, destroy) ((status) == HD_OK ? HD_OK : (destroy(*(out)), *(out) = NULL, (status)))
+
 /* Puts "prefix: " (a file or layer) before the stored message; returns `code`. */
 hd_status hd__fail_in(hd_ctx *ctx, hd_status code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 

@@ -93,13 +93,7 @@ hd_status hd__tensor_share(hd_tensor **out, hd_ctx *ctx, const hd_tensor *x) {
   return HD_OK;
 }
 
-hd_status hd__tensor_keep(hd_tensor **out, hd_status status) {
-  if (status != HD_OK) {
-    hd_tensor_destroy(*out);
-    *out = NULL;
-  }
-  return status;
-}
+hd_status hd__tensor_keep(hd_tensor **out, hd_status status) { return HD_CREATED(status, out, hd_tensor_destroy); }
 
 void hd_tensor_destroy(hd_tensor *x) {
   if (!x)

@@ -267,12 +267,8 @@ hd_status hd__digits_create(hd_digits **out, hd_ctx *ctx) {
   *out = NULL;
   HD_TRY(HD_ALLOCATED(digits, ctx, "out of memory for the strokes of the digits"));
   hd_status status = hd__strokes_parse(&digits->book, ctx, file->name, (const char *)file->bytes, file->length);
-  if (status != HD_OK) {
-    hd__free(digits);
-    return status;
-  }
   *out = digits;
-  return HD_OK;
+  return HD_CREATED(status, out, hd__free);
 }
 
 void hd__digits_destroy(hd_digits *digits) { hd__free(digits); }

@@ -113,15 +113,10 @@ static hd_status open_all(hd_data *data, hd_ctx *ctx, const hd_data_request *req
 }
 
 hd_status hd__data_open(hd_data **out, hd_ctx *ctx, const hd_data_request *request) {
-  *out = NULL;
-  hd_data *data = hd__calloc(1, sizeof *data);
+  hd_data *data = *out = hd__calloc(1, sizeof *data);
   HD_TRY(HD_ALLOCATED(data, ctx, "out of memory for the data set"));
   hd_status status = open_all(data, ctx, request);
-  if (status == HD_OK)
-    *out = data;
-  else
-    hd__data_close(data);
-  return status;
+  return HD_CREATED(status, out, hd__data_close);
 }
 
 void hd__data_close(hd_data *data) {

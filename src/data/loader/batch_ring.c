@@ -295,8 +295,7 @@ static hd_status take_memory(hd_ring *r, hd_ctx *ctx) {
 }
 
 hd_status hd__ring_create(hd_ring **out, hd_ctx *ctx, const hd_ring_settings *settings, const hd_ring_source *source) {
-  *out = NULL;
-  hd_ring *r = hd__calloc(1, sizeof *r);
+  hd_ring *r = *out = hd__calloc(1, sizeof *r);
   HD_TRY(HD_ALLOCATED(r, ctx, "out of memory for the loader's ring"));
   r->is = *settings;
   r->source = *source;
@@ -309,11 +308,7 @@ hd_status hd__ring_create(hd_ring **out, hd_ctx *ctx, const hd_ring_settings *se
   hd_status status = take_memory(r, ctx);
   if (status == HD_OK)
     status = start_workers(r, ctx);
-  if (status != HD_OK)
-    hd__ring_destroy(r);
-  else
-    *out = r;
-  return status;
+  return HD_CREATED(status, out, hd__ring_destroy);
 }
 
 void hd__ring_destroy(hd_ring *r) {

@@ -172,10 +172,9 @@ static hd_status build(hd_pipeline *p, hd_ctx *ctx, const hd_yaml_node *list, hd
 
 hd_status hd__pipeline_create(hd_pipeline **out, hd_ctx *ctx, const hd_yaml_node *list, const hd_pipeline_input *input,
                               hd_pipeline_mode mode, const hd_kernels *kernels) {
-  *out = NULL;
   HD_TRY(check_input(ctx, input));
   HD_TRY(hd__transforms_check(ctx, list));
-  hd_pipeline *p = hd__calloc(1, sizeof *p);
+  hd_pipeline *p = *out = hd__calloc(1, sizeof *p);
   HD_TRY(HD_ALLOCATED(p, ctx, "out of memory for the transforms"));
   p->kernels = kernels;
   p->input = *input;
@@ -186,11 +185,7 @@ hd_status hd__pipeline_create(hd_pipeline **out, hd_ctx *ctx, const hd_yaml_node
   p->input.mean = p->input.std = NULL; /* the caller's */
   for (int i = 0; i < p->steps; i++)
     p->step[i].where = p->step[i].param = NULL;
-  if (status != HD_OK)
-    hd_pipeline_destroy(p);
-  else
-    *out = p;
-  return status;
+  return HD_CREATED(status, out, hd_pipeline_destroy);
 }
 
 hd_status hd_pipeline_create(hd_pipeline **out, hd_ctx *ctx, const char *yaml, const hd_pipeline_input *input,

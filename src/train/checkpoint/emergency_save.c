@@ -62,20 +62,15 @@ static hd_status open_page(hd_emergency *emergency, hd_ctx *ctx, hd_local_group 
 }
 
 hd_status hd__emergency_open(hd_emergency **out, hd_ctx *ctx, hd_local_group *local, const hd_emergency_run *run) {
-  *out = NULL;
   if (!local)
     return HD_OK;
-  hd_emergency *emergency = hd__calloc(1, sizeof *emergency);
+  hd_emergency *emergency = *out = hd__calloc(1, sizeof *emergency);
   HD_TRY(HD_ALLOCATED(emergency, ctx, "out of memory for %s", purpose));
   emergency->writes = hd__local_group_rank(local) == 0;
   char *text = emergency->writes ? json_dumps(run->record, JSON_COMPACT | JSON_PRESERVE_ORDER) : NULL;
   hd_status status = open_page(emergency, ctx, local, run, text);
   free(text);
-  if (status == HD_OK)
-    *out = emergency;
-  else
-    hd__emergency_close(emergency);
-  return status;
+  return HD_CREATED(status, out, hd__emergency_close);
 }
 
 void hd__emergency_close(hd_emergency *emergency) {

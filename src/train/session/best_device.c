@@ -4,7 +4,7 @@
  * no error.
  *
  * Without that option a line reports a GPU that is idle while the CPU computes. */
-#include "train/session/best_device.h"
+#include "train/session/session.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -14,7 +14,6 @@
 #include "platform/clock.h"
 #include "train/session/device_open.h"
 #include "train/session/rehearsal.h"
-#include "train/session/session_move.h"
 
 static const double TURN_S = 0.1;
 

@@ -115,15 +115,10 @@ static hd_status look(hd_data_look *l, hd_ctx *ctx, const hd_config *config) {
 }
 
 hd_status hd_data_look_create(hd_data_look **out, hd_ctx *ctx, const hd_config *config) {
-  *out = NULL;
-  hd_data_look *l = hd__calloc(1, sizeof *l);
+  hd_data_look *l = *out = hd__calloc(1, sizeof *l);
   HD_TRY(HD_ALLOCATED(l, ctx, "out of memory for a look at a data set"));
   hd_status status = look(l, ctx, config);
-  if (status == HD_OK)
-    *out = l;
-  else
-    hd_data_look_destroy(l);
-  return status;
+  return HD_CREATED(status, out, hd_data_look_destroy);
 }
 
 void hd_data_look_destroy(hd_data_look *l) {

@@ -105,11 +105,7 @@ static hd_status open_as(hd_cuda **out, char *text, size_t bytes, hd_ctx *ctx, c
   list_gpus(text, bytes, &c);
   HD_TRY(ranks == 1 ? hd__cuda_open_all(out, ctx, c.index, c.count) : hd__cuda_open_all(out, ctx, &c.index[rank], 1));
   const hd_status status = is_native(config) ? open_libraries(*out, ctx) : HD_OK;
-  if (status != HD_OK) {
-    hd__cuda_close(*out);
-    *out = NULL;
-  }
-  return status;
+  return HD_CREATED(status, out, hd__cuda_close);
 }
 
 hd_status hd__device_open(hd_cuda **out, char *text, size_t bytes, hd_ctx *ctx, const hd_config *config,

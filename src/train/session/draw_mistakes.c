@@ -1,5 +1,5 @@
-/* Picking and drawing the most confident mistakes: see draw_mistakes.h. */
-#include "train/session/draw_mistakes.h"
+/* Picking and drawing the most confident mistakes: see session.h. */
+#include "train/session/session.h"
 
 #include <string.h>
 

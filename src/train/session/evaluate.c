@@ -18,12 +18,6 @@ typedef struct evaluator {
   hd_exec_outcome outcome;
 } evaluator;
 
-static uint32_t fetch(void *self, const hd_step *step, int64_t first, int64_t rows, const hd_slots *to) {
-  return hd__feed_fetch(&((evaluator *)self)->feed, step->epoch, first, rows, to);
-}
-
-static hd_status why(void *self, hd_ctx *ctx) { return hd__feed_why(&((evaluator *)self)->feed, ctx); }
-
 static hd_status open_all(evaluator *e, hd_ctx *ctx, const char *checkpoint, const hd_config *config) {
   HD_TRY(hd__trained_open(&e->trained, ctx, checkpoint, config));
   HD_TRY(hd__trained_data(&e->data, ctx, &e->trained, config));
@@ -78,7 +72,7 @@ static hd_status count_guesses(hd_evaluation *out, hd_ctx *ctx, const evaluator 
 static hd_status evaluate(hd_evaluation *out, evaluator *e, hd_ctx *ctx, const char *checkpoint,
                           const hd_config *config) {
   HD_TRY(open_all(e, ctx, checkpoint, config));
-  const hd_driver driver = {.self = e, .fetch = fetch, .why = why};
+  const hd_driver driver = hd__feed_driver(&e->feed);
   HD_TRY(hd__exec_evaluate(e->trained.exec, ctx, &driver, hd__data_test(e->data)->count, &e->outcome));
   return count_guesses(out, ctx, e);
 }

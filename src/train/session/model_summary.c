@@ -9,7 +9,7 @@
 #include "base/alloc.h"
 #include "graph/model.h"
 #include "graph/op.h"
-#include "train/session/transform_options.h"
+#include "train/session/feed_options.h"
 #include "train/settings/model_source.h"
 #include "train/session/run_plan.h"
 #include "train/settings/schedule.h"
@@ -34,11 +34,7 @@ static hd_status parse(hd_graph **out, owner *o, hd_ctx *ctx, const int32_t inpu
   if (n->target.of_classes)
     hd__graph_soften_labels(*out);
   hd_status status = hd__planned_rules(*out, ctx, o->config);
-  if (status != HD_OK) {
-    hd__graph_destroy(*out);
-    *out = NULL;
-  }
-  return status;
+  return HD_CREATED(status, out, hd__graph_destroy);
 }
 
 static hd_status check_input(hd_ctx *ctx, const int32_t input[3]) {
@@ -220,11 +216,8 @@ hd_status hd_summary_create(hd_summary **out, hd_ctx *ctx, const hd_config *conf
   owner *o = hd__calloc(1, sizeof *o);
   HD_TRY(HD_ALLOCATED(o, ctx, "out of memory for the summary"));
   hd_status status = summarize(o, ctx, config, input);
-  if (status == HD_OK)
-    *out = &o->summary;
-  else
-    hd_summary_destroy(&o->summary);
-  return status;
+  *out = &o->summary;
+  return HD_CREATED(status, out, hd_summary_destroy);
 }
 
 void hd_summary_destroy(hd_summary *summary) {

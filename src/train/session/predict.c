@@ -38,16 +38,10 @@ static hd_status set_up(hd_predictor *p, hd_ctx *ctx, const char *checkpoint, co
 }
 
 hd_status hd_predictor_create(hd_predictor **out, hd_ctx *ctx, const char *checkpoint, const hd_config *config) {
-  *out = NULL;
-  hd_predictor *p = hd__calloc(1, sizeof *p);
+  hd_predictor *p = *out = hd__calloc(1, sizeof *p);
   HD_TRY(HD_ALLOCATED(p, ctx, "out of memory for the predictions"));
   hd_status status = set_up(p, ctx, checkpoint, config);
-  if (status != HD_OK) {
-    hd_predictor_destroy(p);
-    return status;
-  }
-  *out = p;
-  return HD_OK;
+  return HD_CREATED(status, out, hd_predictor_destroy);
 }
 
 void hd_predictor_destroy(hd_predictor *p) {
@@ -132,15 +126,9 @@ static void convert(double *value, const hd_predictor *p, const float *score) {
   }
 }
 
-static uint32_t fetch(void *self, const hd_step *step, int64_t first, int64_t rows, const hd_slots *to) {
-  return hd__feed_fetch(&((hd_predictor *)self)->feed, step->epoch, step->cursor + first, rows, to);
-}
-
-static hd_status why(void *self, hd_ctx *ctx) { return hd__feed_why(&((hd_predictor *)self)->feed, ctx); }
-
 static hd_status predict_some(double *value, hd_predictor *p, hd_ctx *ctx, const hd_dataset *samples,
                               hd_pipeline_mode mode) {
-  const hd_driver driver = {.self = p, .fetch = fetch, .why = why};
+  const hd_driver driver = hd__feed_driver(&p->feed);
   const int64_t count = samples->count;
   hd_status status = hd__trained_feed(&p->feed, ctx, &p->trained, samples, mode);
   if (status == HD_OK)

@@ -6,8 +6,7 @@
 #include "base/alloc.h"
 #include "platform/fpmode.h"
 #include "platform/threads.h"
-#include "train/session/transform_options.h"
-#include "train/session/sampler_option.h"
+#include "train/session/feed_options.h"
 #include "train/session/run_plan.h"
 #include "train/session/batch_supply.h"
 
@@ -120,8 +119,7 @@ static hd_status open_all(hd_loader *l, hd_ctx *ctx, const hd_config *config, hd
 
 hd_status hd_loader_create(hd_loader **out, hd_ctx *ctx, const hd_config *config, hd_loader_part part,
                            hd_sampler *sampler) {
-  *out = NULL;
-  hd_loader *l = hd__calloc(1, sizeof *l);
+  hd_loader *l = *out = hd__calloc(1, sizeof *l);
   if (!l) {
     hd_sampler_destroy(sampler);
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for a loader");
@@ -131,11 +129,7 @@ hd_status hd_loader_create(hd_loader **out, hd_ctx *ctx, const hd_config *config
   hd_status status = open_all(l, ctx, config, part, sampler);
   if (status == HD_OK)
     status = hd_loader_begin(l, ctx, 0);
-  if (status != HD_OK)
-    hd_loader_destroy(l);
-  else
-    *out = l;
-  return status;
+  return HD_CREATED(status, out, hd_loader_destroy);
 }
 
 void hd_loader_destroy(hd_loader *l) {

@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 #include "platform/clock.h"
 #include "train/session/run_plan.h"
-#include "train/session/session_steps.h"
+#include "train/session/session.h"
 
 struct hd_rehearsal {
   hd_session *session;
@@ -104,8 +104,7 @@ static hd_status make_executor_here(hd_rehearsal *r, hd_ctx *ctx) {
 }
 
 hd_status hd__rehearsal_create(hd_rehearsal **out, hd_ctx *ctx, hd_session *session, hd_threads *threads, int workers) {
-  hd_rehearsal *r = hd__calloc(1, sizeof *r);
-  *out = NULL;
+  hd_rehearsal *r = *out = hd__calloc(1, sizeof *r);
   if (!r) {
     hd__threads_destroy(threads);
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for a rehearsal");
@@ -116,12 +115,7 @@ hd_status hd__rehearsal_create(hd_rehearsal **out, hd_ctx *ctx, hd_session *sess
                                         length_of(session));
   if (status == HD_OK)
     status = threads ? make_executor_here(r, ctx) : borrow(r, ctx);
-  if (status != HD_OK) {
-    hd__rehearsal_destroy(r);
-    return status;
-  }
-  *out = r;
-  return HD_OK;
+  return HD_CREATED(status, out, hd__rehearsal_destroy);
 }
 
 void hd__rehearsal_destroy(hd_rehearsal *r) {

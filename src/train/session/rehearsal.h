@@ -4,7 +4,7 @@
 #define HD_TRAIN_SESSION_REHEARSAL_H
 
 #include "base/tools_api.h"
-#include "train/session/session_state.h"
+#include "train/session/session.h"
 
 typedef struct hd_rehearsal hd_rehearsal;
 

@@ -281,3 +281,11 @@ hd_status hd__feed_why(hd_feed *feed, hd_ctx *ctx) {
   feed->fault = (hd_feed_fault){0};
   return fault.status == HD_OK ? HD_OK : hd__fail(ctx, fault.status, "%s", fault.message);
 }
+
+static uint32_t fetch(void *feed, const hd_step *step, int64_t first, int64_t rows, const hd_slots *to) {
+  return hd__feed_fetch(feed, step->epoch, step->cursor + first, rows, to);
+}
+
+static hd_status why(void *feed, hd_ctx *ctx) { return hd__feed_why(feed, ctx); }
+
+hd_driver hd__feed_driver(hd_feed *feed) { return (hd_driver){.self = feed, .fetch = fetch, .why = why}; }

@@ -94,4 +94,7 @@ uint32_t hd__feed_fetch(hd_feed *feed, uint32_t epoch, int64_t first, int64_t ro
 /* Returns the failure that was kept, and clears it; HD_OK if there was none. */
 hd_status hd__feed_why(hd_feed *feed, hd_ctx *ctx);
 
+/* Both for an evaluation. */
+hd_driver hd__feed_driver(hd_feed *feed);
+
 #endif

@@ -12,13 +12,6 @@
 #include "platform/clock.h"
 #include "platform/process.h"
 #include "train/profile/profile_file.h"
-#include "train/session/best_device.h"
-#include "train/session/draw_mistakes.h"
-#include "train/session/metrics_log.h"
-#include "train/session/run_folder.h"
-#include "train/session/session_setup.h"
-#include "train/session/session_steps.h"
-#include "train/session/step_end.h"
 
 static hd_session *session_of(void *self) { return self; }
 
@@ -396,8 +389,7 @@ static hd_status open_supply(hd_session *s, hd_ctx *ctx) {
 
 /* A session that `writes` has a run's folder, restores what it resumes, and has loader workers. */
 static hd_status create(hd_session **out, hd_ctx *ctx, const hd_config *config, hd_local_group *local, bool writes) {
-  *out = NULL;
-  hd_session *s = hd__calloc(1, sizeof *s);
+  hd_session *s = *out = hd__calloc(1, sizeof *s);
   HD_TRY(HD_ALLOCATED(s, ctx, "out of memory for the session"));
   s->compute.local = local;
   s->run.evaluated_step = s->checkpoints.saved_step = -1;
@@ -418,11 +410,7 @@ static hd_status create(hd_session **out, hd_ctx *ctx, const hd_config *config, 
     status = hd__session_open_run(s, ctx);
   if (fails_alone(status))
     hd__local_group_give_up(local, hd_ctx_message(ctx));
-  if (status != HD_OK)
-    hd_session_destroy(s);
-  else
-    *out = s;
-  return status;
+  return HD_CREATED(status, out, hd_session_destroy);
 }
 
 hd_status hd__session_rehearse(hd_session **out, hd_ctx *ctx, const hd_config *config) {

@@ -1,14 +1,13 @@
 /* Moving a session between devices: new plans, store and executors for the new device, and the last whole version
  * copied into them, parameter by parameter, since the two devices' plans may pack differently. The old ones are
  * destroyed after that. */
-#include "train/session/session_move.h"
+#include "train/session/session.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "train/session/device_open.h"
 #include "train/settings/run_record.h"
-#include "train/session/session_setup.h"
 
 typedef struct equipment {
   hd_cuda *cuda;

@@ -1,5 +1,5 @@
-/* Sharing the marks of samples between ranks and hosts, and counting them: see session_skips.h. */
-#include "train/session/session_skips.h"
+/* Sharing the marks of samples between ranks and hosts, and counting them: see session.h. */
+#include "train/session/session.h"
 
 #include <stdlib.h>
 

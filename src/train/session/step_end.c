@@ -1,11 +1,11 @@
-/* Saves and evaluations, and their order: see step_end.h.
+/* Saves and evaluations, and their order: see session.h.
  *
  * An evaluation is due after a step at the end of an epoch or of the run, and after each --eval-every-th step: the
  * counters say so from the moment at which the step counts until the evaluation is done (owes_evaluation). The step is
  * saved first, with its evaluation marked as due, and training continues only when the evaluation is done and `best`
  * names its checkpoint. So a run that is killed in between loses no step, and makes the evaluation first when it is
  * resumed: with the same weights, and with the same result. */
-#include "train/session/step_end.h"
+#include "train/session/session.h"
 
 #include <math.h>
 #include <time.h>
@@ -13,8 +13,6 @@
 #include "exec/exchange/cluster.h"
 #include "platform/clock.h"
 #include "train/session/loss_score.h"
-#include "train/session/metrics_log.h"
-#include "train/session/session_skips.h"
 
 /* How often ranks gather the state of a save that they wait for. */
 static const double BEAT_S = 0.05;
@@ -85,16 +83,10 @@ hd_status hd__session_begin_save(hd_session *s, hd_ctx *ctx) {
 
 /* ---- Evaluating ---- */
 
-static uint32_t fetch_from(void *feed, const hd_step *step, int64_t first, int64_t rows, const hd_slots *to) {
-  return hd__feed_fetch(feed, step->epoch, step->cursor + first, rows, to);
-}
-
-static hd_status why_from(void *feed, hd_ctx *ctx) { return hd__feed_why(feed, ctx); }
-
 /* Evaluates one split; leaves the guesses in s->report.guesses, which ranks share: each rank has read them before any rank
  * evaluates the next split. */
 static hd_status evaluate_split(hd_score *out, hd_session *s, hd_ctx *ctx, hd_feed *feed) {
-  const hd_driver driver = {.self = feed, .fetch = fetch_from, .why = why_from};
+  const hd_driver driver = hd__feed_driver(feed);
   HD_TRY(hd__exec_evaluate(s->compute.eval_exec, ctx, &driver, feed->count, &s->report.guesses));
   hd__target_score(out, &s->run.network.target, feed, &s->report.guesses);
   return hd__local_group_barrier(s->compute.local, ctx);

@@ -8,7 +8,7 @@
 #define HD_TRAIN_SESSION_THREAD_COUNT_H
 
 #include "base/tools_api.h"
-#include "train/session/session_state.h"
+#include "train/session/session.h"
 
 typedef struct hd_best {
   int threads; /* 0: unknown */

@@ -147,9 +147,5 @@ hd_status hd__trained_data(hd_data **out, hd_ctx *ctx, hd_trained *t, const hd_c
   request.ignored = t->network.target.ignored;
   HD_TRY(hd__data_open(out, ctx, &request));
   hd_status status = check_fit(t, ctx, *out);
-  if (status != HD_OK) {
-    hd__data_close(*out);
-    *out = NULL;
-  }
-  return status;
+  return HD_CREATED(status, out, hd__data_close);
 }

@@ -8,7 +8,7 @@
 #include "exec/gpu/device/cuda_device.h"
 #include "data/formats/dataset.h"
 #include "exec/executor.h"
-#include "train/session/transform_options.h"
+#include "train/session/feed_options.h"
 #include "train/settings/config.h"
 #include "train/settings/model_source.h"
 

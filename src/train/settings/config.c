@@ -79,11 +79,7 @@ hd_status hd__config_copy(hd_config **out, hd_ctx *ctx, const hd_config *config)
   for (int i = 0; i < HD_OPTION_COUNT && status == HD_OK; i++)
     if (config->value[i])
       status = keep(*out, ctx, i, hd__strdup(config->value[i]), hd__strdup(config->origin[i]));
-  if (status != HD_OK) {
-    hd_config_destroy(*out);
-    *out = NULL;
-  }
-  return status;
+  return HD_CREATED(status, out, hd_config_destroy);
 }
 
 /* Lists are kept as one line, however they were written, with the places of their entries for later messages. */

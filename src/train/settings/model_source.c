@@ -123,9 +123,5 @@ hd_status hd__network_graph(hd_graph **out, hd_ctx *ctx, const hd_network *netwo
     status = hd__graph_smooth_labels(*out, ctx, network->label_smoothing);
   if (network->target.of_classes)
     hd__graph_soften_labels(*out);
-  if (status != HD_OK) {
-    hd__graph_destroy(*out);
-    *out = NULL;
-  }
-  return status;
+  return HD_CREATED(status, out, hd__graph_destroy);
 }

@@ -165,11 +165,7 @@ static hd_status suggest_forward(hd_config *config, hd_ctx *ctx, const json_t *r
 hd_status hd__record_config(hd_config **out, hd_ctx *ctx, const json_t *record, const char *folder) {
   HD_TRY(hd_config_create(out, ctx));
   const hd_status status = suggest_forward(*out, ctx, record, folder);
-  if (status != HD_OK) {
-    hd_config_destroy(*out);
-    *out = NULL;
-  }
-  return status;
+  return HD_CREATED(status, out, hd_config_destroy);
 }
 
 hd_status hd__record_check_data(hd_ctx *ctx, const json_t *record, const hd_data *data, const char *folder) {
