@@ -5,7 +5,7 @@
  * it: one barrier. Larger sums are split: each rank sums one part of a chunk and all copy the results, one barrier
  * later, while the next chunk is put. Two ranks do not split: each reads as many bytes either way, with fewer
  * barriers. */
-#include "comm/collective.h"
+#include "comm/group_state.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* Groups of GPUs: see gpu_group.h. */
-#include "comm/gpu_group.h"
+/* Groups of GPUs: see group_state.h. */
+#include "comm/group_state.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -7,7 +7,6 @@
 #include <time.h>
 
 #include "base/alloc.h"
-#include "comm/collective.h"
 #include "exec/exchange/cluster.h"
 #include "comm/mailbox.h"
 #include "exec/exchange/nccl_find.h"

@@ -2,19 +2,16 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include "comm/group.h"
+#include "comm/group_state.h"
 
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
-#include "comm/collective.h"
-#include "comm/gpu_group.h"
 #include "exec/exchange/cluster.h"
 #include "exec/exchange/local_group_join.h"
 #include "comm/mailbox.h"
-#include "comm/work_queue.h"
 #include "exec/exchange/rendezvous.h"
 #include "platform/cpu_set.h"
 

@@ -1,13 +1,11 @@
-/* Calls of a group, synchronous or queued; see work_queue.h. A synchronous call is queued, too, if its queue is not
+/* Calls of a group, synchronous or queued; see group_state.h. A synchronous call is queued, too, if its queue is not
  * empty, and then waited for. */
-#include "comm/work_queue.h"
+#include "comm/group_state.h"
 
 #include <pthread.h>
 #include <string.h>
 
 #include "base/alloc.h"
-#include "comm/collective.h"
-#include "comm/gpu_group.h"
 #include "comm/mailbox.h"
 #include "platform/thread_signals.h"
 

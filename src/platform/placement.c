@@ -14,7 +14,7 @@
 #include "base/number.h"
 #include "base/status.h"
 #include "heddle/topology.h"
-#include "platform/cpu_quota.h"
+#include "platform/cgroup.h"
 
 const char *hd_placement_policy_text(hd_placement_policy policy) {
   switch (policy) {

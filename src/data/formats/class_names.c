@@ -1,5 +1,5 @@
-/* Reading names of classes; see class_names.h. */
-#include "data/formats/class_names.h"
+/* Reading names of classes; see format.h. */
+#include "data/formats/format.h"
 
 #include <string.h>
 

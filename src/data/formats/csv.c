@@ -17,8 +17,6 @@
 #include "base/alloc.h"
 #include "base/number.h"
 #include "base/utf8.h"
-#include "data/formats/class_names.h"
-#include "data/formats/resident_samples.h"
 #include "platform/file.h"
 
 enum { MOST_COLUMNS = HD_DATA_MAX_SIDE + 1, MOST_NUMBER = 64, MOST_NAME = 256 };

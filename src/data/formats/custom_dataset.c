@@ -10,7 +10,6 @@
 
 #include "base/alloc.h"
 #include "data/formats/format.h"
-#include "data/formats/published_datasets.h"
 
 enum { MOST_NAME = 32, MOST_OUTPUTS = 1 << 20 };
 

@@ -7,7 +7,7 @@
 #include "data/loader/sample_cache.h"
 #include "data/loader/skipped_samples.h"
 #include "platform/file.h"
-#include "platform/memory_limit.h"
+#include "platform/cgroup.h"
 
 struct hd_data {
   char *name;
@@ -84,7 +84,7 @@ static hd_status keep_decoded(hd_data *data, hd_ctx *ctx, hd_cache_kind kind) {
   int64_t bytes = 0;
   for (int s = 0; s < 2; s++)
     bytes += hd__dataset_resident(&split[s]) ? 0 : hd__cache_bytes(&split[s]);
-  const bool fits = bytes <= hd__memory_budget(NULL, NULL) / SHARE;
+  const bool fits = bytes <= hd__memory_budget() / SHARE;
   for (int s = 0; s < 2; s++) {
     if (hd__dataset_resident(&split[s]) || kind == HD_CACHE_NONE)
       continue;

@@ -1,5 +1,5 @@
-/* Strict parser of the header of NPY files: its dictionary of three keys, in any order; see npy.h. */
-#include "data/formats/npy.h"
+/* Strict parser of the header of NPY files: its dictionary of three keys, in any order; see named_arrays.h. */
+#include "data/formats/named_arrays.h"
 
 #include <stdio.h>
 #include <string.h>

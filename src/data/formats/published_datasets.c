@@ -3,7 +3,7 @@
  * Places are searched in this order: --data-dir, $HEDDLE_DATA, ~/.cache/heddle (where tools/get-mnist stores sets),
  * and Debian's /usr/share/datasets. In each a set may lie in a folder of its name, of torchvision's, of its
  * archive's, or in the place itself. */
-#include "data/formats/published_datasets.h"
+#include "data/formats/format.h"
 
 #include <stdio.h>
 #include <stdlib.h>

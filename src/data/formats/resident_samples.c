@@ -1,8 +1,7 @@
-/* Memory of samples; see resident_samples.h. */
-#include "data/formats/resident_samples.h"
+/* Memory of samples; see format.h. */
+#include "data/formats/format.h"
 
 #include "base/alloc.h"
-#include "data/formats/format.h"
 
 static bool make(void *pointer, int64_t count, int64_t bytes) {
   void *memory = hd__malloc_scattered(count > 0 ? (size_t)(count * bytes) : 1);

@@ -6,7 +6,6 @@
 
 #include "base/alloc.h"
 #include "data/images/canvas.h"
-#include "data/images/thumbnail.h"
 #include "data/loader/skipped_samples.h"
 
 enum {

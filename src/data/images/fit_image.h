@@ -8,7 +8,7 @@
 #ifndef HD_DATA_IMAGES_FIT_IMAGE_H
 #define HD_DATA_IMAGES_FIT_IMAGE_H
 
-#include "data/images/png.h"
+#include "data/images/image_file.h"
 
 /* Fills height x width bytes. HD_E_FORMAT, naming `path`, if the picture is blank. */
 hd_status hd__fit_picture(uint8_t *out, hd_ctx *ctx, const char *path, const hd_picture *picture, int height,

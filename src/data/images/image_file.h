@@ -9,7 +9,25 @@
 #include <stdint.h>
 
 #include "base/status.h"
-#include "data/images/png.h"
+
+/* PNG files as pictures in memory: any size up to the limits below, every colour type, bit depth and interlacing.
+ *
+ * Input files are untrusted: what libpng refuses gives HD_E_FORMAT with one line, and pictures larger than the
+ * limits are refused. Gamma and colour profiles are left alone. */
+
+enum { HD_PNG_MAX_SIDE = 32768, HD_PNG_MAX_PIXELS = 1 << 26 };
+
+typedef struct hd_picture {
+  int width, height;
+  uint8_t *rgba; /* height x width x 4, alpha not premultiplied; release with hd__picture_fini */
+} hd_picture;
+
+/* Reads a file's bytes; `path` is for messages. */
+hd_status hd__png_parse(hd_picture *out, hd_ctx *ctx, const char *path, const uint8_t *bytes, size_t length);
+
+void hd__picture_fini(hd_picture *picture);
+
+/* ---- Files of either kind ---- */
 
 typedef struct hd_photo_head {
   int size[2]; /* height, width */
@@ -25,5 +43,18 @@ hd_status hd__photo_read(uint8_t *planes, int channels, const int size[2], hd_ct
 
 /* A whole file as a picture of its size; without transparency if it is a JPEG. */
 hd_status hd__photo_picture(hd_picture *out, hd_ctx *ctx, const char *path);
+
+/* JPEG files as planes of bytes, with libjpeg-turbo.
+ *
+ * Its exact integer transform gives the same bytes with every instruction set; another library may decode otherwise.
+ * Input files are untrusted: damaged or truncated ones are refused, and so are pictures beyond the limits of PNG
+ * or with more than 500 scans, which would take minutes. */
+
+/* Reads the header: size gets height and width, *grey whether there is one channel. */
+hd_status hd__jpeg_head(int size[2], bool *grey, hd_ctx *ctx, const char *path, const uint8_t *bytes, size_t length);
+
+/* Fills 1 (brightness) or 3 planes of a size, which must be the header's. */
+hd_status hd__jpeg_read(uint8_t *planes, int channels, const int size[2], hd_ctx *ctx, const char *path,
+                        const uint8_t *bytes, size_t length);
 
 #endif

@@ -1,5 +1,5 @@
-/* Reading JPEG; see jpeg.h. */
-#include "data/images/jpeg.h"
+/* Reading JPEG; see image_file.h. */
+#include "data/images/image_file.h"
 
 #ifdef HD_HAVE_TURBOJPEG
 
@@ -7,7 +7,6 @@
 #include <turbojpeg.h>
 
 #include "base/alloc.h"
-#include "data/images/png.h"
 
 static hd_status damaged(hd_ctx *ctx, const char *path, const char *why) {
   return hd__fail(ctx, HD_E_FORMAT, "%s: expected a whole JPEG picture, found: %.200s; save the picture again", path,

@@ -1,10 +1,10 @@
 /* Drawing the sheet of mistakes: images in a grid, the label in green and the guess in red below. */
-#include "data/images/mistakes_sheet.h"
+#include "data/images/contact_sheet.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "data/images/thumbnail.h"
+#include "data/images/canvas.h"
 
 enum { COLUMNS = 8, CELL_PIXELS = 84, CAPTION = 26, GAP = 10, TITLE = 34 };
 

@@ -1,5 +1,5 @@
 /* Reading PNG with libpng, which calls back for bytes, memory and errors. Errors longjmp to one place. */
-#include "data/images/png.h"
+#include "data/images/image_file.h"
 
 #include <png.h>
 #include <setjmp.h>

@@ -1,5 +1,5 @@
-/* Fits samples into squares; see thumbnail.h. */
-#include "data/images/thumbnail.h"
+/* Fits samples into squares; see canvas.h. */
+#include "data/images/canvas.h"
 
 #include "base/alloc.h"
 #include "data/loader/skipped_samples.h"

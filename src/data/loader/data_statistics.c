@@ -5,7 +5,6 @@
 
 #include "base/alloc.h"
 #include "base/digest.h"
-#include "data/loader/decode_blocks.h"
 
 typedef uint8_t bytes16 __attribute__((vector_size(16)));
 typedef uint16_t words16 __attribute__((vector_size(32)));

@@ -1,5 +1,5 @@
-/* Decoding in blocks; see decode_blocks.h. */
-#include "data/loader/decode_blocks.h"
+/* Decoding in blocks; see data_statistics.h. */
+#include "data/loader/data_statistics.h"
 
 #include "base/alloc.h"
 #include "data/loader/skipped_samples.h"

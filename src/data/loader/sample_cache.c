@@ -7,7 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/digest.h"
-#include "data/loader/decode_blocks.h"
+#include "data/loader/data_statistics.h"
 
 enum { LAYOUT = 1, SIZE_BYTES = 2 * sizeof(int32_t) };
 

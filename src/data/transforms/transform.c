@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "data/transforms/transform_list.h"
+#include "data/transforms/transform_kinds.h"
 #include "data/transforms/transform_run.h"
 #include "platform/fpmode.h"
 

@@ -2,6 +2,8 @@
 #ifndef HD_DATA_TRANSFORMS_TRANSFORM_H
 #define HD_DATA_TRANSFORMS_TRANSFORM_H
 
+#include <stdbool.h>
+
 #include "base/yaml_bind.h"
 #include "heddle/transform.h"
 #include "kernel/kernel.h"
@@ -12,5 +14,11 @@
 /* hd_pipeline_create from a parsed list, with these kernels. */
 hd_status hd__pipeline_create(hd_pipeline **out, hd_ctx *ctx, const hd_yaml_node *list, const hd_pipeline_input *input,
                               hd_pipeline_mode mode, const hd_kernels *kernels);
+
+/* ---- A list of transforms as text ---- */
+
+/* Checks a list as far as possible without samples, and writes it as one line in canonical form. `evaluation`:
+ * refuses random transforms. */
+hd_status hd__transforms_text(char *text, size_t bytes, hd_ctx *ctx, const hd_yaml_node *list, bool evaluation);
 
 #endif

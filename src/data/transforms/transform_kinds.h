@@ -35,4 +35,13 @@ typedef struct hd_rectangle {
  * way round), drawn from blocks 1 to 10; false if none of ten attempts fits. */
 bool hd__drawn_box(hd_rectangle *out, const hd_transform_step *step, const hd_transform_run *run, bool ratio_is_width);
 
+/* ---- Reading a list of transforms ---- */
+
+/* Checks a sequence and its number of entries. */
+hd_status hd__transforms_check(hd_ctx *ctx, const hd_yaml_node *list);
+
+/* Reads an entry of a list: finds its row, checks its parameters. hd__step_free is called for it either way. */
+hd_status hd__step_read(hd_transform_step *step, hd_ctx *ctx, const hd_yaml_node *entry);
+void hd__step_free(hd_transform_step *step);
+
 #endif

@@ -1,11 +1,10 @@
-/* The table of kinds of transforms, and reading a list; see transform_list.h. */
-#include "data/transforms/transform_list.h"
+/* The table of kinds of transforms, and reading a list; see transform_kinds.h. */
+#include "data/transforms/transform_kinds.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
-#include "data/transforms/transform_kinds.h"
 
 #define ROW(name) .read = hd__read_##name, .fit = hd__fit_##name, .apply = hd__apply_##name
 

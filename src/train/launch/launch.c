@@ -21,7 +21,7 @@
 #include "platform/clock.h"
 #include "platform/process.h"
 #include "platform/spawn.h"
-#include "train/launch/launch_hosts.h"
+#include "train/launch/supervisor.h"
 #include "train/checkpoint/emergency_save.h"
 
 enum { TICK_MS = 50, VARIABLES = 9, VARIABLE_BYTES = 64 };

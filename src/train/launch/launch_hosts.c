@@ -1,8 +1,8 @@
-/* Starting ranks on several hosts by mpirun, whose arguments depend on the MPI it belongs to. See launch_hosts.h. */
+/* Starting ranks on several hosts by mpirun, whose arguments depend on the MPI it belongs to. See supervisor.h. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include "train/launch/launch_hosts.h"
+#include "train/launch/supervisor.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -66,4 +66,15 @@ const hd_slice *hd__profile_wait(const hd_profiler *profiler, int thread, int64_
  * step. Some slices of a lost rank may be missing. */
 int hd__profile_last_thread(const hd_profiler *profiler, int thread, int64_t step, int n);
 
+/* ---- Writing a profile's trace file ---- */
+
+/* Writes the file and computes the shares; waits until the other ranks call it too, unless one is lost. */
+hd_status hd__profile_write(hd_profiler *profiler, hd_ctx *ctx);
+
+/* The summary of a profile: the shares of the threads' time inside kept steps, by operation, and of waiting between
+ * threads. Operations of one layer and direction count together, as does all work on parameters. */
+
+/* Computes the shares: fills in profiler->result. */
+hd_status hd__profile_sum(hd_profiler *profiler, hd_ctx *ctx);
+
 #endif

@@ -1,5 +1,5 @@
-/* Adding up slices by operation, and waits by pairs of threads: see profile_shares.h. */
-#include "train/profile/profile_shares.h"
+/* Adding up slices by operation, and waits by pairs of threads: see profile.h. */
+#include "train/profile/profile.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 #include "base/alloc.h"
 #include "data/images/contact_sheet.h"
 #include "data/loader/skipped_samples.h"
-#include "data/loader/decode_blocks.h"
+#include "data/loader/data_statistics.h"
 #include "heddle/dataset.h"
 #include "train/settings/config.h"
 

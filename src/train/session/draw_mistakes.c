@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "data/images/mistakes_sheet.h"
+#include "data/images/contact_sheet.h"
 #include "data/loader/skipped_samples.h"
 
 enum { MISTAKES_SHOWN = 40 };

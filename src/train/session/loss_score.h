@@ -7,7 +7,7 @@
 
 #include "exec/executor.h"
 #include "train/session/sample_feed.h"
-#include "train/settings/loss_target.h"
+#include "train/settings/model_source.h"
 
 /* The divisor of the mean over positions [first, first + count) of a feed's epoch: the sum of their samples' shares,
  * added in order; 1 if the sum is 0. */

@@ -1,5 +1,5 @@
-/* Placing the threads of all ranks of a host: see rank_threads.h. */
-#include "train/session/rank_threads.h"
+/* Placing the threads of all ranks of a host: see thread_count.h. */
+#include "train/session/thread_count.h"
 
 #include <stdlib.h>
 #include <string.h>

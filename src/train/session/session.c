@@ -6,12 +6,12 @@
 #include <sys/resource.h>
 
 #include "base/alloc.h"
-#include "comm/group.h"
+#include "comm/group_state.h"
 #include "exec/exchange/cluster.h"
 #include "heddle/ddp.h"
 #include "platform/clock.h"
 #include "platform/process.h"
-#include "train/profile/profile_file.h"
+#include "train/profile/profile.h"
 
 static hd_session *session_of(void *self) { return self; }
 

@@ -12,10 +12,9 @@
 #include "exec/exchange/cluster.h"
 #include "exec/gpu/gpu_executor.h"
 #include "train/session/device_open.h"
-#include "train/session/rank_threads.h"
+#include "train/session/thread_count.h"
 #include "train/session/run_plan.h"
 #include "train/session/feed_options.h"
-#include "train/session/thread_count.h"
 #include "train/settings/run_record.h"
 
 /* Takes over the choice of --device auto, which was made for this model and this data. */

@@ -10,7 +10,7 @@
 #include "base/nearest.h"
 #include "base/status.h"
 #include "base/yaml_bind.h"
-#include "data/transforms/transform_text.h"
+#include "data/transforms/transform.h"
 #include "graph/param_rules.h"
 
 enum { TEXT_BYTES = 4096, /* of a value in a file */ REMEDY_BYTES = 64 };

@@ -1,5 +1,5 @@
-/* Checking targets against a loss: see loss_target.h. */
-#include "train/settings/loss_target.h"
+/* Checking targets against a loss: see model_source.h. */
+#include "train/settings/model_source.h"
 
 #include "base/alloc.h"
 #include "data/loader/skipped_samples.h"
