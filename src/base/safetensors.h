@@ -7,7 +7,6 @@
 #define HD_BASE_SAFETENSORS_H
 
 #include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 
 #include "base/shape.h"

@@ -1,8 +1,6 @@
 /* Tables and JSON of benches. Times are microseconds, rates 1e9 a second, bytes 1,000 (kB) or 1,024 (KiB). */
 #include "cli/bench_report.h"
 
-#include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "cli/cli.h"

@@ -9,7 +9,6 @@ static volatile sig_atomic_t caught, passed_on;
 
 /* Signals of the terminal reach the ranks too; signals to this process alone must be passed on. */
 static void on_signal(int number, siginfo_t *info, void *context) {
-  (void)context;
   caught = number;
   if (info->si_code != SI_KERNEL)
     passed_on = number;
@@ -24,7 +23,6 @@ static void catch_signals(void) {
 }
 
 static void complain_of(void *user, const char *line) {
-  (void)user;
   cli_complain("%s", line);
 }
 

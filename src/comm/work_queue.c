@@ -262,76 +262,48 @@ hd_status hd_group_barrier(hd_group *g, hd_ctx *ctx) {
 }
 
 hd_status hd_group_broadcast(void *data, hd_group *g, hd_ctx *ctx, int64_t count, hd_dtype dtype, int32_t root) {
-  return hd_group_run(
-      g, ctx,
-      &(hd_group_call){
-          .kind = HD_GROUP_BROADCAST, .output = data, .input = data, .count = count, .dtype = dtype, .peer = root});
+  return hd_group_run(g, ctx, &(hd_group_call){HD_GROUP_BROADCAST, data, data, count, dtype, HD_REDUCE_SUM, root, 0});
 }
 
 hd_status hd_group_all_reduce(void *output, hd_group *g, hd_ctx *ctx, const void *input, int64_t count, hd_dtype dtype,
                               hd_reduce_op op) {
-  return hd_group_run(
-      g, ctx,
-      &(hd_group_call){
-          .kind = HD_GROUP_ALL_REDUCE, .output = output, .input = input, .count = count, .dtype = dtype, .op = op});
+  return hd_group_run(g, ctx, &(hd_group_call){HD_GROUP_ALL_REDUCE, output, input, count, dtype, op, 0, 0});
 }
 
 hd_status hd_group_reduce(void *output, hd_group *g, hd_ctx *ctx, const void *input, int64_t count, hd_dtype dtype,
                           hd_reduce_op op, int32_t root) {
-  return hd_group_run(g, ctx,
-                      &(hd_group_call){.kind = HD_GROUP_REDUCE,
-                                       .output = output,
-                                       .input = input,
-                                       .count = count,
-                                       .dtype = dtype,
-                                       .op = op,
-                                       .peer = root});
+  return hd_group_run(g, ctx, &(hd_group_call){HD_GROUP_REDUCE, output, input, count, dtype, op, root, 0});
 }
 
 hd_status hd_group_gather(void *output, hd_group *g, hd_ctx *ctx, const void *input, int64_t count, hd_dtype dtype,
                           int32_t root) {
-  return hd_group_run(
-      g, ctx,
-      &(hd_group_call){
-          .kind = HD_GROUP_GATHER, .output = output, .input = input, .count = count, .dtype = dtype, .peer = root});
+  return hd_group_run(g, ctx, &(hd_group_call){HD_GROUP_GATHER, output, input, count, dtype, HD_REDUCE_SUM, root, 0});
 }
 
 hd_status hd_group_all_gather(void *output, hd_group *g, hd_ctx *ctx, const void *input, int64_t count,
                               hd_dtype dtype) {
-  return hd_group_run(
-      g, ctx,
-      &(hd_group_call){.kind = HD_GROUP_ALL_GATHER, .output = output, .input = input, .count = count, .dtype = dtype});
+  return hd_group_run(g, ctx, &(hd_group_call){HD_GROUP_ALL_GATHER, output, input, count, dtype, HD_REDUCE_SUM, 0, 0});
 }
 
 hd_status hd_group_scatter(void *output, hd_group *g, hd_ctx *ctx, const void *input, int64_t count, hd_dtype dtype,
                            int32_t root) {
-  return hd_group_run(
-      g, ctx,
-      &(hd_group_call){
-          .kind = HD_GROUP_SCATTER, .output = output, .input = input, .count = count, .dtype = dtype, .peer = root});
+  return hd_group_run(g, ctx, &(hd_group_call){HD_GROUP_SCATTER, output, input, count, dtype, HD_REDUCE_SUM, root, 0});
 }
 
 hd_status hd_group_reduce_scatter(void *output, hd_group *g, hd_ctx *ctx, const void *input, int64_t count,
                                   hd_dtype dtype, hd_reduce_op op) {
-  return hd_group_run(
-      g, ctx,
-      &(hd_group_call){
-          .kind = HD_GROUP_REDUCE_SCATTER, .output = output, .input = input, .count = count, .dtype = dtype, .op = op});
+  return hd_group_run(g, ctx, &(hd_group_call){HD_GROUP_REDUCE_SCATTER, output, input, count, dtype, op, 0, 0});
 }
 
 hd_status hd_group_all_to_all(void *output, hd_group *g, hd_ctx *ctx, const void *input, int64_t count,
                               hd_dtype dtype) {
-  return hd_group_run(
-      g, ctx,
-      &(hd_group_call){.kind = HD_GROUP_ALL_TO_ALL, .output = output, .input = input, .count = count, .dtype = dtype});
+  return hd_group_run(g, ctx, &(hd_group_call){HD_GROUP_ALL_TO_ALL, output, input, count, dtype, HD_REDUCE_SUM, 0, 0});
 }
 
 hd_status hd_group_send(hd_group *g, hd_ctx *ctx, const void *input, int64_t count, hd_dtype dtype, int32_t to) {
-  return hd_group_run(
-      g, ctx, &(hd_group_call){.kind = HD_GROUP_SEND, .input = input, .count = count, .dtype = dtype, .peer = to});
+  return hd_group_run(g, ctx, &(hd_group_call){HD_GROUP_SEND, NULL, input, count, dtype, HD_REDUCE_SUM, to, 0});
 }
 
 hd_status hd_group_recv(void *output, hd_group *g, hd_ctx *ctx, int64_t count, hd_dtype dtype, int32_t from) {
-  return hd_group_run(
-      g, ctx, &(hd_group_call){.kind = HD_GROUP_RECV, .output = output, .count = count, .dtype = dtype, .peer = from});
+  return hd_group_run(g, ctx, &(hd_group_call){HD_GROUP_RECV, output, NULL, count, dtype, HD_REDUCE_SUM, from, 0});
 }

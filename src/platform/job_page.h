@@ -18,7 +18,6 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
-#include "base/status.h"
 #include "heddle/topology.h"
 
 #define HD_JOB_FILE "heddle-job"

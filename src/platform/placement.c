@@ -3,7 +3,6 @@
  *
  * A policy is an order of the usable CPUs; threads take the first ones. An order is a sort by small keys, which are
  * positions in the machine counted over the usable CPUs: a mask with holes is a smaller machine. */
-#include <limits.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>

@@ -6,7 +6,6 @@
 #ifndef HD_PLATFORM_SPAWN_H
 #define HD_PLATFORM_SPAWN_H
 
-#include <stddef.h>
 #include <sys/types.h>
 
 #include "base/status.h"

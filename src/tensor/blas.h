@@ -9,7 +9,6 @@
 #define HD_TENSOR_BLAS_H
 
 #include <stdbool.h>
-#include <stdint.h>
 
 #include "base/tools_api.h"
 

@@ -3,7 +3,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 const char *hd__dtype_text(hd_dtype dtype) {
   static const char *const text[HD_DTYPE_COUNT] = {[HD_F32] = "float32", [HD_U8] = "uint8", [HD_I32] = "int32"};

@@ -4,7 +4,6 @@
 #include <math.h>
 
 #include "base/alloc.h"
-#include "data/formats/format.h"
 
 enum { X_TRAIN, Y_TRAIN, X_TEST, Y_TEST, PARTS, MOST_OUTPUTS = 1 << 20 };
 

@@ -6,7 +6,6 @@
 
 #ifdef HD_HAVE_LIBZIP
 
-#include <errno.h>
 #include <zip.h>
 
 #include "base/alloc.h"

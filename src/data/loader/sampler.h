@@ -6,7 +6,6 @@
 #include <stdint.h>
 
 #include "base/philox.h"
-#include "base/status.h"
 #include "heddle/sampler.h"
 
 /* Words of scratch that hd__permute needs for so many positions. */

@@ -269,11 +269,8 @@ hd_status hd_bench_conv(hd_bench_conv_result **out, hd_ctx *ctx, const hd_config
     for (int o = 0; o < e.jobs[i].operands; o++)
       hd__free(e.jobs[i].operand[o]);
   hd__free(e.jobs);
-  if (status == HD_OK)
-    *out = e.out;
-  else
-    hd_bench_conv_destroy(e.out);
-  return status;
+  *out = e.out;
+  return HD_CREATED(status, out, hd_bench_conv_destroy);
 }
 
 void hd_bench_conv_destroy(hd_bench_conv_result *result) {

@@ -158,11 +158,8 @@ hd_status hd_bench_gemm(hd_bench_gemm_result **out, hd_ctx *ctx, const hd_config
     hd_tensor_destroy(e.products[i].c);
   }
   hd__free(e.products);
-  if (status == HD_OK)
-    *out = e.out;
-  else
-    hd_bench_gemm_destroy(e.out);
-  return status;
+  *out = e.out;
+  return HD_CREATED(status, out, hd_bench_gemm_destroy);
 }
 
 void hd_bench_gemm_destroy(hd_bench_gemm_result *result) {

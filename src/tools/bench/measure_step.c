@@ -247,11 +247,8 @@ hd_status hd_bench_step(hd_bench_step_result **out, hd_ctx *ctx, const hd_config
   hd__free(e.turn);
   hd_config_destroy(e.config);
   hd_session_destroy(e.session);
-  if (status == HD_OK)
-    *out = e.out;
-  else
-    hd_bench_step_destroy(e.out);
-  return status;
+  *out = e.out;
+  return HD_CREATED(status, out, hd_bench_step_destroy);
 }
 
 void hd_bench_step_destroy(hd_bench_step_result *result) {

@@ -103,11 +103,7 @@ hd_status hd_doctor_create(hd_doctor **out, hd_ctx *ctx, int32_t threads) {
   hd_status status = run_checks(*out, &facts, ctx, threads);
   hd__free(facts.cpu);
   hd__free(facts.core);
-  if (status == HD_OK)
-    return HD_OK;
-  hd_doctor_destroy(*out);
-  *out = NULL;
-  return status;
+  return HD_CREATED(status, out, hd_doctor_destroy);
 }
 
 void hd_doctor_destroy(hd_doctor *doctor) { hd__free(doctor); }

@@ -36,8 +36,9 @@ hd_check_fn hd__check_quota, hd__check_oversubscribed, hd__check_blas, hd__check
     hd__check_busy, hd__check_steal, hd__check_throttled, hd__check_frequency, hd__check_isa, hd__check_huge_pages,
     hd__check_memlock, hd__check_shm;
 
-/* Fills in a finding. */
-void hd__find(hd_finding *out, double factor, const char *measured, const char *remedy);
+/* Fills in a finding: its factor and remedy, and what was measured, as a format. */
+void hd__find(hd_finding *out, double factor, const char *remedy, const char *measured, ...)
+    __attribute__((format(printf, 4, 5)));
 
 /* The first bytes of ROOT/PATH as a string; "" if it cannot be read. */
 const char *hd__host_text(char *text, size_t bytes, const hd_machine_facts *facts, const char *path);

@@ -1,8 +1,6 @@
 /* Finding and reading checkpoints: see checkpoint.h. */
 #include "train/checkpoint/checkpoint.h"
 
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 

@@ -2,7 +2,6 @@
 #include "train/checkpoint/saver.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>

@@ -7,7 +7,6 @@
 #include "base/alloc.h"
 #include "platform/clock.h"
 #include "train/session/run_plan.h"
-#include "train/session/session.h"
 
 struct hd_rehearsal {
   hd_session *session;

@@ -11,7 +11,6 @@
 #include "heddle/ddp.h"
 #include "platform/clock.h"
 #include "platform/process.h"
-#include "train/profile/profile.h"
 
 static hd_session *session_of(void *self) { return self; }
 
