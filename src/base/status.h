@@ -24,6 +24,13 @@ struct hd_ctx {
 HD_TOOLS_API hd_status hd__fail(hd_ctx *ctx, hd_status code, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* The next step of a function that releases resources at its end: `expr` unless an earlier step failed. */
+#define HD_THEN(status, expr)                                                                                          \
+  do {                                                                                                                 \
+    if ((status) == HD_OK)                                                                                             \
+      (status) = (expr);                                                                                               \
+  } while (0)
+
 /* HD_OK if `memory` was allocated, else HD_E_NOMEM with the formatted message, which is not evaluated before. */
 #define HD_ALLOCATED(memory, ctx, ...) ((memory) ? HD_OK : hd__fail(ctx, HD_E_NOMEM, __VA_ARGS__))
 

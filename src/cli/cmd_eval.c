@@ -125,13 +125,12 @@ static int run(void *self, hd_ctx *ctx, hd_config *config, int count, char **ope
 
 int cli_eval(int argc, char **argv) {
   static const char *const options[] = {"data", "data-dir", "on-error", "threads", "device", "json", NULL};
-  static const cli_command command = {
-      .name = "eval",
-      .usage = "heddle eval CHECKPOINT [--data NAME|PATH] [--data-dir DIR] [--on-error stop|skip] [--threads N] "
-               "[--device D] [--json]",
-      .options = options,
-      .operands = 1,
-      .operand = "checkpoint (a run's folder or a step's)",
-      .run = run};
+  static const cli_command command = {.name = "eval",
+                                      .usage = "heddle eval CHECKPOINT [--data NAME|PATH] [--data-dir DIR] [--on-error "
+                                               "stop|skip] [--threads N] [--device D] [--json]",
+                                      .options = options,
+                                      .operands = 1,
+                                      .operand = "checkpoint (a run's folder or a step's)",
+                                      .run = run};
   return cli_run(&command, argc, argv);
 }

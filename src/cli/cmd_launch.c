@@ -22,9 +22,7 @@ static void catch_signals(void) {
     sigaction(SIGHUP, &action, NULL);
 }
 
-static void complain_of(void *user, const char *line) {
-  cli_complain("%s", line);
-}
+static void complain_of(void *user, const char *line) { cli_complain("%s", line); }
 
 static int launch(hd_ctx *ctx, int ranks, const char *hosts, int max_restarts, char *const *argv) {
   hd_launch_result result;
@@ -92,9 +90,9 @@ int cli_launch(int argc, char **argv) {
       .name = "launch",
       .usage = "heddle launch -n N|--hosts LIST [--max-restarts K] -- PROGRAM [ARGUMENTS]: starts a program as several "
                "ranks",
-      .notes = "Each finds RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT in its "
-               "environment; ranks of heddle train share every step. The exit code is that of the rank that failed "
-               "first.",
+      .notes =
+          "Each finds RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT in its environment; "
+          "ranks of heddle train share every step. The exit code is that of the rank that failed first.",
       .options = options,
       .extra = extra,
       .letters = "n",

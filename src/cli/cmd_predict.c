@@ -174,15 +174,14 @@ int cli_predict(int argc, char **argv) {
   static const char *const options[] = {"data", "data-dir", "threads", "device", "json", NULL};
   predict p = {0};
   const cli_extra extra[] = {{"index", "N", "an item of the data's test set; may be given again", take_index, &p}, {0}};
-  const cli_command command = {
-      .name = "predict",
-      .usage = "heddle predict CHECKPOINT [FILE...] [--index N...] [--data NAME|PATH] [--data-dir DIR] "
-               "[--threads N] [--device D] [--json]",
-      .options = options,
-      .extra = extra,
-      .operands = CLI_ANY,
-      .run = run,
-      .self = &p};
+  const cli_command command = {.name = "predict",
+                               .usage = "heddle predict CHECKPOINT [FILE...] [--index N...] [--data NAME|PATH] "
+                                        "[--data-dir DIR] [--threads N] [--device D] [--json]",
+                               .options = options,
+                               .extra = extra,
+                               .operands = CLI_ANY,
+                               .run = run,
+                               .self = &p};
   const int code = cli_run(&command, argc, argv);
   free(p.index);
   return code;

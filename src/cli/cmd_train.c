@@ -305,11 +305,10 @@ static void json_gpus(const hd_report *r) {
 }
 
 static void json_settings(const hd_report *r) {
-  cli_json(
-      "{'model': %s, 'data': %s, 'epochs': %lld, 'steps': %lld, 'batch': %lld, 'shards': %lld, 'accumulate': %lld, "
-      "'threads': %d, 'ranks': %d, ",
-      r->model, r->data, (long long)r->epochs, (long long)r->steps, (long long)r->batch, (long long)r->shards,
-      (long long)r->accumulate, r->threads, r->ranks);
+  cli_json("{'model': %s, 'data': %s, 'epochs': %lld, 'steps': %lld, 'batch': %lld, 'shards': %lld, 'accumulate': "
+           "%lld, 'threads': %d, 'ranks': %d, ",
+           r->model, r->data, (long long)r->epochs, (long long)r->steps, (long long)r->batch, (long long)r->shards,
+           (long long)r->accumulate, r->threads, r->ranks);
   if (r->hosts > 1)
     cli_json("'hosts': %d, ", r->hosts);
   cli_json("'workers': %d, 'device': %s, ", r->workers, r->device);

@@ -52,10 +52,9 @@ static void put_gpus(const hd_look *look) {
     const hd_gpu *gpu = &look->gpu[i];
     cli_json("%c{'gpu': %d, 'cuda': %.17g, 'name': %s, 'uuid': %s, 'trouble': %s, 'use': %g, ", i, gpu->index,
              known(gpu->cuda), gpu->name, gpu->uuid, gpu->trouble, gpu->use);
-    cli_json("'memory_bytes': %.17g, 'memory_used_bytes': %.17g, 'temperature_c': %g, 'power_w': %g, "
-             "'power_limit_w': %g, ",
-             known(gpu->memory_bytes), known(gpu->memory_used_bytes), gpu->temperature_c, gpu->power_w,
-             gpu->power_limit_w);
+    cli_json(
+        "'memory_bytes': %.17g, 'memory_used_bytes': %.17g, 'temperature_c': %g, 'power_w': %g, 'power_limit_w': %g, ",
+        known(gpu->memory_bytes), known(gpu->memory_used_bytes), gpu->temperature_c, gpu->power_w, gpu->power_limit_w);
     put_processes(gpu);
     cli_json("}");
   }
@@ -73,8 +72,8 @@ static void put_rank(int index, const hd_job_rank *rank) {
 }
 
 static void put_job(int index, const hd_job *job) {
-  cli_json("%c{'pid': %d, 'model': %s, 'data': %s, 'state': %s, 'step': %lld, 'steps': %lld, 'epoch': %lld, "
-           "'epochs': %lld, 'batch': %lld, ",
+  cli_json("%c{'pid': %d, 'model': %s, 'data': %s, 'state': %s, 'step': %lld, 'steps': %lld, 'epoch': %lld, 'epochs': "
+           "%lld, 'batch': %lld, ",
            index, job->pid, job->model, job->data, job->state, (long long)job->step, (long long)job->steps,
            (long long)job->epoch, (long long)job->epochs, (long long)job->batch);
   cli_json("'loss': %g, 'samples_per_s': %g, 'elapsed_s': %g, 'left_s': %g, 'threads': %d, 'lanes': %d, ", job->loss,

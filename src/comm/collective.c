@@ -435,11 +435,10 @@ static hd_status rounds_in_place(run *r) {
     return HD_OK;
   for (int i = 0; i < r->g->ranks; i++)
     if (!find_buffer(r, i))
-      hd__group_break(
-          r->g, HD_E_USAGE,
-          "expected the buffer of rank %d at rank %d, too, found that it is freed there; free a buffer when "
-          "all ranks are done with it",
-          i, r->g->rank);
+      hd__group_break(r->g, HD_E_USAGE,
+                      "expected the buffer of rank %d at rank %d, too, found that it is freed there; free a buffer "
+                      "when all ranks are done with it",
+                      i, r->g->rank);
   HD_TRY(hd__group_check(r->g, r->ctx));
   reduce_in_place(r);
   return wait_for_ranks(r);

@@ -50,11 +50,10 @@ static bool check_ranks(hd_group *g, int64_t waited_ns) {
   for (int r = 0; r < g->ranks; r++)
     hd__group_check_rank(g, r);
   if ((double)waited_ns > 1e9 * g->call_timeout_s)
-    hd__group_break(
-        g, HD_E_TIMEOUT,
-        "expected NCCL to be done within %g s, found that rank %d still waited; are all GPUs reached? If so, "
-        "raise the timeout",
-        g->call_timeout_s, g->rank);
+    hd__group_break(g, HD_E_TIMEOUT,
+                    "expected NCCL to be done within %g s, found that rank %d still waited; are all GPUs reached? If "
+                    "so, raise the timeout",
+                    g->call_timeout_s, g->rank);
   return hd__group_check(g, NULL) != HD_OK;
 }
 
@@ -105,11 +104,10 @@ static hd_status open_gpu(hd_gpu_group *gpu, hd_ctx *ctx, const hd_local_group *
   if (hd__cuda_is_shown_one(there))
     return hd__cuda_open(&gpu->cuda, ctx, 0); /* NCCL refuses one that two ranks have */
   if (there < ranks)
-    return hd__fail(
-        ctx, HD_E_UNSUPPORTED,
-        "backend nccl expects a GPU for each of the %d ranks of a host, found %d; start as many ranks, or use "
-        "another backend",
-        ranks, there);
+    return hd__fail(ctx, HD_E_UNSUPPORTED,
+                    "backend nccl expects a GPU for each of the %d ranks of a host, found %d; start as many ranks, or "
+                    "use another backend",
+                    ranks, there);
   return hd__cuda_open(&gpu->cuda, ctx, hd__local_group_rank(local));
 }
 
@@ -167,8 +165,7 @@ hd_status hd__gpu_group_open(hd_group *g, hd_ctx *ctx, bool native) {
   hd_gpu_group *gpu = hd__calloc(1, sizeof *gpu);
   hd_status status = gpu ? prepare(gpu, ctx, g) : hd__fail(ctx, HD_E_NOMEM, "out of memory for a group of GPUs");
   status = agree(g, ctx, status);
-  if (status == HD_OK)
-    status = broadcast_id(&of, g, ctx, gpu);
+  HD_THEN(status, broadcast_id(&of, g, ctx, gpu));
   if (status == HD_OK) {
     gpu->native = native;
     status = begin(g, ctx, gpu, &of);

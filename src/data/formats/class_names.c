@@ -39,8 +39,7 @@ hd_status hd__names_read(hd_names *out, hd_ctx *ctx, const char *path, int count
   if (file.length > MOST_BYTES)
     status = hd__fail(ctx, HD_E_FORMAT, "%s: expected at most %d bytes of names, found %zu; fetch the file again", path,
                       MOST_BYTES, file.length);
-  if (status == HD_OK)
-    status = take_lines(out, ctx, path, &file, count);
+  HD_THEN(status, take_lines(out, ctx, path, &file, count));
   hd__file_unmap(&file);
   return status;
 }

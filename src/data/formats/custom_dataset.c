@@ -78,8 +78,7 @@ hd_status hd_data_add(hd_ctx *ctx, const hd_custom_data *d) {
   if (d->classes ? !within(d->classes, 1, HD_DATA_MAX_CLASSES) || d->outputs : !within(d->outputs, 1, MOST_OUTPUTS))
     return hd__fail(
         ctx, HD_E_USAGE,
-        "data set '%s': expected 1 to %d classes or, without, 1 to %d outputs, found %d and %d; give one of "
-        "both",
+        "data set '%s': expected 1 to %d classes or, without, 1 to %d outputs, found %d and %d; give one of both",
         d->name, HD_DATA_MAX_CLASSES, MOST_OUTPUTS, (int)d->classes, (int)d->outputs);
   if (!d->len || !d->get)
     return hd__fail(ctx, HD_E_USAGE, "data set '%s': expected len and get, found no %s; fill it in", d->name,
@@ -217,8 +216,7 @@ static hd_status open_data(hd_opened *out, hd_ctx *ctx, const hd_data_request *r
   for (int s = 0; s < 2 && status == HD_OK; s++) {
     if (marks)
       status = list_part(&set->split[s], ctx, &count[s], marks, s);
-    if (status == HD_OK)
-      status = describe(&out->split[s], &set->split[s], ctx, count[s]);
+    HD_THEN(status, describe(&out->split[s], &set->split[s], ctx, count[s]));
   }
   hd__free(marks);
   return status;

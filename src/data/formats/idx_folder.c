@@ -92,8 +92,7 @@ static hd_status find_labels(char out[HD_PATH_BYTES], hd_ctx *ctx, const char *f
   if (!found)
     return hd__fail(
         ctx, HD_E_IO,
-        "%s: expected the file %s (plain or .gz; with float targets %s), found none; put the four IDX files "
-        "there",
+        "%s: expected the file %s (plain or .gz; with float targets %s), found none; put the four IDX files there",
         folder, name[0], name[1]);
   return HD_OK;
 }
@@ -169,8 +168,7 @@ static hd_status open_folder(hd_opened *out, hd_ctx *ctx, const hd_data_request 
   hd_status status = open_parts(set, ctx, folder, path);
   for (int split = 0; split < 2 && status == HD_OK; split++)
     status = open_split(&out->split[split], set, ctx, path, split, request->ignored);
-  if (status == HD_OK)
-    status = check_alike(out->split, ctx, path);
+  HD_THEN(status, check_alike(out->split, ctx, path));
   hd__free(path);
   return status;
 }

@@ -123,10 +123,9 @@ static hd_status add_class(album *to, hd_ctx *ctx, const char *path, int32_t lab
   for (int64_t i = 0; i < names.count && status == HD_OK; i++) {
     const char *name = names.text[i];
     if (!is_picture(name))
-      status = hd__fail(ctx, HD_E_FORMAT,
-                        "%s/%s: expected pictures alone (.png, .jpg, .jpeg), found this; move it "
-                        "elsewhere",
-                        path, name);
+      status =
+          hd__fail(ctx, HD_E_FORMAT,
+                   "%s/%s: expected pictures alone (.png, .jpg, .jpeg), found this; move it elsewhere", path, name);
     else if (!grow(&to->photo, to->count, &to->room, sizeof *to->photo) ||
              !(to->photo[to->count].path = hd__printf_alloc("%s/%s", path, name)))
       status = no_memory(ctx, path);
@@ -170,8 +169,7 @@ static hd_status add_split(album *to, texts *classes, hd_ctx *ctx, const char *p
     status = check_classes(ctx, path, classes, &found);
   for (int64_t i = 0; i < classes->count && status == HD_OK; i++) {
     status = hd__file_join(inside, ctx, path, classes->text[i]);
-    if (status == HD_OK)
-      status = add_class(to, ctx, inside, (int32_t)i);
+    HD_THEN(status, add_class(to, ctx, inside, (int32_t)i));
   }
   texts_fini(&found);
   return status;

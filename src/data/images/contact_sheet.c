@@ -158,8 +158,7 @@ static hd_status make_sheet(contact *s, hd_ctx *ctx, const char *path, const cha
   HD_TRY(hd__canvas_init(&on, ctx, path, wide > titled ? wide : titled,
                          2 * MARGIN + TITLE + s->count * (CELL + GAP) - GAP));
   hd_status status = draw(&on, s, ctx, title);
-  if (status == HD_OK)
-    status = hd__canvas_write(&on, ctx, path);
+  HD_THEN(status, hd__canvas_write(&on, ctx, path));
   hd__canvas_fini(&on);
   return status;
 }
@@ -170,8 +169,7 @@ hd_status hd__contact_sheet(hd_ctx *ctx, const char *path, const char *title, co
   s.rows = hd__calloc((size_t)s.count, sizeof *s.rows);
   hd_status status = s.rows ? hd__thumbnails_init(&s.thumbnails, ctx, split)
                             : hd__fail(ctx, HD_E_NOMEM, "%s: out of memory for a contact sheet", path);
-  if (status == HD_OK)
-    status = make_sheet(&s, ctx, path, title);
+  HD_THEN(status, make_sheet(&s, ctx, path, title));
   hd__free(s.rows);
   hd__thumbnails_fini(&s.thumbnails);
   return status;

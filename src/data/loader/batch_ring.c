@@ -306,8 +306,7 @@ hd_status hd__ring_create(hd_ring **out, hd_ctx *ctx, const hd_ring_settings *se
   pthread_cond_init(&r->there, NULL);
   pthread_cond_init(&r->still, NULL);
   hd_status status = take_memory(r, ctx);
-  if (status == HD_OK)
-    status = start_workers(r, ctx);
+  HD_THEN(status, start_workers(r, ctx));
   return HD_CREATED(status, out, hd__ring_destroy);
 }
 

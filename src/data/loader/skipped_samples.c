@@ -165,8 +165,7 @@ hd_status hd__skips_find(hd_skips **out, hd_dataset *split, hd_ctx *ctx) {
   hd_status status = s->marks && (elems || !split->mixed)
                          ? mark_all(s, split, elems, ctx)
                          : hd__fail(ctx, HD_E_NOMEM, "out of memory for a list of %lld samples", (long long)s->count);
-  if (status == HD_OK)
-    status = adopt(s, split, elems, ctx);
+  HD_THEN(status, adopt(s, split, elems, ctx));
   hd__free(elems);
   split->skips = s;
   return status;

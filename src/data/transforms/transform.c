@@ -55,10 +55,10 @@ static void apply_scaling(const hd_transform_step *step, hd_transform_run *run) 
 static hd_status insert_scaling(hd_pipeline *p, const hd_transform_step *before, hd_transform_fit *fit) {
   static const hd_transform scaling = {.name = "scaling", .apply = apply_scaling};
   if (fit->shape.height == 0)
-    return hd__yaml_fail(fit->ctx, before->where,
-                         "expected %s before to_float and normalise for images of any size, found it behind them; "
-                         "move it up",
-                         before->row->name);
+    return hd__yaml_fail(
+        fit->ctx, before->where,
+        "expected %s before to_float and normalise for images of any size, found it behind them; move it up",
+        before->row->name);
   hd_transform_step *step = &p->step[p->steps++];
   *step = (hd_transform_step){.row = &scaling, .in = fit->shape};
   scale_to_fma(step->by, step->shift, fit);
@@ -92,8 +92,7 @@ static hd_status fit_step(hd_pipeline *p, hd_transform_step *step, hd_transform_
       p->buffer_bytes = plane_bytes(shape[i]);
   if (status == HD_OK && p->buffer_bytes > (size_t)1 << 30)
     status = hd__yaml_fail(fit->ctx, step->where,
-                           "expected images of at most 1 GiB as floats, found larger ones; "
-                           "resize them first");
+                           "expected images of at most 1 GiB as floats, found larger ones; resize them first");
   return status;
 }
 
@@ -103,8 +102,8 @@ static hd_status fit_end(hd_pipeline *p, hd_transform_fit *fit, const hd_yaml_no
                          "expected a resize or a crop for images of any size, found none; add '- resize: [H, W]'");
   if (fit->shape.unit == HD_PIXEL_255)
     return hd__yaml_fail(fit->ctx, list,
-                         "expected to_float in the list, since a model reads numbers and not bytes, found none; add "
-                         "'- to_float' and '- normalise'");
+                         "expected to_float in the list, since a model reads numbers and not bytes, found none; add '- "
+                         "to_float' and '- normalise'");
   scale_to_fma(p->by, p->shift, fit);
   const size_t align = ALIGNMENT - 1;
   if (plane_bytes(&fit->shape) > p->buffer_bytes)

@@ -226,10 +226,8 @@ static hd_status add_model(experiment *e, hd_ctx *ctx, const hd_config *config) 
   hd_plan_settings settings = hd__planned_passes(config, true);
   HD_TRY(hd__network_find(&network, ctx, hd__settings(config)->model));
   hd_status status = hd__network_graph(&graph, ctx, &network);
-  if (status == HD_OK)
-    status = hd__plan_create(&plan, ctx, graph, e->kernels, &settings);
-  if (status == HD_OK)
-    status = add_nodes(e, ctx, plan->graph, network.name);
+  HD_THEN(status, hd__plan_create(&plan, ctx, graph, e->kernels, &settings));
+  HD_THEN(status, add_nodes(e, ctx, plan->graph, network.name));
   hd__plan_destroy(plan);
   hd__network_fini(&network);
   return status;

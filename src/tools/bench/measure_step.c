@@ -220,8 +220,7 @@ static hd_status measure_ops(experiment *e, hd_ctx *ctx, double seconds) {
   hd_rehearsal *rehearsal = NULL;
   HD_TRY(hd__probe_init(&e->probe, ctx, e->session->compute.plan, e->session->run.schedule.op));
   hd_status status = rehearse(&rehearsal, e, ctx, 1);
-  if (status == HD_OK)
-    status = measure_rows(e, ctx, rehearsal, seconds);
+  HD_THEN(status, measure_rows(e, ctx, rehearsal, seconds));
   hd__rehearsal_destroy(rehearsal);
   hd__probe_fini(&e->probe);
   return status;

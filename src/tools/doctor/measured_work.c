@@ -204,8 +204,7 @@ static void work_alone(member *m) {
 hd_status hd__work_effort(hd_effort *out, hd_ctx *ctx, const hd_kernels *kernels, int threads, double seconds) {
   team t = {.seconds = seconds, .work = work_alone};
   hd_status status = prepare(&t, ctx, kernels, threads);
-  if (status == HD_OK)
-    status = run(&t, ctx);
+  HD_THEN(status, run(&t, ctx));
   *out = (hd_effort){.threads = threads, .wall_s = hd__clock_s() - t.start_s};
   for (int i = 0; status == HD_OK && i < threads; i++) {
     const member *m = &t.member[i];

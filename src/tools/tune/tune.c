@@ -151,8 +151,7 @@ static hd_status prove(experiment *e, hd_ctx *ctx) {
     else if (strcmp(t->weights_sha256, digest))
       return hd__fail(ctx, HD_E_SYSTEM,
                       "expected one digest, found %.12s with %d threads (%s) and %.12s with %d (%s, %d workers); "
-                      "memory or CPU may be "
-                      "faulty, else please report it",
+                      "memory or CPU may be faulty, else please report it",
                       t->weights_sha256, t->settings[0].threads, t->settings[0].placement, digest,
                       t->settings[i].threads, t->settings[i].placement, t->settings[i].workers);
   }
@@ -294,8 +293,7 @@ static hd_status open_session(hd_session **out, hd_ctx *ctx, const hd_config *co
   hd_config *copy;
   HD_TRY(hd__config_copy(&copy, ctx, config));
   hd_status status = hd_config_set(copy, ctx, "threads", "1");
-  if (status == HD_OK)
-    status = hd__session_rehearse(out, ctx, copy);
+  HD_THEN(status, hd__session_rehearse(out, ctx, copy));
   hd_config_destroy(copy);
   return status;
 }

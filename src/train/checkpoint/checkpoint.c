@@ -15,10 +15,10 @@ static hd_status check_sum(hd_ctx *ctx, const json_t *record, const hd_mapping *
   hd__checksum_text(found, file);
   if (expected && !strcmp(expected, found))
     return HD_OK;
-  return hd__fail(ctx, HD_E_FORMAT,
-                  "%s: expected the checksum that run.json has for it, %s, found %s; the checkpoint is damaged, use "
-                  "another",
-                  path, expected ? expected : "none", found);
+  return hd__fail(
+      ctx, HD_E_FORMAT,
+      "%s: expected the checksum that run.json has for it, %s, found %s; the checkpoint is damaged, use another", path,
+      expected ? expected : "none", found);
 }
 
 /* Follows `last` and `best` once, so that all files read belong to one checkpoint even if a run moves its links
@@ -112,8 +112,7 @@ static hd_status check_alias(hd_ctx *ctx, const char *path, const hd_st_list *li
     return HD_OK;
   return hd__fail(
       ctx, HD_E_FORMAT,
-      "%s: expected '%s' to be the same as '%s', with which this model shares it, found other values; leave one "
-      "out",
+      "%s: expected '%s' to be the same as '%s', with which this model shares it, found other values; leave one out",
       path, alias->name, name);
 }
 
@@ -156,8 +155,7 @@ hd_status hd__checkpoint_load_weights(hd_store *store, hd_ctx *ctx, const char *
     if (more != 0)
       status = hd__fail(ctx, HD_E_FORMAT, "%s: expected %d tensors, found %d; does the file belong to this model?",
                         path, list.count - more, list.count);
-    if (status == HD_OK)
-      status = load_entries(store->weights[hd__store_buffer(store)], ctx, path, &list, d, NULL);
+    HD_THEN(status, load_entries(store->weights[hd__store_buffer(store)], ctx, path, &list, d, NULL));
     if (status == HD_OK && record)
       status = check_sum(ctx, record, &file, path);
     hd__st_fini(&list);
@@ -204,8 +202,7 @@ hd_status hd__checkpoint_load_state(hd_store *store, hd_counters *counters, hd_c
   hd_status status = hd__st_parse(&list, ctx, path, file.bytes, file.length);
   if (status == HD_OK) {
     status = load_state(store, counters, ctx, update, path, &list);
-    if (status == HD_OK)
-      status = check_sum(ctx, record, &file, path);
+    HD_THEN(status, check_sum(ctx, record, &file, path));
     hd__st_fini(&list);
   }
   hd__file_unmap(&file);

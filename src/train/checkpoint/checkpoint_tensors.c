@@ -112,8 +112,7 @@ hd_status hd__checkpoint_digest(char hex[65], hd_ctx *ctx, const hd_store *store
   }
   hd__tensors_order(ordered, store->weights[hd__store_buffer(store)], d, false);
   status = hd__tensors_add_weights(tensor, &count, ctx, d, ordered, &batches);
-  if (status == HD_OK)
-    status = hd__st_digest(hex, ctx, &(hd_st_list){tensor, count});
+  HD_THEN(status, hd__st_digest(hex, ctx, &(hd_st_list){tensor, count}));
 out:
   if (tensor)
     hd__tensors_free_names(tensor, count);

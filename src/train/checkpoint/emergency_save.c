@@ -51,8 +51,8 @@ static hd_status open_page(hd_emergency *emergency, hd_ctx *ctx, hd_local_group 
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for %s", purpose);
   }
   hd_status status = hd__local_group_gather(all, local, ctx, &this_rank, sizeof this_rank);
-  if (status == HD_OK)
-    status = hd__local_group_memory(&emergency->memory, local, ctx, sizeof(emergency_page) + (size_t)all[0], purpose);
+  HD_THEN(status,
+          hd__local_group_memory(&emergency->memory, local, ctx, sizeof(emergency_page) + (size_t)all[0], purpose));
   hd__free(all);
   HD_TRY(status);
   emergency->page = emergency->memory.base;
@@ -94,8 +94,7 @@ static hd_status save(hd_ctx *ctx, hd_store *store, const emergency_page *page, 
   hd_status status = hd__saver_init(&saver, ctx, store, (hd_op)page->update, page->run, page->keep);
   if (status == HD_OK) {
     status = hd__saver_begin(&saver, ctx, counters, record);
-    if (status == HD_OK)
-      status = hd__saver_wait(&saver, ctx);
+    HD_THEN(status, hd__saver_wait(&saver, ctx));
     hd__saver_fini(&saver);
   }
   json_decref(record);
@@ -119,16 +118,14 @@ static hd_status lost_with_gpus(int64_t *step, hd_ctx *ctx, const emergency_page
   HD_TRY(hd__file_join(last, ctx, page->run, "last"));
   *step = linked_step(last);
   if (*step < 0)
-    return hd__fail(
-        ctx, HD_E_UNSUPPORTED,
-        "expected to save step %lld, found that it was in the memory of GPUs alone, whose ranks are all gone; "
-        "start again, and use --save-every",
-        (long long)(even > odd ? even : odd));
-  return hd__fail(
-      ctx, HD_E_UNSUPPORTED,
-      "expected to save step %lld, found that it was in the memory of GPUs alone, whose ranks are all gone; "
-      "go on from step %lld with --resume %.900s",
-      (long long)(even > odd ? even : odd), (long long)*step, page->run);
+    return hd__fail(ctx, HD_E_UNSUPPORTED,
+                    "expected to save step %lld, found that it was in the memory of GPUs alone, whose ranks are all "
+                    "gone; start again, and use --save-every",
+                    (long long)(even > odd ? even : odd));
+  return hd__fail(ctx, HD_E_UNSUPPORTED,
+                  "expected to save step %lld, found that it was in the memory of GPUs alone, whose ranks are all "
+                  "gone; go on from step %lld with --resume %.900s",
+                  (long long)(even > odd ? even : odd), (long long)*step, page->run);
 }
 
 /* Saves the step unless its folder exists. A rank may have ended between the folder and the link; then only the link is
@@ -172,8 +169,7 @@ static hd_status save_last(int64_t *step, char run[HD_PATH_BYTES], bool *wrote, 
   int lock = -1;
   if (status == HD_OK && hd__local_group_rank(local) != 0) /* rank 0 holds the lock already */
     status = hd__file_lock_folder(&lock, ctx, run, LOCK_S);
-  if (status == HD_OK)
-    status = save_unless_there(wrote, ctx, store, page, &counters);
+  HD_THEN(status, save_unless_there(wrote, ctx, store, page, &counters));
   hd__file_unlock(&lock);
   hd__store_destroy(store);
   return status;

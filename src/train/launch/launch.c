@@ -357,8 +357,7 @@ hd_status hd_launch(hd_launch_result *out, hd_ctx *ctx, const hd_launch_settings
   hd_status status = HD_ALLOCATED(l.child, ctx, "out of memory for %d ranks", settings->ranks);
   if (status == HD_OK && !settings->argv)
     status = read_program_arguments(&l, ctx);
-  if (status == HD_OK)
-    status = run_with_restarts(&l, ctx);
+  HD_THEN(status, run_with_restarts(&l, ctx));
   hd__free(l.child);
   hd__free(l.program_argv);
   hd__free(l.program_text);

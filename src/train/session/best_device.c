@@ -57,8 +57,7 @@ static bool try_gpu(hd_session *s, const char *device) {
   hd_ctx why = {0};
   hd_cuda *cuda;
   hd_status status = hd__device_open_named(&cuda, &why, s->run.config, device);
-  if (status == HD_OK)
-    status = hd__session_move(s, &why, cuda);
+  HD_THEN(status, hd__session_move(s, &why, cuda));
   if (status != HD_OK)
     stay_on_cpu(s, &why);
   return status == HD_OK;
@@ -75,8 +74,7 @@ static hd_status choose(hd_session *s, hd_ctx *ctx) {
   }
   HD_TRY(time_here(&cpu, s, ctx));
   hd_status status = hd__session_move(s, &why, cuda);
-  if (status == HD_OK)
-    status = time_here(&gpu, s, &why);
+  HD_THEN(status, time_here(&gpu, s, &why));
   if (status != HD_OK) {
     stay_on_cpu(s, &why);
     return s->compute.cuda ? hd__session_move(s, ctx, NULL) : HD_OK;

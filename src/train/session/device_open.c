@@ -66,11 +66,10 @@ static hd_status name_all(hd_device_choice *c, hd_ctx *ctx, int ranks) {
 static hd_status check_ranks(hd_ctx *ctx, const hd_device_choice *c, int ranks) {
   if (ranks == 1 || c->count == ranks)
     return HD_OK;
-  return hd__fail(
-      ctx, HD_E_UNSUPPORTED,
-      "--device expects a GPU for each rank of a host, since two on one would only take turns, found %d GPU%s "
-      "and %d ranks; start %d, or name as many GPUs",
-      c->count, c->count == 1 ? "" : "s", ranks, c->count);
+  return hd__fail(ctx, HD_E_UNSUPPORTED,
+                  "--device expects a GPU for each rank of a host, since two on one would only take turns, found %d "
+                  "GPU%s and %d ranks; start %d, or name as many GPUs",
+                  c->count, c->count == 1 ? "" : "s", ranks, c->count);
 }
 
 static void list_gpus(char *text, size_t bytes, const hd_device_choice *c) {

@@ -117,8 +117,7 @@ hd_status hd_digest(char text[HD_SHA256_TEXT_BYTES], hd_ctx *ctx, const char *ch
         status = hd__fail(ctx, HD_E_FORMAT,
                           "%s: expected tensors of F32, found '%s' of another type; give the weights' file", path,
                           list.tensor[i].name);
-    if (status == HD_OK)
-      status = hd__st_digest(text, ctx, &list);
+    HD_THEN(status, hd__st_digest(text, ctx, &list));
     hd__st_fini(&list);
   }
   hd__file_unmap(&file);

@@ -87,8 +87,7 @@ static hd_status balance(hd_sampler **out, hd_ctx *ctx, const hd_feed *feed, con
   double *weight = hd__malloc((size_t)feed->count * sizeof *weight);
   HD_TRY(HD_ALLOCATED(weight, ctx, "out of memory for %lld weights", (long long)feed->count));
   hd_status status = weigh(weight, ctx, feed);
-  if (status == HD_OK)
-    status = hd_sampler_weighted(out, ctx, weight, feed->count, feed->count);
+  HD_THEN(status, hd_sampler_weighted(out, ctx, weight, feed->count, feed->count));
   hd__free(weight);
   return status;
 }

@@ -107,8 +107,7 @@ static hd_status list_layers(owner *o, hd_ctx *ctx) {
     if (is_layer)
       describe_layer(&s->layers[s->layer_count++], o->graph, node);
   }
-  if (status == HD_OK)
-    status = count_training(o, ctx, layer_of);
+  HD_THEN(status, count_training(o, ctx, layer_of));
   hd__free(layer_of);
   add_up(s);
   return status;
@@ -146,8 +145,7 @@ static hd_status measure_fetch(owner *o, hd_ctx *ctx) {
   HD_TRY(hd__data_open(&data, ctx, &request));
   const hd_dataset *train = hd__data_train(data);
   hd_status status = raise_fetch(&o->train_fetch, o, ctx, data, train, HD_PIPELINE_TRAINING);
-  if (status == HD_OK)
-    status = raise_fetch(&o->eval_fetch, o, ctx, data, hd__data_test(data), HD_PIPELINE_EVALUATION);
+  HD_THEN(status, raise_fetch(&o->eval_fetch, o, ctx, data, hd__data_test(data), HD_PIPELINE_EVALUATION));
   if (status == HD_OK && hd__settings(o->config)->val_split > 0)
     status = raise_fetch(&o->eval_fetch, o, ctx, data, train, HD_PIPELINE_EVALUATION);
   hd__data_close(data);
@@ -159,10 +157,8 @@ static hd_status plan_memory(owner *o, hd_ctx *ctx, const int32_t input[3]) {
   int states;
   hd_op update = hd__schedule_update(&states, o->config);
   hd_status status = measure_fetch(o, ctx);
-  if (status == HD_OK)
-    status = make_plan(&plan, o, ctx, input, true);
-  if (status == HD_OK)
-    status = make_plan(&eval_plan, o, ctx, input, false);
+  HD_THEN(status, make_plan(&plan, o, ctx, input, true));
+  HD_THEN(status, make_plan(&eval_plan, o, ctx, input, false));
   if (status == HD_OK) {
     hd_planned planned = {.plan = plan,
                           .eval_plan = eval_plan,

@@ -131,8 +131,7 @@ static hd_status predict_some(double *value, hd_predictor *p, hd_ctx *ctx, const
   const hd_driver driver = hd__feed_driver(&p->feed);
   const int64_t count = samples->count;
   hd_status status = hd__trained_feed(&p->feed, ctx, &p->trained, samples, mode);
-  if (status == HD_OK)
-    status = hd__exec_evaluate(p->trained.exec, ctx, &driver, count, &p->outcome);
+  HD_THEN(status, hd__exec_evaluate(p->trained.exec, ctx, &driver, count, &p->outcome));
   hd__feed_fini(&p->feed);
   for (int64_t i = 0; i < count && status == HD_OK; i++)
     convert(value + i * hd_predictor_count(p), p, p->outcome.score + i * p->trained.network.target.scores);
@@ -166,11 +165,10 @@ static hd_status check_size(hd_predictor *p, hd_ctx *ctx, const hd_dataset *one,
   hd__feed_fini(&feed);
   if (seen.channels == shape[0] && seen.height == shape[1] && seen.width == shape[2])
     return HD_OK;
-  return hd__fail(
-      ctx, HD_E_SHAPE,
-      "%s: expected a picture of %dx%d, or a run whose transforms make one of it, found %dx%d; scale it, or "
-      "train with a resize",
-      path, shape[2], shape[1], seen.width, seen.height);
+  return hd__fail(ctx, HD_E_SHAPE,
+                  "%s: expected a picture of %dx%d, or a run whose transforms make one of it, found %dx%d; scale it, "
+                  "or train with a resize",
+                  path, shape[2], shape[1], seen.width, seen.height);
 }
 
 /* In colour: as a sample of a data set. */
@@ -192,8 +190,7 @@ static hd_status predict_colours(double *value, hd_predictor *p, hd_ctx *ctx, co
                           .width = picture->width,
                           .classes = classes > 0 ? classes : 1};
   hd_status status = check_size(p, ctx, &one, path);
-  if (status == HD_OK)
-    status = predict_some(value, p, ctx, &one, HD_PIPELINE_EVALUATION);
+  HD_THEN(status, predict_some(value, p, ctx, &one, HD_PIPELINE_EVALUATION));
   hd__free(planes);
   return status;
 }

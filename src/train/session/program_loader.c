@@ -127,8 +127,7 @@ hd_status hd_loader_create(hd_loader **out, hd_ctx *ctx, const hd_config *config
   l->seed = (uint64_t)hd__settings(config)->seed;
   l->batch = hd__settings(config)->batch;
   hd_status status = open_all(l, ctx, config, part, sampler);
-  if (status == HD_OK)
-    status = hd_loader_begin(l, ctx, 0);
+  HD_THEN(status, hd_loader_begin(l, ctx, 0));
   return HD_CREATED(status, out, hd_loader_destroy);
 }
 

@@ -71,8 +71,7 @@ hd_status hd__rank_threads_open(hd_threads **out, hd_ctx *ctx, hd_local_group *l
   HD_TRY(hd__local_group_memory(&memory, local, ctx, sizeof(places), "the places of threads"));
   places *all = memory.base;
   hd_status status = rank == 0 ? place_all(all, ctx, request, ranks) : HD_OK;
-  if (status == HD_OK)
-    status = hd__local_group_barrier(local, ctx);
+  HD_THEN(status, hd__local_group_barrier(local, ctx));
   if (status == HD_OK) {
     hd_placement this_rank = {.threads = all->threads,
                               .workers = all->workers,

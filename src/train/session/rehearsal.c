@@ -112,8 +112,7 @@ hd_status hd__rehearsal_create(hd_rehearsal **out, hd_ctx *ctx, hd_session *sess
   r->threads = threads;
   hd_status status = hd__session_supply(&r->supply, ctx, session, threads ? threads : session->compute.threads, workers,
                                         length_of(session));
-  if (status == HD_OK)
-    status = threads ? make_executor_here(r, ctx) : borrow(r, ctx);
+  HD_THEN(status, threads ? make_executor_here(r, ctx) : borrow(r, ctx));
   return HD_CREATED(status, out, hd__rehearsal_destroy);
 }
 

@@ -65,8 +65,7 @@ static hd_status resumed_folder(char out[HD_PATH_BYTES], const hd_session *s, hd
     return HD_OK;
   return hd__fail(
       ctx, HD_E_USAGE,
-      "--resume %s: expected a checkpoint inside a run's folder, found one by itself; say with --out where to "
-      "go on",
+      "--resume %s: expected a checkpoint inside a run's folder, found one by itself; say with --out where to go on",
       from);
 }
 

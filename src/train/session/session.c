@@ -397,8 +397,7 @@ static hd_status create(hd_session **out, hd_ctx *ctx, const hd_config *config, 
   s->run.settings = status == HD_OK ? hd__settings(s->run.config) : NULL;
   if (status == HD_OK && writes)
     status = hd__session_lock_resumed(s, ctx);
-  if (status == HD_OK)
-    status = hd__session_setup(s, ctx);
+  HD_THEN(status, hd__session_setup(s, ctx));
   if (status == HD_OK && writes)
     status = hd__device_settle(s, ctx);
   if (status == HD_OK && writes)

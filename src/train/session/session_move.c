@@ -86,8 +86,7 @@ static hd_status note_device(hd_session *s, hd_ctx *ctx) {
 hd_status hd__session_move(hd_session *s, hd_ctx *ctx, hd_cuda *cuda) {
   const equipment before = equipment_of(s);
   hd_status status = check_movable(s, ctx);
-  if (status == HD_OK)
-    status = hd__saver_wait(&s->checkpoints.saver, ctx);
+  HD_THEN(status, hd__saver_wait(&s->checkpoints.saver, ctx));
   if (status != HD_OK) {
     hd__cuda_close(cuda);
     return status;

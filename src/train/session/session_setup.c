@@ -299,8 +299,7 @@ static hd_status fill_weights(hd_session *s, hd_ctx *ctx, const char *resumed) {
   HD_TRY(HD_ALLOCATED(all, ctx, "out of memory for the counters of %d ranks", hd__cluster_ranks(s->compute.local)));
   hd_status status = hd__session_writes(s) ? fill_store(s, ctx, resumed) : HD_OK;
   this_rank = (filled){s->run.counters, hd__store_version(s->compute.store)};
-  if (status == HD_OK)
-    status = hd__cluster_gather(all, s->compute.local, ctx, &this_rank, sizeof this_rank);
+  HD_THEN(status, hd__cluster_gather(all, s->compute.local, ctx, &this_rank, sizeof this_rank));
   if (status == HD_OK) {
     s->run.counters = all[0].counters;
     status = copy_to_hosts(s, ctx, all[0].version);

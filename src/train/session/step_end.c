@@ -61,8 +61,7 @@ static hd_status follow_save(hd_session *s, hd_ctx *ctx) {
 hd_status hd__session_await_save(hd_session *s, hd_ctx *ctx) {
   hd__job_enter(&s->report.page, HD_JOB_SAVING);
   hd_status status = hd__cluster_ranks(s->compute.local) > 1 ? follow_save(s, ctx) : HD_OK;
-  if (status == HD_OK)
-    status = hd__saver_wait(&s->checkpoints.saver, ctx);
+  HD_THEN(status, hd__saver_wait(&s->checkpoints.saver, ctx));
   hd__job_enter(&s->report.page, HD_JOB_READY);
   return status;
 }
