@@ -332,16 +332,11 @@ static hd_status place(placing *p, hd_ctx *ctx) {
 
 hd_status hd_placement_create(hd_placement **out, hd_ctx *ctx, const hd_topology *topology,
                               const hd_placement_request *request) {
-  placing p = {.t = topology, .request = request, .out = hd__calloc(1, sizeof(hd_placement))};
-  *out = NULL;
-  HD_TRY(HD_ALLOCATED(p.out, ctx, "out of memory for a placement"));
+  HD_TRY(HD_NEW(*out, 1, ctx, "out of memory for a placement"));
+  placing p = {.t = topology, .request = request, .out = *out};
   hd_status status = place(&p, ctx);
   hd__free(p.spot);
-  if (status == HD_OK)
-    *out = p.out;
-  else
-    hd_placement_destroy(p.out);
-  return status;
+  return HD_CREATED(status, out, hd_placement_destroy);
 }
 
 void hd_placement_destroy(hd_placement *placement) {

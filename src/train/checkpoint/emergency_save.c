@@ -101,22 +101,11 @@ static hd_status save(hd_ctx *ctx, hd_store *store, const emergency_page *page, 
   return status;
 }
 
-/* The step that `last` names; -1: there is none. */
-static int64_t linked_step(const char *path) {
-  char name[64];
-  int64_t linked;
-  const ssize_t length = readlink(path, name, sizeof name - 1);
-  name[length > 0 ? length : 0] = 0;
-  return hd__saver_is_step(&linked, name) ? linked : -1;
-}
-
 /* The last version was in GPU memory alone and no process was left to copy it: *step becomes that of the last
  * checkpoint. */
 static hd_status lost_with_gpus(int64_t *step, hd_ctx *ctx, const emergency_page *page) {
   const int64_t even = page->counters[0].step, odd = page->counters[1].step;
-  char last[HD_PATH_BYTES];
-  HD_TRY(hd__file_join(last, ctx, page->run, "last"));
-  *step = linked_step(last);
+  *step = hd__saver_linked_step(page->run, "last");
   if (*step < 0)
     return hd__fail(ctx, HD_E_UNSUPPORTED,
                     "expected to save step %lld, found that it was in the memory of GPUs alone, whose ranks are all "
@@ -139,7 +128,7 @@ static hd_status save_unless_there(bool *wrote, hd_ctx *ctx, hd_store *store, em
   if (hd__file_exists(path)) {
     HD_TRY(hd__file_join(path, ctx, page->run, "last"));
     /* a later link belongs to a run that was resumed from an earlier step */
-    return linked_step(path) >= counters->step ? HD_OK : hd__file_link(ctx, name, path);
+    return hd__saver_linked_step(page->run, "last") >= counters->step ? HD_OK : hd__file_link(ctx, name, path);
   }
   hd__saver_remove_leftovers(page->run); /* of the rank that was writing */
   HD_TRY(save(ctx, store, page, counters));

@@ -210,8 +210,7 @@ static int64_t *list_steps(int *count, const char *run) {
   return steps;
 }
 
-/* The step that a link of the run names, -1 for none. */
-static int64_t linked_step(const char *run, const char *link) {
+int64_t hd__saver_linked_step(const char *run, const char *link) {
   char path[HD_PATH_BYTES], name[64];
   int64_t step;
   const ssize_t length = hd__file_join(path, NULL, run, link) == HD_OK ? readlink(path, name, sizeof name - 1) : -1;
@@ -230,7 +229,7 @@ static bool has_record(const char *path) {
 /* Removes checkpoints beyond the newest `keep`, except those that `last` and `best` name. */
 static void prune(const hd_saver *saver) {
   char path[HD_PATH_BYTES];
-  const int64_t best = linked_step(saver->run, "best"), last = linked_step(saver->run, "last");
+  const int64_t best = hd__saver_linked_step(saver->run, "best"), last = hd__saver_linked_step(saver->run, "last");
   int count, left;
   int64_t *steps = list_steps(&count, saver->run);
   left = count;

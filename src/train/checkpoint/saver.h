@@ -39,6 +39,9 @@ int64_t hd__saver_bytes(const hd_plan *plan, int states);
 /* Whether that is the name of a checkpoint, and of which step; only the canonical name counts, not "step-07". */
 bool hd__saver_is_step(int64_t *step, const char *name);
 
+/* The step that a link of the run names, -1 for none. */
+int64_t hd__saver_linked_step(const char *run, const char *link);
+
 /* Whether that is the name of a checkpoint in its run: step-N, or the name of a link. */
 bool hd__saver_names_checkpoint(const char *name);
 

@@ -111,15 +111,13 @@ hd_status hd_digest(char text[HD_SHA256_TEXT_BYTES], hd_ctx *ctx, const char *ch
   }
   HD_TRY(hd__file_map(&file, ctx, path));
   hd_status status = hd__st_parse(&list, ctx, path, file.bytes, file.length);
-  if (status == HD_OK) {
-    for (int i = 0; i < list.count && status == HD_OK; i++)
-      if (!hd__checkpoint_holds(&list.tensor[i]))
-        status = hd__fail(ctx, HD_E_FORMAT,
-                          "%s: expected tensors of F32, found '%s' of another type; give the weights' file", path,
-                          list.tensor[i].name);
-    HD_THEN(status, hd__st_digest(text, ctx, &list));
-    hd__st_fini(&list);
-  }
+  for (int i = 0; i < list.count && status == HD_OK; i++)
+    if (!hd__checkpoint_holds(&list.tensor[i]))
+      status =
+          hd__fail(ctx, HD_E_FORMAT, "%s: expected tensors of F32, found '%s' of another type; give the weights' file",
+                   path, list.tensor[i].name);
+  HD_THEN(status, hd__st_digest(text, ctx, &list));
+  hd__st_fini(&list);
   hd__file_unmap(&file);
   return status;
 }
