@@ -21,8 +21,7 @@ struct hd_ctx {
 };
 
 /* Stores the formatted message in ctx (ctx may be NULL: the message is lost, the code is not) and returns `code`. */
-HD_TOOLS_API hd_status hd__fail(hd_ctx *ctx, hd_status code, const char *fmt, ...)
-    __attribute__((format(printf, 3, 4)));
+#define hd__fail hd_ctx_fail
 
 /* The next step of a function that releases resources at its end: `expr` unless an earlier step failed. */
 #define HD_THEN(status, expr)                                                                                          \

@@ -114,6 +114,9 @@ void cli_print_extra(const cli_extra *extra, char letter); /* letter 0: no short
  * of printf. */
 void cli_json(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
+/* Seconds on a clock that is never set. Safe in a signal handler. */
+double cli_now_s(void);
+
 /* Whether standard output is a terminal that can rewrite a line. */
 int cli_is_terminal(void);
 

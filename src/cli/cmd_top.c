@@ -42,12 +42,6 @@ typedef struct top {
   char message[MESSAGE_BYTES];
 } top;
 
-static double now_s(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 __attribute__((format(printf, 2, 3))) static void set_message(top *t, const char *fmt, ...) {
   va_list args;
   va_start(args, fmt);
@@ -174,15 +168,15 @@ static hd_status look_again(top *t) {
 
 /* Runs until the user quits or a signal arrives; each event redraws the screen at once. */
 static hd_status watch(top *t) {
-  double next = now_s() + fmin(t->asked.interval_s, SOON_S);
+  double next = cli_now_s() + fmin(t->asked.interval_s, SOON_S);
   hd_status status = HD_OK;
   while (status == HD_OK) {
-    int event = terminal_wait(next - now_s());
+    int event = terminal_wait(next - cli_now_s());
     if (event == TERMINAL_END || (event >= 0 && t->look && !take_key(t, event)) || (event == 'q' && !t->look))
       return HD_OK;
-    if (event == TERMINAL_TIME && now_s() >= next) {
+    if (event == TERMINAL_TIME && cli_now_s() >= next) {
       status = look_again(t);
-      next = now_s() + t->asked.interval_s;
+      next = cli_now_s() + t->asked.interval_s;
     }
     if (status == HD_OK && t->look && draw(t) != 0)
       return HD_OK; /* the terminal is gone */

@@ -5,7 +5,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "cli/cli.h"
 
@@ -16,20 +15,14 @@ static atomic_int caught;
 static _Atomic double caught_s; /* time of the signal */
 static double apart_s;          /* after this time a signal counts as a second one; set before the handler */
 
-static double now_s(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static void on_signal(int number) {
-  if (caught && now_s() - caught_s >= apart_s) {
+  if (caught && cli_now_s() - caught_s >= apart_s) {
     signal(number, SIG_DFL);
     raise(number);
     return;
   }
   if (!caught)
-    caught_s = now_s();
+    caught_s = cli_now_s();
   caught = number;
   atomic_fetch_add(&handlers, 1);
   hd_session *session = atomic_load(&running);
@@ -70,7 +63,7 @@ static void clear_line(const progress *p) {
 }
 
 static void draw_progress(progress *p, const hd_event *event) {
-  double now = now_s();
+  double now = cli_now_s();
   if (now - p->shown_s < 0.05)
     return;
   p->shown_s = now;

@@ -12,12 +12,10 @@
 #include "platform/clock.h"
 #include "platform/process.h"
 
-static hd_session *session_of(void *self) { return self; }
-
 /* Callbacks of the executor. */
 
 static int next_step(void *self, hd_step *step) {
-  hd_session *s = session_of(self);
+  hd_session *s = self;
   if (s->run.planned >= s->run.target)
     return 0;
   hd__session_describe(step, s, s->run.planned++);
@@ -37,7 +35,7 @@ static hd_counters counted(const hd_session *s, const hd_step *step, const hd_st
 }
 
 static uint32_t closing(void *self, const hd_step *step, const hd_step_result *result) {
-  hd_session *s = session_of(self);
+  hd_session *s = self;
   if (s->checkpoints.emergency) {
     const hd_counters next = counted(s, step, result);
     hd__emergency_note(s->checkpoints.emergency, &next);
@@ -46,7 +44,7 @@ static uint32_t closing(void *self, const hd_step *step, const hd_step_result *r
 }
 
 static void step_done(void *self, const hd_step *step, const hd_step_result *result) {
-  hd_session *s = session_of(self);
+  hd_session *s = self;
   if (s->input.supply)
     hd__supply_done(s->input.supply, step->number);
   s->run.counters = counted(s, step, result);
@@ -65,7 +63,7 @@ static void step_done(void *self, const hd_step *step, const hd_step_result *res
 }
 
 static uint32_t fetch_train(void *self, const hd_step *step, int64_t first, int64_t rows, const hd_slots *to) {
-  hd_session *s = session_of(self);
+  hd_session *s = self;
   if (s->input.supply)
     return hd__supply_fetch(s->input.supply, step->number, first, rows, to);
   return hd__feed_fetch(&s->input.train, step->epoch, step->cursor + first, rows, to);
@@ -78,7 +76,7 @@ static void choose_train(void *self, const hd_step *step, int32_t *sample) {
 }
 
 static hd_status why_train(void *self, hd_ctx *ctx) {
-  hd_session *s = session_of(self);
+  hd_session *s = self;
   return s->input.supply ? hd__supply_why(s->input.supply, ctx, s->run.counters.step)
                          : hd__feed_why(&s->input.train, ctx);
 }
