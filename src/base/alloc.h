@@ -2,8 +2,7 @@
  *
  * hd__alloc_fail_after(n) lets n allocations succeed and fails every later one; a negative n ends that. The counter is
  * the only process-wide state and exists for tests alone. */
-#ifndef HD_BASE_ALLOC_H
-#define HD_BASE_ALLOC_H
+#pragma once
 
 #include <stddef.h>
 
@@ -34,5 +33,3 @@ HD_TOOLS_API void *hd__malloc_aligned(size_t bytes);
 
 void hd__alloc_fail_after(long count);
 long hd__alloc_count(void); /* allocations since the last hd__alloc_fail_after */
-
-#endif

@@ -1,8 +1,7 @@
 /* How internal code reports failure: one call that stores the message and returns the code, one early-return macro.
  *
  * A function with resources to release uses a single `out:` label instead of HD_TRY. */
-#ifndef HD_BASE_STATUS_H
-#define HD_BASE_STATUS_H
+#pragma once
 
 #include "base/tools_api.h"
 #include "heddle/status.h"
@@ -45,5 +44,3 @@ hd_status hd__fail_in(hd_ctx *ctx, hd_status code, const char *fmt, ...) __attri
     if (hd_try_status_ != HD_OK)                                                                                       \
       return hd_try_status_;                                                                                           \
   } while (0)
-
-#endif

@@ -1,6 +1,5 @@
 /* heddle bench ranks: threads of one process against processes, at equal numbers of cores. */
-#ifndef HD_CLI_BENCH_RANKS_H
-#define HD_CLI_BENCH_RANKS_H
+#pragma once
 
 #include <stdio.h>
 
@@ -29,5 +28,3 @@ typedef struct bench_ranks_table {
 int bench_ranks(hd_ctx *ctx, const hd_config *config, double seconds, int rounds, const char *svg);
 
 void bench_ranks_draw(FILE *to, const bench_ranks_table *table);
-
-#endif

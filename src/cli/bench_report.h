@@ -1,6 +1,5 @@
 /* Results of a bench as text, as JSON and as a picture. */
-#ifndef HD_CLI_BENCH_REPORT_H
-#define HD_CLI_BENCH_REPORT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -44,5 +43,3 @@ int bench_allreduce(hd_ctx *ctx, int ranks, int json);
 
 /* A roofline with the operations as points, and how long each takes against its bound. */
 void bench_draw(FILE *file, const bench_ops *all);
-
-#endif

@@ -1,6 +1,5 @@
 /* The command line of heddle bench, and the functions of its benches. */
-#ifndef HD_CLI_BENCH_REQUEST_H
-#define HD_CLI_BENCH_REQUEST_H
+#pragma once
 
 #include "cli/cli.h"
 #include "heddle/tools.h"
@@ -37,5 +36,3 @@ void bench_list_extra(cli_extra *out, int has, bench_request *request);
 /* A bench measures, prints its results, and returns an exit code. */
 typedef int bench_fn(hd_ctx *ctx, const hd_config *config, const bench_request *request);
 bench_fn bench_step, bench_conv, bench_gemm, bench_barrier, bench_loader;
-
-#endif

@@ -3,8 +3,7 @@
  * A command is a function that gets its own argv (argv[0] is its name) and returns an exit code: 0 success, 1 a
  * failure at run time, 2 wrong usage, 3 something found, 129, 130 and 143 after SIGHUP, SIGINT and SIGTERM. Errors
  * are one line on standard error. Commands use only the public headers. */
-#ifndef HD_CLI_CLI_H
-#define HD_CLI_CLI_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -122,5 +121,3 @@ int cli_is_terminal(void);
 
 /* 12,345,678 in a static buffer that the next call but three reuses. */
 const char *cli_grouped(long long value);
-
-#endif

@@ -1,7 +1,6 @@
 /* A look at the machine in plain lines, in which unknown values are left out, and as JSON: for heddle devices, and for
  * heddle top without a terminal. */
-#ifndef HD_CLI_MACHINE_TEXT_H
-#define HD_CLI_MACHINE_TEXT_H
+#pragma once
 
 #include <stdio.h>
 
@@ -23,5 +22,3 @@ const char *look_cpus(char *text, const hd_job_rank *rank);
 /* "41.2 of 79.6 GiB" */
 enum { LOOK_PART_BYTES = 48 };
 const char *look_part(char text[LOOK_PART_BYTES], int64_t used_bytes, int64_t bytes);
-
-#endif

@@ -14,8 +14,7 @@
  * wait at the barrier, their leader exchanges slots with the leaders of the other hosts, and they wait at the
  * barrier again. Sums are then added as on one host, in the order of ranks: the same bits. Messages go from rank to
  * rank. */
-#ifndef HD_COMM_GROUP_STATE_H
-#define HD_COMM_GROUP_STATE_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -139,5 +138,3 @@ hd_local_group *hd__group_local(const hd_group *group);
 
 /* Makes a group of all ranks of the run; a call of all of them. `local` outlives it. */
 hd_status hd__group_of_ranks(hd_group **out, hd_ctx *ctx, hd_local_group *local, double timeout_s);
-
-#endif

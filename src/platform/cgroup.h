@@ -2,8 +2,7 @@
  *
  * A process belongs to one cgroup of version 2 and to one per controller of version 1; the limits of all ancestors
  * apply, so the tightest counts. Files that are missing, hold "max" or are malformed set no limit. */
-#ifndef HD_PLATFORM_CGROUP_H
-#define HD_PLATFORM_CGROUP_H
+#pragma once
 
 #include <stdint.h>
 
@@ -22,5 +21,3 @@ int hd__quota_floor(double cpus);
 
 /* The bytes of memory that this process may use: the machine's, or the tightest limit where that is less. */
 int64_t hd__memory_budget(void);
-
-#endif

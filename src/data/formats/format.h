@@ -2,8 +2,7 @@
  *
  * Input files are untrusted. A reader bounds every size before allocating, reads nothing beyond what it checked, and
  * every failure is one line that begins with the file. */
-#ifndef HD_DATA_FORMATS_FORMAT_H
-#define HD_DATA_FORMATS_FORMAT_H
+#pragma once
 
 #include "base/status.h"
 #include "data/formats/data_request.h"
@@ -81,5 +80,3 @@ hd_status hd__resident_classes(hd_dataset split[2], hd_ctx *ctx, const char *pat
 /* ---- Names of published data sets; their reader is hd__format_named ---- */
 
 bool hd__data_is_published(const char *name);
-
-#endif

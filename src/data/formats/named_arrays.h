@@ -4,8 +4,7 @@
  * Samples have the shape (N, H, W), (N, C, H, W) or (N, H, W, C), depending on which side has 1 to 4 elements, the
  * first if both have; (N, F) and (N) are rows of numbers. Bytes (uint8) are pixels, every other type becomes float.
  * Labels of the shape (N) or (N, 1) are classes if they are integers; floats, or several a sample, are targets. */
-#ifndef HD_DATA_FORMATS_NAMED_ARRAYS_H
-#define HD_DATA_FORMATS_NAMED_ARRAYS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -68,5 +67,3 @@ hd_status hd__arrays_open(hd_opened *out, hd_ctx *ctx, const hd_array_source *so
 
 /* Whether all arrays of a data set exist, under any of the names. */
 bool hd__arrays_there(const hd_array_source *source);
-
-#endif

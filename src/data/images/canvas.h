@@ -1,6 +1,5 @@
 /* A picture being drawn: 8-bit RGB in memory, light on dark, with text in a small bitmap font; written as PNG. */
-#ifndef HD_DATA_IMAGES_CANVAS_H
-#define HD_DATA_IMAGES_CANVAS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -56,5 +55,3 @@ hd_status hd__thumbnails_fit(hd_thumbnails *thumbnails, hd_ctx *ctx, int64_t sam
 /* Draws a sample into the middle of a square with its upper left corner at (left, top). */
 hd_status hd__thumbnail_draw(hd_canvas *on, int left, int top, int side, const hd_thumbnails *thumbnails, hd_ctx *ctx,
                              int64_t sample);
-
-#endif

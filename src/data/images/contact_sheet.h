@@ -2,8 +2,7 @@
  *
  * Samples are taken at even distances through a class, in the split's order, so a sheet is a function of the data
  * alone. With targets in place of classes rows go by the first target, from the lowest to the highest. */
-#ifndef HD_DATA_IMAGES_CONTACT_SHEET_H
-#define HD_DATA_IMAGES_CONTACT_SHEET_H
+#pragma once
 
 #include <stdint.h>
 
@@ -24,5 +23,3 @@ typedef struct hd_mistake {
  * guess and confidence below. Written atomically. */
 hd_status hd__picture_mistakes(hd_ctx *ctx, const char *path, const hd_mistake *mistake, int count, int64_t wrong,
                                int64_t total, const hd_dataset *split);
-
-#endif

@@ -5,13 +5,10 @@
  * in which the picture's extreme lies farther away. A picture of the input's size is not scaled: only its colours
  * are made light on dark. Every number is an integer or a chain of exact double operations, so the bytes are the
  * same on every machine. */
-#ifndef HD_DATA_IMAGES_FIT_IMAGE_H
-#define HD_DATA_IMAGES_FIT_IMAGE_H
+#pragma once
 
 #include "data/images/image_file.h"
 
 /* Fills height x width bytes. HD_E_FORMAT, naming `path`, if the picture is blank. */
 hd_status hd__fit_picture(uint8_t *out, hd_ctx *ctx, const char *path, const hd_picture *picture, int height,
                           int width);
-
-#endif

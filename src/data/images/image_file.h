@@ -1,8 +1,7 @@
 /* Picture files as samples: PNG or JPEG, detected by their first bytes, as planes of bytes.
  *
  * Transparency and the camera's orientation are ignored; 16-bit channels are scaled to 8. */
-#ifndef HD_DATA_IMAGES_IMAGE_FILE_H
-#define HD_DATA_IMAGES_IMAGE_FILE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -56,5 +55,3 @@ hd_status hd__jpeg_head(int size[2], bool *grey, hd_ctx *ctx, const char *path, 
 /* Fills 1 (brightness) or 3 planes of a size, which must be the header's. */
 hd_status hd__jpeg_read(uint8_t *planes, int channels, const int size[2], hd_ctx *ctx, const char *path,
                         const uint8_t *bytes, size_t length);
-
-#endif

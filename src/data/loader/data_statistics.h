@@ -6,8 +6,7 @@
  *
  * A checksum is XXH3-64 of a split's samples (bytes; floats as little-endian) or of its labels (bytes, where all are
  * below 256, else little-endian 32-bit numbers; targets as big-endian floats): one set has the same in every format. */
-#ifndef HD_DATA_LOADER_DATA_STATISTICS_H
-#define HD_DATA_LOADER_DATA_STATISTICS_H
+#pragma once
 
 #include "data/loader/dataset_split.h"
 
@@ -30,5 +29,3 @@ typedef hd_status hd_visit_fn(void *self, hd_ctx *ctx, int64_t sample, const voi
 
 /* An unreadable sample ends the walk, unless it is skipped: the first in the split's order is reported. */
 hd_status hd__walk(hd_ctx *ctx, const hd_dataset *split, hd_visit_fn *visit, void *self);
-
-#endif

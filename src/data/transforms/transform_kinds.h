@@ -1,6 +1,5 @@
 /* The functions of each kind of transform: hd__read_NAME, hd__fit_NAME and hd__apply_NAME (transform_step.h). */
-#ifndef HD_DATA_TRANSFORMS_TRANSFORM_KINDS_H
-#define HD_DATA_TRANSFORMS_TRANSFORM_KINDS_H
+#pragma once
 
 #include "data/transforms/transform_run.h"
 #include "data/transforms/transform_step.h"
@@ -43,5 +42,3 @@ hd_status hd__transforms_check(hd_ctx *ctx, const hd_yaml_node *list);
 /* Reads an entry of a list: finds its row, checks its parameters. hd__step_free is called for it either way. */
 hd_status hd__step_read(hd_transform_step *step, hd_ctx *ctx, const hd_yaml_node *entry);
 void hd__step_free(hd_transform_step *step);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * A run's image is a view: of the sample, or of one of two buffers that take turns. Moves (crops, flips) make a new
  * view; transforms that compute write to the next buffer. Bytes stay bytes until a transform computes with them. */
-#ifndef HD_DATA_TRANSFORMS_TRANSFORM_RUN_H
-#define HD_DATA_TRANSFORMS_TRANSFORM_RUN_H
+#pragma once
 
 #include "data/transforms/transform_step.h"
 #include "kernel/kernel.h"
@@ -69,5 +68,3 @@ static inline void hd__image_move(hd_image *image, int32_t y, int32_t x) {
   image->at =
       image->bytes ? (const void *)hd__image_byte(image, 0, y, x) : (const void *)hd__image_float(image, 0, y, x);
 }
-
-#endif

@@ -5,8 +5,7 @@
  * functions (transform_kinds.h). `read` checks the parameters, `fit` the shape that comes in (and says what goes out),
  * `apply` works on a sample. to_float and normalise are deferred, and applied in the next pass over the pixels that
  * permits it: usually the one that writes the result. */
-#ifndef HD_DATA_TRANSFORMS_TRANSFORM_STEP_H
-#define HD_DATA_TRANSFORMS_TRANSFORM_STEP_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -134,5 +133,3 @@ hd_status hd__step_interpolation(hd_transform_step *step, hd_ctx *ctx);
 hd_status hd__fit_fill(const hd_transform_step *step, const hd_transform_fit *fit, double value, const char *key);
 
 void hd__fit_work(hd_transform_fit *fit, size_t bytes);
-
-#endif

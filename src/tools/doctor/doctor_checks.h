@@ -4,8 +4,7 @@
  * as measured here, and the remedy. Facts that several checks need are measured once and stored in hd_machine_facts.
  * Judgements of numbers are functions of these numbers alone, so that tests can pass those of any machine. A new check
  * is one function and one row of the table in doctor.c. Checks do not depend on a model or data. */
-#ifndef HD_TOOLS_DOCTOR_DOCTOR_CHECKS_H
-#define HD_TOOLS_DOCTOR_DOCTOR_CHECKS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -60,5 +59,3 @@ int hd__count_runtimes(char *names, size_t bytes, const char *maps);
 /* Whether pair rates (shares of a CPU's rate alone, count x count, row by row) show that CPUs share cores: the number
  * of CPUs that have a partner, their mean share, and the first such pair. */
 int hd__judge_pairs(double *share, int pair[2], const double *rate, int count);
-
-#endif

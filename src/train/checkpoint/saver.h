@@ -3,8 +3,7 @@
  *
  * A checkpoint is written into a new folder, synced and renamed; only then are the links moved and old checkpoints
  * removed. */
-#ifndef HD_TRAIN_CHECKPOINT_SAVER_H
-#define HD_TRAIN_CHECKPOINT_SAVER_H
+#pragma once
 
 #include <jansson.h>
 #include <pthread.h>
@@ -78,5 +77,3 @@ hd_status hd__saver_wait(hd_saver *saver, hd_ctx *ctx);
 
 /* Whether hd__saver_wait would return at once. */
 bool hd__saver_has_ended(const hd_saver *saver);
-
-#endif

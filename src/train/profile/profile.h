@@ -7,8 +7,7 @@
  *
  * A profile reads the tracks of all ranks, those of other hosts after fetching them, and rank 0 writes the file; call
  * it when no region runs in any rank. */
-#ifndef HD_TRAIN_PROFILE_PROFILE_H
-#define HD_TRAIN_PROFILE_PROFILE_H
+#pragma once
 
 #include "exec/executor.h"
 #include "heddle/session.h"
@@ -76,5 +75,3 @@ hd_status hd__profile_write(hd_profiler *profiler, hd_ctx *ctx);
 
 /* Computes the shares: fills in profiler->result. */
 hd_status hd__profile_sum(hd_profiler *profiler, hd_ctx *ctx);
-
-#endif

@@ -3,8 +3,7 @@
  * --sampler random: a new permutation in each epoch; sequential: the file's order; balanced: as many draws as there are
  * samples, with replacement, in which every class that occurs is equally likely. The weight of a label follows from the
  * feed's samples, those of the training set that are not held out. */
-#ifndef HD_TRAIN_SESSION_FEED_OPTIONS_H
-#define HD_TRAIN_SESSION_FEED_OPTIONS_H
+#pragma once
 
 #include "train/session/sample_feed.h"
 #include "train/settings/config.h"
@@ -35,5 +34,3 @@ bool hd__augment_of_classes(const hd_feed *feed);
 
 /* The same for lists alone, for data with labels. */
 bool hd__augment_makes_numbers(const hd_augment *lists);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * A sample adds to the divisor, for cross_entropy, its class's weight, or 1, or nothing if its label is ignored; 1 where
  * transforms made probabilities of the labels; for the other losses, one per output. */
-#ifndef HD_TRAIN_SESSION_LOSS_SCORE_H
-#define HD_TRAIN_SESSION_LOSS_SCORE_H
+#pragma once
 
 #include "exec/executor.h"
 #include "train/session/sample_feed.h"
@@ -22,5 +21,3 @@ typedef struct hd_score {
 
 /* The score of all samples of a feed, in order. */
 void hd__target_score(hd_score *out, const hd_target *target, const hd_feed *feed, const hd_exec_outcome *outcome);
-
-#endif

@@ -1,8 +1,7 @@
 /* What reports say of all ranks: where their time went, from the accounts of their threads (exec/thread_times.h), which
  * any rank may read while all train; and the memory of their GPUs: for other ranks as it was after set-up, after which
  * training takes no more, for this process as it is when read. */
-#ifndef HD_TRAIN_SESSION_RANK_REPORT_H
-#define HD_TRAIN_SESSION_RANK_REPORT_H
+#pragma once
 
 #include <jansson.h>
 
@@ -40,5 +39,3 @@ typedef struct hd_gpu_accounts {
 hd_status hd__gpu_accounts_gather(hd_gpu_accounts *accounts, hd_ctx *ctx, hd_local_group *local, hd_cuda *cuda);
 void hd__gpu_accounts_read(hd_gpu_accounts *accounts, hd_cuda *cuda);
 void hd__gpu_accounts_fini(hd_gpu_accounts *accounts);
-
-#endif

@@ -1,7 +1,6 @@
 /* A session inside the library: its state, and the functions of its files. heddle/session.h has the calls of
  * programs. */
-#ifndef HD_TRAIN_SESSION_SESSION_H
-#define HD_TRAIN_SESSION_SESSION_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -221,5 +220,3 @@ hd_status hd__session_mark_best(hd_session *session, hd_ctx *ctx);
 
 /* Draws the most confident mistakes of the last evaluation to OUT/wrong.png. */
 hd_status hd__session_draw_wrong(hd_session *session, hd_ctx *ctx);
-
-#endif

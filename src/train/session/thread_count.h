@@ -4,8 +4,7 @@
  * The file is ~/.cache/heddle/threads.json, or in the folder that HEDDLE_CACHE names: one entry per model, batch,
  * machine and requested placement. It is a cache: unreadable content counts as absent, and failures to write are
  * ignored. */
-#ifndef HD_TRAIN_SESSION_THREAD_COUNT_H
-#define HD_TRAIN_SESSION_THREAD_COUNT_H
+#pragma once
 
 #include "base/tools_api.h"
 #include "exec/exchange/local_group.h"
@@ -36,5 +35,3 @@ hd_best hd__best_threads_search(hd_session *session, hd_ctx *ctx);
  * mpirun, each place their threads in their mask. Without a local group (NULL): hd__threads_open. */
 hd_status hd__rank_threads_open(hd_threads **out, hd_ctx *ctx, hd_local_group *local,
                                 const hd_placement_request *request);
-
-#endif

@@ -1,6 +1,5 @@
 /* Finding a model's description: built in, in a file, or recorded in a checkpoint. */
-#ifndef HD_TRAIN_SETTINGS_MODEL_SOURCE_H
-#define HD_TRAIN_SETTINGS_MODEL_SOURCE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -69,5 +68,3 @@ hd_status hd__network_check(hd_ctx *ctx, const hd_network *network, const hd_gra
 
 /* Parses the description into a new graph. */
 HD_TOOLS_API hd_status hd__network_graph(hd_graph **out, hd_ctx *ctx, const hd_network *network);
-
-#endif
