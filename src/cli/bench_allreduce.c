@@ -1,5 +1,5 @@
 /* heddle bench allreduce: starts this command again as the ranks; rank 0 prints the result. */
-#include "cli/bench_report.h"
+#include "cli/bench.h"
 #include "cli/cli.h"
 #include "heddle/launch.h"
 

@@ -3,8 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/bench_report.h"
-#include "cli/bench_request.h"
+#include "cli/bench.h"
 
 static void draw(FILE *file, const void *ops) { bench_draw(file, ops); }
 

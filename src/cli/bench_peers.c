@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/embed.h"
-#include "cli/bench_report.h"
+#include "cli/bench.h"
 #include "cli/cli.h"
 
 extern char **environ;

@@ -6,7 +6,7 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include "cli/bench_ranks.h"
+#include "cli/bench.h"
 
 #include <ftw.h>
 #include <limits.h>
@@ -15,7 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/bench_report.h"
 #include "cli/cli.h"
 
 enum { MOST_WORDS = 96, FIRST_STEPS = 200, LINE_BYTES = 1 << 16 };

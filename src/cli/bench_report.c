@@ -1,5 +1,5 @@
 /* Tables and JSON of benches. Times are microseconds, rates 1e9 a second, bytes 1,000 (kB) or 1,024 (KiB). */
-#include "cli/bench_report.h"
+#include "cli/bench.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* Options specific to heddle bench: duration, shapes and products, peers. */
-#include "cli/bench_request.h"
+#include "cli/bench.h"
 
 #include <stdlib.h>
 #include <string.h>

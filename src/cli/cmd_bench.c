@@ -3,9 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/bench_ranks.h"
-#include "cli/bench_report.h"
-#include "cli/bench_request.h"
+#include "cli/bench.h"
 
 /* ---- peers ---- */
 

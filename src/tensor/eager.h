@@ -75,12 +75,6 @@ hd_status hd__value_fits(hd_ctx *ctx, hd_dtype dtype, double value);
 /* The shape that a and b are broadcast to. */
 hd_status hd__broadcast(int *ndim, int64_t *size, hd_ctx *ctx, const hd_tensor *a, const hd_tensor *b);
 
-/* ---- tensor_storage.c ---- */
-
-/* Allocates and frees storage->bytes on a GPU. */
-hd_status hd__storage_allocate(hd_storage *storage, hd_ctx *ctx, int gpu);
-void hd__storage_free(hd_storage *storage);
-
 /* ---- tensor_device.c ---- */
 
 /* Operations on tensors of one GPU: a copy; relu, tanh, or a + b of one shape; a product of matrices whose sizes

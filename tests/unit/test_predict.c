@@ -12,7 +12,6 @@
 #endif
 
 #include "data/digits/digits.h"
-#include "data/images/fit_image.h"
 #include "data/images/image_file.h"
 #include "heddle.h"
 

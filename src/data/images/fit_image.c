@@ -1,9 +1,9 @@
-/* Converts a picture to ink, scales the ink to the box, and places it; see fit_image.h.
+/* Converts a picture to ink, scales the ink to the box, and places it; see image_file.h.
  *
  * Scaling takes the mean over a window of one output pixel, and of at least one input pixel: shrinking thus averages
  * areas, and enlarging interpolates linearly. Columns are scaled first, then rows, each sum from left to right and from
  * top to bottom. */
-#include "data/images/fit_image.h"
+#include "data/images/image_file.h"
 
 #include <math.h>
 #include <string.h>

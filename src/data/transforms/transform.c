@@ -4,8 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "data/transforms/transform_kinds.h"
-#include "data/transforms/transform_run.h"
+#include "data/transforms/transform_step.h"
 #include "platform/fpmode.h"
 
 enum { ALIGNMENT = 64 };

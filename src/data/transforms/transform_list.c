@@ -1,5 +1,5 @@
-/* The table of kinds of transforms, and reading a list; see transform_kinds.h. */
-#include "data/transforms/transform_kinds.h"
+/* The table of kinds of transforms, and reading a list; see transform_step.h. */
+#include "data/transforms/transform_step.h"
 
 #include <stdio.h>
 #include <string.h>

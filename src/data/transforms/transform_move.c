@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/philox.h"
-#include "data/transforms/transform_kinds.h"
+#include "data/transforms/transform_step.h"
 
 /* The source of a coordinate beyond [0, count); -1: none. */
 static int32_t bordered(int64_t at, int32_t count, hd_border border) {

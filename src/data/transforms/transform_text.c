@@ -2,7 +2,7 @@
 #include "data/transforms/transform.h"
 
 #include "base/text_buffer.h"
-#include "data/transforms/transform_kinds.h"
+#include "data/transforms/transform_step.h"
 
 /* Values have been checked: they are words, numbers, and lists of numbers. */
 static void append_value(hd_line *l, const hd_yaml_node *node) {

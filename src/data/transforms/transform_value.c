@@ -4,7 +4,7 @@
 
 #include "base/hdmath.h"
 #include "base/philox.h"
-#include "data/transforms/transform_kinds.h"
+#include "data/transforms/transform_step.h"
 
 /* ---- to_float and normalise: kept back until the pixels are passed over anyway, then fma(x, by, shift) ---- */
 

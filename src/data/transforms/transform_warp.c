@@ -11,7 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/hdmath.h"
-#include "data/transforms/transform_kinds.h"
+#include "data/transforms/transform_step.h"
 
 static const double PI = 3.14159265358979323846;
 

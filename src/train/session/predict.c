@@ -3,7 +3,6 @@
 
 #include "base/alloc.h"
 #include "base/hdmath.h"
-#include "data/images/fit_image.h"
 #include "data/images/image_file.h"
 #include "data/loader/skipped_samples.h"
 #include "train/session/sample_feed.h"

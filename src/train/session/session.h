@@ -216,7 +216,7 @@ hd_status hd__session_await_save(hd_session *session, hd_ctx *ctx);
  * removes old checkpoints. */
 hd_status hd__session_mark_best(hd_session *session, hd_ctx *ctx);
 
-/* ---- The picture of the most confident mistakes: draw_mistakes.c ---- */
+/* ---- The picture of the most confident mistakes: step_end.c ---- */
 
 /* Draws the most confident mistakes of the last evaluation to OUT/wrong.png. */
 hd_status hd__session_draw_wrong(hd_session *session, hd_ctx *ctx);
