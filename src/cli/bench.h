@@ -37,8 +37,8 @@ bool bench_self(char *path, size_t bytes);
 /* Makes a folder in $TMPDIR or /tmp for `what`; returns an exit code. */
 int bench_folder(char *path, size_t bytes, const char *name, const char *what);
 
-/* Runs a program to its end; `line`, unless it is NULL, gets the last line that it prints. Signals of the terminal reach
- * the program too, which ends it, and this process then cleans up. Returns its exit code, or -errno. */
+/* Runs a program to its end; `line`, unless it is NULL, gets the last line that it prints. Signals of the terminal end
+ * the program too, and this process then cleans up. Returns its exit code, or -errno. */
 int bench_child(char *line, int bytes, char *const *argv);
 
 /* heddle bench allreduce without peers. */

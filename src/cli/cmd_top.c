@@ -63,7 +63,7 @@ static int find(const top *t, identity job) {
   return -1;
 }
 
-/* Updates the choice after a look: a job that ended is no longer chosen; the first job is, if there were none before. */
+/* Updates the choice after a look: a job that ended is no longer chosen; the first job is if there were none before. */
 static void follow(top *t, int jobs_before) {
   if (t->chosen.pid && find(t, t->chosen) < 0) {
     set_message(t, "job %d has ended", t->chosen.pid);
