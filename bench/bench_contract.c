@@ -19,7 +19,6 @@
 #include "train/session/run_plan.h"
 #include "tools/tune/scaling.h"
 #include "train/session/session.h"
-#include "train/session/session_steps.h"
 
 enum { VARIANTS = 4, MAX_ROUNDS = 4000 };
 

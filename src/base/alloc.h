@@ -2,12 +2,11 @@
  *
  * hd__alloc_fail_after(n) lets n allocations succeed and fails every later one; a negative n ends that. The counter is
  * the only process-wide state and exists for tests alone. */
-#ifndef HD_BASE_ALLOC_H
-#define HD_BASE_ALLOC_H
+#pragma once
 
 #include <stddef.h>
 
-#include "base/tools_api.h"
+#include "base/status.h"
 
 HD_TOOLS_API void *hd__malloc(size_t bytes);
 
@@ -25,7 +24,12 @@ enum { HD_ALIGNED_BYTES = 128 }; /* two cache lines: processors prefetch pairs *
 /* Aligned to HD_ALIGNED_BYTES, not cleared; release with hd__free. */
 HD_TOOLS_API void *hd__malloc_aligned(size_t bytes);
 
+/* Allocates `count` elements for the pointer `list`, zeroed or, by HD_NEW_RAW, not: HD_OK, or a failure with the
+ * formatted message. */
+#define HD_NEW(list, count, ctx, ...)                                                                                  \
+  HD_ALLOCATED((list) = hd__calloc((size_t)(count), sizeof *(list)), ctx, __VA_ARGS__)
+#define HD_NEW_RAW(list, count, ctx, ...)                                                                              \
+  HD_ALLOCATED((list) = hd__malloc((size_t)(count) * sizeof *(list)), ctx, __VA_ARGS__)
+
 void hd__alloc_fail_after(long count);
 long hd__alloc_count(void); /* allocations since the last hd__alloc_fail_after */
-
-#endif

@@ -1,6 +1,5 @@
 /* Hashes: SHA-256 for the digest of weights, XXH3-64 to recognise data. */
-#ifndef HD_BASE_DIGEST_H
-#define HD_BASE_DIGEST_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -27,5 +26,3 @@ void hd__xxh3_update(hd_xxh3 *sum, const void *bytes, size_t length);
 
 /* Returns the sum and destroys the hash; 0 for NULL. */
 uint64_t hd__xxh3_finish(hd_xxh3 *sum);
-
-#endif

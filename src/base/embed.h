@@ -2,8 +2,7 @@
  * scripts that run its peers.
  *
  * Tables end with an entry without a name. Bytes are followed by a NUL that `length` does not count. */
-#ifndef HD_BASE_EMBED_H
-#define HD_BASE_EMBED_H
+#pragma once
 
 #include <stddef.h>
 
@@ -17,5 +16,3 @@ extern const hd_embedded hd__embed_models[];
 extern const hd_embedded hd__embed_recipes[];
 extern const hd_embedded hd__embed_strokes[];
 extern const hd_embedded hd__embed_peers[];
-
-#endif

@@ -21,8 +21,7 @@
  * arguments count as zero.
  *
  * Thread safety: pure functions. They assume rounding to nearest. */
-#ifndef HD_BASE_HDMATH_H
-#define HD_BASE_HDMATH_H
+#pragma once
 
 #include <stdint.h>
 
@@ -35,5 +34,3 @@ double hd__cos(double x);
  * doubles the error of the one before, so the error is up to about n ulp: enough for 1 - beta^t, where beta^t
  * vanishes before the error matters. */
 double hd__pow_int(double base, uint64_t n);
-
-#endif

@@ -1,6 +1,5 @@
 /* The name nearest to a mistyped word. */
-#ifndef HD_BASE_NEAREST_H
-#define HD_BASE_NEAREST_H
+#pragma once
 
 typedef struct hd_nearest {
   const char *word; /* as typed */
@@ -10,5 +9,3 @@ typedef struct hd_nearest {
 
 /* Compares another name, which must outlive the result. Ignores case and the difference between '_' and '-'. */
 void hd__nearest_try(hd_nearest *nearest, const char *name);
-
-#endif

@@ -1,6 +1,5 @@
 /* Numbers as text, strictly and in the C locale: the whole text must be one number. */
-#ifndef HD_BASE_NUMBER_H
-#define HD_BASE_NUMBER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -11,5 +10,3 @@ bool hd__parse_int64(int64_t *out, const char *text);
 /* A finite decimal number ("0.1", "1e-3"); false otherwise, and *out is untouched. A decimal point is a point in every
  * locale. */
 bool hd__parse_double(double *out, const char *text);
-
-#endif

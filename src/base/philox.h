@@ -13,8 +13,7 @@
  * digests depend on the numbers of purposes: they are never changed.
  *
  * Thread safety: pure functions. */
-#ifndef HD_BASE_PHILOX_H
-#define HD_BASE_PHILOX_H
+#pragma once
 
 #include <stdint.h>
 
@@ -65,5 +64,3 @@ HD_BOTH float hd__rng_uniform(uint32_t bits) { return (float)(bits >> 8) * 0x1p-
 /* [0, bound), by multiplication. Its bias is below bound / 2^32: enough for choices, too coarse for statistics over
  * bounds near 2^32. */
 HD_BOTH uint32_t hd__rng_below(uint32_t bits, uint32_t bound) { return (uint32_t)(((uint64_t)bits * bound) >> 32); }
-
-#endif

@@ -4,8 +4,7 @@
  * side through). Each step pushes one term on a stack and then, `merges` times, replaces the two topmost entries by
  * (lower + upper). After the last step one entry is left: the sum. src/reduce makes reductions, kernels and collectives
  * execute them; no other code decides an order. */
-#ifndef HD_BASE_REDUCTION_H
-#define HD_BASE_REDUCTION_H
+#pragma once
 
 #include <stdint.h>
 
@@ -24,5 +23,3 @@ typedef struct hd_reduction {
   int32_t count; /* 0: there is no sample at all, the sum does not exist */
   hd_reduction_step step[HD_MAX_SHARDS];
 } hd_reduction;
-
-#endif

@@ -3,11 +3,9 @@
  *     | header length, u64 little-endian | JSON, padded with blanks to 8 bytes | tensor bytes, in order, without gaps |
  *
  * Reading validates the whole header: lengths, types, shapes against offsets, overlaps, gaps, duplicates. */
-#ifndef HD_BASE_SAFETENSORS_H
-#define HD_BASE_SAFETENSORS_H
+#pragma once
 
 #include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 
 #include "base/shape.h"
@@ -45,5 +43,3 @@ const hd_st_tensor *hd__st_find(const hd_st_list *list, const char *name);
 /* The digest of a list of tensors, in bytewise order of names: name, NUL, type ("F32"), NUL, shape as "32,1,3,3", NUL,
  * bytes. */
 hd_status hd__st_digest(char hex[65], hd_ctx *ctx, const hd_st_list *list);
-
-#endif

@@ -1,6 +1,5 @@
 /* Shapes of values and parameters: up to four positive dimensions, without the sample dimension. */
-#ifndef HD_BASE_SHAPE_H
-#define HD_BASE_SHAPE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -19,5 +18,3 @@ int hd__shape_equal(const hd_shape *a, const hd_shape *b);
 const char *hd__shape_text(char *text, size_t bytes, const hd_shape *shape);
 
 enum { HD_SHAPE_TEXT_BYTES = 64 };
-
-#endif

@@ -46,26 +46,14 @@ static void keep_one_line(char message[HD_MESSAGE_BYTES]) {
   hd__utf8_clean(message, HD_MESSAGE_BYTES, message, HD_MESSAGE_BYTES);
 }
 
-static void store(hd_ctx *ctx, const char *fmt, va_list args) {
-  if (!ctx)
-    return;
-  vsnprintf(ctx->message, sizeof ctx->message, fmt, args);
-  keep_one_line(ctx->message);
-}
-
-hd_status hd__fail(hd_ctx *ctx, hd_status code, const char *fmt, ...) {
-  va_list args;
-  va_start(args, fmt);
-  store(ctx, fmt, args);
-  va_end(args);
-  return code;
-}
-
 hd_status hd_ctx_fail(hd_ctx *ctx, hd_status status, const char *format, ...) {
+  if (!ctx)
+    return status;
   va_list args;
   va_start(args, format);
-  store(ctx, format, args);
+  vsnprintf(ctx->message, sizeof ctx->message, format, args);
   va_end(args);
+  keep_one_line(ctx->message);
   return status;
 }
 

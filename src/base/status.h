@@ -1,8 +1,7 @@
 /* How internal code reports failure: one call that stores the message and returns the code, one early-return macro.
  *
  * A function with resources to release uses a single `out:` label instead of HD_TRY. */
-#ifndef HD_BASE_STATUS_H
-#define HD_BASE_STATUS_H
+#pragma once
 
 #include "base/tools_api.h"
 #include "heddle/status.h"
@@ -21,8 +20,20 @@ struct hd_ctx {
 };
 
 /* Stores the formatted message in ctx (ctx may be NULL: the message is lost, the code is not) and returns `code`. */
-HD_TOOLS_API hd_status hd__fail(hd_ctx *ctx, hd_status code, const char *fmt, ...)
-    __attribute__((format(printf, 3, 4)));
+#define hd__fail hd_ctx_fail
+
+/* The next step of a function that releases resources at its end: `expr` unless an earlier step failed. */
+#define HD_THEN(status, expr)                                                                                          \
+  do {                                                                                                                 \
+    if ((status) == HD_OK)                                                                                             \
+      (status) = (expr);                                                                                               \
+  } while (0)
+
+/* HD_OK if `memory` was allocated, else HD_E_NOMEM with the formatted message, which is not evaluated before. */
+#define HD_ALLOCATED(memory, ctx, ...) ((memory) ? HD_OK : hd__fail(ctx, HD_E_NOMEM, __VA_ARGS__))
+
+/* The status of a function that has created *out: after a failure *out is destroyed, and NULL. */
+#define HD_CREATED(status, out, destroy) ((status) == HD_OK ? HD_OK : (destroy(*(out)), *(out) = NULL, (status)))
 
 /* Puts "prefix: " (a file or layer) before the stored message; returns `code`. */
 hd_status hd__fail_in(hd_ctx *ctx, hd_status code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
@@ -33,5 +44,3 @@ hd_status hd__fail_in(hd_ctx *ctx, hd_status code, const char *fmt, ...) __attri
     if (hd_try_status_ != HD_OK)                                                                                       \
       return hd_try_status_;                                                                                           \
   } while (0)
-
-#endif

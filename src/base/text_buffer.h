@@ -1,6 +1,5 @@
 /* Appends text to a buffer of fixed size; text that does not fit is truncated, as by snprintf. */
-#ifndef HD_BASE_TEXT_BUFFER_H
-#define HD_BASE_TEXT_BUFFER_H
+#pragma once
 
 #include <stddef.h>
 
@@ -10,5 +9,3 @@ typedef struct hd_line {
 } hd_line;
 
 void hd__line_add(hd_line *line, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-
-#endif

@@ -1,6 +1,5 @@
 /* Makes untrusted text safe to print. */
-#ifndef HD_BASE_UTF8_H
-#define HD_BASE_UTF8_H
+#pragma once
 
 #include <stddef.h>
 
@@ -11,5 +10,3 @@ size_t hd__utf8_shown(const char *text, size_t length);
 /* Copies text of at most `length` bytes, up to a zero, as valid UTF-8 without control characters: any other
  * byte becomes '?', and text that does not fit is truncated between two characters. `out` may be `text`. */
 void hd__utf8_clean(char *out, size_t bytes, const char *text, size_t length);
-
-#endif

@@ -131,8 +131,7 @@ static hd_status fill_items(builder *b, hd_yaml_node *node, yaml_event_type_t en
       HD_TRY(status);
       HD_TRY(next_event(b, &event));
     }
-    if (status == HD_OK)
-      status = fill(b, item, &event, depth);
+    HD_THEN(status, fill(b, item, &event, depth));
     yaml_event_delete(&event);
     HD_TRY(status);
   }

@@ -3,8 +3,7 @@
  *
  * A subset for settings and model files: one document, scalars, sequences, mappings with scalar keys. Anchors,
  * aliases, tags and duplicate keys are refused, depth, keys and size are limited. The tree owns its texts. */
-#ifndef HD_BASE_YAML_BIND_H
-#define HD_BASE_YAML_BIND_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -67,5 +66,3 @@ hd_status hd__yaml_bool(bool *out, hd_ctx *ctx, const hd_yaml_node *node);
 
 /* A scalar that is not empty. */
 hd_status hd__yaml_text(const char **out, hd_ctx *ctx, const hd_yaml_node *node);
-
-#endif

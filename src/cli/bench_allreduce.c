@@ -1,5 +1,5 @@
 /* heddle bench allreduce: starts this command again as the ranks; rank 0 prints the result. */
-#include "cli/bench_report.h"
+#include "cli/bench.h"
 #include "cli/cli.h"
 #include "heddle/launch.h"
 
@@ -12,15 +12,13 @@ static void print_text(const hd_bench_allreduce_result *r) {
 }
 
 static void print_json(const hd_bench_allreduce_result *r) {
-  printf("{\"ranks\": %d, \"cpus\": %d, \"cpu\": ", r->ranks, r->cpus);
-  cli_json_text(stdout, r->cpu);
-  printf(", \"us_by_bytes\": {");
+  cli_json("{'ranks': %d, 'cpus': %d, 'cpu': %s, 'us_by_bytes': {", r->ranks, r->cpus, r->cpu);
   for (int i = 0; i < HD_BENCH_ALLREDUCE_SIZES; i++)
-    printf("%s\"%lld\": %.3f", i ? ", " : "", (long long)r->size[i].bytes, r->size[i].us);
-  printf("}, \"shared_us_by_bytes\": {");
+    cli_json("%c'%lld': %.3f", i, (long long)r->size[i].bytes, r->size[i].us);
+  cli_json("}, 'shared_us_by_bytes': {");
   for (int i = 0; i < HD_BENCH_ALLREDUCE_SIZES; i++)
-    printf("%s\"%lld\": %.3f", i ? ", " : "", (long long)r->size[i].bytes, r->size[i].shared_us);
-  printf("}}\n");
+    cli_json("%c'%lld': %.3f", i, (long long)r->size[i].bytes, r->size[i].shared_us);
+  cli_json("}}\n");
 }
 
 int bench_allreduce(hd_ctx *ctx, int ranks, int json) {

@@ -2,18 +2,16 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "cli/bench_report.h"
-#include "cli/bench_request.h"
+#include "cli/bench.h"
 
-static int save_svg(const char *path, const bench_ops *ops) {
-  if (!path)
-    return CLI_OK;
-  FILE *file = fopen(path, "w");
-  if (file)
-    bench_draw(file, ops);
-  return cli_close_svg(file, path);
+static void draw(FILE *file, const void *ops) { bench_draw(file, ops); }
+
+static void json_ops(const hd_bench_machine *machine, const bench_ops *ops) {
+  bench_json_machine(machine);
+  cli_json(", ");
+  bench_json_ops(ops);
+  cli_json("}\n");
 }
 
 /* ---- step ---- */
@@ -34,18 +32,12 @@ static void print_step(const hd_bench_step_result *r, const bench_ops *ops) {
 
 static void json_step(const hd_bench_step_result *r, const bench_ops *ops) {
   const double gflops = 1e-9 * r->flops * r->samples_per_s, executed = 1e-9 * r->executed_flops * r->samples_per_s;
-  printf("{\"model\": ");
-  cli_json_text(stdout, r->model);
-  printf(", \"data\": ");
-  cli_json_text(stdout, r->data);
-  printf(", \"batch\": %lld, \"samples_per_s\": %.1f, \"low\": %.1f, \"high\": %.1f, \"best\": %.1f, \"gflops\": %.3f, "
-         "\"executed_gflops\": %.3f, \"percent_of_peak\": %.3f, \"thread_step_us\": %.3f, \"lane_step_us\": %.3f, ",
-         (long long)r->batch, r->samples_per_s, r->low, r->high, r->best, gflops, executed,
-         100 * gflops / r->machine.all_peak_gflops, 1e6 * r->thread_step_s, 1e6 * r->thread_step_s);
-  bench_json_machine(&r->machine);
-  printf(", ");
-  bench_json_ops(ops);
-  printf("}\n");
+  cli_json("{'model': %s, 'data': %s, 'batch': %lld, 'samples_per_s': %.1f, 'low': %.1f, 'high': %.1f, 'best': %.1f, ",
+           r->model, r->data, (long long)r->batch, r->samples_per_s, r->low, r->high, r->best);
+  cli_json("'gflops': %.3f, 'executed_gflops': %.3f, 'percent_of_peak': %.3f, 'thread_step_us': %.3f, "
+           "'lane_step_us': %.3f, ",
+           gflops, executed, 100 * gflops / r->machine.all_peak_gflops, 1e6 * r->thread_step_s, 1e6 * r->thread_step_s);
+  json_ops(&r->machine, ops);
 }
 
 int bench_step(hd_ctx *ctx, const hd_config *config, const bench_request *asked) {
@@ -59,7 +51,7 @@ int bench_step(hd_ctx *ctx, const hd_config *config, const bench_request *asked)
            r->model, (long long)r->batch, cli_grouped(llround(r->samples_per_s)), r->threads,
            r->threads == 1 ? "" : "s", 1e-7 * r->flops * r->samples_per_s / r->machine.all_peak_gflops);
   (cli_wants_json(config) ? json_step : print_step)(r, &ops);
-  int code = save_svg(asked->svg, &ops);
+  int code = cli_save_svg(asked->svg, draw, &ops);
   hd_bench_step_destroy(r);
   return code;
 }
@@ -75,16 +67,13 @@ int bench_conv(hd_ctx *ctx, const hd_config *config, const bench_request *asked)
   snprintf(ops.title, sizeof ops.title, "Convolutions%s%.100s", asked->shapes ? "" : " of ",
            asked->shapes ? "" : hd_config_get(config, "model"));
   if (cli_wants_json(config)) {
-    printf("{");
-    bench_json_machine(&r->machine);
-    printf(", ");
-    bench_json_ops(&ops);
-    printf("}\n");
+    cli_json("{");
+    json_ops(&r->machine, &ops);
   } else {
     bench_print_machine(&r->machine);
     bench_print_ops(&ops);
   }
-  int code = save_svg(asked->svg, &ops);
+  int code = cli_save_svg(asked->svg, draw, &ops);
   hd_bench_conv_destroy(r);
   return code;
 }
@@ -105,19 +94,22 @@ static void print_gemm(const hd_bench_gemm_result *r) {
 }
 
 static void json_gemm(const hd_bench_gemm_result *r) {
-  printf("{");
+  cli_json("{");
   bench_json_machine(&r->machine);
-  printf(", \"openblas\": ");
-  cli_json_text(stdout, r->openblas);
-  printf(", \"sizes\": [");
+  cli_json(", 'openblas': %s, 'sizes': [", r->openblas);
   for (int i = 0; i < r->count; i++) {
     const hd_bench_product *p = &r->products[i];
-    printf("%s{\"m\": %d, \"n\": %d, \"k\": %d, \"gflops\": %.3f, \"openblas_gflops\": ", i ? ", " : "", p->m, p->n,
-           p->k, p->gflops);
-    cli_json_real(stdout, p->openblas_gflops);
-    printf("}");
+    cli_json("%c{'m': %d, 'n': %d, 'k': %d, 'gflops': %.3f, 'openblas_gflops': %g}", i, p->m, p->n, p->k, p->gflops,
+             p->openblas_gflops);
   }
-  printf("]}\n");
+  cli_json("]}\n");
+}
+
+static void set_core(const char *core) {
+  if (*core)
+    setenv("OPENBLAS_CORETYPE", core, 1);
+  else
+    unsetenv("OPENBLAS_CORETYPE");
 }
 
 /* OpenBLAS's rate with a core type, "" for its default here. It fixes the type when it is opened, so each is tried
@@ -126,10 +118,7 @@ static double try_core(const char *self, const char *core) {
   char line[4096] = "";
   double gflops = 0;
   setenv("HEDDLE_BENCH_SELF", self, 1);
-  if (*core)
-    setenv("OPENBLAS_CORETYPE", core, 1);
-  else
-    unsetenv("OPENBLAS_CORETYPE");
+  set_core(core);
   FILE *child = popen("HEDDLE_BENCH_CORE=chosen exec \"$HEDDLE_BENCH_SELF\" bench gemm --threads 1 --size 384 "
                       "--seconds 0.1 --json 2>/dev/null",
                       "r");
@@ -149,10 +138,8 @@ static void choose_core(void) {
   const char *said = getenv("OPENBLAS_CORETYPE"), *chosen = getenv("HEDDLE_BENCH_CORE"), *best = "";
   char self[4096], user[64];
   double most = 0;
-  const ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
-  if (chosen || length <= 0)
+  if (chosen || !bench_self(self, sizeof self))
     return;
-  self[length] = 0;
   snprintf(user, sizeof user, "%s", said ? said : "");
   for (int i = -1; i < (int)(sizeof cores / sizeof *cores); i++) {
     const char *core = i < 0 ? user : cores[i];
@@ -162,10 +149,7 @@ static void choose_core(void) {
       best = core;
     }
   }
-  if (*best)
-    setenv("OPENBLAS_CORETYPE", best, 1);
-  else
-    unsetenv("OPENBLAS_CORETYPE");
+  set_core(best);
 }
 
 int bench_gemm(hd_ctx *ctx, const hd_config *config, const bench_request *asked) {
@@ -187,10 +171,8 @@ int bench_barrier(hd_ctx *ctx, const hd_config *config, const bench_request *ask
   if (status != HD_OK)
     return cli_fail(status, hd_ctx_message(ctx));
   if (cli_wants_json(config)) {
-    printf("{\"cpu\": ");
-    cli_json_text(stdout, r.cpu);
-    printf(", \"threads\": %d, \"cpus\": %d, \"us\": %.4f, \"openmp_us\": %.4f}\n", r.threads, r.cpus, r.us,
-           r.openmp_us);
+    cli_json("{'cpu': %s, 'threads': %d, 'cpus': %d, 'us': %.4f, 'openmp_us': %.4f}\n", r.cpu, r.threads, r.cpus, r.us,
+             r.openmp_us);
     return CLI_OK;
   }
   cli_print("%s, %d thread%s on %d CPU%s, medians of %d turns (their 95 %% interval)\n", r.cpu, r.threads,
@@ -208,21 +190,16 @@ int bench_loader(hd_ctx *ctx, const hd_config *config, const bench_request *aske
   if (status != HD_OK)
     return cli_fail(status, hd_ctx_message(ctx));
   if (cli_wants_json(config)) {
-    printf("{\"cpu\": ");
-    cli_json_text(stdout, r.cpu);
-    printf(", \"data\": ");
-    cli_json_text(stdout, r.data);
-    printf(", \"workers\": %d, \"batch\": %lld, \"samples\": %lld, \"samples_per_s\": %.1f, \"low\": %.1f, \"high\": "
-           "%.1f, \"mean\": %.6g, \"std\": %.6g, \"start_s\": %.6f, \"stop_s\": %.6f}\n",
-           r.workers, (long long)r.batch, (long long)r.samples, r.samples_per_s, r.low, r.high, r.mean, r.std,
-           r.start_s, r.stop_s);
+    cli_json("{'cpu': %s, 'data': %s, 'workers': %d, 'batch': %lld, 'samples': %lld, 'samples_per_s': %.1f, "
+             "'low': %.1f, 'high': %.1f, 'mean': %.6g, 'std': %.6g, 'start_s': %.6f, 'stop_s': %.6f}\n",
+             r.cpu, r.data, r.workers, (long long)r.batch, (long long)r.samples, r.samples_per_s, r.low, r.high, r.mean,
+             r.std, r.start_s, r.stop_s);
     return CLI_OK;
   }
   cli_print("%s on %s, batch %lld, %d worker%s\n", r.data, r.cpu, (long long)r.batch, r.workers,
             r.workers == 1 ? "" : "s");
-  cli_print("  %s samples/s", cli_grouped((long long)(r.samples_per_s + 0.5)));
-  cli_print(" (%s", cli_grouped((long long)(r.low + 0.5)));
-  cli_print(" to %s), medians of %d turns\n", cli_grouped((long long)(r.high + 0.5)), r.turns);
+  cli_print("  %s samples/s (%s to %s), medians of %d turns\n", cli_grouped((long long)(r.samples_per_s + 0.5)),
+            cli_grouped((long long)(r.low + 0.5)), cli_grouped((long long)(r.high + 0.5)), r.turns);
   cli_print("  mean %.4f, standard deviation %.4f of what was delivered\n", r.mean, r.std);
   cli_print("  started in %.1f ms, ended in %.1f ms\n", 1e3 * r.start_s, 1e3 * r.stop_s);
   return CLI_OK;

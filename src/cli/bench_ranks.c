@@ -6,23 +6,16 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include "cli/bench_ranks.h"
+#include "cli/bench.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <ftw.h>
 #include <limits.h>
 #include <math.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "cli/cli.h"
-
-extern char **environ;
 
 enum { MOST_WORDS = 96, FIRST_STEPS = 200, LINE_BYTES = 1 << 16 };
 
@@ -67,52 +60,6 @@ static int pass_on(const char **word, int count, const hd_config *config) {
   return count;
 }
 
-/* Starts a program whose output comes from *from; signals of the terminal reach it too, and end it. */
-static int start(pid_t *child, FILE **from, char *const *argv) {
-  int ends[2];
-  sigset_t usual;
-  posix_spawnattr_t how;
-  posix_spawn_file_actions_t files;
-  if (pipe2(ends, O_CLOEXEC) != 0)
-    return errno;
-  sigemptyset(&usual);
-  sigaddset(&usual, SIGINT);
-  sigaddset(&usual, SIGTERM);
-  sigaddset(&usual, SIGPIPE);
-  posix_spawnattr_init(&how);
-  posix_spawnattr_setsigdefault(&how, &usual);
-  posix_spawnattr_setflags(&how, POSIX_SPAWN_SETSIGDEF);
-  posix_spawn_file_actions_init(&files);
-  posix_spawn_file_actions_adddup2(&files, ends[1], STDOUT_FILENO);
-  const int failed = posix_spawn(child, argv[0], &files, &how, argv, environ);
-  posix_spawn_file_actions_destroy(&files);
-  posix_spawnattr_destroy(&how);
-  close(ends[1]);
-  *from = failed ? NULL : fdopen(ends[0], "r");
-  if (!*from)
-    close(ends[0]);
-  return failed;
-}
-
-/* Runs it to its end, and keeps the last line that it wrote. */
-static int run(char line[LINE_BYTES], char *const *argv) {
-  pid_t child;
-  FILE *from;
-  int status = 0;
-  const int failed = start(&child, &from, argv);
-  if (failed) {
-    cli_complain("expected to start %s, found: %s", argv[0], strerror(failed));
-    return CLI_FAILED;
-  }
-  while (from && fgets(line, LINE_BYTES, from)) {
-  }
-  if (from)
-    fclose(from);
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-}
-
 /* The text after "key": in the line; "" if there is none. */
 static const char *value_of(const char *line, const char *key) {
   char quoted[48];
@@ -140,7 +87,11 @@ static int train(sweep *s, int ranks, int threads, long long steps) {
   for (size_t i = 0; i < sizeof fixed_words / sizeof *fixed_words; i++)
     word[count++] = fixed_words[i];
   s->last.line[0] = 0;
-  int code = run(s->last.line, (char *const *)word);
+  int code = bench_child(s->last.line, LINE_BYTES, (char *const *)word);
+  if (code < 0) {
+    cli_complain("expected to start %s, found: %s", word[0], strerror(-code));
+    code = CLI_FAILED;
+  }
   remove_all(out);
   s->last.rate = atof(value_of(s->last.line, "samples_per_s"));
   s->last.startup_s = atof(value_of(s->last.line, "startup_s"));
@@ -259,32 +210,20 @@ static void print_text(const bench_ranks_table *t) {
 }
 
 static void print_json(const bench_ranks_table *t) {
-  printf("{\"cpu\": ");
-  cli_json_text(stdout, t->cpu);
-  printf(", \"isa\": \"%s\", \"model\": ", t->isa);
-  cli_json_text(stdout, t->model);
-  printf(", \"data\": ");
-  cli_json_text(stdout, t->data);
-  printf(", \"batch\": %lld, \"shards\": %lld, \"steps\": %lld, \"rounds\": %d, \"settings\": [", t->batch, t->shards,
-         t->steps, t->rounds);
+  cli_json("{'cpu': %s, 'isa': %s, 'model': %s, 'data': %s, 'batch': %lld, 'shards': %lld, 'steps': %lld, "
+           "'rounds': %d, 'settings': [",
+           t->cpu, t->isa, t->model, t->data, t->batch, t->shards, t->steps, t->rounds);
   for (int i = 0; i < t->rows; i++) {
     const bench_ranks_row *row = &t->row[i];
-    printf("%s{\"cores\": %d, \"ranks\": %d, \"threads\": %d, \"samples_per_s\": %.1f, \"low\": %.1f, \"high\": %.1f, "
-           "\"ratio\": %.4f, \"ratio_low\": %.4f, \"ratio_high\": %.4f, \"startup_s\": %.4f}",
-           i ? ", " : "", row->cores, row->ranks, row->threads, row->rate, row->low, row->high, row->ratio,
-           row->ratio_low, row->ratio_high, row->startup_s);
+    cli_json("%c{'cores': %d, 'ranks': %d, 'threads': %d, 'samples_per_s': %.1f, 'low': %.1f, 'high': %.1f, ", i,
+             row->cores, row->ranks, row->threads, row->rate, row->low, row->high);
+    cli_json("'ratio': %.4f, 'ratio_low': %.4f, 'ratio_high': %.4f, 'startup_s': %.4f}", row->ratio, row->ratio_low,
+             row->ratio_high, row->startup_s);
   }
-  printf("], \"weights_sha256\": \"%s\"}\n", t->digest);
+  cli_json("], 'weights_sha256': %s}\n", t->digest);
 }
 
-static int save_picture(const char *path, const bench_ranks_table *t) {
-  if (!path)
-    return CLI_OK;
-  FILE *file = fopen(path, "w");
-  if (file)
-    bench_ranks_draw(file, t);
-  return cli_close_svg(file, path);
-}
+static void draw(FILE *file, const void *table) { bench_ranks_draw(file, table); }
 
 /* ---- The command ---- */
 
@@ -305,19 +244,9 @@ static int look_at_machine(bench_ranks_table *t, int *cores, hd_ctx *ctx, const 
   return status == HD_OK ? CLI_OK : cli_fail(status, hd_ctx_message(ctx));
 }
 
-static int open_folder(sweep *s) {
-  const char *parent = getenv("TMPDIR");
-  const ssize_t length = readlink("/proc/self/exe", s->self, sizeof s->self - 1);
-  s->self[length > 0 ? length : 0] = 0;
-  snprintf(s->folder, sizeof s->folder, "%.3000s/heddle-ranks-XXXXXX", parent && *parent ? parent : "/tmp");
-  if (mkdtemp(s->folder))
-    return CLI_OK;
-  cli_complain("expected a folder for runs, found %s: %s; set TMPDIR", s->folder, strerror(errno));
-  return CLI_FAILED;
-}
-
 static int run_sweep(sweep *s, int cores, double seconds) {
-  int code = open_folder(s);
+  bench_self(s->self, sizeof s->self);
+  int code = bench_folder(s->folder, sizeof s->folder, "ranks", "runs");
   if (code != CLI_OK)
     return code;
   void (*interrupt)(int) = signal(SIGINT, SIG_IGN), (*terminate)(int) = signal(SIGTERM, SIG_IGN);
@@ -348,7 +277,7 @@ int bench_ranks(hd_ctx *ctx, const hd_config *config, double seconds, int rounds
   if (code == CLI_OK) {
     conclude(s);
     (cli_wants_json(config) ? print_json : print_text)(table);
-    code = save_picture(svg, table);
+    code = cli_save_svg(svg, draw, table);
   }
   if (s) {
     free(s->rate);

@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "cli/bench_ranks.h"
+#include "cli/bench.h"
 #include "cli/cli.h"
 #include "cli/svg.h"
 

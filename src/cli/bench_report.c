@@ -1,8 +1,6 @@
 /* Tables and JSON of benches. Times are microseconds, rates 1e9 a second, bytes 1,000 (kB) or 1,024 (KiB). */
-#include "cli/bench_report.h"
+#include "cli/bench.h"
 
-#include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "cli/cli.h"
@@ -89,31 +87,24 @@ void bench_print_ops(const bench_ops *all) {
 }
 
 void bench_json_machine(const hd_bench_machine *m) {
-  printf("\"cpu\": ");
-  cli_json_text(stdout, m->cpu);
-  printf(", \"isa\": \"%s\", \"threads\": %d, \"thread_peak_gflops\": %.2f, \"lane_peak_gflops\": %.2f, "
-         "\"peak_gflops\": %.2f, \"bandwidth\": [",
-         m->isa, m->threads, m->peak_gflops, m->peak_gflops, m->all_peak_gflops);
+  cli_json("'cpu': %s, 'isa': %s, 'threads': %d, 'thread_peak_gflops': %.2f, 'lane_peak_gflops': %.2f, "
+           "'peak_gflops': %.2f, 'bandwidth': [",
+           m->cpu, m->isa, m->threads, m->peak_gflops, m->peak_gflops, m->all_peak_gflops);
   for (int i = 0; i < m->levels; i++)
-    printf("%s{\"where\": \"%s\", \"bytes\": %lld, \"thread_gbytes_per_s\": %.2f, \"lane_gbytes_per_s\": %.2f, "
-           "\"gbytes_per_s\": %.2f}",
-           i ? ", " : "", m->level[i].where, (long long)m->level[i].bytes, m->level[i].gbytes_per_s,
-           m->level[i].gbytes_per_s, m->level[i].all_gbytes_per_s);
-  printf("]");
+    cli_json("%c{'where': %s, 'bytes': %lld, 'thread_gbytes_per_s': %.2f, 'lane_gbytes_per_s': %.2f, "
+             "'gbytes_per_s': %.2f}",
+             i, m->level[i].where, (long long)m->level[i].bytes, m->level[i].gbytes_per_s, m->level[i].gbytes_per_s,
+             m->level[i].all_gbytes_per_s);
+  cli_json("]");
 }
 
 void bench_json_ops(const bench_ops *all) {
-  printf("\"operations\": [");
+  cli_json("'operations': [");
   for (int i = 0; i < all->count; i++) {
     const hd_bench_op *op = &all->op[i];
-    printf("%s{\"name\": ", i ? ", " : "");
-    cli_json_text(stdout, op->name);
-    printf(", \"op\": ");
-    cli_json_text(stdout, op->op);
-    printf(", \"us\": %.4f, \"gflops\": %.3f, \"executed_gflops\": %.3f, \"bytes\": %.0f, \"bound\": ", 1e6 * op->s,
-           rate(op->flops, op->s), rate(op->executed_flops, op->s), op->bytes);
-    cli_json_text(stdout, op->bytes > 0 ? bench_bound(all, op) : "");
-    printf(", \"percent_of_bound\": %.2f}", percent(op));
+    cli_json("%c{'name': %s, 'op': %s, 'us': %.4f, 'gflops': %.3f, 'executed_gflops': %.3f, 'bytes': %.0f, ", i,
+             op->name, op->op, 1e6 * op->s, rate(op->flops, op->s), rate(op->executed_flops, op->s), op->bytes);
+    cli_json("'bound': %s, 'percent_of_bound': %.2f}", op->bytes > 0 ? bench_bound(all, op) : "", percent(op));
   }
-  printf("]");
+  cli_json("]");
 }

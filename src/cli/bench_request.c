@@ -1,5 +1,5 @@
 /* Options specific to heddle bench: duration, shapes and products, peers. */
-#include "cli/bench_request.h"
+#include "cli/bench.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,11 +12,6 @@ static int take_seconds(void *self, const char *value) {
     return -1;
   cli_complain("--seconds expects 0.1 to 3600, found '%s'", value);
   return CLI_USAGE;
-}
-
-static int take_svg(void *self, const char *value) {
-  ((bench_request *)self)->svg = value;
-  return -1;
 }
 
 /* "13x13x32": up to `most` numbers of 1 to 5 digits; returns their count (0: none, or a trailing x) and the rest of
@@ -134,7 +129,7 @@ void bench_list_extra(cli_extra *out, int has, bench_request *r) {
                     has & BENCH_HAS_ROUNDS ? "how long a run on all cores takes, about (1)" : "how long to measure (3)",
                     take_seconds, r};
   if (has & BENCH_HAS_SVG)
-    out[count++] = (cli_extra){"svg", "FILE", "draw it", take_svg, r};
+    out[count++] = (cli_extra){"svg", "FILE", "draw it", cli_take_text, &r->svg};
   if (has & BENCH_HAS_SHAPE)
     out[count++] = (cli_extra){
         "shape", "SHAPE",

@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "cli/bench_report.h"
+#include "cli/bench.h"
 #include "cli/svg.h"
 
 enum { WIDTH = 860, PLOT_TOP = 70, PLOT_HEIGHT = 330, LEFT = 70, RIGHT = 30, ROW = 20, NAMES = 230, NUMBERS = 190 };

@@ -72,7 +72,6 @@ static size_t add(char line[LINE_BYTES], size_t at, const char *text) {
 static void on_bus_error(int number, siginfo_t *info, void *context) {
   static atomic_flag told = ATOMIC_FLAG_INIT;
   static char line[LINE_BYTES], name[NAME_BYTES];
-  (void)context;
   while (atomic_flag_test_and_set(&told))
     pause();
   if (info->si_code == BUS_ADRERR)

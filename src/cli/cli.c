@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/nearest.h"
@@ -27,9 +28,24 @@ void cli_complain(const char *fmt, ...) {
   fprintf(stderr, "heddle: %s\n", line);
 }
 
+int cli_take_text(void *self, const char *value) {
+  *(const char **)self = value;
+  return -1;
+}
+
+int cli_take_flag(void *self, const char *value) {
+  *(int *)self = 1;
+  return -1;
+}
+
 bool cli_wants_json(const hd_config *config) { return !strcmp(hd_config_get(config, "json"), "true"); }
 
-int cli_close_svg(FILE *file, const char *path) {
+int cli_save_svg(const char *path, void (*draw)(FILE *file, const void *what), const void *what) {
+  if (!path)
+    return CLI_OK;
+  FILE *file = fopen(path, "w");
+  if (file)
+    draw(file, what);
   int failed = !file || ferror(file) != 0;
   if (file)
     failed |= fclose(file) != 0;
@@ -285,35 +301,62 @@ int cli_run(const cli_command *command, int argc, char **argv) {
 
 /* One character, or one invalid byte; returns the number of bytes. Control characters beyond ASCII are written as
  * \u, too. */
-static size_t put_json(FILE *to, const unsigned char *at, size_t left) {
+static size_t put_character(const unsigned char *at, size_t left) {
   const size_t shown = hd__utf8_shown((const char *)at, left);
   if (*at == '"' || *at == '\\')
-    fputc('\\', to);
+    putchar('\\');
   if (shown > 0)
-    return fwrite(at, 1, shown, to);
+    return fwrite(at, 1, shown, stdout);
   if (*at == 0xc2 && left > 1 && (at[1] & 0xe0) == 0x80) {
-    fprintf(to, "\\u%04x", at[1]);
+    printf("\\u%04x", at[1]);
     return 2;
   }
-  fprintf(to, "\\u%04x", *at < 0x80 ? *at : 0xfffdu); /* or the replacement character */
+  printf("\\u%04x", *at < 0x80 ? *at : 0xfffdu); /* or the replacement character */
   return 1;
 }
 
-void cli_json_text(FILE *to, const char *text) {
+static void put_string(const char *text) {
   const unsigned char *at = (const unsigned char *)text, *end = at + strlen(text);
-  fputc('"', to);
+  putchar('"');
   while (at < end) {
-    const size_t bytes = put_json(to, at, (size_t)(end - at));
+    const size_t bytes = put_character(at, (size_t)(end - at));
     at += bytes ? bytes : 1; /* 0: the write failed, which ends the command with an error */
   }
-  fputc('"', to);
+  putchar('"');
 }
 
-void cli_json_real(FILE *to, double value) {
-  if (isfinite(value))
-    fprintf(to, "%.10g", value);
-  else
-    fputs("null", to);
+void cli_json(const char *fmt, ...) {
+  va_list args;
+  va_start(args, fmt);
+  for (const char *at = fmt; *at; at++) {
+    if (*at != '%') {
+      putchar(*at == '\'' ? '"' : *at);
+      continue;
+    }
+    const int digits = at[1] == '.' ? atoi(at + 2) : 10;
+    const char *kind = at + strcspn(at, "cdfgs");
+    const double real = *kind == 'f' || *kind == 'g' ? va_arg(args, double) : 0;
+    if (*kind == 'c')
+      fputs(va_arg(args, int) ? ", " : "", stdout);
+    else if (*kind == 'd')
+      printf("%lld", kind - at > 1 ? va_arg(args, long long) : va_arg(args, int));
+    else if (*kind == 's')
+      put_string(va_arg(args, const char *));
+    else if (*kind == 'f')
+      printf("%.*f", digits, real);
+    else if (isfinite(real))
+      printf("%.*g", digits, real);
+    else
+      fputs("null", stdout);
+    at = kind;
+  }
+  va_end(args);
+}
+
+double cli_now_s(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
 int cli_is_terminal(void) {

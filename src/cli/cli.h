@@ -3,8 +3,7 @@
  * A command is a function that gets its own argv (argv[0] is its name) and returns an exit code: 0 success, 1 a
  * failure at run time, 2 wrong usage, 3 something found, 129, 130 and 143 after SIGHUP, SIGINT and SIGTERM. Errors
  * are one line on standard error. Commands use only the public headers. */
-#ifndef HD_CLI_CLI_H
-#define HD_CLI_CLI_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -49,8 +48,8 @@ int cli_width(const char *text);
 /* Whether --json is given: results are printed as JSON. */
 bool cli_wants_json(const hd_config *config);
 
-/* Closes the file of --svg, NULL if it could not be opened; returns an exit code, and reports an incomplete file. */
-int cli_close_svg(FILE *file, const char *path);
+/* Writes the file of --svg, if there is a path; returns an exit code, and reports an incomplete file. */
+int cli_save_svg(const char *path, void (*draw)(FILE *file, const void *what), const void *what);
 
 /* Reports a failure and returns the exit code of the status. */
 int cli_fail(hd_status status, const char *message);
@@ -76,6 +75,10 @@ typedef struct cli_extra {
   int (*take)(void *self, const char *value);
   void *self;
 } cli_extra;
+
+/* `take` of a text, self being a const char **, and of a flag, self being an int *, which becomes 1. */
+int cli_take_text(void *self, const char *value);
+int cli_take_flag(void *self, const char *value);
 
 enum { CLI_ANY = -1 };
 
@@ -105,14 +108,16 @@ void cli_help_width(void);
 void cli_print_entry(const char *name, const char *text);
 void cli_print_extra(const cli_extra *extra, char letter); /* letter 0: no short form */
 
-/* A JSON string with its quotes, and a number (null if it is not finite), on `to`. */
-void cli_json_text(FILE *to, const char *text);
-void cli_json_real(FILE *to, double value);
+/* Prints JSON, in which ' stands for ". %s is a string, which gets its quotes; %g and %.Ng a number, null if it is not
+ * finite; %c a comma and a blank unless its argument, the index of an item in a list, is 0; %d, %lld and %.Nf are those
+ * of printf. */
+void cli_json(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* Seconds on a clock that is never set. Safe in a signal handler. */
+double cli_now_s(void);
 
 /* Whether standard output is a terminal that can rewrite a line. */
 int cli_is_terminal(void);
 
 /* 12,345,678 in a static buffer that the next call but three reuses. */
 const char *cli_grouped(long long value);
-
-#endif

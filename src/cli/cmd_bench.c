@@ -3,22 +3,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/bench_ranks.h"
-#include "cli/bench_report.h"
-#include "cli/bench_request.h"
+#include "cli/bench.h"
 
 /* ---- peers ---- */
 
-static int run_script(const char *script, const hd_config *config, const bench_request *asked) {
+/* `option` and `value` are the script's own; those of the command are passed on. */
+static int run_script(const char *script, const char *option, const char *value, const hd_config *config,
+                      const bench_request *asked) {
   const char *word[BENCH_MOST_WORDS + 12], *threads = hd_config_get(config, "threads");
   const char *folder = hd_config_get(config, "data-dir");
-  char seconds[32];
   int count = 0;
-  snprintf(seconds, sizeof seconds, "%g", asked->seconds);
   for (int i = 0; i < asked->words; i++)
     word[count++] = asked->peers[i];
-  word[count++] = "--seconds";
-  word[count++] = seconds;
+  word[count++] = option;
+  word[count++] = value;
   if (strcmp(threads, "auto")) {
     word[count++] = "--threads";
     word[count++] = threads;
@@ -33,12 +31,18 @@ static int run_script(const char *script, const hd_config *config, const bench_r
   return bench_peers(script, word);
 }
 
+static int run_timed(const char *script, const hd_config *config, const bench_request *asked) {
+  char seconds[32];
+  snprintf(seconds, sizeof seconds, "%g", asked->seconds);
+  return run_script(script, "--seconds", seconds, config, asked);
+}
+
 static int run_peers(hd_ctx *ctx, const hd_config *config, const bench_request *asked) {
-  return run_script("peers.py", config, asked);
+  return run_timed("peers.py", config, asked);
 }
 
 static int run_loader_peers(hd_ctx *ctx, const hd_config *config, const bench_request *asked) {
-  return run_script("loaders.py", config, asked);
+  return run_timed("loaders.py", config, asked);
 }
 
 /* ---- allreduce ---- */
@@ -53,18 +57,9 @@ static int run_allreduce(hd_ctx *ctx, const hd_config *config, const bench_reque
 }
 
 static int run_allreduce_peers(hd_ctx *ctx, const hd_config *config, const bench_request *asked) {
-  const char *word[BENCH_MOST_WORDS + 4];
   char procs[16];
-  int count = 0;
   snprintf(procs, sizeof procs, "%d", ranks_of(config));
-  for (int i = 0; i < asked->words; i++)
-    word[count++] = asked->peers[i];
-  word[count++] = "--procs";
-  word[count++] = procs;
-  if (cli_wants_json(config))
-    word[count++] = "--json";
-  word[count] = NULL;
-  return bench_peers("allreduce.py", word);
+  return run_script("allreduce.py", "--procs", procs, config, asked);
 }
 
 /* ---- ranks ---- */
@@ -158,7 +153,7 @@ static int help(void) {
   for (int i = 0; i < BENCHES; i++)
     cli_print_entry(benches[i].name, benches[i].help);
   cli_print("\nBeside the options that heddle bench WHAT --help lists:\n");
-  bench_list_extra(extra, ~(BENCH_NO_SECONDS | BENCH_HAS_ROUNDS), NULL);
+  bench_list_extra(extra, ~(BENCH_NO_SECONDS | BENCH_HAS_ROUNDS), &(bench_request){0});
   for (const cli_extra *e = extra; e->name; e++)
     cli_print_extra(e, 0);
   return CLI_OK;

@@ -10,17 +10,6 @@ typedef struct request {
   int check;
 } request;
 
-static int take_sheet(void *self, const char *value) {
-  ((request *)self)->sheet = value;
-  return -1;
-}
-
-static int take_check(void *self, const char *value) {
-  (void)value;
-  ((request *)self)->check = 1;
-  return -1;
-}
-
 /* "1x28x28", or "3 channels, 20x20 to 640x480". */
 static void print_shape(const hd_data_facts *f) {
   cli_print("shape      \t");
@@ -39,23 +28,15 @@ static void print_channels(const char *what, const double *value, int channels) 
   cli_print("\n");
 }
 
-/* Characters of UTF-8. */
-static int length_of(const char *text) {
-  int length = 0;
-  for (; *text; text++)
-    length += ((unsigned char)*text & 0xc0) != 0x80;
-  return length;
-}
-
 static const char *name_of(const hd_data_facts *f, int c) { return f->class_names ? f->class_names[c] : ""; }
 
-static int padding(int width, const char *name) { return length_of(name) < width ? width - length_of(name) : 0; }
+static int padding(int width, const char *name) { return cli_width(name) < width ? width - cli_width(name) : 0; }
 
 /* A line for each class: its number, its name, its samples. */
 static void print_classes(const hd_data_facts *f) {
   int width = 0;
   for (int c = 0; c < f->classes && c < CLASSES_SHOWN; c++)
-    width = length_of(name_of(f, c)) > width ? length_of(name_of(f, c)) : width;
+    width = cli_width(name_of(f, c)) > width ? cli_width(name_of(f, c)) : width;
   width = width > NAME_ROOM ? NAME_ROOM : width;
   cli_print("\nclass  %-*s      train        test\n", width, "");
   for (int c = 0; c < f->classes && c < CLASSES_SHOWN; c++)
@@ -93,68 +74,60 @@ static void print_bad(const hd_data_facts *f) {
 }
 
 static void json_counts(const char *key, const int64_t *count, int classes) {
-  printf(", \"%s\": [", key);
+  cli_json(", %s: [", key);
   for (int c = 0; c < classes; c++)
-    printf("%s%lld", c ? ", " : "", (long long)count[c]);
-  printf("]");
+    cli_json("%c%lld", c, (long long)count[c]);
+  cli_json("]");
 }
 
 /* A number, or a list for several channels. */
 static void json_channels(const char *key, const double *value, int channels) {
-  printf(", \"%s\": %s", key, channels > 1 ? "[" : "");
-  for (int c = 0; c < channels; c++) {
-    printf("%s", c ? ", " : "");
-    cli_json_real(stdout, value[c]);
-  }
-  printf("%s", channels > 1 ? "]" : "");
+  cli_json(channels > 1 ? ", %s: [" : ", %s: ", key);
+  for (int c = 0; c < channels; c++)
+    cli_json("%c%g", c, value[c]);
+  if (channels > 1)
+    cli_json("]");
 }
 
 static void json_classes(const hd_data_facts *f) {
-  printf(", \"classes\": %d", f->classes);
+  cli_json(", 'classes': %d", f->classes);
   json_counts("per_class", f->per_class[0], f->classes);
   json_counts("test_per_class", f->per_class[1], f->classes);
   if (!f->class_names)
     return;
-  printf(", \"class_names\": [");
-  for (int c = 0; c < f->classes; c++) {
-    printf("%s", c ? ", " : "");
-    cli_json_text(stdout, f->class_names[c]);
-  }
-  printf("]");
+  cli_json(", 'class_names': [");
+  for (int c = 0; c < f->classes; c++)
+    cli_json("%c%s", c, f->class_names[c]);
+  cli_json("]");
 }
 
 static void json_bad(const hd_data_facts *f) {
-  printf(", \"bad\": [");
-  for (int64_t i = 0; i < f->bad_count; i++) {
-    printf("%s{\"part\": \"%s\", \"sample\": %lld, \"why\": ", i ? ", " : "", f->bad[i].part ? "test" : "train",
-           (long long)f->bad[i].sample);
-    cli_json_text(stdout, f->bad[i].why);
-    printf("}");
-  }
-  printf("]");
+  cli_json(", 'bad': [");
+  for (int64_t i = 0; i < f->bad_count; i++)
+    cli_json("%c{'part': %s, 'sample': %lld, 'why': %s}", i > 0, f->bad[i].part ? "test" : "train",
+             (long long)f->bad[i].sample, f->bad[i].why);
+  cli_json("]");
 }
 
 static void print_json(const hd_data_facts *f, int check) {
-  printf("{\"data\": ");
-  cli_json_text(stdout, f->name);
-  printf(", \"format\": \"%s\", \"samples\": %lld, \"test_samples\": %lld", f->format, (long long)f->samples[0],
-         (long long)f->samples[1]);
+  cli_json("{'data': %s, 'format': %s, 'samples': %lld, 'test_samples': %lld", f->name, f->format,
+           (long long)f->samples[0], (long long)f->samples[1]);
   if (f->height)
-    printf(", \"shape\": [%d, %d, %d]", f->channels, f->height, f->width);
+    cli_json(", 'shape': [%d, %d, %d]", f->channels, f->height, f->width);
   else
-    printf(", \"shape\": [%d, null, null], \"smallest\": [%d, %d], \"largest\": [%d, %d]", f->channels, f->smallest[0],
-           f->smallest[1], f->largest[0], f->largest[1]);
-  printf(", \"type\": \"%s\", \"bytes\": %lld, \"test_bytes\": %lld", f->dtype == HD_U8 ? "u8" : "f32",
-         (long long)f->bytes[0], (long long)f->bytes[1]);
+    cli_json(", 'shape': [%d, null, null], 'smallest': [%d, %d], 'largest': [%d, %d]", f->channels, f->smallest[0],
+             f->smallest[1], f->largest[0], f->largest[1]);
+  cli_json(", 'type': %s, 'bytes': %lld, 'test_bytes': %lld", f->dtype == HD_U8 ? "u8" : "f32", (long long)f->bytes[0],
+           (long long)f->bytes[1]);
   if (f->classes)
     json_classes(f);
   else
-    printf(", \"outputs\": %d, \"target_low\": %.9g, \"target_high\": %.9g", f->outputs, f->target_low, f->target_high);
+    cli_json(", 'outputs': %d, 'target_low': %.9g, 'target_high': %.9g", f->outputs, f->target_low, f->target_high);
   json_channels("mean", f->mean, f->channels);
   json_channels("std", f->std, f->channels);
   if (check)
     json_bad(f);
-  printf("}\n");
+  cli_json("}\n");
 }
 
 static int show(const hd_data_look *look, hd_ctx *ctx, const request *r, int json) {
@@ -196,8 +169,8 @@ int cli_data(int argc, char **argv) {
   static const char *const options[] = {"data-dir", "json", NULL};
   request r = {0};
   const cli_extra extra[] = {
-      {"sheet", "FILE.png", "draw a dozen samples of each class", take_sheet, &r},
-      {"check", NULL, "name every sample that cannot be read; exit code 3 if there is one", take_check, &r},
+      {"sheet", "FILE.png", "draw a dozen samples of each class", cli_take_text, &r.sheet},
+      {"check", NULL, "name every sample that cannot be read; exit code 3 if there is one", cli_take_flag, &r.check},
       {0}};
   const cli_command command = {.name = "data",
                                .usage = "heddle data NAME|PATH [--data-dir DIR] [--sheet FILE.png] [--check] [--json]",

@@ -1,10 +1,8 @@
 /* heddle devices: the CPUs and GPUs of this machine, and the processes that use them. */
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "cli/cli.h"
-#include "cli/machine_json.h"
 #include "cli/machine_text.h"
 #include "cli/topo.h"
 
@@ -34,7 +32,7 @@ static int show(hd_ctx *ctx, int json) {
     return cli_fail(status, hd_ctx_message(ctx));
   }
   if (json) {
-    look_json(stdout, look);
+    look_json(look);
   } else {
     print_processor(look);
     look_print_use(stdout, look);

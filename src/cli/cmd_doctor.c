@@ -25,20 +25,12 @@ static void print_report(const hd_doctor *d) {
 }
 
 static void print_json(const hd_doctor *d) {
-  printf("{\"findings\": [");
+  cli_json("{'findings': [");
   for (int i = 0; i < d->count; i++) {
     const hd_finding *f = &d->finding[i];
-    printf("%s{\"id\": ", i ? ", " : "");
-    cli_json_text(stdout, f->id);
-    printf(", \"factor\": ");
-    cli_json_real(stdout, f->factor);
-    printf(", \"measured\": ");
-    cli_json_text(stdout, f->measured);
-    printf(", \"remedy\": ");
-    cli_json_text(stdout, f->remedy);
-    printf("}");
+    cli_json("%c{'id': %s, 'factor': %g, 'measured': %s, 'remedy': %s}", i, f->id, f->factor, f->measured, f->remedy);
   }
-  printf("]}\n");
+  cli_json("]}\n");
 }
 
 static int run(void *self, hd_ctx *ctx, hd_config *config, int count, char **operand) {

@@ -94,30 +94,23 @@ static void print_table(const hd_evaluation *e) {
 }
 
 static void print_json(const hd_evaluation *e) {
-  printf("{\"loss\": ");
-  cli_json_real(stdout, e->loss);
-  printf(", \"accuracy\": ");
-  cli_json_real(stdout, e->accuracy);
-  if (!isnan(e->mean_absolute_error)) {
-    printf(", \"mean_absolute_error\": ");
-    cli_json_real(stdout, e->mean_absolute_error);
-  }
-  printf(", \"per_class\": [");
-  for (int c = 0; c < e->classes; c++) {
-    printf("%s", c ? ", " : "");
-    cli_json_real(stdout, e->class_samples[c] ? (double)e->class_right[c] / (double)e->class_samples[c] : NAN);
-  }
-  printf("], \"confusion\": [");
+  cli_json("{'loss': %g, 'accuracy': %g", e->loss, e->accuracy);
+  if (!isnan(e->mean_absolute_error))
+    cli_json(", 'mean_absolute_error': %g", e->mean_absolute_error);
+  cli_json(", 'per_class': [");
+  for (int c = 0; c < e->classes; c++)
+    cli_json("%c%g", c, e->class_samples[c] ? (double)e->class_right[c] / (double)e->class_samples[c] : NAN);
+  cli_json("], 'confusion': [");
   for (int row = 0; row < e->classes; row++) {
-    printf("%s[", row ? ", " : "");
+    cli_json("%c[", row);
     for (int col = 0; col < e->classes; col++)
-      printf("%s%lld", col ? ", " : "", (long long)e->confusion[row * e->classes + col]);
-    printf("]");
+      cli_json("%c%lld", col, (long long)e->confusion[row * e->classes + col]);
+    cli_json("]");
   }
-  printf("]");
+  cli_json("]");
   if (e->skipped > 0)
-    printf(", \"skipped\": %lld", (long long)e->skipped);
-  printf("}\n");
+    cli_json(", 'skipped': %lld", (long long)e->skipped);
+  cli_json("}\n");
 }
 
 static int run(void *self, hd_ctx *ctx, hd_config *config, int count, char **operand) {
@@ -125,23 +118,19 @@ static int run(void *self, hd_ctx *ctx, hd_config *config, int count, char **ope
   hd_status status = hd_evaluate(&e, ctx, operand[0], config);
   if (status != HD_OK)
     return cli_fail(status, hd_ctx_message(ctx));
-  if (!cli_wants_json(config))
-    print_table(&e);
-  else
-    print_json(&e);
+  (cli_wants_json(config) ? print_json : print_table)(&e);
   hd_evaluation_fini(&e);
   return CLI_OK;
 }
 
 int cli_eval(int argc, char **argv) {
   static const char *const options[] = {"data", "data-dir", "on-error", "threads", "device", "json", NULL};
-  static const cli_command command = {
-      .name = "eval",
-      .usage = "heddle eval CHECKPOINT [--data NAME|PATH] [--data-dir DIR] [--on-error stop|skip] [--threads N] "
-               "[--device D] [--json]",
-      .options = options,
-      .operands = 1,
-      .operand = "checkpoint (a run's folder or a step's)",
-      .run = run};
+  static const cli_command command = {.name = "eval",
+                                      .usage = "heddle eval CHECKPOINT [--data NAME|PATH] [--data-dir DIR] [--on-error "
+                                               "stop|skip] [--threads N] [--device D] [--json]",
+                                      .options = options,
+                                      .operands = 1,
+                                      .operand = "checkpoint (a run's folder or a step's)",
+                                      .run = run};
   return cli_run(&command, argc, argv);
 }

@@ -9,7 +9,6 @@ static volatile sig_atomic_t caught, passed_on;
 
 /* Signals of the terminal reach the ranks too; signals to this process alone must be passed on. */
 static void on_signal(int number, siginfo_t *info, void *context) {
-  (void)context;
   caught = number;
   if (info->si_code != SI_KERNEL)
     passed_on = number;
@@ -23,10 +22,7 @@ static void catch_signals(void) {
     sigaction(SIGHUP, &action, NULL);
 }
 
-static void complain_of(void *user, const char *line) {
-  (void)user;
-  cli_complain("%s", line);
-}
+static void complain_of(void *user, const char *line) { cli_complain("%s", line); }
 
 static int launch(hd_ctx *ctx, int ranks, const char *hosts, int max_restarts, char *const *argv) {
   hd_launch_result result;
@@ -72,11 +68,6 @@ static int take_restarts(void *self, const char *value) {
   return take_number(&((request *)self)->restarts, "--max-restarts", value, 0, 1000000);
 }
 
-static int take_hosts(void *self, const char *value) {
-  ((request *)self)->hosts = value;
-  return -1;
-}
-
 static int run(void *self, hd_ctx *ctx, hd_config *config, int count, char **operand) {
   const request *r = self;
   if (count > 0 && (r->ranks > 0 || r->hosts))
@@ -91,16 +82,17 @@ int cli_launch(int argc, char **argv) {
   request r = {0};
   const cli_extra extra[] = {
       {"ranks", "N", "how many processes", take_ranks, &r},
-      {"hosts", "LIST", "hosts with the number of ranks on each, such as node1:2,node2:2; by mpirun", take_hosts, &r},
+      {"hosts", "LIST", "hosts with the number of ranks on each, such as node1:2,node2:2; by mpirun", cli_take_text,
+       &r.hosts},
       {"max-restarts", "K", "start all of them again, up to K times, when one is lost (0)", take_restarts, &r},
       {0}};
   const cli_command command = {
       .name = "launch",
       .usage = "heddle launch -n N|--hosts LIST [--max-restarts K] -- PROGRAM [ARGUMENTS]: starts a program as several "
                "ranks",
-      .notes = "Each finds RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT in its "
-               "environment; ranks of heddle train share every step. The exit code is that of the rank that failed "
-               "first.",
+      .notes =
+          "Each finds RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT in its environment; "
+          "ranks of heddle train share every step. The exit code is that of the rank that failed first.",
       .options = options,
       .extra = extra,
       .letters = "n",

@@ -83,20 +83,17 @@ static void print_bars(const predict *p) {
 
 /* index -1: a file. label -1: unknown. */
 static void print_json(const predict *p, const char *name, long long index, int label) {
-  printf("%s{\"file\": ", p->shown ? ", " : "");
-  cli_json_text(stdout, name);
+  cli_json("%c{'file': %s", p->shown, name);
   if (index >= 0)
-    printf(", \"index\": %lld", index);
+    cli_json(", 'index': %lld", index);
   if (label >= 0)
-    printf(", \"label\": %d", label);
+    cli_json(", 'label': %d", label);
   if (p->gives == HD_PREDICTS_CLASSES)
-    printf(", \"class\": %d", hd_predict_class(p->value, p->count));
-  printf(", \"%s\": [", p->gives == HD_PREDICTS_NUMBERS ? "outputs" : "probabilities");
-  for (int i = 0; i < p->count; i++) {
-    printf("%s", i ? ", " : "");
-    cli_json_real(stdout, p->value[i]);
-  }
-  printf("]}");
+    cli_json(", 'class': %d", hd_predict_class(p->value, p->count));
+  cli_json(", %s: [", p->gives == HD_PREDICTS_NUMBERS ? "outputs" : "probabilities");
+  for (int i = 0; i < p->count; i++)
+    cli_json("%c%g", i, p->value[i]);
+  cli_json("]}");
 }
 
 /* Returns an exit code. */
@@ -177,15 +174,14 @@ int cli_predict(int argc, char **argv) {
   static const char *const options[] = {"data", "data-dir", "threads", "device", "json", NULL};
   predict p = {0};
   const cli_extra extra[] = {{"index", "N", "an item of the data's test set; may be given again", take_index, &p}, {0}};
-  const cli_command command = {
-      .name = "predict",
-      .usage = "heddle predict CHECKPOINT [FILE...] [--index N...] [--data NAME|PATH] [--data-dir DIR] "
-               "[--threads N] [--device D] [--json]",
-      .options = options,
-      .extra = extra,
-      .operands = CLI_ANY,
-      .run = run,
-      .self = &p};
+  const cli_command command = {.name = "predict",
+                               .usage = "heddle predict CHECKPOINT [FILE...] [--index N...] [--data NAME|PATH] "
+                                        "[--data-dir DIR] [--threads N] [--device D] [--json]",
+                               .options = options,
+                               .extra = extra,
+                               .operands = CLI_ANY,
+                               .run = run,
+                               .self = &p};
   const int code = cli_run(&command, argc, argv);
   free(p.index);
   return code;

@@ -154,21 +154,17 @@ static int print_all(const hd_summary *s) {
 }
 
 static void print_json(const hd_summary *s) {
-  printf("{\"layers\": [");
+  cli_json("{'layers': [");
   for (int i = 0; i < s->layer_count; i++) {
     const hd_summary_layer *l = &s->layers[i];
-    printf("%s{\"name\": ", i ? ", " : "");
-    cli_json_text(stdout, l->name);
-    printf(", \"op\": ");
-    cli_json_text(stdout, l->op);
-    printf(", \"shape\": [");
+    cli_json("%c{'name': %s, 'op': %s, 'shape': [", i, l->name, l->op);
     for (int d = 0; d < l->rank; d++)
-      printf("%s%d", d ? ", " : "", l->shape[d]);
-    printf("], \"params\": %lld, \"macs\": %lld, \"flops_fwd\": %lld, \"flops_bwd\": %lld}", (long long)l->params,
-           (long long)l->macs, (long long)l->flops_fwd, (long long)l->flops_bwd);
+      cli_json("%c%d", d, l->shape[d]);
+    cli_json("], 'params': %lld, 'macs': %lld, 'flops_fwd': %lld, 'flops_bwd': %lld}", (long long)l->params,
+             (long long)l->macs, (long long)l->flops_fwd, (long long)l->flops_bwd);
   }
-  printf("], \"params\": %lld, \"trainable\": %lld, \"macs\": %lld, \"memory_bytes\": %lld}\n", (long long)s->params,
-         (long long)s->trainable, (long long)s->macs, (long long)s->memory.total_bytes);
+  cli_json("], 'params': %lld, 'trainable': %lld, 'macs': %lld, 'memory_bytes': %lld}\n", (long long)s->params,
+           (long long)s->trainable, (long long)s->macs, (long long)s->memory.total_bytes);
 }
 
 static int run(void *self, hd_ctx *ctx, hd_config *config, int count, char **operand) {

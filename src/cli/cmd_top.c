@@ -10,7 +10,6 @@
 #include <time.h>
 
 #include "cli/cli.h"
-#include "cli/machine_json.h"
 #include "cli/machine_text.h"
 #include "cli/terminal.h"
 #include "cli/top_screen.h"
@@ -43,12 +42,6 @@ typedef struct top {
   char message[MESSAGE_BYTES];
 } top;
 
-static double now_s(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 __attribute__((format(printf, 2, 3))) static void set_message(top *t, const char *fmt, ...) {
   va_list args;
   va_start(args, fmt);
@@ -70,7 +63,7 @@ static int find(const top *t, identity job) {
   return -1;
 }
 
-/* Updates the choice after a look: a job that ended is no longer chosen; the first job is, if there were none before. */
+/* Updates the choice after a look: a job that ended is no longer chosen; the first job is if there were none before. */
 static void follow(top *t, int jobs_before) {
   if (t->chosen.pid && find(t, t->chosen) < 0) {
     set_message(t, "job %d has ended", t->chosen.pid);
@@ -175,15 +168,15 @@ static hd_status look_again(top *t) {
 
 /* Runs until the user quits or a signal arrives; each event redraws the screen at once. */
 static hd_status watch(top *t) {
-  double next = now_s() + fmin(t->asked.interval_s, SOON_S);
+  double next = cli_now_s() + fmin(t->asked.interval_s, SOON_S);
   hd_status status = HD_OK;
   while (status == HD_OK) {
-    int event = terminal_wait(next - now_s());
+    int event = terminal_wait(next - cli_now_s());
     if (event == TERMINAL_END || (event >= 0 && t->look && !take_key(t, event)) || (event == 'q' && !t->look))
       return HD_OK;
-    if (event == TERMINAL_TIME && now_s() >= next) {
+    if (event == TERMINAL_TIME && cli_now_s() >= next) {
       status = look_again(t);
-      next = now_s() + t->asked.interval_s;
+      next = cli_now_s() + t->asked.interval_s;
     }
     if (status == HD_OK && t->look && draw(t) != 0)
       return HD_OK; /* the terminal is gone */
@@ -203,7 +196,7 @@ static int show_screen(top *t) {
 
 static void print(const top *t) {
   if (t->asked.json) {
-    look_json(stdout, t->look);
+    look_json(t->look);
     return;
   }
   look_print_use(stdout, t->look);
@@ -246,11 +239,6 @@ static int take_interval(void *self, const char *value) {
   return CLI_USAGE;
 }
 
-static int take_once(void *self, const char *value) {
-  ((request *)self)->once = value == NULL;
-  return -1;
-}
-
 static int run(void *self, hd_ctx *ctx, hd_config *config, int count, char **operand) {
   request *asked = self;
   asked->json = cli_wants_json(config);
@@ -270,7 +258,7 @@ static int run(void *self, hd_ctx *ctx, hd_config *config, int count, char **ope
 int cli_top(int argc, char **argv) {
   static const char *const options[] = {"json", NULL};
   request asked = {0};
-  const cli_extra extra[] = {{"once", NULL, "one look, then the end", take_once, &asked},
+  const cli_extra extra[] = {{"once", NULL, "one look, then the end", cli_take_flag, &asked.once},
                              {"interval", "S", "seconds between two looks (1)", take_interval, &asked},
                              {0}};
   const cli_command command = {.name = "top",

@@ -1,5 +1,7 @@
 /* heddle topo: the machine as a tree, the CPU budget of this process and its reason, and the placement of threads. */
 
+#include <math.h>
+
 #include "cli/cli.h"
 #include "cli/topo.h"
 
@@ -88,67 +90,53 @@ static void print_text(const hd_topology *t, const hd_placement *p) {
 /* ---- JSON ---- */
 
 static void json_parts(const hd_topology *t) {
-  printf(", \"caches\": [");
+  cli_json(", 'caches': [");
   for (int i = 0; i < t->caches; i++)
-    printf("%s{\"name\": \"%s\", \"bytes\": %lld, \"count\": %d}", i ? ", " : "", t->cache[i].name,
-           (long long)t->cache[i].bytes, t->cache[i].count);
-  printf("], \"core_kinds\": [");
+    cli_json("%c{'name': %s, 'bytes': %lld, 'count': %d}", i, t->cache[i].name, (long long)t->cache[i].bytes,
+             t->cache[i].count);
+  cli_json("], 'core_kinds': [");
   for (int k = 0; k < t->kinds; k++)
-    printf("%s{\"name\": \"%s\", \"cores\": %d, \"pus\": %d}", k ? ", " : "", t->kind[k].name, t->kind[k].cores,
-           t->kind[k].cpus);
-  printf("], \"cpus\": [");
+    cli_json("%c{'name': %s, 'cores': %d, 'pus': %d}", k, t->kind[k].name, t->kind[k].cores, t->kind[k].cpus);
+  cli_json("], 'cpus': [");
   for (int i = 0; i < t->cpus; i++) {
     const hd_cpu *c = &t->cpu[i];
-    printf("%s{\"cpu\": %d, \"core\": %d, \"package\": %d, \"numa\": %d, \"l3\": %d, \"kind\": %d, \"usable\": %s, "
-           "\"busy\": %s}",
-           i ? ", " : "", c->cpu, c->core, c->package, c->numa, c->l3, c->kind, c->usable ? "true" : "false",
-           c->busy ? "true" : "false");
+    cli_json("%c{'cpu': %d, 'core': %d, 'package': %d, 'numa': %d, 'l3': %d, 'kind': %d, ", i, c->cpu, c->core,
+             c->package, c->numa, c->l3, c->kind);
+    printf("\"usable\": %s, \"busy\": %s}", c->usable ? "true" : "false", c->busy ? "true" : "false");
   }
-  printf("]");
+  cli_json("]");
 }
 
 static void json_threads(const hd_placement *p, const char *list, const char *number) {
-  printf(", \"%s\": [", list);
-  for (int i = 0; i < p->threads; i++) {
-    printf("%s{\"%s\": %d, \"cpu\": ", i ? ", " : "", number, i);
-    printf(p->thread[i].cpu < 0 ? "null}" : "%d}", p->thread[i].cpu);
-  }
-  printf("]");
+  cli_json(", %s: [", list);
+  for (int i = 0; i < p->threads; i++)
+    cli_json("%c{%s: %d, 'cpu': %g}", i, number, i, p->thread[i].cpu < 0 ? NAN : p->thread[i].cpu);
+  cli_json("]");
 }
 
 static void print_json(const hd_topology *t, const hd_placement *p) {
   char why[1024];
-  printf(
-      "{\"packages\": %d, \"numa\": %d, \"l3\": %d, \"cores\": %d, \"pus\": %d, \"kinds\": %d, \"memory_bytes\": %lld, "
-      "\"model\": ",
-      t->packages, t->numa_nodes, t->l3_groups, t->cores, t->cpus, t->kinds, (long long)t->memory_bytes);
-  cli_json_text(stdout, t->model);
-  printf(", \"budget\": %d, \"mask\": %d, \"quota\": ", t->budget.cpus, t->budget.mask);
-  if (t->budget.quota > 0)
-    cli_json_real(stdout, t->budget.quota);
-  else
-    printf("null");
+  cli_json("{'packages': %d, 'numa': %d, 'l3': %d, 'cores': %d, 'pus': %d, 'kinds': %d, 'memory_bytes': %lld, ",
+           t->packages, t->numa_nodes, t->l3_groups, t->cores, t->cpus, t->kinds, (long long)t->memory_bytes);
   snprintf(why, sizeof why, "%s; %d thread%s: %s", t->budget.why, p->threads, plural(p->threads), p->why);
-  printf(", \"why\": ");
-  cli_json_text(stdout, why);
+  cli_json("'model': %s, 'budget': %d, 'mask': %d, 'quota': %g, 'why': %s", t->model, t->budget.cpus, t->budget.mask,
+           t->budget.quota > 0 ? t->budget.quota : NAN, why);
   json_threads(p, "threads", "thread");
   json_threads(p, "lanes", "lane"); /* the names until 0.1 */
   json_parts(t);
-  printf("}\n");
+  cli_json("}\n");
 }
 
 /* ---- The command ---- */
 
-static int take_svg(void *self, const char *value) {
-  *(const char **)self = value;
-  return -1;
-}
+typedef struct picture {
+  const hd_topology *machine;
+  const hd_placement *place;
+} picture;
 
-static int save_svg(const char *path, const hd_topology *t, const hd_placement *p) {
-  FILE *file = fopen(path, "w");
-  if (file)
-    topo_draw(file, t, p);
-  return cli_close_svg(file, path);
+static void draw(FILE *file, const void *what) {
+  const picture *drawn = what;
+  topo_draw(file, drawn->machine, drawn->place);
 }
 
 static int run(void *self, hd_ctx *ctx, hd_config *config, int count, char **operand) {
@@ -160,8 +148,8 @@ static int run(void *self, hd_ctx *ctx, hd_config *config, int count, char **ope
   if (status == HD_OK)
     status = hd_placement_create(&place, ctx, machine, &request);
   int code = status == HD_OK ? CLI_OK : cli_fail(status, hd_ctx_message(ctx));
-  if (code == CLI_OK && svg)
-    code = save_svg(svg, machine, place);
+  if (code == CLI_OK)
+    code = cli_save_svg(svg, draw, &(picture){machine, place});
   if (code == CLI_OK)
     (cli_wants_json(config) ? print_json : print_text)(machine, place);
   hd_placement_destroy(place);
@@ -172,7 +160,7 @@ static int run(void *self, hd_ctx *ctx, hd_config *config, int count, char **ope
 int cli_topo(int argc, char **argv) {
   static const char *const options[] = {"threads", "cpus", "placement", "json", NULL};
   const char *svg = NULL;
-  const cli_extra extra[] = {{"svg", "FILE", "draws the machine", take_svg, &svg}, {0}};
+  const cli_extra extra[] = {{"svg", "FILE", "draws the machine", cli_take_text, &svg}, {0}};
   const cli_command command = {.name = "topo",
                                .usage = "heddle topo [--threads N] [--cpus LIST] [--placement P] [--svg FILE] [--json]",
                                .options = options,

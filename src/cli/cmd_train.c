@@ -5,7 +5,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "cli/cli.h"
 
@@ -16,20 +15,14 @@ static atomic_int caught;
 static _Atomic double caught_s; /* time of the signal */
 static double apart_s;          /* after this time a signal counts as a second one; set before the handler */
 
-static double now_s(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static void on_signal(int number) {
-  if (caught && now_s() - caught_s >= apart_s) {
+  if (caught && cli_now_s() - caught_s >= apart_s) {
     signal(number, SIG_DFL);
     raise(number);
     return;
   }
   if (!caught)
-    caught_s = now_s();
+    caught_s = cli_now_s();
   caught = number;
   atomic_fetch_add(&handlers, 1);
   hd_session *session = atomic_load(&running);
@@ -70,7 +63,7 @@ static void clear_line(const progress *p) {
 }
 
 static void draw_progress(progress *p, const hd_event *event) {
-  double now = now_s();
+  double now = cli_now_s();
   if (now - p->shown_s < 0.05)
     return;
   p->shown_s = now;
@@ -276,111 +269,75 @@ static void print_end(const hd_report *r) {
     cli_print("what it got wrong: %s\n", r->wrong_png);
 }
 
-static void json_text(const char *key, const char *value) {
-  printf("\"%s\": ", key);
-  cli_json_text(stdout, value);
-  printf(", ");
-}
-
-static void json_int(const char *key, long long value) { printf("\"%s\": %lld, ", key, value); }
-
-static void json_real(const char *key, double value) {
-  printf("\"%s\": ", key);
-  cli_json_real(stdout, value);
-  printf(", ");
-}
-
 static void json_ranks(const hd_report *r) {
-  printf("\"rank_times\": [");
+  cli_json("'rank_times': [");
   for (int i = 0; i < r->ranks; i++) {
     const hd_rank_time *t = &r->rank_time[i];
-    printf("%s{\"data_s\": %.6f, \"compute_s\": %.6f, \"waiting_s\": %.6f, \"waited_for\": %d, \"waited_for_s\": %.6f}",
-           i ? ", " : "", t->data_s, t->compute_s, t->waiting_s, t->waited_for, t->waited_for_s);
+    cli_json("%c{'data_s': %.6f, 'compute_s': %.6f, 'waiting_s': %.6f, 'waited_for': %d, 'waited_for_s': %.6f}", i,
+             t->data_s, t->compute_s, t->waiting_s, t->waited_for, t->waited_for_s);
   }
-  printf("], ");
+  cli_json("], ");
 }
 
-static void json_gpu_memory(const hd_gpu_memory *m) {
-  printf("{");
-  json_int("rank", m->rank);
-  json_int("gpu", m->index);
-  json_int("allocated_bytes", m->allocated_bytes);
-  json_int("reserved_bytes", m->reserved_bytes);
-  json_int("peak_bytes", m->peak_bytes);
-  json_int("host_bytes", m->host_bytes);
-  json_int("free_bytes", m->free_bytes);
-  json_int("total_bytes", m->total_bytes);
-  printf("\"parts\": {");
+static void json_gpu_memory(int index, const hd_gpu_memory *m) {
+  cli_json("%c{'rank': %d, 'gpu': %d, 'allocated_bytes': %lld, 'reserved_bytes': %lld, 'peak_bytes': %lld, ", index,
+           m->rank, m->index, (long long)m->allocated_bytes, (long long)m->reserved_bytes, (long long)m->peak_bytes);
+  cli_json("'host_bytes': %lld, 'free_bytes': %lld, 'total_bytes': %lld, 'parts': {", (long long)m->host_bytes,
+           (long long)m->free_bytes, (long long)m->total_bytes);
   for (int i = 0; i < HD_GPU_PARTS; i++)
-    printf("%s\"%s\": {\"bytes\": %lld, \"peak_bytes\": %lld}", i ? ", " : "", m->part[i].name,
-           (long long)m->part[i].bytes, (long long)m->part[i].peak_bytes);
-  printf("}}");
+    cli_json("%c%s: {'bytes': %lld, 'peak_bytes': %lld}", i, m->part[i].name, (long long)m->part[i].bytes,
+             (long long)m->part[i].peak_bytes);
+  cli_json("}}");
 }
 
 static void json_gpus(const hd_report *r) {
-  printf("\"gpu_memory\": [");
-  for (int i = 0; i < r->gpus; i++) {
-    printf("%s", i ? ", " : "");
-    json_gpu_memory(&r->gpu_memory[i]);
-  }
-  printf("], ");
+  cli_json("'gpu_memory': [");
+  for (int i = 0; i < r->gpus; i++)
+    json_gpu_memory(i, &r->gpu_memory[i]);
+  cli_json("], ");
+}
+
+static void json_settings(const hd_report *r) {
+  cli_json("{'model': %s, 'data': %s, 'epochs': %lld, 'steps': %lld, 'batch': %lld, 'shards': %lld, 'accumulate': "
+           "%lld, 'threads': %d, 'ranks': %d, ",
+           r->model, r->data, (long long)r->epochs, (long long)r->steps, (long long)r->batch, (long long)r->shards,
+           (long long)r->accumulate, r->threads, r->ranks);
+  if (r->hosts > 1)
+    cli_json("'hosts': %d, ", r->hosts);
+  cli_json("'workers': %d, 'device': %s, ", r->workers, r->device);
+  if (*r->device_note)
+    cli_json("'device_note': %s, ", r->device_note);
+  if (r->idle_gpus > 0)
+    cli_json("'idle_gpus': %d, ", r->idle_gpus);
+  cli_json("'arithmetic': %s, ", r->arithmetic);
+  if (*r->library)
+    cli_json("'library': %s, ", r->library);
+  if (*r->gpu_sums)
+    cli_json("'gpu_sums': %s, ", r->gpu_sums);
+  if (strcmp(r->precision, "f32"))
+    cli_json("'precision': %s, ", r->precision);
+  cli_json("'isa': %s, 'seed': %lld, ", r->isa, (long long)r->seed);
 }
 
 static void print_json(const hd_report *r) {
-  printf("{");
-  json_text("model", r->model);
-  json_text("data", r->data);
-  json_int("epochs", r->epochs);
-  json_int("steps", r->steps);
-  json_int("batch", r->batch);
-  json_int("shards", r->shards);
-  json_int("accumulate", r->accumulate);
-  json_int("threads", r->threads);
-  json_int("ranks", r->ranks);
-  if (r->hosts > 1)
-    json_int("hosts", r->hosts);
-  json_int("workers", r->workers);
-  json_text("device", r->device);
-  if (*r->device_note)
-    json_text("device_note", r->device_note);
-  if (r->idle_gpus > 0)
-    json_int("idle_gpus", r->idle_gpus);
-  json_text("arithmetic", r->arithmetic);
-  if (*r->library)
-    json_text("library", r->library);
-  if (*r->gpu_sums)
-    json_text("gpu_sums", r->gpu_sums);
-  if (strcmp(r->precision, "f32"))
-    json_text("precision", r->precision);
-  json_text("isa", r->isa);
-  json_int("seed", r->seed);
-  json_real("train_loss", r->train_loss);
-  if (r->val_samples > 0) {
-    json_real("val_loss", r->val_loss);
-    json_real("val_accuracy", r->val_accuracy);
-  }
-  json_real("test_loss", r->test_loss);
-  json_real("test_accuracy", r->test_accuracy);
-  json_real("startup_s", r->startup_s);
-  json_real("train_s", r->train_s);
+  json_settings(r);
+  cli_json("'train_loss': %g, ", r->train_loss);
+  if (r->val_samples > 0)
+    cli_json("'val_loss': %g, 'val_accuracy': %g, ", r->val_loss, r->val_accuracy);
+  cli_json("'test_loss': %g, 'test_accuracy': %g, 'startup_s': %g, 'train_s': %g, ", r->test_loss, r->test_accuracy,
+           r->startup_s, r->train_s);
   if (r->workers > 0)
-    json_real("waited_s", r->waited_s);
-  json_real("wall_s", r->wall_s);
-  json_real("samples_per_s",
-            r->steps > r->resumed_step ? r->samples_per_s : NAN); /* null: there was nothing left to do */
-  json_int("peak_rss_bytes", r->peak_rss_bytes);
+    cli_json("'waited_s': %g, ", r->waited_s);
+  cli_json("'wall_s': %g, 'samples_per_s': %g, 'peak_rss_bytes': %lld, ", r->wall_s,
+           r->steps > r->resumed_step ? r->samples_per_s : NAN, /* null: there was nothing left to do */
+           (long long)r->peak_rss_bytes);
   if (r->gpu_memory)
     json_gpus(r);
-  if (r->skipped >= 0) {
-    json_int("skipped", r->skipped);
-    json_int("test_skipped", r->test_skipped);
-  }
+  if (r->skipped >= 0)
+    cli_json("'skipped': %lld, 'test_skipped': %lld, ", (long long)r->skipped, (long long)r->test_skipped);
   if (r->rank_time)
     json_ranks(r);
-  json_text("weights_sha256", r->weights_sha256);
-  printf("\"out\": ");
-  cli_json_text(stdout, r->out);
-  printf("}\n");
+  cli_json("'weights_sha256': %s, 'out': %s}\n", r->weights_sha256, r->out);
 }
 
 /* The exit code of a stopped run: the signal's. A rank that stopped because another rank got the signal has not
@@ -431,8 +388,8 @@ static int run_in(hd_ctx *ctx, const hd_config *config, const hd_group *group) {
   }
   status = hd_session_train(session, ctx, on_event, &p);
   clear_line(&p);
-  int code = p.quiet ? finish_quietly(status, ctx)
-                     : finish(status, ctx, hd_session_report(session), cli_wants_json(config));
+  int code =
+      p.quiet ? finish_quietly(status, ctx) : finish(status, ctx, hd_session_report(session), cli_wants_json(config));
   forget_session();
   hd_session_destroy(session);
   return code;

@@ -25,16 +25,6 @@ static int take_seconds(void *self, const char *value) {
   return CLI_USAGE;
 }
 
-static int take_html(void *self, const char *value) {
-  ((request *)self)->html = value;
-  return -1;
-}
-
-static int take_csv(void *self, const char *value) {
-  ((request *)self)->csv = value;
-  return -1;
-}
-
 static int refuse_sweep(const char *value) {
   cli_complain("--sweep expects threads, placement, workers, or several with commas, found '%s'", value);
   return CLI_USAGE;
@@ -129,34 +119,25 @@ static void print_table(const hd_tune *t) {
   cli_print("weights_sha256  \t%s after %lld steps, at every setting\n", t->weights_sha256, (long long)t->proof_steps);
 }
 
-static void print_setting(const hd_tune_setting *s) {
-  printf("{\"threads\": %d, \"workers\": %d, \"placement\": \"%s\", \"same\": [", s->threads, s->workers, s->placement);
+static void json_setting(int index, const hd_tune_setting *s) {
+  cli_json("%c{'threads': %d, 'workers': %d, 'placement': %s, 'same': [", index, s->threads, s->workers, s->placement);
   for (int i = 0; s->same[i]; i++)
-    printf("%s\"%s\"", i ? ", " : "", s->same[i]);
-  printf("], \"turns\": %d, \"samples_per_s\": %.1f, \"low\": %.1f, \"high\": %.1f, \"speedup\": %.4f, \"efficiency\": "
-         "%.4f}",
-         s->turns, s->samples_per_s, s->low, s->high, s->speedup, s->efficiency);
+    cli_json("%c%s", i, s->same[i]);
+  cli_json("], 'turns': %d, 'samples_per_s': %.1f, 'low': %.1f, 'high': %.1f, 'speedup': %.4f, 'efficiency': %.4f}",
+           s->turns, s->samples_per_s, s->low, s->high, s->speedup, s->efficiency);
 }
 
 static void print_json(const hd_tune *t) {
   const hd_tune_setting *best = &t->settings[t->best];
-  printf("{\"model\": ");
-  cli_json_text(stdout, t->model);
-  printf(", \"data\": ");
-  cli_json_text(stdout, t->data);
-  printf(", \"isa\": \"%s\", \"batch\": %lld, \"cpus\": %d, \"cpu\": ", t->isa, (long long)t->batch, t->cpus);
-  cli_json_text(stdout, t->cpu);
-  printf(", \"settings\": [");
-  for (int i = 0; i < t->count; i++) {
-    printf("%s", i ? ", " : "");
-    print_setting(&t->settings[i]);
-  }
-  printf("], \"best\": {\"threads\": %d, \"workers\": %d, \"placement\": \"%s\", \"samples_per_s\": %.1f}, ",
-         best->threads, best->workers, best->placement, best->samples_per_s);
-  printf("\"law\": {\"amdahl\": %.6g, \"contention\": %.6g, \"coherence\": %.6g, \"best\": ", t->amdahl, t->contention,
-         t->coherence);
-  cli_json_real(stdout, t->predicted_best);
-  printf("}, \"steps\": %lld, \"weights_sha256\": \"%s\"}\n", (long long)t->proof_steps, t->weights_sha256);
+  cli_json("{'model': %s, 'data': %s, 'isa': %s, 'batch': %lld, 'cpus': %d, 'cpu': %s, 'settings': [", t->model,
+           t->data, t->isa, (long long)t->batch, t->cpus, t->cpu);
+  for (int i = 0; i < t->count; i++)
+    json_setting(i, &t->settings[i]);
+  cli_json("], 'best': {'threads': %d, 'workers': %d, 'placement': %s, 'samples_per_s': %.1f}, ", best->threads,
+           best->workers, best->placement, best->samples_per_s);
+  cli_json("'law': {'amdahl': %.6g, 'contention': %.6g, 'coherence': %.6g, 'best': %g}, 'steps': %lld, ", t->amdahl,
+           t->contention, t->coherence, t->predicted_best, (long long)t->proof_steps);
+  cli_json("'weights_sha256': %s}\n", t->weights_sha256);
 }
 
 /* Opened before the experiment, so that an unwritable file is an error at the start. */
@@ -184,10 +165,7 @@ static int close_file(FILE *file, const char *path, int code) {
 }
 
 static int report(const hd_tune *tune, const hd_config *config, FILE *html, FILE *csv) {
-  if (cli_wants_json(config))
-    print_json(tune);
-  else
-    print_table(tune);
+  (cli_wants_json(config) ? print_json : print_table)(tune);
   if (html)
     tune_write_page(html, tune);
   if (csv)
@@ -216,8 +194,8 @@ static int run(void *self, hd_ctx *ctx, hd_config *config, int count, char **ope
 int cli_tune(int argc, char **argv) {
   request r = {.seconds = 15};
   const cli_extra extra[] = {{"seconds", "S", "how long to measure (15)", take_seconds, &r},
-                             {"html", "FILE", "write a page with charts", take_html, &r},
-                             {"csv", "FILE", "write a table", take_csv, &r},
+                             {"html", "FILE", "write a page with charts", cli_take_text, &r.html},
+                             {"csv", "FILE", "write a table", cli_take_text, &r.csv},
                              {"sweep", "LIST", "what is varied: threads,placement,workers", take_sweep, &r},
                              {0}};
   const cli_command command = {

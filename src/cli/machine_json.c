@@ -1,166 +1,97 @@
 /* Writes a look as JSON. Unknown values are null. */
-#include "cli/machine_json.h"
+#include "cli/machine_text.h"
+
+#include <math.h>
 
 #include "cli/cli.h"
 
-static void text(FILE *to, const char *key, const char *value) {
-  fprintf(to, "\"%s\": ", key);
-  cli_json_text(to, value);
-  fprintf(to, ", ");
-}
+/* For %.17g, which prints all digits of a whole number. */
+static double known(int64_t value) { return value >= 0 ? (double)value : NAN; }
 
-static void real(FILE *to, const char *key, double value) {
-  fprintf(to, "\"%s\": ", key);
-  cli_json_real(to, value);
-  fprintf(to, ", ");
-}
-
-static void whole(FILE *to, const char *key, long long value) { fprintf(to, "\"%s\": %lld, ", key, value); }
-
-static void bytes(FILE *to, const char *key, int64_t value) {
-  if (value >= 0)
-    whole(to, key, value);
-  else
-    fprintf(to, "\"%s\": null, ", key);
-}
-
-static void put_machine(FILE *to, const hd_look *look) {
+static void put_machine(const hd_look *look) {
   const hd_topology *t = look->machine;
-  text(to, "model", t->model);
-  text(to, "isa", look->isa);
-  whole(to, "packages", t->packages);
-  whole(to, "cores", t->cores);
-  whole(to, "pus", t->cpus);
-  fprintf(to, "\"caches\": [");
+  cli_json("'model': %s, 'isa': %s, 'packages': %d, 'cores': %d, 'pus': %d, 'caches': [", t->model, look->isa,
+           t->packages, t->cores, t->cpus);
   for (int i = 0; i < t->caches; i++)
-    fprintf(to, "%s{\"name\": \"%s\", \"bytes\": %lld, \"count\": %d}", i ? ", " : "", t->cache[i].name,
-            (long long)t->cache[i].bytes, t->cache[i].count);
-  fprintf(to, "], ");
-  bytes(to, "memory_bytes", look->memory_bytes);
-  bytes(to, "memory_used_bytes", look->memory_used_bytes);
-  bytes(to, "swap_bytes", look->swap_bytes);
-  bytes(to, "swap_used_bytes", look->swap_used_bytes);
-  real(to, "use", look->use_all);
-  real(to, "temperature_c", look->temperature_c);
-  real(to, "power_w", look->power_w);
-  fprintf(to, "\"load\": [");
-  for (int i = 0; i < 3; i++) {
-    fprintf(to, "%s", i ? ", " : "");
-    cli_json_real(to, look->load[i]);
-  }
-  fprintf(to, "], ");
+    cli_json("%c{'name': %s, 'bytes': %lld, 'count': %d}", i, t->cache[i].name, (long long)t->cache[i].bytes,
+             t->cache[i].count);
+  cli_json("], 'memory_bytes': %.17g, 'memory_used_bytes': %.17g, 'swap_bytes': %.17g, 'swap_used_bytes': %.17g, ",
+           known(look->memory_bytes), known(look->memory_used_bytes), known(look->swap_bytes),
+           known(look->swap_used_bytes));
+  cli_json("'use': %g, 'temperature_c': %g, 'power_w': %g, 'load': [%g, %g, %g], ", look->use_all, look->temperature_c,
+           look->power_w, look->load[0], look->load[1], look->load[2]);
 }
 
-static void put_cpus(FILE *to, const hd_look *look) {
+static void put_cpus(const hd_look *look) {
   const hd_topology *t = look->machine;
-  fprintf(to, "\"cpus\": [");
+  cli_json("'cpus': [");
   for (int i = 0; i < t->cpus; i++) {
     const hd_cpu *c = &t->cpu[i];
-    fprintf(to,
-            "%s{\"cpu\": %d, \"core\": %d, \"package\": %d, \"numa\": %d, \"kind\": \"%s\", \"use\": ", i ? ", " : "",
-            c->cpu, c->core, c->package, c->numa, t->kind[c->kind].name);
-    cli_json_real(to, look->use[i]);
-    fprintf(to, "}");
+    cli_json("%c{'cpu': %d, 'core': %d, 'package': %d, 'numa': %d, 'kind': %s, 'use': %g}", i, c->cpu, c->core,
+             c->package, c->numa, t->kind[c->kind].name, look->use[i]);
   }
-  fprintf(to, "], ");
+  cli_json("], ");
 }
 
-static void put_processes(FILE *to, const hd_gpu *gpu) {
+static void put_processes(const hd_gpu *gpu) {
   if (gpu->processes < 0) {
-    fprintf(to, "\"processes\": null");
+    cli_json("'processes': null");
     return;
   }
-  fprintf(to, "\"processes\": [");
+  cli_json("'processes': [");
   for (int i = 0; i < gpu->processes; i++) {
     const hd_gpu_process *p = &gpu->process[i];
-    fprintf(to, "%s{", i ? ", " : "");
-    whole(to, "pid", p->pid);
-    bytes(to, "memory_bytes", p->memory_bytes);
-    fprintf(to, "\"name\": ");
-    cli_json_text(to, p->name);
-    fprintf(to, "}");
+    cli_json("%c{'pid': %d, 'memory_bytes': %.17g, 'name': %s}", i, p->pid, known(p->memory_bytes), p->name);
   }
-  fprintf(to, "]");
+  cli_json("]");
 }
 
-static void put_gpus(FILE *to, const hd_look *look) {
-  fprintf(to, "\"gpus\": [");
+static void put_gpus(const hd_look *look) {
+  cli_json("'gpus': [");
   for (int i = 0; i < look->gpus; i++) {
     const hd_gpu *gpu = &look->gpu[i];
-    fprintf(to, "%s{", i ? ", " : "");
-    whole(to, "gpu", gpu->index);
-    bytes(to, "cuda", gpu->cuda);
-    text(to, "name", gpu->name);
-    text(to, "uuid", gpu->uuid);
-    text(to, "trouble", gpu->trouble);
-    real(to, "use", gpu->use);
-    bytes(to, "memory_bytes", gpu->memory_bytes);
-    bytes(to, "memory_used_bytes", gpu->memory_used_bytes);
-    real(to, "temperature_c", gpu->temperature_c);
-    real(to, "power_w", gpu->power_w);
-    real(to, "power_limit_w", gpu->power_limit_w);
-    put_processes(to, gpu);
-    fprintf(to, "}");
+    cli_json("%c{'gpu': %d, 'cuda': %.17g, 'name': %s, 'uuid': %s, 'trouble': %s, 'use': %g, ", i, gpu->index,
+             known(gpu->cuda), gpu->name, gpu->uuid, gpu->trouble, gpu->use);
+    cli_json(
+        "'memory_bytes': %.17g, 'memory_used_bytes': %.17g, 'temperature_c': %g, 'power_w': %g, 'power_limit_w': %g, ",
+        known(gpu->memory_bytes), known(gpu->memory_used_bytes), gpu->temperature_c, gpu->power_w, gpu->power_limit_w);
+    put_processes(gpu);
+    cli_json("}");
   }
-  fprintf(to, "], ");
-  text(to, "gpu_note", look->gpu_note);
-  text(to, "cuda_note", look->cuda_note);
+  cli_json("], 'gpu_note': %s, 'cuda_note': %s, ", look->gpu_note, look->cuda_note);
 }
 
-static void put_rank(FILE *to, const hd_job_rank *rank) {
-  fprintf(to, "{");
-  whole(to, "rank", rank->rank);
-  whole(to, "pid", rank->pid);
-  text(to, "state", rank->state);
-  whole(to, "step", rank->step);
-  real(to, "loss", rank->loss);
-  real(to, "samples_per_s", rank->samples_per_s);
-  whole(to, "threads", rank->threads);
-  whole(to, "lanes", rank->threads);
-  fprintf(to, "\"cpus\": [");
+static void put_rank(int index, const hd_job_rank *rank) {
+  cli_json("%c{'rank': %d, 'pid': %d, 'state': %s, 'step': %lld, 'loss': %g, 'samples_per_s': %g, 'threads': %d, "
+           "'lanes': %d, 'cpus': [",
+           index, rank->rank, rank->pid, rank->state, (long long)rank->step, rank->loss, rank->samples_per_s,
+           rank->threads, rank->threads);
   for (int i = 0; i < rank->threads; i++)
-    fprintf(to, rank->cpu[i] < 0 ? "%snull" : "%s%d", i ? ", " : "", rank->cpu[i]);
-  fprintf(to, "]}");
+    cli_json("%c%.17g", i, known(rank->cpu[i]));
+  cli_json("]}");
 }
 
-static void put_job(FILE *to, const hd_job *job) {
-  fprintf(to, "{");
-  whole(to, "pid", job->pid);
-  text(to, "model", job->model);
-  text(to, "data", job->data);
-  text(to, "state", job->state);
-  whole(to, "step", job->step);
-  whole(to, "steps", job->steps);
-  whole(to, "epoch", job->epoch);
-  whole(to, "epochs", job->epochs);
-  whole(to, "batch", job->batch);
-  real(to, "loss", job->loss);
-  real(to, "samples_per_s", job->samples_per_s);
-  real(to, "elapsed_s", job->elapsed_s);
-  real(to, "left_s", job->left_s);
-  whole(to, "threads", job->threads);
-  whole(to, "lanes", job->threads);
-  text(to, "isa", job->isa);
-  text(to, "device", job->device);
-  text(to, "out", job->out);
-  text(to, "command", job->command);
-  fprintf(to, "\"ranks\": [");
-  for (int i = 0; i < job->ranks; i++) {
-    fprintf(to, "%s", i ? ", " : "");
-    put_rank(to, &job->rank[i]);
-  }
-  fprintf(to, "]}");
+static void put_job(int index, const hd_job *job) {
+  cli_json("%c{'pid': %d, 'model': %s, 'data': %s, 'state': %s, 'step': %lld, 'steps': %lld, 'epoch': %lld, 'epochs': "
+           "%lld, 'batch': %lld, ",
+           index, job->pid, job->model, job->data, job->state, (long long)job->step, (long long)job->steps,
+           (long long)job->epoch, (long long)job->epochs, (long long)job->batch);
+  cli_json("'loss': %g, 'samples_per_s': %g, 'elapsed_s': %g, 'left_s': %g, 'threads': %d, 'lanes': %d, ", job->loss,
+           job->samples_per_s, job->elapsed_s, job->left_s, job->threads, job->threads);
+  cli_json("'isa': %s, 'device': %s, 'out': %s, 'command': %s, 'ranks': [", job->isa, job->device, job->out,
+           job->command);
+  for (int i = 0; i < job->ranks; i++)
+    put_rank(i, &job->rank[i]);
+  cli_json("]}");
 }
 
-void look_json(FILE *to, const hd_look *look) {
-  fprintf(to, "{");
-  put_machine(to, look);
-  put_cpus(to, look);
-  put_gpus(to, look);
-  fprintf(to, "\"jobs\": [");
-  for (int i = 0; i < look->jobs; i++) {
-    fprintf(to, "%s", i ? ", " : "");
-    put_job(to, &look->job[i]);
-  }
-  fprintf(to, "]}\n");
+void look_json(const hd_look *look) {
+  cli_json("{");
+  put_machine(look);
+  put_cpus(look);
+  put_gpus(look);
+  cli_json("'jobs': [");
+  for (int i = 0; i < look->jobs; i++)
+    put_job(i, &look->job[i]);
+  cli_json("]}\n");
 }

@@ -1,6 +1,5 @@
 /* Elements of an SVG for the commands' pictures. Styles are classes that each picture defines for itself. */
-#ifndef HD_CLI_SVG_H
-#define HD_CLI_SVG_H
+#pragma once
 
 #include <stdio.h>
 
@@ -11,5 +10,3 @@ void svg_line(FILE *to, double x0, double y0, double x1, double y1, const char *
 
 /* 1, 2 or 5 times a power of ten, so that a handful of steps make `whole`. */
 double svg_step(double whole);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * The terminal is restored by terminal_close, by a signal that ends the program, except SIGKILL, and by a crash.
  * Ctrl-Z restores the terminal too, and continuing takes it again. */
-#ifndef HD_CLI_TERMINAL_H
-#define HD_CLI_TERMINAL_H
+#pragma once
 
 #include <stddef.h>
 
@@ -31,5 +30,3 @@ void terminal_size(int *rows, int *columns);
 
 /* Writes all bytes; 0, or -1 if the write fails. */
 int terminal_write(const char *text, size_t length);
-
-#endif

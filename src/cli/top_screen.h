@@ -1,6 +1,5 @@
 /* The screen of heddle top as a function of the look and the view: text with escape codes, for any size of terminal. */
-#ifndef HD_CLI_TOP_SCREEN_H
-#define HD_CLI_TOP_SCREEN_H
+#pragma once
 
 #include <stdio.h>
 
@@ -16,5 +15,3 @@ typedef struct top_view {
 
 /* Redraws the whole screen. */
 void top_draw(FILE *to, const hd_look *look, const top_view *view);
-
-#endif

@@ -1,6 +1,5 @@
 /* Helpers to print the machine, shared by the text and the picture of heddle topo and by other commands. */
-#ifndef HD_CLI_TOPO_H
-#define HD_CLI_TOPO_H
+#pragma once
 
 #include <stdio.h>
 
@@ -26,5 +25,3 @@ int64_t topo_l3_bytes(const hd_topology *t);
 
 /* Draws the machine; the file is the caller's. */
 void topo_draw(FILE *file, const hd_topology *t, const hd_placement *p);
-
-#endif

@@ -1,6 +1,5 @@
 /* The tuner's experiment as files: an HTML page and a CSV table. */
-#ifndef HD_CLI_TUNE_PAGE_H
-#define HD_CLI_TUNE_PAGE_H
+#pragma once
 
 #include <stdio.h>
 
@@ -25,5 +24,3 @@ int tune_has_workers(const hd_tune *tune);
 
 /* All settings have the same equal policies, which are then printed once. */
 int tune_same_everywhere(const hd_tune *tune);
-
-#endif

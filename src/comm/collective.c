@@ -5,7 +5,7 @@
  * it: one barrier. Larger sums are split: each rank sums one part of a chunk and all copy the results, one barrier
  * later, while the next chunk is put. Two ranks do not split: each reads as many bytes either way, with fewer
  * barriers. */
-#include "comm/collective.h"
+#include "comm/group_state.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -435,11 +435,10 @@ static hd_status rounds_in_place(run *r) {
     return HD_OK;
   for (int i = 0; i < r->g->ranks; i++)
     if (!find_buffer(r, i))
-      hd__group_break(
-          r->g, HD_E_USAGE,
-          "expected the buffer of rank %d at rank %d, too, found that it is freed there; free a buffer when "
-          "all ranks are done with it",
-          i, r->g->rank);
+      hd__group_break(r->g, HD_E_USAGE,
+                      "expected the buffer of rank %d at rank %d, too, found that it is freed there; free a buffer "
+                      "when all ranks are done with it",
+                      i, r->g->rank);
   HD_TRY(hd__group_check(r->g, r->ctx));
   reduce_in_place(r);
   return wait_for_ranks(r);

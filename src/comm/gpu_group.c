@@ -1,5 +1,5 @@
-/* Groups of GPUs: see gpu_group.h. */
-#include "comm/gpu_group.h"
+/* Groups of GPUs: see group_state.h. */
+#include "comm/group_state.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -7,7 +7,6 @@
 #include <time.h>
 
 #include "base/alloc.h"
-#include "comm/collective.h"
 #include "exec/exchange/cluster.h"
 #include "comm/mailbox.h"
 #include "exec/exchange/nccl_find.h"
@@ -51,11 +50,10 @@ static bool check_ranks(hd_group *g, int64_t waited_ns) {
   for (int r = 0; r < g->ranks; r++)
     hd__group_check_rank(g, r);
   if ((double)waited_ns > 1e9 * g->call_timeout_s)
-    hd__group_break(
-        g, HD_E_TIMEOUT,
-        "expected NCCL to be done within %g s, found that rank %d still waited; are all GPUs reached? If so, "
-        "raise the timeout",
-        g->call_timeout_s, g->rank);
+    hd__group_break(g, HD_E_TIMEOUT,
+                    "expected NCCL to be done within %g s, found that rank %d still waited; are all GPUs reached? If "
+                    "so, raise the timeout",
+                    g->call_timeout_s, g->rank);
   return hd__group_check(g, NULL) != HD_OK;
 }
 
@@ -106,11 +104,10 @@ static hd_status open_gpu(hd_gpu_group *gpu, hd_ctx *ctx, const hd_local_group *
   if (hd__cuda_is_shown_one(there))
     return hd__cuda_open(&gpu->cuda, ctx, 0); /* NCCL refuses one that two ranks have */
   if (there < ranks)
-    return hd__fail(
-        ctx, HD_E_UNSUPPORTED,
-        "backend nccl expects a GPU for each of the %d ranks of a host, found %d; start as many ranks, or use "
-        "another backend",
-        ranks, there);
+    return hd__fail(ctx, HD_E_UNSUPPORTED,
+                    "backend nccl expects a GPU for each of the %d ranks of a host, found %d; start as many ranks, or "
+                    "use another backend",
+                    ranks, there);
   return hd__cuda_open(&gpu->cuda, ctx, hd__local_group_rank(local));
 }
 
@@ -158,9 +155,7 @@ static hd_status begin(hd_group *g, hd_ctx *ctx, hd_gpu_group *gpu, const id_mes
 }
 
 static hd_status prepare(hd_gpu_group *gpu, hd_ctx *ctx, const hd_group *g) {
-  gpu->calls = hd__calloc(2 * (size_t)g->ranks, sizeof *gpu->calls);
-  if (!gpu->calls)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for a group of %d GPUs", g->ranks);
+  HD_TRY(HD_NEW(gpu->calls, 2 * (size_t)g->ranks, ctx, "out of memory for a group of %d GPUs", g->ranks));
   HD_TRY(hd__nccl_find(&gpu->nccl, ctx, "backend nccl", "use another backend"));
   return open_gpu(gpu, ctx, g->local);
 }
@@ -170,8 +165,7 @@ hd_status hd__gpu_group_open(hd_group *g, hd_ctx *ctx, bool native) {
   hd_gpu_group *gpu = hd__calloc(1, sizeof *gpu);
   hd_status status = gpu ? prepare(gpu, ctx, g) : hd__fail(ctx, HD_E_NOMEM, "out of memory for a group of GPUs");
   status = agree(g, ctx, status);
-  if (status == HD_OK)
-    status = broadcast_id(&of, g, ctx, gpu);
+  HD_THEN(status, broadcast_id(&of, g, ctx, gpu));
   if (status == HD_OK) {
     gpu->native = native;
     status = begin(g, ctx, gpu, &of);

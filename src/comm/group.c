@@ -2,19 +2,16 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include "comm/group.h"
+#include "comm/group_state.h"
 
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
-#include "comm/collective.h"
-#include "comm/gpu_group.h"
 #include "exec/exchange/cluster.h"
 #include "exec/exchange/local_group_join.h"
 #include "comm/mailbox.h"
-#include "comm/work_queue.h"
 #include "exec/exchange/rendezvous.h"
 #include "platform/cpu_set.h"
 
@@ -35,11 +32,10 @@ static void report_missing(hd_group *g, int64_t waited_ns) {
         count++ < 16)
       snprintf(missing + at, sizeof missing - at, "%s%d", at ? ", " : "", r);
   }
-  hd__group_break(
-      g, HD_E_TIMEOUT,
-      "expected all ranks at a call within %g s, found that rank%s %s%s did not come, while rank %d waited; "
-      "do all ranks make the same calls? If so, raise the timeout",
-      g->call_timeout_s, count == 1 ? "" : "s", missing, count > 16 ? ", ..." : "", g->rank);
+  hd__group_break(g, HD_E_TIMEOUT,
+                  "expected all ranks at a call within %g s, found that rank%s %s%s did not come, while rank %d "
+                  "waited; do all ranks make the same calls? If so, raise the timeout",
+                  g->call_timeout_s, count == 1 ? "" : "s", missing, count > 16 ? ", ..." : "", g->rank);
 }
 
 /* Called by the barrier while this rank waits. A leader gets a longer timeout, since it also waits for other hosts
@@ -93,8 +89,7 @@ static bool is_crowded(int ranks) {
 static hd_status make(hd_group **out, hd_ctx *ctx, hd_local_group *local, int rank, int ranks) {
   hd_group *g = hd__calloc(1, sizeof *g);
   *out = g;
-  if (!g)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for a group of ranks");
+  HD_TRY(HD_ALLOCATED(g, ctx, "out of memory for a group of ranks"));
   g->local = local;
   g->rank = rank;
   g->ranks = ranks;
@@ -102,8 +97,7 @@ static hd_status make(hd_group **out, hd_ctx *ctx, hd_local_group *local, int ra
   g->member = hd__calloc((size_t)ranks, sizeof *g->member);
   g->place = hd__calloc((size_t)ranks, sizeof *g->place);
   g->inputs = hd__calloc((size_t)ranks, sizeof *g->inputs);
-  return g->member && g->place && g->inputs ? HD_OK
-                                            : hd__fail(ctx, HD_E_NOMEM, "out of memory for a group of %d ranks", ranks);
+  return HD_ALLOCATED(g->member && g->place && g->inputs, ctx, "out of memory for a group of %d ranks", ranks);
 }
 
 /* Numbers the members of each host, and finds the leader of this one. */
@@ -146,8 +140,7 @@ static hd_status check_proposals(hd_ctx *ctx, const proposal *all, int ranks, co
   for (int r = 1; r < ranks; r++)
     if (all[r].arguments != all[0].arguments)
       return hd__fail(ctx, HD_E_USAGE,
-                      "expected all ranks to ask for the same %s, found that rank %d asks for another "
-                      "one than rank 0",
+                      "expected all ranks to ask for the same %s, found that rank %d asks for another one than rank 0",
                       what, r);
   for (int r = 0; r < ranks; r++)
     if (all[r].status != HD_OK)
@@ -208,10 +201,10 @@ static hd_status gather_proposals(proposal *all, hd_group *g, hd_group *parent, 
     proposed->tag = g->tag = hd__cluster_take_tags(g->local, most);
   }
   if (most == HD_TRANSPORT_TAGS)
-    return hd__fail(ctx, HD_E_USAGE,
-                    "expected at most %d groups over several hosts at a time, found more; destroy those that are done "
-                    "with",
-                    HD_CLUSTER_MOST_GROUPS);
+    return hd__fail(
+        ctx, HD_E_USAGE,
+        "expected at most %d groups over several hosts at a time, found more; destroy those that are done with",
+        HD_CLUSTER_MOST_GROUPS);
   for (int r = 0; r < members; r++)
     g->number = all[r].number > g->number ? all[r].number : g->number;
   hd__local_group_set_next_group(g->local, g->number + 1);
@@ -257,8 +250,7 @@ static hd_status map_proposed(hd_group *g, hd_ctx *ctx, const proposal *all, con
 static hd_status share_memory(hd_group *g, hd_group *parent, hd_ctx *ctx, const int32_t *ranks, uint64_t arguments) {
   const int members = parent ? parent->ranks : g->ranks;
   proposal *all = hd__calloc((size_t)members, sizeof *all);
-  if (!all)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for a group of %d ranks", g->ranks);
+  HD_TRY(HD_ALLOCATED(all, ctx, "out of memory for a group of %d ranks", g->ranks));
   proposal proposed = propose(g, ctx, arguments);
   hd_status status = gather_proposals(all, g, parent, ctx, &proposed, ranks);
   if (status == HD_OK && g->rank >= 0)
@@ -410,14 +402,12 @@ static hd_group_buffer *free_buffer(hd_group *g) {
 
 static hd_status share_buffer(hd_group_buffer *b, hd_group *g, hd_ctx *ctx, size_t bytes) {
   proposal proposed = {.arguments = bytes}, *all = hd__calloc((size_t)g->ranks, sizeof *all);
-  if (!all)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for a buffer of the group");
+  HD_TRY(HD_ALLOCATED(all, ctx, "out of memory for a buffer of the group"));
   const size_t stride = hd__segment_bytes(bytes);
   if (g->rank == g->leader)
     proposed.status = hd__local_group_allocate(&proposed.block, g->local, ctx, stride * (size_t)g->here, g->here);
   hd_status status = hd_group_all_gather(all, g, ctx, &proposed, sizeof proposed, HD_U8);
-  if (status == HD_OK)
-    status = check_proposals(ctx, all, g->ranks, "a buffer");
+  HD_THEN(status, check_proposals(ctx, all, g->ranks, "a buffer"));
   if (status == HD_OK)
     status = hd__local_group_map(&b->map, g->local, ctx, all[g->leader].block, "a buffer of the group");
   else
@@ -436,8 +426,7 @@ hd_status hd_group_alloc(void **out, hd_group *g, hd_ctx *ctx, size_t bytes) {
   if (!b || bytes > (SIZE_MAX >> 24)) {
     hd_group_all_gather(NULL, g, NULL, NULL, -1, HD_U8);
     return hd__fail(ctx, HD_E_USAGE,
-                    "expected at most %d buffers of a group at a time, of a size that there is; free "
-                    "some",
+                    "expected at most %d buffers of a group at a time, of a size that there is; free some",
                     HD_GROUP_BUFFERS);
   }
   HD_TRY(share_buffer(&made, g, ctx, bytes));

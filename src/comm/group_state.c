@@ -40,7 +40,6 @@ void hd__group_check_rank(hd_group *g, int rank) {
   else if (!hd__group_is_remote(g, rank) &&
            hd__local_group_view(g->local, hd__cluster_local(g->local, g->member[rank])).state == HD_RANK_LEFT)
     hd__group_break(g, HD_E_PEER,
-                    "expected rank %d at a call, found that it has left the group; do all ranks make the "
-                    "same calls?",
+                    "expected rank %d at a call, found that it has left the group; do all ranks make the same calls?",
                     rank);
 }

@@ -14,8 +14,7 @@
  * wait at the barrier, their leader exchanges slots with the leaders of the other hosts, and they wait at the
  * barrier again. Sums are then added as on one host, in the order of ranks: the same bits. Messages go from rank to
  * rank. */
-#ifndef HD_COMM_GROUP_STATE_H
-#define HD_COMM_GROUP_STATE_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -73,7 +72,7 @@ struct hd_group {
   char *mailboxes;
   size_t fragment_bytes;
   hd_work_queue *work_queue; /* NULL: no work was ever started */
-  struct hd_gpu_group *gpu;  /* buffers in the memory of GPUs, see gpu_group.h; NULL: in the host's */
+  struct hd_gpu_group *gpu;  /* buffers in the memory of GPUs, see gpu_group.c; NULL: in the host's */
 };
 
 /* Ends the group for all its ranks with this message, unless it has ended. */
@@ -88,4 +87,54 @@ void hd__group_check_rank(hd_group *group, int rank);
 /* Whether a rank is on another host. */
 bool hd__group_is_remote(const hd_group *group, int rank);
 
-#endif
+/* ---- Collectives of data in the host's memory, in the caller's thread ---- */
+
+hd_status hd__collective(hd_group *group, hd_ctx *ctx, const hd_group_call *call);
+
+/* Waits for all ranks and compares their calls; moves no data. */
+hd_status hd__collective_compare(hd_group *group, hd_ctx *ctx, const hd_group_call *call);
+
+/* All-gather of bytes in the host's memory, in a group of GPUs, too. */
+hd_status hd__group_gather_host(void *all, hd_group *group, hd_ctx *ctx, const void *input, int64_t bytes);
+
+/* The queue of asynchronous calls of a group, done by two threads of the group: one for collectives, in order, and
+ * one for messages, which may wait for several ranks at once. Threads are started by the first such call. */
+
+/* Waits for all queued calls. NULL is allowed. */
+void hd__work_queue_destroy(hd_work_queue *work_queue);
+
+/* Groups whose buffers are in the memory of GPUs, one for each rank: backend "nccl" of hd_group_init.
+ *
+ * Ranks use the barrier of any group, and compare each call before a byte of it moves; so calls that differ, late
+ * ranks and lost ranks are reported as in other groups. Then NCCL moves the bytes from GPU to GPU. With portable
+ * arithmetic NCCL only moves bytes: the inputs of all ranks are collected and added rank by rank, to the same bits
+ * as with the other backends. With native arithmetic NCCL forms the sums. */
+
+typedef struct hd_gpu_group hd_gpu_group;
+
+/* Makes a group one of GPUs; a call of all its ranks. The message of HD_E_UNSUPPORTED names what is missing. */
+hd_status hd__gpu_group_open(hd_group *group, hd_ctx *ctx, bool native);
+void hd__gpu_group_close(hd_gpu_group *gpu); /* NULL is allowed */
+bool hd__gpu_group_is_native(const hd_gpu_group *gpu);
+
+/* A collective whose call all ranks have compared. */
+hd_status hd__gpu_collective(hd_group *group, hd_ctx *ctx, const hd_group_call *call);
+
+/* A send or a receive. */
+hd_status hd__gpu_message(hd_group *group, hd_ctx *ctx, const hd_group_call *call);
+
+/* Memory of this rank's GPU, cleared. */
+hd_status hd__gpu_group_alloc(void **out, hd_group *group, hd_ctx *ctx, size_t bytes);
+void hd__gpu_group_free(hd_group *group, void *memory);
+
+/* Copies between it and the host. */
+hd_status hd__gpu_group_upload(hd_group *group, hd_ctx *ctx, void *to, const void *from, size_t bytes);
+hd_status hd__gpu_group_download(hd_group *group, hd_ctx *ctx, void *to, const void *from, size_t bytes);
+
+/* Groups of ranks: creating them and destroying them, see heddle/group.h; their state is in group_state.h. */
+
+/* The local group of a group that hd_group_init made; NULL for NULL. */
+hd_local_group *hd__group_local(const hd_group *group);
+
+/* Makes a group of all ranks of the run; a call of all of them. `local` outlives it. */
+hd_status hd__group_of_ranks(hd_group **out, hd_ctx *ctx, hd_local_group *local, double timeout_s);

@@ -7,8 +7,7 @@
  * increment after a change to one of its mailboxes, so that it can wait for several messages at once.
  *
  * A message to another host goes through the transport: a header, then the elements. */
-#ifndef HD_COMM_MAILBOX_H
-#define HD_COMM_MAILBOX_H
+#pragma once
 
 #include "comm/group_state.h"
 #include "exec/exchange/transport.h"
@@ -49,5 +48,3 @@ void hd__event_signal(hd_group *group, int rank);
 
 /* Sends or receives a whole message in this thread. */
 hd_status hd__message(hd_group *group, hd_ctx *ctx, const hd_group_call *call);
-
-#endif

@@ -1,7 +1,6 @@
 /* Reductions of several ranks' elements, rank by rank: ((x0 + x1) + x2) + ... for every element, so that neither the
  * length nor its division into parts changes a bit. */
-#ifndef HD_COMM_RANK_SUMS_H
-#define HD_COMM_RANK_SUMS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -15,5 +14,3 @@ const char *hd__reduce_name(hd_reduce_op op);
 
 /* output[i] of `count` elements of inputs[0..ranks)[i]; output may be one of the inputs. */
 void hd__reduce(void *output, const void *const *inputs, int ranks, int64_t count, hd_dtype dtype, hd_reduce_op op);
-
-#endif

@@ -1,13 +1,11 @@
-/* Calls of a group, synchronous or queued; see work_queue.h. A synchronous call is queued, too, if its queue is not
+/* Calls of a group, synchronous or queued; see group_state.h. A synchronous call is queued, too, if its queue is not
  * empty, and then waited for. */
-#include "comm/work_queue.h"
+#include "comm/group_state.h"
 
 #include <pthread.h>
 #include <string.h>
 
 #include "base/alloc.h"
-#include "comm/collective.h"
-#include "comm/gpu_group.h"
 #include "comm/mailbox.h"
 #include "platform/thread_signals.h"
 
@@ -159,8 +157,7 @@ static hd_status start_thread(hd_work_queue *work_queue, hd_ctx *ctx, int which)
 static hd_status open_work_queue(hd_group *g, hd_ctx *ctx, int which) {
   if (!g->work_queue) {
     hd_work_queue *work_queue = hd__calloc(1, sizeof *work_queue);
-    if (!work_queue)
-      return hd__fail(ctx, HD_E_NOMEM, "out of memory for the group's work");
+    HD_TRY(HD_ALLOCATED(work_queue, ctx, "out of memory for the group's work"));
     work_queue->group = g;
     pthread_mutex_init(&work_queue->lock, NULL);
     pthread_cond_init(&work_queue->came, NULL);
@@ -204,8 +201,7 @@ hd_status hd_group_start(hd_work **out, hd_group *g, hd_ctx *ctx, const hd_group
     HD_TRY(hd__message_check(g, ctx, call));
   HD_TRY(open_work_queue(g, ctx, which));
   hd_work *work = hd__calloc(1, sizeof *work);
-  if (!work)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the group's work");
+  HD_TRY(HD_ALLOCATED(work, ctx, "out of memory for the group's work"));
   work->call = *call;
   work->message.call = &work->call;
   work->work_queue = g->work_queue;
@@ -266,76 +262,48 @@ hd_status hd_group_barrier(hd_group *g, hd_ctx *ctx) {
 }
 
 hd_status hd_group_broadcast(void *data, hd_group *g, hd_ctx *ctx, int64_t count, hd_dtype dtype, int32_t root) {
-  return hd_group_run(
-      g, ctx,
-      &(hd_group_call){
-          .kind = HD_GROUP_BROADCAST, .output = data, .input = data, .count = count, .dtype = dtype, .peer = root});
+  return hd_group_run(g, ctx, &(hd_group_call){HD_GROUP_BROADCAST, data, data, count, dtype, HD_REDUCE_SUM, root, 0});
 }
 
 hd_status hd_group_all_reduce(void *output, hd_group *g, hd_ctx *ctx, const void *input, int64_t count, hd_dtype dtype,
                               hd_reduce_op op) {
-  return hd_group_run(
-      g, ctx,
-      &(hd_group_call){
-          .kind = HD_GROUP_ALL_REDUCE, .output = output, .input = input, .count = count, .dtype = dtype, .op = op});
+  return hd_group_run(g, ctx, &(hd_group_call){HD_GROUP_ALL_REDUCE, output, input, count, dtype, op, 0, 0});
 }
 
 hd_status hd_group_reduce(void *output, hd_group *g, hd_ctx *ctx, const void *input, int64_t count, hd_dtype dtype,
                           hd_reduce_op op, int32_t root) {
-  return hd_group_run(g, ctx,
-                      &(hd_group_call){.kind = HD_GROUP_REDUCE,
-                                       .output = output,
-                                       .input = input,
-                                       .count = count,
-                                       .dtype = dtype,
-                                       .op = op,
-                                       .peer = root});
+  return hd_group_run(g, ctx, &(hd_group_call){HD_GROUP_REDUCE, output, input, count, dtype, op, root, 0});
 }
 
 hd_status hd_group_gather(void *output, hd_group *g, hd_ctx *ctx, const void *input, int64_t count, hd_dtype dtype,
                           int32_t root) {
-  return hd_group_run(
-      g, ctx,
-      &(hd_group_call){
-          .kind = HD_GROUP_GATHER, .output = output, .input = input, .count = count, .dtype = dtype, .peer = root});
+  return hd_group_run(g, ctx, &(hd_group_call){HD_GROUP_GATHER, output, input, count, dtype, HD_REDUCE_SUM, root, 0});
 }
 
 hd_status hd_group_all_gather(void *output, hd_group *g, hd_ctx *ctx, const void *input, int64_t count,
                               hd_dtype dtype) {
-  return hd_group_run(
-      g, ctx,
-      &(hd_group_call){.kind = HD_GROUP_ALL_GATHER, .output = output, .input = input, .count = count, .dtype = dtype});
+  return hd_group_run(g, ctx, &(hd_group_call){HD_GROUP_ALL_GATHER, output, input, count, dtype, HD_REDUCE_SUM, 0, 0});
 }
 
 hd_status hd_group_scatter(void *output, hd_group *g, hd_ctx *ctx, const void *input, int64_t count, hd_dtype dtype,
                            int32_t root) {
-  return hd_group_run(
-      g, ctx,
-      &(hd_group_call){
-          .kind = HD_GROUP_SCATTER, .output = output, .input = input, .count = count, .dtype = dtype, .peer = root});
+  return hd_group_run(g, ctx, &(hd_group_call){HD_GROUP_SCATTER, output, input, count, dtype, HD_REDUCE_SUM, root, 0});
 }
 
 hd_status hd_group_reduce_scatter(void *output, hd_group *g, hd_ctx *ctx, const void *input, int64_t count,
                                   hd_dtype dtype, hd_reduce_op op) {
-  return hd_group_run(
-      g, ctx,
-      &(hd_group_call){
-          .kind = HD_GROUP_REDUCE_SCATTER, .output = output, .input = input, .count = count, .dtype = dtype, .op = op});
+  return hd_group_run(g, ctx, &(hd_group_call){HD_GROUP_REDUCE_SCATTER, output, input, count, dtype, op, 0, 0});
 }
 
 hd_status hd_group_all_to_all(void *output, hd_group *g, hd_ctx *ctx, const void *input, int64_t count,
                               hd_dtype dtype) {
-  return hd_group_run(
-      g, ctx,
-      &(hd_group_call){.kind = HD_GROUP_ALL_TO_ALL, .output = output, .input = input, .count = count, .dtype = dtype});
+  return hd_group_run(g, ctx, &(hd_group_call){HD_GROUP_ALL_TO_ALL, output, input, count, dtype, HD_REDUCE_SUM, 0, 0});
 }
 
 hd_status hd_group_send(hd_group *g, hd_ctx *ctx, const void *input, int64_t count, hd_dtype dtype, int32_t to) {
-  return hd_group_run(
-      g, ctx, &(hd_group_call){.kind = HD_GROUP_SEND, .input = input, .count = count, .dtype = dtype, .peer = to});
+  return hd_group_run(g, ctx, &(hd_group_call){HD_GROUP_SEND, NULL, input, count, dtype, HD_REDUCE_SUM, to, 0});
 }
 
 hd_status hd_group_recv(void *output, hd_group *g, hd_ctx *ctx, int64_t count, hd_dtype dtype, int32_t from) {
-  return hd_group_run(
-      g, ctx, &(hd_group_call){.kind = HD_GROUP_RECV, .output = output, .count = count, .dtype = dtype, .peer = from});
+  return hd_group_run(g, ctx, &(hd_group_call){HD_GROUP_RECV, output, NULL, count, dtype, HD_REDUCE_SUM, from, 0});
 }

@@ -26,8 +26,7 @@
  *
  * Threads of several processes use lines in memory that all of them map. A thread of another process may never come,
  * so a sleeping thread wakes at intervals and checks: see hd_barrier_watch. */
-#ifndef HD_PLATFORM_BARRIER_H
-#define HD_PLATFORM_BARRIER_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdint.h>
@@ -108,5 +107,3 @@ typedef struct hd_barrier_stamp {
 /* Waits with a stamp; and the latest stamp of the last barrier of `self`, that of the first thread among equals. */
 uint32_t hd__barrier_wait_with_stamp(hd_barrier *barrier, int thread, uint32_t flags, const hd_barrier_stamp *stamp);
 hd_barrier_stamp hd__barrier_latest(const hd_barrier *barrier, int self);
-
-#endif

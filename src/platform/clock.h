@@ -1,6 +1,5 @@
 /* Time, for reports only: nothing that is computed depends on it. */
-#ifndef HD_PLATFORM_CLOCK_H
-#define HD_PLATFORM_CLOCK_H
+#pragma once
 
 #include <stdint.h>
 
@@ -17,5 +16,3 @@ double hd__clock_coarse_s(void);
 
 /* Seconds since this process was started, by the kernel's clock; 0: unknown. */
 double hd__clock_process_s(void);
-
-#endif

@@ -9,8 +9,7 @@
  * same user counts. A name held by another user is a hint: CPUs without one are used first, and those with one if
  * there are no others. After some thousand connections to one holder the system no longer gives its user; then the
  * name does not count either. */
-#ifndef HD_PLATFORM_CPU_CLAIM_H
-#define HD_PLATFORM_CPU_CLAIM_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -32,5 +31,3 @@ HD_TOOLS_API bool hd__claim_take(hd_claim *claim, const hd_placement *place);
 
 /* Releases the CPUs; a zeroed claim is allowed. */
 HD_TOOLS_API void hd__claim_drop(hd_claim *claim);
-
-#endif

@@ -1,6 +1,5 @@
 /* The processor's name, from the system: for records and figures. */
-#ifndef HD_PLATFORM_CPU_NAME_H
-#define HD_PLATFORM_CPU_NAME_H
+#pragma once
 
 #include <stddef.h>
 
@@ -8,5 +7,3 @@
 
 /* "unknown" where the system gives none. */
 HD_TOOLS_API void hd__cpu_name(char *out, size_t bytes);
-
-#endif

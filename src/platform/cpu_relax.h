@@ -1,6 +1,5 @@
 /* The pause instruction of a spin loop. */
-#ifndef HD_PLATFORM_CPU_RELAX_H
-#define HD_PLATFORM_CPU_RELAX_H
+#pragma once
 
 static inline void hd__relax(void) {
 #if defined(__x86_64__) || defined(__i386__)
@@ -9,5 +8,3 @@ static inline void hd__relax(void) {
   __asm__ volatile("yield");
 #endif
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* Sets of CPUs by the system's numbers, for any machine: a cpu_set_t ends at CPU 1023, and a system with more CPUs
  * fails to fill one. */
-#ifndef HD_PLATFORM_CPU_SET_H
-#define HD_PLATFORM_CPU_SET_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -25,5 +24,3 @@ HD_TOOLS_API void hd__cpu_set_one(hd_cpu_set *out, int cpu);
 
 HD_TOOLS_API bool hd__cpu_set_has(const hd_cpu_set *set, int cpu);
 HD_TOOLS_API int hd__cpu_set_count(const hd_cpu_set *set);
-
-#endif

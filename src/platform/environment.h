@@ -1,7 +1,6 @@
 /* The environment of the process. Other threads, those of the calling program included, may read it at any time, so
  * it is never changed in place. */
-#ifndef HD_PLATFORM_ENVIRONMENT_H
-#define HD_PLATFORM_ENVIRONMENT_H
+#pragma once
 
 /* A copy of the environment with some variables set ("NAME=VALUE", the list ends with NULL), for a new process; it
  * shares the texts. NULL: out of memory. */
@@ -12,5 +11,3 @@ char **hd__environment_with(const char *const *set);
  * list is never freed: a thread that reads meanwhile sees one list or the other. Out of memory, `call` runs without
  * them. Not by two threads at once, nor while another thread changes the environment. */
 void hd__environment_during(const char *const *set, void (*call)(void *arg), void *arg);
-
-#endif

@@ -221,8 +221,7 @@ static hd_status fill(int fd, hd_ctx *ctx, const char *path, hd_write_fn *write,
     return status;
   }
   hd_status status = write(file, ctx, arg);
-  if (status == HD_OK)
-    status = hd__file_check(ctx, file, path);
+  HD_THEN(status, hd__file_check(ctx, file, path));
   if (status == HD_OK && sync_open(fd) != 0)
     status = io_error(ctx, path, "to write it to the disk");
   if (fclose(file) != 0 && status == HD_OK)

@@ -6,8 +6,7 @@
  * is never followed. Where names cannot be exchanged a replaced folder is called .NAME.old- and 16 digits for a
  * moment. Every call that gives or changes a name syncs the folder of that name; a failure of the sync is a failure,
  * unless the file system has no sync. Every error names the path, what was expected, and the system's message. */
-#ifndef HD_PLATFORM_FILE_H
-#define HD_PLATFORM_FILE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -101,5 +100,3 @@ hd_status hd__file_link(hd_ctx *ctx, const char *target, const char *path);
 
 int hd__file_exists(const char *path);
 int hd__file_is_folder(const char *path);
-
-#endif

@@ -12,13 +12,11 @@
  *
  * Several ranks share one page: the first creates it, the others open its descriptor and check that it is a page
  * before they write. */
-#ifndef HD_PLATFORM_JOB_PAGE_H
-#define HD_PLATFORM_JOB_PAGE_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stddef.h>
 
-#include "base/status.h"
 #include "heddle/topology.h"
 
 #define HD_JOB_FILE "heddle-job"
@@ -87,5 +85,3 @@ void hd__job_enter(hd_job_page *page, int state);
 
 /* A step of an epoch (from 0) is done: cheap enough for each. `samples` are those that this process trained so far. */
 void hd__job_step(hd_job_page *page, int64_t step, int64_t epoch, int64_t samples, double loss);
-
-#endif

@@ -3,8 +3,7 @@
  *
  * Such a name has no owner and no permissions: any user of the network namespace may hold it first. Only the
  * credentials of the listening process cannot be forged, so each call that reaches a holder returns its user. */
-#ifndef HD_PLATFORM_LOCAL_SOCKET_H
-#define HD_PLATFORM_LOCAL_SOCKET_H
+#pragma once
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -27,5 +26,3 @@ hd_name_holder hd__local_connect(int *fd, uid_t *user, const char *name);
 
 /* Whether the process at the other end of a socket is of this user. */
 bool hd__local_peer_is_same_user(int fd, uid_t *user);
-
-#endif

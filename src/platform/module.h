@@ -2,8 +2,7 @@
  *
  * They are searched beside the library, in its folder heddle/, and in the configured installation folder.
  * HEDDLE_MODULE_PATH, folders separated by colons, replaces these where it is set. */
-#ifndef HD_PLATFORM_MODULE_H
-#define HD_PLATFORM_MODULE_H
+#pragma once
 
 #include "base/status.h"
 
@@ -11,5 +10,3 @@
  * loaded; the message names its purpose, what was found, and `remedy`. */
 hd_status hd__module_find(void **out, hd_ctx *ctx, const char *name, const char *symbol, const char *what,
                           const char *remedy);
-
-#endif

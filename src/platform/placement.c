@@ -3,7 +3,6 @@
  *
  * A policy is an order of the usable CPUs; threads take the first ones. An order is a sort by small keys, which are
  * positions in the machine counted over the usable CPUs: a mask with holes is a smaller machine. */
-#include <limits.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -14,7 +13,7 @@
 #include "base/number.h"
 #include "base/status.h"
 #include "heddle/topology.h"
-#include "platform/cpu_quota.h"
+#include "platform/cgroup.h"
 
 const char *hd_placement_policy_text(hd_placement_policy policy) {
   switch (policy) {
@@ -317,9 +316,7 @@ static hd_status place(placing *p, hd_ctx *ctx) {
   const int workers = p->request->workers;
   if (workers < 0 || workers > HD_MAX_THREADS)
     return hd__fail(ctx, HD_E_USAGE, "expected 0 to %d workers, found %d", HD_MAX_THREADS, workers);
-  p->spot = hd__calloc((size_t)p->t->cpus, sizeof *p->spot);
-  if (!p->spot)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the order of CPUs");
+  HD_TRY(HD_NEW(p->spot, p->t->cpus, ctx, "out of memory for the order of CPUs"));
   if (p->request->cpus)
     HD_TRY(take_list(p, ctx));
   else
@@ -328,25 +325,18 @@ static hd_status place(placing *p, hd_ctx *ctx) {
   out->workers = workers;
   out->thread = hd__calloc((size_t)out->threads, sizeof *out->thread);
   out->worker = hd__calloc((size_t)workers + 1, sizeof *out->worker);
-  if (!out->thread || !out->worker)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the places of %d threads", out->threads);
+  HD_TRY(HD_ALLOCATED(out->thread && out->worker, ctx, "out of memory for the places of %d threads", out->threads));
   fill_places(p);
   return HD_OK;
 }
 
 hd_status hd_placement_create(hd_placement **out, hd_ctx *ctx, const hd_topology *topology,
                               const hd_placement_request *request) {
-  placing p = {.t = topology, .request = request, .out = hd__calloc(1, sizeof(hd_placement))};
-  *out = NULL;
-  if (!p.out)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for a placement");
+  HD_TRY(HD_NEW(*out, 1, ctx, "out of memory for a placement"));
+  placing p = {.t = topology, .request = request, .out = *out};
   hd_status status = place(&p, ctx);
   hd__free(p.spot);
-  if (status == HD_OK)
-    *out = p.out;
-  else
-    hd_placement_destroy(p.out);
-  return status;
+  return HD_CREATED(status, out, hd_placement_destroy);
 }
 
 void hd_placement_destroy(hd_placement *placement) {

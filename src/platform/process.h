@@ -2,8 +2,7 @@
  *
  * The system reuses the number of a process that ended. A number together with the start time identifies one
  * process. */
-#ifndef HD_PLATFORM_PROCESS_H
-#define HD_PLATFORM_PROCESS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -41,5 +40,3 @@ int hd__child_open(int pid);
 /* Sends a signal to a child that was not waited for, by its descriptor or, with -1, by its number; never to a
  * process that is no child. */
 void hd__child_signal(int fd, int pid, int number);
-
-#endif

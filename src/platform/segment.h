@@ -1,8 +1,7 @@
 /* Segments: mapped memory that outlives a step, shared by all threads and, if it is in a memory file, by all ranks
  * of a host. Zeroed, with 2 MiB pages where the system gives them, and without a name in any file system, so that
  * nothing is left behind when processes are killed. */
-#ifndef HD_PLATFORM_SEGMENT_H
-#define HD_PLATFORM_SEGMENT_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stddef.h>
@@ -34,5 +33,3 @@ hd_status hd__segment_map(hd_segment *out, hd_ctx *ctx, int fd, int64_t offset, 
 void hd__segment_count(hd_segment *segment, int fd, int64_t offset, atomic_int *held, const atomic_uint *wanted);
 
 HD_TOOLS_API void hd__segment_destroy(hd_segment *segment);
-
-#endif

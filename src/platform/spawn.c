@@ -36,8 +36,7 @@ hd_status hd__spawn(pid_t *out, hd_ctx *ctx, const hd_spawn_how *how) {
   posix_spawnattr_t attr;
   posix_spawn_file_actions_t actions;
   char **environment = how->set ? hd__environment_with(how->set) : environ;
-  if (!environment)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory while starting a process");
+  HD_TRY(HD_ALLOCATED(environment, ctx, "out of memory while starting a process"));
   int error = posix_spawnattr_init(&attr);
   if (!error && (error = posix_spawn_file_actions_init(&actions)))
     posix_spawnattr_destroy(&attr);

@@ -3,10 +3,8 @@
  * A process starts with an unblocked, default set of signals, and keeps open only its standard streams and the one
  * descriptor that it is given. If it calls hd__spawn_end_with_parent at its start, the system ends it with the
  * thread that started it. */
-#ifndef HD_PLATFORM_SPAWN_H
-#define HD_PLATFORM_SPAWN_H
+#pragma once
 
-#include <stddef.h>
 #include <sys/types.h>
 
 #include "base/status.h"
@@ -29,5 +27,3 @@ int hd__spawn_end_with_parent(pid_t parent);
 
 /* Waits until the process has ended, and writes how: "exit status 3", "signal 11 (Segmentation fault)". */
 void hd__spawn_end(char text[HD_SPAWN_END_BYTES], pid_t pid);
-
-#endif

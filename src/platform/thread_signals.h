@@ -1,8 +1,7 @@
 /* The signal mask of threads of the library: all signals go to the program's threads, except those that a thread
  * raises by an instruction. If these were blocked, the system would end the process without calling the program's
  * handler, which may name a truncated file or write a stack trace. */
-#ifndef HD_PLATFORM_THREAD_SIGNALS_H
-#define HD_PLATFORM_THREAD_SIGNALS_H
+#pragma once
 
 #include <signal.h>
 
@@ -10,5 +9,3 @@
  * SIGILL, SIGTRAP and SIGSYS; *before is the mask before. */
 void hd__thread_signals_block(sigset_t *before);
 void hd__thread_signals_restore(const sigset_t *before);
-
-#endif

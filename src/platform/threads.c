@@ -137,7 +137,6 @@ static hd_status fill(hd_threads *threads, hd_ctx *ctx, const hd_placement *plac
 }
 
 hd_status hd__threads_create(hd_threads **out, hd_ctx *ctx, const hd_placement *place) {
-  *out = NULL;
   omp_set_dynamic(0);
   const int most = omp_get_max_threads(), there = startable(place->threads > most ? place->threads : most);
   if (there < place->threads)
@@ -147,16 +146,11 @@ hd_status hd__threads_create(hd_threads **out, hd_ctx *ctx, const hd_placement *
   int came = probe(place->threads);
   if (came < 1)
     return region_failed(ctx, place->threads, came);
-  hd_threads *threads = hd__calloc(1, sizeof *threads);
-  if (!threads)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for %d threads", came);
+  hd_threads *threads = *out = hd__calloc(1, sizeof *threads);
+  HD_TRY(HD_ALLOCATED(threads, ctx, "out of memory for %d threads", came));
   *threads = (hd_threads){.count = came, .cpus = place->cpus};
   hd_status status = fill(threads, ctx, place);
-  if (status == HD_OK)
-    *out = threads;
-  else
-    hd__threads_destroy(threads);
-  return status;
+  return HD_CREATED(status, out, hd__threads_destroy);
 }
 
 hd_status hd__threads_place(hd_placement **out, hd_ctx *ctx, const hd_placement_request *request) {
@@ -204,8 +198,7 @@ hd_status hd__threads_first(hd_threads **out, hd_ctx *ctx, const hd_threads *oth
   hd_placement place = {
       .threads = count, .cpus = others->cpus, .thread = hd__calloc((size_t)count, sizeof *place.thread)};
   *out = NULL;
-  if (!place.thread)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the places of %d threads", count);
+  HD_TRY(HD_ALLOCATED(place.thread, ctx, "out of memory for the places of %d threads", count));
   for (int i = 0; i < count; i++)
     place.thread[i] =
         (hd_binding){others->thread[i].cpu, others->thread[i].numa, others->thread[i].kind, others->thread[i].l3};

@@ -7,8 +7,7 @@
  *
  * Threads on cores of several kinds differ in speed. An executor that measures the speeds sets them here for all
  * executors; all threads of a kind count as equally fast. HEDDLE_LANE_SPEEDS sets them beforehand. */
-#ifndef HD_PLATFORM_THREADS_H
-#define HD_PLATFORM_THREADS_H
+#pragma once
 
 #include "base/tools_api.h"
 #include "base/status.h"
@@ -74,5 +73,3 @@ const char *hd__threads_refused(const hd_threads *threads);
 /* Runs work(arg, thread) on every thread and waits for all. Fails, without running anything, if fewer threads came. */
 HD_TOOLS_API hd_status hd__threads_run(hd_threads *threads, hd_ctx *ctx, void (*work)(void *arg, int thread),
                                        void *arg);
-
-#endif

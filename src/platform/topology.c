@@ -19,7 +19,7 @@
 #include "base/status.h"
 #include "platform/cpu_claim.h"
 #include "platform/environment.h"
-#include "platform/cpu_quota.h"
+#include "platform/cgroup.h"
 
 /* ---- Loading from hwloc ---- */
 

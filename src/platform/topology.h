@@ -1,6 +1,5 @@
 /* Topologies from descriptions of machines, for tests; and binding memory to NUMA nodes. */
-#ifndef HD_PLATFORM_TOPOLOGY_H
-#define HD_PLATFORM_TOPOLOGY_H
+#pragma once
 
 #include <stddef.h>
 
@@ -22,5 +21,3 @@ typedef struct hd_memory_range {
 /* Binds the whole pages inside each range, untouched so far, to its NUMA node. HD_E_SYSTEM where the system refuses:
  * then it chooses the nodes. */
 hd_status hd__topology_bind_memory(hd_ctx *ctx, const hd_memory_range *range, int count);
-
-#endif

@@ -21,8 +21,7 @@ hd_status hd_pool_submit(hd_future **out, hd_pool *pool, hd_ctx *ctx, const hd_t
   HD_TRY(hd__pool_accepts(pool, ctx, task));
   size_t aligned = (task->input_bytes + 15) / 16 * 16;
   hd_future *future = hd__calloc(1, sizeof *future + aligned + task->output_bytes);
-  if (!future)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for a task of %zu bytes", task->input_bytes + task->output_bytes);
+  HD_TRY(HD_ALLOCATED(future, ctx, "out of memory for a task of %zu bytes", task->input_bytes + task->output_bytes));
   if (task->input_bytes > 0)
     memcpy(future->input, input, task->input_bytes);
   future->output = future->input + aligned;

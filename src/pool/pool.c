@@ -220,14 +220,10 @@ hd_status hd_pool_create(hd_pool **out, hd_ctx *ctx, hd_pool_kind kind, int work
   if (workers == 0)
     HD_TRY(suit_machine(&workers, ctx));
   hd_pool *pool = make_pool(kind, workers);
-  if (!pool)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for a pool of %d workers", workers);
+  HD_TRY(HD_ALLOCATED(pool, ctx, "out of memory for a pool of %d workers", workers));
   hd_status status = start_workers(pool, ctx, workers);
-  if (status != HD_OK)
-    hd_pool_destroy(pool);
-  else
-    *out = pool;
-  return status;
+  *out = pool;
+  return HD_CREATED(status, out, hd_pool_destroy);
 }
 
 /* Makes workers take no further job, and kills busy processes. */

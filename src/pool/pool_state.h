@@ -3,8 +3,7 @@
  * One mutex guards everything but a job's inputs, outputs and results, of which an index belongs to the worker that
  * took it. A worker of a pool of processes is a thread that waits for its process. Futures may outlive the workers:
  * the pool's memory is freed with the last future. */
-#ifndef HD_POOL_POOL_STATE_H
-#define HD_POOL_POOL_STATE_H
+#pragma once
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -71,5 +70,3 @@ bool hd__pool_wait(hd_pool *pool, const struct timespec *deadline);
 
 /* HD_E_USAGE unless this pool can run the task. */
 hd_status hd__pool_accepts(const hd_pool *pool, hd_ctx *ctx, const hd_task *task);
-
-#endif

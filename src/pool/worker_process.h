@@ -5,8 +5,7 @@
  *
  * Sizes are those of the task; both sides are the same program. If the process ends before it answers, that task has
  * failed, and the next task starts another process. */
-#ifndef HD_POOL_WORKER_PROCESS_H
-#define HD_POOL_WORKER_PROCESS_H
+#pragma once
 
 #include <sys/types.h>
 
@@ -32,5 +31,3 @@ int hd__worker_process_call(hd_task_result *result, void *output, const hd_worke
 
 /* Closes the socket, which ends an idle process, and waits; writes how it ended to `text`. */
 void hd__worker_process_end(char *text, hd_worker_process *w);
-
-#endif

@@ -5,11 +5,9 @@
  * versions misdetect new CPUs, so it is loaded in an environment that has the variable (unless the user set one).
  * Its threads are turned off. If the program has loaded it already, its settings stay: then it is used only if it
  * has one thread. */
-#ifndef HD_TENSOR_BLAS_H
-#define HD_TENSOR_BLAS_H
+#pragma once
 
 #include <stdbool.h>
-#include <stdint.h>
 
 #include "base/tools_api.h"
 
@@ -27,5 +25,3 @@ HD_TOOLS_API const hd_blas *hd__blas(void);
 
 /* Loads a library by name into *out; false if it is missing or not usable. */
 bool hd__blas_open(hd_blas *out, const char *library);
-
-#endif

@@ -6,8 +6,7 @@
  * Strides are never negative; a stride is 0 where a dimension is repeated. A fresh tensor is contiguous: row-major, the
  * last dimension fastest. Work is cut into blocks of HD_ARRAY_BLOCK elements of the result in row-major order; threads
  * take ranges of blocks, and no number depends on where these are cut. */
-#ifndef HD_TENSOR_EAGER_H
-#define HD_TENSOR_EAGER_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -76,12 +75,6 @@ hd_status hd__value_fits(hd_ctx *ctx, hd_dtype dtype, double value);
 /* The shape that a and b are broadcast to. */
 hd_status hd__broadcast(int *ndim, int64_t *size, hd_ctx *ctx, const hd_tensor *a, const hd_tensor *b);
 
-/* ---- tensor_storage.c ---- */
-
-/* Allocates and frees storage->bytes on a GPU. */
-hd_status hd__storage_allocate(hd_storage *storage, hd_ctx *ctx, int gpu);
-void hd__storage_free(hd_storage *storage);
-
 /* ---- tensor_device.c ---- */
 
 /* Operations on tensors of one GPU: a copy; relu, tanh, or a + b of one shape; a product of matrices whose sizes
@@ -136,5 +129,3 @@ void hd__strided_write(const hd_strided *walk, hd_dtype dtype, int64_t first, in
 /* Loads and stores an element of a type; the number is in the range of the type. */
 double hd__load(hd_dtype dtype, const void *element);
 void hd__store(hd_dtype dtype, void *element, double value);
-
-#endif

@@ -31,8 +31,7 @@ static void end_team(void *service) {
 static hd_status team_of(hd_team **out, hd_ctx *ctx) {
   if (!ctx->service) {
     hd_team *team = hd__calloc(1, sizeof *team);
-    if (!team)
-      return hd__fail(ctx, HD_E_NOMEM, "out of memory for the threads of a context");
+    HD_TRY(HD_ALLOCATED(team, ctx, "out of memory for the threads of a context"));
     ctx->service = team;
     ctx->end_service = end_team;
   }

@@ -51,6 +51,25 @@ hd_status hd__tensor_new(hd_tensor **out, hd_ctx *ctx, hd_dtype dtype, int ndim,
   return hd__tensor_new_on(out, ctx, (hd_device){HD_CPU, 0}, dtype, ndim, size);
 }
 
+/* Memory on a GPU. It is allocated when a call returns, so that any thread may use it. */
+static hd_status allocate_on_gpu(hd_storage *storage, hd_ctx *ctx, int gpu) {
+  HD_TRY(hd__cuda_share(&storage->gpu, ctx, gpu));
+  hd_cuda *cuda = hd__cuda_lock(storage->gpu);
+  const hd_status status = hd__cuda_take_for(&storage->memory, cuda, ctx, storage->bytes, HD_GPU_TENSORS);
+  if (status != HD_OK)
+    hd__cuda_free(cuda, storage->memory);
+  hd__cuda_unlock(storage->gpu);
+  if (status != HD_OK)
+    hd__cuda_unshare(storage->gpu);
+  return status;
+}
+
+static void free_on_gpu(hd_storage *storage) {
+  hd__cuda_free(hd__cuda_lock(storage->gpu), storage->memory);
+  hd__cuda_unlock(storage->gpu);
+  hd__cuda_unshare(storage->gpu);
+}
+
 hd_status hd__tensor_new_on(hd_tensor **out, hd_ctx *ctx, hd_device device, hd_dtype dtype, int ndim,
                             const int64_t *size) {
   const bool there = device.kind == HD_CUDA;
@@ -69,7 +88,7 @@ hd_status hd__tensor_new_on(hd_tensor **out, hd_ctx *ctx, hd_device device, hd_d
   atomic_init(&storage->users, 1);
   storage->bytes = bytes;
   storage->gpu = NULL;
-  const hd_status status = there ? hd__storage_allocate(storage, ctx, device.index) : HD_OK;
+  const hd_status status = there ? allocate_on_gpu(storage, ctx, device.index) : HD_OK;
   if (status != HD_OK) {
     hd__free(x);
     hd__free(storage);
@@ -87,27 +106,20 @@ hd_status hd__tensor_new_on(hd_tensor **out, hd_ctx *ctx, hd_device device, hd_d
 hd_status hd__tensor_share(hd_tensor **out, hd_ctx *ctx, const hd_tensor *x) {
   hd_tensor *view = hd__malloc(sizeof *view);
   *out = view;
-  if (!view)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for a view of a tensor");
+  HD_TRY(HD_ALLOCATED(view, ctx, "out of memory for a view of a tensor"));
   *view = *x;
   atomic_fetch_add_explicit(&view->storage->users, 1, memory_order_relaxed);
   return HD_OK;
 }
 
-hd_status hd__tensor_keep(hd_tensor **out, hd_status status) {
-  if (status != HD_OK) {
-    hd_tensor_destroy(*out);
-    *out = NULL;
-  }
-  return status;
-}
+hd_status hd__tensor_keep(hd_tensor **out, hd_status status) { return HD_CREATED(status, out, hd_tensor_destroy); }
 
 void hd_tensor_destroy(hd_tensor *x) {
   if (!x)
     return;
   if (atomic_fetch_sub_explicit(&x->storage->users, 1, memory_order_acq_rel) == 1) {
     if (x->storage->gpu)
-      hd__storage_free(x->storage);
+      free_on_gpu(x->storage);
     hd__free(x->storage);
   }
   hd__free(x);

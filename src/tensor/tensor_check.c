@@ -3,7 +3,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 const char *hd__dtype_text(hd_dtype dtype) {
   static const char *const text[HD_DTYPE_COUNT] = {[HD_F32] = "float32", [HD_U8] = "uint8", [HD_I32] = "int32"};
@@ -30,11 +29,10 @@ hd_status hd__tensor_here(hd_ctx *ctx, const hd_tensor *x) {
   char text[HD_DEVICE_TEXT_BYTES];
   HD_TRY(hd__tensor_given(ctx, x));
   if (x->device.kind != HD_CPU)
-    return hd__fail(
-        ctx, HD_E_UNSUPPORTED,
-        "expected a tensor on cpu, found %s, where there are matmul, add, relu, tanh and clone alone; move it with "
-        "hd_tensor_to",
-        hd_device_text(text, x->device));
+    return hd__fail(ctx, HD_E_UNSUPPORTED,
+                    "expected a tensor on cpu, found %s, where there are matmul, add, relu, tanh and clone alone; move "
+                    "it with hd_tensor_to",
+                    hd_device_text(text, x->device));
   return HD_OK;
 }
 
@@ -56,8 +54,7 @@ hd_status hd__tensors_together(hd_ctx *ctx, const hd_tensor *a, const hd_tensor 
 hd_status hd__find_dim(int *out, hd_ctx *ctx, int64_t dim, int ndim) {
   if (dim < -ndim || dim >= ndim)
     return ndim == 0 ? hd__fail(ctx, HD_E_USAGE,
-                                "expected a tensor with dimensions, found one number; leave out "
-                                "dimension %lld",
+                                "expected a tensor with dimensions, found one number; leave out dimension %lld",
                                 (long long)dim)
                      : hd__fail(ctx, HD_E_USAGE, "expected a dimension from %d to %d, found %lld", -ndim, ndim - 1,
                                 (long long)dim);

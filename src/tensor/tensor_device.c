@@ -19,8 +19,7 @@ static hd_status move_bytes(const hd_tensor *on, hd_ctx *ctx, void *here, int64_
   const cu_result error = there ? cuda->driver.upload(at, here, (size_t)bytes, cuda->compute)
                                 : cuda->driver.download(here, at, (size_t)bytes, cuda->compute);
   hd_status status = hd__cuda_check(cuda, ctx, error, there ? "copying to the GPU" : "copying from the GPU");
-  if (status == HD_OK)
-    status = hd__cuda_check(cuda, ctx, cuda->driver.stream_wait(cuda->compute), "copying a tensor");
+  HD_THEN(status, hd__cuda_check(cuda, ctx, cuda->driver.stream_wait(cuda->compute), "copying a tensor"));
   hd__cuda_unlock(on->storage->gpu);
   return status;
 }
@@ -30,8 +29,8 @@ static hd_status to_gpu(hd_tensor **out, hd_ctx *ctx, const hd_tensor *x, hd_dev
   if (!hd__tensor_contiguous(x))
     HD_TRY(hd_tensor_to_dtype(&dense, ctx, x, x->dtype));
   hd_status status = hd__tensor_new_on(out, ctx, device, x->dtype, x->ndim, x->size);
-  if (status == HD_OK)
-    status = hd__tensor_keep(out, move_bytes(*out, ctx, dense ? dense->data : x->data, (*out)->storage->bytes, true));
+  HD_THEN(status,
+          hd__tensor_keep(out, move_bytes(*out, ctx, dense ? dense->data : x->data, (*out)->storage->bytes, true)));
   hd_tensor_destroy(dense);
   return status;
 }
@@ -115,10 +114,8 @@ static hd_status launch(hd_tensor *out, hd_ctx *ctx, hd_op op, hd_cuda_call *cal
   if (status == HD_OK)
     status =
         hd__cuda_check(cuda, ctx, cuda->driver.upload(memory, &step, sizeof step, cuda->compute), "copying to the GPU");
-  if (status == HD_OK)
-    status = hd__cuda_launch(cuda, ctx, (int)op, columns, rows, call);
-  if (status == HD_OK)
-    status = hd__cuda_check(cuda, ctx, cuda->driver.stream_wait(cuda->compute), "computing");
+  HD_THEN(status, hd__cuda_launch(cuda, ctx, (int)op, columns, rows, call));
+  HD_THEN(status, hd__cuda_check(cuda, ctx, cuda->driver.stream_wait(cuda->compute), "computing"));
   hd__cuda_free(cuda, memory);
   hd__cuda_unlock(out->storage->gpu);
   return status;

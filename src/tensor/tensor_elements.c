@@ -55,8 +55,7 @@ hd_status hd_tensor_copy(hd_tensor *x, hd_ctx *ctx, const hd_tensor *from) {
     return copy_apart(x, ctx, from);
   HD_TRY(hd__tensor_new(&apart, ctx, from->dtype, from->ndim, from->size));
   hd_status status = copy_apart(apart, ctx, from);
-  if (status == HD_OK)
-    status = copy_apart(x, ctx, apart);
+  HD_THEN(status, copy_apart(x, ctx, apart));
   hd_tensor_destroy(apart);
   return status;
 }

@@ -195,8 +195,7 @@ static hd_status run_reduction(reduction *job, hd_ctx *ctx, const hd_tensor *x) 
       !(job->partials = hd__malloc((size_t)bytes)))
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for the partial results of a reduction");
   hd_status status = hd__team_run(ctx, partials, hd_tensor_elems(x), reduce_blocks, job);
-  if (status == HD_OK)
-    status = hd__team_run(ctx, job->outputs, partials, join_blocks, job);
+  HD_THEN(status, hd__team_run(ctx, job->outputs, partials, join_blocks, job));
   hd__free(job->partials);
   if (status == HD_OK && job->overflow)
     return hd__fail(ctx, HD_E_USAGE, "expected sums that fit int32, found a larger one; convert to HD_F32 first");

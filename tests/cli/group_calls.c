@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "comm/group.h"
+#include "comm/group_state.h"
 #include "exec/exchange/cluster.h"
 #include "heddle.h"
 #include "heddle/experimental.h"

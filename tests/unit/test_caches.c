@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
-#include "comm/group.h"
+#include "comm/group_state.h"
 #include "exec/exchange/local_group_join.h"
 #include "exec/cpu/cpu_executor_state.h"
 #include "heddle.h"

@@ -9,7 +9,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#include "comm/group.h"
+#include "comm/group_state.h"
 #include "exec/exchange/local_group_join.h"
 #include "comm/mailbox.h"
 #include "comm/rank_sums.h"

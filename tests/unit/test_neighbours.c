@@ -18,7 +18,7 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 
-#include "comm/group.h"
+#include "comm/group_state.h"
 #include "exec/exchange/local_group_join.h"
 #include "exec/weight_store.h"
 #include "platform/cpu_claim.h"

@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
-#include "comm/group.h"
+#include "comm/group_state.h"
 #include "exec/exchange/local_group_join.h"
 #include "heddle.h"
 #include "train/checkpoint/emergency_save.h"

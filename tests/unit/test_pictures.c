@@ -9,7 +9,6 @@
 
 #include "data_trial.h"
 
-#include "data/images/jpeg.h"
 #include "data/images/image_file.h"
 #include "data/loader/skipped_samples.h"
 #include "train/session/sample_feed.h"

@@ -12,8 +12,7 @@
 #endif
 
 #include "data/digits/digits.h"
-#include "data/images/fit_image.h"
-#include "data/images/png.h"
+#include "data/images/image_file.h"
 #include "heddle.h"
 
 enum { SIDE = HD_DIGITS_SIDE, PIXELS = SIDE * SIDE, PICTURES = 200, MOST_SIDE = 400, ROOM = 1 << 20 };

@@ -3,7 +3,7 @@
 
 #include <limits.h>
 
-#include "platform/cpu_quota.h"
+#include "platform/cgroup.h"
 
 static void make_folder(const char *path) {
   char part[SCRATCH_PATH_BYTES];

@@ -8,7 +8,7 @@
 #include <stdatomic.h>
 #include <sys/wait.h>
 
-#include "comm/group.h"
+#include "comm/group_state.h"
 #include "exec/exchange/local_group_join.h"
 #include "exec/exchange/rendezvous.h"
 #include "platform/spawn.h"

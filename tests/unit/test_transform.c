@@ -8,7 +8,6 @@
 #include "base/digest.h"
 #include "base/philox.h"
 #include "data/transforms/transform.h"
-#include "data/transforms/transform_text.h"
 
 enum { MOST_PIXELS = 64 * 64 * 3, MOST_TARGETS = 16 };
 

@@ -1,8 +1,8 @@
 /* The sheet of mistakes draws every kind of sample: grey, in colours, floats, and pictures of different sizes. */
 #include "scratch.h"
 
-#include "data/images/mistakes_sheet.h"
-#include "data/images/png.h"
+#include "data/images/contact_sheet.h"
+#include "data/images/image_file.h"
 #include "platform/file.h"
 
 enum { LEFT = 10, TOP = 34, SIDE = 84 }; /* of the first picture on a sheet */

@@ -265,15 +265,10 @@ hd_status hd__digits_create(hd_digits **out, hd_ctx *ctx) {
   const hd_embedded *file = hd__embed_strokes;
   hd_digits *digits = hd__malloc(sizeof *digits);
   *out = NULL;
-  if (!digits)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the strokes of the digits");
+  HD_TRY(HD_ALLOCATED(digits, ctx, "out of memory for the strokes of the digits"));
   hd_status status = hd__strokes_parse(&digits->book, ctx, file->name, (const char *)file->bytes, file->length);
-  if (status != HD_OK) {
-    hd__free(digits);
-    return status;
-  }
   *out = digits;
-  return HD_OK;
+  return HD_CREATED(status, out, hd__free);
 }
 
 void hd__digits_destroy(hd_digits *digits) { hd__free(digits); }

@@ -7,8 +7,7 @@
  * machine.
  *
  * The set has no seed: it is fixed, like one from a file. */
-#ifndef HD_DATA_DIGITS_DIGITS_H
-#define HD_DATA_DIGITS_DIGITS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -26,5 +25,3 @@ void hd__digits_destroy(hd_digits *digits); /* NULL allowed */
  * Thread-safe. Samples beyond the split's size can be drawn too and belong to no split. */
 void hd__digits_render(const hd_digits *digits, uint8_t *images, uint8_t *labels, int split, int64_t first,
                        int64_t count);
-
-#endif

@@ -7,8 +7,7 @@
  * corner of the canvas.
  *
  * It knows nothing of digits or of random numbers. */
-#ifndef HD_DATA_DIGITS_PEN_H
-#define HD_DATA_DIGITS_PEN_H
+#pragma once
 
 #include <stdint.h>
 
@@ -27,5 +26,3 @@ void hd__pen_line(hd_canvas *canvas, float x0, float y0, float x1, float y1, flo
 
 /* Writes HD_CANVAS_SIDE^2 bytes, row after row; full ink becomes `white` (0 to 255). */
 void hd__pen_finish(uint8_t *image, const hd_canvas *canvas, float white);
-
-#endif

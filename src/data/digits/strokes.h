@@ -2,8 +2,7 @@
  *
  * The text (data/digits.strokes) documents its format. A book is immutable once it is read, and may be used by any
  * number of threads. It contains nothing of pixels or random numbers. */
-#ifndef HD_DATA_DIGITS_STROKES_H
-#define HD_DATA_DIGITS_STROKES_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -42,5 +41,3 @@ typedef struct hd_stroke_book {
 
 /* Reads a whole text into `book`. Errors are HD_E_FORMAT, "NAME:LINE: ...". */
 hd_status hd__strokes_parse(hd_stroke_book *book, hd_ctx *ctx, const char *name, const char *text, size_t length);
-
-#endif

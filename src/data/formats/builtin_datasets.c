@@ -29,8 +29,8 @@ static hd_status make_room(hd_opened *out, drawn **d, hd_ctx *ctx, const int sha
   (*d)->images =
       hd__malloc_scattered((size_t)((train + test) * (sample + 1) + SLACK_BYTES)); /* labels as bytes behind them */
   (*d)->labels = hd__malloc((size_t)(train + test) * sizeof *(*d)->labels);
-  if (!(*d)->images || !(*d)->labels)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for %lld drawn samples", (long long)(train + test));
+  HD_TRY(HD_ALLOCATED((*d)->images && (*d)->labels, ctx, "out of memory for %lld drawn samples",
+                      (long long)(train + test)));
   for (int i = 0; i < 2; i++)
     out->split[i] = (hd_dataset){.count = i ? test : train,
                                  .channels = shape[0],

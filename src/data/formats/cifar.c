@@ -8,8 +8,6 @@
 #include "data/formats/format.h"
 
 #include "base/alloc.h"
-#include "data/formats/class_names.h"
-#include "data/formats/resident_samples.h"
 #include "platform/file.h"
 
 enum { SIDE = 32, PIXELS = 3 * SIDE * SIDE, MOST_FILES = 5 };

@@ -17,8 +17,6 @@
 #include "base/alloc.h"
 #include "base/number.h"
 #include "base/utf8.h"
-#include "data/formats/class_names.h"
-#include "data/formats/resident_samples.h"
 #include "platform/file.h"
 
 enum { MOST_COLUMNS = HD_DATA_MAX_SIDE + 1, MOST_NUMBER = 64, MOST_NAME = 256 };
@@ -99,15 +97,12 @@ static hd_status next_field(field *out, bool *last, cursor *c, hd_ctx *ctx, cons
     *out = (field){from + 1, (size_t)(c->at - from) - 1, true};
     if (c->at == c->end || *c->at != '"')
       return hd__fail(ctx, HD_E_FORMAT,
-                      "%s:%lld: expected a quote at the end of a field, found "
-                      "the line's end; add one",
-                      path, (long long)c->line);
+                      "%s:%lld: expected a quote at the end of a field, found the line's end; add one", path,
+                      (long long)c->line);
     c->at++;
     if (!at_line_end(c) && *c->at != ',')
       return hd__fail(ctx, HD_E_FORMAT,
-                      "%s:%lld: expected a comma behind a field in quotes, "
-                      "found '%c'; double quotes "
-                      "inside of it",
+                      "%s:%lld: expected a comma behind a field in quotes, found '%c'; double quotes inside of it",
                       path, (long long)c->line, *c->at);
   } else {
     while (!at_line_end(c) && *c->at != ',')
@@ -189,11 +184,10 @@ static hd_status see_first_line(table *t, bool *header, hd_ctx *ctx, const curso
   }
   *header = !numbers || t->kind != LAST;
   if (t->columns < 2)
-    return hd__fail(ctx, HD_E_FORMAT,
-                    "%s:%lld: expected at least two columns with commas "
-                    "between them, found %lld; "
-                    "separate fields by commas",
-                    t->path, (long long)start->line, (long long)t->columns);
+    return hd__fail(
+        ctx, HD_E_FORMAT,
+        "%s:%lld: expected at least two columns with commas between them, found %lld; separate fields by commas",
+        t->path, (long long)start->line, (long long)t->columns);
   if (t->kind == LAST)
     t->special = t->columns - 1;
   return HD_OK;
@@ -212,9 +206,7 @@ static hd_status read_row(table *t, float *numbers, int64_t row, cursor *c, hd_c
       return no_number(ctx, t->path, line, column, &f);
   }
   if (column != t->columns)
-    return hd__fail(ctx, HD_E_FORMAT,
-                    "%s:%lld: expected %lld fields as in the first line, found "
-                    "%lld; mend the line",
+    return hd__fail(ctx, HD_E_FORMAT, "%s:%lld: expected %lld fields as in the first line, found %lld; mend the line",
                     t->path, (long long)line, (long long)t->columns, (long long)column);
   t->line[row] = line;
   return HD_OK;
@@ -247,8 +239,7 @@ static hd_status read_table(table *t, hd_dataset *d, hd_resident_samples *to, hd
       .count = rows, .elem = HD_ELEM_F32, .channels = 1, .height = 1, .width = (int)t->columns - 1, .flat = true};
   t->label = hd__malloc((size_t)rows * sizeof *t->label);
   t->line = hd__malloc((size_t)rows * sizeof *t->line);
-  if (!t->label || !t->line)
-    return hd__fail(ctx, HD_E_NOMEM, "%s: out of memory for %lld rows", t->path, (long long)rows);
+  HD_TRY(HD_ALLOCATED(t->label && t->line, ctx, "%s: out of memory for %lld rows", t->path, (long long)rows));
   d->outputs = 1; /* for now; labels need as much memory as targets */
   HD_TRY(hd__resident_make(to, d, ctx, t->path));
   for (int64_t row = 0; row < rows && more_lines(&c); row++)
@@ -265,9 +256,7 @@ static int by_bytes(const void *a, const void *b) {
 /* The texts of the training set's labels, sorted, each once. */
 static hd_status collect_names(field **sorted, int64_t *count, csv_set *set, hd_ctx *ctx, const table *t,
                                int64_t rows) {
-  *sorted = hd__malloc((size_t)rows * sizeof **sorted);
-  if (!*sorted)
-    return hd__fail(ctx, HD_E_NOMEM, "%s: out of memory for the names of classes", t->path);
+  HD_TRY(HD_NEW_RAW(*sorted, rows, ctx, "%s: out of memory for the names of classes", t->path));
   memcpy(*sorted, t->label, (size_t)rows * sizeof **sorted);
   qsort(*sorted, (size_t)rows, sizeof **sorted, by_bytes);
   int64_t kept = 0;
@@ -276,14 +265,11 @@ static hd_status collect_names(field **sorted, int64_t *count, csv_set *set, hd_
       (*sorted)[kept++] = (*sorted)[i];
   *count = kept;
   if (kept > HD_DATA_MAX_CLASSES)
-    return hd__fail(ctx, HD_E_FORMAT,
-                    "%s: expected up to %d classes, found %lld; name the "
-                    "column target for numbers",
+    return hd__fail(ctx, HD_E_FORMAT, "%s: expected up to %d classes, found %lld; name the column target for numbers",
                     t->path, HD_DATA_MAX_CLASSES, (long long)kept);
   set->names.name = hd__calloc((size_t)kept, sizeof *set->names.name);
   set->names.text = hd__malloc((size_t)kept * MOST_NAME);
-  if (!set->names.name || !set->names.text)
-    return hd__fail(ctx, HD_E_NOMEM, "%s: out of memory for the names of classes", t->path);
+  HD_TRY(HD_ALLOCATED(set->names.name && set->names.text, ctx, "%s: out of memory for the names of classes", t->path));
   for (int64_t i = 0; i < kept; i++) {
     char *name = set->names.text + i * MOST_NAME;
     hd__utf8_clean(name, MOST_NAME, (*sorted)[i].at, (*sorted)[i].length);
@@ -300,9 +286,7 @@ static hd_status take_names(int32_t *out, hd_ctx *ctx, const table *t, int64_t r
     char text[48];
     hd__utf8_clean(text, sizeof text, t->label[i].at, t->label[i].length);
     if (!found)
-      return hd__fail(ctx, HD_E_FORMAT,
-                      "%s:%lld: expected a class of the training set, found "
-                      "'%s'; mend the file",
+      return hd__fail(ctx, HD_E_FORMAT, "%s:%lld: expected a class of the training set, found '%s'; mend the file",
                       t->path, (long long)t->line[i], text);
     out[i] = (int32_t)(found - sorted);
   }
@@ -324,8 +308,7 @@ static hd_status take_texts(csv_set *set, hd_dataset split[2], hd_ctx *ctx, int 
   hd_status status = collect_names(&sorted, &count, set, ctx, &set->table[0], split[0].count);
   for (int i = 0; i < files && status == HD_OK; i++) {
     status = make_labels(&set->resident[i], &split[i], ctx, set->table[i].path);
-    if (status == HD_OK)
-      status = take_names(set->resident[i].labels, ctx, &set->table[i], split[i].count, sorted, count);
+    HD_THEN(status, take_names(set->resident[i].labels, ctx, &set->table[i], split[i].count, sorted, count));
     split[i].classes = (int)count;
     split[i].class_names = set->names.name;
   }
@@ -345,12 +328,11 @@ static hd_status take_numbers(csv_set *set, hd_dataset split[2], hd_ctx *ctx, in
       if (!classes)
         set->resident[i].targets[row] = value;
       else if (!is_whole(&t->label[row]) || value >= HD_DATA_MAX_CLASSES)
-        return hd__fail(ctx, HD_E_FORMAT,
-                        "%s:%lld: expected a class from 0 to %d as label, found '%.*s'; "
-                        "name the column target for "
-                        "numbers",
-                        t->path, (long long)t->line[row], HD_DATA_MAX_CLASSES - 1,
-                        (int)(t->label[row].length < 40 ? t->label[row].length : 40), t->label[row].at);
+        return hd__fail(
+            ctx, HD_E_FORMAT,
+            "%s:%lld: expected a class from 0 to %d as label, found '%.*s'; name the column target for numbers",
+            t->path, (long long)t->line[row], HD_DATA_MAX_CLASSES - 1,
+            (int)(t->label[row].length < 40 ? t->label[row].length : 40), t->label[row].at);
       else
         set->resident[i].labels[row] = (int32_t)value;
     }
@@ -387,12 +369,10 @@ static hd_status check_tables(const csv_set *set, hd_ctx *ctx) {
   const table *a = &set->table[0], *b = &set->table[1];
   if (a->columns == b->columns && a->special == b->special && a->kind == b->kind)
     return HD_OK;
-  return hd__fail(ctx, HD_E_FORMAT,
-                  "%s: expected %lld columns with the label in column %lld as "
-                  "in training, found %lld and %lld; make "
-                  "both alike",
-                  b->path, (long long)a->columns, (long long)a->special + 1, (long long)b->columns,
-                  (long long)b->special + 1);
+  return hd__fail(
+      ctx, HD_E_FORMAT,
+      "%s: expected %lld columns with the label in column %lld as in training, found %lld and %lld; make both alike",
+      b->path, (long long)a->columns, (long long)a->special + 1, (long long)b->columns, (long long)b->special + 1);
 }
 
 static hd_status open_path(hd_opened *out, hd_ctx *ctx, const hd_data_request *request) {

@@ -10,7 +10,6 @@
 
 #include "base/alloc.h"
 #include "data/formats/format.h"
-#include "data/formats/published_datasets.h"
 
 enum { MOST_NAME = 32, MOST_OUTPUTS = 1 << 20 };
 
@@ -79,8 +78,7 @@ hd_status hd_data_add(hd_ctx *ctx, const hd_custom_data *d) {
   if (d->classes ? !within(d->classes, 1, HD_DATA_MAX_CLASSES) || d->outputs : !within(d->outputs, 1, MOST_OUTPUTS))
     return hd__fail(
         ctx, HD_E_USAGE,
-        "data set '%s': expected 1 to %d classes or, without, 1 to %d outputs, found %d and %d; give one of "
-        "both",
+        "data set '%s': expected 1 to %d classes or, without, 1 to %d outputs, found %d and %d; give one of both",
         d->name, HD_DATA_MAX_CLASSES, MOST_OUTPUTS, (int)d->classes, (int)d->outputs);
   if (!d->len || !d->get)
     return hd__fail(ctx, HD_E_USAGE, "data set '%s': expected len and get, found no %s; fill it in", d->name,
@@ -90,8 +88,7 @@ hd_status hd_data_add(hd_ctx *ctx, const hd_custom_data *d) {
                     d->name, HD_CUSTOM_DATASETS);
   if (!k) {
     k = ctx->custom_data = hd__calloc(1, sizeof *k);
-    if (!k)
-      return hd__fail(ctx, HD_E_NOMEM, "data set '%s': out of memory", d->name);
+    HD_TRY(HD_ALLOCATED(k, ctx, "data set '%s': out of memory", d->name));
     ctx->end_custom_data = end;
   }
   k->data[k->count++] = d;
@@ -156,9 +153,7 @@ static hd_status get(void *elems, int size[2], hd_ctx *ctx, const hd_dataset *sp
 /* Lists the samples of the training set that belong to one split. */
 static hd_status list_part(custom_split *custom, hd_ctx *ctx, int64_t *count, const uint8_t *marks, int wanted) {
   const int64_t all = *count;
-  custom->index = hd__malloc((size_t)all * sizeof *custom->index);
-  if (!custom->index)
-    return hd__fail(ctx, HD_E_NOMEM, "data set '%s': out of memory for a list of samples", custom->data->name);
+  HD_TRY(HD_NEW_RAW(custom->index, all, ctx, "data set '%s': out of memory for a list of samples", custom->data->name));
   *count = 0;
   for (int64_t i = 0; i < all; i++)
     if (marks[i] == wanted)
@@ -221,8 +216,7 @@ static hd_status open_data(hd_opened *out, hd_ctx *ctx, const hd_data_request *r
   for (int s = 0; s < 2 && status == HD_OK; s++) {
     if (marks)
       status = list_part(&set->split[s], ctx, &count[s], marks, s);
-    if (status == HD_OK)
-      status = describe(&out->split[s], &set->split[s], ctx, count[s]);
+    HD_THEN(status, describe(&out->split[s], &set->split[s], ctx, count[s]));
   }
   hd__free(marks);
   return status;

@@ -1,6 +1,5 @@
 /* What data set to open, and how. */
-#ifndef HD_DATA_FORMATS_DATA_REQUEST_H
-#define HD_DATA_FORMATS_DATA_REQUEST_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -14,5 +13,3 @@ typedef struct hd_data_request {
   hd_cache_kind cache;
   bool skip; /* skip unreadable samples, in formats that read samples one by one */
 } hd_data_request;
-
-#endif

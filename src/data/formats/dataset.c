@@ -7,7 +7,7 @@
 #include "data/loader/sample_cache.h"
 #include "data/loader/skipped_samples.h"
 #include "platform/file.h"
-#include "platform/memory_limit.h"
+#include "platform/cgroup.h"
 
 struct hd_data {
   char *name;
@@ -31,14 +31,12 @@ static hd_status find_format(const hd_format **out, hd_ctx *ctx, const char *nam
   if (hd__file_is_folder(name))
     return hd__fail(
         ctx, HD_E_IO,
-        "%s: expected a folder of IDX files (train-images-idx3-ubyte, ...), of CIFAR's binary files, of NPY "
-        "files (x_train.npy, ...), train.csv and test.csv, or class folders of pictures, found none of "
-        "them; check the path",
+        "%s: expected a folder of IDX files (train-images-idx3-ubyte, ...), of CIFAR's binary files, of NPY files "
+        "(x_train.npy, ...), train.csv and test.csv, or class folders of pictures, found none of them; check the path",
         name);
   return hd__fail(ctx, HD_E_IO,
                   "expected digits, mnist, fashion, cifar10, cifar100, random:CxHxW, a data folder, an .npz or a .csv "
-                  "file as --data, found '%s', "
-                  "which is none; check the path",
+                  "file as --data, found '%s', which is none; check the path",
                   name);
 }
 
@@ -84,7 +82,7 @@ static hd_status keep_decoded(hd_data *data, hd_ctx *ctx, hd_cache_kind kind) {
   int64_t bytes = 0;
   for (int s = 0; s < 2; s++)
     bytes += hd__dataset_resident(&split[s]) ? 0 : hd__cache_bytes(&split[s]);
-  const bool fits = bytes <= hd__memory_budget(NULL, NULL) / SHARE;
+  const bool fits = bytes <= hd__memory_budget() / SHARE;
   for (int s = 0; s < 2; s++) {
     if (hd__dataset_resident(&split[s]) || kind == HD_CACHE_NONE)
       continue;
@@ -99,8 +97,7 @@ static hd_status keep_decoded(hd_data *data, hd_ctx *ctx, hd_cache_kind kind) {
 static hd_status open_all(hd_data *data, hd_ctx *ctx, const hd_data_request *request) {
   hd_dataset *split = data->opened.split;
   data->name = hd__strdup(request->name);
-  if (!data->name)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the data set");
+  HD_TRY(HD_ALLOCATED(data->name, ctx, "out of memory for the data set"));
   HD_TRY(find_format(&data->opened.format, ctx, request->name));
   HD_TRY(data->opened.format->open(&data->opened, ctx, request));
   HD_TRY(check_split(ctx, data->name, &split[0]));
@@ -114,16 +111,10 @@ static hd_status open_all(hd_data *data, hd_ctx *ctx, const hd_data_request *req
 }
 
 hd_status hd__data_open(hd_data **out, hd_ctx *ctx, const hd_data_request *request) {
-  *out = NULL;
-  hd_data *data = hd__calloc(1, sizeof *data);
-  if (!data)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the data set");
+  hd_data *data = *out = hd__calloc(1, sizeof *data);
+  HD_TRY(HD_ALLOCATED(data, ctx, "out of memory for the data set"));
   hd_status status = open_all(data, ctx, request);
-  if (status == HD_OK)
-    *out = data;
-  else
-    hd__data_close(data);
-  return status;
+  return HD_CREATED(status, out, hd__data_close);
 }
 
 void hd__data_close(hd_data *data) {

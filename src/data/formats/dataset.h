@@ -3,8 +3,7 @@
  * A name or a path is opened by the first format of a table that accepts it (dataset.c). The mean and standard
  * deviation are the training set's, per channel, of pixels in [0, 1] or of the floats, rounded to 4 decimals
  * (data_statistics.h). */
-#ifndef HD_DATA_FORMATS_DATASET_H
-#define HD_DATA_FORMATS_DATASET_H
+#pragma once
 
 #include "data/formats/data_request.h"
 #include "data/loader/dataset_split.h"
@@ -24,5 +23,3 @@ const double *hd__data_std(const hd_data *data);
 
 /* Training samples, training labels, test samples, test labels. */
 const uint64_t *hd__data_checksums(const hd_data *data);
-
-#endif

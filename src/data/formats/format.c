@@ -6,7 +6,9 @@
 
 #include "base/alloc.h"
 #include "base/philox.h"
+#include "base/utf8.h"
 #include "data/loader/sampler.h"
+#include "platform/file.h"
 
 bool hd__path_ends(const char *path, const char *end) {
   size_t length = strlen(path), tail = strlen(end);
@@ -15,8 +17,7 @@ bool hd__path_ends(const char *path, const char *end) {
 
 hd_status hd__opened_hold(void **self, hd_opened *out, hd_ctx *ctx, size_t bytes, void (*release)(void *self)) {
   *self = hd__calloc(1, bytes);
-  if (!*self)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the data set");
+  HD_TRY(HD_ALLOCATED(*self, ctx, "out of memory for the data set"));
   out->self = *self;
   out->release = release;
   return HD_OK;
@@ -42,4 +43,139 @@ hd_status hd__data_fifth(uint8_t **marks, hd_ctx *ctx, const char *path, int64_t
   hd__free(*marks);
   *marks = NULL;
   return hd__fail(ctx, HD_E_NOMEM, "%s: out of memory for the split of %lld samples", path, (long long)count);
+}
+
+/* ---- Names of classes ---- */
+
+enum { MOST_BYTES = 1 << 16 };
+
+static hd_status take_lines(hd_names *out, hd_ctx *ctx, const char *path, const hd_mapping *file, int count) {
+  const char *at = file->bytes ? (const char *)file->bytes : "", *end = at + file->length;
+  out->text = hd__malloc(file->length + (size_t)count + 1);
+  out->name = hd__calloc((size_t)count, sizeof *out->name);
+  HD_TRY(HD_ALLOCATED(out->text && out->name, ctx, "%s: out of memory for the names of classes", path));
+  char *to = out->text;
+  while (at < end) {
+    const char *line = memchr(at, '\n', (size_t)(end - at)), *stop = line ? line : end;
+    const size_t length = (size_t)(stop - at) - (stop > at && stop[-1] == '\r');
+    if (length > 0 && out->count < count) {
+      hd__utf8_clean(to, length + 1, at, length);
+      out->name[out->count] = to;
+      to += strlen(to) + 1;
+    }
+    out->count += length > 0;
+    at = stop + 1;
+  }
+  if (out->count == count)
+    return HD_OK;
+  return hd__fail(ctx, HD_E_FORMAT, "%s: expected %d names, a line each, found %d; fetch the file again", path, count,
+                  out->count);
+}
+
+hd_status hd__names_read(hd_names *out, hd_ctx *ctx, const char *path, int count) {
+  hd_mapping file;
+  HD_TRY(hd__file_read(&file, ctx, path));
+  hd_status status = HD_OK;
+  if (file.length > MOST_BYTES)
+    status = hd__fail(ctx, HD_E_FORMAT, "%s: expected at most %d bytes of names, found %zu; fetch the file again", path,
+                      MOST_BYTES, file.length);
+  HD_THEN(status, take_lines(out, ctx, path, &file, count));
+  hd__file_unmap(&file);
+  return status;
+}
+
+void hd__names_fini(hd_names *names) {
+  hd__free(names->name);
+  hd__free(names->text);
+  *names = (hd_names){0};
+}
+
+/* ---- Samples in memory ---- */
+
+static bool make(void *pointer, int64_t count, int64_t bytes) {
+  void *memory = hd__malloc_scattered(count > 0 ? (size_t)(count * bytes) : 1);
+  memcpy(pointer, &memory, sizeof memory);
+  return memory != NULL;
+}
+
+hd_status hd__resident_make(hd_resident_samples *out, hd_dataset *split, hd_ctx *ctx, const char *path) {
+  const int64_t elems = split->count * hd__dataset_elems(split);
+  bool enough = true;
+  if (!hd__dataset_resident(split) && split->elem == HD_ELEM_U8) {
+    enough = make(&out->images, elems, 1);
+    split->images = out->images;
+  } else if (!hd__dataset_resident(split)) {
+    enough = make(&out->floats, elems, sizeof *out->floats);
+    split->floats = out->floats;
+  }
+  if (enough && split->outputs > 0 && !split->targets) {
+    enough = make(&out->targets, split->count * split->outputs, sizeof *out->targets);
+    split->targets = out->targets;
+  } else if (enough && split->outputs == 0 && !split->labels) {
+    enough = make(&out->labels, split->count, sizeof *out->labels);
+    split->labels = out->labels;
+  }
+  return HD_ALLOCATED(enough, ctx, "%s: out of memory for %lld samples", path, (long long)split->count);
+}
+
+void hd__resident_fini(hd_resident_samples *r) {
+  hd__free(r->images);
+  hd__free(r->floats);
+  hd__free(r->labels);
+  hd__free(r->targets);
+  *r = (hd_resident_samples){0};
+}
+
+/* Moves the marked rows to `taken` and closes the gaps. NULL stays NULL. */
+static void divide_rows(void *taken, void *all, int64_t count, int64_t row_bytes, const uint8_t *marks) {
+  uint8_t *from = all, *kept = all, *to = taken;
+  for (int64_t i = 0; i < count && all; i++, from += row_bytes) {
+    uint8_t **end = marks[i] ? &to : &kept;
+    if (*end != from)
+      memmove(*end, from, (size_t)row_bytes);
+    *end += row_bytes;
+  }
+}
+
+hd_status hd__resident_divide(hd_resident_samples resident[2], hd_dataset split[2], hd_ctx *ctx, const char *path) {
+  hd_resident_samples *all = &resident[0], *taken = &resident[1];
+  hd_dataset *train = &split[0], *test = &split[1];
+  const int64_t count = train->count, elems = hd__dataset_elems(train);
+  uint8_t *marks;
+  int64_t marked = 0;
+  HD_TRY(hd__data_fifth(&marks, ctx, path, count));
+  for (int64_t i = 0; i < count; i++)
+    marked += marks[i];
+  *test = *train;
+  test->count = marked;
+  test->images = NULL;
+  test->floats = NULL;
+  test->labels = NULL;
+  test->targets = NULL;
+  hd_status status = hd__resident_make(taken, test, ctx, path);
+  if (status == HD_OK) {
+    divide_rows(taken->images, all->images, count, elems, marks);
+    divide_rows(taken->floats, all->floats, count, elems * (int64_t)sizeof(float), marks);
+    divide_rows(taken->labels, all->labels, count, sizeof(int32_t), marks);
+    divide_rows(taken->targets, all->targets, count, train->outputs * (int64_t)sizeof(float), marks);
+    train->count = count - marked;
+  }
+  hd__free(marks);
+  return status;
+}
+
+hd_status hd__resident_classes(hd_dataset split[2], hd_ctx *ctx, const char *path, int ignored) {
+  int32_t most = -1;
+  for (int s = 0; s < 2; s++)
+    for (int64_t i = 0; i < split[s].count; i++) {
+      int32_t label = split[s].labels[i];
+      if (label < 0 || label >= HD_DATA_MAX_CLASSES)
+        return hd__fail(ctx, HD_E_FORMAT,
+                        "%s: expected class labels from 0 to %d, found %d at index %lld of the %s; number them from 0",
+                        path, HD_DATA_MAX_CLASSES - 1, label, (long long)i, s ? "test set" : "training set");
+      if (label != ignored && label > most)
+        most = label;
+    }
+  split[0].classes = split[1].classes = most < 0 ? 1 : most + 1;
+  return HD_OK;
 }

@@ -2,9 +2,9 @@
  *
  * Input files are untrusted. A reader bounds every size before allocating, reads nothing beyond what it checked, and
  * every failure is one line that begins with the file. */
-#ifndef HD_DATA_FORMATS_FORMAT_H
-#define HD_DATA_FORMATS_FORMAT_H
+#pragma once
 
+#include "base/status.h"
 #include "data/formats/data_request.h"
 #include "data/loader/dataset_split.h"
 
@@ -26,7 +26,7 @@ struct hd_format {
 
 /* Data sets registered by hd_data_add. */
 extern const hd_format hd__format_custom;
-/* Names: digits, random:CxHxW, published sets (published_datasets.h). */
+/* Names: digits, random:CxHxW, published sets (published_datasets.c). */
 extern const hd_format hd__format_digits, hd__format_random, hd__format_named;
 /* Paths. */
 extern const hd_format hd__format_idx, hd__format_cifar, hd__format_npy, hd__format_npz, hd__format_csv,
@@ -42,4 +42,41 @@ bool hd__path_ends(const char *path, const char *end);
  * last of a permutation that depends on the count alone. HD_E_FORMAT, naming `path`, with fewer than two samples. */
 hd_status hd__data_fifth(uint8_t **marks, hd_ctx *ctx, const char *path, int64_t count);
 
-#endif
+/* Names of classes: an array owned by the caller, or the lines of a file. */
+
+typedef struct hd_names {
+  const char **name; /* `count` of them; NULL: none */
+  char *text;        /* the names, each with its NUL */
+  int count;
+} hd_names;
+
+/* Reads a file of exactly `count` lines; empty ones do not count. Names are cleaned to valid UTF-8 without control
+ * characters. */
+hd_status hd__names_read(hd_names *out, hd_ctx *ctx, const char *path, int count);
+void hd__names_fini(hd_names *names);
+
+/* ---- Samples that a reader keeps in memory, one array per split ---- */
+
+typedef struct hd_resident_samples {
+  uint8_t *images; /* memory of the split's fields of these names, or NULL */
+  float *floats;
+  int32_t *labels;
+  float *targets;
+} hd_resident_samples;
+
+/* Allocates what `split` needs by its count, shape, element, classes and outputs, and sets its pointers; pointers
+ * that are not NULL stay. `path` is for messages. */
+hd_status hd__resident_make(hd_resident_samples *out, hd_dataset *split, hd_ctx *ctx, const char *path);
+void hd__resident_fini(hd_resident_samples *resident);
+
+/* Divides split[0], all of which resident[0] holds, into a training and a test set, by hd__data_fifth; both keep
+ * their order. */
+hd_status hd__resident_divide(hd_resident_samples resident[2], hd_dataset split[2], hd_ctx *ctx, const char *path);
+
+/* Sets the classes of both splits to one more than the largest label; `ignored` does not count. HD_E_FORMAT if a label
+ * is negative or beyond HD_DATA_MAX_CLASSES. */
+hd_status hd__resident_classes(hd_dataset split[2], hd_ctx *ctx, const char *path, int ignored);
+
+/* ---- Names of published data sets; their reader is hd__format_named ---- */
+
+bool hd__data_is_published(const char *name);

@@ -21,11 +21,10 @@ static hd_status read_magic(hd_idx *idx, hd_ctx *ctx, const char *path, const ui
   uint32_t labels = TYPE_U8 << 8 | 1, one = TYPE_F32 << 8 | 1, several = TYPE_F32 << 8 | 2;
   uint32_t wanted = TYPE_U8 << 8 | (uint32_t)rank;
   if (rank == LABELS && magic != labels && magic != one && magic != several)
-    return hd__fail(
-        ctx, HD_E_FORMAT,
-        "%s: expected magic 0x%08x (bytes, 1 dimensions), or 0x%08x or 0x%08x (floats), found 0x%08x; is it "
-        "the right IDX file?",
-        path, labels, one, several, magic);
+    return hd__fail(ctx, HD_E_FORMAT,
+                    "%s: expected magic 0x%08x (bytes, 1 dimensions), or 0x%08x or 0x%08x (floats), found 0x%08x; is "
+                    "it the right IDX file?",
+                    path, labels, one, several, magic);
   if (rank != LABELS && magic != wanted)
     return hd__fail(ctx, HD_E_FORMAT,
                     "%s: expected magic 0x%08x (bytes, %d dimensions), found 0x%08x; is it the right IDX file?", path,

@@ -5,8 +5,7 @@
  *
  * Unsigned bytes (type 8) are read, and as targets 32-bit floats (type 13), which stay big-endian. Magic, rank,
  * sizes, length and checksums are verified; an inconsistent file is refused before anything is allocated for it. */
-#ifndef HD_DATA_FORMATS_IDX_H
-#define HD_DATA_FORMATS_IDX_H
+#pragma once
 
 #include <stdint.h>
 
@@ -36,5 +35,3 @@ void hd__idx_fini(hd_idx *idx);
 /* Finds folder/part as published, with a dot for the last hyphen but one, or with .gz behind. Returns 0 if none
  * exists. */
 int hd__idx_find(char out[HD_PATH_BYTES], const char *folder, const char *part);
-
-#endif

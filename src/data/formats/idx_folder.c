@@ -46,8 +46,7 @@ int hd__idx_find(char out[HD_PATH_BYTES], const char *folder, const char *part) 
 static hd_status take_labels(int32_t **out, hd_ctx *ctx, const char *path, const hd_idx *file, int classes,
                              int ignored) {
   int32_t *label = *out = hd__malloc((size_t)file->length * sizeof *label);
-  if (!label)
-    return hd__fail(ctx, HD_E_NOMEM, "%s: out of memory for the labels", path);
+  HD_TRY(HD_ALLOCATED(label, ctx, "%s: out of memory for the labels", path));
   for (int64_t i = 0; i < file->length; i++) {
     label[i] = file->bytes[i];
     if (label[i] >= classes && label[i] != ignored)
@@ -63,8 +62,7 @@ static hd_status take_labels(int32_t **out, hd_ctx *ctx, const char *path, const
 static hd_status decode_targets(float **out, hd_ctx *ctx, const char *path, const hd_idx *file) {
   int64_t count = file->length / 4, outputs = file->rank == 2 ? file->size[1] : 1;
   float *target = *out = hd__malloc((size_t)count * sizeof *target);
-  if (!target)
-    return hd__fail(ctx, HD_E_NOMEM, "%s: out of memory for the targets", path);
+  HD_TRY(HD_ALLOCATED(target, ctx, "%s: out of memory for the targets", path));
   for (int64_t i = 0; i < count; i++) {
     const uint8_t *b = file->bytes + 4 * i;
     uint32_t bits = (uint32_t)b[0] << 24 | (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | b[3];
@@ -94,8 +92,7 @@ static hd_status find_labels(char out[HD_PATH_BYTES], hd_ctx *ctx, const char *f
   if (!found)
     return hd__fail(
         ctx, HD_E_IO,
-        "%s: expected the file %s (plain or .gz; with float targets %s), found none; put the four IDX files "
-        "there",
+        "%s: expected the file %s (plain or .gz; with float targets %s), found none; put the four IDX files there",
         folder, name[0], name[1]);
   return HD_OK;
 }
@@ -167,13 +164,11 @@ static hd_status open_folder(hd_opened *out, hd_ctx *ctx, const hd_data_request 
   void *set;
   HD_TRY(hd__opened_hold(&set, out, ctx, sizeof(idx_set), release));
   char(*path)[HD_PATH_BYTES] = hd__malloc((size_t)HD_DATA_PARTS * sizeof *path);
-  if (!path)
-    return hd__fail(ctx, HD_E_NOMEM, "%s: out of memory while opening", folder);
+  HD_TRY(HD_ALLOCATED(path, ctx, "%s: out of memory while opening", folder));
   hd_status status = open_parts(set, ctx, folder, path);
   for (int split = 0; split < 2 && status == HD_OK; split++)
     status = open_split(&out->split[split], set, ctx, path, split, request->ignored);
-  if (status == HD_OK)
-    status = check_alike(out->split, ctx, path);
+  HD_THEN(status, check_alike(out->split, ctx, path));
   hd__free(path);
   return status;
 }

@@ -123,10 +123,9 @@ static hd_status add_class(album *to, hd_ctx *ctx, const char *path, int32_t lab
   for (int64_t i = 0; i < names.count && status == HD_OK; i++) {
     const char *name = names.text[i];
     if (!is_picture(name))
-      status = hd__fail(ctx, HD_E_FORMAT,
-                        "%s/%s: expected pictures alone (.png, .jpg, .jpeg), found this; move it "
-                        "elsewhere",
-                        path, name);
+      status =
+          hd__fail(ctx, HD_E_FORMAT,
+                   "%s/%s: expected pictures alone (.png, .jpg, .jpeg), found this; move it elsewhere", path, name);
     else if (!grow(&to->photo, to->count, &to->room, sizeof *to->photo) ||
              !(to->photo[to->count].path = hd__printf_alloc("%s/%s", path, name)))
       status = no_memory(ctx, path);
@@ -170,8 +169,7 @@ static hd_status add_split(album *to, texts *classes, hd_ctx *ctx, const char *p
     status = check_classes(ctx, path, classes, &found);
   for (int64_t i = 0; i < classes->count && status == HD_OK; i++) {
     status = hd__file_join(inside, ctx, path, classes->text[i]);
-    if (status == HD_OK)
-      status = add_class(to, ctx, inside, (int32_t)i);
+    HD_THEN(status, add_class(to, ctx, inside, (int32_t)i));
   }
   texts_fini(&found);
   return status;
@@ -276,8 +274,7 @@ static const photo *first_photo(const folder_set *set, const photo *than) {
 /* The cache key of all pictures, and the number of channels. */
 static hd_status find_key(hd_dataset *d, const album *a, hd_ctx *ctx) {
   hd_xxh3 *sum = hd__xxh3_create();
-  if (!sum)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for a checksum of the pictures' names");
+  HD_TRY(HD_ALLOCATED(sum, ctx, "out of memory for a checksum of the pictures' names"));
   const int32_t channels = d->channels;
   hd__xxh3_update(sum, &channels, sizeof channels);
   for (int64_t i = 0; i < a->count; i++)

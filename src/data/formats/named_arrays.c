@@ -4,7 +4,6 @@
 #include <math.h>
 
 #include "base/alloc.h"
-#include "data/formats/resident_samples.h"
 
 enum { X_TRAIN, Y_TRAIN, X_TEST, Y_TEST, PARTS, MOST_OUTPUTS = 1 << 20 };
 
@@ -120,8 +119,8 @@ static hd_status see_labels(hd_dataset *d, hd_ctx *ctx, const hd_array_part *par
   const int64_t outputs = a->rank == 2 ? a->size[1] : 1;
   if (a->rank < 1 || a->rank > 2 || outputs < 1 || outputs > MOST_OUTPUTS)
     return hd__fail(ctx, HD_E_FORMAT,
-                    "%s: expected labels of the shape (N), or up to %d targets a sample, found %d "
-                    "dimensions and %lld; save it in another shape",
+                    "%s: expected labels of the shape (N), or up to %d targets a sample, found %d dimensions and %lld; "
+                    "save it in another shape",
                     part->name, MOST_OUTPUTS, a->rank, (long long)outputs);
   if (a->size[0] != d->count)
     return hd__fail(ctx, HD_E_FORMAT,
@@ -138,8 +137,7 @@ static hd_status copy_labels(hd_resident_samples *to, hd_ctx *ctx, const hd_data
     const int64_t label = hd__npy_int(a, i * a->stride[0]);
     if (label < 0 || label >= HD_DATA_MAX_CLASSES)
       return hd__fail(ctx, HD_E_FORMAT,
-                      "%s: expected class labels from 0 to %d, found %lld at index %lld; number the "
-                      "classes from 0",
+                      "%s: expected class labels from 0 to %d, found %lld at index %lld; number the classes from 0",
                       part->name, HD_DATA_MAX_CLASSES - 1, (long long)label, (long long)i);
     to->labels[i] = (int32_t)label;
   }

@@ -1,5 +1,5 @@
-/* Strict parser of the header of NPY files: its dictionary of three keys, in any order; see npy.h. */
-#include "data/formats/npy.h"
+/* Strict parser of the header of NPY files: its dictionary of three keys, in any order; see named_arrays.h. */
+#include "data/formats/named_arrays.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -140,9 +140,8 @@ static hd_status take_head(hd_npy *out, hd_ctx *ctx, const char *path, cursor c)
   const char *wrong = take_dictionary(out, descr, &fortran, &c);
   if (wrong)
     return hd__fail(ctx, HD_E_FORMAT,
-                    "%s: expected a header of descr, fortran_order and shape, found %s; save the "
-                    "array again",
-                    path, wrong);
+                    "%s: expected a header of descr, fortran_order and shape, found %s; save the array again", path,
+                    wrong);
   if (!take_type(out, descr))
     return hd__fail(ctx, HD_E_FORMAT,
                     "%s: expected plain numbers (bool, int8 to uint64, float16 to float64), found the type '%s'%s; "

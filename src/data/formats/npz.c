@@ -6,7 +6,6 @@
 
 #ifdef HD_HAVE_LIBZIP
 
-#include <errno.h>
 #include <zip.h>
 
 #include "base/alloc.h"
@@ -56,8 +55,7 @@ static hd_status unpack(hd_array_part *out, hd_ctx *ctx, zip_file_t *from, uint8
     return hd__fail(ctx, HD_E_FORMAT, "%s: expected %lld bytes behind the header, found %s; save the array again",
                     out->name, (long long)expected, here > expected ? "more" : "an archive that cannot hold them");
   out->copy = hd__malloc(expected > 0 ? (size_t)expected : 1);
-  if (!out->copy)
-    return hd__fail(ctx, HD_E_NOMEM, "%s: out of memory for %lld bytes", out->name, (long long)expected);
+  HD_TRY(HD_ALLOCATED(out->copy, ctx, "%s: out of memory for %lld bytes", out->name, (long long)expected));
   memcpy(out->copy, head + head_bytes, (size_t)here);
   HD_TRY(read_some(&rest, from, ctx, out->name, out->copy + here, expected - here));
   HD_TRY(read_some(&more, from, ctx, out->name, &behind, 1));

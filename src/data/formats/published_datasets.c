@@ -3,7 +3,7 @@
  * Places are searched in this order: --data-dir, $HEDDLE_DATA, ~/.cache/heddle (where tools/get-mnist stores sets),
  * and Debian's /usr/share/datasets. In each a set may lie in a folder of its name, of torchvision's, of its
  * archive's, or in the place itself. */
-#include "data/formats/published_datasets.h"
+#include "data/formats/format.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,45 +15,34 @@ enum { MOST_FOLDERS = 6, PLACES = 4 };
 typedef struct published {
   const char *name, *alias;
   const hd_format *format;
-  const char *files; /* files of the set */
-  const char *first; /* the file that identifies its folder */
+  const char *first, *files; /* the file that identifies its folder; the files of the set */
+  const char *package;       /* in Debian; "" for none */
   const char *folders[MOST_FOLDERS + 1];
-  const char *package; /* in Debian; "" for none */
 } published;
 
-#define IDX_FILES                                                                                                      \
-  "train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte (plain or .gz)"
+static const char idx_files[] = "train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte and "
+                                "t10k-labels-idx1-ubyte (plain or .gz)";
 
+#define IDX(name, alias, package, ...)                                                                                 \
+  {                                                                                                                    \
+    name, alias, &hd__format_idx, HD_IDX_TRAIN_IMAGES, idx_files, package, { __VA_ARGS__ }                             \
+  }
+#define CIFAR(name, alias, first, files, ...)                                                                          \
+  {                                                                                                                    \
+    name, alias, &hd__format_cifar, first, files, "", { __VA_ARGS__ }                                                  \
+  }
+
+/* clang-format off */
 static const published sets[] = {
-    {"mnist",
-     "",
-     &hd__format_idx,
-     IDX_FILES,
-     HD_IDX_TRAIN_IMAGES,
-     {"mnist", "MNIST", "mnist/raw", "MNIST/raw", "."},
-     ""},
-    {"fashion",
-     "fashion-mnist",
-     &hd__format_idx,
-     IDX_FILES,
-     HD_IDX_TRAIN_IMAGES,
-     {"fashion", "FashionMNIST", "fashion/raw", "FashionMNIST/raw", "fashion-mnist", "."},
-     ", or install dataset-fashion-mnist"},
-    {"cifar10",
-     "cifar-10",
-     &hd__format_cifar,
-     "data_batch_1.bin to data_batch_5.bin and test_batch.bin",
-     "data_batch_1.bin",
-     {"cifar-10-batches-bin", "cifar10", "cifar10/cifar-10-batches-bin", "."},
-     ""},
-    {"cifar100",
-     "cifar-100",
-     &hd__format_cifar,
-     "train.bin and test.bin",
-     "train.bin",
-     {"cifar-100-binary", "cifar100", "cifar100/cifar-100-binary", "."},
-     ""},
+    IDX("mnist", "", "", "mnist", "MNIST", "mnist/raw", "MNIST/raw", "."),
+    IDX("fashion", "fashion-mnist", ", or install dataset-fashion-mnist",
+        "fashion", "FashionMNIST", "fashion/raw", "FashionMNIST/raw", "fashion-mnist", "."),
+    CIFAR("cifar10", "cifar-10", "data_batch_1.bin", "data_batch_1.bin to data_batch_5.bin and test_batch.bin",
+          "cifar-10-batches-bin", "cifar10", "cifar10/cifar-10-batches-bin", "."),
+    CIFAR("cifar100", "cifar-100", "train.bin", "train.bin and test.bin",
+          "cifar-100-binary", "cifar100", "cifar100/cifar-100-binary", "."),
 };
+/* clang-format on */
 
 static const published *set_of(const char *name) {
   for (size_t i = 0; i < sizeof sets / sizeof *sets; i++)

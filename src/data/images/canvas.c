@@ -112,8 +112,7 @@ static const glyph unknown = {0, {31, 17, 17, 17, 17, 17, 31}};
 
 hd_status hd__canvas_init(hd_canvas *out, hd_ctx *ctx, const char *path, int width, int height) {
   *out = (hd_canvas){.width = width, .height = height, .rgb = hd__malloc((size_t)width * (size_t)height * 3)};
-  if (!out->rgb)
-    return hd__fail(ctx, HD_E_NOMEM, "%s: out of memory for a picture", path);
+  HD_TRY(HD_ALLOCATED(out->rgb, ctx, "%s: out of memory for a picture", path));
   hd__canvas_fill(out, 0, 0, width, height, background);
   return HD_OK;
 }

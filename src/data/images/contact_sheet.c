@@ -6,7 +6,6 @@
 
 #include "base/alloc.h"
 #include "data/images/canvas.h"
-#include "data/images/thumbnail.h"
 #include "data/loader/skipped_samples.h"
 
 enum {
@@ -59,8 +58,7 @@ static int column_of(int64_t seen, int64_t all) {
 static hd_status choose_by_class(contact *s, hd_ctx *ctx) {
   const hd_dataset *d = s->split;
   int64_t *all = hd__calloc(2 * (size_t)d->classes, sizeof *all);
-  if (!all)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for a contact sheet");
+  HD_TRY(HD_ALLOCATED(all, ctx, "out of memory for a contact sheet"));
   int64_t *seen = all + d->classes;
   for (int64_t i = 0; i < d->count; i++)
     all[d->labels[i]] += !hd__skips_has(d, i);
@@ -99,8 +97,7 @@ static hd_status choose_by_target(contact *s, hd_ctx *ctx) {
   const hd_dataset *d = s->split;
   place *at = hd__malloc((size_t)d->count * sizeof *at);
   int64_t all = 0, room = (int64_t)s->count * COLUMNS;
-  if (!at)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for a contact sheet");
+  HD_TRY(HD_ALLOCATED(at, ctx, "out of memory for a contact sheet"));
   for (int64_t i = 0; i < d->count; i++)
     if (!hd__skips_has(d, i))
       at[all++] = (place){d->targets[i * d->outputs], i};
@@ -161,8 +158,7 @@ static hd_status make_sheet(contact *s, hd_ctx *ctx, const char *path, const cha
   HD_TRY(hd__canvas_init(&on, ctx, path, wide > titled ? wide : titled,
                          2 * MARGIN + TITLE + s->count * (CELL + GAP) - GAP));
   hd_status status = draw(&on, s, ctx, title);
-  if (status == HD_OK)
-    status = hd__canvas_write(&on, ctx, path);
+  HD_THEN(status, hd__canvas_write(&on, ctx, path));
   hd__canvas_fini(&on);
   return status;
 }
@@ -173,8 +169,7 @@ hd_status hd__contact_sheet(hd_ctx *ctx, const char *path, const char *title, co
   s.rows = hd__calloc((size_t)s.count, sizeof *s.rows);
   hd_status status = s.rows ? hd__thumbnails_init(&s.thumbnails, ctx, split)
                             : hd__fail(ctx, HD_E_NOMEM, "%s: out of memory for a contact sheet", path);
-  if (status == HD_OK)
-    status = make_sheet(&s, ctx, path, title);
+  HD_THEN(status, make_sheet(&s, ctx, path, title));
   hd__free(s.rows);
   hd__thumbnails_fini(&s.thumbnails);
   return status;

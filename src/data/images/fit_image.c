@@ -1,9 +1,9 @@
-/* Converts a picture to ink, scales the ink to the box, and places it; see fit_image.h.
+/* Converts a picture to ink, scales the ink to the box, and places it; see image_file.h.
  *
  * Scaling takes the mean over a window of one output pixel, and of at least one input pixel: shrinking thus averages
  * areas, and enlarging interpolates linearly. Columns are scaled first, then rows, each sum from left to right and from
  * top to bottom. */
-#include "data/images/fit_image.h"
+#include "data/images/image_file.h"
 
 #include <math.h>
 #include <string.h>
@@ -157,8 +157,7 @@ static hd_status fit_ink(uint8_t *out, hd_ctx *ctx, const char *path, const plan
   int box_height = rounded_side(ink.height * scale), box_width = rounded_side(ink.width * scale);
   size_t narrow = (size_t)ink.height * (size_t)box_width, box = (size_t)box_height * (size_t)box_width;
   double *room = hd__malloc((narrow + box + (size_t)ink.width) * sizeof *room);
-  if (!room)
-    return hd__fail(ctx, HD_E_NOMEM, "%s: out of memory for a picture", path);
+  HD_TRY(HD_ALLOCATED(room, ctx, "%s: out of memory for a picture", path));
   scale_ink(room + narrow, box_height, box_width, p, ink, room, room + narrow + box);
   put_box(out, height, width, room + narrow, box_height, box_width);
   hd__free(room);
@@ -170,8 +169,7 @@ hd_status hd__fit_picture(uint8_t *out, hd_ctx *ctx, const char *path, const hd_
   int low = 0, high = 0;
   plane p = {.width = picture->width, .height = picture->height};
   p.at = hd__malloc((size_t)p.width * (size_t)p.height);
-  if (!p.at)
-    return hd__fail(ctx, HD_E_NOMEM, "%s: out of memory for a picture", path);
+  HD_TRY(HD_ALLOCATED(p.at, ctx, "%s: out of memory for a picture", path));
   /* A second try on black: white ink may be on a transparent background. */
   for (int paper = 255; paper >= 0 && high - low < LEAST_CONTRAST; paper -= 255) {
     to_grey(&p, picture, paper);

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "data/images/jpeg.h"
 #include "platform/file.h"
 
 static bool is_jpeg(const uint8_t *bytes, size_t length) { return length >= 3 && !memcmp(bytes, "\xff\xd8\xff", 3); }

@@ -1,15 +1,32 @@
 /* Picture files as samples: PNG or JPEG, detected by their first bytes, as planes of bytes.
  *
  * Transparency and the camera's orientation are ignored; 16-bit channels are scaled to 8. */
-#ifndef HD_DATA_IMAGES_IMAGE_FILE_H
-#define HD_DATA_IMAGES_IMAGE_FILE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "base/status.h"
-#include "data/images/png.h"
+
+/* PNG files as pictures in memory: any size up to the limits below, every colour type, bit depth and interlacing.
+ *
+ * Input files are untrusted: what libpng refuses gives HD_E_FORMAT with one line, and pictures larger than the
+ * limits are refused. Gamma and colour profiles are left alone. */
+
+enum { HD_PNG_MAX_SIDE = 32768, HD_PNG_MAX_PIXELS = 1 << 26 };
+
+typedef struct hd_picture {
+  int width, height;
+  uint8_t *rgba; /* height x width x 4, alpha not premultiplied; release with hd__picture_fini */
+} hd_picture;
+
+/* Reads a file's bytes; `path` is for messages. */
+hd_status hd__png_parse(hd_picture *out, hd_ctx *ctx, const char *path, const uint8_t *bytes, size_t length);
+
+void hd__picture_fini(hd_picture *picture);
+
+/* ---- Files of either kind ---- */
 
 typedef struct hd_photo_head {
   int size[2]; /* height, width */
@@ -26,4 +43,27 @@ hd_status hd__photo_read(uint8_t *planes, int channels, const int size[2], hd_ct
 /* A whole file as a picture of its size; without transparency if it is a JPEG. */
 hd_status hd__photo_picture(hd_picture *out, hd_ctx *ctx, const char *path);
 
-#endif
+/* JPEG files as planes of bytes, with libjpeg-turbo.
+ *
+ * Its exact integer transform gives the same bytes with every instruction set; another library may decode otherwise.
+ * Input files are untrusted: damaged or truncated ones are refused, and so are pictures beyond the limits of PNG
+ * or with more than 500 scans, which would take minutes. */
+
+/* Reads the header: size gets height and width, *grey whether there is one channel. */
+hd_status hd__jpeg_head(int size[2], bool *grey, hd_ctx *ctx, const char *path, const uint8_t *bytes, size_t length);
+
+/* Fills 1 (brightness) or 3 planes of a size, which must be the header's. */
+hd_status hd__jpeg_read(uint8_t *planes, int channels, const int size[2], hd_ctx *ctx, const char *path,
+                        const uint8_t *bytes, size_t length);
+
+/* Fits a picture to a model's input as the digits of MNIST were prepared: one drawing in light grey on black, scaled
+ * with its proportions into a box of 20/28 of each side, its centre of mass in the middle.
+ *
+ * The paper is the median of the border; ink is the difference from it in one direction, lighter or darker, the one
+ * in which the picture's extreme lies farther away. A picture of the input's size is not scaled: only its colours
+ * are made light on dark. Every number is an integer or a chain of exact double operations, so the bytes are the
+ * same on every machine. */
+
+/* Fills height x width bytes. HD_E_FORMAT, naming `path`, if the picture is blank. */
+hd_status hd__fit_picture(uint8_t *out, hd_ctx *ctx, const char *path, const hd_picture *picture, int height,
+                          int width);

@@ -1,5 +1,5 @@
-/* Reading JPEG; see jpeg.h. */
-#include "data/images/jpeg.h"
+/* Reading JPEG; see image_file.h. */
+#include "data/images/image_file.h"
 
 #ifdef HD_HAVE_TURBOJPEG
 
@@ -7,7 +7,6 @@
 #include <turbojpeg.h>
 
 #include "base/alloc.h"
-#include "data/images/png.h"
 
 static hd_status damaged(hd_ctx *ctx, const char *path, const char *why) {
   return hd__fail(ctx, HD_E_FORMAT, "%s: expected a whole JPEG picture, found: %.200s; save the picture again", path,
@@ -32,8 +31,7 @@ static hd_status read_head(tjhandle tj, int size[2], bool *grey, hd_ctx *ctx, co
 
 hd_status hd__jpeg_head(int size[2], bool *grey, hd_ctx *ctx, const char *path, const uint8_t *bytes, size_t length) {
   tjhandle tj = tjInitDecompress();
-  if (!tj)
-    return hd__fail(ctx, HD_E_NOMEM, "%s: out of memory for a picture", path);
+  HD_TRY(HD_ALLOCATED(tj, ctx, "%s: out of memory for a picture", path));
   hd_status status = read_head(tj, size, grey, ctx, path, bytes, length);
   tjDestroy(tj);
   return status;
@@ -96,8 +94,7 @@ static hd_status read_planes(tjhandle tj, uint8_t *planes, int channels, const i
     return decompress(tj, planes, size, channels, ctx, path, bytes, length);
   const size_t plane = (size_t)size[0] * (size_t)size[1];
   uint8_t *rgb = hd__malloc(3 * plane);
-  if (!rgb)
-    return hd__fail(ctx, HD_E_NOMEM, "%s: out of memory for a picture", path);
+  HD_TRY(HD_ALLOCATED(rgb, ctx, "%s: out of memory for a picture", path));
   hd_status status = decompress(tj, rgb, size, channels, ctx, path, bytes, length);
   if (status == HD_OK)
     separate_colors(planes, plane, rgb);
@@ -108,8 +105,7 @@ static hd_status read_planes(tjhandle tj, uint8_t *planes, int channels, const i
 hd_status hd__jpeg_read(uint8_t *planes, int channels, const int size[2], hd_ctx *ctx, const char *path,
                         const uint8_t *bytes, size_t length) {
   tjhandle tj = tjInitDecompress();
-  if (!tj)
-    return hd__fail(ctx, HD_E_NOMEM, "%s: out of memory for a picture", path);
+  HD_TRY(HD_ALLOCATED(tj, ctx, "%s: out of memory for a picture", path));
   hd_status status = read_planes(tj, planes, channels, size, ctx, path, bytes, length);
   tjDestroy(tj);
   return status;

@@ -1,10 +1,10 @@
 /* Drawing the sheet of mistakes: images in a grid, the label in green and the guess in red below. */
-#include "data/images/mistakes_sheet.h"
+#include "data/images/contact_sheet.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "data/images/thumbnail.h"
+#include "data/images/canvas.h"
 
 enum { COLUMNS = 8, CELL_PIXELS = 84, CAPTION = 26, GAP = 10, TITLE = 34 };
 
@@ -44,10 +44,8 @@ hd_status hd__picture_mistakes(hd_ctx *ctx, const char *path, const hd_mistake *
   snprintf(title, sizeof title, "%lld of %lld wrong: the most confident", (long long)wrong, (long long)total);
   hd__canvas_text(&s, GAP, 10, 2, hd_white, title);
   hd_status status = hd__thumbnails_init(&images, ctx, split);
-  if (status == HD_OK)
-    status = draw(&s, mistake, count, &images, ctx);
-  if (status == HD_OK)
-    status = hd__canvas_write(&s, ctx, path);
+  HD_THEN(status, draw(&s, mistake, count, &images, ctx));
+  HD_THEN(status, hd__canvas_write(&s, ctx, path));
   hd__thumbnails_fini(&images);
   hd__canvas_fini(&s);
   return status;

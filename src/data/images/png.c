@@ -1,5 +1,5 @@
 /* Reading PNG with libpng, which calls back for bytes, memory and errors. Errors longjmp to one place. */
-#include "data/images/png.h"
+#include "data/images/image_file.h"
 
 #include <png.h>
 #include <setjmp.h>
@@ -81,8 +81,7 @@ static void read_rows(reader *r) {
 static hd_status set_up(reader *r, hd_ctx *ctx, const char *path) {
   r->png = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, r, fail, ignore, r, give_memory, take_memory);
   r->info = r->png ? png_create_info_struct(r->png) : NULL;
-  if (!r->info)
-    return hd__fail(ctx, HD_E_NOMEM, "%s: out of memory for a picture", path);
+  HD_TRY(HD_ALLOCATED(r->info, ctx, "%s: out of memory for a picture", path));
   png_set_read_fn(r->png, r, give_bytes);
   png_set_user_limits(r->png, HD_PNG_MAX_SIDE, HD_PNG_MAX_SIDE);
   png_set_chunk_malloc_max(r->png, MAX_CHUNK_BYTES);

@@ -1,12 +1,12 @@
-/* Fits samples into squares; see thumbnail.h. */
-#include "data/images/thumbnail.h"
+/* Fits samples into squares; see canvas.h. */
+#include "data/images/canvas.h"
 
 #include "base/alloc.h"
 #include "data/loader/skipped_samples.h"
 
 hd_status hd__thumbnails_init(hd_thumbnails *out, hd_ctx *ctx, const hd_dataset *split) {
   *out = (hd_thumbnails){.split = split, .elems = hd__malloc_aligned((size_t)hd__dataset_most_bytes(split))};
-  return out->elems ? HD_OK : hd__fail(ctx, HD_E_NOMEM, "out of memory for a picture of samples");
+  return HD_ALLOCATED(out->elems, ctx, "out of memory for a picture of samples");
 }
 
 void hd__thumbnails_fini(hd_thumbnails *t) {

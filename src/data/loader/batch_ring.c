@@ -282,13 +282,12 @@ static hd_status take_memory(hd_ring *r, hd_ctx *ctx) {
   r->awaited = hd__calloc((size_t)r->is.batches * (size_t)r->blocks, sizeof *r->awaited);
   r->failed = hd__calloc((size_t)r->is.batches, sizeof *r->failed);
   r->workers = hd__calloc((size_t)r->is.workers, sizeof *r->workers);
-  if (!r->state || !r->awaited || !r->failed || !r->workers)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for a ring of %d batches", r->is.batches);
+  HD_TRY(HD_ALLOCATED(r->state && r->awaited && r->failed && r->workers, ctx, "out of memory for a ring of %d batches",
+                      r->is.batches));
   HD_TRY(hd__segment_create(&r->memory, ctx, bytes, "the loader's ring of batches"));
   const size_t scratch = ((size_t)r->is.scratch_bytes / HD_ALIGNED_BYTES + 1) * HD_ALIGNED_BYTES;
   r->scratch = hd__malloc_aligned((size_t)r->is.workers * scratch);
-  if (!r->scratch)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for %d loader workers", r->is.workers);
+  HD_TRY(HD_ALLOCATED(r->scratch, ctx, "out of memory for %d loader workers", r->is.workers));
   for (int32_t i = 0; i < r->is.workers; i++)
     r->workers[i].scratch = (char *)r->scratch + (size_t)i * scratch;
   r->unpinned = r->is.pin && mlock(r->memory.base, r->memory.bytes) != 0;
@@ -296,10 +295,8 @@ static hd_status take_memory(hd_ring *r, hd_ctx *ctx) {
 }
 
 hd_status hd__ring_create(hd_ring **out, hd_ctx *ctx, const hd_ring_settings *settings, const hd_ring_source *source) {
-  *out = NULL;
-  hd_ring *r = hd__calloc(1, sizeof *r);
-  if (!r)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the loader's ring");
+  hd_ring *r = *out = hd__calloc(1, sizeof *r);
+  HD_TRY(HD_ALLOCATED(r, ctx, "out of memory for the loader's ring"));
   r->is = *settings;
   r->source = *source;
   r->block_rows = (settings->rows + BLOCKS - 1) / BLOCKS;
@@ -309,13 +306,8 @@ hd_status hd__ring_create(hd_ring **out, hd_ctx *ctx, const hd_ring_settings *se
   pthread_cond_init(&r->there, NULL);
   pthread_cond_init(&r->still, NULL);
   hd_status status = take_memory(r, ctx);
-  if (status == HD_OK)
-    status = start_workers(r, ctx);
-  if (status != HD_OK)
-    hd__ring_destroy(r);
-  else
-    *out = r;
-  return status;
+  HD_THEN(status, start_workers(r, ctx));
+  return HD_CREATED(status, out, hd__ring_destroy);
 }
 
 void hd__ring_destroy(hd_ring *r) {

@@ -10,8 +10,7 @@
  *
  * Claiming takes the ring's lock. Taking a complete block, and releasing a batch while all workers are busy, takes
  * no lock. The ring is independent of samples and files. */
-#ifndef HD_DATA_LOADER_BATCH_RING_H
-#define HD_DATA_LOADER_BATCH_RING_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -71,5 +70,3 @@ int64_t hd__ring_filled(hd_ring *ring, int32_t index);
 
 /* The number of takers that sleep until their rows are filled. */
 int32_t hd__ring_sleeping(hd_ring *ring);
-
-#endif

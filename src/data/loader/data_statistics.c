@@ -5,7 +5,6 @@
 
 #include "base/alloc.h"
 #include "base/digest.h"
-#include "data/loader/decode_blocks.h"
 
 typedef uint8_t bytes16 __attribute__((vector_size(16)));
 typedef uint16_t words16 __attribute__((vector_size(32)));
@@ -106,8 +105,7 @@ static hd_status labels_checksum(uint64_t *out, hd_ctx *ctx, const hd_dataset *s
     narrow = split->labels[i] < 256;
   const int bytes = narrow ? 1 : 4;
   uint8_t *all = hd__malloc((size_t)(count * bytes));
-  if (!all)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for a checksum of %lld labels", (long long)split->count);
+  HD_TRY(HD_ALLOCATED(all, ctx, "out of memory for a checksum of %lld labels", (long long)split->count));
   for (int64_t i = 0; i < count; i++) {
     uint32_t word;
     memcpy(&word, split->labels ? (const void *)&split->labels[i] : &split->targets[i], sizeof word);
@@ -149,8 +147,7 @@ static hd_status visit(void *self, hd_ctx *ctx, int64_t sample, const void *elem
 
 static hd_status survey_walk(hd_survey *out, hd_ctx *ctx, const hd_dataset *split, int part) {
   walker w = {.split = split, .sum = hd__xxh3_create()};
-  if (!w.sum)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for a checksum");
+  HD_TRY(HD_ALLOCATED(w.sum, ctx, "out of memory for a checksum"));
   hd_status status = hd__walk(ctx, split, visit, &w);
   out->checksum[part] = hd__xxh3_finish(w.sum);
   for (int c = 0; c < split->channels && part == 0 && status == HD_OK; c++) {

@@ -6,8 +6,7 @@
  *
  * A checksum is XXH3-64 of a split's samples (bytes; floats as little-endian) or of its labels (bytes, where all are
  * below 256, else little-endian 32-bit numbers; targets as big-endian floats): one set has the same in every format. */
-#ifndef HD_DATA_LOADER_DATA_STATISTICS_H
-#define HD_DATA_LOADER_DATA_STATISTICS_H
+#pragma once
 
 #include "data/loader/dataset_split.h"
 
@@ -22,4 +21,11 @@ hd_status hd__survey(hd_survey *out, hd_ctx *ctx, const hd_dataset *train, const
 /* The mean and standard deviation of one channel of a split that is in memory. */
 void hd__data_statistics(double *mean, double *std, const hd_dataset *split, int channel);
 
-#endif
+/* Walks over a split that is not in memory: samples are decoded by all threads, a block at a time, and passed on one
+ * by one, in order. */
+
+/* Called with each sample in turn; a failure ends the walk. */
+typedef hd_status hd_visit_fn(void *self, hd_ctx *ctx, int64_t sample, const void *elems, const int size[2]);
+
+/* An unreadable sample ends the walk, unless it is skipped: the first in the split's order is reported. */
+hd_status hd__walk(hd_ctx *ctx, const hd_dataset *split, hd_visit_fn *visit, void *self);

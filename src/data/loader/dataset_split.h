@@ -3,8 +3,7 @@
  *
  * Samples are bytes, which represent pixels in [0, 1], or floats, which are used as they are. Labels and targets are
  * always in memory; samples are, except where a set is decoded sample by sample. */
-#ifndef HD_DATA_LOADER_DATASET_SPLIT_H
-#define HD_DATA_LOADER_DATASET_SPLIT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -79,5 +78,3 @@ static inline hd_status hd__dataset_get(void *elems, int size[2], hd_ctx *ctx, c
 static inline float hd__dataset_number(const hd_dataset *split, int64_t sample, int output) {
   return split->targets ? split->targets[sample * split->outputs + output] : (float)split->labels[sample];
 }
-
-#endif

@@ -1,5 +1,5 @@
-/* Decoding in blocks; see decode_blocks.h. */
-#include "data/loader/decode_blocks.h"
+/* Decoding in blocks; see data_statistics.h. */
+#include "data/loader/data_statistics.h"
 
 #include "base/alloc.h"
 #include "data/loader/skipped_samples.h"
@@ -39,7 +39,7 @@ hd_status hd__walk(hd_ctx *ctx, const hd_dataset *split, hd_visit_fn *visit, voi
   const int64_t block = block_of(split), bytes = hd__dataset_most_bytes(split);
   uint8_t *elems = hd__malloc((size_t)(block * bytes));
   slot *at = hd__calloc((size_t)block, sizeof *at);
-  hd_status status = elems && at ? HD_OK : hd__fail(ctx, HD_E_NOMEM, "out of memory for a block of samples");
+  hd_status status = HD_ALLOCATED(elems && at, ctx, "out of memory for a block of samples");
   for (int64_t first = 0; first < split->count && status == HD_OK; first += block) {
     const int64_t count = split->count - first < block ? split->count - first : block;
     status = fill(elems, at, ctx, split, first, count);

@@ -7,7 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/digest.h"
-#include "data/loader/decode_blocks.h"
+#include "data/loader/data_statistics.h"
 
 enum { LAYOUT = 1, SIZE_BYTES = 2 * sizeof(int32_t) };
 
@@ -71,9 +71,8 @@ static hd_status adopt(hd_cache *cache, hd_dataset *split, hd_ctx *ctx) {
       split->floats = (const float *)(const void *)cache->samples;
     return HD_OK;
   }
-  cache->offset = hd__malloc((size_t)(split->count + 1) * sizeof *cache->offset);
-  if (!cache->offset)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for %lld decoded samples", (long long)split->count);
+  HD_TRY(HD_NEW_RAW(cache->offset, split->count + 1, ctx, "out of memory for %lld decoded samples",
+                    (long long)split->count));
   if (!find_offsets(cache, split))
     return hd__fail(ctx, HD_E_FORMAT, "%s: expected samples as they were counted, found others; start again",
                     split->mixed);
@@ -156,7 +155,7 @@ static hd_status write_all(FILE *to, hd_ctx *ctx, void *arg) {
   const size_t sizes = (size_t)sizes_bytes(split);
   head h = head_of(split);
   writer w = {.split = split, .to = to, .sum = hd__xxh3_create(), .size = hd__malloc(sizes + 1)};
-  hd_status status = w.sum && w.size ? HD_OK : hd__fail(ctx, HD_E_NOMEM, "out of memory for a cache");
+  hd_status status = HD_ALLOCATED(w.sum && w.size, ctx, "out of memory for a cache");
   if (status == HD_OK) {
     if (!split->mixed) {
       hd__free(w.size);

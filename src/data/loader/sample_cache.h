@@ -13,8 +13,7 @@
  *
  * The checksums, XXH3-64 over samples and over sizes, are verified when a file is opened. An invalid file is written
  * again, under a temporary name that becomes the final one at the end. */
-#ifndef HD_DATA_LOADER_SAMPLE_CACHE_H
-#define HD_DATA_LOADER_SAMPLE_CACHE_H
+#pragma once
 
 #include "data/loader/dataset_split.h"
 #include "platform/file.h"
@@ -37,5 +36,3 @@ hd_status hd__cache_in_memory(hd_cache *out, hd_dataset *split, hd_ctx *ctx);
 hd_status hd__cache_on_disk(hd_cache *out, hd_dataset *split, hd_ctx *ctx);
 
 void hd__cache_fini(hd_cache *cache);
-
-#endif

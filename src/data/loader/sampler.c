@@ -95,9 +95,7 @@ static hd_status check_count(hd_ctx *ctx, const char *what, int64_t count) {
 static hd_status create(hd_sampler **out, hd_ctx *ctx, int64_t count, bool shuffles) {
   *out = NULL;
   HD_TRY(check_count(ctx, "samples", count));
-  *out = hd__calloc(1, sizeof **out);
-  if (!*out)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for a sampler");
+  HD_TRY(HD_NEW(*out, 1, ctx, "out of memory for a sampler"));
   **out = (hd_sampler){.count = count, .ranks = 1, .shuffles = shuffles, .samples = count};
   return HD_OK;
 }
@@ -148,8 +146,7 @@ hd_status hd_sampler_subset(hd_sampler **out, hd_ctx *ctx, const int64_t *member
       return hd__fail(ctx, HD_E_USAGE, "expected members from 0 to %lld, found %lld at place %lld",
                       (long long)samples - 1, (long long)members[i], (long long)i);
   uint32_t *copy = hd__malloc((size_t)count * sizeof *copy);
-  if (!copy)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for %lld members", (long long)count);
+  HD_TRY(HD_ALLOCATED(copy, ctx, "out of memory for %lld members", (long long)count));
   for (int64_t i = 0; i < count; i++)
     copy[i] = (uint32_t)members[i];
   hd_status status = create(out, ctx, count, shuffle != 0);
@@ -186,7 +183,7 @@ hd_status hd_sampler_order(int64_t *order, const hd_sampler *s, hd_ctx *ctx, uin
   }
   hd__free(scratch);
   hd__free(narrow);
-  return enough ? HD_OK : hd__fail(ctx, HD_E_NOMEM, "out of memory for the order of %lld samples", (long long)count);
+  return HD_ALLOCATED(enough, ctx, "out of memory for the order of %lld samples", (long long)count);
 }
 
 void hd_sampler_destroy(hd_sampler *s) {

@@ -1,12 +1,10 @@
 /* Internal interface of samplers: orders without allocation, and the permutation that splits use too. */
-#ifndef HD_DATA_LOADER_SAMPLER_H
-#define HD_DATA_LOADER_SAMPLER_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
 
 #include "base/philox.h"
-#include "base/status.h"
 #include "heddle/sampler.h"
 
 /* Words of scratch that hd__permute needs for so many positions. */
@@ -24,5 +22,3 @@ int64_t hd__sampler_samples(const hd_sampler *sampler);
 
 /* hd_sampler_order with given scratch, which cannot fail. */
 void hd__sampler_write(uint32_t *order, const hd_sampler *sampler, uint64_t *scratch, uint64_t seed, uint32_t epoch);
-
-#endif

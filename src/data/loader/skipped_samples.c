@@ -158,16 +158,14 @@ static hd_status adopt(hd_skips *s, hd_dataset *split, const int64_t *elems, hd_
 
 hd_status hd__skips_find(hd_skips **out, hd_dataset *split, hd_ctx *ctx) {
   hd_skips *s = *out = hd__calloc(1, sizeof *s);
-  if (!s)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for a list of samples");
+  HD_TRY(HD_ALLOCATED(s, ctx, "out of memory for a list of samples"));
   s->count = split->count;
   s->marks = s->local = hd__calloc(1, sizeof(marks) + (size_t)s->count);
   int64_t *elems = split->mixed ? hd__calloc((size_t)s->count, sizeof *elems) : NULL;
   hd_status status = s->marks && (elems || !split->mixed)
                          ? mark_all(s, split, elems, ctx)
                          : hd__fail(ctx, HD_E_NOMEM, "out of memory for a list of %lld samples", (long long)s->count);
-  if (status == HD_OK)
-    status = adopt(s, split, elems, ctx);
+  HD_THEN(status, adopt(s, split, elems, ctx));
   hd__free(elems);
   split->skips = s;
   return status;

@@ -8,8 +8,7 @@
  * sample that fails only later is marked by the reading thread, and gets a stand-in too; stand-ins depend on the
  * samples alone, not on threads or the order of reading. Marks are never cleared. Processes that share the reading
  * share the marks. */
-#ifndef HD_DATA_LOADER_SKIPPED_SAMPLES_H
-#define HD_DATA_LOADER_SKIPPED_SAMPLES_H
+#pragma once
 
 #include "data/loader/dataset_split.h"
 
@@ -37,5 +36,3 @@ hd_status hd__skips_get(void *elems, int size[2], hd_ctx *ctx, const hd_dataset 
 /* Whether a sample is marked, and the number of marked ones. */
 bool hd__skips_has(const hd_dataset *split, int64_t sample);
 int64_t hd__skips_count(const hd_dataset *split);
-
-#endif

@@ -4,8 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "data/transforms/transform_list.h"
-#include "data/transforms/transform_run.h"
+#include "data/transforms/transform_step.h"
 #include "platform/fpmode.h"
 
 enum { ALIGNMENT = 64 };
@@ -55,10 +54,10 @@ static void apply_scaling(const hd_transform_step *step, hd_transform_run *run) 
 static hd_status insert_scaling(hd_pipeline *p, const hd_transform_step *before, hd_transform_fit *fit) {
   static const hd_transform scaling = {.name = "scaling", .apply = apply_scaling};
   if (fit->shape.height == 0)
-    return hd__yaml_fail(fit->ctx, before->where,
-                         "expected %s before to_float and normalise for images of any size, found it behind them; "
-                         "move it up",
-                         before->row->name);
+    return hd__yaml_fail(
+        fit->ctx, before->where,
+        "expected %s before to_float and normalise for images of any size, found it behind them; move it up",
+        before->row->name);
   hd_transform_step *step = &p->step[p->steps++];
   *step = (hd_transform_step){.row = &scaling, .in = fit->shape};
   scale_to_fma(step->by, step->shift, fit);
@@ -92,8 +91,7 @@ static hd_status fit_step(hd_pipeline *p, hd_transform_step *step, hd_transform_
       p->buffer_bytes = plane_bytes(shape[i]);
   if (status == HD_OK && p->buffer_bytes > (size_t)1 << 30)
     status = hd__yaml_fail(fit->ctx, step->where,
-                           "expected images of at most 1 GiB as floats, found larger ones; "
-                           "resize them first");
+                           "expected images of at most 1 GiB as floats, found larger ones; resize them first");
   return status;
 }
 
@@ -103,8 +101,8 @@ static hd_status fit_end(hd_pipeline *p, hd_transform_fit *fit, const hd_yaml_no
                          "expected a resize or a crop for images of any size, found none; add '- resize: [H, W]'");
   if (fit->shape.unit == HD_PIXEL_255)
     return hd__yaml_fail(fit->ctx, list,
-                         "expected to_float in the list, since a model reads numbers and not bytes, found none; add "
-                         "'- to_float' and '- normalise'");
+                         "expected to_float in the list, since a model reads numbers and not bytes, found none; add '- "
+                         "to_float' and '- normalise'");
   scale_to_fma(p->by, p->shift, fit);
   const size_t align = ALIGNMENT - 1;
   if (plane_bytes(&fit->shape) > p->buffer_bytes)
@@ -172,12 +170,10 @@ static hd_status build(hd_pipeline *p, hd_ctx *ctx, const hd_yaml_node *list, hd
 
 hd_status hd__pipeline_create(hd_pipeline **out, hd_ctx *ctx, const hd_yaml_node *list, const hd_pipeline_input *input,
                               hd_pipeline_mode mode, const hd_kernels *kernels) {
-  *out = NULL;
   HD_TRY(check_input(ctx, input));
   HD_TRY(hd__transforms_check(ctx, list));
-  hd_pipeline *p = hd__calloc(1, sizeof *p);
-  if (!p)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the transforms");
+  hd_pipeline *p = *out = hd__calloc(1, sizeof *p);
+  HD_TRY(HD_ALLOCATED(p, ctx, "out of memory for the transforms"));
   p->kernels = kernels;
   p->input = *input;
   p->mixup = -1;
@@ -187,11 +183,7 @@ hd_status hd__pipeline_create(hd_pipeline **out, hd_ctx *ctx, const hd_yaml_node
   p->input.mean = p->input.std = NULL; /* the caller's */
   for (int i = 0; i < p->steps; i++)
     p->step[i].where = p->step[i].param = NULL;
-  if (status != HD_OK)
-    hd_pipeline_destroy(p);
-  else
-    *out = p;
-  return status;
+  return HD_CREATED(status, out, hd_pipeline_destroy);
 }
 
 hd_status hd_pipeline_create(hd_pipeline **out, hd_ctx *ctx, const char *yaml, const hd_pipeline_input *input,

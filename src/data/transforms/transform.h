@@ -1,6 +1,7 @@
 /* Internal interface of pipelines; heddle/transform.h defines transforms and their application. */
-#ifndef HD_DATA_TRANSFORMS_TRANSFORM_H
-#define HD_DATA_TRANSFORMS_TRANSFORM_H
+#pragma once
+
+#include <stdbool.h>
 
 #include "base/yaml_bind.h"
 #include "heddle/transform.h"
@@ -13,4 +14,8 @@
 hd_status hd__pipeline_create(hd_pipeline **out, hd_ctx *ctx, const hd_yaml_node *list, const hd_pipeline_input *input,
                               hd_pipeline_mode mode, const hd_kernels *kernels);
 
-#endif
+/* ---- A list of transforms as text ---- */
+
+/* Checks a list as far as possible without samples, and writes it as one line in canonical form. `evaluation`:
+ * refuses random transforms. */
+hd_status hd__transforms_text(char *text, size_t bytes, hd_ctx *ctx, const hd_yaml_node *list, bool evaluation);

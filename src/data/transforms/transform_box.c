@@ -3,7 +3,7 @@
 
 #include "base/hdmath.h"
 #include "base/philox.h"
-#include "data/transforms/transform_kinds.h"
+#include "data/transforms/transform_step.h"
 
 enum { ATTEMPTS = 10 };
 

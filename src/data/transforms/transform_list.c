@@ -1,81 +1,38 @@
-/* The table of kinds of transforms, and reading a list; see transform_list.h. */
-#include "data/transforms/transform_list.h"
+/* The table of kinds of transforms, and reading a list; see transform_step.h. */
+#include "data/transforms/transform_step.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
-#include "data/transforms/transform_kinds.h"
 
-#define ROW(name) .read = hd__read_##name, .fit = hd__fit_##name, .apply = hd__apply_##name
+#define KIND(name, torchvision, required, kind, touch, ...)                                                            \
+  {                                                                                                                    \
+#name, torchvision,                                                                                                \
+        {__VA_ARGS__ }, required, HD_TRANSFORM_##kind, HD_TOUCH_##touch, hd__read_##name, hd__fit_##name,              \
+         hd__apply_##name                                                                                              \
+  }
 
+/* clang-format off */
 static const hd_transform table[] = {
-    {"to_float", "to_tensor", {NULL}, 0, HD_TRANSFORM_FIXED, HD_TOUCH_SCALES, ROW(to_float)},
-    {"normalise", "normalize", {"mean", "std"}, 0, HD_TRANSFORM_FIXED, HD_TOUCH_SCALES, ROW(normalise)},
-    {"resize", NULL, {"size", "interpolation", "antialias"}, 1, HD_TRANSFORM_FIXED, HD_TOUCH_RESIZES, ROW(resize)},
-    {"pad", NULL, {"padding", "padding_mode", "fill"}, 1, HD_TRANSFORM_FIXED, HD_TOUCH_COMPUTES, ROW(pad)},
-    {"random_crop",
-     NULL,
-     {"size", "padding", "padding_mode", "fill"},
-     1,
-     HD_TRANSFORM_MIDDLE,
-     HD_TOUCH_CROPS,
-     ROW(random_crop)},
-    {"random_resized_crop",
-     NULL,
-     {"size", "scale", "ratio", "interpolation", "antialias"},
-     1,
-     HD_TRANSFORM_MIDDLE,
-     HD_TOUCH_RESIZES,
-     ROW(random_resized_crop)},
-    {"centre_crop",
-     "center_crop",
-     {"size", "padding_mode", "fill"},
-     1,
-     HD_TRANSFORM_FIXED,
-     HD_TOUCH_CROPS,
-     ROW(centre_crop)},
-    {"horizontal_flip", "random_horizontal_flip", {"p"}, 0, HD_TRANSFORM_RANDOM, HD_TOUCH_MOVES, ROW(horizontal_flip)},
-    {"vertical_flip", "random_vertical_flip", {"p"}, 0, HD_TRANSFORM_RANDOM, HD_TOUCH_MOVES, ROW(vertical_flip)},
-    {"rotation",
-     "random_rotation",
-     {"degrees", "interpolation", "fill"},
-     1,
-     HD_TRANSFORM_RANDOM,
-     HD_TOUCH_COMPUTES,
-     ROW(rotation)},
-    {"affine",
-     "random_affine",
-     {"degrees", "translate", "scale", "shear", "interpolation", "fill"},
-     1,
-     HD_TRANSFORM_RANDOM,
-     HD_TOUCH_COMPUTES,
-     ROW(affine)},
-    {"elastic",
-     "elastic_transform",
-     {"alpha", "sigma", "interpolation", "fill"},
-     1,
-     HD_TRANSFORM_RANDOM,
-     HD_TOUCH_COMPUTES,
-     ROW(elastic)},
-    {"erase",
-     "random_erasing",
-     {"p", "scale", "ratio", "value"},
-     0,
-     HD_TRANSFORM_RANDOM,
-     HD_TOUCH_COMPUTES,
-     ROW(erase)},
-    {"colour_jitter",
-     "color_jitter",
-     {"brightness", "contrast", "saturation", "hue"},
-     0,
-     HD_TRANSFORM_RANDOM,
-     HD_TOUCH_COMPUTES,
-     ROW(colour_jitter)},
-    {"one_hot", NULL, {"classes", "smoothing"}, 0, HD_TRANSFORM_FIXED, HD_TOUCH_NOTHING, ROW(one_hot)},
-    {"mixup", "mix_up", {"alpha", "p"}, 0, HD_TRANSFORM_RANDOM, HD_TOUCH_COMPUTES, ROW(mixup)},
+    KIND(to_float, "to_tensor", 0, FIXED, SCALES, NULL),
+    KIND(normalise, "normalize", 0, FIXED, SCALES, "mean", "std"),
+    KIND(resize, NULL, 1, FIXED, RESIZES, "size", "interpolation", "antialias"),
+    KIND(pad, NULL, 1, FIXED, COMPUTES, "padding", "padding_mode", "fill"),
+    KIND(random_crop, NULL, 1, MIDDLE, CROPS, "size", "padding", "padding_mode", "fill"),
+    KIND(random_resized_crop, NULL, 1, MIDDLE, RESIZES, "size", "scale", "ratio", "interpolation", "antialias"),
+    KIND(centre_crop, "center_crop", 1, FIXED, CROPS, "size", "padding_mode", "fill"),
+    KIND(horizontal_flip, "random_horizontal_flip", 0, RANDOM, MOVES, "p"),
+    KIND(vertical_flip, "random_vertical_flip", 0, RANDOM, MOVES, "p"),
+    KIND(rotation, "random_rotation", 1, RANDOM, COMPUTES, "degrees", "interpolation", "fill"),
+    KIND(affine, "random_affine", 1, RANDOM, COMPUTES, "degrees", "translate", "scale", "shear", "interpolation", "fill"),
+    KIND(elastic, "elastic_transform", 1, RANDOM, COMPUTES, "alpha", "sigma", "interpolation", "fill"),
+    KIND(erase, "random_erasing", 0, RANDOM, COMPUTES, "p", "scale", "ratio", "value"),
+    KIND(colour_jitter, "color_jitter", 0, RANDOM, COMPUTES, "brightness", "contrast", "saturation", "hue"),
+    KIND(one_hot, NULL, 0, FIXED, NOTHING, "classes", "smoothing"),
+    KIND(mixup, "mix_up", 0, RANDOM, COMPUTES, "alpha", "p"),
 };
-
+/* clang-format on */
 enum { ROWS = sizeof table / sizeof *table, MAX_LIST = 64 };
 
 static const hd_transform *find_row(const char *name) {

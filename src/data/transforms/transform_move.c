@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/philox.h"
-#include "data/transforms/transform_kinds.h"
+#include "data/transforms/transform_step.h"
 
 /* The source of a coordinate beyond [0, count); -1: none. */
 static int32_t bordered(int64_t at, int32_t count, hd_border border) {
@@ -120,12 +120,11 @@ hd_status hd__fit_random_crop(hd_transform_step *step, hd_transform_fit *fit) {
   const int32_t side[2] = {fit->shape.height, fit->shape.width};
   for (int i = 0; i < 2; i++)
     if (side[0] > 0 && step->size[i] > side[i] + 2 * step->padding[i])
-      return hd__yaml_fail(fit->ctx, step->where,
-                           "expected a %s of at most %dx%d for images of %dx%d%s, found %dx%d; make it smaller, or pad "
-                           "before it",
-                           step->row->name, side[0] + 2 * step->padding[0], side[1] + 2 * step->padding[1], side[0],
-                           side[1], step->padding[0] || step->padding[1] ? " and their padding" : "", step->size[0],
-                           step->size[1]);
+      return hd__yaml_fail(
+          fit->ctx, step->where,
+          "expected a %s of at most %dx%d for images of %dx%d%s, found %dx%d; make it smaller, or pad before it",
+          step->row->name, side[0] + 2 * step->padding[0], side[1] + 2 * step->padding[1], side[0], side[1],
+          step->padding[0] || step->padding[1] ? " and their padding" : "", step->size[0], step->size[1]);
   fit->shape.height = step->size[0];
   fit->shape.width = step->size[1];
   return hd__fit_fill(step, fit, step->fill, "fill");

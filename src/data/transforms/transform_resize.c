@@ -10,7 +10,7 @@
  *   nearest    the pixel in which the centre lies */
 #include <string.h>
 
-#include "data/transforms/transform_kinds.h"
+#include "data/transforms/transform_step.h"
 
 /* Tables along one side, in a run's work memory. */
 typedef struct axis {

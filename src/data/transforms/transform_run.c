@@ -1,5 +1,5 @@
-/* Buffers, views and random words of a run; see transform_run.h. */
-#include "data/transforms/transform_run.h"
+/* Buffers, views and random words of a run; see transform_step.h. */
+#include "data/transforms/transform_step.h"
 
 #include <string.h>
 

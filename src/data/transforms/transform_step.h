@@ -2,16 +2,16 @@
  * the files of the transforms only.
  *
  * A kind of transform is a row of the table in transform_list.c: its names, the keys of its parameters, and three
- * functions (transform_kinds.h). `read` checks the parameters, `fit` the shape that comes in (and says what goes out),
- * `apply` works on a sample. to_float and normalise are deferred, and applied in the next pass over the pixels that
- * permits it: usually the one that writes the result. */
-#ifndef HD_DATA_TRANSFORMS_TRANSFORM_STEP_H
-#define HD_DATA_TRANSFORMS_TRANSFORM_STEP_H
+ * functions: `read` checks the parameters, `fit` the shape that comes in (and says what goes out), `apply` works on a
+ * sample. to_float and normalise are deferred, and applied in the next pass over the pixels that permits it: usually the
+ * one that writes the result. */
+#pragma once
 
 #include <stdbool.h>
 
 #include "base/yaml_bind.h"
 #include "heddle/transform.h"
+#include "kernel/kernel.h"
 
 enum { HD_TRANSFORM_MAX_CHANNELS = 64, HD_TRANSFORM_MAX_KEYS = 8, HD_TRANSFORM_MARGIN = 3 /* of planes to sample */ };
 
@@ -135,4 +135,110 @@ hd_status hd__fit_fill(const hd_transform_step *step, const hd_transform_fit *fi
 
 void hd__fit_work(hd_transform_fit *fit, size_t bytes);
 
-#endif
+/* A run of a pipeline: the sample that the steps work on.
+ *
+ * A run's image is a view: of the sample, or of one of two buffers that take turns. Moves (crops, flips) make a new
+ * view; transforms that compute write to the next buffer. Bytes stay bytes until a transform computes with them. */
+
+typedef struct hd_image {
+  const void *at; /* uint8_t or float: channel 0, row 0, column 0 */
+  bool bytes;
+  int32_t channels, height, width;
+  int64_t plane, row, column; /* elements from one channel, row, column to the next */
+} hd_image;
+
+struct hd_transform_run {
+  const hd_kernels *kernels;
+  hd_image image;
+  char *buffer[2];
+  int turn; /* the next buffer to write */
+  void *work;
+  hd_sample_key key;
+  const float *partner, *partner_target; /* what a sample is mixed with: planes, dense */
+  int32_t label;
+  float *target; /* NULL unless the pipeline makes targets */
+  int32_t targets;
+};
+
+/* Four random words of a step. */
+void hd__run_draw(uint32_t word[4], const hd_transform_run *run, const hd_transform_step *step, uint32_t block);
+
+static inline double hd__drawn_between(uint32_t word, hd_range range) {
+  return range.low + (range.high - range.low) * ((double)(word >> 8) * 0x1p-24);
+}
+
+/* True with probability p. */
+static inline bool hd__drawn_chance(uint32_t word, double p) { return (double)(word >> 8) * 0x1p-24 < p; }
+
+/* The next buffer. */
+void *hd__run_buffer(hd_transform_run *run);
+
+/* Makes the dense contents of a buffer the run's image. */
+void hd__run_dense(hd_transform_run *run, void *at, bool bytes, int32_t height, int32_t width);
+
+/* The image with contiguous rows and planes, copied only if it is not contiguous. */
+void hd__run_settle(hd_transform_run *run);
+
+/* The image in a buffer, dense and writable. */
+void *hd__run_copy(hd_transform_run *run);
+
+/* The same as floats. */
+float *hd__run_floats(hd_transform_run *run);
+
+/* Copies the image as floats to planes whose rows lie `row` apart. */
+void hd__run_copy_floats(float *to, int64_t plane, int64_t row, const hd_transform_run *run);
+
+static inline const uint8_t *hd__image_byte(const hd_image *image, int32_t c, int32_t y, int32_t x) {
+  return (const uint8_t *)image->at + c * image->plane + y * image->row + x * image->column;
+}
+
+static inline const float *hd__image_float(const hd_image *image, int32_t c, int32_t y, int32_t x) {
+  return (const float *)image->at + c * image->plane + y * image->row + x * image->column;
+}
+
+/* A view with another origin. */
+static inline void hd__image_move(hd_image *image, int32_t y, int32_t x) {
+  image->at =
+      image->bytes ? (const void *)hd__image_byte(image, 0, y, x) : (const void *)hd__image_float(image, 0, y, x);
+}
+
+/* The functions of each kind of transform: hd__read_NAME, hd__fit_NAME and hd__apply_NAME. */
+
+#define HD_TRANSFORM_ROW(name)                                                                                         \
+  hd_status hd__read_##name(hd_transform_step *step, hd_ctx *ctx);                                                     \
+  hd_status hd__fit_##name(hd_transform_step *step, hd_transform_fit *fit);                                            \
+  void hd__apply_##name(const hd_transform_step *step, hd_transform_run *run);
+HD_TRANSFORM_ROW(to_float)
+HD_TRANSFORM_ROW(normalise)
+HD_TRANSFORM_ROW(resize)
+HD_TRANSFORM_ROW(pad)
+HD_TRANSFORM_ROW(random_crop)
+HD_TRANSFORM_ROW(random_resized_crop)
+HD_TRANSFORM_ROW(centre_crop)
+HD_TRANSFORM_ROW(horizontal_flip)
+HD_TRANSFORM_ROW(vertical_flip)
+HD_TRANSFORM_ROW(rotation)
+HD_TRANSFORM_ROW(affine)
+HD_TRANSFORM_ROW(elastic)
+HD_TRANSFORM_ROW(erase)
+HD_TRANSFORM_ROW(colour_jitter)
+HD_TRANSFORM_ROW(one_hot)
+HD_TRANSFORM_ROW(mixup)
+#undef HD_TRANSFORM_ROW
+
+typedef struct hd_rectangle {
+  int32_t top, left, height, width;
+} hd_rectangle;
+
+/* A random rectangle inside the image, by the step's scale (of the area) and ratio (height to width, or the other
+ * way round), drawn from blocks 1 to 10; false if none of ten attempts fits. */
+bool hd__drawn_box(hd_rectangle *out, const hd_transform_step *step, const hd_transform_run *run, bool ratio_is_width);
+
+/* ---- Reading a list of transforms ---- */
+
+/* Checks a sequence and its number of entries. */
+hd_status hd__transforms_check(hd_ctx *ctx, const hd_yaml_node *list);
+
+/* Reads an entry of a list: finds its row, checks its parameters. hd__step_free is called for it either way. */
+hd_status hd__step_read(hd_transform_step *step, hd_ctx *ctx, const hd_yaml_node *entry);
+void hd__step_free(hd_transform_step *step);

@@ -2,7 +2,7 @@
 #include <math.h>
 
 #include "base/hdmath.h"
-#include "data/transforms/transform_kinds.h"
+#include "data/transforms/transform_step.h"
 
 /* ---- one_hot ---- */
 

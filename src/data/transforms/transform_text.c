@@ -1,8 +1,8 @@
-/* Writes a list of transforms as one line; see transform_text.h. */
-#include "data/transforms/transform_text.h"
+/* Writes a list of transforms as one line; see transform.h. */
+#include "data/transforms/transform.h"
 
 #include "base/text_buffer.h"
-#include "data/transforms/transform_list.h"
+#include "data/transforms/transform_step.h"
 
 /* Values have been checked: they are words, numbers, and lists of numbers. */
 static void append_value(hd_line *l, const hd_yaml_node *node) {

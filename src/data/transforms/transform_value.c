@@ -4,7 +4,7 @@
 
 #include "base/hdmath.h"
 #include "base/philox.h"
-#include "data/transforms/transform_kinds.h"
+#include "data/transforms/transform_step.h"
 
 /* ---- to_float and normalise: kept back until the pixels are passed over anyway, then fma(x, by, shift) ---- */
 
@@ -27,8 +27,7 @@ static hd_status read_channels(double *out, int32_t *count, const hd_transform_s
   const hd_yaml_node *node = hd__step_param(step, key);
   if (!node)
     return hd__yaml_fail(ctx, step->where,
-                         "expected both 'mean' and 'std' of %s, found no '%s'; add it, or write "
-                         "'normalise: computed'",
+                         "expected both 'mean' and 'std' of %s, found no '%s'; add it, or write 'normalise: computed'",
                          step->row->name, key);
   if (node->kind == HD_YAML_MAPPING || (node->kind == HD_YAML_SEQUENCE && node->count > HD_TRANSFORM_MAX_CHANNELS))
     return hd__yaml_fail(ctx, node, "expected a number, or a list of one per channel, as '%s', found %s; write it so",
@@ -68,10 +67,10 @@ hd_status hd__fit_normalise(hd_transform_step *step, hd_transform_fit *fit) {
                          "expected numbers from 0 to 1 for %s, found bytes from 0 to 255; put to_float before it",
                          step->row->name);
   if (!mean || !std)
-    return hd__yaml_fail(fit->ctx, step->where,
-                         "expected the training set's mean and standard deviation for %s, found none; give 'mean' and "
-                         "'std'",
-                         step->row->name);
+    return hd__yaml_fail(
+        fit->ctx, step->where,
+        "expected the training set's mean and standard deviation for %s, found none; give 'mean' and 'std'",
+        step->row->name);
   if (!step->computed) {
     HD_TRY(check_count(step, fit, step->means, "mean"));
     HD_TRY(check_count(step, fit, step->stds, "std"));

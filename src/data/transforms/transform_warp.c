@@ -11,7 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/hdmath.h"
-#include "data/transforms/transform_kinds.h"
+#include "data/transforms/transform_step.h"
 
 static const double PI = 3.14159265358979323846;
 
@@ -194,9 +194,7 @@ hd_status hd__read_elastic(hd_transform_step *step, hd_ctx *ctx) {
   HD_TRY(read_look(step, ctx));
   step->radius = (int32_t)ceil(3 * step->sigma);
   const int32_t taps = 2 * step->radius + 1;
-  step->weight = hd__malloc((size_t)taps * sizeof *step->weight);
-  if (!step->weight)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the transforms");
+  HD_TRY(HD_NEW_RAW(step->weight, taps, ctx, "out of memory for the transforms"));
   double sum = 0;
   for (int pass = 0; pass < 2; pass++)
     for (int32_t k = -step->radius; k <= step->radius; k++) {

@@ -117,9 +117,7 @@ static double shortest_tick(void) {
 
 hd_status hd__probe_init(hd_probe *p, hd_ctx *ctx, const hd_plan *plan, hd_op op) {
   *p = (hd_probe){.plan = plan, .inner = plan->kernels, .update = op, .tick_s = shortest_tick()};
-  p->node = hd__calloc((size_t)plan->graph->node_count, sizeof *p->node);
-  if (!p->node)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for a measurement");
+  HD_TRY(HD_NEW(p->node, plan->graph->node_count, ctx, "out of memory for a measurement"));
   p->table = *p->inner;
   for (int i = 0; i < HD_OP_COUNT; i++) {
     p->table.run[i] = p->inner->run[i] ? run : NULL;

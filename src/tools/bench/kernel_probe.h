@@ -6,8 +6,7 @@
  *
  * The table's functions find their probe in a thread-local variable. So a probe measures only the thread that entered
  * it; hd__probe_enter and _leave are called in pairs around a run. */
-#ifndef HD_TOOLS_BENCH_KERNEL_PROBE_H
-#define HD_TOOLS_BENCH_KERNEL_PROBE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -42,5 +41,3 @@ void hd__probe_leave(void);
 
 /* Clears times and calls, and keeps what was counted. */
 void hd__probe_restart(hd_probe *probe);
-
-#endif

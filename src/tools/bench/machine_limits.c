@@ -146,8 +146,7 @@ static hd_status measure_with(hd_bench_machine *m, hd_ctx *ctx, const hd_config 
     status = hd__fail(ctx, HD_E_NOMEM, "out of memory for a measurement");
   else
     memset(b.thread, 0, (size_t)count * sizeof *b.thread);
-  if (status == HD_OK)
-    status = measure(m, ctx, &b, threads, count_asked == 0);
+  HD_THEN(status, measure(m, ctx, &b, threads, count_asked == 0));
   for (int i = 0; b.thread && i < count; i++)
     hd__segment_destroy(&b.thread[i].memory);
   hd__free(b.thread);

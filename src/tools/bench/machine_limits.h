@@ -1,6 +1,5 @@
 /* Measuring the limits of the machine for a set of threads, for the files of this folder. */
-#ifndef HD_TOOLS_BENCH_MACHINE_LIMITS_H
-#define HD_TOOLS_BENCH_MACHINE_LIMITS_H
+#pragma once
 
 #include "heddle/bench.h"
 #include "kernel/kernel.h"
@@ -14,5 +13,3 @@ double hd__bench_executed_share(hd_op op, const hd_geom *g, double live);
 
 /* Fills least_s and level of an operation whose work is known. */
 void hd__bench_bound(hd_bench_op *op, const hd_bench_machine *machine);
-
-#endif

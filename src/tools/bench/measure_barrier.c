@@ -83,7 +83,7 @@ hd_status hd_bench_barrier(hd_bench_barrier_result *out, hd_ctx *ctx, const hd_c
   out->cpus = hd__threads_cpus(threads);
   hd__cpu_name(out->cpu, sizeof out->cpu);
   hd_barrier_line *lines = hd__malloc_aligned((size_t)HD_BARRIER_LINES(out->threads) * sizeof *lines);
-  hd_status status = lines ? HD_OK : hd__fail(ctx, HD_E_NOMEM, "out of memory for a measurement");
+  hd_status status = HD_ALLOCATED(lines, ctx, "out of memory for a measurement");
   if (lines)
     status = measure(out, ctx, threads, lines, seconds);
   hd__free(lines);

@@ -98,8 +98,7 @@ static hd_status make_call(experiment *e, job *j, hd_ctx *ctx) {
   j->call.packed = copy;
   j->call.scratch = take(j, k->scratch_bytes[j->op] ? k->scratch_bytes[j->op](g) : 0);
   for (int i = 0; i < j->operands; i++)
-    if (!j->operand[i])
-      return hd__fail(ctx, HD_E_NOMEM, "out of memory for a measurement");
+    HD_TRY(HD_ALLOCATED(j->operand[i], ctx, "out of memory for a measurement"));
   return HD_OK;
 }
 
@@ -139,7 +138,7 @@ static void time_jobs(void *arg, int thread) {
 static hd_status make_room(experiment *e, hd_ctx *ctx, int count) {
   e->out->ops = hd__calloc((size_t)count, sizeof *e->out->ops);
   e->jobs = hd__calloc((size_t)count, sizeof *e->jobs);
-  return e->out->ops && e->jobs ? HD_OK : hd__fail(ctx, HD_E_NOMEM, "out of memory for a measurement");
+  return HD_ALLOCATED(e->out->ops && e->jobs, ctx, "out of memory for a measurement");
 }
 
 static hd_status add_job(experiment *e, hd_ctx *ctx, const char *name, hd_op op, const hd_geom *g) {
@@ -227,10 +226,8 @@ static hd_status add_model(experiment *e, hd_ctx *ctx, const hd_config *config) 
   hd_plan_settings settings = hd__planned_passes(config, true);
   HD_TRY(hd__network_find(&network, ctx, hd__settings(config)->model));
   hd_status status = hd__network_graph(&graph, ctx, &network);
-  if (status == HD_OK)
-    status = hd__plan_create(&plan, ctx, graph, e->kernels, &settings);
-  if (status == HD_OK)
-    status = add_nodes(e, ctx, plan->graph, network.name);
+  HD_THEN(status, hd__plan_create(&plan, ctx, graph, e->kernels, &settings));
+  HD_THEN(status, add_nodes(e, ctx, plan->graph, network.name));
   hd__plan_destroy(plan);
   hd__network_fini(&network);
   return status;
@@ -264,18 +261,14 @@ hd_status hd_bench_conv(hd_bench_conv_result **out, hd_ctx *ctx, const hd_config
   *out = NULL;
   HD_TRY(hd__bench_check_seconds(ctx, seconds));
   experiment e = {.out = hd__calloc(1, sizeof *e.out)};
-  if (!e.out)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for a measurement");
+  HD_TRY(HD_ALLOCATED(e.out, ctx, "out of memory for a measurement"));
   hd_status status = run(&e, ctx, config, shapes, count, seconds);
   for (int i = 0; e.jobs && i < e.out->op_count; i++)
     for (int o = 0; o < e.jobs[i].operands; o++)
       hd__free(e.jobs[i].operand[o]);
   hd__free(e.jobs);
-  if (status == HD_OK)
-    *out = e.out;
-  else
-    hd_bench_conv_destroy(e.out);
-  return status;
+  *out = e.out;
+  return HD_CREATED(status, out, hd_bench_conv_destroy);
 }
 
 void hd_bench_conv_destroy(hd_bench_conv_result *result) {

@@ -91,8 +91,7 @@ static hd_status make_products(experiment *e, hd_ctx *ctx, const hd_bench_produc
   r->count = count ? count : all;
   r->products = hd__calloc((size_t)r->count, sizeof *r->products);
   e->products = hd__calloc((size_t)r->count, sizeof *e->products);
-  if (!r->products || !e->products)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for a measurement");
+  HD_TRY(HD_ALLOCATED(r->products && e->products, ctx, "out of memory for a measurement"));
   for (int i = 0; i < r->count; i++) {
     hd_bench_product *p = &r->products[i];
     if (count)
@@ -151,8 +150,7 @@ hd_status hd_bench_gemm(hd_bench_gemm_result **out, hd_ctx *ctx, const hd_config
   HD_TRY(hd__bench_check_seconds(ctx, seconds));
   HD_TRY(check(ctx, products, count));
   experiment e = {.ctx = ctx, .out = hd__calloc(1, sizeof *e.out)};
-  if (!e.out)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for a measurement");
+  HD_TRY(HD_ALLOCATED(e.out, ctx, "out of memory for a measurement"));
   hd_status status = run(&e, ctx, config, products, count, seconds);
   for (int i = 0; e.products && i < e.out->count; i++) {
     hd_tensor_destroy(e.products[i].a);
@@ -160,11 +158,8 @@ hd_status hd_bench_gemm(hd_bench_gemm_result **out, hd_ctx *ctx, const hd_config
     hd_tensor_destroy(e.products[i].c);
   }
   hd__free(e.products);
-  if (status == HD_OK)
-    *out = e.out;
-  else
-    hd_bench_gemm_destroy(e.out);
-  return status;
+  *out = e.out;
+  return HD_CREATED(status, out, hd_bench_gemm_destroy);
 }
 
 void hd_bench_gemm_destroy(hd_bench_gemm_result *result) {

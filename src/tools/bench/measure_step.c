@@ -171,8 +171,7 @@ static hd_status make_rows(experiment *e, hd_ctx *ctx, hd_rehearsal *rehearsal) 
   int most = e->session->compute.plan->graph->node_count + EXTRA_ROWS;
   e->out->ops = hd__calloc((size_t)most, sizeof *e->out->ops);
   e->turn = hd__calloc((size_t)most * TURNS, sizeof *e->turn);
-  if (!e->out->ops || !e->turn)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for a measurement");
+  HD_TRY(HD_ALLOCATED(e->out->ops && e->turn, ctx, "out of memory for a measurement"));
   e->probe.counting = true;
   HD_TRY(probed_steps(e, ctx, rehearsal, COUNTED_STEPS));
   e->probe.counting = false;
@@ -223,8 +222,7 @@ static hd_status measure_ops(experiment *e, hd_ctx *ctx, double seconds) {
   hd_rehearsal *rehearsal = NULL;
   HD_TRY(hd__probe_init(&e->probe, ctx, e->session->compute.plan, e->session->run.schedule.op));
   hd_status status = rehearse(&rehearsal, e, ctx, 1);
-  if (status == HD_OK)
-    status = measure_rows(e, ctx, rehearsal, seconds);
+  HD_THEN(status, measure_rows(e, ctx, rehearsal, seconds));
   hd__rehearsal_destroy(rehearsal);
   hd__probe_fini(&e->probe);
   return status;
@@ -245,17 +243,13 @@ hd_status hd_bench_step(hd_bench_step_result **out, hd_ctx *ctx, const hd_config
   *out = NULL;
   HD_TRY(hd__bench_check_seconds(ctx, seconds));
   experiment e = {.out = hd__calloc(1, sizeof *e.out)};
-  if (!e.out)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for a measurement");
+  HD_TRY(HD_ALLOCATED(e.out, ctx, "out of memory for a measurement"));
   hd_status status = run(&e, ctx, config, seconds);
   hd__free(e.turn);
   hd_config_destroy(e.config);
   hd_session_destroy(e.session);
-  if (status == HD_OK)
-    *out = e.out;
-  else
-    hd_bench_step_destroy(e.out);
-  return status;
+  *out = e.out;
+  return HD_CREATED(status, out, hd_bench_step_destroy);
 }
 
 void hd_bench_step_destroy(hd_bench_step_result *result) {

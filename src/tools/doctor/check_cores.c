@@ -92,8 +92,7 @@ static void look_up(sharing *s, const hd_machine_facts *facts) {
 static hd_status try_pairs(sharing *s, hd_ctx *ctx, const hd_machine_facts *facts) {
   *s = (sharing){.of = facts->cpus < MOST_PAIRED ? facts->cpus : MOST_PAIRED};
   double *rate = hd__malloc((size_t)(s->of * s->of) * sizeof *rate);
-  if (!rate)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for a measurement");
+  HD_TRY(HD_ALLOCATED(rate, ctx, "out of memory for a measurement"));
   hd_status status = measure_pairs(rate, ctx, facts, s->of);
   if (status == HD_OK)
     s->shared = hd__judge_pairs(&s->share, s->pair, rate, s->of);
@@ -114,7 +113,7 @@ static hd_status measure_share(sharing *s, hd_ctx *ctx, const hd_machine_facts *
  * show each CPU as a separate core. */
 hd_status hd__check_pairs(hd_finding *out, hd_ctx *ctx, const hd_machine_facts *facts) {
   sharing s;
-  char measured[200], remedy[160], cost[64] = "what that costs could not be seen";
+  char remedy[160], cost[64] = "what that costs could not be seen";
   if (facts->cpus < 2 || facts->threads < 2)
     return HD_OK;
   look_up(&s, facts);
@@ -127,22 +126,18 @@ hd_status hd__check_pairs(hd_finding *out, hd_ctx *ctx, const hd_machine_facts *
     HD_TRY(measure_share(&s, ctx, facts));
   if (s.share > 0)
     snprintf(cost, sizeof cost, "beside it each keeps %.0f %% of its speed", 100 * s.share);
-  snprintf(measured, sizeof measured, "%d of %d CPUs share a physical core with another, for example %d and %d: %s",
-           s.shared, s.of, facts->cpu[s.pair[0]], facts->cpu[s.pair[1]], cost);
   snprintf(remedy, sizeof remedy, "use --threads %d: one for each physical core", s.cores);
-  hd__find(out, s.share > 0 ? fmax(1 / (2 * s.share), 1) : NAN, measured, remedy);
+  hd__find(out, s.share > 0 ? fmax(1 / (2 * s.share), 1) : NAN, remedy,
+           "%d of %d CPUs share a physical core with another, for example %d and %d: %s", s.shared, s.of,
+           facts->cpu[s.pair[0]], facts->cpu[s.pair[1]], cost);
   return HD_OK;
 }
 
 hd_status hd__check_frequency(hd_finding *out, hd_ctx *ctx, const hd_machine_facts *facts) {
-  char measured[200];
   double kept = facts->effort.early > 0 ? facts->effort.late / facts->effort.early : 1;
-  (void)ctx;
-  if (kept >= KEPT || kept <= 0)
-    return HD_OK;
-  snprintf(measured, sizeof measured,
-           "after %.1f s of work on all CPUs they ran at %.0f %% of the speed they began with", facts->effort.wall_s,
-           100 * kept);
-  hd__find(out, 1 / kept, measured, "look at cooling and power limits: cpupower frequency-set -g performance");
+  if (kept < KEPT && kept > 0)
+    hd__find(out, 1 / kept, "look at cooling and power limits: cpupower frequency-set -g performance",
+             "after %.1f s of work on all CPUs they ran at %.0f %% of the speed they began with", facts->effort.wall_s,
+             100 * kept);
   return HD_OK;
 }

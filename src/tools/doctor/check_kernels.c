@@ -19,19 +19,17 @@ static hd_status heddle_gflops(double *out, hd_ctx *ctx, const hd_kernels *kerne
 }
 
 hd_status hd__check_isa(hd_finding *out, hd_ctx *ctx, const hd_machine_facts *facts) {
-  char measured[200];
   double taken, best;
   if (strcmp(facts->kernels->isa, facts->best->isa)) {
     HD_TRY(heddle_gflops(&taken, ctx, facts->kernels));
     HD_TRY(heddle_gflops(&best, ctx, facts->best));
-    snprintf(measured, sizeof measured, "%s kernels run where this CPU has %s: %.1f instead of %.1f GFLOP/s",
-             facts->kernels->isa, facts->best->isa, taken, best);
-    hd__find(out, best / taken, measured, "unset HEDDLE_ISA");
+    hd__find(out, best / taken, "unset HEDDLE_ISA",
+             "%s kernels run where this CPU has %s: %.1f instead of %.1f GFLOP/s", facts->kernels->isa,
+             facts->best->isa, taken, best);
   } else if (!strcmp(facts->best->isa, "scalar")) {
     HD_TRY(heddle_gflops(&taken, ctx, facts->best));
-    snprintf(measured, sizeof measured,
+    hd__find(out, NAN, "take a CPU with AVX2, AVX-512 or NEON, and a build for it",
              "this CPU or this build has no vector instructions that heddle knows: %.1f GFLOP/s", taken);
-    hd__find(out, NAN, measured, "take a CPU with AVX2, AVX-512 or NEON, and a build for it");
   }
   return HD_OK;
 }
@@ -53,7 +51,6 @@ hd_status hd__check_blas(hd_finding *out, hd_ctx *ctx, const hd_machine_facts *f
   blas_product product = {.blas = hd__blas()};
   const char *core = getenv("OPENBLAS_CORETYPE");
   double heddle, openblas;
-  char measured[200];
   if (!product.blas)
     return HD_OK;
   HD_TRY(heddle_gflops(&heddle, ctx, facts->best));
@@ -62,12 +59,11 @@ hd_status hd__check_blas(hd_finding *out, hd_ctx *ctx, const hd_machine_facts *f
   hd__product_fini(&product.operands);
   if (heddle < TOO_SLOW * openblas)
     return HD_OK;
-  snprintf(measured, sizeof measured,
-           "a product of %d x %d by %s runs at %.0f GFLOP/s on a core, by heddle's own kernels at %.0f", SIZE, SIZE,
-           product.blas->name, openblas, heddle);
-  hd__find(out, heddle / openblas, measured,
+  hd__find(out, heddle / openblas,
            core && *core                         ? "unset OPENBLAS_CORETYPE"
            : !strcmp(facts->best->isa, "avx512") ? "export OPENBLAS_CORETYPE=SkylakeX"
-                                                 : "install a newer OpenBLAS (libopenblas0-pthread)");
+                                                 : "install a newer OpenBLAS (libopenblas0-pthread)",
+           "a product of %d x %d by %s runs at %.0f GFLOP/s on a core, by heddle's own kernels at %.0f", SIZE, SIZE,
+           product.blas->name, openblas, heddle);
   return HD_OK;
 }

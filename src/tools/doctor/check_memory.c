@@ -27,7 +27,7 @@ static double walk_s(const volatile char *memory, size_t apart) {
 }
 
 hd_status hd__check_huge_pages(hd_finding *out, hd_ctx *ctx, const hd_machine_facts *facts) {
-  char text[128], measured[200];
+  char text[128];
   if (!strstr(hd__host_text(text, sizeof text, facts, "/sys/kernel/mm/transparent_hugepage/enabled"), "[never]"))
     return HD_OK;
   size_t bytes = (size_t)LINES * (PAGE + LINE);
@@ -37,44 +37,37 @@ hd_status hd__check_huge_pages(hd_finding *out, hd_ctx *ctx, const hd_machine_fa
   memset(memory, 1, bytes);
   double far = walk_s(memory, PAGE + LINE), near = walk_s(memory, LINE), factor = far / near > 1 ? far / near : 1;
   munmap(memory, bytes);
-  snprintf(
-      measured, sizeof measured,
+  hd__find(
+      out, factor, "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled",
       "huge pages are off: reading one line of each of %d pages takes %.1f times as long as the lines side by side",
       LINES, factor);
-  hd__find(out, factor, measured, "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled");
   return HD_OK;
 }
 
 hd_status hd__check_memlock(hd_finding *out, hd_ctx *ctx, const hd_machine_facts *facts) {
   enum { WANTED = 64 * MEGABYTE };
-  (void)facts;
-  char measured[200];
   void *memory = mmap(NULL, WANTED, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED)
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for a measurement");
   int refused = mlock(memory, WANTED);
   munmap(memory, WANTED);
-  if (!refused)
-    return HD_OK;
-  snprintf(measured, sizeof measured, "%d MiB cannot be locked in memory: buffers for a GPU are copied twice",
-           WANTED / MEGABYTE);
-  hd__find(out, NAN, measured, "ulimit -l unlimited (docker: --ulimit memlock=-1)");
+  if (refused)
+    hd__find(out, NAN, "ulimit -l unlimited (docker: --ulimit memlock=-1)",
+             "%d MiB cannot be locked in memory: buffers for a GPU are copied twice", WANTED / MEGABYTE);
   return HD_OK;
 }
 
 hd_status hd__check_shm(hd_finding *out, hd_ctx *ctx, const hd_machine_facts *facts) {
-  char path[1024], measured[200];
+  char path[1024];
   struct statvfs shm;
-  (void)ctx;
   snprintf(path, sizeof path, "%.1000s/dev/shm", facts->root);
   if (statvfs(path, &shm))
     return HD_OK;
   double room = (double)shm.f_bavail * (double)shm.f_frsize / MEGABYTE;
-  if (room >= 256)
-    return HD_OK;
-  snprintf(measured, sizeof measured,
-           "/dev/shm has room for %.0f MiB: heddle does without it, but programs that hand batches on through it fail",
-           room);
-  hd__find(out, NAN, measured, "mount -o remount,size=2G /dev/shm (docker: --shm-size 2g)");
+  if (room < 256)
+    hd__find(out, NAN, "mount -o remount,size=2G /dev/shm (docker: --shm-size 2g)",
+             "/dev/shm has room for %.0f MiB: heddle does without it, but programs that hand batches on through it "
+             "fail",
+             room);
   return HD_OK;
 }

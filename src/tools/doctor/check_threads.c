@@ -1,5 +1,4 @@
 /* Checks of the number of threads against the number of CPUs, and of other load. */
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,38 +34,37 @@ static const char *cost_text(char *text, size_t bytes, double factor, int few) {
   return text;
 }
 
-static void report_threads(hd_finding *out, double factor, const char *measured, int threads) {
-  char remedy[128];
+enum { REMEDY_BYTES = 128 };
+
+static const char *fewer_threads(char remedy[REMEDY_BYTES], int threads) {
   const char *omp = getenv("OMP_NUM_THREADS");
   if (omp && *omp)
-    snprintf(remedy, sizeof remedy, "unset OMP_NUM_THREADS, or export OMP_NUM_THREADS=%d", threads);
+    snprintf(remedy, REMEDY_BYTES, "unset OMP_NUM_THREADS, or export OMP_NUM_THREADS=%d", threads);
   else
-    snprintf(remedy, sizeof remedy, "use --threads %d", threads);
-  hd__find(out, factor, measured, remedy);
+    snprintf(remedy, REMEDY_BYTES, "use --threads %d", threads);
+  return remedy;
 }
 
 hd_status hd__check_quota(hd_finding *out, hd_ctx *ctx, const hd_machine_facts *facts) {
-  char measured[256], cost[96];
+  char remedy[REMEDY_BYTES], cost[96];
   double factor;
   int few = facts->quota < 1 ? 1 : (int)facts->quota;
   if (facts->quota <= 0 || facts->threads <= few)
     return HD_OK;
   HD_TRY(compare_teams(&factor, ctx, facts, few, facts->threads));
-  snprintf(measured, sizeof measured, "%d threads under a quota of %g CPUs: %s", facts->threads, facts->quota,
-           cost_text(cost, sizeof cost, factor, few));
-  report_threads(out, factor, measured, few);
+  hd__find(out, factor, fewer_threads(remedy, few), "%d threads under a quota of %g CPUs: %s", facts->threads,
+           facts->quota, cost_text(cost, sizeof cost, factor, few));
   return HD_OK;
 }
 
 hd_status hd__check_oversubscribed(hd_finding *out, hd_ctx *ctx, const hd_machine_facts *facts) {
-  char measured[256], cost[96];
+  char remedy[REMEDY_BYTES], cost[96];
   double factor;
   if (facts->threads <= facts->cpus)
     return HD_OK;
   HD_TRY(compare_teams(&factor, ctx, facts, facts->cpus, facts->threads));
-  snprintf(measured, sizeof measured, "%d threads share %d CPU%s: %s", facts->threads, facts->cpus,
-           facts->cpus == 1 ? "" : "s", cost_text(cost, sizeof cost, factor, facts->cpus));
-  report_threads(out, factor, measured, facts->cpus);
+  hd__find(out, factor, fewer_threads(remedy, facts->cpus), "%d threads share %d CPU%s: %s", facts->threads,
+           facts->cpus, facts->cpus == 1 ? "" : "s", cost_text(cost, sizeof cost, factor, facts->cpus));
   return HD_OK;
 }
 
@@ -81,19 +79,18 @@ static char *read_all(const hd_machine_facts *facts, const char *path) {
 }
 
 hd_status hd__check_runtimes(hd_finding *out, hd_ctx *ctx, const hd_machine_facts *facts) {
-  char names[96], measured[256], cost[96];
+  char names[96], cost[96];
   char *maps = read_all(facts, "/proc/self/maps");
-  if (!maps)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for /proc/self/maps");
+  HD_TRY(HD_ALLOCATED(maps, ctx, "out of memory for /proc/self/maps"));
   int count = hd__count_runtimes(names, sizeof names, maps);
   hd__free(maps);
   if (count < 2)
     return HD_OK;
   double factor;
   HD_TRY(compare_teams(&factor, ctx, facts, facts->threads, facts->threads * count));
-  snprintf(measured, sizeof measured, "%d OpenMP runtimes (%s), %d threads in all: %s", count, names,
-           facts->threads * count, cost_text(cost, sizeof cost, factor, facts->threads));
-  hd__find(out, factor, measured, "leave one: look at LD_PRELOAD, and link every library with the same runtime");
+  hd__find(out, factor, "leave one: look at LD_PRELOAD, and link every library with the same runtime",
+           "%d OpenMP runtimes (%s), %d threads in all: %s", count, names, facts->threads * count,
+           cost_text(cost, sizeof cost, factor, facts->threads));
   return HD_OK;
 }
 
@@ -114,40 +111,31 @@ static double throttled_share(const hd_machine_facts *facts) {
 }
 
 hd_status hd__check_steal(hd_finding *out, hd_ctx *ctx, const hd_machine_facts *facts) {
-  char measured[200];
   double share = steal_share(facts);
-  (void)ctx;
-  if (share < 0.02)
-    return HD_OK;
-  snprintf(measured, sizeof measured, "the host of this virtual machine took %.0f %% of the processor time",
-           100 * share);
-  hd__find(out, 1 / (1 - fmin(share, 0.99)), measured,
-           "ask for a machine with dedicated CPUs, or use --threads with fewer than there are");
+  if (share >= 0.02)
+    hd__find(out, 1 / (1 - fmin(share, 0.99)),
+             "ask for a machine with dedicated CPUs, or use --threads with fewer than there are",
+             "the host of this virtual machine took %.0f %% of the processor time", 100 * share);
   return HD_OK;
 }
 
 hd_status hd__check_throttled(hd_finding *out, hd_ctx *ctx, const hd_machine_facts *facts) {
-  char measured[200], remedy[128];
+  char remedy[REMEDY_BYTES];
   double share = throttled_share(facts);
-  (void)ctx;
   if (share < 0.02)
     return HD_OK;
-  snprintf(measured, sizeof measured, "the cgroup was stopped for %.0f %% of the processor time it asked for",
-           100 * share);
   snprintf(remedy, sizeof remedy, "raise the container's CPU limit, or use --threads %d",
            facts->quota >= 1 ? (int)facts->quota : 1);
-  hd__find(out, 1 / (1 - fmin(share, 0.99)), measured, remedy);
+  hd__find(out, 1 / (1 - fmin(share, 0.99)), remedy,
+           "the cgroup was stopped for %.0f %% of the processor time it asked for", 100 * share);
   return HD_OK;
 }
 
 hd_status hd__check_busy(hd_finding *out, hd_ctx *ctx, const hd_machine_facts *facts) {
-  char measured[200];
   double share = lost_share(facts) - steal_share(facts) - throttled_share(facts);
-  (void)ctx;
-  if (share < 0.1)
-    return HD_OK;
-  snprintf(measured, sizeof measured, "other programs had %.0f %% of the time of %d CPU%s", 100 * share,
-           facts->effort.threads, facts->effort.threads == 1 ? "" : "s");
-  hd__find(out, 1 / (1 - fmin(share, 0.99)), measured, "end what else is running: top shows it");
+  if (share >= 0.1)
+    hd__find(out, 1 / (1 - fmin(share, 0.99)), "end what else is running: top shows it",
+             "other programs had %.0f %% of the time of %d CPU%s", 100 * share, facts->effort.threads,
+             facts->effort.threads == 1 ? "" : "s");
   return HD_OK;
 }

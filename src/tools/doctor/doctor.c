@@ -99,17 +99,11 @@ static hd_status run_checks(hd_doctor *d, hd_machine_facts *facts, hd_ctx *ctx, 
 
 hd_status hd_doctor_create(hd_doctor **out, hd_ctx *ctx, int32_t threads) {
   hd_machine_facts facts = {0};
-  *out = hd__calloc(1, sizeof **out);
-  if (!*out)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for a report");
+  HD_TRY(HD_NEW(*out, 1, ctx, "out of memory for a report"));
   hd_status status = run_checks(*out, &facts, ctx, threads);
   hd__free(facts.cpu);
   hd__free(facts.core);
-  if (status == HD_OK)
-    return HD_OK;
-  hd_doctor_destroy(*out);
-  *out = NULL;
-  return status;
+  return HD_CREATED(status, out, hd_doctor_destroy);
 }
 
 void hd_doctor_destroy(hd_doctor *doctor) { hd__free(doctor); }

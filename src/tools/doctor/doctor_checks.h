@@ -4,8 +4,7 @@
  * as measured here, and the remedy. Facts that several checks need are measured once and stored in hd_machine_facts.
  * Judgements of numbers are functions of these numbers alone, so that tests can pass those of any machine. A new check
  * is one function and one row of the table in doctor.c. Checks do not depend on a model or data. */
-#ifndef HD_TOOLS_DOCTOR_DOCTOR_CHECKS_H
-#define HD_TOOLS_DOCTOR_DOCTOR_CHECKS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -36,8 +35,9 @@ hd_check_fn hd__check_quota, hd__check_oversubscribed, hd__check_blas, hd__check
     hd__check_busy, hd__check_steal, hd__check_throttled, hd__check_frequency, hd__check_isa, hd__check_huge_pages,
     hd__check_memlock, hd__check_shm;
 
-/* Fills in a finding. */
-void hd__find(hd_finding *out, double factor, const char *measured, const char *remedy);
+/* Fills in a finding: its factor and remedy, and what was measured, as a format. */
+void hd__find(hd_finding *out, double factor, const char *remedy, const char *measured, ...)
+    __attribute__((format(printf, 4, 5)));
 
 /* The first bytes of ROOT/PATH as a string; "" if it cannot be read. */
 const char *hd__host_text(char *text, size_t bytes, const hd_machine_facts *facts, const char *path);
@@ -59,5 +59,3 @@ int hd__count_runtimes(char *names, size_t bytes, const char *maps);
 /* Whether pair rates (shares of a CPU's rate alone, count x count, row by row) show that CPUs share cores: the number
  * of CPUs that have a partner, their mean share, and the first such pair. */
 int hd__judge_pairs(double *share, int pair[2], const double *rate, int count);
-
-#endif

@@ -120,8 +120,7 @@ static hd_status prepare(team *t, hd_ctx *ctx, const hd_kernels *kernels, int co
   t->count = count;
   t->member = hd__malloc_aligned((size_t)count * sizeof *t->member);
   t->line = hd__malloc_aligned((size_t)HD_BARRIER_LINES(count) * sizeof *t->line);
-  if (!t->member || !t->line)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for a measurement");
+  HD_TRY(HD_ALLOCATED(t->member && t->line, ctx, "out of memory for a measurement"));
   memset(t->member, 0, (size_t)count * sizeof *t->member);
   memset(t->line, 0, (size_t)HD_BARRIER_LINES(count) * sizeof *t->line);
   for (int i = 0; i < count; i++) {
@@ -205,8 +204,7 @@ static void work_alone(member *m) {
 hd_status hd__work_effort(hd_effort *out, hd_ctx *ctx, const hd_kernels *kernels, int threads, double seconds) {
   team t = {.seconds = seconds, .work = work_alone};
   hd_status status = prepare(&t, ctx, kernels, threads);
-  if (status == HD_OK)
-    status = run(&t, ctx);
+  HD_THEN(status, run(&t, ctx));
   *out = (hd_effort){.threads = threads, .wall_s = hd__clock_s() - t.start_s};
   for (int i = 0; status == HD_OK && i < threads; i++) {
     const member *m = &t.member[i];

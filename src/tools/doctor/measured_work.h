@@ -2,8 +2,7 @@
  *
  * Rates are counted per second of processor time wherever the speed of a CPU is measured: time that other programs take
  * of the CPU then does not count, and what a sibling on the same core takes does. */
-#ifndef HD_TOOLS_DOCTOR_MEASURED_WORK_H
-#define HD_TOOLS_DOCTOR_MEASURED_WORK_H
+#pragma once
 
 #include "base/status.h"
 #include "kernel/kernel.h"
@@ -43,5 +42,3 @@ hd_status hd__work_effort(hd_effort *out, hd_ctx *ctx, const hd_kernels *kernels
 /* Products per second of processor time on CPU a (-1: any) while CPU b works too (-1: while no other CPU works for
  * heddle); 0 if other programs had the CPU all the while. */
 hd_status hd__work_beside(double *out, hd_ctx *ctx, const hd_kernels *kernels, int a, int b, double seconds);
-
-#endif

@@ -1,5 +1,5 @@
 /* Reading and judging what the system reports about itself: see doctor_checks.h. */
-#include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,9 +8,12 @@
 
 enum { TEXT_BYTES = 4096, PATH_BYTES = 1024 };
 
-void hd__find(hd_finding *out, double factor, const char *measured, const char *remedy) {
+void hd__find(hd_finding *out, double factor, const char *remedy, const char *measured, ...) {
+  va_list args;
+  va_start(args, measured);
+  vsnprintf(out->measured, sizeof out->measured, measured, args);
+  va_end(args);
   out->factor = factor;
-  snprintf(out->measured, sizeof out->measured, "%s", measured);
   snprintf(out->remedy, sizeof out->remedy, "%s", remedy);
 }
 

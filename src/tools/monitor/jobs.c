@@ -114,8 +114,7 @@ static hd_status convert_rank(hd_job_rank *out, hd_ctx *ctx, const hd_job_slot *
                        .samples_per_s = speed(p->samples_per_s),
                        .threads = threads,
                        .cpu = hd__malloc((size_t)(threads + 1) * sizeof *out->cpu)};
-  if (!out->cpu)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the threads of a job");
+  HD_TRY(HD_ALLOCATED(out->cpu, ctx, "out of memory for the threads of a job"));
   for (int i = 0; i < threads; i++)
     out->cpu[i] = slot->cpu[i] < 0 ? -1 : slot->cpu[i];
   return HD_OK;
@@ -192,8 +191,7 @@ static hd_status add_job(hd_job **out, found *f, hd_ctx *ctx, const hd_job_facts
     hd_job *job = hd__realloc(f->jobs->job, (size_t)room * sizeof *job);
     f->jobs->job = job ? job : f->jobs->job;
     void *page = job ? hd__realloc(f->page, (size_t)room * sizeof *f->page) : NULL;
-    if (!page)
-      return hd__fail(ctx, HD_E_NOMEM, "out of memory for the list of jobs");
+    HD_TRY(HD_ALLOCATED(page, ctx, "out of memory for the list of jobs"));
     f->page = page;
     f->room = room;
   }
@@ -208,8 +206,7 @@ static hd_status add_job(hd_job **out, found *f, hd_ctx *ctx, const hd_job_facts
 
 static hd_status add_rank(hd_job *job, hd_ctx *ctx, const hd_job_slot *slot, int rank, const holder *process) {
   hd_job_rank *grown = hd__realloc(job->rank, (size_t)(job->ranks + 1) * sizeof *grown);
-  if (!grown)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the ranks of a job");
+  HD_TRY(HD_ALLOCATED(grown, ctx, "out of memory for the ranks of a job"));
   job->rank = grown;
   int at = job->ranks;
   for (; at > 0 && grown[at - 1].rank > rank; at--)

@@ -2,8 +2,7 @@
  *
  * Paths begin with `root`, "" for this machine: tests pass recorded trees. Missing or implausible values are NAN or
  * -1. */
-#ifndef HD_TOOLS_MONITOR_MACHINE_USE_H
-#define HD_TOOLS_MONITOR_MACHINE_USE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -45,5 +44,3 @@ double hd__use_power_between(const hd_energy *before, const hd_energy *now, doub
 
 /* Power from the sensors of processors (hwmon), in watts: for machines without such counters. */
 double hd__use_power(const char *root);
-
-#endif

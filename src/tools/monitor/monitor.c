@@ -57,8 +57,7 @@ static hd_status prepare(hd_monitor *m, hd_ctx *ctx) {
   m->now = hd__calloc((size_t)m->numbers, sizeof *m->now);
   m->use = hd__calloc((size_t)m->machine->cpus, sizeof *m->use);
   m->gpu = hd__calloc((size_t)hd__nvml_count(m->nvml) + 1, sizeof *m->gpu);
-  if (!m->before || !m->now || !m->use || !m->gpu)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for a look at the machine");
+  HD_TRY(HD_ALLOCATED(m->before && m->now && m->use && m->gpu, ctx, "out of memory for a look at the machine"));
   const hd_kernels *kernels = hd__kernels_select(isa, NULL);
   m->look = (hd_look){.machine = m->machine,
                       .isa = kernels ? kernels->isa : "",
@@ -73,8 +72,7 @@ static hd_status prepare(hd_monitor *m, hd_ctx *ctx) {
 hd_status hd_monitor_create(hd_monitor **out, hd_ctx *ctx) {
   *out = NULL;
   hd_monitor *m = hd__calloc(1, sizeof *m);
-  if (!m)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for a monitor");
+  HD_TRY(HD_ALLOCATED(m, ctx, "out of memory for a monitor"));
   const hd_status status = prepare(m, ctx);
   if (status != HD_OK) {
     hd_monitor_destroy(m);

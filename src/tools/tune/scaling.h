@@ -4,8 +4,7 @@
  *   Amdahl                       S(n) = n / (1 + a (n - 1))                 a: the share that one thread does alone
  *   universal scalability law    S(n) = n / (1 + a (n - 1) + b n (n - 1))   b: what each pair costs (Gunther)
  * Both are fitted by least squares of n / S(n) - 1, which is linear in a and b, under a, b >= 0. Pure arithmetic. */
-#ifndef HD_TOOLS_TUNE_SCALING_H
-#define HD_TOOLS_TUNE_SCALING_H
+#pragma once
 
 #include <stdint.h>
 
@@ -28,5 +27,3 @@ hd_law hd__fit_law(const int32_t *threads, const double *speed, int count);
 
 /* S(n) of the universal law. */
 double hd__law_speedup(const hd_law *law, double threads);
-
-#endif

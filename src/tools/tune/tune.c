@@ -126,8 +126,7 @@ static hd_status open_rehearsals(experiment *e, hd_ctx *ctx) {
     const int count = e->out->settings[i].threads;
     hd_threads *threads;
     e->speed[i] = hd__calloc(MAX_TURNS, sizeof **e->speed);
-    if (!e->speed[i])
-      return hd__fail(ctx, HD_E_NOMEM, "out of memory for the experiment");
+    HD_TRY(HD_ALLOCATED(e->speed[i], ctx, "out of memory for the experiment"));
     HD_TRY(hd__threads_create(&threads, ctx, e->place[i]));
     HD_TRY(hd__rehearsal_create(&e->rehearsal[i], ctx, e->session, threads, e->out->settings[i].workers));
     if (hd__rehearsal_threads(e->rehearsal[i]) != count)
@@ -152,8 +151,7 @@ static hd_status prove(experiment *e, hd_ctx *ctx) {
     else if (strcmp(t->weights_sha256, digest))
       return hd__fail(ctx, HD_E_SYSTEM,
                       "expected one digest, found %.12s with %d threads (%s) and %.12s with %d (%s, %d workers); "
-                      "memory or CPU may be "
-                      "faulty, else please report it",
+                      "memory or CPU may be faulty, else please report it",
                       t->weights_sha256, t->settings[0].threads, t->settings[0].placement, digest,
                       t->settings[i].threads, t->settings[i].placement, t->settings[i].workers);
   }
@@ -295,8 +293,7 @@ static hd_status open_session(hd_session **out, hd_ctx *ctx, const hd_config *co
   hd_config *copy;
   HD_TRY(hd__config_copy(&copy, ctx, config));
   hd_status status = hd_config_set(copy, ctx, "threads", "1");
-  if (status == HD_OK)
-    status = hd__session_rehearse(out, ctx, copy);
+  HD_THEN(status, hd__session_rehearse(out, ctx, copy));
   hd_config_destroy(copy);
   return status;
 }

@@ -1,8 +1,6 @@
 /* Finding and reading checkpoints: see checkpoint.h. */
 #include "train/checkpoint/checkpoint.h"
 
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -17,10 +15,10 @@ static hd_status check_sum(hd_ctx *ctx, const json_t *record, const hd_mapping *
   hd__checksum_text(found, file);
   if (expected && !strcmp(expected, found))
     return HD_OK;
-  return hd__fail(ctx, HD_E_FORMAT,
-                  "%s: expected the checksum that run.json has for it, %s, found %s; the checkpoint is damaged, use "
-                  "another",
-                  path, expected ? expected : "none", found);
+  return hd__fail(
+      ctx, HD_E_FORMAT,
+      "%s: expected the checksum that run.json has for it, %s, found %s; the checkpoint is damaged, use another", path,
+      expected ? expected : "none", found);
 }
 
 /* Follows `last` and `best` once, so that all files read belong to one checkpoint even if a run moves its links
@@ -114,15 +112,14 @@ static hd_status check_alias(hd_ctx *ctx, const char *path, const hd_st_list *li
     return HD_OK;
   return hd__fail(
       ctx, HD_E_FORMAT,
-      "%s: expected '%s' to be the same as '%s', with which this model shares it, found other values; leave one "
-      "out",
+      "%s: expected '%s' to be the same as '%s', with which this model shares it, found other values; leave one out",
       path, alias->name, name);
 }
 
 static hd_status load_entries(float *home, hd_ctx *ctx, const char *path, const hd_st_list *list, const hd_directory *d,
                               const char *suffix) {
   float *scratch = hd__malloc((size_t)d->param_elems * sizeof *scratch);
-  hd_status status = scratch ? HD_OK : hd__fail(ctx, HD_E_NOMEM, "%s: out of memory while loading", path);
+  hd_status status = HD_ALLOCATED(scratch, ctx, "%s: out of memory while loading", path);
   for (int p = 0; p < d->entries && status == HD_OK; p++) {
     char name[HD_NAME_BYTES + 32];
     const hd_store_entry *entry = &d->entry[p];
@@ -136,34 +133,30 @@ static hd_status load_entries(float *home, hd_ctx *ctx, const char *path, const 
   return status;
 }
 
-/* The number of the file's tensors beyond the model's parameters. Further names are left out on both sides, and so is
- * the batch count that PyTorch keeps beside running statistics: it follows from the step. */
-static int surplus(const hd_st_list *list, const hd_directory *d) {
+/* Further names are left out on both sides, and so is the batch count that PyTorch keeps beside running statistics: it
+ * follows from the step. */
+static hd_status check_count(hd_ctx *ctx, const char *path, const hd_st_list *list, const hd_directory *d) {
   int count = 0;
   for (int i = 0; i < list->count; i++)
     count += !hd__tensors_counts_batches(list->tensor[i].name);
   for (int p = 0; p < d->entries; p++)
     count -= d->entry[p].same_as < 0 || hd__st_find(list, d->entry[p].name);
-  return count;
+  return count == 0
+             ? HD_OK
+             : hd__fail(ctx, HD_E_FORMAT, "%s: expected %d tensors, found %d; does the file belong to this model?",
+                        path, list->count - count, list->count);
 }
 
 hd_status hd__checkpoint_load_weights(hd_store *store, hd_ctx *ctx, const char *path, const json_t *record) {
+  const hd_directory *d = store->directory;
   hd_mapping file;
   hd_st_list list;
   HD_TRY(hd__file_map(&file, ctx, path));
   hd_status status = hd__st_parse(&list, ctx, path, file.bytes, file.length);
-  if (status == HD_OK) {
-    const hd_directory *d = store->directory;
-    int more = surplus(&list, d);
-    if (more != 0)
-      status = hd__fail(ctx, HD_E_FORMAT, "%s: expected %d tensors, found %d; does the file belong to this model?",
-                        path, list.count - more, list.count);
-    if (status == HD_OK)
-      status = load_entries(store->weights[hd__store_buffer(store)], ctx, path, &list, d, NULL);
-    if (status == HD_OK && record)
-      status = check_sum(ctx, record, &file, path);
-    hd__st_fini(&list);
-  }
+  HD_THEN(status, check_count(ctx, path, &list, d));
+  HD_THEN(status, load_entries(store->weights[hd__store_buffer(store)], ctx, path, &list, d, NULL));
+  HD_THEN(status, record ? check_sum(ctx, record, &file, path) : HD_OK);
+  hd__st_fini(&list);
   hd__file_unmap(&file);
   return status;
 }
@@ -204,12 +197,9 @@ hd_status hd__checkpoint_load_state(hd_store *store, hd_counters *counters, hd_c
   HD_TRY(hd__file_join(path, ctx, folder, "state.safetensors"));
   HD_TRY(hd__file_map(&file, ctx, path));
   hd_status status = hd__st_parse(&list, ctx, path, file.bytes, file.length);
-  if (status == HD_OK) {
-    status = load_state(store, counters, ctx, update, path, &list);
-    if (status == HD_OK)
-      status = check_sum(ctx, record, &file, path);
-    hd__st_fini(&list);
-  }
+  HD_THEN(status, load_state(store, counters, ctx, update, path, &list));
+  HD_THEN(status, check_sum(ctx, record, &file, path));
+  hd__st_fini(&list);
   hd__file_unmap(&file);
   return status;
 }

@@ -4,8 +4,7 @@
  *     RUN/step-500/{model,state}.safetensors, run.json
  *
  * A checkpoint's run.json holds the checksums of the two other files, so that a bit flipped on the disk is detected. */
-#ifndef HD_TRAIN_CHECKPOINT_CHECKPOINT_H
-#define HD_TRAIN_CHECKPOINT_CHECKPOINT_H
+#pragma once
 
 #include <jansson.h>
 
@@ -29,5 +28,3 @@ hd_status hd__checkpoint_load_state(hd_store *store, hd_counters *counters, hd_c
 
 /* Whether a tensor may be stored in model.safetensors: floats, or a batch norm's count of batches. */
 bool hd__checkpoint_holds(const hd_st_tensor *tensor);
-
-#endif

@@ -22,24 +22,25 @@ static bool ends_in(const char *name, const char *end) {
 }
 
 hd_status hd__tensors_add(hd_st_tensor *tensor, int *count, hd_ctx *ctx, const hd_st_tensor *what, char *name) {
-  if (!name)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory while saving");
+  HD_TRY(HD_ALLOCATED(name, ctx, "out of memory while saving"));
   tensor[*count] = *what;
   tensor[(*count)++].name = name;
   return HD_OK;
 }
 
-/* Adds the weights in `ordered` (file order, entries at their offsets), their further names, and for running statistics
- * the number of batches seen, which PyTorch keeps beside them. */
+static hd_st_tensor values_of(const hd_store_entry *entry, const float *ordered) {
+  return (hd_st_tensor){.type = HD_ST_F32,
+                        .shape = entry->shape,
+                        .bytes = ordered + entry->offset,
+                        .length = (size_t)hd__store_entry_elems(entry) * sizeof *ordered};
+}
+
 hd_status hd__tensors_add_weights(hd_st_tensor *tensor, int *count, hd_ctx *ctx, const hd_directory *d,
                                   const float *ordered, const int64_t *batches) {
   for (int p = 0; p < d->entries; p++) {
     const hd_store_entry *entry = &d->entry[p];
-    hd_st_tensor values = {.type = HD_ST_F32,
-                           .shape = entry->shape,
-                           .bytes = ordered + entry->offset,
-                           .length = (size_t)hd__store_entry_elems(entry) * sizeof *ordered,
-                           .same_as = entry->same_as < 0 ? NULL : d->entry[entry->same_as].name};
+    hd_st_tensor values = values_of(entry, ordered);
+    values.same_as = entry->same_as < 0 ? NULL : d->entry[entry->same_as].name;
     HD_TRY(hd__tensors_add(tensor, count, ctx, &values, hd__strdup(entry->name)));
     if (!entry->running || !ends_in(entry->name, MEAN))
       continue;
@@ -50,15 +51,11 @@ hd_status hd__tensors_add_weights(hd_st_tensor *tensor, int *count, hd_ctx *ctx,
   return HD_OK;
 }
 
-/* Adds one optimizer state; parameters that are not trained have none. */
 hd_status hd__tensors_add_state(hd_st_tensor *tensor, int *count, hd_ctx *ctx, const hd_directory *d,
                                 const float *ordered, const char *suffix) {
   for (int p = 0; p < d->entries; p++) {
     const hd_store_entry *entry = &d->entry[p];
-    hd_st_tensor values = {.type = HD_ST_F32,
-                           .shape = entry->shape,
-                           .bytes = ordered + entry->offset,
-                           .length = (size_t)hd__store_entry_elems(entry) * sizeof *ordered};
+    const hd_st_tensor values = values_of(entry, ordered);
     if (entry->trained)
       HD_TRY(hd__tensors_add(tensor, count, ctx, &values, hd__printf_alloc("%s.%s", entry->name, suffix)));
   }
@@ -78,7 +75,6 @@ void hd__tensors_order(float *ordered, const float *home, const hd_directory *d,
       hd__store_to_file_order(ordered + d->entry[p].offset, home + d->entry[p].offset, &d->entry[p]);
 }
 
-/* Where the weights (0) and the states (from 1 up) of a saved version start. */
 int64_t hd__tensors_offset(const hd_directory *d, int part) {
   return part == 0 ? 0 : d->param_elems + (part - 1) * d->trained_elems;
 }
@@ -106,16 +102,11 @@ hd_status hd__checkpoint_digest(char hex[65], hd_ctx *ctx, const hd_store *store
   hd_st_tensor *tensor = hd__calloc((size_t)d->entries * 2, sizeof *tensor);
   int64_t batches = (int64_t)d->version;
   int count = 0;
-  hd_status status = HD_E_NOMEM;
-  if (!ordered || !tensor) {
-    hd__fail(ctx, status, "out of memory for the digest");
-    goto out;
-  }
-  hd__tensors_order(ordered, store->weights[hd__store_buffer(store)], d, false);
-  status = hd__tensors_add_weights(tensor, &count, ctx, d, ordered, &batches);
+  hd_status status = HD_ALLOCATED(ordered && tensor, ctx, "out of memory for the digest");
   if (status == HD_OK)
-    status = hd__st_digest(hex, ctx, &(hd_st_list){tensor, count});
-out:
+    hd__tensors_order(ordered, store->weights[hd__store_buffer(store)], d, false);
+  HD_THEN(status, hd__tensors_add_weights(tensor, &count, ctx, d, ordered, &batches));
+  HD_THEN(status, hd__st_digest(hex, ctx, &(hd_st_list){tensor, count}));
   if (tensor)
     hd__tensors_free_names(tensor, count);
   hd__free(tensor);

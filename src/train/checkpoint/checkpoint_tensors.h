@@ -5,8 +5,7 @@
  *   state.safetensors   the counters as scalars; NAME.STATE of each parameter that is trained
  *
  * Names are PyTorch's. A description points into the caller's memory; it owns only the names. */
-#ifndef HD_TRAIN_CHECKPOINT_CHECKPOINT_TENSORS_H
-#define HD_TRAIN_CHECKPOINT_CHECKPOINT_TENSORS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -69,5 +68,3 @@ void hd__checksum_text(char text[HD_CHECKSUM_BYTES], const hd_mapping *file);
 
 /* The digest of the last whole version. */
 hd_status hd__checkpoint_digest(char hex[65], hd_ctx *ctx, const hd_store *store);
-
-#endif

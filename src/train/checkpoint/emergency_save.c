@@ -51,8 +51,8 @@ static hd_status open_page(hd_emergency *emergency, hd_ctx *ctx, hd_local_group 
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for %s", purpose);
   }
   hd_status status = hd__local_group_gather(all, local, ctx, &this_rank, sizeof this_rank);
-  if (status == HD_OK)
-    status = hd__local_group_memory(&emergency->memory, local, ctx, sizeof(emergency_page) + (size_t)all[0], purpose);
+  HD_THEN(status,
+          hd__local_group_memory(&emergency->memory, local, ctx, sizeof(emergency_page) + (size_t)all[0], purpose));
   hd__free(all);
   HD_TRY(status);
   emergency->page = emergency->memory.base;
@@ -62,21 +62,15 @@ static hd_status open_page(hd_emergency *emergency, hd_ctx *ctx, hd_local_group 
 }
 
 hd_status hd__emergency_open(hd_emergency **out, hd_ctx *ctx, hd_local_group *local, const hd_emergency_run *run) {
-  *out = NULL;
   if (!local)
     return HD_OK;
-  hd_emergency *emergency = hd__calloc(1, sizeof *emergency);
-  if (!emergency)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for %s", purpose);
+  hd_emergency *emergency = *out = hd__calloc(1, sizeof *emergency);
+  HD_TRY(HD_ALLOCATED(emergency, ctx, "out of memory for %s", purpose));
   emergency->writes = hd__local_group_rank(local) == 0;
   char *text = emergency->writes ? json_dumps(run->record, JSON_COMPACT | JSON_PRESERVE_ORDER) : NULL;
   hd_status status = open_page(emergency, ctx, local, run, text);
   free(text);
-  if (status == HD_OK)
-    *out = emergency;
-  else
-    hd__emergency_close(emergency);
-  return status;
+  return HD_CREATED(status, out, hd__emergency_close);
 }
 
 void hd__emergency_close(hd_emergency *emergency) {
@@ -100,41 +94,27 @@ static hd_status save(hd_ctx *ctx, hd_store *store, const emergency_page *page, 
   hd_status status = hd__saver_init(&saver, ctx, store, (hd_op)page->update, page->run, page->keep);
   if (status == HD_OK) {
     status = hd__saver_begin(&saver, ctx, counters, record);
-    if (status == HD_OK)
-      status = hd__saver_wait(&saver, ctx);
+    HD_THEN(status, hd__saver_wait(&saver, ctx));
     hd__saver_fini(&saver);
   }
   json_decref(record);
   return status;
 }
 
-/* The step that `last` names; -1: there is none. */
-static int64_t linked_step(const char *path) {
-  char name[64];
-  int64_t linked;
-  const ssize_t length = readlink(path, name, sizeof name - 1);
-  name[length > 0 ? length : 0] = 0;
-  return hd__saver_is_step(&linked, name) ? linked : -1;
-}
-
 /* The last version was in GPU memory alone and no process was left to copy it: *step becomes that of the last
  * checkpoint. */
 static hd_status lost_with_gpus(int64_t *step, hd_ctx *ctx, const emergency_page *page) {
   const int64_t even = page->counters[0].step, odd = page->counters[1].step;
-  char last[HD_PATH_BYTES];
-  HD_TRY(hd__file_join(last, ctx, page->run, "last"));
-  *step = linked_step(last);
+  *step = hd__saver_linked_step(page->run, "last");
   if (*step < 0)
-    return hd__fail(
-        ctx, HD_E_UNSUPPORTED,
-        "expected to save step %lld, found that it was in the memory of GPUs alone, whose ranks are all gone; "
-        "start again, and use --save-every",
-        (long long)(even > odd ? even : odd));
-  return hd__fail(
-      ctx, HD_E_UNSUPPORTED,
-      "expected to save step %lld, found that it was in the memory of GPUs alone, whose ranks are all gone; "
-      "go on from step %lld with --resume %.900s",
-      (long long)(even > odd ? even : odd), (long long)*step, page->run);
+    return hd__fail(ctx, HD_E_UNSUPPORTED,
+                    "expected to save step %lld, found that it was in the memory of GPUs alone, whose ranks are all "
+                    "gone; start again, and use --save-every",
+                    (long long)(even > odd ? even : odd));
+  return hd__fail(ctx, HD_E_UNSUPPORTED,
+                  "expected to save step %lld, found that it was in the memory of GPUs alone, whose ranks are all "
+                  "gone; go on from step %lld with --resume %.900s",
+                  (long long)(even > odd ? even : odd), (long long)*step, page->run);
 }
 
 /* Saves the step unless its folder exists. A rank may have ended between the folder and the link; then only the link is
@@ -148,7 +128,7 @@ static hd_status save_unless_there(bool *wrote, hd_ctx *ctx, hd_store *store, em
   if (hd__file_exists(path)) {
     HD_TRY(hd__file_join(path, ctx, page->run, "last"));
     /* a later link belongs to a run that was resumed from an earlier step */
-    return linked_step(path) >= counters->step ? HD_OK : hd__file_link(ctx, name, path);
+    return hd__saver_linked_step(page->run, "last") >= counters->step ? HD_OK : hd__file_link(ctx, name, path);
   }
   hd__saver_remove_leftovers(page->run); /* of the rank that was writing */
   HD_TRY(save(ctx, store, page, counters));
@@ -178,8 +158,7 @@ static hd_status save_last(int64_t *step, char run[HD_PATH_BYTES], bool *wrote, 
   int lock = -1;
   if (status == HD_OK && hd__local_group_rank(local) != 0) /* rank 0 holds the lock already */
     status = hd__file_lock_folder(&lock, ctx, run, LOCK_S);
-  if (status == HD_OK)
-    status = save_unless_there(wrote, ctx, store, page, &counters);
+  HD_THEN(status, save_unless_there(wrote, ctx, store, page, &counters));
   hd__file_unlock(&lock);
   hd__store_destroy(store);
   return status;

@@ -4,8 +4,7 @@
  * A step's closing barrier makes a version count. The counters of that version are written before the barrier, to the
  * slot of the version's parity. So when the ranks have ended, even all at once, the parent or the supervisor finds the
  * last whole version with its counters, and saves it as the session would have. */
-#ifndef HD_TRAIN_CHECKPOINT_EMERGENCY_SAVE_H
-#define HD_TRAIN_CHECKPOINT_EMERGENCY_SAVE_H
+#pragma once
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -39,5 +38,3 @@ void hd__emergency_note(hd_emergency *emergency, const hd_counters *counters);
  * it. HD_E_USAGE if the ranks had not yet shared a run: there is nothing to save. HD_E_UNSUPPORTED if the version was
  * lost with the GPUs' memory: the message names the last checkpoint. */
 hd_status hd__emergency_save(int64_t *step, char run[HD_PATH_BYTES], bool *wrote, hd_ctx *ctx, hd_local_group *local);
-
-#endif

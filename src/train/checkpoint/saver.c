@@ -2,7 +2,6 @@
 #include "train/checkpoint/saver.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -51,8 +50,7 @@ static hd_status write_model(FILE *to, hd_ctx *ctx, void *arg) {
   int count = 0;
   hd_status status = hd__tensors_add_weights(saver->tensor, &count, ctx, saver->store->directory, saver->ordered,
                                              &saver->counters.step);
-  if (status == HD_OK)
-    status = hd__st_write(to, ctx, "model.safetensors", saver->tensor, count);
+  HD_THEN(status, hd__st_write(to, ctx, "model.safetensors", saver->tensor, count));
   hd__tensors_free_names(saver->tensor, count);
   return in_run(saver, ctx, status);
 }
@@ -72,8 +70,7 @@ static hd_status write_state(FILE *to, hd_ctx *ctx, void *arg) {
   for (int s = 0; s < d->states && status == HD_OK; s++)
     status = hd__tensors_add_state(saver->tensor, &count, ctx, d, saver->ordered + hd__tensors_offset(d, 1 + s),
                                    hd__tensors_state_name(saver->update, s));
-  if (status == HD_OK)
-    status = hd__st_write(to, ctx, "state.safetensors", saver->tensor, count);
+  HD_THEN(status, hd__st_write(to, ctx, "state.safetensors", saver->tensor, count));
   hd__tensors_free_names(saver->tensor, count);
   return in_run(saver, ctx, status);
 }
@@ -171,8 +168,7 @@ hd_status hd__saver_check_run(hd_ctx *ctx, const char *run, int64_t first) {
     if (!is_step && !is_link(entry->d_name))
       continue;
     status = hd__file_join(path, ctx, run, entry->d_name);
-    if (status == HD_OK)
-      status = is_step ? check_step(ctx, path) : hd__file_check_place(ctx, path, true);
+    HD_THEN(status, is_step ? check_step(ctx, path) : hd__file_check_place(ctx, path, true));
   }
   if (folder)
     closedir(folder);
@@ -214,8 +210,7 @@ static int64_t *list_steps(int *count, const char *run) {
   return steps;
 }
 
-/* The step that a link of the run names, -1 for none. */
-static int64_t linked_step(const char *run, const char *link) {
+int64_t hd__saver_linked_step(const char *run, const char *link) {
   char path[HD_PATH_BYTES], name[64];
   int64_t step;
   const ssize_t length = hd__file_join(path, NULL, run, link) == HD_OK ? readlink(path, name, sizeof name - 1) : -1;
@@ -234,7 +229,7 @@ static bool has_record(const char *path) {
 /* Removes checkpoints beyond the newest `keep`, except those that `last` and `best` name. */
 static void prune(const hd_saver *saver) {
   char path[HD_PATH_BYTES];
-  const int64_t best = linked_step(saver->run, "best"), last = linked_step(saver->run, "last");
+  const int64_t best = hd__saver_linked_step(saver->run, "best"), last = hd__saver_linked_step(saver->run, "last");
   int count, left;
   int64_t *steps = list_steps(&count, saver->run);
   left = count;
@@ -266,8 +261,7 @@ static hd_status write_checkpoint(hd_saver *saver, hd_ctx *ctx) {
   HD_TRY(check_step(ctx, path));
   HD_TRY(hd__file_folder_begin(temporary, ctx, path));
   hd_status status = write_files(saver, ctx, temporary);
-  if (status == HD_OK)
-    status = hd__file_folder_commit(ctx, temporary, path);
+  HD_THEN(status, hd__file_folder_commit(ctx, temporary, path));
   if (status != HD_OK) {
     hd__file_remove_folder(temporary);
     return status;

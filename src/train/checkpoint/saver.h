@@ -3,8 +3,7 @@
  *
  * A checkpoint is written into a new folder, synced and renamed; only then are the links moved and old checkpoints
  * removed. */
-#ifndef HD_TRAIN_CHECKPOINT_SAVER_H
-#define HD_TRAIN_CHECKPOINT_SAVER_H
+#pragma once
 
 #include <jansson.h>
 #include <pthread.h>
@@ -38,6 +37,9 @@ int64_t hd__saver_bytes(const hd_plan *plan, int states);
 
 /* Whether that is the name of a checkpoint, and of which step; only the canonical name counts, not "step-07". */
 bool hd__saver_is_step(int64_t *step, const char *name);
+
+/* The step that a link of the run names, -1 for none. */
+int64_t hd__saver_linked_step(const char *run, const char *link);
 
 /* Whether that is the name of a checkpoint in its run: step-N, or the name of a link. */
 bool hd__saver_names_checkpoint(const char *name);
@@ -75,5 +77,3 @@ hd_status hd__saver_wait(hd_saver *saver, hd_ctx *ctx);
 
 /* Whether hd__saver_wait would return at once. */
 bool hd__saver_has_ended(const hd_saver *saver);
-
-#endif

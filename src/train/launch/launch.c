@@ -21,7 +21,7 @@
 #include "platform/clock.h"
 #include "platform/process.h"
 #include "platform/spawn.h"
-#include "train/launch/launch_hosts.h"
+#include "train/launch/supervisor.h"
 #include "train/checkpoint/emergency_save.h"
 
 enum { TICK_MS = 50, VARIABLES = 9, VARIABLE_BYTES = 64 };
@@ -338,8 +338,7 @@ static hd_status read_program_arguments(launch *l, hd_ctx *ctx) {
   for (size_t i = 0; l->program_text && i < used; i++)
     count += !l->program_text[i];
   l->program_argv = hd__calloc(count + 2, sizeof *l->program_argv);
-  if (!l->program_text || !l->program_argv)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for this program's arguments");
+  HD_TRY(HD_ALLOCATED(l->program_text && l->program_argv, ctx, "out of memory for this program's arguments"));
   l->program_text[used] = 0;
   count = 0;
   for (char *at = l->program_text; at < l->program_text + used; at += strlen(at) + 1)
@@ -355,11 +354,10 @@ hd_status hd_launch(hd_launch_result *out, hd_ctx *ctx, const hd_launch_settings
   if (settings->ranks < 1 || settings->ranks > HD_LOCAL_GROUP_MOST_RANKS)
     return hd__fail(ctx, HD_E_USAGE, "expected 1 to %d ranks, found %d", HD_LOCAL_GROUP_MOST_RANKS, settings->ranks);
   l.child = hd__calloc((size_t)settings->ranks, sizeof *l.child);
-  hd_status status = l.child ? HD_OK : hd__fail(ctx, HD_E_NOMEM, "out of memory for %d ranks", settings->ranks);
+  hd_status status = HD_ALLOCATED(l.child, ctx, "out of memory for %d ranks", settings->ranks);
   if (status == HD_OK && !settings->argv)
     status = read_program_arguments(&l, ctx);
-  if (status == HD_OK)
-    status = run_with_restarts(&l, ctx);
+  HD_THEN(status, run_with_restarts(&l, ctx));
   hd__free(l.child);
   hd__free(l.program_argv);
   hd__free(l.program_text);

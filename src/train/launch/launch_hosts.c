@@ -1,8 +1,8 @@
-/* Starting ranks on several hosts by mpirun, whose arguments depend on the MPI it belongs to. See launch_hosts.h. */
+/* Starting ranks on several hosts by mpirun, whose arguments depend on the MPI it belongs to. See supervisor.h. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include "train/launch/launch_hosts.h"
+#include "train/launch/supervisor.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -151,8 +151,7 @@ hd_status hd__launch_hosts(hd_launch_result *out, hd_ctx *ctx, const hd_launch_s
   while (is->argv[arguments])
     arguments++;
   const char **argv = hd__calloc(arguments + MOST_OPTIONS, sizeof *argv);
-  if (!argv)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for mpirun's arguments");
+  HD_TRY(HD_ALLOCATED(argv, ctx, "out of memory for mpirun's arguments"));
   argv[0] = mpirun;
   const int options = 1 + add_options(argv + 1, which, is->hosts, count);
   memcpy(argv + options, is->argv, arguments * sizeof *argv);

@@ -16,7 +16,6 @@
 #include <unistd.h>
 
 #include "exec/exchange/local_group_join.h"
-#include "heddle/launch.h"
 #include "platform/process.h"
 #include "platform/spawn.h"
 #include "train/checkpoint/emergency_save.h"

@@ -41,7 +41,7 @@ static hd_status make_labels(hd_profiler *p, hd_ctx *ctx) {
     all = (p->label[i] = json_label(graph->nodes[i].name, direction_of(graph, i))) != NULL;
   for (int i = 0; all && i < params; i++)
     all = (p->label[nodes + i] = json_label(graph->values[graph->params[i].value].name, "")) != NULL;
-  return all ? HD_OK : hd__fail(ctx, HD_E_NOMEM, "out of memory for the profile");
+  return HD_ALLOCATED(all, ctx, "out of memory for the profile");
 }
 
 static hd_status write_nothing(FILE *to, hd_ctx *ctx, void *arg) {

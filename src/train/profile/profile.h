@@ -7,8 +7,7 @@
  *
  * A profile reads the tracks of all ranks, those of other hosts after fetching them, and rank 0 writes the file; call
  * it when no region runs in any rank. */
-#ifndef HD_TRAIN_PROFILE_PROFILE_H
-#define HD_TRAIN_PROFILE_PROFILE_H
+#pragma once
 
 #include "exec/executor.h"
 #include "graph/graph.h"
@@ -67,4 +66,13 @@ const hd_slice *hd__profile_wait(const hd_profiler *profiler, int thread, int64_
  * step. Some slices of a lost rank may be missing. */
 int hd__profile_last_thread(const hd_profiler *profiler, int thread, int64_t step, int n);
 
-#endif
+/* ---- Writing a profile's trace file ---- */
+
+/* Writes the file and computes the shares; waits until the other ranks call it too, unless one is lost. */
+hd_status hd__profile_write(hd_profiler *profiler, hd_ctx *ctx);
+
+/* The summary of a profile: the shares of the threads' time inside kept steps, by operation, and of waiting between
+ * threads. Operations of one layer and direction count together, as does all work on parameters. */
+
+/* Computes the shares: fills in profiler->result. */
+hd_status hd__profile_sum(hd_profiler *profiler, hd_ctx *ctx);

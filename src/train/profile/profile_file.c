@@ -1,9 +1,9 @@
-/* The trace file: see profile_file.h.
+/* The trace file: see profile.h.
  *
  * Times are microseconds since the trace began, with three decimals. Slices of a track nest and never overlap; a slice
  * is written before those inside it. An arrow (a flow) leads from the thread that arrived last at a barrier to each
  * thread that waited for it. */
-#include "train/profile/profile_file.h"
+#include "train/profile/profile.h"
 
 #include <inttypes.h>
 #include <jansson.h>
@@ -12,7 +12,6 @@
 #include "exec/exchange/cluster.h"
 #include "graph/op.h"
 #include "platform/cpu_name.h"
-#include "train/profile/profile_shares.h"
 
 typedef struct writing {
   const hd_profiler *profiler;

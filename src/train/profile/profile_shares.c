@@ -1,5 +1,5 @@
-/* Adding up slices by operation, and waits by pairs of threads: see profile_shares.h. */
-#include "train/profile/profile_shares.h"
+/* Adding up slices by operation, and waits by pairs of threads: see profile.h. */
+#include "train/profile/profile.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -111,16 +111,14 @@ static hd_status take_room(hd_profiler *p, hd_ctx *ctx, const sums *s) {
   hd__free(p->text);
   p->item = hd__calloc((size_t)s->nodes + OTHERS, sizeof *p->item);
   p->text = hd__calloc(bytes, 1);
-  return p->item && p->text ? HD_OK : hd__fail(ctx, HD_E_NOMEM, "out of memory for the profile");
+  return HD_ALLOCATED(p->item && p->text, ctx, "out of memory for the profile");
 }
 
 hd_status hd__profile_sum(hd_profiler *p, hd_ctx *ctx) {
   int nodes = p->plan->graph->node_count, threads = p->trace->all_threads;
   const hd_slice_buffer *buffer = &p->trace->track[0].steps;
   sums s = {.profiler = p, .nodes = nodes, .threads = threads};
-  s.spent_ns = hd__calloc((size_t)(nodes + OTHERS + threads * threads + threads), sizeof *s.spent_ns);
-  if (!s.spent_ns)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the profile");
+  HD_TRY(HD_NEW(s.spent_ns, nodes + OTHERS + threads * threads + threads, ctx, "out of memory for the profile"));
   s.waited_ns = s.spent_ns + nodes + OTHERS;
   s.thread_ns = s.waited_ns + threads * threads;
   hd_status status = take_room(p, ctx, &s);

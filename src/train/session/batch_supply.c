@@ -41,10 +41,8 @@ static hd_status fill(void *self, hd_ctx *ctx, void *scratch, int64_t batch, int
 }
 
 hd_status hd__supply_create(hd_supply **out, hd_ctx *ctx, const hd_supply_settings *settings) {
-  *out = NULL;
-  hd_supply *s = hd__calloc(1, sizeof *s);
-  if (!s)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the loader");
+  hd_supply *s = *out = hd__calloc(1, sizeof *s);
+  HD_TRY(HD_ALLOCATED(s, ctx, "out of memory for the loader"));
   s->is = *settings;
   s->row_elems = hd__supply_row_elems(settings->sample_elems, settings->outputs);
   const int64_t wanted = (int64_t)settings->workers * settings->prefetch_factor;
@@ -58,11 +56,7 @@ hd_status hd__supply_create(hd_supply **out, hd_ctx *ctx, const hd_supply_settin
                                  .place = settings->place};
   const hd_ring_source source = {s, fill};
   hd_status status = hd__ring_create(&s->ring, ctx, &ring, &source);
-  if (status == HD_OK)
-    *out = s;
-  else
-    hd__free(s);
-  return status;
+  return HD_CREATED(status, out, hd__free);
 }
 
 void hd__supply_destroy(hd_supply *s) {

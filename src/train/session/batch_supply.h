@@ -3,8 +3,7 @@
  * Step n of a run, counted from 0 through all epochs, is batch n of the ring. Threads copy their rows out of it while
  * these are in the caches; a batch is released when its step has counted. The ring holds less than an epoch, since a
  * feed keeps the orders of two epochs. */
-#ifndef HD_TRAIN_SESSION_BATCH_SUPPLY_H
-#define HD_TRAIN_SESSION_BATCH_SUPPLY_H
+#pragma once
 
 #include "data/loader/batch_ring.h"
 #include "train/session/sample_feed.h"
@@ -43,5 +42,3 @@ hd_status hd__supply_read(hd_supply *supply, hd_ctx *ctx, int64_t step, int64_t 
 void hd__supply_done(hd_supply *supply, int64_t step);
 
 hd_ring *hd__supply_ring(hd_supply *supply);
-
-#endif

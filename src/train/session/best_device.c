@@ -4,7 +4,7 @@
  * no error.
  *
  * Without that option a line reports a GPU that is idle while the CPU computes. */
-#include "train/session/best_device.h"
+#include "train/session/session.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -14,7 +14,6 @@
 #include "platform/clock.h"
 #include "train/session/device_open.h"
 #include "train/session/rehearsal.h"
-#include "train/session/session_move.h"
 
 static const double TURN_S = 0.1;
 
@@ -58,8 +57,7 @@ static bool try_gpu(hd_session *s, const char *device) {
   hd_ctx why = {0};
   hd_cuda *cuda;
   hd_status status = hd__device_open_named(&cuda, &why, s->run.config, device);
-  if (status == HD_OK)
-    status = hd__session_move(s, &why, cuda);
+  HD_THEN(status, hd__session_move(s, &why, cuda));
   if (status != HD_OK)
     stay_on_cpu(s, &why);
   return status == HD_OK;
@@ -76,8 +74,7 @@ static hd_status choose(hd_session *s, hd_ctx *ctx) {
   }
   HD_TRY(time_here(&cpu, s, ctx));
   hd_status status = hd__session_move(s, &why, cuda);
-  if (status == HD_OK)
-    status = time_here(&gpu, s, &why);
+  HD_THEN(status, time_here(&gpu, s, &why));
   if (status != HD_OK) {
     stay_on_cpu(s, &why);
     return s->compute.cuda ? hd__session_move(s, ctx, NULL) : HD_OK;

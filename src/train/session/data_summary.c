@@ -5,7 +5,7 @@
 #include "base/alloc.h"
 #include "data/images/contact_sheet.h"
 #include "data/loader/skipped_samples.h"
-#include "data/loader/decode_blocks.h"
+#include "data/loader/data_statistics.h"
 #include "heddle/dataset.h"
 #include "train/settings/config.h"
 
@@ -22,9 +22,7 @@ static const hd_dataset *split_of(const hd_data_look *l, int split) {
 
 static hd_status count_classes(hd_data_look *l, hd_ctx *ctx) {
   const int32_t classes = l->facts.classes;
-  l->per_class = hd__calloc(2 * (size_t)classes + 1, sizeof *l->per_class);
-  if (!l->per_class)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the counts of %d classes", classes);
+  HD_TRY(HD_NEW(l->per_class, 2 * (size_t)classes + 1, ctx, "out of memory for the counts of %d classes", classes));
   for (int p = 0; p < 2 && classes > 0; p++) {
     const hd_dataset *d = split_of(l, p);
     int64_t *count = l->per_class + p * classes;
@@ -117,16 +115,10 @@ static hd_status look(hd_data_look *l, hd_ctx *ctx, const hd_config *config) {
 }
 
 hd_status hd_data_look_create(hd_data_look **out, hd_ctx *ctx, const hd_config *config) {
-  *out = NULL;
-  hd_data_look *l = hd__calloc(1, sizeof *l);
-  if (!l)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for a look at a data set");
+  hd_data_look *l = *out = hd__calloc(1, sizeof *l);
+  HD_TRY(HD_ALLOCATED(l, ctx, "out of memory for a look at a data set"));
   hd_status status = look(l, ctx, config);
-  if (status == HD_OK)
-    *out = l;
-  else
-    hd_data_look_destroy(l);
-  return status;
+  return HD_CREATED(status, out, hd_data_look_destroy);
 }
 
 void hd_data_look_destroy(hd_data_look *l) {

@@ -66,11 +66,10 @@ static hd_status name_all(hd_device_choice *c, hd_ctx *ctx, int ranks) {
 static hd_status check_ranks(hd_ctx *ctx, const hd_device_choice *c, int ranks) {
   if (ranks == 1 || c->count == ranks)
     return HD_OK;
-  return hd__fail(
-      ctx, HD_E_UNSUPPORTED,
-      "--device expects a GPU for each rank of a host, since two on one would only take turns, found %d GPU%s "
-      "and %d ranks; start %d, or name as many GPUs",
-      c->count, c->count == 1 ? "" : "s", ranks, c->count);
+  return hd__fail(ctx, HD_E_UNSUPPORTED,
+                  "--device expects a GPU for each rank of a host, since two on one would only take turns, found %d "
+                  "GPU%s and %d ranks; start %d, or name as many GPUs",
+                  c->count, c->count == 1 ? "" : "s", ranks, c->count);
 }
 
 static void list_gpus(char *text, size_t bytes, const hd_device_choice *c) {
@@ -105,11 +104,7 @@ static hd_status open_as(hd_cuda **out, char *text, size_t bytes, hd_ctx *ctx, c
   list_gpus(text, bytes, &c);
   HD_TRY(ranks == 1 ? hd__cuda_open_all(out, ctx, c.index, c.count) : hd__cuda_open_all(out, ctx, &c.index[rank], 1));
   const hd_status status = is_native(config) ? open_libraries(*out, ctx) : HD_OK;
-  if (status != HD_OK) {
-    hd__cuda_close(*out);
-    *out = NULL;
-  }
-  return status;
+  return HD_CREATED(status, out, hd__cuda_close);
 }
 
 hd_status hd__device_open(hd_cuda **out, char *text, size_t bytes, hd_ctx *ctx, const hd_config *config,

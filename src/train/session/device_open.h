@@ -1,6 +1,5 @@
 /* The device that computes a run: opening the GPUs that --device names. */
-#ifndef HD_TRAIN_SESSION_DEVICE_OPEN_H
-#define HD_TRAIN_SESSION_DEVICE_OPEN_H
+#pragma once
 
 #include "exec/exchange/local_group.h"
 #include "exec/gpu/device/cuda_device.h"
@@ -18,5 +17,3 @@ hd_status hd__device_open_named(hd_cuda **out, hd_ctx *ctx, const hd_config *con
 
 /* --precision, in the form that a GPU's libraries take. */
 hd_cuda_precision hd__device_precision(const hd_config *config);
-
-#endif

@@ -26,9 +26,7 @@ static hd_status open_all(evaluator *e, hd_ctx *ctx, const char *checkpoint, con
   e->outcome.loss = hd__malloc((size_t)test->count * sizeof *e->outcome.loss);
   e->outcome.guess = hd__malloc((size_t)test->count * sizeof *e->outcome.guess);
   e->outcome.score = hd__malloc((size_t)test->count * (size_t)e->trained.network.target.scores * sizeof(float));
-  if (e->outcome.loss && e->outcome.guess && e->outcome.score)
-    return HD_OK;
-  return hd__fail(ctx, HD_E_NOMEM, "out of memory for the evaluation");
+  return HD_ALLOCATED(e->outcome.loss && e->outcome.guess && e->outcome.score, ctx, "out of memory for the evaluation");
 }
 
 /* The mean of |output - target|, added in order. */
@@ -53,8 +51,8 @@ static hd_status count_guesses(hd_evaluation *out, hd_ctx *ctx, const evaluator 
   out->confusion = hd__calloc((size_t)classes * (size_t)classes + 1, sizeof *out->confusion);
   out->class_samples = hd__calloc((size_t)classes + 1, sizeof *out->class_samples);
   out->class_right = hd__calloc((size_t)classes + 1, sizeof *out->class_right);
-  if (!out->confusion || !out->class_samples || !out->class_right)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the evaluation");
+  HD_TRY(
+      HD_ALLOCATED(out->confusion && out->class_samples && out->class_right, ctx, "out of memory for the evaluation"));
   hd_score score;
   hd__target_score(&score, target, &e->feed, &e->outcome);
   out->loss = score.loss;
@@ -113,16 +111,13 @@ hd_status hd_digest(char text[HD_SHA256_TEXT_BYTES], hd_ctx *ctx, const char *ch
   }
   HD_TRY(hd__file_map(&file, ctx, path));
   hd_status status = hd__st_parse(&list, ctx, path, file.bytes, file.length);
-  if (status == HD_OK) {
-    for (int i = 0; i < list.count && status == HD_OK; i++)
-      if (!hd__checkpoint_holds(&list.tensor[i]))
-        status = hd__fail(ctx, HD_E_FORMAT,
-                          "%s: expected tensors of F32, found '%s' of another type; give the weights' file", path,
-                          list.tensor[i].name);
-    if (status == HD_OK)
-      status = hd__st_digest(text, ctx, &list);
-    hd__st_fini(&list);
-  }
+  for (int i = 0; i < list.count && status == HD_OK; i++)
+    if (!hd__checkpoint_holds(&list.tensor[i]))
+      status =
+          hd__fail(ctx, HD_E_FORMAT, "%s: expected tensors of F32, found '%s' of another type; give the weights' file",
+                   path, list.tensor[i].name);
+  HD_THEN(status, hd__st_digest(text, ctx, &list));
+  hd__st_fini(&list);
   hd__file_unmap(&file);
   return status;
 }

@@ -2,12 +2,11 @@
  *
  * A sample adds to the divisor, for cross_entropy, its class's weight, or 1, or nothing if its label is ignored; 1 where
  * transforms made probabilities of the labels; for the other losses, one per output. */
-#ifndef HD_TRAIN_SESSION_LOSS_SCORE_H
-#define HD_TRAIN_SESSION_LOSS_SCORE_H
+#pragma once
 
 #include "exec/executor.h"
 #include "train/session/sample_feed.h"
-#include "train/settings/loss_target.h"
+#include "train/settings/model_source.h"
 
 /* The divisor of the mean over positions [first, first + count) of a feed's epoch: the sum of their samples' shares,
  * added in order; 1 if the sum is 0. */
@@ -22,5 +21,3 @@ typedef struct hd_score {
 
 /* The score of all samples of a feed, in order. */
 void hd__target_score(hd_score *out, const hd_target *target, const hd_feed *feed, const hd_exec_outcome *outcome);
-
-#endif

@@ -1,5 +1,5 @@
-/* The lines of metrics.jsonl: see metrics_log.h. */
-#include "train/session/metrics_log.h"
+/* The lines of metrics.jsonl: see session.h. */
+#include "train/session/session.h"
 
 #include <errno.h>
 #include <math.h>

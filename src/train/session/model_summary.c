@@ -10,7 +10,7 @@
 #include "graph/model.h"
 #include "graph/op.h"
 #include "plan/passes.h"
-#include "train/session/transform_options.h"
+#include "train/session/feed_options.h"
 #include "train/settings/model_source.h"
 #include "train/session/run_plan.h"
 #include "train/settings/schedule.h"
@@ -35,11 +35,7 @@ static hd_status parse(hd_graph **out, owner *o, hd_ctx *ctx, const int32_t inpu
   if (n->target.of_classes)
     hd__graph_soften_labels(*out);
   hd_status status = hd__planned_rules(*out, ctx, o->config);
-  if (status != HD_OK) {
-    hd__graph_destroy(*out);
-    *out = NULL;
-  }
-  return status;
+  return HD_CREATED(status, out, hd__graph_destroy);
 }
 
 static hd_status check_input(hd_ctx *ctx, const int32_t input[3]) {
@@ -104,7 +100,7 @@ static hd_status list_layers(owner *o, hd_ctx *ctx) {
   int written = o->graph->node_count, loss = o->graph->values[o->graph->loss].producer;
   s->layers = hd__calloc((size_t)written, sizeof *s->layers);
   int *layer_of = hd__malloc((size_t)written * sizeof *layer_of);
-  hd_status status = s->layers && layer_of ? HD_OK : hd__fail(ctx, HD_E_NOMEM, "out of memory for the summary");
+  hd_status status = HD_ALLOCATED(s->layers && layer_of, ctx, "out of memory for the summary");
   for (int i = 0; status == HD_OK && i < written; i++) {
     const hd_node *node = &o->graph->nodes[i];
     bool is_layer = i != loss && !node->attrs.move;
@@ -112,8 +108,7 @@ static hd_status list_layers(owner *o, hd_ctx *ctx) {
     if (is_layer)
       describe_layer(&s->layers[s->layer_count++], o->graph, node);
   }
-  if (status == HD_OK)
-    status = count_training(o, ctx, layer_of);
+  HD_THEN(status, count_training(o, ctx, layer_of));
   hd__free(layer_of);
   add_up(s);
   return status;
@@ -151,8 +146,7 @@ static hd_status measure_fetch(owner *o, hd_ctx *ctx) {
   HD_TRY(hd__data_open(&data, ctx, &request));
   const hd_dataset *train = hd__data_train(data);
   hd_status status = raise_fetch(&o->train_fetch, o, ctx, data, train, HD_PIPELINE_TRAINING);
-  if (status == HD_OK)
-    status = raise_fetch(&o->eval_fetch, o, ctx, data, hd__data_test(data), HD_PIPELINE_EVALUATION);
+  HD_THEN(status, raise_fetch(&o->eval_fetch, o, ctx, data, hd__data_test(data), HD_PIPELINE_EVALUATION));
   if (status == HD_OK && hd__settings(o->config)->val_split > 0)
     status = raise_fetch(&o->eval_fetch, o, ctx, data, train, HD_PIPELINE_EVALUATION);
   hd__data_close(data);
@@ -164,10 +158,8 @@ static hd_status plan_memory(owner *o, hd_ctx *ctx, const int32_t input[3]) {
   int states;
   hd_op update = hd__schedule_update(&states, o->config);
   hd_status status = measure_fetch(o, ctx);
-  if (status == HD_OK)
-    status = make_plan(&plan, o, ctx, input, true);
-  if (status == HD_OK)
-    status = make_plan(&eval_plan, o, ctx, input, false);
+  HD_THEN(status, make_plan(&plan, o, ctx, input, true));
+  HD_THEN(status, make_plan(&eval_plan, o, ctx, input, false));
   if (status == HD_OK) {
     hd_planned planned = {.plan = plan,
                           .eval_plan = eval_plan,
@@ -219,14 +211,10 @@ static hd_status summarize(owner *o, hd_ctx *ctx, const hd_config *config, const
 hd_status hd_summary_create(hd_summary **out, hd_ctx *ctx, const hd_config *config, const int32_t input[3]) {
   *out = NULL;
   owner *o = hd__calloc(1, sizeof *o);
-  if (!o)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the summary");
+  HD_TRY(HD_ALLOCATED(o, ctx, "out of memory for the summary"));
   hd_status status = summarize(o, ctx, config, input);
-  if (status == HD_OK)
-    *out = &o->summary;
-  else
-    hd_summary_destroy(&o->summary);
-  return status;
+  *out = &o->summary;
+  return HD_CREATED(status, out, hd_summary_destroy);
 }
 
 void hd_summary_destroy(hd_summary *summary) {

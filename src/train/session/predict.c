@@ -3,7 +3,6 @@
 
 #include "base/alloc.h"
 #include "base/hdmath.h"
-#include "data/images/fit_image.h"
 #include "data/images/image_file.h"
 #include "data/loader/skipped_samples.h"
 #include "train/session/sample_feed.h"
@@ -27,9 +26,8 @@ static hd_status make_room(hd_predictor *p, hd_ctx *ctx) {
   p->outcome.guess = hd__malloc(AT_ONCE * sizeof *p->outcome.guess);
   p->outcome.score = hd__malloc((size_t)AT_ONCE * (size_t)scores * sizeof *p->outcome.score);
   p->pixels = hd__malloc((size_t)shape[0] * (size_t)shape[1] * (size_t)shape[2]);
-  if (p->outcome.loss && p->outcome.guess && p->outcome.score && p->pixels)
-    return HD_OK;
-  return hd__fail(ctx, HD_E_NOMEM, "out of memory for the predictions");
+  return HD_ALLOCATED(p->outcome.loss && p->outcome.guess && p->outcome.score && p->pixels, ctx,
+                      "out of memory for the predictions");
 }
 
 static hd_status set_up(hd_predictor *p, hd_ctx *ctx, const char *checkpoint, const hd_config *config) {
@@ -39,17 +37,10 @@ static hd_status set_up(hd_predictor *p, hd_ctx *ctx, const char *checkpoint, co
 }
 
 hd_status hd_predictor_create(hd_predictor **out, hd_ctx *ctx, const char *checkpoint, const hd_config *config) {
-  *out = NULL;
-  hd_predictor *p = hd__calloc(1, sizeof *p);
-  if (!p)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the predictions");
+  hd_predictor *p = *out = hd__calloc(1, sizeof *p);
+  HD_TRY(HD_ALLOCATED(p, ctx, "out of memory for the predictions"));
   hd_status status = set_up(p, ctx, checkpoint, config);
-  if (status != HD_OK) {
-    hd_predictor_destroy(p);
-    return status;
-  }
-  *out = p;
-  return HD_OK;
+  return HD_CREATED(status, out, hd_predictor_destroy);
 }
 
 void hd_predictor_destroy(hd_predictor *p) {
@@ -139,8 +130,7 @@ static hd_status predict_some(double *value, hd_predictor *p, hd_ctx *ctx, const
   const hd_step_source source = hd__feed_source(&p->feed);
   const int64_t count = samples->count;
   hd_status status = hd__trained_feed(&p->feed, ctx, &p->trained, samples, mode);
-  if (status == HD_OK)
-    status = hd__exec_evaluate(p->trained.exec, ctx, &source, count, &p->outcome);
+  HD_THEN(status, hd__exec_evaluate(p->trained.exec, ctx, &source, count, &p->outcome));
   hd__feed_fini(&p->feed);
   for (int64_t i = 0; i < count && status == HD_OK; i++)
     convert(value + i * hd_predictor_count(p), p, p->outcome.score + i * p->trained.network.target.scores);
@@ -174,11 +164,10 @@ static hd_status check_size(hd_predictor *p, hd_ctx *ctx, const hd_dataset *one,
   hd__feed_fini(&feed);
   if (seen.channels == shape[0] && seen.height == shape[1] && seen.width == shape[2])
     return HD_OK;
-  return hd__fail(
-      ctx, HD_E_SHAPE,
-      "%s: expected a picture of %dx%d, or a run whose transforms make one of it, found %dx%d; scale it, or "
-      "train with a resize",
-      path, shape[2], shape[1], seen.width, seen.height);
+  return hd__fail(ctx, HD_E_SHAPE,
+                  "%s: expected a picture of %dx%d, or a run whose transforms make one of it, found %dx%d; scale it, "
+                  "or train with a resize",
+                  path, shape[2], shape[1], seen.width, seen.height);
 }
 
 /* In colour: as a sample of a data set. */
@@ -188,8 +177,7 @@ static hd_status predict_colours(double *value, hd_predictor *p, hd_ctx *ctx, co
   const size_t plane = (size_t)picture->height * (size_t)picture->width;
   const int32_t classes = hd__target_classes(&p->trained.network.target);
   uint8_t *planes = hd__malloc(3 * plane);
-  if (!planes)
-    return hd__fail(ctx, HD_E_NOMEM, "%s: out of memory for a picture", path);
+  HD_TRY(HD_ALLOCATED(planes, ctx, "%s: out of memory for a picture", path));
   for (size_t i = 0; i < plane; i++)
     for (size_t c = 0; c < 3; c++)
       planes[c * plane + i] = picture->rgba[4 * i + c];
@@ -201,8 +189,7 @@ static hd_status predict_colours(double *value, hd_predictor *p, hd_ctx *ctx, co
                           .width = picture->width,
                           .classes = classes > 0 ? classes : 1};
   hd_status status = check_size(p, ctx, &one, path);
-  if (status == HD_OK)
-    status = predict_some(value, p, ctx, &one, HD_PIPELINE_EVALUATION);
+  HD_THEN(status, predict_some(value, p, ctx, &one, HD_PIPELINE_EVALUATION));
   hd__free(planes);
   return status;
 }
@@ -236,8 +223,7 @@ hd_status hd_predict_item(double *value, int32_t *label, hd_predictor *p, hd_ctx
     *label = test->labels ? test->labels[index] : -1;
   float *elems = hd__malloc((size_t)hd__dataset_most_bytes(test)); /* or bytes */
   int size[2];
-  if (!elems)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for a sample");
+  HD_TRY(HD_ALLOCATED(elems, ctx, "out of memory for a sample"));
   hd_status status = hd__dataset_get(elems, size, ctx, test, index);
   if (status == HD_OK) {
     hd_dataset one = *test;

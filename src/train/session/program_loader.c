@@ -6,8 +6,7 @@
 #include "base/alloc.h"
 #include "platform/fpmode.h"
 #include "platform/threads.h"
-#include "train/session/transform_options.h"
-#include "train/session/sampler_option.h"
+#include "train/session/feed_options.h"
 #include "train/session/run_plan.h"
 #include "train/session/batch_supply.h"
 
@@ -100,8 +99,7 @@ static hd_status start_workers(hd_loader *l, hd_ctx *ctx, const hd_config *confi
 static hd_status take_rows(hd_loader *l, hd_ctx *ctx) {
   l->rows = hd__malloc_aligned((size_t)(l->batch * l->row_elems) * sizeof *l->rows);
   l->scratch = hd__malloc_aligned((size_t)hd__feed_scratch_bytes(&l->feed) + 1);
-  return l->rows && l->scratch ? HD_OK
-                               : hd__fail(ctx, HD_E_NOMEM, "out of memory for a batch of %lld", (long long)l->batch);
+  return HD_ALLOCATED(l->rows && l->scratch, ctx, "out of memory for a batch of %lld", (long long)l->batch);
 }
 
 /* Takes over the sampler in any case. */
@@ -121,8 +119,7 @@ static hd_status open_all(hd_loader *l, hd_ctx *ctx, const hd_config *config, hd
 
 hd_status hd_loader_create(hd_loader **out, hd_ctx *ctx, const hd_config *config, hd_loader_part part,
                            hd_sampler *sampler) {
-  *out = NULL;
-  hd_loader *l = hd__calloc(1, sizeof *l);
+  hd_loader *l = *out = hd__calloc(1, sizeof *l);
   if (!l) {
     hd_sampler_destroy(sampler);
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for a loader");
@@ -130,13 +127,8 @@ hd_status hd_loader_create(hd_loader **out, hd_ctx *ctx, const hd_config *config
   l->seed = (uint64_t)hd__settings(config)->seed;
   l->batch = hd__settings(config)->batch;
   hd_status status = open_all(l, ctx, config, part, sampler);
-  if (status == HD_OK)
-    status = hd_loader_begin(l, ctx, 0);
-  if (status != HD_OK)
-    hd_loader_destroy(l);
-  else
-    *out = l;
-  return status;
+  HD_THEN(status, hd_loader_begin(l, ctx, 0));
+  return HD_CREATED(status, out, hd_loader_destroy);
 }
 
 void hd_loader_destroy(hd_loader *l) {
@@ -156,7 +148,6 @@ hd_loader_shape hd_loader_shape_of(const hd_loader *l) { return l->shape; }
 static int64_t number_of(const hd_loader *l, int64_t batch) { return l->epoch * l->shape.batches + batch; }
 
 hd_status hd_loader_begin(hd_loader *l, hd_ctx *ctx, uint32_t epoch) {
-  (void)ctx;
   if (l->supply && l->next > 0)
     hd__supply_done(l->supply, number_of(l, l->next - 1));
   l->epoch = epoch;

@@ -1,5 +1,5 @@
-/* Placing the threads of all ranks of a host: see rank_threads.h. */
-#include "train/session/rank_threads.h"
+/* Placing the threads of all ranks of a host: see thread_count.h. */
+#include "train/session/thread_count.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,8 +17,7 @@ typedef struct places {
 /* Whether all ranks may use the same CPUs. */
 static hd_status compare_masks(bool *same, hd_ctx *ctx, hd_local_group *local) {
   hd_cpu_set this_rank, *all = hd__malloc((size_t)hd__local_group_ranks(local) * sizeof *all);
-  if (!all)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the CPUs of %d ranks", hd__local_group_ranks(local));
+  HD_TRY(HD_ALLOCATED(all, ctx, "out of memory for the CPUs of %d ranks", hd__local_group_ranks(local)));
   hd__cpu_set_read(&this_rank);
   hd_status status = hd__local_group_gather(all, local, ctx, &this_rank, sizeof this_rank);
   *same = true;
@@ -72,8 +71,7 @@ hd_status hd__rank_threads_open(hd_threads **out, hd_ctx *ctx, hd_local_group *l
   HD_TRY(hd__local_group_memory(&memory, local, ctx, sizeof(places), "the places of threads"));
   places *all = memory.base;
   hd_status status = rank == 0 ? place_all(all, ctx, request, ranks) : HD_OK;
-  if (status == HD_OK)
-    status = hd__local_group_barrier(local, ctx);
+  HD_THEN(status, hd__local_group_barrier(local, ctx));
   if (status == HD_OK) {
     hd_placement this_rank = {.threads = all->threads,
                               .workers = all->workers,

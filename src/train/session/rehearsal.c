@@ -7,7 +7,6 @@
 #include "base/alloc.h"
 #include "platform/clock.h"
 #include "train/session/run_plan.h"
-#include "train/session/session_steps.h"
 
 struct hd_rehearsal {
   hd_session *session;
@@ -76,8 +75,7 @@ static hd_status run(hd_rehearsal *r, hd_ctx *ctx, int64_t steps, double seconds
 static hd_status borrow(hd_rehearsal *r, hd_ctx *ctx) {
   const hd_segment *store = &r->session->compute.store->segment;
   r->before = hd__malloc(store->bytes);
-  if (!r->before)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for a rehearsal");
+  HD_TRY(HD_ALLOCATED(r->before, ctx, "out of memory for a rehearsal"));
   memcpy(r->before, store->base, store->bytes);
   r->exec = r->session->compute.exec;
   return HD_OK;
@@ -94,8 +92,7 @@ static hd_status make_executor_here(hd_rehearsal *r, hd_ctx *ctx) {
 }
 
 hd_status hd__rehearsal_create(hd_rehearsal **out, hd_ctx *ctx, hd_session *session, hd_threads *threads, int workers) {
-  hd_rehearsal *r = hd__calloc(1, sizeof *r);
-  *out = NULL;
+  hd_rehearsal *r = *out = hd__calloc(1, sizeof *r);
   if (!r) {
     hd__threads_destroy(threads);
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for a rehearsal");
@@ -104,14 +101,8 @@ hd_status hd__rehearsal_create(hd_rehearsal **out, hd_ctx *ctx, hd_session *sess
   r->threads = threads;
   hd_status status = hd__session_supply(&r->supply, ctx, session, threads ? threads : session->compute.threads, workers,
                                         length_of(session));
-  if (status == HD_OK)
-    status = threads ? make_executor_here(r, ctx) : borrow(r, ctx);
-  if (status != HD_OK) {
-    hd__rehearsal_destroy(r);
-    return status;
-  }
-  *out = r;
-  return HD_OK;
+  HD_THEN(status, threads ? make_executor_here(r, ctx) : borrow(r, ctx));
+  return HD_CREATED(status, out, hd__rehearsal_destroy);
 }
 
 void hd__rehearsal_destroy(hd_rehearsal *r) {

@@ -1,10 +1,9 @@
 /* A rehearsal: times the steps of a session's first epoch, on separate threads or on the session's device. Weights
  * start as the session's and are discarded; nothing is written, and the session's state does not change. */
-#ifndef HD_TRAIN_SESSION_REHEARSAL_H
-#define HD_TRAIN_SESSION_REHEARSAL_H
+#pragma once
 
 #include "base/tools_api.h"
-#include "train/session/session_state.h"
+#include "train/session/session.h"
 
 typedef struct hd_rehearsal hd_rehearsal;
 
@@ -36,5 +35,3 @@ double hd__rehearsal_spent(const hd_rehearsal *rehearsal);
 
 /* The digest of the present weights. */
 HD_TOOLS_API hd_status hd__rehearsal_digest(char hex[65], hd_rehearsal *rehearsal, hd_ctx *ctx);
-
-#endif

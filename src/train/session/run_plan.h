@@ -1,7 +1,6 @@
 /* What a configuration derives from a network before memory is allocated: kernels, shards, the executors' settings, and
  * the bytes that all of it will take. Used by sessions and by summaries. */
-#ifndef HD_TRAIN_SESSION_RUN_PLAN_H
-#define HD_TRAIN_SESSION_RUN_PLAN_H
+#pragma once
 
 #include "base/tools_api.h"
 #include "exec/executor.h"
@@ -42,5 +41,3 @@ typedef struct hd_planned {
 
 /* The memory of a session with this plan, to the byte. */
 hd_status hd__planned_memory(hd_memory *out, hd_ctx *ctx, const hd_planned *planned);
-
-#endif

@@ -38,9 +38,8 @@ hd_status hd__feed_sample_by(hd_feed *feed, hd_ctx *ctx, hd_sampler *sampler) {
     feed->order[i] = hd__malloc(bytes);
     feed->epoch[i] = -1;
   }
-  return feed->scratch && feed->order[0] && feed->order[1]
-             ? HD_OK
-             : hd__fail(ctx, HD_E_NOMEM, "out of memory for the order of %lld samples", (long long)feed->count);
+  return HD_ALLOCATED(feed->scratch && feed->order[0] && feed->order[1], ctx,
+                      "out of memory for the order of %lld samples", (long long)feed->count);
 }
 
 bool hd__feed_shuffle(hd_feed *feed, uint64_t seed, uint32_t epoch) {
@@ -94,7 +93,7 @@ hd_status hd__feed_split(hd_feed *held_out, hd_feed *feed, hd_ctx *ctx, double s
   }
   hd__free(scratch);
   hd__free(held);
-  return enough ? HD_OK : hd__fail(ctx, HD_E_NOMEM, "out of memory for the split of %lld samples", (long long)all);
+  return HD_ALLOCATED(enough, ctx, "out of memory for the split of %lld samples", (long long)all);
 }
 
 int64_t hd__feed_sample(const hd_feed *feed, uint32_t epoch, int64_t position) {

@@ -5,8 +5,7 @@
  * by less than an epoch. Pixels are divided by 255, floats are not, and both are normalised with the training set's
  * mean and standard deviation, as one FMA each; or samples go through a list of transforms, which draw by seed, epoch
  * and position. Samples in memory are read there; others are decoded by the thread that reads them. */
-#ifndef HD_TRAIN_SESSION_SAMPLE_FEED_H
-#define HD_TRAIN_SESSION_SAMPLE_FEED_H
+#pragma once
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -82,5 +81,3 @@ hd_status hd__feed_read(const hd_feed *feed, hd_ctx *ctx, uint32_t epoch, int64_
 
 /* A source of the feed's samples, for an evaluation. */
 hd_step_source hd__feed_source(hd_feed *feed);
-
-#endif

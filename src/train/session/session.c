@@ -6,26 +6,16 @@
 #include <sys/resource.h>
 
 #include "base/alloc.h"
-#include "comm/group.h"
+#include "comm/group_state.h"
 #include "exec/exchange/cluster.h"
 #include "heddle/ddp.h"
 #include "platform/clock.h"
 #include "platform/process.h"
-#include "train/profile/profile_file.h"
-#include "train/session/best_device.h"
-#include "train/session/draw_mistakes.h"
-#include "train/session/metrics_log.h"
-#include "train/session/run_folder.h"
-#include "train/session/session_setup.h"
-#include "train/session/session_steps.h"
-#include "train/session/step_end.h"
-
-static hd_session *session_of(void *self) { return self; }
 
 /* Callbacks of the executor. */
 
 static bool next_step(void *self, hd_step *step) {
-  hd_session *s = session_of(self);
+  hd_session *s = self;
   if (s->run.planned >= s->run.target)
     return false;
   hd__session_describe(step, s, s->run.planned++);
@@ -383,10 +373,8 @@ static hd_status open_supply(hd_session *s, hd_ctx *ctx) {
 
 /* A session that `writes` has a run's folder, restores what it resumes, and has loader workers. */
 static hd_status create(hd_session **out, hd_ctx *ctx, const hd_config *config, hd_local_group *local, bool writes) {
-  *out = NULL;
-  hd_session *s = hd__calloc(1, sizeof *s);
-  if (!s)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the session");
+  hd_session *s = *out = hd__calloc(1, sizeof *s);
+  HD_TRY(HD_ALLOCATED(s, ctx, "out of memory for the session"));
   s->compute.local = local;
   s->run.evaluated_step = s->checkpoints.saved_step = -1;
   s->checkpoints.lock = -1;
@@ -394,8 +382,7 @@ static hd_status create(hd_session **out, hd_ctx *ctx, const hd_config *config, 
   s->run.settings = status == HD_OK ? hd__settings(s->run.config) : NULL;
   if (status == HD_OK && writes)
     status = hd__session_lock_resumed(s, ctx);
-  if (status == HD_OK)
-    status = hd__session_setup(s, ctx);
+  HD_THEN(status, hd__session_setup(s, ctx));
   if (status == HD_OK && writes)
     status = hd__device_settle(s, ctx);
   if (status == HD_OK && writes)
@@ -406,11 +393,7 @@ static hd_status create(hd_session **out, hd_ctx *ctx, const hd_config *config, 
     status = hd__session_open_run(s, ctx);
   if (fails_alone(status))
     hd__local_group_give_up(local, hd_ctx_message(ctx));
-  if (status != HD_OK)
-    hd_session_destroy(s);
-  else
-    *out = s;
-  return status;
+  return HD_CREATED(status, out, hd_session_destroy);
 }
 
 hd_status hd__session_rehearse(hd_session **out, hd_ctx *ctx, const hd_config *config) {

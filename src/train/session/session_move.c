@@ -1,14 +1,13 @@
 /* Moving a session between devices: new plans, store and executors for the new device, and the last whole version
  * copied into them, parameter by parameter, since the two devices' plans may pack differently. The old ones are
  * destroyed after that. */
-#include "train/session/session_move.h"
+#include "train/session/session.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "train/session/device_open.h"
 #include "train/settings/run_record.h"
-#include "train/session/session_setup.h"
 
 typedef struct equipment {
   hd_cuda *cuda;
@@ -88,8 +87,7 @@ static hd_status note_device(hd_session *s, hd_ctx *ctx) {
 hd_status hd__session_move(hd_session *s, hd_ctx *ctx, hd_cuda *cuda) {
   const equipment before = equipment_of(s);
   hd_status status = check_movable(s, ctx);
-  if (status == HD_OK)
-    status = hd__saver_wait(&s->checkpoints.saver, ctx);
+  HD_THEN(status, hd__saver_wait(&s->checkpoints.saver, ctx));
   if (status != HD_OK) {
     hd__cuda_close(cuda);
     return status;

@@ -1,22 +1,19 @@
 /* Setting up a session: all that can fail without training fails here. */
-#include "train/session/session_setup.h"
+#include "train/session/session.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/philox.h"
 #include "exec/exchange/cluster.h"
 #include "train/session/device_open.h"
-#include "train/session/initial_weights.h"
-#include "train/session/rank_threads.h"
-#include "train/session/run_plan.h"
-#include "train/session/sampler_option.h"
-#include "train/session/session_skips.h"
-#include "train/session/settings_agreement.h"
 #include "train/session/thread_count.h"
-#include "train/session/transform_options.h"
+#include "train/session/run_plan.h"
+#include "train/session/feed_options.h"
 #include "train/settings/run_record.h"
 
 /* Takes over the choice of --device auto, which was made for this model and this data. */
@@ -185,6 +182,73 @@ static hd_status make_guesses(hd_session *s, hd_ctx *ctx) {
   return HD_OK;
 }
 
+/* ---- Settings that all ranks must have in common ---- */
+
+static void write_settings(FILE *to, const hd_config *config) {
+  for (int i = 0; hd_option_at(i); i++)
+    if (hd_option_at(i)->kind == HD_OPTION_EXPERIMENT)
+      fprintf(to, "%s %s\n", hd_option_at(i)->name, hd__config_shown(config, (hd_option_id)i));
+}
+
+static void write_data(FILE *to, const hd_data *data) {
+  fprintf(to, "data %s", hd__data_name(data));
+  for (int i = 0; i < HD_DATA_PARTS; i++)
+    fprintf(to, " %016llx", (unsigned long long)hd__data_checksums(data)[i]);
+  fprintf(to, " %lld training, %lld test samples\n", (long long)hd__data_train(data)->count,
+          (long long)hd__data_test(data)->count);
+}
+
+/* HD_E_USAGE names the first difference. */
+static hd_status agree(hd_session *s, hd_ctx *ctx) {
+  char *text = NULL;
+  size_t bytes;
+  if (hd__cluster_ranks(s->compute.local) == 1)
+    return HD_OK;
+  FILE *to = open_memstream(&text, &bytes);
+  HD_TRY(HD_ALLOCATED(to, ctx, "out of memory for comparing ranks"));
+  write_settings(to, s->run.config);
+  write_data(to, s->input.data);
+  fprintf(to, "profile %s\n", *s->run.settings->profile ? "yes" : "no"); /* all or none */
+  fprintf(to, "device %s\n", s->compute.cuda ? "cuda" : "cpu");          /* all or none */
+  fprintf(to, "library %s\n", hd__session_library(s));
+  if (s->run.settings->arithmetic != HD_ARITHMETIC_PORTABLE)
+    fprintf(to, "instructions %s\n", s->compute.kernels->isa);
+  fprintf(to, "%s", s->run.network.text);
+  const int closed = fclose(to);
+  hd_status status = closed == 0 ? hd__cluster_compare(s->compute.local, ctx, "experiment", text)
+                                 : hd__fail(ctx, HD_E_NOMEM, "out of memory for comparing ranks");
+  free(text);
+  return status;
+}
+
+/* ---- Initial weights ---- */
+
+/* Uniform in (-bound, bound), symmetric: the draw's 2^24 values lie at odd multiples of half a step. */
+static float draw(uint64_t seed, const hd_param *param, int64_t element, double bound) {
+  uint32_t word[4];
+  hd__rng_block(word, seed, HD_RNG_INIT, 0, (uint32_t)param->slot, (uint32_t)param->written, (uint32_t)(element / 4));
+  double unit = ((double)(word[element % 4] >> 8) + 0.5) * 0x1p-24;
+  return (float)((2 * unit - 1) * bound);
+}
+
+/* Fills every parameter of version 0 uniformly in +-1/sqrt(fan_in): the bound of PyTorch's kaiming_uniform_(a=sqrt(5))
+ * for weights, and its rule for biases. Element i of a parameter (in file order) is drawn from (seed, node as written,
+ * parameter of the node, i), so neither layout nor home order changes it. Packed copies are refreshed. */
+static void init_params(hd_store *store, const hd_plan *plan, uint64_t seed) {
+  for (int p = 0; p < plan->param_count; p++) {
+    const hd_param *param = &plan->graph->params[p];
+    double bound = 1 / sqrt((double)param->fan_in);
+    float *w = store->weights[hd__store_buffer(store)] + plan->params[p].offset;
+    int64_t columns = hd__param_columns(param);
+    for (int64_t row = 0; row < param->rows; row++)
+      for (int64_t k = 0; k < columns; k++)
+        w[row * columns + k] = param->init == HD_INIT_UNIFORM
+                                   ? draw(seed, param, hd__param_file_index(param, row, k), bound)
+                                   : (float)(param->init == HD_INIT_ONE);
+  }
+  hd__store_pack(store, plan);
+}
+
 /* Sets the first weights: drawn, from --init, or from the checkpoint. */
 static hd_status fill_store(hd_session *s, hd_ctx *ctx, const char *resumed) {
   char path[HD_PATH_BYTES];
@@ -197,7 +261,7 @@ static hd_status fill_store(hd_session *s, hd_ctx *ctx, const char *resumed) {
   } else if (*s->run.settings->init) {
     HD_TRY(hd__checkpoint_load_weights(s->compute.store, ctx, s->run.settings->init, NULL));
   } else {
-    hd__init_params(s->compute.store, s->compute.plan, (uint64_t)s->run.settings->seed);
+    init_params(s->compute.store, s->compute.plan, (uint64_t)s->run.settings->seed);
   }
   hd__store_pack(s->compute.store, s->compute.plan);
   return HD_OK;
@@ -227,12 +291,10 @@ static hd_status fill_weights(hd_session *s, hd_ctx *ctx, const char *resumed) {
     uint64_t version;
   } filled;
   filled this_rank, *all = hd__malloc((size_t)hd__cluster_ranks(s->compute.local) * sizeof *all);
-  if (!all)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the counters of %d ranks", hd__cluster_ranks(s->compute.local));
+  HD_TRY(HD_ALLOCATED(all, ctx, "out of memory for the counters of %d ranks", hd__cluster_ranks(s->compute.local)));
   hd_status status = hd__session_writes(s) ? fill_store(s, ctx, resumed) : HD_OK;
   this_rank = (filled){s->run.counters, hd__store_version(s->compute.store)};
-  if (status == HD_OK)
-    status = hd__cluster_gather(all, s->compute.local, ctx, &this_rank, sizeof this_rank);
+  HD_THEN(status, hd__cluster_gather(all, s->compute.local, ctx, &this_rank, sizeof this_rank));
   if (status == HD_OK) {
     s->run.counters = all[0].counters;
     status = copy_to_hosts(s, ctx, all[0].version);
@@ -304,9 +366,7 @@ static hd_status find_places(hd_session *s, hd_ctx *ctx) {
                            hd__threads_cpu(s->compute.threads, i));
   if (at == 0)
     snprintf(this_rank.cpus, sizeof this_rank.cpus, "any");
-  s->report.places = hd__calloc((size_t)ranks, sizeof *s->report.places);
-  if (!s->report.places)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the places of ranks");
+  HD_TRY(HD_NEW(s->report.places, ranks, ctx, "out of memory for the places of ranks"));
   return hd__cluster_gather(s->report.places, s->compute.local, ctx, &this_rank, sizeof this_rank);
 }
 
@@ -359,7 +419,7 @@ hd_status hd__session_setup(hd_session *s, hd_ctx *ctx) {
   if (resumes)
     HD_TRY(hd__record_check_data(ctx, s->run.record, s->input.data, s->run.settings->resume));
   HD_TRY(make_feeds(s, ctx));
-  HD_TRY(hd__agree(s, ctx));
+  HD_TRY(agree(s, ctx));
   HD_TRY(hd__session_share_skips(s, ctx));
   HD_TRY(make_guesses(s, ctx));
   HD_TRY(choose_steps(s, ctx, &shards));

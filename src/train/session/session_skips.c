@@ -1,5 +1,5 @@
-/* Sharing the marks of samples between ranks and hosts, and counting them: see session_skips.h. */
-#include "train/session/session_skips.h"
+/* Sharing the marks of samples between ranks and hosts, and counting them: see session.h. */
+#include "train/session/session.h"
 
 #include <stdlib.h>
 
@@ -66,7 +66,7 @@ static hd_status spread_marks(hd_session *s, hd_ctx *ctx, const int64_t (*counts
   int64_t *found = hd__calloc((size_t)hosts, sizeof *found), distinct = 0;
   int64_t *here = hd__calloc((size_t)hd__local_group_ranks(s->compute.local), sizeof *here);
   bool news = false;
-  hd_status status = found && here ? HD_OK : hd__fail(ctx, HD_E_NOMEM, "out of memory for the marks of samples");
+  hd_status status = HD_ALLOCATED(found && here, ctx, "out of memory for the marks of samples");
   for (int h = 0; h < hosts && status == HD_OK; h++) {
     found[h] = counts[hd__cluster_member(s->compute.local, hd__cluster_first(s->compute.local, h))][which];
     news |= found[h] != s->input.spread_skips[which];
@@ -88,8 +88,7 @@ hd_status hd__session_spread_skips(hd_session *s, hd_ctx *ctx) {
     return HD_OK;
   const int64_t this_rank[2] = {hd__skips_count(train), hd__skips_count(test)};
   int64_t(*all)[2] = hd__malloc((size_t)hd__cluster_ranks(s->compute.local) * sizeof *all);
-  if (!all)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the marks of samples");
+  HD_TRY(HD_ALLOCATED(all, ctx, "out of memory for the marks of samples"));
   hd_status status = hd__cluster_gather(all, s->compute.local, ctx, this_rank, sizeof this_rank);
   for (int which = 0; which < 2 && status == HD_OK; which++)
     status = spread_marks(s, ctx, (const int64_t(*)[2])all, which);

@@ -1,9 +1,10 @@
-/* Reading a session's state: see session_state.h. */
-#include "train/session/session_state.h"
+/* Reading a session's state: see session.h. */
+#include "train/session/session.h"
 
 #include "exec/exchange/cluster.h"
 #include "exec/gpu/device/cuda_products.h"
 #include "platform/clock.h"
+#include "train/session/loss_score.h"
 #include "train/session/run_plan.h"
 
 bool hd__session_writes(const hd_session *s) { return hd__cluster_rank(s->compute.local) == 0; }
@@ -28,4 +29,44 @@ const char *hd__session_isa(const hd_session *s) {
 int64_t hd__session_bytes(const hd_session *s) {
   return (int64_t)s->compute.store->segment.bytes + hd__exec_bytes(s->compute.exec) +
          hd__exec_bytes(s->compute.eval_exec) + s->checkpoints.saver.bytes;
+}
+
+void hd__session_describe(hd_step *step, const hd_session *s, int64_t index) {
+  int64_t in_epoch = index % s->run.steps_per_epoch, cursor = in_epoch * s->run.batch;
+  int64_t left = s->input.train.count - cursor;
+  *step = (hd_step){.samples = left < s->run.batch ? left : s->run.batch, .cursor = cursor, .number = index};
+  step->seed = (uint64_t)s->run.settings->seed;
+  step->epoch = (uint32_t)(index / s->run.steps_per_epoch);
+  step->divisor =
+      (float)hd__target_divisor(&s->run.network.target, &s->input.train, step->epoch, cursor, step->samples);
+  for (int g = 0; g < s->compute.plan->group_count; g++) {
+    const hd_plan_group *group = &s->compute.plan->groups[g];
+    const hd_schedule schedule = hd__schedule_of_group(&s->run.schedule, group->lr, group->weight_decay);
+    hd__schedule_hyper(&step->hyper[g], &schedule, index);
+  }
+}
+
+hd_status hd__session_supply(hd_supply **out, hd_ctx *ctx, hd_session *s, const hd_threads *threads, int workers,
+                             int64_t repeats) {
+  const hd_supply_settings settings = {.feed = &s->input.train,
+                                       .seed = (uint64_t)s->report.facts.seed,
+                                       .batch = s->run.batch,
+                                       .steps_per_epoch = s->run.steps_per_epoch,
+                                       .sample_elems = s->compute.plan->input.elems,
+                                       .outputs = s->compute.plan->target_outputs,
+                                       .workers = workers,
+                                       .prefetch_factor = (int32_t)s->run.settings->prefetch_factor,
+                                       .pin = s->run.settings->pin_memory,
+                                       .exec = s->compute.local ? s->compute.exec
+                                                                : NULL, /* other ranks read the other rows */
+                                       .repeats = repeats,
+                                       .place = hd__threads_workers(threads)};
+  *out = NULL;
+  return workers > 0 ? hd__supply_create(out, ctx, &settings) : HD_OK;
+}
+
+hd_status hd__session_read(const hd_session *s, hd_supply *supply, hd_ctx *ctx, const hd_step *step, int64_t first,
+                           int64_t rows, const hd_slots *to) {
+  return supply && !to->sample ? hd__supply_read(supply, ctx, step->number, first, rows, to)
+                               : hd__feed_read(&s->input.train, ctx, step->epoch, step->cursor + first, rows, to);
 }

@@ -1,20 +1,21 @@
-/* Saves and evaluations, and their order: see step_end.h.
+/* Saves and evaluations, and their order: see session.h.
  *
  * An evaluation is due after a step at the end of an epoch or of the run, and after each --eval-every-th step: the
  * counters say so from the moment at which the step counts until the evaluation is done (owes_evaluation). The step is
  * saved first, with its evaluation marked as due, and training continues only when the evaluation is done and `best`
  * names its checkpoint. So a run that is killed in between loses no step, and makes the evaluation first when it is
  * resumed: with the same weights, and with the same result. */
-#include "train/session/step_end.h"
+#include "train/session/session.h"
 
 #include <math.h>
+#include <string.h>
 #include <time.h>
 
+#include "data/images/contact_sheet.h"
+#include "data/loader/skipped_samples.h"
 #include "exec/exchange/cluster.h"
 #include "platform/clock.h"
 #include "train/session/loss_score.h"
-#include "train/session/metrics_log.h"
-#include "train/session/session_skips.h"
 
 /* How often ranks gather the state of a save that they wait for. */
 static const double BEAT_S = 0.05;
@@ -63,8 +64,7 @@ static hd_status follow_save(hd_session *s, hd_ctx *ctx) {
 hd_status hd__session_await_save(hd_session *s, hd_ctx *ctx) {
   hd__job_enter(&s->report.page, HD_JOB_SAVING);
   hd_status status = hd__cluster_ranks(s->compute.local) > 1 ? follow_save(s, ctx) : HD_OK;
-  if (status == HD_OK)
-    status = hd__saver_wait(&s->checkpoints.saver, ctx);
+  HD_THEN(status, hd__saver_wait(&s->checkpoints.saver, ctx));
   hd__job_enter(&s->report.page, HD_JOB_READY);
   return status;
 }
@@ -230,4 +230,49 @@ hd_status hd__session_save_without_data(hd_session *s, hd_ctx *ctx, hd_status st
     return hd__fail(ctx, status, "step %lld: %s", (long long)s->run.counters.step + 1, what);
   return hd__fail(ctx, status, "step %lld: %s; mend it, and go on with --resume %.400s",
                   (long long)s->run.counters.step + 1, what, s->checkpoints.folder);
+}
+
+/* ---- The most confident mistakes ---- */
+
+enum { MISTAKES_SHOWN = 40 };
+
+/* The mistakes with the highest confidence, most confident first; returns the number of all mistakes. */
+static int64_t pick_mistakes(const hd_session *s, hd_mistake shown[MISTAKES_SHOWN], int *count) {
+  const hd_dataset *test = hd__data_test(s->input.data);
+  int64_t wrong = 0;
+  *count = 0;
+  for (int64_t i = 0; i < test->count; i++) {
+    if (s->report.guesses.guess[i] == test->labels[i] || !hd__target_counts(&s->run.network.target, test, i))
+      continue;
+    wrong++;
+    int at = *count;
+    while (at > 0 && shown[at - 1].confidence < s->report.guesses.probability[i])
+      at--;
+    if (at == MISTAKES_SHOWN)
+      continue;
+    int tail = *count < MISTAKES_SHOWN ? (*count)++ : MISTAKES_SHOWN - 1;
+    memmove(&shown[at + 1], &shown[at], (size_t)(tail - at) * sizeof *shown);
+    shown[at] = (hd_mistake){.label = test->labels[i],
+                             .guess = s->report.guesses.guess[i],
+                             .confidence = s->report.guesses.probability[i],
+                             .index = i};
+  }
+  return wrong;
+}
+
+hd_status hd__session_draw_wrong(hd_session *s, hd_ctx *ctx) {
+  hd_mistake shown[MISTAKES_SHOWN];
+  const hd_dataset *test = hd__data_test(s->input.data);
+  int count;
+  if (!hd__target_judges(&s->run.network.target, test) || test->flat)
+    return HD_OK; /* nothing to compare, or to draw */
+  int64_t wrong = pick_mistakes(s, shown, &count);
+  if (wrong == 0)
+    return HD_OK;
+  HD_TRY(hd__file_join(s->report.wrong_png, ctx, s->checkpoints.folder, "wrong.png"));
+  hd_status status =
+      hd__picture_mistakes(ctx, s->report.wrong_png, shown, count, wrong, test->count - hd__skips_count(test), test);
+  if (status != HD_OK)
+    s->report.wrong_png[0] = 0;
+  return status;
 }

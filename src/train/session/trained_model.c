@@ -122,8 +122,7 @@ hd_status hd__trained_feed(hd_feed *out, hd_ctx *ctx, hd_trained *t, const hd_da
 static hd_status check_fit(hd_trained *t, hd_ctx *ctx, const hd_data *data) {
   hd_feed feed;
   hd_status status = hd__trained_feed(&feed, ctx, t, hd__data_test(data), HD_PIPELINE_EVALUATION);
-  if (status == HD_OK)
-    status = hd__augment_check(ctx, &feed, &t->network, t->plan->graph, hd__data_name(data));
+  HD_THEN(status, hd__augment_check(ctx, &feed, &t->network, t->plan->graph, hd__data_name(data)));
   hd__feed_fini(&feed);
   return status;
 }
@@ -140,9 +139,5 @@ hd_status hd__trained_data(hd_data **out, hd_ctx *ctx, hd_trained *t, const hd_c
   request.ignored = t->network.target.ignored;
   HD_TRY(hd__data_open(out, ctx, &request));
   hd_status status = check_fit(t, ctx, *out);
-  if (status != HD_OK) {
-    hd__data_close(*out);
-    *out = NULL;
-  }
-  return status;
+  return HD_CREATED(status, out, hd__data_close);
 }

@@ -1,14 +1,13 @@
 /* A checkpoint ready to run forward: its record, network, weights, and threads. Shared by evaluation and prediction;
  * independent of a data set. */
-#ifndef HD_TRAIN_SESSION_TRAINED_MODEL_H
-#define HD_TRAIN_SESSION_TRAINED_MODEL_H
+#pragma once
 
 #include <jansson.h>
 
 #include "exec/gpu/device/cuda_device.h"
 #include "data/formats/dataset.h"
 #include "exec/executor.h"
-#include "train/session/transform_options.h"
+#include "train/session/feed_options.h"
 #include "train/settings/config.h"
 #include "train/settings/model_source.h"
 
@@ -37,5 +36,3 @@ hd_status hd__trained_feed(hd_feed *out, hd_ctx *ctx, hd_trained *trained, const
 
 /* Opens the configuration's data, or the run's data if the configuration names none, and checks that it fits. */
 hd_status hd__trained_data(hd_data **out, hd_ctx *ctx, hd_trained *trained, const hd_config *config);
-
-#endif

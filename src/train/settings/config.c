@@ -10,7 +10,7 @@
 #include "base/nearest.h"
 #include "base/status.h"
 #include "base/yaml_bind.h"
-#include "data/transforms/transform_text.h"
+#include "data/transforms/transform.h"
 #include "graph/param_rules.h"
 
 enum { TEXT_BYTES = 4096, /* of a value in a file */ REMEDY_BYTES = 64 };
@@ -22,9 +22,7 @@ struct hd_config {
 };
 
 hd_status hd_config_create(hd_config **out, hd_ctx *ctx) {
-  *out = hd__calloc(1, sizeof **out);
-  if (!*out)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the settings");
+  HD_TRY(HD_NEW(*out, 1, ctx, "out of memory for the settings"));
   hd__settings_init(&(*out)->settings);
   return HD_OK;
 }
@@ -81,11 +79,7 @@ hd_status hd__config_copy(hd_config **out, hd_ctx *ctx, const hd_config *config)
   for (int i = 0; i < HD_OPTION_COUNT && status == HD_OK; i++)
     if (config->value[i])
       status = keep(*out, ctx, i, hd__strdup(config->value[i]), hd__strdup(config->origin[i]));
-  if (status != HD_OK) {
-    hd_config_destroy(*out);
-    *out = NULL;
-  }
-  return status;
+  return HD_CREATED(status, out, hd_config_destroy);
 }
 
 /* Lists are kept as one line, however they were written, with the places of their entries for later messages. */

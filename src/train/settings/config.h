@@ -1,7 +1,6 @@
 /* The settings of a run inside the library: their values, where they came from, and what recipes and resumed runs
  * add. */
-#ifndef HD_TRAIN_SETTINGS_CONFIG_H
-#define HD_TRAIN_SETTINGS_CONFIG_H
+#pragma once
 
 #include "base/tools_api.h"
 #include "data/formats/dataset.h"
@@ -38,5 +37,3 @@ hd_status hd__config_check_order(const hd_config *config, hd_ctx *ctx);
 
 /* Applies --recipe and checks what depends on several options: powers of two, options that contradict each other. */
 hd_status hd__config_complete(hd_config *config, hd_ctx *ctx);
-
-#endif

@@ -1,6 +1,5 @@
 /* The text of --device, parsed. */
-#ifndef HD_TRAIN_SETTINGS_DEVICE_CHOICE_H
-#define HD_TRAIN_SETTINGS_DEVICE_CHOICE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -19,5 +18,3 @@ typedef struct hd_device_choice {
 /* Reads auto, cpu, cuda, cuda:N, a list of GPUs, each named once, or cuda:all; HD_E_USAGE for another text, which
  * leaves *out as it is. */
 hd_status hd__device_read(hd_device_choice *out, hd_ctx *ctx, const char *text);
-
-#endif

@@ -1,5 +1,5 @@
-/* Checking targets against a loss: see loss_target.h. */
-#include "train/settings/loss_target.h"
+/* Checking targets against a loss: see model_source.h. */
+#include "train/settings/model_source.h"
 
 #include "base/alloc.h"
 #include "data/loader/skipped_samples.h"
@@ -14,9 +14,7 @@ hd_status hd__target_init(hd_target *out, hd_ctx *ctx, const hd_graph *graph) {
     out->ignored = node->geom.ignore_index;
   if (!classes || !weight)
     return HD_OK;
-  out->weight = hd__malloc((size_t)out->scores * sizeof *out->weight);
-  if (!out->weight)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the weights of classes");
+  HD_TRY(HD_NEW_RAW(out->weight, out->scores, ctx, "out of memory for the weights of classes"));
   for (int32_t i = 0; i < out->scores; i++)
     out->weight[i] = (double)weight[i];
   return HD_OK;

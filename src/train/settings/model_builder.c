@@ -29,8 +29,7 @@ static hd_status check_name(hd_ctx *ctx, const char *name, const char *what) {
 
 static hd_status append(hd_model *model, hd_ctx *ctx, const char *line) {
   char *longer = hd__printf_alloc("%s%s\n", model->text ? model->text : "", line);
-  if (!longer)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for a model");
+  HD_TRY(HD_ALLOCATED(longer, ctx, "out of memory for a model"));
   hd__free(model->text);
   model->text = longer;
   return HD_OK;
@@ -39,19 +38,12 @@ static hd_status append(hd_model *model, hd_ctx *ctx, const char *line) {
 hd_status hd_model_create(hd_model **out, hd_ctx *ctx, const char *name, int32_t channels, int32_t height,
                           int32_t width) {
   char head[2 * MAX_NAME_BYTES];
-  *out = NULL;
   HD_TRY(check_name(ctx, name, "model"));
   snprintf(head, sizeof head, "model: \"%s\"\ninput: [%d, %d, %d]\nlayers:", name, channels, height, width);
-  hd_model *model = hd__calloc(1, sizeof *model);
-  if (!model)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for a model");
+  hd_model *model = *out = hd__calloc(1, sizeof *model);
+  HD_TRY(HD_ALLOCATED(model, ctx, "out of memory for a model"));
   hd_status status = append(model, ctx, head);
-  if (status != HD_OK) {
-    hd_model_destroy(model);
-    return status;
-  }
-  *out = model;
-  return HD_OK;
+  return HD_CREATED(status, out, hd_model_destroy);
 }
 
 void hd_model_destroy(hd_model *model) {

@@ -23,8 +23,7 @@ static hd_status keep(hd_network *out, hd_ctx *ctx, const void *bytes, size_t le
     memcpy(out->text, bytes, length);
     out->text[length] = 0;
     status = hd__model_parse(&graph, &out->name, ctx, out->text, length, source); /* parsed now to fail early */
-    if (status == HD_OK)
-      status = hd__target_init(&out->target, ctx, graph);
+    HD_THEN(status, hd__target_init(&out->target, ctx, graph));
     hd__graph_destroy(graph);
   }
   if (status != HD_OK)
@@ -123,9 +122,5 @@ hd_status hd__network_graph(hd_graph **out, hd_ctx *ctx, const hd_network *netwo
     status = hd__graph_smooth_labels(*out, ctx, network->label_smoothing);
   if (network->target.of_classes)
     hd__graph_soften_labels(*out);
-  if (status != HD_OK) {
-    hd__graph_destroy(*out);
-    *out = NULL;
-  }
-  return status;
+  return HD_CREATED(status, out, hd__graph_destroy);
 }

@@ -1,14 +1,48 @@
 /* Finding a model's description: built in, in a file, or recorded in a checkpoint. */
-#ifndef HD_TRAIN_SETTINGS_MODEL_SOURCE_H
-#define HD_TRAIN_SETTINGS_MODEL_SOURCE_H
+#pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 
-#include "base/tools_api.h"
 #include "base/status.h"
+#include "base/tools_api.h"
 #include "data/formats/dataset.h"
 #include "graph/graph.h"
-#include "train/settings/loss_target.h"
+
+/* How a loss reads a data set's targets: whether they fit, and whether a guess can be judged.
+ *
+ * cross_entropy reads class labels or, where transforms made probabilities of the labels, these. The other losses read
+ * numbers, or class labels as numbers where the model has one output. */
+
+typedef struct hd_target {
+  hd_op loss;
+  int32_t scores;
+  int32_t ignored; /* a label, -1 for none */
+  bool of_classes; /* targets are numbers made of labels, a score for each class */
+  double *weight;  /* one per class, `scores` of them; NULL: all are 1 */
+} hd_target;
+
+hd_status hd__target_init(hd_target *out, hd_ctx *ctx, const hd_graph *graph);
+void hd__target_fini(hd_target *target);
+
+/* Whether the split's targets are what the loss reads; `source` names the model, `data_name` the data in messages. */
+hd_status hd__target_check(hd_ctx *ctx, const hd_target *target, const hd_dataset *split, const char *source,
+                           const char *data_name);
+
+/* The number of classes that a model with this loss distinguishes: its scores where they are classes', 2 for a single
+ * bce_with_logits score, else 0. */
+int32_t hd__target_classes(const hd_target *target);
+
+/* Whether its outputs are numbers of the targets' kind: mse, l1, huber. */
+bool hd__target_numbers(const hd_target *target);
+
+/* Whether guesses of classes can be compared with the split's labels. */
+bool hd__target_judges(const hd_target *target, const hd_dataset *split);
+
+/* Whether the guess for this sample counts: its label is not ignored, and it could be read. */
+bool hd__target_counts(const hd_target *target, const hd_dataset *split, int64_t sample);
+
+/* ---- Descriptions ---- */
 
 typedef struct hd_network {
   char *text; /* YAML */
@@ -34,5 +68,3 @@ hd_status hd__network_check(hd_ctx *ctx, const hd_network *network, const hd_gra
 
 /* Parses the description into a new graph. */
 HD_TOOLS_API hd_status hd__network_graph(hd_graph **out, hd_ctx *ctx, const hd_network *network);
-
-#endif

@@ -64,9 +64,8 @@ hd_status hd__record_make(json_t **out, hd_ctx *ctx, const hd_config *config, co
 }
 
 hd_status hd__record_note_library(json_t *record, hd_ctx *ctx, const char *library) {
-  if (!*library || json_object_set_new(record, "library", json_string(library)) == 0)
-    return HD_OK;
-  return hd__fail(ctx, HD_E_NOMEM, "out of memory for the run's record");
+  return HD_ALLOCATED(!*library || json_object_set_new(record, "library", json_string(library)) == 0, ctx,
+                      "out of memory for the run's record");
 }
 
 hd_status hd__record_note_device(json_t *record, hd_ctx *ctx, const char *device, const char *isa) {
@@ -80,9 +79,8 @@ hd_status hd__record_note_device(json_t *record, hd_ctx *ctx, const char *device
 hd_status hd__record_note_skips(json_t *record, hd_ctx *ctx, const hd_data *data) {
   json_t *skipped = json_pack("{s:I, s:I}", "train", (json_int_t)hd__skips_count(hd__data_train(data)), "test",
                               (json_int_t)hd__skips_count(hd__data_test(data)));
-  if (skipped && json_object_set_new(record, "skipped", skipped) == 0)
-    return HD_OK;
-  return hd__fail(ctx, HD_E_NOMEM, "out of memory for the run's record");
+  return HD_ALLOCATED(skipped && json_object_set_new(record, "skipped", skipped) == 0, ctx,
+                      "out of memory for the run's record");
 }
 
 hd_status hd__record_check_library(hd_ctx *ctx, const json_t *record, const char *library, const char *folder) {
@@ -167,11 +165,7 @@ static hd_status suggest_forward(hd_config *config, hd_ctx *ctx, const json_t *r
 hd_status hd__record_config(hd_config **out, hd_ctx *ctx, const json_t *record, const char *folder) {
   HD_TRY(hd_config_create(out, ctx));
   const hd_status status = suggest_forward(*out, ctx, record, folder);
-  if (status != HD_OK) {
-    hd_config_destroy(*out);
-    *out = NULL;
-  }
-  return status;
+  return HD_CREATED(status, out, hd_config_destroy);
 }
 
 hd_status hd__record_check_data(hd_ctx *ctx, const json_t *record, const hd_data *data, const char *folder) {

@@ -1,6 +1,5 @@
 /* run.json: everything that defines a run, with which a resumed run is compared. */
-#ifndef HD_TRAIN_SETTINGS_RUN_RECORD_H
-#define HD_TRAIN_SETTINGS_RUN_RECORD_H
+#pragma once
 
 #include <jansson.h>
 
@@ -35,5 +34,3 @@ const char *hd__record_chosen_device(const json_t *record);
 /* What a forward pass needs of the run's settings: data, transforms, label smoothing. The caller owns *out. `folder`: of
  * the record, for messages. */
 hd_status hd__record_config(hd_config **out, hd_ctx *ctx, const json_t *record, const char *folder);
-
-#endif

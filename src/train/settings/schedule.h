@@ -1,7 +1,6 @@
 /* The learning rate of each step, and the scalars that an update needs; in double, with the functions of
  * base/hdmath.h. */
-#ifndef HD_TRAIN_SETTINGS_SCHEDULE_H
-#define HD_TRAIN_SETTINGS_SCHEDULE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -36,5 +35,3 @@ void hd__schedule_at(const hd_schedule *schedule, int64_t step, double *lr, doub
 
 /* The scalars of step `step`, counted from 0. */
 void hd__schedule_hyper(hd_hyper *out, const hd_schedule *schedule, int64_t step);
-
-#endif

@@ -1,7 +1,6 @@
 /* The options of a run as values: a struct with one field for each row of options.def. An option is read from text
  * once, when it is set; what runs afterwards reads the fields. */
-#ifndef HD_TRAIN_SETTINGS_SETTINGS_H
-#define HD_TRAIN_SETTINGS_SETTINGS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -47,5 +46,3 @@ void hd__settings_init(hd_settings *settings);
 /* Sets an option from text; HD_E_USAGE names the option, what is expected and what was found, and the option keeps its
  * value. A field of type TEXT points to `text`, which must outlive it. */
 hd_status hd__settings_read(hd_settings *settings, hd_ctx *ctx, hd_option_id id, const char *text);
-
-#endif

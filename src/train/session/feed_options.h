@@ -1,10 +1,17 @@
-/* The transforms that the samples of a run go through: the lists of --transforms and --eval-transforms. */
-#ifndef HD_TRAIN_SESSION_TRANSFORM_OPTIONS_H
-#define HD_TRAIN_SESSION_TRANSFORM_OPTIONS_H
+/* A feed as the options say: the order of its samples, and their transforms.
+ *
+ * --sampler random: a new permutation in each epoch; sequential: the file's order; balanced: as many draws as there are
+ * samples, with replacement, in which every class that occurs is equally likely. The weight of a label follows from the
+ * feed's samples, those of the training set that are not held out. */
+#pragma once
 
-#include "train/settings/config.h"
 #include "train/session/sample_feed.h"
+#include "train/settings/config.h"
 #include "train/settings/model_source.h"
+
+/* Sets the feed's sampler as the options say. HD_E_USAGE for balanced samples that have no labels; `data_name` is for
+ * that message. */
+hd_status hd__order_feed(hd_feed *feed, hd_ctx *ctx, const hd_config *config, const char *data_name);
 
 /* Both lists as text, "" for none, and their sources (see hd__config_origin), "" for none. */
 typedef struct hd_augment {
@@ -27,5 +34,3 @@ bool hd__augment_of_classes(const hd_feed *feed);
 
 /* The same for lists alone, for data with labels. */
 bool hd__augment_makes_numbers(const hd_augment *lists);
-
-#endif

@@ -1,11 +1,13 @@
-/* Where the ranks' time went, for reports and metrics: from the accounts of their threads (exec/thread_times.h). Any
- * rank may read them while all train. */
-#ifndef HD_TRAIN_SESSION_RANK_TIMES_H
-#define HD_TRAIN_SESSION_RANK_TIMES_H
+/* What reports say of all ranks: where their time went, from the accounts of their threads (exec/thread_times.h), which
+ * any rank may read while all train; and the memory of their GPUs: for other ranks as it was after set-up, after which
+ * training takes no more, for this process as it is when read. */
+#pragma once
 
 #include <jansson.h>
 
+#include "exec/exchange/local_group.h"
 #include "exec/executor.h"
+#include "exec/gpu/device/cuda_device.h"
 #include "heddle/session.h"
 
 typedef struct hd_rank_times {
@@ -28,4 +30,12 @@ const hd_rank_time *hd__rank_times_whole(hd_rank_times *times);
 /* Since the last call: an array with an object for each rank; NULL for a single process, and when out of memory. */
 json_t *hd__rank_times_interval(hd_rank_times *times);
 
-#endif
+typedef struct hd_gpu_accounts {
+  hd_gpu_memory *of;     /* in the order of ranks */
+  int count, first_here; /* first_here: index of this process's first */
+} hd_gpu_accounts;
+
+/* Collective over all ranks; `cuda` is the list of this process's GPUs, NULL: there is none. */
+hd_status hd__gpu_accounts_gather(hd_gpu_accounts *accounts, hd_ctx *ctx, hd_local_group *local, hd_cuda *cuda);
+void hd__gpu_accounts_read(hd_gpu_accounts *accounts, hd_cuda *cuda);
+void hd__gpu_accounts_fini(hd_gpu_accounts *accounts);

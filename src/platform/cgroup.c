@@ -1,0 +1,152 @@
+/* Limits of the cgroups of a process, up to the root: see cgroup.h. */
+#include "platform/cgroup.h"
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { PATH_BYTES = 4096 };
+
+/* The first number of a file, -1: none or "max"; *second is the next number, 0: none. */
+static long long read_two(const char *path, long long *second) {
+  char first[32] = "";
+  FILE *file = fopen(path, "r");
+  if (!file)
+    return -1;
+  *second = 0;
+  int got = fscanf(file, "%31s %lld", first, second);
+  fclose(file);
+  return got < 1 || !strcmp(first, "max") ? -1 : atoll(first);
+}
+
+/* Calls look for base/path and every folder above it down to base. */
+typedef void look_fn(void *tightest, const char *folder);
+
+static void climb(void *tightest, look_fn *look, const char *base, const char *path) {
+  char folder[PATH_BYTES];
+  size_t stop = strlen(base);
+  if ((size_t)snprintf(folder, sizeof folder, "%s%s", base, path) >= sizeof folder)
+    return;
+  for (size_t end = strlen(folder);; end--) {
+    if (folder[end] == 0 || folder[end] == '/') {
+      folder[end] = 0;
+      look(tightest, folder);
+    }
+    if (end == stop)
+      return;
+  }
+}
+
+/* Calls take for each line of the membership, "hierarchy:controllers:path"; version 2 has no controllers. */
+typedef void take_fn(void *tightest, const char *root, const char *controllers, const char *path);
+
+static void read_membership(void *tightest, take_fn *take, const char *root, const char *membership) {
+  char line[PATH_BYTES];
+  FILE *file = fopen(membership, "r");
+  while (file && fgets(line, sizeof line, file)) {
+    line[strcspn(line, "\n")] = 0;
+    char *controllers = strchr(line, ':'), *path = controllers ? strchr(controllers + 1, ':') : NULL;
+    if (!path)
+      continue;
+    *path++ = 0;
+    take(tightest, root, controllers + 1, strcmp(path, "/") ? path : "");
+  }
+  if (file)
+    fclose(file);
+}
+
+/* ---- Quotas of CPUs ---- */
+
+static void tighten(hd_quota *tightest, long long quota, long long period, const char *file) {
+  if (quota <= 0 || period <= 0)
+    return;
+  double cpus = (double)quota / (double)period;
+  if (tightest->cpus > 0 && tightest->cpus <= cpus)
+    return;
+  tightest->cpus = cpus;
+  snprintf(tightest->file, sizeof tightest->file, "%.*s", HD_QUOTA_FILE_BYTES - 1, file);
+}
+
+/* The quota of one folder: version 2 has it in one file, version 1 in two. */
+static void look_for_quota(void *tightest, const char *folder) {
+  char file[PATH_BYTES + 32], other[PATH_BYTES + 32];
+  long long period = 0, ignored;
+  snprintf(file, sizeof file, "%s/cpu.max", folder);
+  long long quota = read_two(file, &period);
+  tighten(tightest, quota, period, file);
+  snprintf(file, sizeof file, "%s/cpu.cfs_quota_us", folder);
+  snprintf(other, sizeof other, "%s/cpu.cfs_period_us", folder);
+  quota = read_two(file, &ignored);
+  if (quota > 0)
+    tighten(tightest, quota, read_two(other, &ignored), file);
+}
+
+/* Is "cpu" one of the controllers in a list such as "cpu,cpuacct"? */
+static bool has_cpu(const char *controllers) {
+  for (const char *at = controllers; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
+    if (strcspn(at, ",") == 3 && !strncmp(at, "cpu", 3))
+      return true;
+  return false;
+}
+
+/* Version 2 has a separate folder beside those of version 1. */
+static void take_quota(void *tightest, const char *root, const char *controllers, const char *path) {
+  char base[PATH_BYTES];
+  const char *const second[] = {"", "/unified"}, *const first[] = {"cpu,cpuacct", "cpu"};
+  for (int i = 0; i < 2 && !*controllers; i++) {
+    snprintf(base, sizeof base, "%s%s", root, second[i]);
+    climb(tightest, look_for_quota, base, path);
+  }
+  if (!has_cpu(controllers))
+    return;
+  snprintf(base, sizeof base, "%s/%s", root, controllers);
+  climb(tightest, look_for_quota, base, path);
+  for (int i = 0; i < 2 && ((hd_quota *)tightest)->cpus == 0; i++) {
+    snprintf(base, sizeof base, "%s/%s", root, first[i]);
+    climb(tightest, look_for_quota, base, path);
+  }
+}
+
+hd_quota hd__quota_read(const char *root, const char *membership) {
+  hd_quota tightest = {0};
+  read_membership(&tightest, take_quota, root, membership);
+  return tightest;
+}
+
+int hd__quota_floor(double cpus) {
+  if (cpus <= 0 || cpus >= INT_MAX)
+    return INT_MAX;
+  return cpus < 1 ? 1 : (int)cpus;
+}
+
+/* ---- Limits of memory ---- */
+
+/* Version 2 has memory.max, version 1 memory.limit_in_bytes. */
+static void look_for_limit(void *least, const char *folder) {
+  static const char *const name[] = {"memory.max", "memory.limit_in_bytes"};
+  char path[PATH_BYTES + 32];
+  long long ignored;
+  for (int i = 0; i < 2; i++) {
+    snprintf(path, sizeof path, "%s/%s", folder, name[i]);
+    const long long limit = read_two(path, &ignored);
+    if (limit > 0 && limit < *(int64_t *)least)
+      *(int64_t *)least = limit;
+  }
+}
+
+static void take_limit(void *least, const char *root, const char *controllers, const char *path) {
+  char base[PATH_BYTES];
+  snprintf(base, sizeof base, "%s%s", root, *controllers ? "/memory" : "");
+  if (!*controllers || !strcmp(controllers, "memory"))
+    climb(least, look_for_limit, base, path);
+}
+
+int64_t hd__memory_budget(void) {
+  const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+  int64_t least = pages > 0 && page > 0 ? (int64_t)pages * page : INT64_MAX;
+  read_membership(&least, take_limit, "/sys/fs/cgroup", "/proc/self/cgroup");
+  return least;
+}
