@@ -2,7 +2,7 @@
  * may be the output where the table says in place: every element is read before it is written. */
 #include "kernel/cpu/cpu_fill.h"
 #include "kernel/cpu/group16.h"
-#include "kernel/ref/gelu_constants.h"
+#include "op/gelu/gelu.h"
 
 typedef g16 unary(const hd_geom *g, g16 x);
 typedef g16 binary(const hd_geom *g, g16 dy, g16 other);
@@ -37,7 +37,7 @@ G16 g16 negative(g16 x) { return g16_sub(g16_zero(), x); }
 /* fma(-a, a, 1); the sign of a zero does not show in it. */
 G16 g16 one_minus_square(g16 a) { return g16_fma(negative(a), a, g16_all(1)); }
 
-G16 g16 sigmoid_of(const hd_geom *g, g16 x) {
+G16 g16 sigmoid16(const hd_geom *g, g16 x) {
   (void)g;
   g16_mask below = g16_less(x, g16_zero());
   g16 e = g16_exp(g16_choose(below, x, negative(x)));
@@ -49,7 +49,7 @@ G16 g16 sigmoid_back(const hd_geom *g, g16 dy, g16 y) {
   return g16_mul(dy, g16_mul(y, g16_sub(g16_all(1), y)));
 }
 
-G16 g16 tanh_of(const hd_geom *g, g16 x) {
+G16 g16 tanh16(const hd_geom *g, g16 x) {
   (void)g;
   return g16_tanh(x);
 }
@@ -59,7 +59,7 @@ G16 g16 tanh_back(const hd_geom *g, g16 dy, g16 y) {
   return g16_mul(dy, one_minus_square(y));
 }
 
-G16 g16 leaky_of(const hd_geom *g, g16 x) {
+G16 g16 leaky16(const hd_geom *g, g16 x) {
   return g16_choose(g16_less(x, g16_zero()), g16_mul(g16_all(g->negative_slope), x), x);
 }
 
@@ -77,12 +77,12 @@ G16 g16 tanh_inner(g16 x) {
   return g16_mul(g16_mul(g16_all((float)HD_SQRT_2_BY_PI), x), factor);
 }
 
-G16 g16 gelu_of(const hd_geom *g, g16 x) {
+G16 g16 gelu16(const hd_geom *g, g16 x) {
   (void)g;
   return g16_mul(x, share_below(x));
 }
 
-G16 g16 gelu_tanh_of(const hd_geom *g, g16 x) {
+G16 g16 gelu_tanh16(const hd_geom *g, g16 x) {
   (void)g;
   return g16_mul(g16_mul(g16_all(0.5f), x), g16_add(g16_all(1), g16_tanh(tanh_inner(x))));
 }
@@ -102,18 +102,18 @@ G16 g16 gelu_tanh_back(const hd_geom *g, g16 dy, g16 x) {
   return g16_mul(dy, g16_fma(rise, slope, g16_mul(half, g16_add(g16_all(1), t))));
 }
 
-static void sigmoid(const hd_call *call) { each(call, sigmoid_of); }
+static void sigmoid(const hd_call *call) { each(call, sigmoid16); }
 static void sigmoid_dx(const hd_call *call) { each_dx(call, sigmoid_back); }
-static void tanh_forward(const hd_call *call) { each(call, tanh_of); }
+static void tanh_forward(const hd_call *call) { each(call, tanh16); }
 static void tanh_dx(const hd_call *call) { each_dx(call, tanh_back); }
-static void leaky_relu(const hd_call *call) { each(call, leaky_of); }
+static void leaky_relu(const hd_call *call) { each(call, leaky16); }
 static void leaky_relu_dx(const hd_call *call) { each_dx(call, leaky_back); }
 
 static void gelu(const hd_call *call) {
   if (call->g->approximate)
-    each(call, gelu_tanh_of);
+    each(call, gelu_tanh16);
   else
-    each(call, gelu_of);
+    each(call, gelu16);
 }
 
 static void gelu_dx(const hd_call *call) {

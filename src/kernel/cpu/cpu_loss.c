@@ -55,7 +55,7 @@ static void cross_entropy(const hd_call *call) {
     const int32_t label = label_of(call, n);
     float loss = 0;
     if (label != call->g->ignore_index) {
-      const float m = largest(logits, classes), log_sum = hd__ref_logf(sum_of_exp(logits, classes, m));
+      const float m = largest(logits, classes), log_sum = hd__logf(sum_of_exp(logits, classes, m));
       loss = weight_of(call, label) * (log_sum - (logits[label] - m));
       if (smoothing > 0)
         loss = fmaf(1 - smoothing, loss, share * sum_of_nll(call, logits, m, log_sum));
@@ -95,7 +95,7 @@ static void soft_row(const hd_call *call, const float *logits, float *dx, int32_
     g16 d = g16_fma(g16_all(a), p, g16_mul(minus_share, weights_at(call, i)));
     g16_store_some(dx + i, g16_div(d, divisor), classes - i);
   }
-  float p = hd__ref_expf(logits[label] - m) / sum;
+  float p = hd__expf(logits[label] - m) / sum;
   dx[label] = fmaf(a, p, -fmaf(share, weight_of(call, label), kept)) / call->divisor;
 }
 

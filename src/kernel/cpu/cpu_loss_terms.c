@@ -87,7 +87,7 @@ static g16 log_1_plus(g16 e) {
   g16_store(lane, e);
   for (int c = 0; c < 16; c++) {
     float u = 1 + lane[c];
-    lane[c] = u == 1 ? lane[c] : hd__ref_logf(u) * lane[c] / (u - 1);
+    lane[c] = u == 1 ? lane[c] : hd__logf(u) * lane[c] / (u - 1);
   }
   return g16_load(lane);
 }

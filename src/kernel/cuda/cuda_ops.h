@@ -1,0 +1,14 @@
+/* The units of operations for the GPU: a thread computes one, in the plain kernels (cuda_kernels.h). The fast block
+ * kernels take the chains from here too. */
+#ifndef HD_KERNEL_CUDA_OPS_H
+#define HD_KERNEL_CUDA_OPS_H
+
+#define HD_OP_CUDA
+#include "kernel/cuda/cuda_call.h"
+
+typedef hd_cuda_call op_call;
+typedef hd_cuda_chunks op_update;
+
+#include "op/op_headers.h"
+
+#endif

@@ -1,0 +1,13 @@
+/* Fills the slots of the reference table that belong to no operation, one function for each file. */
+#ifndef HD_KERNEL_REF_FILL_H
+#define HD_KERNEL_REF_FILL_H
+
+#include "kernel/kernel.h"
+
+void hd__ref_array_fill(hd_kernels *table);
+void hd__ref_image_fill(hd_kernels *table);
+void hd__ref_limits_fill(hd_kernels *table);
+void hd__ref_gemm_fill(hd_kernels *table);
+void hd__ref_reduce_fill(hd_kernels *table);
+
+#endif
