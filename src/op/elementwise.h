@@ -1,5 +1,5 @@
 /* The units of an operation y = f(x) and of its gradient: one for each element. Its header defines NAME_of(g, x) and
- * NAME_dx_of(g, dy, other), other being x or y as its row in ops.def says, and ends with OP_ELEMENTWISE(NAME). */
+ * NAME_dx_of(g, dy, other), other being x or y as its rule says, and ends with OP_ELEMENTWISE(NAME). */
 #ifndef HD_OP_ELEMENTWISE_H
 #define HD_OP_ELEMENTWISE_H
 

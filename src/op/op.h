@@ -127,6 +127,7 @@ typedef enum hd_op_role { HD_ROLE_FORWARD, HD_ROLE_DX, HD_ROLE_DW } hd_op_role;
 typedef struct hd_op_rule {
   int fewest, most;    /* inputs of a layer of model files; 0: not a layer */
   bool loss;           /* a loss of model files */
+  bool labels;         /* loss: its target is the number of a class */
   const char *weights; /* loss: the setting with a weight for each score; NULL: none */
   const hd_op_setting *settings;
   hd_shape_rule *shapes;

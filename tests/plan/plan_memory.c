@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/op.h"
+#include "op/op.h"
 
 enum { NO_VALUE = -1 };
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "exec/cpu/cpu_executor_state.h"
-#include "graph/op.h"
+#include "op/op.h"
 
 static int64_t pixels_of(const hd_node *node) { return (int64_t)node->geom.hi * node->geom.wi; }
 

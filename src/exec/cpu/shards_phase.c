@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "exec/cpu/cpu_executor_state.h"
-#include "graph/op.h"
+#include "op/op.h"
 
 static void *resolve(const thread_at *at, const hd_place *place, hd_dtype dtype, const call_rows *rows) {
   const hd_exec_cpu *exec = at->exec;

@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 #include "exec/gpu/gpu_executor_state.h"
-#include "graph/op.h"
+#include "op/op.h"
 
 enum { ALIGN_BYTES = 256 };
 

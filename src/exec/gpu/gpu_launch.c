@@ -2,7 +2,7 @@
  * occupies the whole GPU; if none takes the shape, the plain kernel with a thread per element. All compute the same
  * bits. */
 #include "exec/gpu/gpu_executor_state.h"
-#include "graph/op.h"
+#include "op/op.h"
 #include "kernel/cuda/cuda_channels_matrix.h"
 #include "kernel/cuda/cuda_conv_tiles.h"
 #include "kernel/cuda/cuda_linear_tiles.h"

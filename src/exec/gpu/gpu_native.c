@@ -7,7 +7,7 @@
  * bfloat16 all calls, since that precision was requested. */
 #include "base/alloc.h"
 #include "exec/gpu/gpu_executor_state.h"
-#include "graph/op.h"
+#include "op/op.h"
 
 /* Multiply-adds of a call from which on the libraries' kernels are assumed to be faster in float32. A guess from the
  * cost of a launch, to be measured on a GPU. */

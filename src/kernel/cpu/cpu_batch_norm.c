@@ -130,6 +130,8 @@ static void shard_norm(const hd_call *call) {
   batch_norm(&part);
 }
 
+static int64_t shard_norm_dx_scratch(const hd_geom *g) { return 2 * g->ci * (int64_t)sizeof(float); }
+
 static void shard_norm_dx(const hd_call *call) {
   float *dw = call->scratch, *db = dw + call->g->ci;
   hd_call part = {.g = call->g, .rows = call->rows, .in = {call->in[2], call->in[0], call->in[3], call->in[4]}};
@@ -152,4 +154,5 @@ void HD_SYM(batch_norm_fill)(hd_kernels *table) {
   table->run[HD_OP_batch_norm_dx] = batch_norm_dx;
   table->run[HD_OP_shard_norm] = shard_norm;
   table->run[HD_OP_shard_norm_dx] = shard_norm_dx;
+  table->scratch_bytes[HD_OP_shard_norm_dx] = shard_norm_dx_scratch;
 }

@@ -1,7 +1,7 @@
 /* Convolutions by Winograd's tiles, and the gradient of their input, which is one as well: patches transformed, for
  * each place a product of matrices over the channels, and back.
  *
- * Order: as kernel/ref/ref_winograd.c says. Additions of a transform are per element, and a place's sum is one chain:
+ * Order: as op/conv2d/winograd.h says. Additions of a transform are per element, and a place's sum is one chain:
  * +0; channels ascending: fma(patch, kernel, acc). */
 #include "kernel/cpu/cpu_winograd.h"
 

@@ -1,5 +1,5 @@
 /* Interface of cpu_winograd.c and cpu_winograd_dw.c, and what both share: convolutions by tiles of 2 x 2 outputs,
- * see kernel/ref/ref_winograd.c for the chains.
+ * see op/conv2d/winograd.h for the chains.
  *
  * Both work on as many tiles at a time as stay in the second-level cache after their transform. A transformed patch
  * has 16 places; the values of one place of all tiles are contiguous, as [tile][channel], because between the

@@ -1,7 +1,7 @@
 /* The gradient of a convolution's weight by Winograd's tiles: patches and tiles of dy transformed, for each place a
  * product of matrices over the tiles, and at the end of the shard back to kernels.
  *
- * Order: as kernel/ref/ref_winograd.c says; the sums of a place are in scratch, [output channel][input channel]; tiles
+ * Order: as op/conv2d/winograd.h says; the sums of a place are in scratch, [output channel][input channel]; tiles
  * are added ascending: fma(gradient, patch, sum). */
 #include "kernel/cpu/cpu_winograd.h"
 

@@ -1,4 +1,4 @@
-/* Convolutions by blocks, of one group; the chains are those of cuda_conv.h. Rows of a are channels, which are
+/* Convolutions by blocks, of one group; the chains are those of op/conv2d/conv2d.h. Rows of a are channels, which are
  * contiguous in the result, rows of b are tiles or pixels of the whole batch. */
 #ifndef HD_KERNEL_CUDA_CONV_TILES_H
 #define HD_KERNEL_CUDA_CONV_TILES_H

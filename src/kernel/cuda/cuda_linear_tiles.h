@@ -1,4 +1,4 @@
-/* Linear layers by blocks; the chains are those of cuda_linear.h. Rows of a are contiguous in the result. */
+/* Linear layers by blocks; the chains are those of op/linear/linear.h. Rows of a are contiguous in the result. */
 #ifndef HD_KERNEL_CUDA_LINEAR_TILES_H
 #define HD_KERNEL_CUDA_LINEAR_TILES_H
 

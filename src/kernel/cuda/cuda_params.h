@@ -1,6 +1,6 @@
 /* Kernels of parameters: shard sums are reduced in the tree, and the optimizer's update writes the next version;
- * cuda_clip.h has the norm of clipping. A block has a chunk, a thread some of its elements. Chains as in
- * ref_update.c and batch_sums.c. */
+ * cuda_clip.h has the norm of clipping. A block has a chunk, a thread some of its elements. Reductions
+ * are those of batch_sums.c. */
 #ifndef HD_KERNEL_CUDA_PARAMS_H
 #define HD_KERNEL_CUDA_PARAMS_H
 

@@ -1,4 +1,4 @@
-/* Softmax and losses by blocks; the chains are those of cuda_loss.h. */
+/* Softmax and losses by blocks; the chains are those of the headers in src/op. */
 #ifndef HD_KERNEL_CUDA_ROWS_LOSS_H
 #define HD_KERNEL_CUDA_ROWS_LOSS_H
 

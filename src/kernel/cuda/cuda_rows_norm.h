@@ -1,4 +1,4 @@
-/* Layer norms by blocks; the chains are those of cuda_norm.h. The gradients of weight and bias are chains over the
+/* Layer norms by blocks; the chains are those of op/layer_norm/layer_norm.h. The gradients of weight and bias are chains over the
  * samples, one for each element: a block has a shard, computes the moments of up to 16 samples at a time, and then a
  * thread for each element adds the terms of these samples. */
 #ifndef HD_KERNEL_CUDA_ROWS_NORM_H

@@ -4,12 +4,11 @@
  * number of its pixels. */
 #include "op/op.h"
 
-static const hd_op_setting settings[] = {
-    HD_SETTING("kernel", SIDES, kernel, .low = 1, .high = 1024, .required = true),
-    HD_SETTING("stride", SIDES, stride, .low = 1, .high = 1024),
-    HD_SETTING("padding", SIDES, padding, .low = 0, .high = 1024),
-    HD_SETTING("count_include_pad", FLAG, count_include_pad, .high = 1),
-    HD_SETTINGS_END};
+static const hd_op_setting settings[] = {HD_SETTING("kernel", SIDES, kernel, .low = 1, .high = 1024, .required = true),
+                                         HD_SETTING("stride", SIDES, stride, .low = 1, .high = 1024),
+                                         HD_SETTING("padding", SIDES, padding, .low = 0, .high = 1024),
+                                         HD_SETTING("count_include_pad", FLAG, count_include_pad, .high = 1),
+                                         HD_SETTINGS_END};
 
 /* An addition for each position and a division; the gradient has the same. */
 static int64_t flops(const hd_geom *g, hd_op_role role) { return (int64_t)g->co * g->ho * g->wo * (g->kh * g->kw + 1); }

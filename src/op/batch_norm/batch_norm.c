@@ -9,10 +9,8 @@
 #include "op/op.h"
 
 static const hd_op_setting settings[] = {
-    HD_SETTING("eps", REAL, eps, .low = 0, .high = 1),
-    HD_SETTING("momentum", REAL, momentum, .low = 0, .high = 1),
-    HD_SETTING("stats", CHOICE, shard_stats, .choices = {"batch", "shard"}),
-    HD_SETTINGS_END};
+    HD_SETTING("eps", REAL, eps, .low = 0, .high = 1), HD_SETTING("momentum", REAL, momentum, .low = 0, .high = 1),
+    HD_SETTING("stats", CHOICE, shard_stats, .choices = {"batch", "shard"}), HD_SETTINGS_END};
 
 static hd_status shapes(hd_op_shapes *s) {
   static const char *const suffix[] = {"weight", "bias", "running_mean", "running_var"};
@@ -52,6 +50,7 @@ const hd_op_rule hd__rule_batch_norm = {
 const hd_op_rule hd__rule_batch_stats = {.flops = {4}, HD_SAMPLES(samples)};
 
 const hd_op_rule hd__rule_shard_norm = {
+    .shapes = shapes,
     .dx = {HD_OP_shard_norm_dx, {HD_DY, HD_W, HD_X, HD_OUT1, HD_OUT2}},
     .dw = {HD_OP_batch_norm_dw, {HD_X, HD_DY, HD_OUT1, HD_OUT2}},
     .flops = {7},

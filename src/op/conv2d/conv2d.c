@@ -7,15 +7,14 @@
 
 #include "op/op.h"
 
-static const hd_op_setting settings[] = {
-    HD_SETTING("out", INT, out, .low = 1, .high = 1 << 20, .required = true),
-    HD_SETTING("kernel", SIDES, kernel, .low = 1, .high = 1024, .required = true),
-    HD_SETTING("stride", SIDES, stride, .low = 1, .high = 1024),
-    HD_SETTING("padding", SIDES, padding, .low = 0, .high = 1024),
-    HD_SETTING("groups", INT, groups, .low = 1, .high = 1 << 20),
-    HD_SETTING("bias", FLAG, bias, .high = 1),
-    HD_SHARE_SETTING,
-    HD_SETTINGS_END};
+static const hd_op_setting settings[] = {HD_SETTING("out", INT, out, .low = 1, .high = 1 << 20, .required = true),
+                                         HD_SETTING("kernel", SIDES, kernel, .low = 1, .high = 1024, .required = true),
+                                         HD_SETTING("stride", SIDES, stride, .low = 1, .high = 1024),
+                                         HD_SETTING("padding", SIDES, padding, .low = 0, .high = 1024),
+                                         HD_SETTING("groups", INT, groups, .low = 1, .high = 1 << 20),
+                                         HD_SETTING("bias", FLAG, bias, .high = 1),
+                                         HD_SHARE_SETTING,
+                                         HD_SETTINGS_END};
 
 static hd_status check_input(const hd_op_shapes *s) {
   const hd_attrs *a = s->attrs;

@@ -4,11 +4,11 @@
 
 static const hd_op_setting settings[] = {
     HD_SETTING("ignore_index", INT, ignore_index, .low = INT32_MIN, .high = INT32_MAX),
-    HD_SETTING("label_smoothing", REAL, label_smoothing, .low = 0, .high = 1),
-    HD_SETTINGS_END};
+    HD_SETTING("label_smoothing", REAL, label_smoothing, .low = 0, .high = 1), HD_SETTINGS_END};
 
 const hd_op_rule hd__rule_cross_entropy = {
     .loss = true,
+    .labels = true,
     .shapes = hd__shapes_loss,
     .dx = {HD_OP_cross_entropy_dx, {HD_X, HD_W, HD_B}}, /* scores, target, weights */
     .flops = {4, 7},

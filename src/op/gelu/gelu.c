@@ -1,8 +1,8 @@
 /* gelu: x times the share of the normal distribution below x. The gradient reads x. */
 #include "op/op.h"
 
-static const hd_op_setting settings[] = {
-    HD_SETTING("approximate", CHOICE, approximate, .choices = {"none", "tanh"}), HD_SETTINGS_END};
+static const hd_op_setting settings[] = {HD_SETTING("approximate", CHOICE, approximate, .choices = {"none", "tanh"}),
+                                         HD_SETTINGS_END};
 
 static const hd_geom samples[] = {{.ci = 1},
                                   {.ci = 1, .approximate = 1},

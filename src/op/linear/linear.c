@@ -7,9 +7,7 @@
 #include "op/op.h"
 
 static const hd_op_setting settings[] = {HD_SETTING("out", INT, out, .low = 1, .high = 1 << 20, .required = true),
-                                         HD_SETTING("bias", FLAG, bias, .high = 1),
-                                         HD_SHARE_SETTING,
-                                         HD_SETTINGS_END};
+                                         HD_SETTING("bias", FLAG, bias, .high = 1), HD_SHARE_SETTING, HD_SETTINGS_END};
 
 static hd_status shapes(hd_op_shapes *s) {
   const hd_shape *x = &s->x[0], *order = &s->order[0];

@@ -3,11 +3,10 @@
  * Padding is never the maximum. Of equal values the first is chosen; a NaN is always chosen. */
 #include "op/op.h"
 
-static const hd_op_setting settings[] = {
-    HD_SETTING("kernel", SIDES, kernel, .low = 1, .high = 1024, .required = true),
-    HD_SETTING("stride", SIDES, stride, .low = 1, .high = 1024),
-    HD_SETTING("padding", SIDES, padding, .low = 0, .high = 1024),
-    HD_SETTINGS_END};
+static const hd_op_setting settings[] = {HD_SETTING("kernel", SIDES, kernel, .low = 1, .high = 1024, .required = true),
+                                         HD_SETTING("stride", SIDES, stride, .low = 1, .high = 1024),
+                                         HD_SETTING("padding", SIDES, padding, .low = 0, .high = 1024),
+                                         HD_SETTINGS_END};
 
 static hd_status shapes(hd_op_shapes *s) {
   HD_TRY(hd__shapes_pool(s));
