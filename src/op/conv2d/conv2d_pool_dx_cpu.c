@@ -4,7 +4,7 @@
  *
  * Order: per input element, over the output's pixels row-major, inside over channels ascending: acc = fma(dy, w, acc),
  * at last acc + 0. */
-#include "kernel/cpu/cpu_conv_live.h"
+#include "op/conv2d/conv2d_live_cpu.h"
 
 enum { CHUNK = 64 }; /* channels of a word of bits */
 

@@ -1,4 +1,4 @@
-/* The walk: a register-blocked direct convolution; see cpu_conv.h.
+/* The walk: a register-blocked direct convolution; see conv2d_cpu.h.
  *
  * A block is `pixels` windows (of one row or several, or of several samples) by `groups` groups of channels: that many
  * accumulators, with one pass over all taps for each position of the pool; behind a pool of side 2 a block has all four
@@ -11,7 +11,7 @@
  * Order: acc = bias or +0; over the kernel's rows, inside over the row's elements: acc = fma(x, w, acc). Then the
  * maximum over positions, row-major, a later one taken if it is greater or NaN; then + 0 or the ReLU, if set.
  * Windows are independent. */
-#include "kernel/cpu/cpu_conv.h"
+#include "op/conv2d/conv2d_cpu.h"
 
 enum {
   MOST_PIXELS = ACC_GROUPS / BLOCK_GROUPS,

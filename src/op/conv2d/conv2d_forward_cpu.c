@@ -1,10 +1,10 @@
 /* Forward convolution: one walk over the framed images for each group of channels, weights packed in blocks of
  * channels.
  *
- * Wide 3 x 3 kernels are computed by Winograd's tiles instead, see cpu_winograd.c.
+ * Wide 3 x 3 kernels are computed by Winograd's tiles instead, see winograd_cpu.c.
  *
- * Outputs that no window of the pool reads are never computed. The chain is that of the walk, see cpu_conv_walk.c. */
-#include "kernel/cpu/cpu_winograd.h"
+ * Outputs that no window of the pool reads are never computed. The chain is that of the walk, see conv2d_walk_cpu.c. */
+#include "op/conv2d/winograd_cpu.h"
 
 /* Of one group. */
 static int64_t group_packed_elems(const hd_geom *g) { return (int64_t)up16(g->co) * g->kh * g->kw * g->ci; }

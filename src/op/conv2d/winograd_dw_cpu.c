@@ -3,7 +3,7 @@
  *
  * Order: as op/conv2d/winograd.h says; the sums of a place are in scratch, [output channel][input channel]; tiles
  * are added ascending: fma(gradient, patch, sum). */
-#include "kernel/cpu/cpu_winograd.h"
+#include "op/conv2d/winograd_cpu.h"
 
 enum { OUTPUTS = ACC_GROUPS / BLOCK_GROUPS }; /* output channels whose sums are in registers */
 

@@ -1,18 +1,18 @@
 /* The gradient of a convolution's weight and bias, by one of five methods with the same bits, chosen by the shape
  * alone:
  *
- *   tiles   wide 3 x 3 kernels without a pool, see cpu_winograd_dw.c. (This one has other bits.)
- *   wide    taps in vector lanes: without a pool, see cpu_conv_dw_wide.c.
+ *   tiles   wide 3 x 3 kernels without a pool, see winograd_dw_cpu.c. (This one has other bits.)
+ *   wide    taps in vector lanes: without a pool, see conv2d_dw_wide_cpu.c.
  *   dense   output channels in vector lanes, for few input channels; a block of taps in registers for all windows,
  *           the positions of a pool one after the other.
  *   picked  as dense, but each channel picks its tap at the position of its maximum: behind a pool of side 2, see
- *           cpu_conv_dw_pick.c.
- *   live    over nonzero dy alone: behind a pool with many input channels, see cpu_conv_live_dw.c.
+ *           conv2d_dw_pick_cpu.c.
+ *   live    over nonzero dy alone: behind a pool with many input channels, see conv2d_live_dw_cpu.c.
  *
  * Groups of channels go one after the other. Order of the dense method: per weight, over samples ascending, windows
  * row-major: acc = fma(dy, x, acc), at last acc + 0; of the bias, always: acc = acc + dy. */
-#include "kernel/cpu/cpu_conv_live.h"
-#include "kernel/cpu/cpu_winograd.h"
+#include "op/conv2d/conv2d_live_cpu.h"
+#include "op/conv2d/winograd_cpu.h"
 
 enum { TAPS = ACC_GROUPS / BLOCK_GROUPS };
 

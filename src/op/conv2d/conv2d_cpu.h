@@ -6,8 +6,8 @@
  * A walk is a direct convolution without padding: windows of equal steps over an image whose lines and pixels are
  * contiguous, one chain an output element, over the kernel's rows and within a row over its contiguous elements.
  * Forward is one walk; the gradient of the input without a pool is one walk over dy for each phase of the stride. */
-#ifndef HD_KERNEL_CPU_CPU_CONV_H
-#define HD_KERNEL_CPU_CPU_CONV_H
+#ifndef HD_OP_CONV2D_CPU_H
+#define HD_OP_CONV2D_CPU_H
 
 #include <string.h>
 
@@ -49,7 +49,7 @@ static inline hd_geom group_geom(const hd_geom *g) {
   return part;
 }
 
-/* Every channel is a group with one output: channels lie in vector lanes then, see cpu_conv_depth.c. */
+/* Every channel is a group with one output: channels lie in vector lanes then, see conv2d_depth_cpu.c. */
 static inline int is_depthwise(const hd_geom *g) { return g->groups > 1 && g->groups == g->ci && g->groups == g->co; }
 
 /* Height and width with the border; offset of the image in the frame (may be negative: cropped). */
@@ -205,12 +205,12 @@ static inline conv_frame gradient_frame(const hd_geom *g, int64_t pixel) {
                       .pixel = pixel};
 }
 
-/* The weight's gradient behind a pool of side 2 by picking, see cpu_conv_dw_pick.c. dy_pixel: elements of dy from a
+/* The weight's gradient behind a pool of side 2 by picking, see conv2d_dw_pick_cpu.c. dy_pixel: elements of dy from a
  * window to the next; `pixel`: of the input. */
 void HD_SYM(conv_dw_pick)(const hd_call *call, int64_t dy_pixel, int64_t pixel);
 int64_t HD_SYM(conv_dw_pick_scratch)(const hd_geom *g);
 
-/* The weight's gradient without a pool, for wide rows of the kernel, see cpu_conv_dw_wide.c; as above. */
+/* The weight's gradient without a pool, for wide rows of the kernel, see conv2d_dw_wide_cpu.c; as above. */
 void HD_SYM(conv_dw_wide)(const hd_call *call, int64_t dy_pixel, int64_t pixel);
 int64_t HD_SYM(conv_dw_wide_scratch)(const hd_geom *g, int64_t pixel);
 

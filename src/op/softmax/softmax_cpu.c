@@ -1,6 +1,6 @@
 /* Softmax over the channels of each pixel, and its gradient: groups along the channels, 16 chains and the fixed tree.
  * Inputs may be the output: a pixel's sums are complete before its first channel is written. */
-#include "kernel/cpu/softmax16.h"
+#include "op/softmax/softmax_cpu.h"
 
 static void softmax_of(const float *x, float *y, int channels) {
   const float most = largest(x, channels);

@@ -1,6 +1,5 @@
-/* Cross-entropy over softmax and its gradient: groups along the classes. The other losses are in cpu_loss_terms.c.
- * Few classes fit one group; the code has no special case for them. */
-#include "kernel/cpu/softmax16.h"
+/* Cross-entropy over softmax and its gradient: groups along the classes.  * Few classes fit one group; the code has no special case for them. */
+#include "op/softmax/softmax_cpu.h"
 
 static const float *row_of(const hd_call *call, int which, int64_t n) {
   return (const float *)call->in[which] + n * call->in_stride[which];
@@ -118,7 +117,7 @@ static void cross_entropy_dx(const hd_call *call) {
   }
 }
 
-void HD_SYM(loss_fill)(hd_kernels *table) {
+void HD_SYM(cross_entropy_fill)(hd_kernels *table) {
   soft_cross_entropy = table->run[HD_OP_cross_entropy];
   soft_cross_entropy_dx = table->run[HD_OP_cross_entropy_dx];
   table->run[HD_OP_cross_entropy] = cross_entropy;

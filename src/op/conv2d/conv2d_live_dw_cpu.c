@@ -3,7 +3,7 @@
  * patches of those windows are added.
  *
  * Order: per weight, over samples ascending, windows row-major: acc = fma(dy, x, acc), at last acc + 0. */
-#include "kernel/cpu/cpu_conv_live.h"
+#include "op/conv2d/conv2d_live_cpu.h"
 
 enum { FRAMES_BYTES = 44 * 1024, MOST_POSITIONS = 256 };
 

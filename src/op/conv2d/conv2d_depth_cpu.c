@@ -7,7 +7,7 @@
  * Order: forward, acc = bias or +0; (ky, kx) ascending: acc = fma(x, w, acc). Input: acc = +0; output pixels
  * row-major: acc = fma(dy, w, acc); at last acc + 0. Weight: acc = +0; samples ascending, windows row-major: acc =
  * fma(dy, x, acc); at last acc + 0. */
-#include "kernel/cpu/cpu_conv.h"
+#include "op/conv2d/conv2d_cpu.h"
 
 enum { LANES = 16, MOST_PIXELS = ACC_GROUPS > 16 ? 16 : ACC_GROUPS };
 

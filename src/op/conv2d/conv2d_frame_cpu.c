@@ -1,5 +1,5 @@
-/* Copies of images with a border of zeros, see cpu_conv.h: whole, or sixteen channels of them. */
-#include "kernel/cpu/cpu_conv.h"
+/* Copies of images with a border of zeros, see conv2d_cpu.h: whole, or sixteen channels of them. */
+#include "op/conv2d/conv2d_cpu.h"
 
 void HD_SYM(conv_frame_fill)(float *out, const conv_frame *frame, const float *image) {
   int64_t line = (int64_t)frame->width * frame->channels;

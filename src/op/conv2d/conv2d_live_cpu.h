@@ -5,10 +5,10 @@
  * A list is read for a slice of the input's channels at a time, so that the weights or images that its entries point
  * at stay in the first-level cache: a prefetcher cannot predict them. A slice is SLICE channels, or all if there are
  * fewer or not many more; pixels of a slice lie SLICE apart, missing channels are zero. */
-#ifndef HD_KERNEL_CPU_CPU_CONV_LIVE_H
-#define HD_KERNEL_CPU_CPU_CONV_LIVE_H
+#ifndef HD_OP_CONV2D_LIVE_CPU_H
+#define HD_OP_CONV2D_LIVE_CPU_H
 
-#include "kernel/cpu/cpu_conv.h"
+#include "op/conv2d/conv2d_cpu.h"
 
 enum { SLICE = 16, SLICE_WEIGHTS = 10 * 1024, LIVE_ROWS = 8, LIVE_LINES = 5, LIVE_ACROSS = 8 };
 

@@ -6,7 +6,7 @@
  * this form, with its padding, [y][x][channel][position]. Neighbouring windows share quads.
  *
  * Order: per weight, over samples ascending, windows row-major: acc = fma(dy, x, acc), at last acc + 0. */
-#include "kernel/cpu/cpu_conv.h"
+#include "op/conv2d/conv2d_cpu.h"
 
 enum { QUAD = 4, QUADS_SLACK = 16, PICK_LINES = 5 };
 

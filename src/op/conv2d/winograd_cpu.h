@@ -1,13 +1,13 @@
-/* Interface of cpu_winograd.c and cpu_winograd_dw.c, and what both share: convolutions by tiles of 2 x 2 outputs,
+/* Interface of winograd_cpu.c and winograd_dw_cpu.c, and what both share: convolutions by tiles of 2 x 2 outputs,
  * see op/conv2d/winograd.h for the chains.
  *
  * Both work on as many tiles at a time as stay in the second-level cache after their transform. A transformed patch
  * has 16 places; the values of one place of all tiles are contiguous, as [tile][channel], because between the
  * transforms there is a product of matrices for each place. */
-#ifndef HD_KERNEL_CPU_CPU_WINOGRAD_H
-#define HD_KERNEL_CPU_CPU_WINOGRAD_H
+#ifndef HD_OP_WINOGRAD_CPU_H
+#define HD_OP_WINOGRAD_CPU_H
 
-#include "kernel/cpu/cpu_conv.h"
+#include "op/conv2d/conv2d_cpu.h"
 
 enum { PLACES = 16, TILES_STEP = 12, FORWARD_BYTES = 64 * 1024, DW_BYTES = 256 * 1024 };
 

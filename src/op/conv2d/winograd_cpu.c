@@ -3,7 +3,7 @@
  *
  * Order: as op/conv2d/winograd.h says. Additions of a transform are per element, and a place's sum is one chain:
  * +0; channels ascending: fma(patch, kernel, acc). */
-#include "kernel/cpu/cpu_winograd.h"
+#include "op/conv2d/winograd_cpu.h"
 
 enum { TILES = ACC_GROUPS / BLOCK_GROUPS, MOST_GROUPS = BLOCK_GROUPS > 1 ? BLOCK_GROUPS + 1 : 1 };
 

@@ -3,8 +3,8 @@
  * The maximum may be taken in any order: only its value matters, and any NaN makes it NaN (no result depends on which
  * of two zeros it is). The sum of exponentials is the 16 interleaved chains of a group, a short last group under a
  * mask, then the fixed tree. */
-#ifndef HD_KERNEL_CPU_SOFTMAX16_H
-#define HD_KERNEL_CPU_SOFTMAX16_H
+#ifndef HD_OP_SOFTMAX_CPU_H
+#define HD_OP_SOFTMAX_CPU_H
 
 #include "kernel/cpu/cpu_fill.h"
 #include "kernel/cpu/group16.h"

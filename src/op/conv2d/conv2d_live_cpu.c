@@ -3,7 +3,7 @@
  *
  * A patch is `rows` lines of whole groups. It is cut into blocks whose sums stay in registers while the list is read,
  * once for each block. Order: per element, entries as listed: acc = fma(g, x, acc). */
-#include "kernel/cpu/cpu_conv_live.h"
+#include "op/conv2d/conv2d_live_cpu.h"
 
 typedef void block_fn(float *sum, int64_t sum_line, const conv_list *list, const float *x, int64_t x_line);
 

@@ -1,14 +1,14 @@
 /* The gradient of a convolution's input, by one of two methods, depending on the graph:
  *
- *   behind a pool   over nonzero dy alone, see cpu_conv_pool_dx.c.
+ *   behind a pool   over nonzero dy alone, see conv2d_pool_dx_cpu.c.
  *   without         walks over the gradient with the kernel reversed, for each group of channels and phase of the
  *                   stride, one for all pixels whose windows use the same taps: there are fewer at the edges. For
- *                   wide 3 x 3 kernels by Winograd's tiles, see cpu_winograd.c.
+ *                   wide 3 x 3 kernels by Winograd's tiles, see winograd_cpu.c.
  *
  * Order: per input element, over the output's pixels row-major, inside over channels ascending: acc = fma(dy, w,
  * acc), at last acc + 0. */
-#include "kernel/cpu/cpu_conv_live.h"
-#include "kernel/cpu/cpu_winograd.h"
+#include "op/conv2d/conv2d_live_cpu.h"
+#include "op/conv2d/winograd_cpu.h"
 
 static int64_t phase_elems(const hd_geom *g, const conv_phase *y, const conv_phase *x) {
   return (int64_t)up16(g->ci) * y->taps * x->taps * g->co;
