@@ -13,19 +13,15 @@ for example in "$folder"/*.yaml; do
 done
 
 # An operation's row: its line of the tables, which may hold several. What the sources list must be there.
-grep '^\(LAYER\|ELEMENTWISE\)(' "$SRCDIR/src/kernel/ops.def" >"$folder/forms"
-[ -s "$folder/forms" ] || { echo "Bail out! found no layers in src/kernel/ops.def"; exit 1; }
-sed -n '/losses\[\] = {/,/^};/p' "$SRCDIR/src/graph/model_loss.c" | grep HD_OP_ | sed 's/"op", //' >"$folder/losses"
-[ -s "$folder/losses" ] || { echo "Bail out! found no losses in src/graph/model_loss.c"; exit 1; }
-cat "$folder/losses" >>"$folder/forms"
-while read -r form; do
-  op=$(echo "$form" | sed 's/^[A-Z]*(\([a-z0-9_]*\).*/\1/; s/.*HD_OP_\([a-z0-9_]*\).*/\1/')
+for rule in $(grep -lE '\.(most|loss) = ' "$SRCDIR"/src/op/*/*.c); do
+  op=$(basename "$rule" .c)
   row=$(grep "^|.*\`$op\`" "$page")
   missing=
-  for key in $(echo "$form" | grep -o '"[a-z_]*"' | tr -d '"'); do
+  for key in $(sed -n 's/.*HD_SETTING("\([a-z_]*\)".*/\1/p; s/.*HD_SHARE_SETTING.*/share/p; s/.*\.weights = "\([a-z_]*\)".*/\1/p' "$rule"); do
     case $row in *"\`$key"*) ;; *) missing="$missing $key" ;; esac
   done
   [ -n "$row" ] && [ -z "$missing" ]
   result $? "$op and its settings are in the table" "row '$row', missing:$missing"
-done <"$folder/forms"
+done
+[ "${op-}" ] || { echo "Bail out! found no layers in src/op"; exit 1; }
 echo "1..$count"

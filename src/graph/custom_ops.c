@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "graph/op.h"
+#include "op/op.h"
 
 enum { MAX_NAME_BYTES = 32 };
 

@@ -1,57 +1,144 @@
 /* Nodes and sums of gradients; see gradient.h. */
 #include "graph/gradient.h"
 
-#include <string.h>
-
 #include "base/alloc.h"
 
-int hd__grad_of(const hd_grad *grad, int value) { return grad->gradient[value]; }
-
-bool hd__grad_wants(const hd_grad *grad, int value) { return grad->wanted[value]; }
-
-hd_status hd__grad_node(hd_node **out, hd_grad *grad, hd_op op, const hd_node *of, const int *in, int count) {
-  /* `of` points into the growing array: what is needed is copied first. */
-  hd_node from = *of;
-  char *name = hd__strdup(from.name);
-  if (!name)
-    return hd__fail(grad->ctx, HD_E_NOMEM, "out of memory while building gradients");
-  hd_status status = hd__graph_new_node(out, grad->graph, grad->ctx, op, name, from.written);
-  hd__free(name);
-  HD_TRY(status);
-  hd_node *node = *out;
-  node->geom = from.geom;
-  node->attrs = from.attrs;
-  memcpy(node->in, in, (size_t)count * sizeof *in);
-  HD_TRY(grad->info(op)->infer(grad->graph, grad->ctx, node));
-  for (int i = 0; i < HD_MAX_OUT; i++)
-    if (node->out[i] >= 0)
-      grad->graph->values[node->out[i]].producer = (int)(node - grad->graph->nodes);
+/* Adds a node of the backward pass for `of`, with its name, number, geometry and settings; no outputs yet. */
+static hd_status add_node(hd_node **out, hd_grad *grad, hd_op op, const hd_node *of) {
+  HD_TRY(hd__graph_new_node(out, grad->graph, grad->ctx, op, of->name, of->written));
+  (*out)->geom = of->geom;
+  (*out)->attrs = of->attrs;
   return HD_OK;
 }
 
-void hd__grad_note_param(hd_grad *grad, int value, int gradient) {
-  grad->graph->values[gradient].param = grad->graph->values[value].param;
+/* Makes an output with the shape of `like`. */
+static hd_status add_output(hd_grad *grad, hd_node *node, int slot, const char *suffix, hd_value_kind kind, int like) {
+  const hd_shape shape = grad->graph->values[like].shape;
+  HD_TRY(hd__graph_output(grad->graph, grad->ctx, node, slot, suffix, kind, HD_F32, &shape));
+  grad->graph->values[node->out[slot]].producer = (int)(node - grad->graph->nodes);
+  return HD_OK;
 }
 
-hd_status hd__grad_give(hd_grad *grad, int value, int gradient) {
-  if (grad->gradient[value] < 0) {
-    grad->gradient[value] = gradient;
+/* Sets a gradient of `value`, or adds to the one that is there. */
+static hd_status give(hd_grad *grad, int value, int gradient) {
+  const int there = grad->gradient[value];
+  grad->gradient[value] = gradient;
+  if (there < 0)
     return HD_OK;
-  }
   const hd_value *of = &grad->graph->values[value];
-  hd_node sum = {.name = hd__printf_alloc("%s.sum", of->name), .written = grad->graph->nodes[of->producer].written};
+  hd_node sum = {.name = hd__printf_alloc("%s.sum", of->name),
+                 .written = grad->graph->nodes[of->producer].written,
+                 .geom = hd__geom_of_shape(&grad->graph->values[there].shape)};
   hd_node *node;
   if (!sum.name)
     return hd__fail(grad->ctx, HD_E_NOMEM, "out of memory while building gradients");
-  hd_status status = hd__grad_node(&node, grad, HD_OP_add, &sum, (int[]){grad->gradient[value], gradient}, 2);
+  hd_status status = add_node(&node, grad, HD_OP_add, &sum);
   hd__free(sum.name);
   HD_TRY(status);
+  node->in[0] = there;
+  node->in[1] = gradient;
+  HD_TRY(add_output(grad, node, 0, NULL, HD_VALUE_ROWS, there));
   grad->gradient[value] = node->out[0];
   return HD_OK;
 }
 
-hd_status hd__grad_none(hd_grad *grad, const hd_node *node) {
-  (void)grad;
-  (void)node;
-  return hd__fail(NULL, HD_E_UNSUPPORTED, "not differentiable");
+/* The values that an argument of a kernel of the gradient may be. */
+typedef struct backward_args {
+  const hd_node *node;
+  int dy, sum[2]; /* dw, db */
+} backward_args;
+
+static int value_of(const backward_args *args, hd_arg arg) {
+  if (arg == HD_ARG_NONE)
+    return -1;
+  if (arg == HD_ARG_DY)
+    return args->dy;
+  if (arg >= HD_ARG_DW)
+    return args->sum[arg - HD_ARG_DW];
+  return arg >= HD_ARG_Y ? args->node->out[arg - HD_ARG_Y] : args->node->in[arg - HD_ARG_X];
+}
+
+static hd_status add_backward(hd_node **out, hd_grad *grad, const hd_backward *backward, const backward_args *args) {
+  HD_TRY(add_node(out, grad, backward->op, args->node));
+  for (int i = 0; i < HD_MAX_IN; i++)
+    (*out)->in[i] = value_of(args, backward->in[i]);
+  return HD_OK;
+}
+
+/* The gradients of weight and bias, in[1] and in[2]. */
+static hd_status add_dw(hd_grad *grad, const hd_backward *dw, backward_args *args) {
+  static const char *const suffix[] = {"dw", "db"};
+  hd_node *node;
+  HD_TRY(add_backward(&node, grad, dw, args));
+  for (int i = 0; i < 2; i++) {
+    const int param = args->node->in[1 + i];
+    if (param < 0)
+      continue;
+    HD_TRY(add_output(grad, node, i, suffix[i], HD_VALUE_PARAM_GRAD, param));
+    args->sum[i] = node->out[i];
+    grad->graph->values[node->out[i]].param = grad->graph->values[param].param;
+  }
+  return HD_OK;
+}
+
+/* The gradients of the inputs first to last - 1, by one node. */
+static hd_status add_dx(hd_grad *grad, const hd_backward *dx, const backward_args *args, int first, int last) {
+  static const char *const suffix[] = {"dx", "dx2"};
+  hd_node *node;
+  int out[HD_MAX_OUT];
+  HD_TRY(add_backward(&node, grad, dx, args));
+  node->view = args->node->view;
+  for (int i = first; i < last; i++) {
+    HD_TRY(add_output(grad, node, i - first, suffix[i - first], HD_VALUE_ROWS, args->node->in[i]));
+    out[i - first] = node->out[i - first];
+  }
+  for (int i = first; i < last; i++)
+    if (grad->wanted[args->node->in[i]])
+      HD_TRY(give(grad, args->node->in[i], out[i - first]));
+  return HD_OK;
+}
+
+/* With a fused ReLU the gradient passes where y > 0: adds a node for that mask, so that kernels read masked dy. */
+static hd_status mask(hd_grad *grad, backward_args *args) {
+  hd_node *node;
+  const int y = args->node->out[0];
+  HD_TRY(add_node(&node, grad, HD_OP_relu_dx, args->node));
+  node->geom = hd__geom_of_shape(&grad->graph->values[y].shape);
+  node->in[0] = args->dy;
+  node->in[1] = y;
+  HD_TRY(add_output(grad, node, 0, "mask", HD_VALUE_ROWS, y));
+  args->dy = node->out[0];
+  return HD_OK;
+}
+
+/* Each input by a node of its own, with its part of the geometry; the same dy for each input; or one node. */
+static hd_status add_dx_of_inputs(hd_grad *grad, const hd_op_rule *rule, const backward_args *args, int inputs) {
+  const hd_node *node = args->node;
+  hd_node part = *node;
+  backward_args one = *args;
+  one.node = &part;
+  if (rule->dx_kind == HD_DX_ALL)
+    return add_dx(grad, &rule->dx, args, 0, inputs);
+  for (int i = 0; i < inputs; i++) {
+    if (!grad->wanted[node->in[i]])
+      continue;
+    if (rule->part)
+      rule->part(&part.geom, &node->geom, i);
+    HD_TRY(rule->dx_kind == HD_DX_SAME ? give(grad, node->in[i], args->dy) : add_dx(grad, &rule->dx, &one, i, i + 1));
+  }
+  return HD_OK;
+}
+
+hd_status hd__grad_add(hd_grad *grad, const hd_node *node) {
+  const hd_op_rule *rule = hd__op_info(node->op)->rule;
+  backward_args args = {.node = node, .dy = grad->gradient[node->out[0]], .sum = {-1, -1}};
+  int inputs = 1;
+  bool wanted = grad->wanted[node->in[0]];
+  while (rule->dx_kind != HD_DX_FIRST && inputs < HD_MAX_IN && node->in[inputs] >= 0)
+    wanted |= grad->wanted[node->in[inputs++]];
+  if (node->geom.relu)
+    HD_TRY(mask(grad, &args));
+  if (rule->dw.in[0])
+    HD_TRY(add_dw(grad, &rule->dw, &args));
+  return wanted ? add_dx_of_inputs(grad, rule, &args, inputs) : HD_OK;
 }

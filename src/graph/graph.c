@@ -91,30 +91,43 @@ hd_status hd__graph_new_node(hd_node **out, hd_graph *graph, hd_ctx *ctx, hd_op 
   return HD_OK;
 }
 
-hd_status hd__graph_new_param(int *out, hd_graph *graph, hd_ctx *ctx, const hd_node *node, int slot, const char *suffix,
-                              const hd_shape *shape, const hd_shape *home, int32_t fan_in) {
+hd_status hd__graph_new_param(int *out, hd_graph *graph, hd_ctx *ctx, const hd_node *node, int slot,
+                              const hd_op_param *like) {
   *out = -1;
   if (!grow((void **)&graph->params, &graph->param_room, graph->param_count, sizeof *graph->params))
     return no_memory(ctx);
-  char *name = hd__printf_alloc("%s.%s", node->name, suffix);
+  char *name = hd__printf_alloc("%s.%s", node->name, like->suffix);
   if (!name)
     return no_memory(ctx);
-  hd_status status = hd__graph_new_value(out, graph, ctx, name, HD_VALUE_PARAM, HD_F32, shape);
+  hd_status status = hd__graph_new_value(out, graph, ctx, name, HD_VALUE_PARAM, HD_F32, &like->shape);
   hd__free(name);
   HD_TRY(status);
   graph->values[*out].param = graph->param_count;
   graph->params[graph->param_count++] = (hd_param){.value = *out,
                                                    .written = node->written,
                                                    .slot = slot,
-                                                   .rows = home->dim[0],
-                                                   .c = home->dim[1],
-                                                   .h = home->dim[2],
-                                                   .w = home->dim[3],
-                                                   .fan_in = fan_in,
+                                                   .rows = like->home.dim[0],
+                                                   .c = like->home.dim[1],
+                                                   .h = like->home.dim[2],
+                                                   .w = like->home.dim[3],
+                                                   .fan_in = like->fan_in,
+                                                   .init = like->init,
+                                                   .running = like->running,
+                                                   .momentum = node->attrs.momentum,
                                                    .lr = NAN,
                                                    .weight_decay = NAN,
                                                    .statistic = -1};
   return HD_OK;
+}
+
+hd_status hd__graph_output(hd_graph *graph, hd_ctx *ctx, hd_node *node, int slot, const char *suffix,
+                           hd_value_kind kind, hd_dtype dtype, const hd_shape *shape) {
+  char *name = suffix ? hd__printf_alloc("%s.%s", node->name, suffix) : hd__strdup(node->name);
+  if (!name)
+    return no_memory(ctx);
+  hd_status status = hd__graph_new_value(&node->out[slot], graph, ctx, name, kind, dtype, shape);
+  hd__free(name);
+  return status;
 }
 
 hd_status hd__graph_new_alias(hd_graph *graph, hd_ctx *ctx, const hd_node *node, const char *suffix, int param) {

@@ -20,7 +20,7 @@
 #include "base/shape.h"
 #include "base/status.h"
 #include "heddle/dtype.h"
-#include "kernel/kernel.h"
+#include "op/op.h"
 
 typedef enum hd_value_kind {
   HD_VALUE_INPUT,      /* samples */
@@ -43,29 +43,6 @@ typedef struct hd_value {
   float *constant; /* CONST: its elements, owned */
 } hd_value;
 
-/* A layer's settings; an operation ignores the fields that it does not use. */
-typedef struct hd_attrs {
-  int32_t out;
-  int32_t kernel[2], padding[2];
-  int32_t stride[2];         /* 0: not given: the kernel's for a pool, else 1 */
-  int32_t groups;            /* conv2d: groups of channels, 1 for none */
-  int32_t bias;              /* 1: the layer has a bias */
-  int32_t count_include_pad; /* avg_pool2d: 1 divides by the whole window, padding included */
-  int32_t approximate;       /* gelu: 1: the tanh form, 0: the erf form */
-  float negative_slope;      /* leaky_relu */
-  float p;                   /* dropout: the share of elements that become zero */
-  float eps;                 /* normalisation: added to the variance */
-  float momentum;            /* batch_norm: of running statistics */
-  int32_t shard_stats;       /* batch_norm: 1 trains with the statistics of each shard, 0 with those of the batch */
-  int32_t move;              /* flatten: 1 moves the elements into PyTorch's order, 0 keeps the memory order */
-  const struct hd_custom_op *custom_op; /* the operation of the caller's program */
-
-  /* Of the loss. */
-  int32_t ignore_index;  /* cross_entropy: samples with this label do not count */
-  float label_smoothing; /* cross_entropy: the share of the target that is distributed equally over all classes */
-  float delta;           /* huber: where the square becomes a line */
-} hd_attrs;
-
 /* The loss: its operation and settings, and the weights of classes (cross_entropy) or of positive examples
  * (bce_with_logits), one per score, NULL for none. */
 typedef struct hd_loss {
@@ -86,8 +63,6 @@ typedef struct hd_node {
   hd_attrs attrs;
   hd_geom geom;
 } hd_node;
-
-typedef enum hd_init { HD_INIT_UNIFORM, HD_INIT_ZERO, HD_INIT_ONE } hd_init;
 
 /* A parameter, or a running statistic, which is stored in files and versions like one but follows the batches'
  * statistics instead of a gradient. In files its shape is value->shape; in memory (home order) it is rows x h x w x
@@ -153,8 +128,12 @@ hd_status hd__graph_smooth_labels(hd_graph *graph, hd_ctx *ctx, double smoothing
 hd_status hd__graph_new_value(int *out, hd_graph *graph, hd_ctx *ctx, const char *name, hd_value_kind kind,
                               hd_dtype dtype, const hd_shape *shape);
 hd_status hd__graph_new_node(hd_node **out, hd_graph *graph, hd_ctx *ctx, hd_op op, const char *name, int written);
-hd_status hd__graph_new_param(int *out, hd_graph *graph, hd_ctx *ctx, const hd_node *node, int slot, const char *suffix,
-                              const hd_shape *shape, const hd_shape *home, int32_t fan_in);
+hd_status hd__graph_new_param(int *out, hd_graph *graph, hd_ctx *ctx, const hd_node *node, int slot,
+                              const hd_op_param *like);
+
+/* Makes out[slot] of a node, named "NODE" or "NODE.SUFFIX". */
+hd_status hd__graph_output(hd_graph *graph, hd_ctx *ctx, hd_node *node, int slot, const char *suffix,
+                           hd_value_kind kind, hd_dtype dtype, const hd_shape *shape);
 
 /* Adds the alias "NODE.SUFFIX" for a parameter that the node uses in the place of a new one. */
 hd_status hd__graph_new_alias(hd_graph *graph, hd_ctx *ctx, const hd_node *node, const char *suffix, int param);

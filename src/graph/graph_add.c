@@ -4,8 +4,56 @@
 
 #include "base/alloc.h"
 #include "graph/graph.h"
-#include "graph/op.h"
 
+/* Another layer's parameter in the place of a new one must have the same shape and memory order. */
+static hd_status share_param(hd_graph *graph, hd_ctx *ctx, const hd_node *node, int slot, const hd_op_param *like) {
+  char wanted[HD_SHAPE_TEXT_BYTES], found[HD_SHAPE_TEXT_BYTES];
+  const hd_value *value = &graph->values[node->in[slot]];
+  const hd_param *param = &graph->params[value->param];
+  const int32_t *home = like->home.dim;
+  if (!hd__shape_equal(&value->shape, &like->shape))
+    return hd__fail(ctx, HD_E_SHAPE,
+                    "layer '%s': expected a %s of shape %s to share, found %s of shape %s; make both alike", node->name,
+                    like->suffix, hd__shape_text(wanted, sizeof wanted, &like->shape), value->name,
+                    hd__shape_text(found, sizeof found, &value->shape));
+  if (param->c == home[1] && param->h == home[2] && param->w == home[3])
+    return hd__graph_new_alias(graph, ctx, node, like->suffix, value->param);
+  return hd__fail(
+      ctx, HD_E_SHAPE,
+      "layer '%s': expected to share %s with a layer that reads values flattened alike, found a flattened image "
+      "and flat values; share among the ones or the others",
+      node->name, value->name);
+}
+
+/* Parameters are in[1], in[2] ...; those that are given are shared. */
+static hd_status make_params(hd_graph *graph, hd_ctx *ctx, hd_node *node, const hd_op_shapes *s) {
+  for (int i = 0; i < s->params; i++)
+    if (node->in[1 + i] < 0)
+      HD_TRY(hd__graph_new_param(&node->in[1 + i], graph, ctx, node, i, &s->param[i]));
+    else
+      HD_TRY(share_param(graph, ctx, node, 1 + i, &s->param[i]));
+  return HD_OK;
+}
+
+/* Applies the shape rule: geometry, parameters, outputs. */
+static hd_status infer(hd_graph *graph, hd_ctx *ctx, hd_node *node, int inputs) {
+  const hd_op_info *info = hd__op_info(node->op);
+  hd_op_shapes s = {.ctx = ctx, .layer = node->name, .op = info->name, .attrs = &node->attrs, .inputs = inputs};
+  for (int i = 0; i < inputs; i++)
+    if (node->in[i] >= 0) {
+      s.x[i] = graph->values[node->in[i]].shape;
+      s.order[i] = graph->values[node->in[i]].order;
+    }
+  HD_TRY(info->rule->shapes(&s));
+  node->geom = s.geom;
+  node->view = s.view;
+  HD_TRY(make_params(graph, ctx, node, &s));
+  HD_TRY(hd__graph_output(graph, ctx, node, 0, NULL, HD_VALUE_ROWS, HD_F32, &s.y));
+  graph->values[node->out[0]].order = s.y_order;
+  return s.argmax ? hd__graph_output(graph, ctx, node, 1, "argmax", HD_VALUE_ROWS, HD_U8, &s.y) : HD_OK;
+}
+
+/* Inputs behind the first `count` are parameters of another node, which this one shares. */
 hd_status hd__graph_add(int *out, hd_graph *graph, hd_ctx *ctx, hd_op op, const char *name, const int *in, int count,
                         const hd_attrs *attrs) {
   assert(count <= HD_MAX_IN);
@@ -15,7 +63,7 @@ hd_status hd__graph_add(int *out, hd_graph *graph, hd_ctx *ctx, hd_op op, const 
   int index = (int)(node - graph->nodes);
   memcpy(node->in, in, (size_t)count * sizeof *in);
   node->attrs = *attrs;
-  hd_status status = hd__op_info(op)->infer(graph, ctx, node);
+  hd_status status = infer(graph, ctx, node, count);
   if (status != HD_OK) {
     hd__free(graph->nodes[--graph->node_count].name);
     return status;

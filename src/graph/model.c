@@ -6,7 +6,7 @@
 
 #include "base/alloc.h"
 #include "graph/model_layer.h"
-#include "graph/op.h"
+#include "op/op.h"
 #include "graph/param_rules.h"
 
 enum { MAX_SIDE = 65535, MAX_LAYERS = 1000 };
@@ -65,10 +65,10 @@ static hd_status input_of(int *value, const parser *p, const scope *where, const
 
 /* "two", "2 to 4": the number of inputs of a layer of this form. */
 static const char *inputs_text(char *text, size_t bytes, const hd_layer_form *form) {
-  if (form->min_inputs == 2 && form->max_inputs == 2)
+  if (form->fewest == 2 && form->most == 2)
     snprintf(text, bytes, "two");
   else
-    snprintf(text, bytes, "%d to %d", form->min_inputs, form->max_inputs);
+    snprintf(text, bytes, "%d to %d", form->fewest, form->most);
   return text;
 }
 
@@ -79,15 +79,15 @@ static hd_status read_inputs(int in[HD_MAX_IN], int *count, const parser *p, con
   const char *op = hd__yaml_get(layer, "op")->text;
   char text[HD_LAYER_FOUND_BYTES], wanted[16];
   *count = 1;
-  if (!from && form->min_inputs > 1)
+  if (!from && form->fewest > 1)
     return hd__yaml_fail(p->ctx, layer, "expected 'from: [A, B]' for op '%s', found none; add it", op);
   if (!from) {
     in[0] = value_above(p);
     return HD_OK;
   }
-  if (form->max_inputs == 1)
+  if (form->most == 1)
     return input_of(&in[0], p, where, from);
-  if (from->kind != HD_YAML_SEQUENCE || from->count < form->min_inputs || from->count > form->max_inputs)
+  if (from->kind != HD_YAML_SEQUENCE || from->count < form->fewest || from->count > form->most)
     return hd__yaml_fail(p->ctx, from,
                          "expected %s names [A, B] as 'from' for op '%s', found %s; name that many layers",
                          inputs_text(wanted, sizeof wanted, form), op, hd__layer_found(text, sizeof text, from));
@@ -142,15 +142,15 @@ static hd_status check_name(const parser *p, const scope *where, const char *nam
 }
 
 static hd_status add_layer(parser *p, const scope *where, const char *name, const hd_yaml_node *layer) {
-  const hd_layer_form *form;
+  hd_layer_form form;
   hd_attrs attrs;
   int in[HD_MAX_IN], count, value;
   HD_TRY(check_name(p, where, name, layer));
   HD_TRY(hd__layer_form(&form, p->ctx, layer));
-  HD_TRY(hd__layer_attrs(&attrs, p->ctx, layer, form));
-  HD_TRY(read_inputs(in, &count, p, where, layer, form));
+  HD_TRY(hd__layer_attrs(&attrs, p->ctx, layer, &form));
+  HD_TRY(read_inputs(in, &count, p, where, layer, &form));
   HD_TRY(read_share(in, &count, &attrs, p, where, layer));
-  hd_status status = hd__graph_add(&value, p->graph, p->ctx, form->op, name, in, count, &attrs);
+  hd_status status = hd__graph_add(&value, p->graph, p->ctx, form.op, name, in, count, &attrs);
   if (status != HD_OK)
     return hd__fail_in(p->ctx, status, "%s:%d", layer->source, layer->line);
   p->value[p->count] = value;

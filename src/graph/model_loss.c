@@ -9,30 +9,19 @@
 #include "base/alloc.h"
 #include "base/yaml_bind.h"
 #include "graph/model.h"
-#include "graph/op.h"
+#include "graph/model_layer.h"
 
-/* A limit for weights and deltas, far above useful values; it keeps sums finite. */
+/* A limit for weights, far above useful values; it keeps sums finite. */
 static const double MOST = 1e6;
-static const double LEAST_DELTA = 1e-6;
 
-static const struct {
-  hd_op op;
-  const char *keys[5];
-  const char *weight; /* key of its weights */
-} losses[] = {
-    {HD_OP_cross_entropy, {"op", "weight", "ignore_index", "label_smoothing", NULL}, "weight"},
-    {HD_OP_mse, {"op", NULL}, NULL},
-    {HD_OP_l1, {"op", NULL}, NULL},
-    {HD_OP_huber, {"op", "delta", NULL}, NULL},
-    {HD_OP_bce_with_logits, {"op", "pos_weight", NULL}, "pos_weight"},
-};
-
-static hd_status find_loss(int *out, hd_ctx *ctx, const hd_yaml_node *node) {
+static hd_status find_loss(hd_op *out, hd_ctx *ctx, const hd_yaml_node *node) {
   const char *name;
   HD_TRY(hd__yaml_text(&name, ctx, node));
-  for (*out = 0; *out < (int)(sizeof losses / sizeof *losses); ++*out)
-    if (!strcmp(hd__op_info(losses[*out].op)->name, name))
+  for (*out = 0; *out < HD_OP_COUNT; ++*out) {
+    const hd_op_info *info = hd__op_info(*out);
+    if (info->rule && info->rule->loss && info->role == HD_ROLE_FORWARD && !strcmp(info->name, name))
       return HD_OK;
+  }
   return hd__yaml_fail(ctx, node, "expected a loss, found '%s'; use cross_entropy, mse, l1, huber or bce_with_logits",
                        name);
 }
@@ -57,23 +46,6 @@ static hd_status read_weights(float *weight, hd_ctx *ctx, const hd_yaml_node *no
   return hd__yaml_fail(ctx, node, "expected a weight above 0 in '%s', found zeros only; change one", node->key);
 }
 
-static hd_status read_settings(hd_attrs *attrs, hd_ctx *ctx, const hd_yaml_node *loss) {
-  const hd_yaml_node *ignore = hd__yaml_get(loss, "ignore_index"), *delta = hd__yaml_get(loss, "delta");
-  const hd_yaml_node *smoothing = hd__yaml_get(loss, "label_smoothing");
-  int64_t whole = attrs->ignore_index;
-  double share = 0, corner = 1;
-  if (ignore)
-    HD_TRY(hd__yaml_int(&whole, ctx, ignore, INT32_MIN, INT32_MAX));
-  if (smoothing)
-    HD_TRY(hd__yaml_number(&share, ctx, smoothing, 0, 1));
-  if (delta)
-    HD_TRY(hd__yaml_number(&corner, ctx, delta, LEAST_DELTA, MOST));
-  attrs->ignore_index = (int32_t)whole;
-  attrs->label_smoothing = (float)share;
-  attrs->delta = (float)corner;
-  return HD_OK;
-}
-
 static hd_status add_loss(hd_graph *graph, hd_ctx *ctx, int scores, const hd_loss *loss, const hd_yaml_node *at) {
   hd_status status = hd__graph_add_loss(graph, ctx, scores, loss);
   return status == HD_OK ? HD_OK : hd__fail_in(ctx, status, "%s:%d", at->source, at->line);
@@ -83,20 +55,19 @@ hd_status hd__model_read_loss(hd_graph *graph, hd_ctx *ctx, const hd_yaml_node *
                               const hd_yaml_node *last) {
   const hd_yaml_node *node = hd__yaml_get(root, "loss"), *weights = NULL;
   hd_loss loss = HD_LOSS_DEFAULT;
-  int which;
   if (!node)
     return add_loss(graph, ctx, scores, &loss, last);
   const hd_yaml_node *name = node->kind == HD_YAML_MAPPING ? hd__yaml_get(node, "op") : node;
   if (!name)
     return hd__yaml_fail(ctx, node, "expected 'op: NAME' in the loss, found none; add it");
-  HD_TRY(find_loss(&which, ctx, name));
-  loss.op = losses[which].op;
+  HD_TRY(find_loss(&loss.op, ctx, name));
   if (node->kind != HD_YAML_MAPPING)
     return add_loss(graph, ctx, scores, &loss, last);
-  HD_TRY(hd__yaml_only_keys(ctx, node, losses[which].keys));
-  HD_TRY(read_settings(&loss.attrs, ctx, node));
-  if (losses[which].weight)
-    weights = hd__yaml_get(node, losses[which].weight);
+  const hd_op_rule *rule = hd__op_info(loss.op)->rule;
+  HD_TRY(hd__layer_only_keys(ctx, node, (const char *const[]){"op", rule->weights, NULL}, rule->settings));
+  HD_TRY(hd__layer_settings(&loss.attrs, ctx, node, rule->settings, "loss"));
+  if (rule->weights)
+    weights = hd__yaml_get(node, rule->weights);
   if (!weights)
     return add_loss(graph, ctx, scores, &loss, last);
   int64_t count = hd__shape_elems(&graph->values[scores].shape);

@@ -1,6 +1,6 @@
 /* Prints graphs. */
 #include "graph/graph.h"
-#include "graph/op.h"
+#include "op/op.h"
 
 static void print_values(const hd_graph *graph, FILE *to, const int *list, int count) {
   const char *comma = "";

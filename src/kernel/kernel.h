@@ -98,7 +98,7 @@ typedef struct hd_draw {
  * linear_dw          x             dy                          dw*|NULL    db*|NULL
  * relu               x                                         y           HD_INPLACE allowed
  * relu_dx            dy            y                           dx = y > 0 ? dy : 0, HD_INPLACE allowed (dx over dy)
- * ELEMENTWISE        x                                         y           HD_INPLACE allowed
+ * elementwise        x                                         y           HD_INPLACE allowed
  * their gradients    dy            x or y                      dx          HD_INPLACE allowed (dx over dy)
  * dropout            x                                         y           HD_INPLACE allowed
  * dropout_dx         dy                                        dx          HD_INPLACE allowed

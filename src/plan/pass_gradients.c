@@ -30,7 +30,7 @@ static hd_status walk_back(hd_grad *grad) {
     int y = node.out[0];
     if (y != grad->graph->loss && (!grad->wanted[y] || grad->gradient[y] < 0))
       continue;
-    HD_TRY(hd__op_info(node.op)->grad(grad, &node));
+    HD_TRY(hd__grad_add(grad, &node));
   }
   return HD_OK;
 }
@@ -68,7 +68,7 @@ static void prune_frozen(hd_graph *graph) {
 }
 
 hd_status hd__pass_grad(hd_graph *graph, hd_ctx *ctx) {
-  hd_grad grad = {.graph = graph, .ctx = ctx, .info = hd__op_info};
+  hd_grad grad = {.graph = graph, .ctx = ctx};
   grad.gradient = hd__malloc((size_t)graph->value_count * sizeof *grad.gradient);
   grad.wanted = hd__malloc((size_t)graph->value_count * sizeof *grad.wanted);
   hd_status status = HD_OK;

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "graph/op.h"
+#include "op/op.h"
 #include "plan/passes.h"
 
 enum { ALIGN_BYTES = 64 };

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "graph/op.h"
+#include "op/op.h"
 #include "plan/passes.h"
 
 static hd_status out_of_memory(hd_ctx *ctx) { return hd__fail(ctx, HD_E_NOMEM, "out of memory while planning"); }

@@ -9,13 +9,15 @@
  * current one. Each segment is a shards phase, and values that a later segment reads are in batch memory. A node that
  * threads divide by its outputs is a segment by itself. */
 #include "base/alloc.h"
-#include "graph/op.h"
+#include "op/op.h"
 #include "plan/passes.h"
 
 static hd_status normalise_by_shard(hd_graph *graph, hd_ctx *ctx, int index) {
   hd_node *node = &graph->nodes[index];
+  const hd_shape channels = {1, {node->geom.ci}};
   node->op = HD_OP_shard_norm;
-  HD_TRY(hd__op_info(node->op)->infer(graph, ctx, node));
+  HD_TRY(hd__graph_output(graph, ctx, node, 1, "shard_mean", HD_VALUE_ROWS, HD_F32, &channels));
+  HD_TRY(hd__graph_output(graph, ctx, node, 2, "shard_var", HD_VALUE_ROWS, HD_F32, &channels));
   graph->values[node->out[1]].producer = graph->values[node->out[2]].producer = index;
   return HD_OK;
 }
@@ -28,7 +30,9 @@ static hd_status add_statistics(hd_graph *graph, hd_ctx *ctx, int index) {
   stats->geom = reader->geom;
   stats->attrs = reader->attrs;
   stats->in[0] = reader->in[0];
-  HD_TRY(hd__op_info(HD_OP_batch_stats)->infer(graph, ctx, stats));
+  const hd_shape channels = {1, {stats->geom.ci}};
+  HD_TRY(hd__graph_output(graph, ctx, stats, 0, "mean", HD_VALUE_STATISTIC, HD_F32, &channels));
+  HD_TRY(hd__graph_output(graph, ctx, stats, 1, "var", HD_VALUE_STATISTIC, HD_F32, &channels));
   for (int i = 0; i < 2; i++) {
     int running = graph->values[reader->in[3 + i]].param;
     graph->params[running].statistic = stats->out[i];

@@ -1,5 +1,5 @@
 /* Prints a plan, for the tests of the passes and for users. */
-#include "graph/op.h"
+#include "op/op.h"
 #include "plan/passes.h"
 
 static const char *where_text(hd_where where) {

@@ -7,7 +7,7 @@
 
 #include "exec/gpu/device/cuda_device.h"
 #include "exec/gpu/gpu_executor_state.h"
-#include "graph/op.h"
+#include "op/op.h"
 #include "kernel/cuda/cuda_names.h"
 #include "op/guarded.h"
 

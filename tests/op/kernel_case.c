@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/philox.h"
-#include "graph/op.h"
+#include "op/op.h"
 
 static uint32_t draw(random_stream *random) {
   uint32_t word[4];
@@ -24,176 +24,98 @@ static arg floats(int64_t elems) { return (arg){ARG_FLOATS, true, elems, (elems 
 static arg bytes(int64_t elems) { return (arg){ARG_BYTES, true, elems, (elems + 63) / 64 * 64}; }
 static arg param(int64_t elems) { return (arg){ARG_FLOATS, false, elems, (elems + 15) / 16 * 16}; }
 
-/* The table above hd_call, as data. */
-static void describe_conv(kernel_case *c, const hd_geom *g) {
-  int64_t x = (int64_t)g->hi * g->wi * g->ci, y = (int64_t)g->hp * g->wp * g->co,
-          w = (int64_t)g->co * g->kh * g->kw * (g->ci / g->groups);
-  arg argmax = g->pool > 1 ? bytes(y) : (arg){0};
-  if (c->op == HD_OP_conv2d) {
-    c->in[0] = floats(x), c->in[1] = param(w), c->in[2] = param(g->co);
-    c->out[0] = floats(y), c->out[1] = argmax;
-  } else if (c->op == HD_OP_conv2d_dx) {
-    c->in[0] = floats(y), c->in[1] = param(w), c->in[2] = argmax;
-    c->out[0] = floats(x);
-  } else {
-    c->in[0] = floats(x), c->in[1] = floats(y), c->in[2] = argmax;
-    c->out[0] = param(w), c->out[1] = param(g->co);
+/* The image or flat value that the operation's rule takes, with the settings that a geometry stands for. */
+static bool shapes_of(hd_op_shapes *s, hd_op op, const hd_geom *g, bool bias) {
+  static hd_attrs attrs; /* what the shapes point to */
+  const hd_op_info *info = hd__op_info(op);
+  attrs = (hd_attrs){.out = g->co,
+                     .kernel = {g->kh, g->kw},
+                     .stride = {g->sh, g->sw},
+                     .padding = {g->ph, g->pw},
+                     .groups = g->groups,
+                     .bias = bias};
+  *s = (hd_op_shapes){.layer = "case", .op = info->name, .attrs = &attrs, .inputs = 1};
+  for (int rank = 3; rank > 0 && info->rule->shapes; rank -= 2) {
+    s->x[0] = (hd_shape){rank, {g->ci, g->hi, g->wi}};
+    s->x[1] = s->x[0];
+    s->params = 0;
+    if (info->rule->shapes(s) == HD_OK)
+      return true;
   }
+  return false;
 }
 
-static void describe_linear(kernel_case *c, const hd_geom *g) {
-  int64_t w = (int64_t)g->co * g->ci;
-  if (c->op == HD_OP_linear) {
-    c->in[0] = floats(g->ci), c->in[1] = param(w), c->in[2] = param(g->co);
-    c->out[0] = floats(g->co);
-  } else if (c->op == HD_OP_linear_dx) {
-    c->in[0] = floats(g->co), c->in[1] = param(w);
-    c->out[0] = floats(g->ci);
-  } else {
-    c->in[0] = floats(g->ci), c->in[1] = floats(g->co);
-    c->out[0] = param(w), c->out[1] = param(g->co);
-  }
-}
-
-static void describe_pool(kernel_case *c, const hd_geom *g) {
-  int64_t x = (int64_t)g->hi * g->wi * g->ci, y = (int64_t)g->ho * g->wo * g->ci;
-  bool back = c->op == HD_OP_max_pool2d_dx || c->op == HD_OP_avg_pool2d_dx;
-  c->in[0] = floats(back ? y : x);
-  c->out[0] = floats(back ? x : y);
-  if (c->op == HD_OP_max_pool2d)
-    c->out[1] = bytes(y);
-  if (c->op == HD_OP_max_pool2d_dx)
-    c->in[1] = bytes(y);
-}
-
-static void describe_batch_norm(kernel_case *c, const hd_geom *g) {
-  arg x = floats((int64_t)g->ci * g->hi * g->wi), channels = param(g->ci);
-  c->in[0] = x;
-  if (c->op == HD_OP_batch_stats) {
-    c->out[0] = c->out[1] = channels;
-  } else if (c->op == HD_OP_batch_norm) {
-    c->in[1] = c->in[2] = c->in[3] = c->in[4] = channels;
-    c->out[0] = x;
-  } else if (c->op == HD_OP_shard_norm) {
-    c->in[1] = c->in[2] = channels;
-    c->out[0] = x, c->out[1] = c->out[2] = channels;
-  } else if (c->op == HD_OP_shard_norm_dx) {
-    c->in[1] = channels, c->in[2] = x, c->in[3] = c->in[4] = channels;
-    c->out[0] = x;
-  } else if (c->op == HD_OP_batch_norm_dw) {
-    c->in[1] = x, c->in[2] = c->in[3] = channels;
-    c->out[0] = c->out[1] = channels;
-  } else {
-    c->in[1] = channels, c->in[2] = x, c->in[3] = c->in[4] = c->in[5] = c->in[6] = channels;
-    c->out[0] = x;
-  }
-}
-
-static void describe_layer_norm(kernel_case *c, const hd_geom *g) {
-  int64_t elems = (int64_t)g->ci * g->hi * g->wi;
-  c->in[0] = c->out[0] = floats(elems);
-  if (c->op == HD_OP_layer_norm) {
-    c->in[1] = c->in[2] = param(elems);
-  } else if (c->op == HD_OP_layer_norm_dx) {
-    c->in[1] = param(elems), c->in[2] = floats(elems);
-  } else {
-    c->in[1] = floats(elems);
-    c->out[0] = c->out[1] = param(elems);
-  }
-}
-
-static void describe_concat(kernel_case *c, const hd_geom *g) {
-  int64_t pixels = (int64_t)g->hi * g->wi;
-  if (c->op == HD_OP_concat_dx)
-    c->in[0] = floats(pixels * g->co);
-  for (int i = 0; c->op == HD_OP_concat && i < HD_MAX_IN && g->part[i] > 0; i++)
+/* The arguments of a layer: x, further inputs, parameters; y and what is kept for the gradient. */
+static void describe_forward(kernel_case *c, hd_op op, const hd_geom *g, bool drop) {
+  const hd_op_info *info = hd__op_info(op);
+  const hd_op_rule *rule = info->rule;
+  const int64_t pixels = (int64_t)g->hi * g->wi;
+  hd_op_shapes s;
+  shapes_of(&s, op, g, !drop);
+  c->in[0] = floats(g->ci * pixels);
+  c->out[0] = floats((int64_t)g->hp * g->wp * g->co);
+  if (info->class == HD_CLASS_STATS)
+    c->out[0] = c->out[1] = param(g->ci);
+  for (int i = 0; i < s.params && (info->class != HD_CLASS_SHARD || !s.param[i].running); i++)
+    c->in[1 + i] = param(hd__shape_elems(&s.param[i].shape));
+  if (info->class == HD_CLASS_SHARD)
+    c->out[1] = c->out[2] = param(g->ci);
+  if (!drop && (s.argmax || g->pool > 1))
+    c->out[1] = bytes(c->out[0].elems);
+  if (rule->dx_kind == HD_DX_SAME)
+    c->in[1] = c->in[0];
+  for (int i = 0; rule->part && i < HD_MAX_IN && g->part[i] > 0; i++)
     c->in[i] = floats(pixels * g->part[i]);
-  c->out[0] = floats(pixels * g->ci);
+  if (!rule->loss)
+    return;
+  c->in[1] = rule->labels && !g->soft_labels ? (arg){ARG_LABELS, true, 1, 1} : floats(g->ci);
+  c->in[2] = rule->weights && !drop ? param(g->ci) : (arg){0};
+  c->out[0] = (arg){ARG_FLOATS, true, 1, 1};
 }
 
-static bool is_loss(hd_op op) {
-  return op == HD_OP_cross_entropy || op == HD_OP_mse || op == HD_OP_l1 || op == HD_OP_huber ||
-         op == HD_OP_bce_with_logits;
+/* The layer that has `op` as a kernel of its gradient. */
+static hd_op layer_of(hd_op op) {
+  for (hd_op layer = 0; layer < HD_OP_COUNT; layer++) {
+    const hd_op_rule *rule = hd__op_info(layer)->rule;
+    if (rule && ((rule->dx.in[0] && rule->dx.op == op) || (rule->dw.in[0] && rule->dw.op == op)))
+      return layer;
+  }
+  return op;
 }
 
-static void describe_loss(kernel_case *c, const hd_geom *g) {
-  bool labels = c->op == HD_OP_cross_entropy || c->op == HD_OP_cross_entropy_dx;
-  bool weights = labels || c->op == HD_OP_bce_with_logits || c->op == HD_OP_bce_with_logits_dx;
-  c->in[0] = floats(g->ci);
-  c->in[1] = labels && !g->soft_labels ? (arg){ARG_LABELS, true, 1, 1} : floats(g->ci);
-  c->in[2] = weights ? param(g->ci) : (arg){0};
-  c->out[0] = is_loss(c->op) ? (arg){ARG_FLOATS, true, 1, 1} : floats(g->ci);
+const hd_backward *kernel_case_backward(hd_op *layer, hd_op op) {
+  *layer = layer_of(op);
+  const hd_op_rule *rule = hd__op_info(*layer)->rule;
+  return *layer == op ? NULL : rule->dx.op == op ? &rule->dx : &rule->dw;
 }
 
-static void describe(kernel_case *c, const hd_geom *g) {
-  int64_t elems = (int64_t)g->ci * g->hi * g->wi;
-  const hd_elementwise *each = &hd__op_info(c->op)->elementwise;
-  if (each->role) {
-    c->in[0] = c->out[0] = floats(elems);
-    c->in[1] = each->role == HD_ELEMENTWISE_DX ? floats(elems) : (arg){0};
+static arg arg_of(const kernel_case *forward, hd_arg from) {
+  if (from == HD_ARG_DY)
+    return forward->out[0];
+  if (from >= HD_ARG_DW)
+    return forward->in[1 + from - HD_ARG_DW];
+  return from >= HD_ARG_Y ? forward->out[from - HD_ARG_Y] : from >= HD_ARG_X ? forward->in[from - HD_ARG_X] : (arg){0};
+}
+
+/* A kernel of a gradient takes arguments of its layer. `drop`: without the gradient of the bias. */
+static void describe(kernel_case *c, const hd_geom *g, bool drop) {
+  hd_op layer;
+  const hd_backward *backward = kernel_case_backward(&layer, c->op);
+  const hd_op_rule *rule = hd__op_info(layer)->rule;
+  if (!backward) {
+    describe_forward(c, c->op, g, drop);
     return;
   }
-  switch (c->op) {
-  case HD_OP_conv2d:
-  case HD_OP_conv2d_dx:
-  case HD_OP_conv2d_dw: describe_conv(c, g); break;
-  case HD_OP_linear:
-  case HD_OP_linear_dx:
-  case HD_OP_linear_dw: describe_linear(c, g); break;
-  case HD_OP_max_pool2d:
-  case HD_OP_max_pool2d_dx:
-  case HD_OP_avg_pool2d:
-  case HD_OP_avg_pool2d_dx:
-  case HD_OP_global_avg_pool2d: describe_pool(c, g); break;
-  case HD_OP_concat:
-  case HD_OP_concat_dx: describe_concat(c, g); break;
-  case HD_OP_layer_norm:
-  case HD_OP_layer_norm_dx:
-  case HD_OP_layer_norm_dw: describe_layer_norm(c, g); break;
-  case HD_OP_cross_entropy:
-  case HD_OP_cross_entropy_dx:
-  case HD_OP_mse:
-  case HD_OP_mse_dx:
-  case HD_OP_l1:
-  case HD_OP_l1_dx:
-  case HD_OP_huber:
-  case HD_OP_huber_dx:
-  case HD_OP_bce_with_logits:
-  case HD_OP_bce_with_logits_dx: describe_loss(c, g); break;
-  case HD_OP_batch_stats:
-  case HD_OP_batch_norm:
-  case HD_OP_batch_norm_dx:
-  case HD_OP_batch_norm_dw:
-  case HD_OP_shard_norm:
-  case HD_OP_shard_norm_dx: describe_batch_norm(c, g); break;
-  case HD_OP_softmax_dx:
-  case HD_OP_relu_dx:
-  case HD_OP_add: c->in[1] = floats(elems); /* fall through */
-  case HD_OP_dropout:
-  case HD_OP_dropout_dx:
-  case HD_OP_softmax:
-  case HD_OP_relu:
-  case HD_OP_flatten:
-  case HD_OP_flatten_dx: c->in[0] = floats(elems), c->out[0] = floats(elems); break;
-  default: abort(); /* an operation without a description: add it above */
+  kernel_case forward = {0};
+  describe_forward(&forward, layer, g, drop && rule->loss);
+  for (int i = 0; i < HD_MAX_IN; i++)
+    c->in[i] = arg_of(&forward, backward->in[i]);
+  if (backward == &rule->dx) {
+    c->out[0] = rule->part ? floats((int64_t)g->ci * g->hi * g->wi) : forward.in[0];
+    return;
   }
-}
-
-static void drop_optional(kernel_case *c) {
-  switch (c->op) {
-  case HD_OP_conv2d: c->out[1] = (arg){0}; /* fall through */
-  case HD_OP_linear:
-  case HD_OP_cross_entropy:
-  case HD_OP_cross_entropy_dx:
-  case HD_OP_bce_with_logits:
-  case HD_OP_bce_with_logits_dx: c->in[2] = (arg){0}; break;
-  case HD_OP_max_pool2d:
-  case HD_OP_linear_dw:
-  case HD_OP_batch_norm_dw:
-  case HD_OP_layer_norm_dw:
-  case HD_OP_conv2d_dw: c->out[1] = (arg){0}; break;
-  default: break;
-  }
+  c->out[0] = forward.in[1];
+  c->out[1] = drop ? (arg){0} : forward.in[2];
 }
 
 static float fill_value(random_stream *random, fill_kind fill) {
@@ -215,18 +137,12 @@ static size_t arg_bytes(const kernel_case *c, const arg *a) {
 
 /* What goes through an exponential spreads over its range; other values lie in (-1, 1). */
 static float spread(const kernel_case *c, uint32_t seed) {
-  const hd_elementwise *each = &hd__op_info(c->op)->elementwise;
-  switch (c->op) {
-  case HD_OP_cross_entropy:
-  case HD_OP_cross_entropy_dx:
-  case HD_OP_bce_with_logits:
-  case HD_OP_bce_with_logits_dx:
-  case HD_OP_softmax: break;
-  default:
-    if (each->role != HD_ELEMENTWISE && (each->role != HD_ELEMENTWISE_DX || each->reads != HD_READS_INPUT))
-      return 1;
-  }
-  return (float[]){1, 8, 60}[seed % 3];
+  hd_op layer;
+  const hd_backward *backward = kernel_case_backward(&layer, c->op);
+  const hd_op_rule *rule = hd__op_info(layer)->rule;
+  if (rule->loss || (rule->in_place && (!backward || backward->in[1] == HD_ARG_X)))
+    return (float[]){1, 8, 60}[seed % 3];
+  return 1;
 }
 
 static void fill_input(kernel_case *c, const arg *a, void *data, fill_kind fill, random_stream *random) {
@@ -245,13 +161,13 @@ static void fill_input(kernel_case *c, const arg *a, void *data, fill_kind fill,
 }
 
 /* Positions that a maximum can have come from: what the reference took from random pixels. */
-static void fill_pool_argmax(kernel_case *c, random_stream *random) {
+static void fill_argmax(kernel_case *c, hd_op layer, int input, random_stream *random) {
   kernel_case forward;
-  kernel_case_create(&forward, HD_OP_max_pool2d, &c->g, c->rows, FILL_PLAIN, false, random->seed + 1);
+  kernel_case_create(&forward, layer, &c->g, c->rows, FILL_PLAIN, false, random->seed + 1);
   kernel_result result;
   if (kernel_case_run(&result, &forward, hd__kernels_reference(), 1))
     abort();
-  memcpy(c->input[1].data, result.output[1].data, c->input[1].bytes);
+  memcpy(c->input[input].data, result.output[1].data, c->input[input].bytes);
   kernel_result_destroy(&result);
   kernel_case_destroy(&forward);
 }
@@ -263,25 +179,31 @@ static void make_positive(kernel_case *c, int input) {
     x[i] = x[i] < 0 ? -x[i] : x[i];
 }
 
+/* Inputs that are not any numbers: statistics, and positions in windows. */
+static void restrict_inputs(kernel_case *c, random_stream *random) {
+  hd_op layer;
+  const hd_backward *backward = kernel_case_backward(&layer, c->op);
+  for (int i = 0; i < HD_MAX_IN; i++) {
+    const bool variance = backward ? backward->in[i] == HD_ARG_IN4 || backward->in[i] == HD_ARG_OUT2 : i == 4;
+    if (c->in[i].kind == ARG_BYTES && c->g.pool == 1)
+      fill_argmax(c, layer, i, random);
+    else if (variance && c->in[i].kind == ARG_FLOATS && !c->in[i].rows)
+      make_positive(c, i);
+  }
+}
+
 void kernel_case_create(kernel_case *c, hd_op op, const hd_geom *g, int64_t rows, fill_kind fill, bool drop,
                         uint32_t seed) {
   random_stream random = {seed, 0};
   *c = (kernel_case){.op = op, .g = *g, .rows = rows, .divisor = (float)(1 + random_below(&random, 300))};
   c->draw = (hd_draw){.seed = seed, .epoch = seed % 3, .position = random_below(&random, 1000), .node = seed % 7};
-  describe(c, g);
-  if (drop)
-    drop_optional(c);
+  describe(c, g, drop);
   for (int i = 0; i < HD_MAX_IN; i++)
     if (c->in[i].kind != ARG_NONE) {
       c->input[i] = guarded_create(arg_bytes(c, &c->in[i]), 0);
       fill_input(c, &c->in[i], c->input[i].data, fill, &random);
     }
-  if (op == HD_OP_batch_norm || op == HD_OP_batch_norm_dx || op == HD_OP_shard_norm_dx)
-    make_positive(c, 4);
-  if (op == HD_OP_batch_norm_dw)
-    make_positive(c, 3);
-  if (op == HD_OP_max_pool2d_dx)
-    fill_pool_argmax(c, &random);
+  restrict_inputs(c, &random);
 }
 
 void kernel_case_destroy(kernel_case *c) {

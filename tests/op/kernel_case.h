@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "kernel/kernel.h"
+#include "op/op.h"
 #include "op/guarded.h"
 
 /* A stream of random numbers. */
@@ -47,6 +47,9 @@ typedef struct kernel_case {
 void kernel_case_create(kernel_case *c, hd_op op, const hd_geom *g, int64_t rows, fill_kind fill, bool drop,
                         uint32_t seed);
 void kernel_case_destroy(kernel_case *c);
+
+/* The layer that an operation belongs to; of a kernel of its gradient also what that reads, else NULL. */
+const hd_backward *kernel_case_backward(hd_op *layer, hd_op op);
 
 /* What to call it in a message. */
 void kernel_case_text(char *text, size_t size, const kernel_case *c, const hd_kernels *table);

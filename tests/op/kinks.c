@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "graph/op.h"
+#include "op/op.h"
 
 /* The two largest values of a window. */
 typedef struct top_two {
@@ -44,7 +44,7 @@ static double *run_bare(hd_op op, const hd_call *call, const hd_geom *bare, int6
   return out;
 }
 
-static double conv_window(const hd_geom *g, const double *y, int64_t element) {
+static double fused_window(const hd_geom *g, const double *y, int64_t element) {
   int64_t co = element % g->co, wx = element / g->co % g->wp, wy = element / g->co / g->wp;
   top_two top = NOTHING_YET;
   for (int p = 0; p < g->pool * g->pool; p++)
@@ -52,7 +52,8 @@ static double conv_window(const hd_geom *g, const double *y, int64_t element) {
   return distance_of(top, g->relu);
 }
 
-static double of_conv(const hd_call *call) {
+/* A fused pool or ReLU. */
+static double of_fused(hd_op op, const hd_call *call) {
   const hd_geom *g = call->g;
   if (g->pool == 1 && !g->relu)
     return HUGE_VAL;
@@ -62,22 +63,10 @@ static double of_conv(const hd_call *call) {
   bare.hp = g->ho;
   bare.wp = g->wo;
   int64_t elems = (int64_t)g->ho * g->wo * g->co;
-  double *y = run_bare(HD_OP_conv2d, call, &bare, elems), nearest = HUGE_VAL;
+  double *y = run_bare(op, call, &bare, elems), nearest = HUGE_VAL;
   for (int64_t n = 0; n < call->rows; n++)
     for (int64_t i = 0; i < (int64_t)g->hp * g->wp * g->co; i++)
-      nearest = fmin(nearest, conv_window(g, y + n * elems, i));
-  free(y);
-  return nearest;
-}
-
-static double of_linear(const hd_call *call) {
-  if (!call->g->relu)
-    return HUGE_VAL;
-  hd_geom bare = *call->g;
-  bare.relu = 0;
-  double *y = run_bare(HD_OP_linear, call, &bare, bare.co), nearest = HUGE_VAL;
-  for (int64_t i = 0; i < call->rows * bare.co; i++)
-    nearest = fmin(nearest, fabs(y[i]));
+      nearest = fmin(nearest, fused_window(g, y + n * elems, i));
   free(y);
   return nearest;
 }
@@ -127,13 +116,12 @@ static double of_difference(const hd_call *call, double corner) {
 }
 
 double kink_distance(hd_op op, const hd_call *call) {
-  switch (op) {
-  case HD_OP_conv2d: return of_conv(call);
-  case HD_OP_linear: return of_linear(call);
-  case HD_OP_relu: return of_relu(call);
-  case HD_OP_max_pool2d: return of_pool(call);
-  case HD_OP_l1: return of_difference(call, 0);
-  case HD_OP_huber: return of_difference(call, (double)call->g->delta);
-  default: return hd__op_info(op)->elementwise.role == HD_ELEMENTWISE ? of_relu(call) : HUGE_VAL;
-  }
+  const hd_op_rule *rule = hd__op_info(op)->rule;
+  if (rule->elementwise)
+    return of_relu(call);
+  if (rule->dx.in[1] == HD_ARG_OUT1) /* the maximum of a window */
+    return of_pool(call);
+  if (rule->loss && !rule->labels)
+    return fmin(of_difference(call, 0), of_difference(call, (double)call->g->delta));
+  return of_fused(op, call);
 }

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "graph/op.h"
+#include "op/op.h"
 #include "kernel/bf16.h"
 #include "op/kernel_case.h"
 #include "platform/fpmode.h"

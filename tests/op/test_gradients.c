@@ -15,7 +15,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "graph/op.h"
+#include "op/op.h"
 #include "op/kernel_case.h"
 #include "op/kinks.h"
 #include "tap.h"
@@ -58,7 +58,8 @@ static void take_draw(problem *p, int i) {
 
 /* Whether the third argument may be absent: a bias, or a loss's weights. */
 static bool is_optional(hd_op op) {
-  return op == HD_OP_conv2d || op == HD_OP_linear || op == HD_OP_cross_entropy || op == HD_OP_bce_with_logits;
+  const hd_op_rule *rule = hd__op_info(op)->rule;
+  return hd__op_info(op)->role == HD_ROLE_FORWARD && (rule->weights || rule->macs);
 }
 
 static void problem_create(problem *p, hd_op op, const hd_geom *g, int64_t rows, bool bias, uint32_t seed) {
@@ -191,90 +192,33 @@ static guarded masked(const problem *p, const guarded *dy) {
   return result;
 }
 
-static void conv2d_backward(guarded grad[], const problem *p, const guarded *dy) {
+/* The gradients of the inputs, by the kernels that the rule names. */
+static void backward(guarded grad[], const problem *p, const guarded *dy) {
+  const hd_op_rule *rule = hd__op_info(p->c.op)->rule;
   guarded d = masked(p, dy);
-  run_gradient(&grad[0], NULL, HD_OP_conv2d_dx, p, &p->c.g, (const guarded *[]){&d, &p->in[1], &p->out[1]});
-  run_gradient(&grad[1], p->in[2].base ? &grad[2] : NULL, HD_OP_conv2d_dw, p, &p->c.g,
-               (const guarded *[]){&p->in[0], &d, &p->out[1]});
-  guarded_destroy(&d);
-}
-
-static void linear_backward(guarded grad[], const problem *p, const guarded *dy) {
-  guarded d = masked(p, dy);
-  run_gradient(&grad[0], NULL, HD_OP_linear_dx, p, &p->c.g, (const guarded *[]){&d, &p->in[1], NULL});
-  run_gradient(&grad[1], p->in[2].base ? &grad[2] : NULL, HD_OP_linear_dw, p, &p->c.g,
-               (const guarded *[]){&p->in[0], &d, NULL});
-  guarded_destroy(&d);
-}
-
-static void max_pool2d_backward(guarded grad[], const problem *p, const guarded *dy) {
-  run_gradient(&grad[0], NULL, HD_OP_max_pool2d_dx, p, &p->c.g, (const guarded *[]){dy, &p->out[1], NULL});
-}
-
-static void batch_norm_backward(guarded grad[], const problem *p, const guarded *dy) {
-  const guarded *x = &p->in[0], *w = &p->in[1], *mean = &p->in[3], *var = &p->in[4];
-  run_gradient(&grad[1], &grad[2], HD_OP_batch_norm_dw, p, &p->c.g, (const guarded *[]){x, dy, mean, var});
-  run_gradient(&grad[0], NULL, HD_OP_batch_norm_dx, p, &p->c.g,
-               (const guarded *[]){dy, w, x, mean, var, &grad[1], &grad[2]});
-}
-
-static void shard_norm_backward(guarded grad[], const problem *p, const guarded *dy) {
-  const guarded *x = &p->in[0], *w = &p->in[1], *mean = &p->out[1], *var = &p->out[2];
-  run_gradient(&grad[1], &grad[2], HD_OP_batch_norm_dw, p, &p->c.g, (const guarded *[]){x, dy, mean, var});
-  run_gradient(&grad[0], NULL, HD_OP_shard_norm_dx, p, &p->c.g, (const guarded *[]){dy, w, x, mean, var});
-}
-
-static void avg_pool2d_backward(guarded grad[], const problem *p, const guarded *dy) {
-  run_gradient(&grad[0], NULL, HD_OP_avg_pool2d_dx, p, &p->c.g, (const guarded *[HD_MAX_IN]){dy});
-}
-
-static void concat_backward(guarded grad[], const problem *p, const guarded *dy) {
-  hd_geom g = p->c.g;
-  for (int i = 0; i < HD_MAX_IN && p->in[i].base; g.first += g.part[i++]) {
-    g.ci = g.part[i];
-    run_gradient(&grad[i], NULL, HD_OP_concat_dx, p, &g, (const guarded *[HD_MAX_IN]){dy});
+  const guarded *from[] = {[HD_ARG_DY] = &d, [HD_ARG_DW] = &grad[1], [HD_ARG_DB] = &grad[2]}, *dw[HD_MAX_IN],
+                *dx[HD_MAX_IN];
+  for (int i = 0; i < HD_MAX_IN; i++)
+    from[HD_ARG_X + i] = &p->in[i];
+  for (int i = 0; i < HD_MAX_OUT; i++)
+    from[HD_ARG_Y + i] = &p->out[i];
+  for (int i = 0; i < HD_MAX_IN; i++) {
+    dw[i] = from[rule->dw.in[i]];
+    dx[i] = from[rule->dx.in[i]];
   }
-}
-
-static void softmax_backward(guarded grad[], const problem *p, const guarded *dy) {
-  run_gradient(&grad[0], NULL, HD_OP_softmax_dx, p, &p->c.g, (const guarded *[HD_MAX_IN]){dy, &p->out[0]});
-}
-
-static void layer_norm_backward(guarded grad[], const problem *p, const guarded *dy) {
-  run_gradient(&grad[0], NULL, HD_OP_layer_norm_dx, p, &p->c.g, (const guarded *[HD_MAX_IN]){dy, &p->in[1], &p->in[0]});
-  run_gradient(&grad[1], &grad[2], HD_OP_layer_norm_dw, p, &p->c.g, (const guarded *[HD_MAX_IN]){&p->in[0], dy});
-}
-
-static void relu_backward(guarded grad[], const problem *p, const guarded *dy) {
-  run_gradient(&grad[0], NULL, HD_OP_relu_dx, p, &p->c.g, (const guarded *[]){dy, &p->out[0], NULL});
-}
-
-static void elementwise_backward(guarded grad[], const problem *p, const guarded *dy) {
-  const hd_elementwise *each = &hd__op_info(p->c.op)->elementwise;
-  const guarded *other = each->reads == HD_READS_INPUT ? &p->in[0] : &p->out[0];
-  run_gradient(&grad[0], NULL, each->gradient, p, &p->c.g, (const guarded *[HD_MAX_IN]){dy, other});
-}
-
-static void dropout_backward(guarded grad[], const problem *p, const guarded *dy) {
-  run_gradient(&grad[0], NULL, HD_OP_dropout_dx, p, &p->c.g, (const guarded *[]){dy, NULL, NULL});
-}
-
-static void flatten_backward(guarded grad[], const problem *p, const guarded *dy) {
-  run_gradient(&grad[0], NULL, HD_OP_flatten_dx, p, &p->c.g, (const guarded *[]){dy, NULL, NULL});
-}
-
-static void add_backward(guarded grad[], const problem *p, const guarded *dy) {
-  grad[0] = copy_of(dy);
-  grad[1] = copy_of(dy);
-}
-
-static void loss_backward(guarded grad[], const problem *p, const guarded *dy) {
-  hd_op op = p->c.op == HD_OP_cross_entropy ? HD_OP_cross_entropy_dx
-             : p->c.op == HD_OP_mse         ? HD_OP_mse_dx
-             : p->c.op == HD_OP_l1          ? HD_OP_l1_dx
-             : p->c.op == HD_OP_huber       ? HD_OP_huber_dx
-                                            : HD_OP_bce_with_logits_dx;
-  run_gradient(&grad[0], NULL, op, p, &p->c.g, (const guarded *[]){&p->in[0], &p->in[1], &p->in[2]});
+  if (rule->dw.in[0])
+    run_gradient(&grad[1], p->in[2].base ? &grad[2] : NULL, rule->dw.op, p, &p->c.g, dw);
+  const bool each = rule->dx_kind == HD_DX_EACH || rule->dx_kind == HD_DX_SAME;
+  for (int i = 0; i == 0 || (each && i < HD_MAX_IN && p->in[i].base); i++) {
+    hd_geom g = p->c.g;
+    if (rule->part)
+      rule->part(&g, &p->c.g, i);
+    if (rule->dx_kind == HD_DX_SAME)
+      grad[i] = copy_of(dy);
+    else
+      run_gradient(&grad[i], NULL, rule->dx.op, p, &g, dx);
+  }
+  guarded_destroy(&d);
 }
 
 /* Shapes beside the samples of the operations. */
@@ -309,36 +253,40 @@ static const hd_geom images[] = {FLAT(5, 5, 0), POOL(2, 5, 7, 1, 1, 1, 1, 0, 0),
 static const hd_geom norms[] = {POOL(2, 5, 7, 1, 1, 1, 1, 0, 0), POOL(3, 1, 2, 1, 1, 1, 1, 0, 0)};
 static const hd_geom scores[] = {FLAT(3, 3, 0), FLAT(33, 33, 0)};
 
-/* What is differentiated: inputs with a gradient are those that `backward` fills. */
-typedef struct gradient_test {
-  void (*backward)(guarded grad[], const problem *p, const guarded *dy);
+typedef struct shape_list {
   const hd_geom *shapes;
-  int shape_count;
-  bool inputs_are_levels; /* values far from each other and from zero: what looks at them compares */
-} gradient_test;
+  int count;
+} shape_list;
 
 #define SHAPES(list) list, (int)(sizeof(list) / sizeof *(list))
-static gradient_test tests[HD_OP_COUNT] = {
-    [HD_OP_conv2d] = {conv2d_backward, SHAPES(convs), false},
-    [HD_OP_max_pool2d] = {max_pool2d_backward, SHAPES(pools), true},
-    [HD_OP_batch_norm] = {batch_norm_backward, SHAPES(norms), true},
-    [HD_OP_shard_norm] = {shard_norm_backward, SHAPES(norms), true},
-    [HD_OP_avg_pool2d] = {avg_pool2d_backward, SHAPES(pools), false},
-    [HD_OP_global_avg_pool2d] = {avg_pool2d_backward, SHAPES(pools), false},
-    [HD_OP_concat] = {concat_backward, NULL, 0, false},
-    [HD_OP_softmax] = {softmax_backward, SHAPES(images), false},
-    [HD_OP_layer_norm] = {layer_norm_backward, SHAPES(norms), true},
-    [HD_OP_linear] = {linear_backward, SHAPES(linears), false},
-    [HD_OP_relu] = {relu_backward, SHAPES(images), true},
-    [HD_OP_dropout] = {dropout_backward, SHAPES(images), false},
-    [HD_OP_flatten] = {flatten_backward, SHAPES(images), false},
-    [HD_OP_add] = {add_backward, SHAPES(images), false},
-    [HD_OP_cross_entropy] = {loss_backward, SHAPES(scores), false},
-    [HD_OP_mse] = {loss_backward, SHAPES(scores), false},
-    [HD_OP_l1] = {loss_backward, SHAPES(scores), false},
-    [HD_OP_huber] = {loss_backward, SHAPES(scores), false},
-    [HD_OP_bce_with_logits] = {loss_backward, SHAPES(scores), false},
+static const shape_list windows[HD_OP_COUNT] = {
+    [HD_OP_conv2d] = {SHAPES(convs)},
+    [HD_OP_max_pool2d] = {SHAPES(pools)},
+    [HD_OP_avg_pool2d] = {SHAPES(pools)},
+    [HD_OP_linear] = {SHAPES(linears)},
 };
+
+/* Further shapes for operations of any image or flat value. */
+static shape_list shapes_for(hd_op op) {
+  const hd_op_rule *rule = hd__op_info(op)->rule;
+  if (windows[op].count > 0 || rule->part || rule->dx.op == HD_OP_avg_pool2d_dx)
+    return windows[op];
+  return rule->loss       ? (shape_list){SHAPES(scores)}
+         : rule->dw.in[0] ? (shape_list){SHAPES(norms)}
+                          : (shape_list){SHAPES(images)};
+}
+
+/* Whether values have to be far from each other and from zero: what looks at them compares. */
+static bool inputs_are_levels(hd_op op) {
+  const hd_op_rule *rule = hd__op_info(op)->rule;
+  return rule->elementwise || rule->dx.in[1] == HD_ARG_OUT1 || (rule->dw.in[0] && !rule->macs);
+}
+
+/* Whether an operation has a gradient of its own; the others are called for another one's. */
+static bool is_differentiable(hd_op op) {
+  const hd_op_info *info = hd__op_info(op);
+  return info->rule && info->role == HD_ROLE_FORWARD && (info->rule->dx.in[0] || info->rule->dx_kind == HD_DX_SAME);
+}
 
 /* The values 1, -2, 3, -4 ... over their number, in random order. */
 static void fill_levels(const problem *p, random_stream *random) {
@@ -366,7 +314,7 @@ static void draw_problem(problem *p, hd_op op, const hd_geom *g, int64_t rows, b
   for (uint32_t draw = 0; draw < MAX_DRAWS; draw++) {
     random_stream random = {seed + 1000 * draw, 500};
     problem_create(p, op, g, rows, bias, seed + 1000 * draw);
-    if (tests[op].inputs_are_levels)
+    if (inputs_are_levels(op))
       fill_levels(p, &random);
     if (is_clear_of_kinks(p))
       return;
@@ -382,7 +330,7 @@ static guarded draw_weights(const problem *p, random_stream *random) {
   for (int64_t s = 0; s < slots(p, a); s++)
     for (int64_t i = 0; i < a->elems; i++)
       ((double *)r.data)[s * a->stride + i] =
-          tests[p->c.op].backward == loss_backward ? 1 / (double)p->c.divisor : random_float(random);
+          hd__op_info(p->c.op)->rule->loss ? 1 / (double)p->c.divisor : random_float(random);
   return r;
 }
 
@@ -519,7 +467,7 @@ static void check_shape(verdict *v, hd_op op, const hd_geom *g, int64_t rows, bo
   guarded r = draw_weights(&p, &random), grad[HD_MAX_IN] = {0};
   problem_run(&p);
   v->size = size_of(&p);
-  tests[op].backward(grad, &p, &r);
+  backward(grad, &p, &r);
   check_elements(v, &p, &r, grad);
   check_directions(v, &p, &r, grad, &random);
   for (int i = 0; i < HD_MAX_IN; i++)
@@ -533,10 +481,11 @@ static void check_shape(verdict *v, hd_op op, const hd_geom *g, int64_t rows, bo
 static void check_op(hd_op op) {
   verdict v = {0};
   hd_geom g;
-  for (int i = 0; hd__op_info(op)->sample(&g, i); i++)
+  for (int i = 0; hd__op_sample(&g, op, i); i++)
     check_shape(&v, op, &g, 1 + i % 2, i % 3 != 1, (uint32_t)i);
-  for (int i = 0; i < tests[op].shape_count; i++) {
-    g = tests[op].shapes[i];
+  const shape_list more = shapes_for(op);
+  for (int i = 0; i < more.count; i++) {
+    g = more.shapes[i];
     if (!hd__geom_finish(&g))
       bail_out("%s: shape %d has no output", hd__op_info(op)->name, i);
     check_shape(&v, op, &g, 1 + i % 3, true, 100 + (uint32_t)i);
@@ -546,32 +495,13 @@ static void check_op(hd_op op) {
   diag("%d of %d differ; the worst is %.2g of what is allowed", v.wrong, v.checked, v.worst);
 }
 
-/* Whether an operation has a test: as differentiated, or as called for another one's gradient. In the latter case it
- * has to say that gradients do not pass through itself. */
-static void check_all_inputs(hd_op op) {
-  const hd_op_info *info = hd__op_info(op);
-  if (tests[op].backward)
-    ok(called[op], "%s has a gradient test", info->name);
-  else if (ok(called[op], "%s is tested, as the gradient of another operation", info->name))
-    is_int(info->grad(NULL, NULL), HD_E_UNSUPPORTED, "%s is not differentiable", info->name);
-  else
-    diag("write its backward function and shapes into the table `tests`");
-}
-
-static void add_elementwise_operations(void) {
-  for (hd_op op = 0; op < HD_OP_COUNT; op++)
-    if (hd__op_info(op)->elementwise.role == HD_ELEMENTWISE)
-      tests[op] = (gradient_test){elementwise_backward, SHAPES(images), true};
-}
-
 int main(void) {
   hd_geom g;
-  add_elementwise_operations();
   for (hd_op op = 0; op < HD_OP_COUNT; op++)
-    if (tests[op].backward)
+    if (is_differentiable(op) && hd__op_sample(&g, op, 0)) /* else the custom operation */
       check_op(op);
   for (hd_op op = 0; op < HD_OP_COUNT; op++)
-    if (hd__op_info(op)->class != HD_CLASS_UPDATE && hd__op_info(op)->sample(&g, 0)) /* else the custom operation */
-      check_all_inputs(op);
+    if (hd__op_sample(&g, op, 0))
+      ok(called[op], "%s is tested, as differentiated or as the gradient of another operation", hd__op_info(op)->name);
   return done_testing();
 }

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "cuda/cuda_table.h"
-#include "graph/op.h"
+#include "op/op.h"
 #include "op/kernel_case.h"
 #include "platform/fpmode.h"
 #include "tap.h"
@@ -174,6 +174,8 @@ static void random_geom(hd_geom *g, hd_op op, random_stream *random) {
     g->p = 0.25f * (float)random_below(random, 5);
     g->approximate = (int32_t)random_below(random, 2);
     g->negative_slope = 0.25f * (float)random_below(random, 4);
+    g->co = g->ci;
+    hd__geom_finish(g);
   }
 }
 
@@ -316,7 +318,7 @@ static void check_op(hd_op op) {
   random_stream random = {1000 + (uint32_t)op, 0};
   int failed[TABLES] = {0};
   hd_geom g;
-  for (int i = 0; hd__op_info(op)->sample(&g, i); i++)
+  for (int i = 0; hd__op_sample(&g, op, i); i++)
     check_shape(op, &g, 1 + (int64_t)random_below(&random, 4), (uint32_t)i, failed);
   for (int i = 0; i < RANDOM_SHAPES; i++) {
     random_geom(&g, op, &random);
@@ -519,7 +521,7 @@ int main(void) {
   uint64_t before = hd__fpmode_enter();
   cuda_table_open();
   for (hd_op op = 0; op < HD_OP_COUNT; op++)
-    if (hd__op_info(op)->class != HD_CLASS_UPDATE && hd__op_info(op)->sample(&g, 0)) /* else the custom operation */
+    if (hd__op_info(op)->class != HD_CLASS_UPDATE && hd__op_sample(&g, op, 0)) /* else the custom operation */
       check_op(op);
   check_odd_conv();
   check_odd_linear();

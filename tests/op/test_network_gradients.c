@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "graph/model.h"
-#include "graph/op.h"
+#include "op/op.h"
 #include "op/kernel_case.h"
 #include "op/kinks.h"
 #include "plan/plan.h"
@@ -109,6 +109,10 @@ static const struct {
      "  - c: {op: conv2d, out: 3, kernel: 2}\n  - n: {op: layer_norm}\n  - r: {op: relu}\n"
      "  - d: {op: conv2d, out: 2, kernel: 2}\n  - f: {op: flatten}\n  - m: {op: layer_norm, eps: 0.01}\n"
      "  - l: {op: linear, out: 5}\n  - o: {op: layer_norm}\n  - k: {op: linear, out: 3}\n"},
+    {"group norm of images and of flat values",
+     "model: v\ninput: [1, 5, 4]\nlayers:\n"
+     "  - c: {op: conv2d, out: 4, kernel: 2}\n  - n: {op: group_norm, groups: 2}\n  - f: {op: flatten}\n"
+     "  - l: {op: linear, out: 6}\n  - m: {op: group_norm, groups: 3, eps: 0.01}\n  - k: {op: linear, out: 3}\n"},
     {"pools that do not fuse: strides, padding, sides",
      "model: i\ninput: [1, 7, 7]\nlayers:\n"
      "  - c: {op: conv2d, out: 2, kernel: 2}\n  - p: {op: max_pool2d, kernel: 2, stride: 1}\n"
@@ -470,10 +474,10 @@ int main(void) {
   for (size_t i = 0; i < sizeof models / sizeof *models; i++)
     check_network(models[i].title, models[i].text, (uint32_t)i + 1);
   for (hd_op op = 0; op < HD_OP_COUNT; op++)
-    if (hd__op_info(op)->elementwise.role == HD_ELEMENTWISE)
+    if (hd__op_info(op)->role == HD_ROLE_FORWARD && hd__op_info(op)->rule && hd__op_info(op)->rule->elementwise)
       check_elementwise(op);
   for (hd_op op = 0; op < HD_OP_COUNT; op++)
-    if (hd__op_info(op)->class != HD_CLASS_UPDATE && hd__op_info(op)->sample(&g, 0)) /* else the custom operation */
+    if (hd__op_info(op)->class != HD_CLASS_UPDATE && hd__op_sample(&g, op, 0)) /* else the custom operation */
       ok(occurs[op], "%s ran in one of these networks", hd__op_info(op)->name);
   return done_testing();
 }

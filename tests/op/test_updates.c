@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "graph/op.h"
+#include "op/op.h"
 #include "op/kernel_case.h"
 #include "platform/fpmode.h"
 #include "tap.h"

@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/op.h"
+#include "graph/graph.h"
+#include "op/op.h"
 
 enum { NO_VALUE = -1 };
 

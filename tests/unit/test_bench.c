@@ -5,7 +5,7 @@
 
 #include "tools/bench/machine_limits.h"
 #include "tools/bench/kernel_probe.h"
-#include "graph/op.h"
+#include "op/op.h"
 #include "tap.h"
 #include "train/session/rehearsal.h"
 #include "train/session/session.h"

@@ -53,6 +53,7 @@ MAKERS = {
     "global_avg_pool2d": lambda s, x: nn.AdaptiveAvgPool2d(1),
     "batch_norm": batch_norm,
     "layer_norm": lambda s, x: nn.LayerNorm(x.shape[1:], eps=float(s.get("eps", 1e-5))),
+    "group_norm": lambda s, x: nn.GroupNorm(int(s["groups"]), x.shape[1], eps=float(s.get("eps", 1e-5))),
     "dropout": lambda s, x: nn.Dropout(float(s.get("p", 0.5))),
     "linear": lambda s, x: nn.Linear(x.shape[1], s["out"], bias=s.get("bias", True)),
     "relu": lambda s, x: nn.ReLU(),

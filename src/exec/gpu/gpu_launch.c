@@ -5,10 +5,7 @@
 #include "kernel/cuda/cuda_channels_matrix.h"
 #include "kernel/cuda/cuda_conv_tiles.h"
 #include "kernel/cuda/cuda_linear_tiles.h"
-#include "kernel/cuda/cuda_loss.h"
-#include "kernel/cuda/cuda_norm.h"
-#include "kernel/cuda/cuda_pointwise.h"
-#include "kernel/cuda/cuda_pool.h"
+#include "kernel/cuda/cuda_ops.h"
 #include "kernel/cuda/cuda_rows_matrix.h"
 
 /* Threads of a plain kernel for each sample or shard. */

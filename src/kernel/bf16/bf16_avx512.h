@@ -3,7 +3,7 @@
 #define HD_KERNEL_BF16_AVX512_H
 
 #include "kernel/bf16.h"
-#include "kernel/cpu/cpu_conv.h"
+#include "op/conv2d/conv2d_cpu.h"
 
 /* acc = fma(a[odd], b[odd], acc), then fma(a[even], b[even], acc), in each of 16 lanes. */
 G16 g16 bf16_dot(g16 acc, __m512i a, __m512i b) { return _mm512_dpbf16_ps(acc, (__m512bh)a, (__m512bh)b); }

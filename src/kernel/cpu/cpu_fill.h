@@ -1,8 +1,9 @@
 /* The functions of the CPU kernels of one instruction set: each file fills its slots of the table.
  *
- * Every source of this folder is compiled once per instruction set, with HD_ISA naming it ("avx512"), and all its
- * external names carry that suffix, so several sets live in one library. A file of this folder must not define an
- * inline function with external linkage, or the linker might keep the copy that this CPU cannot run. */
+ * Every source of this folder, and every file NAME_cpu.c of src/op, is compiled once per instruction set, with HD_ISA
+ * naming it ("avx512"), and all its external names carry that suffix, so several sets live in one library. Such a file
+ * must not define an inline function with external linkage, or the linker might keep the copy that this CPU cannot
+ * run. */
 #ifndef HD_KERNEL_CPU_FILL_H
 #define HD_KERNEL_CPU_FILL_H
 
@@ -31,27 +32,9 @@ const hd_kernels *HD_SYM(cpu_table)(void);
 /* The table's gemm, for the kernels that are products. */
 void HD_SYM(gemm)(const hd_gemm *g);
 
-void HD_SYM(gemm_fill)(hd_kernels *table);
-void HD_SYM(conv_forward_fill)(hd_kernels *table);
-void HD_SYM(conv_dx_fill)(hd_kernels *table);
-void HD_SYM(conv_dw_fill)(hd_kernels *table);
-void HD_SYM(pool_fill)(hd_kernels *table);
-void HD_SYM(batch_norm_fill)(hd_kernels *table);
-void HD_SYM(linear_fill)(hd_kernels *table);
-void HD_SYM(linear_form_fill)(hd_kernels *table);
-void HD_SYM(pointwise_fill)(hd_kernels *table);
-void HD_SYM(loss_fill)(hd_kernels *table);
-void HD_SYM(activation_fill)(hd_kernels *table);
-void HD_SYM(dropout_fill)(hd_kernels *table);
-void HD_SYM(concat_fill)(hd_kernels *table);
-void HD_SYM(softmax_fill)(hd_kernels *table);
-void HD_SYM(layer_norm_fill)(hd_kernels *table);
-void HD_SYM(loss_terms_fill)(hd_kernels *table);
-void HD_SYM(update_fill)(hd_kernels *table);
-void HD_SYM(reduce_fill)(hd_kernels *table);
-void HD_SYM(gather_fill)(hd_kernels *table);
-void HD_SYM(array_fill)(hd_kernels *table);
-void HD_SYM(image_fill)(hd_kernels *table);
-void HD_SYM(limits_fill)(hd_kernels *table);
+/* The fill functions of all files, which tools/list-sources finds by their definition. */
+#define FILL(name) void HD_SYM(name)(hd_kernels * table);
+#include "kernel/cpu/cpu_fills.def"
+#undef FILL
 
 #endif

@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "kernel/cpu/cpu_fill.h"
-#include "kernel/ref/ref_math.h"
+#include "base/exact_math.h"
 
 #define G16 static inline __attribute__((always_inline, unused))
 
@@ -56,7 +56,7 @@ G16 g16 g16_take_over(g16 best, g16 later) {
   return g16_choose(g16_or(g16_less(best, later), g16_nan(later)), later, best);
 }
 
-/* exp in each lane: hd__ref_expf's chain. */
+/* exp in each lane: hd__expf's chain. */
 G16 g16 g16_exp(g16 x) {
   g16 shifted = g16_fma(x, g16_all(HD_EXPF_LOG2E), g16_all(HD_EXPF_ROUND));
   g16 minus_n = g16_sub(g16_all(HD_EXPF_ROUND), shifted);
@@ -75,7 +75,7 @@ G16 g16 g16_exp(g16 x) {
   return g16_choose(g16_nan(x), x, e);
 }
 
-/* tanh in each lane: hd__ref_tanhf's chain, both branches computed and one chosen. */
+/* tanh in each lane: hd__tanhf's chain, both branches computed and one chosen. */
 G16 g16 g16_tanh(g16 x) {
   g16_mask below = g16_less(x, g16_zero());
   g16 a = g16_choose(below, g16_sub(g16_zero(), x), x), z = g16_mul(x, x), one = g16_all(1.0f);
@@ -88,7 +88,7 @@ G16 g16 g16_tanh(g16 x) {
   return g16_choose(g16_less(a, g16_all(HD_TANHF_SMALL)), small, y);
 }
 
-/* erf in each lane: hd__ref_erff's chain. */
+/* erf in each lane: hd__erff's chain. */
 G16 g16 g16_erf(g16 x) {
   g16_mask below = g16_less(x, g16_zero());
   g16 a = g16_choose(below, g16_sub(g16_zero(), x), x), z = g16_mul(x, x);

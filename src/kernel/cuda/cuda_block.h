@@ -97,8 +97,8 @@ HD_BOTH int cuda_place(cuda_part *p, const hd_cuda_call *c, int64_t block, int a
     p->shard = block / blocks;
     if (p->shard >= c->step->reduction.count)
       return 0;
-    p->row0 = cuda_row0(c, p->shard);
-    p->steps *= (int32_t)(cuda_row1(c, p->shard) - p->row0);
+    p->row0 = op_row0(c, p->shard);
+    p->steps *= (int32_t)(op_row1(c, p->shard) - p->row0);
     block %= blocks;
   }
   if (block / across * side >= p->b_rows)

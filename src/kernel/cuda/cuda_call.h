@@ -16,7 +16,6 @@
 #include "base/host_device.h"
 #include "base/reduction.h"
 #include "kernel/kernel.h"
-#include "kernel/ref/ref_math.h"
 
 enum { HD_CUDA_GROUPS = 32, HD_CUDA_CHANNELS = 4 };
 
@@ -164,60 +163,24 @@ typedef struct hd_cuda_place {
 } hd_cuda_place;
 #endif
 
-/* ---- Access to arguments, and functions of many kernels. ---- */
+/* ---- Access to arguments, as op/unit.h describes it ---- */
 
-HD_BOTH const float *cuda_in(const hd_cuda_call *c, int k, int64_t n) {
+HD_BOTH const hd_geom *op_geom(const hd_cuda_call *c) { return &c->g; }
+HD_BOTH const float *op_in(const hd_cuda_call *c, int k, int64_t n) {
   return (const float *)c->in[k] + n * c->in_stride[k];
 }
-
-HD_BOTH const uint8_t *cuda_bytes_in(const hd_cuda_call *c, int k, int64_t n) {
-  return (const uint8_t *)c->in[k] + n * c->in_stride[k];
+HD_BOTH const float *op_param(const hd_cuda_call *c, int k) { return (const float *)c->in[k]; }
+HD_BOTH float *op_out(const hd_cuda_call *c, int k, int64_t n) { return (float *)c->out[k] + n * c->out_stride[k]; }
+HD_BOTH float *op_sums(const hd_cuda_call *c, int k, int64_t shard) {
+  return (float *)c->out[k] + shard * c->sums_stride;
 }
-
-HD_BOTH const float *cuda_param(const hd_cuda_call *c, int k) { return (const float *)c->in[k]; }
-
-HD_BOTH float *cuda_out(const hd_cuda_call *c, int k, int64_t n) { return (float *)c->out[k] + n * c->out_stride[k]; }
-
-/* The sums of the shard in slot k. */
-HD_BOTH float *cuda_sums(const hd_cuda_call *c, int output, int64_t k) {
-  return (float *)c->out[output] + k * c->sums_stride;
+HD_BOTH int64_t op_row0(const hd_cuda_call *c, int64_t shard) { return c->step->reduction.step[shard].row0; }
+HD_BOTH int64_t op_row1(const hd_cuda_call *c, int64_t shard) { return c->step->reduction.step[shard].row1; }
+HD_BOTH int64_t op_batch_samples(const hd_cuda_call *c) { return c->step->samples; }
+HD_BOTH float op_divisor(const hd_cuda_call *c) { return c->step->divisor; }
+HD_BOTH hd_draw op_draw(const hd_cuda_call *c) {
+  const hd_draw draw = {c->step->seed, c->step->epoch, c->step->position, c->node};
+  return draw;
 }
-
-HD_BOTH int64_t cuda_row0(const hd_cuda_call *c, int64_t k) { return c->step->reduction.step[k].row0; }
-HD_BOTH int64_t cuda_row1(const hd_cuda_call *c, int64_t k) { return c->step->reduction.step[k].row1; }
-
-HD_BOTH int64_t cuda_elems(const hd_geom *g) { return (int64_t)g->ci * g->hi * g->wi; }
-
-/* The rule of every maximum: a later value is taken only if it is greater or NaN. */
-HD_BOTH int cuda_takes_over(float later, float best) { return later > best || later != later; }
-
-/* The fixed tree over 16 interleaved chains. */
-HD_BOTH float cuda_tree16(float *s) {
-  HD_UNROLL
-  for (int half = 8; half > 0; half /= 2)
-    HD_UNROLL
-  for (int i = 0; i < 8; i++)
-    if (i < half)
-      s[i] = s[i] + s[i + half];
-  return s[0];
-}
-
-/* 16 chains over i < count of an expression in `i` and its chain's last value `s`: chain k takes i = k mod 16. */
-#define HD_CHAINS16(result, count, expression)                                                                         \
-  float result;                                                                                                        \
-  do {                                                                                                                 \
-    float chain_[16] = {0};                                                                                            \
-    for (int64_t first_ = 0; first_ < (count); first_ += 16) {                                                         \
-      HD_UNROLL                                                                                                        \
-      for (int k_ = 0; k_ < 16; k_++) {                                                                                \
-        const int64_t i = first_ + k_;                                                                                 \
-        if (i < (count)) {                                                                                             \
-          const float s = chain_[k_];                                                                                  \
-          chain_[k_] = (expression);                                                                                   \
-        }                                                                                                              \
-      }                                                                                                                \
-    }                                                                                                                  \
-    result = cuda_tree16(chain_);                                                                                      \
-  } while (0)
 
 #endif

@@ -29,11 +29,11 @@ enum { HD_BLOCK_PIXEL_ROWS = HD_CUDA_BLOCK / HD_BLOCK_CHANNELS };
 HD_BOTH int cuda_channels_of_thread(const cuda_channels *w, int t) { return w->part.a0 + t % HD_BLOCK_CHANNELS; }
 
 HD_BOTH const float *cuda_channels_in(const cuda_channels *w, int slot, int pixel, int channel) {
-  return cuda_in(w->part.c, slot, w->part.row0 + pixel / w->of_sample) + (int64_t)(pixel % w->of_sample) * w->channels +
+  return op_in(w->part.c, slot, w->part.row0 + pixel / w->of_sample) + (int64_t)(pixel % w->of_sample) * w->channels +
          channel;
 }
 HD_BOTH float *cuda_channels_out(const cuda_channels *w, int pixel, int channel) {
-  return cuda_out(w->part.c, 0, w->part.row0 + pixel / w->of_sample) + (int64_t)(pixel % w->of_sample) * w->channels +
+  return op_out(w->part.c, 0, w->part.row0 + pixel / w->of_sample) + (int64_t)(pixel % w->of_sample) * w->channels +
          channel;
 }
 
@@ -72,7 +72,7 @@ HD_BLOCK_KERNEL(conv_db, hd_cuda_call) {
   }
   HD_PHASE {
     if (cuda_channels_has(&w, t))
-      cuda_sums(c, 1, w.part.shard)[w.part.a0 + t] = HD_THIS(sum)[0];
+      op_sums(c, 1, w.part.shard)[w.part.a0 + t] = HD_THIS(sum)[0];
   }
 }
 
@@ -109,7 +109,7 @@ HD_BLOCK_KERNEL(batch_stats_channels, hd_cuda_call) {
   cuda_channels_stats(&w, x, stats);
   HD_PHASE {
     for (int k = 0; k < 2 && cuda_channels_has(&w, t); k++)
-      cuda_sums(c, k, w.part.shard)[w.part.a0 + t] = k ? HD_THIS(stats)[1] : HD_THIS(stats)[0];
+      op_sums(c, k, w.part.shard)[w.part.a0 + t] = k ? HD_THIS(stats)[1] : HD_THIS(stats)[0];
   }
 }
 
@@ -121,8 +121,8 @@ HD_BY_BLOCK void cuda_channels_gradients(const cuda_channels *w, int x_slot, int
   HD_PHASE {
     const hd_cuda_call *c = w->part.c;
     const int channel = cuda_channels_of_thread(w, t) < w->channels ? cuda_channels_of_thread(w, t) : 0;
-    HD_THIS(acc)[0] = cuda_in(c, mean_slot, w->part.row0)[channel];
-    HD_THIS(acc)[1] = cuda_norm_rate(&c->g, cuda_in(c, mean_slot + 1, w->part.row0)[channel]);
+    HD_THIS(acc)[0] = op_in(c, mean_slot, w->part.row0)[channel];
+    HD_THIS(acc)[1] = batch_norm_rate(&c->g, op_in(c, mean_slot + 1, w->part.row0)[channel]);
     HD_THIS(acc)[2] = HD_THIS(acc)[3] = 0;
   }
   for (int first = 0; first < w->pixels; first += HD_BLOCK_PIXELS) {
@@ -152,7 +152,7 @@ HD_BLOCK_KERNEL(batch_norm_dw_channels, hd_cuda_call) {
   HD_PHASE {
     for (int k = 0; k < 2 && cuda_channels_has(&w, t); k++)
       if (c->out[k])
-        cuda_sums(c, k, w.part.shard)[w.part.a0 + t] = k ? HD_THIS(acc)[3] : HD_THIS(acc)[2];
+        op_sums(c, k, w.part.shard)[w.part.a0 + t] = k ? HD_THIS(acc)[3] : HD_THIS(acc)[2];
   }
 }
 
@@ -171,15 +171,15 @@ HD_BLOCK_KERNEL(shard_norm_channels, hd_cuda_call) {
     if (!cuda_channels_has(&w, t))
       continue;
     const float var = HD_THIS(stats)[1] / (float)w.pixels;
-    mean[t] = cuda_out(c, 1, w.part.row0)[w.part.a0 + t] = HD_THIS(stats)[0];
-    cuda_out(c, 2, w.part.row0)[w.part.a0 + t] = var;
-    scale[t] = cuda_param(c, 1)[w.part.a0 + t] / sqrtf(var + c->g.eps);
+    mean[t] = op_out(c, 1, w.part.row0)[w.part.a0 + t] = HD_THIS(stats)[0];
+    op_out(c, 2, w.part.row0)[w.part.a0 + t] = var;
+    scale[t] = op_param(c, 1)[w.part.a0 + t] / sqrtf(var + c->g.eps);
   }
   HD_PHASE {
     const int channel = cuda_channels_of_thread(&w, t), k = t % HD_BLOCK_CHANNELS;
     if (channel >= w.channels)
       continue;
-    const float bias = cuda_param(c, 2)[channel];
+    const float bias = op_param(c, 2)[channel];
     for (int pixel = t / HD_BLOCK_CHANNELS; pixel < w.pixels; pixel += HD_BLOCK_PIXEL_ROWS)
       *cuda_channels_out(&w, pixel, channel) = fmaf(*cuda_channels_in(&w, 0, pixel, channel) - mean[k], scale[k], bias);
   }
@@ -205,11 +205,11 @@ HD_BLOCK_KERNEL(shard_norm_dx_channels, hd_cuda_call) {
     const int channel = cuda_channels_of_thread(&w, t), k = t % HD_BLOCK_CHANNELS;
     if (channel >= w.channels)
       continue;
-    const float weight = cuda_param(c, 1)[channel];
+    const float weight = op_param(c, 1)[channel];
     for (int pixel = t / HD_BLOCK_CHANNELS; pixel < w.pixels; pixel += HD_BLOCK_PIXEL_ROWS)
       *cuda_channels_out(&w, pixel, channel) =
-          cuda_norm_dx(*cuda_channels_in(&w, 0, pixel, channel), *cuda_channels_in(&w, 2, pixel, channel), weight,
-                       HD_THIS(acc)[0], HD_THIS(acc)[1], dw[k], db[k], (float)w.pixels);
+          batch_norm_slope(*cuda_channels_in(&w, 0, pixel, channel), *cuda_channels_in(&w, 2, pixel, channel), weight,
+                           HD_THIS(acc)[0], HD_THIS(acc)[1], dw[k], db[k], (float)w.pixels);
   }
 }
 

@@ -16,7 +16,7 @@ HD_BOTH void cuda_write_result(const hd_cuda_chunks *p, double loss_sum) {
     bad_param = p->bad[i] ? i : bad_param;
   result->loss_sum = loss_sum;
   result->bad_param = bad_param;
-  if (result->bad_param >= 0 || loss_sum - loss_sum != 0 || (p->grad && !cuda_finite(p->state->grad_scale)))
+  if (result->bad_param >= 0 || loss_sum - loss_sum != 0 || (p->grad && !update_finite(p->state->grad_scale)))
     p->state->failed = 1;
   result->failed = p->state->failed;
 }

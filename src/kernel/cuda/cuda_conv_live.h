@@ -21,7 +21,7 @@ typedef struct cuda_live {
 HD_BOTH void cuda_live_image(float *image, const hd_cuda_call *c, int64_t n, int t) {
   const hd_geom *g = &c->g;
   const int width = (g->wi + 2 * g->pw) * g->ci, floats = (g->hi + 2 * g->ph) * width;
-  const float *x = cuda_in(c, 0, n);
+  const float *x = op_in(c, 0, n);
   for (int i = t; i < floats; i += HD_CUDA_BLOCK) {
     const int y = i / width - g->ph, column = i % width - g->pw * g->ci;
     image[i] = y >= 0 && y < g->hi && column >= 0 && column < g->wi * g->ci ? x[y * g->wi * g->ci + column] : 0;
@@ -32,12 +32,12 @@ HD_BOTH void cuda_live_image(float *image, const hd_cuda_call *c, int64_t n, int
 HD_BOTH void cuda_live_windows(cuda_live *live, const hd_cuda_call *c, int64_t n, int first, int count, int co0,
                                int channels, int t) {
   const hd_geom *g = &c->g;
-  const uint8_t *argmax = c->in[2] ? cuda_bytes_in(c, 2, n) : 0;
+  const uint8_t *argmax = c->in[2] ? op_bytes_in(c, 2, n) : 0;
   for (int i = t; i < count * channels; i += HD_CUDA_BLOCK) {
     const int window = first + i / channels, from = window * g->co + co0 + i % channels;
     const int position = argmax ? argmax[from] : 0;
     const int oy = window / g->wp * g->pool + position / g->pool, ox = window % g->wp * g->pool + position % g->pool;
-    live[i].dy = cuda_in(c, 1, n)[from];
+    live[i].dy = op_in(c, 1, n)[from];
     live[i].at = (oy * g->sh * (g->wi + 2 * g->pw) + ox * g->sw) * g->ci;
   }
 }
@@ -58,7 +58,7 @@ HD_BOTH int cuda_live_reach(const hd_geom *g, int q, int tap) {
     const int last = p.a0 + CHAINS < p.a_rows ? p.a0 + CHAINS : p.a_rows,                                              \
               channels = (last - 1) / of_channel + 1 - co0;                                                            \
     const int windows = g->hp * g->wp, round = HD_LIVE_WINDOWS / channels;                                             \
-    const int64_t row1 = cuda_row1(c, p.shard);                                                                        \
+    const int64_t row1 = op_row1(c, p.shard);                                                                          \
     HD_SHARED(float, image, [HD_LIVE_FLOATS]);                                                                         \
     HD_SHARED(cuda_live, live, [HD_LIVE_WINDOWS]);                                                                     \
     HD_PER_THREAD(float, acc, R);                                                                                      \
@@ -103,10 +103,10 @@ HD_BOTH int cuda_live_reach(const hd_geom *g, int q, int tap) {
         HD_UNROLL                                                                                                      \
       for (int r = 0; r < R; r++)                                                                                      \
         if (cuda_live_tap(g, q, r, R) < g->kh * g->kw)                                                                 \
-          cuda_sums(c, 0, p.shard)[((int64_t)co * g->kh * g->kw + cuda_live_tap(g, q, r, R)) * g->ci + q % g->ci] =    \
+          op_sums(c, 0, p.shard)[((int64_t)co * g->kh * g->kw + cuda_live_tap(g, q, r, R)) * g->ci + q % g->ci] =      \
               HD_THIS(acc)[r] + 0;                                                                                     \
       if (c->out[1] && t >= CHAINS && t < CHAINS + channels && biased * of_channel >= p.a0)                            \
-        cuda_sums(c, 1, p.shard)[biased] = HD_THIS(acc)[0];                                                            \
+        op_sums(c, 1, p.shard)[biased] = HD_THIS(acc)[0];                                                              \
     }                                                                                                                  \
   }
 

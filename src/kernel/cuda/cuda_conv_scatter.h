@@ -36,13 +36,13 @@ HD_BOTH void cuda_list_channels(cuda_entry *entry, int32_t *start, const float *
 HD_BOTH float cuda_scattered(const hd_cuda_call *c, const cuda_entry *entry, const int32_t *start, int i) {
   const hd_geom *g = &c->g;
   const int ci = i % g->ci, y = i / g->ci / g->wi + g->ph, x = i / g->ci % g->wi + g->pw;
-  const int oy1 = cuda_last_reach(y, g->sh, g->hp * g->pool), ox1 = cuda_last_reach(x, g->sw, g->wp * g->pool);
+  const int oy1 = window_last(y, g->sh, g->hp * g->pool), ox1 = window_last(x, g->sw, g->wp * g->pool);
   float acc = 0;
-  for (int oy = cuda_first_reach(y, g->kh, g->sh); oy <= oy1; oy++)
-    for (int ox = cuda_first_reach(x, g->kw, g->sw); ox <= ox1; ox++) {
+  for (int oy = window_first(y, g->kh, g->sh); oy <= oy1; oy++)
+    for (int ox = window_first(x, g->kw, g->sw); ox <= ox1; ox++) {
       const int window = oy / g->pool * g->wp + ox / g->pool;
       const int list = window * g->pool * g->pool + oy % g->pool * g->pool + ox % g->pool, end = start[2 * list + 1];
-      const float *w = cuda_param(c, 1) + ((y - oy * g->sh) * g->kw + x - ox * g->sw) * g->ci + ci;
+      const float *w = op_param(c, 1) + ((y - oy * g->sh) * g->kw + x - ox * g->sw) * g->ci + ci;
       HD_UNROLL_BY_8
       for (int e = start[2 * list]; e < end; e++)
         acc = fmaf(entry[e].dy, w[entry[e].kernel], acc);
@@ -63,8 +63,8 @@ HD_BOTH float cuda_scattered(const hd_cuda_call *c, const cuda_entry *entry, con
     HD_SHARED(int32_t, start, [2 * HD_SCATTER_LISTS]);                                                                 \
     HD_PHASE {                                                                                                         \
       for (int i = t; i < windows * g->co; i += HD_CUDA_BLOCK) {                                                       \
-        dy[i] = cuda_in(c, 0, p.b0)[i];                                                                                \
-        argmax[i] = c->in[2] ? cuda_bytes_in(c, 2, p.b0)[i] : 0;                                                       \
+        dy[i] = op_in(c, 0, p.b0)[i];                                                                                  \
+        argmax[i] = c->in[2] ? op_bytes_in(c, 2, p.b0)[i] : 0;                                                         \
       }                                                                                                                \
     }                                                                                                                  \
     HD_PHASE {                                                                                                         \
@@ -74,7 +74,7 @@ HD_BOTH float cuda_scattered(const hd_cuda_call *c, const cuda_entry *entry, con
     HD_PHASE {                                                                                                         \
       const int end = p.a0 + ELEMENTS < p.a_rows ? p.a0 + ELEMENTS : p.a_rows;                                         \
       for (int i = p.a0 + t; i < end; i += HD_CUDA_BLOCK)                                                              \
-        cuda_out(c, 0, p.b0)[i] = cuda_scattered(c, entry, start, i);                                                  \
+        op_out(c, 0, p.b0)[i] = cuda_scattered(c, entry, start, i);                                                    \
     }                                                                                                                  \
   }
 

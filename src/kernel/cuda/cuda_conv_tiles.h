@@ -1,9 +1,9 @@
-/* Convolutions by blocks, of one group; the chains are those of cuda_conv.h. Rows of a are channels, which are
+/* Convolutions by blocks, of one group; the chains are those of op/conv2d/conv2d.h. Rows of a are channels, which are
  * contiguous in the result, rows of b are tiles or pixels of the whole batch. */
 #ifndef HD_KERNEL_CUDA_CONV_TILES_H
 #define HD_KERNEL_CUDA_CONV_TILES_H
 
-#include "kernel/cuda/cuda_conv.h"
+#include "kernel/cuda/cuda_ops.h"
 #include "kernel/cuda/cuda_product.h"
 #include "kernel/cuda/cuda_sixteen.h"
 
@@ -23,18 +23,18 @@ HD_BOTH void cuda_take_zeros(float raw[16]) {
 }
 
 /* Tile `tile` of all samples, where an image has down x across: its sample and its pixels, not yet transformed. */
-HD_BOTH void cuda_take_square(float raw[16], const hd_cuda_call *c, int input, cuda_map map, int64_t first_row,
+HD_BOTH void cuda_take_square(float raw[16], const hd_cuda_call *c, int input, winograd_map map, int64_t first_row,
                               int32_t tile, int down, int across, int side, int channel) {
   const int of_sample = tile % (down * across);
-  map.image = cuda_in(c, input, first_row + tile / (down * across));
+  map.image = op_in(c, input, first_row + tile / (down * across));
   HD_UNROLL
   for (int i = 0; i < 16; i++)
     if (i / 4 < side && i % 4 < side)
-      raw[i] = cuda_pixel(map.image, map.height, map.width, map.channels, map.y + 2 * (of_sample / across) + i / 4,
-                          map.x + 2 * (of_sample % across) + i % 4, channel);
+      raw[i] = window_pixel(map.image, map.height, map.width, map.channels, map.y + 2 * (of_sample / across) + i / 4,
+                            map.x + 2 * (of_sample % across) + i % 4, channel);
 }
 
-/* A kernel, as in cuda_tile(). */
+/* A kernel, as in winograd_tile(). */
 HD_BOTH void cuda_take_kernel(float raw[16], const float *w, int32_t tap) {
   HD_UNROLL
   for (int i = 0; i < 9; i++)
@@ -44,15 +44,15 @@ HD_BOTH void cuda_take_kernel(float raw[16], const float *w, int32_t tap) {
 /* Side a puts kernels, side b patches; `deep`: which numbers of a are steps. */
 HD_BOTH void cuda_put_tiles(float *factors, float raw[16], int T, int side, int i, int deep) {
   if (side)
-    HD_TRANSFORM(raw, cuda_patch_line, 4, 4);
+    WINOGRAD_TRANSFORM(raw, winograd_patch_line, 4, 4);
   else
-    HD_TRANSFORM(raw, cuda_kernel_line, 3, 4);
+    WINOGRAD_TRANSFORM(raw, winograd_kernel_line, 3, 4);
   cuda_put_square(factors, raw, T, cuda_side_row(T, i, side || deep), cuda_side_step(T, i, side || deep));
 }
 
 /* Outputs: channels by tiles, over input channels. */
 HD_BOTH int64_t cuda_conv_tiles(const hd_geom *g) {
-  return (int64_t)cuda_tiles(g->hp, cuda_tile_side(g)) * cuda_tiles(g->wp, cuda_tile_side(g));
+  return (int64_t)conv2d_tiles(g->hp, conv2d_tile_side(g)) * conv2d_tiles(g->wp, conv2d_tile_side(g));
 }
 HD_BOTH cuda_part conv_tiles_matrix(const hd_geom *g, int64_t rows) {
   return hd_geom_is_winograd(g) ? cuda_matrix(g->co, rows * cuda_conv_tiles(g), g->ci, 1, HD_NO_SHARDS)
@@ -62,14 +62,14 @@ HD_BOTH int32_t conv_tiles_steps(const cuda_part *p, int chain) { return p->step
 HD_BOTH void conv_tiles_take(float raw[16], const cuda_part *p, int T, int side, int i, int32_t first) {
   const hd_geom *g = &p->c->g;
   const int32_t row = (side ? p->b0 : p->a0) + cuda_side_row(T, i, 1), ci = first + cuda_side_step(T, i, 1);
-  const cuda_map map = {0, g->hi, g->wi, g->ci, -g->ph, -g->pw};
-  const int tile_side = cuda_tile_side(g);
+  const winograd_map map = {0, g->hi, g->wi, g->ci, -g->ph, -g->pw};
+  const int tile_side = conv2d_tile_side(g);
   if (ci >= p->steps || row >= (side ? p->b_rows : p->a_rows))
     cuda_take_zeros(raw);
   else if (side)
-    cuda_take_square(raw, p->c, 0, map, 0, row, cuda_tiles(g->hp, tile_side), cuda_tiles(g->wp, tile_side), 4, ci);
+    cuda_take_square(raw, p->c, 0, map, 0, row, conv2d_tiles(g->hp, tile_side), conv2d_tiles(g->wp, tile_side), 4, ci);
   else
-    cuda_take_kernel(raw, cuda_param(p->c, 1) + (int64_t)row * 9 * g->ci + ci, g->ci);
+    cuda_take_kernel(raw, op_param(p->c, 1) + (int64_t)row * 9 * g->ci + ci, g->ci);
 }
 HD_BOTH void conv_tiles_put(float *factors, float raw[16], int T, int side, int i) {
   cuda_put_tiles(factors, raw, T, side, i, 1);
@@ -77,50 +77,50 @@ HD_BOTH void conv_tiles_put(float *factors, float raw[16], int T, int side, int 
 HD_BOTH void conv_tiles_store(const cuda_part *p, float m[16], int32_t co, int32_t tile) {
   const int tiles = (int)cuda_conv_tiles(&p->c->g);
   float value[4];
-  cuda_tile_back(value, m, p->c->in[2] ? cuda_param(p->c, 2)[co] : 0);
-  cuda_put_tile(p->c, tile / tiles, tile % tiles, co, value);
+  winograd_tile_back(value, m, p->c->in[2] ? op_param(p->c, 2)[co] : 0);
+  conv2d_put_tile(p->c, tile / tiles, tile % tiles, co, value);
 }
 
 /* Gradient of the input: input channels by tiles of the input, over output channels. */
 HD_BOTH cuda_part conv_dx_tiles_matrix(const hd_geom *g, int64_t rows) {
-  if (!cuda_conv_tiled_gradients(g))
+  if (!conv2d_tiled_gradients(g))
     return cuda_no_matrix();
-  return cuda_matrix(g->ci, rows * cuda_tiles(g->hi, 2) * cuda_tiles(g->wi, 2), g->co, 1, HD_NO_SHARDS);
+  return cuda_matrix(g->ci, rows * conv2d_tiles(g->hi, 2) * conv2d_tiles(g->wi, 2), g->co, 1, HD_NO_SHARDS);
 }
 HD_BOTH int32_t conv_dx_tiles_steps(const cuda_part *p, int chain) { return p->steps; }
 HD_BOTH void conv_dx_tiles_take(float raw[16], const cuda_part *p, int T, int side, int i, int32_t first) {
   const hd_geom *g = &p->c->g;
   const int32_t row = (side ? p->b0 : p->a0) + cuda_side_row(T, i, side), co = first + cuda_side_step(T, i, side);
-  const cuda_map map = {0, g->hp, g->wp, g->co, g->ph - 2, g->pw - 2};
+  const winograd_map map = {0, g->hp, g->wp, g->co, g->ph - 2, g->pw - 2};
   if (co >= p->steps || row >= (side ? p->b_rows : p->a_rows))
     cuda_take_zeros(raw);
   else if (side)
-    cuda_take_square(raw, p->c, 0, map, 0, row, cuda_tiles(g->hi, 2), cuda_tiles(g->wi, 2), 4, co);
+    cuda_take_square(raw, p->c, 0, map, 0, row, conv2d_tiles(g->hi, 2), conv2d_tiles(g->wi, 2), 4, co);
   else
-    cuda_take_kernel(raw, cuda_param(p->c, 1) + ((int64_t)co * 9 + 8) * g->ci + row, -g->ci);
+    cuda_take_kernel(raw, op_param(p->c, 1) + ((int64_t)co * 9 + 8) * g->ci + row, -g->ci);
 }
 HD_BOTH void conv_dx_tiles_put(float *factors, float raw[16], int T, int side, int i) {
   cuda_put_tiles(factors, raw, T, side, i, 0);
 }
 HD_BOTH void conv_dx_tiles_store(const cuda_part *p, float m[16], int32_t ci, int32_t tile) {
-  const int across = cuda_tiles(p->c->g.wi, 2), tiles = cuda_tiles(p->c->g.hi, 2) * across;
+  const int across = conv2d_tiles(p->c->g.wi, 2), tiles = conv2d_tiles(p->c->g.hi, 2) * across;
   float value[4];
-  cuda_tile_back(value, m, 0);
-  cuda_put_dx_tile(p->c, tile / tiles, tile % tiles / across, tile % tiles % across, ci, value);
+  winograd_tile_back(value, m, 0);
+  conv2d_put_dx_tile(p->c, tile / tiles, tile % tiles / across, tile % tiles % across, ci, value);
 }
 
 /* Gradient of the weight: input channels by output channels, over the tiles of a shard. */
 HD_BOTH cuda_part conv_dw_tiles_matrix(const hd_geom *g, int64_t rows) {
-  if (!cuda_conv_tiled_gradients(g))
+  if (!conv2d_tiled_gradients(g))
     return cuda_no_matrix();
-  return cuda_matrix(g->ci, g->co, (int64_t)cuda_tiles(g->hp, 2) * cuda_tiles(g->wp, 2), 1, rows);
+  return cuda_matrix(g->ci, g->co, (int64_t)conv2d_tiles(g->hp, 2) * conv2d_tiles(g->wp, 2), 1, rows);
 }
 HD_BOTH int32_t conv_dw_tiles_steps(const cuda_part *p, int chain) { return p->steps; }
 HD_BOTH void conv_dw_tiles_take(float raw[16], const cuda_part *p, int T, int side, int i, int32_t first) {
   const hd_geom *g = &p->c->g;
   const int32_t row = (side ? p->b0 : p->a0) + cuda_side_row(T, i, 0), tile = first + cuda_side_step(T, i, 0);
-  const cuda_map x = {0, g->hi, g->wi, g->ci, -g->ph, -g->pw}, dy = {0, g->hp, g->wp, g->co, 0, 0};
-  const int down = cuda_tiles(g->hp, 2), across = cuda_tiles(g->wp, 2);
+  const winograd_map x = {0, g->hi, g->wi, g->ci, -g->ph, -g->pw}, dy = {0, g->hp, g->wp, g->co, 0, 0};
+  const int down = conv2d_tiles(g->hp, 2), across = conv2d_tiles(g->wp, 2);
   if (tile >= p->steps || row >= (side ? p->b_rows : p->a_rows))
     cuda_take_zeros(raw);
   else if (side)
@@ -130,14 +130,14 @@ HD_BOTH void conv_dw_tiles_take(float raw[16], const cuda_part *p, int T, int si
 }
 HD_BOTH void conv_dw_tiles_put(float *factors, float raw[16], int T, int side, int i) {
   if (side)
-    HD_TRANSFORM(raw, cuda_tile_gradient_line, 2, 4);
+    WINOGRAD_TRANSFORM(raw, winograd_tile_gradient_line, 2, 4);
   else
-    HD_TRANSFORM(raw, cuda_patch_line, 4, 4);
+    WINOGRAD_TRANSFORM(raw, winograd_patch_line, 4, 4);
   cuda_put_square(factors, raw, T, cuda_side_row(T, i, 0), cuda_side_step(T, i, 0));
 }
 HD_BOTH void conv_dw_tiles_store(const cuda_part *p, float s[16], int32_t ci, int32_t co) {
   if (p->c->out[0])
-    cuda_kernel_back(cuda_sums(p->c, 0, p->shard) + (int64_t)co * 9 * p->c->g.ci + ci, s, p->c->g.ci);
+    winograd_kernel_back(op_sums(p->c, 0, p->shard) + (int64_t)co * 9 * p->c->g.ci + ci, s, p->c->g.ci);
 }
 
 /* ---- Outputs, other kernels: channels by positions of all windows, over (ky, kx, ci) ---- */
@@ -150,7 +150,7 @@ HD_BOTH cuda_part conv_sums_matrix(const hd_geom *g, int64_t rows) {
   return cuda_matrix(g->co, rows * g->hp * g->wp * squared, (int64_t)g->kh * g->kw * g->ci, squared, HD_NO_SHARDS);
 }
 HD_BOTH float conv_sums_a(const cuda_part *p, int32_t co, int32_t step) {
-  return cuda_param(p->c, 1)[(int64_t)co * p->steps + step];
+  return op_param(p->c, 1)[(int64_t)co * p->steps + step];
 }
 
 /* The input of position `row`, of all windows of all samples, at (ky, kx, ci). */
@@ -159,11 +159,11 @@ HD_BOTH float cuda_conv_x(const hd_cuda_call *c, int32_t row, int32_t step) {
   const int squared = g->pool * g->pool, windows = g->hp * g->wp, of_sample = row % (windows * squared);
   const int window = of_sample / squared, position = of_sample % squared, tap = step / g->ci;
   const int oy = window / g->wp * g->pool + position / g->pool, ox = window % g->wp * g->pool + position % g->pool;
-  return cuda_pixel(cuda_in(c, 0, row / (windows * squared)), g->hi, g->wi, g->ci, oy * g->sh + tap / g->kw - g->ph,
-                    ox * g->sw + tap % g->kw - g->pw, step % g->ci);
+  return window_pixel(op_in(c, 0, row / (windows * squared)), g->hi, g->wi, g->ci, oy * g->sh + tap / g->kw - g->ph,
+                      ox * g->sw + tap % g->kw - g->pw, step % g->ci);
 }
 HD_BOTH float conv_sums_b(const cuda_part *p, int32_t row, int32_t step) { return cuda_conv_x(p->c, row, step); }
-HD_BOTH float conv_sums_first(const cuda_part *p, int32_t co) { return p->c->in[2] ? cuda_param(p->c, 2)[co] : 0; }
+HD_BOTH float conv_sums_first(const cuda_part *p, int32_t co) { return p->c->in[2] ? op_param(p->c, 2)[co] : 0; }
 HD_BOTH void conv_sums_store(const cuda_part *p, const float *outputs, int line, int a_side, int b_side, int t) {
   const int squared = p->c->g.pool * p->c->g.pool, windows = p->c->g.hp * p->c->g.wp;
   HD_EACH_OUTPUT(p, a_side, b_side / squared, t, co, at) {
@@ -174,12 +174,12 @@ HD_BOTH void conv_sums_store(const cuda_part *p, const float *outputs, int line,
     int taken = 0;
     for (int i = 1; i < squared; i++) {
       const float value = outputs[(at * squared + i) * line + co];
-      if (cuda_takes_over(value, best)) {
+      if (op_takes_over(value, best)) {
         best = value;
         taken = i;
       }
     }
-    cuda_put_window(p->c, window / windows, window % windows, (int)(p->a0 + co), best, taken);
+    conv2d_put(p->c, window / windows, window % windows, (int)(p->a0 + co), best, taken);
   }
 }
 
@@ -192,7 +192,7 @@ HD_BOTH cuda_part conv_dx_scatter_matrix(const hd_geom *g, int64_t rows) {
   if (g->groups > 1 || g->pool == 1 || windows * g->co > HD_SCATTER_ENTRIES ||
       windows * g->pool * g->pool > HD_SCATTER_LISTS)
     return cuda_no_matrix();
-  return cuda_matrix(cuda_elems(g), rows, (int64_t)g->co * g->kh * g->kw * g->ci, 1, HD_NO_SHARDS);
+  return cuda_matrix(op_elems(g), rows, (int64_t)g->co * g->kh * g->kw * g->ci, 1, HD_NO_SHARDS);
 }
 
 /* ---- Gradient of the input, other kernels: channels by pixels, over taps from the last on and output channels.
@@ -200,14 +200,14 @@ HD_BOTH cuda_part conv_dx_scatter_matrix(const hd_geom *g, int64_t rows) {
 
 enum { conv_dx_sums_A_DEEP = 0, conv_dx_sums_B_DEEP = 1 };
 HD_BOTH cuda_part conv_dx_sums_matrix(const hd_geom *g, int64_t rows) {
-  if (g->groups > 1 || cuda_conv_tiled_gradients(g) || conv_dx_scatter_matrix(g, rows).a_rows > 0)
+  if (g->groups > 1 || conv2d_tiled_gradients(g) || conv_dx_scatter_matrix(g, rows).a_rows > 0)
     return cuda_no_matrix();
   return cuda_matrix(g->ci, rows * g->hi * g->wi, (int64_t)g->kh * g->kw * g->co, 1, HD_NO_SHARDS);
 }
 HD_BOTH float conv_dx_sums_a(const cuda_part *p, int32_t ci, int32_t step) {
   const hd_geom *g = &p->c->g;
   const int taps = g->kh * g->kw, tap = taps - 1 - step / g->co;
-  return cuda_param(p->c, 1)[((int64_t)(step % g->co) * taps + tap) * g->ci + ci];
+  return op_param(p->c, 1)[((int64_t)(step % g->co) * taps + tap) * g->ci + ci];
 }
 HD_BOTH float conv_dx_sums_b(const cuda_part *p, int32_t row, int32_t step) {
   const hd_geom *g = &p->c->g;
@@ -218,15 +218,15 @@ HD_BOTH float conv_dx_sums_b(const cuda_part *p, int32_t row, int32_t step) {
   if (y < 0 || x < 0 || oy * g->sh != y || ox * g->sw != x || oy >= g->hp * g->pool || ox >= g->wp * g->pool)
     return 0;
   const int at = (oy / g->pool * g->wp + ox / g->pool) * g->co + step % g->co;
-  const int position = p->c->in[2] ? cuda_bytes_in(p->c, 2, n)[at] : 0;
-  return position == oy % g->pool * g->pool + ox % g->pool ? cuda_in(p->c, 0, n)[at] : 0;
+  const int position = p->c->in[2] ? op_bytes_in(p->c, 2, n)[at] : 0;
+  return position == oy % g->pool * g->pool + ox % g->pool ? op_in(p->c, 0, n)[at] : 0;
 }
 HD_BOTH float conv_dx_sums_first(const cuda_part *p, int32_t ci) { return 0; }
 HD_BOTH void conv_dx_sums_store(const cuda_part *p, const float *outputs, int line, int a_side, int b_side, int t) {
   const int pixels = p->c->g.hi * p->c->g.wi;
   HD_EACH_OUTPUT(p, a_side, b_side, t, ci, at) {
     const int32_t row = p->b0 + at;
-    cuda_out(p->c, 0, row / pixels)[row % pixels * p->c->g.ci + p->a0 + ci] = outputs[at * line + ci] + 0;
+    op_out(p->c, 0, row / pixels)[row % pixels * p->c->g.ci + p->a0 + ci] = outputs[at * line + ci] + 0;
   }
 }
 
@@ -254,7 +254,7 @@ HD_BOTH cuda_part conv_dw_thin_matrix(const hd_geom *g, int64_t rows) {
 
 enum { conv_dw_sums_A_DEEP = 0, conv_dw_sums_B_DEEP = 0 };
 HD_BOTH cuda_part conv_dw_sums_matrix(const hd_geom *g, int64_t rows) {
-  if (g->groups > 1 || cuda_conv_tiled_gradients(g) || cuda_live_matrix(g, rows, 1).a_rows > 0)
+  if (g->groups > 1 || conv2d_tiled_gradients(g) || cuda_live_matrix(g, rows, 1).a_rows > 0)
     return cuda_no_matrix();
   return cuda_matrix((int64_t)g->kh * g->kw * g->ci, g->co, (int64_t)g->hp * g->wp * g->pool * g->pool, 1, rows);
 }
@@ -267,14 +267,14 @@ HD_BOTH float conv_dw_sums_b(const cuda_part *p, int32_t co, int32_t step) {
   const int squared = g->pool * g->pool, of_sample = g->hp * g->wp * squared;
   const int64_t n = p->row0 + step / of_sample;
   const int at = step % of_sample / squared * g->co + co;
-  const int position = p->c->in[2] ? cuda_bytes_in(p->c, 2, n)[at] : 0;
-  return position == step % squared ? cuda_in(p->c, 1, n)[at] : 0;
+  const int position = p->c->in[2] ? op_bytes_in(p->c, 2, n)[at] : 0;
+  return position == step % squared ? op_in(p->c, 1, n)[at] : 0;
 }
 HD_BOTH float conv_dw_sums_first(const cuda_part *p, int32_t column) { return 0; }
 HD_BOTH void conv_dw_sums_store(const cuda_part *p, const float *outputs, int line, int a_side, int b_side, int t) {
   if (p->c->out[0])
     HD_EACH_OUTPUT(p, a_side, b_side, t, column, co)
-  cuda_sums(p->c, 0, p->shard)[(int64_t)(p->b0 + co) * p->a_rows + p->a0 + column] = outputs[co * line + column] + 0;
+  op_sums(p->c, 0, p->shard)[(int64_t)(p->b0 + co) * p->a_rows + p->a0 + column] = outputs[co * line + column] + 0;
 }
 
 #endif

@@ -5,20 +5,15 @@
 #define HD_KERNEL_CUDA_KERNELS_H
 
 #include "kernel/cuda/cuda_block.h"
-#include "kernel/cuda/cuda_conv.h"
+#include "kernel/cuda/cuda_ops.h"
 #include "kernel/cuda/cuda_conv_live.h"
 #include "kernel/cuda/cuda_conv_scatter.h"
 #include "kernel/cuda/cuda_conv_tiles.h"
 #include "kernel/cuda/cuda_partial_sums.h"
-#include "kernel/cuda/cuda_linear.h"
 #include "kernel/cuda/cuda_linear_tiles.h"
-#include "kernel/cuda/cuda_loss.h"
 #include "kernel/cuda/cuda_names.h"
 #include "kernel/cuda/cuda_native.h"
-#include "kernel/cuda/cuda_norm.h"
 #include "kernel/cuda/cuda_params.h"
-#include "kernel/cuda/cuda_pointwise.h"
-#include "kernel/cuda/cuda_pool.h"
 #include "kernel/cuda/cuda_ranks.h"
 
 #ifdef __CUDACC__

@@ -1,8 +1,8 @@
-/* Linear layers by blocks; the chains are those of cuda_linear.h. Rows of a are contiguous in the result. */
+/* Linear layers by blocks; the chains are those of op/linear/linear.h. Rows of a are contiguous in the result. */
 #ifndef HD_KERNEL_CUDA_LINEAR_TILES_H
 #define HD_KERNEL_CUDA_LINEAR_TILES_H
 
-#include "kernel/cuda/cuda_linear.h"
+#include "kernel/cuda/cuda_ops.h"
 #include "kernel/cuda/cuda_product.h"
 #include "kernel/cuda/cuda_sixteen.h"
 
@@ -24,7 +24,7 @@ HD_BOTH int cuda_segment_column(int T, int i, int e) {
 
 HD_BOTH void linear_sums_take(float raw[16], const cuda_part *p, int T, int side, int i, int32_t step) {
   const int64_t stride = side ? p->c->in_stride[0] : p->c->g.ci;
-  const float *from = (side ? cuda_in(p->c, 0, p->b0) : cuda_param(p->c, 1) + p->a0 * stride) + (int64_t)step * 16 +
+  const float *from = (side ? op_in(p->c, 0, p->b0) : op_param(p->c, 1) + p->a0 * stride) + (int64_t)step * 16 +
                       i / cuda_segment(T) * stride + i % cuda_segment(T);
   const int rows = side ? p->b_rows - p->b0 : p->a_rows - p->a0, columns = p->c->g.ci - step * 16;
   HD_UNROLL
@@ -44,8 +44,8 @@ HD_BOTH void linear_sums_put(float *factors, const float raw[16], int T, int sid
   }
 }
 HD_BOTH void linear_sums_store(const cuda_part *p, float chain[16], int32_t j, int32_t n) {
-  const float sum = cuda_tree16(chain), y = p->c->in[2] ? sum + cuda_param(p->c, 2)[j] : sum;
-  cuda_out(p->c, 0, n)[j] = p->c->g.relu && y < 0 ? 0 : y;
+  const float sum = op_tree16(chain), y = p->c->in[2] ? sum + op_param(p->c, 2)[j] : sum;
+  op_out(p->c, 0, n)[j] = p->c->g.relu && y < 0 ? 0 : y;
 }
 
 /* ---- Gradient of the input: inputs by samples ---- */
@@ -55,14 +55,14 @@ HD_BOTH cuda_part linear_dx_product_matrix(const hd_geom *g, int64_t rows) {
   return cuda_matrix(g->ci, rows, g->co, 1, HD_NO_SHARDS);
 }
 HD_BOTH float linear_dx_product_a(const cuda_part *p, int32_t k, int32_t j) {
-  return cuda_param(p->c, 1)[(int64_t)j * p->c->g.ci + k];
+  return op_param(p->c, 1)[(int64_t)j * p->c->g.ci + k];
 }
-HD_BOTH float linear_dx_product_b(const cuda_part *p, int32_t n, int32_t j) { return cuda_in(p->c, 0, n)[j]; }
+HD_BOTH float linear_dx_product_b(const cuda_part *p, int32_t n, int32_t j) { return op_in(p->c, 0, n)[j]; }
 HD_BOTH float linear_dx_product_first(const cuda_part *p, int32_t k) { return 0; }
 HD_BOTH void linear_dx_product_store(const cuda_part *p, const float *outputs, int line, int a_side, int b_side,
                                      int t) {
   HD_EACH_OUTPUT(p, a_side, b_side, t, k, n)
-  cuda_out(p->c, 0, p->b0 + n)[p->a0 + k] = outputs[n * line + k];
+  op_out(p->c, 0, p->b0 + n)[p->a0 + k] = outputs[n * line + k];
 }
 
 /* ---- Gradient of the weight: inputs, and behind them ones for the bias, by outputs, for each shard ---- */
@@ -72,17 +72,17 @@ HD_BOTH cuda_part linear_dw_product_matrix(const hd_geom *g, int64_t rows) {
   return cuda_matrix((int64_t)g->ci + 1, g->co, 1, 1, rows);
 }
 HD_BOTH float linear_dw_product_a(const cuda_part *p, int32_t k, int32_t n) {
-  return k < p->c->g.ci ? cuda_in(p->c, 0, p->row0 + n)[k] : 1;
+  return k < p->c->g.ci ? op_in(p->c, 0, p->row0 + n)[k] : 1;
 }
-HD_BOTH float linear_dw_product_b(const cuda_part *p, int32_t j, int32_t n) { return cuda_in(p->c, 1, p->row0 + n)[j]; }
+HD_BOTH float linear_dw_product_b(const cuda_part *p, int32_t j, int32_t n) { return op_in(p->c, 1, p->row0 + n)[j]; }
 HD_BOTH float linear_dw_product_first(const cuda_part *p, int32_t k) { return 0; }
 
 /* Column `columns` of a row of weights is the bias. */
 HD_BOTH void cuda_store_weights(const cuda_part *p, int64_t columns, int32_t column, int32_t j, float value) {
   if (column < columns && p->c->out[0])
-    cuda_sums(p->c, 0, p->shard)[j * columns + column] = value;
+    op_sums(p->c, 0, p->shard)[j * columns + column] = value;
   if (column == columns && p->c->out[1])
-    cuda_sums(p->c, 1, p->shard)[j] = value;
+    op_sums(p->c, 1, p->shard)[j] = value;
 }
 HD_BOTH void linear_dw_product_store(const cuda_part *p, const float *outputs, int line, int a_side, int b_side,
                                      int t) {

@@ -4,7 +4,7 @@
 #ifndef HD_KERNEL_CUDA_NATIVE_H
 #define HD_KERNEL_CUDA_NATIVE_H
 
-#include "kernel/cuda/cuda_conv.h"
+#include "kernel/cuda/cuda_ops.h"
 
 /* Rounded to the nearest, ties to even. */
 HD_BOTH uint16_t cuda_to_bf16(float x) {
@@ -45,25 +45,25 @@ HD_BOTH void blank_at(const hd_cuda_convert *c, int64_t n, int64_t i) {
 HD_BOTH int64_t finish_count(const hd_geom *g) { return (int64_t)g->hp * g->wp * g->co; }
 
 HD_BOTH float cuda_finish_value(const hd_cuda_call *c, const float *product, int64_t at, int co) {
-  return c->in[2] ? product[at] + cuda_param(c, 2)[co] : product[at];
+  return c->in[2] ? product[at] + op_param(c, 2)[co] : product[at];
 }
 
 HD_BOTH void finish_at(const hd_cuda_call *c, int64_t n, int64_t i) {
   const hd_geom *g = &c->g;
   const int co = (int)(i % g->co), window = (int)(i / g->co);
   const int oy = window / g->wp * g->pool, ox = window % g->wp * g->pool;
-  const float *product = cuda_in(c, 0, n);
+  const float *product = op_in(c, 0, n);
   float best = cuda_finish_value(c, product, ((int64_t)oy * g->wo + ox) * g->co + co, co);
   int at = 0;
   for (int p = 1; p < g->pool * g->pool; p++) {
     const int64_t place = ((int64_t)(oy + p / g->pool) * g->wo + ox + p % g->pool) * g->co + co;
     const float value = cuda_finish_value(c, product, place, co);
-    if (cuda_takes_over(value, best)) {
+    if (op_takes_over(value, best)) {
       best = value;
       at = p;
     }
   }
-  cuda_put_window(c, n, window, co, best, at);
+  conv2d_put(c, n, window, co, best, at);
 }
 
 /* in[0]: the pooled gradient, in[2]: where its maxima were; out[0]: that of all positions, zero elsewhere. */
@@ -74,8 +74,8 @@ HD_BOTH void spread_at(const hd_cuda_call *c, int64_t n, int64_t i) {
   const int co = (int)(i % g->co), oy = (int)(i / g->co) / g->wo, ox = (int)(i / g->co) % g->wo;
   const int64_t window = ((int64_t)(oy / g->pool) * g->wp + ox / g->pool) * g->co + co;
   const int there = oy / g->pool < g->hp && ox / g->pool < g->wp &&
-                    cuda_bytes_in(c, 2, n)[window] == oy % g->pool * g->pool + ox % g->pool;
-  cuda_out(c, 0, n)[i] = there ? cuda_in(c, 0, n)[window] : 0;
+                    op_bytes_in(c, 2, n)[window] == oy % g->pool * g->pool + ox % g->pool;
+  op_out(c, 0, n)[i] = there ? op_in(c, 0, n)[window] : 0;
 }
 
 #endif

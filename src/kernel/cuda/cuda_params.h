@@ -1,12 +1,10 @@
 /* Kernels of parameters: shard sums are reduced in the tree, and the optimizer's update writes the next version;
- * cuda_clip.h has the norm of clipping. A block has a chunk, a thread some of its elements. Chains as in
- * ref_update.c and batch_sums.c. */
+ * cuda_clip.h has the norm of clipping. A block has a chunk, a thread some of its elements. Reductions
+ * are those of batch_sums.c. */
 #ifndef HD_KERNEL_CUDA_PARAMS_H
 #define HD_KERNEL_CUDA_PARAMS_H
 
-#include "kernel/cuda/cuda_call.h"
-
-HD_BOTH int cuda_finite(float x) { return x - x == 0; }
+#include "kernel/cuda/cuda_ops.h"
 
 /* Shards whose values are loaded at a time. */
 enum { HD_REDUCE_AHEAD = 16 };
@@ -46,50 +44,19 @@ HD_BOTH float cuda_gradient(const hd_cuda_chunks *p, const hd_cuda_chunk *chunk,
   return g;
 }
 
-/* ---- Optimizers: element e with gradient g; whether all is finite ---- */
-
-HD_BOTH int cuda_sgd(const hd_cuda_chunks *p, const hd_hyper *h, float scale, int64_t e, float sum) {
-  const float g = fmaf(h->weight_decay, p->w[e], sum * scale);
-  float d = g, m = 0;
-  if (p->m) {
-    m = fmaf(h->momentum, p->m[e], g);
-    d = h->nesterov ? fmaf(h->momentum, m, g) : m;
-    p->m1[e] = m;
-  }
-  const float w = fmaf(-h->lr, d, p->w[e]);
-  p->w1[e] = w;
-  return cuda_finite(sum) && cuda_finite(w) && cuda_finite(m);
-}
-
-HD_BOTH int cuda_adam_step(const hd_cuda_chunks *p, const hd_hyper *h, int64_t e, float sum, float g, float w) {
-  const float m = fmaf(h->one_minus_beta1, g - p->m[e], p->m[e]);
-  const float v = fmaf(h->one_minus_beta2, g * g, h->beta2 * p->v[e]);
-  const float w1 = fmaf(-h->step_size, m / (sqrtf(v) / h->sqrt_bias2 + h->eps), w);
-  p->m1[e] = m;
-  p->v1[e] = v;
-  p->w1[e] = w1;
-  return cuda_finite(sum) && cuda_finite(w1) && cuda_finite(m) && cuda_finite(v);
-}
-
-HD_BOTH int cuda_adam(const hd_cuda_chunks *p, const hd_hyper *h, float scale, int64_t e, float sum) {
-  return cuda_adam_step(p, h, e, sum, fmaf(h->weight_decay, p->w[e], sum * scale), p->w[e]);
-}
-
-HD_BOTH int cuda_adamw(const hd_cuda_chunks *p, const hd_hyper *h, float scale, int64_t e, float sum) {
-  return cuda_adam_step(p, h, e, sum, sum * scale, p->w[e] * h->decay_keep);
-}
+/* ---- Optimizers ---- */
 
 /* Row y of the grid is a chunk, column x starts at its element x. Without clipping the gradient is reduced here. */
 #define HD_UPDATE(name)                                                                                                \
   HD_BOTH void name##_over(const hd_cuda_chunks *p, int64_t x, int64_t width, int64_t y) {                             \
     const hd_cuda_chunk *chunk = &p->chunk[y];                                                                         \
-    const float scale = p->grad && cuda_finite(p->state->grad_scale) ? p->state->grad_scale : 1;                       \
+    const float scale = p->grad && update_finite(p->state->grad_scale) ? p->state->grad_scale : 1;                     \
     if (p->state->failed)                                                                                              \
       return;                                                                                                          \
     for (int64_t i = x; i < chunk->count; i += width) {                                                                \
       const int64_t e = chunk->first + i;                                                                              \
       const float g = p->grad ? p->grad[e] : cuda_gradient(p, chunk, i);                                               \
-      if (!cuda_##name(p, &p->step->hyper[chunk->group], scale, e, g))                                                 \
+      if (!name##_at(p, &p->step->hyper[chunk->group], scale, e, g))                                                   \
         p->bad[chunk->param] = 1; /* all writers write the same */                                                     \
     }                                                                                                                  \
   }

@@ -12,7 +12,7 @@
 #ifndef HD_KERNEL_CUDA_ROWS_H
 #define HD_KERNEL_CUDA_ROWS_H
 
-#include "kernel/cuda/cuda_loss.h"
+#include "kernel/cuda/cuda_ops.h"
 #include "kernel/cuda/cuda_rows_matrix.h"
 
 /* The segments of all rows have 4096 floats, and 16 more each, so that the chains of two rows use different banks;
@@ -54,10 +54,10 @@ HD_BOTH int cuda_row_leads(const cuda_rows *r, int t) {
 HD_BOTH int64_t cuda_row_sample(const cuda_rows *r, int row) { return (r->first + row) / r->of_sample; }
 HD_BOTH int64_t cuda_row_offset(const cuda_rows *r, int row) { return (r->first + row) % r->of_sample * r->length; }
 HD_BOTH const float *cuda_row_in(const cuda_rows *r, int slot, int row) {
-  return cuda_in(r->c, slot, cuda_row_sample(r, row)) + cuda_row_offset(r, row);
+  return op_in(r->c, slot, cuda_row_sample(r, row)) + cuda_row_offset(r, row);
 }
 HD_BOTH float *cuda_row_out(const cuda_rows *r, int row) {
-  return cuda_out(r->c, 0, cuda_row_sample(r, row)) + cuda_row_offset(r, row);
+  return op_out(r->c, 0, cuda_row_sample(r, row)) + cuda_row_offset(r, row);
 }
 
 HD_BOTH int32_t cuda_row_segment(const cuda_rows *r) { return HD_ROW_FLOATS / r->T; }
@@ -135,7 +135,7 @@ HD_BOTH float cuda_row_sum(const cuda_rows *r, const float *ends, int which, int
   HD_UNROLL
   for (int i = 0; i < 16; i++)
     s[i] = ends[which * HD_CUDA_BLOCK + cuda_row(r, t) * 16 + i];
-  return cuda_tree16(s);
+  return op_tree16(s);
 }
 
 /* The largest of the maxima of the chains. No result depends on which of two zeros or of several NaN it is. */
@@ -143,7 +143,7 @@ HD_BOTH float cuda_row_largest(const cuda_rows *r, const float *ends, int t) {
   float most = -INFINITY;
   HD_UNROLL
   for (int i = 0; i < 16; i++)
-    if (cuda_takes_over(ends[cuda_row(r, t) * 16 + i], most))
+    if (op_takes_over(ends[cuda_row(r, t) * 16 + i], most))
       most = ends[cuda_row(r, t) * 16 + i];
   return most;
 }

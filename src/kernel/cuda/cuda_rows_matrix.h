@@ -3,7 +3,7 @@
 #define HD_KERNEL_CUDA_ROWS_MATRIX_H
 
 #include "kernel/cuda/cuda_block.h"
-#include "kernel/cuda/cuda_norm.h"
+#include "kernel/cuda/cuda_ops.h"
 
 /* Rows of `length` elements, `of_sample` of them in each of `rows` samples. */
 HD_BOTH cuda_part cuda_rows_matrix(int64_t length, int64_t of_sample, int64_t rows) {
@@ -11,19 +11,19 @@ HD_BOTH cuda_part cuda_rows_matrix(int64_t length, int64_t of_sample, int64_t ro
 }
 
 HD_BOTH cuda_part layer_norm_rows_matrix(const hd_geom *g, int64_t rows) {
-  return cuda_rows_matrix(cuda_elems(g), 1, rows);
+  return cuda_rows_matrix(op_elems(g), 1, rows);
 }
 HD_BOTH cuda_part layer_norm_dx_rows_matrix(const hd_geom *g, int64_t rows) {
-  return cuda_rows_matrix(cuda_elems(g), 1, rows);
+  return cuda_rows_matrix(op_elems(g), 1, rows);
 }
 
 /* A block for each shard; its steps are samples. */
 HD_BOTH cuda_part layer_norm_dw_rows_matrix(const hd_geom *g, int64_t rows) {
-  return cuda_elems(g) > INT32_MAX / 2 ? cuda_no_matrix() : cuda_matrix(1, 1, 1, 1, rows);
+  return op_elems(g) > INT32_MAX / 2 ? cuda_no_matrix() : cuda_matrix(1, 1, 1, 1, rows);
 }
 
 HD_BOTH cuda_part softmax_rows_matrix(const hd_geom *g, int64_t rows) {
-  return cuda_rows_matrix(g->ci, cuda_pixels(g), rows);
+  return cuda_rows_matrix(g->ci, op_pixels(g), rows);
 }
 HD_BOTH cuda_part softmax_dx_rows_matrix(const hd_geom *g, int64_t rows) { return softmax_rows_matrix(g, rows); }
 

@@ -1,4 +1,4 @@
-/* Layer norms by blocks; the chains are those of cuda_norm.h. The gradients of weight and bias are chains over the
+/* Layer norms by blocks; the chains are those of op/layer_norm/layer_norm.h. The gradients of weight and bias are chains over the
  * samples, one for each element: a block has a shard, computes the moments of up to 16 samples at a time, and then a
  * thread for each element adds the terms of these samples. */
 #ifndef HD_KERNEL_CUDA_ROWS_NORM_H
@@ -24,7 +24,7 @@ HD_BY_BLOCK void layer_norm_rows(const hd_cuda_call *c, int T) {
   HD_SHARED(float, ends, [2 * HD_CUDA_BLOCK]);
   HD_PER_THREAD(float, moments, 2);
   cuda_rows_moments(&r, 0, shared, ends, moments);
-  HD_ROWS_OUT(&r, cuda_row_in(&r, 0, row), cuda_param(c, 1), cuda_param(c, 2),
+  HD_ROWS_OUT(&r, cuda_row_in(&r, 0, row), op_param(c, 1), op_param(c, 2),
               fmaf((a - HD_THIS(moments)[0]) * HD_THIS(moments)[1], b, d));
 }
 
@@ -38,15 +38,15 @@ HD_BY_BLOCK void layer_norm_dx_rows(const hd_cuda_call *c, int T) {
   HD_PER_THREAD(float, moments, 2);
   HD_PER_THREAD(float, mean, 2); /* of h, of h * xhat */
   cuda_rows_moments(&r, 2, h, ends, moments);
-  HD_ROWS_PASS(&r, h, xhat, ends, cuda_row_in(&r, 0, row), cuda_row_in(&r, 2, row), cuda_param(c, 1), a * d,
+  HD_ROWS_PASS(&r, h, xhat, ends, cuda_row_in(&r, 0, row), cuda_row_in(&r, 2, row), op_param(c, 1), a * d,
                (b - HD_THIS(moments)[0]) * HD_THIS(moments)[1], 0, (s0 = s0 + v, s1 = fmaf(v, u, s1)));
   HD_PHASE {
     HD_THIS(mean)[0] = cuda_row_sum(&r, ends, 0, t) / (float)r.length;
     HD_THIS(mean)[1] = cuda_row_sum(&r, ends, 1, t) / (float)r.length;
   }
   HD_ROWS_OUT(
-      &r, cuda_row_in(&r, 0, row), cuda_row_in(&r, 2, row), cuda_param(c, 1),
-      cuda_layer_norm_dx(a * d, b - HD_THIS(moments)[0], HD_THIS(moments)[1], HD_THIS(mean)[0], HD_THIS(mean)[1]));
+      &r, cuda_row_in(&r, 0, row), cuda_row_in(&r, 2, row), op_param(c, 1),
+      layer_norm_slope(a * d, b - HD_THIS(moments)[0], HD_THIS(moments)[1], HD_THIS(mean)[0], HD_THIS(mean)[1]));
 }
 
 /* ---- Gradients of weight and bias ---- */
@@ -57,7 +57,7 @@ enum { HD_ROW_COLUMNS = 2 };
 /* Adds the terms of the rows to the sums of the elements of thread t. */
 HD_BOTH void cuda_rows_add_gradients(const cuda_rows *r, int64_t shard, int is_first, const float *mean,
                                      const float *rate, int t) {
-  float *dw = r->c->out[0] ? cuda_sums(r->c, 0, shard) : 0, *db = r->c->out[1] ? cuda_sums(r->c, 1, shard) : 0;
+  float *dw = r->c->out[0] ? op_sums(r->c, 0, shard) : 0, *db = r->c->out[1] ? op_sums(r->c, 1, shard) : 0;
   for (int32_t from = t; from < r->length; from += HD_ROW_COLUMNS * HD_CUDA_BLOCK) {
     float w[HD_ROW_COLUMNS], b[HD_ROW_COLUMNS];
     HD_UNROLL
@@ -106,8 +106,7 @@ HD_BLOCK_KERNEL(layer_norm_dw_rows, hd_cuda_call) {
   HD_PER_THREAD(float, moments, 2);
   const int T = cuda_rows_side_by_side(p.steps);
   for (int32_t first = 0; first < p.steps; first += T) {
-    const cuda_rows r = {
-        c, T, p.steps - first < T ? p.steps - first : T, (int32_t)cuda_elems(&c->g), 1, p.row0 + first};
+    const cuda_rows r = {c, T, p.steps - first < T ? p.steps - first : T, (int32_t)op_elems(&c->g), 1, p.row0 + first};
     cuda_rows_moments(&r, 0, shared, ends, moments);
     HD_PHASE {
       if (!cuda_row_leads(&r, t))

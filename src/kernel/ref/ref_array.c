@@ -2,10 +2,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "kernel/kernel.h"
-#include "kernel/ref/ref_math.h"
-
-void hd__ref_array_fill(hd_kernels *table);
+#include "kernel/ref/ref_fill.h"
+#include "base/exact_math.h"
 
 /* An element-wise kernel: y[i], a `result`, from x[i] (or a[i] and b[i]), of type `type`. */
 #define UNARY(name, type, expression)                                                                                  \
@@ -43,10 +41,10 @@ UNARY(abs_i32, int32_t, x < 0 ? 0u - (uint32_t)x : (uint32_t)x)
 UNARY(relu_f32, float, rectified(x))
 UNARY(relu_u8, uint8_t, x)
 UNARY(relu_i32, int32_t, x < 0 ? 0 : x)
-UNARY(exp_f32, float, hd__ref_expf(x))
-UNARY(log_f32, float, hd__ref_logf(x))
+UNARY(exp_f32, float, hd__expf(x))
+UNARY(log_f32, float, hd__logf(x))
 UNARY(sqrt_f32, float, sqrtf(x))
-UNARY(tanh_f32, float, hd__ref_tanhf(x))
+UNARY(tanh_f32, float, hd__tanhf(x))
 
 /* Integers are computed without a sign and so wrap around. */
 #define ARITHMETIC(name, sign)                                                                                         \

@@ -1,9 +1,7 @@
 /* The reference product of matrices. */
 #include <math.h>
 
-#include "kernel/kernel.h"
-
-void hd__ref_gemm_fill(hd_kernels *table);
+#include "kernel/ref/ref_fill.h"
 
 /* acc = +0; p ascending: acc = fma(a[i][p], b[p][j], acc). */
 static void gemm(const hd_gemm *g) {

@@ -1,8 +1,6 @@
 /* Reference kernels over the pixels of a sample; see image.h. */
-#include "kernel/kernel.h"
+#include "kernel/ref/ref_fill.h"
 #include "kernel/ref/image_loops.h"
-
-void hd__ref_image_fill(hd_kernels *table);
 
 static void gather_f32(float *out, const float *x, int64_t plane, int32_t channels, const float *scale,
                        const float *shift) {

@@ -1,9 +1,7 @@
 /* The limits of plain C: see chains and triad in kernel.h. One chain of scalars, as the reference computes. */
 #include <math.h>
 
-#include "kernel/kernel.h"
-
-void hd__ref_limits_fill(hd_kernels *table);
+#include "kernel/ref/ref_fill.h"
 
 static int64_t chains(float *sink, int64_t rounds) {
   float x = *sink;

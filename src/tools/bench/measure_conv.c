@@ -9,7 +9,7 @@
 #include "base/alloc.h"
 #include "base/philox.h"
 #include "tools/bench/machine_limits.h"
-#include "graph/op.h"
+#include "op/op.h"
 #include "platform/clock.h"
 #include "platform/threads.h"
 #include "train/settings/model_source.h"

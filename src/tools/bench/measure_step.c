@@ -9,7 +9,7 @@
 #include "base/alloc.h"
 #include "tools/bench/machine_limits.h"
 #include "tools/bench/kernel_probe.h"
-#include "graph/op.h"
+#include "op/op.h"
 #include "train/session/rehearsal.h"
 #include "train/session/session.h"
 #include "tools/tune/scaling.h"

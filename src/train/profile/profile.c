@@ -8,7 +8,7 @@
 
 #include "base/alloc.h"
 #include "exec/exchange/cluster.h"
-#include "graph/op.h"
+#include "op/op.h"
 
 /* Of steps, over all threads: about 30 MB of file. */
 enum { SLICES = 1 << 18 };

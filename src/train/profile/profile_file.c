@@ -10,7 +10,7 @@
 
 #include "base/version.h"
 #include "exec/exchange/cluster.h"
-#include "graph/op.h"
+#include "op/op.h"
 #include "platform/cpu_name.h"
 
 typedef struct writing {

@@ -8,7 +8,7 @@
 
 #include "base/alloc.h"
 #include "graph/model.h"
-#include "graph/op.h"
+#include "op/op.h"
 #include "plan/passes.h"
 #include "train/session/feed_options.h"
 #include "train/settings/model_source.h"
@@ -60,7 +60,7 @@ static void describe_layer(hd_summary_layer *layer, const hd_graph *graph, const
       layer->params += elems;
       layer->trainable += hd__param_trains(&graph->params[p]) ? elems : 0;
     }
-  layer->macs = hd__op_info(node->op)->cost(&node->geom);
+  layer->macs = hd__op_macs(node->op, &node->geom);
 }
 
 static void add_up(hd_summary *s) {

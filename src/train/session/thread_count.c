@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/digest.h"
-#include "graph/op.h"
+#include "op/op.h"
 #include "platform/clock.h"
 #include "platform/cpu_name.h"
 #include "platform/file.h"

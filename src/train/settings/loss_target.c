@@ -3,7 +3,7 @@
 
 #include "base/alloc.h"
 #include "data/loader/skipped_samples.h"
-#include "graph/op.h"
+#include "op/op.h"
 
 hd_status hd__target_init(hd_target *out, hd_ctx *ctx, const hd_graph *graph) {
   const hd_node *node = hd__graph_loss_node(graph);

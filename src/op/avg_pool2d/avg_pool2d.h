@@ -1,0 +1,42 @@
+/* avg_pool2d: of any window, stride and padding; and the gradient, also that of global_avg_pool2d. */
+#pragma once
+
+#include "op/window.h"
+
+/* By how much the sum of the window at (oy, ox) is divided: its positions, without the padding unless that counts. */
+HD_BOTH real avg_pool2d_divisor(const hd_geom *g, int oy, int ox) {
+  int rows = g->kh, columns = g->kw;
+  if (!g->count_include_pad) {
+    const int top = oy * g->sh - g->ph, left = ox * g->sw - g->pw;
+    rows = (top + g->kh < g->hi ? top + g->kh : g->hi) - (top > 0 ? top : 0);
+    columns = (left + g->kw < g->wi ? left + g->kw : g->wi) - (left > 0 ? left : 0);
+  }
+  return (real)(rows * columns);
+}
+
+/* acc = +0; positions row-major, without the padding: acc = acc + x; y = acc / divisor. */
+HD_BOTH int64_t avg_pool2d_count(const hd_geom *g) { return (int64_t)g->ho * g->wo * g->ci; }
+HD_BOTH void avg_pool2d_at(const op_call *c, int64_t n, int64_t i) {
+  const hd_geom *g = op_geom(c);
+  const int ch = (int)(i % g->ci), oy = (int)(i / g->ci) / g->wo, ox = (int)(i / g->ci) % g->wo;
+  real acc = 0;
+  for (int p = 0; p < g->kh * g->kw; p++) {
+    const int row = oy * g->sh + p / g->kw - g->ph, col = ox * g->sw + p % g->kw - g->pw;
+    if (row >= 0 && row < g->hi && col >= 0 && col < g->wi)
+      acc = acc + op_in(c, 0, n)[((int64_t)row * g->wi + col) * g->ci + ch];
+  }
+  op_out(c, 0, n)[i] = acc / avg_pool2d_divisor(g, oy, ox);
+}
+
+/* Per input element: acc = +0; over the windows that hold it, row-major: acc = acc + dy / divisor. */
+HD_BOTH int64_t avg_pool2d_dx_count(const hd_geom *g) { return op_elems(g); }
+HD_BOTH void avg_pool2d_dx_at(const op_call *c, int64_t n, int64_t i) {
+  const hd_geom *g = op_geom(c);
+  const int ch = (int)(i % g->ci), y = (int)(i / g->ci) / g->wi, x = (int)(i / g->ci) % g->wi;
+  const int oy1 = window_last(y + g->ph, g->sh, g->ho), ox1 = window_last(x + g->pw, g->sw, g->wo);
+  real acc = 0;
+  for (int oy = window_first(y + g->ph, g->kh, g->sh); oy <= oy1; oy++)
+    for (int ox = window_first(x + g->pw, g->kw, g->sw); ox <= ox1; ox++)
+      acc = acc + op_in(c, 0, n)[((int64_t)oy * g->wo + ox) * g->ci + ch] / avg_pool2d_divisor(g, oy, ox);
+  op_out(c, 0, n)[i] = acc;
+}

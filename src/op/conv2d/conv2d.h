@@ -1,0 +1,239 @@
+/* conv2d: a convolution over images, with groups of channels, and with a max pool and a ReLU if they are fused; and its
+ * gradients.
+ *
+ * Positions of the padding are zeros that take part in every sum. Wide 3 x 3 convolutions are computed by tiles
+ * (winograd.h); behind a pool their gradients are not, since most of dy is zero there. */
+#pragma once
+
+#include "op/conv2d/winograd.h"
+
+/* ---- Forward ---- */
+
+HD_BOTH int conv2d_channels(const hd_geom *g) { return g->ci / g->groups; }
+
+/* Position (oy, ox): acc = bias or +0; for ky, kx, ci ascending over the channels of the group: acc = fma(x, w, acc). */
+HD_BOTH real conv2d_value(const op_call *c, const real *x, int oy, int ox, int co) {
+  const hd_geom *g = op_geom(c);
+  const int channels = conv2d_channels(g), first = co / (g->co / g->groups) * channels;
+  const real *w = op_param(c, 1) + (int64_t)co * g->kh * g->kw * channels;
+  real acc = c->in[2] ? op_param(c, 2)[co] : 0;
+  for (int ky = 0; ky < g->kh; ky++)
+    for (int kx = 0; kx < g->kw; kx++)
+      for (int ci = 0; ci < channels; ci++)
+        acc =
+            REAL_FMA(window_pixel(x, g->hi, g->wi, g->ci, oy * g->sh + ky - g->ph, ox * g->sw + kx - g->pw, first + ci),
+                     w[(ky * g->kw + kx) * channels + ci], acc);
+  return acc;
+}
+
+/* Writes a window's maximum, and where it was taken; then the ReLU: y < 0 ? 0 : y. */
+HD_BOTH void conv2d_put(const op_call *c, int64_t n, int64_t window, int co, real value, int at) {
+  const hd_geom *g = op_geom(c);
+  const int64_t out = window * g->co + co;
+  op_out(c, 0, n)[out] = g->relu && value < 0 ? 0 : value;
+  if (c->out[1])
+    op_bytes_out(c, 1, n)[out] = (uint8_t)at;
+}
+
+/* Windows along an axis that a tile has: one of a pool of side 2, or two. */
+HD_BOTH int conv2d_tile_side(const hd_geom *g) { return 2 / g->pool; }
+HD_BOTH int conv2d_tiles(int windows, int side) { return (windows + side - 1) / side; }
+
+/* A tile's outputs: the maximum of a window of side 2, or those of four windows that exist. */
+HD_BOTH void conv2d_put_tile(const op_call *c, int64_t n, int tile, int co, const real value[4]) {
+  const hd_geom *g = op_geom(c);
+  const int across = conv2d_tiles(g->wp, conv2d_tile_side(g)), ty = tile / across, tx = tile % across;
+  if (conv2d_tile_side(g) == 1) {
+    real best = value[0];
+    int at = 0;
+    HD_UNROLL
+    for (int p = 1; p < 4; p++)
+      if (op_takes_over(value[p], best)) {
+        best = value[p];
+        at = p;
+      }
+    conv2d_put(c, n, tile, co, best, at);
+    return;
+  }
+  HD_UNROLL
+  for (int p = 0; p < 4; p++) {
+    const int wy = 2 * ty + p / 2, wx = 2 * tx + p % 2;
+    if (wy < g->hp && wx < g->wp)
+      conv2d_put(c, n, (int64_t)wy * g->wp + wx, co, value[p], 0);
+  }
+}
+
+HD_BOTH void conv2d_tile_at(const op_call *c, int64_t n, int64_t i) {
+  const hd_geom *g = op_geom(c);
+  const int across = conv2d_tiles(g->wp, conv2d_tile_side(g)), co = (int)(i % g->co), tile = (int)(i / g->co);
+  const winograd_map map = {op_in(c, 0, n), g->hi, g->wi, g->ci, -g->ph, -g->pw};
+  real value[4];
+  winograd_tile(value, &map, tile / across, tile % across, op_param(c, 1) + (int64_t)co * 9 * g->ci, g->ci, 1,
+                c->in[2] ? op_param(c, 2)[co] : 0);
+  conv2d_put_tile(c, n, tile, co, value);
+}
+
+HD_BOTH int64_t conv2d_count(const hd_geom *g) {
+  if (!hd_geom_is_winograd(g))
+    return (int64_t)g->hp * g->wp * g->co;
+  return (int64_t)conv2d_tiles(g->hp, conv2d_tile_side(g)) * conv2d_tiles(g->wp, conv2d_tile_side(g)) * g->co;
+}
+
+/* A window: the maximum over its positions, row-major, by op_takes_over. */
+HD_BOTH void conv2d_at(const op_call *c, int64_t n, int64_t i) {
+  const hd_geom *g = op_geom(c);
+  if (hd_geom_is_winograd(g)) {
+    conv2d_tile_at(c, n, i);
+    return;
+  }
+  const int co = (int)(i % g->co), window = (int)(i / g->co);
+  const int oy = window / g->wp * g->pool, ox = window % g->wp * g->pool;
+  const real *x = op_in(c, 0, n);
+  real best = conv2d_value(c, x, oy, ox, co);
+  int at = 0;
+  for (int p = 1; p < g->pool * g->pool; p++) {
+    const real value = conv2d_value(c, x, oy + p / g->pool, ox + p % g->pool, co);
+    if (op_takes_over(value, best)) {
+      best = value;
+      at = p;
+    }
+  }
+  conv2d_put(c, n, window, co, best, at);
+}
+
+/* ---- Gradient of the input ---- */
+
+HD_BOTH int conv2d_tiled_gradients(const hd_geom *g) { return hd_geom_is_winograd(g) && g->pool == 1; }
+
+/* acc = +0; over the output's pixels row-major (oy, ox), inside over the co of its group ascending: acc = fma(dy, w,
+ * acc); behind a pool, dy is that of a window at the pixel it was taken from and zero at the others; at last acc + 0, so
+ * that it makes no difference whether zero dy are left out: without it a flushed sum could keep the sign of its zero. */
+HD_BOTH real conv2d_dx_value(const op_call *c, int64_t n, int y, int x, int ci) {
+  const hd_geom *g = op_geom(c);
+  const int channels = conv2d_channels(g), outputs = g->co / g->groups, group = ci / channels;
+  const real *dy = op_in(c, 0, n), *w = op_param(c, 1);
+  const uint8_t *argmax = c->in[2] ? op_bytes_in(c, 2, n) : 0;
+  const int oy1 = window_last(y + g->ph, g->sh, g->hp * g->pool);
+  const int ox1 = window_last(x + g->pw, g->sw, g->wp * g->pool);
+  real acc = 0;
+  for (int oy = window_first(y + g->ph, g->kh, g->sh); oy <= oy1; oy++)
+    for (int ox = window_first(x + g->pw, g->kw, g->sw); ox <= ox1; ox++) {
+      const int tap = (y + g->ph - oy * g->sh) * g->kw + x + g->pw - ox * g->sw;
+      const int64_t window = ((int64_t)(oy / g->pool) * g->wp + ox / g->pool) * g->co;
+      const int position = oy % g->pool * g->pool + ox % g->pool;
+      for (int co = group * outputs; co < (group + 1) * outputs; co++)
+        if (dy[window + co] != 0 && (argmax ? argmax[window + co] : 0) == position)
+          acc = REAL_FMA(dy[window + co], w[((int64_t)co * g->kh * g->kw + tap) * channels + ci % channels], acc);
+    }
+  return acc + 0;
+}
+
+HD_BOTH int64_t conv2d_dx_count(const hd_geom *g) {
+  return conv2d_tiled_gradients(g) ? (int64_t)conv2d_tiles(g->hi, 2) * conv2d_tiles(g->wi, 2) * g->ci : op_elems(g);
+}
+
+HD_BOTH void conv2d_put_dx_tile(const op_call *c, int64_t n, int ty, int tx, int ci, const real value[4]) {
+  const hd_geom *g = op_geom(c);
+  HD_UNROLL
+  for (int p = 0; p < 4; p++) {
+    const int y = 2 * ty + p / 2, x = 2 * tx + p % 2;
+    if (y < g->hi && x < g->wi)
+      op_out(c, 0, n)[((int64_t)y * g->wi + x) * g->ci + ci] = value[p];
+  }
+}
+
+/* By tiles of the input: a convolution of dy, every kernel turned around, with as much padding as it then takes. */
+HD_BOTH void conv2d_dx_at(const op_call *c, int64_t n, int64_t i) {
+  const hd_geom *g = op_geom(c);
+  const int ci = (int)(i % g->ci), at = (int)(i / g->ci);
+  real value[4];
+  if (!conv2d_tiled_gradients(g)) {
+    op_out(c, 0, n)[i] = conv2d_dx_value(c, n, at / g->wi, at % g->wi, ci);
+    return;
+  }
+  const int ty = at / conv2d_tiles(g->wi, 2), tx = at % conv2d_tiles(g->wi, 2);
+  const winograd_map map = {op_in(c, 0, n), g->hp, g->wp, g->co, g->ph - 2, g->pw - 2};
+  winograd_tile(value, &map, ty, tx, op_param(c, 1) + 8 * g->ci + ci, -g->ci, 9 * (int64_t)g->ci, 0);
+  conv2d_put_dx_tile(c, n, ty, tx, ci, value);
+}
+
+/* ---- Gradients of weight and bias, per shard ---- */
+
+/* acc = +0; over samples ascending, windows row-major: acc = fma(dy, x, acc); at last acc + 0, as above. */
+HD_BOTH real conv2d_dw_value(const op_call *c, int64_t k, int co, int column) {
+  const hd_geom *g = op_geom(c);
+  const int channels = conv2d_channels(g), tap = column / channels;
+  const int ci = co / (g->co / g->groups) * channels + column % channels;
+  real acc = 0;
+  for (int64_t n = op_row0(c, k); n < op_row1(c, k); n++) {
+    const real *x = op_in(c, 0, n), *dy = op_in(c, 1, n);
+    const uint8_t *argmax = c->in[2] ? op_bytes_in(c, 2, n) : 0;
+    for (int window = 0; window < g->hp * g->wp; window++) {
+      const int64_t at = (int64_t)window * g->co + co;
+      const int p = argmax ? argmax[at] : 0;
+      const int oy = window / g->wp * g->pool + p / g->pool, ox = window % g->wp * g->pool + p % g->pool;
+      if (dy[at] != 0)
+        acc = REAL_FMA(dy[at],
+                       window_pixel(x, g->hi, g->wi, g->ci, oy * g->sh + tap / g->kw - g->ph,
+                                    ox * g->sw + tap % g->kw - g->pw, ci),
+                       acc);
+    }
+  }
+  return acc + 0;
+}
+
+/* s = +0; samples ascending, tiles row-major: s = fma(gradient, patch, s), for each of 16 places; then back, and + 0. */
+HD_BOTH void conv2d_dw_tiled(const op_call *c, int64_t k, int co, int ci) {
+  const hd_geom *g = op_geom(c);
+  const int down = conv2d_tiles(g->hp, 2), across = conv2d_tiles(g->wp, 2);
+  real s[16] = {0}, z[16], d[16];
+  for (int64_t n = op_row0(c, k); n < op_row1(c, k); n++) {
+    const winograd_map map = {op_in(c, 0, n), g->hi, g->wi, g->ci, -g->ph, -g->pw};
+    for (int tile = 0; tile < down * across; tile++) {
+      const int ty = tile / across, tx = tile % across;
+      winograd_patch(d, &map, ty, tx, ci);
+      HD_UNROLL
+      for (int i = 0; i < 4; i++)
+        z[i / 2 * 4 + i % 2] = window_pixel(op_in(c, 1, n), g->hp, g->wp, g->co, 2 * ty + i / 2, 2 * tx + i % 2, co);
+      WINOGRAD_TRANSFORM(z, winograd_tile_gradient_line, 2, 4);
+      HD_UNROLL
+      for (int i = 0; i < 16; i++)
+        s[i] = REAL_FMA(z[i], d[i], s[i]);
+    }
+  }
+  winograd_kernel_back(op_sums(c, 0, k) + (int64_t)co * 9 * g->ci + ci, s, g->ci);
+}
+
+/* The bias: acc = +0; samples ascending, windows row-major: acc = acc + dy. */
+HD_BOTH real conv2d_db_value(const op_call *c, int64_t k, int co) {
+  const hd_geom *g = op_geom(c);
+  real acc = 0;
+  for (int64_t n = op_row0(c, k); n < op_row1(c, k); n++)
+    for (int window = 0; window < g->hp * g->wp; window++)
+      acc = acc + op_in(c, 1, n)[(int64_t)window * g->co + co];
+  return acc;
+}
+
+/* The units of the weights of an output channel. Those of the biases come last. */
+HD_BOTH int conv2d_dw_columns(const hd_geom *g) {
+  return conv2d_tiled_gradients(g) ? g->ci : g->kh * g->kw * conv2d_channels(g);
+}
+
+HD_BOTH int64_t conv2d_dw_count(const hd_geom *g) { return (int64_t)g->co * (conv2d_dw_columns(g) + 1); }
+HD_BOTH void conv2d_dw_at(const op_call *c, int64_t k, int64_t i) {
+  const hd_geom *g = op_geom(c);
+  const int columns = conv2d_dw_columns(g);
+  const int64_t weights = (int64_t)g->co * columns;
+  if (i >= weights) {
+    if (c->out[1])
+      op_sums(c, 1, k)[i - weights] = conv2d_db_value(c, k, (int)(i - weights));
+    return;
+  }
+  const int co = (int)(i / columns), column = (int)(i % columns);
+  if (!c->out[0])
+    return;
+  if (conv2d_tiled_gradients(g))
+    conv2d_dw_tiled(c, k, co, column);
+  else
+    op_sums(c, 0, k)[i] = conv2d_dw_value(c, k, co, column);
+}

@@ -1,0 +1,279 @@
+/* The gradient of a convolution's weight and bias, by one of five methods with the same bits, chosen by the shape
+ * alone:
+ *
+ *   tiles   wide 3 x 3 kernels without a pool, see winograd_dw_cpu.c. (This one has other bits.)
+ *   wide    taps in vector lanes: without a pool, see conv2d_dw_wide_cpu.c.
+ *   dense   output channels in vector lanes, for few input channels; a block of taps in registers for all windows,
+ *           the positions of a pool one after the other.
+ *   picked  as dense, but each channel picks its tap at the position of its maximum: behind a pool of side 2, see
+ *           conv2d_dw_pick_cpu.c.
+ *   live    over nonzero dy alone: behind a pool with many input channels, see conv2d_live_dw_cpu.c.
+ *
+ * Groups of channels go one after the other. Order of the dense method: per weight, over samples ascending, windows
+ * row-major: acc = fma(dy, x, acc), at last acc + 0; of the bias, always: acc = acc + dy. */
+#include "op/conv2d/conv2d_live_cpu.h"
+#include "op/conv2d/winograd_cpu.h"
+
+enum { TAPS = ACC_GROUPS / BLOCK_GROUPS };
+
+/* The geometry of one call of the dense method. */
+typedef struct dw_shape {
+  conv_frame frame;
+  int64_t line;  /* elements of a frame's line */
+  int run, taps; /* contiguous taps in a row of the kernel; all taps */
+  int co16, framed;
+  int64_t group, slot; /* samples at once, elements of one in scratch */
+  int64_t sums;        /* elements of the sums in scratch */
+  int64_t dy_pixel;    /* elements of dy from a window to the next */
+} dw_shape;
+
+typedef enum dw_way { LIVE, DENSE, PICKED, WIDE } dw_way;
+
+/* By the number of vector instructions; half of a pooled gradient is taken to be zero. */
+static dw_way way_of(const hd_geom *g) {
+  double run16 = up16(g->kw * g->ci) / 16, wide = (double)g->co * g->kh * run16;
+  double dense = (double)g->kh * g->kw * g->ci * (up16(g->co) / 16), live = 4 * g->co + 0.5 * wide;
+  if (g->pool == 1)
+    return wide <= dense ? WIDE : DENSE;
+  if (g->pool == 2)
+    return 1.5 * dense <= live ? PICKED : LIVE;
+  return g->pool * g->pool * dense <= live ? DENSE : LIVE;
+}
+
+/* Of one group of channels, g, that is part of `whole`. */
+static dw_shape shape_of(const hd_geom *g, const hd_geom *whole) {
+  dw_shape s = {.frame = input_frame(g, whole->ci), .run = g->kw * g->ci, .co16 = up16(g->co)};
+  s.dy_pixel = whole->co;
+  s.line = (int64_t)s.frame.width * g->ci;
+  s.taps = g->kh * s.run;
+  s.slot = frame_slot(&s.frame);
+  s.framed = !frame_is_image(&s.frame);
+  s.group = frame_rows(&s.frame);
+  s.sums = (int64_t)s.taps * s.co16;
+  return s;
+}
+
+/* Scratch: frames, sums, then the offsets of the taps. */
+static int64_t group_scratch_bytes(const hd_geom *g, const hd_geom *whole) {
+  dw_shape s = shape_of(g, whole);
+  if (way_of(g) == PICKED)
+    return HD_SYM(conv_dw_pick_scratch)(g);
+  if (way_of(g) == LIVE)
+    return HD_SYM(conv_live_dw_scratch)(g);
+  if (way_of(g) == WIDE)
+    return HD_SYM(conv_dw_wide_scratch)(g, whole->ci);
+  return (s.framed ? whole_bytes(s.group * s.slot) : 0) + whole_bytes(s.sums) + whole_bytes(s.taps);
+}
+
+/* The images of rows n .. n + rows - 1. */
+static conv_images take_images(const hd_call *call, const dw_shape *s, int64_t n, int64_t rows) {
+  const float *x = (const float *)call->in[0] + n * call->in_stride[0];
+  if (!s->framed)
+    return (conv_images){x, call->in_stride[0]};
+  for (int64_t r = 0; r < rows; r++)
+    HD_SYM(conv_frame_fill)((float *)call->scratch + r * s->slot, &s->frame, x + r * call->in_stride[0]);
+  return (conv_images){call->scratch, s->slot};
+}
+
+/* One block of the dense method: channels c .. , taps t .. , over the windows of `rows` samples. */
+typedef struct dense_block {
+  const hd_geom *g;
+  const float *x, *dy;
+  const uint8_t *argmax;
+  int64_t x_stride, dy_stride, argmax_stride, dy_pixel, rows, line;
+  const int32_t *tap; /* the block's taps: elements from a patch's start */
+  float *sum;         /* the block's first tap and channel */
+  int co16, channels; /* channels from the block's first on */
+} dense_block;
+
+/* taps and groups are constants where this is inlined. */
+G16 void add_position(g16 (*acc)[BLOCK_GROUPS], const g16 *dy, const float *x, const int32_t *tap, int taps,
+                      int groups) {
+  UNROLL_FOR (t, taps) {
+    g16 xv = g16_all(x[tap[t]]);
+    UNROLL_FOR (q, groups)
+      acc[t][q] = g16_fma(dy[q], xv, acc[t][q]);
+  }
+}
+
+G16 void add_window(g16 (*acc)[BLOCK_GROUPS], const dense_block *b, const float *dy, const uint8_t *argmax,
+                    const float *x, int taps, int groups) {
+  g16 all[BLOCK_GROUPS], here[BLOCK_GROUPS], taken[BLOCK_GROUPS];
+  UNROLL_FOR (q, groups) {
+    all[q] = g16_load_some(dy + 16 * q, b->channels - 16 * q);
+    taken[q] = argmax ? g16_from_bytes(argmax + 16 * q, b->channels - 16 * q) : g16_zero();
+  }
+  if (!argmax) {
+    add_position(acc, all, x, b->tap, taps, groups);
+    return;
+  }
+  for (int p = 0; p < b->g->pool * b->g->pool; p++) {
+    int64_t at = p / b->g->pool * b->g->sh * b->line + (int64_t)(p % b->g->pool) * b->g->sw * b->g->ci;
+    UNROLL_FOR (q, groups)
+      here[q] = g16_keep(all[q], g16_equal(taken[q], g16_all((float)p)));
+    add_position(acc, here, x + at, b->tap, taps, groups);
+  }
+}
+
+G16 void run_block(const dense_block *b, int taps, int groups) {
+  const hd_geom *g = b->g;
+  int64_t step_y = g->pool * g->sh * b->line, step_x = (int64_t)g->pool * g->sw * g->ci;
+  g16 acc[TAPS][BLOCK_GROUPS];
+  UNROLL_FOR (t, taps)
+    UNROLL_FOR (q, groups)
+      acc[t][q] = g16_load(b->sum + t * b->co16 + 16 * q);
+  for (int64_t r = 0; r < b->rows; r++) {
+    const float *x = b->x + r * b->x_stride, *dy = b->dy + r * b->dy_stride;
+    const uint8_t *argmax = b->argmax ? b->argmax + r * b->argmax_stride : NULL;
+    for (int wy = 0; wy < g->hp; wy++, x += step_y)
+      for (int wx = 0; wx < g->wp; wx++, dy += b->dy_pixel) {
+        add_window(acc, b, dy, argmax, x + wx * step_x, taps, groups);
+        argmax = argmax ? argmax + g->co : NULL;
+      }
+  }
+  UNROLL_FOR (t, taps)
+    UNROLL_FOR (q, groups)
+      g16_store(b->sum + t * b->co16 + 16 * q, acc[t][q]);
+}
+
+typedef void dense_fn(const dense_block *block);
+
+#define DENSE_BLOCK(taps, groups)                                                                                      \
+  static void dense_##taps##x##groups(const dense_block *block) { run_block(block, taps, groups); }
+
+/* clang-format off */
+#if HD_ISA_IS(avx512)
+DENSE_BLOCK(1, 1) DENSE_BLOCK(2, 1) DENSE_BLOCK(3, 1) DENSE_BLOCK(4, 1) DENSE_BLOCK(5, 1) DENSE_BLOCK(6, 1)
+DENSE_BLOCK(7, 1) DENSE_BLOCK(8, 1) DENSE_BLOCK(9, 1) DENSE_BLOCK(10, 1) DENSE_BLOCK(11, 1) DENSE_BLOCK(12, 1)
+DENSE_BLOCK(1, 2) DENSE_BLOCK(2, 2) DENSE_BLOCK(3, 2) DENSE_BLOCK(4, 2) DENSE_BLOCK(5, 2) DENSE_BLOCK(6, 2)
+DENSE_BLOCK(7, 2) DENSE_BLOCK(8, 2) DENSE_BLOCK(9, 2) DENSE_BLOCK(10, 2) DENSE_BLOCK(11, 2) DENSE_BLOCK(12, 2)
+static dense_fn *const dense[BLOCK_GROUPS][TAPS] = {
+    {dense_1x1, dense_2x1, dense_3x1, dense_4x1, dense_5x1, dense_6x1, dense_7x1, dense_8x1, dense_9x1, dense_10x1, dense_11x1, dense_12x1},
+    {dense_1x2, dense_2x2, dense_3x2, dense_4x2, dense_5x2, dense_6x2, dense_7x2, dense_8x2, dense_9x2, dense_10x2, dense_11x2, dense_12x2}};
+#elif HD_ISA_IS(scalar)
+DENSE_BLOCK(1, 1) DENSE_BLOCK(2, 1)
+static dense_fn *const dense[BLOCK_GROUPS][TAPS] = {{dense_1x1, dense_2x1}};
+#else
+DENSE_BLOCK(1, 1) DENSE_BLOCK(2, 1) DENSE_BLOCK(3, 1) DENSE_BLOCK(4, 1) DENSE_BLOCK(5, 1) DENSE_BLOCK(6, 1)
+static dense_fn *const dense[BLOCK_GROUPS][TAPS] = {{dense_1x1, dense_2x1, dense_3x1, dense_4x1, dense_5x1, dense_6x1}};
+#endif
+/* clang-format on */
+
+/* All blocks over the windows of some rows. */
+static void add_rows(const dense_block *whole, const int32_t *tap, int taps) {
+  int parts = (taps + TAPS - 1) / TAPS, groups = whole->co16 / 16;
+  for (int group = 0; group < groups; group += BLOCK_GROUPS)
+    for (int part = 0; part < parts; part++) {
+      int first = taps * part / parts, size = taps * (part + 1) / parts - first;
+      dense_block block = *whole;
+      block.dy += 16 * group;
+      block.argmax = block.argmax ? block.argmax + 16 * group : NULL;
+      block.channels -= 16 * group;
+      block.tap = tap + first;
+      block.sum += (int64_t)first * whole->co16 + 16 * group;
+      dense[least(BLOCK_GROUPS, groups - group) - 1][size - 1](&block);
+    }
+}
+
+static void dense_sums(const hd_call *call, const dw_shape *s) {
+  const hd_geom *g = call->g;
+  float *sums = (float *)call->scratch + (s->framed ? s->group * s->slot : 0), *dw = call->out[0];
+  int32_t *tap = (int32_t *)(void *)(sums + whole_bytes(s->sums) / (int64_t)sizeof(float));
+  for (int t = 0; t < s->taps; t++)
+    tap[t] = (int32_t)(t / s->run * s->line + t % s->run);
+  memset(sums, 0, (size_t)s->sums * sizeof *sums);
+  for (int64_t n = 0; n < call->rows; n += s->group) {
+    int64_t rows = call->rows - n < s->group ? call->rows - n : s->group;
+    conv_images images = take_images(call, s, n, rows);
+    dense_block whole = {.g = g,
+                         .x = images.first,
+                         .dy = (const float *)call->in[1] + n * call->in_stride[1],
+                         .argmax = call->in[2] ? (const uint8_t *)call->in[2] + n * call->in_stride[2] : NULL,
+                         .x_stride = images.stride,
+                         .dy_stride = call->in_stride[1],
+                         .argmax_stride = call->in_stride[2],
+                         .dy_pixel = s->dy_pixel,
+                         .rows = rows,
+                         .line = s->line,
+                         .sum = sums,
+                         .co16 = s->co16,
+                         .channels = g->co};
+    add_rows(&whole, tap, s->taps);
+  }
+  for (int co = 0; co < g->co; co++)
+    for (int t = 0; t < s->taps; t++)
+      dw[(int64_t)co * s->taps + t] = sums[(int64_t)t * s->co16 + co] + 0.0f;
+}
+
+/* Up to four groups of channels at once, so that their chains overlap in time; `groups` is a constant where this is
+ * inlined. */
+G16 void sum_bias(const hd_call *call, int c, int groups) {
+  const hd_geom *g = call->g;
+  g16 acc[4] = {g16_zero(), g16_zero(), g16_zero(), g16_zero()};
+  for (int64_t n = 0; n < call->rows; n++) {
+    const float *dy = (const float *)call->in[1] + n * call->in_stride[1] + c;
+    for (int window = 0; window < g->hp * g->wp; window++, dy += g->co)
+      UNROLL_FOR (q, groups)
+        acc[q] = g16_add(acc[q], g16_load_some(dy + 16 * q, g->co - c - 16 * q));
+  }
+  UNROLL_FOR (q, groups)
+    g16_store_some((float *)call->out[1] + c + 16 * q, acc[q], g->co - c - 16 * q);
+}
+
+static void bias_sums(const hd_call *call) {
+  for (int c = 0; c < call->g->co; c += 64)
+    switch (least(4, (call->g->co - c + 15) / 16)) {
+    case 1: sum_bias(call, c, 1); break;
+    case 2: sum_bias(call, c, 2); break;
+    case 3: sum_bias(call, c, 3); break;
+    default: sum_bias(call, c, 4);
+    }
+}
+
+/* The weight's gradient of one group: the call again, on the group's channels. */
+static void run_group(const hd_call *whole, const hd_geom *g, int group) {
+  dw_shape s = shape_of(g, whole->g);
+  hd_call call = *whole;
+  call.g = g;
+  call.in[0] = (const float *)whole->in[0] + group * g->ci;
+  call.in[1] = (const float *)whole->in[1] + group * g->co;
+  call.out[0] = (float *)whole->out[0] + (int64_t)group * g->co * s.taps;
+  switch (way_of(g)) {
+  case PICKED: HD_SYM(conv_dw_pick)(&call, whole->g->co, whole->g->ci); break;
+  case LIVE: HD_SYM(conv_live_dw)(&call, whole->g->co, whole->g->ci); break;
+  case WIDE: HD_SYM(conv_dw_wide)(&call, whole->g->co, whole->g->ci); break;
+  default: dense_sums(&call, &s);
+  }
+}
+
+static int is_tiled(const hd_geom *g) { return hd_geom_is_winograd(g) && g->pool == 1; }
+
+static int64_t scratch_bytes(const hd_geom *g) {
+  hd_geom part = group_geom(g);
+  if (is_tiled(g))
+    return HD_SYM(winograd_dw_scratch)(g);
+  return is_depthwise(g) ? HD_SYM(conv_depth_dw_scratch)(g) : group_scratch_bytes(&part, g);
+}
+
+static void weight_sums(const hd_call *call) {
+  hd_geom part = group_geom(call->g);
+  if (is_depthwise(call->g))
+    HD_SYM(conv_depth_dw)(call);
+  else if (is_tiled(call->g))
+    HD_SYM(winograd_dw)(call);
+  else
+    for (int group = 0; group < call->g->groups; group++)
+      run_group(call, &part, group);
+}
+
+static void conv2d_dw(const hd_call *call) {
+  if (call->out[0])
+    weight_sums(call);
+  if (call->out[1])
+    bias_sums(call);
+}
+
+void HD_SYM(conv_dw_fill)(hd_kernels *table) {
+  table->run[HD_OP_conv2d_dw] = conv2d_dw;
+  table->scratch_bytes[HD_OP_conv2d_dw] = scratch_bytes;
+}

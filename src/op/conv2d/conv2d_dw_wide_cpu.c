@@ -1,0 +1,162 @@
+/* The gradient of a convolution's weight without a pool, for rows of the kernel that fill vectors: the row's taps lie
+ * in lanes, and a block of output channels by a block of taps stays in registers for all windows. Sums have the layout
+ * of the weights.
+ *
+ * Order: per weight, over samples ascending, windows row-major: acc = fma(dy, x, acc), at last acc + 0. */
+#include "op/conv2d/conv2d_cpu.h"
+
+/* Groups of taps in a block: so many that blocks have few operands to load for each product. */
+enum { WIDE_GROUPS = ACC_GROUPS >= 24 ? 3 : 1, WIDE_OUTPUTS = ACC_GROUPS >= 24 ? 12 : ACC_GROUPS };
+
+/* The geometry of a call, worked out. */
+typedef struct wide_shape {
+  conv_frame frame;
+  int framed;
+  int64_t line; /* elements of an image's line */
+  int run16;    /* taps in a row of the kernel, whole groups */
+  int64_t at_once, slot;
+} wide_shape;
+
+/* Groups are read whole, so where rows are not whole groups images need the frame's slack. */
+static wide_shape shape_of(const hd_geom *g, int64_t pixel) {
+  wide_shape s = {.frame = input_frame(g, pixel), .run16 = up16(g->kw * g->ci)};
+  s.framed = !frame_is_image(&s.frame) || s.run16 != g->kw * g->ci;
+  s.line = (int64_t)s.frame.width * g->ci;
+  s.at_once = frame_rows(&s.frame);
+  s.slot = frame_slot(&s.frame);
+  return s;
+}
+
+/* Sums of [co][kh][run16], then the frames. */
+static int64_t sums_elems(const hd_geom *g, const wide_shape *s) { return (int64_t)g->co * g->kh * s->run16; }
+
+int64_t HD_SYM(conv_dw_wide_scratch)(const hd_geom *g, int64_t pixel) {
+  wide_shape s = shape_of(g, pixel);
+  return whole_bytes(sums_elems(g, &s)) + (s.framed ? whole_bytes(s.at_once * s.slot) : 0);
+}
+
+/* Windows from .. to - 1 along one axis. */
+typedef struct wide_span {
+  int from, to;
+} wide_span;
+
+/* Some output channels by some taps of one row of the kernel, over the windows of some samples that overlap the image
+ * through one of these taps: a window whose taps lie in the padding adds zeros. */
+typedef struct wide_block {
+  const hd_geom *g;
+  const float *x, *dy; /* the first window's first tap, first output channel */
+  int64_t x_stride, x_line, dy_stride, dy_pixel, rows;
+  float *sum;
+  int64_t sum_step; /* from an output channel to the next */
+  wide_span wy, wx;
+} wide_block;
+
+/* outputs and groups are constants where this is inlined. */
+G16 void add_windows(const wide_block *b, int outputs, int groups) {
+  const hd_geom *g = b->g;
+  int64_t step = (int64_t)g->sw * g->ci;
+  g16 acc[WIDE_OUTPUTS][WIDE_GROUPS];
+  UNROLL_FOR (o, outputs)
+    UNROLL_FOR (q, groups)
+      acc[o][q] = g16_load(b->sum + o * b->sum_step + 16 * q);
+  const int across = b->wx.to - b->wx.from;
+  const int64_t dy_line = g->wo * b->dy_pixel, dy_first = b->wy.from * dy_line + b->wx.from * b->dy_pixel;
+  const int64_t x_line = g->sh * b->x_line, x_first = b->wy.from * x_line + b->wx.from * step;
+  for (int64_t r = 0; r < b->rows; r++) {
+    const float *dy_row = b->dy + r * b->dy_stride + dy_first, *x_row = b->x + r * b->x_stride + x_first;
+    for (int wy = b->wy.from; wy < b->wy.to; wy++, dy_row += dy_line, x_row += x_line) {
+      const float *dy = dy_row, *x = x_row;
+      for (int wx = across; wx > 0; wx--, x += step, dy += b->dy_pixel) {
+        g16 xv[WIDE_GROUPS];
+        UNROLL_FOR (q, groups)
+          xv[q] = g16_load(x + 16 * q);
+        UNROLL_FOR (o, outputs) {
+          g16 by = g16_all(dy[o]);
+          UNROLL_FOR (q, groups)
+            acc[o][q] = g16_fma(by, xv[q], acc[o][q]);
+        }
+      }
+    }
+  }
+  UNROLL_FOR (o, outputs)
+    UNROLL_FOR (q, groups)
+      g16_store(b->sum + o * b->sum_step + 16 * q, acc[o][q]);
+}
+
+typedef void block_fn(const wide_block *block);
+
+#define BLOCK(outputs, groups)                                                                                         \
+  static void block_##outputs##x##groups(const wide_block *block) { add_windows(block, outputs, groups); }
+
+/* clang-format off */
+#if HD_ISA_IS(avx512)
+BLOCK(1, 1) BLOCK(2, 1) BLOCK(3, 1) BLOCK(4, 1) BLOCK(5, 1) BLOCK(6, 1)
+BLOCK(7, 1) BLOCK(8, 1) BLOCK(9, 1) BLOCK(10, 1) BLOCK(11, 1) BLOCK(12, 1)
+BLOCK(1, 2) BLOCK(2, 2) BLOCK(3, 2) BLOCK(4, 2) BLOCK(5, 2) BLOCK(6, 2)
+BLOCK(7, 2) BLOCK(8, 2) BLOCK(9, 2) BLOCK(10, 2) BLOCK(11, 2) BLOCK(12, 2)
+BLOCK(1, 3) BLOCK(2, 3) BLOCK(3, 3) BLOCK(4, 3) BLOCK(5, 3) BLOCK(6, 3) BLOCK(7, 3) BLOCK(8, 3)
+static block_fn *const blocks[WIDE_GROUPS][WIDE_OUTPUTS] = {
+    {block_1x1, block_2x1, block_3x1, block_4x1, block_5x1, block_6x1, block_7x1, block_8x1, block_9x1, block_10x1, block_11x1, block_12x1},
+    {block_1x2, block_2x2, block_3x2, block_4x2, block_5x2, block_6x2, block_7x2, block_8x2, block_9x2, block_10x2, block_11x2, block_12x2},
+    {block_1x3, block_2x3, block_3x3, block_4x3, block_5x3, block_6x3, block_7x3, block_8x3}};
+#elif HD_ISA_IS(scalar)
+BLOCK(1, 1) BLOCK(2, 1)
+static block_fn *const blocks[WIDE_GROUPS][WIDE_OUTPUTS] = {{block_1x1, block_2x1}};
+#else
+BLOCK(1, 1) BLOCK(2, 1) BLOCK(3, 1) BLOCK(4, 1) BLOCK(5, 1) BLOCK(6, 1)
+static block_fn *const blocks[WIDE_GROUPS][WIDE_OUTPUTS] = {{block_1x1, block_2x1, block_3x1, block_4x1, block_5x1, block_6x1}};
+#endif
+/* clang-format on */
+
+/* Of `windows`, those that overlap an image of `size` pixels at one of the taps first .. last. */
+static wide_span span_of(int windows, int stride, int padding, int size, int first, int last) {
+  const int before = padding - last, behind = size - 1 + padding - first;
+  return (wide_span){before > 0 ? (before + stride - 1) / stride : 0,
+                     behind < 0 ? 0 : least(windows, behind / stride + 1)};
+}
+
+/* All blocks over the windows of some samples; one row of the kernel after the other, and all output channels for some
+ * of its taps, so that what images are read stays near. */
+static void add_rows(const wide_block *whole, const wide_shape *s) {
+  const hd_geom *g = whole->g;
+  int groups = s->run16 / 16, across = even_part(groups, WIDE_GROUPS);
+  int outputs = even_part(g->co, least(WIDE_OUTPUTS, ACC_GROUPS / across));
+  for (int ky = 0; ky < g->kh; ky++)
+    for (int q = 0; q < groups; q += across) {
+      const int first = 16 * q / g->ci, last = (least(16 * (q + across), g->kw * g->ci) - 1) / g->ci;
+      wide_block block = *whole;
+      block.wy = span_of(g->ho, g->sh, g->ph, g->hi, ky, ky);
+      block.wx = span_of(g->wo, g->sw, g->pw, g->wi, first, last);
+      block.x += ky * s->line + 16 * q;
+      block.sum += ky * s->run16 + 16 * q;
+      for (int j = 0; j < g->co; j += outputs, block.dy += outputs, block.sum += outputs * block.sum_step)
+        blocks[least(across, groups - q) - 1][least(outputs, g->co - j) - 1](&block);
+    }
+}
+
+void HD_SYM(conv_dw_wide)(const hd_call *call, int64_t dy_pixel, int64_t pixel) {
+  const hd_geom *g = call->g;
+  wide_shape s = shape_of(g, pixel);
+  float *sums = call->scratch, *frames = sums + whole_bytes(sums_elems(g, &s)) / (int64_t)sizeof(float);
+  int run = g->kw * g->ci;
+  memset(sums, 0, (size_t)sums_elems(g, &s) * sizeof *sums);
+  for (int64_t n = 0; n < call->rows; n += s.at_once) {
+    int64_t rows = call->rows - n < s.at_once ? call->rows - n : s.at_once;
+    const float *x = (const float *)call->in[0] + n * call->in_stride[0];
+    for (int64_t r = 0; s.framed && r < rows; r++)
+      HD_SYM(conv_frame_fill)(frames + r * s.slot, &s.frame, x + r * call->in_stride[0]);
+    wide_block whole = {.g = g,
+                        .x = s.framed ? frames : x,
+                        .dy = (const float *)call->in[1] + n * call->in_stride[1],
+                        .x_stride = s.framed ? s.slot : call->in_stride[0],
+                        .x_line = s.line,
+                        .dy_stride = call->in_stride[1],
+                        .dy_pixel = dy_pixel,
+                        .rows = rows,
+                        .sum = sums,
+                        .sum_step = (int64_t)g->kh * s.run16};
+    add_rows(&whole, &s);
+  }
+  for (int64_t line = 0; line < (int64_t)g->co * g->kh; line++)
+    HD_SYM(conv_finish_sums)((float *)call->out[0] + line * run, sums + line * s.run16, run);
+}

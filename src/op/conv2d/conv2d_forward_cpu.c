@@ -1,0 +1,111 @@
+/* Forward convolution: one walk over the framed images for each group of channels, weights packed in blocks of
+ * channels.
+ *
+ * Wide 3 x 3 kernels are computed by Winograd's tiles instead, see winograd_cpu.c.
+ *
+ * Outputs that no window of the pool reads are never computed. The chain is that of the walk, see conv2d_walk_cpu.c. */
+#include "op/conv2d/winograd_cpu.h"
+
+/* Of one group. */
+static int64_t group_packed_elems(const hd_geom *g) { return (int64_t)up16(g->co) * g->kh * g->kw * g->ci; }
+
+static int64_t packed_elems(const hd_geom *g) {
+  hd_geom part = group_geom(g);
+  if (is_depthwise(g))
+    return HD_SYM(conv_depth_packed)(g);
+  if (hd_geom_is_winograd(g))
+    return HD_SYM(winograd_forward_packed)(g);
+  return g->groups * group_packed_elems(&part);
+}
+
+/* One group's walk over rows n .. n + rows - 1, images where `images` says; g: the group's geometry. */
+static conv_walk forward_walk(const hd_call *call, const hd_geom *g, int group, const conv_frame *frame,
+                              const conv_images *images, int64_t n, int64_t rows) {
+  int64_t line = (int64_t)frame->width * g->ci, pixel = call->g->co;
+  const float *bias = call->in[2];
+  return (conv_walk){.x = images->first,
+                     .x_stride = images->stride,
+                     .x_step_y = g->pool * g->sh * line,
+                     .x_step_x = (int64_t)g->pool * g->sw * g->ci,
+                     .x_line = line,
+                     .taps_y = g->kh,
+                     .run = g->kw * g->ci,
+                     .w = call->packed + group * group_packed_elems(g),
+                     .w_taps = (int64_t)g->kh * g->kw * g->ci,
+                     .bias = bias ? bias + group * g->co : NULL,
+                     .channels = g->co,
+                     .y = (float *)call->out[0] + n * call->out_stride[0] + group * g->co,
+                     .y_stride = call->out_stride[0],
+                     .y_step_y = g->wp * pixel,
+                     .y_step_x = pixel,
+                     .argmax = call->out[1] ? (uint8_t *)call->out[1] + n * call->out_stride[1] : NULL,
+                     .argmax_stride = call->out_stride[1],
+                     .height = g->hp,
+                     .width = g->wp,
+                     .rows = rows,
+                     .pool = g->pool,
+                     .relu = g->relu,
+                     .at_step_y = g->sh * line,
+                     .at_step_x = (int64_t)g->sw * g->ci};
+}
+
+static void run_group(const hd_call *call, const hd_geom *g, int group) {
+  conv_frame frame = input_frame(g, call->g->ci);
+  int64_t at_once = frame_rows(&frame), slot = frame_slot(&frame);
+  for (int64_t n = 0; n < call->rows; n += at_once) {
+    int64_t rows = call->rows - n < at_once ? call->rows - n : at_once;
+    const float *x = (const float *)call->in[0] + n * call->in_stride[0] + group * g->ci;
+    conv_images images = {x, call->in_stride[0]};
+    if (!frame_is_image(&frame)) {
+      images = (conv_images){call->scratch, slot};
+      for (int64_t r = 0; r < rows; r++)
+        HD_SYM(conv_frame_fill)((float *)call->scratch + r * slot, &frame, x + r * call->in_stride[0]);
+    }
+    conv_walk walk = forward_walk(call, g, group, &frame, &images, n, rows);
+    HD_SYM(conv_walk)(&walk);
+  }
+}
+
+static void conv2d(const hd_call *call) {
+  hd_geom part = group_geom(call->g);
+  if (is_depthwise(call->g))
+    HD_SYM(conv_depth_forward)(call);
+  else if (hd_geom_is_winograd(call->g))
+    HD_SYM(winograd_forward)(call);
+  else
+    for (int group = 0; group < call->g->groups; group++)
+      run_group(call, &part, group);
+}
+
+static int64_t scratch_bytes(const hd_geom *g) {
+  hd_geom part = group_geom(g);
+  conv_frame frame = input_frame(&part, g->ci);
+  if (is_depthwise(g))
+    return HD_SYM(conv_depth_forward_scratch)(g);
+  if (hd_geom_is_winograd(g))
+    return HD_SYM(winograd_scratch)(g->ci);
+  return frame_is_image(&frame) ? 0 : whole_bytes(frame_rows(&frame) * frame_slot(&frame));
+}
+
+static void pack(const hd_geom *g, const float *w, float *packed, int32_t j0, int32_t j1) {
+  if (is_depthwise(g)) {
+    HD_SYM(conv_depth_forward_pack)(g, w, packed, j0, j1);
+    return;
+  }
+  if (hd_geom_is_winograd(g)) {
+    HD_SYM(winograd_forward_pack)(g, w, packed, j0, j1);
+    return;
+  }
+  hd_geom part = group_geom(g);
+  int taps = part.kh * part.kw * part.ci;
+  for (int32_t j = j0; j < j1; j++)
+    walk_pack_channel(packed + j / part.co * group_packed_elems(&part), part.co, taps, j % part.co,
+                      w + (int64_t)j * taps);
+}
+
+void HD_SYM(conv_forward_fill)(hd_kernels *table) {
+  table->run[HD_OP_conv2d] = conv2d;
+  table->scratch_bytes[HD_OP_conv2d] = scratch_bytes;
+  table->packed_elems[HD_OP_conv2d] = packed_elems;
+  table->pack[HD_OP_conv2d] = pack;
+}

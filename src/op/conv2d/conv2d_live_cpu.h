@@ -1,0 +1,102 @@
+/* Gradients of a convolution over nonzero ("live") elements alone: shared by those of the input (behind a pool) and
+ * of the weight. The positions of nonzero dy are written to lists first; then a patch stays in registers while a
+ * list is read.
+ *
+ * A list is read for a slice of the input's channels at a time, so that the weights or images that its entries point
+ * at stay in the first-level cache: a prefetcher cannot predict them. A slice is SLICE channels, or all if there are
+ * fewer or not many more; pixels of a slice lie SLICE apart, missing channels are zero. */
+#pragma once
+
+#include "op/conv2d/conv2d_cpu.h"
+
+enum { SLICE = 16, SLICE_WEIGHTS = 10 * 1024, LIVE_ROWS = 8, LIVE_LINES = 5, LIVE_ACROSS = 8 };
+
+/* Up to 32 channels in one slice, if a kernel's patch fits into registers and all weights into L1. */
+static inline int slice_channels(const hd_geom *g) {
+  int64_t run = up16(g->kw * g->ci);
+  int whole =
+      g->ci % SLICE != 0 && g->ci < 2 * SLICE && run / 16 * g->kh <= ACC_GROUPS && run * g->kh * g->co <= SLICE_WEIGHTS;
+  return whole ? g->ci : least(SLICE, g->ci);
+}
+static inline int slice_count(const hd_geom *g) { return (g->ci + slice_channels(g) - 1) / slice_channels(g); }
+
+/* Elements of a row of the kernel in a slice, whole groups. */
+static inline int slice_run(const hd_geom *g) { return up16(g->kw * slice_channels(g)); }
+
+/* One slice of the input with its padding. */
+static inline conv_frame slice_frame(const hd_geom *g, int64_t pixel) {
+  conv_frame f = input_frame(g, pixel);
+  f.channels = slice_channels(g);
+  return f;
+}
+
+/* Entries: the start of a patch, and its factor. */
+typedef struct conv_list {
+  const int32_t *at;
+  const float *by;
+  int count;
+} conv_list;
+
+/* A patch of rows x groups, cut into blocks that fit into registers. */
+typedef struct conv_cut {
+  int rows, groups;
+  int lines, across; /* of a block */
+} conv_cut;
+
+static inline conv_cut cut_of(const hd_geom *g) {
+  conv_cut cut = {.rows = g->kh, .groups = slice_run(g) / 16};
+  cut.across = even_part(cut.groups, least(LIVE_ACROSS, ACC_GROUPS));
+  cut.lines = even_part(cut.rows, most(1, least(LIVE_LINES, ACC_GROUPS / cut.across)));
+  return cut;
+}
+
+/* LIVE_BLOCK(lines, across) for every size of a block, as far as lines * across sums fit into registers, and
+ * blocks[lines - 1][across - 1] of them. */
+/* clang-format off */
+#if HD_ISA_IS(avx512)
+#define LIVE_BLOCKS(type) \
+  LIVE_BLOCK(1, 1) LIVE_BLOCK(1, 2) LIVE_BLOCK(1, 3) LIVE_BLOCK(1, 4) LIVE_BLOCK(1, 5) LIVE_BLOCK(1, 6) LIVE_BLOCK(1, 7) LIVE_BLOCK(1, 8) \
+  LIVE_BLOCK(2, 1) LIVE_BLOCK(2, 2) LIVE_BLOCK(2, 3) LIVE_BLOCK(2, 4) LIVE_BLOCK(2, 5) LIVE_BLOCK(2, 6) LIVE_BLOCK(2, 7) LIVE_BLOCK(2, 8) \
+  LIVE_BLOCK(3, 1) LIVE_BLOCK(3, 2) LIVE_BLOCK(3, 3) LIVE_BLOCK(3, 4) LIVE_BLOCK(3, 5) LIVE_BLOCK(3, 6) LIVE_BLOCK(3, 7) LIVE_BLOCK(3, 8) \
+  LIVE_BLOCK(4, 1) LIVE_BLOCK(4, 2) LIVE_BLOCK(4, 3) LIVE_BLOCK(4, 4) LIVE_BLOCK(4, 5) LIVE_BLOCK(4, 6) \
+  LIVE_BLOCK(5, 1) LIVE_BLOCK(5, 2) LIVE_BLOCK(5, 3) LIVE_BLOCK(5, 4) \
+  static type *const blocks[LIVE_LINES][LIVE_ACROSS] = { \
+      {block_1x1, block_1x2, block_1x3, block_1x4, block_1x5, block_1x6, block_1x7, block_1x8}, \
+      {block_2x1, block_2x2, block_2x3, block_2x4, block_2x5, block_2x6, block_2x7, block_2x8}, \
+      {block_3x1, block_3x2, block_3x3, block_3x4, block_3x5, block_3x6, block_3x7, block_3x8}, \
+      {block_4x1, block_4x2, block_4x3, block_4x4, block_4x5, block_4x6}, \
+      {block_5x1, block_5x2, block_5x3, block_5x4}};
+#elif HD_ISA_IS(scalar)
+#define LIVE_BLOCKS(type) \
+  LIVE_BLOCK(1, 1) LIVE_BLOCK(1, 2) LIVE_BLOCK(2, 1) \
+  static type *const blocks[LIVE_LINES][LIVE_ACROSS] = {{block_1x1, block_1x2}, {block_2x1}};
+#else
+#define LIVE_BLOCKS(type) \
+  LIVE_BLOCK(1, 1) LIVE_BLOCK(1, 2) LIVE_BLOCK(1, 3) LIVE_BLOCK(1, 4) LIVE_BLOCK(1, 5) LIVE_BLOCK(1, 6) \
+  LIVE_BLOCK(2, 1) LIVE_BLOCK(2, 2) LIVE_BLOCK(2, 3) \
+  LIVE_BLOCK(3, 1) LIVE_BLOCK(3, 2) \
+  LIVE_BLOCK(4, 1) LIVE_BLOCK(5, 1) \
+  static type *const blocks[LIVE_LINES][LIVE_ACROSS] = { \
+      {block_1x1, block_1x2, block_1x3, block_1x4, block_1x5, block_1x6}, \
+      {block_2x1, block_2x2, block_2x3}, \
+      {block_3x1, block_3x2}, \
+      {block_4x1}, \
+      {block_5x1}};
+#endif
+/* clang-format on */
+
+/* sum[r][i] += by * x[at][r][i] for each entry in turn, r < cut->rows, i < 16 * cut->groups; lines of the sum and of
+ * the patches lie sum_line and x_line apart. */
+void HD_SYM(conv_add_live)(float *sum, int64_t sum_line, const conv_list *list, const float *x, int64_t x_line,
+                           const conv_cut *cut);
+
+/* The input's gradient behind a pool. */
+void HD_SYM(conv_pool_dx)(const hd_call *call);
+int64_t HD_SYM(conv_pool_dx_scratch)(const hd_geom *g);
+int64_t HD_SYM(conv_pool_dx_packed)(const hd_geom *g);
+void HD_SYM(conv_pool_dx_pack)(const hd_geom *g, const float *w, float *packed, int32_t j0, int32_t j1);
+
+/* The weight's gradient by lists; with a pool or without. dy_pixel: elements of dy from a window to the next; `pixel`:
+ * of the input. */
+void HD_SYM(conv_live_dw)(const hd_call *call, int64_t dy_pixel, int64_t pixel);
+int64_t HD_SYM(conv_live_dw_scratch)(const hd_geom *g);

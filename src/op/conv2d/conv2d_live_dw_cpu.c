@@ -1,0 +1,119 @@
+/* The gradient of a convolution's weight over nonzero dy alone: per output channel the list of windows with a
+ * nonzero gradient; then, slice by slice of the input's channels, the channel's taps stay in registers while the
+ * patches of those windows are added.
+ *
+ * Order: per weight, over samples ascending, windows row-major: acc = fma(dy, x, acc), at last acc + 0. */
+#include "op/conv2d/conv2d_live_cpu.h"
+
+enum { FRAMES_BYTES = 44 * 1024, MOST_POSITIONS = 256 };
+
+/* The geometry of one call, worked out. */
+typedef struct live_shape {
+  conv_frame frame; /* of a slice */
+  int64_t line, slot;
+  int rows;         /* samples at a time: as many as have frames in the first-level cache */
+  int32_t capacity; /* of a channel's list */
+  int run;
+  int64_t sums; /* elements of a slice's sums: [co][kh][run] */
+} live_shape;
+
+static live_shape shape_of(const hd_geom *g, int64_t pixel) {
+  live_shape s = {.frame = slice_frame(g, pixel), .run = slice_run(g)};
+  s.line = (int64_t)s.frame.width * s.frame.channels;
+  s.slot = frame_slot(&s.frame);
+  s.rows = (int)most(1, least(LIVE_ROWS, (int)(FRAMES_BYTES / (s.slot * (int64_t)sizeof(float)))));
+  s.capacity = s.rows * g->hp * g->wp;
+  s.sums = (int64_t)g->co * g->kh * s.run;
+  return s;
+}
+
+/* The contents of scratch. */
+typedef struct live_scratch {
+  float *frames, *sums, *by; /* by, at: [co][capacity] */
+  int32_t *at, *count;       /* count: entries of each channel's list */
+} live_scratch;
+
+static int64_t floats(int64_t count) { return whole_bytes(count) / (int64_t)sizeof(float); }
+
+static live_scratch scratch_of(float *first, const hd_geom *g, const live_shape *s) {
+  live_scratch out = {.frames = first, .sums = first + floats(s->rows * s->slot)};
+  out.by = out.sums + floats(slice_count(g) * s->sums);
+  out.at = (int32_t *)(void *)(out.by + floats((int64_t)g->co * s->capacity));
+  out.count = out.at + floats((int64_t)g->co * s->capacity);
+  return out;
+}
+
+int64_t HD_SYM(conv_live_dw_scratch)(const hd_geom *g) {
+  live_shape s = shape_of(g, g->ci);
+  return whole_bytes(s.rows * s.slot) + whole_bytes(slice_count(g) * s.sums) +
+         2 * whole_bytes((int64_t)g->co * s.capacity) + whole_bytes(g->co);
+}
+
+/* Appends the live channels of one window to their lists; places: the start of the patch by position in the window. */
+static void list_window(const live_scratch *to, const live_shape *s, const float *dy, const uint8_t *argmax, int co,
+                        int32_t window, const int32_t *places) {
+  for (int c = 0; c < co; c += 64) {
+    uint64_t bits = bits_nonzero(dy + c, least(64, co - c));
+    while (bits) {
+      int j = c + bits_take(&bits);
+      int64_t entry = (int64_t)j * s->capacity + to->count[j]++;
+      to->at[entry] = window + places[argmax ? argmax[j] : 0];
+      to->by[entry] = dy[j];
+    }
+  }
+}
+
+/* The lists of rows n .. n + rows - 1. */
+static void list_rows(const live_scratch *to, const live_shape *s, const hd_call *call, int64_t dy_pixel, int64_t n,
+                      int rows) {
+  const hd_geom *g = call->g;
+  int32_t places[MOST_POSITIONS], pixel = s->frame.channels;
+  for (int p = 0; p < g->pool * g->pool; p++)
+    places[p] = (int32_t)(p / g->pool * g->sh * s->line) + p % g->pool * g->sw * pixel;
+  memset(to->count, 0, (size_t)g->co * sizeof *to->count);
+  for (int r = 0; r < rows; r++) {
+    const float *dy = (const float *)call->in[1] + (n + r) * call->in_stride[1];
+    const uint8_t *argmax = call->in[2] ? (const uint8_t *)call->in[2] + (n + r) * call->in_stride[2] : NULL;
+    for (int wy = 0; wy < g->hp; wy++)
+      for (int wx = 0; wx < g->wp; wx++, dy += dy_pixel) {
+        int32_t window = (int32_t)(r * s->slot + wy * g->pool * g->sh * s->line) + wx * g->pool * g->sw * pixel;
+        list_window(to, s, dy, argmax, g->co, window, places);
+        argmax = argmax ? argmax + g->co : NULL;
+      }
+  }
+}
+
+/* The sums of one slice, back to the weights' order: + 0. dw: the slice's first channel; channels: from it on. */
+static void put_slice(float *dw, const float *sums, const hd_geom *g, const live_shape *s, int channels) {
+  int pixel = s->frame.channels, count = least(pixel, channels);
+  for (int line = 0; line < g->co * g->kh; line++, sums += s->run)
+    for (int x = 0; x < g->kw; x++, dw += g->ci)
+      HD_SYM(conv_finish_sums)(dw, sums + x * pixel, count);
+}
+
+void HD_SYM(conv_live_dw)(const hd_call *call, int64_t dy_pixel, int64_t pixel) {
+  const hd_geom *g = call->g;
+  live_shape s = shape_of(g, pixel);
+  live_scratch to = scratch_of(call->scratch, g, &s);
+  conv_cut cut = cut_of(g);
+  memset(to.sums, 0, (size_t)(slice_count(g) * s.sums) * sizeof *to.sums);
+  for (int64_t n = 0; n < call->rows; n += s.rows) {
+    int rows = call->rows - n < s.rows ? (int)(call->rows - n) : s.rows;
+    list_rows(&to, &s, call, dy_pixel, n, rows);
+    for (int slice = 0; slice < slice_count(g); slice++) {
+      const float *x = (const float *)call->in[0] + n * call->in_stride[0] + slice * SLICE;
+      for (int r = 0; r < rows; r++, x += call->in_stride[0])
+        if (s.frame.channels == SLICE)
+          HD_SYM(conv_slice_fill)(to.frames + r * s.slot, &s.frame, x, g->ci - slice * SLICE);
+        else
+          HD_SYM(conv_frame_fill)(to.frames + r * s.slot, &s.frame, x);
+      for (int j = 0; j < g->co; j++) {
+        conv_list list = {to.at + (int64_t)j * s.capacity, to.by + (int64_t)j * s.capacity, to.count[j]};
+        HD_SYM(conv_add_live)
+        (to.sums + slice * s.sums + (int64_t)j * g->kh * s.run, s.run, &list, to.frames, s.line, &cut);
+      }
+    }
+  }
+  for (int slice = 0; slice < slice_count(g); slice++)
+    put_slice((float *)call->out[0] + slice * SLICE, to.sums + slice * s.sums, g, &s, g->ci - slice * SLICE);
+}

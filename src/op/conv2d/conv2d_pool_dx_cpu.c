@@ -1,0 +1,161 @@
+/* The gradient of a convolution's input behind a pool: most pixels of the output have a gradient of zero. For each
+ * pixel there is a bit mask of the channels with a nonzero gradient; then, slice by slice of the input's channels, the
+ * pixel's patch of the input stays in registers while the weights of those channels are added.
+ *
+ * Order: per input element, over the output's pixels row-major, inside over channels ascending: acc = fma(dy, w, acc),
+ * at last acc + 0. */
+#include "op/conv2d/conv2d_live_cpu.h"
+
+enum { CHUNK = 64 }; /* channels of a word of bits */
+
+static int chunks_of(const hd_geom *g) { return (g->co + CHUNK - 1) / CHUNK; }
+static int64_t pixels_of(const hd_geom *g) { return (int64_t)g->hp * g->pool * g->wp * g->pool; }
+
+/* Elements of one slice's weights: for each block of a patch [co][lines][across * 16]. */
+static int64_t slice_weights(const hd_geom *g) { return (int64_t)g->co * g->kh * slice_run(g); }
+
+/* Sample n's bits: [pixel][chunk]. */
+static void mark_sample(uint64_t *bits, const hd_call *call, int64_t n) {
+  const hd_geom *g = call->g;
+  const float *dy = (const float *)call->in[0] + n * call->in_stride[0];
+  const uint8_t *argmax = (const uint8_t *)call->in[2] + n * call->in_stride[2];
+  int chunks = chunks_of(g), line = g->wp * g->pool * chunks;
+  for (int wy = 0; wy < g->hp; wy++, bits += (g->pool - 1) * line)
+    for (int wx = 0; wx < g->wp; wx++, dy += g->co, argmax += g->co, bits += g->pool * chunks)
+      for (int c = 0, k = 0; c < g->co; c += CHUNK, k++) {
+        int count = least(CHUNK, g->co - c);
+        uint64_t live = bits_nonzero(dy + c, count);
+        for (int py = 0, p = 0; py < g->pool; py++)
+          for (int px = 0; px < g->pool; px++, p++)
+            bits[py * line + px * chunks + k] = live & bits_equal(argmax + c, count, p);
+      }
+}
+
+typedef void block_fn(float *sum, int64_t sum_line, uint64_t bits, const float *dy, const float *w);
+
+/* Adds the channels of one word of bits to a block of a patch; dy and w: of bit 0's. lines and across are constants
+ * where this is inlined. */
+G16 void add_block(float *sum, int64_t sum_line, uint64_t bits, const float *dy, const float *w, int lines,
+                   int across) {
+  g16 acc[LIVE_LINES][LIVE_ACROSS];
+  UNROLL_FOR (r, lines)
+    UNROLL_FOR (q, across)
+      acc[r][q] = g16_load(sum + r * sum_line + 16 * q);
+  for (int left = __builtin_popcountll(bits); left > 0; left--) {
+    int channel = bits_take(&bits);
+    const float *patch = w + channel * (lines * across * 16);
+    g16 by = g16_all(dy[channel]);
+    UNROLL_FOR (r, lines)
+      UNROLL_FOR (q, across)
+        acc[r][q] = g16_fma(by, g16_load(patch + (r * across + q) * 16), acc[r][q]);
+  }
+  UNROLL_FOR (r, lines)
+    UNROLL_FOR (q, across)
+      g16_store(sum + r * sum_line + 16 * q, acc[r][q]);
+}
+
+#define LIVE_BLOCK(lines, across)                                                                                      \
+  static void block_##lines##x##across(float *sum, int64_t sum_line, uint64_t bits, const float *dy, const float *w) { \
+    add_block(sum, sum_line, bits, dy, w, lines, across);                                                              \
+  }
+LIVE_BLOCKS(block_fn)
+
+/* One word of a pixel's channels, block by block of its patch; w: of channel 0. */
+static void add_channels(float *patch, int64_t line, uint64_t bits, const float *dy, const float *w, int first,
+                         const hd_geom *g, const conv_cut *cut) {
+  for (int row = 0; row < cut->rows; row += cut->lines)
+    for (int group = 0; group < cut->groups; group += cut->across) {
+      int lines = least(cut->lines, cut->rows - row), across = least(cut->across, cut->groups - group);
+      int64_t channel = (int64_t)lines * across * 16;
+      blocks[lines - 1][across - 1](patch + row * line + 16 * group, line, bits, dy, w + first * channel);
+      w += g->co * channel;
+    }
+}
+
+/* One slice of one sample into its frame. */
+static void add_slice(const hd_geom *g, const conv_frame *f, float *frame, const uint64_t *bits, const float *dy,
+                      const float *w) {
+  conv_cut cut = cut_of(g);
+  int64_t line = (int64_t)f->width * f->channels;
+  memset(frame, 0, (size_t)frame_slot(f) * sizeof *frame);
+  for (int wy = 0; wy < g->hp; wy++, dy += g->wp * g->co)
+    for (int py = 0; py < g->pool; py++, frame += g->sh * line) {
+      const float *here = dy;
+      float *patch = frame;
+      for (int wx = 0; wx < g->wp; wx++, here += g->co)
+        for (int px = 0; px < g->pool; px++, patch += g->sw * f->channels)
+          for (int c = 0; c < g->co; c += CHUNK, bits++)
+            if (*bits)
+              add_channels(patch, line, *bits, here + c, w, c, g, &cut);
+    }
+}
+
+/* A slice's channels of one sample's dx, out of the frame: + 0. */
+static void put_slice(float *dx, const conv_frame *f, const float *frame, int channels) {
+  int64_t line = (int64_t)f->width * f->channels, image_line = f->image_width * f->pixel;
+  for (int y = 0; y < f->image_height; y++, dx += image_line) {
+    const float *from = frame + (y + f->top) * line + (int64_t)f->left * f->channels;
+    if (f->channels == f->pixel)
+      HD_SYM(conv_finish_sums)(dx, from, image_line);
+    else
+      for (int x = 0; x < f->image_width; x++, from += SLICE)
+        g16_store_some(dx + x * f->pixel, g16_add(g16_load(from), g16_zero()), channels);
+  }
+}
+
+void HD_SYM(conv_pool_dx)(const hd_call *call) {
+  const hd_geom *g = call->g;
+  conv_frame f = slice_frame(g, g->ci);
+  float *frame = call->scratch;
+  uint64_t *bits = (uint64_t *)(void *)(frame + frame_slot(&f));
+  int64_t words = pixels_of(g) * chunks_of(g);
+  for (int64_t n = 0; n < call->rows; n += LIVE_ROWS) {
+    int rows = call->rows - n < LIVE_ROWS ? (int)(call->rows - n) : LIVE_ROWS;
+    for (int r = 0; r < rows; r++)
+      mark_sample(bits + r * words, call, n + r);
+    for (int s = 0; s < slice_count(g); s++)
+      for (int r = 0; r < rows; r++) {
+        const float *dy = (const float *)call->in[0] + (n + r) * call->in_stride[0];
+        add_slice(g, &f, frame, bits + r * words, dy, call->packed + s * slice_weights(g));
+        put_slice((float *)call->out[0] + (n + r) * call->out_stride[0] + s * SLICE, &f, frame, g->ci - s * SLICE);
+      }
+  }
+}
+
+int64_t HD_SYM(conv_pool_dx_scratch)(const hd_geom *g) {
+  conv_frame f = slice_frame(g, g->ci);
+  return whole_bytes(frame_slot(&f)) + LIVE_ROWS * pixels_of(g) * chunks_of(g) * (int64_t)sizeof(uint64_t);
+}
+
+int64_t HD_SYM(conv_pool_dx_packed)(const hd_geom *g) { return slice_count(g) * slice_weights(g); }
+
+/* The weights of one of the kernel's lines as far as they lie in elements first .. first + run - 1 of the slice's line,
+ * which has `slice` for each tap; what is left is padding. */
+static void pack_line(float *to, const hd_geom *g, const float *w, int first, int run, int slice, int channels) {
+  for (int x = 0; x < g->kw; x++) {
+    const int begin = x * slice > first ? x * slice : first, end = least(x * slice + channels, first + run);
+    if (begin < end)
+      memcpy(to + begin - first, w + (int64_t)x * g->ci + begin - x * slice, (size_t)(end - begin) * sizeof *to);
+  }
+}
+
+/* One slice of one channel's weights: its lines, cut into blocks. */
+static void pack_slice(const hd_geom *g, const float *w, float *packed, int32_t j, int channels) {
+  conv_cut cut = cut_of(g);
+  int slice = slice_channels(g);
+  for (int row = 0; row < cut.rows; row += cut.lines)
+    for (int group = 0; group < cut.groups; group += cut.across) {
+      int lines = least(cut.lines, cut.rows - row), run = 16 * least(cut.across, cut.groups - group);
+      float *to = packed + (int64_t)j * lines * run;
+      for (int i = 0; i < lines; i++)
+        pack_line(to + i * run, g, w + (int64_t)(row + i) * g->kw * g->ci, 16 * group, run, slice,
+                  least(channels, slice));
+      packed += (int64_t)g->co * lines * run;
+    }
+}
+
+void HD_SYM(conv_pool_dx_pack)(const hd_geom *g, const float *w, float *packed, int32_t j0, int32_t j1) {
+  for (int s = 0; s < slice_count(g); s++, packed += slice_weights(g))
+    for (int32_t j = j0; j < j1; j++)
+      pack_slice(g, w + (int64_t)j * g->kh * g->kw * g->ci + s * SLICE, packed, j, g->ci - s * SLICE);
+}

@@ -1,0 +1,95 @@
+/* cross_entropy: of scores of classes, with a label or a probability for each class as target; class weights, an ignored
+ * label, label smoothing. Sums over the classes are OP_CHAINS16. With m the maximum of the scores and e_i = exp(l_i -
+ * m): nll_i = log(the sum of e) - (l_i - m), p_i = e_i / the sum of e. */
+#pragma once
+
+#include "op/loss.h"
+
+#include "op/softmax/softmax.h"
+
+/* ---- Class i in sums over all classes, which only smoothing and targets of probabilities need: w_i * u_i. Of
+ * probabilities u_i = t_i, with smoothing s fma(1 - s, t_i, s / classes); of labels u_i = 1. ---- */
+
+HD_BOTH int cross_entropy_needs_all(const hd_geom *g) { return g->soft_labels || g->label_smoothing > 0; }
+
+HD_BOTH real cross_entropy_share(const hd_geom *g, real weight, real target) {
+  const real smoothing = g->label_smoothing;
+  if (!g->soft_labels)
+    return weight;
+  return weight * (smoothing > 0 ? REAL_FMA(1 - smoothing, target, smoothing / (real)g->ci) : target);
+}
+HD_BOTH real cross_entropy_share_at(const op_call *c, int64_t n, int64_t i) {
+  return cross_entropy_share(op_geom(c), loss_weight(c, i), op_geom(c)->soft_labels ? op_in(c, 1, n)[i] : 0);
+}
+
+/* Of probabilities the loss is the sum of fma(w_i * u_i, nll_i). Of a label hard = w_y * nll_y; without smoothing that
+ * is the loss, with it fma(1 - s, hard, s / classes * the sum of fma(w_i, nll_i)). An ignored label: 0. */
+HD_BOTH real cross_entropy_loss(const op_call *c, int64_t n, real m, real log_sum, real all) {
+  const hd_geom *g = op_geom(c);
+  const real smoothing = g->label_smoothing;
+  if (g->soft_labels)
+    return all;
+  const int32_t label = op_label(c, n);
+  if (label == g->ignore_index)
+    return 0;
+  const real hard = loss_weight(c, label) * (log_sum - (op_in(c, 0, n)[label] - m));
+  return smoothing > 0 ? REAL_FMA(1 - smoothing, hard, smoothing / (real)g->ci * all) : hard;
+}
+
+HD_BOTH int64_t cross_entropy_count(const hd_geom *g) { return 1; }
+HD_BOTH void cross_entropy_at(const op_call *c, int64_t n, int64_t unused) {
+  const int classes = op_geom(c)->ci;
+  const real *scores = op_in(c, 0, n);
+  const real m = softmax_largest(scores, classes), log_sum = REAL_LOG(softmax_sum(scores, classes, m));
+  OP_CHAINS16(all, cross_entropy_needs_all(op_geom(c)) ? classes : 0,
+              REAL_FMA(cross_entropy_share_at(c, n, i), log_sum - (scores[i] - m), s));
+  op_out(c, 0, n)[0] = cross_entropy_loss(c, n, m, log_sum, all);
+}
+
+/* ---- Its gradient ---- */
+
+/* The label of a sample and the weight of its class; counts: 0 if it is ignored. */
+typedef struct cross_entropy_target {
+  int32_t label, counts;
+  real weight;
+} cross_entropy_target;
+
+HD_BOTH cross_entropy_target cross_entropy_target_of(const op_call *c, int64_t n) {
+  cross_entropy_target target = {0, 1, 0};
+  if (op_geom(c)->soft_labels)
+    return target;
+  target.label = op_label(c, n);
+  target.counts = target.label != op_geom(c)->ignore_index;
+  target.weight = target.counts ? loss_weight(c, target.label) : 0;
+  return target;
+}
+
+/* a = the sum of w_i * u_i. Of probabilities fma(a, p_i, -(w_i * u_i)) / divisor. Of a label without smoothing w_y *
+ * (p_i - (i == y ? 1 : 0)) / divisor; with smoothing s, kept = (1 - s) * w_y, share = s / classes, t = share * w_i, at i
+ * = y fma(share, w_y, kept): fma(fma(share, a, kept), p_i, -t) / divisor. `u`: w_i * u_i. */
+HD_BOTH real cross_entropy_slope(const op_call *c, const cross_entropy_target *target, int64_t i, real p, real u,
+                                 real all) {
+  const hd_geom *g = op_geom(c);
+  const real smoothing = g->label_smoothing, share = smoothing / (real)g->ci;
+  const real kept = (1 - smoothing) * target->weight;
+  if (!target->counts)
+    return 0;
+  if (g->soft_labels)
+    return REAL_FMA(all, p, -u) / op_divisor(c);
+  if (smoothing > 0)
+    return REAL_FMA(REAL_FMA(share, all, kept), p, -(i == target->label ? REAL_FMA(share, u, kept) : share * u)) /
+           op_divisor(c);
+  return target->weight * (p - (i == target->label ? 1 : 0)) / op_divisor(c);
+}
+
+HD_BOTH int64_t cross_entropy_dx_count(const hd_geom *g) { return 1; }
+HD_BOTH void cross_entropy_dx_at(const op_call *c, int64_t n, int64_t unused) {
+  const int classes = op_geom(c)->ci;
+  const real *scores = op_in(c, 0, n);
+  const real m = softmax_largest(scores, classes), sum = softmax_sum(scores, classes, m);
+  const cross_entropy_target target = cross_entropy_target_of(c, n);
+  OP_CHAINS16(all, cross_entropy_needs_all(op_geom(c)) ? classes : 0, s + cross_entropy_share_at(c, n, i));
+  for (int i = 0; i < classes; i++)
+    op_out(c, 0, n)[i] =
+        cross_entropy_slope(c, &target, i, REAL_EXP(scores[i] - m) / sum, cross_entropy_share_at(c, n, i), all);
+}

@@ -1,0 +1,126 @@
+/* Cross-entropy over softmax and its gradient: groups along the classes.
+ * Few classes fit one group; the code has no special case for them. */
+#include "op/softmax/softmax_cpu.h"
+
+static const float *row_of(const hd_call *call, int which, int64_t n) {
+  return (const float *)call->in[which] + n * call->in_stride[which];
+}
+
+static int32_t label_of(const hd_call *call, int64_t n) {
+  return ((const int32_t *)call->in[1])[n * call->in_stride[1]];
+}
+
+static float weight_of(const hd_call *call, int32_t i) { return call->in[2] ? ((const float *)call->in[2])[i] : 1; }
+
+/* The weights of the classes from i on; lanes after the last class are undefined. */
+G16 g16 weights_at(const hd_call *call, int32_t i) {
+  return call->in[2] ? g16_load_some((const float *)call->in[2] + i, call->g->ci - i) : g16_all(1);
+}
+
+/* Adds a group to the chains; lanes after the last class stay unchanged. */
+G16 g16 keep_tail(g16 chains, g16 more, int left) {
+  return left >= 16 ? more : g16_choose(g16_first(left), more, chains);
+}
+
+static float sum_of_nll(const hd_call *call, const float *logits, float m, float log_sum) {
+  const int classes = call->g->ci;
+  g16 chains = g16_zero();
+  for (int i = 0; i < classes; i += 16) {
+    g16 nll = g16_sub(g16_all(log_sum), g16_sub(g16_load_some(logits + i, classes - i), g16_all(m)));
+    chains = keep_tail(chains, g16_fma(weights_at(call, i), nll, chains), classes - i);
+  }
+  return g16_tree(chains);
+}
+
+static float sum_of_weights(const hd_call *call) {
+  const int classes = call->g->ci;
+  g16 chains = g16_zero();
+  for (int i = 0; i < classes; i += 16)
+    chains = keep_tail(chains, g16_add(chains, weights_at(call, i)), classes - i);
+  return g16_tree(chains);
+}
+
+/* The reference's, for targets that are probabilities. */
+static void (*soft_cross_entropy)(const hd_call *call), (*soft_cross_entropy_dx)(const hd_call *call);
+
+static void cross_entropy(const hd_call *call) {
+  const int classes = call->g->ci;
+  if (call->g->soft_labels) {
+    soft_cross_entropy(call);
+    return;
+  }
+  const float smoothing = call->g->label_smoothing, share = smoothing / (float)classes;
+  for (int64_t n = 0; n < call->rows; n++) {
+    const float *logits = row_of(call, 0, n);
+    const int32_t label = label_of(call, n);
+    float loss = 0;
+    if (label != call->g->ignore_index) {
+      const float m = largest(logits, classes), log_sum = hd__logf(sum_of_exp(logits, classes, m));
+      loss = weight_of(call, label) * (log_sum - (logits[label] - m));
+      if (smoothing > 0)
+        loss = fmaf(1 - smoothing, loss, share * sum_of_nll(call, logits, m, log_sum));
+    }
+    ((float *)call->out[0])[n * call->out_stride[0]] = loss;
+  }
+}
+
+static void fill_zero(float *x, int count) {
+  for (int i = 0; i < count; i += 16)
+    g16_store_some(x + i, g16_zero(), count - i);
+}
+
+/* w * (p - 0) / divisor, p - 1 for the class of the label. */
+static void hard_row(const hd_call *call, const float *logits, float *dx, int32_t label) {
+  const int classes = call->g->ci;
+  const float m = largest(logits, classes), sum = sum_of_exp(logits, classes, m);
+  const g16 weight = g16_all(weight_of(call, label)), divisor = g16_all(call->divisor);
+  for (int i = 0; i < classes; i += 16) {
+    g16 p = g16_div(g16_exp(g16_sub(g16_load_some(logits + i, classes - i), g16_all(m))), g16_all(sum));
+    if (label >= i && label < i + 16) {
+      g16 hit = g16_choose(g16_first(label - i + 1), g16_sub(p, g16_all(1)), p);
+      p = g16_choose(g16_first(label - i), p, hit);
+    }
+    g16_store_some(dx + i, g16_div(g16_mul(weight, p), divisor), classes - i);
+  }
+}
+
+static void soft_row(const hd_call *call, const float *logits, float *dx, int32_t label, float all) {
+  const int classes = call->g->ci;
+  const float smoothing = call->g->label_smoothing, share = smoothing / (float)classes;
+  const float m = largest(logits, classes), sum = sum_of_exp(logits, classes, m);
+  const float kept = (1 - smoothing) * weight_of(call, label), a = fmaf(share, all, kept);
+  const g16 divisor = g16_all(call->divisor), minus_share = g16_all(-share);
+  for (int i = 0; i < classes; i += 16) {
+    g16 p = g16_div(g16_exp(g16_sub(g16_load_some(logits + i, classes - i), g16_all(m))), g16_all(sum));
+    g16 d = g16_fma(g16_all(a), p, g16_mul(minus_share, weights_at(call, i)));
+    g16_store_some(dx + i, g16_div(d, divisor), classes - i);
+  }
+  float p = hd__expf(logits[label] - m) / sum;
+  dx[label] = fmaf(a, p, -fmaf(share, weight_of(call, label), kept)) / call->divisor;
+}
+
+static void cross_entropy_dx(const hd_call *call) {
+  if (call->g->soft_labels) {
+    soft_cross_entropy_dx(call);
+    return;
+  }
+  const float all = call->g->label_smoothing > 0 ? sum_of_weights(call) : 0;
+  for (int64_t n = 0; n < call->rows; n++) {
+    const float *logits = row_of(call, 0, n);
+    float *dx = (float *)call->out[0] + n * call->out_stride[0];
+    const int32_t label = label_of(call, n);
+    if (label == call->g->ignore_index)
+      fill_zero(dx, call->g->ci);
+    else if (call->g->label_smoothing > 0)
+      soft_row(call, logits, dx, label, all);
+    else
+      hard_row(call, logits, dx, label);
+  }
+}
+
+void HD_SYM(cross_entropy_fill)(hd_kernels *table) {
+  soft_cross_entropy = table->run[HD_OP_cross_entropy];
+  soft_cross_entropy_dx = table->run[HD_OP_cross_entropy_dx];
+  table->run[HD_OP_cross_entropy] = cross_entropy;
+  table->run[HD_OP_cross_entropy_dx] = cross_entropy_dx;
+}

@@ -1,0 +1,22 @@
+/* dropout: in training each element is zero with probability p, the others are divided by 1 - p; the gradient draws the
+ * same mask again. In evaluation it is the identity: hd__pass_evaluation makes it a view. */
+#include "op/op.h"
+
+static const hd_op_setting settings[] = {HD_SETTING("p", REAL, p, .low = 0, .high = 1), HD_SETTINGS_END};
+
+static const hd_geom samples[] = {{.ci = 1, .p = 0.5f},
+                                  {.ci = 19},
+                                  {.ci = 3, .hi = 4, .wi = 5, .p = 0.1f},
+                                  {.ci = 17, .hi = 3, .wi = 3, .p = 0.9f},
+                                  {.ci = 1, .hi = 6, .wi = 7, .p = 1}};
+
+const hd_op_rule hd__rule_dropout = {
+    .fewest = 1,
+    .most = 1,
+    .settings = settings,
+    .shapes = hd__shapes_same,
+    .dx = {HD_OP_dropout_dx, {HD_ARG_DY}},
+    .in_place = true,
+    .flops = {1, 1},
+    HD_SAMPLES(samples),
+};

@@ -1,0 +1,24 @@
+/* gelu: x times the share of the normal distribution below x. The gradient reads x. */
+#include "op/op.h"
+
+static const hd_op_setting settings[] = {HD_SETTING("approximate", CHOICE, approximate, .choices = {"none", "tanh"}),
+                                         HD_SETTINGS_END};
+
+static const hd_geom samples[] = {{.ci = 1},
+                                  {.ci = 1, .approximate = 1},
+                                  {.ci = 19},
+                                  {.ci = 19, .approximate = 1},
+                                  {.ci = 3, .hi = 4, .wi = 5},
+                                  {.ci = 17, .hi = 3, .wi = 3, .approximate = 1}};
+
+const hd_op_rule hd__rule_gelu = {
+    .fewest = 1,
+    .most = 1,
+    .settings = settings,
+    .shapes = hd__shapes_same,
+    .dx = {HD_OP_gelu_dx, {HD_ARG_DY, HD_ARG_X}},
+    .elementwise = true,
+    .in_place = true,
+    .flops = {4, 9},
+    HD_SAMPLES(samples),
+};

@@ -1,0 +1,23 @@
+/* leaky_relu: y = x where x is positive, negative_slope * x elsewhere. The gradient reads y. */
+#include "op/op.h"
+
+static const hd_op_setting settings[] = {HD_SETTING("negative_slope", REAL, negative_slope, .low = 0, .high = 1e6),
+                                         HD_SETTINGS_END};
+
+static const hd_geom samples[] = {{.ci = 1, .negative_slope = 0.3f},
+                                  {.ci = 19, .negative_slope = 0.01f},
+                                  {.ci = 3, .hi = 4, .wi = 5, .negative_slope = 0.3f},
+                                  {.ci = 17, .hi = 3, .wi = 3, .negative_slope = 0.01f},
+                                  {.ci = 1, .hi = 6, .wi = 7, .negative_slope = 0}};
+
+const hd_op_rule hd__rule_leaky_relu = {
+    .fewest = 1,
+    .most = 1,
+    .settings = settings,
+    .shapes = hd__shapes_same,
+    .dx = {HD_OP_leaky_relu_dx, {HD_ARG_DY, HD_ARG_Y}},
+    .elementwise = true,
+    .in_place = true,
+    .flops = {2, 2},
+    HD_SAMPLES(samples),
+};

@@ -1,0 +1,45 @@
+/* max_pool2d: of any window, stride and padding; the padding is never taken. argmax holds the position in the window. */
+#pragma once
+
+#include "op/window.h"
+
+/* Positions row-major: a later value is taken by op_takes_over. */
+HD_BOTH int64_t max_pool2d_count(const hd_geom *g) { return (int64_t)g->ho * g->wo * g->ci; }
+HD_BOTH void max_pool2d_at(const op_call *c, int64_t n, int64_t i) {
+  const hd_geom *g = op_geom(c);
+  const int ch = (int)(i % g->ci), oy = (int)(i / g->ci) / g->wo, ox = (int)(i / g->ci) % g->wo;
+  const real *x = op_in(c, 0, n);
+  int taken = -1;
+  real best = 0;
+  for (int p = 0; p < g->kh * g->kw; p++) {
+    const int row = oy * g->sh + p / g->kw - g->ph, col = ox * g->sw + p % g->kw - g->pw;
+    if (row < 0 || row >= g->hi || col < 0 || col >= g->wi)
+      continue;
+    const real v = x[((int64_t)row * g->wi + col) * g->ci + ch];
+    if (taken < 0 || op_takes_over(v, best)) {
+      best = v;
+      taken = p;
+    }
+  }
+  op_out(c, 0, n)[i] = best;
+  if (c->out[1])
+    op_bytes_out(c, 1, n)[i] = (uint8_t)taken;
+}
+
+/* Per input element: acc = +0; over the windows that hold it, row-major: acc = acc + dy where the maximum lies here. */
+HD_BOTH int64_t max_pool2d_dx_count(const hd_geom *g) { return op_elems(g); }
+HD_BOTH void max_pool2d_dx_at(const op_call *c, int64_t n, int64_t i) {
+  const hd_geom *g = op_geom(c);
+  const int ch = (int)(i % g->ci), y = (int)(i / g->ci) / g->wi, x = (int)(i / g->ci) % g->wi;
+  const real *dy = op_in(c, 0, n);
+  const uint8_t *argmax = op_bytes_in(c, 1, n);
+  const int oy1 = window_last(y + g->ph, g->sh, g->ho), ox1 = window_last(x + g->pw, g->sw, g->wo);
+  real acc = 0;
+  for (int oy = window_first(y + g->ph, g->kh, g->sh); oy <= oy1; oy++)
+    for (int ox = window_first(x + g->pw, g->kw, g->sw); ox <= ox1; ox++) {
+      const int64_t at = ((int64_t)oy * g->wo + ox) * g->ci + ch;
+      if (argmax[at] == (y + g->ph - oy * g->sh) * g->kw + x + g->pw - ox * g->sw)
+        acc = acc + dy[at];
+    }
+  op_out(c, 0, n)[i] = acc;
+}

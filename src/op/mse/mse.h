@@ -1,0 +1,13 @@
+/* mse: the sum of (y - target)^2. */
+#pragma once
+
+#include "op/loss.h"
+
+/* d = y - target; chain = fma(d, d, chain); slope d + d. */
+HD_BOTH real mse_term(const hd_geom *g, real weight, real y, real target) { return y - target; }
+HD_BOTH real mse_slope(const hd_geom *g, real weight, real y, real target) {
+  const real d = y - target;
+  return d + d;
+}
+
+OP_LOSS_OF_TERMS(mse, loss_add_square)

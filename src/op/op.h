@@ -1,0 +1,191 @@
+/* The definition of an operation except for its chains: arguments, shape rule, gradient, costs, settings in model
+ * files, samples for the tests. Each folder NAME/ has one descriptor, hd__rule_NAME in NAME.c, that also covers the
+ * kernels NAME_dx and NAME_dw of its gradient; a row of kernel/ops.def adds it to the table.
+ *
+ * Rules know shapes and settings alone. graph/ makes nodes and values from them. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/shape.h"
+#include "base/status.h"
+#include "base/tools_api.h"
+#include "kernel/kernel.h"
+
+/* A layer's settings; an operation ignores the fields that it does not use. */
+typedef struct hd_attrs {
+  int32_t out;
+  int32_t kernel[2], padding[2];
+  int32_t stride[2];         /* 0: not given: the kernel's for a pool, else 1 */
+  int32_t groups;            /* conv2d: groups of channels, 1 for none */
+  int32_t bias;              /* 1: the layer has a bias */
+  int32_t count_include_pad; /* avg_pool2d: 1 divides by the whole window, padding included */
+  int32_t approximate;       /* gelu: 1: the tanh form, 0: the erf form */
+  float negative_slope;      /* leaky_relu */
+  float p;                   /* dropout: the share of elements that become zero */
+  float eps;                 /* normalisation: added to the variance */
+  float momentum;            /* batch_norm: of running statistics */
+  int32_t shard_stats;       /* batch_norm: 1 trains with the statistics of each shard, 0 with those of the batch */
+  int32_t move;              /* flatten: 1 moves the elements into PyTorch's order, 0 keeps the memory order */
+  const struct hd_custom_op *custom_op; /* the operation of the caller's program */
+
+  /* Of the loss. */
+  int32_t ignore_index;  /* cross_entropy: samples with this label do not count */
+  float label_smoothing; /* cross_entropy: the share of the target that is distributed equally over all classes */
+  float delta;           /* huber: where the square becomes a line */
+} hd_attrs;
+
+/* A setting of model files: where its value goes, and what is allowed. */
+typedef struct hd_op_setting {
+  const char *key; /* NULL ends a list */
+  enum { HD_SETTING_INT, HD_SETTING_FLAG, HD_SETTING_REAL, HD_SETTING_SIDES, HD_SETTING_CHOICE, HD_SETTING_LAYER } type;
+  size_t field;           /* in hd_attrs: int32_t; REAL: float; SIDES: int32_t[2]; LAYER, another layer: none */
+  double low, high;       /* both included */
+  const char *choices[2]; /* CHOICE: the names of 0 and 1 */
+  bool required;
+} hd_op_setting;
+
+#define HD_SETTING(KEY, TYPE, member, ...)                                                                             \
+  { .key = KEY, .type = HD_SETTING_##TYPE, .field = offsetof(hd_attrs, member), __VA_ARGS__ }
+#define HD_SHARE_SETTING                                                                                               \
+  { .key = "share", .type = HD_SETTING_LAYER }
+#define HD_SETTINGS_END                                                                                                \
+  { .key = NULL }
+
+typedef enum hd_init { HD_INIT_UNIFORM, HD_INIT_ZERO, HD_INIT_ONE } hd_init;
+
+/* A parameter or running statistic of a layer, in the order of in[1], in[2] ... */
+typedef struct hd_op_param {
+  const char *suffix; /* of its name in files */
+  hd_shape shape;     /* in files */
+  hd_shape home;      /* in memory: rows, channels, height, width of the input's order */
+  int32_t fan_in;     /* UNIFORM: in +-1/sqrt(fan_in), PyTorch's default for both weight and bias */
+  hd_init init;
+  bool shared;  /* another layer's may take its place */
+  bool running; /* a running statistic, not trained */
+} hd_op_param;
+
+enum { HD_OP_PARAMS = 4 };
+
+/* What a shape rule reads, and below that what it writes. */
+typedef struct hd_op_shapes {
+  hd_ctx *ctx;
+  const char *layer, *op; /* the names, for messages */
+  const hd_attrs *attrs;
+  int inputs;
+  hd_shape x[HD_MAX_IN], order[HD_MAX_IN]; /* order: of rank 3 if a flat value has the memory order of that image */
+
+  hd_geom geom;
+  hd_shape y, y_order;
+  bool view;   /* y is x with another shape: same memory, no kernel */
+  bool argmax; /* out[1] has a byte for each element of y */
+  int params;
+  hd_op_param param[HD_OP_PARAMS];
+} hd_op_shapes;
+
+typedef hd_status hd_shape_rule(hd_op_shapes *shapes);
+
+/* An argument of a kernel of the gradient: input or output k of the layer, the gradient of y, or the gradients of weight
+ * and bias, summed over the batch. */
+typedef enum hd_arg {
+  HD_ARG_NONE,
+  HD_ARG_X,
+  HD_ARG_W,
+  HD_ARG_B,
+  HD_ARG_IN3,
+  HD_ARG_IN4,
+  HD_ARG_IN5,
+  HD_ARG_IN6, /* input k is HD_ARG_X + k */
+  HD_ARG_Y,
+  HD_ARG_OUT1,
+  HD_ARG_OUT2, /* output k is HD_ARG_Y + k */
+  HD_ARG_DY,
+  HD_ARG_DW,
+  HD_ARG_DB
+} hd_arg;
+
+/* A kernel of the gradient: what it reads. */
+typedef struct hd_backward {
+  hd_op op;
+  hd_arg in[HD_MAX_IN]; /* none: there is no such kernel */
+} hd_backward;
+
+/* What the gradient with respect to the inputs is. */
+typedef enum hd_dx_kind {
+  HD_DX_FIRST, /* dx writes that of in[0] */
+  HD_DX_EACH,  /* dx is called for each input, with the geometry of `part` */
+  HD_DX_ALL,   /* dx writes those of all inputs in one call */
+  HD_DX_SAME   /* dy, for each input: there is no kernel */
+} hd_dx_kind;
+
+/* The kernels of a rule. */
+typedef enum hd_op_role { HD_ROLE_FORWARD, HD_ROLE_DX, HD_ROLE_DW } hd_op_role;
+
+typedef struct hd_op_rule {
+  int fewest, most;    /* inputs of a layer of model files; 0: not a layer */
+  bool loss;           /* a loss of model files */
+  bool labels;         /* loss: its target is the number of a class */
+  const char *weights; /* loss: the setting with a weight for each score; NULL: none */
+  const hd_op_setting *settings;
+  hd_shape_rule *shapes;
+  hd_backward dx, dw; /* dw writes the gradients of in[1] and in[2] */
+  hd_dx_kind dx_kind;
+  void (*part)(hd_geom *geom, const hd_geom *layer, int input); /* HD_DX_EACH */
+  bool elementwise;                                             /* y = f(x); its corner, if any, is at 0 */
+  bool in_place;                                                /* y may be x, and dx dy */
+
+  /* Costs of a sample, counted as for dense libraries. Multiply-adds of layers with weights to multiply; NULL: 0.
+   * Floating-point operations by role: of an element of x, or a function. A multiply-add is two; a comparison, an
+   * exponential, a tanh and a division are one each. Bias terms are not counted. */
+  int64_t (*macs)(const hd_geom *g);
+  int32_t flops[3];
+  int64_t (*flops_of)(const hd_geom *g, hd_op_role role);
+
+  const hd_geom *samples; /* shapes for tests: fields that are 0 are completed */
+  int sample_count;
+} hd_op_rule;
+
+#define HD_SAMPLES(list) .samples = list, .sample_count = sizeof(list) / sizeof *(list)
+
+typedef struct hd_op_info {
+  const char *name;
+  hd_op_class class;
+  hd_op_role role;
+  const hd_op_rule *rule; /* of the layer; NULL for UPDATE */
+} hd_op_info;
+
+HD_TOOLS_API const hd_op_info *hd__op_info(hd_op op);
+HD_TOOLS_API int64_t hd__op_flops(hd_op op, const hd_geom *geom);
+int64_t hd__op_macs(hd_op op, const hd_geom *geom);
+
+/* Whether out[0] may be in[0]. */
+HD_TOOLS_API bool hd__op_works_in_place(hd_op op);
+
+/* The index-th shape for tests, complete; returns 0 when there is none left. */
+int hd__op_sample(hd_geom *geom, hd_op op, int index);
+
+/* ---- For shape rules ---- */
+
+/* The geometry of an operation that kernels see as ci channels of hi x wi, its output alike. */
+hd_geom hd__geom_of_shape(const hd_shape *shape);
+
+/* Completes a geometry: ho, wo, hp, wp from the other fields; one group if groups is 0. Returns 0 if no output position
+ * exists. */
+HD_TOOLS_API int hd__geom_finish(hd_geom *geom);
+
+/* y has the shape and memory order of x. As a rule: of elementwise operations, whose geometry has all settings. */
+hd_shape_rule hd__shapes_same;
+
+/* Windows over an image, from kernel, stride and padding. */
+hd_shape_rule hd__shapes_pool;
+
+/* The rule of losses: a number for each sample. */
+hd_shape_rule hd__shapes_loss;
+
+/* Adds a parameter; returns it. */
+hd_op_param *hd__shapes_param(hd_op_shapes *shapes, const char *suffix, const hd_shape *shape, const hd_shape *home);
+
+/* Samples of elementwise operations, and of losses. */
+extern const hd_geom hd__samples_each[5], hd__samples_loss[11];

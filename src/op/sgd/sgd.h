@@ -1,0 +1,19 @@
+/* sgd: with momentum, Nesterov's or plain, and weight decay. */
+#pragma once
+
+#include "op/update.h"
+
+/* g' = g * scale; g'' = fma(weight_decay, w, g'). With state: m1 = fma(momentum, m, g''), d = nesterov ? fma(momentum,
+ * m1, g'') : m1; without: d = g''. w1 = fma(-lr, d, w). */
+HD_BOTH int sgd_at(const op_update *u, const hd_hyper *h, float scale, int64_t e, float sum) {
+  const float g = fmaf(h->weight_decay, u->w[e], sum * scale);
+  float d = g, m = 0;
+  if (u->m) {
+    m = fmaf(h->momentum, u->m[e], g);
+    d = h->nesterov ? fmaf(h->momentum, m, g) : m;
+    u->m1[e] = m;
+  }
+  const float w = fmaf(-h->lr, d, u->w[e]);
+  u->w1[e] = w;
+  return update_finite(sum) && update_finite(w) && update_finite(m);
+}

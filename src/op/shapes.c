@@ -1,0 +1,104 @@
+/* What the shape rules of operations share. */
+#include "op/op.h"
+
+hd_geom hd__geom_of_shape(const hd_shape *shape) {
+  hd_geom g = {.ci = shape->dim[0], .hi = 1, .wi = 1, .kh = 1, .kw = 1, .sh = 1, .sw = 1, .pool = 1};
+  if (shape->rank == 3) {
+    g.hi = shape->dim[1];
+    g.wi = shape->dim[2];
+  }
+  g.co = g.ci;
+  hd__geom_finish(&g);
+  return g;
+}
+
+int hd__geom_finish(hd_geom *g) {
+  g->groups = g->groups ? g->groups : 1;
+  g->ho = (g->hi + 2 * g->ph - g->kh) / g->sh + 1;
+  g->wo = (g->wi + 2 * g->pw - g->kw) / g->sw + 1;
+  if (g->hi + 2 * g->ph < g->kh || g->wi + 2 * g->pw < g->kw)
+    return 0;
+  g->hp = g->ho / g->pool;
+  g->wp = g->wo / g->pool;
+  return g->hp > 0 && g->wp > 0;
+}
+
+hd_status hd__shapes_same(hd_op_shapes *s) {
+  s->geom = hd__geom_of_shape(&s->x[0]);
+  s->geom.negative_slope = s->attrs->negative_slope;
+  s->geom.approximate = s->attrs->approximate;
+  s->geom.p = s->attrs->p;
+  s->geom.eps = s->attrs->eps;
+  s->y = s->x[0];
+  s->y_order = s->order[0];
+  return HD_OK;
+}
+
+hd_status hd__shapes_pool(hd_op_shapes *s) {
+  const hd_shape *x = &s->x[0];
+  const hd_attrs *a = s->attrs;
+  char text[HD_SHAPE_TEXT_BYTES];
+  if (x->rank != 3)
+    return hd__fail(s->ctx, HD_E_SHAPE,
+                    "layer '%s': %s expects an image (channels x height x width), found %s; put it before flatten",
+                    s->layer, s->op, hd__shape_text(text, sizeof text, x));
+  if (2 * a->padding[0] > a->kernel[0] || 2 * a->padding[1] > a->kernel[1])
+    return hd__fail(s->ctx, HD_E_SHAPE,
+                    "layer '%s': %s expects padding of at most half the kernel, found %d; use less padding", s->layer,
+                    s->op, a->padding[2 * a->padding[0] <= a->kernel[0]]);
+  s->geom = (hd_geom){.ci = x->dim[0],
+                      .hi = x->dim[1],
+                      .wi = x->dim[2],
+                      .co = x->dim[0],
+                      .kh = a->kernel[0],
+                      .kw = a->kernel[1],
+                      .sh = a->stride[0] ? a->stride[0] : a->kernel[0],
+                      .sw = a->stride[1] ? a->stride[1] : a->kernel[1],
+                      .ph = a->padding[0],
+                      .pw = a->padding[1],
+                      .pool = 1,
+                      .count_include_pad = a->count_include_pad};
+  const hd_geom *g = &s->geom;
+  if (!hd__geom_finish(&s->geom))
+    return hd__fail(s->ctx, HD_E_SHAPE,
+                    "layer '%s': a %dx%d window expects an input at least that large, found %s; use a smaller kernel",
+                    s->layer, g->kh, g->kw, hd__shape_text(text, sizeof text, x));
+  s->y = (hd_shape){3, {g->co, g->ho, g->wo}};
+  return HD_OK;
+}
+
+hd_status hd__shapes_loss(hd_op_shapes *s) {
+  char text[HD_SHAPE_TEXT_BYTES];
+  if (s->x[0].rank != 1)
+    return hd__fail(s->ctx, HD_E_SHAPE,
+                    "the last layer: %s expects one flat score per class or output, found %s; end the model with "
+                    "flatten and linear",
+                    s->op, hd__shape_text(text, sizeof text, &s->x[0]));
+  s->geom = hd__geom_of_shape(&s->x[0]);
+  s->geom.ignore_index = s->attrs->ignore_index;
+  s->geom.label_smoothing = s->attrs->label_smoothing;
+  s->geom.delta = s->attrs->delta;
+  s->y = (hd_shape){.rank = 0};
+  return HD_OK;
+}
+
+hd_op_param *hd__shapes_param(hd_op_shapes *s, const char *suffix, const hd_shape *shape, const hd_shape *home) {
+  hd_op_param *param = &s->param[s->params++];
+  *param = (hd_op_param){.suffix = suffix, .shape = *shape, .home = *home, .fan_in = 1};
+  return param;
+}
+
+const hd_geom hd__samples_each[5] = {
+    {.ci = 1}, {.ci = 19}, {.ci = 3, .hi = 4, .wi = 5}, {.ci = 17, .hi = 3, .wi = 3}, {.ci = 1, .hi = 6, .wi = 7}};
+
+const hd_geom hd__samples_loss[11] = {{.ci = 1, .ignore_index = -100, .delta = 1},
+                                      {.ci = 2, .ignore_index = -100, .delta = 0.5f},
+                                      {.ci = 10, .ignore_index = -100, .delta = 1},
+                                      {.ci = 16, .ignore_index = -100, .label_smoothing = 0.1f, .delta = 0.25f},
+                                      {.ci = 17, .ignore_index = -100, .delta = 1.5f},
+                                      {.ci = 40, .ignore_index = 3, .label_smoothing = 0.3f, .delta = 0.1f},
+                                      {.ci = 4, .ignore_index = 2, .delta = 100},
+                                      {.ci = 5, .label_smoothing = 1, .delta = 1},
+                                      {.ci = 33, .ignore_index = 7, .delta = 1},
+                                      {.ci = 1, .label_smoothing = 0.1f, .delta = 1},
+                                      {.ci = 12, .ignore_index = -100, .label_smoothing = 0.5f, .delta = 1}};

@@ -1,0 +1,39 @@
+/* softmax: over the channels of each pixel. Sums along the channels are OP_CHAINS16. */
+#pragma once
+
+#include "op/unit.h"
+
+/* The maximum by op_takes_over, and the sum of exp(x - m). */
+HD_BOTH real softmax_largest(const real *x, int count) {
+  real m = x[0];
+  for (int i = 1; i < count; i++)
+    if (op_takes_over(x[i], m))
+      m = x[i];
+  return m;
+}
+HD_BOTH real softmax_sum(const real *x, int count, real m) {
+  OP_CHAINS16(sum, count, s + REAL_EXP(x[i] - m));
+  return sum;
+}
+
+/* e = exp(x - m); y = e / the sum of e. */
+HD_BOTH int64_t softmax_count(const hd_geom *g) { return op_pixels(g); }
+HD_BOTH void softmax_at(const op_call *c, int64_t n, int64_t pixel) {
+  const int channels = op_geom(c)->ci;
+  const real *x = op_in(c, 0, n) + pixel * channels;
+  real *y = op_out(c, 0, n) + pixel * channels;
+  const real m = softmax_largest(x, channels), sum = softmax_sum(x, channels, m);
+  for (int i = 0; i < channels; i++)
+    y[i] = REAL_EXP(x[i] - m) / sum;
+}
+
+/* dx = y * (dy - the sum of fma(dy, y)). */
+HD_BOTH int64_t softmax_dx_count(const hd_geom *g) { return op_pixels(g); }
+HD_BOTH void softmax_dx_at(const op_call *c, int64_t n, int64_t pixel) {
+  const int channels = op_geom(c)->ci;
+  const real *dy = op_in(c, 0, n) + pixel * channels, *y = op_in(c, 1, n) + pixel * channels;
+  real *dx = op_out(c, 0, n) + pixel * channels;
+  OP_CHAINS16(dot, channels, REAL_FMA(dy[i], y[i], s));
+  for (int i = 0; i < channels; i++)
+    dx[i] = y[i] * (dy[i] - dot);
+}

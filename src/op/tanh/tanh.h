@@ -1,0 +1,11 @@
+/* tanh. */
+#pragma once
+
+#include "op/elementwise.h"
+
+HD_BOTH real tanh_of(const hd_geom *g, real x) { return REAL_TANH(x); }
+
+/* dx = dy * (1 - y * y), the bracket one fma */
+HD_BOTH real tanh_dx_of(const hd_geom *g, real dy, real y) { return dy * REAL_FMA(-y, y, 1); }
+
+OP_ELEMENTWISE(tanh)

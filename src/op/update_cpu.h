@@ -1,0 +1,39 @@
+/* Optimizers by groups of sixteen elements, which are independent. Values that are not finite are collected in a group,
+ * which is checked once at the end; lanes beyond a short tail are left out, as zeros there may divide by zero. */
+#pragma once
+
+#include "kernel/cpu/cpu_fill.h"
+#include "kernel/cpu/group16.h"
+
+/* The part of one update that a group of elements sees: `left` elements from `i`, 16 or more for a whole group. */
+typedef struct update16 {
+  const hd_update *u;
+  int64_t i, left;
+} update16;
+
+G16 g16 update16_take(const float *from, update16 at) { return g16_load_some(from + at.i, at.left); }
+
+/* Writes a result and notes what is not finite in it. */
+G16 g16 update16_put(float *to, g16 value, update16 at, g16 seen) {
+  g16_store_some(to + at.i, value, at.left);
+  if (at.left < 16)
+    value = g16_choose(g16_first((int)at.left), value, g16_zero());
+  return g16_note_not_finite(seen, value);
+}
+
+/* A group's new version; what is not finite is noted in `seen`. `rule` is a constant where this is inlined. */
+typedef g16 update16_group(update16 at, g16 seen, int rule);
+
+/* Of the scalars a copy is taken, which no store can change: they stay in registers. */
+G16 int update16_all(const hd_update *given, update16_group *group, int rule) {
+  const hd_hyper hyper = *given->hyper;
+  hd_update u = *given;
+  u.hyper = &hyper;
+  g16 seen = g16_zero();
+  int64_t i = 0;
+  for (; i + 16 <= u.count; i += 16)
+    seen = group((update16){&u, i, 16}, seen, rule);
+  if (i < u.count)
+    seen = group((update16){&u, i, u.count - i}, seen, rule);
+  return g16_any_noted(seen);
+}
