@@ -21,7 +21,7 @@ static void print_row(const hd_topology *t, const hd_placement *p, int from, int
   snprintf(name, sizeof name, first == last ? "core %d" : "cores %d-%d", first, last);
   cli_print("      %-14s CPU%s %-10s", name, count == 1 ? " " : "s", topo_ranges(text, number, count));
   if (t->kinds > 1)
-    cli_print(" %s", t->kind[t->cpu[from].kind].name);
+    cli_print(" %s", hd_core_type_name(t->kind[t->cpu[from].kind].type));
   if (usable < count)
     cli_print(usable ? "  %d usable" : "  not usable", usable);
   if (busy > 0)
@@ -69,12 +69,12 @@ static void print_machine(const hd_topology *t) {
             t->numa_nodes, plural(t->numa_nodes), t->l3_groups, plural(t->l3_groups), t->cores, plural(t->cores),
             t->cpus, plural(t->cpus));
   for (int i = 0; i < t->caches; i++)
-    cli_print("%s%d x %s of %s", i ? ", " : "caches: ", t->cache[i].count, t->cache[i].name,
+    cli_print("%s%d x %s of %s", i ? ", " : "caches: ", t->cache[i].count, hd_memory_level_name(t->cache[i].level),
               topo_bytes(t->cache[i].bytes));
   if (t->caches > 0)
     cli_print("\n");
   for (int k = 0; t->kinds > 1 && k < t->kinds; k++)
-    cli_print("%s cores: %d with %d CPUs\n", t->kind[k].name, t->kind[k].cores, t->kind[k].cpus);
+    cli_print("%s cores: %d with %d CPUs\n", hd_core_type_name(t->kind[k].type), t->kind[k].cores, t->kind[k].cpus);
 }
 
 static void print_text(const hd_topology *t, const hd_placement *p) {
@@ -90,12 +90,12 @@ static void print_text(const hd_topology *t, const hd_placement *p) {
 static void json_parts(const hd_topology *t) {
   printf(", \"caches\": [");
   for (int i = 0; i < t->caches; i++)
-    printf("%s{\"name\": \"%s\", \"bytes\": %lld, \"count\": %d}", i ? ", " : "", t->cache[i].name,
-           (long long)t->cache[i].bytes, t->cache[i].count);
+    printf("%s{\"name\": \"%s\", \"bytes\": %lld, \"count\": %d}", i ? ", " : "",
+           hd_memory_level_name(t->cache[i].level), (long long)t->cache[i].bytes, t->cache[i].count);
   printf("], \"core_kinds\": [");
   for (int k = 0; k < t->kinds; k++)
-    printf("%s{\"name\": \"%s\", \"cores\": %d, \"pus\": %d}", k ? ", " : "", t->kind[k].name, t->kind[k].cores,
-           t->kind[k].cpus);
+    printf("%s{\"name\": \"%s\", \"cores\": %d, \"pus\": %d}", k ? ", " : "", hd_core_type_name(t->kind[k].type),
+           t->kind[k].cores, t->kind[k].cpus);
   printf("], \"cpus\": [");
   for (int i = 0; i < t->cpus; i++) {
     const hd_cpu *c = &t->cpu[i];
@@ -153,12 +153,11 @@ static int save_svg(const char *path, const hd_topology *t, const hd_placement *
 
 static int run(void *self, hd_ctx *ctx, hd_config *config, int count, char **operand) {
   const char *svg = *(const char **)self;
-  const hd_placement_request request = hd_config_placement(config);
   hd_topology *machine;
   hd_placement *place = NULL;
   hd_status status = hd_topology_create(&machine, ctx);
   if (status == HD_OK)
-    status = hd_placement_create(&place, ctx, machine, &request);
+    status = hd_config_place(&place, ctx, config, machine);
   int code = status == HD_OK ? CLI_OK : cli_fail(status, hd_ctx_message(ctx));
   if (code == CLI_OK && svg)
     code = save_svg(svg, machine, place);

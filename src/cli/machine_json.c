@@ -33,8 +33,8 @@ static void put_machine(FILE *to, const hd_look *look) {
   whole(to, "pus", t->cpus);
   fprintf(to, "\"caches\": [");
   for (int i = 0; i < t->caches; i++)
-    fprintf(to, "%s{\"name\": \"%s\", \"bytes\": %lld, \"count\": %d}", i ? ", " : "", t->cache[i].name,
-            (long long)t->cache[i].bytes, t->cache[i].count);
+    fprintf(to, "%s{\"name\": \"%s\", \"bytes\": %lld, \"count\": %d}", i ? ", " : "",
+            hd_memory_level_name(t->cache[i].level), (long long)t->cache[i].bytes, t->cache[i].count);
   fprintf(to, "], ");
   bytes(to, "memory_bytes", look->memory_bytes);
   bytes(to, "memory_used_bytes", look->memory_used_bytes);
@@ -58,7 +58,7 @@ static void put_cpus(FILE *to, const hd_look *look) {
     const hd_cpu *c = &t->cpu[i];
     fprintf(to,
             "%s{\"cpu\": %d, \"core\": %d, \"package\": %d, \"numa\": %d, \"kind\": \"%s\", \"use\": ", i ? ", " : "",
-            c->cpu, c->core, c->package, c->numa, t->kind[c->kind].name);
+            c->cpu, c->core, c->package, c->numa, hd_core_type_name(t->kind[c->kind].type));
     cli_json_real(to, look->use[i]);
     fprintf(to, "}");
   }
@@ -111,7 +111,7 @@ static void put_rank(FILE *to, const hd_job_rank *rank) {
   fprintf(to, "{");
   whole(to, "rank", rank->rank);
   whole(to, "pid", rank->pid);
-  text(to, "state", rank->state);
+  text(to, "state", hd_job_state_name(rank->state));
   whole(to, "step", rank->step);
   real(to, "loss", rank->loss);
   real(to, "samples_per_s", rank->samples_per_s);
@@ -128,7 +128,7 @@ static void put_job(FILE *to, const hd_job *job) {
   whole(to, "pid", job->pid);
   text(to, "model", job->model);
   text(to, "data", job->data);
-  text(to, "state", job->state);
+  text(to, "state", hd_job_state_name(job->state));
   whole(to, "step", job->step);
   whole(to, "steps", job->steps);
   whole(to, "epoch", job->epoch);

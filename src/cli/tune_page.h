@@ -12,6 +12,12 @@ void tune_write_page(FILE *to, const hd_tune *tune);
 /* A header line, then one line per setting. */
 void tune_write_csv(FILE *to, const hd_tune *tune);
 
+/* "physical", or "cpus" for the configuration's list of CPUs. */
+const char *tune_placement(const hd_tune_setting *setting);
+
+/* "compact, spread": the other policies that give the same CPUs. Returns `text`. */
+const char *tune_same(char *text, size_t bytes, const hd_tune_setting *setting, const char *between);
+
 /* "physical, compact": a setting's placement, and the policies that give the same CPUs. Returns `text`. */
 const char *tune_places(char *text, size_t bytes, const hd_tune_setting *setting, const char *between);
 

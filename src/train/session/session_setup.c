@@ -26,7 +26,7 @@ static hd_status adopt_device(hd_session *s, hd_ctx *ctx) {
   if (!chosen)
     return HD_OK;
   snprintf(s->compute.resumed_device, sizeof s->compute.resumed_device, "%s", chosen);
-  return hd__config_suggest(s->run.config, ctx, HD_OPT_device, "auto");
+  return hd__config_suggest(s->run.config, ctx, HD_OPT_DEVICE, "auto");
 }
 
 /* Reads a resumed run: its record, the experiment in it, the folder to load from. */
@@ -42,7 +42,7 @@ static hd_status adopt_run(hd_session *s, hd_ctx *ctx, char folder[HD_PATH_BYTES
 }
 
 static hd_status choose_threads(hd_session *s, hd_ctx *ctx) {
-  const hd_placement_request request = hd_config_placement(s->run.config);
+  const hd_placement_request request = hd__config_placement(s->run.config);
   return hd__rank_threads_open(&s->compute.threads, ctx, s->compute.local, &request);
 }
 
@@ -50,9 +50,9 @@ static hd_status choose_threads(hd_session *s, hd_ctx *ctx) {
  * placement that the user gave. */
 static hd_status choose_best_threads(hd_session *s, hd_ctx *ctx, const hd_best *best) {
   hd_placement_request request = {
-      .threads = best->threads, .policy = best->placement, .workers = hd_config_placement(s->run.config).workers};
+      .threads = best->threads, .policy = best->placement, .workers = hd__config_placement(s->run.config).workers};
   HD_TRY(hd__threads_open(&s->compute.threads, ctx, &request));
-  const hd_placement_policy policy = hd_config_placement(s->run.config).policy;
+  const hd_placement_choice policy = hd__config_placement(s->run.config).policy;
   if (request.policy == policy || !hd__threads_disputed(s->compute.threads))
     return HD_OK;
   hd__threads_destroy(s->compute.threads);
@@ -262,14 +262,13 @@ static void fill_report(hd_session *s, int32_t shards) {
   }
   s->report.facts = (hd_report){.model = s->run.network.name,
                                 .data = hd__data_name(s->input.data),
-                                .optimizer = hd__config_shown(s->run.config, HD_OPT_optimizer),
+                                .optimizer = (hd_optimizer_choice)hd__settings(s->run.config)->optimizer,
                                 .device = s->report.device,
-                                .arithmetic = hd__config_shown(s->run.config, HD_OPT_arithmetic),
-                                .precision = hd__config_shown(s->run.config, HD_OPT_precision),
+                                .arithmetic = (hd_arithmetic_choice)hd__settings(s->run.config)->arithmetic,
+                                .precision = (hd_precision_choice)hd__settings(s->run.config)->precision,
                                 .isa = hd__session_isa(s),
                                 .device_note = s->report.device_note,
                                 .library = hd__session_library(s),
-                                .gpu_sums = hd__exec_gpu_sums(s->compute.exec),
                                 .out = s->checkpoints.folder,
                                 .epochs = (int64_t)ceil(s->run.settings->epochs),
                                 .steps = s->run.counters.step,
@@ -298,6 +297,7 @@ static void fill_report(hd_session *s, int32_t shards) {
                                 .skipped = -1,
                                 .test_skipped = -1,
                                 .wrong_png = s->report.wrong_png};
+  hd__session_note_gpu_sums(s);
 }
 
 /* Gathers the places of all ranks, for the report. */
@@ -328,7 +328,7 @@ static hd_status settle_threads(hd_session *s, hd_ctx *ctx, int32_t shards) {
   hd_best best = hd__best_threads_recall(s);
   if (!best.threads)
     best = hd__best_threads_search(s, ctx);
-  const bool placed = best.placement == hd_config_placement(s->run.config).policy;
+  const bool placed = best.placement == hd__config_placement(s->run.config).policy;
   if (!best.threads || (best.threads == hd__threads_count(s->compute.threads) && placed))
     return HD_OK;
   hd__exec_destroy(s->compute.exec);
@@ -351,7 +351,7 @@ hd_status hd__session_setup(hd_session *s, hd_ctx *ctx) {
   HD_TRY(hd__config_complete(s->run.config, ctx));
   if (!resumes)
     HD_TRY(hd__network_find(&s->run.network, ctx, s->run.settings->model));
-  if (hd__config_has(s->run.config, HD_OPT_label_smoothing))
+  if (hd__config_has(s->run.config, HD_OPT_LABEL_SMOOTHING))
     s->run.network.label_smoothing = s->run.settings->label_smoothing;
   HD_TRY(hd__device_open(&s->compute.cuda, s->report.device, sizeof s->report.device, ctx, s->run.config,
                          s->compute.local));

@@ -111,6 +111,9 @@ double hd__session_train_s(const hd_session *session);
 
 /* The instruction set, or the GPU's architecture; and the bytes of the session's memory. */
 const char *hd__session_isa(const hd_session *session);
+
+/* gpu_sums and nccl of the report, after a change of devices. */
+void hd__session_note_gpu_sums(hd_session *session);
 int64_t hd__session_bytes(const hd_session *session);
 
 /* The library of --arithmetic native that computes the session; "" for none. Valid as long as the session. */
