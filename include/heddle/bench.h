@@ -41,7 +41,7 @@ typedef struct hd_bench_level {
   double gbytes_per_s, all_gbytes_per_s; /* one thread alone; all threads at once, each with its own arrays */
 } hd_bench_level;
 
-/* The machine's limits with the requested threads, measured in about a second. Peaks are of float32 FMA in registers. */
+/* The machine's limits with the requested threads, measured in a second. Peaks are of float32 FMA in registers. */
 typedef struct hd_bench_machine {
   char cpu[128], isa[16];
   int32_t threads;

@@ -67,8 +67,8 @@ HD_API void hd_config_destroy(hd_config *config);
  * what was found; the option keeps its value. */
 HD_API hd_status hd_config_set(hd_config *config, hd_ctx *ctx, const char *name, const char *value);
 
-/* The same by number, with a value of the option's type: INT, a value of CHOICE, FLAG (0 or 1), and a number of threads;
- * REAL; and any option as text, which is copied. HD_E_USAGE also for an option of another type. */
+/* The same by number, with a value of the option's type: INT, CHOICE, FLAG (0 or 1), and a number of threads; REAL; and
+ * any option as text, which is copied. HD_E_USAGE also for an option of another type. */
 HD_API hd_status hd_config_set_int(hd_config *config, hd_ctx *ctx, hd_option_id id, int64_t value);
 HD_API hd_status hd_config_set_real(hd_config *config, hd_ctx *ctx, hd_option_id id, double value);
 HD_API hd_status hd_config_set_text(hd_config *config, hd_ctx *ctx, hd_option_id id, const char *value);
@@ -94,10 +94,11 @@ HD_API double hd_config_get_real(const hd_config *config, hd_option_id id);
  * groups in turn. ALL: one thread per CPU. A core's further CPUs come after the first ones of all cores, except in
  * COMPACT; powerful kinds of cores come first, always.
  *
- * Threads are not bound to CPUs (-1) if there are more threads than usable CPUs, and with PHYSICAL if a quota is tighter
- * than the mask or idle cores are too few: the system balances better. Workers get cores without a thread first, then
- * the further CPUs of threads' cores, else -1. HD_E_USAGE for a malformed list of CPUs or one with CPUs outside the
- * mask, and, if it is used, for an OMP_NUM_THREADS that is no number of threads; HD_E_NOMEM. *out is NULL then. */
+ * Threads are not bound to CPUs (-1) if there are more threads than usable CPUs, and with PHYSICAL if a quota is
+ * tighter than the mask or idle cores are too few: the system balances better. Workers get cores without a thread
+ * first, then the further CPUs of threads' cores, else -1. HD_E_USAGE for a malformed list of CPUs or one with CPUs
+ * outside the mask, and, if it is used, for an OMP_NUM_THREADS that is no number of threads; HD_E_NOMEM. *out is NULL
+ * then. */
 HD_API hd_status hd_config_place(hd_placement **out, hd_ctx *ctx, const hd_config *config, const hd_topology *machine);
 
 #ifdef __cplusplus

@@ -17,8 +17,8 @@
  * A value is an image, or a flat one with height and width 1. Channels vary fastest in memory: element (c, y, x) of
  * an image stands at (y * width + x) * channels + c.
  *
- * Ownership: the struct is copied; what it points to, usually static, must outlive the context. Sessions, predictors and
- * everything else made with the context must be destroyed before it. Thread safety: `forward` and `backward` are called by several threads at once, each for different
+ * Ownership: the struct is copied; what it points to must outlive the context, and the context must outlive everything
+ * made with it. Thread safety: `forward` and `backward` are called by several threads at once, each for different
  * samples; they must not fail, block, or write anything but the call's outputs. */
 #ifndef HEDDLE_CUSTOM_OP_H
 #define HEDDLE_CUSTOM_OP_H

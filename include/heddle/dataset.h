@@ -23,7 +23,7 @@
  * divided by 255, floats are taken as they are; both are normalised with the training set's mean and standard
  * deviation per channel, rounded to 4 decimals.
  *
- * Ownership: the struct is copied; what it points to must outlive the context. Destroying the context calls `free` once for
+ * Ownership: the struct is copied; what it points to must outlive the context, whose end calls `free` once for
  * `train` and once for `test`, unless that is NULL. Sessions, predictors and everything else made with the context
  * must be destroyed before. Thread safety: `get` is called by several threads at once, each for different samples;
  * `len` and `free` by one. */

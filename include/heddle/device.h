@@ -3,8 +3,8 @@
  *     for (int i = 0; i < hd_device_count(ctx); i++)
  *       if (hd_device_name(name, ctx, (hd_device){HD_CUDA, i}) == HD_OK)
  *         printf("cuda:%d is %s\n", i, name);
- *     hd_config_set_text(config, ctx, HD_OPT_DEVICE, "cuda:0");       // of a new session
- *     hd_session_to(session, ctx, (hd_device){HD_CPU, 0});  // of an existing one
+ *     hd_config_set_text(config, ctx, HD_OPT_DEVICE, "cuda:0"); // of a new session
+ *     hd_session_to(session, ctx, (hd_device){HD_CPU, 0});     // of an existing one
  *     hd_tensor_to(&there, ctx, here, (hd_device){HD_CUDA, 0});
  *
  * GPUs are counted as NVIDIA's driver counts them, from 0: those that CUDA_VISIBLE_DEVICES leaves, in the order of

@@ -3,7 +3,8 @@
  *     hd_doctor *doctor;
  *     hd_doctor_create(&doctor, ctx, 0);
  *     for (int i = 0; i < doctor->count; i++)
- *       printf("%s: %s; %s\n", hd_check_name(doctor->finding[i].check), doctor->finding[i].measured, doctor->finding[i].remedy);
+ *       printf("%s: %s; %s\n", hd_check_name(doctor->finding[i].check), doctor->finding[i].measured,
+ *              doctor->finding[i].remedy);
  *     hd_doctor_destroy(doctor);
  *
  * The checks take about two seconds, on all CPUs of this process. System files are read below HEDDLE_SYSROOT, if it

@@ -65,8 +65,8 @@ typedef struct hd_group_settings {
  * WORLD_SIZE as set by torchrun, with MASTER_ADDR and MASTER_PORT as a common name only; then for those of Open MPI,
  * MPICH and srun. HD_E_USAGE: rank or size is missing, out of range, or taken by another process; HD_E_TIMEOUT names
  * the missing ranks; HD_E_UNSUPPORTED: the ranks are on several hosts, and backend, launcher or build have no MPI;
- * or backend NCCL lacks the library, or a GPU for a rank. The caller destroys the group before the process ends: a process
- * that ends with a group counts as a lost rank. */
+ * or there is no NCCL for its backend, or no GPU for a rank. The caller destroys the group before the process ends: a
+ * process that ends with a group counts as a lost rank. */
 HD_API hd_status hd_group_init(hd_group **out, hd_ctx *ctx, const hd_group_settings *settings);
 HD_API void hd_group_destroy(hd_group *group); /* after its work was waited for; NULL is allowed */
 

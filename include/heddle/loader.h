@@ -81,8 +81,8 @@ HD_API const hd_loader_shape *hd_loader_shape_of(const hd_loader *loader);
  * it. */
 HD_API hd_status hd_loader_begin(hd_loader *loader, hd_ctx *ctx, uint32_t epoch);
 
-/* The next batch of the epoch, of epoch 0 without hd_loader_begin; owned by the loader. A failure names the sample's file; the next call
- * returns the batch after it. */
+/* The next batch of the epoch, of epoch 0 without hd_loader_begin; owned by the loader. A failure names the sample's
+ * file; the next call returns the batch after it. */
 HD_API hd_status hd_loader_next(const hd_batch **out, hd_loader *loader, hd_ctx *ctx);
 
 #ifdef __cplusplus

@@ -51,7 +51,7 @@ static void add_setting(experiment *e, hd_placement *place, int policy) {
   for (int i = 0; i < t->count; i++) {
     if (place->workers != e->place[i]->workers || !same_places(place, e->place[i]))
       continue;
-    t->settings[i].same |= 1u << policy;
+    t->settings[i].same |= policy >= 0 ? 1u << policy : 0;
     hd_placement_destroy(place);
     return;
   }
