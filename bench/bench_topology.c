@@ -11,6 +11,7 @@
 
 #include "heddle.h"
 #include "platform/clock.h"
+#include "platform/placement.h"
 
 enum { MOST = 1000 };
 
@@ -23,7 +24,7 @@ static double look_ms(void) {
   const double start = hd__clock_s();
   hd_status status = hd_topology_create(&machine, ctx);
   if (status == HD_OK)
-    status = hd_placement_create(&place, ctx, machine, &(hd_placement_request){0});
+    status = hd__placement_create(&place, ctx, machine, &(hd_placement_request){0});
   const double spent = hd__clock_s() - start;
   if (status != HD_OK) {
     fprintf(stderr, "bench_topology: %s\n", hd_ctx_message(ctx));

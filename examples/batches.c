@@ -28,15 +28,15 @@ static int nearest(const float *x, int elems) {
 
 static hd_status pass(long long *right, hd_ctx *ctx, const hd_config *config, hd_loader_part part) {
   hd_loader *loader;
-  hd_batch b = {0};
+  const hd_batch *b;
   hd_status status = hd_loader_create(&loader, ctx, config, part, NULL);
-  const int elems = status == HD_OK ? hd_loader_shape_of(loader).height * hd_loader_shape_of(loader).width : 0;
-  while (status == HD_OK && (status = hd_loader_next(&b, loader, ctx)) == HD_OK && b.count > 0)
-    for (int64_t i = 0; i < b.count; i++)
+  const int elems = status == HD_OK ? hd_loader_shape_of(loader)->height * hd_loader_shape_of(loader)->width : 0;
+  while (status == HD_OK && (status = hd_loader_next(&b, loader, ctx)) == HD_OK && b->count > 0)
+    for (int64_t i = 0; i < b->count; i++)
       if (part == HD_LOADER_TRAINING)
-        learn(b.x + i * b.stride, b.label[i * b.stride], elems);
+        learn(b->x + i * b->stride, b->label[i * b->stride], elems);
       else
-        *right += nearest(b.x + i * b.stride, elems) == b.label[i * b.stride];
+        *right += nearest(b->x + i * b->stride, elems) == b->label[i * b->stride];
   hd_loader_destroy(loader);
   return status;
 }
@@ -46,8 +46,8 @@ int main(int argc, char **argv) {
   hd_config *config = NULL;
   long long right = 0;
   int failed = hd_ctx_create(&ctx) || hd_config_create(&config, ctx) ||
-               hd_config_set(config, ctx, "data", argc > 1 ? argv[1] : "digits") ||
-               hd_config_set(config, ctx, "workers", argc > 2 ? argv[2] : "2") ||
+               hd_config_set_text(config, ctx, HD_OPT_DATA, argc > 1 ? argv[1] : "digits") ||
+               hd_config_set_text(config, ctx, HD_OPT_WORKERS, argc > 2 ? argv[2] : "2") ||
                pass(&right, ctx, config, HD_LOADER_TRAINING) || pass(&right, ctx, config, HD_LOADER_TEST);
   if (failed)
     fprintf(stderr, "batches: %s\n", hd_ctx_message(ctx));

@@ -14,7 +14,7 @@ static void backward(const hd_custom_call *call) {
     call->dx[0][i] = call->x[0][i] > 0 ? 2 * call->x[0][i] * call->dy[i] : 0;
 }
 
-static const hd_custom_op squared_relu = {"squared_relu", 1, NULL, forward, backward, 2, NULL};
+static const hd_custom_op squared_relu = {sizeof squared_relu, "squared_relu", 1, NULL, forward, backward, 2, NULL};
 
 static hd_status build(hd_model *model, hd_ctx *ctx, const char *activation) {
   hd_status status = hd_model_add(model, ctx, "flat", "op: flatten");
@@ -30,7 +30,7 @@ static int train(hd_ctx *ctx, hd_config *config, const char *name, const char *a
   hd_session *session = NULL;
   if (hd_model_create(&model, ctx, name, 1, 28, 28) != HD_OK)
     return 1;
-  int failed = build(model, ctx, activation) || hd_config_set(config, ctx, "model", hd_model_text(model)) ||
+  int failed = build(model, ctx, activation) || hd_config_set_text(config, ctx, HD_OPT_MODEL, hd_model_text(model)) ||
                hd_session_create(&session, ctx, config) || hd_session_train(session, ctx, NULL, NULL);
   if (!failed)
     printf("%-8s test accuracy %.2f %%\n",
@@ -46,8 +46,8 @@ int main(int argc, char **argv) {
   if (hd_ctx_create(&ctx) != HD_OK)
     return 1;
   int failed = hd_custom_op_add(ctx, &squared_relu) || hd_config_create(&config, ctx) ||
-               hd_config_set(config, ctx, "data", argc > 1 ? argv[1] : "digits") ||
-               hd_config_set(config, ctx, "max-steps", argc > 2 ? argv[2] : "200") ||
+               hd_config_set_text(config, ctx, HD_OPT_DATA, argc > 1 ? argv[1] : "digits") ||
+               hd_config_set_text(config, ctx, HD_OPT_MAX_STEPS, argc > 2 ? argv[2] : "200") ||
                train(ctx, config, "squared", "squared_relu") || train(ctx, config, "plain", "relu");
   if (failed)
     fprintf(stderr, "custom_op: %s\n", hd_ctx_message(ctx));

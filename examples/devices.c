@@ -41,9 +41,9 @@ int main(int argc, char **argv) {
   hd_status status = hd_ctx_create(&ctx);
   if (status == HD_OK && (status = choose(&device, ctx, argc > 2 ? argv[2] : NULL)) == HD_OK)
     status = multiply(ctx, device);
-  if (status == HD_OK && (status = hd_config_create(&config, ctx)) == HD_OK)
-    status = hd_config_set(config, ctx, "max-steps", "20");
-  if (status == HD_OK && (status = hd_config_set(config, ctx, "data", argc > 1 ? argv[1] : "digits")) == HD_OK)
+  if (status == HD_OK && (status = hd_config_create(&config, ctx)) == HD_OK &&
+      (status = hd_config_set_int(config, ctx, HD_OPT_MAX_STEPS, 20)) == HD_OK &&
+      (status = hd_config_set_text(config, ctx, HD_OPT_DATA, argc > 1 ? argv[1] : "digits")) == HD_OK)
     status = hd_session_create(&session, ctx, config);
   if (status == HD_OK && (status = hd_session_step(NULL, session, ctx, 10)) == HD_OK)
     status = hd_session_to(session, ctx, device); /* weights and optimizer keep their bits */
@@ -55,5 +55,5 @@ int main(int argc, char **argv) {
   hd_session_destroy(session);
   hd_config_destroy(config);
   hd_ctx_destroy(ctx);
-  return status == HD_OK ? 0 : 1;
+  return status != HD_OK;
 }

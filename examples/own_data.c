@@ -32,15 +32,17 @@ static const char model[] = "model: rings\n"
 
 int main(int argc, char **argv) {
   split train = {4000, 0}, test = {500, 4000};
-  const hd_custom_data rings = {"rings", 1, SIDE, SIDE, HD_U8, RINGS, 0, names, &train, &test, len, get, NULL};
+  const hd_custom_data rings = {sizeof rings, "rings", 1,     SIDE, SIDE, HD_U8, RINGS, 0,
+                                names,        &train,  &test, len,  get,  NULL};
   hd_ctx *ctx;
   hd_config *config = NULL;
   hd_session *session = NULL;
   if (hd_ctx_create(&ctx) != HD_OK)
     return 1;
   int failed = hd_data_add(ctx, &rings) || hd_config_create(&config, ctx) ||
-               hd_config_set(config, ctx, "data", "rings") || hd_config_set(config, ctx, "model", model) ||
-               hd_config_set(config, ctx, "max-steps", argc > 1 ? argv[1] : "200") ||
+               hd_config_set_text(config, ctx, HD_OPT_DATA, "rings") ||
+               hd_config_set_text(config, ctx, HD_OPT_MODEL, model) ||
+               hd_config_set_text(config, ctx, HD_OPT_MAX_STEPS, argc > 1 ? argv[1] : "200") ||
                hd_session_create(&session, ctx, config) || hd_session_train(session, ctx, NULL, NULL);
   if (failed)
     fprintf(stderr, "own_data: %s\n", hd_ctx_message(ctx));

@@ -39,9 +39,9 @@ int main(int argc, char **argv) {
   FILE *csv = fopen("loss.csv", "w");
   if (!csv || hd_ctx_create(&ctx) != HD_OK)
     return 1;
-  int failed = hd_config_create(&config, ctx) || hd_config_set(config, ctx, "model", "mlp") ||
-               hd_config_set(config, ctx, "data", argc > 1 ? argv[1] : "digits") ||
-               hd_config_set(config, ctx, "max-steps", argc > 2 ? argv[2] : "200") ||
+  int failed = hd_config_create(&config, ctx) || hd_config_set_text(config, ctx, HD_OPT_MODEL, "mlp") ||
+               hd_config_set_text(config, ctx, HD_OPT_DATA, argc > 1 ? argv[1] : "digits") ||
+               hd_config_set_text(config, ctx, HD_OPT_MAX_STEPS, argc > 2 ? argv[2] : "200") ||
                hd_session_create(&session, ctx, config) || loop(session, ctx, csv);
   if (failed)
     fprintf(stderr, "own_loop: %s\n", hd_ctx_message(ctx));

@@ -33,9 +33,9 @@ int main(int argc, char **argv) {
     return 1;
   int failed = hd_model_create(&model, ctx, "blocks", 1, 28, 28) || build(model, ctx, 3, 8) ||
                hd_model_check(&count, model, ctx) || hd_config_create(&config, ctx) ||
-               hd_config_set(config, ctx, "model", hd_model_text(model)) ||
-               hd_config_set(config, ctx, "data", argc > 1 ? argv[1] : "digits") ||
-               hd_config_set(config, ctx, "max-steps", argc > 2 ? argv[2] : "100") ||
+               hd_config_set_text(config, ctx, HD_OPT_MODEL, hd_model_text(model)) ||
+               hd_config_set_text(config, ctx, HD_OPT_DATA, argc > 1 ? argv[1] : "digits") ||
+               hd_config_set_text(config, ctx, HD_OPT_MAX_STEPS, argc > 2 ? argv[2] : "100") ||
                hd_session_create(&session, ctx, config) || hd_session_train(session, ctx, NULL, NULL);
   if (failed)
     fprintf(stderr, "own_network: %s\n", hd_ctx_message(ctx));

@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
-static hd_status train(char digest[HD_SHA256_TEXT_BYTES], hd_ctx *ctx, hd_config *config, const char *seed) {
+static hd_status train(char digest[HD_SHA256_TEXT_BYTES], hd_ctx *ctx, hd_config *config, int seed) {
   hd_session *session;
-  hd_status status = hd_config_set(config, ctx, "seed", seed);
+  hd_status status = hd_config_set_int(config, ctx, HD_OPT_SEED, seed);
   if (status == HD_OK)
     status = hd_session_create(&session, ctx, config);
   if (status != HD_OK)
@@ -16,7 +16,7 @@ static hd_status train(char digest[HD_SHA256_TEXT_BYTES], hd_ctx *ctx, hd_config
   status = hd_session_train(session, ctx, NULL, NULL);
   memcpy(digest, hd_session_report(session)->weights_sha256, HD_SHA256_TEXT_BYTES);
   hd_session_destroy(session);
-  printf("seed %s: %s\n", seed, digest);
+  printf("seed %d: %s\n", seed, digest);
   return status;
 }
 
@@ -26,10 +26,10 @@ int main(int argc, char **argv) {
   hd_config *config = NULL;
   if (hd_ctx_create(&ctx) != HD_OK)
     return 1;
-  int failed = hd_config_create(&config, ctx) || hd_config_set(config, ctx, "model", "simplenet") ||
-               hd_config_set(config, ctx, "data", argc > 1 ? argv[1] : "digits") ||
-               hd_config_set(config, ctx, "max-steps", argc > 2 ? argv[2] : "20") || train(first, ctx, config, "1") ||
-               train(again, ctx, config, "1") || train(other, ctx, config, "2");
+  int failed = hd_config_create(&config, ctx) || hd_config_set_text(config, ctx, HD_OPT_MODEL, "simplenet") ||
+               hd_config_set_text(config, ctx, HD_OPT_DATA, argc > 1 ? argv[1] : "digits") ||
+               hd_config_set_text(config, ctx, HD_OPT_MAX_STEPS, argc > 2 ? argv[2] : "20") ||
+               train(first, ctx, config, 1) || train(again, ctx, config, 1) || train(other, ctx, config, 2);
   if (failed)
     fprintf(stderr, "set_seed: %s\n", hd_ctx_message(ctx));
   else

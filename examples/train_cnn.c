@@ -27,23 +27,18 @@ static hd_status train(hd_ctx *ctx, hd_config *config) {
 }
 
 int main(int argc, char **argv) {
-  const char *setting[][2] = {{"model", "cnn"},
-                              {"data", argc > 1 ? argv[1] : "digits"},
-                              {"max-steps", argc > 2 ? argv[2] : "100"},
-                              {"batch", "32"},
-                              {"log-every", "10"}};
   hd_ctx *ctx;
   hd_config *config = NULL;
   if (hd_ctx_create(&ctx) != HD_OK)
     return 1;
-  hd_status status = hd_config_create(&config, ctx);
-  for (size_t i = 0; i < sizeof setting / sizeof *setting && status == HD_OK; i++)
-    status = hd_config_set(config, ctx, setting[i][0], setting[i][1]);
-  if (status == HD_OK)
-    status = train(ctx, config);
-  if (status != HD_OK)
+  int failed = hd_config_create(&config, ctx) || hd_config_set_text(config, ctx, HD_OPT_MODEL, "cnn") ||
+               hd_config_set_text(config, ctx, HD_OPT_DATA, argc > 1 ? argv[1] : "digits") ||
+               hd_config_set_text(config, ctx, HD_OPT_MAX_STEPS, argc > 2 ? argv[2] : "100") ||
+               hd_config_set_int(config, ctx, HD_OPT_BATCH, 32) ||
+               hd_config_set_int(config, ctx, HD_OPT_LOG_EVERY, 10) || train(ctx, config);
+  if (failed)
     fprintf(stderr, "train_cnn: %s\n", hd_ctx_message(ctx));
   hd_config_destroy(config);
   hd_ctx_destroy(ctx);
-  return status != HD_OK;
+  return failed;
 }

@@ -21,10 +21,12 @@
 #include "heddle/group.h"
 #include "heddle/launch.h"
 #include "heddle/model.h"
+#include "heddle/options.h"
 #include "heddle/predict.h"
 #include "heddle/session.h"
 #include "heddle/status.h"
 #include "heddle/summary.h"
 #include "heddle/topology.h"
+#include "heddle/version.h"
 
 #endif

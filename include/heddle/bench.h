@@ -3,7 +3,7 @@
  *     hd_bench_step_result *result;
  *     hd_bench_step(&result, ctx, config, 3);
  *     printf("%.0f samples/s, %.0f %% of the peak\n", result->samples_per_s,
- *            100e-9 * result->flops * result->samples_per_s / result->machine.all_peak_gflops);
+ *            100e-9 * result->flops * result->samples_per_s / result->machine->all_peak_gflops);
  *     hd_bench_step_destroy(result);
  *
  * FLOPs come in two conventions. `flops` is what a dense library would compute, two for each multiply-add of the
@@ -21,6 +21,7 @@
 #ifndef HEDDLE_BENCH_H
 #define HEDDLE_BENCH_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "heddle/config.h"
@@ -35,12 +36,12 @@ enum { HD_BENCH_MAX_LEVELS = 16, HD_BENCH_NAME_BYTES = 96 };
 
 /* Bandwidth of a working set of `bytes` (a = b + s * c, three arrays). */
 typedef struct hd_bench_level {
-  char where[8]; /* the smallest cache that holds it, "L1d", "L2", "L3"; or "memory" */
+  hd_memory_level where; /* the smallest cache that holds it, or the main memory */
   int64_t bytes;
   double gbytes_per_s, all_gbytes_per_s; /* one thread alone; all threads at once, each with its own arrays */
 } hd_bench_level;
 
-/* The machine's limits with the requested threads. Peaks are of float32 FMA in registers. */
+/* The machine's limits with the requested threads, measured in a second. Peaks are of float32 FMA in registers. */
 typedef struct hd_bench_machine {
   char cpu[128], isa[16];
   int32_t threads;
@@ -48,14 +49,6 @@ typedef struct hd_bench_machine {
   int32_t levels;
   hd_bench_level level[HD_BENCH_MAX_LEVELS]; /* ascending bytes; the last is main memory */
 } hd_bench_machine;
-
-/* Uses threads, cpus and placement. Takes about a second. */
-HD_API hd_status hd_bench_machine_measure(hd_bench_machine *out, hd_ctx *ctx, const hd_config *config);
-
-/* The roofline's lower bound of a thread's time, and which limit it is: *level is an index into machine->level, or
- * -1 for FMA. */
-HD_API double hd_bench_least_s(int32_t *level, const hd_bench_machine *machine, double executed_flops, double bytes,
-                               double bytes_at_once);
 
 /* One operation on one thread. */
 typedef struct hd_bench_op {
@@ -71,7 +64,7 @@ typedef struct hd_bench_op {
 
 /* A model's training step. */
 typedef struct hd_bench_step_result {
-  hd_bench_machine machine;
+  const hd_bench_machine *machine; /* owned by the result */
   char model[64], data[64];
   int64_t batch;
   int32_t threads;
@@ -98,7 +91,7 @@ typedef struct hd_bench_conv_shape {
 } hd_bench_conv_shape;
 
 typedef struct hd_bench_conv_result {
-  hd_bench_machine machine;
+  const hd_bench_machine *machine; /* owned by the result */
   int32_t op_count;
   hd_bench_op *ops; /* conv2d, conv2d_dx, conv2d_dw of each shape; times of a sample */
 } hd_bench_conv_result;
@@ -117,8 +110,8 @@ typedef struct hd_bench_product {
 } hd_bench_product;
 
 typedef struct hd_bench_gemm_result {
-  hd_bench_machine machine;
-  char openblas[96]; /* "OpenBLAS 0.3.21 SkylakeX"; "" where there is none */
+  const hd_bench_machine *machine; /* owned by the result */
+  char openblas[96];               /* "OpenBLAS 0.3.21 SkylakeX"; "" where there is none */
   int32_t count;
   hd_bench_product *products;
 } hd_bench_gemm_result;
@@ -131,6 +124,7 @@ HD_API void hd_bench_gemm_destroy(hd_bench_gemm_result *result);
 
 /* The cost of a barrier: heddle's (a step has two) and the OpenMP runtime's. */
 typedef struct hd_bench_barrier_result {
+  size_t struct_bytes; /* sizeof(hd_bench_barrier_result) */
   char cpu[128];
   int32_t threads, cpus, turns;
   double us, openmp_us; /* medians over turns, in microseconds */
@@ -142,6 +136,7 @@ HD_API hd_status hd_bench_barrier(hd_bench_barrier_result *out, hd_ctx *ctx, con
 
 /* A loader's throughput (heddle/loader.h): every sample is read, transformed, normalised and summed. */
 typedef struct hd_bench_loader_result {
+  size_t struct_bytes; /* sizeof(hd_bench_loader_result) */
   char cpu[128], data[128];
   int32_t workers, turns;
   int64_t batch, samples;          /* samples: of an epoch */
@@ -164,6 +159,7 @@ typedef struct hd_bench_allreduce_size {
 } hd_bench_allreduce_size;
 
 typedef struct hd_bench_allreduce_result {
+  size_t struct_bytes; /* sizeof(hd_bench_allreduce_result) */
   char cpu[128];
   int32_t ranks, cpus; /* cpus: number that a rank may use */
   hd_bench_allreduce_size size[HD_BENCH_ALLREDUCE_SIZES];

@@ -4,7 +4,8 @@
  *       for (int64_t i = 0; i < c->y_elems; i++)
  *         c->y[i] = c->x[0][i] > 0 ? c->x[0][i] * c->x[0][i] : 0;
  *     }
- *     static const hd_custom_op squared_relu = {.name = "squared_relu", .inputs = 1, .forward = forward, ...};
+ *     static const hd_custom_op squared_relu = {
+ *       .struct_bytes = sizeof squared_relu, .name = "squared_relu", .inputs = 1, .forward = forward, ...};
  *     hd_custom_op_add(ctx, &squared_relu);
  *     hd_model_add(model, ctx, "act1", "op: squared_relu");
  *
@@ -16,12 +17,13 @@
  * A value is an image, or a flat one with height and width 1. Channels vary fastest in memory: element (c, y, x) of
  * an image stands at (y * width + x) * channels + c.
  *
- * Ownership: a context keeps the pointer; the operation, usually static, must outlive the context and everything
+ * Ownership: the struct is copied; what it points to must outlive the context, and the context must outlive everything
  * made with it. Thread safety: `forward` and `backward` are called by several threads at once, each for different
  * samples; they must not fail, block, or write anything but the call's outputs. */
 #ifndef HEDDLE_CUSTOM_OP_H
 #define HEDDLE_CUSTOM_OP_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "heddle/status.h"
@@ -49,8 +51,9 @@ typedef struct hd_custom_call {
 } hd_custom_call;
 
 typedef struct hd_custom_op {
-  const char *name; /* its name in models: 1 to 32 letters, digits and '_', not a built-in one */
-  int32_t inputs;   /* 1 or 2, of one shape */
+  size_t struct_bytes; /* sizeof(hd_custom_op) */
+  const char *name;    /* its name in models: 1 to 32 letters, digits and '_', not a built-in one */
+  int32_t inputs;      /* 1 or 2, of one shape */
   /* The output's shape; NULL: the inputs'. Returns 0, or anything else if inputs of that shape do not fit. */
   int (*shape)(hd_custom_shape *y, const hd_custom_shape *x, void *user);
   void (*forward)(const hd_custom_call *call);

@@ -10,10 +10,10 @@
  *       ... fill sample->bytes or sample->floats, sample->label or sample->targets ...
  *       return 0;
  *     }
- *     static const hd_custom_data mine = {.name = "mine", .channels = 1, .height = 28, .width = 28, .dtype = HD_U8,
- *                                      .classes = 10, .len = len, .get = get};
+ *     static const hd_custom_data mine = {.struct_bytes = sizeof mine, .name = "mine", .channels = 1, .height = 28,
+ *                                      .width = 28, .dtype = HD_U8, .classes = 10, .len = len, .get = get};
  *     hd_data_add(ctx, &mine);
- *     hd_config_set(config, ctx, "data", "mine");
+ *     hd_config_set_text(config, ctx, HD_OPT_DATA, "mine");
  *
  * A sample must depend on its index alone: the training set is read when a session is created, to compute its mean
  * and standard deviation, and kept if it fits into memory (the option cache); otherwise, and with cache none, `get`
@@ -23,7 +23,7 @@
  * divided by 255, floats are taken as they are; both are normalised with the training set's mean and standard
  * deviation per channel, rounded to 4 decimals.
  *
- * Ownership: a context keeps the pointer; the struct must outlive it. Destroying the context calls `free` once for
+ * Ownership: the struct is copied; what it points to must outlive the context, whose end calls `free` once for
  * `train` and once for `test`, unless that is NULL. Sessions, predictors and everything else made with the context
  * must be destroyed before. Thread safety: `get` is called by several threads at once, each for different samples;
  * `len` and `free` by one. */
@@ -54,6 +54,7 @@ typedef struct hd_custom_sample {
 } hd_custom_sample;
 
 typedef struct hd_custom_data {
+  size_t struct_bytes;             /* sizeof(hd_custom_data) */
   const char *name;                /* its name in `data`: 1 to 32 letters, digits, '_' and '-', not a built-in one */
   int32_t channels, height, width; /* 1 to 4, 1 to 65535 */
   hd_dtype dtype;                  /* HD_U8 or HD_F32 */

@@ -3,8 +3,8 @@
  *     for (int i = 0; i < hd_device_count(ctx); i++)
  *       if (hd_device_name(name, ctx, (hd_device){HD_CUDA, i}) == HD_OK)
  *         printf("cuda:%d is %s\n", i, name);
- *     hd_config_set(config, ctx, "device", "cuda:0");       // of a new session
- *     hd_session_to(session, ctx, (hd_device){HD_CPU, 0});  // of an existing one
+ *     hd_config_set_text(config, ctx, HD_OPT_DEVICE, "cuda:0"); // of a new session
+ *     hd_session_to(session, ctx, (hd_device){HD_CPU, 0});     // of an existing one
  *     hd_tensor_to(&there, ctx, here, (hd_device){HD_CUDA, 0});
  *
  * GPUs are counted as NVIDIA's driver counts them, from 0: those that CUDA_VISIBLE_DEVICES leaves, in the order of
@@ -43,11 +43,23 @@ HD_API hd_status hd_device_name(char name[HD_DEVICE_NAME_BYTES], hd_ctx *ctx, hd
 HD_API const char *hd_device_text(char text[HD_DEVICE_TEXT_BYTES], hd_device device);
 HD_API hd_status hd_device_parse(hd_device *out, hd_ctx *ctx, const char *text);
 
-/* Memory of a GPU by purpose. */
-enum { HD_GPU_PARTS = 9 };
+/* What memory of a GPU is for. */
+typedef enum hd_gpu_purpose {
+  HD_GPU_WEIGHTS,
+  HD_GPU_OPTIMIZER,
+  HD_GPU_SAMPLES, /* and activations: memory proportional to the batch */
+  HD_GPU_GRADIENTS,
+  HD_GPU_TABLES,    /* read by kernels: chunks, constants, a step's description */
+  HD_GPU_LIBRARIES, /* NVIDIA's libraries, for --arithmetic native */
+  HD_GPU_DATA,      /* a data set kept on the GPU */
+  HD_GPU_EVALUATION,
+  HD_GPU_TENSORS
+} hd_gpu_purpose;
+
+enum { HD_GPU_PARTS = 16 }; /* purposes, and room for later ones */
 
 typedef struct hd_gpu_part {
-  const char *name; /* static: "weights", "optimizer", "samples and activations", ... */
+  const char *name; /* static: "weights", "optimizer", "samples and activations", ...; NULL behind the last */
   int64_t bytes, peak_bytes;
 } hd_gpu_part;
 
@@ -59,7 +71,7 @@ typedef struct hd_gpu_memory {
   int64_t peak_bytes;              /* the most that were reserved at a time */
   int64_t host_bytes;              /* of the host's memory, pinned for copies */
   int64_t free_bytes, total_bytes; /* of the whole GPU, from the driver */
-  hd_gpu_part part[HD_GPU_PARTS];
+  hd_gpu_part part[HD_GPU_PARTS];  /* by hd_gpu_purpose */
 } hd_gpu_memory;
 
 #ifdef __cplusplus

@@ -29,6 +29,7 @@
 #include <stdint.h>
 
 #include "heddle/dtype.h"
+#include "heddle/options.h"
 #include "heddle/status.h"
 
 #ifdef __cplusplus
@@ -38,29 +39,34 @@ extern "C" {
 typedef struct hd_group hd_group;
 typedef struct hd_work hd_work;
 
-/* How the processes of a group find each other. {NULL, NULL, -1, -1, 0, NULL} is the same as NULL: everything from the
- * environment. */
+/* How a group moves data. */
+typedef enum hd_group_backend {
+  HD_GROUP_ANY,  /* MPI if the ranks are on several hosts, else shared memory */
+  HD_GROUP_SHM,  /* memory that the ranks of one host share */
+  HD_GROUP_MPI,  /* MPI between hosts, for ranks that mpirun or srun started */
+  HD_GROUP_NCCL, /* each rank has a GPU, numbered as the rank on its host, all buffers are in GPUs' memory (from
+                    hd_group_alloc or from CUDA), and NCCL moves them; ranks find each other as for ANY */
+} hd_group_backend;
+
+/* How the processes of a group find each other. With rank and world_size -1 and all else 0 it is the same as NULL:
+ * everything from the environment. */
 typedef struct hd_group_settings {
-  /* "shm": memory that the ranks of one host share; "mpi": MPI between hosts, for ranks that mpirun or srun started;
-   * NULL: "mpi" if the ranks are on several hosts, else "shm". "nccl": each rank has a GPU, numbered as the rank on
-   * its host, all buffers are in GPUs' memory (from hd_group_alloc or from CUDA), and NCCL moves them; ranks find
-   * each other as for NULL. */
-  const char *backend;
+  size_t struct_bytes; /* sizeof(hd_group_settings) */
+  hd_group_backend backend;
   const char
       *init_method;   /* NULL or "env://"; "file://PATH", "tcp://HOST:PORT": a name that the ranks have in common */
   int32_t rank;       /* from 0 on; -1: from the environment */
   int32_t world_size; /* how many ranks, at most 1024; -1: from the environment */
   double timeout_s;   /* for barrier, and for calls that set no timeout; 0: 1800 */
-  const char
-      *arithmetic; /* of backend nccl: "native": sums are NCCL's; NULL or "portable": rank by rank, as everywhere */
+  hd_arithmetic_choice arithmetic; /* of NCCL: NATIVE: sums are NCCL's; PORTABLE: rank by rank, as everywhere */
 } hd_group_settings;
 
 /* Waits for all ranks. The environment is searched for the variables of `heddle launch`; then for RANK and
  * WORLD_SIZE as set by torchrun, with MASTER_ADDR and MASTER_PORT as a common name only; then for those of Open MPI,
  * MPICH and srun. HD_E_USAGE: rank or size is missing, out of range, or taken by another process; HD_E_TIMEOUT names
  * the missing ranks; HD_E_UNSUPPORTED: the ranks are on several hosts, and backend, launcher or build have no MPI;
- * or backend nccl lacks NCCL, or a GPU for a rank. The caller destroys the group before the process ends: a process
- * that ends with a group counts as a lost rank. */
+ * or there is no NCCL for its backend, or no GPU for a rank. The caller destroys the group before the process ends: a
+ * process that ends with a group counts as a lost rank. */
 HD_API hd_status hd_group_init(hd_group **out, hd_ctx *ctx, const hd_group_settings *settings);
 HD_API void hd_group_destroy(hd_group *group); /* after its work was waited for; NULL is allowed */
 
@@ -121,6 +127,7 @@ typedef enum hd_group_kind {
 } hd_group_kind;
 
 typedef struct hd_group_call {
+  size_t struct_bytes; /* sizeof(hd_group_call) */
   hd_group_kind kind;
   void *output;
   const void *input;
@@ -148,7 +155,7 @@ HD_API int hd_work_is_done(hd_work *work); /* then waiting takes no time */
 HD_API hd_status hd_group_alloc(void **out, hd_group *group, hd_ctx *ctx, size_t bytes);
 HD_API void hd_group_free(hd_group *group, void *memory); /* this rank's; NULL is allowed */
 
-/* With backend nccl hd_group_alloc gives memory of this rank's GPU, which other ranks cannot access; these calls
+/* With backend NCCL hd_group_alloc gives memory of this rank's GPU, which other ranks cannot access; these calls
  * copy to it and from it, and return when the copy is done. With the other backends they copy in the host's memory. */
 HD_API hd_status hd_group_upload(void *to, hd_group *group, hd_ctx *ctx, const void *from, size_t bytes);
 HD_API hd_status hd_group_download(void *to, hd_group *group, hd_ctx *ctx, const void *from, size_t bytes);

@@ -1,8 +1,9 @@
 /* Starting a program as several ranks of one run, and supervising them.
  *
- *     hd_launch_result result;
+ *     hd_launch_result result = {.struct_bytes = sizeof result};
  *     char *argv[] = {"heddle", "train", "--data", "mnist", NULL};
- *     hd_launch(&result, ctx, &(hd_launch_settings){.ranks = 4, .argv = argv});
+ *     hd_launch_settings settings = {.struct_bytes = sizeof settings, .ranks = 4, .argv = argv};
+ *     hd_launch(&result, ctx, &settings);
  *
  * Each rank finds RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT in its environment,
  * and shared memory at descriptor 3. No port is opened and no file is made. The launching process is no rank: when a
@@ -15,6 +16,7 @@
 #define HEDDLE_LAUNCH_H
 
 #include <signal.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "heddle/status.h"
@@ -29,8 +31,9 @@ enum { HD_LAUNCH_PATH_BYTES = 4096, HD_LAUNCH_TEXT_BYTES = 1024 };
 typedef void hd_launch_note_fn(void *user, const char *line);
 
 typedef struct hd_launch_settings {
-  int32_t ranks;     /* 1 to 1024 */
-  char *const *argv; /* program and arguments, ends with NULL; searched in PATH. NULL: this program again */
+  size_t struct_bytes; /* sizeof(hd_launch_settings) */
+  int32_t ranks;       /* 1 to 1024 */
+  char *const *argv;   /* program and arguments, ends with NULL; searched in PATH. NULL: this program again */
   const char *hosts; /* NULL: this one. "node1:2,node2:2": mpirun starts two ranks on each; ranks is 0, or their sum */
   int32_t max_restarts; /* how often all ranks are started again after one was lost */
   /* A signal handler writes the number of a signal here to have it sent to all ranks; NULL: none is sent. */
@@ -40,6 +43,7 @@ typedef struct hd_launch_settings {
 } hd_launch_settings;
 
 typedef struct hd_launch_result {
+  size_t struct_bytes; /* sizeof(hd_launch_result) */
   int32_t exit_code;   /* 0, or that of the rank that failed first: 128 + the signal's number if one ended it */
   int32_t failed_rank; /* the rank that failed first; -1: none */
   int32_t restarts;    /* their number */

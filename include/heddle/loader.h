@@ -2,14 +2,14 @@
  * that run ahead or by the caller.
  *
  *     hd_loader *loader;
- *     hd_batch batch;
- *     hd_config_set(config, ctx, "data", "mnist");
- *     hd_config_set(config, ctx, "workers", "2");
+ *     const hd_batch *batch;
+ *     hd_config_set_text(config, ctx, HD_OPT_DATA, "mnist");
+ *     hd_config_set_int(config, ctx, HD_OPT_WORKERS, 2);
  *     hd_loader_create(&loader, ctx, config, HD_LOADER_TRAINING, NULL);
  *     for (uint32_t epoch = 0; epoch < 3; epoch++) {
  *       hd_loader_begin(loader, ctx, epoch);
- *       while (hd_loader_next(&batch, loader, ctx) == HD_OK && batch.count > 0)
- *         learn(batch.x, batch.label, batch.count);
+ *       while (hd_loader_next(&batch, loader, ctx) == HD_OK && batch->count > 0)
+ *         learn(batch->x, batch->label, batch->count);
  *     }
  *     hd_loader_destroy(loader);
  *
@@ -74,16 +74,16 @@ HD_API hd_status hd_loader_create(hd_loader **out, hd_ctx *ctx, const hd_config 
 /* Ends the workers. NULL is allowed. */
 HD_API void hd_loader_destroy(hd_loader *loader);
 
-/* The shape of its batches. */
-HD_API hd_loader_shape hd_loader_shape_of(const hd_loader *loader);
+/* The shape of its batches; valid as long as the loader. */
+HD_API const hd_loader_shape *hd_loader_shape_of(const hd_loader *loader);
 
 /* Goes to the start of an epoch, counted from 0. Going to the next epoch does not wait: workers have already begun
  * it. */
 HD_API hd_status hd_loader_begin(hd_loader *loader, hd_ctx *ctx, uint32_t epoch);
 
-/* The next batch of the epoch, of epoch 0 without hd_loader_begin. A failure names the sample's file; the next call
- * returns the batch after it. */
-HD_API hd_status hd_loader_next(hd_batch *batch, hd_loader *loader, hd_ctx *ctx);
+/* The next batch of the epoch, of epoch 0 without hd_loader_begin; owned by the loader. A failure names the sample's
+ * file; the next call returns the batch after it. */
+HD_API hd_status hd_loader_next(const hd_batch **out, hd_loader *loader, hd_ctx *ctx);
 
 #ifdef __cplusplus
 }

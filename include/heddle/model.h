@@ -6,7 +6,7 @@
  *     hd_model_add(model, ctx, "relu1", "op: relu");
  *     hd_model_add(model, ctx, "flat", "op: flatten");
  *     hd_model_add(model, ctx, "fc", "op: linear, out: 10");
- *     hd_config_set(config, ctx, "model", hd_model_text(model));
+ *     hd_config_set_text(config, ctx, HD_OPT_MODEL, hd_model_text(model));
  *
  * A layer is described as in a model file, so every operation and setting of files is available, and a checkpoint
  * contains the description of its network. A layer reads the previous one unless `from: NAME` or `from: [A, B]` is

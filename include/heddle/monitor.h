@@ -47,12 +47,21 @@ typedef struct hd_gpu {
   hd_gpu_process process[HD_GPU_MOST_PROCESSES];
 } hd_gpu;
 
-/* One process of a job. Values of state: "ready" (between two calls of its program), "training", "evaluating",
- * "saving". */
+typedef enum hd_job_state {
+  HD_JOB_READY, /* between two calls of its program */
+  HD_JOB_TRAINING,
+  HD_JOB_EVALUATING,
+  HD_JOB_SAVING
+} hd_job_state;
+
+/* "ready", "training", "evaluating" or "saving". Static storage. */
+HD_API const char *hd_job_state_name(hd_job_state state);
+
+/* One process of a job. */
 typedef struct hd_job_rank {
   int32_t rank, pid;
   uint64_t start; /* ticks since boot: with pid a unique name of a process */
-  const char *state;
+  hd_job_state state;
   int64_t step, epoch;        /* steps done; its epoch, from 0 */
   double loss, samples_per_s; /* of that step; recent, while training */
   int32_t threads;
@@ -68,7 +77,7 @@ typedef struct hd_job {
   char data[HD_LOOK_PATH_BYTES];    /* as it was named to the run */
   char out[HD_LOOK_PATH_BYTES];     /* the run's folder */
   char command[HD_LOOK_PATH_BYTES]; /* of that process; "" if hidden */
-  const char *state;
+  hd_job_state state;
   int64_t step, steps, epoch, epochs, batch; /* steps: the run's last */
   double loss, samples_per_s;                /* samples_per_s: of all ranks */
   double elapsed_s, left_s;                  /* since its start; to its last step, evaluations not counted */

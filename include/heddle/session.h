@@ -3,7 +3,7 @@
  *     hd_ctx *ctx; hd_config *config; hd_session *session;
  *     hd_ctx_create(&ctx);
  *     hd_config_create(&config, ctx);
- *     hd_config_set(config, ctx, "model", "cnn");
+ *     hd_config_set_text(config, ctx, HD_OPT_MODEL, "cnn");
  *     hd_session_create(&session, ctx, config);
  *     hd_session_train(session, ctx, on_event, NULL);
  *     printf("%s\n", hd_session_report(session)->weights_sha256);
@@ -16,6 +16,7 @@
 #ifndef HEDDLE_SESSION_H
 #define HEDDLE_SESSION_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "heddle/config.h"
@@ -64,13 +65,20 @@ typedef struct hd_rank_time {
   double waited_for_s; /* of waiting_s */
 } hd_rank_time;
 
+/* What adds the gradients of several GPUs: heddle, in the order of the reduction tree; or NCCL. */
+typedef enum hd_gpu_sums { HD_GPU_SUMS_NONE, HD_GPU_SUMS_TREE, HD_GPU_SUMS_NCCL } hd_gpu_sums;
+
 /* Settings and results of a run; texts are owned by the session. Times are in seconds, memory in bytes, accuracies
  * are fractions. Losses are means, also of an unfinished epoch. NAN: not measured. */
 typedef struct hd_report {
-  const char *model, *data, *optimizer, *device, *arithmetic, *precision, *isa, *out;
+  const char *model, *data, *device, *isa, *out;
+  hd_optimizer_choice optimizer;
+  hd_arithmetic_choice arithmetic;
+  hd_precision_choice precision;
   const char *device_note; /* one line: why --device auto chose it, that a GPU is idle, why NCCL is not used; else "" */
   const char *library;     /* of the arithmetic native, with its core type; else "" */
-  const char *gpu_sums;    /* who adds the gradients of several GPUs: "tree", or "NCCL 2.28.3"; "" without several */
+  hd_gpu_sums gpu_sums;    /* what adds the gradients of several GPUs */
+  const char *nccl;        /* "NCCL 2.28.3" if it adds them, else "" */
   int64_t epochs, steps, batch, shards, accumulate, seed;
   int64_t steps_in_all;            /* at the run's end: by --epochs or --max-steps */
   int64_t parameters, trainable;   /* all, and those that are not frozen */
@@ -168,6 +176,7 @@ HD_API void hd_session_stop(hd_session *session);
 HD_API const hd_report *hd_session_report(const hd_session *session);
 
 typedef struct hd_evaluation {
+  size_t struct_bytes; /* sizeof(hd_evaluation) */
   int64_t samples;
   int64_t skipped;                      /* unreadable samples, not counted in `samples` (the option on-error) */
   double loss, accuracy;                /* accuracy: NAN if the model predicts no classes */

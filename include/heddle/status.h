@@ -7,6 +7,8 @@
 #ifndef HEDDLE_STATUS_H
 #define HEDDLE_STATUS_H
 
+#include "heddle/version.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -17,8 +19,10 @@ extern "C" {
 #define HD_API
 #endif
 
-/* The library's version, "MAJOR.MINOR.PATCH". */
+/* The version of the library that runs, "MAJOR.MINOR.PATCH"; and as a number, to compare: HD_VERSION_NUMBER is that of
+ * the headers (heddle/version.h). */
 HD_API const char *hd_version(void);
+HD_API int hd_version_number(void);
 
 typedef enum hd_status {
   HD_OK = 0,

@@ -47,7 +47,8 @@ typedef struct hd_memory {
 } hd_memory;
 
 typedef struct hd_summary {
-  const char *model, *optimizer, *isa;
+  const char *model, *isa;
+  hd_optimizer_choice optimizer;
   int32_t input[3]; /* channels, height, width */
   int64_t batch, shards, accumulate;
   int32_t threads;

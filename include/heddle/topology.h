@@ -3,7 +3,7 @@
  *     hd_topology *machine;
  *     hd_placement *place;
  *     hd_topology_create(&machine, ctx);
- *     hd_placement_create(&place, ctx, machine, &(hd_placement_request){.threads = 0});
+ *     hd_config_place(&place, ctx, config, machine);
  *     for (int i = 0; i < place->threads; i++)
  *       printf("thread %d on CPU %d\n", i, place->thread[i].cpu);
  *     hd_placement_destroy(place);
@@ -19,6 +19,7 @@
 
 #include <stdint.h>
 
+#include "heddle/options.h"
 #include "heddle/status.h"
 
 #ifdef __cplusplus
@@ -37,14 +38,30 @@ typedef struct hd_cpu {
   int32_t busy;          /* a thread of another heddle job is bound to it; 1: of this user, 2: as another user claims */
 } hd_cpu;
 
+typedef enum hd_core_type {
+  HD_CORE_UNIFORM, /* all are equal */
+  HD_CORE_LOW_POWER,
+  HD_CORE_EFFICIENCY,
+  HD_CORE_PERFORMANCE,
+  HD_CORE_OTHER /* of a machine with more than three kinds */
+} hd_core_type;
+
+/* "uniform", "low-power", "efficiency", "performance" or "of several". Static storage. */
+HD_API const char *hd_core_type_name(hd_core_type type);
+
 /* A kind of core, the least powerful first. A machine of equal cores has one. */
 typedef struct hd_core_kind {
-  const char *name; /* "uniform"; "efficiency", "performance"; static storage */
+  hd_core_type type;
   int32_t cores, cpus;
 } hd_core_kind;
 
+typedef enum hd_memory_level { HD_L1D, HD_L2, HD_L3, HD_MAIN_MEMORY } hd_memory_level;
+
+/* "L1d", "L2", "L3" or "memory". Static storage. */
+HD_API const char *hd_memory_level_name(hd_memory_level level);
+
 typedef struct hd_cache {
-  char name[8];  /* "L1d", "L2", "L3" */
+  hd_memory_level level;
   int64_t bytes; /* of one */
   int32_t count;
 } hd_cache;
@@ -83,27 +100,6 @@ typedef struct hd_topology {
 HD_API hd_status hd_topology_create(hd_topology **out, hd_ctx *ctx);
 HD_API void hd_topology_destroy(hd_topology *topology);
 
-/* Which CPUs threads take, and in which order. A core's further CPUs come after the first ones of all cores, except in
- * COMPACT; powerful kinds of cores come first, always. */
-typedef enum hd_placement_policy {
-  HD_PLACE_PHYSICAL, /* one thread per core, in the order of the machine; cores that are busy last */
-  HD_PLACE_COMPACT,  /* as close as possible: all CPUs of a core before the next core */
-  HD_PLACE_SPREAD,   /* as far apart as possible: packages, NUMA nodes and L3 groups in turn */
-  HD_PLACE_ALL       /* one thread per CPU */
-} hd_placement_policy;
-
-enum { HD_PLACEMENT_POLICIES = HD_PLACE_ALL + 1 };
-
-/* "physical", "compact", "spread" or "all", as --placement has it; never NULL. Static storage. */
-HD_API const char *hd_placement_policy_text(hd_placement_policy policy);
-
-typedef struct hd_placement_request {
-  hd_placement_policy policy;
-  const char *cpus; /* "0-3,8": these CPUs in this order, instead of a policy; NULL: none */
-  int32_t threads;  /* threads; 0: OMP_NUM_THREADS, else by the policy, within the budget */
-  int32_t workers;  /* loader threads, which get a CPU too */
-} hd_placement_request;
-
 typedef struct hd_binding {
   int32_t cpu;  /* -1: not bound */
   int32_t numa; /* of that CPU; -1: unknown */
@@ -118,13 +114,7 @@ typedef struct hd_placement {
   char why[384]; /* one line: the reason for the number of threads and their placement */
 } hd_placement;
 
-/* A pure function of the topology and the request. Threads are not bound to CPUs (-1) if there are more threads than
- * usable CPUs, and with PHYSICAL if a quota is tighter than the mask or idle cores are too few: the system balances
- * better. Workers get cores without a thread first, then the further CPUs of threads' cores, else -1. HD_E_USAGE for
- * a malformed list of CPUs or one with CPUs outside the mask, for `threads` above HD_MAX_THREADS, and, if it is
- * used, for an OMP_NUM_THREADS that is no number of threads; HD_E_NOMEM. *out is NULL then. */
-HD_API hd_status hd_placement_create(hd_placement **out, hd_ctx *ctx, const hd_topology *topology,
-                                     const hd_placement_request *request);
+/* Made by hd_config_place (heddle/config.h); NULL is allowed. */
 HD_API void hd_placement_destroy(hd_placement *placement);
 
 /* ---- The threads of a context ---- */
@@ -140,7 +130,7 @@ HD_API void hd_placement_destroy(hd_placement *placement);
 HD_API hd_status hd_set_num_threads(hd_ctx *ctx, int32_t threads);
 
 /* That number; if it is not set, the default: OMP_NUM_THREADS, else one for each physical core within the budget,
- * which is read anew. Errors as for hd_topology_create and hd_placement_create; *threads is 0 then. */
+ * which is read anew. Errors as for hd_topology_create and hd_config_place; *threads is 0 then. */
 HD_API hd_status hd_get_num_threads(int32_t *threads, hd_ctx *ctx);
 
 #ifdef __cplusplus

@@ -1,8 +1,8 @@
 /* Transforms, applied to samples before the model.
  *
  *     hd_pipeline *p;
- *     const hd_pipeline_input input = {.channels = 1, .height = 28, .width = 28, .bytes = 1, .classes = 10,
- *                                      .mean = &mean, .std = &std};
+ *     const hd_pipeline_input input = {.struct_bytes = sizeof input, .channels = 1, .height = 28, .width = 28,
+ *                                      .bytes = 1, .classes = 10, .mean = &mean, .std = &std};
  *     hd_pipeline_create(&p, ctx, "[{random_crop: {size: 28, padding: 2}}, to_float, normalise]", &input,
  *                        HD_PIPELINE_TRAINING);
  *     void *scratch = aligned_alloc(64, hd_pipeline_shape_of(p)->scratch_bytes);       // one per thread
@@ -40,6 +40,7 @@ typedef enum hd_pipeline_mode {
 
 /* The kind of samples. */
 typedef struct hd_pipeline_input {
+  size_t struct_bytes;      /* sizeof(hd_pipeline_input) */
   int32_t channels;         /* 1 to 64 */
   int32_t height, width;    /* 1 to 65535; both 0: images of any size, which the list has to resize or crop */
   int32_t bytes;            /* 1: uint8_t, 0 to 255; 0: floats, as they are */

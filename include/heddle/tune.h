@@ -1,9 +1,11 @@
 /* The thread-count experiment: training speed of a configuration on this machine, by number of threads and
  * placement.
  *
- *     static hd_tune tune;
- *     hd_tune_run(&tune, ctx, config, &(hd_tune_request){.seconds = 15});
- *     printf("%d threads, %s\n", tune.settings[tune.best].threads, tune.settings[tune.best].placement);
+ *     static hd_tune tune = {.struct_bytes = sizeof tune};
+ *     const hd_tune_request request = {.struct_bytes = sizeof request, .seconds = 15};
+ *     hd_tune_run(&tune, ctx, config, &request);
+ *     printf("%d threads, %s\n", tune.settings[tune.best].threads,
+ *            hd_choice_name(HD_OPT_PLACEMENT, tune.settings[tune.best].placement));
  *
  * Settings are measured in repeated turns, so that other load on the machine affects all of them alike. Before that
  * every setting trains the same steps, and the weights must have the same digest: the proof that the layout never
@@ -14,6 +16,7 @@
 #ifndef HEDDLE_TUNE_H
 #define HEDDLE_TUNE_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "heddle/config.h"
@@ -37,7 +40,8 @@ enum {
 typedef int hd_tune_progress_fn(void *user, double done, double seconds);
 
 typedef struct hd_tune_request {
-  double seconds; /* of measuring, 0.1 to 86400 */
+  size_t struct_bytes; /* sizeof(hd_tune_request) */
+  double seconds;      /* of measuring, 0.1 to 86400 */
   uint32_t
       sweep; /* HD_TUNE_... added up; 0: threads, and placement unless the configuration sets it or a list of CPUs */
   hd_tune_progress_fn *progress; /* may be NULL */
@@ -46,16 +50,17 @@ typedef struct hd_tune_request {
 
 /* A number of threads, their placement, and a number of loader workers. Speeds in samples per second: the median
  * over the turns, and the bounds of its 95 % confidence interval. Speed-up is against one thread, efficiency is
- * speed-up per thread. Texts have static storage. */
+ * speed-up per thread. */
 typedef struct hd_tune_setting {
   int32_t threads, workers;
-  const char *placement; /* a policy, "physical" for example; "cpus": those of the configuration */
-  const char *same[4];   /* other policies that give the same CPUs in the same order here, NULL-terminated */
-  int32_t turns;         /* how often it was measured */
+  int32_t placement; /* of hd_placement_choice; -1: the configuration's list of CPUs */
+  uint32_t same;     /* bit p is set where p of hd_placement_choice is another that gives these CPUs in this order */
+  int32_t turns;     /* how often it was measured */
   double samples_per_s, low, high, speedup, efficiency;
 } hd_tune_setting;
 
 typedef struct hd_tune {
+  size_t struct_bytes;                         /* sizeof(hd_tune) */
   char model[64], data[64], isa[16], cpu[128]; /* cpu: the processor's name */
   int64_t batch;
   int32_t cpus;                                   /* that this process may use */

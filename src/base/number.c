@@ -1,4 +1,5 @@
-/* Parsing numbers. strtod follows the program's locale, so a C locale object is created once and used instead. */
+/* Parsing and writing numbers. strtod and printf follow the program's locale, so a C
+ * locale object is created once and used instead. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -8,6 +9,7 @@
 #include <locale.h>
 #include <math.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,4 +40,15 @@ bool hd__parse_double(double *out, const char *text) {
     return false;
   *out = value;
   return true;
+}
+
+void hd__format_double(char text[HD_NUMBER_BYTES], double value) {
+  pthread_once(&once, make_locale);
+  const locale_t before = uselocale(c_locale);
+  double back = 0;
+  int digits = 1;
+  do
+    snprintf(text, HD_NUMBER_BYTES, "%.*g", digits, value);
+  while (hd__parse_double(&back, text) && back != value && digits++ < 17);
+  uselocale(before);
 }

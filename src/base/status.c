@@ -36,6 +36,8 @@ void hd_ctx_destroy(hd_ctx *ctx) {
     ctx->end_service(ctx->service);
   if (ctx && ctx->custom_data)
     ctx->end_custom_data(ctx->custom_data);
+  for (int i = 0; ctx && i < ctx->custom_op_count; i++)
+    hd__free(ctx->custom_op[i]);
   hd__free(ctx);
 }
 

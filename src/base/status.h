@@ -10,8 +10,8 @@
 
 struct hd_ctx {
   char message[HD_MESSAGE_BYTES];
-  int threads;                              /* set by hd_set_num_threads; 0: not set */
-  const struct hd_custom_op *custom_op[32]; /* operations of the caller's program */
+  int threads;                        /* set by hd_set_num_threads; 0: not set */
+  struct hd_custom_op *custom_op[32]; /* operations of the caller's program, copied */
   int custom_op_count;
   void *service; /* state of an upper layer (the threads of tensors), ended with the context */
   void (*end_service)(void *service);

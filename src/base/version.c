@@ -3,10 +3,8 @@
 
 #include "heddle/status.h"
 
-#ifndef PACKAGE_VERSION
-#define PACKAGE_VERSION "0.1.0"
-#endif
-
 const char *hd__version(void) { return PACKAGE_VERSION; }
 
 const char *hd_version(void) { return hd__version(); }
+
+int hd_version_number(void) { return HD_VERSION_NUMBER; }

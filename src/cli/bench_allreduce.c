@@ -24,7 +24,7 @@ static void print_json(const hd_bench_allreduce_result *r) {
 int bench_allreduce(hd_ctx *ctx, int ranks, int json) {
   int32_t rank;
   hd_group *group;
-  hd_bench_allreduce_result result;
+  hd_bench_allreduce_result result = {.struct_bytes = sizeof result};
   hd_status status = hd_spawn(&rank, ctx, ranks);
   if (rank < 0)
     return status == HD_OK ? CLI_OK : cli_fail(status, hd_ctx_message(ctx));

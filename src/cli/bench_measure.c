@@ -18,8 +18,8 @@ static void json_ops(const hd_bench_machine *machine, const bench_ops *ops) {
 
 static void print_step(const hd_bench_step_result *r, const bench_ops *ops) {
   const double gflops = 1e-9 * r->flops * r->samples_per_s, executed = 1e-9 * r->executed_flops * r->samples_per_s;
-  const double peak = r->machine.all_peak_gflops;
-  bench_print_machine(&r->machine);
+  const double peak = r->machine->all_peak_gflops;
+  bench_print_machine(r->machine);
   cli_print("\n%s on %s, batch %lld, %d thread%s: %s samples/s (%s to %s, fastest turn %s)\n", r->model, r->data,
             (long long)r->batch, r->threads, r->threads == 1 ? "" : "s", cli_grouped(llround(r->samples_per_s)),
             cli_grouped(llround(r->low)), cli_grouped(llround(r->high)), cli_grouped(llround(r->best)));
@@ -36,8 +36,9 @@ static void json_step(const hd_bench_step_result *r, const bench_ops *ops) {
            r->model, r->data, (long long)r->batch, r->samples_per_s, r->low, r->high, r->best);
   cli_json("'gflops': %.3f, 'executed_gflops': %.3f, 'percent_of_peak': %.3f, 'thread_step_us': %.3f, "
            "'lane_step_us': %.3f, ",
-           gflops, executed, 100 * gflops / r->machine.all_peak_gflops, 1e6 * r->thread_step_s, 1e6 * r->thread_step_s);
-  json_ops(&r->machine, ops);
+           gflops, executed, 100 * gflops / r->machine->all_peak_gflops, 1e6 * r->thread_step_s,
+           1e6 * r->thread_step_s);
+  json_ops(r->machine, ops);
 }
 
 int bench_step(hd_ctx *ctx, const hd_config *config, const bench_request *asked) {
@@ -46,10 +47,10 @@ int bench_step(hd_ctx *ctx, const hd_config *config, const bench_request *asked)
   if (status != HD_OK)
     return cli_fail(status, hd_ctx_message(ctx));
   bench_ops ops = {
-      .machine = &r->machine, .op = r->ops, .count = r->op_count, .per = "step", .whole_s = r->thread_step_s};
+      .machine = r->machine, .op = r->ops, .count = r->op_count, .per = "step", .whole_s = r->thread_step_s};
   snprintf(ops.title, sizeof ops.title, "%s, batch %lld: %s samples/s on %d thread%s, %.0f %% of the FMA peak (dense)",
            r->model, (long long)r->batch, cli_grouped(llround(r->samples_per_s)), r->threads,
-           r->threads == 1 ? "" : "s", 1e-7 * r->flops * r->samples_per_s / r->machine.all_peak_gflops);
+           r->threads == 1 ? "" : "s", 1e-7 * r->flops * r->samples_per_s / r->machine->all_peak_gflops);
   (cli_wants_json(config) ? json_step : print_step)(r, &ops);
   int code = cli_save_svg(asked->svg, draw, &ops);
   hd_bench_step_destroy(r);
@@ -63,14 +64,14 @@ int bench_conv(hd_ctx *ctx, const hd_config *config, const bench_request *asked)
   hd_status status = hd_bench_conv(&r, ctx, config, asked->shape, asked->shapes, asked->seconds);
   if (status != HD_OK)
     return cli_fail(status, hd_ctx_message(ctx));
-  bench_ops ops = {.machine = &r->machine, .op = r->ops, .count = r->op_count, .per = "sample"};
+  bench_ops ops = {.machine = r->machine, .op = r->ops, .count = r->op_count, .per = "sample"};
   snprintf(ops.title, sizeof ops.title, "Convolutions%s%.100s", asked->shapes ? "" : " of ",
            asked->shapes ? "" : hd_config_get(config, "model"));
   if (cli_wants_json(config)) {
     cli_json("{");
-    json_ops(&r->machine, &ops);
+    json_ops(r->machine, &ops);
   } else {
-    bench_print_machine(&r->machine);
+    bench_print_machine(r->machine);
     bench_print_ops(&ops);
   }
   int code = cli_save_svg(asked->svg, draw, &ops);
@@ -81,12 +82,12 @@ int bench_conv(hd_ctx *ctx, const hd_config *config, const bench_request *asked)
 /* ---- gemm ---- */
 
 static void print_gemm(const hd_bench_gemm_result *r) {
-  bench_print_machine(&r->machine);
+  bench_print_machine(r->machine);
   cli_print("\n    m     n     k    heddle  of peak  OpenBLAS     ratio   (GFLOP/s, one thread; %s)\n",
             *r->openblas ? r->openblas : "no OpenBLAS here");
   for (int i = 0; i < r->count; i++) {
     const hd_bench_product *p = &r->products[i];
-    cli_print("%5d %5d %5d %9.1f %6.0f %%", p->m, p->n, p->k, p->gflops, 100 * p->gflops / r->machine.peak_gflops);
+    cli_print("%5d %5d %5d %9.1f %6.0f %%", p->m, p->n, p->k, p->gflops, 100 * p->gflops / r->machine->peak_gflops);
     if (isfinite(p->openblas_gflops))
       cli_print(" %9.1f %9.2f", p->openblas_gflops, p->gflops / p->openblas_gflops);
     cli_print("\n");
@@ -95,7 +96,7 @@ static void print_gemm(const hd_bench_gemm_result *r) {
 
 static void json_gemm(const hd_bench_gemm_result *r) {
   cli_json("{");
-  bench_json_machine(&r->machine);
+  bench_json_machine(r->machine);
   cli_json(", 'openblas': %s, 'sizes': [", r->openblas);
   for (int i = 0; i < r->count; i++) {
     const hd_bench_product *p = &r->products[i];
@@ -166,7 +167,7 @@ int bench_gemm(hd_ctx *ctx, const hd_config *config, const bench_request *asked)
 /* ---- barrier ---- */
 
 int bench_barrier(hd_ctx *ctx, const hd_config *config, const bench_request *asked) {
-  hd_bench_barrier_result r;
+  hd_bench_barrier_result r = {.struct_bytes = sizeof r};
   hd_status status = hd_bench_barrier(&r, ctx, config, asked->seconds);
   if (status != HD_OK)
     return cli_fail(status, hd_ctx_message(ctx));
@@ -185,7 +186,7 @@ int bench_barrier(hd_ctx *ctx, const hd_config *config, const bench_request *ask
 /* ---- loader ---- */
 
 int bench_loader(hd_ctx *ctx, const hd_config *config, const bench_request *asked) {
-  hd_bench_loader_result r;
+  hd_bench_loader_result r = {.struct_bytes = sizeof r};
   hd_status status = hd_bench_loader(&r, ctx, config, asked->seconds);
   if (status != HD_OK)
     return cli_fail(status, hd_ctx_message(ctx));

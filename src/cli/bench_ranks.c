@@ -229,12 +229,11 @@ static void draw(FILE *file, const void *table) { bench_ranks_draw(file, table);
 
 /* The cores that a run here would use, and the CPU's name. */
 static int look_at_machine(bench_ranks_table *t, int *cores, hd_ctx *ctx, const hd_config *config) {
-  const hd_placement_request request = hd_config_placement(config);
   hd_topology *machine = NULL;
   hd_placement *place = NULL;
   hd_status status = hd_topology_create(&machine, ctx);
   if (status == HD_OK)
-    status = hd_placement_create(&place, ctx, machine, &request);
+    status = hd_config_place(&place, ctx, config, machine);
   if (status == HD_OK) {
     *cores = place->threads;
     snprintf(t->cpu, sizeof t->cpu, "%s", machine->model);

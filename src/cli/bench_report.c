@@ -9,12 +9,12 @@ static double rate(double work, double s) { return s > 0 ? 1e-9 * work / s : 0; 
 static double percent(const hd_bench_op *op) { return op->s > 0 ? 100 * op->least_s / op->s : 0; }
 
 const char *bench_bound(const bench_ops *all, const hd_bench_op *op) {
-  return op->level < 0 ? "FMA" : all->machine->level[op->level].where;
+  return op->level < 0 ? "FMA" : hd_memory_level_name(all->machine->level[op->level].where);
 }
 
 /* The first level of each name: the smallest working set. */
 static int is_first(const hd_bench_machine *m, int level) {
-  return level == 0 || strcmp(m->level[level].where, m->level[level - 1].where);
+  return level == 0 || m->level[level].where != m->level[level - 1].where;
 }
 
 void bench_print_machine(const hd_bench_machine *m) {
@@ -22,7 +22,7 @@ void bench_print_machine(const hd_bench_machine *m) {
   cli_print("  FMA in registers  %8.1f GFLOP/s one thread, %8.1f all\n", m->peak_gflops, m->all_peak_gflops);
   for (int i = 0; i < m->levels; i++)
     if (is_first(m, i) || i == m->levels - 1)
-      cli_print("  %-7s %8lld KiB %7.1f GB/s    one thread, %8.1f all\n", m->level[i].where,
+      cli_print("  %-7s %8lld KiB %7.1f GB/s    one thread, %8.1f all\n", hd_memory_level_name(m->level[i].where),
                 (long long)(m->level[i].bytes >> 10), m->level[i].gbytes_per_s, m->level[i].all_gbytes_per_s);
 }
 
@@ -93,8 +93,8 @@ void bench_json_machine(const hd_bench_machine *m) {
   for (int i = 0; i < m->levels; i++)
     cli_json("%c{'where': %s, 'bytes': %lld, 'thread_gbytes_per_s': %.2f, 'lane_gbytes_per_s': %.2f, "
              "'gbytes_per_s': %.2f}",
-             i, m->level[i].where, (long long)m->level[i].bytes, m->level[i].gbytes_per_s, m->level[i].gbytes_per_s,
-             m->level[i].all_gbytes_per_s);
+             i, hd_memory_level_name(m->level[i].where), (long long)m->level[i].bytes, m->level[i].gbytes_per_s,
+             m->level[i].gbytes_per_s, m->level[i].all_gbytes_per_s);
   cli_json("]");
 }
 

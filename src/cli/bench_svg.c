@@ -179,7 +179,7 @@ static void draw_slope(chart *c, const hd_bench_level *level) {
     from = exp2(c->y0) / level->gbytes_per_s;
   const double x0 = x_of(c, from), y0 = y_of(c, from * level->gbytes_per_s), x1 = x_of(c, corner), y1 = y_of(c, peak);
   svg_line(c->file, x0, y0, x1, y1, "roof");
-  snprintf(name, sizeof name, "%s %.0f GB/s", level->where, level->gbytes_per_s);
+  snprintf(name, sizeof name, "%s %.0f GB/s", hd_memory_level_name(level->where), level->gbytes_per_s);
   name_roof(c, x0, y0, x1, y1, name);
 }
 
@@ -190,7 +190,7 @@ static void draw_roofs(chart *c) {
   double fastest = 0;
   char name[64];
   for (int i = 0; i < m->levels; i++)
-    if (i == m->levels - 1 || strcmp(m->level[i].where, m->level[i + 1].where)) {
+    if (i == m->levels - 1 || m->level[i].where != m->level[i + 1].where) {
       draw_slope(c, &m->level[i]);
       fastest = fmax(fastest, m->level[i].gbytes_per_s);
     }

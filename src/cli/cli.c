@@ -38,7 +38,7 @@ int cli_take_flag(void *self, const char *value) {
   return -1;
 }
 
-bool cli_wants_json(const hd_config *config) { return !strcmp(hd_config_get(config, "json"), "true"); }
+bool cli_wants_json(const hd_config *config) { return hd_config_get_int(config, HD_OPT_JSON); }
 
 int cli_save_svg(const char *path, void (*draw)(FILE *file, const void *what), const void *what) {
   if (!path)
@@ -106,11 +106,14 @@ void cli_print_entry(const char *name, const char *text) {
 }
 
 static void print_option(const hd_option *option) {
-  char name[64], text[256];
+  char name[64], text[256], choices[128] = "";
   const int has_default = option->fallback[0] != 0;
+  size_t at = 0;
+  for (int i = 0; option->choices && option->choices[i]; i++)
+    at += (size_t)snprintf(choices + at, sizeof choices - at, "%s%s", i ? "|" : ": ", option->choices[i]);
   snprintf(name, sizeof name, "--%s%s%s", option->name, option->arg ? " " : "", option->arg ? option->arg : "");
-  snprintf(text, sizeof text, "%s%s%s%s%s%s", option->help, option->choices ? ": " : "",
-           option->choices ? option->choices : "", has_default ? " (" : "", option->fallback, has_default ? ")" : "");
+  snprintf(text, sizeof text, "%s%s%s%s%s", option->help, choices, has_default ? " (" : "", option->fallback,
+           has_default ? ")" : "");
   cli_print_entry(name, text);
 }
 

@@ -48,7 +48,7 @@ static int run_loader_peers(hd_ctx *ctx, const hd_config *config, const bench_re
 /* ---- allreduce ---- */
 
 static int ranks_of(const hd_config *config) {
-  const int procs = atoi(hd_config_get(config, "procs"));
+  const int procs = (int)hd_config_get_int(config, HD_OPT_PROCS);
   return procs > 1 ? procs : 2;
 }
 

@@ -12,7 +12,7 @@ static void print_processor(const hd_look *look) {
             t->packages == 1 ? "" : "s", t->cores, t->cores == 1 ? "" : "s", t->cpus, t->cpus == 1 ? "" : "s");
   cli_print(", %s kernels\n", look->isa);
   for (int i = 0; i < t->caches; i++)
-    cli_print("%s%d x %s of %s", i ? ", " : "caches: ", t->cache[i].count, t->cache[i].name,
+    cli_print("%s%d x %s of %s", i ? ", " : "caches: ", t->cache[i].count, hd_memory_level_name(t->cache[i].level),
               topo_bytes(t->cache[i].bytes));
   if (t->caches > 0)
     cli_print("\n");

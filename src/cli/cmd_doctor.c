@@ -10,13 +10,13 @@ static void print_report(const hd_doctor *d) {
   cli_print("%d checks for a run of %d thread%s on %d CPU%s:", d->checks, d->threads, d->threads == 1 ? "" : "s",
             d->cpus, d->cpus == 1 ? "" : "s");
   for (int i = 0; i < d->checks; i++)
-    cli_print("%s %s", i ? "," : "", d->check[i]);
+    cli_print("%s %s", i ? "," : "", hd_check_name(d->check[i]));
   cli_print("\n");
   if (d->count == 0)
     cli_print("\nnothing found\n");
   for (int i = 0; i < d->count; i++) {
     const hd_finding *f = &d->finding[i];
-    cli_print("\n%s", f->id);
+    cli_print("\n%s", hd_check_name(f->check));
     if (isfinite(f->factor))
       cli_print(" (%.2f times)", f->factor);
     cli_print("\n  found:  \t%s\n", f->measured);
@@ -28,15 +28,15 @@ static void print_json(const hd_doctor *d) {
   cli_json("{'findings': [");
   for (int i = 0; i < d->count; i++) {
     const hd_finding *f = &d->finding[i];
-    cli_json("%c{'id': %s, 'factor': %g, 'measured': %s, 'remedy': %s}", i, f->id, f->factor, f->measured, f->remedy);
+    cli_json("%c{'id': %s, 'factor': %g, 'measured': %s, 'remedy': %s}", i, hd_check_name(f->check), f->factor,
+             f->measured, f->remedy);
   }
   cli_json("]}\n");
 }
 
 static int run(void *self, hd_ctx *ctx, hd_config *config, int count, char **operand) {
-  const char *threads = hd_config_get(config, "threads");
   hd_doctor *doctor;
-  hd_status status = hd_doctor_create(&doctor, ctx, strcmp(threads, "auto") ? atoi(threads) : 0);
+  hd_status status = hd_doctor_create(&doctor, ctx, (int32_t)hd_config_get_int(config, HD_OPT_THREADS));
   if (status != HD_OK)
     return cli_fail(status, hd_ctx_message(ctx));
   if (cli_wants_json(config))

@@ -114,7 +114,7 @@ static void print_json(const hd_evaluation *e) {
 }
 
 static int run(void *self, hd_ctx *ctx, hd_config *config, int count, char **operand) {
-  hd_evaluation e;
+  hd_evaluation e = {.struct_bytes = sizeof e};
   hd_status status = hd_evaluate(&e, ctx, operand[0], config);
   if (status != HD_OK)
     return cli_fail(status, hd_ctx_message(ctx));

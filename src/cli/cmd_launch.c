@@ -25,9 +25,10 @@ static void catch_signals(void) {
 static void complain_of(void *user, const char *line) { cli_complain("%s", line); }
 
 static int launch(hd_ctx *ctx, int ranks, const char *hosts, int max_restarts, char *const *argv) {
-  hd_launch_result result;
+  hd_launch_result result = {.struct_bytes = sizeof result};
   catch_signals();
-  const hd_launch_settings settings = {.ranks = ranks,
+  const hd_launch_settings settings = {.struct_bytes = sizeof settings,
+                                       .ranks = ranks,
                                        .hosts = hosts,
                                        .argv = argv,
                                        .max_restarts = max_restarts,

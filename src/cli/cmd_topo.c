@@ -23,7 +23,7 @@ static void print_row(const hd_topology *t, const hd_placement *p, int from, int
   snprintf(name, sizeof name, first == last ? "core %d" : "cores %d-%d", first, last);
   cli_print("      %-14s CPU%s %-10s", name, count == 1 ? " " : "s", topo_ranges(text, number, count));
   if (t->kinds > 1)
-    cli_print(" %s", t->kind[t->cpu[from].kind].name);
+    cli_print(" %s", hd_core_type_name(t->kind[t->cpu[from].kind].type));
   if (usable < count)
     cli_print(usable ? "  %d usable" : "  not usable", usable);
   if (busy > 0)
@@ -71,12 +71,12 @@ static void print_machine(const hd_topology *t) {
             t->numa_nodes, plural(t->numa_nodes), t->l3_groups, plural(t->l3_groups), t->cores, plural(t->cores),
             t->cpus, plural(t->cpus));
   for (int i = 0; i < t->caches; i++)
-    cli_print("%s%d x %s of %s", i ? ", " : "caches: ", t->cache[i].count, t->cache[i].name,
+    cli_print("%s%d x %s of %s", i ? ", " : "caches: ", t->cache[i].count, hd_memory_level_name(t->cache[i].level),
               topo_bytes(t->cache[i].bytes));
   if (t->caches > 0)
     cli_print("\n");
   for (int k = 0; t->kinds > 1 && k < t->kinds; k++)
-    cli_print("%s cores: %d with %d CPUs\n", t->kind[k].name, t->kind[k].cores, t->kind[k].cpus);
+    cli_print("%s cores: %d with %d CPUs\n", hd_core_type_name(t->kind[k].type), t->kind[k].cores, t->kind[k].cpus);
 }
 
 static void print_text(const hd_topology *t, const hd_placement *p) {
@@ -92,11 +92,12 @@ static void print_text(const hd_topology *t, const hd_placement *p) {
 static void json_parts(const hd_topology *t) {
   cli_json(", 'caches': [");
   for (int i = 0; i < t->caches; i++)
-    cli_json("%c{'name': %s, 'bytes': %lld, 'count': %d}", i, t->cache[i].name, (long long)t->cache[i].bytes,
-             t->cache[i].count);
+    cli_json("%c{'name': %s, 'bytes': %lld, 'count': %d}", i, hd_memory_level_name(t->cache[i].level),
+             (long long)t->cache[i].bytes, t->cache[i].count);
   cli_json("], 'core_kinds': [");
   for (int k = 0; k < t->kinds; k++)
-    cli_json("%c{'name': %s, 'cores': %d, 'pus': %d}", k, t->kind[k].name, t->kind[k].cores, t->kind[k].cpus);
+    cli_json("%c{'name': %s, 'cores': %d, 'pus': %d}", k, hd_core_type_name(t->kind[k].type), t->kind[k].cores,
+             t->kind[k].cpus);
   cli_json("], 'cpus': [");
   for (int i = 0; i < t->cpus; i++) {
     const hd_cpu *c = &t->cpu[i];
@@ -141,12 +142,11 @@ static void draw(FILE *file, const void *what) {
 
 static int run(void *self, hd_ctx *ctx, hd_config *config, int count, char **operand) {
   const char *svg = *(const char **)self;
-  const hd_placement_request request = hd_config_placement(config);
   hd_topology *machine;
   hd_placement *place = NULL;
   hd_status status = hd_topology_create(&machine, ctx);
   if (status == HD_OK)
-    status = hd_placement_create(&place, ctx, machine, &request);
+    status = hd_config_place(&place, ctx, config, machine);
   int code = status == HD_OK ? CLI_OK : cli_fail(status, hd_ctx_message(ctx));
   if (code == CLI_OK)
     code = cli_save_svg(svg, draw, &(picture){machine, place});

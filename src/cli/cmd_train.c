@@ -130,8 +130,6 @@ static void on_event(void *user, const hd_event *event) {
   fflush(stdout);
 }
 
-static int is_by_nccl(const hd_report *r) { return !strncmp(r->gpu_sums, "NCCL", 4); }
-
 static void print_start(const hd_report *r) {
   char frozen[48] = "", ranks[160] = "";
   if (r->hosts > 1)
@@ -146,9 +144,9 @@ static void print_start(const hd_report *r) {
   cli_print("heddle %s: \t%s (%s parameters%s) on %s, batch %lld in %lld shards, %s, %s%d thread%s on %d CPU%s, %s, %s "
             "arithmetic%s%s\n",
             hd_version(), r->model, cli_grouped(r->parameters), frozen, r->data, (long long)r->batch,
-            (long long)r->shards, r->optimizer, ranks, r->threads, r->threads == 1 ? "" : "s", r->cpus,
-            r->cpus == 1 ? "" : "s", r->isa, r->arithmetic, is_by_nccl(r) ? ", gradients added by " : "",
-            is_by_nccl(r) ? r->gpu_sums : "");
+            (long long)r->shards, hd_choice_name(HD_OPT_OPTIMIZER, (int)r->optimizer), ranks, r->threads,
+            r->threads == 1 ? "" : "s", r->cpus, r->cpus == 1 ? "" : "s", r->isa,
+            hd_choice_name(HD_OPT_ARITHMETIC, (int)r->arithmetic), *r->nccl ? ", gradients added by " : "", r->nccl);
   if (*r->device_note)
     cli_print("%s\n", r->device_note);
   if (r->resumed_step > 0)
@@ -260,8 +258,7 @@ static void print_end(const hd_report *r) {
               r->workers == 1 ? "" : "s", r->train_s > 0 ? 100 * r->waited_s / r->train_s : 0);
   print_gpus(r);
   if (*r->library)
-    cli_print("weights_sha256  \t%s (native, %s%s%s)\n", r->weights_sha256, r->library, is_by_nccl(r) ? ", " : "",
-              is_by_nccl(r) ? r->gpu_sums : "");
+    cli_print("weights_sha256  \t%s (native, %s%s%s)\n", r->weights_sha256, r->library, *r->nccl ? ", " : "", r->nccl);
   else
     cli_print("weights_sha256  \t%s\n", r->weights_sha256);
   cli_print("saved           \t%s\n", r->out);
@@ -284,7 +281,7 @@ static void json_gpu_memory(int index, const hd_gpu_memory *m) {
            m->rank, m->index, (long long)m->allocated_bytes, (long long)m->reserved_bytes, (long long)m->peak_bytes);
   cli_json("'host_bytes': %lld, 'free_bytes': %lld, 'total_bytes': %lld, 'parts': {", (long long)m->host_bytes,
            (long long)m->free_bytes, (long long)m->total_bytes);
-  for (int i = 0; i < HD_GPU_PARTS; i++)
+  for (int i = 0; i < HD_GPU_PARTS && m->part[i].name; i++)
     cli_json("%c%s: {'bytes': %lld, 'peak_bytes': %lld}", i, m->part[i].name, (long long)m->part[i].bytes,
              (long long)m->part[i].peak_bytes);
   cli_json("}}");
@@ -309,13 +306,13 @@ static void json_settings(const hd_report *r) {
     cli_json("'device_note': %s, ", r->device_note);
   if (r->idle_gpus > 0)
     cli_json("'idle_gpus': %d, ", r->idle_gpus);
-  cli_json("'arithmetic': %s, ", r->arithmetic);
+  cli_json("'arithmetic': %s, ", hd_choice_name(HD_OPT_ARITHMETIC, (int)r->arithmetic));
   if (*r->library)
     cli_json("'library': %s, ", r->library);
-  if (*r->gpu_sums)
-    cli_json("'gpu_sums': %s, ", r->gpu_sums);
-  if (strcmp(r->precision, "f32"))
-    cli_json("'precision': %s, ", r->precision);
+  if (r->gpu_sums != HD_GPU_SUMS_NONE)
+    cli_json("'gpu_sums': %s, ", r->gpu_sums == HD_GPU_SUMS_TREE ? "tree" : r->nccl);
+  if (r->precision != HD_PRECISION_F32)
+    cli_json("'precision': %s, ", hd_choice_name(HD_OPT_PRECISION, (int)r->precision));
   cli_json("'isa': %s, 'seed': %lld, ", r->isa, (long long)r->seed);
 }
 
@@ -397,8 +394,10 @@ static int run_in(hd_ctx *ctx, const hd_config *config, const hd_group *group) {
 
 static int run(hd_ctx *ctx, const hd_config *config, int is_rank) {
   hd_group *group = NULL;
-  const hd_group_settings settings = {
-      .rank = -1, .world_size = -1, .timeout_s = atof(hd_config_get(config, "stall-timeout"))};
+  const hd_group_settings settings = {.struct_bytes = sizeof settings,
+                                      .rank = -1,
+                                      .world_size = -1,
+                                      .timeout_s = hd_config_get_real(config, HD_OPT_STALL_TIMEOUT)};
   hd_status status = is_rank ? hd_group_init(&group, ctx, &settings) : HD_OK;
   if (status != HD_OK)
     return cli_fail(status, hd_ctx_message(ctx));
@@ -414,7 +413,7 @@ static int join_ranks(hd_config *config, hd_ctx *ctx, int ranks) {
   const char *again = getenv("HEDDLE_RESTART");
   hd_status status = HD_OK;
   snprintf(text, sizeof text, "%d", ranks);
-  if (atoi(hd_config_get(config, "procs")) <= 1)
+  if ((int)hd_config_get_int(config, HD_OPT_PROCS) <= 1)
     status = hd_config_set(config, ctx, "procs", text);
   if (status == HD_OK && again && *again)
     status = hd_config_set(config, ctx, "resume", again);
@@ -427,7 +426,7 @@ static int start(void *self, hd_ctx *ctx, hd_config *config, int count, char **o
   int code = -1;
   if (is_rank)
     code = join_ranks(config, ctx, ranks);
-  else if ((ranks = atoi(hd_config_get(config, "procs"))) > 1)
+  else if ((ranks = (int)hd_config_get_int(config, HD_OPT_PROCS)) > 1)
     code = cli_launch_ranks(ctx, ranks, 0, NULL);
   return code < 0 ? run(ctx, config, is_rank) : code;
 }

@@ -59,7 +59,7 @@ enum { ROW_COLUMNS = 71, WORKERS_COLUMNS = 9 };
 
 /* A setting's placement; with the names of equal policies, if these differ between rows. */
 static const char *row_places(char *text, size_t bytes, const hd_tune *t, const hd_tune_setting *s) {
-  snprintf(text, bytes, "%s", s->placement);
+  snprintf(text, bytes, "%s", tune_placement(s));
   return tune_same_everywhere(t) ? text : tune_places(text, bytes, s, " = ");
 }
 
@@ -80,7 +80,7 @@ static void print_row(const hd_tune *t, int index, int width, int narrow) {
   cli_print("%7d  ", s->threads);
   if (tune_has_workers(t))
     cli_print("%7d  ", s->workers);
-  cli_print("%-*s  %9s  %9s", width, narrow ? s->placement : row_places(place, sizeof place, t, s),
+  cli_print("%-*s  %9s  %9s", width, narrow ? tune_placement(s) : row_places(place, sizeof place, t, s),
             cli_grouped((long long)(s->samples_per_s + 0.5)), cli_grouped((long long)(s->low + 0.5)));
   cli_print(" - %-9s  %8.2f  %8.0f %%%s\n", cli_grouped((long long)(s->high + 0.5)), s->speedup, 100 * s->efficiency,
             index == t->best ? "  best" : "");
@@ -103,7 +103,7 @@ static void print_rows(const hd_tune *t) {
   else if (narrow)
     cli_print("\n");
   for (int i = 0; narrow && !tune_same_everywhere(t) && i < t->count; i++)
-    if (t->settings[i].same[0])
+    if (t->settings[i].same)
       cli_print("%-7d         \t%s\n", t->settings[i].threads,
                 tune_places(place, sizeof place, &t->settings[i], " = "));
 }
@@ -120,9 +120,11 @@ static void print_table(const hd_tune *t) {
 }
 
 static void json_setting(int index, const hd_tune_setting *s) {
-  cli_json("%c{'threads': %d, 'workers': %d, 'placement': %s, 'same': [", index, s->threads, s->workers, s->placement);
-  for (int i = 0; s->same[i]; i++)
-    cli_json("%c%s", i, s->same[i]);
+  cli_json("%c{'threads': %d, 'workers': %d, 'placement': %s, 'same': [", index, s->threads, s->workers,
+           tune_placement(s));
+  for (int p = 0, found = 0; s->same >> p; p++)
+    if (s->same >> p & 1)
+      cli_json("%c%s", found++, hd_choice_name(HD_OPT_PLACEMENT, p));
   cli_json("], 'turns': %d, 'samples_per_s': %.1f, 'low': %.1f, 'high': %.1f, 'speedup': %.4f, 'efficiency': %.4f}",
            s->turns, s->samples_per_s, s->low, s->high, s->speedup, s->efficiency);
 }
@@ -134,7 +136,7 @@ static void print_json(const hd_tune *t) {
   for (int i = 0; i < t->count; i++)
     json_setting(i, &t->settings[i]);
   cli_json("], 'best': {'threads': %d, 'workers': %d, 'placement': %s, 'samples_per_s': %.1f}, ", best->threads,
-           best->workers, best->placement, best->samples_per_s);
+           best->workers, tune_placement(best), best->samples_per_s);
   cli_json("'law': {'amdahl': %.6g, 'contention': %.6g, 'coherence': %.6g, 'best': %g}, 'steps': %lld, ", t->amdahl,
            t->contention, t->coherence, t->predicted_best, (long long)t->proof_steps);
   cli_json("'weights_sha256': %s}\n", t->weights_sha256);
@@ -175,13 +177,16 @@ static int report(const hd_tune *tune, const hd_config *config, FILE *html, FILE
 
 static int run(void *self, hd_ctx *ctx, hd_config *config, int count, char **operand) {
   const request *r = self;
-  static hd_tune tune;
+  static hd_tune tune = {.struct_bytes = sizeof tune};
   FILE *html = NULL, *csv = NULL;
   int terminal = isatty(STDERR_FILENO), code = open_file(&html, r->html);
   if (code < 0)
     code = open_file(&csv, r->csv);
   if (code < 0) {
-    const hd_tune_request wanted = {r->seconds, r->sweep, terminal ? show_progress : NULL, NULL};
+    const hd_tune_request wanted = {.struct_bytes = sizeof wanted,
+                                    .seconds = r->seconds,
+                                    .sweep = r->sweep,
+                                    .progress = terminal ? show_progress : NULL};
     hd_status status = hd_tune_run(&tune, ctx, config, &wanted);
     if (terminal)
       fprintf(stderr, "\r%24s\r", "");

@@ -13,8 +13,8 @@ static void put_machine(const hd_look *look) {
   cli_json("'model': %s, 'isa': %s, 'packages': %d, 'cores': %d, 'pus': %d, 'caches': [", t->model, look->isa,
            t->packages, t->cores, t->cpus);
   for (int i = 0; i < t->caches; i++)
-    cli_json("%c{'name': %s, 'bytes': %lld, 'count': %d}", i, t->cache[i].name, (long long)t->cache[i].bytes,
-             t->cache[i].count);
+    cli_json("%c{'name': %s, 'bytes': %lld, 'count': %d}", i, hd_memory_level_name(t->cache[i].level),
+             (long long)t->cache[i].bytes, t->cache[i].count);
   cli_json("], 'memory_bytes': %.17g, 'memory_used_bytes': %.17g, 'swap_bytes': %.17g, 'swap_used_bytes': %.17g, ",
            known(look->memory_bytes), known(look->memory_used_bytes), known(look->swap_bytes),
            known(look->swap_used_bytes));
@@ -28,7 +28,7 @@ static void put_cpus(const hd_look *look) {
   for (int i = 0; i < t->cpus; i++) {
     const hd_cpu *c = &t->cpu[i];
     cli_json("%c{'cpu': %d, 'core': %d, 'package': %d, 'numa': %d, 'kind': %s, 'use': %g}", i, c->cpu, c->core,
-             c->package, c->numa, t->kind[c->kind].name, look->use[i]);
+             c->package, c->numa, hd_core_type_name(t->kind[c->kind].type), look->use[i]);
   }
   cli_json("], ");
 }
@@ -64,8 +64,8 @@ static void put_gpus(const hd_look *look) {
 static void put_rank(int index, const hd_job_rank *rank) {
   cli_json("%c{'rank': %d, 'pid': %d, 'state': %s, 'step': %lld, 'loss': %g, 'samples_per_s': %g, 'threads': %d, "
            "'lanes': %d, 'cpus': [",
-           index, rank->rank, rank->pid, rank->state, (long long)rank->step, rank->loss, rank->samples_per_s,
-           rank->threads, rank->threads);
+           index, rank->rank, rank->pid, hd_job_state_name(rank->state), (long long)rank->step, rank->loss,
+           rank->samples_per_s, rank->threads, rank->threads);
   for (int i = 0; i < rank->threads; i++)
     cli_json("%c%.17g", i, known(rank->cpu[i]));
   cli_json("]}");
@@ -74,8 +74,8 @@ static void put_rank(int index, const hd_job_rank *rank) {
 static void put_job(int index, const hd_job *job) {
   cli_json("%c{'pid': %d, 'model': %s, 'data': %s, 'state': %s, 'step': %lld, 'steps': %lld, 'epoch': %lld, 'epochs': "
            "%lld, 'batch': %lld, ",
-           index, job->pid, job->model, job->data, job->state, (long long)job->step, (long long)job->steps,
-           (long long)job->epoch, (long long)job->epochs, (long long)job->batch);
+           index, job->pid, job->model, job->data, hd_job_state_name(job->state), (long long)job->step,
+           (long long)job->steps, (long long)job->epoch, (long long)job->epochs, (long long)job->batch);
   cli_json("'loss': %g, 'samples_per_s': %g, 'elapsed_s': %g, 'left_s': %g, 'threads': %d, 'lanes': %d, ", job->loss,
            job->samples_per_s, job->elapsed_s, job->left_s, job->threads, job->threads);
   cli_json("'isa': %s, 'device': %s, 'out': %s, 'command': %s, 'ranks': [", job->isa, job->device, job->out,

@@ -120,7 +120,7 @@ static void print_rank(FILE *to, const hd_job *job, const hd_job_rank *rank) {
 
 static void print_job(FILE *to, const hd_job *job) {
   char left[LOOK_TIME_BYTES];
-  fprintf(to, "job %d: %s on %s, %s, step %s of %s", job->pid, job->model, job->data, job->state,
+  fprintf(to, "job %d: %s on %s, %s, step %s of %s", job->pid, job->model, job->data, hd_job_state_name(job->state),
           cli_grouped(job->step), cli_grouped(job->steps));
   if (isfinite(job->loss))
     fprintf(to, ", loss %.4f", job->loss);

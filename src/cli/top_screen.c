@@ -286,7 +286,9 @@ typedef struct job_column {
 
 static void format_pid(char *text, size_t bytes, const hd_job *job) { snprintf(text, bytes, "%d", job->pid); }
 static void format_model(char *text, size_t bytes, const hd_job *job) { snprintf(text, bytes, "%s", job->model); }
-static void format_state(char *text, size_t bytes, const hd_job *job) { snprintf(text, bytes, "%s", job->state); }
+static void format_state(char *text, size_t bytes, const hd_job *job) {
+  snprintf(text, bytes, "%s", hd_job_state_name(job->state));
+}
 
 /* The last component of a path. */
 static void format_data(char *text, size_t bytes, const hd_job *job) {

@@ -41,7 +41,7 @@ const char *topo_bytes(int64_t bytes) {
 
 int64_t topo_l3_bytes(const hd_topology *t) {
   for (int i = 0; i < t->caches; i++)
-    if (!strcmp(t->cache[i].name, "L3"))
+    if (t->cache[i].level == HD_L3)
       return t->cache[i].bytes;
   return 0;
 }

@@ -111,7 +111,7 @@ static void draw_core(drawing *d, int from, int end, int x, int y) {
   const int kind = d->t->kinds > 1 ? d->t->cpu[from].kind : 0;
   box(d, x, y, d->core.width, d->core.height, shade[kind < 2 ? kind : 2]);
   snprintf(text, sizeof text, d->t->kinds > 1 ? "core %d, %c" : "core %d", d->t->cpu[from].core,
-           d->t->kind[kind].name[0]);
+           hd_core_type_name(d->t->kind[kind].type)[0]);
   label(d, x + GAP, y + 15, "small", text);
   for (int i = from; i < end; i++)
     draw_cpu(d, &d->t->cpu[i], x + GAP + (i - from) % d->core.columns * (CPU_WIDTH + GAP),
@@ -162,7 +162,7 @@ static void draw_legend(drawing *d, int x, int y) {
   }
   for (int k = 0; d->t->kinds > 1 && k < d->t->kinds; k++, x += 110) {
     box(d, x, y, 16, 12, k == 0 ? "core" : k == 1 ? "core kind1" : "core kind2");
-    label(d, x + 22, y + 11, "small", d->t->kind[k].name);
+    label(d, x + 22, y + 11, "small", hd_core_type_name(d->t->kind[k].type));
   }
 }
 

@@ -26,20 +26,32 @@ typedef struct chart {
 
 /* ---- Placements ---- */
 
+const char *tune_placement(const hd_tune_setting *s) {
+  return s->placement < 0 ? "cpus" : hd_choice_name(HD_OPT_PLACEMENT, s->placement);
+}
+
+/* "compact, spread": the other policies that give the same CPUs. Returns `text`. */
+static const char *same_policies(char *text, size_t bytes, const hd_tune_setting *s, const char *between) {
+  size_t at = 0;
+  *text = 0;
+  for (int p = 0; s->same >> p && at < bytes; p++)
+    if (s->same >> p & 1)
+      at += (size_t)snprintf(text + at, bytes - at, "%s%s", at ? between : "", hd_choice_name(HD_OPT_PLACEMENT, p));
+  return text;
+}
+
 const char *tune_places(char *text, size_t bytes, const hd_tune_setting *s, const char *between) {
-  size_t at = (size_t)snprintf(text, bytes, "%s", s->placement);
-  for (int i = 0; s->same[i] && at < bytes; i++)
-    at += (size_t)snprintf(text + at, bytes - at, "%s%s", between, s->same[i]);
+  size_t at = (size_t)snprintf(text, bytes, "%s%s", tune_placement(s), s->same ? between : "");
+  if (at < bytes)
+    same_policies(text + at, bytes - at, s, between);
   return text;
 }
 
 int tune_same_everywhere(const hd_tune *t) {
-  char first[64], other[64];
-  tune_places(first, sizeof first, &t->settings[0], ",");
   for (int i = 1; i < t->count; i++)
-    if (strcmp(first, tune_places(other, sizeof other, &t->settings[i], ",")))
+    if (t->settings[i].placement != t->settings[0].placement || t->settings[i].same != t->settings[0].same)
       return 0;
-  return t->settings[0].same[0] != NULL;
+  return t->settings[0].same != 0;
 }
 
 int tune_has_workers(const hd_tune *t) {
@@ -69,7 +81,7 @@ static int mark_of(chart *c, const hd_tune_setting *s) {
   if (c->workers)
     counted(name, sizeof name, s->workers, "worker");
   else
-    snprintf(name, sizeof name, "%s", s->placement);
+    snprintf(name, sizeof name, "%s", tune_placement(s));
   while (i < c->marks && strcmp(c->mark[i], name))
     i++;
   if (i == c->marks)
@@ -234,7 +246,7 @@ static void put_speedups(FILE *to, const hd_tune *t) {
 static bool has_same(const hd_tune *t) {
   bool found = false;
   for (int i = 0; i < t->count; i++)
-    found |= t->settings[i].same[0] != NULL;
+    found |= t->settings[i].same != 0;
   return found;
 }
 
@@ -254,7 +266,7 @@ static void put_table(FILE *to, const hd_tune *t) {
             "<tr%s><td>%d</td>%s<td class=\"name\">%s</td><td>%s</td><td>%s&ndash;%s</td><td>%.2f</td>"
             "<td>%.0f&nbsp;%%</td></tr>\n",
             i == t->best ? " class=\"best\"" : "", s->threads, cell,
-            same ? s->placement : tune_places(place, sizeof place, s, ", "),
+            same ? tune_placement(s) : tune_places(place, sizeof place, s, ", "),
             cli_grouped((long long)(s->samples_per_s + 0.5)), cli_grouped((long long)(s->low + 0.5)),
             cli_grouped((long long)(s->high + 0.5)), s->speedup, 100 * s->efficiency);
   }
@@ -333,7 +345,7 @@ void tune_write_page(FILE *to, const hd_tune *t) {
   const hd_tune_setting *best = &t->settings[t->best];
   bool placed = false; /* several placements were measured */
   for (int i = 0; i < t->count; i++)
-    placed |= strcmp(t->settings[i].placement, best->placement) != 0;
+    placed |= t->settings[i].placement != best->placement;
   char day[32] = "";
   time_t now = time(NULL);
   struct tm utc;
@@ -346,7 +358,7 @@ void tune_write_page(FILE *to, const hd_tune *t) {
           style);
   char threads[24], workers[24];
   fprintf(to, "<h1>%s%s%s%s%s%s for <i>", counted(threads, sizeof threads, best->threads, "thread"), placed ? ", " : "",
-          placed ? best->placement : "", workers_vary(t) ? ", " : "",
+          placed ? tune_placement(best) : "", workers_vary(t) ? ", " : "",
           workers_vary(t) ? counted(workers, sizeof workers, best->workers, "loader worker") : "",
           placed || workers_vary(t) ? "," : "");
   svg_escaped(to, t->model);
@@ -372,9 +384,8 @@ void tune_write_csv(FILE *to, const hd_tune *t) {
   fprintf(to, "threads,workers,placement,same,turns,samples_per_s,low,high,speedup,efficiency\n");
   for (int i = 0; i < t->count; i++) {
     const hd_tune_setting *s = &t->settings[i];
-    fprintf(to, "%d,%d,%s,", s->threads, s->workers, s->placement);
-    for (int k = 0; s->same[k]; k++)
-      fprintf(to, "%s%s", k ? " " : "", s->same[k]);
+    char same[64];
+    fprintf(to, "%d,%d,%s,%s", s->threads, s->workers, tune_placement(s), same_policies(same, sizeof same, s, " "));
     fprintf(to, ",%d,%.1f,%.1f,%.1f,%.4f,%.4f\n", s->turns, s->samples_per_s, s->low, s->high, s->speedup,
             s->efficiency);
   }

@@ -11,6 +11,9 @@ void tune_write_page(FILE *to, const hd_tune *tune);
 /* A header line, then one line per setting. */
 void tune_write_csv(FILE *to, const hd_tune *tune);
 
+/* "physical", or "cpus" for the configuration's list of CPUs. */
+const char *tune_placement(const hd_tune_setting *setting);
+
 /* "physical, compact": a setting's placement, and the policies that give the same CPUs. Returns `text`. */
 const char *tune_places(char *text, size_t bytes, const hd_tune_setting *setting, const char *between);
 

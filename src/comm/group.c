@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/sized_struct.h"
 #include "exec/exchange/cluster.h"
 #include "exec/exchange/local_group_join.h"
 #include "comm/mailbox.h"
@@ -279,26 +280,24 @@ hd_status hd__group_of_ranks(hd_group **out, hd_ctx *ctx, hd_local_group *local,
 }
 
 static hd_status check_settings(hd_ctx *ctx, const hd_group_settings *s) {
-  if (s->backend && strcmp(s->backend, "shm") && strcmp(s->backend, "mpi") && strcmp(s->backend, "nccl"))
-    return hd__fail(ctx, HD_E_USAGE, "expected backend shm, mpi or nccl, found '%.60s'", s->backend);
-  if (s->arithmetic && strcmp(s->arithmetic, "portable") && strcmp(s->arithmetic, "native"))
-    return hd__fail(ctx, HD_E_USAGE, "expected arithmetic portable or native, found '%.60s'", s->arithmetic);
+  if ((unsigned)s->backend > HD_GROUP_NCCL)
+    return hd__fail(ctx, HD_E_USAGE, "expected a backend of hd_group_backend, found %d", (int)s->backend);
+  if ((unsigned)s->arithmetic > HD_ARITHMETIC_NATIVE)
+    return hd__fail(ctx, HD_E_USAGE, "expected arithmetic portable or native, found %d", (int)s->arithmetic);
   if (!(s->timeout_s >= 0 && s->timeout_s <= 1e9))
     return hd__fail(ctx, HD_E_USAGE, "expected a timeout in seconds, 0 for %g, found %g", TIMEOUT_S, s->timeout_s);
   return HD_OK;
 }
 
 /* Ranks with GPUs use shared memory or MPI as their hosts require. */
-static hd_way way_of(const char *backend) {
-  if (!backend || !strcmp(backend, "nccl"))
-    return HD_WAY_ANY;
-  return strcmp(backend, "mpi") ? HD_WAY_SHM : HD_WAY_MPI;
+static hd_way way_of(hd_group_backend backend) {
+  return backend == HD_GROUP_SHM ? HD_WAY_SHM : backend == HD_GROUP_MPI ? HD_WAY_MPI : HD_WAY_ANY;
 }
 
 static hd_status open_gpus(hd_group **group, hd_ctx *ctx, const hd_group_settings *s) {
-  if (!s->backend || strcmp(s->backend, "nccl"))
+  if (s->backend != HD_GROUP_NCCL)
     return HD_OK;
-  const hd_status status = hd__gpu_group_open(*group, ctx, s->arithmetic && !strcmp(s->arithmetic, "native"));
+  const hd_status status = hd__gpu_group_open(*group, ctx, s->arithmetic == HD_ARITHMETIC_NATIVE);
   if (status == HD_OK)
     return HD_OK;
   release(*group);
@@ -307,10 +306,12 @@ static hd_status open_gpus(hd_group **group, hd_ctx *ctx, const hd_group_setting
 }
 
 hd_status hd_group_init(hd_group **out, hd_ctx *ctx, const hd_group_settings *settings) {
-  static const hd_group_settings usual = {.rank = -1, .world_size = -1};
-  const hd_group_settings *s = settings ? settings : &usual;
+  hd_group_settings wanted = {.rank = -1, .world_size = -1};
+  const hd_group_settings *s = &wanted;
   hd_local_group *local;
   *out = NULL;
+  if (settings)
+    HD_TRY(hd__struct_read(&wanted, ctx, settings, sizeof wanted, "hd_group_settings"));
   HD_TRY(check_settings(ctx, s));
   const double timeout_s = s->timeout_s > 0 ? s->timeout_s : TIMEOUT_S;
   const hd_way way = way_of(s->backend);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/sized_struct.h"
 #include "comm/mailbox.h"
 #include "platform/thread_signals.h"
 
@@ -193,8 +194,7 @@ static hd_status check_kind(hd_ctx *ctx, const hd_group_call *call) {
   return HD_OK;
 }
 
-hd_status hd_group_start(hd_work **out, hd_group *g, hd_ctx *ctx, const hd_group_call *call) {
-  *out = NULL;
+static hd_status start_call(hd_work **out, hd_group *g, hd_ctx *ctx, const hd_group_call *call) {
   HD_TRY(check_kind(ctx, call));
   const int which = queue_of(g, call);
   if (is_message(call))
@@ -215,6 +215,13 @@ hd_status hd_group_start(hd_work **out, hd_group *g, hd_ctx *ctx, const hd_group
     hd__event_signal(g, g->rank);
   *out = work;
   return HD_OK;
+}
+
+hd_status hd_group_start(hd_work **out, hd_group *g, hd_ctx *ctx, const hd_group_call *call) {
+  hd_group_call wanted;
+  *out = NULL;
+  HD_TRY(hd__struct_read(&wanted, ctx, call, sizeof wanted, "hd_group_call"));
+  return start_call(out, g, ctx, &wanted);
 }
 
 hd_status hd_work_wait(hd_work *work, hd_ctx *ctx) {
@@ -246,64 +253,70 @@ static bool is_idle(hd_work_queue *work_queue, int which) {
   return idle;
 }
 
-hd_status hd_group_run(hd_group *g, hd_ctx *ctx, const hd_group_call *call) {
+static hd_status run_call(hd_group *g, hd_ctx *ctx, const hd_group_call *call) {
   HD_TRY(check_kind(ctx, call));
   if (is_idle(g->work_queue, queue_of(g, call)))
     return do_now(g, ctx, call);
   hd_work *work;
-  HD_TRY(hd_group_start(&work, g, ctx, call));
+  HD_TRY(start_call(&work, g, ctx, call));
   return hd_work_wait(work, ctx);
+}
+
+hd_status hd_group_run(hd_group *g, hd_ctx *ctx, const hd_group_call *call) {
+  hd_group_call wanted;
+  HD_TRY(hd__struct_read(&wanted, ctx, call, sizeof wanted, "hd_group_call"));
+  return run_call(g, ctx, &wanted);
 }
 
 /* ---- each call by its name ---- */
 
 hd_status hd_group_barrier(hd_group *g, hd_ctx *ctx) {
-  return hd_group_run(g, ctx, &(hd_group_call){.kind = HD_GROUP_BARRIER});
+  return run_call(g, ctx, &(hd_group_call){.kind = HD_GROUP_BARRIER});
 }
 
 hd_status hd_group_broadcast(void *data, hd_group *g, hd_ctx *ctx, int64_t count, hd_dtype dtype, int32_t root) {
-  return hd_group_run(g, ctx, &(hd_group_call){HD_GROUP_BROADCAST, data, data, count, dtype, HD_REDUCE_SUM, root, 0});
+  return run_call(g, ctx, &(hd_group_call){0, HD_GROUP_BROADCAST, data, data, count, dtype, HD_REDUCE_SUM, root, 0});
 }
 
 hd_status hd_group_all_reduce(void *output, hd_group *g, hd_ctx *ctx, const void *input, int64_t count, hd_dtype dtype,
                               hd_reduce_op op) {
-  return hd_group_run(g, ctx, &(hd_group_call){HD_GROUP_ALL_REDUCE, output, input, count, dtype, op, 0, 0});
+  return run_call(g, ctx, &(hd_group_call){0, HD_GROUP_ALL_REDUCE, output, input, count, dtype, op, 0, 0});
 }
 
 hd_status hd_group_reduce(void *output, hd_group *g, hd_ctx *ctx, const void *input, int64_t count, hd_dtype dtype,
                           hd_reduce_op op, int32_t root) {
-  return hd_group_run(g, ctx, &(hd_group_call){HD_GROUP_REDUCE, output, input, count, dtype, op, root, 0});
+  return run_call(g, ctx, &(hd_group_call){0, HD_GROUP_REDUCE, output, input, count, dtype, op, root, 0});
 }
 
 hd_status hd_group_gather(void *output, hd_group *g, hd_ctx *ctx, const void *input, int64_t count, hd_dtype dtype,
                           int32_t root) {
-  return hd_group_run(g, ctx, &(hd_group_call){HD_GROUP_GATHER, output, input, count, dtype, HD_REDUCE_SUM, root, 0});
+  return run_call(g, ctx, &(hd_group_call){0, HD_GROUP_GATHER, output, input, count, dtype, HD_REDUCE_SUM, root, 0});
 }
 
 hd_status hd_group_all_gather(void *output, hd_group *g, hd_ctx *ctx, const void *input, int64_t count,
                               hd_dtype dtype) {
-  return hd_group_run(g, ctx, &(hd_group_call){HD_GROUP_ALL_GATHER, output, input, count, dtype, HD_REDUCE_SUM, 0, 0});
+  return run_call(g, ctx, &(hd_group_call){0, HD_GROUP_ALL_GATHER, output, input, count, dtype, HD_REDUCE_SUM, 0, 0});
 }
 
 hd_status hd_group_scatter(void *output, hd_group *g, hd_ctx *ctx, const void *input, int64_t count, hd_dtype dtype,
                            int32_t root) {
-  return hd_group_run(g, ctx, &(hd_group_call){HD_GROUP_SCATTER, output, input, count, dtype, HD_REDUCE_SUM, root, 0});
+  return run_call(g, ctx, &(hd_group_call){0, HD_GROUP_SCATTER, output, input, count, dtype, HD_REDUCE_SUM, root, 0});
 }
 
 hd_status hd_group_reduce_scatter(void *output, hd_group *g, hd_ctx *ctx, const void *input, int64_t count,
                                   hd_dtype dtype, hd_reduce_op op) {
-  return hd_group_run(g, ctx, &(hd_group_call){HD_GROUP_REDUCE_SCATTER, output, input, count, dtype, op, 0, 0});
+  return run_call(g, ctx, &(hd_group_call){0, HD_GROUP_REDUCE_SCATTER, output, input, count, dtype, op, 0, 0});
 }
 
 hd_status hd_group_all_to_all(void *output, hd_group *g, hd_ctx *ctx, const void *input, int64_t count,
                               hd_dtype dtype) {
-  return hd_group_run(g, ctx, &(hd_group_call){HD_GROUP_ALL_TO_ALL, output, input, count, dtype, HD_REDUCE_SUM, 0, 0});
+  return run_call(g, ctx, &(hd_group_call){0, HD_GROUP_ALL_TO_ALL, output, input, count, dtype, HD_REDUCE_SUM, 0, 0});
 }
 
 hd_status hd_group_send(hd_group *g, hd_ctx *ctx, const void *input, int64_t count, hd_dtype dtype, int32_t to) {
-  return hd_group_run(g, ctx, &(hd_group_call){HD_GROUP_SEND, NULL, input, count, dtype, HD_REDUCE_SUM, to, 0});
+  return run_call(g, ctx, &(hd_group_call){0, HD_GROUP_SEND, NULL, input, count, dtype, HD_REDUCE_SUM, to, 0});
 }
 
 hd_status hd_group_recv(void *output, hd_group *g, hd_ctx *ctx, int64_t count, hd_dtype dtype, int32_t from) {
-  return hd_group_run(g, ctx, &(hd_group_call){HD_GROUP_RECV, output, NULL, count, dtype, HD_REDUCE_SUM, from, 0});
+  return run_call(g, ctx, &(hd_group_call){0, HD_GROUP_RECV, output, NULL, count, dtype, HD_REDUCE_SUM, from, 0});
 }

@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "base/alloc.h"
+#include "base/sized_struct.h"
 #include "op/op.h"
 
 enum { MAX_NAME_BYTES = 32 };
@@ -31,8 +33,7 @@ static bool is_name(const char *name) {
   return length > 0 && length <= MAX_NAME_BYTES;
 }
 
-hd_status hd_custom_op_add(hd_ctx *ctx, const hd_custom_op *op) {
-  _Static_assert(sizeof ctx->custom_op / sizeof *ctx->custom_op == HD_CUSTOM_OPS, "the public header says how many");
+static hd_status check(hd_ctx *ctx, const hd_custom_op *op) {
   if (!is_name(op->name))
     return hd__fail(ctx, HD_E_USAGE, "expected an operation's name of 1 to %d letters, digits and '_', found '%s'",
                     MAX_NAME_BYTES, op->name ? op->name : "");
@@ -47,6 +48,17 @@ hd_status hd_custom_op_add(hd_ctx *ctx, const hd_custom_op *op) {
     return hd__fail(ctx, HD_E_USAGE,
                     "operation '%s': expected at most %d of a context, found more; use another context", op->name,
                     HD_CUSTOM_OPS);
-  ctx->custom_op[ctx->custom_op_count++] = op;
+  return HD_OK;
+}
+
+hd_status hd_custom_op_add(hd_ctx *ctx, const hd_custom_op *op) {
+  _Static_assert(sizeof ctx->custom_op / sizeof *ctx->custom_op == HD_CUSTOM_OPS, "the public header says how many");
+  hd_custom_op wanted;
+  HD_TRY(hd__struct_read(&wanted, ctx, op, sizeof wanted, "hd_custom_op"));
+  HD_TRY(check(ctx, &wanted));
+  hd_custom_op *kept;
+  HD_TRY(HD_NEW(kept, 1, ctx, "operation '%s': out of memory", wanted.name));
+  *kept = wanted;
+  ctx->custom_op[ctx->custom_op_count++] = kept;
   return HD_OK;
 }

@@ -17,6 +17,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
+#include "heddle/monitor.h"
 #include "heddle/topology.h"
 
 #define HD_JOB_FILE "heddle-job"
@@ -25,8 +26,7 @@
 
 enum { HD_JOB_VERSION = 1, HD_JOB_MOST_RANKS = 1024, HD_JOB_NAME_BYTES = 64, HD_JOB_PATH_BYTES = 1024 };
 
-/* What a rank does. */
-enum { HD_JOB_READY, HD_JOB_TRAINING, HD_JOB_EVALUATING, HD_JOB_SAVING, HD_JOB_STATES };
+enum { HD_JOB_STATES = HD_JOB_SAVING + 1 };
 
 /* Facts about a job; texts end with a zero. */
 typedef struct hd_job_facts {
@@ -46,7 +46,7 @@ typedef struct hd_job_head {
 typedef struct hd_job_progress {
   int64_t step, epoch;        /* the last complete step, from 1; its epoch, from 0 */
   double loss, samples_per_s; /* of that step; recent speed. NAN: not known yet */
-  int32_t state;
+  int32_t state;              /* hd_job_state */
 } hd_job_progress;
 
 typedef struct hd_job_slot {

@@ -12,18 +12,8 @@
 #include "base/alloc.h"
 #include "base/number.h"
 #include "base/status.h"
-#include "heddle/topology.h"
 #include "platform/cgroup.h"
-
-const char *hd_placement_policy_text(hd_placement_policy policy) {
-  switch (policy) {
-  case HD_PLACE_PHYSICAL: return "physical";
-  case HD_PLACE_COMPACT: return "compact";
-  case HD_PLACE_SPREAD: return "spread";
-  case HD_PLACE_ALL: return "all";
-  }
-  return "unknown";
-}
+#include "platform/placement.h"
 
 enum { KEYS = 6 };
 
@@ -73,12 +63,12 @@ static int busy_of(const hd_topology *t, const hd_cpu *cpu) {
 static void set_keys(spot *s, cpu_position at, const placing *p, int position) {
   const int power = -s->cpu->kind, busy = busy_of(p->t, s->cpu) != 0;
   switch (p->request->policy) {
-  case HD_PLACE_COMPACT: memcpy(s->key, (int[KEYS]){power, position}, sizeof s->key); break;
-  case HD_PLACE_SPREAD:
+  case HD_PLACEMENT_COMPACT: memcpy(s->key, (int[KEYS]){power, position}, sizeof s->key); break;
+  case HD_PLACEMENT_SPREAD:
     memcpy(s->key, (int[KEYS]){at.turn, power, at.core, at.l3, at.numa, s->cpu->package}, sizeof s->key);
     break;
-  case HD_PLACE_PHYSICAL: memcpy(s->key, (int[KEYS]){at.turn, busy, power, position}, sizeof s->key); break;
-  case HD_PLACE_ALL: memcpy(s->key, (int[KEYS]){at.turn, power, position}, sizeof s->key); break;
+  case HD_PLACEMENT_PHYSICAL: memcpy(s->key, (int[KEYS]){at.turn, busy, power, position}, sizeof s->key); break;
+  case HD_PLACEMENT_ALL: memcpy(s->key, (int[KEYS]){at.turn, power, position}, sizeof s->key); break;
   }
 }
 
@@ -208,7 +198,7 @@ static hd_status take_omp(placing *p, hd_ctx *ctx) {
 
 static void suit_machine(placing *p) {
   const hd_budget *budget = &p->t->budget;
-  const bool cores = !p->request->cpus && p->request->policy != HD_PLACE_ALL;
+  const bool cores = !p->request->cpus && p->request->policy != HD_PLACEMENT_ALL;
   const int most = cores ? budget->cores : p->spots;
   p->out->threads = most < budget->cpus ? most : budget->cpus;
   if (budget->cpus < most)
@@ -248,7 +238,7 @@ static bool may_bind(placing *p) {
     say(p, "; not bound, since they share %d CPU%s", p->spots, p->spots == 1 ? "" : "s");
     return false;
   }
-  if (p->request->policy != HD_PLACE_PHYSICAL)
+  if (p->request->policy != HD_PLACEMENT_PHYSICAL)
     return true;
   if (p->out->cpus < p->spots) {
     say(p, "; not bound, since a quota is shared out over all CPUs");
@@ -330,8 +320,8 @@ static hd_status place(placing *p, hd_ctx *ctx) {
   return HD_OK;
 }
 
-hd_status hd_placement_create(hd_placement **out, hd_ctx *ctx, const hd_topology *topology,
-                              const hd_placement_request *request) {
+hd_status hd__placement_create(hd_placement **out, hd_ctx *ctx, const hd_topology *topology,
+                               const hd_placement_request *request) {
   HD_TRY(HD_NEW(*out, 1, ctx, "out of memory for a placement"));
   placing p = {.t = topology, .request = request, .out = *out};
   hd_status status = place(&p, ctx);

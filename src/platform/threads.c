@@ -160,7 +160,7 @@ hd_status hd__threads_place(hd_placement **out, hd_ctx *ctx, const hd_placement_
     wanted.threads = ctx->threads;
   *out = NULL;
   HD_TRY(hd_topology_create(&machine, ctx));
-  hd_status status = hd_placement_create(out, ctx, machine, &wanted);
+  hd_status status = hd__placement_create(out, ctx, machine, &wanted);
   hd_topology_destroy(machine);
   return status;
 }

@@ -11,7 +11,7 @@
 
 #include "base/tools_api.h"
 #include "base/status.h"
-#include "heddle/topology.h"
+#include "platform/placement.h"
 
 typedef struct hd_threads hd_threads;
 

@@ -113,9 +113,20 @@ static void list_cpus(hd_topology *t, hwloc_topology_t machine, hwloc_const_bitm
   }
 }
 
+const char *hd_core_type_name(hd_core_type type) {
+  static const char *const name[] = {"uniform", "low-power", "efficiency", "performance", "of several"};
+  return (unsigned)type <= HD_CORE_OTHER ? name[type] : "";
+}
+
+const char *hd_memory_level_name(hd_memory_level level) {
+  static const char *const name[] = {"L1d", "L2", "L3", "memory"};
+  return (unsigned)level <= HD_MAIN_MEMORY ? name[level] : "";
+}
+
 static void count_kinds(hd_topology *t) {
-  static const char *const names[3][3] = {
-      {"uniform"}, {"efficiency", "performance"}, {"low-power", "efficiency", "performance"}};
+  static const hd_core_type types[3][3] = {{HD_CORE_UNIFORM},
+                                           {HD_CORE_EFFICIENCY, HD_CORE_PERFORMANCE},
+                                           {HD_CORE_LOW_POWER, HD_CORE_EFFICIENCY, HD_CORE_PERFORMANCE}};
   t->kinds = 1;
   for (int i = 0; i < t->cpus; i++) {
     hd_core_kind *kind = &t->kind[t->cpu[i].kind];
@@ -124,22 +135,19 @@ static void count_kinds(hd_topology *t) {
     t->kinds = t->cpu[i].kind >= t->kinds ? t->cpu[i].kind + 1 : t->kinds;
   }
   for (int k = 0; k < t->kinds; k++)
-    t->kind[k].name = t->kinds <= 3 ? names[t->kinds - 1][k] : "of several";
+    t->kind[k].type = t->kinds <= 3 ? types[t->kinds - 1][k] : HD_CORE_OTHER;
 }
 
 /* Levels 1 to 3 of data, the sizes of the first cache of each. */
 static void list_caches(hd_topology *t, hwloc_topology_t machine) {
-  static const struct {
-    hwloc_obj_type_t type;
-    const char *name;
-  } level[] = {{HWLOC_OBJ_L1CACHE, "L1d"}, {HWLOC_OBJ_L2CACHE, "L2"}, {HWLOC_OBJ_L3CACHE, "L3"}};
-  for (size_t i = 0; i < sizeof level / sizeof *level; i++) {
-    int count = hwloc_get_nbobjs_by_type(machine, level[i].type);
+  static const hwloc_obj_type_t type[] = {HWLOC_OBJ_L1CACHE, HWLOC_OBJ_L2CACHE, HWLOC_OBJ_L3CACHE};
+  for (int i = 0; i <= HD_L3; i++) {
+    int count = hwloc_get_nbobjs_by_type(machine, type[i]);
     if (count <= 0)
       continue;
     hd_cache *cache = &t->cache[t->caches++];
-    snprintf(cache->name, sizeof cache->name, "%s", level[i].name);
-    cache->bytes = (int64_t)hwloc_get_obj_by_type(machine, level[i].type, 0)->attr->cache.size;
+    cache->level = (hd_memory_level)i;
+    cache->bytes = (int64_t)hwloc_get_obj_by_type(machine, type[i], 0)->attr->cache.size;
     cache->count = count;
   }
   int l3_groups = hwloc_get_nbobjs_by_type(machine, HWLOC_OBJ_L3CACHE);

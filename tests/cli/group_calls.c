@@ -103,8 +103,18 @@ static void all_calls(hd_group *g, hd_dtype dtype, int64_t count) {
 
 /* All at once to the next rank, from the one before; by NCCL a message waits for its receiver, which would deadlock. */
 static void ring(int64_t count, int next, int before) {
-  const hd_group_call send = {.kind = HD_GROUP_SEND, .input = input, .count = count, .dtype = HD_F32, .peer = next};
-  const hd_group_call recv = {.kind = HD_GROUP_RECV, .output = output, .count = count, .dtype = HD_F32, .peer = before};
+  const hd_group_call send = {.struct_bytes = sizeof send,
+                              .kind = HD_GROUP_SEND,
+                              .input = input,
+                              .count = count,
+                              .dtype = HD_F32,
+                              .peer = next};
+  const hd_group_call recv = {.struct_bytes = sizeof recv,
+                              .kind = HD_GROUP_RECV,
+                              .output = output,
+                              .count = count,
+                              .dtype = HD_F32,
+                              .peer = before};
   hd_work *sent, *received;
   must(hd_group_start(&sent, group, ctx, &send));
   must(hd_group_start(&received, group, ctx, &recv));
@@ -131,8 +141,12 @@ static void messages(int64_t count, int at_once) {
   }
   fill(HD_F32, count, rank);
   hd_work *work;
-  const hd_group_call call = {
-      .kind = HD_GROUP_ALL_REDUCE, .output = output, .input = input, .count = count, .dtype = HD_F32};
+  const hd_group_call call = {.struct_bytes = sizeof call,
+                              .kind = HD_GROUP_ALL_REDUCE,
+                              .output = output,
+                              .input = input,
+                              .count = count,
+                              .dtype = HD_F32};
   must(hd_group_start(&work, group, ctx, &call));
   must(hd_work_wait(work, ctx));
   add(output, (size_t)count * 4);
@@ -296,13 +310,24 @@ static void starve(void) {
       usleep(1000); /* it looks again; the event is the file */
 }
 
-static void start(const char *backend) {
+/* The index of the variable's value in a list that ends with NULL; 0 if it is not set. */
+static int index_of(const char *variable, const char *const *list) {
+  const char *value = getenv(variable);
+  for (int i = 0; value && list[i]; i++)
+    if (!strcmp(list[i], value))
+      return i;
+  return 0;
+}
+
+static void start(hd_group_backend backend) {
   const char *timeout = getenv("GROUP_TIMEOUT");
-  const hd_group_settings settings = {.backend = backend,
-                                      .rank = -1,
-                                      .world_size = -1,
-                                      .timeout_s = timeout ? atof(timeout) : 60,
-                                      .arithmetic = getenv("GROUP_ARITHMETIC")};
+  const hd_group_settings settings = {
+      .struct_bytes = sizeof settings,
+      .backend = backend,
+      .rank = -1,
+      .world_size = -1,
+      .timeout_s = timeout ? atof(timeout) : 60,
+      .arithmetic = (hd_arithmetic_choice)index_of("GROUP_ARITHMETIC", hd_option_at(HD_OPT_ARITHMETIC)->choices)};
   must(hd_ctx_create(&ctx));
   must(hd_group_init(&group, ctx, &settings));
   rank = hd_group_rank(group);
@@ -314,10 +339,12 @@ static void start(const char *backend) {
 }
 
 int main(int argc, char **argv) {
-  const char *what = argc > 1 ? argv[1] : "", *backend = getenv("GROUP_BACKEND");
+  const char *what = argc > 1 ? argv[1] : "";
+  static const char *const backends[] = {"", "shm", "mpi", "nccl", NULL};
+  const hd_group_backend backend = (hd_group_backend)index_of("GROUP_BACKEND", backends);
   start(backend);
   if (!*what)
-    everything(!backend || strcmp(backend, "nccl") != 0);
+    everything(backend != HD_GROUP_NCCL);
   else if (!strcmp(what, "order"))
     order();
   else if (!strcmp(what, "tags"))

@@ -40,8 +40,6 @@ ranks() {
   [ "$(cat out)" = 1 ]
   GROUP_ARITHMETIC=native ranks 2 -- "$CALLS"
   [ "$code" -eq 0 ] || { cat err; return 1; }
-  GROUP_ARITHMETIC=fast ranks 2 -- "$CALLS"
-  grep -q "expected arithmetic portable or native, found 'fast'" err
 }
 
 @test "what is missing is named: module, library, GPUs" {

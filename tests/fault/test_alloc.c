@@ -48,7 +48,7 @@ static hd_status resumed_run(hd_ctx *ctx) {
 
 static hd_status evaluation(hd_ctx *ctx) {
   hd_config *config;
-  hd_evaluation result = {0};
+  hd_evaluation result = {.struct_bytes = sizeof result};
   char hex[HD_SHA256_TEXT_BYTES];
   hd_status status = hd_config_create(&config, ctx);
   if (status != HD_OK)

@@ -149,8 +149,14 @@ static hd_status apply_transforms(const hd_config *config, hd_ctx *ctx) {
   static const uint8_t pixels[3 * 9 * 7];
   static const double mean[3] = {0.5, 0.5, 0.5};
   const char *list = hd_config_get(config, "transforms");
-  const hd_pipeline_input input = {
-      .channels = 3, .height = 9, .width = 7, .bytes = 1, .classes = 10, .mean = mean, .std = mean};
+  const hd_pipeline_input input = {.struct_bytes = sizeof input,
+                                   .channels = 3,
+                                   .height = 9,
+                                   .width = 7,
+                                   .bytes = 1,
+                                   .classes = 10,
+                                   .mean = mean,
+                                   .std = mean};
   hd_pipeline *p;
   hd_status status = *list ? hd_pipeline_create(&p, ctx, list, &input, HD_PIPELINE_TRAINING) : HD_OK;
   if (status != HD_OK || !*list)

@@ -42,14 +42,14 @@ static int close_to(double a, double b) { return fabs(a - b) <= 1e-12 * fabs(b);
 
 static void test_bounds(void) {
   const hd_bench_machine m = {
-      .peak_gflops = 100, .levels = 2, .level = {{"L1d", 1000, 50, 50}, {"memory", 100000, 10, 10}}};
+      .peak_gflops = 100, .levels = 2, .level = {{HD_L1D, 1000, 50, 50}, {HD_MAIN_MEMORY, 100000, 10, 10}}};
   int32_t level;
-  ok(close_to(hd_bench_least_s(&level, &m, 1000, 100, 100), 1e-9 * 10) && level == -1, "much to compute: FMA");
-  ok(close_to(hd_bench_least_s(&level, &m, 10, 500, 1000), 1e-9 * 10) && level == 0,
+  ok(close_to(hd__bench_least_s(&level, &m, 1000, 100, 100), 1e-9 * 10) && level == -1, "much to compute: FMA");
+  ok(close_to(hd__bench_least_s(&level, &m, 10, 500, 1000), 1e-9 * 10) && level == 0,
      "little to compute: the first level");
-  ok(close_to(hd_bench_least_s(&level, &m, 10, 500, 1001), 1e-9 * 50) && level == 1,
+  ok(close_to(hd__bench_least_s(&level, &m, 10, 500, 1001), 1e-9 * 50) && level == 1,
      "more bytes than fit: the next one");
-  ok(close_to(hd_bench_least_s(&level, &m, 0, 10, 1e9), 1e-9) && level == 1, "more than fits anywhere: the last one");
+  ok(close_to(hd__bench_least_s(&level, &m, 0, 10, 1e9), 1e-9) && level == 1, "more than fits anywhere: the last one");
 }
 
 static double share(hd_op op, hd_geom g, double live) {

@@ -45,7 +45,8 @@ static int get(void *self, int64_t index, hd_custom_sample *sample) {
 static void release(void *self) { ((store *)self)->freed++; }
 
 static hd_custom_data describe(store *train, store *test, hd_dtype dtype) {
-  return (hd_custom_data){.name = "mine",
+  return (hd_custom_data){.struct_bytes = sizeof(hd_custom_data),
+                          .name = "mine",
                           .channels = 1,
                           .height = 2,
                           .width = 3,
@@ -71,7 +72,7 @@ static int wrong_in(const hd_dataset *split, hd_ctx *ctx) {
 }
 
 static void test_good(void) {
-  static const hd_cache_kind kind[] = {HD_CACHE_RAM, HD_CACHE_NONE, HD_CACHE_DISK};
+  static const hd_cache_choice kind[] = {HD_CACHE_RAM, HD_CACHE_NONE, HD_CACHE_DISK};
   uint64_t sums[HD_DATA_PARTS] = {0}; /* when all is kept */
   for (int way = 0; way < 9; way++) {
     store train = {.count = 50, .bad = -1}, test = {.count = 20, .bad = -1};

@@ -69,9 +69,9 @@ static void pool_backward(const hd_custom_call *c) {
 }
 
 static float slope = 0.2f;
-static const hd_custom_op leak = {"leak", 1, NULL, leak_forward, leak_backward, 2, &slope};
-static const hd_custom_op plus = {"plus", 2, NULL, plus_forward, plus_backward, 1, NULL};
-static const hd_custom_op pool2 = {"pool2", 1, pool_shape, pool_forward, pool_backward, 3, NULL};
+static const hd_custom_op leak = {sizeof leak, "leak", 1, NULL, leak_forward, leak_backward, 2, &slope};
+static const hd_custom_op plus = {sizeof plus, "plus", 2, NULL, plus_forward, plus_backward, 1, NULL};
+static const hd_custom_op pool2 = {sizeof pool2, "pool2", 1, pool_shape, pool_forward, pool_backward, 3, NULL};
 
 static hd_ctx *context(int with_operations) {
   hd_ctx *ctx;

@@ -346,7 +346,8 @@ static void try_work(member *m) {
   for (int c = 0; c < CALLS; c++) {
     for (int i = 0; i < COUNT; i++)
       x[m->rank][c][i] = (float)number(m->rank, i + c, HD_F32);
-    const hd_group_call call = {.kind = HD_GROUP_ALL_REDUCE,
+    const hd_group_call call = {.struct_bytes = sizeof call,
+                                .kind = HD_GROUP_ALL_REDUCE,
                                 .output = x[m->rank][c],
                                 .input = x[m->rank][c],
                                 .count = COUNT,
@@ -381,8 +382,13 @@ static void try_messages(member *m) {
       out[i] = number(m->rank, i, HD_F64);
     /* All send and receive at once: a large one needs both sides, so the receive is started first. */
     hd_work *work;
-    const hd_group_call call = {
-        .kind = HD_GROUP_RECV, .output = in, .count = n, .dtype = HD_F64, .peer = before, .timeout_s = WAIT_S};
+    const hd_group_call call = {.struct_bytes = sizeof call,
+                                .kind = HD_GROUP_RECV,
+                                .output = in,
+                                .count = n,
+                                .dtype = HD_F64,
+                                .peer = before,
+                                .timeout_s = WAIT_S};
     m->wrong += hd_group_start(&work, m->group, &m->ctx, &call) != HD_OK;
     m->wrong += hd_group_send(m->group, &m->ctx, out, n, HD_F64, next) != HD_OK;
     m->wrong += hd_work_wait(work, &m->ctx) != HD_OK;
@@ -402,8 +408,13 @@ static void try_many_messages(member *m) {
   if (m->rank == 0) {
     for (int r = m->ranks - 1; r > 0; r--)
       for (int i = 0; i < EACH; i++) {
-        const hd_group_call call = {
-            .kind = HD_GROUP_RECV, .output = &got[r][i], .count = 1, .dtype = HD_I32, .peer = r, .timeout_s = WAIT_S};
+        const hd_group_call call = {.struct_bytes = sizeof call,
+                                    .kind = HD_GROUP_RECV,
+                                    .output = &got[r][i],
+                                    .count = 1,
+                                    .dtype = HD_I32,
+                                    .peer = r,
+                                    .timeout_s = WAIT_S};
         m->wrong += hd_group_start(&work[works++], m->group, &m->ctx, &call) != HD_OK;
       }
     for (int w = 0; w < works; w++)
@@ -570,7 +581,7 @@ static void too_late(member *m) {
     keep(m, hd_group_barrier(m->group, &m->ctx));
     return;
   }
-  const hd_group_call call = {.kind = HD_GROUP_BARRIER, .timeout_s = 0.1};
+  const hd_group_call call = {.struct_bytes = sizeof call, .kind = HD_GROUP_BARRIER, .timeout_s = 0.1};
   keep(m, hd_group_run(m->group, &m->ctx, &call));
   m->wrong += hd_group_barrier(m->group, &m->ctx) != HD_E_TIMEOUT;
   atomic_fetch_add(&slow_ones, 1);
@@ -578,8 +589,13 @@ static void too_late(member *m) {
 
 static void no_message(member *m) {
   int32_t x;
-  const hd_group_call call = {
-      .kind = HD_GROUP_RECV, .output = &x, .count = 1, .dtype = HD_I32, .peer = 1, .timeout_s = 0.1};
+  const hd_group_call call = {.struct_bytes = sizeof call,
+                              .kind = HD_GROUP_RECV,
+                              .output = &x,
+                              .count = 1,
+                              .dtype = HD_I32,
+                              .peer = 1,
+                              .timeout_s = 0.1};
   if (m->rank == 0)
     keep(m, hd_group_run(m->group, &m->ctx, &call));
   else

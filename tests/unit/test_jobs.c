@@ -98,7 +98,7 @@ static void test_own(void) {
   is_str(found->data, "digits", "data");
   is_str(found->isa, "avx2", "instruction set");
   is_str(found->out, "/runs/cnn-1", "folder");
-  is_str(found->state, "ready", "state");
+  is_int(found->state, HD_JOB_READY, "state");
   ok(strstr(found->command, "test_jobs"), "command: %s", found->command);
   ok(isnan(found->loss) && isnan(found->samples_per_s) && isnan(found->left_s), "its speed is not known yet");
   ok(found->steps == 1000 && found->epochs == 3 && found->batch == 64, "where it is heading");
@@ -109,7 +109,7 @@ static void test_own(void) {
   hd__job_step(&page, 200, 1, 12800, 0.25);
   is_int(look(), 1, "it has come on");
   ok(found->step == 200 && found->epoch == 1 && found->loss == 0.25, "step, epoch, loss");
-  is_str(found->state, "training", "state");
+  is_int(found->state, HD_JOB_TRAINING, "state");
   near(found->samples_per_s, 6400, 200, "12800 samples in 2 s");
   near(found->left_s, 800 * 64 / found->samples_per_s, 1e-9, "800 steps are left");
   is_int(found->ranks, 1, "one rank");
@@ -287,7 +287,7 @@ static void test_forgeries(void) {
   ok(found->step == 0 && found->steps == 0 && isnan(found->loss) && isnan(found->samples_per_s),
      "numbers that cannot be");
   ok(found->threads == HD_MAX_THREADS && found->rank[0].cpu[0] == -1, "threads");
-  is_str(found->state, "ready", "state");
+  is_int(found->state, HD_JOB_READY, "state");
   hd__job_close(&page);
 }
 

@@ -43,20 +43,20 @@ static uint64_t mix(uint64_t hash, const void *words, size_t count) {
 /* What `most` batches hold from where the loader is, and how many samples they were; 0 where one fails. */
 static uint64_t read_on(int64_t *samples, hd_loader *loader, int64_t most) {
   uint64_t hash = 14695981039346656037u;
-  hd_batch b = {.count = 1};
+  const hd_batch *b;
   *samples = 0;
   for (int64_t n = 0; n < most; n++) {
     if (hd_loader_next(&b, loader, ctx) != HD_OK)
       return 0;
-    if (b.count == 0)
+    if (b->count == 0)
       break;
-    if (b.first != *samples && most > SAMPLES)
+    if (b->first != *samples && most > SAMPLES)
       return 0;
-    for (int64_t i = 0; i < b.count; i++) {
-      hash = mix(hash, b.x + i * b.stride, ELEMS);
-      hash = mix(hash, b.label + i * b.stride, 1);
+    for (int64_t i = 0; i < b->count; i++) {
+      hash = mix(hash, b->x + i * b->stride, ELEMS);
+      hash = mix(hash, b->label + i * b->stride, 1);
     }
-    *samples += b.count;
+    *samples += b->count;
   }
   return hash;
 }
@@ -74,14 +74,14 @@ static void test_workers(const char *transforms) {
   uint64_t first = read_epoch(own, 0, &samples), second = read_epoch(own, 1, &samples);
   is_int(samples, SAMPLES, "an epoch has all samples");
   ok(first && second && first != second, "two epochs differ");
-  is_int(hd_loader_shape_of(own).batches, (SAMPLES + BATCH - 1) / BATCH, "the last batch is short");
-  is_int(hd_loader_shape_of(own).workers, 0, "without workers");
+  is_int(hd_loader_shape_of(own)->batches, (SAMPLES + BATCH - 1) / BATCH, "the last batch is short");
+  is_int(hd_loader_shape_of(own)->workers, 0, "without workers");
   ok(read_epoch(own, 0, &samples) == first, "and again the first");
   hd_loader_destroy(own);
   for (int w = 0; w < 3; w++) {
     const char *with[] = {"transforms", transforms, "workers", workers[w], "prefetch-factor", w ? "2" : "1", NULL};
     hd_loader *loader = make(with, HD_LOADER_TRAINING, NULL);
-    is_int(hd_loader_shape_of(loader).workers, atoi(workers[w]), "%s workers run", workers[w]);
+    is_int(hd_loader_shape_of(loader)->workers, atoi(workers[w]), "%s workers run", workers[w]);
     ok(read_on(&samples, loader, SAMPLES + 1) == first, "the same first epoch");
     ok(read_epoch(loader, 1, &samples) == second && samples == SAMPLES, "the same second one");
     read_epoch(loader, 7, &samples);
@@ -96,10 +96,10 @@ static void test_workers(const char *transforms) {
 static void test_parts(void) {
   const char *plain[] = {"workers", "2", NULL}, *dropped[] = {"drop-last", "true", "no-shuffle", "true", NULL};
   hd_loader *test = make(plain, HD_LOADER_TEST, NULL), *full = make(dropped, HD_LOADER_TRAINING, NULL);
-  hd_loader_shape shape = hd_loader_shape_of(test);
+  const hd_loader_shape *shape = hd_loader_shape_of(test);
   int64_t samples;
-  ok(shape.samples == 1024 && shape.channels == 1 && shape.height == SIDE && shape.width == SIDE &&
-         shape.classes == 10 && shape.outputs == 0,
+  ok(shape->samples == 1024 && shape->channels == 1 && shape->height == SIDE && shape->width == SIDE &&
+         shape->classes == 10 && shape->outputs == 0,
      "the test set has another shape");
   ok(read_epoch(test, 0, &samples) == read_epoch(test, 3, &samples), "and one order for all epochs");
   ok(read_epoch(full, 0, &samples) == read_epoch(full, 1, &samples), "no-shuffle: the order of the file");
@@ -112,17 +112,17 @@ static void test_samplers(void) {
   const int64_t members[] = {5, 3, 8000};
   const char *plain[] = {"workers", "1", NULL}, *none[] = {NULL};
   hd_sampler *sampler;
-  hd_batch b;
+  const hd_batch *b;
   float wanted[ELEMS];
   hd_loader *loader = make((const char *const[]){"no-shuffle", "true", NULL}, HD_LOADER_TRAINING, NULL);
   hd_loader_next(&b, loader, ctx);
-  memcpy(wanted, b.x + 3 * b.stride, sizeof wanted);
+  memcpy(wanted, b->x + 3 * b->stride, sizeof wanted);
   hd_loader_destroy(loader);
   hd_sampler_subset(&sampler, ctx, members, 3, SAMPLES, 0);
   loader = make(plain, HD_LOADER_TRAINING, sampler);
   hd_loader_next(&b, loader, ctx);
-  is_int(b.count, 3, "a subset's samples");
-  is_bytes(b.x + b.stride, wanted, sizeof wanted, "in its order");
+  is_int(b->count, 3, "a subset's samples");
+  is_bytes(b->x + b->stride, wanted, sizeof wanted, "in its order");
   hd_loader_destroy(loader);
   int64_t all = 0, samples;
   for (int rank = 0; rank < 3; rank++) {
@@ -174,7 +174,8 @@ static int skewed_get(void *self, int64_t index, hd_custom_sample *sample) {
 }
 
 static void test_balanced(void) {
-  static hd_custom_data skewed = {.name = "skewed",
+  static hd_custom_data skewed = {.struct_bytes = sizeof skewed,
+                                  .name = "skewed",
                                   .channels = 1,
                                   .height = SIDE,
                                   .width = SIDE,
@@ -186,16 +187,16 @@ static void test_balanced(void) {
   skewed.train = skewed.test = &skewed;
   hd_data_add(ctx, &skewed);
   int64_t count[4] = {0}, samples;
-  hd_batch b;
+  const hd_batch *b;
   hd_loader *loader =
       make((const char *const[]){"data", "skewed", "sampler", "balanced", NULL}, HD_LOADER_TRAINING, NULL);
   hd_loader *ahead = make((const char *const[]){"data", "skewed", "sampler", "balanced", "workers", "3", NULL},
                           HD_LOADER_TRAINING, NULL);
   for (uint32_t e = 0; e < EPOCHS; e++) {
     hd_loader_begin(loader, ctx, e);
-    while (hd_loader_next(&b, loader, ctx) == HD_OK && b.count > 0)
-      for (int64_t i = 0; i < b.count; i++)
-        count[b.label[i * b.stride]]++;
+    while (hd_loader_next(&b, loader, ctx) == HD_OK && b->count > 0)
+      for (int64_t i = 0; i < b->count; i++)
+        count[b->label[i * b->stride]]++;
   }
   ok(count[0] + count[1] + count[3] == EPOCHS * 1000 && count[2] == 0, "balanced: as many draws as samples");
   for (int c = 0; c < 4; c += c == 1 ? 2 : 1)

@@ -91,7 +91,12 @@ static void *come(void *arg) {
 static void meet(comer *c, const char *method, int first, double timeout_s) {
   pthread_t thread[RANKS];
   for (int r = first; r < RANKS; r++) {
-    c[r] = (comer){.settings = {"shm", method, r, RANKS, timeout_s, NULL}};
+    c[r] = (comer){.settings = {.struct_bytes = sizeof(hd_group_settings),
+                                .backend = HD_GROUP_SHM,
+                                .init_method = method,
+                                .rank = r,
+                                .world_size = RANKS,
+                                .timeout_s = timeout_s}};
     if (pthread_create(&thread[r], NULL, come, &c[r]) != 0)
       bail_out("no thread");
   }

@@ -54,11 +54,13 @@ static int be_rank(bool loses) {
 static hd_status launch(hd_launch_result *out, const char *what) {
   char *const own[] = {(char *)"/proc/self/exe", (char *)what, NULL}, *const shell[] = {(char *)"sh", (char *)"-c",
                                                                                         (char *)"exit 3", NULL};
-  return hd_launch(out, ctx, &(hd_launch_settings){.ranks = 2, .argv = what ? own : shell});
+  return hd_launch(
+      out, ctx,
+      &(hd_launch_settings){.struct_bytes = sizeof(hd_launch_settings), .ranks = 2, .argv = what ? own : shell});
 }
 
 static void test_launch(void) {
-  hd_launch_result result;
+  hd_launch_result result = {.struct_bytes = sizeof result};
   is_int(launch(&result, "meet"), HD_OK, "ranks run and end well: %s", hd_ctx_message(ctx));
   is_int(launch(&result, NULL), HD_E_PEER, "ranks that fail are reported");
   is_int(result.exit_code, 3, "with their exit code");
@@ -69,7 +71,7 @@ static void test_launch(void) {
 
 /* Where a program ignores SIGCHLD the system does not report how a child ended. */
 static void test_ignored(void) {
-  hd_launch_result result;
+  hd_launch_result result = {.struct_bytes = sizeof result};
   signal(SIGCHLD, SIG_IGN);
   is_int(launch(&result, "meet"), HD_OK, "ranks that left their run count as ended well: %s", hd_ctx_message(ctx));
   is_int(launch(&result, NULL), HD_E_PEER, "others did not: %s", hd_ctx_message(ctx));

@@ -7,6 +7,7 @@
 #include "heddle.h"
 #include "heddle/tools.h"
 #include "heddle/experimental.h"
+#include "platform/placement.h"
 #include "tensor/eager.h"
 
 static hd_ctx *ctx;
@@ -96,7 +97,7 @@ static void test_default(void) {
   hd_topology *machine;
   hd_placement *place;
   if (hd_ctx_create(&fresh) != HD_OK || hd_topology_create(&machine, ctx) != HD_OK ||
-      hd_placement_create(&place, ctx, machine, &(hd_placement_request){0}) != HD_OK)
+      hd__placement_create(&place, ctx, machine, &(hd_placement_request){0}) != HD_OK)
     bail_out("%s", hd_ctx_message(ctx));
   is_int(told(fresh), place->threads, "without a number: one thread for each core within the budget");
   hd_placement_destroy(place);
@@ -148,20 +149,27 @@ static int stop_at_once(void *user, double done, double seconds) {
 }
 
 static void test_tune(void) {
-  static hd_tune tune;
+  static hd_tune tune = {.struct_bytes = sizeof tune};
   hd_config *config;
   int turns = 0;
   if (hd_config_create(&config, ctx) != HD_OK)
     bail_out("%s", hd_ctx_message(ctx));
   hd_config_set(config, ctx, "model", "simplenet");
-  is_int(hd_tune_run(&tune, ctx, config, &(hd_tune_request){.seconds = 0.05}), HD_E_USAGE, "tuning for 0.05 s");
-  is_int(hd_tune_run(&tune, ctx, config, &(hd_tune_request){.seconds = 0.0 / 0.0}), HD_E_USAGE, "or for no number");
-  is_int(hd_tune_run(&tune, ctx, config, &(hd_tune_request){.seconds = 1, .sweep = 8}), HD_E_USAGE,
-         "and a sweep that there is not are refused");
+  is_int(hd_tune_run(&tune, ctx, config, &(hd_tune_request){.struct_bytes = sizeof(hd_tune_request), .seconds = 0.05}),
+         HD_E_USAGE, "tuning for 0.05 s");
+  is_int(hd_tune_run(&tune, ctx, config,
+                     &(hd_tune_request){.struct_bytes = sizeof(hd_tune_request), .seconds = 0.0 / 0.0}),
+         HD_E_USAGE, "or for no number");
+  is_int(hd_tune_run(&tune, ctx, config,
+                     &(hd_tune_request){.struct_bytes = sizeof(hd_tune_request), .seconds = 1, .sweep = 8}),
+         HD_E_USAGE, "and a sweep that there is not are refused");
   ok(strstr(hd_ctx_message(ctx), "found 8") != NULL, "%s", hd_ctx_message(ctx));
   hd_set_num_threads(ctx, 2);
-  const hd_tune_request request = {
-      .seconds = 1000, .sweep = HD_TUNE_PLACEMENT, .progress = stop_at_once, .user = &turns};
+  const hd_tune_request request = {.struct_bytes = sizeof request,
+                                   .seconds = 1000,
+                                   .sweep = HD_TUNE_PLACEMENT,
+                                   .progress = stop_at_once,
+                                   .user = &turns};
   is_int(hd_tune_run(&tune, ctx, config, &request), HD_OK, "a sweep over placements alone");
   ok(tune.settings[0].threads == 1 && tune.settings[tune.count - 1].threads == 2,
      "takes the context's number of threads, and one to compare");

@@ -67,7 +67,8 @@ static hd_status run(finding *out, hd_ctx *ctx, hd_group *group, const char *fol
                                   "log-every", "1",
                                   "shards",    "8",
                                   "val-split", "0.2"};
-  const hd_custom_data custom = {.name = "mine",
+  const hd_custom_data custom = {.struct_bytes = sizeof custom,
+                                 .name = "mine",
                                  .channels = 1,
                                  .height = SIDE,
                                  .width = SIDE,

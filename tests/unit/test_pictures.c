@@ -108,7 +108,7 @@ static void test_same_survey(void) {
   const char *folder = make_folder(3);
   setenv("HOME", in_scratch("home"), 1);
   hd_data *data[4];
-  static const hd_cache_kind kind[] = {HD_CACHE_RAM, HD_CACHE_NONE, HD_CACHE_DISK, HD_CACHE_DISK};
+  static const hd_cache_choice kind[] = {HD_CACHE_RAM, HD_CACHE_NONE, HD_CACHE_DISK, HD_CACHE_DISK};
   int wrong = 0;
   for (int i = 0; i < 4; i++) {
     request.cache = kind[i];
@@ -235,7 +235,7 @@ static void test_foreign_cache(void) {
 }
 
 static void test_mixed(void) {
-  static const hd_cache_kind kind[] = {HD_CACHE_RAM, HD_CACHE_NONE, HD_CACHE_DISK, HD_CACHE_DISK};
+  static const hd_cache_choice kind[] = {HD_CACHE_RAM, HD_CACHE_NONE, HD_CACHE_DISK, HD_CACHE_DISK};
   const char *folder = make_folder(3);
   uint64_t first = 0;
   put_png(in_scratch("photos/test/b/1.png"), 7, 3, 6, 3);
@@ -307,7 +307,7 @@ static void test_bad(void) {
   put_file(in_scratch("photos/train/b/2.png"), png_start, 33);
   refused(folder, HD_E_UNSUPPORTED, "found 65536x65536", "a picture that promises too much");
   for (int kind = 0; kind < 3; kind++) { /* the header is good, the rest is not */
-    request.cache = (hd_cache_kind)kind;
+    request.cache = (hd_cache_choice)kind;
     struct stat info;
     put_png(in_scratch("photos/train/b/2.png"), 1, 5, 4, 3);
     if (stat(in_scratch("photos/train/b/2.png"), &info) != 0 ||
@@ -355,7 +355,7 @@ static void test_no_memory(int kinds) {
     const char *folder = make_folder(3);
     if (kind == 1)
       put_png(in_scratch("photos/test/b/1.png"), 7, 3, 6, 3);
-    request.cache = (hd_cache_kind)kind;
+    request.cache = (hd_cache_choice)kind;
     data_survives_no_memory(folder, title[kind]);
   }
   request.cache = HD_CACHE_RAM;
@@ -507,7 +507,7 @@ static void test_skip(void) {
     const bool mixed = round % 2;
     char title[96];
     snprintf(title, sizeof title, "damage %d, %s, cache %d", (int)what, mixed ? "two sizes" : "one size", round % 3);
-    request.cache = (hd_cache_kind)(round % 3);
+    request.cache = (hd_cache_choice)(round % 3);
     const char *folder = make_folder(3);
     if (mixed)
       put_png(in_scratch("photos/train/b/1.png"), 7, 3, 6, 3);

@@ -65,7 +65,7 @@ static void make_hybrid(int first) {
 static hd_placement *placed(const hd_placement_request *request) {
   static hd_placement *place;
   hd_placement_destroy(place);
-  if (hd_placement_create(&place, ctx, machine, request) != HD_OK)
+  if (hd__placement_create(&place, ctx, machine, request) != HD_OK)
     diag("%s", hd_ctx_message(ctx));
   return place;
 }
@@ -95,7 +95,7 @@ static void test_tables(void) {
   is_int(machine->cores, 32, "cores");
   is_int(machine->cpus, 64, "CPUs");
   is_int(machine->kinds, 1, "one kind of core");
-  is_str(machine->kind[0].name, "uniform", "which has no special name");
+  is_int(machine->kind[0].type, HD_CORE_UNIFORM, "which has no special name");
   const hd_cpu *last = &machine->cpu[63];
   ok(last->package == 1 && last->numa == 3 && last->l3 == 7 && last->core == 31 && last->sibling == 1,
      "the last CPU is in the last of all");
@@ -123,17 +123,17 @@ static void test_policies(void) {
   GOES("0,2,4,6,8,10,12,14", "physical: one thread on each core", .threads = 0);
   GOES("0,2,4", "physical: neighbours first", .threads = 3);
   GOES("0,2,4,6,8,10,12,14,1,3", "physical: further CPUs after all cores", .threads = 10);
-  GOES("0,1,2,3,4,5,6,7", "compact: cores are filled", .policy = HD_PLACE_COMPACT);
-  GOES("0,8,4,12,2,10,6,14", "spread: packages in turn, then L3 groups", .policy = HD_PLACE_SPREAD);
-  GOES("0,8,4", "spread: as far apart as can be", .policy = HD_PLACE_SPREAD, .threads = 3);
-  GOES("0,2,4,6,8,10,12,14,1,3,5,7,9,11,13,15", "all: one thread on each CPU", .policy = HD_PLACE_ALL);
+  GOES("0,1,2,3,4,5,6,7", "compact: cores are filled", .policy = HD_PLACEMENT_COMPACT);
+  GOES("0,8,4,12,2,10,6,14", "spread: packages in turn, then L3 groups", .policy = HD_PLACEMENT_SPREAD);
+  GOES("0,8,4", "spread: as far apart as can be", .policy = HD_PLACEMENT_SPREAD, .threads = 3);
+  GOES("0,2,4,6,8,10,12,14,1,3,5,7,9,11,13,15", "all: one thread on each CPU", .policy = HD_PLACEMENT_ALL);
   GOES("3,1,8", "a list, in its order", .cpus = "3,1,8");
   GOES("2,3,4,9", "a list with a range", .cpus = "2-4,9");
   GOES("2,3,2,3,2", "more threads than CPUs of the list go round", .cpus = "2-3", .threads = 5);
   is_int(placed(&(hd_placement_request){.cpus = "2-3", .threads = 5})->cpus, 2, "and share these");
   make("pack:2 numa:2 core:2 pu:1");
-  GOES("0,4,2,6,1,5,3,7", "spread: NUMA nodes in turn", .policy = HD_PLACE_SPREAD);
-  is_int(placed(&(hd_placement_request){.policy = HD_PLACE_SPREAD})->thread[3].numa, 3,
+  GOES("0,4,2,6,1,5,3,7", "spread: NUMA nodes in turn", .policy = HD_PLACEMENT_SPREAD);
+  is_int(placed(&(hd_placement_request){.policy = HD_PLACEMENT_SPREAD})->thread[3].numa, 3,
          "a thread's NUMA node is reported");
 }
 
@@ -149,16 +149,16 @@ static void test_sizes(void) {
   int wrong = 0, tried = 0;
   for (size_t m = 0; m < sizeof machines / sizeof *machines; m++) {
     make(machines[m]);
-    for (int policy = HD_PLACE_PHYSICAL; policy <= HD_PLACE_ALL; policy++)
+    for (int policy = HD_PLACEMENT_PHYSICAL; policy <= HD_PLACEMENT_ALL; policy++)
       for (int threads = 0; threads <= machine->cpus + 1 && threads <= HD_MAX_THREADS; threads = threads * 3 / 2 + 1) {
         const hd_placement *place =
-            placed(&(hd_placement_request){.policy = (hd_placement_policy)policy, .threads = threads, .workers = 2});
+            placed(&(hd_placement_request){.policy = (hd_placement_choice)policy, .threads = threads, .workers = 2});
         static char taken[2048];
         memset(taken, 0, sizeof taken);
         tried++;
         if (threads > 0 && place->threads != threads)
           wrong++;
-        if (threads == 0 && place->threads != (policy == HD_PLACE_ALL ? machine->cpus : machine->cores))
+        if (threads == 0 && place->threads != (policy == HD_PLACEMENT_ALL ? machine->cpus : machine->cores))
           wrong++;
         for (int i = 0; i < place->threads + place->workers; i++) {
           const int cpu = i < place->threads ? place->thread[i].cpu : place->worker[i - place->threads].cpu;
@@ -183,9 +183,9 @@ static void test_masks(void) {
   is_int(machine->budget.mask, 8, "a mask with a hole");
   is_int(machine->budget.cores, 5, "and half a core at each end");
   GOES("3,4,8,10,12", "one thread on each of its cores", .threads = 0);
-  GOES("3,4,8,10,12,5,9,11", "all: all of its CPUs", .policy = HD_PLACE_ALL);
-  GOES("3,8,4,10,12", "spread: over both packages", .policy = HD_PLACE_SPREAD);
-  GOES("3,4,5,8,9", "compact: over what there is", .policy = HD_PLACE_COMPACT);
+  GOES("3,4,8,10,12,5,9,11", "all: all of its CPUs", .policy = HD_PLACEMENT_ALL);
+  GOES("3,8,4,10,12", "spread: over both packages", .policy = HD_PLACEMENT_SPREAD);
+  GOES("3,4,5,8,9", "compact: over what there is", .policy = HD_PLACEMENT_COMPACT);
   GOES("-1,-1,-1,-1,-1,-1,-1,-1,-1", "more threads than usable CPUs are not bound", .threads = 9);
   ok(strstr(placed(&(hd_placement_request){.threads = 9})->why, "share 8 CPUs"), "and the line says why");
 }
@@ -206,7 +206,7 @@ static void test_quotas(void) {
   is_int(machine->budget.cpus, 1, "a fifth of a CPU is a budget of 1");
   set_quota(3);
   GOES("-1,-1,-1", "three CPUs of eight", .threads = 0);
-  GOES("0,1,2", "compact is bound", .policy = HD_PLACE_COMPACT);
+  GOES("0,1,2", "compact is bound", .policy = HD_PLACEMENT_COMPACT);
   set_quota(6);
   is_int(placed(&(hd_placement_request){.threads = 0})->threads, 4, "a quota above the cores: a thread on each core");
   set_quota(100);
@@ -221,8 +221,9 @@ static void test_hybrid(void) {
       machine->cpu[i].usable = 0;
   hd__topology_count_budget(machine);
   GOES("0,2,4,6,8,10", "hybrid: a thread on each core, the powerful first", .threads = 0);
-  GOES("0,2,4,6,8,10,1,3", "hybrid: second CPUs after the efficient cores", .policy = HD_PLACE_ALL);
-  GOES("0,1,2,3,4", "hybrid, compact: the powerful cores are filled first", .policy = HD_PLACE_COMPACT, .threads = 5);
+  GOES("0,2,4,6,8,10,1,3", "hybrid: second CPUs after the efficient cores", .policy = HD_PLACEMENT_ALL);
+  GOES("0,1,2,3,4", "hybrid, compact: the powerful cores are filled first", .policy = HD_PLACEMENT_COMPACT,
+       .threads = 5);
   for (int i = 0; i < 12; i++)
     machine->cpu[i].kind = !machine->cpu[i].kind;
   GOES("4,6,8,10,0,2", "hybrid: wherever the powerful ones are", .threads = 0);
@@ -287,10 +288,10 @@ static void test_recorded(void) {
     bail_out("expected hwloc to write %s", path);
   make(path);
   is_int(machine->kinds, 2, "a recorded machine: two kinds of core");
-  is_str(machine->kind[0].name, "efficiency", "the weaker one");
+  is_int(machine->kind[0].type, HD_CORE_EFFICIENCY, "the weaker one");
   is_int(machine->kind[0].cores, 4, "of four cores");
   is_int(machine->kind[0].cpus, 8, "with two CPUs each");
-  is_str(machine->kind[1].name, "performance", "and the stronger one");
+  is_int(machine->kind[1].type, HD_CORE_PERFORMANCE, "and the stronger one");
   is_int(machine->kind[1].cores, 2, "of two");
   GOES("0,2,4,6,8,10", "on which threads begin", .threads = 0);
   test_run(path);
@@ -303,7 +304,7 @@ static void test_workers(void) {
   make("core:4 pu:2");
   GOES("0,2,4,6/1,3", "workers beside threads: the further CPUs of their cores", .workers = 2);
   GOES("0,2/4,6,1", "workers take spare cores first", .threads = 2, .workers = 3);
-  GOES("0,2,4,6,1,3,5,7/-1", "where threads are everywhere workers are not bound", .policy = HD_PLACE_ALL,
+  GOES("0,2,4,6,1,3,5,7/-1", "where threads are everywhere workers are not bound", .policy = HD_PLACEMENT_ALL,
        .workers = 1);
   make("core:2 pu:1");
   GOES("0/1,-1", "one spare core, two workers", .threads = 1, .workers = 2);
@@ -342,7 +343,7 @@ static void test_other_jobs(void) {
   GOES("-1,-1,-1,-1", "where idle cores are too few threads are not bound", .threads = 0);
   ok(strstr(placed(&(hd_placement_request){.threads = 0})->why, "other jobs"), "and the line says why");
   GOES("4,6,0,2,5,7,1,3", "but bound where every CPU has one", .threads = 8);
-  GOES("0,2", "requested policies ignore it", .threads = 2, .policy = HD_PLACE_SPREAD);
+  GOES("0,2", "requested policies ignore it", .threads = 2, .policy = HD_PLACEMENT_SPREAD);
   GOES("1", "nor do lists", .cpus = "1");
 
   machine->cpu[0].busy = machine->cpu[3].busy = 2; /* reserved by another user */
@@ -387,7 +388,7 @@ static void test_omp(void) {
   is_int(wrong, 0, "OMP_NUM_THREADS is followed, more than the budget too; of a list the first counts");
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     snprintf(omp, room, "%s", bad[i]);
-    wrong += hd_placement_create(&place, ctx, machine, &(hd_placement_request){.threads = 0}) != HD_E_USAGE || place ||
+    wrong += hd__placement_create(&place, ctx, machine, &(hd_placement_request){.threads = 0}) != HD_E_USAGE || place ||
              !strstr(hd_ctx_message(ctx), bad[i]);
   }
   is_int(wrong, 0, "what is no number of threads is refused, and named");
@@ -398,7 +399,7 @@ static void test_omp(void) {
 
 static void refuses_list(const char *cpus, const char *says) {
   hd_placement *place;
-  hd_status status = hd_placement_create(&place, ctx, machine, &(hd_placement_request){.cpus = cpus});
+  hd_status status = hd__placement_create(&place, ctx, machine, &(hd_placement_request){.cpus = cpus});
   if (!ok(status == HD_E_USAGE && !place && strstr(hd_ctx_message(ctx), says), "the list '%s' is refused", cpus))
     diag("found status %d, '%s'", (int)status, hd_ctx_message(ctx));
 }
@@ -430,9 +431,9 @@ static void test_bad_lists(void) {
   refuses_list("8", "found 8");
   refuses_list("0-9223372036854775807", "found 3");
   refuses_list("1,0-2", "found 1 twice");
-  is_int(hd_placement_create(&place, ctx, machine, &(hd_placement_request){.threads = 1025}), HD_E_USAGE,
+  is_int(hd__placement_create(&place, ctx, machine, &(hd_placement_request){.threads = 1025}), HD_E_USAGE,
          "1025 threads are refused");
-  is_int(hd_placement_create(&place, ctx, machine, &(hd_placement_request){.workers = -1}), HD_E_USAGE,
+  is_int(hd__placement_create(&place, ctx, machine, &(hd_placement_request){.workers = -1}), HD_E_USAGE,
          "so are -1 workers");
 }
 
@@ -512,7 +513,7 @@ static void test_binding(void) {
   hd_threads *threads;
   cpu_set_t before, after;
   int cpu[HD_MAX_THREADS], wrong = 0;
-  if (hd__threads_place(&place, ctx, &(hd_placement_request){.policy = HD_PLACE_SPREAD}) != HD_OK)
+  if (hd__threads_place(&place, ctx, &(hd_placement_request){.policy = HD_PLACEMENT_SPREAD}) != HD_OK)
     bail_out("%s", hd_ctx_message(ctx));
   sched_getaffinity(0, sizeof before, &before);
   hd__threads_create(&threads, ctx, place);
@@ -536,7 +537,7 @@ static void test_no_memory(void) {
   make("core:4 pu:2");
   for (; status == HD_E_NOMEM && count < 100; count++) {
     hd__alloc_fail_after(count);
-    status = hd_placement_create(&place, ctx, machine, &(hd_placement_request){.workers = 2});
+    status = hd__placement_create(&place, ctx, machine, &(hd_placement_request){.workers = 2});
     hd__alloc_fail_after(-1);
     wrong += status != HD_OK && (place || !strstr(hd_ctx_message(ctx), "memory"));
   }

@@ -46,7 +46,12 @@ static void meet(comer *c, int count) {
 }
 
 static comer comer_of(const char *method, int rank, int size, double timeout_s) {
-  return (comer){.settings = {"shm", method, rank, size, timeout_s, NULL}};
+  return (comer){.settings = {.struct_bytes = sizeof(hd_group_settings),
+                              .backend = HD_GROUP_SHM,
+                              .init_method = method,
+                              .rank = rank,
+                              .world_size = size,
+                              .timeout_s = timeout_s}};
 }
 
 static const char *method_of(const char *name) {
@@ -161,27 +166,30 @@ static void test_refused(void) {
 }
 
 static void test_settings(void) {
+  enum { SIZE = sizeof(hd_group_settings) };
   static const struct {
     hd_group_settings settings;
     hd_status status;
     const char *text;
-  } bad[] = {{{"mpi", NULL, 0, 2, 0, NULL}, HD_E_USAGE, "expected ranks that mpirun or srun started"},
-             {{"gloo", NULL, 0, 1, 0, NULL}, HD_E_USAGE, "backend shm, mpi or nccl, found 'gloo'"},
-             {{NULL, NULL, -1, -1, 0, NULL},
-              HD_E_USAGE,
-              "found no rank and no world size; start the program with `heddle launch"},
-             {{NULL, NULL, 0, -1, 0, NULL}, HD_E_USAGE, "found no world size"},
-             {{NULL, NULL, -1, 2, 0, NULL}, HD_E_USAGE, "found no rank"},
-             {{NULL, NULL, 2, 2, 0, NULL}, HD_E_USAGE, "a rank from 0 to 1, found 2"},
-             {{NULL, NULL, -2, 2, 0, NULL}, HD_E_USAGE, "a rank from 0 to 1, found -2"},
-             {{NULL, NULL, 0, 0, 0, NULL}, HD_E_USAGE, "a world size from 1 to 1024, found 0"},
-             {{NULL, NULL, 0, 1025, 0, NULL}, HD_E_USAGE, "found 1025"},
-             {{NULL, "http://x", 0, 2, 0, NULL}, HD_E_USAGE, "env://, file:///PATH or tcp://HOST:PORT"},
-             {{NULL, "tcp://host", 0, 2, 0, NULL}, HD_E_USAGE, "found 'tcp://host'"},
-             {{NULL, "tcp://:1", 0, 2, 0, NULL}, HD_E_USAGE, "found 'tcp://:1'"},
-             {{NULL, "file://relative", 0, 2, 0, NULL}, HD_E_USAGE, "found 'file://relative'"},
-             {{NULL, NULL, 0, 1, -1, NULL}, HD_E_USAGE, "a timeout in seconds"},
-             {{NULL, NULL, 0, 1, NAN, NULL}, HD_E_USAGE, "a timeout in seconds"}};
+  } bad[] = {
+      {{SIZE, HD_GROUP_MPI, NULL, 0, 2, 0, 0}, HD_E_USAGE, "expected ranks that mpirun or srun started"},
+      {{SIZE, (hd_group_backend)9, NULL, 0, 1, 0, 0}, HD_E_USAGE, "expected a backend of hd_group_backend, found 9"},
+      {{SIZE, HD_GROUP_ANY, NULL, 0, 1, 0, (hd_arithmetic_choice)2}, HD_E_USAGE, "portable or native, found 2"},
+      {{SIZE, HD_GROUP_ANY, NULL, -1, -1, 0, 0},
+       HD_E_USAGE,
+       "found no rank and no world size; start the program with `heddle launch"},
+      {{SIZE, HD_GROUP_ANY, NULL, 0, -1, 0, 0}, HD_E_USAGE, "found no world size"},
+      {{SIZE, HD_GROUP_ANY, NULL, -1, 2, 0, 0}, HD_E_USAGE, "found no rank"},
+      {{SIZE, HD_GROUP_ANY, NULL, 2, 2, 0, 0}, HD_E_USAGE, "a rank from 0 to 1, found 2"},
+      {{SIZE, HD_GROUP_ANY, NULL, -2, 2, 0, 0}, HD_E_USAGE, "a rank from 0 to 1, found -2"},
+      {{SIZE, HD_GROUP_ANY, NULL, 0, 0, 0, 0}, HD_E_USAGE, "a world size from 1 to 1024, found 0"},
+      {{SIZE, HD_GROUP_ANY, NULL, 0, 1025, 0, 0}, HD_E_USAGE, "found 1025"},
+      {{SIZE, HD_GROUP_ANY, "http://x", 0, 2, 0, 0}, HD_E_USAGE, "env://, file:///PATH or tcp://HOST:PORT"},
+      {{SIZE, HD_GROUP_ANY, "tcp://host", 0, 2, 0, 0}, HD_E_USAGE, "found 'tcp://host'"},
+      {{SIZE, HD_GROUP_ANY, "tcp://:1", 0, 2, 0, 0}, HD_E_USAGE, "found 'tcp://:1'"},
+      {{SIZE, HD_GROUP_ANY, "file://relative", 0, 2, 0, 0}, HD_E_USAGE, "found 'file://relative'"},
+      {{SIZE, HD_GROUP_ANY, NULL, 0, 1, -1, 0}, HD_E_USAGE, "a timeout in seconds"},
+      {{SIZE, HD_GROUP_ANY, NULL, 0, 1, NAN, 0}, HD_E_USAGE, "a timeout in seconds"}};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     hd_group *group;
     const hd_status status = hd_group_init(&group, ctx, &bad[i].settings);

@@ -73,7 +73,8 @@ static void set(hd_config *config, hd_ctx *ctx, const char *name, const char *va
 static outcome run(trial t) {
   static int runs;
   store train = make_store(SAMPLES, t.at_opening), test = make_store(t.tests ? t.tests : TESTS, t.of_tests);
-  const hd_custom_data custom = {.name = "mine",
+  const hd_custom_data custom = {.struct_bytes = sizeof custom,
+                                 .name = "mine",
                                  .channels = 1,
                                  .height = SIDE,
                                  .width = SIDE,
@@ -188,7 +189,7 @@ static void test_stop(void) {
      "what cannot be read from the beginning does not begin");
 }
 
-static hd_data *open_mine(hd_ctx *ctx, hd_cache_kind cache) {
+static hd_data *open_mine(hd_ctx *ctx, hd_cache_choice cache) {
   hd_data *data = NULL;
   hd__data_open(&data, ctx, &(hd_data_request){.name = "mine", .ignored = -1, .cache = cache, .skip = true});
   return data;
@@ -198,7 +199,8 @@ static hd_data *open_mine(hd_ctx *ctx, hd_cache_kind cache) {
 static void test_no_memory(void) {
   for (int kind = 0; kind < 3; kind++) {
     store train = make_store(SAMPLES, kind == 2 ? GOOD : FAIL), test = make_store(TESTS, FAIL);
-    const hd_custom_data custom = {.name = "mine",
+    const hd_custom_data custom = {.struct_bytes = sizeof custom,
+                                   .name = "mine",
                                    .channels = 1,
                                    .height = SIDE,
                                    .width = SIDE,
@@ -214,11 +216,11 @@ static void test_no_memory(void) {
     hd_data *data = NULL;
     hd_ctx_create(&ctx);
     hd_data_add(ctx, &custom);
-    hd__data_close(open_mine(ctx, (hd_cache_kind)(2 * kind)));
+    hd__data_close(open_mine(ctx, (hd_cache_choice)(2 * kind)));
     held before = held_now();
     for (count = 0; !data && count < 2000; count++) {
       hd__alloc_fail_after(count);
-      data = open_mine(ctx, (hd_cache_kind)(2 * kind));
+      data = open_mine(ctx, (hd_cache_choice)(2 * kind));
       hd__alloc_fail_after(-1);
       wrong += !data && !strstr(hd_ctx_message(ctx), "memory");
     }
@@ -233,7 +235,8 @@ static void test_no_memory(void) {
 static void test_look(void) {
   store train = make_store(SAMPLES, FAIL), test = make_store(TESTS, FAIL);
   static const char *const names[] = {"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"};
-  const hd_custom_data custom = {.name = "mine",
+  const hd_custom_data custom = {.struct_bytes = sizeof custom,
+                                 .name = "mine",
                                  .channels = 1,
                                  .height = SIDE,
                                  .width = SIDE,

@@ -103,7 +103,7 @@ static hd_look look_at(int cores, int pus, int gpus, int jobs) {
     strcpy(gpu[1].trouble, "GPU is lost");
   for (int i = 0; i < jobs; i++) {
     rank[i] = (hd_job_rank){.pid = 1000 + i, .threads = 2, .cpu = bound};
-    job[i] = (hd_job){.pid = 1000 + i, .start = 5, .state = "training", .step = 1234, .steps = 2814, .epoch = 1};
+    job[i] = (hd_job){.pid = 1000 + i, .start = 5, .state = HD_JOB_TRAINING, .step = 1234, .steps = 2814, .epoch = 1};
     snprintf(job[i].model, sizeof job[i].model, "model%d", i);
     strcpy(job[i].data, "../shared/mnist");
     snprintf(job[i].out, sizeof job[i].out, "/home/user/runs/run-%d", i);

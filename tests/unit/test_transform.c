@@ -25,8 +25,14 @@ static void draw_bytes(uint8_t *out, int64_t count, uint32_t index) {
 }
 
 static hd_pipeline_input input_of(int channels, int height, int width) {
-  return (hd_pipeline_input){
-      .channels = channels, .height = height, .width = width, .bytes = 1, .classes = 10, .mean = mean, .std = std_dev};
+  return (hd_pipeline_input){.struct_bytes = sizeof(hd_pipeline_input),
+                             .channels = channels,
+                             .height = height,
+                             .width = width,
+                             .bytes = 1,
+                             .classes = 10,
+                             .mean = mean,
+                             .std = std_dev};
 }
 
 static hd_pipeline *make(const char *list, const hd_pipeline_input *input, hd_pipeline_mode mode,
@@ -642,12 +648,14 @@ static void test_refused(void) {
        "expected, found, remedy: %s", found);
     hd_pipeline_destroy(p);
   }
-  static const hd_pipeline_input bad[] = {{.channels = 0, .height = 1, .width = 1, .classes = 1},
-                                          {.channels = 65, .height = 1, .width = 1, .classes = 1},
-                                          {.channels = 1, .height = 0, .width = 1, .classes = 1},
-                                          {.channels = 1, .height = 65536, .width = 1, .classes = 1},
-                                          {.channels = 1, .height = 1, .width = 1},
-                                          {.channels = 1, .height = 1, .width = 1, .classes = 1, .outputs = 1}};
+  enum { SIZE = sizeof(hd_pipeline_input) };
+  static const hd_pipeline_input bad[] = {
+      {.struct_bytes = SIZE, .channels = 0, .height = 1, .width = 1, .classes = 1},
+      {.struct_bytes = SIZE, .channels = 65, .height = 1, .width = 1, .classes = 1},
+      {.struct_bytes = SIZE, .channels = 1, .height = 0, .width = 1, .classes = 1},
+      {.struct_bytes = SIZE, .channels = 1, .height = 65536, .width = 1, .classes = 1},
+      {.struct_bytes = SIZE, .channels = 1, .height = 1, .width = 1},
+      {.struct_bytes = SIZE, .channels = 1, .height = 1, .width = 1, .classes = 1, .outputs = 1}};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     hd_pipeline *p;
     is_int(hd_pipeline_create(&p, ctx, "[to_float]", &bad[i], HD_PIPELINE_TRAINING), HD_E_USAGE, "refused: %s",

@@ -9,13 +9,14 @@
 #include <stdatomic.h>
 
 #include "base/alloc.h"
+#include "base/sized_struct.h"
 #include "data/formats/format.h"
 
 enum { MOST_NAME = 32, MOST_OUTPUTS = 1 << 20 };
 
 /* The custom data sets of a context. */
 typedef struct known {
-  const hd_custom_data *data[HD_CUSTOM_DATASETS];
+  hd_custom_data data[HD_CUSTOM_DATASETS];
   int count;
 } known;
 
@@ -36,7 +37,7 @@ typedef struct custom_set {
 static void end(void *self) {
   known *k = self;
   for (int i = 0; i < k->count; i++) {
-    const hd_custom_data *d = k->data[i];
+    const hd_custom_data *d = &k->data[i];
     if (d->free && d->train)
       d->free(d->train);
     if (d->free && d->test)
@@ -48,8 +49,8 @@ static void end(void *self) {
 static const hd_custom_data *find(const hd_ctx *ctx, const char *name) {
   const known *k = ctx ? ctx->custom_data : NULL;
   for (int i = 0; k && i < k->count; i++)
-    if (!strcmp(k->data[i]->name, name))
-      return k->data[i];
+    if (!strcmp(k->data[i].name, name))
+      return &k->data[i];
   return NULL;
 }
 
@@ -61,8 +62,7 @@ static bool is_name(const char *name) {
 
 static bool within(int64_t value, int64_t least, int64_t most) { return value >= least && value <= most; }
 
-hd_status hd_data_add(hd_ctx *ctx, const hd_custom_data *d) {
-  known *k = ctx->custom_data;
+static hd_status check(hd_ctx *ctx, const hd_custom_data *d) {
   if (!is_name(d->name) || find(ctx, d->name))
     return hd__fail(
         ctx, HD_E_USAGE,
@@ -83,12 +83,20 @@ hd_status hd_data_add(hd_ctx *ctx, const hd_custom_data *d) {
   if (!d->len || !d->get)
     return hd__fail(ctx, HD_E_USAGE, "data set '%s': expected len and get, found no %s; fill it in", d->name,
                     d->len ? "get" : "len");
+  return HD_OK;
+}
+
+hd_status hd_data_add(hd_ctx *ctx, const hd_custom_data *data) {
+  known *k = ctx->custom_data;
+  hd_custom_data d;
+  HD_TRY(hd__struct_read(&d, ctx, data, sizeof d, "hd_custom_data"));
+  HD_TRY(check(ctx, &d));
   if (k && k->count == HD_CUSTOM_DATASETS)
     return hd__fail(ctx, HD_E_USAGE, "data set '%s': expected at most %d of a context, found more; use another context",
-                    d->name, HD_CUSTOM_DATASETS);
+                    d.name, HD_CUSTOM_DATASETS);
   if (!k) {
     k = ctx->custom_data = hd__calloc(1, sizeof *k);
-    HD_TRY(HD_ALLOCATED(k, ctx, "data set '%s': out of memory", d->name));
+    HD_TRY(HD_ALLOCATED(k, ctx, "data set '%s': out of memory", d.name));
     ctx->end_custom_data = end;
   }
   k->data[k->count++] = d;

@@ -76,7 +76,7 @@ static hd_status check_alike(hd_ctx *ctx, const char *name, const hd_dataset *a,
 }
 
 /* Decodes a split once into the cache, if it needs decoding and fits. */
-static hd_status keep_decoded(hd_data *data, hd_ctx *ctx, hd_cache_kind kind) {
+static hd_status keep_decoded(hd_data *data, hd_ctx *ctx, hd_cache_choice kind) {
   enum { SHARE = 4 };
   hd_dataset *split = data->opened.split;
   int64_t bytes = 0;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/sized_struct.h"
 #include "data/transforms/transform_step.h"
 #include "platform/fpmode.h"
 
@@ -190,9 +191,11 @@ hd_status hd_pipeline_create(hd_pipeline **out, hd_ctx *ctx, const char *yaml, c
                              hd_pipeline_mode mode) {
   const char *why;
   hd_yaml *list;
+  hd_pipeline_input wanted;
   *out = NULL;
+  HD_TRY(hd__struct_read(&wanted, ctx, input, sizeof wanted, "hd_pipeline_input"));
   HD_TRY(hd__yaml_parse(&list, ctx, yaml, strlen(yaml), "transforms"));
-  hd_status status = hd__pipeline_create(out, ctx, hd__yaml_root(list), input, mode, hd__kernels_select(NULL, &why));
+  hd_status status = hd__pipeline_create(out, ctx, hd__yaml_root(list), &wanted, mode, hd__kernels_select(NULL, &why));
   hd__yaml_destroy(list);
   return status;
 }

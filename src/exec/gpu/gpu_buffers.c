@@ -15,7 +15,7 @@ typedef struct bump {
   hd_cuda_bytes parts;
 } bump;
 
-static void *take(bump *b, hd_cuda_purpose purpose, int64_t bytes) {
+static void *take(bump *b, hd_gpu_purpose purpose, int64_t bytes) {
   const int64_t whole = (bytes + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES;
   void *at = b->base ? b->base + b->used : NULL;
   b->used += whole;

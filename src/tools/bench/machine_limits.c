@@ -99,11 +99,11 @@ static hd_status choose_levels(hd_bench_machine *m, hd_ctx *ctx) {
   m->level[m->levels++].bytes = most;
   for (int i = 0; i < m->levels; i++) {
     int64_t holds = INT64_MAX;
-    snprintf(m->level[i].where, sizeof m->level[i].where, "memory");
+    m->level[i].where = HD_MAIN_MEMORY;
     for (int c = 0; c < t->caches; c++)
       if (t->cache[c].bytes >= m->level[i].bytes && t->cache[c].bytes < holds) {
         holds = t->cache[c].bytes;
-        memcpy(m->level[i].where, t->cache[c].name, sizeof m->level[i].where);
+        m->level[i].where = t->cache[c].level;
       }
   }
   hd_topology_destroy(t);
@@ -131,7 +131,7 @@ static hd_status measure(hd_bench_machine *m, hd_ctx *ctx, burst *b, hd_threads 
 
 /* `count_asked`: number of threads, or 0 for that of the configuration. */
 static hd_status measure_with(hd_bench_machine *m, hd_ctx *ctx, const hd_config *config, int count_asked) {
-  hd_placement_request request = hd_config_placement(config);
+  hd_placement_request request = hd__config_placement(config);
   burst b = {0};
   hd_threads *threads;
   request.threads = count_asked ? count_asked : request.threads;
@@ -154,16 +154,19 @@ static hd_status measure_with(hd_bench_machine *m, hd_ctx *ctx, const hd_config 
   return status;
 }
 
-hd_status hd_bench_machine_measure(hd_bench_machine *out, hd_ctx *ctx, const hd_config *config) {
-  *out = (hd_bench_machine){0};
-  hd__cpu_name(out->cpu, sizeof out->cpu);
-  HD_TRY(choose_levels(out, ctx));
-  HD_TRY(measure_with(out, ctx, config, 1));
-  return measure_with(out, ctx, config, 0);
+hd_status hd__bench_machine_measure(const hd_bench_machine **out, hd_ctx *ctx, const hd_config *config) {
+  hd_bench_machine *m = hd__calloc(1, sizeof *m);
+  *out = m;
+  if (!m)
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for a measurement");
+  hd__cpu_name(m->cpu, sizeof m->cpu);
+  HD_TRY(choose_levels(m, ctx));
+  HD_TRY(measure_with(m, ctx, config, 1));
+  return measure_with(m, ctx, config, 0);
 }
 
-double hd_bench_least_s(int32_t *level, const hd_bench_machine *machine, double executed_flops, double bytes,
-                        double bytes_at_once) {
+double hd__bench_least_s(int32_t *level, const hd_bench_machine *machine, double executed_flops, double bytes,
+                         double bytes_at_once) {
   int32_t at = 0;
   while (at < machine->levels - 1 && (double)machine->level[at].bytes < bytes_at_once)
     at++;
@@ -174,7 +177,7 @@ double hd_bench_least_s(int32_t *level, const hd_bench_machine *machine, double 
 }
 
 void hd__bench_bound(hd_bench_op *op, const hd_bench_machine *machine) {
-  op->least_s = hd_bench_least_s(&op->level, machine, op->executed_flops, op->bytes, op->bytes_at_once);
+  op->least_s = hd__bench_least_s(&op->level, machine, op->executed_flops, op->bytes, op->bytes_at_once);
 }
 
 double hd__bench_executed_share(hd_op op, const hd_geom *g, double live) {

@@ -11,5 +11,13 @@ hd_status hd__bench_check_seconds(hd_ctx *ctx, double seconds);
  * of its gradients the `live` share of the pooled gradient, of Winograd's tiles their products. */
 double hd__bench_executed_share(hd_op op, const hd_geom *g, double live);
 
+/* Measures the limits with the configuration's threads, cpus and placement; *out is freed with hd__free. */
+hd_status hd__bench_machine_measure(const hd_bench_machine **out, hd_ctx *ctx, const hd_config *config);
+
+/* The roofline's lower bound of a thread's time, and which limit it is: *level is an index into machine->level, or
+ * -1 for FMA. */
+double hd__bench_least_s(int32_t *level, const hd_bench_machine *machine, double executed_flops, double bytes,
+                         double bytes_at_once);
+
 /* Fills least_s and level of an operation whose work is known. */
 void hd__bench_bound(hd_bench_op *op, const hd_bench_machine *machine);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/sized_struct.h"
 #include "base/status.h"
 #include "heddle/bench.h"
 #include "platform/clock.h"
@@ -101,15 +102,23 @@ static int bind_to_cpu(int rank, int ranks) {
   return cpus;
 }
 
-hd_status hd_bench_allreduce(hd_bench_allreduce_result *out, hd_ctx *ctx, hd_group *group) {
+static hd_status bench_all(hd_bench_allreduce_result *out, hd_ctx *ctx, hd_group *group) {
   const size_t most = (size_t)sizes[HD_BENCH_ALLREDUCE_SIZES - 1];
   bench b = {.group = group, .ctx = ctx, .input = hd__malloc_aligned(most), .output = hd__malloc_aligned(most)};
-  *out = (hd_bench_allreduce_result){.ranks = hd_group_size(group)};
+  out->ranks = hd_group_size(group);
   out->cpus = bind_to_cpu(hd_group_rank(group), out->ranks);
   hd__cpu_name(out->cpu, sizeof out->cpu);
   hd_status status =
       b.input && b.output ? measure(out, &b) : hd__fail(ctx, HD_E_NOMEM, "out of memory for a measurement");
   hd__free(b.input);
   hd__free(b.output);
+  return status;
+}
+
+hd_status hd_bench_allreduce(hd_bench_allreduce_result *out, hd_ctx *ctx, hd_group *group) {
+  hd_bench_allreduce_result result = {0};
+  HD_TRY(hd__struct_check(ctx, out, sizeof result, "hd_bench_allreduce_result"));
+  const hd_status status = bench_all(&result, ctx, group);
+  hd__struct_write(out, &result, sizeof result);
   return status;
 }

@@ -3,7 +3,9 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/sized_struct.h"
 #include "tools/bench/machine_limits.h"
+#include "train/settings/config.h"
 #include "platform/clock.h"
 #include "platform/cpu_name.h"
 #include "platform/threads.h"
@@ -73,10 +75,9 @@ static hd_status measure(hd_bench_barrier_result *out, hd_ctx *ctx, hd_threads *
   return HD_OK;
 }
 
-hd_status hd_bench_barrier(hd_bench_barrier_result *out, hd_ctx *ctx, const hd_config *config, double seconds) {
-  hd_placement_request request = hd_config_placement(config);
+static hd_status bench_barrier(hd_bench_barrier_result *out, hd_ctx *ctx, const hd_config *config, double seconds) {
+  hd_placement_request request = hd__config_placement(config);
   hd_threads *threads;
-  *out = (hd_bench_barrier_result){0};
   HD_TRY(hd__bench_check_seconds(ctx, seconds));
   HD_TRY(hd__threads_open(&threads, ctx, &request));
   out->threads = hd__threads_count(threads);
@@ -88,5 +89,13 @@ hd_status hd_bench_barrier(hd_bench_barrier_result *out, hd_ctx *ctx, const hd_c
     status = measure(out, ctx, threads, lines, seconds);
   hd__free(lines);
   hd__threads_destroy(threads);
+  return status;
+}
+
+hd_status hd_bench_barrier(hd_bench_barrier_result *out, hd_ctx *ctx, const hd_config *config, double seconds) {
+  hd_bench_barrier_result result = {0};
+  HD_TRY(hd__struct_check(ctx, out, sizeof result, "hd_bench_barrier_result"));
+  const hd_status status = bench_barrier(&result, ctx, config, seconds);
+  hd__struct_write(out, &result, sizeof result);
   return status;
 }

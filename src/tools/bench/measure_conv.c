@@ -116,7 +116,7 @@ static void describe(experiment *e, const job *j, hd_bench_op *op) {
   op->executed_flops = op->flops * hd__bench_executed_share(j->op, g, LIVE);
   op->bytes_at_once = (images * n + weights) * sizeof(float);
   op->bytes = op->bytes_at_once / n;
-  hd__bench_bound(op, &e->out->machine);
+  hd__bench_bound(op, e->out->machine);
 }
 
 static void time_jobs(void *arg, int thread) {
@@ -235,7 +235,7 @@ static hd_status add_model(experiment *e, hd_ctx *ctx, const hd_config *config) 
 
 static hd_status run(experiment *e, hd_ctx *ctx, const hd_config *config, const hd_bench_conv_shape *shapes,
                      int32_t count, double seconds) {
-  hd_placement_request request = hd_config_placement(config);
+  hd_placement_request request = hd__config_placement(config);
   hd_threads *threads;
   HD_TRY(hd__planned_kernels(&e->kernels, ctx));
   e->seed = (uint64_t)hd__settings(config)->seed;
@@ -245,7 +245,7 @@ static hd_status run(experiment *e, hd_ctx *ctx, const hd_config *config, const 
     HD_TRY(make_room(e, ctx, 3 * count));
   for (int i = 0; i < count; i++)
     HD_TRY(add_shape(e, ctx, &shapes[i]));
-  HD_TRY(hd_bench_machine_measure(&e->out->machine, ctx, config));
+  HD_TRY(hd__bench_machine_measure(&e->out->machine, ctx, config));
   e->seconds = seconds / (TURNS + 1) / e->out->op_count;
   request.threads = 1;
   HD_TRY(hd__threads_open(&threads, ctx, &request));
@@ -274,6 +274,7 @@ hd_status hd_bench_conv(hd_bench_conv_result **out, hd_ctx *ctx, const hd_config
 void hd_bench_conv_destroy(hd_bench_conv_result *result) {
   if (!result)
     return;
+  hd__free((void *)result->machine);
   hd__free(result->ops);
   hd__free(result);
 }

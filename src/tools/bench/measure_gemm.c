@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "tools/bench/machine_limits.h"
+#include "train/settings/config.h"
 #include "heddle/tensor.h"
 #include "platform/clock.h"
 #include "platform/threads.h"
@@ -118,9 +119,9 @@ static void conclude(experiment *e) {
 
 static hd_status run(experiment *e, hd_ctx *ctx, const hd_config *config, const hd_bench_product *given, int32_t count,
                      double seconds) {
-  hd_placement_request request = hd_config_placement(config);
+  hd_placement_request request = hd__config_placement(config);
   hd_threads *threads;
-  HD_TRY(hd_bench_machine_measure(&e->out->machine, ctx, config));
+  HD_TRY(hd__bench_machine_measure(&e->out->machine, ctx, config));
   HD_TRY(make_products(e, ctx, given, count));
   HD_TRY(hd_tensor_set_threads(ctx, 1));
   e->blas = hd__blas();
@@ -165,6 +166,7 @@ hd_status hd_bench_gemm(hd_bench_gemm_result **out, hd_ctx *ctx, const hd_config
 void hd_bench_gemm_destroy(hd_bench_gemm_result *result) {
   if (!result)
     return;
+  hd__free((void *)result->machine);
   hd__free(result->products);
   hd__free(result);
 }

@@ -42,7 +42,7 @@ static hd_status open_session(experiment *e, hd_ctx *ctx, const hd_config *confi
 
 /* On the CPUs where a run would place its threads. */
 static hd_status rehearse(hd_rehearsal **out, experiment *e, hd_ctx *ctx, int count) {
-  hd_placement_request request = hd_config_placement(e->session->run.config);
+  hd_placement_request request = hd__config_placement(e->session->run.config);
   hd_placement *place;
   hd_threads *threads;
   request.threads = count;
@@ -195,7 +195,7 @@ static void conclude(experiment *e, const double *plain) {
     hd_bench_op *op = &r->ops[i];
     op->s = least(e->turn + i, r->op_count);
     sum += op->s;
-    hd__bench_bound(op, &r->machine);
+    hd__bench_bound(op, r->machine);
     r->flops += op->flops / (double)r->batch;
     r->executed_flops += op->executed_flops / (double)r->batch;
   }
@@ -234,7 +234,7 @@ static hd_status run(experiment *e, hd_ctx *ctx, const hd_config *config, double
   snprintf(e->out->model, sizeof e->out->model, "%s", report->model);
   snprintf(e->out->data, sizeof e->out->data, "%s", report->data);
   e->out->batch = report->batch;
-  HD_TRY(hd_bench_machine_measure(&e->out->machine, ctx, e->config));
+  HD_TRY(hd__bench_machine_measure(&e->out->machine, ctx, e->config));
   HD_TRY(measure_threads(e, ctx, seconds * 2 / 3));
   return measure_ops(e, ctx, seconds / 3);
 }
@@ -255,6 +255,7 @@ hd_status hd_bench_step(hd_bench_step_result **out, hd_ctx *ctx, const hd_config
 void hd_bench_step_destroy(hd_bench_step_result *result) {
   if (!result)
     return;
+  hd__free((void *)result->machine);
   hd__free(result->ops);
   hd__free(result);
 }

@@ -4,32 +4,33 @@
 
 #include "base/alloc.h"
 #include "tools/doctor/doctor_checks.h"
-#include "heddle/topology.h"
+#include "platform/placement.h"
 
 static const double EFFORT_S = 0.4;
 
-/* Ordered by what costs users most. */
 static const struct {
-  const char *id;
+  const char *name;
   hd_check_fn *check;
 } table[] = {
-    {"quota", hd__check_quota},
-    {"oversubscribed", hd__check_oversubscribed},
-    {"blas-core", hd__check_blas},
-    {"isa", hd__check_isa},
-    {"smt-pairs", hd__check_pairs},
-    {"omp-runtimes", hd__check_runtimes},
-    {"busy", hd__check_busy},
-    {"steal", hd__check_steal},
-    {"throttled", hd__check_throttled},
-    {"frequency", hd__check_frequency},
-    {"huge-pages", hd__check_huge_pages},
-    {"memlock", hd__check_memlock},
-    {"shm-size", hd__check_shm},
+    [HD_CHECK_QUOTA] = {"quota", hd__check_quota},
+    [HD_CHECK_OVERSUBSCRIBED] = {"oversubscribed", hd__check_oversubscribed},
+    [HD_CHECK_BLAS_CORE] = {"blas-core", hd__check_blas},
+    [HD_CHECK_ISA] = {"isa", hd__check_isa},
+    [HD_CHECK_SMT_PAIRS] = {"smt-pairs", hd__check_pairs},
+    [HD_CHECK_OMP_RUNTIMES] = {"omp-runtimes", hd__check_runtimes},
+    [HD_CHECK_BUSY] = {"busy", hd__check_busy},
+    [HD_CHECK_STEAL] = {"steal", hd__check_steal},
+    [HD_CHECK_THROTTLED] = {"throttled", hd__check_throttled},
+    [HD_CHECK_FREQUENCY] = {"frequency", hd__check_frequency},
+    [HD_CHECK_HUGE_PAGES] = {"huge-pages", hd__check_huge_pages},
+    [HD_CHECK_MEMLOCK] = {"memlock", hd__check_memlock},
+    [HD_CHECK_SHM_SIZE] = {"shm-size", hd__check_shm},
 };
 
 enum { CHECKS = sizeof table / sizeof *table };
 _Static_assert((int)CHECKS <= (int)HD_DOCTOR_MOST, "a report has room for every check");
+
+const char *hd_check_name(hd_check check) { return (unsigned)check < CHECKS ? table[check].name : ""; }
 
 static hd_status read_machine(hd_machine_facts *facts, hd_ctx *ctx) {
   hd_topology *machine;
@@ -48,9 +49,9 @@ static hd_status read_machine(hd_machine_facts *facts, hd_ctx *ctx) {
   }
   facts->cpus = facts->cpus > 0 ? facts->cpus : 1;
   hd_placement *place = NULL;
-  hd_status status = room
-                         ? hd_placement_create(&place, ctx, machine, &(hd_placement_request){.threads = facts->threads})
-                         : hd__fail(ctx, HD_E_NOMEM, "out of memory for a list of CPUs");
+  hd_status status =
+      room ? hd__placement_create(&place, ctx, machine, &(hd_placement_request){.threads = facts->threads})
+           : hd__fail(ctx, HD_E_NOMEM, "out of memory for a list of CPUs");
   if (status == HD_OK)
     facts->threads = place->threads;
   hd_placement_destroy(place);
@@ -89,9 +90,9 @@ static hd_status run_checks(hd_doctor *d, hd_machine_facts *facts, hd_ctx *ctx, 
   d->cpus = facts->cpus;
   for (int i = 0; i < CHECKS; i++) {
     hd_finding *f = &d->finding[d->count];
-    *f = (hd_finding){.id = table[i].id};
+    *f = (hd_finding){.check = (hd_check)i};
     HD_TRY(table[i].check(f, ctx, facts));
-    d->check[d->checks++] = table[i].id;
+    d->check[d->checks++] = (hd_check)i;
     d->count += f->measured[0] != 0;
   }
   return HD_OK;

@@ -101,13 +101,12 @@ static int64_t at_least(int64_t least, int64_t value) { return value < least ? l
 static double speed(double samples_per_s) { return samples_per_s >= 0 && samples_per_s < 1e15 ? samples_per_s : NAN; }
 
 static hd_status convert_rank(hd_job_rank *out, hd_ctx *ctx, const hd_job_slot *slot, int rank, const holder *process) {
-  static const char *const state[HD_JOB_STATES] = {"ready", "training", "evaluating", "saving"};
   const hd_job_progress *p = &slot->progress;
   const int threads = slot->threads < 0 ? 0 : slot->threads > HD_MAX_THREADS ? HD_MAX_THREADS : slot->threads;
   *out = (hd_job_rank){.rank = rank,
                        .pid = process->pid,
                        .start = process->start,
-                       .state = p->state >= 0 && p->state < HD_JOB_STATES ? state[p->state] : state[HD_JOB_READY],
+                       .state = p->state >= 0 && p->state < HD_JOB_STATES ? (hd_job_state)p->state : HD_JOB_READY,
                        .step = at_least(0, p->step),
                        .epoch = at_least(0, p->epoch),
                        .loss = isfinite(p->loss) ? p->loss : NAN,

@@ -153,3 +153,8 @@ hd_status hd_monitor_look(const hd_look **out, hd_monitor *m, hd_ctx *ctx) {
   *out = look;
   return HD_OK;
 }
+
+const char *hd_job_state_name(hd_job_state state) {
+  static const char *const name[] = {"ready", "training", "evaluating", "saving"};
+  return (unsigned)state <= HD_JOB_SAVING ? name[state] : "";
+}

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/sized_struct.h"
 #include "platform/cpu_claim.h"
 #include "platform/clock.h"
 #include "platform/cpu_name.h"
@@ -19,7 +20,7 @@ static const double LEAST_TURN_S = 0.02, MOST_TURN_S = 0.5, TURNS_WANTED = 15;
 /* Speeds closer than this are the same: then fewer threads are better. */
 static const double SAME = 0.01;
 
-enum { PROOF_STEPS = 20, ALL_UP_TO = 8, MAX_TURNS = 1000, MOST_WORKERS = 4 };
+enum { LISTED = -1, ANY = -2, PROOF_STEPS = 20, ALL_UP_TO = 8, MAX_TURNS = 1000, MOST_WORKERS = 4 };
 
 typedef struct experiment {
   hd_session *session;
@@ -45,20 +46,18 @@ static bool same_places(const hd_placement *a, const hd_placement *b) {
 }
 
 /* Takes over the placement. */
-static void add_setting(experiment *e, hd_placement *place, const char *name) {
+static void add_setting(experiment *e, hd_placement *place, int policy) {
   hd_tune *t = e->out;
   for (int i = 0; i < t->count; i++) {
     if (place->workers != e->place[i]->workers || !same_places(place, e->place[i]))
       continue;
-    const char **same = t->settings[i].same;
-    while (*same)
-      same++;
-    *same = name;
+    t->settings[i].same |= policy >= 0 ? 1u << policy : 0;
     hd_placement_destroy(place);
     return;
   }
   e->place[t->count] = place;
-  t->settings[t->count++] = (hd_tune_setting){.threads = place->threads, .workers = place->workers, .placement = name};
+  t->settings[t->count++] =
+      (hd_tune_setting){.threads = place->threads, .workers = place->workers, .placement = policy};
 }
 
 /* Adds threads and workers in every placement tried; settings beyond the capacity are left out. */
@@ -71,9 +70,9 @@ static hd_status add_places(experiment *e, hd_ctx *ctx, int threads, int workers
     hd_placement *place;
     if (!all && p != (int)e->wanted.policy)
       continue;
-    request.policy = (hd_placement_policy)p;
-    HD_TRY(hd_placement_create(&place, ctx, e->machine, &request));
-    add_setting(e, place, request.cpus ? "cpus" : hd_placement_policy_text(request.policy));
+    request.policy = (hd_placement_choice)p;
+    HD_TRY(hd__placement_create(&place, ctx, e->machine, &request));
+    add_setting(e, place, request.cpus ? LISTED : p);
   }
   return HD_OK;
 }
@@ -98,21 +97,21 @@ static hd_status choose_settings(experiment *e, hd_ctx *ctx) {
   if (e->sweep & HD_TUNE_THREADS)
     return HD_OK;
   hd_placement *place;
-  HD_TRY(hd_placement_create(&place, ctx, e->machine, &e->wanted));
+  HD_TRY(hd__placement_create(&place, ctx, e->machine, &e->wanted));
   const int threads = place->threads;
   hd_placement_destroy(place);
   return threads > 1 ? add_threads(e, ctx, threads) : HD_OK;
 }
 
 static hd_status choose_sweep(experiment *e, hd_ctx *ctx, uint32_t sweep) {
-  const bool placed = hd__config_given(e->config, HD_OPT_placement), listed = *hd__settings(e->config)->cpus;
+  const bool placed = hd__config_given(e->config, HD_OPT_PLACEMENT), listed = *hd__settings(e->config)->cpus;
   e->sweep = sweep ? sweep : HD_TUNE_THREADS | (placed || listed ? 0 : HD_TUNE_PLACEMENT);
-  e->wanted = hd_config_placement(e->config);
+  e->wanted = hd__config_placement(e->config);
   if (e->wanted.threads == 0)
     e->wanted.threads = ctx->threads;
   if (e->sweep & ~(uint32_t)(HD_TUNE_THREADS | HD_TUNE_PLACEMENT | HD_TUNE_WORKERS))
     return hd__fail(ctx, HD_E_USAGE, "expected a sweep over threads, placement and workers, found %u", sweep);
-  if ((e->sweep & HD_TUNE_WORKERS) && hd__config_given(e->config, HD_OPT_workers))
+  if ((e->sweep & HD_TUNE_WORKERS) && hd__config_given(e->config, HD_OPT_WORKERS))
     return hd__fail(ctx, HD_E_USAGE,
                     "a sweep over workers expects to choose them, found --workers; leave one of them out");
   if ((e->sweep & HD_TUNE_PLACEMENT) && (placed || listed))
@@ -138,6 +137,11 @@ static hd_status open_rehearsals(experiment *e, hd_ctx *ctx) {
 
 /* ---- Proof and measurement ---- */
 
+static const char *places(const hd_tune *t, int setting) {
+  const int placement = t->settings[setting].placement;
+  return placement == LISTED ? "cpus" : hd_choice_name(HD_OPT_PLACEMENT, placement);
+}
+
 /* Proves that every setting trains the same steps to the same weights. */
 static hd_status prove(experiment *e, hd_ctx *ctx) {
   hd_tune *t = e->out;
@@ -152,8 +156,8 @@ static hd_status prove(experiment *e, hd_ctx *ctx) {
       return hd__fail(ctx, HD_E_SYSTEM,
                       "expected one digest, found %.12s with %d threads (%s) and %.12s with %d (%s, %d workers); "
                       "memory or CPU may be faulty, else please report it",
-                      t->weights_sha256, t->settings[0].threads, t->settings[0].placement, digest,
-                      t->settings[i].threads, t->settings[i].placement, t->settings[i].workers);
+                      t->weights_sha256, t->settings[0].threads, places(t, 0), digest, t->settings[i].threads,
+                      places(t, i), t->settings[i].workers);
   }
   return HD_OK;
 }
@@ -182,30 +186,26 @@ static hd_status measure(experiment *e, hd_ctx *ctx, const hd_tune_request *requ
 /* ---- Results ---- */
 
 /* Whether the setting stands for this placement, and has this number of workers; -1: any. */
-static bool is_such(const hd_tune_setting *s, const char *name, int workers) {
-  bool found = !strcmp(s->placement, name);
-  if (workers >= 0 && s->workers != workers)
-    return false;
-  for (int i = 0; s->same[i]; i++)
-    found |= !strcmp(s->same[i], name);
-  return found;
+static bool is_such(const hd_tune_setting *s, int placement, int workers) {
+  return (workers < 0 || s->workers == workers) &&
+         (s->placement == placement || (placement >= 0 && s->same >> placement & 1));
 }
 
-/* The fastest setting of a placement (NULL: of all); of those that are statistically equal, the one with the fewest
+/* The fastest setting of a placement (ANY: of all); of those that are statistically equal, the one with the fewest
  * threads. */
-static int best_of(const hd_tune *t, const char *placement, int workers) {
+static int best_of(const hd_tune *t, int placement, int workers) {
   double most = 0;
   int best = 0;
   for (int i = 0; i < t->count; i++)
-    if (!placement || is_such(&t->settings[i], placement, workers))
+    if (placement == ANY || is_such(&t->settings[i], placement, workers))
       most = fmax(most, t->settings[i].samples_per_s);
-  while ((placement && !is_such(&t->settings[best], placement, workers)) ||
+  while ((placement != ANY && !is_such(&t->settings[best], placement, workers)) ||
          t->settings[best].samples_per_s < most * (1 - SAME))
     best++;
   return best;
 }
 
-static void fit_law(hd_tune *t, const char *placement, int workers) {
+static void fit_law(hd_tune *t, int placement, int workers) {
   int32_t threads[HD_TUNE_MAX_SETTINGS];
   double speed[HD_TUNE_MAX_SETTINGS];
   int count = 0;
@@ -233,7 +233,7 @@ static void conclude(experiment *e) {
     s->speedup = m.value / t->settings[0].samples_per_s;
     s->efficiency = s->speedup / s->threads;
   }
-  t->best = best_of(t, NULL, -1);
+  t->best = best_of(t, ANY, -1);
   fit_law(t, t->settings[t->best].placement, t->settings[t->best].workers);
 }
 
@@ -244,13 +244,12 @@ static void remember(const experiment *e) {
   if (!(e->sweep & HD_TUNE_THREADS) || e->wanted.cpus)
     return;
   for (int p = 0; p < HD_PLACEMENT_POLICIES; p++) {
-    const char *name = hd_placement_policy_text((hd_placement_policy)p);
     if (!(e->sweep & HD_TUNE_PLACEMENT) && p != (int)e->wanted.policy)
       continue;
-    const hd_tune_setting *s = &t->settings[best_of(t, name, t->settings[0].workers)];
-    const hd_best best = {s->threads, (hd_placement_policy)p, s->samples_per_s};
-    hd__best_threads_remember(e->session, name, &best);
-    if (!hd__config_given(e->config, HD_OPT_placement) && !strcmp(name, t->settings[t->best].placement))
+    const hd_tune_setting *s = &t->settings[best_of(t, p, t->settings[0].workers)];
+    const hd_best best = {s->threads, (hd_placement_choice)p, s->samples_per_s};
+    hd__best_threads_remember(e->session, hd_choice_name(HD_OPT_PLACEMENT, p), &best);
+    if (!hd__config_given(e->config, HD_OPT_PLACEMENT) && p == t->settings[t->best].placement)
       hd__best_threads_remember(e->session, NULL, &best);
   }
 }
@@ -298,9 +297,8 @@ static hd_status open_session(hd_session **out, hd_ctx *ctx, const hd_config *co
   return status;
 }
 
-hd_status hd_tune_run(hd_tune *out, hd_ctx *ctx, const hd_config *config, const hd_tune_request *request) {
+static hd_status tune(hd_tune *out, hd_ctx *ctx, const hd_config *config, const hd_tune_request *request) {
   double start = hd__clock_s();
-  *out = (hd_tune){0};
   if (!(request->seconds >= 0.1) || request->seconds > 86400)
     return hd__fail(ctx, HD_E_USAGE, "expected 0.1 to 86400 seconds, found %g", request->seconds);
   experiment e = {.out = out, .config = config};
@@ -316,6 +314,16 @@ hd_status hd_tune_run(hd_tune *out, hd_ctx *ctx, const hd_config *config, const 
   hd_topology_destroy(e.machine);
   hd_session_destroy(e.session);
   out->seconds = hd__clock_s() - start;
+  return status;
+}
+
+hd_status hd_tune_run(hd_tune *out, hd_ctx *ctx, const hd_config *config, const hd_tune_request *request) {
+  hd_tune result = {0};
+  hd_tune_request wanted;
+  HD_TRY(hd__struct_check(ctx, out, sizeof result, "hd_tune"));
+  HD_TRY(hd__struct_read(&wanted, ctx, request, sizeof wanted, "hd_tune_request"));
+  const hd_status status = tune(&result, ctx, config, &wanted);
+  hd__struct_write(out, &result, sizeof result);
   return status;
 }
 

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/sized_struct.h"
 #include "exec/exchange/rendezvous.h"
 #include "exec/exchange/local_group_join.h"
 #include "platform/clock.h"
@@ -346,7 +347,7 @@ static hd_status read_program_arguments(launch *l, hd_ctx *ctx) {
   return HD_OK;
 }
 
-hd_status hd_launch(hd_launch_result *out, hd_ctx *ctx, const hd_launch_settings *settings) {
+static hd_status launch_ranks(hd_launch_result *out, hd_ctx *ctx, const hd_launch_settings *settings) {
   launch l = {.is = settings, .out = out};
   *out = (hd_launch_result){.failed_rank = -1, .saved_step = -1};
   if (settings->hosts)
@@ -361,6 +362,16 @@ hd_status hd_launch(hd_launch_result *out, hd_ctx *ctx, const hd_launch_settings
   hd__free(l.child);
   hd__free(l.program_argv);
   hd__free(l.program_text);
+  return status;
+}
+
+hd_status hd_launch(hd_launch_result *out, hd_ctx *ctx, const hd_launch_settings *settings) {
+  hd_launch_result result;
+  hd_launch_settings wanted;
+  HD_TRY(hd__struct_check(ctx, out, sizeof result, "hd_launch_result"));
+  HD_TRY(hd__struct_read(&wanted, ctx, settings, sizeof wanted, "hd_launch_settings"));
+  const hd_status status = launch_ranks(&result, ctx, &wanted);
+  hd__struct_write(out, &result, sizeof result);
   return status;
 }
 
@@ -383,5 +394,5 @@ hd_status hd_spawn(int32_t *rank, hd_ctx *ctx, int32_t ranks) {
   if (hd_launched(rank, &of))
     return HD_OK;
   *rank = -1;
-  return hd_launch(&result, ctx, &(hd_launch_settings){.ranks = ranks});
+  return launch_ranks(&result, ctx, &(hd_launch_settings){.ranks = ranks});
 }

@@ -35,7 +35,7 @@ static hd_status check_settings(hd_ctx *ctx, const hd_config *config) {
     return hd__fail(ctx, HD_E_USAGE,
                     "--precision %s on a GPU expects --arithmetic native, since NVIDIA's libraries compute it, found "
                     "portable; give that, or --precision f32",
-                    hd__config_shown(config, HD_OPT_precision));
+                    hd__config_shown(config, HD_OPT_PRECISION));
   return HD_OK;
 }
 

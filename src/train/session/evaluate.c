@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/sized_struct.h"
 #include "data/loader/skipped_samples.h"
 #include "heddle.h"
 #include "train/checkpoint/checkpoint.h"
@@ -77,26 +78,34 @@ static hd_status evaluate(hd_evaluation *out, evaluator *e, hd_ctx *ctx, const c
   return count_guesses(out, ctx, e);
 }
 
+static void free_counts(const hd_evaluation *evaluation) {
+  hd__free(evaluation->confusion);
+  hd__free(evaluation->class_samples);
+  hd__free(evaluation->class_right);
+}
+
 hd_status hd_evaluate(hd_evaluation *out, hd_ctx *ctx, const char *checkpoint, const hd_config *config) {
   evaluator e = {0};
-  *out = (hd_evaluation){0};
-  hd_status status = evaluate(out, &e, ctx, checkpoint, config);
+  hd_evaluation result = {0};
+  HD_TRY(hd__struct_check(ctx, out, sizeof result, "hd_evaluation"));
+  hd_status status = evaluate(&result, &e, ctx, checkpoint, config);
   hd__trained_fini(&e.trained);
   hd__feed_fini(&e.feed);
   hd__data_close(e.data);
   hd__free(e.outcome.loss);
   hd__free(e.outcome.guess);
   hd__free(e.outcome.score);
-  if (status != HD_OK)
-    hd_evaluation_fini(out);
+  if (status != HD_OK) {
+    free_counts(&result);
+    result = (hd_evaluation){0};
+  }
+  hd__struct_write(out, &result, sizeof result);
   return status;
 }
 
 void hd_evaluation_fini(hd_evaluation *evaluation) {
-  hd__free(evaluation->confusion);
-  hd__free(evaluation->class_samples);
-  hd__free(evaluation->class_right);
-  *evaluation = (hd_evaluation){0};
+  free_counts(evaluation);
+  hd__struct_write(evaluation, &(hd_evaluation){0}, sizeof *evaluation);
 }
 
 hd_status hd_digest(char text[HD_SHA256_TEXT_BYTES], hd_ctx *ctx, const char *checkpoint) {

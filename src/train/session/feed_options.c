@@ -11,8 +11,8 @@
 hd_augment hd__augment_of(const hd_config *config) {
   return (hd_augment){.train = hd__settings(config)->transforms,
                       .eval = hd__settings(config)->eval_transforms,
-                      .train_origin = hd__config_origin(config, HD_OPT_transforms),
-                      .eval_origin = hd__config_origin(config, HD_OPT_eval_transforms)};
+                      .train_origin = hd__config_origin(config, HD_OPT_TRANSFORMS),
+                      .eval_origin = hd__config_origin(config, HD_OPT_EVAL_TRANSFORMS)};
 }
 
 /* Sets where messages say that entries stand: "FILE:LINE,LINE,..." as written; else their places in the list. */

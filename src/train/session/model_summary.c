@@ -180,7 +180,7 @@ static void fill(owner *o, int32_t shards, int threads) {
   hd_summary *s = &o->summary;
   const hd_shape *shape = &o->graph->values[o->graph->input].shape;
   s->model = o->network.name;
-  s->optimizer = hd__config_shown(o->config, HD_OPT_optimizer);
+  s->optimizer = (hd_optimizer_choice)hd__settings(o->config)->optimizer;
   s->isa = o->kernels->isa;
   for (int i = 0; i < 3; i++)
     s->input[i] = shape->dim[i];
@@ -191,7 +191,7 @@ static void fill(owner *o, int32_t shards, int threads) {
 }
 
 static hd_status summarize(owner *o, hd_ctx *ctx, const hd_config *config, const int32_t input[3]) {
-  const hd_placement_request request = hd_config_placement(config);
+  const hd_placement_request request = hd__config_placement(config);
   hd_placement *place;
   int32_t shards;
   HD_TRY(check_input(ctx, input));

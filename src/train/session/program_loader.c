@@ -17,6 +17,7 @@ struct hd_loader {
   float *rows;       /* without workers: a batch, */
   void *scratch;     /* and what transforms need */
   hd_loader_shape shape;
+  hd_batch given; /* the last one */
   uint64_t seed;
   int64_t batch, row_elems;
   uint32_t epoch;
@@ -76,7 +77,7 @@ static int64_t sample_elems(const hd_loader *l) {
 }
 
 static hd_status start_workers(hd_loader *l, hd_ctx *ctx, const hd_config *config) {
-  const hd_placement_request request = hd_config_placement(config);
+  const hd_placement_request request = hd__config_placement(config);
   hd_placement *place;
   HD_TRY(hd__threads_place(&place, ctx, &request));
   const hd_supply_settings settings = {.feed = &l->feed,
@@ -142,7 +143,7 @@ void hd_loader_destroy(hd_loader *l) {
   hd__free(l);
 }
 
-hd_loader_shape hd_loader_shape_of(const hd_loader *l) { return l->shape; }
+const hd_loader_shape *hd_loader_shape_of(const hd_loader *l) { return &l->shape; }
 
 /* The number of a batch of this epoch, counted through all epochs. */
 static int64_t number_of(const hd_loader *l, int64_t batch) { return l->epoch * l->shape.batches + batch; }
@@ -173,7 +174,9 @@ static hd_status read_rows(hd_loader *l, hd_ctx *ctx, int64_t first, int64_t row
   return status;
 }
 
-hd_status hd_loader_next(hd_batch *batch, hd_loader *l, hd_ctx *ctx) {
+hd_status hd_loader_next(const hd_batch **out, hd_loader *l, hd_ctx *ctx) {
+  hd_batch *const batch = &l->given;
+  *out = batch;
   *batch = (hd_batch){0};
   if (l->next == l->shape.batches)
     return HD_OK;

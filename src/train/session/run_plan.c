@@ -91,7 +91,7 @@ hd_plan_settings hd__planned_passes(const hd_config *config, bool train) {
   return (hd_plan_settings){.train = train,
                             .batch = hd__settings(config)->batch,
                             .shard_rows = by_shard ? hd__settings(config)->batch / shards : 0,
-                            .clip_norm = hd__config_has(config, HD_OPT_clip_grad_norm)};
+                            .clip_norm = hd__config_has(config, HD_OPT_CLIP_GRAD_NORM)};
 }
 
 hd_exec_settings hd__planned_training(const hd_config *config, int32_t shards, hd_op update) {

@@ -113,6 +113,9 @@ double hd__session_train_s(const hd_session *session);
 const char *hd__session_isa(const hd_session *session);
 int64_t hd__session_bytes(const hd_session *session);
 
+/* Fills in gpu_sums and nccl of the report; returns why NCCL does not add, "" if it does or none is wanted. */
+const char *hd__session_note_gpu_sums(hd_session *session);
+
 /* The library of --arithmetic native that computes the session; "" for none. Valid as long as the session. */
 const char *hd__session_library(const hd_session *session);
 

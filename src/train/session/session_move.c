@@ -76,8 +76,7 @@ static hd_status note_device(hd_session *s, hd_ctx *ctx) {
   s->report.facts.memory_bytes = hd__session_bytes(s);
   s->report.facts.gpu_memory = NULL;
   s->report.facts.gpus = 0;
-  const char *why;
-  s->report.facts.gpu_sums = hd__exec_gpu_sums(&why, s->compute.exec);
+  hd__session_note_gpu_sums(s);
   s->report.rank_times.exec = s->compute.exec;
   s->checkpoints.saver.store = s->checkpoints.saver.store ? s->compute.store : NULL;
   HD_TRY(hd__gpu_accounts_gather(&s->report.gpu_memory, ctx, s->compute.local, s->compute.cuda));

@@ -22,7 +22,7 @@ static hd_status adopt_device(hd_session *s, hd_ctx *ctx) {
   if (!chosen)
     return HD_OK;
   snprintf(s->compute.resumed_device, sizeof s->compute.resumed_device, "%s", chosen);
-  return hd__config_suggest(s->run.config, ctx, HD_OPT_device, "auto");
+  return hd__config_suggest(s->run.config, ctx, HD_OPT_DEVICE, "auto");
 }
 
 /* Reads a resumed run: its record, the experiment in it, the folder to load from. */
@@ -38,7 +38,7 @@ static hd_status adopt_run(hd_session *s, hd_ctx *ctx, char folder[HD_PATH_BYTES
 }
 
 static hd_status choose_threads(hd_session *s, hd_ctx *ctx) {
-  const hd_placement_request request = hd_config_placement(s->run.config);
+  const hd_placement_request request = hd__config_placement(s->run.config);
   return hd__rank_threads_open(&s->compute.threads, ctx, s->compute.local, &request);
 }
 
@@ -46,9 +46,9 @@ static hd_status choose_threads(hd_session *s, hd_ctx *ctx) {
  * placement that the user gave. */
 static hd_status choose_best_threads(hd_session *s, hd_ctx *ctx, const hd_best *best) {
   hd_placement_request request = {
-      .threads = best->threads, .policy = best->placement, .workers = hd_config_placement(s->run.config).workers};
+      .threads = best->threads, .policy = best->placement, .workers = hd__config_placement(s->run.config).workers};
   HD_TRY(hd__threads_open(&s->compute.threads, ctx, &request));
-  const hd_placement_policy policy = hd_config_placement(s->run.config).policy;
+  const hd_placement_choice policy = hd__config_placement(s->run.config).policy;
   if (request.policy == policy || !hd__threads_disputed(s->compute.threads))
     return HD_OK;
   hd__threads_destroy(s->compute.threads);
@@ -305,10 +305,6 @@ static hd_status fill_weights(hd_session *s, hd_ctx *ctx, const char *resumed) {
 
 static void fill_report(hd_session *s, int32_t shards) {
   int64_t parameters = 0, trainable = 0;
-  const char *why, *gpu_sums = hd__exec_gpu_sums(&why, s->compute.exec);
-  if (*why)
-    snprintf(s->report.device_note, sizeof s->report.device_note,
-             "gradients of GPUs are added along the tree, not by NCCL: %s", why);
   for (int p = 0; p < s->compute.plan->param_count; p++) {
     const hd_param *param = &s->compute.plan->graph->params[p];
     parameters += param->running ? 0 : hd__param_elems(param);
@@ -316,12 +312,11 @@ static void fill_report(hd_session *s, int32_t shards) {
   }
   s->report.facts = (hd_report){.model = s->run.network.name,
                                 .data = hd__data_name(s->input.data),
-                                .optimizer = hd__config_shown(s->run.config, HD_OPT_optimizer),
+                                .optimizer = (hd_optimizer_choice)hd__settings(s->run.config)->optimizer,
                                 .device = s->report.device,
-                                .arithmetic = hd__config_shown(s->run.config, HD_OPT_arithmetic),
-                                .precision = hd__config_shown(s->run.config, HD_OPT_precision),
+                                .arithmetic = (hd_arithmetic_choice)hd__settings(s->run.config)->arithmetic,
+                                .precision = (hd_precision_choice)hd__settings(s->run.config)->precision,
                                 .isa = hd__session_isa(s),
-                                .gpu_sums = gpu_sums,
                                 .device_note = s->report.device_note,
                                 .library = hd__session_library(s),
                                 .out = s->checkpoints.folder,
@@ -352,6 +347,10 @@ static void fill_report(hd_session *s, int32_t shards) {
                                 .skipped = -1,
                                 .test_skipped = -1,
                                 .wrong_png = s->report.wrong_png};
+  const char *why = hd__session_note_gpu_sums(s);
+  if (*why)
+    snprintf(s->report.device_note, sizeof s->report.device_note,
+             "gradients of GPUs are added along the tree, not by NCCL: %s", why);
 }
 
 /* Gathers the places of all ranks, for the report. */
@@ -380,7 +379,7 @@ static hd_status settle_threads(hd_session *s, hd_ctx *ctx, int32_t shards) {
   hd_best best = hd__best_threads_recall(s);
   if (!best.threads)
     best = hd__best_threads_search(s, ctx);
-  const bool placed = best.placement == hd_config_placement(s->run.config).policy;
+  const bool placed = best.placement == hd__config_placement(s->run.config).policy;
   if (!best.threads || (best.threads == hd__threads_count(s->compute.threads) && placed))
     return HD_OK;
   hd__exec_destroy(s->compute.exec);
@@ -403,7 +402,7 @@ hd_status hd__session_setup(hd_session *s, hd_ctx *ctx) {
   HD_TRY(hd__config_complete(s->run.config, ctx));
   if (!resumes)
     HD_TRY(hd__network_find(&s->run.network, ctx, s->run.settings->model));
-  if (hd__config_has(s->run.config, HD_OPT_label_smoothing))
+  if (hd__config_has(s->run.config, HD_OPT_LABEL_SMOOTHING))
     s->run.network.label_smoothing = s->run.settings->label_smoothing;
   HD_TRY(hd__device_open(&s->compute.cuda, s->report.device, sizeof s->report.device, ctx, s->run.config,
                          s->compute.local));

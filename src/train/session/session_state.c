@@ -22,6 +22,14 @@ const char *hd__session_library(const hd_session *s) {
   return s->compute.cuda->native ? hd__cuda_native_name(s->compute.cuda->native) : "";
 }
 
+const char *hd__session_note_gpu_sums(hd_session *s) {
+  const char *why, *text = hd__exec_gpu_sums(&why, s->compute.exec);
+  const bool tree = !strcmp(text, "tree");
+  s->report.facts.gpu_sums = tree ? HD_GPU_SUMS_TREE : *text ? HD_GPU_SUMS_NCCL : HD_GPU_SUMS_NONE;
+  s->report.facts.nccl = tree ? "" : text;
+  return why;
+}
+
 const char *hd__session_isa(const hd_session *s) {
   return s->compute.cuda ? s->compute.cuda->arch : s->compute.kernels->isa;
 }

@@ -37,7 +37,7 @@ static const char ANY[] = "any placement";
 
 /* The placement that the configuration asks for: a policy's name, or any. */
 static const char *placement_asked(const hd_session *s) {
-  return hd__config_given(s->run.config, HD_OPT_placement) ? hd__config_shown(s->run.config, HD_OPT_placement) : ANY;
+  return hd__config_given(s->run.config, HD_OPT_PLACEMENT) ? hd__config_shown(s->run.config, HD_OPT_PLACEMENT) : ANY;
 }
 
 /* The key of an entry: all that the best number depends on. */
@@ -55,7 +55,8 @@ static void key_of(char key[KEY_BYTES], const hd_session *s, const char *asked) 
   snprintf(key, KEY_BYTES,
            "%.64s %.12s, batch %lld in %lld shards and %lld micro-batches, %s %s, %.16s on %d CPUs of %s",
            s->run.network.name, digest, (long long)s->run.batch, (long long)s->report.facts.shards,
-           (long long)s->report.facts.accumulate, s->compute.kernels->isa, s->report.facts.precision, asked,
+           (long long)s->report.facts.accumulate, s->compute.kernels->isa,
+           hd_choice_name(HD_OPT_PRECISION, (int)s->report.facts.precision), asked,
            hd__threads_cpus(s->compute.threads), cpu);
 }
 
@@ -68,11 +69,11 @@ static json_t *read_all(const char *path) {
 }
 
 /* The policy of this name, or that of the session. */
-static hd_placement_policy policy_of(const hd_session *s, const char *name) {
+static hd_placement_choice policy_of(const hd_session *s, const char *name) {
   for (int p = 0; name && p < HD_PLACEMENT_POLICIES; p++)
-    if (!strcmp(name, hd_placement_policy_text((hd_placement_policy)p)))
-      return (hd_placement_policy)p;
-  return hd_config_placement(s->run.config).policy;
+    if (!strcmp(name, hd_choice_name(HD_OPT_PLACEMENT, p)))
+      return (hd_placement_choice)p;
+  return hd__config_placement(s->run.config).policy;
 }
 
 hd_best hd__best_threads_recall(const hd_session *s) {
@@ -101,8 +102,9 @@ void hd__best_threads_remember(const hd_session *s, const char *asked, const hd_
     return;
   key_of(key, s, asked ? asked : ANY);
   json_t *all = read_all(path);
-  json_t *entry = json_pack("{s:i, s:s, s:f}", "threads", best->threads, "placement",
-                            hd_placement_policy_text(best->placement), "samples_per_s", round(best->samples_per_s));
+  json_t *entry =
+      json_pack("{s:i, s:s, s:f}", "threads", best->threads, "placement",
+                hd_choice_name(HD_OPT_PLACEMENT, best->placement), "samples_per_s", round(best->samples_per_s));
   json_object_set_new(all, key, entry);
   (void)hd__file_write(NULL, path, write_all, all);
   json_decref(all);
@@ -215,7 +217,7 @@ static hd_best best_team(const search *s) {
     if (t->turns > 0 && speed_of(t) > least)
       best = t;
   }
-  return (hd_best){best->threads, hd_config_placement(s->session->run.config).policy, speed_of(best)};
+  return (hd_best){best->threads, hd__config_placement(s->session->run.config).policy, speed_of(best)};
 }
 
 hd_best hd__best_threads_search(hd_session *session, hd_ctx *ctx) {

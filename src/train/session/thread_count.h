@@ -13,7 +13,7 @@
 
 typedef struct hd_best {
   int threads; /* 0: unknown */
-  hd_placement_policy placement;
+  hd_placement_choice placement;
   double samples_per_s;
 } hd_best;
 

@@ -15,7 +15,7 @@ static const char *chosen_device(const hd_trained *t, const hd_config *config) {
 }
 
 static hd_status choose_machine(hd_trained *t, hd_ctx *ctx, const hd_config *config) {
-  const hd_placement_request request = hd_config_placement(config);
+  const hd_placement_request request = hd__config_placement(config);
   HD_TRY(hd__planned_kernels(&t->kernels, ctx));
   HD_TRY(hd__device_open_named(&t->cuda, ctx, config, chosen_device(t, config)));
   return hd__threads_open(&t->threads, ctx, &request);
@@ -30,7 +30,7 @@ static hd_status open_executor(hd_trained *t, hd_ctx *ctx) {
 static hd_status make_executor(hd_trained *t, hd_ctx *ctx, const char *folder) {
   char path[HD_PATH_BYTES];
   hd_graph *graph;
-  if (hd__config_has(t->run, HD_OPT_label_smoothing))
+  if (hd__config_has(t->run, HD_OPT_LABEL_SMOOTHING))
     t->network.label_smoothing = hd__settings(t->run)->label_smoothing;
   HD_TRY(hd__network_graph(&graph, ctx, &t->network));
   HD_TRY(hd__plan_create(&t->plan, ctx, graph, t->cuda ? hd__kernels_cuda() : t->kernels,
@@ -128,7 +128,7 @@ static hd_status check_fit(hd_trained *t, hd_ctx *ctx, const hd_data *data) {
 }
 
 hd_status hd__trained_data(hd_data **out, hd_ctx *ctx, hd_trained *t, const hd_config *config) {
-  const hd_option_id id[3] = {HD_OPT_data, HD_OPT_data_dir, HD_OPT_on_error};
+  const hd_option_id id[3] = {HD_OPT_DATA, HD_OPT_DATA_DIR, HD_OPT_ON_ERROR};
   const hd_settings *from[3]; /* given, or the run's */
   for (int i = 0; i < 3; i++)
     from[i] = hd__settings(hd__config_given(config, id[i]) ? config : t->run);

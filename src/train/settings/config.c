@@ -2,12 +2,14 @@
  * run.json stores the text that a user would type. */
 #include "train/settings/config.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/embed.h"
 #include "base/nearest.h"
+#include "base/number.h"
 #include "base/status.h"
 #include "base/yaml_bind.h"
 #include "data/transforms/transform.h"
@@ -54,7 +56,7 @@ static int find(const char *name) {
 }
 
 static bool is_list(int id) {
-  return id == HD_OPT_parameters || id == HD_OPT_transforms || id == HD_OPT_eval_transforms;
+  return id == HD_OPT_PARAMETERS || id == HD_OPT_TRANSFORMS || id == HD_OPT_EVAL_TRANSFORMS;
 }
 
 /* Takes over both texts, NULL if memory ran out; `origin` is "" where no file gave the value. */
@@ -85,10 +87,10 @@ hd_status hd__config_copy(hd_config **out, hd_ctx *ctx, const hd_config *config)
 /* Lists are kept as one line, however they were written, with the places of their entries for later messages. */
 static hd_status set_list(hd_config *config, hd_ctx *ctx, int id, const hd_yaml_node *list, bool file) {
   char text[TEXT_BYTES], origin[TEXT_BYTES] = "";
-  if (id == HD_OPT_parameters)
+  if (id == HD_OPT_PARAMETERS)
     HD_TRY(hd__param_rules_text(text, sizeof text, ctx, list));
   else
-    HD_TRY(hd__transforms_text(text, sizeof text, ctx, list, id == HD_OPT_eval_transforms));
+    HD_TRY(hd__transforms_text(text, sizeof text, ctx, list, id == HD_OPT_EVAL_TRANSFORMS));
   size_t at = file ? (size_t)snprintf(origin, sizeof origin, "%s:", list->source) : 0;
   for (int i = 0; file && i < list->count && at < sizeof origin; i++)
     at += (size_t)snprintf(origin + at, sizeof origin - at, i ? ",%d" : "%d", list->item[i].line);
@@ -98,7 +100,7 @@ static hd_status set_list(hd_config *config, hd_ctx *ctx, int id, const hd_yaml_
 /* A list of transforms may be given as a file name. */
 static bool names_file(int id, const char *value) {
   const char *dot = strrchr(value, '.');
-  return id != HD_OPT_parameters && dot && (!strcmp(dot, ".yaml") || !strcmp(dot, ".yml")) && !strpbrk(value, "\n[{");
+  return id != HD_OPT_PARAMETERS && dot && (!strcmp(dot, ".yaml") || !strcmp(dot, ".yml")) && !strpbrk(value, "\n[{");
 }
 
 static hd_status parse_list(hd_config *config, hd_ctx *ctx, int id, const char *value) {
@@ -141,6 +143,47 @@ hd_status hd_config_set(hd_config *config, hd_ctx *ctx, const char *name, const 
   return set_at(config, ctx, i, value, "");
 }
 
+static hd_status wrong_type(hd_ctx *ctx, hd_option_id id, const char *found) {
+  static const char *const name[] = {
+      [HD_OPTION_INT] = "a whole number", [HD_OPTION_REAL] = "a number",   [HD_OPTION_TEXT] = "a text",
+      [HD_OPTION_FLAG] = "true or false", [HD_OPTION_CHOICE] = "a choice", [HD_OPTION_PAIR] = "two numbers"};
+  const hd_option *option = hd_option_at((int)id);
+  return option
+             ? hd__fail(ctx, HD_E_USAGE, "--%s expects %s, found %s", option->name, name[option->type], found)
+             : hd__fail(ctx, HD_E_USAGE, "expected the number of an option, found %d; is the library older?", (int)id);
+}
+
+hd_status hd_config_set_text(hd_config *config, hd_ctx *ctx, hd_option_id id, const char *value) {
+  return hd_option_at((int)id) ? set_at(config, ctx, (int)id, value, "") : wrong_type(ctx, id, value);
+}
+
+hd_status hd_config_set_int(hd_config *config, hd_ctx *ctx, hd_option_id id, int64_t value) {
+  const hd_option *option = hd_option_at((int)id);
+  char text[32];
+  snprintf(text, sizeof text, "%lld", (long long)value);
+  if (option && option->type == HD_OPTION_CHOICE) {
+    const char *choice = value >= 0 && value <= INT_MAX ? hd_choice_name(id, (int)value) : "";
+    return *choice ? hd_config_set_text(config, ctx, id, choice) : wrong_type(ctx, id, text);
+  }
+  if (option && option->type == HD_OPTION_FLAG && (value == 0 || value == 1))
+    return hd_config_set_text(config, ctx, id, value ? "true" : "false");
+  if (option && (option->type == HD_OPTION_INT || (option->type == HD_OPTION_TEXT && option->max > 0)))
+    return hd_config_set_text(config, ctx, id, text);
+  return wrong_type(ctx, id, text);
+}
+
+hd_status hd_config_set_real(hd_config *config, hd_ctx *ctx, hd_option_id id, double value) {
+  const hd_option *option = hd_option_at((int)id);
+  char text[HD_NUMBER_BYTES];
+  hd__format_double(text, value);
+  return option && option->type == HD_OPTION_REAL ? hd_config_set_text(config, ctx, id, text)
+                                                  : wrong_type(ctx, id, text);
+}
+
+int64_t hd_config_get_int(const hd_config *config, hd_option_id id) { return hd__settings_int(&config->settings, id); }
+
+double hd_config_get_real(const hd_config *config, hd_option_id id) { return hd__settings_real(&config->settings, id); }
+
 hd_status hd__config_suggest(hd_config *config, hd_ctx *ctx, hd_option_id id, const char *value) {
   return config->value[id] ? HD_OK : set_at(config, ctx, id, value, "");
 }
@@ -169,13 +212,18 @@ hd_data_request hd__config_data(const hd_config *config) {
   return (hd_data_request){.name = is->data,
                            .data_dir = is->data_dir,
                            .ignored = -1,
-                           .cache = (hd_cache_kind)is->cache,
+                           .cache = (hd_cache_choice)is->cache,
                            .skip = is->on_error == HD_ON_ERROR_SKIP};
 }
 
-hd_placement_request hd_config_placement(const hd_config *config) {
+hd_status hd_config_place(hd_placement **out, hd_ctx *ctx, const hd_config *config, const hd_topology *machine) {
+  const hd_placement_request request = hd__config_placement(config);
+  return hd__placement_create(out, ctx, machine, &request);
+}
+
+hd_placement_request hd__config_placement(const hd_config *config) {
   const hd_settings *is = &config->settings;
-  return (hd_placement_request){.policy = (hd_placement_policy)is->placement,
+  return (hd_placement_request){.policy = (hd_placement_choice)is->placement,
                                 .cpus = *is->cpus ? is->cpus : NULL,
                                 .threads = is->thread_count,
                                 .workers = (int32_t)is->workers};
@@ -184,12 +232,12 @@ hd_placement_request hd_config_placement(const hd_config *config) {
 bool hd__config_applies(const hd_config *config, hd_option_id id) {
   const bool sgd = config->settings.optimizer == HD_OPTIMIZER_SGD;
   switch (id) {
-  case HD_OPT_momentum:
-  case HD_OPT_nesterov: return sgd;
-  case HD_OPT_betas:
-  case HD_OPT_eps: return !sgd;
-  case HD_OPT_step_size:
-  case HD_OPT_gamma: return config->settings.schedule == HD_SCHEDULE_STEP;
+  case HD_OPT_MOMENTUM:
+  case HD_OPT_NESTEROV: return sgd;
+  case HD_OPT_BETAS:
+  case HD_OPT_EPS: return !sgd;
+  case HD_OPT_STEP_SIZE:
+  case HD_OPT_GAMMA: return config->settings.schedule == HD_SCHEDULE_STEP;
   default: return true;
   }
 }
@@ -216,55 +264,55 @@ static hd_option_id given_of(const hd_config *config, hd_option_id a, hd_option_
 
 static hd_status check_schedule(const hd_config *config, hd_ctx *ctx) {
   const hd_settings *is = &config->settings;
-  const hd_option_id step = given_of(config, HD_OPT_step_size, HD_OPT_gamma);
+  const hd_option_id step = given_of(config, HD_OPT_STEP_SIZE, HD_OPT_GAMMA);
   if (is->schedule != HD_SCHEDULE_STEP && hd__config_given(config, step))
     return at_origin(config, ctx, step,
                      hd__fail(ctx, HD_E_USAGE,
                               "--step-size and --gamma expect --schedule step, found %s; leave them out",
-                              hd__config_shown(config, HD_OPT_schedule)));
+                              hd__config_shown(config, HD_OPT_SCHEDULE)));
   if (is->schedule == HD_SCHEDULE_STEP && is->step_size == 0)
-    return at_origin(config, ctx, HD_OPT_schedule,
+    return at_origin(config, ctx, HD_OPT_SCHEDULE,
                      hd__fail(ctx, HD_E_USAGE, "--schedule step expects --step-size EPOCHS, found none; add it"));
   if (is->schedule == HD_SCHEDULE_ONECYCLE && is->warmup > 0)
-    return at_origin(config, ctx, HD_OPT_warmup,
+    return at_origin(config, ctx, HD_OPT_WARMUP,
                      hd__fail(ctx, HD_E_USAGE,
                               "--warmup expects another schedule than onecycle, which warms up by itself, found "
                               "%s; leave one out",
-                              hd__config_shown(config, HD_OPT_warmup)));
+                              hd__config_shown(config, HD_OPT_WARMUP)));
   return HD_OK;
 }
 
 static hd_status check_optimizer(const hd_config *config, hd_ctx *ctx) {
   const hd_settings *is = &config->settings;
   const bool sgd = is->optimizer == HD_OPTIMIZER_SGD;
-  const hd_option_id moments = given_of(config, HD_OPT_betas, HD_OPT_eps);
+  const hd_option_id moments = given_of(config, HD_OPT_BETAS, HD_OPT_EPS);
   if (!sgd && (is->momentum > 0 || is->nesterov))
-    return at_origin(config, ctx, is->momentum > 0 ? HD_OPT_momentum : HD_OPT_nesterov,
+    return at_origin(config, ctx, is->momentum > 0 ? HD_OPT_MOMENTUM : HD_OPT_NESTEROV,
                      hd__fail(ctx, HD_E_USAGE,
                               "--momentum and --nesterov expect --optimizer sgd, found %s; use --betas",
-                              hd__config_shown(config, HD_OPT_optimizer)));
+                              hd__config_shown(config, HD_OPT_OPTIMIZER)));
   if (is->nesterov && is->momentum <= 0)
-    return at_origin(config, ctx, HD_OPT_nesterov,
+    return at_origin(config, ctx, HD_OPT_NESTEROV,
                      hd__fail(ctx, HD_E_USAGE, "--nesterov expects a --momentum above 0, found none"));
   if (sgd && hd__config_given(config, moments))
     return at_origin(
         config, ctx, moments,
         hd__fail(ctx, HD_E_USAGE, "--betas and --eps expect --optimizer adam or adamw, found sgd; use --momentum"));
-  if (hd__config_given(config, HD_OPT_clip_grad_norm) && is->clip_grad_norm <= 0)
-    return at_origin(config, ctx, HD_OPT_clip_grad_norm,
+  if (hd__config_given(config, HD_OPT_CLIP_GRAD_NORM) && is->clip_grad_norm <= 0)
+    return at_origin(config, ctx, HD_OPT_CLIP_GRAD_NORM,
                      hd__fail(ctx, HD_E_USAGE,
                               "--clip-grad-norm expects a norm above 0, found %s; leave it out for no clipping",
-                              hd__config_shown(config, HD_OPT_clip_grad_norm)));
+                              hd__config_shown(config, HD_OPT_CLIP_GRAD_NORM)));
   return HD_OK;
 }
 
 hd_status hd__config_check_order(const hd_config *config, hd_ctx *ctx) {
-  if (!config->settings.no_shuffle || !hd__config_given(config, HD_OPT_sampler) ||
+  if (!config->settings.no_shuffle || !hd__config_given(config, HD_OPT_SAMPLER) ||
       config->settings.sampler == HD_SAMPLER_SEQUENTIAL)
     return HD_OK;
-  return at_origin(config, ctx, HD_OPT_sampler,
+  return at_origin(config, ctx, HD_OPT_SAMPLER,
                    hd__fail(ctx, HD_E_USAGE, "--no-shuffle expects --sampler sequential, found %s; leave one out",
-                            hd__config_shown(config, HD_OPT_sampler)));
+                            hd__config_shown(config, HD_OPT_SAMPLER)));
 }
 
 /* The value of a YAML entry as a user would type it; a pair may be a list of two. */
@@ -296,7 +344,7 @@ static hd_status load_entries(hd_config *config, hd_ctx *ctx, const hd_yaml_node
       return hd__yaml_fail(ctx, node, "expected --%s once, found it again as '%s' (first in line %d); remove one",
                            hd_option_at(id)->name, node->key, line[id]);
     line[id] = node->line;
-    if (is_list(id) && (id == HD_OPT_parameters || node->kind != HD_YAML_SCALAR)) { /* a text is else a file's name */
+    if (is_list(id) && (id == HD_OPT_PARAMETERS || node->kind != HD_YAML_SCALAR)) { /* a text is else a file's name */
       if (!config->value[id])
         HD_TRY(set_list(config, ctx, id, node, true));
       continue;
@@ -313,7 +361,7 @@ static hd_status load_entries(hd_config *config, hd_ctx *ctx, const hd_yaml_node
 /* Recipes are files of settings inside the library; options given before take precedence, as over a file of
  * --config. */
 static hd_status apply_recipe(hd_config *config, hd_ctx *ctx) {
-  const char *name = hd__config_shown(config, HD_OPT_recipe);
+  const char *name = hd__config_shown(config, HD_OPT_RECIPE);
   const hd_embedded *file = hd__embed_recipes;
   hd_yaml *yaml;
   while (file->name && (strncmp(file->name, name, strlen(name)) || strcmp(file->name + strlen(name), ".yaml")))
@@ -330,9 +378,9 @@ hd_status hd__config_complete(hd_config *config, hd_ctx *ctx) {
   HD_TRY(apply_recipe(config, ctx));
   HD_TRY(hd__config_check_order(config, ctx));
   if (config->settings.no_shuffle)
-    HD_TRY(hd__config_suggest(config, ctx, HD_OPT_sampler, "sequential"));
-  HD_TRY(check_power_of_two(config, ctx, HD_OPT_shards, config->settings.shards));
-  HD_TRY(check_power_of_two(config, ctx, HD_OPT_accumulate, config->settings.accumulate));
+    HD_TRY(hd__config_suggest(config, ctx, HD_OPT_SAMPLER, "sequential"));
+  HD_TRY(check_power_of_two(config, ctx, HD_OPT_SHARDS, config->settings.shards));
+  HD_TRY(check_power_of_two(config, ctx, HD_OPT_ACCUMULATE, config->settings.accumulate));
   HD_TRY(check_schedule(config, ctx));
   return check_optimizer(config, ctx);
 }

@@ -4,6 +4,7 @@
 
 #include "base/tools_api.h"
 #include "data/formats/dataset.h"
+#include "platform/placement.h"
 #include "train/settings/settings.h"
 
 /* The option was set, by a call or by a file. */
@@ -26,6 +27,9 @@ const char *hd__config_shown(const hd_config *config, hd_option_id id);
 const char *hd__config_origin(const hd_config *config, hd_option_id id);
 /* The request for the configured data set, with no label ignored. */
 hd_data_request hd__config_data(const hd_config *config);
+/* The placement that the options threads, cpus, placement and workers request. Its list of CPUs is owned by the
+ * configuration, valid until that changes. */
+HD_TOOLS_API hd_placement_request hd__config_placement(const hd_config *config);
 
 /* Gives an option a value unless it is set already; for recipes and resumed runs. */
 hd_status hd__config_suggest(hd_config *config, hd_ctx *ctx, hd_option_id id, const char *value);

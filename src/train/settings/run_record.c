@@ -15,7 +15,7 @@ static json_t *settings_of(const hd_config *config, int32_t shards) {
   for (int i = 0; hd_option_at(i); i++) {
     const hd_option *option = hd_option_at(i);
     const char *text = hd__config_shown(config, (hd_option_id)i);
-    if (i == HD_OPT_resume || i == HD_OPT_out || i == HD_OPT_json || !*text ||
+    if (i == HD_OPT_RESUME || i == HD_OPT_OUT || i == HD_OPT_JSON || !*text ||
         !hd__config_applies(config, (hd_option_id)i))
       continue;
     json_object_set_new(settings, option->name, json_string(text));
@@ -106,9 +106,9 @@ static bool same_value(const char *a, const char *b) {
 }
 
 static bool may_differ(const json_t *record, int id) {
-  const char *schedule = recorded(record, HD_OPT_schedule);
+  const char *schedule = recorded(record, HD_OPT_SCHEDULE);
   bool free_epochs = !strcmp(schedule, "const") || !strcmp(schedule, "step");
-  return id == HD_OPT_max_steps || (id == HD_OPT_epochs && free_epochs);
+  return id == HD_OPT_MAX_STEPS || (id == HD_OPT_EPOCHS && free_epochs);
 }
 
 /* A given value must equal the saved one. */
@@ -139,10 +139,10 @@ hd_status hd__record_adopt(hd_config *config, hd_ctx *ctx, const json_t *record,
       HD_TRY(check_same(config, ctx, record, folder, i));
       HD_TRY(suggest(config, ctx, record, folder, i));
     }
-  HD_TRY(check_same(config, ctx, record, folder, HD_OPT_init)); /* the checkpoint already holds these weights */
+  HD_TRY(check_same(config, ctx, record, folder, HD_OPT_INIT)); /* the checkpoint already holds these weights */
   /* Options that a user would otherwise have to repeat; --keep removes checkpoints. */
-  static const hd_option_id kept[] = {HD_OPT_data, HD_OPT_data_dir,   HD_OPT_save_every,
-                                      HD_OPT_keep, HD_OPT_eval_every, HD_OPT_log_every};
+  static const hd_option_id kept[] = {HD_OPT_DATA, HD_OPT_DATA_DIR,   HD_OPT_SAVE_EVERY,
+                                      HD_OPT_KEEP, HD_OPT_EVAL_EVERY, HD_OPT_LOG_EVERY};
   for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
     HD_TRY(suggest(config, ctx, record, folder, kept[i]));
   return HD_OK;
@@ -150,13 +150,13 @@ hd_status hd__record_adopt(hd_config *config, hd_ctx *ctx, const json_t *record,
 
 const char *hd__record_chosen_device(const json_t *record) {
   const char *chosen = json_string_value(json_object_get(json_object_get(record, "machine"), "device"));
-  return strcmp(recorded(record, HD_OPT_device), "auto") ? NULL : chosen ? chosen : "";
+  return strcmp(recorded(record, HD_OPT_DEVICE), "auto") ? NULL : chosen ? chosen : "";
 }
 
 /* What a forward pass over samples depends on. */
 static hd_status suggest_forward(hd_config *config, hd_ctx *ctx, const json_t *record, const char *folder) {
-  static const hd_option_id forward[] = {HD_OPT_data,       HD_OPT_data_dir,        HD_OPT_on_error,
-                                         HD_OPT_transforms, HD_OPT_eval_transforms, HD_OPT_label_smoothing};
+  static const hd_option_id forward[] = {HD_OPT_DATA,       HD_OPT_DATA_DIR,        HD_OPT_ON_ERROR,
+                                         HD_OPT_TRANSFORMS, HD_OPT_EVAL_TRANSFORMS, HD_OPT_LABEL_SMOOTHING};
   for (size_t i = 0; i < sizeof forward / sizeof *forward; i++)
     HD_TRY(suggest(config, ctx, record, folder, forward[i]));
   return HD_OK;

@@ -38,7 +38,7 @@ hd_status hd__schedule_init(hd_schedule *out, hd_ctx *ctx, const hd_config *conf
                        .length = steps - warmup};
   out->op = hd__schedule_update(&out->states, config);
   out->weight_decay =
-      hd__config_has(config, HD_OPT_weight_decay) ? is->weight_decay : (out->op == HD_OP_adamw ? 0.01 : 0);
+      hd__config_has(config, HD_OPT_WEIGHT_DECAY) ? is->weight_decay : (out->op == HD_OP_adamw ? 0.01 : 0);
   if (warmup < steps)
     return HD_OK;
   return hd__fail(ctx, HD_E_USAGE,

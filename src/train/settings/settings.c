@@ -2,11 +2,14 @@
 #include "train/settings/settings.h"
 
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/number.h"
 #include "base/status.h"
 
+#define CHOICES(...)                                                                                                   \
+  (const char *const[]) { __VA_ARGS__, NULL }
 static const hd_option table[HD_OPTION_COUNT + 1] = {
 #define OPT(id, name, kind, type, fallback, min, max, choices, arg, help)                                              \
   {name, HD_OPTION_##kind, HD_OPTION_##type, fallback, min, max, choices, arg, help},
@@ -20,7 +23,15 @@ static const size_t offset[HD_OPTION_COUNT] = {
 #undef OPT
 };
 
-const hd_option *hd_option_at(int index) { return index >= 0 && index < HD_OPTION_COUNT ? &table[index] : NULL; }
+const hd_option *hd_option_at(int id) { return id >= 0 && id < HD_OPTION_COUNT ? &table[id] : NULL; }
+
+const char *hd_choice_name(hd_option_id id, int value) {
+  const char *const *choices = hd_option_at((int)id) ? table[id].choices : NULL;
+  for (int i = 0; choices && choices[i]; i++)
+    if (i == value)
+      return choices[i];
+  return "";
+}
 
 static hd_status read_int(int64_t *out, hd_ctx *ctx, const hd_option *option, const char *text) {
   int64_t number;
@@ -70,14 +81,16 @@ static hd_status read_flag(bool *out, hd_ctx *ctx, const hd_option *option, cons
 }
 
 static hd_status read_choice(int *out, hd_ctx *ctx, const hd_option *option, const char *text) {
-  const size_t length = strlen(text);
-  const char *at = option->choices;
-  for (int i = 0; at; i++, at = strchr(at, '|') ? strchr(at, '|') + 1 : NULL)
-    if (length == strcspn(at, "|") && !strncmp(at, text, length)) {
+  char list[128] = "";
+  size_t at = 0;
+  for (int i = 0; option->choices[i]; i++) {
+    if (!strcmp(option->choices[i], text)) {
       *out = i;
       return HD_OK;
     }
-  return hd__fail(ctx, HD_E_USAGE, "--%s expects %s, found '%s'", option->name, option->choices, text);
+    at += (size_t)snprintf(list + at, sizeof list - at, "%s%s", i ? "|" : "", option->choices[i]);
+  }
+  return hd__fail(ctx, HD_E_USAGE, "--%s expects %s, found '%s'", option->name, list, text);
 }
 
 static hd_status read_threads(int32_t *out, hd_ctx *ctx, const char *text) {
@@ -90,9 +103,9 @@ static hd_status read_threads(int32_t *out, hd_ctx *ctx, const char *text) {
 }
 
 static hd_status read_text(hd_settings *settings, hd_ctx *ctx, hd_option_id id, const char **out, const char *text) {
-  if (id == HD_OPT_threads)
+  if (id == HD_OPT_THREADS)
     HD_TRY(read_threads(&settings->thread_count, ctx, text));
-  else if (id == HD_OPT_device)
+  else if (id == HD_OPT_DEVICE)
     HD_TRY(hd__device_read(&settings->devices, ctx, text));
   else if (!*text)
     return hd__fail(ctx, HD_E_USAGE, "--%s expects a value, found nothing", table[id].name);
@@ -112,6 +125,24 @@ hd_status hd__settings_read(hd_settings *settings, hd_ctx *ctx, hd_option_id id,
   case HD_OPTION_TEXT: return read_text(settings, ctx, id, field, text);
   }
   return HD_OK;
+}
+
+int64_t hd__settings_int(const hd_settings *settings, hd_option_id id) {
+  const hd_option *const option = hd_option_at((int)id);
+  const void *const field = option ? (const char *)settings + offset[id] : NULL;
+  if (id == HD_OPT_THREADS)
+    return settings->thread_count;
+  switch (option ? option->type : HD_OPTION_TEXT) {
+  case HD_OPTION_INT: return *(const int64_t *)field;
+  case HD_OPTION_CHOICE: return *(const int *)field;
+  case HD_OPTION_FLAG: return *(const bool *)field;
+  default: return 0;
+  }
+}
+
+double hd__settings_real(const hd_settings *settings, hd_option_id id) {
+  const hd_option *const option = hd_option_at((int)id);
+  return option && option->type == HD_OPTION_REAL ? *(const double *)((const char *)settings + offset[id]) : 0;
 }
 
 void hd__settings_init(hd_settings *settings) {

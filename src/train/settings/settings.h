@@ -8,23 +8,14 @@
 #include "heddle/config.h"
 #include "train/settings/device_choice.h"
 
-typedef enum hd_option_id {
-#define OPT(id, ...) HD_OPT_##id,
+enum {
+  HD_OPTION_COUNT = 0
+#define OPT(...) +1
 #include "train/settings/options.def"
 #undef OPT
-  HD_OPTION_COUNT
-} hd_option_id;
+};
 
-/* The values of options of type CHOICE, in the order of the row's choices; -1 without one. placement has those of
- * hd_placement_policy, cache those of hd_cache_kind; a recipe is found by its text. */
-enum { HD_SAMPLER_RANDOM, HD_SAMPLER_SEQUENTIAL, HD_SAMPLER_BALANCED };
-enum { HD_ON_ERROR_STOP, HD_ON_ERROR_SKIP };
-enum { HD_ARITHMETIC_PORTABLE, HD_ARITHMETIC_NATIVE };
-enum { HD_PRECISION_F32, HD_PRECISION_TF32, HD_PRECISION_BF16 };
-enum { HD_OPTIMIZER_SGD, HD_OPTIMIZER_ADAM, HD_OPTIMIZER_ADAMW };
-enum { HD_SCHEDULE_CONST, HD_SCHEDULE_STEP, HD_SCHEDULE_COSINE, HD_SCHEDULE_LINEAR, HD_SCHEDULE_ONECYCLE };
-
-/* Without a value: INT 0, REAL 0, FLAG false, TEXT "". */
+/* Without a value: INT 0, REAL 0, FLAG false, TEXT "", CHOICE -1. */
 #define HD_FIELD_INT(id) int64_t id;
 #define HD_FIELD_REAL(id) double id;
 #define HD_FIELD_TEXT(id) const char *id;
@@ -42,6 +33,10 @@ typedef struct hd_settings {
 
 /* Gives every option its default. */
 void hd__settings_init(hd_settings *settings);
+
+/* hd_config_get_int and hd_config_get_real. */
+int64_t hd__settings_int(const hd_settings *settings, hd_option_id id);
+double hd__settings_real(const hd_settings *settings, hd_option_id id);
 
 /* Sets an option from text; HD_E_USAGE names the option, what is expected and what was found, and the option keeps its
  * value. A field of type TEXT points to `text`, which must outlive it. */

@@ -17,19 +17,8 @@
 
 enum { HD_CUDA_TEXT_BYTES = 96 };
 
-/* Purposes of memory, in the order of the names in heddle/device.h. */
-typedef enum hd_cuda_purpose {
-  HD_GPU_WEIGHTS,
-  HD_GPU_OPTIMIZER,
-  HD_GPU_SAMPLES, /* and activations: memory proportional to the batch */
-  HD_GPU_GRADIENTS,
-  HD_GPU_TABLES,    /* read by kernels: chunks, constants, a step's description */
-  HD_GPU_LIBRARIES, /* NVIDIA's libraries, for --arithmetic native */
-  HD_GPU_DATA,      /* a data set kept on the GPU */
-  HD_GPU_EVALUATION,
-  HD_GPU_TENSORS,
-  HD_GPU_PURPOSES
-} hd_cuda_purpose;
+/* What memory is for: hd_gpu_purpose. */
+enum { HD_GPU_PURPOSES = HD_GPU_TENSORS + 1 };
 
 typedef struct hd_cuda_bytes {
   int64_t of[HD_GPU_PURPOSES];
@@ -106,7 +95,7 @@ hd_status hd__cuda_check(const hd_cuda *cuda, hd_ctx *ctx, cu_result error, cons
  * requested bytes, the free ones and those that this process holds. Free it with the function below, which accepts
  * 0. */
 hd_status hd__cuda_take(cu_pointer *out, hd_cuda *cuda, hd_ctx *ctx, int64_t bytes, const hd_cuda_bytes *parts);
-hd_status hd__cuda_take_for(cu_pointer *out, hd_cuda *cuda, hd_ctx *ctx, int64_t bytes, hd_cuda_purpose purpose);
+hd_status hd__cuda_take_for(cu_pointer *out, hd_cuda *cuda, hd_ctx *ctx, int64_t bytes, hd_gpu_purpose purpose);
 void hd__cuda_free(hd_cuda *cuda, cu_pointer memory);
 
 /* Pinned memory of the host, which a GPU copies at full speed; NULL may be freed. */

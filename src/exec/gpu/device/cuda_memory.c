@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 #include "exec/gpu/device/cuda_device.h"
 
-_Static_assert((int)HD_GPU_PURPOSES == (int)HD_GPU_PARTS, "each purpose is reported");
+_Static_assert((int)HD_GPU_PURPOSES <= (int)HD_GPU_PARTS, "each purpose is reported");
 
 typedef struct cuda_block {
   struct cuda_block *next;
@@ -128,7 +128,7 @@ hd_status hd__cuda_take(cu_pointer *out, hd_cuda *cuda, hd_ctx *ctx, int64_t byt
   return clear(cuda, ctx, block->memory, block->bytes);
 }
 
-hd_status hd__cuda_take_for(cu_pointer *out, hd_cuda *cuda, hd_ctx *ctx, int64_t bytes, hd_cuda_purpose purpose) {
+hd_status hd__cuda_take_for(cu_pointer *out, hd_cuda *cuda, hd_ctx *ctx, int64_t bytes, hd_gpu_purpose purpose) {
   hd_cuda_bytes parts = {{0}};
   parts.of[purpose] = bytes;
   return hd__cuda_take(out, cuda, ctx, bytes, &parts);
