@@ -1,5 +1,5 @@
 /* The definition of an operation except for its chains: arguments, shape rule, gradient, costs, settings in model
- * files, samples for the tests. Each folder NAME/ has one descriptor, hd__rule_NAME in NAME.c, that also covers the
+ * files, samples for the tests. Each folder NAME/ has one descriptor, hd__rule_NAME in NAME.c, which serves also the
  * kernels NAME_dx and NAME_dw of its gradient; a row of kernel/ops.def adds it to the table.
  *
  * Rules know shapes and settings alone. graph/ makes nodes and values from them. */
@@ -87,8 +87,8 @@ typedef struct hd_op_shapes {
 
 typedef hd_status hd_shape_rule(hd_op_shapes *shapes);
 
-/* An argument of a kernel of the gradient: input or output k of the layer, the gradient of y, or the gradients of weight
- * and bias, summed over the batch. */
+/* An argument of a kernel of the gradient: input or output k of the layer, the gradient of y, or the gradients of
+ * weight and bias, summed over the batch. */
 typedef enum hd_arg {
   HD_ARG_NONE,
   HD_ARG_X,

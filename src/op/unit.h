@@ -5,10 +5,10 @@
  *   void NAME_at(const op_call *c, int64_t n, int64_t i)    computes unit i of sample n, or of the shard in slot n
  *
  * Different units write different elements. The headers are compiled three times: with `real` as float for the
- * reference table, as double for gradient checks (HD_REF_DOUBLE), and by kernel/cuda/cuda_ops.h for the GPU (HD_OP_CUDA),
- * which has its own op_call. They use the common subset of C and CUDA C++, and no other functions than these: REAL_FMA
- * where a fused result is meant, REAL_EXP, REAL_LOG, REAL_TANH, REAL_ERF and REAL_SQRT, OP_CHAINS16 for sums along a
- * row. An operator is one operation with its own rounding; brackets decide the order. */
+ * reference table, as double for gradient checks (HD_REF_DOUBLE), and by kernel/cuda/cuda_ops.h for the GPU
+ * (HD_OP_CUDA), which has its own op_call. They use the common subset of C and CUDA C++, and no other functions than
+ * these: REAL_FMA where a fused result is meant, REAL_EXP, REAL_LOG, REAL_TANH, REAL_ERF and REAL_SQRT, OP_CHAINS16 for
+ * sums along a row. An operator is one operation with its own rounding; brackets decide the order. */
 #pragma once
 
 #include <math.h>

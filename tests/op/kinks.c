@@ -117,11 +117,13 @@ static double of_difference(const hd_call *call, double corner) {
 
 double kink_distance(hd_op op, const hd_call *call) {
   const hd_op_rule *rule = hd__op_info(op)->rule;
+  if (hd__op_info(op)->role != HD_ROLE_FORWARD)
+    return HUGE_VAL;
   if (rule->elementwise)
     return of_relu(call);
   if (rule->dx.in[1] == HD_ARG_OUT1) /* the maximum of a window */
     return of_pool(call);
   if (rule->loss && !rule->labels)
     return fmin(of_difference(call, 0), of_difference(call, (double)call->g->delta));
-  return of_fused(op, call);
+  return rule->macs ? of_fused(op, call) : HUGE_VAL;
 }

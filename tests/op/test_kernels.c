@@ -122,6 +122,7 @@ static void random_concat(hd_geom *g, hd_op op, random_stream *random) {
   for (int i = 0, parts = 2 + (int)random_below(random, HD_MAX_IN - 1); i < parts; i++)
     g->ci += g->part[i] = 1 + (int32_t)random_below(random, 20);
   g->co = g->ci;
+  hd__geom_finish(g);
   if (op == HD_OP_concat_dx) {
     g->ci = g->part[1];
     g->first = g->part[0];

@@ -1,5 +1,5 @@
-/* batch_norm: the statistics of a shard, the normalisation of a batch, its gradients; and the same over the shard. Channels
- * are fastest. */
+/* batch_norm: the statistics of a shard, the normalisation of a batch, its gradients; and the same over the shard.
+ * Channels are fastest. */
 #pragma once
 
 #include "op/unit.h"

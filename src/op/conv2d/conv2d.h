@@ -11,7 +11,8 @@
 
 HD_BOTH int conv2d_channels(const hd_geom *g) { return g->ci / g->groups; }
 
-/* Position (oy, ox): acc = bias or +0; for ky, kx, ci ascending over the channels of the group: acc = fma(x, w, acc). */
+/* Position (oy, ox): acc = bias or +0; for ky, kx, ci ascending over the channels of the group: acc = fma(x, w, acc).
+ * */
 HD_BOTH real conv2d_value(const op_call *c, const real *x, int oy, int ox, int co) {
   const hd_geom *g = op_geom(c);
   const int channels = conv2d_channels(g), first = co / (g->co / g->groups) * channels;
@@ -106,8 +107,9 @@ HD_BOTH void conv2d_at(const op_call *c, int64_t n, int64_t i) {
 HD_BOTH int conv2d_tiled_gradients(const hd_geom *g) { return hd_geom_is_winograd(g) && g->pool == 1; }
 
 /* acc = +0; over the output's pixels row-major (oy, ox), inside over the co of its group ascending: acc = fma(dy, w,
- * acc); behind a pool, dy is that of a window at the pixel it was taken from and zero at the others; at last acc + 0, so
- * that it makes no difference whether zero dy are left out: without it a flushed sum could keep the sign of its zero. */
+ * acc); behind a pool, dy is that of a window at the pixel it was taken from and zero at the others; at last acc + 0,
+ * so that it makes no difference whether zero dy are left out: without it a flushed sum could keep the sign of its
+ * zero. */
 HD_BOTH real conv2d_dx_value(const op_call *c, int64_t n, int y, int x, int ci) {
   const hd_geom *g = op_geom(c);
   const int channels = conv2d_channels(g), outputs = g->co / g->groups, group = ci / channels;
@@ -182,7 +184,8 @@ HD_BOTH real conv2d_dw_value(const op_call *c, int64_t k, int co, int column) {
   return acc + 0;
 }
 
-/* s = +0; samples ascending, tiles row-major: s = fma(gradient, patch, s), for each of 16 places; then back, and + 0. */
+/* s = +0; samples ascending, tiles row-major: s = fma(gradient, patch, s), for each of 16 places; then back, and + 0.
+ * */
 HD_BOTH void conv2d_dw_tiled(const op_call *c, int64_t k, int co, int ci) {
   const hd_geom *g = op_geom(c);
   const int down = conv2d_tiles(g->hp, 2), across = conv2d_tiles(g->wp, 2);

@@ -1,6 +1,6 @@
-/* cross_entropy: of scores of classes, with a label or a probability for each class as target; class weights, an ignored
- * label, label smoothing. Sums over the classes are OP_CHAINS16. With m the maximum of the scores and e_i = exp(l_i -
- * m): nll_i = log(the sum of e) - (l_i - m), p_i = e_i / the sum of e. */
+/* cross_entropy: of scores of classes, with a label or a probability for each class as target; class weights, an
+ * ignored label, label smoothing. Sums over the classes are OP_CHAINS16. With m the maximum of the scores and e_i =
+ * exp(l_i - m): nll_i = log(the sum of e) - (l_i - m), p_i = e_i / the sum of e. */
 #pragma once
 
 #include "op/loss.h"
@@ -65,8 +65,8 @@ HD_BOTH cross_entropy_target cross_entropy_target_of(const op_call *c, int64_t n
 }
 
 /* a = the sum of w_i * u_i. Of probabilities fma(a, p_i, -(w_i * u_i)) / divisor. Of a label without smoothing w_y *
- * (p_i - (i == y ? 1 : 0)) / divisor; with smoothing s, kept = (1 - s) * w_y, share = s / classes, t = share * w_i, at i
- * = y fma(share, w_y, kept): fma(fma(share, a, kept), p_i, -t) / divisor. `u`: w_i * u_i. */
+ * (p_i - (i == y ? 1 : 0)) / divisor; with smoothing s, kept = (1 - s) * w_y, share = s / classes, t = share * w_i, at
+ * i = y fma(share, w_y, kept): fma(fma(share, a, kept), p_i, -t) / divisor. `u`: w_i * u_i. */
 HD_BOTH real cross_entropy_slope(const op_call *c, const cross_entropy_target *target, int64_t i, real p, real u,
                                  real all) {
   const hd_geom *g = op_geom(c);

@@ -1,4 +1,5 @@
-/* max_pool2d: of any window, stride and padding; the padding is never taken. argmax holds the position in the window. */
+/* max_pool2d: of any window, stride and padding; the padding is never taken. argmax holds the position in the window.
+ * */
 #pragma once
 
 #include "op/window.h"
