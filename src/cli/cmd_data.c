@@ -104,7 +104,7 @@ static void json_classes(const hd_data_facts *f) {
 static void json_bad(const hd_data_facts *f) {
   cli_json(", 'bad': [");
   for (int64_t i = 0; i < f->bad_count; i++)
-    cli_json("%c{'part': %s, 'sample': %lld, 'why': %s}", i > 0, f->bad[i].part ? "test" : "train",
+    cli_json("%c{'part': %s, 'sample': %lld, 'why': %s}", i != 0 ? 1 : 0, f->bad[i].part ? "test" : "train",
              (long long)f->bad[i].sample, f->bad[i].why);
   cli_json("]");
 }
