@@ -42,7 +42,8 @@ cli_tests = tests/cli/bench.bats tests/cli/doctor.bats tests/cli/errors.bats tes
   tests/cli/transforms.bats tests/cli/tune.bats tests/cli/mpi.bats tests/cli/data.bats tests/cli/ranks.bats \
   tests/cli/profile.bats tests/cli/get-mnist.bats tests/cli/files.bats tests/cli/text.bats tests/cli/bad_disk.sh \
   tests/cli/hostile.sh tests/neighbours.sh tests/systems.sh
-script_tests = tests/add-an-op.sh tests/check-abi.sh tests/check-layers.sh tests/check-symbols.sh tests/check-words.sh tests/dist.sh \
+script_tests = tests/add-an-op.sh tests/check-abi.sh tests/check-layers.sh tests/check-symbols.sh \
+  tests/check-words.sh tests/dist.sh \
   tests/model-files.sh tests/older-headers.sh tests/quickstart.sh \
   tests/tap-total.sh tests/tensors.sh tests/cuda/ptx.sh tests/cuda/resources.sh tests/cuda/sanitizer.sh \
   tests/gpu-report.sh tests/fault/kill-everywhere.sh tests/install.sh tests/instructions.sh
