@@ -9,6 +9,8 @@ for tool in autoreconf automake libtoolize; do
 done
 page=$SRCDIR/docs/add-an-op.md tree=$folder/tree
 mkdir "$tree" "$tree/build" && (cd "$SRCDIR" && tar -c --exclude=.git --exclude='./build*' .) | tar -x -C "$tree" || exit 1
+chmod -R u+w "$tree"
+unset MAKEFLAGS MAKELEVEL
 
 # Block N of C in the page, with the new name.
 block() { awk -v n="$1" '/^```c/ { inside = ++seen == n; next } /^```/ { inside = 0 } inside' "$page" | sed 's/tanh/of_the_page/g'; }
