@@ -171,9 +171,12 @@ check-digests:
 .PHONY: check-digests
 
 # For builds with sanitizers, which are slow.
+# Of the command line, what reads files and settings.
+sanitized_cli_tests = tests/cli/data.bats tests/cli/errors.bats tests/cli/files.bats tests/cli/losses.bats \
+  tests/cli/predict.bats tests/cli/summary.bats tests/cli/text.bats tests/cli/transforms.bats
 check-sanitized:
 	LSAN_OPTIONS=suppressions='$(abs_top_srcdir)'/tests/leaks.supp:print_suppressions=0 \
-	  $(MAKE) $(AM_MAKEFLAGS) check TESTS='$(unit_tests) $(op_tests)'
+	  $(MAKE) $(AM_MAKEFLAGS) check TESTS='$(unit_tests) $(op_tests) $(sanitized_cli_tests)'
 .PHONY: check-sanitized
 EXTRA_DIST += tests/leaks.supp
 
