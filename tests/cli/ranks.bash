@@ -35,10 +35,19 @@ no_rank_left() {
   local pid left
   for pid in "${PID[@]}"; do
     [ ! -e "/proc/$pid" ] || { echo "expected pid $pid to be gone: $(cat "/proc/$pid/stat")"; return 1; }
-    left=$(find /dev/shm -name "*_${pid}_*" -user "$(id -u)" -newer before 2>/dev/null)
+    # Other processes' files vanish meanwhile, which find reports by its status.
+    left=$(find /dev/shm -maxdepth 1 -name "*_${pid}_*" -user "$(id -u)" -newer before 2>/dev/null || true)
     [ -z "$left" ] || { echo "expected nothing of pid $pid in /dev/shm, found $left"; return 1; }
   done
   return 0
+}
+
+# await_stopped PID...: all their threads have stopped, which is some time after SIGSTOP was sent.
+await_stopped() {
+  local pid
+  for pid; do
+    while grep -hqv '^[0-9]* (.*) T ' "/proc/$pid"/task/*/stat; do sleep 0.02; done
+  done
 }
 
 # Waits until no supervisor holds the run in the folder r.

@@ -58,6 +58,7 @@ load ranks
   start_by_hand
   [ "$(grep -lsxz "[k]eeps the last step of $(pwd -P)/r" /proc/[0-9]*/cmdline | wc -l)" -eq 1 ]
   kill -STOP $CHILD $other # so that neither notices the other's end
+  await_stopped $CHILD $other
   kill -KILL $CHILD $other
   finish
   await_supervisor
