@@ -53,7 +53,7 @@ G16 g16 take(g16 chains, g16 next, int64_t left) {
   return left >= LANES ? next : g16_choose(g16_first((int)left), next, chains);
 }
 
-/* Mean and rate of every group; the elements of the last one stay in s->x. */
+/* Mean and rate of one group, whose elements stay in s->x. */
 static void find_moments(const norm *s, const float *sample, int group) {
   gather(s->x, s, sample, group);
   g16 sum = g16_zero(), square = g16_zero(), all = g16_all((float)s->count);
