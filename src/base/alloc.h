@@ -5,6 +5,7 @@
 #pragma once
 
 #include <stddef.h>
+#include <string.h>
 
 #include "base/status.h"
 
@@ -30,6 +31,23 @@ HD_TOOLS_API void *hd__malloc_aligned(size_t bytes);
   HD_ALLOCATED((list) = hd__calloc((size_t)(count), sizeof *(list)), ctx, __VA_ARGS__)
 #define HD_NEW_RAW(list, count, ctx, ...)                                                                              \
   HD_ALLOCATED((list) = hd__malloc((size_t)(count) * sizeof *(list)), ctx, __VA_ARGS__)
+
+/* Releases a variable at the end of its scope, on every path: `release` gets the variable's address. HD_OWNED is for
+ * memory: a pointer, NULL allowed, that hd__free takes. The variable is initialised where it is declared. */
+#define HD_RELEASED(release) __attribute__((cleanup(release)))
+#define HD_OWNED HD_RELEASED(hd__free_owned)
+static inline void hd__free_owned(void *variable) {
+  void *memory;
+  memcpy(&memory, variable, sizeof memory);
+  hd__free(memory);
+}
+
+/* Defines `name` for HD_RELEASED and pointers to `type`, NULL allowed. */
+#define HD_RELEASER(name, type, destroy)                                                                               \
+  static inline void name(type **variable) {                                                                           \
+    if (*variable)                                                                                                     \
+      destroy(*variable);                                                                                              \
+  }
 
 void hd__alloc_fail_after(long count);
 long hd__alloc_count(void); /* allocations since the last hd__alloc_fail_after */

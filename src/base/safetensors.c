@@ -135,23 +135,21 @@ static int by_offset(const void *a, const void *b) {
 /* Tensors must follow each other without gaps and fill the file. */
 static hd_status check_layout(const hd_st_list *list, hd_ctx *ctx, const char *path, const unsigned char *data,
                               size_t length) {
-  hd_st_tensor *sorted = hd__malloc((size_t)(list->count + 1) * sizeof *sorted);
+  HD_OWNED hd_st_tensor *sorted = hd__malloc((size_t)(list->count + 1) * sizeof *sorted);
   if (!sorted)
     return out_of_memory(ctx, path);
   memcpy(sorted, list->tensor, (size_t)list->count * sizeof *sorted);
   qsort(sorted, (size_t)list->count, sizeof *sorted, by_offset);
   size_t at = 0;
-  hd_status status = HD_OK;
-  for (int i = 0; i < list->count && status == HD_OK; i++) {
+  for (int i = 0; i < list->count; i++) {
     if ((const unsigned char *)sorted[i].bytes != data + at)
-      status = bad(ctx, path, sorted[i].name, "tensors without gaps or overlaps", "one");
+      return bad(ctx, path, sorted[i].name, "tensors without gaps or overlaps", "one");
     at += sorted[i].length;
   }
-  hd__free(sorted);
-  if (status == HD_OK && at != length)
-    status = hd__fail(ctx, HD_E_FORMAT, "%s: expected %zu bytes of tensors, found %zu; the file is damaged", path, at,
-                      length);
-  return status;
+  if (at != length)
+    return hd__fail(ctx, HD_E_FORMAT, "%s: expected %zu bytes of tensors, found %zu; the file is damaged", path, at,
+                    length);
+  return HD_OK;
 }
 
 static hd_status read_header(hd_st_list *out, hd_ctx *ctx, const char *path, json_t *header, const unsigned char *data,
@@ -180,14 +178,11 @@ hd_status hd__st_parse(hd_st_list *out, hd_ctx *ctx, const char *path, const uns
         "%s: expected a safetensors header, found %zu bytes without one; the file is truncated or something else", path,
         length);
   json_error_t error;
-  json_t *header = json_loadb((const char *)bytes + 8, (size_t)header_length, JSON_REJECT_DUPLICATES, &error);
-  if (!json_is_object(header)) {
-    json_decref(header);
+  json_auto_t *header = json_loadb((const char *)bytes + 8, (size_t)header_length, JSON_REJECT_DUPLICATES, &error);
+  if (!json_is_object(header))
     return hd__fail(ctx, HD_E_FORMAT, "%s: expected a JSON header, found: %s; the file is damaged or something else",
                     path, header ? "not an object" : error.text);
-  }
   hd_status status = read_header(out, ctx, path, header, bytes + 8 + header_length, length - 8 - (size_t)header_length);
-  json_decref(header);
   if (status != HD_OK)
     hd__st_fini(out);
   return status;
@@ -223,12 +218,9 @@ static void digest_tensor(hd_sha256 *sha, const hd_st_tensor *t) {
 }
 
 hd_status hd__st_digest(char hex[65], hd_ctx *ctx, const hd_st_list *list) {
-  const hd_st_tensor **sorted = hd__malloc((size_t)(list->count + 1) * sizeof *sorted);
+  HD_OWNED const hd_st_tensor **sorted = hd__malloc((size_t)(list->count + 1) * sizeof *sorted);
   hd_sha256 *sha = sorted ? hd__sha256_create() : NULL;
-  if (!sha) {
-    hd__free(sorted);
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the digest");
-  }
+  HD_TRY(HD_ALLOCATED(sha, ctx, "out of memory for the digest"));
   for (int i = 0; i < list->count; i++)
     sorted[i] = &list->tensor[i];
   qsort(sorted, (size_t)list->count, sizeof *sorted, by_name);
@@ -236,6 +228,5 @@ hd_status hd__st_digest(char hex[65], hd_ctx *ctx, const hd_st_list *list) {
     if (!sorted[i]->same_as)
       digest_tensor(sha, sorted[i]);
   hd__sha256_finish(sha, hex);
-  hd__free(sorted);
   return HD_OK;
 }

@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#include "base/alloc.h"
 #include "base/shape.h"
 #include "base/status.h"
 
@@ -36,6 +37,9 @@ typedef struct hd_st_list {
 /* Parses a file's bytes; tensors point into them. */
 hd_status hd__st_parse(hd_st_list *out, hd_ctx *ctx, const char *path, const unsigned char *bytes, size_t length);
 void hd__st_fini(hd_st_list *list);
+
+/* A list that ends with its scope. */
+#define HD_ST_OWNED HD_RELEASED(hd__st_fini) hd_st_list
 
 /* The tensor of that name, NULL if there is none. */
 const hd_st_tensor *hd__st_find(const hd_st_list *list, const char *name);

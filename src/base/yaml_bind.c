@@ -203,34 +203,21 @@ hd_status hd__yaml_parse(hd_yaml **out, hd_ctx *ctx, const char *text, size_t le
   yaml_parser_set_input_string(&b.parser, (const unsigned char *)text, length);
   hd_status status = build(&b);
   yaml_parser_delete(&b.parser);
-  if (status != HD_OK) {
-    hd__yaml_destroy(b.yaml);
-    return status;
-  }
   *out = b.yaml;
-  return HD_OK;
+  return HD_CREATED(status, out, hd__yaml_destroy);
 }
+
+HD_RELEASER(close_file, FILE, fclose)
 
 hd_status hd__yaml_read(hd_yaml **out, hd_ctx *ctx, const char *path) {
   *out = NULL;
-  FILE *file = fopen(path, "rb");
-  if (!file)
+  HD_OWNED char *text = hd__malloc(HD_YAML_MAX_BYTES + 1);
+  HD_RELEASED(close_file) FILE *file = fopen(path, "rb");
+  const size_t length = file && text ? fread(text, 1, HD_YAML_MAX_BYTES + 1, file) : 0;
+  if (!file || ferror(file))
     return hd__fail(ctx, HD_E_IO, "%s: expected a readable YAML file, found: %s; check the path", path,
                     strerror(errno));
-  char *text = hd__malloc(HD_YAML_MAX_BYTES + 1);
-  size_t length = text ? fread(text, 1, HD_YAML_MAX_BYTES + 1, file) : 0;
-  int failed = ferror(file), why = errno;
-  fclose(file);
-  hd_status status;
-  if (!text)
-    status = out_of_memory(ctx, path);
-  else if (failed)
-    status =
-        hd__fail(ctx, HD_E_IO, "%s: expected a readable YAML file, found: %s; check the path", path, strerror(why));
-  else
-    status = hd__yaml_parse(out, ctx, text, length, path);
-  hd__free(text);
-  return status;
+  return text ? hd__yaml_parse(out, ctx, text, length, path) : out_of_memory(ctx, path);
 }
 
 static void free_node(hd_yaml_node *node) {

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/alloc.h"
 #include "base/status.h"
 
 typedef enum hd_yaml_kind { HD_YAML_SCALAR, HD_YAML_SEQUENCE, HD_YAML_MAPPING } hd_yaml_kind;
@@ -34,6 +35,10 @@ hd_status hd__yaml_parse(hd_yaml **out, hd_ctx *ctx, const char *text, size_t le
 hd_status hd__yaml_read(hd_yaml **out, hd_ctx *ctx, const char *path);
 
 void hd__yaml_destroy(hd_yaml *yaml);
+
+/* A document that ends with its scope. */
+HD_RELEASER(hd__yaml_release, hd_yaml, hd__yaml_destroy)
+#define HD_YAML_OWNED HD_RELEASED(hd__yaml_release) hd_yaml
 
 /* The document's root; a document without content has a mapping without entries. */
 const hd_yaml_node *hd__yaml_root(const hd_yaml *yaml);

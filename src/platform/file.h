@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#include "base/alloc.h"
 #include "base/status.h"
 
 enum { HD_PATH_BYTES = 4096, HD_NAME_MAX = 255 };
@@ -31,6 +32,9 @@ hd_status hd__file_map_guarded(hd_mapping *out, hd_ctx *ctx, const char *path);
 /* A copy of a regular file instead of a mapping: for parsers that read a byte twice. */
 hd_status hd__file_read(hd_mapping *out, hd_ctx *ctx, const char *path);
 void hd__file_unmap(hd_mapping *mapping);
+
+/* A mapping that ends with its scope. */
+#define HD_MAPPED HD_RELEASED(hd__file_unmap) hd_mapping
 
 /* Writes a whole file atomically: `write` fills it and may fail with its own status. A link in its place is replaced,
  * not followed; what is neither file nor link is HD_E_IO. */

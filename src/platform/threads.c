@@ -18,19 +18,12 @@
 
 enum { MOST_SPEED = 1000 };
 
-typedef struct thread_place {
-  int cpu;  /* -1: not bound */
-  int kind; /* of its core; -1: unknown */
-  int numa; /* of that CPU; -1: unknown */
-  int l3;   /* the L3 cache of that CPU; -1: unknown */
-} thread_place;
-
-static const thread_place anywhere = {-1, -1, -1, -1};
+static const hd_binding anywhere = {-1, -1, -1, -1};
 
 struct hd_threads {
   int count;
   int cpus; /* that may be busy at once */
-  thread_place *thread;
+  hd_binding *thread;
   hd_binding *worker; /* NULL: none were requested */
   int32_t *speed;
   bool has_speeds; /* else all are equal */
@@ -125,10 +118,8 @@ static hd_status fill(hd_threads *threads, hd_ctx *ctx, const hd_placement *plac
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for %d threads", threads->count);
   if (place->workers > 0)
     memcpy(threads->worker, place->worker, (size_t)place->workers * sizeof *threads->worker);
-  for (int i = 0; i < threads->count; i++) {
-    const hd_binding *at = &place->thread[i];
-    threads->thread[i] = i < place->threads ? (thread_place){at->cpu, at->kind, at->numa, at->l3} : anywhere;
-  }
+  for (int i = 0; i < threads->count; i++)
+    threads->thread[i] = i < place->threads ? place->thread[i] : anywhere;
   threads->has_speeds = speeds && *speeds;
   return threads->has_speeds ? read_speeds(threads, ctx, speeds) : HD_OK;
 }
@@ -150,16 +141,16 @@ hd_status hd__threads_create(hd_threads **out, hd_ctx *ctx, const hd_placement *
   return HD_CREATED(status, out, hd__threads_destroy);
 }
 
+HD_RELEASER(release_machine, hd_topology, hd_topology_destroy)
+
 hd_status hd__threads_place(hd_placement **out, hd_ctx *ctx, const hd_placement_request *request) {
-  hd_topology *machine;
+  HD_RELEASED(release_machine) hd_topology *machine = NULL;
   hd_placement_request wanted = *request;
   if (ctx && wanted.threads == 0)
     wanted.threads = ctx->threads;
   *out = NULL;
   HD_TRY(hd_topology_create(&machine, ctx));
-  hd_status status = hd__placement_create(out, ctx, machine, &wanted);
-  hd_topology_destroy(machine);
-  return status;
+  return hd__placement_create(out, ctx, machine, &wanted);
 }
 
 /* Two jobs that start at once may choose the same CPUs. One of them claims them, the other chooses again. */
@@ -192,16 +183,11 @@ hd_status hd__threads_open_at(hd_threads **out, hd_ctx *ctx, const hd_placement 
 }
 
 hd_status hd__threads_first(hd_threads **out, hd_ctx *ctx, const hd_threads *others, int count) {
-  hd_placement place = {
-      .threads = count, .cpus = others->cpus, .thread = hd__calloc((size_t)count, sizeof *place.thread)};
   *out = NULL;
-  HD_TRY(HD_ALLOCATED(place.thread, ctx, "out of memory for the places of %d threads", count));
-  for (int i = 0; i < count; i++)
-    place.thread[i] =
-        (hd_binding){others->thread[i].cpu, others->thread[i].numa, others->thread[i].kind, others->thread[i].l3};
-  hd_status status = hd__threads_create(out, ctx, &place);
-  hd__free(place.thread);
-  return status;
+  HD_OWNED hd_binding *thread = hd__malloc((size_t)count * sizeof *thread);
+  HD_TRY(HD_ALLOCATED(thread, ctx, "out of memory for the places of %d threads", count));
+  memcpy(thread, others->thread, (size_t)count * sizeof *thread);
+  return hd__threads_create(out, ctx, &(hd_placement){.threads = count, .cpus = others->cpus, .thread = thread});
 }
 
 void hd__threads_unbind(hd_threads *threads) {
@@ -265,13 +251,12 @@ int hd__threads_span_nodes(const hd_threads *threads) {
 }
 
 void hd__threads_bind_memory(hd_threads *threads, char *const *from) {
-  hd_memory_range *range = hd__calloc((size_t)threads->count, sizeof *range);
+  HD_OWNED hd_memory_range *range = hd__calloc((size_t)threads->count, sizeof *range);
   int count = 0;
   for (int i = 0; range && i < threads->count; i++)
     if (threads->thread[i].numa >= 0)
       range[count++] = (hd_memory_range){from[i], (size_t)(from[i + 1] - from[i]), threads->thread[i].numa};
   threads->memory_refused |= !range || hd__topology_bind_memory(NULL, range, count) != HD_OK;
-  hd__free(range);
 }
 
 const char *hd__threads_refused(const hd_threads *threads) {

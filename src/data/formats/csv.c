@@ -303,17 +303,16 @@ static hd_status make_labels(hd_resident_samples *to, hd_dataset *d, hd_ctx *ctx
 }
 
 static hd_status take_texts(csv_set *set, hd_dataset split[2], hd_ctx *ctx, int files) {
-  field *sorted = NULL;
+  HD_OWNED field *sorted = NULL;
   int64_t count = 0;
-  hd_status status = collect_names(&sorted, &count, set, ctx, &set->table[0], split[0].count);
-  for (int i = 0; i < files && status == HD_OK; i++) {
-    status = make_labels(&set->resident[i], &split[i], ctx, set->table[i].path);
-    HD_THEN(status, take_names(set->resident[i].labels, ctx, &set->table[i], split[i].count, sorted, count));
+  HD_TRY(collect_names(&sorted, &count, set, ctx, &set->table[0], split[0].count));
+  for (int i = 0; i < files; i++) {
+    HD_TRY(make_labels(&set->resident[i], &split[i], ctx, set->table[i].path));
+    HD_TRY(take_names(set->resident[i].labels, ctx, &set->table[i], split[i].count, sorted, count));
     split[i].classes = (int)count;
     split[i].class_names = set->names.name;
   }
-  hd__free(sorted);
-  return status;
+  return HD_OK;
 }
 
 static hd_status take_numbers(csv_set *set, hd_dataset split[2], hd_ctx *ctx, int files, bool classes) {

@@ -141,21 +141,20 @@ static hd_status get(void *elems, int size[2], hd_ctx *ctx, const hd_dataset *sp
   const int64_t index = custom->index ? custom->index[sample] : sample;
   const bool bytes = d->dtype == HD_U8;
   /* Targets go to a separate buffer: other threads may be reading those of the split. */
-  hd_custom_sample s = {.bytes = bytes ? elems : NULL, .floats = bytes ? NULL : elems};
-  if (d->outputs > 0 && !(s.targets = hd__malloc((size_t)d->outputs * sizeof *s.targets)))
-    return hd__fail(ctx, HD_E_NOMEM, "data set '%s': out of memory for targets", d->name);
+  HD_OWNED float *targets = d->outputs > 0 ? hd__malloc((size_t)d->outputs * sizeof *targets) : NULL;
+  HD_TRY(HD_ALLOCATED(targets || d->outputs == 0, ctx, "data set '%s': out of memory for targets", d->name));
+  hd_custom_sample s = {.bytes = bytes ? elems : NULL, .floats = bytes ? NULL : elems, .targets = targets};
   const int code = d->get(custom->user, index, &s);
   s.why[sizeof s.why - 1] = 0;
-  hd_status status = code == 0 ? check_sample(ctx, split, index, &s) : failed(ctx, d, index, s.why);
-  if (status == HD_OK && atomic_load_explicit(&custom->label[sample], memory_order_relaxed) < 0) {
+  HD_TRY(code == 0 ? check_sample(ctx, split, index, &s) : failed(ctx, d, index, s.why));
+  if (atomic_load_explicit(&custom->label[sample], memory_order_relaxed) < 0) {
     if (d->outputs > 0)
       memcpy(custom->targets + sample * d->outputs, s.targets, (size_t)d->outputs * sizeof *s.targets);
     atomic_store_explicit(&custom->label[sample], d->classes ? s.label : 0, memory_order_relaxed);
   }
-  hd__free(s.targets);
   size[0] = split->height;
   size[1] = split->width;
-  return status;
+  return HD_OK;
 }
 
 /* Lists the samples of the training set that belong to one split. */
@@ -208,7 +207,7 @@ static bool takes(hd_ctx *ctx, const char *name) { return find(ctx, name) != NUL
 static hd_status open_data(hd_opened *out, hd_ctx *ctx, const hd_data_request *request) {
   const hd_custom_data *d = find(ctx, request->name);
   int64_t count[2];
-  uint8_t *marks = NULL;
+  HD_OWNED uint8_t *marks = NULL;
   void *self;
   HD_TRY(hd__opened_hold(&self, out, ctx, sizeof(custom_set), release));
   custom_set *set = self;
@@ -220,14 +219,12 @@ static hd_status open_data(hd_opened *out, hd_ctx *ctx, const hd_data_request *r
     HD_TRY(count_samples(&count[1], ctx, d, d->test));
   else
     HD_TRY(hd__data_fifth(&marks, ctx, d->name, count[0]));
-  hd_status status = HD_OK;
-  for (int s = 0; s < 2 && status == HD_OK; s++) {
+  for (int s = 0; s < 2; s++) {
     if (marks)
-      status = list_part(&set->split[s], ctx, &count[s], marks, s);
-    HD_THEN(status, describe(&out->split[s], &set->split[s], ctx, count[s]));
+      HD_TRY(list_part(&set->split[s], ctx, &count[s], marks, s));
+    HD_TRY(describe(&out->split[s], &set->split[s], ctx, count[s]));
   }
-  hd__free(marks);
-  return status;
+  return HD_OK;
 }
 
 const hd_format hd__format_custom = {"a custom data set", takes, open_data};

@@ -29,20 +29,15 @@ hd_status hd__data_fifth(uint8_t **marks, hd_ctx *ctx, const char *path, int64_t
     return hd__fail(ctx, HD_E_FORMAT,
                     "%s: expected from 2 up to %u samples, to train and to test, found %lld; add more", path,
                     UINT32_MAX, (long long)count);
-  uint64_t *scratch = hd__malloc(hd__permute_words(count) * sizeof *scratch);
+  HD_OWNED uint64_t *scratch = hd__malloc(hd__permute_words(count) * sizeof *scratch);
   *marks = hd__calloc((size_t)count, 1);
-  if (scratch && *marks) {
-    const uint64_t *sorted = hd__permute(scratch, count, 0, HD_RNG_SPLIT, EPOCH);
-    int64_t taken = (count + 2) / 5;
-    for (int64_t i = count - (taken ? taken : 1); i < count; i++)
-      (*marks)[(uint32_t)sorted[i]] = 1;
-    hd__free(scratch);
-    return HD_OK;
-  }
-  hd__free(scratch);
-  hd__free(*marks);
-  *marks = NULL;
-  return hd__fail(ctx, HD_E_NOMEM, "%s: out of memory for the split of %lld samples", path, (long long)count);
+  HD_TRY(
+      HD_ALLOCATED(scratch && *marks, ctx, "%s: out of memory for the split of %lld samples", path, (long long)count));
+  const uint64_t *sorted = hd__permute(scratch, count, 0, HD_RNG_SPLIT, EPOCH);
+  const int64_t taken = (count + 2) / 5;
+  for (int64_t i = count - (taken ? taken : 1); i < count; i++)
+    (*marks)[(uint32_t)sorted[i]] = 1;
+  return HD_OK;
 }
 
 /* ---- Names of classes ---- */
@@ -73,15 +68,12 @@ static hd_status take_lines(hd_names *out, hd_ctx *ctx, const char *path, const 
 }
 
 hd_status hd__names_read(hd_names *out, hd_ctx *ctx, const char *path, int count) {
-  hd_mapping file;
+  HD_MAPPED file = {0};
   HD_TRY(hd__file_read(&file, ctx, path));
-  hd_status status = HD_OK;
   if (file.length > MOST_BYTES)
-    status = hd__fail(ctx, HD_E_FORMAT, "%s: expected at most %d bytes of names, found %zu; fetch the file again", path,
-                      MOST_BYTES, file.length);
-  HD_THEN(status, take_lines(out, ctx, path, &file, count));
-  hd__file_unmap(&file);
-  return status;
+    return hd__fail(ctx, HD_E_FORMAT, "%s: expected at most %d bytes of names, found %zu; fetch the file again", path,
+                    MOST_BYTES, file.length);
+  return take_lines(out, ctx, path, &file, count);
 }
 
 void hd__names_fini(hd_names *names) {
@@ -141,7 +133,7 @@ hd_status hd__resident_divide(hd_resident_samples resident[2], hd_dataset split[
   hd_resident_samples *all = &resident[0], *taken = &resident[1];
   hd_dataset *train = &split[0], *test = &split[1];
   const int64_t count = train->count, elems = hd__dataset_elems(train);
-  uint8_t *marks;
+  HD_OWNED uint8_t *marks = NULL;
   int64_t marked = 0;
   HD_TRY(hd__data_fifth(&marks, ctx, path, count));
   for (int64_t i = 0; i < count; i++)
@@ -152,16 +144,13 @@ hd_status hd__resident_divide(hd_resident_samples resident[2], hd_dataset split[
   test->floats = NULL;
   test->labels = NULL;
   test->targets = NULL;
-  hd_status status = hd__resident_make(taken, test, ctx, path);
-  if (status == HD_OK) {
-    divide_rows(taken->images, all->images, count, elems, marks);
-    divide_rows(taken->floats, all->floats, count, elems * (int64_t)sizeof(float), marks);
-    divide_rows(taken->labels, all->labels, count, sizeof(int32_t), marks);
-    divide_rows(taken->targets, all->targets, count, train->outputs * (int64_t)sizeof(float), marks);
-    train->count = count - marked;
-  }
-  hd__free(marks);
-  return status;
+  HD_TRY(hd__resident_make(taken, test, ctx, path));
+  divide_rows(taken->images, all->images, count, elems, marks);
+  divide_rows(taken->floats, all->floats, count, elems * (int64_t)sizeof(float), marks);
+  divide_rows(taken->labels, all->labels, count, sizeof(int32_t), marks);
+  divide_rows(taken->targets, all->targets, count, train->outputs * (int64_t)sizeof(float), marks);
+  train->count = count - marked;
+  return HD_OK;
 }
 
 hd_status hd__resident_classes(hd_dataset split[2], hd_ctx *ctx, const char *path, int ignored) {

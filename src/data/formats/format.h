@@ -39,7 +39,8 @@ hd_status hd__opened_hold(void **self, hd_opened *out, hd_ctx *ctx, size_t bytes
 bool hd__path_ends(const char *path, const char *end);
 
 /* Marks a fifth of `count` samples, rounded, at least one: the test set of a data set that has none. They are the
- * last of a permutation that depends on the count alone. HD_E_FORMAT, naming `path`, with fewer than two samples. */
+ * last of a permutation that depends on the count alone. The caller frees them, after a failure too. HD_E_FORMAT,
+ * naming `path`, with fewer than two samples. */
 hd_status hd__data_fifth(uint8_t **marks, hd_ctx *ctx, const char *path, int64_t count);
 
 /* Names of classes: an array owned by the caller, or the lines of a file. */

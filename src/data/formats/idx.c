@@ -172,17 +172,14 @@ static hd_status read_unpacked(hd_idx *idx, hd_ctx *ctx, const char *path, int r
 
 static hd_status read_gzip(hd_idx *idx, hd_ctx *ctx, const char *path, int rank) {
   enum { WINDOW_LOG2 = 15, GZIP_ONLY = 16 };
-  hd_mapping packed;
+  HD_MAPPED packed = {0};
   HD_TRY(hd__file_map(&packed, ctx, path));
   unpacker u = {.z.next_in = packed.bytes ? packed.bytes : (const uint8_t *)""};
   u.end = u.z.next_in + packed.length;
-  hd_status status = HD_E_NOMEM;
-  if (inflateInit2(&u.z, WINDOW_LOG2 + GZIP_ONLY) == Z_OK) {
-    status = read_unpacked(idx, ctx, path, rank, &u);
-    inflateEnd(&u.z);
-  } else
-    hd__fail(ctx, status, "%s: out of memory while opening", path);
-  hd__file_unmap(&packed);
+  HD_TRY(
+      HD_ALLOCATED(inflateInit2(&u.z, WINDOW_LOG2 + GZIP_ONLY) == Z_OK, ctx, "%s: out of memory while opening", path));
+  const hd_status status = read_unpacked(idx, ctx, path, rank, &u);
+  inflateEnd(&u.z);
   return status;
 }
 

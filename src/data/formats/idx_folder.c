@@ -163,14 +163,12 @@ static hd_status open_folder(hd_opened *out, hd_ctx *ctx, const hd_data_request 
   const char *folder = request->name;
   void *set;
   HD_TRY(hd__opened_hold(&set, out, ctx, sizeof(idx_set), release));
-  char(*path)[HD_PATH_BYTES] = hd__malloc((size_t)HD_DATA_PARTS * sizeof *path);
+  HD_OWNED char(*path)[HD_PATH_BYTES] = hd__malloc((size_t)HD_DATA_PARTS * sizeof *path);
   HD_TRY(HD_ALLOCATED(path, ctx, "%s: out of memory while opening", folder));
-  hd_status status = open_parts(set, ctx, folder, path);
-  for (int split = 0; split < 2 && status == HD_OK; split++)
-    status = open_split(&out->split[split], set, ctx, path, split, request->ignored);
-  HD_THEN(status, check_alike(out->split, ctx, path));
-  hd__free(path);
-  return status;
+  HD_TRY(open_parts(set, ctx, folder, path));
+  for (int split = 0; split < 2; split++)
+    HD_TRY(open_split(&out->split[split], set, ctx, path, split, request->ignored));
+  return check_alike(out->split, ctx, path);
 }
 
 static bool takes_folder(hd_ctx *ctx, const char *path) {

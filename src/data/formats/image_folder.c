@@ -46,6 +46,9 @@ typedef struct folder_set {
   char *mixed;
 } folder_set;
 
+/* A list that ends with its scope. */
+#define TEXTS HD_RELEASED(texts_fini) texts
+
 static void texts_fini(texts *t) {
   for (int64_t i = 0; i < t->count; i++)
     hd__free(t->text[i]);
@@ -118,25 +121,22 @@ static bool is_picture(const char *name) {
 }
 
 static hd_status add_class(album *to, hd_ctx *ctx, const char *path, int32_t label) {
-  texts names = {0};
-  hd_status status = list(&names, ctx, path, false);
-  for (int64_t i = 0; i < names.count && status == HD_OK; i++) {
+  TEXTS names = {0};
+  HD_TRY(list(&names, ctx, path, false));
+  for (int64_t i = 0; i < names.count; i++) {
     const char *name = names.text[i];
     if (!is_picture(name))
-      status =
-          hd__fail(ctx, HD_E_FORMAT,
-                   "%s/%s: expected pictures alone (.png, .jpg, .jpeg), found this; move it elsewhere", path, name);
-    else if (!grow(&to->photo, to->count, &to->room, sizeof *to->photo) ||
-             !(to->photo[to->count].path = hd__printf_alloc("%s/%s", path, name)))
-      status = no_memory(ctx, path);
-    else
-      to->photo[to->count++].label = label;
+      return hd__fail(ctx, HD_E_FORMAT,
+                      "%s/%s: expected pictures alone (.png, .jpg, .jpeg), found this; move it elsewhere", path, name);
+    if (!grow(&to->photo, to->count, &to->room, sizeof *to->photo) ||
+        !(to->photo[to->count].path = hd__printf_alloc("%s/%s", path, name)))
+      return no_memory(ctx, path);
+    to->photo[to->count++].label = label;
   }
-  if (status == HD_OK && names.count == 0)
-    status = hd__fail(ctx, HD_E_FORMAT,
-                      "%s: expected pictures of this class, found none; add some or remove the folder", path);
-  texts_fini(&names);
-  return status;
+  if (names.count == 0)
+    return hd__fail(ctx, HD_E_FORMAT, "%s: expected pictures of this class, found none; add some or remove the folder",
+                    path);
+  return HD_OK;
 }
 
 /* Both lists are sorted: reports the first name that is in only one of them. */
@@ -155,41 +155,38 @@ static hd_status check_classes(hd_ctx *ctx, const char *path, const texts *known
 /* The pictures of all class folders; the classes must equal those of an earlier split, if there is one. */
 static hd_status add_split(album *to, texts *classes, hd_ctx *ctx, const char *path) {
   char inside[HD_PATH_BYTES];
-  texts found = {0};
-  hd_status status = list(&found, ctx, path, true);
-  const bool first = classes->count == 0;
-  if (status == HD_OK && found.count > HD_DATA_MAX_CLASSES)
-    status = hd__fail(ctx, HD_E_UNSUPPORTED, "%s: expected up to %d classes, found %lld; use fewer folders", path,
-                      HD_DATA_MAX_CLASSES, (long long)found.count);
-  if (first) {
+  TEXTS found = {0};
+  HD_TRY(list(&found, ctx, path, true));
+  if (found.count > HD_DATA_MAX_CLASSES)
+    return hd__fail(ctx, HD_E_UNSUPPORTED, "%s: expected up to %d classes, found %lld; use fewer folders", path,
+                    HD_DATA_MAX_CLASSES, (long long)found.count);
+  if (classes->count == 0) {
     *classes = found;
     found = (texts){0};
+  } else {
+    HD_TRY(check_classes(ctx, path, classes, &found));
   }
-  if (status == HD_OK && !first)
-    status = check_classes(ctx, path, classes, &found);
-  for (int64_t i = 0; i < classes->count && status == HD_OK; i++) {
-    status = hd__file_join(inside, ctx, path, classes->text[i]);
-    HD_THEN(status, add_class(to, ctx, inside, (int32_t)i));
+  for (int64_t i = 0; i < classes->count; i++) {
+    HD_TRY(hd__file_join(inside, ctx, path, classes->text[i]));
+    HD_TRY(add_class(to, ctx, inside, (int32_t)i));
   }
-  texts_fini(&found);
-  return status;
+  return HD_OK;
 }
 
 /* Moves a fifth of the first album to the second. */
 static hd_status divide(album both[2], hd_ctx *ctx, const char *path) {
   const int64_t count = both[0].count;
-  uint8_t *marks;
+  HD_OWNED uint8_t *marks = NULL;
   HD_TRY(hd__data_fifth(&marks, ctx, path, count));
   both[1].photo = hd__malloc((size_t)count * sizeof *both[1].photo);
+  if (!both[1].photo)
+    return no_memory(ctx, path);
   int64_t kept = 0;
-  for (int64_t i = 0; i < count && both[1].photo; i++)
+  for (int64_t i = 0; i < count; i++)
     if (marks[i])
       both[1].photo[both[1].count++] = both[0].photo[i];
     else
       both[0].photo[kept++] = both[0].photo[i];
-  hd__free(marks);
-  if (!both[1].photo)
-    return no_memory(ctx, path);
   both[0].count = kept;
   return HD_OK;
 }
@@ -206,14 +203,12 @@ static uint64_t mark_of(const photo *p, const struct stat *info) {
 }
 
 static hd_status read_head(photo *p, hd_ctx *ctx) {
-  hd_mapping file;
+  HD_MAPPED file = {0};
   struct stat info;
   HD_TRY(hd__file_read(&file, ctx, p->path));
   if (stat(p->path, &info) == 0)
     p->mark = mark_of(p, &info);
-  hd_status status = hd__photo_head(&p->head, ctx, p->path, file.bytes, file.length);
-  hd__file_unmap(&file);
-  return status;
+  return hd__photo_head(&p->head, ctx, p->path, file.bytes, file.length);
 }
 
 /* All headers; the first failure in the pictures' order is reported, unless unreadable pictures are skipped and at
@@ -248,14 +243,12 @@ static hd_status unknown(hd_ctx *ctx, const photo *p) {
 
 static hd_status get(void *elems, int size[2], hd_ctx *ctx, const hd_dataset *split, int64_t sample) {
   const photo *p = &((const album *)split->self)->photo[sample];
-  hd_mapping file;
+  HD_MAPPED file = {0};
   if (!is_known(p))
     return unknown(ctx, p);
   HD_TRY(hd__file_read(&file, ctx, p->path));
-  hd_status status = hd__photo_read(elems, split->channels, p->head.size, ctx, p->path, file.bytes, file.length);
-  hd__file_unmap(&file);
   memcpy(size, p->head.size, sizeof p->head.size);
-  return status;
+  return hd__photo_read(elems, split->channels, p->head.size, ctx, p->path, file.bytes, file.length);
 }
 
 static bool same_size(const photo *a, const photo *b) {

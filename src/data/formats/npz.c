@@ -22,6 +22,8 @@ static bool has(void *self, const char *name) {
   return zip_name_locate(((archive *)self)->zip, member, 0) >= 0;
 }
 
+HD_RELEASER(close_member, zip_file_t, zip_fclose)
+
 static hd_status damaged(hd_ctx *ctx, const char *name, const char *why) {
   return hd__fail(ctx, HD_E_FORMAT, "%s: expected a whole member of a zip archive, found: %s; save it again", name,
                   why);
@@ -71,15 +73,17 @@ static hd_status read_member(hd_array_part *out, hd_ctx *ctx, void *self, const 
   char member[32];
   snprintf(member, sizeof member, "%s.npy", name);
   snprintf(out->name, sizeof out->name, "%.4000s: %s", a->path, name);
-  zip_file_t *from = zip_fopen(a->zip, member, 0);
+  HD_RELEASED(close_member) zip_file_t *from = zip_fopen(a->zip, member, 0);
   if (!from)
     return damaged(ctx, out->name, zip_strerror(a->zip));
-  uint8_t *head = hd__malloc(HD_NPY_MAX_HEAD);
-  hd_status status = head ? unpack(out, ctx, from, head, (int64_t)a->file.length)
-                          : hd__fail(ctx, HD_E_NOMEM, "%s: out of memory while unpacking", out->name);
-  hd__free(head);
-  zip_fclose(from);
-  return status;
+  HD_OWNED uint8_t *head = hd__malloc(HD_NPY_MAX_HEAD);
+  HD_TRY(HD_ALLOCATED(head, ctx, "%s: out of memory while unpacking", out->name));
+  return unpack(out, ctx, from, head, (int64_t)a->file.length);
+}
+
+static void close_archive(archive *a) {
+  zip_discard(a->zip);
+  hd__file_unmap(&a->file);
 }
 
 static hd_status open_archive(archive *a, hd_ctx *ctx) {
@@ -98,16 +102,11 @@ static hd_status open_archive(archive *a, hd_ctx *ctx) {
 }
 
 static hd_status open_file(hd_opened *out, hd_ctx *ctx, const hd_data_request *request) {
-  archive a = {.path = request->name};
+  HD_RELEASED(close_archive) archive a = {.path = request->name};
+  const hd_array_source source = {.path = a.path, .self = &a, .has = has, .read = read_member};
   HD_TRY(hd__file_map(&a.file, ctx, a.path));
-  hd_status status = open_archive(&a, ctx);
-  if (status == HD_OK) {
-    const hd_array_source source = {.path = a.path, .self = &a, .has = has, .read = read_member};
-    status = hd__arrays_open(out, ctx, &source, request->ignored);
-    zip_discard(a.zip);
-  }
-  hd__file_unmap(&a.file);
-  return status;
+  HD_TRY(open_archive(&a, ctx));
+  return hd__arrays_open(out, ctx, &source, request->ignored);
 }
 
 #else

@@ -57,7 +57,7 @@ static int column_of(int64_t seen, int64_t all) {
 /* Rows of classes. */
 static hd_status choose_by_class(contact *s, hd_ctx *ctx) {
   const hd_dataset *d = s->split;
-  int64_t *all = hd__calloc(2 * (size_t)d->classes, sizeof *all);
+  HD_OWNED int64_t *all = hd__calloc(2 * (size_t)d->classes, sizeof *all);
   HD_TRY(HD_ALLOCATED(all, ctx, "out of memory for a contact sheet"));
   int64_t *seen = all + d->classes;
   for (int64_t i = 0; i < d->count; i++)
@@ -78,7 +78,6 @@ static hd_status choose_by_class(contact *s, hd_ctx *ctx) {
     put_caption(&s->rows[c], d->class_names ? d->class_names[c] : number);
     snprintf(s->rows[c].count, sizeof s->rows[c].count, "%lld", (long long)all[c]);
   }
-  hd__free(all);
   return HD_OK;
 }
 
@@ -95,7 +94,7 @@ static int by_target(const void *a, const void *b) {
 /* Rows of targets. */
 static hd_status choose_by_target(contact *s, hd_ctx *ctx) {
   const hd_dataset *d = s->split;
-  place *at = hd__malloc((size_t)d->count * sizeof *at);
+  HD_OWNED place *at = hd__malloc((size_t)d->count * sizeof *at);
   int64_t all = 0, room = (int64_t)s->count * COLUMNS;
   HD_TRY(HD_ALLOCATED(at, ctx, "out of memory for a contact sheet"));
   for (int64_t i = 0; i < d->count; i++)
@@ -112,15 +111,6 @@ static hd_status choose_by_target(contact *s, hd_ctx *ctx) {
     snprintf(r->count, sizeof r->count, "to %.4g", (double)p->target);
     r->sample[r->columns++] = p->sample;
   }
-  hd__free(at);
-  return HD_OK;
-}
-
-/* The range of values from black to white. */
-static hd_status find_range(contact *s, hd_ctx *ctx) {
-  for (int r = 0; r < s->count; r++)
-    for (int c = 0; c < s->rows[r].columns; c++)
-      HD_TRY(hd__thumbnails_fit(&s->thumbnails, ctx, s->rows[r].sample[c]));
   return HD_OK;
 }
 
@@ -149,28 +139,25 @@ static hd_status draw(hd_canvas *on, const contact *s, hd_ctx *ctx, const char *
   return HD_OK;
 }
 
-static hd_status make_sheet(contact *s, hd_ctx *ctx, const char *path, const char *title) {
-  HD_TRY(s->split->labels ? choose_by_class(s, ctx) : choose_by_target(s, ctx));
-  HD_TRY(find_range(s, ctx));
-  const int wide = 2 * MARGIN + caption_width(s) + COLUMNS * (CELL + GAP) - GAP;
-  const int titled = 2 * MARGIN + hd__canvas_text_width(TEXT, title);
-  hd_canvas on;
-  HD_TRY(hd__canvas_init(&on, ctx, path, wide > titled ? wide : titled,
-                         2 * MARGIN + TITLE + s->count * (CELL + GAP) - GAP));
-  hd_status status = draw(&on, s, ctx, title);
-  HD_THEN(status, hd__canvas_write(&on, ctx, path));
-  hd__canvas_fini(&on);
-  return status;
+static void contact_fini(contact *s) {
+  hd__free(s->rows);
+  hd__thumbnails_fini(&s->thumbnails);
 }
 
 hd_status hd__contact_sheet(hd_ctx *ctx, const char *path, const char *title, const hd_dataset *split) {
-  contact s = {.split = split};
+  HD_RELEASED(contact_fini) contact s = {.split = split};
+  HD_RELEASED(hd__canvas_fini) hd_canvas on = {0};
   s.count = !split->labels ? TARGET_ROWS : split->classes < MOST_ROWS ? split->classes : MOST_ROWS;
-  s.rows = hd__calloc((size_t)s.count, sizeof *s.rows);
-  hd_status status = s.rows ? hd__thumbnails_init(&s.thumbnails, ctx, split)
-                            : hd__fail(ctx, HD_E_NOMEM, "%s: out of memory for a contact sheet", path);
-  HD_THEN(status, make_sheet(&s, ctx, path, title));
-  hd__free(s.rows);
-  hd__thumbnails_fini(&s.thumbnails);
-  return status;
+  HD_TRY(HD_NEW(s.rows, s.count, ctx, "%s: out of memory for a contact sheet", path));
+  HD_TRY(hd__thumbnails_init(&s.thumbnails, ctx, split));
+  HD_TRY(split->labels ? choose_by_class(&s, ctx) : choose_by_target(&s, ctx));
+  for (int r = 0; r < s.count; r++)
+    for (int c = 0; c < s.rows[r].columns; c++)
+      HD_TRY(hd__thumbnails_fit(&s.thumbnails, ctx, s.rows[r].sample[c]));
+  const int wide = 2 * MARGIN + caption_width(&s) + COLUMNS * (CELL + GAP) - GAP;
+  const int titled = 2 * MARGIN + hd__canvas_text_width(TEXT, title);
+  HD_TRY(hd__canvas_init(&on, ctx, path, wide > titled ? wide : titled,
+                         2 * MARGIN + TITLE + s.count * (CELL + GAP) - GAP));
+  HD_TRY(draw(&on, &s, ctx, title));
+  return hd__canvas_write(&on, ctx, path);
 }

@@ -156,34 +156,29 @@ static hd_status fit_ink(uint8_t *out, hd_ctx *ctx, const char *path, const plan
   double scale = down < across ? down : across;
   int box_height = rounded_side(ink.height * scale), box_width = rounded_side(ink.width * scale);
   size_t narrow = (size_t)ink.height * (size_t)box_width, box = (size_t)box_height * (size_t)box_width;
-  double *room = hd__malloc((narrow + box + (size_t)ink.width) * sizeof *room);
+  HD_OWNED double *room = hd__malloc((narrow + box + (size_t)ink.width) * sizeof *room);
   HD_TRY(HD_ALLOCATED(room, ctx, "%s: out of memory for a picture", path));
   scale_ink(room + narrow, box_height, box_width, p, ink, room, room + narrow + box);
   put_box(out, height, width, room + narrow, box_height, box_width);
-  hd__free(room);
   return HD_OK;
 }
 
 hd_status hd__fit_picture(uint8_t *out, hd_ctx *ctx, const char *path, const hd_picture *picture, int height,
                           int width) {
   int low = 0, high = 0;
-  plane p = {.width = picture->width, .height = picture->height};
-  p.at = hd__malloc((size_t)p.width * (size_t)p.height);
-  HD_TRY(HD_ALLOCATED(p.at, ctx, "%s: out of memory for a picture", path));
+  HD_OWNED uint8_t *bytes = hd__malloc((size_t)picture->width * (size_t)picture->height);
+  plane p = {.width = picture->width, .height = picture->height, .at = bytes};
+  HD_TRY(HD_ALLOCATED(bytes, ctx, "%s: out of memory for a picture", path));
   /* A second try on black: white ink may be on a transparent background. */
   for (int paper = 255; paper >= 0 && high - low < LEAST_CONTRAST; paper -= 255) {
     to_grey(&p, picture, paper);
     extremes(&p, &low, &high);
   }
-  hd_status status = HD_OK;
   if (high - low < LEAST_CONTRAST)
-    status =
-        hd__fail(ctx, HD_E_FORMAT,
-                 "%s: expected something drawn on the picture, found one even grey; draw with more contrast", path);
-  else if (p.height == height && p.width == width)
-    keep_size(out, &p);
-  else
-    status = fit_ink(out, ctx, path, &p, to_ink(&p), height, width);
-  hd__free(p.at);
-  return status;
+    return hd__fail(ctx, HD_E_FORMAT,
+                    "%s: expected something drawn on the picture, found one even grey; draw with more contrast", path);
+  if (p.height != height || p.width != width)
+    return fit_ink(out, ctx, path, &p, to_ink(&p), height, width);
+  keep_size(out, &p);
+  return HD_OK;
 }

@@ -41,16 +41,15 @@ static hd_status wrong_size(hd_ctx *ctx, const char *path, const int size[2], in
 
 static hd_status png_planes(uint8_t *planes, int channels, const int size[2], hd_ctx *ctx, const char *path,
                             const uint8_t *bytes, size_t length) {
-  hd_picture picture;
+  HD_RELEASED(hd__picture_fini) hd_picture picture = {0};
   HD_TRY(hd__png_parse(&picture, ctx, path, bytes, length));
   const size_t plane = (size_t)size[0] * (size_t)size[1];
-  const bool fits = picture.height == size[0] && picture.width == size[1];
-  for (size_t i = 0; i < plane && fits; i++)
+  if (picture.height != size[0] || picture.width != size[1])
+    return wrong_size(ctx, path, size, picture.height, picture.width);
+  for (size_t i = 0; i < plane; i++)
     for (int c = 0; c < channels; c++)
       planes[(size_t)c * plane + i] = picture.rgba[4 * i + (size_t)c];
-  hd_status status = fits ? HD_OK : wrong_size(ctx, path, size, picture.height, picture.width);
-  hd__picture_fini(&picture);
-  return status;
+  return HD_OK;
 }
 
 hd_status hd__photo_read(uint8_t *planes, int channels, const int size[2], hd_ctx *ctx, const char *path,
@@ -69,28 +68,24 @@ static hd_status jpeg_picture(hd_picture *out, hd_ctx *ctx, const char *path, co
   HD_TRY(hd__jpeg_head(size, &grey, ctx, path, bytes, length));
   const int channels = grey ? 1 : 3;
   const size_t plane = (size_t)size[0] * (size_t)size[1];
-  uint8_t *planes = hd__malloc((size_t)channels * plane), *rgba = hd__malloc(4 * plane);
-  hd_status status = planes && rgba ? hd__jpeg_read(planes, channels, size, ctx, path, bytes, length)
-                                    : hd__fail(ctx, HD_E_NOMEM, "%s: out of memory for a picture", path);
-  for (size_t i = 0; i < plane && status == HD_OK; i++) {
+  HD_OWNED uint8_t *planes = hd__malloc((size_t)channels * plane);
+  HD_TRY(HD_ALLOCATED(planes, ctx, "%s: out of memory for a picture", path));
+  HD_TRY(hd__jpeg_read(planes, channels, size, ctx, path, bytes, length));
+  uint8_t *rgba = hd__malloc(4 * plane);
+  HD_TRY(HD_ALLOCATED(rgba, ctx, "%s: out of memory for a picture", path));
+  for (size_t i = 0; i < plane; i++) {
     for (size_t c = 0; c < 3; c++)
       rgba[4 * i + c] = planes[(grey ? 0 : c) * plane + i];
     rgba[4 * i + 3] = 255;
   }
-  hd__free(planes);
-  if (status == HD_OK)
-    *out = (hd_picture){.width = size[1], .height = size[0], .rgba = rgba};
-  else
-    hd__free(rgba);
-  return status;
+  *out = (hd_picture){.width = size[1], .height = size[0], .rgba = rgba};
+  return HD_OK;
 }
 
 hd_status hd__photo_picture(hd_picture *out, hd_ctx *ctx, const char *path) {
-  hd_mapping file;
+  HD_MAPPED file = {0};
   *out = (hd_picture){0};
   HD_TRY(hd__file_read(&file, ctx, path));
-  hd_status status = is_jpeg(file.bytes, file.length) ? jpeg_picture(out, ctx, path, file.bytes, file.length)
-                                                      : hd__png_parse(out, ctx, path, file.bytes, file.length);
-  hd__file_unmap(&file);
-  return status;
+  return is_jpeg(file.bytes, file.length) ? jpeg_picture(out, ctx, path, file.bytes, file.length)
+                                          : hd__png_parse(out, ctx, path, file.bytes, file.length);
 }

@@ -8,6 +8,10 @@
 
 #include "base/alloc.h"
 
+/* A decompressor that ends with its scope. */
+HD_RELEASER(end, void, tjDestroy)
+#define TJ_OWNED HD_RELEASED(end) tjhandle
+
 static hd_status damaged(hd_ctx *ctx, const char *path, const char *why) {
   return hd__fail(ctx, HD_E_FORMAT, "%s: expected a whole JPEG picture, found: %.200s; save the picture again", path,
                   why);
@@ -30,11 +34,9 @@ static hd_status read_head(tjhandle tj, int size[2], bool *grey, hd_ctx *ctx, co
 }
 
 hd_status hd__jpeg_head(int size[2], bool *grey, hd_ctx *ctx, const char *path, const uint8_t *bytes, size_t length) {
-  tjhandle tj = tjInitDecompress();
+  TJ_OWNED tj = tjInitDecompress();
   HD_TRY(HD_ALLOCATED(tj, ctx, "%s: out of memory for a picture", path));
-  hd_status status = read_head(tj, size, grey, ctx, path, bytes, length);
-  tjDestroy(tj);
-  return status;
+  return read_head(tj, size, grey, ctx, path, bytes, length);
 }
 
 /* A warning is an error too, except for bytes between two segments, which some cameras write. */
@@ -82,10 +84,12 @@ static void separate_colors(uint8_t *planes, size_t plane, const uint8_t *rgb) {
       planes[c * plane + i] = rgb[3 * i + c];
 }
 
-static hd_status read_planes(tjhandle tj, uint8_t *planes, int channels, const int size[2], hd_ctx *ctx,
-                             const char *path, const uint8_t *bytes, size_t length) {
+hd_status hd__jpeg_read(uint8_t *planes, int channels, const int size[2], hd_ctx *ctx, const char *path,
+                        const uint8_t *bytes, size_t length) {
+  TJ_OWNED tj = tjInitDecompress();
   int found[2];
   bool grey;
+  HD_TRY(HD_ALLOCATED(tj, ctx, "%s: out of memory for a picture", path));
   HD_TRY(read_head(tj, found, &grey, ctx, path, bytes, length));
   if (found[0] != size[0] || found[1] != size[1])
     return hd__fail(ctx, HD_E_FORMAT, "%s: expected a picture of %dx%d as before, found %dx%d; start again", path,
@@ -93,22 +97,11 @@ static hd_status read_planes(tjhandle tj, uint8_t *planes, int channels, const i
   if (channels == 1)
     return decompress(tj, planes, size, channels, ctx, path, bytes, length);
   const size_t plane = (size_t)size[0] * (size_t)size[1];
-  uint8_t *rgb = hd__malloc(3 * plane);
+  HD_OWNED uint8_t *rgb = hd__malloc(3 * plane);
   HD_TRY(HD_ALLOCATED(rgb, ctx, "%s: out of memory for a picture", path));
-  hd_status status = decompress(tj, rgb, size, channels, ctx, path, bytes, length);
-  if (status == HD_OK)
-    separate_colors(planes, plane, rgb);
-  hd__free(rgb);
-  return status;
-}
-
-hd_status hd__jpeg_read(uint8_t *planes, int channels, const int size[2], hd_ctx *ctx, const char *path,
-                        const uint8_t *bytes, size_t length) {
-  tjhandle tj = tjInitDecompress();
-  HD_TRY(HD_ALLOCATED(tj, ctx, "%s: out of memory for a picture", path));
-  hd_status status = read_planes(tj, planes, channels, size, ctx, path, bytes, length);
-  tjDestroy(tj);
-  return status;
+  HD_TRY(decompress(tj, rgb, size, channels, ctx, path, bytes, length));
+  separate_colors(planes, plane, rgb);
+  return HD_OK;
 }
 
 #else

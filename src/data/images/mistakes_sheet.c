@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "data/images/canvas.h"
 
 enum { COLUMNS = 8, CELL_PIXELS = 84, CAPTION = 26, GAP = 10, TITLE = 34 };
@@ -25,28 +26,20 @@ static hd_status draw_cell(hd_canvas *s, int index, const hd_mistake *m, const h
   return HD_OK;
 }
 
-static hd_status draw(hd_canvas *s, const hd_mistake *mistake, int count, hd_thumbnails *images, hd_ctx *ctx) {
-  for (int i = 0; i < count; i++)
-    HD_TRY(hd__thumbnails_fit(images, ctx, mistake[i].index));
-  for (int i = 0; i < count; i++)
-    HD_TRY(draw_cell(s, i, &mistake[i], images, ctx));
-  return HD_OK;
-}
-
 hd_status hd__picture_mistakes(hd_ctx *ctx, const char *path, const hd_mistake *mistake, int count, int64_t wrong,
                                int64_t total, const hd_dataset *split) {
   const int rows = (count + COLUMNS - 1) / COLUMNS;
-  hd_thumbnails images = {0};
+  HD_RELEASED(hd__thumbnails_fini) hd_thumbnails images = {0};
+  HD_RELEASED(hd__canvas_fini) hd_canvas s = {0};
   char title[96];
-  hd_canvas s;
   HD_TRY(hd__canvas_init(&s, ctx, path, GAP + COLUMNS * (CELL_PIXELS + GAP),
                          TITLE + rows * (CELL_PIXELS + CAPTION + GAP)));
   snprintf(title, sizeof title, "%lld of %lld wrong: the most confident", (long long)wrong, (long long)total);
   hd__canvas_text(&s, GAP, 10, 2, hd_white, title);
-  hd_status status = hd__thumbnails_init(&images, ctx, split);
-  HD_THEN(status, draw(&s, mistake, count, &images, ctx));
-  HD_THEN(status, hd__canvas_write(&s, ctx, path));
-  hd__thumbnails_fini(&images);
-  hd__canvas_fini(&s);
-  return status;
+  HD_TRY(hd__thumbnails_init(&images, ctx, split));
+  for (int i = 0; i < count; i++)
+    HD_TRY(hd__thumbnails_fit(&images, ctx, mistake[i].index));
+  for (int i = 0; i < count; i++)
+    HD_TRY(draw_cell(&s, i, &mistake[i], &images, ctx));
+  return hd__canvas_write(&s, ctx, path);
 }

@@ -104,7 +104,7 @@ static hd_status labels_checksum(uint64_t *out, hd_ctx *ctx, const hd_dataset *s
   for (int64_t i = 0; i < count && narrow; i++)
     narrow = split->labels[i] < 256;
   const int bytes = narrow ? 1 : 4;
-  uint8_t *all = hd__malloc((size_t)(count * bytes));
+  HD_OWNED uint8_t *all = hd__malloc((size_t)(count * bytes));
   HD_TRY(HD_ALLOCATED(all, ctx, "out of memory for a checksum of %lld labels", (long long)split->count));
   for (int64_t i = 0; i < count; i++) {
     uint32_t word;
@@ -113,7 +113,6 @@ static hd_status labels_checksum(uint64_t *out, hd_ctx *ctx, const hd_dataset *s
       all[i * bytes + b] = (uint8_t)(word >> 8 * (split->labels ? b : bytes - 1 - b));
   }
   *out = hd__xxh3(all, (size_t)(count * bytes));
-  hd__free(all);
   return HD_OK;
 }
 

@@ -37,16 +37,14 @@ static hd_status fill(uint8_t *elems, slot *at, hd_ctx *ctx, const hd_dataset *s
 
 hd_status hd__walk(hd_ctx *ctx, const hd_dataset *split, hd_visit_fn *visit, void *self) {
   const int64_t block = block_of(split), bytes = hd__dataset_most_bytes(split);
-  uint8_t *elems = hd__malloc((size_t)(block * bytes));
-  slot *at = hd__calloc((size_t)block, sizeof *at);
-  hd_status status = HD_ALLOCATED(elems && at, ctx, "out of memory for a block of samples");
-  for (int64_t first = 0; first < split->count && status == HD_OK; first += block) {
+  HD_OWNED uint8_t *elems = hd__malloc((size_t)(block * bytes));
+  HD_OWNED slot *at = hd__calloc((size_t)block, sizeof *at);
+  HD_TRY(HD_ALLOCATED(elems && at, ctx, "out of memory for a block of samples"));
+  for (int64_t first = 0; first < split->count; first += block) {
     const int64_t count = split->count - first < block ? split->count - first : block;
-    status = fill(elems, at, ctx, split, first, count);
-    for (int64_t i = 0; i < count && status == HD_OK; i++)
-      status = visit(self, ctx, first + i, elems + i * bytes, at[i].size);
+    HD_TRY(fill(elems, at, ctx, split, first, count));
+    for (int64_t i = 0; i < count; i++)
+      HD_TRY(visit(self, ctx, first + i, elems + i * bytes, at[i].size));
   }
-  hd__free(elems);
-  hd__free(at);
-  return status;
+  return HD_OK;
 }

@@ -154,29 +154,21 @@ static hd_status write_all(FILE *to, hd_ctx *ctx, void *arg) {
   const hd_dataset *split = arg;
   const size_t sizes = (size_t)sizes_bytes(split);
   head h = head_of(split);
-  writer w = {.split = split, .to = to, .sum = hd__xxh3_create(), .size = hd__malloc(sizes + 1)};
-  hd_status status = HD_ALLOCATED(w.sum && w.size, ctx, "out of memory for a cache");
-  if (status == HD_OK) {
-    if (!split->mixed) {
-      hd__free(w.size);
-      w.size = NULL;
-    }
-    fseek(to, (long)(sizeof h + sizes), SEEK_SET);
-    status = hd__walk(ctx, split, write_sample, &w);
-  }
-  struct stat info;
-  if (status == HD_OK && fstat(fileno(to), &info) == 0) /* regardless of the umask */
-    (void)!fchmod(fileno(to), info.st_mode & 0755);
+  HD_OWNED int32_t(*size)[2] = hd__malloc(sizes + 1);
+  writer w = {.split = split, .to = to, .sum = hd__xxh3_create(), .size = sizes > 0 ? size : NULL};
+  hd_status status = HD_ALLOCATED(w.sum && size, ctx, "out of memory for a cache");
+  fseek(to, (long)(sizeof h + sizes), SEEK_SET);
+  HD_THEN(status, hd__walk(ctx, split, write_sample, &w));
   h.checksum = hd__xxh3_finish(w.sum);
-  h.sizes_checksum = status == HD_OK && w.size ? hd__xxh3(w.size, sizes) : 0;
-  if (status == HD_OK) {
-    rewind(to);
-    fwrite(&h, sizeof h, 1, to);
-    if (w.size)
-      fwrite(w.size, 1, sizes, to);
-  }
-  hd__free(w.size);
-  return status;
+  HD_TRY(status);
+  struct stat info;
+  if (fstat(fileno(to), &info) == 0) /* regardless of the umask */
+    (void)!fchmod(fileno(to), info.st_mode & 0755);
+  h.sizes_checksum = sizes > 0 ? hd__xxh3(size, sizes) : 0;
+  rewind(to);
+  fwrite(&h, sizeof h, 1, to);
+  fwrite(size, 1, sizes, to);
+  return HD_OK;
 }
 
 /* Sizes are copied before they are verified: memory accesses depend on them, and a mapping changes with its file. */

@@ -127,13 +127,9 @@ hd_status hd_sampler_weighted(hd_sampler **out, hd_ctx *ctx, const double *weigh
   hd_sampler *s = *out;
   s->count = draws;
   s->upto = hd__malloc((size_t)samples * sizeof *s->upto);
-  hd_status status = s->upto ? sum_up(s->upto, ctx, weights, samples)
-                             : hd__fail(ctx, HD_E_NOMEM, "out of memory for %lld weights", (long long)samples);
-  if (status != HD_OK) {
-    hd_sampler_destroy(s);
-    *out = NULL;
-  }
-  return status;
+  hd_status status = HD_ALLOCATED(s->upto, ctx, "out of memory for %lld weights", (long long)samples);
+  HD_THEN(status, sum_up(s->upto, ctx, weights, samples));
+  return HD_CREATED(status, out, hd_sampler_destroy);
 }
 
 hd_status hd_sampler_subset(hd_sampler **out, hd_ctx *ctx, const int64_t *members, int64_t count, int64_t samples,
@@ -145,16 +141,12 @@ hd_status hd_sampler_subset(hd_sampler **out, hd_ctx *ctx, const int64_t *member
     if (members[i] < 0 || members[i] >= samples)
       return hd__fail(ctx, HD_E_USAGE, "expected members from 0 to %lld, found %lld at place %lld",
                       (long long)samples - 1, (long long)members[i], (long long)i);
-  uint32_t *copy = hd__malloc((size_t)count * sizeof *copy);
-  HD_TRY(HD_ALLOCATED(copy, ctx, "out of memory for %lld members", (long long)count));
-  for (int64_t i = 0; i < count; i++)
+  HD_TRY(create(out, ctx, count, shuffle != 0));
+  uint32_t *copy = (*out)->members = hd__malloc((size_t)count * sizeof *copy);
+  for (int64_t i = 0; copy && i < count; i++)
     copy[i] = (uint32_t)members[i];
-  hd_status status = create(out, ctx, count, shuffle != 0);
-  if (status == HD_OK)
-    (*out)->members = copy;
-  else
-    hd__free(copy);
-  return status;
+  const hd_status status = HD_ALLOCATED(copy, ctx, "out of memory for %lld members", (long long)count);
+  return HD_CREATED(status, out, hd_sampler_destroy);
 }
 
 hd_status hd_sampler_distribute(hd_sampler *s, hd_ctx *ctx, int rank, int ranks) {
@@ -173,17 +165,13 @@ hd_status hd_sampler_distribute(hd_sampler *s, hd_ctx *ctx, int rank, int ranks)
 
 hd_status hd_sampler_order(int64_t *order, const hd_sampler *s, hd_ctx *ctx, uint64_t seed, uint32_t epoch) {
   int64_t count = hd_sampler_count(s);
-  uint64_t *scratch = hd__malloc(hd__sampler_words(s) * sizeof *scratch + 1);
-  uint32_t *narrow = hd__malloc((size_t)count * sizeof *narrow);
-  bool enough = scratch && narrow;
-  if (enough) {
-    hd__sampler_write(narrow, s, scratch, seed, epoch);
-    for (int64_t i = 0; i < count; i++)
-      order[i] = narrow[i];
-  }
-  hd__free(scratch);
-  hd__free(narrow);
-  return HD_ALLOCATED(enough, ctx, "out of memory for the order of %lld samples", (long long)count);
+  HD_OWNED uint64_t *scratch = hd__malloc(hd__sampler_words(s) * sizeof *scratch + 1);
+  HD_OWNED uint32_t *narrow = hd__malloc((size_t)count * sizeof *narrow);
+  HD_TRY(HD_ALLOCATED(scratch && narrow, ctx, "out of memory for the order of %lld samples", (long long)count));
+  hd__sampler_write(narrow, s, scratch, seed, epoch);
+  for (int64_t i = 0; i < count; i++)
+    order[i] = narrow[i];
+  return HD_OK;
 }
 
 void hd_sampler_destroy(hd_sampler *s) {

@@ -111,9 +111,8 @@ static hd_status check_rest(const hd_skips *s, const hd_dataset *split, hd_ctx *
   int size[2];
   if (s->marks->found < s->count)
     return HD_OK;
-  void *room = hd__malloc((size_t)hd__dataset_most_bytes(split));
+  HD_OWNED void *room = hd__malloc((size_t)hd__dataset_most_bytes(split));
   hd_status status = room ? hd__dataset_get(room, size, ctx, split, 0) : HD_E_NOMEM;
-  hd__free(room);
   if (status == HD_E_NOMEM || status == HD_OK)
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for a sample");
   return hd__fail_in(ctx, status, "no sample of %lld can be read", (long long)s->count);
@@ -161,12 +160,11 @@ hd_status hd__skips_find(hd_skips **out, hd_dataset *split, hd_ctx *ctx) {
   HD_TRY(HD_ALLOCATED(s, ctx, "out of memory for a list of samples"));
   s->count = split->count;
   s->marks = s->local = hd__calloc(1, sizeof(marks) + (size_t)s->count);
-  int64_t *elems = split->mixed ? hd__calloc((size_t)s->count, sizeof *elems) : NULL;
-  hd_status status = s->marks && (elems || !split->mixed)
-                         ? mark_all(s, split, elems, ctx)
-                         : hd__fail(ctx, HD_E_NOMEM, "out of memory for a list of %lld samples", (long long)s->count);
+  HD_OWNED int64_t *elems = split->mixed ? hd__calloc((size_t)s->count, sizeof *elems) : NULL;
+  hd_status status = HD_ALLOCATED(s->marks && (elems || !split->mixed), ctx, "out of memory for a list of %lld samples",
+                                  (long long)s->count);
+  HD_THEN(status, mark_all(s, split, elems, ctx));
   HD_THEN(status, adopt(s, split, elems, ctx));
-  hd__free(elems);
   split->skips = s;
   return status;
 }

@@ -178,9 +178,8 @@ hd_status hd__pipeline_create(hd_pipeline **out, hd_ctx *ctx, const hd_yaml_node
   p->kernels = kernels;
   p->input = *input;
   p->mixup = -1;
-  p->step = hd__calloc(2 * (size_t)list->count + 1, sizeof *p->step);
-  hd_status status =
-      p->step ? build(p, ctx, list, mode) : hd__fail(ctx, HD_E_NOMEM, "out of memory for the transforms");
+  hd_status status = HD_NEW(p->step, 2 * (size_t)list->count + 1, ctx, "out of memory for the transforms");
+  HD_THEN(status, build(p, ctx, list, mode));
   p->input.mean = p->input.std = NULL; /* the caller's */
   for (int i = 0; i < p->steps; i++)
     p->step[i].where = p->step[i].param = NULL;
@@ -190,14 +189,12 @@ hd_status hd__pipeline_create(hd_pipeline **out, hd_ctx *ctx, const hd_yaml_node
 hd_status hd_pipeline_create(hd_pipeline **out, hd_ctx *ctx, const char *yaml, const hd_pipeline_input *input,
                              hd_pipeline_mode mode) {
   const char *why;
-  hd_yaml *list;
+  HD_YAML_OWNED *list = NULL;
   hd_pipeline_input wanted;
   *out = NULL;
   HD_TRY(hd__struct_read(&wanted, ctx, input, sizeof wanted, "hd_pipeline_input"));
   HD_TRY(hd__yaml_parse(&list, ctx, yaml, strlen(yaml), "transforms"));
-  hd_status status = hd__pipeline_create(out, ctx, hd__yaml_root(list), &wanted, mode, hd__kernels_select(NULL, &why));
-  hd__yaml_destroy(list);
-  return status;
+  return hd__pipeline_create(out, ctx, hd__yaml_root(list), &wanted, mode, hd__kernels_select(NULL, &why));
 }
 
 void hd_pipeline_destroy(hd_pipeline *p) {

@@ -69,12 +69,11 @@ static bool is_record(const json_t *record) {
 
 hd_status hd__checkpoint_record(json_t **out, hd_ctx *ctx, const char *folder) {
   char path[HD_PATH_BYTES];
-  hd_mapping file;
+  HD_MAPPED file = {0};
   json_error_t error;
   HD_TRY(hd__file_join(path, ctx, folder, "run.json"));
   HD_TRY(hd__file_map(&file, ctx, path));
   *out = json_loadb((const char *)file.bytes, file.length, JSON_REJECT_DUPLICATES, &error);
-  hd__file_unmap(&file);
   if (*out && is_record(*out))
     return HD_OK;
   int parsed = *out != NULL;
@@ -118,19 +117,18 @@ static hd_status check_alias(hd_ctx *ctx, const char *path, const hd_st_list *li
 
 static hd_status load_entries(float *home, hd_ctx *ctx, const char *path, const hd_st_list *list, const hd_directory *d,
                               const char *suffix) {
-  float *scratch = hd__malloc((size_t)d->param_elems * sizeof *scratch);
-  hd_status status = HD_ALLOCATED(scratch, ctx, "%s: out of memory while loading", path);
-  for (int p = 0; p < d->entries && status == HD_OK; p++) {
+  HD_OWNED float *scratch = hd__malloc((size_t)d->param_elems * sizeof *scratch);
+  HD_TRY(HD_ALLOCATED(scratch, ctx, "%s: out of memory while loading", path));
+  for (int p = 0; p < d->entries; p++) {
     char name[HD_NAME_BYTES + 32];
     const hd_store_entry *entry = &d->entry[p];
     if (suffix && !entry->trained)
       continue;
     snprintf(name, sizeof name, "%s%s%s", entry->name, suffix ? "." : "", suffix ? suffix : "");
-    status = entry->same_as < 0 ? load_entry(home, scratch, ctx, path, list, entry, name)
-                                : check_alias(ctx, path, list, entry, d->entry[entry->same_as].name);
+    HD_TRY(entry->same_as < 0 ? load_entry(home, scratch, ctx, path, list, entry, name)
+                              : check_alias(ctx, path, list, entry, d->entry[entry->same_as].name));
   }
-  hd__free(scratch);
-  return status;
+  return HD_OK;
 }
 
 /* Further names are left out on both sides, and so is the batch count that PyTorch keeps beside running statistics: it
@@ -149,16 +147,13 @@ static hd_status check_count(hd_ctx *ctx, const char *path, const hd_st_list *li
 
 hd_status hd__checkpoint_load_weights(hd_store *store, hd_ctx *ctx, const char *path, const json_t *record) {
   const hd_directory *d = store->directory;
-  hd_mapping file;
-  hd_st_list list;
+  HD_MAPPED file = {0};
+  HD_ST_OWNED list = {0};
   HD_TRY(hd__file_map(&file, ctx, path));
-  hd_status status = hd__st_parse(&list, ctx, path, file.bytes, file.length);
-  HD_THEN(status, check_count(ctx, path, &list, d));
-  HD_THEN(status, load_entries(store->weights[hd__store_buffer(store)], ctx, path, &list, d, NULL));
-  HD_THEN(status, record ? check_sum(ctx, record, &file, path) : HD_OK);
-  hd__st_fini(&list);
-  hd__file_unmap(&file);
-  return status;
+  HD_TRY(hd__st_parse(&list, ctx, path, file.bytes, file.length));
+  HD_TRY(check_count(ctx, path, &list, d));
+  HD_TRY(load_entries(store->weights[hd__store_buffer(store)], ctx, path, &list, d, NULL));
+  return record ? check_sum(ctx, record, &file, path) : HD_OK;
 }
 
 static hd_status load_counters(hd_counters *out, hd_ctx *ctx, const char *path, const hd_st_list *list) {
@@ -179,29 +174,20 @@ static hd_status load_counters(hd_counters *out, hd_ctx *ctx, const char *path, 
                   (long long)out->step);
 }
 
-static hd_status load_state(hd_store *store, hd_counters *c, hd_ctx *ctx, hd_op update, const char *path,
-                            const hd_st_list *list) {
-  HD_TRY(load_counters(c, ctx, path, list));
-  hd__store_set_version(store, (uint64_t)c->step);
-  for (int s = 0; s < store->directory->states; s++)
-    HD_TRY(load_entries(store->state[hd__store_buffer(store)][s], ctx, path, list, store->directory,
-                        hd__tensors_state_name(update, s)));
-  return HD_OK;
-}
-
 hd_status hd__checkpoint_load_state(hd_store *store, hd_counters *counters, hd_ctx *ctx, hd_op update,
                                     const char *folder, const json_t *record) {
   char path[HD_PATH_BYTES];
-  hd_mapping file;
-  hd_st_list list;
+  HD_MAPPED file = {0};
+  HD_ST_OWNED list = {0};
   HD_TRY(hd__file_join(path, ctx, folder, "state.safetensors"));
   HD_TRY(hd__file_map(&file, ctx, path));
-  hd_status status = hd__st_parse(&list, ctx, path, file.bytes, file.length);
-  HD_THEN(status, load_state(store, counters, ctx, update, path, &list));
-  HD_THEN(status, check_sum(ctx, record, &file, path));
-  hd__st_fini(&list);
-  hd__file_unmap(&file);
-  return status;
+  HD_TRY(hd__st_parse(&list, ctx, path, file.bytes, file.length));
+  HD_TRY(load_counters(counters, ctx, path, &list));
+  hd__store_set_version(store, (uint64_t)counters->step);
+  for (int s = 0; s < store->directory->states; s++)
+    HD_TRY(load_entries(store->state[hd__store_buffer(store)][s], ctx, path, &list, store->directory,
+                        hd__tensors_state_name(update, s)));
+  return check_sum(ctx, record, &file, path);
 }
 
 bool hd__checkpoint_holds(const hd_st_tensor *tensor) {

@@ -98,18 +98,11 @@ void hd__checksum_text(char text[HD_CHECKSUM_BYTES], const hd_mapping *file) {
 
 hd_status hd__checkpoint_digest(char hex[65], hd_ctx *ctx, const hd_store *store) {
   const hd_directory *d = store->directory;
-  float *ordered = hd__malloc((size_t)d->param_elems * sizeof *ordered);
-  hd_st_tensor *tensor = hd__calloc((size_t)d->entries * 2, sizeof *tensor);
-  int64_t batches = (int64_t)d->version;
-  int count = 0;
-  hd_status status = HD_ALLOCATED(ordered && tensor, ctx, "out of memory for the digest");
-  if (status == HD_OK)
-    hd__tensors_order(ordered, store->weights[hd__store_buffer(store)], d, false);
-  HD_THEN(status, hd__tensors_add_weights(tensor, &count, ctx, d, ordered, &batches));
-  HD_THEN(status, hd__st_digest(hex, ctx, &(hd_st_list){tensor, count}));
-  if (tensor)
-    hd__tensors_free_names(tensor, count);
-  hd__free(tensor);
-  hd__free(ordered);
-  return status;
+  HD_OWNED float *ordered = hd__malloc((size_t)d->param_elems * sizeof *ordered);
+  HD_ST_OWNED list = {.tensor = hd__calloc((size_t)d->entries * 2, sizeof *list.tensor)};
+  const int64_t batches = (int64_t)d->version;
+  HD_TRY(HD_ALLOCATED(ordered && list.tensor, ctx, "out of memory for the digest"));
+  hd__tensors_order(ordered, store->weights[hd__store_buffer(store)], d, false);
+  HD_TRY(hd__tensors_add_weights(list.tensor, &list.count, ctx, d, ordered, &batches));
+  return hd__st_digest(hex, ctx, &list);
 }

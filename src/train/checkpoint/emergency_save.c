@@ -45,16 +45,11 @@ static void fill(emergency_page *page, const hd_emergency_run *run, const char *
 static hd_status open_page(hd_emergency *emergency, hd_ctx *ctx, hd_local_group *local, const hd_emergency_run *run,
                            const char *record) {
   const int ranks = hd__local_group_ranks(local);
-  int64_t this_rank = record ? (int64_t)strlen(record) : 0, *all = hd__malloc((size_t)ranks * sizeof *all);
-  if (!all || (emergency->writes && !record)) {
-    hd__free(all);
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for %s", purpose);
-  }
-  hd_status status = hd__local_group_gather(all, local, ctx, &this_rank, sizeof this_rank);
-  HD_THEN(status,
-          hd__local_group_memory(&emergency->memory, local, ctx, sizeof(emergency_page) + (size_t)all[0], purpose));
-  hd__free(all);
-  HD_TRY(status);
+  const int64_t this_rank = record ? (int64_t)strlen(record) : 0;
+  HD_OWNED int64_t *all = hd__malloc((size_t)ranks * sizeof *all);
+  HD_TRY(HD_ALLOCATED(all && (record || !emergency->writes), ctx, "out of memory for %s", purpose));
+  HD_TRY(hd__local_group_gather(all, local, ctx, &this_rank, sizeof this_rank));
+  HD_TRY(hd__local_group_memory(&emergency->memory, local, ctx, sizeof(emergency_page) + (size_t)all[0], purpose));
   emergency->page = emergency->memory.base;
   if (emergency->writes)
     fill(emergency->page, run, record);
@@ -86,19 +81,14 @@ void hd__emergency_note(hd_emergency *emergency, const hd_counters *counters) {
 }
 
 static hd_status save(hd_ctx *ctx, hd_store *store, const emergency_page *page, const hd_counters *counters) {
-  hd_saver saver;
+  HD_RELEASED(hd__saver_fini) hd_saver saver = {0};
   json_error_t error;
-  json_t *record = json_loadb(page->record, (size_t)page->record_bytes, 0, &error);
+  json_auto_t *record = json_loadb(page->record, (size_t)page->record_bytes, 0, &error);
   if (!record)
     return hd__fail(ctx, HD_E_FORMAT, "expected the run's record in the ranks' memory, found %s", error.text);
-  hd_status status = hd__saver_init(&saver, ctx, store, (hd_op)page->update, page->run, page->keep);
-  if (status == HD_OK) {
-    status = hd__saver_begin(&saver, ctx, counters, record);
-    HD_THEN(status, hd__saver_wait(&saver, ctx));
-    hd__saver_fini(&saver);
-  }
-  json_decref(record);
-  return status;
+  HD_TRY(hd__saver_init(&saver, ctx, store, (hd_op)page->update, page->run, page->keep));
+  HD_TRY(hd__saver_begin(&saver, ctx, counters, record));
+  return hd__saver_wait(&saver, ctx);
 }
 
 /* The last version was in GPU memory alone and no process was left to copy it: *step becomes that of the last
@@ -142,36 +132,28 @@ static bool is_sound(const emergency_page *page, size_t bytes) {
          page->update >= 0 && page->update < HD_OP_COUNT && memchr(page->run, 0, sizeof page->run);
 }
 
-static hd_status save_last(int64_t *step, char run[HD_PATH_BYTES], bool *wrote, hd_ctx *ctx, hd_local_group *local,
-                           emergency_page *page, size_t bytes) {
-  hd_store *store;
-  if (!atomic_load(&page->ready) || !is_sound(page, bytes))
-    return hd__fail(ctx, HD_E_USAGE, "expected a run to save, found none that had begun");
-  HD_TRY(hd__store_find(&store, ctx, local));
-  const hd_counters counters = page->counters[hd__store_buffer(store)];
-  hd_status status = HD_OK;
-  *step = (int64_t)hd__store_version(store);
-  snprintf(run, HD_PATH_BYTES, "%.*s", HD_PATH_BYTES - 1, page->run);
-  if (counters.step != *step)
-    status = page->on_gpu ? lost_with_gpus(step, ctx, page)
-                          : hd__fail(ctx, HD_E_USAGE, "expected a run to save, found none that had begun");
-  int lock = -1;
-  if (status == HD_OK && hd__local_group_rank(local) != 0) /* rank 0 holds the lock already */
-    status = hd__file_lock_folder(&lock, ctx, run, LOCK_S);
-  HD_THEN(status, save_unless_there(wrote, ctx, store, page, &counters));
-  hd__file_unlock(&lock);
-  hd__store_destroy(store);
-  return status;
-}
+HD_RELEASER(release_store, hd_store, hd__store_destroy)
 
 hd_status hd__emergency_save(int64_t *step, char run[HD_PATH_BYTES], bool *wrote, hd_ctx *ctx, hd_local_group *local) {
-  hd_segment memory;
+  HD_RELEASED(hd__segment_destroy) hd_segment memory = {0};
+  HD_RELEASED(release_store) hd_store *store = NULL;
+  HD_RELEASED(hd__file_unlock) int lock = -1;
   bool ignored, *fresh = wrote ? wrote : &ignored;
   *fresh = false;
   *step = -1;
   run[0] = 0;
   HD_TRY(hd__local_group_find(&memory, local, ctx, purpose));
-  hd_status status = save_last(step, run, fresh, ctx, local, memory.base, memory.bytes);
-  hd__segment_destroy(&memory);
-  return status;
+  emergency_page *page = memory.base;
+  if (!atomic_load(&page->ready) || !is_sound(page, memory.bytes))
+    return hd__fail(ctx, HD_E_USAGE, "expected a run to save, found none that had begun");
+  HD_TRY(hd__store_find(&store, ctx, local));
+  const hd_counters counters = page->counters[hd__store_buffer(store)];
+  *step = (int64_t)hd__store_version(store);
+  snprintf(run, HD_PATH_BYTES, "%.*s", HD_PATH_BYTES - 1, page->run);
+  if (counters.step != *step)
+    return page->on_gpu ? lost_with_gpus(step, ctx, page)
+                        : hd__fail(ctx, HD_E_USAGE, "expected a run to save, found none that had begun");
+  if (hd__local_group_rank(local) != 0) /* rank 0 holds the lock already */
+    HD_TRY(hd__file_lock_folder(&lock, ctx, run, LOCK_S));
+  return save_unless_there(fresh, ctx, store, page, &counters);
 }

@@ -90,14 +90,13 @@ hd_status hd__checkpoint_write_record(hd_ctx *ctx, const char *folder, json_t *r
 
 /* Notes the checksum of a written file under "files" in the record. */
 static hd_status note_sum(json_t *record, hd_ctx *ctx, const char *path, const char *name) {
-  hd_mapping file;
+  HD_MAPPED file = {0};
   char sum[HD_CHECKSUM_BYTES];
   HD_TRY(hd__file_map(&file, ctx, path));
   hd__checksum_text(sum, &file);
-  hd__file_unmap(&file);
-  if (json_object_set_new(json_object_get(record, "files"), name, json_pack("{s:s}", "xxh3", sum)) != 0)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory while saving");
-  return HD_OK;
+  json_t *entry = json_pack("{s:s}", "xxh3", sum);
+  return HD_ALLOCATED(json_object_set_new(json_object_get(record, "files"), name, entry) == 0, ctx,
+                      "out of memory while saving");
 }
 
 bool hd__saver_is_step(int64_t *step, const char *name) {
@@ -220,10 +219,8 @@ int64_t hd__saver_linked_step(const char *run, const char *link) {
 
 static bool has_record(const char *path) {
   hd_ctx quiet = {0};
-  json_t *record = NULL;
-  const bool has = hd__checkpoint_record(&record, &quiet, path) == HD_OK;
-  json_decref(record);
-  return has;
+  json_auto_t *record = NULL;
+  return hd__checkpoint_record(&record, &quiet, path) == HD_OK;
 }
 
 /* Removes checkpoints beyond the newest `keep`, except those that `last` and `best` name. */

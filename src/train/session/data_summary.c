@@ -74,22 +74,21 @@ static hd_status list_bad(hd_data_look *l, hd_ctx *ctx) {
     return HD_OK;
   l->bad = hd__calloc((size_t)all, sizeof *l->bad);
   int64_t most = hd__dataset_most_bytes(split_of(l, 0)), other = hd__dataset_most_bytes(split_of(l, 1)), at = 0;
-  void *elems = hd__malloc((size_t)(most > other ? most : other));
-  hd_status status = l->bad && elems ? HD_OK : HD_E_NOMEM;
+  HD_OWNED void *elems = hd__malloc((size_t)(most > other ? most : other));
+  bool enough = l->bad && elems;
   for (int p = 0; p < 2; p++)
-    for (int64_t i = 0; i < split_of(l, p)->count && at < all && status == HD_OK; i++) {
+    for (int64_t i = 0; i < split_of(l, p)->count && at < all && enough; i++) {
       hd_ctx item_ctx = {0};
       int size[2];
       if (!hd__skips_has(split_of(l, p), i))
         continue;
       const bool again = hd__dataset_get(elems, size, &item_ctx, split_of(l, p), i) != HD_OK;
       l->bad[at] = (hd_data_bad){p, i, hd__strdup(again ? item_ctx.message : "it can be read by now; look again")};
-      status = l->bad[at++].why ? HD_OK : HD_E_NOMEM;
+      enough = l->bad[at++].why != NULL;
     }
-  hd__free(elems);
   l->facts.bad = l->bad;
   l->facts.bad_count = at;
-  return status == HD_OK ? HD_OK : hd__fail(ctx, HD_E_NOMEM, "out of memory for a list of samples");
+  return HD_ALLOCATED(enough, ctx, "out of memory for a list of samples");
 }
 
 static hd_status look(hd_data_look *l, hd_ctx *ctx, const hd_config *config) {

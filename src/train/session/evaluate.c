@@ -70,12 +70,21 @@ static hd_status count_guesses(hd_evaluation *out, hd_ctx *ctx, const evaluator 
   return HD_OK;
 }
 
-static hd_status evaluate(hd_evaluation *out, evaluator *e, hd_ctx *ctx, const char *checkpoint,
-                          const hd_config *config) {
-  HD_TRY(open_all(e, ctx, checkpoint, config));
-  const hd_step_source source = hd__feed_source(&e->feed);
-  HD_TRY(hd__exec_evaluate(e->trained.exec, ctx, &source, hd__data_test(e->data)->count, &e->outcome));
-  return count_guesses(out, ctx, e);
+static void evaluator_fini(evaluator *e) {
+  hd__trained_fini(&e->trained);
+  hd__feed_fini(&e->feed);
+  hd__data_close(e->data);
+  hd__free(e->outcome.loss);
+  hd__free(e->outcome.guess);
+  hd__free(e->outcome.score);
+}
+
+static hd_status evaluate(hd_evaluation *out, hd_ctx *ctx, const char *checkpoint, const hd_config *config) {
+  HD_RELEASED(evaluator_fini) evaluator e = {0};
+  HD_TRY(open_all(&e, ctx, checkpoint, config));
+  const hd_step_source source = hd__feed_source(&e.feed);
+  HD_TRY(hd__exec_evaluate(e.trained.exec, ctx, &source, hd__data_test(e.data)->count, &e.outcome));
+  return count_guesses(out, ctx, &e);
 }
 
 static void free_counts(const hd_evaluation *evaluation) {
@@ -85,16 +94,9 @@ static void free_counts(const hd_evaluation *evaluation) {
 }
 
 hd_status hd_evaluate(hd_evaluation *out, hd_ctx *ctx, const char *checkpoint, const hd_config *config) {
-  evaluator e = {0};
   hd_evaluation result = {0};
   HD_TRY(hd__struct_check(ctx, out, sizeof result, "hd_evaluation"));
-  hd_status status = evaluate(&result, &e, ctx, checkpoint, config);
-  hd__trained_fini(&e.trained);
-  hd__feed_fini(&e.feed);
-  hd__data_close(e.data);
-  hd__free(e.outcome.loss);
-  hd__free(e.outcome.guess);
-  hd__free(e.outcome.score);
+  hd_status status = evaluate(&result, ctx, checkpoint, config);
   if (status != HD_OK) {
     free_counts(&result);
     result = (hd_evaluation){0};
@@ -110,8 +112,8 @@ void hd_evaluation_fini(hd_evaluation *evaluation) {
 
 hd_status hd_digest(char text[HD_SHA256_TEXT_BYTES], hd_ctx *ctx, const char *checkpoint) {
   char path[HD_PATH_BYTES];
-  hd_mapping file;
-  hd_st_list list;
+  HD_MAPPED file = {0};
+  HD_ST_OWNED list = {0};
   snprintf(path, sizeof path, "%s", checkpoint);
   if (hd__file_is_folder(checkpoint) || !hd__file_exists(checkpoint)) {
     char folder[HD_PATH_BYTES];
@@ -119,14 +121,11 @@ hd_status hd_digest(char text[HD_SHA256_TEXT_BYTES], hd_ctx *ctx, const char *ch
     HD_TRY(hd__file_join(path, ctx, folder, "model.safetensors"));
   }
   HD_TRY(hd__file_map(&file, ctx, path));
-  hd_status status = hd__st_parse(&list, ctx, path, file.bytes, file.length);
-  for (int i = 0; i < list.count && status == HD_OK; i++)
+  HD_TRY(hd__st_parse(&list, ctx, path, file.bytes, file.length));
+  for (int i = 0; i < list.count; i++)
     if (!hd__checkpoint_holds(&list.tensor[i]))
-      status =
-          hd__fail(ctx, HD_E_FORMAT, "%s: expected tensors of F32, found '%s' of another type; give the weights' file",
-                   path, list.tensor[i].name);
-  HD_THEN(status, hd__st_digest(text, ctx, &list));
-  hd__st_fini(&list);
-  hd__file_unmap(&file);
-  return status;
+      return hd__fail(ctx, HD_E_FORMAT,
+                      "%s: expected tensors of F32, found '%s' of another type; give the weights' file", path,
+                      list.tensor[i].name);
+  return hd__st_digest(text, ctx, &list);
 }

@@ -33,15 +33,13 @@ hd_status hd__augment_feed(hd_feed *feed, hd_ctx *ctx, const hd_augment *lists, 
   const bool has_eval_list = mode != HD_PIPELINE_TRAINING && *lists->eval;
   const char *text = has_eval_list ? lists->eval : lists->train;
   char source[HD_PATH_BYTES];
-  hd_yaml *list;
+  HD_YAML_OWNED *list = NULL;
   if (!*text)
     return HD_OK;
   HD_TRY(hd__yaml_parse(&list, ctx, text, strlen(text), "transforms"));
   place_entries(list, has_eval_list ? "--eval-transforms" : "--transforms",
                 has_eval_list ? lists->eval_origin : lists->train_origin, source);
-  hd_status status = hd__feed_transform(feed, ctx, hd__yaml_root(list), mode, mean, std, seed);
-  hd__yaml_destroy(list);
-  return status;
+  return hd__feed_transform(feed, ctx, hd__yaml_root(list), mode, mean, std, seed);
 }
 
 hd_status hd__augment_check(hd_ctx *ctx, const hd_feed *feed, const hd_network *network, const hd_graph *graph,
@@ -62,9 +60,15 @@ bool hd__augment_makes_numbers(const hd_augment *lists) {
 }
 
 /* Weights: one over the number of samples of the class; 0 for a label outside of the classes. */
-static hd_status weigh(double *weight, hd_ctx *ctx, const hd_feed *feed) {
+static hd_status balance(hd_sampler **out, hd_ctx *ctx, const hd_feed *feed, const char *data_name) {
   const hd_dataset *data = feed->data;
-  int64_t *count = hd__calloc((size_t)data->classes, sizeof *count);
+  if (!data->labels)
+    return hd__fail(ctx, HD_E_USAGE,
+                    "--sampler balanced expects class labels, found float targets in %s; use another sampler",
+                    data_name);
+  HD_OWNED double *weight = hd__malloc((size_t)feed->count * sizeof *weight);
+  HD_OWNED int64_t *count = hd__calloc((size_t)data->classes, sizeof *count);
+  HD_TRY(HD_ALLOCATED(weight, ctx, "out of memory for %lld weights", (long long)feed->count));
   HD_TRY(HD_ALLOCATED(count, ctx, "out of memory for the counts of %d classes", data->classes));
   for (int64_t i = 0; i < feed->count; i++) {
     const int32_t label = data->labels[hd__feed_sample(feed, 0, i)];
@@ -75,21 +79,7 @@ static hd_status weigh(double *weight, hd_ctx *ctx, const hd_feed *feed) {
     const int32_t label = data->labels[hd__feed_sample(feed, 0, i)];
     weight[i] = label < data->classes ? 1 / (double)count[label] : 0;
   }
-  hd__free(count);
-  return HD_OK;
-}
-
-static hd_status balance(hd_sampler **out, hd_ctx *ctx, const hd_feed *feed, const char *data_name) {
-  if (!feed->data->labels)
-    return hd__fail(ctx, HD_E_USAGE,
-                    "--sampler balanced expects class labels, found float targets in %s; use another sampler",
-                    data_name);
-  double *weight = hd__malloc((size_t)feed->count * sizeof *weight);
-  HD_TRY(HD_ALLOCATED(weight, ctx, "out of memory for %lld weights", (long long)feed->count));
-  hd_status status = weigh(weight, ctx, feed);
-  HD_THEN(status, hd_sampler_weighted(out, ctx, weight, feed->count, feed->count));
-  hd__free(weight);
-  return status;
+  return hd_sampler_weighted(out, ctx, weight, feed->count, feed->count);
 }
 
 hd_status hd__order_feed(hd_feed *feed, hd_ctx *ctx, const hd_config *config, const char *data_name) {

@@ -99,19 +99,18 @@ static hd_status list_layers(owner *o, hd_ctx *ctx) {
   hd_summary *s = &o->summary;
   int written = o->graph->node_count, loss = o->graph->values[o->graph->loss].producer;
   s->layers = hd__calloc((size_t)written, sizeof *s->layers);
-  int *layer_of = hd__malloc((size_t)written * sizeof *layer_of);
-  hd_status status = HD_ALLOCATED(s->layers && layer_of, ctx, "out of memory for the summary");
-  for (int i = 0; status == HD_OK && i < written; i++) {
+  HD_OWNED int *layer_of = hd__malloc((size_t)written * sizeof *layer_of);
+  HD_TRY(HD_ALLOCATED(s->layers && layer_of, ctx, "out of memory for the summary"));
+  for (int i = 0; i < written; i++) {
     const hd_node *node = &o->graph->nodes[i];
     bool is_layer = i != loss && !node->attrs.move;
     layer_of[node->written] = is_layer ? s->layer_count : -1;
     if (is_layer)
       describe_layer(&s->layers[s->layer_count++], o->graph, node);
   }
-  HD_THEN(status, count_training(o, ctx, layer_of));
-  hd__free(layer_of);
+  HD_TRY(count_training(o, ctx, layer_of));
   add_up(s);
-  return status;
+  return HD_OK;
 }
 
 static hd_status make_plan(hd_plan **out, owner *o, hd_ctx *ctx, const int32_t input[3], bool train) {
@@ -126,54 +125,52 @@ static hd_status raise_fetch(int64_t *bytes, owner *o, hd_ctx *ctx, const hd_dat
                              hd_pipeline_mode mode) {
   const hd_augment lists = hd__augment_of(o->config);
   const double *mean = hd__data_mean(data), *std = hd__data_std(data);
-  hd_feed feed;
+  HD_FEED_OWNED feed = {0};
   HD_TRY(hd__feed_init(&feed, ctx, split, o->kernels, mean, std));
-  hd_status status = hd__augment_feed(&feed, ctx, &lists, mode, mean, std, 0);
-  const int64_t needed = status == HD_OK ? hd__feed_scratch_bytes(&feed) : 0;
+  HD_TRY(hd__augment_feed(&feed, ctx, &lists, mode, mean, std, 0));
+  const int64_t needed = hd__feed_scratch_bytes(&feed);
   *bytes = needed > *bytes ? needed : *bytes;
-  if (status == HD_OK && mode == HD_PIPELINE_TRAINING)
+  if (mode == HD_PIPELINE_TRAINING)
     o->network.target.of_classes = hd__augment_of_classes(&feed);
-  hd__feed_fini(&feed);
-  return status;
+  return HD_OK;
 }
+
+HD_RELEASER(release_data, hd_data, hd__data_close)
 
 static hd_status measure_fetch(owner *o, hd_ctx *ctx) {
   hd_data_request request = hd__config_data(o->config);
-  hd_data *data;
+  HD_RELEASED(release_data) hd_data *data = NULL;
   if (!*hd__settings(o->config)->transforms && !*hd__settings(o->config)->eval_transforms)
     return HD_OK;
   request.ignored = o->network.target.ignored;
   HD_TRY(hd__data_open(&data, ctx, &request));
   const hd_dataset *train = hd__data_train(data);
-  hd_status status = raise_fetch(&o->train_fetch, o, ctx, data, train, HD_PIPELINE_TRAINING);
-  HD_THEN(status, raise_fetch(&o->eval_fetch, o, ctx, data, hd__data_test(data), HD_PIPELINE_EVALUATION));
-  if (status == HD_OK && hd__settings(o->config)->val_split > 0)
-    status = raise_fetch(&o->eval_fetch, o, ctx, data, train, HD_PIPELINE_EVALUATION);
-  hd__data_close(data);
-  return status;
+  HD_TRY(raise_fetch(&o->train_fetch, o, ctx, data, train, HD_PIPELINE_TRAINING));
+  HD_TRY(raise_fetch(&o->eval_fetch, o, ctx, data, hd__data_test(data), HD_PIPELINE_EVALUATION));
+  return hd__settings(o->config)->val_split > 0
+             ? raise_fetch(&o->eval_fetch, o, ctx, data, train, HD_PIPELINE_EVALUATION)
+             : HD_OK;
 }
 
+HD_RELEASER(release_plan, hd_plan, hd__plan_destroy)
+
 static hd_status plan_memory(owner *o, hd_ctx *ctx, const int32_t input[3]) {
-  hd_plan *plan = NULL, *eval_plan = NULL;
+  HD_RELEASED(release_plan) hd_plan *plan = NULL;
+  HD_RELEASED(release_plan) hd_plan *eval_plan = NULL;
   int states;
   hd_op update = hd__schedule_update(&states, o->config);
-  hd_status status = measure_fetch(o, ctx);
-  HD_THEN(status, make_plan(&plan, o, ctx, input, true));
-  HD_THEN(status, make_plan(&eval_plan, o, ctx, input, false));
-  if (status == HD_OK) {
-    hd_planned planned = {.plan = plan,
-                          .eval_plan = eval_plan,
-                          .train = hd__planned_training(o->config, (int32_t)o->summary.shards, update),
-                          .eval = hd__planned_evaluation(o->config),
-                          .threads = o->summary.threads,
-                          .states = states};
-    planned.train.fetch_bytes = o->train_fetch;
-    planned.eval.fetch_bytes = o->eval_fetch;
-    status = hd__planned_memory(&o->summary.memory, ctx, &planned);
-  }
-  hd__plan_destroy(plan);
-  hd__plan_destroy(eval_plan);
-  return status;
+  HD_TRY(measure_fetch(o, ctx));
+  HD_TRY(make_plan(&plan, o, ctx, input, true));
+  HD_TRY(make_plan(&eval_plan, o, ctx, input, false));
+  hd_planned planned = {.plan = plan,
+                        .eval_plan = eval_plan,
+                        .train = hd__planned_training(o->config, (int32_t)o->summary.shards, update),
+                        .eval = hd__planned_evaluation(o->config),
+                        .threads = o->summary.threads,
+                        .states = states};
+  planned.train.fetch_bytes = o->train_fetch;
+  planned.eval.fetch_bytes = o->eval_fetch;
+  return hd__planned_memory(&o->summary.memory, ctx, &planned);
 }
 
 static void fill(owner *o, int32_t shards, int threads) {

@@ -157,11 +157,10 @@ hd_status hd_predict_pixels(double *value, hd_predictor *p, hd_ctx *ctx, const u
 /* The model takes the shape that a picture has after the run's transforms. */
 static hd_status check_size(hd_predictor *p, hd_ctx *ctx, const hd_dataset *one, const char *path) {
   int32_t shape[3];
-  hd_feed feed;
+  HD_FEED_OWNED feed = {0};
   hd_predictor_input(shape, p);
   HD_TRY(hd__trained_feed(&feed, ctx, &p->trained, one, HD_PIPELINE_EVALUATION));
   const hd_dataset seen = hd__feed_seen(&feed);
-  hd__feed_fini(&feed);
   if (seen.channels == shape[0] && seen.height == shape[1] && seen.width == shape[2])
     return HD_OK;
   return hd__fail(ctx, HD_E_SHAPE,
@@ -176,7 +175,7 @@ static hd_status predict_colours(double *value, hd_predictor *p, hd_ctx *ctx, co
   static const int32_t no_label;
   const size_t plane = (size_t)picture->height * (size_t)picture->width;
   const int32_t classes = hd__target_classes(&p->trained.network.target);
-  uint8_t *planes = hd__malloc(3 * plane);
+  HD_OWNED uint8_t *planes = hd__malloc(3 * plane);
   HD_TRY(HD_ALLOCATED(planes, ctx, "%s: out of memory for a picture", path));
   for (size_t i = 0; i < plane; i++)
     for (size_t c = 0; c < 3; c++)
@@ -188,24 +187,22 @@ static hd_status predict_colours(double *value, hd_predictor *p, hd_ctx *ctx, co
                           .height = picture->height,
                           .width = picture->width,
                           .classes = classes > 0 ? classes : 1};
-  hd_status status = check_size(p, ctx, &one, path);
-  HD_THEN(status, predict_some(value, p, ctx, &one, HD_PIPELINE_EVALUATION));
-  hd__free(planes);
-  return status;
+  HD_TRY(check_size(p, ctx, &one, path));
+  return predict_some(value, p, ctx, &one, HD_PIPELINE_EVALUATION);
 }
 
 hd_status hd_predict_picture(double *value, hd_predictor *p, hd_ctx *ctx, const char *path) {
-  hd_picture picture;
+  HD_RELEASED(hd__picture_fini) hd_picture picture = {0};
   int32_t shape[3];
   hd_predictor_input(shape, p);
   if (shape[0] != 1 && shape[0] != 3)
     return hd__fail(ctx, HD_E_UNSUPPORTED, "%s: expected a model with 1 or 3 channels for pictures, found one with %d",
                     path, shape[0]);
   HD_TRY(hd__photo_picture(&picture, ctx, path));
-  hd_status status = shape[0] == 3 ? predict_colours(value, p, ctx, path, &picture)
-                                   : hd__fit_picture(p->pixels, ctx, path, &picture, shape[1], shape[2]);
-  hd__picture_fini(&picture);
-  return status == HD_OK && shape[0] == 1 ? hd_predict_pixels(value, p, ctx, p->pixels, 1) : status;
+  if (shape[0] == 3)
+    return predict_colours(value, p, ctx, path, &picture);
+  HD_TRY(hd__fit_picture(p->pixels, ctx, path, &picture, shape[1], shape[2]));
+  return hd_predict_pixels(value, p, ctx, p->pixels, 1);
 }
 
 hd_status hd_predict_item(double *value, int32_t *label, hd_predictor *p, hd_ctx *ctx, int64_t index) {
@@ -221,24 +218,20 @@ hd_status hd_predict_item(double *value, int32_t *label, hd_predictor *p, hd_ctx
                     (long long)index, hd__data_name(p->data));
   if (label)
     *label = test->labels ? test->labels[index] : -1;
-  float *elems = hd__malloc((size_t)hd__dataset_most_bytes(test)); /* or bytes */
+  HD_OWNED float *elems = hd__malloc((size_t)hd__dataset_most_bytes(test)); /* or bytes */
   int size[2];
   HD_TRY(HD_ALLOCATED(elems, ctx, "out of memory for a sample"));
-  hd_status status = hd__dataset_get(elems, size, ctx, test, index);
-  if (status == HD_OK) {
-    hd_dataset one = *test;
-    one.count = 1;
-    one.height = size[0];
-    one.width = size[1];
-    one.mixed = NULL;
-    one.images = test->elem == HD_ELEM_U8 ? (const uint8_t *)elems : NULL;
-    one.floats = test->elem == HD_ELEM_U8 ? NULL : elems;
-    one.labels = test->labels ? test->labels + index : NULL;
-    one.targets = test->targets ? test->targets + index * test->outputs : NULL;
-    status = predict_some(value, p, ctx, &one, HD_PIPELINE_EVALUATION);
-  }
-  hd__free(elems);
-  return status;
+  HD_TRY(hd__dataset_get(elems, size, ctx, test, index));
+  hd_dataset one = *test;
+  one.count = 1;
+  one.height = size[0];
+  one.width = size[1];
+  one.mixed = NULL;
+  one.images = test->elem == HD_ELEM_U8 ? (const uint8_t *)elems : NULL;
+  one.floats = test->elem == HD_ELEM_U8 ? NULL : elems;
+  one.labels = test->labels ? test->labels + index : NULL;
+  one.targets = test->targets ? test->targets + index * test->outputs : NULL;
+  return predict_some(value, p, ctx, &one, HD_PIPELINE_EVALUATION);
 }
 
 const char *hd_predictor_data(const hd_predictor *p) { return p->data ? hd__data_name(p->data) : ""; }

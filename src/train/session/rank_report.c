@@ -105,14 +105,15 @@ static hd_status count_all(int32_t *of_rank, hd_gpu_accounts *a, hd_ctx *ctx, hd
 static hd_status gather_all(hd_gpu_accounts *a, hd_ctx *ctx, hd_local_group *local, hd_cuda *first,
                             const int32_t *of_rank) {
   const int ranks = hd__cluster_ranks(local);
-  hd_gpu_memory *all = hd__calloc((size_t)ranks, sizeof *all), this_rank = {0};
-  hd_status status = HD_ALLOCATED(all, ctx, "out of memory for the accounts of GPUs");
+  HD_OWNED hd_gpu_memory *all = hd__calloc((size_t)ranks, sizeof *all);
+  HD_TRY(HD_ALLOCATED(all, ctx, "out of memory for the accounts of GPUs"));
+  hd_gpu_memory this_rank = {0};
   hd_cuda *cuda = first;
-  for (int round = 0, left = a->count; left > 0 && status == HD_OK; round++) {
+  for (int round = 0, left = a->count; left > 0; round++) {
     if (cuda)
       hd__cuda_memory(&this_rank, cuda);
     this_rank.rank = hd__cluster_rank(local);
-    status = hd__cluster_gather(all, local, ctx, &this_rank, sizeof this_rank);
+    HD_TRY(hd__cluster_gather(all, local, ctx, &this_rank, sizeof this_rank));
     for (int r = 0, before = 0; r < ranks; before += of_rank[r++])
       if (round < of_rank[r]) {
         a->of[before + round] = all[r];
@@ -120,8 +121,7 @@ static hd_status gather_all(hd_gpu_accounts *a, hd_ctx *ctx, hd_local_group *loc
       }
     cuda = cuda ? cuda->next : NULL;
   }
-  hd__free(all);
-  return status;
+  return HD_OK;
 }
 
 /* Names are pointers to texts of the process that reported them: replaces them by this process's. */
@@ -135,18 +135,16 @@ static void name_parts(hd_gpu_accounts *a, hd_cuda *cuda) {
 
 hd_status hd__gpu_accounts_gather(hd_gpu_accounts *a, hd_ctx *ctx, hd_local_group *local, hd_cuda *cuda) {
   hd__gpu_accounts_fini(a);
-  int32_t *of_rank = hd__calloc((size_t)hd__cluster_ranks(local), sizeof *of_rank);
+  HD_OWNED int32_t *of_rank = hd__calloc((size_t)hd__cluster_ranks(local), sizeof *of_rank);
   HD_TRY(HD_ALLOCATED(of_rank, ctx, "out of memory for the accounts of GPUs"));
-  hd_status status = count_all(of_rank, a, ctx, local, cuda);
-  if (status == HD_OK && a->count > 0) {
-    a->of = hd__calloc((size_t)a->count, sizeof *a->of);
-    status = a->of ? gather_all(a, ctx, local, cuda, of_rank)
-                   : hd__fail(ctx, HD_E_NOMEM, "out of memory for the accounts of GPUs");
-  }
-  if (status == HD_OK && cuda)
+  HD_TRY(count_all(of_rank, a, ctx, local, cuda));
+  if (a->count == 0)
+    return HD_OK;
+  HD_TRY(HD_NEW(a->of, a->count, ctx, "out of memory for the accounts of GPUs"));
+  HD_TRY(gather_all(a, ctx, local, cuda, of_rank));
+  if (cuda)
     name_parts(a, cuda);
-  hd__free(of_rank);
-  return status;
+  return HD_OK;
 }
 
 void hd__gpu_accounts_fini(hd_gpu_accounts *a) {

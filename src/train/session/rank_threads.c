@@ -16,15 +16,15 @@ typedef struct places {
 
 /* Whether all ranks may use the same CPUs. */
 static hd_status compare_masks(bool *same, hd_ctx *ctx, hd_local_group *local) {
-  hd_cpu_set this_rank, *all = hd__malloc((size_t)hd__local_group_ranks(local) * sizeof *all);
+  hd_cpu_set this_rank;
+  HD_OWNED hd_cpu_set *all = hd__malloc((size_t)hd__local_group_ranks(local) * sizeof *all);
   HD_TRY(HD_ALLOCATED(all, ctx, "out of memory for the CPUs of %d ranks", hd__local_group_ranks(local)));
   hd__cpu_set_read(&this_rank);
-  hd_status status = hd__local_group_gather(all, local, ctx, &this_rank, sizeof this_rank);
+  HD_TRY(hd__local_group_gather(all, local, ctx, &this_rank, sizeof this_rank));
   *same = true;
-  for (int r = 1; r < hd__local_group_ranks(local) && status == HD_OK; r++)
+  for (int r = 1; r < hd__local_group_ranks(local); r++)
     *same &= memcmp(&all[r], &all[0], sizeof this_rank) == 0;
-  hd__free(all);
-  return status;
+  return HD_OK;
 }
 
 /* The number of threads of each rank where none is given: its share of what one process would take. */
@@ -60,7 +60,7 @@ static hd_status place_all(places *out, hd_ctx *ctx, const hd_placement_request 
 hd_status hd__rank_threads_open(hd_threads **out, hd_ctx *ctx, hd_local_group *local,
                                 const hd_placement_request *request) {
   const int ranks = hd__local_group_ranks(local), rank = hd__local_group_rank(local);
-  hd_segment memory;
+  HD_RELEASED(hd__segment_destroy) hd_segment memory = {0};
   bool same = true;
   *out = NULL;
   if (ranks == 1)
@@ -70,16 +70,13 @@ hd_status hd__rank_threads_open(hd_threads **out, hd_ctx *ctx, hd_local_group *l
     return hd__threads_open(out, ctx, request);
   HD_TRY(hd__local_group_memory(&memory, local, ctx, sizeof(places), "the places of threads"));
   places *all = memory.base;
-  hd_status status = rank == 0 ? place_all(all, ctx, request, ranks) : HD_OK;
-  HD_THEN(status, hd__local_group_barrier(local, ctx));
-  if (status == HD_OK) {
-    hd_placement this_rank = {.threads = all->threads,
-                              .workers = all->workers,
-                              .thread = all->thread + rank * all->threads,
-                              .worker = all->worker + rank * all->workers,
-                              .cpus = all->cpus};
-    status = hd__threads_open_at(out, ctx, &this_rank);
-  }
-  hd__segment_destroy(&memory);
-  return status;
+  if (rank == 0)
+    HD_TRY(place_all(all, ctx, request, ranks));
+  HD_TRY(hd__local_group_barrier(local, ctx));
+  const hd_placement this_rank = {.threads = all->threads,
+                                  .workers = all->workers,
+                                  .thread = all->thread + rank * all->threads,
+                                  .worker = all->worker + rank * all->workers,
+                                  .cpus = all->cpus};
+  return hd__threads_open_at(out, ctx, &this_rank);
 }

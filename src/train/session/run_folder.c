@@ -152,17 +152,16 @@ static hd_status receive_folder(hd_session *s, hd_ctx *ctx) {
     int64_t saved_step;
     char path[HD_LOCAL_GROUP_GATHER_BYTES - sizeof(int64_t)];
   } place;
-  place this_rank = {.saved_step = s->checkpoints.saved_step},
-        *all = hd__malloc((size_t)hd__cluster_ranks(s->compute.local) * sizeof *all);
+  place this_rank = {.saved_step = s->checkpoints.saved_step};
+  HD_OWNED place *all = hd__malloc((size_t)hd__cluster_ranks(s->compute.local) * sizeof *all);
   HD_TRY(HD_ALLOCATED(all, ctx, "out of memory for the run's folder"));
   snprintf(this_rank.path, sizeof this_rank.path, "%.*s", (int)sizeof this_rank.path - 1, s->checkpoints.folder);
-  hd_status status = hd__cluster_gather(all, s->compute.local, ctx, &this_rank, sizeof this_rank);
-  if (status == HD_OK && !hd__session_writes(s)) {
+  HD_TRY(hd__cluster_gather(all, s->compute.local, ctx, &this_rank, sizeof this_rank));
+  if (!hd__session_writes(s)) {
     snprintf(s->checkpoints.folder, sizeof s->checkpoints.folder, "%s", all[0].path);
     s->checkpoints.saved_step = all[0].saved_step;
   }
-  hd__free(all);
-  return status;
+  return HD_OK;
 }
 
 /* ---- The job's page, which all ranks of a host open ---- */
@@ -175,15 +174,13 @@ static hd_status open_page(hd_session *s, hd_ctx *ctx, const hd_job_facts *facts
   const int ranks = hd__local_group_ranks(s->compute.local);
   if (hd__local_group_rank(s->compute.local) == 0)
     hd__job_open(&s->report.page, ranks, facts);
-  holder this_rank = {(int32_t)getpid(), s->report.page.head ? s->report.page.fd : -1},
-         *all = hd__malloc((size_t)ranks * sizeof *all);
+  const holder this_rank = {(int32_t)getpid(), s->report.page.head ? s->report.page.fd : -1};
+  HD_OWNED holder *all = hd__malloc((size_t)ranks * sizeof *all);
   HD_TRY(HD_ALLOCATED(all, ctx, "out of memory for a job of %d ranks", ranks));
-  hd_status status = hd__local_group_gather(all, s->compute.local, ctx, &this_rank, sizeof this_rank);
-  if (status == HD_OK && hd__local_group_rank(s->compute.local) > 0)
+  HD_TRY(hd__local_group_gather(all, s->compute.local, ctx, &this_rank, sizeof this_rank));
+  if (hd__local_group_rank(s->compute.local) > 0)
     hd__job_join(&s->report.page, all[0].pid, all[0].fd, hd__local_group_rank(s->compute.local));
-  hd__free(all);
-  return status == HD_OK ? hd__local_group_barrier(s->compute.local, ctx)
-                         : status; /* rank 0 must not close it earlier */
+  return hd__local_group_barrier(s->compute.local, ctx); /* rank 0 must not close it earlier */
 }
 
 static hd_status publish(hd_session *s, hd_ctx *ctx) {

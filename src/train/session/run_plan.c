@@ -77,10 +77,9 @@ hd_status hd__planned_rules(hd_graph *graph, hd_ctx *ctx, const hd_config *confi
   const char *text = hd__settings(config)->parameters;
   if (!*text)
     return HD_OK;
-  hd_yaml *yaml;
+  HD_YAML_OWNED *yaml = NULL;
   HD_TRY(hd__yaml_parse(&yaml, ctx, text, strlen(text), "--parameters"));
-  hd_status status = hd__param_rules_apply(graph, ctx, hd__yaml_root(yaml));
-  hd__yaml_destroy(yaml);
+  const hd_status status = hd__param_rules_apply(graph, ctx, hd__yaml_root(yaml));
   return status == HD_E_FORMAT ? HD_E_USAGE : status;
 }
 

@@ -44,6 +44,9 @@ hd_status hd__feed_init(hd_feed *feed, hd_ctx *ctx, const hd_dataset *data, cons
                         const double *mean, const double *std);
 void hd__feed_fini(hd_feed *feed);
 
+/* A feed that ends with its scope. */
+#define HD_FEED_OWNED HD_RELEASED(hd__feed_fini) hd_feed
+
 /* Moves the last `share` (rounded to whole samples) of a permutation of a feed's samples by the seed to `held_out`,
  * which has them in file order. HD_E_USAGE if one of the two would be left without samples. */
 hd_status hd__feed_split(hd_feed *held_out, hd_feed *feed, hd_ctx *ctx, double share, uint64_t seed);

@@ -84,11 +84,8 @@ static hd_status choose_steps(hd_session *s, hd_ctx *ctx, int32_t *shards) {
 static hd_status make_plan(hd_plan **out, hd_session *s, hd_ctx *ctx, bool train) {
   hd_graph *graph;
   HD_TRY(hd__network_graph(&graph, ctx, &s->run.network));
-  hd_status status = hd__planned_rules(graph, ctx, s->run.config);
-  if (status != HD_OK) {
-    hd__graph_destroy(graph);
-    return status;
-  }
+  const hd_status status = hd__planned_rules(graph, ctx, s->run.config);
+  HD_TRY(HD_CREATED(status, &graph, hd__graph_destroy));
   hd_plan_settings settings = hd__planned_passes(s->run.config, train);
   return hd__plan_create(out, ctx, graph, s->compute.cuda ? hd__kernels_cuda() : s->compute.kernels, &settings);
 }
@@ -290,17 +287,14 @@ static hd_status fill_weights(hd_session *s, hd_ctx *ctx, const char *resumed) {
     hd_counters counters;
     uint64_t version;
   } filled;
-  filled this_rank, *all = hd__malloc((size_t)hd__cluster_ranks(s->compute.local) * sizeof *all);
+  HD_OWNED filled *all = hd__malloc((size_t)hd__cluster_ranks(s->compute.local) * sizeof *all);
   HD_TRY(HD_ALLOCATED(all, ctx, "out of memory for the counters of %d ranks", hd__cluster_ranks(s->compute.local)));
-  hd_status status = hd__session_writes(s) ? fill_store(s, ctx, resumed) : HD_OK;
-  this_rank = (filled){s->run.counters, hd__store_version(s->compute.store)};
-  HD_THEN(status, hd__cluster_gather(all, s->compute.local, ctx, &this_rank, sizeof this_rank));
-  if (status == HD_OK) {
-    s->run.counters = all[0].counters;
-    status = copy_to_hosts(s, ctx, all[0].version);
-  }
-  hd__free(all);
-  return status;
+  if (hd__session_writes(s))
+    HD_TRY(fill_store(s, ctx, resumed));
+  const filled this_rank = {s->run.counters, hd__store_version(s->compute.store)};
+  HD_TRY(hd__cluster_gather(all, s->compute.local, ctx, &this_rank, sizeof this_rank));
+  s->run.counters = all[0].counters;
+  return copy_to_hosts(s, ctx, all[0].version);
 }
 
 static void fill_report(hd_session *s, int32_t shards) {

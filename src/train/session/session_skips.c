@@ -31,31 +31,25 @@ static int by_number(const void *a, const void *b) {
 static hd_status join_marks(int64_t *distinct, hd_session *s, hd_ctx *ctx, const hd_dataset *split,
                             const int64_t *found) {
   const int hosts = hd__cluster_count(s->compute.local), this_host = hd__cluster_this_host(s->compute.local);
-  int64_t all = 0, before = 0, *bytes = hd__calloc((size_t)hosts, sizeof *bytes);
+  HD_OWNED int64_t *bytes = hd__calloc((size_t)hosts, sizeof *bytes);
+  int64_t all = 0, before = 0;
   for (int h = 0; h < hosts; h++) {
     before += h < this_host ? found[h] : 0;
     all += found[h];
   }
-  int64_t *list = hd__calloc((size_t)all + 1, sizeof *list);
-  hd_status status = HD_OK;
-  if (!list || !bytes)
-    status = hd__fail(ctx, HD_E_NOMEM, "out of memory for the marks of %lld samples", (long long)all);
-  for (int h = 0; h < hosts && status == HD_OK; h++)
+  HD_OWNED int64_t *list = hd__calloc((size_t)all + 1, sizeof *list);
+  HD_TRY(HD_ALLOCATED(list && bytes, ctx, "out of memory for the marks of %lld samples", (long long)all));
+  for (int h = 0; h < hosts; h++)
     bytes[h] = found[h] * (int64_t)sizeof *list;
-  if (status == HD_OK) {
-    hd__skips_list(list + before, split, found[this_host]);
-    status = hd__cluster_join_blocks(NULL, s->compute.local, ctx, &(hd_blocks){.data = list, .bytes = bytes}, 1, NULL);
-  }
-  if (status == HD_OK)
-    qsort(list, (size_t)all, sizeof *list, by_number);
+  hd__skips_list(list + before, split, found[this_host]);
+  HD_TRY(hd__cluster_join_blocks(NULL, s->compute.local, ctx, &(hd_blocks){.data = list, .bytes = bytes}, 1, NULL));
+  qsort(list, (size_t)all, sizeof *list, by_number);
   *distinct = 0;
-  for (int64_t i = 0; i < all && status == HD_OK; i++) {
+  for (int64_t i = 0; i < all; i++) {
     hd__skips_mark(split, list[i]);
     *distinct += i == 0 || list[i] != list[i - 1];
   }
-  hd__free(list);
-  hd__free(bytes);
-  return status;
+  return HD_OK;
 }
 
 /* `counts` are those of all ranks, this split's at [r][which]. Nothing is exchanged unless a host found a sample since
@@ -63,23 +57,22 @@ static hd_status join_marks(int64_t *distinct, hd_session *s, hd_ctx *ctx, const
 static hd_status spread_marks(hd_session *s, hd_ctx *ctx, const int64_t (*counts)[2], int which) {
   const hd_dataset *split = which ? hd__data_test(s->input.data) : hd__data_train(s->input.data);
   const int hosts = hd__cluster_count(s->compute.local);
-  int64_t *found = hd__calloc((size_t)hosts, sizeof *found), distinct = 0;
-  int64_t *here = hd__calloc((size_t)hd__local_group_ranks(s->compute.local), sizeof *here);
+  HD_OWNED int64_t *found = hd__calloc((size_t)hosts, sizeof *found);
+  HD_OWNED int64_t *here = hd__calloc((size_t)hd__local_group_ranks(s->compute.local), sizeof *here);
+  int64_t distinct = 0;
   bool news = false;
-  hd_status status = HD_ALLOCATED(found && here, ctx, "out of memory for the marks of samples");
-  for (int h = 0; h < hosts && status == HD_OK; h++) {
+  HD_TRY(HD_ALLOCATED(found && here, ctx, "out of memory for the marks of samples"));
+  for (int h = 0; h < hosts; h++) {
     found[h] = counts[hd__cluster_member(s->compute.local, hd__cluster_first(s->compute.local, h))][which];
     news |= found[h] != s->input.spread_skips[which];
   }
-  if (news && hd__local_group_rank(s->compute.local) == 0)
-    status = join_marks(&distinct, s, ctx, split, found);
-  if (news && status == HD_OK)
-    status = hd__local_group_gather(here, s->compute.local, ctx, &distinct, sizeof distinct);
-  if (news && status == HD_OK)
-    s->input.spread_skips[which] = here[0];
-  hd__free(found);
-  hd__free(here);
-  return status;
+  if (!news)
+    return HD_OK;
+  if (hd__local_group_rank(s->compute.local) == 0)
+    HD_TRY(join_marks(&distinct, s, ctx, split, found));
+  HD_TRY(hd__local_group_gather(here, s->compute.local, ctx, &distinct, sizeof distinct));
+  s->input.spread_skips[which] = here[0];
+  return HD_OK;
 }
 
 hd_status hd__session_spread_skips(hd_session *s, hd_ctx *ctx) {
@@ -87,13 +80,11 @@ hd_status hd__session_spread_skips(hd_session *s, hd_ctx *ctx) {
   if (hd__cluster_is_one_host(s->compute.local) || hd__skips_bytes(train) + hd__skips_bytes(test) == 0)
     return HD_OK;
   const int64_t this_rank[2] = {hd__skips_count(train), hd__skips_count(test)};
-  int64_t(*all)[2] = hd__malloc((size_t)hd__cluster_ranks(s->compute.local) * sizeof *all);
+  HD_OWNED int64_t(*all)[2] = hd__malloc((size_t)hd__cluster_ranks(s->compute.local) * sizeof *all);
   HD_TRY(HD_ALLOCATED(all, ctx, "out of memory for the marks of samples"));
-  hd_status status = hd__cluster_gather(all, s->compute.local, ctx, this_rank, sizeof this_rank);
-  for (int which = 0; which < 2 && status == HD_OK; which++)
-    status = spread_marks(s, ctx, (const int64_t(*)[2])all, which);
-  hd__free(all);
-  return status;
+  HD_TRY(hd__cluster_gather(all, s->compute.local, ctx, this_rank, sizeof this_rank));
+  HD_TRY(spread_marks(s, ctx, (const int64_t(*)[2])all, 0));
+  return spread_marks(s, ctx, (const int64_t(*)[2])all, 1);
 }
 
 hd_status hd__session_count_skips(hd_session *s, hd_ctx *ctx) {

@@ -82,13 +82,13 @@ hd_best hd__best_threads_recall(const hd_session *s) {
   if (path_of(path, folder) != HD_OK)
     return best;
   key_of(key, s, placement_asked(s));
-  json_t *all = read_all(path), *entry = json_object_get(all, key);
+  json_auto_t *all = read_all(path);
+  const json_t *entry = json_object_get(all, key);
   json_int_t threads = json_integer_value(json_object_get(entry, "threads"));
   if (threads >= 1 && threads <= hd__threads_cpus(s->compute.threads))
     best = (hd_best){.threads = (int)threads,
                      .placement = policy_of(s, json_string_value(json_object_get(entry, "placement"))),
                      .samples_per_s = json_number_value(json_object_get(entry, "samples_per_s"))};
-  json_decref(all);
   return best;
 }
 
@@ -101,13 +101,12 @@ void hd__best_threads_remember(const hd_session *s, const char *asked, const hd_
   if (path_of(path, folder) != HD_OK || hd__file_make_folder(NULL, folder) != HD_OK)
     return;
   key_of(key, s, asked ? asked : ANY);
-  json_t *all = read_all(path);
+  json_auto_t *all = read_all(path);
   json_t *entry =
       json_pack("{s:i, s:s, s:f}", "threads", best->threads, "placement",
                 hd_choice_name(HD_OPT_PLACEMENT, best->placement), "samples_per_s", round(best->samples_per_s));
   json_object_set_new(all, key, entry);
   (void)hd__file_write(NULL, path, write_all, all);
-  json_decref(all);
 }
 
 /* ---- The search ----

@@ -120,11 +120,9 @@ hd_status hd__trained_feed(hd_feed *out, hd_ctx *ctx, hd_trained *t, const hd_da
 }
 
 static hd_status check_fit(hd_trained *t, hd_ctx *ctx, const hd_data *data) {
-  hd_feed feed;
-  hd_status status = hd__trained_feed(&feed, ctx, t, hd__data_test(data), HD_PIPELINE_EVALUATION);
-  HD_THEN(status, hd__augment_check(ctx, &feed, &t->network, t->plan->graph, hd__data_name(data)));
-  hd__feed_fini(&feed);
-  return status;
+  HD_FEED_OWNED feed = {0};
+  HD_TRY(hd__trained_feed(&feed, ctx, t, hd__data_test(data), HD_PIPELINE_EVALUATION));
+  return hd__augment_check(ctx, &feed, &t->network, t->plan->graph, hd__data_name(data));
 }
 
 hd_status hd__trained_data(hd_data **out, hd_ctx *ctx, hd_trained *t, const hd_config *config) {

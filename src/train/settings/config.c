@@ -105,14 +105,11 @@ static bool names_file(int id, const char *value) {
 
 static hd_status parse_list(hd_config *config, hd_ctx *ctx, int id, const char *value) {
   char option[40];
-  hd_yaml *yaml;
+  HD_YAML_OWNED *yaml = NULL;
   const bool file = names_file(id, value);
   snprintf(option, sizeof option, "--%s", hd_option_at(id)->name);
   hd_status status = file ? hd__yaml_read(&yaml, ctx, value) : hd__yaml_parse(&yaml, ctx, value, strlen(value), option);
-  if (status == HD_OK) {
-    status = set_list(config, ctx, id, hd__yaml_root(yaml), file);
-    hd__yaml_destroy(yaml);
-  }
+  HD_THEN(status, set_list(config, ctx, id, hd__yaml_root(yaml), file));
   return status == HD_E_FORMAT && !file ? HD_E_USAGE : status;
 }
 
@@ -363,15 +360,13 @@ static hd_status load_entries(hd_config *config, hd_ctx *ctx, const hd_yaml_node
 static hd_status apply_recipe(hd_config *config, hd_ctx *ctx) {
   const char *name = hd__config_shown(config, HD_OPT_RECIPE);
   const hd_embedded *file = hd__embed_recipes;
-  hd_yaml *yaml;
+  HD_YAML_OWNED *yaml = NULL;
   while (file->name && (strncmp(file->name, name, strlen(name)) || strcmp(file->name + strlen(name), ".yaml")))
     file++;
   if (!file->name)
     return HD_OK; /* none */
   HD_TRY(hd__yaml_parse(&yaml, ctx, (const char *)file->bytes, file->length, file->name));
-  hd_status status = load_entries(config, ctx, hd__yaml_root(yaml));
-  hd__yaml_destroy(yaml);
-  return status;
+  return load_entries(config, ctx, hd__yaml_root(yaml));
 }
 
 hd_status hd__config_complete(hd_config *config, hd_ctx *ctx) {
@@ -386,9 +381,7 @@ hd_status hd__config_complete(hd_config *config, hd_ctx *ctx) {
 }
 
 hd_status hd_config_load(hd_config *config, hd_ctx *ctx, const char *path) {
-  hd_yaml *yaml;
+  HD_YAML_OWNED *yaml = NULL;
   HD_TRY(hd__yaml_read(&yaml, ctx, path));
-  hd_status status = load_entries(config, ctx, hd__yaml_root(yaml));
-  hd__yaml_destroy(yaml);
-  return status;
+  return load_entries(config, ctx, hd__yaml_root(yaml));
 }

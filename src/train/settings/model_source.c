@@ -12,20 +12,21 @@
 
 enum { MOST_MODELS = 32 };
 
-static hd_status keep(hd_network *out, hd_ctx *ctx, const void *bytes, size_t length, const char *source) {
+HD_RELEASER(release_graph, hd_graph, hd__graph_destroy)
+
+static hd_status fill(hd_network *out, hd_ctx *ctx, const void *bytes, size_t length, const char *source) {
   *out = (hd_network){
       .text = hd__malloc(length + 1), .length = length, .source = hd__strdup(source), .label_smoothing = -1};
-  hd_graph *graph = NULL;
-  hd_status status = HD_OK;
-  if (!out->text || !out->source) {
-    status = hd__fail(ctx, HD_E_NOMEM, "%s: out of memory while reading", source);
-  } else {
-    memcpy(out->text, bytes, length);
-    out->text[length] = 0;
-    status = hd__model_parse(&graph, &out->name, ctx, out->text, length, source); /* parsed now to fail early */
-    HD_THEN(status, hd__target_init(&out->target, ctx, graph));
-    hd__graph_destroy(graph);
-  }
+  HD_TRY(HD_ALLOCATED(out->text && out->source, ctx, "%s: out of memory while reading", source));
+  memcpy(out->text, bytes, length);
+  out->text[length] = 0;
+  HD_RELEASED(release_graph) hd_graph *graph = NULL;
+  HD_TRY(hd__model_parse(&graph, &out->name, ctx, out->text, length, source)); /* parsed now to fail early */
+  return hd__target_init(&out->target, ctx, graph);
+}
+
+static hd_status keep(hd_network *out, hd_ctx *ctx, const void *bytes, size_t length, const char *source) {
+  const hd_status status = fill(out, ctx, bytes, length, source);
   if (status != HD_OK)
     hd__network_fini(out);
   return status;
@@ -66,11 +67,9 @@ hd_status hd__network_find(hd_network *out, hd_ctx *ctx, const char *name_or_pat
     return keep(out, ctx, name_or_path, strlen(name_or_path), "model");
   if (!is_path(name_or_path))
     return unknown_model(ctx, name_or_path);
-  hd_mapping file;
+  HD_MAPPED file = {0};
   HD_TRY(hd__file_map(&file, ctx, name_or_path));
-  hd_status status = keep(out, ctx, file.bytes ? (const char *)file.bytes : "", file.length, name_or_path);
-  hd__file_unmap(&file);
-  return status;
+  return keep(out, ctx, file.bytes ? (const char *)file.bytes : "", file.length, name_or_path);
 }
 
 void hd__network_fini(hd_network *network) {
