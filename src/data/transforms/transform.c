@@ -84,7 +84,7 @@ static hd_status fit_step(hd_pipeline *p, hd_transform_step *step, hd_transform_
   if (fit->scale.given && (touch >= HD_TOUCH_COMPUTES || (touch == HD_TOUCH_CROPS && fills)))
     HD_TRY(insert_scaling(p, step, fit));
   step->in = fit->shape;
-  hd_status status = step->row->fit(step, fit);
+  hd_status status = step->row->fit ? step->row->fit(step, fit) : HD_OK;
   step->out = fit->shape;
   const hd_image_shape *shape[2] = {&step->in, &step->out};
   for (int i = 0; i < 2 && status == HD_OK; i++)

@@ -1,39 +1,187 @@
-/* The table of kinds of transforms, and reading a list; see transform_step.h. */
-#include "data/transforms/transform_step.h"
+/* The table of kinds of transforms; reading a list by it, and writing one as text: see transform_step.h and
+ * transform.h. */
+#include "data/transforms/transform.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/text_buffer.h"
+#include "data/transforms/transform_step.h"
 
-#define KIND(name, torchvision, required, kind, touch, ...)                                                            \
+/* ---- The table ---- */
+
+static const char *const borders[] = {"constant", "reflect", "edge", NULL};
+static const char *const interpolations[] = {"bilinear", "nearest", NULL};
+
+/* Parameters: the key, the field, what it is without the key, and its bounds. */
+#define PARAM(key, field, type, ...)                                                                                   \
+  { key, offsetof(hd_transform_step, field), HD_PARAM_##type, __VA_ARGS__ }
+#define SIDES(key, field, min, max) PARAM(key, field, SIDES, .bounds = {min, max})
+#define WHOLE(key, field, min, max) PARAM(key, field, WHOLE, .bounds = {min, max})
+#define NUMBER(key, field, value, min, max) PARAM(key, field, NUMBER, .bounds = {min, max}, .without = {value})
+#define RANGE(key, field, low, high, middle_at, min, max)                                                              \
+  PARAM(key, field, RANGE, .bounds = {min, max}, .without = {low, high}, .middle = middle_at)
+#define WORD(key, field, list) PARAM(key, field, WORD, .words = list)
+#define OTHER(key) PARAM(key, where, OTHER, .words = NULL) /* for the kind's `check` to read */
+
+#define SIZE SIDES("size", size, 1, 65535)
+#define PADDING SIDES("padding", padding, 0, 4096)
+#define BORDER WORD("padding_mode", border, borders)
+#define FILL NUMBER("fill", fill, 0, -1e6, 1e6)
+#define INTERPOLATION WORD("interpolation", nearest, interpolations)
+#define ANTIALIAS PARAM("antialias", antialias, FLAG, .without = {true})
+#define DEGREES RANGE("degrees", degrees, 0, 0, 0, -360, 360)
+#define CHANCE(value) NUMBER("p", p, value, 0, 1)
+#define FACTOR(key, field) RANGE(key, field, 1, 1, 1, 0, 100)
+
+/* A kind: its names, whether the first parameter must be given, what becomes of it in evaluation, what it does to
+ * pixels, its functions (NULL: nothing to do), its parameters. */
+#define KIND(name, torchvision, required, kind, touch, check, fit, apply, ...)                                         \
   {                                                                                                                    \
-#name, torchvision,                                                                                                \
-        {__VA_ARGS__ }, required, HD_TRANSFORM_##kind, HD_TOUCH_##touch, hd__read_##name, hd__fit_##name,              \
-         hd__apply_##name                                                                                              \
+    name, torchvision, required, HD_TRANSFORM_##kind, HD_TOUCH_##touch, check, fit, apply, { __VA_ARGS__ }             \
   }
 
 /* clang-format off */
 static const hd_transform table[] = {
-    KIND(to_float, "to_tensor", 0, FIXED, SCALES, NULL),
-    KIND(normalise, "normalize", 0, FIXED, SCALES, "mean", "std"),
-    KIND(resize, NULL, 1, FIXED, RESIZES, "size", "interpolation", "antialias"),
-    KIND(pad, NULL, 1, FIXED, COMPUTES, "padding", "padding_mode", "fill"),
-    KIND(random_crop, NULL, 1, MIDDLE, CROPS, "size", "padding", "padding_mode", "fill"),
-    KIND(random_resized_crop, NULL, 1, MIDDLE, RESIZES, "size", "scale", "ratio", "interpolation", "antialias"),
-    KIND(centre_crop, "center_crop", 1, FIXED, CROPS, "size", "padding_mode", "fill"),
-    KIND(horizontal_flip, "random_horizontal_flip", 0, RANDOM, MOVES, "p"),
-    KIND(vertical_flip, "random_vertical_flip", 0, RANDOM, MOVES, "p"),
-    KIND(rotation, "random_rotation", 1, RANDOM, COMPUTES, "degrees", "interpolation", "fill"),
-    KIND(affine, "random_affine", 1, RANDOM, COMPUTES, "degrees", "translate", "scale", "shear", "interpolation", "fill"),
-    KIND(elastic, "elastic_transform", 1, RANDOM, COMPUTES, "alpha", "sigma", "interpolation", "fill"),
-    KIND(erase, "random_erasing", 0, RANDOM, COMPUTES, "p", "scale", "ratio", "value"),
-    KIND(colour_jitter, "color_jitter", 0, RANDOM, COMPUTES, "brightness", "contrast", "saturation", "hue"),
-    KIND(one_hot, NULL, 0, FIXED, NOTHING, "classes", "smoothing"),
-    KIND(mixup, "mix_up", 0, RANDOM, COMPUTES, "alpha", "p"),
+    KIND("to_float", "to_tensor", 0, FIXED, SCALES, NULL, hd__fit_to_float, NULL, {0}),
+    KIND("normalise", "normalize", 0, FIXED, SCALES, hd__check_normalise, hd__fit_normalise, NULL,
+         OTHER("mean"), OTHER("std")),
+    KIND("resize", NULL, 1, FIXED, RESIZES, hd__check_resize, hd__fit_resize, hd__apply_resize,
+         SIZE, INTERPOLATION, ANTIALIAS),
+    KIND("pad", NULL, 1, FIXED, COMPUTES, hd__check_border, hd__fit_pad, hd__apply_pad, PADDING, BORDER, FILL),
+    KIND("random_crop", NULL, 1, MIDDLE, CROPS, hd__check_border, hd__fit_crop, hd__apply_random_crop,
+         SIZE, PADDING, BORDER, FILL),
+    KIND("random_resized_crop", NULL, 1, MIDDLE, RESIZES, hd__check_resize, hd__fit_resize,
+         hd__apply_random_resized_crop,
+         SIZE, RANGE("scale", scale, 0.08, 1, 0, 1e-4, 1), RANGE("ratio", ratio, 3.0 / 4, 4.0 / 3, 1, 0.01, 100),
+         INTERPOLATION, ANTIALIAS),
+    KIND("centre_crop", "center_crop", 1, FIXED, CROPS, hd__check_border, hd__fit_crop, hd__apply_centre_crop,
+         SIZE, BORDER, FILL),
+    KIND("horizontal_flip", "random_horizontal_flip", 0, RANDOM, MOVES, NULL, NULL, hd__apply_horizontal_flip,
+         CHANCE(0.5)),
+    KIND("vertical_flip", "random_vertical_flip", 0, RANDOM, MOVES, NULL, NULL, hd__apply_vertical_flip, CHANCE(0.5)),
+    KIND("rotation", "random_rotation", 1, RANDOM, COMPUTES, NULL, hd__fit_warp, hd__apply_rotation,
+         DEGREES, INTERPOLATION, FILL),
+    KIND("affine", "random_affine", 1, RANDOM, COMPUTES, hd__check_affine, hd__fit_warp, hd__apply_affine,
+         DEGREES, OTHER("translate"), RANGE("scale", scale, 1, 1, 1, 0.01, 100), OTHER("shear"), INTERPOLATION, FILL),
+    KIND("elastic", "elastic_transform", 1, RANDOM, COMPUTES, hd__check_elastic, hd__fit_elastic, hd__apply_elastic,
+         NUMBER("alpha", alpha, 0, 0, 1e4), NUMBER("sigma", sigma, 5, 0, 64), INTERPOLATION, FILL),
+    KIND("erase", "random_erasing", 0, RANDOM, COMPUTES, hd__check_erase, hd__fit_erase, hd__apply_erase,
+         CHANCE(0.5), RANGE("scale", scale, 0.02, 0.33, 0, 0, 1), RANGE("ratio", ratio, 0.3, 3.3, 1, 0.01, 100),
+         OTHER("value")),
+    KIND("colour_jitter", "color_jitter", 0, RANDOM, COMPUTES, NULL, hd__fit_colour_jitter, hd__apply_colour_jitter,
+         FACTOR("brightness", brightness), FACTOR("contrast", contrast), FACTOR("saturation", saturation),
+         RANGE("hue", hue, 0, 0, 0, -0.5, 0.5)),
+    KIND("one_hot", NULL, 0, FIXED, NOTHING, NULL, hd__fit_one_hot, hd__apply_one_hot,
+         WHOLE("classes", classes, 1, 1 << 20), NUMBER("smoothing", fill, 0, 0, 1)),
+    KIND("mixup", "mix_up", 0, RANDOM, COMPUTES, NULL, hd__fit_mixup, hd__apply_mixup,
+         NUMBER("alpha", alpha, 1, 0.001, 1000), CHANCE(1)),
 };
 /* clang-format on */
 enum { ROWS = sizeof table / sizeof *table, MAX_LIST = 64 };
+
+/* ---- Reading parameters ---- */
+
+const hd_yaml_node *hd__step_param(const hd_transform_step *step, const char *key) {
+  if (!step->param)
+    return NULL;
+  if (step->param->kind == HD_YAML_MAPPING)
+    return hd__yaml_get(step->param, key);
+  return !strcmp(key, step->row->params[0].key) ? step->param : NULL;
+}
+
+/* One number for both sides, or [height, width]. */
+static hd_status read_sides(int32_t out[2], const hd_transform_step *step, hd_ctx *ctx, const hd_transform_param *p,
+                            const hd_yaml_node *node) {
+  int64_t side;
+  if (node->kind == HD_YAML_MAPPING || (node->kind == HD_YAML_SEQUENCE && node->count != 2))
+    return hd__yaml_fail(ctx, node, "expected one number or [height, width] as '%s' of %s, found %s; write N or [N, N]",
+                         p->key, step->row->name, node->kind == HD_YAML_MAPPING ? "a mapping" : "another list");
+  for (int i = 0; i < 2; i++) {
+    HD_TRY(hd__yaml_int(&side, ctx, node->kind == HD_YAML_SEQUENCE ? &node->item[i] : node, (int64_t)p->bounds.low,
+                        (int64_t)p->bounds.high));
+    out[i] = (int32_t)side;
+  }
+  return HD_OK;
+}
+
+/* [low, high], or one number x for [middle - x, middle + x], clamped to the lower bound. */
+hd_status hd__step_range(hd_range *out, const hd_transform_step *step, hd_ctx *ctx, const hd_transform_param *p,
+                         const hd_yaml_node *node) {
+  const double min = p->bounds.low, max = p->bounds.high, middle = p->middle;
+  if (node->kind == HD_YAML_SCALAR) {
+    double x;
+    HD_TRY(hd__yaml_number(&x, ctx, node, 0, max - middle));
+    *out = (hd_range){middle - x < min ? min : middle - x, middle + x};
+    return HD_OK;
+  }
+  if (node->kind == HD_YAML_MAPPING || node->count != 2)
+    return hd__yaml_fail(ctx, node, "expected one number or [low, high] as '%s' of %s, found %s; write X or [X, Y]",
+                         p->key, step->row->name, node->kind == HD_YAML_MAPPING ? "a mapping" : "another list");
+  HD_TRY(hd__yaml_number(&out->low, ctx, &node->item[0], min, max));
+  HD_TRY(hd__yaml_number(&out->high, ctx, &node->item[1], min, max));
+  if (out->low <= out->high)
+    return HD_OK;
+  return hd__yaml_fail(ctx, node, "expected [low, high] as '%s' of %s, found %g before %g; exchange them", p->key,
+                       step->row->name, out->low, out->high);
+}
+
+/* The index of a word in a list. */
+static hd_status read_word(int *out, hd_ctx *ctx, const hd_transform_param *p, const hd_yaml_node *node) {
+  const char *word;
+  char all[80] = "";
+  hd_line list = {.text = all, .bytes = sizeof all};
+  HD_TRY(hd__yaml_text(&word, ctx, node));
+  for (int i = 0; p->words[i]; i++) {
+    if (!strcmp(word, p->words[i])) {
+      *out = i;
+      return HD_OK;
+    }
+    hd__line_add(&list, "%s%s", i ? ", " : "", p->words[i]);
+  }
+  return hd__yaml_fail(ctx, node, "expected one of %s as '%s', found '%.40s'; write one of them", all, p->key, word);
+}
+
+static hd_status read_param(hd_transform_step *step, hd_ctx *ctx, const hd_transform_param *p) {
+  const hd_yaml_node *node = hd__step_param(step, p->key);
+  void *const field = (char *)step + p->offset;
+  int64_t whole;
+  switch (p->type) {
+  case HD_PARAM_NUMBER:
+    *(double *)field = p->without.low;
+    return node ? hd__yaml_number(field, ctx, node, p->bounds.low, p->bounds.high) : HD_OK;
+  case HD_PARAM_RANGE: *(hd_range *)field = p->without; return node ? hd__step_range(field, step, ctx, p, node) : HD_OK;
+  case HD_PARAM_FLAG: *(bool *)field = p->without.low != 0; return node ? hd__yaml_bool(field, ctx, node) : HD_OK;
+  case HD_PARAM_SIDES: return node ? read_sides(field, step, ctx, p, node) : HD_OK;
+  case HD_PARAM_WORD: return node ? read_word(field, ctx, p, node) : HD_OK;
+  case HD_PARAM_WHOLE:
+    if (!node)
+      return HD_OK;
+    HD_TRY(hd__yaml_int(&whole, ctx, node, (int64_t)p->bounds.low, (int64_t)p->bounds.high));
+    *(int32_t *)field = (int32_t)whole;
+    return HD_OK;
+  case HD_PARAM_OTHER: return HD_OK;
+  }
+  return HD_OK;
+}
+
+static hd_status read_params(hd_transform_step *step, hd_ctx *ctx) {
+  const char *keys[HD_TRANSFORM_MAX_PARAMS + 1] = {NULL};
+  const hd_transform_param *p = step->row->params;
+  for (int i = 0; i < HD_TRANSFORM_MAX_PARAMS; i++)
+    keys[i] = p[i].key;
+  if (step->param && step->param->kind == HD_YAML_MAPPING)
+    HD_TRY(hd__yaml_only_keys(ctx, step->param, keys));
+  if (step->row->required && !hd__step_param(step, keys[0]))
+    return hd__yaml_fail(ctx, step->where, "expected '%s' of %s, found none; write '%s: {%s: VALUE}'", keys[0],
+                         step->row->name, step->row->name, keys[0]);
+  for (int i = 0; keys[i]; i++)
+    HD_TRY(read_param(step, ctx, &p[i]));
+  return step->row->check ? step->row->check(step, ctx) : HD_OK;
+}
+
+/* ---- Reading entries ---- */
 
 static const hd_transform *find_row(const char *name) {
   for (int i = 0; i < ROWS; i++)
@@ -44,9 +192,9 @@ static const hd_transform *find_row(const char *name) {
 
 static hd_status unknown(hd_ctx *ctx, const hd_yaml_node *where, const char *name) {
   char names[512];
-  size_t at = 0;
-  for (int i = 0; i < ROWS && at < sizeof names; i++)
-    at += (size_t)snprintf(names + at, sizeof names - at, "%s%s", i ? ", " : "", table[i].name);
+  hd_line list = {.text = names, .bytes = sizeof names};
+  for (int i = 0; i < ROWS; i++)
+    hd__line_add(&list, "%s%s", i ? ", " : "", table[i].name);
   return hd__yaml_fail(ctx, where, "expected a transform, found '%.40s'; there are %s", name, names);
 }
 
@@ -70,14 +218,9 @@ hd_status hd__step_read(hd_transform_step *step, hd_ctx *ctx, const hd_yaml_node
   if (param && param->kind == HD_YAML_SCALAR && !*param->text)
     param = NULL;
   step->param = param;
-  if (param && !step->row->keys[0])
+  if (param && !step->row->params[0].key)
     return hd__yaml_fail(ctx, param, "expected %s without parameters, found some; leave them out", step->row->name);
-  if (param && param->kind == HD_YAML_MAPPING)
-    HD_TRY(hd__yaml_only_keys(ctx, param, step->row->keys));
-  if (step->row->required && !hd__step_param(step, step->row->keys[0]))
-    return hd__yaml_fail(ctx, step->where, "expected '%s' of %s, found none; write '%s: {%s: VALUE}'",
-                         step->row->keys[0], step->row->name, step->row->name, step->row->keys[0]);
-  return step->row->read(step, ctx);
+  return read_params(step, ctx);
 }
 
 hd_status hd__transforms_check(hd_ctx *ctx, const hd_yaml_node *list) {
@@ -88,3 +231,52 @@ hd_status hd__transforms_check(hd_ctx *ctx, const hd_yaml_node *list) {
 }
 
 void hd__step_free(hd_transform_step *step) { hd__free(step->weight); }
+
+/* ---- Writing ---- */
+
+/* Values have been checked: they are words, numbers, and lists of numbers. */
+static void append_value(hd_line *l, const hd_yaml_node *node) {
+  if (node->kind == HD_YAML_SCALAR) {
+    hd__line_add(l, "%s", node->text);
+    return;
+  }
+  hd__line_add(l, "[");
+  for (int i = 0; i < node->count; i++) {
+    hd__line_add(l, i ? ", " : "");
+    append_value(l, &node->item[i]);
+  }
+  hd__line_add(l, "]");
+}
+
+static void append_step(hd_line *l, const hd_transform_step *step) {
+  const hd_transform *row = step->row;
+  bool any = false;
+  for (const hd_transform_param *p = row->params; p->key; p++) {
+    const hd_yaml_node *value = hd__step_param(step, p->key);
+    if (!value)
+      continue;
+    hd__line_add(l, any ? ", %s%s: " : "{%s: {%s: ", any ? "" : row->name, p->key);
+    append_value(l, value);
+    any = true;
+  }
+  hd__line_add(l, any ? "}}" : "%s", row->name);
+}
+
+hd_status hd__transforms_text(char *text, size_t bytes, hd_ctx *ctx, const hd_yaml_node *list, bool evaluation) {
+  hd_line l = {.text = text, .bytes = bytes};
+  HD_TRY(hd__transforms_check(ctx, list));
+  hd__line_add(&l, "[");
+  for (int i = 0; i < list->count; i++) {
+    HD_RELEASED(hd__step_free) hd_transform_step step = {0};
+    HD_TRY(hd__step_read(&step, ctx, &list->item[i]));
+    if (evaluation && step.row->kind != HD_TRANSFORM_FIXED)
+      return hd__yaml_fail(ctx, step.where, "expected nothing random in evaluation, found %s; %s", step.row->name,
+                           step.row->kind == HD_TRANSFORM_MIDDLE ? "use centre_crop" : "leave it out");
+    hd__line_add(&l, i ? ", " : "");
+    append_step(&l, &step);
+  }
+  hd__line_add(&l, "]");
+  if (l.length < bytes)
+    return HD_OK;
+  return hd__yaml_fail(ctx, list, "expected a list of at most %zu characters, found more; leave some out", bytes - 1);
+}

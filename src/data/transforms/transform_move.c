@@ -6,7 +6,7 @@
 #include "data/transforms/transform_step.h"
 
 /* The source of a coordinate beyond [0, count); -1: none. */
-static int32_t bordered(int64_t at, int32_t count, hd_border border) {
+static int32_t bordered(int64_t at, int32_t count, int border) {
   if (at >= 0 && at < count)
     return (int32_t)at;
   if (border == HD_BORDER_CONSTANT)
@@ -86,9 +86,13 @@ static void take_window(hd_transform_run *run, const hd_transform_step *step, in
 
 /* ---- pad ---- */
 
-hd_status hd__read_pad(hd_transform_step *step, hd_ctx *ctx) {
-  HD_TRY(hd__step_sides(step->padding, step, ctx, "padding", 0, 4096));
-  return hd__step_border(step, ctx);
+hd_status hd__check_border(hd_transform_step *step, hd_ctx *ctx) {
+  const hd_yaml_node *fill = hd__step_param(step, "fill");
+  if (fill && step->border != HD_BORDER_CONSTANT)
+    return hd__yaml_fail(ctx, fill,
+                         "expected 'fill' with 'padding_mode: constant' alone, found it with %s; leave it out",
+                         step->border == HD_BORDER_REFLECT ? "reflect" : "edge");
+  return HD_OK;
 }
 
 hd_status hd__fit_pad(hd_transform_step *step, hd_transform_fit *fit) {
@@ -104,19 +108,8 @@ void hd__apply_pad(const hd_transform_step *step, hd_transform_run *run) {
 
 /* ---- Crops ---- */
 
-hd_status hd__read_random_crop(hd_transform_step *step, hd_ctx *ctx) {
-  HD_TRY(hd__step_sides(step->size, step, ctx, "size", 1, 65535));
-  HD_TRY(hd__step_sides(step->padding, step, ctx, "padding", 0, 4096));
-  return hd__step_border(step, ctx);
-}
-
-hd_status hd__read_centre_crop(hd_transform_step *step, hd_ctx *ctx) {
-  HD_TRY(hd__step_sides(step->size, step, ctx, "size", 1, 65535));
-  return hd__step_border(step, ctx);
-}
-
 /* Images smaller than the crop are centred with a border around them. */
-hd_status hd__fit_random_crop(hd_transform_step *step, hd_transform_fit *fit) {
+hd_status hd__fit_crop(hd_transform_step *step, hd_transform_fit *fit) {
   const int32_t side[2] = {fit->shape.height, fit->shape.width};
   for (int i = 0; i < 2; i++)
     if (side[0] > 0 && step->size[i] > side[i] + 2 * step->padding[i])
@@ -129,8 +122,6 @@ hd_status hd__fit_random_crop(hd_transform_step *step, hd_transform_fit *fit) {
   fit->shape.width = step->size[1];
   return hd__fit_fill(step, fit, step->fill, "fill");
 }
-
-hd_status hd__fit_centre_crop(hd_transform_step *step, hd_transform_fit *fit) { return hd__fit_random_crop(step, fit); }
 
 static int64_t floor_half(int64_t n) { return n >= 0 ? n / 2 : -((1 - n) / 2); }
 
@@ -157,17 +148,6 @@ void hd__apply_random_crop(const hd_transform_step *step, hd_transform_run *run)
 }
 
 /* ---- Flips ---- */
-
-hd_status hd__read_horizontal_flip(hd_transform_step *step, hd_ctx *ctx) {
-  step->p = 0.5;
-  return hd__step_number(&step->p, step, ctx, "p", 0, 1);
-}
-
-hd_status hd__read_vertical_flip(hd_transform_step *step, hd_ctx *ctx) { return hd__read_horizontal_flip(step, ctx); }
-
-hd_status hd__fit_horizontal_flip(hd_transform_step *step, hd_transform_fit *fit) { return HD_OK; }
-
-hd_status hd__fit_vertical_flip(hd_transform_step *step, hd_transform_fit *fit) { return HD_OK; }
 
 static bool chosen(const hd_transform_step *step, const hd_transform_run *run) {
   uint32_t word[4];

@@ -8,6 +8,7 @@
  *   area       where a side shrinks, with antialias: each input pixel is weighted by its overlap with the output pixel;
  *              acc = +0; ascending: acc = fma(weight, pixel, acc)
  *   nearest    the pixel in which the centre lies */
+#include <math.h>
 #include <string.h>
 
 #include "data/transforms/transform_step.h"
@@ -163,11 +164,7 @@ static void resize_nearest(const hd_transform_step *step, hd_transform_run *run)
   hd__run_dense(run, to, from->bytes, height, width);
 }
 
-hd_status hd__read_resize(hd_transform_step *step, hd_ctx *ctx) {
-  step->antialias = true;
-  HD_TRY(hd__step_sides(step->size, step, ctx, "size", 1, 65535));
-  HD_TRY(hd__step_interpolation(step, ctx));
-  HD_TRY(hd__step_flag(&step->antialias, step, ctx, "antialias"));
+hd_status hd__check_resize(hd_transform_step *step, hd_ctx *ctx) {
   const hd_yaml_node *antialias = hd__step_param(step, "antialias");
   if (step->nearest && antialias && step->antialias)
     return hd__yaml_fail(ctx, antialias,
@@ -189,4 +186,35 @@ void hd__apply_resize(const hd_transform_step *step, hd_transform_run *run) {
     resize_nearest(step, run);
   else
     resize_smooth(step, run);
+}
+
+/* ---- random_resized_crop ---- */
+
+static int32_t rounded_side(double side, int32_t most) {
+  const double whole = floor(side + 0.5);
+  return whole < 1 ? 1 : whole > most ? most : (int32_t)whole;
+}
+
+/* The largest centred rectangle with an allowed ratio. */
+static hd_rectangle middle_box(const hd_transform_step *step, const hd_image *image) {
+  const double ratio = (double)image->width / image->height;
+  hd_rectangle b = {.height = image->height, .width = image->width};
+  if (ratio < step->ratio.low)
+    b.height = rounded_side(image->width / step->ratio.low, image->height);
+  else if (ratio > step->ratio.high)
+    b.width = rounded_side(image->height * step->ratio.high, image->width);
+  b.top = (image->height - b.height) / 2;
+  b.left = (image->width - b.width) / 2;
+  return b;
+}
+
+void hd__apply_random_resized_crop(const hd_transform_step *step, hd_transform_run *run) {
+  hd_image *image = &run->image;
+  hd_rectangle b;
+  if (step->middle || !hd__drawn_box(&b, step, run, true))
+    b = middle_box(step, image);
+  hd__image_move(image, b.top, b.left);
+  image->height = b.height;
+  image->width = b.width;
+  hd__apply_resize(step, run);
 }

@@ -1,12 +1,49 @@
-/* Buffers, views and random words of a run; see transform_step.h. */
+/* Buffers, views and draws of a run, and what fitting shares; see transform_step.h. */
 #include "data/transforms/transform_step.h"
 
+#include <math.h>
 #include <string.h>
 
+#include "base/hdmath.h"
 #include "base/philox.h"
+
+hd_status hd__fit_fill(const hd_transform_step *step, const hd_transform_fit *fit, double value, const char *key) {
+  if (!fit->shape.bytes || (value >= 0 && value <= 255 && value == floor(value)))
+    return HD_OK;
+  return hd__yaml_fail(fit->ctx, step->where,
+                       "expected a whole number from 0 to 255 as '%s' of %s, found %g; change it, or put to_float "
+                       "before it",
+                       key, step->row->name, value);
+}
+
+void hd__fit_work(hd_transform_fit *fit, size_t bytes) {
+  if (bytes > fit->work_bytes)
+    fit->work_bytes = bytes;
+}
 
 void hd__run_draw(uint32_t word[4], const hd_transform_run *run, const hd_transform_step *step, uint32_t block) {
   hd__rng_block(word, run->key.seed, HD_RNG_AUGMENT, run->key.epoch, (uint32_t)run->key.position, step->place, block);
+}
+
+bool hd__drawn_box(hd_rectangle *out, const hd_transform_step *step, const hd_transform_run *run, bool ratio_is_width) {
+  enum { ATTEMPTS = 10 };
+  const int32_t height = run->image.height, width = run->image.width;
+  const hd_range form = {hd__log(step->ratio.low), hd__log(step->ratio.high)};
+  for (uint32_t i = 0; i < ATTEMPTS; i++) {
+    uint32_t word[4];
+    hd__run_draw(word, run, step, 1 + i);
+    const double area = hd__drawn_between(word[0], step->scale) * height * width;
+    const double ratio = hd__exp(hd__drawn_between(word[1], form));
+    const double more = floor(sqrt(area * ratio) + 0.5), less = floor(sqrt(area / ratio) + 0.5);
+    const double tall = ratio_is_width ? less : more, wide = ratio_is_width ? more : less;
+    if (tall < 1 || wide < 1 || tall > height || wide > width)
+      continue;
+    *out = (hd_rectangle){.height = (int32_t)tall, .width = (int32_t)wide};
+    out->top = (int32_t)hd__rng_below(word[2], (uint32_t)(height - out->height + 1));
+    out->left = (int32_t)hd__rng_below(word[3], (uint32_t)(width - out->width + 1));
+    return true;
+  }
+  return false;
 }
 
 void *hd__run_buffer(hd_transform_run *run) {

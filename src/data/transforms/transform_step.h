@@ -1,19 +1,20 @@
 /* A step of a pipeline: one transform of a list with its parameters, and what its kind needs to read and fit them. For
  * the files of the transforms only.
  *
- * A kind of transform is a row of the table in transform_list.c: its names, the keys of its parameters, and three
- * functions: `read` checks the parameters, `fit` the shape that comes in (and says what goes out), `apply` works on a
- * sample. to_float and normalise are deferred, and applied in the next pass over the pixels that permits it: usually the
+ * A kind of transform is a row of the table in transform_list.c: its names, its parameters, by which they are read and
+ * written, and three functions: `check` reads what parameters say together, `fit` checks the shape that comes in (and
+ * says what goes out), `apply` works on a sample. to_float and normalise are deferred, and applied in the next pass over the pixels that permits it: usually the
  * one that writes the result. */
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "base/yaml_bind.h"
 #include "heddle/transform.h"
 #include "kernel/kernel.h"
 
-enum { HD_TRANSFORM_MAX_CHANNELS = 64, HD_TRANSFORM_MAX_KEYS = 8, HD_TRANSFORM_MARGIN = 3 /* of planes to sample */ };
+enum { HD_TRANSFORM_MAX_CHANNELS = 64, HD_TRANSFORM_MAX_PARAMS = 7, HD_TRANSFORM_MARGIN = 3 /* of planes to sample */ };
 
 /* The unit of pixels. */
 typedef enum hd_pixel_unit { HD_PIXEL_255, HD_PIXEL_1, HD_PIXEL_FREE /* normalised */ } hd_pixel_unit;
@@ -48,9 +49,10 @@ struct hd_transform_step {
   const hd_yaml_node *param; /* likewise: the mapping of parameters, or the one value, or NULL */
   uint32_t place;            /* index in the list: part of the key of random numbers */
   bool middle;               /* a random crop in evaluation */
-  bool nearest, antialias;
+  int nearest;               /* 1: instead of bilinear */
+  int border;                /* hd_border */
+  bool antialias;
   int32_t size[2], padding[2];
-  hd_border border;
   double fill, p;
   hd_range degrees, scale, shear[2], ratio; /* degrees counter-clockwise */
   double translate[2];                      /* at most, as a fraction of width and height */
@@ -89,44 +91,58 @@ typedef enum hd_transform_touch {
   HD_TOUCH_RESIZES /* computes, and accepts images of any size */
 } hd_transform_touch;
 
+/* A parameter of a kind, read into a field of the step. */
+typedef struct hd_transform_param {
+  const char *key;
+  size_t offset; /* of the field */
+  enum {
+    HD_PARAM_NUMBER, /* double */
+    HD_PARAM_WHOLE,  /* int32_t */
+    HD_PARAM_RANGE,  /* hd_range: [low, high], or x for middle - x to middle + x */
+    HD_PARAM_SIDES,  /* int32_t[2]: one number for both, or [height, width] */
+    HD_PARAM_FLAG,   /* bool */
+    HD_PARAM_WORD,   /* int: the index in `words` */
+    HD_PARAM_OTHER   /* read by the kind's `check` */
+  } type;
+  hd_range bounds, without; /* without: the value where the key is not given; else 0 */
+  double middle;
+  const char *const *words; /* ends with NULL */
+} hd_transform_param;
+
+typedef hd_status hd_step_check_fn(hd_transform_step *step, hd_ctx *ctx);
+typedef hd_status hd_step_fit_fn(hd_transform_step *step, hd_transform_fit *fit);
+typedef void hd_step_apply_fn(const hd_transform_step *step, hd_transform_run *run);
+
 typedef struct hd_transform {
-  const char *name, *torchvision;          /* both are accepted, the first is written */
-  const char *keys[HD_TRANSFORM_MAX_KEYS]; /* a single value stands for the first */
-  int required;                            /* the first must be given */
+  const char *name, *torchvision; /* both are accepted, the first is written */
+  int required;                   /* the first parameter must be given; a single value stands for it */
   enum {
     HD_TRANSFORM_FIXED,
     HD_TRANSFORM_RANDOM,
     HD_TRANSFORM_MIDDLE
   } kind; /* in evaluation: kept, left out, middle */
   hd_transform_touch touch;
-  hd_status (*read)(hd_transform_step *step, hd_ctx *ctx);
-  hd_status (*fit)(hd_transform_step *step, hd_transform_fit *fit);
-  void (*apply)(const hd_transform_step *step, hd_transform_run *run);
+  hd_step_check_fn *check;
+  hd_step_fit_fn *fit;
+  hd_step_apply_fn *apply;
+  hd_transform_param params[HD_TRANSFORM_MAX_PARAMS]; /* ends with one without a key */
 } hd_transform;
 
-/* ---- Reading ---- */
+/* The functions of the kinds. */
+hd_step_check_fn hd__check_normalise, hd__check_resize, hd__check_border, hd__check_affine, hd__check_elastic,
+    hd__check_erase;
+hd_step_fit_fn hd__fit_to_float, hd__fit_normalise, hd__fit_resize, hd__fit_pad, hd__fit_crop, hd__fit_warp,
+    hd__fit_elastic, hd__fit_erase, hd__fit_colour_jitter, hd__fit_one_hot, hd__fit_mixup;
+hd_step_apply_fn hd__apply_resize, hd__apply_pad, hd__apply_random_crop, hd__apply_random_resized_crop,
+    hd__apply_centre_crop, hd__apply_horizontal_flip, hd__apply_vertical_flip, hd__apply_rotation, hd__apply_affine,
+    hd__apply_elastic, hd__apply_erase, hd__apply_colour_jitter, hd__apply_one_hot, hd__apply_mixup;
 
 /* A parameter's node, NULL if it is not given. */
 const hd_yaml_node *hd__step_param(const hd_transform_step *step, const char *key);
 
-/* Whole or real numbers; a missing one leaves the value unchanged. */
-hd_status hd__step_number(double *out, const hd_transform_step *step, hd_ctx *ctx, const char *key, double min,
-                          double max);
-hd_status hd__step_flag(bool *out, const hd_transform_step *step, hd_ctx *ctx, const char *key);
-
-/* One number for both sides, or [height, width]. */
-hd_status hd__step_sides(int32_t out[2], const hd_transform_step *step, hd_ctx *ctx, const char *key, int64_t min,
-                         int64_t max);
-
-/* [low, high], or one number x for [middle - x, middle + x], clamped to min. */
-hd_status hd__step_range(hd_range *out, const hd_transform_step *step, hd_ctx *ctx, const char *key, double middle,
-                         double min, double max);
-
-/* The border of padding_mode and fill. */
-hd_status hd__step_border(hd_transform_step *step, hd_ctx *ctx);
-
-/* bilinear or nearest. */
-hd_status hd__step_interpolation(hd_transform_step *step, hd_ctx *ctx);
+/* Reads a node as a range. */
+hd_status hd__step_range(hd_range *out, const hd_transform_step *step, hd_ctx *ctx, const hd_transform_param *param,
+                         const hd_yaml_node *node);
 
 /* ---- Fitting ---- */
 
@@ -201,30 +217,6 @@ static inline void hd__image_move(hd_image *image, int32_t y, int32_t x) {
   image->at =
       image->bytes ? (const void *)hd__image_byte(image, 0, y, x) : (const void *)hd__image_float(image, 0, y, x);
 }
-
-/* The functions of each kind of transform: hd__read_NAME, hd__fit_NAME and hd__apply_NAME. */
-
-#define HD_TRANSFORM_ROW(name)                                                                                         \
-  hd_status hd__read_##name(hd_transform_step *step, hd_ctx *ctx);                                                     \
-  hd_status hd__fit_##name(hd_transform_step *step, hd_transform_fit *fit);                                            \
-  void hd__apply_##name(const hd_transform_step *step, hd_transform_run *run);
-HD_TRANSFORM_ROW(to_float)
-HD_TRANSFORM_ROW(normalise)
-HD_TRANSFORM_ROW(resize)
-HD_TRANSFORM_ROW(pad)
-HD_TRANSFORM_ROW(random_crop)
-HD_TRANSFORM_ROW(random_resized_crop)
-HD_TRANSFORM_ROW(centre_crop)
-HD_TRANSFORM_ROW(horizontal_flip)
-HD_TRANSFORM_ROW(vertical_flip)
-HD_TRANSFORM_ROW(rotation)
-HD_TRANSFORM_ROW(affine)
-HD_TRANSFORM_ROW(elastic)
-HD_TRANSFORM_ROW(erase)
-HD_TRANSFORM_ROW(colour_jitter)
-HD_TRANSFORM_ROW(one_hot)
-HD_TRANSFORM_ROW(mixup)
-#undef HD_TRANSFORM_ROW
 
 typedef struct hd_rectangle {
   int32_t top, left, height, width;

@@ -6,18 +6,6 @@
 
 /* ---- one_hot ---- */
 
-hd_status hd__read_one_hot(hd_transform_step *step, hd_ctx *ctx) {
-  const hd_yaml_node *classes = hd__step_param(step, "classes");
-  int64_t number = 0;
-  double smoothing = 0;
-  if (classes)
-    HD_TRY(hd__yaml_int(&number, ctx, classes, 1, 1 << 20));
-  HD_TRY(hd__step_number(&smoothing, step, ctx, "smoothing", 0, 1));
-  step->classes = (int32_t)number;
-  step->fill = smoothing;
-  return HD_OK;
-}
-
 hd_status hd__fit_one_hot(hd_transform_step *step, hd_transform_fit *fit) {
   if (fit->targets)
     return hd__yaml_fail(fit->ctx, step->where, "expected class labels for %s, found float targets; leave it out",
@@ -43,13 +31,6 @@ void hd__apply_one_hot(const hd_transform_step *step, hd_transform_run *run) {
 /* ---- mixup ---- */
 
 enum { ATTEMPTS = 32 };
-
-hd_status hd__read_mixup(hd_transform_step *step, hd_ctx *ctx) {
-  step->alpha = 1;
-  step->p = 1;
-  HD_TRY(hd__step_number(&step->alpha, step, ctx, "alpha", 0.001, 1000));
-  return hd__step_number(&step->p, step, ctx, "p", 0, 1);
-}
 
 hd_status hd__fit_mixup(hd_transform_step *step, hd_transform_fit *fit) {
   if (fit->mixes)

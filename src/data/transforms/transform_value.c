@@ -8,8 +8,6 @@
 
 /* ---- to_float and normalise: kept back until the pixels are passed over anyway, then fma(x, by, shift) ---- */
 
-hd_status hd__read_to_float(hd_transform_step *step, hd_ctx *ctx) { return HD_OK; }
-
 hd_status hd__fit_to_float(hd_transform_step *step, hd_transform_fit *fit) {
   if (fit->shape.unit != HD_PIXEL_255)
     return HD_OK;
@@ -18,8 +16,6 @@ hd_status hd__fit_to_float(hd_transform_step *step, hd_transform_fit *fit) {
   fit->shape.unit = HD_PIXEL_1;
   return HD_OK;
 }
-
-void hd__apply_to_float(const hd_transform_step *step, hd_transform_run *run) {}
 
 /* One number, or one per channel. */
 static hd_status read_channels(double *out, int32_t *count, const hd_transform_step *step, hd_ctx *ctx, const char *key,
@@ -38,7 +34,7 @@ static hd_status read_channels(double *out, int32_t *count, const hd_transform_s
   return HD_OK;
 }
 
-hd_status hd__read_normalise(hd_transform_step *step, hd_ctx *ctx) {
+hd_status hd__check_normalise(hd_transform_step *step, hd_ctx *ctx) {
   const hd_yaml_node *mean = hd__step_param(step, "mean"), *std = hd__step_param(step, "std");
   const bool word = mean && mean->kind == HD_YAML_SCALAR && !strcmp(mean->text, "computed");
   if (word && std)
@@ -86,17 +82,7 @@ hd_status hd__fit_normalise(hd_transform_step *step, hd_transform_fit *fit) {
   return HD_OK;
 }
 
-void hd__apply_normalise(const hd_transform_step *step, hd_transform_run *run) {}
-
 /* ---- colour_jitter: brightness, contrast, saturation, hue, in this order, each cut to the range ---- */
-
-hd_status hd__read_colour_jitter(hd_transform_step *step, hd_ctx *ctx) {
-  step->brightness = step->contrast = step->saturation = (hd_range){1, 1};
-  HD_TRY(hd__step_range(&step->brightness, step, ctx, "brightness", 1, 0, 100));
-  HD_TRY(hd__step_range(&step->contrast, step, ctx, "contrast", 1, 0, 100));
-  HD_TRY(hd__step_range(&step->saturation, step, ctx, "saturation", 1, 0, 100));
-  return hd__step_range(&step->hue, step, ctx, "hue", 0, -0.5, 0.5);
-}
 
 static bool is_fixed(hd_range range, double at) { return range.low == at && range.high == at; }
 
@@ -196,16 +182,10 @@ void hd__apply_colour_jitter(const hd_transform_step *step, hd_transform_run *ru
 
 enum { FIRST_NOISE = 16 /* block of draws */ };
 
-hd_status hd__read_erase(hd_transform_step *step, hd_ctx *ctx) {
+hd_status hd__check_erase(hd_transform_step *step, hd_ctx *ctx) {
   const hd_yaml_node *value = hd__step_param(step, "value");
-  step->p = 0.5;
-  step->scale = (hd_range){0.02, 0.33};
-  step->ratio = (hd_range){0.3, 3.3};
-  HD_TRY(hd__step_number(&step->p, step, ctx, "p", 0, 1));
-  HD_TRY(hd__step_range(&step->scale, step, ctx, "scale", 0, 0, 1));
-  HD_TRY(hd__step_range(&step->ratio, step, ctx, "ratio", 1, 0.01, 100));
   step->noise = value && value->kind == HD_YAML_SCALAR && !strcmp(value->text, "noise");
-  return step->noise ? HD_OK : hd__step_number(&step->fill, step, ctx, "value", -1e6, 1e6);
+  return !value || step->noise ? HD_OK : hd__yaml_number(&step->fill, ctx, value, -1e6, 1e6);
 }
 
 hd_status hd__fit_erase(hd_transform_step *step, hd_transform_fit *fit) {

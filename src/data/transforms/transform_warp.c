@@ -60,7 +60,7 @@ static void look_up(float *to, int64_t plane, const framed *from, const float *x
   }
 }
 
-static hd_status fit_warp(hd_transform_step *step, hd_transform_fit *fit) {
+hd_status hd__fit_warp(hd_transform_step *step, hd_transform_fit *fit) {
   HD_TRY(hd__fit_fill(step, fit, step->fill, "fill"));
   fit->shape.bytes = false;
   hd__fit_work(fit, 3 * (size_t)fit->shape.width * sizeof(float));
@@ -104,18 +104,6 @@ static void apply_matrix(const hd_transform_step *step, hd_transform_run *run, c
   hd__run_dense(run, to, false, height, width);
 }
 
-static hd_status read_look(hd_transform_step *step, hd_ctx *ctx) {
-  HD_TRY(hd__step_number(&step->fill, step, ctx, "fill", -1e6, 1e6));
-  return hd__step_interpolation(step, ctx);
-}
-
-hd_status hd__read_rotation(hd_transform_step *step, hd_ctx *ctx) {
-  HD_TRY(hd__step_range(&step->degrees, step, ctx, "degrees", 0, -360, 360));
-  return read_look(step, ctx);
-}
-
-hd_status hd__fit_rotation(hd_transform_step *step, hd_transform_fit *fit) { return fit_warp(step, fit); }
-
 void hd__apply_rotation(const hd_transform_step *step, hd_transform_run *run) {
   uint32_t word[4];
   hd__run_draw(word, run, step, 0);
@@ -127,10 +115,13 @@ void hd__apply_rotation(const hd_transform_step *step, hd_transform_run *run) {
 
 /* A number or [low, high] for shear along x; [low, high, low, high] along x and y. */
 static hd_status read_shear(hd_transform_step *step, hd_ctx *ctx) {
-  static const double most = 89;
-  const hd_yaml_node *node = hd__step_param(step, "shear");
-  if (!node || node->kind != HD_YAML_SEQUENCE || node->count != 4)
-    return hd__step_range(&step->shear[0], step, ctx, "shear", 0, -most, most);
+  static const hd_transform_param along_x = {.key = "shear", .bounds = {-89, 89}};
+  const double most = along_x.bounds.high;
+  const hd_yaml_node *node = hd__step_param(step, along_x.key);
+  if (!node)
+    return HD_OK;
+  if (node->kind != HD_YAML_SEQUENCE || node->count != 4)
+    return hd__step_range(&step->shear[0], step, ctx, &along_x, node);
   for (int i = 0; i < 2; i++) {
     hd_range *range = &step->shear[i];
     HD_TRY(hd__yaml_number(&range->low, ctx, &node->item[2 * i], -most, most));
@@ -155,16 +146,10 @@ static hd_status read_translate(hd_transform_step *step, hd_ctx *ctx) {
   return HD_OK;
 }
 
-hd_status hd__read_affine(hd_transform_step *step, hd_ctx *ctx) {
-  step->scale = (hd_range){1, 1};
-  HD_TRY(hd__step_range(&step->degrees, step, ctx, "degrees", 0, -360, 360));
-  HD_TRY(hd__step_range(&step->scale, step, ctx, "scale", 1, 0.01, 100));
+hd_status hd__check_affine(hd_transform_step *step, hd_ctx *ctx) {
   HD_TRY(read_translate(step, ctx));
-  HD_TRY(read_shear(step, ctx));
-  return read_look(step, ctx);
+  return read_shear(step, ctx);
 }
-
-hd_status hd__fit_affine(hd_transform_step *step, hd_transform_fit *fit) { return fit_warp(step, fit); }
 
 void hd__apply_affine(const hd_transform_step *step, hd_transform_run *run) {
   const double width = run->image.width, height = run->image.height;
@@ -187,11 +172,7 @@ static int64_t field_elems(const hd_transform_step *step, int32_t height, int32_
   return ((int64_t)height + 2 * step->radius) * ((int64_t)width + 2 * step->radius);
 }
 
-hd_status hd__read_elastic(hd_transform_step *step, hd_ctx *ctx) {
-  step->sigma = 5;
-  HD_TRY(hd__step_number(&step->alpha, step, ctx, "alpha", 0, 1e4));
-  HD_TRY(hd__step_number(&step->sigma, step, ctx, "sigma", 0, 64));
-  HD_TRY(read_look(step, ctx));
+hd_status hd__check_elastic(hd_transform_step *step, hd_ctx *ctx) {
   step->radius = (int32_t)ceil(3 * step->sigma);
   const int32_t taps = 2 * step->radius + 1;
   HD_TRY(HD_NEW_RAW(step->weight, taps, ctx, "out of memory for the transforms"));
@@ -208,7 +189,7 @@ hd_status hd__read_elastic(hd_transform_step *step, hd_ctx *ctx) {
 }
 
 hd_status hd__fit_elastic(hd_transform_step *step, hd_transform_fit *fit) {
-  HD_TRY(fit_warp(step, fit));
+  HD_TRY(hd__fit_warp(step, fit));
   const size_t field = (size_t)field_elems(step, fit->shape.height, fit->shape.width);
   const size_t pixels = (size_t)fit->shape.height * (size_t)fit->shape.width;
   hd__fit_work(fit, (3 * field + 3 * pixels + 1) * sizeof(float));
