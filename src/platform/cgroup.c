@@ -8,17 +8,15 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "platform/file.h"
+
 enum { PATH_BYTES = 4096 };
 
 /* The first number of a file, -1: none or "max"; *second is the next number, 0: none. */
 static long long read_two(const char *path, long long *second) {
-  char first[32] = "";
-  FILE *file = fopen(path, "r");
-  if (!file)
-    return -1;
+  char text[128], first[32] = "";
   *second = 0;
-  int got = fscanf(file, "%31s %lld", first, second);
-  fclose(file);
+  const int got = hd__file_text(text, sizeof text, path) > 0 ? sscanf(text, "%31s %lld", first, second) : 0;
   return got < 1 || !strcmp(first, "max") ? -1 : atoll(first);
 }
 

@@ -4,18 +4,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "platform/file.h"
+
 void hd__cpu_name(char *out, size_t bytes) {
-  char line[256];
-  FILE *file = fopen("/proc/cpuinfo", "r");
-  snprintf(out, bytes, "unknown");
-  while (file && fgets(line, sizeof line, file)) {
-    char *colon = strncmp(line, "model name", 10) ? NULL : strchr(line, ':');
-    if (!colon)
-      continue;
-    line[strcspn(line, "\n")] = 0;
-    snprintf(out, bytes, "%s", colon + 2);
-    break;
-  }
-  if (file)
-    fclose(file);
+  char text[4096]; /* the first processor's lines, and more */
+  hd__file_text(text, sizeof text, "/proc/cpuinfo");
+  const char *line = strstr(text, "\nmodel name"), *colon = line ? strchr(line, ':') : NULL;
+  const char *name = colon ? colon + 2 : "unknown";
+  snprintf(out, bytes, "%.*s", (int)strcspn(name, "\n"), name);
 }

@@ -102,5 +102,9 @@ void hd__file_retire_folder(const char *path);
 /* Points the link `path` at `target`, atomically, replacing a link and nothing else. */
 hd_status hd__file_link(hd_ctx *ctx, const char *target, const char *path);
 
+/* The first `bytes` - 1 bytes of a small file of the system, which ends with its content; their number, 0: there is no
+ * such file, or it is empty. */
+size_t hd__file_text(char *text, size_t bytes, const char *path);
+
 int hd__file_exists(const char *path);
 int hd__file_is_folder(const char *path);

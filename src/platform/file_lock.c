@@ -31,14 +31,11 @@ typedef enum answer { TAKEN, BUSY, NO_LOCKS } answer;
 
 /* The scope of process numbers: host, boot, and PID namespace. */
 static void place_of(char out[PLACE_BYTES]) {
-  char host[128] = "?", boot[48] = "?", space[64] = "?";
+  char host[128] = "?", boot[37], space[64] = "?";
   if (gethostname(host, sizeof host - 1) != 0)
     host[0] = '?';
-  int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-  const ssize_t got = fd < 0 ? 0 : read(fd, boot, 36);
-  if (fd >= 0)
-    close(fd);
-  boot[got > 0 ? got : 1] = 0;
+  if (hd__file_text(boot, sizeof boot, "/proc/sys/kernel/random/boot_id") == 0)
+    snprintf(boot, sizeof boot, "?");
   const ssize_t length = readlink("/proc/self/ns/pid", space, sizeof space - 1);
   space[length > 0 ? length : 1] = 0;
   snprintf(out, PLACE_BYTES, "%.127s %.47s %.63s", host, boot, space);

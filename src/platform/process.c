@@ -10,6 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "platform/file.h"
+
 /* The fields of /proc/PID/stat that are used. */
 typedef struct stat_line {
   char state;
@@ -29,12 +31,7 @@ static bool read_stat(stat_line *out, int pid) {
   char text[1024], path[48];
   snprintf(path, sizeof path, pid > 0 && pid != self ? "/proc/%d/stat" : "/proc/self/task/%d/stat",
            pid > 0 ? pid : self);
-  FILE *file = fopen(path, "re");
-  if (!file)
-    return false;
-  size_t got = fread(text, 1, sizeof text - 1, file);
-  fclose(file);
-  text[got] = 0;
+  hd__file_text(text, sizeof text, path);
   const char *at = strrchr(text, ')');
   *out = (stat_line){0};
   int field = 2;

@@ -5,8 +5,7 @@
 #pragma once
 
 #include "base/status.h"
-#include "data/formats/data_request.h"
-#include "data/loader/dataset_split.h"
+#include "data/formats/dataset.h"
 
 typedef struct hd_format hd_format;
 
@@ -26,7 +25,7 @@ struct hd_format {
 
 /* Data sets registered by hd_data_add. */
 extern const hd_format hd__format_custom;
-/* Names: digits, random:CxHxW, published sets (published_datasets.c). */
+/* Names: digits, random:CxHxW, published sets (named_datasets.c). */
 extern const hd_format hd__format_digits, hd__format_random, hd__format_named;
 /* Paths. */
 extern const hd_format hd__format_idx, hd__format_cifar, hd__format_npy, hd__format_npz, hd__format_csv,

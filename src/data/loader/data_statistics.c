@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/digest.h"
+#include "data/loader/skipped_samples.h"
 
 typedef uint8_t bytes16 __attribute__((vector_size(16)));
 typedef uint16_t words16 __attribute__((vector_size(32)));
@@ -126,7 +127,7 @@ typedef struct walker {
   double origin[HD_DATA_MAX_CHANNELS];
 } walker;
 
-static hd_status visit(void *self, hd_ctx *ctx, int64_t sample, const void *elems, const int size[2]) {
+static hd_status add_sample(void *self, hd_ctx *ctx, int64_t sample, const void *elems, const int size[2]) {
   walker *w = self;
   const int64_t plane = (int64_t)size[0] * size[1];
   hd__xxh3_update(w->sum, elems, (size_t)(plane * w->split->channels * hd__dataset_elem_bytes(w->split)));
@@ -147,7 +148,7 @@ static hd_status visit(void *self, hd_ctx *ctx, int64_t sample, const void *elem
 static hd_status survey_walk(hd_survey *out, hd_ctx *ctx, const hd_dataset *split, int part) {
   walker w = {.split = split, .sum = hd__xxh3_create()};
   HD_TRY(HD_ALLOCATED(w.sum, ctx, "out of memory for a checksum"));
-  hd_status status = hd__walk(ctx, split, visit, &w);
+  hd_status status = hd__walk(ctx, split, add_sample, &w);
   out->checksum[part] = hd__xxh3_finish(w.sum);
   for (int c = 0; c < split->channels && part == 0 && status == HD_OK; c++) {
     const bool bytes = split->elem == HD_ELEM_U8;
@@ -172,5 +173,52 @@ hd_status hd__survey(hd_survey *out, hd_ctx *ctx, const hd_dataset *train, const
   for (int s = 0; s < 2; s++)
     if (hd__dataset_resident(split[s]))
       out->checksum[2 * s] = samples_checksum(split[s]);
+  return HD_OK;
+}
+
+/* ---- Walks: samples are decoded in blocks ---- */
+
+enum { MOST_BLOCK = 256, BLOCK_BYTES = 1 << 26 };
+
+typedef struct slot {
+  int size[2];
+  hd_status status;
+} slot;
+
+/* Samples that fit BLOCK_BYTES, at least one. */
+static int64_t block_of(const hd_dataset *split) {
+  const int64_t bytes = hd__dataset_most_bytes(split), fit = bytes > 0 ? BLOCK_BYTES / bytes : MOST_BLOCK;
+  const int64_t most = split->count < MOST_BLOCK ? split->count : MOST_BLOCK;
+  return fit < 1 ? 1 : fit < most ? fit : most;
+}
+
+/* Decodes a block; a failed sample is read again for its message. */
+static hd_status fill(uint8_t *elems, slot *at, hd_ctx *ctx, const hd_dataset *split, int64_t first, int64_t count) {
+  const int64_t bytes = hd__dataset_most_bytes(split);
+#pragma omp parallel for schedule(dynamic, 1)
+  for (int64_t i = 0; i < count; i++) {
+    hd_ctx item_ctx = {0};
+    int64_t sample = first + i;
+    at[i].status = hd__skips_get(elems + i * bytes, at[i].size, &item_ctx, split, &sample);
+  }
+  for (int64_t i = 0; i < count; i++)
+    if (at[i].status != HD_OK) {
+      int64_t sample = first + i;
+      HD_TRY(hd__skips_get(elems + i * bytes, at[i].size, ctx, split, &sample));
+    }
+  return HD_OK;
+}
+
+hd_status hd__walk(hd_ctx *ctx, const hd_dataset *split, hd_visit_fn *visit, void *self) {
+  const int64_t block = block_of(split), bytes = hd__dataset_most_bytes(split);
+  HD_OWNED uint8_t *elems = hd__malloc((size_t)(block * bytes));
+  HD_OWNED slot *at = hd__calloc((size_t)block, sizeof *at);
+  HD_TRY(HD_ALLOCATED(elems && at, ctx, "out of memory for a block of samples"));
+  for (int64_t first = 0; first < split->count; first += block) {
+    const int64_t count = split->count - first < block ? split->count - first : block;
+    HD_TRY(fill(elems, at, ctx, split, first, count));
+    for (int64_t i = 0; i < count; i++)
+      HD_TRY(visit(self, ctx, first + i, elems + i * bytes, at[i].size));
+  }
   return HD_OK;
 }

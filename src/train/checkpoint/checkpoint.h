@@ -3,12 +3,33 @@
  *     RUN/run.json   RUN/metrics.jsonl   RUN/last -> step-500   RUN/best
  *     RUN/step-500/{model,state}.safetensors, run.json
  *
- * A checkpoint's run.json holds the checksums of the two other files, so that a bit flipped on the disk is detected. */
+ * A checkpoint's run.json holds the checksums of the two other files, so that a bit flipped on the disk is detected.
+ *
+ *   model.safetensors   NAME of each parameter, in file order; LAYER.num_batches_tracked beside running statistics
+ *   state.safetensors   the counters as scalars; NAME.STATE of each parameter that is trained
+ *
+ * Names are PyTorch's. */
 #pragma once
 
 #include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
 
-#include "train/checkpoint/checkpoint_tensors.h"
+#include "base/safetensors.h"
+#include "exec/weight_store.h"
+#include "platform/file.h"
+
+/* What a resumed run needs beside the tensors. */
+typedef struct hd_counters {
+  int64_t step;            /* completed */
+  double epoch_loss_sum;   /* of the current epoch */
+  double epoch_divisor;    /* the divisor of their mean */
+  double best_score;       /* of the checkpoint that `best` names, more is better, -infinity for none */
+  int64_t stale_epochs;    /* since the epoch with the lowest loss, for --patience */
+  double best_loss;        /* the lowest loss, infinite before the first */
+  double step_loss;        /* of the step, before its update; NAN before the first */
+  int64_t owes_evaluation; /* 1: the step's evaluation is still due */
+} hd_counters;
 
 /* The folder that holds model.safetensors: `path` itself or path/last, links followed. */
 hd_status hd__checkpoint_find(char out[HD_PATH_BYTES], hd_ctx *ctx, const char *path);
@@ -28,3 +49,48 @@ hd_status hd__checkpoint_load_state(hd_store *store, hd_counters *counters, hd_c
 
 /* Whether a tensor may be stored in model.safetensors: floats, or a batch norm's count of batches. */
 bool hd__checkpoint_holds(const hd_st_tensor *tensor);
+
+/* ---- The tensors of the files: a description points into the caller's memory, and owns only the names ---- */
+
+enum { HD_COUNTERS = 8, HD_CHECKSUM_BYTES = 17 };
+
+typedef struct hd_counter {
+  const char *name;
+  hd_st_type type;
+  size_t offset;      /* in hd_counters */
+  bool may_be_absent; /* checkpoints of earlier versions lack it: it then keeps its initial value */
+} hd_counter;
+
+extern const hd_counter hd__counter_table[HD_COUNTERS];
+
+/* The name of an optimizer's state: "exp_avg", "momentum_buffer". */
+const char *hd__tensors_state_name(hd_op update, int state);
+
+/* Adds `what` and takes over `name`; a name of NULL means out of memory. */
+hd_status hd__tensors_add(hd_st_tensor *tensor, int *count, hd_ctx *ctx, const hd_st_tensor *what, char *name);
+
+/* Adds the weights in `ordered` (file order, entries at their offsets), their further names, and for running statistics
+ * the number of batches seen, which PyTorch keeps beside them: at most 2 per entry. */
+hd_status hd__tensors_add_weights(hd_st_tensor *tensor, int *count, hd_ctx *ctx, const hd_directory *d,
+                                  const float *ordered, const int64_t *batches);
+
+/* Adds one optimizer state; parameters that are not trained have none. */
+hd_status hd__tensors_add_state(hd_st_tensor *tensor, int *count, hd_ctx *ctx, const hd_directory *d,
+                                const float *ordered, const char *suffix);
+
+void hd__tensors_free_names(hd_st_tensor *tensor, int count);
+
+/* Converts from home order to file order: all weights of a version, or one state. */
+void hd__tensors_order(float *ordered, const float *home, const hd_directory *d, bool state);
+
+/* Where the weights (0) and the states (from 1 up) of a saved version start, in floats. */
+int64_t hd__tensors_offset(const hd_directory *d, int part);
+
+/* Whether this is the name of a batch norm's count of batches. */
+bool hd__tensors_counts_batches(const char *name);
+
+/* A file's checksum as run.json stores it. */
+void hd__checksum_text(char text[HD_CHECKSUM_BYTES], const hd_mapping *file);
+
+/* The digest of the last whole version. */
+hd_status hd__checkpoint_digest(char hex[65], hd_ctx *ctx, const hd_store *store);

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 
 #include "exec/exchange/local_group.h"
-#include "train/checkpoint/checkpoint_tensors.h"
+#include "train/checkpoint/checkpoint.h"
 
 typedef struct hd_emergency hd_emergency;
 

@@ -9,7 +9,6 @@
 
 #include "base/alloc.h"
 #include "base/number.h"
-#include "train/checkpoint/checkpoint.h"
 
 int64_t hd__saver_bytes(const hd_plan *plan, int states) {
   return 2 * (plan->param_elems + states * plan->trained_elems) * (int64_t)sizeof(float);

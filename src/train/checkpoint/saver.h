@@ -10,7 +10,7 @@
 #include <stdatomic.h>
 
 #include "exec/trace.h"
-#include "train/checkpoint/checkpoint_tensors.h"
+#include "train/checkpoint/checkpoint.h"
 
 typedef struct hd_saver {
   hd_store *store;

@@ -428,13 +428,8 @@ void hd_session_destroy(hd_session *s) {
   if (s->report.metrics)
     fclose(s->report.metrics);
   hd__file_unlock(&s->checkpoints.lock);
-  hd__exec_destroy(s->compute.exec);
-  hd__exec_destroy(s->compute.eval_exec);
+  hd__session_unequip(&s->compute);
   hd__profile_close(&s->report.profiler);
-  hd__cuda_close(s->compute.cuda);
-  hd__store_destroy(s->compute.store);
-  hd__plan_destroy(s->compute.plan);
-  hd__plan_destroy(s->compute.eval_plan);
   hd__threads_destroy(s->compute.threads);
   hd__supply_destroy(s->input.supply); /* before the feed that its workers read */
   hd__feed_fini(&s->input.train);

@@ -150,13 +150,14 @@ hd_status hd__session_setup(hd_session *session, hd_ctx *ctx);
 /* Creates plans, the store without weights, and executors, for the GPU in `cuda` or the threads. */
 hd_status hd__session_equip(hd_session *session, hd_ctx *ctx, int32_t shards);
 
-/* ---- Moving between devices: session_move.c ---- */
+/* Destroys these, and closes the GPU; the threads stay. */
+void hd__session_unequip(session_compute *compute);
+
+/* ---- Moving between devices: session_device.c ---- */
 
 /* Continues on another device, a GPU or with NULL the threads, with the bits of the last whole version. The session
  * owns the GPU from now on; on failure the session stays on its device, and the GPU is closed. No region may run. */
 hd_status hd__session_move(hd_session *session, hd_ctx *ctx, hd_cuda *cuda);
-
-/* ---- The choice of --device auto: best_device.c ---- */
 
 /* For a session that is set up. --device auto: times a few steps on the CPU and on the first GPU, without a trace, and
  * continues where they were faster, or on the device of the resumed run; a GPU that cannot be used is reported, and no

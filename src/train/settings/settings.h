@@ -5,8 +5,24 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/reduction.h"
+#include "base/status.h"
 #include "heddle/config.h"
-#include "train/settings/device_choice.h"
+
+/* The text of --device, parsed. */
+
+enum { HD_DEVICE_MOST_GPUS = HD_MAX_SHARDS };
+
+/* `first`: cuda, the first GPU, or with several ranks all of them, like `all`, cuda:all. */
+typedef struct hd_device_choice {
+  bool automatic, gpus, first, all;
+  bool each;                             /* each rank sees one GPU, as number 0; known when the GPUs are counted */
+  int count, index[HD_DEVICE_MOST_GPUS]; /* the GPUs that are named */
+} hd_device_choice;
+
+/* Reads auto, cpu, cuda, cuda:N, a list of GPUs, each named once, or cuda:all; HD_E_USAGE for another text, which
+ * leaves *out as it is. */
+hd_status hd__device_read(hd_device_choice *out, hd_ctx *ctx, const char *text);
 
 enum {
   HD_OPTION_COUNT = 0
