@@ -1,4 +1,4 @@
-/* Files embedded at build time: in the library model descriptions, recipes and digit strokes; in the command the
+/* Files embedded at build time: in the library model descriptions, recipes and a font; in the command the
  * scripts that run its peers.
  *
  * Tables end with an entry without a name. Bytes are followed by a NUL that `length` does not count. */
@@ -14,5 +14,5 @@ typedef struct hd_embedded {
 
 extern const hd_embedded hd__embed_models[];
 extern const hd_embedded hd__embed_recipes[];
-extern const hd_embedded hd__embed_strokes[];
+extern const hd_embedded hd__embed_font[];
 extern const hd_embedded hd__embed_peers[];

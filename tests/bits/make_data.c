@@ -72,13 +72,13 @@ static int put_array(const char *name, const char *descr, int fortran, const cha
   return (is_zipped() ? put_member : put)(name, head, sizeof head, bytes, length);
 }
 
-static int write_digits(int split, int64_t count, hd_digits *digits) {
+static int write_digits(int split, int64_t count) {
   static const char *const name[2][2] = {{"x_train.npy", "y_train.npy"}, {"x_test.npy", "y_test.npy"}};
   char shape[64];
   uint8_t *images = malloc((size_t)count * PIXELS + 1), *labels = malloc((size_t)count + 1);
   if (!images || !labels)
     return 0;
-  hd__digits_render(digits, images, labels, split, 0, count);
+  hd__digits_render(images, labels, split, 0, count);
   snprintf(shape, sizeof shape, "(%lld, %d, %d)", (long long)count, SIDE, SIDE);
   int good = put_array(name[split][0], "|u1", 0, shape, images, (size_t)count * PIXELS);
   snprintf(shape, sizeof shape, "(%lld,)", (long long)count);
@@ -184,9 +184,7 @@ static int write_noise(int split, int64_t count) {
 }
 
 int main(int argc, char **argv) {
-  hd_ctx *ctx;
-  hd_digits *digits;
-  if (argc < 5 || hd_ctx_create(&ctx) != HD_OK || hd__digits_create(&digits, ctx) != HD_OK)
+  if (argc < 5)
     return 2;
   kind = argv[1];
   where = argv[2];
@@ -207,9 +205,7 @@ int main(int argc, char **argv) {
     if (!strcmp(kind, "pictures") || !strcmp(kind, "jpegs"))
       good = good && write_pictures(split, count);
     else
-      good = good && (drawn ? write_digits(split, count, digits) : write_noise(split, count));
+      good = good && (drawn ? write_digits(split, count) : write_noise(split, count));
   }
-  hd__digits_destroy(digits);
-  hd_ctx_destroy(ctx);
   return !good;
 }

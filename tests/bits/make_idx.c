@@ -63,9 +63,7 @@ int main(int argc, char **argv) {
   static const char *const images_of[] = {"train-images-idx3-ubyte", "t10k-images-idx3-ubyte"};
   static const char *const labels_of[] = {"train-labels-idx1-ubyte", "t10k-labels-idx1-ubyte"};
   static const char *const targets_of[] = {"train-labels-idx2-float", "t10k-labels-idx2-float"};
-  hd_ctx *ctx;
-  hd_digits *digits;
-  if (argc < 4 || hd_ctx_create(&ctx) != HD_OK || hd__digits_create(&digits, ctx) != HD_OK)
+  if (argc < 4)
     return 2;
   int good = 1;
   for (int split = 0; split < 2; split++) {
@@ -74,7 +72,7 @@ int main(int argc, char **argv) {
     uint8_t *images = malloc((size_t)count * PIXELS + 1), *labels = malloc((size_t)count + 1);
     if (!images || !labels)
       return 1;
-    hd__digits_render(digits, images, labels, split, 0, count);
+    hd__digits_render(images, labels, split, 0, count);
     good = good && write_file(argv[1], images_of[split], BYTES, 3, dims, images);
     if (argc > 4)
       good = good && write_targets(argv[1], targets_of[split], count, images, labels);
@@ -83,7 +81,5 @@ int main(int argc, char **argv) {
     free(images);
     free(labels);
   }
-  hd__digits_destroy(digits);
-  hd_ctx_destroy(ctx);
   return !good;
 }

@@ -284,14 +284,12 @@ static void test_damage(void) {
 }
 
 int main(void) {
-  hd_digits *digits;
   hd_predictor *predictor;
   images = malloc((size_t)PICTURES * PIXELS);
   labels = malloc(PICTURES);
-  if (!images || !labels || hd_ctx_create(&ctx) != HD_OK || hd__digits_create(&digits, ctx) != HD_OK)
+  if (!images || !labels || hd_ctx_create(&ctx) != HD_OK)
     bail_out("out of memory");
-  hd__digits_render(digits, images, labels, 1, 0, PICTURES);
-  hd__digits_destroy(digits);
+  hd__digits_render(images, labels, 1, 0, PICTURES);
   test_fit();
   test_damage();
   const char *run = train();

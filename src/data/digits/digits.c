@@ -14,16 +14,10 @@
 #include <assert.h>
 #include <math.h>
 
-#include "base/alloc.h"
-#include "base/embed.h"
 #include "base/hdmath.h"
 #include "base/philox.h"
 #include "data/digits/pen.h"
 #include "data/digits/strokes.h"
-
-struct hd_digits {
-  hd_stroke_book book;
-};
 
 static const uint64_t DATA_SET = 0x6865646400000001; /* changing it changes the data set */
 
@@ -227,21 +221,21 @@ static void ink_stroke(hd_canvas *canvas, dice *d, const point *vertex, int coun
   }
 }
 
-static const hd_way *choose_way(const hd_digits *digits, dice *d, int label) {
-  int at = (int)(roll(d) * (uint32_t)digits->book.digit[label].weight >> 16);
-  const hd_way *way = digits->book.digit[label].way;
+static const hd_way *choose_way(dice *d, int label) {
+  int at = (int)(roll(d) * (uint32_t)hd__strokes.digit[label].weight >> 16);
+  const hd_way *way = hd__strokes.digit[label].way;
   for (; at >= way->weight; way++)
     at -= way->weight;
   return way;
 }
 
-static void render_one(const hd_digits *digits, uint8_t *image, uint8_t *label, int split, int64_t sample) {
+static void render_one(uint8_t *image, uint8_t *label, int split, int64_t sample) {
   dice d = {.split = (uint32_t)split, .sample = (uint32_t)sample};
   distortion by;
   trace path;
   hd_canvas canvas;
   *label = (uint8_t)(roll(&d) * HD_DIGITS >> 16);
-  const hd_way *way = choose_way(digits, &d, *label);
+  const hd_way *way = choose_way(&d, *label);
   float radius = between(&d, RADIUS_LEAST, RADIUS_MOST), white = between(&d, WHITE_LEAST, WHITE_MOST);
   roll_distortion(&by, &d);
   path.strokes = path.first[0] = 0;
@@ -254,21 +248,8 @@ static void render_one(const hd_digits *digits, uint8_t *image, uint8_t *label, 
   hd__pen_finish(image, &canvas, white);
 }
 
-void hd__digits_render(const hd_digits *digits, uint8_t *images, uint8_t *labels, int split, int64_t first,
-                       int64_t count) {
+void hd__digits_render(uint8_t *images, uint8_t *labels, int split, int64_t first, int64_t count) {
   assert(split >= 0 && first >= 0 && count >= 0 && first + count <= UINT32_MAX);
   for (int64_t i = 0; i < count; i++)
-    render_one(digits, images + i * HD_DIGITS_SIDE * HD_DIGITS_SIDE, labels + i, split, first + i);
+    render_one(images + i * HD_DIGITS_SIDE * HD_DIGITS_SIDE, labels + i, split, first + i);
 }
-
-hd_status hd__digits_create(hd_digits **out, hd_ctx *ctx) {
-  const hd_embedded *file = hd__embed_strokes;
-  hd_digits *digits = hd__malloc(sizeof *digits);
-  *out = NULL;
-  HD_TRY(HD_ALLOCATED(digits, ctx, "out of memory for the strokes of the digits"));
-  hd_status status = hd__strokes_parse(&digits->book, ctx, file->name, (const char *)file->bytes, file->length);
-  *out = digits;
-  return HD_CREATED(status, out, hd__free);
-}
-
-void hd__digits_destroy(hd_digits *digits) { hd__free(digits); }

@@ -11,17 +11,8 @@
 
 #include <stdint.h>
 
-#include "base/status.h"
-
 enum { HD_DIGITS_SIDE = 28, HD_DIGITS_TRAIN = 60000, HD_DIGITS_TEST = 10000 };
-
-typedef struct hd_digits hd_digits;
-
-/* Reads the strokes; the caller owns the result. */
-hd_status hd__digits_create(hd_digits **out, hd_ctx *ctx);
-void hd__digits_destroy(hd_digits *digits); /* NULL allowed */
 
 /* Draws samples [first, first + count) of split 0 (training) or 1 (test): count * 28 * 28 bytes and count labels.
  * Thread-safe. Samples beyond the split's size can be drawn too and belong to no split. */
-void hd__digits_render(const hd_digits *digits, uint8_t *images, uint8_t *labels, int split, int64_t first,
-                       int64_t count);
+void hd__digits_render(uint8_t *images, uint8_t *labels, int split, int64_t first, int64_t count);

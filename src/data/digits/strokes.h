@@ -1,21 +1,10 @@
-/* Descriptions of digits: strokes through points, several variants for each digit.
- *
- * The text (data/digits.strokes) documents its format. A book is immutable once it is read, and may be used by any
- * number of threads. It contains nothing of pixels or random numbers. */
+/* Descriptions of digits: strokes through points, several variants for each digit. They contain nothing of pixels or
+ * random numbers. */
 #pragma once
 
-#include <stddef.h>
 #include <stdint.h>
 
-#include "base/status.h"
-
-enum {
-  HD_DIGITS = 10,
-  HD_DIGIT_MAX_WAYS = 8,
-  HD_WAY_MAX_STROKES = 3,
-  HD_STROKE_MAX_POINTS = 16,
-  HD_WAY_MAX_WEIGHT = 100
-};
+enum { HD_DIGITS = 10, HD_DIGIT_MAX_WAYS = 8, HD_WAY_MAX_STROKES = 3, HD_STROKE_MAX_POINTS = 16 };
 
 typedef struct hd_stroke_point {
   float x, y;     /* [0, 1], y grows downward */
@@ -39,5 +28,5 @@ typedef struct hd_stroke_book {
   } digit[HD_DIGITS];
 } hd_stroke_book;
 
-/* Reads a whole text into `book`. Errors are HD_E_FORMAT, "NAME:LINE: ...". */
-hd_status hd__strokes_parse(hd_stroke_book *book, hd_ctx *ctx, const char *name, const char *text, size_t length);
+/* Of data/digits.strokes: the build makes the table from that text, which documents its format (tools/make-strokes). */
+extern const hd_stroke_book hd__strokes;

@@ -147,18 +147,14 @@ static bool takes_digits(hd_ctx *ctx, const char *name) { return !strcmp(name, "
 static hd_status draw_digits(hd_opened *out, hd_ctx *ctx, const hd_data_request *request) {
   enum { TRAIN = HD_DIGITS_TRAIN, ALL = TRAIN + HD_DIGITS_TEST, PIXELS = HD_DIGITS_SIDE * HD_DIGITS_SIDE, BLOCK = 250 };
   const int shape[3] = {1, HD_DIGITS_SIDE, HD_DIGITS_SIDE};
-  hd_digits *digits;
   drawn *d;
   HD_TRY(make_room(out, &d, ctx, shape, TRAIN, HD_DIGITS_TEST));
-  HD_TRY(hd__digits_create(&digits, ctx));
   uint8_t *labels = d->images + (size_t)ALL * PIXELS;
 #pragma omp parallel for schedule(dynamic)
   for (int block = 0; block < ALL / BLOCK; block++) {
     int first = block * BLOCK, split = first >= TRAIN;
-    hd__digits_render(digits, d->images + (size_t)first * PIXELS, labels + first, split, split ? first - TRAIN : first,
-                      BLOCK);
+    hd__digits_render(d->images + (size_t)first * PIXELS, labels + first, split, split ? first - TRAIN : first, BLOCK);
   }
-  hd__digits_destroy(digits);
   for (int i = 0; i < ALL; i++)
     d->labels[i] = labels[i];
   return HD_OK;

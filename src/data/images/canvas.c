@@ -7,109 +7,19 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/embed.h"
 #include "data/loader/skipped_samples.h"
 #include "platform/file.h"
 
 static const hd_color background = {24, 26, 31};
 
-typedef struct glyph {
-  char c;
-  uint8_t row[HD_GLYPH_ROWS]; /* the lowest bit is the rightmost */
-} glyph;
-
-static const glyph font[] = {
-    {'0', {14, 17, 19, 21, 25, 17, 14}},
-    {'1', {4, 12, 4, 4, 4, 4, 14}},
-    {'2', {14, 17, 1, 2, 4, 8, 31}},
-    {'3', {31, 2, 4, 2, 1, 17, 14}},
-    {'4', {2, 6, 10, 18, 31, 2, 2}},
-    {'5', {31, 16, 30, 1, 1, 17, 14}},
-    {'6', {6, 8, 16, 30, 17, 17, 14}},
-    {'7', {31, 1, 2, 4, 8, 8, 8}},
-    {'8', {14, 17, 17, 14, 17, 17, 14}},
-    {'9', {14, 17, 17, 15, 1, 2, 12}},
-    {'a', {0, 0, 14, 1, 15, 17, 15}},
-    {'b', {16, 16, 22, 25, 17, 17, 30}},
-    {'c', {0, 0, 14, 16, 16, 17, 14}},
-    {'d', {1, 1, 13, 19, 17, 17, 15}},
-    {'e', {0, 0, 14, 17, 31, 16, 14}},
-    {'f', {6, 9, 8, 28, 8, 8, 8}},
-    {'g', {0, 15, 17, 17, 15, 1, 14}},
-    {'h', {16, 16, 22, 25, 17, 17, 17}},
-    {'i', {4, 0, 12, 4, 4, 4, 14}},
-    {'j', {2, 0, 6, 2, 2, 18, 12}},
-    {'k', {16, 16, 18, 20, 24, 20, 18}},
-    {'l', {12, 4, 4, 4, 4, 4, 14}},
-    {'m', {0, 0, 26, 21, 21, 17, 17}},
-    {'n', {0, 0, 22, 25, 17, 17, 17}},
-    {'o', {0, 0, 14, 17, 17, 17, 14}},
-    {'p', {0, 0, 30, 17, 30, 16, 16}},
-    {'q', {0, 0, 15, 17, 15, 1, 1}},
-    {'r', {0, 0, 22, 25, 16, 16, 16}},
-    {'s', {0, 0, 14, 16, 14, 1, 30}},
-    {'t', {8, 8, 28, 8, 8, 9, 6}},
-    {'u', {0, 0, 17, 17, 17, 19, 13}},
-    {'v', {0, 0, 17, 17, 17, 10, 4}},
-    {'w', {0, 0, 17, 17, 21, 21, 10}},
-    {'x', {0, 0, 17, 10, 4, 10, 17}},
-    {'y', {0, 0, 17, 17, 15, 1, 14}},
-    {'z', {0, 0, 31, 2, 4, 8, 31}},
-    {'A', {14, 17, 17, 31, 17, 17, 17}},
-    {'B', {30, 17, 17, 30, 17, 17, 30}},
-    {'C', {14, 17, 16, 16, 16, 17, 14}},
-    {'D', {30, 17, 17, 17, 17, 17, 30}},
-    {'E', {31, 16, 16, 30, 16, 16, 31}},
-    {'F', {31, 16, 16, 30, 16, 16, 16}},
-    {'G', {14, 17, 16, 23, 17, 17, 15}},
-    {'H', {17, 17, 17, 31, 17, 17, 17}},
-    {'I', {14, 4, 4, 4, 4, 4, 14}},
-    {'J', {7, 2, 2, 2, 2, 18, 12}},
-    {'K', {17, 18, 20, 24, 20, 18, 17}},
-    {'L', {16, 16, 16, 16, 16, 16, 31}},
-    {'M', {17, 27, 21, 21, 17, 17, 17}},
-    {'N', {17, 25, 21, 19, 17, 17, 17}},
-    {'O', {14, 17, 17, 17, 17, 17, 14}},
-    {'P', {30, 17, 17, 30, 16, 16, 16}},
-    {'Q', {14, 17, 17, 17, 21, 18, 13}},
-    {'R', {30, 17, 17, 30, 20, 18, 17}},
-    {'S', {15, 16, 16, 14, 1, 1, 30}},
-    {'T', {31, 4, 4, 4, 4, 4, 4}},
-    {'U', {17, 17, 17, 17, 17, 17, 14}},
-    {'V', {17, 17, 17, 17, 17, 10, 4}},
-    {'W', {17, 17, 17, 21, 21, 27, 17}},
-    {'X', {17, 17, 10, 4, 10, 17, 17}},
-    {'Y', {17, 17, 10, 4, 4, 4, 4}},
-    {'Z', {31, 1, 2, 4, 8, 16, 31}},
-    {':', {0, 12, 12, 0, 12, 12, 0}},
-    {',', {0, 0, 0, 0, 12, 4, 8}},
-    {';', {0, 12, 12, 0, 12, 4, 8}},
-    {'.', {0, 0, 0, 0, 0, 12, 12}},
-    {'-', {0, 0, 0, 14, 0, 0, 0}},
-    {'_', {0, 0, 0, 0, 0, 0, 31}},
-    {'/', {1, 1, 2, 4, 8, 16, 16}},
-    {'\\', {16, 16, 8, 4, 2, 1, 1}},
-    {'(', {2, 4, 8, 8, 8, 4, 2}},
-    {')', {8, 4, 2, 2, 2, 4, 8}},
-    {'[', {14, 8, 8, 8, 8, 8, 14}},
-    {']', {14, 2, 2, 2, 2, 2, 14}},
-    {'+', {0, 4, 4, 31, 4, 4, 0}},
-    {'=', {0, 0, 31, 0, 31, 0, 0}},
-    {'%', {24, 25, 2, 4, 8, 19, 3}},
-    {'>', {8, 4, 2, 1, 2, 4, 8}},
-    {'<', {2, 4, 8, 16, 8, 4, 2}},
-    {'!', {4, 4, 4, 4, 4, 0, 4}},
-    {'?', {14, 17, 1, 2, 4, 0, 4}},
-    {'&', {12, 18, 20, 8, 21, 18, 13}},
-    {'#', {10, 10, 31, 10, 31, 10, 10}},
-    {'*', {0, 4, 21, 14, 21, 4, 0}},
-    {'\'', {4, 4, 8, 0, 0, 0, 0}},
-    {'"', {10, 10, 0, 0, 0, 0, 0}},
-    {'@', {14, 17, 1, 13, 21, 21, 14}},
-    {'$', {4, 15, 20, 14, 5, 30, 4}},
-    {' ', {0}},
-};
-
-static const glyph unknown = {0, {31, 17, 17, 17, 17, 17, 31}};
+/* Whether a pixel of a character has ink, as data/font.pbm draws it. */
+static bool is_ink(char c, int row, int column) {
+  enum { FIRST = ' ', OTHER = 127 - FIRST, ACROSS = 16, LINE = ACROSS * HD_GLYPH_STEP + 1, LINES = 48 };
+  const unsigned char *pixel = hd__embed_font->bytes + hd__embed_font->length - LINES * LINE;
+  const int cell = c >= FIRST && c < OTHER + FIRST ? c - FIRST : OTHER;
+  return pixel[(cell / ACROSS * (HD_GLYPH_ROWS + 1) + row) * LINE + cell % ACROSS * HD_GLYPH_STEP + column] == '1';
+}
 
 hd_status hd__canvas_init(hd_canvas *out, hd_ctx *ctx, const char *path, int width, int height) {
   *out = (hd_canvas){.width = width, .height = height, .rgb = hd__malloc((size_t)width * (size_t)height * 3)};
@@ -133,21 +43,13 @@ void hd__canvas_fill(hd_canvas *s, int x, int y, int width, int height, hd_color
 /* Continuation bytes of UTF-8. */
 static int continues(char c) { return ((unsigned char)c & 0xc0) == 0x80; }
 
-static const glyph *glyph_of(char c) {
-  for (size_t g = 0; g < sizeof font / sizeof *font; g++)
-    if (font[g].c == c)
-      return &font[g];
-  return &unknown;
-}
-
 int hd__canvas_text(hd_canvas *s, int x, int y, int scale, hd_color c, const char *text) {
   for (; *text; text++) {
     if (continues(*text))
       continue;
-    const glyph *g = glyph_of(*text);
     for (int row = 0; row < HD_GLYPH_ROWS; row++)
       for (int col = 0; col < HD_GLYPH_COLUMNS; col++)
-        if (g->row[row] >> (HD_GLYPH_COLUMNS - 1 - col) & 1)
+        if (is_ink(*text, row, col))
           hd__canvas_fill(s, x + col * scale, y + row * scale, scale, scale, c);
     x += HD_GLYPH_STEP * scale;
   }
