@@ -3,6 +3,7 @@
 
 #include <stdarg.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,16 +51,12 @@ char *hd__strdup(const char *text) {
 }
 
 char *hd__printf_alloc(const char *fmt, ...) {
-  va_list args, again;
+  char *text;
+  va_list args;
   va_start(args, fmt);
-  va_copy(again, args);
-  int n = vsnprintf(NULL, 0, fmt, args);
-  char *text = n < 0 ? NULL : hd__malloc((size_t)n + 1);
-  if (text)
-    vsnprintf(text, (size_t)n + 1, fmt, again);
-  va_end(again);
+  const bool made = may_allocate() && vasprintf(&text, fmt, args) >= 0;
   va_end(args);
-  return text;
+  return made ? text : NULL;
 }
 
 void *hd__malloc_aligned(size_t bytes) {

@@ -38,11 +38,21 @@ static void climb(void *tightest, look_fn *look, const char *base, const char *p
   }
 }
 
-/* Calls take for each line of the membership, "hierarchy:controllers:path"; version 2 has no controllers. */
-typedef void take_fn(void *tightest, const char *root, const char *controllers, const char *path);
+/* Whether a list such as "cpu,cpuacct" has this controller. */
+static bool lists(const char *controllers, const char *controller) {
+  const size_t length = strlen(controller);
+  for (const char *at = controllers; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
+    if (strcspn(at, ",") == length && !strncmp(at, controller, length))
+      return true;
+  return false;
+}
 
-static void read_membership(void *tightest, take_fn *take, const char *root, const char *membership) {
-  char line[PATH_BYTES];
+/* Calls look for the folders of the cgroups that may limit this controller. A line of the membership is
+ * "hierarchy:controllers:path"; version 2 has no controllers, and its folder may lie beside those of version 1, which are
+ * called as their controllers, or as one of them. */
+static void look_at_all(void *tightest, look_fn *look, const char *root, const char *membership,
+                        const char *controller) {
+  char line[PATH_BYTES], base[PATH_BYTES];
   FILE *file = fopen(membership, "r");
   while (file && fgets(line, sizeof line, file)) {
     line[strcspn(line, "\n")] = 0;
@@ -50,7 +60,13 @@ static void read_membership(void *tightest, take_fn *take, const char *root, con
     if (!path)
       continue;
     *path++ = 0;
-    take(tightest, root, controllers + 1, strcmp(path, "/") ? path : "");
+    controllers++;
+    const bool second = !*controllers;
+    const char *const names[] = {controllers, second ? "unified" : "cpu,cpuacct", second ? "unified" : controller};
+    for (int i = 0; i < 3 && (second || lists(controllers, controller)); i++) {
+      snprintf(base, sizeof base, "%s%s%s", root, *names[i] ? "/" : "", names[i]);
+      climb(tightest, look, base, strcmp(path, "/") ? path : "");
+    }
   }
   if (file)
     fclose(file);
@@ -82,35 +98,9 @@ static void look_for_quota(void *tightest, const char *folder) {
     tighten(tightest, quota, read_two(other, &ignored), file);
 }
 
-/* Is "cpu" one of the controllers in a list such as "cpu,cpuacct"? */
-static bool has_cpu(const char *controllers) {
-  for (const char *at = controllers; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
-    if (strcspn(at, ",") == 3 && !strncmp(at, "cpu", 3))
-      return true;
-  return false;
-}
-
-/* Version 2 has a separate folder beside those of version 1. */
-static void take_quota(void *tightest, const char *root, const char *controllers, const char *path) {
-  char base[PATH_BYTES];
-  const char *const second[] = {"", "/unified"}, *const first[] = {"cpu,cpuacct", "cpu"};
-  for (int i = 0; i < 2 && !*controllers; i++) {
-    snprintf(base, sizeof base, "%s%s", root, second[i]);
-    climb(tightest, look_for_quota, base, path);
-  }
-  if (!has_cpu(controllers))
-    return;
-  snprintf(base, sizeof base, "%s/%s", root, controllers);
-  climb(tightest, look_for_quota, base, path);
-  for (int i = 0; i < 2 && ((hd_quota *)tightest)->cpus == 0; i++) {
-    snprintf(base, sizeof base, "%s/%s", root, first[i]);
-    climb(tightest, look_for_quota, base, path);
-  }
-}
-
 hd_quota hd__quota_read(const char *root, const char *membership) {
   hd_quota tightest = {0};
-  read_membership(&tightest, take_quota, root, membership);
+  look_at_all(&tightest, look_for_quota, root, membership, "cpu");
   return tightest;
 }
 
@@ -135,16 +125,9 @@ static void look_for_limit(void *least, const char *folder) {
   }
 }
 
-static void take_limit(void *least, const char *root, const char *controllers, const char *path) {
-  char base[PATH_BYTES];
-  snprintf(base, sizeof base, "%s%s", root, *controllers ? "/memory" : "");
-  if (!*controllers || !strcmp(controllers, "memory"))
-    climb(least, look_for_limit, base, path);
-}
-
 int64_t hd__memory_budget(void) {
   const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
   int64_t least = pages > 0 && page > 0 ? (int64_t)pages * page : INT64_MAX;
-  read_membership(&least, take_limit, "/sys/fs/cgroup", "/proc/self/cgroup");
+  look_at_all(&least, look_for_limit, "/sys/fs/cgroup", "/proc/self/cgroup", "memory");
   return least;
 }

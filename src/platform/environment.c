@@ -25,7 +25,7 @@ static size_t count_of(char *const *list) {
 }
 
 /* The copy has room for one more pointer behind the NULL. */
-static char **copy_with(const char *const *set) {
+char **hd__environment_with(const char *const *set) {
   const size_t count = count_of(environ), more = count_of((char *const *)(size_t)set);
   char **copy = hd__calloc(count + more + 2, sizeof *copy);
   size_t kept = 0;
@@ -36,8 +36,6 @@ static char **copy_with(const char *const *set) {
     copy[kept++] = (char *)(size_t)set[i]; /* as exec and getenv take them */
   return copy;
 }
-
-char **hd__environment_with(const char *const *set) { return copy_with(set); }
 
 void hd__environment_during(const char *const *set, void (*call)(void *arg), void *arg) {
   enum { MOST = 8 };
@@ -53,7 +51,7 @@ void hd__environment_during(const char *const *set, void (*call)(void *arg), voi
     if (!there)
       lacking[count++] = *set;
   }
-  char **list = count > 0 ? copy_with(lacking) : NULL;
+  char **list = count > 0 ? hd__environment_with(lacking) : NULL;
   if (list) {
     list[count_of(list) + 1] = (char *)lists;
     lists = list;

@@ -60,9 +60,7 @@ static hd_status read_all(hd_mapping *out, hd_ctx *ctx, const char *path, int fd
   size_t at = 0;
   ssize_t got = 1;
   while (at < out->length && got > 0) {
-    do
-      got = read(fd, bytes + at, out->length - at);
-    while (got < 0 && errno == EINTR);
+    got = TEMP_FAILURE_RETRY(read(fd, bytes + at, out->length - at));
     at += got > 0 ? (size_t)got : 0;
   }
   out->bytes = bytes;
@@ -128,10 +126,7 @@ hd_status hd__file_check(hd_ctx *ctx, FILE *file, const char *path) {
 
 /* 0, or -1 with errno. Some file systems, and objects that are no files, have no sync: that is no failure. */
 static int sync_open(int fd) {
-  int failed;
-  do
-    failed = fsync(fd);
-  while (failed && errno == EINTR);
+  const int failed = TEMP_FAILURE_RETRY(fsync(fd));
   return failed && errno != EINVAL && errno != ENOTSUP && errno != EROFS ? -1 : 0;
 }
 

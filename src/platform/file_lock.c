@@ -76,10 +76,7 @@ static bool may_be_running(const holder *h) {
 
 static answer try_system_lock(int fd) {
   const struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-  int failed;
-  do
-    failed = fcntl(fd, F_OFD_SETLK, &whole);
-  while (failed && errno == EINTR);
+  int failed = TEMP_FAILURE_RETRY(fcntl(fd, F_OFD_SETLK, &whole));
   if (failed && errno != EAGAIN && errno != EACCES)
     failed = flock(fd, LOCK_EX | LOCK_NB);
   return !failed ? TAKEN : errno == EAGAIN || errno == EACCES ? BUSY : NO_LOCKS;

@@ -66,10 +66,7 @@ int hd__spawn_end_with_parent(pid_t parent) {
 
 void hd__spawn_end(char text[HD_SPAWN_END_BYTES], pid_t pid) {
   int how;
-  pid_t ended;
-  while ((ended = waitpid(pid, &how, 0)) < 0 && errno == EINTR) {
-  }
-  if (ended < 0)
+  if (TEMP_FAILURE_RETRY(waitpid(pid, &how, 0)) < 0)
     snprintf(text, HD_SPAWN_END_BYTES, "an unknown end (its status was read elsewhere)");
   else if (WIFSIGNALED(how))
     snprintf(text, HD_SPAWN_END_BYTES, "signal %d (%s)", WTERMSIG(how), strsignal(WTERMSIG(how)));

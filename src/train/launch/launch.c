@@ -22,7 +22,7 @@
 #include "train/launch/supervisor.h"
 #include "train/checkpoint/emergency_save.h"
 
-enum { TICK_MS = 50, VARIABLES = 9, VARIABLE_BYTES = 64 };
+enum { TICK_MS = 50 };
 
 /* After a rank was lost: when the remaining ranks get SIGTERM, and when they get SIGKILL. */
 static const double ASK_S = 1, KILL_S = 6;
@@ -72,26 +72,21 @@ static int free_port(void) {
 }
 
 static hd_status start_rank(launch *l, hd_ctx *ctx, int rank, int port) {
-  char text[VARIABLES][VARIABLE_BYTES];
-  const char *set[VARIABLES + 2] = {0};
+  enum { NUMBERS = 5, GROUP = NUMBERS, ADDRESS, RESTART, VARIABLES };
   const int ranks = l->is->ranks;
-  int count = 0;
   const struct {
     const char *name;
     int value;
-  } numbers[] = {
+  } numbers[NUMBERS] = {
       {"RANK", rank}, {"LOCAL_RANK", rank}, {"WORLD_SIZE", ranks}, {"LOCAL_WORLD_SIZE", ranks}, {"MASTER_PORT", port}};
-  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-    snprintf(text[count], VARIABLE_BYTES, "%s=%d", numbers[i].name, numbers[i].value);
-    set[count] = text[count];
-    count++;
+  char text[GROUP + 1][64];
+  const char *set[VARIABLES + 1] = {
+      [GROUP] = text[GROUP], [ADDRESS] = "MASTER_ADDR=127.0.0.1", [RESTART] = l->restart[0] ? l->restart : NULL};
+  for (int i = 0; i < NUMBERS; i++) {
+    snprintf(text[i], sizeof text[i], "%s=%d", numbers[i].name, numbers[i].value);
+    set[i] = text[i];
   }
-  snprintf(text[count], VARIABLE_BYTES, HD_LOCAL_GROUP_VARIABLE "=%d/%d", rank, ranks);
-  set[count] = text[count];
-  count++;
-  set[count++] = "MASTER_ADDR=127.0.0.1";
-  if (l->restart[0])
-    set[count++] = l->restart;
+  snprintf(text[GROUP], sizeof text[GROUP], HD_LOCAL_GROUP_VARIABLE "=%d/%d", rank, ranks);
   child *c = &l->child[rank];
   const hd_spawn_how how = {.argv = l->is->argv ? l->is->argv : l->program_argv,
                             .program = l->is->argv ? l->is->argv[0] : NULL,
@@ -175,8 +170,7 @@ static void note_end(launch *l, int rank) {
   int end = end_of(l, rank);
   report_end(l, rank, end); /* before the wait, which removes the status that others can read */
   clear_traces(c->pid);     /* before the wait, which frees the process number */
-  while (waitpid(c->pid, &end, 0) < 0 && errno == EINTR) {
-  }
+  (void)TEMP_FAILURE_RETRY(waitpid(c->pid, &end, 0));
   if (c->fd >= 0)
     close(c->fd);
   *c = (child){.fd = -1, .end = end};

@@ -40,8 +40,7 @@ void hd__supervisor_start(const hd_local_group *local, const char *run) {
   snprintf(what, sizeof what, "keeps the last step of %s", realpath(run, path) ? path : run);
   if (hd__spawn(&pid, NULL, &(hd_spawn_how){.argv = argv, .set = set, .fd = hd__local_group_fd(local)}) != HD_OK)
     return;
-  while (waitpid(pid, NULL, 0) < 0 && errno == EINTR) { /* the spawned process forks the supervisor and exits */
-  }
+  (void)TEMP_FAILURE_RETRY(waitpid(pid, NULL, 0)); /* the spawned process forks the supervisor and exits */
 }
 
 /* ---- The supervisor ---- */
