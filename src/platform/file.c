@@ -1,7 +1,6 @@
 /* Mapping, atomic writing, folders and links. */
 #include "platform/file.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -425,7 +424,7 @@ static bool is_plain(int folder, const char *name) {
 
 bool hd__file_holds_only(const char *path, hd_writes_fn *writes) {
   char name[HD_NAME_MAX + 1];
-  DIR *folder = list(path);
+  HD_FOLDER_OWNED *folder = list(path);
   bool holds = folder != NULL;
   struct dirent *entry;
   while (holds && (entry = readdir(folder))) {
@@ -433,8 +432,6 @@ bool hd__file_holds_only(const char *path, hd_writes_fn *writes) {
     if (!is_dots(found))
       holds = is_plain(dirfd(folder), found) && (writes(found) || (name_behind(name, found, tmp_mark) && writes(name)));
   }
-  if (folder)
-    closedir(folder);
   return holds;
 }
 
@@ -474,12 +471,10 @@ static void look_after(const char *folder, const char *entry, hd_writes_fn *writ
 }
 
 void hd__file_remove_leftovers(const char *path, hd_writes_fn *writes) {
-  DIR *folder = opendir(path);
+  HD_FOLDER_OWNED *folder = opendir(path);
   struct dirent *entry;
   while (folder && (entry = readdir(folder)))
     look_after(path, entry->d_name, writes);
-  if (folder)
-    closedir(folder);
 }
 
 hd_status hd__file_link(hd_ctx *ctx, const char *target, const char *path) {
@@ -495,11 +490,9 @@ hd_status hd__file_link(hd_ctx *ctx, const char *target, const char *path) {
 }
 
 size_t hd__file_text(char *text, size_t bytes, const char *path) {
-  FILE *file = fopen(path, "re");
+  HD_FILE_OWNED *file = fopen(path, "re");
   const size_t got = file ? fread(text, 1, bytes - 1, file) : 0;
   text[got] = 0;
-  if (file)
-    fclose(file);
   return got;
 }
 

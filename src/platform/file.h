@@ -8,6 +8,7 @@
  * unless the file system has no sync. Every error names the path, what was expected, and the system's message. */
 #pragma once
 
+#include <dirent.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -16,6 +17,12 @@
 #include "base/status.h"
 
 enum { HD_PATH_BYTES = 4096, HD_NAME_MAX = 255 };
+
+/* A stream, and a folder being read, that end with their scope. */
+HD_RELEASER(hd__file_close, FILE, fclose)
+HD_RELEASER(hd__folder_close, DIR, closedir)
+#define HD_FILE_OWNED HD_RELEASED(hd__file_close) FILE
+#define HD_FOLDER_OWNED HD_RELEASED(hd__folder_close) DIR
 
 typedef struct hd_mapping {
   const unsigned char *bytes; /* NULL for an empty file */

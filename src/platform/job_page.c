@@ -65,18 +65,22 @@ static int make_file(size_t bytes) {
   return -1;
 }
 
+/* Maps the file, which the page then owns; on failure there is no page. */
+static bool map(hd_job_page *page, int fd, size_t bytes) {
+  void *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (base == MAP_FAILED)
+    close(fd);
+  else
+    *page = (hd_job_page){.fd = fd, .bytes = bytes, .head = base};
+  return base != MAP_FAILED;
+}
+
 void hd__job_open(hd_job_page *page, int ranks, const hd_job_facts *facts) {
   const size_t bytes = page_bytes(ranks);
   *page = (hd_job_page){0};
   int fd = make_file(bytes);
-  if (fd < 0)
+  if (fd < 0 || !map(page, fd, bytes))
     return;
-  void *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-  if (base == MAP_FAILED) {
-    close(fd);
-    return;
-  }
-  *page = (hd_job_page){.fd = fd, .bytes = bytes, .head = base};
   take_slot(page, 0);
   write_head(page, ranks, facts);
 }
@@ -107,14 +111,10 @@ void hd__job_join(hd_job_page *page, int pid, int fd, int rank) {
   int opened = fd < 0 ? -1 : open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (opened < 0)
     return;
-  void *base = is_page(opened, &bytes, rank) ? mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_SHARED, opened, 0)
-                                             : MAP_FAILED;
-  if (base == MAP_FAILED) {
+  if (!is_page(opened, &bytes, rank))
     close(opened);
-    return;
-  }
-  *page = (hd_job_page){.fd = opened, .bytes = (size_t)bytes, .head = base};
-  take_slot(page, rank);
+  else if (map(page, opened, (size_t)bytes))
+    take_slot(page, rank);
 }
 
 void hd__job_close(hd_job_page *page) {

@@ -71,6 +71,7 @@ static hd_status load(hwloc_topology_t *machine, hd_ctx *ctx, const char *descri
   if (!failed && hwloc_topology_load(*machine) == 0 && hwloc_get_nbobjs_by_type(*machine, HWLOC_OBJ_PU) > 0)
     return HD_OK;
   hwloc_topology_destroy(*machine);
+  *machine = NULL;
   if (description)
     return hd__fail(ctx, HD_E_USAGE, "expected a machine in hwloc's words or its XML file, found '%.80s'", description);
   return hd__fail(ctx, HD_E_SYSTEM, "expected hwloc to find CPUs, found none; see what lstopo says");
@@ -175,24 +176,20 @@ static int count_of(hwloc_topology_t machine, hwloc_obj_type_t type, int least) 
 }
 
 static hd_status tabulate(hd_topology **out, hd_ctx *ctx, hwloc_topology_t machine, hwloc_const_bitmap_t usable) {
-  hd_topology *t = hd__calloc(1, sizeof *t);
-  if (t) {
-    t->cpus = count_of(machine, HWLOC_OBJ_PU, 1);
-    t->numa_nodes = count_of(machine, HWLOC_OBJ_NUMANODE, 0);
-    t->packages = count_of(machine, HWLOC_OBJ_PACKAGE, 1);
-    t->cpu = hd__calloc((size_t)t->cpus, sizeof *t->cpu);
-    t->numa = hd__calloc((size_t)t->numa_nodes + 1, sizeof *t->numa);
-  }
-  if (!t || !t->cpu || !t->numa) {
-    hd_topology_destroy(t);
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the table of CPUs");
-  }
+  HD_TRY(HD_NEW(*out, 1, ctx, "out of memory for the table of CPUs"));
+  hd_topology *t = *out;
+  t->cpus = count_of(machine, HWLOC_OBJ_PU, 1);
+  t->numa_nodes = count_of(machine, HWLOC_OBJ_NUMANODE, 0);
+  t->packages = count_of(machine, HWLOC_OBJ_PACKAGE, 1);
+  t->cpu = hd__calloc((size_t)t->cpus, sizeof *t->cpu);
+  t->numa = hd__calloc((size_t)t->numa_nodes + 1, sizeof *t->numa);
+  const hd_status status = HD_ALLOCATED(t->cpu && t->numa, ctx, "out of memory for the table of CPUs");
+  HD_TRY(HD_CREATED(status, out, hd_topology_destroy));
   list_cpus(t, machine, usable);
   count_kinds(t);
   list_caches(t, machine);
   list_memory(t, machine);
   name_model(t, machine);
-  *out = t;
   return HD_OK;
 }
 
@@ -249,22 +246,21 @@ static void take_mask(hwloc_bitmap_t usable, hwloc_topology_t machine) {
   hwloc_bitmap_free(mask);
 }
 
+/* Objects of hwloc that end with their scope. */
+HD_RELEASER(release_machine, struct hwloc_topology, hwloc_topology_destroy)
+HD_RELEASER(release_bitmap, struct hwloc_bitmap_s, hwloc_bitmap_free)
+#define MACHINE HD_RELEASED(release_machine) hwloc_topology_t
+#define BITMAP HD_RELEASED(release_bitmap) hwloc_bitmap_t
+
 hd_status hd_topology_create(hd_topology **out, hd_ctx *ctx) {
-  hwloc_topology_t machine;
+  MACHINE machine = NULL;
   *out = NULL;
   HD_TRY(load(&machine, ctx, NULL));
-  hwloc_bitmap_t usable = hwloc_bitmap_alloc();
-  hd_status status = HD_E_NOMEM;
+  BITMAP usable = hwloc_bitmap_alloc();
+  HD_TRY(HD_ALLOCATED(usable, ctx, "out of memory for the affinity mask"));
   const bool here = hwloc_topology_is_thissystem(machine) != 0;
-  if (usable) {
-    take_mask(usable, machine);
-    status = tabulate(out, ctx, machine, usable);
-  } else {
-    hd__fail(ctx, status, "out of memory for the affinity mask");
-  }
-  hwloc_bitmap_free(usable);
-  hwloc_topology_destroy(machine);
-  HD_TRY(status);
+  take_mask(usable, machine);
+  HD_TRY(tabulate(out, ctx, machine, usable));
   for (int i = 0; i < (*out)->cpus && here; i++)
     (*out)->cpu[i].busy = (int32_t)hd__claim_find((*out)->cpu[i].cpu);
   take_quota(&(*out)->budget);
@@ -275,14 +271,12 @@ hd_status hd_topology_create(hd_topology **out, hd_ctx *ctx) {
 }
 
 hd_status hd__topology_describe(hd_topology **out, hd_ctx *ctx, const char *description) {
-  hwloc_topology_t machine;
+  MACHINE machine = NULL;
   *out = NULL;
   HD_TRY(load(&machine, ctx, description));
-  hd_status status = tabulate(out, ctx, machine, hwloc_topology_get_topology_cpuset(machine));
-  hwloc_topology_destroy(machine);
-  if (status == HD_OK)
-    hd__topology_count_budget(*out);
-  return status;
+  HD_TRY(tabulate(out, ctx, machine, hwloc_topology_get_topology_cpuset(machine)));
+  hd__topology_count_budget(*out);
+  return HD_OK;
 }
 
 /* 0, or an errno. */
@@ -298,12 +292,11 @@ static int bind_range(hwloc_topology_t machine, const hd_memory_range *range) {
 }
 
 hd_status hd__topology_bind_memory(hd_ctx *ctx, const hd_memory_range *range, int count) {
-  hwloc_topology_t machine;
+  MACHINE machine = NULL;
   HD_TRY(load(&machine, ctx, NULL));
   int why = 0;
   for (int i = 0; i < count && why == 0; i++)
     why = bind_range(machine, &range[i]);
-  hwloc_topology_destroy(machine);
   return why == 0 ? HD_OK : hd__fail(ctx, HD_E_SYSTEM, "memory cannot be bound to NUMA nodes: %s", strerror(why));
 }
 

@@ -9,7 +9,6 @@
  * 0x0. */
 #include "data/formats/format.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -93,27 +92,24 @@ static int by_bytes(const void *a, const void *b) { return strcmp(*(char *const 
 /* The names in a folder, sorted; only folders if `folders` is set. */
 static hd_status list(texts *out, hd_ctx *ctx, const char *path, bool folders) {
   char inside[HD_PATH_BYTES];
-  DIR *folder = opendir(path);
-  hd_status status = HD_OK;
+  HD_FOLDER_OWNED *folder = opendir(path);
   if (!folder)
     return hd__fail(ctx, HD_E_IO, "%s: expected a folder that can be read, found: %s; check its permissions", path,
                     strerror(errno));
-  for (struct dirent *entry = NULL; status == HD_OK && (entry = readdir(folder));) {
+  for (struct dirent *entry = NULL; (entry = readdir(folder));) {
     if (entry->d_name[0] == '.')
       continue;
-    status = hd__file_join(inside, ctx, path, entry->d_name);
-    if (status != HD_OK || (folders && !hd__file_is_folder(inside)))
+    HD_TRY(hd__file_join(inside, ctx, path, entry->d_name));
+    if (folders && !hd__file_is_folder(inside))
       continue;
     if (!grow(&out->text, out->count, &out->room, sizeof *out->text) ||
         !(out->text[out->count] = hd__strdup(entry->d_name)))
-      status = no_memory(ctx, path);
-    else
-      out->count++;
+      return no_memory(ctx, path);
+    out->count++;
   }
-  closedir(folder);
-  if (status == HD_OK && out->count > 0)
+  if (out->count > 0)
     qsort(out->text, (size_t)out->count, sizeof *out->text, by_bytes);
-  return status;
+  return HD_OK;
 }
 
 static bool is_picture(const char *name) {
@@ -333,12 +329,10 @@ static bool find_split(char out[HD_PATH_BYTES], const char *path, int split) {
 /* Whether the folder contains a folder. */
 static bool takes(hd_ctx *ctx, const char *path) {
   char inside[HD_PATH_BYTES];
-  DIR *folder = opendir(path);
+  HD_FOLDER_OWNED *folder = opendir(path);
   bool good = false;
   for (struct dirent *entry = NULL; folder && !good && (entry = readdir(folder));)
     good = entry->d_name[0] != '.' && find_folder(inside, path, entry->d_name);
-  if (folder)
-    closedir(folder);
   return good;
 }
 

@@ -81,33 +81,31 @@ static hd_status adopt(hd_cache *cache, hd_dataset *split, hd_ctx *ctx) {
   return HD_OK;
 }
 
-/* Destination of a walk: memory. */
-typedef struct filler {
+/* Destination of a walk: memory, or a file. Sizes, which precede the samples, are written to a file at the end. */
+typedef struct sink {
   const hd_dataset *split;
-  uint8_t *at, *end;
   int32_t (*size)[2];
-} filler;
-
-static hd_status changed(hd_ctx *ctx, const hd_dataset *split, int64_t sample) {
-  return hd__fail(ctx, HD_E_FORMAT, "sample %lld: expected one as it was counted, found another; start again",
-                  (long long)sample);
-}
-
-static int64_t sample_bytes(const hd_dataset *split, const int size[2]) {
-  return (int64_t)size[0] * size[1] * split->channels * hd__dataset_elem_bytes(split);
-}
+  int64_t written; /* bytes of samples */
+  uint8_t *memory; /* NULL: */
+  FILE *to;
+  hd_xxh3 *sum;
+} sink;
 
 static hd_status keep(void *self, hd_ctx *ctx, int64_t sample, const void *elems, const int size[2]) {
-  filler *f = self;
-  const int64_t bytes = sample_bytes(f->split, size);
-  if (bytes > f->end - f->at)
-    return changed(ctx, f->split, sample);
-  memcpy(f->at, elems, (size_t)bytes);
-  f->at += bytes;
-  if (f->size) {
-    f->size[sample][0] = size[0];
-    f->size[sample][1] = size[1];
+  sink *s = self;
+  const int64_t bytes = (int64_t)size[0] * size[1] * s->split->channels * hd__dataset_elem_bytes(s->split);
+  if (bytes > hd__cache_bytes(s->split) - s->written)
+    return hd__fail(ctx, HD_E_FORMAT, "sample %lld: expected one as it was counted, found another; start again",
+                    (long long)sample);
+  if (s->size)
+    memcpy(s->size[sample], (int32_t[2]){size[0], size[1]}, sizeof *s->size);
+  if (s->memory) {
+    memcpy(s->memory + s->written, elems, (size_t)bytes);
+  } else {
+    hd__xxh3_update(s->sum, elems, (size_t)bytes);
+    fwrite(elems, 1, (size_t)bytes, s->to); /* errors are checked when the file is closed */
   }
+  s->written += bytes;
   return HD_OK;
 }
 
@@ -117,37 +115,13 @@ hd_status hd__cache_in_memory(hd_cache *out, hd_dataset *split, hd_ctx *ctx) {
   if (!out->memory)
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for %lld decoded samples; use --cache disk or none",
                     (long long)split->count);
-  filler f = {.split = split, .at = out->memory + sizes, .end = out->memory + sizes + bytes};
+  sink s = {.split = split, .memory = out->memory + sizes};
   if (split->mixed)
-    f.size = (int32_t(*)[2])(void *)out->memory;
-  out->samples = f.at;
-  out->size = (const int32_t(*)[2])f.size;
-  HD_TRY(hd__walk(ctx, split, keep, &f));
+    s.size = (int32_t(*)[2])(void *)out->memory;
+  out->samples = s.memory;
+  out->size = (const int32_t(*)[2])s.size;
+  HD_TRY(hd__walk(ctx, split, keep, &s));
   return adopt(out, split, ctx);
-}
-
-/* Destination of a walk: a file. Sizes, which precede the samples, are written at the end. */
-typedef struct writer {
-  const hd_dataset *split;
-  FILE *to;
-  hd_xxh3 *sum;
-  int32_t (*size)[2];
-  int64_t written;
-} writer;
-
-static hd_status write_sample(void *self, hd_ctx *ctx, int64_t sample, const void *elems, const int size[2]) {
-  writer *w = self;
-  const int64_t bytes = sample_bytes(w->split, size);
-  if (bytes > hd__cache_bytes(w->split) - w->written)
-    return changed(ctx, w->split, sample);
-  if (w->size) {
-    w->size[sample][0] = size[0];
-    w->size[sample][1] = size[1];
-  }
-  hd__xxh3_update(w->sum, elems, (size_t)bytes);
-  w->written += bytes;
-  fwrite(elems, 1, (size_t)bytes, w->to); /* errors are checked when the file is closed */
-  return HD_OK;
 }
 
 static hd_status write_all(FILE *to, hd_ctx *ctx, void *arg) {
@@ -155,10 +129,10 @@ static hd_status write_all(FILE *to, hd_ctx *ctx, void *arg) {
   const size_t sizes = (size_t)sizes_bytes(split);
   head h = head_of(split);
   HD_OWNED int32_t(*size)[2] = hd__malloc(sizes + 1);
-  writer w = {.split = split, .to = to, .sum = hd__xxh3_create(), .size = sizes > 0 ? size : NULL};
+  sink w = {.split = split, .to = to, .sum = hd__xxh3_create(), .size = sizes > 0 ? size : NULL};
   hd_status status = HD_ALLOCATED(w.sum && size, ctx, "out of memory for a cache");
   fseek(to, (long)(sizeof h + sizes), SEEK_SET);
-  HD_THEN(status, hd__walk(ctx, split, write_sample, &w));
+  HD_THEN(status, hd__walk(ctx, split, keep, &w));
   h.checksum = hd__xxh3_finish(w.sum);
   HD_TRY(status);
   struct stat info;

@@ -19,7 +19,7 @@ static const char *const interpolations[] = {"bilinear", "nearest", NULL};
   { key, offsetof(hd_transform_step, field), HD_PARAM_##type, __VA_ARGS__ }
 #define SIDES(key, field, min, max) PARAM(key, field, SIDES, .bounds = {min, max})
 #define WHOLE(key, field, min, max) PARAM(key, field, WHOLE, .bounds = {min, max})
-#define NUMBER(key, field, value, min, max) PARAM(key, field, NUMBER, .bounds = {min, max}, .without = {value})
+#define NUMBER(key, field, value, min, max) PARAM(key, field, NUMBER, .bounds = {min, max}, .without = {.low = value})
 #define RANGE(key, field, low, high, middle_at, min, max)                                                              \
   PARAM(key, field, RANGE, .bounds = {min, max}, .without = {low, high}, .middle = middle_at)
 #define WORD(key, field, list) PARAM(key, field, WORD, .words = list)
@@ -30,7 +30,7 @@ static const char *const interpolations[] = {"bilinear", "nearest", NULL};
 #define BORDER WORD("padding_mode", border, borders)
 #define FILL NUMBER("fill", fill, 0, -1e6, 1e6)
 #define INTERPOLATION WORD("interpolation", nearest, interpolations)
-#define ANTIALIAS PARAM("antialias", antialias, FLAG, .without = {true})
+#define ANTIALIAS PARAM("antialias", antialias, FLAG, .without = {.low = true})
 #define DEGREES RANGE("degrees", degrees, 0, 0, 0, -360, 360)
 #define CHANCE(value) NUMBER("p", p, value, 0, 1)
 #define FACTOR(key, field) RANGE(key, field, 1, 1, 1, 0, 100)

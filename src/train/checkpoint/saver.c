@@ -1,7 +1,6 @@
 /* Writing checkpoints in the background: see saver.h. */
 #include "train/checkpoint/saver.h"
 
-#include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -158,19 +157,16 @@ static hd_status check_step(hd_ctx *ctx, const char *path) {
 hd_status hd__saver_check_run(hd_ctx *ctx, const char *run, int64_t first) {
   char path[HD_PATH_BYTES];
   int64_t step;
-  hd_status status = HD_OK;
-  DIR *folder = opendir(run);
+  HD_FOLDER_OWNED *folder = opendir(run);
   struct dirent *entry;
-  while (folder && status == HD_OK && (entry = readdir(folder))) {
+  while (folder && (entry = readdir(folder))) {
     const bool is_step = hd__saver_is_step(&step, entry->d_name) && step >= first;
     if (!is_step && !is_link(entry->d_name))
       continue;
-    status = hd__file_join(path, ctx, run, entry->d_name);
-    HD_THEN(status, is_step ? check_step(ctx, path) : hd__file_check_place(ctx, path, true));
+    HD_TRY(hd__file_join(path, ctx, run, entry->d_name));
+    HD_TRY(is_step ? check_step(ctx, path) : hd__file_check_place(ctx, path, true));
   }
-  if (folder)
-    closedir(folder);
-  return status;
+  return HD_OK;
 }
 
 static hd_status step_path(char path[HD_PATH_BYTES], hd_ctx *ctx, const char *run, int64_t step) {
@@ -189,7 +185,7 @@ static int by_step(const void *a, const void *b) {
 static int64_t *list_steps(int *count, const char *run) {
   char path[HD_PATH_BYTES];
   int64_t *steps = NULL, step;
-  DIR *folder = opendir(run);
+  HD_FOLDER_OWNED *folder = opendir(run);
   struct dirent *entry;
   *count = 0;
   while (folder && (entry = readdir(folder))) {
@@ -201,8 +197,6 @@ static int64_t *list_steps(int *count, const char *run) {
     steps = more;
     steps[(*count)++] = step;
   }
-  if (folder)
-    closedir(folder);
   if (steps)
     qsort(steps, (size_t)*count, sizeof *steps, by_step);
   return steps;

@@ -47,7 +47,7 @@ static hd_status keep_lines(FILE *to, hd_ctx *ctx, void *arg) {
   char path[HD_PATH_BYTES], *line = NULL;
   size_t room = 0;
   HD_TRY(hd__file_join(path, ctx, s->checkpoints.folder, "metrics.jsonl"));
-  FILE *from = fopen(path, "re");
+  HD_FILE_OWNED *from = fopen(path, "re");
   if (!from && errno != ENOENT)
     return cannot_read(ctx, path, errno);
   while (from && getline(&line, &room, from) >= 0) {
@@ -62,8 +62,6 @@ static hd_status keep_lines(FILE *to, hd_ctx *ctx, void *arg) {
     write_line(to, step_line(s, NAN, NULL));
   const int failed = from && ferror(from), why = errno;
   free(line);
-  if (from)
-    fclose(from);
   return failed ? cannot_read(ctx, path, why) : HD_OK;
 }
 

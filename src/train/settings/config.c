@@ -246,12 +246,12 @@ static hd_status at_origin(const hd_config *config, hd_ctx *ctx, hd_option_id id
              : status;
 }
 
+#define REFUSE(config, ctx, id, ...) at_origin(config, ctx, id, hd__fail(ctx, HD_E_USAGE, __VA_ARGS__))
+
 static hd_status check_power_of_two(const hd_config *config, hd_ctx *ctx, hd_option_id id, int64_t n) {
   if ((n & (n - 1)) == 0)
     return HD_OK;
-  return at_origin(
-      config, ctx, id,
-      hd__fail(ctx, HD_E_USAGE, "--%s expects a power of two, found %lld", hd_option_at(id)->name, (long long)n));
+  return REFUSE(config, ctx, id, "--%s expects a power of two, found %lld", hd_option_at(id)->name, (long long)n);
 }
 
 /* The first of two options that was given. */
@@ -263,19 +263,15 @@ static hd_status check_schedule(const hd_config *config, hd_ctx *ctx) {
   const hd_settings *is = &config->settings;
   const hd_option_id step = given_of(config, HD_OPT_STEP_SIZE, HD_OPT_GAMMA);
   if (is->schedule != HD_SCHEDULE_STEP && hd__config_given(config, step))
-    return at_origin(config, ctx, step,
-                     hd__fail(ctx, HD_E_USAGE,
-                              "--step-size and --gamma expect --schedule step, found %s; leave them out",
-                              hd__config_shown(config, HD_OPT_SCHEDULE)));
+    return REFUSE(config, ctx, step, "--step-size and --gamma expect --schedule step, found %s; leave them out",
+                  hd__config_shown(config, HD_OPT_SCHEDULE));
   if (is->schedule == HD_SCHEDULE_STEP && is->step_size == 0)
-    return at_origin(config, ctx, HD_OPT_SCHEDULE,
-                     hd__fail(ctx, HD_E_USAGE, "--schedule step expects --step-size EPOCHS, found none; add it"));
+    return REFUSE(config, ctx, HD_OPT_SCHEDULE, "--schedule step expects --step-size EPOCHS, found none; add it");
   if (is->schedule == HD_SCHEDULE_ONECYCLE && is->warmup > 0)
-    return at_origin(config, ctx, HD_OPT_WARMUP,
-                     hd__fail(ctx, HD_E_USAGE,
-                              "--warmup expects another schedule than onecycle, which warms up by itself, found "
-                              "%s; leave one out",
-                              hd__config_shown(config, HD_OPT_WARMUP)));
+    return REFUSE(config, ctx, HD_OPT_WARMUP,
+                  "--warmup expects another schedule than onecycle, which warms up by itself, found "
+                  "%s; leave one out",
+                  hd__config_shown(config, HD_OPT_WARMUP));
   return HD_OK;
 }
 
@@ -284,22 +280,18 @@ static hd_status check_optimizer(const hd_config *config, hd_ctx *ctx) {
   const bool sgd = is->optimizer == HD_OPTIMIZER_SGD;
   const hd_option_id moments = given_of(config, HD_OPT_BETAS, HD_OPT_EPS);
   if (!sgd && (is->momentum > 0 || is->nesterov))
-    return at_origin(config, ctx, is->momentum > 0 ? HD_OPT_MOMENTUM : HD_OPT_NESTEROV,
-                     hd__fail(ctx, HD_E_USAGE,
-                              "--momentum and --nesterov expect --optimizer sgd, found %s; use --betas",
-                              hd__config_shown(config, HD_OPT_OPTIMIZER)));
+    return REFUSE(config, ctx, is->momentum > 0 ? HD_OPT_MOMENTUM : HD_OPT_NESTEROV,
+                  "--momentum and --nesterov expect --optimizer sgd, found %s; use --betas",
+                  hd__config_shown(config, HD_OPT_OPTIMIZER));
   if (is->nesterov && is->momentum <= 0)
-    return at_origin(config, ctx, HD_OPT_NESTEROV,
-                     hd__fail(ctx, HD_E_USAGE, "--nesterov expects a --momentum above 0, found none"));
+    return REFUSE(config, ctx, HD_OPT_NESTEROV, "--nesterov expects a --momentum above 0, found none");
   if (sgd && hd__config_given(config, moments))
-    return at_origin(
-        config, ctx, moments,
-        hd__fail(ctx, HD_E_USAGE, "--betas and --eps expect --optimizer adam or adamw, found sgd; use --momentum"));
+    return REFUSE(config, ctx, moments,
+                  "--betas and --eps expect --optimizer adam or adamw, found sgd; use --momentum");
   if (hd__config_given(config, HD_OPT_CLIP_GRAD_NORM) && is->clip_grad_norm <= 0)
-    return at_origin(config, ctx, HD_OPT_CLIP_GRAD_NORM,
-                     hd__fail(ctx, HD_E_USAGE,
-                              "--clip-grad-norm expects a norm above 0, found %s; leave it out for no clipping",
-                              hd__config_shown(config, HD_OPT_CLIP_GRAD_NORM)));
+    return REFUSE(config, ctx, HD_OPT_CLIP_GRAD_NORM,
+                  "--clip-grad-norm expects a norm above 0, found %s; leave it out for no clipping",
+                  hd__config_shown(config, HD_OPT_CLIP_GRAD_NORM));
   return HD_OK;
 }
 
@@ -307,9 +299,8 @@ hd_status hd__config_check_order(const hd_config *config, hd_ctx *ctx) {
   if (!config->settings.no_shuffle || !hd__config_given(config, HD_OPT_SAMPLER) ||
       config->settings.sampler == HD_SAMPLER_SEQUENTIAL)
     return HD_OK;
-  return at_origin(config, ctx, HD_OPT_SAMPLER,
-                   hd__fail(ctx, HD_E_USAGE, "--no-shuffle expects --sampler sequential, found %s; leave one out",
-                            hd__config_shown(config, HD_OPT_SAMPLER)));
+  return REFUSE(config, ctx, HD_OPT_SAMPLER, "--no-shuffle expects --sampler sequential, found %s; leave one out",
+                hd__config_shown(config, HD_OPT_SAMPLER));
 }
 
 /* The value of a YAML entry as a user would type it; a pair may be a list of two. */
