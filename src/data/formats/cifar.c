@@ -26,24 +26,14 @@ static const layout layouts[2] = {
      "batches.meta.txt"},
     {2, 100, {"train.bin"}, {"test.bin"}, "fine_label_names.txt"}};
 
-typedef struct cifar {
-  hd_resident_samples resident[2];
-  hd_names names;
+/* The files of a split. */
+typedef struct record_files {
   hd_mapping file[MOST_FILES];
-} cifar;
+} record_files;
 
-static void unmap(cifar *set) {
+static void unmap(record_files *files) {
   for (int i = 0; i < MOST_FILES; i++)
-    hd__file_unmap(&set->file[i]);
-}
-
-static void release(void *self) {
-  cifar *set = self;
-  unmap(set);
-  for (int i = 0; i < 2; i++)
-    hd__resident_fini(&set->resident[i]);
-  hd__names_fini(&set->names);
-  hd__free(set);
+    hd__file_unmap(&files->file[i]);
 }
 
 static bool holds(const char *folder, const char *name) {
@@ -86,24 +76,25 @@ static hd_status map_records(hd_mapping *out, hd_ctx *ctx, const char *path, con
                   path, record, out->length);
 }
 
-static hd_status open_split(hd_dataset *out, hd_resident_samples *to, cifar *set, hd_ctx *ctx, const char *folder,
-                            const layout *l, const char *const *name) {
+static hd_status open_split(hd_opened *opened, hd_ctx *ctx, const char *folder, const layout *l, int split) {
+  HD_RELEASED(unmap) record_files files = {0};
+  const char *const *name = split ? l->test : l->train;
   char path[HD_PATH_BYTES];
-  *out = (hd_dataset){.channels = 3, .height = SIDE, .width = SIDE, .classes = l->classes};
+  hd_dataset *out = &opened->split[split];
+  *out = (hd_dataset){
+      .channels = 3, .height = SIDE, .width = SIDE, .classes = l->classes, .class_names = opened->names.name};
   for (int i = 0; name[i]; i++) {
     HD_TRY(hd__file_join(path, ctx, folder, name[i]));
-    HD_TRY(map_records(&set->file[i], ctx, path, l));
-    out->count += (int64_t)set->file[i].length / (l->labels + PIXELS);
+    HD_TRY(map_records(&files.file[i], ctx, path, l));
+    out->count += (int64_t)files.file[i].length / (l->labels + PIXELS);
   }
-  HD_TRY(hd__resident_make(to, out, ctx, folder));
+  HD_TRY(hd__resident_make(&opened->resident[split], out, ctx, folder));
   int64_t first = 0;
   for (int i = 0; name[i]; i++) {
     HD_TRY(hd__file_join(path, ctx, folder, name[i]));
-    HD_TRY(take_records(to, ctx, path, l, &set->file[i], first));
-    first += (int64_t)set->file[i].length / (l->labels + PIXELS);
+    HD_TRY(take_records(&opened->resident[split], ctx, path, l, &files.file[i], first));
+    first += (int64_t)files.file[i].length / (l->labels + PIXELS);
   }
-  unmap(set);
-  out->class_names = set->names.name;
   return HD_OK;
 }
 
@@ -113,14 +104,11 @@ static hd_status open_folder(hd_opened *out, hd_ctx *ctx, const hd_data_request 
   const char *folder = request->name;
   const layout *l = layout_of(folder);
   char path[HD_PATH_BYTES];
-  void *self;
-  HD_TRY(hd__opened_hold(&self, out, ctx, sizeof(cifar), release));
-  cifar *set = self;
   HD_TRY(hd__file_join(path, ctx, folder, l->names));
   if (hd__file_exists(path))
-    HD_TRY(hd__names_read(&set->names, ctx, path, l->classes));
-  HD_TRY(open_split(&out->split[0], &set->resident[0], set, ctx, folder, l, l->train));
-  return open_split(&out->split[1], &set->resident[1], set, ctx, folder, l, l->test);
+    HD_TRY(hd__names_read(&out->names, ctx, path, l->classes));
+  HD_TRY(open_split(out, ctx, folder, l, 0));
+  return open_split(out, ctx, folder, l, 1);
 }
 
 const hd_format hd__format_cifar = {"a folder of CIFAR's binary files", takes, open_folder};

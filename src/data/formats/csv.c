@@ -45,27 +45,16 @@ typedef struct table {
 } table;
 
 typedef struct csv_set {
-  hd_resident_samples resident[2];
-  hd_names names;
   table table[2];
   char path[2][HD_PATH_BYTES];
 } csv_set;
 
-static void table_fini(table *t) {
-  hd__file_unmap(&t->file);
-  hd__free(t->label);
-  hd__free(t->line);
-  *t = (table){0};
-}
-
-static void release(void *self) {
-  csv_set *set = self;
+static void release(csv_set *set) {
   for (int i = 0; i < 2; i++) {
-    hd__resident_fini(&set->resident[i]);
-    table_fini(&set->table[i]);
+    hd__file_unmap(&set->table[i].file);
+    hd__free(set->table[i].label);
+    hd__free(set->table[i].line);
   }
-  hd__names_fini(&set->names);
-  hd__free(set);
 }
 
 static bool at_line_end(const cursor *c) {
@@ -254,7 +243,7 @@ static int by_bytes(const void *a, const void *b) {
 }
 
 /* The texts of the training set's labels, sorted, each once. */
-static hd_status collect_names(field **sorted, int64_t *count, csv_set *set, hd_ctx *ctx, const table *t,
+static hd_status collect_names(field **sorted, int64_t *count, hd_names *names, hd_ctx *ctx, const table *t,
                                int64_t rows) {
   HD_TRY(HD_NEW_RAW(*sorted, rows, ctx, "%s: out of memory for the names of classes", t->path));
   memcpy(*sorted, t->label, (size_t)rows * sizeof **sorted);
@@ -267,15 +256,15 @@ static hd_status collect_names(field **sorted, int64_t *count, csv_set *set, hd_
   if (kept > HD_DATA_MAX_CLASSES)
     return hd__fail(ctx, HD_E_FORMAT, "%s: expected up to %d classes, found %lld; name the column target for numbers",
                     t->path, HD_DATA_MAX_CLASSES, (long long)kept);
-  set->names.name = hd__calloc((size_t)kept, sizeof *set->names.name);
-  set->names.text = hd__malloc((size_t)kept * MOST_NAME);
-  HD_TRY(HD_ALLOCATED(set->names.name && set->names.text, ctx, "%s: out of memory for the names of classes", t->path));
+  names->name = hd__calloc((size_t)kept, sizeof *names->name);
+  names->text = hd__malloc((size_t)kept * MOST_NAME);
+  HD_TRY(HD_ALLOCATED(names->name && names->text, ctx, "%s: out of memory for the names of classes", t->path));
   for (int64_t i = 0; i < kept; i++) {
-    char *name = set->names.text + i * MOST_NAME;
+    char *name = names->text + i * MOST_NAME;
     hd__utf8_clean(name, MOST_NAME, (*sorted)[i].at, (*sorted)[i].length);
-    set->names.name[i] = name;
+    names->name[i] = name;
   }
-  set->names.count = (int)kept;
+  names->count = (int)kept;
   return HD_OK;
 }
 
@@ -302,30 +291,32 @@ static hd_status make_labels(hd_resident_samples *to, hd_dataset *d, hd_ctx *ctx
   return hd__resident_make(to, d, ctx, path);
 }
 
-static hd_status take_texts(csv_set *set, hd_dataset split[2], hd_ctx *ctx, int files) {
+static hd_status take_texts(hd_opened *out, const csv_set *set, hd_ctx *ctx, int files) {
+  hd_dataset *split = out->split;
   HD_OWNED field *sorted = NULL;
   int64_t count = 0;
-  HD_TRY(collect_names(&sorted, &count, set, ctx, &set->table[0], split[0].count));
+  HD_TRY(collect_names(&sorted, &count, &out->names, ctx, &set->table[0], split[0].count));
   for (int i = 0; i < files; i++) {
-    HD_TRY(make_labels(&set->resident[i], &split[i], ctx, set->table[i].path));
-    HD_TRY(take_names(set->resident[i].labels, ctx, &set->table[i], split[i].count, sorted, count));
+    HD_TRY(make_labels(&out->resident[i], &split[i], ctx, set->table[i].path));
+    HD_TRY(take_names(out->resident[i].labels, ctx, &set->table[i], split[i].count, sorted, count));
     split[i].classes = (int)count;
-    split[i].class_names = set->names.name;
+    split[i].class_names = out->names.name;
   }
   return HD_OK;
 }
 
-static hd_status take_numbers(csv_set *set, hd_dataset split[2], hd_ctx *ctx, int files, bool classes) {
+static hd_status take_numbers(hd_opened *out, const csv_set *set, hd_ctx *ctx, int files, bool classes) {
+  hd_dataset *split = out->split;
   for (int i = 0; i < files; i++) {
     const table *t = &set->table[i];
     if (classes)
-      HD_TRY(make_labels(&set->resident[i], &split[i], ctx, t->path));
+      HD_TRY(make_labels(&out->resident[i], &split[i], ctx, t->path));
     for (int64_t row = 0; row < split[i].count; row++) {
       float value;
       if (!number_of(&value, &t->label[row]))
         return no_number(ctx, t->path, t->line[row], t->special, &t->label[row]);
       if (!classes)
-        set->resident[i].targets[row] = value;
+        out->resident[i].targets[row] = value;
       else if (!is_whole(&t->label[row]) || value >= HD_DATA_MAX_CLASSES)
         return hd__fail(
             ctx, HD_E_FORMAT,
@@ -333,7 +324,7 @@ static hd_status take_numbers(csv_set *set, hd_dataset split[2], hd_ctx *ctx, in
             t->path, (long long)t->line[row], HD_DATA_MAX_CLASSES - 1,
             (int)(t->label[row].length < 40 ? t->label[row].length : 40), t->label[row].at);
       else
-        set->resident[i].labels[row] = (int32_t)value;
+        out->resident[i].labels[row] = (int32_t)value;
     }
   }
   return HD_OK;
@@ -341,16 +332,17 @@ static hd_status take_numbers(csv_set *set, hd_dataset split[2], hd_ctx *ctx, in
 
 /* Decides between texts, classes and targets: all labels must be of the first one's kind; whole numbers are targets
  * if any is not whole. */
-static hd_status take_labels(csv_set *set, hd_dataset split[2], hd_ctx *ctx, int files) {
+static hd_status take_labels(hd_opened *out, const csv_set *set, hd_ctx *ctx, int files) {
+  const hd_dataset *split = out->split;
   const column_kind kind = set->table[0].kind;
   float unused;
   if (kind != TARGET && !number_of(&unused, &set->table[0].label[0]))
-    return take_texts(set, split, ctx, files);
+    return take_texts(out, set, ctx, files);
   bool whole = kind != TARGET;
   for (int i = 0; i < files && kind == LAST; i++)
     for (int64_t row = 0; row < split[i].count && whole; row++)
       whole = is_whole(&set->table[i].label[row]) || !number_of(&unused, &set->table[i].label[row]);
-  return take_numbers(set, split, ctx, files, whole);
+  return take_numbers(out, set, ctx, files, whole);
 }
 
 static bool find_tables(char out[2][HD_PATH_BYTES], const char *path) {
@@ -359,9 +351,8 @@ static bool find_tables(char out[2][HD_PATH_BYTES], const char *path) {
 }
 
 static bool takes(hd_ctx *ctx, const char *path) {
-  char train[HD_PATH_BYTES];
-  return hd__path_ends(path, ".csv") ||
-         (snprintf(train, sizeof train, "%s/train.csv", path) < HD_PATH_BYTES && hd__file_exists(train));
+  char tables[2][HD_PATH_BYTES];
+  return hd__path_ends(path, ".csv") || find_tables(tables, path);
 }
 
 static hd_status check_tables(const csv_set *set, hd_ctx *ctx) {
@@ -375,24 +366,20 @@ static hd_status check_tables(const csv_set *set, hd_ctx *ctx) {
 }
 
 static hd_status open_path(hd_opened *out, hd_ctx *ctx, const hd_data_request *request) {
-  void *self;
-  HD_TRY(hd__opened_hold(&self, out, ctx, sizeof(csv_set), release));
-  csv_set *set = self;
-  const int files = find_tables(set->path, request->name) ? 2 : 1;
+  HD_RELEASED(release) csv_set set = {0};
+  const int files = find_tables(set.path, request->name) ? 2 : 1;
   for (int i = 0; i < files; i++) {
-    set->table[i].path = files == 2 ? set->path[i] : request->name;
-    HD_TRY(read_table(&set->table[i], &out->split[i], &set->resident[i], ctx));
+    set.table[i].path = files == 2 ? set.path[i] : request->name;
+    HD_TRY(read_table(&set.table[i], &out->split[i], &out->resident[i], ctx));
   }
   if (files == 2)
-    HD_TRY(check_tables(set, ctx));
-  HD_TRY(take_labels(set, out->split, ctx, files));
+    HD_TRY(check_tables(&set, ctx));
+  HD_TRY(take_labels(out, &set, ctx, files));
   if (files == 1)
-    HD_TRY(hd__resident_divide(set->resident, out->split, ctx, request->name));
-  if (out->split[0].labels && !out->split[0].class_names)
-    HD_TRY(hd__resident_classes(out->split, ctx, request->name, request->ignored));
-  for (int i = 0; i < files; i++)
-    table_fini(&set->table[i]);
-  return HD_OK;
+    HD_TRY(hd__resident_divide(out, ctx, request->name));
+  return out->split[0].labels && !out->split[0].class_names
+             ? hd__resident_classes(out->split, ctx, request->name, request->ignored)
+             : HD_OK;
 }
 
 const hd_format hd__format_csv = {"a .csv file", takes, open_path};

@@ -25,8 +25,7 @@ typedef struct custom_split {
   const hd_custom_data *data;
   void *user;
   uint32_t *index;   /* samples of `user`, NULL: all */
-  atomic_int *label; /* -1: not read yet */
-  int32_t *labels;   /* the same memory, read when complete */
+  atomic_int *label; /* the split's labels, while they are read; -1: not yet */
   float *targets;
 } custom_split;
 
@@ -105,12 +104,8 @@ hd_status hd_data_add(hd_ctx *ctx, const hd_custom_data *data) {
 
 static void release(void *self) {
   custom_set *set = self;
-  for (int i = 0; i < 2; i++) {
+  for (int i = 0; i < 2; i++)
     hd__free(set->split[i].index);
-    hd__free(set->split[i].labels);
-    hd__free(set->split[i].targets);
-  }
-  hd__free(set);
 }
 
 static hd_status failed(hd_ctx *ctx, const hd_custom_data *d, int64_t index, const char *why) {
@@ -168,15 +163,15 @@ static hd_status list_part(custom_split *custom, hd_ctx *ctx, int64_t *count, co
   return HD_OK;
 }
 
-static hd_status describe(hd_dataset *out, custom_split *custom, hd_ctx *ctx, int64_t count) {
+static hd_status describe(hd_dataset *out, hd_resident_samples *to, custom_split *custom, hd_ctx *ctx, int64_t count) {
   const hd_custom_data *d = custom->data;
-  custom->labels = hd__malloc((size_t)count * sizeof *custom->labels);
+  to->labels = hd__malloc((size_t)count * sizeof *to->labels);
   if (d->outputs > 0)
-    custom->targets = hd__malloc((size_t)count * (size_t)d->outputs * sizeof *custom->targets);
-  if (!custom->labels || (d->outputs > 0 && !custom->targets))
+    to->targets = custom->targets = hd__malloc((size_t)count * (size_t)d->outputs * sizeof *to->targets);
+  if (!to->labels || (d->outputs > 0 && !to->targets))
     return hd__fail(ctx, HD_E_NOMEM, "data set '%s': out of memory for %lld labels", d->name, (long long)count);
   _Static_assert(sizeof(atomic_int) == sizeof(int32_t), "labels are written one by one");
-  custom->label = (atomic_int *)(void *)custom->labels;
+  custom->label = (atomic_int *)(void *)to->labels;
   for (int64_t i = 0; i < count; i++)
     atomic_init(&custom->label[i], -1);
   *out = (hd_dataset){.count = count,
@@ -186,10 +181,10 @@ static hd_status describe(hd_dataset *out, custom_split *custom, hd_ctx *ctx, in
                       .width = d->width,
                       .get = get,
                       .self = custom,
-                      .labels = d->classes ? custom->labels : NULL,
+                      .labels = d->classes ? to->labels : NULL,
                       .classes = d->classes,
                       .class_names = d->class_names,
-                      .targets = custom->targets,
+                      .targets = to->targets,
                       .outputs = d->outputs};
   return HD_OK;
 }
@@ -222,7 +217,7 @@ static hd_status open_data(hd_opened *out, hd_ctx *ctx, const hd_data_request *r
   for (int s = 0; s < 2; s++) {
     if (marks)
       HD_TRY(list_part(&set->split[s], ctx, &count[s], marks, s));
-    HD_TRY(describe(&out->split[s], &set->split[s], ctx, count[s]));
+    HD_TRY(describe(&out->split[s], &out->resident[s], &set->split[s], ctx, count[s]));
   }
   return HD_OK;
 }

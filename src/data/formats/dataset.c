@@ -120,8 +120,7 @@ hd_status hd__data_open(hd_data **out, hd_ctx *ctx, const hd_data_request *reque
 void hd__data_close(hd_data *data) {
   if (!data)
     return;
-  if (data->opened.release)
-    data->opened.release(data->opened.self);
+  hd__opened_fini(&data->opened);
   for (int s = 0; s < 2; s++) {
     hd__cache_fini(&data->cache[s]);
     hd__skips_destroy(data->skips[s]);

@@ -76,12 +76,6 @@ hd_status hd__names_read(hd_names *out, hd_ctx *ctx, const char *path, int count
   return take_lines(out, ctx, path, &file, count);
 }
 
-void hd__names_fini(hd_names *names) {
-  hd__free(names->name);
-  hd__free(names->text);
-  *names = (hd_names){0};
-}
-
 /* ---- Samples in memory ---- */
 
 static bool make(void *pointer, int64_t count, int64_t bytes) {
@@ -110,12 +104,18 @@ hd_status hd__resident_make(hd_resident_samples *out, hd_dataset *split, hd_ctx 
   return HD_ALLOCATED(enough, ctx, "%s: out of memory for %lld samples", path, (long long)split->count);
 }
 
-void hd__resident_fini(hd_resident_samples *r) {
-  hd__free(r->images);
-  hd__free(r->floats);
-  hd__free(r->labels);
-  hd__free(r->targets);
-  *r = (hd_resident_samples){0};
+void hd__opened_fini(hd_opened *opened) {
+  if (opened->release)
+    opened->release(opened->self);
+  hd__free(opened->self);
+  for (int s = 0; s < 2; s++) {
+    hd__free(opened->resident[s].images);
+    hd__free(opened->resident[s].floats);
+    hd__free(opened->resident[s].labels);
+    hd__free(opened->resident[s].targets);
+  }
+  hd__free(opened->names.name);
+  hd__free(opened->names.text);
 }
 
 /* Moves the marked rows to `taken` and closes the gaps. NULL stays NULL. */
@@ -129,9 +129,9 @@ static void divide_rows(void *taken, void *all, int64_t count, int64_t row_bytes
   }
 }
 
-hd_status hd__resident_divide(hd_resident_samples resident[2], hd_dataset split[2], hd_ctx *ctx, const char *path) {
-  hd_resident_samples *all = &resident[0], *taken = &resident[1];
-  hd_dataset *train = &split[0], *test = &split[1];
+hd_status hd__resident_divide(hd_opened *opened, hd_ctx *ctx, const char *path) {
+  hd_resident_samples *all = &opened->resident[0], *taken = &opened->resident[1];
+  hd_dataset *train = &opened->split[0], *test = &opened->split[1];
   const int64_t count = train->count, elems = hd__dataset_elems(train);
   HD_OWNED uint8_t *marks = NULL;
   int64_t marked = 0;

@@ -9,9 +9,27 @@
 
 typedef struct hd_format hd_format;
 
-/* An opened data set. `self` owns the memory behind both splits; `release` frees it, after a failure too. */
+/* Names of classes. */
+typedef struct hd_names {
+  const char **name; /* `count` of them; NULL: none */
+  char *text;        /* the names, each with its NUL */
+  int count;
+} hd_names;
+
+/* Samples that a reader keeps in memory, an array for each kind. */
+typedef struct hd_resident_samples {
+  uint8_t *images; /* memory of the split's fields of these names, or NULL */
+  float *floats;
+  int32_t *labels;
+  float *targets;
+} hd_resident_samples;
+
+/* An opened data set: it owns the memory behind both splits, freed after a failure too; `release` frees what
+ * else *self holds. */
 typedef struct hd_opened {
   hd_dataset split[2]; /* training, test */
+  hd_resident_samples resident[2];
+  hd_names names;
   void *self;
   void (*release)(void *self);
   const hd_format *format; /* its reader */
@@ -31,7 +49,7 @@ extern const hd_format hd__format_digits, hd__format_random, hd__format_named;
 extern const hd_format hd__format_idx, hd__format_cifar, hd__format_npy, hd__format_npz, hd__format_csv,
     hd__format_image_folder;
 
-/* Allocates the reader's state, zeroed, as out->self. */
+/* Allocates the reader's state, zeroed, as out->self. Without one, out->release stays NULL. */
 hd_status hd__opened_hold(void **self, hd_opened *out, hd_ctx *ctx, size_t bytes, void (*release)(void *self));
 
 /* Whether `path` has this ending, ignoring case. */
@@ -42,36 +60,20 @@ bool hd__path_ends(const char *path, const char *end);
  * naming `path`, with fewer than two samples. */
 hd_status hd__data_fifth(uint8_t **marks, hd_ctx *ctx, const char *path, int64_t count);
 
-/* Names of classes: an array owned by the caller, or the lines of a file. */
-
-typedef struct hd_names {
-  const char **name; /* `count` of them; NULL: none */
-  char *text;        /* the names, each with its NUL */
-  int count;
-} hd_names;
-
 /* Reads a file of exactly `count` lines; empty ones do not count. Names are cleaned to valid UTF-8 without control
  * characters. */
 hd_status hd__names_read(hd_names *out, hd_ctx *ctx, const char *path, int count);
-void hd__names_fini(hd_names *names);
-
-/* ---- Samples that a reader keeps in memory, one array per split ---- */
-
-typedef struct hd_resident_samples {
-  uint8_t *images; /* memory of the split's fields of these names, or NULL */
-  float *floats;
-  int32_t *labels;
-  float *targets;
-} hd_resident_samples;
 
 /* Allocates what `split` needs by its count, shape, element, classes and outputs, and sets its pointers; pointers
  * that are not NULL stay. `path` is for messages. */
 hd_status hd__resident_make(hd_resident_samples *out, hd_dataset *split, hd_ctx *ctx, const char *path);
-void hd__resident_fini(hd_resident_samples *resident);
+
+/* Frees everything. */
+void hd__opened_fini(hd_opened *opened);
 
 /* Divides split[0], all of which resident[0] holds, into a training and a test set, by hd__data_fifth; both keep
  * their order. */
-hd_status hd__resident_divide(hd_resident_samples resident[2], hd_dataset split[2], hd_ctx *ctx, const char *path);
+hd_status hd__resident_divide(hd_opened *opened, hd_ctx *ctx, const char *path);
 
 /* Sets the classes of both splits to one more than the largest label; `ignored` does not count. HD_E_FORMAT if a label
  * is negative or beyond HD_DATA_MAX_CLASSES. */

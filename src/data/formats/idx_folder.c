@@ -11,19 +11,12 @@
 
 typedef struct idx_set {
   hd_idx file[HD_DATA_PARTS]; /* training images, training labels, test images, test labels */
-  int32_t *labels[2];
-  float *targets[2]; /* in this machine's byte order; NULL with labels */
 } idx_set;
 
 static void release(void *self) {
   idx_set *set = self;
   for (int i = 0; i < HD_DATA_PARTS; i++)
     hd__idx_fini(&set->file[i]);
-  for (int i = 0; i < 2; i++) {
-    hd__free(set->labels[i]);
-    hd__free(set->targets[i]);
-  }
-  hd__free(set);
 }
 
 static const char *const parts[HD_DATA_PARTS] = {HD_IDX_TRAIN_IMAGES, "train-labels-idx1-ubyte",
@@ -113,11 +106,13 @@ static hd_status open_parts(idx_set *set, hd_ctx *ctx, const char *folder, char 
 }
 
 /* Opens one split from its two files. */
-static hd_status open_split(hd_dataset *out, idx_set *set, hd_ctx *ctx, char path[HD_DATA_PARTS][HD_PATH_BYTES],
+static hd_status open_split(hd_opened *opened, const idx_set *set, hd_ctx *ctx, char path[HD_DATA_PARTS][HD_PATH_BYTES],
                             int split, int ignored) {
   enum { CLASSES = 10, MOST_OUTPUTS = 1 << 20 };
   const hd_idx *images = &set->file[2 * split], *labels = &set->file[2 * split + 1];
   const char *labels_path = path[2 * split + 1];
+  hd_resident_samples *resident = &opened->resident[split];
+  hd_dataset *out = &opened->split[split];
   if (images->size[0] != labels->size[0])
     return hd__fail(ctx, HD_E_FORMAT,
                     "%s: expected %lld labels, one per image, found %lld; the files do not belong together",
@@ -131,16 +126,16 @@ static hd_status open_split(hd_dataset *out, idx_set *set, hd_ctx *ctx, char pat
                       .height = (int)images->size[1],
                       .width = (int)images->size[2]};
   if (labels->elem_bytes == 1) {
-    HD_TRY(take_labels(&set->labels[split], ctx, labels_path, labels, CLASSES, ignored));
-    out->labels = set->labels[split];
+    HD_TRY(take_labels(&resident->labels, ctx, labels_path, labels, CLASSES, ignored));
+    out->labels = resident->labels;
     out->classes = CLASSES;
     return HD_OK;
   }
   if (labels->rank == 2 && labels->size[1] > MOST_OUTPUTS)
     return hd__fail(ctx, HD_E_FORMAT, "%s: expected at most %d targets a sample, found %lld", labels_path, MOST_OUTPUTS,
                     (long long)labels->size[1]);
-  HD_TRY(decode_targets(&set->targets[split], ctx, labels_path, labels));
-  out->targets = set->targets[split];
+  HD_TRY(decode_targets(&resident->targets, ctx, labels_path, labels));
+  out->targets = resident->targets;
   out->outputs = labels->rank == 2 ? (int)labels->size[1] : 1;
   return HD_OK;
 }
@@ -167,7 +162,7 @@ static hd_status open_folder(hd_opened *out, hd_ctx *ctx, const hd_data_request 
   HD_TRY(HD_ALLOCATED(path, ctx, "%s: out of memory while opening", folder));
   HD_TRY(open_parts(set, ctx, folder, path));
   for (int split = 0; split < 2; split++)
-    HD_TRY(open_split(&out->split[split], set, ctx, path, split, request->ignored));
+    HD_TRY(open_split(out, set, ctx, path, split, request->ignored));
   return check_alike(out->split, ctx, path);
 }
 

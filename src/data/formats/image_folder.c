@@ -36,7 +36,6 @@ typedef struct photo {
 typedef struct album {
   photo *photo;
   int64_t count, room;
-  int32_t *labels;
 } album;
 
 typedef struct folder_set {
@@ -62,10 +61,8 @@ static void release(void *self) {
     for (int64_t i = 0; i < set->album[s].count; i++)
       hd__free(set->album[s].photo[i].path);
     hd__free(set->album[s].photo);
-    hd__free(set->album[s].labels);
   }
   hd__free(set->mixed);
-  hd__free(set);
 }
 
 static hd_status no_memory(hd_ctx *ctx, const char *path) {
@@ -291,12 +288,13 @@ static hd_status describe(hd_opened *out, folder_set *set, hd_ctx *ctx, const ch
                       .self = a,
                       .classes = (int)set->classes.count,
                       .class_names = (const char *const *)set->classes.text};
-    d->labels = a->labels = hd__malloc((size_t)a->count * sizeof *a->labels);
-    if (!a->labels)
+    int32_t *labels = out->resident[s].labels = hd__malloc((size_t)a->count * sizeof *labels);
+    if (!labels)
       return no_memory(ctx, path);
+    d->labels = labels;
     for (int64_t i = 0; i < a->count; i++) {
       const int64_t pixels = (int64_t)a->photo[i].head.size[0] * a->photo[i].head.size[1];
-      a->labels[i] = a->photo[i].label;
+      labels[i] = a->photo[i].label;
       grey = grey && (a->photo[i].head.grey || !is_known(&a->photo[i]));
       d->all_elems += pixels;
       d->most_elems = pixels > d->most_elems ? pixels : d->most_elems;

@@ -14,7 +14,6 @@ static const char *const names[][PARTS] = {{"x_train", "y_train", "x_test", "y_t
 
 typedef struct array_set {
   hd_array_part part[PARTS];
-  hd_resident_samples resident[2];
 } array_set;
 
 static void release(void *self) {
@@ -23,9 +22,6 @@ static void release(void *self) {
     hd__file_unmap(&set->part[i].mapping);
     hd__free(set->part[i].copy);
   }
-  for (int i = 0; i < 2; i++)
-    hd__resident_fini(&set->resident[i]);
-  hd__free(set);
 }
 
 /* The first set of names of which any exists; NULL if none. */
@@ -188,11 +184,11 @@ hd_status hd__arrays_open(hd_opened *out, hd_ctx *ctx, const hd_array_source *so
   array_set *set = self;
   HD_TRY(read_parts(set, ctx, source, name));
   const bool both = name[X_TEST] != NULL;
-  HD_TRY(take_split(&out->split[0], &set->resident[0], ctx, &set->part[X_TRAIN], &set->part[Y_TRAIN], !both));
+  HD_TRY(take_split(&out->split[0], &out->resident[0], ctx, &set->part[X_TRAIN], &set->part[Y_TRAIN], !both));
   if (both)
-    HD_TRY(take_split(&out->split[1], &set->resident[1], ctx, &set->part[X_TEST], &set->part[Y_TEST], false));
+    HD_TRY(take_split(&out->split[1], &out->resident[1], ctx, &set->part[X_TEST], &set->part[Y_TEST], false));
   else
-    HD_TRY(hd__resident_divide(set->resident, out->split, ctx, source->path));
+    HD_TRY(hd__resident_divide(out, ctx, source->path));
   if (out->split[0].outputs > 0 || out->split[1].outputs > 0)
     return HD_OK; /* dataset.c checks whether both have targets */
   return hd__resident_classes(out->split, ctx, source->path, ignored);

@@ -107,37 +107,23 @@ const hd_format hd__format_named = {"a published data set", takes, open_named};
 
 /* ---- Data sets without files: the built-in digits, and noise of any shape for benchmarks ---- */
 
-typedef struct drawn {
-  uint8_t *images;
-  int32_t *labels;
-} drawn;
-
-static void release(void *self) {
-  drawn *d = self;
-  hd__free(d->images);
-  hd__free(d->labels);
-  hd__free(d);
-}
-
-/* Allocates and describes both splits. */
-static hd_status make_room(hd_opened *out, drawn **d, hd_ctx *ctx, const int shape[3], int64_t train, int64_t test) {
+/* Allocates and describes both splits, one behind the other. */
+static hd_status make_room(hd_resident_samples **all, hd_opened *out, hd_ctx *ctx, const int shape[3], int64_t train,
+                           int64_t test) {
   enum { CLASSES = 10, SLACK_BYTES = 16 };
   const int64_t sample = (int64_t)shape[0] * shape[1] * shape[2];
-  void *self;
-  HD_TRY(hd__opened_hold(&self, out, ctx, sizeof(drawn), release));
-  *d = self;
-  (*d)->images =
-      hd__malloc_scattered((size_t)((train + test) * (sample + 1) + SLACK_BYTES)); /* labels as bytes behind them */
-  (*d)->labels = hd__malloc((size_t)(train + test) * sizeof *(*d)->labels);
-  HD_TRY(HD_ALLOCATED((*d)->images && (*d)->labels, ctx, "out of memory for %lld drawn samples",
-                      (long long)(train + test)));
+  hd_resident_samples *to = *all = &out->resident[0];
+  to->images = hd__malloc_scattered((size_t)((train + test) * (sample + 1) + SLACK_BYTES)); /* labels as bytes behind */
+  to->labels = hd__malloc((size_t)(train + test) * sizeof *to->labels);
+  HD_TRY(
+      HD_ALLOCATED(to->images && to->labels, ctx, "out of memory for %lld drawn samples", (long long)(train + test)));
   for (int i = 0; i < 2; i++)
     out->split[i] = (hd_dataset){.count = i ? test : train,
                                  .channels = shape[0],
                                  .height = shape[1],
                                  .width = shape[2],
-                                 .images = (*d)->images + (i ? train * sample : 0),
-                                 .labels = (*d)->labels + (i ? train : 0),
+                                 .images = to->images + (i ? train * sample : 0),
+                                 .labels = to->labels + (i ? train : 0),
                                  .classes = CLASSES};
   return HD_OK;
 }
@@ -147,8 +133,8 @@ static bool takes_digits(hd_ctx *ctx, const char *name) { return !strcmp(name, "
 static hd_status draw_digits(hd_opened *out, hd_ctx *ctx, const hd_data_request *request) {
   enum { TRAIN = HD_DIGITS_TRAIN, ALL = TRAIN + HD_DIGITS_TEST, PIXELS = HD_DIGITS_SIDE * HD_DIGITS_SIDE, BLOCK = 250 };
   const int shape[3] = {1, HD_DIGITS_SIDE, HD_DIGITS_SIDE};
-  drawn *d;
-  HD_TRY(make_room(out, &d, ctx, shape, TRAIN, HD_DIGITS_TEST));
+  hd_resident_samples *d;
+  HD_TRY(make_room(&d, out, ctx, shape, TRAIN, HD_DIGITS_TEST));
   uint8_t *labels = d->images + (size_t)ALL * PIXELS;
 #pragma omp parallel for schedule(dynamic)
   for (int block = 0; block < ALL / BLOCK; block++) {
@@ -173,8 +159,8 @@ static hd_status draw_random(hd_opened *out, hd_ctx *ctx, const hd_data_request 
                     "--data random: expects 1 to %d channels and sides of 1 to %d, found '%s'; write "
                     "for example random:3x32x32",
                     HD_DATA_MAX_CHANNELS, MOST_SIDE, request->name);
-  drawn *d;
-  HD_TRY(make_room(out, &d, ctx, shape, TRAIN, TEST));
+  hd_resident_samples *d;
+  HD_TRY(make_room(&d, out, ctx, shape, TRAIN, TEST));
   const int64_t sample = (int64_t)*c * *h * *w, bytes = ALL * (sample + 1);
   for (int64_t at = 0; at < bytes; at += 16) {
     const uint32_t counter[4] = {(uint32_t)(at / 16)};
