@@ -123,12 +123,15 @@ static hd_status lost_gpu(hd_session *s, hd_ctx *ctx, hd_status status) {
   return hd__fail(ctx, status, "%s; go on from the last checkpoint with --resume %.400s", what, s->checkpoints.folder);
 }
 
-static void note_once(hd_session *s, bool *noted, const char *text) {
-  if (!text || *noted)
-    return;
-  hd_event event = {.kind = HD_EVENT_NOTE, .step = s->run.counters.step, .text = text};
+static void note(hd_session *s, const char *text) {
+  const hd_event event = {.kind = HD_EVENT_NOTE, .step = s->run.counters.step, .text = text};
   hd__session_event(s, &event);
-  *noted = true;
+}
+
+static void note_once(hd_session *s, bool *noted, const char *text) {
+  if (text && !*noted)
+    note(s, text);
+  *noted |= text != NULL;
 }
 
 /* Reports, once each, that the system refused the places of threads or of their memory, or locking of the loader's
@@ -211,8 +214,7 @@ static void note_patience_ended(hd_session *s) {
   snprintf(text, sizeof text, "ended early: no lower %s loss for %lld epoch%s",
            s->input.val.count > 0 ? "validation" : "test", (long long)s->run.counters.stale_epochs,
            s->run.counters.stale_epochs == 1 ? "" : "s");
-  hd_event event = {.kind = HD_EVENT_NOTE, .step = s->run.counters.step, .text = text};
-  hd__session_event(s, &event);
+  note(s, text);
 }
 
 static hd_status train(hd_session *s, hd_ctx *ctx) {

@@ -70,10 +70,9 @@ hd_status hd__record_note_library(json_t *record, hd_ctx *ctx, const char *libra
 
 hd_status hd__record_note_device(json_t *record, hd_ctx *ctx, const char *device, const char *isa) {
   json_t *machine = json_object_get(record, "machine");
-  if (json_object_set_new(machine, "device", json_string(device)) == 0 &&
-      json_object_set_new(machine, "isa", json_string(isa)) == 0)
-    return HD_OK;
-  return hd__fail(ctx, HD_E_NOMEM, "out of memory for the run's record");
+  const bool set = json_object_set_new(machine, "device", json_string(device)) == 0 &&
+                   json_object_set_new(machine, "isa", json_string(isa)) == 0;
+  return HD_ALLOCATED(set, ctx, "out of memory for the run's record");
 }
 
 hd_status hd__record_note_skips(json_t *record, hd_ctx *ctx, const hd_data *data) {
