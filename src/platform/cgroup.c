@@ -48,8 +48,8 @@ static bool lists(const char *controllers, const char *controller) {
 }
 
 /* Calls look for the folders of the cgroups that may limit this controller. A line of the membership is
- * "hierarchy:controllers:path"; version 2 has no controllers, and its folder may lie beside those of version 1, which are
- * called as their controllers, or as one of them. */
+ * "hierarchy:controllers:path"; version 2 has no controllers, and its folder may lie beside those of version 1, which
+ * are called as their controllers, or as one of them. */
 static void look_at_all(void *tightest, look_fn *look, const char *root, const char *membership,
                         const char *controller) {
   char line[PATH_BYTES], base[PATH_BYTES];

@@ -1,7 +1,7 @@
 /* Moving a session between devices, and the choice of --device auto.
  *
- * Moving makes new plans, store and executors for the new device, and copies the last whole version into them, parameter
- * by parameter, since the two devices' plans may pack differently. The old ones are destroyed after that. */
+ * Moving makes new plans, store and executors for the new device, and copies the last whole version into them,
+ * parameter by parameter, since the two devices' plans may pack differently. The old ones are destroyed after that. */
 #include "train/session/session.h"
 
 #include <math.h>
@@ -106,9 +106,9 @@ hd_status hd_session_to(hd_session *s, hd_ctx *ctx, hd_device device) {
 
 /* ---- --device auto ----
  *
- * The session's steps are timed on the threads, then on the first GPU, each for about a tenth of a second and one step at
- * least; it continues on the device with more samples a second. Using the GPU is optional here: an option that only the
- * CPU supports, a missing driver or too little GPU memory is a reason to stay on the CPU, and no error.
+ * The session's steps are timed on the threads, then on the first GPU, each for about a tenth of a second and one step
+ * at least; it continues on the device with more samples a second. Using the GPU is optional here: an option that only
+ * the CPU supports, a missing driver or too little GPU memory is a reason to stay on the CPU, and no error.
  *
  * Without that option a line reports a GPU that is idle while the CPU computes. */
 
