@@ -175,7 +175,8 @@ static void put_head(FILE *to, const bench_ranks_table *t) {
   svg_text(to, 20, 47, "", text);
 }
 
-void bench_ranks_draw(FILE *to, const bench_ranks_table *t) {
+void bench_ranks_draw(FILE *to, const void *table) {
+  const bench_ranks_table *t = table;
   char text[160];
   put_head(to, t);
   put_key(to, t);

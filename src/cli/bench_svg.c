@@ -240,7 +240,8 @@ static void draw_head(const chart *c, int height) {
   svg_text(c->file, 20, 46, "", text);
 }
 
-void bench_draw(FILE *file, const bench_ops *all) {
+void bench_draw(FILE *file, const void *ops) {
+  const bench_ops *all = ops;
   chart c = {.file = file, .all = all};
   const int bars = PLOT_TOP + PLOT_HEIGHT + 80;
   double longest = 1e-12;
