@@ -16,8 +16,8 @@ static void print_shape(const hd_data_facts *f) {
   if (f->height)
     cli_print("%dx%dx%d", f->channels, f->height, f->width);
   else
-    cli_print("%d channel%s, heights %d to %d, widths %d to %d", f->channels, f->channels == 1 ? "" : "s",
-              f->smallest[0], f->largest[0], f->smallest[1], f->largest[1]);
+    cli_print("%s, heights %d to %d, widths %d to %d", cli_counted(f->channels, "channel"), f->smallest[0],
+              f->largest[0], f->smallest[1], f->largest[1]);
   cli_print(", %s\n", f->dtype == HD_U8 ? "bytes" : "floats");
 }
 

@@ -126,9 +126,9 @@ static void print_memory(const hd_summary *s) {
                {"evaluation", m->evaluation_bytes},
                {"copies for checkpoints", m->checkpoint_bytes},
                {"bookkeeping and whole pages", m->other_bytes}};
-  cli_print("\nmemory to train with batch %lld in %lld shards, %s, %d thread%s, %s kernels:\n", (long long)s->batch,
-            (long long)s->shards, hd_choice_name(HD_OPT_OPTIMIZER, (int)s->optimizer), s->threads,
-            s->threads == 1 ? "" : "s", s->isa);
+  cli_print("\nmemory to train with batch %lld in %lld shards, %s, %s, %s kernels:\n", (long long)s->batch,
+            (long long)s->shards, hd_choice_name(HD_OPT_OPTIMIZER, (int)s->optimizer),
+            cli_counted(s->threads, "thread"), s->isa);
   for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
     if (lines[i].bytes > 0)
       cli_print("  %-46s %10.2f MB\n", lines[i].what, 1e-6 * (double)lines[i].bytes);

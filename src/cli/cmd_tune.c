@@ -49,7 +49,7 @@ enum { ROW_COLUMNS = 71, WORKERS_COLUMNS = 9 };
 /* A setting's placement; with the names of equal policies, if these differ between rows. */
 static const char *row_places(char *text, size_t bytes, const hd_tune *t, const hd_tune_setting *s) {
   snprintf(text, bytes, "%s", tune_placement(s));
-  return tune_same_everywhere(t) ? text : tune_places(text, bytes, s, " = ");
+  return tune_look(t).same_everywhere ? text : tune_places(text, bytes, s, " = ");
 }
 
 static int places_width(const hd_tune *t) {
@@ -67,7 +67,7 @@ static void print_row(const hd_tune *t, int index, int width, int narrow) {
   const hd_tune_setting *s = &t->settings[index];
   char place[64];
   cli_print("%7d  ", s->threads);
-  if (tune_has_workers(t))
+  if (tune_look(t).has_workers)
     cli_print("%7d  ", s->workers);
   cli_print("%-*s  %9s  %9s", width, narrow ? tune_placement(s) : row_places(place, sizeof place, t, s),
             cli_grouped((long long)(s->samples_per_s + 0.5)), cli_grouped((long long)(s->low + 0.5)));
@@ -77,21 +77,22 @@ static void print_row(const hd_tune *t, int index, int width, int narrow) {
 
 static void print_rows(const hd_tune *t) {
   char place[64];
-  const int workers = tune_has_workers(t), columns = cli_columns();
+  const int columns = cli_columns();
+  const tune_facts f = tune_look(t);
   int width = places_width(t);
-  const int narrow = columns > 0 && ROW_COLUMNS + (workers ? WORKERS_COLUMNS : 0) + width > columns;
+  const int narrow = columns > 0 && ROW_COLUMNS + (f.has_workers ? WORKERS_COLUMNS : 0) + width > columns;
   if (narrow)
     width = (int)strlen("placement");
-  cli_print("threads  %s%-*s  samples/s  95 %% interval          speed-up  efficiency\n", workers ? "workers  " : "",
-            width, "placement");
+  cli_print("threads  %s%-*s  samples/s  95 %% interval          speed-up  efficiency\n",
+            f.has_workers ? "workers  " : "", width, "placement");
   for (int i = 0; i < t->count; i++)
     print_row(t, i, width, narrow);
-  if (tune_same_everywhere(t))
+  if (f.same_everywhere)
     cli_print("\nplacement       \t%s come to the same CPUs here: measured once\n",
               tune_places(place, sizeof place, &t->settings[0], ", "));
   else if (narrow)
     cli_print("\n");
-  for (int i = 0; narrow && !tune_same_everywhere(t) && i < t->count; i++)
+  for (int i = 0; narrow && !f.same_everywhere && i < t->count; i++)
     if (t->settings[i].same)
       cli_print("%-7d         \t%s\n", t->settings[i].threads,
                 tune_places(place, sizeof place, &t->settings[i], " = "));
