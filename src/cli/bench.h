@@ -41,46 +41,39 @@ int bench_folder(char *path, size_t bytes, const char *name, const char *what);
  * the program too, and this process then cleans up. Returns its exit code, or -errno. */
 int bench_child(char *line, int bytes, char *const *argv);
 
-/* heddle bench allreduce without peers. */
-int bench_allreduce(hd_ctx *ctx, int ranks, int json);
-
 /* A roofline with the operations as points, and how long each takes against its bound. */
-void bench_draw(FILE *file, const bench_ops *all);
+void bench_draw(FILE *file, const void *ops);
 
 /* ---- The command line of heddle bench, and the functions of its benches ---- */
 
-enum { BENCH_MOST_SHAPES = 64, BENCH_MOST_WORDS = 80, BENCH_MOST_EXTRA = 10 };
+enum { BENCH_MOST_SHAPES = 64, BENCH_MOST_WORDS = 40 };
 
 /* Options specific to heddle bench. */
 typedef struct bench_request {
-  double seconds;
+  double seconds, ranks_seconds; /* ranks_seconds: of a run on all cores, about */
+  int rounds;
   const char *svg;
   hd_bench_conv_shape shape[BENCH_MOST_SHAPES];
   hd_bench_product product[BENCH_MOST_SHAPES];
   int shapes, products;
-  const char *peers[BENCH_MOST_WORDS]; /* options for the script */
+  const cli_extra *peers[BENCH_MOST_WORDS]; /* options for the script, */
+  const char *value[BENCH_MOST_WORDS];      /* and their values; NULL: a flag */
   int words;
-  int rounds;
 } bench_request;
 
-/* Which of these options a bench accepts. */
-enum {
-  BENCH_HAS_SVG = 1,
-  BENCH_HAS_SHAPE = 2,
-  BENCH_HAS_SIZE = 4,
-  BENCH_HAS_PEERS = 8,
-  BENCH_HAS_WORK = 16,
-  BENCH_MAY_HAVE_PEERS = 32,
-  BENCH_NO_SECONDS = 64,
-  BENCH_HAS_ROUNDS = 128
-};
+extern bench_request bench_asked;
 
-/* The options as a list for cli_command; values are stored in the request. */
-void bench_list_extra(cli_extra *out, int has, bench_request *request);
+/* The ranks of heddle bench allreduce. */
+int bench_allreduce_ranks(const hd_config *config);
 
-/* A bench measures, prints its results, and returns an exit code. */
-typedef int bench_fn(hd_ctx *ctx, const hd_config *config, const bench_request *request);
-bench_fn bench_step, bench_conv, bench_gemm, bench_barrier, bench_loader;
+/* Benches measure and print their results. */
+int bench_step(hd_ctx *ctx, hd_config *config, int count, char **operand);
+int bench_conv(hd_ctx *ctx, hd_config *config, int count, char **operand);
+int bench_gemm(hd_ctx *ctx, hd_config *config, int count, char **operand);
+int bench_barrier(hd_ctx *ctx, hd_config *config, int count, char **operand);
+int bench_loader(hd_ctx *ctx, hd_config *config, int count, char **operand);
+int bench_allreduce(hd_ctx *ctx, hd_config *config, int count, char **operand);
+int bench_ranks(hd_ctx *ctx, hd_config *config, int count, char **operand);
 
 /* heddle bench ranks: threads of one process against processes, at equal numbers of cores. */
 
@@ -103,7 +96,4 @@ typedef struct bench_ranks_table {
   char digest[HD_SHA256_TEXT_BYTES];
 } bench_ranks_table;
 
-/* `seconds`: approximate duration of a run on all cores. Prints the results, and draws them if `svg` is not NULL. */
-int bench_ranks(hd_ctx *ctx, const hd_config *config, double seconds, int rounds, const char *svg);
-
-void bench_ranks_draw(FILE *to, const bench_ranks_table *table);
+void bench_ranks_draw(FILE *to, const void *table);

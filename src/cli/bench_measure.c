@@ -1,11 +1,11 @@
-/* heddle bench step, conv, gemm, barrier and loader: measured in this process, printed as text or JSON. */
+/* heddle bench step, conv, gemm, barrier and loader, measured in this process, and allreduce, measured in ranks:
+ * printed as text or JSON. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/bench.h"
-
-static void draw(FILE *file, const void *ops) { bench_draw(file, ops); }
+#include "heddle/launch.h"
 
 static void json_ops(const hd_bench_machine *machine, const bench_ops *ops) {
   bench_json_machine(machine);
@@ -20,8 +20,8 @@ static void print_step(const hd_bench_step_result *r, const bench_ops *ops) {
   const double gflops = 1e-9 * r->flops * r->samples_per_s, executed = 1e-9 * r->executed_flops * r->samples_per_s;
   const double peak = r->machine->all_peak_gflops;
   bench_print_machine(r->machine);
-  cli_print("\n%s on %s, batch %lld, %d thread%s: %s samples/s (%s to %s, fastest turn %s)\n", r->model, r->data,
-            (long long)r->batch, r->threads, r->threads == 1 ? "" : "s", cli_grouped(llround(r->samples_per_s)),
+  cli_print("\n%s on %s, batch %lld, %s: %s samples/s (%s to %s, fastest turn %s)\n", r->model, r->data,
+            (long long)r->batch, cli_counted(r->threads, "thread"), cli_grouped(llround(r->samples_per_s)),
             cli_grouped(llround(r->low)), cli_grouped(llround(r->high)), cli_grouped(llround(r->best)));
   cli_print("  dense     %8.1f GFLOP/s, %5.1f %% of the peak (%.2f MFLOP a sample)\n", gflops, 100 * gflops / peak,
             1e-6 * r->flops);
@@ -41,32 +41,28 @@ static void json_step(const hd_bench_step_result *r, const bench_ops *ops) {
   json_ops(r->machine, ops);
 }
 
-int bench_step(hd_ctx *ctx, const hd_config *config, const bench_request *asked) {
+int bench_step(hd_ctx *ctx, hd_config *config, int count, char **operand) {
   hd_bench_step_result *r;
-  hd_status status = hd_bench_step(&r, ctx, config, asked->seconds);
-  if (status != HD_OK)
-    return cli_fail(status, hd_ctx_message(ctx));
+  CLI_TRY(hd_bench_step(&r, ctx, config, bench_asked.seconds));
   bench_ops ops = {
       .machine = r->machine, .op = r->ops, .count = r->op_count, .per = "step", .whole_s = r->thread_step_s};
-  snprintf(ops.title, sizeof ops.title, "%s, batch %lld: %s samples/s on %d thread%s, %.0f %% of the FMA peak (dense)",
-           r->model, (long long)r->batch, cli_grouped(llround(r->samples_per_s)), r->threads,
-           r->threads == 1 ? "" : "s", 1e-7 * r->flops * r->samples_per_s / r->machine->all_peak_gflops);
+  snprintf(ops.title, sizeof ops.title, "%s, batch %lld: %s samples/s on %s, %.0f %% of the FMA peak (dense)", r->model,
+           (long long)r->batch, cli_grouped(llround(r->samples_per_s)), cli_counted(r->threads, "thread"),
+           1e-7 * r->flops * r->samples_per_s / r->machine->all_peak_gflops);
   (cli_wants_json(config) ? json_step : print_step)(r, &ops);
-  int code = cli_save_svg(asked->svg, draw, &ops);
+  int code = cli_save_svg(bench_asked.svg, bench_draw, &ops);
   hd_bench_step_destroy(r);
   return code;
 }
 
 /* ---- conv ---- */
 
-int bench_conv(hd_ctx *ctx, const hd_config *config, const bench_request *asked) {
+int bench_conv(hd_ctx *ctx, hd_config *config, int count, char **operand) {
   hd_bench_conv_result *r;
-  hd_status status = hd_bench_conv(&r, ctx, config, asked->shape, asked->shapes, asked->seconds);
-  if (status != HD_OK)
-    return cli_fail(status, hd_ctx_message(ctx));
+  CLI_TRY(hd_bench_conv(&r, ctx, config, bench_asked.shape, bench_asked.shapes, bench_asked.seconds));
   bench_ops ops = {.machine = r->machine, .op = r->ops, .count = r->op_count, .per = "sample"};
-  snprintf(ops.title, sizeof ops.title, "Convolutions%s%.100s", asked->shapes ? "" : " of ",
-           asked->shapes ? "" : hd_config_get(config, "model"));
+  snprintf(ops.title, sizeof ops.title, "Convolutions%s%.100s", bench_asked.shapes ? "" : " of ",
+           bench_asked.shapes ? "" : hd_config_get(config, "model"));
   if (cli_wants_json(config)) {
     cli_json("{");
     json_ops(r->machine, &ops);
@@ -74,7 +70,7 @@ int bench_conv(hd_ctx *ctx, const hd_config *config, const bench_request *asked)
     bench_print_machine(r->machine);
     bench_print_ops(&ops);
   }
-  int code = cli_save_svg(asked->svg, draw, &ops);
+  int code = cli_save_svg(bench_asked.svg, bench_draw, &ops);
   hd_bench_conv_destroy(r);
   return code;
 }
@@ -153,12 +149,10 @@ static void choose_core(void) {
   set_core(best);
 }
 
-int bench_gemm(hd_ctx *ctx, const hd_config *config, const bench_request *asked) {
+int bench_gemm(hd_ctx *ctx, hd_config *config, int count, char **operand) {
   hd_bench_gemm_result *r;
   choose_core();
-  hd_status status = hd_bench_gemm(&r, ctx, config, asked->product, asked->products, asked->seconds);
-  if (status != HD_OK)
-    return cli_fail(status, hd_ctx_message(ctx));
+  CLI_TRY(hd_bench_gemm(&r, ctx, config, bench_asked.product, bench_asked.products, bench_asked.seconds));
   (cli_wants_json(config) ? json_gemm : print_gemm)(r);
   hd_bench_gemm_destroy(r);
   return CLI_OK;
@@ -166,18 +160,16 @@ int bench_gemm(hd_ctx *ctx, const hd_config *config, const bench_request *asked)
 
 /* ---- barrier ---- */
 
-int bench_barrier(hd_ctx *ctx, const hd_config *config, const bench_request *asked) {
+int bench_barrier(hd_ctx *ctx, hd_config *config, int count, char **operand) {
   hd_bench_barrier_result r = {.struct_bytes = sizeof r};
-  hd_status status = hd_bench_barrier(&r, ctx, config, asked->seconds);
-  if (status != HD_OK)
-    return cli_fail(status, hd_ctx_message(ctx));
+  CLI_TRY(hd_bench_barrier(&r, ctx, config, bench_asked.seconds));
   if (cli_wants_json(config)) {
     cli_json("{'cpu': %s, 'threads': %d, 'cpus': %d, 'us': %.4f, 'openmp_us': %.4f}\n", r.cpu, r.threads, r.cpus, r.us,
              r.openmp_us);
     return CLI_OK;
   }
-  cli_print("%s, %d thread%s on %d CPU%s, medians of %d turns (their 95 %% interval)\n", r.cpu, r.threads,
-            r.threads == 1 ? "" : "s", r.cpus, r.cpus == 1 ? "" : "s", r.turns);
+  cli_print("%s, %s on %s, medians of %d turns (their 95 %% interval)\n", r.cpu, cli_counted(r.threads, "thread"),
+            cli_counted(r.cpus, "CPU"), r.turns);
   cli_print("  heddle's barrier  %8.3f us (%.3f to %.3f)\n", r.us, r.us_low, r.us_high);
   cli_print("  OpenMP's barrier  %8.3f us (%.3f to %.3f)\n", r.openmp_us, r.openmp_us_low, r.openmp_us_high);
   return CLI_OK;
@@ -185,11 +177,9 @@ int bench_barrier(hd_ctx *ctx, const hd_config *config, const bench_request *ask
 
 /* ---- loader ---- */
 
-int bench_loader(hd_ctx *ctx, const hd_config *config, const bench_request *asked) {
+int bench_loader(hd_ctx *ctx, hd_config *config, int count, char **operand) {
   hd_bench_loader_result r = {.struct_bytes = sizeof r};
-  hd_status status = hd_bench_loader(&r, ctx, config, asked->seconds);
-  if (status != HD_OK)
-    return cli_fail(status, hd_ctx_message(ctx));
+  CLI_TRY(hd_bench_loader(&r, ctx, config, bench_asked.seconds));
   if (cli_wants_json(config)) {
     cli_json("{'cpu': %s, 'data': %s, 'workers': %d, 'batch': %lld, 'samples': %lld, 'samples_per_s': %.1f, "
              "'low': %.1f, 'high': %.1f, 'mean': %.6g, 'std': %.6g, 'start_s': %.6f, 'stop_s': %.6f}\n",
@@ -197,11 +187,50 @@ int bench_loader(hd_ctx *ctx, const hd_config *config, const bench_request *aske
              r.std, r.start_s, r.stop_s);
     return CLI_OK;
   }
-  cli_print("%s on %s, batch %lld, %d worker%s\n", r.data, r.cpu, (long long)r.batch, r.workers,
-            r.workers == 1 ? "" : "s");
+  cli_print("%s on %s, batch %lld, %s\n", r.data, r.cpu, (long long)r.batch, cli_counted(r.workers, "worker"));
   cli_print("  %s samples/s (%s to %s), medians of %d turns\n", cli_grouped((long long)(r.samples_per_s + 0.5)),
             cli_grouped((long long)(r.low + 0.5)), cli_grouped((long long)(r.high + 0.5)), r.turns);
   cli_print("  mean %.4f, standard deviation %.4f of what was delivered\n", r.mean, r.std);
   cli_print("  started in %.1f ms, ended in %.1f ms\n", 1e3 * r.start_s, 1e3 * r.stop_s);
   return CLI_OK;
+}
+
+/* ---- allreduce: starts this command again as the ranks; rank 0 prints ---- */
+
+int bench_allreduce_ranks(const hd_config *config) {
+  const int procs = (int)hd_config_get_int(config, HD_OPT_PROCS);
+  return procs > 1 ? procs : 2;
+}
+
+static void print_allreduce(const hd_bench_allreduce_result *r) {
+  cli_print("%s, %s on %s; medians of the slowest rank, microseconds\n\n", r->cpu, cli_counted(r->ranks, "rank"),
+            cli_counted(r->cpus, "CPU"));
+  cli_print("%12s %15s %15s\n", "bytes", "private", "in the segment");
+  for (int i = 0; i < HD_BENCH_ALLREDUCE_SIZES; i++)
+    cli_print("%12lld %15.2f %15.2f\n", (long long)r->size[i].bytes, r->size[i].us, r->size[i].shared_us);
+}
+
+static void json_allreduce(const hd_bench_allreduce_result *r) {
+  cli_json("{'ranks': %d, 'cpus': %d, 'cpu': %s, 'us_by_bytes': {", r->ranks, r->cpus, r->cpu);
+  for (int i = 0; i < HD_BENCH_ALLREDUCE_SIZES; i++)
+    cli_json("%c'%lld': %.3f", i, (long long)r->size[i].bytes, r->size[i].us);
+  cli_json("}, 'shared_us_by_bytes': {");
+  for (int i = 0; i < HD_BENCH_ALLREDUCE_SIZES; i++)
+    cli_json("%c'%lld': %.3f", i, (long long)r->size[i].bytes, r->size[i].shared_us);
+  cli_json("}}\n");
+}
+
+int bench_allreduce(hd_ctx *ctx, hd_config *config, int count, char **operand) {
+  int32_t rank;
+  hd_group *group;
+  hd_bench_allreduce_result result = {.struct_bytes = sizeof result};
+  hd_status status = hd_spawn(&rank, ctx, bench_allreduce_ranks(config));
+  if (rank < 0 || status != HD_OK)
+    return status;
+  CLI_TRY(hd_group_init(&group, ctx, NULL));
+  status = hd_bench_allreduce(&result, ctx, group);
+  if (status == HD_OK && rank == 0)
+    (cli_wants_json(config) ? json_allreduce : print_allreduce)(&result);
+  hd_group_destroy(group);
+  return status;
 }

@@ -223,33 +223,33 @@ static void print_json(const bench_ranks_table *t) {
   cli_json("], 'weights_sha256': %s}\n", t->digest);
 }
 
-static void draw(FILE *file, const void *table) { bench_ranks_draw(file, table); }
-
 /* ---- The command ---- */
 
 /* The cores that a run here would use, and the CPU's name. */
 static int look_at_machine(bench_ranks_table *t, int *cores, hd_ctx *ctx, const hd_config *config) {
   hd_topology *machine = NULL;
   hd_placement *place = NULL;
-  hd_status status = hd_topology_create(&machine, ctx);
-  if (status == HD_OK)
-    status = hd_config_place(&place, ctx, config, machine);
+  CLI_TRY(hd_topology_create(&machine, ctx));
+  const hd_status status = hd_config_place(&place, ctx, config, machine);
   if (status == HD_OK) {
     *cores = place->threads;
     snprintf(t->cpu, sizeof t->cpu, "%s", machine->model);
   }
   hd_placement_destroy(place);
   hd_topology_destroy(machine);
-  return status == HD_OK ? CLI_OK : cli_fail(status, hd_ctx_message(ctx));
+  return status;
 }
 
-static int run_sweep(sweep *s, int cores, double seconds) {
+static int run_sweep(sweep *s, int cores) {
+  bench_ranks_table *t = s->table;
+  s->rate = calloc((size_t)t->rows, sizeof *s->rate);
+  s->startup_s = calloc((size_t)t->rows, sizeof *s->startup_s);
+  if (!s->rate || !s->startup_s)
+    return HD_E_NOMEM;
   bench_self(s->self, sizeof s->self);
-  int code = bench_folder(s->folder, sizeof s->folder, "ranks", "runs");
-  if (code != CLI_OK)
-    return code;
+  CLI_TRY(bench_folder(s->folder, sizeof s->folder, "ranks", "runs"));
   void (*interrupt)(int) = signal(SIGINT, SIG_IGN), (*terminate)(int) = signal(SIGTERM, SIG_IGN);
-  code = begin(s, cores, seconds);
+  int code = begin(s, cores, bench_asked.ranks_seconds);
   if (code == CLI_OK)
     code = measure_all(s);
   remove_all(s->folder);
@@ -258,31 +258,21 @@ static int run_sweep(sweep *s, int cores, double seconds) {
   return code;
 }
 
-int bench_ranks(hd_ctx *ctx, const hd_config *config, double seconds, int rounds, const char *svg) {
-  bench_ranks_table *table = calloc(1, sizeof *table);
-  sweep *s = calloc(1, sizeof *s);
-  int cores = 1, code = table && s ? CLI_OK : cli_fail(HD_E_NOMEM, NULL);
-  if (code == CLI_OK)
-    code = look_at_machine(table, &cores, ctx, config);
+int bench_ranks(hd_ctx *ctx, hd_config *config, int count, char **operand) {
+  static bench_ranks_table table;
+  static sweep s = {.table = &table};
+  int cores = 1;
+  CLI_TRY(look_at_machine(&table, &cores, ctx, config));
+  table.rounds = bench_asked.rounds;
+  list_rows(&table, cores);
+  s.config = config;
+  int code = run_sweep(&s, cores);
   if (code == CLI_OK) {
-    table->rounds = rounds;
-    list_rows(table, cores);
-    s->config = config;
-    s->table = table;
-    s->rate = calloc((size_t)table->rows, sizeof *s->rate);
-    s->startup_s = calloc((size_t)table->rows, sizeof *s->startup_s);
-    code = s->rate && s->startup_s ? run_sweep(s, cores, seconds) : cli_fail(HD_E_NOMEM, NULL);
+    conclude(&s);
+    (cli_wants_json(config) ? print_json : print_text)(&table);
+    code = cli_save_svg(bench_asked.svg, bench_ranks_draw, &table);
   }
-  if (code == CLI_OK) {
-    conclude(s);
-    (cli_wants_json(config) ? print_json : print_text)(table);
-    code = cli_save_svg(svg, draw, table);
-  }
-  if (s) {
-    free(s->rate);
-    free(s->startup_s);
-  }
-  free(s);
-  free(table);
+  free(s.rate);
+  free(s.startup_s);
   return code;
 }

@@ -18,7 +18,7 @@ static int is_first(const hd_bench_machine *m, int level) {
 }
 
 void bench_print_machine(const hd_bench_machine *m) {
-  cli_print("%s, %s, %d thread%s\n", m->cpu, m->isa, m->threads, m->threads == 1 ? "" : "s");
+  cli_print("%s, %s, %s\n", m->cpu, m->isa, cli_counted(m->threads, "thread"));
   cli_print("  FMA in registers  %8.1f GFLOP/s one thread, %8.1f all\n", m->peak_gflops, m->all_peak_gflops);
   for (int i = 0; i < m->levels; i++)
     if (is_first(m, i) || i == m->levels - 1)

@@ -61,18 +61,15 @@ static void choose_axes(chart *c) {
 }
 
 static void draw_axes(const chart *c) {
-  char label[32];
   for (double p = c->x0; p <= c->x1; p += 1) {
-    double x = x_of(c, exp2(p));
+    const double x = x_of(c, exp2(p));
     svg_line(c->file, x, PLOT_TOP, x, PLOT_TOP + PLOT_HEIGHT, "grid");
-    snprintf(label, sizeof label, "%.4g", exp2(p));
-    svg_text(c->file, x, PLOT_TOP + PLOT_HEIGHT + 16, "mid small", label);
+    svg_text(c->file, x, PLOT_TOP + PLOT_HEIGHT + 16, "mid small", "%.4g", exp2(p));
   }
   for (double p = c->y0; p <= c->y1; p += 1) {
-    double y = y_of(c, exp2(p));
+    const double y = y_of(c, exp2(p));
     svg_line(c->file, LEFT, y, WIDTH - RIGHT, y, "grid");
-    snprintf(label, sizeof label, "%.4g", exp2(p));
-    svg_text(c->file, LEFT - 6, y + 4, "end small", label);
+    svg_text(c->file, LEFT - 6, y + 4, "end small", "%.4g", exp2(p));
   }
   svg_text(c->file, (LEFT + WIDTH - RIGHT) / 2.0, PLOT_TOP + PLOT_HEIGHT + 36, "mid", "executed FLOP a byte");
   svg_text(c->file, LEFT, PLOT_TOP - 8, "small", "executed GFLOP/s, one thread");
@@ -114,30 +111,21 @@ static void place_points(chart *c) {
     }
 }
 
-/* A displaced point is joined by a line to a dot at its position. Points are the first spots, in their order. */
-static void draw_ties(const chart *c) {
+/* Points are the first spots, in their order; a displaced one is joined by a line to a dot at its position. */
+static void draw_points(const chart *c, bool ties) {
   for (int i = 0, spots = 0; i < c->all->count && spots < MOST_SPOTS; i++) {
     const hd_bench_op *op = &c->all->op[i];
     if (!is_point(op))
       continue;
     const double x = x_of(c, intensity(op)), y = y_of(c, speed(op));
     const spot *at = &c->taken[spots++];
-    if (at->x == x && at->y == y)
-      continue;
-    svg_line(c->file, x, y, at->x, at->y, "tie");
-    fprintf(c->file, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"2.5\" class=\"dot\"/>\n", x, y);
-  }
-}
-
-static void draw_points(const chart *c) {
-  char label[16];
-  for (int i = 0, spots = 0; i < c->all->count && spots < MOST_SPOTS; i++) {
-    if (!is_point(&c->all->op[i]))
-      continue;
-    const spot *at = &c->taken[spots++];
-    fprintf(c->file, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"%d\" class=\"point\"/>\n", at->x, at->y, POINT_RADIUS);
-    snprintf(label, sizeof label, "%d", i + 1);
-    svg_text(c->file, at->x, at->y + 4, "mid number", label);
+    if (!ties) {
+      fprintf(c->file, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"%d\" class=\"point\"/>\n", at->x, at->y, POINT_RADIUS);
+      svg_text(c->file, at->x, at->y + 4, "mid number", "%d", i + 1);
+    } else if (at->x != x || at->y != y) {
+      svg_line(c->file, x, y, at->x, at->y, "tie");
+      fprintf(c->file, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"2.5\" class=\"dot\"/>\n", x, y);
+    }
   }
 }
 
@@ -203,60 +191,41 @@ static void draw_roofs(chart *c) {
 static void draw_bar(const chart *c, int index, double top, double longest) {
   const hd_bench_op *op = &c->all->op[index];
   const double space = WIDTH - NAMES - NUMBERS - RIGHT, length = space * op->s / longest;
-  const double least = space * fmin(op->least_s, op->s) / longest;
-  char text[192];
-  snprintf(text, sizeof text, "%d", index + 1);
-  svg_text(c->file, 24, top + 14, "end small", text);
-  if (strncmp(op->op, op->name, strlen(op->op)))
-    snprintf(text, sizeof text, "%s: %s", op->name, op->op);
-  else
-    snprintf(text, sizeof text, "%s", op->name);
-  svg_text(c->file, 34, top + 14, "small", text);
-  fprintf(c->file, "<rect x=\"%d\" y=\"%.1f\" width=\"%.1f\" height=\"%d\" class=\"took\"/>\n", NAMES, top + 3, length,
-          ROW - 6);
-  fprintf(c->file, "<rect x=\"%d\" y=\"%.1f\" width=\"%.1f\" height=\"%d\" class=\"least\"/>\n", NAMES, top + 3, least,
-          ROW - 6);
+  const bool named = !strncmp(op->op, op->name, strlen(op->op));
+  char bound[64] = "";
+  svg_text(c->file, 24, top + 14, "end small", "%d", index + 1);
+  svg_text(c->file, 34, top + 14, "small", "%s%s%s", op->name, named ? "" : ": ", named ? "" : op->op);
+  svg_rect(c->file, NAMES, top + 3, length, ROW - 6, 0, "took");
+  svg_rect(c->file, NAMES, top + 3, space * fmin(op->least_s, op->s) / longest, ROW - 6, 0, "least");
   if (op->bytes > 0)
-    snprintf(text, sizeof text, "%.4g us, %.0f %% of %s", 1e6 * op->s, op->s > 0 ? 100 * op->least_s / op->s : 0,
+    snprintf(bound, sizeof bound, ", %.0f %% of %s", op->s > 0 ? 100 * op->least_s / op->s : 0,
              bench_bound(c->all, op));
-  else
-    snprintf(text, sizeof text, "%.4g us", 1e6 * op->s);
-  svg_text(c->file, NAMES + length + 6, top + 14, "small", text);
+  svg_text(c->file, NAMES + length + 6, top + 14, "small", "%.4g us%s", 1e6 * op->s, bound);
 }
 
-static void draw_head(const chart *c, int height) {
-  char text[256];
-  fprintf(c->file,
-          "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\">\n"
-          "<style>text{font:12px system-ui,sans-serif;fill:#1f2937}.small{font-size:11px}.mid{text-anchor:middle}"
-          ".end{text-anchor:end}.title{font-size:16px;font-weight:bold}.grid{stroke:#e5e7eb}.roof{stroke:#374151;"
-          "stroke-width:1.5;fill:none}.roofs{fill:#374151}.point{fill:#1d4ed8;stroke:#fff}"
-          ".tie{stroke:#1d4ed8}.dot{fill:#1d4ed8}.number{font-size:10px;font-weight:bold;fill:#fff}.took{fill:#bfdbfe}."
-          "least{fill:#1d4ed8}</style>\n"
-          "<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n",
-          WIDTH, height, WIDTH, height);
-  svg_text(c->file, 20, 28, "title", c->all->title);
-  snprintf(text, sizeof text, "%.120s, %s", c->all->machine->cpu, c->all->machine->isa);
-  svg_text(c->file, 20, 46, "", text);
-}
+static const char style[] =
+    ".roof{stroke:#374151;stroke-width:1.5;fill:none}.roofs{fill:#374151}.point{fill:#1d4ed8;stroke:#fff}"
+    ".tie{stroke:#1d4ed8}.dot{fill:#1d4ed8}.number{font-size:10px;font-weight:bold;fill:#fff}.took{fill:#bfdbfe}"
+    ".least{fill:#1d4ed8}";
 
-void bench_draw(FILE *file, const bench_ops *all) {
+void bench_draw(FILE *file, const void *ops) {
+  const bench_ops *all = ops;
   chart c = {.file = file, .all = all};
   const int bars = PLOT_TOP + PLOT_HEIGHT + 80;
   double longest = 1e-12;
-  char text[128];
   for (int i = 0; i < all->count; i++)
     longest = fmax(longest, all->op[i].s);
   choose_axes(&c);
-  draw_head(&c, bars + all->count * ROW + 20);
+  svg_open(file, WIDTH, bars + all->count * ROW + 20, style);
+  svg_text(file, 20, 28, "title", "%s", all->title);
+  svg_text(file, 20, 46, "", "%.120s, %s", all->machine->cpu, all->machine->isa);
   draw_axes(&c);
   place_points(&c);
   draw_roofs(&c);
-  draw_ties(&c);
-  draw_points(&c);
-  snprintf(text, sizeof text, "Time of a %s on one thread; dark: what the bound would take", all->per);
-  svg_text(c.file, 20, bars - 10, "", text);
+  draw_points(&c, true);
+  draw_points(&c, false);
+  svg_text(file, 20, bars - 10, "", "Time of a %s on one thread; dark: what the bound would take", all->per);
   for (int i = 0; i < all->count; i++)
     draw_bar(&c, i, bars + i * ROW, longest);
-  fprintf(file, "</svg>\n");
+  svg_close(file);
 }

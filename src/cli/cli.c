@@ -13,7 +13,14 @@
 #include "base/nearest.h"
 #include "base/utf8.h"
 
-enum { MAX_OPTIONS = 96, MAX_LINE_BYTES = 8192, HELP_COLUMN = 27, HELP_COLUMNS = 80, LETTERS_BYTES = 32 };
+enum {
+  MAX_OPTIONS = 96,
+  MAX_LINE_BYTES = 8192,
+  HELP_COLUMN = 27,
+  HELP_COLUMNS = 80,
+  LETTERS_BYTES = 32,
+  TEXT_BYTES = 48
+};
 
 /* What getopt_long returns for each option: above every character, to distinguish it from an unknown short option. */
 enum { OPT_HELP = 1000, OPT_CONFIG, OPT_BATCH_SIZE, OPT_EXTRA, OPT_FIRST = OPT_EXTRA + 16 };
@@ -28,14 +35,36 @@ void cli_complain(const char *fmt, ...) {
   fprintf(stderr, "heddle: %s\n", line);
 }
 
-int cli_take_text(void *self, const char *value) {
-  *(const char **)self = value;
-  return -1;
+int cli_take_text(const cli_extra *option, const char *value) {
+  *(const char **)option->self = value;
+  return 0;
 }
 
-int cli_take_flag(void *self, const char *value) {
-  *(int *)self = 1;
-  return -1;
+int cli_take_flag(const cli_extra *option, const char *value) {
+  *(int *)option->self = 1;
+  return 0;
+}
+
+static int refuse_number(const cli_extra *option, const char *value) {
+  char letter[] = {'-', option->letter, 0};
+  cli_complain("%s%s expects %s%.10g to %.10g%s, found '%s'", option->letter ? letter : "--",
+               option->letter ? "" : option->name, option->take == cli_take_real ? "" : "a whole number from ",
+               option->least, option->most, !strcmp(option->arg, "S") ? " seconds" : "", value);
+  return CLI_USAGE;
+}
+
+int cli_take_real(const cli_extra *option, const char *value) {
+  char *end;
+  const double number = *(double *)option->self = strtod(value, &end);
+  return end != value && !*end && number >= option->least && number <= option->most ? 0 : refuse_number(option, value);
+}
+
+int cli_take_whole(const cli_extra *option, const char *value) {
+  const double number = strlen(value) < 10 && strspn(value, "0123456789") == strlen(value) ? atof(value) : NAN;
+  if (!*value || !(number >= option->least && number <= option->most))
+    return refuse_number(option, value);
+  *(int *)option->self = (int)number;
+  return 0;
 }
 
 bool cli_wants_json(const hd_config *config) { return hd_config_get_int(config, HD_OPT_JSON); }
@@ -55,9 +84,12 @@ int cli_save_svg(const char *path, void (*draw)(FILE *file, const void *what), c
   return CLI_FAILED;
 }
 
-int cli_fail(hd_status status, const char *message) {
-  cli_complain("%s", message && *message ? message : hd_status_text(status));
-  return status == HD_E_USAGE ? CLI_USAGE : CLI_FAILED;
+int cli_report(hd_ctx *ctx, int result) {
+  if (result >= 0)
+    return result;
+  const char *message = hd_ctx_message(ctx);
+  cli_complain("%s", *message ? message : hd_status_text((hd_status)result));
+  return result == HD_E_USAGE ? CLI_USAGE : CLI_FAILED;
 }
 
 int cli_unknown(const char *expected, const char *(*name)(int index), const char *found, const char *help) {
@@ -117,18 +149,15 @@ static void print_option(const hd_option *option) {
   cli_print_entry(name, text);
 }
 
-void cli_print_extra(const cli_extra *extra, char letter) {
-  char name[64], shorter[8] = "";
-  if (letter)
-    snprintf(shorter, sizeof shorter, "-%c, ", letter);
-  snprintf(name, sizeof name, "%s--%s%s%s", shorter, extra->name, extra->arg ? " " : "", extra->arg ? extra->arg : "");
+void cli_print_extra(const cli_extra *extra) {
+  char name[64], letter[] = {'-', extra->letter, ',', ' ', 0};
+  snprintf(name, sizeof name, "%s--%s%s%s", extra->letter ? letter : "", extra->name, extra->arg ? " " : "",
+           extra->arg ? extra->arg : "");
   cli_print_entry(name, extra->help);
 }
 
-/* The short form of a command-specific option; 0: none. */
-static char letter_of(const cli_command *command, int extra) {
-  return command->letters && (size_t)extra < strlen(command->letters) ? command->letters[extra] : 0;
-}
+/* Whether the command has this one of its list. */
+static int has(const cli_command *command, const cli_extra *extra) { return !extra->of || extra->of & command->kind; }
 
 /* The command has settings of a run, so --config is accepted. */
 static int takes_settings(const cli_command *command) { return !command->options || command->options[0]; }
@@ -137,7 +166,11 @@ static void print_help(const cli_command *command) {
   static const char *const title[] = {"The experiment (defines the result)", "The layout (never changes the result)",
                                       "Files and output"};
   cli_help_width();
-  cli_print("usage: \t%s\n", command->usage);
+  if (command->usage)
+    cli_print("usage: \t%s\n", command->usage);
+  else
+    cli_print("usage: \theddle %s [options%s]: %s\n", command->name, command->options ? "" : ", those of train too",
+              command->help);
   for (int kind = 0; kind < 3; kind++) {
     int shown = 0;
     for (int i = 0; hd_option_at(i); i++) {
@@ -149,8 +182,9 @@ static void print_help(const cli_command *command) {
     }
   }
   cli_print("\n");
-  for (int i = 0; command->extra && command->extra[i].name; i++)
-    cli_print_extra(&command->extra[i], letter_of(command, i));
+  for (const cli_extra *e = command->extra; e && e->name; e++)
+    if (has(command, e))
+      cli_print_extra(e);
   if (takes_settings(command))
     cli_print_entry("--config FILE.yaml", "options from a file; the command line wins");
   cli_print_entry("-h, --help", "this text");
@@ -171,7 +205,8 @@ static void list_options(struct option *list, const cli_command *command) {
   if (!command->options)
     add(list, &count, "batch-size", 1, OPT_BATCH_SIZE);
   for (int i = 0; extra && extra[i].name; i++)
-    add(list, &count, extra[i].name, extra[i].arg != NULL, OPT_EXTRA + i);
+    if (has(command, &extra[i]))
+      add(list, &count, extra[i].name, extra[i].arg != NULL, OPT_EXTRA + i);
   if (takes_settings(command))
     add(list, &count, "config", 1, OPT_CONFIG);
   add(list, &count, "help", 0, OPT_HELP);
@@ -181,15 +216,15 @@ static void list_options(struct option *list, const cli_command *command) {
 /* The short options for getopt: -h and the command's. */
 static void list_letters(char letters[LETTERS_BYTES], const cli_command *command) {
   size_t at = (size_t)snprintf(letters, LETTERS_BYTES, "%s:h", command->ends_at_operand ? "+" : "");
-  for (int i = 0; letter_of(command, i); i++)
-    at += (size_t)snprintf(letters + at, LETTERS_BYTES - at, "%c%s", letter_of(command, i),
-                           command->extra[i].arg ? ":" : "");
+  for (const cli_extra *e = command->extra; e && e->name; e++)
+    if (e->letter)
+      at += (size_t)snprintf(letters + at, LETTERS_BYTES - at, "%c%s", e->letter, e->arg ? ":" : "");
 }
 
 /* The value that getopt_long returns for the long option of this letter. */
 static int option_of(int letter, const cli_command *command) {
-  for (int i = 0; letter_of(command, i); i++)
-    if (letter_of(command, i) == letter)
+  for (int i = 0; command->extra && command->extra[i].name; i++)
+    if (command->extra[i].letter == letter)
       return OPT_EXTRA + i;
   return letter == 'h' ? OPT_HELP : letter;
 }
@@ -229,49 +264,45 @@ static int wrong_option(char **argv, int missing, const struct option *list) {
 
 /* Applies one option; only --config is deferred, in *file, until all others are applied. */
 static int take(const char **file, hd_config *config, hd_ctx *ctx, int which) {
-  if (which == OPT_CONFIG) {
-    if (*file)
-      return cli_fail(HD_E_USAGE, "--config expects one file, found a second; put all options into one");
-    *file = optarg;
-    return -1;
-  }
-  const char *name = which == OPT_BATCH_SIZE ? "batch" : hd_option_at(which - OPT_FIRST)->name;
-  hd_status status = hd_config_set(config, ctx, name, optarg ? optarg : "true");
-  return status == HD_OK ? -1 : cli_fail(status, hd_ctx_message(ctx));
+  if (which != OPT_CONFIG)
+    return hd_config_set(config, ctx, which == OPT_BATCH_SIZE ? "batch" : hd_option_at(which - OPT_FIRST)->name,
+                         optarg ? optarg : "true");
+  if (*file)
+    return hd_ctx_fail(ctx, HD_E_USAGE, "--config expects one file, found a second; put all options into one");
+  *file = optarg;
+  return 0;
 }
 
-/* Returns -1 to continue, else an exit code; *first is the index of the first operand. */
+/* *first is the index of the first operand; -1: help was printed. */
 static int parse(int *first, hd_config *config, hd_ctx *ctx, int argc, char **argv, const cli_command *command) {
   const cli_extra *extra = command->extra;
   struct option list[MAX_OPTIONS];
   char letters[LETTERS_BYTES];
   const char *file = NULL;
-  int code = -1;
   list_options(list, command);
   list_letters(letters, command);
   optind = 0;
   opterr = 0;
-  for (int which; code < 0 && (which = getopt_long(argc, argv, letters, list, NULL)) != -1;) {
+  for (int which; (which = getopt_long(argc, argv, letters, list, NULL)) != -1;) {
     if (which == '?' || which == ':')
       return wrong_option(argv, which == ':', list);
     which = option_of(which, command);
     if (which == OPT_HELP) {
       print_help(command);
-      return CLI_OK;
+      *first = -1;
+      return 0;
     }
     const cli_extra *special = which >= OPT_EXTRA && which < OPT_FIRST ? &extra[which - OPT_EXTRA] : NULL;
-    code = special ? special->take(special->self, optarg) : take(&file, config, ctx, which);
+    CLI_TRY(special ? special->take(special, optarg) : take(&file, config, ctx, which));
   }
-  if (code < 0 && file && hd_config_load(config, ctx, file) != HD_OK)
-    code = cli_fail(HD_E_USAGE, hd_ctx_message(ctx));
   *first = optind;
-  return code;
+  return file && hd_config_load(config, ctx, file) != HD_OK ? HD_E_USAGE : 0;
 }
 
-/* Checks the number of operands: -1 if it is right, else an exit code. */
+/* Checks the number of operands. */
 static int check_operands(const cli_command *command, int count, char **operand) {
   if (command->operands == CLI_ANY || command->operands == count)
-    return -1;
+    return 0;
   if (command->operands == 0 && command->remedy)
     cli_complain("%s expects options only, found '%s'; %s", command->name, operand[0], command->remedy);
   else if (command->operands == 0)
@@ -285,18 +316,24 @@ static int check_operands(const cli_command *command, int count, char **operand)
   return CLI_USAGE;
 }
 
+static int parse_and_run(const cli_command *command, hd_ctx *ctx, hd_config *config, int argc, char **argv) {
+  int first;
+  CLI_TRY(parse(&first, config, ctx, argc, argv, command));
+  if (first < 0)
+    return CLI_OK;
+  CLI_TRY(check_operands(command, argc - first, argv + first));
+  return command->run(ctx, config, argc - first, argv + first);
+}
+
 int cli_run(const cli_command *command, int argc, char **argv) {
-  hd_ctx *ctx;
-  hd_config *config;
-  if (hd_ctx_create(&ctx) != HD_OK)
-    return cli_fail(HD_E_NOMEM, NULL);
-  int first = 0, code = hd_config_create(&config, ctx) == HD_OK ? -1 : cli_fail(HD_E_NOMEM, NULL);
-  if (code < 0)
-    code = parse(&first, config, ctx, argc, argv, command);
-  if (code < 0)
-    code = check_operands(command, argc - first, argv + first);
-  if (code < 0)
-    code = command->run(command->self, ctx, config, argc - first, argv + first);
+  hd_ctx *ctx = NULL;
+  hd_config *config = NULL;
+  int code = hd_ctx_create(&ctx);
+  if (code == HD_OK)
+    code = hd_config_create(&config, ctx);
+  if (code == HD_OK)
+    code = parse_and_run(command, ctx, config, argc, argv);
+  code = cli_report(ctx, code);
   hd_config_destroy(config);
   hd_ctx_destroy(ctx);
   return code;
@@ -367,10 +404,14 @@ int cli_is_terminal(void) {
   return isatty(STDOUT_FILENO) && term && strcmp(term, "dumb") != 0;
 }
 
-const char *cli_grouped(long long value) {
-  static char ring[4][32];
+static char *next_text(void) {
+  static char ring[8][TEXT_BYTES];
   static int next;
-  char plain[32], *out = ring[next++ % 4];
+  return ring[next++ % 8];
+}
+
+const char *cli_grouped(long long value) {
+  char plain[TEXT_BYTES], *out = next_text();
   int digits = snprintf(plain, sizeof plain, "%lld", value < 0 ? -value : value), at = 0;
   if (value < 0)
     out[at++] = '-';
@@ -380,5 +421,11 @@ const char *cli_grouped(long long value) {
     out[at++] = plain[i];
   }
   out[at] = 0;
+  return out;
+}
+
+const char *cli_counted(int count, const char *what) {
+  char *out = next_text();
+  snprintf(out, TEXT_BYTES, "%d %s%s", count, what, count == 1 ? "" : "s");
   return out;
 }

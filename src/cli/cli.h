@@ -1,7 +1,7 @@
 /* Common to the commands: exit codes, error reports, options, and numbers as text.
  *
- * A command is a function that gets its own argv (argv[0] is its name) and returns an exit code: 0 success, 1 a
- * failure at run time, 2 wrong usage, 3 something found, 129, 130 and 143 after SIGHUP, SIGINT and SIGTERM. Errors
+ * A command is a row of options and a function, which returns 0, an exit code or an hd_status: exit codes are 0 success,
+ * 1 a failure at run time, 2 wrong usage, 3 something found, 129, 130 and 143 after SIGHUP, SIGINT and SIGTERM. Errors
  * are one line on standard error. Commands use only the public headers. */
 #pragma once
 
@@ -12,19 +12,13 @@
 
 enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_FOUND = 3 };
 
-int cli_train(int argc, char **argv);
-int cli_launch(int argc, char **argv);
-int cli_eval(int argc, char **argv);
-int cli_predict(int argc, char **argv);
-int cli_summary(int argc, char **argv);
-int cli_data(int argc, char **argv);
-int cli_digest(int argc, char **argv);
-int cli_topo(int argc, char **argv);
-int cli_tune(int argc, char **argv);
-int cli_doctor(int argc, char **argv);
-int cli_bench(int argc, char **argv);
-int cli_devices(int argc, char **argv);
-int cli_top(int argc, char **argv);
+/* The next step of a function of a command: leaves it with what is not 0. */
+#define CLI_TRY(expr)                                                                                                  \
+  do {                                                                                                                 \
+    const int cli_try_ = (expr);                                                                                       \
+    if (cli_try_ != 0)                                                                                                 \
+      return cli_try_;                                                                                                 \
+  } while (0)
 
 /* Prints "heddle: ..." on standard error: one line, with control characters of the texts replaced. */
 void cli_complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
@@ -51,16 +45,16 @@ bool cli_wants_json(const hd_config *config);
 /* Writes the file of --svg, if there is a path; returns an exit code, and reports an incomplete file. */
 int cli_save_svg(const char *path, void (*draw)(FILE *file, const void *what), const void *what);
 
-/* Reports a failure and returns the exit code of the status. */
-int cli_fail(hd_status status, const char *message);
+/* The exit code for what a function of a command returned: reports the failure if that is an hd_status. */
+int cli_report(hd_ctx *ctx, int result);
 
 /* Reports a word (NULL: a missing one) that is not one of the NULL-terminated names: "EXPECTED (NAMES), found
  * 'WORD'", then the name that resembles it or how to get help. Returns an exit code. */
 int cli_unknown(const char *expected, const char *(*name)(int index), const char *found, const char *help);
 
-/* Starts ranks, reports their failures on standard error, passes signals on to them; returns the exit code, that of
- * the rank that failed first. argv as in hd_launch_settings. */
-int cli_launch_ranks(hd_ctx *ctx, int ranks, int max_restarts, char *const *argv);
+/* Starts ranks, reports their failures on standard error, passes signals on to them; the exit code is that of the rank
+ * that failed first. hosts and argv as in hd_launch_settings. */
+int cli_launch_ranks(hd_ctx *ctx, int ranks, const char *hosts, int max_restarts, char *const *argv);
 
 /* A command's end: CLI_OK and CLI_FOUND become a failure if output could not be written. Returns the exit code. */
 int cli_end(int code);
@@ -68,45 +62,54 @@ int cli_end(int code);
 /* Installs the handler of bus errors, which names the file that became shorter while it was read. */
 void cli_catch_bus_errors(void);
 
-/* A command-specific option, not a setting of a run: `take` gets each value (NULL where `arg` is NULL: a flag) and
- * returns -1, or reports an error and returns an exit code. */
+/* A command-specific option, not a setting of a run: `take` stores each value (NULL where `arg` is NULL: a flag), or
+ * reports an error and returns an exit code. */
 typedef struct cli_extra {
   const char *name, *arg, *help;
-  int (*take)(void *self, const char *value);
-  void *self;
+  int (*take)(const struct cli_extra *option, const char *value);
+  void *self;         /* where the value is stored */
+  double least, most; /* of a number */
+  char letter;        /* short form; 0: none */
+  unsigned of;        /* the kinds of commands that have it; 0: all */
 } cli_extra;
 
-/* `take` of a text, self being a const char **, and of a flag, self being an int *, which becomes 1. */
-int cli_take_text(void *self, const char *value);
-int cli_take_flag(void *self, const char *value);
+/* `take` of a text (self: const char **), a flag (int *, which becomes 1), a number within bounds (double *) and a whole
+ * one (int *). */
+int cli_take_text(const cli_extra *option, const char *value);
+int cli_take_flag(const cli_extra *option, const char *value);
+int cli_take_real(const cli_extra *option, const char *value);
+int cli_take_whole(const cli_extra *option, const char *value);
 
 enum { CLI_ANY = -1 };
 
-/* A command: its long options and its function. */
+/* A command: its options and its function. */
 typedef struct cli_command {
-  const char *name, *usage;   /* usage: "heddle NAME ...", a line */
+  const char *name, *help;    /* help: what it does, in a list of commands */
+  unsigned kind;              /* a bit of `of` of its command-specific options; 0: they have none */
+  const char *usage;          /* "heddle NAME ...", a line; NULL: "heddle NAME [options]: HELP" */
   const char *notes;          /* printed after the options in its help; NULL: none */
   const char *const *options; /* accepted options of the table, NULL-terminated; NULL: all */
   const cli_extra *extra;     /* up to 16 command-specific ones, and {0}; NULL: none */
-  const char *letters;        /* short forms of the first of these; NULL: none */
   int operands;               /* number accepted: 0, 1 or CLI_ANY */
   const char *operand;        /* its name in help */
   int ends_at_operand;        /* arguments after the first operand are not parsed */
   const char *remedy;         /* for an unexpected operand; NULL: its help */
-  /* Gets the options and the operands; returns an exit code. */
-  int (*run)(void *self, hd_ctx *ctx, hd_config *config, int count, char **operand);
-  void *self;
+  int (*run)(hd_ctx *ctx, hd_config *config, int count, char **operand); /* gets the options and the operands */
+  int (*choose)(int argc, char **argv); /* instead: runs the command that the first argument names */
 } cli_command;
 
+extern const cli_command cli_train, cli_launch, cli_eval, cli_predict, cli_summary, cli_data, cli_digest, cli_topo,
+    cli_tune, cli_doctor, cli_bench, cli_devices, cli_top;
+
 /* Makes a context and a configuration, reads the options into it, with --config FILE (set after the command line, which
- * wins) and --help, and runs the command. Returns the exit code. */
+ * wins) and --help, and runs the command; argv[0] is its name. Returns the exit code. */
 int cli_run(const cli_command *command, int argc, char **argv);
 
 /* Elements of help: the width, 80 columns if the screen's is unknown; a name with its text; a command-specific
  * option. */
 void cli_help_width(void);
 void cli_print_entry(const char *name, const char *text);
-void cli_print_extra(const cli_extra *extra, char letter); /* letter 0: no short form */
+void cli_print_extra(const cli_extra *extra);
 
 /* Prints JSON, in which ' stands for ". %s is a string, which gets its quotes; %g and %.Ng a number, null if it is not
  * finite; %c a comma and a blank unless its argument, the index of an item in a list, is 0; %d, %lld and %.Nf are those
@@ -119,5 +122,6 @@ double cli_now_s(void);
 /* Whether standard output is a terminal that can rewrite a line. */
 int cli_is_terminal(void);
 
-/* 12,345,678 in a static buffer that the next call but three reuses. */
+/* "12,345,678"; "1 thread", "2 threads": in a static buffer that the next call but seven reuses. */
 const char *cli_grouped(long long value);
+const char *cli_counted(int count, const char *what);

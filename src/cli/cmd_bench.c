@@ -1,20 +1,160 @@
-/* heddle bench: the machine's limits, and heddle's speed relative to them. */
-#include <stdbool.h>
+/* heddle bench: the machine's limits, and heddle's speed relative to them. The command line; see bench.h. */
+#include "cli/bench.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/bench.h"
+/* The benches, as bits. */
+enum {
+  STEP = 1,
+  CONV = 2,
+  GEMM = 4,
+  BARRIER = 8,
+  LOADER = 16,
+  PEERS = 32,
+  ALLREDUCE = 64,
+  RANKS = 128,
+  LOADER_PEERS = 256,
+  ALLREDUCE_PEERS = 512,
+  SCRIPTS = PEERS | LOADER_PEERS | ALLREDUCE_PEERS
+};
 
-/* ---- peers ---- */
+bench_request bench_asked = {.seconds = 3, .ranks_seconds = 1, .rounds = 5};
+
+/* ---- Options ---- */
+
+/* "13x13x32": up to `most` numbers of 1 to 5 digits; returns their count (0: none, or a trailing x) and the rest of
+ * the text. */
+static int read_sizes(int32_t *out, int most, const char *text, const char **rest) {
+  int count = 0;
+  for (*rest = text; count < most;) {
+    size_t digits = strspn(*rest, "0123456789");
+    if (digits < 1 || digits > 5)
+      return 0;
+    out[count++] = atoi(*rest);
+    *rest += digits;
+    if (**rest != 'x')
+      break;
+    ++*rest;
+  }
+  return count;
+}
+
+/* ",NAME=A" or ",NAME=AxB": sets one or two numbers. */
+static int read_setting(hd_bench_conv_shape *s, const char *text, const char **rest) {
+  const struct {
+    const char *name;
+    int32_t *value;
+    int values;
+  } settings[] = {{"out", &s->out, 1},        {"kernel", s->kernel, 2},  {"stride", s->stride, 2},
+                  {"padding", s->padding, 2}, {"groups", &s->groups, 1}, {"pool", &s->pool, 1}};
+  for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
+    size_t length = strlen(settings[i].name);
+    if (strncmp(text + 1, settings[i].name, length) || text[1 + length] != '=')
+      continue;
+    int32_t number[2] = {0};
+    int count = read_sizes(number, settings[i].values, text + 2 + length, rest);
+    settings[i].value[0] = number[0];
+    if (settings[i].values == 2)
+      settings[i].value[1] = count == 2 ? number[1] : number[0];
+    return count > 0 && (**rest == ',' || !**rest);
+  }
+  return 0;
+}
+
+static int take_shape(const cli_extra *option, const char *value) {
+  int32_t input[3] = {0};
+  const char *at;
+  hd_bench_conv_shape s = {.kernel = {3, 3}, .stride = {1, 1}, .groups = 1, .pool = 1};
+  int sound = read_sizes(input, 3, value, &at) == 3 && (*at == ',' || !*at);
+  s.channels = input[0];
+  s.height = input[1];
+  s.width = input[2];
+  while (sound && *at == ',')
+    sound = read_setting(&s, at, &at);
+  if (!sound || s.out < 1 || bench_asked.shapes == BENCH_MOST_SHAPES) {
+    cli_complain("--shape expects CxHxW,out=N[,kernel=K][,stride=S][,padding=P][,groups=G][,pool=M], for example "
+                 "32x13x13,out=64,pool=2, up to %d times, found '%s'",
+                 BENCH_MOST_SHAPES, value);
+    return CLI_USAGE;
+  }
+  bench_asked.shape[bench_asked.shapes++] = s;
+  return 0;
+}
+
+static int take_size(const cli_extra *option, const char *value) {
+  int32_t size[3] = {0};
+  const char *rest;
+  int count = read_sizes(size, 3, value, &rest);
+  if ((count != 1 && count != 3) || *rest || bench_asked.products == BENCH_MOST_SHAPES) {
+    cli_complain("--size expects MxNxK, or N for NxNxN, up to %d times, found '%s'", BENCH_MOST_SHAPES, value);
+    return CLI_USAGE;
+  }
+  bench_asked.product[bench_asked.products++] =
+      (hd_bench_product){.m = size[0], .n = size[count == 1 ? 0 : 1], .k = size[count == 1 ? 0 : 2]};
+  return 0;
+}
+
+/* An option for the script. */
+static int take_word(const cli_extra *option, const char *value) {
+  if (bench_asked.words == BENCH_MOST_WORDS) {
+    cli_complain("--%s expects to be given less often, found it once more; leave some out", option->name);
+    return CLI_USAGE;
+  }
+  bench_asked.peers[bench_asked.words] = option;
+  bench_asked.value[bench_asked.words++] = value;
+  return 0;
+}
+
+static int take_nothing(const cli_extra *option, const char *value) { return 0; }
+
+static int take_work(const cli_extra *option, const char *value) {
+  static const char *const works[] = {"cnn", "mlp", "simplenet", "fastmnist", "ddp"};
+  for (size_t i = 0; i < sizeof works / sizeof *works; i++)
+    if (!strcmp(value, works[i]))
+      return take_word(option, value);
+  cli_complain("--work expects cnn, mlp, simplenet, fastmnist or ddp, found '%s'", value);
+  return CLI_USAGE;
+}
+
+static int take_rounds(const cli_extra *option, const char *value) {
+  CLI_TRY(cli_take_whole(option, value));
+  return take_word(option, value);
+}
+
+static const cli_extra extra[] = {
+    {"seconds", "S", "how long to measure (3)", cli_take_real, &bench_asked.seconds, 0.1, 3600,
+     .of = STEP | CONV | GEMM | BARRIER | LOADER | PEERS | LOADER_PEERS},
+    {"seconds", "S", "how long a run on all cores takes, about (1)", cli_take_real, &bench_asked.ranks_seconds, 0.1,
+     3600, .of = RANKS},
+    {"svg", "FILE", "draw it", cli_take_text, &bench_asked.svg, .of = STEP | CONV | RANKS},
+    {"shape", "SHAPE",
+     "CxHxW,out=N,kernel=3,stride=1,pool=1 instead of a model's, padding=0 and groups=1 too; may be repeated",
+     take_shape, .of = CONV},
+    {"size", "MxNxK", "this product instead of a list; may be repeated", take_size, .of = GEMM},
+    {"python", "PATH", "an interpreter with peers (python3); may be repeated", take_word, .of = SCRIPTS},
+    {"markdown", NULL, "a table for a page", take_word, .of = SCRIPTS},
+    {"rounds", "N", "how often each is measured (5)", take_rounds, &bench_asked.rounds, 1, BENCH_RANKS_ROUNDS,
+     .of = SCRIPTS | RANKS},
+    {"work", "NAME", "cnn, mlp, simplenet, fastmnist or ddp (all); may be repeated", take_work, .of = PEERS},
+    {"peers", NULL, "against other libraries, in turns; see --peers --help", take_nothing,
+     .of = LOADER | ALLREDUCE | LOADER_PEERS | ALLREDUCE_PEERS},
+    {0}};
+
+/* ---- Peers ---- */
 
 /* `option` and `value` are the script's own; those of the command are passed on. */
-static int run_script(const char *script, const char *option, const char *value, const hd_config *config,
-                      const bench_request *asked) {
-  const char *word[BENCH_MOST_WORDS + 12], *threads = hd_config_get(config, "threads");
+static int run_script(const char *script, const char *option, const char *value, const hd_config *config) {
+  static char name[BENCH_MOST_WORDS][16];
+  const char *word[2 * BENCH_MOST_WORDS + 8], *threads = hd_config_get(config, "threads");
   const char *folder = hd_config_get(config, "data-dir");
   int count = 0;
-  for (int i = 0; i < asked->words; i++)
-    word[count++] = asked->peers[i];
+  for (int i = 0; i < bench_asked.words; i++) {
+    snprintf(name[i], sizeof name[i], "--%s", bench_asked.peers[i]->name);
+    word[count++] = name[i];
+    if (bench_asked.value[i])
+      word[count++] = bench_asked.value[i];
+  }
   word[count++] = option;
   word[count++] = value;
   if (strcmp(threads, "auto")) {
@@ -31,85 +171,61 @@ static int run_script(const char *script, const char *option, const char *value,
   return bench_peers(script, word);
 }
 
-static int run_timed(const char *script, const hd_config *config, const bench_request *asked) {
+static int run_timed(const char *script, const hd_config *config) {
   char seconds[32];
-  snprintf(seconds, sizeof seconds, "%g", asked->seconds);
-  return run_script(script, "--seconds", seconds, config, asked);
+  snprintf(seconds, sizeof seconds, "%g", bench_asked.seconds);
+  return run_script(script, "--seconds", seconds, config);
 }
 
-static int run_peers(hd_ctx *ctx, const hd_config *config, const bench_request *asked) {
-  return run_timed("peers.py", config, asked);
+static int run_peers(hd_ctx *ctx, hd_config *config, int count, char **operand) {
+  return run_timed("peers.py", config);
 }
 
-static int run_loader_peers(hd_ctx *ctx, const hd_config *config, const bench_request *asked) {
-  return run_timed("loaders.py", config, asked);
+static int run_loader_peers(hd_ctx *ctx, hd_config *config, int count, char **operand) {
+  return run_timed("loaders.py", config);
 }
 
-/* ---- allreduce ---- */
-
-static int ranks_of(const hd_config *config) {
-  const int procs = (int)hd_config_get_int(config, HD_OPT_PROCS);
-  return procs > 1 ? procs : 2;
-}
-
-static int run_allreduce(hd_ctx *ctx, const hd_config *config, const bench_request *asked) {
-  return bench_allreduce(ctx, ranks_of(config), cli_wants_json(config));
-}
-
-static int run_allreduce_peers(hd_ctx *ctx, const hd_config *config, const bench_request *asked) {
+static int run_allreduce_peers(hd_ctx *ctx, hd_config *config, int count, char **operand) {
   char procs[16];
-  snprintf(procs, sizeof procs, "%d", ranks_of(config));
-  return run_script("allreduce.py", "--procs", procs, config, asked);
+  snprintf(procs, sizeof procs, "%d", bench_allreduce_ranks(config));
+  return run_script("allreduce.py", "--procs", procs, config);
 }
 
-/* ---- ranks ---- */
+/* ---- The command ---- */
 
-static int run_ranks(hd_ctx *ctx, const hd_config *config, const bench_request *asked) {
-  return bench_ranks(ctx, config, asked->seconds, asked->rounds, asked->svg);
-}
+#define OPTIONS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
-/* ---- the command ---- */
-
-static const char *const threads_alone[] = {"threads", "cpus", "placement", "seed", "json", NULL};
-static const char *const with_model[] = {"model", "threads", "cpus", "placement", "seed", "json", NULL};
-
-static const char *const for_loader[] = {"data",       "data-dir",        "batch",      "seed",       "sampler",
-                                         "no-shuffle", "drop-last",       "on-error",   "transforms", "eval-transforms",
-                                         "workers",    "prefetch-factor", "pin-memory", "cache",      "threads",
-                                         "cpus",       "placement",       "json",       NULL};
-static const char *const for_peers[] = {"data-dir", "threads", "json", NULL};
-static const char *const for_allreduce[] = {"procs", "json", NULL};
-static const char *const for_ranks[] = {"model",      "data",      "data-dir",   "batch",      "shards",  "optimizer",
-                                        "accumulate", "precision", "arithmetic", "transforms", "workers", "threads",
-                                        "cpus",       "placement", "seed",       "json",       NULL};
-
-static const struct {
-  const char *name;
-  bench_fn *run;
-  const char *const *options; /* NULL: all of train's */
-  int has;
-  const char *help;
-} benches[] = {
-    {"step", bench_step, NULL, BENCH_HAS_SVG, "a model's training step as train runs it, and where its time goes"},
-    {"conv", bench_conv, with_model, BENCH_HAS_SVG | BENCH_HAS_SHAPE,
-     "convolutions, of a model or of given shapes, and their gradients"},
-    {"gemm", bench_gemm, threads_alone, BENCH_HAS_SIZE, "products of matrices, against OpenBLAS"},
-    {"barrier", bench_barrier, threads_alone, 0, "the time of a barrier, against the OpenMP runtime"},
-    {"loader", bench_loader, for_loader, BENCH_MAY_HAVE_PEERS,
-     "reading, transforming and normalising samples, by workers or without"},
-    {"peers", run_peers, for_peers, BENCH_HAS_PEERS | BENCH_HAS_WORK,
-     "training against PyTorch and JAX, as far as they are installed, in turns"},
-    {"allreduce", run_allreduce, for_allreduce, BENCH_NO_SECONDS | BENCH_MAY_HAVE_PEERS,
-     "sums over --procs ranks (2), by size"},
-    {"ranks", run_ranks, for_ranks, BENCH_HAS_SVG | BENCH_HAS_ROUNDS,
-     "training with threads against ranks, at equal numbers of cores, in turns"},
-    {"loader --peers", run_loader_peers, for_peers, BENCH_HAS_PEERS | BENCH_MAY_HAVE_PEERS,
-     "reading MNIST and JPEG pictures against PyTorch's DataLoader, in turns"},
-    {"allreduce --peers", run_allreduce_peers, for_allreduce, BENCH_NO_SECONDS | BENCH_HAS_PEERS | BENCH_MAY_HAVE_PEERS,
-     "sums over ranks against MPI and gloo, in turns"},
+static const cli_command benches[] = {
+    {"bench step", "a model's training step as train runs it, and where its time goes", .kind = STEP,
+     .run = bench_step},
+    {"bench conv", "convolutions, of a model or of given shapes, and their gradients", .kind = CONV, .run = bench_conv,
+     .options = OPTIONS("model", "threads", "cpus", "placement", "seed", "json")},
+    {"bench gemm", "products of matrices, against OpenBLAS", .kind = GEMM, .run = bench_gemm,
+     .options = OPTIONS("threads", "cpus", "placement", "seed", "json")},
+    {"bench barrier", "the time of a barrier, against the OpenMP runtime", .kind = BARRIER, .run = bench_barrier,
+     .options = OPTIONS("threads", "cpus", "placement", "seed", "json")},
+    {"bench loader", "reading, transforming and normalising samples, by workers or without", .kind = LOADER,
+     .run = bench_loader,
+     .options = OPTIONS("data", "data-dir", "batch", "seed", "sampler", "no-shuffle", "drop-last", "on-error",
+                        "transforms", "eval-transforms", "workers", "prefetch-factor", "pin-memory", "cache", "threads",
+                        "cpus", "placement", "json")},
+    {"bench peers", "training against PyTorch and JAX, as far as they are installed, in turns", .kind = PEERS,
+     .run = run_peers, .options = OPTIONS("data-dir", "threads", "json")},
+    {"bench allreduce", "sums over --procs ranks (2), by size", .kind = ALLREDUCE, .run = bench_allreduce,
+     .options = OPTIONS("procs", "json")},
+    {"bench ranks", "training with threads against ranks, at equal numbers of cores, in turns", .kind = RANKS,
+     .run = bench_ranks,
+     .options = OPTIONS("model", "data", "data-dir", "batch", "shards", "optimizer", "accumulate", "precision",
+                        "arithmetic", "transforms", "workers", "threads", "cpus", "placement", "seed", "json")},
+    {"bench loader --peers", "reading MNIST and JPEG pictures against PyTorch's DataLoader, in turns",
+     .kind = LOADER_PEERS, .run = run_loader_peers, .options = OPTIONS("data-dir", "threads", "json")},
+    {"bench allreduce --peers", "sums over ranks against MPI and gloo, in turns", .kind = ALLREDUCE_PEERS,
+     .run = run_allreduce_peers, .options = OPTIONS("procs", "json")},
 };
 
 enum { BENCHES = sizeof benches / sizeof *benches };
+
+static const char *name_of_bench(int index) { return index < BENCHES ? benches[index].name + strlen("bench ") : NULL; }
 
 /* "loader --peers": the option may stand at any place. */
 static bool is_requested(const char *name, int argc, char **argv) {
@@ -121,55 +237,30 @@ static bool is_requested(const char *name, int argc, char **argv) {
   return found && option;
 }
 
-/* The argument of the command's function. */
-typedef struct asked_bench {
-  bench_fn *run;
-  bench_request request;
-} asked_bench;
-
-static int start(void *self, hd_ctx *ctx, hd_config *config, int count, char **operand) {
-  const asked_bench *asked = self;
-  return asked->run(ctx, config, &asked->request);
-}
-
-static int run_bench(int which, int argc, char **argv) {
-  asked_bench asked = {.run = benches[which].run, .request = {.seconds = 3, .rounds = 5}};
-  cli_extra extra[BENCH_MOST_EXTRA];
-  char usage[192];
-  if (asked.run == run_ranks)
-    asked.request.seconds = 1;
-  bench_list_extra(extra, benches[which].has, &asked.request);
-  snprintf(usage, sizeof usage, "heddle bench %s [options%s]: %s", benches[which].name,
-           benches[which].options ? "" : ", those of train too", benches[which].help);
-  const cli_command command = {
-      .name = argv[0], .usage = usage, .options = benches[which].options, .extra = extra, .run = start, .self = &asked};
-  return cli_run(&command, argc, argv);
-}
-
 static int help(void) {
-  cli_extra extra[BENCH_MOST_EXTRA];
   cli_help_width();
   cli_print("usage: \theddle bench WHAT [options]: this machine's limits, and how close to them heddle comes\n\n");
   for (int i = 0; i < BENCHES; i++)
-    cli_print_entry(benches[i].name, benches[i].help);
+    cli_print_entry(name_of_bench(i), benches[i].help);
   cli_print("\nBeside the options that heddle bench WHAT --help lists:\n");
-  bench_list_extra(extra, ~(BENCH_NO_SECONDS | BENCH_HAS_ROUNDS), &(bench_request){0});
   for (const cli_extra *e = extra; e->name; e++)
-    cli_print_extra(e, 0);
+    if (e->of != RANKS)
+      cli_print_extra(e);
   return CLI_OK;
 }
 
-static const char *name_of_bench(int index) { return index < BENCHES ? benches[index].name : NULL; }
-
-int cli_bench(int argc, char **argv) {
+static int choose(int argc, char **argv) {
   if (argc > 1 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")))
     return help();
   for (int i = BENCHES - 1; i >= 0; i--)
-    if (is_requested(benches[i].name, argc, argv)) {
-      char name[32];
-      snprintf(name, sizeof name, "bench %s", benches[i].name);
-      argv[1] = name;
-      return run_bench(i, argc - 1, argv + 1);
+    if (is_requested(name_of_bench(i), argc, argv)) {
+      cli_command bench = benches[i];
+      bench.extra = extra;
+      argv[1] = (char *)bench.name;
+      return cli_run(&bench, argc - 1, argv + 1);
     }
   return cli_unknown("bench expects what to measure", name_of_bench, argc > 1 ? argv[1] : NULL, "heddle bench --help");
 }
+
+const cli_command cli_bench = {
+    .name = "bench", .help = "this machine's limits, and how close to them heddle comes", .choose = choose};

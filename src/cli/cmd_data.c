@@ -5,10 +5,10 @@
 
 enum { CLASSES_SHOWN = 200, NAME_ROOM = 32 };
 
-typedef struct request {
+static struct {
   const char *sheet; /* NULL: none */
   int check;
-} request;
+} asked;
 
 /* "1x28x28", or "3 channels, 20x20 to 640x480". */
 static void print_shape(const hd_data_facts *f) {
@@ -16,8 +16,8 @@ static void print_shape(const hd_data_facts *f) {
   if (f->height)
     cli_print("%dx%dx%d", f->channels, f->height, f->width);
   else
-    cli_print("%d channel%s, heights %d to %d, widths %d to %d", f->channels, f->channels == 1 ? "" : "s",
-              f->smallest[0], f->largest[0], f->smallest[1], f->largest[1]);
+    cli_print("%s, heights %d to %d, widths %d to %d", cli_counted(f->channels, "channel"), f->smallest[0],
+              f->largest[0], f->smallest[1], f->largest[1]);
   cli_print(", %s\n", f->dtype == HD_U8 ? "bytes" : "floats");
 }
 
@@ -109,7 +109,7 @@ static void json_bad(const hd_data_facts *f) {
   cli_json("]");
 }
 
-static void print_json(const hd_data_facts *f, int check) {
+static void print_json(const hd_data_facts *f) {
   cli_json("{'data': %s, 'format': %s, 'samples': %lld, 'test_samples': %lld", f->name, f->format,
            (long long)f->samples[0], (long long)f->samples[1]);
   if (f->height)
@@ -125,60 +125,55 @@ static void print_json(const hd_data_facts *f, int check) {
     cli_json(", 'outputs': %d, 'target_low': %.9g, 'target_high': %.9g", f->outputs, f->target_low, f->target_high);
   json_channels("mean", f->mean, f->channels);
   json_channels("std", f->std, f->channels);
-  if (check)
+  if (asked.check)
     json_bad(f);
   cli_json("}\n");
 }
 
-static int show(const hd_data_look *look, hd_ctx *ctx, const request *r, int json) {
+static int show(const hd_data_look *look, hd_ctx *ctx, bool json) {
   const hd_data_facts *f = hd_data_look_facts(look);
-  const hd_status status = r->sheet ? hd_data_look_sheet(look, ctx, r->sheet) : HD_OK;
-  if (status != HD_OK)
-    return cli_fail(status, hd_ctx_message(ctx));
+  if (asked.sheet)
+    CLI_TRY(hd_data_look_sheet(look, ctx, asked.sheet));
   if (json) {
-    print_json(f, r->check);
-    return f->bad_count ? CLI_FOUND : CLI_OK;
+    print_json(f);
+  } else {
+    print_facts(f);
+    if (asked.check)
+      print_bad(f);
+    if (asked.sheet)
+      cli_print("%ssheet      %s\n", asked.check ? "" : "\n", asked.sheet);
   }
-  print_facts(f);
-  if (r->check)
-    print_bad(f);
-  if (r->sheet)
-    cli_print("%ssheet      %s\n", r->check ? "" : "\n", r->sheet);
   return f->bad_count ? CLI_FOUND : CLI_OK;
 }
 
 /* An error of the set as a whole also counts as a finding. */
-static int run(void *self, hd_ctx *ctx, hd_config *config, int count, char **operand) {
-  const request *r = self;
+static int open_data(hd_data_look **out, hd_ctx *ctx, hd_config *config, const char *data) {
+  CLI_TRY(hd_config_set(config, ctx, "data", data));
+  if (asked.check)
+    CLI_TRY(hd_config_set(config, ctx, "on-error", "skip"));
+  const hd_status status = hd_data_look_create(out, ctx, config);
+  return asked.check && status == HD_E_FORMAT ? (cli_report(ctx, status), CLI_FOUND) : status;
+}
+
+static int run(hd_ctx *ctx, hd_config *config, int count, char **operand) {
   hd_data_look *look;
-  hd_status status = hd_config_set(config, ctx, "data", operand[0]);
-  if (status == HD_OK && r->check)
-    status = hd_config_set(config, ctx, "on-error", "skip");
-  if (status == HD_OK)
-    status = hd_data_look_create(&look, ctx, config);
-  if (status != HD_OK) {
-    const int code = cli_fail(status, hd_ctx_message(ctx));
-    return r->check && status == HD_E_FORMAT ? CLI_FOUND : code;
-  }
-  int code = show(look, ctx, r, cli_wants_json(config));
+  CLI_TRY(open_data(&look, ctx, config, operand[0]));
+  const int code = show(look, ctx, cli_wants_json(config));
   hd_data_look_destroy(look);
   return code;
 }
 
-int cli_data(int argc, char **argv) {
-  static const char *const options[] = {"data-dir", "json", NULL};
-  request r = {0};
-  const cli_extra extra[] = {
-      {"sheet", "FILE.png", "draw a dozen samples of each class", cli_take_text, &r.sheet},
-      {"check", NULL, "name every sample that cannot be read; exit code 3 if there is one", cli_take_flag, &r.check},
-      {0}};
-  const cli_command command = {.name = "data",
-                               .usage = "heddle data NAME|PATH [--data-dir DIR] [--sheet FILE.png] [--check] [--json]",
-                               .options = options,
-                               .extra = extra,
-                               .operands = 1,
-                               .operand = "data set (a name or a path)",
-                               .run = run,
-                               .self = &r};
-  return cli_run(&command, argc, argv);
-}
+static const cli_extra extra[] = {
+    {"sheet", "FILE.png", "draw a dozen samples of each class", cli_take_text, .self = &asked.sheet},
+    {"check", NULL, "name every sample that cannot be read; exit code 3 if there is one", cli_take_flag,
+     .self = &asked.check},
+    {0}};
+
+const cli_command cli_data = {.name = "data",
+                              .help = "what a data set holds, and which samples cannot be read",
+                              .usage = "heddle data NAME|PATH [--data-dir DIR] [--sheet FILE.png] [--check] [--json]",
+                              .options = (const char *const[]){"data-dir", "json", NULL},
+                              .extra = extra,
+                              .operands = 1,
+                              .operand = "data set (a name or a path)",
+                              .run = run};

@@ -7,8 +7,8 @@
 #include "heddle/tools.h"
 
 static void print_report(const hd_doctor *d) {
-  cli_print("%d checks for a run of %d thread%s on %d CPU%s:", d->checks, d->threads, d->threads == 1 ? "" : "s",
-            d->cpus, d->cpus == 1 ? "" : "s");
+  cli_print("%d checks for a run of %s on %s:", d->checks, cli_counted(d->threads, "thread"),
+            cli_counted(d->cpus, "CPU"));
   for (int i = 0; i < d->checks; i++)
     cli_print("%s %s", i ? "," : "", hd_check_name(d->check[i]));
   cli_print("\n");
@@ -34,26 +34,18 @@ static void print_json(const hd_doctor *d) {
   cli_json("]}\n");
 }
 
-static int run(void *self, hd_ctx *ctx, hd_config *config, int count, char **operand) {
+static int run(hd_ctx *ctx, hd_config *config, int count, char **operand) {
   hd_doctor *doctor;
-  hd_status status = hd_doctor_create(&doctor, ctx, (int32_t)hd_config_get_int(config, HD_OPT_THREADS));
-  if (status != HD_OK)
-    return cli_fail(status, hd_ctx_message(ctx));
-  if (cli_wants_json(config))
-    print_json(doctor);
-  else
-    print_report(doctor);
-  int code = doctor->count > 0 ? CLI_FOUND : CLI_OK;
+  CLI_TRY(hd_doctor_create(&doctor, ctx, (int32_t)hd_config_get_int(config, HD_OPT_THREADS)));
+  (cli_wants_json(config) ? print_json : print_report)(doctor);
+  const int code = doctor->count > 0 ? CLI_FOUND : CLI_OK;
   hd_doctor_destroy(doctor);
   return code;
 }
 
-int cli_doctor(int argc, char **argv) {
-  static const char *const options[] = {"threads", "json", NULL};
-  static const cli_command command = {
-      .name = "doctor",
-      .usage = "heddle doctor [options]: what makes this machine slow for training, and what mends it",
-      .options = options,
-      .run = run};
-  return cli_run(&command, argc, argv);
-}
+const cli_command cli_doctor = {
+    .name = "doctor",
+    .help = "what makes this machine slow, what it costs, what mends it",
+    .usage = "heddle doctor [options]: what makes this machine slow for training, and what mends it",
+    .options = (const char *const[]){"threads", "json", NULL},
+    .run = run};

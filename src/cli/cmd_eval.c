@@ -113,24 +113,20 @@ static void print_json(const hd_evaluation *e) {
   cli_json("}\n");
 }
 
-static int run(void *self, hd_ctx *ctx, hd_config *config, int count, char **operand) {
+static int run(hd_ctx *ctx, hd_config *config, int count, char **operand) {
   hd_evaluation e = {.struct_bytes = sizeof e};
-  hd_status status = hd_evaluate(&e, ctx, operand[0], config);
-  if (status != HD_OK)
-    return cli_fail(status, hd_ctx_message(ctx));
+  CLI_TRY(hd_evaluate(&e, ctx, operand[0], config));
   (cli_wants_json(config) ? print_json : print_table)(&e);
   hd_evaluation_fini(&e);
   return CLI_OK;
 }
 
-int cli_eval(int argc, char **argv) {
-  static const char *const options[] = {"data", "data-dir", "on-error", "threads", "device", "json", NULL};
-  static const cli_command command = {.name = "eval",
-                                      .usage = "heddle eval CHECKPOINT [--data NAME|PATH] [--data-dir DIR] [--on-error "
-                                               "stop|skip] [--threads N] [--device D] [--json]",
-                                      .options = options,
-                                      .operands = 1,
-                                      .operand = "checkpoint (a run's folder or a step's)",
-                                      .run = run};
-  return cli_run(&command, argc, argv);
-}
+const cli_command cli_eval = {
+    .name = "eval",
+    .help = "accuracy and loss of a checkpoint",
+    .usage = "heddle eval CHECKPOINT [--data NAME|PATH] [--data-dir DIR] [--on-error stop|skip] [--threads N] "
+             "[--device D] [--json]",
+    .options = (const char *const[]){"data", "data-dir", "on-error", "threads", "device", "json", NULL},
+    .operands = 1,
+    .operand = "checkpoint (a run's folder or a step's)",
+    .run = run};

@@ -10,9 +10,12 @@
 
 enum { RUNNERS_UP = 2, BAR = 40, NAME_ROOM = 40 };
 
-typedef struct predict {
+static struct {
   long long *index; /* of --index */
-  int index_count;
+  int count;
+} asked;
+
+typedef struct predict {
   hd_ctx *ctx;
   hd_predictor *predictor;
   hd_prediction gives;
@@ -20,8 +23,7 @@ typedef struct predict {
   int count, json, width, shown; /* width: of the longest name; shown: predictions so far */
 } predict;
 
-static int take_index(void *self, const char *value) {
-  predict *p = self;
+static int take_index(const cli_extra *option, const char *value) {
   char *end;
   errno = 0;
   long long index = strtoll(value, &end, 10);
@@ -29,12 +31,12 @@ static int take_index(void *self, const char *value) {
     cli_complain("--index expects a whole number from 0 up, found '%s'", value);
     return CLI_USAGE;
   }
-  long long *more = realloc(p->index, ((size_t)p->index_count + 1) * sizeof *more);
+  long long *more = realloc(asked.index, ((size_t)asked.count + 1) * sizeof *more);
   if (!more)
-    return cli_fail(HD_E_NOMEM, NULL);
-  p->index = more;
-  p->index[p->index_count++] = index;
-  return -1;
+    return HD_E_NOMEM;
+  asked.index = more;
+  asked.index[asked.count++] = index;
+  return 0;
 }
 
 /* The class with the largest probability below that of `above`; earlier classes first among equals. */
@@ -96,11 +98,8 @@ static void print_json(const predict *p, const char *name, long long index, int 
   cli_json("]}");
 }
 
-/* Returns an exit code. */
 static int predict_file(predict *p, const char *path) {
-  hd_status status = hd_predict_picture(p->value, p->predictor, p->ctx, path);
-  if (status != HD_OK)
-    return cli_fail(status, hd_ctx_message(p->ctx));
+  CLI_TRY(hd_predict_picture(p->value, p->predictor, p->ctx, path));
   if (p->json)
     print_json(p, path, -1, -1);
   else
@@ -112,9 +111,7 @@ static int predict_file(predict *p, const char *path) {
 static int predict_item(predict *p, long long index) {
   char name[4160];
   int32_t label;
-  hd_status status = hd_predict_item(p->value, &label, p->predictor, p->ctx, index);
-  if (status != HD_OK)
-    return cli_fail(status, hd_ctx_message(p->ctx));
+  CLI_TRY(hd_predict_item(p->value, &label, p->predictor, p->ctx, index));
   const char *data = hd_predictor_data(p->predictor);
   snprintf(name, sizeof name, "%s[%lld]", data, index);
   if (p->json)
@@ -132,11 +129,11 @@ static int predict_all(predict *p, int files, char **file) {
   p->width = p->width > NAME_ROOM ? NAME_ROOM : p->width;
   printf("%s", p->json ? "{\"predictions\": [" : "");
   for (int i = 0; i < files; i++)
-    if (predict_file(p, file[i]) != CLI_OK)
+    if (cli_report(p->ctx, predict_file(p, file[i])) != CLI_OK)
       code = CLI_FAILED;
-  for (int i = 0; i < p->index_count; i++) {
-    int failed = predict_item(p, p->index[i]);
-    code = failed != CLI_OK && code == CLI_OK ? failed : code;
+  for (int i = 0; i < asked.count; i++) {
+    const int failed = cli_report(p->ctx, predict_item(p, asked.index[i]));
+    code = code == CLI_OK ? failed : code;
   }
   if (p->json)
     printf("]}\n");
@@ -145,44 +142,36 @@ static int predict_all(predict *p, int files, char **file) {
   return code;
 }
 
-static int run(void *self, hd_ctx *ctx, hd_config *config, int count, char **operand) {
-  predict *p = self;
-  p->ctx = ctx;
-  if (count < 1) {
-    cli_complain("predict expects a checkpoint (a run's folder or a step's), found none; see heddle predict --help");
-    return CLI_USAGE;
-  }
-  if (count == 1 && p->index_count == 0) {
-    cli_complain(
+static int run(hd_ctx *ctx, hd_config *config, int count, char **operand) {
+  predict p = {.ctx = ctx, .json = cli_wants_json(config)};
+  if (count < 1)
+    return hd_ctx_fail(
+        ctx, HD_E_USAGE,
+        "predict expects a checkpoint (a run's folder or a step's), found none; see heddle predict --help");
+  if (count == 1 && asked.count == 0)
+    return hd_ctx_fail(
+        ctx, HD_E_USAGE,
         "predict expects PNG files or --index N behind the checkpoint, found neither; see heddle predict --help");
-    return CLI_USAGE;
-  }
-  hd_status status = hd_predictor_create(&p->predictor, p->ctx, operand[0], config);
-  if (status != HD_OK)
-    return cli_fail(status, hd_ctx_message(p->ctx));
-  p->json = cli_wants_json(config);
-  p->gives = hd_predictor_gives(p->predictor);
-  p->count = hd_predictor_count(p->predictor);
-  p->value = calloc((size_t)p->count, sizeof *p->value);
-  int code = p->value ? predict_all(p, count - 1, operand + 1) : cli_fail(HD_E_NOMEM, NULL);
-  hd_predictor_destroy(p->predictor);
-  free(p->value);
+  CLI_TRY(hd_predictor_create(&p.predictor, ctx, operand[0], config));
+  p.gives = hd_predictor_gives(p.predictor);
+  p.count = hd_predictor_count(p.predictor);
+  p.value = calloc((size_t)p.count, sizeof *p.value);
+  const int code = p.value ? predict_all(&p, count - 1, operand + 1) : HD_E_NOMEM;
+  hd_predictor_destroy(p.predictor);
+  free(p.value);
+  free(asked.index);
   return code;
 }
 
-int cli_predict(int argc, char **argv) {
-  static const char *const options[] = {"data", "data-dir", "threads", "device", "json", NULL};
-  predict p = {0};
-  const cli_extra extra[] = {{"index", "N", "an item of the data's test set; may be given again", take_index, &p}, {0}};
-  const cli_command command = {.name = "predict",
-                               .usage = "heddle predict CHECKPOINT [FILE...] [--index N...] [--data NAME|PATH] "
-                                        "[--data-dir DIR] [--threads N] [--device D] [--json]",
-                               .options = options,
-                               .extra = extra,
-                               .operands = CLI_ANY,
-                               .run = run,
-                               .self = &p};
-  const int code = cli_run(&command, argc, argv);
-  free(p.index);
-  return code;
-}
+static const cli_extra extra[] = {
+    {"index", "N", "an item of the data's test set; may be given again", .take = take_index}, {0}};
+
+const cli_command cli_predict = {
+    .name = "predict",
+    .help = "classes of pictures, with probabilities",
+    .usage = "heddle predict CHECKPOINT [FILE...] [--index N...] [--data NAME|PATH] [--data-dir DIR] [--threads N] "
+             "[--device D] [--json]",
+    .options = (const char *const[]){"data", "data-dir", "threads", "device", "json", NULL},
+    .extra = extra,
+    .operands = CLI_ANY,
+    .run = run};

@@ -13,21 +13,15 @@ typedef struct row {
 
 static const int is_number[COLUMNS] = {0, 0, 0, 1, 1, 1, 1};
 
-typedef struct request {
-  int32_t input[3];
-  int has_input;
-} request;
+static int32_t input[3]; /* of --input */
 
-static int take_input(void *self, const char *value) {
-  request *r = self;
+static int take_input(const cli_extra *option, const char *value) {
   int end = 0;
-  if (strspn(value, "0123456789x") != strlen(value) || strlen(value) > 24 ||
-      sscanf(value, "%d%*1[x]%d%*1[x]%d%n", &r->input[0], &r->input[1], &r->input[2], &end) != 3 || value[end]) {
-    cli_complain("--input expects CHANNELSxHEIGHTxWIDTH, for example 1x28x28, found '%s'", value);
-    return CLI_USAGE;
-  }
-  r->has_input = 1;
-  return -1;
+  if (strspn(value, "0123456789x") == strlen(value) && strlen(value) <= 24 &&
+      sscanf(value, "%d%*1[x]%d%*1[x]%d%n", &input[0], &input[1], &input[2], &end) == 3 && !value[end])
+    return 0;
+  cli_complain("--input expects CHANNELSxHEIGHTxWIDTH, for example 1x28x28, found '%s'", value);
+  return CLI_USAGE;
 }
 
 static void shape_text(char *text, const hd_summary_layer *layer) {
@@ -132,9 +126,9 @@ static void print_memory(const hd_summary *s) {
                {"evaluation", m->evaluation_bytes},
                {"copies for checkpoints", m->checkpoint_bytes},
                {"bookkeeping and whole pages", m->other_bytes}};
-  cli_print("\nmemory to train with batch %lld in %lld shards, %s, %d thread%s, %s kernels:\n", (long long)s->batch,
-            (long long)s->shards, hd_choice_name(HD_OPT_OPTIMIZER, (int)s->optimizer), s->threads,
-            s->threads == 1 ? "" : "s", s->isa);
+  cli_print("\nmemory to train with batch %lld in %lld shards, %s, %s, %s kernels:\n", (long long)s->batch,
+            (long long)s->shards, hd_choice_name(HD_OPT_OPTIMIZER, (int)s->optimizer),
+            cli_counted(s->threads, "thread"), s->isa);
   for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
     if (lines[i].bytes > 0)
       cli_print("  %-46s %10.2f MB\n", lines[i].what, 1e-6 * (double)lines[i].bytes);
@@ -144,7 +138,7 @@ static void print_memory(const hd_summary *s) {
 static int print_all(const hd_summary *s) {
   row *rows = calloc((size_t)s->layer_count + 2, sizeof *rows);
   if (!rows)
-    return cli_fail(HD_E_NOMEM, NULL);
+    return HD_E_NOMEM;
   cli_print("%s, input %dx%dx%d; multiply-adds (MACs) and FLOPs of one sample\n\n", s->model, s->input[0], s->input[1],
             s->input[2]);
   print_table(rows, s);
@@ -154,7 +148,7 @@ static int print_all(const hd_summary *s) {
   return CLI_OK;
 }
 
-static void print_json(const hd_summary *s) {
+static int print_json(const hd_summary *s) {
   cli_json("{'layers': [");
   for (int i = 0; i < s->layer_count; i++) {
     const hd_summary_layer *l = &s->layers[i];
@@ -166,37 +160,27 @@ static void print_json(const hd_summary *s) {
   }
   cli_json("], 'params': %lld, 'trainable': %lld, 'macs': %lld, 'memory_bytes': %lld}\n", (long long)s->params,
            (long long)s->trainable, (long long)s->macs, (long long)s->memory.total_bytes);
+  return CLI_OK;
 }
 
-static int run(void *self, hd_ctx *ctx, hd_config *config, int count, char **operand) {
-  const request *r = self;
+static int run(hd_ctx *ctx, hd_config *config, int count, char **operand) {
   hd_summary *s;
-  hd_status status = hd_summary_create(&s, ctx, config, r->has_input ? r->input : NULL);
-  if (status != HD_OK)
-    return cli_fail(status, hd_ctx_message(ctx));
-  int code = CLI_OK;
-  if (cli_wants_json(config))
-    print_json(s);
-  else
-    code = print_all(s);
+  CLI_TRY(hd_summary_create(&s, ctx, config, input[0] ? input : NULL));
+  const int code = (cli_wants_json(config) ? print_json : print_all)(s);
   hd_summary_destroy(s);
   return code;
 }
 
-int cli_summary(int argc, char **argv) {
-  static const char *const options[] = {
-      "model",           "recipe",     "batch",     "shards",  "optimizer",  "momentum",
-      "clip-grad-norm",  "parameters", "precision", "threads", "accumulate", "transforms",
-      "eval-transforms", "data",       "data-dir",  "json",    NULL};
-  request r = {0};
-  const cli_extra extra[] = {
-      {"input", "CxHxW", "samples of this shape instead of the model's, for example 1x28x28", take_input, &r}, {0}};
-  const cli_command command = {.name = "summary",
-                               .usage = "heddle summary [options]: layers, parameters, costs, and the memory of a run",
-                               .options = options,
-                               .extra = extra,
-                               .remedy = "use --model NAME or --model FILE.yaml",
-                               .run = run,
-                               .self = &r};
-  return cli_run(&command, argc, argv);
-}
+static const cli_extra extra[] = {
+    {"input", "CxHxW", "samples of this shape instead of the model's, for example 1x28x28", .take = take_input}, {0}};
+
+const cli_command cli_summary = {
+    .name = "summary",
+    .help = "layers, parameters, costs and memory of a model",
+    .usage = "heddle summary [options]: layers, parameters, costs, and the memory of a run",
+    .options = (const char *const[]){"model", "recipe", "batch", "shards", "optimizer", "momentum", "clip-grad-norm",
+                                     "parameters", "precision", "threads", "accumulate", "transforms",
+                                     "eval-transforms", "data", "data-dir", "json", NULL},
+    .extra = extra,
+    .remedy = "use --model NAME or --model FILE.yaml",
+    .run = run};

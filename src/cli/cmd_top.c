@@ -17,12 +17,12 @@
 enum { MOST_TOLD = 64, MESSAGE_BYTES = 512 };
 
 /* The first look follows after a short interval, and so does --once, unless --interval is given. */
-static const double SOON_S = 0.25, INTERVAL_S = 1, LONGEST_S = 3600;
+static const double SOON_S = 0.25, INTERVAL_S = 1;
 
-typedef struct request {
+static struct {
   double interval_s; /* 0: not given */
-  int once, json;
-} request;
+  int once;
+} asked;
 
 /* A process, identified by pid and start. */
 typedef struct identity {
@@ -34,11 +34,10 @@ typedef struct top {
   hd_ctx *ctx;
   hd_monitor *monitor;
   const hd_look *look;
-  request asked;
   identity chosen, doomed; /* doomed: the job whose kill awaits confirmation */
   identity told[MOST_TOLD];
   int told_count; /* of jobs that got SIGTERM */
-  int help, colour;
+  int help, colour, json;
   char message[MESSAGE_BYTES];
 } top;
 
@@ -168,7 +167,7 @@ static hd_status look_again(top *t) {
 
 /* Runs until the user quits or a signal arrives; each event redraws the screen at once. */
 static hd_status watch(top *t) {
-  double next = cli_now_s() + fmin(t->asked.interval_s, SOON_S);
+  double next = cli_now_s() + fmin(asked.interval_s, SOON_S);
   hd_status status = HD_OK;
   while (status == HD_OK) {
     int event = terminal_wait(next - cli_now_s());
@@ -176,7 +175,7 @@ static hd_status watch(top *t) {
       return HD_OK;
     if (event == TERMINAL_TIME && cli_now_s() >= next) {
       status = look_again(t);
-      next = cli_now_s() + t->asked.interval_s;
+      next = cli_now_s() + asked.interval_s;
     }
     if (status == HD_OK && t->look && draw(t) != 0)
       return HD_OK; /* the terminal is gone */
@@ -187,15 +186,14 @@ static hd_status watch(top *t) {
 static int show_screen(top *t) {
   const hd_status status = watch(t);
   terminal_close();
-  if (status != HD_OK)
-    return cli_fail(status, hd_ctx_message(t->ctx));
+  CLI_TRY(status);
   return terminal_signal() ? 128 + terminal_signal() : CLI_OK;
 }
 
 /* ---- Plain lines ---- */
 
 static void print(const top *t) {
-  if (t->asked.json) {
+  if (t->json) {
     look_json(t->look);
     return;
   }
@@ -203,7 +201,7 @@ static void print(const top *t) {
   look_print_cpus(stdout, t->look);
   look_print_gpus(stdout, t->look);
   look_print_jobs(stdout, t->look);
-  if (!t->asked.once)
+  if (!asked.once)
     printf("\n");
 }
 
@@ -215,58 +213,38 @@ static void sleep_s(double seconds) {
 
 /* Runs until a signal ends it or standard output is closed. */
 static int show_lines(top *t) {
-  double wait_s = fmin(t->asked.interval_s, SOON_S);
+  double wait_s = fmin(asked.interval_s, SOON_S);
   do {
-    sleep_s(t->asked.once ? t->asked.interval_s : wait_s);
-    wait_s = t->asked.interval_s;
-    const hd_status status = look_again(t);
-    if (status != HD_OK)
-      return cli_fail(status, hd_ctx_message(t->ctx));
+    sleep_s(asked.once ? asked.interval_s : wait_s);
+    wait_s = asked.interval_s;
+    CLI_TRY(look_again(t));
     print(t);
-  } while (!t->asked.once && fflush(stdout) == 0);
+  } while (!asked.once && fflush(stdout) == 0);
   return CLI_OK;
 }
 
 /* ---- The command ---- */
 
-static int take_interval(void *self, const char *value) {
-  char *end;
-  const double seconds = strtod(value, &end);
-  ((request *)self)->interval_s = seconds;
-  if (end != value && !*end && seconds >= 0.1 && seconds <= LONGEST_S)
-    return -1;
-  cli_complain("--interval expects 0.1 to %.0f seconds, found '%s'", LONGEST_S, value);
-  return CLI_USAGE;
-}
-
-static int run(void *self, hd_ctx *ctx, hd_config *config, int count, char **operand) {
-  request *asked = self;
-  asked->json = cli_wants_json(config);
+static int run(hd_ctx *ctx, hd_config *config, int count, char **operand) {
   const char *no_colour = getenv("NO_COLOR");
-  top t = {.ctx = ctx, .asked = *asked, .colour = !no_colour || !*no_colour};
-  if (t.asked.interval_s == 0)
-    t.asked.interval_s = asked->once ? SOON_S : INTERVAL_S;
-  hd_status status = hd_monitor_create(&t.monitor, ctx);
-  if (status != HD_OK)
-    return cli_fail(status, hd_ctx_message(ctx));
-  const int screen = !asked->once && !asked->json && terminal_open() == 0;
+  top t = {.ctx = ctx, .colour = !no_colour || !*no_colour, .json = cli_wants_json(config)};
+  if (asked.interval_s == 0)
+    asked.interval_s = asked.once ? SOON_S : INTERVAL_S;
+  CLI_TRY(hd_monitor_create(&t.monitor, ctx));
+  const int screen = !asked.once && !t.json && terminal_open() == 0;
   const int code = screen ? show_screen(&t) : show_lines(&t);
   hd_monitor_destroy(t.monitor);
   return code;
 }
 
-int cli_top(int argc, char **argv) {
-  static const char *const options[] = {"json", NULL};
-  request asked = {0};
-  const cli_extra extra[] = {{"once", NULL, "one look, then the end", cli_take_flag, &asked.once},
-                             {"interval", "S", "seconds between two looks (1)", take_interval, &asked},
-                             {0}};
-  const cli_command command = {.name = "top",
-                               .usage =
-                                   "heddle top [--once] [--interval S] [--json]: what runs on this machine just now",
-                               .options = options,
-                               .extra = extra,
-                               .run = run,
-                               .self = &asked};
-  return cli_run(&command, argc, argv);
-}
+static const cli_extra extra[] = {
+    {"once", NULL, "one look, then the end", cli_take_flag, .self = &asked.once},
+    {"interval", "S", "seconds between two looks (1)", cli_take_real, &asked.interval_s, .least = 0.1, .most = 3600},
+    {0}};
+
+const cli_command cli_top = {.name = "top",
+                             .help = "what runs on them just now, live",
+                             .usage = "heddle top [--once] [--interval S] [--json]: what runs on this machine just now",
+                             .options = (const char *const[]){"json", NULL},
+                             .extra = extra,
+                             .run = run};

@@ -5,10 +5,10 @@
 #include "cli/cli.h"
 #include "cli/topo.h"
 
+static const char *svg; /* NULL: no picture */
+
 /* Larger machines are shown one line per L3 group. */
 enum { MOST_ROWS = 32 };
-
-static const char *plural(int count) { return count == 1 ? "" : "s"; }
 
 /* A core, or all cores of a group: their CPUs, and the threads there. */
 static void print_row(const hd_topology *t, const hd_placement *p, int from, int end) {
@@ -34,7 +34,7 @@ static void print_row(const hd_topology *t, const hd_placement *p, int from, int
          thread = topo_thread(p, t->cpu[i].cpu, thread + 1))
       number[count++] = thread;
   if (count > 0)
-    cli_print("  thread%s %s", plural(count), topo_ranges(text, number, count));
+    cli_print("  thread%s %s", count == 1 ? "" : "s", topo_ranges(text, number, count));
   cli_print("\n");
 }
 
@@ -67,14 +67,9 @@ static void print_machine(const hd_topology *t) {
   if (*t->model)
     cli_print("%s, ", t->model);
   cli_print("%s of memory\n", topo_bytes(t->memory_bytes));
-  cli_print("%d package%s, %d NUMA node%s, %d L3 group%s, %d core%s, %d CPU%s\n", t->packages, plural(t->packages),
-            t->numa_nodes, plural(t->numa_nodes), t->l3_groups, plural(t->l3_groups), t->cores, plural(t->cores),
-            t->cpus, plural(t->cpus));
-  for (int i = 0; i < t->caches; i++)
-    cli_print("%s%d x %s of %s", i ? ", " : "caches: ", t->cache[i].count, hd_memory_level_name(t->cache[i].level),
-              topo_bytes(t->cache[i].bytes));
-  if (t->caches > 0)
-    cli_print("\n");
+  cli_print("%s, %s, %s, %s, %s\n", cli_counted(t->packages, "package"), cli_counted(t->numa_nodes, "NUMA node"),
+            cli_counted(t->l3_groups, "L3 group"), cli_counted(t->cores, "core"), cli_counted(t->cpus, "CPU"));
+  topo_print_caches(t);
   for (int k = 0; t->kinds > 1 && k < t->kinds; k++)
     cli_print("%s cores: %d with %d CPUs\n", hd_core_type_name(t->kind[k].type), t->kind[k].cores, t->kind[k].cpus);
 }
@@ -83,18 +78,16 @@ static void print_text(const hd_topology *t, const hd_placement *p) {
   print_machine(t);
   cli_print("\n");
   print_tree(t, p);
-  cli_print("\nbudget  \t%d CPU%s: %s\n", t->budget.cpus, plural(t->budget.cpus), t->budget.why);
+  cli_print("\nbudget  \t%s: %s\n", cli_counted(t->budget.cpus, "CPU"), t->budget.why);
   cli_print("threads \t%d: %s\n", p->threads, p->why);
 }
 
 /* ---- JSON ---- */
 
 static void json_parts(const hd_topology *t) {
-  cli_json(", 'caches': [");
-  for (int i = 0; i < t->caches; i++)
-    cli_json("%c{'name': %s, 'bytes': %lld, 'count': %d}", i, hd_memory_level_name(t->cache[i].level),
-             (long long)t->cache[i].bytes, t->cache[i].count);
-  cli_json("], 'core_kinds': [");
+  cli_json(", ");
+  topo_json_caches(t);
+  cli_json(", 'core_kinds': [");
   for (int k = 0; k < t->kinds; k++)
     cli_json("%c{'name': %s, 'cores': %d, 'pus': %d}", k, hd_core_type_name(t->kind[k].type), t->kind[k].cores,
              t->kind[k].cpus);
@@ -119,7 +112,7 @@ static void print_json(const hd_topology *t, const hd_placement *p) {
   char why[1024];
   cli_json("{'packages': %d, 'numa': %d, 'l3': %d, 'cores': %d, 'pus': %d, 'kinds': %d, 'memory_bytes': %lld, ",
            t->packages, t->numa_nodes, t->l3_groups, t->cores, t->cpus, t->kinds, (long long)t->memory_bytes);
-  snprintf(why, sizeof why, "%s; %d thread%s: %s", t->budget.why, p->threads, plural(p->threads), p->why);
+  snprintf(why, sizeof why, "%s; %s: %s", t->budget.why, cli_counted(p->threads, "thread"), p->why);
   cli_json("'model': %s, 'budget': %d, 'mask': %d, 'quota': %g, 'why': %s", t->model, t->budget.cpus, t->budget.mask,
            t->budget.quota > 0 ? t->budget.quota : NAN, why);
   json_threads(p, "threads", "thread");
@@ -140,32 +133,25 @@ static void draw(FILE *file, const void *what) {
   topo_draw(file, drawn->machine, drawn->place);
 }
 
-static int run(void *self, hd_ctx *ctx, hd_config *config, int count, char **operand) {
-  const char *svg = *(const char **)self;
+static int run(hd_ctx *ctx, hd_config *config, int count, char **operand) {
   hd_topology *machine;
   hd_placement *place = NULL;
-  hd_status status = hd_topology_create(&machine, ctx);
-  if (status == HD_OK)
-    status = hd_config_place(&place, ctx, config, machine);
-  int code = status == HD_OK ? CLI_OK : cli_fail(status, hd_ctx_message(ctx));
-  if (code == CLI_OK)
+  CLI_TRY(hd_topology_create(&machine, ctx));
+  int code = hd_config_place(&place, ctx, config, machine);
+  if (code == 0)
     code = cli_save_svg(svg, draw, &(picture){machine, place});
-  if (code == CLI_OK)
+  if (code == 0)
     (cli_wants_json(config) ? print_json : print_text)(machine, place);
   hd_placement_destroy(place);
   hd_topology_destroy(machine);
   return code;
 }
 
-int cli_topo(int argc, char **argv) {
-  static const char *const options[] = {"threads", "cpus", "placement", "json", NULL};
-  const char *svg = NULL;
-  const cli_extra extra[] = {{"svg", "FILE", "draws the machine", cli_take_text, &svg}, {0}};
-  const cli_command command = {.name = "topo",
-                               .usage = "heddle topo [--threads N] [--cpus LIST] [--placement P] [--svg FILE] [--json]",
-                               .options = options,
-                               .extra = extra,
-                               .run = run,
-                               .self = &svg};
-  return cli_run(&command, argc, argv);
-}
+static const cli_extra extra[] = {{"svg", "FILE", "draws the machine", cli_take_text, .self = &svg}, {0}};
+
+const cli_command cli_topo = {.name = "topo",
+                              .help = "the machine, what may be used of it, and where threads go",
+                              .usage = "heddle topo [--threads N] [--cpus LIST] [--placement P] [--svg FILE] [--json]",
+                              .options = (const char *const[]){"threads", "cpus", "placement", "json", NULL},
+                              .extra = extra,
+                              .run = run};

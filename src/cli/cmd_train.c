@@ -353,7 +353,7 @@ static int finish(hd_status status, hd_ctx *ctx, const hd_report *r, int json) {
     return interrupted_code();
   }
   if (status != HD_OK)
-    return cli_fail(status, hd_ctx_message(ctx));
+    return cli_report(ctx, status);
   print_end(r);
   if (json)
     print_json(r);
@@ -366,7 +366,7 @@ static int finish_quietly(hd_status status, hd_ctx *ctx) {
     return interrupted_code();
   if (status == HD_E_NOTFINITE)
     return CLI_FAILED;
-  return status == HD_OK ? CLI_OK : cli_fail(status, hd_ctx_message(ctx));
+  return cli_report(ctx, status);
 }
 
 /* Rank 0 prints the output. */
@@ -375,7 +375,7 @@ static int run_in(hd_ctx *ctx, const hd_config *config, const hd_group *group) {
   hd_session *session;
   hd_status status = hd_ddp(&session, ctx, config, group);
   if (status != HD_OK)
-    return cli_fail(status, hd_ctx_message(ctx));
+    return cli_report(ctx, status);
   running = session;
   catch_signals(group != NULL);
   progress p = {.session = session, .terminal = rank == 0 && cli_is_terminal(), .quiet = rank > 0};
@@ -398,9 +398,8 @@ static int run(hd_ctx *ctx, const hd_config *config, int is_rank) {
                                       .rank = -1,
                                       .world_size = -1,
                                       .timeout_s = hd_config_get_real(config, HD_OPT_STALL_TIMEOUT)};
-  hd_status status = is_rank ? hd_group_init(&group, ctx, &settings) : HD_OK;
-  if (status != HD_OK)
-    return cli_fail(status, hd_ctx_message(ctx));
+  if (is_rank)
+    CLI_TRY(hd_group_init(&group, ctx, &settings));
   int code = run_in(ctx, config, group);
   hd_group_destroy(group);
   return code;
@@ -411,28 +410,23 @@ static int run(hd_ctx *ctx, const hd_config *config, int is_rank) {
 static int join_ranks(hd_config *config, hd_ctx *ctx, int ranks) {
   char text[16];
   const char *again = getenv("HEDDLE_RESTART");
-  hd_status status = HD_OK;
   snprintf(text, sizeof text, "%d", ranks);
   if ((int)hd_config_get_int(config, HD_OPT_PROCS) <= 1)
-    status = hd_config_set(config, ctx, "procs", text);
-  if (status == HD_OK && again && *again)
-    status = hd_config_set(config, ctx, "resume", again);
-  return status == HD_OK ? -1 : cli_fail(status, hd_ctx_message(ctx));
+    CLI_TRY(hd_config_set(config, ctx, "procs", text));
+  return again && *again ? hd_config_set(config, ctx, "resume", again) : HD_OK;
 }
 
-static int start(void *self, hd_ctx *ctx, hd_config *config, int count, char **operand) {
+static int start(hd_ctx *ctx, hd_config *config, int count, char **operand) {
   int32_t rank, ranks;
   const int is_rank = hd_launched(&rank, &ranks);
-  int code = -1;
   if (is_rank)
-    code = join_ranks(config, ctx, ranks);
+    CLI_TRY(join_ranks(config, ctx, ranks));
   else if ((ranks = (int)hd_config_get_int(config, HD_OPT_PROCS)) > 1)
-    code = cli_launch_ranks(ctx, ranks, 0, NULL);
-  return code < 0 ? run(ctx, config, is_rank) : code;
+    return cli_launch_ranks(ctx, ranks, NULL, 0, NULL);
+  return run(ctx, config, is_rank);
 }
 
-int cli_train(int argc, char **argv) {
-  static const cli_command command = {
-      .name = "train", .usage = "heddle train [options]: trains a model, evaluates it, saves it", .run = start};
-  return cli_run(&command, argc, argv);
-}
+const cli_command cli_train = {.name = "train",
+                               .help = "train a model, evaluate it, save it",
+                               .usage = "heddle train [options]: trains a model, evaluates it, saves it",
+                               .run = start};

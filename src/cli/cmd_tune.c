@@ -9,44 +9,33 @@
 #include "cli/cli.h"
 #include "cli/tune_page.h"
 
-typedef struct request {
+static struct {
   double seconds;
   uint32_t sweep;
   const char *html, *csv;
-} request;
-
-static int take_seconds(void *self, const char *value) {
-  request *r = self;
-  char *end;
-  r->seconds = strtod(value, &end);
-  if (end != value && !*end && r->seconds >= 0.1 && r->seconds <= 86400)
-    return -1;
-  cli_complain("--seconds expects 0.1 to 86400, found '%s'", value);
-  return CLI_USAGE;
-}
+} asked = {.seconds = 15};
 
 static int refuse_sweep(const char *value) {
   cli_complain("--sweep expects threads, placement, workers, or several with commas, found '%s'", value);
   return CLI_USAGE;
 }
 
-static int take_sweep(void *self, const char *value) {
-  request *r = self;
-  r->sweep = 0;
+static int take_sweep(const cli_extra *option, const char *value) {
+  asked.sweep = 0;
   for (const char *at = value, *comma; at; at = comma ? comma + 1 : NULL) {
     char name[16];
     comma = strchr(at, ',');
     snprintf(name, sizeof name, "%.*s", (int)strcspn(at, ","), at);
     if (!strcmp(name, "threads"))
-      r->sweep |= HD_TUNE_THREADS;
+      asked.sweep |= HD_TUNE_THREADS;
     else if (!strcmp(name, "placement"))
-      r->sweep |= HD_TUNE_PLACEMENT;
+      asked.sweep |= HD_TUNE_PLACEMENT;
     else if (!strcmp(name, "workers"))
-      r->sweep |= HD_TUNE_WORKERS;
+      asked.sweep |= HD_TUNE_WORKERS;
     else
       return refuse_sweep(value);
   }
-  return -1;
+  return 0;
 }
 
 static int show_progress(void *user, double done, double seconds) {
@@ -60,7 +49,7 @@ enum { ROW_COLUMNS = 71, WORKERS_COLUMNS = 9 };
 /* A setting's placement; with the names of equal policies, if these differ between rows. */
 static const char *row_places(char *text, size_t bytes, const hd_tune *t, const hd_tune_setting *s) {
   snprintf(text, bytes, "%s", tune_placement(s));
-  return tune_same_everywhere(t) ? text : tune_places(text, bytes, s, " = ");
+  return tune_look(t).same_everywhere ? text : tune_places(text, bytes, s, " = ");
 }
 
 static int places_width(const hd_tune *t) {
@@ -78,7 +67,7 @@ static void print_row(const hd_tune *t, int index, int width, int narrow) {
   const hd_tune_setting *s = &t->settings[index];
   char place[64];
   cli_print("%7d  ", s->threads);
-  if (tune_has_workers(t))
+  if (tune_look(t).has_workers)
     cli_print("%7d  ", s->workers);
   cli_print("%-*s  %9s  %9s", width, narrow ? tune_placement(s) : row_places(place, sizeof place, t, s),
             cli_grouped((long long)(s->samples_per_s + 0.5)), cli_grouped((long long)(s->low + 0.5)));
@@ -88,21 +77,22 @@ static void print_row(const hd_tune *t, int index, int width, int narrow) {
 
 static void print_rows(const hd_tune *t) {
   char place[64];
-  const int workers = tune_has_workers(t), columns = cli_columns();
+  const int columns = cli_columns();
+  const tune_facts f = tune_look(t);
   int width = places_width(t);
-  const int narrow = columns > 0 && ROW_COLUMNS + (workers ? WORKERS_COLUMNS : 0) + width > columns;
+  const int narrow = columns > 0 && ROW_COLUMNS + (f.has_workers ? WORKERS_COLUMNS : 0) + width > columns;
   if (narrow)
     width = (int)strlen("placement");
-  cli_print("threads  %s%-*s  samples/s  95 %% interval          speed-up  efficiency\n", workers ? "workers  " : "",
-            width, "placement");
+  cli_print("threads  %s%-*s  samples/s  95 %% interval          speed-up  efficiency\n",
+            f.has_workers ? "workers  " : "", width, "placement");
   for (int i = 0; i < t->count; i++)
     print_row(t, i, width, narrow);
-  if (tune_same_everywhere(t))
+  if (f.same_everywhere)
     cli_print("\nplacement       \t%s come to the same CPUs here: measured once\n",
               tune_places(place, sizeof place, &t->settings[0], ", "));
   else if (narrow)
     cli_print("\n");
-  for (int i = 0; narrow && !tune_same_everywhere(t) && i < t->count; i++)
+  for (int i = 0; narrow && !f.same_everywhere && i < t->count; i++)
     if (t->settings[i].same)
       cli_print("%-7d         \t%s\n", t->settings[i].threads,
                 tune_places(place, sizeof place, &t->settings[i], " = "));
@@ -146,7 +136,7 @@ static void print_json(const hd_tune *t) {
 static int open_file(FILE **out, const char *path) {
   *out = path ? fopen(path, "w") : NULL;
   if (!path || *out)
-    return -1;
+    return 0;
   cli_complain("cannot write %s: %s; name a file in a folder that exists and may be written", path, strerror(errno));
   return CLI_FAILED;
 }
@@ -166,48 +156,45 @@ static int close_file(FILE *file, const char *path, int code) {
   return code;
 }
 
-static int report(const hd_tune *tune, const hd_config *config, FILE *html, FILE *csv) {
+static void report(const hd_tune *tune, const hd_config *config, FILE *html, FILE *csv) {
   (cli_wants_json(config) ? print_json : print_table)(tune);
   if (html)
     tune_write_page(html, tune);
   if (csv)
     tune_write_csv(csv, tune);
-  return CLI_OK;
 }
 
-static int run(void *self, hd_ctx *ctx, hd_config *config, int count, char **operand) {
-  const request *r = self;
+static int run(hd_ctx *ctx, hd_config *config, int count, char **operand) {
   static hd_tune tune = {.struct_bytes = sizeof tune};
   FILE *html = NULL, *csv = NULL;
-  int terminal = isatty(STDERR_FILENO), code = open_file(&html, r->html);
-  if (code < 0)
-    code = open_file(&csv, r->csv);
-  if (code < 0) {
+  int terminal = isatty(STDERR_FILENO), code = open_file(&html, asked.html);
+  if (code == 0)
+    code = open_file(&csv, asked.csv);
+  if (code == 0) {
     const hd_tune_request wanted = {.struct_bytes = sizeof wanted,
-                                    .seconds = r->seconds,
-                                    .sweep = r->sweep,
+                                    .seconds = asked.seconds,
+                                    .sweep = asked.sweep,
                                     .progress = terminal ? show_progress : NULL};
-    hd_status status = hd_tune_run(&tune, ctx, config, &wanted);
+    code = hd_tune_run(&tune, ctx, config, &wanted);
     if (terminal)
       fprintf(stderr, "\r%24s\r", "");
-    code = status == HD_OK ? report(&tune, config, html, csv) : cli_fail(status, hd_ctx_message(ctx));
   }
-  code = close_file(csv, r->csv, code);
-  return close_file(html, r->html, code);
+  if (code == 0)
+    report(&tune, config, html, csv);
+  code = close_file(csv, asked.csv, code);
+  return close_file(html, asked.html, code);
 }
 
-int cli_tune(int argc, char **argv) {
-  request r = {.seconds = 15};
-  const cli_extra extra[] = {{"seconds", "S", "how long to measure (15)", take_seconds, &r},
-                             {"html", "FILE", "write a page with charts", cli_take_text, &r.html},
-                             {"csv", "FILE", "write a table", cli_take_text, &r.csv},
-                             {"sweep", "LIST", "what is varied: threads,placement,workers", take_sweep, &r},
-                             {0}};
-  const cli_command command = {
-      .name = "tune",
-      .usage = "heddle tune [options of train]: how many threads are best for this model here, and where?",
-      .extra = extra,
-      .run = run,
-      .self = &r};
-  return cli_run(&command, argc, argv);
-}
+static const cli_extra extra[] = {
+    {"seconds", "S", "how long to measure (15)", cli_take_real, &asked.seconds, .least = 0.1, .most = 86400},
+    {"html", "FILE", "write a page with charts", cli_take_text, .self = &asked.html},
+    {"csv", "FILE", "write a table", cli_take_text, .self = &asked.csv},
+    {"sweep", "LIST", "what is varied: threads,placement,workers", .take = take_sweep},
+    {0}};
+
+const cli_command cli_tune = {
+    .name = "tune",
+    .help = "how many threads are best for a model here",
+    .usage = "heddle tune [options of train]: how many threads are best for this model here, and where?",
+    .extra = extra,
+    .run = run};

@@ -4,18 +4,17 @@
 #include <math.h>
 
 #include "cli/cli.h"
+#include "cli/topo.h"
 
 /* For %.17g, which prints all digits of a whole number. */
 static double known(int64_t value) { return value >= 0 ? (double)value : NAN; }
 
 static void put_machine(const hd_look *look) {
   const hd_topology *t = look->machine;
-  cli_json("'model': %s, 'isa': %s, 'packages': %d, 'cores': %d, 'pus': %d, 'caches': [", t->model, look->isa,
-           t->packages, t->cores, t->cpus);
-  for (int i = 0; i < t->caches; i++)
-    cli_json("%c{'name': %s, 'bytes': %lld, 'count': %d}", i, hd_memory_level_name(t->cache[i].level),
-             (long long)t->cache[i].bytes, t->cache[i].count);
-  cli_json("], 'memory_bytes': %.17g, 'memory_used_bytes': %.17g, 'swap_bytes': %.17g, 'swap_used_bytes': %.17g, ",
+  cli_json("'model': %s, 'isa': %s, 'packages': %d, 'cores': %d, 'pus': %d, ", t->model, look->isa, t->packages,
+           t->cores, t->cpus);
+  topo_json_caches(t);
+  cli_json(", 'memory_bytes': %.17g, 'memory_used_bytes': %.17g, 'swap_bytes': %.17g, 'swap_used_bytes': %.17g, ",
            known(look->memory_bytes), known(look->memory_used_bytes), known(look->swap_bytes),
            known(look->swap_used_bytes));
   cli_json("'use': %g, 'temperature_c': %g, 'power_w': %g, 'load': [%g, %g, %g], ", look->use_all, look->temperature_c,

@@ -5,25 +5,9 @@
 
 #include "cli/cli.h"
 
-static const struct {
-  const char *name;
-  int (*run)(int argc, char **argv);
-  const char *help;
-} commands[] = {
-    {"train", cli_train, "train a model, evaluate it, save it"},
-    {"launch", cli_launch, "start a program as several ranks that share a run"},
-    {"eval", cli_eval, "accuracy and loss of a checkpoint"},
-    {"predict", cli_predict, "classes of pictures, with probabilities"},
-    {"summary", cli_summary, "layers, parameters, costs and memory of a model"},
-    {"data", cli_data, "what a data set holds, and which samples cannot be read"},
-    {"tune", cli_tune, "how many threads are best for a model here"},
-    {"bench", cli_bench, "this machine's limits, and how close to them heddle comes"},
-    {"digest", cli_digest, "SHA-256 of a checkpoint's weights"},
-    {"topo", cli_topo, "the machine, what may be used of it, and where threads go"},
-    {"doctor", cli_doctor, "what makes this machine slow, what it costs, what mends it"},
-    {"devices", cli_devices, "the CPUs and GPUs of this machine, and what uses them"},
-    {"top", cli_top, "what runs on them just now, live"},
-};
+static const cli_command *const commands[] = {&cli_train,  &cli_launch,  &cli_eval,  &cli_predict, &cli_summary,
+                                              &cli_data,   &cli_tune,    &cli_bench, &cli_digest,  &cli_topo,
+                                              &cli_doctor, &cli_devices, &cli_top};
 
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
@@ -33,19 +17,19 @@ static int help(void) {
             hd_version());
   cli_print("usage: heddle COMMAND [options]\n\n");
   for (int i = 0; i < COMMANDS; i++)
-    cli_print("  %-10s \t%s\n", commands[i].name, commands[i].help);
+    cli_print("  %-10s \t%s\n", commands[i]->name, commands[i]->help);
   cli_print("\nheddle COMMAND --help, or heddle help COMMAND, tells more. Exit codes: 0 success, 1 failure, 2 wrong "
             "usage, 3 doctor or data --check found something, 129, 130 and 143 after signals.\n");
   return CLI_OK;
 }
 
-static const char *name_of_command(int index) { return index < COMMANDS ? commands[index].name : NULL; }
+static const char *name_of_command(int index) { return index < COMMANDS ? commands[index]->name : NULL; }
 
 /* argv[0] is the command's name. */
 static int run_command(int argc, char **argv) {
   for (int i = 0; argc > 0 && i < COMMANDS; i++)
-    if (!strcmp(argv[0], commands[i].name))
-      return cli_end(commands[i].run(argc, argv));
+    if (!strcmp(argv[0], commands[i]->name))
+      return cli_end(commands[i]->choose ? commands[i]->choose(argc, argv) : cli_run(commands[i], argc, argv));
   return cli_unknown("expected a command", name_of_command, argc > 0 ? argv[0] : NULL, "heddle --help");
 }
 

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/cli.h"
 #include "cli/machine_text.h"
 #include "cli/topo.h"
 
@@ -203,10 +204,10 @@ static void draw_title(canvas *c, const hd_look *look) {
     put(c, PLAIN, "   %.0f C", look->temperature_c);
   if (isfinite(look->power_w))
     put(c, PLAIN, "   %.1f W", look->power_w);
-  put(c, PLAIN, "   %d job%s", look->jobs, look->jobs == 1 ? "" : "s");
+  put(c, PLAIN, "   %s", cli_counted(look->jobs, "job"));
   end_row(c);
-  put(c, DIM, "%s%s%d core%s, %d CPU%s, %s", t->model, *t->model ? ", " : "", t->cores, t->cores == 1 ? "" : "s",
-      t->cpus, t->cpus == 1 ? "" : "s", look->isa);
+  put(c, DIM, "%s%s%s, %s, %s", t->model, *t->model ? ", " : "", cli_counted(t->cores, "core"),
+      cli_counted(t->cpus, "CPU"), look->isa);
   end_row(c);
 }
 
@@ -277,85 +278,73 @@ static const char *short_number(char text[16], double value) {
   return text;
 }
 
-/* A column of the table; as many as fit are shown, so the least important come last. */
-typedef struct job_column {
-  const char *title;
-  int width; /* negative: set left */
-  void (*format)(char *text, size_t bytes, const hd_job *job);
+/* The columns of the table; as many as fit are shown, so the least important come last. A negative width sets left. */
+typedef enum job_column {
+  PID,
+  MODEL,
+  STATE,
+  STEP,
+  SPEED,
+  LOSS,
+  REST,
+  THREADS,
+  RANKS,
+  EPOCH,
+  TIME,
+  DATA,
+  FOLDER
 } job_column;
 
-static void format_pid(char *text, size_t bytes, const hd_job *job) { snprintf(text, bytes, "%d", job->pid); }
-static void format_model(char *text, size_t bytes, const hd_job *job) { snprintf(text, bytes, "%s", job->model); }
-static void format_state(char *text, size_t bytes, const hd_job *job) {
-  snprintf(text, bytes, "%s", hd_job_state_name(job->state));
-}
-
-/* The last component of a path. */
-static void format_data(char *text, size_t bytes, const hd_job *job) {
-  const char *slash = strrchr(job->data, '/');
-  snprintf(text, bytes, "%s", slash && slash[1] ? slash + 1 : job->data);
-}
-
-static void format_out(char *text, size_t bytes, const hd_job *job) { snprintf(text, bytes, "%s", job->out); }
-
-static void format_step(char *text, size_t bytes, const hd_job *job) {
-  char step[16], steps[16];
-  snprintf(text, bytes, "%s/%s", short_number(step, (double)job->step), short_number(steps, (double)job->steps));
-}
-
-static void format_loss(char *text, size_t bytes, const hd_job *job) {
-  if (isfinite(job->loss))
-    snprintf(text, bytes, fabs(job->loss) < 99.99 ? "%.4f" : "%.1e", job->loss);
-  else
-    snprintf(text, bytes, "-");
-}
-
-static void format_speed(char *text, size_t bytes, const hd_job *job) {
-  char number[16];
-  snprintf(text, bytes, "%s", short_number(number, job->samples_per_s));
-}
-
-static void format_left(char *text, size_t bytes, const hd_job *job) {
-  char time[LOOK_TIME_BYTES];
-  snprintf(text, bytes, "%s", *look_time(time, job->left_s) ? time : "-");
-}
-
-static void format_elapsed(char *text, size_t bytes, const hd_job *job) {
-  char time[LOOK_TIME_BYTES];
-  snprintf(text, bytes, "%s", look_time(time, job->elapsed_s));
-}
-
-static void format_threads(char *text, size_t bytes, const hd_job *job) { snprintf(text, bytes, "%d", job->threads); }
-static void format_ranks(char *text, size_t bytes, const hd_job *job) { snprintf(text, bytes, "%d", job->ranks); }
-
-static void format_epoch(char *text, size_t bytes, const hd_job *job) {
-  snprintf(text, bytes, "%lld/%lld", (long long)job->epoch + 1, (long long)job->epochs);
-}
-
-static const job_column job_columns[] = {
-    {"PID", 7, format_pid},       {"MODEL", -10, format_model},   {"STATE", -10, format_state},
-    {"STEP/OF", 15, format_step}, {"SAMPLES/S", 9, format_speed}, {"LOSS", 7, format_loss},
-    {"LEFT", 7, format_left},     {"THREADS", 7, format_threads}, {"RANKS", 5, format_ranks},
-    {"EPOCH", 9, format_epoch},   {"TIME", 8, format_elapsed},    {"DATA", -12, format_data},
-    {"FOLDER", -200, format_out},
-};
+static const struct {
+  const char *title;
+  int width;
+} job_columns[] = {
+    [PID] = {"PID", 7},         [MODEL] = {"MODEL", -10}, [STATE] = {"STATE", -10}, [STEP] = {"STEP/OF", 15},
+    [SPEED] = {"SAMPLES/S", 9}, [LOSS] = {"LOSS", 7},     [REST] = {"LEFT", 7},     [THREADS] = {"THREADS", 7},
+    [RANKS] = {"RANKS", 5},     [EPOCH] = {"EPOCH", 9},   [TIME] = {"TIME", 8},     [DATA] = {"DATA", -12},
+    [FOLDER] = {"FOLDER", -200}};
 
 enum { JOB_COLUMNS = sizeof job_columns / sizeof *job_columns };
+
+static void format_loss(char *text, size_t bytes, double loss) {
+  snprintf(text, bytes, !isfinite(loss) ? "-" : fabs(loss) < 99.99 ? "%.4f" : "%.1e", loss);
+}
+
+static void format_column(char *text, size_t bytes, const hd_job *job, job_column column) {
+  char a[LOOK_TIME_BYTES], b[16];
+  const char *slash = strrchr(job->data, '/');
+  switch (column) {
+  case PID: snprintf(text, bytes, "%d", job->pid); break;
+  case MODEL: snprintf(text, bytes, "%s", job->model); break;
+  case STATE: snprintf(text, bytes, "%s", hd_job_state_name(job->state)); break;
+  case STEP:
+    snprintf(text, bytes, "%s/%s", short_number(a, (double)job->step), short_number(b, (double)job->steps));
+    break;
+  case SPEED: snprintf(text, bytes, "%s", short_number(a, job->samples_per_s)); break;
+  case LOSS: format_loss(text, bytes, job->loss); break;
+  case REST: snprintf(text, bytes, "%s", *look_time(a, job->left_s) ? a : "-"); break;
+  case THREADS: snprintf(text, bytes, "%d", job->threads); break;
+  case RANKS: snprintf(text, bytes, "%d", job->ranks); break;
+  case EPOCH: snprintf(text, bytes, "%lld/%lld", (long long)job->epoch + 1, (long long)job->epochs); break;
+  case TIME: snprintf(text, bytes, "%s", look_time(a, job->elapsed_s)); break;
+  case DATA: snprintf(text, bytes, "%s", slash && slash[1] ? slash + 1 : job->data); break; /* its last component */
+  case FOLDER: snprintf(text, bytes, "%s", job->out); break;
+  }
+}
 
 /* A row of the table, or its head (job NULL). */
 static void draw_job(canvas *c, const hd_job *job, style s, const char *mark) {
   char row[MOST_COLUMNS + 256], text[HD_LOOK_PATH_BYTES];
   int at = snprintf(row, sizeof row, "%s", mark);
   for (int i = 0; i < JOB_COLUMNS; i++) {
-    const job_column *column = &job_columns[i];
-    const int width = abs(column->width), least = i + 1 == JOB_COLUMNS ? 12 : width + (i > 0);
+    const int width = abs(job_columns[i].width), least = i + 1 == JOB_COLUMNS ? 12 : width + (i > 0);
     if (c->columns - at < least)
       break;
-    snprintf(text, sizeof text, "%s", column->title);
+    snprintf(text, sizeof text, "%s", job_columns[i].title);
     if (job)
-      column->format(text, sizeof text, job);
+      format_column(text, sizeof text, job, (job_column)i);
     make_ascii(text, width);
-    at += snprintf(row + at, sizeof row - (size_t)at, "%s%*s", i ? " " : "", column->width, text);
+    at += snprintf(row + at, sizeof row - (size_t)at, "%s%*s", i ? " " : "", job_columns[i].width, text);
   }
   put(c, s, "%-*s", c->columns, row);
   end_row(c);

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/cli.h"
+
 int topo_end(const hd_topology *t, int from, topo_level level) {
   const hd_cpu *first = &t->cpu[from];
   int end = from + 1;
@@ -37,6 +39,22 @@ const char *topo_bytes(int64_t bytes) {
   char *text = ring[next++ % 4];
   snprintf(text, sizeof ring[0], size < 10 && size != (double)(int)size ? "%.1f %s" : "%.0f %s", size, unit[u]);
   return text;
+}
+
+void topo_print_caches(const hd_topology *t) {
+  for (int i = 0; i < t->caches; i++)
+    cli_print("%s%d x %s of %s", i ? ", " : "caches: ", t->cache[i].count, hd_memory_level_name(t->cache[i].level),
+              topo_bytes(t->cache[i].bytes));
+  if (t->caches > 0)
+    cli_print("\n");
+}
+
+void topo_json_caches(const hd_topology *t) {
+  cli_json("'caches': [");
+  for (int i = 0; i < t->caches; i++)
+    cli_json("%c{'name': %s, 'bytes': %lld, 'count': %d}", i, hd_memory_level_name(t->cache[i].level),
+             (long long)t->cache[i].bytes, t->cache[i].count);
+  cli_json("]");
 }
 
 int64_t topo_l3_bytes(const hd_topology *t) {

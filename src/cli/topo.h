@@ -16,6 +16,10 @@ int topo_thread(const hd_placement *p, int cpu, int from);
 /* "32 MiB" in a static buffer that the next call but three reuses. */
 const char *topo_bytes(int64_t bytes);
 
+/* "caches: 4 x L2 of 1 MiB, ...", a line, and as a member of an object. */
+void topo_print_caches(const hd_topology *t);
+void topo_json_caches(const hd_topology *t);
+
 /* "0-3,8" of numbers, which are sorted; truncated if they do not fit. */
 enum { TOPO_RANGES_BYTES = 512 };
 const char *topo_ranges(char text[TOPO_RANGES_BYTES], int *number, int count);

@@ -8,6 +8,8 @@
  *             └──────────────────────────┘   redundant: threads have numbers, unusable CPUs a dashed line. */
 #include <string.h>
 
+#include "cli/cli.h"
+#include "cli/svg.h"
 #include "cli/topo.h"
 
 enum {
@@ -33,6 +35,13 @@ typedef struct drawing {
   const hd_placement *p;
   grid core, group, package; /* the largest of each */
 } drawing;
+
+static const char style[] =
+    ".mid{font-size:11px}.bold{font-weight:bold}.light{fill:#fff}rect{stroke:#9ca3af;fill:#fff}.package{fill:#f3f4f6}"
+    ".core{fill:#f9fafb}.kind1{fill:#fef3c7}.kind2{fill:#fde68a}.thread{fill:#1d4ed8;stroke:#1d4ed8}"
+    ".free{fill:#dbeafe;stroke:#93c5fd}.off{fill:#fff;stroke-dasharray:3 3}";
+
+static const char *const shade[] = {"core", "core kind1", "core kind2"}; /* of kinds of cores */
 
 static int max(int a, int b) { return a > b ? a : b; }
 
@@ -71,48 +80,24 @@ static void measure(drawing *d) {
   d->package = grid_of(groups, across, d->group.width, d->group.height);
 }
 
-/* Text between tags, escaped for XML. */
-static void put_text(FILE *file, const char *text) {
-  for (; *text; text++) {
-    if (*text == '&' || *text == '<' || *text == '>')
-      fprintf(file, "&#%d;", *text);
-    else if ((unsigned char)*text >= 0x20)
-      fputc(*text, file);
-  }
-}
-
-static void label(drawing *d, int x, int y, const char *class, const char *text) {
-  fprintf(d->file, "<text x=\"%d\" y=\"%d\" class=\"%s\">", x, y, class);
-  put_text(d->file, text);
-  fprintf(d->file, "</text>\n");
-}
-
 static void box(drawing *d, int x, int y, int width, int height, const char *class) {
-  fprintf(d->file, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"4\" class=\"%s\"/>\n", x, y, width, height,
-          class);
+  svg_rect(d->file, x, y, width, height, 4, class);
 }
 
 static void draw_cpu(drawing *d, const hd_cpu *cpu, int x, int y) {
-  char text[64];
   const int thread = topo_thread(d->p, cpu->cpu, 0);
   const int more = thread >= 0 && topo_thread(d->p, cpu->cpu, thread + 1) >= 0;
   box(d, x, y, CPU_WIDTH, CPU_HEIGHT, !cpu->usable ? "off" : thread >= 0 ? "thread" : "free");
-  snprintf(text, sizeof text, "CPU %d", cpu->cpu);
-  label(d, x + CPU_WIDTH / 2, y + 15, thread >= 0 ? "mid light" : "mid", text);
-  if (thread < 0)
-    return;
-  snprintf(text, sizeof text, more ? "thread %d +" : "thread %d", thread);
-  label(d, x + CPU_WIDTH / 2, y + 29, "mid bold light", text);
+  svg_text(d->file, x + CPU_WIDTH / 2, y + 15, thread >= 0 ? "mid light" : "mid", "CPU %d", cpu->cpu);
+  if (thread >= 0)
+    svg_text(d->file, x + CPU_WIDTH / 2, y + 29, "mid bold light", more ? "thread %d +" : "thread %d", thread);
 }
 
 static void draw_core(drawing *d, int from, int end, int x, int y) {
-  static const char *const shade[] = {"core", "core kind1", "core kind2"};
-  char text[64];
   const int kind = d->t->kinds > 1 ? d->t->cpu[from].kind : 0;
   box(d, x, y, d->core.width, d->core.height, shade[kind < 2 ? kind : 2]);
-  snprintf(text, sizeof text, d->t->kinds > 1 ? "core %d, %c" : "core %d", d->t->cpu[from].core,
+  svg_text(d->file, x + GAP, y + 15, "small", d->t->kinds > 1 ? "core %d, %c" : "core %d", d->t->cpu[from].core,
            hd_core_type_name(d->t->kind[kind].type)[0]);
-  label(d, x + GAP, y + 15, "small", text);
   for (int i = from; i < end; i++)
     draw_cpu(d, &d->t->cpu[i], x + GAP + (i - from) % d->core.columns * (CPU_WIDTH + GAP),
              y + HEAD + (i - from) / d->core.columns * (CPU_HEIGHT + GAP));
@@ -129,7 +114,7 @@ static void draw_group(drawing *d, int from, int end, int x, int y) {
   if (cpu->l3 >= 0)
     snprintf(text + n, sizeof text - (size_t)n, "%sL3 group %d, %s", n ? "; " : "", cpu->l3,
              topo_bytes(topo_l3_bytes(d->t)));
-  label(d, x + GAP, y + 15, "small", text);
+  svg_text(d->file, x + GAP, y + 15, "small", "%s", text);
   for (int at = from; at < end; i++) {
     const int next = topo_end(d->t, at, TOPO_CORE);
     draw_core(d, at, next, x + GAP + i % d->group.columns * (d->core.width + GAP),
@@ -139,11 +124,9 @@ static void draw_group(drawing *d, int from, int end, int x, int y) {
 }
 
 static void draw_package(drawing *d, int from, int end, int x, int y) {
-  char text[160];
   int i = 0;
   box(d, x, y, d->package.width, d->package.height, "package");
-  snprintf(text, sizeof text, "package %d", d->t->cpu[from].package);
-  label(d, x + GAP, y + 15, "bold", text);
+  svg_text(d->file, x + GAP, y + 15, "bold", "package %d", d->t->cpu[from].package);
   for (int at = from; at < end; i++) {
     const int next = topo_end(d->t, at, TOPO_GROUP);
     draw_group(d, at, next, x + GAP + i % d->package.columns * (d->group.width + GAP),
@@ -158,32 +141,21 @@ static void draw_legend(drawing *d, int x, int y) {
   } item[] = {{"thread", "a thread runs here"}, {"free", "may be used"}, {"off", "may not be used"}};
   for (int i = 0; i < 3; i++, x += 150) {
     box(d, x, y, 16, 12, item[i].class);
-    label(d, x + 22, y + 11, "small", item[i].text);
+    svg_text(d->file, x + 22, y + 11, "small", "%s", item[i].text);
   }
   for (int k = 0; d->t->kinds > 1 && k < d->t->kinds; k++, x += 110) {
-    box(d, x, y, 16, 12, k == 0 ? "core" : k == 1 ? "core kind1" : "core kind2");
-    label(d, x + 22, y + 11, "small", hd_core_type_name(d->t->kind[k].type));
+    box(d, x, y, 16, 12, shade[k < 2 ? k : 2]);
+    svg_text(d->file, x + 22, y + 11, "small", "%s", hd_core_type_name(d->t->kind[k].type));
   }
 }
 
 static void draw_head(drawing *d, int width, int height) {
-  char text[1024];
-  fprintf(
-      d->file,
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\">\n"
-      "<style>text{font:12px system-ui,sans-serif;fill:#1f2937}.small{font-size:11px}.mid{font-size:11px;"
-      "text-anchor:middle}.bold{font-weight:bold}.title{font-size:16px;font-weight:bold}.light{fill:#fff}"
-      "rect{stroke:#9ca3af;fill:#fff}.page{stroke:none}.package{fill:#f3f4f6}.core{fill:#f9fafb}.kind1{fill:#fef3c7}"
-      ".kind2{fill:#fde68a}.thread{fill:#1d4ed8;stroke:#1d4ed8}.free{fill:#dbeafe;stroke:#93c5fd}"
-      ".off{fill:#fff;stroke-dasharray:3 3}</style>\n<rect width=\"100%%\" height=\"100%%\" class=\"page\"/>\n",
-      width, height, width, height);
-  snprintf(text, sizeof text, "%s%s%d cores, %d CPUs, %s of memory", d->t->model, *d->t->model ? ": " : "", d->t->cores,
-           d->t->cpus, topo_bytes(d->t->memory_bytes));
-  label(d, MARGIN, 30, "title", text);
-  snprintf(text, sizeof text, "budget %d: %s", d->t->budget.cpus, d->t->budget.why);
-  label(d, MARGIN, 50, "", text);
-  snprintf(text, sizeof text, "%d thread%s: %s", d->p->threads, d->p->threads == 1 ? "" : "s", d->p->why);
-  label(d, MARGIN, 68, "", text);
+  const hd_topology *t = d->t;
+  svg_open(d->file, width, height, style);
+  svg_text(d->file, MARGIN, 30, "title", "%s%s%d cores, %d CPUs, %s of memory", t->model, *t->model ? ": " : "",
+           t->cores, t->cpus, topo_bytes(t->memory_bytes));
+  svg_text(d->file, MARGIN, 50, "", "budget %d: %s", t->budget.cpus, t->budget.why);
+  svg_text(d->file, MARGIN, 68, "", "%s: %s", cli_counted(d->p->threads, "thread"), d->p->why);
 }
 
 /* The width of the two lines in the head, at about 7 pixels a letter. */
@@ -203,5 +175,5 @@ void topo_draw(FILE *file, const hd_topology *t, const hd_placement *p) {
     draw_package(&d, from, end, MARGIN, y);
   }
   draw_legend(&d, MARGIN, y + GAP);
-  fprintf(file, "</svg>\n");
+  svg_close(file);
 }

@@ -1,6 +1,7 @@
 /* The tuner's experiment as files: an HTML page and a CSV table. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdio.h>
 
 #include "heddle/tools.h"
@@ -22,8 +23,11 @@ enum { TUNE_LAW_BYTES = 160 };
 const char *tune_amdahl(char text[TUNE_LAW_BYTES], const hd_tune *tune);
 const char *tune_limit(char text[TUNE_LAW_BYTES], const hd_tune *tune);
 
-/* Whether any setting has loader workers. */
-int tune_has_workers(const hd_tune *tune);
+/* What differs among the settings. */
+typedef struct tune_facts {
+  bool threads_vary, workers_vary, places_vary;
+  bool has_workers, has_same; /* some setting has loader workers, has policies that give the same CPUs */
+  bool same_everywhere;       /* all have the same equal policies, which are then printed once */
+} tune_facts;
 
-/* All settings have the same equal policies, which are then printed once. */
-int tune_same_everywhere(const hd_tune *tune);
+tune_facts tune_look(const hd_tune *tune);

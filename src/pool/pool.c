@@ -1,18 +1,138 @@
-/* Pools: workers and the ordered map. Indices of a job are assigned in ranges that shrink towards its end, so that
- * small tasks cost little and long ones are distributed evenly. */
-#include "pool/pool_state.h"
-
+/* Pools: a queue of jobs, workers that take ranges of them, the ordered map, and futures.
+ *
+ * One mutex guards everything but a job's inputs, outputs and results, of which an index belongs to the worker that
+ * took it. Indices of a job are assigned in ranges that shrink towards its end, so that small tasks cost little and long
+ * ones are distributed evenly. A worker of a pool of processes is a thread that waits for its process. Futures may
+ * outlive the workers: the pool's memory is freed with the last future. */
+#include <errno.h>
+#include <math.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/alloc.h"
-#include "platform/threads.h"
+#include "base/status.h"
 #include "platform/process.h"
 #include "platform/spawn.h"
 #include "platform/thread_signals.h"
+#include "platform/threads.h"
+#include "pool/worker_process.h"
 
 enum { RANGES_PER_WORKER = 4, MOST_AT_ONCE = 1024 };
+
+/* A task to run for `count` inputs. */
+typedef struct job {
+  struct job *next;
+  const hd_task *task;
+  const char *inputs;
+  char *outputs;
+  hd_task_result *results; /* may be NULL */
+  size_t count, taken, finished;
+  size_t failed, first_failed; /* how many, and the lowest index */
+  hd_task_result first;        /* its result */
+  struct hd_future *future;    /* NULL: a map */
+} job;
+
+struct hd_future {
+  job job; /* of one input */
+  hd_pool *pool;
+  int64_t number;
+  bool done, owned;                /* owned: the caller has not destroyed it */
+  struct hd_future *newer, *older; /* in the list of those that are done and were not returned */
+  bool listed;
+  char *output;
+  _Alignas(16) char input[]; /* input, then output */
+};
+
+typedef struct worker {
+  hd_pool *pool;
+  pthread_t thread;
+  hd_ctx *ctx;
+  hd_worker_process process;
+  bool busy; /* its process has a task */
+} worker;
+
+struct hd_pool {
+  hd_pool_kind kind;
+  pthread_mutex_t lock;
+  pthread_cond_t work, done; /* work: a new job, or closing; done: a job or a future is done */
+  job *head, **tail;
+  bool closing;
+  worker *workers;
+  int worker_count;              /* workers with a running thread */
+  int64_t submitted, unfinished; /* futures */
+  hd_future *oldest_done, *newest_done;
+  int64_t holders; /* reference count: the caller, and every future */
+};
+
+/* ---- State ---- */
+
+/* Adds a job to the queue. The lock is held. */
+static void enqueue(hd_pool *pool, job *j) {
+  j->next = NULL;
+  *pool->tail = j;
+  pool->tail = &j->next;
+  pthread_cond_broadcast(&pool->work);
+}
+
+/* Waits for `done` until a deadline of CLOCK_MONOTONIC, NULL for ever; false when it has passed. The lock is held. */
+static bool wait_until(hd_pool *pool, const struct timespec *deadline) {
+  if (!deadline) {
+    pthread_cond_wait(&pool->done, &pool->lock);
+    return true;
+  }
+  return pthread_cond_timedwait(&pool->done, &pool->lock, deadline) != ETIMEDOUT;
+}
+
+/* HD_E_USAGE unless this pool can run the task. */
+static hd_status accepts(const hd_pool *pool, hd_ctx *ctx, const hd_task *task) {
+  if (pool->kind == HD_POOL_PROCESSES && hd__served_task(task) < 0)
+    return hd__fail(ctx, HD_E_USAGE, "expected a task that hd_pool_serve was given, found '%s'; add it there",
+                    task->name);
+  return HD_OK;
+}
+
+/* Drops a reference; the last one frees the pool. Takes the lock. */
+static void release(hd_pool *pool) {
+  pthread_mutex_lock(&pool->lock);
+  bool last = --pool->holders == 0;
+  pthread_mutex_unlock(&pool->lock);
+  if (!last)
+    return;
+  pthread_mutex_destroy(&pool->lock);
+  pthread_cond_destroy(&pool->work);
+  pthread_cond_destroy(&pool->done);
+  hd__free(pool->workers);
+  hd__free(pool);
+}
+
+static void list(hd_future *future) {
+  hd_pool *pool = future->pool;
+  future->older = pool->newest_done;
+  if (pool->newest_done)
+    pool->newest_done->newer = future;
+  else
+    pool->oldest_done = future;
+  pool->newest_done = future;
+  future->listed = true;
+}
+
+/* Marks a future as done, when the last index of its job is done or the pool is destroyed. The lock is held. */
+static void complete(hd_future *future) {
+  future->done = true;
+  future->pool->unfinished--;
+  if (future->owned) {
+    list(future);
+  } else { /* destroyed meanwhile; the caller still holds a reference to the pool */
+    future->pool->holders--;
+    hd__free(future);
+  }
+}
+
+/* ---- Workers ---- */
 
 static void run_here(hd_task_result *result, char *output, worker *w, const hd_task *task, const char *input) {
   result->status = task->run(output, w->ctx, input);
@@ -146,7 +266,7 @@ static void *work(void *arg) {
     if (j->finished < j->count)
       continue;
     if (j->future)
-      hd__future_complete(j->future);
+      complete(j->future);
     pthread_cond_broadcast(&pool->done);
   }
   pthread_mutex_unlock(&pool->lock);
@@ -250,28 +370,129 @@ void hd_pool_destroy(hd_pool *pool) {
     next = j->next;
     j->failed = 1;
     j->first = (hd_task_result){HD_E_INTERRUPTED, "the pool was destroyed before the task began"};
-    hd__future_complete(j->future);
+    complete(j->future);
   }
   pool->head = NULL;
   pthread_mutex_unlock(&pool->lock);
-  hd__pool_release(pool);
+  release(pool);
 }
 
 int hd_pool_workers(const hd_pool *pool) { return pool->worker_count; }
 
 hd_status hd_pool_map(void *outputs, hd_pool *pool, hd_ctx *ctx, const hd_task *task, const void *inputs, size_t count,
                       hd_task_result *results) {
-  HD_TRY(hd__pool_accepts(pool, ctx, task));
+  HD_TRY(accepts(pool, ctx, task));
   if (count == 0)
     return HD_OK;
   job j = {.task = task, .inputs = inputs, .outputs = outputs, .results = results, .count = count};
   pthread_mutex_lock(&pool->lock);
-  hd__pool_enqueue(pool, &j);
+  enqueue(pool, &j);
   while (j.finished < count)
-    hd__pool_wait(pool, NULL);
+    wait_until(pool, NULL);
   pthread_mutex_unlock(&pool->lock);
   if (j.failed == 0)
     return HD_OK;
   return hd__fail(ctx, j.first.status, "task %zu of %zu ('%s'): %s (%zu failed in all)", j.first_failed, count,
                   task->name, j.first.message, j.failed);
+}
+
+/* ---- Futures ---- */
+
+static void unlist(hd_future *future) {
+  hd_pool *pool = future->pool;
+  if (!future->listed)
+    return;
+  *(future->older ? &future->older->newer : &pool->oldest_done) = future->newer;
+  *(future->newer ? &future->newer->older : &pool->newest_done) = future->older;
+  future->older = future->newer = NULL;
+  future->listed = false;
+}
+
+hd_status hd_pool_submit(hd_future **out, hd_pool *pool, hd_ctx *ctx, const hd_task *task, const void *input) {
+  *out = NULL;
+  HD_TRY(accepts(pool, ctx, task));
+  size_t aligned = (task->input_bytes + 15) / 16 * 16;
+  hd_future *future = hd__calloc(1, sizeof *future + aligned + task->output_bytes);
+  HD_TRY(HD_ALLOCATED(future, ctx, "out of memory for a task of %zu bytes", task->input_bytes + task->output_bytes));
+  if (task->input_bytes > 0)
+    memcpy(future->input, input, task->input_bytes);
+  future->output = future->input + aligned;
+  future->job = (job){.task = task, .inputs = future->input, .outputs = future->output, .count = 1, .future = future};
+  future->pool = pool;
+  future->owned = true;
+  pthread_mutex_lock(&pool->lock);
+  pool->holders++;
+  pool->unfinished++;
+  future->number = pool->submitted++;
+  enqueue(pool, &future->job);
+  pthread_mutex_unlock(&pool->lock);
+  *out = future;
+  return HD_OK;
+}
+
+/* A deadline `timeout_s` from now; NULL: none. */
+static const struct timespec *deadline_of(struct timespec *at, double timeout_s) {
+  if (!(timeout_s >= 0) || timeout_s > 1e9)
+    return NULL;
+  clock_gettime(CLOCK_MONOTONIC, at);
+  at->tv_sec += (time_t)timeout_s;
+  at->tv_nsec += (long)((timeout_s - floor(timeout_s)) * 1e9);
+  at->tv_sec += at->tv_nsec / 1000000000;
+  at->tv_nsec %= 1000000000;
+  return at;
+}
+
+hd_status hd_pool_next(hd_future **out, hd_pool *pool, hd_ctx *ctx, double timeout_s) {
+  struct timespec at;
+  const struct timespec *deadline = deadline_of(&at, timeout_s);
+  bool waiting = true;
+  pthread_mutex_lock(&pool->lock);
+  while (!pool->oldest_done && pool->unfinished > 0 && waiting)
+    waiting = wait_until(pool, deadline);
+  *out = pool->oldest_done;
+  bool none_left = !*out && pool->unfinished == 0;
+  if (*out)
+    unlist(*out);
+  pthread_mutex_unlock(&pool->lock);
+  if (*out || none_left)
+    return HD_OK;
+  return hd__fail(ctx, HD_E_TIMEOUT, "expected a task to complete in %g s, found none", timeout_s);
+}
+
+hd_status hd_future_result(void *output, hd_future *future, hd_ctx *ctx, double timeout_s) {
+  struct timespec at;
+  const struct timespec *deadline = deadline_of(&at, timeout_s);
+  const hd_task *task = future->job.task;
+  bool waiting = true;
+  pthread_mutex_lock(&future->pool->lock);
+  while (!future->done && waiting)
+    waiting = wait_until(future->pool, deadline);
+  bool done = future->done;
+  pthread_mutex_unlock(&future->pool->lock);
+  if (!done)
+    return hd__fail(ctx, HD_E_TIMEOUT, "expected task %lld ('%s') to complete in %g s, found it unfinished",
+                    (long long)future->number, task->name, timeout_s);
+  if (output && task->output_bytes > 0)
+    memcpy(output, future->output, task->output_bytes);
+  if (future->job.failed == 0)
+    return HD_OK;
+  return hd__fail(ctx, future->job.first.status, "task %lld ('%s'): %s", (long long)future->number, task->name,
+                  future->job.first.message);
+}
+
+int64_t hd_future_number(const hd_future *future) { return future->number; }
+
+void hd_future_destroy(hd_future *future) {
+  if (!future)
+    return;
+  hd_pool *pool = future->pool;
+  pthread_mutex_lock(&pool->lock);
+  bool done = future->done;
+  future->owned = false;
+  unlist(future);
+  pthread_mutex_unlock(&pool->lock);
+  if (!done)
+    return; /* freed when its task ends */
+  hd__free(future);
+  release(pool);
 }

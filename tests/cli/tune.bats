@@ -62,7 +62,7 @@ rows() {
   [ "$(grep -c 'class="name">compact<' t.html)" -eq 3 ]
   [ "$(grep -c '<title>3 threads, physical, spread, all: ' t.html)" -eq 2 ]
   for label in 1 2 3 4; do # once under each chart
-    [ "$(grep -c "text-anchor=\"middle\">$label</text>" t.html)" -eq 2 ]
+    [ "$(grep -c "class=\"mid\">$label</text>" t.html)" -eq 2 ]
   done
   HWLOC_SYNTHETIC="core:4 pu:1" tune --csv t.csv >out
   [ "$(tail -n +2 t.csv | cut -d, -f1,3-4 | grep -cx '[1-4],physical,compact spread all')" -eq 4 ]
