@@ -51,9 +51,6 @@ typedef struct hd_loss {
   const float *weight;
 } hd_loss;
 
-#define HD_LOSS_DEFAULT ((hd_loss){.op = HD_OP_cross_entropy, .attrs = {.ignore_index = HD_IGNORE_NOTHING, .delta = 1}})
-enum { HD_IGNORE_NOTHING = -100 }; /* an ignore_index that matches no label, as in PyTorch */
-
 typedef struct hd_node {
   hd_op op;
   char *name;

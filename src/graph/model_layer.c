@@ -66,19 +66,30 @@ static hd_status read_setting(hd_attrs *attrs, hd_ctx *ctx, const hd_yaml_node *
     return HD_OK;
   case HD_SETTING_SIDES: return read_sides(field, ctx, node, setting);
   case HD_SETTING_CHOICE: return read_choice(field, ctx, node, setting);
-  case HD_SETTING_LAYER: break; /* names another layer: model.c reads it */
+  case HD_SETTING_LAYER:
+  case HD_SETTING_WEIGHTS: break;
   }
   return HD_OK;
+}
+
+/* Appends what the setting is to the message of an error. */
+static hd_status explain(hd_ctx *ctx, hd_status status, const hd_op_setting *setting) {
+  char message[HD_MESSAGE_BYTES];
+  snprintf(message, sizeof message, "%s", hd_ctx_message(ctx));
+  return hd__fail(ctx, status, "%s ('%s': %s)", message, setting->key, setting->help);
 }
 
 hd_status hd__layer_settings(hd_attrs *attrs, hd_ctx *ctx, const hd_yaml_node *node, const hd_op_setting *settings,
                              const char *kind) {
   for (const hd_op_setting *s = settings; s && s->key; s++) {
     const hd_yaml_node *given = hd__yaml_get(node, s->key);
+    hd_status status = HD_OK;
     if (given)
-      HD_TRY(read_setting(attrs, ctx, given, s));
+      status = read_setting(attrs, ctx, given, s);
     else if (s->required)
-      return hd__yaml_fail(ctx, node, "expected '%s: N' in a %s layer, found none; add it", s->key, kind);
+      status = hd__yaml_fail(ctx, node, "expected '%s: N' in a %s layer, found none; add it", s->key, kind);
+    if (status != HD_OK)
+      return explain(ctx, status, s);
   }
   return HD_OK;
 }
@@ -140,14 +151,7 @@ hd_status hd__layer_form(hd_layer_form *out, hd_ctx *ctx, const hd_yaml_node *la
 
 hd_status hd__layer_attrs(hd_attrs *attrs, hd_ctx *ctx, const hd_yaml_node *layer, const hd_layer_form *form) {
   static const char *const more[] = {"op", "from", NULL};
-  *attrs = (hd_attrs){.kernel = {1, 1},
-                      .groups = 1,
-                      .bias = 1,
-                      .count_include_pad = 1,
-                      .negative_slope = 0.01f,
-                      .p = 0.5f,
-                      .eps = 1e-5f,
-                      .momentum = 0.1f};
+  hd__op_defaults(attrs, form->settings);
   if (form->op == HD_OP_custom)
     attrs->custom_op = hd__custom_op_find(ctx, hd__yaml_get(layer, "op")->text);
   HD_TRY(hd__layer_only_keys(ctx, layer, more, form->settings));

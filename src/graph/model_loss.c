@@ -11,9 +11,6 @@
 #include "graph/model.h"
 #include "graph/model_layer.h"
 
-/* A limit for weights, far above useful values; it keeps sums finite. */
-static const double MOST = 1e6;
-
 static hd_status find_loss(hd_op *out, hd_ctx *ctx, const hd_yaml_node *node) {
   const char *name;
   HD_TRY(hd__yaml_text(&name, ctx, node));
@@ -27,7 +24,8 @@ static hd_status find_loss(hd_op *out, hd_ctx *ctx, const hd_yaml_node *node) {
 }
 
 /* One number for each score; weights of positive examples may also be one number for all. */
-static hd_status read_weights(float *weight, hd_ctx *ctx, const hd_yaml_node *node, int scores) {
+static hd_status read_weights(float *weight, hd_ctx *ctx, const hd_yaml_node *node, const hd_op_setting *setting,
+                              int scores) {
   double number, sum = 0;
   bool one = node->kind == HD_YAML_SCALAR && !strcmp(node->key, "pos_weight");
   if (!one) {
@@ -37,7 +35,7 @@ static hd_status read_weights(float *weight, hd_ctx *ctx, const hd_yaml_node *no
                            node->key, node->count, scores);
   }
   for (int i = 0; i < scores; i++) {
-    HD_TRY(hd__yaml_number(&number, ctx, one ? node : &node->item[i], 0, MOST));
+    HD_TRY(hd__yaml_number(&number, ctx, one ? node : &node->item[i], setting->low, setting->high));
     weight[i] = (float)number;
     sum += number;
   }
@@ -54,26 +52,27 @@ static hd_status add_loss(hd_graph *graph, hd_ctx *ctx, int scores, const hd_los
 hd_status hd__model_read_loss(hd_graph *graph, hd_ctx *ctx, const hd_yaml_node *root, int scores,
                               const hd_yaml_node *last) {
   const hd_yaml_node *node = hd__yaml_get(root, "loss"), *weights = NULL;
-  hd_loss loss = HD_LOSS_DEFAULT;
-  if (!node)
-    return add_loss(graph, ctx, scores, &loss, last);
-  const hd_yaml_node *name = node->kind == HD_YAML_MAPPING ? hd__yaml_get(node, "op") : node;
-  if (!name)
+  hd_loss loss = {.op = HD_OP_cross_entropy};
+  const hd_yaml_node *name = node && node->kind == HD_YAML_MAPPING ? hd__yaml_get(node, "op") : node;
+  if (node && !name)
     return hd__yaml_fail(ctx, node, "expected 'op: NAME' in the loss, found none; add it");
-  HD_TRY(find_loss(&loss.op, ctx, name));
-  if (node->kind != HD_YAML_MAPPING)
-    return add_loss(graph, ctx, scores, &loss, last);
+  if (name)
+    HD_TRY(find_loss(&loss.op, ctx, name));
   const hd_op_rule *rule = hd__op_info(loss.op)->rule;
-  HD_TRY(hd__layer_only_keys(ctx, node, (const char *const[]){"op", rule->weights, NULL}, rule->settings));
+  hd__op_defaults(&loss.attrs, rule->settings);
+  if (!node || node->kind != HD_YAML_MAPPING)
+    return add_loss(graph, ctx, scores, &loss, last);
+  HD_TRY(hd__layer_only_keys(ctx, node, (const char *const[]){"op", NULL}, rule->settings));
   HD_TRY(hd__layer_settings(&loss.attrs, ctx, node, rule->settings, "loss"));
-  if (rule->weights)
-    weights = hd__yaml_get(node, rule->weights);
+  const hd_op_setting *setting = hd__op_weights(rule);
+  if (setting)
+    weights = hd__yaml_get(node, setting->key);
   if (!weights)
     return add_loss(graph, ctx, scores, &loss, last);
   int64_t count = hd__shape_elems(&graph->values[scores].shape);
   float *weight = hd__malloc((size_t)count * sizeof *weight);
   loss.weight = weight;
-  hd_status status = weight ? read_weights(weight, ctx, weights, (int)count)
+  hd_status status = weight ? read_weights(weight, ctx, weights, setting, (int)count)
                             : hd__fail(ctx, HD_E_NOMEM, "out of memory while reading a model");
   if (status == HD_OK)
     status = add_loss(graph, ctx, scores, &loss, last);

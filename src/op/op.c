@@ -41,6 +41,25 @@ int64_t hd__op_macs(hd_op op, const hd_geom *g) { return table[op].rule->macs ? 
 
 bool hd__op_works_in_place(hd_op op) { return table[op].rule && table[op].rule->in_place; }
 
+void hd__op_defaults(hd_attrs *attrs, const hd_op_setting *settings) {
+  *attrs = (hd_attrs){0};
+  for (const hd_op_setting *s = settings; s && s->key; s++) {
+    void *field = (char *)attrs + s->field;
+    if (s->type == HD_SETTING_REAL)
+      *(float *)field = (float)s->default_value;
+    else if (s->type < HD_SETTING_LAYER)
+      for (int i = 0; i < (s->type == HD_SETTING_SIDES ? 2 : 1); i++)
+        ((int32_t *)field)[i] = (int32_t)s->default_value;
+  }
+}
+
+const hd_op_setting *hd__op_weights(const hd_op_rule *rule) {
+  const hd_op_setting *s = rule->settings;
+  while (s && s->key && s->type != HD_SETTING_WEIGHTS)
+    s++;
+  return s && s->key ? s : NULL;
+}
+
 static void default_to(int32_t *field, int32_t value) { *field = *field ? *field : value; }
 
 int hd__op_sample(hd_geom *g, hd_op op, int index) {

@@ -37,22 +37,46 @@ typedef struct hd_attrs {
   float delta;           /* huber: where the square becomes a line */
 } hd_attrs;
 
+typedef enum hd_setting_type {
+  HD_SETTING_INT,
+  HD_SETTING_FLAG,
+  HD_SETTING_REAL,
+  HD_SETTING_SIDES,
+  HD_SETTING_CHOICE,
+  HD_SETTING_LAYER,  /* names another layer: graph/model.c reads it */
+  HD_SETTING_WEIGHTS /* loss: a weight for each score: graph/model_loss.c reads it */
+} hd_setting_type;
+
 /* A setting of model files: where its value goes, and what is allowed. */
 typedef struct hd_op_setting {
   const char *key; /* NULL ends a list */
-  enum { HD_SETTING_INT, HD_SETTING_FLAG, HD_SETTING_REAL, HD_SETTING_SIDES, HD_SETTING_CHOICE, HD_SETTING_LAYER } type;
-  size_t field;           /* in hd_attrs: int32_t; REAL: float; SIDES: int32_t[2]; LAYER, another layer: none */
+  hd_setting_type type;
+  size_t field;           /* in hd_attrs: int32_t; REAL: float; SIDES: int32_t[2]; LAYER, WEIGHTS: none */
   double low, high;       /* both included */
   const char *choices[2]; /* CHOICE: the names of 0 and 1 */
   bool required;
+  double default_value;
+  const char *help; /* the last field: tools/op-tables reads a setting up to it */
 } hd_op_setting;
 
 #define HD_SETTING(KEY, TYPE, member, ...)                                                                             \
   { .key = KEY, .type = HD_SETTING_##TYPE, .field = offsetof(hd_attrs, member), __VA_ARGS__ }
-#define HD_SHARE_SETTING                                                                                               \
-  { .key = "share", .type = HD_SETTING_LAYER }
 #define HD_SETTINGS_END                                                                                                \
   { .key = NULL }
+
+/* Of several operations. */
+#define HD_BIAS_SETTINGS                                                                                               \
+  HD_SETTING("bias", FLAG, bias, .high = 1, .default_value = 1, .help = "whether a bias is added"),                    \
+      HD_SETTING("share", LAYER, bias, .help = "a layer above of the same kind, whose weight and bias are used")
+#define HD_POOL_SETTINGS                                                                                               \
+  HD_SETTING("kernel", SIDES, kernel, .low = 1, .high = 1024, .required = true,                                        \
+             .help = "height and width of the window"),                                                                \
+      HD_SETTING("stride", SIDES, stride, .low = 1, .high = 1024,                                                      \
+                 .help = "the step from window to window; if not given, the kernel's sides"),                          \
+      HD_SETTING("padding", SIDES, padding, .low = 0, .high = 1024,                                                    \
+                 .help = "pixels beside each edge, at most half the kernel")
+#define HD_EPS_SETTING                                                                                                 \
+  HD_SETTING("eps", REAL, eps, .low = 0, .high = 1, .default_value = 1e-5, .help = "added to the variance")
 
 typedef enum hd_init { HD_INIT_UNIFORM, HD_INIT_ZERO, HD_INIT_ONE } hd_init;
 
@@ -124,10 +148,10 @@ typedef enum hd_dx_kind {
 typedef enum hd_op_role { HD_ROLE_FORWARD, HD_ROLE_DX, HD_ROLE_DW } hd_op_role;
 
 typedef struct hd_op_rule {
-  int fewest, most;    /* inputs of a layer of model files; 0: not a layer */
-  bool loss;           /* a loss of model files */
-  bool labels;         /* loss: its target is the number of a class */
-  const char *weights; /* loss: the setting with a weight for each score; NULL: none */
+  int fewest, most;  /* inputs of a layer of model files; 0: not a layer */
+  bool loss;         /* a loss of model files */
+  bool labels;       /* loss: its target is the number of a class */
+  const char *torch; /* what computes the same in PyTorch, for docs/model-files.md */
   const hd_op_setting *settings;
   hd_shape_rule *shapes;
   hd_backward dx, dw; /* dw writes the gradients of in[1] and in[2] */
@@ -143,7 +167,8 @@ typedef struct hd_op_rule {
   int32_t flops[3];
   int64_t (*flops_of)(const hd_geom *g, hd_op_role role);
 
-  const hd_geom *samples; /* shapes for tests: fields that are 0 are completed */
+  void (*fill_reference)(hd_kernels *table); /* run_outputs and form of the reference table; NULL: there are none */
+  const hd_geom *samples;                    /* shapes for tests: fields that are 0 are completed */
   int sample_count;
 } hd_op_rule;
 
@@ -159,6 +184,12 @@ typedef struct hd_op_info {
 HD_TOOLS_API const hd_op_info *hd__op_info(hd_op op);
 HD_TOOLS_API int64_t hd__op_flops(hd_op op, const hd_geom *geom);
 int64_t hd__op_macs(hd_op op, const hd_geom *geom);
+
+/* A layer's settings where none is given. */
+void hd__op_defaults(hd_attrs *attrs, const hd_op_setting *settings);
+
+/* The setting of a loss with a weight for each score; NULL: there is none. */
+const hd_op_setting *hd__op_weights(const hd_op_rule *rule);
 
 /* Whether out[0] may be in[0]. */
 HD_TOOLS_API bool hd__op_works_in_place(hd_op op);
@@ -180,6 +211,9 @@ hd_shape_rule hd__shapes_same;
 
 /* Windows over an image, from kernel, stride and padding. */
 hd_shape_rule hd__shapes_pool;
+
+/* Of the mean of each window: an addition for each position and a division; the gradient has the same. */
+int64_t hd__flops_mean(const hd_geom *g, hd_op_role role);
 
 /* The rule of losses: a number for each sample. */
 hd_shape_rule hd__shapes_loss;

@@ -46,15 +46,7 @@ void hd__op_fill_reference_f64(hd_kernels *table) {
 #else
 #define FILL_UPDATE(name) table->update[HD_OP_##name] = run_##name;
 
-/* Outputs j0 to j1 - 1 alone are the units of these numbers. */
-static void run_linear_outputs(const hd_call *call, int32_t j0, int32_t j1) {
-  for (int64_t n = 0; n < call->rows; n++)
-    for (int32_t j = j0; j < j1; j++)
-      linear_at(call, n, j);
-}
-
 void hd__op_fill_reference(hd_kernels *table) {
 #include "kernel/ops.def"
-  table->run_outputs[HD_OP_linear] = run_linear_outputs;
 }
 #endif

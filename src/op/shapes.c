@@ -67,6 +67,10 @@ hd_status hd__shapes_pool(hd_op_shapes *s) {
   return HD_OK;
 }
 
+int64_t hd__flops_mean(const hd_geom *g, hd_op_role role) {
+  return (int64_t)g->co * g->ho * g->wo * (g->kh * g->kw + 1);
+}
+
 hd_status hd__shapes_loss(hd_op_shapes *s) {
   char text[HD_SHAPE_TEXT_BYTES];
   if (s->x[0].rank != 1)

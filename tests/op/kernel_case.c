@@ -69,7 +69,7 @@ static void describe_forward(kernel_case *c, hd_op op, const hd_geom *g, bool dr
   if (!rule->loss)
     return;
   c->in[1] = rule->labels && !g->soft_labels ? (arg){ARG_LABELS, true, 1, 1} : floats(g->ci);
-  c->in[2] = rule->weights && !drop ? param(g->ci) : (arg){0};
+  c->in[2] = hd__op_weights(rule) && !drop ? param(g->ci) : (arg){0};
   c->out[0] = (arg){ARG_FLOATS, true, 1, 1};
 }
 

@@ -59,7 +59,7 @@ static void take_draw(problem *p, int i) {
 /* Whether the third argument may be absent: a bias, or a loss's weights. */
 static bool is_optional(hd_op op) {
   const hd_op_rule *rule = hd__op_info(op)->rule;
-  return hd__op_info(op)->role == HD_ROLE_FORWARD && (rule->weights || rule->macs);
+  return hd__op_info(op)->role == HD_ROLE_FORWARD && (hd__op_weights(rule) || rule->macs);
 }
 
 static void problem_create(problem *p, hd_op op, const hd_geom *g, int64_t rows, bool bias, uint32_t seed) {

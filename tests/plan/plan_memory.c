@@ -90,16 +90,12 @@ static bool overlap(const hd_plan *plan, int a, int b) {
   return first < second + slot_bytes(plan, b) && second < first + slot_bytes(plan, a);
 }
 
-static bool works_in_place(const hd_node *node) {
-  return node->op == HD_OP_relu || node->op == HD_OP_relu_dx || node->op == HD_OP_add;
-}
-
 static void check_apart(walk *w, const hd_node *node) {
   if (overlap(w->plan, node->out[0], node->out[1]))
     say(w, "%s writes its two outputs over each other", node->name);
   for (int o = 0; o < HD_MAX_OUT; o++)
     for (int i = 0; i < HD_MAX_IN; i++) {
-      bool allowed = o == 0 && i == 0 && works_in_place(node) &&
+      bool allowed = o == 0 && i == 0 && hd__op_works_in_place(node->op) &&
                      w->plan->place[node->out[0]].offset == w->plan->place[node->in[0]].offset;
       if (!allowed && overlap(w->plan, node->out[o], node->in[i]))
         say(w, "%s writes %s over its input %s", node->name, name_of(w, node->out[o]), name_of(w, node->in[i]));

@@ -5,7 +5,7 @@
 #include "kernel/kernel.h"
 #include "kernel/ref/ref_fill.h"
 
-/* Runs the pushes and merges of a reduction; the value of a step comes from its row range (forms) or its term. */
+/* Runs the pushes and merges of a reduction of terms. */
 static void reduce(float *out, const float *const *term, const hd_reduction *f, int64_t count) {
   for (int64_t i = 0; i < count; i++) {
     float stack[HD_MAX_REDUCTION_DEPTH] = {0};
@@ -16,37 +16,6 @@ static void reduce(float *out, const float *const *term, const hd_reduction *f, 
         stack[top - 2] = stack[top - 2] + stack[top - 1];
     }
     out[i] = stack[0];
-  }
-}
-
-/* The REDUCE kernel's chain over rows row0 .. row1-1. */
-static float shard_chain(const hd_form *f, int j, int k, int row0, int row1) {
-  float acc = 0;
-  for (int64_t n = row0; n < row1; n++) {
-    float dy = f->dy[n * f->dy_stride + j];
-    acc = f->output == 0 ? fmaf(dy, f->x[n * f->x_stride + k], acc) : acc + dy;
-  }
-  return acc;
-}
-
-static float form_element(const hd_form *f, int j, int k) {
-  float stack[HD_MAX_REDUCTION_DEPTH] = {0};
-  int top = 0;
-  for (int s = 0; s < f->reduction->count; s++) {
-    stack[top++] = shard_chain(f, j, k, f->reduction->step[s].row0, f->reduction->step[s].row1);
-    for (int m = 0; m < f->reduction->step[s].merges; m++, top--)
-      stack[top - 2] = stack[top - 2] + stack[top - 1];
-  }
-  return stack[0];
-}
-
-static void form_linear_dw(const hd_form *f) {
-  for (int j = f->j0; j < f->j1; j++) {
-    if (f->output == 1)
-      f->out[j - f->j0] = form_element(f, j, 0);
-    else
-      for (int k = f->k0; k < f->k1; k++)
-        f->out[(j - f->j0) * f->out_ld + (k - f->k0)] = form_element(f, j, k);
   }
 }
 
@@ -84,7 +53,6 @@ static void gather_f32(float *out, const float *pixels, int64_t plane, int32_t c
 }
 
 void hd__ref_reduce_fill(hd_kernels *table) {
-  table->form[HD_OP_linear_dw] = form_linear_dw;
   table->reduce = reduce;
   table->merge_stats = merge_stats;
   table->sum_squares = sum_squares;

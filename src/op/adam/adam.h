@@ -3,8 +3,9 @@
 
 #include "op/update.h"
 
-/* Of g and w: m1 = fma(one_minus_beta1, g - m, m), v1 = fma(one_minus_beta2, g * g, beta2 * v),
- * w1 = fma(-step_size, m1 / (sqrt(v1) / sqrt_bias2 + eps), w). */
+/* w1: `g'' = fma(weight_decay, w, g')`; `m1 = fma(1 - beta1, g'' - m, m)`; `v1 = fma(1 - beta2, g'' * g'', beta2 * v)`;
+ * `w1 = fma(-step_size, m1 / (sqrt(v1) / sqrt_bias2 + eps), w)` */
+/* With g'' in g. */
 HD_BOTH int adam_step(const op_update *u, const hd_hyper *h, int64_t e, float sum, float g, float w) {
   const float m = fmaf(h->one_minus_beta1, g - u->m[e], u->m[e]);
   const float v = fmaf(h->one_minus_beta2, g * g, h->beta2 * u->v[e]);
@@ -15,7 +16,6 @@ HD_BOTH int adam_step(const op_update *u, const hd_hyper *h, int64_t e, float su
   return update_finite(sum) && update_finite(w1) && update_finite(m) && update_finite(v);
 }
 
-/* The step of fma(weight_decay, w, g * scale) and w. */
 HD_BOTH int adam_at(const op_update *u, const hd_hyper *h, float scale, int64_t e, float sum) {
   return adam_step(u, h, e, sum, fmaf(h->weight_decay, u->w[e], sum * scale), u->w[e]);
 }

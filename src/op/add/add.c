@@ -18,6 +18,7 @@ static hd_status shapes(hd_op_shapes *s) {
 const hd_op_rule hd__rule_add = {
     .fewest = 2,
     .most = 2,
+    .torch = "a + b",
     .shapes = shapes,
     .dx_kind = HD_DX_SAME,
     .in_place = true,

@@ -4,14 +4,10 @@
  * number of its pixels. */
 #include "op/op.h"
 
-static const hd_op_setting settings[] = {HD_SETTING("kernel", SIDES, kernel, .low = 1, .high = 1024, .required = true),
-                                         HD_SETTING("stride", SIDES, stride, .low = 1, .high = 1024),
-                                         HD_SETTING("padding", SIDES, padding, .low = 0, .high = 1024),
-                                         HD_SETTING("count_include_pad", FLAG, count_include_pad, .high = 1),
+static const hd_op_setting settings[] = {HD_POOL_SETTINGS,
+                                         HD_SETTING("count_include_pad", FLAG, count_include_pad, .high = 1,
+                                                    .default_value = 1, .help = "whether the padding counts as pixels"),
                                          HD_SETTINGS_END};
-
-/* An addition for each position and a division; the gradient has the same. */
-static int64_t flops(const hd_geom *g, hd_op_role role) { return (int64_t)g->co * g->ho * g->wo * (g->kh * g->kw + 1); }
 
 static const hd_geom samples[] = {
     {.ci = 1},
@@ -25,9 +21,10 @@ static const hd_geom samples[] = {
 const hd_op_rule hd__rule_avg_pool2d = {
     .fewest = 1,
     .most = 1,
+    .torch = "nn.AvgPool2d",
     .settings = settings,
     .shapes = hd__shapes_pool,
     .dx = {HD_OP_avg_pool2d_dx, {HD_ARG_DY}},
-    .flops_of = flops,
+    .flops_of = hd__flops_mean,
     HD_SAMPLES(samples),
 };

@@ -14,7 +14,8 @@ HD_BOTH real avg_pool2d_divisor(const hd_geom *g, int oy, int ox) {
   return (real)(rows * columns);
 }
 
-/* acc = +0; positions row-major, without the padding: acc = acc + x; y = acc / divisor. */
+/* y: `acc = +0`; the window's positions ascending, those in the padding left out: `acc = acc + x`; `acc / n`, n being
+ * the window's positions, with `count_include_pad: false` those inside the image */
 HD_BOTH int64_t avg_pool2d_count(const hd_geom *g) { return (int64_t)g->ho * g->wo * g->ci; }
 HD_BOTH void avg_pool2d_at(const op_call *c, int64_t n, int64_t i) {
   const hd_geom *g = op_geom(c);
@@ -28,7 +29,7 @@ HD_BOTH void avg_pool2d_at(const op_call *c, int64_t n, int64_t i) {
   op_out(c, 0, n)[i] = acc / avg_pool2d_divisor(g, oy, ox);
 }
 
-/* Per input element: acc = +0; over the windows that hold it, row-major: acc = acc + dy / divisor. */
+/* dx: `acc = +0`; windows that hold this element ascending: `acc = acc + dy / n` */
 HD_BOTH int64_t avg_pool2d_dx_count(const hd_geom *g) { return op_elems(g); }
 HD_BOTH void avg_pool2d_dx_at(const op_call *c, int64_t n, int64_t i) {
   const hd_geom *g = op_geom(c);

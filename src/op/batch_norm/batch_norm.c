@@ -8,9 +8,13 @@
  * batch_norm_dx and shard_norm_dx. */
 #include "op/op.h"
 
-static const hd_op_setting settings[] = {
-    HD_SETTING("eps", REAL, eps, .low = 0, .high = 1), HD_SETTING("momentum", REAL, momentum, .low = 0, .high = 1),
-    HD_SETTING("stats", CHOICE, shard_stats, .choices = {"batch", "shard"}), HD_SETTINGS_END};
+static const hd_op_setting settings[] = {HD_EPS_SETTING,
+                                         HD_SETTING("momentum", REAL, momentum, .low = 0, .high = 1,
+                                                    .default_value = 0.1,
+                                                    .help = "the share of a batch in the running statistics"),
+                                         HD_SETTING("stats", CHOICE, shard_stats, .choices = {"batch", "shard"},
+                                                    .help = "whose mean and variance training uses"),
+                                         HD_SETTINGS_END};
 
 static hd_status shapes(hd_op_shapes *s) {
   static const char *const suffix[] = {"weight", "bias", "running_mean", "running_var"};
@@ -39,6 +43,7 @@ static const hd_geom samples[] = {{.ci = 1, .eps = 1e-5f},
 const hd_op_rule hd__rule_batch_norm = {
     .fewest = 1,
     .most = 1,
+    .torch = "nn.BatchNorm1d, nn.BatchNorm2d",
     .settings = settings,
     .shapes = shapes,
     .dx = {HD_OP_batch_norm_dx, {HD_ARG_DY, HD_ARG_W, HD_ARG_X, HD_ARG_IN3, HD_ARG_IN4, HD_ARG_DW, HD_ARG_DB}},

@@ -23,8 +23,8 @@ HD_BOTH void batch_norm_stats(const op_call *c, int64_t k, int64_t channel, real
   *m2_out = m2;
 }
 
-/* r = 1 / sqrt(var + eps), xhat = (x - mean) * r; samples ascending, pixels ascending, from +0:
- * dw = fma(dy, xhat, dw), db = db + dy. */
+/* dw, db: per shard, with `r = 1 / sqrt(var + eps)`: `dw = +0`, `db = +0`; samples ascending, pixels ascending: `dw =
+ * fma(dy, (x - mean) * r, dw)`, `db = db + dy` */
 HD_BOTH real batch_norm_rate(const hd_geom *g, real var) { return 1 / REAL_SQRT(var + g->eps); }
 
 HD_BOTH void batch_norm_sums(const op_call *c, int64_t k, int64_t channel, int x_slot, int dy_slot, real mean, real r,
@@ -42,10 +42,12 @@ HD_BOTH void batch_norm_sums(const op_call *c, int64_t k, int64_t channel, int x
   *db_out = db;
 }
 
-/* y = fma(x - mean, w / sqrt(var + eps), b) */
+/* y: `fma(x - mean, weight / sqrt(var + eps), bias)`; in training mean and variance are the batch's (below), with
+ * `stats: shard` the shard's, in evaluation the running ones */
 HD_BOTH real batch_norm_scale(const hd_geom *g, real w, real var) { return w / REAL_SQRT(var + g->eps); }
 
-/* With N samples times pixels: dx = (w * r) * (dy - fma(xhat, dw / N, db / N)). */
+/* dx: with N samples * pixels in the batch and the sums dw, db of all its shards (`stats: shard`: in the shard, and its
+ * sums): `(weight * r) * (dy - fma((x - mean) * r, dw / N, db / N))` */
 HD_BOTH real batch_norm_slope(real dy, real x, real w, real mean, real r, real dw, real db, real count) {
   const real xhat = (x - mean) * r;
   return (w * r) * (dy - REAL_FMA(xhat, dw / count, db / count));

@@ -70,6 +70,7 @@ static const hd_geom samples[] = {{.ci = 2, .part = {1, 1}},
 const hd_op_rule hd__rule_concat = {
     .fewest = 2,
     .most = HD_MAX_IN,
+    .torch = "torch.cat((a, b), 1)",
     .shapes = shapes,
     .dx = {HD_OP_concat_dx, {HD_ARG_DY}},
     .dx_kind = HD_DX_EACH,

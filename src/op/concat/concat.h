@@ -1,9 +1,9 @@
-/* concat: the channels of several inputs behind each other. Elements are moved, not computed. */
+/* concat: the channels of several inputs behind each other. */
 #pragma once
 
 #include "op/unit.h"
 
-/* Elements of the output, each from the input that holds its channel. */
+/* y: moved, not computed */
 HD_BOTH int64_t concat_count(const hd_geom *g) { return (int64_t)g->co * g->hi * g->wi; }
 HD_BOTH void concat_at(const op_call *c, int64_t n, int64_t i) {
   const hd_geom *g = op_geom(c);
@@ -13,6 +13,7 @@ HD_BOTH void concat_at(const op_call *c, int64_t n, int64_t i) {
   op_out(c, 0, n)[i] = op_in(c, k, n)[i / g->co * g->part[k] + channel];
 }
 
+/* dx: moved, not computed */
 HD_BOTH int64_t concat_dx_count(const hd_geom *g) { return op_elems(g); }
 HD_BOTH void concat_dx_at(const op_call *c, int64_t n, int64_t i) {
   const hd_geom *g = op_geom(c);

@@ -7,14 +7,17 @@
 
 #include "op/op.h"
 
-static const hd_op_setting settings[] = {HD_SETTING("out", INT, out, .low = 1, .high = 1 << 20, .required = true),
-                                         HD_SETTING("kernel", SIDES, kernel, .low = 1, .high = 1024, .required = true),
-                                         HD_SETTING("stride", SIDES, stride, .low = 1, .high = 1024),
-                                         HD_SETTING("padding", SIDES, padding, .low = 0, .high = 1024),
-                                         HD_SETTING("groups", INT, groups, .low = 1, .high = 1 << 20),
-                                         HD_SETTING("bias", FLAG, bias, .high = 1),
-                                         HD_SHARE_SETTING,
-                                         HD_SETTINGS_END};
+static const hd_op_setting settings[] = {
+    HD_SETTING("out", INT, out, .low = 1, .high = 1 << 20, .required = true, .help = "channels of the output"),
+    HD_SETTING("kernel", SIDES, kernel, .low = 1, .high = 1024, .required = true,
+               .help = "height and width of the kernel"),
+    HD_SETTING("stride", SIDES, stride, .low = 1, .high = 1024, .default_value = 1,
+               .help = "the step from one position of the kernel to the next"),
+    HD_SETTING("padding", SIDES, padding, .low = 0, .high = 1024, .help = "zeros beside each edge"),
+    HD_SETTING("groups", INT, groups, .low = 1, .high = 1 << 20, .default_value = 1,
+               .help = "groups of channels; a divisor of inputs and outputs"),
+    HD_BIAS_SETTINGS,
+    HD_SETTINGS_END};
 
 static hd_status check_input(const hd_op_shapes *s) {
   const hd_attrs *a = s->attrs;
@@ -100,6 +103,7 @@ static const hd_geom samples[] = {
 const hd_op_rule hd__rule_conv2d = {
     .fewest = 1,
     .most = 1,
+    .torch = "nn.Conv2d",
     .settings = settings,
     .shapes = shapes,
     .dx = {HD_OP_conv2d_dx, {HD_ARG_DY, HD_ARG_W, HD_ARG_OUT1}},

@@ -11,8 +11,9 @@
 
 HD_BOTH int conv2d_channels(const hd_geom *g) { return g->ci / g->groups; }
 
-/* Position (oy, ox): acc = bias or +0; for ky, kx, ci ascending over the channels of the group: acc = fma(x, w, acc).
- * */
+/* y: `acc = bias`, or +0 without one; (ky, kx, ci) ascending: `acc = fma(x, w, acc)`. Pixels of the padding are zeros
+ * and are included. In groups, ci runs over the channels of the output's group. Wide 3 x 3 kernels: by tiles, below.
+ * With a pool: the maximum over the window's positions. With a ReLU: of that. */
 HD_BOTH real conv2d_value(const op_call *c, const real *x, int oy, int ox, int co) {
   const hd_geom *g = op_geom(c);
   const int channels = conv2d_channels(g), first = co / (g->co / g->groups) * channels;
@@ -106,9 +107,10 @@ HD_BOTH void conv2d_at(const op_call *c, int64_t n, int64_t i) {
 
 HD_BOTH int conv2d_tiled_gradients(const hd_geom *g) { return hd_geom_is_winograd(g) && g->pool == 1; }
 
-/* acc = +0; over the output's pixels row-major (oy, ox), inside over the co of its group ascending: acc = fma(dy, w,
- * acc); behind a pool, dy is that of a window at the pixel it was taken from and zero at the others; at last acc + 0,
- * so that it makes no difference whether zero dy are left out: without it a flushed sum could keep the sign of its
+/* dx: `acc = +0`; pixels of the output (oy, ox) ascending, inside output channels (of its group) ascending: `acc =
+ * fma(dy, w, acc)`; at last `acc + 0`. Behind a pool, `dy` is the window's at the position whose maximum was taken and
+ * zero at the others. Without a pool, wide 3 x 3 kernels: by tiles. */
+/* After `+ 0` it makes no difference whether zero dy are left out; without it a flushed sum could keep the sign of its
  * zero. */
 HD_BOTH real conv2d_dx_value(const op_call *c, int64_t n, int y, int x, int ci) {
   const hd_geom *g = op_geom(c);
@@ -161,7 +163,9 @@ HD_BOTH void conv2d_dx_at(const op_call *c, int64_t n, int64_t i) {
 
 /* ---- Gradients of weight and bias, per shard ---- */
 
-/* acc = +0; over samples ascending, windows row-major: acc = fma(dy, x, acc); at last acc + 0, as above. */
+/* dw: per shard: `acc = +0`; samples ascending, windows ascending: `acc = fma(dy, x, acc)`, x being the pixel under
+ * this tap at the position whose maximum was taken; at last `acc + 0`. Pixels of the padding are zeros and are
+ * included. Without a pool, wide 3 x 3 kernels: by tiles. */
 HD_BOTH real conv2d_dw_value(const op_call *c, int64_t k, int co, int column) {
   const hd_geom *g = op_geom(c);
   const int channels = conv2d_channels(g), tap = column / channels;
@@ -207,7 +211,7 @@ HD_BOTH void conv2d_dw_tiled(const op_call *c, int64_t k, int co, int ci) {
   winograd_kernel_back(op_sums(c, 0, k) + (int64_t)co * 9 * g->ci + ci, s, g->ci);
 }
 
-/* The bias: acc = +0; samples ascending, windows row-major: acc = acc + dy. */
+/* db: per shard: `acc = +0`; samples ascending, windows ascending: `acc = acc + dy` */
 HD_BOTH real conv2d_db_value(const op_call *c, int64_t k, int co) {
   const hd_geom *g = op_geom(c);
   real acc = 0;

@@ -1,14 +1,13 @@
 /* cross_entropy: of scores of classes, with a label or a probability for each class as target; class weights, an
- * ignored label, label smoothing. Sums over the classes are OP_CHAINS16. With m the maximum of the scores and e_i =
- * exp(l_i - m): nll_i = log(the sum of e) - (l_i - m), p_i = e_i / the sum of e. */
+ * ignored label, label smoothing. */
 #pragma once
 
 #include "op/loss.h"
 
 #include "op/softmax/softmax.h"
 
-/* ---- Class i in sums over all classes, which only smoothing and targets of probabilities need: w_i * u_i. Of
- * probabilities u_i = t_i, with smoothing s fma(1 - s, t_i, s / classes); of labels u_i = 1. ---- */
+/* ---- Class i in sums over all classes, which only smoothing and targets of probabilities need: w[i], of
+ * probabilities v[i]. ---- */
 
 HD_BOTH int cross_entropy_needs_all(const hd_geom *g) { return g->soft_labels || g->label_smoothing > 0; }
 
@@ -22,8 +21,10 @@ HD_BOTH real cross_entropy_share_at(const op_call *c, int64_t n, int64_t i) {
   return cross_entropy_share(op_geom(c), loss_weight(c, i), op_geom(c)->soft_labels ? op_in(c, 1, n)[i] : 0);
 }
 
-/* Of probabilities the loss is the sum of fma(w_i * u_i, nll_i). Of a label hard = w_y * nll_y; without smoothing that
- * is the loss, with it fma(1 - s, hard, s / classes * the sum of fma(w_i, nll_i)). An ignored label: 0. */
+/* y: m, e and sum as in `softmax`; nll[i] = `log(sum) - (x[i] - m)`; hard = `w[label] * nll[label]`, w being the class
+ * weights, or ones. With label smoothing s over C classes: `fma(1 - s, hard, s / C * t)`, t = 16 chains of `fma(w[i],
+ * nll[i], acc)` and the tree. 0 if the label is ignored. Of probabilities t (made by `one_hot`): 16 chains of
+ * `fma(v[i], nll[i], acc)` and the tree, `v[i] = w[i] * t[i]`, with smoothing `w[i] * fma(1 - s, t[i], s / C)`. */
 HD_BOTH real cross_entropy_loss(const op_call *c, int64_t n, real m, real log_sum, real all) {
   const hd_geom *g = op_geom(c);
   const real smoothing = g->label_smoothing;
@@ -64,9 +65,11 @@ HD_BOTH cross_entropy_target cross_entropy_target_of(const op_call *c, int64_t n
   return target;
 }
 
-/* a = the sum of w_i * u_i. Of probabilities fma(a, p_i, -(w_i * u_i)) / divisor. Of a label without smoothing w_y *
- * (p_i - (i == y ? 1 : 0)) / divisor; with smoothing s, kept = (1 - s) * w_y, share = s / classes, t = share * w_i, at
- * i = y fma(share, w_y, kept): fma(fma(share, a, kept), p_i, -t) / divisor. `u`: w_i * u_i. */
+/* dx: p = `e[i] / sum`; `w[label] * (p - (i == label ? 1 : 0)) / divisor`. With label smoothing: share = `s / C`, kept
+ * = `(1 - s) * w[label]`, a = `fma(share, sum of w, kept)` (16 chains and the tree), t = `i == label ? fma(share, w[i],
+ * kept) : share * w[i]`; `fma(a, p, -t) / divisor`. 0 if the label is ignored. Of probabilities: a = v added in 16
+ * chains and the tree, `fma(a, p, -v[i]) / divisor`. */
+/* p, u and all: p, v[i] or w[i], and the sum of those. */
 HD_BOTH real cross_entropy_slope(const op_call *c, const cross_entropy_target *target, int64_t i, real p, real u,
                                  real all) {
   const hd_geom *g = op_geom(c);

@@ -26,6 +26,7 @@ HD_BOTH hd_custom_call custom_call(const hd_geom *g) {
                           .user = g->custom_op->user};
 }
 
+/* y: what the caller's function computes */
 HD_BOTH int64_t custom_count(const hd_geom *g) { return 1; }
 HD_BOTH void custom_at(const op_call *c, int64_t n, int64_t unused) {
   hd_custom_call call = custom_call(op_geom(c));
@@ -35,6 +36,7 @@ HD_BOTH void custom_at(const op_call *c, int64_t n, int64_t unused) {
   op_geom(c)->custom_op->forward(&call);
 }
 
+/* dx: what the caller's function computes */
 HD_BOTH int64_t custom_dx_count(const hd_geom *g) { return 1; }
 HD_BOTH void custom_dx_at(const op_call *c, int64_t n, int64_t unused) {
   hd_custom_call call = custom_call(op_geom(c));

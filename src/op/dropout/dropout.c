@@ -2,7 +2,9 @@
  * same mask again. In evaluation it is the identity: hd__pass_evaluation makes it a view. */
 #include "op/op.h"
 
-static const hd_op_setting settings[] = {HD_SETTING("p", REAL, p, .low = 0, .high = 1), HD_SETTINGS_END};
+static const hd_op_setting settings[] = {HD_SETTING("p", REAL, p, .low = 0, .high = 1, .default_value = 0.5,
+                                                    .help = "the probability that an element becomes zero"),
+                                         HD_SETTINGS_END};
 
 static const hd_geom samples[] = {{.ci = 1, .p = 0.5f},
                                   {.ci = 19},
@@ -13,6 +15,7 @@ static const hd_geom samples[] = {{.ci = 1, .p = 0.5f},
 const hd_op_rule hd__rule_dropout = {
     .fewest = 1,
     .most = 1,
+    .torch = "nn.Dropout",
     .settings = settings,
     .shapes = hd__shapes_same,
     .dx = {HD_OP_dropout_dx, {HD_ARG_DY}},

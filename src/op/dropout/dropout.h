@@ -5,8 +5,9 @@
 
 #include "base/philox.h"
 
-/* y = x * factor: 0 where the random number of the element in [0, 1) lies below p, else 1 / (1 - p). Four neighbouring
- * elements share a block of random words. */
+/* y: `x * (u < p ? 0 : 1 / (1 - p))`; u of element i (counted as images lie in memory) is the upper 24 bits, as a
+ * fraction, of word i mod 4 of the Philox block keyed by seed, purpose, epoch, the sample's position in the epoch, node
+ * and floor(i / 4). In evaluation: x. */
 HD_BOTH int64_t dropout_count(const hd_geom *g) { return (op_elems(g) + 3) / 4; }
 HD_BOTH void dropout_at(const op_call *c, int64_t n, int64_t block) {
   const hd_geom *g = op_geom(c);
@@ -24,5 +25,6 @@ HD_BOTH void dropout_at(const op_call *c, int64_t n, int64_t block) {
   }
 }
 
+/* dx: `dy` times the same factor, drawn again */
 HD_BOTH int64_t dropout_dx_count(const hd_geom *g) { return dropout_count(g); }
 HD_BOTH void dropout_dx_at(const op_call *c, int64_t n, int64_t block) { dropout_at(c, n, block); }

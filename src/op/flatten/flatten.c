@@ -16,6 +16,7 @@ static hd_status shapes(hd_op_shapes *s) {
 const hd_op_rule hd__rule_flatten = {
     .fewest = 1,
     .most = 1,
+    .torch = "nn.Flatten",
     .shapes = shapes,
     .dx = {HD_OP_flatten_dx, {HD_ARG_DY}},
     HD_SAMPLES(hd__samples_each),

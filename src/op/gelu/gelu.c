@@ -1,7 +1,8 @@
 /* gelu: x times the share of the normal distribution below x. The gradient reads x. */
 #include "op/op.h"
 
-static const hd_op_setting settings[] = {HD_SETTING("approximate", CHOICE, approximate, .choices = {"none", "tanh"}),
+static const hd_op_setting settings[] = {HD_SETTING("approximate", CHOICE, approximate, .choices = {"none", "tanh"},
+                                                    .help = "the form: with erf, or an approximation with tanh"),
                                          HD_SETTINGS_END};
 
 static const hd_geom samples[] = {{.ci = 1},
@@ -14,6 +15,7 @@ static const hd_geom samples[] = {{.ci = 1},
 const hd_op_rule hd__rule_gelu = {
     .fewest = 1,
     .most = 1,
+    .torch = "nn.GELU",
     .settings = settings,
     .shapes = hd__shapes_same,
     .dx = {HD_OP_gelu_dx, {HD_ARG_DY, HD_ARG_X}},

@@ -9,21 +9,22 @@
 #define HD_SQRT_2_BY_PI 0.79788456080286536
 #define HD_GELU_CUBIC 0.044715
 
-/* The share below x: (1 + erf(x * sqrt(1/2))) * 0.5. */
+/* The share of the normal distribution below x. */
 HD_BOTH real gelu_share(real x) { return (1 + REAL_ERF(x * (real)HD_SQRT_HALF)) * (real)0.5; }
 
-/* The argument of the tanh: (sqrt(2/pi) * x) * fma(c, x * x, 1). */
+/* The argument of the tanh. */
 HD_BOTH real gelu_inner(real x) { return (real)HD_SQRT_2_BY_PI * x * REAL_FMA((real)HD_GELU_CUBIC, x * x, 1); }
 
-/* y = x * share; tanh form: y = (0.5 * x) * (1 + tanh(inner)). */
+/* y: share = `(1 + erf(x * sqrt(1/2))) * 0.5`; `x * share`. With `approximate: tanh`: inner = `(sqrt(2/pi) * x) *
+ * fma(0.044715, x * x, 1)`; `(0.5 * x) * (1 + tanh(inner))` */
 HD_BOTH real gelu_of(const hd_geom *g, real x) {
   if (g->approximate)
     return (real)0.5 * x * (1 + REAL_TANH(gelu_inner(x)));
   return x * gelu_share(x);
 }
 
-/* dx = dy * fma(x, density, share), density = exp((x * x) * -0.5) * (1 / sqrt(2 pi)). tanh form: t = tanh(inner); dx =
- * dy * fma((0.5 * x) * fma(-t, t, 1), sqrt(2/pi) * fma(3 c, x * x, 1), 0.5 * (1 + t)). */
+/* dx: density = `exp((x * x) * -0.5) * (1 / sqrt(2 pi))`; `dy * fma(x, density, share)`. With `approximate: tanh`: t =
+ * `tanh(inner)`; `dy * fma((0.5 * x) * fma(-t, t, 1), sqrt(2/pi) * fma(3 * 0.044715, x * x, 1), 0.5 * (1 + t))` */
 HD_BOTH real gelu_dx_of(const hd_geom *g, real dy, real x) {
   if (!g->approximate) {
     const real density = REAL_EXP(x * x * (real)-0.5) * (real)HD_ONE_BY_SQRT_2PI;

@@ -6,13 +6,12 @@ static hd_status shapes(hd_op_shapes *s) {
   const hd_attrs *given = s->attrs;
   for (int side = 0; side < 2; side++)
     attrs.kernel[side] = s->x[0].rank == 3 ? s->x[0].dim[1 + side] : 1;
+  attrs.count_include_pad = 1;
   s->attrs = &attrs;
   hd_status status = hd__shapes_pool(s);
   s->attrs = given;
   return status;
 }
-
-static int64_t flops(const hd_geom *g, hd_op_role role) { return (int64_t)g->co * g->ho * g->wo * (g->kh * g->kw + 1); }
 
 static const hd_geom samples[] = {{.ci = 1},
                                   {.ci = 19},
@@ -23,8 +22,9 @@ static const hd_geom samples[] = {{.ci = 1},
 const hd_op_rule hd__rule_global_avg_pool2d = {
     .fewest = 1,
     .most = 1,
+    .torch = "nn.AdaptiveAvgPool2d(1)",
     .shapes = shapes,
     .dx = {HD_OP_avg_pool2d_dx, {HD_ARG_DY}},
-    .flops_of = flops,
+    .flops_of = hd__flops_mean,
     HD_SAMPLES(samples),
 };

@@ -3,7 +3,8 @@
 
 #include "op/unit.h"
 
-/* acc = +0; pixels ascending: acc = acc + x; y = acc / pixels. */
+/* y: `acc = +0`; pixels ascending: `acc = acc + x`; `acc / n`, n being the pixels */
+/* dx: as `avg_pool2d`, with one window: `0 + dy / n` */
 HD_BOTH int64_t global_avg_pool2d_count(const hd_geom *g) { return g->ci; }
 HD_BOTH void global_avg_pool2d_at(const op_call *c, int64_t n, int64_t channel) {
   const int pixels = (int)op_pixels(op_geom(c)), channels = op_geom(c)->ci;

@@ -3,8 +3,9 @@
  * x. */
 #include "op/op.h"
 
-static const hd_op_setting settings[] = {HD_SETTING("groups", INT, groups, .low = 1, .high = 1 << 20, .required = true),
-                                         HD_SETTING("eps", REAL, eps, .low = 0, .high = 1), HD_SETTINGS_END};
+static const hd_op_setting settings[] = {HD_SETTING("groups", INT, groups, .low = 1, .high = 1 << 20, .required = true,
+                                                    .help = "groups of channels; a divisor of the channels"),
+                                         HD_EPS_SETTING, HD_SETTINGS_END};
 
 static hd_status shapes(hd_op_shapes *s) {
   char text[HD_SHAPE_TEXT_BYTES];
@@ -38,6 +39,7 @@ static const hd_geom samples[] = {{.ci = 2, .eps = 1e-5f},
 const hd_op_rule hd__rule_group_norm = {
     .fewest = 1,
     .most = 1,
+    .torch = "nn.GroupNorm",
     .settings = settings,
     .shapes = shapes,
     .dx = {HD_OP_group_norm_dx, {HD_ARG_DY, HD_ARG_W, HD_ARG_X}},

@@ -13,8 +13,8 @@ HD_BOTH int64_t group_norm_place(const hd_geom *g, int64_t group, int64_t i) {
   return i / channels * g->ci + group * channels + i % channels;
 }
 
-/* mean = the sum of x / N; var = the sum of fma(d, d) / N with d = x - mean; r = 1 / sqrt(var + eps). Normalised: xhat
- * = (x - mean) * r. */
+/* y: as `layer_norm`, over the N elements of a group of channels as they lie in memory (pixel by pixel, its channels);
+ * weight and bias of the channel */
 HD_BOTH void group_norm_moments(const hd_geom *g, const real *x, int64_t group, real *mean_out, real *r_out) {
   const int64_t elems = group_norm_elems(g);
   OP_CHAINS16(sum, elems, s + x[group_norm_place(g, group, i)]);
@@ -25,7 +25,6 @@ HD_BOTH void group_norm_moments(const hd_geom *g, const real *x, int64_t group, 
   *r_out = 1 / REAL_SQRT(square / (real)elems + g->eps);
 }
 
-/* y = fma(xhat, w, b) */
 HD_BOTH int64_t group_norm_count(const hd_geom *g) { return g->groups; }
 HD_BOTH void group_norm_at(const op_call *c, int64_t n, int64_t group) {
   const hd_geom *g = op_geom(c);
@@ -38,7 +37,8 @@ HD_BOTH void group_norm_at(const op_call *c, int64_t n, int64_t group) {
   }
 }
 
-/* A channel. Samples ascending, pixels ascending, from +0: dw = fma(dy, xhat, dw), db = db + dy. */
+/* dw, db: per shard and channel: `dw = +0`, `db = +0`; samples ascending, pixels ascending: `dw = fma(dy, (x - mean) *
+ * r, dw)`, `db = db + dy` */
 HD_BOTH int64_t group_norm_dw_count(const hd_geom *g) { return g->ci; }
 HD_BOTH void group_norm_dw_at(const op_call *c, int64_t k, int64_t channel) {
   const hd_geom *g = op_geom(c);
@@ -58,7 +58,7 @@ HD_BOTH void group_norm_dw_at(const op_call *c, int64_t k, int64_t channel) {
     op_sums(c, 1, k)[channel] = db;
 }
 
-/* h = dy * w; a = the sum of h / N; b = the sum of fma(h, xhat) / N; dx = r * (h - fma(xhat, b, a)). */
+/* dx: as `layer_norm`, over the group */
 HD_BOTH int64_t group_norm_dx_count(const hd_geom *g) { return g->groups; }
 HD_BOTH void group_norm_dx_at(const op_call *c, int64_t n, int64_t group) {
   const hd_geom *g = op_geom(c);

@@ -3,7 +3,7 @@
  * from x. The sums run in the order of memory. */
 #include "op/op.h"
 
-static const hd_op_setting settings[] = {HD_SETTING("eps", REAL, eps, .low = 0, .high = 1), HD_SETTINGS_END};
+static const hd_op_setting settings[] = {HD_EPS_SETTING, HD_SETTINGS_END};
 
 static hd_status shapes(hd_op_shapes *s) {
   hd_shape shape = s->x[0], image = s->order[0].rank == 3 ? s->order[0] : shape, home = {4, {1, image.dim[0], 1, 1}};
@@ -26,6 +26,7 @@ static const hd_geom samples[] = {{.ci = 2, .eps = 1e-5f},
 const hd_op_rule hd__rule_layer_norm = {
     .fewest = 1,
     .most = 1,
+    .torch = "nn.LayerNorm",
     .settings = settings,
     .shapes = shapes,
     .dx = {HD_OP_layer_norm_dx, {HD_ARG_DY, HD_ARG_W, HD_ARG_X}},

@@ -4,8 +4,9 @@
 
 #include "op/unit.h"
 
-/* mean = the sum of x / N; var = the sum of fma(d, d) / N with d = x - mean; r = 1 / sqrt(var + eps). Normalised: xhat
- * = (x - mean) * r. */
+/* y: over a sample's N elements as they lie in memory: sum = 16 chains of additions and the tree, mean = `sum / N`;
+ * square = 16 chains of `fma(d, d, s)` with `d = x - mean`, and the tree; `r = 1 / sqrt(square / N + eps)`; `fma((x -
+ * mean) * r, weight, bias)` */
 HD_BOTH void layer_norm_moments(const hd_geom *g, const real *x, real *mean_out, real *r_out) {
   const int64_t elems = op_elems(g);
   OP_CHAINS16(sum, elems, s + x[i]);
@@ -15,7 +16,6 @@ HD_BOTH void layer_norm_moments(const hd_geom *g, const real *x, real *mean_out,
   *r_out = 1 / REAL_SQRT(square / (real)elems + g->eps);
 }
 
-/* y = fma(xhat, w, b) */
 HD_BOTH int64_t layer_norm_count(const hd_geom *g) { return 1; }
 HD_BOTH void layer_norm_at(const op_call *c, int64_t n, int64_t unused) {
   const real *x = op_in(c, 0, n), *w = op_param(c, 1), *b = op_param(c, 2);
@@ -25,7 +25,7 @@ HD_BOTH void layer_norm_at(const op_call *c, int64_t n, int64_t unused) {
     op_out(c, 0, n)[i] = REAL_FMA((x[i] - mean) * r, w[i], b[i]);
 }
 
-/* Samples ascending, from +0: dw = fma(dy, xhat, dw), db = db + dy. */
+/* dw, db: per shard: `dw = +0`, `db = +0`; samples ascending: `dw = fma(dy, (x - mean) * r, dw)`, `db = db + dy` */
 HD_BOTH int64_t layer_norm_dw_count(const hd_geom *g) { return 1; }
 HD_BOTH void layer_norm_dw_at(const op_call *c, int64_t k, int64_t unused) {
   const int64_t row0 = op_row0(c, k), elems = op_elems(op_geom(c));
@@ -41,7 +41,8 @@ HD_BOTH void layer_norm_dw_at(const op_call *c, int64_t k, int64_t unused) {
   }
 }
 
-/* h = dy * w; a = the sum of h / N; b = the sum of fma(h, xhat) / N; dx = r * (h - fma(xhat, b, a)), d = x - mean. */
+/* dx: `h = dy * weight`; a = 16 chains of additions of h and the tree, `/ N`; b = 16 chains of `fma(h, (x - mean) * r,
+ * s)` and the tree, `/ N`; `r * (h - fma((x - mean) * r, b, a))` */
 HD_BOTH real layer_norm_slope(real h, real d, real r, real a, real b) { return r * (h - REAL_FMA(d * r, b, a)); }
 
 HD_BOTH int64_t layer_norm_dx_count(const hd_geom *g) { return 1; }

@@ -1,7 +1,8 @@
 /* leaky_relu: y = x where x is positive, negative_slope * x elsewhere. The gradient reads y. */
 #include "op/op.h"
 
-static const hd_op_setting settings[] = {HD_SETTING("negative_slope", REAL, negative_slope, .low = 0, .high = 1e6),
+static const hd_op_setting settings[] = {HD_SETTING("negative_slope", REAL, negative_slope, .low = 0, .high = 1e6,
+                                                    .default_value = 0.01, .help = "the factor of what is negative"),
                                          HD_SETTINGS_END};
 
 static const hd_geom samples[] = {{.ci = 1, .negative_slope = 0.3f},
@@ -13,6 +14,7 @@ static const hd_geom samples[] = {{.ci = 1, .negative_slope = 0.3f},
 const hd_op_rule hd__rule_leaky_relu = {
     .fewest = 1,
     .most = 1,
+    .torch = "nn.LeakyReLU",
     .settings = settings,
     .shapes = hd__shapes_same,
     .dx = {HD_OP_leaky_relu_dx, {HD_ARG_DY, HD_ARG_Y}},

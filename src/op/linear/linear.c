@@ -1,13 +1,16 @@
 /* linear: y = x w^T + b over flat values, with a ReLU if a pass has fused it; and its gradients.
  *
  * If the input is a flattened image in the image's memory order, the weight's home order follows the memory; files keep
- * PyTorch's order. */
+ * PyTorch's order. The reference kernels that no other operation has are here. */
 #include <limits.h>
+#include <math.h>
 
+#include "op/linear/linear.h"
 #include "op/op.h"
 
-static const hd_op_setting settings[] = {HD_SETTING("out", INT, out, .low = 1, .high = 1 << 20, .required = true),
-                                         HD_SETTING("bias", FLAG, bias, .high = 1), HD_SHARE_SETTING, HD_SETTINGS_END};
+static const hd_op_setting settings[] = {
+    HD_SETTING("out", INT, out, .low = 1, .high = 1 << 20, .required = true, .help = "outputs"), HD_BIAS_SETTINGS,
+    HD_SETTINGS_END};
 
 static hd_status shapes(hd_op_shapes *s) {
   const hd_shape *x = &s->x[0], *order = &s->order[0];
@@ -39,6 +42,49 @@ static hd_status shapes(hd_op_shapes *s) {
 static int64_t macs(const hd_geom *g) { return (int64_t)g->ci * g->co; }
 static int64_t flops(const hd_geom *g, hd_op_role role) { return 2 * macs(g); }
 
+/* Outputs j0 to j1 - 1 alone are the units of these numbers. */
+static void run_outputs(const hd_call *call, int32_t j0, int32_t j1) {
+  for (int64_t n = 0; n < call->rows; n++)
+    for (int32_t j = j0; j < j1; j++)
+      linear_at(call, n, j);
+}
+
+/* linear_dw's chain over rows row0 .. row1-1. */
+static float shard_chain(const hd_form *f, int j, int k, int row0, int row1) {
+  float acc = 0;
+  for (int64_t n = row0; n < row1; n++) {
+    float dy = f->dy[n * f->dy_stride + j];
+    acc = f->output == 0 ? fmaf(dy, f->x[n * f->x_stride + k], acc) : acc + dy;
+  }
+  return acc;
+}
+
+static float form_element(const hd_form *f, int j, int k) {
+  float stack[HD_MAX_REDUCTION_DEPTH] = {0};
+  int top = 0;
+  for (int s = 0; s < f->reduction->count; s++) {
+    stack[top++] = shard_chain(f, j, k, f->reduction->step[s].row0, f->reduction->step[s].row1);
+    for (int m = 0; m < f->reduction->step[s].merges; m++, top--)
+      stack[top - 2] = stack[top - 2] + stack[top - 1];
+  }
+  return stack[0];
+}
+
+static void form(const hd_form *f) {
+  for (int j = f->j0; j < f->j1; j++) {
+    if (f->output == 1)
+      f->out[j - f->j0] = form_element(f, j, 0);
+    else
+      for (int k = f->k0; k < f->k1; k++)
+        f->out[(j - f->j0) * f->out_ld + (k - f->k0)] = form_element(f, j, k);
+  }
+}
+
+static void fill_reference(hd_kernels *table) {
+  table->run_outputs[HD_OP_linear] = run_outputs;
+  table->form[HD_OP_linear_dw] = form;
+}
+
 static const hd_geom samples[] = {{.ci = 1, .co = 1},
                                   {.ci = 17, .co = 3},
                                   {.ci = 16, .co = 16, .relu = 1},
@@ -49,11 +95,13 @@ static const hd_geom samples[] = {{.ci = 1, .co = 1},
 const hd_op_rule hd__rule_linear = {
     .fewest = 1,
     .most = 1,
+    .torch = "nn.Linear",
     .settings = settings,
     .shapes = shapes,
     .dx = {HD_OP_linear_dx, {HD_ARG_DY, HD_ARG_W}},
     .dw = {HD_OP_linear_dw, {HD_ARG_X, HD_ARG_DY}},
     .macs = macs,
     .flops_of = flops,
+    .fill_reference = fill_reference,
     HD_SAMPLES(samples),
 };

@@ -3,7 +3,7 @@
 
 #include "op/unit.h"
 
-/* OP_CHAINS16 over the inputs with FMA, then + bias. */
+/* y: 16 chains over k of `fma(x[k], w[k], s)` and the tree; then `+ bias`, if there is one. With a ReLU: of that. */
 HD_BOTH int64_t linear_count(const hd_geom *g) { return g->co; }
 HD_BOTH void linear_at(const op_call *c, int64_t n, int64_t j) {
   const hd_geom *g = op_geom(c);
@@ -13,7 +13,7 @@ HD_BOTH void linear_at(const op_call *c, int64_t n, int64_t j) {
   op_out(c, 0, n)[j] = g->relu && y < 0 ? 0 : y;
 }
 
-/* acc = +0; j ascending: acc = fma(dy[j], w[j][k], acc). */
+/* dx: `acc = +0`; outputs j ascending: `acc = fma(dy[j], w[j][k], acc)` */
 HD_BOTH int64_t linear_dx_count(const hd_geom *g) { return g->ci; }
 HD_BOTH void linear_dx_at(const op_call *c, int64_t n, int64_t k) {
   const hd_geom *g = op_geom(c);
@@ -24,7 +24,8 @@ HD_BOTH void linear_dx_at(const op_call *c, int64_t n, int64_t k) {
   op_out(c, 0, n)[k] = acc;
 }
 
-/* Weight: acc = +0; samples ascending: acc = fma(dy[j], x[k], acc). Bias, the last units: acc = acc + dy[j]. */
+/* dw: per shard: `acc = +0`; samples ascending: `acc = fma(dy[j], x[k], acc)` */
+/* db: per shard: `acc = +0`; samples ascending: `acc = acc + dy[j]` */
 HD_BOTH int64_t linear_dw_count(const hd_geom *g) { return (int64_t)g->co * g->ci + g->co; }
 HD_BOTH void linear_dw_at(const op_call *c, int64_t k, int64_t i) {
   const hd_geom *g = op_geom(c);

@@ -3,10 +3,7 @@
  * Padding is never the maximum. Of equal values the first is chosen; a NaN is always chosen. */
 #include "op/op.h"
 
-static const hd_op_setting settings[] = {HD_SETTING("kernel", SIDES, kernel, .low = 1, .high = 1024, .required = true),
-                                         HD_SETTING("stride", SIDES, stride, .low = 1, .high = 1024),
-                                         HD_SETTING("padding", SIDES, padding, .low = 0, .high = 1024),
-                                         HD_SETTINGS_END};
+static const hd_op_setting settings[] = {HD_POOL_SETTINGS, HD_SETTINGS_END};
 
 static hd_status shapes(hd_op_shapes *s) {
   HD_TRY(hd__shapes_pool(s));
@@ -34,6 +31,7 @@ static const hd_geom samples[] = {
 const hd_op_rule hd__rule_max_pool2d = {
     .fewest = 1,
     .most = 1,
+    .torch = "nn.MaxPool2d",
     .settings = settings,
     .shapes = shapes,
     .dx = {HD_OP_max_pool2d_dx, {HD_ARG_DY, HD_ARG_OUT1}},

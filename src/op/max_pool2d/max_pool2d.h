@@ -4,7 +4,7 @@
 
 #include "op/window.h"
 
-/* Positions row-major: a later value is taken by op_takes_over. */
+/* y: the maximum over the window; the padding is left out, never taken */
 HD_BOTH int64_t max_pool2d_count(const hd_geom *g) { return (int64_t)g->ho * g->wo * g->ci; }
 HD_BOTH void max_pool2d_at(const op_call *c, int64_t n, int64_t i) {
   const hd_geom *g = op_geom(c);
@@ -27,7 +27,7 @@ HD_BOTH void max_pool2d_at(const op_call *c, int64_t n, int64_t i) {
     op_bytes_out(c, 1, n)[i] = (uint8_t)taken;
 }
 
-/* Per input element: acc = +0; over the windows that hold it, row-major: acc = acc + dy where the maximum lies here. */
+/* dx: `acc = +0`; windows ascending whose maximum was this element: `acc = acc + dy` */
 HD_BOTH int64_t max_pool2d_dx_count(const hd_geom *g) { return op_elems(g); }
 HD_BOTH void max_pool2d_dx_at(const op_call *c, int64_t n, int64_t i) {
   const hd_geom *g = op_geom(c);

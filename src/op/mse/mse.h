@@ -3,8 +3,9 @@
 
 #include "op/loss.h"
 
-/* d = y - target; chain = fma(d, d, chain); slope d + d. */
+/* y: 16 chains of `fma(d, d, s)` and the tree, d = `y - target` */
 HD_BOTH real mse_term(const hd_geom *g, real weight, real y, real target) { return y - target; }
+/* dx: `(d + d) / divisor` */
 HD_BOTH real mse_slope(const hd_geom *g, real weight, real y, real target) {
   const real d = y - target;
   return d + d;

@@ -3,8 +3,8 @@
 
 #include "op/update.h"
 
-/* g' = g * scale; g'' = fma(weight_decay, w, g'). With state: m1 = fma(momentum, m, g''), d = nesterov ? fma(momentum,
- * m1, g'') : m1; without: d = g''. w1 = fma(-lr, d, w). */
+/* w1: `g'' = fma(weight_decay, w, g')`; with momentum `m1 = fma(momentum, m, g'')`, `d = m1`, or with Nesterov `d =
+ * fma(momentum, m1, g'')`; without momentum `d = g''`; `w1 = fma(-lr, d, w)` */
 HD_BOTH int sgd_at(const op_update *u, const hd_hyper *h, float scale, int64_t e, float sum) {
   const float g = fmaf(h->weight_decay, u->w[e], sum * scale);
   float d = g, m = 0;

@@ -4,6 +4,7 @@
 const hd_op_rule hd__rule_sigmoid = {
     .fewest = 1,
     .most = 1,
+    .torch = "nn.Sigmoid",
     .shapes = hd__shapes_same,
     .elementwise = true,
     .in_place = true,

@@ -13,6 +13,7 @@ static const hd_geom samples[] = {{.ci = 1},
 const hd_op_rule hd__rule_softmax = {
     .fewest = 1,
     .most = 1,
+    .torch = "nn.Softmax(1)",
     .shapes = hd__shapes_same,
     .dx = {HD_OP_softmax_dx, {HD_ARG_DY, HD_ARG_Y}},
     .in_place = true,

@@ -3,7 +3,7 @@
 
 #include "op/unit.h"
 
-/* The maximum by op_takes_over, and the sum of exp(x - m). */
+/* m and sum of the chain below. */
 HD_BOTH real softmax_largest(const real *x, int count) {
   real m = x[0];
   for (int i = 1; i < count; i++)
@@ -16,7 +16,8 @@ HD_BOTH real softmax_sum(const real *x, int count, real m) {
   return sum;
 }
 
-/* e = exp(x - m); y = e / the sum of e. */
+/* y: over the channels of a pixel, or over a flat value: m = the maximum; e[i] = `exp(x[i] - m)`; sum = 16 chains of
+ * additions of e and the tree; `e[i] / sum` */
 HD_BOTH int64_t softmax_count(const hd_geom *g) { return op_pixels(g); }
 HD_BOTH void softmax_at(const op_call *c, int64_t n, int64_t pixel) {
   const int channels = op_geom(c)->ci;
@@ -27,7 +28,7 @@ HD_BOTH void softmax_at(const op_call *c, int64_t n, int64_t pixel) {
     y[i] = REAL_EXP(x[i] - m) / sum;
 }
 
-/* dx = y * (dy - the sum of fma(dy, y)). */
+/* dx: dot = 16 chains of `fma(dy, y, s)` over the channels and the tree; `y * (dy - dot)` */
 HD_BOTH int64_t softmax_dx_count(const hd_geom *g) { return op_pixels(g); }
 HD_BOTH void softmax_dx_at(const op_call *c, int64_t n, int64_t pixel) {
   const int channels = op_geom(c)->ci;
