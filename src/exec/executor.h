@@ -9,8 +9,7 @@
  * Several ranks run the same plan together. Each rank has an executor with its threads and a source; all ranks make
  * the same calls, and the work of thread 0 is done in each process by its first thread. Threads are numbered across
  * ranks. */
-#ifndef HD_EXEC_EXECUTOR_H
-#define HD_EXEC_EXECUTOR_H
+#pragma once
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -187,5 +186,3 @@ void hd__exec_write_outcome(const hd_exec_outcome *out, int64_t sample, const fl
 
 /* The error that ends a run: names the parameter whose update is not finite, -1: the loss. */
 hd_status hd__exec_not_finite(hd_ctx *ctx, const hd_plan *plan, int32_t param);
-
-#endif

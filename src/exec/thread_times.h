@@ -9,8 +9,7 @@
  * anyway; waiting is charged to the rank of the last thread to arrive. The ranks of one host share a clock.
  *
  * A process without other ranks has no accounts: the functions accept NULL and do nothing. */
-#ifndef HD_EXEC_THREAD_TIMES_H
-#define HD_EXEC_THREAD_TIMES_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdint.h>
@@ -61,5 +60,3 @@ static inline void hd__tally_waited(hd_tally *tally, int rank) {
 
 /* Adds an account to a sum of `HD_SPENT_KINDS + ranks` numbers: spent_ns, then for_ns. */
 void hd__tally_add(int64_t *sum, const hd_tally *tally, int ranks);
-
-#endif

@@ -13,8 +13,7 @@
  * Slices of a step are recorded in the order of their begin, an enclosing slice before the slices inside it. A leaf
  * begins where the previous leaf ended, so each costs one clock read; enclosing slices cost none. Recording
  * functions accept NULL as the track and then do nothing. */
-#ifndef HD_EXEC_TRACE_H
-#define HD_EXEC_TRACE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -151,5 +150,3 @@ static inline void hd__trace_leaf(hd_track *track, hd_slice_kind kind, int32_t o
   track->now_ns = hd__clock_ns();
   hd__trace_close(track, leaf);
 }
-
-#endif

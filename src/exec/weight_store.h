@@ -6,8 +6,7 @@
  * after the closing barrier (hd__store_set_version, called by each rank with the same version). So a step that finds a
  * NaN leaves the last whole version untouched. Packed copies belong to their version. The directory at the segment's
  * start lists places, names, file shapes and home orders: enough to save the last whole version without a plan. */
-#ifndef HD_EXEC_WEIGHT_STORE_H
-#define HD_EXEC_WEIGHT_STORE_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdint.h>
@@ -75,5 +74,3 @@ void hd__store_to_file_order(float *file, const float *home, const hd_store_entr
 void hd__store_from_file_order(float *home, const float *file, const hd_store_entry *entry);
 
 int64_t hd__store_entry_elems(const hd_store_entry *entry);
-
-#endif

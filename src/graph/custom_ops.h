@@ -1,12 +1,9 @@
 /* The custom operations of a context: hd_custom_op_add adds one, model files name it. Their rules are in
  * op_custom.c. */
-#ifndef HD_GRAPH_CUSTOM_OPS_H
-#define HD_GRAPH_CUSTOM_OPS_H
+#pragma once
 
 #include "base/status.h"
 #include "heddle/custom_op.h"
 
 /* The custom operation of that name in this context, NULL if there is none. */
 const hd_custom_op *hd__custom_op_find(const hd_ctx *ctx, const char *name);
-
-#endif

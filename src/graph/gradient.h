@@ -1,7 +1,6 @@
 /* Building gradients: the nodes of the backward pass of a layer, from the rule of its operation. A pass
  * (plan/pass_gradients.c) walks the layers backwards. */
-#ifndef HD_GRAPH_GRADIENT_H
-#define HD_GRAPH_GRADIENT_H
+#pragma once
 
 #include "graph/graph.h"
 
@@ -16,5 +15,3 @@ typedef struct hd_grad {
 /* Adds the nodes of one layer, whose output has a gradient already, and sets the gradients of its inputs that want one;
  * further gradients of a value are added to it. `node` is not in the graph's array, which grows. */
 hd_status hd__grad_add(hd_grad *grad, const hd_node *node);
-
-#endif

@@ -9,8 +9,7 @@
  * layer reads such a value, and its weight's home order follows.
  *
  * A graph is independent of device, batch size and threads. It owns its names and arrays. */
-#ifndef HD_GRAPH_GRAPH_H
-#define HD_GRAPH_GRAPH_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -157,5 +156,3 @@ bool hd__param_trains(const hd_param *param);
 
 /* Prints nodes, shapes and parameters, one line each; tests of passes compare this text. */
 void hd__graph_print(const hd_graph *graph, FILE *to);
-
-#endif

@@ -19,8 +19,7 @@
  * block1.conv, block1.sum, block2.conv and so on; within a round a name refers first to the round's layers, and `above`
  * is the round's input. The last layer's output is one score per class or output; the loss is cross-entropy
  * unless an entry `loss` names another (model_loss.c). `parameters` may be left out: see param_rules.h. */
-#ifndef HD_GRAPH_MODEL_H
-#define HD_GRAPH_MODEL_H
+#pragma once
 
 #include "base/yaml_bind.h"
 #include "graph/graph.h"
@@ -38,5 +37,3 @@ hd_status hd__model_parse_for(hd_graph **out, hd_ctx *ctx, const char *text, siz
  * file. */
 hd_status hd__model_read_loss(hd_graph *graph, hd_ctx *ctx, const hd_yaml_node *root, int scores,
                               const hd_yaml_node *last);
-
-#endif

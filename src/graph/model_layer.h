@@ -1,6 +1,5 @@
 /* Layers and their settings in model files, as the rules of operations (op/op.h) have them. */
-#ifndef HD_GRAPH_MODEL_LAYER_H
-#define HD_GRAPH_MODEL_LAYER_H
+#pragma once
 
 #include "base/yaml_bind.h"
 #include "graph/graph.h"
@@ -29,5 +28,3 @@ hd_status hd__layer_only_keys(hd_ctx *ctx, const hd_yaml_node *node, const char 
 const char *hd__layer_found(char *text, size_t bytes, const hd_yaml_node *node);
 
 enum { HD_LAYER_FOUND_BYTES = 64 };
-
-#endif

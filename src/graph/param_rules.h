@@ -7,8 +7,7 @@
  *
  * `match` is a shell pattern over whole names. Rules apply in order: for each setting the last matching rule
  * determines the value. A rule that matches nothing is an error. */
-#ifndef HD_GRAPH_PARAM_RULES_H
-#define HD_GRAPH_PARAM_RULES_H
+#pragma once
 
 #include "base/yaml_bind.h"
 #include "graph/graph.h"
@@ -18,5 +17,3 @@ hd_status hd__param_rules_apply(hd_graph *graph, hd_ctx *ctx, const hd_yaml_node
 
 /* Checks the rules as far as possible without a graph, and writes them as one line of YAML in a canonical form. */
 hd_status hd__param_rules_text(char *text, size_t bytes, hd_ctx *ctx, const hd_yaml_node *rules);
-
-#endif

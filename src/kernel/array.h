@@ -5,8 +5,7 @@
  * is where the definition of a long sum cuts it: "blocks of 1024; in a block 16 chains and the tree; block sums
  * added in pairs of neighbours, level by level, an odd one passing". Any alignment. NULL: there is no such operation
  * for the type; the caller converts first. All tables give the same bits. */
-#ifndef HD_KERNEL_ARRAY_H
-#define HD_KERNEL_ARRAY_H
+#pragma once
 
 #include <stdint.h>
 
@@ -63,5 +62,3 @@ typedef struct hd_array_kernels {
   /* The index of the first extreme element, or of the first NaN. count >= 1. */
   int64_t (*find[HD_EXTREME_COUNT][HD_DTYPE_COUNT])(const void *x, int64_t count);
 } hd_array_kernels;
-
-#endif

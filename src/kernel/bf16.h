@@ -7,8 +7,7 @@
  * else, weights' gradients and updates among them, stays in float.
  *
  * Packed copies hold bfloat16: a float's place holds a pair, the even element in its lower half. */
-#ifndef HD_KERNEL_BF16_H
-#define HD_KERNEL_BF16_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -38,5 +37,3 @@ static inline uint16_t bf16_of(float x) {
     return (uint16_t)(bits >> 16 | 0x40u);
   return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
 }
-
-#endif

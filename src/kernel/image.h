@@ -3,8 +3,7 @@
  * Elements are independent of each other, each one chain with one rounding per operation; docs/determinism.md lists
  * which transform uses which. Planes are those of a sample: channel, row, column. Any alignment; outputs never
  * overlap inputs unless that is noted. All tables give the same bits. */
-#ifndef HD_KERNEL_IMAGE_H
-#define HD_KERNEL_IMAGE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -42,5 +41,3 @@ typedef struct hd_image_kernels {
   void (*sample)(float *out, const float *plane, int64_t stride, int32_t height, int32_t width, const float *x,
                  const float *y, int64_t count);
 } hd_image_kernels;
-
-#endif

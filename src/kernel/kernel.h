@@ -12,8 +12,7 @@
  * overlap, except where HD_INPLACE is noted.
  *
  * A kernel depends on no graph, plan, thread or model. It allocates nothing and cannot fail. */
-#ifndef HD_KERNEL_KERNEL_H
-#define HD_KERNEL_KERNEL_H
+#pragma once
 
 #include <stdint.h>
 
@@ -292,5 +291,3 @@ HD_TOOLS_API const hd_kernels *hd__kernels_select(const char *isa, const char **
 /* `table` with the products of --precision bf16: there is one for the reference and one for "avx512" on CPUs with
  * AVX512_BF16, and they give the same bits. NULL if there is none; *why is the reason then. */
 const hd_kernels *hd__kernels_bf16(const hd_kernels *table, const char **why);
-
-#endif

@@ -1,8 +1,7 @@
 /* The passes that compile a graph to a plan; each can be printed.
  *
  *     fuse -> batch statistics -> gradients -> segments -> groups -> memory -> chunks -> lower */
-#ifndef HD_PLAN_PASSES_H
-#define HD_PLAN_PASSES_H
+#pragma once
 
 #include "graph/graph.h"
 #include "plan/plan.h"
@@ -15,5 +14,3 @@ hd_status hd__pass_segments(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *
 hd_status hd__pass_groups(hd_plan *plan, hd_ctx *ctx);
 hd_status hd__pass_memory(hd_plan *plan, hd_ctx *ctx);
 hd_status hd__pass_chunks(hd_plan *plan, hd_ctx *ctx);
-
-#endif

@@ -10,8 +10,7 @@
  *
  * A place's offset is therefore in bytes per sample and is multiplied by G or N. The plan is independent of threads and
  * ranks. */
-#ifndef HD_PLAN_PLAN_H
-#define HD_PLAN_PLAN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -203,5 +202,3 @@ const char *hd__plan_alias(int *param, const hd_plan *plan, int index);
 
 /* Prints the result of each pass, one line per item. */
 void hd__plan_print(const hd_plan *plan, FILE *to);
-
-#endif

@@ -13,8 +13,7 @@
  *                  +-----------+
  *
  * Independent of threads, memory and transport. */
-#ifndef HD_REDUCE_REDUCTION_TREE_H
-#define HD_REDUCE_REDUCTION_TREE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -111,5 +110,3 @@ void hd__tree_split(int32_t *lo, int32_t *hi, const int64_t *weight, int32_t cou
  * samples are not pushed. */
 int32_t hd__tree_push_micro_batch(hd_subtree *pending, int32_t *depth, const hd_micro_batch *micro_batch,
                                   int32_t micro_batches, int32_t index);
-
-#endif

@@ -10,19 +10,11 @@
 
 static int64_t pixels_of(const hd_plan_call *call) { return (int64_t)call->geom->hi * call->geom->wi; }
 
-/* left, right: slots of direct_elems floats; rows: the samples of each. */
-static void merge(const hd_exec_cpu *exec, const hd_plan_call *call, float *left, const float *right, int64_t rows_left,
-                  int64_t rows_right) {
-  int64_t mean = call->out[0].offset, m2 = call->out[1].offset;
-  double n = (double)(rows_left * pixels_of(call)), more = (double)(rows_right * pixels_of(call));
-  exec->plan->kernels->merge_stats(left + mean, left + m2, right + mean, right + m2, call->geom->ci,
-                                   (float)(more / (n + more)), (float)(n * more / (n + more)));
-}
-
-void hd__exec_merge_stats(const thread_at *at, const hd_plan_call *call, int depth) {
-  float *left = at->thread->partial_sums + (depth - 2) * at->exec->plan->direct_elems;
-  const int64_t *rows = at->thread->slot_rows + depth - 2;
-  merge(at->exec, call, left, left + at->exec->plan->direct_elems, rows[0], rows[1]);
+void hd__exec_merge_stats(const hd_plan *plan, const hd_plan_call *call, float *stack, const int64_t *rows, int top) {
+  float *left = stack + top * plan->direct_elems, *right = left + plan->direct_elems;
+  const int64_t mean = call->out[0].offset, m2 = call->out[1].offset;
+  const hd_chan chan = hd__chan(rows[top] * pixels_of(call), rows[top + 1] * pixels_of(call));
+  plan->kernels->merge_stats(left + mean, left + m2, right + mean, right + m2, call->geom->ci, chan.share, chan.both);
 }
 
 static void copy_output(const hd_place *out, float *to, const float *from) {
@@ -31,18 +23,13 @@ static void copy_output(const hd_place *out, float *to, const float *from) {
 
 /* The batch's mean and variance. */
 static void gather_stats(const thread_at *at, const hd_plan_call *call) {
-  const hd_reduction *reduction = &at->layout->sums.reduction;
-  int64_t slot = at->exec->plan->direct_elems, rows[HD_MAX_REDUCTION_DEPTH];
-  int depth = 0;
-  for (int s = 0; s < reduction->count; s++) {
+  const hd_plan *plan = at->exec->plan;
+  int64_t rows[HD_MAX_REDUCTION_DEPTH];
+  for (hd_walk w = hd__reduction_walk(&at->layout->sums.reduction); hd__walk_push(&w);) {
     for (int o = 0; o < 2; o++)
-      copy_output(&call->out[o], at->thread->stack + depth * slot, at->layout->sum[reduction->step[s].term]);
-    rows[depth++] = reduction->step[s].row1 - reduction->step[s].row0;
-    for (int m = 0; m < reduction->step[s].merges; m++, depth--) {
-      float *left = at->thread->stack + (depth - 2) * slot;
-      merge(at->exec, call, left, left + slot, rows[depth - 2], rows[depth - 1]);
-      rows[depth - 2] += rows[depth - 1];
-    }
+      copy_output(&call->out[o], at->thread->stack + w.top * plan->direct_elems, at->layout->sum[w.step->term]);
+    for (rows[w.top] = w.step->row1 - w.step->row0; hd__walk_merge(&w); rows[w.top] += rows[w.top + 1])
+      hd__exec_merge_stats(plan, call, at->thread->stack, rows, w.top);
   }
   float *var = at->thread->gathered + call->out[1].offset;
   float count = (float)(at->step->samples * pixels_of(call));

@@ -2,8 +2,7 @@
  *
  * A run is one parallel region: threads run the plan's phases step after step, with one barrier between two phases.
  * Memory that several threads read belongs to the local group; the rest is process-local. */
-#ifndef HD_EXEC_CPU_CPU_EXECUTOR_H
-#define HD_EXEC_CPU_CPU_EXECUTOR_H
+#pragma once
 
 #include "exec/executor.h"
 
@@ -21,5 +20,3 @@ typedef struct hd_exec_memory {
 /* The memory that an executor would take with `threads` threads. */
 hd_status hd__exec_cpu_measure(hd_exec_memory *out, hd_ctx *ctx, const hd_plan *plan, int threads,
                                const hd_exec_settings *settings);
-
-#endif

@@ -3,8 +3,7 @@
  * Shared memory is written either before the region, or by one thread between two barriers of all threads. The
  * description of a step and its layout have two slots that alternate: thread 0 prepares the next step while the other
  * threads work on the current one. */
-#ifndef HD_EXEC_CPU_CPU_EXECUTOR_STATE_H
-#define HD_EXEC_CPU_CPU_EXECUTOR_STATE_H
+#pragma once
 
 #include "exec/cpu/cpu_executor.h"
 #include "exec/thread_times.h"
@@ -198,8 +197,8 @@ void hd__exec_layout(hd_exec_cpu *exec, int slot, int64_t samples);
 void hd__exec_shards(const thread_at *at, const hd_phase *phase);
 void hd__exec_outputs(const thread_at *at, const hd_phase *phase);
 
-/* Merges the statistics in the two topmost slots of a thread's stack; depth counts both. */
-void hd__exec_merge_stats(const thread_at *at, const hd_plan_call *call, int depth);
+/* Merges the statistics in slots `top` and `top + 1` of a stack, of direct_elems floats and of rows[top], ... samples. */
+void hd__exec_merge_stats(const hd_plan *plan, const hd_plan_call *call, float *stack, const int64_t *rows, int top);
 
 /* Each thread for itself: reduces the sums of a phase's gathered calls over all shards. */
 void hd__exec_gather(const thread_at *at, const hd_phase *phase);
@@ -208,5 +207,3 @@ void hd__exec_gather(const thread_at *at, const hd_phase *phase);
 void hd__exec_running(const thread_at *at, int param, int32_t j0, int32_t j1);
 void hd__exec_reduce(const thread_at *at, hd_phase_kind kind);
 void hd__exec_update(const thread_at *at);
-
-#endif

@@ -77,45 +77,41 @@ void hd__exec_call(const thread_at *at, const hd_plan_call *planned, const call_
     planned->run(&call);
 }
 
-static void merge_sums(const thread_at *at, const hd_plan_call *call, int depth) {
+/* Adds the sums in slot `top + 1` to those in slot `top`. */
+static void merge_sums(const thread_at *at, const hd_plan_call *call, int top) {
   const hd_plan *plan = at->exec->plan;
-  float *left = at->thread->partial_sums + (depth - 2) * plan->direct_elems, *right = left + plan->direct_elems;
+  float *left = at->thread->partial_sums + top * plan->direct_elems, *right = left + plan->direct_elems;
   for (const hd_place *out = call->out; out < call->out + HD_MAX_OUT; out++)
     if (out->where == HD_AT_DIRECT)
       plan->kernels->array.binary[HD_BINARY_ADD][HD_F32](left + out->offset, left + out->offset, right + out->offset,
                                                          out->elems);
 }
 
-/* Runs one call for each shard of the group; the shard's slot is the stack top at its push. */
-static void run_per_shard(const thread_at *at, const hd_plan_call *call, const call_rows *group,
-                          const hd_reduction_step *step, int shards, int depth) {
-  int64_t slot_elems = at->exec->plan->direct_elems;
+/* Runs one call for each shard of the group, whose pushes are the walk's; the result is in the slot of the push. */
+static void run_per_shard(const thread_at *at, const hd_plan_call *call, const call_rows *group, hd_walk w) {
+  const hd_plan *plan = at->exec->plan;
+  const bool sums = call->class != HD_CLASS_SHARD && !call->by_shard; /* else nothing is summed */
+  int64_t *slot_rows = at->thread->slot_rows;
   call_rows rows = *group;
-  for (int s = 0; s < shards; s++) {
-    rows.rows = step[s].row1 - step[s].row0;
-    rows.origin[HD_AT_DIRECT].base = at->thread->partial_sums + depth * slot_elems;
+  while (hd__walk_push(&w)) {
+    rows.rows = w.step->row1 - w.step->row0;
+    rows.origin[HD_AT_DIRECT].base = at->thread->partial_sums + w.top * plan->direct_elems;
     hd__exec_call(at, call, &rows);
     advance(&rows, rows.rows);
-    if (call->class == HD_CLASS_SHARD || call->by_shard)
-      continue; /* nothing is summed */
-    at->thread->slot_rows[depth++] = step[s].row1 - step[s].row0;
-    for (int m = 0; m < step[s].merges; m++, depth--) {
+    for (slot_rows[w.top] = rows.rows; hd__walk_merge(&w); slot_rows[w.top] += slot_rows[w.top + 1])
       if (call->class == HD_CLASS_STATS)
-        hd__exec_merge_stats(at, call, depth);
-      else
-        merge_sums(at, call, depth);
-      at->thread->slot_rows[depth - 2] += at->thread->slot_rows[depth - 1];
-    }
+        hd__exec_merge_stats(plan, call, at->thread->partial_sums, slot_rows, w.top);
+      else if (sums)
+        merge_sums(at, call, w.top);
   }
 }
 
-/* Takes neighbouring shards through a phase's calls. `depth` is the stack's depth before their pushes. */
-static void run_group(const thread_at *at, const hd_phase *phase, const hd_reduction_step *step, int shards,
-                      int depth) {
+/* Takes neighbouring shards, whose pushes are the walk's, through a phase's calls. */
+static void run_group(const thread_at *at, const hd_phase *phase, const hd_walk *walk) {
   const hd_exec_cpu *exec = at->exec;
   const hd_plan *plan = exec->plan;
-  const call_rows group =
-      hd__exec_rows(at, step[shards - 1].row1 - step[0].row0, step[0].row0, at->layout->first + step[0].row0);
+  const int32_t row0 = walk->step->row0, rows = walk->end[-1].row1 - row0;
+  const call_rows group = hd__exec_rows(at, rows, row0, at->layout->first + row0);
   if (phase == plan->phases) {
     hd__tally_end(at->thread->tally, HD_SPENT_COMPUTE);
     hd__exec_fetch_group(at, &group);
@@ -124,7 +120,7 @@ static void run_group(const thread_at *at, const hd_phase *phase, const hd_reduc
   }
   for (int i = phase->call0; i < phase->call1; i++) {
     if (plan->calls[i].per_shard)
-      run_per_shard(at, &plan->calls[i], &group, step, shards, depth);
+      run_per_shard(at, &plan->calls[i], &group, *walk);
     else
       hd__exec_call(at, &plan->calls[i], &group);
     hd__trace_leaf(at->thread->track, HD_SLICE_CALL, plan->calls[i].node);
@@ -141,7 +137,8 @@ void hd__exec_shards(const thread_at *at, const hd_phase *phase) {
     end = first + 1;
     while (end < range->pushes.count && step[end].row1 - step[first].row0 <= at->exec->group_rows)
       end++;
-    run_group(at, phase, step + first, end - first, depth);
+    const hd_walk group = hd__walk_steps(step + first, end - first, depth);
+    run_group(at, phase, &group);
     for (int s = first; s < end; s++)
       depth += 1 - step[s].merges;
   }

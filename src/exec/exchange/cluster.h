@@ -11,8 +11,7 @@
  * nothing until the timeout, and one that does not answer while the launcher ends the job.
  *
  * A local group without a cluster (started by heddle launch, or NULL) counts as a cluster of one host. */
-#ifndef HD_EXEC_EXCHANGE_CLUSTER_H
-#define HD_EXEC_EXCHANGE_CLUSTER_H
+#pragma once
 
 #include "exec/exchange/cluster_faults.h"
 #include "exec/exchange/cluster_transfer.h"
@@ -62,5 +61,3 @@ hd_status hd__cluster_compare(hd_local_group *local, hd_ctx *ctx, const char *wh
  * HD_TRANSPORT_TAGS if none are free. Freeing tag 0, or no tag of a group, does nothing. Any thread. */
 int32_t hd__cluster_take_tags(hd_local_group *local, int32_t from);
 void hd__cluster_free_tags(hd_local_group *local, int32_t tag);
-
-#endif

@@ -1,8 +1,7 @@
 /* Faults of other hosts. The leader of a host receives the fault that broke the local group of another one; a host
  * that a transfer cannot reach, or that sends nothing until the timeout, is a fault, too. Each breaks the local
  * group. */
-#ifndef HD_EXEC_EXCHANGE_CLUSTER_FAULTS_H
-#define HD_EXEC_EXCHANGE_CLUSTER_FAULTS_H
+#pragma once
 
 #include "exec/exchange/local_group.h"
 
@@ -20,5 +19,3 @@ void hd__cluster_shorten_timeout(hd_local_group *local);
 
 /* Restores the timeout after all ranks have agreed to end. */
 void hd__cluster_restore_timeout(hd_local_group *local);
-
-#endif

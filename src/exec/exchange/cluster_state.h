@@ -1,6 +1,5 @@
 /* The state of a cluster in one rank, and what needs no local group: the local group calls it when it breaks. */
-#ifndef HD_EXEC_EXCHANGE_CLUSTER_STATE_H
-#define HD_EXEC_EXCHANGE_CLUSTER_STATE_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -44,5 +43,3 @@ int hd__cluster_global_rank(const struct hd_cluster *cluster, int local_rank);
 
 /* Sends the fault that broke the local group to the other hosts, once; allocates nothing. NULL is allowed. */
 void hd__cluster_send_fault(struct hd_cluster *cluster, const hd_fault *fault);
-
-#endif

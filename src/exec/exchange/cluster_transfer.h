@@ -1,6 +1,5 @@
 /* Transfers between hosts: single ones, exchanges that are started together, and the collectives of leaders. */
-#ifndef HD_EXEC_EXCHANGE_CLUSTER_TRANSFER_H
-#define HD_EXEC_EXCHANGE_CLUSTER_TRANSFER_H
+#pragma once
 
 #include "exec/exchange/local_group.h"
 #include "exec/exchange/transport.h"
@@ -57,5 +56,3 @@ typedef struct hd_slices {
  * NULL. A failure breaks the local group, so that the barriers at which other ranks wait for this one fail, too. */
 hd_status hd__cluster_join_blocks(int *last, hd_local_group *local, hd_ctx *ctx, const hd_blocks *blocks, int count,
                                   const hd_slices *slices);
-
-#endif

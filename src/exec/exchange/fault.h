@@ -3,8 +3,7 @@
  * A process that detects a fault writes it to its note, and then publishes the note by one compare-and-swap of one
  * word. If the process is killed before the swap, no fault is recorded and another process records one; after the
  * swap the note is complete. All processes read the same note and print the same line. */
-#ifndef HD_EXEC_EXCHANGE_FAULT_H
-#define HD_EXEC_EXCHANGE_FAULT_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -54,5 +53,3 @@ const char *hd__fault_line(char line[HD_FAULT_LINE_BYTES], const hd_fault *fault
 
 /* The fault of a process that ended with this status of waitpid. */
 void hd__fault_of_end(hd_fault *fault, int end);
-
-#endif

@@ -20,8 +20,7 @@
  *
  * NULL is the local group of a single process: rank 0 of 1, with private memory. All ranks make the calls in the
  * same order, each from one thread, unless the call says otherwise. */
-#ifndef HD_EXEC_EXCHANGE_LOCAL_GROUP_H
-#define HD_EXEC_EXCHANGE_LOCAL_GROUP_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -127,5 +126,3 @@ bool hd__local_group_is_saver(const hd_local_group *local);
 /* Reads the fault; records one, for a process that is no rank. */
 bool hd__local_group_fault(hd_fault *out, const hd_local_group *local);
 void hd__local_group_break(hd_local_group *local, const hd_fault *fault);
-
-#endif

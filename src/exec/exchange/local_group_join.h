@@ -1,6 +1,5 @@
 /* Creating, joining and leaving a local group. */
-#ifndef HD_EXEC_EXCHANGE_LOCAL_GROUP_JOIN_H
-#define HD_EXEC_EXCHANGE_LOCAL_GROUP_JOIN_H
+#pragma once
 
 #include "exec/exchange/local_group.h"
 
@@ -30,5 +29,3 @@ hd_status hd__local_group_join_launched(hd_local_group **out, hd_ctx *ctx, doubl
 
 /* Leaves the group. Any later barrier of the remaining ranks fails with HD_E_PEER. NULL is allowed. */
 void hd__local_group_leave(hd_local_group *local);
-
-#endif

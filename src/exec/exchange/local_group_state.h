@@ -1,7 +1,6 @@
 /* The state of a local group in one process, and the memory file of the group: shared by the files of the local group.
  * local_group.h describes the file. */
-#ifndef HD_EXEC_EXCHANGE_LOCAL_GROUP_STATE_H
-#define HD_EXEC_EXCHANGE_LOCAL_GROUP_STATE_H
+#pragma once
 
 #include "exec/exchange/local_group.h"
 
@@ -62,5 +61,3 @@ size_t hd__local_group_lay_out(hd_local_group *local, char *base, int ranks);
 
 /* The parent's pid and start, 0: none. */
 int hd__local_group_parent(const hd_local_group *local, uint64_t *start);
-
-#endif

@@ -1,6 +1,5 @@
 /* Finding NCCL: the module and, through it, NVIDIA's library. */
-#ifndef HD_EXEC_EXCHANGE_NCCL_FIND_H
-#define HD_EXEC_EXCHANGE_NCCL_FIND_H
+#pragma once
 
 #include "base/status.h"
 #include "exec/exchange/nccl_functions.h"
@@ -15,5 +14,3 @@ void hd__nccl_name(char name[HD_NCCL_NAME_BYTES], const hd_nccl *nccl);
 
 /* The sum over all ranks of a communicator, for all of them; each may read and write the same place. */
 hd_nccl_call hd__nccl_sum_of_floats(float *output, const float *input, int64_t count);
-
-#endif

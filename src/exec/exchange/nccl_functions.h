@@ -3,8 +3,7 @@
  *
  * Calls queue work on a stream of the current GPU and return; only `open` waits. The caller polls `test` until the
  * work is done. A module includes this header and no other of heddle. */
-#ifndef HD_EXEC_EXCHANGE_NCCL_FUNCTIONS_H
-#define HD_EXEC_EXCHANGE_NCCL_FUNCTIONS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -54,5 +53,3 @@ typedef struct hd_nccl {
 
 /* The name of a module's table. */
 #define HD_NCCL_SYMBOL "hd_module_nccl"
-
-#endif

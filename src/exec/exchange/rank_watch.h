@@ -4,8 +4,7 @@
  * The end of a process is seen through a descriptor of it, at once; where there is none, by a check every 200 ms.
  * Each rank checks every 200 ms whether the next rank is stopped; two checks in a row must say so. So no fault is
  * recorded when all ranks are stopped together and continue together. */
-#ifndef HD_EXEC_EXCHANGE_RANK_WATCH_H
-#define HD_EXEC_EXCHANGE_RANK_WATCH_H
+#pragma once
 
 #include "exec/exchange/local_group.h"
 
@@ -14,5 +13,3 @@ typedef struct hd_watch hd_watch;
 /* All ranks have joined. */
 hd_status hd__watch_start(hd_watch **out, hd_ctx *ctx, hd_local_group *local);
 void hd__watch_end(hd_watch *watch); /* NULL is allowed */
-
-#endif

@@ -11,8 +11,7 @@
  * memory file is checked before it is mapped; see hd__local_group_check_file.
  *
  * With ranks on several hosts MPI assigns ranks to hosts, and those of each host use this rendezvous; see cluster.h. */
-#ifndef HD_EXEC_EXCHANGE_RENDEZVOUS_H
-#define HD_EXEC_EXCHANGE_RENDEZVOUS_H
+#pragma once
 
 #include "exec/exchange/local_group.h"
 
@@ -37,5 +36,3 @@ typedef struct hd_start {
 
 /* HD_E_USAGE: a variable holds no valid number; HD_E_UNSUPPORTED: ranks on several hosts, by a launcher without MPI. */
 hd_status hd__start_read(hd_start *out, hd_ctx *ctx);
-
-#endif

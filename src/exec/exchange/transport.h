@@ -4,8 +4,7 @@
  * Ranks are those of the whole job. A transport adds no numbers, so it cannot change the order of a sum. Any thread
  * may call; the module serialises the calls, and only init, gather and finalize wait for other ranks. A table may
  * wrap another one, for instance to delay transfers. A module includes this header and no other of heddle. */
-#ifndef HD_EXEC_EXCHANGE_TRANSPORT_H
-#define HD_EXEC_EXCHANGE_TRANSPORT_H
+#pragma once
 
 #include <stdint.h>
 
@@ -48,5 +47,3 @@ typedef struct hd_transport {
 
 /* The name of a module's table. */
 #define HD_TRANSPORT_SYMBOL "hd_module_transport"
-
-#endif

@@ -1,7 +1,6 @@
 /* Internal state of the GPU executor, shared by the files that plan its memory, record its steps and run them. Of
  * several GPUs each has such a state; they are a list. */
-#ifndef HD_EXEC_GPU_GPU_EXECUTOR_STATE_H
-#define HD_EXEC_GPU_GPU_EXECUTOR_STATE_H
+#pragma once
 
 #include "exec/gpu/device/cuda_products.h"
 #include "exec/gpu/gpu_share.h"
@@ -155,5 +154,3 @@ bool hd__exec_cuda_is_sum(const hd_exec_cuda *exec, const hd_plan_use *use);
 
 /* The scores of the batch's first sample, for evaluation. */
 const float *hd__exec_cuda_scores(const hd_exec_cuda *exec);
-
-#endif

@@ -5,8 +5,7 @@
  * wait for a GPU goes through hd__cuda_nccl_wait, which checks for lost ranks, NCCL errors and lost GPUs, and then
  * aborts the communicators. An aborted all-reduce leaves no sums; hd__cuda_nccl_is_torn tells whether the last one
  * had ended. */
-#ifndef HD_EXEC_GPU_GPU_NCCL_H
-#define HD_EXEC_GPU_GPU_NCCL_H
+#pragma once
 
 #include "exec/exchange/cluster.h"
 #include "exec/exchange/nccl_find.h"
@@ -44,5 +43,3 @@ void hd__cuda_nccl_abort(cuda_nccl *nccl);
 
 /* Whether it was aborted before the last sum was complete. */
 bool hd__cuda_nccl_is_torn(const cuda_nccl *nccl);
-
-#endif

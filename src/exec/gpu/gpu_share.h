@@ -15,8 +15,7 @@
  *
  * With native arithmetic, if NCCL is available, each GPU adds its gradients to one sum, and NCCL adds the sums of all
  * GPUs; statistics, losses and the ranks' barriers are unchanged. */
-#ifndef HD_EXEC_GPU_GPU_SHARE_H
-#define HD_EXEC_GPU_GPU_SHARE_H
+#pragma once
 
 #include "exec/executor.h"
 #include "exec/gpu/gpu_nccl.h"
@@ -88,5 +87,3 @@ hd_status hd__cuda_share_outcome(cuda_share *share, hd_ctx *ctx, const hd_exec_o
 
 /* Whether one of this process's GPUs has one of the rows [first, first + rows) of a step of `samples` samples. */
 bool hd__cuda_share_fetches(const cuda_share *share, int64_t samples, int64_t first, int64_t rows);
-
-#endif

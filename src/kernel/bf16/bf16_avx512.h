@@ -1,6 +1,5 @@
 /* bfloat16 in AVX-512 registers: rounding, broadcasting a pair, and the dot product of pairs. */
-#ifndef HD_KERNEL_BF16_AVX512_H
-#define HD_KERNEL_BF16_AVX512_H
+#pragma once
 
 #include "kernel/bf16.h"
 #include "op/conv2d/conv2d_cpu.h"
@@ -24,5 +23,3 @@ G16 void bf16_round(uint16_t *to, const float *from, int64_t count) {
     _mm256_mask_storeu_epi16(to + i, count - i >= 16 ? 0xffff : g16_first((int)(count - i)), some);
   }
 }
-
-#endif

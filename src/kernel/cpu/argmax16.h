@@ -5,8 +5,7 @@
  * lowest set bit first, so that channels ascend, which is the order of the chains.
  *
  * No function accesses memory beyond `count` elements. */
-#ifndef HD_KERNEL_CPU_ARGMAX16_H
-#define HD_KERNEL_CPU_ARGMAX16_H
+#pragma once
 
 #include "kernel/cpu/group16.h"
 
@@ -273,5 +272,3 @@ G16 int bits_take(uint64_t *bits) {
   *bits &= *bits - 1;
   return at;
 }
-
-#endif

@@ -4,8 +4,7 @@
  * naming it ("avx512"), and all its external names carry that suffix, so several sets live in one library. Such a file
  * must not define an inline function with external linkage, or the linker might keep the copy that this CPU cannot
  * run. */
-#ifndef HD_KERNEL_CPU_FILL_H
-#define HD_KERNEL_CPU_FILL_H
+#pragma once
 
 #include "kernel/kernel.h"
 
@@ -36,5 +35,3 @@ void HD_SYM(gemm)(const hd_gemm *g);
 #define FILL(name) void HD_SYM(name)(hd_kernels * table);
 #include "kernel/cpu/cpu_fills.def"
 #undef FILL
-
-#endif

@@ -13,22 +13,19 @@ enum { REDUCE_GROUPS = 4 };
 G16 void reduce_block(float *out, const float *const *term, const hd_reduction *f, int64_t i, int groups,
                       int64_t left) {
   g16 stack[HD_MAX_REDUCTION_DEPTH][REDUCE_GROUPS], acc[REDUCE_GROUPS];
-  int top = 0;
-  for (int s = 0; s < f->count; s++) {
-    const float *x = term[f->step[s].term] + i;
+  for (hd_walk w = hd__reduction_walk(f); hd__walk_push(&w);) {
+    const float *x = term[w.step->term] + i;
     UNROLL
     for (int v = 0; v < groups; v++)
       acc[v] = groups > 1 ? g16_load(x + 16 * v) : g16_load_some(x, left);
-    for (int m = 0; m < f->step[s].merges; m++) {
-      top--;
+    while (hd__walk_merge(&w)) {
       UNROLL
       for (int v = 0; v < groups; v++)
-        acc[v] = g16_add(stack[top][v], acc[v]);
+        acc[v] = g16_add(stack[w.top][v], acc[v]);
     }
     UNROLL
     for (int v = 0; v < groups; v++)
-      stack[top][v] = acc[v];
-    top++;
+      stack[w.top][v] = acc[v];
   }
   UNROLL
   for (int v = 0; v < groups; v++)

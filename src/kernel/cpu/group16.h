@@ -8,8 +8,7 @@
  * there, masked stores leave memory there unchanged. Any alignment.
  *
  * All functions are static: the copies of two instruction sets must never be merged by the linker. */
-#ifndef HD_KERNEL_CPU_GROUP16_H
-#define HD_KERNEL_CPU_GROUP16_H
+#pragma once
 
 #include <math.h>
 #include <stdint.h>
@@ -109,5 +108,3 @@ G16 g16 g16_erf(g16 x) {
   y = g16_choose(below, g16_sub(g16_zero(), y), y);
   return g16_choose(g16_less(a, g16_all(HD_ERFF_SMALL)), small, y);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* Sixteen floats in two AVX2 registers; a mask is two registers of all-ones lanes. See group16.h. */
-#ifndef HD_KERNEL_CPU_GROUP16_AVX2_H
-#define HD_KERNEL_CPU_GROUP16_AVX2_H
+#pragma once
 
 #include <immintrin.h>
 
@@ -153,5 +152,3 @@ G16 void d16_store(double *out, d16 x) {
   for (int i = 0; i < 4; i++)
     _mm256_storeu_pd(out + 4 * i, x.q[i]);
 }
-
-#endif

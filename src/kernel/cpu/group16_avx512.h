@@ -1,6 +1,5 @@
 /* Sixteen floats in one AVX-512 register; a mask is a mask register. See group16.h. */
-#ifndef HD_KERNEL_CPU_GROUP16_AVX512_H
-#define HD_KERNEL_CPU_GROUP16_AVX512_H
+#pragma once
 
 #include <immintrin.h>
 
@@ -100,5 +99,3 @@ G16 void d16_store(double *out, d16 x) {
   _mm512_storeu_pd(out, x.lo);
   _mm512_storeu_pd(out + 8, x.hi);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* Sixteen floats in four NEON registers; a mask is four registers of all-ones lanes. See group16.h. */
-#ifndef HD_KERNEL_CPU_GROUP16_NEON_H
-#define HD_KERNEL_CPU_GROUP16_NEON_H
+#pragma once
 
 #include <arm_neon.h>
 
@@ -149,5 +148,3 @@ G16 void d16_store(double *out, d16 x) {
 }
 
 #undef G16_QUARTERS
-
-#endif

@@ -1,7 +1,6 @@
 /* Sixteen floats in an array, for CPUs without a vector set that heddle supports; a mask is a bit per lane. See
  * group16.h. */
-#ifndef HD_KERNEL_CPU_GROUP16_SCALAR_H
-#define HD_KERNEL_CPU_GROUP16_SCALAR_H
+#pragma once
 
 typedef struct g16 {
   float f[16];
@@ -112,5 +111,3 @@ G16 void d16_store(double *out, d16 x) { memcpy(out, x.f, sizeof x.f); }
 
 #undef G16_LANES
 #undef G16_BITS
-
-#endif

@@ -17,8 +17,7 @@
  * On the CPU shared and per-thread memory begin as NaN, and the stub of the driver reverses the order of threads
  * from launch to launch: a read of uninitialized memory, or of what another thread writes in the same phase, changes
  * results. */
-#ifndef HD_KERNEL_CUDA_BLOCK_H
-#define HD_KERNEL_CUDA_BLOCK_H
+#pragma once
 
 #include "kernel/cuda/cuda_call.h"
 #include "kernel/cuda/cuda_names.h"
@@ -109,5 +108,3 @@ HD_BOTH int cuda_place(cuda_part *p, const hd_cuda_call *c, int64_t block, int a
     p->b_rows = (int32_t)(p->b0 + side);
   return 1;
 }
-
-#endif

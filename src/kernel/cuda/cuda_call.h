@@ -7,8 +7,7 @@
  * C and CUDA C++: nvcc compiles them for the GPU, and tests run the same source on the CPU.
  *
  * The rules of kernel/kernel.h hold: an output element is one chain, computed by one thread. No atomic additions. */
-#ifndef HD_KERNEL_CUDA_CALL_H
-#define HD_KERNEL_CUDA_CALL_H
+#pragma once
 
 #include <math.h>
 #include <stdint.h>
@@ -182,5 +181,3 @@ HD_BOTH hd_draw op_draw(const hd_cuda_call *c) {
   const hd_draw draw = {c->step->seed, c->step->epoch, c->step->position, c->node};
   return draw;
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* Chains along the channels of a shard, sample by sample and pixel by pixel: the gradient of a convolution's bias,
  * the statistics of a batch and the gradients of its norm, and norms over the shard. A block has 32 channels. All
  * its threads load pixels into shared memory, then one thread for each channel runs through them. */
-#ifndef HD_KERNEL_CUDA_CHANNELS_H
-#define HD_KERNEL_CUDA_CHANNELS_H
+#pragma once
 
 #include "kernel/cuda/cuda_channels_matrix.h"
 
@@ -212,5 +211,3 @@ HD_BLOCK_KERNEL(shard_norm_dx_channels, hd_cuda_call) {
                            HD_THIS(acc)[0], HD_THIS(acc)[1], dw[k], db[k], (float)w.pixels);
   }
 }
-
-#endif

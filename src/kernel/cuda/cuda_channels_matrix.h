@@ -1,6 +1,5 @@
 /* How cuda_channels.h splits its work into blocks: channels of a shard, over the pixels of its samples. */
-#ifndef HD_KERNEL_CUDA_CHANNELS_MATRIX_H
-#define HD_KERNEL_CUDA_CHANNELS_MATRIX_H
+#pragma once
 
 #include "kernel/cuda/cuda_block.h"
 #include "kernel/cuda/cuda_ops.h"
@@ -22,5 +21,3 @@ HD_BOTH cuda_part shard_norm_channels_matrix(const hd_geom *g, int64_t rows) {
 HD_BOTH cuda_part shard_norm_dx_channels_matrix(const hd_geom *g, int64_t rows) {
   return batch_stats_channels_matrix(g, rows);
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* The norm of clipping: a block for each chunk sums its squares in 16 chains and their tree, then one block adds the
  * sums of the chunks in a tree. */
-#ifndef HD_KERNEL_CUDA_CLIP_H
-#define HD_KERNEL_CUDA_CLIP_H
+#pragma once
 
 #include "kernel/cuda/cuda_block.h"
 #include "kernel/cuda/cuda_params.h"
@@ -56,5 +55,3 @@ HD_BLOCK_KERNEL(clip, hd_cuda_chunks) {
     c->state->grad_scale = sum[0] - sum[0] == 0 ? (float)(factor < 1 ? factor : 1) : NAN;
   }
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* The end of a step: one block adds the losses in order and records whether the version that was written counts. All
  * its threads load losses into shared memory, one adds them. */
-#ifndef HD_KERNEL_CUDA_CLOSE_H
-#define HD_KERNEL_CUDA_CLOSE_H
+#pragma once
 
 #include "kernel/cuda/cuda_block.h"
 #include "kernel/cuda/cuda_params.h"
@@ -42,5 +41,3 @@ HD_BLOCK_KERNEL(close, hd_cuda_chunks) {
       cuda_write_result(c, HD_THIS(sum)[0]);
   }
 }
-
-#endif

@@ -6,8 +6,7 @@
  *
  * A chain is (output channel, chains of it, input channel fastest); the threads of the bias follow those of the
  * weights. */
-#ifndef HD_KERNEL_CUDA_CONV_LIVE_H
-#define HD_KERNEL_CUDA_CONV_LIVE_H
+#pragma once
 
 #include "kernel/cuda/cuda_conv_tiles.h"
 
@@ -109,5 +108,3 @@ HD_BOTH int cuda_live_reach(const hd_geom *g, int q, int tap) {
         op_sums(c, 1, p.shard)[biased] = HD_THIS(acc)[0];                                                              \
     }                                                                                                                  \
   }
-
-#endif

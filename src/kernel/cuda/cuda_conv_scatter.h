@@ -3,8 +3,7 @@
  * other than zero, ascending. Then a thread runs through the lists of the positions that reach its element.
  *
  * HD_SCATTER(NAME, WHAT, ELEMENTS) makes the kernel NAME, whose blocks have so many elements of a sample. */
-#ifndef HD_KERNEL_CUDA_CONV_SCATTER_H
-#define HD_KERNEL_CUDA_CONV_SCATTER_H
+#pragma once
 
 #include "kernel/cuda/cuda_conv_tiles.h"
 
@@ -77,5 +76,3 @@ HD_BOTH float cuda_scattered(const hd_cuda_call *c, const cuda_entry *entry, con
         op_out(c, 0, p.b0)[i] = cuda_scattered(c, entry, start, i);                                                    \
     }                                                                                                                  \
   }
-
-#endif

@@ -1,7 +1,6 @@
 /* Convolutions by blocks, of one group; the chains are those of op/conv2d/conv2d.h. Rows of a are channels, which are
  * contiguous in the result, rows of b are tiles or pixels of the whole batch. */
-#ifndef HD_KERNEL_CUDA_CONV_TILES_H
-#define HD_KERNEL_CUDA_CONV_TILES_H
+#pragma once
 
 #include "kernel/cuda/cuda_ops.h"
 #include "kernel/cuda/cuda_product.h"
@@ -276,5 +275,3 @@ HD_BOTH void conv_dw_sums_store(const cuda_part *p, const float *outputs, int li
     HD_EACH_OUTPUT(p, a_side, b_side, t, column, co)
   op_sums(p->c, 0, p->shard)[(int64_t)(p->b0 + co) * p->a_rows + p->a0 + column] = outputs[co * line + column] + 0;
 }
-
-#endif

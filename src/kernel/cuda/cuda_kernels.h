@@ -1,8 +1,7 @@
 /* Definitions of the kernels: loops of a grid's threads around the element functions, one kernel for each row of
  * ops.def and those of HD_CUDA_EXTRA, which lists them with the types of their arguments. Included once by each
  * program that holds the kernels: cuda_kernels.cu for the GPU, the tests' stub of the driver for the CPU. */
-#ifndef HD_KERNEL_CUDA_KERNELS_H
-#define HD_KERNEL_CUDA_KERNELS_H
+#pragma once
 
 #include "kernel/cuda/cuda_block.h"
 #include "kernel/cuda/cuda_ops.h"
@@ -97,5 +96,3 @@ HD_KERNEL(widen, hd_cuda_convert) { HD_OVER(c->rows, widen, c->columns); }
 HD_KERNEL(blank, hd_cuda_convert) { HD_OVER(c->rows, blank, c->columns); }
 HD_KERNEL(finish, hd_cuda_call) { HD_OVER(c->step->rows, finish, finish_count(&c->g)); }
 HD_KERNEL(spread, hd_cuda_call) { HD_OVER(c->step->rows, spread, spread_count(&c->g)); }
-
-#endif

@@ -1,6 +1,5 @@
 /* Linear layers by blocks; the chains are those of op/linear/linear.h. Rows of a are contiguous in the result. */
-#ifndef HD_KERNEL_CUDA_LINEAR_TILES_H
-#define HD_KERNEL_CUDA_LINEAR_TILES_H
+#pragma once
 
 #include "kernel/cuda/cuda_ops.h"
 #include "kernel/cuda/cuda_product.h"
@@ -89,5 +88,3 @@ HD_BOTH void linear_dw_product_store(const cuda_part *p, const float *outputs, i
   HD_EACH_OUTPUT(p, a_side, b_side, t, k, j)
   cuda_store_weights(p, p->c->g.ci, p->a0 + k, p->b0 + j, outputs[j * line + k]);
 }
-
-#endif

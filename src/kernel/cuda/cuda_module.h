@@ -1,7 +1,6 @@
 /* The contents of the module heddle-cuda.so: the kernels as machine code, and the versions they were compiled for.
  * It holds no other code: heddle works without it, and all code around the kernels is tested in builds without it. */
-#ifndef HD_KERNEL_CUDA_MODULE_H
-#define HD_KERNEL_CUDA_MODULE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -20,5 +19,3 @@ typedef struct hd_cuda_module {
   ((uint32_t)(sizeof(hd_cuda_call) + sizeof(hd_cuda_chunks) + sizeof(hd_cuda_reduce) + sizeof(hd_cuda_running) +       \
               sizeof(hd_cuda_gather) + sizeof(hd_cuda_ranks) + sizeof(hd_cuda_convert) + sizeof(hd_cuda_step) +        \
               sizeof(hd_cuda_chunk) + sizeof(hd_cuda_use) + sizeof(hd_cuda_result)))
-
-#endif

@@ -1,6 +1,5 @@
 /* The numbers of the kernels: first the operations (hd_op), then the others. */
-#ifndef HD_KERNEL_CUDA_NAMES_H
-#define HD_KERNEL_CUDA_NAMES_H
+#pragma once
 
 #include "kernel/cuda/cuda_call.h"
 
@@ -107,5 +106,3 @@ typedef enum hd_cuda_extra {
 #undef SHARD_ROWS
           HD_CUDA_COUNT
 } hd_cuda_extra;
-
-#endif

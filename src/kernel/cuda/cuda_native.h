@@ -1,8 +1,7 @@
 /* The kernels before and after the products of NVIDIA's libraries: factors become bfloat16 and results floats again;
  * after a product bias, ReLU and max pool; a pooled gradient becomes that of the convolution. A thread computes an
  * element. */
-#ifndef HD_KERNEL_CUDA_NATIVE_H
-#define HD_KERNEL_CUDA_NATIVE_H
+#pragma once
 
 #include "kernel/cuda/cuda_ops.h"
 
@@ -77,5 +76,3 @@ HD_BOTH void spread_at(const hd_cuda_call *c, int64_t n, int64_t i) {
                     op_bytes_in(c, 2, n)[window] == oy % g->pool * g->pool + ox % g->pool;
   op_out(c, 0, n)[i] = there ? op_in(c, 0, n)[window] : 0;
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* Kernels of parameters: shard sums are reduced in the tree, and the optimizer's update writes the next version;
  * cuda_clip.h has the norm of clipping. A block has a chunk, a thread some of its elements. Reductions
  * are those of batch_sums.c. */
-#ifndef HD_KERNEL_CUDA_PARAMS_H
-#define HD_KERNEL_CUDA_PARAMS_H
+#pragma once
 
 #include "kernel/cuda/cuda_ops.h"
 
@@ -12,20 +11,19 @@ enum { HD_REDUCE_AHEAD = 16 };
 /* Pushes and merges the shards' values of one float. */
 HD_BOTH float cuda_reduce(const hd_reduction *reduction, const float *sums, int64_t stride) {
   float stack[HD_MAX_REDUCTION_DEPTH], value[HD_REDUCE_AHEAD];
-  int top = 0;
+  hd_walk w = hd__reduction_walk(reduction);
   for (int first = 0; first < reduction->count; first += HD_REDUCE_AHEAD) {
     HD_UNROLL
     for (int i = 0; i < HD_REDUCE_AHEAD; i++)
       value[i] = first + i < reduction->count ? sums[(first + i) * stride] : 0;
     HD_UNROLL
     for (int i = 0; i < HD_REDUCE_AHEAD; i++) {
-      const int k = first + i;
-      if (k >= reduction->count)
-        break;
       float sum = value[i];
-      for (int m = 0; m < reduction->step[k].merges; m++)
-        sum = stack[--top] + sum;
-      stack[top++] = sum;
+      if (!hd__walk_push(&w))
+        break;
+      while (hd__walk_merge(&w))
+        sum = stack[w.top] + sum;
+      stack[w.top] = sum;
     }
   }
   return stack[0];
@@ -83,27 +81,27 @@ HD_BOTH void reduce_at(const hd_cuda_reduce *p, int64_t i) {
 HD_BOTH int cuda_merge_stats(const hd_cuda_reduce *p, int64_t i, float *mean, float *m2, int64_t *rows) {
   const hd_reduction *reduction = &p->step->reduction;
   float next_mean[HD_REDUCE_AHEAD], next_m2[HD_REDUCE_AHEAD];
-  int top = 0;
-  for (int k = 0; k < reduction->count; k++) {
+  hd_walk w = hd__reduction_walk(reduction);
+  for (int k = 0; hd__walk_push(&w); k++) {
     if (k % HD_REDUCE_AHEAD == 0)
       HD_UNROLL
     for (int a = 0; a < HD_REDUCE_AHEAD; a++) {
       next_mean[a] = k + a < reduction->count ? p->sums[(k + a) * p->sums_stride + i] : 0;
       next_m2[a] = k + a < reduction->count ? p->sums2[(k + a) * p->sums_stride + i] : 0;
     }
-    mean[top] = next_mean[k % HD_REDUCE_AHEAD];
-    m2[top] = next_m2[k % HD_REDUCE_AHEAD];
-    rows[top++] = reduction->step[k].row1 - reduction->step[k].row0;
-    for (int m = 0; m < reduction->step[k].merges; m++, top--) {
-      const int left = top - 2, right = top - 1;
-      const double n = (double)(rows[left] * p->pixels), more = (double)(rows[right] * p->pixels);
+    mean[w.top] = next_mean[k % HD_REDUCE_AHEAD];
+    m2[w.top] = next_m2[k % HD_REDUCE_AHEAD];
+    rows[w.top] = w.step->row1 - w.step->row0;
+    while (hd__walk_merge(&w)) {
+      const int left = w.top, right = w.top + 1;
+      const hd_chan chan = hd__chan(rows[left] * p->pixels, rows[right] * p->pixels);
       const float d = mean[right] - mean[left];
-      mean[left] = fmaf(d, (float)(more / (n + more)), mean[left]);
-      m2[left] = fmaf(d * d, (float)(n * more / (n + more)), m2[left] + m2[right]);
+      mean[left] = fmaf(d, chan.share, mean[left]);
+      m2[left] = fmaf(d * d, chan.both, m2[left] + m2[right]);
       rows[left] += rows[right];
     }
   }
-  return top;
+  return w.top + 1;
 }
 
 /* Also the variance of the batch. */
@@ -133,5 +131,3 @@ HD_BOTH void gather_at(const hd_cuda_gather *p, int64_t n, int64_t i) {
   if (i == 0)
     p->label[n * p->label_stride] = p->labels[p->sample[n]];
 }
-
-#endif

@@ -1,26 +1,22 @@
 /* With several GPUs each reduces the sums of its shards to partial sums, those of complete subtrees. The GPUs exchange
  * them, and the reduction of the whole batch continues from there. */
-#ifndef HD_KERNEL_CUDA_PARTIAL_SUMS_H
-#define HD_KERNEL_CUDA_PARTIAL_SUMS_H
+#pragma once
 
 #include "kernel/cuda/cuda_params.h"
 
 enum { HD_CUDA_MAX_SUMS = 2 * HD_MAX_REDUCTION_DEPTH }; /* of a range of shards, at most */
 
 HD_BOTH void partial_sums_at(const hd_cuda_reduce *p, int64_t i) {
-  const hd_reduction *reduction = &p->step->reduction;
   float stack[HD_CUDA_MAX_SUMS];
-  int top = 0;
-  for (int k = 0; k < reduction->count; k++) {
-    stack[top++] = p->sums[k * p->sums_stride + i];
-    for (int m = 0; m < reduction->step[k].merges; m++, top--)
-      stack[top - 2] = stack[top - 2] + stack[top - 1];
-  }
-  for (; p->as_one && top > 1; top--)
-    stack[top - 2] = stack[top - 2] + stack[top - 1];
-  if (p->as_one && top == 0) /* this GPU has no sample of the step, but the sum includes it */
-    stack[top++] = 0;
-  for (int k = 0; k < top; k++)
+  hd_walk w = hd__reduction_walk(&p->step->reduction);
+  for (int k = 0; hd__walk_push(&w); k++)
+    for (stack[w.top] = p->sums[k * p->sums_stride + i]; hd__walk_merge(&w);)
+      stack[w.top] = stack[w.top] + stack[w.top + 1];
+  for (; p->as_one && w.top > 0; w.top--)
+    stack[w.top - 1] = stack[w.top - 1] + stack[w.top];
+  if (p->as_one && w.top < 0) /* this GPU has no sample of the step, but the sum includes it */
+    stack[++w.top] = 0;
+  for (int k = 0; k <= w.top; k++)
     p->out[k * p->out_stride + i] = stack[k];
 }
 
@@ -33,5 +29,3 @@ HD_BOTH void partial_stats_at(const hd_cuda_reduce *p, int64_t i) {
     p->out2[k * p->out_stride + i] = m2[k];
   }
 }
-
-#endif

@@ -9,8 +9,7 @@
  *   float WHAT_a(p, row, step), WHAT_b(p, row, step)        factors; rows and steps are inside
  *   float WHAT_first(p, a row)                              what the chains of a row of a start from
  *   void WHAT_store(p, outputs, line, a_side, b_side, t)    thread t's share of storing outputs[b * line + a] */
-#ifndef HD_KERNEL_CUDA_PRODUCT_H
-#define HD_KERNEL_CUDA_PRODUCT_H
+#pragma once
 
 #include "kernel/cuda/cuda_block.h"
 
@@ -113,5 +112,3 @@ HD_BOTH int cuda_taken_step(int e, int t, int rows, int deep) {
 #define HD_EACH_OUTPUT(p, a_side, b_side, t, a, b)                                                                     \
   for (int o_ = (t), a, b; o_ < (a_side) * (b_side); o_ += HD_CUDA_BLOCK)                                              \
     if (a = o_ % (a_side), b = o_ / (a_side), (p)->a0 + a < (p)->a_rows && (p)->b0 + b < (p)->b_rows)
-
-#endif

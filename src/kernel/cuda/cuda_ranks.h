@@ -1,7 +1,6 @@
 /* Reductions over ranks (sum, minimum ...), element by element in the order of the ranks: the same bits as
  * comm/rank_sums.h on the CPU. */
-#ifndef HD_KERNEL_CUDA_RANKS_H
-#define HD_KERNEL_CUDA_RANKS_H
+#pragma once
 
 #include "kernel/cuda/cuda_call.h"
 
@@ -47,5 +46,3 @@ HD_BOTH void ranks_at(const hd_cuda_ranks *p, int64_t i) {
   default: cuda_ranks_u8(p, i);
   }
 }
-
-#endif

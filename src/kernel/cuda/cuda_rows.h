@@ -9,8 +9,7 @@
  *   HD_ROWS_PASS(&rows, v, u, ends, x, dy, 0, a, b * 2, 0, (s0 = s0 + v, s1 = fmaf(v, u, s1)))
  *
  * These expressions may use the thread t and its row of the block, V and U also the element i. */
-#ifndef HD_KERNEL_CUDA_ROWS_H
-#define HD_KERNEL_CUDA_ROWS_H
+#pragma once
 
 #include "kernel/cuda/cuda_ops.h"
 #include "kernel/cuda/cuda_rows_matrix.h"
@@ -147,5 +146,3 @@ HD_BOTH float cuda_row_largest(const cuda_rows *r, const float *ends, int t) {
       most = ends[cuda_row(r, t) * 16 + i];
   return most;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* Softmax and losses by blocks; the chains are those of the headers in src/op. */
-#ifndef HD_KERNEL_CUDA_ROWS_LOSS_H
-#define HD_KERNEL_CUDA_ROWS_LOSS_H
+#pragma once
 
 #include "kernel/cuda/cuda_rows.h"
 
@@ -107,5 +106,3 @@ HD_LOSS_ROWS(l1, loss_add)
 HD_LOSS_ROWS(huber, loss_add)
 HD_LOSS_ROWS(bce_with_logits, loss_add)
 #undef HD_LOSS_ROWS
-
-#endif

@@ -1,6 +1,5 @@
 /* How cuda_rows.h splits its work into blocks: some rows of a batch each, or the samples of a shard. */
-#ifndef HD_KERNEL_CUDA_ROWS_MATRIX_H
-#define HD_KERNEL_CUDA_ROWS_MATRIX_H
+#pragma once
 
 #include "kernel/cuda/cuda_block.h"
 #include "kernel/cuda/cuda_ops.h"
@@ -36,5 +35,3 @@ HD_LOSS_MATRIX(l1)
 HD_LOSS_MATRIX(huber)
 HD_LOSS_MATRIX(bce_with_logits)
 #undef HD_LOSS_MATRIX
-
-#endif

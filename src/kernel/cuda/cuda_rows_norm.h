@@ -1,8 +1,7 @@
 /* Layer norms by blocks; the chains are those of op/layer_norm/layer_norm.h. The gradients of weight and bias are chains over the
  * samples, one for each element: a block has a shard, computes the moments of up to 16 samples at a time, and then a
  * thread for each element adds the terms of these samples. */
-#ifndef HD_KERNEL_CUDA_ROWS_NORM_H
-#define HD_KERNEL_CUDA_ROWS_NORM_H
+#pragma once
 
 #include "kernel/cuda/cuda_rows.h"
 
@@ -117,5 +116,3 @@ HD_BLOCK_KERNEL(layer_norm_dw_rows, hd_cuda_call) {
     HD_PHASE { cuda_rows_add_gradients(&r, p.shard, first == 0, mean, rate, t); }
   }
 }
-
-#endif

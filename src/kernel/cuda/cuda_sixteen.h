@@ -14,8 +14,7 @@
  *                                                        from `step` on; 0 outside of the matrix
  *   void WHAT_put(factors, raw, T, side, i)              stores them: factors[cuda_factor(T, row, step, chain)]
  *   void WHAT_store(p, float chain[16], a row, b row)    stores an output */
-#ifndef HD_KERNEL_CUDA_SIXTEEN_H
-#define HD_KERNEL_CUDA_SIXTEEN_H
+#pragma once
 
 #include "kernel/cuda/cuda_block.h"
 
@@ -103,5 +102,3 @@ HD_BOTH int cuda_side_step(int T, int i, int deep) { return deep ? i % (32 / T) 
       }                                                                                                                \
     }                                                                                                                  \
   }
-
-#endif

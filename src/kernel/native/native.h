@@ -3,8 +3,7 @@
  * The order of sums in a BLAS may depend on the number of rows. A call is therefore exactly one shard, whatever the
  * layout. Whether the BLAS is used follows from the shape, the nominal rows of a shard and the library's core type by a
  * fixed table, never from timing. Evaluation has no shards and uses heddle's kernels. */
-#ifndef HD_KERNEL_NATIVE_NATIVE_H
-#define HD_KERNEL_NATIVE_NATIVE_H
+#pragma once
 
 #include "kernel/kernel.h"
 
@@ -15,5 +14,3 @@ typedef void hd_sgemm_fn(int order, int trans_a, int trans_b, int m, int n, int 
 /* `table` with large products by `sgemm` of a library of that core type. One library a process: later calls must name
  * the same one. */
 const hd_kernels *hd__kernels_native(const hd_kernels *table, hd_sgemm_fn *sgemm, const char *core);
-
-#endif

@@ -1,6 +1,5 @@
 /* The loops over pixels that go from place to place: every set of kernels compiles them for itself. See image.h. */
-#ifndef HD_KERNEL_REF_IMAGE_LOOPS_H
-#define HD_KERNEL_REF_IMAGE_LOOPS_H
+#pragma once
 
 #include <math.h>
 
@@ -47,5 +46,3 @@ static void sample(float *out, const float *plane, int64_t stride, int32_t heigh
     out[i] = fmaf(down, under - over, over);
   }
 }
-
-#endif

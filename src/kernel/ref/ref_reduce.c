@@ -5,16 +5,12 @@
 #include "kernel/kernel.h"
 #include "kernel/ref/ref_fill.h"
 
-/* Runs the pushes and merges of a reduction of terms. */
 static void reduce(float *out, const float *const *term, const hd_reduction *f, int64_t count) {
   for (int64_t i = 0; i < count; i++) {
     float stack[HD_MAX_REDUCTION_DEPTH] = {0};
-    int top = 0;
-    for (int s = 0; s < f->count; s++) {
-      stack[top++] = term[f->step[s].term][i];
-      for (int m = 0; m < f->step[s].merges; m++, top--)
-        stack[top - 2] = stack[top - 2] + stack[top - 1];
-    }
+    for (hd_walk w = hd__reduction_walk(f); hd__walk_push(&w);)
+      for (stack[w.top] = term[w.step->term][i]; hd__walk_merge(&w);)
+        stack[w.top] = stack[w.top] + stack[w.top + 1];
     out[i] = stack[0];
   }
 }

@@ -61,12 +61,9 @@ static float shard_chain(const hd_form *f, int j, int k, int row0, int row1) {
 
 static float form_element(const hd_form *f, int j, int k) {
   float stack[HD_MAX_REDUCTION_DEPTH] = {0};
-  int top = 0;
-  for (int s = 0; s < f->reduction->count; s++) {
-    stack[top++] = shard_chain(f, j, k, f->reduction->step[s].row0, f->reduction->step[s].row1);
-    for (int m = 0; m < f->reduction->step[s].merges; m++, top--)
-      stack[top - 2] = stack[top - 2] + stack[top - 1];
-  }
+  for (hd_walk w = hd__reduction_walk(f->reduction); hd__walk_push(&w);)
+    for (stack[w.top] = shard_chain(f, j, k, w.step->row0, w.step->row1); hd__walk_merge(&w);)
+      stack[w.top] = stack[w.top] + stack[w.top + 1];
   return stack[0];
 }
 

@@ -79,24 +79,21 @@ G16 void add_right(sums acc, const sums right, int rows, int groups) {
     acc[r][v] = g16_add(acc[r][v], right[r][v]);
 }
 
-/* Takes the topmost entry off the stack, onto the registers. */
-G16 float *merge(sums acc, float *top, int rows, int groups) {
-  top -= rows * groups * 16;
+/* Adds the registers to an entry of the stack, in the registers. */
+G16 void merge(sums acc, const float *top, int rows, int groups) {
   UNROLL
   for (int r = 0; r < rows; r++)
     UNROLL
   for (int v = 0; v < groups; v++)
     acc[r][v] = g16_add(g16_load(top + 16 * (r * groups + v)), acc[r][v]);
-  return top;
 }
 
-G16 float *push(const sums acc, float *top, int rows, int groups) {
+G16 void push(const sums acc, float *top, int rows, int groups) {
   UNROLL
   for (int r = 0; r < rows; r++)
     UNROLL
   for (int v = 0; v < groups; v++)
     g16_store(top + 16 * (r * groups + v), acc[r][v]);
-  return top + rows * groups * 16;
 }
 
 G16 void write_out(const block *b, const sums acc, int rows, int groups) {
@@ -113,23 +110,24 @@ G16 void write_out(const block *b, const sums acc, int rows, int groups) {
 /* Counts are constants where this is inlined. */
 G16 void form_block(const block *b, int rows, int groups) {
   _Alignas(64) float stack[HD_MAX_REDUCTION_DEPTH * FILL * 16];
-  const hd_reduction_step *step = b->reduction->step, *end = step + b->reduction->count;
-  cursor at = {b->x + step->row0 * b->x_stride, b->dy + step->row0 * b->dy_stride, b->x_stride, b->dy_stride};
+  const int entry = rows * groups * 16;
+  hd_walk w = hd__reduction_walk(b->reduction);
+  cursor at = {b->x + w.step->row0 * b->x_stride, b->dy + w.step->row0 * b->dy_stride, b->x_stride, b->dy_stride};
   sums acc;
-  for (float *top = stack;; top = push(acc, top, rows, groups)) {
-    int merges = step->merges;
-    shard(acc, &at, step->row1 - step->row0, rows, groups);
-    if (++step < end && rows * groups <= PAIR_FILL && merges == 0 && step->merges > 0) {
+  for (hd__walk_push(&w);; hd__walk_push(&w)) {
+    shard(acc, &at, w.step->row1 - w.step->row0, rows, groups);
+    if (rows * groups <= PAIR_FILL && w.merges == 0 && w.next < w.end && w.next->merges > 0) {
       sums right;
-      merges = step->merges - 1;
-      shard(right, &at, step->row1 - step->row0, rows, groups);
+      hd__walk_push(&w);
+      hd__walk_merge(&w);
+      shard(right, &at, w.step->row1 - w.step->row0, rows, groups);
       add_right(acc, right, rows, groups);
-      step++;
     }
-    for (; merges > 0; merges--)
-      top = merge(acc, top, rows, groups);
-    if (step == end)
+    while (hd__walk_merge(&w))
+      merge(acc, stack + w.top * entry, rows, groups);
+    if (w.next == w.end)
       break;
+    push(acc, stack + w.top * entry, rows, groups);
   }
   write_out(b, acc, rows, groups);
 }
@@ -199,15 +197,12 @@ static void form_weight(const hd_form *f) {
 /* One group of biases: per shard acc = +0; samples ascending: acc = acc + dy[j]. */
 static g16 form_bias_group(const hd_form *f, int j) {
   g16 stack[HD_MAX_REDUCTION_DEPTH], acc;
-  int top = 0;
-  for (int s = 0; s < f->reduction->count; s++) {
-    const hd_reduction_step *step = &f->reduction->step[s];
+  for (hd_walk w = hd__reduction_walk(f->reduction); hd__walk_push(&w); stack[w.top] = acc) {
     acc = g16_zero();
-    for (int64_t n = step->row0; n < step->row1; n++)
+    for (int64_t n = w.step->row0; n < w.step->row1; n++)
       acc = g16_add(acc, g16_load_some(f->dy + n * f->dy_stride + j, f->j1 - j));
-    for (int m = 0; m < step->merges; m++)
-      acc = g16_add(stack[--top], acc);
-    stack[top++] = acc;
+    while (hd__walk_merge(&w))
+      acc = g16_add(stack[w.top], acc);
   }
   return stack[0];
 }

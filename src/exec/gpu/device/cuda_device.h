@@ -4,8 +4,7 @@
  * later call fails, and only a new process can continue; the host's data stays valid.
  *
  * Not thread-safe: only the thread that opened a device may use it. */
-#ifndef HD_EXEC_GPU_DEVICE_CUDA_DEVICE_H
-#define HD_EXEC_GPU_DEVICE_CUDA_DEVICE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -122,5 +121,3 @@ static inline void hd__cuda_label(const hd_cuda *cuda, int32_t label) {
 /* Between the two calls launches are recorded, not executed. */
 hd_status hd__cuda_record(hd_cuda *cuda, hd_ctx *ctx);
 hd_status hd__cuda_recorded(cu_graph_exec *out, hd_cuda *cuda, hd_ctx *ctx);
-
-#endif

@@ -1,8 +1,7 @@
 /* The functions of NVIDIA's driver that heddle calls, loaded from libcuda.so.1 at run time; HEDDLE_CUDA_DRIVER names
  * another library, such as a test double. Only the functions in use are declared here, as NVIDIA documents them (CUDA
  * Driver API); the signature of a function with a version in its name never changes. */
-#ifndef HD_EXEC_GPU_DEVICE_CUDA_DRIVER_H
-#define HD_EXEC_GPU_DEVICE_CUDA_DRIVER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -109,5 +108,3 @@ bool hd__cuda_driver_there(void);
 /* "CUDA_ERROR_NO_DEVICE: no CUDA-capable device is detected" */
 enum { HD_CUDA_ERROR_BYTES = 200 };
 const char *hd__cuda_driver_error(char text[HD_CUDA_ERROR_BYTES], const hd_cuda_driver *driver, cu_result error);
-
-#endif

@@ -1,8 +1,7 @@
 /* The functions of cuBLAS and cuDNN that heddle calls, loaded at run time, for --arithmetic native on a GPU.
  * HEDDLE_CUDA_LIBRARIES names one file with all of them, such as a test double. As in cuda_driver.h, the functions
  * in use are declared here as NVIDIA documents them, so that heddle is built without the toolkit. */
-#ifndef HD_EXEC_GPU_DEVICE_CUDA_LIBRARIES_H
-#define HD_EXEC_GPU_DEVICE_CUDA_LIBRARIES_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -102,5 +101,3 @@ typedef struct hd_cuda_libraries {
 
 /* Loads both. HD_E_UNSUPPORTED names what is missing, and a remedy. They stay loaded. */
 hd_status hd__cuda_libraries_open(hd_cuda_libraries *libraries, hd_ctx *ctx);
-
-#endif

@@ -4,8 +4,7 @@
  * Matrices are row-major, images and windows as in kernel.h (NHWC, weights by output channel). The algorithms are
  * bit-for-bit reproducible on one model of GPU with one version of the libraries. All work is queued and can be
  * recorded. Not thread-safe, as hd_cuda. */
-#ifndef HD_EXEC_GPU_DEVICE_CUDA_PRODUCTS_H
-#define HD_EXEC_GPU_DEVICE_CUDA_PRODUCTS_H
+#pragma once
 
 #include "exec/gpu/device/cuda_device.h"
 #include "kernel/kernel.h"
@@ -56,5 +55,3 @@ hd_status hd__cuda_conv_bytes(int64_t *out, hd_cuda_native *native, hd_ctx *ctx,
  * FORWARD: y from x and w; DATA: x (its gradient) from y and w; FILTER: w (its gradient) from x and y. */
 hd_status hd__cuda_conv_run(hd_cuda_native *native, hd_ctx *ctx, const hd_cuda_conv *conv, hd_cuda_conv_way way,
                             void *x, void *w, void *y);
-
-#endif

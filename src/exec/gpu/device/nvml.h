@@ -2,8 +2,7 @@
  *
  * The library, or functions of it, may be missing; each query may fail. Values that could not be read are unknown,
  * never an error. */
-#ifndef HD_EXEC_GPU_DEVICE_NVML_H
-#define HD_EXEC_GPU_DEVICE_NVML_H
+#pragma once
 
 #include "base/tools_api.h"
 #include "heddle/monitor.h"
@@ -18,5 +17,3 @@ HD_TOOLS_API int hd__nvml_count(const hd_nvml *nvml);
 
 /* The present state of GPU number `index`. */
 HD_TOOLS_API void hd__nvml_look(hd_gpu *out, const hd_nvml *nvml, int index);
-
-#endif

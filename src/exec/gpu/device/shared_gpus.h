@@ -2,8 +2,7 @@
  *
  * A device is opened by its first user and closed by its last. Between lock and unlock it belongs to one thread, whose
  * driver context is the device's. */
-#ifndef HD_EXEC_GPU_DEVICE_SHARED_GPUS_H
-#define HD_EXEC_GPU_DEVICE_SHARED_GPUS_H
+#pragma once
 
 #include "exec/gpu/device/cuda_device.h"
 
@@ -14,5 +13,3 @@ void hd__cuda_unshare(hd_cuda_shared *shared);
 
 hd_cuda *hd__cuda_lock(hd_cuda_shared *shared);
 void hd__cuda_unlock(hd_cuda_shared *shared);
-
-#endif
