@@ -141,6 +141,7 @@ hd_status hd__layer_form(hd_layer_form *out, hd_ctx *ctx, const hd_yaml_node *la
 hd_status hd__layer_attrs(hd_attrs *attrs, hd_ctx *ctx, const hd_yaml_node *layer, const hd_layer_form *form) {
   static const char *const more[] = {"op", "from", NULL};
   *attrs = (hd_attrs){.kernel = {1, 1},
+                      .dilation = {1, 1},
                       .groups = 1,
                       .bias = 1,
                       .count_include_pad = 1,
