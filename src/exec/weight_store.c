@@ -193,8 +193,7 @@ void hd__store_set_version(hd_store *store, uint64_t version) { atomic_store(&st
 
 static void pack(hd_store *store, const hd_plan *plan, const hd_plan_packed *packed, int buffer) {
   const float *weights = store->weights[buffer] + plan->params[packed->param].offset;
-  plan->kernels->pack[packed->op](&packed->geom, weights, store->packed[buffer] + packed->offset, 0,
-                                  plan->params[packed->param].rows);
+  packed->pack(&packed->geom, weights, store->packed[buffer] + packed->offset, 0, plan->params[packed->param].rows);
 }
 
 void hd__store_pack(hd_store *store, const hd_plan *plan) {

@@ -21,10 +21,10 @@ void hd__bf16_conv_fill(hd_kernels *table);
 void hd__bf16_linear_fill(hd_kernels *table);
 
 /* Whether a convolution is computed in bfloat16. Winograd's tiles are as fast in float; short kernel rows have few
- * pairs, and depthwise convolutions none. */
-static inline bool bf16_takes(const hd_geom *g) {
+ * pairs, dilated and depthwise ones none. */
+static inline int bf16_takes(const hd_geom *g) {
   enum { LEAST_RUN = 16 };
-  return !hd_geom_is_winograd(g) && g->kw * (g->ci / g->groups) >= LEAST_RUN;
+  return !hd_geom_is_winograd(g) && !hd_geom_is_dilated(g) && g->kw * (g->ci / g->groups) >= LEAST_RUN;
 }
 
 static inline uint16_t bf16_of(float x) {

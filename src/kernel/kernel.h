@@ -7,9 +7,9 @@
  * Memory. A value holds one slot per sample ("row"). Images are stored height, width, channel (channel fastest), flat
  * values as they are. Base pointers are 64-byte aligned; a slot of floats is padded to a multiple of 16 elements (a
  * slot of bytes to 64), the padding may be read and written, its content is undefined. Parameters and their gradients
- * are dense in home order: a convolution's weight [co][kh][kw][ci / groups], a linear layer's [out][in] with `in` in
- * the memory order of its input, a bias [co]; only their end is padded, to 16 elements. Inputs and outputs never
- * overlap, except where HD_INPLACE is noted.
+ * are dense in home order: a convolution's weight [co][kh][kw][ci / groups], a transposed one's [ci][kh][kw][co /
+ * groups], a linear layer's [out][in] with `in` in the memory order of its input, a bias [co]; only their end is
+ * padded, to 16 elements. Inputs and outputs never overlap, except where HD_INPLACE is noted.
  *
  * A kernel depends on no graph, plan, thread or model. It allocates nothing and cannot fail. */
 #pragma once
@@ -39,19 +39,23 @@ typedef enum hd_op_class {
 
 enum { HD_MAX_IN = 7, HD_MAX_OUT = 3 };
 
-/* The shape and the attributes of an operation. Flat values have h = w = 1 and their length in ci or co. */
+/* The shape and the attributes of an operation, one struct for all of them: it is an argument of GPU kernels, by value.
+ * Flat values have h = w = 1 and their length in ci or co. */
 typedef struct hd_geom {
-  int32_t ci, hi, wi;      /* input channels, height, width */
-  int32_t co, ho, wo;      /* output before any fused pool: channels, height, width */
-  int32_t kh, kw;          /* window of a convolution or of a pooling operation (not fused) */
-  int32_t sh, sw;          /* its strides */
-  int32_t ph, pw;          /* its zero padding, each side (pooling: -inf) */
-  int32_t groups;          /* conv2d: each group of co / groups outputs reads ci / groups inputs; 1 for none */
-  int32_t pool;            /* conv2d: side and stride of the max pool fused behind it; 1 for none, as with groups */
-  int32_t hp, wp;          /* conv2d: height and width after that pool (ho / pool, wo / pool, rest dropped) */
-  int32_t part[HD_MAX_IN]; /* concat: channels of each input, 0 behind the last */
-  int32_t first;           /* concat_dx: the first of its channels in the output */
-  int32_t relu;            /* 1 if a ReLU is fused behind (conv2d: behind the pool; linear: behind the bias) */
+  int32_t ci, hi, wi;        /* input channels, height, width */
+  int32_t co, ho, wo;        /* output before any fused pool: channels, height, width */
+  int32_t kh, kw;            /* window of a convolution or of a pooling operation (not fused) */
+  int32_t sh, sw;            /* its strides */
+  int32_t ph, pw;            /* its zero padding, each side (pooling: -inf) */
+  int32_t dilation[2];       /* convolutions: pixels from one of its taps to the next, down and across; else 1 */
+  int32_t transposed;        /* 1: conv_transpose2d, whose windows lie over the output */
+  int32_t output_padding[2]; /* conv_transpose2d: rows and columns that its output has besides those of windows */
+  int32_t groups;            /* conv2d: each group of co / groups outputs reads ci / groups inputs; 1 for none */
+  int32_t pool;              /* conv2d: side and stride of the max pool fused behind it; 1 for none, as with groups */
+  int32_t hp, wp;            /* conv2d: height and width after that pool (ho / pool, wo / pool, rest dropped) */
+  int32_t part[HD_MAX_IN];   /* concat: channels of each input, 0 behind the last */
+  int32_t first;             /* concat_dx: the first of its channels in the output */
+  int32_t relu;              /* 1 if a ReLU is fused behind (conv2d: behind the pool; linear: behind the bias) */
 
   /* As in hd_attrs, for the operations that have them. */
   float negative_slope, p, eps;
@@ -64,6 +68,8 @@ typedef struct hd_geom {
   float label_smoothing, delta;
 } hd_geom;
 
+HD_BOTH int hd_geom_is_dilated(const hd_geom *g) { return g->dilation[0] > 1 || g->dilation[1] > 1; }
+
 /* Whether a convolution is computed by Winograd's tiles of 2 x 2 outputs, which take 16 products where 36 are summed:
  * a rule of the operation, so every device follows it. Narrow ones would spend more on the transforms than they save.
  * Its gradients are by tiles too, except behind a pool: there most of dy is zero. */
@@ -71,7 +77,7 @@ enum { HD_WINOGRAD_CHANNELS = 16 };
 
 HD_BOTH int hd_geom_is_winograd(const hd_geom *g) {
   return g->kh == 3 && g->kw == 3 && g->sh == 1 && g->sw == 1 && g->groups == 1 && g->pool <= 2 &&
-         g->ci >= HD_WINOGRAD_CHANNELS && g->co >= HD_WINOGRAD_CHANNELS;
+         g->ci >= HD_WINOGRAD_CHANNELS && g->co >= HD_WINOGRAD_CHANNELS && !hd_geom_is_dilated(g);
 }
 
 /* The keys of a call's random numbers, see base/philox.h. Row r is the sample at `position + r` of the epoch. */
@@ -87,6 +93,11 @@ typedef struct hd_draw {
  * conv2d             x             w*         b|NULL           y           argmax u8|NULL (pool > 1)
  * conv2d_dx          dy            w*         argmax|NULL      dx
  * conv2d_dw          x             dy         argmax|NULL      dw*|NULL    db*|NULL
+ * conv_transpose2d   x             w*         b|NULL           y
+ * conv_transpose2d_dx
+ *                    dy            w*                          dx
+ * conv_transpose2d_dw
+ *                    x             dy                          dw*|NULL    db*|NULL
  * max_pool2d         x                                         y           argmax u8|NULL
  * max_pool2d_dx      dy            argmax                      dx
  * avg_pool2d, global_avg_pool2d
@@ -217,6 +228,10 @@ typedef struct hd_kernels {
   const char *name; /* "reference", "scalar", "avx2", "avx512", "neon" */
   const char *isa;  /* what --json reports */
 
+  /* Whether the table's own kernels compute a geometry; NULL: any. `others` computes the rest, see hd_kernels_for. */
+  int (*supports[HD_OP_COUNT])(const hd_geom *g);
+  const struct hd_kernels *others;
+
   hd_run_fn *run[HD_OP_COUNT];       /* all classes but UPDATE */
   hd_update_fn *update[HD_OP_COUNT]; /* UPDATE */
   hd_form_fn *form[HD_OP_COUNT]; /* REDUCE operations whose gradient can be formed inside the reduction, else NULL */
@@ -270,6 +285,23 @@ typedef struct hd_kernels {
   int64_t (*chains)(float *sink, int64_t rounds);
   void (*triad)(float *a, const float *b, const float *c, float scale, int64_t count);
 } hd_kernels;
+
+/* The table whose slots compute this geometry: `table`, or what it falls back to. */
+static inline const hd_kernels *hd_kernels_for(const hd_kernels *table, hd_op op, const hd_geom *g) {
+  while (table->supports[op] && !table->supports[op](g))
+    table = table->others;
+  return table;
+}
+
+static inline int64_t hd_scratch_bytes(const hd_kernels *table, hd_op op, const hd_geom *g) {
+  table = hd_kernels_for(table, op, g);
+  return table->scratch_bytes[op] ? table->scratch_bytes[op](g) : 0;
+}
+
+static inline int64_t hd_packed_elems(const hd_kernels *table, hd_op op, const hd_geom *g) {
+  table = hd_kernels_for(table, op, g);
+  return table->packed_elems[op] ? table->packed_elems[op](g) : 0;
+}
 
 /* The complete reference table: scalar loops that state the chains. Immutable, static. */
 const hd_kernels *hd__kernels_reference(void);

@@ -18,8 +18,10 @@
 typedef struct hd_attrs {
   int32_t out;
   int32_t kernel[2], padding[2];
-  int32_t stride[2];         /* 0: not given: the kernel's for a pool, else 1 */
-  int32_t groups;            /* conv2d: groups of channels, 1 for none */
+  int32_t stride[2]; /* 0: not given: the kernel's, for a pool */
+  int32_t dilation[2];
+  int32_t output_padding[2];
+  int32_t groups;            /* convolutions: groups of channels, 1 for none */
   int32_t bias;              /* 1: the layer has a bias */
   int32_t count_include_pad; /* avg_pool2d: 1 divides by the whole window, padding included */
   int32_t approximate;       /* gelu: 1: the tanh form, 0: the erf form */
@@ -202,8 +204,8 @@ int hd__op_sample(hd_geom *geom, hd_op op, int index);
 /* The geometry of an operation that kernels see as ci channels of hi x wi, its output alike. */
 hd_geom hd__geom_of_shape(const hd_shape *shape);
 
-/* Completes a geometry: ho, wo, hp, wp from the other fields; one group if groups is 0. Returns 0 if no output position
- * exists. */
+/* Completes a geometry: ho, wo, hp, wp from the other fields; groups and dilation are 1 where they are 0. Returns 0 if
+ * no output position exists. */
 HD_TOOLS_API int hd__geom_finish(hd_geom *geom);
 
 /* y has the shape and memory order of x. As a rule: of elementwise operations, whose geometry has all settings. */
@@ -214,6 +216,11 @@ hd_shape_rule hd__shapes_pool;
 
 /* Of the mean of each window: an addition for each position and a division; the gradient has the same. */
 int64_t hd__flops_mean(const hd_geom *g, hd_op_role role);
+
+/* The geometry of a convolution over an image, from its settings; hd__geom_finish is left to do. Then its weight and
+ * bias: weight has the dimensions outputs x inputs of a group x height x width, or inputs x outputs. */
+hd_status hd__shapes_conv(hd_op_shapes *shapes);
+hd_status hd__shapes_conv_params(hd_op_shapes *shapes, const hd_shape *weight);
 
 /* The rule of losses: a number for each sample. */
 hd_shape_rule hd__shapes_loss;

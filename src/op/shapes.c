@@ -1,4 +1,6 @@
 /* What the shape rules of operations share. */
+#include <limits.h>
+
 #include "op/op.h"
 
 hd_geom hd__geom_of_shape(const hd_shape *shape) {
@@ -12,12 +14,21 @@ hd_geom hd__geom_of_shape(const hd_shape *shape) {
   return g;
 }
 
+static int32_t whole(int64_t pixels) { return pixels < 0 || pixels > INT_MAX ? 0 : (int32_t)pixels; }
+
+/* Pixels of the output along an axis, from the input's, what the kernel spans and its step. */
+static int32_t output_side(const hd_geom *g, int axis, int64_t input, int64_t reach, int64_t step, int64_t padding) {
+  if (g->transposed)
+    return whole((input - 1) * step - 2 * padding + reach + g->output_padding[axis]);
+  return input + 2 * padding < reach ? 0 : whole((input + 2 * padding - reach) / step + 1);
+}
+
 int hd__geom_finish(hd_geom *g) {
-  g->groups = g->groups ? g->groups : 1;
-  g->ho = (g->hi + 2 * g->ph - g->kh) / g->sh + 1;
-  g->wo = (g->wi + 2 * g->pw - g->kw) / g->sw + 1;
-  if (g->hi + 2 * g->ph < g->kh || g->wi + 2 * g->pw < g->kw)
-    return 0;
+  int32_t *const defaults[] = {&g->groups, &g->dilation[0], &g->dilation[1]};
+  for (int i = 0; i < 3; i++)
+    *defaults[i] = *defaults[i] ? *defaults[i] : 1;
+  g->ho = output_side(g, 0, g->hi, (int64_t)g->dilation[0] * (g->kh - 1) + 1, g->sh, g->ph);
+  g->wo = output_side(g, 1, g->wi, (int64_t)g->dilation[1] * (g->kw - 1) + 1, g->sw, g->pw);
   g->hp = g->ho / g->pool;
   g->wp = g->wo / g->pool;
   return g->hp > 0 && g->wp > 0;
@@ -69,6 +80,51 @@ hd_status hd__shapes_pool(hd_op_shapes *s) {
 
 int64_t hd__flops_mean(const hd_geom *g, hd_op_role role) {
   return (int64_t)g->co * g->ho * g->wo * (g->kh * g->kw + 1);
+}
+
+hd_status hd__shapes_conv(hd_op_shapes *s) {
+  const hd_attrs *a = s->attrs;
+  const hd_shape *x = &s->x[0];
+  char text[HD_SHAPE_TEXT_BYTES];
+  if (x->rank != 3)
+    return hd__fail(s->ctx, HD_E_SHAPE,
+                    "layer '%s': %s expects an image (channels x height x width), found %s; put it before flatten",
+                    s->layer, s->op, hd__shape_text(text, sizeof text, x));
+  if (x->dim[0] % a->groups != 0 || a->out % a->groups != 0)
+    return hd__fail(s->ctx, HD_E_SHAPE,
+                    "layer '%s': %s expects groups that divide both its %d input channels and its %d outputs, found "
+                    "groups %d; use a common divisor",
+                    s->layer, s->op, x->dim[0], a->out, a->groups);
+  s->geom = (hd_geom){.ci = x->dim[0],
+                      .hi = x->dim[1],
+                      .wi = x->dim[2],
+                      .co = a->out,
+                      .kh = a->kernel[0],
+                      .kw = a->kernel[1],
+                      .sh = a->stride[0],
+                      .sw = a->stride[1],
+                      .ph = a->padding[0],
+                      .pw = a->padding[1],
+                      .dilation = {a->dilation[0], a->dilation[1]},
+                      .groups = a->groups,
+                      .pool = 1};
+  return HD_OK;
+}
+
+hd_status hd__shapes_conv_params(hd_op_shapes *s, const hd_shape *weight) {
+  const int32_t *dim = weight->dim;
+  if ((int64_t)dim[0] * dim[1] * dim[2] * dim[3] > INT_MAX / 8)
+    return hd__fail(s->ctx, HD_E_SHAPE,
+                    "layer '%s': expected at most %d weights, found %d x %d x %d x %d; use fewer channels", s->layer,
+                    INT_MAX / 8, dim[0], dim[1], dim[2], dim[3]);
+  hd__shapes_param(s, "weight", weight, weight);
+  if (s->attrs->bias)
+    hd__shapes_param(s, "bias", &(hd_shape){1, {s->geom.co}}, &(hd_shape){4, {s->geom.co, 1, 1, 1}});
+  for (int i = 0; i < s->params; i++) {
+    s->param[i].fan_in = dim[1] * dim[2] * dim[3];
+    s->param[i].shared = true;
+  }
+  return HD_OK;
 }
 
 hd_status hd__shapes_loss(hd_op_shapes *s) {

@@ -1,7 +1,7 @@
 /* The table of kernels of one instruction set: the reference, overridden by the kernels of this instruction set.
  *
- * Filled once per process, then immutable. A slot that no fill sets keeps the reference's kernel, so a table is always
- * complete; tests compare every slot with the reference's bits. */
+ * Filled once per process, then immutable. A slot that no fill sets keeps the reference's kernel, which also computes
+ * what the table's own kernels do not support, so a table is always complete; tests compare every slot with the reference's bits. */
 #include <pthread.h>
 
 #include "kernel/cpu/cpu_fill.h"
@@ -15,6 +15,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static void fill(void) {
   table = *hd__kernels_reference();
   table.name = table.isa = TEXT(HD_ISA);
+  table.others = hd__kernels_reference();
 #define FILL(name) HD_SYM(name)(&table);
 #include "kernel/cpu/cpu_fills.def"
 #undef FILL

@@ -10,6 +10,18 @@ HD_BOTH real window_pixel(const real *image, int height, int width, int channels
   return image[((int64_t)y * width + x) * channels + c];
 }
 
+/* Pixels that a window spans along an axis, 0 down or 1 across; the pixel of the image under tap k of window `at`. */
+HD_BOTH int window_reach(const hd_geom *g, int axis) { return g->dilation[axis] * ((axis ? g->kw : g->kh) - 1) + 1; }
+HD_BOTH int window_tap(const hd_geom *g, int axis, int at, int k) {
+  return axis ? at * g->sw + k * g->dilation[1] - g->pw : at * g->sh + k * g->dilation[0] - g->ph;
+}
+
+/* The tap of a window that lies so many pixels below and to the right of its first one; -1 if none does. */
+HD_BOTH int window_tap_at(const hd_geom *g, int below, int right) {
+  return below % g->dilation[0] || right % g->dilation[1] ? -1
+                                                          : below / g->dilation[0] * g->kw + right / g->dilation[1];
+}
+
 /* The first output along an axis whose window reaches `at` (padding counted), and the last; s: the stride. */
 HD_BOTH int window_first(int at, int kernel, int s) { return at < kernel ? 0 : (at - kernel) / s + 1; }
 HD_BOTH int window_last(int at, int s, int outputs) { return at / s < outputs ? at / s : outputs - 1; }

@@ -48,9 +48,7 @@ static void lower_calls(hd_plan *plan, int64_t shard_rows) {
     if (!emits_call(plan, node))
       continue;
     lower_call(&plan->calls[plan->call_count++], plan, i, shard_rows);
-    if (!plan->kernels->scratch_bytes[node->op])
-      continue;
-    int64_t bytes = plan->kernels->scratch_bytes[node->op](&node->geom);
+    const int64_t bytes = hd_scratch_bytes(plan->kernels, node->op, &node->geom);
     if (plan->scratch_bytes < bytes)
       plan->scratch_bytes = bytes;
   }
@@ -67,7 +65,7 @@ static int find_packed(const hd_plan *plan, const hd_plan_packed *wanted) {
 static void lower_packed(hd_plan *plan) {
   for (int i = 0; i < plan->call_count; i++) {
     const hd_node *node = &plan->graph->nodes[plan->calls[i].node];
-    int64_t elems = plan->kernels->packed_elems[node->op] ? plan->kernels->packed_elems[node->op](&node->geom) : 0;
+    const int64_t elems = hd_packed_elems(plan->kernels, node->op, &node->geom);
     if (elems == 0)
       continue;
     hd_plan_packed copy = {.param = plan->graph->values[node->in[1]].param,
@@ -129,8 +127,13 @@ void hd__plan_set_kernels(hd_plan *plan, const hd_kernels *kernels) {
   plan->kernels = kernels;
   for (int i = 0; i < plan->call_count; i++) {
     hd_plan_call *call = &plan->calls[i];
-    call->run = (call->by_shard ? kernels->shard_run : kernels->run)[call->op];
+    call->run =
+        call->by_shard ? kernels->shard_run[call->op] : hd_kernels_for(kernels, call->op, call->geom)->run[call->op];
     call->run_outputs = plan->by_outputs[call->node] ? kernels->run_outputs[call->op] : NULL;
+  }
+  for (int i = 0; i < plan->packed_count; i++) {
+    hd_plan_packed *packed = &plan->packed[i];
+    packed->pack = hd_kernels_for(kernels, packed->op, &packed->geom)->pack[packed->op];
   }
   for (int u = 0; u < plan->use_count; u++)
     plan->uses[u].form = kernels->form[plan->graph->nodes[plan->uses[u].node].op];

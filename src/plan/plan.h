@@ -124,6 +124,7 @@ typedef struct hd_plan_packed {
   hd_op op;
   hd_geom geom;
   int64_t offset, elems; /* floats, in the concatenation of all packed copies */
+  void (*pack)(const hd_geom *g, const float *w, float *packed, int32_t j0, int32_t j1);
 } hd_plan_packed;
 
 /* A fixed part of the parameters. */

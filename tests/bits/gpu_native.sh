@@ -55,7 +55,8 @@ else
     done
   fi
   [ -z "${HD_MODELS:-}" ] || { echo "1..$count"; exit 0; } # as tools/gpu-report asks
-  for model in cnn simplenet "$SRCDIR/tests/bits/mixed.yaml" "$SRCDIR/tests/bits/norm.yaml" "$SRCDIR/tests/bits/shared.yaml"; do
+  for model in cnn simplenet "$SRCDIR/tests/bits/mixed.yaml" "$SRCDIR/tests/bits/norm.yaml" "$SRCDIR/tests/bits/shared.yaml" \
+    "$SRCDIR/tests/bits/upsampled.yaml"; do
     options="--model $model --optimizer sgd --lr 0.02 --momentum 0.9 --max-steps 5"
     net=$(basename "$model" .yaml)
     # shellcheck disable=SC2086

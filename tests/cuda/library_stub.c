@@ -36,7 +36,7 @@ struct cu_filter {
 };
 
 struct cu_conv {
-  int pad_h, pad_w, stride_h, stride_w, groups, math;
+  int pad_h, pad_w, stride_h, stride_w, dilation_h, dilation_w, groups, math;
 };
 
 static long products, convolutions, descriptors, products_bf16, products_tf32;
@@ -246,8 +246,8 @@ STUB cudnnSetFilter4dDescriptor(cu_filter f, int type, int format, int k, int c,
 
 STUB cudnnSetConvolution2dDescriptor(cu_conv conv, int pad_h, int pad_w, int stride_h, int stride_w, int dilation_h,
                                      int dilation_w, int mode, int type) {
-  *conv = (struct cu_conv){pad_h, pad_w, stride_h, stride_w, 1, 0};
-  return dilation_h == 1 && dilation_w == 1 && mode == CU_DNN_CROSS_CORRELATION && type == CU_DNN_FLOAT ? 0 : 3;
+  *conv = (struct cu_conv){pad_h, pad_w, stride_h, stride_w, dilation_h, dilation_w, 1, 0};
+  return dilation_h >= 1 && dilation_w >= 1 && mode == CU_DNN_CROSS_CORRELATION && type == CU_DNN_FLOAT ? 0 : 3;
 }
 
 STUB cudnnSetConvolutionGroupCount(cu_conv conv, int groups) {
@@ -289,8 +289,9 @@ static void convolve(const void *arguments) {
           for (int ky = 0; ky < c->w.h; ky++)
             for (int kx = 0; kx < c->w.w; kx++)
               for (int ci = 0; ci < c->w.c; ci++) {
-                const int iy = oy * c->conv.stride_h + ky - c->conv.pad_h;
-                const int ix = ox * c->conv.stride_w + kx - c->conv.pad_w, channel = k / outputs * c->w.c + ci;
+                const int iy = oy * c->conv.stride_h + ky * c->conv.dilation_h - c->conv.pad_h;
+                const int ix = ox * c->conv.stride_w + kx * c->conv.dilation_w - c->conv.pad_w;
+                const int channel = k / outputs * c->w.c + ci;
                 if (iy < 0 || ix < 0 || iy >= x->h || ix >= x->w)
                   continue;
                 const long at_x = place(x, n, channel, iy, ix);
@@ -338,7 +339,7 @@ STUB cudnnGetConvolutionBackwardFilterWorkspaceSize(cu_dnn handle, cu_tensor x, 
 }
 
 static int start(cu_dnn handle, const convolution *c, int algorithm, void *workspace, size_t bytes) {
-  const int tall = (c->x.h + 2 * c->conv.pad_h - c->w.h) / c->conv.stride_h + 1;
+  const int tall = (c->x.h + 2 * c->conv.pad_h - c->conv.dilation_h * (c->w.h - 1) - 1) / c->conv.stride_h + 1;
   if (number("STUB_CUDNN_REFUSES") == 2)
     return NOT_SUPPORTED_LAYOUT;
   convolutions++;

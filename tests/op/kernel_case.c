@@ -32,6 +32,8 @@ static bool shapes_of(hd_op_shapes *s, hd_op op, const hd_geom *g, bool bias) {
                      .kernel = {g->kh, g->kw},
                      .stride = {g->sh, g->sw},
                      .padding = {g->ph, g->pw},
+                     .dilation = {g->dilation[0], g->dilation[1]},
+                     .output_padding = {g->output_padding[0], g->output_padding[1]},
                      .groups = g->groups,
                      .bias = bias};
   *s = (hd_op_shapes){.layer = "case", .op = info->name, .attrs = &attrs, .inputs = 1};
@@ -213,12 +215,13 @@ void kernel_case_destroy(kernel_case *c) {
 
 /* The packed copy of the weight for a table, packed in two calls. */
 static guarded pack(const kernel_case *c, const hd_kernels *table) {
-  int64_t elems = table->packed_elems[c->op] ? table->packed_elems[c->op](&c->g) : 0;
+  int64_t elems = hd_packed_elems(table, c->op, &c->g);
   if (elems <= 0)
     return (guarded){0};
   guarded packed = guarded_create((size_t)elems * sizeof(float), 0);
   memset(packed.data, 0, packed.bytes);
-  int32_t middle = c->g.co / 2;
+  const int32_t middle = c->g.co / 2;
+  table = hd_kernels_for(table, c->op, &c->g);
   const float *w = (const float *)c->input[1].data;
   table->pack[c->op](&c->g, w, (float *)packed.data, middle, c->g.co);
   if (middle > 0)
@@ -245,7 +248,7 @@ static void call_rows(const kernel_case *c, const hd_kernels *table, kernel_resu
     call->out[i] = row_of(&c->out[i], out->output[i].data, row0);
     call->out_stride[i] = c->out[i].stride;
   }
-  table->run[c->op](call);
+  hd_kernels_for(table, c->op, &c->g)->run[c->op](call);
 }
 
 static const char *find_damage(const kernel_case *c, const kernel_result *out, const kernel_case *copy) {
@@ -306,7 +309,7 @@ static void run_named(const kernel_case *c, const hd_kernels *table, kernel_resu
 
 const char *kernel_case_run(kernel_result *out, const kernel_case *c, const hd_kernels *table, int cuts) {
   kernel_case copy = copy_inputs(c);
-  int64_t scratch_bytes = table->scratch_bytes[c->op] ? table->scratch_bytes[c->op](&c->g) : 0;
+  int64_t scratch_bytes = hd_scratch_bytes(table, c->op, &c->g);
   guarded packed = pack(c, table), scratch = {0};
   if (scratch_bytes > 0)
     scratch = guarded_create((size_t)scratch_bytes, 0);

@@ -116,7 +116,7 @@ static void problem_run(const problem *p) {
   if (p->c.op == HD_OP_batch_norm)
     take_statistics(p, &call);
   const hd_kernels *table = hd__kernels_reference_f64();
-  int64_t scratch_bytes = table->scratch_bytes[p->c.op] ? table->scratch_bytes[p->c.op](&p->c.g) : 0;
+  int64_t scratch_bytes = hd_scratch_bytes(table, p->c.op, &p->c.g);
   guarded scratch = guarded_create((size_t)scratch_bytes, 0);
   call.scratch = scratch.data;
   called[p->c.op] = true;

@@ -43,6 +43,8 @@ static void random_conv(hd_geom *g, random_stream *random) {
     g->ph = (int32_t)random_below(random, 3);
     g->pw = (int32_t)random_below(random, 3);
     g->relu = (int32_t)random_below(random, 2);
+    for (int axis = 0; axis < 2; axis++)
+      g->dilation[axis] = random_below(random, 4) ? 1 : 1 + (int32_t)random_below(random, 3);
   } while (!hd__geom_finish(g));
 }
 
@@ -56,6 +58,17 @@ static void random_groups(hd_geom *g, random_stream *random) {
   g->co = g->groups * choose(random, per_group, 6);
   if (random_below(random, 2))
     g->co = g->groups = g->ci;
+  hd__geom_finish(g);
+}
+
+static void random_transposed(hd_geom *g, random_stream *random) {
+  random_groups(g, random);
+  g->co = g->groups * (1 + (int32_t)random_below(random, 3));
+  g->relu = 0;
+  g->transposed = 1;
+  g->ph = g->pw = 0;
+  g->output_padding[0] = (int32_t)random_below(random, (uint32_t)g->sh);
+  g->output_padding[1] = (int32_t)random_below(random, (uint32_t)g->sw);
   hd__geom_finish(g);
 }
 
@@ -143,6 +156,9 @@ static void random_geom(hd_geom *g, hd_op op, random_stream *random) {
   case HD_OP_conv2d_dw:
     (random_below(random, 2) ? random_conv : random_below(random, 2) ? random_groups : random_tiled)(g, random);
     break;
+  case HD_OP_conv_transpose2d:
+  case HD_OP_conv_transpose2d_dx:
+  case HD_OP_conv_transpose2d_dw: random_transposed(g, random); break;
   case HD_OP_max_pool2d:
   case HD_OP_max_pool2d_dx:
   case HD_OP_avg_pool2d:

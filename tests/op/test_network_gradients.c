@@ -113,6 +113,13 @@ static const struct {
      "model: v\ninput: [1, 5, 4]\nlayers:\n"
      "  - c: {op: conv2d, out: 4, kernel: 2}\n  - n: {op: group_norm, groups: 2}\n  - f: {op: flatten}\n"
      "  - l: {op: linear, out: 6}\n  - m: {op: group_norm, groups: 3, eps: 0.01}\n  - k: {op: linear, out: 3}\n"},
+    {"dilated and transposed convolutions",
+     "model: w\ninput: [2, 6, 7]\nlayers:\n"
+     "  - c: {op: conv2d, out: 4, kernel: 2, dilation: [2, 3], padding: 1}\n  - r: {op: relu}\n"
+     "  - t: {op: conv_transpose2d, out: 6, kernel: [3, 2], stride: 2, padding: 1, output_padding: 1, groups: 2}\n"
+     "  - p: {op: max_pool2d, kernel: 2}\n"
+     "  - d: {op: conv2d, out: 3, kernel: 3, dilation: 2, padding: 2}\n  - q: {op: max_pool2d, kernel: 2}\n"
+     "  - f: {op: flatten}\n  - l: {op: linear, out: 3}\n"},
     {"pools that do not fuse: strides, padding, sides",
      "model: i\ninput: [1, 7, 7]\nlayers:\n"
      "  - c: {op: conv2d, out: 2, kernel: 2}\n  - p: {op: max_pool2d, kernel: 2, stride: 1}\n"

@@ -28,7 +28,15 @@ def sides(value):
 
 def conv2d(s, x):
     return nn.Conv2d(x.shape[1], s["out"], sides(s["kernel"]), stride=sides(s.get("stride", 1)),
-                     padding=sides(s.get("padding", 0)), groups=s.get("groups", 1), bias=s.get("bias", True))
+                     padding=sides(s.get("padding", 0)), dilation=sides(s.get("dilation", 1)),
+                     groups=s.get("groups", 1), bias=s.get("bias", True))
+
+
+def conv_transpose2d(s, x):
+    return nn.ConvTranspose2d(x.shape[1], s["out"], sides(s["kernel"]), stride=sides(s.get("stride", 1)),
+                              padding=sides(s.get("padding", 0)), output_padding=sides(s.get("output_padding", 0)),
+                              dilation=sides(s.get("dilation", 1)), groups=s.get("groups", 1),
+                              bias=s.get("bias", True))
 
 
 def max_pool2d(s, x):
@@ -48,6 +56,7 @@ def batch_norm(s, x):
 
 MAKERS = {
     "conv2d": conv2d,
+    "conv_transpose2d": conv_transpose2d,
     "max_pool2d": max_pool2d,
     "avg_pool2d": avg_pool2d,
     "global_avg_pool2d": lambda s, x: nn.AdaptiveAvgPool2d(1),

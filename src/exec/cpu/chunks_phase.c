@@ -223,8 +223,8 @@ static void refresh_packed(const thread_at *at, const run *r) {
   for (int i = 0; i < plan->packed_count; i++) {
     const hd_plan_packed *packed = &plan->packed[i];
     if (packed->param == r->param)
-      plan->kernels->pack[packed->op](&packed->geom, at->exec->store->weights[to] + plan->params[r->param].offset,
-                                      at->exec->store->packed[to] + packed->offset, r->j0, r->j1);
+      packed->pack(&packed->geom, at->exec->store->weights[to] + plan->params[r->param].offset,
+                   at->exec->store->packed[to] + packed->offset, r->j0, r->j1);
   }
 }
 

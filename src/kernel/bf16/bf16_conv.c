@@ -7,8 +7,6 @@
 
 enum { MOST_PIXELS = ACC_GROUPS / BLOCK_GROUPS, MOST_GROUPS = BLOCK_GROUPS + 1 };
 
-static hd_kernels in_float; /* the overridden table, for convolutions in float */
-
 /* One group of channels: g is that group's geometry, x the first window in the first sample's frame. */
 typedef struct bf16_walk {
   const hd_geom *g;
@@ -184,31 +182,22 @@ static void run_group(const hd_call *call, const hd_geom *g, int group) {
 
 static void conv2d(const hd_call *call) {
   const hd_geom part = group_geom(call->g);
-  if (!bf16_takes(call->g))
-    in_float.run[HD_OP_conv2d](call);
-  else
-    for (int group = 0; group < call->g->groups; group++)
-      run_group(call, &part, group);
+  for (int group = 0; group < call->g->groups; group++)
+    run_group(call, &part, group);
 }
 
 static int64_t scratch_bytes(const hd_geom *g) {
   const hd_geom part = group_geom(g);
   const conv_frame frame = input_frame(&part, g->ci);
-  if (!bf16_takes(g))
-    return in_float.scratch_bytes[HD_OP_conv2d](g);
   return frame_rows(&frame) * frame_slot(&frame) * (int64_t)sizeof(uint16_t);
 }
 
 static int64_t packed_elems(const hd_geom *g) {
   const hd_geom part = group_geom(g);
-  return !bf16_takes(g) ? in_float.packed_elems[HD_OP_conv2d](g) : g->groups * group_elems(&part);
+  return g->groups * group_elems(&part);
 }
 
 static void pack(const hd_geom *g, const float *w, float *packed, int32_t j0, int32_t j1) {
-  if (!bf16_takes(g)) {
-    in_float.pack[HD_OP_conv2d](g, w, packed, j0, j1);
-    return;
-  }
   const hd_geom part = group_geom(g);
   const int run = part.kw * part.ci;
   for (int32_t j = j0; j < j1; j++) {
@@ -221,7 +210,7 @@ static void pack(const hd_geom *g, const float *w, float *packed, int32_t j0, in
 }
 
 void hd__bf16_conv_fill(hd_kernels *table) {
-  in_float = *table;
+  table->supports[HD_OP_conv2d] = bf16_takes;
   table->run[HD_OP_conv2d] = conv2d;
   table->scratch_bytes[HD_OP_conv2d] = scratch_bytes;
   table->packed_elems[HD_OP_conv2d] = packed_elems;

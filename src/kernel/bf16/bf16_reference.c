@@ -3,8 +3,6 @@
 
 #include "kernel/bf16.h"
 
-static hd_run_fn *conv2d_in_float; /* of the table that is overridden: for convolutions that are not taken */
-
 static float rounded(float x) {
   uint32_t bits = (uint32_t)bf16_of(x) << 16;
   memcpy(&x, &bits, sizeof x);
@@ -62,10 +60,6 @@ static void window(const hd_call *call, float *row, int64_t n, int wy, int wx, i
 
 static void conv2d(const hd_call *call) {
   const hd_geom *g = call->g;
-  if (!bf16_takes(g)) {
-    conv2d_in_float(call);
-    return;
-  }
   for (int64_t n = 0; n < call->rows; n++)
     for (int wy = 0; wy < g->hp; wy++)
       for (int wx = 0; wx < g->wp; wx++)
@@ -109,7 +103,7 @@ static void linear_dx(const hd_call *call) {
 }
 
 void hd__bf16_reference_fill(hd_kernels *table) {
-  conv2d_in_float = table->run[HD_OP_conv2d];
+  table->supports[HD_OP_conv2d] = bf16_takes;
   table->run[HD_OP_conv2d] = conv2d;
   table->scratch_bytes[HD_OP_conv2d] = conv_scratch;
   table->run[HD_OP_linear] = linear;

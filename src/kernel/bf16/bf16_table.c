@@ -22,12 +22,14 @@ static bool has_avx512_bf16(void) {
 
 static void fill(void) {
   reference = *hd__kernels_reference();
+  reference.others = hd__kernels_reference();
   hd__bf16_reference_fill(&reference);
   reference.isa = reference.name = "reference_bf16";
 #if defined(HD_HAVE_BF16)
   if (!has_avx512_bf16())
     return;
   avx512 = *hd__kernels_of("avx512");
+  avx512.others = hd__kernels_of("avx512");
   hd__bf16_conv_fill(&avx512);
   hd__bf16_linear_fill(&avx512);
   avx512.isa = avx512.name = "avx512_bf16";

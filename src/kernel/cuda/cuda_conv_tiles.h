@@ -144,7 +144,7 @@ HD_BOTH void conv_dw_tiles_store(const cuda_part *p, float s[16], int32_t ci, in
 enum { conv_sums_A_DEEP = 1, conv_sums_B_DEEP = 1 };
 HD_BOTH cuda_part conv_sums_matrix(const hd_geom *g, int64_t rows) {
   const int squared = g->pool * g->pool;
-  if (g->groups > 1 || hd_geom_is_winograd(g))
+  if (g->groups > 1 || hd_geom_is_dilated(g) || hd_geom_is_winograd(g))
     return cuda_no_matrix();
   return cuda_matrix(g->co, rows * g->hp * g->wp * squared, (int64_t)g->kh * g->kw * g->ci, squared, HD_NO_SHARDS);
 }
@@ -188,7 +188,7 @@ enum { HD_SCATTER_ENTRIES = 3072, HD_SCATTER_LISTS = 1024 };
 
 HD_BOTH cuda_part conv_dx_scatter_matrix(const hd_geom *g, int64_t rows) {
   const int64_t windows = (int64_t)g->hp * g->wp;
-  if (g->groups > 1 || g->pool == 1 || windows * g->co > HD_SCATTER_ENTRIES ||
+  if (g->groups > 1 || hd_geom_is_dilated(g) || g->pool == 1 || windows * g->co > HD_SCATTER_ENTRIES ||
       windows * g->pool * g->pool > HD_SCATTER_LISTS)
     return cuda_no_matrix();
   return cuda_matrix(op_elems(g), rows, (int64_t)g->co * g->kh * g->kw * g->ci, 1, HD_NO_SHARDS);
@@ -199,7 +199,7 @@ HD_BOTH cuda_part conv_dx_scatter_matrix(const hd_geom *g, int64_t rows) {
 
 enum { conv_dx_sums_A_DEEP = 0, conv_dx_sums_B_DEEP = 1 };
 HD_BOTH cuda_part conv_dx_sums_matrix(const hd_geom *g, int64_t rows) {
-  if (g->groups > 1 || conv2d_tiled_gradients(g) || conv_dx_scatter_matrix(g, rows).a_rows > 0)
+  if (g->groups > 1 || hd_geom_is_dilated(g) || conv2d_tiled_gradients(g) || conv_dx_scatter_matrix(g, rows).a_rows > 0)
     return cuda_no_matrix();
   return cuda_matrix(g->ci, rows * g->hi * g->wi, (int64_t)g->kh * g->kw * g->co, 1, HD_NO_SHARDS);
 }
@@ -237,7 +237,7 @@ enum { HD_LIVE_FLOATS = 8192, HD_LIVE_WINDOWS = 2048 };
 HD_BOTH int cuda_live_chains(const hd_geom *g, int R) { return (g->kh * g->kw + R - 1) / R * g->ci; }
 HD_BOTH cuda_part cuda_live_matrix(const hd_geom *g, int64_t rows, int R) {
   const int64_t floats = (int64_t)(g->hi + 2 * g->ph) * (g->wi + 2 * g->pw) * g->ci;
-  if (g->groups > 1 || g->pool == 1 || floats > HD_LIVE_FLOATS)
+  if (g->groups > 1 || hd_geom_is_dilated(g) || g->pool == 1 || floats > HD_LIVE_FLOATS)
     return cuda_no_matrix();
   return cuda_matrix((int64_t)g->co * cuda_live_chains(g, R), 1, 1, 1, rows);
 }
@@ -253,7 +253,7 @@ HD_BOTH cuda_part conv_dw_thin_matrix(const hd_geom *g, int64_t rows) {
 
 enum { conv_dw_sums_A_DEEP = 0, conv_dw_sums_B_DEEP = 0 };
 HD_BOTH cuda_part conv_dw_sums_matrix(const hd_geom *g, int64_t rows) {
-  if (g->groups > 1 || conv2d_tiled_gradients(g) || cuda_live_matrix(g, rows, 1).a_rows > 0)
+  if (g->groups > 1 || hd_geom_is_dilated(g) || conv2d_tiled_gradients(g) || cuda_live_matrix(g, rows, 1).a_rows > 0)
     return cuda_no_matrix();
   return cuda_matrix((int64_t)g->kh * g->kw * g->ci, g->co, (int64_t)g->hp * g->wp * g->pool * g->pool, 1, rows);
 }

@@ -3,8 +3,6 @@
  *
  * y = pool(b + sum over ky, kx, ci of x * w). The order of the gradients' sums follows the windows of the pool, so
  * the pool is part of the operation: without one a window is one pixel. */
-#include <limits.h>
-
 #include "op/op.h"
 
 static const hd_op_setting settings[] = {
@@ -14,69 +12,25 @@ static const hd_op_setting settings[] = {
     HD_SETTING("stride", SIDES, stride, .low = 1, .high = 1024, .default_value = 1,
                .help = "the step from one position of the kernel to the next"),
     HD_SETTING("padding", SIDES, padding, .low = 0, .high = 1024, .help = "zeros beside each edge"),
+    HD_SETTING("dilation", SIDES, dilation, .low = 1, .high = 1024, .default_value = 1,
+               .help = "pixels from one of the kernel's elements to the next"),
     HD_SETTING("groups", INT, groups, .low = 1, .high = 1 << 20, .default_value = 1,
                .help = "groups of channels; a divisor of inputs and outputs"),
     HD_BIAS_SETTINGS,
     HD_SETTINGS_END};
 
-static hd_status check_input(const hd_op_shapes *s) {
-  const hd_attrs *a = s->attrs;
-  char text[HD_SHAPE_TEXT_BYTES];
-  if (s->x[0].rank != 3)
-    return hd__fail(s->ctx, HD_E_SHAPE,
-                    "layer '%s': conv2d expects an image (channels x height x width), found %s; put it before flatten",
-                    s->layer, hd__shape_text(text, sizeof text, &s->x[0]));
-  int32_t channels = s->x[0].dim[0];
-  if (channels % a->groups == 0 && a->out % a->groups == 0)
-    return HD_OK;
-  return hd__fail(s->ctx, HD_E_SHAPE,
-                  "layer '%s': conv2d expects groups that divide both its %d input channels and its %d outputs, found "
-                  "groups %d; use a common divisor",
-                  s->layer, channels, a->out, a->groups);
-}
-
-static void add_params(hd_op_shapes *s) {
-  const hd_geom *g = &s->geom;
-  hd_shape weight = {4, {g->co, g->ci / g->groups, g->kh, g->kw}};
-  hd__shapes_param(s, "weight", &weight, &weight);
-  if (s->attrs->bias)
-    hd__shapes_param(s, "bias", &(hd_shape){1, {g->co}}, &(hd_shape){4, {g->co, 1, 1, 1}});
-  for (int i = 0; i < s->params; i++) {
-    s->param[i].fan_in = g->ci / g->groups * g->kh * g->kw;
-    s->param[i].shared = true;
-  }
-}
-
 static hd_status shapes(hd_op_shapes *s) {
-  const hd_shape *x = &s->x[0];
-  const hd_attrs *a = s->attrs;
-  HD_TRY(check_input(s));
-  s->geom = (hd_geom){.ci = x->dim[0],
-                      .hi = x->dim[1],
-                      .wi = x->dim[2],
-                      .co = a->out,
-                      .kh = a->kernel[0],
-                      .kw = a->kernel[1],
-                      .sh = a->stride[0] ? a->stride[0] : 1,
-                      .sw = a->stride[1] ? a->stride[1] : 1,
-                      .ph = a->padding[0],
-                      .pw = a->padding[1],
-                      .groups = a->groups,
-                      .pool = 1};
+  HD_TRY(hd__shapes_conv(s));
+  const hd_geom *g = &s->geom;
   char text[HD_SHAPE_TEXT_BYTES];
   if (!hd__geom_finish(&s->geom))
     return hd__fail(s->ctx, HD_E_SHAPE,
                     "layer '%s': a %dx%d kernel expects an input at least that large, found %s with padding %d; use a "
                     "smaller kernel or more padding",
-                    s->layer, a->kernel[0], a->kernel[1], hd__shape_text(text, sizeof text, x), a->padding[0]);
-  int32_t group_channels = s->geom.ci / a->groups;
-  if ((int64_t)a->out * group_channels * a->kernel[0] * a->kernel[1] > INT_MAX / 8)
-    return hd__fail(s->ctx, HD_E_SHAPE,
-                    "layer '%s': expected at most %d weights, found %d x %d x %d x %d; use fewer channels", s->layer,
-                    INT_MAX / 8, a->out, group_channels, a->kernel[0], a->kernel[1]);
-  add_params(s);
-  s->y = (hd_shape){3, {s->geom.co, s->geom.ho, s->geom.wo}};
-  return HD_OK;
+                    s->layer, g->dilation[0] * (g->kh - 1) + 1, g->dilation[1] * (g->kw - 1) + 1,
+                    hd__shape_text(text, sizeof text, &s->x[0]), g->ph);
+  s->y = (hd_shape){3, {g->co, g->ho, g->wo}};
+  return hd__shapes_conv_params(s, &(hd_shape){4, {g->co, g->ci / g->groups, g->kh, g->kw}});
 }
 
 static int64_t macs(const hd_geom *g) { return (int64_t)g->co * g->ho * g->wo * (g->ci / g->groups) * g->kh * g->kw; }
@@ -97,6 +51,19 @@ static const hd_geom samples[] = {
     {.ci = 17, .hi = 4, .wi = 5, .co = 16, .kh = 3, .kw = 3, .ph = 1, .pw = 2},
     {.ci = 16, .co = 35, .kh = 3, .kw = 3, .ph = 3, .pw = 1},
     {.ci = 32, .hi = 4, .wi = 3, .co = 34, .kh = 3, .kw = 3, .ph = 1, .groups = 2},
+    {.ci = 16, .hi = 9, .wi = 8, .co = 17, .kh = 3, .kw = 3, .ph = 2, .pw = 1, .dilation = {2, 1}},
+    {.ci = 6,
+     .hi = 7,
+     .wi = 11,
+     .co = 4,
+     .kh = 2,
+     .kw = 3,
+     .sh = 2,
+     .pw = 3,
+     .dilation = {3, 4},
+     .groups = 2,
+     .relu = 1},
+    {.ci = 3, .hi = 9, .wi = 9, .co = 5, .kh = 3, .kw = 3, .ph = 2, .pw = 2, .dilation = {2, 2}, .pool = 2, .relu = 1},
     {.ci = 2, .hi = 11, .wi = 10, .co = 3, .kh = 5, .kw = 5, .sh = 2, .sw = 2, .ph = 2, .pw = 2, .pool = 2},
 };
 

@@ -1,7 +1,7 @@
 /* conv2d: a convolution over images, with groups of channels, and with a max pool and a ReLU if they are fused; and its
  * gradients.
  *
- * Positions of the padding are zeros that take part in every sum. Wide 3 x 3 convolutions are computed by tiles
+ * A window's taps lie `dilation` pixels apart. Positions of the padding are zeros that take part in every sum. Wide 3 x 3 convolutions are computed by tiles
  * (winograd.h); behind a pool their gradients are not, since most of dy is zero there. */
 #pragma once
 
@@ -12,8 +12,9 @@
 HD_BOTH int conv2d_channels(const hd_geom *g) { return g->ci / g->groups; }
 
 /* y: `acc = bias`, or +0 without one; (ky, kx, ci) ascending: `acc = fma(x, w, acc)`. Pixels of the padding are zeros
- * and are included. In groups, ci runs over the channels of the output's group. Wide 3 x 3 kernels: by tiles, below.
- * With a pool: the maximum over the window's positions. With a ReLU: of that. */
+ * and are included. In groups, ci runs over the channels of the output's group. With a
+ * dilation, taps lie that many pixels apart. Wide 3 x 3 kernels: by tiles, below. With a pool: the maximum over the
+ * window's positions. With a ReLU: of that. */
 HD_BOTH real conv2d_value(const op_call *c, const real *x, int oy, int ox, int co) {
   const hd_geom *g = op_geom(c);
   const int channels = conv2d_channels(g), first = co / (g->co / g->groups) * channels;
@@ -22,9 +23,9 @@ HD_BOTH real conv2d_value(const op_call *c, const real *x, int oy, int ox, int c
   for (int ky = 0; ky < g->kh; ky++)
     for (int kx = 0; kx < g->kw; kx++)
       for (int ci = 0; ci < channels; ci++)
-        acc =
-            REAL_FMA(window_pixel(x, g->hi, g->wi, g->ci, oy * g->sh + ky - g->ph, ox * g->sw + kx - g->pw, first + ci),
-                     w[(ky * g->kw + kx) * channels + ci], acc);
+        acc = REAL_FMA(
+            window_pixel(x, g->hi, g->wi, g->ci, window_tap(g, 0, oy, ky), window_tap(g, 1, ox, kx), first + ci),
+            w[(ky * g->kw + kx) * channels + ci], acc);
   return acc;
 }
 
@@ -120,12 +121,12 @@ HD_BOTH real conv2d_dx_value(const op_call *c, int64_t n, int y, int x, int ci) 
   const int oy1 = window_last(y + g->ph, g->sh, g->hp * g->pool);
   const int ox1 = window_last(x + g->pw, g->sw, g->wp * g->pool);
   real acc = 0;
-  for (int oy = window_first(y + g->ph, g->kh, g->sh); oy <= oy1; oy++)
-    for (int ox = window_first(x + g->pw, g->kw, g->sw); ox <= ox1; ox++) {
-      const int tap = (y + g->ph - oy * g->sh) * g->kw + x + g->pw - ox * g->sw;
+  for (int oy = window_first(y + g->ph, window_reach(g, 0), g->sh); oy <= oy1; oy++)
+    for (int ox = window_first(x + g->pw, window_reach(g, 1), g->sw); ox <= ox1; ox++) {
+      const int tap = window_tap_at(g, y + g->ph - oy * g->sh, x + g->pw - ox * g->sw);
       const int64_t window = ((int64_t)(oy / g->pool) * g->wp + ox / g->pool) * g->co;
       const int position = oy % g->pool * g->pool + ox % g->pool;
-      for (int co = group * outputs; co < (group + 1) * outputs; co++)
+      for (int co = group * outputs; co < (group + 1) * outputs && tap >= 0; co++)
         if (dy[window + co] != 0 && (argmax ? argmax[window + co] : 0) == position)
           acc = REAL_FMA(dy[window + co], w[((int64_t)co * g->kh * g->kw + tap) * channels + ci % channels], acc);
     }
@@ -180,8 +181,8 @@ HD_BOTH real conv2d_dw_value(const op_call *c, int64_t k, int co, int column) {
       const int oy = window / g->wp * g->pool + p / g->pool, ox = window % g->wp * g->pool + p % g->pool;
       if (dy[at] != 0)
         acc = REAL_FMA(dy[at],
-                       window_pixel(x, g->hi, g->wi, g->ci, oy * g->sh + tap / g->kw - g->ph,
-                                    ox * g->sw + tap % g->kw - g->pw, ci),
+                       window_pixel(x, g->hi, g->wi, g->ci, window_tap(g, 0, oy, tap / g->kw),
+                                    window_tap(g, 1, ox, tap % g->kw), ci),
                        acc);
     }
   }

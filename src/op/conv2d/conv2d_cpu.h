@@ -38,6 +38,9 @@ static inline int even_part(int whole, int at_most) {
   return (whole + parts - 1) / parts;
 }
 
+/* Kernels whose rows are contiguous in the image are computed here, dilated ones by the reference. */
+static inline int is_contiguous(const hd_geom *g) { return !hd_geom_is_dilated(g); }
+
 /* The geometry of one group of a convolution in groups, on a slice of the channels; groups are computed one after the
  * other. A pool is never fused behind groups. */
 static inline hd_geom group_geom(const hd_geom *g) {

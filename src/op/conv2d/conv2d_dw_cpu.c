@@ -274,6 +274,7 @@ static void conv2d_dw(const hd_call *call) {
 }
 
 void HD_SYM(conv_dw_fill)(hd_kernels *table) {
+  table->supports[HD_OP_conv2d_dw] = is_contiguous;
   table->run[HD_OP_conv2d_dw] = conv2d_dw;
   table->scratch_bytes[HD_OP_conv2d_dw] = scratch_bytes;
 }

@@ -104,6 +104,7 @@ static void pack(const hd_geom *g, const float *w, float *packed, int32_t j0, in
 }
 
 void HD_SYM(conv_forward_fill)(hd_kernels *table) {
+  table->supports[HD_OP_conv2d] = is_contiguous;
   table->run[HD_OP_conv2d] = conv2d;
   table->scratch_bytes[HD_OP_conv2d] = scratch_bytes;
   table->packed_elems[HD_OP_conv2d] = packed_elems;

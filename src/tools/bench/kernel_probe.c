@@ -43,7 +43,7 @@ static void run(const hd_call *call) {
     sum->rows += (double)call->rows;
   }
   double start = begin();
-  p->inner->run[op](call);
+  hd_kernels_for(p->inner, op, call->g)->run[op](call);
   end(sum, start);
 }
 
@@ -101,7 +101,7 @@ static void gather_floats(float *out, const float *pixels, int64_t plane, int32_
 static void pack(const hd_geom *g, const float *w, float *packed, int32_t j0, int32_t j1) {
   const hd_plan_packed *copy = (const hd_plan_packed *)(const void *)((const char *)g - offsetof(hd_plan_packed, geom));
   double start = begin();
-  here->inner->pack[copy->op](g, w, packed, j0, j1);
+  hd_kernels_for(here->inner, copy->op, g)->pack[copy->op](g, w, packed, j0, j1);
   end(&here->packs, start);
   here->packs.bytes += 8.0 * (double)copy->elems * (j1 - j0) / g->co;
 }
@@ -120,6 +120,7 @@ hd_status hd__probe_init(hd_probe *p, hd_ctx *ctx, const hd_plan *plan, hd_op op
   HD_TRY(HD_NEW(p->node, plan->graph->node_count, ctx, "out of memory for a measurement"));
   p->table = *p->inner;
   for (int i = 0; i < HD_OP_COUNT; i++) {
+    p->table.supports[i] = NULL;
     p->table.run[i] = p->inner->run[i] ? run : NULL;
     p->table.run_outputs[i] = p->inner->run_outputs[i] ? run_outputs : NULL;
     p->table.form[i] = p->inner->form[i] ? form : NULL;

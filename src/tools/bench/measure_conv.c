@@ -91,12 +91,12 @@ static hd_status make_call(experiment *e, job *j, hd_ctx *ctx) {
     j->call = (hd_call){.in = {xs, ys, places}, .out = {ws, bs}, .in_stride = {x, y, at}};
   j->call.g = g;
   j->call.rows = n;
-  int64_t packed = k->packed_elems[j->op] ? k->packed_elems[j->op](g) : 0;
+  const int64_t packed = hd_packed_elems(k, j->op, g);
   float *copy = take(j, packed * (int64_t)sizeof *copy);
   if (packed && copy && ws)
     k->pack[j->op](g, ws, copy, 0, g->co);
   j->call.packed = copy;
-  j->call.scratch = take(j, k->scratch_bytes[j->op] ? k->scratch_bytes[j->op](g) : 0);
+  j->call.scratch = take(j, hd_scratch_bytes(k, j->op, g));
   for (int i = 0; i < j->operands; i++)
     HD_TRY(HD_ALLOCATED(j->operand[i], ctx, "out of memory for a measurement"));
   return HD_OK;

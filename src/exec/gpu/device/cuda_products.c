@@ -135,7 +135,8 @@ static int fill(const descriptors *d, const hd_cuda_native *n, const hd_cuda_con
                                     g->co);
   error = error ? error : n->lib.filter_set(d->w, type, CU_DNN_NHWC, g->co, g->ci / g->groups, g->kh, g->kw);
   error = error ? error
-                : n->lib.conv_set(d->conv, g->ph, g->pw, g->sh, g->sw, 1, 1, CU_DNN_CROSS_CORRELATION, CU_DNN_FLOAT);
+                : n->lib.conv_set(d->conv, g->ph, g->pw, g->sh, g->sw, g->dilation[0], g->dilation[1],
+                                  CU_DNN_CROSS_CORRELATION, CU_DNN_FLOAT);
   error = error ? error : n->lib.conv_groups(d->conv, g->groups);
   return error ? error : n->lib.conv_math(d->conv, c->precision == HD_CUDA_F32 ? CU_DNN_FMA : CU_DNN_TENSOR_OPS);
 }
