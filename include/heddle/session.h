@@ -99,9 +99,11 @@ typedef struct hd_report {
   int32_t gpus;                    /* entries of gpu_memory */
   int64_t memory_bytes; /* allocated for weights, state, activations, gradients, copies: hd_summary predicts it */
   char weights_sha256[HD_SHA256_TEXT_BYTES];
-  int64_t resumed_step; /* 0 for a fresh run */
-  int stopped;          /* ended by hd_session_stop */
-  int64_t wrong;        /* test samples that the model got wrong, -1 before an evaluation */
+  int64_t resumed_step;       /* 0 for a fresh run */
+  int32_t arithmetic_version; /* of the numbers, docs/arithmetic.md */
+  int32_t resumed_arithmetic; /* the version of the steps before; 0 for a fresh run */
+  int stopped;                /* ended by hd_session_stop */
+  int64_t wrong;              /* test samples that the model got wrong, -1 before an evaluation */
   int64_t skipped,
       test_skipped;          /* samples to train on, and to test, that could not be read; -1 unless on-error is skip */
   const hd_profile *profile; /* NULL without the option, and before it was written */

@@ -1,6 +1,9 @@
-/* The version of heddle. */
+/* The version of heddle, and that of its arithmetic. */
 #pragma once
 
 /* "0.1.0": returned by hd_version and required of ranks on other hosts and of modules. A single string in the
  * library, so that a test can build another version. */
 const char *hd__version(void);
+
+/* Which digests a run reaches: raised whenever any may have changed. docs/arithmetic.md says what changed with each. */
+enum { HD_ARITHMETIC_VERSION = 1 };

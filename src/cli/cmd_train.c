@@ -151,6 +151,9 @@ static void print_start(const hd_report *r) {
     cli_print("%s\n", r->device_note);
   if (r->resumed_step > 0)
     cli_print("resumed at step %s\n", cli_grouped(r->resumed_step));
+  if (r->resumed_arithmetic && r->resumed_arithmetic != r->arithmetic_version)
+    cli_print("goes on with version %d of the arithmetic, after version %d: the digest is a new one\n",
+              r->arithmetic_version, r->resumed_arithmetic);
   fflush(stdout);
 }
 
@@ -334,6 +337,7 @@ static void print_json(const hd_report *r) {
     cli_json("'skipped': %lld, 'test_skipped': %lld, ", (long long)r->skipped, (long long)r->test_skipped);
   if (r->rank_time)
     json_ranks(r);
+  cli_json("'arithmetic_version': %d, ", r->arithmetic_version);
   cli_json("'weights_sha256': %s, 'out': %s}\n", r->weights_sha256, r->out);
 }
 

@@ -446,6 +446,27 @@ flip() {
   [ -z "$(ls -A empty)" ]
 }
 
+@test "a run of another version of the arithmetic is resumed only if the user accepts it" {
+  need_json
+  train --out r
+  file=r/last/state.safetensors
+  header=$(od -An -tu8 -N8 $file)
+  at=$(grep -ao '"arithmetic_version":{[^}]*' $file | grep -o '\[[0-9]*,' | tail -n 1 | tr -d '[,')
+  printf '\377' | dd of=$file bs=1 seek=$((8 + header + at)) conv=notrunc status=none
+  fails 1 train --resume r --max-steps 60
+  sum=$(sed -n 's/.*has for it, \([0-9a-f]*\), found \([0-9a-f]*\);.*/s,\1,\2,/p' err)
+  [ -n "$sum" ]
+  sed -i "$sum" r/last/run.json
+  was=$(fingerprint r)
+  fails 2 train --resume r --max-steps 60
+  says "--resume r" "version 1" "version 255" --accept-arithmetic
+  [ "$(fingerprint r)" = "$was" ]
+  "$HEDDLE" train --resume r --max-steps 60 --accept-arithmetic >out
+  grep -q "version 1 of the arithmetic, after version 255: the digest is a new one" out
+  "$HEDDLE" train --resume r --max-steps 70 --json >out
+  [ "$(json_get arithmetic_version <out)" = 1 ]
+}
+
 @test "--resume with another experiment is refused, and the setting named" {
   train --out r --lr 0.01 --clip-grad-norm 5
   was=$(fingerprint r)

@@ -279,6 +279,7 @@ const hd_counter hd__counter_table[HD_COUNTERS] = {
     {"best_loss", HD_ST_F64, offsetof(hd_counters, best_loss), false},
     {"step_loss", HD_ST_F64, offsetof(hd_counters, step_loss), true},
     {"owes_evaluation", HD_ST_I64, offsetof(hd_counters, owes_evaluation), true},
+    {"arithmetic_version", HD_ST_I64, offsetof(hd_counters, arithmetic), true},
 };
 
 bool hd__tensors_counts_batches(const char *name) { return ends_in(name, BATCHES); }

@@ -29,6 +29,7 @@ typedef struct hd_counters {
   double best_loss;        /* the lowest loss, infinite before the first */
   double step_loss;        /* of the step, before its update; NAN before the first */
   int64_t owes_evaluation; /* 1: the step's evaluation is still due */
+  int64_t arithmetic;      /* the version of the arithmetic of the last step */
 } hd_counters;
 
 /* The folder that holds model.safetensors: `path` itself or path/last, links followed. */
@@ -52,7 +53,7 @@ bool hd__checkpoint_holds(const hd_st_tensor *tensor);
 
 /* ---- The tensors of the files: a description points into the caller's memory, and owns only the names ---- */
 
-enum { HD_COUNTERS = 8, HD_CHECKSUM_BYTES = 17 };
+enum { HD_COUNTERS = 9, HD_CHECKSUM_BYTES = 17 };
 
 typedef struct hd_counter {
   const char *name;

@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/philox.h"
+#include "base/version.h"
 #include "exec/exchange/cluster.h"
 #include "train/session/device_open.h"
 #include "train/session/thread_count.h"
@@ -246,13 +247,31 @@ static void init_params(hd_store *store, const hd_plan *plan, uint64_t seed) {
   hd__store_pack(store, plan);
 }
 
+/* Goes on with this heddle's arithmetic from the counters of a checkpoint, if it is the same or the user accepts it. */
+static hd_status adopt_arithmetic(hd_session *s, hd_ctx *ctx) {
+  const int64_t found = s->run.counters.arithmetic;
+  if (found != HD_ARITHMETIC_VERSION && !s->run.settings->accept_arithmetic)
+    return hd__fail(
+        ctx, HD_E_USAGE,
+        "--resume %s: expected version %d of the arithmetic, which heddle %s has, found version %lld; go on "
+        "with the heddle that made it, or with --accept-arithmetic to a digest of neither",
+        s->run.settings->resume, HD_ARITHMETIC_VERSION, hd__version(), (long long)found);
+  s->run.resumed_arithmetic = (int32_t)found;
+  s->run.counters.arithmetic = HD_ARITHMETIC_VERSION;
+  return HD_OK;
+}
+
 /* Sets the first weights: drawn, from --init, or from the checkpoint. */
 static hd_status fill_store(hd_session *s, hd_ctx *ctx, const char *resumed) {
   char path[HD_PATH_BYTES];
-  s->run.counters = (hd_counters){.best_score = -INFINITY, .best_loss = INFINITY, .step_loss = NAN};
+  s->run.counters = (hd_counters){.best_score = -INFINITY,
+                                  .best_loss = INFINITY,
+                                  .step_loss = NAN,
+                                  .arithmetic = resumed ? 1 : HD_ARITHMETIC_VERSION}; /* 1: a checkpoint without one */
   if (resumed) {
     HD_TRY(
         hd__checkpoint_load_state(s->compute.store, &s->run.counters, ctx, s->run.schedule.op, resumed, s->run.record));
+    HD_TRY(adopt_arithmetic(s, ctx));
     HD_TRY(hd__file_join(path, ctx, resumed, "model.safetensors"));
     HD_TRY(hd__checkpoint_load_weights(s->compute.store, ctx, path, s->run.record));
   } else if (*s->run.settings->init) {
@@ -337,6 +356,8 @@ static void fill_report(hd_session *s, int32_t shards) {
                                 .test_accuracy = NAN,
                                 .memory_bytes = hd__session_bytes(s),
                                 .resumed_step = s->run.counters.step,
+                                .arithmetic_version = HD_ARITHMETIC_VERSION,
+                                .resumed_arithmetic = s->run.resumed_arithmetic,
                                 .wrong = -1,
                                 .skipped = -1,
                                 .test_skipped = -1,

@@ -15,7 +15,7 @@ static json_t *settings_of(const hd_config *config, int32_t shards) {
   for (int i = 0; hd_option_at(i); i++) {
     const hd_option *option = hd_option_at(i);
     const char *text = hd__config_shown(config, (hd_option_id)i);
-    if (i == HD_OPT_RESUME || i == HD_OPT_OUT || i == HD_OPT_JSON || !*text ||
+    if (i == HD_OPT_RESUME || i == HD_OPT_ACCEPT_ARITHMETIC || i == HD_OPT_OUT || i == HD_OPT_JSON || !*text ||
         !hd__config_applies(config, (hd_option_id)i))
       continue;
     json_object_set_new(settings, option->name, json_string(text));
@@ -54,9 +54,9 @@ hd_status hd__record_make(json_t **out, hd_ctx *ctx, const hd_config *config, co
                           const hd_data *data, int32_t shards, int threads) {
   char cpu[128];
   hd__cpu_name(cpu, sizeof cpu);
-  *out = json_pack("{s:s, s:s, s:o, s:o, s:{s:s, s:i}, s:s}", "heddle", hd__version(), "model", network->name,
-                   "settings", settings_of(config, shards), "data", data_of(data), "machine", "cpu", cpu, "threads",
-                   threads, "model_yaml", network->text);
+  *out = json_pack("{s:s, s:i, s:s, s:o, s:o, s:{s:s, s:i}, s:s}", "heddle", hd__version(), "arithmetic_version",
+                   HD_ARITHMETIC_VERSION, "model", network->name, "settings", settings_of(config, shards), "data",
+                   data_of(data), "machine", "cpu", cpu, "threads", threads, "model_yaml", network->text);
   return *out ? HD_OK
               : hd__fail(ctx, HD_E_FORMAT,
                          "expected names and model text in UTF-8, found other bytes (or memory ran out); rename the "
