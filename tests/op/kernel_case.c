@@ -91,6 +91,117 @@ const hd_backward *kernel_case_backward(hd_op *layer, hd_op op) {
   return *layer == op ? NULL : rule->dx.op == op ? &rule->dx : &rule->dw;
 }
 
+/* ---- Random shapes ---- */
+
+bool kernel_case_uses(hd_op op, size_t field) {
+  const hd_op_rule *rule = hd__op_info(layer_of(op))->rule;
+  for (int i = 0; i < rule->sample_count; i++)
+    if (*(const int32_t *)(const void *)((const char *)&rule->samples[i] + field))
+      return true;
+  return false;
+}
+
+#define USES(field) kernel_case_uses(op, offsetof(hd_geom, field))
+
+bool kernel_case_takes(hd_op op, hd_geom *g) {
+  const hd_op layer = layer_of(op);
+  hd_op_shapes s;
+  if (!hd__geom_finish(g))
+    return false;
+  if (!hd__op_info(layer)->rule->shapes)
+    return true;
+  if (!shapes_of(&s, layer, g, true))
+    return false;
+  g->kh = s.geom.kh; /* where the image decides it */
+  g->kw = s.geom.kw;
+  return hd__geom_finish(g);
+}
+
+static int32_t between(random_stream *random, int32_t low, int32_t high) {
+  return low + (int32_t)random_below(random, (uint32_t)(high - low + 1));
+}
+
+#define CHOOSE(random, ...)                                                                                            \
+  ((const int32_t[]){__VA_ARGS__}[random_below(random, sizeof((const int32_t[]){__VA_ARGS__}) / sizeof(int32_t))])
+
+/* Groups stay groups, one for each channel too; `more`: no fewer channels, so that wide layers stay wide. */
+static void draw_channels(hd_geom *g, hd_op op, bool more, random_stream *random) {
+  int32_t *const side[] = {&g->ci, &g->co};
+  const bool depthwise = g->groups > 1 && g->ci == g->groups && g->co == g->groups && USES(co);
+  if (g->groups > 1)
+    g->groups = CHOOSE(random, 2, 3, 5, 16, 17);
+  for (int i = 0; i < 2; i++)
+    *side[i] = g->groups > 1 ? g->groups * (depthwise ? 1 : CHOOSE(random, 1, 1, 2, 3, 8, 17))
+               : more        ? between(random, *side[i], 3 * *side[i])
+               : !USES(hi)   ? between(random, 1, random_below(random, 4) ? 70 : 600)
+                             : CHOOSE(random, 1, 1, 2, 3, 4, 8, 15, 16, 17, 24, 32, 33, 48, 64, 70);
+  if (USES(part)) {
+    memset(g->part, 0, sizeof g->part);
+    g->ci = 0;
+    for (int i = 0, parts = between(random, 2, HD_MAX_IN); i < parts; i++)
+      g->ci += g->part[i] = between(random, 1, 20);
+  }
+  if (!USES(co))
+    g->co = g->ci;
+}
+
+static void draw_window(hd_geom *g, hd_op op, random_stream *random) {
+  g->kh = between(random, 1, 5);
+  g->kw = random_below(random, 3) ? g->kh : between(random, 1, 5);
+  if (USES(sh)) {
+    g->sh = random_below(random, 3) ? 1 : between(random, 1, 3);
+    g->sw = random_below(random, 3) ? g->sh : between(random, 1, 3);
+  }
+  for (int axis = 0; axis < 2 && USES(dilation); axis++)
+    g->dilation[axis] = random_below(random, 4) ? 1 : between(random, 2, 4);
+  if (USES(pool) && g->groups == 1)
+    g->pool = CHOOSE(random, 1, 1, 2, 2, 3);
+}
+
+/* Numbers are those of any sample. */
+static void draw_settings(hd_geom *g, hd_op op, random_stream *random) {
+  const hd_op_rule *rule = hd__op_info(op)->rule;
+  const hd_geom *const from = rule->samples;
+  const uint32_t samples = (uint32_t)rule->sample_count;
+  g->relu = USES(relu) && random_below(random, 2);
+  g->approximate = USES(approximate) && random_below(random, 2);
+  g->count_include_pad = USES(count_include_pad) && random_below(random, 2);
+  g->negative_slope = from[random_below(random, samples)].negative_slope;
+  g->p = from[random_below(random, samples)].p;
+  g->eps = from[random_below(random, samples)].eps;
+  g->delta = from[random_below(random, samples)].delta;
+  g->label_smoothing = from[random_below(random, samples)].label_smoothing;
+  g->ignore_index = from[random_below(random, samples)].ignore_index;
+}
+
+static bool is_small(const hd_geom *g, hd_op op, int64_t most) {
+  return (int64_t)g->ci * g->hi * g->wi <= most && (int64_t)g->co * g->hp * g->wp <= most &&
+         hd__op_macs(op, g) <= 16 * most;
+}
+
+void random_geom(hd_geom *g, hd_op op, int64_t most, random_stream *random) {
+  const hd_op layer = layer_of(op);
+  const hd_op_info *info = hd__op_info(layer);
+  do {
+    const bool near = random_below(random, 2);
+    hd__op_sample(g, layer, (int)random_below(random, (uint32_t)info->rule->sample_count));
+    draw_channels(g, layer, near, random);
+    draw_settings(g, layer, random);
+    if (kernel_case_uses(layer, offsetof(hd_geom, kh)) && !near)
+      draw_window(g, layer, random);
+    if (kernel_case_uses(layer, offsetof(hd_geom, ph))) {
+      g->ph = between(random, 0, near ? 3 : 2);
+      g->pw = between(random, 0, near ? 3 : 2);
+    }
+    if (kernel_case_uses(layer, offsetof(hd_geom, hi))) {
+      g->hi = between(random, 1, 12);
+      g->wi = between(random, 1, 12);
+    }
+  } while (!kernel_case_takes(layer, g) || !is_small(g, layer, most));
+  if (hd__op_info(op)->role == HD_ROLE_DX && info->rule->part)
+    info->rule->part(g, g, 1);
+}
+
 static arg arg_of(const kernel_case *forward, hd_arg from) {
   if (from == HD_ARG_DY)
     return forward->out[0];

@@ -43,6 +43,17 @@ typedef struct kernel_case {
   guarded input[HD_MAX_IN];
 } kernel_case;
 
+/* Whether a sample of the operation's rule sets a field of the geometry, such as offsetof(hd_geom, kh): what none sets
+ * stays as it is in samples. */
+bool kernel_case_uses(hd_op op, size_t field);
+
+/* Completes a geometry; returns whether the operation's rule takes it. */
+bool kernel_case_takes(hd_op op, hd_geom *g);
+
+/* A random shape: a sample of the operation's rule with other sides, channels and settings. `most`: elements of an input
+ * and of the output, and multiply-adds for 16 of them. */
+void random_geom(hd_geom *g, hd_op op, int64_t most, random_stream *random);
+
 /* `drop`: leave out what may be absent (bias, argmax). */
 void kernel_case_create(kernel_case *c, hd_op op, const hd_geom *g, int64_t rows, fill_kind fill, bool drop,
                         uint32_t seed);

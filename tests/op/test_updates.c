@@ -235,6 +235,7 @@ static void check_fold_in_place(void) {
 
 /* Activations of one linear layer over a batch part. */
 typedef struct form_case {
+  hd_op op;
   hd_geom g;
   hd_reduction reduction;
   int32_t rows;
@@ -242,8 +243,9 @@ typedef struct form_case {
   guarded x, dy;
 } form_case;
 
-static form_case random_form(random_stream *random, int32_t in, int32_t out) {
-  form_case c = {.g = {.ci = in,
+static form_case random_form(hd_op op, random_stream *random, int32_t in, int32_t out) {
+  form_case c = {.op = op,
+                 .g = {.ci = in,
                        .hi = 1,
                        .wi = 1,
                        .co = out,
@@ -285,7 +287,7 @@ static guarded reduce_and_fold(const form_case *c, const hd_kernels *table) {
     call.in_stride[1] = c->dy_stride;
     call.out[0] = floats_of(m);
     call.out[1] = bias;
-    table->run[HD_OP_linear_dw](&call);
+    table->run[c->op](&call);
     dw[step->term] = floats_of(m);
     db[step->term] = bias;
   }
@@ -312,7 +314,7 @@ static bool forms_alike(const form_case *c, const hd_kernels *table, const guard
   f.out_ld = f.output ? 1 : width + random_below(random, 20);
   guarded out = guarded_create((size_t)((rows - 1) * f.out_ld + width) * 4, AT_THE_END);
   f.out = floats_of(&out);
-  table->form[HD_OP_linear_dw](&f);
+  table->form[c->op](&f);
   bool alike = guarded_is_intact(&out);
   for (int64_t j = f.j0; j < f.j1; j++) {
     const float *want = floats_of(whole) + (f.output ? (int64_t)c->g.ci * c->g.co + j : j * c->g.ci + f.k0);
@@ -322,12 +324,12 @@ static bool forms_alike(const form_case *c, const hd_kernels *table, const guard
   return alike;
 }
 
-static void check_form(void) {
+static void check_form(hd_op op) {
   random_stream random = {9, 0};
   int failed[TABLES] = {0};
   for (int trial = 0; trial < 60; trial++) {
     int32_t in = 1 + (int32_t)random_below(&random, trial % 6 ? 70 : 700), out = 1 + (int32_t)random_below(&random, 40);
-    form_case c = random_form(&random, in, out);
+    form_case c = random_form(op, &random, in, out);
     guarded whole = reduce_and_fold(&c, hd__kernels_reference());
     for (int t = 0; t < TABLES; t++) {
       const hd_kernels *table = hd__kernels_of(isas[t]);
@@ -424,13 +426,16 @@ static void check_gather_floats(void) {
 
 int main(void) {
   uint64_t before = hd__fpmode_enter();
-  for (hd_op op = HD_OP_sgd; op <= HD_OP_adamw; op++) {
-    check_update(op);
-    check_not_finite(op);
+  for (hd_op op = 0; op < HD_OP_COUNT; op++) {
+    if (hd__op_info(op)->class == HD_CLASS_UPDATE) {
+      check_update(op);
+      check_not_finite(op);
+    }
+    if (hd__kernels_reference()->form[op])
+      check_form(op);
   }
   check_fold();
   check_fold_in_place();
-  check_form();
   check_sum_squares();
   check_gather();
   check_gather_floats();
