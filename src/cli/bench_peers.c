@@ -1,8 +1,5 @@
 /* Programs that benches start, and benches with peers: the command's embedded scripts are written to a temporary folder
  * and run by a python3 child process, which gets the path of this program. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -25,16 +22,6 @@ static void path_of(char path[PATH_BYTES], const char *folder, const char *name)
   snprintf(path, PATH_BYTES, "%s/%s", folder, name);
 }
 
-static int write_script(const char *folder, const hd_embedded *script) {
-  char path[PATH_BYTES];
-  path_of(path, folder, script->name);
-  FILE *file = fopen(path, "w");
-  int failed = !file || fwrite(script->bytes, 1, script->length, file) != script->length;
-  if (file)
-    failed |= fclose(file) != 0;
-  return failed;
-}
-
 static void remove_folder(const char *folder) {
   char path[PATH_BYTES];
   for (const hd_embedded *script = hd__embed_peers; script->name; script++) {
@@ -45,11 +32,18 @@ static void remove_folder(const char *folder) {
 }
 
 static int write_scripts(const char *folder) {
-  for (const hd_embedded *script = hd__embed_peers; script->name; script++)
-    if (write_script(folder, script)) {
-      cli_complain("cannot write %s/%s: %s; free some space", folder, script->name, strerror(errno));
+  char path[PATH_BYTES];
+  for (const hd_embedded *script = hd__embed_peers; script->name; script++) {
+    path_of(path, folder, script->name);
+    FILE *file = fopen(path, "w");
+    int failed = !file || fwrite(script->bytes, 1, script->length, file) != script->length;
+    if (file)
+      failed |= fclose(file) != 0;
+    if (failed) {
+      cli_complain("cannot write %s: %s; free some space", path, strerror(errno));
       return CLI_FAILED;
     }
+  }
   return CLI_OK;
 }
 

@@ -3,9 +3,6 @@
  * Each run is a separate process, started as a user would, which reports its settings and speed as JSON. Start-up
  * and evaluation are not in its speed. All runs train the same steps, so they must end in the same weights: a run
  * that does not is an error, not a row. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include "cli/bench.h"
 
 #include <ftw.h>

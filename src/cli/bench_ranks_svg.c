@@ -7,7 +7,6 @@
  *     ratio 1.0  ┼ ─ ─ ■ ─ ─ ◆ ■     Below: against the threads of as many cores, round by round.
  */
 #include <math.h>
-#include <string.h>
 
 #include "cli/bench.h"
 #include "cli/svg.h"

@@ -1,8 +1,8 @@
 /* Common to the commands: exit codes, error reports, options, and numbers as text.
  *
- * A command is a row of options and a function, which returns 0, an exit code or an hd_status: exit codes are 0 success,
- * 1 a failure at run time, 2 wrong usage, 3 something found, 129, 130 and 143 after SIGHUP, SIGINT and SIGTERM. Errors
- * are one line on standard error. Commands use only the public headers. */
+ * A command is a row of options and a function. The function returns 0, an exit code or an hd_status. Exit codes are 0
+ * success, 1 a failure at run time, 2 wrong usage, 3 something found, and 129, 130 and 143 after SIGHUP, SIGINT and
+ * SIGTERM. Errors are one line on standard error. Commands use only the public headers. */
 #pragma once
 
 #include <stdbool.h>
@@ -73,8 +73,8 @@ typedef struct cli_extra {
   unsigned of;        /* the kinds of commands that have it; 0: all */
 } cli_extra;
 
-/* `take` of a text (self: const char **), a flag (int *, which becomes 1), a number within bounds (double *) and a whole
- * one (int *). */
+/* `take` of a text (self: const char **), a flag (int *, which becomes 1), a number within bounds (double *) and a
+ * whole one (int *). */
 int cli_take_text(const cli_extra *option, const char *value);
 int cli_take_flag(const cli_extra *option, const char *value);
 int cli_take_real(const cli_extra *option, const char *value);

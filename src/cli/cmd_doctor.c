@@ -1,7 +1,5 @@
 /* heddle doctor: what makes this machine slow for training, each finding's cost and remedy. */
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "cli/cli.h"
 #include "heddle/tools.h"

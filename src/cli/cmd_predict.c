@@ -156,7 +156,8 @@ static int run(hd_ctx *ctx, hd_config *config, int count, char **operand) {
   p.gives = hd_predictor_gives(p.predictor);
   p.count = hd_predictor_count(p.predictor);
   p.value = calloc((size_t)p.count, sizeof *p.value);
-  const int code = p.value ? predict_all(&p, count - 1, operand + 1) : HD_E_NOMEM;
+  const int code = p.value ? predict_all(&p, count - 1, operand + 1)
+                           : hd_ctx_fail(ctx, HD_E_NOMEM, "out of memory for %d values", p.count);
   hd_predictor_destroy(p.predictor);
   free(p.value);
   free(asked.index);

@@ -1,7 +1,6 @@
 /* heddle tune: the thread-count experiment, as a table, JSON, CSV and a page. */
 #include <errno.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>

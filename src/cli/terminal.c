@@ -1,9 +1,6 @@
 /* Escape codes, modes and signals of a terminal: see terminal.h.
  *
  * Signals are blocked except during the wait, so that none is lost between a check of the flags and the wait. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include "cli/terminal.h"
 
 #include <errno.h>
@@ -35,6 +32,11 @@ static void on_ending(int number) { ended_by = number; }
 static void on_resize(int number) { resized = 1; }
 static void on_suspend(int number) { suspended = 1; }
 static void on_continue(int number) { continued = 1; }
+
+static const struct {
+  int number;
+  void (*handler)(int);
+} noted[] = {{SIGWINCH, on_resize}, {SIGCONT, on_continue}, {SIGTSTP, on_suspend}};
 
 /* Safe in a signal handler. */
 static void give_back(void) {
@@ -75,12 +77,10 @@ static void handle_signals(void) {
     handle(ending[i], on_ending, 0);
     sigaddset(&blocked, ending[i]);
   }
-  handle(SIGWINCH, on_resize, 0);
-  handle(SIGCONT, on_continue, 0);
-  handle(SIGTSTP, on_suspend, 0);
-  sigaddset(&blocked, SIGWINCH);
-  sigaddset(&blocked, SIGCONT);
-  sigaddset(&blocked, SIGTSTP);
+  for (size_t i = 0; i < sizeof noted / sizeof *noted; i++) {
+    handle(noted[i].number, noted[i].handler, 0);
+    sigaddset(&blocked, noted[i].number);
+  }
   for (int i = 0; i < CRASHINGS; i++)
     handle(crashing[i], on_crash, (int)SA_RESETHAND);
   sigprocmask(SIG_BLOCK, &blocked, &normally);

@@ -2,7 +2,6 @@
 #include "cli/topo.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "cli/cli.h"
 

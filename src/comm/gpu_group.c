@@ -384,22 +384,16 @@ void hd__gpu_group_free(hd_group *g, void *memory) {
     }
 }
 
-hd_status hd__gpu_group_upload(hd_group *g, hd_ctx *ctx, void *to, const void *from, size_t bytes) {
+hd_status hd__gpu_group_copy(hd_group *g, hd_ctx *ctx, void *there, void *here, size_t bytes, bool upload) {
   const hd_cuda *cuda = g->gpu->cuda;
+  const cu_pointer at = (cu_pointer)(uintptr_t)there;
+  const char *doing = upload ? "copying to the GPU" : "copying from the GPU";
   hd__cuda_use(cuda);
   if (bytes == 0)
     return HD_OK;
-  HD_TRY(hd__cuda_check(cuda, ctx, cuda->driver.upload((cu_pointer)(uintptr_t)to, from, bytes, cuda->compute),
-                        "copying to the GPU"));
-  return hd__cuda_check(cuda, ctx, cuda->driver.stream_wait(cuda->compute), "copying to the GPU");
-}
-
-hd_status hd__gpu_group_download(hd_group *g, hd_ctx *ctx, void *to, const void *from, size_t bytes) {
-  const hd_cuda *cuda = g->gpu->cuda;
-  hd__cuda_use(cuda);
-  if (bytes == 0)
-    return HD_OK;
-  HD_TRY(hd__cuda_check(cuda, ctx, cuda->driver.download(to, (cu_pointer)(uintptr_t)from, bytes, cuda->compute),
-                        "copying from the GPU"));
-  return hd__cuda_check(cuda, ctx, cuda->driver.stream_wait(cuda->compute), "copying from the GPU");
+  HD_TRY(hd__cuda_check(cuda, ctx,
+                        upload ? cuda->driver.upload(at, here, bytes, cuda->compute)
+                               : cuda->driver.download(here, at, bytes, cuda->compute),
+                        doing));
+  return hd__cuda_check(cuda, ctx, cuda->driver.stream_wait(cuda->compute), doing);
 }

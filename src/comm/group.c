@@ -1,7 +1,4 @@
 /* Groups: creating and destroying them, their memory, and the error that ends one. See group_state.h. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include "comm/group_state.h"
 
 #include <fcntl.h>
@@ -313,10 +310,8 @@ hd_status hd__group_of_ranks(hd_group **out, hd_ctx *ctx, hd_local_group *local,
   }
   if (status == HD_OK && timeout_s > 0)
     g->call_timeout_s = g->timeout_s = timeout_s;
-  if (status != HD_OK)
-    release(g);
-  *out = status == HD_OK ? g : NULL;
-  return status;
+  *out = g;
+  return HD_CREATED(status, out, release);
 }
 
 static hd_status check_settings(hd_ctx *ctx, const hd_group_settings *s) {
@@ -338,11 +333,7 @@ static hd_status open_gpus(hd_group **group, hd_ctx *ctx, const hd_group_setting
   if (s->backend != HD_GROUP_NCCL)
     return HD_OK;
   const hd_status status = hd__gpu_group_open(*group, ctx, s->arithmetic == HD_ARITHMETIC_NATIVE);
-  if (status == HD_OK)
-    return HD_OK;
-  release(*group);
-  *group = NULL;
-  return status;
+  return HD_CREATED(status, group, release);
 }
 
 hd_status hd_group_init(hd_group **out, hd_ctx *ctx, const hd_group_settings *settings) {
@@ -479,14 +470,14 @@ hd_status hd_group_alloc(void **out, hd_group *g, hd_ctx *ctx, size_t bytes) {
 
 hd_status hd_group_upload(void *to, hd_group *g, hd_ctx *ctx, const void *from, size_t bytes) {
   if (g->gpu)
-    return hd__gpu_group_upload(g, ctx, to, from, bytes);
+    return hd__gpu_group_copy(g, ctx, to, (void *)(uintptr_t)from, bytes, true);
   memcpy(to, from, bytes);
   return HD_OK;
 }
 
 hd_status hd_group_download(void *to, hd_group *g, hd_ctx *ctx, const void *from, size_t bytes) {
   if (g->gpu)
-    return hd__gpu_group_download(g, ctx, to, from, bytes);
+    return hd__gpu_group_copy(g, ctx, (void *)(uintptr_t)from, to, bytes, false);
   memcpy(to, from, bytes);
   return HD_OK;
 }

@@ -127,9 +127,8 @@ hd_status hd__gpu_message(hd_group *group, hd_ctx *ctx, const hd_group_call *cal
 hd_status hd__gpu_group_alloc(void **out, hd_group *group, hd_ctx *ctx, size_t bytes);
 void hd__gpu_group_free(hd_group *group, void *memory);
 
-/* Copies between it and the host. */
-hd_status hd__gpu_group_upload(hd_group *group, hd_ctx *ctx, void *to, const void *from, size_t bytes);
-hd_status hd__gpu_group_download(hd_group *group, hd_ctx *ctx, void *to, const void *from, size_t bytes);
+/* Copies bytes from the host to it, or from it to the host. */
+hd_status hd__gpu_group_copy(hd_group *group, hd_ctx *ctx, void *there, void *here, size_t bytes, bool upload);
 
 /* Groups of ranks: creating them and destroying them, see heddle/group.h; their state is in group_state.h. */
 

@@ -1,7 +1,4 @@
 /* Mailboxes and event counters: see mailbox.h. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include "comm/mailbox.h"
 
 #include <limits.h>

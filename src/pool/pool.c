@@ -15,10 +15,10 @@
 
 #include "base/alloc.h"
 #include "base/status.h"
+#include "heddle/topology.h"
 #include "platform/process.h"
 #include "platform/spawn.h"
 #include "platform/thread_signals.h"
-#include "platform/threads.h"
 #include "pool/worker_process.h"
 
 enum { RANGES_PER_WORKER = 4, MOST_AT_ONCE = 1024 };
@@ -321,15 +321,6 @@ static hd_pool *make_pool(hd_pool_kind kind, int workers) {
   return pool;
 }
 
-/* As many workers as a run would have threads. */
-static hd_status suit_machine(int *workers, hd_ctx *ctx) {
-  hd_placement *place;
-  HD_TRY(hd__threads_place(&place, ctx, &(hd_placement_request){0}));
-  *workers = place->threads;
-  hd_placement_destroy(place);
-  return HD_OK;
-}
-
 hd_status hd_pool_create(hd_pool **out, hd_ctx *ctx, hd_pool_kind kind, int workers) {
   *out = NULL;
   if (workers < 0 || workers > HD_POOL_MAX_WORKERS)
@@ -338,7 +329,7 @@ hd_status hd_pool_create(hd_pool **out, hd_ctx *ctx, hd_pool_kind kind, int work
     return hd__fail(ctx, HD_E_USAGE,
                     "expected hd_pool_serve first of all in main, found no call; processes start there");
   if (workers == 0)
-    HD_TRY(suit_machine(&workers, ctx));
+    HD_TRY(hd_get_num_threads(&workers, ctx)); /* as many as a run would have threads */
   hd_pool *pool = make_pool(kind, workers);
   HD_TRY(HD_ALLOCATED(pool, ctx, "out of memory for a pool of %d workers", workers));
   hd_status status = start_workers(pool, ctx, workers);

@@ -1,7 +1,4 @@
 /* Both ends of the socket between a pool and a worker process: see worker_process.h. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include "pool/worker_process.h"
 
 #include <errno.h>

@@ -1,7 +1,4 @@
 /* Loading OpenBLAS: see blas.h. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include "tensor/blas.h"
 
 #include <dlfcn.h>

@@ -7,37 +7,15 @@
 
 #include <locale.h>
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 
 enum { LINE = 80, SHOWN_WHOLE = 1000, EDGE = 3, INDENT = 7 /* "tensor(" */, NUMBER_BYTES = 64 };
 
-/* A growing string; after a failed allocation nothing is added. */
-typedef struct text {
-  char *at;
-  size_t length, room;
-  bool failed;
-} text;
-
-static void add(text *t, const char *what) {
-  const size_t length = strlen(what);
-  if (!t->failed && t->length + length + 1 > t->room) {
-    const size_t room = 2 * (t->length + length + 64);
-    char *more = hd__realloc(t->at, room);
-    t->failed = !more;
-    t->at = more ? more : t->at;
-    t->room = more ? room : t->room;
-  }
-  if (!t->failed)
-    memcpy(t->at + t->length, what, length + 1);
-  t->length += t->failed ? 0 : length;
-}
-
-static void add_times(text *t, const char *what, int times) {
-  for (int i = 0; i < times; i++)
-    add(t, what);
-}
+static const char new_lines[HD_TENSOR_MAX_DIMS + 1] = "\n\n\n\n\n\n\n\n";
 
 /* The format of numbers. */
 typedef struct number_form {
@@ -131,75 +109,67 @@ static number_form find_form(const hd_tensor *x) {
 
 /* ---- Brackets and lines ---- */
 
-static void add_number(text *t, const hd_tensor *x, const number_form *form, int64_t offset) {
+static void add_number(FILE *t, const hd_tensor *x, const number_form *form, int64_t offset) {
   char number[NUMBER_BYTES];
   number_text(number, x, form, hd__load(x->dtype, x->data + offset * hd__dtype_bytes(x->dtype)));
-  add_times(t, " ", form->width - (int)strlen(number));
-  add(t, number);
+  fprintf(t, "%*s", form->width, number);
 }
 
 /* The last dimension: as many numbers in a line as fit. */
-static void add_row(text *t, const hd_tensor *x, const number_form *form, int64_t offset, int indent) {
+static void add_row(FILE *t, const hd_tensor *x, const number_form *form, int64_t offset, int indent) {
   const int dim = x->ndim - 1, fit = (LINE - indent) / (form->width + 2), per_line = fit > 1 ? fit : 1;
   int shown = 0;
-  add(t, "[");
+  fputs("[", t);
   for (int64_t i = 0; i < x->size[dim]; i++, shown++) {
     const bool gap = i == EDGE && elided(x, dim);
     if (shown > 0 && shown % per_line == 0) {
-      add(t, ",\n");
-      add_times(t, " ", indent + 1);
+      fprintf(t, ",\n%*s", indent + 1, "");
     } else if (shown > 0) {
-      add(t, ", ");
+      fputs(", ", t);
     }
     if (gap) {
-      add(t, " ...");
+      fputs(" ...", t);
       i = x->size[dim] - EDGE - 1;
     } else {
       add_number(t, x, form, offset + i * x->stride[dim]);
     }
   }
-  add(t, "]");
+  fputs("]", t);
 }
 
-static void add_slices(text *t, const hd_tensor *x, const number_form *form, int dim, int64_t offset, int indent) {
+static void add_slices(FILE *t, const hd_tensor *x, const number_form *form, int dim, int64_t offset, int indent) {
   if (dim == x->ndim - 1) {
     add_row(t, x, form, offset, indent);
     return;
   }
-  add(t, "[");
+  fputs("[", t);
   for (int64_t i = 0; i < x->size[dim]; i++) {
     if (i > 0) {
-      add(t, ",");
-      add_times(t, "\n", x->ndim - dim - 1);
-      add_times(t, " ", indent + 1);
+      fprintf(t, ",%.*s%*s", x->ndim - dim - 1, new_lines, indent + 1, "");
     }
     if (i == EDGE && elided(x, dim)) {
-      add(t, "...");
+      fputs("...", t);
       i = x->size[dim] - EDGE - 1;
     } else {
       add_slices(t, x, form, dim + 1, offset + i * x->stride[dim], indent + 1);
     }
   }
-  add(t, "]");
+  fputs("]", t);
 }
 
 /* Adds ", dtype=int32" and the like, on a new line where the last one is full. */
-static void add_suffix(text *t, int *column, const char *suffix) {
-  if (*column + (int)strlen(suffix) + 2 > LINE) {
-    add(t, ",\n");
-    add_times(t, " ", INDENT);
-    *column = INDENT + (int)strlen(suffix);
-  } else {
-    add(t, ", ");
-    *column += (int)strlen(suffix) + 2;
-  }
-  add(t, suffix);
+static void add_suffix(FILE *t, int *column, const char *suffix) {
+  const int length = (int)strlen(suffix);
+  const bool full = *column + length + 2 > LINE;
+  fprintf(t, full ? ",\n%*s%s" : ", %*s%s", full ? INDENT : 0, "", suffix);
+  *column = full ? INDENT + length : *column + length + 2;
 }
 
-static void add_suffixes(text *t, const hd_tensor *x) {
+/* `so_far`: the text without them. */
+static void add_suffixes(FILE *t, const hd_tensor *x, const char *so_far) {
   char sizes[HD_SIZES_TEXT_BYTES], suffix[HD_SIZES_TEXT_BYTES + 16];
-  const char *line = t->failed ? NULL : strrchr(t->at, '\n');
-  int column = t->failed ? 0 : line ? (int)strlen(line) : (int)t->length + 2;
+  const char *line = strrchr(so_far, '\n');
+  int column = line ? (int)strlen(line) : (int)strlen(so_far) + 2;
   if (hd_tensor_elems(x) == 0 && x->ndim != 1) {
     hd__sizes_text(sizes, x->ndim, x->size);
     snprintf(suffix, sizeof suffix, "size=(%.*s)", (int)strlen(sizes) - 2, sizes + 1);
@@ -211,28 +181,36 @@ static void add_suffixes(text *t, const hd_tensor *x) {
   }
 }
 
+static void add_tensor(FILE *t, const hd_tensor *x) {
+  fputs("tensor(", t);
+  if (hd_tensor_elems(x) == 0) {
+    fputs("[]", t);
+    return;
+  }
+  const number_form form = find_form(x);
+  if (x->ndim == 0)
+    add_number(t, x, &form, 0);
+  else
+    add_slices(t, x, &form, 0, 0, INDENT);
+}
+
 hd_status hd_tensor_text(char **out, hd_ctx *ctx, const hd_tensor *x) {
-  text t = {0};
+  char *text = NULL;
+  size_t length = 0;
   *out = NULL;
   HD_TRY(hd__tensor_here(ctx, x));
-  add(&t, "tensor(");
-  if (hd_tensor_elems(x) == 0) {
-    add(&t, "[]");
-  } else {
-    const number_form form = find_form(x);
-    if (x->ndim == 0)
-      add_number(&t, x, &form, 0);
-    else
-      add_slices(&t, x, &form, 0, 0, INDENT);
+  FILE *t = open_memstream(&text, &length);
+  if (t)
+    add_tensor(t, x);
+  bool failed = !t || fflush(t) != 0;
+  if (!failed) {
+    add_suffixes(t, x, text);
+    fputs(")", t);
   }
-  add_suffixes(&t, x);
-  add(&t, ")");
-  if (t.failed) {
-    hd__free(t.at);
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the text of a tensor");
-  }
-  *out = t.at;
-  return HD_OK;
+  failed = (t && fclose(t) != 0) || failed;
+  *out = failed ? NULL : hd__strdup(text);
+  free(text);
+  return HD_ALLOCATED(*out, ctx, "out of memory for the text of a tensor");
 }
 
 hd_status hd_tensor_print(const hd_tensor *x, hd_ctx *ctx, FILE *file) {

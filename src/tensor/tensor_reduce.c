@@ -8,8 +8,6 @@
  *     partials[block][output]: adjacent ones read adjacent memory where x is reduced over its first dimensions */
 #include "tensor/eager.h"
 
-#include <math.h>
-
 #include "base/alloc.h"
 
 typedef enum reduction_kind { SUM, MEAN, MAX, MIN, ARGMAX } reduction_kind;

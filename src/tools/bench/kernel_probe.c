@@ -1,21 +1,25 @@
 /* The kernel table of a probe: see kernel_probe.h. */
 #include "tools/bench/kernel_probe.h"
 
-#include <string.h>
-
 #include "base/alloc.h"
 #include "graph/graph.h"
 #include "platform/clock.h"
 
 static _Thread_local hd_probe *here;
 
-static double begin(void) { return hd__clock_s(); }
-
-static void end(hd_probe_sum *sum, double start_s) {
+static void add_since(hd_probe_sum *sum, double start_s) {
   double spent = hd__clock_s() - start_s - here->tick_s;
   sum->s += spent > 0 ? spent : 0;
   sum->calls++;
 }
+
+/* A call of the inner table, whose time is added to a sum. */
+#define TIMED(sum, call)                                                                                               \
+  do {                                                                                                                 \
+    const double start_s = hd__clock_s();                                                                              \
+    call;                                                                                                              \
+    add_since(sum, start_s);                                                                                           \
+  } while (0)
 
 static int node_of(const hd_geom *g) {
   return (int)((const hd_node *)(const void *)((const char *)g - offsetof(hd_node, geom)) - here->plan->graph->nodes);
@@ -42,9 +46,7 @@ static void run(const hd_call *call) {
     sum->live_rows += share * (double)call->rows;
     sum->rows += (double)call->rows;
   }
-  double start = begin();
-  hd_kernels_for(p->inner, op, call->g)->run[op](call);
-  end(sum, start);
+  TIMED(sum, hd_kernels_for(p->inner, op, call->g)->run[op](call));
 }
 
 static void run_outputs(const hd_call *call, int32_t j0, int32_t j1) {
@@ -54,55 +56,41 @@ static void run_outputs(const hd_call *call, int32_t j0, int32_t j1) {
     sum->live_rows += (double)call->rows;
     sum->rows += (double)call->rows;
   }
-  double start = begin();
-  here->inner->run_outputs[here->plan->graph->nodes[index].op](call, j0, j1);
-  end(sum, start);
+  TIMED(sum, here->inner->run_outputs[here->plan->graph->nodes[index].op](call, j0, j1));
 }
 
 static void form(const hd_form *f) {
   int index = node_of(f->g);
-  double start = begin();
-  here->inner->form[here->plan->graph->nodes[index].op](f);
-  end(&here->node[index], start);
+  TIMED(&here->node[index], here->inner->form[here->plan->graph->nodes[index].op](f));
 }
 
 static int update(const hd_update *u) {
   int arrays = 3 + (u->m ? 2 : 0) + (u->v ? 2 : 0);
-  double start = begin();
-  int bad = here->inner->update[here->update](u);
-  end(&here->updates, start);
+  int bad;
+  TIMED(&here->updates, bad = here->inner->update[here->update](u));
   here->updates.bytes += (double)(u->count * arrays) * sizeof *u->g;
   return bad;
 }
 
 static void reduce(float *out, const float *const *sums, const hd_reduction *f, int64_t count) {
-  double start = begin();
-  here->inner->reduce(out, sums, f, count);
-  end(&here->reductions, start);
+  TIMED(&here->reductions, here->inner->reduce(out, sums, f, count));
   here->reductions.bytes += (double)(count * (f->count + 1)) * sizeof *out;
 }
 
-static void gather(float *out, const uint8_t *pixels, int64_t plane, int32_t channels, const float *scale,
-                   const float *shift) {
-  double start = begin();
-  here->inner->gather_u8(out, pixels, plane, channels, scale, shift);
-  end(&here->gathers, start);
-  here->gathers.bytes += (double)(plane * channels) * (sizeof *out + sizeof *pixels);
-}
+/* A kernel of samples of one type. */
+#define GATHER(name, type, inner_name)                                                                                 \
+  static void name(float *out, const type *pixels, int64_t plane, int32_t channels, const float *scale,                \
+                   const float *shift) {                                                                               \
+    TIMED(&here->gathers, here->inner->inner_name(out, pixels, plane, channels, scale, shift));                        \
+    here->gathers.bytes += (double)(plane * channels) * (sizeof *out + sizeof *pixels);                                \
+  }
 
-static void gather_floats(float *out, const float *pixels, int64_t plane, int32_t channels, const float *scale,
-                          const float *shift) {
-  double start = begin();
-  here->inner->gather_f32(out, pixels, plane, channels, scale, shift);
-  end(&here->gathers, start);
-  here->gathers.bytes += (double)(plane * channels) * (sizeof *out + sizeof *pixels);
-}
+GATHER(gather, uint8_t, gather_u8)
+GATHER(gather_floats, float, gather_f32)
 
 static void pack(const hd_geom *g, const float *w, float *packed, int32_t j0, int32_t j1) {
   const hd_plan_packed *copy = (const hd_plan_packed *)(const void *)((const char *)g - offsetof(hd_plan_packed, geom));
-  double start = begin();
-  hd_kernels_for(here->inner, copy->op, g)->pack[copy->op](g, w, packed, j0, j1);
-  end(&here->packs, start);
+  TIMED(&here->packs, hd_kernels_for(here->inner, copy->op, g)->pack[copy->op](g, w, packed, j0, j1));
   here->packs.bytes += 8.0 * (double)copy->elems * (j1 - j0) / g->co;
 }
 

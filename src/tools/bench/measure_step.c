@@ -131,23 +131,17 @@ static int list_rows(experiment *e, int64_t steps, double *seconds) {
                 {"update", hd__op_info(e->probe.update)->name, &e->probe.updates},
                 {"pack", "pack", &e->probe.packs}};
   int count = 0;
-  for (int i = 0; i < graph->node_count; i++) {
-    const hd_probe_sum *sum = &e->probe.node[i];
+  for (int i = 0; i < graph->node_count + (int)(sizeof others / sizeof *others); i++) {
+    const int other = i - graph->node_count;
+    const hd_probe_sum *sum = other < 0 ? &e->probe.node[i] : others[other].sum;
     if (sum->calls < steps)
       continue;
-    if (!seconds)
+    if (seconds)
+      seconds[count] = sum->s / (double)steps;
+    else if (other < 0)
       describe_node(e, &graph->nodes[i], sum, steps, &e->out->ops[count]);
     else
-      seconds[count] = sum->s / (double)steps;
-    count++;
-  }
-  for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
-    if (others[i].sum->calls < steps)
-      continue;
-    if (!seconds)
-      describe_sum(others[i].name, others[i].op, others[i].sum, steps, &e->out->ops[count]);
-    else
-      seconds[count] = others[i].sum->s / (double)steps;
+      describe_sum(others[other].name, others[other].op, sum, steps, &e->out->ops[count]);
     count++;
   }
   return count;

@@ -1,6 +1,5 @@
 /* Checks of the code that computes: heddle's instruction set, and OpenBLAS' choice of kernels. */
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,7 +1,4 @@
 /* Checks of memory: huge pages, the limit on locked memory, and room for shared memory. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -2,9 +2,6 @@
  *
  * They are plain threads and not hd_threads, which are bound and counted for a run. A team starts working when all its
  * threads exist, so that one thread refused by the system ends the measurement without a deadlock. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include "tools/doctor/measured_work.h"
 
 #include <pthread.h>

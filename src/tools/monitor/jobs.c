@@ -1,8 +1,5 @@
 /* Reading the pages of jobs: see jobs.h. A page is never mapped, and its content is untrusted: every value is
  * checked. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include "tools/monitor/jobs.h"
 
 #include <dirent.h>

@@ -1,7 +1,4 @@
 /* Reading /proc/stat, /proc/meminfo, hwmon, thermal zones and powercap: see machine_use.h. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include "tools/monitor/machine_use.h"
 
 #include <dirent.h>

@@ -74,14 +74,12 @@ hd_status hd_monitor_create(hd_monitor **out, hd_ctx *ctx) {
   hd_monitor *m = hd__calloc(1, sizeof *m);
   HD_TRY(HD_ALLOCATED(m, ctx, "out of memory for a monitor"));
   const hd_status status = prepare(m, ctx);
-  if (status != HD_OK) {
-    hd_monitor_destroy(m);
-    return status;
-  }
+  *out = m;
+  if (status != HD_OK)
+    return HD_CREATED(status, out, hd_monitor_destroy);
   hd__use_cpus(m->now, m->numbers, m->root);
   m->energy = hd__use_energy(m->root);
   m->read_s = hd__clock_s();
-  *out = m;
   return HD_OK;
 }
 

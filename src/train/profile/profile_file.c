@@ -35,16 +35,33 @@ static void begin_event(writing *w, const char *kind, int track) {
   w->comma = ",";
 }
 
-static const char *phase_name(hd_phase_kind kind) {
-  switch (kind) {
-  case HD_PHASE_SHARDS: return "shards";
-  case HD_PHASE_OUTPUTS: return "outputs";
-  case HD_PHASE_REDUCE_UPDATE: return "chunks: reduce, update";
-  case HD_PHASE_REDUCE_NORM: return "chunks: reduce, norm";
-  case HD_PHASE_UPDATE: return "chunks: update";
-  }
-  return "";
-}
+static const char *const phase_name[] = {[HD_PHASE_SHARDS] = "shards",
+                                         [HD_PHASE_OUTPUTS] = "outputs",
+                                         [HD_PHASE_REDUCE_UPDATE] = "chunks: reduce, update",
+                                         [HD_PHASE_REDUCE_NORM] = "chunks: reduce, norm",
+                                         [HD_PHASE_UPDATE] = "chunks: update"};
+
+/* Slices other than steps, phases and calls. */
+static const struct {
+  const char *name, *category;
+} plain[] = {[HD_SLICE_FETCH] = {"samples", "data"},
+             [HD_SLICE_GATHER] = {"gather", "gather"},
+             [HD_SLICE_REDUCE] = {"reduce", "update"},
+             [HD_SLICE_REDUCE_UPDATE] = {"reduce, update", "update"},
+             [HD_SLICE_UPDATE] = {"update", "update"},
+             [HD_SLICE_NORM] = {"norm", "update"},
+             [HD_SLICE_CLOSE] = {"loss, next step", "close"},
+             [HD_SLICE_WAIT] = {"wait", "wait"},
+             [HD_SLICE_INLET] = {"wait for a copy", "wait"},
+             [HD_SLICE_LAUNCH] = {"launch", "launch"},
+             [HD_SLICE_COLLECT] = {"wait for the GPU", "wait"},
+             [HD_SLICE_UPLOAD] = {"copy to the GPU", "data"},
+             [HD_SLICE_EXCHANGE] = {"to other hosts", "hosts"},
+             [HD_SLICE_REPORT] = {"report", "report"},
+             [HD_SLICE_SHUFFLE] = {"shuffle", "data"},
+             [HD_SLICE_EVALUATE] = {"evaluate", "evaluate"},
+             [HD_SLICE_COPY] = {"copy for the checkpoint", "checkpoint"},
+             [HD_SLICE_WRITE] = {"write the checkpoint", "checkpoint"}};
 
 /* With the sums of the slices inside it. */
 static void put_step(const writing *w, const hd_slice *step) {
@@ -78,19 +95,15 @@ static void put_plain(const writing *w, const char *name, const char *category) 
   fprintf(w->to, "\"name\": \"%s\", \"cat\": \"%s\"", name, category);
 }
 
-static void put_parameter(const writing *w, const char *name, int parameter) {
+/* `parameter` -1: all of them. */
+static void put_parameter(const writing *w, int parameter) {
   const hd_profiler *p = w->profiler;
-  if (parameter < 0) { /* all parameters */
-    put_plain(w, name, "update");
-    return;
-  }
-  fprintf(w->to, "\"name\": \"%s\", \"cat\": \"update\", \"args\": {\"parameter\": %s}", name,
-          p->label[p->plan->graph->node_count + parameter]);
+  if (parameter >= 0)
+    fprintf(w->to, ", \"args\": {\"parameter\": %s}", p->label[p->plan->graph->node_count + parameter]);
 }
 
 static void put_wait(writing *w) {
   const hd_profiler *p = w->profiler;
-  put_plain(w, "wait", "wait");
   if (p->trace->all_threads == 1)
     return;
   const int last = hd__profile_last_thread(p, w->track, w->step, w->barriers);
@@ -100,37 +113,22 @@ static void put_wait(writing *w) {
   fprintf(w->to, "thread %d\"}", last);
 }
 
-/* With the rank of another host that was waited for last. */
-static void put_exchange(const writing *w, int rank) {
-  put_plain(w, "to other hosts", "hosts");
-  if (rank >= 0)
-    fprintf(w->to, ", \"args\": {\"for\": \"rank %d\"}", rank);
-}
-
 static void put_slice(writing *w, const hd_slice *slice) {
-  switch ((hd_slice_kind)slice->kind) {
-  case HD_SLICE_STEP: put_step(w, slice); return;
-  case HD_SLICE_PHASE: put_plain(w, phase_name(w->profiler->plan->phases[slice->of].kind), "phase"); return;
-  case HD_SLICE_FETCH: put_plain(w, "samples", "data"); return;
-  case HD_SLICE_CALL: put_call(w, slice->of); return;
-  case HD_SLICE_GATHER: put_plain(w, "gather", "gather"); return;
-  case HD_SLICE_REDUCE: put_parameter(w, "reduce", slice->of); return;
-  case HD_SLICE_REDUCE_UPDATE: put_parameter(w, "reduce, update", slice->of); return;
-  case HD_SLICE_UPDATE: put_parameter(w, "update", slice->of); return;
-  case HD_SLICE_NORM: put_plain(w, "norm", "update"); return;
-  case HD_SLICE_CLOSE: put_plain(w, "loss, next step", "close"); return;
-  case HD_SLICE_WAIT: put_wait(w); return;
-  case HD_SLICE_INLET: put_plain(w, "wait for a copy", "wait"); return;
-  case HD_SLICE_LAUNCH: put_plain(w, "launch", "launch"); return;
-  case HD_SLICE_COLLECT: put_plain(w, "wait for the GPU", "wait"); return;
-  case HD_SLICE_UPLOAD: put_plain(w, "copy to the GPU", "data"); return;
-  case HD_SLICE_EXCHANGE: put_exchange(w, slice->of); return;
-  case HD_SLICE_REPORT: put_plain(w, "report", "report"); return;
-  case HD_SLICE_SHUFFLE: put_plain(w, "shuffle", "data"); return;
-  case HD_SLICE_EVALUATE: put_plain(w, "evaluate", "evaluate"); return;
-  case HD_SLICE_COPY: put_plain(w, "copy for the checkpoint", "checkpoint"); return;
-  case HD_SLICE_WRITE: put_plain(w, "write the checkpoint", "checkpoint"); return;
-  }
+  const hd_slice_kind kind = (hd_slice_kind)slice->kind;
+  if (kind == HD_SLICE_STEP)
+    put_step(w, slice);
+  else if (kind == HD_SLICE_PHASE)
+    put_plain(w, phase_name[w->profiler->plan->phases[slice->of].kind], "phase");
+  else if (kind == HD_SLICE_CALL)
+    put_call(w, slice->of);
+  else
+    put_plain(w, plain[kind].name, plain[kind].category);
+  if (kind == HD_SLICE_WAIT)
+    put_wait(w);
+  else if (kind == HD_SLICE_EXCHANGE && slice->of >= 0) /* the rank of another host that was waited for last */
+    fprintf(w->to, ", \"args\": {\"for\": \"rank %d\"}", slice->of);
+  else if (kind == HD_SLICE_REDUCE || kind == HD_SLICE_REDUCE_UPDATE || kind == HD_SLICE_UPDATE)
+    put_parameter(w, slice->of);
 }
 
 /* From the last moment before the last thread arrived to the end of this thread's wait. */
