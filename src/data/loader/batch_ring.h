@@ -18,8 +18,6 @@
 #include "base/status.h"
 #include "heddle/topology.h"
 
-enum { HD_RING_MAX_WORKERS = 256, HD_RING_MAX_BATCHES = 1 << 16 };
-
 typedef struct hd_ring hd_ring;
 
 typedef struct hd_ring_source {
@@ -31,7 +29,7 @@ typedef struct hd_ring_source {
 } hd_ring_source;
 
 typedef struct hd_ring_settings {
-  int32_t workers;         /* 1 .. HD_RING_MAX_WORKERS */
+  int32_t workers;         /* at least 1 */
   int32_t batches;         /* slots */
   int64_t rows, row_bytes; /* of a batch */
   int64_t scratch_bytes;   /* of each worker */
