@@ -50,8 +50,8 @@ bool kernel_case_uses(hd_op op, size_t field);
 /* Completes a geometry; returns whether the operation's rule takes it. */
 bool kernel_case_takes(hd_op op, hd_geom *g);
 
-/* A random shape: a sample of the operation's rule with other sides, channels and settings. `most`: elements of an input
- * and of the output, and multiply-adds for 16 of them. */
+/* A random shape: a sample of the operation's rule with other sides, channels and settings. `most`: elements of the
+ * input and of the output; and 16 times as many multiply-adds. */
 void random_geom(hd_geom *g, hd_op op, int64_t most, random_stream *random);
 
 /* `drop`: leave out what may be absent (bias, argmax). */
