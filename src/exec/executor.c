@@ -7,8 +7,8 @@
 
 #include "base/alloc.h"
 #include "base/hdmath.h"
-#include "exec/exchange/cluster.h"
-#include "exec/thread_times.h"
+#include "exec/exchange/exchange.h"
+#include "reduce/reduction_tree.h"
 
 hd_status hd__exec_create(hd_exec **out, hd_ctx *ctx, const hd_plan *plan, hd_store *store, hd_threads *threads,
                           const hd_exec_settings *settings) {
@@ -110,6 +110,16 @@ hd_status hd__exec_evaluate(hd_exec *exec, hd_ctx *ctx, const hd_step_source *so
   uint32_t flags = 0;
   HD_TRY(exec->device->evaluate(exec->self, ctx, &caller, samples, out, &flags));
   return flags & HD_FLAG_NO_DATA ? find_fault(exec->local, ctx, &caller.fault) : HD_OK;
+}
+
+void hd__exec_publish_outcome(hd_exchange *x, const hd_exec_outcome *out, int64_t samples, const int32_t *speed) {
+  void *const array[] = {out->loss, out->guess, out->probability};
+  for (int i = 0; i < 3; i++) {
+    int64_t *bytes = array[i] ? hd__exchange_publish(x, array[i]) : NULL;
+    for (int h = 0; bytes && h < x->hosts; h++)
+      bytes[h] = 4 * (hd__tree_share(samples, speed, x->count, x->host_first[h + 1]) -
+                      hd__tree_share(samples, speed, x->count, x->host_first[h]));
+  }
 }
 
 /* The first of the largest scores; a NaN counts as largest, as in the kernels. A single score means class 1 above 0. */

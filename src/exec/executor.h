@@ -135,9 +135,9 @@ hd_status hd__exec_trace(hd_exec *exec, hd_ctx *ctx, hd_trace *trace);
 hd_trace_size hd__exec_trace_size(const hd_exec *exec, int64_t slices);
 
 /* The time that the threads of each rank have spent in steps so far, in nanoseconds added over threads: per rank
- * HD_SPENT_KINDS sums, then its waiting for each rank (see exec/thread_times.h). All 0 without other ranks. Times of
- * other hosts date from the last step that reports and are present on the first host only. Callable at any time, from
- * any thread. */
+ * HD_SPENT_KINDS sums, then its waiting for each rank (see exec/exchange/thread_times.h). All 0 without other ranks.
+ * Times of other hosts date from the last step that reports and are present on the first host only. Callable at any
+ * time, from any thread. */
 void hd__exec_spent(int64_t *sums, const hd_exec *exec);
 
 /* Bytes of the executor's memory on this host: arenas, batch memory, gradients. */
@@ -180,6 +180,13 @@ struct hd_executor {
   void (*spent)(int64_t *sums, const void *self);
   int64_t (*bytes)(const void *self); /* NULL: 0 */
 };
+
+struct hd_exchange;
+
+/* The first waiter of a host publishes the results of an evaluation, in which unit after unit has its share of the
+ * samples: see hd__tree_share. */
+void hd__exec_publish_outcome(struct hd_exchange *exchange, const hd_exec_outcome *out, int64_t samples,
+                              const int32_t *speed);
 
 /* Writes a sample's outcome from its scores. */
 void hd__exec_write_outcome(const hd_exec_outcome *out, int64_t sample, const float *score, int32_t classes);

@@ -21,16 +21,16 @@ static void merge(term *left, const term *right) {
 
 /* Runs pushes over leaf terms; returns how many sums are left on the stack. */
 static int run(const hd_reduction *reduction, const term *leaf, term *stack) {
-  int depth = 0;
-  for (int i = 0; i < reduction->count; i++) {
+  hd_walk w = hd__reduction_walk(reduction);
+  while (hd__walk_push(&w)) {
     if (leaf)
-      stack[depth++] = leaf[reduction->step[i].term];
+      stack[w.top] = leaf[w.step->term];
     else
-      snprintf(stack[depth++].text, TEXT, "%d", reduction->step[i].term);
-    for (int m = 0; m < reduction->step[i].merges; m++, depth--)
-      merge(&stack[depth - 2], &stack[depth - 1]);
+      snprintf(stack[w.top].text, TEXT, "%d", w.step->term);
+    while (hd__walk_merge(&w))
+      merge(&stack[w.top], &stack[w.top + 1]);
   }
-  return depth;
+  return w.top + 1;
 }
 
 /* The text of the sum when the micro-batch is cut at the given borders. */

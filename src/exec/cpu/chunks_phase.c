@@ -159,7 +159,8 @@ static void sum_host_tile(const thread_at *at, int param, const tile *t) {
   const hd_exec_cpu *exec = at->exec;
   const hd_plan_param *way = &exec->plan->params[param];
   const host_layout *hosts = at->layout->hosts;
-  const int32_t first = hosts->sums.first[exec->host], sums = hosts->sums.first[exec->host + 1] - first;
+  const int32_t first = hosts->sums.first[exec->exchange.host],
+                sums = hosts->sums.first[exec->exchange.host + 1] - first;
   for (int u = 0; u < way->uses; u++)
     for (int32_t c = 0; c < sums; c++) {
       const hd_plan_use *use = &exec->plan->uses[way->first_use + u];
@@ -245,7 +246,8 @@ static void sum_squares_of_chunks(const thread_at *at) {
 void hd__exec_outputs(const thread_at *at, const hd_phase *phase) {
   const hd_plan *plan = at->exec->plan;
   const hd_plan_call *call = &plan->calls[phase->call0];
-  const int64_t row0 = hd__exec_first_row(at, at->exec->host), row1 = hd__exec_first_row(at, at->exec->host + 1);
+  const int64_t row0 = hd__exec_first_row(at, at->exec->exchange.host),
+                row1 = hd__exec_first_row(at, at->exec->exchange.host + 1);
   hd__exec_gather(at, phase - 1);
   if (row0 == row1)
     return;

@@ -23,7 +23,7 @@ static void evaluate_group(const thread_at *at, const evaluation *e, int64_t fir
 static void evaluate_thread(void *arg, int local_index) {
   evaluation *e = arg;
   hd_exec_cpu *exec = e->exec;
-  const int index = exec->first_thread + local_index;
+  const int index = exec->exchange.first + local_index;
   thread_at at = {.exec = exec,
                   .index = index,
                   .thread = &exec->thread[index],
@@ -32,15 +32,15 @@ static void evaluate_thread(void *arg, int local_index) {
   int64_t began_ns = hd__clock_ns();
   at.thread->flags = 0;
   hd__exec_find_memory(&at);
-  int64_t begin = hd__tree_share(e->step.samples, exec->speed, exec->thread_count, index);
-  int64_t end = hd__tree_share(e->step.samples, exec->speed, exec->thread_count, index + 1);
+  int64_t begin = hd__tree_share(e->step.samples, exec->speed, exec->exchange.count, index);
+  int64_t end = hd__tree_share(e->step.samples, exec->speed, exec->exchange.count, index + 1);
   for (int64_t first = begin; first < end; first += exec->group_rows) {
     int64_t rows = end - first < exec->group_rows ? end - first : exec->group_rows;
     evaluate_group(&at, e, first, rows);
   }
-  uint32_t all = hd__exec_barrier(&at, at.thread->flags);
-  if (exec->hosts > 1 && !(all & HD_BARRIER_BROKEN))
-    all = hd__exec_exchange_outcome(&at, e->out, all);
+  if (exec->exchange.hosts > 1 && hd__exec_leads(&at))
+    hd__exec_publish_outcome(&exec->exchange, e->out, e->step.samples, exec->speed);
+  const uint32_t all = hd__exchange_all(&exec->exchange, index - hd__exec_host_first(exec), at.thread->flags, false);
   if (local_index == 0)
     exec->last_flags = all;
   hd__trace_event(at.thread->track, HD_SLICE_EVALUATE, (int32_t)e->step.samples, began_ns);

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "exec/exchange/cluster.h"
 #include "exec/cpu/cpu_executor_state.h"
 
 /* A larger arena does not stay in a core's second-level cache while a group passes through the network. */
@@ -28,6 +27,7 @@ static void *take(bump *b, int64_t *use, int64_t bytes) {
 static void lay_out_thread(hd_exec_cpu *exec, bump *b, int index) {
   const hd_plan *plan = exec->plan;
   thread_state *thread = &exec->thread[index];
+  thread->tally = hd__exchange_tally(&exec->exchange, index - hd__exec_host_first(exec));
   take(b, &b->by.bookkeeping, -b->used & (PAGE_BYTES - 1)); /* no page has two threads */
   thread->arena = take(b, &b->by.activations, plan->arena_bytes * exec->group_rows);
   thread->scratch = take(b, &b->by.activations, plan->scratch_bytes);
@@ -46,42 +46,35 @@ static void lay_out_thread(hd_exec_cpu *exec, bump *b, int index) {
 static void lay_out_exchange(hd_exec_cpu *exec, bump *b) {
   const hd_plan *plan = exec->plan;
   int64_t slots = 0;
-  if (exec->hosts == 1)
+  if (exec->exchange.hosts == 1)
     return;
-  for (int h = 0; h < exec->hosts; h++)
+  for (int h = 0; h < exec->exchange.hosts; h++)
     slots += hd__tree_most_sums(exec->host_border[h + 1] - exec->host_border[h]);
   exec->host_sum = take(b, &b->by.gradients, slots * plan->grad_elems * (int64_t)sizeof *exec->host_sum);
   if (exec->has_owners)
     exec->owned_sum = take(b, &b->by.gradients, plan->grad_elems * (int64_t)sizeof *exec->owned_sum);
-  const int64_t ranks = hd__cluster_ranks(exec->settings.local);
-  exec->host_spent = take(b, &b->by.bookkeeping, ranks * (HD_SPENT_KINDS + ranks) * (int64_t)sizeof *exec->host_spent);
   const int64_t gathered = plan->gathers ? exec->settings.shards * plan->direct_elems : 0;
   exec->all_gathered = take(b, &b->by.gradients, gathered * (int64_t)sizeof *exec->all_gathered);
-  exec->host_flags = take(b, &b->by.bookkeeping, exec->hosts * (int64_t)sizeof *exec->host_flags);
-  exec->agreed_flags = take(b, &b->by.bookkeeping, sizeof *exec->agreed_flags);
 }
 
 /* Memory shared by the threads of all ranks of the host. */
 static void lay_out_common(hd_exec_cpu *exec, bump *b) {
   const hd_plan *plan = exec->plan;
-  const int micro_batches = exec->settings.micro_batches, ranks = hd__cluster_ranks(exec->settings.local);
+  const int micro_batches = exec->settings.micro_batches;
   int64_t capacity = (exec->settings.batch + micro_batches - 1) / micro_batches;
-  exec->lines =
-      take(b, &b->by.bookkeeping, HD_BARRIER_LINES(hd__exec_host_threads(exec)) * (int64_t)sizeof *exec->lines);
+  hd__exchange_lay_out(&exec->exchange, take(b, &b->by.bookkeeping, hd__exchange_lay_out(&exec->exchange, NULL)));
   exec->batch_memory = take(b, &b->by.activations, plan->batch_bytes * capacity);
   exec->losses = take(b, &b->by.activations, exec->settings.batch * (int64_t)sizeof *exec->losses);
   exec->targets = take(b, &b->by.activations, exec->settings.batch * exec->target_bytes);
-  exec->bad_param = take(b, &b->by.bookkeeping, exec->thread_count * (int64_t)sizeof *exec->bad_param);
+  exec->bad_param = take(b, &b->by.bookkeeping, exec->exchange.count * (int64_t)sizeof *exec->bad_param);
   exec->chunk_norm = take(b, &b->by.bookkeeping, plan->chunk_count * (int64_t)sizeof *exec->chunk_norm);
   exec->grad = take(b, &b->by.gradients, exec->settings.clip_norm > 0 ? plan->trained_elems * 4 : 0);
   exec->micro_batch_sum = take(b, &b->by.gradients, hd__tree_levels(micro_batches) * plan->grad_elems * 4);
   lay_out_exchange(exec, b);
-  for (int l = 0; l < exec->thread_count; l++) {
+  for (int l = 0; l < exec->exchange.count; l++) {
     const int64_t slots = hd__tree_most_sums(exec->border[l + 1] - exec->border[l]);
     take(b, &b->by.bookkeeping, -b->used & (PAGE_BYTES - 1));
     exec->thread[l].partial_sums = take(b, &b->by.gradients, slots * plan->direct_elems * (int64_t)sizeof(float));
-    if (ranks > 1 && l >= hd__exec_host_first(exec) && l < exec->host_thread[exec->host + 1])
-      exec->thread[l].tally = take(b, &b->by.bookkeeping, hd__tally_bytes(ranks));
   }
 }
 
@@ -101,20 +94,18 @@ static void lay_out_process(hd_exec_cpu *exec, bump *b) {
     exec->layout[slot] = take(b, &b->by.bookkeeping, micro_batches * (int64_t)sizeof *exec->layout[slot]);
     for (int p = 0; p < micro_batches; p++) {
       micro_batch_layout *layout = b->base ? &exec->layout[slot][p] : NULL;
-      take_sums(layout ? &layout->sums : NULL, b, exec->thread_count, exec->first_thread,
-                exec->first_thread + exec->process_threads);
-      if (exec->hosts == 1)
+      take_sums(layout ? &layout->sums : NULL, b, exec->exchange.count, exec->exchange.first,
+                exec->exchange.first + exec->exchange.here);
+      if (exec->exchange.hosts == 1)
         continue;
       host_layout *hosts = take(b, &b->by.bookkeeping, sizeof *hosts);
-      take_sums(hosts ? &hosts->sums : NULL, b, exec->hosts, exec->host, exec->host + 1);
+      take_sums(hosts ? &hosts->sums : NULL, b, exec->exchange.hosts, exec->exchange.host, exec->exchange.host + 1);
       if (layout)
         layout->hosts = hosts;
     }
   }
-  const int64_t blocks = exec->hosts > 1 ? HOST_BLOCKS * exec->hosts : 0;
-  exec->block_bytes = take(b, &b->by.bookkeeping, blocks * (int64_t)sizeof *exec->block_bytes);
-  for (int l = 0; l < exec->process_threads; l++)
-    lay_out_thread(exec, b, exec->first_thread + l);
+  for (int l = 0; l < exec->exchange.here; l++)
+    lay_out_thread(exec, b, exec->exchange.first + l);
 }
 
 /* Threads without a shard still work on chunks. */
@@ -126,11 +117,11 @@ static void distribute_shards(hd_exec_cpu *exec) {
   int32_t shards = exec->settings.shards / exec->settings.micro_batches;
   int64_t largest = (exec->settings.batch + exec->settings.shards - 1) / exec->settings.shards;
   int64_t rows = 1;
-  hd__tree_distribute(exec->border, shards, exec->speed, exec->thread_count);
-  exec->host_border = exec->border + exec->thread_count + 1;
-  for (int h = 0; h <= exec->hosts; h++)
-    exec->host_border[h] = exec->border[exec->host_thread[h]];
-  for (int l = 0; l < exec->thread_count; l++)
+  hd__tree_distribute(exec->border, shards, exec->speed, exec->exchange.count);
+  exec->host_border = exec->border + exec->exchange.count + 1;
+  for (int h = 0; h <= exec->exchange.hosts; h++)
+    exec->host_border[h] = exec->border[exec->exchange.host_first[h]];
+  for (int l = 0; l < exec->exchange.count; l++)
     if (rows < (exec->border[l + 1] - exec->border[l]) * largest)
       rows = (exec->border[l + 1] - exec->border[l]) * largest;
   int64_t fitting = plan->arena_bytes > 0 ? ARENA_TARGET_BYTES / plan->arena_bytes : rows;
@@ -144,7 +135,7 @@ static hd_status distribute_chunks(hd_exec_cpu *exec, hd_ctx *ctx) {
     return hd__fail(ctx, HD_E_NOMEM, "out of memory while sharing out chunks");
   for (int c = 0; c < plan->chunk_count; c++)
     weight[c] = plan->chunks[c].weight;
-  const int first = hd__exec_host_first(exec), threads = hd__exec_host_threads(exec);
+  const int first = hd__exec_host_first(exec), threads = hd__exchange_waiters(&exec->exchange);
   for (int l = 0; l < threads; l++) /* each host has all chunks */
     hd__tree_split(&exec->thread[first + l].chunk_lo, &exec->thread[first + l].chunk_hi, weight, plan->chunk_count,
                    exec->speed ? exec->speed + first : NULL, threads, l);
@@ -153,11 +144,11 @@ static hd_status distribute_chunks(hd_exec_cpu *exec, hd_ctx *ctx) {
 }
 
 static hd_status take_threads(hd_exec_cpu *exec, hd_ctx *ctx) {
-  size_t threads = (size_t)exec->thread_count;
+  size_t threads = (size_t)exec->exchange.count;
   exec->thread = hd__malloc_aligned(threads * sizeof *exec->thread);
-  exec->border = hd__malloc((threads + 1 + (size_t)exec->hosts + 1) * sizeof *exec->border);
+  exec->border = hd__malloc((threads + 1 + (size_t)exec->exchange.hosts + 1) * sizeof *exec->border);
   if (!exec->thread || !exec->border)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for %d threads", exec->thread_count);
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for %d threads", exec->exchange.count);
   memset(exec->thread, 0, threads * sizeof *exec->thread);
   return HD_OK;
 }
@@ -165,9 +156,13 @@ static hd_status take_threads(hd_exec_cpu *exec, hd_ctx *ctx) {
 hd_status hd__exec_cpu_measure(hd_exec_memory *out, hd_ctx *ctx, const hd_plan *plan, int threads,
                                const hd_exec_settings *settings) {
   int32_t all[2] = {0, threads};
-  hd_exec_cpu exec = {
-      .plan = plan, .settings = *settings, .thread_count = threads, .process_threads = threads, .hosts = 1};
-  exec.host_thread = all;
+  hd_exec_cpu exec = {.plan = plan,
+                      .settings = *settings,
+                      .exchange = {.hosts = 1,
+                                   .ranks = hd__cluster_ranks(settings->local),
+                                   .count = threads,
+                                   .here = threads,
+                                   .host_first = all}};
   bump common = {0}, process = {0};
   hd_status status = take_threads(&exec, ctx);
   if (status == HD_OK) {
@@ -191,7 +186,7 @@ hd_status hd__exec_cpu_measure(hd_exec_memory *out, hd_ctx *ctx, const hd_plan *
 static void touch_chunks(void *arg, int local_index) {
   const hd_exec_cpu *exec = arg;
   const hd_plan *plan = exec->plan;
-  const int index = exec->first_thread + local_index;
+  const int index = exec->exchange.first + local_index;
   for (int32_t c = exec->thread[index].chunk_lo; c < exec->thread[index].chunk_hi; c++) {
     const hd_chunk *chunk = &plan->chunks[c];
     const hd_plan_param *param = &plan->params[chunk->param];
@@ -204,13 +199,14 @@ static hd_status place_memory(hd_exec_cpu *exec, hd_ctx *ctx) {
   char *from[HD_MAX_THREADS + 1];
   if (!hd__threads_span_nodes(exec->threads))
     return HD_OK;
-  for (int l = 0; l < exec->process_threads; l++)
-    from[l] = exec->thread[exec->first_thread + l].arena;
-  from[exec->process_threads] = (char *)exec->memory.base + exec->memory.bytes;
+  for (int l = 0; l < exec->exchange.here; l++)
+    from[l] = exec->thread[exec->exchange.first + l].arena;
+  from[exec->exchange.here] = (char *)exec->memory.base + exec->memory.bytes;
   hd__threads_bind_memory(exec->threads, from);
-  for (int l = 0; l <= exec->process_threads; l++)
-    from[l] = exec->first_thread + l < exec->thread_count ? (char *)exec->thread[exec->first_thread + l].partial_sums
-                                                          : (char *)exec->common.base + exec->common.bytes;
+  for (int l = 0; l <= exec->exchange.here; l++)
+    from[l] = exec->exchange.first + l < exec->exchange.count
+                  ? (char *)exec->thread[exec->exchange.first + l].partial_sums
+                  : (char *)exec->common.base + exec->common.bytes;
   hd__threads_bind_memory(exec->threads, from);
   return hd__threads_run(exec->threads, ctx, touch_chunks, exec);
 }
@@ -233,8 +229,7 @@ static void destroy(void *self) {
   hd__segment_destroy(&exec->common);
   hd__free(exec->thread);
   hd__free(exec->border);
-  hd__free(exec->rank_thread);
-  hd__free(exec->host_thread);
+  hd__exchange_end(&exec->exchange);
   hd__free(exec->owned_bytes);
   hd__free(exec->speed);
   hd__free(exec);
@@ -246,11 +241,12 @@ static hd_status set_up(hd_exec_cpu *exec, hd_ctx *ctx) {
   HD_TRY(take_threads(exec, ctx));
   distribute_shards(exec);
   HD_TRY(distribute_chunks(exec, ctx));
-  if (exec->hosts > 1)
+  if (exec->exchange.hosts > 1)
     HD_TRY(hd__exec_choose_owners(exec, ctx));
   HD_TRY(take_memory(exec, ctx));
   HD_TRY(place_memory(exec, ctx));
-  return hd__exec_open_barrier(exec, ctx);
+  return hd__exchange_open(&exec->exchange, ctx, exec->threads,
+                           hd__exchange_waiters(&exec->exchange) > hd__threads_cpus(exec->threads));
 }
 
 static hd_status create(void **self, hd_ctx *ctx, const hd_plan *plan, hd_store *store, hd_threads *threads,
@@ -271,8 +267,8 @@ static hd_status create(void **self, hd_ctx *ctx, const hd_plan *plan, hd_store 
 static hd_status trace(void *self, hd_ctx *ctx, hd_trace *trace) {
   hd_exec_cpu *exec = self;
   (void)ctx;
-  for (int l = 0; l < exec->process_threads; l++)
-    exec->thread[exec->first_thread + l].track = &trace->track[exec->first_thread - hd__exec_host_first(exec) + l];
+  for (int l = 0; l < exec->exchange.here; l++)
+    exec->thread[exec->exchange.first + l].track = &trace->track[exec->exchange.first - hd__exec_host_first(exec) + l];
   return HD_OK;
 }
 
@@ -281,25 +277,28 @@ static hd_status trace(void *self, hd_ctx *ctx, hd_trace *trace) {
 static int32_t most_step_slices(const hd_exec_cpu *exec) {
   const hd_plan *plan = exec->plan;
   int64_t largest = (exec->settings.batch + exec->settings.shards - 1) / exec->settings.shards, most = 0;
-  for (int l = 0; l < exec->thread_count; l++) {
+  for (int l = 0; l < exec->exchange.count; l++) {
     int64_t together = exec->group_rows / largest, shards = exec->border[l + 1] - exec->border[l];
     int64_t groups = (shards + together - 1) / together;
     most = groups > most ? groups : most;
   }
-  int64_t of_phases = (exec->hosts > 1 ? 12 : 4) * plan->phase_count; /* itself, gathering, closing or norms, waiting */
-  int64_t of_parameters = (exec->hosts > 1 ? 3 : 2) * plan->param_count;
+  int64_t of_phases =
+      (exec->exchange.hosts > 1 ? 12 : 4) * plan->phase_count; /* itself, gathering, closing or norms, waiting */
+  int64_t of_parameters = (exec->exchange.hosts > 1 ? 3 : 2) * plan->param_count;
   return (int32_t)(2 + exec->settings.micro_batches * (most * (plan->call_count + 1) + of_phases + of_parameters));
 }
 
 static hd_trace_size trace_size(const void *self, int64_t slices) {
   const hd_exec_cpu *exec = self;
-  return (hd_trace_size){.threads = hd__exec_host_threads(exec),
-                         .first = exec->first_thread - hd__exec_host_first(exec),
-                         .process_threads = exec->process_threads,
-                         .all_threads = exec->thread_count,
+  return (hd_trace_size){.threads = hd__exchange_waiters(&exec->exchange),
+                         .first = exec->exchange.first - hd__exec_host_first(exec),
+                         .process_threads = exec->exchange.here,
+                         .all_threads = exec->exchange.count,
                          .room = most_step_slices(exec),
                          .slices = slices};
 }
+
+static void spent(int64_t *sums, const void *self) { hd__exchange_spent(sums, &((const hd_exec_cpu *)self)->exchange); }
 
 static int64_t bytes(const void *self) {
   const hd_exec_cpu *exec = self;
@@ -343,23 +342,23 @@ static void run_phase(const thread_at *at, const hd_phase *phase) {
  * phases. */
 static uint32_t exchange_before(const thread_at *at, const hd_phase *phase) {
   const bool reduces = phase->kind == HD_PHASE_REDUCE_UPDATE || phase->kind == HD_PHASE_REDUCE_NORM;
-  return at->exec->hosts > 1 && reduces ? hd__exec_exchange_sums(at) : 0;
+  return at->exec->exchange.hosts > 1 && reduces ? hd__exec_exchange_sums(at) : 0;
 }
 
 static uint32_t exchange_after(const thread_at *at, const hd_phase *phase) {
   const bool gathers = at->exec->plan->gathers && phase->kind == HD_PHASE_SHARDS &&
                        phase + 1 < at->exec->plan->phases + at->exec->plan->segments;
-  return at->exec->hosts > 1 && gathers ? hd__exec_exchange_phase(at, phase) : 0;
+  return at->exec->exchange.hosts > 1 && gathers ? hd__exec_exchange_phase(at, phase) : 0;
 }
 
 /* The flags that all hosts have exchanged; flags raised since are sent with the next step's sums. */
 static uint32_t agree_on_flags(const thread_at *at, uint32_t all) {
   hd_exec_cpu *exec = at->exec;
-  if (exec->hosts == 1 || all & HD_BARRIER_BROKEN)
+  if (exec->exchange.hosts == 1 || all & HD_BARRIER_BROKEN)
     return all;
   if (hd__exec_leads(at))
     exec->carried |= all & HD_FLAG_STOP;
-  return (all & HD_FLAG_NOT_FINITE) | *exec->agreed_flags;
+  return (all & HD_FLAG_NOT_FINITE) | hd__exchange_flags(&exec->exchange);
 }
 
 /* Runs all phases of one step; returns the OR of all flags. */
@@ -383,7 +382,7 @@ static uint32_t run_step(thread_at *at, int slot) {
       if (all & HD_BARRIER_BROKEN)
         return all;
       run_phase(at, &exec->plan->phases[i]);
-      if (closing && at->index == exec->first_thread)
+      if (closing && at->index == exec->exchange.first)
         close_step(at, slot);
       hd__trace_close(track, phase);
       all = hd__exec_barrier(at, closing ? at->thread->flags : 0);
@@ -400,12 +399,11 @@ static uint32_t run_step(thread_at *at, int slot) {
 
 static void run_thread(void *arg, int local_index) {
   hd_exec_cpu *exec = arg;
-  const int index = exec->first_thread + local_index;
+  const int index = exec->exchange.first + local_index;
   thread_at at = {.exec = exec, .index = index, .thread = &exec->thread[index]};
   uint64_t version = hd__store_version(exec->store);
   at.buffer = (int)(version & 1);
   at.thread->flags = 0;
-  at.thread->waited_for = -1;
   exec->bad_param[index] = -1;
   hd__trace_start(at.thread->track);
   hd__tally_start(at.thread->tally);
@@ -427,7 +425,7 @@ static void run_thread(void *arg, int local_index) {
 
 static hd_status not_finite(hd_exec_cpu *exec, hd_ctx *ctx) {
   int32_t param = -1;
-  for (int l = exec->host_thread[exec->host + 1] - 1; l >= hd__exec_host_first(exec); l--)
+  for (int l = exec->exchange.host_first[exec->exchange.host + 1] - 1; l >= hd__exec_host_first(exec); l--)
     param = exec->bad_param[l] >= 0 ? exec->bad_param[l] : param;
   return hd__exec_not_finite(ctx, exec->plan, param);
 }
@@ -454,5 +452,5 @@ const hd_executor hd__cpu_executor = {.create = create,
                                       .fetches = hd__exec_cpu_fetches,
                                       .trace = trace,
                                       .trace_size = trace_size,
-                                      .spent = hd__exec_cpu_spent,
+                                      .spent = spent,
                                       .bytes = bytes};

@@ -6,8 +6,7 @@
 #pragma once
 
 #include "exec/cpu/cpu_executor.h"
-#include "exec/thread_times.h"
-#include "platform/barrier.h"
+#include "exec/exchange/exchange.h"
 #include "reduce/reduction_tree.h"
 
 /* Elements of a thread's reduction buffer. A tile of a deferred gradient has a multiple of TILE_ROWS home rows and at
@@ -54,51 +53,40 @@ typedef struct thread_state {
   int32_t chunk_lo, chunk_hi;
   hd_track *track; /* NULL: nothing is recorded */
   hd_tally *tally; /* NULL without other ranks, and for threads of other hosts */
-  /* The first thread of a host: the rank of another host that it waited for between barriers; -1: none. */
-  int32_t waited_for;
   uint32_t flags;
 } thread_state;
 
+/* The executor. It has more fields than a struct should: every phase reads most of them, and the arrays of `common` are
+ * laid out together. */
 typedef struct hd_exec_cpu {
   const hd_plan *plan;
   hd_store *store;
   hd_threads *threads;
   hd_exec_settings settings;
-  int thread_count;                  /* of all ranks of all hosts, host after host */
-  int hosts, host;                   /* their number, and this host's index */
-  int32_t *host_thread;              /* host h has threads [host_thread[h], host_thread[h + 1]) */
-  int first_thread, process_threads; /* the threads of this process */
-  int32_t *rank_thread;              /* rank r of this host has threads [rank_thread[r], rank_thread[r + 1]) */
-  int32_t *speed;                    /* of the threads; NULL: all equal */
+  hd_exchange exchange; /* between the threads of all ranks of all hosts */
+  int32_t *speed;       /* of the threads; NULL: all equal */
   int32_t *border; /* thread l has the shards [border[l], border[l + 1]) of each micro-batch, counted from its first */
   int32_t *host_border; /* likewise of hosts */
   int64_t group_rows;   /* samples in an arena */
   thread_state *thread; /* all threads; of other processes' threads only partial_sums is set */
-  hd_barrier barrier;
-  hd_barrier_watch watch;
-  hd_segment memory; /* process-local: layouts, and memory of its threads */
-  hd_segment common; /* shared by all ranks of the host: everything below up to layouts, and partial_sums */
-  hd_barrier_line *lines;
-  int32_t *bad_param; /* per thread, with HD_FLAG_NOT_FINITE: the parameter, -1: the loss, -2: the norm */
+  hd_segment memory;    /* process-local: layouts, and memory of its threads */
+  hd_segment common;    /* shared by all ranks of the host: everything below up to layouts, and partial_sums */
+  int32_t *bad_param;   /* per thread, with HD_FLAG_NOT_FINITE: the parameter, -1: the loss, -2: the norm */
   float *batch_memory;
   float *losses; /* per sample of the batch */
   char *targets; /* likewise: labels, or slots of floats, target_bytes each */
   int64_t target_bytes;
   float *grad; /* reduced gradients, for the norm */
   double *chunk_norm;
-  float *micro_batch_sum; /* accumulation: stack of sums, grad_elems each */
-  float *host_sum;        /* partial sums of all hosts, grad_elems each */
-  int32_t sums_setting;   /* HEDDLE_HOST_SUMS of rank 0: 1: all hosts reduce, 2: owners, 0: not set */
-  bool has_owners;        /* each host reduces a range of the gradients for all; see host_sums.c */
-  int64_t *owned_bytes;   /* host h owns the bytes [owned_bytes[h], owned_bytes[h + 1]) of grad_elems floats: */
-  int64_t *owned_each;    /* their number */
-  float *owned_sum;       /* the finished sums of all owners */
-  int64_t *host_spent;    /* the accounts of all ranks, host after host, as last exchanged */
-  float *all_gathered;    /* sums that a later phase reads, of the threads of all hosts */
-  uint32_t *host_flags, *agreed_flags; /* that each host raised before the exchange; the OR of them */
-  int64_t *block_bytes;                /* of an exchange: HOST_BLOCKS numbers for each host */
-  uint32_t carried;                    /* the first thread of the host: flags to send with the next exchange */
-  micro_batch_layout *layout[2];       /* per slot, one per micro-batch */
+  float *micro_batch_sum;        /* accumulation: stack of sums, grad_elems each */
+  float *host_sum;               /* partial sums of all hosts, grad_elems each */
+  int32_t sums_setting;          /* HEDDLE_HOST_SUMS of rank 0: 1: all hosts reduce, 2: owners, 0: not set */
+  bool has_owners;               /* each host reduces a range of the gradients for all; see host_sums.c */
+  int64_t *owned_bytes;          /* host h owns the bytes [owned_bytes[h], owned_bytes[h + 1]) of grad_elems floats */
+  float *owned_sum;              /* the finished sums of all owners */
+  float *all_gathered;           /* sums that a later phase reads, of the threads of all hosts */
+  uint32_t carried;              /* the first thread of the host: flags to send with the next exchange */
+  micro_batch_layout *layout[2]; /* per slot, one per micro-batch */
 
   hd_step step[2];
   int has_step[2];
@@ -118,8 +106,6 @@ typedef struct thread_at {
   bool last;      /* the batch's last micro-batch */
   bool sums_host; /* gradients are summed over this host's shards alone, for the exchange */
 } thread_at;
-
-enum { HOST_BLOCKS = 5 };
 
 /* The rows of one kernel call: of a group in the arena, of a micro-batch in batch memory, of the batch in the
  * losses. */
@@ -141,38 +127,33 @@ call_rows hd__exec_rows(const thread_at *at, int64_t rows, int64_t micro_batch_r
 /* Fetches a group's samples and targets. */
 void hd__exec_fetch_group(const thread_at *at, const call_rows *group);
 
-/* Numbers the threads of all ranks and records their speeds. The second opens the barrier, on lines allocated by
- * then. */
+/* Numbers the threads of all ranks and records their speeds. */
 hd_status hd__exec_number_threads(hd_exec_cpu *exec, hd_ctx *ctx);
-hd_status hd__exec_open_barrier(hd_exec_cpu *exec, hd_ctx *ctx);
 
 /* The partial sums of a host's threads are [first_sum(host), first_sum(host + 1)); its samples likewise. */
 static inline int32_t hd__exec_first_sum(const thread_at *at, int host) {
-  return at->layout->sums.first[at->exec->host_thread[host]];
+  return at->layout->sums.first[at->exec->exchange.host_first[host]];
 }
 static inline int64_t hd__exec_first_row(const thread_at *at, int host) {
-  return at->layout->sums.row[at->exec->host_thread[host]];
+  return at->layout->sums.row[at->exec->exchange.host_first[host]];
 }
 
 /* This host's threads, and whether a thread is the first of its host, which runs the exchange. */
-static inline int hd__exec_host_first(const hd_exec_cpu *exec) { return exec->host_thread[exec->host]; }
-static inline int hd__exec_host_threads(const hd_exec_cpu *exec) {
-  return exec->host_thread[exec->host + 1] - exec->host_thread[exec->host];
+static inline int hd__exec_host_first(const hd_exec_cpu *exec) {
+  return exec->exchange.host_first[exec->exchange.host];
 }
 static inline bool hd__exec_leads(const thread_at *at) { return at->index == hd__exec_host_first(at->exec); }
 
 /* Waits at the next barrier of this host's threads and adds the waiting to the thread's account. Returns the OR of all
  * flags. */
-uint32_t hd__exec_barrier(const thread_at *at, uint32_t flags);
-
-/* The time of the threads of rank `rank` of this host: one rank's sums of hd__exec_spent. */
-void hd__exec_spent_here(int64_t *sum, const hd_exec_cpu *exec, int rank);
+static inline uint32_t hd__exec_barrier(const thread_at *at, uint32_t flags) {
+  return hd__exchange_wait(&at->exec->exchange, at->index - hd__exec_host_first(at->exec), flags);
+}
 
 /* Exchanges between hosts, called by all threads: the sums that a gather of the phase reads; sums of gradients, losses
- * and flags; the results of an evaluation. They return the flags of the closing barrier. */
+ * and flags. They return the flags of the closing barrier. */
 uint32_t hd__exec_exchange_phase(const thread_at *at, const hd_phase *phase);
 uint32_t hd__exec_exchange_sums(const thread_at *at);
-uint32_t hd__exec_exchange_outcome(const thread_at *at, const hd_exec_outcome *out, uint32_t flags);
 
 /* Decides whether gradients are reduced by owners, and lays out the owned ranges. All hosts decide alike. */
 hd_status hd__exec_choose_owners(hd_exec_cpu *exec, hd_ctx *ctx);
@@ -190,14 +171,13 @@ hd_status hd__exec_time_threads(hd_threads *threads, hd_ctx *ctx, const hd_kerne
 hd_status hd__exec_cpu_evaluate(void *self, hd_ctx *ctx, hd_exec_caller *caller, int64_t samples,
                                 const hd_exec_outcome *out, uint32_t *flags);
 bool hd__exec_cpu_fetches(const void *self, int64_t samples, int64_t first, int64_t rows);
-void hd__exec_cpu_spent(int64_t *sums, const void *self);
 
 void hd__exec_layout(hd_exec_cpu *exec, int slot, int64_t samples);
 
 void hd__exec_shards(const thread_at *at, const hd_phase *phase);
 void hd__exec_outputs(const thread_at *at, const hd_phase *phase);
 
-/* Merges the statistics in slots `top` and `top + 1` of a stack, of direct_elems floats and of rows[top], ... samples. */
+/* Merges the statistics in slots `top` and `top + 1` of a stack, of direct_elems floats and of rows[...] samples. */
 void hd__exec_merge_stats(const hd_plan *plan, const hd_plan_call *call, float *stack, const int64_t *rows, int top);
 
 /* Each thread for itself: reduces the sums of a phase's gathered calls over all shards. */

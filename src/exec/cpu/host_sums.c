@@ -13,7 +13,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "exec/exchange/cluster.h"
 #include "exec/cpu/cpu_executor_state.h"
 
 /* ---- owners ---- */
@@ -35,24 +34,24 @@ hd_status hd__exec_choose_owners(hd_exec_cpu *exec, hd_ctx *ctx) {
       hd__tree_micro_batch(exec->settings.batch, exec->settings.shards, exec->settings.micro_batches, 0);
   const int64_t elems = exec->plan->grad_elems;
   int32_t subtrees = 0, least = INT32_MAX;
-  for (int h = 0; h < exec->hosts; h++) {
+  for (int h = 0; h < exec->exchange.hosts; h++) {
     hd_range_plan range;
     hd__tree_range(&range, &micro_batch, micro_batch.lo + exec->host_border[h],
                    micro_batch.lo + exec->host_border[h + 1]);
     subtrees += range.subtree_count;
     least = range.subtree_count < least ? range.subtree_count : least;
   }
-  exec->has_owners = exec->sums_setting ? exec->sums_setting == 2 : owners_pay(exec->hosts, subtrees, least, elems);
+  exec->has_owners =
+      exec->sums_setting ? exec->sums_setting == 2 : owners_pay(exec->exchange.hosts, subtrees, least, elems);
   if (!exec->has_owners)
     return HD_OK;
-  exec->owned_bytes = hd__calloc(2 * (size_t)exec->hosts + 1, sizeof *exec->owned_bytes);
+  exec->owned_bytes = hd__calloc((size_t)exec->exchange.hosts + 1, sizeof *exec->owned_bytes);
   if (!exec->owned_bytes)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for %d hosts", exec->hosts);
-  exec->owned_each = exec->owned_bytes + exec->hosts + 1;
-  for (int h = 0; h < exec->hosts; h++) {
-    const int64_t end = h + 1 < exec->hosts ? elems * (h + 1) / exec->hosts / OWNED_ALIGN * OWNED_ALIGN : elems;
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for %d hosts", exec->exchange.hosts);
+  for (int h = 0; h < exec->exchange.hosts; h++) {
+    const int64_t end =
+        h + 1 < exec->exchange.hosts ? elems * (h + 1) / exec->exchange.hosts / OWNED_ALIGN * OWNED_ALIGN : elems;
     exec->owned_bytes[h + 1] = end * (int64_t)sizeof(float);
-    exec->owned_each[h] = exec->owned_bytes[h + 1] - exec->owned_bytes[h];
   }
   return HD_OK;
 }
@@ -60,9 +59,10 @@ hd_status hd__exec_choose_owners(hd_exec_cpu *exec, hd_ctx *ctx) {
 /* Each thread reduces its share of the range that this host owns. */
 static void sum_owned(const thread_at *at) {
   const hd_exec_cpu *exec = at->exec;
-  const int64_t size = sizeof(float), threads = hd__exec_host_threads(exec),
+  const int64_t size = sizeof(float), threads = hd__exchange_waiters(&exec->exchange),
                 thread = at->index - hd__exec_host_first(exec);
-  const int64_t first = exec->owned_bytes[exec->host] / size, count = exec->owned_each[exec->host] / size;
+  const int64_t *owned = exec->owned_bytes + exec->exchange.host;
+  const int64_t first = owned[0] / size, count = (owned[1] - owned[0]) / size;
   const int64_t lo = count * thread / threads / OWNED_ALIGN * OWNED_ALIGN;
   const int64_t hi = thread + 1 < threads ? count * (thread + 1) / threads / OWNED_ALIGN * OWNED_ALIGN : count;
   for (int64_t e = lo; e < hi; e += REDUCE_ELEMS)
@@ -85,148 +85,91 @@ static void copy_sums(const thread_at *at, const hd_phase *phase, int host, bool
       }
 }
 
-/* ---- blocks of all hosts ---- */
+/* ---- the first thread of a host ---- */
 
-typedef struct exchange {
-  const thread_at *at;
-  hd_blocks block[HOST_BLOCKS];
-  int count;
-  hd_slices slices; /* data NULL: none */
-} exchange;
-
-/* Adds a block for each host; returns the array for their sizes in bytes. */
-static int64_t *add_block(exchange *c, void *data) {
-  int64_t *bytes = c->at->exec->block_bytes + (ptrdiff_t)c->count * c->at->exec->hosts;
-  c->block[c->count++] = (hd_blocks){.data = data, .bytes = bytes};
-  return bytes;
-}
-
-static void add_gathered(exchange *c, const hd_phase *phase) {
-  int64_t *bytes = add_block(c, c->at->exec->all_gathered);
-  for (int h = 0; h < c->at->exec->hosts; h++)
-    bytes[h] =
-        (hd__exec_first_sum(c->at, h + 1) - hd__exec_first_sum(c->at, h)) * phase->gathered * (int64_t)sizeof(float);
-  copy_sums(c->at, phase, c->at->exec->host, true);
+static void publish_gathered(const thread_at *at, const hd_phase *phase) {
+  int64_t *bytes = hd__exchange_publish(&at->exec->exchange, at->exec->all_gathered);
+  for (int h = 0; h < at->exec->exchange.hosts; h++)
+    bytes[h] = (hd__exec_first_sum(at, h + 1) - hd__exec_first_sum(at, h)) * phase->gathered * (int64_t)sizeof(float);
+  copy_sums(at, phase, at->exec->exchange.host, true);
 }
 
 static void take_gathered(const thread_at *at, const hd_phase *phase) {
-  for (int h = 0; h < at->exec->hosts; h++)
-    if (h != at->exec->host)
+  for (int h = 0; h < at->exec->exchange.hosts; h++)
+    if (h != at->exec->exchange.host)
       copy_sums(at, phase, h, false);
 }
 
-static void add_flags(exchange *c, uint32_t flags) {
-  hd_exec_cpu *exec = c->at->exec;
-  int64_t *bytes = add_block(c, exec->host_flags);
-  for (int h = 0; h < exec->hosts; h++)
-    bytes[h] = sizeof *exec->host_flags;
-  exec->host_flags[exec->host] = flags;
-}
-
-static void take_flags(const thread_at *at) {
+static void publish_losses(const thread_at *at) {
   hd_exec_cpu *exec = at->exec;
-  uint32_t all = 0;
-  for (int h = 0; h < exec->hosts; h++)
-    all |= exec->host_flags[h];
-  *exec->agreed_flags = all;
-}
-
-static void add_losses(exchange *c) {
-  const hd_exec_cpu *exec = c->at->exec;
-  const int64_t *row = c->at->layout->hosts->sums.row;
-  int64_t *bytes = add_block(c, exec->losses + c->at->layout->first);
-  for (int h = 0; h < exec->hosts; h++)
+  const int64_t *row = at->layout->hosts->sums.row;
+  int64_t *bytes = hd__exchange_publish(&exec->exchange, exec->losses + at->layout->first);
+  for (int h = 0; h < exec->exchange.hosts; h++)
     bytes[h] = (row[h + 1] - row[h]) * (int64_t)sizeof *exec->losses;
 }
 
-static void add_sums(exchange *c) {
-  const hd_exec_cpu *exec = c->at->exec;
-  const int32_t *first_sum = c->at->layout->hosts->sums.first;
+/* With owners as slices, else as a block for each host. */
+static void publish_sums(hd_slices *slices, const thread_at *at) {
+  hd_exec_cpu *exec = at->exec;
+  const int32_t *first_sum = at->layout->hosts->sums.first;
+  const int64_t stride = exec->plan->grad_elems * (int64_t)sizeof *exec->host_sum;
   if (exec->has_owners) {
-    c->slices = (hd_slices){.data = exec->host_sum,
-                            .stride = exec->plan->grad_elems * (int64_t)sizeof *exec->host_sum,
-                            .row = first_sum,
-                            .from = exec->owned_bytes};
+    *slices = (hd_slices){.data = exec->host_sum, .stride = stride, .row = first_sum, .from = exec->owned_bytes};
     return;
   }
-  int64_t *bytes = add_block(c, exec->host_sum);
-  for (int h = 0; h < exec->hosts; h++)
-    bytes[h] = (first_sum[h + 1] - first_sum[h]) * exec->plan->grad_elems * (int64_t)sizeof *exec->host_sum;
+  int64_t *bytes = hd__exchange_publish(&exec->exchange, exec->host_sum);
+  for (int h = 0; h < exec->exchange.hosts; h++)
+    bytes[h] = (first_sum[h + 1] - first_sum[h]) * stride;
 }
 
-/* The time accounts of the ranks of all hosts, for the first host. */
-static void add_spent(exchange *c) {
-  const hd_exec_cpu *exec = c->at->exec;
-  const hd_local_group *local = exec->settings.local;
-  const int64_t each = HD_SPENT_KINDS + hd__cluster_ranks(local);
-  int64_t *bytes = add_block(c, exec->host_spent);
-  for (int h = 0; h < exec->hosts; h++)
-    bytes[h] =
-        (hd__cluster_first(local, h + 1) - hd__cluster_first(local, h)) * each * (int64_t)sizeof *exec->host_spent;
-  c->block[c->count - 1].to_first = true;
-  for (int r = 0; r < hd__local_group_ranks(local); r++)
-    hd__exec_spent_here(exec->host_spent + (hd__cluster_first(local, exec->host) + r) * each, exec, r);
-}
-
-/* False: a host is lost, and this host's local group is broken. The caller must then not wait at the next barrier,
- * where the other threads detect the failure: the sums that they would continue with were not received. */
-static bool run_exchange(const exchange *c) {
-  thread_state *thread = c->at->thread;
-  int last;
-  hd__tally_end(thread->tally, HD_SPENT_COMPUTE);
-  const hd_status status = hd__cluster_join_blocks(&last, c->at->exec->settings.local, NULL, c->block, c->count,
-                                                   c->slices.data ? &c->slices : NULL);
-  hd__tally_waited(thread->tally, last);
-  thread->waited_for = last;
-  hd__trace_leaf(thread->track, HD_SLICE_EXCHANGE, last);
-  return status == HD_OK;
+static bool finish(const thread_at *at, const hd_slices *slices, const uint32_t *flags, bool reports) {
+  hd_exchange *x = &at->exec->exchange;
+  const bool is_done = hd__exchange_finish(x, slices, flags, reports);
+  hd__trace_leaf(at->thread->track, HD_SLICE_EXCHANGE, x->waited_for);
+  return is_done;
 }
 
 /* ---- all threads ---- */
-
-uint32_t hd__exec_exchange_phase(const thread_at *at, const hd_phase *phase) {
-  if (hd__exec_leads(at)) {
-    exchange c = {.at = at};
-    add_gathered(&c, phase);
-    if (!run_exchange(&c))
-      return HD_BARRIER_BROKEN;
-    take_gathered(at, phase);
-  }
-  const uint32_t all = hd__exec_barrier(at, 0);
-  hd__trace_leaf(at->thread->track, HD_SLICE_WAIT, 0);
-  return all;
-}
-
-static bool exchange_sums(const thread_at *at, uint32_t flags) {
-  const hd_plan *plan = at->exec->plan;
-  const hd_phase *last = &plan->phases[plan->segments - 1];
-  exchange c = {.at = at};
-  add_flags(&c, flags | at->exec->carried);
-  add_losses(&c);
-  if (at->layout->shards.count > 0)
-    add_sums(&c);
-  if (plan->gathers)
-    add_gathered(&c, last);
-  if (at->last && at->step->reports)
-    add_spent(&c);
-  if (!run_exchange(&c))
-    return false;
-  if (plan->gathers)
-    take_gathered(at, last);
-  take_flags(at);
-  return true;
-}
-
-static bool exchange_owned(const thread_at *at) {
-  const hd_exec_cpu *exec = at->exec;
-  exchange c = {.at = at, .block = {{.data = exec->owned_sum, .bytes = exec->owned_each}}, .count = 1};
-  return run_exchange(&c);
-}
 
 static uint32_t wait_at_barrier(const thread_at *at, uint32_t flags) {
   const uint32_t all = hd__exec_barrier(at, flags);
   hd__trace_leaf(at->thread->track, HD_SLICE_WAIT, 0);
   return all;
+}
+
+uint32_t hd__exec_exchange_phase(const thread_at *at, const hd_phase *phase) {
+  if (hd__exec_leads(at)) {
+    publish_gathered(at, phase);
+    if (!finish(at, NULL, NULL, false))
+      return HD_BARRIER_BROKEN;
+    take_gathered(at, phase);
+  }
+  return wait_at_barrier(at, 0);
+}
+
+static bool exchange_sums(const thread_at *at, uint32_t flags) {
+  const hd_plan *plan = at->exec->plan;
+  const hd_phase *last = &plan->phases[plan->segments - 1];
+  hd_slices slices = {0};
+  flags |= at->exec->carried;
+  publish_losses(at);
+  if (at->layout->shards.count > 0)
+    publish_sums(&slices, at);
+  if (plan->gathers)
+    publish_gathered(at, last);
+  if (!finish(at, slices.data ? &slices : NULL, &flags, at->last && at->step->reports))
+    return false;
+  if (plan->gathers)
+    take_gathered(at, last);
+  return true;
+}
+
+static bool exchange_owned(const thread_at *at) {
+  hd_exec_cpu *exec = at->exec;
+  int64_t *bytes = hd__exchange_publish(&exec->exchange, exec->owned_sum);
+  for (int h = 0; h < exec->exchange.hosts; h++)
+    bytes[h] = exec->owned_bytes[h + 1] - exec->owned_bytes[h];
+  return finish(at, NULL, NULL, false);
 }
 
 uint32_t hd__exec_exchange_sums(const thread_at *at) {
@@ -248,24 +191,4 @@ uint32_t hd__exec_exchange_sums(const thread_at *at) {
   if (hd__exec_leads(at) && !exchange_owned(at))
     return HD_BARRIER_BROKEN;
   return wait_at_barrier(at, 0);
-}
-
-uint32_t hd__exec_exchange_outcome(const thread_at *at, const hd_exec_outcome *out, uint32_t flags) {
-  const hd_exec_cpu *exec = at->exec;
-  if (hd__exec_leads(at)) {
-    exchange c = {.at = at};
-    void *const array[] = {out->loss, out->guess, out->probability};
-    add_flags(&c, flags);
-    for (int i = 0; i < 3; i++) {
-      int64_t *bytes = array[i] ? add_block(&c, array[i]) : NULL;
-      for (int h = 0; bytes && h < exec->hosts; h++)
-        bytes[h] = 4 * (hd__tree_share(at->step->samples, exec->speed, exec->thread_count, exec->host_thread[h + 1]) -
-                        hd__tree_share(at->step->samples, exec->speed, exec->thread_count, exec->host_thread[h]));
-    }
-    if (!run_exchange(&c))
-      return HD_BARRIER_BROKEN;
-    take_flags(at);
-  }
-  const uint32_t all = hd__exec_barrier(at, 0);
-  return all & HD_BARRIER_BROKEN ? all : *exec->agreed_flags;
 }

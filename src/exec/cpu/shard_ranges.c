@@ -5,8 +5,8 @@
 #include "exec/cpu/cpu_executor_state.h"
 
 static void lay_out_hosts(const hd_exec_cpu *exec, host_layout *hosts, const micro_batch_layout *layout) {
-  const int32_t first = layout->sums.first[exec->host_thread[exec->host]];
-  const int32_t end = layout->sums.first[exec->host_thread[exec->host + 1]];
+  const int32_t first = layout->sums.first[exec->exchange.host_first[exec->exchange.host]];
+  const int32_t end = layout->sums.first[exec->exchange.host_first[exec->exchange.host + 1]];
   hd_reduction reduction;
   hd__tree_lay_out(&hosts->sums, &layout->micro_batch, exec->host_border);
   hd__tree_split_reduction(hosts->shards, &hosts->sums.range->pushes);
@@ -20,7 +20,7 @@ static void lay_out_micro_batch(const hd_exec_cpu *exec, micro_batch_layout *lay
   const hd_micro_batch *micro_batch = &layout->micro_batch;
   layout->first = hd__tree_first_sample(micro_batch->samples, micro_batch->shards, micro_batch->lo);
   hd__tree_lay_out(&layout->sums, micro_batch, exec->border);
-  for (int l = 0; l < exec->thread_count; l++)
+  for (int l = 0; l < exec->exchange.count; l++)
     for (int32_t p = layout->sums.first[l]; p < layout->sums.first[l + 1]; p++)
       layout->sum[p] = exec->thread[l].partial_sums + (p - layout->sums.first[l]) * exec->plan->direct_elems;
   if (layout->hosts)
@@ -32,9 +32,9 @@ static void lay_out_micro_batch(const hd_exec_cpu *exec, micro_batch_layout *lay
 
 bool hd__exec_cpu_fetches(const void *self, int64_t samples, int64_t first, int64_t rows) {
   const hd_exec_cpu *exec = self;
-  const int32_t *border = exec->border + exec->first_thread;
+  const int32_t *border = exec->border + exec->exchange.first;
   return hd__tree_holds(samples, exec->settings.shards, exec->settings.micro_batches, border[0],
-                        border[exec->process_threads], first, rows);
+                        border[exec->exchange.here], first, rows);
 }
 
 void hd__exec_layout(hd_exec_cpu *exec, int slot, int64_t samples) {

@@ -128,7 +128,7 @@ static void run_group(const thread_at *at, const hd_phase *phase, const hd_walk 
 }
 
 void hd__exec_shards(const thread_at *at, const hd_phase *phase) {
-  const hd_range_plan *range = &at->layout->sums.range[at->index - at->exec->first_thread];
+  const hd_range_plan *range = &at->layout->sums.range[at->index - at->exec->exchange.first];
   const hd_reduction_step *step = range->pushes.step;
   int depth = 0;
   if (phase > at->exec->plan->phases)

@@ -76,7 +76,7 @@ static hd_status add(hd_exec_cuda **out, hd_ctx *ctx, const hd_exec_cuda *like, 
 static hd_status add_all(hd_exec_cuda **out, hd_ctx *ctx, hd_exec_cuda *like) {
   HD_TRY(refuse_custom_ops(ctx, like->plan));
   HD_TRY(hd__cuda_share_create(&like->share, ctx, like->plan, &like->settings));
-  like->number = like->share->first_number;
+  like->number = like->share->exchange.first;
   hd_status status = HD_OK;
   for (hd_cuda *cuda = like->settings.cuda; cuda && status == HD_OK; cuda = cuda->next) {
     status = add(out, ctx, like, cuda);
@@ -165,7 +165,7 @@ static void describe_all(const hd_exec_cuda *first, const hd_step *step, int buf
     const cuda_inlet *inlet = &x->inlet[buffer];
     const int64_t row0 = s->sums.row[x->number], rows = s->sums.row[x->number + 1] - row0;
     hd__exec_cuda_describe(inlet->host_step, step, row0, rows, step->samples,
-                           &s->sums.range[x->number - s->first_number].pushes);
+                           &s->sums.range[x->number - s->exchange.first].pushes);
     hd__exec_cuda_describe(inlet->host_whole, step, 0, step->samples, step->samples, &s->sums.reduction);
     inlet->host_step->result = inlet->host_whole->result = (int32_t)(first->launched % HD_CUDA_RESULTS);
   }
@@ -365,11 +365,13 @@ static bool fetches(const void *self, int64_t samples, int64_t first, int64_t ro
 static const char *sums_by(const char **why, const void *self) {
   const cuda_share *s = ((const hd_exec_cuda *)self)->share;
   *why = s->why;
-  return s->count == 1 ? "" : s->nccl ? hd__cuda_nccl_name(s->nccl) : "tree";
+  return s->exchange.count == 1 ? "" : s->nccl ? hd__cuda_nccl_name(s->nccl) : "tree";
 }
 
 /* Of a rank's host thread, which waits for its GPU. */
-static void spent(int64_t *sums, const void *self) { hd__cuda_share_spent(sums, ((const hd_exec_cuda *)self)->share); }
+static void spent(int64_t *sums, const void *self) {
+  hd__exchange_spent(sums, &((const hd_exec_cuda *)self)->share->exchange);
+}
 
 const hd_executor hd__gpu_executor = {.create = create,
                                       .destroy = destroy,

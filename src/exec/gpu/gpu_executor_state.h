@@ -29,6 +29,7 @@ typedef struct cuda_inlet {
   cu_graph_exec *recorded; /* one graph for each stretch of work between two exchanges */
 } cuda_inlet;
 
+/* A GPU's executor. It has more fields than a struct should: each array of `memory` has one, all laid out together. */
 typedef struct hd_exec_cuda hd_exec_cuda;
 struct hd_exec_cuda {
   const hd_plan *plan;

@@ -17,9 +17,9 @@
  * GPUs; statistics, losses and the ranks' barriers are unchanged. */
 #pragma once
 
+#include "exec/exchange/exchange.h"
 #include "exec/executor.h"
 #include "exec/gpu/gpu_nccl.h"
-#include "exec/thread_times.h"
 #include "reduce/reduction_tree.h"
 
 struct hd_exec_cuda;
@@ -29,9 +29,7 @@ typedef struct cuda_share {
   hd_local_group *local;
   int32_t shards;
   int64_t batch;
-  int count, first_number, process_gpus; /* GPUs of the run; this process's are numbered from first_number on */
-  int hosts, host;
-  int32_t *host_first;         /* host h has the GPUs [host_first[h], host_first[h + 1]) */
+  hd_exchange exchange;        /* between the GPUs of all ranks */
   int32_t *border;             /* GPU g has the shards [border[g], border[g + 1]) */
   int exchanges;               /* in a step; the last one exchanges gradients and losses */
   int64_t *elems;              /* floats of a partial sum in each exchange */
@@ -42,15 +40,13 @@ typedef struct cuda_share {
   hd_partial_sums sums; /* of all GPUs, with the additions of this process's; with a single GPU over its shards */
 
   int32_t *chosen;   /* indices of a step's samples, for GPUs that hold the data */
-  hd_segment memory; /* ranks: two exchange buffers that alternate, and an account of each rank's time */
+  hd_segment memory; /* ranks: two buffers that alternate, of losses and partial sums, and memory of the exchange */
   hd_tally *tally;   /* this rank's; NULL: no other ranks */
-  int64_t *spent; /* accounts of all ranks, host after host; of other hosts as last exchanged, on the first host only */
-  bool reports;   /* the current step exchanges them */
+  bool reports;      /* the current step exchanges the accounts */
   bool pinned;
   uint64_t exchanges_done; /* exchanges so far */
   uint32_t carried;        /* flags to send with the next step */
   double loss_sum;         /* ranks: of the step whose exchange was last */
-  int64_t *block_bytes;    /* four for each host */
 } cuda_share;
 
 /* Numbers the GPUs of all ranks. HD_E_UNSUPPORTED: there are more of them than shards. */
@@ -59,7 +55,7 @@ void hd__cuda_share_destroy(cuda_share *share); /* NULL is allowed */
 void hd__cuda_share_forget(cuda_share *share);  /* before its first GPU is destroyed */
 
 /* Whether other processes have GPUs of this run. */
-static inline bool hd__cuda_share_is_ranked(const cuda_share *s) { return s->count > s->process_gpus; }
+static inline bool hd__cuda_share_is_ranked(const cuda_share *s) { return s->exchange.count > s->exchange.here; }
 
 /* The number of shards of GPU `number`, and the most samples. */
 int32_t hd__cuda_share_shards(const cuda_share *share, int number);
@@ -75,9 +71,6 @@ void hd__cuda_share_lay_out(cuda_share *share, int64_t samples);
 /* Exchange `index` of a step: runs after the work queued on each GPU so far and before work queued later. Ranks wait at
  * a barrier and agree on flags; HD_E_PEER: a rank is lost. */
 hd_status hd__cuda_share_exchange(cuda_share *share, hd_ctx *ctx, int index, uint32_t *flags);
-
-/* The time of ranks, as hd__exec_spent; adds nothing without accounts. */
-void hd__cuda_share_spent(int64_t *sums, const cuda_share *share);
 
 /* The samples [*begin, *end) of `samples` that GPU `number` evaluates. The second makes all results known to all
  * ranks. */

@@ -79,21 +79,24 @@ G16 void add_right(sums acc, const sums right, int rows, int groups) {
     acc[r][v] = g16_add(acc[r][v], right[r][v]);
 }
 
-/* Adds the registers to an entry of the stack, in the registers. */
-G16 void merge(sums acc, const float *top, int rows, int groups) {
+/* Takes the topmost entry off the stack, onto the registers. */
+G16 float *merge(sums acc, float *top, int rows, int groups) {
+  top -= rows * groups * 16;
   UNROLL
   for (int r = 0; r < rows; r++)
     UNROLL
   for (int v = 0; v < groups; v++)
     acc[r][v] = g16_add(g16_load(top + 16 * (r * groups + v)), acc[r][v]);
+  return top;
 }
 
-G16 void push(const sums acc, float *top, int rows, int groups) {
+G16 float *push(const sums acc, float *top, int rows, int groups) {
   UNROLL
   for (int r = 0; r < rows; r++)
     UNROLL
   for (int v = 0; v < groups; v++)
     g16_store(top + 16 * (r * groups + v), acc[r][v]);
+  return top + rows * groups * 16;
 }
 
 G16 void write_out(const block *b, const sums acc, int rows, int groups) {
@@ -107,27 +110,30 @@ G16 void write_out(const block *b, const sums acc, int rows, int groups) {
   }
 }
 
+/* The samples of the push at hand; by `next`, so that `step` takes no register. */
+G16 int step_rows(const hd_walk *w) { return w->next[-1].row1 - w->next[-1].row0; }
+
 /* Counts are constants where this is inlined. */
 G16 void form_block(const block *b, int rows, int groups) {
   _Alignas(64) float stack[HD_MAX_REDUCTION_DEPTH * FILL * 16];
-  const int entry = rows * groups * 16;
+  float *top = stack; /* above entry w.top */
   hd_walk w = hd__reduction_walk(b->reduction);
   cursor at = {b->x + w.step->row0 * b->x_stride, b->dy + w.step->row0 * b->dy_stride, b->x_stride, b->dy_stride};
   sums acc;
   for (hd__walk_push(&w);; hd__walk_push(&w)) {
-    shard(acc, &at, w.step->row1 - w.step->row0, rows, groups);
+    shard(acc, &at, step_rows(&w), rows, groups);
     if (rows * groups <= PAIR_FILL && w.merges == 0 && w.next < w.end && w.next->merges > 0) {
       sums right;
       hd__walk_push(&w);
       hd__walk_merge(&w);
-      shard(right, &at, w.step->row1 - w.step->row0, rows, groups);
+      shard(right, &at, step_rows(&w), rows, groups);
       add_right(acc, right, rows, groups);
     }
     while (hd__walk_merge(&w))
-      merge(acc, stack + w.top * entry, rows, groups);
+      top = merge(acc, top, rows, groups);
     if (w.next == w.end)
       break;
-    push(acc, stack + w.top * entry, rows, groups);
+    top = push(acc, top, rows, groups);
   }
   write_out(b, acc, rows, groups);
 }

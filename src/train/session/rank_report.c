@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 #include "exec/exchange/cluster.h"
-#include "exec/thread_times.h"
+#include "exec/exchange/thread_times.h"
 
 static size_t sums_of(const hd_rank_times *t) { return (size_t)t->ranks * (size_t)(HD_SPENT_KINDS + t->ranks); }
 

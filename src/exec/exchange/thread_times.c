@@ -1,5 +1,5 @@
 /* Size and reading of time accounts: see thread_times.h. */
-#include "exec/thread_times.h"
+#include "exec/exchange/thread_times.h"
 
 #include <stddef.h>
 
