@@ -1,8 +1,5 @@
 /* Parsing and writing numbers. strtod and printf follow the program's locale, so a C
  * locale object is created once and used instead. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include "base/number.h"
 
 #include <errno.h>

@@ -1,7 +1,4 @@
 /* The barrier of threads: see barrier.h for the lines and the order of writes. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include "platform/barrier.h"
 
 #include <errno.h>

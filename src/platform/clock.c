@@ -1,7 +1,4 @@
 /* Clocks. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include "platform/clock.h"
 
 #include <time.h>

@@ -1,7 +1,4 @@
 /* Sets of CPUs; see cpu_set.h. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include "platform/cpu_set.h"
 
 #include <sched.h>

@@ -1,7 +1,4 @@
 /* Mapping, atomic writing, folders and links. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include "platform/file.h"
 
 #include <dirent.h>

@@ -10,9 +10,6 @@
  *
  * The holder of the lock removes the file. Another process may have opened it before: after locking it checks that
  * the name still refers to the locked file. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>

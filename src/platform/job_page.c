@@ -1,7 +1,4 @@
 /* Creating and writing the job page: see job_page.h. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include "platform/job_page.h"
 
 #include <fcntl.h>

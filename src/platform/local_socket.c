@@ -1,7 +1,4 @@
 /* UNIX sockets under abstract addresses: see local_socket.h. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include "platform/local_socket.h"
 
 #include <errno.h>

@@ -1,7 +1,4 @@
 /* Searching and loading modules: see module.h. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include "platform/module.h"
 
 #include <dlfcn.h>

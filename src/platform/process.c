@@ -1,7 +1,4 @@
 /* Reading /proc/PID/stat, and sending signals through descriptors of processes. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include "platform/process.h"
 
 #include <errno.h>

@@ -1,7 +1,4 @@
 /* Mapping segments: see segment.h. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include "platform/segment.h"
 
 #include <errno.h>

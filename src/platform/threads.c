@@ -1,7 +1,4 @@
 /* Opening OpenMP regions, binding their threads, setting their floating-point mode; and the speeds of threads. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include "platform/threads.h"
 
 #include <omp.h>

@@ -1,7 +1,4 @@
 /* The ring's workers, its claims and its waits; see batch_ring.h. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include "data/loader/batch_ring.h"
 
 #include <pthread.h>

@@ -1,8 +1,5 @@
 /* The parent of ranks: starts them, waits for their ends, ends the remaining ones after a loss, makes the emergency
  * save, restarts the ranks. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include "heddle/launch.h"
 
 #include <arpa/inet.h>

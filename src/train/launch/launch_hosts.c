@@ -1,7 +1,4 @@
 /* Starting ranks on several hosts by mpirun, whose arguments depend on the MPI it belongs to. See supervisor.h. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include "train/launch/supervisor.h"
 
 #include <errno.h>

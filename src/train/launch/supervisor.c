@@ -1,7 +1,4 @@
 /* Starting the supervisor, and its main function: see supervisor.h. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include "train/launch/supervisor.h"
 
 #include <errno.h>
