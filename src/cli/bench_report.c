@@ -1,9 +1,12 @@
-/* Tables and JSON of benches. Times are microseconds, rates 1e9 a second, bytes 1,000 (kB) or 1,024 (KiB). */
+/* What a bench is asked for; tables and JSON of benches. Times are microseconds, rates 1e9 a second, bytes 1,000 (kB) or
+ * 1,024 (KiB). */
 #include "cli/bench.h"
 
 #include <string.h>
 
 #include "cli/cli.h"
+
+bench_request bench_asked = {.seconds = 3, .ranks_seconds = 1, .rounds = 5};
 
 static double rate(double work, double s) { return s > 0 ? 1e-9 * work / s : 0; }
 static double percent(const hd_bench_op *op) { return op->s > 0 ? 100 * op->least_s / op->s : 0; }

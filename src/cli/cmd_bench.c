@@ -19,8 +19,6 @@ enum {
   SCRIPTS = PEERS | LOADER_PEERS | ALLREDUCE_PEERS
 };
 
-bench_request bench_asked = {.seconds = 3, .ranks_seconds = 1, .rounds = 5};
-
 /* ---- Options ---- */
 
 /* "13x13x32": up to `most` numbers of 1 to 5 digits; returns their count (0: none, or a trailing x) and the rest of

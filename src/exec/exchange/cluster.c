@@ -1,7 +1,4 @@
 /* The cluster: the map of ranks to hosts, tags, and collectives of all ranks: see cluster.h. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include "exec/exchange/cluster.h"
 
 #include <pthread.h>

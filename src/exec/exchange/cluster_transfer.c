@@ -1,8 +1,5 @@
 /* Transfers between hosts: exchanges (reused, so that a step allocates nothing), waiting for them, and the
  * collectives of leaders. See cluster_transfer.h. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include "exec/exchange/cluster_transfer.h"
 
 #include <sched.h>

@@ -1,8 +1,5 @@
 /* Creating, joining and leaving a local group: its memory file, its ranks, and their watcher; see
  * local_group_join.h. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include "exec/exchange/local_group_join.h"
 
 #include <errno.h>

@@ -1,7 +1,4 @@
 /* Finding NCCL: see nccl_find.h. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include "exec/exchange/nccl_find.h"
 
 #include <stdio.h>

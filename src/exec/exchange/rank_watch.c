@@ -1,7 +1,4 @@
 /* The thread that watches the other ranks: see rank_watch.h. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include "exec/exchange/rank_watch.h"
 
 #include <errno.h>

@@ -1,7 +1,4 @@
 /* Rendezvous at a socket: see rendezvous.h. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include "exec/exchange/rendezvous.h"
 
 #include <errno.h>

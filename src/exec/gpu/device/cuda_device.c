@@ -1,7 +1,4 @@
 /* Opens GPUs and launches kernels; see cuda_device.h. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include "exec/gpu/device/cuda_device.h"
 
 #include <dlfcn.h>

@@ -1,7 +1,4 @@
 /* Finds the driver's functions; see cuda_driver.h. The library stays loaded, since unloading it is unsafe. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include "exec/gpu/device/cuda_driver.h"
 
 #include <dlfcn.h>

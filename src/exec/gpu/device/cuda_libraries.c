@@ -1,7 +1,4 @@
 /* Finds cuBLAS and cuDNN; see cuda_libraries.h. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include "exec/gpu/device/cuda_libraries.h"
 
 #include <dlfcn.h>

@@ -1,8 +1,5 @@
 /* Loading and calling NVML: see nvml.h. Only the functions in use are declared here, as NVIDIA documents them (NVML API
  * Reference Guide); functions with a version in their name do not change. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include "exec/gpu/device/nvml.h"
 
 #include <dlfcn.h>

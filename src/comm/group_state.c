@@ -1,0 +1,45 @@
+/* The error that ends a group, and where its ranks are: see group_state.h. */
+#include "comm/group_state.h"
+
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/status.h"
+#include "exec/exchange/cluster.h"
+
+bool hd__group_is_remote(const hd_group *g, int rank) {
+  return g->hosts > 1 && hd__cluster_of(g->local, g->member[rank]) != hd__cluster_this_host(g->local);
+}
+
+void hd__group_break(hd_group *g, hd_status status, const char *format, ...) {
+  unsigned runs = HD_GROUP_RUNS;
+  if (!atomic_compare_exchange_strong(&g->end->state, &runs, HD_GROUP_ENDING))
+    return;
+  va_list args;
+  va_start(args, format);
+  vsnprintf(g->end->text, sizeof g->end->text, format, args);
+  va_end(args);
+  g->end->status = status;
+  atomic_store(&g->end->state, HD_GROUP_ENDED);
+}
+
+hd_status hd__group_check(hd_group *g, hd_ctx *ctx) {
+  HD_TRY(hd__local_group_check(g->local, ctx));
+  if (atomic_load(&g->end->state) == HD_GROUP_RUNS)
+    return HD_OK;
+  while (atomic_load(&g->end->state) == HD_GROUP_ENDING && hd__local_group_check(g->local, ctx) == HD_OK)
+    sched_yield();
+  return hd__fail(ctx, (hd_status)g->end->status, "%s", g->end->text);
+}
+
+void hd__group_check_rank(hd_group *g, int rank) {
+  hd__cluster_poll_faults(g->local);
+  if (hd__local_group_check(g->local, NULL) != HD_OK)
+    hd__group_break(g, HD_E_PEER, "the group lost a rank");
+  else if (!hd__group_is_remote(g, rank) &&
+           hd__local_group_view(g->local, hd__cluster_local(g->local, g->member[rank])).state == HD_RANK_LEFT)
+    hd__group_break(g, HD_E_PEER,
+                    "expected rank %d at a call, found that it has left the group; do all ranks make the same calls?",
+                    rank);
+}
