@@ -36,22 +36,20 @@ static void keep_nothing(hd_transform_fit *fit) {
     fit->scale.std[c] = 1;
 }
 
-/* Writes the image as dense planes, scaled. */
-static void write_scaled(float *to, hd_transform_run *run, const float *by, const float *shift) {
-  hd__run_settle(run);
-  const hd_image *from = &run->image;
-  if (from->bytes)
-    run->kernels->gather_u8(to, from->at, from->plane, from->channels, by, shift);
-  else
-    run->kernels->image.gather_f32(to, from->at, from->plane, from->channels, by, shift);
-}
-
 /* Applies the deferred scaling as a separate pass. */
 static void apply_scaling(const hd_transform_step *step, hd_transform_run *run) {
   hd__run_settle(run);
+  const hd_image *from = &run->image;
   float *to = hd__run_buffer(run);
-  write_scaled(to, run, step->by, step->shift);
-  hd__run_dense(run, to, false, run->image.height, run->image.width);
+  for (int32_t c = 0; c < from->channels; c++) {
+    if (from->bytes)
+      run->kernels->gather_u8(to + c * from->plane, hd__image_byte(from, c, 0, 0), from->plane, 1, &step->by[c],
+                              &step->shift[c]);
+    else
+      run->kernels->image.gather_f32(to + c * from->plane, hd__image_float(from, c, 0, 0), from->plane, 1, &step->by[c],
+                                     &step->shift[c]);
+  }
+  hd__run_dense(run, to, false, from->height, from->width);
 }
 
 static hd_status insert_scaling(hd_pipeline *p, const hd_transform_step *before, hd_transform_fit *fit) {
@@ -259,6 +257,11 @@ void hd_pipeline_apply(float *image, float *target, const hd_pipeline *p, const 
   run.partner = other;
   run.partner_target = other ? other + p->buffer_bytes / sizeof(float) : NULL;
   take_steps(p, &run, p->steps);
-  write_scaled(image, &run, p->by, p->shift);
+  hd__run_settle(&run);
+  const int64_t plane = run.image.plane;
+  if (run.image.bytes)
+    p->kernels->gather_u8(image, run.image.at, plane, p->shape.channels, p->by, p->shift);
+  else
+    p->kernels->image.gather_f32(image, run.image.at, plane, p->shape.channels, p->by, p->shift);
   hd__fpmode_leave(mode);
 }
