@@ -4,7 +4,7 @@
 #ifndef HD_KERNEL_CUDA_PARAMS_H
 #define HD_KERNEL_CUDA_PARAMS_H
 
-#include "kernel/cuda/cuda_ops.h"
+#include "kernel/cuda/cuda_call.h"
 
 /* Shards whose values are loaded at a time. */
 enum { HD_REDUCE_AHEAD = 16 };
@@ -60,10 +60,6 @@ HD_BOTH float cuda_gradient(const hd_cuda_chunks *p, const hd_cuda_chunk *chunk,
         p->bad[chunk->param] = 1; /* all writers write the same */                                                     \
     }                                                                                                                  \
   }
-HD_UPDATE(sgd)
-HD_UPDATE(adam)
-HD_UPDATE(adamw)
-#undef HD_UPDATE
 
 /* ---- Before the norm of clipping ---- */
 

@@ -1,7 +1,7 @@
 /* add: y = a + b. */
 #pragma once
 
-#include "op/unit.h"
+#include "kernel/unit.h"
 
 HD_BOTH int64_t add_count(const hd_geom *g) { return op_elems(g); }
 HD_BOTH void add_at(const op_call *c, int64_t n, int64_t i) {

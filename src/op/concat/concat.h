@@ -1,7 +1,7 @@
 /* concat: the channels of several inputs behind each other. Elements are moved, not computed. */
 #pragma once
 
-#include "op/unit.h"
+#include "kernel/unit.h"
 
 /* Elements of the output, each from the input that holds its channel. */
 HD_BOTH int64_t concat_count(const hd_geom *g) { return (int64_t)g->co * g->hi * g->wi; }

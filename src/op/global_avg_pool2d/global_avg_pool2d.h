@@ -1,7 +1,7 @@
 /* global_avg_pool2d: the mean of each channel. */
 #pragma once
 
-#include "op/unit.h"
+#include "kernel/unit.h"
 
 /* acc = +0; pixels ascending: acc = acc + x; y = acc / pixels. */
 HD_BOTH int64_t global_avg_pool2d_count(const hd_geom *g) { return g->ci; }

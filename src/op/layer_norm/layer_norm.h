@@ -1,29 +1,10 @@
-/* layer_norm: over all elements of a sample, with a weight and a bias for each. Sums run along memory in 16 chains and
- * their tree (OP_CHAINS16). */
+/* layer_norm: over all elements of a sample, with a weight and a bias for each. */
 #pragma once
 
-#include "op/unit.h"
+#include "op/norm.h"
 
-/* mean = the sum of x / N; var = the sum of fma(d, d) / N with d = x - mean; r = 1 / sqrt(var + eps). Normalised: xhat
- * = (x - mean) * r. */
-HD_BOTH void layer_norm_moments(const hd_geom *g, const real *x, real *mean_out, real *r_out) {
-  const int64_t elems = op_elems(g);
-  OP_CHAINS16(sum, elems, s + x[i]);
-  const real mean = sum / (real)elems;
-  OP_CHAINS16(square, elems, REAL_FMA(x[i] - mean, x[i] - mean, s));
-  *mean_out = mean;
-  *r_out = 1 / REAL_SQRT(square / (real)elems + g->eps);
-}
-
-/* y = fma(xhat, w, b) */
 HD_BOTH int64_t layer_norm_count(const hd_geom *g) { return 1; }
-HD_BOTH void layer_norm_at(const op_call *c, int64_t n, int64_t unused) {
-  const real *x = op_in(c, 0, n), *w = op_param(c, 1), *b = op_param(c, 2);
-  real mean, r;
-  layer_norm_moments(op_geom(c), x, &mean, &r);
-  for (int64_t i = 0; i < op_elems(op_geom(c)); i++)
-    op_out(c, 0, n)[i] = REAL_FMA((x[i] - mean) * r, w[i], b[i]);
-}
+HD_BOTH void layer_norm_at(const op_call *c, int64_t n, int64_t unused) { norm_forward(c, n, 0, op_elems(op_geom(c))); }
 
 /* Samples ascending, from +0: dw = fma(dy, xhat, dw), db = db + dy. */
 HD_BOTH int64_t layer_norm_dw_count(const hd_geom *g) { return 1; }
@@ -33,7 +14,7 @@ HD_BOTH void layer_norm_dw_at(const op_call *c, int64_t k, int64_t unused) {
   for (int64_t n = row0; n < op_row1(c, k); n++) {
     const real *x = op_in(c, 0, n), *dy = op_in(c, 1, n);
     real mean, r;
-    layer_norm_moments(op_geom(c), x, &mean, &r);
+    norm_moments(op_geom(c), x, 0, &mean, &r);
     for (int64_t i = 0; dw && i < elems; i++)
       dw[i] = REAL_FMA(dy[i], (x[i] - mean) * r, n > row0 ? dw[i] : 0);
     for (int64_t i = 0; db && i < elems; i++)
@@ -41,18 +22,7 @@ HD_BOTH void layer_norm_dw_at(const op_call *c, int64_t k, int64_t unused) {
   }
 }
 
-/* h = dy * w; a = the sum of h / N; b = the sum of fma(h, xhat) / N; dx = r * (h - fma(xhat, b, a)), d = x - mean. */
-HD_BOTH real layer_norm_slope(real h, real d, real r, real a, real b) { return r * (h - REAL_FMA(d * r, b, a)); }
-
 HD_BOTH int64_t layer_norm_dx_count(const hd_geom *g) { return 1; }
 HD_BOTH void layer_norm_dx_at(const op_call *c, int64_t n, int64_t unused) {
-  const real *dy = op_in(c, 0, n), *w = op_param(c, 1), *x = op_in(c, 2, n);
-  const int64_t elems = op_elems(op_geom(c));
-  real mean, r;
-  layer_norm_moments(op_geom(c), x, &mean, &r);
-  OP_CHAINS16(sum, elems, s + dy[i] * w[i]);
-  OP_CHAINS16(dot, elems, REAL_FMA(dy[i] * w[i], (x[i] - mean) * r, s));
-  const real a = sum / (real)elems, b = dot / (real)elems;
-  for (int64_t i = 0; i < elems; i++)
-    op_out(c, 0, n)[i] = layer_norm_slope(dy[i] * w[i], x[i] - mean, r, a, b);
+  norm_backward(c, n, 0, op_elems(op_geom(c)));
 }

@@ -1,7 +1,7 @@
 /* linear: y = x * w + b, with an optional ReLU, and its gradients. */
 #pragma once
 
-#include "op/unit.h"
+#include "kernel/unit.h"
 
 /* OP_CHAINS16 over the inputs with FMA, then + bias. */
 HD_BOTH int64_t linear_count(const hd_geom *g) { return g->co; }

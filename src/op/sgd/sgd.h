@@ -1,7 +1,7 @@
 /* sgd: with momentum, Nesterov's or plain, and weight decay. */
 #pragma once
 
-#include "op/update.h"
+#include "kernel/unit.h"
 
 /* g' = g * scale; g'' = fma(weight_decay, w, g'). With state: m1 = fma(momentum, m, g''), d = nesterov ? fma(momentum,
  * m1, g'') : m1; without: d = g''. w1 = fma(-lr, d, w). */
