@@ -2,9 +2,6 @@
 #include "op/op.h"
 
 const hd_op_rule hd__rule_mse = {
-    .loss = true,
-    .shapes = hd__shapes_loss,
-    .dx = {HD_OP_mse_dx, {HD_ARG_X, HD_ARG_W, HD_ARG_B}}, /* scores, target, weights */
+    HD_LOSS(mse),
     .flops = {3, 3},
-    HD_SAMPLES(hd__samples_loss),
 };
