@@ -18,13 +18,6 @@ const hd_custom_op *hd__custom_op_find(const hd_ctx *ctx, const char *name) {
   return NULL;
 }
 
-static bool is_built_in(const char *name) {
-  for (int op = 0; op < HD_OP_COUNT; op++)
-    if (!strcmp(hd__op_info((hd_op)op)->name, name))
-      return true;
-  return false;
-}
-
 static bool is_name(const char *name) {
   size_t length = name ? strlen(name) : 0;
   for (size_t i = 0; i < length; i++)
@@ -37,7 +30,7 @@ static hd_status check(hd_ctx *ctx, const hd_custom_op *op) {
   if (!is_name(op->name))
     return hd__fail(ctx, HD_E_USAGE, "expected an operation's name of 1 to %d letters, digits and '_', found '%s'",
                     MAX_NAME_BYTES, op->name ? op->name : "");
-  if (is_built_in(op->name) || hd__custom_op_find(ctx, op->name))
+  if (hd__op_find(op->name) < HD_OP_COUNT || hd__custom_op_find(ctx, op->name))
     return hd__fail(ctx, HD_E_USAGE, "expected a new operation's name, found '%s' again; choose another", op->name);
   if (op->inputs < 1 || op->inputs > HD_CUSTOM_OP_INPUTS || !op->forward || !op->backward)
     return hd__fail(

@@ -56,22 +56,35 @@ void hd__graph_destroy(hd_graph *graph) {
   hd__free(graph);
 }
 
-hd_status hd__graph_new_value(int *out, hd_graph *graph, hd_ctx *ctx, const char *name, hd_value_kind kind,
-                              hd_dtype dtype, const hd_shape *shape) {
-  *out = -1;
+/* Takes ownership of the name, also on failure; NULL: out of memory. */
+static hd_status add_value(int *out, hd_graph *graph, hd_ctx *ctx, char *name, hd_value_kind kind, hd_dtype dtype,
+                           const hd_shape *shape) {
   char text[HD_SHAPE_TEXT_BYTES];
-  if (hd__shape_elems(shape) > INT_MAX / 8)
-    return hd__fail(ctx, HD_E_SHAPE, "'%s': expected at most %d elements, found %s; make it smaller", name, INT_MAX / 8,
-                    hd__shape_text(text, sizeof text, shape));
-  if (!grow((void **)&graph->values, &graph->value_room, graph->value_count, sizeof *graph->values))
-    return no_memory(ctx);
-  char *copy = hd__strdup(name);
-  if (!copy)
-    return no_memory(ctx);
+  hd_status status = HD_OK;
+  *out = -1;
+  if (!name || !grow((void **)&graph->values, &graph->value_room, graph->value_count, sizeof *graph->values))
+    status = no_memory(ctx);
+  else if (hd__shape_elems(shape) > INT_MAX / 8)
+    status = hd__fail(ctx, HD_E_SHAPE, "'%s': expected at most %d elements, found %s; make it smaller", name,
+                      INT_MAX / 8, hd__shape_text(text, sizeof text, shape));
+  if (status != HD_OK) {
+    hd__free(name);
+    return status;
+  }
   graph->values[graph->value_count] =
-      (hd_value){.name = copy, .kind = kind, .dtype = dtype, .shape = *shape, .producer = -1, .param = -1};
+      (hd_value){.name = name, .kind = kind, .dtype = dtype, .shape = *shape, .producer = -1, .param = -1};
   *out = graph->value_count++;
   return HD_OK;
+}
+
+/* "NODE" or "NODE.SUFFIX", NULL when out of memory. */
+static char *name_of(const hd_node *node, const char *suffix) {
+  return suffix ? hd__printf_alloc("%s.%s", node->name, suffix) : hd__strdup(node->name);
+}
+
+hd_status hd__graph_new_value(int *out, hd_graph *graph, hd_ctx *ctx, const char *name, hd_value_kind kind,
+                              hd_dtype dtype, const hd_shape *shape) {
+  return add_value(out, graph, ctx, hd__strdup(name), kind, dtype, shape);
 }
 
 hd_status hd__graph_new_node(hd_node **out, hd_graph *graph, hd_ctx *ctx, hd_op op, const char *name, int written) {
@@ -96,12 +109,7 @@ hd_status hd__graph_new_param(int *out, hd_graph *graph, hd_ctx *ctx, const hd_n
   *out = -1;
   if (!grow((void **)&graph->params, &graph->param_room, graph->param_count, sizeof *graph->params))
     return no_memory(ctx);
-  char *name = hd__printf_alloc("%s.%s", node->name, like->suffix);
-  if (!name)
-    return no_memory(ctx);
-  hd_status status = hd__graph_new_value(out, graph, ctx, name, HD_VALUE_PARAM, HD_F32, &like->shape);
-  hd__free(name);
-  HD_TRY(status);
+  HD_TRY(add_value(out, graph, ctx, name_of(node, like->suffix), HD_VALUE_PARAM, HD_F32, &like->shape));
   graph->values[*out].param = graph->param_count;
   graph->params[graph->param_count++] = (hd_param){.value = *out,
                                                    .written = node->written,
@@ -122,18 +130,13 @@ hd_status hd__graph_new_param(int *out, hd_graph *graph, hd_ctx *ctx, const hd_n
 
 hd_status hd__graph_output(hd_graph *graph, hd_ctx *ctx, hd_node *node, int slot, const char *suffix,
                            hd_value_kind kind, hd_dtype dtype, const hd_shape *shape) {
-  char *name = suffix ? hd__printf_alloc("%s.%s", node->name, suffix) : hd__strdup(node->name);
-  if (!name)
-    return no_memory(ctx);
-  hd_status status = hd__graph_new_value(&node->out[slot], graph, ctx, name, kind, dtype, shape);
-  hd__free(name);
-  return status;
+  return add_value(&node->out[slot], graph, ctx, name_of(node, suffix), kind, dtype, shape);
 }
 
 hd_status hd__graph_new_alias(hd_graph *graph, hd_ctx *ctx, const hd_node *node, const char *suffix, int param) {
   if (!grow((void **)&graph->aliases, &graph->alias_room, graph->alias_count, sizeof *graph->aliases))
     return no_memory(ctx);
-  char *name = hd__printf_alloc("%s.%s", node->name, suffix);
+  char *name = name_of(node, suffix);
   if (!name)
     return no_memory(ctx);
   graph->aliases[graph->alias_count++] = (hd_alias){.name = name, .param = param};
@@ -166,6 +169,19 @@ void hd__graph_remove_node(hd_graph *graph, int index) {
   graph->node_count--;
   memmove(&graph->nodes[index], &graph->nodes[index + 1], (size_t)(graph->node_count - index) * sizeof *graph->nodes);
   find_producers(graph);
+}
+
+int hd__graph_reads(const hd_graph *graph, int value, int *reader) {
+  int reads = 0, last = -1;
+  for (int i = 0; i < graph->node_count; i++)
+    for (int k = 0; k < HD_MAX_IN; k++)
+      if (graph->nodes[i].in[k] == value) {
+        reads++;
+        last = i;
+      }
+  if (reader)
+    *reader = last;
+  return reads;
 }
 
 int hd__dtype_bytes(hd_dtype dtype) { return dtype == HD_U8 ? 1 : 4; }

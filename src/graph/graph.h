@@ -141,6 +141,9 @@ hd_status hd__graph_insert_node(hd_node **out, hd_graph *graph, hd_ctx *ctx, int
 /* Removes a node and updates the producers of values. Its outputs must have another producer or no reader. */
 void hd__graph_remove_node(hd_graph *graph, int index);
 
+/* How often nodes read a value; *reader, if not NULL: the last of them, -1 for none. */
+int hd__graph_reads(const hd_graph *graph, int value, int *reader);
+
 /* Slot geometry: elements from one sample to the next (floats padded to 16, bytes to 64; one element unpadded). */
 HD_TOOLS_API int64_t hd__value_stride(const hd_value *value);
 HD_TOOLS_API int hd__dtype_bytes(hd_dtype dtype);

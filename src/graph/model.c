@@ -11,13 +11,17 @@
 
 enum { MAX_SIDE = 65535, MAX_LAYERS = 1000 };
 
-/* Names of layers and their output values. */
+/* A layer of the file: its name, output value and place. */
+typedef struct layer_entry {
+  char *name; /* owned */
+  int value;
+  const hd_yaml_node *node;
+} layer_entry;
+
 typedef struct parser {
   hd_ctx *ctx;
   hd_graph *graph;
-  char **name; /* owned */
-  int *value;
-  const hd_yaml_node **node;
+  layer_entry *layer;
   int count;
 } parser;
 
@@ -32,13 +36,13 @@ typedef struct scope {
 static int find_layer(const parser *p, const char *prefix, const char *name) {
   size_t length = strlen(prefix);
   for (int i = 0; i < p->count; i++)
-    if (!strncmp(p->name[i], prefix, length) && !strcmp(p->name[i] + length, name))
+    if (!strncmp(p->layer[i].name, prefix, length) && !strcmp(p->layer[i].name + length, name))
       return i;
   return -1;
 }
 
 /* The default input of a layer: the output of the layer above. */
-static int value_above(const parser *p) { return p->count ? p->value[p->count - 1] : p->graph->input; }
+static int value_above(const parser *p) { return p->count ? p->layer[p->count - 1].value : p->graph->input; }
 
 static int find_named(const parser *p, const scope *where, const char *name) {
   int layer = -1;
@@ -59,7 +63,7 @@ static hd_status input_of(int *value, const parser *p, const scope *where, const
   if (layer < 0)
     return hd__yaml_fail(p->ctx, node,
                          "expected the name of a layer above, found '%s'; name 'input' or an earlier layer", name);
-  *value = p->value[layer];
+  *value = p->layer[layer].value;
   return HD_OK;
 }
 
@@ -109,7 +113,7 @@ static hd_status read_share(int in[HD_MAX_IN], int *count, hd_attrs *attrs, cons
   if (found < 0)
     return hd__yaml_fail(p->ctx, share,
                          "expected the name of a layer above as 'share', found '%s'; name an earlier layer", name);
-  const hd_node *owner = &p->graph->nodes[p->graph->values[p->value[found]].producer];
+  const hd_node *owner = &p->graph->nodes[p->graph->values[p->layer[found].value].producer];
   const char *found_op = hd__op_info(owner->op)->name;
   if (strcmp(found_op, op->text))
     return hd__yaml_fail(p->ctx, share,
@@ -153,8 +157,7 @@ static hd_status add_layer(parser *p, const scope *where, const char *name, cons
   hd_status status = hd__graph_add(&value, p->graph, p->ctx, form.op, name, in, count, &attrs);
   if (status != HD_OK)
     return hd__fail_in(p->ctx, status, "%s:%d", layer->source, layer->line);
-  p->value[p->count] = value;
-  p->node[p->count] = layer;
+  p->layer[p->count] = (layer_entry){.value = value, .node = layer};
   return HD_OK;
 }
 
@@ -164,7 +167,7 @@ static hd_status read_layer(parser *p, const scope *where, const hd_yaml_node *l
     return hd__fail(p->ctx, HD_E_NOMEM, "out of memory while reading a model");
   hd_status status = add_layer(p, where, name, layer);
   if (status == HD_OK)
-    p->name[p->count++] = name;
+    p->layer[p->count++].name = name;
   else
     hd__free(name);
   return status;
@@ -220,14 +223,11 @@ static hd_status read_entry(parser *p, const scope *where, const hd_yaml_node *e
 /* Refuses layers without a reader: their parameters would have no gradient. */
 static hd_status check_used(const parser *p) {
   for (int i = 0; i < p->count - 1; i++) {
-    bool used = false;
-    for (int n = 0; n < p->graph->node_count; n++)
-      for (int k = 0; k < HD_MAX_IN; k++)
-        used |= p->graph->nodes[n].in[k] == p->value[i];
-    if (!used)
+    if (hd__graph_reads(p->graph, p->layer[i].value, NULL) == 0)
       return hd__yaml_fail(
-          p->ctx, p->node[i],
-          "expected every layer to be read by another, found '%s' unused; remove it or name it in 'from'", p->name[i]);
+          p->ctx, p->layer[i].node,
+          "expected every layer to be read by another, found '%s' unused; remove it or name it in 'from'",
+          p->layer[i].name);
   }
   return HD_OK;
 }
@@ -256,11 +256,11 @@ static hd_status read_layers(parser *p, const hd_yaml_node *root, const hd_yaml_
   for (int i = 0; i < layers->count; i++)
     HD_TRY(read_entry(p, &file, &layers->item[i]));
   HD_TRY(check_used(p));
-  const hd_yaml_node *last = p->node[p->count - 1];
+  const hd_yaml_node *last = p->layer[p->count - 1].node;
   if (p->graph->param_count == 0)
     return hd__yaml_fail(p->ctx, last,
                          "expected at least one layer with weights, found none; add a conv2d or linear layer");
-  return hd__model_read_loss(p->graph, p->ctx, root, p->value[p->count - 1], last);
+  return hd__model_read_loss(p->graph, p->ctx, root, p->layer[p->count - 1].value, last);
 }
 
 /* `input`: the samples' shape instead of the file's, or NULL. */
@@ -288,18 +288,13 @@ static hd_status read_model(hd_graph **out, char **name, hd_ctx *ctx, const hd_y
   if (status != HD_OK)
     return hd__fail_in(ctx, status, "%s:%d", root->source, hd__yaml_get(root, "input")->line);
   parser p = {.ctx = ctx, .graph = *out};
-  p.name = hd__calloc(MAX_LAYERS, sizeof *p.name);
-  p.value = hd__calloc(MAX_LAYERS, sizeof *p.value);
-  p.node = hd__calloc(MAX_LAYERS, sizeof *p.node);
-  status = p.name && p.value && p.node ? read_layers(&p, root, layers)
-                                       : hd__fail(ctx, HD_E_NOMEM, "out of memory while reading a model");
+  HD_TRY(HD_NEW(p.layer, MAX_LAYERS, ctx, "out of memory while reading a model"));
+  status = read_layers(&p, root, layers);
   if (status == HD_OK && rules)
     status = hd__param_rules_apply(*out, ctx, rules);
   for (int i = 0; i < p.count; i++)
-    hd__free(p.name[i]);
-  hd__free(p.name);
-  hd__free(p.value);
-  hd__free(p.node);
+    hd__free(p.layer[i].name);
+  hd__free(p.layer);
   return status;
 }
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text_buffer.h"
 #include "graph/custom_ops.h"
 
 const char *hd__layer_found(char *text, size_t bytes, const hd_yaml_node *node) {
@@ -105,26 +106,21 @@ hd_status hd__layer_only_keys(hd_ctx *ctx, const hd_yaml_node *node, const char 
   return hd__yaml_only_keys(ctx, node, known);
 }
 
-/* The next layer of model files behind `op`, in the order of ops.def; HD_OP_COUNT at the end. */
-static hd_op next_layer(hd_op op) {
-  for (op++; op < HD_OP_COUNT; op++) {
-    const hd_op_info *info = hd__op_info(op);
-    if (info->rule && info->role == HD_ROLE_FORWARD && info->rule->most > 0)
-      break;
-  }
-  return op;
+/* Whether model files may name it as a layer. */
+static bool is_layer(hd_op op) {
+  const hd_op_info *info = op < HD_OP_COUNT ? hd__op_info(op) : NULL;
+  return info && info->rule && info->role == HD_ROLE_FORWARD && info->rule->most > 0;
 }
 
+/* "conv2d, ... or softmax". */
 static void list_layers(char *list, size_t bytes) {
-  size_t at = 0;
-  for (hd_op op = next_layer((hd_op)-1), next; op < HD_OP_COUNT && at < bytes; op = next) {
-    next = next_layer(op);
-    at += (size_t)snprintf(list + at, bytes - at, "%s%s",
-                           at == 0               ? ""
-                           : next == HD_OP_COUNT ? " or "
-                                                 : ", ",
-                           hd__op_info(op)->name);
-  }
+  hd_line l = {.text = list, .bytes = bytes};
+  hd_op last = HD_OP_COUNT - 1;
+  while (!is_layer(last))
+    last--;
+  for (hd_op op = 0; op <= last; op++)
+    if (is_layer(op))
+      hd__line_add(&l, "%s%s", l.length == 0 ? "" : op == last ? " or " : ", ", hd__op_info(op)->name);
 }
 
 hd_status hd__layer_form(hd_layer_form *out, hd_ctx *ctx, const hd_yaml_node *layer) {
@@ -134,11 +130,11 @@ hd_status hd__layer_form(hd_layer_form *out, hd_ctx *ctx, const hd_yaml_node *la
   if (!node)
     return hd__yaml_fail(ctx, layer, "expected 'op: NAME' in layer '%s', found none; add it", layer->key);
   HD_TRY(hd__yaml_text(&name, ctx, node));
-  for (hd_op op = next_layer((hd_op)-1); op < HD_OP_COUNT; op = next_layer(op)) {
+  const hd_op op = hd__op_find(name);
+  if (is_layer(op)) {
     const hd_op_rule *rule = hd__op_info(op)->rule;
     *out = (hd_layer_form){op, rule->fewest, rule->most, rule->settings};
-    if (!strcmp(hd__op_info(op)->name, name))
-      return HD_OK;
+    return HD_OK;
   }
   const hd_custom_op *custom_op = hd__custom_op_find(ctx, name);
   if (custom_op) {

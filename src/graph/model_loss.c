@@ -14,11 +14,10 @@
 static hd_status find_loss(hd_op *out, hd_ctx *ctx, const hd_yaml_node *node) {
   const char *name;
   HD_TRY(hd__yaml_text(&name, ctx, node));
-  for (*out = 0; *out < HD_OP_COUNT; ++*out) {
-    const hd_op_info *info = hd__op_info(*out);
-    if (info->rule && info->rule->loss && info->role == HD_ROLE_FORWARD && !strcmp(info->name, name))
-      return HD_OK;
-  }
+  *out = hd__op_find(name);
+  const hd_op_info *info = *out < HD_OP_COUNT ? hd__op_info(*out) : NULL;
+  if (info && info->rule && info->rule->loss && info->role == HD_ROLE_FORWARD)
+    return HD_OK;
   return hd__yaml_fail(ctx, node, "expected a loss, found '%s'; use cross_entropy, mse, l1, huber or bce_with_logits",
                        name);
 }
@@ -70,10 +69,10 @@ hd_status hd__model_read_loss(hd_graph *graph, hd_ctx *ctx, const hd_yaml_node *
   if (!weights)
     return add_loss(graph, ctx, scores, &loss, last);
   int64_t count = hd__shape_elems(&graph->values[scores].shape);
-  float *weight = hd__malloc((size_t)count * sizeof *weight);
+  float *weight;
+  HD_TRY(HD_NEW_RAW(weight, count, ctx, "out of memory while reading a model"));
   loss.weight = weight;
-  hd_status status = weight ? read_weights(weight, ctx, weights, setting, (int)count)
-                            : hd__fail(ctx, HD_E_NOMEM, "out of memory while reading a model");
+  hd_status status = read_weights(weight, ctx, weights, setting, (int)count);
   if (status == HD_OK)
     status = add_loss(graph, ctx, scores, &loss, last);
   hd__free(weight);

@@ -3,32 +3,22 @@
 
 #include <fnmatch.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/text_buffer.h"
 #include "base/number.h"
 
-enum { MAX_RULES = 1000 };
+enum { MAX_RULES = 1000, REQUIRES_GRAD = 0, LR, WEIGHT_DECAY, SETTINGS };
 static const double MAX_RATE = 1e6;
 
 typedef struct rule {
   const char *match;
-  const hd_yaml_node *requires_grad, *lr, *weight_decay; /* NULL: not given */
+  const hd_yaml_node *set[SETTINGS]; /* NULL: not given */
 } rule;
-
-static hd_status read_rate(double *rate, hd_ctx *ctx, const hd_yaml_node *node) {
-  const char *text;
-  HD_TRY(hd__yaml_text(&text, ctx, node));
-  if (hd__parse_double(rate, text) && *rate >= 0 && *rate <= MAX_RATE)
-    return HD_OK;
-  return hd__yaml_fail(ctx, node, "expected a number from 0 to %g as '%s', found '%s'; change it", MAX_RATE, node->key,
-                       text);
-}
 
 static hd_status read_rule(rule *out, hd_ctx *ctx, const hd_yaml_node *node) {
   static const char *const keys[] = {"match", "requires_grad", "lr", "weight_decay", NULL};
-  bool flag;
+  bool flag, any = false;
   double rate;
   HD_TRY(hd__yaml_expect(ctx, node, HD_YAML_MAPPING, "a rule ({match: 'PATTERN', SETTING: VALUE})"));
   HD_TRY(hd__yaml_only_keys(ctx, node, keys));
@@ -36,19 +26,16 @@ static hd_status read_rule(rule *out, hd_ctx *ctx, const hd_yaml_node *node) {
   if (!match)
     return hd__yaml_fail(ctx, node, "expected 'match: PATTERN' in a rule for parameters, found none; add it");
   HD_TRY(hd__yaml_text(&out->match, ctx, match));
-  out->requires_grad = hd__yaml_get(node, "requires_grad");
-  out->lr = hd__yaml_get(node, "lr");
-  out->weight_decay = hd__yaml_get(node, "weight_decay");
-  if (out->requires_grad)
-    HD_TRY(hd__yaml_bool(&flag, ctx, out->requires_grad));
-  if (out->lr)
-    HD_TRY(read_rate(&rate, ctx, out->lr));
-  if (out->weight_decay)
-    HD_TRY(read_rate(&rate, ctx, out->weight_decay));
-  if (!out->requires_grad && !out->lr && !out->weight_decay)
-    return hd__yaml_fail(
-        ctx, node, "expected requires_grad, lr or weight_decay beside 'match: %s', found none; add one", out->match);
-  return HD_OK;
+  for (int k = 0; k < SETTINGS; k++) {
+    const hd_yaml_node *given = out->set[k] = hd__yaml_get(node, keys[1 + k]);
+    any |= given != NULL;
+    if (given)
+      HD_TRY(k == REQUIRES_GRAD ? hd__yaml_bool(&flag, ctx, given) : hd__yaml_number(&rate, ctx, given, 0, MAX_RATE));
+  }
+  if (any)
+    return HD_OK;
+  return hd__yaml_fail(ctx, node, "expected requires_grad, lr or weight_decay beside 'match: %s', found none; add one",
+                       out->match);
 }
 
 static hd_status check_list(hd_ctx *ctx, const hd_yaml_node *rules) {
@@ -60,20 +47,20 @@ static hd_status check_list(hd_ctx *ctx, const hd_yaml_node *rules) {
 
 /* The values have been checked when the rule was read. */
 static void set(hd_param *param, const rule *r) {
-  if (r->requires_grad)
-    param->frozen = !strcmp(r->requires_grad->text, "false");
-  if (r->lr)
-    hd__parse_double(&param->lr, r->lr->text);
-  if (r->weight_decay)
-    hd__parse_double(&param->weight_decay, r->weight_decay->text);
+  if (r->set[REQUIRES_GRAD])
+    param->frozen = !strcmp(r->set[REQUIRES_GRAD]->text, "false");
+  if (r->set[LR])
+    hd__parse_double(&param->lr, r->set[LR]->text);
+  if (r->set[WEIGHT_DECAY])
+    hd__parse_double(&param->weight_decay, r->set[WEIGHT_DECAY]->text);
 }
 
 /* "conv1.weight, conv1.bias, ...": the names that a rule can match. */
 static const char *list_names(char *text, size_t bytes, const hd_graph *graph) {
-  size_t at = 0;
-  for (int p = 0; p < graph->param_count && at < bytes; p++)
+  hd_line l = {.text = text, .bytes = bytes};
+  for (int p = 0; p < graph->param_count; p++)
     if (!graph->params[p].running)
-      at += (size_t)snprintf(text + at, bytes - at, "%s%s", at ? ", " : "", graph->values[graph->params[p].value].name);
+      hd__line_add(&l, "%s%s", l.length ? ", " : "", graph->values[graph->params[p].value].name);
   return text;
 }
 
@@ -121,10 +108,9 @@ hd_status hd__param_rules_text(char *text, size_t bytes, hd_ctx *ctx, const hd_y
     HD_TRY(read_rule(&r, ctx, &rules->item[i]));
     hd__line_add(&l, "%s{match: ", i ? ", " : "");
     append_quoted(&l, r.match);
-    const hd_yaml_node *value[] = {r.requires_grad, r.lr, r.weight_decay};
-    for (int k = 0; k < 3; k++)
-      if (value[k])
-        hd__line_add(&l, ", %s: %s", value[k]->key, value[k]->text);
+    for (int k = 0; k < SETTINGS; k++)
+      if (r.set[k])
+        hd__line_add(&l, ", %s: %s", r.set[k]->key, r.set[k]->text);
     hd__line_add(&l, "}");
   }
   hd__line_add(&l, "]");

@@ -8,10 +8,6 @@
 #include <stdint.h>
 
 typedef struct hd_image_kernels {
-  /* out[i * channels + c] = fma(x[c * plane + i], scale[c], shift[c]) for i < plane: planes to channels fastest. */
-  void (*gather_f32)(float *out, const float *x, int64_t plane, int32_t channels, const float *scale,
-                     const float *shift);
-
   /* out[i] = fma(share, b[i] - a[i], a[i]); out may be a or b. */
   void (*blend)(float *out, const float *a, const float *b, float share, int64_t count);
 

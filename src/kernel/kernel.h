@@ -204,15 +204,7 @@ typedef struct hd_hyper {
 
 /* One optimizer step for `count` elements. Reads version t, writes version t+1; out may not alias in.
  *
- *   g' = g * grad_scale
- *   sgd      g'' = fma(weight_decay, w, g')
- *            with state:                 m1 = fma(momentum, m, g''), d = nesterov ? fma(momentum, m1, g'') : m1
- *            without state (m == NULL):  d = g''
- *            w1 = fma(-lr, d, w)
- *   adam     g'' = fma(weight_decay, w, g')
- *   adamw    g'' = g', and first w = w * decay_keep
- *   both     m1 = fma(one_minus_beta1, g'' - m, m), v1 = fma(one_minus_beta2, g'' * g'', beta2 * v)
- *            w1 = fma(-step_size, m1 / (sqrt(v1) / sqrt_bias2 + eps), w)
+ * The chains are those of op/sgd/sgd.h, adam.h and adamw.h; sgd without momentum has no state, m is NULL then.
  *
  * Returns 1 if any g, w1, m1 or v1 is not finite, else 0. Any alignment and count. */
 typedef struct hd_update {

@@ -2,7 +2,7 @@
  * NAME_dx_of(g, dy, other), other being x or y as its rule says, and ends with OP_ELEMENTWISE(NAME). */
 #pragma once
 
-#include "op/unit.h"
+#include "kernel/unit.h"
 
 #define OP_ELEMENTWISE(name)                                                                                           \
   HD_BOTH int64_t name##_count(const hd_geom *g) { return op_elems(g); }                                               \

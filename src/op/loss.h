@@ -5,7 +5,7 @@
  * NAME_term(g, weight, y, target) and NAME_slope(g, weight, y, target). */
 #pragma once
 
-#include "op/unit.h"
+#include "kernel/unit.h"
 
 HD_BOTH real loss_weight(const op_call *c, int64_t i) { return c->in[2] ? op_param(c, 2)[i] : 1; }
 HD_BOTH real loss_magnitude(real d) { return d < 0 ? -d : d; }

@@ -1,4 +1,6 @@
 /* The table of operations, from ops.def, and what it says of each. */
+#include <string.h>
+
 #include "op/op.h"
 
 #define OP_ROWS(name) extern const hd_op_rule hd__rule_##name;
@@ -30,6 +32,13 @@ static const hd_op_info table[HD_OP_COUNT] = {
 };
 
 const hd_op_info *hd__op_info(hd_op op) { return &table[op]; }
+
+hd_op hd__op_find(const char *name) {
+  hd_op op = 0;
+  while (op < HD_OP_COUNT && strcmp(table[op].name, name))
+    op++;
+  return op;
+}
 
 int64_t hd__op_flops(hd_op op, const hd_geom *g) {
   const hd_op_info *info = &table[op];

@@ -176,6 +176,15 @@ typedef struct hd_op_rule {
 
 #define HD_SAMPLES(list) .samples = list, .sample_count = sizeof(list) / sizeof *(list)
 
+/* What the rules of elementwise operations have in common, and those of losses. Their gradients read dy and `other`,
+ * which is x or y; scores, target and weights. */
+#define HD_ELEMENTWISE(name, other)                                                                                    \
+  .fewest = 1, .most = 1, .shapes = hd__shapes_same, .elementwise = true, .in_place = true,                            \
+  .dx = {HD_OP_##name##_dx, {HD_ARG_DY, other}}
+#define HD_LOSS(name)                                                                                                  \
+  .loss = true, .shapes = hd__shapes_loss, .dx = {HD_OP_##name##_dx, {HD_ARG_X, HD_ARG_W, HD_ARG_B}},                  \
+  HD_SAMPLES(hd__samples_loss)
+
 typedef struct hd_op_info {
   const char *name;
   hd_op_class class;
@@ -184,6 +193,7 @@ typedef struct hd_op_info {
 } hd_op_info;
 
 HD_TOOLS_API const hd_op_info *hd__op_info(hd_op op);
+hd_op hd__op_find(const char *name); /* HD_OP_COUNT: there is none */
 HD_TOOLS_API int64_t hd__op_flops(hd_op op, const hd_geom *geom);
 int64_t hd__op_macs(hd_op op, const hd_geom *geom);
 

@@ -1,7 +1,7 @@
 /* Windows over images: what convolutions and pooling share. */
 #pragma once
 
-#include "op/unit.h"
+#include "kernel/unit.h"
 
 /* Element (y, x, c) of a padded image; y and x may lie outside, where it is zero. */
 HD_BOTH real window_pixel(const real *image, int height, int width, int channels, int y, int x, int c) {

@@ -98,9 +98,7 @@ static void cut(hd_plan *plan, int p) {
 
 hd_status hd__pass_chunks(hd_plan *plan, hd_ctx *ctx) {
   int chunks = 0;
-  plan->uses = hd__calloc((size_t)plan->graph->node_count * HD_MAX_OUT, sizeof *plan->uses);
-  if (!plan->uses)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory while cutting chunks");
+  HD_TRY(HD_NEW(plan->uses, plan->graph->node_count * HD_MAX_OUT, ctx, "out of memory while cutting chunks"));
   place_params(plan, true);
   plan->trained_elems = plan->grad_elems = plan->param_elems;
   place_params(plan, false);
@@ -117,9 +115,7 @@ hd_status hd__pass_chunks(hd_plan *plan, hd_ctx *ctx) {
   }
   if (plan->trains)
     place_statistics(plan);
-  plan->chunks = hd__calloc((size_t)chunks, sizeof *plan->chunks);
-  if (!plan->chunks)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory while cutting chunks");
+  HD_TRY(HD_NEW(plan->chunks, chunks, ctx, "out of memory while cutting chunks"));
   for (int p = 0; p < plan->param_count; p++)
     if (plan->params[p].chunks > 0)
       cut(plan, p);

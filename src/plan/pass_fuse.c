@@ -6,18 +6,6 @@
  * orders give the same result. Values between the fused nodes lose their producer and are never stored. */
 #include "plan/passes.h"
 
-static int only_consumer(const hd_graph *graph, int value) {
-  int found = -1;
-  for (int i = 0; i < graph->node_count; i++)
-    for (int k = 0; k < HD_MAX_IN; k++)
-      if (graph->nodes[i].in[k] == value) {
-        if (found >= 0)
-          return -1;
-        found = i;
-      }
-  return found;
-}
-
 static bool is_fusible_pool(const hd_geom *g) {
   return g->kh == g->kw && g->sh == g->kh && g->sw == g->kw && g->ph == 0 && g->pw == 0 && g->kh > 1;
 }
@@ -43,7 +31,7 @@ static bool absorb(hd_node *node, const hd_node *next) {
 void hd__pass_fuse(hd_graph *graph) {
   for (int i = 0; i < graph->node_count; i++) {
     int next;
-    while (graph->nodes[i].out[0] != graph->logits && (next = only_consumer(graph, graph->nodes[i].out[0])) >= 0 &&
+    while (graph->nodes[i].out[0] != graph->logits && hd__graph_reads(graph, graph->nodes[i].out[0], &next) == 1 &&
            absorb(&graph->nodes[i], &graph->nodes[next]))
       hd__graph_remove_node(graph, next);
   }

@@ -35,18 +35,10 @@ static hd_status walk_back(hd_grad *grad) {
   return HD_OK;
 }
 
-static bool is_read(const hd_graph *graph, int value) {
-  for (int i = 0; i < graph->node_count; i++)
-    for (int k = 0; k < HD_MAX_IN; k++)
-      if (graph->nodes[i].in[k] == value)
-        return true;
-  return false;
-}
-
 /* A gradient of a frozen parameter without readers; batch norm's dx reads some. */
 static bool is_idle(const hd_graph *graph, int value) {
   return value >= 0 && graph->values[value].kind == HD_VALUE_PARAM_GRAD &&
-         !hd__param_trains(&graph->params[graph->values[value].param]) && !is_read(graph, value);
+         !hd__param_trains(&graph->params[graph->values[value].param]) && hd__graph_reads(graph, value, NULL) == 0;
 }
 
 /* Rules emit the gradients of a layer's weight and bias together: removes those of frozen parameters, and nodes left

@@ -33,7 +33,7 @@ static bool is_deferred(const hd_plan *plan, const hd_node *node) {
 /* The segment in which a value is written: samples are fetched for the first. */
 static int segment_of(const memory *m, int value) {
   int producer = m->plan->graph->values[value].producer;
-  return producer < 0 ? 0 : m->plan->segment[producer];
+  return producer < 0 ? 0 : m->plan->nodes[producer].segment;
 }
 
 static void note_use(memory *m, int value, int node, bool later) {
@@ -60,7 +60,8 @@ static void find_lives(memory *m) {
     const hd_node *node = &graph->nodes[i];
     for (int k = 0; k < HD_MAX_IN; k++)
       if (node->in[k] >= 0)
-        note_use(m, node->in[k], i, is_deferred(m->plan, node) || m->plan->segment[i] != segment_of(m, node->in[k]));
+        note_use(m, node->in[k], i,
+                 is_deferred(m->plan, node) || m->plan->nodes[i].segment != segment_of(m, node->in[k]));
   }
   if (!m->plan->trains)
     note_use(m, graph->logits, graph->node_count, false);
@@ -138,28 +139,21 @@ static void place_classes(memory *m, bool *placed) {
 
 /* Sums over shards and parameters are placed by the pass of chunks. */
 static hd_place place_of(const memory *m, int v) {
+  static const hd_where of_kind[] = {
+      [HD_VALUE_LABEL] = HD_AT_LABELS, [HD_VALUE_PARAM] = HD_AT_PARAM, [HD_VALUE_CONST] = HD_AT_CONST};
   const hd_graph *graph = m->plan->graph;
   const hd_value *value = &graph->values[v];
-  hd_place place = {.where = HD_AT_NOWHERE,
+  const life *l = &m->lives[m->class_of[v]];
+  hd_place place = {.where = v == graph->loss ? HD_AT_LOSSES : of_kind[value->kind],
                     .stride = hd__value_stride(value),
                     .row_bytes = hd__value_stride(value) * hd__dtype_bytes(value->dtype),
                     .elems = hd__shape_elems(&value->shape)};
-  if (v == graph->loss) {
-    place.where = HD_AT_LOSSES;
-  } else if (value->kind == HD_VALUE_LABEL) {
-    place.where = HD_AT_LABELS;
-  } else if (value->kind == HD_VALUE_PARAM) {
-    place.where = HD_AT_PARAM;
-  } else if (value->kind == HD_VALUE_CONST) {
-    place.where = HD_AT_CONST;
+  if (place.where == HD_AT_CONST) {
     place.offset = m->plan->const_elems;
     m->plan->const_elems += (place.stride + 15) / 16 * 16;
-  } else if (value->kind != HD_VALUE_PARAM_GRAD && value->kind != HD_VALUE_STATISTIC) {
-    const life *l = &m->lives[m->class_of[v]];
-    if (l->live) {
-      place.where = l->batch ? HD_AT_BATCH : HD_AT_ARENA;
-      place.offset = l->offset;
-    }
+  } else if (place.where == HD_AT_NOWHERE && l->live) {
+    place.where = l->batch ? HD_AT_BATCH : HD_AT_ARENA;
+    place.offset = l->offset;
   }
   return place;
 }

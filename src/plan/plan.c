@@ -5,7 +5,7 @@
 #include "op/op.h"
 #include "plan/passes.h"
 
-static hd_status out_of_memory(hd_ctx *ctx) { return hd__fail(ctx, HD_E_NOMEM, "out of memory while planning"); }
+static const char NO_MEMORY[] = "out of memory while planning";
 
 static bool emits_call(const hd_plan *plan, const hd_node *node) {
   bool reduce = hd__op_info(node->op)->class == HD_CLASS_REDUCE;
@@ -27,7 +27,7 @@ static void lower_call(hd_plan_call *call, const hd_plan *plan, int index, int64
                          .class = hd__op_info(node->op)->class,
                          .geom = &node->geom,
                          .by_shard = by_shard,
-                         .gathered = plan->gathered[index],
+                         .gathered = plan->nodes[index].gathered,
                          .flops = hd__op_flops(node->op, &node->geom),
                          .written = (uint32_t)node->written,
                          .node = index,
@@ -116,7 +116,7 @@ static hd_status lower_values(hd_plan *plan, hd_ctx *ctx) {
   plan->target_outputs = graph->values[graph->label].dtype == HD_F32 ? (int32_t)plan->label.elems : 0;
   plan->constants = hd__malloc_aligned((size_t)plan->const_elems * sizeof *plan->constants + 1);
   if (!plan->constants)
-    return out_of_memory(ctx);
+    return hd__fail(ctx, HD_E_NOMEM, NO_MEMORY);
   for (int v = 0; v < graph->value_count; v++)
     if (graph->values[v].constant)
       memcpy(plan->constants + plan->place[v].offset, graph->values[v].constant, (size_t)plan->place[v].row_bytes);
@@ -129,7 +129,7 @@ void hd__plan_set_kernels(hd_plan *plan, const hd_kernels *kernels) {
     hd_plan_call *call = &plan->calls[i];
     call->run =
         call->by_shard ? kernels->shard_run[call->op] : hd_kernels_for(kernels, call->op, call->geom)->run[call->op];
-    call->run_outputs = plan->by_outputs[call->node] ? kernels->run_outputs[call->op] : NULL;
+    call->run_outputs = plan->nodes[call->node].by_outputs ? kernels->run_outputs[call->op] : NULL;
   }
   for (int i = 0; i < plan->packed_count; i++) {
     hd_plan_packed *packed = &plan->packed[i];
@@ -150,9 +150,9 @@ static void add_phase(hd_plan *plan, hd_phase_kind kind, int call0, int call1) {
 
 static void lower_phases(hd_plan *plan, const hd_plan_settings *settings) {
   for (int s = 0, call = 0, end; s < plan->segments; s++, call = end) {
-    for (end = call; end < plan->call_count && plan->segment[plan->calls[end].node] == s;)
+    for (end = call; end < plan->call_count && plan->nodes[plan->calls[end].node].segment == s;)
       end++;
-    bool by_outputs = end > call && plan->by_outputs[plan->calls[call].node];
+    bool by_outputs = end > call && plan->nodes[plan->calls[call].node].by_outputs;
     add_phase(plan, by_outputs ? HD_PHASE_OUTPUTS : HD_PHASE_SHARDS, call, end);
   }
   if (settings->train && settings->clip_norm) {
@@ -164,12 +164,9 @@ static void lower_phases(hd_plan *plan, const hd_plan_settings *settings) {
 }
 
 static hd_status lower(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *settings) {
-  size_t nodes = (size_t)plan->graph->node_count;
-  plan->calls = hd__calloc(nodes, sizeof *plan->calls);
-  plan->packed = hd__calloc(nodes, sizeof *plan->packed);
-  plan->phases = hd__calloc((size_t)plan->segments + 2, sizeof *plan->phases);
-  if (!plan->calls || !plan->packed || !plan->phases)
-    return out_of_memory(ctx);
+  HD_TRY(HD_NEW(plan->calls, plan->graph->node_count, ctx, NO_MEMORY));
+  HD_TRY(HD_NEW(plan->packed, plan->graph->node_count, ctx, NO_MEMORY));
+  HD_TRY(HD_NEW(plan->phases, plan->segments + 2, ctx, NO_MEMORY));
   lower_calls(plan, settings->shard_rows);
   lower_packed(plan);
   lower_phases(plan, settings);
@@ -193,9 +190,7 @@ static hd_status run_passes(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *
   }
   HD_TRY(hd__pass_segments(plan, ctx, settings));
   plan->param_count = plan->graph->param_count;
-  plan->params = hd__calloc((size_t)plan->param_count, sizeof *plan->params);
-  if (!plan->params)
-    return out_of_memory(ctx);
+  HD_TRY(HD_NEW(plan->params, plan->param_count, ctx, NO_MEMORY));
   HD_TRY(hd__pass_groups(plan, ctx));
   HD_TRY(hd__pass_memory(plan, ctx));
   HD_TRY(hd__pass_chunks(plan, ctx));
@@ -208,7 +203,7 @@ hd_status hd__plan_create(hd_plan **out, hd_ctx *ctx, hd_graph *graph, const hd_
   *out = NULL;
   if (!plan) {
     hd__graph_destroy(graph);
-    return out_of_memory(ctx);
+    return hd__fail(ctx, HD_E_NOMEM, NO_MEMORY);
   }
   plan->graph = graph;
   plan->kernels = kernels;
@@ -233,9 +228,7 @@ void hd__plan_destroy(hd_plan *plan) {
   hd__free(plan->packed);
   hd__free(plan->chunks);
   hd__free(plan->phases);
-  hd__free(plan->segment);
-  hd__free(plan->by_outputs);
-  hd__free(plan->gathered);
+  hd__free(plan->nodes);
   hd__free(plan->constants);
   hd__free(plan);
 }

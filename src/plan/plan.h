@@ -148,6 +148,14 @@ typedef struct hd_phase {
   int64_t gathered, gradients; /* floats of a partial sum: of gathered calls; after the last segment of all gradients */
 } hd_phase;
 
+/* What the passes find of a node. */
+typedef struct hd_plan_node {
+  int segment;
+  bool by_outputs; /* it is a segment that threads divide by its outputs instead of by shards */
+  bool gathered;   /* as of its call */
+} hd_plan_node;
+
+/* It has many fields because it is all that executors read: they know no graph. */
 typedef struct hd_plan {
   struct hd_graph *graph; /* owned */
   const hd_kernels *kernels;
@@ -168,9 +176,7 @@ typedef struct hd_plan {
   int chunk_count;
   hd_phase *phases;
   int phase_count;
-  int *segment;     /* per node */
-  bool *by_outputs; /* per node: it is a segment that threads divide by its outputs instead of by shards */
-  bool *gathered;   /* per node: as of its call */
+  hd_plan_node *nodes; /* as the graph's */
   int segments;
   bool gathers; /* whether any node is gathered */
 

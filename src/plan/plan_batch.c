@@ -57,23 +57,12 @@ static bool is_gathered(const hd_graph *graph, int value) {
   return class == HD_CLASS_REDUCE || class == HD_CLASS_STATS;
 }
 
-static bool has_other_readers(const hd_graph *graph, int value, int reader) {
-  for (int i = 0; i < graph->node_count; i++)
-    for (int k = 0; k < HD_MAX_IN; k++)
-      if (i != reader && graph->nodes[i].in[k] == value)
-        return true;
-  return false;
-}
-
 /* Whether a parameter's gradient will be formed from what its node reads. */
 static bool is_formed(const hd_plan *plan, int param) {
-  for (int i = 0; i < plan->graph->node_count; i++)
-    for (int k = 0; k < HD_MAX_OUT; k++) {
-      const int value = plan->graph->nodes[i].out[k];
-      if (value >= 0 && plan->graph->values[value].kind == HD_VALUE_PARAM_GRAD &&
-          plan->graph->values[value].param == param)
-        return plan->kernels->form[plan->graph->nodes[i].op];
-    }
+  const hd_graph *graph = plan->graph;
+  for (const hd_value *v = graph->values; v < graph->values + graph->value_count; v++)
+    if (v->kind == HD_VALUE_PARAM_GRAD && v->param == param && v->producer >= 0)
+      return plan->kernels->form[graph->nodes[v->producer].op];
   return false;
 }
 
@@ -88,19 +77,15 @@ static bool is_by_outputs(const hd_plan *plan, int index, const hd_plan_settings
     return false;
   const hd_value *weight = &plan->graph->values[node->in[1]];
   return (int64_t)node->geom.ci * node->geom.co >= WORTH_A_BARRIER && node->geom.ci >= settings->batch &&
-         is_formed(plan, weight->param) && !has_other_readers(plan->graph, node->in[1], index);
+         is_formed(plan, weight->param) && hd__graph_reads(plan->graph, node->in[1], NULL) == 1;
 }
 
 hd_status hd__pass_segments(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *settings) {
   const hd_graph *graph = plan->graph;
-  plan->segment = hd__calloc((size_t)graph->node_count, sizeof *plan->segment);
-  plan->by_outputs = hd__calloc((size_t)graph->node_count, sizeof *plan->by_outputs);
-  plan->gathered = hd__calloc((size_t)graph->node_count, sizeof *plan->gathered);
-  if (!plan->segment || !plan->by_outputs || !plan->gathered)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory while planning");
+  HD_TRY(HD_NEW(plan->nodes, graph->node_count, ctx, "out of memory while planning"));
   for (int p = 0; p < graph->param_count; p++)
     if (graph->params[p].running && plan->trains)
-      plan->gathered[graph->values[graph->params[p].statistic].producer] = plan->gathers = true;
+      plan->nodes[graph->values[graph->params[p].statistic].producer].gathered = plan->gathers = true;
   int now = 0;
   for (int i = 0; i < graph->node_count; i++) {
     for (int k = 0; k < HD_MAX_IN; k++) {
@@ -108,13 +93,13 @@ hd_status hd__pass_segments(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *
       if (!is_gathered(graph, value))
         continue;
       int producer = graph->values[value].producer;
-      plan->gathered[producer] = plan->gathers = true;
-      if (plan->segment[producer] == now)
+      plan->nodes[producer].gathered = plan->gathers = true;
+      if (plan->nodes[producer].segment == now)
         now++;
     }
-    plan->by_outputs[i] = is_by_outputs(plan, i, settings);
-    plan->segment[i] = plan->by_outputs[i] ? ++now : now;
-    now += plan->by_outputs[i];
+    plan->nodes[i].by_outputs = is_by_outputs(plan, i, settings);
+    plan->nodes[i].segment = plan->nodes[i].by_outputs ? ++now : now;
+    now += plan->nodes[i].by_outputs;
   }
   plan->segments = now + 1;
   return HD_OK;

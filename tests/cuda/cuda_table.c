@@ -23,9 +23,9 @@ static int page_count;
 enum { spare_rows = 1 };
 
 void cuda_table_environment(void) {
-  const char *real = getenv("HD_GPU"), *build = getenv("BUILDDIR");
+  const char *wanted = getenv("HD_GPU"), *build = getenv("BUILDDIR");
   char path[1024];
-  if (real && !strcmp(real, "real")) {
+  if (wanted && !strcmp(wanted, "real")) {
     snprintf(path, sizeof path, "%s/.libs/heddle-cuda.so", build ? build : ".");
     setenv("HEDDLE_CUDA_MODULE", path, 0);
     return;

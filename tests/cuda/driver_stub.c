@@ -36,7 +36,7 @@
 #include <unistd.h>
 
 #include "exec/gpu/device/cuda_driver.h"
-#include "kernel/cuda/cuda_kernels.h"
+#include "op/kernels_gpu.h"
 #include "platform/fpmode.h"
 
 enum {
@@ -79,14 +79,9 @@ static const struct cu_function functions[] = {
     HD_CUDA_EXTRA(KERNEL)
 #undef KERNEL
 #define KERNEL(name, args) {"hdk_" #name, hdk_##name, sizeof(args), 1, 0},
-#define SIXTEEN(op, what, T) KERNEL(what##_##T, hd_cuda_call)
-#define PRODUCT(op, what, TA, TB) KERNEL(what##_##TA##_##TB, hd_cuda_call)
-#define LIVE(op, what, R, threads) KERNEL(what##_##R, hd_cuda_call)
-#define SCATTER(op, what, elements) KERNEL(what##_##elements, hd_cuda_call)
-#define CHANNELS(op, what) KERNEL(what, hd_cuda_call)
-#define ROWS(op, T) KERNEL(op##_rows_##T, hd_cuda_call)
-#define SHARD_ROWS(op) KERNEL(op##_rows, hd_cuda_call)
-        HD_CUDA_BLOCKS(KERNEL) HD_CUDA_TILED(SIXTEEN, PRODUCT, LIVE, SCATTER, CHANNELS, ROWS, SHARD_ROWS)
+#define BLOCK KERNEL
+#define TILED(op, name, what, a_side, b_side) KERNEL(name, hd_cuda_call)
+#include "kernel/cuda/cuda_blocks.def"
 #undef KERNEL
 };
 enum { FUNCTIONS = sizeof functions / sizeof *functions };

@@ -227,13 +227,13 @@ static void check_segments(walk *w) {
     for (int k = 0; k < HD_MAX_IN; k++) {
       int value = graph->nodes[i].in[k];
       int producer = value < 0 ? -1 : graph->values[value].producer;
-      int here = w->plan->segment[i], there = producer < 0 ? 0 : w->plan->segment[producer];
+      int here = w->plan->nodes[i].segment, there = producer < 0 ? 0 : w->plan->nodes[producer].segment;
       if (value < 0 || here == there) {
         if (producer >= 0 && is_sum(&graph->values[value]))
           say(w, "%s reads %s before all shards are done", graph->nodes[i].name, name_of(w, value));
         continue;
       }
-      if (is_sum(&graph->values[value]) && !w->plan->gathered[producer])
+      if (is_sum(&graph->values[value]) && !w->plan->nodes[producer].gathered)
         say(w, "%s reads %s, which is never gathered", graph->nodes[i].name, name_of(w, value));
       if (w->plan->place[value].where == HD_AT_ARENA)
         say(w, "%s reads %s of an earlier segment in the arena", graph->nodes[i].name, name_of(w, value));
@@ -258,7 +258,7 @@ static void check_phases(walk *w) {
     if (phase->kind == HD_PHASE_OUTPUTS && (phase->call1 != call + 1 || !is_deferred_call(w->plan, call)))
       say(w, "phase %d shares out what is not one call with a deferred gradient", i);
     for (int c = phase->call0; c < phase->call1; c++)
-      if (w->plan->segment[w->plan->calls[c].node] != i)
+      if (w->plan->nodes[w->plan->calls[c].node].segment != i)
         say(w, "phase %d runs a call of another segment", i);
     call = phase->call1;
   }

@@ -46,8 +46,8 @@ static void apply_scaling(const hd_transform_step *step, hd_transform_run *run) 
       run->kernels->gather_u8(to + c * from->plane, hd__image_byte(from, c, 0, 0), from->plane, 1, &step->by[c],
                               &step->shift[c]);
     else
-      run->kernels->image.gather_f32(to + c * from->plane, hd__image_float(from, c, 0, 0), from->plane, 1, &step->by[c],
-                                     &step->shift[c]);
+      run->kernels->gather_f32(to + c * from->plane, hd__image_float(from, c, 0, 0), from->plane, 1, &step->by[c],
+                               &step->shift[c]);
   }
   hd__run_dense(run, to, false, from->height, from->width);
 }
@@ -262,6 +262,6 @@ void hd_pipeline_apply(float *image, float *target, const hd_pipeline *p, const 
   if (run.image.bytes)
     p->kernels->gather_u8(image, run.image.at, plane, p->shape.channels, p->by, p->shift);
   else
-    p->kernels->image.gather_f32(image, run.image.at, plane, p->shape.channels, p->by, p->shift);
+    p->kernels->gather_f32(image, run.image.at, plane, p->shape.channels, p->by, p->shift);
   hd__fpmode_leave(mode);
 }

@@ -2,11 +2,8 @@
  * occupies the whole GPU; if none takes the shape, the plain kernel with a thread per element. All compute the same
  * bits. */
 #include "exec/gpu/gpu_executor_state.h"
-#include "kernel/cuda/cuda_channels_matrix.h"
-#include "kernel/cuda/cuda_conv_tiles.h"
-#include "kernel/cuda/cuda_linear_tiles.h"
-#include "kernel/cuda/cuda_ops.h"
-#include "kernel/cuda/cuda_rows_matrix.h"
+#include "op/op_blocks.h"
+#include "op/op_headers.h"
 
 /* Threads of a plain kernel for each sample or shard. */
 typedef int64_t count_fn(const hd_geom *g);
@@ -29,25 +26,12 @@ typedef struct tiled {
   hd_op op;
   int kernel, a_side, b_side;
   cuda_part (*matrix)(const hd_geom *g, int64_t rows);
-  bool biased; /* of gradients of weights: also computes the bias's */
 } tiled;
 
 static const tiled kernels[] = {
-#define SIXTEEN(op, what, T) {HD_OP_##op, HD_CUDA_##what##_##T, 4 * T, 4 * T, what##_matrix, false},
-#define PRODUCT(op, what, TA, TB) {HD_OP_##op, HD_CUDA_##what##_##TA##_##TB, 16 * TA, 16 * TB, what##_matrix, false},
-#define LIVE(op, what, R, threads) {HD_OP_##op, HD_CUDA_##what##_##R, threads, 1, what##_matrix, true},
-#define SCATTER(op, what, elements) {HD_OP_##op, HD_CUDA_##what##_##elements, elements, 1, what##_matrix, false},
-#define CHANNELS(op, what) {HD_OP_##op, HD_CUDA_##what, HD_BLOCK_CHANNELS, 1, what##_matrix, false},
-#define ROWS(op, T) {HD_OP_##op, HD_CUDA_##op##_rows_##T, 1, T, op##_rows_matrix, false},
-#define SHARD_ROWS(op) {HD_OP_##op, HD_CUDA_##op##_rows, 1, 1, op##_rows_matrix, false},
-    HD_CUDA_TILED(SIXTEEN, PRODUCT, LIVE, SCATTER, CHANNELS, ROWS, SHARD_ROWS)
-#undef SIXTEEN
-#undef PRODUCT
-#undef LIVE
-#undef SCATTER
-#undef CHANNELS
-#undef ROWS
-#undef SHARD_ROWS
+#define BLOCK(name, args)
+#define TILED(op, name, what, a_side, b_side) {HD_OP_##op, HD_CUDA_##name, a_side, b_side, what##_matrix},
+#include "kernel/cuda/cuda_blocks.def"
 };
 
 /* Whether `blocks` blocks keep all multiprocessors occupied: at least half of these have two blocks. */
@@ -89,7 +73,7 @@ hd_status hd__exec_cuda_launch(hd_cuda *cuda, hd_ctx *ctx, hd_op op, int64_t row
     return launch_plain(cuda, ctx, op, rows, shards, call);
   if (op != HD_OP_conv2d_dw || call->out[0])
     HD_TRY(launch_blocks(cuda, ctx, best->kernel, blocks, call));
-  if (op != HD_OP_conv2d_dw || !call->out[1] || (best->biased && call->out[0]))
+  if (op != HD_OP_conv2d_dw || !call->out[1] || (best->matrix(&call->g, rows).biased && call->out[0]))
     return HD_OK;
   const cuda_part bias = conv_db_matrix(&call->g, rows);
   return launch_blocks(cuda, ctx, HD_CUDA_conv_db, cuda_blocks(&bias, HD_BLOCK_CHANNELS, 1) * shards, call);

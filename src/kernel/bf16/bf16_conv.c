@@ -99,22 +99,13 @@ G16 void run_block(const bf16_walk *walk, const walk_block *block, int pixels, i
 
 typedef void block_fn(const bf16_walk *walk, const walk_block *block);
 
+#define FITS(pixels, groups) ((pixels) <= MOST_PIXELS && (groups) <= MOST_GROUPS && (pixels) * (groups) <= ACC_GROUPS)
 #define BLOCK(pixels, groups)                                                                                          \
   static void block_##pixels##x##groups(const bf16_walk *walk, const walk_block *block) {                              \
-    run_block(walk, block, pixels, groups);                                                                            \
+    if (FITS(pixels, groups))                                                                                          \
+      run_block(walk, block, pixels, groups);                                                                          \
   }
-
-/* clang-format off */
-BLOCK(1, 1) BLOCK(2, 1) BLOCK(3, 1) BLOCK(4, 1) BLOCK(5, 1) BLOCK(6, 1)
-BLOCK(7, 1) BLOCK(8, 1) BLOCK(9, 1) BLOCK(10, 1) BLOCK(11, 1) BLOCK(12, 1)
-BLOCK(1, 2) BLOCK(2, 2) BLOCK(3, 2) BLOCK(4, 2) BLOCK(5, 2) BLOCK(6, 2)
-BLOCK(7, 2) BLOCK(8, 2) BLOCK(9, 2) BLOCK(10, 2) BLOCK(11, 2) BLOCK(12, 2)
-BLOCK(1, 3) BLOCK(2, 3) BLOCK(3, 3) BLOCK(4, 3) BLOCK(5, 3) BLOCK(6, 3) BLOCK(7, 3) BLOCK(8, 3)
-static block_fn *const blocks[MOST_GROUPS][MOST_PIXELS] = {
-    {block_1x1, block_2x1, block_3x1, block_4x1, block_5x1, block_6x1, block_7x1, block_8x1, block_9x1, block_10x1, block_11x1, block_12x1},
-    {block_1x2, block_2x2, block_3x2, block_4x2, block_5x2, block_6x2, block_7x2, block_8x2, block_9x2, block_10x2, block_11x2, block_12x2},
-    {block_1x3, block_2x3, block_3x3, block_4x3, block_5x3, block_6x3, block_7x3, block_8x3}};
-/* clang-format on */
+BLOCK_TABLE(block_fn)
 
 /* Window `number`, row-major over samples, rows and columns. */
 static void take_window(walk_block *block, const bf16_walk *walk, int p, int64_t number) {
@@ -167,14 +158,14 @@ static void run_group(const hd_call *call, const hd_geom *g, int group) {
                       .line = (int64_t)frame.width * g->ci,
                       .w = call->packed + group * group_elems(g),
                       .bias = bias ? bias + group * g->co : NULL,
-                      .y = (float *)call->out[0] + n * call->out_stride[0] + group * g->co,
+                      .y = out_row(call, 0, n) + group * g->co,
                       .argmax = call->out[1] ? (uint8_t *)call->out[1] + n * call->out_stride[1] : NULL,
                       .y_stride = call->out_stride[0],
                       .argmax_stride = call->out_stride[1],
                       .pixel = call->g->co,
                       .rows = call->rows - n < at_once ? call->rows - n : at_once};
     for (int64_t r = 0; r < walk.rows; r++)
-      round_frame(frames + r * slot, &frame, (const float *)call->in[0] + (n + r) * call->in_stride[0] + group * g->ci);
+      round_frame(frames + r * slot, &frame, in_row(call, 0, n + r) + group * g->ci);
     for (int first = 0; first < vectors; first += walk_block_groups(first, vectors))
       walk_channels(&walk, first, walk_block_groups(first, vectors));
   }

@@ -22,7 +22,7 @@ static void linear_pack(const hd_geom *g, const float *w, float *packed, int32_t
 static void round_rows(uint16_t *to, const hd_call *call, int64_t n, int64_t rows, int64_t count, int64_t width) {
   for (int64_t r = 0; r < rows; r++, to += width) {
     memset(to + count, 0, (size_t)(width - count) * sizeof *to);
-    bf16_round(to, (const float *)call->in[0] + (n + r) * call->in_stride[0], count);
+    bf16_round(to, in_row(call, 0, n + r), count);
   }
 }
 
@@ -113,7 +113,7 @@ G16 void dx_block(const hd_call *call, const uint16_t *dy, int64_t n, int k, int
   }
   UNROLL_FOR (r, rows)
     UNROLL_FOR (v, groups)
-      g16_store_some((float *)call->out[0] + (n + r) * call->out_stride[0] + k + 16 * v, acc[r][v], g->ci - k - 16 * v);
+      g16_store_some(out_row(call, 0, n + r) + k + 16 * v, acc[r][v], g->ci - k - 16 * v);
 }
 
 G16 void dx_column(const hd_call *call, const uint16_t *dy, int64_t n, int64_t rows, int k, int groups) {

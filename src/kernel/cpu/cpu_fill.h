@@ -28,6 +28,16 @@
 /* The table of this instruction set: the reference, overridden by all the fills. Filled once, immutable, static. */
 const hd_kernels *HD_SYM(cpu_table)(void);
 
+/* Where input or output k of row n begins; elements and pixels of a value. */
+static inline const float *in_row(const hd_call *call, int k, int64_t n) {
+  return (const float *)call->in[k] + n * call->in_stride[k];
+}
+static inline float *out_row(const hd_call *call, int k, int64_t n) {
+  return (float *)call->out[k] + n * call->out_stride[k];
+}
+static inline int64_t pixels_of(const hd_geom *g) { return (int64_t)g->hi * g->wi; }
+static inline int64_t elems_of(const hd_geom *g) { return pixels_of(g) * g->ci; }
+
 /* The table's gemm, for the kernels that are products. */
 void HD_SYM(gemm)(const hd_gemm *g);
 

@@ -12,7 +12,7 @@ typedef uint8_t bytes16 __attribute__((vector_size(16)));
 enum { COLORS = 3 };
 
 /* Pixels i .. i + 15 of one plane, or fewer at its end. */
-G16 g16 pixels_of(const uint8_t *plane, int64_t i, int64_t count, float scale, float shift) {
+G16 g16 scaled_pixels(const uint8_t *plane, int64_t i, int64_t count, float scale, float shift) {
   uint8_t tail[16] = {0};
   const uint8_t *from = plane + i;
   if (count - i < 16) {
@@ -24,7 +24,7 @@ G16 g16 pixels_of(const uint8_t *plane, int64_t i, int64_t count, float scale, f
 
 static void gather_plane(float *out, const uint8_t *pixels, int64_t plane, float scale, float shift) {
   for (int64_t i = 0; i < plane; i += 16)
-    g16_store_some(out + i, pixels_of(pixels, i, plane, scale, shift), plane - i);
+    g16_store_some(out + i, scaled_pixels(pixels, i, plane, scale, shift), plane - i);
 }
 
 /* Sixteen pixels of three planes, one colour beside the other. */
@@ -71,7 +71,7 @@ static void gather_u8(float *out, const uint8_t *pixels, int64_t plane, int32_t 
   for (int64_t i = channels == COLORS ? gather_colors(out, pixels, plane, scale, shift) : 0; i < plane; i += 16)
     for (int32_t c = 0; c < channels; c++) {
       float lane[16];
-      g16_store(lane, pixels_of(pixels + c * plane, i, plane, scale[c], shift[c]));
+      g16_store(lane, scaled_pixels(pixels + c * plane, i, plane, scale[c], shift[c]));
       for (int64_t p = 0; p < 16 && i + p < plane; p++)
         out[(i + p) * channels + c] = lane[p];
     }

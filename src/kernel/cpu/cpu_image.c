@@ -4,26 +4,6 @@
 #include "kernel/cpu/group16.h"
 #include "kernel/ref/image_loops.h"
 
-static void gather_plane(float *out, const float *x, int64_t plane, float scale, float shift) {
-  for (int64_t i = 0; i < plane; i += 16)
-    g16_store_some(out + i, g16_fma(g16_load_some(x + i, plane - i), g16_all(scale), g16_all(shift)), plane - i);
-}
-
-static void gather_f32(float *out, const float *x, int64_t plane, int32_t channels, const float *scale,
-                       const float *shift) {
-  if (channels == 1) {
-    gather_plane(out, x, plane, scale[0], shift[0]);
-    return;
-  }
-  for (int64_t i = 0; i < plane; i += 16)
-    for (int32_t c = 0; c < channels; c++) {
-      float lane[16];
-      g16_store(lane, g16_fma(g16_load_some(x + c * plane + i, plane - i), g16_all(scale[c]), g16_all(shift[c])));
-      for (int64_t p = 0; p < 16 && i + p < plane; p++)
-        out[(i + p) * channels + c] = lane[p];
-    }
-}
-
 static void blend(float *out, const float *a, const float *b, float share, int64_t count) {
   const g16 weight = g16_all(share);
   for (int64_t i = 0; i < count; i += 16) {
@@ -49,8 +29,7 @@ static void filter(float *out, const float *x, int64_t step, const float *weight
 }
 
 void HD_SYM(image_fill)(hd_kernels *table) {
-  table->image = (hd_image_kernels){.gather_f32 = gather_f32,
-                                    .blend = blend,
+  table->image = (hd_image_kernels){.blend = blend,
                                     .add = add,
                                     .filter = filter,
                                     .columns_u8 = columns_u8,

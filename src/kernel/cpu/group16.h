@@ -50,6 +50,11 @@ G16 void g16_store_some(float *x, g16 value, int64_t count) {
     g16_store_mask(x, value, g16_first((int)count));
 }
 
+/* Of chains along a row whose last group is short: `next` in the lanes of the `left` elements, else as they were. */
+G16 g16 g16_keep_tail(g16 chains, g16 next, int64_t left) {
+  return left >= 16 ? next : g16_choose(g16_first((int)left), next, chains);
+}
+
 /* The rule of every maximum: a later value is taken only if it is greater or NaN. */
 G16 g16 g16_take_over(g16 best, g16 later) {
   return g16_choose(g16_or(g16_less(best, later), g16_nan(later)), later, best);

@@ -1,4 +1,4 @@
-/* Block kernels: the threads of a block work together, in phases. A kernel is written so:
+/* Kernels, and block kernels, in which the threads of a block work together, in phases. Such a kernel is written so:
  *
  *     HD_BLOCK_KERNEL(name, hd_cuda_call) {            arguments are c->...; the block's number is HD_BLOCK
  *       HD_SHARED(float, tile, [16][33]);              one array for the block
@@ -16,14 +16,28 @@
  *
  * On the CPU shared and per-thread memory begin as NaN, and the stub of the driver reverses the order of threads
  * from launch to launch: a read of uninitialized memory, or of what another thread writes in the same phase, changes
- * results. */
+ * results.
+ *
+ * HD_TILED(op, name, what, a_side, b_side) begins a block kernel of an operation, faster than a thread for each
+ * element. what_matrix(g, rows) says what it computes for a batch of so many rows, and a block has a_side x b_side of
+ * that. Of several kernels with one matrix the one with the largest blocks comes first. tools/list-sources finds the
+ * lines that begin with HD_BLOCK_KERNEL, HD_TILED, HD_ROWS (cuda_rows.h) and HD_CHANNELS (cuda_channels.h). */
 #pragma once
 
 #include "kernel/cuda/cuda_call.h"
 #include "kernel/cuda/cuda_names.h"
 
+#define HD_TILED(op, name, what, a_side, b_side) HD_BLOCK_KERNEL(name, hd_cuda_call)
+
 #ifdef __CUDACC__
 
+#define HD_KERNEL_OF(name, args, bounds)                                                                               \
+  static __device__ void name##_body(const args *c);                                                                   \
+  extern "C" __global__ void bounds hdk_##name(const __grid_constant__ args c) { name##_body(&c); }                    \
+  static __device__ void name##_body(const args *c)
+#define HD_KERNEL(name, args) HD_KERNEL_OF(name, args, __launch_bounds__(HD_CUDA_BLOCK))
+/* Two blocks or more at a time on a multiprocessor: at most 128 registers a thread, 48 KiB of shared memory a block. */
+#define HD_BLOCK_KERNEL(name, args) HD_KERNEL_OF(name, args, __launch_bounds__(HD_CUDA_BLOCK, 2))
 #define HD_BLOCK ((int64_t)blockIdx.x)
 #define HD_BY_BLOCK static __device__ __forceinline__
 #define HD_SHARED(type, name, size) __shared__ __align__(16) type name size
@@ -36,6 +50,12 @@
 
 #include <string.h>
 
+static hd_cuda_place hd_cuda_here;
+#define HD_KERNEL(name, args)                                                                                          \
+  static inline void name##_body(const args *c);                                                                       \
+  static inline void hdk_##name(const void *c) { name##_body((const args *)c); }                                       \
+  static inline void name##_body(const args *c)
+#define HD_BLOCK_KERNEL HD_KERNEL
 #define HD_BLOCK (hd_cuda_here.block)
 #define HD_BY_BLOCK static inline
 #define HD_SHARED(type, name, size)                                                                                    \
@@ -62,18 +82,19 @@ typedef struct cuda_part {
   const hd_cuda_call *c;
   int64_t shard, row0; /* and its first sample */
   int32_t a0, b0;
+  int32_t biased; /* the gradient of a bias is computed with that of the weight */
 } cuda_part;
 
 /* For a shape that the kernel does not support. */
 HD_BOTH cuda_part cuda_no_matrix(void) {
-  const cuda_part none = {0, 0, 0, 1, 0, 0, 0, 0, 0, 0};
+  const cuda_part none = {0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0};
   return none;
 }
 
 /* One matrix; or one for each shard of a batch of `shard_rows` samples, which is 0 for a GPU without samples. */
 enum { HD_NO_SHARDS = -1 };
 HD_BOTH cuda_part cuda_matrix(int64_t a_rows, int64_t b_rows, int64_t steps, int32_t unit, int64_t shard_rows) {
-  const cuda_part p = {(int32_t)a_rows, (int32_t)b_rows, (int32_t)steps, unit, shard_rows >= 0, 0, 0, 0, 0, 0};
+  const cuda_part p = {(int32_t)a_rows, (int32_t)b_rows, (int32_t)steps, unit, shard_rows >= 0, 0, 0, 0, 0, 0, 0};
   const int64_t most = INT32_MAX / 2;
   if (a_rows > most || b_rows > most || steps * (shard_rows > 0 ? shard_rows : 1) > most)
     return cuda_no_matrix();

@@ -162,7 +162,12 @@ typedef struct hd_cuda_place {
 } hd_cuda_place;
 #endif
 
-/* ---- Access to arguments, as op/unit.h describes it ---- */
+/* ---- The units of operations for the GPU: a thread computes one in the plain kernels, block kernels take their chains
+ * from there. Access to arguments, as kernel/unit.h describes it ---- */
+
+#define HD_OP_CUDA
+typedef hd_cuda_call op_call;
+typedef hd_cuda_chunks op_update;
 
 HD_BOTH const hd_geom *op_geom(const hd_cuda_call *c) { return &c->g; }
 HD_BOTH const float *op_in(const hd_cuda_call *c, int k, int64_t n) {
@@ -181,3 +186,5 @@ HD_BOTH hd_draw op_draw(const hd_cuda_call *c) {
   const hd_draw draw = {c->step->seed, c->step->epoch, c->step->position, c->node};
   return draw;
 }
+
+#include "kernel/unit.h"

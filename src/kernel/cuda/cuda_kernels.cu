@@ -1,2 +1,2 @@
-/* The GPU's kernels, compiled by nvcc: see cuda_kernels.h. */
-#include "kernel/cuda/cuda_kernels.h"
+/* The GPU's kernels, compiled by nvcc: see op/kernels_gpu.h. */
+#include "op/kernels_gpu.h"

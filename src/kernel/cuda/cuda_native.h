@@ -1,30 +1,15 @@
-/* The kernels before and after the products of NVIDIA's libraries: factors become bfloat16 and results floats again;
- * after a product bias, ReLU and max pool; a pooled gradient becomes that of the convolution. A thread computes an
- * element. */
+/* The kernels before and after the products of NVIDIA's libraries: factors become bfloat16 and results floats again. A
+ * thread computes an element. */
 #pragma once
 
-#include "kernel/cuda/cuda_ops.h"
+#include "kernel/cuda/cuda_call.h"
 
 /* Rounded to the nearest, ties to even. */
 HD_BOTH uint16_t cuda_to_bf16(float x) {
-  union {
-    float value;
-    uint32_t bits;
-  } u;
-  u.value = x;
-  if (x != x)
-    return (uint16_t)(u.bits >> 16 | 64);
-  return (uint16_t)((u.bits + 0x7fff + (u.bits >> 16 & 1)) >> 16);
+  const uint32_t bits = hd__bits_of_float(x);
+  return (uint16_t)((x != x ? bits | 64 << 16 : bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
-
-HD_BOTH float cuda_from_bf16(uint16_t x) {
-  union {
-    uint32_t bits;
-    float value;
-  } u;
-  u.bits = (uint32_t)x << 16;
-  return u.value;
-}
+HD_BOTH float cuda_from_bf16(uint16_t x) { return hd__float_of_bits((uint32_t)x << 16); }
 
 HD_BOTH void narrow_at(const hd_cuda_convert *c, int64_t n, int64_t i) {
   ((uint16_t *)c->to)[n * c->columns + i] = cuda_to_bf16(((const float *)c->from)[n * c->stride + i]);
@@ -38,41 +23,4 @@ HD_BOTH void widen_at(const hd_cuda_convert *c, int64_t n, int64_t i) {
 HD_BOTH void blank_at(const hd_cuda_convert *c, int64_t n, int64_t i) {
   if (n >= c->step->rows)
     ((float *)c->to)[n * c->stride + i] = 0;
-}
-
-/* in[0]: the product; in[2]: the bias. A linear layer's columns, or a convolution's windows. */
-HD_BOTH int64_t finish_count(const hd_geom *g) { return (int64_t)g->hp * g->wp * g->co; }
-
-HD_BOTH float cuda_finish_value(const hd_cuda_call *c, const float *product, int64_t at, int co) {
-  return c->in[2] ? product[at] + op_param(c, 2)[co] : product[at];
-}
-
-HD_BOTH void finish_at(const hd_cuda_call *c, int64_t n, int64_t i) {
-  const hd_geom *g = &c->g;
-  const int co = (int)(i % g->co), window = (int)(i / g->co);
-  const int oy = window / g->wp * g->pool, ox = window % g->wp * g->pool;
-  const float *product = op_in(c, 0, n);
-  float best = cuda_finish_value(c, product, ((int64_t)oy * g->wo + ox) * g->co + co, co);
-  int at = 0;
-  for (int p = 1; p < g->pool * g->pool; p++) {
-    const int64_t place = ((int64_t)(oy + p / g->pool) * g->wo + ox + p % g->pool) * g->co + co;
-    const float value = cuda_finish_value(c, product, place, co);
-    if (op_takes_over(value, best)) {
-      best = value;
-      at = p;
-    }
-  }
-  conv2d_put(c, n, window, co, best, at);
-}
-
-/* in[0]: the pooled gradient, in[2]: where its maxima were; out[0]: that of all positions, zero elsewhere. */
-HD_BOTH int64_t spread_count(const hd_geom *g) { return (int64_t)g->ho * g->wo * g->co; }
-
-HD_BOTH void spread_at(const hd_cuda_call *c, int64_t n, int64_t i) {
-  const hd_geom *g = &c->g;
-  const int co = (int)(i % g->co), oy = (int)(i / g->co) / g->wo, ox = (int)(i / g->co) % g->wo;
-  const int64_t window = ((int64_t)(oy / g->pool) * g->wp + ox / g->pool) * g->co + co;
-  const int there = oy / g->pool < g->hp && ox / g->pool < g->wp &&
-                    op_bytes_in(c, 2, n)[window] == oy % g->pool * g->pool + ox % g->pool;
-  op_out(c, 0, n)[i] = there ? op_in(c, 0, n)[window] : 0;
 }

@@ -3,7 +3,7 @@
  * are those of batch_sums.c. */
 #pragma once
 
-#include "kernel/cuda/cuda_ops.h"
+#include "kernel/cuda/cuda_call.h"
 
 /* Shards whose values are loaded at a time. */
 enum { HD_REDUCE_AHEAD = 16 };
@@ -58,10 +58,6 @@ HD_BOTH float cuda_gradient(const hd_cuda_chunks *p, const hd_cuda_chunk *chunk,
         p->bad[chunk->param] = 1; /* all writers write the same */                                                     \
     }                                                                                                                  \
   }
-HD_UPDATE(sgd)
-HD_UPDATE(adam)
-HD_UPDATE(adamw)
-#undef HD_UPDATE
 
 /* ---- Before the norm of clipping ---- */
 

@@ -2,7 +2,7 @@
  * loads 16 steps of its rows of a and b into shared memory at a time; while it multiplies them, it loads the next
  * into registers. A thread has TA x TB outputs and reads TA + TB numbers for TA * TB products.
  *
- * HD_PRODUCT(NAME, WHAT, TA, TB) makes the kernel NAME. WHAT are functions that define the product:
+ * HD_PRODUCT(WHAT, TA, TB) is the body of a kernel. WHAT are functions that define the product:
  *
  *   cuda_part WHAT_matrix(g, rows)                          of a batch, see cuda_block.h
  *   enum { WHAT_A_DEEP, WHAT_B_DEEP }                       1: neighbouring steps are neighbours in memory; 0: rows are
@@ -53,60 +53,58 @@ HD_BOTH int cuda_taken_step(int e, int t, int rows, int deep) {
   for (int e = 0; e < T; e++)                                                                                          \
   side[cuda_taken_step(e, t, 16 * T, DEEP) * side##_line + cuda_taken_row(e, t, 16 * T, DEEP)] = HD_THIS(name)[e]
 
-#define HD_PRODUCT(NAME, WHAT, TA, TB)                                                                                 \
-  HD_BLOCK_KERNEL(NAME, hd_cuda_call) {                                                                                \
-    enum {                                                                                                             \
-      a_line = 16 * TA + 4,                                                                                            \
-      b_line = 16 * TB + 4,                                                                                            \
-      out_line = 16 * TA + 1,                                                                                          \
-      in_floats = HD_PRODUCT_DEPTH * (a_line + b_line),                                                                \
-      out_floats = 16 * TB * out_line,                                                                                 \
-      floats = in_floats > out_floats ? in_floats : out_floats                                                         \
-    };                                                                                                                 \
-    cuda_part p = WHAT##_matrix(&c->g, c->step->rows);                                                                 \
-    if (!cuda_place(&p, c, HD_BLOCK, 16 * TA, 16 * TB))                                                                \
-      return;                                                                                                          \
-    HD_SHARED(float, shared, [floats]);                                                                                \
-    HD_PER_THREAD(float, acc, TA *TB);                                                                                 \
-    HD_PER_THREAD(float, next_a, TA);                                                                                  \
-    HD_PER_THREAD(float, next_b, TB);                                                                                  \
-    float *a = shared, *b = shared + HD_PRODUCT_DEPTH * a_line;                                                        \
-    int32_t next = 0;                                                                                                  \
+#define HD_PRODUCT(WHAT, TA, TB)                                                                                       \
+  enum {                                                                                                               \
+    a_line = 16 * TA + 4,                                                                                              \
+    b_line = 16 * TB + 4,                                                                                              \
+    out_line = 16 * TA + 1,                                                                                            \
+    in_floats = HD_PRODUCT_DEPTH * (a_line + b_line),                                                                  \
+    out_floats = 16 * TB * out_line,                                                                                   \
+    floats = in_floats > out_floats ? in_floats : out_floats                                                           \
+  };                                                                                                                   \
+  cuda_part p = WHAT##_matrix(&c->g, c->step->rows);                                                                   \
+  if (!cuda_place(&p, c, HD_BLOCK, 16 * TA, 16 * TB))                                                                  \
+    return;                                                                                                            \
+  HD_SHARED(float, shared, [floats]);                                                                                  \
+  HD_PER_THREAD(float, acc, TA *TB);                                                                                   \
+  HD_PER_THREAD(float, next_a, TA);                                                                                    \
+  HD_PER_THREAD(float, next_b, TB);                                                                                    \
+  float *a = shared, *b = shared + HD_PRODUCT_DEPTH * a_line;                                                          \
+  int32_t next = 0;                                                                                                    \
+  HD_PHASE {                                                                                                           \
+    HD_UNROLL                                                                                                          \
+    for (int i = 0; i < TA * TB; i++) {                                                                                \
+      const int32_t row = p.a0 + t % 16 * TA + i % TA;                                                                 \
+      HD_THIS(acc)[i] = row < p.a_rows ? WHAT##_first(&p, row) : 0;                                                    \
+    }                                                                                                                  \
+    HD_PRODUCT_TAKE(a, next_a, WHAT, TA, WHAT##_A_DEEP)                                                                \
+    HD_PRODUCT_TAKE(b, next_b, WHAT, TB, WHAT##_B_DEEP)                                                                \
+  }                                                                                                                    \
+  for (int32_t first = 0; first < p.steps; first = next) {                                                             \
     HD_PHASE {                                                                                                         \
-      HD_UNROLL                                                                                                        \
-      for (int i = 0; i < TA * TB; i++) {                                                                              \
-        const int32_t row = p.a0 + t % 16 * TA + i % TA;                                                               \
-        HD_THIS(acc)[i] = row < p.a_rows ? WHAT##_first(&p, row) : 0;                                                  \
-      }                                                                                                                \
+      HD_PRODUCT_PUT(a, next_a, TA, WHAT##_A_DEEP);                                                                    \
+      HD_PRODUCT_PUT(b, next_b, TB, WHAT##_B_DEEP);                                                                    \
+    }                                                                                                                  \
+    next = first + HD_PRODUCT_DEPTH;                                                                                   \
+    HD_PHASE {                                                                                                         \
+      const float *const thread_a = a + t % 16 * TA, *const thread_b = b + t / 16 * TB;                                \
       HD_PRODUCT_TAKE(a, next_a, WHAT, TA, WHAT##_A_DEEP)                                                              \
       HD_PRODUCT_TAKE(b, next_b, WHAT, TB, WHAT##_B_DEEP)                                                              \
+      if (next <= p.steps) {                                                                                           \
+        HD_UNROLL                                                                                                      \
+        for (int k = 0; k < HD_PRODUCT_DEPTH; k++)                                                                     \
+          HD_PRODUCT_STEP(HD_THIS(acc), thread_a + k * a_line, thread_b + k * b_line, TA, TB);                         \
+      } else                                                                                                           \
+        for (int k = 0; k < (int)(p.steps - first); k++)                                                               \
+          HD_PRODUCT_STEP(HD_THIS(acc), thread_a + k * a_line, thread_b + k * b_line, TA, TB);                         \
     }                                                                                                                  \
-    for (int32_t first = 0; first < p.steps; first = next) {                                                           \
-      HD_PHASE {                                                                                                       \
-        HD_PRODUCT_PUT(a, next_a, TA, WHAT##_A_DEEP);                                                                  \
-        HD_PRODUCT_PUT(b, next_b, TB, WHAT##_B_DEEP);                                                                  \
-      }                                                                                                                \
-      next = first + HD_PRODUCT_DEPTH;                                                                                 \
-      HD_PHASE {                                                                                                       \
-        const float *const thread_a = a + t % 16 * TA, *const thread_b = b + t / 16 * TB;                              \
-        HD_PRODUCT_TAKE(a, next_a, WHAT, TA, WHAT##_A_DEEP)                                                            \
-        HD_PRODUCT_TAKE(b, next_b, WHAT, TB, WHAT##_B_DEEP)                                                            \
-        if (next <= p.steps) {                                                                                         \
-          HD_UNROLL                                                                                                    \
-          for (int k = 0; k < HD_PRODUCT_DEPTH; k++)                                                                   \
-            HD_PRODUCT_STEP(HD_THIS(acc), thread_a + k * a_line, thread_b + k * b_line, TA, TB);                       \
-        } else                                                                                                         \
-          for (int k = 0; k < (int)(p.steps - first); k++)                                                             \
-            HD_PRODUCT_STEP(HD_THIS(acc), thread_a + k * a_line, thread_b + k * b_line, TA, TB);                       \
-      }                                                                                                                \
-    }                                                                                                                  \
-    HD_PHASE {                                                                                                         \
-      HD_UNROLL                                                                                                        \
-      for (int i = 0; i < TA * TB; i++)                                                                                \
-        shared[(t / 16 * TB + i / TA) * out_line + t % 16 * TA + i % TA] = HD_THIS(acc)[i];                            \
-    }                                                                                                                  \
-    HD_PHASE { WHAT##_store(&p, shared, out_line, 16 * TA, 16 * TB, t); }                                              \
-  }
+  }                                                                                                                    \
+  HD_PHASE {                                                                                                           \
+    HD_UNROLL                                                                                                          \
+    for (int i = 0; i < TA * TB; i++)                                                                                  \
+      shared[(t / 16 * TB + i / TA) * out_line + t % 16 * TA + i % TA] = HD_THIS(acc)[i];                              \
+  }                                                                                                                    \
+  HD_PHASE { WHAT##_store(&p, shared, out_line, 16 * TA, 16 * TB, t); }
 
 /* Walks a part's outputs that exist: thread t's. a is the fast side of the walk. */
 #define HD_EACH_OUTPUT(p, a_side, b_side, t, a, b)                                                                     \

@@ -8,11 +8,13 @@
  *
  *   HD_ROWS_PASS(&rows, v, u, ends, x, dy, 0, a, b * 2, 0, (s0 = s0 + v, s1 = fmaf(v, u, s1)))
  *
- * These expressions may use the thread t and its row of the block, V and U also the element i. */
+ * These expressions may use the thread t and its row of the block, V and U also the element i.
+ *
+ * HD_ROWS(NAME, LENGTH, OF_SAMPLE) makes the kernels of an operation on rows of LENGTH elements of g, OF_SAMPLE of them
+ * in a sample, from NAME_of_rows(const cuda_rows *r). */
 #pragma once
 
-#include "kernel/cuda/cuda_ops.h"
-#include "kernel/cuda/cuda_rows_matrix.h"
+#include "kernel/cuda/cuda_block.h"
 
 /* The segments of all rows have 4096 floats, and 16 more each, so that the chains of two rows use different banks;
  * HD_ROW_AHEAD: elements that a thread loads at a time. */
@@ -146,3 +148,17 @@ HD_BOTH float cuda_row_largest(const cuda_rows *r, const float *ends, int t) {
       most = ends[cuda_row(r, t) * 16 + i];
   return most;
 }
+
+#define HD_ROWS_OF_BLOCK(name, of_sample, T)                                                                           \
+  HD_BLOCK_KERNEL(name##_rows_##T, hd_cuda_call) {                                                                     \
+    const hd_geom *g = &c->g;                                                                                          \
+    cuda_rows r;                                                                                                       \
+    if (cuda_rows_begin(&r, c, HD_BLOCK, name##_rows_matrix(g, c->step->rows), T, (int32_t)(of_sample)))               \
+      name##_of_rows(&r);                                                                                              \
+  }
+#define HD_ROWS(name, length, of_sample)                                                                               \
+  HD_BOTH cuda_part name##_rows_matrix(const hd_geom *g, int64_t rows) {                                               \
+    return cuda_matrix(1, (of_sample)*rows, length, 1, HD_NO_SHARDS);                                                  \
+  }                                                                                                                    \
+  HD_ROWS_OF_BLOCK(name, of_sample, 16)                                                                                \
+  HD_ROWS_OF_BLOCK(name, of_sample, 1)

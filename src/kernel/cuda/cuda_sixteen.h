@@ -6,7 +6,7 @@
  * numbers: threads below HD_SIDE of side a, the others of side b. While the block multiplies, it loads the next
  * ones.
  *
- * HD_SIXTEEN(NAME, WHAT, T) makes the kernel NAME. WHAT are functions:
+ * HD_SIXTEEN(WHAT, T) is the body of a kernel. WHAT are functions:
  *
  *   cuda_part WHAT_matrix(g, rows)                       as in cuda_product.h
  *   int32_t WHAT_steps(p, chain)                                       of one of the chains
@@ -46,59 +46,57 @@ HD_BOTH int cuda_side_step(int T, int i, int deep) { return deep ? i % (32 / T) 
       (acc)[i_p] = fmaf(x_[i_p % T], y_[i_p / T], (acc)[i_p]);                                                         \
   } while (0)
 
-#define HD_SIXTEEN(NAME, WHAT, T)                                                                                      \
-  HD_BLOCK_KERNEL(NAME, hd_cuda_call) {                                                                                \
-    enum {                                                                                                             \
-      rows = 4 * T,                                                                                                    \
-      depth = 32 / T,                                                                                                  \
-      side_floats = depth * (16 * (rows + 2) + T),                                                                     \
-      out_line = 4 * rows + 2,                                                                                         \
-      floats = 2 * side_floats > 16 * out_line ? 2 * side_floats : 16 * out_line                                       \
-    };                                                                                                                 \
-    cuda_part p = WHAT##_matrix(&c->g, c->step->rows);                                                                 \
-    if (!cuda_place(&p, c, HD_BLOCK, rows, rows))                                                                      \
-      return;                                                                                                          \
-    HD_SHARED(float, shared, [floats]);                                                                                \
-    HD_PER_THREAD(float, acc, T *T);                                                                                   \
-    HD_PER_THREAD(float, raw, 16);                                                                                     \
+#define HD_SIXTEEN(WHAT, T)                                                                                            \
+  enum {                                                                                                               \
+    rows = 4 * T,                                                                                                      \
+    depth = 32 / T,                                                                                                    \
+    side_floats = depth * (16 * (rows + 2) + T),                                                                       \
+    out_line = 4 * rows + 2,                                                                                           \
+    floats = 2 * side_floats > 16 * out_line ? 2 * side_floats : 16 * out_line                                         \
+  };                                                                                                                   \
+  cuda_part p = WHAT##_matrix(&c->g, c->step->rows);                                                                   \
+  if (!cuda_place(&p, c, HD_BLOCK, rows, rows))                                                                        \
+    return;                                                                                                            \
+  HD_SHARED(float, shared, [floats]);                                                                                  \
+  HD_PER_THREAD(float, acc, T *T);                                                                                     \
+  HD_PER_THREAD(float, raw, 16);                                                                                       \
+  HD_PHASE {                                                                                                           \
+    HD_UNROLL                                                                                                          \
+    for (int i = 0; i < T * T; i++)                                                                                    \
+      HD_THIS(acc)[i] = 0;                                                                                             \
+    WHAT##_take(HD_THIS(raw), &p, T, t / HD_SIDE, t % HD_SIDE, 0);                                                     \
+  }                                                                                                                    \
+  for (int32_t first = 0; first < p.steps; first += depth) {                                                           \
+    HD_PHASE { WHAT##_put(shared + t / HD_SIDE * side_floats, HD_THIS(raw), T, t / HD_SIDE, t % HD_SIDE); }            \
+    HD_PHASE {                                                                                                         \
+      const float *const a = shared + cuda_factor(T, t / 16 % 4, 0, t % 16);                                           \
+      const float *const b = shared + side_floats + cuda_factor(T, t / 64, 0, t % 16);                                 \
+      const int32_t left = WHAT##_steps(&p, t % 16) - first;                                                           \
+      WHAT##_take(HD_THIS(raw), &p, T, t / HD_SIDE, t % HD_SIDE, first + depth);                                       \
+      if (left >= depth) {                                                                                             \
+        HD_UNROLL                                                                                                      \
+        for (int k = 0; k < depth; k++)                                                                                \
+          HD_SIXTEEN_STEP(HD_THIS(acc), a + cuda_factor(T, 0, k, 0), b + cuda_factor(T, 0, k, 0), T);                  \
+      } else                                                                                                           \
+        for (int k = 0; k < (int)left; k++)                                                                            \
+          HD_SIXTEEN_STEP(HD_THIS(acc), a + cuda_factor(T, 0, k, 0), b + cuda_factor(T, 0, k, 0), T);                  \
+    }                                                                                                                  \
+  }                                                                                                                    \
+  HD_UNROLL                                                                                                            \
+  for (int j = 0; j < T; j++) {                                                                                        \
     HD_PHASE {                                                                                                         \
       HD_UNROLL                                                                                                        \
-      for (int i = 0; i < T * T; i++)                                                                                  \
-        HD_THIS(acc)[i] = 0;                                                                                           \
-      WHAT##_take(HD_THIS(raw), &p, T, t / HD_SIDE, t % HD_SIDE, 0);                                                   \
+      for (int i = 0; i < T; i++)                                                                                      \
+        shared[t % 16 * out_line + t / 64 * rows + 4 * i + t / 16 % 4] = HD_THIS(acc)[j * T + i];                      \
     }                                                                                                                  \
-    for (int32_t first = 0; first < p.steps; first += depth) {                                                         \
-      HD_PHASE { WHAT##_put(shared + t / HD_SIDE * side_floats, HD_THIS(raw), T, t / HD_SIDE, t % HD_SIDE); }          \
-      HD_PHASE {                                                                                                       \
-        const float *const a = shared + cuda_factor(T, t / 16 % 4, 0, t % 16);                                         \
-        const float *const b = shared + side_floats + cuda_factor(T, t / 64, 0, t % 16);                               \
-        const int32_t left = WHAT##_steps(&p, t % 16) - first;                                                         \
-        WHAT##_take(HD_THIS(raw), &p, T, t / HD_SIDE, t % HD_SIDE, first + depth);                                     \
-        if (left >= depth) {                                                                                           \
-          HD_UNROLL                                                                                                    \
-          for (int k = 0; k < depth; k++)                                                                              \
-            HD_SIXTEEN_STEP(HD_THIS(acc), a + cuda_factor(T, 0, k, 0), b + cuda_factor(T, 0, k, 0), T);                \
-        } else                                                                                                         \
-          for (int k = 0; k < (int)left; k++)                                                                          \
-            HD_SIXTEEN_STEP(HD_THIS(acc), a + cuda_factor(T, 0, k, 0), b + cuda_factor(T, 0, k, 0), T);                \
-      }                                                                                                                \
-    }                                                                                                                  \
-    HD_UNROLL                                                                                                          \
-    for (int j = 0; j < T; j++) {                                                                                      \
-      HD_PHASE {                                                                                                       \
-        HD_UNROLL                                                                                                      \
-        for (int i = 0; i < T; i++)                                                                                    \
-          shared[t % 16 * out_line + t / 64 * rows + 4 * i + t / 16 % 4] = HD_THIS(acc)[j * T + i];                    \
-      }                                                                                                                \
-      HD_PHASE {                                                                                                       \
-        const int32_t a = p.a0 + t % rows, b = p.b0 + 4 * j + t / rows;                                                \
-        if (t >= 4 * rows || a >= p.a_rows || b >= p.b_rows)                                                           \
-          continue;                                                                                                    \
-        float chain[16];                                                                                               \
-        HD_UNROLL                                                                                                      \
-        for (int i = 0; i < 16; i++)                                                                                   \
-          chain[i] = shared[i * out_line + t];                                                                         \
-        WHAT##_store(&p, chain, a, b);                                                                                 \
-      }                                                                                                                \
+    HD_PHASE {                                                                                                         \
+      const int32_t a = p.a0 + t % rows, b = p.b0 + 4 * j + t / rows;                                                  \
+      if (t >= 4 * rows || a >= p.a_rows || b >= p.b_rows)                                                             \
+        continue;                                                                                                      \
+      float chain[16];                                                                                                 \
+      HD_UNROLL                                                                                                        \
+      for (int i = 0; i < 16; i++)                                                                                     \
+        chain[i] = shared[i * out_line + t];                                                                           \
+      WHAT##_store(&p, chain, a, b);                                                                                   \
     }                                                                                                                  \
   }

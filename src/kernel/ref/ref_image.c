@@ -2,13 +2,6 @@
 #include "kernel/ref/ref_fill.h"
 #include "kernel/ref/image_loops.h"
 
-static void gather_f32(float *out, const float *x, int64_t plane, int32_t channels, const float *scale,
-                       const float *shift) {
-  for (int64_t i = 0; i < plane; i++)
-    for (int32_t c = 0; c < channels; c++)
-      out[i * channels + c] = fmaf(x[c * plane + i], scale[c], shift[c]);
-}
-
 static void blend(float *out, const float *a, const float *b, float share, int64_t count) {
   for (int64_t i = 0; i < count; i++)
     out[i] = fmaf(share, b[i] - a[i], a[i]);
@@ -29,8 +22,7 @@ static void filter(float *out, const float *x, int64_t step, const float *weight
 }
 
 void hd__ref_image_fill(hd_kernels *table) {
-  table->image = (hd_image_kernels){.gather_f32 = gather_f32,
-                                    .blend = blend,
+  table->image = (hd_image_kernels){.blend = blend,
                                     .add = add,
                                     .filter = filter,
                                     .columns_u8 = columns_u8,

@@ -1,7 +1,7 @@
 /* adam: Kingma and Ba, "Adam: a method for stochastic optimization", 2015; weight decay is added to the gradient. */
 #pragma once
 
-#include "op/update.h"
+#include "kernel/unit.h"
 
 /* w1: `g'' = fma(weight_decay, w, g')`; `m1 = fma(1 - beta1, g'' - m, m)`; `v1 = fma(1 - beta2, g'' * g'', beta2 * v)`;
  * `w1 = fma(-step_size, m1 / (sqrt(v1) / sqrt_bias2 + eps), w)` */

@@ -1,7 +1,7 @@
 /* add: of two values. */
 #pragma once
 
-#include "op/unit.h"
+#include "kernel/unit.h"
 
 /* y: `a + b` */
 HD_BOTH int64_t add_count(const hd_geom *g) { return op_elems(g); }

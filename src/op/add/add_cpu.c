@@ -1,10 +1,7 @@
 /* add by groups of sixteen: dx = f(dy, other) with the sum for f. */
 #include "kernel/cpu/each16.h"
 
-G16 g16 add16(const hd_geom *g, g16 a, g16 b) {
-  (void)g;
-  return g16_add(a, b);
-}
+G16 g16 add16(const hd_geom *g, g16 a, g16 b) { return g16_add(a, b); }
 
 static void add(const hd_call *call) { g16_each_dx(call, add16); }
 

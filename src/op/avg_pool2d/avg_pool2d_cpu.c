@@ -17,8 +17,8 @@ G16 g16 mean_group(const hd_geom *g, const window16 *w, const float *x, int coun
 static void avg_pool2d(const hd_call *call) {
   const hd_geom *g = call->g;
   for (int64_t n = 0; n < call->rows; n++) {
-    const float *x = (const float *)call->in[0] + n * call->in_stride[0];
-    float *y = (float *)call->out[0] + n * call->out_stride[0];
+    const float *x = in_row(call, 0, n);
+    float *y = out_row(call, 0, n);
     for (int i = 0; i < g->ho * g->wo; i++) {
       window16 w = window16_at(g, i / g->wo, i % g->wo);
       for (int c = 0; c < g->ci; c += 16)
@@ -39,8 +39,8 @@ G16 void share_group(const hd_geom *g, const window16 *w, g16 share, float *dx, 
 static void avg_pool2d_dx(const hd_call *call) {
   const hd_geom *g = call->g;
   for (int64_t n = 0; n < call->rows; n++) {
-    const float *dy = (const float *)call->in[0] + n * call->in_stride[0];
-    float *dx = (float *)call->out[0] + n * call->out_stride[0];
+    const float *dy = in_row(call, 0, n);
+    float *dx = out_row(call, 0, n);
     memset(dx, 0, (size_t)g->hi * (size_t)g->wi * (size_t)g->ci * sizeof *dx);
     for (int i = 0; i < g->ho * g->wo; i++) {
       window16 w = window16_at(g, i / g->wo, i % g->wo);

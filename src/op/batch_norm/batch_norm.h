@@ -2,7 +2,7 @@
  * Channels are fastest. */
 #pragma once
 
-#include "op/unit.h"
+#include "op/norm.h"
 
 /* Per channel, samples ascending, pixels ascending: sum = sum + x from +0; mean = sum / count; then, in the same order,
  * d = x - mean, m2 = fma(d, d, m2) from +0. */
@@ -25,8 +25,6 @@ HD_BOTH void batch_norm_stats(const op_call *c, int64_t k, int64_t channel, real
 
 /* dw, db: per shard, with `r = 1 / sqrt(var + eps)`: `dw = +0`, `db = +0`; samples ascending, pixels ascending: `dw =
  * fma(dy, (x - mean) * r, dw)`, `db = db + dy` */
-HD_BOTH real batch_norm_rate(const hd_geom *g, real var) { return 1 / REAL_SQRT(var + g->eps); }
-
 HD_BOTH void batch_norm_sums(const op_call *c, int64_t k, int64_t channel, int x_slot, int dy_slot, real mean, real r,
                              real *dw_out, real *db_out) {
   const hd_geom *g = op_geom(c);
@@ -72,7 +70,7 @@ HD_BOTH int64_t batch_norm_dw_count(const hd_geom *g) { return g->ci; }
 HD_BOTH void batch_norm_dw_at(const op_call *c, int64_t k, int64_t channel) {
   const real mean = op_in(c, 2, op_row0(c, k))[channel], var = op_in(c, 3, op_row0(c, k))[channel];
   real dw, db;
-  batch_norm_sums(c, k, channel, 0, 1, mean, batch_norm_rate(op_geom(c), var), &dw, &db);
+  batch_norm_sums(c, k, channel, 0, 1, mean, norm_rate(op_geom(c), var), &dw, &db);
   if (c->out[0])
     op_sums(c, 0, k)[channel] = dw;
   if (c->out[1])
@@ -85,7 +83,7 @@ HD_BOTH void batch_norm_dx_at(const op_call *c, int64_t n, int64_t i) {
   const int64_t channel = i % g->ci;
   op_out(c, 0, n)[i] =
       batch_norm_slope(op_in(c, 0, n)[i], op_in(c, 2, n)[i], op_param(c, 1)[channel], op_param(c, 3)[channel],
-                       batch_norm_rate(g, op_param(c, 4)[channel]), op_param(c, 5)[channel], op_param(c, 6)[channel],
+                       norm_rate(g, op_param(c, 4)[channel]), op_param(c, 5)[channel], op_param(c, 6)[channel],
                        (real)(op_batch_samples(c) * op_pixels(g)));
 }
 
@@ -110,7 +108,7 @@ HD_BOTH int64_t shard_norm_dx_count(const hd_geom *g) { return g->ci; }
 HD_BOTH void shard_norm_dx_at(const op_call *c, int64_t k, int64_t channel) {
   const hd_geom *g = op_geom(c);
   const int64_t row0 = op_row0(c, k), row1 = op_row1(c, k);
-  const real mean = op_in(c, 3, row0)[channel], r = batch_norm_rate(g, op_in(c, 4, row0)[channel]);
+  const real mean = op_in(c, 3, row0)[channel], r = norm_rate(g, op_in(c, 4, row0)[channel]);
   const real w = op_param(c, 1)[channel], count = (real)((row1 - row0) * op_pixels(g));
   real dw, db;
   batch_norm_sums(c, k, channel, 2, 0, mean, r, &dw, &db);

@@ -6,16 +6,10 @@
 
 enum { FOUR = 4 };
 
-static const float *row_of(const hd_call *call, int slot, int64_t n) {
-  return (const float *)call->in[slot] + n * call->in_stride[slot];
-}
-
-static int64_t pixels_of(const hd_geom *g) { return (int64_t)g->hi * g->wi; }
-
 G16 void sum_groups(g16 *sum, const hd_call *call, int c, int groups) {
   const hd_geom *g = call->g;
   for (int64_t n = 0; n < call->rows; n++) {
-    const float *x = row_of(call, 0, n) + c;
+    const float *x = in_row(call, 0, n) + c;
     for (int64_t p = 0; p < pixels_of(g); p++, x += g->ci)
       for (int q = 0; q < groups; q++)
         sum[q] = g16_add(sum[q], g16_load_some(x + 16 * q, g->ci - c - 16 * q));
@@ -25,7 +19,7 @@ G16 void sum_groups(g16 *sum, const hd_call *call, int c, int groups) {
 G16 void sum_squared_deviations(g16 *m2, const g16 *mean, const hd_call *call, int c, int groups) {
   const hd_geom *g = call->g;
   for (int64_t n = 0; n < call->rows; n++) {
-    const float *x = row_of(call, 0, n) + c;
+    const float *x = in_row(call, 0, n) + c;
     for (int64_t p = 0; p < pixels_of(g); p++, x += g->ci)
       for (int q = 0; q < groups; q++) {
         g16 d = g16_sub(g16_load_some(x + 16 * q, g->ci - c - 16 * q), mean[q]);
@@ -68,8 +62,8 @@ static void batch_norm(const hd_call *call) {
     g16 mean = channels(call, 3, c), bias = channels(call, 2, c);
     g16 scale = g16_div(channels(call, 1, c), deviation(call, 4, c));
     for (int64_t n = 0; n < call->rows; n++) {
-      const float *x = row_of(call, 0, n) + c;
-      float *y = (float *)call->out[0] + n * call->out_stride[0] + c;
+      const float *x = in_row(call, 0, n) + c;
+      float *y = out_row(call, 0, n) + c;
       for (int64_t p = 0; p < pixels_of(g); p++, x += g->ci, y += g->ci)
         g16_store_some(y, g16_fma(g16_sub(g16_load_some(x, left), mean), scale, bias), left);
     }
@@ -82,7 +76,7 @@ static void batch_norm_dw(const hd_call *call) {
     int left = g->ci - c;
     g16 mean = channels(call, 2, c), r = g16_div(g16_all(1), deviation(call, 3, c)), dw = g16_zero(), db = g16_zero();
     for (int64_t n = 0; n < call->rows; n++) {
-      const float *x = row_of(call, 0, n) + c, *dy = row_of(call, 1, n) + c;
+      const float *x = in_row(call, 0, n) + c, *dy = in_row(call, 1, n) + c;
       for (int64_t p = 0; p < pixels_of(g); p++, x += g->ci, dy += g->ci) {
         g16 d = g16_load_some(dy, left);
         dw = g16_fma(d, g16_mul(g16_sub(g16_load_some(x, left), mean), r), dw);
@@ -105,8 +99,8 @@ static void batch_norm_dx(const hd_call *call) {
     g16 scale = g16_mul(channels(call, 1, c), r);
     g16 dw = g16_div(channels(call, 5, c), count), db = g16_div(channels(call, 6, c), count);
     for (int64_t n = 0; n < call->rows; n++) {
-      const float *dy = row_of(call, 0, n) + c, *x = row_of(call, 2, n) + c;
-      float *dx = (float *)call->out[0] + n * call->out_stride[0] + c;
+      const float *dy = in_row(call, 0, n) + c, *x = in_row(call, 2, n) + c;
+      float *dx = out_row(call, 0, n) + c;
       for (int64_t p = 0; p < pixels_of(g); p++, x += g->ci, dy += g->ci, dx += g->ci) {
         g16 xhat = g16_mul(g16_sub(g16_load_some(x, left), mean), r);
         g16_store_some(dx, g16_mul(scale, g16_sub(g16_load_some(dy, left), g16_fma(xhat, dw, db))), left);

@@ -6,11 +6,8 @@ static const hd_op_setting settings[] = {HD_SETTING("pos_weight", WEIGHTS, bias,
                                          HD_SETTINGS_END};
 
 const hd_op_rule hd__rule_bce_with_logits = {
-    .loss = true,
-    .shapes = hd__shapes_loss,
-    .dx = {HD_OP_bce_with_logits_dx, {HD_ARG_X, HD_ARG_W, HD_ARG_B}}, /* scores, target, weights */
-    .flops = {12, 9},                                                 /* including an exponential and a logarithm */
+    HD_LOSS(bce_with_logits),
+    .flops = {12, 9}, /* including an exponential and a logarithm */
     .torch = "nn.BCEWithLogitsLoss",
     .settings = settings,
-    HD_SAMPLES(hd__samples_loss),
 };

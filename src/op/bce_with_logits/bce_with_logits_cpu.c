@@ -12,7 +12,7 @@ static g16 log_1_plus(g16 e) {
   return g16_load(lane);
 }
 
-G16 g16 bce_term(const hd_call *call, int32_t i, g16 y, g16 target, g16 chains) {
+G16 g16 bce_with_logits_term(const hd_call *call, int32_t i, g16 y, g16 target, g16 chains) {
   g16 one = g16_all(1);
   g16 log_weight = g16_fma(g16_sub(loss16_weights(call, i), one), target, one);
   g16 below = g16_choose(g16_less(y, g16_zero()), loss16_minus(y), g16_zero());
@@ -20,16 +20,10 @@ G16 g16 bce_term(const hd_call *call, int32_t i, g16 y, g16 target, g16 chains) 
   return g16_add(chains, g16_fma(log_weight, softplus, g16_mul(g16_sub(one, target), y)));
 }
 
-G16 g16 bce_slope(const hd_call *call, int32_t i, g16 y, g16 target) {
+G16 g16 bce_with_logits_slope(const hd_call *call, int32_t i, g16 y, g16 target) {
   g16 one = g16_all(1), e = g16_exp(loss16_minus(loss16_magnitude(y))), w = loss16_weights(call, i);
   g16 sigma = g16_div(g16_choose(g16_less(y, g16_zero()), e, one), g16_add(one, e));
   return g16_fma(g16_fma(w, target, g16_sub(one, target)), sigma, loss16_minus(g16_mul(w, target)));
 }
 
-static void bce_with_logits(const hd_call *call) { loss16_sum(call, bce_term); }
-static void bce_with_logits_dx(const hd_call *call) { loss16_divide(call, bce_slope); }
-
-void HD_SYM(bce_with_logits_fill)(hd_kernels *table) {
-  table->run[HD_OP_bce_with_logits] = bce_with_logits;
-  table->run[HD_OP_bce_with_logits_dx] = bce_with_logits_dx;
-}
+LOSS16(bce_with_logits)

@@ -1,7 +1,7 @@
 /* concat: the channels of several inputs behind each other. */
 #pragma once
 
-#include "op/unit.h"
+#include "kernel/unit.h"
 
 /* y: moved, not computed */
 HD_BOTH int64_t concat_count(const hd_geom *g) { return (int64_t)g->co * g->hi * g->wi; }

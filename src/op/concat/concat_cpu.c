@@ -7,9 +7,9 @@ static void concat(const hd_call *call) {
   const hd_geom *g = call->g;
   for (int i = 0, first = 0; i < HD_MAX_IN && g->part[i] > 0; first += g->part[i++])
     for (int64_t n = 0; n < call->rows; n++) {
-      const float *x = (const float *)call->in[i] + n * call->in_stride[i];
-      float *y = (float *)call->out[0] + n * call->out_stride[0] + first;
-      for (int64_t p = 0; p < (int64_t)g->hi * g->wi; p++, x += g->part[i], y += g->co)
+      const float *x = in_row(call, i, n);
+      float *y = out_row(call, 0, n) + first;
+      for (int64_t p = 0; p < pixels_of(g); p++, x += g->part[i], y += g->co)
         memcpy(y, x, (size_t)g->part[i] * sizeof *y);
     }
 }
@@ -17,9 +17,9 @@ static void concat(const hd_call *call) {
 static void concat_dx(const hd_call *call) {
   const hd_geom *g = call->g;
   for (int64_t n = 0; n < call->rows; n++) {
-    const float *dy = (const float *)call->in[0] + n * call->in_stride[0] + g->first;
-    float *dx = (float *)call->out[0] + n * call->out_stride[0];
-    for (int64_t p = 0; p < (int64_t)g->hi * g->wi; p++, dx += g->ci, dy += g->co)
+    const float *dy = in_row(call, 0, n) + g->first;
+    float *dx = out_row(call, 0, n);
+    for (int64_t p = 0; p < pixels_of(g); p++, dx += g->ci, dy += g->co)
       memcpy(dx, dy, (size_t)g->ci * sizeof *dx);
   }
 }

@@ -28,6 +28,38 @@ enum { FRAME_SLACK = 16, GROUP_BYTES = 128 * 1024, GROUP_ROWS = 16 };
   UNROLL                                                                                                               \
   for (int i = 0; i < (count); i++)
 
+/* Copies of a function for all sizes a by b of a block, which are constants there. A file defines FITS(a, b), whether
+ * its instruction set runs that size, and BLOCK(a, b), the copy block_AxB, which does nothing if FITS is false; then
+ * BLOCK_TABLE(type) makes the copies and blocks[b - 1][a - 1]. */
+enum { BLOCK_A = 16, BLOCK_B = 5 };
+#define EACH_A(X, ...)                                                                                                 \
+  X(1, __VA_ARGS__)                                                                                                    \
+  X(2, __VA_ARGS__)                                                                                                    \
+  X(3, __VA_ARGS__)                                                                                                    \
+  X(4, __VA_ARGS__)                                                                                                    \
+  X(5, __VA_ARGS__)                                                                                                    \
+  X(6, __VA_ARGS__)                                                                                                    \
+  X(7, __VA_ARGS__)                                                                                                    \
+  X(8, __VA_ARGS__)                                                                                                    \
+  X(9, __VA_ARGS__)                                                                                                    \
+  X(10, __VA_ARGS__)                                                                                                   \
+  X(11, __VA_ARGS__)                                                                                                   \
+  X(12, __VA_ARGS__)                                                                                                   \
+  X(13, __VA_ARGS__)                                                                                                   \
+  X(14, __VA_ARGS__)                                                                                                   \
+  X(15, __VA_ARGS__)                                                                                                   \
+  X(16, __VA_ARGS__)
+#define EACH_BLOCK(X, ...)                                                                                             \
+  EACH_A(X, 1, ##__VA_ARGS__)                                                                                          \
+  EACH_A(X, 2, ##__VA_ARGS__)                                                                                          \
+  EACH_A(X, 3, ##__VA_ARGS__)                                                                                          \
+  EACH_A(X, 4, ##__VA_ARGS__)                                                                                          \
+  EACH_A(X, 5, ##__VA_ARGS__)
+#define BLOCK_ENTRY(a, b) [(b)-1][(a)-1] = FITS(a, b) ? block_##a##x##b : NULL,
+#define BLOCK_TABLE(type)                                                                                              \
+  EACH_BLOCK(BLOCK)                                                                                                    \
+  static type *const blocks[BLOCK_B][BLOCK_A] = {EACH_BLOCK(BLOCK_ENTRY)};
+
 static inline int up16(int n) { return (n + 15) / 16 * 16; }
 static inline int least(int a, int b) { return a < b ? a : b; }
 static inline int most(int a, int b) { return a > b ? a : b; }
@@ -106,6 +138,17 @@ void HD_SYM(conv_slice_fill)(float *out, const conv_frame *frame, const float *i
 /* out = sum + 0, which makes -0 to +0; may be in place. */
 void HD_SYM(conv_finish_sums)(float *out, const float *sum, int64_t count);
 
+/* Of images `stride` apart: framed in scratch, a frame_slot each, unless the images can be read as they are. */
+static inline conv_images frame_images(float *scratch, const conv_frame *frame, int framed, const float *image,
+                                       int64_t stride, int64_t rows) {
+  if (!framed)
+    return (conv_images){image, stride};
+  for (int64_t r = 0; r < rows; r++)
+    HD_SYM(conv_frame_fill)(scratch + r * frame_slot(frame), frame, image + r * stride);
+  return (conv_images){scratch, frame_slot(frame)};
+}
+
+/* It has many fields because every step is free: forward and the phases of the input's gradient are the same code. */
 typedef struct conv_walk {
   const float *x;                       /* the first window's first element in row 0 */
   int64_t x_stride, x_step_y, x_step_x; /* to the next row (sample), window below, window to the right */

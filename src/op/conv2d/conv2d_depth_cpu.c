@@ -72,28 +72,16 @@ G16 void run_column(const depth_walk *walk, int wx, int pixels, int64_t step) {
     run_pixels(walk, x, y, pixels, step);
 }
 
-#define COLUMN(pixels)                                                                                                 \
+#define COLUMN(pixels, unused)                                                                                         \
   static void column_##pixels(const depth_walk *walk, int wx) {                                                        \
-    if (walk->x_step_x == LANES)                                                                                       \
+    if (pixels <= MOST_PIXELS && walk->x_step_x == LANES)                                                              \
       run_column(walk, wx, pixels, LANES);                                                                             \
-    else                                                                                                               \
+    else if (pixels <= MOST_PIXELS)                                                                                    \
       run_column(walk, wx, pixels, walk->x_step_x);                                                                    \
   }
-
-/* clang-format off */
-#if HD_ISA_IS(avx512)
-COLUMN(1) COLUMN(2) COLUMN(3) COLUMN(4) COLUMN(5) COLUMN(6) COLUMN(7) COLUMN(8)
-COLUMN(9) COLUMN(10) COLUMN(11) COLUMN(12) COLUMN(13) COLUMN(14) COLUMN(15) COLUMN(16)
-static column_fn *const columns[MOST_PIXELS] = {column_1, column_2, column_3, column_4, column_5, column_6, column_7, column_8,
-    column_9, column_10, column_11, column_12, column_13, column_14, column_15, column_16};
-#elif HD_ISA_IS(scalar)
-COLUMN(1) COLUMN(2)
-static column_fn *const columns[MOST_PIXELS] = {column_1, column_2};
-#else
-COLUMN(1) COLUMN(2) COLUMN(3) COLUMN(4) COLUMN(5) COLUMN(6)
-static column_fn *const columns[MOST_PIXELS] = {column_1, column_2, column_3, column_4, column_5, column_6};
-#endif
-/* clang-format on */
+#define COLUMN_ENTRY(pixels, unused) pixels <= MOST_PIXELS ? column_##pixels : NULL,
+EACH_A(COLUMN, )
+static column_fn *const columns[BLOCK_A] = {EACH_A(COLUMN_ENTRY, )};
 
 static void run_walk(const depth_walk *walk) {
   int most_pixels = even_part(walk->width, MOST_PIXELS);
@@ -113,7 +101,7 @@ static depth_walk forward_walk(const hd_call *call, const conv_frame *frame, int
                       .taps_x = g->kw,
                       .w = call->packed + (int64_t)c * g->kh * g->kw,
                       .start = bias ? g16_load_some(bias + c, channels_at(g, c)) : g16_zero(),
-                      .y = (float *)call->out[0] + n * call->out_stride[0] + c,
+                      .y = out_row(call, 0, n) + c,
                       .y_step_y = (int64_t)g->wo * g->co,
                       .y_step_x = g->co,
                       .height = g->ho,
@@ -127,7 +115,7 @@ void HD_SYM(conv_depth_forward)(const hd_call *call) {
   conv_frame frame = input_frame(g, g->ci);
   for (int64_t n = 0; n < call->rows; n++)
     for (int c = 0; c < g->ci; c += LANES) {
-      const float *x = (const float *)call->in[0] + n * call->in_stride[0] + c;
+      const float *x = in_row(call, 0, n) + c;
       HD_SYM(conv_slice_fill)(call->scratch, &frame, x, channels_at(g, c));
       depth_walk walk = forward_walk(call, &frame, n, c);
       run_walk(&walk);
@@ -141,7 +129,7 @@ static void run_phases(const hd_call *call, const conv_frame *frame, int64_t n, 
   for (int i = 0; i < g->sh * g->sw; i++) {
     conv_phase y, x;
     phases_of(&y, &x, g, i);
-    float *dx = (float *)call->out[0] + n * call->out_stride[0] + ((int64_t)y.first * g->wi + x.first) * g->ci + c;
+    float *dx = out_row(call, 0, n) + ((int64_t)y.first * g->wi + x.first) * g->ci + c;
     depth_walk walk = {.x = (const float *)call->scratch +
                             ((int64_t)(y.start + frame->top) * frame->width + x.start + frame->left) * LANES,
                        .x_step_y = (int64_t)frame->width * LANES,
@@ -169,7 +157,7 @@ void HD_SYM(conv_depth_dx)(const hd_call *call) {
   conv_frame frame = gradient_frame(g, g->co);
   for (int64_t n = 0; n < call->rows; n++)
     for (int c = 0; c < g->ci; c += LANES) {
-      const float *dy = (const float *)call->in[0] + n * call->in_stride[0] + c;
+      const float *dy = in_row(call, 0, n) + c;
       HD_SYM(conv_slice_fill)(call->scratch, &frame, dy, channels_at(g, c));
       run_phases(call, &frame, n, c);
     }
@@ -226,39 +214,13 @@ G16 void add_windows(const depth_taps *b, int down, int across) {
 
 typedef void taps_fn(const depth_taps *block);
 
-#define TAPS(down, across)                                                                                             \
-  static void taps_##down##x##across(const depth_taps *block) { add_windows(block, down, across); }
-
-/* blocks[down - 1][across - 1], as far as down * across accumulators fit. */
-/* clang-format off */
-#if HD_ISA_IS(avx512)
-TAPS(1, 1) TAPS(1, 2) TAPS(1, 3) TAPS(1, 4) TAPS(1, 5) TAPS(1, 6) TAPS(1, 7) TAPS(1, 8)
-TAPS(2, 1) TAPS(2, 2) TAPS(2, 3) TAPS(2, 4) TAPS(2, 5) TAPS(2, 6) TAPS(2, 7) TAPS(2, 8)
-TAPS(3, 1) TAPS(3, 2) TAPS(3, 3) TAPS(3, 4) TAPS(3, 5) TAPS(3, 6) TAPS(3, 7) TAPS(3, 8)
-TAPS(4, 1) TAPS(4, 2) TAPS(4, 3) TAPS(4, 4) TAPS(4, 5) TAPS(4, 6)
-TAPS(5, 1) TAPS(5, 2) TAPS(5, 3) TAPS(5, 4)
-static taps_fn *const blocks[TAPS_DOWN][TAPS_ACROSS] = {
-    {taps_1x1, taps_1x2, taps_1x3, taps_1x4, taps_1x5, taps_1x6, taps_1x7, taps_1x8},
-    {taps_2x1, taps_2x2, taps_2x3, taps_2x4, taps_2x5, taps_2x6, taps_2x7, taps_2x8},
-    {taps_3x1, taps_3x2, taps_3x3, taps_3x4, taps_3x5, taps_3x6, taps_3x7, taps_3x8},
-    {taps_4x1, taps_4x2, taps_4x3, taps_4x4, taps_4x5, taps_4x6},
-    {taps_5x1, taps_5x2, taps_5x3, taps_5x4}};
-#elif HD_ISA_IS(scalar)
-TAPS(1, 1) TAPS(1, 2) TAPS(2, 1)
-static taps_fn *const blocks[TAPS_DOWN][TAPS_ACROSS] = {{taps_1x1, taps_1x2}, {taps_2x1}};
-#else
-TAPS(1, 1) TAPS(1, 2) TAPS(1, 3) TAPS(1, 4) TAPS(1, 5) TAPS(1, 6)
-TAPS(2, 1) TAPS(2, 2) TAPS(2, 3)
-TAPS(3, 1) TAPS(3, 2)
-TAPS(4, 1) TAPS(5, 1)
-static taps_fn *const blocks[TAPS_DOWN][TAPS_ACROSS] = {
-    {taps_1x1, taps_1x2, taps_1x3, taps_1x4, taps_1x5, taps_1x6},
-    {taps_2x1, taps_2x2, taps_2x3},
-    {taps_3x1, taps_3x2},
-    {taps_4x1},
-    {taps_5x1}};
-#endif
-/* clang-format on */
+#define FITS(across, down) ((across) <= TAPS_ACROSS && (down) <= TAPS_DOWN && (across) * (down) <= ACC_GROUPS)
+#define BLOCK(across, down)                                                                                            \
+  static void block_##across##x##down(const depth_taps *block) {                                                       \
+    if (FITS(across, down))                                                                                            \
+      add_windows(block, down, across);                                                                                \
+  }
+BLOCK_TABLE(taps_fn)
 
 /* Adds one sample, whose image lies framed in scratch, to all taps' sums. */
 static void add_sample(const hd_geom *g, const conv_frame *frame, const float *x, const float *dy, float *sums,
@@ -292,8 +254,8 @@ void HD_SYM(conv_depth_dw)(const hd_call *call) {
     int channels = channels_at(g, c);
     memset(sums, 0, (size_t)taps * LANES * sizeof *sums);
     for (int64_t n = 0; n < call->rows; n++) {
-      HD_SYM(conv_slice_fill)(x, &frame, (const float *)call->in[0] + n * call->in_stride[0] + c, channels);
-      add_sample(g, &frame, x, (const float *)call->in[1] + n * call->in_stride[1] + c, sums, channels);
+      HD_SYM(conv_slice_fill)(x, &frame, in_row(call, 0, n) + c, channels);
+      add_sample(g, &frame, x, in_row(call, 1, n) + c, sums, channels);
     }
     for (int i = 0; i < channels; i++)
       for (int t = 0; t < taps; t++)

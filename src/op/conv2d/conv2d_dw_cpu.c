@@ -65,16 +65,6 @@ static int64_t group_scratch_bytes(const hd_geom *g, const hd_geom *whole) {
   return (s.framed ? whole_bytes(s.group * s.slot) : 0) + whole_bytes(s.sums) + whole_bytes(s.taps);
 }
 
-/* The images of rows n .. n + rows - 1. */
-static conv_images take_images(const hd_call *call, const dw_shape *s, int64_t n, int64_t rows) {
-  const float *x = (const float *)call->in[0] + n * call->in_stride[0];
-  if (!s->framed)
-    return (conv_images){x, call->in_stride[0]};
-  for (int64_t r = 0; r < rows; r++)
-    HD_SYM(conv_frame_fill)((float *)call->scratch + r * s->slot, &s->frame, x + r * call->in_stride[0]);
-  return (conv_images){call->scratch, s->slot};
-}
-
 /* One block of the dense method: channels c .. , taps t .. , over the windows of `rows` samples. */
 typedef struct dense_block {
   const hd_geom *g;
@@ -136,28 +126,15 @@ G16 void run_block(const dense_block *b, int taps, int groups) {
       g16_store(b->sum + t * b->co16 + 16 * q, acc[t][q]);
 }
 
-typedef void dense_fn(const dense_block *block);
+typedef void block_fn(const dense_block *block);
 
-#define DENSE_BLOCK(taps, groups)                                                                                      \
-  static void dense_##taps##x##groups(const dense_block *block) { run_block(block, taps, groups); }
-
-/* clang-format off */
-#if HD_ISA_IS(avx512)
-DENSE_BLOCK(1, 1) DENSE_BLOCK(2, 1) DENSE_BLOCK(3, 1) DENSE_BLOCK(4, 1) DENSE_BLOCK(5, 1) DENSE_BLOCK(6, 1)
-DENSE_BLOCK(7, 1) DENSE_BLOCK(8, 1) DENSE_BLOCK(9, 1) DENSE_BLOCK(10, 1) DENSE_BLOCK(11, 1) DENSE_BLOCK(12, 1)
-DENSE_BLOCK(1, 2) DENSE_BLOCK(2, 2) DENSE_BLOCK(3, 2) DENSE_BLOCK(4, 2) DENSE_BLOCK(5, 2) DENSE_BLOCK(6, 2)
-DENSE_BLOCK(7, 2) DENSE_BLOCK(8, 2) DENSE_BLOCK(9, 2) DENSE_BLOCK(10, 2) DENSE_BLOCK(11, 2) DENSE_BLOCK(12, 2)
-static dense_fn *const dense[BLOCK_GROUPS][TAPS] = {
-    {dense_1x1, dense_2x1, dense_3x1, dense_4x1, dense_5x1, dense_6x1, dense_7x1, dense_8x1, dense_9x1, dense_10x1, dense_11x1, dense_12x1},
-    {dense_1x2, dense_2x2, dense_3x2, dense_4x2, dense_5x2, dense_6x2, dense_7x2, dense_8x2, dense_9x2, dense_10x2, dense_11x2, dense_12x2}};
-#elif HD_ISA_IS(scalar)
-DENSE_BLOCK(1, 1) DENSE_BLOCK(2, 1)
-static dense_fn *const dense[BLOCK_GROUPS][TAPS] = {{dense_1x1, dense_2x1}};
-#else
-DENSE_BLOCK(1, 1) DENSE_BLOCK(2, 1) DENSE_BLOCK(3, 1) DENSE_BLOCK(4, 1) DENSE_BLOCK(5, 1) DENSE_BLOCK(6, 1)
-static dense_fn *const dense[BLOCK_GROUPS][TAPS] = {{dense_1x1, dense_2x1, dense_3x1, dense_4x1, dense_5x1, dense_6x1}};
-#endif
-/* clang-format on */
+#define FITS(taps, groups) ((taps) <= TAPS && (groups) <= BLOCK_GROUPS)
+#define BLOCK(taps, groups)                                                                                            \
+  static void block_##taps##x##groups(const dense_block *block) {                                                      \
+    if (FITS(taps, groups))                                                                                            \
+      run_block(block, taps, groups);                                                                                  \
+  }
+BLOCK_TABLE(block_fn)
 
 /* All blocks over the windows of some rows. */
 static void add_rows(const dense_block *whole, const int32_t *tap, int taps) {
@@ -171,7 +148,7 @@ static void add_rows(const dense_block *whole, const int32_t *tap, int taps) {
       block.channels -= 16 * group;
       block.tap = tap + first;
       block.sum += (int64_t)first * whole->co16 + 16 * group;
-      dense[least(BLOCK_GROUPS, groups - group) - 1][size - 1](&block);
+      blocks[least(BLOCK_GROUPS, groups - group) - 1][size - 1](&block);
     }
 }
 
@@ -184,10 +161,11 @@ static void dense_sums(const hd_call *call, const dw_shape *s) {
   memset(sums, 0, (size_t)s->sums * sizeof *sums);
   for (int64_t n = 0; n < call->rows; n += s->group) {
     int64_t rows = call->rows - n < s->group ? call->rows - n : s->group;
-    conv_images images = take_images(call, s, n, rows);
+    conv_images images =
+        frame_images(call->scratch, &s->frame, s->framed, in_row(call, 0, n), call->in_stride[0], rows);
     dense_block whole = {.g = g,
                          .x = images.first,
-                         .dy = (const float *)call->in[1] + n * call->in_stride[1],
+                         .dy = in_row(call, 1, n),
                          .argmax = call->in[2] ? (const uint8_t *)call->in[2] + n * call->in_stride[2] : NULL,
                          .x_stride = images.stride,
                          .dy_stride = call->in_stride[1],
@@ -211,7 +189,7 @@ G16 void sum_bias(const hd_call *call, int c, int groups) {
   const hd_geom *g = call->g;
   g16 acc[4] = {g16_zero(), g16_zero(), g16_zero(), g16_zero()};
   for (int64_t n = 0; n < call->rows; n++) {
-    const float *dy = (const float *)call->in[1] + n * call->in_stride[1] + c;
+    const float *dy = in_row(call, 1, n) + c;
     for (int window = 0; window < g->hp * g->wp; window++, dy += g->co)
       UNROLL_FOR (q, groups)
         acc[q] = g16_add(acc[q], g16_load_some(dy + 16 * q, g->co - c - 16 * q));

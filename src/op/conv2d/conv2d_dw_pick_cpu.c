@@ -114,34 +114,13 @@ G16 void add_windows(const pick_block *b, int down, int across) {
 
 typedef void block_fn(const pick_block *block);
 
-#define BLOCK(down, across)                                                                                            \
-  static void block_##down##x##across(const pick_block *block) { add_windows(block, down, across); }
-
-/* blocks[down - 1][across - 1], as far as sums fit into registers. */
-/* clang-format off */
-#if HD_ISA_IS(avx512)
-BLOCK(1, 1) BLOCK(1, 2) BLOCK(1, 3) BLOCK(1, 4) BLOCK(1, 5) BLOCK(1, 6) BLOCK(1, 7) BLOCK(1, 8) BLOCK(1, 9) BLOCK(1, 10) BLOCK(1, 11) BLOCK(1, 12)
-BLOCK(2, 1) BLOCK(2, 2) BLOCK(2, 3) BLOCK(2, 4) BLOCK(2, 5) BLOCK(2, 6) BLOCK(2, 7) BLOCK(2, 8) BLOCK(2, 9) BLOCK(2, 10) BLOCK(2, 11) BLOCK(2, 12)
-BLOCK(3, 1) BLOCK(3, 2) BLOCK(3, 3) BLOCK(3, 4) BLOCK(3, 5) BLOCK(3, 6) BLOCK(3, 7) BLOCK(3, 8)
-BLOCK(4, 1) BLOCK(4, 2) BLOCK(4, 3) BLOCK(4, 4) BLOCK(4, 5) BLOCK(4, 6)
-BLOCK(5, 1) BLOCK(5, 2) BLOCK(5, 3) BLOCK(5, 4) BLOCK(5, 5)
-static block_fn *const blocks[PICK_LINES][PICK_ACROSS] = {
-    {block_1x1, block_1x2, block_1x3, block_1x4, block_1x5, block_1x6, block_1x7, block_1x8, block_1x9, block_1x10, block_1x11, block_1x12},
-    {block_2x1, block_2x2, block_2x3, block_2x4, block_2x5, block_2x6, block_2x7, block_2x8, block_2x9, block_2x10, block_2x11, block_2x12},
-    {block_3x1, block_3x2, block_3x3, block_3x4, block_3x5, block_3x6, block_3x7, block_3x8},
-    {block_4x1, block_4x2, block_4x3, block_4x4, block_4x5, block_4x6},
-    {block_5x1, block_5x2, block_5x3, block_5x4, block_5x5}};
-#elif HD_ISA_IS(scalar)
-BLOCK(1, 1) BLOCK(1, 2) BLOCK(2, 1)
-static block_fn *const blocks[PICK_LINES][PICK_ACROSS] = {{block_1x1, block_1x2}, {block_2x1}};
-#else
-BLOCK(1, 1) BLOCK(1, 2) BLOCK(1, 3) BLOCK(1, 4) BLOCK(1, 5)
-BLOCK(2, 1) BLOCK(2, 2)
-BLOCK(3, 1) BLOCK(4, 1) BLOCK(5, 1)
-static block_fn *const blocks[PICK_LINES][PICK_ACROSS] = {
-    {block_1x1, block_1x2, block_1x3, block_1x4, block_1x5}, {block_2x1, block_2x2}, {block_3x1}, {block_4x1}, {block_5x1}};
-#endif
-/* clang-format on */
+#define FITS(across, down) ((across) <= PICK_ACROSS && (down) <= PICK_LINES && (across) * (down) <= PICK_TAPS)
+#define BLOCK(across, down)                                                                                            \
+  static void block_##across##x##down(const pick_block *block) {                                                       \
+    if (FITS(across, down))                                                                                            \
+      add_windows(block, down, across);                                                                                \
+  }
+BLOCK_TABLE(block_fn)
 
 /* Computes the quads of one sample. */
 static void make_quads(const pick_shape *s, const hd_geom *g, const float *x) {
@@ -202,9 +181,8 @@ void HD_SYM(conv_dw_pick)(const hd_call *call, int64_t dy_pixel, int64_t pixel) 
   float *dw = call->out[0];
   memset(s.sums, 0, (size_t)s.taps * (size_t)up16(g->co) * sizeof *s.sums);
   for (int64_t n = 0; n < call->rows; n++) {
-    make_quads(&s, g, (const float *)call->in[0] + n * call->in_stride[0]);
-    add_sample(&s, g, (const float *)call->in[1] + n * call->in_stride[1],
-               (const uint8_t *)call->in[2] + n * call->in_stride[2]);
+    make_quads(&s, g, in_row(call, 0, n));
+    add_sample(&s, g, in_row(call, 1, n), (const uint8_t *)call->in[2] + n * call->in_stride[2]);
   }
   for (int co = 0; co < g->co; co++)
     for (int t = 0; t < s.taps; t++)

@@ -85,28 +85,14 @@ G16 void add_windows(const wide_block *b, int outputs, int groups) {
 
 typedef void block_fn(const wide_block *block);
 
+#define FITS(outputs, groups)                                                                                          \
+  ((outputs) <= WIDE_OUTPUTS && (groups) <= WIDE_GROUPS && (outputs) * (groups) <= ACC_GROUPS)
 #define BLOCK(outputs, groups)                                                                                         \
-  static void block_##outputs##x##groups(const wide_block *block) { add_windows(block, outputs, groups); }
-
-/* clang-format off */
-#if HD_ISA_IS(avx512)
-BLOCK(1, 1) BLOCK(2, 1) BLOCK(3, 1) BLOCK(4, 1) BLOCK(5, 1) BLOCK(6, 1)
-BLOCK(7, 1) BLOCK(8, 1) BLOCK(9, 1) BLOCK(10, 1) BLOCK(11, 1) BLOCK(12, 1)
-BLOCK(1, 2) BLOCK(2, 2) BLOCK(3, 2) BLOCK(4, 2) BLOCK(5, 2) BLOCK(6, 2)
-BLOCK(7, 2) BLOCK(8, 2) BLOCK(9, 2) BLOCK(10, 2) BLOCK(11, 2) BLOCK(12, 2)
-BLOCK(1, 3) BLOCK(2, 3) BLOCK(3, 3) BLOCK(4, 3) BLOCK(5, 3) BLOCK(6, 3) BLOCK(7, 3) BLOCK(8, 3)
-static block_fn *const blocks[WIDE_GROUPS][WIDE_OUTPUTS] = {
-    {block_1x1, block_2x1, block_3x1, block_4x1, block_5x1, block_6x1, block_7x1, block_8x1, block_9x1, block_10x1, block_11x1, block_12x1},
-    {block_1x2, block_2x2, block_3x2, block_4x2, block_5x2, block_6x2, block_7x2, block_8x2, block_9x2, block_10x2, block_11x2, block_12x2},
-    {block_1x3, block_2x3, block_3x3, block_4x3, block_5x3, block_6x3, block_7x3, block_8x3}};
-#elif HD_ISA_IS(scalar)
-BLOCK(1, 1) BLOCK(2, 1)
-static block_fn *const blocks[WIDE_GROUPS][WIDE_OUTPUTS] = {{block_1x1, block_2x1}};
-#else
-BLOCK(1, 1) BLOCK(2, 1) BLOCK(3, 1) BLOCK(4, 1) BLOCK(5, 1) BLOCK(6, 1)
-static block_fn *const blocks[WIDE_GROUPS][WIDE_OUTPUTS] = {{block_1x1, block_2x1, block_3x1, block_4x1, block_5x1, block_6x1}};
-#endif
-/* clang-format on */
+  static void block_##outputs##x##groups(const wide_block *block) {                                                    \
+    if (FITS(outputs, groups))                                                                                         \
+      add_windows(block, outputs, groups);                                                                             \
+  }
+BLOCK_TABLE(block_fn)
 
 /* Of `windows`, those that overlap an image of `size` pixels at one of the taps first .. last. */
 static wide_span span_of(int windows, int stride, int padding, int size, int first, int last) {
@@ -142,13 +128,11 @@ void HD_SYM(conv_dw_wide)(const hd_call *call, int64_t dy_pixel, int64_t pixel) 
   memset(sums, 0, (size_t)sums_elems(g, &s) * sizeof *sums);
   for (int64_t n = 0; n < call->rows; n += s.at_once) {
     int64_t rows = call->rows - n < s.at_once ? call->rows - n : s.at_once;
-    const float *x = (const float *)call->in[0] + n * call->in_stride[0];
-    for (int64_t r = 0; s.framed && r < rows; r++)
-      HD_SYM(conv_frame_fill)(frames + r * s.slot, &s.frame, x + r * call->in_stride[0]);
+    conv_images images = frame_images(frames, &s.frame, s.framed, in_row(call, 0, n), call->in_stride[0], rows);
     wide_block whole = {.g = g,
-                        .x = s.framed ? frames : x,
-                        .dy = (const float *)call->in[1] + n * call->in_stride[1],
-                        .x_stride = s.framed ? s.slot : call->in_stride[0],
+                        .x = images.first,
+                        .dy = in_row(call, 1, n),
+                        .x_stride = images.stride,
                         .x_line = s.line,
                         .dy_stride = call->in_stride[1],
                         .dy_pixel = dy_pixel,

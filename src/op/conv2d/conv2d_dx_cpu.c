@@ -130,19 +130,15 @@ static void without_pool(const dx_part *part) {
   const hd_call *call = part->call;
   const hd_geom *g = &part->g;
   conv_frame frame = group_frame(g, call->g->co);
-  int64_t group = frame_rows(&frame), slot = frame_slot(&frame);
+  int64_t group = frame_rows(&frame);
   for (int64_t n = 0; n < call->rows; n += group) {
     int64_t rows = call->rows - n < group ? call->rows - n : group;
-    const float *dy = (const float *)call->in[0] + n * call->in_stride[0] + part->group * g->co;
+    const float *dy = in_row(call, 0, n) + part->group * g->co;
     dx_phase phase = {.w = call->packed + part->group * group_packed_elems(g),
-                      .images = {dy, call->in_stride[0]},
+                      .images =
+                          frame_images(call->scratch, &frame, !frame_is_image(&frame), dy, call->in_stride[0], rows),
                       .n = n,
                       .rows = rows};
-    if (!frame_is_image(&frame)) {
-      phase.images = (conv_images){call->scratch, slot};
-      for (int64_t r = 0; r < rows; r++)
-        HD_SYM(conv_frame_fill)((float *)call->scratch + r * slot, &frame, dy + r * call->in_stride[0]);
-    }
     for (int i = 0; i < g->sh * g->sw; i++) {
       phases_of(&phase.y, &phase.x, g, i);
       walk_phase(part, &phase);

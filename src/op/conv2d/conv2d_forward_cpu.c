@@ -34,7 +34,7 @@ static conv_walk forward_walk(const hd_call *call, const hd_geom *g, int group, 
                      .w_taps = (int64_t)g->kh * g->kw * g->ci,
                      .bias = bias ? bias + group * g->co : NULL,
                      .channels = g->co,
-                     .y = (float *)call->out[0] + n * call->out_stride[0] + group * g->co,
+                     .y = out_row(call, 0, n) + group * g->co,
                      .y_stride = call->out_stride[0],
                      .y_step_y = g->wp * pixel,
                      .y_step_x = pixel,
@@ -51,16 +51,11 @@ static conv_walk forward_walk(const hd_call *call, const hd_geom *g, int group, 
 
 static void run_group(const hd_call *call, const hd_geom *g, int group) {
   conv_frame frame = input_frame(g, call->g->ci);
-  int64_t at_once = frame_rows(&frame), slot = frame_slot(&frame);
+  int64_t at_once = frame_rows(&frame);
   for (int64_t n = 0; n < call->rows; n += at_once) {
     int64_t rows = call->rows - n < at_once ? call->rows - n : at_once;
-    const float *x = (const float *)call->in[0] + n * call->in_stride[0] + group * g->ci;
-    conv_images images = {x, call->in_stride[0]};
-    if (!frame_is_image(&frame)) {
-      images = (conv_images){call->scratch, slot};
-      for (int64_t r = 0; r < rows; r++)
-        HD_SYM(conv_frame_fill)((float *)call->scratch + r * slot, &frame, x + r * call->in_stride[0]);
-    }
+    const float *x = in_row(call, 0, n) + group * g->ci;
+    conv_images images = frame_images(call->scratch, &frame, !frame_is_image(&frame), x, call->in_stride[0], rows);
     conv_walk walk = forward_walk(call, g, group, &frame, &images, n, rows);
     HD_SYM(conv_walk)(&walk);
   }

@@ -26,12 +26,14 @@ G16 void add_block(float *sum, int64_t sum_line, const conv_list *list, const fl
       g16_store(sum + r * sum_line + 16 * q, acc[r][q]);
 }
 
-#define LIVE_BLOCK(lines, across)                                                                                      \
-  static void block_##lines##x##across(float *sum, int64_t sum_line, const conv_list *list, const float *x,            \
+#define FITS LIVE_FITS
+#define BLOCK(across, lines)                                                                                           \
+  static void block_##across##x##lines(float *sum, int64_t sum_line, const conv_list *list, const float *x,            \
                                        int64_t x_line) {                                                               \
-    add_block(sum, sum_line, list, x, x_line, lines, across);                                                          \
+    if (FITS(across, lines))                                                                                           \
+      add_block(sum, sum_line, list, x, x_line, lines, across);                                                        \
   }
-LIVE_BLOCKS(block_fn)
+BLOCK_TABLE(block_fn)
 
 void HD_SYM(conv_add_live)(float *sum, int64_t sum_line, const conv_list *list, const float *x, int64_t x_line,
                            const conv_cut *cut) {

@@ -50,40 +50,8 @@ static inline conv_cut cut_of(const hd_geom *g) {
   return cut;
 }
 
-/* LIVE_BLOCK(lines, across) for every size of a block, as far as lines * across sums fit into registers, and
- * blocks[lines - 1][across - 1] of them. */
-/* clang-format off */
-#if HD_ISA_IS(avx512)
-#define LIVE_BLOCKS(type) \
-  LIVE_BLOCK(1, 1) LIVE_BLOCK(1, 2) LIVE_BLOCK(1, 3) LIVE_BLOCK(1, 4) LIVE_BLOCK(1, 5) LIVE_BLOCK(1, 6) LIVE_BLOCK(1, 7) LIVE_BLOCK(1, 8) \
-  LIVE_BLOCK(2, 1) LIVE_BLOCK(2, 2) LIVE_BLOCK(2, 3) LIVE_BLOCK(2, 4) LIVE_BLOCK(2, 5) LIVE_BLOCK(2, 6) LIVE_BLOCK(2, 7) LIVE_BLOCK(2, 8) \
-  LIVE_BLOCK(3, 1) LIVE_BLOCK(3, 2) LIVE_BLOCK(3, 3) LIVE_BLOCK(3, 4) LIVE_BLOCK(3, 5) LIVE_BLOCK(3, 6) LIVE_BLOCK(3, 7) LIVE_BLOCK(3, 8) \
-  LIVE_BLOCK(4, 1) LIVE_BLOCK(4, 2) LIVE_BLOCK(4, 3) LIVE_BLOCK(4, 4) LIVE_BLOCK(4, 5) LIVE_BLOCK(4, 6) \
-  LIVE_BLOCK(5, 1) LIVE_BLOCK(5, 2) LIVE_BLOCK(5, 3) LIVE_BLOCK(5, 4) \
-  static type *const blocks[LIVE_LINES][LIVE_ACROSS] = { \
-      {block_1x1, block_1x2, block_1x3, block_1x4, block_1x5, block_1x6, block_1x7, block_1x8}, \
-      {block_2x1, block_2x2, block_2x3, block_2x4, block_2x5, block_2x6, block_2x7, block_2x8}, \
-      {block_3x1, block_3x2, block_3x3, block_3x4, block_3x5, block_3x6, block_3x7, block_3x8}, \
-      {block_4x1, block_4x2, block_4x3, block_4x4, block_4x5, block_4x6}, \
-      {block_5x1, block_5x2, block_5x3, block_5x4}};
-#elif HD_ISA_IS(scalar)
-#define LIVE_BLOCKS(type) \
-  LIVE_BLOCK(1, 1) LIVE_BLOCK(1, 2) LIVE_BLOCK(2, 1) \
-  static type *const blocks[LIVE_LINES][LIVE_ACROSS] = {{block_1x1, block_1x2}, {block_2x1}};
-#else
-#define LIVE_BLOCKS(type) \
-  LIVE_BLOCK(1, 1) LIVE_BLOCK(1, 2) LIVE_BLOCK(1, 3) LIVE_BLOCK(1, 4) LIVE_BLOCK(1, 5) LIVE_BLOCK(1, 6) \
-  LIVE_BLOCK(2, 1) LIVE_BLOCK(2, 2) LIVE_BLOCK(2, 3) \
-  LIVE_BLOCK(3, 1) LIVE_BLOCK(3, 2) \
-  LIVE_BLOCK(4, 1) LIVE_BLOCK(5, 1) \
-  static type *const blocks[LIVE_LINES][LIVE_ACROSS] = { \
-      {block_1x1, block_1x2, block_1x3, block_1x4, block_1x5, block_1x6}, \
-      {block_2x1, block_2x2, block_2x3}, \
-      {block_3x1, block_3x2}, \
-      {block_4x1}, \
-      {block_5x1}};
-#endif
-/* clang-format on */
+/* The sizes of a block, as far as lines * across sums fit into registers. */
+#define LIVE_FITS(across, lines) ((across) <= LIVE_ACROSS && (lines) <= LIVE_LINES && (across) * (lines) <= ACC_GROUPS)
 
 /* sum[r][i] += by * x[at][r][i] for each entry in turn, r < cut->rows, i < 16 * cut->groups; lines of the sum and of
  * the patches lie sum_line and x_line apart. */

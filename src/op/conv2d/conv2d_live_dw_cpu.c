@@ -72,7 +72,7 @@ static void list_rows(const live_scratch *to, const live_shape *s, const hd_call
     places[p] = (int32_t)(p / g->pool * g->sh * s->line) + p % g->pool * g->sw * pixel;
   memset(to->count, 0, (size_t)g->co * sizeof *to->count);
   for (int r = 0; r < rows; r++) {
-    const float *dy = (const float *)call->in[1] + (n + r) * call->in_stride[1];
+    const float *dy = in_row(call, 1, n + r);
     const uint8_t *argmax = call->in[2] ? (const uint8_t *)call->in[2] + (n + r) * call->in_stride[2] : NULL;
     for (int wy = 0; wy < g->hp; wy++)
       for (int wx = 0; wx < g->wp; wx++, dy += dy_pixel) {
@@ -101,7 +101,7 @@ void HD_SYM(conv_live_dw)(const hd_call *call, int64_t dy_pixel, int64_t pixel) 
     int rows = call->rows - n < s.rows ? (int)(call->rows - n) : s.rows;
     list_rows(&to, &s, call, dy_pixel, n, rows);
     for (int slice = 0; slice < slice_count(g); slice++) {
-      const float *x = (const float *)call->in[0] + n * call->in_stride[0] + slice * SLICE;
+      const float *x = in_row(call, 0, n) + slice * SLICE;
       for (int r = 0; r < rows; r++, x += call->in_stride[0])
         if (s.frame.channels == SLICE)
           HD_SYM(conv_slice_fill)(to.frames + r * s.slot, &s.frame, x, g->ci - slice * SLICE);

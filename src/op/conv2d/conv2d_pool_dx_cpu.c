@@ -9,7 +9,7 @@
 enum { CHUNK = 64 }; /* channels of a word of bits */
 
 static int chunks_of(const hd_geom *g) { return (g->co + CHUNK - 1) / CHUNK; }
-static int64_t pixels_of(const hd_geom *g) { return (int64_t)g->hp * g->pool * g->wp * g->pool; }
+static int64_t positions_of(const hd_geom *g) { return (int64_t)g->hp * g->pool * g->wp * g->pool; }
 
 /* Elements of one slice's weights: for each block of a patch [co][lines][across * 16]. */
 static int64_t slice_weights(const hd_geom *g) { return (int64_t)g->co * g->kh * slice_run(g); }
@@ -17,7 +17,7 @@ static int64_t slice_weights(const hd_geom *g) { return (int64_t)g->co * g->kh *
 /* Sample n's bits: [pixel][chunk]. */
 static void mark_sample(uint64_t *bits, const hd_call *call, int64_t n) {
   const hd_geom *g = call->g;
-  const float *dy = (const float *)call->in[0] + n * call->in_stride[0];
+  const float *dy = in_row(call, 0, n);
   const uint8_t *argmax = (const uint8_t *)call->in[2] + n * call->in_stride[2];
   int chunks = chunks_of(g), line = g->wp * g->pool * chunks;
   for (int wy = 0; wy < g->hp; wy++, bits += (g->pool - 1) * line)
@@ -54,11 +54,13 @@ G16 void add_block(float *sum, int64_t sum_line, uint64_t bits, const float *dy,
       g16_store(sum + r * sum_line + 16 * q, acc[r][q]);
 }
 
-#define LIVE_BLOCK(lines, across)                                                                                      \
-  static void block_##lines##x##across(float *sum, int64_t sum_line, uint64_t bits, const float *dy, const float *w) { \
-    add_block(sum, sum_line, bits, dy, w, lines, across);                                                              \
+#define FITS LIVE_FITS
+#define BLOCK(across, lines)                                                                                           \
+  static void block_##across##x##lines(float *sum, int64_t sum_line, uint64_t bits, const float *dy, const float *w) { \
+    if (FITS(across, lines))                                                                                           \
+      add_block(sum, sum_line, bits, dy, w, lines, across);                                                            \
   }
-LIVE_BLOCKS(block_fn)
+BLOCK_TABLE(block_fn)
 
 /* One word of a pixel's channels, block by block of its patch; w: of channel 0. */
 static void add_channels(float *patch, int64_t line, uint64_t bits, const float *dy, const float *w, int first,
@@ -108,23 +110,23 @@ void HD_SYM(conv_pool_dx)(const hd_call *call) {
   conv_frame f = slice_frame(g, g->ci);
   float *frame = call->scratch;
   uint64_t *bits = (uint64_t *)(void *)(frame + frame_slot(&f));
-  int64_t words = pixels_of(g) * chunks_of(g);
+  int64_t words = positions_of(g) * chunks_of(g);
   for (int64_t n = 0; n < call->rows; n += LIVE_ROWS) {
     int rows = call->rows - n < LIVE_ROWS ? (int)(call->rows - n) : LIVE_ROWS;
     for (int r = 0; r < rows; r++)
       mark_sample(bits + r * words, call, n + r);
     for (int s = 0; s < slice_count(g); s++)
       for (int r = 0; r < rows; r++) {
-        const float *dy = (const float *)call->in[0] + (n + r) * call->in_stride[0];
+        const float *dy = in_row(call, 0, n + r);
         add_slice(g, &f, frame, bits + r * words, dy, call->packed + s * slice_weights(g));
-        put_slice((float *)call->out[0] + (n + r) * call->out_stride[0] + s * SLICE, &f, frame, g->ci - s * SLICE);
+        put_slice(out_row(call, 0, n + r) + s * SLICE, &f, frame, g->ci - s * SLICE);
       }
   }
 }
 
 int64_t HD_SYM(conv_pool_dx_scratch)(const hd_geom *g) {
   conv_frame f = slice_frame(g, g->ci);
-  return whole_bytes(frame_slot(&f)) + LIVE_ROWS * pixels_of(g) * chunks_of(g) * (int64_t)sizeof(uint64_t);
+  return whole_bytes(frame_slot(&f)) + LIVE_ROWS * positions_of(g) * chunks_of(g) * (int64_t)sizeof(uint64_t);
 }
 
 int64_t HD_SYM(conv_pool_dx_packed)(const hd_geom *g) { return slice_count(g) * slice_weights(g); }

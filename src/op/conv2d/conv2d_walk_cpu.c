@@ -218,98 +218,42 @@ G16 void run_four(const conv_walk *walk, const walk_block *block, int windows, i
 
 typedef void block_fn(const conv_walk *walk, const walk_block *block);
 
-#define BLOCK(kind, pixels, groups)                                                                                    \
-  static void kind##_##pixels##x##groups(const conv_walk *walk, const walk_block *block) {                             \
-    run_##kind(walk, block, pixels, groups, 0);                                                                        \
+/* The windows of the largest block: a multiple of `step` for which `held` groups of registers for each output fit. */
+#define LARGEST(held, groups, half)                                                                                    \
+  ((half) ? AT_LEAST(2, AT_MOST(CAP(held), ACC_GROUPS / ((held) * (2 * (groups)-1)) * 2))                              \
+          : AT_LEAST(1, AT_MOST(CAP(held), ACC_GROUPS / ((held) * (groups)))))
+#define CAP(held) ((held) == 1 ? MOST_PIXELS : (held) == POSITIONS ? MOST_WINDOWS : MOST_MAXIMA)
+#define AT_LEAST(a, b) ((b) < (a) ? (a) : (b))
+#define AT_MOST(a, b) ((b) > (a) ? (a) : (b))
+
+/* What a block holds in registers for an output: a sum, four, or a sum, a maximum and its position. Blocks of halves
+ * have pairs of windows. */
+#define FITS_OF(windows, groups, held, half)                                                                           \
+  ((groups) <= MOST_GROUPS && (windows) <= LARGEST(held, groups, half) && (windows) % ((half) + 1) == 0)
+#define BLOCK_OF(windows, groups, kind, held, half)                                                                    \
+  static void kind##half##_##windows##x##groups(const conv_walk *walk, const walk_block *block) {                      \
+    if (FITS_OF(windows, groups, held, half))                                                                          \
+      run_##kind(walk, block, windows, groups, half);                                                                  \
   }
+#define ENTRY_OF(windows, groups, kind, held, half)                                                                    \
+  [(groups)-1][(windows)-1] = FITS_OF(windows, groups, held, half) ? kind##half##_##windows##x##groups : NULL,
+EACH_BLOCK(BLOCK_OF, plain, 1, 0)
+EACH_BLOCK(BLOCK_OF, plain, 1, 1)
+EACH_BLOCK(BLOCK_OF, four, 4, 0)
+EACH_BLOCK(BLOCK_OF, four, 4, 1)
+EACH_BLOCK(BLOCK_OF, many, 3, 0)
+EACH_BLOCK(BLOCK_OF, many, 3, 1)
+static block_fn *const blocks[][2][BLOCK_B][BLOCK_A] = {
+    {{EACH_BLOCK(ENTRY_OF, plain, 1, 0)}, {EACH_BLOCK(ENTRY_OF, plain, 1, 1)}},
+    {{EACH_BLOCK(ENTRY_OF, four, 4, 0)}, {EACH_BLOCK(ENTRY_OF, four, 4, 1)}},
+    {{EACH_BLOCK(ENTRY_OF, many, 3, 0)}, {EACH_BLOCK(ENTRY_OF, many, 3, 1)}}};
 
-#define HALF(kind, pixels, groups)                                                                                     \
-  static void half_##kind##_##pixels##x##groups(const conv_walk *walk, const walk_block *block) {                      \
-    run_##kind(walk, block, pixels, groups, 1);                                                                        \
-  }
-
-/* Each kind's blocks by their size, as far as what a block holds in registers fits: one sum an output, four, or a sum,
- * a maximum and its position. */
-/* clang-format off */
-#if HD_ISA_IS(avx512)
-BLOCK(plain, 1, 1) BLOCK(plain, 2, 1) BLOCK(plain, 3, 1) BLOCK(plain, 4, 1) BLOCK(plain, 5, 1) BLOCK(plain, 6, 1)
-BLOCK(plain, 7, 1) BLOCK(plain, 8, 1) BLOCK(plain, 9, 1) BLOCK(plain, 10, 1) BLOCK(plain, 11, 1) BLOCK(plain, 12, 1)
-BLOCK(plain, 1, 2) BLOCK(plain, 2, 2) BLOCK(plain, 3, 2) BLOCK(plain, 4, 2) BLOCK(plain, 5, 2) BLOCK(plain, 6, 2)
-BLOCK(plain, 7, 2) BLOCK(plain, 8, 2) BLOCK(plain, 9, 2) BLOCK(plain, 10, 2) BLOCK(plain, 11, 2) BLOCK(plain, 12, 2)
-BLOCK(plain, 1, 3) BLOCK(plain, 2, 3) BLOCK(plain, 3, 3) BLOCK(plain, 4, 3) BLOCK(plain, 5, 3) BLOCK(plain, 6, 3)
-BLOCK(plain, 7, 3) BLOCK(plain, 8, 3)
-static block_fn *const plain[MOST_GROUPS][MOST_PIXELS] = {
-    {plain_1x1, plain_2x1, plain_3x1, plain_4x1, plain_5x1, plain_6x1, plain_7x1, plain_8x1, plain_9x1, plain_10x1, plain_11x1, plain_12x1},
-    {plain_1x2, plain_2x2, plain_3x2, plain_4x2, plain_5x2, plain_6x2, plain_7x2, plain_8x2, plain_9x2, plain_10x2, plain_11x2, plain_12x2},
-    {plain_1x3, plain_2x3, plain_3x3, plain_4x3, plain_5x3, plain_6x3, plain_7x3, plain_8x3}};
-BLOCK(four, 1, 1) BLOCK(four, 2, 1) BLOCK(four, 3, 1) BLOCK(four, 4, 1) BLOCK(four, 5, 1) BLOCK(four, 6, 1)
-BLOCK(four, 1, 2) BLOCK(four, 2, 2) BLOCK(four, 3, 2)
-BLOCK(four, 1, 3) BLOCK(four, 2, 3)
-static block_fn *const four[MOST_GROUPS][MOST_WINDOWS] = {
-    {four_1x1, four_2x1, four_3x1, four_4x1, four_5x1, four_6x1}, {four_1x2, four_2x2, four_3x2}, {four_1x3, four_2x3}};
-BLOCK(many, 1, 1) BLOCK(many, 2, 1) BLOCK(many, 3, 1) BLOCK(many, 4, 1)
-BLOCK(many, 5, 1) BLOCK(many, 6, 1) BLOCK(many, 7, 1) BLOCK(many, 8, 1)
-BLOCK(many, 1, 2) BLOCK(many, 2, 2) BLOCK(many, 3, 2) BLOCK(many, 4, 2)
-BLOCK(many, 1, 3) BLOCK(many, 2, 3)
-static block_fn *const many[MOST_GROUPS][MOST_PIXELS] = {
-    {many_1x1, many_2x1, many_3x1, many_4x1, many_5x1, many_6x1, many_7x1, many_8x1},
-    {many_1x2, many_2x2, many_3x2, many_4x2},
-    {many_1x3, many_2x3}};
-HALF(plain, 2, 1) HALF(plain, 4, 1) HALF(plain, 6, 1) HALF(plain, 8, 1) HALF(plain, 10, 1) HALF(plain, 12, 1)
-HALF(plain, 2, 2) HALF(plain, 4, 2) HALF(plain, 6, 2) HALF(plain, 8, 2) HALF(plain, 10, 2) HALF(plain, 12, 2)
-HALF(plain, 2, 3) HALF(plain, 4, 3) HALF(plain, 6, 3) HALF(plain, 8, 3)
-static block_fn *const half_plain[MOST_GROUPS][MOST_PIXELS / 2] = {
-    {half_plain_2x1, half_plain_4x1, half_plain_6x1, half_plain_8x1, half_plain_10x1, half_plain_12x1},
-    {half_plain_2x2, half_plain_4x2, half_plain_6x2, half_plain_8x2, half_plain_10x2, half_plain_12x2},
-    {half_plain_2x3, half_plain_4x3, half_plain_6x3, half_plain_8x3}};
-HALF(four, 2, 1) HALF(four, 4, 1) HALF(four, 6, 1) HALF(four, 2, 2) HALF(four, 4, 2) HALF(four, 2, 3)
-static block_fn *const half_four[MOST_GROUPS][MOST_WINDOWS / 2] = {
-    {half_four_2x1, half_four_4x1, half_four_6x1}, {half_four_2x2, half_four_4x2}, {half_four_2x3}};
-HALF(many, 2, 1) HALF(many, 4, 1) HALF(many, 6, 1) HALF(many, 8, 1) HALF(many, 2, 2) HALF(many, 4, 2) HALF(many, 2, 3)
-static block_fn *const half_many[MOST_GROUPS][MOST_PIXELS / 2] = {
-    {half_many_2x1, half_many_4x1, half_many_6x1, half_many_8x1}, {half_many_2x2, half_many_4x2}, {half_many_2x3}};
-#elif HD_ISA_IS(scalar)
-BLOCK(plain, 1, 1) BLOCK(plain, 2, 1)
-BLOCK(four, 1, 1)
-BLOCK(many, 1, 1)
-static block_fn *const plain[MOST_GROUPS][MOST_PIXELS] = {{plain_1x1, plain_2x1}};
-static block_fn *const four[MOST_GROUPS][MOST_WINDOWS] = {{four_1x1}};
-static block_fn *const many[MOST_GROUPS][MOST_PIXELS] = {{many_1x1}};
-HALF(plain, 2, 1) HALF(four, 2, 1) HALF(many, 2, 1)
-static block_fn *const half_plain[MOST_GROUPS][MOST_PIXELS / 2] = {{half_plain_2x1}};
-static block_fn *const half_four[MOST_GROUPS][MOST_WINDOWS / 2] = {{half_four_2x1}};
-static block_fn *const half_many[MOST_GROUPS][MOST_PIXELS / 2] = {{half_many_2x1}};
-#else
-BLOCK(plain, 1, 1) BLOCK(plain, 2, 1) BLOCK(plain, 3, 1) BLOCK(plain, 4, 1) BLOCK(plain, 5, 1) BLOCK(plain, 6, 1)
-BLOCK(four, 1, 1)
-BLOCK(many, 1, 1) BLOCK(many, 2, 1)
-static block_fn *const plain[MOST_GROUPS][MOST_PIXELS] = {
-    {plain_1x1, plain_2x1, plain_3x1, plain_4x1, plain_5x1, plain_6x1}};
-static block_fn *const four[MOST_GROUPS][MOST_WINDOWS] = {{four_1x1}};
-static block_fn *const many[MOST_GROUPS][MOST_PIXELS] = {{many_1x1, many_2x1}};
-HALF(plain, 2, 1) HALF(plain, 4, 1) HALF(plain, 6, 1)
-HALF(four, 2, 1)
-HALF(many, 2, 1) HALF(many, 4, 1)
-static block_fn *const half_plain[MOST_GROUPS][MOST_PIXELS / 2] = {{half_plain_2x1, half_plain_4x1, half_plain_6x1}};
-static block_fn *const half_four[MOST_GROUPS][MOST_WINDOWS / 2] = {{half_four_2x1}};
-static block_fn *const half_many[MOST_GROUPS][MOST_PIXELS / 2] = {{half_many_2x1, half_many_4x1}};
-#endif
-/* clang-format on */
-
-/* A walk's blocks by their number of windows, or of pairs of windows; and the largest. */
+/* A walk's blocks by their number of windows, and the largest. */
 static block_fn *const *sized_blocks(const conv_walk *walk, int groups, int half, int *most_windows) {
-  int held = walk->pool == 1   ? 1
-             : walk->pool == 2 ? POSITIONS
-                               : 3,
-      cap = held == 1           ? MOST_PIXELS
-            : held == POSITIONS ? MOST_WINDOWS
-                                : MOST_MAXIMA;
-  if (half) {
-    *most_windows = most(2, least(cap, 2 * (ACC_GROUPS / (held * (2 * groups - 1)))));
-    return walk->pool == 1 ? half_plain[groups - 1] : walk->pool == 2 ? half_four[groups - 1] : half_many[groups - 1];
-  }
-  *most_windows = most(1, least(cap, ACC_GROUPS / (held * groups)));
-  return walk->pool == 1 ? plain[groups - 1] : walk->pool == 2 ? four[groups - 1] : many[groups - 1];
+  static const int held[] = {1, POSITIONS, 3};
+  const int kind = least(walk->pool, 3) - 1;
+  *most_windows = LARGEST(held[kind], groups, half);
+  return blocks[kind][half][groups - 1];
 }
 
 /* Repeats the previous window where a pair lacks its second. */
@@ -326,7 +270,7 @@ static int worth_halves(const conv_walk *walk) { return walk->pool > 1 || walk->
 static void walk_channels(const conv_walk *walk, int first, int groups) {
   int channel = first * 16, half = walk_is_half(walk->channels, channel + 16 * groups - 16) && worth_halves(walk),
       step = half + 1, size;
-  block_fn *const *blocks = sized_blocks(walk, groups, half, &size);
+  block_fn *const *sized = sized_blocks(walk, groups, half, &size);
   int64_t left = walk->rows * walk->height * walk->width, steps = (left + step - 1) / step;
   int64_t count = (steps + size / step - 1) / (size / step), larger = steps % count;
   walk_cursor at = {walk->x, walk->y + channel, walk->argmax ? walk->argmax + channel : NULL, 0, 0};
@@ -339,7 +283,7 @@ static void walk_channels(const conv_walk *walk, int first, int groups) {
     if (left < windows)
       repeat_window(&block, windows - 1);
     left -= windows;
-    blocks[here - 1](walk, &block);
+    sized[windows - 1](walk, &block);
   }
 }
 

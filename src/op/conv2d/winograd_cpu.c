@@ -138,28 +138,13 @@ G16 void sum_block(const winograd_block *block, int tiles, int groups) {
 
 typedef void block_fn(const winograd_block *block);
 
+#define FITS(tiles, groups) ((tiles) <= TILES && (groups) <= MOST_GROUPS && (tiles) * (groups) <= ACC_GROUPS)
 #define BLOCK(tiles, groups)                                                                                           \
-  static void block_##tiles##x##groups(const winograd_block *block) { sum_block(block, tiles, groups); }
-
-/* clang-format off */
-#if HD_ISA_IS(avx512)
-BLOCK(1, 1) BLOCK(2, 1) BLOCK(3, 1) BLOCK(4, 1) BLOCK(5, 1) BLOCK(6, 1)
-BLOCK(7, 1) BLOCK(8, 1) BLOCK(9, 1) BLOCK(10, 1) BLOCK(11, 1) BLOCK(12, 1)
-BLOCK(1, 2) BLOCK(2, 2) BLOCK(3, 2) BLOCK(4, 2) BLOCK(5, 2) BLOCK(6, 2)
-BLOCK(7, 2) BLOCK(8, 2) BLOCK(9, 2) BLOCK(10, 2) BLOCK(11, 2) BLOCK(12, 2)
-BLOCK(1, 3) BLOCK(2, 3) BLOCK(3, 3) BLOCK(4, 3) BLOCK(5, 3) BLOCK(6, 3) BLOCK(7, 3) BLOCK(8, 3)
-static block_fn *const blocks[MOST_GROUPS][TILES] = {
-    {block_1x1, block_2x1, block_3x1, block_4x1, block_5x1, block_6x1, block_7x1, block_8x1, block_9x1, block_10x1, block_11x1, block_12x1},
-    {block_1x2, block_2x2, block_3x2, block_4x2, block_5x2, block_6x2, block_7x2, block_8x2, block_9x2, block_10x2, block_11x2, block_12x2},
-    {block_1x3, block_2x3, block_3x3, block_4x3, block_5x3, block_6x3, block_7x3, block_8x3}};
-#elif HD_ISA_IS(scalar)
-BLOCK(1, 1) BLOCK(2, 1)
-static block_fn *const blocks[MOST_GROUPS][TILES] = {{block_1x1, block_2x1}};
-#else
-BLOCK(1, 1) BLOCK(2, 1) BLOCK(3, 1) BLOCK(4, 1) BLOCK(5, 1) BLOCK(6, 1)
-static block_fn *const blocks[MOST_GROUPS][TILES] = {{block_1x1, block_2x1, block_3x1, block_4x1, block_5x1, block_6x1}};
-#endif
-/* clang-format on */
+  static void block_##tiles##x##groups(const winograd_block *block) {                                                  \
+    if (FITS(tiles, groups))                                                                                           \
+      sum_block(block, tiles, groups);                                                                                 \
+  }
+BLOCK_TABLE(block_fn)
 
 /* The sums of a block, transformed back; the block's channels begin at c. */
 static void put_block(const winograd_job *job, const float *sums, winograd_cursor *at, int tiles, int c, int groups) {

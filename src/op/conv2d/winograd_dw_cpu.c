@@ -75,26 +75,13 @@ G16 void add_tiles(const dw_product *p, int j, int c, int outputs, int groups) {
 
 typedef void block_fn(const dw_product *p, int j, int c);
 
+#define FITS(outputs, groups) ((outputs) <= OUTPUTS && (groups) <= BLOCK_GROUPS)
 #define BLOCK(outputs, groups)                                                                                         \
-  static void block_##outputs##x##groups(const dw_product *p, int j, int c) { add_tiles(p, j, c, outputs, groups); }
-
-/* clang-format off */
-#if HD_ISA_IS(avx512)
-BLOCK(1, 1) BLOCK(2, 1) BLOCK(3, 1) BLOCK(4, 1) BLOCK(5, 1) BLOCK(6, 1)
-BLOCK(7, 1) BLOCK(8, 1) BLOCK(9, 1) BLOCK(10, 1) BLOCK(11, 1) BLOCK(12, 1)
-BLOCK(1, 2) BLOCK(2, 2) BLOCK(3, 2) BLOCK(4, 2) BLOCK(5, 2) BLOCK(6, 2)
-BLOCK(7, 2) BLOCK(8, 2) BLOCK(9, 2) BLOCK(10, 2) BLOCK(11, 2) BLOCK(12, 2)
-static block_fn *const blocks[BLOCK_GROUPS][OUTPUTS] = {
-    {block_1x1, block_2x1, block_3x1, block_4x1, block_5x1, block_6x1, block_7x1, block_8x1, block_9x1, block_10x1, block_11x1, block_12x1},
-    {block_1x2, block_2x2, block_3x2, block_4x2, block_5x2, block_6x2, block_7x2, block_8x2, block_9x2, block_10x2, block_11x2, block_12x2}};
-#elif HD_ISA_IS(scalar)
-BLOCK(1, 1) BLOCK(2, 1)
-static block_fn *const blocks[BLOCK_GROUPS][OUTPUTS] = {{block_1x1, block_2x1}};
-#else
-BLOCK(1, 1) BLOCK(2, 1) BLOCK(3, 1) BLOCK(4, 1) BLOCK(5, 1) BLOCK(6, 1)
-static block_fn *const blocks[BLOCK_GROUPS][OUTPUTS] = {{block_1x1, block_2x1, block_3x1, block_4x1, block_5x1, block_6x1}};
-#endif
-/* clang-format on */
+  static void block_##outputs##x##groups(const dw_product *p, int j, int c) {                                          \
+    if (FITS(outputs, groups))                                                                                         \
+      add_tiles(p, j, c, outputs, groups);                                                                             \
+  }
+BLOCK_TABLE(block_fn)
 
 static void multiply(const dw_product *p, int outputs) {
   int size = even_part(outputs, OUTPUTS), groups = p->input16 / 16;

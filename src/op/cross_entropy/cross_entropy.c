@@ -11,12 +11,5 @@ static const hd_op_setting settings[] = {
     HD_SETTINGS_END};
 
 const hd_op_rule hd__rule_cross_entropy = {
-    .loss = true,
-    .labels = true,
-    .shapes = hd__shapes_loss,
-    .dx = {HD_OP_cross_entropy_dx, {HD_ARG_X, HD_ARG_W, HD_ARG_B}}, /* scores, target, weights */
-    .flops = {4, 7},
-    .torch = "nn.CrossEntropyLoss",
-    .settings = settings,
-    HD_SAMPLES(hd__samples_loss),
+    HD_LOSS(cross_entropy), .labels = true, .flops = {4, 7}, .settings = settings, .torch = "nn.CrossEntropyLoss",
 };

@@ -2,10 +2,6 @@
  * Few classes fit one group; the code has no special case for them. */
 #include "op/softmax/softmax_cpu.h"
 
-static const float *row_of(const hd_call *call, int which, int64_t n) {
-  return (const float *)call->in[which] + n * call->in_stride[which];
-}
-
 static int32_t label_of(const hd_call *call, int64_t n) {
   return ((const int32_t *)call->in[1])[n * call->in_stride[1]];
 }
@@ -17,17 +13,12 @@ G16 g16 weights_at(const hd_call *call, int32_t i) {
   return call->in[2] ? g16_load_some((const float *)call->in[2] + i, call->g->ci - i) : g16_all(1);
 }
 
-/* Adds a group to the chains; lanes after the last class stay unchanged. */
-G16 g16 keep_tail(g16 chains, g16 more, int left) {
-  return left >= 16 ? more : g16_choose(g16_first(left), more, chains);
-}
-
 static float sum_of_nll(const hd_call *call, const float *logits, float m, float log_sum) {
   const int classes = call->g->ci;
   g16 chains = g16_zero();
   for (int i = 0; i < classes; i += 16) {
     g16 nll = g16_sub(g16_all(log_sum), g16_sub(g16_load_some(logits + i, classes - i), g16_all(m)));
-    chains = keep_tail(chains, g16_fma(weights_at(call, i), nll, chains), classes - i);
+    chains = g16_keep_tail(chains, g16_fma(weights_at(call, i), nll, chains), classes - i);
   }
   return g16_tree(chains);
 }
@@ -36,7 +27,7 @@ static float sum_of_weights(const hd_call *call) {
   const int classes = call->g->ci;
   g16 chains = g16_zero();
   for (int i = 0; i < classes; i += 16)
-    chains = keep_tail(chains, g16_add(chains, weights_at(call, i)), classes - i);
+    chains = g16_keep_tail(chains, g16_add(chains, weights_at(call, i)), classes - i);
   return g16_tree(chains);
 }
 
@@ -51,7 +42,7 @@ static void cross_entropy(const hd_call *call) {
   }
   const float smoothing = call->g->label_smoothing, share = smoothing / (float)classes;
   for (int64_t n = 0; n < call->rows; n++) {
-    const float *logits = row_of(call, 0, n);
+    const float *logits = in_row(call, 0, n);
     const int32_t label = label_of(call, n);
     float loss = 0;
     if (label != call->g->ignore_index) {
@@ -60,7 +51,7 @@ static void cross_entropy(const hd_call *call) {
       if (smoothing > 0)
         loss = fmaf(1 - smoothing, loss, share * sum_of_nll(call, logits, m, log_sum));
     }
-    ((float *)call->out[0])[n * call->out_stride[0]] = loss;
+    *out_row(call, 0, n) = loss;
   }
 }
 
@@ -106,8 +97,8 @@ static void cross_entropy_dx(const hd_call *call) {
   }
   const float all = call->g->label_smoothing > 0 ? sum_of_weights(call) : 0;
   for (int64_t n = 0; n < call->rows; n++) {
-    const float *logits = row_of(call, 0, n);
-    float *dx = (float *)call->out[0] + n * call->out_stride[0];
+    const float *logits = in_row(call, 0, n);
+    float *dx = out_row(call, 0, n);
     const int32_t label = label_of(call, n);
     if (label == call->g->ignore_index)
       fill_zero(dx, call->g->ci);

@@ -1,7 +1,7 @@
 /* custom: an operation of the caller's program, called for each sample. On the CPU in float alone. */
 #pragma once
 
-#include "op/unit.h"
+#include "kernel/unit.h"
 
 #if defined(HD_OP_CUDA) || defined(HD_REF_DOUBLE)
 

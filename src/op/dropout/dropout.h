@@ -1,7 +1,7 @@
 /* dropout: the mask is never stored; each use draws it again from the keys of the call. A NaN passes. */
 #pragma once
 
-#include "op/unit.h"
+#include "kernel/unit.h"
 
 #include "base/philox.h"
 

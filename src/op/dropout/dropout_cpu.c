@@ -17,11 +17,11 @@ G16 g16 draw_group(const hd_draw *draw, uint32_t position, int64_t i) {
 
 static void dropout(const hd_call *call) {
   const hd_geom *g = call->g;
-  const int64_t count = (int64_t)g->ci * g->hi * g->wi;
+  const int64_t count = elems_of(g);
   const g16 p = g16_all(g->p), kept = g16_all(1 / (1 - g->p));
   for (int64_t n = 0; n < call->rows; n++) {
-    const float *x = (const float *)call->in[0] + n * call->in_stride[0];
-    float *y = (float *)call->out[0] + n * call->out_stride[0];
+    const float *x = in_row(call, 0, n);
+    float *y = out_row(call, 0, n);
     for (int64_t i = 0; i < count; i += 16) {
       g16 u = draw_group(&call->draw, call->draw.position + (uint32_t)n, i);
       g16 factor = g16_choose(g16_less(u, p), g16_zero(), kept);

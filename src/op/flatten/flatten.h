@@ -1,7 +1,7 @@
 /* flatten: moves the elements of an image from memory's order (h, w, c) to PyTorch's (c, h, w), and back. */
 #pragma once
 
-#include "op/unit.h"
+#include "kernel/unit.h"
 
 /* The place in PyTorch's order of element i in memory. */
 HD_BOTH int64_t flatten_place(const hd_geom *g, int64_t i) { return i % g->ci * op_pixels(g) + i / g->ci; }

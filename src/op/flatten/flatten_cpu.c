@@ -1,12 +1,6 @@
 /* flatten: a transposition in tiles. */
 #include "kernel/cpu/cpu_fill.h"
 
-static const float *input(const hd_call *call, int which, int64_t n) {
-  return (const float *)call->in[which] + n * call->in_stride[which];
-}
-
-static float *output(const hd_call *call, int64_t n) { return (float *)call->out[0] + n * call->out_stride[0]; }
-
 /* y[c][r] = x[r][c] for a matrix of `rows` by `columns`, in tiles whose lines stay in L1 on both sides. */
 static void transpose(float *y, const float *x, int64_t rows, int64_t columns) {
   enum { TILE = 16 };
@@ -22,12 +16,12 @@ static void transpose(float *y, const float *x, int64_t rows, int64_t columns) {
 /* Pixels outside, channels inside: to channels outside. */
 static void flatten(const hd_call *call) {
   for (int64_t n = 0; n < call->rows; n++)
-    transpose(output(call, n), input(call, 0, n), (int64_t)call->g->hi * call->g->wi, call->g->ci);
+    transpose(out_row(call, 0, n), in_row(call, 0, n), pixels_of(call->g), call->g->ci);
 }
 
 static void flatten_dx(const hd_call *call) {
   for (int64_t n = 0; n < call->rows; n++)
-    transpose(output(call, n), input(call, 0, n), call->g->ci, (int64_t)call->g->hi * call->g->wi);
+    transpose(out_row(call, 0, n), in_row(call, 0, n), call->g->ci, pixels_of(call->g));
 }
 
 void HD_SYM(flatten_fill)(hd_kernels *table) {

@@ -13,14 +13,5 @@ static const hd_geom samples[] = {{.ci = 1},
                                   {.ci = 17, .hi = 3, .wi = 3, .approximate = 1}};
 
 const hd_op_rule hd__rule_gelu = {
-    .fewest = 1,
-    .most = 1,
-    .torch = "nn.GELU",
-    .settings = settings,
-    .shapes = hd__shapes_same,
-    .dx = {HD_OP_gelu_dx, {HD_ARG_DY, HD_ARG_X}},
-    .elementwise = true,
-    .in_place = true,
-    .flops = {4, 9},
-    HD_SAMPLES(samples),
+    HD_ELEMENTWISE(gelu, HD_ARG_X), .torch = "nn.GELU", .settings = settings, .flops = {4, 9}, HD_SAMPLES(samples),
 };

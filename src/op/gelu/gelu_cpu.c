@@ -12,24 +12,18 @@ G16 g16 tanh_inner(g16 x) {
   return g16_mul(g16_mul(g16_all((float)HD_SQRT_2_BY_PI), x), factor);
 }
 
-G16 g16 gelu16(const hd_geom *g, g16 x) {
-  (void)g;
-  return g16_mul(x, share_below(x));
-}
+G16 g16 gelu16(const hd_geom *g, g16 x) { return g16_mul(x, share_below(x)); }
 
 G16 g16 gelu_tanh16(const hd_geom *g, g16 x) {
-  (void)g;
   return g16_mul(g16_mul(g16_all(0.5f), x), g16_add(g16_all(1), g16_tanh(tanh_inner(x))));
 }
 
 G16 g16 gelu_back(const hd_geom *g, g16 dy, g16 x) {
-  (void)g;
   g16 density = g16_mul(g16_exp(g16_mul(g16_mul(x, x), g16_all(-0.5f))), g16_all((float)HD_ONE_BY_SQRT_2PI));
   return g16_mul(dy, g16_fma(x, density, share_below(x)));
 }
 
 G16 g16 gelu_tanh_back(const hd_geom *g, g16 dy, g16 x) {
-  (void)g;
   g16 t = g16_tanh(tanh_inner(x)), half = g16_all(0.5f);
   g16 slope =
       g16_mul(g16_all((float)HD_SQRT_2_BY_PI), g16_fma(g16_all((float)(3 * HD_GELU_CUBIC)), g16_mul(x, x), g16_all(1)));

@@ -1,7 +1,7 @@
 /* global_avg_pool2d: the mean of each channel. */
 #pragma once
 
-#include "op/unit.h"
+#include "kernel/unit.h"
 
 /* y: `acc = +0`; pixels ascending: `acc = acc + x`; `acc / n`, n being the pixels */
 /* dx: as `avg_pool2d`, with one window: `0 + dy / n` */

@@ -6,11 +6,8 @@ static const hd_op_setting settings[] = {HD_SETTING("delta", REAL, delta, .low =
                                          HD_SETTINGS_END};
 
 const hd_op_rule hd__rule_huber = {
-    .loss = true,
-    .shapes = hd__shapes_loss,
-    .dx = {HD_OP_huber_dx, {HD_ARG_X, HD_ARG_W, HD_ARG_B}}, /* scores, target, weights */
+    HD_LOSS(huber),
     .flops = {5, 4},
     .torch = "nn.HuberLoss",
     .settings = settings,
-    HD_SAMPLES(hd__samples_loss),
 };

@@ -16,10 +16,4 @@ G16 g16 huber_slope(const hd_call *call, int32_t i, g16 y, g16 target) {
   return g16_choose(g16_less(g16_all(delta), d), g16_all(delta), slope);
 }
 
-static void huber(const hd_call *call) { loss16_sum(call, huber_term); }
-static void huber_dx(const hd_call *call) { loss16_divide(call, huber_slope); }
-
-void HD_SYM(huber_fill)(hd_kernels *table) {
-  table->run[HD_OP_huber] = huber;
-  table->run[HD_OP_huber_dx] = huber_dx;
-}
+LOSS16(huber)

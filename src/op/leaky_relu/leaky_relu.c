@@ -12,14 +12,9 @@ static const hd_geom samples[] = {{.ci = 1, .negative_slope = 0.3f},
                                   {.ci = 1, .hi = 6, .wi = 7, .negative_slope = 0}};
 
 const hd_op_rule hd__rule_leaky_relu = {
-    .fewest = 1,
-    .most = 1,
+    HD_ELEMENTWISE(leaky_relu, HD_ARG_Y),
     .torch = "nn.LeakyReLU",
     .settings = settings,
-    .shapes = hd__shapes_same,
-    .dx = {HD_OP_leaky_relu_dx, {HD_ARG_DY, HD_ARG_Y}},
-    .elementwise = true,
-    .in_place = true,
     .flops = {2, 2},
     HD_SAMPLES(samples),
 };

@@ -1,7 +1,7 @@
 /* linear: y = x * w + b, with an optional ReLU, and its gradients. */
 #pragma once
 
-#include "op/unit.h"
+#include "kernel/unit.h"
 
 /* y: 16 chains over k of `fma(x[k], w[k], s)` and the tree; then `+ bias`, if there is one. With a ReLU: of that. */
 HD_BOTH int64_t linear_count(const hd_geom *g) { return g->co; }

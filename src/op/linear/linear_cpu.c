@@ -165,7 +165,7 @@ static void linear_outputs(const hd_call *call, int32_t j0, int32_t j1) {
   for (int j = j0; j < j1; j += slab)
     run_slab(call, j, j1 - j < slab ? j1 - j : slab);
   for (int64_t n = 0; n < call->rows && (bias || call->g->relu); n++)
-    finish_row((float *)call->out[0] + n * call->out_stride[0] + j0, bias, j1 - j0, call->g->relu);
+    finish_row(out_row(call, 0, n) + j0, bias, j1 - j0, call->g->relu);
 }
 
 static void linear(const hd_call *call) { linear_outputs(call, 0, call->g->co); }

@@ -23,8 +23,8 @@ G16 void forward_group(const hd_geom *g, const window16 *w, const float *x, floa
 static void max_pool2d(const hd_call *call) {
   const hd_geom *g = call->g;
   for (int64_t n = 0; n < call->rows; n++) {
-    const float *x = (const float *)call->in[0] + n * call->in_stride[0];
-    float *y = (float *)call->out[0] + n * call->out_stride[0];
+    const float *x = in_row(call, 0, n);
+    float *y = out_row(call, 0, n);
     uint8_t *argmax = call->out[1] ? (uint8_t *)call->out[1] + n * call->out_stride[1] : NULL;
     for (int i = 0; i < g->ho * g->wo; i++) {
       window16 w = window16_at(g, i / g->wo, i % g->wo);
@@ -52,9 +52,9 @@ G16 void backward_group(const hd_geom *g, const window16 *w, const float *dy, co
 static void max_pool2d_dx(const hd_call *call) {
   const hd_geom *g = call->g;
   for (int64_t n = 0; n < call->rows; n++) {
-    const float *dy = (const float *)call->in[0] + n * call->in_stride[0];
+    const float *dy = in_row(call, 0, n);
     const uint8_t *argmax = (const uint8_t *)call->in[1] + n * call->in_stride[1];
-    float *dx = (float *)call->out[0] + n * call->out_stride[0];
+    float *dx = out_row(call, 0, n);
     memset(dx, 0, (size_t)g->hi * (size_t)g->wi * (size_t)g->ci * sizeof *dx);
     for (int i = 0; i < g->ho * g->wo; i++) {
       window16 w = window16_at(g, i / g->wo, i % g->wo);

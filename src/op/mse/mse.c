@@ -2,10 +2,7 @@
 #include "op/op.h"
 
 const hd_op_rule hd__rule_mse = {
-    .loss = true,
+    HD_LOSS(mse),
     .torch = "nn.MSELoss",
-    .shapes = hd__shapes_loss,
-    .dx = {HD_OP_mse_dx, {HD_ARG_X, HD_ARG_W, HD_ARG_B}}, /* scores, target, weights */
     .flops = {3, 3},
-    HD_SAMPLES(hd__samples_loss),
 };

@@ -2,13 +2,8 @@
 #include "op/op.h"
 
 const hd_op_rule hd__rule_relu = {
-    .fewest = 1,
-    .most = 1,
+    HD_ELEMENTWISE(relu, HD_ARG_Y),
     .torch = "nn.ReLU",
-    .shapes = hd__shapes_same,
-    .elementwise = true,
-    .in_place = true,
-    HD_SAMPLES(hd__samples_each),
-    .dx = {HD_OP_relu_dx, {HD_ARG_DY, HD_ARG_Y}},
     .flops = {1, 1},
+    HD_SAMPLES(hd__samples_each),
 };

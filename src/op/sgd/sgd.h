@@ -1,7 +1,7 @@
 /* sgd: with momentum, Nesterov's or plain, and weight decay. */
 #pragma once
 
-#include "op/update.h"
+#include "kernel/unit.h"
 
 /* w1: `g'' = fma(weight_decay, w, g')`; with momentum `m1 = fma(momentum, m, g'')`, `d = m1`, or with Nesterov `d =
  * fma(momentum, m1, g'')`; without momentum `d = g''`; `w1 = fma(-lr, d, w)` */

@@ -1,7 +1,7 @@
 /* softmax: over the channels of each pixel. Sums along the channels are OP_CHAINS16. */
 #pragma once
 
-#include "op/unit.h"
+#include "kernel/unit.h"
 
 /* m and sum of the chain below. */
 HD_BOTH real softmax_largest(const real *x, int count) {

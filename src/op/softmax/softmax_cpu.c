@@ -14,16 +14,15 @@ static void softmax_of(const float *x, float *y, int channels) {
 static void softmax(const hd_call *call) {
   const hd_geom *g = call->g;
   for (int64_t n = 0; n < call->rows; n++)
-    for (int64_t p = 0; p < (int64_t)g->hi * g->wi; p++)
-      softmax_of((const float *)call->in[0] + n * call->in_stride[0] + p * g->ci,
-                 (float *)call->out[0] + n * call->out_stride[0] + p * g->ci, g->ci);
+    for (int64_t p = 0; p < pixels_of(g); p++)
+      softmax_of(in_row(call, 0, n) + p * g->ci, out_row(call, 0, n) + p * g->ci, g->ci);
 }
 
 static void softmax_back(const float *dy, const float *y, float *dx, int channels) {
   g16 chains = g16_zero();
   for (int c = 0; c < channels; c += 16) {
     g16 more = g16_fma(g16_load_some(dy + c, channels - c), g16_load_some(y + c, channels - c), chains);
-    chains = channels - c >= 16 ? more : g16_choose(g16_first(channels - c), more, chains);
+    chains = g16_keep_tail(chains, more, channels - c);
   }
   const g16 dot = g16_all(g16_tree(chains));
   for (int c = 0; c < channels; c += 16) {
@@ -35,10 +34,9 @@ static void softmax_back(const float *dy, const float *y, float *dx, int channel
 static void softmax_dx(const hd_call *call) {
   const hd_geom *g = call->g;
   for (int64_t n = 0; n < call->rows; n++)
-    for (int64_t p = 0; p < (int64_t)g->hi * g->wi; p++)
-      softmax_back((const float *)call->in[0] + n * call->in_stride[0] + p * g->ci,
-                   (const float *)call->in[1] + n * call->in_stride[1] + p * g->ci,
-                   (float *)call->out[0] + n * call->out_stride[0] + p * g->ci, g->ci);
+    for (int64_t p = 0; p < pixels_of(g); p++)
+      softmax_back(in_row(call, 0, n) + p * g->ci, in_row(call, 1, n) + p * g->ci, out_row(call, 0, n) + p * g->ci,
+                   g->ci);
 }
 
 void HD_SYM(softmax_fill)(hd_kernels *table) {

@@ -16,23 +16,10 @@ static const char *const names[HD_CUDA_COUNT] = {
 #define OP(name, class) [HD_OP_##name] = "hdk_" #name,
 #include "kernel/ops.def"
 #define KERNEL(name, args) [HD_CUDA_##name] = "hdk_" #name,
-    HD_CUDA_EXTRA(KERNEL) HD_CUDA_BLOCKS(KERNEL)
-#undef KERNEL
-#define SIXTEEN(op, what, T) [HD_CUDA_##what##_##T] = "hdk_" #what "_" #T,
-#define PRODUCT(op, what, TA, TB) [HD_CUDA_##what##_##TA##_##TB] = "hdk_" #what "_" #TA "_" #TB,
-#define LIVE(op, what, R, threads) [HD_CUDA_##what##_##R] = "hdk_" #what "_" #R,
-#define SCATTER(op, what, elements) [HD_CUDA_##what##_##elements] = "hdk_" #what "_" #elements,
-#define CHANNELS(op, what) [HD_CUDA_##what] = "hdk_" #what,
-#define ROWS(op, T) [HD_CUDA_##op##_rows_##T] = "hdk_" #op "_rows_" #T,
-#define SHARD_ROWS(op) [HD_CUDA_##op##_rows] = "hdk_" #op "_rows",
-        HD_CUDA_TILED(SIXTEEN, PRODUCT, LIVE, SCATTER, CHANNELS, ROWS, SHARD_ROWS)
-#undef SIXTEEN
-#undef LIVE
-#undef SCATTER
-#undef CHANNELS
-#undef PRODUCT
-#undef ROWS
-#undef SHARD_ROWS
+    HD_CUDA_EXTRA(KERNEL)
+#define BLOCK KERNEL
+#define TILED(op, name, what, a_side, b_side) KERNEL(name, )
+#include "kernel/cuda/cuda_blocks.def"
 };
 
 /* ---- Opening ---- */

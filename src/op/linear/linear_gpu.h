@@ -1,9 +1,9 @@
-/* Linear layers by blocks; the chains are those of op/linear/linear.h. Rows of a are contiguous in the result. */
+/* Linear layers by blocks; the chains are those of linear.h. Rows of a are contiguous in the result. */
 #pragma once
 
-#include "kernel/cuda/cuda_ops.h"
 #include "kernel/cuda/cuda_product.h"
 #include "kernel/cuda/cuda_sixteen.h"
+#include "op/linear/linear.h"
 
 /* ---- Forward: outputs by samples, 16 chains ---- */
 
@@ -46,6 +46,9 @@ HD_BOTH void linear_sums_store(const cuda_part *p, float chain[16], int32_t j, i
   const float sum = op_tree16(chain), y = p->c->in[2] ? sum + op_param(p->c, 2)[j] : sum;
   op_out(p->c, 0, n)[j] = p->c->g.relu && y < 0 ? 0 : y;
 }
+HD_TILED(linear, linear_sums_8, linear_sums, 32, 32) { HD_SIXTEEN(linear_sums, 8); }
+HD_TILED(linear, linear_sums_4, linear_sums, 16, 16) { HD_SIXTEEN(linear_sums, 4); }
+HD_TILED(linear, linear_sums_2, linear_sums, 8, 8) { HD_SIXTEEN(linear_sums, 2); }
 
 /* ---- Gradient of the input: inputs by samples ---- */
 
@@ -63,6 +66,8 @@ HD_BOTH void linear_dx_product_store(const cuda_part *p, const float *outputs, i
   HD_EACH_OUTPUT(p, a_side, b_side, t, k, n)
   op_out(p->c, 0, p->b0 + n)[p->a0 + k] = outputs[n * line + k];
 }
+HD_TILED(linear_dx, linear_dx_product_4_4, linear_dx_product, 64, 64) { HD_PRODUCT(linear_dx_product, 4, 4); }
+HD_TILED(linear_dx, linear_dx_product_2_2, linear_dx_product, 32, 32) { HD_PRODUCT(linear_dx_product, 2, 2); }
 
 /* ---- Gradient of the weight: inputs, and behind them ones for the bias, by outputs, for each shard ---- */
 
@@ -88,3 +93,5 @@ HD_BOTH void linear_dw_product_store(const cuda_part *p, const float *outputs, i
   HD_EACH_OUTPUT(p, a_side, b_side, t, k, j)
   cuda_store_weights(p, p->c->g.ci, p->a0 + k, p->b0 + j, outputs[j * line + k]);
 }
+HD_TILED(linear_dw, linear_dw_product_4_4, linear_dw_product, 64, 64) { HD_PRODUCT(linear_dw_product, 4, 4); }
+HD_TILED(linear_dw, linear_dw_product_2_2, linear_dw_product, 32, 32) { HD_PRODUCT(linear_dw_product, 2, 2); }

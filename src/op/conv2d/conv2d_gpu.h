@@ -1,10 +1,11 @@
-/* Convolutions by blocks, of one group; the chains are those of op/conv2d/conv2d.h. Rows of a are channels, which are
- * contiguous in the result, rows of b are tiles or pixels of the whole batch. */
+/* Convolutions by blocks, of one group; the chains are those of conv2d.h. Rows of a are channels, which are contiguous
+ * in the result, rows of b are tiles or pixels of the whole batch. The gradient of the bias is a separate kernel. */
 #pragma once
 
-#include "kernel/cuda/cuda_ops.h"
+#include "kernel/cuda/cuda_channels.h"
 #include "kernel/cuda/cuda_product.h"
 #include "kernel/cuda/cuda_sixteen.h"
+#include "op/conv2d/conv2d_pool_gpu.h"
 
 /* ---- Winograd's tiles: a chain is one of the 16 places ---- */
 
@@ -79,6 +80,8 @@ HD_BOTH void conv_tiles_store(const cuda_part *p, float m[16], int32_t co, int32
   winograd_tile_back(value, m, p->c->in[2] ? op_param(p->c, 2)[co] : 0);
   conv2d_put_tile(p->c, tile / tiles, tile % tiles, co, value);
 }
+HD_TILED(conv2d, conv_tiles_8, conv_tiles, 32, 32) { HD_SIXTEEN(conv_tiles, 8); }
+HD_TILED(conv2d, conv_tiles_4, conv_tiles, 16, 16) { HD_SIXTEEN(conv_tiles, 4); }
 
 /* Gradient of the input: input channels by tiles of the input, over output channels. */
 HD_BOTH cuda_part conv_dx_tiles_matrix(const hd_geom *g, int64_t rows) {
@@ -107,6 +110,8 @@ HD_BOTH void conv_dx_tiles_store(const cuda_part *p, float m[16], int32_t ci, in
   winograd_tile_back(value, m, 0);
   conv2d_put_dx_tile(p->c, tile / tiles, tile % tiles / across, tile % tiles % across, ci, value);
 }
+HD_TILED(conv2d_dx, conv_dx_tiles_8, conv_dx_tiles, 32, 32) { HD_SIXTEEN(conv_dx_tiles, 8); }
+HD_TILED(conv2d_dx, conv_dx_tiles_4, conv_dx_tiles, 16, 16) { HD_SIXTEEN(conv_dx_tiles, 4); }
 
 /* Gradient of the weight: input channels by output channels, over the tiles of a shard. */
 HD_BOTH cuda_part conv_dw_tiles_matrix(const hd_geom *g, int64_t rows) {
@@ -138,6 +143,8 @@ HD_BOTH void conv_dw_tiles_store(const cuda_part *p, float s[16], int32_t ci, in
   if (p->c->out[0])
     winograd_kernel_back(op_sums(p->c, 0, p->shard) + (int64_t)co * 9 * p->c->g.ci + ci, s, p->c->g.ci);
 }
+HD_TILED(conv2d_dw, conv_dw_tiles_4, conv_dw_tiles, 16, 16) { HD_SIXTEEN(conv_dw_tiles, 4); }
+HD_TILED(conv2d_dw, conv_dw_tiles_2, conv_dw_tiles, 8, 8) { HD_SIXTEEN(conv_dw_tiles, 2); }
 
 /* ---- Outputs, other kernels: channels by positions of all windows, over (ky, kx, ci) ---- */
 
@@ -181,18 +188,8 @@ HD_BOTH void conv_sums_store(const cuda_part *p, const float *outputs, int line,
     conv2d_put(p->c, window / windows, window % windows, (int)(p->a0 + co), best, taken);
   }
 }
-
-/* ---- Gradient of the input behind a pool, see cuda_conv_scatter.h: elements of a sample by samples ---- */
-
-enum { HD_SCATTER_ENTRIES = 3072, HD_SCATTER_LISTS = 1024 };
-
-HD_BOTH cuda_part conv_dx_scatter_matrix(const hd_geom *g, int64_t rows) {
-  const int64_t windows = (int64_t)g->hp * g->wp;
-  if (g->groups > 1 || hd_geom_is_dilated(g) || g->pool == 1 || windows * g->co > HD_SCATTER_ENTRIES ||
-      windows * g->pool * g->pool > HD_SCATTER_LISTS)
-    return cuda_no_matrix();
-  return cuda_matrix(op_elems(g), rows, (int64_t)g->co * g->kh * g->kw * g->ci, 1, HD_NO_SHARDS);
-}
+HD_TILED(conv2d, conv_sums_2_4, conv_sums, 32, 64) { HD_PRODUCT(conv_sums, 2, 4); }
+HD_TILED(conv2d, conv_sums_2_2, conv_sums, 32, 32) { HD_PRODUCT(conv_sums, 2, 2); }
 
 /* ---- Gradient of the input, other kernels: channels by pixels, over taps from the last on and output channels.
  * Outputs ascend as taps descend; one that does not reach the pixel, or was not the maximum, is an added zero. ---- */
@@ -228,25 +225,8 @@ HD_BOTH void conv_dx_sums_store(const cuda_part *p, const float *outputs, int li
     op_out(p->c, 0, row / pixels)[row % pixels * p->c->g.ci + p->a0 + ci] = outputs[at * line + ci] + 0;
   }
 }
-
-/* ---- Gradient of the weight behind a pool, see cuda_conv_live.h: a thread has R taps if there are enough channels
- * ---- */
-
-enum { HD_LIVE_FLOATS = 8192, HD_LIVE_WINDOWS = 2048 };
-
-HD_BOTH int cuda_live_chains(const hd_geom *g, int R) { return (g->kh * g->kw + R - 1) / R * g->ci; }
-HD_BOTH cuda_part cuda_live_matrix(const hd_geom *g, int64_t rows, int R) {
-  const int64_t floats = (int64_t)(g->hi + 2 * g->ph) * (g->wi + 2 * g->pw) * g->ci;
-  if (g->groups > 1 || hd_geom_is_dilated(g) || g->pool == 1 || floats > HD_LIVE_FLOATS)
-    return cuda_no_matrix();
-  return cuda_matrix((int64_t)g->co * cuda_live_chains(g, R), 1, 1, 1, rows);
-}
-HD_BOTH cuda_part conv_dw_live_matrix(const hd_geom *g, int64_t rows) {
-  return g->ci >= 8 ? cuda_live_matrix(g, rows, 9) : cuda_no_matrix();
-}
-HD_BOTH cuda_part conv_dw_thin_matrix(const hd_geom *g, int64_t rows) {
-  return g->ci < 8 ? cuda_live_matrix(g, rows, 1) : cuda_no_matrix();
-}
+HD_TILED(conv2d_dx, conv_dx_sums_2_4, conv_dx_sums, 32, 64) { HD_PRODUCT(conv_dx_sums, 2, 4); }
+HD_TILED(conv2d_dx, conv_dx_sums_2_2, conv_dx_sums, 32, 32) { HD_PRODUCT(conv_dx_sums, 2, 2); }
 
 /* ---- Gradient of the weight, other kernels: (ky, kx, ci) by output channels, over the windows' positions of a
  * shard ---- */
@@ -274,4 +254,33 @@ HD_BOTH void conv_dw_sums_store(const cuda_part *p, const float *outputs, int li
   if (p->c->out[0])
     HD_EACH_OUTPUT(p, a_side, b_side, t, column, co)
   op_sums(p->c, 0, p->shard)[(int64_t)(p->b0 + co) * p->a_rows + p->a0 + column] = outputs[co * line + column] + 0;
+}
+HD_TILED(conv2d_dw, conv_dw_sums_4_2, conv_dw_sums, 64, 32) { HD_PRODUCT(conv_dw_sums, 4, 2); }
+HD_TILED(conv2d_dw, conv_dw_sums_2_2, conv_dw_sums, 32, 32) { HD_PRODUCT(conv_dw_sums, 2, 2); }
+
+/* ---- Gradient of the bias ---- */
+
+HD_BOTH cuda_part conv_db_matrix(const hd_geom *g, int64_t rows) {
+  return cuda_matrix(g->co, 1, (int64_t)g->hp * g->wp, 1, rows);
+}
+HD_BLOCK_KERNEL(conv_db, hd_cuda_call) {
+  cuda_channels w;
+  if (!cuda_channels_begin(&w, c, HD_BLOCK, conv_db_matrix(&c->g, c->step->rows)))
+    return;
+  HD_SHARED(float, dy, [HD_BLOCK_PIXELS][HD_BLOCK_CHANNELS]);
+  HD_PER_THREAD(float, sum, 1);
+  HD_PHASE { HD_THIS(sum)[0] = 0; }
+  for (int first = 0; first < w.pixels; first += HD_BLOCK_PIXELS) {
+    HD_PHASE { cuda_load_pixels(dy, &w, 1, first, t); }
+    HD_PHASE {
+      const int count = cuda_channels_count(&w, first, t);
+      HD_UNROLL_BY_8
+      for (int i = 0; i < count; i++)
+        HD_THIS(sum)[0] = HD_THIS(sum)[0] + dy[i][t];
+    }
+  }
+  HD_PHASE {
+    if (cuda_channels_has(&w, t))
+      op_sums(c, 1, w.part.shard)[w.part.a0 + t] = HD_THIS(sum)[0];
+  }
 }

@@ -4,11 +4,14 @@
  *   int64_t NAME_count(const hd_geom *g)                    units of a sample; of a shard for REDUCE, STATS and SHARD
  *   void NAME_at(const op_call *c, int64_t n, int64_t i)    computes unit i of sample n, or of the shard in slot n
  *
- * Different units write different elements. The headers are compiled three times: with `real` as float for the
- * reference table, as double for gradient checks (HD_REF_DOUBLE), and by kernel/cuda/cuda_ops.h for the GPU
- * (HD_OP_CUDA), which has its own op_call. They use the common subset of C and CUDA C++, and no other functions than
- * these: REAL_FMA where a fused result is meant, REAL_EXP, REAL_LOG, REAL_TANH, REAL_ERF and REAL_SQRT, OP_CHAINS16 for
- * sums along a row. An operator is one operation with its own rounding; brackets decide the order. */
+ * Different units write different elements. Of an optimizer, NAME_at updates element e of a parameter, whose gradient
+ * is g: from version t in w, m, v to version t + 1 in w1, m1, v1; it returns whether all numbers are finite.
+ *
+ * The headers are compiled three times: with `real` as float for the reference table, as double for gradient checks
+ * (HD_REF_DOUBLE), and for the GPU (HD_OP_CUDA), whose op_call is in kernel/cuda/cuda_call.h. They use the common
+ * subset of C and CUDA C++, and no other functions than these: REAL_FMA where a fused result is meant, REAL_EXP,
+ * REAL_LOG, REAL_TANH, REAL_ERF and REAL_SQRT, OP_CHAINS16 for sums along a row. An operator is one operation with its
+ * own rounding; brackets decide the order. */
 #pragma once
 
 #include <math.h>
@@ -39,6 +42,7 @@ typedef float real;
 #ifndef HD_OP_CUDA
 /* A call of the reference: rows 0 to rows - 1, or the one shard that has these rows. */
 typedef hd_call op_call;
+typedef hd_update op_update;
 #define HD_UNROLL
 #define HD_UNROLL_BY_8
 
@@ -70,6 +74,8 @@ HD_BOTH int64_t op_elems(const hd_geom *g) { return (int64_t)g->ci * g->hi * g->
 
 /* The rule of every maximum: a later value is taken only if it is greater or NaN. */
 HD_BOTH int op_takes_over(real later, real best) { return later > best || later != later; }
+
+HD_BOTH int update_finite(float x) { return x - x == 0; }
 
 /* The fixed tree over 16 interleaved chains: s[i] + s[i + 8], then + 4, + 2, + 1. */
 HD_BOTH real op_tree16(real *s) {

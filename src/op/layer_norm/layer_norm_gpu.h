@@ -1,9 +1,10 @@
-/* Layer norms by blocks; the chains are those of op/layer_norm/layer_norm.h. The gradients of weight and bias are chains over the
+/* Layer norms by blocks; the chains are those of norm.h. The gradients of weight and bias are chains over the
  * samples, one for each element: a block has a shard, computes the moments of up to 16 samples at a time, and then a
  * thread for each element adds the terms of these samples. */
 #pragma once
 
 #include "kernel/cuda/cuda_rows.h"
+#include "op/layer_norm/layer_norm.h"
 
 /* Mean and rate of the row of a thread, of input `slot`, by two passes. */
 HD_BY_BLOCK void cuda_rows_moments(const cuda_rows *r, int slot, float *v_shared, float *ends,
@@ -12,41 +13,38 @@ HD_BY_BLOCK void cuda_rows_moments(const cuda_rows *r, int slot, float *v_shared
   HD_PHASE { HD_THIS(moments)[0] = cuda_row_sum(r, ends, 0, t) / (float)r->length; }
   HD_ROWS_PASS(r, v_shared, 0, ends, cuda_row_in(r, slot, row), 0, 0, a - HD_THIS(moments)[0], 0, 0,
                s0 = fmaf(v, v, s0));
-  HD_PHASE { HD_THIS(moments)[1] = 1 / sqrtf(cuda_row_sum(r, ends, 0, t) / (float)r->length + r->c->g.eps); }
+  HD_PHASE { HD_THIS(moments)[1] = norm_rate(&r->c->g, cuda_row_sum(r, ends, 0, t) / (float)r->length); }
 }
 
-HD_BY_BLOCK void layer_norm_rows(const hd_cuda_call *c, int T) {
-  cuda_rows r;
-  if (!cuda_rows_begin(&r, c, HD_BLOCK, layer_norm_rows_matrix(&c->g, c->step->rows), T, 1))
-    return;
+HD_BY_BLOCK void layer_norm_of_rows(const cuda_rows *r) {
+  const hd_cuda_call *c = r->c;
   HD_SHARED(float, shared, [HD_ROW_SHARED]);
   HD_SHARED(float, ends, [2 * HD_CUDA_BLOCK]);
   HD_PER_THREAD(float, moments, 2);
-  cuda_rows_moments(&r, 0, shared, ends, moments);
-  HD_ROWS_OUT(&r, cuda_row_in(&r, 0, row), op_param(c, 1), op_param(c, 2),
+  cuda_rows_moments(r, 0, shared, ends, moments);
+  HD_ROWS_OUT(r, cuda_row_in(r, 0, row), op_param(c, 1), op_param(c, 2),
               fmaf((a - HD_THIS(moments)[0]) * HD_THIS(moments)[1], b, d));
 }
+HD_ROWS(layer_norm, op_elems(g), 1)
 
-HD_BY_BLOCK void layer_norm_dx_rows(const hd_cuda_call *c, int T) {
-  cuda_rows r;
-  if (!cuda_rows_begin(&r, c, HD_BLOCK, layer_norm_dx_rows_matrix(&c->g, c->step->rows), T, 1))
-    return;
+HD_BY_BLOCK void layer_norm_dx_of_rows(const cuda_rows *r) {
+  const hd_cuda_call *c = r->c;
   HD_SHARED(float, h, [HD_ROW_SHARED]);
   HD_SHARED(float, xhat, [HD_ROW_SHARED]);
   HD_SHARED(float, ends, [2 * HD_CUDA_BLOCK]);
   HD_PER_THREAD(float, moments, 2);
   HD_PER_THREAD(float, mean, 2); /* of h, of h * xhat */
-  cuda_rows_moments(&r, 2, h, ends, moments);
-  HD_ROWS_PASS(&r, h, xhat, ends, cuda_row_in(&r, 0, row), cuda_row_in(&r, 2, row), op_param(c, 1), a * d,
+  cuda_rows_moments(r, 2, h, ends, moments);
+  HD_ROWS_PASS(r, h, xhat, ends, cuda_row_in(r, 0, row), cuda_row_in(r, 2, row), op_param(c, 1), a * d,
                (b - HD_THIS(moments)[0]) * HD_THIS(moments)[1], 0, (s0 = s0 + v, s1 = fmaf(v, u, s1)));
   HD_PHASE {
-    HD_THIS(mean)[0] = cuda_row_sum(&r, ends, 0, t) / (float)r.length;
-    HD_THIS(mean)[1] = cuda_row_sum(&r, ends, 1, t) / (float)r.length;
+    HD_THIS(mean)[0] = cuda_row_sum(r, ends, 0, t) / (float)r->length;
+    HD_THIS(mean)[1] = cuda_row_sum(r, ends, 1, t) / (float)r->length;
   }
-  HD_ROWS_OUT(
-      &r, cuda_row_in(&r, 0, row), cuda_row_in(&r, 2, row), op_param(c, 1),
-      layer_norm_slope(a * d, b - HD_THIS(moments)[0], HD_THIS(moments)[1], HD_THIS(mean)[0], HD_THIS(mean)[1]));
+  HD_ROWS_OUT(r, cuda_row_in(r, 0, row), cuda_row_in(r, 2, row), op_param(c, 1),
+              norm_slope(a * d, b - HD_THIS(moments)[0], HD_THIS(moments)[1], HD_THIS(mean)[0], HD_THIS(mean)[1]));
 }
+HD_ROWS(layer_norm_dx, op_elems(g), 1)
 
 /* ---- Gradients of weight and bias ---- */
 
@@ -94,7 +92,11 @@ HD_BOTH int cuda_rows_side_by_side(int32_t samples) {
   return T;
 }
 
-HD_BLOCK_KERNEL(layer_norm_dw_rows, hd_cuda_call) {
+/* A block for each shard; its steps are samples. */
+HD_BOTH cuda_part layer_norm_dw_rows_matrix(const hd_geom *g, int64_t rows) {
+  return op_elems(g) > INT32_MAX / 2 ? cuda_no_matrix() : cuda_matrix(1, 1, 1, 1, rows);
+}
+HD_TILED(layer_norm_dw, layer_norm_dw_rows, layer_norm_dw_rows, 1, 1) {
   cuda_part p = layer_norm_dw_rows_matrix(&c->g, c->step->rows);
   if (!cuda_place(&p, c, HD_BLOCK, 1, 1))
     return;
