@@ -55,6 +55,9 @@ bits_tests = tests/bits/gpu_digests.sh tests/bits/gpu_native.sh tests/bits/gpus_
   tests/bits/bf16.sh tests/bits/native.sh tests/bits/bits.sh tests/bits/formats.sh tests/bits/networks.sh \
   tests/bits/pictures.sh tests/bits/readme.sh tests/bits/recipes.sh tests/bits/transforms.sh
 TESTS = $(slow_programs) $(unit_tests) $(op_tests) $(slow_scripts) $(cli_tests) $(script_tests) $(bits_tests)
+# Alone, after all others: libtool links libraries again to install them, and moves those of the build away meanwhile.
+tests/install.log: $(filter-out tests/install.log,$(TEST_LOGS))
+
 check_PROGRAMS += $(slow_programs) $(unit_tests) $(op_tests) tests/bits/make_data tests/bits/make_idx \
   tests/cli/on_terminal \
   tests/cli/group_calls tests/fault/kill_at tests/cli/host_steps tests/cli/bad_server tests/golden/print_scores
