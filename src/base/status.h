@@ -1,6 +1,6 @@
 /* How internal code reports failure: one call that stores the message and returns the code, one early-return macro.
  *
- * A function with resources to release uses a single `out:` label instead of HD_TRY. */
+ * What a function releases is declared HD_OWNED or HD_RELEASED (alloc.h), so that HD_TRY may return at any place. */
 #pragma once
 
 #include "base/tools_api.h"

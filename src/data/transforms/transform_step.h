@@ -3,8 +3,8 @@
  *
  * A kind of transform is a row of the table in transform_list.c: its names, its parameters, by which they are read and
  * written, and three functions: `check` reads what parameters say together, `fit` checks the shape that comes in (and
- * says what goes out), `apply` works on a sample. to_float and normalise are deferred, and applied in the next pass over
- * the pixels that permits it: usually the one that writes the result. */
+ * says what goes out), `apply` works on a sample. to_float and normalise are deferred, and applied in the next pass
+ * over the pixels that permits it: usually the one that writes the result. */
 #pragma once
 
 #include <stdbool.h>
