@@ -70,6 +70,16 @@ typedef struct hd_op_setting {
 #define HD_BIAS_SETTINGS                                                                                               \
   HD_SETTING("bias", FLAG, bias, .high = 1, .default_value = 1, .help = "whether a bias is added"),                    \
       HD_SETTING("share", LAYER, bias, .help = "a layer above of the same kind, whose weight and bias are used")
+#define HD_CONV_SETTINGS                                                                                               \
+  HD_SETTING("out", INT, out, .low = 1, .high = 1 << 20, .required = true, .help = "channels of the output"),          \
+      HD_SETTING("kernel", SIDES, kernel, .low = 1, .high = 1024, .required = true,                                    \
+                 .help = "height and width of the kernel"),                                                            \
+      HD_SETTING("stride", SIDES, stride, .low = 1, .high = 1024, .default_value = 1,                                  \
+                 .help = "the step from one position of the kernel to the next"),                                      \
+      HD_SETTING("dilation", SIDES, dilation, .low = 1, .high = 1024, .default_value = 1,                              \
+                 .help = "pixels from one of the kernel's elements to the next"),                                      \
+      HD_SETTING("groups", INT, groups, .low = 1, .high = 1 << 20, .default_value = 1,                                 \
+                 .help = "groups of channels; a divisor of inputs and outputs")
 #define HD_POOL_SETTINGS                                                                                               \
   HD_SETTING("kernel", SIDES, kernel, .low = 1, .high = 1024, .required = true,                                        \
              .help = "height and width of the window"),                                                                \

@@ -22,6 +22,15 @@ HD_BOTH int window_tap_at(const hd_geom *g, int below, int right) {
                                                           : below / g->dilation[0] * g->kw + right / g->dilation[1];
 }
 
+/* The gradient of a bias: acc = +0; samples of the shard ascending, the output's pixels ascending: acc = acc + dy. */
+HD_BOTH real window_bias_dw(const op_call *c, int64_t k, int pixels, int co) {
+  real acc = 0;
+  for (int64_t n = op_row0(c, k); n < op_row1(c, k); n++)
+    for (int at = 0; at < pixels; at++)
+      acc = acc + op_in(c, 1, n)[(int64_t)at * op_geom(c)->co + co];
+  return acc;
+}
+
 /* The first output along an axis whose window reaches `at` (padding counted), and the last; s: the stride. */
 HD_BOTH int window_first(int at, int kernel, int s) { return at < kernel ? 0 : (at - kernel) / s + 1; }
 HD_BOTH int window_last(int at, int s, int outputs) { return at / s < outputs ? at / s : outputs - 1; }

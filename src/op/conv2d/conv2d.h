@@ -215,11 +215,7 @@ HD_BOTH void conv2d_dw_tiled(const op_call *c, int64_t k, int co, int ci) {
 /* db: per shard: `acc = +0`; samples ascending, windows ascending: `acc = acc + dy` */
 HD_BOTH real conv2d_db_value(const op_call *c, int64_t k, int co) {
   const hd_geom *g = op_geom(c);
-  real acc = 0;
-  for (int64_t n = op_row0(c, k); n < op_row1(c, k); n++)
-    for (int window = 0; window < g->hp * g->wp; window++)
-      acc = acc + op_in(c, 1, n)[(int64_t)window * g->co + co];
-  return acc;
+  return window_bias_dw(c, k, g->hp * g->wp, co);
 }
 
 /* The units of the weights of an output channel. Those of the biases come last. */

@@ -8,21 +8,12 @@
 #include "op/op.h"
 
 static const hd_op_setting settings[] = {
-    HD_SETTING("out", INT, out, .low = 1, .high = 1 << 20, .required = true, .help = "channels of the output"),
-    HD_SETTING("kernel", SIDES, kernel, .low = 1, .high = 1024, .required = true,
-               .help = "height and width of the kernel"),
-    HD_SETTING("stride", SIDES, stride, .low = 1, .high = 1024, .default_value = 1,
-               .help = "pixels of the output from one position of the kernel to the next"),
+    HD_CONV_SETTINGS,
     HD_SETTING("padding", SIDES, padding, .low = 0, .high = 1024,
                .help = "pixels left out beside each edge of the output"),
     HD_SETTING("output_padding", SIDES, output_padding, .low = 0, .high = 1023,
                .help = "pixels added below and to the right; less than stride or dilation"),
-    HD_SETTING("dilation", SIDES, dilation, .low = 1, .high = 1024, .default_value = 1,
-               .help = "pixels from one of the kernel's elements to the next"),
-    HD_SETTING("groups", INT, groups, .low = 1, .high = 1 << 20, .default_value = 1,
-               .help = "groups of channels; a divisor of inputs and outputs"),
-    HD_BIAS_SETTINGS,
-    HD_SETTINGS_END};
+    HD_BIAS_SETTINGS, HD_SETTINGS_END};
 
 static hd_status shapes(hd_op_shapes *s) {
   HD_TRY(hd__shapes_conv(s));

@@ -72,11 +72,7 @@ HD_BOTH real conv_transpose2d_dw_value(const op_call *c, int64_t k, int ci, int 
 /* db: per shard: `acc = +0`; samples ascending, pixels of the output ascending: `acc = acc + dy` */
 HD_BOTH real conv_transpose2d_db_value(const op_call *c, int64_t k, int co) {
   const hd_geom *g = op_geom(c);
-  real acc = 0;
-  for (int64_t n = op_row0(c, k); n < op_row1(c, k); n++)
-    for (int at = 0; at < g->ho * g->wo; at++)
-      acc = acc + op_in(c, 1, n)[(int64_t)at * g->co + co];
-  return acc;
+  return window_bias_dw(c, k, g->ho * g->wo, co);
 }
 
 /* The weights in home order, then the biases. */
