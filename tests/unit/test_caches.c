@@ -44,7 +44,7 @@ static hd_status train(finding *out, hd_ctx *ctx, hd_local_group *local, const c
   HD_TRY(hd__session_create_in(&s, ctx, config, local));
   HD_TRY(hd_session_train(s, ctx, NULL, NULL));
   const hd_exec_cpu *exec = s->compute.exec->self;
-  const hd_barrier *m = &exec->barrier;
+  const hd_barrier *m = &exec->exchange.barrier;
   out->caches = m->caches;
   out->told = m->caches > 1;
   for (int c = 0; c < m->caches && m->caches > 1; c++)
