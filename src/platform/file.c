@@ -489,13 +489,6 @@ hd_status hd__file_link(hd_ctx *ctx, const char *target, const char *path) {
   return status;
 }
 
-size_t hd__file_text(char *text, size_t bytes, const char *path) {
-  HD_FILE_OWNED *file = fopen(path, "re");
-  const size_t got = file ? fread(text, 1, bytes - 1, file) : 0;
-  text[got] = 0;
-  return got;
-}
-
 int hd__file_exists(const char *path) { return access(path, F_OK) == 0; }
 
 int hd__file_is_folder(const char *path) {

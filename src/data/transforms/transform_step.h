@@ -140,6 +140,9 @@ hd_step_apply_fn hd__apply_resize, hd__apply_pad, hd__apply_random_crop, hd__app
 /* A parameter's node, NULL if it is not given. */
 const hd_yaml_node *hd__step_param(const hd_transform_step *step, const char *key);
 
+/* Reads all parameters, or sets what they are without; refuses unknown ones. */
+hd_status hd__step_params(hd_transform_step *step, hd_ctx *ctx);
+
 /* Reads a node as a range. */
 hd_status hd__step_range(hd_range *out, const hd_transform_step *step, hd_ctx *ctx, const hd_transform_param *param,
                          const hd_yaml_node *node);

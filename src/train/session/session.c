@@ -68,12 +68,6 @@ static uint32_t report(void *self, const hd_step *step, double loss_sum, bool co
   return 0;
 }
 
-hd_status hd__session_read(const hd_session *s, hd_supply *supply, hd_ctx *ctx, const hd_step *step, int64_t first,
-                           int64_t rows, const hd_slots *to) {
-  return supply && !to->sample ? hd__supply_read(supply, ctx, step->number, first, rows, to)
-                               : hd__feed_read(&s->input.train, ctx, step->epoch, step->cursor + first, rows, to);
-}
-
 static hd_status fetch_train(void *self, hd_ctx *ctx, const hd_step *step, int64_t first, int64_t rows,
                              const hd_slots *to) {
   const hd_session *s = self;

@@ -72,3 +72,9 @@ hd_status hd__session_supply(hd_supply **out, hd_ctx *ctx, hd_session *s, const 
   *out = NULL;
   return workers > 0 ? hd__supply_create(out, ctx, &settings) : HD_OK;
 }
+
+hd_status hd__session_read(const hd_session *s, hd_supply *supply, hd_ctx *ctx, const hd_step *step, int64_t first,
+                           int64_t rows, const hd_slots *to) {
+  return supply && !to->sample ? hd__supply_read(supply, ctx, step->number, first, rows, to)
+                               : hd__feed_read(&s->input.train, ctx, step->epoch, step->cursor + first, rows, to);
+}
