@@ -69,7 +69,8 @@ typedef struct hd_rank_time {
 typedef enum hd_gpu_sums { HD_GPU_SUMS_NONE, HD_GPU_SUMS_TREE, HD_GPU_SUMS_NCCL } hd_gpu_sums;
 
 /* Settings and results of a run; texts are owned by the session. Times are in seconds, memory in bytes, accuracies
- * are fractions. Losses are means, also of an unfinished epoch. NAN: not measured. */
+ * are fractions. Losses are means, also of an unfinished epoch. NAN: not measured. One struct with all of them, as the
+ * last line of `heddle train --json` has them. */
 typedef struct hd_report {
   const char *model, *data, *device, *isa, *out;
   hd_optimizer_choice optimizer;

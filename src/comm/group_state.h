@@ -44,6 +44,8 @@ typedef struct hd_mailbox hd_mailbox;
 typedef struct hd_event_counter hd_event_counter;
 typedef struct hd_work_queue hd_work_queue;
 
+/* A group of ranks. It has more fields than a struct should: what all calls need, and one or two for each kind of
+ * memory that the ranks of a host share: the barrier, slots, buffers, event counters, mailboxes, the work queue. */
 struct hd_group {
   hd_local_group *local;
   bool owns_local_group, crowded;
