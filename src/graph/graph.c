@@ -56,23 +56,24 @@ void hd__graph_destroy(hd_graph *graph) {
   hd__free(graph);
 }
 
-/* Takes ownership of the name, also on failure; NULL: out of memory. */
+/* Takes ownership of the name, also on failure; NULL: out of memory. `like` may be the shape of a value of the graph. */
 static hd_status add_value(int *out, hd_graph *graph, hd_ctx *ctx, char *name, hd_value_kind kind, hd_dtype dtype,
-                           const hd_shape *shape) {
+                           const hd_shape *like) {
+  const hd_shape shape = *like; /* the values may move */
   char text[HD_SHAPE_TEXT_BYTES];
   hd_status status = HD_OK;
   *out = -1;
   if (!name || !grow((void **)&graph->values, &graph->value_room, graph->value_count, sizeof *graph->values))
     status = no_memory(ctx);
-  else if (hd__shape_elems(shape) > INT_MAX / 8)
+  else if (hd__shape_elems(&shape) > INT_MAX / 8)
     status = hd__fail(ctx, HD_E_SHAPE, "'%s': expected at most %d elements, found %s; make it smaller", name,
-                      INT_MAX / 8, hd__shape_text(text, sizeof text, shape));
+                      INT_MAX / 8, hd__shape_text(text, sizeof text, &shape));
   if (status != HD_OK) {
     hd__free(name);
     return status;
   }
   graph->values[graph->value_count] =
-      (hd_value){.name = name, .kind = kind, .dtype = dtype, .shape = *shape, .producer = -1, .param = -1};
+      (hd_value){.name = name, .kind = kind, .dtype = dtype, .shape = shape, .producer = -1, .param = -1};
   *out = graph->value_count++;
   return HD_OK;
 }

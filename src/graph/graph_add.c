@@ -80,7 +80,7 @@ hd_status hd__graph_add(int *out, hd_graph *graph, hd_ctx *ctx, hd_op op, const 
 static hd_status add_weights(int *out, hd_graph *graph, hd_ctx *ctx, const float *weight, const hd_shape *scores) {
   HD_TRY(hd__graph_new_value(out, graph, ctx, "loss.weight", HD_VALUE_CONST, HD_F32, scores));
   hd_value *value = &graph->values[*out];
-  size_t used = (size_t)hd__shape_elems(scores) * sizeof *weight;
+  size_t used = (size_t)hd__shape_elems(&value->shape) * sizeof *weight;
   value->constant = hd__calloc((size_t)hd__value_stride(value), sizeof *weight);
   if (!value->constant)
     return hd__fail(ctx, HD_E_NOMEM, "out of memory while building the graph");
