@@ -261,15 +261,16 @@ hd_status hd__cuda_nccl_begin(cuda_nccl **out, char why[HD_CUDA_WHY_BYTES], hd_c
 
 /* ---- Sums ---- */
 
-hd_status hd__cuda_nccl_sum(cuda_nccl *n, hd_ctx *ctx, hd_exec_cuda *list, int64_t elems) {
+static hd_status queue_sums(cuda_share *s, hd_ctx *ctx, int index) {
   char why[HD_NCCL_WHY_BYTES] = "";
-  const hd_exec_cuda *at = list;
+  cuda_nccl *n = s->nccl;
+  const hd_exec_cuda *at = s->first;
   int i = 0;
   if (n->aborted)
     return hd__fail(ctx, HD_E_SYSTEM, "expected NCCL to be whole, found that it was given up; begin a new session");
   int error = n->table->open_group(why);
-  for (const hd_exec_cuda *x = list; x && !error; x = x->next, i++) {
-    const hd_nccl_call call = hd__nccl_sum_of_floats(x->all_partial_sums, x->partial_sums, elems);
+  for (const hd_exec_cuda *x = s->first; x && !error; x = x->next, i++) {
+    const hd_nccl_call call = hd__nccl_sum_of_floats(x->all_partial_sums, x->partial_sums, s->elems[index]);
     at = x;
     hd__cuda_use(x->cuda);
     error = n->table->call(n->communicator[i], &call, 1, x->cuda->compute, why);
@@ -278,9 +279,23 @@ hd_status hd__cuda_nccl_sum(cuda_nccl *n, hd_ctx *ctx, hd_exec_cuda *list, int64
     hd__cuda_nccl_abort(n);
     return failed(at->cuda, ctx, why);
   }
-  HD_TRY(await(n, ctx, &(awaited){0})); /* the sum is in the streams, before later work */
+  return HD_OK;
+}
+
+/* NCCL has queued the sums on all GPUs, before later work; the GPUs themselves wait for each other. */
+static hd_status wait_until_queued(cuda_share *s, hd_ctx *ctx, int index, uint32_t *flags) {
+  (void)index;
+  (void)flags;
+  return await(s->nccl, ctx, &(awaited){0});
+}
+
+static hd_status mark_summed(cuda_share *s, hd_ctx *ctx, int index) {
+  (void)index;
+  cuda_nccl *n = s->nccl;
   hd__cuda_use(n->gpus);
   HD_TRY(hd__cuda_check(n->gpus, ctx, n->gpus->driver.event_record(n->summed, n->gpus->compute), "ordering GPUs"));
   n->marked = true;
   return HD_OK;
 }
+
+const gpu_exchange hd__gpu_exchange_by_nccl = {.publish = queue_sums, .wait = wait_until_queued, .finish = mark_summed};

@@ -1,5 +1,6 @@
 /* NCCL between the GPUs of a run, for --arithmetic native: the gradients of all of them become one sum by its
- * all-reduce, in NCCL's order. Each GPU is a rank of one communicator, by its number in the run.
+ * all-reduce (hd__gpu_exchange_by_nccl), in NCCL's order. Each GPU is a rank of one communicator, by its number in the
+ * run.
  *
  * If a rank is lost, the all-reduce of the other ranks never ends, nor does any later work on the stream. So every
  * wait for a GPU goes through hd__cuda_nccl_wait, which checks for lost ranks, NCCL errors and lost GPUs, and then
@@ -10,8 +11,6 @@
 #include "exec/exchange/cluster.h"
 #include "exec/exchange/nccl_find.h"
 #include "exec/gpu/device/cuda_device.h"
-
-struct hd_exec_cuda;
 
 enum { HD_CUDA_WHY_BYTES = 240 };
 
@@ -26,10 +25,6 @@ void hd__cuda_nccl_end(cuda_nccl *nccl); /* NULL is allowed; all queued work mus
 
 /* "NCCL 2.28.3" */
 const char *hd__cuda_nccl_name(const cuda_nccl *nccl);
-
-/* Queues the sum of `elems` floats at `partial_sums` of each GPU into its `all_partial_sums`, for each GPU of the
- * list. */
-hd_status hd__cuda_nccl_sum(cuda_nccl *nccl, hd_ctx *ctx, struct hd_exec_cuda *list, int64_t elems);
 
 /* Waits for the GPU's compute stream or, if `event` is given, for that event. HD_E_PEER: a rank is lost. With NULL for
  * `nccl` it only calls the driver. */

@@ -15,15 +15,14 @@ int64_t hd__cuda_share_rows(const cuda_share *s, int number) {
   return rows > 0 ? rows : 1;
 }
 
-/* Whether NCCL reduces exchange `index`. */
-static bool is_summed(const cuda_share *s, int index) { return s->nccl && index == s->exchanges - 1; }
-
 static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
 int64_t hd__cuda_share_gpu_elems(const cuda_share *s, int number) {
   int64_t most = 0;
   for (int i = 0; i < s->exchanges; i++)
-    most = larger(most, s->elems[i] * (is_summed(s, i) ? 1 : hd__tree_most_sums(hd__cuda_share_shards(s, number))));
+    most =
+        larger(most, s->elems[i] *
+                         (hd__cuda_share_is_summed(s, i) ? 1 : hd__tree_most_sums(hd__cuda_share_shards(s, number))));
   return most;
 }
 
@@ -33,7 +32,7 @@ static int64_t most_exchanged(const cuda_share *s) {
   for (int g = 0; g < s->exchange.count; g++)
     partial_sums += hd__tree_most_sums(hd__cuda_share_shards(s, g));
   for (int i = 0; i < s->exchanges; i++)
-    most = larger(most, is_summed(s, i) ? 0 : s->elems[i] * partial_sums);
+    most = larger(most, hd__cuda_share_is_summed(s, i) ? 0 : s->elems[i] * partial_sums);
   return most;
 }
 
@@ -140,7 +139,7 @@ static hd_status begin_nccl(cuda_share *s, hd_ctx *ctx, const hd_plan *plan, con
 /* A buffer of an exchange, shared by the ranks of a host: losses, partial sums. */
 static int64_t buffer_bytes(const cuda_share *s) { return ((s->batch + most_exchanged(s)) * 4 + 4095) / 4096 * 4096; }
 
-static float *buffer_of(const cuda_share *s, uint64_t number) {
+float *hd__cuda_share_buffer(const cuda_share *s, uint64_t number) {
   return (float *)(void *)((char *)s->memory.base + (int64_t)(number & 1) * buffer_bytes(s));
 }
 
@@ -212,119 +211,9 @@ void hd__cuda_share_destroy(cuda_share *s) {
   hd__free(s);
 }
 
-/* ---- exchange inside a process ---- */
+/* ---- exchange ---- */
 
-static hd_status copy_across(const hd_exec_cuda *to, const hd_exec_cuda *from, hd_ctx *ctx, float *there,
-                             const float *here, int64_t elems) {
-  if (elems == 0)
-    return HD_OK;
-  const cu_pointer target = (cu_pointer)(uintptr_t)there, source = (cu_pointer)(uintptr_t)here;
-  return hd__cuda_check(to->cuda, ctx,
-                        to->cuda->driver.move_across(target, to->cuda->context, source, from->cuda->context,
-                                                     (size_t)elems * sizeof *here, to->cuda->compute),
-                        "copying from another GPU");
-}
-
-/* Floats of a partial sum that this exchange copies. */
-static int64_t moved_elems(const cuda_share *s, int index) { return is_summed(s, index) ? 0 : s->elems[index]; }
-
-/* Copies the partial sums of all GPUs to GPU x. */
-static hd_status take_from_all(const cuda_share *s, hd_exec_cuda *x, hd_ctx *ctx, int index) {
-  const int64_t elems = moved_elems(s, index);
-  for (const hd_exec_cuda *from = s->first; from; from = from->next) {
-    const int g = from->number;
-    if (from != x)
-      HD_TRY(hd__cuda_check(x->cuda, ctx, x->cuda->driver.stream_after(x->cuda->compute, from->ready, 0),
-                            "waiting for another GPU"));
-    HD_TRY(copy_across(x, from, ctx, x->all_partial_sums + s->sums.first[g] * elems, from->partial_sums,
-                       (s->sums.first[g + 1] - s->sums.first[g]) * elems));
-    if (index == s->exchanges - 1)
-      HD_TRY(
-          copy_across(x, from, ctx, x->all_losses + s->sums.row[g], from->losses, s->sums.row[g + 1] - s->sums.row[g]));
-  }
-  return HD_OK;
-}
-
-static hd_status mark(const hd_exec_cuda *x, hd_ctx *ctx, cu_event event) {
-  return hd__cuda_check(x->cuda, ctx, x->cuda->driver.event_record(event, x->cuda->compute), "ordering GPUs");
-}
-
-/* No GPU continues before all GPUs have copied: only then may a GPU overwrite its partial sums. */
-static hd_status exchange_in_process(cuda_share *s, hd_ctx *ctx, int index) {
-  for (hd_exec_cuda *x = s->first; x; x = x->next) {
-    hd__cuda_use(x->cuda);
-    HD_TRY(mark(x, ctx, x->ready));
-  }
-  for (hd_exec_cuda *x = s->first; x; x = x->next) {
-    hd__cuda_use(x->cuda);
-    HD_TRY(take_from_all(s, x, ctx, index));
-    HD_TRY(mark(x, ctx, x->taken));
-  }
-  for (hd_exec_cuda *x = s->first; x; x = x->next) {
-    hd__cuda_use(x->cuda);
-    for (const hd_exec_cuda *other = s->first; other; other = other->next)
-      if (other != x)
-        HD_TRY(hd__cuda_check(x->cuda, ctx, x->cuda->driver.stream_after(x->cuda->compute, other->taken, 0),
-                              "waiting for another GPU"));
-  }
-  return HD_OK;
-}
-
-/* ---- exchange between ranks ---- */
-
-static hd_status publish(const cuda_share *s, hd_ctx *ctx, int index, float *losses) {
-  const int64_t elems = moved_elems(s, index), floats = (int64_t)sizeof(float);
-  float *partial_sums = losses + s->batch;
-  for (const hd_exec_cuda *x = s->first; x; x = x->next) {
-    const int g = x->number;
-    if (!s->pinned) /* the driver blocks while copying unpinned memory and would not check for lost ranks */
-      HD_TRY(hd__exec_cuda_wait(x, ctx));
-    hd__cuda_use(x->cuda);
-    HD_TRY(hd__exec_cuda_download(x, ctx, partial_sums + s->sums.first[g] * elems, x->partial_sums,
-                                  (s->sums.first[g + 1] - s->sums.first[g]) * elems * floats));
-    if (index == s->exchanges - 1)
-      HD_TRY(hd__exec_cuda_download(x, ctx, losses + s->sums.row[g], x->losses,
-                                    (s->sums.row[g + 1] - s->sums.row[g]) * floats));
-  }
-  if (index == s->exchanges - 1) { /* the results of earlier steps */
-    hd__cuda_use(s->first->cuda);
-    HD_TRY(hd__exec_cuda_download(s->first, ctx, s->first->host_results, s->first->results,
-                                  (int64_t)(HD_CUDA_RESULTS * sizeof *s->first->results)));
-  }
-  for (const hd_exec_cuda *x = s->first; x; x = x->next) {
-    hd__cuda_use(x->cuda);
-    HD_TRY(hd__exec_cuda_wait(x, ctx));
-  }
-  return HD_OK;
-}
-
-static hd_status fetch_sums(const cuda_share *s, hd_ctx *ctx, int index, const float *losses) {
-  const int64_t floats = (int64_t)sizeof(float);
-  for (const hd_exec_cuda *x = s->first; x; x = x->next) {
-    hd__cuda_use(x->cuda);
-    HD_TRY(hd__exec_cuda_upload(x, ctx, x->all_partial_sums, losses + s->batch,
-                                s->sums.first[s->exchange.count] * moved_elems(s, index) * floats));
-    if (index == s->exchanges - 1)
-      HD_TRY(hd__exec_cuda_upload(x, ctx, x->all_losses, losses, s->samples * floats));
-  }
-  return HD_OK;
-}
-
-/* A host's first rank: names what the hosts exchange. */
-static void name_sums(cuda_share *s, int index, float *losses) {
-  hd_exchange *x = &s->exchange;
-  int64_t *of_sums = hd__exchange_publish(x, losses + s->batch);
-  int64_t *of_losses = index == s->exchanges - 1 ? hd__exchange_publish(x, losses) : NULL;
-  for (int h = 0; h < x->hosts; h++) {
-    const int begin = x->host_first[h], end = x->host_first[h + 1];
-    of_sums[h] = (s->sums.first[end] - s->sums.first[begin]) * moved_elems(s, index) * (int64_t)sizeof(float);
-    if (of_losses)
-      of_losses[h] = (s->sums.row[end] - s->sums.row[begin]) * (int64_t)sizeof(float);
-  }
-}
-
-/* *flags becomes the OR of those of all ranks. */
-static hd_status wait_for_all(cuda_share *s, hd_ctx *ctx, uint32_t *flags, bool reports) {
+hd_status hd__cuda_share_wait(cuda_share *s, hd_ctx *ctx, uint32_t *flags, bool reports) {
   hd_exchange *x = &s->exchange;
   const uint32_t all = hd__exchange_all(x, hd__exchange_waiter(x), *flags, reports);
   if (all & HD_BARRIER_BROKEN)
@@ -333,29 +222,17 @@ static hd_status wait_for_all(cuda_share *s, hd_ctx *ctx, uint32_t *flags, bool 
   return HD_OK;
 }
 
-static hd_status exchange_between_ranks(cuda_share *s, hd_ctx *ctx, int index, uint32_t *flags) {
-  float *losses = buffer_of(s, s->exchanges_done++);
-  const bool is_last = index == s->exchanges - 1;
-  HD_TRY(publish(s, ctx, index, losses));
-  if (index == 0) { /* before anything is updated */
-    *flags |= s->carried;
-    s->carried = 0;
-  }
-  if (hd__cluster_leads(s->local))
-    name_sums(s, index, losses);
-  HD_TRY(wait_for_all(s, ctx, flags, is_last && s->reports));
-  if (*flags)
-    return HD_OK;
-  s->loss_sum = 0;
-  for (int64_t i = 0; i < s->samples && is_last; i++)
-    s->loss_sum += (double)losses[i];
-  return fetch_sums(s, ctx, index, losses);
-}
-
 hd_status hd__cuda_share_exchange(cuda_share *s, hd_ctx *ctx, int index, uint32_t *flags) {
-  HD_TRY(hd__cuda_share_is_ranked(s) ? exchange_between_ranks(s, ctx, index, flags)
-                                     : exchange_in_process(s, ctx, index));
-  return is_summed(s, index) && !*flags ? hd__cuda_nccl_sum(s->nccl, ctx, s->first, s->elems[index]) : HD_OK;
+  const gpu_exchange *const ways[] = {hd__cuda_share_is_ranked(s) ? &hd__gpu_exchange_by_host
+                                                                  : &hd__gpu_exchange_by_copies,
+                                      hd__cuda_share_is_summed(s, index) ? &hd__gpu_exchange_by_nccl : NULL};
+  for (size_t i = 0; i < sizeof ways / sizeof *ways && ways[i] && !*flags; i++) {
+    HD_TRY(ways[i]->publish(s, ctx, index));
+    HD_TRY(ways[i]->wait(s, ctx, index, flags));
+    if (!*flags)
+      HD_TRY(ways[i]->finish(s, ctx, index));
+  }
+  return HD_OK;
 }
 
 /* ---- evaluation ---- */
@@ -366,5 +243,5 @@ hd_status hd__cuda_share_outcome(cuda_share *s, hd_ctx *ctx, const hd_exec_outco
     return HD_OK;
   if (hd__cluster_leads(s->local))
     hd__exec_publish_outcome(&s->exchange, out, samples, NULL);
-  return wait_for_all(s, ctx, flags, false);
+  return hd__cuda_share_wait(s, ctx, flags, false);
 }

@@ -9,16 +9,13 @@
  *     GPU 0   shards 0 .. 7  | partial sums \            / | all partial sums: reduce, update
  *     GPU 1   shards 8 .. 15 | partial sums -- exchange -- | all partial sums: reduce, update
  *
- * Inside a process GPUs copy from each other. Ranks write their partial sums to memory shared on their host, wait at a
- * barrier, and copy from there; with several hosts, the first rank of each host exchanges them with the other hosts in
- * between.
- *
- * With native arithmetic, if NCCL is available, each GPU adds its gradients to one sum, and NCCL adds the sums of all
- * GPUs; statistics, losses and the ranks' barriers are unchanged. */
+ * gpu_exchange.h has the ways that sums take. With native arithmetic, if NCCL is available, each GPU adds its gradients
+ * to one sum, and NCCL adds the sums of all GPUs; statistics, losses and the ranks' barriers are unchanged. */
 #pragma once
 
 #include "exec/exchange/exchange.h"
 #include "exec/executor.h"
+#include "exec/gpu/gpu_exchange.h"
 #include "exec/gpu/gpu_nccl.h"
 #include "reduce/reduction_tree.h"
 
@@ -57,6 +54,11 @@ void hd__cuda_share_forget(cuda_share *share);  /* before its first GPU is destr
 /* Whether other processes have GPUs of this run. */
 static inline bool hd__cuda_share_is_ranked(const cuda_share *s) { return s->exchange.count > s->exchange.here; }
 
+/* Whether NCCL reduces exchange `index` of a step. */
+static inline bool hd__cuda_share_is_summed(const cuda_share *s, int index) {
+  return s->nccl && index == s->exchanges - 1;
+}
+
 /* The number of shards of GPU `number`, and the most samples. */
 int32_t hd__cuda_share_shards(const cuda_share *share, int number);
 int64_t hd__cuda_share_rows(const cuda_share *share, int number);
@@ -71,6 +73,12 @@ void hd__cuda_share_lay_out(cuda_share *share, int64_t samples);
 /* Exchange `index` of a step: runs after the work queued on each GPU so far and before work queued later. Ranks wait at
  * a barrier and agree on flags; HD_E_PEER: a rank is lost. */
 hd_status hd__cuda_share_exchange(cuda_share *share, hd_ctx *ctx, int index, uint32_t *flags);
+
+/* Ranks: exchange number `number`'s memory of the host: the losses of a batch, then partial sums. Two alternate. */
+float *hd__cuda_share_buffer(const cuda_share *share, uint64_t number);
+
+/* Ranks: waits until all have published, and receives what other hosts have; *flags becomes the OR of those of all. */
+hd_status hd__cuda_share_wait(cuda_share *share, hd_ctx *ctx, uint32_t *flags, bool reports);
 
 /* The samples [*begin, *end) of `samples` that GPU `number` evaluates. The second makes all results known to all
  * ranks. */
