@@ -8,13 +8,13 @@
  *
  * FLOPs come in two conventions. `flops` is what a dense library would compute, two for each multiply-add of the
  * whole map. `executed_flops` leaves out outputs that nothing reads (outside of every pool window), gradients that
- * are zero by construction (not passed by a max pool) and the products that Winograd's tiles save; it counts the
- * tiles' products but not their transforms. A dense rate above the machine's peak is therefore possible: work was
- * left out.
+ * are zero by construction (not passed by a max pool), products of gradients with padding, and the products that
+ * Winograd's tiles save; it counts the tiles' products but not their transforms. A dense rate above the machine's peak
+ * is therefore possible: work was left out.
  *
  * The bound of an operation is the roofline's: the longer of its executed FLOPs at the FMA peak of a thread, and its
  * bytes at the bandwidth that a thread has where that many bytes fit. Bytes are those that must move: each input read
- * once, each output written once, in every call.
+ * once, each output written once, in every call; an output in its input's place counts once with it.
  *
  * Times are in seconds, rates in 1e9 per second. Measurements use the CPUs that the configuration selects. Thread
  * safety: run one measurement at a time on a machine; concurrent ones disturb each other. */
@@ -66,7 +66,7 @@ typedef struct hd_bench_op {
 typedef struct hd_bench_step_result {
   const hd_bench_machine *machine; /* owned by the result */
   char model[64], data[64];
-  int64_t batch;
+  int64_t batch; /* samples of a step: all of the data if they are fewer */
   int32_t threads;
   int32_t turns;
   double samples_per_s, low, high; /* of the threads: the median of the turns and its 95 % confidence interval */
@@ -75,11 +75,14 @@ typedef struct hd_bench_step_result {
   double thread_step_s;            /* a step of a whole batch on one thread */
   int32_t op_count;
   hd_bench_op *ops; /* on one thread, in the order of the plan, then reduction, update and other work */
+  double cpu_share; /* of that thread's time, when it had a CPU and no other program did; NAN with loader workers */
 } hd_bench_step_result;
 
 /* Trains the configuration's model on its data for about `seconds` (0.1 to 3600), as hd_session_train does: samples
  * are gathered, losses summed, weights updated; nothing is saved or evaluated. Then repeats it on one thread and
- * times each operation within the step. The caller owns the result; NULL may be destroyed. */
+ * times each operation within the step: rows add up to thread_step_s. All steps have whole batches. It takes longer
+ * where a step does: at least 3 turns of a step or two are measured. The caller owns the result; NULL may be
+ * destroyed. */
 HD_API hd_status hd_bench_step(hd_bench_step_result **out, hd_ctx *ctx, const hd_config *config, double seconds);
 HD_API void hd_bench_step_destroy(hd_bench_step_result *result);
 

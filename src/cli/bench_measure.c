@@ -16,6 +16,8 @@ static void json_ops(const hd_bench_machine *machine, const bench_ops *ops) {
 
 /* ---- step ---- */
 
+static const double MOSTLY = 0.98; /* of the time: the scheduler's own work is less than the rest */
+
 static void print_step(const hd_bench_step_result *r, const bench_ops *ops) {
   const double gflops = 1e-9 * r->flops * r->samples_per_s, executed = 1e-9 * r->executed_flops * r->samples_per_s;
   const double peak = r->machine->all_peak_gflops;
@@ -28,6 +30,9 @@ static void print_step(const hd_bench_step_result *r, const bench_ops *ops) {
   cli_print("  executed  %8.1f GFLOP/s, %5.1f %% of the peak (%.2f MFLOP a sample)\n", executed, 100 * executed / peak,
             1e-6 * r->executed_flops);
   bench_print_ops(ops);
+  if (r->cpu_share < MOSTLY)
+    cli_print("other programs had this CPU for %.0f %% of the time; measure again without them\n",
+              100 - 100 * r->cpu_share);
 }
 
 static void json_step(const hd_bench_step_result *r, const bench_ops *ops) {
@@ -35,9 +40,9 @@ static void json_step(const hd_bench_step_result *r, const bench_ops *ops) {
   cli_json("{'model': %s, 'data': %s, 'batch': %lld, 'samples_per_s': %.1f, 'low': %.1f, 'high': %.1f, 'best': %.1f, ",
            r->model, r->data, (long long)r->batch, r->samples_per_s, r->low, r->high, r->best);
   cli_json("'gflops': %.3f, 'executed_gflops': %.3f, 'percent_of_peak': %.3f, 'thread_step_us': %.3f, "
-           "'lane_step_us': %.3f, ",
-           gflops, executed, 100 * gflops / r->machine->all_peak_gflops, 1e6 * r->thread_step_s,
-           1e6 * r->thread_step_s);
+           "'lane_step_us': %.3f, 'cpu_share': %.4f, ",
+           gflops, executed, 100 * gflops / r->machine->all_peak_gflops, 1e6 * r->thread_step_s, 1e6 * r->thread_step_s,
+           r->cpu_share);
   json_ops(r->machine, ops);
 }
 

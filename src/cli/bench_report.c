@@ -11,6 +11,9 @@ bench_request bench_asked = {.seconds = 3, .ranks_seconds = 1, .rounds = 5};
 static double rate(double work, double s) { return s > 0 ? 1e-9 * work / s : 0; }
 static double percent(const hd_bench_op *op) { return op->s > 0 ? 100 * op->least_s / op->s : 0; }
 
+/* By more than a row shows. */
+static bool is_over(const hd_bench_op *op) { return percent(op) >= 100.5; }
+
 const char *bench_bound(const bench_ops *all, const hd_bench_op *op) {
   return op->level < 0 ? "FMA" : hd_memory_level_name(all->machine->level[op->level].where);
 }
@@ -36,7 +39,7 @@ typedef struct layout {
   bool narrow;
 } layout;
 
-enum { NUMBERS = 70 /* columns of all numbers and what is between them */ };
+enum { NUMBERS = 72 /* columns of all numbers and what is between them */ };
 
 static int longer(int width, const char *name) { return (int)strlen(name) > width ? (int)strlen(name) : width; }
 
@@ -68,7 +71,8 @@ static void print_op(const layout *l, const bench_ops *all, const hd_bench_op *o
   if (op->bytes > 0) {
     if (!l->narrow)
       print_number(true, 1e-3 * op->bytes, 9);
-    cli_print(" %8.1f %6s %6.0f %%", rate(op->bytes, op->s), bench_bound(all, op), percent(op));
+    cli_print(" %8.1f %6s %6.0f %%%s", rate(op->bytes, op->s), bench_bound(all, op), percent(op),
+              is_over(op) ? " !" : "");
   }
   cli_print("\n");
 }
@@ -83,10 +87,15 @@ void bench_print_ops(const bench_ops *all) {
   if (!l.narrow)
     cli_print(" %9s", "kB");
   cli_print(" %8s %6s  reached\n", "GB/s", "bound");
-  for (int i = 0; i < all->count; i++)
+  bool over = false;
+  for (int i = 0; i < all->count; i++) {
     print_op(&l, all, &all->op[i]);
+    over |= is_over(&all->op[i]);
+  }
   cli_print("\ntimes of a %s on one thread; %sexecuted: GFLOP/s; reached: of the bound\n", all->per,
             l.narrow ? "" : "dense, ");
+  if (over)
+    cli_print("!: work that was left out is counted, or the limits were measured on a busy CPU\n");
 }
 
 void bench_json_machine(const hd_bench_machine *m) {

@@ -14,6 +14,8 @@ static double read_clock_s(clockid_t id) {
 
 double hd__clock_s(void) { return read_clock_s(CLOCK_MONOTONIC); }
 
+double hd__clock_thread_s(void) { return read_clock_s(CLOCK_THREAD_CPUTIME_ID); }
+
 int64_t hd__clock_ns(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);

@@ -8,7 +8,10 @@
 /* Seconds of a clock that never jumps. */
 HD_TOOLS_API double hd__clock_s(void);
 
-/* The same clock in nanoseconds. */
+/* Seconds that the calling thread has had a CPU. */
+HD_TOOLS_API double hd__clock_thread_s(void);
+
+/* hd__clock_s in nanoseconds. */
 HD_TOOLS_API int64_t hd__clock_ns(void);
 
 /* The same clock, some milliseconds late, read in a few nanoseconds: for use in every step. */

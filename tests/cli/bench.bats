@@ -33,6 +33,7 @@ points() {
   [ "$(json_get operations.0 <out | json_keys)" = "$operation" ]
   [ "$(json_get thread_step_us thread_peak_gflops <out)" = "$(json_get lane_step_us lane_peak_gflops <out)" ] # until 0.1
   [ "$(json_get operations.0.name operations.0.op <out)" = "fc linear" ]
+  json_get cpu_share <out | awk '{ exit !($1 > 0) }'
   grep -q '^<svg xmlns' step.svg
   grep -q '</svg>' step.svg
   no grep -q nan step.svg out

@@ -1,8 +1,12 @@
-/* What benches rest on: limits that every instruction set computes alike, bounds, executed shares, and a probe that
- * sees every call and changes no bit. */
+/* What benches rest on: limits that every instruction set computes alike, bounds, executed shares, a probe that
+ * sees every call and changes no bit, and rows that show a whole step where a step is longer than a turn. */
 #include <math.h>
+#include <stdatomic.h>
 #include <string.h>
+#include <time.h>
 
+#include "heddle.h"
+#include "heddle/tools.h"
 #include "tools/bench/machine_limits.h"
 #include "tools/bench/kernel_probe.h"
 #include "op/op.h"
@@ -67,6 +71,9 @@ static void test_shares(void) {
   ok(fabs(share(HD_OP_conv2d_dw, pooled, 0.5) - 12.5 / 121) < 1e-12, "half of 5 x 5 gradients behind it are not zero");
   ok(share(HD_OP_conv2d, plain, 1) == 1 && share(HD_OP_conv2d_dx, plain, 0.5) == 1, "without a pool all is executed");
   ok(fabs(share(HD_OP_conv2d, wide, 1) - 100.0 / 121 * 16 / 36) < 1e-12, "Winograd's tiles have 16 products of 36");
+  wide.ci = 4, wide.pool = 1, wide.ph = wide.pw = 1;
+  ok(share(HD_OP_conv2d, wide, 1) == 1 && fabs(share(HD_OP_conv2d_dw, wide, 1) - pow(37.0 / 39, 2)) < 1e-12,
+     "gradients leave out the padding: 37 of 39 taps across");
   ok(share(HD_OP_linear, pooled, 0.5) == 1, "and of anything else all");
 }
 
@@ -145,10 +152,64 @@ static void test_probe(void) {
   hd_ctx_destroy(ctx);
 }
 
+enum { WHOLE = 5000, PER_NAP = 100 }; /* random: has 8,192 samples, so an epoch ends with a shorter batch */
+static const double NAP_S = 0.006;
+static atomic_llong trained;
+
+/* Sleeps once for PER_NAP samples: a step is slow, whatever the machine. */
+static void slow_forward(const hd_custom_call *c) {
+  if (atomic_fetch_add(&trained, 1) % PER_NAP == 0)
+    nanosleep(&(struct timespec){.tv_nsec = (long)(NAP_S * 1e9)}, NULL);
+  c->y[0] = c->x[0][0];
+}
+
+static void slow_backward(const hd_custom_call *c) { c->dx[0][0] = c->dy[0]; }
+
+static hd_bench_step_result *bench_slow_step(hd_ctx *ctx) {
+  static const hd_custom_op slow = {sizeof slow, "slow", 1, NULL, slow_forward, slow_backward, 1, NULL};
+  hd_bench_step_result *r;
+  hd_config *config;
+  hd_model *model;
+  must(hd_custom_op_add(ctx, &slow), ctx);
+  must(hd_model_create(&model, ctx, "slow", 1, 1, 1), ctx);
+  must(hd_model_add(model, ctx, "wait", "op: slow"), ctx);
+  must(hd_model_add(model, ctx, "flat", "op: flatten"), ctx);
+  must(hd_model_add(model, ctx, "fc", "op: linear, out: 10"), ctx);
+  const char *const settings[][2] = {
+      {"model", hd_model_text(model)}, {"data", "random:1x1x1"}, {"batch", "5000"}, {"threads", "1"}};
+  must(hd_config_create(&config, ctx), ctx);
+  for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
+    must(hd_config_set(config, ctx, settings[i][0], settings[i][1]), ctx);
+  must(hd_bench_step(&r, ctx, config, 0.1), ctx);
+  hd_config_destroy(config);
+  hd_model_destroy(model);
+  return r;
+}
+
+static void test_slow_step(void) {
+  hd_ctx *ctx;
+  if (hd_ctx_create(&ctx) != HD_OK)
+    bail_out("out of memory");
+  hd_bench_step_result *r = bench_slow_step(ctx);
+  const double naps_s = NAP_S * WHOLE / PER_NAP;
+  double sum = 0;
+  for (int i = 0; i < r->op_count; i++)
+    sum += r->ops[i].s;
+  ok(trained % WHOLE == 0, "%lld samples: no step is shorter than the batch", (long long)trained);
+  ok(!strcmp(r->ops[0].name, "wait") && r->ops[0].s > 0.99 * naps_s, "a row has the time of a whole step: %g of %g s",
+     r->ops[0].s, naps_s);
+  ok(fabs(sum - r->thread_step_s) < 1e-9 * sum, "the rows add up to the step: %g s", r->thread_step_s);
+  ok(!strcmp(r->ops[r->op_count - 1].name, "other") && r->turns >= 3, "the last row is the rest");
+  ok(r->cpu_share > 0 && r->cpu_share < 1, "the thread had a CPU for a part of the time: %g", r->cpu_share);
+  hd_bench_step_destroy(r);
+  hd_ctx_destroy(ctx);
+}
+
 int main(void) {
   test_limits();
   test_bounds();
   test_shares();
   test_probe();
+  test_slow_step();
   return done_testing();
 }

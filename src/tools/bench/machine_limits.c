@@ -65,10 +65,9 @@ static hd_status time_burst(double *rate, hd_ctx *ctx, burst *b, hd_threads *thr
   return HD_OK;
 }
 
-/* The best of several bursts that are long enough for the clock; in 1e9 a second. */
+/* The best of earlier calls and of several bursts that are long enough for the clock; in 1e9 a second. */
 static hd_status best_rate(double *best, hd_ctx *ctx, burst *b, hd_threads *threads, int bursts) {
   double rate;
-  *best = 0;
   b->repeats = b->bytes ? 1 : 1000;
   for (int i = 0; i < bursts; i++) {
     HD_TRY(time_burst(&rate, ctx, b, threads));
@@ -154,15 +153,19 @@ static hd_status measure_with(hd_bench_machine *m, hd_ctx *ctx, const hd_config 
   return status;
 }
 
-hd_status hd__bench_machine_measure(const hd_bench_machine **out, hd_ctx *ctx, const hd_config *config) {
+static hd_status describe_machine(const hd_bench_machine **out, hd_ctx *ctx) {
   hd_bench_machine *m = hd__calloc(1, sizeof *m);
   *out = m;
-  if (!m)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for a measurement");
+  HD_TRY(HD_ALLOCATED(m, ctx, "out of memory for a measurement"));
   hd__cpu_name(m->cpu, sizeof m->cpu);
-  HD_TRY(choose_levels(m, ctx));
-  HD_TRY(measure_with(m, ctx, config, 1));
-  return measure_with(m, ctx, config, 0);
+  return choose_levels(m, ctx);
+}
+
+hd_status hd__bench_machine_measure(const hd_bench_machine **out, hd_ctx *ctx, const hd_config *config) {
+  if (!*out)
+    HD_TRY(describe_machine(out, ctx));
+  HD_TRY(measure_with((hd_bench_machine *)*out, ctx, config, 1));
+  return measure_with((hd_bench_machine *)*out, ctx, config, 0);
 }
 
 double hd__bench_least_s(int32_t *level, const hd_bench_machine *machine, double executed_flops, double bytes,
@@ -180,6 +183,16 @@ void hd__bench_bound(hd_bench_op *op, const hd_bench_machine *machine) {
   op->least_s = hd__bench_least_s(&op->level, machine, op->executed_flops, op->bytes, op->bytes_at_once);
 }
 
+/* The share of the windows' taps along one axis that lie inside the image. */
+static double inside(int windows, int taps, int stride, int dilation, int padding, int image) {
+  int64_t count = 0;
+  for (int i = 0; i < windows * taps; i++) {
+    const int at = i / taps * stride + i % taps * (dilation > 1 ? dilation : 1) - padding;
+    count += at >= 0 && at < image;
+  }
+  return (double)count / ((double)windows * taps);
+}
+
 double hd__bench_executed_share(hd_op op, const hd_geom *g, double live) {
   static const double TILES = 16.0 / 36.0;
   if (op != HD_OP_conv2d && op != HD_OP_conv2d_dx && op != HD_OP_conv2d_dw)
@@ -187,6 +200,9 @@ double hd__bench_executed_share(hd_op op, const hd_geom *g, double live) {
   double windows = (double)g->hp * g->wp / ((double)g->ho * g->wo);
   if (op != HD_OP_conv2d && g->pool > 1)
     return windows * live;
+  if (op != HD_OP_conv2d && !hd_geom_is_winograd(g) && !g->transposed)
+    return inside(g->ho, g->kh, g->sh, g->dilation[0], g->ph, g->hi) *
+           inside(g->wo, g->kw, g->sw, g->dilation[1], g->pw, g->wi);
   return windows * g->pool * g->pool * (hd_geom_is_winograd(g) ? TILES : 1);
 }
 

@@ -8,10 +8,12 @@
 hd_status hd__bench_check_seconds(hd_ctx *ctx, double seconds);
 
 /* The share of an operation's dense FLOPs that is executed: of a pooled convolution the outputs that some window reads,
- * of its gradients the `live` share of the pooled gradient, of Winograd's tiles their products. */
+ * of its gradients the `live` share of the pooled gradient, of other gradients the taps outside of the padding, of
+ * Winograd's tiles their products. */
 double hd__bench_executed_share(hd_op op, const hd_geom *g, double live);
 
-/* Measures the limits with the configuration's threads, cpus and placement; *out is freed with hd__free. */
+/* Measures the limits with the configuration's threads, cpus and placement; *out, NULL at first, is freed with hd__free.
+ * A further call measures again and keeps the best: the load of other programs varies. */
 hd_status hd__bench_machine_measure(const hd_bench_machine **out, hd_ctx *ctx, const hd_config *config);
 
 /* The roofline's lower bound of a thread's time, and which limit it is: *level is an index into machine->level, or
