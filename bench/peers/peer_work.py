@@ -53,11 +53,12 @@ def images(folder, part):
     return x[order], labels[order]
 
 
-def serve(version, handlers):
-    """Answers requests until standard input ends. Libraries may print: their output goes to standard error."""
+def serve(version, handlers, isa=None):
+    """Answers requests until standard input ends. Libraries may print: their output goes to standard error. `isa`: the
+    instruction set that the library says it uses, if it does."""
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
-    print(json.dumps({"peer": version}), file=answers)
+    print(json.dumps({"peer": version, "isa": isa}), file=answers)
     for line in sys.stdin:
         request = json.loads(line)
         try:

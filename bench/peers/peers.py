@@ -6,6 +6,9 @@ numbers of threads up to the CPUs that this process may use. All get a C heap th
 threads of its own, and kernels of OpenBLAS for this CPU where old versions do not know it: each of these is worth up to
 a factor of two to PyTorch. Then heddle and the best setting of each peer take turns, and medians are compared.
 
+--isa limits heddle and its peers to an instruction set, by the variables that each has for it. A peer that says that it
+uses another one all the same is left out.
+
 heddle runs as anybody runs it: `heddle train` on MNIST. Peers have the data in memory, normalised; but with `ddp`, where
 both read and normalise samples as they train, an epoch of SimpleNet in 4 ranks of one thread.
 """
@@ -21,7 +24,13 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 WORKERS = {"torch": "torch_worker.py", "jax": "jax_worker.py"}
-SPOILERS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "HEDDLE_ISA")
+# What limits each library to an instruction set: heddle, PyTorch and the libraries that it calls, JAX.
+ISAS = {"avx2": {"HEDDLE_ISA": "avx2", "ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2",
+                 "MKL_ENABLE_INSTRUCTIONS": "AVX2", "OPENBLAS_CORETYPE": "Haswell",
+                 "XLA_FLAGS": "--xla_cpu_max_isa=AVX2"}}
+SPOILERS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "HEDDLE_ISA",
+            "ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS")
+limits = {}  # those of --isa
 SEARCH_S, TIMEOUT_S = 0.7, 600
 DDP_RANKS = 4
 
@@ -50,7 +59,7 @@ def environment():
                MALLOC_TOP_PAD_=str(64 << 20), TF_CPP_MIN_LOG_LEVEL="3", PYTHONDONTWRITEBYTECODE="1")
     if "AMD" in cpu_info("vendor_id") and " avx512f " in cpu_info("flags"):
         env["OPENBLAS_CORETYPE"] = "SkylakeX"
-    return env
+    return {**env, **limits}
 
 
 class Worker:
@@ -64,7 +73,8 @@ class Worker:
         self.process = subprocess.Popen([python, os.path.join(HERE, script), folder, str(threads)],
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors,
                                         env=environment(), cwd=HERE)
-        self.version = self.answer().get("peer")
+        started = self.answer()
+        self.version, self.isa = started.get("peer"), started.get("isa")
 
     def answer(self):
         while b"\n" not in self.buffer:
@@ -101,7 +111,7 @@ class Peer:
     def __init__(self, python, library, folder, counts):
         self.python, self.library = python, library
         self.workers = [Worker(python, WORKERS[library], folder, n) for n in counts]
-        self.name = self.workers[0].version
+        self.name, self.isa = self.workers[0].version, self.workers[0].isa
 
     def open(self, model, batch):
         """Searches the best setting: what is measured from now on."""
@@ -142,7 +152,7 @@ def version_of(program):
 
 def run_heddle(command, spoilers):
     """What it prints as JSON in its last line; its failure ends the comparison."""
-    env = {k: v for k, v in os.environ.items() if k not in spoilers}
+    env = {**{k: v for k, v in os.environ.items() if k not in spoilers}, **limits}
     done = subprocess.run(command, capture_output=True, text=True, env=env)
     if done.returncode:
         give_up(done.stderr.strip().split("\n")[-1].removeprefix("heddle: "))
@@ -157,8 +167,10 @@ class Heddle:
     def train(self, *options):
         out = os.path.join(self.scratch, "run")
         shutil.rmtree(out, ignore_errors=True)
-        return run_heddle([self.program, "train", "--data", self.folder, "--threads", str(self.threads), "--out", out,
-                           "--json", *options], SPOILERS[:2])
+        run = run_heddle([self.program, "train", "--data", self.folder, "--threads", str(self.threads), "--out", out,
+                          "--json", *options], SPOILERS[:2])
+        self.isa = run["isa"]
+        return run
 
     def rate(self, model, batch, seconds):
         options = ["--model", model, "--batch", str(batch), "--optimizer", "sgd", "--lr", "0.01"]
@@ -198,13 +210,16 @@ def libraries_of(python):
         return None
 
 
-def add_peer(peers, peer, what):
-    """One that started, and is none of those that are there."""
-    if peer.name and peer.name not in [p.name for p in peers]:
+def add_peer(peers, peer, what, isa=None):
+    """One that started, reports no other instruction set, and is none of those that are there."""
+    ignores = isa and peer.isa and peer.isa.lower() != isa
+    if peer.name and not ignores and peer.name not in [p.name for p in peers]:
         peers.append(peer)
         return
-    if not peer.name:
-        say("%s: left out: it does not start" % what)
+    if ignores:
+        say("%s: left out: it uses %s in spite of --isa %s" % (what, peer.isa, isa))
+    elif not peer.name:
+        say("%s: left out: it does not start%s" % (what, " with --isa %s" % isa if isa else ""))
     peer.close()
 
 
@@ -225,7 +240,7 @@ def find_peers(args, folder):
             if found is not None and library not in found:
                 say("%s: left out: %s has none (with numpy)" % ("PyTorch" if library == "torch" else "JAX", python))
         for library in found or []:
-            add_peer(peers, Peer(python, library, folder, counts), "%s of %s" % (library, python))
+            add_peer(peers, Peer(python, library, folder, counts), "%s of %s" % (library, python), args.isa)
     return peers
 
 
@@ -314,8 +329,9 @@ def title(row):
 
 
 def caption(report):
-    return "%s, %d CPU%s, float32, MNIST; %s; medians of %d, taken in turns; %s." % (
-        report["cpu"], report["cpus"], "s" * (report["cpus"] != 1), report["heddle"], report["rounds"], report["date"])
+    return "%s, %s, %d CPU%s, float32, MNIST; %s; medians of %d, taken in turns; %s." % (
+        report["cpu"], report["isa"], report["cpus"], "s" * (report["cpus"] != 1), report["heddle"], report["rounds"],
+        report["date"])
 
 
 def print_markdown(report):
@@ -350,12 +366,14 @@ def main():
     p.add_argument("--python", action="append")
     p.add_argument("--data-dir")
     p.add_argument("--work", action="append", choices=works)
+    p.add_argument("--isa", choices=ISAS)
     p.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     p.add_argument("--seconds", type=float, default=2)
     p.add_argument("--rounds", type=int, default=5)
     p.add_argument("--json", action="store_true")
     p.add_argument("--markdown", action="store_true")
     args = p.parse_args()
+    limits.update(ISAS.get(args.isa, {}))
     folder = find_mnist(args.data_dir)
     with tempfile.TemporaryDirectory() as scratch:
         heddle = Heddle(args.heddle, folder, args.threads, scratch)
@@ -366,7 +384,7 @@ def main():
         finally:
             for peer in peers:
                 peer.close()
-    report = report_of(args, heddle, peers, rows)
+    report = dict(report_of(args, heddle, peers, rows), isa=heddle.isa)
     if args.json:
         print(json.dumps(report))
     else:

@@ -94,4 +94,5 @@ def recipe(setting, seed):
 
 
 torch.set_num_threads(THREADS)
-serve("PyTorch " + torch.__version__, {"open": open_model, "rate": rate, "recipe": recipe})
+capability = getattr(getattr(torch.backends, "cpu", None), "get_cpu_capability", lambda: None)
+serve("PyTorch " + torch.__version__, {"open": open_model, "rate": rate, "recipe": recipe}, capability())

@@ -115,6 +115,14 @@ static int take_work(const cli_extra *option, const char *value) {
   return CLI_USAGE;
 }
 
+/* What the peers can be limited to: bench/peers/peers.py. */
+static int take_isa(const cli_extra *option, const char *value) {
+  if (!strcmp(value, "avx2"))
+    return take_word(option, value);
+  cli_complain("--isa expects avx2, found '%s'; leave it out for the best that this CPU has", value);
+  return CLI_USAGE;
+}
+
 static int take_rounds(const cli_extra *option, const char *value) {
   CLI_TRY(cli_take_whole(option, value));
   return take_word(option, value);
@@ -135,6 +143,7 @@ static const cli_extra extra[] = {
     {"rounds", "N", "how often each is measured (5)", take_rounds, &bench_asked.rounds, 1, BENCH_RANKS_ROUNDS,
      .of = SCRIPTS | RANKS},
     {"work", "NAME", "cnn, mlp, simplenet, fastmnist or ddp (all); may be repeated", take_work, .of = PEERS},
+    {"isa", "NAME", "avx2: heddle and its peers limited to that instruction set (the best)", take_isa, .of = PEERS},
     {"peers", NULL, "against other libraries, in turns; see --peers --help", take_nothing,
      .of = LOADER | ALLREDUCE | LOADER_PEERS | ALLREDUCE_PEERS},
     {0}};

@@ -120,10 +120,10 @@ fake_python() {
   fake_python 'ls "${1%/*}" | xargs; shift; echo "$@"; exit 7'
   code=0
   TMPDIR=$PWD/tmp PATH=$PWD/bin:$PATH "$HEDDLE" bench peers --python A --python B --work cnn --rounds 3 --threads 2 \
-    --data-dir D --markdown >out || code=$?
+    --data-dir D --isa avx2 --markdown >out || code=$?
   [ "$code" -eq 7 ]
   [ "$(sed -n 1p out)" = "allreduce.py ddp_rank.py jax_worker.py loader_worker.py loaders.py mpi_allreduce.c peer_work.py peers.py torch_worker.py" ]
-  [[ "$(sed -n 2p out)" == "--heddle /"*"heddle --python A --python B --work cnn --rounds 3 --markdown --seconds 3 --threads 2 --data-dir D" ]]
+  [[ "$(sed -n 2p out)" == "--heddle /"*"heddle --python A --python B --work cnn --rounds 3 --isa avx2 --markdown --seconds 3 --threads 2 --data-dir D" ]]
   [ -z "$(ls tmp)" ]
 }
 
@@ -164,6 +164,42 @@ fake_python() {
   says "--data-dir"
 }
 
+# A Python with PyTorch, as far as peers.py sees: $1 is the instruction set that it reports. It writes down what limits it.
+fake_torch() {
+  cat >torch <<END
+#!/bin/sh
+[ "\$1" = -c ] && echo torch && exit
+env | grep -E '^(HEDDLE_ISA|ATEN_|ONEDNN_|MKL_ENABLE|OPENBLAS_CORETYPE|XLA_FLAGS)' | sort >$PWD/limits
+echo '{"peer": "PyTorch 0", "isa": "$1"}'
+while read -r line; do
+  case \$line in *'"open"'*) echo '{"settings": ["eager"]}' ;; *) echo '{"samples_per_s": 1}' ;; esac
+done
+END
+  chmod +x torch
+}
+
+@test "bench peers --isa: heddle and its peers are limited, and one that ignores it is left out" {
+  command -v python3 >/dev/null || skip "python3 is not installed"
+  HEDDLE_ISA=avx2 "$HEDDLE" topo >/dev/null 2>&1 || skip "there is no AVX2 here"
+  need_json
+  mkdir -p mnist
+  "$BUILDDIR/tests/bits/make_idx" mnist 640 64
+  peers="bench peers --python ./torch --data-dir . --work simplenet --threads 1 --rounds 1 --seconds 0.1"
+  fake_torch AVX2
+  HEDDLE_ISA=scalar ATEN_CPU_CAPABILITY=default "$HEDDLE" $peers --isa avx2 --json >out 2>err
+  [ "$(json_get isa peers.0 works.0.fastest <out)" = "avx2 PyTorch 0 PyTorch 0" ]
+  [ "$(xargs <limits)" = "ATEN_CPU_CAPABILITY=avx2 HEDDLE_ISA=avx2 MKL_ENABLE_INSTRUCTIONS=AVX2 ONEDNN_MAX_CPU_ISA=AVX2 OPENBLAS_CORETYPE=Haswell XLA_FLAGS=--xla_cpu_max_isa=AVX2" ]
+  "$HEDDLE" $peers --isa avx2 --markdown >out 2>err
+  grep -q ', avx2, 1 CPU, float32, MNIST; ' out
+  fake_torch AVX512
+  "$HEDDLE" $peers --isa avx2 --json >out 2>err
+  grep -q '^torch of ./torch: left out: it uses AVX512 in spite of --isa avx2' err
+  [ "$(json_get peers <out)" = "[]" ]
+  HEDDLE_ISA=scalar ATEN_CPU_CAPABILITY=default "$HEDDLE" $peers --json >out 2>err
+  [ "$(json_get isa peers.0 <out)" = "scalar PyTorch 0" ]
+  no grep -qE 'ATEN|HEDDLE|ONEDNN|MKL|XLA' limits
+}
+
 @test "bench refuses what it cannot measure" {
   fails 2 bench
   says "step, conv, gemm, barrier, loader, peers, allreduce"
@@ -181,6 +217,8 @@ fake_python() {
   fails 2 bench conv --model mlp
   fails 2 bench peers --work resnet
   says "--work expects"
+  fails 2 bench peers --isa avx512
+  says "--isa expects"
   fails 2 bench peers --rounds 0
   fails 1 bench step --model simplenet --seconds 0.1 --svg /nowhere/x.svg
 }
