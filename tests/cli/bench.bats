@@ -50,6 +50,13 @@ points() {
   grep -q '^other ' out
 }
 
+@test "bench step: workers gather outside of the probe" {
+  need_json
+  bench step --model mlp --workers 1 --threads 1 --seconds 0.1
+  [ "$(json_get cpu_share <out)" = null ]
+  no grep -q '"op": "gather"' out
+}
+
 @test "bench step: samples of any shape" {
   need_json
   bench step --model "$SRCDIR/bench/models/colour.yaml" --data random:3x32x32 --batch 16 --threads 1 --seconds 0.1

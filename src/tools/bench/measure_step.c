@@ -170,11 +170,12 @@ static int64_t list_rows(experiment *e, int64_t steps, bool times) {
   return calls;
 }
 
-/* Runs steps through the probe, on the calling thread. */
+/* Runs steps through the probe, on the calling thread. Workers gather on threads that have no probe. */
 static hd_status probed_steps(experiment *e, hd_ctx *ctx, hd_rehearsal *rehearsal, int64_t steps) {
   hd_session *s = e->session;
   hd__probe_restart(&e->probe);
-  s->input.train.kernels = &e->probe.table;
+  if (s->run.settings->workers == 0)
+    s->input.train.kernels = &e->probe.table;
   hd__plan_set_kernels(s->compute.plan, &e->probe.table);
   hd__probe_enter(&e->probe);
   hd_status status = hd__rehearsal_steps(rehearsal, ctx, steps);
