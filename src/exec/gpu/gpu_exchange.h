@@ -23,3 +23,7 @@ typedef struct gpu_exchange {
 } gpu_exchange;
 
 extern const gpu_exchange hd__gpu_exchange_by_copies, hd__gpu_exchange_by_host, hd__gpu_exchange_by_nccl;
+
+/* Exchange `index` of a step: runs after the work queued on each GPU so far and before work queued later. Ranks wait at
+ * a barrier and agree on flags; HD_E_PEER: a rank is lost. */
+hd_status hd__gpu_exchange(struct cuda_share *share, hd_ctx *ctx, int index, uint32_t *flags);

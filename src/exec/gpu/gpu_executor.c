@@ -23,6 +23,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "exec/gpu/gpu_exchange.h"
 #include "exec/gpu/gpu_executor_state.h"
 #include "platform/threads.h"
 
@@ -271,7 +272,7 @@ static hd_status launch_step(hd_exec_cuda *first, hd_ctx *ctx, hd_exec_caller *c
   for (hd_exec_cuda *x = first; x; x = x->next)
     HD_TRY(hd__exec_cuda_launch_step(x, ctx, &x->inlet[buffer]));
   for (int i = 0; i < s->exchanges && !*flags; i++) {
-    HD_TRY(hd__cuda_share_exchange(s, ctx, i, flags));
+    HD_TRY(hd__gpu_exchange(s, ctx, i, flags));
     if (!*flags && i == s->exchanges - 1 && hd__cuda_share_is_ranked(s))
       close_ranked(first, caller, step, flags);
     for (const hd_exec_cuda *x = first; x && !*flags; x = x->next)

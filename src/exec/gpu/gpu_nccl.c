@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "base/alloc.h"
+#include "exec/gpu/gpu_exchange.h"
 #include "exec/gpu/gpu_executor_state.h"
 #include "platform/clock.h"
 

@@ -222,19 +222,6 @@ hd_status hd__cuda_share_wait(cuda_share *s, hd_ctx *ctx, uint32_t *flags, bool 
   return HD_OK;
 }
 
-hd_status hd__cuda_share_exchange(cuda_share *s, hd_ctx *ctx, int index, uint32_t *flags) {
-  const gpu_exchange *const ways[] = {hd__cuda_share_is_ranked(s) ? &hd__gpu_exchange_by_host
-                                                                  : &hd__gpu_exchange_by_copies,
-                                      hd__cuda_share_is_summed(s, index) ? &hd__gpu_exchange_by_nccl : NULL};
-  for (size_t i = 0; i < sizeof ways / sizeof *ways && ways[i] && !*flags; i++) {
-    HD_TRY(ways[i]->publish(s, ctx, index));
-    HD_TRY(ways[i]->wait(s, ctx, index, flags));
-    if (!*flags)
-      HD_TRY(ways[i]->finish(s, ctx, index));
-  }
-  return HD_OK;
-}
-
 /* ---- evaluation ---- */
 
 hd_status hd__cuda_share_outcome(cuda_share *s, hd_ctx *ctx, const hd_exec_outcome *out, int64_t samples,

@@ -15,7 +15,6 @@
 
 #include "exec/exchange/exchange.h"
 #include "exec/executor.h"
-#include "exec/gpu/gpu_exchange.h"
 #include "exec/gpu/gpu_nccl.h"
 #include "reduce/reduction_tree.h"
 
@@ -69,10 +68,6 @@ int64_t hd__cuda_share_all_elems(const cuda_share *share);
 
 /* Lays out a batch of `samples` samples. */
 void hd__cuda_share_lay_out(cuda_share *share, int64_t samples);
-
-/* Exchange `index` of a step: runs after the work queued on each GPU so far and before work queued later. Ranks wait at
- * a barrier and agree on flags; HD_E_PEER: a rank is lost. */
-hd_status hd__cuda_share_exchange(cuda_share *share, hd_ctx *ctx, int index, uint32_t *flags);
 
 /* Ranks: exchange number `number`'s memory of the host: the losses of a batch, then partial sums. Two alternate. */
 float *hd__cuda_share_buffer(const cuda_share *share, uint64_t number);
