@@ -59,6 +59,7 @@ typedef struct hd_geom {
 
   /* As in hd_attrs, for the operations that have them. */
   float negative_slope, p, eps;
+  float shift; /* shifted_linear: added to each input */
   int32_t approximate, count_include_pad;
   const struct hd_custom_op *custom_op; /* custom, custom_dx: the operation of the caller's program */
 
@@ -106,6 +107,8 @@ typedef struct hd_draw {
  * linear             x             w*         b*|NULL          y
  * linear_dx          dy            w*                          dx
  * linear_dw          x             dy                          dw*|NULL    db*|NULL
+ * shifted_linear     x             w*         b*|NULL          y
+ * shifted_linear_dw  x             dy                          dw*|NULL    db*|NULL
  * relu               x                                         y           HD_INPLACE allowed
  * relu_dx            dy            y                           dx = y > 0 ? dy : 0, HD_INPLACE allowed (dx over dy)
  * elementwise        x                                         y           HD_INPLACE allowed

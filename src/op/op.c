@@ -10,6 +10,7 @@
 #define OP_UPDATE(name)
 #define OP(name, class) OP_##class(name)
 #define OP_DX(name) OP_ROWS(name)
+#define OP_DW(name) OP_ROWS(name)
 #define OP_DX_DW(name) OP_ROWS(name)
 #include "kernel/ops.def"
 #undef OP_ROWS
@@ -26,6 +27,7 @@
 #define OP_UPDATE(name) {#name, HD_CLASS_UPDATE, HD_ROLE_FORWARD, NULL},
 #define OP(name, class) OP_##class(name)
 #define OP_DX(name) OP_ROWS(name) ENTRY(name##_dx, ROWS, DX, name)
+#define OP_DW(name) OP_ROWS(name) ENTRY(name##_dw, REDUCE, DW, name)
 #define OP_DX_DW(name) OP_DX(name) ENTRY(name##_dw, REDUCE, DW, name)
 static const hd_op_info table[HD_OP_COUNT] = {
 #include "kernel/ops.def"

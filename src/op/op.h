@@ -242,6 +242,9 @@ int64_t hd__flops_mean(const hd_geom *g, hd_op_role role);
 hd_status hd__shapes_conv(hd_op_shapes *shapes);
 hd_status hd__shapes_conv_params(hd_op_shapes *shapes, const hd_shape *weight);
 
+/* A flat value times a weight, plus a bias. */
+hd_shape_rule hd__shapes_linear;
+
 /* The rule of losses: a number for each sample. */
 hd_shape_rule hd__shapes_loss;
 

@@ -170,6 +170,7 @@ static void draw_settings(hd_geom *g, hd_op op, random_stream *random) {
   g->p = from[random_below(random, samples)].p;
   g->eps = from[random_below(random, samples)].eps;
   g->delta = from[random_below(random, samples)].delta;
+  g->shift = from[random_below(random, samples)].shift;
   g->label_smoothing = from[random_below(random, samples)].label_smoothing;
   g->ignore_index = from[random_below(random, samples)].ignore_index;
 }
@@ -324,8 +325,7 @@ void kernel_case_destroy(kernel_case *c) {
     guarded_destroy(&c->input[i]);
 }
 
-/* The packed copy of the weight for a table, packed in two calls. */
-static guarded pack(const kernel_case *c, const hd_kernels *table) {
+guarded kernel_case_pack(const kernel_case *c, const hd_kernels *table) {
   int64_t elems = hd_packed_elems(table, c->op, &c->g);
   if (elems <= 0)
     return (guarded){0};
@@ -421,7 +421,7 @@ static void run_named(const kernel_case *c, const hd_kernels *table, kernel_resu
 const char *kernel_case_run(kernel_result *out, const kernel_case *c, const hd_kernels *table, int cuts) {
   kernel_case copy = copy_inputs(c);
   int64_t scratch_bytes = hd_scratch_bytes(table, c->op, &c->g);
-  guarded packed = pack(c, table), scratch = {0};
+  guarded packed = kernel_case_pack(c, table), scratch = {0};
   if (scratch_bytes > 0)
     scratch = guarded_create((size_t)scratch_bytes, 0);
   *out = (kernel_result){0};

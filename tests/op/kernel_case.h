@@ -59,6 +59,9 @@ void kernel_case_create(kernel_case *c, hd_op op, const hd_geom *g, int64_t rows
                         uint32_t seed);
 void kernel_case_destroy(kernel_case *c);
 
+/* The packed copy of the weight for a table, packed in two calls; empty if the table has none. */
+guarded kernel_case_pack(const kernel_case *c, const hd_kernels *table);
+
 /* The layer that an operation belongs to; of a kernel of its gradient also what that reads, else NULL. */
 const hd_backward *kernel_case_backward(hd_op *layer, hd_op op);
 

@@ -211,6 +211,10 @@ static void backward(guarded grad[], const problem *p, const guarded *dy) {
   }
   if (rule->dw.in[0])
     run_gradient(&grad[1], p->in[2].base ? &grad[2] : NULL, rule->dw.op, p, &p->c.g, dw);
+  if (!rule->dx.in[0] && rule->dx_kind != HD_DX_SAME) { /* it reads samples alone */
+    guarded_destroy(&d);
+    return;
+  }
   const bool each = rule->dx_kind == HD_DX_EACH || rule->dx_kind == HD_DX_SAME;
   for (int i = 0; i == 0 || (each && i < HD_MAX_IN && p->in[i].base); i++) {
     hd_geom g = p->c.g;
@@ -233,7 +237,8 @@ static bool inputs_are_levels(hd_op op) {
 /* Whether an operation has a gradient of its own; the others are called for another one's. */
 static bool is_differentiable(hd_op op) {
   const hd_op_info *info = hd__op_info(op);
-  return info->rule && info->role == HD_ROLE_FORWARD && (info->rule->dx.in[0] || info->rule->dx_kind == HD_DX_SAME);
+  return info->rule && info->role == HD_ROLE_FORWARD &&
+         (info->rule->dx.in[0] || info->rule->dw.in[0] || info->rule->dx_kind == HD_DX_SAME);
 }
 
 /* The values 1, -2, 3, -4 ... over their number, in random order. */

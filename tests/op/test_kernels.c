@@ -95,8 +95,9 @@ static bool is_unwritten(const guarded *memory, const arg *out, int64_t rows, in
 static const char *differs_by_outputs(const kernel_case *c, const hd_kernels *table, const kernel_result *want) {
   const int32_t cut = (c->g.co + 2) / 3;
   guarded memory = guarded_create((size_t)(c->rows * c->out[0].stride) * 4, AT_THE_END);
+  guarded packed = kernel_case_pack(c, table);
   memset(memory.data, UNWRITTEN, memory.bytes);
-  hd_call call = {.g = &c->g, .rows = c->rows, .out = {memory.data}};
+  hd_call call = {.g = &c->g, .rows = c->rows, .out = {memory.data}, .packed = (const float *)packed.data};
   for (int i = 0; i < HD_MAX_IN; i++) {
     call.in[i] = c->in[i].kind == ARG_NONE ? NULL : c->input[i].data;
     call.in_stride[i] = c->in[i].stride;
@@ -110,6 +111,7 @@ static const char *differs_by_outputs(const kernel_case *c, const hd_kernels *ta
     wrong = "some outputs' call wrote padding";
   if (!wrong && !kernel_results_equal(c, want, &got))
     wrong = "other bits when the outputs come in two calls";
+  guarded_destroy(&packed);
   guarded_destroy(&memory);
   return wrong;
 }

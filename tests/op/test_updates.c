@@ -258,13 +258,19 @@ static form_case random_form(hd_op op, random_stream *random, int32_t in, int32_
                        .pool = 1,
                        .hp = 1,
                        .wp = 1}};
+  hd_geom sample;
+  hd__op_sample(&sample, op, (int)random_below(random, 4));
+  c.g.shift = sample.shift;
+  const uint32_t zeros = random_below(random, 101); /* percent of x */
   c.reduction = random_reduction(random, &c.rows);
   c.x_stride = (in + 15) / 16 * 16;
   c.dy_stride = (out + 15) / 16 * 16;
   c.x = guarded_create((size_t)(c.rows * c.x_stride) * 4, 0);
   c.dy = guarded_create((size_t)(c.rows * c.dy_stride) * 4, 0);
   for (int64_t i = 0; i < c.rows * c.x_stride; i++)
-    floats_of(&c.x)[i] = i % c.x_stride >= in ? NAN : random_below(random, 3) ? random_float(random) : 0;
+    floats_of(&c.x)[i] = i % c.x_stride >= in                 ? NAN
+                         : random_below(random, 100) >= zeros ? random_float(random)
+                                                              : (float[]){0.0f, -0.0f}[random_below(random, 2)];
   for (int64_t i = 0; i < c.rows * c.dy_stride; i++)
     floats_of(&c.dy)[i] = i % c.dy_stride >= out ? NAN : random_below(random, 3) ? random_float(random) : 0;
   return c;
@@ -328,7 +334,8 @@ static void check_form(hd_op op) {
   random_stream random = {9, 0};
   int failed[TABLES] = {0};
   for (int trial = 0; trial < 60; trial++) {
-    int32_t in = 1 + (int32_t)random_below(&random, trial % 6 ? 70 : 700), out = 1 + (int32_t)random_below(&random, 40);
+    int32_t in = 1 + (int32_t)random_below(&random, trial % 6 ? 70 : 700),
+            out = 1 + (int32_t)random_below(&random, trial % 5 ? 40 : 200);
     form_case c = random_form(op, &random, in, out);
     guarded whole = reduce_and_fold(&c, hd__kernels_reference());
     for (int t = 0; t < TABLES; t++) {

@@ -52,6 +52,13 @@ G16 g16_mask g16_less(g16 a, g16 b) {
 G16 g16_mask g16_nan(g16 a) {
   return (g16_mask){_mm256_cmp_ps(a.lo, a.lo, _CMP_UNORD_Q), _mm256_cmp_ps(a.hi, a.hi, _CMP_UNORD_Q)};
 }
+/* Bit i: lane i is not zero. */
+G16 uint32_t g16_nonzero(g16 a) {
+  const __m256 lo = _mm256_cmp_ps(a.lo, _mm256_setzero_ps(), _CMP_NEQ_UQ);
+  const __m256 hi = _mm256_cmp_ps(a.hi, _mm256_setzero_ps(), _CMP_NEQ_UQ);
+  return (uint32_t)_mm256_movemask_ps(lo) | (uint32_t)_mm256_movemask_ps(hi) << 8;
+}
+
 G16 g16_mask g16_or(g16_mask a, g16_mask b) { return (g16_mask){_mm256_or_ps(a.lo, b.lo), _mm256_or_ps(a.hi, b.hi)}; }
 G16 g16 g16_choose(g16_mask mask, g16 yes, g16 no) {
   return (g16){_mm256_blendv_ps(no.lo, yes.lo, mask.lo), _mm256_blendv_ps(no.hi, yes.hi, mask.hi)};
@@ -113,6 +120,44 @@ G16 float g16_tree(g16 s) {
   __m128 t4 = _mm_add_ps(_mm256_castps256_ps128(t8), _mm256_extractf128_ps(t8, 1));
   __m128 t2 = _mm_add_ps(t4, _mm_movehl_ps(t4, t4));
   return _mm_cvtss_f32(_mm_add_ss(t2, _mm_movehdup_ps(t2)));
+}
+
+G16 void g16_transpose8(__m256 r[8]) {
+  __m256 t[8];
+  UNROLL
+  for (int i = 0; i < 8; i += 2) {
+    t[i] = _mm256_unpacklo_ps(r[i], r[i + 1]);
+    t[i + 1] = _mm256_unpackhi_ps(r[i], r[i + 1]);
+  }
+  UNROLL
+  for (int i = 0; i < 8; i += 4) /* r[i + c]: in half h column 4h + c of rows i to i + 3 */
+    UNROLL
+  for (int c = 0; c < 4; c++) {
+    const __m256d a = _mm256_castps_pd(t[i + c / 2]), b = _mm256_castps_pd(t[i + c / 2 + 2]);
+    r[i + c] = _mm256_castpd_ps(c % 2 ? _mm256_unpackhi_pd(a, b) : _mm256_unpacklo_pd(a, b));
+  }
+  UNROLL
+  for (int c = 0; c < 4; c++) {
+    const __m256 low = _mm256_permute2f128_ps(r[c], r[c + 4], 0x20);
+    r[c + 4] = _mm256_permute2f128_ps(r[c], r[c + 4], 0x31);
+    r[c] = low;
+  }
+}
+
+/* Lane j of group i becomes lane i of group j. */
+G16 void g16_transpose(g16 r[16]) {
+  __m256 quarter[2][2][8]; /* [upper groups][upper lanes] */
+  UNROLL
+  for (int i = 0; i < 16; i++) {
+    quarter[i / 8][0][i % 8] = r[i].lo;
+    quarter[i / 8][1][i % 8] = r[i].hi;
+  }
+  UNROLL
+  for (int q = 0; q < 4; q++)
+    g16_transpose8(quarter[q / 2][q % 2]);
+  UNROLL
+  for (int i = 0; i < 16; i++)
+    r[i] = (g16){quarter[0][i / 8][i % 8], quarter[1][i / 8][i % 8]};
 }
 
 /* The largest lane; NaN if there is one. */

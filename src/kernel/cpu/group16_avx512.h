@@ -24,6 +24,9 @@ G16 g16 g16_fma(g16 a, g16 b, g16 c) { return _mm512_fmadd_ps(a, b, c); }
 
 G16 g16_mask g16_less(g16 a, g16 b) { return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ); }
 G16 g16_mask g16_nan(g16 a) { return _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q); }
+/* Bit i: lane i is not zero. */
+G16 uint32_t g16_nonzero(g16 a) { return _mm512_cmp_ps_mask(a, _mm512_setzero_ps(), _CMP_NEQ_UQ); }
+
 G16 g16_mask g16_or(g16_mask a, g16_mask b) { return (g16_mask)(a | b); }
 G16 g16 g16_choose(g16_mask mask, g16 yes, g16 no) { return _mm512_mask_blend_ps(mask, no, yes); }
 
@@ -70,6 +73,32 @@ G16 float g16_tree(g16 s) {
   __m128 t4 = _mm_add_ps(_mm256_castps256_ps128(t8), _mm256_extractf128_ps(t8, 1));
   __m128 t2 = _mm_add_ps(t4, _mm_movehl_ps(t4, t4));
   return _mm_cvtss_f32(_mm_add_ss(t2, _mm_movehdup_ps(t2)));
+}
+
+/* Lane j of group i becomes lane i of group j. */
+G16 void g16_transpose(g16 r[16]) {
+  g16 t[16];
+  UNROLL
+  for (int i = 0; i < 16; i += 2) {
+    t[i] = _mm512_unpacklo_ps(r[i], r[i + 1]);
+    t[i + 1] = _mm512_unpackhi_ps(r[i], r[i + 1]);
+  }
+  UNROLL
+  for (int i = 0; i < 16; i += 4) /* r[i + c]: in quarter q column 4q + c of rows i to i + 3 */
+    UNROLL
+  for (int c = 0; c < 4; c++) {
+    const __m512d a = _mm512_castps_pd(t[i + c / 2]), b = _mm512_castps_pd(t[i + c / 2 + 2]);
+    r[i + c] = _mm512_castpd_ps(c % 2 ? _mm512_unpackhi_pd(a, b) : _mm512_unpacklo_pd(a, b));
+  }
+  UNROLL
+  for (int c = 0; c < 4; c++) {
+    g16 even = _mm512_shuffle_f32x4(r[c], r[c + 4], 0x88), odd = _mm512_shuffle_f32x4(r[c], r[c + 4], 0xdd);
+    g16 even2 = _mm512_shuffle_f32x4(r[c + 8], r[c + 12], 0x88), odd2 = _mm512_shuffle_f32x4(r[c + 8], r[c + 12], 0xdd);
+    r[c] = _mm512_shuffle_f32x4(even, even2, 0x88);
+    r[c + 4] = _mm512_shuffle_f32x4(odd, odd2, 0x88);
+    r[c + 8] = _mm512_shuffle_f32x4(even, even2, 0xdd);
+    r[c + 12] = _mm512_shuffle_f32x4(odd, odd2, 0xdd);
+  }
 }
 
 /* The largest lane; NaN if there is one. */

@@ -62,6 +62,29 @@ G16 g16 g16_fma(g16 a, g16 b, g16 c) { G16_QUARTERS(g16, vfmaq_f32(c.q[i], a.q[i
 
 G16 g16_mask g16_less(g16 a, g16 b) { G16_QUARTERS(g16_mask, vcltq_f32(a.q[i], b.q[i])); }
 G16 g16_mask g16_nan(g16 a) { G16_QUARTERS(g16_mask, vmvnq_u32(vceqq_f32(a.q[i], a.q[i]))); }
+/* Bit i: lane i is not zero. */
+G16 uint32_t g16_nonzero(g16 a) {
+  static const uint32_t weight[4] = {1, 2, 4, 8};
+  uint32_t bits = 0;
+  for (int i = 0; i < 4; i++)
+    bits |= vaddvq_u32(vbicq_u32(vld1q_u32(weight), vceqzq_f32(a.q[i]))) << (4 * i);
+  return bits;
+}
+
+/* Lane j of group i becomes lane i of group j: squares of four lanes, transposed and exchanged. */
+G16 void g16_transpose(g16 r[16]) {
+  g16 out[16];
+  for (int i = 0; i < 16; i += 4)
+    for (int q = 0; q < 4; q++) {
+      const float32x4x2_t even = vtrnq_f32(r[i].q[q], r[i + 1].q[q]), odd = vtrnq_f32(r[i + 2].q[q], r[i + 3].q[q]);
+      out[4 * q].q[i / 4] = vcombine_f32(vget_low_f32(even.val[0]), vget_low_f32(odd.val[0]));
+      out[4 * q + 1].q[i / 4] = vcombine_f32(vget_low_f32(even.val[1]), vget_low_f32(odd.val[1]));
+      out[4 * q + 2].q[i / 4] = vcombine_f32(vget_high_f32(even.val[0]), vget_high_f32(odd.val[0]));
+      out[4 * q + 3].q[i / 4] = vcombine_f32(vget_high_f32(even.val[1]), vget_high_f32(odd.val[1]));
+    }
+  memcpy(r, out, sizeof out);
+}
+
 G16 g16_mask g16_or(g16_mask a, g16_mask b) { G16_QUARTERS(g16_mask, vorrq_u32(a.q[i], b.q[i])); }
 G16 g16 g16_choose(g16_mask mask, g16 yes, g16 no) { G16_QUARTERS(g16, vbslq_f32(mask.q[i], yes.q[i], no.q[i])); }
 

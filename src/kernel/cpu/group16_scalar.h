@@ -43,6 +43,19 @@ G16 g16 g16_fma(g16 a, g16 b, g16 c) { G16_LANES(fmaf(a.f[i], b.f[i], c.f[i])); 
 
 G16 g16_mask g16_less(g16 a, g16 b) { G16_BITS(a.f[i] < b.f[i]); }
 G16 g16_mask g16_nan(g16 a) { G16_BITS(a.f[i] != a.f[i]); }
+/* Bit i: lane i is not zero. */
+G16 uint32_t g16_nonzero(g16 a) { G16_BITS(a.f[i] != 0); }
+
+/* Lane j of group i becomes lane i of group j. */
+G16 void g16_transpose(g16 r[16]) {
+  for (int i = 0; i < 16; i++)
+    for (int j = 0; j < i; j++) {
+      const float upper = r[i].f[j];
+      r[i].f[j] = r[j].f[i];
+      r[j].f[i] = upper;
+    }
+}
+
 G16 g16_mask g16_or(g16_mask a, g16_mask b) { return a | b; }
 G16 g16 g16_choose(g16_mask mask, g16 yes, g16 no) { G16_LANES(mask >> i & 1 ? yes.f[i] : no.f[i]); }
 

@@ -6,13 +6,14 @@
 #include <math.h>
 
 #include "op/linear/linear.h"
+#include "op/linear/linear_form.h"
 #include "op/op.h"
 
 static const hd_op_setting settings[] = {
     HD_SETTING("out", INT, out, .low = 1, .high = 1 << 20, .required = true, .help = "outputs"), HD_BIAS_SETTINGS,
     HD_SETTINGS_END};
 
-static hd_status shapes(hd_op_shapes *s) {
+hd_status hd__shapes_linear(hd_op_shapes *s) {
   const hd_shape *x = &s->x[0], *order = &s->order[0];
   char text[HD_SHAPE_TEXT_BYTES];
   if (x->rank != 1)
@@ -59,23 +60,25 @@ static float shard_chain(const hd_form *f, int j, int k, int row0, int row1) {
   return acc;
 }
 
-static float form_element(const hd_form *f, int j, int k) {
+static float form_element(const hd_form *f, hd_shard_chain *chain, int j, int k) {
   float stack[HD_MAX_REDUCTION_DEPTH] = {0};
   for (hd_walk w = hd__reduction_walk(f->reduction); hd__walk_push(&w);)
-    for (stack[w.top] = shard_chain(f, j, k, w.step->row0, w.step->row1); hd__walk_merge(&w);)
+    for (stack[w.top] = chain(f, j, k, w.step->row0, w.step->row1); hd__walk_merge(&w);)
       stack[w.top] = stack[w.top] + stack[w.top + 1];
   return stack[0];
 }
 
-static void form(const hd_form *f) {
+void hd__form_each(const hd_form *f, hd_shard_chain *chain) {
   for (int j = f->j0; j < f->j1; j++) {
     if (f->output == 1)
-      f->out[j - f->j0] = form_element(f, j, 0);
+      f->out[j - f->j0] = form_element(f, chain, j, 0);
     else
       for (int k = f->k0; k < f->k1; k++)
-        f->out[(j - f->j0) * f->out_ld + (k - f->k0)] = form_element(f, j, k);
+        f->out[(j - f->j0) * f->out_ld + (k - f->k0)] = form_element(f, chain, j, k);
   }
 }
+
+static void form(const hd_form *f) { hd__form_each(f, shard_chain); }
 
 static void fill_reference(hd_kernels *table) {
   table->run_outputs[HD_OP_linear] = run_outputs;
@@ -94,7 +97,7 @@ const hd_op_rule hd__rule_linear = {
     .most = 1,
     .torch = "nn.Linear",
     .settings = settings,
-    .shapes = shapes,
+    .shapes = hd__shapes_linear,
     .dx = {HD_OP_linear_dx, {HD_ARG_DY, HD_ARG_W}},
     .dw = {HD_OP_linear_dw, {HD_ARG_X, HD_ARG_DY}},
     .macs = macs,

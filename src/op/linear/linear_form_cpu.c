@@ -1,204 +1,10 @@
-/* The gradient of a linear layer's weight and bias, formed from activations inside the reduction over shards.
- *
- * A block of a few outputs j by groups along k stays in registers. Per step of the reduction it runs through the
- * samples of the shard, ascending, as REDUCE does; a load of x serves all j. Then it is merged with the entries
- * below it on a small stack that stays in L1: each merge adds the topmost entry to the registers, then the block is
- * pushed. The lower entry is the left operand, as in every reduction. With enough registers two neighbouring shards
- * are computed one after the other and merged before the push: a store of 64 bytes takes the time of two FMA. All
- * outputs are computed for the block's columns of x, which stay in L1, before the next columns.
- *
- * Rows of x are read in whole groups: their slots are padded. One shard's gradient alone, the REDUCE kernel, is a
- * product of matrices. */
-#include "kernel/cpu/cpu_fill.h"
-#include "kernel/cpu/group16.h"
+/* The gradient of a linear layer's weight and bias, formed inside the reduction over shards (linear_form_cpu.h). One
+ * shard's gradient alone, the REDUCE kernel, is a product of matrices. */
+#include "op/linear/linear_form_cpu.h"
 
-/* Groups of a block, as many as registers hold; of a block for pairs of shards; samples of a shard from which stores
- * cost less than the loads that larger blocks save; groups along k. */
-#if HD_ISA_IS(avx512)
-enum { FILL = 24, PAIR_FILL = 12, LONG_SHARD = 12, GROUPS = 3 };
-#else
-enum { FILL = 6, PAIR_FILL = 0, LONG_SHARD = 0, GROUPS = 1 };
-#endif
+#include "op/linear/linear_cpu.h"
 
-enum { MAX_ROWS = FILL < 8 ? FILL : 8, SAMPLES = 4 };
-
-/* A block of the result: where its first output and column are in row 0 of x and dy and in the result. */
-typedef struct block {
-  const float *x, *dy;
-  int64_t x_stride, dy_stride;
-  const hd_reduction *reduction;
-  float *out;
-  int64_t out_ld;
-  int left; /* columns in the last group */
-} block;
-
-typedef g16 sums[MAX_ROWS][GROUPS];
-
-G16 void sample(sums acc, const float *x, const float *dy, int rows, int groups) {
-  g16 xv[GROUPS];
-  UNROLL
-  for (int v = 0; v < groups; v++)
-    xv[v] = g16_load(x + 16 * v);
-  UNROLL
-  for (int r = 0; r < rows; r++) {
-    g16 d = g16_all(dy[r]);
-    UNROLL
-    for (int v = 0; v < groups; v++)
-      acc[r][v] = g16_fma(d, xv[v], acc[r][v]);
-  }
-}
-
-/* The position of a block in the samples. */
-typedef struct cursor {
-  const float *x, *dy;
-  int64_t x_stride, dy_stride;
-} cursor;
-
-/* One shard's chains: acc = +0; samples ascending: acc = fma(dy[j], x[k], acc). The first four in one go. */
-G16 void shard(sums acc, cursor *at, int samples, int rows, int groups) {
-  UNROLL
-  for (int r = 0; r < rows; r++)
-    UNROLL
-  for (int v = 0; v < groups; v++)
-    acc[r][v] = g16_zero();
-  if (samples >= SAMPLES) {
-    UNROLL
-    for (int n = 0; n < SAMPLES; n++)
-      sample(acc, at->x, at->dy, rows, groups), at->x += at->x_stride, at->dy += at->dy_stride;
-    samples -= SAMPLES;
-  }
-  for (; samples > 0; samples--, at->x += at->x_stride, at->dy += at->dy_stride)
-    sample(acc, at->x, at->dy, rows, groups);
-}
-
-G16 void add_right(sums acc, const sums right, int rows, int groups) {
-  UNROLL
-  for (int r = 0; r < rows; r++)
-    UNROLL
-  for (int v = 0; v < groups; v++)
-    acc[r][v] = g16_add(acc[r][v], right[r][v]);
-}
-
-/* Takes the topmost entry off the stack, onto the registers. */
-G16 float *merge(sums acc, float *top, int rows, int groups) {
-  top -= rows * groups * 16;
-  UNROLL
-  for (int r = 0; r < rows; r++)
-    UNROLL
-  for (int v = 0; v < groups; v++)
-    acc[r][v] = g16_add(g16_load(top + 16 * (r * groups + v)), acc[r][v]);
-  return top;
-}
-
-G16 float *push(const sums acc, float *top, int rows, int groups) {
-  UNROLL
-  for (int r = 0; r < rows; r++)
-    UNROLL
-  for (int v = 0; v < groups; v++)
-    g16_store(top + 16 * (r * groups + v), acc[r][v]);
-  return top + rows * groups * 16;
-}
-
-G16 void write_out(const block *b, const sums acc, int rows, int groups) {
-  UNROLL
-  for (int r = 0; r < rows; r++) {
-    float *out = b->out + r * b->out_ld;
-    UNROLL
-    for (int v = 0; v < groups - 1; v++)
-      g16_store(out + 16 * v, acc[r][v]);
-    g16_store_some(out + 16 * (groups - 1), acc[r][groups - 1], b->left);
-  }
-}
-
-/* The samples of the push at hand; by `next`, so that `step` takes no register. */
-G16 int step_rows(const hd_walk *w) { return w->next[-1].row1 - w->next[-1].row0; }
-
-/* Counts are constants where this is inlined. */
-G16 void form_block(const block *b, int rows, int groups) {
-  _Alignas(64) float stack[HD_MAX_REDUCTION_DEPTH * FILL * 16];
-  float *top = stack; /* above entry w.top */
-  hd_walk w = hd__reduction_walk(b->reduction);
-  cursor at = {b->x + w.step->row0 * b->x_stride, b->dy + w.step->row0 * b->dy_stride, b->x_stride, b->dy_stride};
-  sums acc;
-  for (hd__walk_push(&w);; hd__walk_push(&w)) {
-    shard(acc, &at, step_rows(&w), rows, groups);
-    if (rows * groups <= PAIR_FILL && w.merges == 0 && w.next < w.end && w.next->merges > 0) {
-      sums right;
-      hd__walk_push(&w);
-      hd__walk_merge(&w);
-      shard(right, &at, step_rows(&w), rows, groups);
-      add_right(acc, right, rows, groups);
-    }
-    while (hd__walk_merge(&w))
-      top = merge(acc, top, rows, groups);
-    if (w.next == w.end)
-      break;
-    top = push(acc, top, rows, groups);
-  }
-  write_out(b, acc, rows, groups);
-}
-
-#define ROWS(count)                                                                                                    \
-  case count:                                                                                                          \
-    if (count <= MAX_ROWS && count <= FILL / groups)                                                                   \
-      form_block(b, count, groups);                                                                                    \
-    break
-
-/* `groups` is a constant where this is inlined. */
-G16 void form_rows(const block *b, int rows, int groups) {
-  switch (rows) {
-    ROWS(1);
-    ROWS(2);
-    ROWS(3);
-    ROWS(4);
-    ROWS(5);
-    ROWS(6);
-    ROWS(7);
-    ROWS(8);
-  }
-}
-
-/* Not inlined: what their caller keeps in registers would push out what they need. */
-static __attribute__((noinline)) void form_1(const block *b, int rows) { form_rows(b, rows, 1); }
-#if HD_ISA_IS(avx512)
-static __attribute__((noinline)) void form_2(const block *b, int rows) { form_rows(b, rows, 2); }
-static __attribute__((noinline)) void form_3(const block *b, int rows) { form_rows(b, rows, 3); }
-static void (*const form_of[GROUPS + 1])(const block *, int) = {NULL, form_1, form_2, form_3};
-#else
-static void (*const form_of[GROUPS + 1])(const block *, int) = {NULL, form_1};
-#endif
-
-/* All outputs, in blocks as even as they can be, of some groups of columns: their x stays in L1. */
-static void form_columns(const hd_form *f, int k, int groups) {
-  const hd_reduction_step *first = f->reduction->step;
-  const int fill = first->row1 - first->row0 < LONG_SHARD ? PAIR_FILL : FILL;
-  const int most = fill / groups < MAX_ROWS ? fill / groups : MAX_ROWS;
-  const int left = f->k1 - k - 16 * (groups - 1);
-  block b = {.x = f->x + k,
-             .x_stride = f->x_stride,
-             .dy_stride = f->dy_stride,
-             .reduction = f->reduction,
-             .out_ld = f->out_ld,
-             .left = left < 16 ? left : 16};
-  int j = f->j0;
-  for (int blocks = (f->j1 - j + most - 1) / most; blocks > 0; blocks--) {
-    const int rows = (f->j1 - j + blocks - 1) / blocks;
-    b.dy = f->dy + j;
-    b.out = f->out + (j - f->j0) * f->out_ld + (k - f->k0);
-    form_of[groups](&b, rows);
-    j += rows;
-  }
-}
-
-static void form_weight(const hd_form *f) {
-  const int all = (f->k1 - f->k0 + 15) / 16;
-  int group = 0;
-  for (int panels = (all + GROUPS - 1) / GROUPS; panels > 0; panels--) {
-    const int groups = (all - group + panels - 1) / panels;
-    form_columns(f, f->k0 + 16 * group, groups);
-    group += groups;
-  }
-}
+FORMS(0)
 
 /* One group of biases: per shard acc = +0; samples ascending: acc = acc + dy[j]. */
 static g16 form_bias_group(const hd_form *f, int j) {
@@ -213,16 +19,16 @@ static g16 form_bias_group(const hd_form *f, int j) {
   return stack[0];
 }
 
-static void form_bias(const hd_form *f) {
+void HD_SYM(linear_form_bias)(const hd_form *f) {
   for (int j = f->j0; j < f->j1; j += 16)
     g16_store_some(f->out + (j - f->j0), form_bias_group(f, j), f->j1 - j);
 }
 
 static void form_linear_dw(const hd_form *f) {
   if (f->output == 0)
-    form_weight(f);
+    form_weight(f, NULL, form_of);
   else
-    form_bias(f);
+    HD_SYM(linear_form_bias)(f);
 }
 
 static void linear_dw(const hd_call *call) {
@@ -244,8 +50,8 @@ static void linear_dw(const hd_call *call) {
     return;
   hd_reduction one = {.count = 1};
   one.step[0] = (hd_reduction_step){.row1 = (int32_t)call->rows};
-  form_bias(&(hd_form){
-      .dy = call->in[1], .dy_stride = call->in_stride[1], .reduction = &one, .j1 = g->co, .out = call->out[1]});
+  HD_SYM(linear_form_bias)
+  (&(hd_form){.dy = call->in[1], .dy_stride = call->in_stride[1], .reduction = &one, .j1 = g->co, .out = call->out[1]});
 }
 
 void HD_SYM(linear_form_fill)(hd_kernels *table) {

@@ -1,0 +1,7 @@
+/* What kernels of linear layers have in common. */
+#pragma once
+
+#include "kernel/cpu/cpu_fill.h"
+
+/* The bias of hd_form: per shard a chain of `acc + dy[j]` from +0, samples ascending. */
+void HD_SYM(linear_form_bias)(const hd_form *f);

@@ -1,0 +1,224 @@
+/* The gradient of a linear layer's weight, formed from activations inside the reduction over shards.
+ *
+ * A block of a few outputs j by groups along k stays in registers. Per step of the reduction it runs through the
+ * samples of the shard, ascending, as REDUCE does; a load of x serves all j. Then it is merged with the entries
+ * below it on a small stack that stays in L1: each merge adds the topmost entry to the registers, then the block is
+ * pushed. The lower entry is the left operand, as in every reduction. With enough registers two neighbouring shards
+ * are computed one after the other and merged before the push: a store of 64 bytes takes the time of two FMA. All
+ * outputs are computed for the block's columns of x, which stay in L1, before the next columns.
+ *
+ * Rows of x are read in whole groups: their slots are padded. The chains of a shifted layer start from a number for
+ * each shard and output; those of others from +0. */
+#pragma once
+
+#include "kernel/cpu/cpu_fill.h"
+#include "kernel/cpu/group16.h"
+
+/* Groups of a block, as many as registers hold; of a block for pairs of shards; samples of a shard from which stores
+ * cost less than the loads that larger blocks save; groups along k. */
+#if HD_ISA_IS(avx512)
+enum { FILL = 24, PAIR_FILL = 12, LONG_SHARD = 12, GROUPS = 3 };
+#else
+enum { FILL = 6, PAIR_FILL = 0, LONG_SHARD = 0, GROUPS = 1 };
+#endif
+
+enum { MAX_ROWS = FILL < 8 ? FILL : 8, SAMPLES = 4 };
+
+/* From one step to the next in `start`. */
+enum { STARTS = 64 };
+
+/* A block of the result: where its first output and column are in row 0 of x and dy and in the result. */
+typedef struct block {
+  const float *x, *dy;
+  int64_t x_stride, dy_stride;
+  const hd_reduction *reduction;
+  const float *start; /* shifted: what the chains of the block's outputs start from, for each step */
+  float *out;
+  int64_t out_ld;
+  int left; /* columns in the last group */
+} block;
+
+typedef g16 sums[MAX_ROWS][GROUPS];
+
+G16 void sample(sums acc, const float *x, const float *dy, int rows, int groups) {
+  g16 xv[GROUPS];
+  UNROLL
+  for (int v = 0; v < groups; v++)
+    xv[v] = g16_load(x + 16 * v);
+  UNROLL
+  for (int r = 0; r < rows; r++) {
+    g16 d = g16_all(dy[r]);
+    UNROLL
+    for (int v = 0; v < groups; v++)
+      acc[r][v] = g16_fma(d, xv[v], acc[r][v]);
+  }
+}
+
+/* The position of a block in the samples. */
+typedef struct cursor {
+  const float *x, *dy;
+  int64_t x_stride, dy_stride;
+} cursor;
+
+/* One shard's chains: from `start` or +0; samples ascending: acc = fma(dy[j], x[k], acc). The first four in one go. */
+G16 void shard(sums acc, cursor *at, const float *start, int samples, int rows, int groups) {
+  UNROLL
+  for (int r = 0; r < rows; r++)
+    UNROLL
+  for (int v = 0; v < groups; v++)
+    acc[r][v] = start ? g16_all(start[r]) : g16_zero();
+  if (samples >= SAMPLES) {
+    UNROLL
+    for (int n = 0; n < SAMPLES; n++)
+      sample(acc, at->x, at->dy, rows, groups), at->x += at->x_stride, at->dy += at->dy_stride;
+    samples -= SAMPLES;
+  }
+  for (; samples > 0; samples--, at->x += at->x_stride, at->dy += at->dy_stride)
+    sample(acc, at->x, at->dy, rows, groups);
+}
+
+G16 void add_right(sums acc, const sums right, int rows, int groups) {
+  UNROLL
+  for (int r = 0; r < rows; r++)
+    UNROLL
+  for (int v = 0; v < groups; v++)
+    acc[r][v] = g16_add(acc[r][v], right[r][v]);
+}
+
+/* Takes the topmost entry off the stack, onto the registers. */
+G16 float *merge(sums acc, float *top, int rows, int groups) {
+  top -= rows * groups * 16;
+  UNROLL
+  for (int r = 0; r < rows; r++)
+    UNROLL
+  for (int v = 0; v < groups; v++)
+    acc[r][v] = g16_add(g16_load(top + 16 * (r * groups + v)), acc[r][v]);
+  return top;
+}
+
+G16 float *push(const sums acc, float *top, int rows, int groups) {
+  UNROLL
+  for (int r = 0; r < rows; r++)
+    UNROLL
+  for (int v = 0; v < groups; v++)
+    g16_store(top + 16 * (r * groups + v), acc[r][v]);
+  return top + rows * groups * 16;
+}
+
+/* A sum ends by adding +0 if it is shifted. */
+G16 void write_out(const block *b, const sums acc, int rows, int groups, int shifted) {
+  UNROLL
+  for (int r = 0; r < rows; r++) {
+    float *out = b->out + r * b->out_ld;
+    UNROLL
+    for (int v = 0; v < groups - 1; v++)
+      g16_store(out + 16 * v, shifted ? g16_add(acc[r][v], g16_zero()) : acc[r][v]);
+    const g16 last = acc[r][groups - 1];
+    g16_store_some(out + 16 * (groups - 1), shifted ? g16_add(last, g16_zero()) : last, b->left);
+  }
+}
+
+/* The samples of the push at hand; by `next`, so that `step` takes no register. */
+G16 int step_rows(const hd_walk *w) { return w->next[-1].row1 - w->next[-1].row0; }
+
+/* What the chains of the push at hand start from. */
+G16 const float *start_of(const block *b, const hd_walk *w, int shifted) {
+  return shifted ? b->start + (w->next - 1 - b->reduction->step) * STARTS : NULL;
+}
+
+/* Counts are constants where this is inlined. */
+G16 void form_block(const block *b, int rows, int groups, int shifted) {
+  _Alignas(64) float stack[HD_MAX_REDUCTION_DEPTH * FILL * 16];
+  float *top = stack; /* above entry w.top */
+  hd_walk w = hd__reduction_walk(b->reduction);
+  cursor at = {b->x + w.step->row0 * b->x_stride, b->dy + w.step->row0 * b->dy_stride, b->x_stride, b->dy_stride};
+  sums acc;
+  for (hd__walk_push(&w);; hd__walk_push(&w)) {
+    shard(acc, &at, start_of(b, &w, shifted), step_rows(&w), rows, groups);
+    if (rows * groups <= PAIR_FILL && w.merges == 0 && w.next < w.end && w.next->merges > 0) {
+      sums right;
+      hd__walk_push(&w);
+      hd__walk_merge(&w);
+      shard(right, &at, start_of(b, &w, shifted), step_rows(&w), rows, groups);
+      add_right(acc, right, rows, groups);
+    }
+    while (hd__walk_merge(&w))
+      top = merge(acc, top, rows, groups);
+    if (w.next == w.end)
+      break;
+    top = push(acc, top, rows, groups);
+  }
+  write_out(b, acc, rows, groups, shifted);
+}
+
+#define ROWS(count)                                                                                                    \
+  case count:                                                                                                          \
+    if (count <= MAX_ROWS && count <= FILL / groups)                                                                   \
+      form_block(b, count, groups, shifted);                                                                           \
+    break
+
+/* `groups` is a constant where this is inlined. */
+G16 void form_rows(const block *b, int rows, int groups, int shifted) {
+  switch (rows) {
+    ROWS(1);
+    ROWS(2);
+    ROWS(3);
+    ROWS(4);
+    ROWS(5);
+    ROWS(6);
+    ROWS(7);
+    ROWS(8);
+  }
+}
+
+/* Forms a block of so many groups of columns. Not inlined: what their caller keeps in registers would push out what they
+ * need. */
+typedef void form_fn(const block *b, int rows);
+
+#define FORM(groups, shifted)                                                                                          \
+  static __attribute__((noinline)) void form_##groups(const block *b, int rows) { form_rows(b, rows, groups, shifted); }
+#if HD_ISA_IS(avx512)
+#define FORMS(shifted)                                                                                                 \
+  FORM(1, shifted)                                                                                                     \
+  FORM(2, shifted)                                                                                                     \
+  FORM(3, shifted)                                                                                                     \
+  static form_fn *const form_of[GROUPS + 1] = {NULL, form_1, form_2, form_3};
+#else
+#define FORMS(shifted)                                                                                                 \
+  FORM(1, shifted)                                                                                                     \
+  static form_fn *const form_of[GROUPS + 1] = {NULL, form_1};
+#endif
+
+/* All outputs, in blocks as even as they can be, of some groups of columns: their x stays in L1. start: of the first
+ * output in each step; NULL: +0. */
+G16 void form_columns(const hd_form *f, const float *start, form_fn *const *form_of, int k, int groups) {
+  const hd_reduction_step *first = f->reduction->step;
+  const int fill = first->row1 - first->row0 < LONG_SHARD ? PAIR_FILL : FILL;
+  const int most = fill / groups < MAX_ROWS ? fill / groups : MAX_ROWS;
+  const int left = f->k1 - k - 16 * (groups - 1);
+  block b = {.x = f->x + k,
+             .x_stride = f->x_stride,
+             .dy_stride = f->dy_stride,
+             .reduction = f->reduction,
+             .out_ld = f->out_ld,
+             .left = left < 16 ? left : 16};
+  int j = f->j0;
+  for (int blocks = (f->j1 - j + most - 1) / most; blocks > 0; blocks--) {
+    const int rows = (f->j1 - j + blocks - 1) / blocks;
+    b.dy = f->dy + j;
+    b.start = start ? start + (j - f->j0) : NULL;
+    b.out = f->out + (j - f->j0) * f->out_ld + (k - f->k0);
+    form_of[groups](&b, rows);
+    j += rows;
+  }
+}
+
+G16 void form_weight(const hd_form *f, const float *start, form_fn *const *form_of) {
+  const int all = (f->k1 - f->k0 + 15) / 16;
+  int group = 0;
+  for (int panels = (all + GROUPS - 1) / GROUPS; panels > 0; panels--) {
+    const int groups = (all - group + panels - 1) / panels;
+    form_columns(f, start, form_of, f->k0 + 16 * group, groups);
+    group += groups;
+  }
+}
