@@ -164,7 +164,7 @@ plan_networks = batch_norm branches doubled flat_branches frozen no_pool own_poo
   scores_as_image shard_norm shared
 plan_models = allconv cnn fastmnist lenet5 mlp mnist-99 regression resnet simplenet
 bits_networks = groups losses mixed mixed_samples native norm probabilities rules shard_norm shared soft tiles tiny \
-  transforms upsampled
+  transforms upsampled wide
 EXTRA_DIST += $(plan_networks:%=tests/plan/%.yaml) $(plan_networks:%=tests/plan/%.plan) \
   $(plan_models:%=tests/plan/%.plan) $(bits_networks:%=tests/bits/%.yaml)
 

@@ -1,6 +1,6 @@
 /* The passes that compile a graph to a plan; each can be printed.
  *
- *     fuse -> batch statistics -> gradients -> segments -> groups -> memory -> chunks -> lower */
+ *     fuse -> shift -> batch statistics -> gradients -> segments -> groups -> memory -> chunks -> lower */
 #pragma once
 
 #include "graph/graph.h"
@@ -8,6 +8,7 @@
 
 void hd__pass_evaluation(hd_graph *graph); /* without training: training-only operations become views */
 void hd__pass_fuse(hd_graph *graph);
+bool hd__pass_shift(hd_graph *graph, float shift);
 hd_status hd__pass_batch_statistics(hd_graph *graph, hd_ctx *ctx);
 hd_status hd__pass_grad(hd_graph *graph, hd_ctx *ctx);
 hd_status hd__pass_segments(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *settings);

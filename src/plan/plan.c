@@ -184,6 +184,7 @@ static hd_status run_passes(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *
   if (!settings->train)
     hd__pass_evaluation(plan->graph);
   hd__pass_fuse(plan->graph);
+  plan->shifts = settings->may_shift && hd__pass_shift(plan->graph, settings->shift);
   if (settings->train) {
     HD_TRY(hd__pass_batch_statistics(plan->graph, ctx));
     HD_TRY(hd__pass_grad(plan->graph, ctx));

@@ -187,6 +187,7 @@ typedef struct hd_plan {
   int64_t trained_elems; /* the first of param_elems: parameters with gradients and optimizer state */
   int64_t grad_elems;    /* of all uses' gradients: trained_elems, then those of further uses */
   bool trains;
+  bool shifts; /* samples come without the shift: the first layer adds it */
 } hd_plan;
 
 typedef struct hd_plan_settings {
@@ -194,6 +195,8 @@ typedef struct hd_plan_settings {
   int64_t batch;      /* train: samples of a batch; 0: not known */
   int64_t shard_rows; /* train: samples of a shard, for kernels chosen by that number; 0 for none such */
   bool clip_norm;     /* train: a phase for the gradient's norm */
+  bool may_shift;     /* samples may come without `shift`, the number that normalisation adds to each element */
+  float shift;
 } hd_plan_settings;
 
 /* Takes ownership of the graph, also on failure. The kernel table must outlive the plan. */

@@ -4,11 +4,11 @@
 #
 # Experiments, each with a committed digest: AdamW with clipping (three phases), SGD with momentum under a schedule
 # (two), a network with batch norm under clipping (statistics are reduced between phases), one whose batch norm uses the
-# statistics of a shard, one of nearly every operation, dropout among them, one with frozen parameters and groups, and
-# one whose layers share weights. The reference's kernels are one more instruction set. Threads of unequal speed, some
-# without a shard, and loader workers are added. By default every pair of settings occurs in some run; with
-# HD_BITS=all, as `make check-bits` sets it, every combination, and each resumed run was killed. The JSON of a run
-# shows that the requested threads and instruction set ran.
+# statistics of a shard, one whose first layer leaves the zeros of samples out, one of nearly every operation, dropout
+# among them, one with frozen parameters and groups, and one whose layers share weights. The reference's kernels are one
+# more instruction set. Threads of unequal speed, some without a shard, and loader workers are added. By default every
+# pair of settings occurs in some run; with HD_BITS=all, as `make check-bits` sets it, every combination, and each
+# resumed run was killed. The JSON of a run shows that the requested threads and instruction set ran.
 . "$SRCDIR/tests/bits/trained.sh"
 
 isa_number=0
@@ -30,6 +30,7 @@ for isa in reference scalar avx2 avx512 neon; do
         case $all$threads in all? | pairs[138]) check_run mixed "$isa" "$threads" "$accumulate" "$how" ;; esac
         case $all$threads in all? | pairs[25]) check_run norm "$isa" "$threads" "$accumulate" "$how" ;; esac
         case $all$threads in all? | pairs[25]) check_run shared "$isa" "$threads" "$accumulate" "$how" ;; esac
+        case $all$threads in all? | pairs[235]) check_run wide "$isa" "$threads" "$accumulate" "$how" ;; esac
         case $all$threads in all? | pairs[18]) check_run rules "$isa" "$threads" "$accumulate" "$how" ;; esac
       done
     done
@@ -44,6 +45,7 @@ for speeds in 1,0,3 0,0,1 1000,1,1,550; do
     check_run adamw scalar "$threads" 2 whole
     check_run norm scalar "$threads" 1 whole
     check_run mixed scalar "$threads" 1 stopped
+    check_run wide scalar "$threads" 1 whole
   done
 done
 unset HEDDLE_LANE_SPEEDS
@@ -86,7 +88,7 @@ for layout in "1 2 1" "2 2 2" "1 3 1" "2 3 4" "1 4 2" "2 4 1"; do
   set -- $layout
   ranks=$2
   extra="--procs $2"
-  for experiment in adamw mixed norm shard; do
+  for experiment in adamw mixed norm shard wide; do
     check_run $experiment scalar "$1" "$3" whole
   done
   check_run shared scalar "$1" "$3" stopped

@@ -62,7 +62,7 @@ on_hosts() {
 if [ "$there" -lt 2 ]; then
   result skip "several GPUs: there is one at most"
 elif gpu=$(gpu_arch "$folder"); then
-  for experiment in ${HD_EXPERIMENTS:-adamw sgd mixed norm shard shared rules}; do
+  for experiment in ${HD_EXPERIMENTS:-adamw sgd mixed norm shard shared rules wide}; do
     for gpus in 2 3 4; do
       [ "$gpus" -gt "$there" ] || on_gpus $gpus $experiment whole ""
     done

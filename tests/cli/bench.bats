@@ -45,8 +45,8 @@ points() {
   grep -q '^mlp on digits, batch 64, .* samples/s' out
   COLUMNS=80 "$HEDDLE" bench step --model mlp --max-steps 5 --seconds 0.2 >out
   [ "$(wc -L <out)" -le 80 ]
-  grep -Eq '^fc1 +linear_dw +[0-9].* %$' out # a row is one line
-  grep -Eq '^fc1 +linear +[0-9.]+ +[0-9.]+ %' out
+  grep -Eq '^fc1 +shifted_linear_dw +[0-9].* %$' out # a row is one line
+  grep -Eq '^fc1 +shifted_linear +[0-9.]+ +[0-9.]+ %' out
   grep -q '^other ' out
 }
 

@@ -30,6 +30,9 @@ enum { DRAWN = 150, MOST_LAYERS = 12, MOST_ELEMS = 40 }; /* networks, the layers
 static const struct {
   const char *title, *text;
 } models[] = {
+    {"a wide layer that adds the shift of samples",
+     "model: w\ninput: [1, 3, 5]\nlayers:\n"
+     "  - f: {op: flatten}\n  - l: {op: linear, out: 65}\n  - s: {op: tanh}\n  - m: {op: linear, out: 3}\n"},
     {"convolution, ReLU, pool, flatten, two linear layers",
      "model: a\ninput: [2, 7, 6]\nlayers:\n"
      "  - c: {op: conv2d, out: 3, kernel: 3, padding: 1}\n  - r: {op: relu}\n  - p: {op: max_pool2d, kernel: 2}\n"
@@ -125,6 +128,8 @@ static double *doubles(int64_t count) {
   return memory;
 }
 
+static const double SHIFT = -0.375; /* of samples, where a plan adds it */
+
 static hd_graph *graph_of(const char *text) {
   hd_ctx *ctx;
   hd_graph *graph;
@@ -138,8 +143,8 @@ static hd_graph *graph_of(const char *text) {
 
 static hd_plan *plan_of(const char *text) {
   hd_plan *plan;
-  if (hd__plan_create(&plan, NULL, graph_of(text), hd__kernels_reference_f64(), &(hd_plan_settings){.train = true}) !=
-      HD_OK)
+  if (hd__plan_create(&plan, NULL, graph_of(text), hd__kernels_reference_f64(),
+                      &(hd_plan_settings){.train = true, .may_shift = true, .shift = (float)SHIFT}) != HD_OK)
     bail_out("no plan");
   return plan;
 }
@@ -340,7 +345,7 @@ static double loss_as_written(network *n, const char *text) {
     at[v] = doubles(hd__value_stride(&graph->values[v]) * ROWS);
   for (int64_t i = 0; i < n->x_elems * ROWS; i++)
     ((double *)at[graph->input])[i / n->x_elems * hd__value_stride(&graph->values[graph->input]) + i % n->x_elems] =
-        n->x[i];
+        n->x[i] + (n->plan->shifts ? SHIFT : 0);
   const hd_value *label = &graph->values[graph->label];
   memcpy(at[graph->label], n->target,
          (size_t)(hd__value_stride(label) * ROWS) * (label->dtype == HD_I32 ? sizeof(int32_t) : sizeof(double)));

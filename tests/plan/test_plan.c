@@ -60,7 +60,8 @@ static hd_plan *plan_of(const text *model, const hd_kernels *table, bool train, 
   hd_plan *plan;
   if (hd_ctx_create(&ctx) != HD_OK)
     bail_out("out of memory");
-  if (make_plan(&plan, ctx, model, table, &(hd_plan_settings){.train = train, .clip_norm = clip}) != HD_OK)
+  if (make_plan(&plan, ctx, model, table, &(hd_plan_settings){.train = train, .clip_norm = clip, .may_shift = true}) !=
+      HD_OK)
     bail_out("%s", hd_ctx_message(ctx));
   hd_ctx_destroy(ctx);
   return plan;

@@ -74,6 +74,7 @@ static void test_shares(void) {
   wide.ci = 4, wide.pool = 1, wide.ph = wide.pw = 1;
   ok(share(HD_OP_conv2d, wide, 1) == 1 && fabs(share(HD_OP_conv2d_dw, wide, 1) - pow(37.0 / 39, 2)) < 1e-12,
      "gradients leave out the padding: 37 of 39 taps across");
+  ok(share(HD_OP_shifted_linear, pooled, 0.5) == 0.5, "half of the products with samples are not zero");
   ok(share(HD_OP_linear, pooled, 0.5) == 1, "and of anything else all");
 }
 

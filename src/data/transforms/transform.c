@@ -206,6 +206,8 @@ void hd_pipeline_destroy(hd_pipeline *p) {
   hd__free(p);
 }
 
+float *hd__pipeline_shift(hd_pipeline *p) { return p->shift; }
+
 const hd_pipeline_shape *hd_pipeline_shape_of(const hd_pipeline *pipeline) { return &pipeline->shape; }
 
 int64_t hd_pipeline_partner(int64_t position, int64_t count) { return position + 1 < count ? position + 1 : 0; }

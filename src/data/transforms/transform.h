@@ -14,6 +14,9 @@
 hd_status hd__pipeline_create(hd_pipeline **out, hd_ctx *ctx, const hd_yaml_node *list, const hd_pipeline_input *input,
                               hd_pipeline_mode mode, const hd_kernels *kernels);
 
+/* What the pass that writes the result adds, of each channel. */
+float *hd__pipeline_shift(hd_pipeline *pipeline);
+
 /* ---- A list of transforms as text ---- */
 
 /* Checks a list as far as possible without samples, and writes it as one line in canonical form. `evaluation`:

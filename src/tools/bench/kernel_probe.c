@@ -25,14 +25,28 @@ static int node_of(const hd_geom *g) {
   return (int)((const hd_node *)(const void *)((const char *)g - offsetof(hd_node, geom)) - here->plan->graph->nodes);
 }
 
-/* The share of a pooled gradient that is not zero: of in[0] of conv2d_dx, in[1] of conv2d_dw. */
-static double live_share(const hd_call *call, int slot) {
-  const float *dy = call->in[slot];
-  int64_t elems = (int64_t)call->g->hp * call->g->wp * call->g->co, live = 0;
+/* The share of input `slot` that is not zero: rows of `elems`. */
+static double live_share(const hd_call *call, int slot, int64_t elems) {
+  const float *x = call->in[slot];
+  int64_t live = 0;
   for (int64_t r = 0; r < call->rows; r++)
     for (int64_t i = 0; i < elems; i++)
-      live += dy[r * call->in_stride[slot] + i] != 0;
+      live += x[r * call->in_stride[slot] + i] != 0;
   return (double)live / (double)(elems * call->rows);
+}
+
+/* The share of the products that a kernel cannot leave out: of a pooled gradient, in[0] of conv2d_dx and in[1] of
+ * conv2d_dw, and of samples. */
+static double live_products(const hd_call *call, hd_op op) {
+  const hd_geom *g = call->g;
+  if ((op == HD_OP_conv2d_dx || op == HD_OP_conv2d_dw) && g->pool > 1)
+    return live_share(call, op == HD_OP_conv2d_dw, (int64_t)g->hp * g->wp * g->co);
+  return op == HD_OP_shifted_linear ? live_share(call, 0, g->ci) : 1;
+}
+
+static void count(hd_probe_sum *sum, const hd_call *call, hd_op op) {
+  sum->live_rows += live_products(call, op) * (double)call->rows;
+  sum->rows += (double)call->rows;
 }
 
 static void run(const hd_call *call) {
@@ -40,23 +54,18 @@ static void run(const hd_call *call) {
   int index = node_of(call->g);
   hd_op op = p->plan->graph->nodes[index].op;
   hd_probe_sum *sum = &p->node[index];
-  bool gradient = op == HD_OP_conv2d_dx || op == HD_OP_conv2d_dw;
-  if (p->counting) {
-    double share = gradient && call->g->pool > 1 ? live_share(call, op == HD_OP_conv2d_dw) : 1;
-    sum->live_rows += share * (double)call->rows;
-    sum->rows += (double)call->rows;
-  }
+  if (p->counting)
+    count(sum, call, op);
   TIMED(sum, hd_kernels_for(p->inner, op, call->g)->run[op](call));
 }
 
 static void run_outputs(const hd_call *call, int32_t j0, int32_t j1) {
   int index = node_of(call->g);
+  hd_op op = here->plan->graph->nodes[index].op;
   hd_probe_sum *sum = &here->node[index];
-  if (here->counting) {
-    sum->live_rows += (double)call->rows;
-    sum->rows += (double)call->rows;
-  }
-  TIMED(sum, here->inner->run_outputs[here->plan->graph->nodes[index].op](call, j0, j1));
+  if (here->counting)
+    count(sum, call, op);
+  TIMED(sum, here->inner->run_outputs[op](call, j0, j1));
 }
 
 static void form(const hd_form *f) {

@@ -195,6 +195,8 @@ static double inside(int windows, int taps, int stride, int dilation, int paddin
 
 double hd__bench_executed_share(hd_op op, const hd_geom *g, double live) {
   static const double TILES = 16.0 / 36.0;
+  if (op == HD_OP_shifted_linear)
+    return live;
   if (op != HD_OP_conv2d && op != HD_OP_conv2d_dx && op != HD_OP_conv2d_dw)
     return 1;
   double windows = (double)g->hp * g->wp / ((double)g->ho * g->wo);

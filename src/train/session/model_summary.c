@@ -23,6 +23,7 @@ typedef struct owner {
   hd_graph *graph; /* with gradients, nothing fused: names of layers */
   const hd_kernels *kernels;
   int64_t train_fetch, eval_fetch; /* bytes that transforms need */
+  bool unshiftable;                /* no plan may add the shift of samples; without transforms it is taken as small */
 } owner;
 
 static hd_status parse(hd_graph **out, owner *o, hd_ctx *ctx, const int32_t input[3]) {
@@ -116,6 +117,7 @@ static hd_status list_layers(owner *o, hd_ctx *ctx) {
 static hd_status make_plan(hd_plan **out, owner *o, hd_ctx *ctx, const int32_t input[3], bool train) {
   hd_graph *graph;
   hd_plan_settings settings = hd__planned_passes(o->config, train);
+  settings.may_shift &= !o->unshiftable;
   HD_TRY(parse(&graph, o, ctx, input));
   return hd__plan_create(out, ctx, graph, o->kernels, &settings);
 }
@@ -128,6 +130,8 @@ static hd_status raise_fetch(int64_t *bytes, owner *o, hd_ctx *ctx, const hd_dat
   HD_FEED_OWNED feed = {0};
   HD_TRY(hd__feed_init(&feed, ctx, split, o->kernels, mean, std));
   HD_TRY(hd__augment_feed(&feed, ctx, &lists, mode, mean, std, 0));
+  float shift;
+  o->unshiftable |= !hd__feed_shift(&shift, &feed);
   const int64_t needed = hd__feed_scratch_bytes(&feed);
   *bytes = needed > *bytes ? needed : *bytes;
   if (mode == HD_PIPELINE_TRAINING)

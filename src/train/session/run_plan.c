@@ -90,7 +90,8 @@ hd_plan_settings hd__planned_passes(const hd_config *config, bool train) {
   return (hd_plan_settings){.train = train,
                             .batch = hd__settings(config)->batch,
                             .shard_rows = by_shard ? hd__settings(config)->batch / shards : 0,
-                            .clip_norm = hd__config_has(config, HD_OPT_CLIP_GRAD_NORM)};
+                            .clip_norm = hd__config_has(config, HD_OPT_CLIP_GRAD_NORM),
+                            .may_shift = hd__settings(config)->precision != HD_PRECISION_BF16};
 }
 
 hd_exec_settings hd__planned_training(const hd_config *config, int32_t shards, hd_op update) {

@@ -1,6 +1,7 @@
 /* Orders of epochs, and the gather that threads call for their rows. */
 #include "train/session/sample_feed.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -175,6 +176,21 @@ hd_dataset hd__feed_seen(const hd_feed *feed) {
     seen.outputs = shape->targets;
   }
   return seen;
+}
+
+/* What the last pass adds now, of each channel. */
+static float *last_shift(hd_feed *feed) { return feed->pipeline ? hd__pipeline_shift(feed->pipeline) : feed->shift; }
+
+bool hd__feed_shift(float *shift, hd_feed *feed) {
+  static const float MOST = 4;
+  *shift = *last_shift(feed) + feed->left; /* one of them is 0 */
+  return hd__feed_seen(feed).channels == 1 && fabsf(*shift) <= MOST;
+}
+
+void hd__feed_leave_shift(hd_feed *feed, bool leaves) {
+  const float shift = *last_shift(feed) + feed->left;
+  feed->left = leaves ? shift : 0;
+  *last_shift(feed) = leaves ? 0 : shift;
 }
 
 /* A sample in memory, or decoded into `room`. Another sample may replace it; *sample is then that one. */

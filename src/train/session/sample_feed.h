@@ -25,6 +25,7 @@ typedef struct hd_feed {
   const hd_dataset *data;
   const hd_kernels *kernels;
   float scale[HD_FEED_MAX_CHANNELS], shift[HD_FEED_MAX_CHANNELS];
+  float left;        /* the shift that samples come without */
   int64_t count;     /* positions of an epoch */
   int64_t batch;     /* of training: the distance in the order to a thread's next sample */
   uint32_t *members; /* sample numbers, ascending; NULL: all of the data set */
@@ -58,6 +59,13 @@ hd_status hd__feed_sample_by(hd_feed *feed, hd_ctx *ctx, hd_sampler *sampler);
 /* From now on samples go through a list of transforms. mean and std are those of hd__feed_init. */
 hd_status hd__feed_transform(hd_feed *feed, hd_ctx *ctx, const hd_yaml_node *list, hd_pipeline_mode mode,
                              const double *mean, const double *std, uint64_t seed);
+
+/* What the last pass over a sample adds to each element, after the transforms; false if samples have several channels, or
+ * if it is so large that a plan that adds it would lose digits of a sum. */
+bool hd__feed_shift(float *shift, hd_feed *feed);
+
+/* Whether samples come without it from now on, for a plan that adds it. */
+void hd__feed_leave_shift(hd_feed *feed, bool leaves);
 
 /* The samples in the form that a device gathers by itself; false where threads must gather: samples are decoded,
  * transformed, or have other targets than class numbers. The feed must outlive *out. */

@@ -82,12 +82,26 @@ static hd_status choose_steps(hd_session *s, hd_ctx *ctx, int32_t *shards) {
   return HD_OK;
 }
 
-static hd_status make_plan(hd_plan **out, hd_session *s, hd_ctx *ctx, bool train) {
+/* Whether all samples have the same shift, so that a plan may add it. */
+static bool find_shift(float *shift, hd_session *s) {
+  hd_feed *const feed[] = {&s->input.test, &s->input.val};
+  float other;
+  bool found = hd__feed_shift(shift, &s->input.train);
+  for (int i = 0; i < 2; i++)
+    if (feed[i]->count > 0)
+      found = found && hd__feed_shift(&other, feed[i]) && other == *shift;
+  return found;
+}
+
+/* shift: NULL if no plan may add it. */
+static hd_status make_plan(hd_plan **out, hd_session *s, hd_ctx *ctx, const float *shift, bool train) {
   hd_graph *graph;
   HD_TRY(hd__network_graph(&graph, ctx, &s->run.network));
   const hd_status status = hd__planned_rules(graph, ctx, s->run.config);
   HD_TRY(HD_CREATED(status, &graph, hd__graph_destroy));
   hd_plan_settings settings = hd__planned_passes(s->run.config, train);
+  settings.may_shift &= shift != NULL;
+  settings.shift = shift ? *shift : 0;
   return hd__plan_create(out, ctx, graph, s->compute.cuda ? hd__kernels_cuda() : s->compute.kernels, &settings);
 }
 
@@ -98,9 +112,17 @@ static hd_status check_fit(const hd_session *s, hd_ctx *ctx) {
 }
 
 static hd_status make_plans(hd_session *s, hd_ctx *ctx) {
-  HD_TRY(make_plan(&s->compute.plan, s, ctx, true));
-  HD_TRY(make_plan(&s->compute.eval_plan, s, ctx, false));
+  hd_feed *const feed[] = {&s->input.train, &s->input.test, &s->input.val};
+  const bool by_libraries = s->compute.cuda && s->compute.cuda->native;
+  float value;
+  const float *shift = !by_libraries && find_shift(&value, s) ? &value : NULL;
+  HD_TRY(make_plan(&s->compute.plan, s, ctx, shift, true));
+  HD_TRY(make_plan(&s->compute.eval_plan, s, ctx, shift, false));
   HD_TRY(check_fit(s, ctx));
+  for (int i = 0; i < 3; i++)
+    if (feed[i]->count > 0)
+      hd__feed_leave_shift(feed[i], s->compute.plan->shifts);
+  s->run.shift = s->compute.plan->shifts ? value : NAN;
   return hd__store_create(&s->compute.store, ctx, s->compute.local, s->compute.plan, s->run.schedule.states);
 }
 
@@ -450,5 +472,6 @@ hd_status hd__session_setup(hd_session *s, hd_ctx *ctx) {
                          hd__threads_count(s->compute.threads)));
   HD_TRY(hd__record_note_device(s->run.record, ctx, s->report.device, hd__session_isa(s)));
   HD_TRY(hd__record_note_library(s->run.record, ctx, hd__session_library(s)));
+  HD_TRY(hd__record_note_shift(s->run.record, ctx, s->run.shift));
   return hd__session_count_skips(s, ctx);
 }

@@ -1,6 +1,8 @@
 /* Opening checkpoints for inference; see trained_model.h. */
 #include "train/session/trained_model.h"
 
+#include <math.h>
+
 #include "train/checkpoint/checkpoint.h"
 #include "train/session/device_open.h"
 #include "train/session/run_plan.h"
@@ -33,8 +35,9 @@ static hd_status make_executor(hd_trained *t, hd_ctx *ctx, const char *folder) {
   if (hd__config_has(t->run, HD_OPT_LABEL_SMOOTHING))
     t->network.label_smoothing = hd__settings(t->run)->label_smoothing;
   HD_TRY(hd__network_graph(&graph, ctx, &t->network));
-  HD_TRY(hd__plan_create(&t->plan, ctx, graph, t->cuda ? hd__kernels_cuda() : t->kernels,
-                         &(hd_plan_settings){.train = false}));
+  const float shift = hd__record_shift(t->record);
+  const hd_plan_settings settings = {.may_shift = !isnan(shift), .shift = shift};
+  HD_TRY(hd__plan_create(&t->plan, ctx, graph, t->cuda ? hd__kernels_cuda() : t->kernels, &settings));
   HD_TRY(hd__store_create(&t->store, ctx, NULL, t->plan, 0));
   HD_TRY(open_executor(t, ctx));
   HD_TRY(hd__file_join(path, ctx, folder, "model.safetensors"));
@@ -111,6 +114,7 @@ hd_status hd__trained_feed(hd_feed *out, hd_ctx *ctx, hd_trained *t, const hd_da
   const hd_augment lists = lists_of(t);
   HD_TRY(hd__feed_init(out, ctx, samples, t->kernels, t->mean, t->std));
   HD_TRY(hd__augment_feed(out, ctx, &lists, mode, t->mean, t->std, 0)); /* nothing is drawn */
+  hd__feed_leave_shift(out, t->plan->shifts);
   if (hd__feed_scratch_bytes(out) <= t->fetch_bytes)
     return HD_OK;
   hd__exec_destroy(t->exec);

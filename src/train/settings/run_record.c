@@ -1,6 +1,7 @@
 /* Making, reading and comparing run.json; see run_record.h. */
 #include "train/settings/run_record.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -66,6 +67,17 @@ hd_status hd__record_make(json_t **out, hd_ctx *ctx, const hd_config *config, co
 hd_status hd__record_note_library(json_t *record, hd_ctx *ctx, const char *library) {
   return HD_ALLOCATED(!*library || json_object_set_new(record, "library", json_string(library)) == 0, ctx,
                       "out of memory for the run's record");
+}
+
+hd_status hd__record_note_shift(json_t *record, hd_ctx *ctx, float shift) {
+  json_t *data = json_object_get(record, "data");
+  return HD_ALLOCATED(isnan(shift) || json_object_set_new(data, "shift", json_real(shift)) == 0, ctx,
+                      "out of memory for the run's record");
+}
+
+float hd__record_shift(const json_t *record) {
+  const json_t *shift = json_object_get(json_object_get(record, "data"), "shift");
+  return shift ? (float)json_number_value(shift) : NAN;
 }
 
 hd_status hd__record_note_device(json_t *record, hd_ctx *ctx, const char *device, const char *isa) {
