@@ -23,11 +23,11 @@ hd_status hd__record_check_data(hd_ctx *ctx, const json_t *record, const hd_data
 
 /* Checks that the library of --arithmetic native is the run's, core type included; "" for none. */
 hd_status hd__record_check_library(hd_ctx *ctx, const json_t *record, const char *library, const char *folder);
+hd_status hd__record_note_library(json_t *record, hd_ctx *ctx, const char *library);
+
 /* What the first layer adds to samples; NAN: nothing. */
 hd_status hd__record_note_shift(json_t *record, hd_ctx *ctx, float shift);
 float hd__record_shift(const json_t *record);
-
-hd_status hd__record_note_library(json_t *record, hd_ctx *ctx, const char *library);
 
 /* Adds the number of samples that could not be read and are skipped: top-level "skipped". */
 hd_status hd__record_note_skips(json_t *record, hd_ctx *ctx, const hd_data *data);
