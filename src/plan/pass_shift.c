@@ -1,9 +1,9 @@
 /* The pass that joins the shift of normalisation with a linear layer.
  *
- * Normalised samples of one channel are x + shift, where x is a multiple of the pixels: zero in the background of a picture. If one
- * linear layer alone reads them, samples come as x, and the layer becomes a shifted one, which adds the shift times the
- * sum of its weights: its kernels may leave the background out. A rewrite of the graph, made for every device, except
- * for narrow layers, where finding the zeros takes as long as the products with them. */
+ * Normalised samples of one channel are x + shift, where x is a multiple of the pixels: zero in the background of a
+ * picture. If one linear layer alone reads them, samples come as x, and the layer becomes a shifted one, which adds
+ * the shift times the sum of its weights: its kernels may leave the background out. A rewrite of the graph, made for
+ * every device, except for narrow layers, where finding the zeros takes as long as the products with them. */
 #include "plan/passes.h"
 
 enum { FEWEST_OUTPUTS = 64 };

@@ -12,8 +12,8 @@ hd_status hd__bench_check_seconds(hd_ctx *ctx, double seconds);
  * Winograd's tiles their products, of a shifted linear layer the `live` share of its input. */
 double hd__bench_executed_share(hd_op op, const hd_geom *g, double live);
 
-/* Measures the limits with the configuration's threads, cpus and placement; *out, NULL at first, is freed with hd__free.
- * A further call measures again and keeps the best: the load of other programs varies. */
+/* Measures the limits with the configuration's threads, cpus and placement; *out, NULL at first, is freed with
+ * hd__free. A further call measures again and keeps the best: the load of other programs varies. */
 hd_status hd__bench_machine_measure(const hd_bench_machine **out, hd_ctx *ctx, const hd_config *config);
 
 /* The roofline's lower bound of a thread's time, and which limit it is: *level is an index into machine->level, or

@@ -60,8 +60,8 @@ hd_status hd__feed_sample_by(hd_feed *feed, hd_ctx *ctx, hd_sampler *sampler);
 hd_status hd__feed_transform(hd_feed *feed, hd_ctx *ctx, const hd_yaml_node *list, hd_pipeline_mode mode,
                              const double *mean, const double *std, uint64_t seed);
 
-/* What the last pass over a sample adds to each element, after the transforms; false if samples have several channels, or
- * if it is so large that a plan that adds it would lose digits of a sum. */
+/* What the last pass over a sample adds to each element, after the transforms; false if samples have several channels,
+ * or if it is so large that a plan that adds it would lose digits of a sum. */
 bool hd__feed_shift(float *shift, hd_feed *feed);
 
 /* Whether samples come without it from now on, for a plan that adds it. */

@@ -31,7 +31,6 @@ typedef struct session_run {
   int64_t batch, steps_per_epoch, steps_in_all;
   hd_counters counters;
   int32_t resumed_arithmetic;         /* its version in the checkpoint; 0 for a new run */
-  float shift;                        /* what the first layer adds to samples; NAN: nothing */
   int64_t planned, target;            /* steps handed to the executor, and the end of the present region */
   int64_t pause;                      /* the step at which train_until returns to the caller */
   int64_t evaluated_step;             /* -1: never */

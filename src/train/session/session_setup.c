@@ -122,7 +122,6 @@ static hd_status make_plans(hd_session *s, hd_ctx *ctx) {
   for (int i = 0; i < 3; i++)
     if (feed[i]->count > 0)
       hd__feed_leave_shift(feed[i], s->compute.plan->shifts);
-  s->run.shift = s->compute.plan->shifts ? value : NAN;
   return hd__store_create(&s->compute.store, ctx, s->compute.local, s->compute.plan, s->run.schedule.states);
 }
 
@@ -433,6 +432,7 @@ static hd_status settle_threads(hd_session *s, hd_ctx *ctx, int32_t shards) {
 hd_status hd__session_setup(hd_session *s, hd_ctx *ctx) {
   char folder[HD_PATH_BYTES];
   int32_t shards;
+  float shift;
   bool resumes = *s->run.settings->resume;
   if (resumes)
     HD_TRY(adopt_run(s, ctx, folder));
@@ -472,6 +472,7 @@ hd_status hd__session_setup(hd_session *s, hd_ctx *ctx) {
                          hd__threads_count(s->compute.threads)));
   HD_TRY(hd__record_note_device(s->run.record, ctx, s->report.device, hd__session_isa(s)));
   HD_TRY(hd__record_note_library(s->run.record, ctx, hd__session_library(s)));
-  HD_TRY(hd__record_note_shift(s->run.record, ctx, s->run.shift));
+  if (s->compute.plan->shifts && find_shift(&shift, s))
+    HD_TRY(hd__record_note_shift(s->run.record, ctx, shift));
   return hd__session_count_skips(s, ctx);
 }

@@ -25,7 +25,7 @@ hd_status hd__record_check_data(hd_ctx *ctx, const json_t *record, const hd_data
 hd_status hd__record_check_library(hd_ctx *ctx, const json_t *record, const char *library, const char *folder);
 hd_status hd__record_note_library(json_t *record, hd_ctx *ctx, const char *library);
 
-/* What the first layer adds to samples; NAN: nothing. */
+/* What the first layer adds to samples; where none is noted NAN. */
 hd_status hd__record_note_shift(json_t *record, hd_ctx *ctx, float shift);
 float hd__record_shift(const json_t *record);
 
