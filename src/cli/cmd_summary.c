@@ -119,7 +119,7 @@ static void print_memory(const hd_summary *s) {
     int64_t bytes;
   } lines[] = {{"weights, two versions", m->weights_bytes},
                {"state of the optimizer, two versions", m->optimizer_bytes},
-               {"weights packed for the kernels, two versions", m->packed_bytes},
+               {"weights packed for the kernels", m->packed_bytes},
                {"activations and their gradients", m->activations_bytes},
                {"samples on their way through transforms", m->samples_bytes},
                {"gradients of parameters", m->gradients_bytes},

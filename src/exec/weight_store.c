@@ -51,8 +51,8 @@ static void find_buffers(hd_store *store) {
     store->weights[buffer] = (float *)(base + d->weights_offset) + buffer * d->param_elems;
     for (int s = 0; s < d->states; s++)
       store->state[buffer][s] = (float *)(base + d->state_offset) + (buffer * d->states + s) * d->trained_elems;
-    store->packed[buffer] = (float *)(base + d->packed_offset) + buffer * d->packed_elems;
   }
+  store->packed = (float *)(base + d->packed_offset);
 }
 
 /* Whether `count` floats from `offset` on are inside the segment, after the directory. */
@@ -93,7 +93,7 @@ static hd_status check_directory(const hd_store *store, hd_ctx *ctx) {
   const int64_t head = sound ? (int64_t)sizeof *d + d->entries * (int64_t)sizeof *d->entry : bytes;
   sound = sound && fits(d->weights_offset, 2 * d->param_elems, head, bytes) &&
           fits(d->state_offset, 2 * d->states * d->trained_elems, head, bytes) &&
-          fits(d->packed_offset, 2 * d->packed_elems, head, bytes);
+          fits(d->packed_offset, d->packed_elems, head, bytes);
   for (int i = 0; sound && i < d->entries; i++)
     sound = is_sound_entry(d, &d->entry[i]);
   return sound ? HD_OK
@@ -109,7 +109,7 @@ static int64_t head_bytes(const hd_plan *plan) {
 }
 
 int64_t hd__store_bytes(const hd_plan *plan, int states) {
-  return head_bytes(plan) + 2 * 4 * (plan->param_elems + states * plan->trained_elems + plan->packed_elems);
+  return head_bytes(plan) + 4 * (2 * (plan->param_elems + states * plan->trained_elems) + plan->packed_elems);
 }
 
 static const char purpose[] = "weights and optimizer state";
@@ -191,21 +191,15 @@ int hd__store_buffer(const hd_store *store) { return (int)(hd__store_version(sto
 
 void hd__store_set_version(hd_store *store, uint64_t version) { atomic_store(&store->directory->version, version); }
 
-static void pack(hd_store *store, const hd_plan *plan, const hd_plan_packed *packed, int buffer) {
-  const float *weights = store->weights[buffer] + plan->params[packed->param].offset;
-  packed->pack(&packed->geom, weights, store->packed[buffer] + packed->offset, 0, plan->params[packed->param].rows);
-}
-
 void hd__store_pack(hd_store *store, const hd_plan *plan) {
   int buffer = hd__store_buffer(store);
   for (const hd_plan_param *param = plan->params; param < plan->params + plan->param_count; param++)
     if (param->frozen)
       memcpy(store->weights[1 - buffer] + param->offset, store->weights[buffer] + param->offset,
              (size_t)(param->rows * param->columns) * sizeof(float));
-  for (int i = 0; i < plan->packed_count; i++) {
-    pack(store, plan, &plan->packed[i], buffer);
-    if (plan->params[plan->packed[i].param].frozen)
-      pack(store, plan, &plan->packed[i], 1 - buffer);
+  for (const hd_plan_packed *copy = plan->packed; copy < plan->packed + plan->packed_count; copy++) {
+    const hd_plan_param *param = &plan->params[copy->param];
+    copy->pack(&copy->geom, store->weights[buffer] + param->offset, store->packed + copy->offset, 0, param->rows);
   }
 }
 

@@ -1,10 +1,11 @@
 /* The versions of weights, optimizer state and packed copies, in one segment.
  *
- *     | directory | weights 0 | weights 1 | state 0 | state 1 | packed 0 | packed 1 |
+ *     | directory | weights 0 | weights 1 | state 0 | state 1 | packed copies |
  *
  * Version t is in buffer t mod 2. A step reads version t and writes version t+1 into the other buffer; t+1 counts only
  * after the closing barrier (hd__store_set_version, called by each rank with the same version). So a step that finds a
- * NaN leaves the last whole version untouched. Packed copies belong to their version. The directory at the segment's
+ * NaN leaves the last whole version untouched. Packed copies are of the weights that the next step reads: an update
+ * writes them once no thread reads them any more, and a step that does not count writes them again. The directory at the segment's
  * start lists places, names, file shapes and home orders: enough to save the last whole version without a plan. */
 #pragma once
 
@@ -29,7 +30,7 @@ typedef struct hd_store_entry {
 
 typedef struct hd_directory {
   _Atomic uint64_t version;                            /* steps done: the last whole version */
-  int64_t param_elems, trained_elems, packed_elems;    /* floats of one buffer: weights, each state, packed copies */
+  int64_t param_elems, trained_elems, packed_elems;    /* floats: of a version's weights, each state; packed copies */
   int32_t states, entries;                             /* entries: parameters, then aliases */
   int64_t weights_offset, state_offset, packed_offset; /* bytes from the segment's start */
   hd_store_entry entry[];
@@ -40,7 +41,7 @@ typedef struct hd_store {
   hd_directory *directory;
   float *weights[2];
   float *state[2][HD_MAX_STATES];
-  float *packed[2];
+  float *packed;
 } hd_store;
 
 /* Bytes of the segment below, before rounding to pages. */

@@ -32,11 +32,14 @@ static void find_uses(hd_plan *plan, int p) {
     }
 }
 
-/* Sums over one shard: gradients, then statistics. */
+/* Sums over one shard: gradients, then statistics; those that are gathered also have a place for the whole sum. */
 static int64_t place_sum(hd_plan *plan, int value) {
   const int64_t elems = hd__shape_elems(&plan->graph->values[value].shape), offset = plan->direct_elems;
-  plan->place[value] = (hd_place){.where = HD_AT_DIRECT, .offset = offset, .elems = elems};
+  plan->place[value] =
+      (hd_place){.where = HD_AT_DIRECT, .offset = offset, .gathered = plan->gathered_elems, .elems = elems};
   plan->direct_elems += padded(elems);
+  if (plan->nodes[plan->graph->values[value].producer].gathered)
+    plan->gathered_elems += padded(elems);
   return offset;
 }
 

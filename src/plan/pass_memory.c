@@ -1,8 +1,9 @@
 /* The pass that gives every value a place.
  *
  * Values that share memory form a class: views, and outputs written in place over an input without later readers.
- * A class that a deferred gradient or a later segment reads goes to batch memory; the others share the thread's arena,
- * placed first-fit by lifetime: two classes may share bytes only if no call touches both. Everything is counted per
+ * A class that a deferred gradient or a later segment reads goes to batch memory, the others to the thread's arena. In
+ * both they are placed first-fit by lifetime: two classes share bytes of the arena only if no node touches both, of
+ * batch memory, in which all threads are at different samples, only if no segment does. Everything is counted per
  * sample. */
 #include <string.h>
 
@@ -12,9 +13,10 @@
 
 enum { ALIGN_BYTES = 64 };
 
-/* The lifetime of a class, as node indices, and its place. */
+/* The lifetime of a class, and its place. Deferred gradients read after all nodes, in a segment of their own. */
 typedef struct life {
-  int first, last; /* first writer (-1: before the first node), last reader */
+  int first, last;                 /* nodes: first writer (-1: before the first node), last reader */
+  int first_segment, last_segment; /* and theirs */
   int64_t bytes;
   int64_t offset;
   bool batch, live;
@@ -36,12 +38,23 @@ static int segment_of(const memory *m, int value) {
   return producer < 0 ? 0 : m->plan->nodes[producer].segment;
 }
 
-static void note_use(memory *m, int value, int node, bool later) {
+/* Nodes come in order. */
+static void note_use(memory *m, int value, int node, int segment) {
   if (value < 0)
     return;
   life *l = &m->lives[value];
-  l->last = node;
-  l->batch |= later;
+  l->last = l->last > node ? l->last : node;
+  l->last_segment = l->last_segment > segment ? l->last_segment : segment;
+  l->batch = l->last_segment > l->first_segment;
+}
+
+static void note_reads(memory *m, int index) {
+  const hd_plan *plan = m->plan;
+  const hd_node *node = &plan->graph->nodes[index];
+  const bool deferred = is_deferred(plan, node);
+  for (int k = 0; k < HD_MAX_IN; k++)
+    note_use(m, node->in[k], deferred ? plan->graph->node_count : index,
+             deferred ? plan->segments : plan->nodes[index].segment);
 }
 
 /* First and last use of every single value. */
@@ -52,19 +65,18 @@ static void find_lives(memory *m) {
     bool rows = value->kind == HD_VALUE_ROWS || value->kind == HD_VALUE_INPUT;
     m->class_of[v] = v;
     bool made = value->producer >= 0 || v == graph->input; /* without a producer: between fused nodes */
-    m->lives[v] = (life){.first = value->producer, .last = value->producer, .live = rows && made && v != graph->loss};
+    m->lives[v] = (life){.first = value->producer,
+                         .last = value->producer,
+                         .first_segment = segment_of(m, v),
+                         .last_segment = segment_of(m, v),
+                         .live = rows && made && v != graph->loss};
     m->lives[v].bytes =
         (hd__value_stride(value) * hd__dtype_bytes(value->dtype) + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES;
   }
-  for (int i = 0; i < graph->node_count; i++) {
-    const hd_node *node = &graph->nodes[i];
-    for (int k = 0; k < HD_MAX_IN; k++)
-      if (node->in[k] >= 0)
-        note_use(m, node->in[k], i,
-                 is_deferred(m->plan, node) || m->plan->nodes[i].segment != segment_of(m, node->in[k]));
-  }
+  for (int i = 0; i < graph->node_count; i++)
+    note_reads(m, i);
   if (!m->plan->trains)
-    note_use(m, graph->logits, graph->node_count, false);
+    note_use(m, graph->logits, graph->node_count, segment_of(m, graph->logits));
   for (int v = 0; v < graph->value_count; v++) /* an argmax without readers is not stored; any other output must be */
     if (graph->values[v].dtype == HD_U8 && m->lives[v].last == m->lives[v].first)
       m->lives[v].live = false;
@@ -77,6 +89,7 @@ static void join(memory *m, const hd_node *node) {
   m->class_of[from] = to;
   b->live = false;
   a->last = a->last > b->last ? a->last : b->last;
+  a->last_segment = a->last_segment > b->last_segment ? a->last_segment : b->last_segment;
   a->batch |= b->batch;
   a->bytes = a->bytes > b->bytes ? a->bytes : b->bytes;
 }
@@ -93,14 +106,20 @@ static void find_classes(memory *m) {
       continue;
     const life *x = &m->lives[m->class_of[node->in[0]]];
     bool twice = node->op == HD_OP_add && m->class_of[node->in[0]] == m->class_of[node->in[1]];
-    if (x->last == i && !x->batch && x->first >= 0 && !twice)
+    if (x->last == i && x->first >= 0 && !twice)
       join(m, node);
   }
 }
 
-static bool alive_together(const life *a, const life *b) { return a->first <= b->last && b->first <= a->last; }
+/* Whether two classes may not share a byte. */
+static bool lie_apart(const life *a, const life *b) {
+  if (a->batch != b->batch)
+    return false;
+  return a->batch ? a->first_segment <= b->last_segment && b->first_segment <= a->last_segment
+                  : a->first <= b->last && b->first <= a->last;
+}
 
-/* The lowest offset where class v fits beside the arena classes that are already placed. */
+/* The lowest offset where class v fits beside the classes that are already placed in its memory. */
 static int64_t first_fit(const memory *m, const bool *placed, int v) {
   const life *mine = &m->lives[v];
   int64_t offset = 0;
@@ -108,7 +127,7 @@ static int64_t first_fit(const memory *m, const bool *placed, int v) {
     moved = false;
     for (int o = 0; o < m->plan->graph->value_count; o++) {
       const life *other = &m->lives[o];
-      if (placed[o] && alive_together(mine, other) && offset < other->offset + other->bytes &&
+      if (placed[o] && lie_apart(mine, other) && offset < other->offset + other->bytes &&
           other->offset < offset + mine->bytes) {
         offset = other->offset + other->bytes;
         moved = true;
@@ -125,15 +144,10 @@ static void place_classes(memory *m, bool *placed) {
     life *l = &m->lives[v];
     if (!l->live)
       continue;
-    if (l->batch) {
-      l->offset = plan->batch_bytes;
-      plan->batch_bytes += l->bytes;
-      continue;
-    }
+    int64_t *all = l->batch ? &plan->batch_bytes : &plan->arena_bytes;
     l->offset = first_fit(m, placed, v);
     placed[v] = true;
-    if (plan->arena_bytes < l->offset + l->bytes)
-      plan->arena_bytes = l->offset + l->bytes;
+    *all = *all > l->offset + l->bytes ? *all : l->offset + l->bytes;
   }
 }
 

@@ -35,8 +35,10 @@ static void lower_call(hd_plan_call *call, const hd_plan *plan, int index, int64
   call->per_shard = by_shard || call->class != HD_CLASS_ROWS;
   for (int i = 0; i < HD_MAX_IN; i++) {
     call->in[i] = place_of(plan, node->in[i]);
-    if (call->in[i].where == HD_AT_DIRECT)
+    if (call->in[i].where == HD_AT_DIRECT) {
       call->in[i].where = HD_AT_GATHERED;
+      call->in[i].offset = call->in[i].gathered;
+    }
   }
   for (int i = 0; i < HD_MAX_OUT; i++)
     call->out[i] = place_of(plan, node->out[i]);
@@ -99,7 +101,7 @@ static void lower_params(hd_plan *plan) {
     if (!from->running || !plan->trains)
       continue;
     const hd_node *stats = &graph->nodes[graph->values[from->statistic].producer];
-    to->running = (hd_plan_running){.batch = plan->place[from->statistic].offset,
+    to->running = (hd_plan_running){.batch = plan->place[from->statistic].gathered,
                                     .pixels = (int64_t)stats->geom.hi * stats->geom.wi,
                                     .momentum = from->momentum,
                                     .unbias = from->statistic == stats->out[1]};

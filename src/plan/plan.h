@@ -41,6 +41,7 @@ typedef struct hd_place {
   int64_t offset;    /* ARENA, BATCH: bytes per sample; from PARAM on: floats */
   int64_t stride;    /* elements from one sample to the next, */
   int64_t row_bytes; /* and bytes */
+  int64_t gathered;  /* DIRECT, of a gathered call: where the sum over all shards is, floats */
   int64_t elems;     /* of a sample, or of what all samples share */
 } hd_place;
 
@@ -182,7 +183,7 @@ typedef struct hd_plan {
 
   int64_t arena_bytes, batch_bytes; /* per sample */
   int64_t scratch_bytes;            /* per thread */
-  int64_t param_elems, packed_elems, direct_elems, const_elems;
+  int64_t param_elems, packed_elems, direct_elems, gathered_elems, const_elems;
   float *constants;      /* numbers of the model's description */
   int64_t trained_elems; /* the first of param_elems: parameters with gradients and optimizer state */
   int64_t grad_elems;    /* of all uses' gradients: trained_elems, then those of further uses */

@@ -115,9 +115,15 @@ int32_t hd__tree_levels(int32_t shards) {
   return levels;
 }
 
-int32_t hd__tree_most_sums(int32_t shards) {
-  const int32_t levels = hd__tree_levels(shards);
-  return shards < 2 * levels + 1 ? shards : 2 * levels + 1;
+int32_t hd__tree_most_sums(int32_t lo, int32_t hi) {
+  int32_t sums = 0, most = 0;
+  for (int32_t end = lo + 1; end <= hi; end++) {
+    sums++;
+    most = sums > most ? sums : most;
+    for (int32_t size = 2; end % size == 0 && end - size >= lo; size *= 2)
+      sums--;
+  }
+  return most;
 }
 
 int hd__tree_holds(int64_t samples, int32_t shards, int32_t micro_batches, int32_t lo, int32_t hi, int64_t first,

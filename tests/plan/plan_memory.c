@@ -15,6 +15,7 @@ enum { NO_VALUE = -1 };
 typedef struct walk {
   const hd_plan *plan;
   int *arena, *batch; /* per byte: the value that was written there last */
+  int *segment;       /* per byte of batch memory: the segment in which it was last read or written */
   char *text;
   size_t bytes;
   bool wrong;
@@ -50,19 +51,41 @@ static int *owners(const walk *w, int value) {
   return (place->where == HD_AT_ARENA ? w->arena : w->batch) + place->offset;
 }
 
-static void write_value(walk *w, int value) {
+static bool lie_alike(const hd_plan *plan, int a, int b) {
+  return a >= 0 && b >= 0 && plan->place[a].where == plan->place[b].where &&
+         plan->place[a].offset == plan->place[b].offset && plan->place[a].row_bytes == plan->place[b].row_bytes;
+}
+
+static void note_segment(walk *w, int value, int segment) {
+  const hd_place *place = &w->plan->place[value];
+  for (int64_t i = 0; place->where == HD_AT_BATCH && i < slot_bytes(w->plan, value); i++)
+    w->segment[place->offset + i] = segment;
+}
+
+/* In batch memory other threads are at other samples of the same segment: what it has used is not written over, except
+ * in place, where samples lie alike. */
+static void check_segment(walk *w, int value, const int *owner, int segment) {
+  const hd_place *place = &w->plan->place[value];
+  for (int64_t i = 0; place->where == HD_AT_BATCH && i < slot_bytes(w->plan, value) && !w->wrong; i++)
+    if (owner[i] != NO_VALUE && w->segment[place->offset + i] == segment && !lie_alike(w->plan, owner[i], value))
+      say(w, "%s lies over %s, which its segment uses", name_of(w, value), name_of(w, owner[i]));
+}
+
+static void write_value(walk *w, int value, int segment) {
   if (value < 0 || !is_stored(&w->plan->place[value]))
     return;
   int *owner = owners(w, value);
+  check_segment(w, value, owner, segment);
   for (int64_t i = 0; i < slot_bytes(w->plan, value); i++)
     owner[i] = value;
+  note_segment(w, value, segment);
 }
 
 static bool is_sum(const hd_value *value) {
   return value->kind == HD_VALUE_STATISTIC || value->kind == HD_VALUE_PARAM_GRAD;
 }
 
-static void read_value(walk *w, int value, const char *reader) {
+static void read_value(walk *w, int value, const char *reader, int segment) {
   if (value < 0 || w->plan->graph->values[value].kind == HD_VALUE_PARAM ||
       w->plan->graph->values[value].kind == HD_VALUE_CONST || value == w->plan->graph->label)
     return;
@@ -81,6 +104,7 @@ static void read_value(walk *w, int value, const char *reader) {
     if (owner[i] != wanted)
       say(w, "%s reads %s, and finds %s in byte %lld", reader, name_of(w, value),
           owner[i] == NO_VALUE ? "nothing" : name_of(w, owner[i]), (long long)i);
+  note_segment(w, value, segment);
 }
 
 static bool overlap(const hd_plan *plan, int a, int b) {
@@ -106,11 +130,12 @@ static void check_call(walk *w, const hd_plan_call *call) {
   const hd_node *node = &w->plan->graph->nodes[call->node];
   if (call->op != node->op || call->per_shard != (hd__op_info(node->op)->class != HD_CLASS_ROWS))
     say(w, "the call of %s differs from its node", node->name);
+  const int segment = w->plan->nodes[call->node].segment;
   for (int i = 0; i < HD_MAX_IN; i++)
-    read_value(w, node->in[i], node->name);
+    read_value(w, node->in[i], node->name, segment);
   check_apart(w, node);
   for (int i = 0; i < HD_MAX_OUT; i++)
-    write_value(w, node->out[i]);
+    write_value(w, node->out[i], segment);
 }
 
 /* Every node runs once, in order, but for views and for gradients that are formed later. */
@@ -136,13 +161,13 @@ static void check_end(walk *w) {
     if (hd__op_info(node->op)->class != HD_CLASS_REDUCE || !w->plan->kernels->form[node->op])
       continue;
     for (int k = 0; k < 2; k++) {
-      read_value(w, node->in[k], "the deferred gradient");
+      read_value(w, node->in[k], "the deferred gradient", w->plan->segments);
       if (w->plan->place[node->in[k]].where != HD_AT_BATCH)
         say(w, "a deferred gradient reads %s outside batch memory", name_of(w, node->in[k]));
     }
   }
   if (!w->plan->trains)
-    read_value(w, graph->logits, "the evaluation");
+    read_value(w, graph->logits, "the evaluation", w->plan->segments);
 }
 
 static void check_place(walk *w, int value) {
@@ -177,12 +202,14 @@ const char *plan_memory_fault(char *text, size_t bytes, const hd_plan *plan) {
     return text;
   w.arena = no_owners(plan->arena_bytes);
   w.batch = no_owners(plan->batch_bytes);
-  write_value(&w, plan->graph->input);
+  w.segment = no_owners(plan->batch_bytes);
+  write_value(&w, plan->graph->input, 0);
   for (int i = 0; i < plan->call_count; i++)
     check_call(&w, &plan->calls[i]);
   check_end(&w);
   free(w.arena);
   free(w.batch);
+  free(w.segment);
   return w.wrong ? text : NULL;
 }
 

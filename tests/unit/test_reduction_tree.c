@@ -48,7 +48,7 @@ static const char *sum_text(const hd_micro_batch *micro_batch, const int *border
     hd__tree_range(&range, micro_batch, border[r], border[r + 1]);
     int left = run(&range.pushes, NULL, partial + subtrees);
     if (left != range.subtree_count || range.depth > HD_MAX_SUBTREES ||
-        left > hd__tree_most_sums(border[r + 1] - border[r]))
+        range.depth > hd__tree_most_sums(border[r], border[r + 1]))
       return "wrong number of partial sums";
     if (first[r] != subtrees || first[r + 1] != subtrees + left ||
         memcmp(&sums.subtree[subtrees], range.subtree, (size_t)left * sizeof *range.subtree))

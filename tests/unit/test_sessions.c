@@ -1,6 +1,7 @@
 /* Sessions share nothing: two in one process, their steps taken in turn or in two threads at once, end in the digests
  * of separate runs, however their steps are cut; and a thousand of them, with loader workers or without, created
- * and destroyed, leave no memory, no thread, no open file and no mapping behind. */
+ * and destroyed, leave no memory, no thread, no open file and no mapping behind. After a step that fails a session is
+ * as it was before. */
 #include "scratch.h"
 
 #include <pthread.h>
@@ -101,6 +102,29 @@ static void test_threads(char want[2][TEXT]) {
     is_str(jobs[i].digest, want[jobs[i].pair == right], "session %d of four at once has its digest", i + 1);
 }
 
+/* Weight decay multiplies the weights by -1e12 in each step, so the fourth is not finite. The layer computes with a
+ * packed copy of its weight. */
+static void test_failed_step(hd_ctx *ctx) {
+  static const char layers[] = "model: wide\ninput: [1, 28, 28]\nlayers: [flat: {op: flatten}, fc: {op: linear, out: 64}]\n";
+  char model[SCRATCH_PATH_BYTES];
+  snprintf(model, sizeof model, "%s", in_scratch("wide.yaml"));
+  put_file(model, layers, strlen(layers));
+  const char *const pair[] = {"model", model, "threads", "2",   "batch",        "16", "optimizer",
+                              "sgd",   "lr",  "1e6",     "weight-decay", "1e6", NULL};
+  double loss[2] = {0};
+  for (int fails = 0; fails < 2; fails++) {
+    hd_session *session = open_session(ctx, pair, runs++);
+    if (!session || hd_session_step(NULL, session, ctx, 3) != HD_OK)
+      bail_out("%s", hd_ctx_message(ctx));
+    if (fails)
+      is_int(hd_session_step(NULL, session, ctx, 1), HD_E_NOTFINITE, "a step's weights are not finite");
+    is_int(hd_session_evaluate(session, ctx), HD_OK, "the session is evaluated");
+    loss[fails] = hd_session_report(session)->test_loss;
+    hd_session_destroy(session);
+  }
+  ok(loss[0] > 0 && loss[1] == loss[0], "a failed step does not change the loss");
+}
+
 /* All resources that a process could leak. */
 typedef struct census {
   held memory;
@@ -177,6 +201,7 @@ int main(void) {
   ok(strcmp(want[0], want[1]) && strcmp(want[0], "failed") && strcmp(want[1], "failed"), "two experiments run alone");
   test_turns(ctx, want);
   test_threads(want);
+  test_failed_step(ctx);
   test_many(ctx);
   hd_ctx_destroy(ctx);
   free((void *)data);

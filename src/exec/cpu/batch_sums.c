@@ -10,33 +10,33 @@
 
 static int64_t pixels_of(const hd_plan_call *call) { return (int64_t)call->geom->hi * call->geom->wi; }
 
-void hd__exec_merge_stats(const hd_plan *plan, const hd_plan_call *call, float *stack, const int64_t *rows, int top) {
-  float *left = stack + top * plan->direct_elems, *right = left + plan->direct_elems;
-  const int64_t mean = call->out[0].offset, m2 = call->out[1].offset;
-  const hd_chan chan = hd__chan(rows[top] * pixels_of(call), rows[top + 1] * pixels_of(call));
-  plan->kernels->merge_stats(left + mean, left + m2, right + mean, right + m2, call->geom->ci, chan.share, chan.both);
+void hd__exec_merge_stats(const hd_plan *plan, const hd_plan_call *call, float *left, float *right, const int64_t *at,
+                          const int64_t *rows) {
+  const hd_chan chan = hd__chan(rows[0] * pixels_of(call), rows[1] * pixels_of(call));
+  plan->kernels->merge_stats(left + at[0], left + at[1], right + at[0], right + at[1], call->geom->ci, chan.share,
+                             chan.both);
 }
 
-static void copy_output(const hd_place *out, float *to, const float *from) {
-  memcpy(to + out->offset, from + out->offset, (size_t)out->elems * sizeof *to);
-}
+static void copy(float *to, const float *from, int64_t elems) { memcpy(to, from, (size_t)elems * sizeof *to); }
 
 /* The batch's mean and variance. */
 static void gather_stats(const thread_at *at, const hd_plan_call *call) {
   const hd_plan *plan = at->exec->plan;
+  const int64_t slot = plan->gathered_elems, place[2] = {call->out[0].gathered, call->out[1].gathered};
+  float *stack = at->thread->stack, *sum = at->thread->gathered;
   int64_t rows[HD_MAX_REDUCTION_DEPTH];
   for (hd_walk w = hd__reduction_walk(&at->layout->sums.reduction); hd__walk_push(&w);) {
+    float *top = stack + w.top * slot;
     for (int o = 0; o < 2; o++)
-      copy_output(&call->out[o], at->thread->stack + w.top * plan->direct_elems, at->layout->sum[w.step->term]);
-    for (rows[w.top] = w.step->row1 - w.step->row0; hd__walk_merge(&w); rows[w.top] += rows[w.top + 1])
-      hd__exec_merge_stats(plan, call, at->thread->stack, rows, w.top);
+      copy(top + place[o], at->layout->sum[w.step->term] + call->out[o].offset, call->out[o].elems);
+    for (rows[w.top] = w.step->row1 - w.step->row0; hd__walk_merge(&w); rows[w.top] += rows[w.top + 1], top -= slot)
+      hd__exec_merge_stats(plan, call, top - slot, top, place, rows + w.top);
   }
-  float *var = at->thread->gathered + call->out[1].offset;
-  float count = (float)(at->step->samples * pixels_of(call));
   for (int o = 0; o < 2; o++)
-    copy_output(&call->out[o], at->thread->gathered, at->thread->stack);
+    copy(sum + place[o], stack + place[o], call->out[o].elems);
+  const float count = (float)(at->step->samples * pixels_of(call));
   for (int c = 0; c < call->geom->ci; c++)
-    var[c] = var[c] / count;
+    sum[place[1] + c] = sum[place[1] + c] / count;
 }
 
 static void gather_sums(const thread_at *at, const hd_plan_call *call) {
@@ -47,7 +47,7 @@ static void gather_sums(const thread_at *at, const hd_plan_call *call) {
       continue;
     for (int32_t p = 0; p < reduction->count; p++)
       term[p] = at->layout->sum[p] + out->offset;
-    at->exec->plan->kernels->reduce(at->thread->gathered + out->offset, term, reduction, out->elems);
+    at->exec->plan->kernels->reduce(at->thread->gathered + out->gathered, term, reduction, out->elems);
   }
 }
 

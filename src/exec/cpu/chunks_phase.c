@@ -218,15 +218,20 @@ static void reduce_direct(const thread_at *at, hd_phase_kind kind, const run *r)
   }
 }
 
-static void refresh_packed(const thread_at *at, const run *r) {
+/* Packed copies of some rows in one of the two buffers of weights. */
+static void pack_rows(const thread_at *at, const run *r, int buffer) {
   const hd_plan *plan = at->exec->plan;
-  int to = 1 - at->buffer;
-  for (int i = 0; i < plan->packed_count; i++) {
-    const hd_plan_packed *packed = &plan->packed[i];
-    if (packed->param == r->param)
-      packed->pack(&packed->geom, at->exec->store->weights[to] + plan->params[r->param].offset,
-                   at->exec->store->packed[to] + packed->offset, r->j0, r->j1);
-  }
+  const hd_store *store = at->exec->store;
+  for (const hd_plan_packed *copy = plan->packed; copy < plan->packed + plan->packed_count; copy++)
+    if (copy->param == r->param)
+      copy->pack(&copy->geom, store->weights[buffer] + plan->params[r->param].offset, store->packed + copy->offset,
+                 r->j0, r->j1);
+}
+
+void hd__exec_pack(const thread_at *at) {
+  run r;
+  for (int32_t c = at->thread->chunk_lo, taken; (taken = next_run(at, c, &r)) > 0; c += taken)
+    pack_rows(at, &r, at->buffer);
 }
 
 static void sum_squares_of_chunks(const thread_at *at) {
@@ -281,7 +286,7 @@ void hd__exec_reduce(const thread_at *at, hd_phase_kind kind) {
     else
       reduce_direct(at, kind, &r);
     if (updates)
-      refresh_packed(at, &r);
+      pack_rows(at, &r, 1 - at->buffer);
     hd__trace_leaf(at->thread->track, updates ? HD_SLICE_REDUCE_UPDATE : HD_SLICE_REDUCE, r.param);
   }
   if (at->last && kind == HD_PHASE_REDUCE_NORM) {
@@ -334,7 +339,7 @@ void hd__exec_update(const thread_at *at) {
       continue;
     }
     update_elems(at, r.param, at->exec->grad + first, first, (r.j1 - r.j0) * r.columns, scale);
-    refresh_packed(at, &r);
+    pack_rows(at, &r, 1 - at->buffer);
     hd__trace_leaf(at->thread->track, HD_SLICE_UPDATE, r.param);
   }
 }

@@ -36,9 +36,9 @@ static void lay_out_thread(hd_exec_cpu *exec, bump *b, int index) {
   thread->tile = take(b, &b->by.bookkeeping, TILE_ELEMS * (int64_t)sizeof *thread->tile);
   thread->other_tile = take(b, &b->by.bookkeeping,
                             plan->grad_elems > plan->trained_elems ? TILE_ELEMS * (int64_t)sizeof *thread->tile : 0);
-  int64_t barrier = plan->gathers ? plan->direct_elems * (int64_t)sizeof *thread->gathered : 0;
-  thread->gathered = take(b, &b->by.gradients, barrier);
-  thread->stack = take(b, &b->by.gradients, HD_MAX_REDUCTION_DEPTH * barrier);
+  const int64_t gathered = plan->gathered_elems * (int64_t)sizeof *thread->gathered;
+  thread->gathered = take(b, &b->by.gradients, gathered);
+  thread->stack = take(b, &b->by.gradients, HD_MAX_REDUCTION_DEPTH * gathered);
   thread->norms = take(b, &b->by.bookkeeping, plan->chunk_count * (int64_t)sizeof *thread->norms);
 }
 
@@ -49,11 +49,11 @@ static void lay_out_exchange(hd_exec_cpu *exec, bump *b) {
   if (exec->exchange.hosts == 1)
     return;
   for (int h = 0; h < exec->exchange.hosts; h++)
-    slots += hd__tree_most_sums(exec->host_border[h + 1] - exec->host_border[h]);
+    slots += hd__tree_most_sums(exec->host_border[h], exec->host_border[h + 1]);
   exec->host_sum = take(b, &b->by.gradients, slots * plan->grad_elems * (int64_t)sizeof *exec->host_sum);
   if (exec->has_owners)
     exec->owned_sum = take(b, &b->by.gradients, plan->grad_elems * (int64_t)sizeof *exec->owned_sum);
-  const int64_t gathered = plan->gathers ? exec->settings.shards * plan->direct_elems : 0;
+  const int64_t gathered = exec->settings.shards * plan->gathered_elems;
   exec->all_gathered = take(b, &b->by.gradients, gathered * (int64_t)sizeof *exec->all_gathered);
 }
 
@@ -72,7 +72,7 @@ static void lay_out_common(hd_exec_cpu *exec, bump *b) {
   exec->micro_batch_sum = take(b, &b->by.gradients, hd__tree_levels(micro_batches) * plan->grad_elems * 4);
   lay_out_exchange(exec, b);
   for (int l = 0; l < exec->exchange.count; l++) {
-    const int64_t slots = hd__tree_most_sums(exec->border[l + 1] - exec->border[l]);
+    const int64_t slots = hd__tree_most_sums(exec->border[l], exec->border[l + 1]);
     take(b, &b->by.bookkeeping, -b->used & (PAGE_BYTES - 1));
     exec->thread[l].partial_sums = take(b, &b->by.gradients, slots * plan->direct_elems * (int64_t)sizeof(float));
   }
@@ -397,6 +397,17 @@ static uint32_t run_step(thread_at *at, int slot) {
   return agree_on_flags(at, all);
 }
 
+/* Whether a step does not become a version. */
+static bool is_lost(uint32_t flags) { return flags & (HD_FLAG_NOT_FINITE | HD_FLAG_NO_DATA | HD_BARRIER_BROKEN); }
+
+/* Its update has written packed copies of weights that never counted. */
+static void restore_packed(const thread_at *at, uint32_t flags) {
+  if (flags & HD_BARRIER_BROKEN)
+    return; /* and never will a thread go on */
+  hd__exec_pack(at);
+  hd__exec_barrier(at, 0);
+}
+
 static void run_thread(void *arg, int local_index) {
   hd_exec_cpu *exec = arg;
   const int index = exec->exchange.first + local_index;
@@ -411,12 +422,14 @@ static void run_thread(void *arg, int local_index) {
     uint32_t all = run_step(&at, slot);
     if (local_index == 0) {
       exec->last_flags = all;
-      if (!(all & (HD_FLAG_NOT_FINITE | HD_FLAG_NO_DATA | HD_BARRIER_BROKEN))) {
+      if (!is_lost(all)) {
         hd__store_set_version(exec->store, ++version);
         exec->caller->report(exec->caller->source->self, at.step, exec->loss_sum, true);
         hd__trace_leaf(at.thread->track, HD_SLICE_REPORT, 0);
       }
     }
+    if (is_lost(all))
+      restore_packed(&at, all);
     if (all)
       break;
     at.buffer = 1 - at.buffer;

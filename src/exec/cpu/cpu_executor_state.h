@@ -46,7 +46,7 @@ typedef struct thread_state {
   void *fetch;         /* settings.fetch_bytes */
   float *partial_sums; /* slots of direct_elems floats */
   int64_t slot_rows[HD_MAX_SUBTREES];
-  float *gathered;          /* direct_elems floats: the sums over all shards that a later phase reads */
+  float *gathered;          /* gathered_elems floats: the sums over all shards that a later phase reads */
   float *stack;             /* for reducing statistics */
   float *tile, *other_tile; /* of a gradient; of another use of its parameter */
   double *norms;            /* room for the tree over chunk numbers */
@@ -177,8 +177,10 @@ void hd__exec_layout(hd_exec_cpu *exec, int slot, int64_t samples);
 void hd__exec_shards(const thread_at *at, const hd_phase *phase);
 void hd__exec_outputs(const thread_at *at, const hd_phase *phase);
 
-/* Merges the statistics in slots `top` and `top + 1` of a stack, of direct_elems floats and of rows[...] samples. */
-void hd__exec_merge_stats(const hd_plan *plan, const hd_plan_call *call, float *stack, const int64_t *rows, int top);
+/* Merges the statistics of two neighbouring ranges, of rows[0] and rows[1] samples, into the left one's; means are at
+ * at[0], sums of squared deviations at at[1]. */
+void hd__exec_merge_stats(const hd_plan *plan, const hd_plan_call *call, float *left, float *right, const int64_t *at,
+                          const int64_t *rows);
 
 /* Each thread for itself: reduces the sums of a phase's gathered calls over all shards. */
 void hd__exec_gather(const thread_at *at, const hd_phase *phase);
@@ -187,3 +189,6 @@ void hd__exec_gather(const thread_at *at, const hd_phase *phase);
 void hd__exec_running(const thread_at *at, int param, int32_t j0, int32_t j1);
 void hd__exec_reduce(const thread_at *at, hd_phase_kind kind);
 void hd__exec_update(const thread_at *at);
+
+/* The thread's rows of all packed copies, of the version that the step at hand reads. */
+void hd__exec_pack(const thread_at *at);

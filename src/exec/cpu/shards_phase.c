@@ -19,7 +19,7 @@ void hd__exec_find_memory(const thread_at *at) {
       [HD_AT_LABELS] = {.base = exec->targets},
       [HD_AT_LOSSES] = {.base = exec->losses},
       [HD_AT_PARAM] = {exec->store->weights[at->buffer], .scale = floats},
-      [HD_AT_PACKED] = {exec->store->packed[at->buffer], .scale = floats},
+      [HD_AT_PACKED] = {exec->store->packed, .scale = floats},
       [HD_AT_CONST] = {exec->plan->constants, .scale = floats},
       [HD_AT_DIRECT] = {thread->partial_sums, .scale = floats},
       [HD_AT_GATHERED] = {thread->gathered, .scale = floats}};
@@ -77,10 +77,7 @@ void hd__exec_call(const thread_at *at, const hd_plan_call *planned, const call_
     planned->run(&call);
 }
 
-/* Adds the sums in slot `top + 1` to those in slot `top`. */
-static void merge_sums(const thread_at *at, const hd_plan_call *call, int top) {
-  const hd_plan *plan = at->exec->plan;
-  float *left = at->thread->partial_sums + top * plan->direct_elems, *right = left + plan->direct_elems;
+static void merge_sums(const hd_plan *plan, const hd_plan_call *call, float *left, const float *right) {
   for (const hd_place *out = call->out; out < call->out + HD_MAX_OUT; out++)
     if (out->where == HD_AT_DIRECT)
       plan->kernels->array.binary[HD_BINARY_ADD][HD_F32](left + out->offset, left + out->offset, right + out->offset,
@@ -91,18 +88,23 @@ static void merge_sums(const thread_at *at, const hd_plan_call *call, int top) {
 static void run_per_shard(const thread_at *at, const hd_plan_call *call, const call_rows *group, hd_walk w) {
   const hd_plan *plan = at->exec->plan;
   const bool sums = call->class != HD_CLASS_SHARD && !call->by_shard; /* else nothing is summed */
+  const int64_t place[2] = {call->out[0].offset, call->out[1].offset};
   int64_t *slot_rows = at->thread->slot_rows;
   call_rows rows = *group;
   while (hd__walk_push(&w)) {
+    float *slot = at->thread->partial_sums + w.top * plan->direct_elems;
     rows.rows = w.step->row1 - w.step->row0;
-    rows.origin[HD_AT_DIRECT].base = at->thread->partial_sums + w.top * plan->direct_elems;
+    rows.origin[HD_AT_DIRECT].base = slot;
     hd__exec_call(at, call, &rows);
     advance(&rows, rows.rows);
-    for (slot_rows[w.top] = rows.rows; hd__walk_merge(&w); slot_rows[w.top] += slot_rows[w.top + 1])
+    for (slot_rows[w.top] = rows.rows; hd__walk_merge(&w); slot_rows[w.top] += slot_rows[w.top + 1]) {
+      float *right = slot;
+      slot -= plan->direct_elems;
       if (call->class == HD_CLASS_STATS)
-        hd__exec_merge_stats(plan, call, at->thread->partial_sums, slot_rows, w.top);
+        hd__exec_merge_stats(plan, call, slot, right, place, slot_rows + w.top);
       else if (sums)
-        merge_sums(at, call, w.top);
+        merge_sums(plan, call, slot, right);
+    }
   }
 }
 

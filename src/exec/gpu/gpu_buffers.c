@@ -56,7 +56,7 @@ static void lay_out(hd_exec_cuda *x, bump *b) {
     x->partial_sums = take(b, HD_GPU_GRADIENTS, hd__cuda_share_gpu_elems(share, x->number) * floats);
     x->all_partial_sums = take(b, HD_GPU_GRADIENTS, hd__cuda_share_all_elems(share) * floats);
   }
-  x->gathered = take(b, HD_GPU_GRADIENTS, (plan->gathers ? plan->direct_elems : 0) * floats);
+  x->gathered = take(b, HD_GPU_GRADIENTS, plan->gathered_elems * floats);
   x->grad = x->settings.clip_norm > 0 ? take(b, HD_GPU_GRADIENTS, plan->trained_elems * floats) : NULL;
   for (int i = 0; i < 3; i++)
     x->native.bf16[i] = take(b, HD_GPU_LIBRARIES, x->native.bf16_bytes[i]);

@@ -81,13 +81,13 @@ static hd_cuda_reduce sums_of(const hd_exec_cuda *x, const hd_plan_call *call, i
   const hd_place *first = &call->out[o], *second = call->class == HD_CLASS_STATS ? first + 1 : NULL;
   const bool after_exchange = way == FROM_PARTIAL_SUMS, before_exchange = way == TO_PARTIAL_SUMS;
   return (hd_cuda_reduce){.sums = after_exchange ? offset_of(x->all_partial_sums, offset) : x->sums + first->offset,
-                          .out = before_exchange ? offset_of(x->partial_sums, offset) : x->gathered + first->offset,
+                          .out = before_exchange ? offset_of(x->partial_sums, offset) : x->gathered + first->gathered,
                           .sums2 = !second          ? NULL
                                    : after_exchange ? offset_of(x->all_partial_sums, offset + first->elems)
                                                     : x->sums + second->offset,
                           .out2 = !second           ? NULL
                                   : before_exchange ? offset_of(x->partial_sums, offset + first->elems)
-                                                    : x->gathered + second->offset,
+                                                    : x->gathered + second->gathered,
                           .sums_stride = after_exchange ? elems : x->plan->direct_elems,
                           .out_stride = elems,
                           .count = first->elems,

@@ -18,11 +18,10 @@ int64_t hd__cuda_share_rows(const cuda_share *s, int number) {
 static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
 int64_t hd__cuda_share_gpu_elems(const cuda_share *s, int number) {
+  const int64_t sums = hd__tree_most_sums(s->border[number], s->border[number + 1]);
   int64_t most = 0;
   for (int i = 0; i < s->exchanges; i++)
-    most =
-        larger(most, s->elems[i] *
-                         (hd__cuda_share_is_summed(s, i) ? 1 : hd__tree_most_sums(hd__cuda_share_shards(s, number))));
+    most = larger(most, s->elems[i] * (hd__cuda_share_is_summed(s, i) ? 1 : sums));
   return most;
 }
 
@@ -30,7 +29,7 @@ int64_t hd__cuda_share_gpu_elems(const cuda_share *s, int number) {
 static int64_t most_exchanged(const cuda_share *s) {
   int64_t partial_sums = 0, most = 0;
   for (int g = 0; g < s->exchange.count; g++)
-    partial_sums += hd__tree_most_sums(hd__cuda_share_shards(s, g));
+    partial_sums += hd__tree_most_sums(s->border[g], s->border[g + 1]);
   for (int i = 0; i < s->exchanges; i++)
     most = larger(most, hd__cuda_share_is_summed(s, i) ? 0 : s->elems[i] * partial_sums);
   return most;

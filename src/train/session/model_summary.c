@@ -169,7 +169,7 @@ static hd_status plan_memory(owner *o, hd_ctx *ctx, const int32_t input[3]) {
   hd_planned planned = {.plan = plan,
                         .eval_plan = eval_plan,
                         .train = hd__planned_training(o->config, (int32_t)o->summary.shards, update),
-                        .eval = hd__planned_evaluation(o->config),
+                        .eval = hd__planned_evaluation(),
                         .threads = o->summary.threads,
                         .states = states};
   planned.train.fetch_bytes = o->train_fetch;

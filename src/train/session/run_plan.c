@@ -103,10 +103,8 @@ hd_exec_settings hd__planned_training(const hd_config *config, int32_t shards, h
                             .clip_norm = hd__settings(config)->clip_grad_norm};
 }
 
-hd_exec_settings hd__planned_evaluation(const hd_config *config) {
-  int64_t batch = hd__settings(config)->batch;
-  return (hd_exec_settings){
-      .executor = &hd__cpu_executor, .batch = batch < 64 ? 64 : batch, .shards = 1, .micro_batches = 1};
+hd_exec_settings hd__planned_evaluation(void) {
+  return (hd_exec_settings){.executor = &hd__cpu_executor, .batch = 64, .shards = 1, .micro_batches = 1};
 }
 
 void hd__planned_device(hd_exec_settings *settings, const hd_plan *plan, struct hd_cuda *cuda) {
@@ -129,7 +127,7 @@ hd_status hd__planned_memory(hd_memory *out, hd_ctx *ctx, const hd_planned *p) {
   int64_t version = p->plan->param_elems * (int64_t)sizeof(float), store = hd__store_bytes(p->plan, p->states);
   *out = (hd_memory){.weights_bytes = 2 * version,
                      .optimizer_bytes = 2 * p->plan->trained_elems * (int64_t)sizeof(float) * p->states,
-                     .packed_bytes = 2 * p->plan->packed_elems * (int64_t)sizeof(float),
+                     .packed_bytes = p->plan->packed_elems * (int64_t)sizeof(float),
                      .activations_bytes = train.activations,
                      .samples_bytes = train.fetch,
                      .gradients_bytes = train.gradients,

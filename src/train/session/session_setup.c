@@ -136,7 +136,7 @@ static int32_t steps_ahead(const hd_session *s) {
 
 static hd_status make_executors(hd_session *s, hd_ctx *ctx, int32_t shards) {
   hd_exec_settings train = hd__planned_training(s->run.config, shards, s->run.schedule.op);
-  hd_exec_settings eval = hd__planned_evaluation(s->run.config);
+  hd_exec_settings eval = hd__planned_evaluation();
   train.local = eval.local = s->compute.local;
   hd__planned_device(&train, s->compute.plan, s->compute.cuda);
   hd__planned_device(&eval, s->compute.eval_plan, s->compute.cuda);
