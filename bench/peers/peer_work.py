@@ -28,8 +28,13 @@ MODELS = {
 RECIPE = {"batch": 256, "lr": 0.01, "steps": 235}
 
 
+def is_file(model):
+    """Whether a model is a file of heddle's, not one of MODELS."""
+    return model not in MODELS
+
+
 def is_convolutional(model):
-    return any(layer[0] == "conv" for layer in MODELS[model])
+    return is_file(model) or any(layer[0] == "conv" for layer in MODELS[model])
 
 
 def read_idx(folder, name):

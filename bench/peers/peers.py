@@ -10,7 +10,8 @@ a factor of two to PyTorch. Then heddle and the best setting of each peer take t
 uses another one all the same is left out.
 
 heddle runs as anybody runs it: `heddle train` on MNIST. Peers have the data in memory, normalised; but with `ddp`, where
-both read and normalise samples as they train, an epoch of SimpleNet in 4 ranks of one thread.
+both read and normalise samples as they train, an epoch of SimpleNet in 4 ranks of one thread. --work also takes a model
+file of heddle's, which PyTorch trains, too; the samples are noise.
 """
 import argparse
 import datetime
@@ -18,9 +19,13 @@ import json
 import os
 import select
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
+from math import prod
+
+from model_file import classes_of, read_model
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 WORKERS = {"torch": "torch_worker.py", "jax": "jax_worker.py"}
@@ -33,6 +38,7 @@ SPOILERS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_CORETYPE", "OPENBLAS
 limits = {}  # those of --isa
 SEARCH_S, TIMEOUT_S = 0.7, 600
 DDP_RANKS = 4
+WORKS = ["cnn", "mlp", "simplenet", "fastmnist", "ddp"]
 
 
 def say(text):
@@ -113,12 +119,14 @@ class Peer:
         self.workers = [Worker(python, WORKERS[library], folder, n) for n in counts]
         self.name, self.isa = self.workers[0].version, self.workers[0].isa
 
-    def open(self, model, batch):
+    def open(self, model, batch, eager):
         """Searches the best setting: what is measured from now on."""
         self.tried, best = {}, 0
         for worker in self.workers:
             opened = worker.ask("open", model=model, batch=batch)
             for setting in opened.get("settings", []):
+                if eager and setting.startswith("compile/"):
+                    continue
                 rate = max(self.rate_of(worker, setting, SEARCH_S), self.rate_of(worker, setting, SEARCH_S))
                 self.tried["%s, %d threads" % (setting, worker.threads)] = round(rate)
                 if rate > best:
@@ -159,25 +167,56 @@ def run_heddle(command, spoilers):
     return json.loads(done.stdout.strip().split("\n")[-1])
 
 
+def is_file(work):
+    return work not in WORKS
+
+
+def write_npy(path, shape, data):
+    """Bytes as unsigned numbers."""
+    head = "{'descr': '|u1', 'fortran_order': False, 'shape': (%s,), }" % ", ".join(map(str, shape))
+    head = head.ljust(-(10 + len(head) + 1) % 64 + len(head)) + "\n"
+    with open(path, "wb") as file:
+        file.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head.encode() + data)
+
+
 class Heddle:
     def __init__(self, program, folder, threads, scratch):
         self.program, self.folder, self.threads, self.scratch = program, folder, threads, scratch
+        self.epochs = {}
         self.name = version_of(program)
 
     def train(self, *options):
         out = os.path.join(self.scratch, "run")
         shutil.rmtree(out, ignore_errors=True)
-        run = run_heddle([self.program, "train", "--data", self.folder, "--threads", str(self.threads), "--out", out,
-                          "--json", *options], SPOILERS[:2])
+        data = [] if "--data" in options else ["--data", self.folder]
+        run = run_heddle([self.program, "train", *data, "--threads", str(self.threads), "--out", out, "--json",
+                          *options], SPOILERS[:2])
         self.isa = run["isa"]
         return run
 
     def rate(self, model, batch, seconds):
+        """Of a number of steps that takes so long; an epoch for the first time."""
         options = ["--model", model, "--batch", str(batch), "--optimizer", "sgd", "--lr", "0.01"]
-        if (model, batch) not in self.__dict__.setdefault("epochs", {}):
+        epoch = 60000
+        if is_file(model):
+            epoch = 40 * batch
+            options += ["--data", self.noise(model, batch)]
+        if (model, batch) not in self.epochs:
             first = self.train(*options, "--epochs", "1")["samples_per_s"]
-            self.epochs[model, batch] = min(40, max(1, round(seconds * first / 60000)))
+            self.epochs[model, batch] = min(40, max(1, round(seconds * first / epoch)))
         return self.train(*options, "--epochs", str(self.epochs[model, batch]))["samples_per_s"]
+
+    def noise(self, model, batch):
+        """A folder of samples for a model file."""
+        folder = os.path.join(self.scratch, "noise-%s-%d" % (os.path.basename(model), batch))
+        if not os.path.isdir(folder):
+            shape, layers = read_model(model)
+            os.mkdir(folder)
+            for part, count in (("train", 40 * batch), ("test", 64)):
+                write_npy(os.path.join(folder, "x_%s.npy" % part), [count, *shape], os.urandom(count * prod(shape)))
+                write_npy(os.path.join(folder, "y_%s.npy" % part), [count],
+                          bytes(n % min(256, classes_of(layers)) for n in range(count)))
+        return folder
 
     def recipe(self, seed):
         run = self.train("--recipe", "fastmnist", "--seed", str(seed))
@@ -247,9 +286,9 @@ def find_peers(args, folder):
 def measure(work, args, heddle, peers):
     """One row: medians over rounds, heddle and every peer once in each."""
     recipe = work == "fastmnist"
-    batch = 256 if recipe else 64
+    batch = 256 if recipe else args.batch
     say("%s: searching the peers' best settings" % work)
-    here = [p for p in peers if p.open(work, batch)]
+    here = [p for p in peers if (p.library == "torch" or not is_file(work)) and p.open(work, batch, args.eager)]
     values = {id(p): [] for p in here + [heddle]}
     accuracy = {id(p): [] for p in here + [heddle]}
     for turn in range(args.rounds):
@@ -325,7 +364,7 @@ def title(row):
     if row["work"] == "ddp":
         return "`simplenet`, %d ranks, an epoch with its loader, training seconds" % DDP_RANKS
     return "`fastmnist` recipe, training seconds" if row["work"] == "fastmnist" else \
-        "`%s`, batch %d, samples/s" % (row["work"], row["batch"])
+        "`%s`, batch %d, samples/s" % (os.path.basename(row["work"]), row["batch"])
 
 
 def caption(report):
@@ -360,12 +399,13 @@ def print_text(report):
 
 
 def main():
-    works = ["cnn", "mlp", "simplenet", "fastmnist", "ddp"]
     p = argparse.ArgumentParser(prog="heddle bench peers", description=__doc__.split("\n")[0])
     p.add_argument("--heddle", default="heddle")
     p.add_argument("--python", action="append")
     p.add_argument("--data-dir")
-    p.add_argument("--work", action="append", choices=works)
+    p.add_argument("--work", action="append", metavar="NAME|FILE")
+    p.add_argument("--batch", type=int, default=64)
+    p.add_argument("--eager", action="store_true")
     p.add_argument("--isa", choices=ISAS)
     p.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     p.add_argument("--seconds", type=float, default=2)
@@ -380,7 +420,7 @@ def main():
         peers = find_peers(args, folder)
         try:
             rows = [measure_ddp(args, heddle, peers, folder, scratch) if work == "ddp" else
-                    measure(work, args, heddle, peers) for work in works if work in (args.work or works)]
+                    measure(work, args, heddle, peers) for work in args.work or WORKS]
         finally:
             for peer in peers:
                 peer.close()

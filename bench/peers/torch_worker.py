@@ -5,13 +5,62 @@ import time
 import torch
 from torch import nn
 
-from peer_work import MODELS, RECIPE, images, is_convolutional, serve
+from model_file import classes_of, read_model
+from peer_work import MODELS, RECIPE, images, is_convolutional, is_file, serve
 
 FOLDER, THREADS = sys.argv[1], int(sys.argv[2])
 state = {"trainers": {}}
 
 
+def module(layer, shape):
+    """The module of a layer of a model file, for inputs of this shape."""
+    op, side = layer["op"], [layer.get(key) for key in ("kernel", "stride", "padding")]
+    stride, padding = side[1] or (side[0] if "pool" in op else 1), side[2] or 0
+    if op == "conv2d":
+        return nn.Conv2d(shape[1], layer["out"], side[0], stride, padding, layer.get("dilation", 1),
+                         layer.get("groups", 1), layer.get("bias", True))
+    if op == "linear":
+        return nn.Linear(shape[1], layer["out"], layer.get("bias", True))
+    if op == "batch_norm":
+        return (nn.BatchNorm2d if len(shape) == 4 else nn.BatchNorm1d)(shape[1])
+    if op in ("max_pool2d", "avg_pool2d"):
+        return (nn.MaxPool2d if op == "max_pool2d" else nn.AvgPool2d)(side[0], stride, padding)
+    plain = {"relu": nn.ReLU, "gelu": nn.GELU, "tanh": nn.Tanh, "sigmoid": nn.Sigmoid, "swish": nn.SiLU,
+             "flatten": nn.Flatten}
+    if op in plain:
+        return plain[op]()
+    if op == "global_avg_pool2d":
+        return nn.AdaptiveAvgPool2d(1)
+    raise ValueError("no module is known for layers of the kind " + op)
+
+
+class Network(nn.Module):
+    """What a model file describes."""
+
+    def __init__(self, path):
+        super().__init__()
+        shape, self.layers = read_model(path)
+        self.classes = classes_of(self.layers)
+        self.made = nn.ModuleList()
+        values = {"input": torch.zeros(2, *shape)}
+        for layer in self.layers:
+            x = [values[name] for name in layer["from"]]
+            self.made.append(nn.Identity() if layer["op"] in ("add", "concat") else module(layer, x[0].shape))
+            values[layer["name"]] = self.value(layer, self.made[-1], x)
+
+    def value(self, layer, made, x):
+        return x[0] + x[1] if layer["op"] == "add" else torch.cat(x, 1) if layer["op"] == "concat" else made(x[0])
+
+    def forward(self, x):
+        values = {"input": x}
+        for layer, made in zip(self.layers, self.made):
+            x = values[layer["name"]] = self.value(layer, made, [values[name] for name in layer["from"]])
+        return x
+
+
 def network(model):
+    if is_file(model):
+        return Network(model)
     make = {"conv": lambda i, o, k: nn.Conv2d(i, o, k), "pool": nn.MaxPool2d, "relu": nn.ReLU, "flatten": nn.Flatten,
             "linear": nn.Linear}
     return nn.Sequential(*(make[kind](*sizes) for kind, *sizes in MODELS[model]))
@@ -52,8 +101,13 @@ class Trainer:
 
 
 def open_model(model, batch):
-    x, y = images(FOLDER, "train")
-    state.update(model=model, batch=batch, x=torch.from_numpy(x).unsqueeze(1), y=torch.from_numpy(y), trainers={})
+    if is_file(model):
+        shape, layers = read_model(model)
+        x, y = torch.randn(40 * batch, *shape), torch.randint(classes_of(layers), (40 * batch,))
+    else:
+        x, y = (torch.from_numpy(array) for array in images(FOLDER, "train"))
+        x = x.unsqueeze(1)
+    state.update(model=model, batch=batch, x=x, y=y, trainers={})
     ways = ["eager"] + ["compile"] * hasattr(torch, "compile")
     layouts = ["nchw"] + ["nhwc"] * is_convolutional(model)
     return {"settings": ["%s/%s" % (way, layout) for way in ways for layout in layouts]}

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* The benches, as bits. */
 enum {
@@ -111,7 +112,9 @@ static int take_work(const cli_extra *option, const char *value) {
   for (size_t i = 0; i < sizeof works / sizeof *works; i++)
     if (!strcmp(value, works[i]))
       return take_word(option, value);
-  cli_complain("--work expects cnn, mlp, simplenet, fastmnist or ddp, found '%s'", value);
+  if (access(value, R_OK) == 0)
+    return take_word(option, value);
+  cli_complain("--work expects cnn, mlp, simplenet, fastmnist, ddp or a model file, found '%s'", value);
   return CLI_USAGE;
 }
 
@@ -142,7 +145,9 @@ static const cli_extra extra[] = {
     {"markdown", NULL, "a table for a page", take_word, .of = SCRIPTS},
     {"rounds", "N", "how often each is measured (5)", take_rounds, &bench_asked.rounds, 1, BENCH_RANKS_ROUNDS,
      .of = SCRIPTS | RANKS},
-    {"work", "NAME", "cnn, mlp, simplenet, fastmnist or ddp (all); may be repeated", take_work, .of = PEERS},
+    {"work", "NAME|FILE", "cnn, mlp, simplenet, fastmnist, ddp (all) or a model file; may be repeated", take_work,
+     .of = PEERS},
+    {"eager", NULL, "PyTorch without torch.compile, which takes a minute for each network", take_word, .of = PEERS},
     {"isa", "NAME", "avx2: heddle and its peers limited to that instruction set (the best)", take_isa, .of = PEERS},
     {"peers", NULL, "against other libraries, in turns; see --peers --help", take_nothing,
      .of = LOADER | ALLREDUCE | LOADER_PEERS | ALLREDUCE_PEERS},
@@ -150,10 +155,12 @@ static const cli_extra extra[] = {
 
 /* ---- Peers ---- */
 
+static const char TRAINING[] = "peers.py";
+
 /* `option` and `value` are the script's own; those of the command are passed on. */
 static int run_script(const char *script, const char *option, const char *value, const hd_config *config) {
   static char name[BENCH_MOST_WORDS][16];
-  const char *word[2 * BENCH_MOST_WORDS + 8], *threads = hd_config_get(config, "threads");
+  const char *word[2 * BENCH_MOST_WORDS + 10], *threads = hd_config_get(config, "threads");
   const char *folder = hd_config_get(config, "data-dir");
   int count = 0;
   for (int i = 0; i < bench_asked.words; i++) {
@@ -172,6 +179,10 @@ static int run_script(const char *script, const char *option, const char *value,
     word[count++] = "--data-dir";
     word[count++] = folder;
   }
+  if (!strcmp(script, TRAINING)) {
+    word[count++] = "--batch";
+    word[count++] = hd_config_get(config, "batch");
+  }
   if (cli_wants_json(config))
     word[count++] = "--json";
   word[count] = NULL;
@@ -185,7 +196,7 @@ static int run_timed(const char *script, const hd_config *config) {
 }
 
 static int run_peers(hd_ctx *ctx, hd_config *config, int count, char **operand) {
-  return run_timed("peers.py", config);
+  return run_timed(TRAINING, config);
 }
 
 static int run_loader_peers(hd_ctx *ctx, hd_config *config, int count, char **operand) {
@@ -217,7 +228,7 @@ static const cli_command benches[] = {
                         "transforms", "eval-transforms", "workers", "prefetch-factor", "pin-memory", "cache", "threads",
                         "cpus", "placement", "json")},
     {"bench peers", "training against PyTorch and JAX, as far as they are installed, in turns", .kind = PEERS,
-     .run = run_peers, .options = OPTIONS("data-dir", "threads", "json")},
+     .run = run_peers, .options = OPTIONS("data-dir", "batch", "threads", "json")},
     {"bench allreduce", "sums over --procs ranks (2), by size", .kind = ALLREDUCE, .run = bench_allreduce,
      .options = OPTIONS("procs", "json")},
     {"bench ranks", "training with threads against ranks, at equal numbers of cores, in turns", .kind = RANKS,
