@@ -36,7 +36,7 @@ typedef struct hd_summary_layer {
 typedef struct hd_memory {
   int64_t weights_bytes;     /* two versions */
   int64_t optimizer_bytes;   /* two versions of its state */
-  int64_t packed_bytes;      /* copies of weights in the kernels' layout, two versions */
+  int64_t packed_bytes;      /* copies of weights in the kernels' layout */
   int64_t activations_bytes; /* of all threads, with their gradients */
   int64_t samples_bytes;     /* of all threads, if there are transforms */
   int64_t gradients_bytes;   /* partial sums of parameter gradients */

@@ -1,113 +1,171 @@
 /* Batch normalisation: sixteen channels at a time, each lane the reference's chain.
  *
- * Channels are fastest in memory, so a group's pixels lie `ci` apart. Statistics and gradients of up to FOUR groups
- * run at once: their chains are long and would wait for each other's additions alone. */
+ * Channels are fastest in memory. Several groups of them run side by side: chains would wait for their own additions
+ * alone, and neighbouring groups of a pixel share its cache lines. */
 #include "kernel/cpu/group16.h"
 
-enum { FOUR = 4 };
+/* Groups whose numbers fit into the registers together. */
+#if HD_ISA_IS(avx512)
+enum { MOST = 4 };
+#else
+enum { MOST = 2 };
+#endif
 
-G16 void sum_groups(g16 *sum, const hd_call *call, int c, int groups) {
+/* A kernel for the channels from c on: so many groups, or `left` channels of one group. Counts are constants where a
+ * kernel is inlined below. */
+typedef void channels_fn(const hd_call *call, int c);
+
+#define OF_GROUPS(kernel)                                                                                              \
+  static void kernel##_some(const hd_call *call, int c) { kernel##_of(call, c, 1, call->g->ci - c); }                  \
+  static void kernel##_1(const hd_call *call, int c) { kernel##_of(call, c, 1, 16); }                                  \
+  static void kernel##_2(const hd_call *call, int c) { kernel##_of(call, c, 2, 16); }                                  \
+  static void kernel##_3(const hd_call *call, int c) { kernel##_of(call, c, MOST < 3 ? 1 : 3, 16); }                   \
+  static void kernel##_4(const hd_call *call, int c) { kernel##_of(call, c, MOST < 4 ? 1 : 4, 16); }                   \
+  static void kernel(const hd_call *call) {                                                                            \
+    static channels_fn *const of[] = {kernel##_some, kernel##_1, kernel##_2, kernel##_3, kernel##_4};                  \
+    all_channels(call, of);                                                                                            \
+  }
+
+static void all_channels(const hd_call *call, channels_fn *const of[]) {
+  const int channels = call->g->ci;
+  for (int c = 0, groups; c < channels; c += 16 * (groups > 0 ? groups : 1)) {
+    groups = (channels - c) / 16 < MOST ? (channels - c) / 16 : MOST;
+    of[groups](call, c);
+  }
+}
+
+/* Numbers of the channels, a group each. */
+G16 void load_channels(g16 *to, const hd_call *call, int slot, int c, int groups, int left) {
+  UNROLL
+  for (int q = 0; q < groups; q++)
+    to[q] = g16_load_some((const float *)call->in[slot] + c + 16 * q, left);
+}
+
+G16 void store_channels(float *to, const g16 *value, int c, int groups, int left) {
+  UNROLL
+  for (int q = 0; q < groups; q++)
+    g16_store_some(to + c + 16 * q, value[q], left);
+}
+
+G16 g16 deviation(g16 variance, const hd_geom *g) { return g16_sqrt(g16_add(variance, g16_all(g->eps))); }
+
+G16 void sum_pixels(g16 *sum, const hd_call *call, int c, int groups, int left) {
   const hd_geom *g = call->g;
   for (int64_t n = 0; n < call->rows; n++) {
     const float *x = in_row(call, 0, n) + c;
     for (int64_t p = 0; p < pixels_of(g); p++, x += g->ci)
-      for (int q = 0; q < groups; q++)
-        sum[q] = g16_add(sum[q], g16_load_some(x + 16 * q, g->ci - c - 16 * q));
-  }
-}
-
-G16 void sum_squared_deviations(g16 *m2, const g16 *mean, const hd_call *call, int c, int groups) {
-  const hd_geom *g = call->g;
-  for (int64_t n = 0; n < call->rows; n++) {
-    const float *x = in_row(call, 0, n) + c;
-    for (int64_t p = 0; p < pixels_of(g); p++, x += g->ci)
-      for (int q = 0; q < groups; q++) {
-        g16 d = g16_sub(g16_load_some(x + 16 * q, g->ci - c - 16 * q), mean[q]);
-        m2[q] = g16_fma(d, d, m2[q]);
-      }
-  }
-}
-
-static void batch_stats(const hd_call *call) {
-  const hd_geom *g = call->g;
-  g16 count = g16_all((float)(call->rows * pixels_of(g)));
-  for (int c = 0; c < g->ci; c += 16 * FOUR) {
-    int groups = (g->ci - c + 15) / 16 < FOUR ? (g->ci - c + 15) / 16 : FOUR;
-    g16 mean[FOUR], m2[FOUR];
-    for (int q = 0; q < FOUR; q++)
-      mean[q] = m2[q] = g16_zero();
-    sum_groups(mean, call, c, groups);
+      UNROLL
     for (int q = 0; q < groups; q++)
-      mean[q] = g16_div(mean[q], count);
-    sum_squared_deviations(m2, mean, call, c, groups);
+      sum[q] = g16_add(sum[q], g16_load_some(x + 16 * q, left));
+  }
+}
+
+G16 void sum_squared_deviations(g16 *m2, const g16 *mean, const hd_call *call, int c, int groups, int left) {
+  const hd_geom *g = call->g;
+  for (int64_t n = 0; n < call->rows; n++) {
+    const float *x = in_row(call, 0, n) + c;
+    for (int64_t p = 0; p < pixels_of(g); p++, x += g->ci)
+      UNROLL
     for (int q = 0; q < groups; q++) {
-      g16_store_some((float *)call->out[0] + c + 16 * q, mean[q], g->ci - c - 16 * q);
-      g16_store_some((float *)call->out[1] + c + 16 * q, m2[q], g->ci - c - 16 * q);
+      const g16 d = g16_sub(g16_load_some(x + 16 * q, left), mean[q]);
+      m2[q] = g16_fma(d, d, m2[q]);
     }
   }
 }
 
-G16 g16 channels(const hd_call *call, int slot, int c) {
-  return g16_load_some((const float *)call->in[slot] + c, call->g->ci - c);
+G16 void batch_stats_of(const hd_call *call, int c, int groups, int left) {
+  const g16 count = g16_all((float)(call->rows * pixels_of(call->g)));
+  g16 mean[MOST], m2[MOST];
+  UNROLL
+  for (int q = 0; q < groups; q++)
+    mean[q] = m2[q] = g16_zero();
+  sum_pixels(mean, call, c, groups, left);
+  UNROLL
+  for (int q = 0; q < groups; q++)
+    mean[q] = g16_div(mean[q], count);
+  sum_squared_deviations(m2, mean, call, c, groups, left);
+  store_channels(call->out[0], mean, c, groups, left);
+  store_channels(call->out[1], m2, c, groups, left);
 }
+OF_GROUPS(batch_stats)
 
-G16 g16 deviation(const hd_call *call, int slot, int c) {
-  return g16_sqrt(g16_add(channels(call, slot, c), g16_all(call->g->eps)));
-}
-
-static void batch_norm(const hd_call *call) {
+G16 void batch_norm_of(const hd_call *call, int c, int groups, int left) {
   const hd_geom *g = call->g;
-  for (int c = 0; c < g->ci; c += 16) {
-    int left = g->ci - c;
-    g16 mean = channels(call, 3, c), bias = channels(call, 2, c);
-    g16 scale = g16_div(channels(call, 1, c), deviation(call, 4, c));
-    for (int64_t n = 0; n < call->rows; n++) {
-      const float *x = in_row(call, 0, n) + c;
-      float *y = out_row(call, 0, n) + c;
-      for (int64_t p = 0; p < pixels_of(g); p++, x += g->ci, y += g->ci)
-        g16_store_some(y, g16_fma(g16_sub(g16_load_some(x, left), mean), scale, bias), left);
-    }
+  g16 scale[MOST], bias[MOST], mean[MOST], variance[MOST];
+  load_channels(scale, call, 1, c, groups, left);
+  load_channels(bias, call, 2, c, groups, left);
+  load_channels(mean, call, 3, c, groups, left);
+  load_channels(variance, call, 4, c, groups, left);
+  UNROLL
+  for (int q = 0; q < groups; q++)
+    scale[q] = g16_div(scale[q], deviation(variance[q], g));
+  for (int64_t n = 0; n < call->rows; n++) {
+    const float *x = in_row(call, 0, n) + c;
+    float *y = out_row(call, 0, n) + c;
+    for (int64_t p = 0; p < pixels_of(g); p++, x += g->ci, y += g->ci)
+      UNROLL
+    for (int q = 0; q < groups; q++)
+      g16_store_some(y + 16 * q, g16_fma(g16_sub(g16_load_some(x + 16 * q, left), mean[q]), scale[q], bias[q]), left);
   }
 }
+OF_GROUPS(batch_norm)
 
-static void batch_norm_dw(const hd_call *call) {
+G16 void batch_norm_dw_of(const hd_call *call, int c, int groups, int left) {
   const hd_geom *g = call->g;
-  for (int c = 0; c < g->ci; c += 16) {
-    int left = g->ci - c;
-    g16 mean = channels(call, 2, c), r = g16_div(g16_all(1), deviation(call, 3, c)), dw = g16_zero(), db = g16_zero();
-    for (int64_t n = 0; n < call->rows; n++) {
-      const float *x = in_row(call, 0, n) + c, *dy = in_row(call, 1, n) + c;
-      for (int64_t p = 0; p < pixels_of(g); p++, x += g->ci, dy += g->ci) {
-        g16 d = g16_load_some(dy, left);
-        dw = g16_fma(d, g16_mul(g16_sub(g16_load_some(x, left), mean), r), dw);
-        db = g16_add(db, d);
-      }
-    }
-    if (call->out[0])
-      g16_store_some((float *)call->out[0] + c, dw, left);
-    if (call->out[1])
-      g16_store_some((float *)call->out[1] + c, db, left);
+  g16 mean[MOST], r[MOST], dw[MOST], db[MOST];
+  load_channels(mean, call, 2, c, groups, left);
+  load_channels(r, call, 3, c, groups, left);
+  UNROLL
+  for (int q = 0; q < groups; q++) {
+    r[q] = g16_div(g16_all(1), deviation(r[q], g));
+    dw[q] = db[q] = g16_zero();
   }
+  for (int64_t n = 0; n < call->rows; n++) {
+    const float *x = in_row(call, 0, n) + c, *dy = in_row(call, 1, n) + c;
+    for (int64_t p = 0; p < pixels_of(g); p++, x += g->ci, dy += g->ci)
+      UNROLL
+    for (int q = 0; q < groups; q++) {
+      const g16 d = g16_load_some(dy + 16 * q, left);
+      dw[q] = g16_fma(d, g16_mul(g16_sub(g16_load_some(x + 16 * q, left), mean[q]), r[q]), dw[q]);
+      db[q] = g16_add(db[q], d);
+    }
+  }
+  if (call->out[0])
+    store_channels(call->out[0], dw, c, groups, left);
+  if (call->out[1])
+    store_channels(call->out[1], db, c, groups, left);
 }
+OF_GROUPS(batch_norm_dw)
 
-static void batch_norm_dx(const hd_call *call) {
+G16 void batch_norm_dx_of(const hd_call *call, int c, int groups, int left) {
   const hd_geom *g = call->g;
-  g16 count = g16_all((float)(call->batch_rows * pixels_of(g)));
-  for (int c = 0; c < g->ci; c += 16) {
-    int left = g->ci - c;
-    g16 mean = channels(call, 3, c), r = g16_div(g16_all(1), deviation(call, 4, c));
-    g16 scale = g16_mul(channels(call, 1, c), r);
-    g16 dw = g16_div(channels(call, 5, c), count), db = g16_div(channels(call, 6, c), count);
-    for (int64_t n = 0; n < call->rows; n++) {
-      const float *dy = in_row(call, 0, n) + c, *x = in_row(call, 2, n) + c;
-      float *dx = out_row(call, 0, n) + c;
-      for (int64_t p = 0; p < pixels_of(g); p++, x += g->ci, dy += g->ci, dx += g->ci) {
-        g16 xhat = g16_mul(g16_sub(g16_load_some(x, left), mean), r);
-        g16_store_some(dx, g16_mul(scale, g16_sub(g16_load_some(dy, left), g16_fma(xhat, dw, db))), left);
-      }
+  const g16 count = g16_all((float)(call->batch_rows * pixels_of(g)));
+  g16 scale[MOST], mean[MOST], r[MOST], dw[MOST], db[MOST];
+  load_channels(scale, call, 1, c, groups, left);
+  load_channels(mean, call, 3, c, groups, left);
+  load_channels(r, call, 4, c, groups, left);
+  load_channels(dw, call, 5, c, groups, left);
+  load_channels(db, call, 6, c, groups, left);
+  UNROLL
+  for (int q = 0; q < groups; q++) {
+    r[q] = g16_div(g16_all(1), deviation(r[q], g));
+    scale[q] = g16_mul(scale[q], r[q]);
+    dw[q] = g16_div(dw[q], count);
+    db[q] = g16_div(db[q], count);
+  }
+  for (int64_t n = 0; n < call->rows; n++) {
+    const float *dy = in_row(call, 0, n) + c, *x = in_row(call, 2, n) + c;
+    float *dx = out_row(call, 0, n) + c;
+    for (int64_t p = 0; p < pixels_of(g); p++, x += g->ci, dy += g->ci, dx += g->ci)
+      UNROLL
+    for (int q = 0; q < groups; q++) {
+      const g16 xhat = g16_mul(g16_sub(g16_load_some(x + 16 * q, left), mean[q]), r[q]);
+      const g16 d = g16_sub(g16_load_some(dy + 16 * q, left), g16_fma(xhat, dw[q], db[q]));
+      g16_store_some(dx + 16 * q, g16_mul(scale[q], d), left);
     }
   }
 }
+OF_GROUPS(batch_norm_dx)
 
 static void shard_norm(const hd_call *call) {
   g16 count = g16_all((float)(call->rows * pixels_of(call->g)));
