@@ -197,8 +197,10 @@ static void reduce_tile(const thread_at *at, hd_phase_kind kind, int param, cons
 }
 
 static void reduce_deferred(const thread_at *at, hd_phase_kind kind, const run *r) {
-  int32_t columns = (int32_t)r->columns, parts = (columns + TILE_COLUMNS - 1) / TILE_COLUMNS;
-  int32_t width = ((columns + parts - 1) / parts + 15) / 16 * 16, rows = TILE_ELEMS / width / TILE_ROWS * TILE_ROWS;
+  const int32_t columns = (int32_t)r->columns, parts = (columns + TILE_COLUMNS - 1) / TILE_COLUMNS;
+  const int32_t width = ((columns + parts - 1) / parts + 15) / 16 * 16;
+  const int32_t most = TILE_ELEMS / width, tiles = (r->j1 - r->j0 + most - 1) / most;
+  const int32_t rows = (r->j1 - r->j0 + tiles - 1) / tiles;
   for (int32_t k = 0; k < columns; k += width)
     for (int32_t j = r->j0; j < r->j1; j += rows) {
       tile t = {.j0 = j, .j1 = j + rows < r->j1 ? j + rows : r->j1, .k0 = k, .elem = (int64_t)j * columns + k};

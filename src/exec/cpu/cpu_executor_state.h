@@ -9,12 +9,11 @@
 #include "exec/exchange/exchange.h"
 #include "reduce/reduction_tree.h"
 
-/* Elements of a thread's reduction buffer. A tile of a deferred gradient has a multiple of TILE_ROWS home rows and at
- * most TILE_COLUMNS columns; a tile of a direct gradient has REDUCE_ELEMS consecutive elements. */
+/* Elements of a thread's reduction buffer. A tile of a deferred gradient has at most TILE_COLUMNS columns; a tile of a
+ * direct gradient has REDUCE_ELEMS consecutive elements. */
 enum {
-  TILE_ELEMS = 24576,
-  TILE_ROWS = 12,
-  TILE_COLUMNS = TILE_ELEMS / TILE_ROWS,
+  TILE_ELEMS = 50176,
+  TILE_COLUMNS = 4096,
   REDUCE_ELEMS = 4096,
   OWNED_ALIGN = 16
 };

@@ -59,6 +59,43 @@ G16 uint32_t g16_nonzero(g16 a) {
   return (uint32_t)_mm256_movemask_ps(lo) | (uint32_t)_mm256_movemask_ps(hi) << 8;
 }
 
+/* Some lanes of a group, given as bits; see group16.h. For each half: where its lanes come from when they move together
+ * and when they move apart, and which are picked; and the number of those in the lower half. */
+typedef struct g16_picks {
+  __m256i together[2], apart[2];
+  __m256 picked[2];
+  int low;
+} g16_picks;
+
+G16 g16_picks g16_picks_of(uint32_t bits) {
+  _Alignas(32) int32_t together[16] = {0}, apart[16], picked[16];
+  int count[2] = {0, 0};
+  for (int i = 0; i < 16; i++) {
+    apart[i] = count[i / 8];
+    picked[i] = bits >> i & 1 ? -1 : 0;
+    if (picked[i])
+      together[i / 8 * 8 + count[i / 8]++] = i % 8;
+  }
+  g16_picks p = {.low = count[0]};
+  for (int half = 0; half < 2; half++) {
+    p.together[half] = _mm256_load_si256((const __m256i *)(const void *)(together + 8 * half));
+    p.apart[half] = _mm256_load_si256((const __m256i *)(const void *)(apart + 8 * half));
+    p.picked[half] = _mm256_load_ps((const float *)(const void *)(picked + 8 * half));
+  }
+  return p;
+}
+
+G16 void g16_store_picked(float *to, g16 value, const g16_picks *p) {
+  _mm256_storeu_ps(to, _mm256_permutevar8x32_ps(value.lo, p->together[0]));
+  _mm256_storeu_ps(to + p->low, _mm256_permutevar8x32_ps(value.hi, p->together[1]));
+}
+
+G16 g16 g16_load_picked(const float *from, g16 rest, const g16_picks *p) {
+  const __m256 lo = _mm256_permutevar8x32_ps(_mm256_loadu_ps(from), p->apart[0]);
+  const __m256 hi = _mm256_permutevar8x32_ps(_mm256_loadu_ps(from + p->low), p->apart[1]);
+  return (g16){_mm256_blendv_ps(rest.lo, lo, p->picked[0]), _mm256_blendv_ps(rest.hi, hi, p->picked[1])};
+}
+
 G16 g16_mask g16_or(g16_mask a, g16_mask b) { return (g16_mask){_mm256_or_ps(a.lo, b.lo), _mm256_or_ps(a.hi, b.hi)}; }
 G16 g16 g16_choose(g16_mask mask, g16 yes, g16 no) {
   return (g16){_mm256_blendv_ps(no.lo, yes.lo, mask.lo), _mm256_blendv_ps(no.hi, yes.hi, mask.hi)};

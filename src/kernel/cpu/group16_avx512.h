@@ -27,6 +27,18 @@ G16 g16_mask g16_nan(g16 a) { return _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q); }
 /* Bit i: lane i is not zero. */
 G16 uint32_t g16_nonzero(g16 a) { return _mm512_cmp_ps_mask(a, _mm512_setzero_ps(), _CMP_NEQ_UQ); }
 
+/* Some lanes of a group, given as bits; see group16.h. */
+typedef __mmask16 g16_picks;
+G16 g16_picks g16_picks_of(uint32_t bits) { return (g16_picks)bits; }
+G16 void g16_store_picked(float *to, g16 value, const g16_picks *p) {
+  _mm512_storeu_ps(to, _mm512_maskz_compress_ps(*p, value));
+}
+G16 g16 g16_load_picked(const float *from, g16 rest, const g16_picks *p) {
+  __m512 next = _mm512_loadu_ps(from);
+  __asm__("" : "+v"(next)); /* no load under the mask, which is slow where no lane needs a page that is not there yet */
+  return _mm512_mask_expand_ps(rest, *p, next);
+}
+
 G16 g16_mask g16_or(g16_mask a, g16_mask b) { return (g16_mask)(a | b); }
 G16 g16 g16_choose(g16_mask mask, g16 yes, g16 no) { return _mm512_mask_blend_ps(mask, no, yes); }
 

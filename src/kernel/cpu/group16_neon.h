@@ -71,6 +71,23 @@ G16 uint32_t g16_nonzero(g16 a) {
   return bits;
 }
 
+/* Some lanes of a group, given as bits; see group16.h. */
+typedef uint32_t g16_picks;
+G16 g16_picks g16_picks_of(uint32_t bits) { return bits; }
+G16 void g16_store_picked(float *to, g16 value, const g16_picks *p) {
+  float lane[16];
+  g16_store(lane, value);
+  for (uint32_t left = *p; left; left &= left - 1)
+    *to++ = lane[__builtin_ctz(left)];
+}
+G16 g16 g16_load_picked(const float *from, g16 rest, const g16_picks *p) {
+  float lane[16];
+  g16_store(lane, rest);
+  for (uint32_t left = *p; left; left &= left - 1)
+    lane[__builtin_ctz(left)] = *from++;
+  return g16_load(lane);
+}
+
 /* Lane j of group i becomes lane i of group j: squares of four lanes, transposed and exchanged. */
 G16 void g16_transpose(g16 r[16]) {
   g16 out[16];

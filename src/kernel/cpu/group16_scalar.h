@@ -46,6 +46,19 @@ G16 g16_mask g16_nan(g16 a) { G16_BITS(a.f[i] != a.f[i]); }
 /* Bit i: lane i is not zero. */
 G16 uint32_t g16_nonzero(g16 a) { G16_BITS(a.f[i] != 0); }
 
+/* Some lanes of a group, given as bits; see group16.h. */
+typedef uint32_t g16_picks;
+G16 g16_picks g16_picks_of(uint32_t bits) { return bits; }
+G16 void g16_store_picked(float *to, g16 value, const g16_picks *p) {
+  for (uint32_t left = *p; left; left &= left - 1)
+    *to++ = value.f[__builtin_ctz(left)];
+}
+G16 g16 g16_load_picked(const float *from, g16 rest, const g16_picks *p) {
+  for (uint32_t left = *p; left; left &= left - 1)
+    rest.f[__builtin_ctz(left)] = *from++;
+  return rest;
+}
+
 /* Lane j of group i becomes lane i of group j. */
 G16 void g16_transpose(g16 r[16]) {
   for (int i = 0; i < 16; i++)

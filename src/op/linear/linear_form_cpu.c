@@ -26,7 +26,7 @@ void HD_SYM(linear_form_bias)(const hd_form *f) {
 
 static void form_linear_dw(const hd_form *f) {
   if (f->output == 0)
-    form_weight(f, NULL, form_of);
+    form_weight(f, f->x + f->reduction->step->row0 * f->x_stride, f->k0, f->k1, NULL, form_of);
   else
     HD_SYM(linear_form_bias)(f);
 }

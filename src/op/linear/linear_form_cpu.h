@@ -27,7 +27,7 @@ enum { MAX_ROWS = FILL < 8 ? FILL : 8, SAMPLES = 4 };
 /* From one step to the next in `start`. */
 enum { STARTS = 64 };
 
-/* A block of the result: where its first output and column are in row 0 of x and dy and in the result. */
+/* A block of the result: where its first output and column are in the first row of x and dy and in the result. */
 typedef struct block {
   const float *x, *dy;
   int64_t x_stride, dy_stride;
@@ -54,19 +54,20 @@ G16 void sample(sums acc, const float *x, const float *dy, int rows, int groups)
   }
 }
 
-/* The position of a block in the samples. */
+/* The position of a block in the samples, and in what the chains start from. */
 typedef struct cursor {
-  const float *x, *dy;
+  const float *x, *dy, *start;
   int64_t x_stride, dy_stride;
 } cursor;
 
-/* One shard's chains: from `start` or +0; samples ascending: acc = fma(dy[j], x[k], acc). The first four in one go. */
-G16 void shard(sums acc, cursor *at, const float *start, int samples, int rows, int groups) {
+/* One shard's chains: from the start or +0; samples ascending: acc = fma(dy[j], x[k], acc). The first four in one go. */
+G16 void shard(sums acc, cursor *at, int samples, int rows, int groups, int shifted) {
   UNROLL
   for (int r = 0; r < rows; r++)
     UNROLL
   for (int v = 0; v < groups; v++)
-    acc[r][v] = start ? g16_all(start[r]) : g16_zero();
+    acc[r][v] = shifted ? g16_all(at->start[r]) : g16_zero();
+  at->start += shifted ? STARTS : 0;
   if (samples >= SAMPLES) {
     UNROLL
     for (int n = 0; n < SAMPLES; n++)
@@ -121,25 +122,20 @@ G16 void write_out(const block *b, const sums acc, int rows, int groups, int shi
 /* The samples of the push at hand; by `next`, so that `step` takes no register. */
 G16 int step_rows(const hd_walk *w) { return w->next[-1].row1 - w->next[-1].row0; }
 
-/* What the chains of the push at hand start from. */
-G16 const float *start_of(const block *b, const hd_walk *w, int shifted) {
-  return shifted ? b->start + (w->next - 1 - b->reduction->step) * STARTS : NULL;
-}
-
 /* Counts are constants where this is inlined. */
 G16 void form_block(const block *b, int rows, int groups, int shifted) {
   _Alignas(64) float stack[HD_MAX_REDUCTION_DEPTH * FILL * 16];
   float *top = stack; /* above entry w.top */
   hd_walk w = hd__reduction_walk(b->reduction);
-  cursor at = {b->x + w.step->row0 * b->x_stride, b->dy + w.step->row0 * b->dy_stride, b->x_stride, b->dy_stride};
+  cursor at = {b->x, b->dy, b->start, b->x_stride, b->dy_stride};
   sums acc;
   for (hd__walk_push(&w);; hd__walk_push(&w)) {
-    shard(acc, &at, start_of(b, &w, shifted), step_rows(&w), rows, groups);
+    shard(acc, &at, step_rows(&w), rows, groups, shifted);
     if (rows * groups <= PAIR_FILL && w.merges == 0 && w.next < w.end && w.next->merges > 0) {
       sums right;
       hd__walk_push(&w);
       hd__walk_merge(&w);
-      shard(right, &at, start_of(b, &w, shifted), step_rows(&w), rows, groups);
+      shard(right, &at, step_rows(&w), rows, groups, shifted);
       add_right(acc, right, rows, groups);
     }
     while (hd__walk_merge(&w))
@@ -189,36 +185,51 @@ typedef void form_fn(const block *b, int rows);
   static form_fn *const form_of[GROUPS + 1] = {NULL, form_1};
 #endif
 
-/* All outputs, in blocks as even as they can be, of some groups of columns: their x stays in L1. start: of the first
- * output in each step; NULL: +0. */
-G16 void form_columns(const hd_form *f, const float *start, form_fn *const *form_of, int k, int groups) {
+/* Columns of the result, up to GROUPS groups: where the first is in the first row of x and in the result. */
+typedef struct columns {
+  const float *x;
+  int64_t x_stride;
+  float *out;
+  int64_t out_ld;
+  int count;
+} columns;
+
+/* All outputs, in blocks as even as they can be, of some columns: their x stays in L1. start: of the first output in each
+ * step; NULL: +0. */
+G16 void form_columns(const hd_form *f, const columns *c, const float *start, form_fn *const *form_of) {
   const hd_reduction_step *first = f->reduction->step;
-  const int fill = first->row1 - first->row0 < LONG_SHARD ? PAIR_FILL : FILL;
+  const int groups = (c->count + 15) / 16, fill = first->row1 - first->row0 < LONG_SHARD ? PAIR_FILL : FILL;
   const int most = fill / groups < MAX_ROWS ? fill / groups : MAX_ROWS;
-  const int left = f->k1 - k - 16 * (groups - 1);
-  block b = {.x = f->x + k,
-             .x_stride = f->x_stride,
+  block b = {.x = c->x,
+             .x_stride = c->x_stride,
              .dy_stride = f->dy_stride,
              .reduction = f->reduction,
-             .out_ld = f->out_ld,
-             .left = left < 16 ? left : 16};
+             .out_ld = c->out_ld,
+             .left = c->count - 16 * (groups - 1)};
   int j = f->j0;
   for (int blocks = (f->j1 - j + most - 1) / most; blocks > 0; blocks--) {
     const int rows = (f->j1 - j + blocks - 1) / blocks;
-    b.dy = f->dy + j;
+    b.dy = f->dy + first->row0 * f->dy_stride + j;
     b.start = start ? start + (j - f->j0) : NULL;
-    b.out = f->out + (j - f->j0) * f->out_ld + (k - f->k0);
+    b.out = c->out + (j - f->j0) * c->out_ld;
     form_of[groups](&b, rows);
     j += rows;
   }
 }
 
-G16 void form_weight(const hd_form *f, const float *start, form_fn *const *form_of) {
-  const int all = (f->k1 - f->k0 + 15) / 16;
-  int group = 0;
+/* The columns k0 to k1 - 1, a multiple of 16 the first. x: the first row. */
+G16 void form_weight(const hd_form *f, const float *x, int k0, int k1, const float *start, form_fn *const *form_of) {
+  const int all = (k1 - k0 + 15) / 16;
+  int k = k0;
   for (int panels = (all + GROUPS - 1) / GROUPS; panels > 0; panels--) {
-    const int groups = (all - group + panels - 1) / panels;
-    form_columns(f, start, form_of, f->k0 + 16 * group, groups);
-    group += groups;
+    const int groups = ((k1 - k + 15) / 16 + panels - 1) / panels, end = k + 16 * groups < k1 ? k + 16 * groups : k1;
+    form_columns(f,
+                 &(columns){.x = x + k,
+                            .x_stride = f->x_stride,
+                            .out = f->out + (k - f->k0),
+                            .out_ld = f->out_ld,
+                            .count = end - k},
+                 start, form_of);
+    k = end;
   }
 }

@@ -1,5 +1,10 @@
 /* The gradient of shifted_linear's weight and bias, formed inside the reduction over shards as that of a linear layer
- * (linear_form_cpu.h); the chains of a shard start from the shift times its sum of dy. */
+ * (linear_form_cpu.h); the chains of a shard start from the shift times its sum of dy.
+ *
+ * An input that is zero in all samples gives an output's sum of these starts, the same for every such input. Where there
+ * are many, as at the edges of pictures, the others are moved together first and their results apart again. */
+#include <stdbool.h>
+
 #include "op/linear/linear_cpu.h"
 #include "op/linear/linear_form_cpu.h"
 #include "op/shifted_linear/shifted_linear_cpu.h"
@@ -18,19 +23,121 @@ static void make_starts(float (*start)[STARTS], const hd_form *f) {
     }
 }
 
+/* Groups of inputs that are looked at together; columns that are moved together at a time, and of how many samples at
+ * most; outputs from which the search for live inputs pays. */
+enum { STRETCH = 64, PANEL = 192, MOST_ROWS = 128, WORTH_A_SEARCH = 24 };
+
+static int64_t rows_of(const hd_reduction *r) { return r->step[r->count - 1].row1 - r->step->row0; }
+
+static const float *first_row(const hd_form *f) { return f->x + f->reduction->step->row0 * f->x_stride; }
+
+/* A bit for each of `count` inputs from k on that is not zero in all rows, for up to STRETCH groups; their number. */
+static int find_live(uint32_t *live, const hd_form *f, int k, int count) {
+  const int64_t rows = rows_of(f->reduction);
+  const float *x = first_row(f) + k;
+  int all = 0;
+  memset(live, 0, STRETCH * sizeof *live);
+  for (int64_t n = 0; n < rows; n++, x += f->x_stride)
+    for (int g = 0; 16 * g < count; g++)
+      live[g] |= g16_nonzero(g16_load(x + 16 * g));
+  if (count % 16)
+    live[count / 16] &= (1u << count % 16) - 1;
+  for (int g = 0; 16 * g < count; g++)
+    all += __builtin_popcount(live[g]);
+  return all;
+}
+
+/* Neighbouring groups of columns whose live inputs are moved together. */
+typedef struct panel {
+  const hd_form *f;
+  int k, groups, columns; /* the first column; columns of live inputs */
+  g16_picks live[STRETCH];
+  int at[STRETCH]; /* of each group: where its live inputs are among all */
+  _Alignas(64) float x[MOST_ROWS * PANEL + 16], out[STARTS * PANEL + 16];
+} panel;
+
+/* What is behind a row's last input is zero, so that no number computes slowly, or belongs to the next row. */
+static void move_together(panel *p) {
+  const int64_t rows = rows_of(p->f->reduction);
+  const float *x = first_row(p->f) + p->k;
+  float *to = p->x;
+  for (int64_t n = 0; n < rows; n++, x += p->f->x_stride, to += PANEL) {
+    for (int g = 0; g < p->groups; g++)
+      g16_store_picked(to + p->at[g], g16_load(x + 16 * g), &p->live[g]);
+    g16_store(to + p->columns, g16_zero());
+  }
+}
+
+/* idle: of each output. */
+static void move_apart(const panel *p, const float *idle) {
+  const hd_form *f = p->f;
+  for (int j = 0; j < f->j1 - f->j0; j++) {
+    const float *from = p->out + j * PANEL;
+    float *to = f->out + j * f->out_ld + (p->k - f->k0);
+    for (int g = 0; g < p->groups; g++)
+      g16_store_some(to + 16 * g, g16_load_picked(from + p->at[g], g16_all(idle[j]), &p->live[g]),
+                     f->k1 - p->k - 16 * g);
+  }
+}
+
+static void form_panel(panel *p, const float *start, const float *idle) {
+  hd_form together = *p->f;
+  together.x = p->x;
+  together.x_stride = PANEL;
+  together.k0 = 0;
+  together.k1 = p->columns;
+  together.out = p->out;
+  together.out_ld = PANEL;
+  move_together(p);
+  form_weight(&together, p->x, 0, p->columns, start, form_of);
+  move_apart(p, idle);
+}
+
+/* The columns k to k + count - 1, of which only those of live inputs are computed. */
+static void form_live(const hd_form *f, const float *start, const float *idle, const uint32_t *live, int k, int count) {
+  panel p;
+  p.f = f;
+  for (int first = 0, g; 16 * first < count; first = g) {
+    p.k = k + 16 * first;
+    p.columns = 0;
+    for (g = first; 16 * g < count && p.columns + __builtin_popcount(live[g]) <= PANEL; g++) {
+      p.live[g - first] = g16_picks_of(live[g]);
+      p.at[g - first] = p.columns;
+      p.columns += __builtin_popcount(live[g]);
+    }
+    p.groups = g - first;
+    form_panel(&p, start, idle);
+  }
+}
+
+/* Up to STARTS outputs. */
+static void form_outputs(const hd_form *f) {
+  static const float zeros[16];
+  float start[HD_MAX_SHARDS][STARTS], idle[STARTS];
+  const bool may_search = rows_of(f->reduction) <= MOST_ROWS && f->j1 - f->j0 >= WORTH_A_SEARCH;
+  make_starts(start, f);
+  form_columns(f, &(columns){.x = zeros, .out = idle, .out_ld = 1, .count = 1}, *start, form_of);
+  for (int k = f->k0, count; k < f->k1; k += count) {
+    uint32_t live[STRETCH];
+    count = f->k1 - k < 16 * STRETCH ? f->k1 - k : 16 * STRETCH;
+    if (may_search && 4 * find_live(live, f, k, count) < 3 * count)
+      form_live(f, *start, idle, live, k, count);
+    else
+      form_weight(f, first_row(f), k, k + count, *start, form_of);
+  }
+}
+
 static void form(const hd_form *f) {
   if (f->output == 1) {
     HD_SYM(linear_form_bias)(f);
     return;
   }
-  float start[HD_MAX_SHARDS][STARTS];
   for (int j = f->j0; j < f->j1; j += STARTS) {
     hd_form some = *f;
     some.j0 = j;
     some.j1 = j + STARTS < f->j1 ? j + STARTS : f->j1;
     some.out = f->out + (j - f->j0) * f->out_ld;
-    make_starts(start, &some);
-    form_weight(&some, *start, form_of);
+    form_outputs(&some);
   }
 }
 
