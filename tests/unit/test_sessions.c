@@ -102,10 +102,11 @@ static void test_threads(char want[2][TEXT]) {
     is_str(jobs[i].digest, want[jobs[i].pair == right], "session %d of four at once has its digest", i + 1);
 }
 
-/* Weight decay multiplies the weights by -1e12 in each step, so the fourth is not finite. The layer computes with a
- * packed copy of its weight. */
+/* Weight decay multiplies the weights by -1e12 in each step, so the fourth is not finite. Convolutions compute with a
+ * packed copy of their weight. */
 static void test_failed_step(hd_ctx *ctx) {
-  static const char layers[] = "model: wide\ninput: [1, 28, 28]\nlayers: [flat: {op: flatten}, fc: {op: linear, out: 64}]\n";
+  static const char layers[] = "model: wide\ninput: [1, 28, 28]\n"
+                               "layers: [conv: {op: conv2d, out: 64, kernel: 28}, flat: {op: flatten}]\n";
   char model[SCRATCH_PATH_BYTES];
   snprintf(model, sizeof model, "%s", in_scratch("wide.yaml"));
   put_file(model, layers, strlen(layers));
