@@ -5,8 +5,9 @@
  * Version t is in buffer t mod 2. A step reads version t and writes version t+1 into the other buffer; t+1 counts only
  * after the closing barrier (hd__store_set_version, called by each rank with the same version). So a step that finds a
  * NaN leaves the last whole version untouched. Packed copies are of the weights that the next step reads: an update
- * writes them once no thread reads them any more, and a step that does not count writes them again. The directory at the segment's
- * start lists places, names, file shapes and home orders: enough to save the last whole version without a plan. */
+ * writes them once no thread reads them any more, and a step that does not count writes them again. The directory at
+ * the segment's start lists places, names, file shapes and home orders: enough to save the last whole version without a
+ * plan. */
 #pragma once
 
 #include <stdatomic.h>

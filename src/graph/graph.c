@@ -56,7 +56,8 @@ void hd__graph_destroy(hd_graph *graph) {
   hd__free(graph);
 }
 
-/* Takes ownership of the name, also on failure; NULL: out of memory. `like` may be the shape of a value of the graph. */
+/* Takes ownership of the name, also on failure; NULL: out of memory. `like` may be the shape of a value of the
+ * graph. */
 static hd_status add_value(int *out, hd_graph *graph, hd_ctx *ctx, char *name, hd_value_kind kind, hd_dtype dtype,
                            const hd_shape *like) {
   const hd_shape shape = *like; /* the values may move */

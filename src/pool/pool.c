@@ -1,8 +1,8 @@
 /* Pools: a queue of jobs, workers that take ranges of them, the ordered map, and futures.
  *
  * One mutex guards everything but a job's inputs, outputs and results, of which an index belongs to the worker that
- * took it. Indices of a job are assigned in ranges that shrink towards its end, so that small tasks cost little and long
- * ones are distributed evenly. A worker of a pool of processes is a thread that waits for its process. Futures may
+ * took it. Indices of a job are assigned in ranges that shrink towards its end, so that small tasks cost little and
+ * long ones are distributed evenly. A worker of a pool of processes is a thread that waits for its process. Futures may
  * outlive the workers: the pool's memory is freed with the last future. */
 #include <errno.h>
 #include <math.h>

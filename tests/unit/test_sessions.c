@@ -110,8 +110,8 @@ static void test_failed_step(hd_ctx *ctx) {
   char model[SCRATCH_PATH_BYTES];
   snprintf(model, sizeof model, "%s", in_scratch("wide.yaml"));
   put_file(model, layers, strlen(layers));
-  const char *const pair[] = {"model", model, "threads", "2",   "batch",        "16", "optimizer",
-                              "sgd",   "lr",  "1e6",     "weight-decay", "1e6", NULL};
+  const char *const pair[] = {"model", model, "threads",      "2",   "batch", "16", "optimizer", "sgd",
+                              "lr",    "1e6", "weight-decay", "1e6", NULL};
   double loss[2] = {0};
   for (int fails = 0; fails < 2; fails++) {
     hd_session *session = open_session(ctx, pair, runs++);

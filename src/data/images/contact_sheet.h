@@ -19,7 +19,7 @@ typedef struct hd_mistake {
   int64_t index;    /* in the test set */
 } hd_mistake;
 
-/* Draws a sheet: a title "WRONG of TOTAL wrong: the most confident", and each image fitted into a square with its label,
- * guess and confidence below. Written atomically. */
+/* Draws a sheet: a title "WRONG of TOTAL wrong: the most confident", and each image fitted into a square with its
+ * label, guess and confidence below. Written atomically. */
 hd_status hd__picture_mistakes(hd_ctx *ctx, const char *path, const hd_mistake *mistake, int count, int64_t wrong,
                                int64_t total, const hd_dataset *split);

@@ -42,7 +42,8 @@ typedef struct hd_range {
   double low, high;
 } hd_range;
 
-/* Parameters of all kinds, one struct for all of them: the table's rows name their fields, and a pipeline is an array. */
+/* Parameters of all kinds, one struct for all of them: the table's rows name their fields, and a pipeline is an
+ * array. */
 struct hd_transform_step {
   const struct hd_transform *row;
   const hd_yaml_node *where; /* while the pipeline is created */

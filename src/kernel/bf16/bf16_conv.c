@@ -1,5 +1,5 @@
-/* Forward convolution with AVX512_BF16: the walk of op/conv2d/conv2d_walk_cpu.c over images rounded to bfloat16, in pairs along the
- * kernel's rows; see bf16.h for the chain.
+/* Forward convolution with AVX512_BF16: the walk of op/conv2d/conv2d_walk_cpu.c over images rounded to bfloat16, in
+ * pairs along the kernel's rows; see bf16.h for the chain.
  *
  * Images are rounded into frames in scratch, a few samples at a time. A block is `pixels` windows by `groups` groups of
  * output channels, with one pass over the taps for each position of the pool. */

@@ -32,8 +32,8 @@
  *
  *     g16_picks_of(bits)                lane i if bit i is set
  *     g16_store_picked(to, value, p)    these lanes one behind the other; may write up to 16 floats
- *     g16_load_picked(from, rest, p)    the next number of `from` in each of these lanes, `rest` in the others; reads up to
- *                                       16 floats
+ *     g16_load_picked(from, rest, p)    the next number of `from` in each of these lanes, `rest` in the others; may read
+ *                                       up to 16 floats
  */
 #if HD_ISA_IS(avx512)
 #include "kernel/cpu/group16_avx512.h"

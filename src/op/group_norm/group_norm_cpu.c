@@ -1,5 +1,6 @@
 /* group_norm by groups of sixteen: for its sums the elements of a group of channels are copied end to end, so that the
- * 16 chains are the lanes; elements are computed with channels in the lanes, with the moments of each channel's group. */
+ * 16 chains are the lanes; elements are computed with channels in the lanes, with the moments of each channel's
+ * group. */
 #include <string.h>
 
 #include "op/norm_cpu.h"

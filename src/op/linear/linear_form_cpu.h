@@ -60,7 +60,8 @@ typedef struct cursor {
   int64_t x_stride, dy_stride;
 } cursor;
 
-/* One shard's chains: from the start or +0; samples ascending: acc = fma(dy[j], x[k], acc). The first four in one go. */
+/* One shard's chains: from the start or +0; samples ascending: acc = fma(dy[j], x[k], acc). The first four in one
+ * go. */
 G16 void shard(sums acc, cursor *at, int samples, int rows, int groups, int shifted) {
   UNROLL
   for (int r = 0; r < rows; r++)
@@ -167,8 +168,8 @@ G16 void form_rows(const block *b, int rows, int groups, int shifted) {
   }
 }
 
-/* Forms a block of so many groups of columns. Not inlined: what their caller keeps in registers would push out what they
- * need. */
+/* Forms a block of so many groups of columns. Not inlined: what their caller keeps in registers would push out what
+ * they need. */
 typedef void form_fn(const block *b, int rows);
 
 #define FORM(groups, shifted)                                                                                          \
@@ -194,8 +195,8 @@ typedef struct columns {
   int count;
 } columns;
 
-/* All outputs, in blocks as even as they can be, of some columns: their x stays in L1. start: of the first output in each
- * step; NULL: +0. */
+/* All outputs, in blocks as even as they can be, of some columns: their x stays in L1. start: of the first output in
+ * each step; NULL: +0. */
 G16 void form_columns(const hd_form *f, const columns *c, const float *start, form_fn *const *form_of) {
   const hd_reduction_step *first = f->reduction->step;
   const int groups = (c->count + 15) / 16, fill = first->row1 - first->row0 < LONG_SHARD ? PAIR_FILL : FILL;
@@ -223,13 +224,11 @@ G16 void form_weight(const hd_form *f, const float *x, int k0, int k1, const flo
   int k = k0;
   for (int panels = (all + GROUPS - 1) / GROUPS; panels > 0; panels--) {
     const int groups = ((k1 - k + 15) / 16 + panels - 1) / panels, end = k + 16 * groups < k1 ? k + 16 * groups : k1;
-    form_columns(f,
-                 &(columns){.x = x + k,
-                            .x_stride = f->x_stride,
-                            .out = f->out + (k - f->k0),
-                            .out_ld = f->out_ld,
-                            .count = end - k},
-                 start, form_of);
+    form_columns(
+        f,
+        &(columns){
+            .x = x + k, .x_stride = f->x_stride, .out = f->out + (k - f->k0), .out_ld = f->out_ld, .count = end - k},
+        start, form_of);
     k = end;
   }
 }

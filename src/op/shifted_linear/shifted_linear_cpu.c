@@ -1,10 +1,10 @@
 /* shifted_linear forward: products with zeros of x are left out.
  *
  * Vectors lie over outputs, since a sum of which products are left out is one chain. A panel of up to MOST_GROUPS
- * groups of outputs runs over BLOCK inputs at a time. Their weights are transposed first, so that an input's weights are
- * neighbours, and stay in the first-level cache for all samples; chains are stored between two blocks. The inputs of a
- * sample that are not zero are bits of a mask; without many zeros a block of samples runs over all inputs, as a product
- * of matrices does. */
+ * groups of outputs runs over BLOCK inputs at a time. Their weights are transposed first, so that an input's weights
+ * are neighbours, and stay in the first-level cache for all samples; chains are stored between two blocks. The inputs
+ * of a sample that are not zero are bits of a mask; without many zeros a block of samples runs over all inputs, as a
+ * product of matrices does. */
 #include <stdbool.h>
 
 #include "kernel/cpu/cpu_fill.h"

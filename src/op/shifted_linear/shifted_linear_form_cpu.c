@@ -1,8 +1,8 @@
 /* The gradient of shifted_linear's weight and bias, formed inside the reduction over shards as that of a linear layer
  * (linear_form_cpu.h); the chains of a shard start from the shift times its sum of dy.
  *
- * An input that is zero in all samples gives an output's sum of these starts, the same for every such input. Where there
- * are many, as at the edges of pictures, the others are moved together first and their results apart again. */
+ * An input that is zero in all samples gives an output's sum of these starts, the same for every such input. Where
+ * there are many, as at the edges of pictures, the others are moved together first and their results apart again. */
 #include <stdbool.h>
 
 #include "op/linear/linear_cpu.h"

@@ -1,7 +1,7 @@
 /* The mean of a loss over samples of a feed: its divisor, and the score of an evaluation.
  *
- * A sample adds to the divisor, for cross_entropy, its class's weight, or 1, or nothing if its label is ignored; 1 where
- * transforms made probabilities of the labels; for the other losses, one per output. */
+ * A sample adds to the divisor, for cross_entropy, its class's weight, or 1, or nothing if its label is ignored; 1
+ * where transforms made probabilities of the labels; for the other losses, one per output. */
 #pragma once
 
 #include "exec/executor.h"

@@ -1,4 +1,5 @@
-/* Times of ranks: means over threads, and the rank that each rank waited for most; memory of GPUs. See rank_report.h. */
+/* Times of ranks: means over threads, and the rank that each rank waited for most; memory of GPUs. See
+ * rank_report.h. */
 #include "train/session/rank_report.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /* What reports say of all ranks: where their time went, from the accounts of their threads
- * (exec/exchange/thread_times.h), which any rank may read while all train; and the memory of their GPUs: for other ranks
- * as it was after set-up, after which training takes no more, for this process as it is when read. */
+ * (exec/exchange/thread_times.h), which any rank may read while all train; and the memory of their GPUs: for other
+ * ranks as it was after set-up, after which training takes no more, for this process as it is when read. */
 #pragma once
 
 #include <jansson.h>

@@ -85,8 +85,8 @@ hd_status hd__session_begin_save(hd_session *s, hd_ctx *ctx) {
 
 /* ---- Evaluating ---- */
 
-/* Evaluates one split; leaves the guesses in s->report.guesses, which ranks share: each rank has read them before any rank
- * evaluates the next split. */
+/* Evaluates one split; leaves the guesses in s->report.guesses, which ranks share: each rank has read them before any
+ * rank evaluates the next split. */
 static hd_status evaluate_split(hd_score *out, hd_session *s, hd_ctx *ctx, hd_feed *feed) {
   const hd_step_source source = hd__feed_source(feed);
   HD_TRY(hd__exec_evaluate(s->compute.eval_exec, ctx, &source, feed->count, &s->report.guesses));

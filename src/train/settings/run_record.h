@@ -35,6 +35,6 @@ hd_status hd__record_note_skips(json_t *record, hd_ctx *ctx, const hd_data *data
 /* The recorded choice of --device auto; NULL if the run named its device. */
 const char *hd__record_chosen_device(const json_t *record);
 
-/* What a forward pass needs of the run's settings: data, transforms, label smoothing. The caller owns *out. `folder`: of
- * the record, for messages. */
+/* What a forward pass needs of the run's settings: data, transforms, label smoothing. The caller owns *out. `folder`:
+ * of the record, for messages. */
 hd_status hd__record_config(hd_config **out, hd_ctx *ctx, const json_t *record, const char *folder);
