@@ -112,7 +112,7 @@ static bool occurs[HD_OP_COUNT];
 /* A plan's memory, in double. */
 typedef struct network {
   hd_plan *plan;
-  double *arena, *batch, *params, *direct, *x, *scratch;
+  double *arena, *batch, *params, *direct, *gathered, *x, *scratch;
   int64_t arena_elems, batch_elems, x_elems;
   double losses[ROWS];
   void *target;   /* of the rows: int32_t labels or doubles */
@@ -172,6 +172,7 @@ static void network_create(network *n, const char *text) {
   n->batch = doubles(n->batch_elems);
   n->params = doubles(plan->param_elems);
   n->direct = doubles(plan->direct_elems);
+  n->gathered = doubles(plan->gathered_elems);
   n->scratch = doubles(plan->scratch_bytes / 8);
   n->x = doubles(n->x_elems * ROWS);
   n->target = doubles(hd__value_stride(&plan->graph->values[plan->graph->label]) * ROWS);
@@ -183,6 +184,7 @@ static void network_destroy(network *n) {
   free(n->batch);
   free(n->params);
   free(n->direct);
+  free(n->gathered);
   free(n->scratch);
   free(n->x);
   free(n->target);
@@ -200,7 +202,7 @@ static void *resolve(network *n, const hd_place *place) {
                                        [HD_AT_PARAM] = {n->params, .scale = size},
                                        [HD_AT_CONST] = {n->weight, .scale = size},
                                        [HD_AT_DIRECT] = {n->direct, .scale = size},
-                                       [HD_AT_GATHERED] = {n->direct, .scale = size}};
+                                       [HD_AT_GATHERED] = {n->gathered, .scale = size}};
   return hd__place_at(place, origin);
 }
 
@@ -226,6 +228,9 @@ static void run_call(network *n, const hd_plan_call *planned, bool watch) {
   if (planned->class == HD_CLASS_STATS) /* after all rows */
     for (int c = 0; c < g->ci; c++)
       ((double *)call.out[1])[c] /= (double)(ROWS * g->hi * g->wi);
+  for (const hd_place *out = planned->out; out < planned->out + HD_MAX_OUT && planned->gathered; out++)
+    for (int64_t i = 0; out->where == HD_AT_DIRECT && i < out->elems; i++)
+      n->gathered[out->gathered + i] = n->direct[out->offset + i];
 }
 
 /* Forward and backward for all rows as one shard; returns the mean loss. */
