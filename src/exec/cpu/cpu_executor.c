@@ -7,8 +7,10 @@
 #include "base/alloc.h"
 #include "exec/cpu/cpu_executor_state.h"
 
-/* A larger arena does not stay in a core's second-level cache while a group passes through the network. */
-enum { ARENA_TARGET_BYTES = 640 << 10, ALIGN_BYTES = 128, PAGE_BYTES = 4096 };
+/* A larger arena does not stay in a core's second-level cache while a group passes through the network. Larger weights
+ * do not either: each is to be multiplied so often when it is read. */
+enum { ARENA_TARGET_BYTES = 640 << 10, CACHED_WEIGHTS = 256 << 10, WANTED_PRODUCTS = 64 };
+enum { ALIGN_BYTES = 128, PAGE_BYTES = 4096 };
 
 /* A bump allocator that runs twice: first with base NULL to count, then over the mapped segment. */
 typedef struct bump {
@@ -108,6 +110,17 @@ static void lay_out_process(hd_exec_cpu *exec, bump *b) {
     lay_out_thread(exec, b, exec->exchange.first + l);
 }
 
+/* Samples of a group, from which on weights are multiplied often enough. */
+static int64_t rows_for_weights(const hd_plan *plan) {
+  int64_t rows = 1;
+  for (const hd_plan_call *call = plan->calls; call < plan->calls + plan->call_count; call++) {
+    const int64_t weights = call->in[1].where == HD_AT_PARAM ? call->in[1].elems : 0;
+    if (weights > CACHED_WEIGHTS && rows * call->flops < 2 * WANTED_PRODUCTS * weights)
+      rows = 2 * WANTED_PRODUCTS * weights / (call->flops > 0 ? call->flops : 1);
+  }
+  return rows;
+}
+
 /* Threads without a shard still work on chunks. */
 static void distribute_shards(hd_exec_cpu *exec) {
   const hd_plan *plan = exec->plan;
@@ -124,8 +137,10 @@ static void distribute_shards(hd_exec_cpu *exec) {
   for (int l = 0; l < exec->exchange.count; l++)
     if (rows < (exec->border[l + 1] - exec->border[l]) * largest)
       rows = (exec->border[l + 1] - exec->border[l]) * largest;
-  int64_t fitting = plan->arena_bytes > 0 ? ARENA_TARGET_BYTES / plan->arena_bytes : rows;
-  exec->group_rows = rows < fitting ? rows : fitting < largest ? largest : fitting;
+  const int64_t fitting = plan->arena_bytes > 0 ? ARENA_TARGET_BYTES / plan->arena_bytes : rows;
+  const int64_t least = rows_for_weights(plan) > largest ? rows_for_weights(plan) : largest;
+  const int64_t wanted = fitting > least ? fitting : least;
+  exec->group_rows = rows < wanted ? rows : wanted;
 }
 
 static hd_status distribute_chunks(hd_exec_cpu *exec, hd_ctx *ctx) {
