@@ -40,7 +40,6 @@ class Network(nn.Module):
     def __init__(self, path):
         super().__init__()
         shape, self.layers = read_model(path)
-        self.classes = classes_of(self.layers)
         self.made = nn.ModuleList()
         values = {"input": torch.zeros(2, *shape)}
         for layer in self.layers:

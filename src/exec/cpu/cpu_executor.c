@@ -138,8 +138,9 @@ static void distribute_shards(hd_exec_cpu *exec) {
     if (rows < (exec->border[l + 1] - exec->border[l]) * largest)
       rows = (exec->border[l + 1] - exec->border[l]) * largest;
   const int64_t fitting = plan->arena_bytes > 0 ? ARENA_TARGET_BYTES / plan->arena_bytes : rows;
-  const int64_t least = rows_for_weights(plan) > largest ? rows_for_weights(plan) : largest;
-  const int64_t wanted = fitting > least ? fitting : least;
+  int64_t wanted = rows_for_weights(plan);
+  wanted = wanted > largest ? wanted : largest;
+  wanted = wanted > fitting ? wanted : fitting;
   exec->group_rows = rows < wanted ? rows : wanted;
 }
 
