@@ -174,11 +174,13 @@ check-digests:
 .PHONY: check-digests
 
 # For builds with sanitizers, which are slow.
-# Of the command line, what reads files and settings.
+# Of the command line, what reads files and settings. Up to GCC 13 and LLVM 16 the leak sanitizer takes one place in a
+# page for the header that glibc wrote before 2.25 in front of a thread's variables, and fails at exit with a signal 11
+# where one of them happens to lie there. intercept_tls_get_addr=0 keeps it from looking.
 sanitized_cli_tests = tests/cli/data.bats tests/cli/errors.bats tests/cli/files.bats tests/cli/losses.bats \
   tests/cli/predict.bats tests/cli/summary.bats tests/cli/text.bats tests/cli/transforms.bats
 check-sanitized:
-	LSAN_OPTIONS=suppressions='$(abs_top_srcdir)'/tests/leaks.supp:print_suppressions=0 \
+	LSAN_OPTIONS=suppressions='$(abs_top_srcdir)'/tests/leaks.supp:print_suppressions=0:intercept_tls_get_addr=0 \
 	  $(MAKE) $(AM_MAKEFLAGS) check TESTS='$(unit_tests) $(op_tests) $(sanitized_cli_tests)'
 .PHONY: check-sanitized
 EXTRA_DIST += tests/leaks.supp
