@@ -459,12 +459,12 @@ flip() {
   sed -i "$sum" r/last/run.json
   was=$(fingerprint r)
   fails 2 train --resume r --max-steps 60
-  says "--resume r" "version 2" "version 255" --accept-arithmetic
+  says "--resume r" "version 3" "version 255" --accept-arithmetic
   [ "$(fingerprint r)" = "$was" ]
   "$HEDDLE" train --resume r --max-steps 60 --accept-arithmetic >out
   grep -q "version 2 of the arithmetic, after version 255: the digest is a new one" out
   "$HEDDLE" train --resume r --max-steps 70 --json >out
-  [ "$(json_get arithmetic_version <out)" = 2 ]
+  [ "$(json_get arithmetic_version <out)" = 3 ]
 }
 
 @test "--resume with another experiment is refused, and the setting named" {

@@ -1,8 +1,9 @@
 /* conv2d: a convolution over images, with groups of channels, and with a max pool and a ReLU if they are fused; and its
  * gradients.
  *
- * A window's taps lie `dilation` pixels apart. Positions of the padding are zeros that take part in every sum. Wide 3 x 3 convolutions are computed by tiles
- * (winograd.h); behind a pool their gradients are not, since most of dy is zero there. */
+ * A window's taps lie `dilation` pixels apart. Positions of the padding are zeros that take part in every sum. Wide
+ * 3 x 3 convolutions are computed by tiles (winograd.h); behind a pool their gradients are not, since most of dy is
+ * zero there. */
 #pragma once
 
 #include "op/conv2d/winograd.h"
@@ -38,31 +39,26 @@ HD_BOTH void conv2d_put(const op_call *c, int64_t n, int64_t window, int co, rea
     op_bytes_out(c, 1, n)[out] = (uint8_t)at;
 }
 
-/* Windows along an axis that a tile has: one of a pool of side 2, or two. */
-HD_BOTH int conv2d_tile_side(const hd_geom *g) { return 2 / g->pool; }
+/* Windows along an axis that a tile has, and tiles along an axis. */
+HD_BOTH int conv2d_tile_side(const hd_geom *g) { return WINOGRAD_SIDE / g->pool; }
 HD_BOTH int conv2d_tiles(int windows, int side) { return (windows + side - 1) / side; }
 
-/* A tile's outputs: the maximum of a window of side 2, or those of four windows that exist. */
-HD_BOTH void conv2d_put_tile(const op_call *c, int64_t n, int tile, int co, const real value[4]) {
+/* A tile's outputs: the maxima of its windows that exist. */
+HD_BOTH void conv2d_put_tile(const op_call *c, int64_t n, int tile, int co, const real value[WINOGRAD_OUTPUTS]) {
   const hd_geom *g = op_geom(c);
-  const int across = conv2d_tiles(g->wp, conv2d_tile_side(g)), ty = tile / across, tx = tile % across;
-  if (conv2d_tile_side(g) == 1) {
-    real best = value[0];
+  const int side = conv2d_tile_side(g), across = conv2d_tiles(g->wp, side);
+  for (int i = 0; i < side * side; i++) {
+    const int wy = tile / across * side + i / side, wx = tile % across * side + i % side;
+    const real *first = value + i / side * g->pool * WINOGRAD_SIDE + i % side * g->pool;
+    real best = first[0];
     int at = 0;
-    HD_UNROLL
-    for (int p = 1; p < 4; p++)
-      if (op_takes_over(value[p], best)) {
-        best = value[p];
+    for (int p = 1; p < g->pool * g->pool; p++)
+      if (op_takes_over(first[p / g->pool * WINOGRAD_SIDE + p % g->pool], best)) {
+        best = first[p / g->pool * WINOGRAD_SIDE + p % g->pool];
         at = p;
       }
-    conv2d_put(c, n, tile, co, best, at);
-    return;
-  }
-  HD_UNROLL
-  for (int p = 0; p < 4; p++) {
-    const int wy = 2 * ty + p / 2, wx = 2 * tx + p % 2;
     if (wy < g->hp && wx < g->wp)
-      conv2d_put(c, n, (int64_t)wy * g->wp + wx, co, value[p], 0);
+      conv2d_put(c, n, (int64_t)wy * g->wp + wx, co, best, at);
   }
 }
 
@@ -70,7 +66,7 @@ HD_BOTH void conv2d_tile_at(const op_call *c, int64_t n, int64_t i) {
   const hd_geom *g = op_geom(c);
   const int across = conv2d_tiles(g->wp, conv2d_tile_side(g)), co = (int)(i % g->co), tile = (int)(i / g->co);
   const winograd_map map = {op_in(c, 0, n), g->hi, g->wi, g->ci, -g->ph, -g->pw};
-  real value[4];
+  real value[WINOGRAD_OUTPUTS];
   winograd_tile(value, &map, tile / across, tile % across, op_param(c, 1) + (int64_t)co * 9 * g->ci, g->ci, 1,
                 c->in[2] ? op_param(c, 2)[co] : 0);
   conv2d_put_tile(c, n, tile, co, value);
@@ -134,14 +130,17 @@ HD_BOTH real conv2d_dx_value(const op_call *c, int64_t n, int y, int x, int ci) 
 }
 
 HD_BOTH int64_t conv2d_dx_count(const hd_geom *g) {
-  return conv2d_tiled_gradients(g) ? (int64_t)conv2d_tiles(g->hi, 2) * conv2d_tiles(g->wi, 2) * g->ci : op_elems(g);
+  return conv2d_tiled_gradients(g)
+             ? (int64_t)conv2d_tiles(g->hi, WINOGRAD_SIDE) * conv2d_tiles(g->wi, WINOGRAD_SIDE) * g->ci
+             : op_elems(g);
 }
 
-HD_BOTH void conv2d_put_dx_tile(const op_call *c, int64_t n, int ty, int tx, int ci, const real value[4]) {
+HD_BOTH void conv2d_put_dx_tile(const op_call *c, int64_t n, int ty, int tx, int ci,
+                                const real value[WINOGRAD_OUTPUTS]) {
   const hd_geom *g = op_geom(c);
   HD_UNROLL
-  for (int p = 0; p < 4; p++) {
-    const int y = 2 * ty + p / 2, x = 2 * tx + p % 2;
+  for (int p = 0; p < WINOGRAD_OUTPUTS; p++) {
+    const int y = WINOGRAD_SIDE * ty + p / WINOGRAD_SIDE, x = WINOGRAD_SIDE * tx + p % WINOGRAD_SIDE;
     if (y < g->hi && x < g->wi)
       op_out(c, 0, n)[((int64_t)y * g->wi + x) * g->ci + ci] = value[p];
   }
@@ -151,12 +150,12 @@ HD_BOTH void conv2d_put_dx_tile(const op_call *c, int64_t n, int ty, int tx, int
 HD_BOTH void conv2d_dx_at(const op_call *c, int64_t n, int64_t i) {
   const hd_geom *g = op_geom(c);
   const int ci = (int)(i % g->ci), at = (int)(i / g->ci);
-  real value[4];
+  real value[WINOGRAD_OUTPUTS];
   if (!conv2d_tiled_gradients(g)) {
     op_out(c, 0, n)[i] = conv2d_dx_value(c, n, at / g->wi, at % g->wi, ci);
     return;
   }
-  const int ty = at / conv2d_tiles(g->wi, 2), tx = at % conv2d_tiles(g->wi, 2);
+  const int ty = at / conv2d_tiles(g->wi, WINOGRAD_SIDE), tx = at % conv2d_tiles(g->wi, WINOGRAD_SIDE);
   const winograd_map map = {op_in(c, 0, n), g->hp, g->wp, g->co, g->ph - 2, g->pw - 2};
   winograd_tile(value, &map, ty, tx, op_param(c, 1) + 8 * g->ci + ci, -g->ci, 9 * (int64_t)g->ci, 0);
   conv2d_put_dx_tile(c, n, ty, tx, ci, value);
@@ -189,23 +188,25 @@ HD_BOTH real conv2d_dw_value(const op_call *c, int64_t k, int co, int column) {
   return acc + 0;
 }
 
-/* s = +0; samples ascending, tiles row-major: s = fma(gradient, patch, s), for each of 16 places; then back, and + 0.
+/* s = +0; samples ascending, tiles row-major: s = fma(gradient, patch, s), for each of 36 places; then back, and + 0.
  * */
 HD_BOTH void conv2d_dw_tiled(const op_call *c, int64_t k, int co, int ci) {
   const hd_geom *g = op_geom(c);
-  const int down = conv2d_tiles(g->hp, 2), across = conv2d_tiles(g->wp, 2);
-  real s[16] = {0}, z[16], d[16];
+  const int down = conv2d_tiles(g->hp, WINOGRAD_SIDE), across = conv2d_tiles(g->wp, WINOGRAD_SIDE);
+  real s[WINOGRAD_PLACES] = {0}, z[WINOGRAD_PLACES], d[WINOGRAD_PLACES];
   for (int64_t n = op_row0(c, k); n < op_row1(c, k); n++) {
     const winograd_map map = {op_in(c, 0, n), g->hi, g->wi, g->ci, -g->ph, -g->pw};
     for (int tile = 0; tile < down * across; tile++) {
       const int ty = tile / across, tx = tile % across;
       winograd_patch(d, &map, ty, tx, ci);
       HD_UNROLL
-      for (int i = 0; i < 4; i++)
-        z[i / 2 * 4 + i % 2] = window_pixel(op_in(c, 1, n), g->hp, g->wp, g->co, 2 * ty + i / 2, 2 * tx + i % 2, co);
-      WINOGRAD_TRANSFORM(z, winograd_tile_gradient_line, 2, 4);
+      for (int i = 0; i < WINOGRAD_OUTPUTS; i++)
+        z[winograd_place(i, WINOGRAD_SIDE)] =
+            window_pixel(op_in(c, 1, n), g->hp, g->wp, g->co, WINOGRAD_SIDE * ty + i / WINOGRAD_SIDE,
+                         WINOGRAD_SIDE * tx + i % WINOGRAD_SIDE, co);
+      WINOGRAD_TRANSFORM(z, winograd_tile_gradient_line, WINOGRAD_SIDE, WINOGRAD_LINE);
       HD_UNROLL
-      for (int i = 0; i < 16; i++)
+      for (int i = 0; i < WINOGRAD_PLACES; i++)
         s[i] = REAL_FMA(z[i], d[i], s[i]);
     }
   }

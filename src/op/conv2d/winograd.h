@@ -1,65 +1,92 @@
-/* Winograd's F(2 x 2, 3 x 3), the tiles of wide convolutions.
+/* Winograd's F(4 x 4, 3 x 3), the tiles of wide convolutions.
  *
- * A tile is 2 x 2 neighbouring outputs, the first at even coordinates; its patch is the 4 x 4 inputs that they read,
- * zeros where the padding or what lies behind it is. Patch, kernel and tile are transformed along y first, then along
- * x, so that a tile takes 16 products a pair of channels instead of 36; after Lavin and Gray, "Fast algorithms for
- * convolutional neural networks", 2015. */
+ * A tile is 4 x 4 neighbouring outputs, the first at coordinates that 4 divides; its patch is the 6 x 6 inputs that they
+ * read, zeros where the padding or what lies behind it is. Patch, kernel and tile are transformed along y first, then
+ * along x, so that a tile takes 36 products a pair of channels instead of 144; after Lavin and Gray, "Fast algorithms
+ * for convolutional neural networks", 2015. The points are those of winograd_points.h. */
 #pragma once
 
+#include "op/conv2d/winograd_points.h"
 #include "op/window.h"
 
-/* One axis of the transforms, values `step` apart. */
+/* One axis of the transforms, values `step` apart. a, b, na, nb, n0: WINOGRAD_A and so on. */
 
-/* patch d: d0 - d2, d1 + d2, d2 - d1, d1 - d3 */
+/* patch d: fma(a^2 b^2, d0, fma(-(a^2 + b^2), d2, d4));
+ * p, -p: even + p odd, even - p odd, with even = fma(-q^2, d2, d4), odd = fma(-q^2, d1, d3), q the other of a and b;
+ * fma(a^2 b^2, d1, fma(-(a^2 + b^2), d3, d5)) */
 HD_BOTH void winograd_patch_line(real *v, int step) {
-  const real d0 = v[0], d1 = v[step], d2 = v[2 * step], d3 = v[3 * step];
-  v[0] = d0 - d2;
-  v[step] = d1 + d2;
-  v[2 * step] = d2 - d1;
-  v[3 * step] = d1 - d3;
+  const real d0 = v[0], d1 = v[step], d2 = v[2 * step], d3 = v[3 * step], d4 = v[4 * step], d5 = v[5 * step];
+  const real even_a = REAL_FMA((real)-WINOGRAD_B2, d2, d4), odd_a = REAL_FMA((real)-WINOGRAD_B2, d1, d3);
+  const real even_b = REAL_FMA((real)-WINOGRAD_A2, d2, d4), odd_b = REAL_FMA((real)-WINOGRAD_A2, d1, d3);
+  v[0] = REAL_FMA((real)WINOGRAD_PRODUCT, d0, REAL_FMA((real)-WINOGRAD_SUM, d2, d4));
+  v[step] = REAL_FMA((real)WINOGRAD_A, odd_a, even_a);
+  v[2 * step] = REAL_FMA((real)-WINOGRAD_A, odd_a, even_a);
+  v[3 * step] = REAL_FMA((real)WINOGRAD_B, odd_b, even_b);
+  v[4 * step] = REAL_FMA((real)-WINOGRAD_B, odd_b, even_b);
+  v[5 * step] = REAL_FMA((real)WINOGRAD_PRODUCT, d1, REAL_FMA((real)-WINOGRAD_SUM, d3, d5));
 }
 
-/* kernel k: k0, ((k0 + k2) + k1) / 2, ((k0 + k2) - k1) / 2, k2 */
+/* kernel k: n0 k0; p, -p: np fma(p, k1, even), np fma(-p, k1, even) with even = fma(p^2, k2, k0); k2 */
 HD_BOTH void winograd_kernel_line(real *v, int step) {
-  const real k0 = v[0], k1 = v[step], k2 = v[2 * step], outer = k0 + k2, half = (real)0.5;
-  v[step] = (outer + k1) * half;
-  v[2 * step] = (outer - k1) * half;
-  v[3 * step] = k2;
+  const real k0 = v[0], k1 = v[step], k2 = v[2 * step];
+  const real even_a = REAL_FMA((real)WINOGRAD_A2, k2, k0), even_b = REAL_FMA((real)WINOGRAD_B2, k2, k0);
+  v[0] = k0 * (real)WINOGRAD_N0;
+  v[step] = REAL_FMA((real)WINOGRAD_A, k1, even_a) * (real)WINOGRAD_NA;
+  v[2 * step] = REAL_FMA((real)-WINOGRAD_A, k1, even_a) * (real)WINOGRAD_NA;
+  v[3 * step] = REAL_FMA((real)WINOGRAD_B, k1, even_b) * (real)WINOGRAD_NB;
+  v[4 * step] = REAL_FMA((real)-WINOGRAD_B, k1, even_b) * (real)WINOGRAD_NB;
+  v[5 * step] = k2;
 }
 
-/* back to a tile: (m0 + m1) + m2, (m1 - m2) - m3 */
+/* back to a tile, with s = m1 + m2, d = m1 - m2, t = m3 + m4, e = m3 - m4: (m0 + s) + t; fma(b, e, a d);
+ * fma(b^2, t, a^2 s); fma(b^3, e, fma(a^3, d, m5)) */
 HD_BOTH void winograd_tile_line(real *v, int step) {
-  const real m0 = v[0], m1 = v[step], m2 = v[2 * step], m3 = v[3 * step];
-  v[0] = (m0 + m1) + m2;
-  v[step] = (m1 - m2) - m3;
+  const real m0 = v[0], s = v[step] + v[2 * step], d = v[step] - v[2 * step];
+  const real t = v[3 * step] + v[4 * step], e = v[3 * step] - v[4 * step], m5 = v[5 * step];
+  v[0] = (m0 + s) + t;
+  v[step] = REAL_FMA((real)WINOGRAD_B, e, (real)WINOGRAD_A * d);
+  v[2 * step] = REAL_FMA((real)WINOGRAD_B2, t, (real)WINOGRAD_A2 * s);
+  v[3 * step] = REAL_FMA((real)WINOGRAD_B3, e, REAL_FMA((real)WINOGRAD_A3, d, m5));
 }
 
-/* the gradient z of a tile: z0, z0 + z1, z0 - z1, 0 - z1 */
+/* the gradient z of a tile: z0; p, -p: even + odd, even - odd with even = fma(p^2, z2, z0), odd = fma(p^3, z3, p z1);
+ * z3 */
 HD_BOTH void winograd_tile_gradient_line(real *v, int step) {
-  const real z0 = v[0], z1 = v[step];
-  v[step] = z0 + z1;
-  v[2 * step] = z0 - z1;
-  v[3 * step] = 0 - z1;
+  const real z0 = v[0], z1 = v[step], z2 = v[2 * step], z3 = v[3 * step];
+  const real even_a = REAL_FMA((real)WINOGRAD_A2, z2, z0), even_b = REAL_FMA((real)WINOGRAD_B2, z2, z0);
+  const real odd_a = REAL_FMA((real)WINOGRAD_A3, z3, (real)WINOGRAD_A * z1);
+  const real odd_b = REAL_FMA((real)WINOGRAD_B3, z3, (real)WINOGRAD_B * z1);
+  v[step] = even_a + odd_a;
+  v[2 * step] = even_a - odd_a;
+  v[3 * step] = even_b + odd_b;
+  v[4 * step] = even_b - odd_b;
+  v[5 * step] = z3;
 }
 
-/* back to a kernel: s0 + (s1 + s2) / 2, (s1 - s2) / 2, (s1 + s2) / 2 + s3 */
+/* back to a kernel, with s = na (s1 + s2), d = na (s1 - s2), t = nb (s3 + s4), e = nb (s3 - s4): fma(n0, s0, s + t);
+ * fma(b, e, a d); fma(b^2, t, fma(a^2, s, s5)) */
 HD_BOTH void winograd_kernel_gradient_line(real *v, int step) {
-  const real s0 = v[0], s1 = v[step], s2 = v[2 * step], s3 = v[3 * step], half = (s1 + s2) * (real)0.5;
-  v[0] = s0 + half;
-  v[step] = (s1 - s2) * (real)0.5;
-  v[2 * step] = half + s3;
+  const real s0 = v[0], s5 = v[5 * step];
+  const real s = (v[step] + v[2 * step]) * (real)WINOGRAD_NA, d = (v[step] - v[2 * step]) * (real)WINOGRAD_NA;
+  const real t = (v[3 * step] + v[4 * step]) * (real)WINOGRAD_NB, e = (v[3 * step] - v[4 * step]) * (real)WINOGRAD_NB;
+  v[0] = REAL_FMA((real)WINOGRAD_N0, s0, s + t);
+  v[step] = REAL_FMA((real)WINOGRAD_B, e, (real)WINOGRAD_A * d);
+  v[2 * step] = REAL_FMA((real)WINOGRAD_B2, t, REAL_FMA((real)WINOGRAD_A2, s, s5));
 }
 
-/* Both axes of a square in lines of 4: n lines along y first, then `out` along x. */
+/* Both axes of a square in lines of 6: n lines along y first, then `out` along x. */
 #define WINOGRAD_TRANSFORM(square, line, n, out)                                                                       \
   do {                                                                                                                 \
     HD_UNROLL                                                                                                          \
     for (int x_ = 0; x_ < (n); x_++)                                                                                   \
-      line((square) + x_, 4);                                                                                          \
+      line((square) + x_, WINOGRAD_LINE);                                                                              \
     HD_UNROLL                                                                                                          \
     for (int y_ = 0; y_ < (out); y_++)                                                                                 \
-      line((square) + 4 * y_, 1);                                                                                      \
+      line((square) + WINOGRAD_LINE * y_, 1);                                                                          \
   } while (0)
+
+/* Place in a square of 6 x 6 of number i of a smaller one with sides of n. */
+HD_BOTH int winograd_place(int i, int n) { return i / n * WINOGRAD_LINE + i % n; }
 
 /* An image, and where the patch of tile (0, 0) begins. */
 typedef struct winograd_map {
@@ -69,40 +96,41 @@ typedef struct winograd_map {
 
 HD_BOTH void winograd_patch(real *d, const winograd_map *map, int ty, int tx, int c) {
   HD_UNROLL
-  for (int i = 0; i < 16; i++)
-    d[i] = window_pixel(map->image, map->height, map->width, map->channels, map->y + 2 * ty + i / 4,
-                        map->x + 2 * tx + i % 4, c);
-  WINOGRAD_TRANSFORM(d, winograd_patch_line, 4, 4);
+  for (int i = 0; i < WINOGRAD_PLACES; i++)
+    d[i] = window_pixel(map->image, map->height, map->width, map->channels,
+                        map->y + WINOGRAD_SIDE * ty + i / WINOGRAD_LINE,
+                        map->x + WINOGRAD_SIDE * tx + i % WINOGRAD_LINE, c);
+  WINOGRAD_TRANSFORM(d, winograd_patch_line, WINOGRAD_LINE, WINOGRAD_LINE);
 }
 
-HD_BOTH void winograd_tile_back(real out[4], real m[16], real bias) {
-  WINOGRAD_TRANSFORM(m, winograd_tile_line, 4, 2);
+HD_BOTH void winograd_tile_back(real out[WINOGRAD_OUTPUTS], real m[WINOGRAD_PLACES], real bias) {
+  WINOGRAD_TRANSFORM(m, winograd_tile_line, WINOGRAD_LINE, WINOGRAD_SIDE);
   HD_UNROLL
-  for (int i = 0; i < 4; i++)
-    out[i] = m[i / 2 * 4 + i % 2] + bias;
+  for (int i = 0; i < WINOGRAD_OUTPUTS; i++)
+    out[i] = m[winograd_place(i, WINOGRAD_SIDE)] + bias;
 }
 
-/* The four outputs of a tile. m = +0; channels ascending: m = fma(patch, kernel, m), for each of 16 places; then back,
- * and + bias or + 0. w: a channel's first tap; elements to the next tap and to the next channel. */
-HD_BOTH void winograd_tile(real out[4], const winograd_map *map, int ty, int tx, const real *w, int64_t tap,
-                           int64_t channel, real bias) {
-  real m[16] = {0}, d[16], k[16];
+/* The outputs of a tile. m = +0; channels ascending: m = fma(patch, kernel, m), for each of 36 places; then back, and
+ * + bias or + 0. w: a channel's first tap; elements to the next tap and to the next channel. */
+HD_BOTH void winograd_tile(real out[WINOGRAD_OUTPUTS], const winograd_map *map, int ty, int tx, const real *w,
+                           int64_t tap, int64_t channel, real bias) {
+  real m[WINOGRAD_PLACES] = {0}, d[WINOGRAD_PLACES], k[WINOGRAD_PLACES];
   for (int c = 0; c < map->channels; c++) {
     winograd_patch(d, map, ty, tx, c);
     HD_UNROLL
     for (int i = 0; i < 9; i++)
-      k[i / 3 * 4 + i % 3] = w[i * tap + c * channel];
-    WINOGRAD_TRANSFORM(k, winograd_kernel_line, 3, 4);
+      k[winograd_place(i, 3)] = w[i * tap + c * channel];
+    WINOGRAD_TRANSFORM(k, winograd_kernel_line, 3, WINOGRAD_LINE);
     HD_UNROLL
-    for (int i = 0; i < 16; i++)
+    for (int i = 0; i < WINOGRAD_PLACES; i++)
       m[i] = REAL_FMA(d[i], k[i], m[i]);
   }
   winograd_tile_back(out, m, bias);
 }
 
-HD_BOTH void winograd_kernel_back(real *dw, real s[16], int64_t tap) {
-  WINOGRAD_TRANSFORM(s, winograd_kernel_gradient_line, 4, 3);
+HD_BOTH void winograd_kernel_back(real *dw, real s[WINOGRAD_PLACES], int64_t tap) {
+  WINOGRAD_TRANSFORM(s, winograd_kernel_gradient_line, WINOGRAD_LINE, 3);
   HD_UNROLL
   for (int i = 0; i < 9; i++)
-    dw[i * tap] = s[i / 3 * 4 + i % 3] + 0;
+    dw[i * tap] = s[winograd_place(i, 3)] + 0;
 }

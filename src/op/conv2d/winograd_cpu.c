@@ -8,51 +8,68 @@
 enum { TILES = ACC_GROUPS / BLOCK_GROUPS, MOST_GROUPS = BLOCK_GROUPS > 1 ? BLOCK_GROUPS + 1 : 1 };
 
 G16 void patch_line(g16 *d, int step) {
-  g16 d0 = d[0], d1 = d[step], d2 = d[2 * step], d3 = d[3 * step];
-  d[0] = g16_sub(d0, d2);
-  d[step] = g16_add(d1, d2);
-  d[2 * step] = g16_sub(d2, d1);
-  d[3 * step] = g16_sub(d1, d3);
+  g16 d0 = d[0], d1 = d[step], d2 = d[2 * step], d3 = d[3 * step], d4 = d[4 * step], d5 = d[5 * step];
+  g16 even_a = plus(d4, -WINOGRAD_B2, d2), odd_a = plus(d3, -WINOGRAD_B2, d1);
+  g16 even_b = plus(d4, -WINOGRAD_A2, d2), odd_b = plus(d3, -WINOGRAD_A2, d1);
+  d[0] = plus(plus(d4, -WINOGRAD_SUM, d2), WINOGRAD_PRODUCT, d0);
+  d[step] = plus(even_a, WINOGRAD_A, odd_a);
+  d[2 * step] = plus(even_a, -WINOGRAD_A, odd_a);
+  d[3 * step] = plus(even_b, WINOGRAD_B, odd_b);
+  d[4 * step] = plus(even_b, -WINOGRAD_B, odd_b);
+  d[5 * step] = plus(plus(d5, -WINOGRAD_SUM, d3), WINOGRAD_PRODUCT, d1);
 }
 
 G16 void kernel_line(g16 *k, int step) {
-  g16 k0 = k[0], k1 = k[step], k2 = k[2 * step], outer = g16_add(k0, k2), half = g16_all(0.5f);
-  k[step] = g16_mul(g16_add(outer, k1), half);
-  k[2 * step] = g16_mul(g16_sub(outer, k1), half);
-  k[3 * step] = k2;
+  g16 k0 = k[0], k1 = k[step], k2 = k[2 * step], even_a = plus(k0, WINOGRAD_A2, k2), even_b = plus(k0, WINOGRAD_B2, k2);
+  k[0] = times(WINOGRAD_N0, k0);
+  k[step] = times(WINOGRAD_NA, plus(even_a, WINOGRAD_A, k1));
+  k[2 * step] = times(WINOGRAD_NA, plus(even_a, -WINOGRAD_A, k1));
+  k[3 * step] = times(WINOGRAD_NB, plus(even_b, WINOGRAD_B, k1));
+  k[4 * step] = times(WINOGRAD_NB, plus(even_b, -WINOGRAD_B, k1));
+  k[5 * step] = k2;
 }
 
 G16 void tile_line(g16 *m, int step) {
-  g16 m0 = m[0], m1 = m[step], m2 = m[2 * step], m3 = m[3 * step];
-  m[0] = g16_add(g16_add(m0, m1), m2);
-  m[step] = g16_sub(g16_sub(m1, m2), m3);
+  g16 s = g16_add(m[step], m[2 * step]), d = g16_sub(m[step], m[2 * step]);
+  g16 t = g16_add(m[3 * step], m[4 * step]), e = g16_sub(m[3 * step], m[4 * step]);
+  m[0] = g16_add(g16_add(m[0], s), t);
+  m[step] = plus(times(WINOGRAD_A, d), WINOGRAD_B, e);
+  m[2 * step] = plus(times(WINOGRAD_A2, s), WINOGRAD_B2, t);
+  m[3 * step] = plus(plus(m[5 * step], WINOGRAD_A3, d), WINOGRAD_B3, e);
 }
 
 /* Bit i: pixel i of the patch whose first is (y, x) lies in the image. */
-static unsigned pixels_inside(const winograd_map *map, int y, int x) {
-  unsigned inside = 0;
-  if (y >= 0 && y + 4 <= map->height && x >= 0 && x + 4 <= map->width)
-    return 0xffff;
+static uint64_t pixels_inside(const winograd_map *map, int y, int x) {
+  uint64_t inside = 0;
   for (int i = 0; i < PLACES; i++) {
-    int py = y + i / 4, px = x + i % 4;
-    inside |= py >= 0 && py < map->height && px >= 0 && px < map->width ? 1u << i : 0;
+    int py = y + i / LINE, px = x + i % LINE;
+    inside |= py >= 0 && py < map->height && px >= 0 && px < map->width ? UINT64_C(1) << i : 0;
   }
   return inside;
 }
 
-void HD_SYM(winograd_patches)(float *out, int64_t stride, const winograd_map *map, winograd_cursor *at, int count) {
-  int channels16 = up16(map->channels);
+/* The pixels of a patch whose first is at `first`; inside: NULL, or which lie in the image. */
+G16 void take_patch(g16 *d, const winograd_map *map, const float *first, const uint64_t *inside, int left) {
   int64_t line = (int64_t)map->width * map->channels;
-  for (int t = 0; t < count; t++, out += channels16, next_tile(at, map)) {
-    int y = 2 * at->ty - map->top, x = 2 * at->tx - map->left;
-    unsigned inside = pixels_inside(map, y, x);
+  UNROLL_FOR (i, PLACES)
+    d[i] = !inside || *inside >> i & 1 ? g16_load_some(first + i / LINE * line + i % LINE * map->channels, left)
+                                       : g16_zero();
+}
+
+void HD_SYM(winograd_patches)(float *out, int64_t stride, const winograd_map *map, winograd_cursor *at, int count) {
+  int64_t line = (int64_t)map->width * map->channels;
+  for (int t = 0; t < count; t++, out += tile_elems(map->channels), next_tile(at, map)) {
+    int y = SIDE * at->ty - map->top, x = SIDE * at->tx - map->left;
+    int whole = y >= 0 && y + LINE <= map->height && x >= 0 && x + LINE <= map->width;
+    uint64_t inside = whole ? 0 : pixels_inside(map, y, x);
     const float *first = map->x + at->row * map->stride + y * line + (int64_t)x * map->channels;
     for (int c = 0; c < map->channels; c += 16) {
       g16 d[PLACES];
-      UNROLL_FOR (i, PLACES)
-        d[i] = inside >> i & 1 ? g16_load_some(first + i / 4 * line + i % 4 * map->channels + c, map->channels - c)
-                               : g16_zero();
-      WINOGRAD_TRANSFORM(d, patch_line, 4, 4);
+      if (whole)
+        take_patch(d, map, first + c, NULL, map->channels - c);
+      else
+        take_patch(d, map, first + c, &inside, map->channels - c);
+      WINOGRAD_TRANSFORM(d, patch_line, LINE, LINE);
       UNROLL_FOR (i, PLACES)
         g16_store(out + i * stride + c, d[i]);
     }
@@ -72,26 +89,25 @@ typedef struct winograd_job {
   int pool, relu;
 } winograd_job;
 
-static void store_pool(const winograd_job *job, const winograd_cursor *at, int c, const g16 *value) {
-  int64_t out = ((int64_t)at->ty * job->width + at->tx) * job->channels + c;
-  g16 best = value[0], taken = g16_zero();
-  UNROLL_FOR (i, 3) {
-    g16_mask over = g16_or(g16_less(best, value[i + 1]), g16_nan(value[i + 1]));
-    best = g16_choose(over, value[i + 1], best);
-    taken = g16_choose(over, g16_all((float)(i + 1)), taken);
-  }
-  g16_store_some(job->y + at->row * job->y_stride + out, job->relu ? g16_relu(best) : best, job->channels - c);
-  if (job->argmax)
-    g16_to_bytes(job->argmax + at->row * job->argmax_stride + out, taken, job->channels - c);
-}
-
-static void store_pixels(const winograd_job *job, const winograd_cursor *at, int c, const g16 *value) {
-  float *y = job->y + at->row * job->y_stride + c;
-  UNROLL_FOR (i, 4) {
-    int oy = 2 * at->ty + i / 2, ox = 2 * at->tx + i % 2;
-    if (oy < job->height && ox < job->width)
-      g16_store_some(y + ((int64_t)oy * job->width + ox) * job->channels, job->relu ? g16_relu(value[i]) : value[i],
-                     job->channels - c);
+/* The maxima of a tile's windows, of side `pool`; a constant where this is inlined. */
+G16 void store_windows(const winograd_job *job, const winograd_cursor *at, int c, const g16 *value, int pool) {
+  int side = SIDE / pool;
+  for (int i = 0; i < side * side; i++) {
+    int wy = side * at->ty + i / side, wx = side * at->tx + i % side;
+    if (wy >= job->height || wx >= job->width)
+      continue;
+    int64_t out = ((int64_t)wy * job->width + wx) * job->channels + c;
+    const g16 *first = value + i / side * pool * SIDE + i % side * pool;
+    g16 best = first[0], taken = g16_zero();
+    for (int p = 1; p < pool * pool; p++) {
+      g16 next = first[p / pool * SIDE + p % pool];
+      g16_mask over = g16_or(g16_less(best, next), g16_nan(next));
+      best = g16_choose(over, next, best);
+      taken = g16_choose(over, g16_all((float)p), taken);
+    }
+    g16_store_some(job->y + at->row * job->y_stride + out, job->relu ? g16_relu(best) : best, job->channels - c);
+    if (pool > 1 && job->argmax)
+      g16_to_bytes(job->argmax + at->row * job->argmax_stride + out, taken, job->channels - c);
   }
 }
 
@@ -151,18 +167,18 @@ static void put_block(const winograd_job *job, const float *sums, winograd_curso
   int64_t place = 16 * (int64_t)tiles * groups;
   for (int t = 0; t < tiles; t++, next_tile(at, &job->map))
     for (int q = 0; q < groups; q++, sums += 16) {
-      g16 m[PLACES], value[4];
+      g16 m[PLACES], value[OUTPUTS];
       int first = c + 16 * q;
       g16 bias = job->bias ? g16_load_some(job->bias + first, job->channels - first) : g16_zero();
       UNROLL_FOR (i, PLACES)
         m[i] = g16_load(sums + i * place);
-      WINOGRAD_TRANSFORM(m, tile_line, 4, 2);
-      UNROLL_FOR (i, 4)
-        value[i] = g16_add(m[i / 2 * 4 + i % 2], bias);
+      WINOGRAD_TRANSFORM(m, tile_line, LINE, SIDE);
+      UNROLL_FOR (i, OUTPUTS)
+        value[i] = g16_add(m[place_of(i, SIDE)], bias);
       if (job->pool > 1)
-        store_pool(job, at, first, value);
+        store_windows(job, at, first, value, 2);
       else
-        store_pixels(job, at, first, value);
+        store_windows(job, at, first, value, 1);
     }
 }
 
@@ -176,7 +192,7 @@ static void run_tiles(const winograd_job *job, const float *patches, int64_t pla
     winograd_cursor to = *at;
     winograd_block block = {.patch = patches,
                             .patch_place = place,
-                            .patch_tile = up16(job->map.channels),
+                            .patch_tile = tile_elems(job->map.channels),
                             .w = job->w + (int64_t)first * 16 * PLACES * job->map.channels,
                             .channels = job->map.channels,
                             .sums = sums};
@@ -205,7 +221,6 @@ static void run_job(const winograd_job *job, int64_t rows, float *scratch) {
 
 void HD_SYM(winograd_forward)(const hd_call *call) {
   const hd_geom *g = call->g;
-  int side = 2 / g->pool;
   winograd_job job = {.map = {.x = call->in[0],
                               .stride = call->in_stride[0],
                               .height = g->hi,
@@ -213,8 +228,8 @@ void HD_SYM(winograd_forward)(const hd_call *call) {
                               .channels = g->ci,
                               .top = g->ph,
                               .left = g->pw,
-                              .tiles_y = (g->hp + side - 1) / side,
-                              .tiles_x = (g->wp + side - 1) / side},
+                              .tiles_y = tiles_along(g->hp * g->pool),
+                              .tiles_x = tiles_along(g->wp * g->pool)},
                       .w = call->packed,
                       .bias = call->in[2],
                       .channels = g->co,
@@ -238,8 +253,8 @@ void HD_SYM(winograd_dx)(const hd_call *call) {
                               .channels = g->co,
                               .top = 2 - g->ph,
                               .left = 2 - g->pw,
-                              .tiles_y = (g->hi + 1) / 2,
-                              .tiles_x = (g->wi + 1) / 2},
+                              .tiles_y = tiles_along(g->hi),
+                              .tiles_x = tiles_along(g->wi)},
                       .w = call->packed,
                       .channels = g->ci,
                       .y = call->out[0],
@@ -261,8 +276,8 @@ int64_t HD_SYM(winograd_dx_packed)(const hd_geom *g) { return (int64_t)PLACES * 
  * is turned around begins at its last tap, step -1. */
 G16 void take_kernels(g16 *k, const hd_geom *g, const float *w, int c, int first, int step) {
   UNROLL_FOR (i, 9)
-    k[i / 3 * 4 + i % 3] = g16_load_some(w + (int64_t)(first + i * step) * g->ci + c, g->ci - c);
-  WINOGRAD_TRANSFORM(k, kernel_line, 3, 4);
+    k[place_of(i, 3)] = g16_load_some(w + (int64_t)(first + i * step) * g->ci + c, g->ci - c);
+  WINOGRAD_TRANSFORM(k, kernel_line, 3, LINE);
 }
 
 /* Where the packed value of input channel k, output channel c lies at place 0; to the next place: *place, to the next

@@ -1,14 +1,16 @@
-/* Interface of winograd_cpu.c and winograd_dw_cpu.c, and what both share: convolutions by tiles of 2 x 2 outputs,
+/* Interface of winograd_cpu.c and winograd_dw_cpu.c, and what both share: convolutions by tiles of 4 x 4 outputs,
  * see op/conv2d/winograd.h for the chains.
  *
  * Both work on as many tiles at a time as stay in the second-level cache after their transform. A transformed patch
- * has 16 places; the values of one place of all tiles are contiguous, as [tile][channel], because between the
+ * has 36 places; the values of one place of all tiles are contiguous, as [tile][channel], because between the
  * transforms there is a product of matrices for each place. */
 #pragma once
 
 #include "op/conv2d/conv2d_cpu.h"
+#include "op/conv2d/winograd_points.h"
 
-enum { PLACES = 16, TILES_STEP = 12, FORWARD_BYTES = 64 * 1024, DW_BYTES = 256 * 1024 };
+enum { SIDE = WINOGRAD_SIDE, LINE = WINOGRAD_LINE, PLACES = WINOGRAD_PLACES, OUTPUTS = WINOGRAD_OUTPUTS };
+enum { TILES_STEP = 12, FORWARD_BYTES = 64 * 1024, DW_TILES = 96 };
 
 /* The image that patches are taken from, and the tiles over it. */
 typedef struct winograd_map {
@@ -37,6 +39,10 @@ static inline void next_tile(winograd_cursor *at, const winograd_map *map) {
   at->row++;
 }
 
+/* Elements from a tile's channels to the next tile's: where a power of 2 divides them by much, a little more, or the
+ * tiles of a place would fall into few sets of a cache. */
+static inline int tile_elems(int channels) { return up16(channels) + (up16(channels) % 128 ? 0 : 16); }
+
 /* Tiles at a time: as many as take about so many bytes when that many channels are transformed. */
 static inline int tiles_at_once(int bytes, int channels) {
   int tiles = bytes / (PLACES * (int)sizeof(float) * up16(channels)) / TILES_STEP * TILES_STEP;
@@ -45,18 +51,29 @@ static inline int tiles_at_once(int bytes, int channels) {
 
 /* Elements from a place to the next; a little more than the values, or all places would fall into one set of a
  * cache. */
-static inline int64_t place_elems(int tiles, int channels) { return (int64_t)tiles * up16(channels) + 16; }
+static inline int64_t place_elems(int tiles, int channels) { return (int64_t)tiles * tile_elems(channels) + 16; }
 
-/* Both axes of 4 x 4 values, of which `in` along each axis are there, by the given transform of one axis. */
+/* Both axes of a square in lines of 6, of which `in` along each axis are there, by the given transform of one axis. */
 #define WINOGRAD_TRANSFORM(square, line, in, out)                                                                      \
   do {                                                                                                                 \
     UNROLL_FOR (x_, in)                                                                                                \
-      line((square) + x_, 4);                                                                                          \
+      line((square) + x_, LINE);                                                                                       \
     UNROLL_FOR (y_, out)                                                                                               \
-      line((square) + 4 * y_, 1);                                                                                      \
+      line((square) + LINE * y_, 1);                                                                                   \
   } while (0)
 
-/* The patches of `count` tiles, transformed: out[place * stride + tile * up16(channels) + channel]. Moves *at on. */
+/* Place in a square of 6 x 6 of number i of a smaller one with sides of n. */
+static inline int place_of(int i, int n) { return i / n * LINE + i % n; }
+
+/* x + a y and a x, for a constant a. */
+G16 g16 plus(g16 x, double a, g16 y) { return g16_fma(g16_all((float)a), y, x); }
+G16 g16 times(double a, g16 x) { return g16_mul(g16_all((float)a), x); }
+
+/* Tiles along an axis that take so many outputs. */
+static inline int tiles_along(int outputs) { return (outputs + SIDE - 1) / SIDE; }
+
+/* The patches of `count` tiles, transformed: out[place * stride + tile * tile_elems(channels) + channel]. Moves *at
+ * on. */
 void HD_SYM(winograd_patches)(float *out, int64_t stride, const winograd_map *map, winograd_cursor *at, int count);
 
 void HD_SYM(winograd_forward)(const hd_call *call);

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "kernel/cuda/cuda_product.h"
-#include "kernel/cuda/cuda_sixteen.h"
+#include "kernel/cuda/cuda_chains.h"
 #include "op/linear/linear.h"
 
 /* ---- Forward: outputs by samples, 16 chains ---- */
@@ -39,16 +39,16 @@ HD_BOTH void linear_sums_put(float *factors, const float raw[16], int T, int sid
   HD_UNROLL
   for (int e = 0; e < 16; e++) {
     const int column = cuda_segment_column(T, i, e), first = e % cuda_segments(T) * cuda_segment(T) / 16;
-    factors[cuda_factor(T, cuda_segment_row(T, i, e), first + i % cuda_segment(T) / 16, column % 16)] = raw[e];
+    factors[cuda_factor(16, T, cuda_segment_row(T, i, e), first + i % cuda_segment(T) / 16, column % 16)] = raw[e];
   }
 }
 HD_BOTH void linear_sums_store(const cuda_part *p, float chain[16], int32_t j, int32_t n) {
   const float sum = op_tree16(chain), y = p->c->in[2] ? sum + op_param(p->c, 2)[j] : sum;
   op_out(p->c, 0, n)[j] = p->c->g.relu && y < 0 ? 0 : y;
 }
-HD_TILED(linear, linear_sums_8, linear_sums, 32, 32) { HD_SIXTEEN(linear_sums, 8); }
-HD_TILED(linear, linear_sums_4, linear_sums, 16, 16) { HD_SIXTEEN(linear_sums, 4); }
-HD_TILED(linear, linear_sums_2, linear_sums, 8, 8) { HD_SIXTEEN(linear_sums, 2); }
+HD_TILED(linear, linear_sums_8, linear_sums, 32, 32) { HD_CHAINS(linear_sums, 16, 8); }
+HD_TILED(linear, linear_sums_4, linear_sums, 16, 16) { HD_CHAINS(linear_sums, 16, 4); }
+HD_TILED(linear, linear_sums_2, linear_sums, 8, 8) { HD_CHAINS(linear_sums, 16, 2); }
 
 /* ---- Gradient of the input: inputs by samples ---- */
 

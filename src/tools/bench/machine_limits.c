@@ -193,8 +193,13 @@ static double inside(int windows, int taps, int stride, int dilation, int paddin
   return (double)count / ((double)windows * taps);
 }
 
+/* Products that Winograd's tiles take over so many outputs, by those that are summed. */
+static double tiled(int height, int width) {
+  const double tiles = (double)((height + 3) / 4) * ((width + 3) / 4);
+  return tiles * 36 / (9.0 * height * width);
+}
+
 double hd__bench_executed_share(hd_op op, const hd_geom *g, double live) {
-  static const double TILES = 16.0 / 36.0;
   if (op == HD_OP_shifted_linear)
     return live;
   if (op != HD_OP_conv2d && op != HD_OP_conv2d_dx && op != HD_OP_conv2d_dw)
@@ -202,10 +207,14 @@ double hd__bench_executed_share(hd_op op, const hd_geom *g, double live) {
   double windows = (double)g->hp * g->wp / ((double)g->ho * g->wo);
   if (op != HD_OP_conv2d && g->pool > 1)
     return windows * live;
-  if (op != HD_OP_conv2d && !hd_geom_is_winograd(g) && !g->transposed)
+  if (hd_geom_is_winograd(g) && op == HD_OP_conv2d_dx)
+    return tiled(g->hi, g->wi) * g->hi * g->wi / ((double)g->ho * g->wo);
+  if (hd_geom_is_winograd(g))
+    return windows * g->pool * g->pool * tiled(g->hp * g->pool, g->wp * g->pool);
+  if (op != HD_OP_conv2d && !g->transposed)
     return inside(g->ho, g->kh, g->sh, g->dilation[0], g->ph, g->hi) *
            inside(g->wo, g->kw, g->sw, g->dilation[1], g->pw, g->wi);
-  return windows * g->pool * g->pool * (hd_geom_is_winograd(g) ? TILES : 1);
+  return windows * g->pool * g->pool;
 }
 
 hd_status hd__bench_check_seconds(hd_ctx *ctx, double seconds) {
