@@ -40,8 +40,6 @@ static const hd_geom samples[] = {
     {.ci = 16, .hi = 7, .wi = 6, .co = 18, .kh = 3, .kw = 3, .pool = 2, .relu = 1},
     {.ci = 17, .hi = 4, .wi = 5, .co = 16, .kh = 3, .kw = 3, .ph = 1, .pw = 2},
     {.ci = 16, .co = 35, .kh = 3, .kw = 3, .ph = 3, .pw = 1},
-    {.ci = 33, .hi = 13, .wi = 22, .co = 18, .kh = 3, .kw = 3, .ph = 1, .pw = 1},
-    {.ci = 18, .hi = 12, .wi = 15, .co = 16, .kh = 3, .kw = 3, .ph = 1, .pool = 2},
     {.ci = 32, .hi = 4, .wi = 3, .co = 34, .kh = 3, .kw = 3, .ph = 1, .groups = 2},
     {.ci = 16, .hi = 9, .wi = 8, .co = 17, .kh = 3, .kw = 3, .ph = 2, .pw = 1, .dilation = {2, 1}},
     {.ci = 6,
