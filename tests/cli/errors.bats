@@ -462,7 +462,7 @@ flip() {
   says "--resume r" "version 3" "version 255" --accept-arithmetic
   [ "$(fingerprint r)" = "$was" ]
   "$HEDDLE" train --resume r --max-steps 60 --accept-arithmetic >out
-  grep -q "version 2 of the arithmetic, after version 255: the digest is a new one" out
+  grep -q "version 3 of the arithmetic, after version 255: the digest is a new one" out
   "$HEDDLE" train --resume r --max-steps 70 --json >out
   [ "$(json_get arithmetic_version <out)" = 3 ]
 }
